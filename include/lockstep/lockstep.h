@@ -1,0 +1,19 @@
+// Lockstep: distributed deep-learning training in C. This header is the whole public API.
+#ifndef LOCKSTEP_H
+#define LOCKSTEP_H
+
+#include <lockstep/graph.h>
+#include <lockstep/status.h>
+#include <lockstep/tensor.h>
+#include <lockstep/train.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+const char *ls_version(void);  // "0.1.0"
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,46 @@
+// Status codes and the sentence that goes with a failure.
+//
+// Every function that can fail returns an ls_status; results go out through pointers. The code says what kind of
+// failure it was, for programs; the sentence says what was asked, what was found and what to do, for people.
+#ifndef LOCKSTEP_STATUS_H
+#define LOCKSTEP_STATUS_H
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+//   name              text
+#define LS_STATUS_LIST(X)                                                                                              \
+    X(OK, "success")                                                                                                   \
+    X(INVALID_ARGUMENT, "invalid argument")                                                                            \
+    X(NOT_FOUND, "not found")                                                                                          \
+    X(IO, "input/output error")                                                                                        \
+    X(BAD_DATA, "corrupt or unexpected data")                                                                          \
+    X(OUT_OF_MEMORY, "out of memory")                                                                                  \
+    X(UNSUPPORTED, "not supported by this build or machine")                                                           \
+    X(MISMATCH, "workers disagree")                                                                                    \
+    X(LIBRARY, "error from a library underneath")                                                                      \
+    X(INTERNAL, "internal error")
+
+typedef enum ls_status {
+#define LS_STATUS_ENUM(name, text) LS_STATUS_##name,
+    LS_STATUS_LIST(LS_STATUS_ENUM)
+#undef LS_STATUS_ENUM
+} ls_status;
+
+#define LS_OK LS_STATUS_OK
+
+// The name of a status code, as in "INVALID_ARGUMENT". Never NULL.
+const char *ls_status_name(ls_status status);
+
+// The sentence of the latest failure on the calling thread: what failed and what to do. Empty before any failure.
+// The text is owned by the library and stays valid until the next failure on this thread.
+const char *ls_error_message(void);
+
+// Where the latest failure on the calling thread came from, innermost first, as "file:line < file:line".
+const char *ls_error_trace(void);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

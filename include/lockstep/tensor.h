@@ -1,0 +1,44 @@
+// Element types and shapes. Tensors at the public surface are NHWC for images and row-major otherwise.
+#ifndef LOCKSTEP_TENSOR_H
+#define LOCKSTEP_TENSOR_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+//   name  bytes  text
+#define LS_DTYPE_LIST(X)                                                                                               \
+    X(F32, 4, "fp32")                                                                                                  \
+    X(BF16, 2, "bf16")                                                                                                 \
+    X(U8, 1, "u8")                                                                                                     \
+    X(I32, 4, "i32")
+
+typedef enum ls_dtype {
+#define LS_DTYPE_ENUM(name, bytes, text) LS_DTYPE_##name,
+    LS_DTYPE_LIST(LS_DTYPE_ENUM)
+#undef LS_DTYPE_ENUM
+} ls_dtype;
+
+#define LS_MAX_DIMS 5
+
+// A shape: `ndim` dimensions, outermost first. {0} is a scalar.
+typedef struct ls_shape {
+    int ndim;
+    int64_t dim[LS_MAX_DIMS];
+} ls_shape;
+
+#define LS_SHAPE(...)                                                                                                  \
+    ((ls_shape){(int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), {__VA_ARGS__}})
+
+size_t ls_dtype_size(ls_dtype dtype);
+const char *ls_dtype_name(ls_dtype dtype);
+int64_t ls_shape_count(ls_shape shape);  // elements; 1 for a scalar
+int ls_shape_equal(ls_shape a, ls_shape b);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

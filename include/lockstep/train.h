@@ -1,0 +1,131 @@
+// Training: a context (who the workers are), a dataset, and a trainer that fits and evaluates a graph.
+//
+// Everything here is collective over the workers unless it says otherwise: each worker of the job makes the same calls
+// with the same arguments. A program that does so runs alone or under mpirun/srun unchanged.
+#ifndef LOCKSTEP_TRAIN_H
+#define LOCKSTEP_TRAIN_H
+
+#include <lockstep/graph.h>
+#include <lockstep/status.h>
+#include <lockstep/tensor.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct ls_context ls_context;
+typedef struct ls_dataset ls_dataset;
+typedef struct ls_trainer ls_trainer;
+
+// Joins the job: every worker an MPI launcher started, or this process alone when none did (no MPI is started then).
+// Errors: UNSUPPORTED (a launcher this build's MPI does not understand), LIBRARY.
+ls_status ls_context_create(ls_context **out);
+// Leaves the job. Collective.
+void ls_context_destroy(ls_context **context);
+int ls_context_rank(const ls_context *context);  // 0 .. size-1; worker 0 is the one that speaks
+int ls_context_size(const ls_context *context);
+// Ends the whole job at once, for a failure only one worker has seen. Not collective. Does not return in an MPI job.
+void ls_context_abort(ls_context *context, int exit_status);
+
+// Opens a dataset: "mnist:DIR", "fashion-mnist:DIR" or "digits" (`lockstep datasets` lists them). One copy per host, in
+// memory its workers share; read by them in parallel. The caller destroys it before the context.
+// Errors: NOT_FOUND, IO, BAD_DATA (the file, what is wrong with it), MISMATCH (hosts read different data).
+ls_status ls_dataset_open(ls_context *context, const char *spec, ls_dataset **out);
+void ls_dataset_destroy(ls_dataset **dataset);
+ls_shape ls_dataset_image_shape(const ls_dataset *dataset);  // (H, W, C)
+int ls_dataset_classes(const ls_dataset *dataset);
+int64_t ls_dataset_train_count(const ls_dataset *dataset);
+int64_t ls_dataset_test_count(const ls_dataset *dataset);
+
+// How to train. Zero-initialize, then ls_train_config_init for the defaults.
+typedef struct ls_train_config {
+    int epochs;              // default 5
+    int64_t batch_size;      // GLOBAL batch: samples per step over all workers together; default 128
+    int64_t micro_batch;     // samples per micro-batch; 0: a fixed function of batch_size (ls_micro_batch_default)
+    const char *precision;   // "fp32", "bf16"
+    const char *device;      // "cpu", "ref"
+    const char *strategy;    // "allreduce", "reduce-broadcast"
+    int replicas;            // per worker; 0: one per core the worker has
+    int threads;             // per replica; default 1
+    int bind;                // 1: bind replicas to cores (the default); 0: leave them to the system
+    uint64_t seed;           // default 42
+    int shuffle;             // 1 (the default): a new order of the samples each epoch
+    int64_t limit_train, limit_test;  // use only the first so many samples; 0: all
+    int evaluate;            // 1 (the default): evaluate on the test set at the end
+
+    const char *optimizer;   // "adam", "adamw", "sgd"
+    double lr;               // < 0: the optimizer's default
+    double momentum, beta1, beta2, epsilon, weight_decay;  // < 0: the optimizer's default
+    int nesterov;
+    const char *lr_scaling;  // "none"; "linear": times the number of micro-batches in a step
+    double warmup_epochs;    // the rate grows linearly from lr / micro-batches (linear scaling) or 0 over so many epochs
+    const char *schedule;    // "constant", "step", "cosine", "polynomial"
+    double schedule_step_epochs, schedule_gamma;  // step: times gamma every so many epochs
+    double schedule_power, schedule_end;          // polynomial: power; the fraction of lr to end at (cosine too)
+} ls_train_config;
+
+void ls_train_config_init(ls_train_config *config);
+
+// The micro-batch for a global batch when none is asked for: a function of the batch alone, so that the same command
+// gives the same bits on any machine. Not collective.
+int64_t ls_micro_batch_default(int64_t batch_size);
+
+// One epoch as it went; what the progress display and the records are made from.
+typedef struct ls_epoch_result {
+    int epoch;               // from 1
+    int64_t steps;
+    double seconds, loss, accuracy, images_per_second;
+} ls_epoch_result;
+
+typedef struct ls_phase_seconds {
+    double load, forward, backward, exchange, update;
+} ls_phase_seconds;
+
+typedef struct ls_train_result {
+    int epochs;
+    const ls_epoch_result *epoch;  // (epochs); owned by the trainer
+    double step_seconds_median, epoch_seconds_median;
+    double images_per_second;      // median over epochs
+    double train_loss, train_accuracy;  // of the last epoch
+    double test_loss, test_accuracy;
+    double train_seconds, evaluate_seconds;
+    ls_phase_seconds phases;       // per step: mean over steps of the mean over replicas
+    char weights_digest[65];       // SHA-256 of the parameters as little-endian floats in Keras's order and layout
+    int64_t peak_rss_bytes;        // of the largest worker
+    int workers, hosts, replicas_per_worker, threads_per_replica;
+    int64_t global_batch, micro_batch;
+    char replicas_reason[160];     // why so many replicas
+    char device_description[256], comm_description[256];
+} ls_train_result;
+
+// Called on every worker after each step and each epoch (step == steps). Returning non-zero stops training cleanly; every
+// worker must return the same.
+typedef struct ls_progress {
+    int epoch, epochs;
+    int64_t step, steps;     // in this epoch, from 1
+    double seconds;          // since the epoch began
+    double loss, accuracy;   // mean over the epoch so far
+    double images_per_second;
+    int rank;
+} ls_progress;
+typedef int (*ls_progress_fn)(void *user, const ls_progress *progress);
+
+// Sets up training of a finished graph on a dataset: checks that all workers agree, builds plans, allocates, draws the
+// initial weights. Borrows context, graph and dataset. The caller destroys it.
+// Errors: INVALID_ARGUMENT, UNSUPPORTED (precision), MISMATCH (which worker differs, in what), OUT_OF_MEMORY.
+ls_status ls_trainer_create(ls_context *context, const ls_graph *graph, ls_dataset *dataset,
+                            const ls_train_config *config, ls_trainer **out);
+void ls_trainer_destroy(ls_trainer **trainer);
+ls_status ls_trainer_fit(ls_trainer *trainer, ls_progress_fn progress, void *user);
+// Mean loss and accuracy over the test set. Either pointer may be NULL.
+ls_status ls_trainer_evaluate(ls_trainer *trainer, double *loss, double *accuracy);
+// Fills in what is known so far; computes the digest.
+ls_status ls_trainer_result(ls_trainer *trainer, ls_train_result *out);
+// Copies a parameter out of, or into, the model, in Keras's shape and order: `count` floats.
+ls_status ls_trainer_get_weights(ls_trainer *trainer, const char *parameter, float *out, int64_t count);
+ls_status ls_trainer_set_weights(ls_trainer *trainer, const char *parameter, const float *values, int64_t count);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,43 @@
+#define _GNU_SOURCE
+#include "base/barrier.h"
+
+#include <limits.h>
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+static void futex(_Atomic uint32_t *word, int op, uint32_t value) {
+    syscall(SYS_futex, (uint32_t *)word, op, value, (void *)0, (void *)0, 0);
+}
+
+static inline void relax(void) {
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("yield");
+#endif
+}
+
+void ls_barrier_init(ls_barrier *barrier, int participants, int spin) {
+    atomic_init(&barrier->arrived, 0);
+    atomic_init(&barrier->generation, 0);
+    barrier->participants = (uint32_t)participants;
+    barrier->spin = (uint32_t)spin;
+}
+
+void ls_barrier_wait(ls_barrier *barrier) {
+    if (barrier->participants == 1) return;
+    uint32_t generation = atomic_load_explicit(&barrier->generation, memory_order_acquire);
+    if (atomic_fetch_add_explicit(&barrier->arrived, 1, memory_order_acq_rel) + 1 == barrier->participants) {
+        atomic_store_explicit(&barrier->arrived, 0, memory_order_relaxed);
+        atomic_fetch_add_explicit(&barrier->generation, 1, memory_order_release);
+        futex(&barrier->generation, FUTEX_WAKE, INT_MAX);  // not FUTEX_PRIVATE: other processes may wait
+        return;
+    }
+    for (uint32_t i = 0; i < barrier->spin; i++) {
+        if (atomic_load_explicit(&barrier->generation, memory_order_acquire) != generation) return;
+        relax();
+    }
+    while (atomic_load_explicit(&barrier->generation, memory_order_acquire) == generation)
+        futex(&barrier->generation, FUTEX_WAIT, generation);
+}

@@ -1,0 +1,43 @@
+// How the library reports failures: LS_FAIL where something goes wrong, LS_TRY everywhere above it.
+#ifndef LS_BASE_ERROR_H
+#define LS_BASE_ERROR_H
+
+#include <lockstep/status.h>
+
+// Records a failure with its sentence and place, and returns `status`. Not for success.
+#define LS_FAIL(status, ...) ls__fail((status), __FILE__, __LINE__, __VA_ARGS__)
+
+// Passes a failure of `call` up, recording this place.
+#define LS_TRY(call)                                                                                                   \
+    do {                                                                                                               \
+        ls_status ls_try_status_ = (call);                                                                             \
+        if (ls_try_status_ != LS_OK) return ls__fail_passed(ls_try_status_, __FILE__, __LINE__);                       \
+    } while (0)
+
+// The same inside a function with a cleanup ladder: sets the local `status` and goes to `label`.
+#define LS_TRY_GOTO(call, label)                                                                                       \
+    do {                                                                                                               \
+        status = (call);                                                                                               \
+        if (status != LS_OK) {                                                                                         \
+            ls__fail_passed(status, __FILE__, __LINE__);                                                               \
+            goto label;                                                                                                \
+        }                                                                                                              \
+    } while (0)
+
+#define LS_FAIL_GOTO(code, label, ...)                                                                                 \
+    do {                                                                                                               \
+        status = LS_FAIL((code), __VA_ARGS__);                                                                         \
+        goto label;                                                                                                    \
+    } while (0)
+
+ls_status ls__fail(ls_status status, const char *file, int line, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+ls_status ls__fail_passed(ls_status status, const char *file, int line);
+
+// Puts a sentence in front of the recorded one ("while reading X: ..."), and returns `status`.
+ls_status ls__fail_context(ls_status status, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+// The sentence of a failure carried from another thread: copy the text there, set it here.
+void ls__error_set(const char *message);
+
+#endif

@@ -1,0 +1,93 @@
+// The workers of a job: who they are, which share a host, and how they exchange bytes. Only strategy/ and train/ see this.
+// Called from a worker's main thread only (MPI_THREAD_FUNNELED); replicas meet at barriers in shared memory instead.
+#ifndef LS_COMM_COMM_H
+#define LS_COMM_COMM_H
+
+#include <lockstep/status.h>
+#include <lockstep/tensor.h>
+
+typedef struct ls_comm ls_comm;
+typedef struct ls_shared ls_shared;
+
+typedef struct ls_request {
+    void *native;  // NULL: nothing pending
+} ls_request;
+
+typedef struct ls_comm_ops {
+    const char *name;  // "self", "mpi"
+    void (*destroy)(ls_comm *comm);
+    void (*describe)(const ls_comm *comm, char *text, size_t size);
+    ls_status (*barrier)(ls_comm *comm);
+    ls_status (*broadcast)(ls_comm *comm, void *data, int64_t count, ls_dtype dtype, int root);
+    ls_status (*allgather)(ls_comm *comm, const void *mine, void *all, int64_t bytes);
+    ls_status (*isend)(ls_comm *comm, const void *data, int64_t count, ls_dtype dtype, int to, int tag,
+                       ls_request *request);
+    ls_status (*irecv)(ls_comm *comm, void *data, int64_t count, ls_dtype dtype, int from, int tag,
+                       ls_request *request);
+    ls_status (*wait_all)(ls_comm *comm, ls_request *requests, int count);
+    ls_status (*host_alloc)(ls_comm *comm, int64_t bytes, ls_shared **out);
+    void (*host_free)(ls_shared *shared);
+    ls_status (*host_barrier)(ls_comm *comm);
+    ls_status (*host_read)(ls_comm *comm, const char *path, int64_t offset, int64_t bytes, void *out);
+    void (*abort)(ls_comm *comm, int exit_status);
+} ls_comm_ops;
+
+struct ls_comm {
+    const ls_comm_ops *ops;
+    int rank, size;              // this worker among all
+    int host, hosts;             // this worker's host among the hosts, numbered by their lowest rank
+    int local_rank, local_size;  // this worker among those of its host, in rank order
+    // The ranks sorted by (host, local rank): workers of one host stand next to each other. order[i] is a rank;
+    // position is this worker's index in it. Micro-batches are dealt in this order, so that a host's are contiguous.
+    int *order, *position_of;    // (size) each; position_of[rank] is that rank's index in order
+    int *host_of;                // (size): host_of[rank]
+    int position;
+};
+
+// Memory all workers of a host see at once. `base` may differ between processes; contents may not hold pointers.
+struct ls_shared {
+    ls_comm *comm;
+    void *base;
+    int64_t bytes;
+    void *native;
+};
+
+// The job this process is part of: all workers an MPI launcher started, or this process alone when none did.
+// Collective. Errors: UNSUPPORTED (started several times by a launcher this MPI cannot talk to; says which option of
+// srun helps), LIBRARY.
+ls_status ls_comm_create(ls_comm **out);
+// Only this process, MPI untouched. Not collective.
+ls_status ls_comm_create_self(ls_comm **out);
+void ls_comm_destroy(ls_comm **comm);  // Collective
+
+// Collective on comm.
+ls_status ls_comm_barrier(ls_comm *comm);
+// `count` elements from worker `root` to all. Collective on comm.
+ls_status ls_comm_broadcast(ls_comm *comm, void *data, int64_t count, ls_dtype dtype, int root);
+// `bytes` bytes from each worker, in rank order, to all: all is (size, bytes). Collective on comm.
+ls_status ls_comm_allgather(ls_comm *comm, const void *mine, void *all, int64_t bytes);
+// Messages between two workers; both sides name the same tag, count and dtype. Not collective. Counts beyond what MPI's
+// int holds are refused with a sentence (INVALID_ARGUMENT).
+ls_status ls_comm_isend(ls_comm *comm, const void *data, int64_t count, ls_dtype dtype, int to, int tag,
+                        ls_request *request);
+ls_status ls_comm_irecv(ls_comm *comm, void *data, int64_t count, ls_dtype dtype, int from, int tag,
+                        ls_request *request);
+ls_status ls_comm_wait_all(ls_comm *comm, ls_request *requests, int count);
+// Zeroed memory shared by the workers of this host (an MPI shared-memory window). Collective on the host's workers, with
+// the same `bytes` from each. Freed by all of them. Errors: OUT_OF_MEMORY (says how large /dev/shm must be), LIBRARY.
+ls_status ls_comm_host_alloc(ls_comm *comm, int64_t bytes, ls_shared **out);
+void ls_comm_host_free(ls_shared **shared);
+ls_status ls_comm_host_barrier(ls_comm *comm);  // Collective on the host's workers; orders their memory accesses
+// Reads part of a file with MPI-IO; each worker of the host names its own part (0 bytes is fine). Collective on the host's
+// workers. Errors: IO (the path, the system's words) on any of them.
+ls_status ls_comm_host_read(ls_comm *comm, const char *path, int64_t offset, int64_t bytes, void *out);
+// Nobody goes on alone: returns LS_OK when every worker passes LS_OK, and otherwise, on every worker, the status and
+// sentence of the lowest rank that failed. Collective on comm.
+ls_status ls_comm_agree(ls_comm *comm, ls_status mine);
+// Every worker passes a line of text "key=value; ..." and all must be equal. Errors, on every worker: MISMATCH, naming the
+// first worker that differs from worker 0 and the first differing "key=value" of both. Collective on comm.
+ls_status ls_comm_check_equal(ls_comm *comm, const char *what, const char *text);
+// Ends all workers now. Not collective.
+void ls_comm_abort(ls_comm *comm, int exit_status);
+
+#endif

@@ -1,0 +1,139 @@
+// What a device is: memory, a stream that runs kernels in order, and kernels created from an operation and its shapes.
+//
+// A kernel computes one pass of one operation for one fixed set of shapes. When it is created it says how it wants
+// every argument laid out in memory; the plan connects kernels, placing reorders where layouts differ. Running a kernel
+// allocates nothing. A kernel belongs to one thread at a time; two kernels of a device may run in two threads.
+#ifndef LS_DEVICE_DEVICE_H
+#define LS_DEVICE_DEVICE_H
+
+#include <lockstep/status.h>
+#include <lockstep/tensor.h>
+
+#include "device/op.h"
+
+typedef struct ls_device ls_device;
+typedef struct ls_kernel ls_kernel;
+
+// How a tensor lies in memory. Owned by its device and interned there: equal layouts are the same pointer, and it
+// lives as long as the device does. `shape` is the logical shape: NHWC for images (N, H, W, C), HWIO for kernels.
+typedef struct ls_layout {
+    ls_shape shape;
+    ls_dtype dtype;
+    int64_t bytes;      // with padding
+    int plain;          // 1: row-major in the logical order, no padding: as files and the public API have it
+    const void *native; // the device's own descriptor
+} ls_layout;
+
+typedef enum ls_pass {
+    LS_PASS_TRAINING,          // forward, keeping what backward needs
+    LS_PASS_INFERENCE,         // forward only
+    LS_PASS_BACKWARD_DATA,     // DY -> DX
+    LS_PASS_BACKWARD_WEIGHTS,  // X, DY -> DW, DB
+} ls_pass;
+
+// The arguments of a kernel. Which are used depends on operation and pass; unused ones have no layout and stay NULL.
+typedef enum ls_arg {
+    LS_ARG_X,          // the operation's input
+    LS_ARG_W,          // its kernel (weights)
+    LS_ARG_B,          // its bias, always plain F32
+    LS_ARG_Y,          // its output
+    LS_ARG_DX,         // gradients of the same, F32 for DW and DB
+    LS_ARG_DW,
+    LS_ARG_DB,
+    LS_ARG_DY,
+    LS_ARG_WORKSPACE,  // kept from forward to backward (e.g. which element was the maximum)
+    LS_ARG_SCRATCH,    // free again when the kernel returns
+    LS_ARG_LABELS,     // int32_t (N): the class of each sample
+    LS_ARG_METRICS,    // ls_loss_metrics: written by the loss's forward
+    LS_ARG_RANDOM,     // const ls_random_key *
+    LS_ARG_COUNT
+} ls_arg;
+
+// What the loss kernel reports of one micro-batch: sums over its samples.
+typedef struct ls_loss_metrics {
+    double loss;       // sum of the cross-entropies
+    int64_t correct;   // samples whose largest logit is the label's (the first of equals wins)
+    int64_t samples;
+} ls_loss_metrics;
+
+// What random kernels are keyed by: dropout of sample i draws from (seed, epoch, samples[i], layer, element).
+typedef struct ls_random_key {
+    uint64_t seed;
+    uint32_t epoch;
+    const uint64_t *samples;  // (N): each sample's index in its dataset
+} ls_random_key;
+
+typedef struct ls_kernel_spec {
+    ls_op_kind op;
+    ls_op_attrs attrs;
+    ls_pass pass;
+    ls_shape x, y;           // with the batch: (N, ...)
+    ls_dtype x_dtype;        // of X and DX
+    ls_dtype y_dtype;        // of Y
+    ls_dtype dy_dtype;       // of DY
+    ls_dtype w_dtype;        // of W (DW and DB are always F32)
+    // DX is multiplied by (X > 0) on its way out: X is the output of a ReLU fused into the operation before.
+    int mask_dx;
+    // Layouts the caller has already settled, by argument; NULL lets the kernel choose.
+    const ls_layout *layout[LS_ARG_COUNT];
+} ls_kernel_spec;
+
+typedef struct ls_kernel_ops {
+    ls_status (*run)(ls_kernel *kernel, void *const args[LS_ARG_COUNT]);
+    void (*destroy)(ls_kernel *kernel);
+} ls_kernel_ops;
+
+// The head every device's kernels start with.
+struct ls_kernel {
+    const ls_kernel_ops *ops;
+    const char *name;                       // the implementation's name, for people ("jit:avx512_core")
+    const ls_layout *layout[LS_ARG_COUNT];  // chosen layouts; NULL for WORKSPACE and the like
+    int64_t workspace_bytes, scratch_bytes;
+    double flops;                           // multiply-adds counted twice; 0 where memory is what counts
+};
+
+typedef struct ls_device_options {
+    int threads;  // threads a kernel may use
+} ls_device_options;
+
+typedef struct ls_device_ops {
+    const char *name;
+    const char *help;
+    ls_status (*create)(const ls_device_options *options, ls_device **out);
+    void (*destroy)(ls_device *device);
+    // A sentence for records: library, version, instruction set.
+    void (*describe)(const ls_device *device, char *text, size_t size);
+    // OK, or UNSUPPORTED with a sentence when this machine cannot compute in the type.
+    ls_status (*supports)(const ls_device *device, ls_dtype precision);
+    // The row-major layout of a shape. Errors: OUT_OF_MEMORY.
+    ls_status (*layout_plain)(ls_device *device, ls_shape shape, ls_dtype dtype, const ls_layout **out);
+    // The same layout structure for another dtype where that exists, else plain. Used for gradient masters of bf16 copies.
+    // A kernel for `spec`. Errors: UNSUPPORTED (names the op and shape), OUT_OF_MEMORY, LIBRARY.
+    ls_status (*kernel_create)(ls_device *device, const ls_kernel_spec *spec, ls_kernel **out);
+    // Copies X to Y between two layouts of one shape, converting the dtype.
+    ls_status (*reorder_create)(ls_device *device, const ls_layout *from, const ls_layout *to, ls_kernel **out);
+    // Called by each thread that will run kernels, before its first: sets that thread's share of cores.
+    void (*thread_begin)(ls_device *device);
+    // y[i] += x[i], F32, in the memory gradients live in.
+    void (*accumulate)(ls_device *device, float *y, const float *x, int64_t n);
+} ls_device_ops;
+
+struct ls_device {
+    const ls_device_ops *ops;
+    ls_device_options options;
+};
+
+// Creates a device by name ("cpu", "ref"). Errors: NOT_FOUND with the names there are. The caller destroys it, after all
+// kernels and plans made from it.
+ls_status ls_device_create(const char *name, const ls_device_options *options, ls_device **out);
+void ls_device_destroy(ls_device **device);
+
+ls_status ls_kernel_create(ls_device *device, const ls_kernel_spec *spec, ls_kernel **out);
+void ls_kernel_destroy(ls_kernel **kernel);
+static inline ls_status ls_kernel_run(ls_kernel *kernel, void *const args[LS_ARG_COUNT]) {
+    return kernel->ops->run(kernel, args);
+}
+
+// Interned plain-description helpers shared by devices live in device/layout.h.
+
+#endif

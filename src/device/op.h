@@ -1,0 +1,40 @@
+// The operations: their kinds, and their attributes as the graph hands them to a device.
+#ifndef LS_DEVICE_OP_H
+#define LS_DEVICE_OP_H
+
+#include <lockstep/graph.h>
+
+//   kind                 Keras's class            Keras's automatic name
+#define LS_OP_LIST(X)                                                                                                  \
+    X(INPUT, "InputLayer", "input")                                                                                    \
+    X(CONV2D, "Conv2D", "conv2d")                                                                                      \
+    X(DENSE, "Dense", "dense")                                                                                         \
+    X(MAX_POOL2D, "MaxPooling2D", "max_pooling2d")                                                                     \
+    X(AVERAGE_POOL2D, "AveragePooling2D", "average_pooling2d")                                                         \
+    X(GLOBAL_MAX_POOL2D, "GlobalMaxPooling2D", "global_max_pooling2d")                                                 \
+    X(GLOBAL_AVERAGE_POOL2D, "GlobalAveragePooling2D", "global_average_pooling2d")                                     \
+    X(RELU, "ReLU", "re_lu")                                                                                           \
+    X(FLATTEN, "Flatten", "flatten")                                                                                   \
+    X(DROPOUT, "Dropout", "dropout")                                                                                   \
+    X(SOFTMAX_CROSS_ENTROPY, "SoftmaxCrossEntropy", "loss")
+
+typedef enum ls_op_kind {
+#define LS_OP_ENUM(kind, klass, name) LS_OP_##kind,
+    LS_OP_LIST(LS_OP_ENUM)
+#undef LS_OP_ENUM
+        LS_OP_COUNT
+} ls_op_kind;
+
+// Attributes with every default resolved (strides set, "same" padding turned into numbers).
+typedef struct ls_op_attrs {
+    int filters;       // conv2d: output channels; dense: units
+    int kernel[2];     // conv2d, pooling: window height, width
+    int strides[2];    //
+    int pad[4];        // top, left, bottom, right
+    ls_activation activation;
+    int use_bias;
+    float rate;        // dropout
+    uint32_t layer;    // dropout: the layer's number, a part of its random counter
+} ls_op_attrs;
+
+#endif

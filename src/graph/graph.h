@@ -1,0 +1,67 @@
+// The graph from inside: nodes in execution order, parameters in creation order.
+#ifndef LS_GRAPH_GRAPH_H
+#define LS_GRAPH_GRAPH_H
+
+#include <lockstep/graph.h>
+
+#include "device/op.h"
+
+#define LS_MAX_NODE_PARAMS 4
+
+typedef enum ls_param_role { LS_PARAM_KERNEL, LS_PARAM_BIAS } ls_param_role;
+
+// A parameter: what Keras calls a weight variable.
+typedef struct ls_param {
+    char *name;                  // "conv2d/kernel"
+    ls_shape shape;              // Keras's: HWIO, (in, out), (out)
+    ls_param_role role;
+    ls_initializer initializer;  // never DEFAULT
+    int64_t fan_in, fan_out;     // as Keras counts them, for the initializers
+    int decay;                   // 1: weight decay applies by default (kernels)
+} ls_param;
+
+typedef struct ls_node {
+    ls_op_kind op;
+    char *name;
+    ls_op_attrs attrs;
+    ls_value input;              // the node it reads, LS_NO_VALUE for the input
+    ls_shape shape;              // output of one sample, without the batch
+    int params[LS_MAX_NODE_PARAMS], param_count;  // indices in the graph's parameters: kernel, bias
+} ls_node;
+
+struct ls_graph {
+    char *name;
+    ls_node *nodes;              // node i computes value i; inputs come before their readers
+    int node_count;
+    ls_param *params;
+    int param_count;
+    ls_value output;             // the logits, once finished
+    ls_status failed;            // the first failure, kept for ls_graph_finish
+    char failure[512];
+};
+
+// What an op file says of its op: how shapes follow from shapes, which parameters it has.
+typedef struct ls_op {
+    ls_op_kind kind;
+    const char *keras_class;
+    const char *auto_name;
+    // Fills node->shape from the input's shape and adds parameters with ls__graph_param. Errors: INVALID_ARGUMENT with a
+    // sentence that names the layer.
+    ls_status (*infer)(ls_graph *graph, ls_node *node, ls_shape x);
+    // Which tensors of forward the backward passes read.
+    int backward_needs_x, backward_needs_y;
+} ls_op;
+
+const ls_op *ls__op_find(ls_op_kind kind);
+
+// Adds a node (for op files and builders). `name` NULL: automatic.
+ls_value ls__graph_add(ls_graph *graph, ls_op_kind op, ls_value x, const char *name, const ls_op_attrs *attrs,
+                       ls_initializer kernel_initializer, ls_initializer bias_initializer);
+ls_status ls__graph_param(ls_graph *graph, ls_node *node, const char *suffix, ls_shape shape, ls_param_role role,
+                          ls_initializer initializer, int64_t fan_in, int64_t fan_out);
+
+// The value a parameter starts with: `out` gets ls_shape_count(param->shape) floats in Keras's order, each a function of
+// (seed, parameter index, element).
+void ls_param_initialize(const ls_graph *graph, int param, uint64_t seed, float *out);
+
+#endif

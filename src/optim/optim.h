@@ -1,0 +1,63 @@
+// Optimizers and learning-rate schedules. Elementwise formulas only: an optimizer never sees layouts, workers or slices.
+#ifndef LS_OPTIM_OPTIM_H
+#define LS_OPTIM_OPTIM_H
+
+#include <lockstep/status.h>
+
+#include <stdint.h>
+
+#define LS_MAX_OPTIMIZER_STATE 2
+
+// Hyperparameters; negative means "the optimizer's default" until ls_optimizer_resolve.
+typedef struct ls_optimizer_params {
+    double lr, momentum, beta1, beta2, epsilon, weight_decay;
+    int nesterov;
+} ls_optimizer_params;
+
+// One update of n consecutive scalars. The arrays are aligned to 64 bytes and n is a multiple of 16, so that which
+// elements fall into a vector's tail never depends on how the parameters are cut.
+typedef struct ls_update {
+    int64_t n;
+    float *w;                               // (n) master weights, in place
+    const float *g;                         // (n) mean gradient
+    float *state[LS_MAX_OPTIMIZER_STATE];   // (n) each, in place, zero before the first step
+    double lr;                              // of this step
+    int64_t step;                           // from 1
+} ls_update;
+
+typedef struct ls_optimizer {
+    const char *name, *help;
+    ls_optimizer_params defaults;
+    int (*state_count)(const ls_optimizer_params *params);  // vectors of state it needs, 0..2
+    void (*update)(const ls_optimizer_params *params, const ls_update *update);
+} ls_optimizer;
+
+const ls_optimizer *const *ls_optimizers(void);  // NULL-terminated
+// Errors: NOT_FOUND with the names there are.
+ls_status ls_optimizer_find(const char *name, const ls_optimizer **out);
+// Replaces negative fields by the optimizer's defaults and checks ranges. Errors: INVALID_ARGUMENT.
+ls_status ls_optimizer_resolve(const ls_optimizer *optimizer, ls_optimizer_params *params);
+
+// The learning rate as a factor over the course of training.
+typedef struct ls_schedule_params {
+    double total_epochs;
+    double step_epochs, gamma;   // step
+    double power, end;           // polynomial: power; end: final factor (polynomial, cosine)
+} ls_schedule_params;
+
+typedef struct ls_schedule {
+    const char *name, *help;
+    // The factor at `epoch` (fractional, 0 <= epoch <= total_epochs); 1 is the full rate.
+    double (*factor)(const ls_schedule_params *params, double epoch);
+} ls_schedule;
+
+const ls_schedule *const *ls_schedules(void);
+ls_status ls_schedule_find(const char *name, const ls_schedule **out);
+
+// The rate of a step: base rate, times `scale` (linear scaling; 1 for none), times the schedule; during the first
+// `warmup_epochs` the rate instead grows linearly from the base rate (scale > 1) or from 0 (scale == 1) to the full one.
+// Source: Goyal et al., "Accurate, large minibatch SGD: training ImageNet in 1 hour", 2017, section 2.2.
+double ls_learning_rate(const ls_schedule *schedule, const ls_schedule_params *params, double base, double scale,
+                        double warmup_epochs, double epoch);
+
+#endif

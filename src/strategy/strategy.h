@@ -1,0 +1,90 @@
+// How replicas and workers exchange gradients and update parameters. One file per strategy.
+//
+// The *lanes* of a job are its replicas over all workers: lane = (worker's position in comm order) * replicas + replica.
+// In each step a lane computes a contiguous run of the micro-batches (ls_tree_run), its gradients go to memory the strategy
+// gives it, added up in the tree as it goes; then all lanes call `step` together.
+//
+// The parameter vector: all parameters behind one another as F32, in the layouts the plan wants, each start aligned and
+// padding zero. Its length is a multiple of LS_SLICE_ALIGN, and whatever is cut is cut at multiples of it, so vector tails
+// never move.
+#ifndef LS_STRATEGY_STRATEGY_H
+#define LS_STRATEGY_STRATEGY_H
+
+#include "comm/comm.h"
+#include "device/device.h"
+#include "optim/optim.h"
+#include "strategy/tree.h"
+
+#define LS_SLICE_ALIGN 64  // floats
+
+typedef struct ls_strategy ls_strategy;
+
+typedef struct ls_strategy_config {
+    ls_comm *comm;
+    ls_device *device;
+    int replicas;               // per worker, the same on all
+    int64_t length;             // floats in the parameter vector, a multiple of LS_SLICE_ALIGN
+    int64_t micro_batches;      // in a full step
+    const ls_optimizer *optimizer;
+    ls_optimizer_params params; // resolved
+    int spin;                   // barriers spin this often before sleeping
+    // Working copies: what kernels read instead of the masters (other layouts, bf16). After every update the lanes that
+    // share one weights vector share the work of refreshing the copies that belong to it: refresh(user, part, parts).
+    int64_t copies_bytes;
+    void (*refresh)(void *user, const float *weights, void *copies, int part, int parts);
+    void *refresh_user;
+} ls_strategy_config;
+
+typedef struct ls_step_info {
+    int64_t micro_batches;      // in this step; fewer in the last of an epoch
+    int64_t samples;            // the true number: the gradient sum is divided by it once
+    double lr;
+    int64_t step;               // from 1, over the whole training
+} ls_step_info;
+
+typedef struct ls_step_times {
+    double exchange, update;    // seconds this lane spent, waiting for others counted as exchange
+} ls_step_times;
+
+// One strategy; its file ends in this.
+typedef struct ls_strategy_ops {
+    const char *name, *help;
+    ls_status (*create)(const ls_strategy_config *config, ls_strategy **out);  // Collective
+    void (*destroy)(ls_strategy *strategy);                                    // Collective
+    // Sums all lanes' pieces in the tree, divides, updates, and makes the new weights (and copies) visible to the lanes of
+    // this worker. Called by every lane of every worker, each from its own thread; replica 0 is the worker's main thread,
+    // the only one that may communicate. Collective over all lanes.
+    ls_status (*step)(ls_strategy *strategy, int replica, const ls_step_info *info, ls_step_times *times);
+    // The gradients [offset, offset + count) of the running micro-batch are complete. May be NULL: overlapping exchange
+    // with backward is not done yet; the plan's hook ends here when it is.
+    void (*bucket_ready)(ls_strategy *strategy, int replica, int64_t offset, int64_t count);
+} ls_strategy_ops;
+
+// The head every strategy starts with; what all of them share is in strategy_base.c.
+struct ls_strategy {
+    const ls_strategy_ops *ops;
+    ls_strategy_config config;
+    float *weights;             // (length): the vector this worker's lanes read; shared by the host where the strategy says so
+    void *copies;               // (copies_bytes): the same for working copies
+    int weights_shared;         // 1: one vector per host; 0: one per worker
+};
+
+const ls_strategy_ops *const *ls_strategies(void);  // NULL-terminated
+// Errors: NOT_FOUND with the names there are.
+ls_status ls_strategy_create(const char *name, const ls_strategy_config *config, ls_strategy **out);  // Collective
+void ls_strategy_destroy(ls_strategy **strategy);                                                     // Collective
+
+// Called by replica threads around each micro-batch: where to write its gradient (length floats; the padding must stay
+// zero), and that it is complete. Between the two nothing else may be asked of this replica.
+float *ls_strategy_gradient_begin(ls_strategy *strategy, int replica, const ls_step_info *info, int64_t micro_batch);
+void ls_strategy_gradient_end(ls_strategy *strategy, int replica, const ls_step_info *info);
+
+// After the weights were set from outside on every worker (initial weights, a checkpoint; worker 0's are not sent, every
+// worker of a host that shares a vector writes the same or only local rank 0 writes): refreshes all copies. Collective;
+// main threads only, no lane running.
+ls_status ls_strategy_weights_changed(ls_strategy *strategy);
+int64_t ls_strategy_memory_bytes(const ls_strategy *strategy);  // this worker's share, for reports
+// A barrier of all lanes of this host, for the trainer's own use.
+void ls_strategy_host_barrier(ls_strategy *strategy);
+
+#endif
