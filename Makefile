@@ -1,0 +1,48 @@
+# The commands people type. Everything behind them is CMake: see CMakePresets.json and CONTRIBUTING.md.
+
+cores := $(shell nproc 2>/dev/null || echo 2)
+WORKERS ?= $(shell n=$(cores); [ $$n -ge 2 ] || n=2; [ $$n -le 4 ] || n=4; echo $$n)
+PREFIX ?= /usr/local
+
+.PHONY: release demo check install bench asan lint format clean help
+
+release: build/release/build.ninja ## build the program and the library into build/release
+	cmake --build --preset release
+
+demo: ## on a fresh machine: install what is missing, build, train across workers, print the result table
+	tools/install-deps
+	cmake --preset release -Wno-dev >/dev/null
+	cmake --build --preset release --target lockstep_program
+	mkdir -p demo
+	build/release/lockstep train mnist-cnn --data digits --workers $(WORKERS) --epochs 2 --record demo/run.json
+
+check: ## on a fresh machine: install what is missing, build with warnings as errors, run every test
+	tools/install-deps --test
+	cmake --preset check -Wno-dev >/dev/null
+	cmake --build --preset check
+	ctest --preset check
+
+install: release ## install to PREFIX (/usr/local)
+	cmake --install build/release --prefix $(PREFIX)
+
+bench: release ## images per second, milliseconds per step, and the floor under them
+	build/release/lockstep bench mnist-cnn
+
+asan: build/asan/build.ninja ## the unit tests under AddressSanitizer and UndefinedBehaviorSanitizer
+	cmake --build --preset asan
+	ctest --preset asan
+
+lint: build/clang/build.ninja ## clang-tidy, shellcheck and the include directions
+	tools/lint build/clang
+
+format: ## clang-format over every C file
+	tools/format
+
+clean: ## remove everything that was built
+	rm -rf build demo
+
+help: ## this list
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 16
+
+build/%/build.ninja:
+	cmake --preset $*

@@ -1,0 +1,42 @@
+# The include directions of docs/design.md hold, and the script that says so is able to say no.
+set -eu
+tools/check-includes
+
+tree=$(mktemp -d)
+trap 'rm -rf "$tree"' EXIT
+checker=$PWD/tools/check-includes
+
+# must_fail FILE INCLUDE WORDS: a tree with just this include is refused in these words.
+must_fail() {
+    rm -rf "$tree/src" "$tree/include"
+    mkdir -p "$tree/src" "$tree/include" "$tree/$(dirname "$1")"
+    echo "#include $2" >"$tree/$1"
+    if said=$("$checker" "$tree"); then
+        echo "tools/check-includes accepted $2 in $1"
+        exit 1
+    fi
+    case $said in
+        *"$1:1: "*"$3"*) ;;
+        *) echo "tools/check-includes refused $2 in $1 in other words: $said"; exit 1 ;;
+    esac
+}
+must_pass() {
+    rm -rf "$tree/src" "$tree/include"
+    mkdir -p "$tree/src" "$tree/include" "$tree/$(dirname "$1")"
+    echo "#include $2" >"$tree/$1"
+    "$checker" "$tree"
+}
+must_fail src/base/a.c '"tensor/tensor.h"' 'base/ may not know tensor/'
+must_fail src/data/a.c '"comm/comm.h"' 'data/ may not know comm/'
+must_fail src/graph/ops/a.c '"strategy/strategy.h"' 'graph/ may not know strategy/'
+must_fail src/models/a.c '"comm/comm.h"' 'models/ may not know comm/'
+must_fail src/train/a.h '"cli/cli.h"' 'train/ may not know cli/'
+must_fail src/base/a.c '"error.h"' 'does not begin with a room'
+must_fail src/attic/a.c '"base/error.h"' 'is no room'
+must_fail src/strategy/a.c '<mpi.h>' 'belongs to src/comm/'
+must_fail src/graph/a.c '<oneapi/dnnl/dnnl.h>' 'belongs to src/device/cpu/'
+must_fail include/lockstep/a.h '<mpi.h>' 'belongs to src/comm/'
+must_fail include/lockstep/a.h '"base/error.h"' 'public headers'
+must_pass src/comm/a.c '<mpi.h>'
+must_pass src/train/a.c '"base/error.h"'
+must_pass src/strategy/a.c '"device/device.h"'
