@@ -1,0 +1,75 @@
+// Options as data: one row of a table says everything about an option, and drives the command line, --help, the config
+// file, the run record and the line that workers compare. A new option is one new row.
+#ifndef LS_BASE_OPTIONS_H
+#define LS_BASE_OPTIONS_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include <lockstep/status.h>
+
+typedef enum ls_option_type {
+    LS_OPTION_FLAG,   // int: --name sets 1, --no-name sets 0
+    LS_OPTION_INT,    // int
+    LS_OPTION_COUNT,  // int64_t
+    LS_OPTION_SEED,   // uint64_t, up to 2^63 - 1 so that any JSON reader can hold it
+    LS_OPTION_REAL,   // double
+    LS_OPTION_TEXT,   // const char *, borrowed from whoever gave the value
+} ls_option_type;
+
+// The index-th value an option can take, NULL past the last; *help gets one line about it, or NULL.
+typedef const char *(*ls_option_choices)(int index, const char **help);
+
+typedef struct ls_option {
+    const char *name;  // "batch-size"; NULL ends a table
+    ls_option_type type;
+    size_t offset;              // of the field in the struct that holds the values
+    const char *metavar;        // what --help calls the value: "N", "FILE"; or all the choices: "fp32|bf16"
+    ls_option_choices choices;  // where the values are a list of their own; NULL otherwise
+    double min, max;            // of numbers; max <= min: no upper limit
+    const char *initial;        // words for the default where its value would say nothing; NULL: the value itself
+    const char *group;          // heading in --help
+    const char *help;           // a flag that is on by default is shown, and described, as --no-name
+} ls_option;
+
+// A table and the struct its offsets point into. Functions take an array of these, ended by a NULL table, so that a command
+// can add options of its own to those of the library.
+typedef struct ls_option_set {
+    const ls_option *table;
+    void *values;
+} ls_option_set;
+
+#define LS_MAX_WORDS 4
+
+// What is left of a command line besides options.
+typedef struct ls_words {
+    const char *word[LS_MAX_WORDS];
+    int count;
+    int help;  // 1: -h or --help was there; everything after it is unread
+} ls_words;
+
+// Reads argv[0 .. argc-1]: --name value, --name=value, --flag, --no-flag, -h, --help; "--" ends options; at most
+// `max_words` other words. The values must hold the defaults before. Text values point into argv.
+// Errors: INVALID_ARGUMENT (names the option, what was expected, what was found; for an unknown option the nearest name).
+ls_status ls_options_parse(const ls_option_set *sets, int argc, char *const *argv, int max_words, ls_words *out);
+
+// Sets one option from text, as a config file does; a flag takes "true" or "false". Text is borrowed. Errors as above.
+ls_status ls_options_assign(const ls_option_set *sets, const char *name, const char *text);
+
+// The value as text. Returns `buffer`, or for text the value itself ("" for NULL).
+const char *ls_option_text(const ls_option *option, const void *values, char *buffer, size_t size);
+
+// All options as "name=value; name=value": what workers compare. Cut off at `size`.
+void ls_options_line(const ls_option_set *sets, char *text, size_t size);
+
+// The options under their groups, aligned, at most `width` columns wide. The values must hold the defaults.
+void ls_options_help(FILE *out, const ls_option_set *sets, int width);
+
+// Prints `left` and, from `column` on, `text` wrapped at `width`.
+void ls_print_entry(FILE *out, const char *left, int column, int width, const char *text);
+
+// The one of the names that `word` was most likely meant to be, or NULL when none is near.
+const char *ls_nearest(const char *word, const char *const *names, int count);
+
+#endif

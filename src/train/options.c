@@ -1,0 +1,104 @@
+#include "train/options.h"
+
+#include <lockstep/train.h>
+
+#include "optim/optim.h"
+#include "strategy/strategy.h"
+
+static const char *strategy_choice(int index, const char **help) {
+    const ls_strategy_ops *const *list = ls_strategies();
+    for (int i = 0; list[i]; i++)
+        if (i == index) {
+            *help = list[i]->help;
+            return list[i]->name;
+        }
+    return NULL;
+}
+
+static const char *optimizer_choice(int index, const char **help) {
+    const ls_optimizer *const *list = ls_optimizers();
+    for (int i = 0; list[i]; i++)
+        if (i == index) {
+            *help = list[i]->help;
+            return list[i]->name;
+        }
+    return NULL;
+}
+
+static const char *schedule_choice(int index, const char **help) {
+    const ls_schedule *const *list = ls_schedules();
+    for (int i = 0; list[i]; i++)
+        if (i == index) {
+            *help = list[i]->help;
+            return list[i]->name;
+        }
+    return NULL;
+}
+
+#define AT(member)     .offset = offsetof(ls_train_config, member)
+#define TRAINING       .group = "Training"
+#define WORKERS        .group = "Workers, replicas, threads"
+#define OPTIMIZER      .group = "Optimizer"
+#define RATE           .group = "Learning rate over time"
+#define OPTIMIZERS_OWN .initial = "the optimizer's own"
+
+static const ls_option table[] = {
+    {"epochs", LS_OPTION_INT, AT(epochs), .metavar = "N", .min = 1, TRAINING, .help = "passes over the training set"},
+    {"batch-size", LS_OPTION_COUNT, AT(batch_size), .metavar = "B", .min = 1, TRAINING,
+     .help =
+         "the GLOBAL batch: samples per step over ALL workers together, NOT per worker. More workers share the same "
+         "batch; the result stays the same"},
+    {"micro-batch", LS_OPTION_COUNT, AT(micro_batch), .metavar = "M", .min = 1, TRAINING,
+     .initial = "a fixed function of the batch size",
+     .help =
+         "samples per micro-batch, the piece of a batch that one replica computes at a time; divides the batch size"},
+    {"seed", LS_OPTION_SEED, AT(seed), .metavar = "N", TRAINING,
+     .help = "what everything random is drawn from: initial weights, order of samples, dropout"},
+    {"shuffle", LS_OPTION_FLAG, AT(shuffle), TRAINING, .help = "keep the order of the samples in every epoch"},
+    {"limit-train", LS_OPTION_COUNT, AT(limit_train), .metavar = "N", .min = 1, TRAINING, .initial = "all",
+     .help = "use only the first N training samples"},
+    {"limit-test", LS_OPTION_COUNT, AT(limit_test), .metavar = "N", .min = 1, TRAINING, .initial = "all",
+     .help = "use only the first N test samples"},
+    {"evaluate", LS_OPTION_FLAG, AT(evaluate), TRAINING, .help = "do not evaluate on the test set at the end"},
+    {"precision", LS_OPTION_TEXT, AT(precision), .metavar = "fp32|bf16", TRAINING,
+     .help = "type of activations and working weights; bf16 keeps fp32 master weights and sums"},
+    {"device", LS_OPTION_TEXT, AT(device), .metavar = "cpu|ref", TRAINING,
+     .help = "what computes: cpu (oneDNN), or ref, plain loops to compare with (slow)"},
+
+    {"strategy", LS_OPTION_TEXT, AT(strategy), .metavar = "NAME", .choices = strategy_choice, WORKERS,
+     .help = "how workers exchange gradients and update"},
+    {"replicas", LS_OPTION_INT, AT(replicas), .metavar = "R", .min = 1, WORKERS,
+     .initial = "one per core the worker has", .help = "replicas per worker, each computing micro-batches of its own"},
+    {"threads", LS_OPTION_INT, AT(threads), .metavar = "T", .min = 1, WORKERS, .help = "threads per replica"},
+    {"bind", LS_OPTION_FLAG, AT(bind), WORKERS, .help = "let the system move replicas between cores"},
+
+    {"optimizer", LS_OPTION_TEXT, AT(optimizer), .metavar = "NAME", .choices = optimizer_choice, OPTIMIZER,
+     .help = "how gradients change weights"},
+    {"lr", LS_OPTION_REAL, AT(lr), .metavar = "X", OPTIMIZERS_OWN, OPTIMIZER, .help = "the base learning rate"},
+    {"momentum", LS_OPTION_REAL, AT(momentum), .metavar = "X", .max = 1, OPTIMIZERS_OWN, OPTIMIZER, .help = "of sgd"},
+    {"nesterov", LS_OPTION_FLAG, AT(nesterov), OPTIMIZER, .help = "Nesterov's form of the momentum of sgd"},
+    {"beta1", LS_OPTION_REAL, AT(beta1), .metavar = "X", .max = 1, OPTIMIZERS_OWN, OPTIMIZER,
+     .help = "decay of the mean gradient in adam and adamw"},
+    {"beta2", LS_OPTION_REAL, AT(beta2), .metavar = "X", .max = 1, OPTIMIZERS_OWN, OPTIMIZER,
+     .help = "decay of the mean squared gradient in adam and adamw"},
+    {"epsilon", LS_OPTION_REAL, AT(epsilon), .metavar = "X", OPTIMIZERS_OWN, OPTIMIZER,
+     .help = "added to the denominator in adam and adamw"},
+    {"weight-decay", LS_OPTION_REAL, AT(weight_decay), .metavar = "X", OPTIMIZERS_OWN, OPTIMIZER,
+     .help = "how fast weights shrink"},
+
+    {"lr-scaling", LS_OPTION_TEXT, AT(lr_scaling), .metavar = "none|linear", RATE,
+     .help = "linear: multiply the rate by the number of micro-batches in a step"},
+    {"warmup-epochs", LS_OPTION_REAL, AT(warmup_epochs), .metavar = "X", RATE,
+     .help = "epochs over which the rate grows to its full value, from the unscaled rate (linear scaling) or from 0"},
+    {"schedule", LS_OPTION_TEXT, AT(schedule), .metavar = "NAME", .choices = schedule_choice, RATE,
+     .help = "the rate over the course of training"},
+    {"schedule-step", LS_OPTION_REAL, AT(schedule_step_epochs), .metavar = "X", RATE,
+     .help = "step: epochs between two reductions"},
+    {"schedule-gamma", LS_OPTION_REAL, AT(schedule_gamma), .metavar = "X", RATE, .help = "step: factor of a reduction"},
+    {"schedule-power", LS_OPTION_REAL, AT(schedule_power), .metavar = "X", RATE, .help = "polynomial: the power"},
+    {"schedule-end", LS_OPTION_REAL, AT(schedule_end), .metavar = "X", RATE,
+     .help = "polynomial, cosine: the fraction of the rate to end at"},
+    {.name = NULL},
+};
+
+const ls_option *ls_train_options(void) { return table; }

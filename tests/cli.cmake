@@ -1,0 +1,1 @@
+ls_test(test_options LABELS cli)
