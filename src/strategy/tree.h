@@ -24,13 +24,13 @@ void ls_tree_run(int64_t micro_batches, int lane, int lanes, int64_t *begin, int
 // The pieces that cover [begin, end) of a tree over V, in order. Returns how many; 0 for an empty run.
 int ls_tree_pieces(int64_t micro_batches, int64_t begin, int64_t end, ls_piece *pieces);
 
-// How many gradient buffers a lane needs at most to add up [begin, end) one micro-batch after the other (its pieces so
-// far, and the one being computed).
+// How many gradient buffers a lane needs to add up [begin, end) one micro-batch after the other (its pieces so far, and
+// the one being computed). 0 for an empty run.
 int ls_tree_slots(int64_t micro_batches, int64_t begin, int64_t end);
 
 // The rule of adding, as a stack machine that a lane and the final sum share. After pushing a node, as long as this
-// returns 1, the two topmost nodes of the stack are siblings: replace them by their sum (left += right), calling it again.
-// `at_end`: nothing follows, so a node whose right sibling lies beyond V counts as its parent.
-int ls_tree_merge(int64_t micro_batches, ls_piece *stack, int *depth, int at_end);
+// returns 1, the two topmost nodes of the stack are siblings and have been replaced by their parent: add their sums (left +=
+// right) and call it again. A node whose right sibling lies beyond V counts as its parent, whose sum is the same.
+int ls_tree_merge(int64_t micro_batches, ls_piece *stack, int *depth);
 
 #endif
