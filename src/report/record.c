@@ -1,0 +1,290 @@
+#define _GNU_SOURCE
+#include "report/record.h"
+
+#include <errno.h>
+#include <jansson.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/utsname.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <lockstep/lockstep.h>
+
+#include "base/error.h"
+#include "base/memory.h"
+
+// JSON has no NaN: a number that is not known is null.
+static json_t *real(double x) { return isfinite(x) ? json_real(x) : json_null(); }
+
+static json_t *text(const char *s) {
+    json_t *j = json_string(s ? s : "");
+    return j ? j : json_string("(not UTF-8)");
+}
+
+static json_t *option_value(const ls_option *o, const void *values) {
+    char buffer[64];
+    const char *field = (const char *)values + o->offset, *word = ls_option_text(o, values, buffer, sizeof buffer);
+    switch (o->type) {
+    case LS_OPTION_FLAG: return json_boolean(*(const int *)field);
+    case LS_OPTION_INT:
+    case LS_OPTION_COUNT:
+    case LS_OPTION_SEED: return json_integer(strtoll(word, NULL, 10));
+    case LS_OPTION_REAL: return real(*(const double *)field);
+    case LS_OPTION_TEXT: break;
+    }
+    return *word ? text(word) : json_null();
+}
+
+// The options as an object that --config reads back: those still at "unset" (an empty text, a negative number that stands for
+// the optimizer's own) are null there.
+static json_t *options(const ls_option_set *sets) {
+    json_t *all = json_object();
+    for (const ls_option_set *s = sets; s->table; s++)
+        for (const ls_option *o = s->table; o->name; o++) {
+            json_t *value = option_value(o, s->values);
+            int unset = json_is_number(value) && json_number_value(value) < o->min;
+            if (unset) {
+                json_decref(value);
+                value = json_null();
+            }
+            json_object_set_new(all, o->name, value);
+        }
+    return all;
+}
+
+static json_t *epochs(const ls_train_result *r, int which) {
+    json_t *list = json_array();
+    for (int i = 0; i < r->epochs; i++) {
+        const ls_epoch_result *e = &r->epoch[i];
+        double x = which == 0 ? e->seconds : which == 1 ? e->loss : which == 2 ? e->accuracy : e->images_per_second;
+        json_array_append_new(list, real(x));
+    }
+    return list;
+}
+
+static void add_environment(json_t *o, const ls_record_info *info) {
+    json_t *command = json_array();
+    for (char *const *a = info->argv; a && *a; a++) json_array_append_new(command, text(*a));
+    json_object_set_new(o, "command_line", command);
+    struct utsname system;
+    uname(&system);
+    char date[32];
+    time_t now = time(NULL);
+    struct tm utc;
+    strftime(date, sizeof date, "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&now, &utc));
+    json_object_set_new(o, "date", text(date));
+    json_object_set_new(o, "host", text(system.nodename));
+    json_object_set_new(o, "hosts", json_integer(info->result->hosts));
+    json_t *versions = json_object();
+    json_object_set_new(versions, "lockstep", text(ls_version()));
+    json_object_set_new(versions, "device", text(info->result->device_description));
+    json_object_set_new(versions, "communicator", text(info->result->comm_description));
+    json_object_set_new(versions, "compiler", text(info->compiler));
+    char os[sizeof system.sysname + sizeof system.release + sizeof system.machine + 4];
+    snprintf(os, sizeof os, "%s %s %s", system.sysname, system.release, system.machine);
+    json_object_set_new(versions, "system", text(os));
+    json_object_set_new(o, "versions", versions);
+}
+
+static void add_setup(json_t *o, const ls_record_info *info) {
+    const ls_train_config *c = info->config;
+    const ls_train_result *r = info->result;
+    json_object_set_new(o, "model", text(info->model));
+    json_object_set_new(o, "parameters", json_integer(info->parameters));
+    json_object_set_new(o, "data", text(info->data));
+    json_object_set_new(o, "train_count", json_integer(info->train_count));
+    json_object_set_new(o, "test_count", json_integer(info->test_count));
+    json_object_set_new(o, "workers", json_integer(r->workers));
+    json_object_set_new(o, "replicas_per_worker", json_integer(r->replicas_per_worker));
+    json_object_set_new(o, "threads_per_replica", json_integer(r->threads_per_replica));
+    json_object_set_new(o, "replicas_reason", text(r->replicas_reason));
+    json_object_set_new(o, "global_batch", json_integer(r->global_batch));
+    json_object_set_new(o, "micro_batch", json_integer(r->micro_batch));
+    json_object_set_new(o, "precision", text(c->precision));
+    json_object_set_new(o, "strategy", text(c->strategy));
+    json_object_set_new(o, "optimizer", text(c->optimizer));
+    json_object_set_new(o, "seed", json_integer((json_int_t)c->seed));
+    json_object_set_new(o, "options", options(info->options));
+}
+
+static void add_results(json_t *o, const ls_record_info *info) {
+    const ls_train_result *r = info->result;
+    json_object_set_new(o, "epochs", json_integer(r->epochs));
+    json_object_set_new(o, "read_seconds", real(info->read_seconds));
+    json_object_set_new(o, "step_seconds_median", real(r->step_seconds_median));
+    json_object_set_new(o, "epoch_seconds", epochs(r, 0));
+    json_object_set_new(o, "epoch_seconds_median", real(r->epoch_seconds_median));
+    json_object_set_new(o, "epoch_loss", epochs(r, 1));
+    json_object_set_new(o, "epoch_accuracy", epochs(r, 2));
+    json_object_set_new(o, "epoch_images_per_second", epochs(r, 3));
+    json_object_set_new(o, "images_per_second", real(r->images_per_second));
+    json_object_set_new(o, "train_loss", real(r->train_loss));
+    json_object_set_new(o, "train_accuracy", real(r->train_accuracy));
+    json_object_set_new(o, "test_loss", info->evaluated ? real(r->test_loss) : json_null());
+    json_object_set_new(o, "test_accuracy", info->evaluated ? real(r->test_accuracy) : json_null());
+    json_object_set_new(o, "train_seconds", real(r->train_seconds));
+    json_object_set_new(o, "evaluate_seconds", real(r->evaluate_seconds));
+    json_object_set_new(o, "total_seconds", real(info->total_seconds));
+    json_object_set_new(o, "peak_rss_bytes", json_integer(r->peak_rss_bytes));
+    json_object_set_new(o, "weights_digest", text(r->weights_digest));
+    json_t *phases = json_object();
+    json_object_set_new(phases, "load", real(r->phases.load));
+    json_object_set_new(phases, "forward", real(r->phases.forward));
+    json_object_set_new(phases, "backward", real(r->phases.backward));
+    json_object_set_new(phases, "exchange", real(r->phases.exchange));
+    json_object_set_new(phases, "update", real(r->phases.update));
+    json_object_set_new(o, "phases", phases);
+}
+
+static char *dump(const ls_record_info *info) {
+    json_t *o = json_object();
+    json_object_set_new(o, "lockstep_run", json_integer(LS_RECORD_FORMAT));
+    add_setup(o, info);
+    add_results(o, info);
+    add_environment(o, info);
+    char *json = json_dumps(o, JSON_INDENT(2));
+    json_decref(o);
+    return json;
+}
+
+ls_status ls_record_print(FILE *out, const ls_record_info *info) {
+    char *json = dump(info);
+    if (!json) return LS_FAIL(LS_STATUS_OUT_OF_MEMORY, "out of memory while writing the run's record");
+    int failed = fprintf(out, "%s\n", json) < 0 || fflush(out);
+    free(json);
+    if (failed) return LS_FAIL(LS_STATUS_IO, "cannot write the run's record: %s", strerror(errno));
+    return LS_OK;
+}
+
+// A device or a pipe, which is written to as it is rather than replaced.
+static int is_special(const char *path) {
+    struct stat there;
+    return stat(path, &there) == 0 && !S_ISREG(there.st_mode) && !S_ISDIR(there.st_mode);
+}
+
+static ls_status cannot_write(const char *path) {
+    return LS_FAIL(LS_STATUS_IO, "cannot write the record %s: %s; name a file in a folder that can be written to", path,
+                   strerror(errno));
+}
+
+// A new file beside `path`; its name goes to *name, which the caller frees.
+static ls_status open_beside(const char *path, char **name, FILE **out) {
+    *name = NULL;
+    *out = NULL;
+    struct stat there;
+    errno = EISDIR;
+    if (stat(path, &there) == 0 && S_ISDIR(there.st_mode)) return cannot_write(path);
+    if (access(path, F_OK) == 0 && access(path, W_OK) != 0) return cannot_write(path);
+    if (asprintf(name, "%s.XXXXXX", path) < 0) {
+        *name = NULL;
+        return LS_FAIL(LS_STATUS_OUT_OF_MEMORY, "out of memory");
+    }
+    int fd = mkstemp(*name);
+    if (fd >= 0) {
+        mode_t mask = umask(0);
+        umask(mask);
+        *out = fchmod(fd, 0666 & ~mask) == 0 ? fdopen(fd, "w") : NULL;  // mkstemp's 0600 would hide it from colleagues
+    }
+    if (*out) return LS_OK;
+    ls_status status = cannot_write(path);
+    if (fd >= 0) {
+        close(fd);
+        unlink(*name);
+    }
+    free(*name);
+    *name = NULL;
+    return status;
+}
+
+ls_status ls_record_check(const char *path) {
+    if (is_special(path)) return access(path, W_OK) == 0 ? LS_OK : cannot_write(path);
+    char *name;
+    FILE *file;
+    LS_TRY(open_beside(path, &name, &file));
+    fclose(file);
+    unlink(name);
+    free(name);
+    return LS_OK;
+}
+
+ls_status ls_record_write(const char *path, const ls_record_info *info) {
+    char *name = NULL;
+    FILE *file;
+    if (is_special(path)) {
+        file = fopen(path, "w");
+        if (!file) return cannot_write(path);
+    } else {
+        LS_TRY(open_beside(path, &name, &file));
+    }
+    ls_status status = ls_record_print(file, info);
+    int failed = status == LS_OK && name && fsync(fileno(file));
+    failed |= fclose(file) != 0;
+    if (status == LS_OK && !failed && name) failed = rename(name, path);
+    if (status == LS_OK && failed) status = cannot_write(path);
+    if (status != LS_OK && name) unlink(name);
+    free(name);
+    return status;
+}
+
+// One value of a config file as the text that the command line would have for it. Returns NULL for what no option takes.
+static json_t *config_text(const json_t *value) {
+    if (json_is_string(value)) return json_string(json_string_value(value));
+    if (json_is_boolean(value)) return json_string(json_is_true(value) ? "true" : "false");
+    if (json_is_integer(value)) return json_sprintf("%lld", (long long)json_integer_value(value));
+    if (json_is_real(value)) return json_sprintf("%.17g", json_real_value(value));
+    return NULL;
+}
+
+// `texts` keeps what the options will point to.
+static ls_status config_entry(const char *name, const json_t *value, const ls_option_set *sets, const char **model,
+                              json_t *texts) {
+    if (json_is_null(value)) return LS_OK;  // as if it were not there
+    json_t *word = config_text(value);
+    if (json_array_append_new(texts, word) != 0)
+        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
+                       "--%s: expected a number, a text, true or false, not a list or an object", name);
+    if (model && strcmp(name, "model") == 0)
+        *model = json_string_value(word);
+    else
+        LS_TRY(ls_options_assign(sets, name, json_string_value(word)));
+    return LS_OK;
+}
+
+ls_status ls_config_load(const char *path, const ls_option_set *sets, const char **model, void **keep) {
+    *keep = NULL;
+    json_error_t error;
+    FILE *file = fopen(path, "r");
+    if (!file) return LS_FAIL(LS_STATUS_IO, "cannot read the config file %s: %s", path, strerror(errno));
+    json_t *root = json_loadf(file, JSON_REJECT_DUPLICATES, &error), *texts = json_array();
+    fclose(file);
+    ls_status status = LS_OK;
+    if (!root)
+        LS_FAIL_GOTO(LS_STATUS_BAD_DATA, done, "the config file %s is not JSON: line %d: %s", path, error.line,
+                     error.text);
+    if (!json_is_object(root))
+        LS_FAIL_GOTO(LS_STATUS_BAD_DATA, done, "the config file %s must be an object: {\"epochs\": 5, ...}", path);
+    const char *name;
+    json_t *value;
+    json_object_foreach(root, name, value) {
+        status = config_entry(name, value, sets, model, texts);
+        if (status != LS_OK) {
+            ls__fail_context(status, "%s: ", path);
+            break;
+        }
+    }
+done:
+    json_decref(root);
+    if (status == LS_OK)
+        *keep = texts;
+    else
+        json_decref(texts);
+    return status;
+}
+
+void ls_config_free(void **keep) {
+    json_decref(*keep);
+    *keep = NULL;
+}

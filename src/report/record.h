@@ -1,0 +1,41 @@
+// A run's record: what ran, on what, how long it took and what came out, as one JSON object. docs/records.md describes the
+// keys. Only the worker that speaks writes one.
+#ifndef LS_REPORT_RECORD_H
+#define LS_REPORT_RECORD_H
+
+#include <stdio.h>
+
+#include <lockstep/train.h>
+
+#include "base/options.h"
+
+#define LS_RECORD_FORMAT 1  // "lockstep_run"; grows when a key changes its meaning or goes away
+
+typedef struct ls_record_info {
+    const char *model, *data;
+    int64_t parameters, train_count, test_count;
+    double read_seconds, total_seconds;
+    const ls_train_config *config;
+    const ls_option_set *options;  // every option the run was given or took by default
+    const ls_train_result *result;
+    int evaluated;      // 0: there are no test_loss and test_accuracy
+    char *const *argv;  // NULL-terminated command line
+    const char *compiler;
+} ls_record_info;
+
+// Whether a record can be written to `path`, asked before hours of training: creates a temporary file beside it and removes
+// it again. Errors: IO (path and the system's words), OUT_OF_MEMORY.
+ls_status ls_record_check(const char *path);
+// Writes the record beside `path` and puts it in place in one move: what stood there stays whole until then. Errors as above.
+ls_status ls_record_write(const char *path, const ls_record_info *info);
+
+// The same JSON on a stream. Errors: IO, OUT_OF_MEMORY.
+ls_status ls_record_print(FILE *out, const ls_record_info *info);
+
+// Sets options from a JSON file: an object with the options' names. *keep owns the text values the options then point to; free
+// it with ls_config_free after their last use. `model`, when not NULL, gets the value of "model" if it is there.
+// Errors: IO, BAD_DATA (line of the syntax error), INVALID_ARGUMENT (which option and what is wrong with it).
+ls_status ls_config_load(const char *path, const ls_option_set *sets, const char **model, void **keep);
+void ls_config_free(void **keep);
+
+#endif
