@@ -1,0 +1,19 @@
+// What the update loops share: alignment told to the compiler, and powers that have the same bits everywhere.
+#ifndef LS_OPTIM_LOOPS_H
+#define LS_OPTIM_LOOPS_H
+
+#include "base/clones.h"
+#include "optim/optim.h"
+
+#define LS_ALIGNED(pointer) __builtin_assume_aligned((pointer), 64)
+
+// x to the power n >= 0 by repeated squaring. pow() belongs to the C library, and its last bit is the C library's choice.
+double ls__power(double x, int64_t n);
+
+// The update of adam and adamw, which differ in their defaults only.
+int ls__adam_state_count(const ls_optimizer_params *params);
+void ls__adam_update(const ls_optimizer_params *params, const ls_update *update);
+
+extern const ls_optimizer ls__optimizer_sgd, ls__optimizer_adam, ls__optimizer_adamw;
+
+#endif

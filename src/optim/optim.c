@@ -1,0 +1,70 @@
+#include "optim/optim.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "optim/loops.h"
+
+static const ls_optimizer *const optimizers[] = {
+    &ls__optimizer_sgd,
+    &ls__optimizer_adam,
+    &ls__optimizer_adamw,
+    NULL,
+};
+
+const ls_optimizer *const *ls_optimizers(void) { return optimizers; }
+
+ls_status ls_optimizer_find(const char *name, const ls_optimizer **out) {
+    char names[256];
+    size_t used = 0;
+    names[0] = 0;
+    *out = NULL;
+    for (const ls_optimizer *const *o = optimizers; *o; o++) {
+        if (!strcmp((*o)->name, name)) {
+            *out = *o;
+            return LS_OK;
+        }
+        used += (size_t)snprintf(names + used, sizeof names - used, "%s%s", used ? ", " : "", (*o)->name);
+    }
+    return LS_FAIL(LS_STATUS_NOT_FOUND, "there is no optimizer \"%s\"; there are: %s", name, names);
+}
+
+static void fill(double *value, double standard) {
+    if (*value < 0) *value = standard;
+}
+
+ls_status ls_optimizer_resolve(const ls_optimizer *optimizer, ls_optimizer_params *p) {
+    fill(&p->lr, optimizer->defaults.lr);
+    fill(&p->momentum, optimizer->defaults.momentum);
+    fill(&p->beta1, optimizer->defaults.beta1);
+    fill(&p->beta2, optimizer->defaults.beta2);
+    fill(&p->epsilon, optimizer->defaults.epsilon);
+    fill(&p->weight_decay, optimizer->defaults.weight_decay);
+    if (p->nesterov < 0) p->nesterov = optimizer->defaults.nesterov;
+
+    // Written so that a NaN fails too.
+    if (!(p->lr >= 0 && p->lr < 1e30))
+        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "the learning rate is %g; it must be a finite number", p->lr);
+    const struct {
+        const char *name;
+        double value;
+    } below_one[] = {{"momentum", p->momentum}, {"beta1", p->beta1}, {"beta2", p->beta2}};
+    for (size_t i = 0; i < sizeof below_one / sizeof below_one[0]; i++)
+        if (!(below_one[i].value >= 0 && below_one[i].value < 1))
+            return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "%s is %g; it must be at least 0 and less than 1",
+                           below_one[i].name, below_one[i].value);
+    if (!(p->epsilon >= 0 && p->epsilon < 1e30))
+        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "epsilon is %g; it must be a finite number", p->epsilon);
+    if (!(p->weight_decay >= 0 && p->weight_decay < 1e30))
+        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "the weight decay is %g; it must be a finite number",
+                       p->weight_decay);
+    return LS_OK;
+}
+
+double ls__power(double x, int64_t n) {
+    double result = 1;
+    for (; n > 0; n >>= 1, x *= x)
+        if (n & 1) result *= x;
+    return result;
+}

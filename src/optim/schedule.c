@@ -1,0 +1,74 @@
+// Learning-rate schedules: factors over the course of training, with Keras's formulas, in epochs instead of steps.
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "optim/loops.h"
+
+// How much of training lies behind, 0..1.
+static double progress(const ls_schedule_params *params, double epoch) {
+    double t = params->total_epochs > 0 ? epoch / params->total_epochs : 1;
+    return t < 0 ? 0 : t > 1 ? 1 : t;
+}
+
+static double constant_factor(const ls_schedule_params *params, double epoch) { return 1; }
+
+static double step_factor(const ls_schedule_params *params, double epoch) {
+    if (!(params->step_epochs > 0) || epoch < params->step_epochs) return 1;
+    return ls__power(params->gamma, (int64_t)(epoch / params->step_epochs));
+}
+
+// cos(pi t) for t in [0, 1], by its series around 0 on [0, 1/2] (the last term is below 1e-19), because the last bit of cos()
+// is the C library's choice.
+static double cos_pi(double t) {
+    if (t > 0.5) return -cos_pi(1 - t);
+    double x = 3.14159265358979323846 * t, square = x * x, sum = 1;
+    for (int k = 24; k >= 2; k -= 2) sum = 1 - sum * square / (double)(k * (k - 1));
+    return sum;
+}
+
+static double cosine_factor(const ls_schedule_params *params, double epoch) {
+    return params->end + (1 - params->end) * 0.5 * (1 + cos_pi(progress(params, epoch)));
+}
+
+static double polynomial_factor(const ls_schedule_params *params, double epoch) {
+    double rest = 1 - progress(params, epoch), power = params->power;
+    // Whole powers by multiplication, with the same bits everywhere; only a broken one needs the C library.
+    double whole = floor(power);
+    double risen = power == whole && power >= 0 && power < 1e6 ? ls__power(rest, (int64_t)whole) : pow(rest, power);
+    return params->end + (1 - params->end) * risen;
+}
+
+static const ls_schedule constant = {"constant", "the same rate all the time", constant_factor};
+static const ls_schedule step = {"step", "times gamma every so many epochs", step_factor};
+static const ls_schedule cosine = {"cosine", "half a cosine from the full rate to the end fraction", cosine_factor};
+static const ls_schedule polynomial = {
+    "polynomial", "(1 - progress) to a power, from the full rate to the end fraction", polynomial_factor};
+
+static const ls_schedule *const schedules[] = {&constant, &step, &cosine, &polynomial, NULL};
+
+const ls_schedule *const *ls_schedules(void) { return schedules; }
+
+ls_status ls_schedule_find(const char *name, const ls_schedule **out) {
+    char names[256];
+    size_t used = 0;
+    names[0] = 0;
+    *out = NULL;
+    for (const ls_schedule *const *s = schedules; *s; s++) {
+        if (!strcmp((*s)->name, name)) {
+            *out = *s;
+            return LS_OK;
+        }
+        used += (size_t)snprintf(names + used, sizeof names - used, "%s%s", used ? ", " : "", (*s)->name);
+    }
+    return LS_FAIL(LS_STATUS_NOT_FOUND, "there is no schedule \"%s\"; there are: %s", name, names);
+}
+
+double ls_learning_rate(const ls_schedule *schedule, const ls_schedule_params *params, double base, double scale,
+                        double warmup_epochs, double epoch) {
+    if (epoch >= warmup_epochs) return base * scale * schedule->factor(params, epoch);
+    // Up to the rate the schedule has where warm-up ends, so that nothing jumps there.
+    double from = scale > 1 ? base : 0, to = base * scale * schedule->factor(params, warmup_epochs);
+    return from + (to - from) * (epoch / warmup_epochs);
+}

@@ -1,0 +1,55 @@
+// Stochastic gradient descent with momentum, as Keras 3 has it:
+//   w -= w wd lr;  m = momentum m - lr g;  w += m, or with Nesterov w += momentum m - lr g;  without momentum w -= lr g.
+#include "optim/loops.h"
+
+static int sgd_state_count(const ls_optimizer_params *params) { return params->momentum != 0; }
+
+LS_CLONES static void plain(int64_t n, float *restrict weights, const float *restrict gradient, float lr, float decay) {
+    float *restrict w = LS_ALIGNED(weights);
+    const float *restrict g = LS_ALIGNED(gradient);
+    for (int64_t i = 0; i < n; i++) {
+        float kept = w[i] - w[i] * decay;
+        w[i] = kept - lr * g[i];
+    }
+}
+
+LS_CLONES static void with_momentum(int64_t n, float *restrict weights, const float *restrict gradient,
+                                    float *restrict velocity, float lr, float momentum, float decay) {
+    float *restrict w = LS_ALIGNED(weights), *restrict m = LS_ALIGNED(velocity);
+    const float *restrict g = LS_ALIGNED(gradient);
+    for (int64_t i = 0; i < n; i++) {
+        float kept = w[i] - w[i] * decay;
+        m[i] = momentum * m[i] - lr * g[i];
+        w[i] = kept + m[i];
+    }
+}
+
+LS_CLONES static void nesterov(int64_t n, float *restrict weights, const float *restrict gradient,
+                               float *restrict velocity, float lr, float momentum, float decay) {
+    float *restrict w = LS_ALIGNED(weights), *restrict m = LS_ALIGNED(velocity);
+    const float *restrict g = LS_ALIGNED(gradient);
+    for (int64_t i = 0; i < n; i++) {
+        float kept = w[i] - w[i] * decay;
+        float down = lr * g[i];
+        m[i] = momentum * m[i] - down;
+        w[i] = kept + (momentum * m[i] - down);
+    }
+}
+
+static void sgd_update(const ls_optimizer_params *params, const ls_update *u) {
+    float lr = (float)u->lr, momentum = (float)params->momentum, decay = (float)(params->weight_decay * u->lr);
+    if (momentum == 0)
+        plain(u->n, u->w, u->g, lr, decay);
+    else if (params->nesterov)
+        nesterov(u->n, u->w, u->g, u->state[0], lr, momentum, decay);
+    else
+        with_momentum(u->n, u->w, u->g, u->state[0], lr, momentum, decay);
+}
+
+const ls_optimizer ls__optimizer_sgd = {
+    .name = "sgd",
+    .help = "stochastic gradient descent, with momentum and Nesterov's variant",
+    .defaults = {.lr = 0.01, .momentum = 0, .beta1 = 0, .beta2 = 0, .epsilon = 0, .weight_decay = 0, .nesterov = 0},
+    .state_count = sgd_state_count,
+    .update = sgd_update,
+};

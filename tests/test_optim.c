@@ -1,0 +1,226 @@
+// Optimizers against Keras 3's formulas in double precision, the same bits however the vector is cut, defaults, schedules.
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/memory.h"
+#include "base/philox.h"
+#include "optim/optim.h"
+
+#define N     4096
+#define STEPS 12
+
+static float draw(uint32_t what, uint32_t step, uint32_t i) {
+    return ls_uniform(ls_philox(99, i, step, what, 0).v[0]) - 0.5f;
+}
+
+static const ls_optimizer *find(const char *name) {
+    const ls_optimizer *optimizer;
+    assert_int_equal(ls_optimizer_find(name, &optimizer), LS_OK);
+    return optimizer;
+}
+
+static const ls_optimizer_params all_default = {-1, -1, -1, -1, -1, -1, -1};
+
+static float *vector(void) {
+    float *x;
+    assert_int_equal(ls_memory_alloc(N * 4, &x), LS_OK);
+    return x;
+}
+
+// Runs STEPS updates in slices of `slice` elements; returns the weights.
+static float *train(const ls_optimizer *optimizer, const ls_optimizer_params *params, int64_t slice) {
+    float *w = vector(), *g = vector(), *s0 = vector(), *s1 = vector();
+    for (uint32_t i = 0; i < N; i++) w[i] = draw(1, 0, i);
+    for (int step = 1; step <= STEPS; step++) {
+        for (uint32_t i = 0; i < N; i++) g[i] = draw(2, (uint32_t)step, i);
+        for (int64_t at = 0; at < N; at += slice) {
+            ls_update u = {.n = N - at < slice ? N - at : slice,
+                           .w = w + at,
+                           .g = g + at,
+                           .state = {s0 + at, s1 + at},
+                           .lr = params->lr / step,
+                           .step = step};
+            optimizer->update(params, &u);
+        }
+    }
+    ls_memory_free(g);
+    ls_memory_free(s0);
+    ls_memory_free(s1);
+    return w;
+}
+
+// keras/src/optimizers: sgd.py, adam.py, and _apply_weight_decay of base_optimizer.py, one element, in double.
+static double keras(const char *name, const ls_optimizer_params *p, uint32_t i) {
+    double w = draw(1, 0, i), m = 0, v = 0;
+    for (int step = 1; step <= STEPS; step++) {
+        double lr = p->lr / step, g = draw(2, (uint32_t)step, i);
+        w -= w * p->weight_decay * lr;
+        if (strcmp(name, "sgd") == 0) {
+            m = p->momentum * m - lr * g;
+            w += p->momentum == 0 ? -lr * g : p->nesterov ? p->momentum * m - lr * g : m;
+        } else {
+            double alpha = lr * sqrt(1 - pow(p->beta2, step)) / (1 - pow(p->beta1, step));
+            m += (g - m) * (1 - p->beta1);
+            v += (g * g - v) * (1 - p->beta2);
+            w -= m * alpha / (sqrt(v) + p->epsilon);
+        }
+    }
+    return w;
+}
+
+static const struct {
+    const char *name;
+    ls_optimizer_params params;
+} cases[] = {
+    {"sgd", {-1, -1, -1, -1, -1, -1, -1}},    {"sgd", {0.1, 0.9, -1, -1, -1, -1, 0}},
+    {"sgd", {0.1, 0.9, -1, -1, -1, 0.01, 1}}, {"sgd", {0.1, 0, -1, -1, -1, 0.1, 0}},
+    {"adam", {-1, -1, -1, -1, -1, -1, -1}},   {"adam", {0.01, -1, 0.8, 0.95, 1e-4, -1, -1}},
+    {"adamw", {-1, -1, -1, -1, -1, -1, -1}},  {"adamw", {0.02, -1, 0.9, 0.99, 1e-8, 0.3, -1}},
+};
+#define CASES (sizeof cases / sizeof cases[0])
+
+static void updates_follow_keras(void **state) {
+    for (size_t c = 0; c < CASES; c++) {
+        const ls_optimizer *optimizer = find(cases[c].name);
+        ls_optimizer_params params = cases[c].params;
+        assert_int_equal(ls_optimizer_resolve(optimizer, &params), LS_OK);
+        float *w = train(optimizer, &params, N);
+        for (uint32_t i = 0; i < N; i++) {
+            // Each of 12 steps rounds weights and state a few times at 6e-8 of values below 1. Adam's 1 - beta2 is rounded
+            // to a float, and v feels that through a square root: still below 1e-6 of a step of size lr.
+            double expected = keras(cases[c].name, &params, i);
+            if (!(fabs(w[i] - expected) < 4e-6))
+                fail_msg("%s, case %zu, element %u: %.9g, expected %.9g", cases[c].name, c, i, w[i], expected);
+        }
+        ls_memory_free(w);
+    }
+}
+
+static void cuts_do_not_move_bits(void **state) {
+    const int64_t slices[] = {64, 192, 1024, 2048 + 64};
+    for (size_t c = 0; c < CASES; c++) {
+        const ls_optimizer *optimizer = find(cases[c].name);
+        ls_optimizer_params params = cases[c].params;
+        assert_int_equal(ls_optimizer_resolve(optimizer, &params), LS_OK);
+        float *whole = train(optimizer, &params, N);
+        for (size_t s = 0; s < sizeof slices / sizeof slices[0]; s++) {
+            float *cut = train(optimizer, &params, slices[s]);
+            assert_memory_equal(whole, cut, N * 4);
+            ls_memory_free(cut);
+        }
+        ls_memory_free(whole);
+    }
+}
+
+static void zero_padding_stays_zero(void **state) {
+    for (const ls_optimizer *const *o = ls_optimizers(); *o; o++) {
+        ls_optimizer_params params = all_default;
+        params.momentum = 0.9;
+        params.weight_decay = 0.1;
+        assert_int_equal(ls_optimizer_resolve(*o, &params), LS_OK);
+        float *w = vector(), *g = vector(), *s0 = vector(), *s1 = vector();
+        for (int step = 1; step < 4; step++) (*o)->update(&params, &(ls_update){N, w, g, {s0, s1}, params.lr, step});
+        for (int i = 0; i < N; i++) assert_true(w[i] == 0 && s0[i] == 0 && s1[i] == 0);
+        ls_memory_free(w);
+        ls_memory_free(g);
+        ls_memory_free(s0);
+        ls_memory_free(s1);
+    }
+}
+
+static void defaults_are_keras_s(void **state) {
+    ls_optimizer_params p = all_default;
+    assert_int_equal(ls_optimizer_resolve(find("sgd"), &p), LS_OK);
+    assert_true(p.lr == 0.01 && p.momentum == 0 && p.weight_decay == 0 && p.nesterov == 0);
+    assert_int_equal(find("sgd")->state_count(&p), 0);
+    p.momentum = 0.9;
+    assert_int_equal(find("sgd")->state_count(&p), 1);
+    p = all_default;
+    assert_int_equal(ls_optimizer_resolve(find("adam"), &p), LS_OK);
+    assert_true(p.lr == 0.001 && p.beta1 == 0.9 && p.beta2 == 0.999 && p.epsilon == 1e-7 && p.weight_decay == 0);
+    assert_int_equal(find("adam")->state_count(&p), 2);
+    p = all_default;
+    assert_int_equal(ls_optimizer_resolve(find("adamw"), &p), LS_OK);
+    assert_true(p.lr == 0.001 && p.beta1 == 0.9 && p.beta2 == 0.999 && p.epsilon == 1e-7 && p.weight_decay == 0.004);
+}
+
+static void bad_values_are_refused(void **state) {
+    const ls_optimizer_params bad[] = {
+        {NAN, -1, -1, -1, -1, -1, -1},      {INFINITY, -1, -1, -1, -1, -1, -1}, {-1, 1, -1, -1, -1, -1, -1},
+        {-1, -1, 1, -1, -1, -1, -1},        {-1, -1, -1, 1.5, -1, -1, -1},      {-1, -1, -1, -1, NAN, -1, -1},
+        {-1, -1, -1, -1, -1, INFINITY, -1},
+    };
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        ls_optimizer_params p = bad[i];
+        assert_int_equal(ls_optimizer_resolve(find("adam"), &p), LS_STATUS_INVALID_ARGUMENT);
+    }
+    const ls_optimizer *optimizer;
+    assert_int_equal(ls_optimizer_find("adagrat", &optimizer), LS_STATUS_NOT_FOUND);
+    assert_string_equal(ls_error_message(), "there is no optimizer \"adagrat\"; there are: sgd, adam, adamw");
+    const ls_schedule *schedule;
+    assert_int_equal(ls_schedule_find("cosinus", &schedule), LS_STATUS_NOT_FOUND);
+    assert_string_equal(ls_error_message(),
+                        "there is no schedule \"cosinus\"; there are: constant, step, cosine, polynomial");
+}
+
+static double factor(const char *name, double epoch) {
+    const ls_schedule *schedule;
+    assert_int_equal(ls_schedule_find(name, &schedule), LS_OK);
+    ls_schedule_params params = {.total_epochs = 8, .step_epochs = 3, .gamma = 0.1, .power = 2, .end = 0.25};
+    return schedule->factor(&params, epoch);
+}
+
+static void close_to(double a, double b) {
+    if (!(fabs(a - b) < 1e-15)) fail_msg("%.17g is not %.17g", a, b);
+}
+
+static void schedules_follow_their_formulas(void **state) {
+    for (int i = 0; i <= 80; i++) {
+        double epoch = i / 10.0, t = epoch / 8;
+        close_to(factor("constant", epoch), 1);
+        close_to(factor("step", epoch), epoch < 3 ? 1 : epoch < 6 ? 0.1 : 0.01);
+        close_to(factor("cosine", epoch), 0.25 + 0.75 * 0.5 * (1 + cos(acos(-1) * t)));
+        close_to(factor("polynomial", epoch), 0.25 + 0.75 * (1 - t) * (1 - t));
+    }
+    ls_schedule_params broken = {.total_epochs = 8, .power = 0.5, .end = 0};
+    const ls_schedule *polynomial;
+    assert_int_equal(ls_schedule_find("polynomial", &polynomial), LS_OK);
+    close_to(polynomial->factor(&broken, 2), sqrt(0.75));
+}
+
+static void warmup_grows_to_the_scaled_rate(void **state) {
+    const ls_schedule *constant, *cosine;
+    assert_int_equal(ls_schedule_find("constant", &constant), LS_OK);
+    assert_int_equal(ls_schedule_find("cosine", &cosine), LS_OK);
+    ls_schedule_params params = {.total_epochs = 5, .end = 0};
+    close_to(ls_learning_rate(constant, &params, 0.1, 8, 2, 0), 0.1);   // from the base rate
+    close_to(ls_learning_rate(constant, &params, 0.1, 8, 2, 1), 0.45);  // half way to 0.8
+    close_to(ls_learning_rate(constant, &params, 0.1, 8, 2, 2), 0.8);
+    close_to(ls_learning_rate(constant, &params, 0.1, 8, 2, 4), 0.8);
+    close_to(ls_learning_rate(constant, &params, 0.1, 1, 2, 0), 0);  // nothing is scaled: from 0
+    close_to(ls_learning_rate(constant, &params, 0.1, 1, 2, 1), 0.05);
+    close_to(ls_learning_rate(constant, &params, 0.1, 8, 0, 0), 0.8);  // no warm-up
+    double end = 0.8 * 0.5 * (1 + cos(acos(-1) * 0.2));
+    close_to(ls_learning_rate(cosine, &params, 0.1, 8, 1, 1), end);
+    close_to(ls_learning_rate(cosine, &params, 0.1, 8, 1, 0.5), 0.1 + (end - 0.1) / 2);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(updates_follow_keras),
+        cmocka_unit_test(cuts_do_not_move_bits),
+        cmocka_unit_test(zero_padding_stays_zero),
+        cmocka_unit_test(defaults_are_keras_s),
+        cmocka_unit_test(bad_values_are_refused),
+        cmocka_unit_test(schedules_follow_their_formulas),
+        cmocka_unit_test(warmup_grows_to_the_scaled_rate),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
