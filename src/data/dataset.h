@@ -18,6 +18,8 @@ typedef struct ls_data_host {
     ls_status (*barrier)(void *self);
     // LS_OK when all pass LS_OK; else, for all, the status and sentence of the first that failed.
     ls_status (*agree)(void *self, ls_status mine);
+    // Optional: gives memory from alloc back early (files as they were compressed). NULL: it stays until the host goes.
+    void (*free)(void *self, void *memory);
 } ls_data_host;
 
 // A host of one worker with private memory, for tests and tools. `destroy` frees what was allocated through it.

@@ -1,0 +1,247 @@
+// The loader: a thread that fills a ring of micro-batches ahead of training.
+//
+// Each slot of the ring goes around: free → (thread fills it) → ready → (get) → taken → (restore) → free. One mutex
+// guards the states and counters; the filling itself happens outside it, for a slot being filled is nobody else's.
+#define _GNU_SOURCE
+#include "data/loader.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/bf16.h"
+#include "base/clock.h"
+#include "base/clones.h"
+#include "base/error.h"
+#include "base/memory.h"
+
+typedef enum slot_state { SLOT_FREE, SLOT_READY, SLOT_TAKEN } slot_state;
+
+typedef struct slot {
+    ls_batch batch;  // first, so that a batch's address is its slot's
+    slot_state state;
+} slot;
+
+struct ls_loader {
+    ls_loader_config config;
+    int64_t pixels;       // values per image
+    slot *slots;          // (depth): micro-batch n of an epoch goes through slot n % depth, n counted over all epochs
+    pthread_t thread;
+    int running;          // the thread and what it waits on exist
+    pthread_mutex_t mutex;
+    pthread_cond_t work;  // the thread waits here: for an epoch, a free slot, or the end
+    pthread_cond_t ready; // get waits here
+    // Under the mutex:
+    const uint32_t *order;
+    const ls_range *ranges;
+    int64_t base;         // micro-batches of earlier epochs
+    int64_t total;        // ... and with this one's
+    int64_t made, taken;  // over all epochs
+    int stop;
+};
+
+// ---- filling ----------------------------------------------------------------------------------------------------------
+
+// The quotient itself, correctly rounded: multiplying by 1/255 would be an ulp off for some pixels.
+LS_CLONES static void convert_f32(const uint8_t *restrict in, int64_t n, float *restrict out) {
+    for (int64_t i = 0; i < n; i++) out[i] = (float)in[i] / 255.0f;
+}
+
+// ls_float_to_bf16 without its care for NaN, which takes half of the time and cannot be here.
+LS_CLONES static void convert_bf16(const uint8_t *restrict in, int64_t n, ls_bf16 *restrict out) {
+    for (int64_t i = 0; i < n; i++) {
+        float quotient = (float)in[i] / 255.0f;
+        uint32_t u;
+        memcpy(&u, &quotient, 4);
+        out[i] = (ls_bf16)((u + 0x7FFFu + ((u >> 16) & 1)) >> 16);
+    }
+}
+
+static void fill(const ls_loader *l, const uint32_t *order, ls_range range, ls_batch *out) {
+    const ls_split *split = l->config.split;
+    int64_t pixels = l->pixels;
+    out->count = range.count;
+    for (int64_t i = 0; i < range.count; i++) {
+        int64_t sample = order[range.first + i];
+        const uint8_t *image = split->images + sample * pixels;
+        if (l->config.dtype == LS_DTYPE_F32)
+            convert_f32(image, pixels, (float *)out->images + i * pixels);
+        else
+            convert_bf16(image, pixels, (ls_bf16 *)out->images + i * pixels);
+        out->labels[i] = split->labels[sample];
+        out->samples[i] = (uint64_t)sample;
+    }
+}
+
+static void *run(void *argument) {
+    ls_loader *l = argument;
+    pthread_mutex_lock(&l->mutex);
+    while (!l->stop) {
+        slot *s = &l->slots[l->made % l->config.depth];
+        if (l->made == l->total || s->state != SLOT_FREE) {
+            pthread_cond_wait(&l->work, &l->mutex);
+            continue;
+        }
+        const uint32_t *order = l->order;
+        ls_range range = l->ranges[l->made - l->base];
+        pthread_mutex_unlock(&l->mutex);
+        fill(l, order, range, &s->batch);
+        pthread_mutex_lock(&l->mutex);
+        s->state = SLOT_READY;
+        l->made++;
+        pthread_cond_signal(&l->ready);
+    }
+    pthread_mutex_unlock(&l->mutex);
+    return NULL;
+}
+
+// ---- create and destroy -----------------------------------------------------------------------------------------------
+
+static ls_status check(const ls_loader_config *c) {
+    if (c->dtype != LS_DTYPE_F32 && c->dtype != LS_DTYPE_BF16)
+        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "a loader makes fp32 or bf16 images, not %s; ask for one of these",
+                       ls_dtype_name(c->dtype));
+    if (c->micro_batch < 1 || c->depth < 1)
+        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
+                       "a loader was asked for %d micro-batches of %lld samples; both must be at least 1", c->depth,
+                       (long long)c->micro_batch);
+    return LS_OK;
+}
+
+// Signals are the main thread's business: a thread inherits the mask of the one that starts it.
+static ls_status start_thread(ls_loader *l) {
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_mutex_init(&l->mutex, NULL);
+    pthread_cond_init(&l->work, NULL);
+    pthread_cond_init(&l->ready, NULL);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    int error = pthread_create(&l->thread, NULL, run, l);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (error) {
+        pthread_cond_destroy(&l->ready);
+        pthread_cond_destroy(&l->work);
+        pthread_mutex_destroy(&l->mutex);
+        return LS_FAIL(LS_STATUS_LIBRARY, "cannot start a loader thread: %s; allow this user more threads (ulimit -u)",
+                       strerror(error));
+    }
+    l->running = 1;
+    return LS_OK;
+}
+
+ls_status ls_loader_create(const ls_loader_config *config, ls_loader **out) {
+    *out = NULL;
+    LS_TRY(check(config));
+    ls_loader *l;
+    ls_status status;
+    LS_TRY(ls_calloc(1, sizeof *l, &l));
+    l->config = *config;
+    l->pixels = ls_shape_count(config->image);
+    LS_TRY_GOTO(ls_calloc(config->depth, sizeof *l->slots, &l->slots), fail);
+    int64_t m = config->micro_batch, bytes = m * l->pixels * (int64_t)ls_dtype_size(config->dtype);
+    for (int i = 0; i < config->depth; i++) {
+        ls_batch *b = &l->slots[i].batch;
+        LS_TRY_GOTO(ls_memory_alloc(bytes, &b->images), fail);
+        LS_TRY_GOTO(ls_memory_alloc(m * (int64_t)sizeof *b->labels, &b->labels), fail);
+        LS_TRY_GOTO(ls_memory_alloc(m * (int64_t)sizeof *b->samples, &b->samples), fail);
+    }
+    LS_TRY_GOTO(start_thread(l), fail);
+    *out = l;
+    return LS_OK;
+fail:
+    ls_loader_destroy(&l);
+    return status;
+}
+
+void ls_loader_destroy(ls_loader **loader) {
+    ls_loader *l = *loader;
+    *loader = NULL;
+    if (!l) return;
+    if (l->running) {
+        pthread_mutex_lock(&l->mutex);
+        l->stop = 1;
+        pthread_cond_signal(&l->work);
+        pthread_mutex_unlock(&l->mutex);
+        pthread_join(l->thread, NULL);
+        pthread_cond_destroy(&l->ready);
+        pthread_cond_destroy(&l->work);
+        pthread_mutex_destroy(&l->mutex);
+    }
+    for (int i = 0; l->slots && i < l->config.depth; i++) {
+        ls_memory_free(l->slots[i].batch.images);
+        ls_memory_free(l->slots[i].batch.labels);
+        ls_memory_free(l->slots[i].batch.samples);
+    }
+    free(l->slots);
+    free(l);
+}
+
+// ---- serving ----------------------------------------------------------------------------------------------------------
+
+static ls_status check_ranges(const ls_loader *l, const uint32_t *order, const ls_range *ranges, int64_t range_count) {
+    const ls_loader_config *c = &l->config;
+    for (int64_t r = 0; r < range_count; r++) {
+        if (ranges[r].count < 0 || ranges[r].count > c->micro_batch || ranges[r].first < 0)
+            return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
+                           "a loader with room for %lld samples was asked for %lld from position %lld on; ask for fewer",
+                           (long long)c->micro_batch, (long long)ranges[r].count, (long long)ranges[r].first);
+        for (int64_t i = ranges[r].first; i < ranges[r].first + ranges[r].count; i++)
+            if (order[i] >= c->split->count)
+                return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
+                               "a loader was asked for sample %u of a dataset of %lld; samples count from 0", order[i],
+                               (long long)c->split->count);
+    }
+    return LS_OK;
+}
+
+ls_status ls_loader_start(ls_loader *l, const uint32_t *order, const ls_range *ranges, int64_t range_count) {
+    LS_TRY(check_ranges(l, order, ranges, range_count));
+    pthread_mutex_lock(&l->mutex);
+    int64_t left = l->total - l->taken;
+    if (left == 0) {
+        l->order = order;
+        l->ranges = ranges;
+        l->base = l->total;
+        l->total += range_count;
+        pthread_cond_signal(&l->work);
+    }
+    pthread_mutex_unlock(&l->mutex);
+    if (left)
+        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
+                       "an epoch was begun with %lld micro-batches of the previous one left; take them first",
+                       (long long)left);
+    return LS_OK;
+}
+
+ls_status ls_loader_get(ls_loader *l, ls_batch **out, double *waited) {
+    *out = NULL;
+    if (waited) *waited = 0;
+    pthread_mutex_lock(&l->mutex);
+    slot *s = &l->slots[l->taken % l->config.depth];
+    int over = l->taken == l->total, all_out = s->state == SLOT_TAKEN;
+    if (!over && !all_out) {
+        double start = s->state != SLOT_READY && waited ? ls_clock() : 0;
+        while (s->state != SLOT_READY) pthread_cond_wait(&l->ready, &l->mutex);
+        if (start > 0) *waited = ls_clock() - start;
+        s->state = SLOT_TAKEN;
+        l->taken++;
+        *out = &s->batch;
+    }
+    pthread_mutex_unlock(&l->mutex);
+    if (over)
+        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "all micro-batches of the epoch were taken; start the next epoch first");
+    if (all_out)
+        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "all %d micro-batches of the loader are borrowed; give one back first",
+                       l->config.depth);
+    return LS_OK;
+}
+
+void ls_loader_restore(ls_loader *l, ls_batch **batch) {
+    if (!*batch) return;
+    pthread_mutex_lock(&l->mutex);
+    ((slot *)*batch)->state = SLOT_FREE;
+    pthread_cond_signal(&l->work);
+    pthread_mutex_unlock(&l->mutex);
+    *batch = NULL;
+}
