@@ -10,7 +10,8 @@
 //
 // A layer function returns the value it computes. When something is wrong (a kernel larger than its image, say) it
 // returns LS_NO_VALUE, the graph remembers the first such failure, later layers pass it on, and ls_graph_finish
-// returns it: one check at the end is enough. Nothing here communicates ("Not collective").
+// returns it: one check at the end is enough. Every layer has to lead to the output. Nothing here communicates ("Not
+// collective").
 #ifndef LOCKSTEP_GRAPH_H
 #define LOCKSTEP_GRAPH_H
 
@@ -88,7 +89,7 @@ ls_value ls_graph_input(const ls_graph *graph);
 
 // (N, H, W, C) -> (N, H', W', filters). Parameters: NAME/kernel (KH, KW, C, filters), NAME/bias (filters).
 ls_value ls_conv2d(ls_graph *graph, ls_value x, const ls_conv2d_attrs *attrs);
-// (N, ..., C) -> (N, ..., units), over the last dimension. Parameters: NAME/kernel (C, units), NAME/bias (units).
+// (N, C) -> (N, units). Parameters: NAME/kernel (C, units), NAME/bias (units).
 ls_value ls_dense(ls_graph *graph, ls_value x, const ls_dense_attrs *attrs);
 // (N, H, W, C) -> (N, H', W', C).
 ls_value ls_max_pool2d(ls_graph *graph, ls_value x, const ls_pool2d_attrs *attrs);

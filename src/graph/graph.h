@@ -43,10 +43,9 @@ struct ls_graph {
 // What an op file says of its op: how shapes follow from shapes, which parameters it has.
 typedef struct ls_op {
     ls_op_kind kind;
-    const char *keras_class;
-    const char *auto_name;
-    // Fills node->shape from the input's shape and adds parameters with ls__graph_param. Errors: INVALID_ARGUMENT with a
-    // sentence that names the layer.
+    // Checks and resolves node->attrs, fills node->shape from the input's shape and adds parameters with ls__graph_param.
+    // The node has its name already; it is not in the graph yet. NULL for the input. Errors: INVALID_ARGUMENT or
+    // UNSUPPORTED with a sentence that names the layer.
     ls_status (*infer)(ls_graph *graph, ls_node *node, ls_shape x);
     // Which tensors of forward the backward passes read.
     int backward_needs_x, backward_needs_y;
@@ -54,11 +53,16 @@ typedef struct ls_op {
 
 const ls_op *ls__op_find(ls_op_kind kind);
 
-// Adds a node (for op files and builders). `name` NULL: automatic.
+// Adds a node (for op files and builders). `name` NULL: automatic. The initializers replace those the op names for its
+// parameters of that role; DEFAULT leaves them.
 ls_value ls__graph_add(ls_graph *graph, ls_op_kind op, ls_value x, const char *name, const ls_op_attrs *attrs,
                        ls_initializer kernel_initializer, ls_initializer bias_initializer);
 ls_status ls__graph_param(ls_graph *graph, ls_node *node, const char *suffix, ls_shape shape, ls_param_role role,
                           ls_initializer initializer, int64_t fan_in, int64_t fan_out);
+
+// The shape of a batch of such samples, for people: "(None, 26, 26, 32)".
+#define LS_SHAPE_TEXT 128
+const char *ls__shape_text(ls_shape sample, char text[LS_SHAPE_TEXT]);
 
 // The value a parameter starts with: `out` gets ls_shape_count(param->shape) floats in Keras's order, each a function of
 // (seed, parameter index, element).

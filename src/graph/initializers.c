@@ -1,0 +1,70 @@
+// Initial weights, under Keras's names and formulas. Every value is a pure function of (seed, parameter index, element),
+// made of IEEE-exact operations only (no exp, log or sin, whose last bits vary between C libraries), so that a run
+// starts from the same bits on every machine.
+#include <math.h>
+
+#include "base/philox.h"
+#include "graph/graph.h"
+
+// exp(-t) for 0 <= t <= 2: the reciprocal of the Taylor series of exp(t), whose 25 terms reach double precision there.
+static double exp_negative(double t) {
+    double term = 1, sum = 1;
+    for (int k = 1; k < 25; k++) {
+        term = term * t / k;
+        sum += term;
+    }
+    return 1 / sum;
+}
+
+// A standard normal cut at two sigma, by rejection: a uniform in [-2, 2) is kept with probability exp(-x^2 / 2). Each
+// attempt has its own counter; six of ten succeed.
+static double truncated_normal(uint64_t seed, uint32_t param, int64_t element) {
+    for (uint32_t attempt = 0;; attempt++) {
+        ls_philox4 r = ls_philox(seed, (uint32_t)element, (uint32_t)(element >> 32), param,
+                                 ls_random_stream(LS_RANDOM_INIT, attempt, 1));
+        for (int i = 0; i < 4; i += 2) {
+            double x = r.v[i] * 0x1p-30 - 2;
+            if (r.v[i + 1] * 0x1p-32 < exp_negative(x * x / 2)) return x;
+        }
+    }
+}
+
+static float uniform(uint64_t seed, uint32_t param, int64_t element, double limit) {
+    int64_t block = element / 4;
+    ls_philox4 r =
+        ls_philox(seed, (uint32_t)block, (uint32_t)(block >> 32), param, ls_random_stream(LS_RANDOM_INIT, 0, 0));
+    return (float)((2.0 * ls_uniform(r.v[element % 4]) - 1) * limit);
+}
+
+// Keras's VarianceScaling: weights of variance scale / fan.
+// Sources: Glorot and Bengio, "Understanding the difficulty of training deep feedforward neural networks", AISTATS 2010,
+// eq. 16; He et al., "Delving deep into rectifiers", ICCV 2015, eq. 10; LeCun et al., "Efficient BackProp", 1998, sec. 4.6.
+void ls_param_initialize(const ls_graph *graph, int param, uint64_t seed, float *out) {
+    const ls_param *p = &graph->params[param];
+    int64_t count = ls_shape_count(p->shape);
+    double fan_in = (double)p->fan_in, fan_average = 0.5 * (double)(p->fan_in + p->fan_out), variance = 0;
+    int normal = 0;
+    float constant = 0;
+    switch (p->initializer) {
+    case LS_INITIALIZER_GLOROT_NORMAL: normal = 1;  // fall through
+    case LS_INITIALIZER_GLOROT_UNIFORM: variance = 1 / fan_average; break;
+    case LS_INITIALIZER_HE_NORMAL: normal = 1;  // fall through
+    case LS_INITIALIZER_HE_UNIFORM: variance = 2 / fan_in; break;
+    case LS_INITIALIZER_LECUN_NORMAL: normal = 1;  // fall through
+    case LS_INITIALIZER_LECUN_UNIFORM: variance = 1 / fan_in; break;
+    case LS_INITIALIZER_ONES: constant = 1; break;
+    case LS_INITIALIZER_DEFAULT:
+    case LS_INITIALIZER_ZEROS: break;
+    }
+    if (normal) {
+        // Cutting at two sigma shrinks the deviation by this factor, which Keras makes up for.
+        double deviation = sqrt(variance) / 0.87962566103423978;
+        for (int64_t i = 0; i < count; i++)
+            out[i] = (float)(truncated_normal(seed, (uint32_t)param, i) * deviation);
+    } else if (variance > 0) {
+        double limit = sqrt(3 * variance);
+        for (int64_t i = 0; i < count; i++) out[i] = uniform(seed, (uint32_t)param, i, limit);
+    } else {
+        for (int64_t i = 0; i < count; i++) out[i] = constant;
+    }
+}
