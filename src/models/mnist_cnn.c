@@ -1,0 +1,27 @@
+#include "models/models.h"
+
+static ls_value conv_pool(ls_graph *g, ls_value x, int filters) {
+    x = ls_conv2d(g, x, &(ls_conv2d_attrs){.filters = filters, .kernel = {3, 3}, .activation = LS_ACTIVATION_RELU});
+    return ls_max_pool2d(g, x, &(ls_pool2d_attrs){.size = {2, 2}});
+}
+
+static ls_value build(ls_graph *g, ls_value x, int classes) {
+    x = conv_pool(g, x, 32);
+    x = conv_pool(g, x, 128);
+    x = conv_pool(g, x, 256);
+    x = ls_flatten(g, x, NULL);
+    x = ls_dropout(g, x, &(ls_dropout_attrs){.rate = 0.5f});
+    x = ls_dense(g, x, &(ls_dense_attrs){.units = 1000, .activation = LS_ACTIVATION_RELU});
+    x = ls_dense(g, x, &(ls_dense_attrs){.units = 100, .activation = LS_ACTIVATION_RELU});
+    return ls_dense(g, x, &(ls_dense_attrs){.units = classes});
+}
+
+// Source: Wang and Yang, "Distributed and parallel deep learning: a case study of image classification on MNIST
+// database", figure 1.
+const ls_model ls__model_mnist_cnn = {
+    .name = "mnist-cnn",
+    .help = "three 3x3 convolutions with max pooling, then three dense layers; 690,590 parameters",
+    .input = {3, {28, 28, 1}},
+    .classes = 10,
+    .build = build,
+};
