@@ -70,7 +70,7 @@ typedef struct ls_kernel_spec {
     ls_shape x, y;           // with the batch: (N, ...)
     ls_dtype x_dtype;        // of X and DX
     ls_dtype y_dtype;        // of Y
-    ls_dtype dy_dtype;       // of DY
+    ls_dtype dy_dtype;       // of DY; the loss has no DY and this is the dtype of its DX (its X, the logits, is F32)
     ls_dtype w_dtype;        // of W (DW and DB are always F32)
     // DX is multiplied by (X > 0) on its way out: X is the output of a ReLU fused into the operation before.
     int mask_dx;
@@ -105,9 +105,9 @@ typedef struct ls_device_ops {
     void (*describe)(const ls_device *device, char *text, size_t size);
     // OK, or UNSUPPORTED with a sentence when this machine cannot compute in the type.
     ls_status (*supports)(const ls_device *device, ls_dtype precision);
-    // The row-major layout of a shape. Errors: OUT_OF_MEMORY.
-    ls_status (*layout_plain)(ls_device *device, ls_shape shape, ls_dtype dtype, const ls_layout **out);
-    // The same layout structure for another dtype where that exists, else plain. Used for gradient masters of bf16 copies.
+    // The row-major layout of a shape; is_weights: the shape is a parameter's (HWIO, (in, out)), not an activation's.
+    // Errors: OUT_OF_MEMORY.
+    ls_status (*layout_plain)(ls_device *device, ls_shape shape, ls_dtype dtype, int is_weights, const ls_layout **out);
     // A kernel for `spec`. Errors: UNSUPPORTED (names the op and shape), OUT_OF_MEMORY, LIBRARY.
     ls_status (*kernel_create)(ls_device *device, const ls_kernel_spec *spec, ls_kernel **out);
     // Copies X to Y between two layouts of one shape, converting the dtype.
@@ -116,6 +116,9 @@ typedef struct ls_device_ops {
     void (*thread_begin)(ls_device *device);
     // y[i] += x[i], F32, in the memory gradients live in.
     void (*accumulate)(ls_device *device, float *y, const float *x, int64_t n);
+    // For `lockstep bench`: the seconds of the fastest implementation the kernel library has for a spec, over all its
+    // algorithms and layouts, measured now; its name. NULL: not measured on this device.
+    ls_status (*floor)(ls_device *device, const ls_kernel_spec *spec, double *seconds, char *name, size_t name_size);
 } ls_device_ops;
 
 struct ls_device {
@@ -133,7 +136,5 @@ void ls_kernel_destroy(ls_kernel **kernel);
 static inline ls_status ls_kernel_run(ls_kernel *kernel, void *const args[LS_ARG_COUNT]) {
     return kernel->ops->run(kernel, args);
 }
-
-// Interned plain-description helpers shared by devices live in device/layout.h.
 
 #endif

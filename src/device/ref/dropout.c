@@ -1,0 +1,28 @@
+#include "device/dropout.h"
+
+#include "device/ref/ref.h"
+
+// to = from times 0 or the scale, in any shape (N, ...).
+static void apply(const ls_ref_args *a, const double *from, double *to) {
+    int64_t n = a->spec->x.dim[0], size = ls_shape_count(a->spec->x) / n;
+    const ls_op_attrs *attrs = &a->spec->attrs;
+    for (int64_t i = 0; i < n; i++)
+        for (int64_t e = 0; e < size; e++) {
+            ls_philox4 r = ls_dropout_words(a->random, attrs->layer, i, (uint32_t)(e / 4));
+            int keep = r.v[e % 4] >= ls_dropout_threshold(attrs->rate);
+            to[i * size + e] = keep ? from[i * size + e] * ls_dropout_scale(attrs->rate) : 0;
+        }
+}
+
+static void forward(const ls_ref_args *a) {
+    if (a->spec->pass == LS_PASS_TRAINING) {
+        apply(a, a->x, a->y);
+    } else {
+        int64_t count = ls_shape_count(a->spec->x);
+        for (int64_t i = 0; i < count; i++) a->y[i] = a->x[i];
+    }
+}
+
+static void backward_data(const ls_ref_args *a) { apply(a, a->dy, a->dx); }
+
+const ls_ref_op ls__ref_dropout = {.kind = LS_OP_DROPOUT, .forward = forward, .backward_data = backward_data};

@@ -1,0 +1,277 @@
+#include "device/ref/ref.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/bf16.h"
+#include "base/error.h"
+#include "base/memory.h"
+
+// Every op: one line each.
+#define LS_REF_OPS(X)                                                                                                  \
+    X(conv2d)                                                                                                          \
+    X(dense)                                                                                                           \
+    X(max_pool2d)                                                                                                      \
+    X(average_pool2d)                                                                                                  \
+    X(global_max_pool2d)                                                                                               \
+    X(global_average_pool2d)                                                                                           \
+    X(relu)                                                                                                            \
+    X(flatten)                                                                                                         \
+    X(dropout)                                                                                                         \
+    X(softmax_cross_entropy)
+
+#define X(name) extern const ls_ref_op ls__ref_##name;
+LS_REF_OPS(X)
+#undef X
+
+const ls_ref_op *ls__ref_op_find(ls_op_kind kind) {
+    static const ls_ref_op *const ops[] = {
+#define X(name) &ls__ref_##name,
+        LS_REF_OPS(X)
+#undef X
+    };
+    for (size_t i = 0; i < sizeof ops / sizeof ops[0]; i++)
+        if (ops[i]->kind == kind) return ops[i];
+    return NULL;
+}
+
+typedef struct layout_entry {
+    ls_layout layout;
+    struct layout_entry *next;
+} layout_entry;
+
+typedef struct ref_device {
+    ls_device base;
+    pthread_mutex_t mutex;  // guards the list
+    layout_entry *layouts;
+} ref_device;
+
+typedef struct ref_kernel {
+    ls_kernel base;
+    ls_kernel_spec spec;
+    const ls_ref_op *op;
+} ref_kernel;
+
+static void widen(const void *from, ls_dtype dtype, int64_t count, double *to) {
+    for (int64_t i = 0; i < count; i++)
+        to[i] = dtype == LS_DTYPE_BF16 ? ls_bf16_to_float(((const ls_bf16 *)from)[i]) : ((const float *)from)[i];
+}
+
+static void narrow(const double *from, int64_t count, ls_dtype dtype, void *to) {
+    for (int64_t i = 0; i < count; i++) {
+        if (dtype == LS_DTYPE_BF16)
+            ((ls_bf16 *)to)[i] = ls_float_to_bf16((float)from[i]);
+        else
+            ((float *)to)[i] = (float)from[i];
+    }
+}
+
+static int is_output(int arg) { return arg == LS_ARG_Y || arg == LS_ARG_DX || arg == LS_ARG_DW || arg == LS_ARG_DB; }
+
+static void compute(const ref_kernel *k, const ls_ref_args *a) {
+    switch (k->spec.pass) {
+    case LS_PASS_TRAINING:
+    case LS_PASS_INFERENCE:
+        k->op->forward(a);
+        if (k->spec.attrs.activation == LS_ACTIVATION_RELU)
+            for (int64_t i = 0, count = ls_shape_count(k->spec.y); i < count; i++)
+                if (!(a->y[i] > 0)) a->y[i] = 0;
+        break;
+    case LS_PASS_BACKWARD_DATA:
+        k->op->backward_data(a);
+        if (k->spec.mask_dx)
+            for (int64_t i = 0, count = ls_shape_count(k->spec.x); i < count; i++)
+                if (!(a->x[i] > 0)) a->dx[i] = 0;
+        break;
+    case LS_PASS_BACKWARD_WEIGHTS: k->op->backward_weights(a); break;
+    }
+}
+
+static ls_status kernel_run(ls_kernel *kernel, void *const args[LS_ARG_COUNT]) {
+    ref_kernel *k = (ref_kernel *)kernel;
+    double *tensor[LS_ARG_COUNT] = {NULL}, *scratch = args[LS_ARG_SCRATCH];
+    for (int i = 0; i < LS_ARG_COUNT; i++) {
+        const ls_layout *layout = kernel->layout[i];
+        if (!layout) continue;
+        int64_t count = ls_shape_count(layout->shape);
+        tensor[i] = scratch;
+        scratch += count;
+        if (!is_output(i)) widen(args[i], layout->dtype, count, tensor[i]);
+    }
+    ls_ref_args a = {
+        .spec = &k->spec,
+        .x = tensor[LS_ARG_X], .w = tensor[LS_ARG_W], .b = tensor[LS_ARG_B], .y = tensor[LS_ARG_Y],
+        .dx = tensor[LS_ARG_DX], .dw = tensor[LS_ARG_DW], .db = tensor[LS_ARG_DB], .dy = tensor[LS_ARG_DY],
+        .workspace = args[LS_ARG_WORKSPACE],
+        .labels = args[LS_ARG_LABELS],
+        .metrics = args[LS_ARG_METRICS],
+        .random = args[LS_ARG_RANDOM],
+    };
+    compute(k, &a);
+    for (int i = 0; i < LS_ARG_COUNT; i++) {
+        const ls_layout *layout = kernel->layout[i];
+        if (layout && is_output(i)) narrow(tensor[i], ls_shape_count(layout->shape), layout->dtype, args[i]);
+    }
+    return LS_OK;
+}
+
+static void kernel_destroy(ls_kernel *kernel) { free(kernel); }
+
+static ls_status layout_plain(ls_device *device, ls_shape shape, ls_dtype dtype, int is_weights, const ls_layout **out) {
+    ref_device *d = (ref_device *)device;
+    ls_status status = LS_OK;
+    pthread_mutex_lock(&d->mutex);
+    layout_entry *e = d->layouts;
+    while (e && (e->layout.dtype != dtype || !ls_shape_equal(e->layout.shape, shape))) e = e->next;
+    if (!e && (status = ls_calloc(1, sizeof *e, &e)) == LS_OK) {
+        e->layout = (ls_layout){.shape = shape, .dtype = dtype, .plain = 1,
+                                .bytes = ls_shape_count(shape) * (int64_t)ls_dtype_size(dtype)};
+        e->next = d->layouts;
+        d->layouts = e;
+    }
+    pthread_mutex_unlock(&d->mutex);
+    *out = e ? &e->layout : NULL;
+    return status;
+}
+
+// The shape and dtype of each tensor the kernel uses; ndim 0 and no mark for the others.
+typedef struct tensor_use {
+    int used;
+    ls_shape shape;
+    ls_dtype dtype;
+} tensor_use;
+
+static void tensor_uses(const ls_kernel_spec *s, const ls_ref_op *op, tensor_use use[LS_ARG_COUNT]) {
+    int weights = op->backward_weights != NULL, loss = s->op == LS_OP_SOFTMAX_CROSS_ENTROPY;
+    ls_shape w = s->op == LS_OP_CONV2D
+                     ? LS_SHAPE(s->attrs.kernel[0], s->attrs.kernel[1], s->x.dim[3], s->attrs.filters)
+                     : LS_SHAPE(s->x.dim[1], s->attrs.filters);
+    ls_shape b = LS_SHAPE(s->attrs.filters);
+    switch (s->pass) {
+    case LS_PASS_TRAINING:
+    case LS_PASS_INFERENCE:
+        use[LS_ARG_X] = (tensor_use){1, s->x, s->x_dtype};
+        use[LS_ARG_W] = (tensor_use){weights, w, s->w_dtype};
+        use[LS_ARG_B] = (tensor_use){weights && s->attrs.use_bias, b, LS_DTYPE_F32};
+        use[LS_ARG_Y] = (tensor_use){!loss, s->y, s->y_dtype};
+        break;
+    case LS_PASS_BACKWARD_DATA:
+        use[LS_ARG_X] = (tensor_use){op->backward_data_needs_x || s->mask_dx, s->x, s->x_dtype};
+        use[LS_ARG_W] = (tensor_use){weights, w, s->w_dtype};
+        use[LS_ARG_DX] = (tensor_use){1, s->x, loss ? s->dy_dtype : s->x_dtype};
+        use[LS_ARG_DY] = (tensor_use){!loss, s->y, s->dy_dtype};
+        break;
+    case LS_PASS_BACKWARD_WEIGHTS:
+        use[LS_ARG_X] = (tensor_use){1, s->x, s->x_dtype};
+        use[LS_ARG_DW] = (tensor_use){1, w, LS_DTYPE_F32};
+        use[LS_ARG_DB] = (tensor_use){s->attrs.use_bias, b, LS_DTYPE_F32};
+        use[LS_ARG_DY] = (tensor_use){1, s->y, s->dy_dtype};
+        break;
+    }
+}
+
+static ls_status kernel_create(ls_device *device, const ls_kernel_spec *spec, ls_kernel **out) {
+    static const ls_kernel_ops ops = {kernel_run, kernel_destroy};
+    const ls_ref_op *op = ls__ref_op_find(spec->op);
+    if (!op) return LS_FAIL(LS_STATUS_UNSUPPORTED, "device ref has no %s", ls_op_class(spec->op));
+    tensor_use use[LS_ARG_COUNT] = {0};
+    tensor_uses(spec, op, use);
+    ls_status status = LS_OK;
+    ref_kernel *k;
+    LS_TRY(ls_calloc(1, sizeof *k, &k));
+    k->base.ops = &ops;
+    k->base.name = "ref";
+    k->spec = *spec;
+    k->op = op;
+    for (int i = 0; i < LS_ARG_COUNT; i++) {
+        if (!use[i].used) continue;
+        if (use[i].dtype != LS_DTYPE_F32 && use[i].dtype != LS_DTYPE_BF16)
+            LS_FAIL_GOTO(LS_STATUS_UNSUPPORTED, failed, "device ref computes %s in fp32 and bf16, not in %s",
+                         ls_op_class(spec->op), ls_dtype_name(use[i].dtype));
+        LS_TRY_GOTO(layout_plain(device, use[i].shape, use[i].dtype, 0, &k->base.layout[i]), failed);
+        if (spec->layout[i] && spec->layout[i] != k->base.layout[i])
+            LS_FAIL_GOTO(LS_STATUS_INTERNAL, failed, "a %s kernel was given a layout of another shape or dtype",
+                         ls_op_class(spec->op));
+        k->base.scratch_bytes += ls_shape_count(use[i].shape) * (int64_t)sizeof(double);
+    }
+    if (op->keeps_workspace && spec->pass != LS_PASS_INFERENCE)
+        k->base.workspace_bytes = ls_shape_count(spec->y) * (int64_t)sizeof(int32_t);
+    *out = &k->base;
+    return LS_OK;
+failed:
+    free(k);
+    return status;
+}
+
+static ls_status reorder_run(ls_kernel *kernel, void *const args[LS_ARG_COUNT]) {
+    const ls_layout *from = kernel->layout[LS_ARG_X], *to = kernel->layout[LS_ARG_Y];
+    int64_t size_from = (int64_t)ls_dtype_size(from->dtype), size_to = (int64_t)ls_dtype_size(to->dtype);
+    for (int64_t i = 0, count = ls_shape_count(from->shape); i < count; i++) {
+        double value;
+        widen((const char *)args[LS_ARG_X] + i * size_from, from->dtype, 1, &value);
+        narrow(&value, 1, to->dtype, (char *)args[LS_ARG_Y] + i * size_to);
+    }
+    return LS_OK;
+}
+
+static ls_status reorder_create(ls_device *device, const ls_layout *from, const ls_layout *to, ls_kernel **out) {
+    static const ls_kernel_ops ops = {reorder_run, kernel_destroy};
+    if (!ls_shape_equal(from->shape, to->shape))
+        return LS_FAIL(LS_STATUS_INTERNAL, "a reorder was asked for between different shapes");
+    ls_kernel *k;
+    LS_TRY(ls_calloc(1, sizeof *k, &k));
+    k->ops = &ops;
+    k->name = "ref";
+    k->layout[LS_ARG_X] = from;
+    k->layout[LS_ARG_Y] = to;
+    *out = k;
+    return LS_OK;
+}
+
+static ls_status create(const ls_device_options *options, ls_device **out) {
+    ref_device *d;
+    LS_TRY(ls_calloc(1, sizeof *d, &d));
+    pthread_mutex_init(&d->mutex, NULL);
+    *out = &d->base;
+    return LS_OK;
+}
+
+static void destroy(ls_device *device) {
+    ref_device *d = (ref_device *)device;
+    for (layout_entry *e = d->layouts, *next; e; e = next) {
+        next = e->next;
+        free(e);
+    }
+    pthread_mutex_destroy(&d->mutex);
+    free(d);
+}
+
+static void describe(const ls_device *device, char *text, size_t size) {
+    snprintf(text, size, "reference loops in double precision");
+}
+
+static ls_status supports(const ls_device *device, ls_dtype precision) {
+    if (precision == LS_DTYPE_F32 || precision == LS_DTYPE_BF16) return LS_OK;
+    return LS_FAIL(LS_STATUS_UNSUPPORTED, "device ref computes in fp32 and bf16, not in %s", ls_dtype_name(precision));
+}
+
+static void thread_begin(ls_device *device) {}
+
+static void accumulate(ls_device *device, float *y, const float *x, int64_t n) {
+    for (int64_t i = 0; i < n; i++) y[i] += x[i];
+}
+
+const ls_device_ops ls_device_ref = {
+    .name = "ref",
+    .help = "plain C loops, slow and readable: what other devices are tested against",
+    .create = create,
+    .destroy = destroy,
+    .describe = describe,
+    .supports = supports,
+    .layout_plain = layout_plain,
+    .kernel_create = kernel_create,
+    .reorder_create = reorder_create,
+    .thread_begin = thread_begin,
+    .accumulate = accumulate,
+};
