@@ -10,7 +10,7 @@
 #include "graph/graph.h"
 
 // Keras's column widths; longer entries widen them.
-enum { LAYER_WIDTH = 28, SHAPE_WIDTH = 25, COUNT_WIDTH = 10 };
+enum { LAYER_WIDTH = 28, SHAPE_WIDTH = 26, COUNT_WIDTH = 10 };
 
 static const char *layer_text(const ls_node *node, char text[256]) {
     snprintf(text, 256, "%.200s (%s)", node->name, ls_op_class(node->op));

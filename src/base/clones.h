@@ -1,0 +1,13 @@
+// LS_CLONES: compiles a function once per instruction set and picks at load time. Only for loops whose results do not
+// depend on the instruction set (no contraction, no reordered sums). Sanitizers run before the picking can: not there.
+#ifndef LS_BASE_CLONES_H
+#define LS_BASE_CLONES_H
+
+#if defined(__x86_64__) && defined(__linux__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) && \
+    !defined(LS_SANITIZED)
+#define LS_CLONES __attribute__((target_clones("default", "avx2", "avx512f")))
+#else
+#define LS_CLONES
+#endif
+
+#endif

@@ -1,0 +1,245 @@
+// Convolution and dense layers through oneDNN, all passes.
+//
+// Which implementation runs is a fixed function of the shapes and the instruction set, never of a measurement made at run
+// time: two workers that measured differently would compute different bits. The rule below was chosen from measurements
+// (`lockstep bench MODEL` prints the floor it is judged by).
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/memory.h"
+#include "device/cpu/cpu.h"
+
+// Descriptors of one op, freed together.
+typedef struct descriptors {
+    ls_md x, w, b, y, any_x, any_w, any_y;
+} descriptors;
+
+static void descriptors_free(descriptors *d) {
+    ls__md_destroy(d->x), ls__md_destroy(d->w), ls__md_destroy(d->b), ls__md_destroy(d->y);
+    ls__md_destroy(d->any_x), ls__md_destroy(d->any_w), ls__md_destroy(d->any_y);
+}
+
+static int is_dense(const ls_kernel_spec *spec) { return spec->op == LS_OP_DENSE; }
+
+static ls_shape weights_shape(const ls_kernel_spec *spec) {
+    int64_t in = spec->x.dim[spec->x.ndim - 1], out = spec->attrs.filters;
+    return is_dense(spec) ? LS_SHAPE(in, out) : LS_SHAPE(spec->attrs.kernel[0], spec->attrs.kernel[1], in, out);
+}
+
+// One descriptor: the layout the caller settled, else the tag (any: the library's choice).
+static ls_status describe(const ls_layout *settled, ls_shape shape, ls_dtype dtype, int is_weights,
+                          dnnl_format_tag_t tag, ls_md *out) {
+    if (settled) return ls__md_clone(settled->native, out);
+    dnnl_dims_t dims;
+    ls__cpu_dims(shape, is_weights, dims);
+    return ls__md_by_tag(shape.ndim, dims, dtype, tag, out);
+}
+
+static ls_status describe_all(const ls_kernel_spec *spec, dnnl_format_tag_t image_tag, descriptors *d) {
+    memset(d, 0, sizeof *d);
+    int backward = spec->pass == LS_PASS_BACKWARD_DATA || spec->pass == LS_PASS_BACKWARD_WEIGHTS;
+    int weights_pass = spec->pass == LS_PASS_BACKWARD_WEIGHTS;
+    ls_arg x_arg = spec->pass == LS_PASS_BACKWARD_DATA ? LS_ARG_DX : LS_ARG_X;
+    ls_arg y_arg = backward ? LS_ARG_DY : LS_ARG_Y;
+    ls_arg w_arg = weights_pass ? LS_ARG_DW : LS_ARG_W;
+    ls_dtype y_dtype = backward ? spec->dy_dtype : spec->y_dtype;
+    ls_shape w = weights_shape(spec);
+    if (is_dense(spec)) image_tag = dnnl_ab;
+    LS_TRY(describe(spec->layout[x_arg], spec->x, spec->x_dtype, 0, image_tag, &d->x));
+    LS_TRY(describe(spec->layout[y_arg], spec->y, y_dtype, 0, image_tag, &d->y));
+    LS_TRY(describe(spec->layout[w_arg], w, weights_pass ? LS_DTYPE_F32 : spec->w_dtype, 1, dnnl_format_tag_any, &d->w));
+    if (spec->attrs.use_bias && spec->pass != LS_PASS_BACKWARD_DATA)
+        LS_TRY(ls__md_by_tag(1, (dnnl_dims_t){spec->attrs.filters}, LS_DTYPE_F32, dnnl_a, &d->b));
+    if (!backward) return LS_OK;
+    LS_TRY(describe(NULL, spec->x, spec->x_dtype, 0, dnnl_format_tag_any, &d->any_x));
+    LS_TRY(describe(NULL, spec->y, spec->x_dtype, 0, dnnl_format_tag_any, &d->any_y));
+    return describe(NULL, w, spec->w_dtype, 1, dnnl_format_tag_any, &d->any_w);
+}
+
+static ls_dnnl_op make_op(const ls_kernel_spec *spec, const descriptors *d, dnnl_alg_kind_t algorithm) {
+    static const dnnl_prop_kind_t props[] = {
+        [LS_PASS_TRAINING] = dnnl_forward_training,
+        [LS_PASS_INFERENCE] = dnnl_forward_inference,
+        [LS_PASS_BACKWARD_DATA] = dnnl_backward_data,
+        [LS_PASS_BACKWARD_WEIGHTS] = dnnl_backward_weights,
+    };
+    const ls_op_attrs *a = &spec->attrs;
+    int forward = spec->pass == LS_PASS_TRAINING || spec->pass == LS_PASS_INFERENCE;
+    return (ls_dnnl_op){
+        .inner_product = is_dense(spec), .prop = props[spec->pass], .algorithm = algorithm,
+        .x = d->x, .w = d->w, .b = d->b, .y = d->y,
+        .hint_x = d->any_x, .hint_w = d->any_w, .hint_y = d->any_y,
+        .strides = {a->strides[0], a->strides[1]},
+        .pad_begin = {a->pad[0], a->pad[1]}, .pad_end = {a->pad[2], a->pad[3]},
+        .relu = forward && a->activation == LS_ACTIVATION_RELU,
+    };
+}
+
+// The rule: Winograd F(4x4, 3x3) for 3x3 kernels with stride 1 and whole channel blocks in fp32, in the forward and
+// weight-gradient passes, where it took 0.6 to 0.9 of direct's time; never in the data gradient, where it took 1.2 to 2.2
+// of it. A version of the library without it falls through to direct.
+static int winograd_pays(const ls_kernel_spec *spec) {
+    const ls_op_attrs *a = &spec->attrs;
+    int64_t channels = spec->x.dim[3];
+    return spec->x_dtype == LS_DTYPE_F32 && spec->pass != LS_PASS_BACKWARD_DATA && a->kernel[0] == 3 &&
+           a->kernel[1] == 3 && a->strides[0] == 1 && a->strides[1] == 1 && channels >= 32 && channels % 16 == 0 &&
+           a->filters >= 32 && a->filters % 16 == 0;
+}
+
+static int is_reference(const_dnnl_primitive_desc_t pd) { return strncmp(ls__pd_name(pd), "ref", 3) == 0; }
+
+// Goes to the implementation the rule picks; choice->pd is NULL when the library has none at all.
+static void choose(ls_cpu *cpu, const ls_kernel_spec *spec, const descriptors *d, ls_dnnl_choice *choice) {
+    if (!is_dense(spec) && winograd_pays(spec)) {
+        ls_dnnl_op op = make_op(spec, d, dnnl_convolution_winograd);
+        ls__choice_begin(choice, &op, cpu->engine);
+        if (choice->pd && !is_reference(choice->pd)) return;
+        ls__choice_end(choice);
+    }
+    ls_dnnl_op op = make_op(spec, d, dnnl_convolution_direct);
+    ls__choice_begin(choice, &op, cpu->engine);
+}
+
+static const ls_cpu_arg forward_args[] = {
+    {DNNL_ARG_SRC, LS_ARG_X, dnnl_query_src_md, 0},         {DNNL_ARG_WEIGHTS, LS_ARG_W, dnnl_query_weights_md, 0},
+    {DNNL_ARG_BIAS, LS_ARG_B, dnnl_query_weights_md, 1},    {DNNL_ARG_DST, LS_ARG_Y, dnnl_query_dst_md, 0},
+    {DNNL_ARG_SCRATCHPAD, LS_ARG_SCRATCH, dnnl_query_scratchpad_md, 0},
+};
+static const ls_cpu_arg data_args[] = {
+    {DNNL_ARG_DIFF_SRC, LS_ARG_DX, dnnl_query_diff_src_md, 0}, {DNNL_ARG_WEIGHTS, LS_ARG_W, dnnl_query_weights_md, 0},
+    {DNNL_ARG_DIFF_DST, LS_ARG_DY, dnnl_query_diff_dst_md, 0},
+    {DNNL_ARG_SCRATCHPAD, LS_ARG_SCRATCH, dnnl_query_scratchpad_md, 0},
+};
+static const ls_cpu_arg weights_args[] = {
+    {DNNL_ARG_SRC, LS_ARG_X, dnnl_query_src_md, 0},
+    {DNNL_ARG_DIFF_WEIGHTS, LS_ARG_DW, dnnl_query_diff_weights_md, 0},
+    {DNNL_ARG_DIFF_BIAS, LS_ARG_DB, dnnl_query_diff_weights_md, 1},
+    {DNNL_ARG_DIFF_DST, LS_ARG_DY, dnnl_query_diff_dst_md, 0},
+    {DNNL_ARG_SCRATCHPAD, LS_ARG_SCRATCH, dnnl_query_scratchpad_md, 0},
+};
+
+static const ls_cpu_arg *pass_args(ls_pass pass, int *count) {
+    *count = pass == LS_PASS_BACKWARD_DATA ? 4 : 5;
+    return pass == LS_PASS_BACKWARD_DATA ? data_args : pass == LS_PASS_BACKWARD_WEIGHTS ? weights_args : forward_args;
+}
+
+static ls_shape arg_shape(const ls_kernel_spec *spec, ls_arg arg) {
+    switch (arg) {
+        case LS_ARG_X:
+        case LS_ARG_DX: return spec->x;
+        case LS_ARG_Y:
+        case LS_ARG_DY: return spec->y;
+        case LS_ARG_B:
+        case LS_ARG_DB: return LS_SHAPE(spec->attrs.filters);
+        default: return weights_shape(spec);
+    }
+}
+
+static ls_status settle_layouts(ls_cpu *cpu, const ls_kernel_spec *spec, const_dnnl_primitive_desc_t pd,
+                                const ls_cpu_arg *args, int count, ls_kernel *kernel) {
+    for (int i = 0; i < count; i++) {
+        ls_md md = dnnl_primitive_desc_query_md(pd, args[i].query, args[i].index);
+        if (args[i].arg == LS_ARG_SCRATCH || !md || dnnl_memory_desc_get_size(md) == 0) continue;
+        LS_TRY(ls__cpu_layout(cpu, arg_shape(spec, args[i].arg), md, &kernel->layout[args[i].arg]));
+    }
+    if (spec->pass == LS_PASS_BACKWARD_DATA && spec->mask_dx) {
+        kernel->layout[LS_ARG_X] = kernel->layout[LS_ARG_DX];
+        ls_cpu_dnnl_kernel *k = (ls_cpu_dnnl_kernel *)kernel;
+        k->mask_count = kernel->layout[LS_ARG_DX]->bytes / (int64_t)ls_dtype_size(spec->x_dtype);
+    }
+    return LS_OK;
+}
+
+static double flops_of(const ls_kernel_spec *spec) {
+    double per_output = 2.0 * (double)ls_shape_count(weights_shape(spec)) / spec->attrs.filters;
+    return per_output * (double)ls_shape_count(spec->y);
+}
+
+static ls_status unsupported(const ls_kernel_spec *spec) {
+    return LS_FAIL(LS_STATUS_UNSUPPORTED, "oneDNN has no kernel for a %s of %lld samples to %d channels in %s on this CPU",
+                   is_dense(spec) ? "dense layer" : "convolution", (long long)spec->x.dim[0], spec->attrs.filters,
+                   ls_dtype_name(spec->x_dtype));
+}
+
+ls_status ls__cpu_conv2d_create(ls_cpu *cpu, const ls_kernel_spec *spec, ls_kernel **out) {
+    descriptors d;
+    ls_dnnl_choice choice = {0};
+    ls_kernel *kernel = NULL;
+    int count;
+    const ls_cpu_arg *args = pass_args(spec->pass, &count);
+    ls_status status;
+    LS_TRY_GOTO(describe_all(spec, dnnl_format_tag_any, &d), done);
+    choose(cpu, spec, &d, &choice);
+    if (!choice.pd) {
+        status = unsupported(spec);
+        goto done;
+    }
+    LS_TRY_GOTO(ls__cpu_dnnl_kernel_create(cpu, choice.pd, args, count, &kernel), done);
+    kernel->flops = flops_of(spec);
+    LS_TRY_GOTO(settle_layouts(cpu, spec, choice.pd, args, count, kernel), done);
+    *out = kernel;
+    kernel = NULL;
+done:
+    if (kernel) kernel->ops->destroy(kernel);
+    ls__choice_end(&choice);
+    descriptors_free(&d);
+    return status;
+}
+
+// --- the floor -------------------------------------------------------------------------------------------------------
+
+// The least of several runs of one implementation on buffers of its own; stops early when hopeless against `best`.
+static ls_status time_implementation(ls_cpu *cpu, const_dnnl_primitive_desc_t pd, const ls_cpu_arg *args, int count,
+                                     double best, double *seconds) {
+    ls_kernel *kernel = NULL;
+    void *buffers[LS_ARG_COUNT] = {0};
+    *seconds = 1e30;
+    ls_status status = ls__cpu_dnnl_kernel_create(cpu, pd, args, count, &kernel);
+    for (int i = 0; i < count && status == LS_OK; i++) {
+        ls_md md = dnnl_primitive_desc_query_md(pd, args[i].query, args[i].index);
+        if (md) status = ls_memory_alloc((int64_t)dnnl_memory_desc_get_size(md), &buffers[args[i].arg]);
+    }
+    double spent = 0;
+    for (int run = 0; run < 12 && status == LS_OK; run++) {
+        double start = ls_clock();
+        status = ls_kernel_run(kernel, buffers);
+        double took = ls_clock() - start;
+        if (took < *seconds) *seconds = took;
+        spent += took;
+        if ((run >= 1 && *seconds > 2 * best) || (run >= 3 && spent > 0.3)) break;
+    }
+    for (int i = 0; i < LS_ARG_COUNT; i++) ls_memory_free(buffers[i]);
+    if (kernel) kernel->ops->destroy(kernel);
+    return status;
+}
+
+ls_status ls__cpu_floor(ls_device *device, const ls_kernel_spec *spec, double *seconds, char *name, size_t name_size) {
+    ls_cpu *cpu = (ls_cpu *)device;
+    static const dnnl_format_tag_t tags[] = {dnnl_format_tag_any, dnnl_nhwc, dnnl_nChw16c};
+    static const dnnl_alg_kind_t algorithms[] = {dnnl_convolution_direct, dnnl_convolution_winograd};
+    int count;
+    const ls_cpu_arg *args = pass_args(spec->pass, &count);
+    *seconds = 1e30;
+    for (int a = 0; a < (is_dense(spec) ? 1 : 2); a++) {
+        for (int t = 0; t < (is_dense(spec) ? 1 : 3); t++) {
+            descriptors d;
+            ls_status status = describe_all(spec, tags[t], &d);
+            ls_dnnl_choice choice = {0};
+            if (status == LS_OK) {
+                ls_dnnl_op op = make_op(spec, &d, algorithms[a]);
+                ls__choice_begin(&choice, &op, cpu->engine);
+            }
+            for (; choice.pd && !is_reference(choice.pd); ls__choice_next(&choice)) {
+                double took;
+                if (time_implementation(cpu, choice.pd, args, count, *seconds, &took) != LS_OK || took >= *seconds) continue;
+                *seconds = took;
+                snprintf(name, name_size, "%s", ls__pd_name(choice.pd));
+            }
+            ls__choice_end(&choice);
+            descriptors_free(&d);
+        }
+    }
+    return *seconds < 1e30 ? LS_OK : unsupported(spec);
+}

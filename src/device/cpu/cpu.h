@@ -1,0 +1,64 @@
+// The CPU device from inside: its layouts, the oneDNN kernel wrapper, and who creates which kernel.
+#ifndef LS_DEVICE_CPU_CPU_H
+#define LS_DEVICE_CPU_CPU_H
+
+#include <pthread.h>
+
+#include "device/cpu/dnnl_api.h"
+#include "device/device.h"
+
+typedef struct ls_cpu {
+    ls_device base;
+    dnnl_engine_t engine;
+    pthread_mutex_t mutex;  // guards the list of layouts
+    ls_layout **layouts;
+    int layout_count, layout_capacity;
+} ls_cpu;
+
+// The interned layout for a descriptor (copied) of a tensor with this logical shape.
+ls_status ls__cpu_layout(ls_cpu *cpu, ls_shape shape, ls_md md, const ls_layout **out);
+// The interned layout by oneDNN's tag, its dims derived from the shape: 4-D NHWC -> NCHW, 4-D HWIO weights -> OIHW
+// (is_weights), 2-D weights (in, out) -> (out, in).
+ls_status ls__cpu_layout_tag(ls_cpu *cpu, ls_shape shape, ls_dtype dtype, int is_weights, dnnl_format_tag_t tag,
+                             const ls_layout **out);
+// oneDNN's dims for a logical shape.
+void ls__cpu_dims(ls_shape shape, int is_weights, dnnl_dims_t dims);
+// How channels lie innermost in an image layout: C for plain NHWC, 16 or 8 for the blocked ones, 0 for anything else.
+int ls__cpu_channel_block(ls_cpu *cpu, const ls_layout *layout);
+
+// A kernel that runs one oneDNN primitive, and may finish with a masking pass over DX.
+typedef struct ls_cpu_dnnl_kernel {
+    ls_kernel base;
+    dnnl_primitive_t primitive;
+    dnnl_stream_t stream;
+    int count;
+    ls_arg from[8];           // which of our arguments each of the primitive's is
+    dnnl_exec_arg_t args[8];
+    void *bound[8];           // the pointer each memory object has now
+    int64_t mask_count;       // elements of DX to multiply by (X > 0); 0: no masking
+} ls_cpu_dnnl_kernel;
+
+// Builds the kernel for an implementation: `names` pairs oneDNN's argument ids with ours, `query` says where the
+// primitive keeps the descriptor of each.
+typedef struct ls_cpu_arg {
+    int dnnl_arg;
+    ls_arg arg;
+    dnnl_query_t query;
+    int index;
+} ls_cpu_arg;
+ls_status ls__cpu_dnnl_kernel_create(ls_cpu *cpu, const_dnnl_primitive_desc_t pd, const ls_cpu_arg *args, int count,
+                                     ls_kernel **out);
+
+// Creators, one per file. A spec's op and pass select it in device_cpu.c.
+typedef ls_status (*ls_cpu_create_fn)(ls_cpu *cpu, const ls_kernel_spec *spec, ls_kernel **out);
+ls_status ls__cpu_conv2d_create(ls_cpu *cpu, const ls_kernel_spec *spec, ls_kernel **out);
+ls_status ls__cpu_pool_create(ls_cpu *cpu, const ls_kernel_spec *spec, ls_kernel **out);
+ls_status ls__cpu_elementwise_create(ls_cpu *cpu, const ls_kernel_spec *spec, ls_kernel **out);
+ls_status ls__cpu_loss_create(ls_cpu *cpu, const ls_kernel_spec *spec, ls_kernel **out);
+ls_status ls__cpu_reorder_create(ls_device *device, const ls_layout *from, const ls_layout *to, ls_kernel **out);
+
+// The fastest the library can do a convolution or dense pass, over all its algorithms, implementations and layouts, by
+// measuring them now (device.h: floor).
+ls_status ls__cpu_floor(ls_device *device, const ls_kernel_spec *spec, double *seconds, char *name, size_t name_size);
+
+#endif

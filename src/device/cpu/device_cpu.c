@@ -1,0 +1,276 @@
+// The CPU device: oneDNN for what it has, our own vector loops for passes that only move memory.
+#include <omp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/memory.h"
+#include "device/cpu/cpu.h"
+#include "device/cpu/loops.h"
+
+#if defined(__x86_64__)
+#include <xmmintrin.h>
+#endif
+
+// --- layouts ---------------------------------------------------------------------------------------------------------
+
+void ls__cpu_dims(ls_shape shape, int is_weights, dnnl_dims_t dims) {
+    const int64_t *d = shape.dim;
+    if (shape.ndim == 4 && is_weights) {  // HWIO -> OIHW
+        dims[0] = d[3], dims[1] = d[2], dims[2] = d[0], dims[3] = d[1];
+    } else if (shape.ndim == 4) {  // NHWC -> NCHW
+        dims[0] = d[0], dims[1] = d[3], dims[2] = d[1], dims[3] = d[2];
+    } else if (shape.ndim == 2 && is_weights) {  // (in, out) -> (out, in)
+        dims[0] = d[1], dims[1] = d[0];
+    } else {
+        for (int i = 0; i < shape.ndim; i++) dims[i] = d[i];
+    }
+}
+
+static ls_status layout_add(ls_cpu *cpu, ls_shape shape, ls_md md, const ls_layout **out) {
+    if (cpu->layout_count == cpu->layout_capacity) {
+        int capacity = cpu->layout_capacity ? cpu->layout_capacity * 2 : 32;
+        ls_layout **grown = realloc(cpu->layouts, (size_t)capacity * sizeof *grown);
+        if (!grown) return LS_FAIL(LS_STATUS_OUT_OF_MEMORY, "out of memory");
+        cpu->layouts = grown;
+        cpu->layout_capacity = capacity;
+    }
+    ls_layout *layout;
+    LS_TRY(ls_calloc(1, sizeof *layout, &layout));
+    ls_md copy;
+    ls_status status = ls__md_clone(md, &copy);
+    if (status != LS_OK) {
+        free(layout);
+        return status;
+    }
+    *layout = (ls_layout){.shape = shape, .dtype = ls__md_dtype(md), .native = copy,
+                          .bytes = (int64_t)dnnl_memory_desc_get_size(md)};
+    cpu->layouts[cpu->layout_count++] = layout;
+    *out = layout;
+    return LS_OK;
+}
+
+ls_status ls__cpu_layout(ls_cpu *cpu, ls_shape shape, ls_md md, const ls_layout **out) {
+    pthread_mutex_lock(&cpu->mutex);
+    ls_status status = LS_OK;
+    *out = NULL;
+    for (int i = 0; i < cpu->layout_count && !*out; i++)
+        if (ls_shape_equal(cpu->layouts[i]->shape, shape) && dnnl_memory_desc_equal(cpu->layouts[i]->native, md))
+            *out = cpu->layouts[i];
+    if (!*out) status = layout_add(cpu, shape, md, out);
+    pthread_mutex_unlock(&cpu->mutex);
+    return status;
+}
+
+ls_status ls__cpu_layout_tag(ls_cpu *cpu, ls_shape shape, ls_dtype dtype, int is_weights, dnnl_format_tag_t tag,
+                             const ls_layout **out) {
+    // One channel lies the same in both orders, and kernels for such images ask for it under the name nchw.
+    if (tag == dnnl_nhwc && shape.dim[3] == 1) tag = dnnl_nchw;
+    dnnl_dims_t dims;
+    ls__cpu_dims(shape, is_weights, dims);
+    ls_md md;
+    LS_TRY(ls__md_by_tag(shape.ndim, dims, dtype, tag, &md));
+    ls_status status = ls__cpu_layout(cpu, shape, md, out);
+    ls__md_destroy(md);
+    return status;
+}
+
+// Images are NHWC, kernels HWIO and (in, out): whether a 4-D or 2-D shape is a kernel is not in the shape, so plain
+// layouts of kernels are told apart by the caller: see layout_plain_weights.
+static ls_status layout_plain(ls_device *device, ls_shape shape, ls_dtype dtype, int is_weights, const ls_layout **out) {
+    static const dnnl_format_tag_t row_major[] = {0, dnnl_a, dnnl_ab, dnnl_abc, dnnl_abcd, dnnl_abcde};
+    dnnl_format_tag_t tag = row_major[shape.ndim];
+    if (shape.ndim == 4) tag = is_weights ? dnnl_hwio : dnnl_nhwc;
+    if (shape.ndim == 2 && is_weights) tag = dnnl_io;
+    LS_TRY(ls__cpu_layout_tag((ls_cpu *)device, shape, dtype, is_weights, tag, out));
+    ((ls_layout *)*out)->plain = 1;
+    return LS_OK;
+}
+
+int ls__cpu_channel_block(ls_cpu *cpu, const ls_layout *layout) {
+    static const struct {
+        dnnl_format_tag_t tag;
+        int block;
+    } known[] = {{dnnl_nhwc, 0}, {dnnl_nChw16c, 16}, {dnnl_nChw8c, 8}};
+    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
+        const ls_layout *same;
+        if (ls__cpu_layout_tag(cpu, layout->shape, layout->dtype, 0, known[i].tag, &same) == LS_OK && same == layout)
+            return known[i].block ? known[i].block : (int)layout->shape.dim[3];
+    }
+    return 0;
+}
+
+// --- kernels of one oneDNN primitive ---------------------------------------------------------------------------------
+
+static ls_status dnnl_kernel_run(ls_kernel *kernel, void *const args[LS_ARG_COUNT]) {
+    ls_cpu_dnnl_kernel *k = (ls_cpu_dnnl_kernel *)kernel;
+    for (int i = 0; i < k->count; i++) {
+        void *pointer = args[k->from[i]];
+        if (k->bound[i] == pointer) continue;
+        LS_DNNL(dnnl_memory_set_data_handle(k->args[i].memory, pointer), "set a tensor's memory");
+        k->bound[i] = pointer;
+    }
+    LS_DNNL(dnnl_primitive_execute(k->primitive, k->stream, k->count, k->args), "run a kernel");
+    LS_DNNL(dnnl_stream_wait(k->stream), "finish a kernel");
+    if (k->mask_count)
+        ls__loop_mask(kernel->layout[LS_ARG_DX]->dtype, args[LS_ARG_DX], args[LS_ARG_DX], args[LS_ARG_X], k->mask_count);
+    return LS_OK;
+}
+
+static void dnnl_kernel_destroy(ls_kernel *kernel) {
+    ls_cpu_dnnl_kernel *k = (ls_cpu_dnnl_kernel *)kernel;
+    for (int i = 0; i < k->count; i++)
+        if (k->args[i].memory) dnnl_memory_destroy(k->args[i].memory);
+    if (k->primitive) dnnl_primitive_destroy(k->primitive);
+    if (k->stream) dnnl_stream_destroy(k->stream);
+    free(k);
+}
+
+static const ls_kernel_ops dnnl_kernel_ops = {dnnl_kernel_run, dnnl_kernel_destroy};
+
+static ls_status dnnl_kernel_build(ls_cpu *cpu, ls_cpu_dnnl_kernel *k, const_dnnl_primitive_desc_t pd,
+                                   const ls_cpu_arg *args, int count) {
+    LS_DNNL(dnnl_stream_create(&k->stream, cpu->engine, dnnl_stream_default_flags), "create a stream");
+    LS_DNNL(dnnl_primitive_create(&k->primitive, pd), "create a kernel");
+    for (int i = 0; i < count; i++) {
+        ls_md md = dnnl_primitive_desc_query_md(pd, args[i].query, args[i].index);
+        if (!md || dnnl_memory_desc_get_size(md) == 0) continue;
+        LS_DNNL(dnnl_memory_create(&k->args[k->count].memory, md, cpu->engine, DNNL_MEMORY_NONE), "describe a tensor");
+        k->args[k->count].arg = args[i].dnnl_arg;
+        k->from[k->count++] = args[i].arg;
+        if (args[i].arg == LS_ARG_SCRATCH) k->base.scratch_bytes = (int64_t)dnnl_memory_desc_get_size(md);
+    }
+    return LS_OK;
+}
+
+ls_status ls__cpu_dnnl_kernel_create(ls_cpu *cpu, const_dnnl_primitive_desc_t pd, const ls_cpu_arg *args, int count,
+                                     ls_kernel **out) {
+    ls_cpu_dnnl_kernel *k;
+    LS_TRY(ls_calloc(1, sizeof *k, &k));
+    k->base.ops = &dnnl_kernel_ops;
+    k->base.name = ls__pd_name(pd);  // a literal inside oneDNN
+    ls_status status = dnnl_kernel_build(cpu, k, pd, args, count);
+    if (status != LS_OK) {
+        dnnl_kernel_destroy(&k->base);
+        return status;
+    }
+    *out = &k->base;
+    return LS_OK;
+}
+
+ls_status ls__cpu_reorder_create(ls_device *device, const ls_layout *from, const ls_layout *to, ls_kernel **out) {
+    ls_cpu *cpu = (ls_cpu *)device;
+    dnnl_primitive_attr_t attr = ls__attr_create(0);
+    dnnl_primitive_desc_t pd = NULL;
+    dnnl_status_t created = dnnl_reorder_primitive_desc_create(&pd, from->native, cpu->engine, to->native, cpu->engine, attr);
+    dnnl_primitive_attr_destroy(attr);
+    LS_DNNL(created, "reorder a tensor between two layouts");
+    static const ls_cpu_arg args[] = {{DNNL_ARG_FROM, LS_ARG_X, dnnl_query_src_md, 0},
+                                      {DNNL_ARG_TO, LS_ARG_Y, dnnl_query_dst_md, 0},
+                                      {DNNL_ARG_SCRATCHPAD, LS_ARG_SCRATCH, dnnl_query_scratchpad_md, 0}};
+    ls_status status = ls__cpu_dnnl_kernel_create(cpu, pd, args, 3, out);
+    dnnl_primitive_desc_destroy(pd);
+    if (status != LS_OK) return status;
+    (*out)->layout[LS_ARG_X] = from;
+    (*out)->layout[LS_ARG_Y] = to;
+    return LS_OK;
+}
+
+// --- the device ------------------------------------------------------------------------------------------------------
+
+static void destroy(ls_device *device) {
+    ls_cpu *cpu = (ls_cpu *)device;
+    for (int i = 0; i < cpu->layout_count; i++) {
+        ls__md_destroy(cpu->layouts[i]->native);
+        free(cpu->layouts[i]);
+    }
+    free(cpu->layouts);
+    if (cpu->engine) dnnl_engine_destroy(cpu->engine);
+    pthread_mutex_destroy(&cpu->mutex);
+    free(cpu);
+}
+
+static ls_status create(const ls_device_options *options, ls_device **out) {
+    ls_cpu *cpu;
+    LS_TRY(ls_calloc(1, sizeof *cpu, &cpu));
+    pthread_mutex_init(&cpu->mutex, NULL);
+    dnnl_status_t created = dnnl_engine_create(&cpu->engine, dnnl_cpu, 0);
+    if (created != dnnl_success) {
+        destroy(&cpu->base);
+        return ls__dnnl_fail(created, __FILE__, __LINE__, "start its CPU engine");
+    }
+    *out = &cpu->base;
+    return LS_OK;
+}
+
+static const char *isa_name(dnnl_cpu_isa_t isa) {
+    if ((isa & dnnl_cpu_isa_avx512_core_amx) == dnnl_cpu_isa_avx512_core_amx) return "avx512_core_amx";
+    if ((isa & dnnl_cpu_isa_avx512_core_bf16) == dnnl_cpu_isa_avx512_core_bf16) return "avx512_core_bf16";
+    if ((isa & dnnl_cpu_isa_avx512_core_vnni) == dnnl_cpu_isa_avx512_core_vnni) return "avx512_core_vnni";
+    if ((isa & dnnl_cpu_isa_avx512_core) == dnnl_cpu_isa_avx512_core) return "avx512_core";
+    if ((isa & dnnl_cpu_isa_avx2_vnni) == dnnl_cpu_isa_avx2_vnni) return "avx2_vnni";
+    if ((isa & dnnl_cpu_isa_avx2) == dnnl_cpu_isa_avx2) return "avx2";
+    if ((isa & dnnl_cpu_isa_avx) == dnnl_cpu_isa_avx) return "avx";
+    return "sse41";
+}
+
+static void describe(const ls_device *device, char *text, size_t size) {
+    const dnnl_version_t *v = dnnl_version();
+    snprintf(text, size, "cpu: oneDNN %d.%d.%d, %s", v->major, v->minor, v->patch, isa_name(dnnl_get_effective_cpu_isa()));
+}
+
+static ls_status supports(const ls_device *device, ls_dtype precision) {
+    if (precision == LS_DTYPE_F32) return LS_OK;
+    dnnl_cpu_isa_t isa = dnnl_get_effective_cpu_isa();
+    if (precision == LS_DTYPE_BF16 && (isa & dnnl_cpu_isa_avx512_core_bf16) == dnnl_cpu_isa_avx512_core_bf16)
+        return LS_OK;
+    return LS_FAIL(LS_STATUS_UNSUPPORTED,
+                   "precision %s needs a CPU with native bfloat16 (AVX512-BF16 or AMX); this one computes with %s: use "
+                   "--precision fp32",
+                   ls_dtype_name(precision), isa_name(isa));
+}
+
+static ls_status kernel_create(ls_device *device, const ls_kernel_spec *spec, ls_kernel **out) {
+    static const ls_cpu_create_fn creators[LS_OP_COUNT] = {
+        [LS_OP_CONV2D] = ls__cpu_conv2d_create,
+        [LS_OP_DENSE] = ls__cpu_conv2d_create,
+        [LS_OP_MAX_POOL2D] = ls__cpu_pool_create,
+        [LS_OP_AVERAGE_POOL2D] = ls__cpu_pool_create,
+        [LS_OP_GLOBAL_MAX_POOL2D] = ls__cpu_pool_create,
+        [LS_OP_GLOBAL_AVERAGE_POOL2D] = ls__cpu_pool_create,
+        [LS_OP_RELU] = ls__cpu_elementwise_create,
+        [LS_OP_FLATTEN] = ls__cpu_elementwise_create,
+        [LS_OP_DROPOUT] = ls__cpu_elementwise_create,
+        [LS_OP_SOFTMAX_CROSS_ENTROPY] = ls__cpu_loss_create,
+    };
+    if (!creators[spec->op])
+        return LS_FAIL(LS_STATUS_UNSUPPORTED, "device cpu has no kernel for operation %d", (int)spec->op);
+    return creators[spec->op]((ls_cpu *)device, spec, out);
+}
+
+static void thread_begin(ls_device *device) {
+    omp_set_num_threads(device->options.threads);
+#if defined(__x86_64__)
+    // Denormals are treated as zeros: they are noise in training and a hundred times slower. Every thread that computes
+    // does so, so this never makes two workers differ.
+    _mm_setcsr(_mm_getcsr() | 0x8040);
+#endif
+}
+
+static void accumulate(ls_device *device, float *y, const float *x, int64_t n) { ls__loop_accumulate(y, x, n); }
+
+const ls_device_ops ls_device_cpu = {
+    .name = "cpu",
+    .help = "oneDNN kernels and vector loops",
+    .create = create,
+    .destroy = destroy,
+    .describe = describe,
+    .supports = supports,
+    .layout_plain = layout_plain,
+    .kernel_create = kernel_create,
+    .reorder_create = ls__cpu_reorder_create,
+    .thread_begin = thread_begin,
+    .accumulate = accumulate,
+    .floor = ls__cpu_floor,
+};

@@ -1,0 +1,122 @@
+// ReLU, flatten and dropout where they could not be fused into a neighbour.
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/bf16.h"
+#include "base/error.h"
+#include "base/memory.h"
+#include "device/cpu/cpu.h"
+#include "device/cpu/loops.h"
+#include "device/dropout.h"
+
+typedef struct elementwise_kernel {
+    ls_kernel base;
+    ls_dtype dtype;
+    int64_t count;             // elements in all
+    int64_t samples, per_sample;
+    int mask_dx;
+    float rate;
+    uint32_t layer;
+} elementwise_kernel;
+
+static ls_status relu_forward(ls_kernel *kernel, void *const args[LS_ARG_COUNT]) {
+    const elementwise_kernel *k = (const elementwise_kernel *)kernel;
+    ls__loop_relu(k->dtype, args[LS_ARG_Y], args[LS_ARG_X], k->count);
+    return LS_OK;
+}
+
+static ls_status relu_backward(ls_kernel *kernel, void *const args[LS_ARG_COUNT]) {
+    const elementwise_kernel *k = (const elementwise_kernel *)kernel;
+    ls__loop_mask(k->dtype, args[LS_ARG_DX], args[LS_ARG_DY], args[LS_ARG_X], k->count);
+    return LS_OK;
+}
+
+static ls_status copy_forward(ls_kernel *kernel, void *const args[LS_ARG_COUNT]) {
+    const elementwise_kernel *k = (const elementwise_kernel *)kernel;
+    if (args[LS_ARG_X] != args[LS_ARG_Y])
+        memcpy(args[LS_ARG_Y], args[LS_ARG_X], (size_t)k->count * ls_dtype_size(k->dtype));
+    return LS_OK;
+}
+
+static ls_status copy_backward(ls_kernel *kernel, void *const args[LS_ARG_COUNT]) {
+    const elementwise_kernel *k = (const elementwise_kernel *)kernel;
+    if (k->mask_dx)
+        ls__loop_mask(k->dtype, args[LS_ARG_DX], args[LS_ARG_DY], args[LS_ARG_X], k->count);
+    else if (args[LS_ARG_DX] != args[LS_ARG_DY])
+        memcpy(args[LS_ARG_DX], args[LS_ARG_DY], (size_t)k->count * ls_dtype_size(k->dtype));
+    return LS_OK;
+}
+
+static void scale(ls_dtype dtype, void *y, const void *x, int64_t at, float factor) {
+    if (dtype == LS_DTYPE_F32)
+        ((float *)y)[at] = ((const float *)x)[at] * factor;
+    else
+        ((ls_bf16 *)y)[at] = ls_float_to_bf16(ls_bf16_to_float(((const ls_bf16 *)x)[at]) * factor);
+}
+
+// The decisions are drawn in forward and kept, a byte each, for backward.
+static ls_status dropout_forward(ls_kernel *kernel, void *const args[LS_ARG_COUNT]) {
+    const elementwise_kernel *k = (const elementwise_kernel *)kernel;
+    const ls_random_key *key = args[LS_ARG_RANDOM];
+    uint8_t *keep = args[LS_ARG_WORKSPACE];
+    uint32_t threshold = ls_dropout_threshold(k->rate);
+    float factor = 1.0f / (1.0f - k->rate);
+    for (int64_t n = 0; n < k->samples; n++)
+        for (int64_t e = 0; e < k->per_sample; e += 4) {
+            ls_philox4 words = ls_dropout_words(key, k->layer, n, (uint32_t)(e / 4));
+            for (int64_t j = 0; j < 4 && e + j < k->per_sample; j++) {
+                int64_t at = n * k->per_sample + e + j;
+                keep[at] = words.v[j] >= threshold;
+                scale(k->dtype, args[LS_ARG_Y], args[LS_ARG_X], at, keep[at] ? factor : 0);
+            }
+        }
+    return LS_OK;
+}
+
+static ls_status dropout_backward(ls_kernel *kernel, void *const args[LS_ARG_COUNT]) {
+    const elementwise_kernel *k = (const elementwise_kernel *)kernel;
+    const uint8_t *keep = args[LS_ARG_WORKSPACE];
+    float factor = 1.0f / (1.0f - k->rate);
+    for (int64_t at = 0; at < k->count; at++)
+        scale(k->dtype, args[LS_ARG_DX], args[LS_ARG_DY], at, keep[at] ? factor : 0);
+    if (k->mask_dx) ls__loop_mask(k->dtype, args[LS_ARG_DX], args[LS_ARG_DX], args[LS_ARG_X], k->count);
+    return LS_OK;
+}
+
+static void destroy(ls_kernel *kernel) { free(kernel); }
+
+static const ls_kernel_ops *ops_for(const ls_kernel_spec *spec) {
+    static const ls_kernel_ops relu[] = {{relu_forward, destroy}, {relu_backward, destroy}};
+    static const ls_kernel_ops copy[] = {{copy_forward, destroy}, {copy_backward, destroy}};
+    static const ls_kernel_ops dropout[] = {{dropout_forward, destroy}, {dropout_backward, destroy}};
+    int backward = spec->pass == LS_PASS_BACKWARD_DATA;
+    if (spec->op == LS_OP_RELU) return &relu[backward];
+    if (spec->op == LS_OP_DROPOUT && spec->pass != LS_PASS_INFERENCE) return &dropout[backward];
+    return &copy[backward];
+}
+
+ls_status ls__cpu_elementwise_create(ls_cpu *cpu, const ls_kernel_spec *spec, ls_kernel **out) {
+    int backward = spec->pass == LS_PASS_BACKWARD_DATA;
+    const ls_layout *x = spec->layout[backward ? LS_ARG_DX : LS_ARG_X], *y;
+    // ReLU works in any layout; the others count elements in logical order.
+    if (!x || spec->op != LS_OP_RELU) LS_TRY(cpu->base.ops->layout_plain(&cpu->base, spec->x, spec->x_dtype, 0, &x));
+    y = x;
+    if (spec->op == LS_OP_FLATTEN) LS_TRY(cpu->base.ops->layout_plain(&cpu->base, spec->y, spec->x_dtype, 0, &y));
+    elementwise_kernel *k;
+    LS_TRY(ls_calloc(1, sizeof *k, &k));
+    k->base.ops = ops_for(spec);
+    k->base.name = spec->op == LS_OP_RELU ? "loop:relu" : spec->op == LS_OP_DROPOUT ? "loop:dropout" : "loop:copy";
+    k->base.layout[backward ? LS_ARG_DX : LS_ARG_X] = x;
+    k->base.layout[backward ? LS_ARG_DY : LS_ARG_Y] = y;
+    if (backward && (spec->op == LS_OP_RELU || spec->mask_dx)) k->base.layout[LS_ARG_X] = x;
+    k->dtype = spec->x_dtype;
+    k->count = x->bytes / (int64_t)ls_dtype_size(x->dtype);
+    k->samples = spec->x.dim[0];
+    k->per_sample = k->count / k->samples;
+    k->mask_dx = spec->mask_dx;
+    k->rate = spec->attrs.rate;
+    k->layer = spec->attrs.layer;
+    if (spec->op == LS_OP_DROPOUT && spec->pass != LS_PASS_INFERENCE) k->base.workspace_bytes = k->count;
+    *out = &k->base;
+    return LS_OK;
+}

@@ -1,0 +1,36 @@
+// Our own vector loops, for passes that only move memory. Each exists once per instruction set and is picked when first
+// called; all of them compute the same bits. n counts elements; pointers are aligned to 64 bytes where arenas place them,
+// but nothing here depends on it.
+#ifndef LS_DEVICE_CPU_LOOPS_H
+#define LS_DEVICE_CPU_LOOPS_H
+
+#include <stdint.h>
+
+#include <lockstep/tensor.h>
+
+// y[i] += x[i]
+void ls__loop_accumulate(float *y, const float *x, int64_t n);
+// y[i] = x[i] > 0 ? x[i] : 0
+void ls__loop_relu(ls_dtype dtype, void *y, const void *x, int64_t n);
+// dx[i] = x[i] > 0 ? dy[i] : 0
+void ls__loop_mask(ls_dtype dtype, void *dx, const void *dy, const void *x, int64_t n);
+
+// Pooling over images whose channels lie in innermost blocks: (planes, height, width, block), where planes is samples
+// times channel blocks. One window position per output pixel.
+typedef struct ls_pool_shape {
+    int64_t planes, block;
+    int64_t height, width, out_height, out_width;
+    int kernel[2], strides[2], pad_top, pad_left;
+    int mask;  // max pooling: X is a ReLU's output; positions whose maximum is not positive pass no gradient
+} ls_pool_shape;
+
+// index (planes, out_height, out_width, block): which element of the window was the maximum, the first of equals, in
+// row-major order; 255 where no gradient passes. NULL: not wanted.
+void ls__loop_max_pool(ls_dtype dtype, const ls_pool_shape *s, const void *x, void *y, uint8_t *index);
+void ls__loop_max_pool_backward(ls_dtype dtype, const ls_pool_shape *s, const void *dy, const uint8_t *index, void *dx);
+
+// The mean over the part of the window inside the image. Backward masks by x where s->mask, else x may be NULL.
+void ls__loop_average_pool(ls_dtype dtype, const ls_pool_shape *s, const void *x, void *y);
+void ls__loop_average_pool_backward(ls_dtype dtype, const ls_pool_shape *s, const void *dy, const void *x, void *dx);
+
+#endif

@@ -1,0 +1,97 @@
+// Softmax cross-entropy, forward metrics and gradient. Few elements: plain loops, in double where sums are formed.
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/bf16.h"
+#include "base/error.h"
+#include "base/memory.h"
+#include "device/cpu/cpu.h"
+
+typedef struct loss_kernel {
+    ls_kernel base;
+    int64_t samples, classes;
+    ls_dtype dx_dtype;
+} loss_kernel;
+
+// exp(x) for x <= 0 from plain arithmetic, so that its bits do not depend on the C library: 2^k * e^r with |r| <= ln2 / 2
+// and a Taylor polynomial of degree 11, good to a relative 1e-14.
+static double exp_plain(double x) {
+    if (x < -700) return 0;
+    double k = (double)(int64_t)(x * 1.4426950408889634 - 0.5);
+    double r = (x - k * 0.693147180369123816490) - k * 1.90821492927058770002e-10;
+    double p = 1;
+    for (int i = 11; i > 0; i--) p = 1 + p * r / i;
+    uint64_t bits = (uint64_t)(1023 + (int64_t)k) << 52;
+    double scale;
+    memcpy(&scale, &bits, sizeof scale);
+    return p * scale;
+}
+
+// The largest logit of a row (the first of equals) and the sum of exp(logit - largest).
+static double row_sum(const float *row, int64_t classes, int64_t *largest) {
+    *largest = 0;
+    for (int64_t c = 1; c < classes; c++)
+        if (row[c] > row[*largest]) *largest = c;
+    double sum = 0;
+    for (int64_t c = 0; c < classes; c++) sum += exp_plain((double)row[c] - row[*largest]);
+    return sum;
+}
+
+static ls_status run_forward(ls_kernel *kernel, void *const args[LS_ARG_COUNT]) {
+    const loss_kernel *k = (const loss_kernel *)kernel;
+    const float *x = args[LS_ARG_X];  // (samples, classes)
+    const int32_t *labels = args[LS_ARG_LABELS];
+    ls_loss_metrics m = {.samples = k->samples};
+    for (int64_t n = 0; n < k->samples; n++) {
+        const float *row = x + n * k->classes;
+        int64_t largest;
+        double sum = row_sum(row, k->classes, &largest);
+        m.loss += log(sum) - ((double)row[labels[n]] - row[largest]);
+        m.correct += largest == labels[n];
+    }
+    *(ls_loss_metrics *)args[LS_ARG_METRICS] = m;
+    return LS_OK;
+}
+
+static ls_status run_backward(ls_kernel *kernel, void *const args[LS_ARG_COUNT]) {
+    const loss_kernel *k = (const loss_kernel *)kernel;
+    const float *x = args[LS_ARG_X];
+    const int32_t *labels = args[LS_ARG_LABELS];
+    for (int64_t n = 0; n < k->samples; n++) {
+        const float *row = x + n * k->classes;
+        int64_t largest;
+        double sum = row_sum(row, k->classes, &largest);
+        for (int64_t c = 0; c < k->classes; c++) {
+            float dx = (float)(exp_plain((double)row[c] - row[largest]) / sum - (c == labels[n]));
+            if (k->dx_dtype == LS_DTYPE_F32)
+                ((float *)args[LS_ARG_DX])[n * k->classes + c] = dx;
+            else
+                ((ls_bf16 *)args[LS_ARG_DX])[n * k->classes + c] = ls_float_to_bf16(dx);
+        }
+    }
+    return LS_OK;
+}
+
+static void destroy(ls_kernel *kernel) { free(kernel); }
+
+static const ls_kernel_ops forward_ops = {run_forward, destroy};
+static const ls_kernel_ops backward_ops = {run_backward, destroy};
+
+ls_status ls__cpu_loss_create(ls_cpu *cpu, const ls_kernel_spec *spec, ls_kernel **out) {
+    const ls_layout *logits, *gradient;
+    LS_TRY(cpu->base.ops->layout_plain(&cpu->base, spec->x, LS_DTYPE_F32, 0, &logits));
+    LS_TRY(cpu->base.ops->layout_plain(&cpu->base, spec->x, spec->dy_dtype, 0, &gradient));
+    loss_kernel *k;
+    LS_TRY(ls_calloc(1, sizeof *k, &k));
+    int backward = spec->pass == LS_PASS_BACKWARD_DATA;
+    k->samples = spec->x.dim[0];
+    k->classes = spec->x.dim[1];
+    k->dx_dtype = spec->dy_dtype;
+    k->base.ops = backward ? &backward_ops : &forward_ops;
+    k->base.name = "loop:softmax_cross_entropy";
+    k->base.layout[LS_ARG_X] = logits;
+    if (backward) k->base.layout[LS_ARG_DX] = gradient;
+    *out = &k->base;
+    return LS_OK;
+}

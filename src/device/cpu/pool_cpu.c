@@ -1,0 +1,113 @@
+// Max and average pooling, over windows or the whole image, as vector loops over the layout the input comes in. With
+// the ReLU of the operation before folded into the workspace, backward reads neither X nor Y.
+#include <stdlib.h>
+
+#include "base/error.h"
+#include "base/memory.h"
+#include "device/cpu/cpu.h"
+#include "device/cpu/loops.h"
+
+typedef struct pool_kernel {
+    ls_kernel base;
+    ls_pool_shape shape;
+    ls_dtype dtype;
+    int average, backward, training, threads;
+} pool_kernel;
+
+// Runs planes [begin, end) of the kernel.
+static void run_planes(const pool_kernel *k, void *const args[LS_ARG_COUNT], int64_t begin, int64_t end) {
+    ls_pool_shape s = k->shape;
+    int64_t bytes = (int64_t)ls_dtype_size(k->dtype);
+    int64_t x_at = begin * s.height * s.width * s.block, y_at = begin * s.out_height * s.out_width * s.block;
+    s.planes = end - begin;
+    char *x = args[k->backward ? LS_ARG_DX : LS_ARG_X], *y = args[k->backward ? LS_ARG_DY : LS_ARG_Y];
+    uint8_t *index = args[LS_ARG_WORKSPACE];
+    const char *mask_x = k->backward ? args[LS_ARG_X] : NULL;
+    x += x_at * bytes, y += y_at * bytes;
+    if (index) index += y_at;
+    if (mask_x) mask_x += x_at * bytes;
+    if (k->average && k->backward)
+        ls__loop_average_pool_backward(k->dtype, &s, y, mask_x, x);
+    else if (k->average)
+        ls__loop_average_pool(k->dtype, &s, x, y);
+    else if (k->backward)
+        ls__loop_max_pool_backward(k->dtype, &s, y, index, x);
+    else
+        ls__loop_max_pool(k->dtype, &s, x, y, k->training ? index : NULL);
+}
+
+static ls_status run(ls_kernel *kernel, void *const args[LS_ARG_COUNT]) {
+    pool_kernel *k = (pool_kernel *)kernel;
+    int64_t planes = k->shape.planes, threads = k->threads;
+    if (threads <= 1) {
+        run_planes(k, args, 0, planes);
+        return LS_OK;
+    }
+#pragma omp parallel for num_threads((int)threads)
+    for (int64_t t = 0; t < threads; t++) run_planes(k, args, planes * t / threads, planes * (t + 1) / threads);
+    return LS_OK;
+}
+
+static void destroy(ls_kernel *kernel) { free(kernel); }
+
+static const ls_kernel_ops pool_ops = {run, destroy};
+
+// The pooled tensor's layout with the input's channel order. A global pool's (N, C) is plain whatever the input's is.
+static ls_status output_layout(ls_cpu *cpu, const ls_kernel_spec *spec, int64_t block, const ls_layout **out) {
+    if (spec->y.ndim == 2) return cpu->base.ops->layout_plain(&cpu->base, spec->y, spec->x_dtype, 0, out);
+    dnnl_format_tag_t tag = block == spec->x.dim[3] ? dnnl_nhwc : block == 16 ? dnnl_nChw16c : dnnl_nChw8c;
+    return ls__cpu_layout_tag(cpu, spec->y, spec->x_dtype, 0, tag, out);
+}
+
+static int64_t window_elements(const ls_kernel_spec *spec) {
+    if (spec->y.ndim == 2) return spec->x.dim[1] * spec->x.dim[2];
+    return (int64_t)spec->attrs.kernel[0] * spec->attrs.kernel[1];
+}
+
+ls_status ls__cpu_pool_create(ls_cpu *cpu, const ls_kernel_spec *spec, ls_kernel **out) {
+    int maximum = spec->op == LS_OP_MAX_POOL2D || spec->op == LS_OP_GLOBAL_MAX_POOL2D;
+    if (maximum && window_elements(spec) > 255)
+        return LS_FAIL(LS_STATUS_UNSUPPORTED,
+                       "max pooling over a window of %lld elements: the device keeps a byte per maximum, at most 255 fit; "
+                       "pool in two steps",
+                       (long long)window_elements(spec));
+    int backward = spec->pass == LS_PASS_BACKWARD_DATA;
+    const ls_layout *x = spec->layout[backward ? LS_ARG_DX : LS_ARG_X];
+    int block = x ? ls__cpu_channel_block(cpu, x) : 0;
+    // Blocked layouts pad channels up to whole blocks; the padding is pooled along, zero in, zero out.
+    if (!block) {
+        LS_TRY(cpu->base.ops->layout_plain(&cpu->base, spec->x, spec->x_dtype, 0, &x));
+        block = (int)spec->x.dim[3];
+    }
+    if (spec->y.ndim == 2 && spec->x.dim[3] % block != 0) {  // (N, C) has no room for padding
+        LS_TRY(cpu->base.ops->layout_plain(&cpu->base, spec->x, spec->x_dtype, 0, &x));
+        block = (int)spec->x.dim[3];
+    }
+    const ls_layout *y;
+    LS_TRY(output_layout(cpu, spec, block, &y));
+    pool_kernel *k;
+    LS_TRY(ls_calloc(1, sizeof *k, &k));
+    const ls_op_attrs *a = &spec->attrs;
+    int image = spec->y.ndim == 4;
+    int64_t blocks = (spec->x.dim[3] + block - 1) / block;
+    k->shape = (ls_pool_shape){
+        .planes = spec->x.dim[0] * blocks, .block = block, .height = spec->x.dim[1], .width = spec->x.dim[2],
+        .out_height = image ? spec->y.dim[1] : 1, .out_width = image ? spec->y.dim[2] : 1,
+        .kernel = {image ? a->kernel[0] : (int)spec->x.dim[1], image ? a->kernel[1] : (int)spec->x.dim[2]},
+        .strides = {image ? a->strides[0] : 1, image ? a->strides[1] : 1},
+        .pad_top = image ? a->pad[0] : 0, .pad_left = image ? a->pad[1] : 0, .mask = spec->mask_dx};
+    k->average = !maximum;
+    k->backward = backward;
+    k->training = spec->pass == LS_PASS_TRAINING;
+    k->dtype = spec->x_dtype;
+    k->threads = cpu->base.options.threads;
+    k->base.ops = &pool_ops;
+    k->base.name = k->average ? "loop:average_pool" : "loop:max_pool";
+    k->base.layout[backward ? LS_ARG_DX : LS_ARG_X] = x;
+    k->base.layout[backward ? LS_ARG_DY : LS_ARG_Y] = y;
+    if (backward && k->average && spec->mask_dx) k->base.layout[LS_ARG_X] = x;
+    if (maximum && spec->pass != LS_PASS_INFERENCE)
+        k->base.workspace_bytes = k->shape.planes * k->shape.out_height * k->shape.out_width * block;
+    *out = &k->base;
+    return LS_OK;
+}

@@ -1,0 +1,96 @@
+// Running a plan: two walks over flat lists.
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "graph/plan.h"
+#include "graph/plan_impl.h"
+
+void ls_plan_destroy(ls_plan **plan) {
+    ls_plan *p = *plan;
+    if (!p) return;
+    for (int i = 0; i < p->step_count; i++) ls_kernel_destroy(&p->steps[i].kernel);
+    free(p->steps);
+    free(p->buffers);
+    free(p);
+    *plan = NULL;
+}
+
+int64_t ls_plan_arena_bytes(const ls_plan *p) { return p->arena_bytes; }
+
+int64_t ls_plan_activation_bytes(const ls_plan *p) {
+    int64_t bytes = 0;
+    for (int i = 0; i < p->buffer_count; i++) bytes += p->buffers[i].activation ? p->buffers[i].bytes : 0;
+    return bytes;
+}
+
+void ls_plan_bind(ls_plan *p, void *arena, float *weights, void *copies) {
+    p->arena = arena;
+    p->weights = weights;
+    p->copies = copies;
+}
+
+// What one run brings along.
+typedef struct run_input {
+    const ls_plan_input *input;
+    ls_loss_metrics *metrics;
+    float *gradient;
+} run_input;
+
+static void *resolve(const ls_plan *p, ls_step_arg at, const run_input *run) {
+    switch ((ls_place)at.place) {
+        case LS_PLACE_NONE: return NULL;
+        case LS_PLACE_ARENA: return p->arena + p->buffers[at.index].offset;
+        case LS_PLACE_WEIGHT: return p->weights + p->params->place[at.index].offset;
+        case LS_PLACE_COPY: return p->copies + p->params->copies[at.index].offset;
+        case LS_PLACE_GRADIENT: return run->gradient + p->params->place[at.index].offset;
+        case LS_PLACE_IMAGES: return (void *)run->input->images;
+        case LS_PLACE_LABELS: return (void *)run->input->labels;
+        case LS_PLACE_RANDOM: return (void *)&run->input->random;
+        case LS_PLACE_METRICS: return run->metrics;
+    }
+    return NULL;
+}
+
+static ls_status run_step(const ls_plan *p, const ls_plan_step_impl *step, const run_input *run) {
+    void *args[LS_ARG_COUNT];
+    for (int a = 0; a < LS_ARG_COUNT; a++) args[a] = resolve(p, step->arg[a], run);
+    return ls_kernel_run(step->kernel, args);
+}
+
+ls_status ls_plan_forward(ls_plan *p, const ls_plan_input *input, ls_loss_metrics *metrics) {
+    run_input run = {input, metrics, NULL};
+    for (int i = 0; i < p->forward_count; i++) LS_TRY(run_step(p, &p->steps[i], &run));
+    return LS_OK;
+}
+
+ls_status ls_plan_backward(ls_plan *p, const ls_plan_input *input, float *gradient, ls_bucket_ready_fn ready,
+                           void *user) {
+    run_input run = {input, NULL, gradient};
+    for (int i = p->forward_count; i < p->step_count; i++) {
+        const ls_plan_step_impl *step = &p->steps[i];
+        LS_TRY(run_step(p, step, &run));
+        if (ready && step->ready_count) ready(user, step->ready_offset, step->ready_count);
+    }
+    return LS_OK;
+}
+
+const float *ls_plan_logits(const ls_plan *p) { return (const float *)(p->arena + p->buffers[p->logits].offset); }
+
+int ls_plan_step_count(const ls_plan *p) { return p->step_count; }
+
+ls_plan_step_info ls_plan_step(const ls_plan *p, int index) {
+    const ls_plan_step_impl *s = &p->steps[index];
+    return (ls_plan_step_info){p->graph->nodes[s->node].name, s->pass, s->kernel->name, s->kernel->flops};
+}
+
+ls_status ls_plan_time_steps(ls_plan *p, const ls_plan_input *input, float *gradient, double *seconds) {
+    ls_loss_metrics metrics;
+    run_input run = {input, &metrics, gradient};
+    for (int i = 0; i < p->step_count; i++) {
+        double start = ls_clock();
+        LS_TRY(run_step(p, &p->steps[i], &run));
+        seconds[i] += ls_clock() - start;
+    }
+    return LS_OK;
+}
