@@ -39,9 +39,10 @@ struct ls_comm {
     int local_rank, local_size;  // this worker among those of its host, in rank order
     // The ranks sorted by (host, local rank): workers of one host stand next to each other. order[i] is a rank;
     // position is this worker's index in it. Micro-batches are dealt in this order, so that a host's are contiguous.
-    int *order, *position_of;    // (size) each; position_of[rank] is that rank's index in order
-    int *host_of;                // (size): host_of[rank]
+    int *order, *position_of;  // (size) each; position_of[rank] is that rank's index in order
+    int *host_of;              // (size): host_of[rank]
     int position;
+    int32_t *scratch;  // (size): for ls_comm_agree
 };
 
 // Memory all workers of a host see at once. `base` may differ between processes; contents may not hold pointers.
@@ -56,6 +57,9 @@ struct ls_shared {
 // Collective. Errors: UNSUPPORTED (started several times by a launcher this MPI cannot talk to; says which option of
 // srun helps), LIBRARY.
 ls_status ls_comm_create(ls_comm **out);
+// This process's rank as the launcher's environment tells it, 0 where it tells none: who may speak when ls_comm_create
+// fails. Not collective.
+int ls_comm_launch_rank(void);
 // Only this process, MPI untouched. Not collective.
 ls_status ls_comm_create_self(ls_comm **out);
 void ls_comm_destroy(ls_comm **comm);  // Collective

@@ -1,0 +1,203 @@
+#include "comm/comm.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/memory.h"
+#include "comm/comm_impl.h"
+
+// The number in the first of these variables that is set; -1 where none is.
+static int environment_number(const char *const *names) {
+    for (; *names; names++) {
+        const char *text = getenv(*names);
+        if (text && *text) return atoi(text);
+    }
+    return -1;
+}
+
+// What launchers leave in the environment: Open MPI's mpirun, anything that speaks PMIx, MPICH's Hydra and srun with PMI-2.
+static const char *const rank_names[] = {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", NULL};
+static const char *const size_names[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", NULL};
+static const char *const other_signs[] = {"OMPI_COMM_WORLD_SIZE", "PMIX_RANK", "PMI_RANK", "PMI_SIZE",
+                                          "MPI_LOCALNRANKS",      NULL};
+static const char *const step_id[] = {"SLURM_STEP_ID", NULL};
+static const char *const step_tasks[] = {"SLURM_STEP_NUM_TASKS", NULL};
+static const char *const step_rank[] = {"SLURM_PROCID", NULL};
+
+int ls_comm_launch_rank(void) {
+    int rank = environment_number(rank_names);
+    if (rank < 0 && environment_number(step_tasks) > 1) rank = environment_number(step_rank);
+    return rank < 0 ? 0 : rank;
+}
+
+ls_status ls_comm_create(ls_comm **out) {
+    *out = NULL;
+    int tasks = environment_number(step_id) >= 0 ? environment_number(step_tasks) : -1;
+    if (environment_number(other_signs) >= 0) {
+        int size = environment_number(size_names);
+        if (size < 0) size = tasks;  // PMIx tells the rank only
+        if (!LS_WITH_MPI && size == 1) return ls_comm_create_self(out);
+        return ls__comm_mpi_create(size < 0 ? 0 : size, out);
+    }
+    if (tasks > 1)
+        return LS_FAIL(LS_STATUS_UNSUPPORTED,
+                       "srun started %d tasks but offers them no way to find each other: use `srun --mpi=pmix` (or "
+                       "`srun --mpi=pmi2` where this program was built with MPICH)",
+                       tasks);
+    return ls_comm_create_self(out);
+}
+
+void ls_comm_destroy(ls_comm **comm) {
+    if (!comm || !*comm) return;
+    (*comm)->ops->destroy(*comm);
+    *comm = NULL;
+}
+
+ls_status ls__comm_arrange(ls_comm *comm, const int *leaders) {
+    int n = comm->size;
+    ls_status status = LS_OK;
+    LS_TRY_GOTO(ls_calloc(n, sizeof(int), &comm->order), failed);
+    LS_TRY_GOTO(ls_calloc(n, sizeof(int), &comm->position_of), failed);
+    LS_TRY_GOTO(ls_calloc(n, sizeof(int), &comm->host_of), failed);
+    LS_TRY_GOTO(ls_calloc(n, sizeof(int32_t), &comm->scratch), failed);
+
+    // A leader is the lowest rank of its host, so going through the ranks meets it first.
+    comm->hosts = 0;
+    for (int r = 0; r < n; r++) comm->host_of[r] = leaders[r] == r ? comm->hosts++ : comm->host_of[leaders[r]];
+    // Sorting by (host, rank): count the workers of each host, then deal out places from where each host begins.
+    int *next;
+    LS_TRY_GOTO(ls_calloc(comm->hosts + 1, sizeof(int), &next), failed);
+    for (int r = 0; r < n; r++) next[comm->host_of[r] + 1]++;
+    for (int h = 0; h < comm->hosts; h++) next[h + 1] += next[h];
+    for (int r = 0; r < n; r++) {
+        comm->position_of[r] = next[comm->host_of[r]]++;
+        comm->order[comm->position_of[r]] = r;
+    }
+    free(next);
+    comm->host = comm->host_of[comm->rank];
+    comm->position = comm->position_of[comm->rank];
+    return LS_OK;
+failed:
+    ls__comm_arrays_free(comm);
+    return status;
+}
+
+void ls__comm_arrays_free(ls_comm *comm) {
+    free(comm->order);
+    free(comm->position_of);
+    free(comm->host_of);
+    free(comm->scratch);
+    comm->order = comm->position_of = comm->host_of = NULL;
+    comm->scratch = NULL;
+}
+
+static ls_status check_peer(const ls_comm *comm, int peer) {
+    if (peer < 0 || peer >= comm->size)
+        return LS_FAIL(LS_STATUS_INTERNAL, "worker %d is asked for; there are %d", peer, comm->size);
+    return LS_OK;
+}
+
+ls_status ls_comm_barrier(ls_comm *comm) { return comm->ops->barrier(comm); }
+
+ls_status ls_comm_broadcast(ls_comm *comm, void *data, int64_t count, ls_dtype dtype, int root) {
+    LS_TRY(check_peer(comm, root));
+    return comm->ops->broadcast(comm, data, count, dtype, root);
+}
+
+ls_status ls_comm_allgather(ls_comm *comm, const void *mine, void *all, int64_t bytes) {
+    return comm->ops->allgather(comm, mine, all, bytes);
+}
+
+ls_status ls_comm_isend(ls_comm *comm, const void *data, int64_t count, ls_dtype dtype, int to, int tag,
+                        ls_request *request) {
+    request->native = NULL;
+    LS_TRY(check_peer(comm, to));
+    return comm->ops->isend(comm, data, count, dtype, to, tag, request);
+}
+
+ls_status ls_comm_irecv(ls_comm *comm, void *data, int64_t count, ls_dtype dtype, int from, int tag,
+                        ls_request *request) {
+    request->native = NULL;
+    LS_TRY(check_peer(comm, from));
+    return comm->ops->irecv(comm, data, count, dtype, from, tag, request);
+}
+
+ls_status ls_comm_wait_all(ls_comm *comm, ls_request *requests, int count) {
+    return comm->ops->wait_all(comm, requests, count);
+}
+
+ls_status ls_comm_host_alloc(ls_comm *comm, int64_t bytes, ls_shared **out) {
+    *out = NULL;
+    return comm->ops->host_alloc(comm, bytes, out);
+}
+
+void ls_comm_host_free(ls_shared **shared) {
+    if (!shared || !*shared) return;
+    (*shared)->comm->ops->host_free(*shared);
+    *shared = NULL;
+}
+
+ls_status ls_comm_host_barrier(ls_comm *comm) { return comm->ops->host_barrier(comm); }
+
+ls_status ls_comm_host_read(ls_comm *comm, const char *path, int64_t offset, int64_t bytes, void *out) {
+    return comm->ops->host_read(comm, path, offset, bytes, out);
+}
+
+ls_status ls_comm_agree(ls_comm *comm, ls_status mine) {
+    if (comm->size == 1) return mine;
+    int32_t code = (int32_t)mine;
+    char sentence[1024] = "";
+    snprintf(sentence, sizeof sentence, "%s", mine == LS_OK ? "" : ls_error_message());
+    LS_TRY(ls_comm_allgather(comm, &code, comm->scratch, sizeof code));
+    for (int rank = 0; rank < comm->size; rank++) {
+        ls_status first = (ls_status)comm->scratch[rank];
+        if (first == LS_OK) continue;
+        LS_TRY(ls_comm_broadcast(comm, sentence, sizeof sentence, LS_DTYPE_U8, rank));
+        if (rank != comm->rank) ls__error_set(sentence);
+        return first;
+    }
+    return LS_OK;
+}
+
+// The first part between semicolons in which two texts differ, without the spaces around; "nothing" past a text's end.
+static void first_difference(const char *a, const char *b, char *part_a, char *part_b, size_t size) {
+    for (;;) {
+        a += strspn(a, "; ");
+        b += strspn(b, "; ");
+        size_t length_a = strcspn(a, ";"), length_b = strcspn(b, ";");
+        if (length_a != length_b || strncmp(a, b, length_a) != 0 || (!*a && !*b)) {
+            snprintf(part_a, size, "%.*s", (int)(length_a ? length_a : 7), length_a ? a : "nothing");
+            snprintf(part_b, size, "%.*s", (int)(length_b ? length_b : 7), length_b ? b : "nothing");
+            return;
+        }
+        a += length_a;
+        b += length_b;
+    }
+}
+
+ls_status ls_comm_check_equal(ls_comm *comm, const char *what, const char *text) {
+    if (comm->size == 1) return LS_OK;
+    int32_t length = (int32_t)strlen(text);
+    LS_TRY(ls_comm_broadcast(comm, &length, 1, LS_DTYPE_I32, 0));
+    char *first;
+    LS_TRY(ls_comm_agree(comm, ls_calloc((int64_t)length + 1, 1, &first)));
+    if (comm->rank == 0) memcpy(first, text, (size_t)length);
+    ls_status status = ls_comm_broadcast(comm, first, length, LS_DTYPE_U8, 0);
+    if (status == LS_OK) {
+        ls_status mine = LS_OK;
+        if (strcmp(first, text) != 0) {
+            char theirs[160], ours[160];
+            first_difference(first, text, theirs, ours, sizeof ours);
+            mine = LS_FAIL(LS_STATUS_MISMATCH,
+                           "workers disagree on %s: worker 0 has \"%s\", worker %d has \"%s\"; all must have the same",
+                           what, theirs, comm->rank, ours);
+        }
+        status = ls_comm_agree(comm, mine);
+    }
+    free(first);
+    return status;
+}
+
+void ls_comm_abort(ls_comm *comm, int exit_status) { comm->ops->abort(comm, exit_status); }

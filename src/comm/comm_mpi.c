@@ -1,0 +1,396 @@
+// Workers as MPI processes. The only file that sees mpi.h; without MPI it holds a sentence instead.
+#define _GNU_SOURCE
+#include "base/error.h"
+#include "comm/comm_impl.h"
+
+#if !LS_WITH_MPI
+
+ls_status ls__comm_mpi_create(int launched, ls_comm **out) {
+    *out = NULL;
+    return LS_FAIL(
+        LS_STATUS_UNSUPPORTED,
+        "this program was started by an MPI launcher but was built without MPI: start it once, or build it with "
+        "-DLS_WITH_MPI=ON");
+}
+
+#else
+
+#include <errno.h>
+#include <limits.h>
+#include <mpi.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include "base/memory.h"
+
+typedef struct mpi_comm {
+    ls_comm head;
+    MPI_Comm all, host;
+    int finalize;  // 1: this communicator started MPI and ends it
+} mpi_comm;
+
+typedef struct mpi_shared {
+    ls_shared head;
+    MPI_Win window;
+} mpi_shared;
+
+_Static_assert(sizeof(MPI_Request) <= sizeof(void *), "a request must fit where ls_request keeps it");
+
+static const mpi_comm *mpi_of(const ls_comm *comm) { return (const mpi_comm *)comm; }
+
+// MPI's own words for a code, after what was tried.
+static ls_status mpi_failed(int code, const char *what, const char *file, int line) {
+    char words[MPI_MAX_ERROR_STRING] = "";
+    int length = 0;
+    if (MPI_Error_string(code, words, &length) != MPI_SUCCESS) snprintf(words, sizeof words, "error %d", code);
+    return ls__fail(LS_STATUS_LIBRARY, file, line, "MPI could not %s: %s", what, words);
+}
+
+#define MPI_TRY(call, what)                                                                                            \
+    do {                                                                                                               \
+        int mpi_code_ = (call);                                                                                        \
+        if (mpi_code_ != MPI_SUCCESS) return mpi_failed(mpi_code_, (what), __FILE__, __LINE__);                        \
+    } while (0)
+
+static MPI_Datatype type_of(ls_dtype dtype) {
+    switch (dtype) {
+    case LS_DTYPE_F32: return MPI_FLOAT;
+    case LS_DTYPE_BF16: return MPI_UINT16_T;
+    case LS_DTYPE_U8: return MPI_UINT8_T;
+    case LS_DTYPE_I32: return MPI_INT32_T;
+    }
+    return MPI_DATATYPE_NULL;
+}
+
+static ls_status count_of(int64_t count, int *out) {
+    if (count < 0 || count > INT_MAX)
+        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
+                       "a message of %lld elements is asked for; MPI takes at most %d in one: use more workers",
+                       (long long)count, INT_MAX);
+    *out = (int)count;
+    return LS_OK;
+}
+
+static void library_name(char *text, size_t size) {
+    char version[MPI_MAX_LIBRARY_VERSION_STRING] = "MPI";
+    int length = 0;
+    MPI_Get_library_version(version, &length);
+    version[strcspn(version, ",\n")] = 0;
+    // MPICH writes "MPICH Version:<tab>4.0.2".
+    char *label = strstr(version, " Version:");
+    if (label)
+        snprintf(text, size, "%.*s %s", (int)(label - version), version, label + 9 + strspn(label + 9, " \t"));
+    else
+        snprintf(text, size, "%s", version);
+}
+
+static void describe(const ls_comm *comm, char *text, size_t size) { library_name(text, size); }
+
+static void destroy(ls_comm *comm) {
+    mpi_comm *c = (mpi_comm *)comm;
+    if (c->host != MPI_COMM_NULL) MPI_Comm_free(&c->host);
+    if (c->all != MPI_COMM_NULL) MPI_Comm_free(&c->all);
+    if (c->finalize) MPI_Finalize();
+    ls__comm_arrays_free(comm);
+    free(c);
+}
+
+static ls_status barrier(ls_comm *comm) {
+    MPI_TRY(MPI_Barrier(mpi_of(comm)->all), "wait for all workers");
+    return LS_OK;
+}
+
+static ls_status broadcast(ls_comm *comm, void *data, int64_t count, ls_dtype dtype, int root) {
+    size_t size = ls_dtype_size(dtype);
+    for (int64_t done = 0; done < count;) {
+        int part = count - done < INT_MAX ? (int)(count - done) : INT_MAX;
+        MPI_TRY(MPI_Bcast((char *)data + (size_t)done * size, part, type_of(dtype), root, mpi_of(comm)->all),
+                "broadcast");
+        done += part;
+    }
+    return LS_OK;
+}
+
+static ls_status allgather(ls_comm *comm, const void *mine, void *all, int64_t bytes) {
+    int n = 0;
+    LS_TRY(count_of(bytes, &n));
+    MPI_TRY(MPI_Allgather(mine, n, MPI_BYTE, all, n, MPI_BYTE, mpi_of(comm)->all), "gather from all workers");
+    return LS_OK;
+}
+
+static ls_status isend(ls_comm *comm, const void *data, int64_t count, ls_dtype dtype, int to, int tag,
+                       ls_request *request) {
+    int n = 0;
+    LS_TRY(count_of(count, &n));
+    MPI_Request r;
+    MPI_TRY(MPI_Isend(data, n, type_of(dtype), to, tag, mpi_of(comm)->all, &r), "send a message");
+    memcpy(&request->native, &r, sizeof r);
+    return LS_OK;
+}
+
+static ls_status irecv(ls_comm *comm, void *data, int64_t count, ls_dtype dtype, int from, int tag,
+                       ls_request *request) {
+    int n = 0;
+    LS_TRY(count_of(count, &n));
+    MPI_Request r;
+    MPI_TRY(MPI_Irecv(data, n, type_of(dtype), from, tag, mpi_of(comm)->all, &r), "receive a message");
+    memcpy(&request->native, &r, sizeof r);
+    return LS_OK;
+}
+
+static ls_status wait_all(ls_comm *comm, ls_request *requests, int count) {
+    for (int i = 0; i < count; i++) {
+        if (!requests[i].native) continue;
+        MPI_Request r;
+        memcpy(&r, &requests[i].native, sizeof r);
+        requests[i].native = NULL;
+        MPI_TRY(MPI_Wait(&r, MPI_STATUS_IGNORE), "wait for a message");  // progresses the others meanwhile
+    }
+    return LS_OK;
+}
+
+static ls_status host_barrier(ls_comm *comm) {
+    atomic_thread_fence(memory_order_seq_cst);
+    MPI_TRY(MPI_Barrier(mpi_of(comm)->host), "wait for the workers of this host");
+    atomic_thread_fence(memory_order_seq_cst);
+    return LS_OK;
+}
+
+// As ls_comm_agree, among the workers of a host.
+static ls_status host_agree(ls_comm *comm, ls_status mine) {
+    MPI_Comm host = mpi_of(comm)->host;
+    int worst = mine == LS_OK ? comm->local_size : comm->local_rank, first;
+    MPI_TRY(MPI_Allreduce(&worst, &first, 1, MPI_INT, MPI_MIN, host), "agree on a result");
+    if (first == comm->local_size) return LS_OK;
+    struct {
+        int status;
+        char sentence[1024];
+    } verdict = {(int)mine, ""};
+    snprintf(verdict.sentence, sizeof verdict.sentence, "%s", mine == LS_OK ? "" : ls_error_message());
+    MPI_TRY(MPI_Bcast(&verdict, sizeof verdict, MPI_BYTE, first, host), "tell a failure");
+    if (first != comm->local_rank) ls__error_set(verdict.sentence);
+    return (ls_status)verdict.status;
+}
+
+// MPI puts its windows in /dev/shm and does not notice when that is full: the first touch would end the process.
+static ls_status check_shm(int64_t bytes) {
+    struct statvfs fs;
+    if (statvfs("/dev/shm", &fs) != 0 || fs.f_blocks == 0) return LS_OK;  // no such place, or one without limit
+    double available = (double)fs.f_bavail * (double)fs.f_frsize, needed = (double)bytes;
+    if (needed <= available) return LS_OK;
+    return LS_FAIL(
+        LS_STATUS_OUT_OF_MEMORY,
+        "the workers of this host want to share %.1f MB, but /dev/shm has only %.1f MB left: make it larger "
+        "(mount -o remount,size=... /dev/shm; docker run --shm-size=...) or use fewer workers with more replicas",
+        needed / 1e6, available / 1e6);
+}
+
+static ls_status window_create(ls_comm *comm, int64_t bytes, mpi_shared *shared) {
+    // One block at local rank 0, with room to align it: MPI promises no alignment.
+    MPI_Aint size = comm->local_rank == 0 ? (MPI_Aint)(bytes + LS_ALIGN) : 0;
+    void *mine;
+    MPI_TRY(MPI_Win_allocate_shared(size, 1, MPI_INFO_NULL, mpi_of(comm)->host, &mine, &shared->window),
+            "make memory shared by the workers of this host");
+    MPI_Win_set_errhandler(shared->window, MPI_ERRORS_RETURN);
+    int unit;
+    void *start;
+    MPI_TRY(MPI_Win_shared_query(shared->window, 0, &size, &unit, &start), "find the memory of this host");
+    MPI_TRY(MPI_Win_lock_all(MPI_MODE_NOCHECK, shared->window), "open the memory of this host");
+    shared->head.base = (void *)(((uintptr_t)start + LS_ALIGN - 1) / LS_ALIGN * LS_ALIGN);
+    return LS_OK;
+}
+
+static void host_free(ls_shared *shared) {
+    if (!shared->native) {
+        ls__private_free(shared);
+        return;
+    }
+    mpi_shared *s = (mpi_shared *)shared;
+    if (s->window != MPI_WIN_NULL) {
+        MPI_Win_unlock_all(s->window);
+        MPI_Win_free(&s->window);
+    }
+    free(s);
+}
+
+static ls_status host_alloc(ls_comm *comm, int64_t bytes, ls_shared **out) {
+    if (comm->local_size == 1) return ls__private_alloc(comm, bytes, out);
+    mpi_shared *shared = NULL;
+    ls_status status = ls_calloc(1, sizeof *shared, &shared);
+    if (status == LS_OK && comm->local_rank == 0) status = check_shm(bytes + LS_ALIGN);
+    LS_TRY_GOTO(host_agree(comm, status), failed);
+    shared->head = (ls_shared){.comm = comm, .bytes = bytes, .native = shared};
+    shared->window = MPI_WIN_NULL;
+    LS_TRY_GOTO(host_agree(comm, window_create(comm, bytes, shared)), failed);
+
+    // Each worker zeroes an equal part, so that pages lie near those who use that part.
+    int64_t begin = bytes * comm->local_rank / comm->local_size,
+            end = bytes * (comm->local_rank + 1) / comm->local_size;
+    int64_t page = sysconf(_SC_PAGESIZE);
+    if (comm->local_rank == 0) {
+        uintptr_t from = (uintptr_t)shared->head.base / (uintptr_t)page * (uintptr_t)page;
+        madvise((void *)from, (size_t)bytes, MADV_HUGEPAGE);  // a hint most systems ignore for shared memory
+    }
+    LS_TRY_GOTO(host_barrier(comm), failed);
+    memset((char *)shared->head.base + begin, 0, (size_t)(end - begin));
+    LS_TRY_GOTO(host_barrier(comm), failed);
+    *out = &shared->head;
+    return LS_OK;
+failed:
+    // A window that some could make and others not cannot be freed (that is collective); a plain block can.
+    free(shared);
+    return status;
+}
+
+static ls_status read_open(ls_comm *comm, MPI_File file, const char *path, int64_t offset, int64_t bytes, void *out) {
+    // The size is asked for, because collective reads report full counts past a file's end too.
+    MPI_Offset size;
+    int code = MPI_File_get_size(file, &size);
+    ls_status status = LS_OK;
+    if (code == MPI_SUCCESS && bytes > 0 && offset + bytes > (int64_t)size)
+        status = LS_FAIL(LS_STATUS_IO, "could not read %s: it ends at byte %lld, %lld bytes early", path,
+                         (long long)size, (long long)(offset + bytes - (int64_t)size));
+    LS_TRY(host_agree(comm, status));
+
+    // Reading together: everyone takes part in as many rounds as the longest part needs.
+    const int64_t most = 1 << 30;
+    long long rounds = (bytes + most - 1) / most, all_rounds;
+    MPI_TRY(MPI_Allreduce(&rounds, &all_rounds, 1, MPI_LONG_LONG, MPI_MAX, mpi_of(comm)->host), "agree on a result");
+    int64_t done = 0;
+    for (long long i = 0; i < all_rounds; i++) {
+        int part = (int)(bytes - done < most ? bytes - done : most);
+        int result = MPI_File_read_at_all(file, (MPI_Offset)(offset + done), (char *)out + done, part, MPI_BYTE,
+                                          MPI_STATUS_IGNORE);
+        if (code == MPI_SUCCESS) code = result;
+        done += part;
+    }
+    if (code != MPI_SUCCESS) {
+        mpi_failed(code, "read a file", __FILE__, __LINE__);
+        status = ls__fail_context(LS_STATUS_IO, "could not read %s: ", path);
+    }
+    return status;
+}
+
+static ls_status host_read(ls_comm *comm, const char *path, int64_t offset, int64_t bytes, void *out) {
+    if (comm->local_size == 1) return ls__private_read(comm, path, offset, bytes, out);
+    // The system's own words first: MPI's are about its error classes.
+    ls_status status = LS_OK;
+    if (access(path, R_OK) != 0) status = LS_FAIL(LS_STATUS_IO, "could not open %s: %s", path, strerror(errno));
+    LS_TRY(host_agree(comm, status));
+    MPI_File file;
+    int code = MPI_File_open(mpi_of(comm)->host, path, MPI_MODE_RDONLY, MPI_INFO_NULL, &file);
+    if (code != MPI_SUCCESS) {
+        mpi_failed(code, "open a file", __FILE__, __LINE__);
+        status = ls__fail_context(LS_STATUS_IO, "could not open %s: ", path);
+    }
+    LS_TRY(host_agree(comm, status));
+    status = read_open(comm, file, path, offset, bytes, out);
+    MPI_File_close(&file);
+    LS_TRY(host_agree(comm, status));
+    return LS_OK;
+}
+
+static void end_all(ls_comm *comm, int exit_status) { MPI_Abort(MPI_COMM_WORLD, exit_status); }
+
+static const ls_comm_ops mpi_ops = {
+    .name = "mpi",
+    .destroy = destroy,
+    .describe = describe,
+    .barrier = barrier,
+    .broadcast = broadcast,
+    .allgather = allgather,
+    .isend = isend,
+    .irecv = irecv,
+    .wait_all = wait_all,
+    .host_alloc = host_alloc,
+    .host_free = host_free,
+    .host_barrier = host_barrier,
+    .host_read = host_read,
+    .abort = end_all,
+};
+
+static ls_status start(mpi_comm *c, int launched) {
+    int initialized, finalized, provided;
+    MPI_Finalized(&finalized);
+    if (finalized)
+        return LS_FAIL(
+            LS_STATUS_UNSUPPORTED,
+            "this process has ended MPI already, and MPI starts once per process: keep one context for the whole "
+            "program");
+    MPI_Initialized(&initialized);
+    if (initialized) {
+        MPI_TRY(MPI_Query_thread(&provided), "tell its thread level");
+    } else {
+        MPI_TRY(MPI_Init_thread(NULL, NULL, MPI_THREAD_FUNNELED, &provided), "start");
+        c->finalize = 1;
+    }
+    char library[128];
+    library_name(library, sizeof library);
+    if (provided < MPI_THREAD_FUNNELED)
+        return LS_FAIL(LS_STATUS_UNSUPPORTED, "%s allows no threads beside MPI here: start it with MPI_THREAD_FUNNELED",
+                       library);
+    int size;
+    MPI_TRY(MPI_Comm_size(MPI_COMM_WORLD, &size), "tell how many workers there are");
+    if (launched > 1 && size == 1)
+        return LS_FAIL(
+            LS_STATUS_UNSUPPORTED,
+            "%d workers were started, but each sees itself alone: this program was built with %s, and the launcher "
+            "belongs to another MPI. Use the mpirun of %s; in Slurm, `srun --mpi=pmix` (or `--mpi=pmi2` for MPICH)",
+            launched, library, library);
+    // A communicator of our own, whose failures come back as codes.
+    MPI_TRY(MPI_Comm_dup(MPI_COMM_WORLD, &c->all), "make a communicator");
+    MPI_TRY(MPI_Comm_set_errhandler(c->all, MPI_ERRORS_RETURN), "report its errors");
+    MPI_TRY(MPI_Comm_rank(c->all, &c->head.rank), "tell this worker's rank");
+    MPI_TRY(MPI_Comm_size(c->all, &c->head.size), "tell how many workers there are");
+    return LS_OK;
+}
+
+// Which workers share a host. LOCKSTEP_FAKE_HOSTS=H is an aid for tests on one machine: its workers count as H hosts.
+static ls_status find_hosts(mpi_comm *c) {
+    ls_comm *comm = &c->head;
+    MPI_TRY(MPI_Comm_split_type(c->all, MPI_COMM_TYPE_SHARED, comm->rank, MPI_INFO_NULL, &c->host), "find the hosts");
+    const char *fake = getenv("LOCKSTEP_FAKE_HOSTS");
+    int hosts = fake ? atoi(fake) : 0;
+    if (hosts > 1) {
+        MPI_Comm real = c->host;
+        int rank, size;
+        MPI_TRY(MPI_Comm_rank(real, &rank), "find the hosts");
+        MPI_TRY(MPI_Comm_size(real, &size), "find the hosts");
+        MPI_TRY(MPI_Comm_split(real, (int)((int64_t)rank * hosts / size), rank, &c->host), "find the hosts");
+        MPI_Comm_free(&real);
+    }
+    MPI_TRY(MPI_Comm_set_errhandler(c->host, MPI_ERRORS_RETURN), "report its errors");
+    MPI_TRY(MPI_Comm_rank(c->host, &comm->local_rank), "find the hosts");
+    MPI_TRY(MPI_Comm_size(c->host, &comm->local_size), "find the hosts");
+    int leader = comm->rank, *leaders;
+    MPI_TRY(MPI_Bcast(&leader, 1, MPI_INT, 0, c->host), "find the hosts");
+    LS_TRY(ls_calloc(comm->size, sizeof(int), &leaders));
+    int code = MPI_Allgather(&leader, 1, MPI_INT, leaders, 1, MPI_INT, c->all);
+    ls_status status =
+        code == MPI_SUCCESS ? ls__comm_arrange(comm, leaders) : mpi_failed(code, "find the hosts", __FILE__, __LINE__);
+    free(leaders);
+    return status;
+}
+
+ls_status ls__comm_mpi_create(int launched, ls_comm **out) {
+    mpi_comm *c;
+    ls_status status;
+    *out = NULL;
+    LS_TRY(ls_calloc(1, sizeof *c, &c));
+    c->head.ops = &mpi_ops;
+    c->all = c->host = MPI_COMM_NULL;
+    LS_TRY_GOTO(start(c, launched), failed);
+    LS_TRY_GOTO(find_hosts(c), failed);
+    *out = &c->head;
+    return LS_OK;
+failed:
+    destroy(&c->head);
+    return status;
+}
+
+#endif
