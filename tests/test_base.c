@@ -1,0 +1,219 @@
+// Failures and their sentences, bfloat16, memory, the barrier, shapes.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <lockstep/tensor.h>
+#include <math.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/barrier.h"
+#include "base/bf16.h"
+#include "base/error.h"
+#include "base/memory.h"
+
+static ls_status open_file(const char *name) {
+    return LS_FAIL(LS_STATUS_NOT_FOUND, "there is no file \"%s\"", name);
+}
+
+static ls_status read_all(const char *name) {
+    LS_TRY(open_file(name));
+    return LS_OK;
+}
+
+static ls_status read_and_clean(const char *name, int *cleaned) {
+    ls_status status = LS_OK;
+    LS_TRY_GOTO(read_all(name), done);
+done:
+    *cleaned = 1;
+    return status;
+}
+
+static void failures_carry_a_sentence_and_a_trace(void **state) {
+    int cleaned = 0;
+    assert_int_equal(read_and_clean("a.idx", &cleaned), LS_STATUS_NOT_FOUND);
+    assert_true(cleaned);
+    assert_string_equal(ls_error_message(), "there is no file \"a.idx\"");
+    int places = 1;
+    for (const char *p = ls_error_trace(); (p = strstr(p, " < ")) != NULL; p++) places++;
+    assert_int_equal(places, 3);
+    assert_non_null(strstr(ls_error_trace(), "test_base.c:"));
+    assert_int_equal(ls__fail_context(LS_STATUS_NOT_FOUND, "while reading %s: ", "mnist"), LS_STATUS_NOT_FOUND);
+    assert_string_equal(ls_error_message(), "while reading mnist: there is no file \"a.idx\"");
+    open_file("b.idx");  // a new failure starts a new sentence and a new trace
+    assert_string_equal(ls_error_message(), "there is no file \"b.idx\"");
+    assert_null(strstr(ls_error_trace(), " < "));
+}
+
+// The message may be built from the message before it, and from more than fits.
+static void failures_survive_long_and_nested_text(void **state) {
+    open_file("c.idx");
+    LS_FAIL(LS_STATUS_IO, "first (%s) then more", ls_error_message());
+    assert_string_equal(ls_error_message(), "first (there is no file \"c.idx\") then more");
+    char long_text[5000];
+    memset(long_text, 'x', sizeof long_text - 1);
+    long_text[sizeof long_text - 1] = 0;
+    LS_FAIL(LS_STATUS_IO, "%s", long_text);
+    assert_true(strlen(ls_error_message()) < sizeof long_text);
+    for (int i = 0; i < 100; i++) ls__fail_context(LS_STATUS_IO, "%s", long_text);
+    for (int i = 0; i < 1000; i++) ls__fail_passed(LS_STATUS_IO, "src/base/somewhere.c", i);
+    assert_true(strlen(ls_error_trace()) < sizeof long_text);
+}
+
+static void *fail_in_thread(void *name) {
+    open_file(name);
+    char *text = strdup(ls_error_message());
+    return text;
+}
+
+static void failures_belong_to_their_thread(void **state) {
+    pthread_t thread;
+    void *text;
+    open_file("main.idx");
+    assert_int_equal(pthread_create(&thread, NULL, fail_in_thread, "other.idx"), 0);
+    pthread_join(thread, &text);
+    assert_string_equal(text, "there is no file \"other.idx\"");
+    assert_string_equal(ls_error_message(), "there is no file \"main.idx\"");
+    ls__error_set(text);
+    assert_string_equal(ls_error_message(), "there is no file \"other.idx\"");
+    free(text);
+}
+
+static void status_names(void **state) {
+    assert_string_equal(ls_status_name(LS_OK), "OK");
+    assert_string_equal(ls_status_name(LS_STATUS_INTERNAL), "INTERNAL");
+    assert_string_equal(ls_status_name((ls_status)1000), "UNKNOWN");
+}
+
+static float from_bits(uint32_t u) {
+    float f;
+    memcpy(&f, &u, 4);
+    return f;
+}
+
+static void bf16_rounds_to_nearest_even(void **state) {
+    static const struct {
+        uint32_t bits;
+        uint16_t expected;
+    } known[] = {
+        {0x3F800000, 0x3F80},  // 1
+        {0x80000000, 0x8000},  // -0
+        {0x3F807FFF, 0x3F80},  // just under half way
+        {0x3F808000, 0x3F80},  // half way, to even: down
+        {0x3F808001, 0x3F81},  // just over
+        {0x3F818000, 0x3F82},  // half way, to even: up
+        {0xBF818000, 0xBF82},  // the same below zero
+        {0x7F7FFFFF, 0x7F80},  // the largest float rounds to infinity
+        {0x7F800000, 0x7F80},  // infinities stay
+        {0xFF800000, 0xFF80},
+        {0x00000001, 0x0000},  // the least denormal
+        {0x00018000, 0x0002},  // a denormal half way
+    };
+    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
+        assert_int_equal(ls_float_to_bf16(from_bits(known[i].bits)), known[i].expected);
+    assert_true(isnan(ls_bf16_to_float(ls_float_to_bf16(from_bits(0x7F800001)))));  // would truncate to infinity
+    assert_true(isnan(ls_bf16_to_float(ls_float_to_bf16(from_bits(0xFFFFFFFF)))));  // would carry over to zero
+    for (uint32_t b = 0; b < 0x10000; b++) {
+        float f = ls_bf16_to_float((ls_bf16)b);
+        if (!isnan(f)) assert_int_equal(ls_float_to_bf16(f), b);
+    }
+}
+
+static void memory_is_aligned_and_zero(void **state) {
+    int64_t sizes[] = {0, 1, 63, 64, 65, 10 << 20};
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        unsigned char *p;
+        assert_int_equal(ls_memory_alloc(sizes[i], &p), LS_OK);
+        assert_int_equal((uintptr_t)p % LS_ALIGN, 0);
+        for (int64_t j = 0; j < sizes[i]; j++)
+            if (p[j]) fail_msg("byte %lld is not zero", (long long)j);
+        ls_memory_free(p);
+    }
+    void *p;
+    assert_int_equal(ls_memory_alloc(-1, &p), LS_STATUS_INTERNAL);
+    assert_null(p);
+    assert_int_equal(ls_round_up(65, 64), 128);
+    assert_int_equal(ls_round_up(64, 64), 64);
+    assert_true(ls_memory_peak_rss() > 1 << 20);
+}
+
+enum { THREADS = 4, ROUNDS = 2000 };
+
+typedef struct barrier_job {
+    ls_barrier barrier;
+    int written[THREADS];
+    int wrong;
+} barrier_job;
+
+typedef struct barrier_thread {
+    barrier_job *job;
+    int index;
+} barrier_thread;
+
+// Each round every thread writes its place, and after the barrier must see what all wrote.
+static void *barrier_main(void *argument) {
+    barrier_thread *t = argument;
+    barrier_job *job = t->job;
+    for (int round = 1; round <= ROUNDS; round++) {
+        job->written[t->index] = round;
+        ls_barrier_wait(&job->barrier);
+        for (int i = 0; i < THREADS; i++)
+            if (job->written[i] != round) __atomic_store_n(&job->wrong, 1, __ATOMIC_RELAXED);
+        ls_barrier_wait(&job->barrier);
+    }
+    return NULL;
+}
+
+static void run_barrier(int spin) {
+    static barrier_job job;
+    memset(&job, 0, sizeof job);
+    ls_barrier_init(&job.barrier, THREADS, spin);
+    pthread_t thread[THREADS];
+    barrier_thread argument[THREADS];
+    for (int i = 0; i < THREADS; i++) {
+        argument[i] = (barrier_thread){&job, i};
+        assert_int_equal(pthread_create(&thread[i], NULL, barrier_main, &argument[i]), 0);
+    }
+    for (int i = 0; i < THREADS; i++) pthread_join(thread[i], NULL);
+    assert_int_equal(job.wrong, 0);
+}
+
+static void barrier_sleeping(void **state) { run_barrier(0); }
+static void barrier_spinning(void **state) { run_barrier(100); }
+
+static void barrier_of_one_does_not_wait(void **state) {
+    ls_barrier barrier;
+    ls_barrier_init(&barrier, 1, 0);
+    for (int i = 0; i < 3; i++) ls_barrier_wait(&barrier);
+}
+
+static void shapes(void **state) {
+    assert_int_equal(ls_shape_count((ls_shape){0}), 1);
+    assert_int_equal(ls_shape_count(LS_SHAPE(2, 3, 4)), 24);
+    assert_true(ls_shape_equal(LS_SHAPE(2, 3), LS_SHAPE(2, 3)));
+    assert_false(ls_shape_equal(LS_SHAPE(2, 3), LS_SHAPE(2, 3, 1)));
+    assert_false(ls_shape_equal(LS_SHAPE(2, 3), LS_SHAPE(3, 2)));
+    assert_int_equal(ls_dtype_size(LS_DTYPE_BF16), 2);
+    assert_string_equal(ls_dtype_name(LS_DTYPE_F32), "fp32");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(failures_carry_a_sentence_and_a_trace),
+        cmocka_unit_test(failures_survive_long_and_nested_text),
+        cmocka_unit_test(failures_belong_to_their_thread),
+        cmocka_unit_test(status_names),
+        cmocka_unit_test(bf16_rounds_to_nearest_even),
+        cmocka_unit_test(memory_is_aligned_and_zero),
+        cmocka_unit_test(barrier_sleeping),
+        cmocka_unit_test(barrier_spinning),
+        cmocka_unit_test(barrier_of_one_does_not_wait),
+        cmocka_unit_test(shapes),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
