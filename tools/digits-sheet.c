@@ -1,0 +1,40 @@
+// Writes a contact sheet of the embedded dataset "digits" to standard output, as a PGM picture, dark ink on white:
+// digits-sheet [FIRST [COLUMNS [ROWS [ZOOM]]]] > sheet.pgm
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "data/dataset.h"
+
+enum { SIDE = 28, CELL = SIDE + 2 };
+
+// The value of the sheet at (x, y): frames between the samples are light grey.
+static int pixel_at(const ls_split *split, int64_t first, int columns, int x, int y) {
+    int64_t sample = first + (int64_t)(y / CELL) * columns + x / CELL;
+    int inside_x = x % CELL - 1, inside_y = y % CELL - 1;
+    if (inside_x < 0 || inside_x >= SIDE || inside_y < 0 || inside_y >= SIDE || sample >= split->count) return 200;
+    return 255 - split->images[(sample * SIDE + inside_y) * SIDE + inside_x];
+}
+
+int main(int argc, char **argv) {
+    int first = argc > 1 ? atoi(argv[1]) : 0, columns = argc > 2 ? atoi(argv[2]) : 20;
+    int rows = argc > 3 ? atoi(argv[3]) : 10, zoom = argc > 4 ? atoi(argv[4]) : 2;
+    if (first < 0 || columns < 1 || columns > 1000 || rows < 1 || rows > 1000 || zoom < 1 || zoom > 16) {
+        fprintf(stderr, "usage: digits-sheet [FIRST [COLUMNS [ROWS [ZOOM]]]] > sheet.pgm\n");
+        return 2;
+    }
+    ls_data_host *host = NULL;
+    ls_dataset *digits = NULL;
+    ls_status status = ls_data_host_create_self(&host);
+    if (status == LS_OK) status = ls_data_open(host, "digits", &digits);
+    if (status == LS_OK) {
+        printf("P5\n%d %d\n255\n", columns * CELL * zoom, rows * CELL * zoom);
+        for (int y = 0; y < rows * CELL * zoom; y++)
+            for (int x = 0; x < columns * CELL * zoom; x++)
+                putchar(pixel_at(&digits->train, first, columns, x / zoom, y / zoom));
+    } else {
+        fprintf(stderr, "digits-sheet: %s\n", ls_error_message());
+    }
+    ls_data_close(&digits);
+    ls_data_host_destroy_self(&host);
+    return status != LS_OK || fflush(stdout) != 0;
+}
