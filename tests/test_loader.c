@@ -1,0 +1,245 @@
+// The loader: order, content and keys of micro-batches, epochs one after the other, and leaving at any time.
+#define _GNU_SOURCE
+#include <dirent.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "base/bf16.h"
+#include "data/loader.h"
+
+enum { COUNT = 103, PIXELS = 5 * 7, MICRO = 8, EPOCH = (COUNT + MICRO - 1) / MICRO };
+
+static uint8_t images[COUNT * PIXELS], labels[COUNT];
+static const ls_split split = {COUNT, images, labels};
+static uint32_t order[COUNT];
+static ls_range ranges[EPOCH];
+
+static int fill_split(void **state) {
+    for (int i = 0; i < COUNT * PIXELS; i++) images[i] = (uint8_t)(i * 31 + i / 256);
+    for (int i = 0; i < COUNT; i++) labels[i] = (uint8_t)(i % 10);
+    for (int i = 0; i < EPOCH; i++) {
+        ranges[i].first = i * MICRO;
+        ranges[i].count = i < EPOCH - 1 ? MICRO : COUNT - i * MICRO;
+    }
+    return 0;
+}
+
+static ls_loader *make(ls_dtype dtype, int depth) {
+    ls_loader_config config = {&split, LS_SHAPE(5, 7, 1), dtype, MICRO, depth};
+    ls_loader *loader;
+    assert_int_equal(ls_loader_create(&config, &loader), LS_OK);
+    return loader;
+}
+
+static void check_batch(const ls_batch *b, ls_dtype dtype, ls_range range) {
+    assert_int_equal(b->count, range.count);
+    assert_int_equal((uintptr_t)b->images % 64, 0);
+    for (int64_t i = 0; i < b->count; i++) {
+        uint32_t sample = order[range.first + i];
+        assert_int_equal(b->samples[i], sample);
+        assert_int_equal(b->labels[i], sample % 10);
+        for (int p = 0; p < PIXELS; p++) {
+            // In double the quotient is so near the true one that rounding it once more changes nothing.
+            float want = (float)(images[sample * PIXELS + p] / 255.0);
+            int64_t at = i * PIXELS + p;
+            if (dtype == LS_DTYPE_F32)
+                assert_memory_equal((float *)b->images + at, &want, 4);
+            else
+                assert_int_equal(((ls_bf16 *)b->images)[at], ls_float_to_bf16(want));
+        }
+    }
+}
+
+// Several epochs of shuffled order through rings of several depths, the last micro-batch shorter.
+static void test_epochs(void **state) {
+    for (int dtype = LS_DTYPE_F32; dtype <= LS_DTYPE_BF16; dtype++)
+        for (int depth = 1; depth <= EPOCH + 2; depth += depth < 3 ? 1 : 6) {
+            ls_loader *loader = make(dtype, depth);
+            for (uint32_t epoch = 0; epoch < 4; epoch++) {
+                ls_sampler_order(5, epoch, 1, COUNT, order);
+                assert_int_equal(ls_loader_start(loader, order, ranges, EPOCH), LS_OK);
+                for (int i = 0; i < EPOCH; i++) {
+                    ls_batch *batch;
+                    double waited = -1;
+                    assert_int_equal(ls_loader_get(loader, &batch, &waited), LS_OK);
+                    assert_true(waited >= 0 && waited < 10);
+                    check_batch(batch, dtype, ranges[i]);
+                    ls_loader_restore(loader, &batch);
+                    assert_null(batch);
+                }
+            }
+            ls_loader_destroy(&loader);
+            assert_null(loader);
+        }
+}
+
+// All 256 pixel values come out as their quotient by 255, whatever the position in a vector.
+static void test_values(void **state) {
+    static uint8_t all[256 * 3], label[3];
+    for (int i = 0; i < 768; i++) all[i] = (uint8_t)(i * 7);
+    ls_split three = {3, all, label};
+    for (int dtype = LS_DTYPE_F32; dtype <= LS_DTYPE_BF16; dtype++) {
+        ls_loader_config config = {&three, LS_SHAPE(16, 16, 1), dtype, 3, 1};
+        uint32_t identity[3] = {0, 1, 2};
+        ls_range range = {0, 3};
+        ls_loader *loader;
+        ls_batch *b;
+        assert_int_equal(ls_loader_create(&config, &loader), LS_OK);
+        assert_int_equal(ls_loader_start(loader, identity, &range, 1), LS_OK);
+        assert_int_equal(ls_loader_get(loader, &b, NULL), LS_OK);
+        for (int i = 0; i < 768; i++) {
+            float want = (float)(all[i] / 255.0);
+            if (dtype == LS_DTYPE_F32)
+                assert_memory_equal((float *)b->images + i, &want, 4);
+            else
+                assert_int_equal(((ls_bf16 *)b->images)[i], ls_float_to_bf16(want));
+        }
+        ls_loader_destroy(&loader);  // with the batch still borrowed
+    }
+}
+
+// Ranges in any order, again and again, of any length; none at all.
+static void test_ranges(void **state) {
+    static const ls_range some[] = {{90, 8}, {3, 1}, {3, 1}, {0, 0}, {95, 8}};
+    ls_sampler_order(1, 1, 1, COUNT, order);
+    ls_loader *loader = make(LS_DTYPE_F32, 2);
+    assert_int_equal(ls_loader_start(loader, order, some, 0), LS_OK);
+    assert_int_equal(ls_loader_start(loader, order, some, 5), LS_OK);
+    for (int i = 0; i < 5; i++) {
+        ls_batch *batch;
+        assert_int_equal(ls_loader_get(loader, &batch, NULL), LS_OK);
+        check_batch(batch, LS_DTYPE_F32, some[i]);
+        ls_loader_restore(loader, &batch);
+    }
+    ls_loader_destroy(&loader);
+}
+
+// Several borrowed at once keep their content until given back, in whichever order.
+static void test_borrow(void **state) {
+    ls_sampler_order(1, 2, 1, COUNT, order);
+    ls_loader *loader = make(LS_DTYPE_F32, 3);
+    assert_int_equal(ls_loader_start(loader, order, ranges, EPOCH), LS_OK);
+    ls_batch *b[4];
+    for (int i = 0; i < 3; i++) assert_int_equal(ls_loader_get(loader, &b[i], NULL), LS_OK);
+    assert_int_equal(ls_loader_get(loader, &b[3], NULL), LS_STATUS_INVALID_ARGUMENT);
+    assert_non_null(strstr(ls_error_message(), "borrowed"));
+    assert_null(b[3]);
+    ls_loader_restore(loader, &b[2]);
+    usleep(2000);
+    check_batch(b[0], LS_DTYPE_F32, ranges[0]);
+    check_batch(b[1], LS_DTYPE_F32, ranges[1]);
+    ls_loader_restore(loader, &b[0]);
+    ls_loader_restore(loader, &b[1]);
+    for (int i = 3; i < EPOCH; i++) {
+        assert_int_equal(ls_loader_get(loader, &b[0], NULL), LS_OK);
+        check_batch(b[0], LS_DTYPE_F32, ranges[i]);
+        ls_loader_restore(loader, &b[0]);
+    }
+    ls_loader_destroy(&loader);
+}
+
+static void refused(ls_status status, const char *words) {
+    assert_int_equal(status, LS_STATUS_INVALID_ARGUMENT);
+    if (!strstr(ls_error_message(), words)) fail_msg("\"%s\" without \"%s\"", ls_error_message(), words);
+}
+
+static void test_refused(void **state) {
+    ls_loader *loader;
+    ls_batch *batch;
+    ls_loader_config bad = {&split, LS_SHAPE(5, 7, 1), LS_DTYPE_I32, MICRO, 1};
+    refused(ls_loader_create(&bad, &loader), "i32");
+    bad.dtype = LS_DTYPE_F32;
+    bad.depth = 0;
+    refused(ls_loader_create(&bad, &loader), "0 micro-batches");
+    bad.depth = 1;
+    bad.micro_batch = 0;
+    refused(ls_loader_create(&bad, &loader), "0 samples");
+    assert_null(loader);
+
+    loader = make(LS_DTYPE_F32, 2);
+    refused(ls_loader_get(loader, &batch, NULL), "start");
+    ls_range wide = {0, MICRO + 1}, low = {-1, 2}, last = {COUNT - 1, 1};
+    refused(ls_loader_start(loader, order, &wide, 1), "room for 8");
+    refused(ls_loader_start(loader, order, &low, 1), "position -1");
+    ls_sampler_order(0, 0, 0, COUNT, order);
+    order[COUNT - 1] = COUNT;
+    refused(ls_loader_start(loader, order, &last, 1), "sample 103 of a dataset of 103");
+    order[COUNT - 1] = COUNT - 1;
+    assert_int_equal(ls_loader_start(loader, order, ranges, 2), LS_OK);
+    assert_int_equal(ls_loader_get(loader, &batch, NULL), LS_OK);
+    refused(ls_loader_start(loader, order, ranges, 2), "1 micro-batches of the previous");
+    ls_loader_restore(loader, &batch);
+    assert_int_equal(ls_loader_get(loader, &batch, NULL), LS_OK);
+    ls_loader_restore(loader, &batch);
+    refused(ls_loader_get(loader, &batch, NULL), "were taken");
+    ls_loader_destroy(&loader);
+}
+
+// Leaving before an epoch, with the ring full, in the middle, with batches borrowed: never hangs.
+static void test_leave(void **state) {
+    ls_sampler_order(0, 0, 1, COUNT, order);
+    ls_loader *none = NULL;
+    ls_loader_destroy(&none);
+    for (int taken = -1; taken <= EPOCH; taken++)
+        for (int pause = 0; pause < 2; pause++)
+            for (int depth = 1; depth < 4; depth++) {
+                ls_loader *loader = make(LS_DTYPE_BF16, depth);
+                if (taken >= 0) assert_int_equal(ls_loader_start(loader, order, ranges, EPOCH), LS_OK);
+                ls_batch *batch = NULL;
+                for (int i = 0; i < taken; i++) {
+                    ls_loader_restore(loader, &batch);
+                    assert_int_equal(ls_loader_get(loader, &batch, NULL), LS_OK);
+                }
+                if (pause) usleep(500);  // the thread has filled what it can
+                ls_loader_destroy(&loader);
+            }
+}
+
+// The signals a thread of this process blocks, as the kernel tells; of a thread that is not this one.
+static uint64_t blocked_by_other(void) {
+    uint64_t mask = 0;
+    char path[64], line[128];
+    DIR *tasks = opendir("/proc/self/task");
+    for (struct dirent *e; tasks && (e = readdir(tasks));) {
+        if (e->d_name[0] == '.' || atoi(e->d_name) == getpid()) continue;
+        snprintf(path, sizeof path, "/proc/self/task/%.16s/status", e->d_name);
+        FILE *f = fopen(path, "r");
+        while (f && fgets(line, sizeof line, f))
+            if (strncmp(line, "SigBlk:", 7) == 0) mask = strtoull(line + 7, NULL, 16);
+        if (f) fclose(f);
+    }
+    if (tasks) closedir(tasks);
+    return mask;
+}
+
+static void test_signals(void **state) {
+    static const int signals[] = {SIGINT, SIGTERM, SIGUSR1, SIGCHLD, SIGALRM};
+    if (access("/proc/self/task", R_OK) != 0) skip();
+    ls_loader *loader = make(LS_DTYPE_F32, 1);
+    uint64_t mask = blocked_by_other();
+    sigset_t mine;
+    sigprocmask(SIG_BLOCK, NULL, &mine);
+    for (int i = 0; i < 5; i++) {
+        assert_true(mask >> (signals[i] - 1) & 1);
+        assert_false(sigismember(&mine, signals[i]));
+    }
+    ls_loader_destroy(&loader);
+}
+
+int main(void) {
+    alarm(50);  // a hang ends the test
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_epochs),  cmocka_unit_test(test_values), cmocka_unit_test(test_ranges),
+        cmocka_unit_test(test_borrow),  cmocka_unit_test(test_refused), cmocka_unit_test(test_leave),
+        cmocka_unit_test(test_signals),
+    };
+    return cmocka_run_group_tests(tests, fill_split, NULL);
+}
