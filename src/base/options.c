@@ -128,7 +128,7 @@ static ls_status set_real(const ls_option *option, void *values, const char *tex
 static ls_status set_text(const ls_option *option, void *values, const char *text) {
     char buffer[64], all[512] = "";
     const char *names[MAX_NAMES], *name, *help;
-    char kept[MAX_NAMES][32];
+    char kept[MAX_NAMES][64];
     int count = 0;
     for (int i = 0; i < MAX_NAMES && (name = choice(option, i, buffer, sizeof buffer, &help)); i++) {
         if (strcmp(name, text) == 0) {

@@ -91,6 +91,8 @@ ls_status ls_comm_agree(ls_comm *comm, ls_status mine);
 // Every worker passes a line of text "key=value; ..." and all must be equal. Errors, on every worker: MISMATCH, naming the
 // first worker that differs from worker 0 and the first differing "key=value" of both. Collective on comm.
 ls_status ls_comm_check_equal(ls_comm *comm, const char *what, const char *text);
+// The MPI library and its version, for people. Not collective; works before the job is joined.
+void ls_comm_library(char *text, size_t size);
 // Ends all workers now. Not collective.
 void ls_comm_abort(ls_comm *comm, int exit_status);
 

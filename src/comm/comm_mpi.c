@@ -1,5 +1,7 @@
 // Workers as MPI processes. The only file that sees mpi.h; without MPI it holds a sentence instead.
 #define _GNU_SOURCE
+#include <stdio.h>
+
 #include "base/error.h"
 #include "comm/comm_impl.h"
 
@@ -13,13 +15,14 @@ ls_status ls__comm_mpi_create(int launched, ls_comm **out) {
         "-DLS_WITH_MPI=ON");
 }
 
+void ls_comm_library(char *text, size_t size) { snprintf(text, size, "none: built without MPI"); }
+
 #else
 
 #include <errno.h>
 #include <limits.h>
 #include <mpi.h>
 #include <stdatomic.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -76,7 +79,7 @@ static ls_status count_of(int64_t count, int *out) {
     return LS_OK;
 }
 
-static void library_name(char *text, size_t size) {
+void ls_comm_library(char *text, size_t size) {
     char version[MPI_MAX_LIBRARY_VERSION_STRING] = "MPI";
     int length = 0;
     MPI_Get_library_version(version, &length);
@@ -89,7 +92,7 @@ static void library_name(char *text, size_t size) {
         snprintf(text, size, "%s", version);
 }
 
-static void describe(const ls_comm *comm, char *text, size_t size) { library_name(text, size); }
+static void describe(const ls_comm *comm, char *text, size_t size) { ls_comm_library(text, size); }
 
 static void destroy(ls_comm *comm) {
     mpi_comm *c = (mpi_comm *)comm;
@@ -330,7 +333,7 @@ static ls_status start(mpi_comm *c, int launched) {
         c->finalize = 1;
     }
     char library[128];
-    library_name(library, sizeof library);
+    ls_comm_library(library, sizeof library);
     if (provided < MPI_THREAD_FUNNELED)
         return LS_FAIL(LS_STATUS_UNSUPPORTED, "%s allows no threads beside MPI here: start it with MPI_THREAD_FUNNELED",
                        library);

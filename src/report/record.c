@@ -145,7 +145,7 @@ static char *dump(const ls_record_info *info) {
     add_setup(o, info);
     add_results(o, info);
     add_environment(o, info);
-    char *json = json_dumps(o, JSON_INDENT(2));
+    char *json = json_dumps(o, JSON_INDENT(2) | JSON_REAL_PRECISION(15));
     json_decref(o);
     return json;
 }

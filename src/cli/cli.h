@@ -1,0 +1,65 @@
+// The program: what its commands share. A new command is one file ending in its descriptor, and one line in commands.c.
+//
+// A command returns a status; main.c alone prints the sentence, from one worker, and picks the exit status. For that a
+// command says at which stage it is.
+#ifndef LS_CLI_CLI_H
+#define LS_CLI_CLI_H
+
+#include <stdint.h>
+#include <stdio.h>
+
+#include <lockstep/lockstep.h>
+
+#include "base/options.h"
+
+typedef enum cli_stage {
+    CLI_STAGE_ARGUMENTS,  // reading the command line: every process fails alike, before any joined the job; exit 2
+    CLI_STAGE_TOGETHER,   // collective calls, which fail with the same sentence on every worker; exit 1
+    CLI_STAGE_ALONE,      // a failure may be this worker's only, the others waiting for it: it ends them all; exit 1
+} cli_stage;
+
+typedef struct cli {
+    int argc;
+    char **argv;     // the whole command line
+    double started;  // ls_clock() when the process started, or the launcher that started it
+    cli_stage stage;
+    ls_context *context;  // once joined; main.c leaves the job
+} cli;
+
+typedef struct cli_command {
+    const char *name, *summary;
+    // argv: what follows the command's name. -h and --help print the command's help.
+    ls_status (*run)(cli *cli, int argc, char **argv);
+} cli_command;
+
+const cli_command *const *cli_commands(void);  // NULL-terminated
+
+// job.c: the job this process is part of, as its launcher's environment tells, before MPI is asked.
+int cli_job_rank(void);  // -1: no launcher
+int cli_job_size(void);  // 0: no launcher
+// Makes the process a job of so many workers: returns at once when it is one already, or when one is asked for; otherwise
+// this process becomes the launcher and does not return. 0 workers: however many there are.
+// Errors: INVALID_ARGUMENT (the launcher started another number), NOT_FOUND (no launcher), UNSUPPORTED (built without MPI).
+ls_status cli_job_launch(cli *cli, int workers);
+
+// terminal.c
+int cli_terminal_is(FILE *stream);                  // a person is watching, also through a launcher's pipes
+int cli_terminal_width(void);                       // columns of stdout, 80 where unknown
+int cli_help_width(void);                           // the same, between 60 and 100
+double cli_process_started(void);                   // when this process started, on ls_clock()'s scale
+const char *cli_count(int64_t n, char buffer[32]);  // "690,590"; returns the buffer
+
+// progress.c: Keras's progress display.
+typedef struct cli_progress {
+    int verbose, terminal;
+    double drawn;  // when the live line was last drawn
+    int length;    // of the live line
+} cli_progress;
+void cli_progress_begin(cli_progress *progress, int verbose, int epochs);
+int cli_progress_step(void *user, const ls_progress *progress);  // an ls_progress_fn
+
+// version.c
+const char *cli_compiler(void);  // "gcc 12.2.0"
+ls_status cli_version(FILE *out);
+
+#endif

@@ -1,0 +1,207 @@
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "cli/cli.h"
+#include "data/dataset.h"
+#include "report/record.h"
+#include "train/context.h"
+#include "train/options.h"
+
+typedef struct settings {
+    const char *model, *data, *config, *record;
+    int workers, verbose;
+} settings;
+
+static const ls_option table[] = {
+    {"data", LS_OPTION_TEXT, .offset = offsetof(settings, data), .metavar = "SPEC", .group = "Training",
+     .help = "the dataset: digits, mnist:DIR, ...; 'lockstep datasets' lists them"},
+    {"workers", LS_OPTION_INT, .offset = offsetof(settings, workers), .metavar = "N", .min = 1, .max = 65536,
+     .initial = "1, or as many as a launcher started", .group = "Workers, replicas, threads",
+     .help = "processes to train with: starts them with mpirun, inside a Slurm allocation with srun"},
+    {"verbose", LS_OPTION_INT, .offset = offsetof(settings, verbose), .metavar = "LEVEL", .max = 2, .group = "Output",
+     .help = "0: silent; 1: a live progress bar; 2: one line an epoch"},
+    {"record", LS_OPTION_TEXT, .offset = offsetof(settings, record), .metavar = "FILE", .group = "Output",
+     .help = "write what ran and what came out to FILE, as JSON"},
+    {"config", LS_OPTION_TEXT, .offset = offsetof(settings, config), .metavar = "FILE", .group = "Output",
+     .help = "take options from FILE, a JSON object with the names used here; the command line wins"},
+    {.name = NULL},
+};
+
+// Everything one training run holds.
+typedef struct run {
+    cli *cli;
+    settings set;
+    ls_train_config config;
+    ls_option_set options[3];
+    void *file;  // what the config file's texts live in
+    ls_graph *graph;
+    ls_dataset *dataset;
+    ls_trainer *trainer;
+    ls_train_result result;
+    double total_seconds;
+} run;
+
+static int speaks(const run *r) { return ls_context_rank(r->cli->context) == 0; }
+
+static void defaults(run *r) {
+    r->set = (settings){.data = "digits", .verbose = 1};
+    ls_train_config_init(&r->config);
+    r->options[0] = (ls_option_set){ls_train_options(), &r->config};
+    r->options[1] = (ls_option_set){table, &r->set};
+    r->options[2] = (ls_option_set){NULL, NULL};
+}
+
+static void help(const run *r) {
+    printf(
+        "Usage: lockstep train MODEL [--data SPEC] [OPTIONS]\n\n"
+        "Trains a network and prints the result table. The same MODEL, data and recipe give the same bits for any\n"
+        "number of workers and replicas. 'lockstep models' lists the networks.\n");
+    ls_options_help(stdout, r->options, cli_help_width());
+}
+
+// Reads the command line; when it names a config file, that first and the command line again on top of it.
+static ls_status read_options(run *r, int argc, char **argv, ls_words *words) {
+    defaults(r);
+    LS_TRY(ls_options_parse(r->options, argc, argv, 1, words));
+    if (words->help) return LS_OK;
+    const char *path = r->set.config;
+    if (path) {
+        defaults(r);
+        LS_TRY(ls_config_load(path, r->options, &r->set.model, &r->file));
+        LS_TRY(ls_options_parse(r->options, argc, argv, 1, words));
+    }
+    if (words->count > 0) r->set.model = words->word[0];
+    if (!r->set.model)
+        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
+                       "which model? Usage: lockstep train MODEL [OPTIONS]; 'lockstep models' lists them");
+    ls_graph *graph;  // for the model's name; the real one takes its shape from the dataset
+    LS_TRY(ls_model_create(r->set.model, (ls_shape){0}, 0, &graph));
+    ls_graph_destroy(&graph);
+    return LS_OK;
+}
+
+static void print_head(const run *r) {
+    const ls_train_result *t = &r->result;
+    char a[32], b[32], c[32];
+    int64_t micro_batches = t->micro_batch > 0 ? t->global_batch / t->micro_batch : 0;
+    printf("%s: %s parameters; %s: %s samples to train on, %s to test on\n", r->set.model,
+           cli_count(ls_graph_parameter_count(r->graph), a), r->set.data,
+           cli_count(ls_dataset_train_count(r->dataset), b), cli_count(ls_dataset_test_count(r->dataset), c));
+    printf("%d worker%s on %d host%s x %d replica%s x %d thread%s%s%s%s\n", t->workers, t->workers == 1 ? "" : "s",
+           t->hosts, t->hosts == 1 ? "" : "s", t->replicas_per_worker, t->replicas_per_worker == 1 ? "" : "s",
+           t->threads_per_replica, t->threads_per_replica == 1 ? "" : "s", t->replicas_reason[0] ? " (" : "",
+           t->replicas_reason, t->replicas_reason[0] ? ")" : "");
+    printf("global batch %lld = %lld micro-batch%s of %lld; %s, %s, %s\n", (long long)t->global_batch,
+           (long long)micro_batches, micro_batches == 1 ? "" : "es", (long long)t->micro_batch, r->config.precision,
+           r->config.optimizer, r->config.strategy);
+    fflush(stdout);
+}
+
+static void row(const char *what, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void row(const char *what, const char *format, ...) {
+    va_list args;
+    printf("%-28s", what);
+    va_start(args, format);
+    vprintf(format, args);
+    va_end(args);
+    putchar('\n');
+}
+
+static void print_table(const run *r) {
+    const ls_train_result *t = &r->result;
+    const ls_phase_seconds *p = &t->phases;
+    char count[32];
+    putchar('\n');
+    row("Time to read the data", "%.2f s", r->dataset->read_seconds);
+    row("Time per gradient update", "%.2f ms (median)", 1e3 * t->step_seconds_median);
+    row("  load, forward, backward", "%.2f, %.2f, %.2f ms", 1e3 * p->load, 1e3 * p->forward, 1e3 * p->backward);
+    row("  exchange, update", "%.2f, %.2f ms", 1e3 * p->exchange, 1e3 * p->update);
+    row("Time per epoch", "%.2f s (median of %d)", t->epoch_seconds_median, t->epochs);
+    row("Images per second", "%s", cli_count((int64_t)(t->images_per_second + 0.5), count));
+    if (r->config.evaluate) {
+        row("Test loss", "%.4f", t->test_loss);
+        row("Test accuracy", "%.2f %%", 100 * t->test_accuracy);
+    }
+    row("Total run time", "%.2f s", r->total_seconds);
+    row("Peak memory", "%.0f MB%s", (double)t->peak_rss_bytes / 1e6, t->workers > 1 ? " (largest worker)" : "");
+    row("Weights digest", "%s", t->weights_digest);
+    fflush(stdout);
+}
+
+// Before training and by worker 0 alone, the one that will write it.
+static ls_status check_record(run *r) {
+    ls_status status = LS_OK;
+    if (r->set.record && speaks(r)) status = ls_record_check(r->set.record);
+    return ls_comm_agree(r->cli->context->comm, status);
+}
+
+static ls_status write_record(run *r) {
+    ls_record_info info = {.model = r->set.model,
+                           .data = r->set.data,
+                           .parameters = ls_graph_parameter_count(r->graph),
+                           .train_count = ls_dataset_train_count(r->dataset),
+                           .test_count = ls_dataset_test_count(r->dataset),
+                           .read_seconds = r->dataset->read_seconds,
+                           .total_seconds = r->total_seconds,
+                           .config = &r->config,
+                           .options = r->options,
+                           .result = &r->result,
+                           .evaluated = r->config.evaluate,
+                           .argv = r->cli->argv,
+                           .compiler = cli_compiler()};
+    ls_status status = ls_record_write(r->set.record, &info);
+    if (status == LS_OK) return LS_OK;
+    char sentence[1024];  // the numbers must not be lost with the disk; printing them may fail too, and say less
+    snprintf(sentence, sizeof sentence, "%s", ls_error_message());
+    ls_record_print(stdout, &info);
+    return LS_FAIL(status, "%s. The record is printed on the standard output instead", sentence);
+}
+
+static ls_status train(run *r) {
+    cli *c = r->cli;
+    LS_TRY(cli_job_launch(c, r->set.workers));
+    c->stage = CLI_STAGE_TOGETHER;
+    LS_TRY(ls_context_create(&c->context));
+    LS_TRY(check_record(r));
+    LS_TRY(ls_dataset_open(c->context, r->set.data, &r->dataset));
+    LS_TRY(
+        ls_model_create(r->set.model, ls_dataset_image_shape(r->dataset), ls_dataset_classes(r->dataset), &r->graph));
+    LS_TRY(ls_trainer_create(c->context, r->graph, r->dataset, &r->config, &r->trainer));
+    LS_TRY(ls_trainer_result(r->trainer, &r->result));
+    int loud = speaks(r) ? r->set.verbose : 0;
+    if (loud) print_head(r);
+    cli_progress progress;
+    cli_progress_begin(&progress, loud, r->config.epochs);
+    c->stage = CLI_STAGE_ALONE;
+    LS_TRY(ls_trainer_fit(r->trainer, cli_progress_step, &progress));
+    LS_TRY(ls_trainer_result(r->trainer, &r->result));
+    c->stage = CLI_STAGE_TOGETHER;
+    r->total_seconds = ls_clock() - c->started;
+    if (loud) print_table(r);
+    ls_status status = r->set.record && speaks(r) ? write_record(r) : LS_OK;
+    return ls_comm_agree(c->context->comm, status);
+}
+
+static ls_status run_train(cli *c, int argc, char **argv) {
+    run r = {.cli = c};
+    ls_words words;
+    ls_status status = read_options(&r, argc, argv, &words);
+    if (status == LS_OK && words.help)
+        help(&r);
+    else if (status == LS_OK)
+        status = train(&r);
+    // A failure that the other workers may not have seen leaves everything to the end of the process: taking leave of them
+    // would wait for them.
+    if (status == LS_OK || c->stage != CLI_STAGE_ALONE) {
+        ls_trainer_destroy(&r.trainer);
+        ls_graph_destroy(&r.graph);
+        ls_dataset_destroy(&r.dataset);
+    }
+    ls_config_free(&r.file);
+    return status;
+}
+
+const cli_command cli_command_train = {"train", "train a network, on one worker or on many", run_train};

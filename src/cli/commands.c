@@ -1,0 +1,9 @@
+#include "cli/cli.h"
+
+extern const cli_command cli_command_train, cli_command_summary, cli_command_models, cli_command_datasets;
+
+static const cli_command *const commands[] = {
+    &cli_command_train, &cli_command_summary, &cli_command_models, &cli_command_datasets, NULL,
+};
+
+const cli_command *const *cli_commands(void) { return commands; }

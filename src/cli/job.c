@@ -1,0 +1,176 @@
+#define _GNU_SOURCE
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/memory.h"
+#include "cli/cli.h"
+
+#ifndef LS_MPIEXEC
+#define LS_MPIEXEC ""  // the launcher of the MPI this was built with
+#endif
+
+#define MARK "LOCKSTEP_LAUNCHED"  // in the environment of the workers a launch starts: how many were asked for
+
+static int number(const char *name) {
+    const char *text = getenv(name);
+    return text && *text ? atoi(text) : -1;
+}
+
+// Whether srun started this process. Batch scripts and interactive shells inside an allocation carry Slurm's variables too, and
+// have step numbers beyond all real ones.
+static int in_slurm_step(void) {
+    const char *step = getenv("SLURM_STEP_ID");
+    return step && *step && strtoull(step, NULL, 10) < 0xFFFFFFF0u && getenv("SLURM_PROCID");
+}
+
+int cli_job_rank(void) {
+    static const char *const names[] = {"OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK"};
+    for (int i = 0; i < 3; i++)
+        if (number(names[i]) >= 0) return number(names[i]);
+    return in_slurm_step() ? number("SLURM_PROCID") : -1;
+}
+
+int cli_job_size(void) {
+    if (cli_job_rank() < 0) return 0;
+    static const char *const names[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE"};
+    for (int i = 0; i < 2; i++)
+        if (number(names[i]) > 0) return number(names[i]);
+    int n = in_slurm_step() ? number("SLURM_STEP_NUM_TASKS") : -1;
+    return n > 0 ? n : 1;
+}
+
+// The path of a program on PATH, in `out`; 0 if there is none.
+static int on_path(const char *name, char *out, size_t size) {
+    if (strchr(name, '/')) {
+        snprintf(out, size, "%s", name);
+        return access(out, X_OK) == 0;
+    }
+    for (const char *p = getenv("PATH"); p && *p; p += strcspn(p, ":"), p += *p == ':') {
+        snprintf(out, size, "%.*s/%s", (int)strcspn(p, ":"), p, name);
+        if (access(out, X_OK) == 0) return 1;
+    }
+    return 0;
+}
+
+typedef struct arguments {
+    char **list;
+    int count;
+} arguments;
+
+static void add(arguments *a, const char *text) { a->list[a->count++] = (char *)text; }
+
+// Words of `text`, cut in place.
+static void add_words(arguments *a, char *text, int most) {
+    char *rest = text;
+    for (char *word; most > 0 && (word = strsep(&rest, " \t")); most--)
+        if (*word) add(a, word);
+}
+
+enum { LAUNCHER_WORDS = 64, EXTRA_WORDS = 40 };
+
+// In an allocation of Slurm: srun, which knows its nodes. LOCKSTEP_SRUN_ARGS takes the place of how MPI is to be wired up.
+static int srun_arguments(arguments *a, char *program, size_t size, const char *workers, char **extra) {
+    if (!getenv("SLURM_JOB_ID") || !on_path("srun", program, size)) return 0;
+    add(a, "srun");
+    add(a, "-n");
+    add(a, workers);
+    const char *given = getenv("LOCKSTEP_SRUN_ARGS");
+    if (given && (*extra = strdup(given)))
+        add_words(a, *extra, EXTRA_WORDS);
+    else
+        add(a, LS_MPI_IS_OPEN_MPI ? "--mpi=pmix" : "--mpi=pmi2");
+    add(a, "--kill-on-bad-exit=1");
+    add(a, "--cpu-bind=none");
+    if (number("SLURM_NTASKS") > 0 && atoi(workers) > number("SLURM_NTASKS")) add(a, "--overcommit");
+    if (getenv("SLURM_CPUS_PER_TASK") && !getenv("SRUN_CPUS_PER_TASK"))
+        setenv("SRUN_CPUS_PER_TASK", getenv("SLURM_CPUS_PER_TASK"), 1);  // srun no longer takes it from the batch job
+    return 1;
+}
+
+static int mpiexec_arguments(arguments *a, char *program, size_t size, const char *workers) {
+    static const char *const open_mpi[] = {LS_MPIEXEC, "mpirun.openmpi", "mpirun", "mpiexec", NULL};
+    static const char *const mpich[] = {LS_MPIEXEC, "mpiexec.mpich", "mpiexec.hydra", "mpiexec", "mpirun", NULL};
+    const char *const *name = LS_MPI_IS_OPEN_MPI ? open_mpi : mpich;
+    while (*name && !(**name && on_path(*name, program, size))) name++;
+    if (!*name) return 0;
+    add(a, program);
+    if (LS_MPI_IS_OPEN_MPI) {
+        add(a, "--oversubscribe");
+        add(a, "--bind-to");  // the program binds its replicas itself
+        add(a, "none");
+        add(a, "--quiet");  // a failed worker has said why; what mpirun adds to that helps nobody
+        // Root is who one is in containers.
+        setenv("OMPI_ALLOW_RUN_AS_ROOT", "1", 1);
+        setenv("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1", 1);
+        setenv("PRTE_ALLOW_RUN_AS_ROOT", "1", 1);
+        setenv("PRTE_ALLOW_RUN_AS_ROOT_CONFIRM", "1", 1);
+    } else {
+        add(a, "-bind-to");
+        add(a, "none");
+    }
+    add(a, "-n");
+    add(a, workers);
+    return 1;
+}
+
+// What the workers are to know of this process, which they replace.
+static void set_environment(const cli *c, const char *workers) {
+    struct timespec t;
+    char started[48];
+    clock_gettime(CLOCK_REALTIME, &t);
+    snprintf(started, sizeof started, "%.6f", (double)t.tv_sec + 1e-9 * (double)t.tv_nsec - (ls_clock() - c->started));
+    setenv("LOCKSTEP_STARTED", started, 1);
+    setenv("LOCKSTEP_TERMINAL", cli_terminal_is(stdout) ? "1" : "0", 1);
+    setenv(MARK, workers, 1);
+}
+
+static ls_status launch(cli *c, int workers) {
+    c->stage = CLI_STAGE_TOGETHER;  // what goes wrong from here on is not the command line's fault
+    char self[4096], program[4096], count[16], *extra = NULL;
+    ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
+    if (n < 0)
+        snprintf(self, sizeof self, "%s", c->argv[0]);
+    else
+        self[n] = 0;
+    snprintf(count, sizeof count, "%d", workers);
+    arguments a = {.count = 0};
+    LS_TRY(ls_calloc(LAUNCHER_WORDS + c->argc + 1, sizeof *a.list, &a.list));
+    ls_status status = LS_OK;
+    set_environment(c, count);
+    if (!srun_arguments(&a, program, sizeof program, count, &extra) &&
+        !mpiexec_arguments(&a, program, sizeof program, count)) {
+        LS_FAIL_GOTO(
+            LS_STATUS_NOT_FOUND, failed,
+            "--workers %d: cannot start them: %s is not on this machine's PATH; install %s, or start the workers "
+            "yourself with the launcher of your site",
+            workers, LS_MPI_IS_OPEN_MPI ? "mpirun" : "mpiexec", LS_MPI_IS_OPEN_MPI ? "Open MPI" : "MPICH");
+    }
+    add(&a, self);
+    for (int i = 1; i < c->argc; i++) add(&a, c->argv[i]);
+    fflush(NULL);
+    execv(program, a.list);
+    status = LS_FAIL(LS_STATUS_IO, "--workers %d: cannot start %s: %s", workers, program, strerror(errno));
+failed:
+    free(extra);
+    free(a.list);
+    return status;
+}
+
+ls_status cli_job_launch(cli *c, int workers) {
+    int size = cli_job_size();
+    if (workers == 0 || number(MARK) == workers) return LS_OK;
+    if (size > 0 && size != workers)
+        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
+                       "--workers %d, but the launcher started %d worker%s: leave out --workers, or start as many",
+                       workers, size, size == 1 ? "" : "s");
+    if (size > 0 || workers == 1) return LS_OK;
+    if (!LS_WITH_MPI)
+        return LS_FAIL(LS_STATUS_UNSUPPORTED,
+                       "--workers %d: this lockstep was built without MPI and runs as one worker", workers);
+    return launch(c, workers);
+}

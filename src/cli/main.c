@@ -1,0 +1,96 @@
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "cli/cli.h"
+
+// Whether this worker is the one that speaks. Before it has joined the job its launcher's word counts, and after too when it
+// turned out to be alone: several processes that each think they are the only one must not all talk.
+static int speaks(const cli *c) {
+    if (c->context && ls_context_size(c->context) > 1) return ls_context_rank(c->context) == 0;
+    return cli_job_rank() <= 0;
+}
+
+static void say(const char *command, const char *worker) {
+    fflush(stdout);
+    fprintf(stderr, "lockstep%s%s: %s%s\n", command ? " " : "", command ? command : "", worker, ls_error_message());
+    if (getenv("LOCKSTEP_TRACE")) fprintf(stderr, "  at %s\n", ls_error_trace());
+}
+
+// A failure that may be this worker's alone while the others wait for it. Worker 0 speaks at once and ends the job; the
+// others give it a moment to, so that a failure all of them have seen is told once.
+static void fail_alone(const cli *c, const char *command) {
+    char worker[32] = "";
+    int rank = ls_context_rank(c->context);
+    if (ls_context_size(c->context) > 1) snprintf(worker, sizeof worker, "worker %d: ", rank);
+    if (rank > 0) usleep(1000000 + 20000 * (unsigned)rank);
+    say(command, worker);
+    ls_context_abort(c->context, 1);
+}
+
+static int finish(cli *c, const char *command, ls_status status) {
+    if (status != LS_OK && c->stage == CLI_STAGE_ALONE && c->context)
+        fail_alone(c, command);
+    else if (status != LS_OK && speaks(c))
+        say(command, "");
+    ls_context_destroy(&c->context);
+    if (status == LS_OK && (fflush(stdout) || ferror(stdout))) {
+        perror("lockstep: cannot write to the standard output");
+        return 1;
+    }
+    return status == LS_OK ? 0 : c->stage == CLI_STAGE_ARGUMENTS ? 2 : 1;
+}
+
+static const cli_command *command_find(const char *name) {
+    for (const cli_command *const *p = cli_commands(); *p; p++)
+        if (strcmp((*p)->name, name) == 0) return *p;
+    return NULL;
+}
+
+static ls_status unknown_command(const char *name) {
+    const char *names[64] = {"help"}, *near;
+    int count = 1;
+    for (const cli_command *const *p = cli_commands(); *p && count < 64; p++) names[count++] = (*p)->name;
+    near = ls_nearest(name, names, count);
+    if (near) return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "unknown command '%s'; did you mean %s?", name, near);
+    return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "unknown command '%s'; 'lockstep --help' lists the commands", name);
+}
+
+static void help(void) {
+    int width = cli_help_width();
+    printf(
+        "Lockstep %s: distributed deep-learning training; the same bits on any number of workers.\n\n"
+        "Usage: lockstep COMMAND [OPTIONS]\n\nCommands:\n",
+        ls_version());
+    for (const cli_command *const *p = cli_commands(); *p; p++) {
+        char left[32];
+        snprintf(left, sizeof left, "  %s", (*p)->name);
+        ls_print_entry(stdout, left, 14, width, (*p)->summary);
+    }
+    ls_print_entry(stdout, "  help", 14, width, "this text, or the help of a command: lockstep help train");
+    printf("\nOptions:\n");
+    ls_print_entry(stdout, "  --version", 14, width, "the versions of Lockstep and of what it runs on");
+    ls_print_entry(stdout, "  -h, --help", 14, width, "this text");
+    printf(
+        "\nTry:\n  lockstep train mnist-cnn                                 on the embedded dataset, with all cores\n"
+        "  lockstep train mnist-cnn --data mnist:DIR --workers 4    on MNIST, across four processes\n");
+}
+
+int main(int argc, char **argv) {
+    cli c = {.argc = argc, .argv = argv, .started = cli_process_started()};
+    const char *name = argc > 1 ? argv[1] : "--help";
+    int asks_help = strcmp(name, "help") == 0;
+    if (strcmp(name, "--version") == 0) return finish(&c, NULL, cli_version(stdout));
+    if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0 || (asks_help && argc == 2)) {
+        help();
+        return finish(&c, NULL, LS_OK);
+    }
+    if (asks_help) name = argv[2];
+    const cli_command *command = command_find(name);
+    if (!command) return finish(&c, NULL, unknown_command(name));
+    char *only_help[] = {"--help", NULL};
+    ls_status status = asks_help ? command->run(&c, 1, only_help) : command->run(&c, argc - 2, argv + 2);
+    return finish(&c, name, status);
+}
