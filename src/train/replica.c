@@ -1,0 +1,285 @@
+// The lanes at work: each replica of a worker is a thread that computes its run of micro-batches, then meets all the others
+// in the strategy's step.
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/memory.h"
+#include "train/trainer_impl.h"
+
+ls_epoch_shape ls__epoch_shape(int64_t count, int64_t batch, int64_t micro_batch) {
+    return (ls_epoch_shape){
+        .count = count, .batch = batch, .micro_batch = micro_batch, .steps = (count + batch - 1) / batch,
+        .micro_batches = (batch + micro_batch - 1) / micro_batch, .tail = count % batch % micro_batch};
+}
+
+void ls__epoch_step(const ls_epoch_shape *s, int64_t step, int64_t *samples, int64_t *micro_batches) {
+    int64_t left = s->count - step * s->batch;
+    *samples = left < s->batch ? left : s->batch;
+    *micro_batches = (*samples + s->micro_batch - 1) / s->micro_batch;
+}
+
+// --- failures --------------------------------------------------------------------------------------------------------
+
+// Keeps a lane's first failure. It goes on meeting the others until the step is over, so that nobody waits for it.
+static void note_failure(ls_replica *r, ls_status status) {
+    if (status == LS_OK || r->status != LS_OK) return;
+    r->status = status;
+    snprintf(r->failure, sizeof r->failure, "%s", ls_error_message());
+    int64_t none = 0;
+    atomic_compare_exchange_strong(&r->trainer->state->failed_step, &none, r->running_step);
+    // Other hosts do not see our flag, and would wait for messages that never come.
+    if (r->trainer->comm->hosts > 1) ls_comm_abort(r->trainer->comm, 1);
+}
+
+// --- an epoch --------------------------------------------------------------------------------------------------------
+
+// Which positions of the epoch's order this lane will load, in the order it needs them.
+static ls_status plan_ranges(ls_replica *r, const ls_epoch_shape *shape) {
+    ls_trainer *t = r->trainer;
+    free(r->ranges);
+    r->range_count = 0;
+    LS_TRY(ls_calloc(shape->steps * (shape->micro_batches / t->lanes + 1), sizeof *r->ranges, &r->ranges));
+    for (int64_t step = 0; step < shape->steps; step++) {
+        int64_t samples, micro_batches, begin, end;
+        ls__epoch_step(shape, step, &samples, &micro_batches);
+        ls_tree_run(micro_batches, r->lane, t->lanes, &begin, &end);
+        for (int64_t v = begin; v < end; v++) {
+            int64_t at = v * shape->micro_batch, left = samples - at;
+            r->ranges[r->range_count++] =
+                (ls_range){step * shape->batch + at, left < shape->micro_batch ? left : shape->micro_batch};
+        }
+    }
+    return LS_OK;
+}
+
+static ls_plan_input plan_input(const ls_trainer *t, const ls_batch *batch) {
+    return (ls_plan_input){.images = batch->images, .labels = batch->labels,
+                           .random = {.seed = t->config.seed, .epoch = (uint32_t)t->epoch, .samples = batch->samples}};
+}
+
+typedef struct bucket_user {
+    ls_strategy *strategy;
+    int replica;
+} bucket_user;
+
+static void bucket_ready(void *user, int64_t offset, int64_t count) {
+    const bucket_user *b = user;
+    b->strategy->ops->bucket_ready(b->strategy, b->replica, offset, count);
+}
+
+// Forward and backward of one micro-batch into the gradient memory the strategy gives.
+static ls_status train_micro_batch(ls_replica *r, const ls_step_info *info, int64_t v, ls_loss_metrics *metrics) {
+    ls_trainer *t = r->trainer;
+    ls_batch *batch;
+    double waited;
+    LS_TRY(ls_loader_get(r->train_loader, &batch, &waited));
+    r->phases.load += waited;
+    ls_plan *plan = batch->count == t->train_shape.micro_batch ? r->plans.train : r->plans.train_tail;
+    ls_plan_input input = plan_input(t, batch);
+    double start = ls_clock();
+    ls_status status = ls_plan_forward(plan, &input, metrics);
+    double middle = ls_clock();
+    r->phases.forward += middle - start;
+    float *gradient = ls_strategy_gradient_begin(t->strategy, r->index, info, v);
+    bucket_user user = {t->strategy, r->index};
+    if (status == LS_OK)
+        status = ls_plan_backward(plan, &input, gradient, t->strategy->ops->bucket_ready ? bucket_ready : NULL, &user);
+    double end = ls_clock();
+    r->phases.backward += end - middle;
+    ls_strategy_gradient_end(t->strategy, r->index, info);
+    r->phases.exchange += ls_clock() - end;
+    ls_loader_restore(r->train_loader, &batch);
+    return status;
+}
+
+static void note_step_seconds(ls_replica *r, double seconds) {
+    if (r->step_count == r->step_capacity) {
+        int64_t larger = r->step_capacity ? r->step_capacity * 2 : 1024;
+        double *grown = realloc(r->step_seconds, (size_t)larger * sizeof *grown);
+        if (!grown) return;  // a statistic, not worth a failure
+        r->step_seconds = grown;
+        r->step_capacity = larger;
+    }
+    r->step_seconds[r->step_count++] = seconds;
+}
+
+// Tells the user where training is, from what this host has seen of the epoch.
+static void report_progress(ls_trainer *t, int64_t step, double epoch_start, ls_loss_metrics *seen, int64_t *summed,
+                            int64_t up_to) {
+    for (; *summed < up_to; ++*summed) {
+        const ls_loss_metrics *m = &t->metrics[*summed];
+        seen->loss += m->loss, seen->correct += m->correct, seen->samples += m->samples;
+    }
+    if (!t->progress) return;
+    double seconds = ls_clock() - epoch_start, n = seen->samples > 0 ? (double)seen->samples : 1;
+    int64_t done = (step + 1) * t->train_shape.batch;
+    if (done > t->train_shape.count) done = t->train_shape.count;
+    ls_progress p = {.epoch = t->epoch, .epochs = t->config.epochs, .step = step + 1, .steps = t->train_shape.steps,
+                     .seconds = seconds, .loss = seen->loss / n, .accuracy = (double)seen->correct / n,
+                     .images_per_second = (double)done / seconds, .rank = t->comm->rank};
+    // The others may be in the next step already: that one is still done, by all.
+    if (t->progress(t->progress_user, &p) && !atomic_load(&t->stop_step)) atomic_store(&t->stop_step, step + 2);
+}
+
+static ls_step_info step_info(const ls_trainer *t, int64_t step) {
+    const ls_epoch_shape *shape = &t->train_shape;
+    const ls_train_config *c = &t->config;
+    ls_step_info info = {.step = t->step + step + 1};
+    ls__epoch_step(shape, step, &info.samples, &info.micro_batches);
+    ls_schedule_params schedule = {.total_epochs = c->epochs, .step_epochs = c->schedule_step_epochs,
+                                   .gamma = c->schedule_gamma, .power = c->schedule_power, .end = c->schedule_end};
+    double scale = strcmp(c->lr_scaling, "linear") == 0 ? (double)shape->micro_batches : 1;
+    info.lr = ls_learning_rate(t->schedule, &schedule, t->optimizer_params.lr, scale, c->warmup_epochs,
+                               t->epoch - 1 + (double)step / (double)shape->steps);
+    return info;
+}
+
+static void run_epoch(ls_replica *r) {
+    ls_trainer *t = r->trainer;
+    const ls_epoch_shape *shape = &t->train_shape;
+    r->running_step = 1;
+    ls_status status = plan_ranges(r, shape);
+    if (status == LS_OK) status = ls_loader_start(r->train_loader, t->order, r->ranges, r->range_count);
+    note_failure(r, status);
+    double epoch_start = ls_clock(), step_start = epoch_start;
+    ls_loss_metrics seen = {0};
+    int64_t summed = 0;
+    for (int64_t step = 0; step < shape->steps; step++) {
+        ls_step_info info = step_info(t, step);
+        r->running_step = step + 1;
+        int64_t begin, end;
+        ls_tree_run(info.micro_batches, r->lane, t->lanes, &begin, &end);
+        for (int64_t v = begin; v < end && r->status == LS_OK; v++)
+            note_failure(r, train_micro_batch(r, &info, v, &t->metrics[step * shape->micro_batches + v]));
+        ls_step_times times = {0, 0};
+        note_failure(r, t->strategy->ops->step(t->strategy, r->index, &info, &times));
+        r->phases.exchange += times.exchange;
+        r->phases.update += times.update;
+        if (r->index == 0) {
+            double now = ls_clock();
+            note_step_seconds(r, now - step_start);
+            step_start = now;
+            report_progress(t, step, epoch_start, &seen, &summed, step * shape->micro_batches + info.micro_batches);
+        }
+        int64_t failed = atomic_load(&t->state->failed_step), stop = atomic_load(&t->stop_step);
+        if ((failed && failed <= step + 1) || (stop && stop <= step + 1)) break;
+    }
+}
+
+// --- evaluation ------------------------------------------------------------------------------------------------------
+
+static ls_status evaluate_micro_batch(ls_replica *r, ls_loss_metrics *metrics) {
+    ls_trainer *t = r->trainer;
+    ls_batch *batch;
+    LS_TRY(ls_loader_get(r->eval_loader, &batch, NULL));
+    ls_plan *plan = batch->count == t->eval_shape.micro_batch ? r->plans.eval : r->plans.eval_tail;
+    ls_plan_input input = plan_input(t, batch);
+    ls_status status = ls_plan_forward(plan, &input, metrics);
+    ls_loader_restore(r->eval_loader, &batch);
+    return status;
+}
+
+static void run_evaluation(ls_replica *r) {
+    ls_trainer *t = r->trainer;
+    ls_status status = plan_ranges(r, &t->eval_shape);
+    if (status == LS_OK) status = ls_loader_start(r->eval_loader, t->order, r->ranges, r->range_count);
+    for (int64_t i = 0; i < r->range_count && status == LS_OK; i++)
+        status = evaluate_micro_batch(r, &t->metrics[r->ranges[i].first / t->eval_shape.micro_batch]);
+    note_failure(r, status);
+    ls_strategy_host_barrier(t->strategy);
+}
+
+// --- threads ---------------------------------------------------------------------------------------------------------
+
+// Memory is touched first by the thread that works on it, so that it lies near its cores.
+static void allocate(ls_replica *r) {
+    ls_trainer *t = r->trainer;
+    ls_plan *plans[] = {r->plans.train, r->plans.train_tail, r->plans.eval, r->plans.eval_tail};
+    int64_t bytes = 0;
+    for (size_t i = 0; i < sizeof plans / sizeof plans[0]; i++)
+        if (plans[i] && ls_plan_arena_bytes(plans[i]) > bytes) bytes = ls_plan_arena_bytes(plans[i]);
+    ls_status status = ls_memory_alloc(bytes, &r->arena);
+    note_failure(r, status);
+    for (size_t i = 0; i < sizeof plans / sizeof plans[0]; i++)
+        if (plans[i]) ls_plan_bind(plans[i], r->arena, t->strategy->weights, t->strategy->copies);
+}
+
+static void run_command(ls_replica *r, ls_command command) {
+    switch (command) {
+        case LS_COMMAND_ALLOCATE: allocate(r); break;
+        case LS_COMMAND_EPOCH: run_epoch(r); break;
+        case LS_COMMAND_EVALUATE: run_evaluation(r); break;
+        case LS_COMMAND_EXIT: break;
+    }
+}
+
+static void thread_begin(ls_replica *r) {
+    ls_trainer *t = r->trainer;
+    int threads = t->device->options.threads;
+    if (t->bound) ls_topology_bind(t->topology, r->index * threads, threads);
+    if (t->device->ops->thread_begin) t->device->ops->thread_begin(t->device);
+}
+
+static void *thread_main(void *user) {
+    ls_replica *r = user;
+    ls_trainer *t = r->trainer;
+    thread_begin(r);
+    for (;;) {
+        ls_barrier_wait(&t->team);
+        ls_command command = t->command;
+        run_command(r, command);
+        ls_barrier_wait(&t->team);
+        if (command == LS_COMMAND_EXIT) return NULL;
+    }
+}
+
+ls_status ls__replicas_run(ls_trainer *t, ls_command command) {
+    t->command = command;
+    ls_barrier_wait(&t->team);
+    run_command(&t->replica[0], command);
+    ls_barrier_wait(&t->team);
+    for (int i = 0; i < t->replicas; i++)
+        if (t->replica[i].status != LS_OK) {
+            ls__error_set(t->replica[i].failure);
+            return t->replica[i].status;
+        }
+    if (atomic_load(&t->state->failed_step))
+        return LS_FAIL(LS_STATUS_INTERNAL, "another worker on this host failed; its message says why");
+    return LS_OK;
+}
+
+ls_status ls__replicas_start(ls_trainer *t) {
+    ls_barrier_init(&t->team, t->replicas, 0);
+    thread_begin(&t->replica[0]);
+    sigset_t all, before;  // signals are the main thread's business
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    ls_status status = LS_OK;
+    for (int i = 1; i < t->replicas && status == LS_OK; i++) {
+        ls_replica *r = &t->replica[i];
+        r->started = pthread_create(&r->thread, NULL, thread_main, r) == 0;
+        if (!r->started)
+            status = LS_FAIL(LS_STATUS_OUT_OF_MEMORY, "could not start thread %d of %d replicas: ask for fewer with --replicas",
+                             i, t->replicas);
+    }
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return status;
+}
+
+void ls__replicas_stop(ls_trainer *t) {
+    int started = 1;
+    for (int i = 1; t->replica && i < t->replicas; i++) started += t->replica[i].started;
+    if (started > 1) {
+        t->team.participants = (uint32_t)started;  // fewer than planned when starting them failed halfway
+        t->command = LS_COMMAND_EXIT;
+        ls_barrier_wait(&t->team);
+        ls_barrier_wait(&t->team);
+        for (int i = 1; i < t->replicas; i++)
+            if (t->replica[i].started) pthread_join(t->replica[i].thread, NULL);
+    }
+    if (t->topology && t->bound) ls_topology_unbind(t->topology);
+}

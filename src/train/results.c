@@ -1,0 +1,162 @@
+// What a run amounted to: metrics, times, memory, and the digest of the weights.
+#include <openssl/evp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/memory.h"
+#include "train/trainer_impl.h"
+
+// Each host has the metrics of its own micro-batches; the lowest rank of each sends its table round.
+static ls_status merge_hosts(ls_trainer *t, int64_t count, ls_loss_metrics *all) {
+    ls_loss_metrics *table;
+    LS_TRY(ls_calloc(count, sizeof *table, &table));
+    ls_status status = LS_OK;
+    for (int position = 0; position < t->comm->size && status == LS_OK; position++) {
+        int rank = t->comm->order[position];
+        int first = position == 0 || t->comm->host_of[t->comm->order[position - 1]] != t->comm->host_of[rank];
+        if (!first) continue;
+        memcpy(table, t->metrics, (size_t)count * sizeof *table);
+        status = ls_comm_broadcast(t->comm, table, count * (int64_t)sizeof *table, LS_DTYPE_U8, rank);
+        for (int64_t i = 0; i < count; i++)
+            if (table[i].samples) all[i] = table[i];
+    }
+    free(table);
+    return status;
+}
+
+ls_status ls__metrics_sum(ls_trainer *t, int64_t count, ls_loss_metrics *sum) {
+    LS_TRY(ls_comm_barrier(t->comm));
+    ls_loss_metrics *all;
+    LS_TRY(ls_calloc(count, sizeof *all, &all));
+    ls_status status = LS_OK;
+    if (t->comm->hosts > 1)
+        status = merge_hosts(t, count, all);
+    else
+        memcpy(all, t->metrics, (size_t)count * sizeof *all);
+    *sum = (ls_loss_metrics){0};
+    for (int64_t i = 0; i < count; i++)
+        sum->loss += all[i].loss, sum->correct += all[i].correct, sum->samples += all[i].samples;
+    free(all);
+    if (status == LS_OK) status = ls_comm_barrier(t->comm);  // nobody clears the table while another still reads it
+    return status;
+}
+
+typedef struct worker_report {
+    ls_phase_seconds phases;  // summed over its replicas
+    int64_t peak_rss;
+} worker_report;
+
+ls_status ls__results_gather(ls_trainer *t) {
+    worker_report mine = {.peak_rss = ls_memory_peak_rss()}, *all;
+    for (int i = 0; i < t->replicas; i++) {
+        const ls_phase_seconds *p = &t->replica[i].phases;
+        mine.phases.load += p->load, mine.phases.forward += p->forward, mine.phases.backward += p->backward;
+        mine.phases.exchange += p->exchange, mine.phases.update += p->update;
+    }
+    LS_TRY(ls_calloc(t->comm->size, sizeof *all, &all));
+    ls_status status = ls_comm_allgather(t->comm, &mine, all, sizeof mine);
+    ls_phase_seconds sum = {0};
+    for (int r = 0; r < t->comm->size; r++) {
+        const ls_phase_seconds *p = &all[r].phases;
+        sum.load += p->load, sum.forward += p->forward, sum.backward += p->backward;
+        sum.exchange += p->exchange, sum.update += p->update;
+        if (all[r].peak_rss > t->peak_rss) t->peak_rss = all[r].peak_rss;
+    }
+    free(all);
+    double per = t->step > 0 ? (double)t->step * t->lanes : 1;
+    t->phases = (ls_phase_seconds){sum.load / per, sum.forward / per, sum.backward / per, sum.exchange / per,
+                                   sum.update / per};
+    return status;
+}
+
+static int ascending(const void *a, const void *b) {
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static double median(const double *values, int64_t count) {
+    if (count == 0) return 0;
+    double *sorted = malloc((size_t)count * sizeof *sorted);
+    if (!sorted) return 0;
+    memcpy(sorted, values, (size_t)count * sizeof *sorted);
+    qsort(sorted, (size_t)count, sizeof *sorted, ascending);
+    double m = count % 2 ? sorted[count / 2] : (sorted[count / 2 - 1] + sorted[count / 2]) / 2;
+    free(sorted);
+    return m;
+}
+
+static ls_status digest(ls_trainer *t, char text[65]) {
+    EVP_MD_CTX *sha = EVP_MD_CTX_new();
+    if (!sha) return LS_FAIL(LS_STATUS_OUT_OF_MEMORY, "out of memory");
+    ls_status status = EVP_DigestInit_ex(sha, EVP_sha256(), NULL) == 1
+                           ? LS_OK
+                           : LS_FAIL(LS_STATUS_LIBRARY, "libcrypto could not start a SHA-256");
+    for (int i = 0; i < t->graph->param_count && status == LS_OK; i++) {
+        int64_t count = ls_shape_count(t->graph->params[i].shape);
+        float *plain = NULL;
+        status = ls_memory_alloc(count * 4, &plain);
+        if (status == LS_OK) status = ls_params_get(t->params, i, t->strategy->weights, plain);
+        if (status == LS_OK) EVP_DigestUpdate(sha, plain, (size_t)count * 4);
+        ls_memory_free(plain);
+    }
+    unsigned char bytes[EVP_MAX_MD_SIZE] = {0};
+    EVP_DigestFinal_ex(sha, bytes, NULL);
+    EVP_MD_CTX_free(sha);
+    for (int i = 0; i < 32; i++) snprintf(text + (ptrdiff_t)2 * i, 3, "%02x", bytes[i]);
+    return status;
+}
+
+ls_status ls_trainer_result(ls_trainer *t, ls_train_result *out) {
+    ls_train_result r = {
+        .epochs = t->epochs_done, .epoch = t->epochs,
+        .step_seconds_median = median(t->replica[0].step_seconds, t->replica[0].step_count),
+        .test_loss = t->test_loss, .test_accuracy = t->test_accuracy, .train_seconds = t->train_seconds,
+        .evaluate_seconds = t->evaluate_seconds, .phases = t->phases, .peak_rss_bytes = t->peak_rss,
+        .workers = t->comm->size, .hosts = t->comm->hosts, .replicas_per_worker = t->replicas,
+        .threads_per_replica = t->config.threads, .global_batch = t->config.batch_size,
+        .micro_batch = t->config.micro_batch};
+    double *values;
+    LS_TRY(ls_calloc(t->epochs_done, sizeof *values, &values));
+    for (int i = 0; i < t->epochs_done; i++) values[i] = t->epochs[i].seconds;
+    r.epoch_seconds_median = median(values, t->epochs_done);
+    for (int i = 0; i < t->epochs_done; i++) values[i] = t->epochs[i].images_per_second;
+    r.images_per_second = median(values, t->epochs_done);
+    free(values);
+    if (t->epochs_done > 0) {
+        r.train_loss = t->epochs[t->epochs_done - 1].loss;
+        r.train_accuracy = t->epochs[t->epochs_done - 1].accuracy;
+    }
+    snprintf(r.replicas_reason, sizeof r.replicas_reason, "%s", t->replicas_reason);
+    t->device->ops->describe(t->device, r.device_description, sizeof r.device_description);
+    t->comm->ops->describe(t->comm, r.comm_description, sizeof r.comm_description);
+    LS_TRY(digest(t, r.weights_digest));
+    *out = r;
+    return LS_OK;
+}
+
+static ls_status find_param(const ls_trainer *t, const char *name, int64_t count, int *index) {
+    for (*index = 0; *index < t->graph->param_count; ++*index) {
+        const ls_param *p = &t->graph->params[*index];
+        if (strcmp(p->name, name) != 0) continue;
+        if (ls_shape_count(p->shape) == count) return LS_OK;
+        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "parameter %s has %lld values, not %lld", name,
+                       (long long)ls_shape_count(p->shape), (long long)count);
+    }
+    return LS_FAIL(LS_STATUS_NOT_FOUND, "model %s has no parameter %s", t->graph->name, name);
+}
+
+ls_status ls_trainer_get_weights(ls_trainer *t, const char *parameter, float *out, int64_t count) {
+    int index;
+    LS_TRY(find_param(t, parameter, count, &index));
+    return ls_params_get(t->params, index, t->strategy->weights, out);
+}
+
+ls_status ls_trainer_set_weights(ls_trainer *t, const char *parameter, const float *values, int64_t count) {
+    int index;
+    LS_TRY(find_param(t, parameter, count, &index));
+    if (!t->strategy->weights_shared || t->comm->local_rank == 0)
+        LS_TRY(ls_params_set(t->params, index, t->strategy->weights, values));
+    return ls_strategy_weights_changed(t->strategy);
+}

@@ -1,0 +1,361 @@
+// Setting a trainer up, and the loop over epochs.
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/memory.h"
+#include "train/context.h"
+#include "train/trainer_impl.h"
+
+void ls_train_config_init(ls_train_config *c) {
+    *c = (ls_train_config){
+        .epochs = 5, .batch_size = 128, .precision = "fp32", .device = "cpu", .strategy = "allreduce", .threads = 1,
+        .bind = 1, .seed = 42, .shuffle = 1, .evaluate = 1, .optimizer = "adam", .lr = -1, .momentum = -1,
+        .beta1 = -1, .beta2 = -1, .epsilon = -1, .weight_decay = -1, .lr_scaling = "none", .schedule = "constant",
+        .schedule_step_epochs = 1, .schedule_gamma = 0.1, .schedule_power = 1};
+}
+
+// Eight micro-batches, so that up to eight workers share a step, but none larger than 128 samples (more does not make
+// kernels faster) and, where the batch allows it, none smaller than 16 (less makes them slow). Divisors of the batch only.
+int64_t ls_micro_batch_default(int64_t batch) {
+    int64_t least = batch < 16 ? 1 : 16, best = 0;
+    for (int64_t m = 1; m <= batch && m <= 128; m++)
+        if (batch % m == 0 && m >= least && (best == 0 || batch / m >= 8)) best = m;
+    return best ? best : batch <= 128 ? batch : 1;
+}
+
+// --- checks ----------------------------------------------------------------------------------------------------------
+
+static ls_status resolve_names(ls_trainer *t) {
+    const ls_train_config *c = &t->config;
+    if (strcmp(c->precision, "fp32") != 0 && strcmp(c->precision, "bf16") != 0)
+        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "unknown precision '%s': there are fp32 and bf16", c->precision);
+    t->precision = strcmp(c->precision, "bf16") == 0 ? LS_DTYPE_BF16 : LS_DTYPE_F32;
+    if (strcmp(c->lr_scaling, "none") != 0 && strcmp(c->lr_scaling, "linear") != 0)
+        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "unknown learning-rate scaling '%s': there are none and linear",
+                       c->lr_scaling);
+    LS_TRY(ls_optimizer_find(c->optimizer, &t->optimizer));
+    t->optimizer_params = (ls_optimizer_params){c->lr, c->momentum, c->beta1, c->beta2, c->epsilon, c->weight_decay,
+                                                c->nesterov};
+    LS_TRY(ls_optimizer_resolve(t->optimizer, &t->optimizer_params));
+    return ls_schedule_find(c->schedule, &t->schedule);
+}
+
+static ls_status resolve_sizes(ls_trainer *t) {
+    ls_train_config *c = &t->config;
+    if (c->epochs < 0) return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "epochs must not be negative, got %d", c->epochs);
+    if (c->batch_size < 1)
+        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "the global batch must hold at least 1 sample, got %lld",
+                       (long long)c->batch_size);
+    if (c->micro_batch <= 0) c->micro_batch = ls_micro_batch_default(c->batch_size);
+    if (c->batch_size % c->micro_batch != 0)
+        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
+                       "the global batch of %lld samples is not a multiple of the micro-batch of %lld: choose a micro-batch "
+                       "that divides it, or leave --micro-batch out",
+                       (long long)c->batch_size, (long long)c->micro_batch);
+    if (c->threads < 1)
+        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "a replica needs at least 1 thread, got %d", c->threads);
+    t->train_split = t->dataset->train;
+    t->eval_split = t->dataset->test;
+    if (c->limit_train > 0 && c->limit_train < t->train_split.count) t->train_split.count = c->limit_train;
+    if (c->limit_test > 0 && c->limit_test < t->eval_split.count) t->eval_split.count = c->limit_test;
+    int64_t eval_batch = c->micro_batch < 32 ? 32 : c->micro_batch;
+    t->train_shape = ls__epoch_shape(t->train_split.count, c->batch_size, c->micro_batch);
+    t->eval_shape = ls__epoch_shape(t->eval_split.count, t->eval_split.count, eval_batch);
+    return LS_OK;
+}
+
+// How many replicas each worker gets, the same number on all: what was asked for, else one per core while there are
+// micro-batches for them. One thread each: without a barrier per layer that is fastest while a step has enough
+// micro-batches, and it keeps the bits the same on every machine.
+static ls_status resolve_replicas(ls_trainer *t) {
+    int64_t v = t->train_shape.micro_batches;
+    int workers = t->comm->size, threads = t->config.threads, cores = ls_topology_cores_least(t->topology);
+    if (workers > v)
+        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
+                       "%d workers for %lld micro-batches of %lld in a global batch of %lld: start at most %lld, or make "
+                       "--micro-batch smaller or --batch-size larger",
+                       workers, (long long)v, (long long)t->config.micro_batch, (long long)t->config.batch_size, (long long)v);
+    int most = (int)(v / workers);
+    if (t->config.replicas > 0) {
+        t->replicas = t->config.replicas;
+        if (t->replicas > most)
+            return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
+                           "%d workers with %d replicas each are %lld replicas for %lld micro-batches in a step: ask for at "
+                           "most %d per worker, or make --micro-batch smaller",
+                           workers, t->replicas, (long long)workers * t->replicas, (long long)v, most);
+        snprintf(t->replicas_reason, sizeof t->replicas_reason, "as asked for");
+    } else {
+        t->replicas = cores / threads < 1 ? 1 : cores / threads;
+        if (t->replicas > most) {
+            t->replicas = most;
+            snprintf(t->replicas_reason, sizeof t->replicas_reason, "the step has %lld micro-batches", (long long)v);
+        } else if (cores / threads < 1) {
+            snprintf(t->replicas_reason, sizeof t->replicas_reason, "more workers or threads than cores");
+        } else {
+            snprintf(t->replicas_reason, sizeof t->replicas_reason, "%d core%s per worker, %d thread%s each", cores,
+                     cores == 1 ? "" : "s", threads, threads == 1 ? "" : "s");
+        }
+    }
+    t->lanes = workers * t->replicas;
+    t->bound = t->config.bind && t->replicas * threads <= cores;
+    return LS_OK;
+}
+
+// Everything that must be equal on all workers, for the bits to be.
+static ls_status check_workers_agree(ls_trainer *t) {
+    const ls_train_config *c = &t->config;
+    char device[256], text[2048];
+    t->device->ops->describe(t->device, device, sizeof device);
+    uint64_t layers = 1469598103934665603u;  // FNV-1a over names and shapes
+    for (int i = 0; i < t->graph->param_count; i++) {
+        const ls_param *p = &t->graph->params[i];
+        for (const char *s = p->name; *s; s++) layers = (layers ^ (unsigned char)*s) * 1099511628211u;
+        for (int d = 0; d < p->shape.ndim; d++) layers = (layers ^ (uint64_t)p->shape.dim[d]) * 1099511628211u;
+    }
+    snprintf(text, sizeof text,
+             "version=%s; model=%s; layers=%016llx; dataset=%016llx; train=%lld; test=%lld; epochs=%d; batch-size=%lld; "
+             "micro-batch=%lld; precision=%s; device=%s; strategy=%s; replicas=%d; threads=%d; seed=%llu; shuffle=%d; "
+             "optimizer=%s; lr=%.17g; momentum=%.17g; nesterov=%d; beta1=%.17g; beta2=%.17g; epsilon=%.17g; "
+             "weight-decay=%.17g; lr-scaling=%s; warmup-epochs=%.17g; schedule=%s; schedule-step=%.17g; "
+             "schedule-gamma=%.17g; schedule-power=%.17g; schedule-end=%.17g",
+             ls_version(), t->graph->name, (unsigned long long)layers, (unsigned long long)t->dataset->fingerprint,
+             (long long)t->train_split.count, (long long)t->eval_split.count, c->epochs, (long long)c->batch_size,
+             (long long)c->micro_batch, c->precision, device, c->strategy, c->replicas, c->threads,
+             (unsigned long long)c->seed, c->shuffle, c->optimizer, t->optimizer_params.lr, t->optimizer_params.momentum,
+             c->nesterov, t->optimizer_params.beta1, t->optimizer_params.beta2, t->optimizer_params.epsilon,
+             t->optimizer_params.weight_decay, c->lr_scaling, c->warmup_epochs, c->schedule, c->schedule_step_epochs,
+             c->schedule_gamma, c->schedule_power, c->schedule_end);
+    return ls_comm_check_equal(t->comm, "the options", text);
+}
+
+static ls_status check_fits(const ls_trainer *t) {
+    ls_shape want = t->graph->nodes[0].shape, have = t->dataset->image;
+    int classes = ls_graph_classes(t->graph);
+    if (!ls_shape_equal(want, have))
+        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
+                       "model %s takes images of %lldx%lldx%lld, dataset %s has %lldx%lldx%lld: build the model for the "
+                       "dataset's shape",
+                       t->graph->name, (long long)want.dim[0], (long long)want.dim[1], (long long)want.dim[2],
+                       t->dataset->name, (long long)have.dim[0], (long long)have.dim[1], (long long)have.dim[2]);
+    if (classes < t->dataset->classes)
+        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "model %s tells %d classes apart, dataset %s has %d: give it as many",
+                       t->graph->name, classes, t->dataset->name, t->dataset->classes);
+    return LS_OK;
+}
+
+// --- setting up ------------------------------------------------------------------------------------------------------
+
+static ls_status make_plan(ls_trainer *t, int64_t batch, int training, ls_plan **out) {
+    ls_plan_config config = {.batch = batch, .precision = t->precision, .training = training};
+    return ls_plan_create(t->graph, t->device, t->params, &config, out);
+}
+
+// Replica 0 of every worker makes every kind of plan, needed there or not: plans decide which working copies of the weights
+// exist, and all workers of a host share those. The others make what they will run.
+static ls_status make_plans(ls_trainer *t, ls_replica *r) {
+    int64_t samples, micro_batches, begin, end;
+    ls__epoch_step(&t->train_shape, t->train_shape.steps - 1, &samples, &micro_batches);
+    ls_tree_run(micro_batches, r->lane, t->lanes, &begin, &end);
+    int runs_tail = begin < end && end == micro_batches;
+    LS_TRY(make_plan(t, t->train_shape.micro_batch, 1, &r->plans.train));
+    if (t->train_shape.tail && (r->index == 0 || runs_tail))
+        LS_TRY(make_plan(t, t->train_shape.tail, 1, &r->plans.train_tail));
+    ls_tree_run(t->eval_shape.micro_batches, r->lane, t->lanes, &begin, &end);
+    int runs_eval_tail = begin < end && end == t->eval_shape.micro_batches;
+    LS_TRY(make_plan(t, t->eval_shape.micro_batch, 0, &r->plans.eval));
+    if (t->eval_shape.tail && (r->index == 0 || runs_eval_tail))
+        LS_TRY(make_plan(t, t->eval_shape.tail, 0, &r->plans.eval_tail));
+    return LS_OK;
+}
+
+static ls_status make_loaders(ls_trainer *t, ls_replica *r) {
+    ls_loader_config config = {.split = &t->train_split, .image = t->dataset->image, .dtype = t->precision,
+                               .micro_batch = t->train_shape.micro_batch, .depth = 3};
+    LS_TRY(ls_loader_create(&config, &r->train_loader));
+    config.split = &t->eval_split;
+    config.micro_batch = t->eval_shape.micro_batch;
+    return ls_loader_create(&config, &r->eval_loader);
+}
+
+static ls_status make_replicas(ls_trainer *t) {
+    LS_TRY(ls_calloc(t->replicas, sizeof *t->replica, &t->replica));
+    for (int i = 0; i < t->replicas; i++) {
+        ls_replica *r = &t->replica[i];
+        r->trainer = t;
+        r->index = i;
+        r->lane = t->comm->position * t->replicas + i;
+        LS_TRY(make_plans(t, r));
+        LS_TRY(make_loaders(t, r));
+    }
+    return LS_OK;
+}
+
+static void refresh(void *user, const float *weights, void *copies, int part, int parts) {
+    ls_params_refresh(user, weights, copies, part, parts);
+}
+
+static ls_status make_strategy(ls_trainer *t) {
+    int host_lanes = t->comm->local_size * t->replicas * t->config.threads;
+    ls_strategy_config config = {
+        .comm = t->comm, .device = t->device, .replicas = t->replicas, .length = ls_params_length(t->params),
+        .micro_batches = t->train_shape.micro_batches, .optimizer = t->optimizer, .params = t->optimizer_params,
+        .spin = host_lanes <= ls_topology_host_cores(t->topology) ? 20000 : 0,
+        .copies_bytes = ls_params_copies_bytes(t->params), .refresh = refresh, .refresh_user = t->params};
+    return ls_strategy_create(t->config.strategy, &config, &t->strategy);
+}
+
+static ls_status draw_weights(ls_trainer *t) {
+    if (!t->strategy->weights_shared || t->comm->local_rank == 0)
+        for (int i = 0; i < t->graph->param_count; i++) {
+            float *values;
+            LS_TRY(ls_memory_alloc(ls_shape_count(t->graph->params[i].shape) * 4, &values));
+            ls_param_initialize(t->graph, i, t->config.seed, values);
+            ls_status status = ls_params_set(t->params, i, t->strategy->weights, values);
+            ls_memory_free(values);
+            LS_TRY(status);
+        }
+    return ls_strategy_weights_changed(t->strategy);
+}
+
+static ls_status make_shared(ls_trainer *t) {
+    t->metrics_count = t->train_shape.steps * t->train_shape.micro_batches;
+    if (t->eval_shape.micro_batches > t->metrics_count) t->metrics_count = t->eval_shape.micro_batches;
+    int64_t bytes = ls_round_up(t->metrics_count * (int64_t)sizeof *t->metrics, LS_ALIGN);
+    LS_TRY(ls_comm_host_alloc(t->comm, bytes + (int64_t)sizeof *t->state, &t->shared));
+    t->metrics = t->shared->base;
+    t->state = (ls_shared_state *)((char *)t->shared->base + bytes);
+    int64_t most = t->train_split.count > t->eval_split.count ? t->train_split.count : t->eval_split.count;
+    return ls_calloc(most, sizeof *t->order, &t->order);
+}
+
+// What one worker can find wrong alone, before anything is shared.
+static ls_status prepare_alone(ls_trainer *t) {
+    LS_TRY(resolve_names(t));
+    LS_TRY(check_fits(t));
+    LS_TRY(resolve_sizes(t));
+    LS_TRY(ls_calloc(t->config.epochs, sizeof *t->epochs, &t->epochs));
+    ls_device_options options = {.threads = t->config.threads};
+    LS_TRY(ls_device_create(t->config.device, &options, &t->device));
+    if (t->device->ops->supports) LS_TRY(t->device->ops->supports(t->device, t->precision));
+    // Kernels may be chosen by how many threads they will have: say so before the first is made.
+    if (t->device->ops->thread_begin) t->device->ops->thread_begin(t->device);
+    return LS_OK;
+}
+
+static ls_status prepare_plans(ls_trainer *t) {
+    LS_TRY(ls_params_create(t->graph, t->device, &t->params));
+    return make_replicas(t);
+}
+
+static ls_status prepare(ls_trainer *t) {
+    LS_TRY(ls_comm_agree(t->comm, prepare_alone(t)));
+    LS_TRY(check_workers_agree(t));
+    LS_TRY(ls_topology_create(t->comm, &t->topology));
+    LS_TRY(ls_comm_agree(t->comm, resolve_replicas(t)));
+    LS_TRY(ls_comm_agree(t->comm, prepare_plans(t)));
+    LS_TRY(make_shared(t));
+    LS_TRY(make_strategy(t));
+    LS_TRY(ls_comm_agree(t->comm, ls__replicas_start(t)));
+    LS_TRY(ls_comm_agree(t->comm, ls__replicas_run(t, LS_COMMAND_ALLOCATE)));
+    LS_TRY(draw_weights(t));
+    return ls__results_gather(t);
+}
+
+ls_status ls_trainer_create(ls_context *context, const ls_graph *graph, ls_dataset *dataset,
+                            const ls_train_config *config, ls_trainer **out) {
+    ls_trainer *t;
+    LS_TRY(ls_calloc(1, sizeof *t, &t));
+    t->context = context;
+    t->comm = context->comm;
+    t->graph = graph;
+    t->dataset = dataset;
+    t->config = *config;
+    ls_status status = prepare(t);
+    if (status != LS_OK) {
+        ls_trainer_destroy(&t);
+        return ls__fail_passed(status, __FILE__, __LINE__);
+    }
+    *out = t;
+    return LS_OK;
+}
+
+static void destroy_replica(ls_replica *r) {
+    ls_loader_destroy(&r->train_loader);
+    ls_loader_destroy(&r->eval_loader);
+    ls_plan_destroy(&r->plans.train);
+    ls_plan_destroy(&r->plans.train_tail);
+    ls_plan_destroy(&r->plans.eval);
+    ls_plan_destroy(&r->plans.eval_tail);
+    ls_memory_free(r->arena);
+    free(r->ranges);
+    free(r->step_seconds);
+}
+
+void ls_trainer_destroy(ls_trainer **trainer) {
+    ls_trainer *t = *trainer;
+    if (!t) return;
+    ls__replicas_stop(t);
+    for (int i = 0; t->replica && i < t->replicas; i++) destroy_replica(&t->replica[i]);
+    free(t->replica);
+    ls_strategy_destroy(&t->strategy);
+    ls_comm_host_free(&t->shared);
+    ls_params_destroy(&t->params);
+    ls_device_destroy(&t->device);
+    ls_topology_destroy(&t->topology);
+    free(t->order);
+    free(t->epochs);
+    free(t);
+    *trainer = NULL;
+}
+
+// --- training --------------------------------------------------------------------------------------------------------
+
+static ls_status fit_epoch(ls_trainer *t, int *stopped) {
+    ls_sampler_order(t->config.seed, (uint32_t)t->epoch, t->config.shuffle, t->train_split.count, t->order);
+    if (t->comm->local_rank == 0) memset(t->metrics, 0, (size_t)t->metrics_count * sizeof *t->metrics);
+    LS_TRY(ls_comm_barrier(t->comm));
+    double start = ls_clock();
+    LS_TRY(ls__replicas_run(t, LS_COMMAND_EPOCH));
+    double seconds = ls_clock() - start;
+    ls_loss_metrics sum;
+    LS_TRY(ls__metrics_sum(t, t->train_shape.steps * t->train_shape.micro_batches, &sum));
+    double n = sum.samples > 0 ? (double)sum.samples : 1;
+    t->epochs[t->epochs_done++] = (ls_epoch_result){
+        .epoch = t->epoch, .steps = t->train_shape.steps, .seconds = seconds, .loss = sum.loss / n,
+        .accuracy = (double)sum.correct / n, .images_per_second = (double)sum.samples / seconds};
+    *stopped = atomic_load(&t->stop_step) != 0;
+    t->step += t->train_shape.steps;
+    return LS_OK;
+}
+
+ls_status ls_trainer_fit(ls_trainer *t, ls_progress_fn progress, void *user) {
+    t->progress = progress;
+    t->progress_user = user;
+    double start = ls_clock();
+    int stopped = 0;
+    atomic_store(&t->stop_step, 0);
+    for (t->epoch = t->epochs_done + 1; t->epoch <= t->config.epochs && !stopped; t->epoch++)
+        LS_TRY(fit_epoch(t, &stopped));
+    t->train_seconds += ls_clock() - start;
+    return ls__results_gather(t);
+}
+
+ls_status ls_trainer_evaluate(ls_trainer *t, double *loss, double *accuracy) {
+    double start = ls_clock();
+    for (int64_t i = 0; i < t->eval_split.count; i++) t->order[i] = (uint32_t)i;
+    if (t->comm->local_rank == 0) memset(t->metrics, 0, (size_t)t->metrics_count * sizeof *t->metrics);
+    LS_TRY(ls_comm_barrier(t->comm));
+    LS_TRY(ls__replicas_run(t, LS_COMMAND_EVALUATE));
+    ls_loss_metrics sum;
+    LS_TRY(ls__metrics_sum(t, t->eval_shape.micro_batches, &sum));
+    double n = sum.samples > 0 ? (double)sum.samples : 1;
+    t->test_loss = sum.loss / n;
+    t->test_accuracy = (double)sum.correct / n;
+    t->evaluate_seconds = ls_clock() - start;
+    if (loss) *loss = t->test_loss;
+    if (accuracy) *accuracy = t->test_accuracy;
+    return LS_OK;
+}

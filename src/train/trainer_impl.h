@@ -1,0 +1,115 @@
+// The trainer from inside. trainer.c sets it up, replica.c runs the lanes, results.c reports.
+#ifndef LS_TRAIN_TRAINER_IMPL_H
+#define LS_TRAIN_TRAINER_IMPL_H
+
+#include <lockstep/lockstep.h>
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "base/barrier.h"
+#include "comm/comm.h"
+#include "data/dataset.h"
+#include "data/loader.h"
+#include "graph/plan.h"
+#include "optim/optim.h"
+#include "strategy/strategy.h"
+#include "train/topology.h"
+
+// What all replicas of a worker do next.
+typedef enum ls_command { LS_COMMAND_ALLOCATE, LS_COMMAND_EPOCH, LS_COMMAND_EVALUATE, LS_COMMAND_EXIT } ls_command;
+
+// The plans a replica runs; any may be NULL where it never needs it. `tail` takes the last, smaller micro-batch.
+typedef struct ls_plans {
+    ls_plan *train, *train_tail, *eval, *eval_tail;
+} ls_plans;
+
+typedef struct ls_replica {
+    struct ls_trainer *trainer;
+    int index, lane;            // in the worker; in the job
+    pthread_t thread;           // unused for replica 0, which is the caller's thread
+    int started;
+    ls_plans plans;
+    void *arena;                // one for all its plans: they never run at once
+    ls_loader *train_loader, *eval_loader;
+    ls_range *ranges;           // of the running epoch or evaluation
+    int64_t range_count;
+    int64_t running_step;       // of the epoch, from 1
+    ls_phase_seconds phases;    // summed over steps
+    double *step_seconds;       // replica 0: every step's
+    int64_t step_count, step_capacity;
+    ls_status status;           // the first failure in this thread, and its sentence
+    char failure[1024];
+} ls_replica;
+
+// What shape an epoch, or an evaluation, has: `count` samples cut into steps of `batch`, each into micro-batches.
+typedef struct ls_epoch_shape {
+    int64_t count, batch, micro_batch;
+    int64_t steps;
+    int64_t micro_batches;      // in a full step
+    int64_t tail;               // samples in the last micro-batch of all when it is a smaller one; else 0
+} ls_epoch_shape;
+
+// What all processes of a host see.
+typedef struct ls_shared_state {
+    // The first failed step of the running epoch, from 1; 0: none. All lanes leave once that step is over, none before:
+    // a lane still in it must not be left waiting.
+    _Atomic int64_t failed_step;
+} ls_shared_state;
+
+struct ls_trainer {
+    ls_context *context;
+    ls_comm *comm;
+    const ls_graph *graph;
+    const ls_dataset *dataset;
+    ls_train_config config;
+    ls_dtype precision;
+    const ls_optimizer *optimizer;
+    ls_optimizer_params optimizer_params;
+    const ls_schedule *schedule;
+    ls_device *device;
+    ls_topology *topology;
+    ls_params *params;
+    ls_strategy *strategy;
+    ls_epoch_shape train_shape, eval_shape;
+    ls_split train_split, eval_split;
+    int replicas, lanes;        // per worker; in the job
+    int bound;                  // replicas are bound to cores
+    char replicas_reason[160];
+    ls_replica *replica;
+    ls_barrier team;            // this worker's replicas
+    ls_command command;
+    // Metrics of every micro-batch of an epoch, in shared memory, then the shared state behind them.
+    ls_shared *shared;
+    ls_loss_metrics *metrics;   // (largest number of micro-batches in an epoch or evaluation)
+    ls_shared_state *state;
+    int64_t metrics_count;
+    uint32_t *order;            // of the running epoch
+    int epoch;                  // running, from 1
+    int64_t step;               // done so far in all epochs
+    _Atomic int64_t stop_step;  // progress asked to end the epoch after this step, from 1; 0: it did not
+    ls_progress_fn progress;
+    void *progress_user;
+    ls_epoch_result *epochs;
+    int epochs_done;
+    double train_seconds, evaluate_seconds;
+    double test_loss, test_accuracy;
+    ls_phase_seconds phases;    // per step, mean over all replicas of the job; gathered after fit
+    int64_t peak_rss;           // the largest worker's; gathered after fit
+};
+
+ls_epoch_shape ls__epoch_shape(int64_t count, int64_t batch, int64_t micro_batch);
+// Samples and micro-batches of step `step` (from 0).
+void ls__epoch_step(const ls_epoch_shape *shape, int64_t step, int64_t *samples, int64_t *micro_batches);
+
+// Runs a command on all replicas of this worker, the calling thread being replica 0, and returns the first failure.
+ls_status ls__replicas_run(ls_trainer *trainer, ls_command command);
+ls_status ls__replicas_start(ls_trainer *trainer);
+void ls__replicas_stop(ls_trainer *trainer);
+
+// Sums the metrics of an epoch over all micro-batches in order, the same on every worker. Collective.
+ls_status ls__metrics_sum(ls_trainer *trainer, int64_t micro_batches, ls_loss_metrics *sum);
+
+// Gathers phases and peak memory over all workers. Collective.
+ls_status ls__results_gather(ls_trainer *trainer);
+
+#endif

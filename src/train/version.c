@@ -1,0 +1,3 @@
+#include <lockstep/lockstep.h>
+
+const char *ls_version(void) { return LS_VERSION; }
