@@ -83,13 +83,19 @@ static ls_status read_options(run *r, int argc, char **argv, ls_words *words) {
     return LS_OK;
 }
 
+static int64_t limited(int64_t count, int64_t limit) { return limit > 0 && limit < count ? limit : count; }
+
+static int64_t train_count(const run *r) { return limited(ls_dataset_train_count(r->dataset), r->config.limit_train); }
+
+static int64_t test_count(const run *r) { return limited(ls_dataset_test_count(r->dataset), r->config.limit_test); }
+
 static void print_head(const run *r) {
     const ls_train_result *t = &r->result;
     char a[32], b[32], c[32];
     int64_t micro_batches = t->micro_batch > 0 ? t->global_batch / t->micro_batch : 0;
     printf("%s: %s parameters; %s: %s samples to train on, %s to test on\n", r->set.model,
-           cli_count(ls_graph_parameter_count(r->graph), a), r->set.data,
-           cli_count(ls_dataset_train_count(r->dataset), b), cli_count(ls_dataset_test_count(r->dataset), c));
+           cli_count(ls_graph_parameter_count(r->graph), a), r->set.data, cli_count(train_count(r), b),
+           cli_count(test_count(r), c));
     printf("%d worker%s on %d host%s x %d replica%s x %d thread%s%s%s%s\n", t->workers, t->workers == 1 ? "" : "s",
            t->hosts, t->hosts == 1 ? "" : "s", t->replicas_per_worker, t->replicas_per_worker == 1 ? "" : "s",
            t->threads_per_replica, t->threads_per_replica == 1 ? "" : "s", t->replicas_reason[0] ? " (" : "",
@@ -142,8 +148,8 @@ static ls_status write_record(run *r) {
     ls_record_info info = {.model = r->set.model,
                            .data = r->set.data,
                            .parameters = ls_graph_parameter_count(r->graph),
-                           .train_count = ls_dataset_train_count(r->dataset),
-                           .test_count = ls_dataset_test_count(r->dataset),
+                           .train_count = train_count(r),
+                           .test_count = test_count(r),
                            .read_seconds = r->dataset->read_seconds,
                            .total_seconds = r->total_seconds,
                            .config = &r->config,
@@ -177,6 +183,7 @@ static ls_status train(run *r) {
     cli_progress_begin(&progress, loud, r->config.epochs);
     c->stage = CLI_STAGE_ALONE;
     LS_TRY(ls_trainer_fit(r->trainer, cli_progress_step, &progress));
+    if (r->config.evaluate) LS_TRY(ls_trainer_evaluate(r->trainer, NULL, NULL));
     LS_TRY(ls_trainer_result(r->trainer, &r->result));
     c->stage = CLI_STAGE_TOGETHER;
     r->total_seconds = ls_clock() - c->started;
