@@ -12,6 +12,7 @@
 
 #include "base/error.h"
 #include "data/dataset.h"
+#include "data/formats/idx.h"
 #include "idx_files.h"
 
 #define WORKERS_MAX 3
@@ -429,6 +430,26 @@ static void test_extents(void **state) {
     extents(TRAIN_IMAGES, 7, 0xFFFFFFFF, 1, "pixels", "pixels");
 }
 
+// The bound of what gzip can pack is exact: 1032 bytes for each it has, not one more.
+static void test_ratio(void **state) {
+    int below = 0, above = 0;
+    for (uint32_t count = 28000; count < 36000; count++) {
+        bytes b = idx_make(TRAIN_LABELS, 8, 0, 0);
+        idx_be32(b.p + 4, count);
+        bytes packed = idx_gzip(b.p, 8);
+        static ls__idx_file file;
+        file = (ls__idx_file){.kind = LS__IDX_LABELS, .stored_bytes = (int64_t)packed.n};
+        ls_status status = ls__idx_parse(&file, packed.p, (int64_t)packed.n);
+        int fits = 8 + count <= 1032 * packed.n;
+        assert_int_equal(status, fits ? LS_OK : LS_STATUS_BAD_DATA);
+        below += fits && 8 + count > 1032 * packed.n - 20;
+        above += !fits && 8 + count < 1032 * packed.n + 20;
+        free(packed.p);
+        free(b.p);
+    }
+    assert_true(below && above);
+}
+
 static void test_set(void **state) {
     for (int how = PLAIN; how <= GZIP; how++) {
         put_set(how, 7, 5, 6, 4);
@@ -509,8 +530,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_content), cmocka_unit_test(test_fingerprint), cmocka_unit_test(test_spec),
         cmocka_unit_test(test_missing), cmocka_unit_test(test_magic),       cmocka_unit_test(test_size),
-        cmocka_unit_test(test_gzip),    cmocka_unit_test(test_extents),     cmocka_unit_test(test_set),
-        cmocka_unit_test(test_one_fails), cmocka_unit_test(test_mnist),
+        cmocka_unit_test(test_gzip),    cmocka_unit_test(test_extents),     cmocka_unit_test(test_ratio),
+        cmocka_unit_test(test_set),     cmocka_unit_test(test_one_fails),   cmocka_unit_test(test_mnist),
     };
     return cmocka_run_group_tests(tests, make_dir, remove_dir);
 }

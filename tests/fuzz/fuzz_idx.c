@@ -1,5 +1,6 @@
-// Fuzzes the IDX reader. The first byte of an input says which of the four files the rest is meant to be, and whether
-// it goes to the in-memory parser alone or, on disk beside three good files, through ls_data_open.
+// Fuzzes the IDX reader. The first byte of an input says which of the four files the rest is meant to be, whether it goes
+// to the in-memory parser alone or, on disk beside three good files, through ls_data_open, and whether it is gzipped
+// before (a fuzzer does not find its way past a checksum).
 //
 // With clang's libFuzzer (cmake -DLS_FUZZ=ON) that looks for inputs of its own. Built without, as it always is, main()
 // below stands in for it: it spoils good files in a fixed sequence of ways, the same in every run.
@@ -19,7 +20,8 @@
 #define TEST 5
 #define HEIGHT 6
 #define WIDTH 4
-#define ON_DISK 4  // in the first byte
+#define ON_DISK 4  // in the first byte, beside the number of the file
+#define PACK 8
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -105,13 +107,18 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     if (size < 1) return 0;
     int which = data[0] % FILES;
     // An exact copy, so that a sanitizer sees the first byte read past the end.
-    uint8_t *copy = malloc(size > 1 ? size - 1 : 1);
-    memcpy(copy, data + 1, size - 1);
+    bytes copy = {malloc(size > 1 ? size - 1 : 1), size - 1};
+    memcpy(copy.p, data + 1, size - 1);
+    if (data[0] & PACK) {
+        bytes packed = idx_gzip(copy.p, copy.n);
+        free(copy.p);
+        copy = packed;
+    }
     if (data[0] & ON_DISK)
-        on_disk(which, copy, size - 1);
+        on_disk(which, copy.p, copy.n);
     else
-        in_memory(which, copy, size - 1);
-    free(copy);
+        in_memory(which, copy.p, copy.n);
+    free(copy.p);
     return 0;
 }
 
@@ -177,10 +184,10 @@ static bytes make_input(void) {
 }
 
 static int write_seeds(const char *folder) {
-    for (int i = 0; i < 4 * FILES; i++) {
-        bytes b = good(i % FILES), packed = idx_gzip(b.p, b.n), *from = i & 8 ? &packed : &b;
+    for (int i = 0; i < 6 * FILES; i++) {
+        bytes b = good(i % FILES), packed = idx_gzip(b.p, b.n), *from = i & 16 ? &packed : &b;
         bytes seed = {malloc(from->n + 1), from->n + 1};
-        seed.p[0] = (uint8_t)(i % 8);
+        seed.p[0] = (uint8_t)(i & (ON_DISK | PACK | (FILES - 1)));
         memcpy(seed.p + 1, from->p, from->n);
         char name[32];
         snprintf(name, sizeof name, "seed-%02d", i);

@@ -149,7 +149,7 @@ static ls_status check_extents(ls__idx_file *file) {
     file->payload_bytes = payload;
     int64_t total = file->header_bytes + payload, stored = file->stored_bytes;
     if (file->gzip) {
-        if (total / RATIO_MAX > stored)
+        if ((total + RATIO_MAX - 1) / RATIO_MAX > stored)
             return LS_FAIL(LS_STATUS_BAD_DATA,
                            "%s announces %lld %s, %lld bytes, more than gzip can pack into its %lld bytes: its header "
                            "is corrupt or the file is cut short; " FETCH_AGAIN,
