@@ -2,7 +2,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/bf16.h"
 #include "base/error.h"
 #include "base/memory.h"
 #include "device/cpu/cpu.h"
@@ -47,38 +46,22 @@ static ls_status copy_backward(ls_kernel *kernel, void *const args[LS_ARG_COUNT]
     return LS_OK;
 }
 
-static void scale(ls_dtype dtype, void *y, const void *x, int64_t at, float factor) {
-    if (dtype == LS_DTYPE_F32)
-        ((float *)y)[at] = ((const float *)x)[at] * factor;
-    else
-        ((ls_bf16 *)y)[at] = ls_float_to_bf16(ls_bf16_to_float(((const ls_bf16 *)x)[at]) * factor);
-}
-
 // The decisions are drawn in forward and kept, a byte each, for backward.
 static ls_status dropout_forward(ls_kernel *kernel, void *const args[LS_ARG_COUNT]) {
     const elementwise_kernel *k = (const elementwise_kernel *)kernel;
     const ls_random_key *key = args[LS_ARG_RANDOM];
     uint8_t *keep = args[LS_ARG_WORKSPACE];
-    uint32_t threshold = ls_dropout_threshold(k->rate);
-    float factor = 1.0f / (1.0f - k->rate);
     for (int64_t n = 0; n < k->samples; n++)
-        for (int64_t e = 0; e < k->per_sample; e += 4) {
-            ls_philox4 words = ls_dropout_words(key, k->layer, n, (uint32_t)(e / 4));
-            for (int64_t j = 0; j < 4 && e + j < k->per_sample; j++) {
-                int64_t at = n * k->per_sample + e + j;
-                keep[at] = words.v[j] >= threshold;
-                scale(k->dtype, args[LS_ARG_Y], args[LS_ARG_X], at, keep[at] ? factor : 0);
-            }
-        }
+        ls__loop_dropout_keep(key->seed, key->samples[n], ls_random_stream(LS_RANDOM_DROPOUT, key->epoch, k->layer),
+                              ls_dropout_threshold(k->rate), keep + n * k->per_sample, k->per_sample);
+    ls__loop_scale_kept(k->dtype, args[LS_ARG_Y], args[LS_ARG_X], keep, 1.0f / (1.0f - k->rate), k->count);
     return LS_OK;
 }
 
 static ls_status dropout_backward(ls_kernel *kernel, void *const args[LS_ARG_COUNT]) {
     const elementwise_kernel *k = (const elementwise_kernel *)kernel;
-    const uint8_t *keep = args[LS_ARG_WORKSPACE];
-    float factor = 1.0f / (1.0f - k->rate);
-    for (int64_t at = 0; at < k->count; at++)
-        scale(k->dtype, args[LS_ARG_DX], args[LS_ARG_DY], at, keep[at] ? factor : 0);
+    ls__loop_scale_kept(k->dtype, args[LS_ARG_DX], args[LS_ARG_DY], args[LS_ARG_WORKSPACE], 1.0f / (1.0f - k->rate),
+                        k->count);
     if (k->mask_dx) ls__loop_mask(k->dtype, args[LS_ARG_DX], args[LS_ARG_DX], args[LS_ARG_X], k->count);
     return LS_OK;
 }

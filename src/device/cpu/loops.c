@@ -78,6 +78,58 @@ void ls__loop_mask(ls_dtype dtype, void *dx, const void *dy, const void *x, int6
 
 void ls__loop_relu(ls_dtype dtype, void *y, const void *x, int64_t n) { ls__loop_mask(dtype, y, x, x, n); }
 
+// --- dropout ---------------------------------------------------------------------------------------------------------
+
+// Philox for sixteen neighbouring counters at once; the same numbers as ls_dropout_words gives one at a time.
+LS_CLONES void ls__loop_dropout_keep(uint64_t key, uint64_t sample, uint32_t stream, uint32_t threshold, uint8_t *keep,
+                                     int64_t n) {
+    for (int64_t e = 0; e < n; e += 64) {
+        uint32_t c0[16], c1[16], c2[16], c3[16], k0 = (uint32_t)key, k1 = (uint32_t)(key >> 32);
+        for (int i = 0; i < 16; i++) {
+            c0[i] = (uint32_t)(e / 4) + (uint32_t)i;
+            c1[i] = (uint32_t)sample;
+            c2[i] = (uint32_t)(sample >> 32);
+            c3[i] = stream;
+        }
+        for (int round = 0; round < 10; round++, k0 += 0x9E3779B9u, k1 += 0xBB67AE85u)
+            for (int i = 0; i < 16; i++) {
+                uint64_t p0 = (uint64_t)0xD2511F53u * c0[i], p1 = (uint64_t)0xCD9E8D57u * c2[i];
+                c0[i] = (uint32_t)(p1 >> 32) ^ c1[i] ^ k0;
+                c2[i] = (uint32_t)(p0 >> 32) ^ c3[i] ^ k1;
+                c1[i] = (uint32_t)p1;
+                c3[i] = (uint32_t)p0;
+            }
+        uint8_t block[64];
+        for (int i = 0; i < 16; i++) {
+            block[4 * i] = c0[i] >= threshold, block[4 * i + 1] = c1[i] >= threshold;
+            block[4 * i + 2] = c2[i] >= threshold, block[4 * i + 3] = c3[i] >= threshold;
+        }
+        memcpy(keep + e, block, (size_t)(n - e < 64 ? n - e : 64));
+    }
+}
+
+LS_INLINE void scale_kept(ls_dtype dtype, void *y, const void *x, const uint8_t *keep, float factor, int64_t n) {
+    int64_t i = 0;
+    for (; i + 16 <= n; i += 16) {
+        v16b bytes;
+        memcpy(&bytes, keep + i, sizeof bytes);
+        v16i kept = __builtin_convertvector(bytes, v16i) != 0;
+        store16(dtype, y, i, select16(kept, load16(dtype, x, i) * factor, (v16f){0}));
+    }
+    for (; i < n; i++) store1(dtype, y, i, keep[i] ? load1(dtype, x, i) * factor : 0);
+}
+
+LS_CLONES static void scale_kept_f32(void *y, const void *x, const uint8_t *keep, float factor, int64_t n) {
+    scale_kept(LS_DTYPE_F32, y, x, keep, factor, n);
+}
+LS_CLONES static void scale_kept_bf16(void *y, const void *x, const uint8_t *keep, float factor, int64_t n) {
+    scale_kept(LS_DTYPE_BF16, y, x, keep, factor, n);
+}
+
+void ls__loop_scale_kept(ls_dtype dtype, void *y, const void *x, const uint8_t *keep, float factor, int64_t n) {
+    (dtype == LS_DTYPE_F32 ? scale_kept_f32 : scale_kept_bf16)(y, x, keep, factor, n);
+}
+
 // --- pooling ---------------------------------------------------------------------------------------------------------
 
 // The part of a window that lies inside the image.
@@ -164,8 +216,42 @@ LS_INLINE void covering(int64_t at, int pad, int kernel, int stride, int64_t out
     if (*last >= out) *last = out - 1;
 }
 
-// Backward gathers: every element of DX sums, in float, the gradients of the windows whose maximum it was, and is written
-// once.
+// Windows that do not overlap: every gradient goes to one element of its window, the window's other elements get zero, and
+// so does what no window covers.
+LS_INLINE void max_pool_backward_apart(ls_dtype dtype, const ls_pool_shape *s, const void *dy, const uint8_t *index,
+                                       void *dx) {
+    int64_t row = s->width * s->block, covered_w = s->out_width * s->strides[1], covered_h = s->out_height * s->strides[0];
+    int64_t size = (int64_t)ls_dtype_size(dtype), from = 0;
+    for (int64_t p = 0; p < s->planes; p++) {
+        int64_t plane = p * s->height * row;
+        for (int64_t oh = 0; oh < s->out_height; oh++) {
+            int64_t at = plane + oh * s->strides[0] * row;
+            for (int64_t ow = 0; ow < s->out_width; ow++, at += s->strides[1] * s->block)
+                for (int64_t c = 0; c < s->block; c += 16, from += 16) {
+                    v16b bytes;
+                    memcpy(&bytes, index + from, sizeof bytes);
+                    v16i where = __builtin_convertvector(bytes, v16i);
+                    v16f g = load16(dtype, dy, from);
+                    for (int kh = 0; kh < s->kernel[0]; kh++)
+                        for (int kw = 0; kw < s->kernel[1]; kw++)
+                            store16(dtype, dx, at + kh * row + kw * s->block + c,
+                                    select16(where == kh * s->kernel[1] + kw, g, (v16f){0}));
+                }
+            if (covered_w < s->width)
+                for (int kh = 0; kh < s->kernel[0]; kh++)
+                    memset((char *)dx + (plane + (oh * s->strides[0] + kh) * row + covered_w * s->block) * size, 0,
+                           (size_t)((s->width - covered_w) * s->block * size));
+        }
+        memset((char *)dx + (plane + covered_h * row) * size, 0, (size_t)((s->height - covered_h) * row * size));
+    }
+}
+
+LS_INLINE int windows_apart(const ls_pool_shape *s) {
+    return s->kernel[0] == s->strides[0] && s->kernel[1] == s->strides[1] && !s->pad_top && !s->pad_left &&
+           s->block % 16 == 0 && s->out_height * s->strides[0] <= s->height && s->out_width * s->strides[1] <= s->width;
+}
+
+// Any windows: every element of DX sums, in float, the gradients of the windows whose maximum it was, and is written once.
 LS_INLINE void max_pool_backward(ls_dtype dtype, const ls_pool_shape *s, const void *dy, const uint8_t *index, void *dx) {
     int64_t at = 0;
     for (int64_t p = 0; p < s->planes; p++) {
@@ -174,30 +260,16 @@ LS_INLINE void max_pool_backward(ls_dtype dtype, const ls_pool_shape *s, const v
             int64_t oh0, oh1;
             covering(h, s->pad_top, s->kernel[0], s->strides[0], s->out_height, &oh0, &oh1);
             for (int64_t w = 0; w < s->width; w++, at += s->block) {
-                int64_t ow0, ow1, c = 0;
+                int64_t ow0, ow1;
                 covering(w, s->pad_left, s->kernel[1], s->strides[1], s->out_width, &ow0, &ow1);
-                for (; c + 16 <= s->block; c += 16) {
-                    v16f sum = {0};
-                    for (int64_t oh = oh0; oh <= oh1; oh++)
-                        for (int64_t ow = ow0; ow <= ow1; ow++) {
-                            int64_t from = plane + (oh * s->out_width + ow) * s->block + c;
-                            int k = (int)((h + s->pad_top - oh * s->strides[0]) * s->kernel[1] +
-                                          (w + s->pad_left - ow * s->strides[1]));
-                            v16b bytes;
-                            memcpy(&bytes, index + from, sizeof bytes);
-                            v16i here = __builtin_convertvector(bytes, v16i) == k;
-                            sum += select16(here, load16(dtype, dy, from), (v16f){0});
-                        }
-                    store16(dtype, dx, at + c, sum);
-                }
-                for (; c < s->block; c++) {
+                for (int64_t c = 0; c < s->block; c++) {
                     float sum = 0;
                     for (int64_t oh = oh0; oh <= oh1; oh++)
                         for (int64_t ow = ow0; ow <= ow1; ow++) {
                             int64_t from = plane + (oh * s->out_width + ow) * s->block + c;
                             int k = (int)((h + s->pad_top - oh * s->strides[0]) * s->kernel[1] +
                                           (w + s->pad_left - ow * s->strides[1]));
-                            if (index[from] == k) sum += load1(dtype, dy, from);
+                            sum += index[from] == k ? load1(dtype, dy, from) : 0;
                         }
                     store1(dtype, dx, at + c, sum);
                 }
@@ -207,10 +279,16 @@ LS_INLINE void max_pool_backward(ls_dtype dtype, const ls_pool_shape *s, const v
 }
 
 LS_CLONES static void max_pool_backward_f32(const ls_pool_shape *s, const void *dy, const uint8_t *index, void *dx) {
-    max_pool_backward(LS_DTYPE_F32, s, dy, index, dx);
+    if (windows_apart(s))
+        max_pool_backward_apart(LS_DTYPE_F32, s, dy, index, dx);
+    else
+        max_pool_backward(LS_DTYPE_F32, s, dy, index, dx);
 }
 LS_CLONES static void max_pool_backward_bf16(const ls_pool_shape *s, const void *dy, const uint8_t *index, void *dx) {
-    max_pool_backward(LS_DTYPE_BF16, s, dy, index, dx);
+    if (windows_apart(s))
+        max_pool_backward_apart(LS_DTYPE_BF16, s, dy, index, dx);
+    else
+        max_pool_backward(LS_DTYPE_BF16, s, dy, index, dx);
 }
 
 void ls__loop_max_pool_backward(ls_dtype dtype, const ls_pool_shape *s, const void *dy, const uint8_t *index, void *dx) {

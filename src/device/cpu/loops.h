@@ -15,6 +15,11 @@ void ls__loop_relu(ls_dtype dtype, void *y, const void *x, int64_t n);
 // dx[i] = x[i] > 0 ? dy[i] : 0
 void ls__loop_mask(ls_dtype dtype, void *dx, const void *dy, const void *x, int64_t n);
 
+// keep[e] = whether dropout keeps element e of a sample (device/dropout.h), for e < n.
+void ls__loop_dropout_keep(uint64_t key, uint64_t sample, uint32_t stream, uint32_t threshold, uint8_t *keep, int64_t n);
+// y[i] = keep[i] ? x[i] * factor : 0
+void ls__loop_scale_kept(ls_dtype dtype, void *y, const void *x, const uint8_t *keep, float factor, int64_t n);
+
 // Pooling over images whose channels lie in innermost blocks: (planes, height, width, block), where planes is samples
 // times channel blocks. One window position per output pixel.
 typedef struct ls_pool_shape {
