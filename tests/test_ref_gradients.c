@@ -190,6 +190,35 @@ static void run(const ls_kernel_spec *spec, void *args[LS_ARG_COUNT]) {
     assert_null(k);
 }
 
+// Worked by hand: what gradients alone cannot show, since forward and backward share their geometry.
+static void forward_values(void **state) {
+    ls_kernel_spec spec = {.op = LS_OP_CONV2D, .x = LS_SHAPE(1, 1, 4, 1), .y = LS_SHAPE(1, 1, 4, 1),
+                           .attrs = {.kernel = {1, 2}, .strides = {1, 1}, .pad = {0, 0, 0, 1}, .filters = 1}};
+    float x[] = {1, 2, 3, 4}, w[] = {10, 1}, y[4];
+    run(&spec, (void *[LS_ARG_COUNT]){[LS_ARG_X] = x, [LS_ARG_W] = w, [LS_ARG_Y] = y});
+    assert_memory_equal(y, ((float[]){12, 23, 34, 40}), sizeof y);
+    spec.y = LS_SHAPE(1, 1, 2, 1);
+    spec.attrs.strides[1] = 2;
+    run(&spec, (void *[LS_ARG_COUNT]){[LS_ARG_X] = x, [LS_ARG_W] = w, [LS_ARG_Y] = y});
+    assert_memory_equal(y, ((float[]){12, 34}), 2 * sizeof *y);
+    // Two channels in, two out, on one pixel: w is (1, 1, in, out).
+    spec = (ls_kernel_spec){.op = LS_OP_CONV2D, .x = LS_SHAPE(1, 1, 1, 2), .y = LS_SHAPE(1, 1, 1, 2),
+                            .attrs = {.kernel = {1, 1}, .strides = {1, 1}, .filters = 2, .use_bias = 1}};
+    run(&spec, (void *[LS_ARG_COUNT]){[LS_ARG_X] = x, [LS_ARG_W] = (float[]){1, 2, 3, 4},
+                                      [LS_ARG_B] = (float[]){100, 200}, [LS_ARG_Y] = y});
+    assert_memory_equal(y, ((float[]){107, 210}), 2 * sizeof *y);
+    // 3x3 windows with padding on a 2x2 image: padding counts for neither the mean nor the maximum.
+    spec = (ls_kernel_spec){.op = LS_OP_AVERAGE_POOL2D, .x = LS_SHAPE(1, 2, 2, 1), .y = LS_SHAPE(1, 2, 2, 1),
+                            .attrs = window(3, 3, 1, 1, 1, 1, 0, 0)};
+    run(&spec, (void *[LS_ARG_COUNT]){[LS_ARG_X] = x, [LS_ARG_Y] = y});
+    assert_memory_equal(y, ((float[]){2.5f, 2.5f, 2.5f, 2.5f}), sizeof y);
+    spec.op = LS_OP_MAX_POOL2D;
+    int32_t workspace[4];
+    run(&spec, (void *[LS_ARG_COUNT]){[LS_ARG_X] = (float[]){-1, -2, -3, -4}, [LS_ARG_Y] = y,
+                                      [LS_ARG_WORKSPACE] = workspace});
+    assert_memory_equal(y, ((float[]){-1, -1, -1, -1}), sizeof y);
+}
+
 static void fused_relu_and_masked_gradient(void **state) {
     ls_kernel_spec spec = {.op = LS_OP_DENSE, .x = LS_SHAPE(2, 2), .y = LS_SHAPE(2, 2),
                            .attrs = {.filters = 2, .use_bias = 1, .activation = LS_ACTIVATION_RELU}};
@@ -321,6 +350,7 @@ int main(void) {
         cmocka_unit_test(relu_and_flatten),
         cmocka_unit_test(dropout),
         cmocka_unit_test(softmax_cross_entropy),
+        cmocka_unit_test(forward_values),
         cmocka_unit_test(fused_relu_and_masked_gradient),
         cmocka_unit_test(bf16_is_rounded_once_at_the_edges),
         cmocka_unit_test(the_first_of_equal_maxima_wins),
