@@ -11,9 +11,9 @@
 #include "train/trainer_impl.h"
 
 ls_epoch_shape ls__epoch_shape(int64_t count, int64_t batch, int64_t micro_batch) {
-    return (ls_epoch_shape){
-        .count = count, .batch = batch, .micro_batch = micro_batch, .steps = (count + batch - 1) / batch,
-        .micro_batches = (batch + micro_batch - 1) / micro_batch, .tail = count % batch % micro_batch};
+    int64_t steps = (count + batch - 1) / batch, last = count - (steps - 1) * batch;
+    return (ls_epoch_shape){.count = count, .batch = batch, .micro_batch = micro_batch, .steps = steps,
+                            .micro_batches = (batch + micro_batch - 1) / micro_batch, .tail = last % micro_batch};
 }
 
 void ls__epoch_step(const ls_epoch_shape *s, int64_t step, int64_t *samples, int64_t *micro_batches) {

@@ -159,24 +159,6 @@ ls_status ls__cpu_dnnl_kernel_create(ls_cpu *cpu, const_dnnl_primitive_desc_t pd
     return LS_OK;
 }
 
-ls_status ls__cpu_reorder_create(ls_device *device, const ls_layout *from, const ls_layout *to, ls_kernel **out) {
-    ls_cpu *cpu = (ls_cpu *)device;
-    dnnl_primitive_attr_t attr = ls__attr_create(0);
-    dnnl_primitive_desc_t pd = NULL;
-    dnnl_status_t created = dnnl_reorder_primitive_desc_create(&pd, from->native, cpu->engine, to->native, cpu->engine, attr);
-    dnnl_primitive_attr_destroy(attr);
-    LS_DNNL(created, "reorder a tensor between two layouts");
-    static const ls_cpu_arg args[] = {{DNNL_ARG_FROM, LS_ARG_X, dnnl_query_src_md, 0},
-                                      {DNNL_ARG_TO, LS_ARG_Y, dnnl_query_dst_md, 0},
-                                      {DNNL_ARG_SCRATCHPAD, LS_ARG_SCRATCH, dnnl_query_scratchpad_md, 0}};
-    ls_status status = ls__cpu_dnnl_kernel_create(cpu, pd, args, 3, out);
-    dnnl_primitive_desc_destroy(pd);
-    if (status != LS_OK) return status;
-    (*out)->layout[LS_ARG_X] = from;
-    (*out)->layout[LS_ARG_Y] = to;
-    return LS_OK;
-}
-
 // --- the device ------------------------------------------------------------------------------------------------------
 
 static void destroy(ls_device *device) {

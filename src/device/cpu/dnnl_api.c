@@ -61,6 +61,15 @@ ls_dtype ls__md_dtype(ls_md md) {
     return dtype_of(type);
 }
 
+int ls__md_dims(ls_md md, dnnl_dims_t dims) {
+    int ndim = 0;
+    const dnnl_dims_t *found = NULL;
+    dnnl_memory_desc_query(md, dnnl_query_ndims_s32, &ndim);
+    dnnl_memory_desc_query(md, dnnl_query_dims, &found);
+    memcpy(dims, *found, (size_t)ndim * sizeof(int64_t));
+    return ndim;
+}
+
 dnnl_primitive_attr_t ls__attr_create(int relu) {
     dnnl_primitive_attr_t attr = NULL;
     if (dnnl_primitive_attr_create(&attr) != dnnl_success) return NULL;
@@ -147,6 +156,11 @@ ls_status ls__md_clone(ls_md md, ls_md *out) {
 void ls__md_destroy(ls_md md) { free((void *)md); }
 
 ls_dtype ls__md_dtype(ls_md md) { return dtype_of(md->data_type); }
+
+int ls__md_dims(ls_md md, dnnl_dims_t dims) {
+    memcpy(dims, md->dims, (size_t)md->ndims * sizeof(int64_t));
+    return md->ndims;
+}
 
 dnnl_primitive_attr_t ls__attr_create(int relu) {
     dnnl_primitive_attr_t attr = NULL;

@@ -31,6 +31,7 @@ ls_status ls__md_by_tag(int ndim, const dnnl_dims_t dims, ls_dtype dtype, dnnl_f
 ls_status ls__md_clone(ls_md md, ls_md *out);
 void ls__md_destroy(ls_md md);
 ls_dtype ls__md_dtype(ls_md md);
+int ls__md_dims(ls_md md, dnnl_dims_t dims);  // returns how many
 
 // One pass of a convolution or an inner product.
 typedef struct ls_dnnl_op {
