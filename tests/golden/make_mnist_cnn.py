@@ -35,8 +35,8 @@ import torch
 import torch.nn.functional as F
 
 KEY = 0x4C6F636B73746570
-BATCH, STEPS, SAMPLED = 32, 5, 16
-STREAM_IMAGES, STREAM_LABELS = 100, 101
+BATCH, STEPS, SAMPLED = 32, 5, 64
+STREAM_IMAGES, STREAM_LABELS, STREAM_INDICES = 100, 101, 200
 
 # name, Keras's shape, fan_in + fan_out (kernels)
 PARAMETERS = [
@@ -205,9 +205,8 @@ def main():
     for i, (name, shape, _) in enumerate(PARAMETERS):
         gradient = reference["gradients"][i]
         count = gradient.numel()
-        taken = min(SAMPLED, count)
-        # Spread over the whole tensor: one in each of so many equal shares.
-        indices = [n * count // taken + (count // taken) // 3 for n in range(taken)]
+        # Drawn, for in equal steps they could all fall on one unit, and that one be dead.
+        indices = [int(n) for n in philox(STREAM_INDICES + i, SAMPLED) % np.uint32(count)]
         parameters.append({
             "name": name,
             "shape": list(shape),
