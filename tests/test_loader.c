@@ -224,6 +224,9 @@ static void test_signals(void **state) {
     static const int signals[] = {SIGINT, SIGTERM, SIGUSR1, SIGCHLD, SIGALRM};
     if (access("/proc/self/task", R_OK) != 0) skip();
     ls_loader *loader = make(LS_DTYPE_F32, 1);
+    ls_batch *batch;  // a thread that has worked is past its start, where every thread blocks all signals
+    assert_int_equal(ls_loader_start(loader, order, ranges, 1), LS_OK);
+    assert_int_equal(ls_loader_get(loader, &batch, NULL), LS_OK);
     uint64_t mask = blocked_by_other();
     sigset_t mine;
     sigprocmask(SIG_BLOCK, NULL, &mine);

@@ -72,6 +72,6 @@ if __name__ == "__main__":
     pixels = 28 * 27
     print("fingerprint 0x%016X" % fingerprint(10, (28, 27, 1), [made(0, 3001 * pixels), made(1, 3001)],
                                               [made(2, 1003 * pixels), made(3, 1003)]))
-    for seed, epoch, count in ((0, 0, 10), (42, 3, 1000), (0xFEDCBA9876543210, 65535, 60000)):
+    for seed, epoch, count in ((0, 0, 10), (42, 3, 1000), (42, 0, 60000), (0xFEDCBA9876543210, 65535, 60000)):
         o = order(seed, epoch, count)
         print(seed, epoch, count, "0x%08X" % zlib.crc32(struct.pack("<%dI" % count, *o)), o[:10])
