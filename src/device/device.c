@@ -61,8 +61,7 @@ static ls_status check_spec(const ls_kernel_spec *s) {
     if (s->op <= LS_OP_INPUT || s->op >= LS_OP_COUNT)
         return LS_FAIL(LS_STATUS_INTERNAL, "a kernel was asked for operation %d, which computes nothing", s->op);
     const char *name = ls_op_class(s->op);
-    int images = s->op == LS_OP_CONV2D ||
-                 (s->op >= LS_OP_MAX_POOL2D && s->op <= LS_OP_GLOBAL_AVERAGE_POOL2D);
+    int images = s->op == LS_OP_CONV2D || (s->op >= LS_OP_MAX_POOL2D && s->op <= LS_OP_GLOBAL_AVERAGE_POOL2D);
     int vectors = s->op == LS_OP_DENSE || s->op == LS_OP_SOFTMAX_CROSS_ENTROPY;
     if (!shape_ok(s->x, images ? 4 : vectors ? 2 : 0) || !shape_ok(s->y, 0) || s->x.dim[0] != s->y.dim[0])
         return LS_FAIL(LS_STATUS_INTERNAL, "a %s kernel was asked for shapes it cannot have", name);
@@ -74,8 +73,7 @@ static ls_status check_spec(const ls_kernel_spec *s) {
 // Multiply-adds counted twice; the same for each pass.
 static double spec_flops(const ls_kernel_spec *s) {
     double outputs = (double)ls_shape_count(s->y);
-    if (s->op == LS_OP_CONV2D)
-        return 2 * outputs * s->attrs.kernel[0] * s->attrs.kernel[1] * (double)s->x.dim[3];
+    if (s->op == LS_OP_CONV2D) return 2 * outputs * s->attrs.kernel[0] * s->attrs.kernel[1] * (double)s->x.dim[3];
     if (s->op == LS_OP_DENSE) return 2 * outputs * (double)s->x.dim[1];
     return 0;
 }

@@ -55,7 +55,8 @@ static ls_status choose_name(const ls_graph *graph, ls_op_kind op, const char *a
                            asked);
         if (name_taken(graph, asked))
             return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
-                           "two layers are named %s; give each layer its own name, or none for an automatic one", asked);
+                           "two layers are named %s; give each layer its own name, or none for an automatic one",
+                           asked);
         return ls_strdup(asked, out);
     }
     char name[64];
@@ -73,8 +74,9 @@ ls_status ls_graph_create(const char *name, ls_shape input, ls_graph **out) {
                        "%s: a sample has 1 to 3 dimensions, such as (H, W, C), but %d were given", name, input.ndim);
     for (int i = 0; i < input.ndim; i++)
         if (input.dim[i] < 1)
-            return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "%s: every dimension of a sample is at least 1, but the input is %s",
-                           name, ls__shape_text(input, shape));
+            return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
+                           "%s: every dimension of a sample is at least 1, but the input is %s", name,
+                           ls__shape_text(input, shape));
     ls_status status = LS_OK;
     ls_graph *graph = NULL;
     ls_node node = {.op = LS_OP_INPUT, .input = LS_NO_VALUE, .shape = input};
@@ -141,7 +143,11 @@ ls_status ls__graph_param(ls_graph *graph, ls_node *node, const char *suffix, ls
     if (node->param_count == LS_MAX_NODE_PARAMS)
         return LS_FAIL(LS_STATUS_INTERNAL, "%s: a layer has at most %d parameters", node->name, LS_MAX_NODE_PARAMS);
     LS_TRY(reserve(&graph->params, graph->param_count, sizeof *graph->params));
-    ls_param param = {.shape = shape, .role = role, .initializer = initializer, .fan_in = fan_in, .fan_out = fan_out,
+    ls_param param = {.shape = shape,
+                      .role = role,
+                      .initializer = initializer,
+                      .fan_in = fan_in,
+                      .fan_out = fan_out,
                       .decay = role == LS_PARAM_KERNEL};
     size_t size = strlen(node->name) + strlen(suffix) + 2;
     LS_TRY(ls_calloc(1, (int64_t)size, &param.name));
@@ -156,9 +162,10 @@ static ls_status check_all_used(const ls_graph *graph, ls_value logits) {
     ls_value expected = logits;
     for (int i = graph->node_count - 1; i >= 0; i--) {
         if (i != expected)
-            return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
-                           "%s: layer %s does not lead to the output %s; remove it, or pass its value to the next layer",
-                           graph->name, graph->nodes[i].name, graph->nodes[logits].name);
+            return LS_FAIL(
+                LS_STATUS_INVALID_ARGUMENT,
+                "%s: layer %s does not lead to the output %s; remove it, or pass its value to the next layer",
+                graph->name, graph->nodes[i].name, graph->nodes[logits].name);
         expected = graph->nodes[i].input;
     }
     return LS_OK;

@@ -1,6 +1,6 @@
-// Initial weights, under Keras's names and formulas. Every value is a pure function of (seed, parameter index, element),
-// made of IEEE-exact operations only (no exp, log or sin, whose last bits vary between C libraries), so that a run
-// starts from the same bits on every machine.
+// Initial weights, under Keras's names and formulas. Every value is a pure function of (seed, parameter index,
+// element), made of IEEE-exact operations only (no exp, log or sin, whose last bits vary between C libraries), so that
+// a run starts from the same bits on every machine.
 #include <math.h>
 
 #include "base/philox.h"
@@ -37,8 +37,9 @@ static float uniform(uint64_t seed, uint32_t param, int64_t element, double limi
 }
 
 // Keras's VarianceScaling: weights of variance scale / fan.
-// Sources: Glorot and Bengio, "Understanding the difficulty of training deep feedforward neural networks", AISTATS 2010,
-// eq. 16; He et al., "Delving deep into rectifiers", ICCV 2015, eq. 10; LeCun et al., "Efficient BackProp", 1998, sec. 4.6.
+// Sources: Glorot and Bengio, "Understanding the difficulty of training deep feedforward neural networks", AISTATS
+// 2010, eq. 16; He et al., "Delving deep into rectifiers", ICCV 2015, eq. 10; LeCun et al., "Efficient BackProp", 1998,
+// sec. 4.6.
 void ls_param_initialize(const ls_graph *graph, int param, uint64_t seed, float *out) {
     const ls_param *p = &graph->params[param];
     int64_t count = ls_shape_count(p->shape);
@@ -59,8 +60,7 @@ void ls_param_initialize(const ls_graph *graph, int param, uint64_t seed, float 
     if (normal) {
         // Cutting at two sigma shrinks the deviation by this factor, which Keras makes up for.
         double deviation = sqrt(variance) / 0.87962566103423978;
-        for (int64_t i = 0; i < count; i++)
-            out[i] = (float)(truncated_normal(seed, (uint32_t)param, i) * deviation);
+        for (int64_t i = 0; i < count; i++) out[i] = (float)(truncated_normal(seed, (uint32_t)param, i) * deviation);
     } else if (variance > 0) {
         double limit = sqrt(3 * variance);
         for (int64_t i = 0; i < count; i++) out[i] = uniform(seed, (uint32_t)param, i, limit);

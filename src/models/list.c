@@ -19,7 +19,7 @@ const ls_model *const *ls_models(void) {
 #define X(name) &ls__model_##name,
         LS_MODELS(X)
 #undef X
-        NULL,
+            NULL,
     };
     return models;
 }

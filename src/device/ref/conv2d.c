@@ -2,8 +2,8 @@
 
 #include "device/ref/ref.h"
 
-// Visits every (output pixel, window position): `y` is the output pixel's offset, `x` the input pixel's, `w` that of the
-// (C, OC) matrix of this position in the kernel.
+// Visits every (output pixel, window position): `y` is the output pixel's offset, `x` the input pixel's, `w` that of
+// the (C, OC) matrix of this position in the kernel.
 #define FOR_EACH_TAP(g, y, x, w)                                                                                       \
     for (int64_t n = 0; n < (g).n; n++)                                                                                \
         for (int64_t oh = 0; oh < (g).oh; oh++)                                                                        \
@@ -16,25 +16,28 @@ static void forward(const ls_ref_args *a) {
     ls_ref_window g = ls__ref_window(a->spec);
     for (int64_t p = 0; p < g.n * g.oh * g.ow; p++)
         for (int64_t o = 0; o < g.oc; o++) a->y[p * g.oc + o] = a->b ? a->b[o] : 0;
-    FOR_EACH_TAP(g, y, x, w)
+    FOR_EACH_TAP(g, y, x, w) {
         for (int64_t c = 0; c < g.c; c++)
             for (int64_t o = 0; o < g.oc; o++) a->y[y + o] += a->x[x + c] * a->w[w + c * g.oc + o];
+    }
 }
 
 static void backward_data(const ls_ref_args *a) {
     ls_ref_window g = ls__ref_window(a->spec);
     memset(a->dx, 0, (size_t)(g.n * g.h * g.w * g.c) * sizeof *a->dx);
-    FOR_EACH_TAP(g, y, x, w)
+    FOR_EACH_TAP(g, y, x, w) {
         for (int64_t c = 0; c < g.c; c++)
             for (int64_t o = 0; o < g.oc; o++) a->dx[x + c] += a->dy[y + o] * a->w[w + c * g.oc + o];
+    }
 }
 
 static void backward_weights(const ls_ref_args *a) {
     ls_ref_window g = ls__ref_window(a->spec);
     memset(a->dw, 0, (size_t)(g.kh * g.kw * g.c * g.oc) * sizeof *a->dw);
-    FOR_EACH_TAP(g, y, x, w)
+    FOR_EACH_TAP(g, y, x, w) {
         for (int64_t c = 0; c < g.c; c++)
             for (int64_t o = 0; o < g.oc; o++) a->dw[w + c * g.oc + o] += a->x[x + c] * a->dy[y + o];
+    }
     if (!a->db) return;
     memset(a->db, 0, (size_t)g.oc * sizeof *a->db);
     for (int64_t p = 0; p < g.n * g.oh * g.ow; p++)

@@ -4,9 +4,7 @@
 
 // In row-major order flattening moves nothing.
 
-static void forward(const ls_ref_args *a) {
-    memcpy(a->y, a->x, (size_t)ls_shape_count(a->spec->x) * sizeof *a->x);
-}
+static void forward(const ls_ref_args *a) { memcpy(a->y, a->x, (size_t)ls_shape_count(a->spec->x) * sizeof *a->x); }
 
 static void backward_data(const ls_ref_args *a) {
     memcpy(a->dx, a->dy, (size_t)ls_shape_count(a->spec->x) * sizeof *a->dx);

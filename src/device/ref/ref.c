@@ -101,8 +101,14 @@ static ls_status kernel_run(ls_kernel *kernel, void *const args[LS_ARG_COUNT]) {
     }
     ls_ref_args a = {
         .spec = &k->spec,
-        .x = tensor[LS_ARG_X], .w = tensor[LS_ARG_W], .b = tensor[LS_ARG_B], .y = tensor[LS_ARG_Y],
-        .dx = tensor[LS_ARG_DX], .dw = tensor[LS_ARG_DW], .db = tensor[LS_ARG_DB], .dy = tensor[LS_ARG_DY],
+        .x = tensor[LS_ARG_X],
+        .w = tensor[LS_ARG_W],
+        .b = tensor[LS_ARG_B],
+        .y = tensor[LS_ARG_Y],
+        .dx = tensor[LS_ARG_DX],
+        .dw = tensor[LS_ARG_DW],
+        .db = tensor[LS_ARG_DB],
+        .dy = tensor[LS_ARG_DY],
         .workspace = args[LS_ARG_WORKSPACE],
         .labels = args[LS_ARG_LABELS],
         .metrics = args[LS_ARG_METRICS],
@@ -118,15 +124,16 @@ static ls_status kernel_run(ls_kernel *kernel, void *const args[LS_ARG_COUNT]) {
 
 static void kernel_destroy(ls_kernel *kernel) { free(kernel); }
 
-static ls_status layout_plain(ls_device *device, ls_shape shape, ls_dtype dtype, int is_weights, const ls_layout **out) {
+static ls_status layout_plain(ls_device *device, ls_shape shape, ls_dtype dtype, int is_weights,
+                              const ls_layout **out) {
     ref_device *d = (ref_device *)device;
     ls_status status = LS_OK;
     pthread_mutex_lock(&d->mutex);
     layout_entry *e = d->layouts;
     while (e && (e->layout.dtype != dtype || !ls_shape_equal(e->layout.shape, shape))) e = e->next;
     if (!e && (status = ls_calloc(1, sizeof *e, &e)) == LS_OK) {
-        e->layout = (ls_layout){.shape = shape, .dtype = dtype, .plain = 1,
-                                .bytes = ls_shape_count(shape) * (int64_t)ls_dtype_size(dtype)};
+        e->layout = (ls_layout){
+            .shape = shape, .dtype = dtype, .plain = 1, .bytes = ls_shape_count(shape) * (int64_t)ls_dtype_size(dtype)};
         e->next = d->layouts;
         d->layouts = e;
     }
@@ -144,9 +151,8 @@ typedef struct tensor_use {
 
 static void tensor_uses(const ls_kernel_spec *s, const ls_ref_op *op, tensor_use use[LS_ARG_COUNT]) {
     int weights = op->backward_weights != NULL, loss = s->op == LS_OP_SOFTMAX_CROSS_ENTROPY;
-    ls_shape w = s->op == LS_OP_CONV2D
-                     ? LS_SHAPE(s->attrs.kernel[0], s->attrs.kernel[1], s->x.dim[3], s->attrs.filters)
-                     : LS_SHAPE(s->x.dim[1], s->attrs.filters);
+    ls_shape w = s->op == LS_OP_CONV2D ? LS_SHAPE(s->attrs.kernel[0], s->attrs.kernel[1], s->x.dim[3], s->attrs.filters)
+                                       : LS_SHAPE(s->x.dim[1], s->attrs.filters);
     ls_shape b = LS_SHAPE(s->attrs.filters);
     switch (s->pass) {
     case LS_PASS_TRAINING:

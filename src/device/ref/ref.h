@@ -22,7 +22,7 @@ typedef struct ls_ref_args {
 
 typedef struct ls_ref_op {
     ls_op_kind kind;
-    void (*forward)(const ls_ref_args *a);           // training and inference
+    void (*forward)(const ls_ref_args *a);  // training and inference
     void (*backward_data)(const ls_ref_args *a);
     void (*backward_weights)(const ls_ref_args *a);  // NULL: the op has no weights
     int backward_data_needs_x;                       // backward_data reads X
@@ -40,9 +40,19 @@ typedef struct ls_ref_window {
 static inline ls_ref_window ls__ref_window(const ls_kernel_spec *spec) {
     const int64_t *x = spec->x.dim, *y = spec->y.dim;
     const ls_op_attrs *a = &spec->attrs;
-    ls_ref_window g = {.n = x[0], .h = x[1], .w = x[2], .c = x[3], .oh = 1, .ow = 1, .oc = y[spec->y.ndim - 1],
-                       .kh = a->kernel[0], .kw = a->kernel[1], .sh = a->strides[0], .sw = a->strides[1],
-                       .top = a->pad[0], .left = a->pad[1]};
+    ls_ref_window g = {.n = x[0],
+                       .h = x[1],
+                       .w = x[2],
+                       .c = x[3],
+                       .oh = 1,
+                       .ow = 1,
+                       .oc = y[spec->y.ndim - 1],
+                       .kh = a->kernel[0],
+                       .kw = a->kernel[1],
+                       .sh = a->strides[0],
+                       .sw = a->strides[1],
+                       .top = a->pad[0],
+                       .left = a->pad[1]};
     if (spec->y.ndim == 4) {  // global pooling leaves no height and width
         g.oh = y[1];
         g.ow = y[2];
@@ -50,7 +60,8 @@ static inline ls_ref_window ls__ref_window(const ls_kernel_spec *spec) {
     return g;
 }
 
-// The offset in x of the pixel (its channel 0) under position (i, j) of the window at output (n, oh, ow); -1 in the padding.
+// The offset in x of the pixel (its channel 0) under position (i, j) of the window at output (n, oh, ow); -1 in the
+// padding.
 static inline int64_t ls__ref_pixel(const ls_ref_window *g, int64_t n, int64_t oh, int64_t ow, int64_t i, int64_t j) {
     int64_t h = oh * g->sh - g->top + i, w = ow * g->sw - g->left + j;
     if (h < 0 || h >= g->h || w < 0 || w >= g->w) return -1;

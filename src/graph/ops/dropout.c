@@ -3,9 +3,10 @@
 
 static ls_status infer(ls_graph *graph, ls_node *node, ls_shape x) {
     if (!(node->attrs.rate >= 0 && node->attrs.rate < 1))
-        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
-                       "%s: a dropout rate is the fraction set to zero, at least 0 and less than 1, but %g was asked for",
-                       node->name, (double)node->attrs.rate);
+        return LS_FAIL(
+            LS_STATUS_INVALID_ARGUMENT,
+            "%s: a dropout rate is the fraction set to zero, at least 0 and less than 1, but %g was asked for",
+            node->name, (double)node->attrs.rate);
     node->attrs.layer = (uint32_t)graph->node_count;  // this node's index: no two layers draw the same
     node->shape = x;
     return LS_OK;

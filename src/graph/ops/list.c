@@ -2,6 +2,7 @@
 #include "graph/graph.h"
 
 #define LS_OPS(X)                                                                                                      \
+    X(input)                                                                                                           \
     X(conv2d)                                                                                                          \
     X(dense)                                                                                                           \
     X(max_pool2d)                                                                                                      \
@@ -17,11 +18,8 @@
 LS_OPS(X)
 #undef X
 
-static const ls_op input = {.kind = LS_OP_INPUT};
-
 const ls_op *ls__op_find(ls_op_kind kind) {
     static const ls_op *const ops[] = {
-        &input,
 #define X(name) &ls__op_##name,
         LS_OPS(X)
 #undef X

@@ -17,9 +17,10 @@ ls_status ls__window_infer(ls_node *node, ls_shape x, const char *what, int64_t 
     ls_op_attrs *a = &node->attrs;
     LS_TRY(ls__images_check(node, x));
     if (a->kernel[0] < 1 || a->kernel[1] < 1 || a->strides[0] < 1 || a->strides[1] < 1)
-        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
-                       "%s: the sides and strides of its %s are at least 1, but a %dx%d %s with strides %dx%d was asked for",
-                       node->name, what, a->kernel[0], a->kernel[1], what, a->strides[0], a->strides[1]);
+        return LS_FAIL(
+            LS_STATUS_INVALID_ARGUMENT,
+            "%s: the sides and strides of its %s are at least 1, but a %dx%d %s with strides %dx%d was asked for",
+            node->name, what, a->kernel[0], a->kernel[1], what, a->strides[0], a->strides[1]);
     int same = a->padding == LS_PADDING_SAME;
     if (!same && (a->kernel[0] > x.dim[0] || a->kernel[1] > x.dim[1]))
         return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
