@@ -17,9 +17,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 
-static ls_status open_file(const char *name) {
-    return LS_FAIL(LS_STATUS_NOT_FOUND, "there is no file \"%s\"", name);
-}
+static ls_status open_file(const char *name) { return LS_FAIL(LS_STATUS_NOT_FOUND, "there is no file \"%s\"", name); }
 
 static ls_status read_all(const char *name) {
     LS_TRY(open_file(name));
@@ -110,7 +108,7 @@ static void bf16_rounds_to_nearest_even(void **state) {
         {0xBF818000, 0xBF82},  // the same below zero
         {0x7F7FFFFF, 0x7F80},  // the largest float rounds to infinity
         {0x7F800000, 0x7F80},  // infinities stay
-        {0xFF800000, 0xFF80},
+        {0xFF800000, 0xFF80},  // both
         {0x00000001, 0x0000},  // the least denormal
         {0x00018000, 0x0002},  // a denormal half way
     };

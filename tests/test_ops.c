@@ -1,17 +1,18 @@
 // Every operation and pass of device "cpu" against the reference loops, over shapes, dtypes, layouts and fusions.
 //
-// Both devices get the same plain values, brought into each kernel's layouts by the device's own reorders and back again,
-// as a plan does it; backward kernels are told forward's layouts and get its workspace. Inputs are rounded to bf16
-// beforehand, so that conversions lose nothing. Outputs are filled with NaN before a kernel runs: what it leaves out shows.
+// Both devices get the same plain values, brought into each kernel's layouts by the device's own reorders and back
+// again, as a plan does it; backward kernels are told forward's layouts and get its workspace. Inputs are rounded to
+// bf16 beforehand, so that conversions lose nothing. Outputs are filled with NaN before a kernel runs: what it leaves
+// out shows.
 //
-// Tolerances, as (share of the element) + (share of the tensor's largest magnitude):
+// Tolerances, as a share of the tensor's largest magnitude:
 //   selecting ops (max pooling, ReLU, flatten)   exact: they compute nothing
 //   dropout, average pooling, loss in fp32,      1e-6: a few roundings of 2^-24, against double
 //   gradients of overlapping windows
-//   convolution, dense in fp32                   2e-5 of the largest: sums of up to 3,200 products in single precision, and
+//   convolution, dense in fp32                   2e-5: sums of up to 2,304 products in single precision, and
 //                                                Winograd's transforms, which cost a digit (Lavin and Gray, "Fast
-//                                                algorithms for convolutional neural networks", 2016, section 5.3)
-//   anything stored in bf16                      2^-7 of the element on top: two numbers a rounding apart are neighbours
+//                                                algorithms for convolutional neural networks", 2016)
+//   anything computed and stored in bf16         2^-7 of the element on top: numbers a rounding apart are neighbours
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -99,7 +100,8 @@ static void convert(ls_device *d, const ls_layout *from, const void *x, const ls
     }
     ls_kernel *k;
     assert_int_equal(d->ops->reorder_create(d, from, to, &k), LS_OK);
-    void *args[LS_ARG_COUNT] = {[LS_ARG_X] = (void *)x, [LS_ARG_Y] = y, [LS_ARG_SCRATCH] = new_poisoned(k->scratch_bytes)};
+    void *args[LS_ARG_COUNT] = {
+        [LS_ARG_X] = (void *)x, [LS_ARG_Y] = y, [LS_ARG_SCRATCH] = new_poisoned(k->scratch_bytes)};
     assert_int_equal(ls_kernel_run(k, args), LS_OK);
     ls_memory_free(args[LS_ARG_SCRATCH]);
     ls_kernel_destroy(&k);
@@ -119,8 +121,8 @@ static ls_status run_pass(side *s, const ls_kernel_spec *spec, const inputs *in)
     ls_status status = ls_kernel_create(d, spec, &k);
     if (status == LS_STATUS_UNSUPPORTED) return status;
     if (status != LS_OK) fail_msg("%s: %s (%s)", d->ops->name, ls_error_message(), ls_error_trace());
-    void *args[LS_ARG_COUNT] = {[LS_ARG_LABELS] = in->labels, [LS_ARG_METRICS] = &s->metrics,
-                                [LS_ARG_RANDOM] = (void *)&in->random};
+    void *args[LS_ARG_COUNT] = {
+        [LS_ARG_LABELS] = in->labels, [LS_ARG_METRICS] = &s->metrics, [LS_ARG_RANDOM] = (void *)&in->random};
     for (int i = 0; i < LS_ARG_COUNT; i++) {
         const ls_layout *layout = k->layout[i];
         if (!layout) continue;
@@ -176,11 +178,13 @@ static const char *describe(const ls_kernel_spec *s) {
     static char text[256];
     const ls_op_attrs *a = &s->attrs;
     const int64_t *x = s->x.dim;
-    snprintf(text, sizeof text,
-             "%s %s, pass %d, x %lldx%lldx%lldx%lld, %d filters, window %dx%d, strides %d,%d, pad %d,%d, bias %d, relu %d, "
-             "mask %d", ls_op_class(s->op), ls_dtype_name(s->x_dtype), s->pass, (long long)x[0], (long long)x[1],
-             (long long)(s->x.ndim > 2 ? x[2] : 1), (long long)(s->x.ndim > 3 ? x[3] : 1), a->filters, a->kernel[0],
-             a->kernel[1], a->strides[0], a->strides[1], a->pad[0], a->pad[1], a->use_bias, a->activation, s->mask_dx);
+    snprintf(
+        text, sizeof text,
+        "%s %s, pass %d, x %lldx%lldx%lldx%lld, %d filters, window %dx%d, strides %d,%d, pad %d,%d, bias %d, relu %d, "
+        "mask %d",
+        ls_op_class(s->op), ls_dtype_name(s->x_dtype), s->pass, (long long)x[0], (long long)x[1],
+        (long long)(s->x.ndim > 2 ? x[2] : 1), (long long)(s->x.ndim > 3 ? x[3] : 1), a->filters, a->kernel[0],
+        a->kernel[1], a->strides[0], a->strides[1], a->pad[0], a->pad[1], a->use_bias, a->activation, s->mask_dx);
     return text;
 }
 
@@ -191,10 +195,11 @@ static void compare(const ls_kernel_spec *spec, int arg, const float *expected, 
     double largest = 0;
     for (int64_t i = 0; i < count; i++) largest = fmax(largest, fabs(expected[i]));
     for (int64_t i = 0; i < count; i++) {
-        double allowed = t.of_element * fabs(expected[i]) + t.of_largest * largest, error = fabs(found[i] - expected[i]);
+        double allowed = t.of_element * fabs(expected[i]) + t.of_largest * largest,
+               error = fabs(found[i] - expected[i]);
         if (!(error <= allowed))
-            fail_msg("%s: argument %d, element %lld is %.9g, the reference says %.9g (allowed: %.3g off)", describe(spec),
-                     arg, (long long)i, found[i], expected[i], allowed);
+            fail_msg("%s: argument %d, element %lld is %.9g, the reference says %.9g (allowed: %.3g off)",
+                     describe(spec), arg, (long long)i, found[i], expected[i], allowed);
         if (allowed > 0) worst[spec->op][is_bf16(spec)] = fmax(worst[spec->op][is_bf16(spec)], error / allowed);
     }
 }
@@ -207,8 +212,10 @@ static int64_t weight_count(const ls_kernel_spec *s) {
 static void compare_pass(const ls_kernel_spec *spec, const side *r, const side *c) {
     for (int arg = 0; arg < LS_ARG_COUNT; arg++) {
         if (!r->value[arg]) continue;
-        int64_t count = arg == LS_ARG_Y ? ls_shape_count(spec->y) : arg == LS_ARG_DX ? ls_shape_count(spec->x) :
-                        arg == LS_ARG_DW ? weight_count(spec) : spec->attrs.filters;
+        int64_t count = arg == LS_ARG_Y    ? ls_shape_count(spec->y)
+                        : arg == LS_ARG_DX ? ls_shape_count(spec->x)
+                        : arg == LS_ARG_DW ? weight_count(spec)
+                                           : spec->attrs.filters;
         assert_non_null(c->value[arg]);
         compare(spec, arg, r->value[arg], c->value[arg], count);
     }
@@ -226,7 +233,8 @@ static void clear_values(side *s) {
 }
 
 // Runs one pass on both devices and compares. Returns 0 when the device does not support it.
-static int check_pass(ls_kernel_spec spec, ls_pass pass, side *r, side *c, const inputs *in, const ls_layout *x_layout) {
+static int check_pass(ls_kernel_spec spec, ls_pass pass, side *r, side *c, const inputs *in,
+                      const ls_layout *x_layout) {
     ls_kernel_spec cpu_spec = spec;
     spec.pass = cpu_spec.pass = pass;
     if (pass == LS_PASS_TRAINING || pass == LS_PASS_INFERENCE) cpu_spec.layout[LS_ARG_X] = x_layout;
@@ -293,8 +301,8 @@ static void settle_window(ls_kernel_spec *spec, int same, int64_t channels) {
     ls_op_attrs *a = &spec->attrs;
     spec->y = LS_SHAPE(spec->x.dim[0], 0, 0, channels);
     for (int i = 0; i < 2; i++) {
-        int64_t in = spec->x.dim[i + 1], out = same ? (in + a->strides[i] - 1) / a->strides[i]
-                                                    : (in - a->kernel[i]) / a->strides[i] + 1;
+        int64_t in = spec->x.dim[i + 1],
+                out = same ? (in + a->strides[i] - 1) / a->strides[i] : (in - a->kernel[i]) / a->strides[i] + 1;
         int64_t padding = same ? (out - 1) * a->strides[i] + a->kernel[i] - in : 0;
         if (padding < 0) padding = 0;
         a->pad[i] = (int)(padding / 2);
@@ -303,11 +311,16 @@ static void settle_window(ls_kernel_spec *spec, int same, int64_t channels) {
     }
 }
 
-static ls_kernel_spec conv(int64_t n, int64_t h, int64_t w, int64_t c, int filters, int kh, int kw, int stride, int same,
-                           int bias, int relu, int mask) {
-    ls_kernel_spec spec = {.op = LS_OP_CONV2D, .x = LS_SHAPE(n, h, w, c), .mask_dx = mask,
-                           .attrs = {.filters = filters, .kernel = {kh, kw}, .strides = {stride, stride},
-                                     .activation = relu ? LS_ACTIVATION_RELU : LS_ACTIVATION_NONE, .use_bias = bias}};
+static ls_kernel_spec conv(int64_t n, int64_t h, int64_t w, int64_t c, int filters, int kh, int kw, int stride,
+                           int same, int bias, int relu, int mask) {
+    ls_kernel_spec spec = {.op = LS_OP_CONV2D,
+                           .x = LS_SHAPE(n, h, w, c),
+                           .mask_dx = mask,
+                           .attrs = {.filters = filters,
+                                     .kernel = {kh, kw},
+                                     .strides = {stride, stride},
+                                     .activation = relu ? LS_ACTIVATION_RELU : LS_ACTIVATION_NONE,
+                                     .use_bias = bias}};
     settle_window(&spec, same, filters);
     return spec;
 }
@@ -318,9 +331,9 @@ static void conv2d(void **state) {
     int count = each_dtype(dtypes);
     for (int i = 0; i < 160; i++) {
         const int *k = kernels[i % 4];
-        ls_kernel_spec spec = conv(PICK(1, 3, 8), 5 + draw() % 6, 5 + draw() % 6, PICK(1, 3, 5, 16, 17, 32),
-                                   PICK(1, 3, 5, 16, 17, 32), k[0], k[1], PICK(1, 2), PICK(0, 1), PICK(0, 1), PICK(0, 1),
-                                   PICK(0, 1));
+        ls_kernel_spec spec =
+            conv(PICK(1, 3, 8), 5 + draw() % 6, 5 + draw() % 6, PICK(1, 3, 5, 16, 17, 32), PICK(1, 3, 5, 16, 17, 32),
+                 k[0], k[1], PICK(1, 2), PICK(0, 1), PICK(0, 1), PICK(0, 1), PICK(0, 1));
         for (int d = 0; d < count; d++) check(with_dtype(spec, dtypes[d]), SMOOTH, NULL);
     }
     // The layers of mnist-cnn.
@@ -336,7 +349,9 @@ static void dense(void **state) {
     int count = each_dtype(dtypes);
     for (int i = 0; i < 60; i++) {
         int units = PICK(1, 3, 10, 16, 17, 100), in = PICK(1, 3, 5, 16, 17, 32, 256);
-        ls_kernel_spec spec = {.op = LS_OP_DENSE, .mask_dx = PICK(0, 1), .x = LS_SHAPE(PICK(1, 3, 8, 32), in),
+        ls_kernel_spec spec = {.op = LS_OP_DENSE,
+                               .mask_dx = PICK(0, 1),
+                               .x = LS_SHAPE(PICK(1, 3, 8, 32), in),
                                .attrs = {.filters = units, .use_bias = PICK(0, 1), .activation = PICK(0, 1)}};
         spec.y = LS_SHAPE(spec.x.dim[0], units);
         for (int d = 0; d < count; d++) {
@@ -349,8 +364,8 @@ static void dense(void **state) {
 
 // How the outputs of convolutions lie: pooling, ReLU and the rest get them so.
 static const ls_layout *conv_output_layout(ls_shape shape, ls_dtype dtype) {
-    ls_kernel_spec spec = with_dtype(conv(shape.dim[0], shape.dim[1], shape.dim[2], 16, (int)shape.dim[3], 1, 1, 1, 0, 1, 0,
-                                          0), dtype);
+    ls_kernel_spec spec =
+        with_dtype(conv(shape.dim[0], shape.dim[1], shape.dim[2], 16, (int)shape.dim[3], 1, 1, 1, 0, 1, 0, 0), dtype);
     ls_kernel *k;
     assert_int_equal(ls_kernel_create(cpu, &spec, &k), LS_OK);
     const ls_layout *layout = k->layout[LS_ARG_Y];
@@ -380,7 +395,8 @@ static void pooling(void **state) {
     static const int windows[][2] = {{2, 2}, {3, 3}, {2, 3}, {1, 1}, {5, 5}};
     for (int i = 0; i < 60; i++) {
         const int *k = windows[i % 5];
-        ls_kernel_spec spec = {.op = i / 5 % 2 ? LS_OP_MAX_POOL2D : LS_OP_AVERAGE_POOL2D, .mask_dx = PICK(0, 1),
+        ls_kernel_spec spec = {.op = i / 5 % 2 ? LS_OP_MAX_POOL2D : LS_OP_AVERAGE_POOL2D,
+                               .mask_dx = PICK(0, 1),
                                .x = LS_SHAPE(PICK(1, 3, 8), 5 + draw() % 6, 5 + draw() % 6, PICK(1, 3, 5, 16, 17, 32)),
                                .attrs = {.kernel = {k[0], k[1]}}};
         for (int j = 0; j < 2; j++) spec.attrs.strides[j] = PICK(1, 2, k[j]);
@@ -393,7 +409,8 @@ static void global_pooling(void **state) {
     for (int i = 0; i < 24; i++) {
         int h = PICK(1, 3, 7), w = PICK(1, 4, 7);
         ls_kernel_spec spec = {.op = i % 2 ? LS_OP_GLOBAL_MAX_POOL2D : LS_OP_GLOBAL_AVERAGE_POOL2D,
-                               .mask_dx = PICK(0, 1), .attrs = {.kernel = {h, w}, .strides = {h, w}},
+                               .mask_dx = PICK(0, 1),
+                               .attrs = {.kernel = {h, w}, .strides = {h, w}},
                                .x = LS_SHAPE(PICK(1, 3, 8), h, w, PICK(1, 3, 5, 16, 17, 32))};
         spec.y = LS_SHAPE(spec.x.dim[0], spec.x.dim[3]);
         check_layouts(spec, i % 4 < 2 ? FEW : SMOOTH);
@@ -402,8 +419,11 @@ static void global_pooling(void **state) {
 
 static void relu_flatten_dropout(void **state) {
     for (int i = 0; i < 36; i++) {
-        ls_kernel_spec spec = {.op = i % 3 == 0 ? LS_OP_RELU : i % 3 == 1 ? LS_OP_FLATTEN : LS_OP_DROPOUT,
-                               .mask_dx = PICK(0, 1), .attrs = {.rate = i % 2 ? 0.5f : 0.3f, .layer = 4},
+        ls_kernel_spec spec = {.op = i % 3 == 0   ? LS_OP_RELU
+                                     : i % 3 == 1 ? LS_OP_FLATTEN
+                                                  : LS_OP_DROPOUT,
+                               .mask_dx = PICK(0, 1),
+                               .attrs = {.rate = i % 2 ? 0.5f : 0.3f, .layer = 4},
                                .x = LS_SHAPE(PICK(1, 3, 8), PICK(1, 3, 6), PICK(1, 4), PICK(1, 3, 5, 16, 17, 32))};
         if (i % 4 == 3 && spec.op != LS_OP_FLATTEN) spec.x = LS_SHAPE(spec.x.dim[0], spec.x.dim[3]);
         spec.y = spec.x;
@@ -417,7 +437,8 @@ static void softmax_cross_entropy(void **state) {
     int count = each_dtype(dtypes);
     for (int i = 0; i < 24; i++)
         for (int d = 0; d < count; d++) {
-            ls_kernel_spec spec = {.op = LS_OP_SOFTMAX_CROSS_ENTROPY, .x = LS_SHAPE(PICK(1, 3, 8), PICK(2, 10, 17, 100)),
+            ls_kernel_spec spec = {.op = LS_OP_SOFTMAX_CROSS_ENTROPY,
+                                   .x = LS_SHAPE(PICK(1, 3, 8), PICK(2, 10, 17, 100)),
                                    .dy_dtype = dtypes[d]};
             spec.y = spec.x;
             check(spec, i % 2 ? FEW : SMOOTH, NULL);
@@ -441,7 +462,8 @@ static void every_operation_ran(void **state) {
     for (int op = LS_OP_INPUT + 1; op < LS_OP_COUNT; op++)
         for (int d = 0; d < count; d++) {
             print_message("%-24s %s  %4d cases, %d not supported; largest error %.2f of what is allowed\n",
-                          ls_op_class((ls_op_kind)op), ls_dtype_name(dtypes[d]), runs[op][d], skips[op][d], worst[op][d]);
+                          ls_op_class((ls_op_kind)op), ls_dtype_name(dtypes[d]), runs[op][d], skips[op][d],
+                          worst[op][d]);
             assert_true(runs[op][d] > 0);
             assert_int_equal(skips[op][d], 0);
         }

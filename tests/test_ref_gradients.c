@@ -1,9 +1,9 @@
 // The reference device: its gradients against central differences, its fused passes and its dtypes against its loops.
 //
 // The loops run on doubles (device/ref/ref.h), so the very code that serves as the oracle is differentiated in double
-// precision. With L = sum(dy * y), a central difference of step 1e-5 is off by about 1e-10 for these sizes: rounding of L
-// over the step, and for the loss the third derivative times the step squared. Where an op has kinks (max pooling, ReLU)
-// inputs keep 0.01 apart from each other and from zero, so no step crosses one.
+// precision. With L = sum(dy * y), a central difference of step 1e-5 is off by about 1e-10 for these sizes: rounding of
+// L over the step, and for the loss the third derivative times the step squared. Where an op has kinks (max pooling,
+// ReLU) inputs keep 0.005 or more from each other and from zero, so no step crosses one.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -20,7 +20,7 @@
 #include "device/device.h"
 #include "device/ref/ref.h"
 
-#define STEP 1e-5
+#define STEP      1e-5
 #define TOLERANCE 1e-8
 
 typedef struct problem {
@@ -94,8 +94,8 @@ static void compare(const problem *p, const ls_ref_op *op, const char *what, dou
         values[i] = kept;
         double difference = (above - below) / (2 * STEP);
         if (!(fabs(difference - gradient[i]) <= TOLERANCE * (1 + fabs(difference))))
-            fail_msg("%s: d%s[%lld] is %.12g, the central difference %.12g", ls_op_class(p->spec.op), what, (long long)i,
-                     gradient[i], difference);
+            fail_msg("%s: d%s[%lld] is %.12g, the central difference %.12g", ls_op_class(p->spec.op), what,
+                     (long long)i, gradient[i], difference);
     }
 }
 
@@ -119,7 +119,10 @@ static void check(problem p) {
 }
 
 static ls_op_attrs window(int kh, int kw, int sh, int sw, int top, int left, int filters, int use_bias) {
-    return (ls_op_attrs){.kernel = {kh, kw}, .strides = {sh, sw}, .pad = {top, left, top, left}, .filters = filters,
+    return (ls_op_attrs){.kernel = {kh, kw},
+                         .strides = {sh, sw},
+                         .pad = {top, left, top, left},
+                         .filters = filters,
                          .use_bias = use_bias};
 }
 
@@ -192,7 +195,9 @@ static void run(const ls_kernel_spec *spec, void *args[LS_ARG_COUNT]) {
 
 // Worked by hand: what gradients alone cannot show, since forward and backward share their geometry.
 static void forward_values(void **state) {
-    ls_kernel_spec spec = {.op = LS_OP_CONV2D, .x = LS_SHAPE(1, 1, 4, 1), .y = LS_SHAPE(1, 1, 4, 1),
+    ls_kernel_spec spec = {.op = LS_OP_CONV2D,
+                           .x = LS_SHAPE(1, 1, 4, 1),
+                           .y = LS_SHAPE(1, 1, 4, 1),
                            .attrs = {.kernel = {1, 2}, .strides = {1, 1}, .pad = {0, 0, 0, 1}, .filters = 1}};
     float x[] = {1, 2, 3, 4}, w[] = {10, 1}, y[4];
     run(&spec, (void *[LS_ARG_COUNT]){[LS_ARG_X] = x, [LS_ARG_W] = w, [LS_ARG_Y] = y});
@@ -202,25 +207,32 @@ static void forward_values(void **state) {
     run(&spec, (void *[LS_ARG_COUNT]){[LS_ARG_X] = x, [LS_ARG_W] = w, [LS_ARG_Y] = y});
     assert_memory_equal(y, ((float[]){12, 34}), 2 * sizeof *y);
     // Two channels in, two out, on one pixel: w is (1, 1, in, out).
-    spec = (ls_kernel_spec){.op = LS_OP_CONV2D, .x = LS_SHAPE(1, 1, 1, 2), .y = LS_SHAPE(1, 1, 1, 2),
+    spec = (ls_kernel_spec){.op = LS_OP_CONV2D,
+                            .x = LS_SHAPE(1, 1, 1, 2),
+                            .y = LS_SHAPE(1, 1, 1, 2),
                             .attrs = {.kernel = {1, 1}, .strides = {1, 1}, .filters = 2, .use_bias = 1}};
-    run(&spec, (void *[LS_ARG_COUNT]){[LS_ARG_X] = x, [LS_ARG_W] = (float[]){1, 2, 3, 4},
-                                      [LS_ARG_B] = (float[]){100, 200}, [LS_ARG_Y] = y});
+    run(&spec,
+        (void *[LS_ARG_COUNT]){
+            [LS_ARG_X] = x, [LS_ARG_W] = (float[]){1, 2, 3, 4}, [LS_ARG_B] = (float[]){100, 200}, [LS_ARG_Y] = y});
     assert_memory_equal(y, ((float[]){107, 210}), 2 * sizeof *y);
     // 3x3 windows with padding on a 2x2 image: padding counts for neither the mean nor the maximum.
-    spec = (ls_kernel_spec){.op = LS_OP_AVERAGE_POOL2D, .x = LS_SHAPE(1, 2, 2, 1), .y = LS_SHAPE(1, 2, 2, 1),
+    spec = (ls_kernel_spec){.op = LS_OP_AVERAGE_POOL2D,
+                            .x = LS_SHAPE(1, 2, 2, 1),
+                            .y = LS_SHAPE(1, 2, 2, 1),
                             .attrs = window(3, 3, 1, 1, 1, 1, 0, 0)};
     run(&spec, (void *[LS_ARG_COUNT]){[LS_ARG_X] = x, [LS_ARG_Y] = y});
     assert_memory_equal(y, ((float[]){2.5f, 2.5f, 2.5f, 2.5f}), sizeof y);
     spec.op = LS_OP_MAX_POOL2D;
     int32_t workspace[4];
-    run(&spec, (void *[LS_ARG_COUNT]){[LS_ARG_X] = (float[]){-1, -2, -3, -4}, [LS_ARG_Y] = y,
-                                      [LS_ARG_WORKSPACE] = workspace});
+    run(&spec,
+        (void *[LS_ARG_COUNT]){[LS_ARG_X] = (float[]){-1, -2, -3, -4}, [LS_ARG_Y] = y, [LS_ARG_WORKSPACE] = workspace});
     assert_memory_equal(y, ((float[]){-1, -1, -1, -1}), sizeof y);
 }
 
 static void fused_relu_and_masked_gradient(void **state) {
-    ls_kernel_spec spec = {.op = LS_OP_DENSE, .x = LS_SHAPE(2, 2), .y = LS_SHAPE(2, 2),
+    ls_kernel_spec spec = {.op = LS_OP_DENSE,
+                           .x = LS_SHAPE(2, 2),
+                           .y = LS_SHAPE(2, 2),
                            .attrs = {.filters = 2, .use_bias = 1, .activation = LS_ACTIVATION_RELU}};
     float x[] = {1, 0, -1, 2}, w[] = {1, -2, 3, 4}, b[] = {0.5f, 1}, y[4], dy[] = {1, 2, 3, 4}, dx[4];
     run(&spec, (void *[LS_ARG_COUNT]){[LS_ARG_X] = x, [LS_ARG_W] = w, [LS_ARG_B] = b, [LS_ARG_Y] = y});
@@ -234,8 +246,13 @@ static void fused_relu_and_masked_gradient(void **state) {
 }
 
 static void bf16_is_rounded_once_at_the_edges(void **state) {
-    ls_kernel_spec spec = {.op = LS_OP_DENSE, .x = LS_SHAPE(1, 2), .y = LS_SHAPE(1, 1), .attrs = {.filters = 1},
-                           .x_dtype = LS_DTYPE_BF16, .w_dtype = LS_DTYPE_BF16, .y_dtype = LS_DTYPE_BF16,
+    ls_kernel_spec spec = {.op = LS_OP_DENSE,
+                           .x = LS_SHAPE(1, 2),
+                           .y = LS_SHAPE(1, 1),
+                           .attrs = {.filters = 1},
+                           .x_dtype = LS_DTYPE_BF16,
+                           .w_dtype = LS_DTYPE_BF16,
+                           .y_dtype = LS_DTYPE_BF16,
                            .dy_dtype = LS_DTYPE_BF16};
     ls_bf16 x[] = {ls_float_to_bf16(1), ls_float_to_bf16(0x1p-8f)}, w[] = {ls_float_to_bf16(1), ls_float_to_bf16(3)}, y;
     run(&spec, (void *[LS_ARG_COUNT]){[LS_ARG_X] = x, [LS_ARG_W] = w, [LS_ARG_Y] = &y});
@@ -252,7 +269,9 @@ static void bf16_is_rounded_once_at_the_edges(void **state) {
 }
 
 static void the_first_of_equal_maxima_wins(void **state) {
-    ls_kernel_spec spec = {.op = LS_OP_MAX_POOL2D, .x = LS_SHAPE(1, 2, 2, 1), .y = LS_SHAPE(1, 1, 1, 1),
+    ls_kernel_spec spec = {.op = LS_OP_MAX_POOL2D,
+                           .x = LS_SHAPE(1, 2, 2, 1),
+                           .y = LS_SHAPE(1, 1, 1, 1),
                            .attrs = window(2, 2, 2, 2, 0, 0, 0, 0)};
     float x[] = {1, 2, 2, 2}, y, dy = 5, dx[4] = {9, 9, 9, 9};
     int32_t workspace;
@@ -271,8 +290,8 @@ static void dropout_is_a_function_of_the_sample(void **state) {
     static float x[N * SIZE], y[N * SIZE], z[N * SIZE];
     uint64_t samples[N] = {10, 11, 12}, moved[N] = {12, 10, 11};
     ls_random_key key = {.seed = 1, .epoch = 2, .samples = samples};
-    ls_kernel_spec spec = {.op = LS_OP_DROPOUT, .x = LS_SHAPE(N, SIZE), .y = LS_SHAPE(N, SIZE),
-                           .attrs = {.rate = 0.25f, .layer = 1}};
+    ls_kernel_spec spec = {
+        .op = LS_OP_DROPOUT, .x = LS_SHAPE(N, SIZE), .y = LS_SHAPE(N, SIZE), .attrs = {.rate = 0.25f, .layer = 1}};
     for (int i = 0; i < N * SIZE; i++) x[i] = 3;
     run(&spec, (void *[LS_ARG_COUNT]){[LS_ARG_X] = x, [LS_ARG_Y] = y, [LS_ARG_RANDOM] = &key});
     int dropped = 0;
@@ -335,7 +354,8 @@ static void unknown_devices_and_impossible_kernels(void **state) {
     assert_null(d);
     assert_string_equal(ls_error_message(), "there is no device named \"gpu\"; the devices are cpu, ref");
     assert_int_equal(ls_device_create("ref", &(ls_device_options){.threads = -1}, &d), LS_STATUS_INVALID_ARGUMENT);
-    ls_kernel_spec spec = {.op = LS_OP_RELU, .pass = LS_PASS_BACKWARD_WEIGHTS, .x = LS_SHAPE(2, 2), .y = LS_SHAPE(2, 2)};
+    ls_kernel_spec spec = {
+        .op = LS_OP_RELU, .pass = LS_PASS_BACKWARD_WEIGHTS, .x = LS_SHAPE(2, 2), .y = LS_SHAPE(2, 2)};
     assert_int_equal(ls_kernel_create(device, &spec, &k), LS_STATUS_INTERNAL);
     spec = (ls_kernel_spec){.op = LS_OP_CONV2D, .x = LS_SHAPE(2, 2), .y = LS_SHAPE(2, 2)};
     assert_int_equal(ls_kernel_create(device, &spec, &k), LS_STATUS_INTERNAL);
