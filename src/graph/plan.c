@@ -61,7 +61,8 @@ static ls_status buffer_add(builder *b, int64_t bytes, int activation, ls_step_a
 }
 
 // Appends a step; takes the kernel over, also when it fails. The arguments are filled in by the caller.
-static ls_status step_add(builder *b, ls_kernel *kernel, int node, const char *pass, ls_plan_step_impl **out) {
+static ls_status step_add(builder *b, ls_kernel *kernel, int node, const char *pass, const ls_kernel_spec *spec,
+                          ls_plan_step_impl **out) {
     ls_plan *p = b->plan;
     ls_status status = grow(&p->steps, &p->step_capacity, p->step_count, sizeof *p->steps);
     if (status != LS_OK) {
@@ -70,6 +71,8 @@ static ls_status step_add(builder *b, ls_kernel *kernel, int node, const char *p
     }
     ls_plan_step_impl *step = &p->steps[p->step_count++];
     *step = (ls_plan_step_impl){.kernel = kernel, .node = node, .pass = pass};
+    if (spec) step->spec = *spec;
+    for (int a = 0; a < LS_ARG_COUNT; a++) step->spec.layout[a] = NULL;
     if (kernel->scratch_bytes) LS_TRY(buffer_add(b, kernel->scratch_bytes, 0, &step->arg[LS_ARG_SCRATCH]));
     *out = step;
     return LS_OK;
@@ -82,7 +85,7 @@ static ls_status in_layout(builder *b, tensor from, const ls_layout *layout, int
     ls_kernel *kernel;
     ls_plan_step_impl *step;
     LS_TRY(b->device->ops->reorder_create(b->device, from.layout, layout, &kernel));
-    LS_TRY(step_add(b, kernel, node, "reorder", &step));
+    LS_TRY(step_add(b, kernel, node, "reorder", NULL, &step));
     out->layout = layout;
     LS_TRY(buffer_add(b, layout->bytes, 1, &out->at));
     step->arg[LS_ARG_X] = from.at;
@@ -153,7 +156,7 @@ static ls_status forward_node(builder *b, int i) {
         ls_kernel_destroy(&kernel);
         return status;
     }
-    LS_TRY(step_add(b, kernel, i, "forward", &step));
+    LS_TRY(step_add(b, kernel, i, "forward", &spec, &step));
     s->value.layout = kernel->layout[LS_ARG_Y];
     // What only renames its input shares its memory.
     int alias = n->op == LS_OP_FLATTEN || (n->op == LS_OP_DROPOUT && !b->plan->config.training);
@@ -186,7 +189,7 @@ static ls_status forward_loss(builder *b, tensor *logits) {
     int node = computed_by(b, b->graph->output);
     LS_TRY(in_layout(b, b->nodes[node].value, plain, node, logits));
     LS_TRY(ls_kernel_create(b->device, &spec, &kernel));
-    LS_TRY(step_add(b, kernel, b->graph->output, "loss", &step));
+    LS_TRY(step_add(b, kernel, b->graph->output, "loss", &spec, &step));
     step->arg[LS_ARG_X] = logits->at;
     step->arg[LS_ARG_LABELS].place = LS_PLACE_LABELS;
     step->arg[LS_ARG_METRICS].place = LS_PLACE_METRICS;
@@ -218,7 +221,7 @@ static ls_status weight_gradient(builder *b, int i, int step_index) {
         ls_kernel *reorder;
         ls_plan_step_impl *step;
         LS_TRY(b->device->ops->reorder_create(b->device, dw.layout, place->layout, &reorder));
-        LS_TRY(step_add(b, reorder, i, "reorder", &step));
+        LS_TRY(step_add(b, reorder, i, "reorder", NULL, &step));
         step->arg[LS_ARG_X] = dw.at;
         step->arg[LS_ARG_Y] = gradient;
         ready = b->plan->step_count - 1;
@@ -237,7 +240,7 @@ static ls_status backward_weights(builder *b, int i, tensor dy) {
     ls_kernel *kernel;
     ls_plan_step_impl *step;
     LS_TRY(ls_kernel_create(b->device, &spec, &kernel));
-    LS_TRY(step_add(b, kernel, i, "backward weights", &step));
+    LS_TRY(step_add(b, kernel, i, "backward weights", &spec, &step));
     step->arg[LS_ARG_X] = s->input.at;
     step->arg[LS_ARG_DY] = dy.at;
     return weight_gradient(b, i, (int)(step - b->plan->steps));
@@ -258,7 +261,7 @@ static ls_status backward_data(builder *b, int i, tensor dy, tensor *dx) {
         ls_kernel_destroy(&kernel);
         return status;
     }
-    LS_TRY(step_add(b, kernel, i, "backward data", &step));
+    LS_TRY(step_add(b, kernel, i, "backward data", &spec, &step));
     dx->layout = kernel->layout[LS_ARG_DX];
     if (n->op == LS_OP_FLATTEN && !spec.mask_dx)
         dx->at = dy.at;
@@ -280,7 +283,7 @@ static ls_status backward(builder *b, tensor logits) {
     ls_plan_step_impl *step;
     tensor d;
     LS_TRY(ls_kernel_create(b->device, &spec, &kernel));
-    LS_TRY(step_add(b, kernel, b->graph->output, "loss gradient", &step));
+    LS_TRY(step_add(b, kernel, b->graph->output, "loss gradient", &spec, &step));
     d.layout = kernel->layout[LS_ARG_DX];
     LS_TRY(buffer_add(b, d.layout->bytes, 1, &d.at));
     step->arg[LS_ARG_X] = logits.at;

@@ -63,6 +63,7 @@ typedef struct ls_plan_step_impl {
     ls_kernel *kernel;
     int node;
     const char *pass;               // "forward", "backward data", "reorder", ...
+    ls_kernel_spec spec;            // with all layouts free; of reorders empty
     ls_step_arg arg[LS_ARG_COUNT];
     int64_t ready_offset, ready_count;  // gradients complete after this step; count 0: none
 } ls_plan_step_impl;

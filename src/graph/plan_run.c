@@ -84,6 +84,13 @@ ls_plan_step_info ls_plan_step(const ls_plan *p, int index) {
     return (ls_plan_step_info){p->graph->nodes[s->node].name, s->pass, s->kernel->name, s->kernel->flops};
 }
 
+ls_status ls_plan_step_floor(ls_plan *p, int index, double *seconds, char *name, size_t name_size) {
+    if (!p->device->ops->floor)
+        return LS_FAIL(LS_STATUS_UNSUPPORTED, "device %s has no kernel library whose floor could be measured",
+                       p->device->ops->name);
+    return p->device->ops->floor(p->device, &p->steps[index].spec, seconds, name, name_size);
+}
+
 ls_status ls_plan_time_steps(ls_plan *p, const ls_plan_input *input, float *gradient, double *seconds) {
     ls_loss_metrics metrics;
     run_input run = {input, &metrics, gradient};
