@@ -120,8 +120,14 @@ static void team_open(team *t, worker *w, int size, const char *spec) {
     pthread_barrier_init(&t->barrier, NULL, (unsigned)size);
     for (int r = 0; r < size; r++) {
         w[r] = (worker){.team = t, .spec = spec};
-        w[r].host = (ls_data_host){.rank = r, .size = size, .self = &w[r], .alloc = team_alloc, .read = team_read,
-                                   .barrier = team_barrier, .agree = team_agree, .free = team_free};
+        w[r].host = (ls_data_host){.rank = r,
+                                   .size = size,
+                                   .self = &w[r],
+                                   .alloc = team_alloc,
+                                   .read = team_read,
+                                   .barrier = team_barrier,
+                                   .agree = team_agree,
+                                   .free = team_free};
         assert_int_equal(pthread_create(&threads[r], NULL, work, &w[r]), 0);
     }
     for (int r = 0; r < size; r++) pthread_join(threads[r], NULL);
@@ -138,7 +144,8 @@ static void team_close(team *t, worker *w) {
     pthread_barrier_destroy(&t->barrier);
 }
 
-#define TEAM {.fail_read_rank = -1, .fail_alloc_rank = -1}
+#define TEAM                                                                                                           \
+    { .fail_read_rank = -1, .fail_alloc_rank = -1 }
 
 // ---- folders ----------------------------------------------------------------------------------------------------------
 
@@ -385,7 +392,8 @@ static void test_gzip(void **state) {
     refused("16 bytes after the end", name);
 
     // Two members one after the other are one file, as for gunzip; and plain IDX under a .gz name is what it is.
-    bytes front = idx_gzip(b.p, 9), back = idx_gzip(b.p + 9, b.n - 9), both = {malloc(front.n + back.n), front.n + back.n};
+    bytes front = idx_gzip(b.p, 9), back = idx_gzip(b.p + 9, b.n - 9),
+          both = {malloc(front.n + back.n), front.n + back.n};
     memcpy(both.p, front.p, front.n);
     memcpy(both.p + front.n, back.p, back.n);
     uint64_t fingerprint[3];

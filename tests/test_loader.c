@@ -240,7 +240,7 @@ static void test_signals(void **state) {
 int main(void) {
     alarm(50);  // a hang ends the test
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_epochs),  cmocka_unit_test(test_values), cmocka_unit_test(test_ranges),
+        cmocka_unit_test(test_epochs),  cmocka_unit_test(test_values),  cmocka_unit_test(test_ranges),
         cmocka_unit_test(test_borrow),  cmocka_unit_test(test_refused), cmocka_unit_test(test_leave),
         cmocka_unit_test(test_signals),
     };

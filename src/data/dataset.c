@@ -105,8 +105,8 @@ static ls_status finish(ls_data_host *host, ls_dataset *d, double seconds) {
     void *block = NULL;
     ls_status status = host->alloc(host->self, (host->size + chunks) * 8, &block);
     LS_TRY(host->agree(host->self, status));
-    double *times = block;                                // (size)
-    uint64_t *hashes = (uint64_t *)block + host->size;    // (chunks)
+    double *times = block;                              // (size)
+    uint64_t *hashes = (uint64_t *)block + host->size;  // (chunks)
     times[host->rank] = seconds;
     hash_mine(host, r, hashes);
     LS_TRY(host->barrier(host->self));
@@ -132,23 +132,22 @@ static void list_formats(char *text, size_t size) {
 static ls_status parse(const char *spec, const ls_format **format, const char **argument) {
     char names[512];
     list_formats(names, sizeof names);
-    if (!spec || !*spec)
-        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "no dataset was named; name one of: %s", names);
+    if (!spec || !*spec) return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "no dataset was named; name one of: %s", names);
     size_t length = strcspn(spec, ":");
     *argument = spec[length] ? spec + length + 1 : NULL;
     *format = NULL;
     for (const ls_format *const *f = ls_formats(); *f && !*format; f++)
         if (strlen((*f)->name) == length && memcmp((*f)->name, spec, length) == 0) *format = *f;
     if (!*format)
-        return LS_FAIL(LS_STATUS_NOT_FOUND, "there is no dataset \"%.*s\"; there are: %s", length < 200 ? (int)length : 200,
-                       spec, names);
+        return LS_FAIL(LS_STATUS_NOT_FOUND, "there is no dataset \"%.*s\"; there are: %s",
+                       length < 200 ? (int)length : 200, spec, names);
     const ls_format *f = *format;
     if (f->argument && (!*argument || !**argument))
-        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "the dataset %s needs to know where its files are: write %s:%s", f->name,
-                       f->name, f->argument);
+        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "the dataset %s needs to know where its files are: write %s:%s",
+                       f->name, f->name, f->argument);
     if (!f->argument && *argument)
-        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "the dataset %s takes no argument, but got \"%.200s\": write %s", f->name,
-                       *argument, f->name);
+        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "the dataset %s takes no argument, but got \"%.200s\": write %s",
+                       f->name, *argument, f->name);
     return LS_OK;
 }
 

@@ -33,20 +33,20 @@ typedef struct ls_split {
 } ls_split;
 
 struct ls_dataset {
-    char name[64];          // the spec's first word: "mnist"
-    ls_shape image;         // (H, W, C)
+    char name[64];   // the spec's first word: "mnist"
+    ls_shape image;  // (H, W, C)
     int classes;
     ls_split train, test;
-    uint64_t fingerprint;   // of all bytes: equal data, equal number; the same on every machine
-    double read_seconds;    // the slowest worker's time to have it all in memory
+    uint64_t fingerprint;  // of all bytes: equal data, equal number; the same on every machine
+    double read_seconds;   // the slowest worker's time to have it all in memory
 };
 typedef struct ls_dataset ls_dataset;
 
 // A dataset format: one file under formats/, ending in one of these.
 typedef struct ls_format {
-    const char *name;       // "mnist": the word before the colon
-    const char *help;       // one line, for `lockstep datasets`
-    const char *argument;   // "DIR", or NULL when the dataset takes none
+    const char *name;      // "mnist": the word before the colon
+    const char *help;      // one line, for `lockstep datasets`
+    const char *argument;  // "DIR", or NULL when the dataset takes none
     // Fills everything but name, fingerprint and read_seconds. Collective over the host's workers.
     ls_status (*open)(ls_data_host *host, const char *argument, ls_dataset *out);
 } ls_format;

@@ -25,13 +25,13 @@ typedef struct slot {
 
 struct ls_loader {
     ls_loader_config config;
-    int64_t pixels;       // values per image
-    slot *slots;          // (depth): micro-batch n of an epoch goes through slot n % depth, n counted over all epochs
+    int64_t pixels;  // values per image
+    slot *slots;     // (depth): micro-batch n of an epoch goes through slot n % depth, n counted over all epochs
     pthread_t thread;
-    int running;          // the thread and what it waits on exist
+    int running;  // the thread and what it waits on exist
     pthread_mutex_t mutex;
-    pthread_cond_t work;  // the thread waits here: for an epoch, a free slot, or the end
-    pthread_cond_t ready; // get waits here
+    pthread_cond_t work;   // the thread waits here: for an epoch, a free slot, or the end
+    pthread_cond_t ready;  // get waits here
     // Under the mutex:
     const uint32_t *order;
     const ls_range *ranges;
@@ -183,9 +183,10 @@ static ls_status check_ranges(const ls_loader *l, const uint32_t *order, const l
     const ls_loader_config *c = &l->config;
     for (int64_t r = 0; r < range_count; r++) {
         if (ranges[r].count < 0 || ranges[r].count > c->micro_batch || ranges[r].first < 0)
-            return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
-                           "a loader with room for %lld samples was asked for %lld from position %lld on; ask for fewer",
-                           (long long)c->micro_batch, (long long)ranges[r].count, (long long)ranges[r].first);
+            return LS_FAIL(
+                LS_STATUS_INVALID_ARGUMENT,
+                "a loader with room for %lld samples was asked for %lld from position %lld on; ask for fewer",
+                (long long)c->micro_batch, (long long)ranges[r].count, (long long)ranges[r].first);
         for (int64_t i = ranges[r].first; i < ranges[r].first + ranges[r].count; i++)
             if (order[i] >= c->split->count)
                 return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
@@ -230,10 +231,11 @@ ls_status ls_loader_get(ls_loader *l, ls_batch **out, double *waited) {
     }
     pthread_mutex_unlock(&l->mutex);
     if (over)
-        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "all micro-batches of the epoch were taken; start the next epoch first");
+        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
+                       "all micro-batches of the epoch were taken; start the next epoch first");
     if (all_out)
-        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "all %d micro-batches of the loader are borrowed; give one back first",
-                       l->config.depth);
+        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
+                       "all %d micro-batches of the loader are borrowed; give one back first", l->config.depth);
     return LS_OK;
 }
 

@@ -10,18 +10,18 @@ void ls_sampler_order(uint64_t seed, uint32_t epoch, int shuffle, int64_t count,
 
 // One micro-batch, ready to train on.
 typedef struct ls_batch {
-    int64_t count;            // samples; the last of an epoch may have fewer
-    void *images;             // (count, H, W, C) in the loader's dtype, scaled to [0, 1]: pixel / 255
-    int32_t *labels;          // (count)
-    uint64_t *samples;        // (count): index in the dataset, the key of everything random about the sample
+    int64_t count;      // samples; the last of an epoch may have fewer
+    void *images;       // (count, H, W, C) in the loader's dtype, scaled to [0, 1]: pixel / 255
+    int32_t *labels;    // (count)
+    uint64_t *samples;  // (count): index in the dataset, the key of everything random about the sample
 } ls_batch;
 
 typedef struct ls_loader_config {
     const ls_split *split;
-    ls_shape image;           // (H, W, C)
-    ls_dtype dtype;           // F32 or BF16
-    int64_t micro_batch;      // largest count of a batch
-    int depth;                // batches prepared ahead; at least 1
+    ls_shape image;       // (H, W, C)
+    ls_dtype dtype;       // F32 or BF16
+    int64_t micro_batch;  // largest count of a batch
+    int depth;            // batches prepared ahead; at least 1
 } ls_loader_config;
 
 // A loader serves one replica: one background thread fills a ring of `depth` batches in the order asked for.
@@ -31,7 +31,7 @@ void ls_loader_destroy(ls_loader **loader);  // stops the thread, whatever it is
 
 // A run of consecutive positions in the epoch's order: the samples order[first] .. order[first + count - 1].
 typedef struct ls_range {
-    int64_t first, count;     // count <= micro_batch
+    int64_t first, count;  // count <= micro_batch
 } ls_range;
 
 // Begins an epoch: the loader will serve `ranges` one after the other. Both arrays stay the caller's and must live until

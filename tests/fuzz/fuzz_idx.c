@@ -16,12 +16,12 @@
 #include "data/dataset.h"
 #include "data/formats/idx.h"
 
-#define TRAIN 7
-#define TEST 5
-#define HEIGHT 6
-#define WIDTH 4
+#define TRAIN   7
+#define TEST    5
+#define HEIGHT  6
+#define WIDTH   4
 #define ON_DISK 4  // in the first byte, beside the number of the file
-#define PACK 8
+#define PACK    8
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -29,7 +29,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 #define MUST(condition)                                                                                                \
     do {                                                                                                               \
         if (!(condition)) {                                                                                            \
-            fprintf(stderr, "fuzz_idx: line %d: not so: %s (last error: %s)\n", __LINE__, #condition, ls_error_message()); \
+            fprintf(stderr, "fuzz_idx: line %d: not so: %s (last error: %s)\n", __LINE__, #condition,                  \
+                    ls_error_message());                                                                               \
             abort();                                                                                                   \
         }                                                                                                              \
     } while (0)

@@ -7,7 +7,7 @@
 #include "base/error.h"
 
 // Deflate codes at most 258 bytes in 2 bits, so a byte of it never stands for more than this many.
-#define RATIO_MAX 1032
+#define RATIO_MAX   1032
 #define PAYLOAD_MAX ((int64_t)1 << 48)  // beyond any memory; sums of a few stay far from overflow
 #define FETCH_AGAIN "fetch or copy the file again"
 
@@ -32,7 +32,8 @@ static ls_status gz_open(gz_stream *s, const uint8_t *stored, int64_t bytes) {
     memset(s, 0, sizeof *s);
     s->next = stored;
     s->left = bytes;
-    if (inflateInit2(&s->z, 15 + 16) != Z_OK) return LS_FAIL(LS_STATUS_OUT_OF_MEMORY, "out of memory: zlib cannot start");
+    if (inflateInit2(&s->z, 15 + 16) != Z_OK)
+        return LS_FAIL(LS_STATUS_OUT_OF_MEMORY, "out of memory: zlib cannot start");
     return LS_OK;
 }
 
@@ -158,8 +159,9 @@ static ls_status check_extents(ls__idx_file *file) {
     }
     if (stored < total)
         return LS_FAIL(LS_STATUS_BAD_DATA,
-                       "%s is cut short: its header announces %lld %s, which makes %lld bytes, but the file has %lld; "
-                       FETCH_AGAIN, file->path, n, kind_name(file->kind), (long long)total, (long long)stored);
+                       "%s is cut short: its header announces %lld %s, which makes %lld bytes, but the file has "
+                       "%lld; " FETCH_AGAIN,
+                       file->path, n, kind_name(file->kind), (long long)total, (long long)stored);
     if (stored > total)
         return LS_FAIL(LS_STATUS_BAD_DATA,
                        "%s is too long: its header announces %lld %s, which makes %lld bytes, but the file has %lld "
@@ -183,8 +185,9 @@ ls_status ls__idx_parse(ls__idx_file *file, const uint8_t *head, int64_t head_by
         file->height = load_be32(file->header + 8);
         file->width = load_be32(file->header + 12);
         if (file->height > INT32_MAX || file->width > INT32_MAX)
-            return LS_FAIL(LS_STATUS_BAD_DATA, "%s announces images of %lldx%lld pixels: its header is corrupt; " FETCH_AGAIN,
-                           file->path, (long long)file->height, (long long)file->width);
+            return LS_FAIL(LS_STATUS_BAD_DATA,
+                           "%s announces images of %lldx%lld pixels: its header is corrupt; " FETCH_AGAIN, file->path,
+                           (long long)file->height, (long long)file->width);
     }
     return check_extents(file);
 }
@@ -204,19 +207,22 @@ static ls_status unpack(const ls__idx_file *file, gz_stream *s, uint8_t *payload
                        file->path, wrong, found, total);
     if (more)
         return LS_FAIL(LS_STATUS_BAD_DATA,
-                       "%s is too long: its header announces %lld %s, which makes %lld bytes, but it unpacks to more; "
-                       FETCH_AGAIN, file->path, (long long)file->count, kind_name(file->kind), total);
+                       "%s is too long: its header announces %lld %s, which makes %lld bytes, but it unpacks to "
+                       "more; " FETCH_AGAIN,
+                       file->path, (long long)file->count, kind_name(file->kind), total);
     if (!s->ended)
         return LS_FAIL(LS_STATUS_BAD_DATA,
-                       "%s is cut short: its %lld bytes of gzip end before the stream does, after %lld of %lld bytes; "
-                       FETCH_AGAIN, file->path, (long long)file->stored_bytes, found, total);
+                       "%s is cut short: its %lld bytes of gzip end before the stream does, after %lld of %lld "
+                       "bytes; " FETCH_AGAIN,
+                       file->path, (long long)file->stored_bytes, found, total);
     if (found < total)
         return LS_FAIL(LS_STATUS_BAD_DATA,
-                       "%s is cut short: its header announces %lld %s, which makes %lld bytes, but it unpacks to %lld; "
-                       FETCH_AGAIN, file->path, (long long)file->count, kind_name(file->kind), total, found);
+                       "%s is cut short: its header announces %lld %s, which makes %lld bytes, but it unpacks to "
+                       "%lld; " FETCH_AGAIN,
+                       file->path, (long long)file->count, kind_name(file->kind), total, found);
     if (gz_rest(s))
-        return LS_FAIL(LS_STATUS_BAD_DATA, "%s has %lld bytes after the end of its gzip stream; " FETCH_AGAIN, file->path,
-                       (long long)gz_rest(s));
+        return LS_FAIL(LS_STATUS_BAD_DATA, "%s has %lld bytes after the end of its gzip stream; " FETCH_AGAIN,
+                       file->path, (long long)gz_rest(s));
     if (memcmp(header, file->header, (size_t)file->header_bytes) != 0)
         return LS_FAIL(LS_STATUS_BAD_DATA, "%s changed while it was being read; start again once it is complete",
                        file->path);
@@ -234,7 +240,7 @@ ls_status ls__idx_unpack(const ls__idx_file *file, const uint8_t *stored, uint8_
 ls_status ls__idx_check_labels(const ls__idx_file *file, const uint8_t *labels, int classes) {
     for (int64_t i = 0; i < file->count; i++)
         if (labels[i] >= classes)
-            return LS_FAIL(LS_STATUS_BAD_DATA, "%s: label %lld is %d, but labels go from 0 to %d; " FETCH_AGAIN, file->path,
-                           (long long)i, labels[i], classes - 1);
+            return LS_FAIL(LS_STATUS_BAD_DATA, "%s: label %lld is %d, but labels go from 0 to %d; " FETCH_AGAIN,
+                           file->path, (long long)i, labels[i], classes - 1);
     return LS_OK;
 }

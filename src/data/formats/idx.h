@@ -14,20 +14,20 @@ typedef enum ls__idx_kind {
 } ls__idx_kind;
 
 // How much of a file's beginning is enough to find the IDX header, however long the gzip header in front of it is.
-#define LS__IDX_HEAD (128 << 10)
+#define LS__IDX_HEAD       (128 << 10)
 #define LS__IDX_HEADER_MAX 16
 
 // What a file holds. Lies in memory shared by processes, so it has no pointers.
 typedef struct ls__idx_file {
     char path[4096];
     ls__idx_kind kind;
-    int64_t stored_bytes;   // size of the file
+    int64_t stored_bytes;  // size of the file
     // From here on filled in by ls__idx_parse.
-    int gzip;               // by content, whatever the name says
+    int gzip;  // by content, whatever the name says
     uint8_t header[LS__IDX_HEADER_MAX];
-    int64_t header_bytes;   // used bytes of header
+    int64_t header_bytes;          // used bytes of header
     int64_t count, height, width;  // labels: height and width are 1
-    int64_t payload_bytes;  // count * height * width: what follows the header once unpacked
+    int64_t payload_bytes;         // count * height * width: what follows the header once unpacked
 } ls__idx_file;
 
 // Reads the header of a file whose path, kind and stored_bytes are known, from its first `head_bytes` bytes: all of them,

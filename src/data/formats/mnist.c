@@ -18,7 +18,7 @@
 #include "data/formats/idx.h"
 
 #define CLASSES 10
-#define FILES 4
+#define FILES   4
 
 // In this order, dealing file i to worker i % size gives two workers an even share of the unpacking.
 enum { TRAIN_IMAGES, TEST_IMAGES, TRAIN_LABELS, TEST_LABELS };
@@ -52,8 +52,8 @@ static ls_status find(const char *dir, int part, ls__idx_file *file) {
         int n = snprintf(file->path, sizeof file->path, "%s/%s%cidx%d-ubyte%s", dir, parts[part].stem,
                          variant & 2 ? '.' : '-', dimensions, variant & 1 ? ".gz" : "");
         if (n < 0 || (size_t)n >= sizeof file->path)
-            return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "the path of the data folder has %zu bytes; give one of less than 4000",
-                           strlen(dir));
+            return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
+                           "the path of the data folder has %zu bytes; give one of less than 4000", strlen(dir));
         struct stat info;
         if (stat(file->path, &info) != 0) {
             if (errno == ENOENT) continue;
@@ -66,14 +66,13 @@ static ls_status find(const char *dir, int part, ls__idx_file *file) {
         return LS_OK;
     }
     return LS_FAIL(LS_STATUS_NOT_FOUND,
-                   "the folder %s has no %s-idx%d-ubyte, plain or .gz; put the four IDX files of the dataset there", dir,
-                   parts[part].stem, dimensions);
+                   "the folder %s has no %s-idx%d-ubyte, plain or .gz; put the four IDX files of the dataset there",
+                   dir, parts[part].stem, dimensions);
 }
 
 static ls_status read_head(const char *path, uint8_t *head, int64_t *bytes) {
     int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return LS_FAIL(LS_STATUS_IO, "cannot open %s: %s; check its permissions", path, strerror(errno));
+    if (fd < 0) return LS_FAIL(LS_STATUS_IO, "cannot open %s: %s; check its permissions", path, strerror(errno));
     ls_status status = LS_OK;
     *bytes = 0;
     while (*bytes < LS__IDX_HEAD) {
@@ -101,10 +100,11 @@ static ls_status check_set(const ls__idx_file *files) {
     }
     const ls__idx_file *train = &files[TRAIN_IMAGES], *test = &files[TEST_IMAGES];
     if (train->height != test->height || train->width != test->width)
-        return LS_FAIL(LS_STATUS_BAD_DATA,
-                       "%s has images of %lldx%lld pixels but %s of %lldx%lld; put files that belong together in the folder",
-                       train->path, (long long)train->height, (long long)train->width, test->path, (long long)test->height,
-                       (long long)test->width);
+        return LS_FAIL(
+            LS_STATUS_BAD_DATA,
+            "%s has images of %lldx%lld pixels but %s of %lldx%lld; put files that belong together in the folder",
+            train->path, (long long)train->height, (long long)train->width, test->path, (long long)test->height,
+            (long long)test->width);
     return LS_OK;
 }
 
@@ -148,7 +148,8 @@ static ls_status read_slices(ls_data_host *host, const ls__idx_file *files, uint
         uint8_t *to = f->gzip ? packed : payload[i];
         int64_t bytes = f->gzip ? f->stored_bytes : f->payload_bytes, share = bytes / host->size;
         int64_t first = share * host->rank, end = host->rank == host->size - 1 ? bytes : first + share;
-        ls_status one = host->read(host->self, f->path, (f->gzip ? 0 : f->header_bytes) + first, end - first, to + first);
+        ls_status one =
+            host->read(host->self, f->path, (f->gzip ? 0 : f->header_bytes) + first, end - first, to + first);
         if (one != LS_OK) status = one;
         if (f->gzip) packed += f->stored_bytes;
     }
