@@ -73,6 +73,7 @@ typedef struct ls_kernel_spec {
     ls_dtype dy_dtype;       // of DY; the loss has no DY and this is the dtype of its DX (its X, the logits, is F32)
     ls_dtype w_dtype;        // of W (DW and DB are always F32)
     // DX is multiplied by (X > 0) on its way out: X is the output of a ReLU fused into the operation before.
+    // Told to the forward pass too, so that a kernel may keep the decision in its workspace and not read X in backward.
     int mask_dx;
     // Layouts the caller has already settled, by argument; NULL lets the kernel choose.
     const ls_layout *layout[LS_ARG_COUNT];
