@@ -17,7 +17,7 @@
 
 #define WORKERS_MAX 3
 
-// ---- a host of threads ------------------------------------------------------------------------------------------------
+// ---- a host of threads ---------------------------------------------------------------------------------------------
 
 typedef struct team {
     int size;
@@ -147,7 +147,7 @@ static void team_close(team *t, worker *w) {
 #define TEAM                                                                                                           \
     { .fail_read_rank = -1, .fail_alloc_rank = -1 }
 
-// ---- folders ----------------------------------------------------------------------------------------------------------
+// ---- folders -------------------------------------------------------------------------------------------------------
 
 static char dir[64], spec[128];
 
@@ -197,7 +197,7 @@ static void put_set(layout how, uint32_t train, uint32_t test, uint32_t height, 
     for (int i = 0; i < FILES; i++) put_made(i, how, i < 2 ? train : test, height, width);
 }
 
-// ---- what is read -----------------------------------------------------------------------------------------------------
+// ---- what is read --------------------------------------------------------------------------------------------------
 
 static void check_content(const ls_dataset *d, int64_t train, int64_t test, int64_t pixels) {
     assert_int_equal(d->train.count, train);
@@ -274,7 +274,7 @@ static void test_fingerprint(void **state) {
     assert_true(fingerprint_of(spec) != before);
 }
 
-// ---- what is refused --------------------------------------------------------------------------------------------------
+// ---- what is refused -----------------------------------------------------------------------------------------------
 
 // Opens with 1, 2 and 3 workers: each time all of them get this status and a sentence with these words.
 static void refused_spec(const char *what, ls_status status, const char *words, const char *more) {

@@ -80,7 +80,7 @@ static void test_uniform(void **state) {
     assert_true(chi < 60);
 }
 
-// Numbers from tests/golden/data.py. The 60,000 of seed 42 have a draw that is rejected and drawn again, at position 34684.
+// Numbers from tests/golden/data.py. The 60,000 of seed 42 have a draw that is rejected, at position 34684.
 static void test_known(void **state) {
     static const struct {
         uint64_t seed;

@@ -28,7 +28,7 @@ const ls_format *const *ls_formats(void) {
     return list;
 }
 
-// ---- fingerprint ------------------------------------------------------------------------------------------------------
+// ---- fingerprint ---------------------------------------------------------------------------------------------------
 
 // The bytes are hashed in chunks of a fixed size, which the workers share out, and the chunks' hashes in their order:
 // the number does not depend on how many workers there are.
@@ -117,7 +117,7 @@ static ls_status finish(ls_data_host *host, ls_dataset *d, double seconds) {
     return LS_OK;
 }
 
-// ---- opening ----------------------------------------------------------------------------------------------------------
+// ---- opening -------------------------------------------------------------------------------------------------------
 
 static void list_formats(char *text, size_t size) {
     size_t used = 0;

@@ -54,8 +54,8 @@ typedef struct ls_format {
 // NULL-terminated list of all formats.
 const ls_format *const *ls_formats(void);
 
-// Opens "name" or "name:argument". Collective over the host's workers; on failure every one of them gets the same status
-// and sentence, and nothing is left behind but what host->alloc gave.
+// Opens "name" or "name:argument". Collective over the host's workers; on failure each of them gets the same status and
+// sentence, and nothing is left behind but what host->alloc gave.
 // Errors: NOT_FOUND (format, file or folder), IO, BAD_DATA, INVALID_ARGUMENT.
 ls_status ls_data_open(ls_data_host *host, const char *spec, ls_dataset **out);
 void ls_data_close(ls_dataset **dataset);  // frees the struct; the arrays belong to the host

@@ -41,7 +41,7 @@ struct ls_loader {
     int stop;
 };
 
-// ---- filling ----------------------------------------------------------------------------------------------------------
+// ---- filling -------------------------------------------------------------------------------------------------------
 
 // The quotient itself, correctly rounded: multiplying by 1/255 would be an ulp off for some pixels.
 LS_CLONES static void convert_f32(const uint8_t *restrict in, int64_t n, float *restrict out) {
@@ -96,7 +96,7 @@ static void *run(void *argument) {
     return NULL;
 }
 
-// ---- create and destroy -----------------------------------------------------------------------------------------------
+// ---- create and destroy --------------------------------------------------------------------------------------------
 
 static ls_status check(const ls_loader_config *c) {
     if (c->dtype != LS_DTYPE_F32 && c->dtype != LS_DTYPE_BF16)
@@ -177,7 +177,7 @@ void ls_loader_destroy(ls_loader **loader) {
     free(l);
 }
 
-// ---- serving ----------------------------------------------------------------------------------------------------------
+// ---- serving -------------------------------------------------------------------------------------------------------
 
 static ls_status check_ranges(const ls_loader *l, const uint32_t *order, const ls_range *ranges, int64_t range_count) {
     const ls_loader_config *c = &l->config;

@@ -34,8 +34,8 @@ typedef struct ls_range {
     int64_t first, count;  // count <= micro_batch
 } ls_range;
 
-// Begins an epoch: the loader will serve `ranges` one after the other. Both arrays stay the caller's and must live until
-// the last batch was taken. A previous epoch must have been taken to its end.
+// Begins an epoch: the loader will serve `ranges` one after the other. Both arrays stay the caller's and must live
+// until the last batch was taken. A previous epoch must have been taken to its end.
 ls_status ls_loader_start(ls_loader *loader, const uint32_t *order, const ls_range *ranges, int64_t range_count);
 // Borrows the next batch; waits until it is ready. `waited` (may be NULL) gets the seconds spent waiting.
 ls_status ls_loader_get(ls_loader *loader, ls_batch **out, double *waited);

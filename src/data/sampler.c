@@ -4,7 +4,7 @@
 // An unbiased number in 0..bound-1 (1 <= bound <= 2^32) for one position of one epoch.
 //
 // A 32-bit word times the bound, and of the 64-bit product the upper half: nearly uniform. Products whose lower half is
-// under 2^32 mod bound are the surplus that makes it biased; they are drawn again, the attempt being part of the counter.
+// under 2^32 mod bound are the surplus that makes it biased; they are drawn again, the attempt being in the counter.
 // Source: Lemire, "Fast random integer generation in an interval", ACM TOMACS 29(1), 2019, algorithm 5.
 static uint32_t bounded(uint64_t seed, uint32_t stream, uint32_t position, uint64_t bound) {
     for (uint32_t attempt = 0;; attempt++) {

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The known answers in test_idx.c and test_sampler.c, worked out a second time from the definitions in plain Python.
 
-Prints the fingerprint of the folder test_idx.c makes (3001 + 1003 images of 28x27) and the CRC-32 of some sample orders.
+Prints the fingerprint of the folder test_idx.c makes (3001 + 1003 images of 28x27) and the CRC-32 of some orders.
 """
 import struct
 import zlib

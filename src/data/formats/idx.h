@@ -30,10 +30,10 @@ typedef struct ls__idx_file {
     int64_t payload_bytes;         // count * height * width: what follows the header once unpacked
 } ls__idx_file;
 
-// Reads the header of a file whose path, kind and stored_bytes are known, from its first `head_bytes` bytes: all of them,
-// or at least LS__IDX_HEAD. On success payload_bytes is safe to allocate: it is what a plain file holds, and for a
+// Reads the header of a file whose path, kind and stored_bytes are known, from its first `head_bytes` bytes: all of
+// them, or at least LS__IDX_HEAD. On success payload_bytes is safe to allocate: it is what a plain file holds, and for a
 // gzipped one no more than gzip could have packed into it.
-// Errors: BAD_DATA (empty, another magic, cut short, longer than announced, nothing in it, corrupt gzip), OUT_OF_MEMORY.
+// Errors: BAD_DATA (empty, another magic, cut short, longer than announced, no samples, corrupt gzip), OUT_OF_MEMORY.
 ls_status ls__idx_parse(ls__idx_file *file, const uint8_t *head, int64_t head_bytes);
 
 // Unpacks the payload of a parsed gzipped file. stored: (stored_bytes); payload: (payload_bytes).

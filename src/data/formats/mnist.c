@@ -1,8 +1,8 @@
 // MNIST and Fashion-MNIST: four IDX files in a folder, grey images of one size and labels 0 to 9.
 //
-// The workers of a host read together. Worker 0 looks at names, sizes and headers, a few small reads, and tells the others
-// through shared memory. Then each reads its slice of every file. What is gzipped is unpacked by one worker a file. Every
-// worker comes by the same collective calls on every path, so that a failure of one never leaves another waiting.
+// The workers of a host read together. Worker 0 looks at names, sizes and headers, a few small reads, and tells the
+// others through shared memory. Then each reads its slice of every file. What is gzipped is unpacked by one worker a
+// file. Every worker comes by the same collective calls on every path, so that a failure of one never leaves another waiting.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -32,7 +32,7 @@ static const struct {
     [TEST_LABELS] = {"t10k-labels", LS__IDX_LABELS},
 };
 
-// ---- worker 0: what is there ------------------------------------------------------------------------------------------
+// ---- worker 0: what is there ---------------------------------------------------------------------------------------
 
 static ls_status check_folder(const char *dir) {
     struct stat info;
@@ -126,7 +126,7 @@ done:
     return status;
 }
 
-// ---- all workers ------------------------------------------------------------------------------------------------------
+// ---- all workers ---------------------------------------------------------------------------------------------------
 
 // Passes a status through the host's agreement and then makes what was written to shared memory seen by all.
 static ls_status settle(ls_data_host *host, ls_status mine) {
