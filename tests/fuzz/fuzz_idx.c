@@ -1,6 +1,6 @@
 // Fuzzes the IDX reader. The first byte of an input says which of the four files the rest is meant to be, whether it
-// goes to the in-memory parser alone or, on disk beside three good files, through ls_data_open, and whether it is gzipped
-// before (a fuzzer does not find its way past a checksum).
+// goes to the in-memory parser alone or, on disk beside three good files, through ls_data_open, and whether it is
+// gzipped before (a fuzzer does not find its way past a checksum).
 //
 // With clang's libFuzzer (cmake -DLS_FUZZ=ON) that looks for inputs of its own. Built without, as it always is, main()
 // below stands in for it: it spoils good files in a fixed sequence of ways, the same in every run.

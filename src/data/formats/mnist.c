@@ -2,7 +2,8 @@
 //
 // The workers of a host read together. Worker 0 looks at names, sizes and headers, a few small reads, and tells the
 // others through shared memory. Then each reads its slice of every file. What is gzipped is unpacked by one worker a
-// file. Every worker comes by the same collective calls on every path, so that a failure of one never leaves another waiting.
+// file. Every worker comes by the same collective calls on every path, so that a failure of one never leaves
+// another waiting.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
