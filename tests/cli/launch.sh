@@ -1,0 +1,41 @@
+#!/bin/sh
+# How the program starts its workers: srun inside an allocation, a sentence where there is no launcher, and Ctrl-C.
+. "$(dirname "$0")/lib.sh"
+[ -n "$mpirun" ] || exit 77
+
+# A stand-in for srun that shows how it was called.
+mkdir "$here/bin"
+printf '#!/bin/sh\necho "srun $*"\n' >"$here/bin/srun"
+chmod +x "$here/bin/srun"
+in_slurm() { run 0 env PATH="$here/bin:$PATH" SLURM_JOB_ID=7 "$@"; }
+in_slurm "$lockstep" train mnist-mlp --workers 4
+matches '^srun -n 4 --mpi=pmi(x|2) --kill-on-bad-exit=1 --cpu-bind=none /.*lockstep train mnist-mlp --workers 4$'
+in_slurm LOCKSTEP_SRUN_ARGS="--mpi=pmix_v4  --het-group=1" SLURM_NTASKS=2 "$lockstep" train mnist-mlp --workers 4
+matches '^srun -n 4 --mpi=pmix_v4 --het-group=1 --kill-on-bad-exit=1 --cpu-bind=none --overcommit /'
+# A batch script has a rank and a size of its own, which are not those of a job.
+in_slurm SLURM_PROCID=0 SLURM_NTASKS=4 SLURM_STEP_ID=4294967291 "$lockstep" train mnist-mlp --workers 4
+matches '^srun -n 4 '
+
+# Ctrl-C reaches every worker: the process is replaced by the launcher, which passes it on.
+"$lockstep" train mnist-mlp --workers 2 --epochs 100000 --limit-test 100 --verbose 2 >"$here/out" 2>"$here/err" &
+job=$!
+for _ in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do
+    grep -q '^Epoch 2' "$here/out" && break
+    sleep 0.5
+done
+grep -q '^Epoch 2' "$here/out" || wrong "training did not begin"
+workers=$(sed -n 's/^\([0-9]*\) (.*) . \([0-9]*\) .*/\1 \2/p' /proc/[0-9]*/stat 2>/dev/null | awk -v p="$job" '$2 == p { print $1 }')
+[ "$(echo "$workers" | wc -w)" -eq 2 ] || wrong "expected two workers under the launcher, found: $workers"
+kill -INT "$job"
+wait "$job"
+status=$?
+[ "$status" -ne 0 ] || wrong "an interrupted run ends with status 0"
+for pid in $workers; do
+    for _ in 1 2 3 4 5 6 7 8 9 10; do
+        kill -0 "$pid" 2>/dev/null || continue 2
+        sleep 0.5
+    done
+    wrong "worker $pid goes on after Ctrl-C"
+    kill -KILL "$pid"
+done
+finish

@@ -1,0 +1,50 @@
+#!/bin/sh
+# What one sees: Keras's verbosity levels, the result table, the record, the config file.
+. "$(dirname "$0")/lib.sh"
+small="mnist-mlp --limit-train 640 --limit-test 100 --epochs 2"
+
+# shellcheck disable=SC2086
+{
+    run 0 "$lockstep" train $small --verbose 0
+    [ -s "$here/out" ] && wrong "--verbose 0 is not silent"
+
+    run 0 "$lockstep" train $small --verbose 2
+    matches '^5/5 - [0-9]+s - loss: [0-9]+\.[0-9]{4} - accuracy: [01]\.[0-9]{4}$'
+    says "Epoch 1/2"
+    says "Epoch 2/2"
+    says "mnist-mlp: 101,770 parameters; digits: 640 samples to train on, 100 to test on"
+    says "global batch 128 = "
+    for line in "Time to read the data" "Time per gradient update" "Time per epoch" "Images per second" "Test loss" \
+        "Test accuracy" "Total run time" "Peak memory" "Weights digest"; do
+        says "$line"
+    done
+
+    run 0 "$lockstep" train $small --record "$here/run.json" --no-evaluate
+    matches '^5/5 \[={30}\] - [0-9]+s - loss: [0-9.]+ - accuracy: [0-9.]+ - [0-9]+ images/s$'
+    grep -q 'Test' "$here/out" && wrong "--no-evaluate evaluates"
+    for key in lockstep_run model parameters workers replicas_per_worker threads_per_replica global_batch micro_batch \
+        precision strategy optimizer seed read_seconds step_seconds_median epoch_seconds images_per_second train_loss \
+        train_accuracy test_loss test_accuracy total_seconds peak_rss_bytes weights_digest phases load forward backward \
+        exchange update command_line versions options; do
+        grep -q "\"$key\": " "$here/run.json" || wrong "the record lacks $key"
+    done
+    grep -q '"test_loss": null' "$here/run.json" || wrong "a loss that was not measured is in the record"
+    [ "$(ls "$here")" = "$(printf 'err\nout\nrun.json')" ] || wrong "temporary files stay behind"
+    if command -v python3 >/dev/null; then
+        python3 -m json.tool "$here/run.json" >/dev/null || wrong "the record is not JSON"
+    fi
+
+    # A record that cannot be written in the end is printed instead, and said to be missing.
+    [ -w /dev/full ] && {
+        run 1 "$lockstep" train $small --verbose 0 --record /dev/full
+        says '"weights_digest": '
+        complains "cannot write"
+    }
+
+    echo '{"model": "mnist-mlp", "epochs": 1, "limit-train": 128, "limit-test": 50, "shuffle": false, "verbose": 2}' \
+        >"$here/config.json"
+    run 0 "$lockstep" train --config "$here/config.json" --limit-train 256
+    says "Epoch 1/1"
+    says "digits: 256 samples to train on, 50 to test on"
+}
+finish

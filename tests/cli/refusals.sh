@@ -1,0 +1,26 @@
+#!/bin/sh
+# What only a job finds out: one sentence from one worker, exit status 1, nobody hangs; alone and with two workers.
+. "$(dirname "$0")/lib.sh"
+
+each() {
+    sentence=$1
+    shift
+    refuses 1 "$sentence" "$lockstep" train mnist-mlp "$@"
+    [ -n "$mpirun" ] && refuses 1 "$sentence" "$lockstep" train mnist-mlp --workers 2 "$@"
+}
+
+each "digits" --data digit
+each "$here/nowhere" --data "mnist:$here/nowhere"
+each "not a multiple" --batch-size 100 --micro-batch 30
+each "replicas" --batch-size 64 --micro-batch 32 --replicas 8
+each "cannot write the record $here/none/run.json: No such file or directory" --record "$here/none/run.json"
+each "cannot write the record $here: Is a directory" --record "$here"
+[ "$(ls "$here")" = "$(printf 'err\nout')" ] || wrong "checking a record left something behind"
+if [ -n "$mpirun" ]; then
+    refuses 1 "workers" "$lockstep" train mnist-mlp --workers 3 --batch-size 64 --micro-batch 32
+fi
+# oneDNN believes what this says of the machine.
+ONEDNN_MAX_CPU_ISA=SSE41
+export ONEDNN_MAX_CPU_ISA
+each "bf16" --precision bf16
+finish

@@ -1,0 +1,219 @@
+// A run's record has the keys others read, keeps what stood there until it is whole, and its options can be trained from again.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+#include <jansson.h>
+
+#include "report/record.h"
+
+static char folder[] = "/tmp/lockstep-record.XXXXXX";
+static char path[64];
+
+typedef struct values {
+    int epochs, shuffle;
+    double lr;
+    const char *data;
+} values;
+
+static const ls_option table[] = {
+    {"epochs", LS_OPTION_INT, .offset = offsetof(values, epochs), .metavar = "N", .min = 1},
+    {"shuffle", LS_OPTION_FLAG, .offset = offsetof(values, shuffle)},
+    {"lr", LS_OPTION_REAL, .offset = offsetof(values, lr), .metavar = "X"},
+    {"data", LS_OPTION_TEXT, .offset = offsetof(values, data), .metavar = "SPEC"},
+    {.name = NULL},
+};
+
+static values v;
+static const ls_option_set sets[] = {{table, &v}, {NULL, NULL}};
+static const ls_epoch_result epochs[] = {{1, 10, 1.5, 0.5, 0.8, 100}, {2, 10, 1.25, 0.25, 0.9, 120}};
+static ls_train_result result;
+static ls_train_config config;
+static char *command[] = {"lockstep", "train", "a \"quoted\" word", NULL};
+static ls_record_info info;
+
+static int setup(void **state) {
+    v = (values){.epochs = 2, .shuffle = 1, .lr = -1, .data = "digits"};
+    result = (ls_train_result){.epochs = 2,
+                               .epoch = epochs,
+                               .step_seconds_median = 0.125,
+                               .images_per_second = 110,
+                               .train_loss = 0.25,
+                               .test_loss = 0.5,
+                               .test_accuracy = 0.75,
+                               .phases = {.load = 1, .forward = 2, .backward = 3, .exchange = 4, .update = 5},
+                               .weights_digest = "0123",
+                               .peak_rss_bytes = 1 << 20,
+                               .workers = 3,
+                               .hosts = 1,
+                               .replicas_per_worker = 2,
+                               .threads_per_replica = 1,
+                               .global_batch = 64,
+                               .micro_batch = 8};
+    config = (ls_train_config){.precision = "fp32", .strategy = "allreduce", .optimizer = "adam", .seed = 42};
+    info = (ls_record_info){.model = "net",
+                            .data = "digits",
+                            .parameters = 7,
+                            .read_seconds = 0.5,
+                            .total_seconds = 9,
+                            .config = &config,
+                            .options = sets,
+                            .result = &result,
+                            .evaluated = 1,
+                            .argv = command,
+                            .compiler = "cc 1"};
+    return 0;
+}
+
+static json_t *written(void) {
+    assert_int_equal(ls_record_write(path, &info), LS_OK);
+    json_t *root = json_load_file(path, 0, NULL);
+    assert_non_null(root);
+    return root;
+}
+
+static void has_every_key(void **state) {
+    json_t *root = written();
+    static const struct {
+        const char *key;
+        double value;
+    } numbers[] = {{"lockstep_run", 1},
+                   {"parameters", 7},
+                   {"workers", 3},
+                   {"replicas_per_worker", 2},
+                   {"threads_per_replica", 1},
+                   {"global_batch", 64},
+                   {"micro_batch", 8},
+                   {"seed", 42},
+                   {"read_seconds", 0.5},
+                   {"step_seconds_median", 0.125},
+                   {"images_per_second", 110},
+                   {"train_loss", 0.25},
+                   {"train_accuracy", 0},
+                   {"test_loss", 0.5},
+                   {"test_accuracy", 0.75},
+                   {"total_seconds", 9},
+                   {"peak_rss_bytes", 1 << 20}};
+    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
+        json_t *value = json_object_get(root, numbers[i].key);
+        if (!json_is_number(value) || json_number_value(value) != numbers[i].value) fail_msg("%s", numbers[i].key);
+    }
+    static const char *const texts[][2] = {{"model", "net"},      {"precision", "fp32"}, {"strategy", "allreduce"},
+                                           {"optimizer", "adam"}, {"data", "digits"},    {"weights_digest", "0123"}};
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++)
+        assert_string_equal(json_string_value(json_object_get(root, texts[i][0])), texts[i][1]);
+    static const char *const phases[] = {"load", "forward", "backward", "exchange", "update"};
+    for (int i = 0; i < 5; i++)
+        assert_true(json_number_value(json_object_get(json_object_get(root, "phases"), phases[i])) == i + 1);
+    json_t *seconds = json_object_get(root, "epoch_seconds");
+    assert_int_equal(json_array_size(seconds), 2);
+    assert_true(json_number_value(json_array_get(seconds, 1)) == 1.25);
+    assert_string_equal(json_string_value(json_array_get(json_object_get(root, "command_line"), 2)), command[2]);
+    json_decref(root);
+}
+
+static void what_was_not_measured_is_null(void **state) {
+    info.evaluated = 0;
+    result.train_loss = 0.0 / 0.0;
+    json_t *root = written();
+    assert_true(json_is_null(json_object_get(root, "test_loss")));
+    assert_true(json_is_null(json_object_get(root, "test_accuracy")));
+    assert_true(json_is_null(json_object_get(root, "train_loss")));
+    json_decref(root);
+}
+
+static void options_come_back_from_a_config_file(void **state) {
+    json_t *root = written(), *options = json_object_get(root, "options");
+    assert_true(json_is_null(json_object_get(options, "lr")));  // the optimizer's own, as when it is not given
+    json_object_set_new(options, "model", json_string("net"));
+    assert_int_equal(json_dump_file(options, path, 0), 0);
+    json_decref(root);
+    values before = v;
+    v = (values){.lr = -1};
+    const char *model = NULL;
+    void *keep;
+    assert_int_equal(ls_config_load(path, sets, &model, &keep), LS_OK);
+    assert_string_equal(model, "net");
+    assert_int_equal(v.epochs, before.epochs);
+    assert_int_equal(v.shuffle, before.shuffle);
+    assert_true(v.lr == -1);
+    assert_string_equal(v.data, before.data);
+    ls_config_free(&keep);
+}
+
+static void config_refused(const char *json, ls_status expected, const char *sentence) {
+    FILE *f = fopen(path, "w");
+    fputs(json, f);
+    fclose(f);
+    void *keep;
+    assert_int_equal(ls_config_load(path, sets, NULL, &keep), expected);
+    assert_null(keep);
+    if (!strstr(ls_error_message(), sentence)) fail_msg("%s", ls_error_message());
+    assert_non_null(strstr(ls_error_message(), path));
+}
+
+static void config_files_are_checked(void **state) {
+    config_refused("{\"epochs\": 0}", LS_STATUS_INVALID_ARGUMENT,
+                   "--epochs: expected a whole number of at least 1, got '0'");
+    config_refused("{\"epochs\": 2.5}", LS_STATUS_INVALID_ARGUMENT, "got '2.5'");
+    config_refused("{\"epochs\": [2]}", LS_STATUS_INVALID_ARGUMENT, "not a list or an object");
+    config_refused("{\"epoch\": 2}", LS_STATUS_INVALID_ARGUMENT, "did you mean --epochs?");
+    config_refused("{\"shuffle\": 1}", LS_STATUS_INVALID_ARGUMENT, "expected true or false");
+    config_refused("{\"epochs\": 2,\n\"lr\"}", LS_STATUS_BAD_DATA, "is not JSON: line 2");
+    config_refused("{\"epochs\": 2, \"epochs\": 3}", LS_STATUS_BAD_DATA, "is not JSON");
+    config_refused("[]", LS_STATUS_BAD_DATA, "must be an object");
+}
+
+static void an_old_record_stays_until_the_new_one_is_whole(void **state) {
+    FILE *f = fopen(path, "w");
+    fputs("old", f);
+    fclose(f);
+    assert_int_equal(ls_record_check(path), LS_OK);
+    char text[8] = "";
+    f = fopen(path, "r");
+    assert_int_equal(fread(text, 1, 7, f), 3);
+    fclose(f);
+    assert_string_equal(text, "old");
+    json_decref(written());
+    struct stat st;
+    mode_t mask = umask(022);
+    umask(mask);
+    assert_int_equal(stat(path, &st), 0);
+    assert_int_equal(st.st_mode & 0777, 0666 & ~mask);
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(rmdir(folder), 0);  // nothing else was left in it
+    assert_int_equal(ls_record_check(path), LS_STATUS_IO);
+    assert_non_null(strstr(ls_error_message(), "No such file or directory"));
+    assert_int_equal(ls_record_write(path, &info), LS_STATUS_IO);
+    assert_int_equal(mkdir(folder, 0700), 0);
+    assert_int_equal(ls_record_check(folder), LS_STATUS_IO);
+}
+
+static int folder_make(void **state) {
+    if (!mkdtemp(folder)) return -1;
+    snprintf(path, sizeof path, "%s/run.json", folder);
+    return 0;
+}
+
+static int folder_remove(void **state) {
+    unlink(path);
+    return rmdir(folder);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(has_every_key, setup),
+        cmocka_unit_test_setup(what_was_not_measured_is_null, setup),
+        cmocka_unit_test_setup(options_come_back_from_a_config_file, setup),
+        cmocka_unit_test_setup(config_files_are_checked, setup),
+        cmocka_unit_test_setup(an_old_record_stays_until_the_new_one_is_whole, setup),
+    };
+    return cmocka_run_group_tests(tests, folder_make, folder_remove);
+}
