@@ -256,7 +256,7 @@ void ls_options_line(const ls_option_set *sets, char *text, size_t size) {
 
 void ls_print_entry(FILE *out, const char *left, int column, int width, const char *text) {
     int at = fprintf(out, "%s", left);
-    if (at > column - 2) {
+    if (at > 0 && at > column - 2) {
         fputc('\n', out);
         at = 0;
     }

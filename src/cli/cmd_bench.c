@@ -121,7 +121,8 @@ static ls_status workspace_make(bench *b, workspace *w) {
     LS_TRY(ls_memory_alloc(ls_params_copies_bytes(w->params), &w->copies));
     LS_TRY(ls_memory_alloc(ls_params_length(w->params) * 4, &w->weights));
     LS_TRY(ls_memory_alloc(ls_params_length(w->params) * 4, &w->gradient));
-    LS_TRY(ls_memory_alloc(config.batch * ls_shape_count(b->data.image) * (int64_t)ls_dtype_size(precision), &w->images));
+    LS_TRY(
+        ls_memory_alloc(config.batch * ls_shape_count(b->data.image) * (int64_t)ls_dtype_size(precision), &w->images));
     LS_TRY(ls_memory_alloc(config.batch * 4, &w->labels));
     LS_TRY(ls_memory_alloc(config.batch * 8, &w->samples));
     for (int i = 0; i < b->graph->param_count; i++) {
@@ -147,7 +148,8 @@ static void workspace_free(workspace *w) {
 
 static ls_status measure(measurement *m, workspace *w) {
     LS_TRY(workspace_make(m->bench, w));
-    ls_plan_input input = {.images = w->images, .labels = w->labels, .random = {.seed = 1, .epoch = 1, .samples = w->samples}};
+    ls_plan_input input = {
+        .images = w->images, .labels = w->labels, .random = {.seed = 1, .epoch = 1, .samples = w->samples}};
     m->count = ls_plan_step_count(w->plan);
     double *seconds;
     LS_TRY(ls_calloc(m->count, sizeof *m->layers, &m->layers));
@@ -222,7 +224,8 @@ static double micro_batches_per_lane(const bench *b) {
 }
 
 static void print_layers(const bench *b) {
-    printf("\n%-20s %-18s %-32s %9s %9s %7s  %s\n", "Layer", "Pass", "Implementation", "ms", "floor ms", "ratio", "fastest");
+    printf("\n%-20s %-18s %-32s %9s %9s %7s  %s\n", "Layer", "Pass", "Implementation", "ms", "floor ms", "ratio",
+           "fastest");
     for (int i = 0; i < b->layer_count; i++) {
         const layer *l = &b->layers[i];
         printf("%-20s %-18s %-32s %9.3f", l->info.node, l->info.pass, l->info.implementation, 1e3 * l->seconds);
@@ -238,13 +241,14 @@ static void print_text(const bench *b) {
     char count[32];
     double images = (double)r->global_batch / r->step_seconds_median;
     if (b->set.layers) print_layers(b);
-    printf("%s, synthetic data, %s; %d worker%s x %d replica%s x %d thread%s; global batch %lld = %lld x %lld\n", b->model,
-           b->config.precision, r->workers, r->workers == 1 ? "" : "s", r->replicas_per_worker,
+    printf("%s, synthetic data, %s; %d worker%s x %d replica%s x %d thread%s; global batch %lld = %lld x %lld\n",
+           b->model, b->config.precision, r->workers, r->workers == 1 ? "" : "s", r->replicas_per_worker,
            r->replicas_per_worker == 1 ? "" : "s", r->threads_per_replica, r->threads_per_replica == 1 ? "" : "s",
            (long long)r->global_batch, (long long)(r->global_batch / r->micro_batch), (long long)r->micro_batch);
     printf("%-28s%s\n", "Images per second", cli_count((int64_t)(images + 0.5), count));
     printf("%-28s%.2f ms (median)\n", "Time per step", 1e3 * r->step_seconds_median);
-    printf("%-28s%.2f, %.2f, %.2f ms\n", "  load, forward, backward", 1e3 * p->load, 1e3 * p->forward, 1e3 * p->backward);
+    printf("%-28s%.2f, %.2f, %.2f ms\n", "  load, forward, backward", 1e3 * p->load, 1e3 * p->forward,
+           1e3 * p->backward);
     printf("%-28s%.2f, %.2f ms\n", "  exchange, update", 1e3 * p->exchange, 1e3 * p->update);
     if (b->floor_seconds > 0) {
         double floor = b->floor_seconds * micro_batches_per_lane(b);
@@ -257,17 +261,18 @@ static void print_text(const bench *b) {
 static ls_status print_json(const bench *b) {
     const ls_train_result *r = &b->result;
     double floor = b->floor_seconds * micro_batches_per_lane(b);
-    json_t *root = json_pack("{s:s,s:s,s:i,s:i,s:i,s:I,s:I,s:f,s:f,s:I}", "model", b->model, "precision",
-                             b->config.precision, "workers", r->workers, "replicas_per_worker", r->replicas_per_worker,
-                             "threads_per_replica", r->threads_per_replica, "global_batch", (json_int_t)r->global_batch,
-                             "micro_batch", (json_int_t)r->micro_batch, "images_per_second",
-                             (double)r->global_batch / r->step_seconds_median, "step_ms", 1e3 * r->step_seconds_median,
-                             "peak_rss_bytes", (json_int_t)r->peak_rss_bytes);
+    json_t *root =
+        json_pack("{s:s,s:s,s:i,s:i,s:i,s:I,s:I,s:f,s:f,s:I}", "model", b->model, "precision", b->config.precision,
+                  "workers", r->workers, "replicas_per_worker", r->replicas_per_worker, "threads_per_replica",
+                  r->threads_per_replica, "global_batch", (json_int_t)r->global_batch, "micro_batch",
+                  (json_int_t)r->micro_batch, "images_per_second", (double)r->global_batch / r->step_seconds_median,
+                  "step_ms", 1e3 * r->step_seconds_median, "peak_rss_bytes", (json_int_t)r->peak_rss_bytes);
     if (!root) return LS_FAIL(LS_STATUS_OUT_OF_MEMORY, "out of memory");
     const ls_phase_seconds *p = &r->phases;
-    json_object_set_new(root, "phases_ms",
-                        json_pack("{s:f,s:f,s:f,s:f,s:f}", "load", 1e3 * p->load, "forward", 1e3 * p->forward, "backward",
-                                  1e3 * p->backward, "exchange", 1e3 * p->exchange, "update", 1e3 * p->update));
+    json_object_set_new(
+        root, "phases_ms",
+        json_pack("{s:f,s:f,s:f,s:f,s:f}", "load", 1e3 * p->load, "forward", 1e3 * p->forward, "backward",
+                  1e3 * p->backward, "exchange", 1e3 * p->exchange, "update", 1e3 * p->update));
     if (b->floor_seconds > 0) {
         json_object_set_new(root, "floor_ms", json_real(1e3 * floor));
         json_object_set_new(root, "step_over_floor", json_real(r->step_seconds_median / floor));
@@ -329,9 +334,11 @@ static ls_status run_bench(cli *c, int argc, char **argv) {
     defaults(&b);
     LS_TRY(ls_options_parse(b.options, argc, argv, 1, &words));
     if (words.help) {
-        printf("Usage: lockstep bench MODEL [OPTIONS]\n\nTrains a network on synthetic data and prints images per second, the "
-               "time per step and its\nphases, and how far that is from the kernel library's own best times for the "
-               "model's shapes.\n");
+        printf(
+            "Usage: lockstep bench MODEL [OPTIONS]\n\nTrains a network on synthetic data and prints images per second, "
+            "the "
+            "time per step and its\nphases, and how far that is from the kernel library's own best times for the "
+            "model's shapes.\n");
         ls_options_help(stdout, b.options, cli_help_width());
         return LS_OK;
     }
@@ -347,4 +354,5 @@ static ls_status run_bench(cli *c, int argc, char **argv) {
     return status;
 }
 
-const cli_command cli_command_bench = {"bench", "time a network on synthetic data, beside the kernel library's floor", run_bench};
+const cli_command cli_command_bench = {"bench", "time a network on synthetic data, beside the kernel library's floor",
+                                       run_bench};

@@ -55,10 +55,11 @@ static void defaults(run *r) {
 }
 
 static void help(const run *r) {
-    printf(
-        "Usage: lockstep train MODEL [--data SPEC] [OPTIONS]\n\n"
-        "Trains a network and prints the result table. The same MODEL, data and recipe give the same bits for any\n"
-        "number of workers and replicas. 'lockstep models' lists the networks.\n");
+    printf("Usage: lockstep train MODEL [--data SPEC] [OPTIONS]\n\n");
+    ls_print_entry(
+        stdout, "", 0, cli_help_width(),
+        "Trains a network and prints the result table. The same MODEL, data and recipe give the same bits for any "
+        "number of workers and replicas. 'lockstep models' lists the networks.");
     ls_options_help(stdout, r->options, cli_help_width());
 }
 

@@ -4,8 +4,7 @@ extern const cli_command cli_command_train, cli_command_summary, cli_command_mod
     cli_command_bench;
 
 static const cli_command *const commands[] = {
-    &cli_command_train, &cli_command_summary, &cli_command_models, &cli_command_datasets,
-    &cli_command_bench, NULL,
+    &cli_command_train, &cli_command_summary, &cli_command_models, &cli_command_datasets, &cli_command_bench, NULL,
 };
 
 const cli_command *const *cli_commands(void) { return commands; }

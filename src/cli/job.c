@@ -109,6 +109,11 @@ static int mpiexec_arguments(arguments *a, char *program, size_t size, const cha
         setenv("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1", 1);
         setenv("PRTE_ALLOW_RUN_AS_ROOT", "1", 1);
         setenv("PRTE_ALLOW_RUN_AS_ROOT_CONFIRM", "1", 1);
+        // Containers and virtual machines make it complain of networks they lack and of copies between processes they
+        // forbid, which Lockstep does not use inside a host. What the user has set stays.
+        setenv("OMPI_MCA_btl_base_warn_component_unused", "0", 0);
+        setenv("OMPI_MCA_btl_vader_single_copy_mechanism", "none", 0);
+        setenv("HWLOC_HIDE_ERRORS", "2", 0);
     } else {
         add(a, "-bind-to");
         add(a, "none");
