@@ -22,6 +22,7 @@ void ls_comm_library(char *text, size_t size) { snprintf(text, size, "none: buil
 #include <errno.h>
 #include <limits.h>
 #include <mpi.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -70,6 +71,17 @@ static MPI_Datatype type_of(ls_dtype dtype) {
     return MPI_DATATYPE_NULL;
 }
 
+// Waits for what `start` began. Where workers outnumber cores, a library that polls without pause (MPICH) keeps those it waits
+// for from running: after a short while, each look at the request gives the core away.
+static int complete(int start, MPI_Request *request) {
+    int done = 0;
+    for (int looks = 0; start == MPI_SUCCESS && !done; looks++) {
+        if (looks >= 200) sched_yield();
+        start = MPI_Test(request, &done, MPI_STATUS_IGNORE);
+    }
+    return start;
+}
+
 static ls_status count_of(int64_t count, int *out) {
     if (count < 0 || count > INT_MAX)
         return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
@@ -104,7 +116,8 @@ static void destroy(ls_comm *comm) {
 }
 
 static ls_status barrier(ls_comm *comm) {
-    MPI_TRY(MPI_Barrier(mpi_of(comm)->all), "wait for all workers");
+    MPI_Request r;
+    MPI_TRY(complete(MPI_Ibarrier(mpi_of(comm)->all, &r), &r), "wait for all workers");
     return LS_OK;
 }
 
@@ -112,8 +125,9 @@ static ls_status broadcast(ls_comm *comm, void *data, int64_t count, ls_dtype dt
     size_t size = ls_dtype_size(dtype);
     for (int64_t done = 0; done < count;) {
         int part = count - done < INT_MAX ? (int)(count - done) : INT_MAX;
-        MPI_TRY(MPI_Bcast((char *)data + (size_t)done * size, part, type_of(dtype), root, mpi_of(comm)->all),
-                "broadcast");
+        MPI_Request r;
+        int code = MPI_Ibcast((char *)data + (size_t)done * size, part, type_of(dtype), root, mpi_of(comm)->all, &r);
+        MPI_TRY(complete(code, &r), "broadcast");
         done += part;
     }
     return LS_OK;
@@ -122,7 +136,9 @@ static ls_status broadcast(ls_comm *comm, void *data, int64_t count, ls_dtype dt
 static ls_status allgather(ls_comm *comm, const void *mine, void *all, int64_t bytes) {
     int n = 0;
     LS_TRY(count_of(bytes, &n));
-    MPI_TRY(MPI_Allgather(mine, n, MPI_BYTE, all, n, MPI_BYTE, mpi_of(comm)->all), "gather from all workers");
+    MPI_Request r;
+    MPI_TRY(complete(MPI_Iallgather(mine, n, MPI_BYTE, all, n, MPI_BYTE, mpi_of(comm)->all, &r), &r),
+            "gather from all workers");
     return LS_OK;
 }
 
@@ -152,14 +168,15 @@ static ls_status wait_all(ls_comm *comm, ls_request *requests, int count) {
         MPI_Request r;
         memcpy(&r, &requests[i].native, sizeof r);
         requests[i].native = NULL;
-        MPI_TRY(MPI_Wait(&r, MPI_STATUS_IGNORE), "wait for a message");  // progresses the others meanwhile
+        MPI_TRY(complete(MPI_SUCCESS, &r), "wait for a message");  // progresses the others meanwhile
     }
     return LS_OK;
 }
 
 static ls_status host_barrier(ls_comm *comm) {
     atomic_thread_fence(memory_order_seq_cst);
-    MPI_TRY(MPI_Barrier(mpi_of(comm)->host), "wait for the workers of this host");
+    MPI_Request r;
+    MPI_TRY(complete(MPI_Ibarrier(mpi_of(comm)->host, &r), &r), "wait for the workers of this host");
     atomic_thread_fence(memory_order_seq_cst);
     return LS_OK;
 }
@@ -168,14 +185,15 @@ static ls_status host_barrier(ls_comm *comm) {
 static ls_status host_agree(ls_comm *comm, ls_status mine) {
     MPI_Comm host = mpi_of(comm)->host;
     int worst = mine == LS_OK ? comm->local_size : comm->local_rank, first;
-    MPI_TRY(MPI_Allreduce(&worst, &first, 1, MPI_INT, MPI_MIN, host), "agree on a result");
+    MPI_Request r;
+    MPI_TRY(complete(MPI_Iallreduce(&worst, &first, 1, MPI_INT, MPI_MIN, host, &r), &r), "agree on a result");
     if (first == comm->local_size) return LS_OK;
     struct {
         int status;
         char sentence[1024];
     } verdict = {(int)mine, ""};
     snprintf(verdict.sentence, sizeof verdict.sentence, "%s", mine == LS_OK ? "" : ls_error_message());
-    MPI_TRY(MPI_Bcast(&verdict, sizeof verdict, MPI_BYTE, first, host), "tell a failure");
+    MPI_TRY(complete(MPI_Ibcast(&verdict, sizeof verdict, MPI_BYTE, first, host, &r), &r), "tell a failure");
     if (first != comm->local_rank) ls__error_set(verdict.sentence);
     return (ls_status)verdict.status;
 }

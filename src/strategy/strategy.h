@@ -22,12 +22,12 @@ typedef struct ls_strategy ls_strategy;
 typedef struct ls_strategy_config {
     ls_comm *comm;
     ls_device *device;
-    int replicas;               // per worker, the same on all
-    int64_t length;             // floats in the parameter vector, a multiple of LS_SLICE_ALIGN
-    int64_t micro_batches;      // in a full step
+    int replicas;           // per worker, the same on all
+    int64_t length;         // floats in the parameter vector, a multiple of LS_SLICE_ALIGN
+    int64_t micro_batches;  // in a full step
     const ls_optimizer *optimizer;
-    ls_optimizer_params params; // resolved
-    int spin;                   // barriers spin this often before sleeping
+    ls_optimizer_params params;  // resolved
+    int spin;                    // barriers spin this often before sleeping
     // Working copies: what kernels read instead of the masters (other layouts, bf16). After every update the lanes that
     // share one weights vector share the work of refreshing the copies that belong to it: refresh(user, part, parts).
     int64_t copies_bytes;
@@ -36,14 +36,14 @@ typedef struct ls_strategy_config {
 } ls_strategy_config;
 
 typedef struct ls_step_info {
-    int64_t micro_batches;      // in this step; fewer in the last of an epoch
-    int64_t samples;            // the true number: the gradient sum is divided by it once
+    int64_t micro_batches;  // in this step; fewer in the last of an epoch
+    int64_t samples;        // the true number: the gradient sum is divided by it once
     double lr;
-    int64_t step;               // from 1, over the whole training
+    int64_t step;  // from 1, over the whole training
 } ls_step_info;
 
 typedef struct ls_step_times {
-    double exchange, update;    // seconds this lane spent, waiting for others counted as exchange
+    double exchange, update;  // seconds this lane spent, waiting for others counted as exchange
 } ls_step_times;
 
 // One strategy; its file ends in this.
@@ -64,9 +64,9 @@ typedef struct ls_strategy_ops {
 struct ls_strategy {
     const ls_strategy_ops *ops;
     ls_strategy_config config;
-    float *weights;             // (length): the vector this worker's lanes read; shared by the host where the strategy says so
-    void *copies;               // (copies_bytes): the same for working copies
-    int weights_shared;         // 1: one vector per host; 0: one per worker
+    float *weights;      // (length): the vector this worker's lanes read; shared by the host where the strategy says so
+    void *copies;        // (copies_bytes): the same for working copies
+    int weights_shared;  // 1: one vector per host; 0: one per worker
 };
 
 const ls_strategy_ops *const *ls_strategies(void);  // NULL-terminated

@@ -1,0 +1,225 @@
+// Reduce-scatter in tree order, sliced update, all-gather: the default.
+//
+// Each lane of the job owns a slice of the vector: it adds up everyone's sums there, keeps the optimizer's state of it, and
+// updates the weights of it in the vector its host shares. On one host nothing is sent: lanes read each other's gradients
+// and write the one weights vector in place. Between hosts, a slice's owner gets one message of partial sums from each other
+// host and sends one message of new weights to each. On a host, the worker that *serves* a foreign slice does both for all:
+// the one whose place on its host is the owner's (modulo the number of workers), so that the wires are shared evenly. These
+// are the bytes of a bandwidth-optimal allreduce, if the hosts' runs of micro-batches are whole subtrees.
+#include <stdlib.h>
+
+#include "base/error.h"
+#include "base/memory.h"
+#include "strategy/strategy_impl.h"
+
+enum { TAG_GRADIENTS = 1, TAG_WEIGHTS = 2 };
+
+// A worker of another host whose slice this worker serves.
+typedef struct served {
+    int rank;
+    int64_t begin, end;  // its slice
+    float *partials;     // (host_pieces, end - begin): what this host has for it
+} served;
+
+// Another host, as this worker's own slice sees it.
+typedef struct remote {
+    int rank;         // the worker there that serves this worker's slice
+    float *partials;  // (host_pieces, end - begin): what that host has for it; NULL on this worker's own host
+} remote;
+
+typedef struct allreduce {
+    ls_strategy_base base;
+    int64_t begin, end;  // this worker's slice
+    served *served;      // (served_count)
+    int served_count;
+    remote *remotes;  // (hosts)
+    ls_request *requests;
+} allreduce;
+
+static void slice_of_lane(const ls_strategy_base *base, int lane, int64_t *begin, int64_t *end) {
+    ls__share(0, base->head.config.length, lane, base->lanes, begin, end);
+}
+
+static void slice_of_worker(const ls_strategy_base *base, int position, int64_t *begin, int64_t *end) {
+    int64_t unused;
+    int replicas = base->head.config.replicas;
+    slice_of_lane(base, position * replicas, begin, &unused);
+    slice_of_lane(base, (position + 1) * replicas - 1, &unused, end);
+}
+
+// The position of the worker on `host` that serves the slice of the worker at `position`.
+static int server(const ls_strategy_base *base, int host, int position) {
+    int owner_host = base->head.config.comm->host_of[base->head.config.comm->order[position]];
+    int place = position - base->host_first[owner_host];
+    return base->host_first[host] + place % (base->host_first[host + 1] - base->host_first[host]);
+}
+
+static void destroy(ls_strategy *strategy) {
+    allreduce *a = (allreduce *)strategy;
+    for (int i = 0; a->served && i < a->served_count; i++) ls_memory_free(a->served[i].partials);
+    for (int h = 0; a->remotes && h < strategy->config.comm->hosts; h++) ls_memory_free(a->remotes[h].partials);
+    free(a->served);
+    free(a->remotes);
+    free(a->requests);
+    ls__base_destroy(&a->base);
+    free(a);
+}
+
+// What only jobs of several hosts need.
+static ls_status create_remote(allreduce *a) {
+    ls_strategy_base *base = &a->base;
+    ls_comm *comm = base->head.config.comm;
+    LS_TRY(ls_calloc(comm->hosts, sizeof *a->remotes, &a->remotes));
+    LS_TRY(ls_calloc(comm->size, sizeof *a->served, &a->served));
+    LS_TRY(ls_calloc(comm->hosts + comm->size, sizeof *a->requests, &a->requests));
+    for (int host = 0; host < comm->hosts; host++) {
+        if (host == comm->host) continue;
+        a->remotes[host].rank = comm->order[server(base, host, comm->position)];
+        LS_TRY(ls__base_alloc(base, base->host_pieces * (a->end - a->begin) * 4, &a->remotes[host].partials));
+    }
+    for (int position = 0; position < comm->size; position++) {
+        int rank = comm->order[position];
+        if (comm->host_of[rank] == comm->host || server(base, comm->host, position) != comm->position) continue;
+        served *s = &a->served[a->served_count++];
+        s->rank = rank;
+        slice_of_worker(base, position, &s->begin, &s->end);
+        LS_TRY(ls__base_alloc(base, base->host_pieces * (s->end - s->begin) * 4, &s->partials));
+    }
+    return LS_OK;
+}
+
+static ls_status build(allreduce *a, const ls_strategy_config *config) {
+    ls_strategy_base *base = &a->base;
+    int64_t weights_bytes = ls_round_up(config->length * 4, LS_ALIGN);
+    void *common;
+    LS_TRY(ls__base_create(base, config, weights_bytes + config->copies_bytes, &common));
+    base->head.weights = common;
+    base->head.copies = config->copies_bytes ? (char *)common + weights_bytes : NULL;
+    base->head.weights_shared = 1;
+    slice_of_worker(base, config->comm->position, &a->begin, &a->end);
+    for (int r = 0; r < config->replicas; r++) {
+        int64_t begin, end;
+        slice_of_lane(base, config->comm->position * config->replicas + r, &begin, &end);
+        LS_TRY(ls__base_alloc_state(base, r, end - begin));
+    }
+    if (config->comm->hosts > 1) LS_TRY(create_remote(a));
+    return LS_OK;
+}
+
+static ls_status create(const ls_strategy_config *config, ls_strategy **out) {
+    allreduce *a;
+    ls_status status = ls_calloc(1, sizeof *a, &a);
+    LS_TRY(ls_comm_agree(config->comm, status));
+    a->base.head.ops = &ls__strategy_allreduce;
+    a->base.head.config = *config;
+    status = ls_comm_agree(config->comm, build(a, config));
+    if (status != LS_OK) {
+        destroy(&a->base.head);
+        LS_TRY(status);
+    }
+    *out = &a->base.head;
+    return LS_OK;
+}
+
+// Partial sums of foreign slices go out, those of this worker's slice come in. Collective; every replica calls it.
+static ls_status exchange_gradients(allreduce *a, int replica, int64_t micro_batches) {
+    ls_strategy_base *base = &a->base;
+    ls_comm *comm = base->head.config.comm;
+    int pending = 0;
+    if (replica == 0) {
+        for (int host = 0; host < comm->hosts; host++) {
+            int64_t count = ls__host_piece_count(base, micro_batches, host) * (a->end - a->begin);
+            if (host == comm->host || count == 0) continue;
+            LS_TRY(ls_comm_irecv(comm, a->remotes[host].partials, count, LS_DTYPE_F32, a->remotes[host].rank,
+                                 TAG_GRADIENTS, &a->requests[pending++]));
+        }
+    }
+    for (int i = 0; i < a->served_count; i++)
+        ls__host_partials(base, replica, micro_batches, a->served[i].begin, a->served[i].end, a->served[i].partials);
+    ls_barrier_wait(base->worker_barrier);
+    if (replica == 0) {
+        int pieces = ls__host_piece_count(base, micro_batches, comm->host);
+        for (int i = 0; i < a->served_count; i++) {
+            int64_t count = pieces * (a->served[i].end - a->served[i].begin);
+            if (count == 0) continue;
+            LS_TRY(ls_comm_isend(comm, a->served[i].partials, count, LS_DTYPE_F32, a->served[i].rank, TAG_GRADIENTS,
+                                 &a->requests[pending++]));
+        }
+        LS_TRY(ls_comm_wait_all(comm, a->requests, pending));
+    }
+    ls_barrier_wait(base->worker_barrier);
+    return LS_OK;
+}
+
+// The new weights of this worker's slice go to every host, those of foreign slices come straight into the host's vector.
+static ls_status exchange_weights(allreduce *a, int replica) {
+    ls_strategy_base *base = &a->base;
+    ls_comm *comm = base->head.config.comm;
+    float *weights = base->head.weights;
+    ls_barrier_wait(base->worker_barrier);
+    if (replica != 0) return LS_OK;
+    int pending = 0;
+    for (int i = 0; i < a->served_count; i++) {
+        const served *s = &a->served[i];
+        if (s->end > s->begin)
+            LS_TRY(ls_comm_irecv(comm, weights + s->begin, s->end - s->begin, LS_DTYPE_F32, s->rank, TAG_WEIGHTS,
+                                 &a->requests[pending++]));
+    }
+    for (int host = 0; host < comm->hosts; host++)
+        if (host != comm->host && a->end > a->begin)
+            LS_TRY(ls_comm_isend(comm, weights + a->begin, a->end - a->begin, LS_DTYPE_F32, a->remotes[host].rank,
+                                 TAG_WEIGHTS, &a->requests[pending++]));
+    return ls_comm_wait_all(comm, a->requests, pending);
+}
+
+static int list_sources(allreduce *a, ls_lane *lane, int64_t micro_batches) {
+    ls_comm *comm = a->base.head.config.comm;
+    int count = 0;
+    for (int host = 0; host < comm->hosts; host++)
+        count += host == comm->host ? ls__host_sources(&a->base, micro_batches, lane->sources + count)
+                                    : ls__received_sources(&a->base, micro_batches, host, a->remotes[host].partials,
+                                                           a->begin, a->end - a->begin, lane->sources + count);
+    return count;
+}
+
+static ls_status step(ls_strategy *strategy, int replica, const ls_step_info *info, ls_step_times *times) {
+    allreduce *a = (allreduce *)strategy;
+    ls_strategy_base *base = &a->base;
+    ls_lane *lane = base->lane[replica];
+    const ls_strategy_config *config = &strategy->config;
+    int several_hosts = config->comm->hosts > 1;
+    double since = ls_clock();
+    *times = (ls_step_times){0};
+
+    ls_barrier_wait(base->host_barrier);
+    if (several_hosts) LS_TRY(exchange_gradients(a, replica, info->micro_batches));
+
+    int count = list_sources(a, lane, info->micro_batches);
+    int64_t begin, end;
+    slice_of_lane(base, config->comm->position * config->replicas + replica, &begin, &end);
+    for (int64_t at = begin; at < end; at += LS_BLOCK) {
+        ls_update update = {.n = end - at < LS_BLOCK ? end - at : LS_BLOCK,
+                            .w = strategy->weights + at,
+                            .g = lane->blocks,
+                            .lr = info->lr,
+                            .step = info->step};
+        for (int i = 0; i < LS_MAX_OPTIMIZER_STATE; i++)
+            if (lane->state[i]) update.state[i] = lane->state[i] + (at - begin);
+        ls__mean_block(lane, info, count, at, update.n, lane->blocks);
+        times->exchange += ls__lap(&since);
+        config->optimizer->update(&config->params, &update);
+        times->update += ls__lap(&since);
+    }
+
+    if (several_hosts) LS_TRY(exchange_weights(a, replica));
+    ls__finish(base, base->host_barrier, base->host_lane + replica, base->host_lanes, &since, times);
+    return LS_OK;
+}
+
+const ls_strategy_ops ls__strategy_allreduce = {
+    .name = "allreduce",
+    .help = "each lane sums and updates its slice of the parameters, then all gather them",
+    .create = create,
+    .destroy = destroy,
+    .step = step,
+};

@@ -1,0 +1,89 @@
+// What all strategies share: the gradient slots of a host, its barriers, and adding pieces up in the tree.
+#ifndef LS_STRATEGY_STRATEGY_IMPL_H
+#define LS_STRATEGY_STRATEGY_IMPL_H
+
+#include "base/barrier.h"
+#include "base/clock.h"
+#include "strategy/strategy.h"
+
+// Sums go through the caches in blocks of so many floats: a few of them fit the first level, and a block is large enough
+// that reading the clock around it costs nothing.
+#define LS_BLOCK 4096
+
+// A node of the tree and where its sum lies: data[i] is element i of the vector.
+typedef struct ls_source {
+    ls_piece piece;
+    const float *data;
+} ls_source;
+
+// What one replica keeps; in memory of its own, so that replicas do not disturb each other's caches.
+typedef struct ls_lane {
+    ls_piece stack[LS_TREE_MAX_PIECES];  // the running sums; stack[i] lies in slot i
+    int depth;
+    ls_source *sources;  // (micro_batches): room to list what a sum is made of
+    float *blocks;       // (block_count, LS_BLOCK): partial sums; the first is the strategy's
+    float *state[LS_MAX_OPTIMIZER_STATE];
+} ls_lane;
+
+typedef struct ls_strategy_base {
+    ls_strategy head;
+    int lanes;                   // of the job
+    int host_lanes, host_lane;   // of this host; the first of this worker among them
+    int slots;                   // gradient buffers of each lane
+    int *host_first;             // (hosts + 1): the position of each host's first worker
+    int host_pieces;             // the most pieces a host's run can have
+    ls_shared *common;           // the barrier, then what the strategy asked for
+    ls_shared *gradients;        // (host_lanes, slots, length)
+    ls_barrier *host_barrier;    // all lanes of this host
+    ls_barrier *worker_barrier;  // the replicas of this worker
+    ls_lane **lane;              // (replicas)
+    int64_t private_bytes;       // of this worker's own memory, for reports
+} ls_strategy_base;
+
+static inline ls_strategy_base *ls__base(ls_strategy *strategy) { return (ls_strategy_base *)strategy; }
+
+// Creates the shared parts of `base`, which starts with zeroes except head.ops: the host's memory with `common_bytes` for the
+// strategy (returned in *common) behind the barrier. Collective; a failure on one worker may leave others without: the
+// strategy's create ends in ls_comm_agree.
+ls_status ls__base_create(ls_strategy_base *base, const ls_strategy_config *config, int64_t common_bytes,
+                          void **common);
+// Private memory that counts in reports; `out` is a pointer to a pointer.
+ls_status ls__base_alloc(ls_strategy_base *base, int64_t bytes, void *out);
+// Optimizer state of replica for n elements.
+ls_status ls__base_alloc_state(ls_strategy_base *base, int replica, int64_t n);
+void ls__base_destroy(ls_strategy_base *base);  // Collective; does not free base itself
+
+// Part `part` of `parts` of [begin, end), cut at multiples of LS_SLICE_ALIGN from begin.
+void ls__share(int64_t begin, int64_t end, int part, int parts, int64_t *part_begin, int64_t *part_end);
+// The run of micro-batches a host computes in a step of V.
+void ls__host_run(const ls_strategy_base *base, int64_t micro_batches, int host, int64_t *begin, int64_t *end);
+int ls__host_piece_count(const ls_strategy_base *base, int64_t micro_batches, int host);
+// The sums that the lanes of this host hold at the end of a step of V, in tree order. Returns how many.
+int ls__host_sources(const ls_strategy_base *base, int64_t micro_batches, ls_source *sources);
+// The sums of another host, received behind one another: (pieces, n) for elements from `begin` on.
+int ls__received_sources(const ls_strategy_base *base, int64_t micro_batches, int host, const float *data,
+                         int64_t begin, int64_t n, ls_source *sources);
+
+// Adds up elements [offset, offset + n) of the sources as far as the tree allows; n <= LS_BLOCK. results[k] points at the
+// sums of piece k, in the lane's blocks or in a source. Returns how many pieces remain (1 when the sources are the whole tree).
+int ls__reduce_block(ls_lane *lane, int64_t micro_batches, const ls_source *sources, int count, int64_t offset,
+                     int64_t n, const float **results);
+// The mean gradient of elements [offset, offset + n), from the lane's sources, which are the whole tree.
+void ls__mean_block(ls_lane *lane, const ls_step_info *info, int count, int64_t offset, int64_t n, float *out);
+// Adds up this host's pieces of elements [begin, end), this replica's share of it, into out: (pieces, end - begin).
+void ls__host_partials(ls_strategy_base *base, int replica, int64_t micro_batches, int64_t begin, int64_t end,
+                       float *out);
+// Ends a step: meets the lanes that share the weights vector at `barrier`, and refreshes the working copies with them, as part
+// `part` of `parts`. *since is when the time not yet in `times` began.
+void ls__finish(ls_strategy_base *base, ls_barrier *barrier, int part, int parts, double *since, ls_step_times *times);
+
+// Seconds since *since, which becomes now.
+static inline double ls__lap(double *since) {
+    double now = ls_clock(), seconds = now - *since;
+    *since = now;
+    return seconds;
+}
+
+extern const ls_strategy_ops ls__strategy_allreduce, ls__strategy_reduce_broadcast;
+
+#endif

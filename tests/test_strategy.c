@@ -1,0 +1,214 @@
+// The strategies as real processes with replica threads: after several steps, on any number of workers, replicas and hosts,
+// every worker's weights are to the bit those of a serial loop.
+#include <pthread.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "base/philox.h"
+#include "strategy/strategy.h"
+#include "worker_check.h"
+
+#define STEPS         5
+#define MOST_REPLICAS 2
+#define MOST_LENGTH   (64 * 150)
+
+typedef struct setting {
+    ls_comm *comm;
+    const char *strategy;
+    const ls_optimizer *optimizer;
+    ls_optimizer_params params;
+    int replicas;
+    int64_t length, micro_batches;
+} setting;
+
+// The last step of an epoch is short, and another epoch follows.
+static ls_step_info step_info(const setting *s, int step) {
+    int64_t v = s->micro_batches;
+    const int64_t sizes[STEPS] = {v, v, v > 3 ? v - 3 : 1, v, 1};
+    int64_t samples = sizes[step - 1] * 4 - (sizes[step - 1] < v ? 1 : 0);
+    return (ls_step_info){
+        .micro_batches = sizes[step - 1], .samples = samples, .lr = s->params.lr / step, .step = step};
+}
+
+// The gradient of a micro-batch: of many sizes, so that a sum in another order would have other bits.
+static void fake_gradient(int step, int64_t micro_batch, float *out, int64_t length) {
+    for (int64_t i = 0; i < length; i += 4) {
+        ls_philox4 r = ls_philox(5, (uint32_t)i, (uint32_t)micro_batch, (uint32_t)step, 0);
+        for (int k = 0; k < 4; k++)
+            out[i + k] = (ls_uniform(r.v[k]) - 0.5f) * (float)(1 << (r.v[(k + 1) % 4] % 20)) * 1e-4f;
+    }
+}
+
+static void initial_weights(float *out, int64_t length) { fake_gradient(0, 0, out, length); }
+
+// The tree, by its definition.
+static void tree_sum(int step, int64_t v, int64_t first, int level, float *out, int64_t length) {
+    if (level == 0) {
+        fake_gradient(step, first, out, length);
+        return;
+    }
+    int64_t middle = first + ((int64_t)1 << (level - 1));
+    tree_sum(step, v, first, level - 1, out, length);
+    if (middle >= v) return;
+    float *right;
+    CHECK_OK((ls_comm *)NULL, ls_memory_alloc(length * 4, &right));
+    tree_sum(step, v, middle, level - 1, right, length);
+    for (int64_t i = 0; i < length; i++) out[i] += right[i];
+    ls_memory_free(right);
+}
+
+// weights: (STEPS, length): after each step.
+static void serial(const setting *s, float *weights) {
+    float *w, *g, *state[2];
+    CHECK_OK(s->comm, ls_memory_alloc(s->length * 4, &w));
+    CHECK_OK(s->comm, ls_memory_alloc(s->length * 4, &g));
+    for (int i = 0; i < 2; i++) CHECK_OK(s->comm, ls_memory_alloc(s->length * 4, &state[i]));
+    initial_weights(w, s->length);
+    for (int step = 1; step <= STEPS; step++) {
+        ls_step_info info = step_info(s, step);
+        int level = 0;
+        while (((int64_t)1 << level) < info.micro_batches) level++;
+        tree_sum(step, info.micro_batches, 0, level, g, s->length);
+        for (int64_t i = 0; i < s->length; i++) g[i] *= 1.0f / (float)info.samples;
+        ls_update update = {s->length, w, g, {state[0], state[1]}, info.lr, step};
+        s->optimizer->update(&s->params, &update);
+        memcpy(weights + (step - 1) * s->length, w, (size_t)s->length * 4);
+    }
+    ls_memory_free(w);
+    ls_memory_free(g);
+    ls_memory_free(state[0]);
+    ls_memory_free(state[1]);
+}
+
+static void accumulate(ls_device *device, float *y, const float *x, int64_t n) {
+    for (int64_t i = 0; i < n; i++) y[i] += x[i];
+}
+
+static const ls_device_ops fake_ops = {.name = "fake", .accumulate = accumulate};
+
+// The working copies of this test: the weights with the other sign.
+static void refresh(void *user, const float *weights, void *copies, int part, int parts) {
+    int64_t length = *(const int64_t *)user, begin = length * part / parts, end = length * (part + 1) / parts;
+    for (int64_t i = begin; i < end; i++) ((float *)copies)[i] = -weights[i];
+}
+
+typedef struct replica {
+    const setting *setting;
+    ls_strategy *strategy;
+    int index;
+    const float *expected;
+} replica;
+
+static void *train(void *argument) {
+    replica *r = argument;
+    const setting *s = r->setting;
+    int lane = s->comm->position * s->replicas + r->index, lanes = s->comm->size * s->replicas;
+    for (int step = 1; step <= STEPS; step++) {
+        ls_step_info info = step_info(s, step);
+        int64_t begin, end;
+        ls_tree_run(info.micro_batches, lane, lanes, &begin, &end);
+        for (int64_t m = begin; m < end; m++) {
+            float *gradient = ls_strategy_gradient_begin(r->strategy, r->index, &info, m);
+            CHECK(s->comm, (uintptr_t)gradient % 64 == 0);
+            fake_gradient(step, m, gradient, s->length);
+            ls_strategy_gradient_end(r->strategy, r->index, &info);
+        }
+        ls_step_times times;
+        CHECK_OK(s->comm, r->strategy->ops->step(r->strategy, r->index, &info, &times));
+        CHECK(s->comm, times.exchange >= 0 && times.update >= 0);
+        // Right after its step each replica sees all new weights and copies, at the same moment as the others.
+        const float *expected = r->expected + (step - 1) * s->length, *copies = r->strategy->copies;
+        CHECK(s->comm, memcmp(r->strategy->weights, expected, (size_t)s->length * 4) == 0);
+        for (int64_t i = 0; i < s->length; i++) CHECK(s->comm, copies[i] == -expected[i]);
+    }
+    return NULL;
+}
+
+static void run(const setting *s, const float *expected) {
+    ls_device device = {.ops = &fake_ops};
+    int64_t length = s->length;
+    ls_strategy_config config = {.comm = s->comm,
+                                 .device = &device,
+                                 .replicas = s->replicas,
+                                 .length = length,
+                                 .micro_batches = s->micro_batches,
+                                 .optimizer = s->optimizer,
+                                 .params = s->params,
+                                 .spin = 0,
+                                 .copies_bytes = length * 4,
+                                 .refresh = refresh,
+                                 .refresh_user = &length};
+    ls_strategy *strategy;
+    CHECK_OK(s->comm, ls_strategy_create(s->strategy, &config, &strategy));
+    CHECK(s->comm, ls_strategy_memory_bytes(strategy) >= length * 4 / s->comm->local_size);
+    if (!strategy->weights_shared || s->comm->local_rank == 0) initial_weights(strategy->weights, length);
+    CHECK_OK(s->comm, ls_strategy_weights_changed(strategy));
+    CHECK(s->comm, ((float *)strategy->copies)[length - 1] == -strategy->weights[length - 1]);
+
+    replica replicas[MOST_REPLICAS];
+    pthread_t threads[MOST_REPLICAS];
+    for (int i = 0; i < s->replicas; i++) replicas[i] = (replica){s, strategy, i, expected};
+    for (int i = 1; i < s->replicas; i++) CHECK(s->comm, pthread_create(&threads[i], NULL, train, &replicas[i]) == 0);
+    train(&replicas[0]);  // replica 0 is the main thread, the one that may communicate
+    for (int i = 1; i < s->replicas; i++) CHECK(s->comm, pthread_join(threads[i], NULL) == 0);
+    ls_strategy_destroy(&strategy);
+    CHECK(s->comm, strategy == NULL);
+}
+
+// A length with slices of several blocks, dividing and not dividing steps; and one with fewer units than lanes.
+static const struct {
+    const char *optimizer;
+    double momentum;
+    int64_t length, micro_batches;
+} cases[] = {{"adam", -1, MOST_LENGTH, 8}, {"sgd", 0.9, MOST_LENGTH, 7}, {"adam", -1, 64 * 3, 7}};
+
+static void test_hosts(ls_comm *comm, float *expected) {
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        setting s = {.comm = comm, .length = cases[i].length, .micro_batches = cases[i].micro_batches};
+        s.params = (ls_optimizer_params){-1, cases[i].momentum, -1, -1, -1, 0.01, 1};
+        CHECK_OK(comm, ls_optimizer_find(cases[i].optimizer, &s.optimizer));
+        CHECK_OK(comm, ls_optimizer_resolve(s.optimizer, &s.params));
+        serial(&s, expected);
+        for (s.replicas = 1; s.replicas <= MOST_REPLICAS; s.replicas++)
+            for (const ls_strategy_ops *const *ops = ls_strategies(); *ops; ops++) {
+                s.strategy = (*ops)->name;
+                run(&s, expected);
+            }
+    }
+}
+
+static void test_failures(ls_comm *comm) {
+    ls_strategy *strategy;
+    ls_strategy_config config = {.comm = comm, .replicas = 1, .length = 64, .micro_batches = 1};
+    CHECK(comm, ls_strategy_create("gossip", &config, &strategy) == LS_STATUS_NOT_FOUND && strategy == NULL);
+    CHECK(comm, strstr(ls_error_message(), "allreduce, reduce-broadcast"));
+    // Gradients that do not fit the memory of a host: all workers hear of it, and nothing is left behind.
+    CHECK_OK(comm, ls_optimizer_find("sgd", &config.optimizer));
+    config.length = (int64_t)1 << 47;
+    CHECK(comm, ls_strategy_create("allreduce", &config, &strategy) == LS_STATUS_OUT_OF_MEMORY && strategy == NULL);
+}
+
+int main(void) {
+    ls_comm *world, *comm;
+    float *expected;
+    unsetenv("LOCKSTEP_FAKE_HOSTS");
+    if (ls_comm_create(&world) != LS_OK) {
+        fprintf(stderr, "%s\n", ls_error_message());
+        return 1;
+    }
+    CHECK_OK(world, ls_memory_alloc((int64_t)STEPS * MOST_LENGTH * 4, &expected));
+    test_hosts(world, expected);
+    test_failures(world);
+    for (int hosts = 2; hosts <= 3 && hosts <= world->size; hosts++) {
+        setenv("LOCKSTEP_FAKE_HOSTS", hosts == 2 ? "2" : "3", 1);
+        CHECK_OK(world, ls_comm_create(&comm));
+        CHECK(world, comm->hosts == hosts);
+        test_hosts(comm, expected);
+        test_failures(comm);
+        ls_comm_destroy(&comm);
+    }
+    ls_memory_free(expected);
+    ls_comm_destroy(&world);
+    return 0;
+}
