@@ -167,11 +167,22 @@ static ls_status write_record(run *r) {
     return LS_FAIL(status, "%s. The record is printed on the standard output instead", sentence);
 }
 
+// Before the workers do anything together that depends on it: with different options they would wait for each other for ever.
+// Folders may differ from host to host; what was read from them is compared by the trainer.
+static ls_status check_options(const run *r) {
+    char line[4096];
+    int n =
+        snprintf(line, sizeof line, "model=%s; data=%.*s; ", r->set.model, (int)strcspn(r->set.data, ":"), r->set.data);
+    ls_options_line((ls_option_set[]){r->options[0], {NULL, NULL}}, line + n, sizeof line - (size_t)n);
+    return ls_comm_check_equal(r->cli->context->comm, "the options", line);
+}
+
 static ls_status train(run *r) {
     cli *c = r->cli;
     LS_TRY(cli_job_launch(c, r->set.workers));
     c->stage = CLI_STAGE_TOGETHER;
     LS_TRY(ls_context_create(&c->context));
+    LS_TRY(check_options(r));
     LS_TRY(check_record(r));
     LS_TRY(ls_dataset_open(c->context, r->set.data, &r->dataset));
     LS_TRY(

@@ -19,6 +19,17 @@ each "cannot write the record $here: Is a directory" --record "$here"
 if [ -n "$mpirun" ]; then
     refuses 1 "workers" "$lockstep" train mnist-mlp --workers 3 --batch-size 64 --micro-batch 32
 fi
+# One worker that was told something else than the others.
+if [ -n "$mpirun" ]; then
+    for options in "--seed" "--no-evaluate --epochs" "--limit-train 128 --data digits --micro-batch"; do
+        # shellcheck disable=SC2016,SC2086 # expanded by the worker; words on purpose
+        refuses 1 "worker 1" $mpirun 2 sh -c 'exec "$0" train mnist-mlp "$@" $((${OMPI_COMM_WORLD_RANK:-$PMI_RANK} + 1))' \
+            "$lockstep" $options
+    done
+    # shellcheck disable=SC2016,SC2086
+    refuses 1 "data=" $mpirun 2 sh -c \
+        '[ "${OMPI_COMM_WORLD_RANK:-$PMI_RANK}" = 0 ] && set -- --data mnist:nowhere; exec "$0" train mnist-mlp "$@"' "$lockstep"
+fi
 # oneDNN believes what this says of the machine.
 ONEDNN_MAX_CPU_ISA=SSE41
 export ONEDNN_MAX_CPU_ISA
