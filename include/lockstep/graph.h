@@ -1,12 +1,12 @@
 // Building a network: a static graph of layers, with Keras's names, defaults and shapes.
 //
 //     ls_graph *g;
-//     LS_CHECK(ls_graph_create("my-net", LS_SHAPE(28, 28, 1), &g));
+//     CHECK(ls_graph_create("my-net", LS_SHAPE(28, 28, 1), &g));
 //     ls_value x = ls_graph_input(g);
 //     x = ls_conv2d(g, x, &(ls_conv2d_attrs){.filters = 32, .kernel = {3, 3}, .activation = LS_ACTIVATION_RELU});
 //     x = ls_flatten(g, x);
 //     x = ls_dense(g, x, &(ls_dense_attrs){.units = 10});
-//     LS_CHECK(ls_graph_finish(g, x));
+//     CHECK(ls_graph_finish(g, x));  // CHECK: yours; every call returns a status
 //
 // A layer function returns the value it computes. When something is wrong (a kernel larger than its image, say) it
 // returns LS_NO_VALUE, the graph remembers the first such failure, later layers pass it on, and ls_graph_finish

@@ -87,8 +87,8 @@ static int srun_arguments(arguments *a, char *program, size_t size, const char *
     add(a, "--kill-on-bad-exit=1");
     add(a, "--cpu-bind=none");
     if (number("SLURM_NTASKS") > 0 && atoi(workers) > number("SLURM_NTASKS")) add(a, "--overcommit");
-    if (getenv("SLURM_CPUS_PER_TASK") && !getenv("SRUN_CPUS_PER_TASK"))
-        setenv("SRUN_CPUS_PER_TASK", getenv("SLURM_CPUS_PER_TASK"), 1);  // srun no longer takes it from the batch job
+    const char *cpus = getenv("SLURM_CPUS_PER_TASK");
+    if (cpus) setenv("SRUN_CPUS_PER_TASK", cpus, 0);  // srun no longer takes it from the batch job
     return 1;
 }
 

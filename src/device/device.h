@@ -43,7 +43,7 @@ typedef enum ls_arg {
     LS_ARG_DY,
     LS_ARG_WORKSPACE,  // kept from forward to backward (e.g. which element was the maximum)
     LS_ARG_SCRATCH,    // free again when the kernel returns
-    LS_ARG_LABELS,     // int32_t (N): the class of each sample
+    LS_ARG_LABELS,     // int32_t (N): the class of each sample; with one_hot float (N, C): its class weights
     LS_ARG_METRICS,    // ls_loss_metrics: written by the loss's forward
     LS_ARG_RANDOM,     // const ls_random_key *
     LS_ARG_COUNT

@@ -35,6 +35,7 @@ typedef struct ls_op_attrs {
     ls_activation activation;
     int use_bias;
     float rate;        // dropout
+    int one_hot;       // loss: labels are rows of class weights (Keras's categorical cross-entropy), not class numbers
     uint32_t layer;    // dropout: the layer's number, a part of its random counter
 } ls_op_attrs;
 

@@ -23,7 +23,6 @@ typedef struct wish {
 
 // What is known of a node while building.
 typedef struct node_state {
-    int live;             // on the way from the input to the logits
     int folded;           // a ReLU that is part of its input's kernel
     int relu;             // its kernel ends in a ReLU
     tensor value;         // what it computes
@@ -107,23 +106,16 @@ static ls_shape batched(const ls_plan *plan, ls_shape sample) {
 
 static int has_weights(ls_op_kind op) { return op == LS_OP_CONV2D || op == LS_OP_DENSE; }
 
-// Which nodes count, and which ReLUs fold into the layer before them.
+// Which ReLUs fold into the layer before them. Every value has one reader: the graph is a chain.
 static void analyse(builder *b) {
     const ls_graph *g = b->graph;
-    int *readers = calloc((size_t)g->node_count, sizeof *readers);
-    for (ls_value v = g->output; v != LS_NO_VALUE; v = g->nodes[v].input) {
-        b->nodes[v].live = 1;
-        if (readers && g->nodes[v].input != LS_NO_VALUE) readers[g->nodes[v].input]++;
-    }
-    for (int i = 1; i < g->node_count && readers; i++) {
-        const ls_node *n = &g->nodes[i];
-        node_state *before = &b->nodes[n->input];
+    for (int i = 1; i < g->node_count; i++) {
+        const ls_node *n = &g->nodes[i], *before = &g->nodes[n->input];
         if (has_weights(n->op)) b->nodes[i].relu = n->attrs.activation == LS_ACTIVATION_RELU;
-        if (n->op != LS_OP_RELU || !b->nodes[i].live || readers[n->input] != 1 || n->input == 0) continue;
-        b->nodes[i].folded = has_weights(g->nodes[n->input].op) && n->input != g->output;
-        if (b->nodes[i].folded) before->relu = 1;
+        if (n->op != LS_OP_RELU || !has_weights(before->op)) continue;
+        b->nodes[i].folded = 1;
+        b->nodes[n->input].relu = 1;
     }
-    free(readers);
 }
 
 // The node whose kernel computes what node `v` stands for.
@@ -176,7 +168,7 @@ static ls_status forward_node(builder *b, int i) {
 
 static ls_kernel_spec loss_spec(const builder *b, ls_pass pass) {
     ls_shape x = batched(b->plan, b->graph->nodes[b->graph->output].shape);
-    return (ls_kernel_spec){.op = LS_OP_SOFTMAX_CROSS_ENTROPY, .pass = pass, .x = x, .y = x, .x_dtype = LS_DTYPE_F32,
+    return (ls_kernel_spec){.op = LS_OP_SOFTMAX_CROSS_ENTROPY, .attrs = {.one_hot = b->plan->config.one_hot}, .pass = pass, .x = x, .y = x, .x_dtype = LS_DTYPE_F32,
                             .y_dtype = LS_DTYPE_F32, .dy_dtype = b->plan->config.precision, .w_dtype = LS_DTYPE_F32};
 }
 
@@ -340,20 +332,11 @@ static ls_status check(const ls_graph *g) {
     return LS_OK;
 }
 
-static ls_status check_connected(const builder *b) {
-    for (int i = 0; i < b->graph->node_count; i++)
-        if (!b->nodes[i].live)
-            return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "model %s: nothing that leads to the output uses layer %s",
-                           b->graph->name, b->graph->nodes[i].name);
-    return LS_OK;
-}
-
 static ls_status build(builder *b) {
     ls_plan *p = b->plan;
     LS_TRY(check(b->graph));
     LS_TRY(ls_calloc(b->graph->node_count, sizeof *b->nodes, &b->nodes));
     analyse(b);
-    LS_TRY(check_connected(b));
     ls_shape input = batched(p, b->graph->nodes[0].shape);
     b->nodes[0].value.at.place = LS_PLACE_IMAGES;
     LS_TRY(b->device->ops->layout_plain(b->device, input, p->config.precision, 0, &b->nodes[0].value.layout));

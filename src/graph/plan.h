@@ -29,6 +29,7 @@ typedef struct ls_plan_config {
     int64_t batch;        // samples a run takes
     ls_dtype precision;   // F32 or BF16: activations and working weights; masters, gradients and loss are F32
     int training;         // 0: forward only
+    int one_hot;          // labels are rows of class weights instead of class numbers
 } ls_plan_config;
 
 // The plan and what it adds to `params`. Borrows graph, device and params. Errors: UNSUPPORTED, OUT_OF_MEMORY, LIBRARY.
@@ -47,7 +48,7 @@ void ls_plan_bind(ls_plan *plan, void *arena, float *weights, void *copies);
 
 typedef struct ls_plan_input {
     const void *images;           // (batch, H, W, C) plain, in the plan's precision
-    const int32_t *labels;        // (batch)
+    const void *labels;           // int32_t (batch); with one_hot float (batch, classes)
     ls_random_key random;
 } ls_plan_input;
 

@@ -170,40 +170,39 @@ static ls_status cannot_write(const char *path) {
                    strerror(errno));
 }
 
-// A new file beside `path`; its name goes to *name, which the caller frees.
-static ls_status open_beside(const char *path, char **name, FILE **out) {
+// A new file beside `path`; its name goes to *name, which the caller frees. NULL, and errno, when there can be none.
+static FILE *open_beside(const char *path, char **name) {
     *name = NULL;
-    *out = NULL;
     struct stat there;
     errno = EISDIR;
-    if (stat(path, &there) == 0 && S_ISDIR(there.st_mode)) return cannot_write(path);
-    if (access(path, F_OK) == 0 && access(path, W_OK) != 0) return cannot_write(path);
-    if (asprintf(name, "%s.XXXXXX", path) < 0) {
-        *name = NULL;
-        return LS_FAIL(LS_STATUS_OUT_OF_MEMORY, "out of memory");
+    if (stat(path, &there) == 0 && S_ISDIR(there.st_mode)) return NULL;
+    if (access(path, F_OK) == 0 && access(path, W_OK) != 0) return NULL;
+    char *beside;
+    if (asprintf(&beside, "%s.XXXXXX", path) < 0) return NULL;
+    int fd = mkstemp(beside);
+    mode_t mask = umask(0);
+    umask(mask);
+    // mkstemp's 0600 would hide the record from colleagues.
+    FILE *file = fd >= 0 && fchmod(fd, 0666 & ~mask) == 0 ? fdopen(fd, "w") : NULL;
+    if (file) {
+        *name = beside;
+        return file;
     }
-    int fd = mkstemp(*name);
-    if (fd >= 0) {
-        mode_t mask = umask(0);
-        umask(mask);
-        *out = fchmod(fd, 0666 & ~mask) == 0 ? fdopen(fd, "w") : NULL;  // mkstemp's 0600 would hide it from colleagues
-    }
-    if (*out) return LS_OK;
-    ls_status status = cannot_write(path);
+    int why = errno;
     if (fd >= 0) {
         close(fd);
-        unlink(*name);
+        unlink(beside);
     }
-    free(*name);
-    *name = NULL;
-    return status;
+    free(beside);
+    errno = why;
+    return NULL;
 }
 
 ls_status ls_record_check(const char *path) {
     if (is_special(path)) return access(path, W_OK) == 0 ? LS_OK : cannot_write(path);
     char *name;
-    FILE *file;
-    LS_TRY(open_beside(path, &name, &file));
+    FILE *file = open_beside(path, &name);
+    if (!file) return cannot_write(path);
     fclose(file);
     unlink(name);
     free(name);
@@ -212,13 +211,8 @@ ls_status ls_record_check(const char *path) {
 
 ls_status ls_record_write(const char *path, const ls_record_info *info) {
     char *name = NULL;
-    FILE *file;
-    if (is_special(path)) {
-        file = fopen(path, "w");
-        if (!file) return cannot_write(path);
-    } else {
-        LS_TRY(open_beside(path, &name, &file));
-    }
+    FILE *file = is_special(path) ? fopen(path, "w") : open_beside(path, &name);
+    if (!file) return cannot_write(path);
     ls_status status = ls_record_print(file, info);
     int failed = status == LS_OK && name && fsync(fileno(file));
     failed |= fclose(file) != 0;

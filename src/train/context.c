@@ -67,6 +67,9 @@ static ls_status host_agree(void *self, ls_status mine) { return ls_comm_agree((
 ls_status ls_dataset_open(ls_context *context, const char *spec, ls_dataset **out) {
     ls_comm *comm = context->comm;
     opened *o;
+    char text[512];
+    snprintf(text, sizeof text, "dataset=%s", spec);  // files are read together, so all must mean the same ones
+    LS_TRY(ls_comm_check_equal(comm, "the dataset", text));
     LS_TRY(ls_calloc(1, sizeof *o, &o));
     o->comm = comm;
     ls_data_host host = {.rank = comm->local_rank, .size = comm->local_size, .self = o, .alloc = host_alloc,
@@ -76,7 +79,6 @@ ls_status ls_dataset_open(ls_context *context, const char *spec, ls_dataset **ou
     if (status == LS_OK) {
         o->base = *read;
         ls_data_close(&read);
-        char text[64];
         snprintf(text, sizeof text, "fingerprint=%016llx", (unsigned long long)o->base.fingerprint);
         status = ls_comm_check_equal(comm, "the dataset", text);
     }

@@ -152,11 +152,6 @@ static ls_status settle_layouts(ls_cpu *cpu, const ls_kernel_spec *spec, const_d
     return LS_OK;
 }
 
-static double flops_of(const ls_kernel_spec *spec) {
-    double per_output = 2.0 * (double)ls_shape_count(weights_shape(spec)) / spec->attrs.filters;
-    return per_output * (double)ls_shape_count(spec->y);
-}
-
 static ls_status unsupported(const ls_kernel_spec *spec) {
     return LS_FAIL(LS_STATUS_UNSUPPORTED, "oneDNN has no kernel for a %s of %lld samples to %d channels in %s on this CPU",
                    is_dense(spec) ? "dense layer" : "convolution", (long long)spec->x.dim[0], spec->attrs.filters,
@@ -177,7 +172,6 @@ ls_status ls__cpu_conv2d_create(ls_cpu *cpu, const ls_kernel_spec *spec, ls_kern
         goto done;
     }
     LS_TRY_GOTO(ls__cpu_dnnl_kernel_create(cpu, choice.pd, args, count, &kernel), done);
-    kernel->flops = flops_of(spec);
     LS_TRY_GOTO(settle_layouts(cpu, spec, choice.pd, args, count, kernel), done);
     *out = kernel;
     kernel = NULL;

@@ -54,13 +54,13 @@ static ls_status dropout_forward(ls_kernel *kernel, void *const args[LS_ARG_COUN
     for (int64_t n = 0; n < k->samples; n++)
         ls__loop_dropout_keep(key->seed, key->samples[n], ls_random_stream(LS_RANDOM_DROPOUT, key->epoch, k->layer),
                               ls_dropout_threshold(k->rate), keep + n * k->per_sample, k->per_sample);
-    ls__loop_scale_kept(k->dtype, args[LS_ARG_Y], args[LS_ARG_X], keep, 1.0f / (1.0f - k->rate), k->count);
+    ls__loop_scale_kept(k->dtype, args[LS_ARG_Y], args[LS_ARG_X], keep, ls_dropout_scale(k->rate), k->count);
     return LS_OK;
 }
 
 static ls_status dropout_backward(ls_kernel *kernel, void *const args[LS_ARG_COUNT]) {
     const elementwise_kernel *k = (const elementwise_kernel *)kernel;
-    ls__loop_scale_kept(k->dtype, args[LS_ARG_DX], args[LS_ARG_DY], args[LS_ARG_WORKSPACE], 1.0f / (1.0f - k->rate),
+    ls__loop_scale_kept(k->dtype, args[LS_ARG_DX], args[LS_ARG_DY], args[LS_ARG_WORKSPACE], ls_dropout_scale(k->rate),
                         k->count);
     if (k->mask_dx) ls__loop_mask(k->dtype, args[LS_ARG_DX], args[LS_ARG_DX], args[LS_ARG_X], k->count);
     return LS_OK;

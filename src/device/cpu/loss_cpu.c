@@ -12,6 +12,7 @@ typedef struct loss_kernel {
     ls_kernel base;
     int64_t samples, classes;
     ls_dtype dx_dtype;
+    int one_hot;
 } loss_kernel;
 
 // exp(x) for x <= 0 from plain arithmetic, so that its bits do not depend on the C library: 2^k * e^r with |r| <= ln2 / 2
@@ -38,17 +39,26 @@ static double row_sum(const float *row, int64_t classes, int64_t *largest) {
     return sum;
 }
 
+// What the label of sample n says of class c: its weight, or 1 for the sample's class and 0 for the others.
+static inline double target(const loss_kernel *k, const void *labels, int64_t n, int64_t c) {
+    return k->one_hot ? ((const float *)labels)[n * k->classes + c] : ((const int32_t *)labels)[n] == c;
+}
+
 static ls_status run_forward(ls_kernel *kernel, void *const args[LS_ARG_COUNT]) {
     const loss_kernel *k = (const loss_kernel *)kernel;
     const float *x = args[LS_ARG_X];  // (samples, classes)
-    const int32_t *labels = args[LS_ARG_LABELS];
+    const void *labels = args[LS_ARG_LABELS];
     ls_loss_metrics m = {.samples = k->samples};
     for (int64_t n = 0; n < k->samples; n++) {
         const float *row = x + n * k->classes;
-        int64_t largest;
-        double sum = row_sum(row, k->classes, &largest);
-        m.loss += log(sum) - ((double)row[labels[n]] - row[largest]);
-        m.correct += largest == labels[n];
+        int64_t largest, label = 0;
+        double log_sum = log(row_sum(row, k->classes, &largest));
+        for (int64_t c = 0; c < k->classes; c++) {
+            double t = target(k, labels, n, c);
+            if (t != 0) m.loss += t * (log_sum - ((double)row[c] - row[largest]));
+            if (t > target(k, labels, n, label)) label = c;
+        }
+        m.correct += largest == label;
     }
     *(ls_loss_metrics *)args[LS_ARG_METRICS] = m;
     return LS_OK;
@@ -57,13 +67,14 @@ static ls_status run_forward(ls_kernel *kernel, void *const args[LS_ARG_COUNT]) 
 static ls_status run_backward(ls_kernel *kernel, void *const args[LS_ARG_COUNT]) {
     const loss_kernel *k = (const loss_kernel *)kernel;
     const float *x = args[LS_ARG_X];
-    const int32_t *labels = args[LS_ARG_LABELS];
+    const void *labels = args[LS_ARG_LABELS];
     for (int64_t n = 0; n < k->samples; n++) {
         const float *row = x + n * k->classes;
         int64_t largest;
-        double sum = row_sum(row, k->classes, &largest);
+        double sum = row_sum(row, k->classes, &largest), targets = 0;
+        for (int64_t c = 0; c < k->classes; c++) targets += target(k, labels, n, c);
         for (int64_t c = 0; c < k->classes; c++) {
-            float dx = (float)(exp_plain((double)row[c] - row[largest]) / sum - (c == labels[n]));
+            float dx = (float)(targets * exp_plain((double)row[c] - row[largest]) / sum - target(k, labels, n, c));
             if (k->dx_dtype == LS_DTYPE_F32)
                 ((float *)args[LS_ARG_DX])[n * k->classes + c] = dx;
             else
@@ -88,6 +99,7 @@ ls_status ls__cpu_loss_create(ls_cpu *cpu, const ls_kernel_spec *spec, ls_kernel
     k->samples = spec->x.dim[0];
     k->classes = spec->x.dim[1];
     k->dx_dtype = spec->dy_dtype;
+    k->one_hot = spec->attrs.one_hot;
     k->base.ops = backward ? &backward_ops : &forward_ops;
     k->base.name = "loop:softmax_cross_entropy";
     k->base.layout[LS_ARG_X] = logits;

@@ -110,7 +110,8 @@ static ls_status kernel_run(ls_kernel *kernel, void *const args[LS_ARG_COUNT]) {
         .db = tensor[LS_ARG_DB],
         .dy = tensor[LS_ARG_DY],
         .workspace = args[LS_ARG_WORKSPACE],
-        .labels = args[LS_ARG_LABELS],
+        .labels = k->spec.attrs.one_hot ? NULL : args[LS_ARG_LABELS],
+        .label_rows = k->spec.attrs.one_hot ? args[LS_ARG_LABELS] : NULL,
         .metrics = args[LS_ARG_METRICS],
         .random = args[LS_ARG_RANDOM],
     };

@@ -15,7 +15,8 @@ typedef struct ls_ref_args {
     double *x, *w, *b, *y;      // inputs and output of the op
     double *dx, *dw, *db, *dy;  // gradients; outputs hold anything before and are overwritten
     int32_t *workspace;         // NULL in inference
-    const int32_t *labels;      // (N)
+    const int32_t *labels;      // (N), or NULL with one_hot:
+    const float *label_rows;    // (N, C)
     ls_loss_metrics *metrics;
     const ls_random_key *random;
 } ls_ref_args;

@@ -2,7 +2,7 @@
 
 #include "device/ref/ref.h"
 
-// x: logits (N, C). The loss of a sample is log(sum_k exp(x_k)) - x_label, with the largest logit taken out before exp.
+// x: logits (N, C). The largest logit is taken out before exp.
 
 static int64_t largest(const double *x, int64_t c) {
     int64_t best = 0;
@@ -17,25 +17,37 @@ static double exp_sum(const double *x, int64_t c, double max) {
     return sum;
 }
 
+// What the label of sample i says of class k: its weight, or 1 for the sample's class and 0 for the others.
+static double target(const ls_ref_args *a, int64_t i, int64_t k, int64_t c) {
+    return a->label_rows ? a->label_rows[i * c + k] : a->labels[i] == k;
+}
+
+// The loss of a sample is sum_k target_k (log(sum_j exp(x_j)) - x_k).
 static void forward(const ls_ref_args *a) {
     int64_t n = a->spec->x.dim[0], c = a->spec->x.dim[1];
     ls_loss_metrics sums = {.samples = n};
     for (int64_t i = 0; i < n; i++) {
         const double *x = a->x + i * c;
-        int64_t best = largest(x, c);
-        sums.loss += log(exp_sum(x, c, x[best])) + x[best] - x[a->labels[i]];
-        sums.correct += best == a->labels[i];
+        int64_t best = largest(x, c), label = 0;
+        double log_sum = log(exp_sum(x, c, x[best])) + x[best];
+        for (int64_t k = 0; k < c; k++) {
+            double t = target(a, i, k, c);
+            if (t != 0) sums.loss += t * (log_sum - x[k]);
+            if (t > target(a, i, label, c)) label = k;
+        }
+        sums.correct += best == label;
     }
     *a->metrics = sums;
 }
 
-// softmax(x) minus the one-hot label.
+// softmax(x) times the targets' sum, minus the targets.
 static void backward_data(const ls_ref_args *a) {
     int64_t n = a->spec->x.dim[0], c = a->spec->x.dim[1];
     for (int64_t i = 0; i < n; i++) {
         const double *x = a->x + i * c;
-        double max = x[largest(x, c)], sum = exp_sum(x, c, max);
-        for (int64_t k = 0; k < c; k++) a->dx[i * c + k] = exp(x[k] - max) / sum - (k == a->labels[i]);
+        double max = x[largest(x, c)], sum = exp_sum(x, c, max), targets = 0;
+        for (int64_t k = 0; k < c; k++) targets += target(a, i, k, c);
+        for (int64_t k = 0; k < c; k++) a->dx[i * c + k] = targets * exp(x[k] - max) / sum - target(a, i, k, c);
     }
 }
 

@@ -1,0 +1,336 @@
+// Plans: buffers placed by lifetime, layouts of parameters shared between plans, buckets announced in order.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "graph/plan_impl.h"
+
+#define OK(call)                                                                                                       \
+    do {                                                                                                               \
+        if ((call) != LS_OK) fail_msg("%s: %s", #call, ls_error_message());                                            \
+    } while (0)
+
+// --- the arena -------------------------------------------------------------------------------------------------------
+
+static void buffers_alive_together_do_not_overlap(void **state) {
+    ls_buffer b[64];
+    unsigned seed = 7;
+    for (int round = 0; round < 200; round++) {
+        int count = 2 + (int)(seed % 62);
+        int64_t live = 0, most = 0, sum = 0;
+        for (int i = 0; i < count; i++) {
+            seed = seed * 1103515245u + 12345u;
+            int first = (int)(seed >> 8) % 40, length = (int)(seed >> 20) % 10;
+            b[i] = (ls_buffer){.bytes = 1 + (int64_t)(seed >> 4) % 5000, .first = first, .last = first + length};
+            sum += ls_round_up(b[i].bytes, LS_ALIGN);
+        }
+        int64_t total = ls__arena_place(b, count);
+        for (int i = 0; i < count; i++) {
+            assert_int_equal(b[i].offset % LS_ALIGN, 0);
+            assert_true(b[i].offset + b[i].bytes <= total);
+            for (int j = 0; j < i; j++)
+                if (b[i].first <= b[j].last && b[j].first <= b[i].last)
+                    assert_true(b[i].offset + b[i].bytes <= b[j].offset || b[j].offset + b[j].bytes <= b[i].offset);
+        }
+        for (int step = 0; step < 50; step++) {  // no less than what is alive at once, no more than everything
+            live = 0;
+            for (int i = 0; i < count; i++)
+                if (b[i].first <= step && step <= b[i].last) live += b[i].bytes;
+            if (live > most) most = live;
+        }
+        assert_true(total >= most && total <= sum);
+    }
+}
+
+static void a_plan_needs_less_than_all_its_activations(void **state) {
+    ls_graph *g;
+    ls_device *d;
+    ls_params *params;
+    ls_plan *training, *inference;
+    OK(ls_model_create("mnist-cnn", (ls_shape){0}, 0, &g));
+    OK(ls_device_create("cpu", &(ls_device_options){1}, &d));
+    OK(ls_params_create(g, d, &params));
+    OK(ls_plan_create(g, d, params, &(ls_plan_config){128, LS_DTYPE_F32, .training = 1}, &training));
+    OK(ls_plan_create(g, d, params, &(ls_plan_config){128, LS_DTYPE_F32, .training = 0}, &inference));
+    assert_true(ls_plan_arena_bytes(training) < ls_plan_activation_bytes(training));
+    assert_true(ls_plan_activation_bytes(inference) < ls_plan_activation_bytes(training));
+    ls_plan_destroy(&training);
+    ls_plan_destroy(&inference);
+    ls_params_destroy(&params);
+    ls_device_destroy(&d);
+    ls_graph_destroy(&g);
+}
+
+// --- running ---------------------------------------------------------------------------------------------------------
+
+// A model's plans on a device, ready to run, with the same weights and input every time.
+typedef struct rig {
+    ls_graph *graph;
+    ls_device *device;
+    ls_params *params;
+    ls_plan *plan;
+    float *weights, *gradient, *images;
+    void *copies, *arena;
+    int32_t labels[32];
+    uint64_t samples[32];
+    ls_plan_input input;
+} rig;
+
+static void rig_bind(rig *r) {
+    int64_t length = ls_params_length(r->params) * 4;
+    OK(ls_memory_alloc(length, &r->weights));
+    OK(ls_memory_alloc(length, &r->gradient));
+    OK(ls_memory_alloc(ls_params_copies_bytes(r->params), &r->copies));
+    OK(ls_memory_alloc(ls_plan_arena_bytes(r->plan), &r->arena));
+    for (int i = 0; i < r->graph->param_count; i++) {
+        float *plain;
+        OK(ls_memory_alloc(ls_shape_count(r->graph->params[i].shape) * 4, &plain));
+        ls_param_initialize(r->graph, i, 5, plain);
+        OK(ls_params_set(r->params, i, r->weights, plain));
+        ls_memory_free(plain);
+    }
+    ls_params_refresh(r->params, r->weights, r->copies, 0, 1);
+    ls_plan_bind(r->plan, r->arena, r->weights, r->copies);
+}
+
+static void rig_make(rig *r, ls_graph *graph, const char *device, int64_t batch) {
+    memset(r, 0, sizeof *r);
+    r->graph = graph;
+    OK(ls_device_create(device, &(ls_device_options){1}, &r->device));
+    OK(ls_params_create(graph, r->device, &r->params));
+    OK(ls_plan_create(graph, r->device, r->params, &(ls_plan_config){batch, LS_DTYPE_F32, .training = 1}, &r->plan));
+    int64_t size = ls_shape_count(graph->nodes[0].shape);
+    OK(ls_memory_alloc(batch * size * 4, &r->images));
+    for (int64_t i = 0; i < batch * size; i++) r->images[i] = (float)(i * 2654435761u % 1000) / 1000;
+    for (int i = 0; i < 32; i++) r->labels[i] = i % ls_graph_classes(graph), r->samples[i] = (uint64_t)i * 3;
+    r->input = (ls_plan_input){r->images, r->labels, {9, 1, r->samples}};
+    rig_bind(r);
+}
+
+static void rig_free(rig *r) {
+    ls_plan_destroy(&r->plan);
+    ls_params_destroy(&r->params);
+    ls_device_destroy(&r->device);
+    ls_graph_destroy(&r->graph);
+    ls_memory_free(r->weights), ls_memory_free(r->gradient), ls_memory_free(r->images);
+    ls_memory_free(r->copies), ls_memory_free(r->arena);
+}
+
+// Networks that take every turn of the compiler: a ReLU of its own, one that cannot fold, average and global pooling, a
+// flatten that must reorder, odd channels, no bias.
+static ls_graph *odd_network(int variant) {
+    ls_graph *g;
+    OK(ls_graph_create("odd", LS_SHAPE(12, 11, 3), &g));
+    ls_value x = ls_graph_input(g);
+    x = ls_conv2d(g, x, &(ls_conv2d_attrs){.filters = 16, .kernel = {3, 3}, .padding = LS_PADDING_SAME, .no_bias = variant & 1});
+    x = ls_relu(g, x, NULL);
+    x = variant & 2 ? ls_average_pool2d(g, x, &(ls_pool2d_attrs){0}) : ls_max_pool2d(g, x, &(ls_pool2d_attrs){.size = {3, 3}, .strides = {2, 2}});
+    x = ls_relu(g, x, NULL);
+    x = ls_conv2d(g, x, &(ls_conv2d_attrs){.filters = 20, .kernel = {2, 3}, .strides = {1, 2}, .activation = LS_ACTIVATION_RELU});
+    x = ls_conv2d(g, x, &(ls_conv2d_attrs){.filters = 32, .kernel = {1, 1}, .activation = LS_ACTIVATION_RELU});
+    x = ls_dropout(g, x, &(ls_dropout_attrs){.rate = 0.25f});
+    if (variant == 0 || variant == 3)
+        x = ls_flatten(g, x, NULL);
+    else
+        x = variant & 1 ? ls_global_max_pool2d(g, x, NULL) : ls_global_average_pool2d(g, x, NULL);
+    x = ls_dense(g, x, &(ls_dense_attrs){.units = 17, .activation = LS_ACTIVATION_RELU});
+    x = ls_dense(g, x, &(ls_dense_attrs){.units = 5});
+    OK(ls_graph_finish(g, x));
+    return g;
+}
+
+static double relative_distance(const float *a, const float *b, int64_t n) {
+    double difference = 0, norm = 0;
+    for (int64_t i = 0; i < n; i++) {
+        difference += ((double)a[i] - b[i]) * ((double)a[i] - b[i]);
+        norm += (double)b[i] * b[i];
+    }
+    return sqrt(difference) / (sqrt(norm) + 1e-20);
+}
+
+static void whole_networks_agree_with_the_reference_device(void **state) {
+    for (int variant = 0; variant < 4; variant++) {
+        rig cpu, ref;
+        ls_loss_metrics a, b;
+        rig_make(&cpu, odd_network(variant), "cpu", 6);
+        rig_make(&ref, odd_network(variant), "ref", 6);
+        OK(ls_plan_forward(cpu.plan, &cpu.input, &a));
+        OK(ls_plan_forward(ref.plan, &ref.input, &b));
+        assert_true(fabs(a.loss - b.loss) < 1e-4 * b.loss);
+        assert_int_equal(a.samples, 6);
+        OK(ls_plan_backward(cpu.plan, &cpu.input, cpu.gradient, NULL, NULL));
+        OK(ls_plan_backward(ref.plan, &ref.input, ref.gradient, NULL, NULL));
+        for (int i = 0; i < cpu.graph->param_count; i++) {
+            int64_t n = ls_shape_count(cpu.graph->params[i].shape);
+            float *x, *y;
+            OK(ls_memory_alloc(n * 4, &x));
+            OK(ls_memory_alloc(n * 4, &y));
+            OK(ls_params_get(cpu.params, i, cpu.gradient, x));
+            OK(ls_params_get(ref.params, i, ref.gradient, y));
+            // Sums of at most a few hundred products in another order: well under 1e-4.
+            if (relative_distance(x, y, n) > 1e-4)
+                fail_msg("variant %d, %s: relative distance %g", variant, cpu.graph->params[i].name, relative_distance(x, y, n));
+            ls_memory_free(x);
+            ls_memory_free(y);
+        }
+        rig_free(&cpu);
+        rig_free(&ref);
+    }
+}
+
+typedef struct bucket_log {
+    int64_t next, covered;
+    int count;
+} bucket_log;
+
+static void note_bucket(void *user, int64_t offset, int64_t count) {
+    bucket_log *log = user;
+    assert_true(offset >= log->next);
+    log->next = offset + count;
+    log->covered += count;
+    log->count++;
+}
+
+static void buckets_come_in_order_and_cover_everything(void **state) {
+    rig r;
+    ls_graph *g;
+    ls_loss_metrics m;
+    bucket_log log = {0};
+    OK(ls_model_create("mnist-cnn", (ls_shape){0}, 0, &g));
+    rig_make(&r, g, "cpu", 4);
+    OK(ls_plan_forward(r.plan, &r.input, &m));
+    OK(ls_plan_backward(r.plan, &r.input, r.gradient, note_bucket, &log));
+    assert_int_equal(log.count, 6);  // one for each layer with parameters
+    assert_true(log.covered >= 690590 && log.next <= ls_params_length(r.params));
+    rig_free(&r);
+}
+
+static void running_twice_gives_the_same_bits(void **state) {
+    rig r;
+    ls_graph *g;
+    ls_loss_metrics a, b;
+    OK(ls_model_create("mnist-cnn", (ls_shape){0}, 0, &g));
+    rig_make(&r, g, "cpu", 16);
+    int64_t n = ls_params_length(r.params);
+    float *first;
+    OK(ls_memory_alloc(n * 4, &first));
+    OK(ls_plan_forward(r.plan, &r.input, &a));
+    OK(ls_plan_backward(r.plan, &r.input, first, NULL, NULL));
+    memset(r.arena, 0xFF, (size_t)ls_plan_arena_bytes(r.plan));  // nothing may be left over from a run before
+    OK(ls_plan_forward(r.plan, &r.input, &b));
+    OK(ls_plan_backward(r.plan, &r.input, r.gradient, NULL, NULL));
+    assert_memory_equal(first, r.gradient, (size_t)n * 4);
+    assert_memory_equal(&a, &b, sizeof a);
+    ls_memory_free(first);
+    rig_free(&r);
+}
+
+// --- parameters ------------------------------------------------------------------------------------------------------
+
+static void plans_of_other_sizes_share_the_parameters(void **state) {
+    ls_graph *g;
+    OK(ls_model_create("mnist-cnn", (ls_shape){0}, 0, &g));
+    rig r;
+    rig_make(&r, g, "cpu", 16);
+    int64_t length = ls_params_length(r.params);
+    ls_plan *small;
+    OK(ls_plan_create(g, r.device, r.params, &(ls_plan_config){3, LS_DTYPE_F32, .training = 1}, &small));
+    assert_int_equal(ls_params_length(r.params), length);
+    // The sum over a batch of 3 is the sum over the same three samples, whatever batch they are run in.
+    ls_loss_metrics whole, part;
+    void *copies, *arena;
+    OK(ls_memory_alloc(ls_params_copies_bytes(r.params), &copies));
+    OK(ls_memory_alloc(ls_plan_arena_bytes(small), &arena));
+    ls_params_refresh(r.params, r.weights, copies, 0, 1);
+    ls_plan_bind(small, arena, r.weights, copies);
+    OK(ls_plan_forward(small, &r.input, &part));
+    OK(ls_plan_forward(r.plan, &r.input, &whole));
+    assert_int_equal(part.samples, 3);
+    assert_true(part.loss > 0 && part.loss < whole.loss);
+    OK(ls_plan_backward(small, &r.input, r.gradient, NULL, NULL));
+    for (int64_t i = 0; i < length; i++) assert_true(isfinite(r.gradient[i]));
+    ls_plan_destroy(&small);
+    ls_memory_free(copies);
+    ls_memory_free(arena);
+    rig_free(&r);
+}
+
+static void parameters_come_back_as_they_were_set(void **state) {
+    ls_graph *g;
+    OK(ls_model_create("mnist-cnn", (ls_shape){0}, 0, &g));
+    rig r;
+    rig_make(&r, g, "cpu", 8);
+    for (int i = 0; i < g->param_count; i++) {
+        int64_t n = ls_shape_count(g->params[i].shape);
+        float *in, *out;
+        OK(ls_memory_alloc(n * 4, &in));
+        OK(ls_memory_alloc(n * 4, &out));
+        for (int64_t k = 0; k < n; k++) in[k] = (float)(k + i);
+        OK(ls_params_set(r.params, i, r.weights, in));
+        OK(ls_params_get(r.params, i, r.weights, out));
+        assert_memory_equal(in, out, (size_t)n * 4);
+        ls_memory_free(in);
+        ls_memory_free(out);
+    }
+    rig_free(&r);
+}
+
+// --- labels ----------------------------------------------------------------------------------------------------------
+
+// One-hot rows are the same as class numbers, to the bit; weights over several classes agree with the reference device.
+static void one_hot_labels_are_as_good_as_class_numbers(void **state) {
+    static const char *const devices[] = {"cpu", "ref"};
+    float soft_gradient[2][5];
+    for (int d = 0; d < 2; d++) {
+        rig r;
+        float rows[6][5] = {{0}}, *gradient;
+        ls_plan *plan;
+        void *arena;
+        ls_loss_metrics sparse, one_hot;
+        rig_make(&r, odd_network(0), devices[d], 6);
+        OK(ls_plan_create(r.graph, r.device, r.params, &(ls_plan_config){6, LS_DTYPE_F32, .training = 1, .one_hot = 1}, &plan));
+        OK(ls_memory_alloc(ls_plan_arena_bytes(plan), &arena));
+        OK(ls_memory_alloc(ls_params_length(r.params) * 4, &gradient));
+        ls_plan_bind(plan, arena, r.weights, r.copies);
+        for (int n = 0; n < 6; n++) rows[n][r.labels[n]] = 1;
+        ls_plan_input input = r.input;
+        input.labels = rows;
+        OK(ls_plan_forward(r.plan, &r.input, &sparse));
+        OK(ls_plan_backward(r.plan, &r.input, r.gradient, NULL, NULL));
+        OK(ls_plan_forward(plan, &input, &one_hot));
+        OK(ls_plan_backward(plan, &input, gradient, NULL, NULL));
+        assert_memory_equal(&sparse, &one_hot, sizeof sparse);
+        assert_memory_equal(gradient, r.gradient, (size_t)ls_params_length(r.params) * 4);
+        for (int n = 0; n < 6; n++)
+            for (int c = 0; c < 5; c++) rows[n][c] = (float)(1 + (n + c) % 3) / 8;
+        OK(ls_plan_forward(plan, &input, &one_hot));
+        assert_true(one_hot.loss != sparse.loss);
+        OK(ls_plan_backward(plan, &input, gradient, NULL, NULL));
+        OK(ls_params_get(r.params, r.graph->param_count - 1, gradient, soft_gradient[d]));
+        ls_plan_destroy(&plan);
+        ls_memory_free(arena);
+        ls_memory_free(gradient);
+        rig_free(&r);
+    }
+    assert_true(relative_distance(soft_gradient[0], soft_gradient[1], 5) < 1e-5);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(buffers_alive_together_do_not_overlap),
+        cmocka_unit_test(a_plan_needs_less_than_all_its_activations),
+        cmocka_unit_test(whole_networks_agree_with_the_reference_device),
+        cmocka_unit_test(buckets_come_in_order_and_cover_everything),
+        cmocka_unit_test(running_twice_gives_the_same_bits),
+        cmocka_unit_test(plans_of_other_sizes_share_the_parameters),
+        cmocka_unit_test(parameters_come_back_as_they_were_set),
+        cmocka_unit_test(one_hot_labels_are_as_good_as_class_numbers),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,209 @@
+// The public training API in one process: results, evaluation, early stop, weights in and out, refusals.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+#include <lockstep/lockstep.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define OK(call)                                                                                                       \
+    do {                                                                                                               \
+        if ((call) != LS_OK) fail_msg("%s: %s", #call, ls_error_message());                                            \
+    } while (0)
+
+typedef struct fixture {
+    ls_context *context;
+    ls_dataset *dataset;
+    ls_graph *graph;
+} fixture;
+
+static int set_up(void **state) {
+    static fixture f;
+    OK(ls_context_create(&f.context));
+    OK(ls_dataset_open(f.context, "digits", &f.dataset));
+    OK(ls_model_create("mnist-mlp", (ls_shape){0}, 0, &f.graph));
+    *state = &f;
+    return 0;
+}
+
+static int tear_down(void **state) {
+    fixture *f = *state;
+    ls_graph_destroy(&f->graph);
+    ls_dataset_destroy(&f->dataset);
+    ls_context_destroy(&f->context);
+    return 0;
+}
+
+static ls_train_config small(void) {
+    ls_train_config c;
+    ls_train_config_init(&c);
+    c.epochs = 2, c.limit_train = 1000, c.limit_test = 300, c.batch_size = 64, c.bind = 0;
+    return c;
+}
+
+static ls_train_result train(fixture *f, const ls_train_config *c) {
+    ls_trainer *t;
+    ls_train_result r;
+    OK(ls_trainer_create(f->context, f->graph, f->dataset, c, &t));
+    OK(ls_trainer_fit(t, NULL, NULL));
+    OK(ls_trainer_evaluate(t, NULL, NULL));
+    OK(ls_trainer_result(t, &r));
+    r.epoch = NULL;
+    ls_trainer_destroy(&t);
+    return r;
+}
+
+static void training_learns_and_reports(void **state) {
+    fixture *f = *state;
+    ls_train_config c = small();
+    c.limit_train = 6000, c.epochs = 3;
+    ls_train_result r = train(f, &c);
+    assert_int_equal(r.epochs, 3);
+    assert_int_equal(r.global_batch, 64);
+    assert_int_equal(r.micro_batch, ls_micro_batch_default(64));
+    assert_true(r.train_accuracy > 0.7 && r.test_accuracy > 0.7 && r.test_loss < 1);
+    assert_true(r.step_seconds_median > 0 && r.images_per_second > 0 && r.peak_rss_bytes > 1000000);
+    assert_true(r.phases.forward > 0 && r.phases.backward > 0 && r.phases.update > 0);
+    assert_int_equal(strlen(r.weights_digest), 64);
+}
+
+// Every way of cutting the same samples: full steps, a short last micro-batch, a step with idle lanes, fewer samples than a
+// batch. All samples count exactly once, and replicas do not change the bits.
+static void every_sample_counts_once_whatever_the_cut(void **state) {
+    fixture *f = *state;
+    static const int counts[] = {1000, 960, 961, 64, 63, 17, 1};
+    for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++) {
+        ls_train_config c = small();
+        c.limit_train = counts[i], c.limit_test = counts[i];
+        c.micro_batch = 16, c.lr = 0.0;  // weights stay, so training and evaluation see the same network
+        c.replicas = 1;
+        ls_train_result one = train(f, &c);
+        c.replicas = 3;
+        ls_train_result three = train(f, &c);
+        assert_string_equal(one.weights_digest, three.weights_digest);
+        assert_true(one.train_loss == three.train_loss && one.test_loss == three.test_loss);
+        double whole = one.train_accuracy * counts[i];
+        assert_true(fabs(whole - round(whole)) < 1e-9);
+    }
+}
+
+static int stop_at(void *user, const ls_progress *p) {
+    return p->epoch == 1 && p->step >= *(const int *)user;
+}
+
+static void progress_can_stop_training(void **state) {
+    fixture *f = *state;
+    ls_train_config c = small();
+    c.replicas = 2;
+    ls_trainer *t;
+    ls_train_result r;
+    int step = 3;
+    OK(ls_trainer_create(f->context, f->graph, f->dataset, &c, &t));
+    OK(ls_trainer_fit(t, stop_at, &step));
+    OK(ls_trainer_result(t, &r));
+    assert_int_equal(r.epochs, 1);
+    ls_trainer_destroy(&t);
+}
+
+static void weights_go_in_and_out(void **state) {
+    fixture *f = *state;
+    ls_train_config c = small();
+    ls_trainer *t;
+    float *in = malloc(10 * sizeof *in), *out = calloc(10, sizeof *out);
+    OK(ls_trainer_create(f->context, f->graph, f->dataset, &c, &t));
+    for (int i = 0; i < 10; i++) in[i] = (float)i / 3;
+    const char *bias = NULL;
+    for (int n = 1; n < 4; n++) {  // the last layer's, whatever the model calls it
+        char name[32];
+        snprintf(name, sizeof name, n == 1 ? "dense/bias" : "dense_%d/bias", n - 1);
+        if (ls_trainer_get_weights(t, name, out, 10) == LS_OK) bias = strcmp(name, "dense/bias") == 0 ? "dense/bias" : n == 2 ? "dense_1/bias" : "dense_2/bias";
+    }
+    assert_non_null(bias);
+    OK(ls_trainer_set_weights(t, bias, in, 10));
+    OK(ls_trainer_get_weights(t, bias, out, 10));
+    assert_memory_equal(in, out, 10 * sizeof *in);
+    assert_int_equal(ls_trainer_get_weights(t, bias, out, 9), LS_STATUS_INVALID_ARGUMENT);
+    assert_int_equal(ls_trainer_get_weights(t, "conv9/kernel", out, 9), LS_STATUS_NOT_FOUND);
+    free(in);
+    free(out);
+    ls_trainer_destroy(&t);
+}
+
+static void seeds_and_recipes_change_the_bits(void **state) {
+    fixture *f = *state;
+    ls_train_config c = small();
+    ls_train_result first = train(f, &c), again = train(f, &c);
+    assert_string_equal(first.weights_digest, again.weights_digest);
+    c.seed = 7;
+    assert_string_not_equal(first.weights_digest, train(f, &c).weights_digest);
+    c = small(), c.shuffle = 0;
+    assert_string_not_equal(first.weights_digest, train(f, &c).weights_digest);
+    c = small(), c.schedule = "cosine";
+    assert_string_not_equal(first.weights_digest, train(f, &c).weights_digest);
+    c = small(), c.warmup_epochs = 1, c.lr_scaling = "linear";
+    assert_string_not_equal(first.weights_digest, train(f, &c).weights_digest);
+    c = small(), c.strategy = "reduce-broadcast", c.replicas = 2;
+    assert_string_equal(first.weights_digest, train(f, &c).weights_digest);
+}
+
+static void refused(fixture *f, const ls_train_config *c, const char *word) {
+    ls_trainer *t = NULL;
+    assert_int_not_equal(ls_trainer_create(f->context, f->graph, f->dataset, c, &t), LS_OK);
+    assert_null(t);
+    if (!strstr(ls_error_message(), word)) fail_msg("'%s' does not speak of '%s'", ls_error_message(), word);
+}
+
+static void impossible_requests_are_refused(void **state) {
+    fixture *f = *state;
+    ls_train_config c = small();
+    c.micro_batch = 48;
+    refused(f, &c, "multiple");
+    c = small(), c.replicas = 9, c.micro_batch = 8;
+    refused(f, &c, "micro-batches");
+    c = small(), c.precision = "fp64";
+    refused(f, &c, "fp64");
+    c = small(), c.strategy = "gossip";
+    refused(f, &c, "gossip");
+    c = small(), c.optimizer = "adamm";
+    refused(f, &c, "adamm");
+    c = small(), c.schedule = "zigzag";
+    refused(f, &c, "zigzag");
+    c = small(), c.device = "abacus";
+    refused(f, &c, "abacus");
+    c = small(), c.batch_size = 0;
+    refused(f, &c, "batch");
+    c = small(), c.lr_scaling = "cubic";
+    refused(f, &c, "cubic");
+    ls_graph *wide;
+    OK(ls_model_create("mnist-mlp", LS_SHAPE(32, 32, 1), 10, &wide));
+    ls_trainer *t = NULL;
+    c = small();
+    assert_int_equal(ls_trainer_create(f->context, wide, f->dataset, &c, &t), LS_STATUS_INVALID_ARGUMENT);
+    assert_non_null(strstr(ls_error_message(), "32x32x1"));
+    ls_graph_destroy(&wide);
+}
+
+static void the_default_micro_batch_is_a_function_of_the_batch(void **state) {
+    static const int64_t expected[][2] = {{128, 16}, {256, 32}, {512, 64}, {1024, 128}, {2048, 128}, {64, 16}, {32, 16},
+                                          {16, 16}, {8, 1}, {1, 1}, {100, 20}, {127, 127}, {1000, 125}};
+    for (size_t i = 0; i < sizeof expected / sizeof expected[0]; i++)
+        assert_int_equal(ls_micro_batch_default(expected[i][0]), expected[i][1]);
+    for (int64_t b = 1; b < 3000; b++) assert_int_equal(b % ls_micro_batch_default(b), 0);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(training_learns_and_reports),
+        cmocka_unit_test(every_sample_counts_once_whatever_the_cut),
+        cmocka_unit_test(progress_can_stop_training),
+        cmocka_unit_test(weights_go_in_and_out),
+        cmocka_unit_test(seeds_and_recipes_change_the_bits),
+        cmocka_unit_test(impossible_requests_are_refused),
+        cmocka_unit_test(the_default_micro_batch_is_a_function_of_the_batch),
+    };
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}

@@ -1,0 +1,6 @@
+ls_test(test_plan LABELS train)
+ls_test(test_trainer LABELS train)
+if(TARGET lockstep_program)
+  add_test(NAME same_bits COMMAND sh ${CMAKE_CURRENT_SOURCE_DIR}/train/same_bits.sh $<TARGET_FILE:lockstep_program>)
+  set_tests_properties(same_bits PROPERTIES TIMEOUT 600 LABELS "train;mpi;slow" PROCESSORS 2)
+endif()

@@ -1,0 +1,56 @@
+#!/bin/sh
+# The same bits for any number of workers and replicas, for both strategies, in every precision this machine has.
+# usage: same_bits.sh LOCKSTEP
+set -u
+lockstep=$1
+out=$(mktemp -d) || exit 1
+trap 'rm -rf "$out"' EXIT
+unset OMPI_COMM_WORLD_SIZE PMI_SIZE PMIX_RANK 2>/dev/null
+data=digits
+[ -n "${LOCKSTEP_DATA:-}" ] && [ -d "$LOCKSTEP_DATA/mnist" ] && data=mnist:$LOCKSTEP_DATA/mnist
+failed=0
+
+# digest NAME OPTIONS...: trains, and prints the digest and the exact losses.
+digest() {
+    name=$1
+    shift
+    if ! "$lockstep" train mnist-cnn --data "$data" --limit-train 1500 --limit-test 500 --epochs 2 --batch-size 512 \
+        --micro-batch 64 --verbose 0 --record "$out/$name.json" "$@" >"$out/$name.log" 2>&1; then
+        echo "FAILED: $name" >&2
+        cat "$out/$name.log" >&2
+        return 1
+    fi
+    grep -E '^ *"(weights_digest|train_loss|test_loss|test_accuracy)"' "$out/$name.json" | tr -d '\n'
+}
+
+# compare PRECISION WORKERS REPLICAS STRATEGY
+compare() {
+    got=$(digest "$1-$2-$3-$4" --precision "$1" --workers "$2" --replicas "$3" --strategy "$4") || { failed=1; return; }
+    if [ "$got" = "$expected" ]; then
+        echo "ok: $1, $2 workers x $3 replicas, $4"
+    else
+        echo "DIFFERS: $1, $2 workers x $3 replicas, $4: $got, expected $expected" >&2
+        failed=1
+    fi
+}
+
+for precision in fp32 bf16; do
+    if ! expected=$(digest "$precision-first" --precision $precision --replicas 1); then
+        grep -q "needs a CPU with native bfloat16" "$out/$precision-first.log" && echo "SKIPPED: $precision (this CPU has none)" && continue
+        exit 1
+    fi
+    echo "$precision: $expected"
+    compare $precision 1 1 allreduce # a second time
+    compare $precision 1 2 allreduce
+    compare $precision 3 2 reduce-broadcast
+    for workers in 2 3 4 5 8; do
+        compare $precision $workers 1 allreduce
+    done
+    compare $precision 4 2 allreduce
+    compare $precision 2 1 reduce-broadcast
+    compare $precision 5 1 reduce-broadcast
+done
+# Another seed must not give the same: the comparison above can fail.
+other=$(digest other --precision fp32 --replicas 1 --seed 43) || exit 1
+[ "$other" = "$(digest same --precision fp32 --replicas 1)" ] && echo "another seed gave the same digest" >&2 && failed=1
+exit $failed
