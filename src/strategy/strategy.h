@@ -53,7 +53,8 @@ typedef struct ls_strategy_ops {
     void (*destroy)(ls_strategy *strategy);                                    // Collective
     // Sums all lanes' pieces in the tree, divides, updates, and makes the new weights (and copies) visible to the lanes of
     // this worker. Called by every lane of every worker, each from its own thread; replica 0 is the worker's main thread,
-    // the only one that may communicate. Collective over all lanes.
+    // the only one that may communicate. Collective over all lanes. A failure (LIBRARY) comes back on the main thread of the
+    // worker that saw it only, while other lanes may wait for it for ever: end the job with ls_comm_abort.
     ls_status (*step)(ls_strategy *strategy, int replica, const ls_step_info *info, ls_step_times *times);
     // The gradients [offset, offset + count) of the running micro-batch are complete. May be NULL: overlapping exchange
     // with backward is not done yet; the plan's hook ends here when it is.
