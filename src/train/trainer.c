@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "train/context.h"
+#include "train/options.h"
 #include "train/trainer_impl.h"
 
 void ls_train_config_init(ls_train_config *c) {
@@ -106,8 +107,8 @@ static ls_status resolve_replicas(ls_trainer *t) {
 
 // Everything that must be equal on all workers, for the bits to be.
 static ls_status check_workers_agree(ls_trainer *t) {
-    const ls_train_config *c = &t->config;
-    char device[256], text[2048];
+    const ls_option_set options[] = {{ls_train_options(), &t->config}, {NULL, NULL}};
+    char device[256], text[4096];
     t->device->ops->describe(t->device, device, sizeof device);
     uint64_t layers = 1469598103934665603u;  // FNV-1a over names and shapes
     for (int i = 0; i < t->graph->param_count; i++) {
@@ -115,19 +116,10 @@ static ls_status check_workers_agree(ls_trainer *t) {
         for (const char *s = p->name; *s; s++) layers = (layers ^ (unsigned char)*s) * 1099511628211u;
         for (int d = 0; d < p->shape.ndim; d++) layers = (layers ^ (uint64_t)p->shape.dim[d]) * 1099511628211u;
     }
-    snprintf(text, sizeof text,
-             "version=%s; model=%s; layers=%016llx; dataset=%016llx; train=%lld; test=%lld; epochs=%d; batch-size=%lld; "
-             "micro-batch=%lld; precision=%s; device=%s; strategy=%s; replicas=%d; threads=%d; seed=%llu; shuffle=%d; "
-             "optimizer=%s; lr=%.17g; momentum=%.17g; nesterov=%d; beta1=%.17g; beta2=%.17g; epsilon=%.17g; "
-             "weight-decay=%.17g; lr-scaling=%s; warmup-epochs=%.17g; schedule=%s; schedule-step=%.17g; "
-             "schedule-gamma=%.17g; schedule-power=%.17g; schedule-end=%.17g",
-             ls_version(), t->graph->name, (unsigned long long)layers, (unsigned long long)t->dataset->fingerprint,
-             (long long)t->train_split.count, (long long)t->eval_split.count, c->epochs, (long long)c->batch_size,
-             (long long)c->micro_batch, c->precision, device, c->strategy, c->replicas, c->threads,
-             (unsigned long long)c->seed, c->shuffle, c->optimizer, t->optimizer_params.lr, t->optimizer_params.momentum,
-             c->nesterov, t->optimizer_params.beta1, t->optimizer_params.beta2, t->optimizer_params.epsilon,
-             t->optimizer_params.weight_decay, c->lr_scaling, c->warmup_epochs, c->schedule, c->schedule_step_epochs,
-             c->schedule_gamma, c->schedule_power, c->schedule_end);
+    int n = snprintf(text, sizeof text, "version=%s; model=%s; layers=%016llx; dataset=%016llx; kernels=%s; ",
+                     ls_version(), t->graph->name, (unsigned long long)layers,
+                     (unsigned long long)t->dataset->fingerprint, device);
+    if (n > 0 && n < (int)sizeof text) ls_options_line(options, text + n, sizeof text - (size_t)n);
     return ls_comm_check_equal(t->comm, "the options", text);
 }
 

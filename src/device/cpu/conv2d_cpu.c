@@ -61,7 +61,9 @@ static ls_status describe_all(const ls_kernel_spec *spec, dnnl_format_tag_t imag
 static ls_dnnl_op make_op(const ls_kernel_spec *spec, const descriptors *d, dnnl_alg_kind_t algorithm) {
     static const dnnl_prop_kind_t props[] = {
         [LS_PASS_TRAINING] = dnnl_forward_training,
-        [LS_PASS_INFERENCE] = dnnl_forward_inference,
+        // Inference computes the same; asked for by its own name it may want weights transformed ahead of time, one more
+        // working copy to refresh after every step.
+        [LS_PASS_INFERENCE] = dnnl_forward_training,
         [LS_PASS_BACKWARD_DATA] = dnnl_backward_data,
         [LS_PASS_BACKWARD_WEIGHTS] = dnnl_backward_weights,
     };
