@@ -53,6 +53,7 @@ const char *cli_count(int64_t n, char buffer[32]);  // "690,590"; returns the bu
 typedef struct cli_progress {
     int verbose, terminal;
     double drawn;  // when the live line was last drawn
+    double first;  // when the first step was done; 0 before
     int length;    // of the live line
 } cli_progress;
 void cli_progress_begin(cli_progress *progress, int verbose, int epochs);

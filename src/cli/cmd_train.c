@@ -41,7 +41,7 @@ typedef struct run {
     ls_dataset *dataset;
     ls_trainer *trainer;
     ls_train_result result;
-    double total_seconds;
+    double first_step_seconds, total_seconds;
 } run;
 
 static int speaks(const run *r) { return ls_context_rank(r->cli->context) == 0; }
@@ -126,6 +126,7 @@ static void print_table(const run *r) {
     row("Time per gradient update", "%.2f ms (median)", 1e3 * t->step_seconds_median);
     row("  load, forward, backward", "%.2f, %.2f, %.2f ms", 1e3 * p->load, 1e3 * p->forward, 1e3 * p->backward);
     row("  exchange, update", "%.2f, %.2f ms", 1e3 * p->exchange, 1e3 * p->update);
+    row("First update done after", "%.2f s", r->first_step_seconds);
     row("Time per epoch", "%.2f s (median of %d)", t->epoch_seconds_median, t->epochs);
     row("Images per second", "%s", cli_count((int64_t)(t->images_per_second + 0.5), count));
     if (r->config.evaluate) {
@@ -152,6 +153,7 @@ static ls_status write_record(run *r) {
                            .train_count = train_count(r),
                            .test_count = test_count(r),
                            .read_seconds = r->dataset->read_seconds,
+                           .first_step_seconds = r->first_step_seconds,
                            .total_seconds = r->total_seconds,
                            .config = &r->config,
                            .options = r->options,
@@ -198,6 +200,7 @@ static ls_status train(run *r) {
     if (r->config.evaluate) LS_TRY(ls_trainer_evaluate(r->trainer, NULL, NULL));
     LS_TRY(ls_trainer_result(r->trainer, &r->result));
     c->stage = CLI_STAGE_TOGETHER;
+    r->first_step_seconds = progress.first > 0 ? progress.first - c->started : 0;
     r->total_seconds = ls_clock() - c->started;
     if (loud) print_table(r);
     ls_status status = r->set.record && speaks(r) ? write_record(r) : LS_OK;

@@ -63,6 +63,7 @@ void cli_progress_begin(cli_progress *d, int verbose, int epochs) {
 
 int cli_progress_step(void *user, const ls_progress *p) {
     cli_progress *d = user;
+    if (d->first == 0) d->first = ls_clock();
     if (d->verbose == 0 || p->rank != 0) return 0;
     int done = p->step >= p->steps;
     if (d->verbose == 1 && d->terminal) {

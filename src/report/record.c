@@ -127,6 +127,7 @@ static void add_results(json_t *o, const ls_record_info *info) {
     json_object_set_new(o, "test_accuracy", info->evaluated ? real(r->test_accuracy) : json_null());
     json_object_set_new(o, "train_seconds", real(r->train_seconds));
     json_object_set_new(o, "evaluate_seconds", real(r->evaluate_seconds));
+    json_object_set_new(o, "first_step_seconds", real(info->first_step_seconds));
     json_object_set_new(o, "total_seconds", real(info->total_seconds));
     json_object_set_new(o, "peak_rss_bytes", json_integer(r->peak_rss_bytes));
     json_object_set_new(o, "weights_digest", text(r->weights_digest));

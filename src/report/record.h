@@ -14,7 +14,7 @@
 typedef struct ls_record_info {
     const char *model, *data;
     int64_t parameters, train_count, test_count;
-    double read_seconds, total_seconds;
+    double read_seconds, first_step_seconds, total_seconds;
     const ls_train_config *config;
     const ls_option_set *options;  // every option the run was given or took by default
     const ls_train_result *result;

@@ -54,6 +54,16 @@ static ls_status host_alloc(void *self, int64_t bytes, void **out) {
     return LS_OK;
 }
 
+static void host_free(void *self, void *memory) {
+    opened *o = self;
+    for (int i = 0; i < o->block_count; i++)
+        if (o->blocks[i]->base == memory) {
+            ls_comm_host_free(&o->blocks[i]);
+            o->blocks[i] = o->blocks[--o->block_count];
+            return;
+        }
+}
+
 static ls_status host_read(void *self, const char *path, int64_t offset, int64_t bytes, void *out) {
     return ls_comm_host_read(((opened *)self)->comm, path, offset, bytes, out);
 }
@@ -73,7 +83,7 @@ ls_status ls_dataset_open(ls_context *context, const char *spec, ls_dataset **ou
     LS_TRY(ls_calloc(1, sizeof *o, &o));
     o->comm = comm;
     ls_data_host host = {.rank = comm->local_rank, .size = comm->local_size, .self = o, .alloc = host_alloc,
-                         .read = host_read, .barrier = host_barrier, .agree = host_agree};
+                         .free = host_free, .read = host_read, .barrier = host_barrier, .agree = host_agree};
     ls_dataset *read = NULL, *result = &o->base;
     ls_status status = ls_data_open(&host, spec, &read);
     if (status == LS_OK) {
