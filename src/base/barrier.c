@@ -21,14 +21,16 @@ static inline void relax(void) {
 void ls_barrier_init(ls_barrier *barrier, int participants, int spin) {
     atomic_init(&barrier->arrived, 0);
     atomic_init(&barrier->generation, 0);
-    barrier->participants = (uint32_t)participants;
+    atomic_init(&barrier->participants, (uint32_t)participants);
     barrier->spin = (uint32_t)spin;
 }
 
 void ls_barrier_wait(ls_barrier *barrier) {
-    if (barrier->participants == 1) return;
+    if (atomic_load_explicit(&barrier->participants, memory_order_relaxed) == 1) return;
     uint32_t generation = atomic_load_explicit(&barrier->generation, memory_order_acquire);
-    if (atomic_fetch_add_explicit(&barrier->arrived, 1, memory_order_acq_rel) + 1 == barrier->participants) {
+    uint32_t arrived = atomic_fetch_add_explicit(&barrier->arrived, 1, memory_order_acq_rel) + 1;
+    // Read after arriving: whoever is last sees what the others wrote before they arrived, a lowered number too.
+    if (arrived == atomic_load_explicit(&barrier->participants, memory_order_relaxed)) {
         atomic_store_explicit(&barrier->arrived, 0, memory_order_relaxed);
         atomic_fetch_add_explicit(&barrier->generation, 1, memory_order_release);
         futex(&barrier->generation, FUTEX_WAKE, INT_MAX);  // not FUTEX_PRIVATE: other processes may wait
