@@ -1,23 +1,22 @@
 // lockstep bench: how fast a model trains on synthetic data, and how far that is from what the kernel library could do.
 //
 // The step is the trainer's own, loaders, exchange and update included. The floor is, for every convolution and dense layer
-// and each of its passes, the fastest of all the library's algorithms, implementations and layouts for that shape, each
-// measured alone on buffers of its own, on as many cores at once as there are replicas; nothing else counts as necessary.
+// and each of its passes, the fastest of all the library's algorithms, implementations and layouts for that shape, run on its
+// own and hot in the caches, on as many cores at once as there are replicas; nothing else counts as necessary.
 #include <jansson.h>
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/clock.h"
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/philox.h"
+#include "cli/bench_layers.h"
 #include "cli/cli.h"
 #include "data/dataset.h"
-#include "graph/plan.h"
+#include "graph/graph.h"
 #include "train/options.h"
 
-#define STEP_ROUNDS 15  // how often each layer is timed; the least counts
+#define BLOCK_STEPS 4  // training steps between two rounds of the kernels
 
 typedef struct settings {
     int workers, steps, json, layers, floor;
@@ -37,12 +36,6 @@ static const ls_option table[] = {
     {.name = NULL},
 };
 
-typedef struct layer {
-    ls_plan_step_info info;
-    double seconds, floor;  // the least over rounds, mean over threads; floor 0: nothing counts
-    char best[48];          // the floor's implementation, in the first thread
-} layer;
-
 typedef struct bench {
     cli *cli;
     const char *model;
@@ -52,9 +45,12 @@ typedef struct bench {
     ls_dataset data;
     ls_graph *graph;
     ls_train_result result;
-    layer *layers;
-    int layer_count;
-    double floor_seconds;  // of one micro-batch
+    bench_layers *layers;  // NULL when neither floor nor layers are wanted
+    // Training goes in blocks of steps, each followed by a round of the kernels, so that both see the same machine.
+    double step[BENCH_MAX_ROUNDS], floor[BENCH_MAX_ROUNDS], ratio[BENCH_MAX_ROUNDS];  // by block: medians, sums, quotients
+    double *steps;         // of the running block
+    double since;          // its clock at the last step
+    int blocks;            // measured
 } bench;
 
 // --- synthetic data --------------------------------------------------------------------------------------------------
@@ -63,7 +59,7 @@ static ls_status make_data(bench *b) {
     ls_shape image = b->graph->nodes[0].shape;
     int64_t size = ls_shape_count(image), steps = (64 << 20) / (size * b->config.batch_size);
     if (steps < 1) steps = 1;
-    if (steps > b->set.steps) steps = b->set.steps;
+    if (steps > BLOCK_STEPS) steps = BLOCK_STEPS;
     int64_t count = steps * b->config.batch_size, test = b->config.micro_batch;
     uint8_t *images, *labels;
     LS_TRY(ls_memory_alloc(count * size, &images));
@@ -82,160 +78,67 @@ static ls_status make_data(bench *b) {
     b->data.train.count = count;
     b->data.test = b->data.train;
     b->data.test.count = test < count ? test : count;
-    b->config.epochs = (int)((b->set.steps + steps - 1) / steps);
+    b->config.epochs = 1 + (int)((b->set.steps + steps - 1) / steps);
     return LS_OK;
 }
 
-// --- layers and their floor ------------------------------------------------------------------------------------------
+// --- training in blocks ----------------------------------------------------------------------------------------------
 
-// One thread's measurement, with a plan of its own.
-typedef struct measurement {
-    bench *bench;
-    pthread_t thread;
-    pthread_barrier_t *together;
-    layer *layers;
-    int count;
+static double micro_batches_per_lane(const ls_train_config *c, int lanes) {
+    int64_t v = c->batch_size / c->micro_batch;
+    return (double)((v + lanes - 1) / lanes);
+}
+
+// The first block warms up. The others' steps are compared with the floor measured right after them.
+static int note_step(void *user, const ls_progress *p) {
+    bench *b = user;
+    b->steps[p->step - 1] = p->step == 1 ? p->seconds : p->seconds - b->since;
+    b->since = p->seconds;
+    if (p->step < p->steps) return 0;
+    double floor = b->layers ? bench_layers_round(b->layers) : 0;
+    if (p->epoch == 1 || b->blocks == BENCH_MAX_ROUNDS) return 0;
+    int lanes = b->result.workers * b->result.replicas_per_worker, i = b->blocks++;
+    b->step[i] = bench_median(b->steps, (int)p->steps);
+    b->floor[i] = floor * micro_batches_per_lane(&b->config, lanes);
+    b->ratio[i] = floor > 0 ? b->step[i] / b->floor[i] : 0;
+    return 0;
+}
+
+static ls_status run_training(bench *b) {
+    ls_trainer *trainer = NULL;
     ls_status status;
-    char failure[1024];
-} measurement;
-
-typedef struct workspace {
-    ls_device *device;
-    ls_params *params;
-    ls_plan *plan;
-    void *arena, *copies, *images;
-    float *weights, *gradient;
-    int32_t *labels;
-    uint64_t *samples;
-} workspace;
-
-static ls_status workspace_make(bench *b, workspace *w) {
-    ls_device_options options = {.threads = b->config.threads};
-    ls_dtype precision = strcmp(b->config.precision, "bf16") == 0 ? LS_DTYPE_BF16 : LS_DTYPE_F32;
-    ls_plan_config config = {.batch = b->config.micro_batch, .precision = precision, .training = 1};
-    LS_TRY(ls_device_create(b->config.device, &options, &w->device));
-    if (w->device->ops->thread_begin) w->device->ops->thread_begin(w->device);
-    LS_TRY(ls_params_create(b->graph, w->device, &w->params));
-    LS_TRY(ls_plan_create(b->graph, w->device, w->params, &config, &w->plan));
-    LS_TRY(ls_memory_alloc(ls_plan_arena_bytes(w->plan), &w->arena));
-    LS_TRY(ls_memory_alloc(ls_params_copies_bytes(w->params), &w->copies));
-    LS_TRY(ls_memory_alloc(ls_params_length(w->params) * 4, &w->weights));
-    LS_TRY(ls_memory_alloc(ls_params_length(w->params) * 4, &w->gradient));
-    LS_TRY(
-        ls_memory_alloc(config.batch * ls_shape_count(b->data.image) * (int64_t)ls_dtype_size(precision), &w->images));
-    LS_TRY(ls_memory_alloc(config.batch * 4, &w->labels));
-    LS_TRY(ls_memory_alloc(config.batch * 8, &w->samples));
-    for (int i = 0; i < b->graph->param_count; i++) {
-        float *plain;
-        LS_TRY(ls_memory_alloc(ls_shape_count(b->graph->params[i].shape) * 4, &plain));
-        ls_param_initialize(b->graph, i, b->config.seed, plain);
-        ls_status status = ls_params_set(w->params, i, w->weights, plain);
-        ls_memory_free(plain);
-        LS_TRY(status);
-    }
-    ls_params_refresh(w->params, w->weights, w->copies, 0, 1);
-    ls_plan_bind(w->plan, w->arena, w->weights, w->copies);
-    return LS_OK;
-}
-
-static void workspace_free(workspace *w) {
-    ls_plan_destroy(&w->plan);
-    ls_params_destroy(&w->params);
-    ls_device_destroy(&w->device);
-    ls_memory_free(w->arena), ls_memory_free(w->copies), ls_memory_free(w->images), ls_memory_free(w->labels);
-    ls_memory_free(w->samples), ls_memory_free(w->weights), ls_memory_free(w->gradient);
-}
-
-static ls_status measure(measurement *m, workspace *w) {
-    LS_TRY(workspace_make(m->bench, w));
-    ls_plan_input input = {
-        .images = w->images, .labels = w->labels, .random = {.seed = 1, .epoch = 1, .samples = w->samples}};
-    m->count = ls_plan_step_count(w->plan);
-    double *seconds;
-    LS_TRY(ls_calloc(m->count, sizeof *m->layers, &m->layers));
-    LS_TRY(ls_calloc(m->count, sizeof *seconds, &seconds));
-    ls_status status = LS_OK;
-    for (int round = 0; round < STEP_ROUNDS && status == LS_OK; round++) {
-        memset(seconds, 0, (size_t)m->count * sizeof *seconds);
-        status = ls_plan_time_steps(w->plan, &input, w->gradient, seconds);
-        for (int i = 0; i < m->count; i++)
-            if (round == 0 || seconds[i] < m->layers[i].seconds) m->layers[i].seconds = seconds[i];
-    }
-    free(seconds);
-    for (int i = 0; i < m->count && status == LS_OK; i++) {
-        layer *l = &m->layers[i];
-        l->info = ls_plan_step(w->plan, i);
-        if (l->info.flops > 0 && m->bench->set.floor)
-            status = ls_plan_step_floor(w->plan, i, &l->floor, l->best, sizeof l->best);
-    }
-    return status;
-}
-
-static void *measure_thread(void *user) {
-    measurement *m = user;
-    workspace w = {0};
-    pthread_barrier_wait(m->together);
-    m->status = measure(m, &w);
-    if (m->status != LS_OK) snprintf(m->failure, sizeof m->failure, "%s", ls_error_message());
-    workspace_free(&w);
-    return NULL;
-}
-
-static ls_status measure_layers(bench *b) {
-    int threads = b->result.replicas_per_worker, started = 0;
-    measurement *all;
-    pthread_barrier_t together;
-    LS_TRY(ls_calloc(threads, sizeof *all, &all));
-    pthread_barrier_init(&together, NULL, (unsigned)threads);
-    for (; started < threads; started++) {
-        all[started] = (measurement){.bench = b, .together = &together};
-        if (pthread_create(&all[started].thread, NULL, measure_thread, &all[started]) != 0) abort();
-    }
-    ls_status status = LS_OK;
-    for (int t = 0; t < threads; t++) {
-        pthread_join(all[t].thread, NULL);
-        if (all[t].status != LS_OK && status == LS_OK) status = LS_FAIL(all[t].status, "%s", all[t].failure);
-    }
-    for (int t = 1; t < threads && status == LS_OK; t++)
-        for (int i = 0; i < all[0].count; i++) {
-            all[0].layers[i].seconds += all[t].layers[i].seconds;
-            all[0].layers[i].floor += all[t].layers[i].floor;
-        }
-    b->layers = all[0].layers;
-    b->layer_count = all[0].count;
-    for (int i = 0; i < b->layer_count && status == LS_OK; i++) {
-        b->layers[i].seconds /= threads;
-        b->layers[i].floor /= threads;
-        b->floor_seconds += b->layers[i].floor;
-    }
-    for (int t = 1; t < threads; t++) free(all[t].layers);
-    pthread_barrier_destroy(&together);
-    free(all);
+    LS_TRY(ls_calloc(b->data.train.count / b->config.batch_size, sizeof *b->steps, &b->steps));
+    LS_TRY_GOTO(ls_trainer_create(b->cli->context, b->graph, &b->data, &b->config, &trainer), done);
+    LS_TRY_GOTO(ls_trainer_result(trainer, &b->result), done);
+    if (b->set.floor || b->set.layers)
+        LS_TRY_GOTO(bench_layers_create(b->graph, &b->config, b->result.replicas_per_worker, b->set.floor, &b->layers), done);
+    LS_TRY_GOTO(ls_trainer_fit(trainer, note_step, b), done);
+    LS_TRY_GOTO(ls_trainer_result(trainer, &b->result), done);
+    b->result.step_seconds_median = bench_median(b->step, b->blocks);
+done:
+    ls_trainer_destroy(&trainer);
+    free(b->steps);
     return status;
 }
 
 // --- output ----------------------------------------------------------------------------------------------------------
 
-// Micro-batches one lane computes in a step, and so how often the floor is paid.
-static double micro_batches_per_lane(const bench *b) {
-    const ls_train_result *r = &b->result;
-    int64_t v = r->global_batch / r->micro_batch, lanes = (int64_t)r->workers * r->replicas_per_worker;
-    return (double)((v + lanes - 1) / lanes);
-}
-
 static void print_layers(const bench *b) {
-    printf("\n%-20s %-18s %-32s %9s %9s %7s  %s\n", "Layer", "Pass", "Implementation", "ms", "floor ms", "ratio",
-           "fastest");
-    for (int i = 0; i < b->layer_count; i++) {
-        const layer *l = &b->layers[i];
-        printf("%-20s %-18s %-32s %9.3f", l->info.node, l->info.pass, l->info.implementation, 1e3 * l->seconds);
-        if (l->floor > 0) printf(" %9.3f %7.2f  %s", 1e3 * l->floor, l->seconds / l->floor, l->best);
+    double seconds = 0, floor = 0;
+    printf("%-20s %-18s %-26s %9s %9s %7s  %s\n", "Layer", "Pass", "Implementation", "ms", "floor ms", "ratio", "fastest");
+    for (int i = 0; i < bench_layers_count(b->layers); i++) {
+        bench_layer l = bench_layers_get(b->layers, i);
+        printf("%-20s %-18s %-26s %9.3f", l.node, l.pass, l.implementation, 1e3 * l.seconds);
+        if (l.floor_seconds > 0) printf(" %9.3f %7.2f  %s", 1e3 * l.floor_seconds, l.seconds / l.floor_seconds, l.fastest);
         putchar('\n');
+        seconds += l.seconds, floor += l.floor_seconds;
     }
-    putchar('\n');
+    printf("%-66s %9.3f", "A micro-batch", 1e3 * seconds);
+    if (floor > 0) printf(" %9.3f %7.2f", 1e3 * floor, seconds / floor);
+    printf("\n\n");
 }
 
-static void print_text(const bench *b) {
+static void print_text(bench *b) {
     const ls_train_result *r = &b->result;
     const ls_phase_seconds *p = &r->phases;
     char count[32];
@@ -250,17 +153,16 @@ static void print_text(const bench *b) {
     printf("%-28s%.2f, %.2f, %.2f ms\n", "  load, forward, backward", 1e3 * p->load, 1e3 * p->forward,
            1e3 * p->backward);
     printf("%-28s%.2f, %.2f ms\n", "  exchange, update", 1e3 * p->exchange, 1e3 * p->update);
-    if (b->floor_seconds > 0) {
-        double floor = b->floor_seconds * micro_batches_per_lane(b);
-        printf("%-28s%.2f ms (%.2f ms per micro-batch)\n", "Floor of the kernels", 1e3 * floor, 1e3 * b->floor_seconds);
-        printf("%-28s%.2f\n", "Step over floor", r->step_seconds_median / floor);
+    if (b->set.floor) {
+        printf("%-28s%.2f ms\n", "Floor of the kernels", 1e3 * bench_median(b->floor, b->blocks));
+        printf("%-28s%.2f (median of %d blocks)\n", "Step over floor", bench_median(b->ratio, b->blocks), b->blocks);
+    } else {
+        printf("%-28s%.0f MB\n", "Peak memory", (double)r->peak_rss_bytes / 1e6);
     }
-    printf("%-28s%.0f MB\n", "Peak memory", (double)r->peak_rss_bytes / 1e6);
 }
 
-static ls_status print_json(const bench *b) {
+static ls_status print_json(bench *b) {
     const ls_train_result *r = &b->result;
-    double floor = b->floor_seconds * micro_batches_per_lane(b);
     json_t *root =
         json_pack("{s:s,s:s,s:i,s:i,s:i,s:I,s:I,s:f,s:f,s:I}", "model", b->model, "precision", b->config.precision,
                   "workers", r->workers, "replicas_per_worker", r->replicas_per_worker, "threads_per_replica",
@@ -273,9 +175,9 @@ static ls_status print_json(const bench *b) {
         root, "phases_ms",
         json_pack("{s:f,s:f,s:f,s:f,s:f}", "load", 1e3 * p->load, "forward", 1e3 * p->forward, "backward",
                   1e3 * p->backward, "exchange", 1e3 * p->exchange, "update", 1e3 * p->update));
-    if (b->floor_seconds > 0) {
-        json_object_set_new(root, "floor_ms", json_real(1e3 * floor));
-        json_object_set_new(root, "step_over_floor", json_real(r->step_seconds_median / floor));
+    if (b->set.floor) {
+        json_object_set_new(root, "floor_ms", json_real(1e3 * bench_median(b->floor, b->blocks)));
+        json_object_set_new(root, "step_over_floor", json_real(bench_median(b->ratio, b->blocks)));
     }
     json_dumpf(root, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(9));
     putchar('\n');
@@ -302,17 +204,6 @@ static void resolve_batch(bench *b) {
     if (c->micro_batch == 0) c->micro_batch = ls_micro_batch_default(c->batch_size);
 }
 
-static ls_status run_training(bench *b) {
-    ls_trainer *trainer = NULL;
-    ls_status status;
-    LS_TRY_GOTO(ls_trainer_create(b->cli->context, b->graph, &b->data, &b->config, &trainer), done);
-    LS_TRY_GOTO(ls_trainer_fit(trainer, NULL, NULL), done);
-    LS_TRY_GOTO(ls_trainer_result(trainer, &b->result), done);
-done:
-    ls_trainer_destroy(&trainer);
-    return status;
-}
-
 static ls_status run_all(bench *b) {
     LS_TRY(ls_model_create(b->model, (ls_shape){0}, 0, &b->graph));
     LS_TRY(cli_job_launch(b->cli, b->set.workers));
@@ -321,7 +212,6 @@ static ls_status run_all(bench *b) {
     resolve_batch(b);
     LS_TRY(make_data(b));
     LS_TRY(run_training(b));
-    if (b->set.floor || b->set.layers) LS_TRY(measure_layers(b));
     if (ls_context_rank(b->cli->context) != 0) return LS_OK;
     if (b->set.json) return print_json(b);
     print_text(b);
@@ -350,7 +240,7 @@ static ls_status run_bench(cli *c, int argc, char **argv) {
     ls_graph_destroy(&b.graph);
     ls_memory_free((void *)b.data.train.images);
     ls_memory_free((void *)b.data.train.labels);
-    free(b.layers);
+    bench_layers_destroy(&b.layers);
     return status;
 }
 

@@ -117,9 +117,9 @@ typedef struct ls_device_ops {
     void (*thread_begin)(ls_device *device);
     // y[i] += x[i], F32, in the memory gradients live in.
     void (*accumulate)(ls_device *device, float *y, const float *x, int64_t n);
-    // For `lockstep bench`: the seconds of the fastest implementation the kernel library has for a spec, over all its
-    // algorithms and layouts, measured now; its name. NULL: not measured on this device.
-    ls_status (*floor)(ls_device *device, const ls_kernel_spec *spec, double *seconds, char *name, size_t name_size);
+    // For `lockstep bench`: the kernel library's fastest implementation for a spec, over all its algorithms and layouts, by
+    // measuring them now. What it is compared with must not depend on it. NULL: this device has no library to search.
+    ls_status (*fastest)(ls_device *device, const ls_kernel_spec *spec, ls_kernel **out);
 } ls_device_ops;
 
 struct ls_device {

@@ -73,9 +73,9 @@ typedef struct ls_plan_step_info {
 } ls_plan_step_info;
 int ls_plan_step_count(const ls_plan *plan);
 ls_plan_step_info ls_plan_step(const ls_plan *plan, int index);
-// The seconds of the fastest implementation the kernel library has for a step that computes (flops > 0), measured now;
-// its name. Errors: UNSUPPORTED (the device measures none).
-ls_status ls_plan_step_floor(ls_plan *plan, int index, double *seconds, char *name, size_t name_size);
+// The kernel library's fastest implementation for a step that computes (flops > 0), whatever layouts it wants; found by
+// measuring all of them now. The caller destroys it. Errors: UNSUPPORTED (the device has no library to search).
+ls_status ls_plan_step_fastest(ls_plan *plan, int index, ls_kernel **out);
 // Runs forward and backward once, adding each step's seconds to seconds[i] (ls_plan_step_count of them).
 ls_status ls_plan_time_steps(ls_plan *plan, const ls_plan_input *input, float *gradient, double *seconds);
 

@@ -84,11 +84,11 @@ ls_plan_step_info ls_plan_step(const ls_plan *p, int index) {
     return (ls_plan_step_info){p->graph->nodes[s->node].name, s->pass, s->kernel->name, s->kernel->flops};
 }
 
-ls_status ls_plan_step_floor(ls_plan *p, int index, double *seconds, char *name, size_t name_size) {
-    if (!p->device->ops->floor)
-        return LS_FAIL(LS_STATUS_UNSUPPORTED, "device %s has no kernel library whose floor could be measured",
+ls_status ls_plan_step_fastest(ls_plan *p, int index, ls_kernel **out) {
+    if (!p->device->ops->fastest)
+        return LS_FAIL(LS_STATUS_UNSUPPORTED, "device %s has no kernel library to search for a floor",
                        p->device->ops->name);
-    return p->device->ops->floor(p->device, &p->steps[index].spec, seconds, name, name_size);
+    return p->device->ops->fastest(p->device, &p->steps[index].spec, out);
 }
 
 ls_status ls_plan_time_steps(ls_plan *p, const ls_plan_input *input, float *gradient, double *seconds) {

@@ -3,7 +3,6 @@
 // Which implementation runs is a fixed function of the shapes and the instruction set, never of a measurement made at run
 // time: two workers that measured differently would compute different bits. The rule below was chosen from measurements
 // (`lockstep bench MODEL` prints the floor it is judged by).
-#include <stdio.h>
 #include <string.h>
 
 #include "base/clock.h"
@@ -79,14 +78,15 @@ static ls_dnnl_op make_op(const ls_kernel_spec *spec, const descriptors *d, dnnl
     };
 }
 
-// The rule: Winograd F(4x4, 3x3) for 3x3 kernels with stride 1 and whole channel blocks in fp32, in the forward and
-// weight-gradient passes, where it took 0.6 to 0.9 of direct's time; never in the data gradient, where it took 1.2 to 2.2
-// of it. A version of the library without it falls through to direct.
+// The rule: Winograd F(4x4, 3x3) for 3x3 kernels with stride 1 and whole channel blocks in fp32. In the weight-gradient pass
+// it took 0.4 to 0.6 of direct's time. In forward it took 0.7 with 128 input channels; with 32 it gained nothing, since its
+// output bypasses the caches the next layer would find it in. In the data gradient it took 1.2 to 2.2 times direct's: never
+// there. A version of the library without it falls through to direct.
 static int winograd_pays(const ls_kernel_spec *spec) {
     const ls_op_attrs *a = &spec->attrs;
-    int64_t channels = spec->x.dim[3];
+    int64_t channels = spec->x.dim[3], least = spec->pass == LS_PASS_BACKWARD_WEIGHTS ? 32 : 64;
     return spec->x_dtype == LS_DTYPE_F32 && spec->pass != LS_PASS_BACKWARD_DATA && a->kernel[0] == 3 &&
-           a->kernel[1] == 3 && a->strides[0] == 1 && a->strides[1] == 1 && channels >= 32 && channels % 16 == 0 &&
+           a->kernel[1] == 3 && a->strides[0] == 1 && a->strides[1] == 1 && channels >= least && channels % 16 == 0 &&
            a->filters >= 32 && a->filters % 16 == 0;
 }
 
@@ -184,19 +184,15 @@ done:
     return status;
 }
 
-// --- the floor -------------------------------------------------------------------------------------------------------
+// --- the library's best ----------------------------------------------------------------------------------------------
 
-// The least of several runs of one implementation on buffers of its own; stops early when hopeless against `best`.
-static ls_status time_implementation(ls_cpu *cpu, const_dnnl_primitive_desc_t pd, const ls_cpu_arg *args, int count,
-                                     double best, double *seconds) {
-    ls_kernel *kernel = NULL;
+// The least of several runs of a kernel on buffers of its own; stops early when hopeless against `best`.
+static ls_status time_kernel(ls_kernel *kernel, double best, double *seconds) {
     void *buffers[LS_ARG_COUNT] = {0};
     *seconds = 1e30;
-    ls_status status = ls__cpu_dnnl_kernel_create(cpu, pd, args, count, &kernel);
-    for (int i = 0; i < count && status == LS_OK; i++) {
-        ls_md md = dnnl_primitive_desc_query_md(pd, args[i].query, args[i].index);
-        if (md) status = ls_memory_alloc((int64_t)dnnl_memory_desc_get_size(md), &buffers[args[i].arg]);
-    }
+    ls_status status = ls_memory_alloc(kernel->scratch_bytes, &buffers[LS_ARG_SCRATCH]);
+    for (int i = 0; i < LS_ARG_COUNT && status == LS_OK; i++)
+        if (kernel->layout[i]) status = ls_memory_alloc(kernel->layout[i]->bytes, &buffers[i]);
     double spent = 0;
     for (int run = 0; run < 12 && status == LS_OK; run++) {
         double start = ls_clock();
@@ -207,35 +203,46 @@ static ls_status time_implementation(ls_cpu *cpu, const_dnnl_primitive_desc_t pd
         if ((run >= 1 && *seconds > 2 * best) || (run >= 3 && spent > 0.3)) break;
     }
     for (int i = 0; i < LS_ARG_COUNT; i++) ls_memory_free(buffers[i]);
-    if (kernel) kernel->ops->destroy(kernel);
     return status;
 }
 
-ls_status ls__cpu_floor(ls_device *device, const ls_kernel_spec *spec, double *seconds, char *name, size_t name_size) {
-    ls_cpu *cpu = (ls_cpu *)device;
-    static const dnnl_format_tag_t tags[] = {dnnl_format_tag_any, dnnl_nhwc, dnnl_nChw16c};
-    static const dnnl_alg_kind_t algorithms[] = {dnnl_convolution_direct, dnnl_convolution_winograd};
+// Goes through one algorithm's implementations with images in one layout; *kernel and *seconds are the best so far.
+static void search(ls_cpu *cpu, const ls_kernel_spec *spec, dnnl_alg_kind_t algorithm, dnnl_format_tag_t tag,
+                   ls_kernel **best, double *seconds) {
     int count;
     const ls_cpu_arg *args = pass_args(spec->pass, &count);
-    *seconds = 1e30;
-    for (int a = 0; a < (is_dense(spec) ? 1 : 2); a++) {
-        for (int t = 0; t < (is_dense(spec) ? 1 : 3); t++) {
-            descriptors d;
-            ls_status status = describe_all(spec, tags[t], &d);
-            ls_dnnl_choice choice = {0};
-            if (status == LS_OK) {
-                ls_dnnl_op op = make_op(spec, &d, algorithms[a]);
-                ls__choice_begin(&choice, &op, cpu->engine);
-            }
-            for (; choice.pd && !is_reference(choice.pd); ls__choice_next(&choice)) {
-                double took;
-                if (time_implementation(cpu, choice.pd, args, count, *seconds, &took) != LS_OK || took >= *seconds) continue;
-                *seconds = took;
-                snprintf(name, name_size, "%s", ls__pd_name(choice.pd));
-            }
-            ls__choice_end(&choice);
-            descriptors_free(&d);
+    descriptors d;
+    ls_dnnl_choice choice = {0};
+    if (describe_all(spec, tag, &d) == LS_OK) {
+        ls_dnnl_op op = make_op(spec, &d, algorithm);
+        ls__choice_begin(&choice, &op, cpu->engine);
+    }
+    for (; choice.pd && !is_reference(choice.pd); ls__choice_next(&choice)) {
+        ls_kernel *kernel;
+        double took;
+        if (ls__cpu_dnnl_kernel_create(cpu, choice.pd, args, count, &kernel) != LS_OK) continue;
+        if (settle_layouts(cpu, spec, choice.pd, args, count, kernel) == LS_OK &&
+            time_kernel(kernel, *seconds, &took) == LS_OK && took < *seconds) {
+            ls_kernel_destroy(best);
+            *best = kernel;
+            *seconds = took;
+        } else {
+            ls_kernel_destroy(&kernel);
         }
     }
-    return *seconds < 1e30 ? LS_OK : unsupported(spec);
+    ls__choice_end(&choice);
+    descriptors_free(&d);
+}
+
+ls_status ls__cpu_fastest(ls_device *device, const ls_kernel_spec *spec, ls_kernel **out) {
+    static const dnnl_format_tag_t tags[] = {dnnl_format_tag_any, dnnl_nhwc, dnnl_nChw16c};
+    ls_kernel_spec bare = *spec;  // the pass alone: masking is not the library's
+    bare.mask_dx = 0;
+    double seconds = 1e30;
+    *out = NULL;
+    for (int t = 0; t < (is_dense(spec) ? 1 : 3); t++) {
+        search((ls_cpu *)device, &bare, dnnl_convolution_direct, tags[t], out, &seconds);
+        if (!is_dense(spec)) search((ls_cpu *)device, &bare, dnnl_convolution_winograd, tags[t], out, &seconds);
+    }
+    return *out ? LS_OK : unsupported(spec);
 }

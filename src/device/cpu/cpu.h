@@ -57,8 +57,7 @@ ls_status ls__cpu_elementwise_create(ls_cpu *cpu, const ls_kernel_spec *spec, ls
 ls_status ls__cpu_loss_create(ls_cpu *cpu, const ls_kernel_spec *spec, ls_kernel **out);
 ls_status ls__cpu_reorder_create(ls_device *device, const ls_layout *from, const ls_layout *to, ls_kernel **out);
 
-// The fastest the library can do a convolution or dense pass, over all its algorithms, implementations and layouts, by
-// measuring them now (device.h: floor).
-ls_status ls__cpu_floor(ls_device *device, const ls_kernel_spec *spec, double *seconds, char *name, size_t name_size);
+// The library's fastest for a convolution or dense pass (device.h: fastest).
+ls_status ls__cpu_fastest(ls_device *device, const ls_kernel_spec *spec, ls_kernel **out);
 
 #endif

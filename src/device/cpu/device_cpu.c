@@ -254,5 +254,5 @@ const ls_device_ops ls_device_cpu = {
     .reorder_create = ls__cpu_reorder_create,
     .thread_begin = thread_begin,
     .accumulate = accumulate,
-    .floor = ls__cpu_floor,
+    .fastest = ls__cpu_fastest,
 };

@@ -1,0 +1,225 @@
+#include "cli/bench_layers.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/memory.h"
+#include "graph/plan.h"
+
+// What one thread measures with, and what it measured.
+typedef struct bench_thread {
+    bench_layers *all;
+    pthread_t thread;
+    ls_device *device;
+    ls_params *params;
+    ls_plan *plan;
+    void *arena, *copies, *images;
+    float *weights, *gradient;
+    int32_t *labels;
+    uint64_t *samples;
+    int count;                       // steps of the plan
+    ls_kernel **fastest;             // (count), NULL where nothing is computed
+    void *buffers[LS_ARG_COUNT];     // for the fastest kernels, one set for all
+    double *seconds, *floor;         // (count, BENCH_MAX_ROUNDS)
+    double floor_sum;                // of the latest round
+    ls_status status;
+    char failure[1024];
+} bench_thread;
+
+struct bench_layers {
+    const ls_graph *graph;
+    const ls_train_config *config;
+    int threads, floor, rounds, leaving;
+    bench_thread *thread;
+    pthread_barrier_t together;      // the threads and the caller
+};
+
+static int ascending(const void *a, const void *b) {
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+double bench_median(double *values, int count) {
+    if (count == 0) return 0;
+    qsort(values, (size_t)count, sizeof *values, ascending);
+    return count % 2 ? values[count / 2] : (values[count / 2 - 1] + values[count / 2]) / 2;
+}
+
+// --- setting up ------------------------------------------------------------------------------------------------------
+
+static ls_status make_weights(bench_thread *t, const ls_graph *g) {
+    for (int i = 0; i < g->param_count; i++) {
+        float *plain;
+        LS_TRY(ls_memory_alloc(ls_shape_count(g->params[i].shape) * 4, &plain));
+        ls_param_initialize(g, i, t->all->config->seed, plain);
+        ls_status status = ls_params_set(t->params, i, t->weights, plain);
+        ls_memory_free(plain);
+        LS_TRY(status);
+    }
+    ls_params_refresh(t->params, t->weights, t->copies, 0, 1);
+    return LS_OK;
+}
+
+static ls_status make_plan(bench_thread *t) {
+    const ls_train_config *c = t->all->config;
+    const ls_graph *g = t->all->graph;
+    ls_device_options options = {.threads = c->threads};
+    ls_dtype precision = strcmp(c->precision, "bf16") == 0 ? LS_DTYPE_BF16 : LS_DTYPE_F32;
+    ls_plan_config config = {.batch = c->micro_batch, .precision = precision, .training = 1};
+    LS_TRY(ls_device_create(c->device, &options, &t->device));
+    if (t->device->ops->thread_begin) t->device->ops->thread_begin(t->device);
+    LS_TRY(ls_params_create(g, t->device, &t->params));
+    LS_TRY(ls_plan_create(g, t->device, t->params, &config, &t->plan));
+    LS_TRY(ls_memory_alloc(ls_plan_arena_bytes(t->plan), &t->arena));
+    LS_TRY(ls_memory_alloc(ls_params_copies_bytes(t->params), &t->copies));
+    LS_TRY(ls_memory_alloc(ls_params_length(t->params) * 4, &t->weights));
+    LS_TRY(ls_memory_alloc(ls_params_length(t->params) * 4, &t->gradient));
+    LS_TRY(ls_memory_alloc(config.batch * ls_shape_count(g->nodes[0].shape) * (int64_t)ls_dtype_size(precision), &t->images));
+    LS_TRY(ls_memory_alloc(config.batch * 4, &t->labels));
+    LS_TRY(ls_memory_alloc(config.batch * 8, &t->samples));
+    LS_TRY(make_weights(t, g));
+    ls_plan_bind(t->plan, t->arena, t->weights, t->copies);
+    t->count = ls_plan_step_count(t->plan);
+    LS_TRY(ls_calloc(t->count * BENCH_MAX_ROUNDS, sizeof(double), &t->seconds));
+    LS_TRY(ls_calloc(t->count * BENCH_MAX_ROUNDS, sizeof(double), &t->floor));
+    return ls_calloc(t->count, sizeof(ls_kernel *), &t->fastest);
+}
+
+static ls_status find_fastest(bench_thread *t) {
+    int64_t bytes[LS_ARG_COUNT] = {0};
+    for (int i = 0; i < t->count && t->all->floor; i++) {
+        if (ls_plan_step(t->plan, i).flops <= 0) continue;
+        LS_TRY(ls_plan_step_fastest(t->plan, i, &t->fastest[i]));
+        for (int a = 0; a < LS_ARG_COUNT; a++) {
+            const ls_layout *layout = t->fastest[i]->layout[a];
+            int64_t needed = a == LS_ARG_SCRATCH ? t->fastest[i]->scratch_bytes : layout ? layout->bytes : 0;
+            if (needed > bytes[a]) bytes[a] = needed;
+        }
+    }
+    for (int a = 0; a < LS_ARG_COUNT; a++)
+        if (bytes[a]) LS_TRY(ls_memory_alloc(bytes[a], &t->buffers[a]));
+    return LS_OK;
+}
+
+static void free_thread(bench_thread *t) {
+    for (int i = 0; t->fastest && i < t->count; i++) ls_kernel_destroy(&t->fastest[i]);
+    for (int a = 0; a < LS_ARG_COUNT; a++) ls_memory_free(t->buffers[a]);
+    ls_plan_destroy(&t->plan);
+    ls_params_destroy(&t->params);
+    ls_device_destroy(&t->device);
+    ls_memory_free(t->arena), ls_memory_free(t->copies), ls_memory_free(t->images), ls_memory_free(t->labels);
+    ls_memory_free(t->samples), ls_memory_free(t->weights), ls_memory_free(t->gradient);
+    free(t->fastest), free(t->seconds), free(t->floor);
+}
+
+// --- measuring -------------------------------------------------------------------------------------------------------
+
+static ls_status measure(bench_thread *t, int round) {
+    ls_plan_input input = {.images = t->images, .labels = t->labels, .random = {.seed = 1, .epoch = 1, .samples = t->samples}};
+    double *took;
+    LS_TRY(ls_calloc(t->count, sizeof *took, &took));
+    ls_status status = ls_plan_time_steps(t->plan, &input, t->gradient, took);
+    t->floor_sum = 0;
+    for (int i = 0; i < t->count && status == LS_OK; i++) {
+        double least = 0;
+        for (int k = 0; k < 3 && t->fastest[i] && status == LS_OK; k++) {
+            double start = ls_clock();
+            status = ls_kernel_run(t->fastest[i], t->buffers);
+            double seconds = ls_clock() - start;
+            if (k == 0 || seconds < least) least = seconds;
+        }
+        t->seconds[i * BENCH_MAX_ROUNDS + round] = took[i];
+        t->floor[i * BENCH_MAX_ROUNDS + round] = least;
+        t->floor_sum += least;
+    }
+    free(took);
+    return status;
+}
+
+static void *thread_main(void *user) {
+    bench_thread *t = user;
+    t->status = make_plan(t);
+    if (t->status == LS_OK) t->status = find_fastest(t);
+    for (;;) {
+        pthread_barrier_wait(&t->all->together);  // the last round, or the setting up, is done
+        pthread_barrier_wait(&t->all->together);  // the next begins
+        if (t->all->leaving) return NULL;
+        if (t->status == LS_OK) t->status = measure(t, t->all->rounds);
+        if (t->status != LS_OK) snprintf(t->failure, sizeof t->failure, "%s", ls_error_message());
+    }
+}
+
+ls_status bench_layers_create(const ls_graph *graph, const ls_train_config *config, int threads, int floor,
+                              bench_layers **out) {
+    bench_layers *l;
+    LS_TRY(ls_calloc(1, sizeof *l, &l));
+    *l = (bench_layers){.graph = graph, .config = config, .floor = floor};
+    ls_status status = ls_calloc(threads, sizeof *l->thread, &l->thread);
+    pthread_barrier_init(&l->together, NULL, (unsigned)threads + 1);
+    for (; l->threads < threads && status == LS_OK; l->threads++) {
+        l->thread[l->threads].all = l;
+        if (pthread_create(&l->thread[l->threads].thread, NULL, thread_main, &l->thread[l->threads]) != 0)
+            return LS_FAIL(LS_STATUS_OUT_OF_MEMORY, "could not start thread %d of %d", l->threads, threads);
+    }
+    if (status == LS_OK) pthread_barrier_wait(&l->together);
+    for (int i = 0; i < l->threads && status == LS_OK; i++)
+        if (l->thread[i].status != LS_OK) status = LS_FAIL(l->thread[i].status, "%s", l->thread[i].failure);
+    if (status != LS_OK) {
+        bench_layers_destroy(&l);
+        return status;
+    }
+    *out = l;
+    return LS_OK;
+}
+
+void bench_layers_destroy(bench_layers **layers) {
+    bench_layers *l = *layers;
+    if (!l) return;
+    l->leaving = 1;
+    if (l->threads > 0) pthread_barrier_wait(&l->together);
+    for (int i = 0; i < l->threads; i++) {
+        pthread_join(l->thread[i].thread, NULL);
+        free_thread(&l->thread[i]);
+    }
+    pthread_barrier_destroy(&l->together);
+    free(l->thread);
+    free(l);
+    *layers = NULL;
+}
+
+double bench_layers_round(bench_layers *l) {
+    pthread_barrier_wait(&l->together);
+    pthread_barrier_wait(&l->together);
+    double sum = 0;
+    for (int i = 0; i < l->threads; i++) sum += l->thread[i].floor_sum / l->threads;
+    if (l->rounds < BENCH_MAX_ROUNDS - 1) l->rounds++;
+    return sum;
+}
+
+int bench_layers_count(const bench_layers *l) { return l->thread[0].count; }
+
+static double over_threads(const bench_layers *l, int index, size_t offset) {
+    double sum = 0, values[BENCH_MAX_ROUNDS];
+    for (int t = 0; t < l->threads; t++) {
+        const double *all = *(double *const *)((const char *)&l->thread[t] + offset);
+        memcpy(values, all + index * BENCH_MAX_ROUNDS, sizeof values);
+        sum += bench_median(values, l->rounds) / l->threads;
+    }
+    return sum;
+}
+
+bench_layer bench_layers_get(const bench_layers *l, int index) {
+    ls_plan_step_info info = ls_plan_step(l->thread[0].plan, index);
+    const ls_kernel *fastest = l->thread[0].fastest[index];
+    bench_layer r = {.flops = info.flops, .seconds = over_threads(l, index, offsetof(bench_thread, seconds)),
+                     .floor_seconds = over_threads(l, index, offsetof(bench_thread, floor))};
+    snprintf(r.node, sizeof r.node, "%s", info.node);
+    snprintf(r.pass, sizeof r.pass, "%s", info.pass);
+    snprintf(r.implementation, sizeof r.implementation, "%s", info.implementation);
+    snprintf(r.fastest, sizeof r.fastest, "%s", fastest ? fastest->name : "");
+    return r;
+}
