@@ -4,14 +4,18 @@
 
 #include <lockstep/status.h>
 
+// The status that went in, in a form that compilers and analyzers see through: a failure never becomes LS_OK.
+static inline ls_status ls__same(ls_status status, ls_status recorded) { return status; }
+
 // Records a failure with its sentence and place, and returns `status`. Not for success.
-#define LS_FAIL(status, ...) ls__fail((status), __FILE__, __LINE__, __VA_ARGS__)
+#define LS_FAIL(status, ...) ls__same((status), ls__fail((status), __FILE__, __LINE__, __VA_ARGS__))
 
 // Passes a failure of `call` up, recording this place.
 #define LS_TRY(call)                                                                                                   \
     do {                                                                                                               \
         ls_status ls_try_status_ = (call);                                                                             \
-        if (ls_try_status_ != LS_OK) return ls__fail_passed(ls_try_status_, __FILE__, __LINE__);                       \
+        if (ls_try_status_ != LS_OK)                                                                                   \
+            return ls__same(ls_try_status_, ls__fail_passed(ls_try_status_, __FILE__, __LINE__));                      \
     } while (0)
 
 // The same inside a function with a cleanup ladder: sets the local `status` and goes to `label`.

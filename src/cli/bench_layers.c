@@ -1,6 +1,8 @@
+#define _GNU_SOURCE
 #include "cli/bench_layers.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -36,6 +38,7 @@ struct bench_layers {
     int threads, floor, rounds, leaving;
     bench_thread *thread;
     pthread_barrier_t together;      // the threads and the caller
+    cpu_set_t processors;            // the process's at its start
 };
 
 static int ascending(const void *a, const void *b) {
@@ -140,8 +143,20 @@ static ls_status measure(bench_thread *t, int round) {
     return status;
 }
 
+// Each thread to a processor of its own where there are enough: they would inherit the binding of the thread that made them.
+static void spread(const bench_thread *t) {
+    cpu_set_t mine;
+    int index = (int)(t - t->all->thread), seen = 0;
+    CPU_ZERO(&mine);
+    for (int cpu = 0; cpu < CPU_SETSIZE; cpu++)
+        if (CPU_ISSET(cpu, &t->all->processors) && seen++ == index) CPU_SET(cpu, &mine);
+    if (seen <= index) mine = t->all->processors;
+    sched_setaffinity(0, sizeof mine, &mine);
+}
+
 static void *thread_main(void *user) {
     bench_thread *t = user;
+    spread(t);
     t->status = make_plan(t);
     if (t->status == LS_OK) t->status = find_fastest(t);
     for (;;) {
@@ -153,26 +168,27 @@ static void *thread_main(void *user) {
     }
 }
 
-ls_status bench_layers_create(const ls_graph *graph, const ls_train_config *config, int threads, int floor,
-                              bench_layers **out) {
+ls_status bench_layers_create(const ls_graph *graph, const ls_train_config *config, int floor, bench_layers **out) {
     bench_layers *l;
     LS_TRY(ls_calloc(1, sizeof *l, &l));
     *l = (bench_layers){.graph = graph, .config = config, .floor = floor};
-    ls_status status = ls_calloc(threads, sizeof *l->thread, &l->thread);
-    pthread_barrier_init(&l->together, NULL, (unsigned)threads + 1);
-    for (; l->threads < threads && status == LS_OK; l->threads++) {
-        l->thread[l->threads].all = l;
-        if (pthread_create(&l->thread[l->threads].thread, NULL, thread_main, &l->thread[l->threads]) != 0)
-            return LS_FAIL(LS_STATUS_OUT_OF_MEMORY, "could not start thread %d of %d", l->threads, threads);
-    }
-    if (status == LS_OK) pthread_barrier_wait(&l->together);
-    for (int i = 0; i < l->threads && status == LS_OK; i++)
-        if (l->thread[i].status != LS_OK) status = LS_FAIL(l->thread[i].status, "%s", l->thread[i].failure);
-    if (status != LS_OK) {
-        bench_layers_destroy(&l);
-        return status;
-    }
+    sched_getaffinity(0, sizeof l->processors, &l->processors);
     *out = l;
+    return LS_OK;
+}
+
+ls_status bench_layers_start(bench_layers *l, int threads) {
+    LS_TRY(ls_calloc(threads, sizeof *l->thread, &l->thread));
+    pthread_barrier_init(&l->together, NULL, (unsigned)threads + 1);
+    for (int i = 0; i < threads; i++) {
+        l->thread[i].all = l;
+        if (pthread_create(&l->thread[i].thread, NULL, thread_main, &l->thread[i]) != 0)
+            return LS_FAIL(LS_STATUS_OUT_OF_MEMORY, "could not start thread %d of %d", i, threads);
+    }
+    l->threads = threads;
+    pthread_barrier_wait(&l->together);
+    for (int i = 0; i < threads; i++)
+        if (l->thread[i].status != LS_OK) return LS_FAIL(l->thread[i].status, "%s", l->thread[i].failure);
     return LS_OK;
 }
 
@@ -180,12 +196,14 @@ void bench_layers_destroy(bench_layers **layers) {
     bench_layers *l = *layers;
     if (!l) return;
     l->leaving = 1;
-    if (l->threads > 0) pthread_barrier_wait(&l->together);
-    for (int i = 0; i < l->threads; i++) {
-        pthread_join(l->thread[i].thread, NULL);
-        free_thread(&l->thread[i]);
+    if (l->threads > 0) {
+        pthread_barrier_wait(&l->together);
+        for (int i = 0; i < l->threads; i++) {
+            pthread_join(l->thread[i].thread, NULL);
+            free_thread(&l->thread[i]);
+        }
+        pthread_barrier_destroy(&l->together);
     }
-    pthread_barrier_destroy(&l->together);
     free(l->thread);
     free(l);
     *layers = NULL;

@@ -16,10 +16,11 @@ typedef struct bench_layer {
 
 typedef struct bench_layers bench_layers;
 
-// Threads that each have a plan of the model for one micro-batch and, when `floor` is set, the fastest kernel for each of its
-// steps. Errors: those of plans; UNSUPPORTED when the device has no library to search.
-ls_status bench_layers_create(const ls_graph *graph, const ls_train_config *config, int threads, int floor,
-                              bench_layers **out);
+// To be called before a trainer binds the calling thread: remembers which processors there are.
+ls_status bench_layers_create(const ls_graph *graph, const ls_train_config *config, int floor, bench_layers **out);
+// Starts threads that each make a plan of the model for one micro-batch and, when `floor` was set, find the fastest kernel for
+// each of its steps. Errors: those of plans; UNSUPPORTED when the device has no library to search.
+ls_status bench_layers_start(bench_layers *layers, int threads);
 void bench_layers_destroy(bench_layers **layers);
 // One round on all threads at once: every step of the plan, then every fastest kernel, the least of three. Returns the sum of
 // the fastest kernels' seconds, mean over threads.

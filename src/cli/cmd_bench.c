@@ -85,8 +85,8 @@ static ls_status make_data(bench *b) {
 // --- training in blocks ----------------------------------------------------------------------------------------------
 
 static double micro_batches_per_lane(const ls_train_config *c, int lanes) {
-    int64_t v = c->batch_size / c->micro_batch;
-    return (double)((v + lanes - 1) / lanes);
+    int64_t v = c->batch_size / c->micro_batch, most = (v + lanes - 1) / lanes;
+    return (double)most;
 }
 
 // The first block warms up. The others' steps are compared with the floor measured right after them.
@@ -108,10 +108,11 @@ static ls_status run_training(bench *b) {
     ls_trainer *trainer = NULL;
     ls_status status;
     LS_TRY(ls_calloc(b->data.train.count / b->config.batch_size, sizeof *b->steps, &b->steps));
+    if (b->set.floor || b->set.layers)
+        LS_TRY_GOTO(bench_layers_create(b->graph, &b->config, b->set.floor, &b->layers), done);
     LS_TRY_GOTO(ls_trainer_create(b->cli->context, b->graph, &b->data, &b->config, &trainer), done);
     LS_TRY_GOTO(ls_trainer_result(trainer, &b->result), done);
-    if (b->set.floor || b->set.layers)
-        LS_TRY_GOTO(bench_layers_create(b->graph, &b->config, b->result.replicas_per_worker, b->set.floor, &b->layers), done);
+    if (b->layers) LS_TRY_GOTO(bench_layers_start(b->layers, b->result.replicas_per_worker), done);
     LS_TRY_GOTO(ls_trainer_fit(trainer, note_step, b), done);
     LS_TRY_GOTO(ls_trainer_result(trainer, &b->result), done);
     b->result.step_seconds_median = bench_median(b->step, b->blocks);

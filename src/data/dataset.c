@@ -1,5 +1,6 @@
 #include "data/dataset.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -160,6 +161,7 @@ ls_status ls_data_open(ls_data_host *host, const char *spec, ls_dataset **out) {
     ls_status status = parse(spec, &format, &argument);
     if (status == LS_OK) status = ls_calloc(1, sizeof *dataset, &dataset);
     LS_TRY_GOTO(host->agree(host->self, status), fail);
+    assert(format && dataset);  // agreeing means that this worker was fine too
     snprintf(dataset->name, sizeof dataset->name, "%s", format->name);
     LS_TRY_GOTO(format->open(host, argument, dataset), fail);
     LS_TRY_GOTO(finish(host, dataset, ls_clock() - start), fail);

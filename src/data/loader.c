@@ -224,7 +224,7 @@ ls_status ls_loader_get(ls_loader *l, ls_batch **out, double *waited) {
     if (!over && !all_out) {
         double start = s->state != SLOT_READY && waited ? ls_clock() : 0;
         while (s->state != SLOT_READY) pthread_cond_wait(&l->ready, &l->mutex);
-        if (start > 0) *waited = ls_clock() - start;
+        if (waited && start > 0) *waited = ls_clock() - start;
         s->state = SLOT_TAKEN;
         l->taken++;
         *out = &s->batch;

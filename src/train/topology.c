@@ -1,5 +1,6 @@
 #include "train/topology.h"
 
+#include <assert.h>
 #include <hwloc.h>
 #include <stdlib.h>
 #include <string.h>
@@ -60,6 +61,7 @@ static ls_status divide(ls_topology *t, ls_comm *comm) {
     hwloc_bitmap_t *cores;
     LS_TRY(ls_calloc(count, sizeof *cores, &cores));
     count = allowed_cores(t, cores, count);
+    assert(sharing > 0);  // this worker is one of them
     int first = (int)((int64_t)count * before / sharing), end = (int)((int64_t)count * (before + 1) / sharing);
     if (count < sharing) first = end = 0;
     t->cores = end - first;

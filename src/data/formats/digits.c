@@ -11,6 +11,7 @@
 
 #include "data/dataset.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "base/error.h"
@@ -171,15 +172,17 @@ static void draw_span(float cover[SIDE][STRIDE], const vec2 p[4], int free1, int
 static void draw_glyph(float cover[SIDE][STRIDE], draws *d, const hand *h, const glyph *g) {
     vec2 at[GLYPH_MAX_POINTS];
     float radius[GLYPH_MAX_POINTS];
-    for (int i = 0; i < g->count; i++) {
+    int count = g->count;
+    for (int i = 0; i < count; i++) {
         at[i] = place_point(d, h, &g->point[i]);
         radius[i] = h->pen * (1.0f + draw_around(d, 0.3f));
     }
     int first = 1;  // the point begins a stroke
-    for (int i = 0; i + 1 < g->count; i++) {
+    for (int i = 0; i + 1 < count; i++) {
         int kind = g->point[i].kind, next = g->point[i + 1].kind;
         if (kind != POINT_END) {
             int free1 = first || kind == POINT_CORNER, free2 = next != POINT_SMOOTH;
+            assert((free1 || i > 0) && (free2 || i + 2 < count));
             vec2 p[4] = {free1 ? at[i] : at[i - 1], at[i], at[i + 1], free2 ? at[i + 1] : at[i + 2]};
             draw_span(cover, p, free1, free2, radius + i, h->soft);
         }
