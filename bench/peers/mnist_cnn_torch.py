@@ -167,7 +167,7 @@ def main():
     torch.compiler.reset()
     peer = Peer(setting)
     step = min(peer.times(1.0))
-    steps = args.steps or max(2, round(0.1 / step))
+    steps = args.steps or max(1, round(0.1 / step))
     blocks = []
     for _ in range(args.blocks):
         begin = time.perf_counter()
