@@ -1,6 +1,6 @@
 #!/bin/sh
 # The same bits for any number of workers and replicas, for both strategies, in every precision this machine has.
-# usage: same_bits.sh LOCKSTEP
+# usage: same_bits.sh LOCKSTEP [full]; full: two whole epochs at B = 1024, m = 128 (half an hour on two cores)
 set -u
 lockstep=$1
 out=$(mktemp -d) || exit 1
@@ -9,13 +9,15 @@ unset OMPI_COMM_WORLD_SIZE PMI_SIZE PMIX_RANK 2>/dev/null
 data=digits
 [ -n "${LOCKSTEP_DATA:-}" ] && [ -d "$LOCKSTEP_DATA/mnist" ] && data=mnist:$LOCKSTEP_DATA/mnist
 failed=0
+recipe="--limit-train 1500 --limit-test 500 --batch-size 512 --micro-batch 64"
+[ "${2:-}" = full ] && recipe="--batch-size 1024 --micro-batch 128"
 
 # digest NAME OPTIONS...: trains, and prints the digest and the exact losses.
 digest() {
     name=$1
     shift
-    if ! "$lockstep" train mnist-cnn --data "$data" --limit-train 1500 --limit-test 500 --epochs 2 --batch-size 512 \
-        --micro-batch 64 --verbose 0 --record "$out/$name.json" "$@" >"$out/$name.log" 2>&1; then
+    # shellcheck disable=SC2086 # the recipe is several words
+    if ! "$lockstep" train mnist-cnn --data "$data" $recipe --epochs 2 --verbose 0 --record "$out/$name.json" "$@" >"$out/$name.log" 2>&1; then
         echo "FAILED: $name" >&2
         cat "$out/$name.log" >&2
         return 1
