@@ -1,0 +1,58 @@
+// A scaling study: a folder with one record per run, and what is made of them. Reads run files only; knows nothing of how a
+// run is started.
+//
+//     STUDY/study.json          what was asked for: models, worker counts, mode, repeats, epochs, the train options (format version)
+//     STUDY/runs/NAME.json      one run's record (docs/records.md); NAME is MODEL-MODE-nNODES-wWORKERS-rREPEAT
+//     STUDY/runs/NAME.log       what the run printed
+//     STUDY/runs/NAME.failed    one sentence: why there is no record (crashed, timed out, refused)
+//     STUDY/results.csv, results.md, index.html, charts/*.svg|png|gp|dat
+#ifndef LS_REPORT_STUDY_H
+#define LS_REPORT_STUDY_H
+
+#include <lockstep/status.h>
+
+#include <stdint.h>
+
+#define LS_STUDY_FORMAT 1
+
+// One configuration of a study: its repeats put together. Times in seconds; medians over repeats, with least and most.
+typedef struct ls_study_row {
+    char model[64], mode[16], precision[8], strategy[32], data[64];  // mode: "strong" or "weak"
+    int nodes, workers_per_node, workers, replicas_per_worker, threads_per_replica;
+    int64_t parameters, global_batch, micro_batch;
+    int repeats, failed;              // runs with and without a record
+    char reason[256];                 // of the first failed one
+    double read_seconds, step_seconds, total_seconds;
+    double epoch_seconds, epoch_seconds_least, epoch_seconds_most;  // without each run's first epoch, where it has several
+    double first_epoch_seconds;
+    double images_per_second, test_loss, test_accuracy;
+    double load, forward, backward, exchange, update;  // per step
+    double speedup, efficiency;       // against the smallest worker count of the same model and mode; 0 where there is none
+    int64_t peak_rss_bytes;
+    char digest[65];                  // of the first run
+    int digest_differs;               // strong scaling: another run of the same model ended with other weights
+} ls_study_row;
+
+typedef struct ls_study {
+    char *title;                      // for headings
+    ls_study_row *rows;               // sorted by model, mode, nodes, workers
+    int row_count;
+    char host[256], cpu[128], versions[512];  // of the first record
+} ls_study;
+
+// Reads study folders and single run records together. Errors: NOT_FOUND, IO, BAD_DATA (a file that is no record, a study of
+// another format version; says which file and what to do).
+ls_status ls_study_load(const char *const *paths, int count, ls_study **out);
+void ls_study_free(ls_study **study);
+
+// results.csv and results.md in `folder`. Errors: IO (names the file).
+ls_status ls_study_write_tables(const ls_study *study, const char *folder);
+// The same tables as text for a terminal, to be freed with free().
+ls_status ls_study_table_text(const ls_study *study, char **text);
+// Charts with gnuplot into folder/charts, each with its script and data beside it. Without gnuplot: UNSUPPORTED with a hint, the
+// scripts and data are written all the same.
+ls_status ls_study_write_charts(const ls_study *study, const char *folder);
+// folder/index.html: one self-contained page, charts inlined where there are any.
+ls_status ls_study_write_page(const ls_study *study, const char *folder);
+
+#endif
