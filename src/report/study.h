@@ -29,6 +29,10 @@ typedef struct ls_study_row {
     double load, forward, backward, exchange, update;  // per step
     double speedup, efficiency;       // against the smallest worker count of the same model and mode; 0 where there is none
     int64_t peak_rss_bytes;
+    char optimizer[32];               // the recipe, of the first run
+    int epochs;
+    int64_t seed;
+    int oversubscribed;               // the records say that there were fewer cores than threads
     char digest[65];                  // of the first run
     int digest_differs;               // strong scaling: another run of the same model ended with other weights
 } ls_study_row;
@@ -38,6 +42,7 @@ typedef struct ls_study {
     ls_study_row *rows;               // sorted by model, mode, nodes, workers
     int row_count;
     char host[256], cpu[128], versions[512];  // of the first record
+    char *commands;                   // what to type to do it again, one command a line; of single records theirs. NULL: unknown
 } ls_study;
 
 // Reads study folders and single run records together. Errors: NOT_FOUND, IO, BAD_DATA (a file that is no record, a study of
