@@ -41,6 +41,10 @@ int cli_job_size(void);  // 0: no launcher
 // this process becomes the launcher and does not return. 0 workers: however many there are.
 // Errors: INVALID_ARGUMENT (the launcher started another number), NOT_FOUND (no launcher), UNSUPPORTED (built without MPI).
 ls_status cli_job_launch(cli *cli, int workers);
+// The launchers it would use: the path in `out`, or 0 where there is none.
+int cli_job_mpiexec(char *out, size_t size);  // of the MPI this was built with
+int cli_job_srun(char *out, size_t size);
+const char *cli_job_pmi(void);  // what tells srun how to wire it up: "--mpi=pmix"; LOCKSTEP_SRUN_ARGS where that is set
 
 // terminal.c
 int cli_terminal_is(FILE *stream);                  // a person is watching, also through a launcher's pipes

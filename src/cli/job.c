@@ -57,6 +57,21 @@ static int on_path(const char *name, char *out, size_t size) {
     return 0;
 }
 
+int cli_job_mpiexec(char *out, size_t size) {
+    static const char *const open_mpi[] = {LS_MPIEXEC, "mpirun.openmpi", "mpirun", "mpiexec", NULL};
+    static const char *const mpich[] = {LS_MPIEXEC, "mpiexec.mpich", "mpiexec.hydra", "mpiexec", "mpirun", NULL};
+    const char *const *name = LS_MPI_IS_OPEN_MPI ? open_mpi : mpich;
+    while (*name && !(**name && on_path(*name, out, size))) name++;
+    return *name != NULL;
+}
+
+int cli_job_srun(char *out, size_t size) { return on_path("srun", out, size); }
+
+const char *cli_job_pmi(void) {
+    const char *given = getenv("LOCKSTEP_SRUN_ARGS");
+    return given ? given : LS_MPI_IS_OPEN_MPI ? "--mpi=pmix" : "--mpi=pmi2";
+}
+
 typedef struct arguments {
     char **list;
     int count;
@@ -75,7 +90,7 @@ enum { LAUNCHER_WORDS = 64, EXTRA_WORDS = 40 };
 
 // In an allocation of Slurm: srun, which knows its nodes. LOCKSTEP_SRUN_ARGS takes the place of how MPI is to be wired up.
 static int srun_arguments(arguments *a, char *program, size_t size, const char *workers, char **extra) {
-    if (!getenv("SLURM_JOB_ID") || !on_path("srun", program, size)) return 0;
+    if (!getenv("SLURM_JOB_ID") || !cli_job_srun(program, size)) return 0;
     add(a, "srun");
     add(a, "-n");
     add(a, workers);
@@ -83,7 +98,7 @@ static int srun_arguments(arguments *a, char *program, size_t size, const char *
     if (given && (*extra = strdup(given)))
         add_words(a, *extra, EXTRA_WORDS);
     else
-        add(a, LS_MPI_IS_OPEN_MPI ? "--mpi=pmix" : "--mpi=pmi2");
+        add(a, cli_job_pmi());
     add(a, "--kill-on-bad-exit=1");
     add(a, "--cpu-bind=none");
     if (number("SLURM_NTASKS") > 0 && atoi(workers) > number("SLURM_NTASKS")) add(a, "--overcommit");
@@ -93,11 +108,7 @@ static int srun_arguments(arguments *a, char *program, size_t size, const char *
 }
 
 static int mpiexec_arguments(arguments *a, char *program, size_t size, const char *workers) {
-    static const char *const open_mpi[] = {LS_MPIEXEC, "mpirun.openmpi", "mpirun", "mpiexec", NULL};
-    static const char *const mpich[] = {LS_MPIEXEC, "mpiexec.mpich", "mpiexec.hydra", "mpiexec", "mpirun", NULL};
-    const char *const *name = LS_MPI_IS_OPEN_MPI ? open_mpi : mpich;
-    while (*name && !(**name && on_path(*name, program, size))) name++;
-    if (!*name) return 0;
+    if (!cli_job_mpiexec(program, size)) return 0;
     add(a, program);
     if (LS_MPI_IS_OPEN_MPI) {
         add(a, "--oversubscribe");

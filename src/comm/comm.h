@@ -93,6 +93,8 @@ ls_status ls_comm_agree(ls_comm *comm, ls_status mine);
 ls_status ls_comm_check_equal(ls_comm *comm, const char *what, const char *text);
 // The MPI library and its version, for people. Not collective; works before the job is joined.
 void ls_comm_library(char *text, size_t size);
+// What MPI allows beside the main thread ("MPI_THREAD_FUNNELED"); NULL while it is not running. Not collective.
+const char *ls_comm_thread_level(void);
 // Ends all workers now. Not collective.
 void ls_comm_abort(ls_comm *comm, int exit_status);
 

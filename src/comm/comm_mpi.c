@@ -16,6 +16,7 @@ ls_status ls__comm_mpi_create(int launched, ls_comm **out) {
 }
 
 void ls_comm_library(char *text, size_t size) { snprintf(text, size, "none: built without MPI"); }
+const char *ls_comm_thread_level(void) { return NULL; }
 
 #else
 
@@ -101,6 +102,20 @@ void ls_comm_library(char *text, size_t size) {
         snprintf(text, size, "%.*s %s", (int)(label - version), version, label + 9 + strspn(label + 9, " \t"));
     else
         snprintf(text, size, "%s", version);
+}
+
+const char *ls_comm_thread_level(void) {
+    int initialized = 0, finalized = 0, level = -1;
+    MPI_Initialized(&initialized);
+    MPI_Finalized(&finalized);
+    if (!initialized || finalized || MPI_Query_thread(&level) != MPI_SUCCESS) return NULL;
+    switch (level) {
+    case MPI_THREAD_SINGLE: return "MPI_THREAD_SINGLE";
+    case MPI_THREAD_FUNNELED: return "MPI_THREAD_FUNNELED";
+    case MPI_THREAD_SERIALIZED: return "MPI_THREAD_SERIALIZED";
+    case MPI_THREAD_MULTIPLE: return "MPI_THREAD_MULTIPLE";
+    default: return NULL;
+    }
 }
 
 static void describe(const ls_comm *comm, char *text, size_t size) { ls_comm_library(text, size); }
