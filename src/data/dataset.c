@@ -13,6 +13,8 @@
 #define FORMATS(X)                                                                                                     \
     X(mnist)                                                                                                           \
     X(fashion_mnist)                                                                                                   \
+    X(cifar10)                                                                                                         \
+    X(cifar100)                                                                                                        \
     X(digits)
 
 #define X(name) extern const ls_format ls_format_##name;
