@@ -64,7 +64,7 @@ static void measure_floor(lane *l) {
     for (int i = 0; i < 4; i++) MUST(ls_memory_alloc(n * 4, &memory[i]));
     MUST(ls_memory_alloc(n * 4 * sources, &gradients));
     for (int s = 0; s < b->steps; s++) {
-        ls_step_info info = {b->micro_batches, b->micro_batches * 128, 1e-3, s + 1};
+        ls_step_info info = {b->micro_batches, b->micro_batches * 128, 1e-3, 0, s + 1};
         write_gradients(b, l->replica, &info);
         double begin = ls_clock();
         for (int64_t at = 0; at < n; at += 4096) {
@@ -73,7 +73,7 @@ static void measure_floor(lane *l) {
             for (int64_t i = 0; i < count; i++) g[i] = gradients[at + i];
             for (int k = 1; k < sources; k++)
                 for (int64_t i = 0; i < count; i++) g[i] += gradients[k * n + at + i];
-            ls_update u = {count, memory[1] + at, g, {memory[2] + at, memory[3] + at}, 1e-3, s + 1};
+            ls_update u = {count, memory[1] + at, g, {memory[2] + at, memory[3] + at}, 1e-3, 0, s + 1};
             b->optimizer->update(&b->params, &u);
         }
         l->floor[s] = ls_clock() - begin;
@@ -86,7 +86,7 @@ static void *run(void *argument) {
     lane *l = argument;
     bench *b = l->bench;
     for (int s = 0; s < b->steps; s++) {
-        ls_step_info info = {b->micro_batches, b->micro_batches * 128, 1e-3, s + 1};
+        ls_step_info info = {b->micro_batches, b->micro_batches * 128, 1e-3, 0, s + 1};
         write_gradients(b, l->replica, &info);
         ls_step_times times;
         double start = ls_clock();

@@ -119,6 +119,34 @@ static void cuts_do_not_move_bits(void **state) {
     }
 }
 
+// With momentum correction w follows the form of sgd whose velocity u holds gradients alone: u = momentum u + g, w -= lr u
+// (Goyal et al. 2017, equation 9), and with Nesterov w -= lr (momentum u + g). The rate jumps, and is 0 at first.
+static void corrected_momentum_is_free_of_past_rates(void **state) {
+    static const double rates[] = {0, 0.01, 0.08, 0.08, 0.4, 0.001};
+    const ls_optimizer *sgd = find("sgd");
+    for (int nesterov = 0; nesterov < 2; nesterov++) {
+        float *w = vector(), *g = vector(), *m = vector(), *plain = vector(), *plain_m = vector();
+        double expected[64] = {0}, u[64] = {0};
+        ls_optimizer_params params = {0.1, 0.9, 0, 0, 0, 0, nesterov};
+        for (int step = 0; step < 6; step++) {
+            for (uint32_t i = 0; i < 64; i++) g[i] = draw(3, (uint32_t)step, i);
+            double before = step ? rates[step - 1] : 0;
+            sgd->update(&params, &(ls_update){64, w, g, {m}, rates[step], before, step + 1});
+            sgd->update(&params, &(ls_update){64, plain, g, {plain_m}, rates[step], 0, step + 1});
+            for (int i = 0; i < 64; i++) {
+                // While the rate is 0 the velocity stays 0: what is held is lr u, and forgets those gradients.
+                u[i] = rates[step] > 0 ? 0.9 * u[i] + g[i] : 0;
+                expected[i] -= rates[step] * (nesterov ? 0.9 * u[i] + g[i] : u[i]);
+                if (!(fabs(w[i] - expected[i]) < 1e-6))
+                    fail_msg("step %d, element %d: %.9g, expected %.9g", step, i, w[i], expected[i]);
+            }
+        }
+        assert_memory_not_equal(w, plain, 64 * 4);
+        float *all[] = {w, g, m, plain, plain_m};
+        for (size_t i = 0; i < 5; i++) ls_memory_free(all[i]);
+    }
+}
+
 static void zero_padding_stays_zero(void **state) {
     for (const ls_optimizer *const *o = ls_optimizers(); *o; o++) {
         ls_optimizer_params params = all_default;
@@ -126,7 +154,8 @@ static void zero_padding_stays_zero(void **state) {
         params.weight_decay = 0.1;
         assert_int_equal(ls_optimizer_resolve(*o, &params), LS_OK);
         float *w = vector(), *g = vector(), *s0 = vector(), *s1 = vector();
-        for (int step = 1; step < 4; step++) (*o)->update(&params, &(ls_update){N, w, g, {s0, s1}, params.lr, step});
+        for (int step = 1; step < 4; step++)
+            (*o)->update(&params, &(ls_update){N, w, g, {s0, s1}, params.lr, params.lr * 2, step});
         for (int i = 0; i < N; i++) assert_true(w[i] == 0 && s0[i] == 0 && s1[i] == 0);
         ls_memory_free(w);
         ls_memory_free(g);
@@ -167,7 +196,8 @@ static void bad_values_are_refused(void **state) {
     const ls_schedule *schedule;
     assert_int_equal(ls_schedule_find("cosinus", &schedule), LS_STATUS_NOT_FOUND);
     assert_string_equal(ls_error_message(),
-                        "there is no schedule \"cosinus\"; there are: constant, step, cosine, polynomial");
+                        "there is no schedule \"cosinus\"; there are: constant, step, cosine, polynomial, one-cycle, "
+                        "one-cycle-linear, cyclic");
 }
 
 static double factor(const char *name, double epoch) {
@@ -195,31 +225,79 @@ static void schedules_follow_their_formulas(void **state) {
     close_to(polynomial->factor(&broken, 2), sqrt(0.75));
 }
 
+static void cycles_rise_and_fall(void **state) {
+    // 8 epochs, of which 2 rise, from 1/10 to 1, then down to 1/4; computed by hand and by Python's math module.
+    ls_schedule_params p = {.total_epochs = 8, .start = 0.1, .rise = 0.25, .end = 0.25, .period_epochs = 3};
+    const struct {
+        const char *name;
+        double epoch, factor;
+    } known[] = {
+        {"one-cycle", 0, 0.1},
+        {"one-cycle", 0.5, 0.2318019484660536},
+        {"one-cycle", 1, 0.55},
+        {"one-cycle", 2, 1},
+        {"one-cycle", 3.5, 0.8901650429449553},
+        {"one-cycle", 5, 0.625},
+        {"one-cycle", 7, 0.3002404735808355},
+        {"one-cycle", 8, 0.25},
+        {"one-cycle-linear", 0, 0.1},
+        {"one-cycle-linear", 0.5, 0.325},
+        {"one-cycle-linear", 2, 1},
+        {"one-cycle-linear", 3.5, 0.8125},
+        {"one-cycle-linear", 8, 0.25},
+        {"cyclic", 0, 0.1},
+        {"cyclic", 0.75, 0.55},
+        {"cyclic", 1.5, 1},
+        {"cyclic", 2.5, 0.4},
+        {"cyclic", 3, 0.1},
+        {"cyclic", 7.5, 1},
+    };
+    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
+        const ls_schedule *schedule;
+        assert_int_equal(ls_schedule_find(known[i].name, &schedule), LS_OK);
+        double found = schedule->factor(&p, known[i].epoch);
+        if (!(fabs(found - known[i].factor) < 1e-14))
+            fail_msg("%s at %g is %.17g, expected %.17g", known[i].name, known[i].epoch, found, known[i].factor);
+    }
+    const ls_schedule *one_cycle, *cyclic;
+    assert_int_equal(ls_schedule_find("one-cycle", &one_cycle), LS_OK);
+    assert_int_equal(ls_schedule_find("cyclic", &cyclic), LS_OK);
+    p.rise = 0, close_to(one_cycle->factor(&p, 0), 1);  // nothing but falling
+    p.rise = 1, close_to(one_cycle->factor(&p, 8), 1);  // nothing but rising
+    p.period_epochs = 0, close_to(cyclic->factor(&p, 3), 1);
+}
+
 static void warmup_grows_to_the_scaled_rate(void **state) {
     const ls_schedule *constant, *cosine;
     assert_int_equal(ls_schedule_find("constant", &constant), LS_OK);
     assert_int_equal(ls_schedule_find("cosine", &cosine), LS_OK);
     ls_schedule_params params = {.total_epochs = 5, .end = 0};
-    close_to(ls_learning_rate(constant, &params, 0.1, 8, 2, 0), 0.1);   // from the base rate
-    close_to(ls_learning_rate(constant, &params, 0.1, 8, 2, 1), 0.45);  // half way to 0.8
-    close_to(ls_learning_rate(constant, &params, 0.1, 8, 2, 2), 0.8);
-    close_to(ls_learning_rate(constant, &params, 0.1, 8, 2, 4), 0.8);
-    close_to(ls_learning_rate(constant, &params, 0.1, 1, 2, 0), 0);  // nothing is scaled: from 0
-    close_to(ls_learning_rate(constant, &params, 0.1, 1, 2, 1), 0.05);
-    close_to(ls_learning_rate(constant, &params, 0.1, 8, 0, 0), 0.8);  // no warm-up
+    close_to(ls_learning_rate(constant, &params, 0.1, 8, 2, 0, 0), 0.1);   // from the base rate
+    close_to(ls_learning_rate(constant, &params, 0.1, 8, 2, 0, 1), 0.45);  // half way to 0.8
+    close_to(ls_learning_rate(constant, &params, 0.1, 8, 2, 0, 2), 0.8);
+    close_to(ls_learning_rate(constant, &params, 0.1, 8, 2, 0, 4), 0.8);
+    close_to(ls_learning_rate(constant, &params, 0.1, 1, 2, 0, 0), 0);  // nothing is scaled: from 0
+    close_to(ls_learning_rate(constant, &params, 0.1, 1, 2, 0, 1), 0.05);
+    close_to(ls_learning_rate(constant, &params, 0.1, 8, 0, 0, 0), 0.8);  // no warm-up
     double end = 0.8 * 0.5 * (1 + cos(acos(-1) * 0.2));
-    close_to(ls_learning_rate(cosine, &params, 0.1, 8, 1, 1), end);
-    close_to(ls_learning_rate(cosine, &params, 0.1, 8, 1, 0.5), 0.1 + (end - 0.1) / 2);
+    close_to(ls_learning_rate(cosine, &params, 0.1, 8, 1, 0, 1), end);
+    close_to(ls_learning_rate(cosine, &params, 0.1, 8, 1, 0, 0.5), 0.1 + (end - 0.1) / 2);
+    close_to(ls_learning_rate(constant, &params, 0.1, 8, 2, 1, 0),
+             0.1);  // constant warm-up: the base rate, then a jump
+    close_to(ls_learning_rate(constant, &params, 0.1, 8, 2, 1, 1.99), 0.1);
+    close_to(ls_learning_rate(constant, &params, 0.1, 8, 2, 1, 2), 0.8);
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(updates_follow_keras),
         cmocka_unit_test(cuts_do_not_move_bits),
+        cmocka_unit_test(corrected_momentum_is_free_of_past_rates),
         cmocka_unit_test(zero_padding_stays_zero),
         cmocka_unit_test(defaults_are_keras_s),
         cmocka_unit_test(bad_values_are_refused),
         cmocka_unit_test(schedules_follow_their_formulas),
+        cmocka_unit_test(cycles_rise_and_fall),
         cmocka_unit_test(warmup_grows_to_the_scaled_rate),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

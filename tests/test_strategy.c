@@ -27,8 +27,11 @@ static ls_step_info step_info(const setting *s, int step) {
     int64_t v = s->micro_batches;
     const int64_t sizes[STEPS] = {v, v, v > 3 ? v - 3 : 1, v, 1};
     int64_t samples = sizes[step - 1] * 4 - (sizes[step - 1] < v ? 1 : 0);
-    return (ls_step_info){
-        .micro_batches = sizes[step - 1], .samples = samples, .lr = s->params.lr / step, .step = step};
+    return (ls_step_info){.micro_batches = sizes[step - 1],
+                          .samples = samples,
+                          .lr = s->params.lr / step,
+                          .lr_before = step > 2 ? s->params.lr / (step - 1) : 0,
+                          .step = step};
 }
 
 // The gradient of a micro-batch: of many sizes, so that a sum in another order would have other bits.
@@ -71,7 +74,7 @@ static void serial(const setting *s, float *weights) {
         while (((int64_t)1 << level) < info.micro_batches) level++;
         tree_sum(step, info.micro_batches, 0, level, g, s->length);
         for (int64_t i = 0; i < s->length; i++) g[i] *= 1.0f / (float)info.samples;
-        ls_update update = {s->length, w, g, {state[0], state[1]}, info.lr, step};
+        ls_update update = {s->length, w, g, {state[0], state[1]}, info.lr, info.lr_before, step};
         s->optimizer->update(&s->params, &update);
         memcpy(weights + (step - 1) * s->length, w, (size_t)s->length * 4);
     }

@@ -145,7 +145,18 @@ static void seeds_and_recipes_change_the_bits(void **state) {
     c = small(), c.schedule = "cosine";
     assert_string_not_equal(first.weights_digest, train(f, &c).weights_digest);
     c = small(), c.warmup_epochs = 1, c.lr_scaling = "linear";
-    assert_string_not_equal(first.weights_digest, train(f, &c).weights_digest);
+    ls_train_result gradual = train(f, &c);
+    assert_string_not_equal(first.weights_digest, gradual.weights_digest);
+    c.warmup = "constant";
+    assert_string_not_equal(gradual.weights_digest, train(f, &c).weights_digest);
+    c = small(), c.optimizer = "sgd", c.momentum = 0.9, c.schedule = "one-cycle";
+    ls_train_result plain = train(f, &c);
+    c.momentum_correction = 1;
+    assert_string_not_equal(plain.weights_digest, train(f, &c).weights_digest);
+    c.schedule = "constant";  // nothing to correct
+    ls_train_result steady = train(f, &c);
+    c.momentum_correction = 0;
+    assert_string_equal(steady.weights_digest, train(f, &c).weights_digest);
     c = small(), c.strategy = "reduce-broadcast", c.replicas = 2;
     assert_string_equal(first.weights_digest, train(f, &c).weights_digest);
 }
@@ -178,6 +189,10 @@ static void impossible_requests_are_refused(void **state) {
     refused(f, &c, "batch");
     c = small(), c.lr_scaling = "cubic";
     refused(f, &c, "cubic");
+    c = small(), c.warmup = "sudden";
+    refused(f, &c, "sudden");
+    c = small(), c.warmup = "constant", c.warmup_epochs = 1;
+    refused(f, &c, "linear");
     ls_graph *wide;
     OK(ls_model_create("mnist-mlp", LS_SHAPE(32, 32, 1), 10, &wide));
     ls_trainer *t = NULL;

@@ -58,10 +58,20 @@ typedef struct ls_train_config {
     double momentum, beta1, beta2, epsilon, weight_decay;  // < 0: the optimizer's default
     int nesterov;
     const char *lr_scaling;  // "none"; "linear": times the number of micro-batches in a step
-    double warmup_epochs;    // the rate grows linearly from lr / micro-batches (linear scaling) or 0 over so many epochs
-    const char *schedule;    // "constant", "step", "cosine", "polynomial"
+    double warmup_epochs;    // epochs before the rate is the full one; 0 (the default): none
+    // "gradual" (the default): meanwhile it grows linearly from lr (linear scaling) or 0 (none) to the full one;
+    // "constant": meanwhile it stays at lr, which takes linear scaling. Goyal et al. 2017, section 2.2.
+    const char *warmup;
+    // 1: when the rate changes, the momentum of sgd, a sum of past gradients at the rates of their steps, is multiplied by
+    // new rate / old rate; 0 (the default): it is not, as in Keras. Goyal et al. 2017, section 3, remark 2.
+    int momentum_correction;
+    const char *schedule;    // "constant", "step", "cosine", "polynomial", "one-cycle", "one-cycle-linear", "cyclic"
     double schedule_step_epochs, schedule_gamma;  // step: times gamma every so many epochs
-    double schedule_power, schedule_end;          // polynomial: power; the fraction of lr to end at (cosine too)
+    double schedule_power;   // polynomial
+    double schedule_end;     // polynomial, cosine, one-cycle: the fraction of lr to end at; default 0
+    double schedule_start;   // one-cycle: the fraction of lr to start at; cyclic: the lowest; default 0.04
+    double schedule_rise;    // one-cycle: the share of all epochs in which the rate rises; default 0.3
+    double schedule_period_epochs;  // cyclic: epochs from one low to the next; default 4
 } ls_train_config;
 
 void ls_train_config_init(ls_train_config *config);

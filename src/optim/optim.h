@@ -22,6 +22,7 @@ typedef struct ls_update {
     const float *g;                         // (n) mean gradient
     float *state[LS_MAX_OPTIMIZER_STATE];   // (n) each, in place, zero before the first step
     double lr;                              // of this step
+    double lr_before;                       // of the step before, to correct momentum for the change; 0: do not
     int64_t step;                           // from 1
 } ls_update;
 
@@ -42,7 +43,9 @@ ls_status ls_optimizer_resolve(const ls_optimizer *optimizer, ls_optimizer_param
 typedef struct ls_schedule_params {
     double total_epochs;
     double step_epochs, gamma;   // step
-    double power, end;           // polynomial: power; end: final factor (polynomial, cosine)
+    double power, end;           // polynomial: power; end: final factor (polynomial, cosine, one-cycle)
+    double start, rise;          // start: first factor (one-cycle), lowest one (cyclic); rise: share of training (one-cycle)
+    double period_epochs;        // cyclic
 } ls_schedule_params;
 
 typedef struct ls_schedule {
@@ -55,9 +58,10 @@ const ls_schedule *const *ls_schedules(void);
 ls_status ls_schedule_find(const char *name, const ls_schedule **out);
 
 // The rate of a step: base rate, times `scale` (linear scaling; 1 for none), times the schedule; during the first
-// `warmup_epochs` the rate instead grows linearly from the base rate (scale > 1) or from 0 (scale == 1) to the full one.
+// `warmup_epochs` the rate instead grows linearly from the base rate (scale > 1) or from 0 (scale == 1) to the full one, or
+// with `constant_warmup` stays at the base rate.
 // Source: Goyal et al., "Accurate, large minibatch SGD: training ImageNet in 1 hour", 2017, section 2.2.
 double ls_learning_rate(const ls_schedule *schedule, const ls_schedule_params *params, double base, double scale,
-                        double warmup_epochs, double epoch);
+                        double warmup_epochs, int constant_warmup, double epoch);
 
 #endif

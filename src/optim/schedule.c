@@ -28,8 +28,13 @@ static double cos_pi(double t) {
     return sum;
 }
 
+// Half a cosine from one value to another, t in [0, 1].
+static double half_cosine(double from, double to, double t) { return to + (from - to) * 0.5 * (1 + cos_pi(t)); }
+
+static double line(double from, double to, double t) { return from + (to - from) * t; }
+
 static double cosine_factor(const ls_schedule_params *params, double epoch) {
-    return params->end + (1 - params->end) * 0.5 * (1 + cos_pi(progress(params, epoch)));
+    return half_cosine(1, params->end, progress(params, epoch));
 }
 
 static double polynomial_factor(const ls_schedule_params *params, double epoch) {
@@ -40,13 +45,43 @@ static double polynomial_factor(const ls_schedule_params *params, double epoch) 
     return params->end + (1 - params->end) * risen;
 }
 
+// Source: Smith and Topin, "Super-convergence: very fast training of neural networks using large learning rates", 2018;
+// the cosine is that of PyTorch's OneCycleLR.
+static double one_cycle(const ls_schedule_params *params, double epoch, double (*path)(double, double, double)) {
+    double t = progress(params, epoch), rise = params->rise;
+    return t < rise ? path(params->start, 1, t / rise) : rise < 1 ? path(1, params->end, (t - rise) / (1 - rise)) : 1;
+}
+
+static double one_cycle_factor(const ls_schedule_params *params, double epoch) {
+    return one_cycle(params, epoch, half_cosine);
+}
+
+static double one_cycle_linear_factor(const ls_schedule_params *params, double epoch) {
+    return one_cycle(params, epoch, line);
+}
+
+// Source: Smith, "Cyclical learning rates for training neural networks", WACV 2017, the triangular policy.
+static double cyclic_factor(const ls_schedule_params *params, double epoch) {
+    if (!(params->period_epochs > 0)) return 1;
+    double t = epoch / params->period_epochs;
+    t -= floor(t);
+    return line(params->start, 1, t < 0.5 ? 2 * t : 2 - 2 * t);
+}
+
 static const ls_schedule constant = {"constant", "the same rate all the time", constant_factor};
 static const ls_schedule step = {"step", "times gamma every so many epochs", step_factor};
 static const ls_schedule cosine = {"cosine", "half a cosine from the full rate to the end fraction", cosine_factor};
 static const ls_schedule polynomial = {
     "polynomial", "(1 - progress) to a power, from the full rate to the end fraction", polynomial_factor};
+static const ls_schedule one_cycle_cosine = {
+    "one-cycle", "half cosines from the start fraction up to the full rate, and down to the end fraction",
+    one_cycle_factor};
+static const ls_schedule one_cycle_lines = {"one-cycle-linear", "the same in straight lines", one_cycle_linear_factor};
+static const ls_schedule cyclic = {
+    "cyclic", "up and down in straight lines between the start fraction and the full rate", cyclic_factor};
 
-static const ls_schedule *const schedules[] = {&constant, &step, &cosine, &polynomial, NULL};
+static const ls_schedule *const schedules[] = {&constant,        &step,   &cosine, &polynomial, &one_cycle_cosine,
+                                               &one_cycle_lines, &cyclic, NULL};
 
 const ls_schedule *const *ls_schedules(void) { return schedules; }
 
@@ -66,8 +101,9 @@ ls_status ls_schedule_find(const char *name, const ls_schedule **out) {
 }
 
 double ls_learning_rate(const ls_schedule *schedule, const ls_schedule_params *params, double base, double scale,
-                        double warmup_epochs, double epoch) {
+                        double warmup_epochs, int constant_warmup, double epoch) {
     if (epoch >= warmup_epochs) return base * scale * schedule->factor(params, epoch);
+    if (constant_warmup) return base;
     // Up to the rate the schedule has where warm-up ends, so that nothing jumps there.
     double from = scale > 1 ? base : 0, to = base * scale * schedule->factor(params, warmup_epochs);
     return from + (to - from) * (epoch / warmup_epochs);

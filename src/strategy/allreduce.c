@@ -202,6 +202,7 @@ static ls_status step(ls_strategy *strategy, int replica, const ls_step_info *in
                             .w = strategy->weights + at,
                             .g = lane->blocks,
                             .lr = info->lr,
+                            .lr_before = info->lr_before,
                             .step = info->step};
         for (int i = 0; i < LS_MAX_OPTIMIZER_STATE; i++)
             if (lane->state[i]) update.state[i] = lane->state[i] + (at - begin);

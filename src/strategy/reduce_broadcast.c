@@ -159,6 +159,7 @@ static ls_status step(ls_strategy *strategy, int replica, const ls_step_info *in
                         .g = b->mean + begin,
                         .state = {lane->state[0], lane->state[1]},
                         .lr = info->lr,
+                        .lr_before = info->lr_before,
                         .step = info->step};
     config->optimizer->update(&config->params, &update);
     times->update += ls__lap(&since);

@@ -38,8 +38,8 @@ typedef struct ls_strategy_config {
 typedef struct ls_step_info {
     int64_t micro_batches;  // in this step; fewer in the last of an epoch
     int64_t samples;        // the true number: the gradient sum is divided by it once
-    double lr;
-    int64_t step;  // from 1, over the whole training
+    double lr, lr_before;   // as in ls_update
+    int64_t step;           // from 1, over the whole training
 } ls_step_info;
 
 typedef struct ls_step_times {

@@ -125,16 +125,23 @@ static void report_progress(ls_trainer *t, int64_t step, double epoch_start, ls_
     if (t->progress(t->progress_user, &p) && !atomic_load(&t->stop_step)) atomic_store(&t->stop_step, step + 2);
 }
 
-static ls_step_info step_info(const ls_trainer *t, int64_t step) {
-    const ls_epoch_shape *shape = &t->train_shape;
+// The rate of step `step` of the running epoch; step -1 is the last of the epoch before.
+static double learning_rate(const ls_trainer *t, int64_t step) {
     const ls_train_config *c = &t->config;
-    ls_step_info info = {.step = t->step + step + 1};
-    ls__epoch_step(shape, step, &info.samples, &info.micro_batches);
     ls_schedule_params schedule = {.total_epochs = c->epochs, .step_epochs = c->schedule_step_epochs,
-                                   .gamma = c->schedule_gamma, .power = c->schedule_power, .end = c->schedule_end};
-    double scale = strcmp(c->lr_scaling, "linear") == 0 ? (double)shape->micro_batches : 1;
-    info.lr = ls_learning_rate(t->schedule, &schedule, t->optimizer_params.lr, scale, c->warmup_epochs,
-                               t->epoch - 1 + (double)step / (double)shape->steps);
+                                   .gamma = c->schedule_gamma, .power = c->schedule_power, .end = c->schedule_end,
+                                   .start = c->schedule_start, .rise = c->schedule_rise,
+                                   .period_epochs = c->schedule_period_epochs};
+    double scale = strcmp(c->lr_scaling, "linear") == 0 ? (double)t->train_shape.micro_batches : 1;
+    return ls_learning_rate(t->schedule, &schedule, t->optimizer_params.lr, scale, c->warmup_epochs,
+                            strcmp(c->warmup, "constant") == 0,
+                            t->epoch - 1 + (double)step / (double)t->train_shape.steps);
+}
+
+static ls_step_info step_info(const ls_trainer *t, int64_t step) {
+    ls_step_info info = {.step = t->step + step + 1, .lr = learning_rate(t, step)};
+    ls__epoch_step(&t->train_shape, step, &info.samples, &info.micro_batches);
+    if (t->config.momentum_correction && info.step > 1) info.lr_before = learning_rate(t, step - 1);
     return info;
 }
 

@@ -15,7 +15,8 @@ void ls_train_config_init(ls_train_config *c) {
         .epochs = 5, .batch_size = 128, .precision = "fp32", .device = "cpu", .strategy = "allreduce", .threads = 1,
         .bind = 1, .seed = 42, .shuffle = 1, .evaluate = 1, .optimizer = "adam", .lr = -1, .momentum = -1,
         .beta1 = -1, .beta2 = -1, .epsilon = -1, .weight_decay = -1, .lr_scaling = "none", .schedule = "constant",
-        .schedule_step_epochs = 1, .schedule_gamma = 0.1, .schedule_power = 1};
+        .warmup = "gradual", .schedule_step_epochs = 1, .schedule_gamma = 0.1, .schedule_power = 1,
+        .schedule_start = 0.04, .schedule_rise = 0.3, .schedule_period_epochs = 4};
 }
 
 // Eight micro-batches, so that up to eight workers share a step, but none larger than 128 samples (more does not make
@@ -37,6 +38,13 @@ static ls_status resolve_names(ls_trainer *t) {
     if (strcmp(c->lr_scaling, "none") != 0 && strcmp(c->lr_scaling, "linear") != 0)
         return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "unknown learning-rate scaling '%s': there are none and linear",
                        c->lr_scaling);
+    if (strcmp(c->warmup, "gradual") != 0 && strcmp(c->warmup, "constant") != 0)
+        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "unknown warm-up '%s': there are gradual and constant", c->warmup);
+    if (strcmp(c->warmup, "constant") == 0 && c->warmup_epochs > 0 && strcmp(c->lr_scaling, "linear") != 0)
+        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
+                       "constant warm-up keeps the rate unscaled for %g epochs, but without --lr-scaling linear it is never "
+                       "scaled: ask for linear scaling, or for gradual warm-up",
+                       c->warmup_epochs);
     LS_TRY(ls_optimizer_find(c->optimizer, &t->optimizer));
     t->optimizer_params = (ls_optimizer_params){c->lr, c->momentum, c->beta1, c->beta2, c->epsilon, c->weight_decay,
                                                 c->nesterov};
