@@ -25,7 +25,7 @@ typedef struct ls_study_row {
     double read_seconds, step_seconds, total_seconds;
     double epoch_seconds, epoch_seconds_least, epoch_seconds_most;  // without each run's first epoch, where it has several
     double first_epoch_seconds;
-    double images_per_second, test_loss, test_accuracy;
+    double images_per_second, test_loss, test_accuracy;  // NAN where no run was evaluated
     double load, forward, backward, exchange, update;  // per step
     double speedup, efficiency;       // against the smallest worker count of the same model and mode; 0 where there is none
     int64_t peak_rss_bytes;
@@ -41,7 +41,7 @@ typedef struct ls_study {
     char *title;                      // for headings
     ls_study_row *rows;               // sorted by model, mode, nodes, workers
     int row_count;
-    char host[256], cpu[128], versions[512];  // of the first record
+    char host[256], cpu[128], versions[512];  // of the first record with the most workers
     char *commands;                   // what to type to do it again, one command a line; of single records theirs. NULL: unknown
 } ls_study;
 

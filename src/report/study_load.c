@@ -1,0 +1,558 @@
+// From files to rows: every run of the given folders and records, put in order, its repeats put together, compared.
+#define _GNU_SOURCE
+#include <errno.h>
+#include <jansson.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/error.h"
+#include "base/memory.h"
+#include "report/record.h"
+#include "report/study.h"
+
+// One run: a row of its own, until it is put together with its repeats.
+typedef struct run {
+    ls_study_row row;
+    char *
+        recipe;  // all options that decide what is computed, as text; NULL for a run without a record until one is known
+    int source;  // which of the paths it came from
+    int repeat;
+} run;
+
+typedef struct loader {
+    run *runs;
+    int count, capacity, source;
+    int64_t most_workers;  // of the record that s->host and s->versions come from
+    ls_study *study;
+} loader;
+
+static ls_status grow(loader *l, run **out) {
+    if (l->count == l->capacity) {
+        int capacity = l->capacity ? 2 * l->capacity : 16;
+        run *more = realloc(l->runs, (size_t)capacity * sizeof *more);
+        if (!more) return LS_FAIL(LS_STATUS_OUT_OF_MEMORY, "out of memory while reading a study of %d runs", l->count);
+        l->runs = more;
+        l->capacity = capacity;
+    }
+    *out = &l->runs[l->count++];
+    **out = (run){.source = l->source};
+    (*out)->row.test_loss = (*out)->row.test_accuracy = NAN;
+    return LS_OK;
+}
+
+// --- one record ------------------------------------------------------------------------------------------------------
+
+static void copy(char *out, size_t size, const json_t *value) {
+    const char *text = json_string_value(value);
+    snprintf(out, size, "%s", text ? text : "");
+}
+
+#define COPY(field, object, key) copy((field), sizeof(field), json_object_get((object), (key)))
+
+static double number(const json_t *object, const char *key) {
+    const json_t *value = json_object_get(object, key);
+    return json_is_number(value) ? json_number_value(value) : NAN;
+}
+
+static double known(double x) { return isfinite(x) ? x : 0; }
+
+static int64_t whole(const json_t *object, const char *key) { return json_integer_value(json_object_get(object, key)); }
+
+static int ascending(const void *a, const void *b) {
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+// Of the finite ones; sorts `values`. NAN when there are none.
+static double median(double *values, int count) {
+    int n = 0;
+    for (int i = 0; i < count; i++)
+        if (isfinite(values[i])) values[n++] = values[i];
+    if (n == 0) return NAN;
+    qsort(values, (size_t)n, sizeof *values, ascending);
+    return n % 2 ? values[n / 2] : (values[n / 2 - 1] + values[n / 2]) / 2;
+}
+
+// The median over epochs, the first set apart where there are several: it also warms caches and memory.
+static double epochs_median(const json_t *list) {
+    size_t count = json_array_size(list), first = count > 1;
+    double *values = calloc(count + 1, sizeof *values);
+    if (!values) return NAN;
+    for (size_t i = first; i < count; i++) values[i - first] = json_number_value(json_array_get(list, i));
+    double m = median(values, (int)(count - first));
+    free(values);
+    return m;
+}
+
+// What two runs must have in common for their times and weights to be compared. Weak scaling grows the batch and the samples.
+static char *recipe_of(const json_t *record, const char *mode) {
+    static const char *const aside[] = {"workers", "replicas", "bind", "verbose", "record", "config"};
+    json_t *options = json_copy(json_object_get(record, "options"));
+    for (size_t i = 0; i < sizeof aside / sizeof aside[0]; i++) json_object_del(options, aside[i]);
+    if (strcmp(mode, "weak") == 0) {
+        json_object_del(options, "batch-size");
+        json_object_del(options, "limit-train");
+    }
+    char *text = json_dumps(options, JSON_SORT_KEYS | JSON_COMPACT);
+    json_decref(options);
+    return text;
+}
+
+static void set_up(ls_study_row *row, const json_t *record) {
+    COPY(row->model, record, "model");
+    COPY(row->data, record, "data");
+    COPY(row->precision, record, "precision");
+    COPY(row->strategy, record, "strategy");
+    COPY(row->digest, record, "weights_digest");
+    row->workers = (int)whole(record, "workers");
+    row->nodes = (int)whole(record, "hosts");
+    row->replicas_per_worker = (int)whole(record, "replicas_per_worker");
+    row->threads_per_replica = (int)whole(record, "threads_per_replica");
+    row->parameters = whole(record, "parameters");
+    row->global_batch = whole(record, "global_batch");
+    row->micro_batch = whole(record, "micro_batch");
+    COPY(row->optimizer, record, "optimizer");
+    row->epochs = (int)whole(record, "epochs");
+    row->seed = whole(record, "seed");
+    const char *reason = json_string_value(json_object_get(record, "replicas_reason"));
+    row->oversubscribed = reason && strcmp(reason, "more workers or threads than cores") == 0;  // the trainer's words
+}
+
+static void measured(ls_study_row *row, const json_t *record) {
+    const json_t *seconds = json_object_get(record, "epoch_seconds"), *phases = json_object_get(record, "phases");
+    row->read_seconds = known(number(record, "read_seconds"));
+    row->step_seconds = known(number(record, "step_seconds_median"));
+    row->total_seconds = known(number(record, "total_seconds"));
+    row->epoch_seconds = known(epochs_median(seconds));
+    row->first_epoch_seconds = known(json_number_value(json_array_get(seconds, 0)));
+    row->images_per_second = known(epochs_median(json_object_get(record, "epoch_images_per_second")));
+    row->test_loss = number(record, "test_loss");
+    row->test_accuracy = number(record, "test_accuracy");
+    row->load = known(number(phases, "load"));
+    row->forward = known(number(phases, "forward"));
+    row->backward = known(number(phases, "backward"));
+    row->exchange = known(number(phases, "exchange"));
+    row->update = known(number(phases, "update"));
+    row->peak_rss_bytes = whole(record, "peak_rss_bytes");
+    row->repeats = 1;
+}
+
+// From the first record with the most workers: one worker alone knows nothing of MPI.
+static void note_where(loader *l, const json_t *record) {
+    ls_study *s = l->study;
+    if (whole(record, "workers") <= l->most_workers) return;
+    l->most_workers = whole(record, "workers");
+    const json_t *versions = json_object_get(record, "versions");
+    static const char *const keys[] = {"lockstep", "device", "communicator", "compiler", "system"};
+    COPY(s->host, record, "host");
+    size_t used = 0;
+    for (int i = 0; i < 5 && used < sizeof s->versions; i++) {
+        const char *text = json_string_value(json_object_get(versions, keys[i]));
+        if (!text || !*text) continue;
+        used += (size_t)snprintf(s->versions + used, sizeof s->versions - used, "%s%s%s", used ? "; " : "",
+                                 i ? "" : "Lockstep ", text);
+    }
+}
+
+static int plain(const char *word) {
+    return *word &&
+           strspn(word, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=./:,@%") == strlen(word);
+}
+
+// The words of a command as a line for a shell, added to what there is. The program is named without its folder.
+static ls_status note_command(ls_study *s, const json_t *words) {
+    char *line = NULL;
+    size_t size = 0, i;
+    FILE *out = open_memstream(&line, &size);
+    if (!out) return LS_FAIL(LS_STATUS_OUT_OF_MEMORY, "out of memory");
+    fputs(s->commands ? s->commands : "", out);
+    json_t *item;
+    json_array_foreach(words, i, item) {
+        const char *word = json_string_value(item), *slash = word && i == 0 ? strrchr(word, '/') : NULL;
+        if (!word) continue;
+        if (slash) word = slash + 1;
+        if (i) fputc(' ', out);
+        if (plain(word)) {
+            fputs(word, out);
+            continue;
+        }
+        fputc('\'', out);
+        for (const char *c = word; *c; c++) fputs(*c == '\'' ? "'\\''" : (char[]){*c, 0}, out);
+        fputc('\'', out);
+    }
+    fputc('\n', out);
+    if (fclose(out) != 0 || !line) {
+        free(line);
+        return LS_FAIL(LS_STATUS_OUT_OF_MEMORY, "out of memory");
+    }
+    free(s->commands);
+    s->commands = line;
+    return LS_OK;
+}
+
+static ls_status add_record(loader *l, const char *path, const json_t *record, const char *mode, run **out) {
+    const json_t *format = json_object_get(record, "lockstep_run");
+    if (!json_is_integer(format))
+        return LS_FAIL(
+            LS_STATUS_BAD_DATA,
+            "%s is not the record of a run: it has no \"lockstep_run\"; 'lockstep train --record FILE' writes one",
+            path);
+    if (json_integer_value(format) != LS_RECORD_FORMAT)
+        return LS_FAIL(
+            LS_STATUS_BAD_DATA,
+            "%s is a record of format %lld, and this lockstep reads format %d: use the lockstep that wrote it, "
+            "or run it again",
+            path, (long long)json_integer_value(format), LS_RECORD_FORMAT);
+    static const char *const needed[] = {"model", "weights_digest", "epoch_seconds", "options"};
+    for (size_t i = 0; i < sizeof needed / sizeof needed[0]; i++)
+        if (!json_object_get(record, needed[i]))
+            return LS_FAIL(LS_STATUS_BAD_DATA, "%s is not a whole record: it has no \"%s\"; run it again", path,
+                           needed[i]);
+    if (whole(record, "workers") < 1)
+        return LS_FAIL(LS_STATUS_BAD_DATA, "%s is not a whole record: \"workers\" is not a number of workers", path);
+    run *r;
+    LS_TRY(grow(l, &r));
+    set_up(&r->row, record);
+    measured(&r->row, record);
+    snprintf(r->row.mode, sizeof r->row.mode, "%s", mode);
+    r->recipe = recipe_of(record, mode);
+    if (!r->recipe) return LS_FAIL(LS_STATUS_OUT_OF_MEMORY, "out of memory while reading %s", path);
+    note_where(l, record);
+    *out = r;
+    return LS_OK;
+}
+
+static ls_status read_json(const char *path, json_t **out) {
+    json_error_t error;
+    FILE *file = fopen(path, "r");
+    if (!file)
+        return LS_FAIL(errno == ENOENT ? LS_STATUS_NOT_FOUND : LS_STATUS_IO, "cannot read %s: %s", path,
+                       strerror(errno));
+    *out = json_loadf(file, 0, &error);
+    fclose(file);
+    if (!*out)
+        return LS_FAIL(LS_STATUS_BAD_DATA, "%s is not JSON: line %d: %s; it is no record of a run and no study", path,
+                       error.line, error.text);
+    return LS_OK;
+}
+
+static ls_status load_record(loader *l, const char *path) {
+    json_t *record;
+    LS_TRY(read_json(path, &record));
+    run *r;
+    ls_status status = add_record(l, path, record, "strong", &r);
+    const json_t *command = json_object_get(record, "command_line");
+    if (status == LS_OK && json_array_size(command) > 0) status = note_command(l->study, command);
+    json_decref(record);
+    return status;
+}
+
+// --- a study's folder ------------------------------------------------------------------------------------------------
+
+// The sentence in NAME.failed, or 0 where there is none.
+static int read_reason(const char *folder, const char *name, char *out, size_t size) {
+    char *path;
+    if (asprintf(&path, "%s/runs/%s.failed", folder, name) < 0) return 0;
+    FILE *file = fopen(path, "r");
+    free(path);
+    if (!file) return 0;
+    if (!fgets(out, (int)size, file)) snprintf(out, size, "it failed");
+    fclose(file);
+    out[strcspn(out, "\n")] = 0;
+    return 1;
+}
+
+// A run that was asked for: its record, or why there is none; nothing when it is still to come.
+static ls_status load_run(loader *l, const char *folder, const json_t *study, const json_t *asked) {
+    const char *name = json_string_value(json_object_get(asked, "name"));
+    const char *mode = json_string_value(json_object_get(study, "mode"));
+    if (!name)
+        return LS_FAIL(LS_STATUS_BAD_DATA, "%s/study.json has a run without a name: it was changed by hand", folder);
+    char *path, reason[sizeof l->runs->row.reason];
+    if (asprintf(&path, "%s/runs/%s.json", folder, name) < 0) return LS_FAIL(LS_STATUS_OUT_OF_MEMORY, "out of memory");
+    json_t *record = NULL;
+    run *r = NULL;
+    ls_status status = LS_OK;
+    struct stat there;
+    if (stat(path, &there) == 0) {
+        status = read_json(path, &record);
+        if (status == LS_OK) status = add_record(l, path, record, mode, &r);
+        json_decref(record);
+    } else if (read_reason(folder, name, reason, sizeof reason)) {
+        status = grow(l, &r);
+        if (status == LS_OK) {
+            COPY(r->row.model, asked, "model");
+            snprintf(r->row.mode, sizeof r->row.mode, "%s", mode);
+            snprintf(r->row.reason, sizeof r->row.reason, "%s", reason);
+            r->row.workers = (int)whole(asked, "workers");
+            r->row.global_batch = whole(asked, "batch_size");
+            r->row.failed = 1;
+        }
+    }
+    if (status == LS_OK && r) {
+        int nodes = (int)whole(asked, "nodes");
+        int64_t cores = whole(json_object_get(study, "host"), "cores") * (nodes > 1 ? nodes : 1);
+        int64_t threads = (int64_t)r->row.workers * r->row.replicas_per_worker * r->row.threads_per_replica;
+        if (cores > 0 && threads > cores) r->row.oversubscribed = 1;
+        r->row.nodes = nodes;
+        r->repeat = (int)whole(asked, "repeat");
+    }
+    free(path);
+    return status;
+}
+
+// What a run without a record was to be, as other runs of its study tell.
+static void complete_failed(loader *l, int from) {
+    for (int i = from; i < l->count; i++) {
+        run *r = &l->runs[i];
+        if (r->recipe) continue;
+        for (int j = from; j < l->count && !r->recipe; j++) {
+            const ls_study_row *other = &l->runs[j].row;
+            if (!other->repeats || strcmp(other->model, r->row.model) != 0) continue;
+            r->recipe = strdup(l->runs[j].recipe);
+            memcpy(r->row.data, other->data, sizeof r->row.data);
+            memcpy(r->row.precision, other->precision, sizeof r->row.precision);
+            memcpy(r->row.strategy, other->strategy, sizeof r->row.strategy);
+            r->row.replicas_per_worker = other->replicas_per_worker;
+            r->row.threads_per_replica = other->threads_per_replica;
+            r->row.parameters = other->parameters;
+            r->row.epochs = other->epochs;
+            r->row.seed = other->seed;
+            memcpy(r->row.optimizer, other->optimizer, sizeof r->row.optimizer);
+        }
+    }
+}
+
+static ls_status load_study(loader *l, const char *folder, const char *file) {
+    json_t *study;
+    LS_TRY(read_json(file, &study));
+    const json_t *format = json_object_get(study, "lockstep_study"), *runs = json_object_get(study, "runs");
+    ls_status status = LS_OK;
+    int from = l->count;
+    if (!json_is_integer(format) || json_integer_value(format) != LS_STUDY_FORMAT)
+        LS_FAIL_GOTO(
+            LS_STATUS_BAD_DATA, done,
+            "%s is not of study format %d, the one this lockstep reads: use the lockstep that made the study, or "
+            "make it again in another folder",
+            file, LS_STUDY_FORMAT);
+    if (!json_is_string(json_object_get(study, "mode")) || !json_is_array(runs))
+        LS_FAIL_GOTO(LS_STATUS_BAD_DATA, done, "%s lacks \"mode\" or \"runs\": it was changed by hand", file);
+    size_t i;
+    json_t *asked;
+    json_array_foreach(runs, i, asked) LS_TRY_GOTO(load_run(l, folder, study, asked), done);
+    complete_failed(l, from);
+    if (json_array_size(json_object_get(study, "command")) > 0)
+        LS_TRY_GOTO(note_command(l->study, json_object_get(study, "command")), done);
+    if (!l->study->cpu[0]) COPY(l->study->cpu, json_object_get(study, "host"), "cpu");
+done:
+    json_decref(study);
+    return status;
+}
+
+static ls_status load_path(loader *l, const char *path) {
+    struct stat there;
+    if (stat(path, &there) != 0)
+        return LS_FAIL(errno == ENOENT ? LS_STATUS_NOT_FOUND : LS_STATUS_IO, "cannot read %s: %s", path,
+                       strerror(errno));
+    if (!S_ISDIR(there.st_mode)) return load_record(l, path);
+    char *file;
+    if (asprintf(&file, "%s%sstudy.json", path, path[strlen(path) - 1] == '/' ? "" : "/") < 0)
+        return LS_FAIL(LS_STATUS_OUT_OF_MEMORY, "out of memory");
+    ls_status status = LS_OK;
+    if (stat(file, &there) != 0)
+        status =
+            LS_FAIL(LS_STATUS_NOT_FOUND,
+                    "%s is not a study: it has no study.json; 'lockstep scale MODEL --out %s' makes one", path, path);
+    else
+        status = load_study(l, path, file);
+    free(file);
+    return status;
+}
+
+// --- from runs to rows -----------------------------------------------------------------------------------------------
+
+static int compare_recipes(const run *a, const run *b) {
+    int c = strcmp(a->row.model, b->row.model);
+    if (!c) c = strcmp(a->row.mode, b->row.mode);
+    return c ? c : strcmp(a->recipe ? a->recipe : "", b->recipe ? b->recipe : "");
+}
+
+static int compare_rows(const run *a, const run *b) {
+    const ls_study_row *x = &a->row, *y = &b->row;
+    int c = compare_recipes(a, b);
+    if (!c) c = x->nodes - y->nodes;
+    if (!c) c = x->workers - y->workers;
+    if (!c) c = x->replicas_per_worker - y->replicas_per_worker;
+    return c ? c : x->threads_per_replica - y->threads_per_replica;
+}
+
+static int compare_runs(const void *a, const void *b) {
+    const run *x = a, *y = b;
+    int c = compare_rows(x, y);
+    if (!c) c = x->source - y->source;
+    return c ? c : x->repeat - y->repeat;
+}
+
+// The rows' order: model, mode, nodes, workers; then recipe and the rest, so that it is the same however paths were given.
+static int compare_order(const void *a, const void *b) {
+    const run *x = a, *y = b;
+    int c = strcmp(x->row.model, y->row.model);
+    if (!c) c = strcmp(x->row.mode, y->row.mode);
+    if (!c) c = x->row.nodes - y->row.nodes;
+    if (!c) c = x->row.workers - y->row.workers;
+    return c ? c : compare_rows(x, y);
+}
+
+static const size_t medians[] = {
+    offsetof(ls_study_row, read_seconds),  offsetof(ls_study_row, step_seconds),
+    offsetof(ls_study_row, total_seconds), offsetof(ls_study_row, epoch_seconds),
+    offsetof(ls_study_row, test_loss),     offsetof(ls_study_row, first_epoch_seconds),
+    offsetof(ls_study_row, test_accuracy), offsetof(ls_study_row, images_per_second),
+    offsetof(ls_study_row, load),          offsetof(ls_study_row, forward),
+    offsetof(ls_study_row, backward),      offsetof(ls_study_row, exchange),
+    offsetof(ls_study_row, update),
+};
+
+// Puts `count` runs of one configuration together into the first of them with a record.
+static ls_status join(run *runs, int count, run *out) {
+    double *values;
+    LS_TRY(ls_calloc(count, sizeof *values, &values));
+    int first = 0, failed = 0;
+    const char *reason = "";
+    while (first < count - 1 && !runs[first].row.repeats) first++;
+    for (int i = count - 1; i >= 0; i--)
+        if (runs[i].row.failed) {
+            failed++;
+            reason = runs[i].row.reason;
+        }
+    *out = runs[first];
+    ls_study_row *row = &out->row;
+    row->repeats = count - failed;
+    row->failed = failed;
+    if (row->reason != reason) snprintf(row->reason, sizeof row->reason, "%s", reason);
+    row->epoch_seconds_least = INFINITY;
+    row->epoch_seconds_most = 0;
+    for (int i = 0; i < count; i++) {
+        const ls_study_row *r = &runs[i].row;
+        if (!r->repeats) continue;
+        row->epoch_seconds_least = fmin(row->epoch_seconds_least, r->epoch_seconds);
+        row->epoch_seconds_most = fmax(row->epoch_seconds_most, r->epoch_seconds);
+        row->oversubscribed |= r->oversubscribed;
+        if (r->peak_rss_bytes > row->peak_rss_bytes) row->peak_rss_bytes = r->peak_rss_bytes;
+        if (strcmp(r->mode, "strong") == 0 && strcmp(r->digest, row->digest) != 0) row->digest_differs = 1;
+    }
+    if (!row->repeats) row->epoch_seconds_least = 0;
+    for (size_t m = 0; m < sizeof medians / sizeof medians[0] && row->repeats; m++) {
+        int n = 0;
+        for (int i = 0; i < count; i++)
+            if (runs[i].row.repeats) values[n++] = *(double *)((char *)&runs[i].row + medians[m]);
+        *(double *)((char *)row + medians[m]) = median(values, n);
+    }
+    free(values);
+    return LS_OK;
+}
+
+// Whether the times of two rows may be divided by each other: workers with as many cores each.
+static int same_workers(const ls_study_row *a, const ls_study_row *b) {
+    return a->replicas_per_worker == b->replicas_per_worker && a->threads_per_replica == b->threads_per_replica;
+}
+
+// Against the row with the fewest workers, on the fewest nodes; digests against that of the fewest workers at all.
+static void compare(run *rows, int count) {
+    for (int i = 0; i < count; i++) {
+        ls_study_row *row = &rows[i].row;
+        const ls_study_row *base = NULL, *least = NULL;
+        if (!row->repeats) continue;
+        for (int j = 0; j < count; j++) {
+            const ls_study_row *other = &rows[j].row;
+            if (!other->repeats || compare_recipes(&rows[i], &rows[j]) != 0) continue;
+            if (!least || other->workers < least->workers) least = other;
+            if (same_workers(row, other) && (!base || other->workers < base->workers)) base = other;
+        }
+        if (strcmp(row->mode, "strong") == 0 && strcmp(row->digest, least->digest) != 0) row->digest_differs = 1;
+        double ratio = strcmp(row->mode, "weak") == 0 ? row->images_per_second / base->images_per_second
+                                                      : base->epoch_seconds / row->epoch_seconds;
+        row->speedup = known(ratio);
+        row->efficiency = row->speedup * base->workers / row->workers;
+    }
+}
+
+static ls_status make_rows(loader *l) {
+    ls_study *s = l->study;
+    run *rows;
+    qsort(l->runs, (size_t)l->count, sizeof *l->runs, compare_runs);
+    LS_TRY(ls_calloc(l->count, sizeof *rows, &rows));
+    ls_status status = LS_OK;
+    int count = 0;
+    for (int i = 0, n; i < l->count && status == LS_OK; i += n) {
+        for (n = 1; i + n < l->count && compare_rows(&l->runs[i], &l->runs[i + n]) == 0;) n++;
+        status = join(&l->runs[i], n, &rows[count++]);
+    }
+    if (status == LS_OK) status = ls_calloc(count, sizeof *s->rows, &s->rows);
+    if (status == LS_OK) {
+        qsort(rows, (size_t)count, sizeof *rows, compare_order);
+        compare(rows, count);
+        for (int i = 0; i < count; i++) {
+            if (rows[i].row.nodes < 1) rows[i].row.nodes = 1;
+            rows[i].row.workers_per_node = rows[i].row.workers / rows[i].row.nodes;
+            s->rows[s->row_count++] = rows[i].row;
+        }
+    }
+    free(rows);
+    return status;
+}
+
+// "mnist-cnn and resnet50v2: strong scaling"
+static ls_status make_title(ls_study *s) {
+    char text[512] = "";
+    int strong = 0, weak = 0;
+    size_t used = 0;
+    for (int i = 0; i < s->row_count && used < sizeof text; i++) {
+        const ls_study_row *row = &s->rows[i];
+        if (strcmp(row->mode, "weak") == 0)
+            weak = 1;
+        else
+            strong = 1;
+        if (i && strcmp(row->model, s->rows[i - 1].model) == 0) continue;
+        int last = 1;
+        for (int j = i + 1; j < s->row_count; j++) last &= strcmp(s->rows[j].model, row->model) == 0;
+        used += (size_t)snprintf(text + used, sizeof text - used, "%s%s", !i ? "" : last ? " and " : ", ", row->model);
+    }
+    char *title;
+    if (asprintf(&title, "%s: %s scaling", text, strong && weak ? "strong and weak" : weak ? "weak" : "strong") < 0)
+        return LS_FAIL(LS_STATUS_OUT_OF_MEMORY, "out of memory");
+    s->title = title;
+    return LS_OK;
+}
+
+ls_status ls_study_load(const char *const *paths, int count, ls_study **out) {
+    loader l = {.count = 0};
+    ls_status status = LS_OK;
+    LS_TRY(ls_calloc(1, sizeof *l.study, &l.study));
+    for (l.source = 0; l.source < count; l.source++) LS_TRY_GOTO(load_path(&l, paths[l.source]), done);
+    if (l.count == 0)
+        LS_FAIL_GOTO(LS_STATUS_NOT_FOUND, done, "%s has no finished run yet: run 'lockstep scale' again, it goes on",
+                     count ? paths[0] : "nothing");
+    LS_TRY_GOTO(make_rows(&l), done);
+    status = make_title(l.study);
+done:
+    for (int i = 0; i < l.count; i++) free(l.runs[i].recipe);
+    free(l.runs);
+    if (status == LS_OK)
+        *out = l.study;
+    else
+        ls_study_free(&l.study);
+    return status;
+}
+
+void ls_study_free(ls_study **study) {
+    ls_study *s = *study;
+    if (!s) return;
+    free(s->title);
+    free(s->commands);
+    free(s->rows);
+    free(s);
+    *study = NULL;
+}
