@@ -439,7 +439,8 @@ static void softmax_cross_entropy(void **state) {
         for (int d = 0; d < count; d++) {
             ls_kernel_spec spec = {.op = LS_OP_SOFTMAX_CROSS_ENTROPY,
                                    .x = LS_SHAPE(PICK(1, 3, 8), PICK(2, 10, 17, 100)),
-                                   .dy_dtype = dtypes[d]};
+                                   .dy_dtype = dtypes[d],
+                                   .attrs = {.label_smoothing = i % 3 == 2 ? 0.15 : 0}};
             spec.y = spec.x;
             check(spec, i % 2 ? FEW : SMOOTH, NULL);
         }

@@ -321,6 +321,40 @@ static void one_hot_labels_are_as_good_as_class_numbers(void **state) {
     assert_true(relative_distance(soft_gradient[0], soft_gradient[1], 5) < 1e-5);
 }
 
+// A smoothed class number is a row of smoothed weights: 1 - S + S/5 for the class, S/5 for the others.
+static void smoothing_labels_is_giving_smoothed_rows(void **state) {
+    rig r;
+    ls_plan *smooth, *rows;
+    void *arena;
+    float labels[6][5], *gradient;
+    ls_loss_metrics sharp, smoothed, by_rows;
+    rig_make(&r, odd_network(0), "cpu", 6);
+    ls_plan_config config = {6, LS_DTYPE_F32, .training = 1, .label_smoothing = 0.25};
+    OK(ls_plan_create(r.graph, r.device, r.params, &config, &smooth));
+    config.label_smoothing = 0, config.one_hot = 1;
+    OK(ls_plan_create(r.graph, r.device, r.params, &config, &rows));
+    OK(ls_memory_alloc(ls_plan_arena_bytes(smooth) + ls_plan_arena_bytes(rows), &arena));
+    OK(ls_memory_alloc(ls_params_length(r.params) * 4, &gradient));
+    ls_plan_bind(smooth, arena, r.weights, r.copies);
+    ls_plan_bind(rows, arena, r.weights, r.copies);
+    for (int n = 0; n < 6; n++)
+        for (int c = 0; c < 5; c++) labels[n][c] = r.labels[n] == c ? 0.8f : 0.05f;
+    ls_plan_input input = r.input;
+    input.labels = labels;
+    OK(ls_plan_forward(r.plan, &r.input, &sharp));
+    OK(ls_plan_forward(smooth, &r.input, &smoothed));
+    OK(ls_plan_backward(smooth, &r.input, r.gradient, NULL, NULL));
+    OK(ls_plan_forward(rows, &input, &by_rows));
+    OK(ls_plan_backward(rows, &input, gradient, NULL, NULL));
+    assert_true(fabs(smoothed.loss - sharp.loss) > 1e-3);
+    assert_true(fabs(smoothed.loss - by_rows.loss) < 1e-6 * by_rows.loss);  // 0.8 and 0.05 are rounded to floats
+    assert_int_equal(smoothed.correct, sharp.correct);
+    assert_true(relative_distance(r.gradient, gradient, ls_params_length(r.params)) < 1e-5);
+    ls_plan_destroy(&smooth), ls_plan_destroy(&rows);
+    ls_memory_free(arena), ls_memory_free(gradient);
+    rig_free(&r);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(buffers_alive_together_do_not_overlap),
@@ -331,6 +365,7 @@ int main(void) {
         cmocka_unit_test(plans_of_other_sizes_share_the_parameters),
         cmocka_unit_test(parameters_come_back_as_they_were_set),
         cmocka_unit_test(one_hot_labels_are_as_good_as_class_numbers),
+        cmocka_unit_test(smoothing_labels_is_giving_smoothed_rows),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

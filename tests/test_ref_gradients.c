@@ -171,6 +171,11 @@ static void softmax_cross_entropy(void **state) {
     p.args.labels = labels;
     p.args.metrics = &metrics;
     check(p);
+    p = make_problem(LS_OP_SOFTMAX_CROSS_ENTROPY, LS_SHAPE(3, 5), LS_SHAPE(3, 5),
+                     (ls_op_attrs){.label_smoothing = 0.3});
+    p.args.labels = labels;
+    p.args.metrics = &metrics;
+    check(p);
 }
 
 // --- what the device adds to the loops -------------------------------------------------------------------------------
@@ -330,6 +335,24 @@ static void loss_metrics(void **state) {
     for (int i = 0; i < 6; i++) assert_true(ls_bf16_to_float(dx[i]) == expected[i]);
 }
 
+// Keras: CategoricalCrossentropy(from_logits=True, label_smoothing=S). The numbers are those of its formula in Python:
+// t = one_hot * (1 - S) + S / 4; loss = sum(t * (log(sum(exp(x))) - x)); gradient = exp(x) / sum(exp(x)) - t.
+static void smoothed_labels(void **state) {
+    ls_kernel_spec spec = {
+        .op = LS_OP_SOFTMAX_CROSS_ENTROPY, .x = LS_SHAPE(2, 4), .y = LS_SHAPE(2, 4), .attrs = {.label_smoothing = 0.1}};
+    float x[] = {1, -2, 0.5f, 3, -1, 0, 2, 0.25f}, dx[8];
+    int32_t labels[] = {3, 1};
+    ls_loss_metrics m;
+    run(&spec, (void *[LS_ARG_COUNT]){[LS_ARG_X] = x, [LS_ARG_LABELS] = labels, [LS_ARG_METRICS] = &m});
+    assert_true(fabs(m.loss - 2.71517627019043) < 1e-12);
+    assert_int_equal(m.correct, 1);
+    spec.pass = LS_PASS_BACKWARD_DATA;
+    run(&spec, (void *[LS_ARG_COUNT]){[LS_ARG_X] = x, [LS_ARG_LABELS] = labels, [LS_ARG_DX] = dx});
+    const double expected[] = {0.08555375036, -0.01949585287, 0.04205423914, -0.1081121366,
+                               0.01163787189, -0.8254079386,  0.7108913286,  0.1028787381};
+    for (int i = 0; i < 8; i++) assert_true(fabs(dx[i] - expected[i]) < 1e-7);
+}
+
 static void reorder_converts(void **state) {
     const ls_layout *f32, *bf16, *again;
     ls_kernel *k;
@@ -376,6 +399,7 @@ int main(void) {
         cmocka_unit_test(the_first_of_equal_maxima_wins),
         cmocka_unit_test(dropout_is_a_function_of_the_sample),
         cmocka_unit_test(loss_metrics),
+        cmocka_unit_test(smoothed_labels),
         cmocka_unit_test(reorder_converts),
         cmocka_unit_test(unknown_devices_and_impossible_kernels),
     };

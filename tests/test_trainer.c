@@ -157,8 +157,25 @@ static void seeds_and_recipes_change_the_bits(void **state) {
     ls_train_result steady = train(f, &c);
     c.momentum_correction = 0;
     assert_string_equal(steady.weights_digest, train(f, &c).weights_digest);
+    c = small(), c.label_smoothing = 0.1;
+    ls_train_result smooth = train(f, &c);
+    assert_string_not_equal(first.weights_digest, smooth.weights_digest);
+    c.strategy = "reduce-broadcast", c.replicas = 2;
+    assert_string_equal(smooth.weights_digest, train(f, &c).weights_digest);
     c = small(), c.strategy = "reduce-broadcast", c.replicas = 2;
     assert_string_equal(first.weights_digest, train(f, &c).weights_digest);
+}
+
+static void smoothed_labels_are_for_training_only(void **state) {
+    fixture *f = *state;
+    ls_train_config c = small();
+    c.epochs = 1, c.lr = 0;  // the weights stay as they are
+    ls_train_result sharp = train(f, &c);
+    c.label_smoothing = 0.5;
+    ls_train_result smooth = train(f, &c);
+    assert_string_equal(sharp.weights_digest, smooth.weights_digest);
+    assert_true(sharp.train_loss != smooth.train_loss);
+    assert_true(sharp.test_loss == smooth.test_loss && sharp.train_accuracy == smooth.train_accuracy);
 }
 
 static void refused(fixture *f, const ls_train_config *c, const char *word) {
@@ -189,6 +206,10 @@ static void impossible_requests_are_refused(void **state) {
     refused(f, &c, "batch");
     c = small(), c.lr_scaling = "cubic";
     refused(f, &c, "cubic");
+    c = small(), c.label_smoothing = 1;
+    refused(f, &c, "label smoothing");
+    c = small(), c.label_smoothing = NAN;
+    refused(f, &c, "label smoothing");
     c = small(), c.warmup = "sudden";
     refused(f, &c, "sudden");
     c = small(), c.warmup = "constant", c.warmup_epochs = 1;
@@ -217,6 +238,7 @@ int main(void) {
         cmocka_unit_test(progress_can_stop_training),
         cmocka_unit_test(weights_go_in_and_out),
         cmocka_unit_test(seeds_and_recipes_change_the_bits),
+        cmocka_unit_test(smoothed_labels_are_for_training_only),
         cmocka_unit_test(impossible_requests_are_refused),
         cmocka_unit_test(the_default_micro_batch_is_a_function_of_the_batch),
     };

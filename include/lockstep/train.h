@@ -51,6 +51,9 @@ typedef struct ls_train_config {
     uint64_t seed;           // default 42
     int shuffle;             // 1 (the default): a new order of the samples each epoch
     int64_t limit_train, limit_test;  // use only the first so many samples; 0: all
+    // S, 0 <= S < 1: what is trained towards is 1 - S + S / classes for a sample's class and S / classes for the others; the
+    // training loss is with respect to that, evaluation is not smoothed. Default 0.
+    double label_smoothing;
     int evaluate;            // 1 (the default): evaluate on the test set at the end
 
     const char *optimizer;   // "adam", "adamw", "sgd"

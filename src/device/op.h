@@ -36,6 +36,7 @@ typedef struct ls_op_attrs {
     int use_bias;
     float rate;        // dropout
     int one_hot;       // loss: labels are rows of class weights (Keras's categorical cross-entropy), not class numbers
+    double label_smoothing;  // loss: S; a target t becomes (1 - S) t + S / classes (Keras)
     uint32_t layer;    // dropout: the layer's number, a part of its random counter
 } ls_op_attrs;
 

@@ -168,8 +168,10 @@ static ls_status forward_node(builder *b, int i) {
 
 static ls_kernel_spec loss_spec(const builder *b, ls_pass pass) {
     ls_shape x = batched(b->plan, b->graph->nodes[b->graph->output].shape);
-    return (ls_kernel_spec){.op = LS_OP_SOFTMAX_CROSS_ENTROPY, .attrs = {.one_hot = b->plan->config.one_hot}, .pass = pass, .x = x, .y = x, .x_dtype = LS_DTYPE_F32,
-                            .y_dtype = LS_DTYPE_F32, .dy_dtype = b->plan->config.precision, .w_dtype = LS_DTYPE_F32};
+    const ls_plan_config *c = &b->plan->config;
+    return (ls_kernel_spec){.op = LS_OP_SOFTMAX_CROSS_ENTROPY, .pass = pass, .x = x, .y = x, .x_dtype = LS_DTYPE_F32,
+                            .y_dtype = LS_DTYPE_F32, .dy_dtype = c->precision, .w_dtype = LS_DTYPE_F32,
+                            .attrs = {.one_hot = c->one_hot, .label_smoothing = c->label_smoothing}};
 }
 
 static ls_status forward_loss(builder *b, tensor *logits) {

@@ -30,6 +30,7 @@ typedef struct ls_plan_config {
     ls_dtype precision;   // F32 or BF16: activations and working weights; masters, gradients and loss are F32
     int training;         // 0: forward only
     int one_hot;          // labels are rows of class weights instead of class numbers
+    double label_smoothing;  // of the loss: ls_op_attrs
 } ls_plan_config;
 
 // The plan and what it adds to `params`. Borrows graph, device and params. Errors: UNSUPPORTED, OUT_OF_MEMORY, LIBRARY.

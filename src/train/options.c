@@ -59,6 +59,8 @@ static const ls_option table[] = {
      .help = "use only the first N training samples"},
     {"limit-test", LS_OPTION_COUNT, AT(limit_test), .metavar = "N", .min = 1, TRAINING, .initial = "all",
      .help = "use only the first N test samples"},
+    {"label-smoothing", LS_OPTION_REAL, AT(label_smoothing), .metavar = "S", .max = 1, TRAINING,
+     .help = "train towards 1 - S + S/classes for a sample's class and S/classes for the others; evaluation does not"},
     {"evaluate", LS_OPTION_FLAG, AT(evaluate), TRAINING, .help = "do not evaluate on the test set at the end"},
     {"precision", LS_OPTION_TEXT, AT(precision), .metavar = "fp32|bf16", TRAINING,
      .help = "type of activations and working weights; bf16 keeps fp32 master weights and sums"},

@@ -35,6 +35,9 @@ static ls_status resolve_names(ls_trainer *t) {
     if (strcmp(c->precision, "fp32") != 0 && strcmp(c->precision, "bf16") != 0)
         return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "unknown precision '%s': there are fp32 and bf16", c->precision);
     t->precision = strcmp(c->precision, "bf16") == 0 ? LS_DTYPE_BF16 : LS_DTYPE_F32;
+    if (!(c->label_smoothing >= 0 && c->label_smoothing < 1))
+        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "the label smoothing is %g; it must be at least 0 and less than 1",
+                       c->label_smoothing);
     if (strcmp(c->lr_scaling, "none") != 0 && strcmp(c->lr_scaling, "linear") != 0)
         return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "unknown learning-rate scaling '%s': there are none and linear",
                        c->lr_scaling);
@@ -149,7 +152,8 @@ static ls_status check_fits(const ls_trainer *t) {
 // --- setting up ------------------------------------------------------------------------------------------------------
 
 static ls_status make_plan(ls_trainer *t, int64_t batch, int training, ls_plan **out) {
-    ls_plan_config config = {.batch = batch, .precision = t->precision, .training = training};
+    ls_plan_config config = {.batch = batch, .precision = t->precision, .training = training,
+                             .label_smoothing = training ? t->config.label_smoothing : 0};
     return ls_plan_create(t->graph, t->device, t->params, &config, out);
 }
 

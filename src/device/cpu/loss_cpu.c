@@ -13,6 +13,7 @@ typedef struct loss_kernel {
     int64_t samples, classes;
     ls_dtype dx_dtype;
     int one_hot;
+    double keep, share;  // a target t becomes keep * t + share
 } loss_kernel;
 
 // exp(x) for x <= 0 from plain arithmetic, so that its bits do not depend on the C library: 2^k * e^r with |r| <= ln2 / 2
@@ -39,9 +40,10 @@ static double row_sum(const float *row, int64_t classes, int64_t *largest) {
     return sum;
 }
 
-// What the label of sample n says of class c: its weight, or 1 for the sample's class and 0 for the others.
+// What the label of sample n says of class c: its weight, or 1 for the sample's class and 0 for the others; smoothed.
 static inline double target(const loss_kernel *k, const void *labels, int64_t n, int64_t c) {
-    return k->one_hot ? ((const float *)labels)[n * k->classes + c] : ((const int32_t *)labels)[n] == c;
+    double t = k->one_hot ? ((const float *)labels)[n * k->classes + c] : ((const int32_t *)labels)[n] == c;
+    return k->keep * t + k->share;
 }
 
 static ls_status run_forward(ls_kernel *kernel, void *const args[LS_ARG_COUNT]) {
@@ -100,6 +102,8 @@ ls_status ls__cpu_loss_create(ls_cpu *cpu, const ls_kernel_spec *spec, ls_kernel
     k->classes = spec->x.dim[1];
     k->dx_dtype = spec->dy_dtype;
     k->one_hot = spec->attrs.one_hot;
+    k->keep = 1 - spec->attrs.label_smoothing;
+    k->share = spec->attrs.label_smoothing / (double)k->classes;
     k->base.ops = backward ? &backward_ops : &forward_ops;
     k->base.name = "loop:softmax_cross_entropy";
     k->base.layout[LS_ARG_X] = logits;

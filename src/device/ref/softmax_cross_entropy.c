@@ -17,9 +17,12 @@ static double exp_sum(const double *x, int64_t c, double max) {
     return sum;
 }
 
-// What the label of sample i says of class k: its weight, or 1 for the sample's class and 0 for the others.
+// What the label of sample i says of class k: its weight, or 1 for the sample's class and 0 for the others; smoothed.
+// Source: Szegedy et al., "Rethinking the Inception architecture for computer vision", CVPR 2016, section 7.
 static double target(const ls_ref_args *a, int64_t i, int64_t k, int64_t c) {
-    return a->label_rows ? a->label_rows[i * c + k] : a->labels[i] == k;
+    double t = a->label_rows ? a->label_rows[i * c + k] : a->labels[i] == k;
+    double smoothing = a->spec->attrs.label_smoothing;
+    return (1 - smoothing) * t + smoothing / (double)c;
 }
 
 // The loss of a sample is sum_k target_k (log(sum_j exp(x_j)) - x_k).
