@@ -1,6 +1,6 @@
-// One training step of mnist-cnn, and five steps of Adam and of SGD, against what PyTorch computes in float64 from the
-// same weights and images (tests/golden/mnist_cnn.json, made by tests/golden/make_mnist_cnn.py, which also says by which
-// formula both sides draw them). Dropout is left out: its draws are each system's own.
+// One training step of mnist-cnn, and five steps of Adam and of SGD, against what PyTorch computes in float64 from
+// the same weights and images (tests/golden/mnist_cnn.json, made by tests/golden/make_mnist_cnn.py, which also says
+// by which formula both sides draw them). Dropout is left out: its draws are each system's own.
 #include <jansson.h>
 #include <math.h>
 #include <setjmp.h>
@@ -38,16 +38,17 @@ typedef struct tolerance {
     double logits, loss, gradient, adam_loss, sgd_loss;
 } tolerance;
 
-// Sums of at most 1152 terms in fp32 stay within a few 1e-7 of float64 (PyTorch's fp32 is at 3e-7 in the logits and 8e-7
-// in the worst gradient: "distance" in the golden file). The gradients get more room because one value on the edge of a
-// ReLU, or one pooling window whose two largest values round to the other order, moves a gradient discretely.
+// Sums of at most 1152 terms in fp32 stay within a few 1e-7 of float64 (PyTorch's fp32 is at 3e-7 in the logits and
+// 8e-7 in the worst gradient: "distance" in the golden file). The gradients get more room because one value on the
+// edge of a ReLU, or one pooling window whose two largest values round to the other order, moves a gradient
+// discretely.
 static const tolerance fp32 = {.logits = 1e-4, .loss = 1e-5, .gradient = 1e-3, .adam_loss = 1e-4, .sgd_loss = 1e-5};
 
-// A bf16 value has 8 significant bits, so it is up to 2^-9 = 0.2 % off, and more of such values change sides at a ReLU or
-// in a pooling window: PyTorch's bf16 autocast is at 0.4 % in the logits and at 12 % in the worst gradient. We allow about
-// twice that; a wrong formula or layout is at 100 %. The loss, a mean over samples of errors of either sign, is far closer:
-// autocast is at 0.002 %, and at 0.3 % once Adam has moved every weight by the full rate, however uncertain the sign of
-// its gradient.
+// A bf16 value has 8 significant bits, so it is up to 2^-9 = 0.2 % off, and more of such values change sides at a
+// ReLU or in a pooling window: PyTorch's bf16 autocast is at 0.4 % in the logits and at 12 % in the worst gradient.
+// We allow about twice that; a wrong formula or layout is at 100 %. The loss, a mean over samples of errors of either
+// sign, is far closer: autocast is at 0.002 %, and at 0.3 % once Adam has moved every weight by the full rate,
+// however uncertain the sign of its gradient.
 static const tolerance bf16 = {.logits = 1e-2, .loss = 2e-4, .gradient = 0.25, .adam_loss = 6e-3, .sgd_loss = 2e-4};
 
 typedef struct setting {
