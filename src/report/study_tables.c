@@ -1,0 +1,379 @@
+// A study as tables: results.csv for programs, results.md for reports, text for the terminal.
+#define _GNU_SOURCE
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/memory.h"
+#include "report/study.h"
+
+// --- CSV -------------------------------------------------------------------------------------------------------------
+
+static void csv_text(FILE *out, const char *text) {
+    fputc('"', out);
+    for (; *text; text++) {
+        if (*text == '"') fputc('"', out);
+        fputc(*text, out);
+    }
+    fputc('"', out);
+}
+
+// Empty where it was not measured.
+static void csv_number(FILE *out, double x, int measured) {
+    fputc(',', out);
+    if (measured && isfinite(x)) fprintf(out, "%.9g", x);
+}
+
+static void write_csv(FILE *out, const ls_study *s) {
+    fputs(
+        "model,mode,data,precision,strategy,nodes,workers_per_node,workers,replicas_per_worker,threads_per_replica,"
+        "parameters,global_batch,micro_batch,repeats,failed,read_seconds,step_seconds,epoch_seconds,epoch_seconds_"
+        "least,"
+        "epoch_seconds_most,first_epoch_seconds,total_seconds,images_per_second,speedup,efficiency,test_loss,test_"
+        "accuracy,"
+        "load_seconds,forward_seconds,backward_seconds,exchange_seconds,update_seconds,peak_rss_bytes,weights_digest,"
+        "digest_differs,reason\n",
+        out);
+    for (int i = 0; i < s->row_count; i++) {
+        const ls_study_row *r = &s->rows[i];
+        const char *const texts[] = {r->model, r->mode, r->data, r->precision, r->strategy};
+        const long long wholes[] = {r->nodes,
+                                    r->workers_per_node,
+                                    r->workers,
+                                    r->replicas_per_worker,
+                                    r->threads_per_replica,
+                                    r->parameters,
+                                    r->global_batch,
+                                    r->micro_batch,
+                                    r->repeats,
+                                    r->failed};
+        const double reals[] = {r->read_seconds,
+                                r->step_seconds,
+                                r->epoch_seconds,
+                                r->epoch_seconds_least,
+                                r->epoch_seconds_most,
+                                r->first_epoch_seconds,
+                                r->total_seconds,
+                                r->images_per_second,
+                                r->speedup,
+                                r->efficiency,
+                                r->test_loss,
+                                r->test_accuracy,
+                                r->load,
+                                r->forward,
+                                r->backward,
+                                r->exchange,
+                                r->update,
+                                (double)r->peak_rss_bytes};
+        for (size_t j = 0; j < sizeof texts / sizeof texts[0]; j++) {
+            if (j) fputc(',', out);
+            csv_text(out, texts[j]);
+        }
+        for (size_t j = 0; j < sizeof wholes / sizeof wholes[0]; j++) fprintf(out, ",%lld", wholes[j]);
+        for (size_t j = 0; j < sizeof reals / sizeof reals[0]; j++) csv_number(out, reals[j], r->repeats > 0);
+        fprintf(out, ",%s,%d,", r->digest, r->digest_differs);
+        csv_text(out, r->reason);
+        fputc('\n', out);
+    }
+}
+
+// --- tables for people -----------------------------------------------------------------------------------------------
+
+enum { MAX_COLUMNS = 16, CELL = 72 };
+
+typedef struct table {
+    const char *title;
+    int columns, rows;
+    char head[MAX_COLUMNS][CELL];
+    int words[MAX_COLUMNS];           // the column has words, which stand on the left
+    char (*cell)[MAX_COLUMNS][CELL];  // (rows)
+} table;
+
+// A column of the rows' `text`, in the table only where it tells rows apart (or `always`).
+static void word_column(table *t, const ls_study *s, const char *head, size_t offset, int always) {
+    int differs = always;
+    for (int i = 1; i < s->row_count; i++)
+        differs |= strcmp((const char *)&s->rows[i] + offset, (const char *)&s->rows[0] + offset) != 0;
+    if (!differs) return;
+    int c = t->columns++;
+    t->words[c] = 1;
+    snprintf(t->head[c], CELL, "%s", head);
+    for (int i = 0; i < t->rows; i++) snprintf(t->cell[i][c], CELL, "%s", (const char *)&s->rows[i] + offset);
+}
+
+static void whole_column(table *t, const ls_study *s, const char *head, size_t offset) {
+    int c = t->columns++;
+    snprintf(t->head[c], CELL, "%s", head);
+    for (int i = 0; i < t->rows; i++)
+        snprintf(t->cell[i][c], CELL, "%d", *(const int *)((const char *)&s->rows[i] + offset));
+}
+
+// `scale` times the field with so many decimals, one more where the values are small; a dash where nothing was measured.
+static void real_column(table *t, const ls_study *s, const char *head, size_t offset, double scale, int decimals) {
+    int c = t->columns++;
+    snprintf(t->head[c], CELL, "%s", head);
+    for (int i = 0; i < t->rows; i++) {
+        double x = *(const double *)((const char *)&s->rows[i] + offset);
+        if (scale == 1 && decimals == 2 && s->rows[i].repeats && x < 1) decimals = 3;
+    }
+    for (int i = 0; i < t->rows; i++) {
+        double x = scale * *(const double *)((const char *)&s->rows[i] + offset);
+        if (s->rows[i].repeats && isfinite(x))
+            snprintf(t->cell[i][c], CELL, "%.*f", decimals, x);
+        else
+            snprintf(t->cell[i][c], CELL, "-");
+    }
+}
+
+static void weights_column(table *t, const ls_study *s) {
+    int c = t->columns++;
+    t->words[c] = 1;
+    snprintf(t->head[c], CELL, "Weights");
+    for (int i = 0; i < t->rows; i++)
+        snprintf(t->cell[i][c], CELL, "%.8s%s", s->rows[i].repeats ? s->rows[i].digest : "-",
+                 s->rows[i].digest_differs ? " DIFFERS" : "");
+}
+
+static void spread_column(table *t, const ls_study *s) {
+    int several = 0, c = t->columns;
+    for (int i = 0; i < t->rows; i++) several |= s->rows[i].repeats > 1;
+    if (!several) return;
+    t->columns++;
+    snprintf(t->head[c], CELL, "Least to most (s)");
+    for (int i = 0; i < t->rows; i++) {
+        const ls_study_row *r = &s->rows[i];
+        if (r->repeats)
+            snprintf(t->cell[i][c], CELL, "%.3g to %.3g", r->epoch_seconds_least, r->epoch_seconds_most);
+        else
+            snprintf(t->cell[i][c], CELL, "-");
+    }
+}
+
+#define AT(field) offsetof(ls_study_row, field)
+
+static ls_status begin(table *t, const ls_study *s, const char *title) {
+    *t = (table){.title = title, .rows = s->row_count};
+    LS_TRY(ls_calloc(t->rows, sizeof *t->cell, &t->cell));
+    word_column(t, s, "Model", AT(model), 0);
+    word_column(t, s, "Scaling", AT(mode), 0);
+    word_column(t, s, "Data", AT(data), 0);
+    word_column(t, s, "Precision", AT(precision), 0);
+    word_column(t, s, "Strategy", AT(strategy), 0);
+    return LS_OK;
+}
+
+static ls_status times_table(table *t, const ls_study *s) {
+    LS_TRY(begin(t, s, "Times and results"));
+    whole_column(t, s, "Nodes", AT(nodes));
+    whole_column(t, s, "Processes per node", AT(workers_per_node));
+    whole_column(t, s, "Total processes", AT(workers));
+    real_column(t, s, "Time to read (s)", AT(read_seconds), 1, 2);
+    real_column(t, s, "Time per gradient update (ms)", AT(step_seconds), 1e3, 2);
+    real_column(t, s, "Time per epoch (s)", AT(epoch_seconds), 1, 2);
+    real_column(t, s, "Test loss", AT(test_loss), 1, 4);
+    real_column(t, s, "Test accuracy (%)", AT(test_accuracy), 100, 2);
+    real_column(t, s, "Total time (s)", AT(total_seconds), 1, 2);
+    return LS_OK;
+}
+
+static ls_status speedup_table(table *t, const ls_study *s) {
+    LS_TRY(begin(t, s, "Speedup"));
+    whole_column(t, s, "Nodes", AT(nodes));
+    whole_column(t, s, "Workers", AT(workers));
+    real_column(t, s, "Time per epoch (s)", AT(epoch_seconds), 1, 2);
+    spread_column(t, s);
+    real_column(t, s, "Images per second", AT(images_per_second), 1, 0);
+    real_column(t, s, "Speedup", AT(speedup), 1, 2);
+    real_column(t, s, "Efficiency (%)", AT(efficiency), 100, 1);
+    weights_column(t, s);
+    return LS_OK;
+}
+
+static ls_status phases_table(table *t, const ls_study *s) {
+    LS_TRY(begin(t, s, "Where a step's time goes (ms, mean over replicas)"));
+    whole_column(t, s, "Nodes", AT(nodes));
+    whole_column(t, s, "Workers", AT(workers));
+    real_column(t, s, "Load", AT(load), 1e3, 2);
+    real_column(t, s, "Forward", AT(forward), 1e3, 2);
+    real_column(t, s, "Backward", AT(backward), 1e3, 2);
+    real_column(t, s, "Exchange", AT(exchange), 1e3, 2);
+    real_column(t, s, "Update", AT(update), 1e3, 2);
+    return LS_OK;
+}
+
+static void print_markdown(FILE *out, const table *t) {
+    fprintf(out, "## %s\n\n|", t->title);
+    for (int c = 0; c < t->columns; c++) fprintf(out, " %s |", t->head[c]);
+    fputs("\n|", out);
+    for (int c = 0; c < t->columns; c++) fputs(t->words[c] ? " --- |" : " ---: |", out);
+    for (int i = 0; i < t->rows; i++) {
+        fputs("\n|", out);
+        for (int c = 0; c < t->columns; c++) fprintf(out, " %s |", t->cell[i][c]);
+    }
+    fputs("\n\n", out);
+}
+
+// The head of a column on several lines, one word each, keeping it narrow. Returns the word at `line` or "".
+static const char *head_word(const char *head, int line, char buffer[CELL]) {
+    snprintf(buffer, CELL, "%s", head);
+    char *rest = buffer, *word = "";
+    for (int i = 0; i <= line; i++) {
+        word = strsep(&rest, " ");
+        if (!word) return "";
+    }
+    return word;
+}
+
+static void print_text(FILE *out, const table *t) {
+    int width[MAX_COLUMNS] = {0}, lines = 0;
+    char buffer[CELL];
+    for (int c = 0; c < t->columns; c++) {
+        int n = 0;
+        for (const char *word; *(word = head_word(t->head[c], n, buffer)); n++)
+            if ((int)strlen(word) > width[c]) width[c] = (int)strlen(word);
+        if (n > lines) lines = n;
+        for (int i = 0; i < t->rows; i++)
+            if ((int)strlen(t->cell[i][c]) > width[c]) width[c] = (int)strlen(t->cell[i][c]);
+    }
+    fprintf(out, "%s\n", t->title);
+    for (int i = -lines; i < t->rows; i++) {
+        for (int c = 0; c < t->columns; c++) {
+            int words = 0;
+            while (*head_word(t->head[c], words, buffer)) words++;
+            // Heads stand at the bottom of their lines, next to the numbers.
+            int line = lines + i - (lines - words);
+            const char *cell = i >= 0 ? t->cell[i][c] : line >= 0 ? head_word(t->head[c], line, buffer) : "";
+            fprintf(out, "  %*s", t->words[c] ? -width[c] : width[c], cell);
+        }
+        fputc('\n', out);
+    }
+    fputc('\n', out);
+}
+
+// --- what the tables do not say ----------------------------------------------------------------------------------------
+
+static void print_which(FILE *out, const ls_study_row *r) {
+    fprintf(out, "%s, %d worker%s on %d node%s", r->model, r->workers, r->workers == 1 ? "" : "s", r->nodes,
+            r->nodes == 1 ? "" : "s");
+}
+
+static void print_digests(FILE *out, const ls_study *s, const char *bullet) {
+    int strong = 0, differ = 0;
+    for (int i = 0; i < s->row_count; i++) {
+        const ls_study_row *r = &s->rows[i];
+        if (strcmp(r->mode, "strong") == 0) strong += r->repeats;
+        if (!r->digest_differs) continue;
+        differ++;
+        fputs(bullet, out);
+        print_which(out, r);
+        fputs(
+            ": ENDED WITH OTHER WEIGHTS than the run with the fewest workers, so its times are those of other work. "
+            "Hosts with different instruction sets are one cause; anything else is a defect worth reporting.\n",
+            out);
+    }
+    if (strong > 1 && !differ)
+        fprintf(out,
+                "%sAll strong-scaling runs of the same model and recipe ended with the same weights, bit for bit.\n",
+                bullet);
+}
+
+static void print_notes(FILE *out, const ls_study *s, const char *bullet) {
+    print_digests(out, s, bullet);
+    int shared = 0, speedup = 0;
+    for (int i = 0; i < s->row_count; i++) {
+        const ls_study_row *r = &s->rows[i];
+        shared |= r->oversubscribed;
+        speedup |= r->speedup > 0;
+        if (!r->failed) continue;
+        fputs(bullet, out);
+        print_which(out, r);
+        fprintf(out, ": %d of %d run%s failed: %s\n", r->failed, r->failed + r->repeats,
+                r->failed + r->repeats == 1 ? "" : "s", r->reason);
+    }
+    for (int i = 0, said = 0; shared && i < s->row_count; i++) {
+        if (!s->rows[i].oversubscribed) continue;
+        if (!said++)
+            fprintf(out, "%sMore threads than cores, which they shared: ", bullet);
+        else
+            fputs("; ", out);
+        print_which(out, &s->rows[i]);
+    }
+    if (shared) fputs(".\n", out);
+    if (speedup)
+        fprintf(
+            out,
+            "%sTimes are medians; the first epoch of a run with several is set apart. Speedup is against the fewest "
+            "workers of the same model, recipe and cores per worker.\n",
+            bullet);
+}
+
+static ls_status print_tables(FILE *out, const ls_study *s, void (*print)(FILE *, const table *)) {
+    static ls_status (*const make[])(table *, const ls_study *) = {times_table, speedup_table, phases_table};
+    for (size_t i = 0; i < sizeof make / sizeof make[0]; i++) {
+        table t;
+        LS_TRY(make[i](&t, s));
+        print(out, &t);
+        free(t.cell);
+    }
+    return LS_OK;
+}
+
+static ls_status write_markdown(FILE *out, const ls_study *s) {
+    fprintf(out, "# %s\n\n", s->title);
+    if (s->row_count > 0) {
+        const ls_study_row *r = &s->rows[0];
+        char batch[64];
+        if (strcmp(r->mode, "weak") == 0)
+            snprintf(batch, sizeof batch, "a global batch that grows with the workers");
+        else
+            snprintf(batch, sizeof batch, "global batch %lld", (long long)r->global_batch);
+        if (r->repeats)
+            fprintf(out, "%s; %d epoch%s, %s, %s, %s, seed %lld; %d replica%s per worker.\n\n", r->data, r->epochs,
+                    r->epochs == 1 ? "" : "s", batch, r->precision, r->optimizer, (long long)r->seed,
+                    r->replicas_per_worker, r->replicas_per_worker == 1 ? "" : "s");
+    }
+    fprintf(out, "Host %s%s%s. %s.\n\n", s->host, s->cpu[0] ? ": " : "", s->cpu, s->versions);
+    LS_TRY(print_tables(out, s, print_markdown));
+    print_notes(out, s, "- ");
+    if (s->commands) fprintf(out, "\n## To do it again\n\n```\n%s```\n", s->commands);
+    return LS_OK;
+}
+
+ls_status ls_study_write_tables(const ls_study *study, const char *folder) {
+    static const char *const names[] = {"results.csv", "results.md"};
+    for (int i = 0; i < 2; i++) {
+        char *path;
+        if (asprintf(&path, "%s/%s", folder, names[i]) < 0) return LS_FAIL(LS_STATUS_OUT_OF_MEMORY, "out of memory");
+        FILE *out = fopen(path, "w");
+        ls_status status = LS_OK;
+        int failed = !out;
+        if (out && i == 0) write_csv(out, study);
+        if (out && i == 1) status = write_markdown(out, study);
+        if (out) {
+            failed = ferror(out);
+            failed |= fclose(out) != 0;
+        }
+        if (status == LS_OK && failed) status = LS_FAIL(LS_STATUS_IO, "cannot write %s: %s", path, strerror(errno));
+        free(path);
+        LS_TRY(status);
+    }
+    return LS_OK;
+}
+
+ls_status ls_study_table_text(const ls_study *study, char **text) {
+    size_t size;
+    *text = NULL;
+    FILE *out = open_memstream(text, &size);
+    if (!out) return LS_FAIL(LS_STATUS_OUT_OF_MEMORY, "out of memory");
+    ls_status status = print_tables(out, study, print_text);
+    if (status == LS_OK) print_notes(out, study, "");
+    if (fclose(out) != 0 && status == LS_OK) status = LS_FAIL(LS_STATUS_OUT_OF_MEMORY, "out of memory");
+    if (status != LS_OK) {
+        free(*text);
+        *text = NULL;
+    }
+    return status;
+}
