@@ -281,6 +281,36 @@ static void parameters_come_back_as_they_were_set(void **state) {
     rig_free(&r);
 }
 
+// Each element of a kernel lies where decay is on, of a bias where it is off.
+static void decay_is_switched_at_the_edges_of_biases(void **state) {
+    ls_graph *g;
+    OK(ls_model_create("mnist-cnn", (ls_shape){0}, 0, &g));
+    rig r;
+    int64_t *switches;
+    int count;
+    rig_make(&r, g, "cpu", 8);
+    OK(ls_params_decay_switches(r.params, &switches, &count));
+    assert_int_equal(count, 11);  // six biases, each behind its kernel
+    float *vector, *plain;
+    int64_t length = ls_params_length(r.params);
+    OK(ls_memory_alloc(length * 4, &vector));
+    OK(ls_memory_alloc(length * 4, &plain));
+    for (int i = 0; i < g->param_count; i++) {
+        for (int64_t k = 0; k < ls_shape_count(g->params[i].shape); k++) plain[k] = g->params[i].decay ? 1 : 2;
+        OK(ls_params_set(r.params, i, vector, plain));
+    }
+    int k = 0;
+    for (int64_t at = 0; at < length; at++) {
+        while (k < count && switches[k] <= at) assert_int_equal(switches[k++] % 16, 0);
+        assert_true(vector[at] == 0 || vector[at] == (k % 2 ? 2 : 1));
+    }
+    assert_int_equal(k, count);
+    free(switches);
+    ls_memory_free(vector);
+    ls_memory_free(plain);
+    rig_free(&r);
+}
+
 // --- labels ----------------------------------------------------------------------------------------------------------
 
 // One-hot rows are the same as class numbers, to the bit; weights over several classes agree with the reference device.
@@ -364,6 +394,7 @@ int main(void) {
         cmocka_unit_test(running_twice_gives_the_same_bits),
         cmocka_unit_test(plans_of_other_sizes_share_the_parameters),
         cmocka_unit_test(parameters_come_back_as_they_were_set),
+        cmocka_unit_test(decay_is_switched_at_the_edges_of_biases),
         cmocka_unit_test(one_hot_labels_are_as_good_as_class_numbers),
         cmocka_unit_test(smoothing_labels_is_giving_smoothed_rows),
     };

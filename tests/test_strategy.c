@@ -20,7 +20,11 @@ typedef struct setting {
     ls_optimizer_params params;
     int replicas;
     int64_t length, micro_batches;
+    int switch_count;
 } setting;
+
+// At the beginning, close to each other and far apart, on and off the cuts between lanes, beyond a short vector.
+static const int64_t decay_switches[] = {0, 16, 32, 144, 64 * 11, 64 * 75, 64 * 149 + 48};
 
 // The last step of an epoch is short, and another epoch follows.
 static ls_step_info step_info(const setting *s, int step) {
@@ -74,8 +78,14 @@ static void serial(const setting *s, float *weights) {
         while (((int64_t)1 << level) < info.micro_batches) level++;
         tree_sum(step, info.micro_batches, 0, level, g, s->length);
         for (int64_t i = 0; i < s->length; i++) g[i] *= 1.0f / (float)info.samples;
-        ls_update update = {s->length, w, g, {state[0], state[1]}, info.lr, info.lr_before, step};
-        s->optimizer->update(&s->params, &update);
+        for (int64_t at = 0; at < s->length; at += 16) {  // weight decay is on or off for each 16 elements
+            ls_update part = {16, w + at, g + at, {state[0] + at, state[1] + at}, info.lr, info.lr_before, step};
+            ls_optimizer_params params = s->params;
+            int off = 0;
+            for (int k = 0; k < s->switch_count; k++) off ^= decay_switches[k] <= at;
+            if (off) params.weight_decay = 0;
+            s->optimizer->update(&params, &part);
+        }
         memcpy(weights + (step - 1) * s->length, w, (size_t)s->length * 4);
     }
     ls_memory_free(w);
@@ -138,6 +148,8 @@ static void run(const setting *s, const float *expected) {
                                  .micro_batches = s->micro_batches,
                                  .optimizer = s->optimizer,
                                  .params = s->params,
+                                 .decay_switches = decay_switches,
+                                 .decay_switch_count = s->switch_count,
                                  .spin = 0,
                                  .copies_bytes = length * 4,
                                  .refresh = refresh,
@@ -164,11 +176,15 @@ static const struct {
     const char *optimizer;
     double momentum;
     int64_t length, micro_batches;
-} cases[] = {{"adam", -1, MOST_LENGTH, 8}, {"sgd", 0.9, MOST_LENGTH, 7}, {"adam", -1, 64 * 3, 7}};
+    int switch_count;
+} cases[] = {{"adam", -1, MOST_LENGTH, 8, 7}, {"sgd", 0.9, MOST_LENGTH, 7, 0}, {"adam", -1, 64 * 3, 7, 6}};
 
 static void test_hosts(ls_comm *comm, float *expected) {
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        setting s = {.comm = comm, .length = cases[i].length, .micro_batches = cases[i].micro_batches};
+        setting s = {.comm = comm,
+                     .length = cases[i].length,
+                     .micro_batches = cases[i].micro_batches,
+                     .switch_count = cases[i].switch_count};
         s.params = (ls_optimizer_params){-1, cases[i].momentum, -1, -1, -1, 0.01, 1};
         CHECK_OK(comm, ls_optimizer_find(cases[i].optimizer, &s.optimizer));
         CHECK_OK(comm, ls_optimizer_resolve(s.optimizer, &s.params));

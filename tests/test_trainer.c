@@ -157,6 +157,14 @@ static void seeds_and_recipes_change_the_bits(void **state) {
     ls_train_result steady = train(f, &c);
     c.momentum_correction = 0;
     assert_string_equal(steady.weights_digest, train(f, &c).weights_digest);
+    c = small(), c.decay_biases = 0;  // adam has no decay
+    assert_string_equal(first.weights_digest, train(f, &c).weights_digest);
+    c.weight_decay = 0.1;
+    ls_train_result kernels = train(f, &c);
+    c.replicas = 3, c.strategy = "reduce-broadcast";
+    assert_string_equal(kernels.weights_digest, train(f, &c).weights_digest);
+    c.decay_biases = 1;
+    assert_string_not_equal(kernels.weights_digest, train(f, &c).weights_digest);
     c = small(), c.label_smoothing = 0.1;
     ls_train_result smooth = train(f, &c);
     assert_string_not_equal(first.weights_digest, smooth.weights_digest);

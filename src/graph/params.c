@@ -118,3 +118,23 @@ ls_status ls_params_set(ls_params *p, int index, float *vector, const float *pla
     memcpy(vector + place->offset, plain, (size_t)place->layout->bytes);
     return LS_OK;
 }
+
+// The placed parameter with the smallest offset from `at` on; -1: none.
+static int next_placed(const ls_params *p, int64_t at) {
+    int next = -1;
+    for (int i = 0; i < p->graph->param_count; i++)
+        if (p->place[i].layout && p->place[i].offset >= at && (next < 0 || p->place[i].offset < p->place[next].offset))
+            next = i;
+    return next;
+}
+
+ls_status ls_params_decay_switches(const ls_params *p, int64_t **switches, int *count) {
+    int64_t *list;
+    LS_TRY(ls_calloc(p->graph->param_count + 1, sizeof *list, &list));
+    int n = 0;
+    for (int i = next_placed(p, 0); i >= 0; i = next_placed(p, p->place[i].offset + 1))
+        if (p->graph->params[i].decay == n % 2) list[n++] = p->place[i].offset;
+    *switches = list;
+    *count = n;
+    return LS_OK;
+}

@@ -22,6 +22,9 @@ void ls_params_refresh(ls_params *params, const float *weights, void *copies, in
 // Between Keras's shape and order (`plain`, ls_shape_count floats) and the vector.
 ls_status ls_params_get(ls_params *params, int index, const float *vector, float *plain);
 ls_status ls_params_set(ls_params *params, int index, float *vector, const float *plain);
+// Where in the vector weight decay goes off, on again, off ..., if it leaves biases alone (ls_param.decay); it begins on. All
+// are multiples of 16. Final once all plans are made; the caller frees *switches.
+ls_status ls_params_decay_switches(const ls_params *params, int64_t **switches, int *count);
 
 typedef struct ls_plan ls_plan;
 

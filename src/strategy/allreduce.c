@@ -208,7 +208,7 @@ static ls_status step(ls_strategy *strategy, int replica, const ls_step_info *in
             if (lane->state[i]) update.state[i] = lane->state[i] + (at - begin);
         ls__mean_block(lane, info, count, at, update.n, lane->blocks);
         times->exchange += ls__lap(&since);
-        config->optimizer->update(&config->params, &update);
+        ls__update(config, update, at);
         times->update += ls__lap(&since);
     }
 

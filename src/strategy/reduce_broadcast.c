@@ -161,7 +161,7 @@ static ls_status step(ls_strategy *strategy, int replica, const ls_step_info *in
                         .lr = info->lr,
                         .lr_before = info->lr_before,
                         .step = info->step};
-    config->optimizer->update(&config->params, &update);
+    ls__update(config, update, begin);
     times->update += ls__lap(&since);
     ls__finish(base, base->worker_barrier, replica, config->replicas, &since, times);
     return LS_OK;

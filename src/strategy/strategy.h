@@ -27,7 +27,10 @@ typedef struct ls_strategy_config {
     int64_t micro_batches;  // in a full step
     const ls_optimizer *optimizer;
     ls_optimizer_params params;  // resolved
-    int spin;                    // barriers spin this often before sleeping
+    // Where weight decay goes off, on again, off ... (multiples of 16, ascending, borrowed); it begins on. NULL: always on.
+    const int64_t *decay_switches;
+    int decay_switch_count;
+    int spin;  // barriers spin this often before sleeping
     // Working copies: what kernels read instead of the masters (other layouts, bf16). After every update the lanes that
     // share one weights vector share the work of refreshing the copies that belong to it: refresh(user, part, parts).
     int64_t copies_bytes;

@@ -168,6 +168,22 @@ void ls_strategy_gradient_end(ls_strategy *strategy, int replica, const ls_step_
                                 strategy->config.length);
 }
 
+void ls__update(const ls_strategy_config *config, ls_update u, int64_t offset) {
+    int64_t end = offset + u.n;
+    int behind = 0;  // switches; it is off after an odd number of them
+    while (behind < config->decay_switch_count && config->decay_switches[behind] <= offset) behind++;
+    for (; offset < end; behind++) {
+        int64_t next = behind < config->decay_switch_count ? config->decay_switches[behind] : end;
+        ls_optimizer_params params = config->params;
+        if (behind % 2) params.weight_decay = 0;
+        u.n = (next < end ? next : end) - offset;
+        config->optimizer->update(&params, &u);
+        offset += u.n, u.w += u.n, u.g += u.n;
+        for (int i = 0; i < LS_MAX_OPTIMIZER_STATE; i++)
+            if (u.state[i]) u.state[i] += u.n;
+    }
+}
+
 void ls__finish(ls_strategy_base *base, ls_barrier *barrier, int part, int parts, double *since, ls_step_times *times) {
     ls_strategy *s = &base->head;
     ls_barrier_wait(barrier);

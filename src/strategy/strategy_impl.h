@@ -73,6 +73,8 @@ void ls__mean_block(ls_lane *lane, const ls_step_info *info, int count, int64_t 
 // Adds up this host's pieces of elements [begin, end), this replica's share of it, into out: (pieces, end - begin).
 void ls__host_partials(ls_strategy_base *base, int replica, int64_t micro_batches, int64_t begin, int64_t end,
                        float *out);
+// Runs the optimizer on the elements from `offset` of the vector on that `update` describes, with weight decay where it is on.
+void ls__update(const ls_strategy_config *config, ls_update update, int64_t offset);
 // Ends a step: meets the lanes that share the weights vector at `barrier`, and refreshes the working copies with them, as part
 // `part` of `parts`. *since is when the time not yet in `times` began.
 void ls__finish(ls_strategy_base *base, ls_barrier *barrier, int part, int parts, double *since, ls_step_times *times);

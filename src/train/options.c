@@ -87,6 +87,8 @@ static const ls_option table[] = {
      .help = "added to the denominator in adam and adamw"},
     {"weight-decay", LS_OPTION_REAL, AT(weight_decay), .metavar = "X", OPTIMIZERS_OWN, OPTIMIZER,
      .help = "how fast weights shrink"},
+    {"decay-biases", LS_OPTION_FLAG, AT(decay_biases), OPTIMIZER,
+     .help = "weight decay shrinks kernels only, neither biases nor other vectors"},
 
     {"lr-scaling", LS_OPTION_TEXT, AT(lr_scaling), .metavar = "none|linear", RATE,
      .help = "linear: multiply the rate by the number of micro-batches in a step"},

@@ -14,9 +14,9 @@ void ls_train_config_init(ls_train_config *c) {
     *c = (ls_train_config){
         .epochs = 5, .batch_size = 128, .precision = "fp32", .device = "cpu", .strategy = "allreduce", .threads = 1,
         .bind = 1, .seed = 42, .shuffle = 1, .evaluate = 1, .optimizer = "adam", .lr = -1, .momentum = -1,
-        .beta1 = -1, .beta2 = -1, .epsilon = -1, .weight_decay = -1, .lr_scaling = "none", .schedule = "constant",
-        .warmup = "gradual", .schedule_step_epochs = 1, .schedule_gamma = 0.1, .schedule_power = 1,
-        .schedule_start = 0.04, .schedule_rise = 0.3, .schedule_period_epochs = 4};
+        .beta1 = -1, .beta2 = -1, .epsilon = -1, .weight_decay = -1, .decay_biases = 1, .lr_scaling = "none",
+        .warmup = "gradual", .schedule = "constant", .schedule_step_epochs = 1, .schedule_gamma = 0.1,
+        .schedule_power = 1, .schedule_start = 0.04, .schedule_rise = 0.3, .schedule_period_epochs = 4};
 }
 
 // Eight micro-batches, so that up to eight workers share a step, but none larger than 128 samples (more does not make
@@ -207,6 +207,7 @@ static ls_status make_strategy(ls_trainer *t) {
         .comm = t->comm, .device = t->device, .replicas = t->replicas, .length = ls_params_length(t->params),
         .micro_batches = t->train_shape.micro_batches, .optimizer = t->optimizer, .params = t->optimizer_params,
         .spin = host_lanes <= ls_topology_host_cores(t->topology) ? 20000 : 0,
+        .decay_switches = t->decay_switches, .decay_switch_count = t->decay_switch_count,
         .copies_bytes = ls_params_copies_bytes(t->params), .refresh = refresh, .refresh_user = t->params};
     return ls_strategy_create(t->config.strategy, &config, &t->strategy);
 }
@@ -251,7 +252,9 @@ static ls_status prepare_alone(ls_trainer *t) {
 
 static ls_status prepare_plans(ls_trainer *t) {
     LS_TRY(ls_params_create(t->graph, t->device, &t->params));
-    return make_replicas(t);
+    LS_TRY(make_replicas(t));
+    if (t->config.decay_biases) return LS_OK;
+    return ls_params_decay_switches(t->params, &t->decay_switches, &t->decay_switch_count);
 }
 
 static ls_status prepare(ls_trainer *t) {
@@ -309,6 +312,7 @@ void ls_trainer_destroy(ls_trainer **trainer) {
     ls_params_destroy(&t->params);
     ls_device_destroy(&t->device);
     ls_topology_destroy(&t->topology);
+    free(t->decay_switches);
     free(t->order);
     free(t->epochs);
     free(t);
