@@ -1,0 +1,8 @@
+# On two hosts made of namespaces: TCP over a link of 1 Gbit/s, and a real Slurm. Skipped where root, Slurm or the like are
+# missing; tools/install-deps --all installs what they use.
+if(TARGET lockstep_program AND LS_WITH_MPI AND LS_MPI_IS_OPEN_MPI)
+  foreach(name slurm two_hosts)
+    add_test(NAME cluster.${name} COMMAND sh ${CMAKE_CURRENT_SOURCE_DIR}/cluster/${name}.sh $<TARGET_FILE:lockstep_program>)
+    set_tests_properties(cluster.${name} PROPERTIES LABELS cluster TIMEOUT 120 SKIP_RETURN_CODE 77 RUN_SERIAL ON)
+  endforeach()
+endif()

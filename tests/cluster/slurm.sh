@@ -1,0 +1,113 @@
+#!/bin/sh
+# Lockstep under a real Slurm of two nodes: srun steps, an allocation in which it starts its workers itself, batch scripts;
+# each gives the weights of one worker.
+needs="srun salloc sbatch slurmctld slurmd munged mpirun"
+. "$(dirname "$0")/lib.sh"
+
+daemon() {
+    "$@" >>"$here/log" 2>&1 </dev/null &
+}
+
+# until_true SECONDS COMMAND...: waits for it.
+until_true() {
+    left=$(($1 * 5))
+    shift
+    until "$@" >/dev/null 2>&1; do
+        left=$((left - 1))
+        [ $left -gt 0 ] || return 1
+        sleep 0.2
+    done
+}
+
+give_up() {
+    cat "$here/log" >"$here/err"
+    wrong "$1"
+    exit 1
+}
+
+chmod 755 "$here"
+mkdir -m 755 "$here/munge"
+head -c 1024 /dev/urandom >"$here/munge/key" && chmod 400 "$here/munge/key"
+daemon munged --foreground --key-file "$here/munge/key" --socket "$here/munge/socket" --pid-file "$here/munge/pid" \
+    --log-file "$here/munge/log" --seed-file "$here/munge/seed"
+until_true 10 test -S "$here/munge/socket" || give_up "munged does not start"
+
+cat >"$here/slurm.conf" <<TEXT
+ClusterName=lockstep
+SlurmctldHost=n1(10.77.0.1)
+SlurmUser=root
+AuthType=auth/munge
+AuthInfo=socket=$here/munge/socket
+CredType=cred/munge
+MpiDefault=none
+ProctrackType=proctrack/linuxproc
+TaskPlugin=task/none
+SwitchType=switch/none
+SelectType=select/cons_tres
+SelectTypeParameters=CR_Core
+SlurmdParameters=config_overrides
+ReturnToService=2
+StateSaveLocation=$here/state
+SlurmctldPidFile=$here/slurmctld.pid
+SlurmctldLogFile=$here/slurmctld.log
+SlurmdPidFile=$here/slurmd.%n.pid
+SlurmdLogFile=$here/slurmd.%n.log
+SlurmdSpoolDir=$here/spool.%n
+TmpFS=$here/tmp.%n
+NodeName=n1 NodeAddr=10.77.0.1 CPUs=2
+NodeName=n2 NodeAddr=10.77.0.2 CPUs=2
+PartitionName=all Nodes=n1,n2 Default=YES MaxTime=10 State=UP
+TEXT
+mkdir "$here/state" "$here/spool.n1" "$here/spool.n2" "$here/tmp.n1" "$here/tmp.n2"
+export SLURM_CONF="$here/slurm.conf"
+srun --mpi=list 2>&1 | grep -qw pmix || skip "this Slurm has no PMIx plugin"
+daemon slurmctld -D
+daemon slurmd -D -N n1
+daemon "$here/on_n2" slurmd -D -N n2
+both_idle() { [ "$(sinfo -h -t idle -o %D)" = 2 ]; }
+until_true 40 both_idle || give_up "the two nodes do not come up: $(sinfo 2>&1)"
+
+recipe="mnist-cnn --limit-train 2000 --limit-test 500 --batch-size 512 --micro-batch 64 --epochs 1 --verbose 2"
+# trained WORKERS HOSTS: the latest command did, to the weights of one worker.
+trained() {
+    says "$1 workers on $2 host"
+    same "$alone"
+    echo "$what: $(sed -n 's/^Images per second *//p' "$here/out") images/s"
+}
+
+# shellcheck disable=SC2086 # the recipe is several words
+{
+    run 0 "$lockstep" train $recipe
+    alone=$(digest)
+    [ "${#alone}" -eq 64 ] || wrong "one worker trains nothing"
+
+    run 0 srun -N2 -n2 --mpi=pmix "$lockstep" train $recipe --record "$here/run.json"
+    trained 2 2
+    grep -q '"hosts": 2' "$here/run.json" || wrong "$what: the record does not have two hosts"
+
+    # Inside an allocation it becomes srun, also with more workers than tasks were asked for.
+    run 0 salloc -Q -N2 -n2 "$lockstep" train $recipe --workers 2
+    trained 2 2
+    run 0 salloc -Q -N2 -n2 "$lockstep" train $recipe --workers 4 --strategy reduce-broadcast
+    trained 4 2
+
+    for command in "mpirun --bind-to none \"$lockstep\" train $recipe" "\"$lockstep\" train $recipe --workers 2"; do
+        printf '#!/bin/sh\n%s\n' "$command" >"$here/job.sh"
+        run 0 sbatch -Q --wait -N2 -n2 -o "$here/job.out" -e "$here/job.err" "$here/job.sh"
+        cp "$here/job.out" "$here/out" && cp "$here/job.err" "$here/err"
+        what="sbatch: $command"
+        trained 2 2
+    done
+
+    # What goes wrong is said once, by one worker, and the job ends.
+    run 1 srun -Q -N2 -n2 --mpi=none "$lockstep" train $recipe
+    complains "use \`srun --mpi=pmix\`"
+    # srun ends the other worker, and which of the two exit statuses becomes its own is a matter of luck.
+    run 0 salloc -Q -N2 -n2 sh -c "! \"$lockstep\" train $recipe --workers 2 --data mnist:$here/nowhere"
+    complains "$here/nowhere"
+    [ "$(grep -c '^lockstep' "$here/err")" -eq 1 ] || wrong "$what: should say one sentence, once"
+    run 2 srun -Q -N2 -n2 --mpi=pmix "$lockstep" train $recipe --workers 3
+    complains "--workers 3, but the launcher started 2 workers"
+}
+[ "$failed" -eq 0 ] || tail -n 40 "$here/log"
+finish

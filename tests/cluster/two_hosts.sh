@@ -1,0 +1,54 @@
+#!/bin/sh
+# Workers on two hosts with nothing but TCP over a 1 Gbit/s link between them: the weights of one worker, and its speed.
+needs="mpirun tc"
+. "$(dirname "$0")/lib.sh"
+
+# The link. Not every kernel can slow one down; then it is as fast as it is.
+limit="root tbf rate 1gbit burst 256k latency 50ms"
+# shellcheck disable=SC2086
+tc qdisc add dev v1 $limit 2>/dev/null && "$here/on_n2" tc qdisc add dev v2 $limit && speed="1 Gbit/s"
+
+# In the place of ssh: options, the host, and what to run there.
+cat >"$here/agent" <<TEXT
+#!/bin/sh
+while [ "\${1#-}" != "\$1" ]; do shift; done
+shift
+exec "$here/on_n2" sh -c "\$*"
+TEXT
+chmod +x "$here/agent"
+
+recipe="mnist-cnn --limit-train 1500 --limit-test 200 --batch-size 512 --micro-batch 64 --epochs 1 --verbose 2"
+link_mca="--mca plm_rsh_agent $here/agent --mca btl tcp,self --mca pml ob1 --mca btl_tcp_if_include 10.77.0.0/24"
+# two_hosts WORKERS OPTIONS...: half the workers on each host.
+two_hosts() {
+    n=$1
+    shift
+    before=$(sent)
+    # shellcheck disable=SC2086
+    run 0 mpirun $link_mca --mca oob_tcp_if_include 10.77.0.0/24 --bind-to none --quiet \
+        --host "n1:$((n / 2)),n2:$((n / 2))" -n "$n" "$lockstep" train $recipe "$@"
+    says "$n workers on 2 hosts"
+    crossed=$(($(sent) - before))
+}
+
+# Three steps, each of which carries every gradient of 690,590 parameters across once or more.
+# shellcheck disable=SC2086
+for precision in fp32 bf16; do
+    timeout 60 "$lockstep" train $recipe --precision $precision >"$here/out" 2>"$here/err"
+    if grep -q "needs a CPU with native bfloat16" "$here/err"; then
+        echo "$precision left out: this CPU has none"
+        continue
+    fi
+    alone=$(digest)
+    [ "${#alone}" -eq 64 ] || wrong "one worker trains nothing"
+    for strategy in allreduce reduce-broadcast; do
+        for workers in 2 4; do
+            two_hosts $workers --precision $precision --strategy $strategy
+            same "$alone"
+            [ "$crossed" -gt 4000000 ] || wrong "$what: only $crossed bytes crossed the link"
+            echo "$precision, $strategy, $workers workers on 2 hosts over ${speed:-an unlimited link}:" \
+                "$(sed -n 's/^Images per second *//p' "$here/out") images/s, $((crossed / 1000000)) MB sent by n1"
+        done
+    done
+done
+finish
