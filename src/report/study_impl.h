@@ -1,0 +1,43 @@
+// What a study's charts, its page and its explanation share.
+#ifndef LS_REPORT_STUDY_IMPL_H
+#define LS_REPORT_STUDY_IMPL_H
+
+#include <stdio.h>
+
+#include "report/study.h"
+
+// The rows that belong on one line of a chart. Rows without any run belong to none.
+typedef struct ls_series {
+    int count;
+    char (*name)[256];  // "mnist-cnn", or "mnist-cnn, weak, 2 nodes, bf16" where the study has several of each
+    int *of;            // of[row]: its series, or -1
+} ls_series;
+
+// Errors: OUT_OF_MEMORY. ls__series_destroy frees what is there, also after a failure.
+ls_status ls__series_create(const ls_study *study, ls_series *out);
+void ls__series_destroy(ls_series *series);
+
+// Whether the row's runs were evaluated on a test set.
+int ls__row_evaluated(const ls_study_row *row);
+
+typedef struct ls_chart {
+    const char *name, *caption;  // of its files; of its figure on the page
+} ls_chart;
+extern const ls_chart ls__charts[];  // ended by a NULL name
+
+// gnuplot.c: runs gnuplot on folder/NAME.gp, in that folder. Errors: UNSUPPORTED (none on PATH, with a hint), IO, LIBRARY (its
+// own words).
+ls_status ls__gnuplot(const char *folder, const char *name);
+
+// study_words.c: what the numbers say, in plain words, one statement a line; a line that begins with "! " is a warning. To be
+// freed with free(). Errors: OUT_OF_MEMORY.
+ls_status ls__study_words(const ls_study *study, char **text);
+
+// study_html.c: text from format and arguments with everything escaped that HTML and XML would take for markup.
+void ls__html(FILE *out, const char *format, ...) __attribute__((format(printf, 2, 3)));
+// The <svg> element of a file, its ids with `prefix` in front, so that several fit on one page. Returns 0 where there is none.
+int ls__html_svg(FILE *out, const char *path, const char *prefix, const char *label);
+// The page's style sheet.
+extern const char ls__html_style[];
+
+#endif

@@ -1,0 +1,69 @@
+#define _GNU_SOURCE
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/memory.h"
+#include "report/study_impl.h"
+
+// What tells the rows of a study apart besides the number of workers.
+enum { MODE, NODES, PRECISION, STRATEGY, DATA, BATCH, DIFFERENCES };
+
+static int is_strong(const ls_study_row *r) { return strcmp(r->mode, "strong") == 0; }
+
+static void differences(const ls_study *study, int differs[DIFFERENCES]) {
+    memset(differs, 0, DIFFERENCES * sizeof differs[0]);
+    const ls_study_row *a = study->rows;
+    for (int i = 1; i < study->row_count; i++) {
+        const ls_study_row *b = &study->rows[i];
+        differs[MODE] |= strcmp(a->mode, b->mode) != 0;
+        differs[NODES] |= a->nodes != b->nodes;
+        differs[PRECISION] |= strcmp(a->precision, b->precision) != 0;
+        differs[STRATEGY] |= strcmp(a->strategy, b->strategy) != 0;
+        differs[DATA] |= strcmp(a->data, b->data) != 0;
+        // Weak scaling grows the batch with the workers.
+        differs[BATCH] |= a->global_batch != b->global_batch && is_strong(a) && is_strong(b);
+    }
+}
+
+static void name_row(const ls_study_row *r, const int differs[DIFFERENCES], char *out, size_t size) {
+    char nodes[32], batch[40] = "";
+    snprintf(nodes, sizeof nodes, "%d node%s", r->nodes, r->nodes == 1 ? "" : "s");
+    if (is_strong(r)) snprintf(batch, sizeof batch, "batch %lld", (long long)r->global_batch);
+    const char *parts[DIFFERENCES] = {r->mode, nodes, r->precision, r->strategy, r->data, batch};
+    snprintf(out, size, "%s", r->model);
+    for (int i = 0; i < DIFFERENCES; i++) {
+        size_t used = strlen(out);
+        if (differs[i] && parts[i][0]) snprintf(out + used, size - used, ", %s", parts[i]);
+    }
+}
+
+ls_status ls__series_create(const ls_study *study, ls_series *out) {
+    *out = (ls_series){0};
+    LS_TRY(ls_calloc(study->row_count, sizeof out->name[0], &out->name));
+    LS_TRY(ls_calloc(study->row_count, sizeof out->of[0], &out->of));
+    int differs[DIFFERENCES];
+    differences(study, differs);
+    for (int i = 0; i < study->row_count; i++) {
+        out->of[i] = -1;
+        if (study->rows[i].repeats == 0) continue;
+        char name[sizeof out->name[0]];
+        name_row(&study->rows[i], differs, name, sizeof name);
+        int s = 0;
+        while (s < out->count && strcmp(out->name[s], name) != 0) s++;
+        if (s == out->count) memcpy(out->name[out->count++], name, sizeof name);
+        out->of[i] = s;
+    }
+    return LS_OK;
+}
+
+void ls__series_destroy(ls_series *series) {
+    free(series->name);
+    free(series->of);
+    *series = (ls_series){0};
+}
+
+int ls__row_evaluated(const ls_study_row *row) {
+    return isfinite(row->test_loss) && isfinite(row->test_accuracy) && (row->test_loss != 0 || row->test_accuracy != 0);
+}
