@@ -34,7 +34,7 @@ enum {
 
 typedef struct check_line {
     int32_t status;  // a check_status
-    char found[240], remedy[360];
+    char found[320], remedy[320];
 } check_line;
 
 // What workers are compared by, and what the table of workers shows. Numbers are 0 where the machine does not tell.

@@ -263,8 +263,8 @@ void check_shared_memory(check *c) {
 
 // --- disk ------------------------------------------------------------------------------------------------------------
 
-#define DISK_PIECE   (8 << 20)
-#define DISK_PIECES  8         // 64 MB in all
+#define DISK_PIECE   (4 << 20)
+#define DISK_PIECES  16        // 64 MB in all
 #define DISK_SECONDS 0.4       // for writing and again for reading: fewer pieces where the disk is slow
 #define DISK_NEEDED  (1 * GB)  // records, charts and checkpoints of a study, with room to spare
 

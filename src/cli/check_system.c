@@ -54,9 +54,13 @@ static int ask(const char *program, const char *argument, char *out, size_t size
     out[length] = 0;
     close(ends[0]);
     if (child < 0) return 0;
-    if (!ended) kill(child, SIGKILL);
+    // It may have closed its output and go on.
+    pid_t gone = 0;
+    while (ended && ls_clock() < end && (gone = waitpid(child, &status, WNOHANG)) == 0) usleep(1000);
+    if (gone == child) return WIFEXITED(status) && WEXITSTATUS(status) == 0;
+    kill(child, SIGKILL);
     while (waitpid(child, &status, 0) < 0 && errno == EINTR) continue;
-    return ended && WIFEXITED(status) && WEXITSTATUS(status) == 0;
+    return 0;
 }
 
 static int is_open_mpi(const char *text) {
@@ -190,7 +194,9 @@ void check_kernels(check *c) {
                   ls_error_message());
         return;
     }
-    device->ops->describe(device, text, sizeof c->mine.facts.kernels);
+    char described[sizeof c->mine.facts.kernels];
+    device->ops->describe(device, described, sizeof described);
+    snprintf(text, sizeof described, "%s", described + (strncmp(described, "cpu: ", 5) == 0 ? 5 : 0));
     check_say(kernels, CHECK_OK, NULL, "%s", text);
     const char *limit = environment("DNNL_MAX_CPU_ISA");
     if (device->ops->supports(device, LS_DTYPE_BF16) == LS_OK)
