@@ -1,8 +1,14 @@
-foreach(test test_idx test_sampler test_loader fuzz/fuzz_idx)
+foreach(test test_idx test_cifar test_shapes test_sampler test_loader fuzz/fuzz_idx fuzz/fuzz_pickle)
   ls_test(${test} LABELS data)
   get_filename_component(target ${test} NAME)
   target_link_libraries(${target} PRIVATE ZLIB::ZLIB Threads::Threads)
 endforeach()
+target_link_libraries(test_cifar PRIVATE PkgConfig::CRYPTO)
+
+# The embedded dataset of shapes as a picture: `cmake --build BUILD --target shapes-sheet`.
+add_executable(shapes-sheet EXCLUDE_FROM_ALL ${PROJECT_SOURCE_DIR}/tools/shapes-sheet.c)
+target_include_directories(shapes-sheet PRIVATE ${PROJECT_SOURCE_DIR}/src)
+target_link_libraries(shapes-sheet PRIVATE lockstep)
 
 # The same entry under libFuzzer, with the code it looks at compiled for it. Needs clang.
 option(LS_FUZZ "build the fuzzers that need clang's libFuzzer" OFF)
@@ -12,18 +18,21 @@ if(LS_FUZZ)
   endif()
   file(GLOB fuzzed CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/base/*.c ${PROJECT_SOURCE_DIR}/src/tensor/*.c
     ${PROJECT_SOURCE_DIR}/src/data/*.c ${PROJECT_SOURCE_DIR}/src/data/formats/*.c)
-  add_executable(fuzz_idx_libfuzzer fuzz/fuzz_idx.c ${fuzzed})
-  target_include_directories(fuzz_idx_libfuzzer PRIVATE ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src)
-  target_compile_definitions(fuzz_idx_libfuzzer PRIVATE LS_FUZZ_LIBFUZZER LS_SANITIZED)
-  target_compile_options(fuzz_idx_libfuzzer PRIVATE -O1 -g -fsanitize=fuzzer,address,undefined
-    -fno-sanitize-recover=undefined)
-  target_link_options(fuzz_idx_libfuzzer PRIVATE -fsanitize=fuzzer,address,undefined)
-  target_link_libraries(fuzz_idx_libfuzzer PRIVATE ZLIB::ZLIB Threads::Threads m)
+  foreach(what idx pickle)
+    add_executable(fuzz_${what}_libfuzzer fuzz/fuzz_${what}.c ${fuzzed})
+    target_include_directories(fuzz_${what}_libfuzzer PRIVATE ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src)
+    target_compile_definitions(fuzz_${what}_libfuzzer PRIVATE LS_FUZZ_LIBFUZZER LS_SANITIZED)
+    target_compile_options(fuzz_${what}_libfuzzer PRIVATE -O1 -g -fsanitize=fuzzer,address,undefined
+      -fno-sanitize-recover=undefined)
+    target_link_options(fuzz_${what}_libfuzzer PRIVATE -fsanitize=fuzzer,address,undefined)
+    target_link_libraries(fuzz_${what}_libfuzzer PRIVATE ZLIB::ZLIB Threads::Threads m)
 
-  file(MAKE_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR}/corpus_idx)
-  add_test(NAME fuzz_idx_seeds COMMAND fuzz_idx --seeds ${CMAKE_CURRENT_BINARY_DIR}/corpus_idx)
-  set_tests_properties(fuzz_idx_seeds PROPERTIES FIXTURES_SETUP corpus_idx LABELS "fuzz;data")
-  add_test(NAME fuzz_idx_libfuzzer COMMAND fuzz_idx_libfuzzer -max_total_time=5 -max_len=4096
-    -artifact_prefix=${CMAKE_CURRENT_BINARY_DIR}/ ${CMAKE_CURRENT_BINARY_DIR}/corpus_idx)
-  set_tests_properties(fuzz_idx_libfuzzer PROPERTIES FIXTURES_REQUIRED corpus_idx TIMEOUT 60 LABELS "fuzz;data")
+    file(MAKE_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR}/corpus_${what})
+    add_test(NAME fuzz_${what}_seeds COMMAND fuzz_${what} --seeds ${CMAKE_CURRENT_BINARY_DIR}/corpus_${what})
+    set_tests_properties(fuzz_${what}_seeds PROPERTIES FIXTURES_SETUP corpus_${what} LABELS "fuzz;data")
+    add_test(NAME fuzz_${what}_libfuzzer COMMAND fuzz_${what}_libfuzzer -max_total_time=5 -max_len=16384
+      -artifact_prefix=${CMAKE_CURRENT_BINARY_DIR}/ ${CMAKE_CURRENT_BINARY_DIR}/corpus_${what})
+    set_tests_properties(fuzz_${what}_libfuzzer PROPERTIES FIXTURES_REQUIRED corpus_${what} TIMEOUT 60
+      LABELS "fuzz;data")
+  endforeach()
 endif()

@@ -15,7 +15,8 @@
     X(fashion_mnist)                                                                                                   \
     X(cifar10)                                                                                                         \
     X(cifar100)                                                                                                        \
-    X(digits)
+    X(digits)                                                                                                          \
+    X(shapes)
 
 #define X(name) extern const ls_format ls_format_##name;
 FORMATS(X)
