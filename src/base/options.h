@@ -40,7 +40,7 @@ typedef struct ls_option_set {
     void *values;
 } ls_option_set;
 
-#define LS_MAX_WORDS 4
+#define LS_MAX_WORDS 64
 
 // What is left of a command line besides options.
 typedef struct ls_words {

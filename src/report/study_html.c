@@ -139,7 +139,7 @@ const char ls__html_style[] =
     "pre{background:var(--box);border:1px solid var(--line);border-radius:6px;padding:.75rem 1rem;white-space:pre-wrap;"
     "overflow-wrap:anywhere;font-size:.85rem}\ncode{overflow-wrap:anywhere}\n"
     // The pictures are drawn on white: turned round, and the hues turned back, they sit well on a dark page.
-    "@media screen and (prefers-color-scheme:dark){figure svg{filter:invert(.92) hue-rotate(180deg) brightness(1.4)}}\n"
+    "@media screen and (prefers-color-scheme:dark){figure svg{filter:invert(.92) hue-rotate(180deg) brightness(1.15)}}\n"
     "@media (max-width:40rem){main{padding:1.25rem .9rem "
     "3rem}dl{grid-template-columns:1fr;gap:0}dd{margin-bottom:.5rem}"
     "h1{font-size:1.5rem}}\n"

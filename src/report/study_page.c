@@ -158,14 +158,15 @@ static void question(const page *p) {
     int least = 0, most = 0, several = 0;
     const ls_study *s = p->study;
     for (int i = 0; i < s->row_count; i++) {
-        least = i == 0 || s->rows[i].workers < least ? s->rows[i].workers : least;
+        if (s->rows[i].repeats == 0) continue;
+        least = least == 0 || s->rows[i].workers < least ? s->rows[i].workers : least;
         most = s->rows[i].workers > most ? s->rows[i].workers : most;
         several |= strcmp(s->rows[i].model, s->rows[0].model) != 0;
     }
     fputs("<h1>", p->out);
     ls__html(p->out, "%s", s->title && s->title[0] ? s->title : "A scaling study");
     fputs("</h1>\n", p->out);
-    if (s->row_count == 0) return;
+    if (most == 0) return;  // nothing ran
     fputs("<p class=\"lead\">", p->out);
     if (most > least)
         ls__html(p->out,

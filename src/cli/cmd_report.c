@@ -1,0 +1,84 @@
+// 'lockstep report': tables, charts and page again from what runs recorded.
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/error.h"
+#include "cli/cli.h"
+#include "report/study.h"
+
+typedef struct settings {
+    const char *out;
+} settings;
+
+static const ls_option table[] = {
+    {"out", LS_OPTION_TEXT, .offset = offsetof(settings, out), .metavar = "DIR", .initial = "the first study's folder",
+     .group = "Report",
+     .help = "where results.csv, results.md, index.html and charts/ go; for run records alone nothing is written "
+             "without it"},
+    {.name = NULL},
+};
+
+static int is_folder(const char *path) {
+    struct stat there;
+    return stat(path, &there) == 0 && S_ISDIR(there.st_mode);
+}
+
+static ls_status write_all(const ls_study *study, const char *out) {
+    if (mkdir(out, 0777) != 0 && errno != EEXIST)
+        return LS_FAIL(LS_STATUS_IO, "cannot make the folder %s: %s", out, strerror(errno));
+    LS_TRY(ls_study_write_tables(study, out));
+    ls_status charts = ls_study_write_charts(study, out);
+    if (charts != LS_OK && charts != LS_STATUS_UNSUPPORTED) return charts;
+    char hint[1024] = "";
+    if (charts != LS_OK) snprintf(hint, sizeof hint, "%s", ls_error_message());
+    LS_TRY(ls_study_write_page(study, out));
+    const char *slash = out[strlen(out) - 1] == '/' ? "" : "/";
+    printf("\nThe page, with charts and explanations: %s%sindex.html\n", out, slash);
+    if (hint[0]) printf("Note: %s.\n", hint);
+    return LS_OK;
+}
+
+static ls_status report(const char *const *paths, int count, const char *out) {
+    for (int i = 0; i < count && !out; i++)
+        if (is_folder(paths[i])) out = paths[i];
+    ls_study *study;
+    LS_TRY(ls_study_load(paths, count, &study));
+    char *text = NULL;
+    ls_status status = ls_study_table_text(study, &text);
+    if (status == LS_OK) {
+        fputs(text, stdout);
+        if (out) status = write_all(study, out);
+    }
+    free(text);
+    ls_study_free(&study);
+    return status;
+}
+
+static ls_status run(cli *c, int argc, char **argv) {
+    settings set = {NULL};
+    const ls_option_set sets[] = {{table, &set}, {NULL, NULL}};
+    ls_words words;
+    LS_TRY(ls_options_parse(sets, argc, argv, LS_MAX_WORDS, &words));
+    if (words.help) {
+        printf(
+            "Usage: lockstep report PATH... [OPTIONS]\n\nReads study folders of 'lockstep scale' and records of "
+            "'lockstep "
+            "train --record', prints the tables,\nand writes tables, charts and a page to read in a browser. Nothing "
+            "is run "
+            "again.\n");
+        ls_options_help(stdout, sets, cli_help_width());
+        return LS_OK;
+    }
+    if (words.count < 1)
+        return LS_FAIL(
+            LS_STATUS_INVALID_ARGUMENT,
+            "which study? Usage: lockstep report PATH... [--out DIR]; a PATH is a folder of 'lockstep scale' "
+            "or a record of 'lockstep train --record'");
+    if (set.out && !set.out[0]) return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "--out: expected the name of a folder");
+    c->stage = CLI_STAGE_TOGETHER;
+    return report(words.word, words.count, set.out);
+}
+
+const cli_command cli_command_report = {"report", "tables, charts and a page from the records of runs", run};
