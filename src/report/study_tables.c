@@ -146,7 +146,8 @@ static void spread_column(table *t, const ls_study *s) {
     for (int i = 0; i < t->rows; i++) {
         const ls_study_row *r = &s->rows[i];
         if (r->repeats)
-            snprintf(t->cell[i][c], CELL, "%.3g to %.3g", r->epoch_seconds_least, r->epoch_seconds_most);
+            snprintf(t->cell[i][c], CELL, "%.*f to %.*f", r->epoch_seconds < 1 ? 3 : 2, r->epoch_seconds_least,
+                     r->epoch_seconds < 1 ? 3 : 2, r->epoch_seconds_most);
         else
             snprintf(t->cell[i][c], CELL, "-");
     }

@@ -1,0 +1,423 @@
+// lockstep scale: trains the same thing with different numbers of workers, one run after the other, each as processes of its
+// own, and makes tables, charts and a page of what they took. What was measured stays: the same command goes on where it stopped.
+#define _GNU_SOURCE
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "cli/scale.h"
+#include "data/dataset.h"
+#include "report/record.h"
+#include "report/study.h"
+#include "train/options.h"
+
+#ifndef LS_WITH_MPI
+#define LS_WITH_MPI 0
+#endif
+
+#define AT(member) .offset = offsetof(scale_settings, member)
+#define STUDY      .group = "Study"
+
+static const ls_option table[] = {
+    {"workers", LS_OPTION_TEXT, AT(workers), .metavar = "N,N,...", STUDY,
+     .help = "the numbers of processes to compare, on one node: 1,2,4,8"},
+    {"nodes", LS_OPTION_TEXT, AT(nodes), .metavar = "N,N,...", STUDY, .initial = "1",
+     .help = "inside a Slurm allocation: the numbers of nodes to compare, each with every one of --workers-per-node"},
+    {"workers-per-node", LS_OPTION_TEXT, AT(workers_per_node), .metavar = "N,N,...", STUDY,
+     .help = "with --nodes, instead of --workers: processes on each node"},
+    {"mode", LS_OPTION_TEXT, AT(mode), .metavar = "strong|weak", STUDY,
+     .help = "strong: the same work for all, the same weights in the end. weak: the global batch and the number of "
+             "training "
+             "samples are those of one worker, times the workers"},
+    {"repeats", LS_OPTION_INT, AT(repeats), .metavar = "R", .min = 1, .max = 1000, STUDY,
+     .help = "runs of each configuration; medians count"},
+    {"timeout", LS_OPTION_REAL, AT(timeout), .metavar = "SECONDS", .initial = "no limit", STUDY,
+     .help = "end a run that takes longer, note it as failed and go on"},
+    {"out", LS_OPTION_TEXT, AT(out), .metavar = "DIR", STUDY,
+     .help = "the study's folder; one that was interrupted goes on where it stopped"},
+    {"data", LS_OPTION_TEXT, AT(data), .metavar = "SPEC", .group = "Training",
+     .help = "the dataset: digits, mnist:DIR, ...; 'lockstep datasets' lists them"},
+    {"config", LS_OPTION_TEXT, AT(config), .metavar = "FILE", STUDY,
+     .help = "take options from FILE, a JSON object with the names used here; the command line wins"},
+    {.name = NULL},
+};
+
+typedef struct scale {
+    cli *cli;
+    scale_settings set;
+    scale_grid grid;
+    ls_option_set options[3];
+    void *file;  // what the config file's texts live in
+    char folder[4096];
+    scale_plan plan;
+    int at, terminal, length;  // the run under way; of the live line
+    double left;               // estimated for what comes after it
+} scale;
+
+static void defaults(scale *s) {
+    s->set = (scale_settings){.data = "digits", .mode = "strong", .repeats = 1};
+    ls_train_config_init(&s->grid.config);
+    s->options[0] = (ls_option_set){table, &s->set};
+    s->options[1] = (ls_option_set){ls_train_options(), &s->grid.config};
+    s->options[2] = (ls_option_set){NULL, NULL};
+}
+
+static void help(const scale *s) {
+    int width = cli_help_width();
+    printf("Usage: lockstep scale MODEL [MODEL...] --workers 1,2,4 --out DIR [OPTIONS]\n\n");
+    ls_print_entry(
+        stdout, "", 0, width,
+        "Measures how training scales: trains each MODEL with each number of workers, one run after the other, and "
+        "writes records, tables, charts and a page to DIR. Each worker has one replica unless --replicas says "
+        "otherwise, so that it is workers that are compared. All options of 'lockstep train' are passed on.");
+    ls_options_help(stdout, s->options, width);
+}
+
+// --- the command line ------------------------------------------------------------------------------------------------
+
+static ls_status read_counts(const char *option, const char *text, int *out, int *count) {
+    *count = 0;
+    for (const char *p = text;; p++) {
+        char *end;
+        long n = strtol(p, &end, 10);
+        if (end == p || (*end && *end != ',') || n < 1 || n > 65536)
+            return LS_FAIL(
+                LS_STATUS_INVALID_ARGUMENT,
+                "--%s: expected whole numbers from 1 to 65536 with commas between them, as in 1,2,4, got '%s'", option,
+                text);
+        for (int i = 0; i < *count; i++)
+            if (out[i] == n)
+                return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
+                               "--%s: %ld is there twice in '%s'; --repeats runs a configuration several times", option,
+                               n, text);
+        if (*count == SCALE_MAX_COUNTS)
+            return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "--%s: more than %d numbers", option, SCALE_MAX_COUNTS);
+        out[(*count)++] = (int)n;
+        p = end;
+        if (!*p) return LS_OK;
+    }
+}
+
+static ls_status check_models(const ls_words *words) {
+    if (words->count == 0)
+        return LS_FAIL(
+            LS_STATUS_INVALID_ARGUMENT,
+            "which model? Usage: lockstep scale MODEL [MODEL...] --workers 1,2,4 --out DIR; 'lockstep models' "
+            "lists them");
+    for (int i = 0; i < words->count; i++) {
+        ls_graph *graph;
+        LS_TRY(ls_model_create(words->word[i], (ls_shape){0}, 0, &graph));
+        ls_graph_destroy(&graph);
+        for (int j = 0; j < i; j++)
+            if (strcmp(words->word[i], words->word[j]) == 0)
+                return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "the model %s is there twice", words->word[i]);
+    }
+    return LS_OK;
+}
+
+static ls_status check_settings(scale *s) {
+    const scale_settings *set = &s->set;
+    scale_grid *g = &s->grid;
+    if (!set->out) return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "where to? --out DIR names the study's folder");
+    if (set->workers && (set->nodes || set->workers_per_node))
+        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
+                       "--workers counts processes on one node: with --nodes give --workers-per-node instead");
+    if (!set->workers && !set->workers_per_node)
+        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "how many workers? --workers 1,2,4 compares these%s",
+                       set->nodes ? "; with --nodes it is --workers-per-node 1,2,4" : "");
+    if (set->workers)
+        LS_TRY(read_counts("workers", set->workers, g->workers, &g->worker_count));
+    else
+        LS_TRY(read_counts("workers-per-node", set->workers_per_node, g->workers, &g->worker_count));
+    LS_TRY(read_counts("nodes", set->nodes ? set->nodes : "1", g->nodes, &g->node_count));
+    json_t *data = json_string(set->data), *out = json_string(set->out);
+    int readable = data && out;
+    json_decref(data);
+    json_decref(out);
+    if (!readable)
+        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "--data and --out: a study keeps them as UTF-8 text only");
+    return LS_OK;
+}
+
+static int most(const int *values, int count) {
+    int m = 0;
+    for (int i = 0; i < count; i++)
+        if (values[i] > m) m = values[i];
+    return m;
+}
+
+static int most_workers(const scale_grid *g) {
+    return most(g->nodes, g->node_count) * most(g->workers, g->worker_count);
+}
+
+static ls_status read_options(scale *s, int argc, char **argv, ls_words *words) {
+    defaults(s);
+    LS_TRY(ls_options_parse(s->options, argc, argv, LS_MAX_WORDS, words));
+    if (words->help) return LS_OK;
+    const char *path = s->set.config;
+    if (path) {
+        defaults(s);
+        LS_TRY(ls_config_load(path, s->options, NULL, &s->file));
+        LS_TRY(ls_options_parse(s->options, argc, argv, LS_MAX_WORDS, words));
+    }
+    LS_TRY(check_models(words));
+    LS_TRY(check_settings(s));
+    if (cli_job_size() > 0)
+        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
+                       "a launcher started this: run 'lockstep scale' once, without one; it starts the workers itself");
+    scale_grid *g = &s->grid;
+    g->models = words->word;
+    g->model_count = words->count;
+    g->repeats = s->set.repeats;
+    g->weak = strcmp(s->set.mode, "weak") == 0;
+    g->data = s->set.data;
+    if (g->config.replicas == 0) g->config.replicas = 1;
+    snprintf(s->folder, sizeof s->folder, "%s", s->set.out);
+    for (size_t n = strlen(s->folder); n > 1 && s->folder[n - 1] == '/'; n--) s->folder[n - 1] = 0;
+    return LS_OK;
+}
+
+// --- what can be found out before hours of runs ----------------------------------------------------------------------
+
+static ls_status check_launcher(const scale_grid *g) {
+    char path[4096];
+    int nodes = most(g->nodes, g->node_count);
+    const char *there = getenv("SLURM_JOB_NUM_NODES");
+    if (nodes > 1 && !getenv("SLURM_JOB_ID"))
+        return LS_FAIL(
+            LS_STATUS_INVALID_ARGUMENT,
+            "--nodes: %d nodes need a Slurm allocation, and there is none: run this from a batch job with --nodes=%d, "
+            "or leave --nodes out",
+            nodes, nodes);
+    if (nodes > 1 && there && atoi(there) < nodes)
+        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "--nodes: %d nodes asked for, and this Slurm allocation has %s",
+                       nodes, there);
+    if (most_workers(g) == 1) return LS_OK;
+    if (!LS_WITH_MPI)
+        return LS_FAIL(LS_STATUS_UNSUPPORTED,
+                       "several workers: this lockstep was built without MPI and runs as one worker");
+    if (!cli_job_mpiexec(path, sizeof path) && !(getenv("SLURM_JOB_ID") && cli_job_srun(path, sizeof path)))
+        return LS_FAIL(LS_STATUS_NOT_FOUND,
+                       "cannot start several workers: there is no mpirun or mpiexec on PATH; "
+                       "'lockstep check' says what is missing");
+    return LS_OK;
+}
+
+// Weak scaling: the configuration becomes that of one worker. The micro-batch must not depend on the number of workers.
+static ls_status set_weak(scale_grid *g, int64_t count) {
+    int64_t workers = most_workers(g), batch = g->config.batch_size;
+    if (g->config.micro_batch == 0) g->config.micro_batch = ls_micro_batch_default(batch);
+    if (g->config.limit_train == 0) g->config.limit_train = count / workers / batch * batch;
+    if (g->config.limit_train >= batch && g->config.limit_train * workers <= count) return LS_OK;
+    return LS_FAIL(
+        LS_STATUS_INVALID_ARGUMENT,
+        "weak scaling to %lld workers takes %lld times the samples of one, at least a batch of %lld each, and the "
+        "dataset has %lld: lower --limit-train (of one worker), --batch-size (of one worker) or the workers",
+        (long long)workers, (long long)workers, (long long)batch, (long long)count);
+}
+
+// A dataset that is not there is said once, not by every run.
+static ls_status check_data(scale_grid *g) {
+    ls_data_host *host;
+    ls_dataset *data = NULL;
+    LS_TRY(ls_data_host_create_self(&host));
+    ls_status status = ls_data_open(host, g->data, &data);
+    if (status == LS_OK && g->weak) status = set_weak(g, data->train.count);
+    ls_data_close(&data);
+    ls_data_host_destroy_self(&host);
+    return status;
+}
+
+// --- progress ----------------------------------------------------------------------------------------------------------
+
+static void time_text(double seconds, char *out, size_t size) {
+    long long s = (long long)(seconds + 0.5);
+    if (s >= 3600)
+        snprintf(out, size, "%lld:%02lld:%02lld h", s / 3600, s / 60 % 60, s % 60);
+    else if (s >= 60)
+        snprintf(out, size, "%lld:%02lld min", s / 60, s % 60);
+    else
+        snprintf(out, size, "%lld s", s);
+}
+
+static double mean_seconds(const scale_plan *p, const scale_run *like, const char *const *keys) {
+    double sum = 0;
+    int count = 0;
+    for (int i = 0; i < p->count; i++) {
+        const scale_run *r = &p->runs[i];
+        int same = r->state == SCALE_DONE && r->seconds > 0;
+        for (const char *const *k = keys; *k; k++)
+            same &= json_equal(json_object_get(r->entry, *k), json_object_get(like->entry, *k));
+        if (!same) continue;
+        sum += r->seconds;
+        count++;
+    }
+    return count ? sum / count : 0;
+}
+
+// What a run will take: as its repeats took, else as its model took, else as any took. 0: nothing is known yet.
+static double expected(const scale_plan *p, const scale_run *r) {
+    static const char *const keys[][4] = {{"model", "nodes", "workers", NULL}, {"model", NULL}, {NULL}};
+    double seconds = 0;
+    for (int i = 0; i < 3 && seconds == 0; i++) seconds = mean_seconds(p, r, keys[i]);
+    return seconds;
+}
+
+// Of the runs after the one under way; < 0 where nothing is known.
+static double expected_after(const scale *s) {
+    double left = 0;
+    for (int i = s->at + 1; i < s->plan.count; i++) {
+        if (s->plan.runs[i].state != SCALE_TO_RUN) continue;
+        double seconds = expected(&s->plan, &s->plan.runs[i]);
+        if (seconds == 0) return -1;
+        left += seconds;
+    }
+    return left;
+}
+
+static void draw(void *user, double seconds) {
+    scale *s = user;
+    if (!s->terminal) return;
+    char what[160], now[32], then[32], left[64] = "";
+    double own = expected(&s->plan, &s->plan.runs[s->at]);
+    scale_describe(&s->plan, &s->plan.runs[s->at], what, sizeof what);
+    time_text(seconds, now, sizeof now);
+    if (s->left >= 0 && own > 0) {
+        time_text(s->left + (own > seconds ? own - seconds : 0), then, sizeof then);
+        snprintf(left, sizeof left, ", about %s left", then);
+    }
+    int n = printf("\r[%d/%d] %s: %s%s", s->at + 1, s->plan.count, what, now, left);
+    if (s->length > n) printf("%*s", s->length - n, "");
+    s->length = n;
+    fflush(stdout);
+}
+
+static void say_failed(const scale *s, const scale_run *r) {
+    char *path, sentence[512] = "";
+    if (scale_path(&s->plan, r, "failed", &path) != LS_OK) return;
+    FILE *file = fopen(path, "r");
+    free(path);
+    if (!file) return;
+    if (!fgets(sentence, sizeof sentence, file)) sentence[0] = 0;
+    fclose(file);
+    sentence[strcspn(sentence, "\n")] = 0;
+    printf("FAILED: %s", sentence);
+}
+
+static void say_done(const scale *s, const scale_run *r) {
+    char *path, count[32];
+    if (scale_path(&s->plan, r, "json", &path) != LS_OK) return;
+    json_t *record = json_load_file(path, 0, NULL);
+    free(path);
+    double rate = json_number_value(json_object_get(record, "images_per_second"));
+    printf("%.3g s per epoch, %s images/s", json_real_value(json_object_get(record, "epoch_seconds_median")),
+           cli_count((int64_t)(rate + 0.5), count));
+    json_decref(record);
+}
+
+static void say_run(scale *s) {
+    const scale_run *r = &s->plan.runs[s->at];
+    char what[160], left[32];
+    if (s->length) printf("\r%*s\r", s->length, "");
+    s->length = 0;
+    scale_describe(&s->plan, r, what, sizeof what);
+    printf("[%d/%d] %s: ", s->at + 1, s->plan.count, what);
+    if (r->state == SCALE_FAILED)
+        say_failed(s, r);
+    else
+        say_done(s, r);
+    double seconds = expected_after(s);
+    time_text(seconds, left, sizeof left);
+    if (seconds > 0) printf(" (about %s left)", left);
+    putchar('\n');
+    fflush(stdout);
+}
+
+// --- the study -----------------------------------------------------------------------------------------------------------
+
+static int count_state(const scale_plan *p, scale_state state) {
+    int n = 0;
+    for (int i = 0; i < p->count; i++) n += p->runs[i].state == state;
+    return n;
+}
+
+static ls_status run_all(scale *s) {
+    scale_plan *p = &s->plan;
+    int done = count_state(p, SCALE_DONE);
+    printf("%s: %d run%s%s\n", s->folder, p->count, p->count == 1 ? "" : "s", s->grid.weak ? ", weak scaling" : "");
+    if (done > 0) printf("%d of them %s done already and not run again\n", done, done == 1 ? "is" : "are");
+    fflush(stdout);
+    s->terminal = cli_terminal_is(stdout);
+    for (s->at = 0; s->at < p->count; s->at++) {
+        scale_run *r = &p->runs[s->at];
+        int interrupted;
+        if (r->state != SCALE_TO_RUN) continue;
+        s->left = expected_after(s);
+        draw(s, 0);
+        LS_TRY(scale_run_one(p, r, s->set.timeout, draw, s, &interrupted));
+        if (!interrupted || r->state != SCALE_TO_RUN) say_run(s);
+        if (!interrupted) continue;
+        if (s->length) putchar('\n');
+        done = count_state(p, SCALE_DONE);
+        return LS_FAIL(LS_STATUS_IO, "interrupted with %d of %d runs done; the same command goes on from there", done,
+                       p->count);
+    }
+    return LS_OK;
+}
+
+// The tables are the result; a chart or a page that cannot be made is said and no reason to fail.
+static void pictures(const ls_study *study, const char *folder) {
+    if (ls_study_write_charts(study, folder) != LS_OK) fprintf(stderr, "lockstep scale: %s\n", ls_error_message());
+    if (ls_study_write_page(study, folder) != LS_OK)
+        fprintf(stderr, "lockstep scale: %s\n", ls_error_message());
+    else
+        printf("%s/index.html is the page, with charts where gnuplot is; results.md and results.csv hold the tables.\n",
+               folder);
+}
+
+static ls_status report(scale *s) {
+    const char *folder = s->folder;
+    ls_study *study;
+    char *text = NULL;
+    LS_TRY(ls_study_load(&folder, 1, &study));
+    ls_status status = ls_study_write_tables(study, folder);
+    if (status == LS_OK) status = ls_study_table_text(study, &text);
+    if (status == LS_OK) {
+        printf("\n%s\n", text);
+        fflush(stdout);
+        pictures(study, folder);
+    }
+    free(text);
+    ls_study_free(&study);
+    return status;
+}
+
+static ls_status run_study(scale *s) {
+    s->cli->stage = CLI_STAGE_TOGETHER;
+    LS_TRY(check_launcher(&s->grid));
+    LS_TRY(check_data(&s->grid));
+    LS_TRY(scale_plan_create(&s->grid, s->folder, s->cli, &s->plan));
+    LS_TRY(scale_plan_write(&s->plan));
+    LS_TRY(run_all(s));
+    LS_TRY(report(s));
+    if (count_state(&s->plan, SCALE_DONE) > 0) return LS_OK;
+    return LS_FAIL(LS_STATUS_BAD_DATA, "no run of the study succeeded; %s/runs/ has the reasons and the logs",
+                   s->folder);
+}
+
+static ls_status run_scale(cli *c, int argc, char **argv) {
+    scale s = {.cli = c};
+    ls_words words;
+    ls_status status = read_options(&s, argc, argv, &words);
+    if (status == LS_OK && words.help)
+        help(&s);
+    else if (status == LS_OK)
+        status = run_study(&s);
+    scale_plan_destroy(&s.plan);
+    ls_config_free(&s.file);
+    return status;
+}
+
+const cli_command cli_command_scale = {"scale", "measure how training scales with the number of workers", run_scale};

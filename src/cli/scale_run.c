@@ -1,0 +1,191 @@
+// One run of a study: this program again, as a process group of its own, watched until it ends.
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/memory.h"
+#include "cli/scale.h"
+
+#define TICK_SECONDS  0.5
+#define GRACE_SECONDS 10  // between asking a run to end and ending it
+
+// In the child, which does not return. `path` is this program, `argv` the run's words, `extra` what srun is to be told.
+static void become(const char *path, char **argv, const char *extra, int log, const sigset_t *mask) {
+    setpgid(0, 0);                     // a Ctrl-C reaches this program alone, which then ends the run
+    prctl(PR_SET_PDEATHSIG, SIGTERM);  // and its end, however it comes, is that of the run
+    int nothing = open("/dev/null", O_RDONLY);
+    if (nothing >= 0) dup2(nothing, STDIN_FILENO);
+    dup2(log, STDOUT_FILENO);
+    dup2(log, STDERR_FILENO);
+    if (extra) setenv("LOCKSTEP_SRUN_ARGS", extra, 1);
+    sigprocmask(SIG_SETMASK, mask, NULL);
+    execv(path, argv);
+    dprintf(STDERR_FILENO, "lockstep scale: cannot start %s: %s\n", path, strerror(errno));
+    _exit(127);
+}
+
+static ls_status start(const json_t *command, const char *log_path, const sigset_t *mask, pid_t *out) {
+    char self[4096];
+    ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
+    if (n < 0) return LS_FAIL(LS_STATUS_IO, "cannot find out where this program is: %s", strerror(errno));
+    self[n] = 0;
+    size_t count = json_array_size(command), skip = 0;
+    const char *extra = NULL;
+    if (strcmp(json_string_value(json_array_get(command, 0)), "env") == 0) {
+        extra = strchr(json_string_value(json_array_get(command, 1)), '=') + 1;
+        skip = 2;
+    }
+    char **argv;
+    LS_TRY(ls_calloc((int64_t)(count - skip) + 1, sizeof *argv, &argv));
+    argv[0] = self;
+    for (size_t i = skip + 1; i < count; i++) argv[i - skip] = (char *)json_string_value(json_array_get(command, i));
+    ls_status status = LS_OK;
+    int log = open(log_path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    if (log < 0) LS_FAIL_GOTO(LS_STATUS_IO, done, "cannot write %s: %s", log_path, strerror(errno));
+    fflush(NULL);
+    *out = fork();
+    if (*out == 0) become(self, argv, extra, log, mask);
+    if (*out < 0) LS_FAIL_GOTO(LS_STATUS_IO, done, "cannot start another process: %s", strerror(errno));
+    setpgid(*out, *out);
+done:
+    if (log >= 0) close(log);
+    free(argv);
+    return status;
+}
+
+// Ends the run, kindly first: a launcher then ends its workers.
+static void end(pid_t pid, const sigset_t *signals, int *wait_status) {
+    kill(-pid, SIGTERM);
+    double since = ls_clock();
+    while (waitpid(pid, wait_status, WNOHANG) == 0) {
+        if (ls_clock() - since > GRACE_SECONDS) {
+            kill(-pid, SIGKILL);
+            waitpid(pid, wait_status, 0);
+            return;
+        }
+        sigtimedwait(signals, NULL, &(struct timespec){.tv_nsec = 100000000});
+    }
+}
+
+typedef enum outcome { ENDED, TIMED_OUT, INTERRUPTED } outcome;
+
+// Waits for the run, a signal or the time limit. `signals` are blocked, and taken from here.
+static outcome watch(pid_t pid, const sigset_t *signals, double timeout, void (*tick)(void *, double), void *user,
+                     int *wait_status) {
+    double began = ls_clock(), ticked = began;
+    while (waitpid(pid, wait_status, WNOHANG) == 0) {
+        double now = ls_clock();
+        if (timeout > 0 && now - began > timeout) {
+            end(pid, signals, wait_status);
+            return TIMED_OUT;
+        }
+        if (now - ticked >= TICK_SECONDS) {
+            tick(user, now - began);
+            ticked = now;
+        }
+        int signal = sigtimedwait(signals, NULL, &(struct timespec){.tv_nsec = 100000000});
+        if (signal > 0 && signal != SIGCHLD) {
+            end(pid, signals, wait_status);
+            return INTERRUPTED;
+        }
+    }
+    return ENDED;
+}
+
+// The sentence this program ended with, the last of the log; 0 where it said none.
+static int last_words(const char *log_path, char *out, size_t size) {
+    FILE *log = fopen(log_path, "r");
+    if (!log) return 0;
+    char line[2048];
+    int found = 0;
+    while (fgets(line, sizeof line, log)) {
+        static const char begin[] = "lockstep train: ";
+        if (strncmp(line, begin, sizeof begin - 1) != 0) continue;
+        line[strcspn(line, "\n")] = 0;
+        snprintf(out, size, "%s", line + sizeof begin - 1);
+        found = 1;
+    }
+    fclose(log);
+    return found;
+}
+
+// Writes NAME.failed: one sentence.
+static ls_status note_failure(const scale_plan *p, const scale_run *r, const char *log_path, outcome how,
+                              double timeout, int wait_status) {
+    char sentence[2200], words[2048];
+    if (how == TIMED_OUT)
+        snprintf(sentence, sizeof sentence, "it took longer than the %g s of --timeout", timeout);
+    else if (WIFSIGNALED(wait_status))
+        snprintf(sentence, sizeof sentence, "it crashed: signal %d (%s)", WTERMSIG(wait_status),
+                 strsignal(WTERMSIG(wait_status)));
+    else if (last_words(log_path, words, sizeof words))
+        snprintf(sentence, sizeof sentence, "%s", words);
+    else if (WEXITSTATUS(wait_status) != 0)
+        snprintf(sentence, sizeof sentence, "it ended with exit status %d; runs/%s.log may say why",
+                 WEXITSTATUS(wait_status), scale_name(r));
+    else
+        snprintf(sentence, sizeof sentence, "it ended without a record; runs/%s.log may say why", scale_name(r));
+    char *path;
+    LS_TRY(scale_path(p, r, "failed", &path));
+    FILE *file = fopen(path, "w");
+    int failed = !file || fprintf(file, "%s\n", sentence) < 0;
+    if (file) failed |= fclose(file) != 0;
+    ls_status status = failed ? LS_FAIL(LS_STATUS_IO, "cannot write %s: %s", path, strerror(errno)) : LS_OK;
+    free(path);
+    return status;
+}
+
+static ls_status run_it(const scale_plan *p, scale_run *r, const char *record, const char *log_path, double timeout,
+                        void (*tick)(void *, double), void *user, int *interrupted) {
+    sigset_t signals, before;
+    int wait_status = 0;
+    pid_t pid;
+    sigemptyset(&signals);
+    sigaddset(&signals, SIGINT);
+    sigaddset(&signals, SIGTERM);
+    sigaddset(&signals, SIGHUP);
+    sigaddset(&signals, SIGCHLD);
+    sigprocmask(SIG_BLOCK, &signals, &before);
+    double began = ls_clock();
+    ls_status status = start(json_object_get(r->entry, "command"), log_path, &before, &pid);
+    if (status == LS_OK) {
+        outcome how = watch(pid, &signals, timeout, tick, user, &wait_status);
+        r->seconds = ls_clock() - began;
+        r->fresh = 1;
+        int good = how == ENDED && WIFEXITED(wait_status) && WEXITSTATUS(wait_status) == 0 && access(record, R_OK) == 0;
+        if (!good) unlink(record);  // what it may have written before it was ended is not a whole run
+        *interrupted = how == INTERRUPTED;
+        if (how != INTERRUPTED) r->state = good ? SCALE_DONE : SCALE_FAILED;
+        if (how != INTERRUPTED && !good) status = note_failure(p, r, log_path, how, timeout, wait_status);
+    }
+    // A signal that came after the last look counts too; left pending it would end this program before it says where it stopped.
+    for (int signal; (signal = sigtimedwait(&signals, NULL, &(struct timespec){0})) > 0;)
+        if (signal != SIGCHLD) *interrupted = 1;
+    sigprocmask(SIG_SETMASK, &before, NULL);
+    return status;
+}
+
+ls_status scale_run_one(const scale_plan *plan, scale_run *run, double timeout,
+                        void (*tick)(void *user, double seconds), void *user, int *interrupted) {
+    char *record, *log_path = NULL, *failed = NULL;
+    *interrupted = 0;
+    LS_TRY(scale_path(plan, run, "json", &record));
+    ls_status status = scale_path(plan, run, "log", &log_path);
+    if (status == LS_OK) status = scale_path(plan, run, "failed", &failed);
+    if (status == LS_OK) {
+        unlink(failed);  // it gets another chance
+        status = run_it(plan, run, record, log_path, timeout, tick, user, interrupted);
+    }
+    free(record);
+    free(log_path);
+    free(failed);
+    return status;
+}
