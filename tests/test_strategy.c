@@ -1,5 +1,6 @@
 // The strategies as real processes with replica threads: after several steps, on any number of workers, replicas and hosts,
 // every worker's weights are to the bit those of a serial loop.
+#include <math.h>
 #include <pthread.h>
 #include <stdint.h>
 #include <string.h>
@@ -21,6 +22,7 @@ typedef struct setting {
     int replicas;
     int64_t length, micro_batches;
     int switch_count;
+    double clip_norm;
 } setting;
 
 // At the beginning, close to each other and far apart, on and off the cuts between lanes, beyond a short vector.
@@ -65,6 +67,21 @@ static void tree_sum(int step, int64_t v, int64_t first, int level, float *out, 
     ls_memory_free(right);
 }
 
+// Clips to the norm, which is summed as documented: the squares of 64 elements in a tree, then one 64 after the other.
+static void clip(float *g, int64_t length, double most) {
+    double sum = 0, exact = 0;
+    for (int64_t at = 0; at < length; at += 64) {
+        double s[64];
+        for (int i = 0; i < 64; i++) exact += s[i] = (double)g[at + i] * (double)g[at + i];
+        for (int half = 32; half > 0; half /= 2)
+            for (int i = 0; i < half; i++) s[i] = s[i] + s[i + half];
+        sum += s[0];
+    }
+    CHECK((ls_comm *)NULL, fabs(sum - exact) < 1e-12 * exact);
+    CHECK((ls_comm *)NULL, sqrt(sum) > most);
+    for (int64_t i = 0; i < length; i++) g[i] *= (float)(most / sqrt(sum));
+}
+
 // weights: (STEPS, length): after each step.
 static void serial(const setting *s, float *weights) {
     float *w, *g, *state[2];
@@ -78,6 +95,7 @@ static void serial(const setting *s, float *weights) {
         while (((int64_t)1 << level) < info.micro_batches) level++;
         tree_sum(step, info.micro_batches, 0, level, g, s->length);
         for (int64_t i = 0; i < s->length; i++) g[i] *= 1.0f / (float)info.samples;
+        if (s->clip_norm > 0) clip(g, s->length, s->clip_norm);
         for (int64_t at = 0; at < s->length; at += 16) {  // weight decay is on or off for each 16 elements
             ls_update part = {16, w + at, g + at, {state[0] + at, state[1] + at}, info.lr, info.lr_before, step};
             ls_optimizer_params params = s->params;
@@ -148,6 +166,7 @@ static void run(const setting *s, const float *expected) {
                                  .micro_batches = s->micro_batches,
                                  .optimizer = s->optimizer,
                                  .params = s->params,
+                                 .clip_norm = s->clip_norm,
                                  .decay_switches = decay_switches,
                                  .decay_switch_count = s->switch_count,
                                  .spin = 0,
@@ -177,14 +196,20 @@ static const struct {
     double momentum;
     int64_t length, micro_batches;
     int switch_count;
-} cases[] = {{"adam", -1, MOST_LENGTH, 8, 7}, {"sgd", 0.9, MOST_LENGTH, 7, 0}, {"adam", -1, 64 * 3, 7, 6}};
+    double clip_norm;
+} cases[] = {{"adam", -1, MOST_LENGTH, 8, 7, 0},
+             {"sgd", 0.9, MOST_LENGTH, 7, 0, 0},
+             {"adam", -1, 64 * 3, 7, 6, 0},
+             {"sgd", 0.9, MOST_LENGTH, 8, 7, 1},
+             {"adam", -1, 64 * 3, 7, 0, 0.1}};
 
 static void test_hosts(ls_comm *comm, float *expected) {
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         setting s = {.comm = comm,
                      .length = cases[i].length,
                      .micro_batches = cases[i].micro_batches,
-                     .switch_count = cases[i].switch_count};
+                     .switch_count = cases[i].switch_count,
+                     .clip_norm = cases[i].clip_norm};
         s.params = (ls_optimizer_params){-1, cases[i].momentum, -1, -1, -1, 0.01, 1};
         CHECK_OK(comm, ls_optimizer_find(cases[i].optimizer, &s.optimizer));
         CHECK_OK(comm, ls_optimizer_resolve(s.optimizer, &s.params));

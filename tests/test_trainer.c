@@ -165,6 +165,11 @@ static void seeds_and_recipes_change_the_bits(void **state) {
     assert_string_equal(kernels.weights_digest, train(f, &c).weights_digest);
     c.decay_biases = 1;
     assert_string_not_equal(kernels.weights_digest, train(f, &c).weights_digest);
+    c = small(), c.clip_norm = 0.5;
+    ls_train_result clipped = train(f, &c);
+    assert_string_not_equal(first.weights_digest, clipped.weights_digest);
+    c.strategy = "reduce-broadcast", c.replicas = 2;
+    assert_string_equal(clipped.weights_digest, train(f, &c).weights_digest);
     c = small(), c.label_smoothing = 0.1;
     ls_train_result smooth = train(f, &c);
     assert_string_not_equal(first.weights_digest, smooth.weights_digest);
@@ -184,6 +189,35 @@ static void smoothed_labels_are_for_training_only(void **state) {
     assert_string_equal(sharp.weights_digest, smooth.weights_digest);
     assert_true(sharp.train_loss != smooth.train_loss);
     assert_true(sharp.test_loss == smooth.test_loss && sharp.train_accuracy == smooth.train_accuracy);
+}
+
+// One step of plain sgd at rate 1 moves the weights by the gradient. Returns the distance.
+static double step_length(fixture *f, double clip_norm) {
+    static const char *const names[] = {"dense/kernel", "dense/bias", "dense_1/kernel", "dense_1/bias"};
+    static const int64_t counts[] = {784 * 128, 128, 1280, 10};
+    static float before[4][784 * 128], after[784 * 128];
+    ls_train_config c = small();
+    c.epochs = 1, c.limit_train = 64, c.optimizer = "sgd", c.lr = 1, c.replicas = 2, c.clip_norm = clip_norm;
+    ls_trainer *t;
+    double sum = 0;
+    OK(ls_trainer_create(f->context, f->graph, f->dataset, &c, &t));
+    for (int i = 0; i < 4; i++) OK(ls_trainer_get_weights(t, names[i], before[i], counts[i]));
+    OK(ls_trainer_fit(t, NULL, NULL));
+    for (int i = 0; i < 4; i++) {
+        OK(ls_trainer_get_weights(t, names[i], after, counts[i]));
+        for (int64_t k = 0; k < counts[i]; k++) sum += pow((double)after[k] - before[i][k], 2);
+    }
+    ls_trainer_destroy(&t);
+    return sqrt(sum);
+}
+
+static void clipped_steps_are_as_long_as_they_may_be(void **state) {
+    fixture *f = *state;
+    double whole = step_length(f, 0);
+    assert_true(whole > 0.2);
+    assert_true(step_length(f, whole * 1.001) == whole);
+    // Weights of 0.05 are rounded to 2^-29, a hundred thousand of them: 1e-6 together.
+    assert_true(fabs(step_length(f, 0.125) - 0.125) < 1e-5);
 }
 
 static void refused(fixture *f, const ls_train_config *c, const char *word) {
@@ -214,6 +248,8 @@ static void impossible_requests_are_refused(void **state) {
     refused(f, &c, "batch");
     c = small(), c.lr_scaling = "cubic";
     refused(f, &c, "cubic");
+    c = small(), c.clip_norm = -1;
+    refused(f, &c, "clip");
     c = small(), c.label_smoothing = 1;
     refused(f, &c, "label smoothing");
     c = small(), c.label_smoothing = NAN;
@@ -247,6 +283,7 @@ int main(void) {
         cmocka_unit_test(weights_go_in_and_out),
         cmocka_unit_test(seeds_and_recipes_change_the_bits),
         cmocka_unit_test(smoothed_labels_are_for_training_only),
+        cmocka_unit_test(clipped_steps_are_as_long_as_they_may_be),
         cmocka_unit_test(impossible_requests_are_refused),
         cmocka_unit_test(the_default_micro_batch_is_a_function_of_the_batch),
     };

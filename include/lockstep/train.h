@@ -61,6 +61,7 @@ typedef struct ls_train_config {
     double momentum, beta1, beta2, epsilon, weight_decay;  // < 0: the optimizer's default
     int nesterov;
     int decay_biases;        // 1 (the default): weight decay shrinks all parameters, as in Keras; 0: kernels only
+    double clip_norm;        // a mean gradient whose norm over all parameters is larger is scaled down to it; 0 (default): none
     const char *lr_scaling;  // "none"; "linear": times the number of micro-batches in a step
     double warmup_epochs;    // epochs before the rate is the full one; 0 (the default): none
     // "gradual" (the default): meanwhile it grows linearly from lr (linear scaling) or 0 (none) to the full one;

@@ -12,7 +12,7 @@
 #include "base/memory.h"
 #include "strategy/strategy_impl.h"
 
-enum { TAG_GRADIENTS = 1, TAG_WEIGHTS = 2 };
+enum { TAG_GRADIENTS = 1, TAG_WEIGHTS = 2, TAG_SQUARES = 3 };
 
 // A worker of another host whose slice this worker serves.
 typedef struct served {
@@ -101,6 +101,7 @@ static ls_status build(allreduce *a, const ls_strategy_config *config) {
         int64_t begin, end;
         slice_of_lane(base, config->comm->position * config->replicas + r, &begin, &end);
         LS_TRY(ls__base_alloc_state(base, r, end - begin));
+        if (config->clip_norm > 0) LS_TRY(ls__base_alloc(base, (end - begin) * 4, &base->lane[r]->mean));
     }
     if (config->comm->hosts > 1) LS_TRY(create_remote(a));
     return LS_OK;
@@ -151,24 +152,27 @@ static ls_status exchange_gradients(allreduce *a, int replica, int64_t micro_bat
     return LS_OK;
 }
 
-// The new weights of this worker's slice go to every host, those of foreign slices come straight into the host's vector.
-static ls_status exchange_weights(allreduce *a, int replica) {
+// What there is of this worker's slice goes to every host, that of foreign slices comes straight into the host's `whole`,
+// which has `per_unit` elements of dtype for each LS_SLICE_ALIGN elements of the vector.
+static ls_status exchange_slices(allreduce *a, int replica, void *whole, ls_dtype dtype, int per_unit, int tag) {
     ls_strategy_base *base = &a->base;
     ls_comm *comm = base->head.config.comm;
-    float *weights = base->head.weights;
+    int64_t size = ls_dtype_size(dtype), mine = a->begin / LS_SLICE_ALIGN * per_unit;
     ls_barrier_wait(base->worker_barrier);
     if (replica != 0) return LS_OK;
     int pending = 0;
     for (int i = 0; i < a->served_count; i++) {
         const served *s = &a->served[i];
-        if (s->end > s->begin)
-            LS_TRY(ls_comm_irecv(comm, weights + s->begin, s->end - s->begin, LS_DTYPE_F32, s->rank, TAG_WEIGHTS,
+        int64_t theirs = s->begin / LS_SLICE_ALIGN * per_unit, count = s->end / LS_SLICE_ALIGN * per_unit - theirs;
+        if (count > 0)
+            LS_TRY(ls_comm_irecv(comm, (char *)whole + theirs * size, count, dtype, s->rank, tag,
                                  &a->requests[pending++]));
     }
+    int64_t count = a->end / LS_SLICE_ALIGN * per_unit - mine;
     for (int host = 0; host < comm->hosts; host++)
-        if (host != comm->host && a->end > a->begin)
-            LS_TRY(ls_comm_isend(comm, weights + a->begin, a->end - a->begin, LS_DTYPE_F32, a->remotes[host].rank,
-                                 TAG_WEIGHTS, &a->requests[pending++]));
+        if (host != comm->host && count > 0)
+            LS_TRY(ls_comm_isend(comm, (char *)whole + mine * size, count, dtype, a->remotes[host].rank, tag,
+                                 &a->requests[pending++]));
     return ls_comm_wait_all(comm, a->requests, pending);
 }
 
@@ -182,12 +186,28 @@ static int list_sources(allreduce *a, ls_lane *lane, int64_t micro_batches) {
     return count;
 }
 
+// With clipping: the mean gradient of this lane's slice, kept, and what it is to be multiplied by, which all slices decide.
+// Collective; every replica calls it.
+static ls_status find_clip(allreduce *a, int replica, const ls_step_info *info, int count, int64_t begin, int64_t end,
+                           float *factor) {
+    ls_strategy_base *base = &a->base;
+    ls_lane *lane = base->lane[replica];
+    for (int64_t at = begin; at < end; at += LS_BLOCK)
+        ls__mean_block(lane, info, count, at, end - at < LS_BLOCK ? end - at : LS_BLOCK, lane->mean + (at - begin));
+    ls__note_squares(base, begin, end - begin, lane->mean);
+    if (base->head.config.comm->hosts > 1)
+        LS_TRY(exchange_slices(a, replica, base->squares, LS_DTYPE_U8, sizeof(double), TAG_SQUARES));
+    ls_barrier_wait(base->host_barrier);
+    *factor = ls__clip_factor(base);
+    return LS_OK;
+}
+
 static ls_status step(ls_strategy *strategy, int replica, const ls_step_info *info, ls_step_times *times) {
     allreduce *a = (allreduce *)strategy;
     ls_strategy_base *base = &a->base;
     ls_lane *lane = base->lane[replica];
     const ls_strategy_config *config = &strategy->config;
-    int several_hosts = config->comm->hosts > 1;
+    int several_hosts = config->comm->hosts > 1, clips = config->clip_norm > 0;
     double since = ls_clock();
     *times = (ls_step_times){0};
 
@@ -197,6 +217,8 @@ static ls_status step(ls_strategy *strategy, int replica, const ls_step_info *in
     int count = list_sources(a, lane, info->micro_batches);
     int64_t begin, end;
     slice_of_lane(base, config->comm->position * config->replicas + replica, &begin, &end);
+    float factor = 1;
+    if (clips) LS_TRY(find_clip(a, replica, info, count, begin, end, &factor));
     for (int64_t at = begin; at < end; at += LS_BLOCK) {
         ls_update update = {.n = end - at < LS_BLOCK ? end - at : LS_BLOCK,
                             .w = strategy->weights + at,
@@ -206,13 +228,17 @@ static ls_status step(ls_strategy *strategy, int replica, const ls_step_info *in
                             .step = info->step};
         for (int i = 0; i < LS_MAX_OPTIMIZER_STATE; i++)
             if (lane->state[i]) update.state[i] = lane->state[i] + (at - begin);
-        ls__mean_block(lane, info, count, at, update.n, lane->blocks);
+        if (clips)
+            ls__scale(lane->blocks, lane->mean + (at - begin), factor, update.n);
+        else
+            ls__mean_block(lane, info, count, at, update.n, lane->blocks);
         times->exchange += ls__lap(&since);
         ls__update(config, update, at);
         times->update += ls__lap(&since);
     }
 
-    if (several_hosts) LS_TRY(exchange_weights(a, replica));
+    if (several_hosts)
+        LS_TRY(exchange_slices(a, replica, strategy->weights, LS_DTYPE_F32, LS_SLICE_ALIGN, TAG_WEIGHTS));
     ls__finish(base, base->host_barrier, base->host_lane + replica, base->host_lanes, &since, times);
     return LS_OK;
 }

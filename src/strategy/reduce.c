@@ -12,7 +12,7 @@ LS_CLONES static void add_to(float *restrict out, const float *restrict b, int64
     for (int64_t i = 0; i < n; i++) out[i] += b[i];
 }
 
-LS_CLONES static void scale(float *restrict out, const float *restrict a, float factor, int64_t n) {
+LS_CLONES void ls__scale(float *out, const float *a, float factor, int64_t n) {
     for (int64_t i = 0; i < n; i++) out[i] = a[i] * factor;
 }
 
@@ -40,7 +40,7 @@ int ls__reduce_block(ls_lane *lane, int64_t micro_batches, const ls_source *sour
 void ls__mean_block(ls_lane *lane, const ls_step_info *info, int count, int64_t offset, int64_t n, float *out) {
     const float *results[LS_TREE_MAX_PIECES];
     ls__reduce_block(lane, info->micro_batches, lane->sources, count, offset, n, results);
-    scale(out, results[0], 1.0f / (float)info->samples, n);
+    ls__scale(out, results[0], 1.0f / (float)info->samples, n);
 }
 
 void ls__host_partials(ls_strategy_base *base, int replica, int64_t micro_batches, int64_t begin, int64_t end,

@@ -136,6 +136,18 @@ static ls_status sum_at_root(reduce_broadcast *b, int replica, const ls_step_inf
     return LS_OK;
 }
 
+// All lanes of the host clip its mean, each a share of it, after worker 0 has sent it everywhere.
+static void clip_mean(reduce_broadcast *b, int replica) {
+    ls_strategy_base *base = &b->base;
+    int64_t begin, end;
+    ls__share(0, base->head.config.length, base->host_lane + replica, base->host_lanes, &begin, &end);
+    ls__note_squares(base, begin, end - begin, b->mean + begin);
+    ls_barrier_wait(base->host_barrier);
+    float factor = ls__clip_factor(base);
+    if (factor != 1) ls__scale(b->mean + begin, b->mean + begin, factor, end - begin);
+    ls_barrier_wait(base->host_barrier);
+}
+
 static ls_status step(ls_strategy *strategy, int replica, const ls_step_info *info, ls_step_times *times) {
     reduce_broadcast *b = (reduce_broadcast *)strategy;
     ls_strategy_base *base = &b->base;
@@ -150,6 +162,7 @@ static ls_status step(ls_strategy *strategy, int replica, const ls_step_info *in
     else if (config->comm->local_rank == 0)
         LS_TRY(send_partials(b, replica, info->micro_batches));
     ls_barrier_wait(base->host_barrier);
+    if (config->clip_norm > 0) clip_mean(b, replica);
     times->exchange += ls__lap(&since);
 
     int64_t begin, end;

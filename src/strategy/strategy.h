@@ -30,7 +30,8 @@ typedef struct ls_strategy_config {
     // Where weight decay goes off, on again, off ... (multiples of 16, ascending, borrowed); it begins on. NULL: always on.
     const int64_t *decay_switches;
     int decay_switch_count;
-    int spin;  // barriers spin this often before sleeping
+    double clip_norm;  // the largest norm of a mean gradient; a larger one is scaled down to it. 0: none
+    int spin;          // barriers spin this often before sleeping
     // Working copies: what kernels read instead of the masters (other layouts, bf16). After every update the lanes that
     // share one weights vector share the work of refreshing the copies that belong to it: refresh(user, part, parts).
     int64_t copies_bytes;

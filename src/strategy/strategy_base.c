@@ -46,10 +46,13 @@ ls_status ls__base_create(ls_strategy_base *base, const ls_strategy_config *conf
     base->host_lane = comm->local_rank * config->replicas;
 
     // The host's memory first: these calls are collective, and what can fail on one worker alone comes after them.
-    int64_t head_bytes = ls_round_up(sizeof(ls_barrier), LS_ALIGN);
-    LS_TRY(ls_comm_host_alloc(comm, head_bytes + common_bytes, &base->common));
+    int64_t head_bytes = ls_round_up(sizeof(ls_barrier), LS_ALIGN), squares_bytes = 0;
+    if (config->clip_norm > 0)
+        squares_bytes = ls_round_up(config->length / LS_SLICE_ALIGN * (int64_t)sizeof(double), LS_ALIGN);
+    LS_TRY(ls_comm_host_alloc(comm, head_bytes + squares_bytes + common_bytes, &base->common));
     base->host_barrier = base->common->base;
-    *common = (char *)base->common->base + head_bytes;
+    base->squares = (double *)((char *)base->common->base + head_bytes);
+    *common = (char *)base->squares + squares_bytes;
     if (comm->local_rank == 0) ls_barrier_init(base->host_barrier, base->host_lanes, config->spin);
 
     ls_status status = ls_calloc(comm->hosts + 1, sizeof(int), &base->host_first);
@@ -86,6 +89,7 @@ void ls__base_destroy(ls_strategy_base *base) {
         ls_lane *lane = base->lane[r];
         if (!lane) continue;
         for (int i = 0; i < LS_MAX_OPTIMIZER_STATE; i++) ls_memory_free(lane->state[i]);
+        ls_memory_free(lane->mean);
         ls_memory_free(lane->blocks);
         ls_memory_free(lane->sources);
         ls_memory_free(lane);

@@ -23,6 +23,7 @@ typedef struct ls_lane {
     ls_source *sources;  // (micro_batches): room to list what a sum is made of
     float *blocks;       // (block_count, LS_BLOCK): partial sums; the first is the strategy's
     float *state[LS_MAX_OPTIMIZER_STATE];
+    float *mean;  // of its slice, where the strategy keeps that
 } ls_lane;
 
 typedef struct ls_strategy_base {
@@ -32,9 +33,10 @@ typedef struct ls_strategy_base {
     int slots;                   // gradient buffers of each lane
     int *host_first;             // (hosts + 1): the position of each host's first worker
     int host_pieces;             // the most pieces a host's run can have
-    ls_shared *common;           // the barrier, then what the strategy asked for
+    ls_shared *common;           // the barrier, the squares, then what the strategy asked for
     ls_shared *gradients;        // (host_lanes, slots, length)
     ls_barrier *host_barrier;    // all lanes of this host
+    double *squares;             // (length / LS_SLICE_ALIGN), for clipping: sums of squares of the mean gradient
     ls_barrier *worker_barrier;  // the replicas of this worker
     ls_lane **lane;              // (replicas)
     int64_t private_bytes;       // of this worker's own memory, for reports
@@ -70,6 +72,11 @@ int ls__reduce_block(ls_lane *lane, int64_t micro_batches, const ls_source *sour
                      int64_t n, const float **results);
 // The mean gradient of elements [offset, offset + n), from the lane's sources, which are the whole tree.
 void ls__mean_block(ls_lane *lane, const ls_step_info *info, int count, int64_t offset, int64_t n, float *out);
+void ls__scale(float *out, const float *a, float factor, int64_t n);  // out may be a
+// For clipping: sums of squares of elements [offset, offset + n) of the mean gradient g, (n), into base->squares.
+void ls__note_squares(ls_strategy_base *base, int64_t offset, int64_t n, const float *g);
+// What the mean gradient must be multiplied by, once base->squares is complete.
+float ls__clip_factor(const ls_strategy_base *base);
 // Adds up this host's pieces of elements [begin, end), this replica's share of it, into out: (pieces, end - begin).
 void ls__host_partials(ls_strategy_base *base, int replica, int64_t micro_batches, int64_t begin, int64_t end,
                        float *out);

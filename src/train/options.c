@@ -89,6 +89,8 @@ static const ls_option table[] = {
      .help = "how fast weights shrink"},
     {"decay-biases", LS_OPTION_FLAG, AT(decay_biases), OPTIMIZER,
      .help = "weight decay shrinks kernels only, neither biases nor other vectors"},
+    {"clip-norm", LS_OPTION_REAL, AT(clip_norm), .metavar = "X", OPTIMIZER, .initial = "no clipping",
+     .help = "scale gradients down whose norm over all parameters is larger than X"},
 
     {"lr-scaling", LS_OPTION_TEXT, AT(lr_scaling), .metavar = "none|linear", RATE,
      .help = "linear: multiply the rate by the number of micro-batches in a step"},

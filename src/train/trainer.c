@@ -35,6 +35,9 @@ static ls_status resolve_names(ls_trainer *t) {
     if (strcmp(c->precision, "fp32") != 0 && strcmp(c->precision, "bf16") != 0)
         return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "unknown precision '%s': there are fp32 and bf16", c->precision);
     t->precision = strcmp(c->precision, "bf16") == 0 ? LS_DTYPE_BF16 : LS_DTYPE_F32;
+    if (!(c->clip_norm >= 0 && c->clip_norm < 1e30))
+        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "the gradient norm to clip at is %g; it must be a finite number",
+                       c->clip_norm);
     if (!(c->label_smoothing >= 0 && c->label_smoothing < 1))
         return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "the label smoothing is %g; it must be at least 0 and less than 1",
                        c->label_smoothing);
@@ -203,12 +206,20 @@ static void refresh(void *user, const float *weights, void *copies, int part, in
 
 static ls_status make_strategy(ls_trainer *t) {
     int host_lanes = t->comm->local_size * t->replicas * t->config.threads;
-    ls_strategy_config config = {
-        .comm = t->comm, .device = t->device, .replicas = t->replicas, .length = ls_params_length(t->params),
-        .micro_batches = t->train_shape.micro_batches, .optimizer = t->optimizer, .params = t->optimizer_params,
-        .spin = host_lanes <= ls_topology_host_cores(t->topology) ? 20000 : 0,
-        .decay_switches = t->decay_switches, .decay_switch_count = t->decay_switch_count,
-        .copies_bytes = ls_params_copies_bytes(t->params), .refresh = refresh, .refresh_user = t->params};
+    ls_strategy_config config = {.comm = t->comm,
+                                 .device = t->device,
+                                 .replicas = t->replicas,
+                                 .length = ls_params_length(t->params),
+                                 .micro_batches = t->train_shape.micro_batches,
+                                 .optimizer = t->optimizer,
+                                 .params = t->optimizer_params,
+                                 .spin = host_lanes <= ls_topology_host_cores(t->topology) ? 20000 : 0,
+                                 .clip_norm = t->config.clip_norm,
+                                 .decay_switches = t->decay_switches,
+                                 .decay_switch_count = t->decay_switch_count,
+                                 .copies_bytes = ls_params_copies_bytes(t->params),
+                                 .refresh = refresh,
+                                 .refresh_user = t->params};
     return ls_strategy_create(t->config.strategy, &config, &t->strategy);
 }
 

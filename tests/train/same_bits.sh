@@ -52,6 +52,13 @@ for precision in fp32 bf16; do
     compare $precision 2 1 reduce-broadcast
     compare $precision 5 1 reduce-broadcast
 done
+# What looks at more than a lane's own slice, or treats parts of it differently.
+recipe="$recipe --optimizer sgd --lr 0.1 --momentum 0.9 --momentum-correction --schedule one-cycle --clip-norm 0.02 --label-smoothing 0.1"
+recipe="$recipe --weight-decay 0.01 --no-decay-biases --lr-scaling linear --warmup constant --warmup-epochs 0.5"
+expected=$(digest recipe-first --precision fp32 --replicas 1) || exit 1
+compare fp32 1 2 allreduce
+compare fp32 3 1 allreduce
+compare fp32 2 1 reduce-broadcast
 # Another seed must not give the same: the comparison above can fail.
 other=$(digest other --precision fp32 --replicas 1 --seed 43) || exit 1
 [ "$other" = "$(digest same --precision fp32 --replicas 1)" ] && echo "another seed gave the same digest" >&2 && failed=1
