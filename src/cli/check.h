@@ -80,6 +80,8 @@ void check_open_files(check *c);
 void check_cores(check *c);
 void check_memory(check *c);
 void check_shared_memory(check *c);
+// Before workers are started on this host. Errors: UNSUPPORTED (/dev/shm is too small for MPI itself).
+ls_status check_shared_room(void);
 void check_disk(check *c);  // by one worker of each host
 // The host's last-level cache: its bytes, and how many processors share one of it. 0 where the system does not tell.
 int64_t check_cache(int *sharers);

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/error.h"
 #include "base/memory.h"
 #include "cli/check.h"
 
@@ -259,6 +260,19 @@ void check_shared_memory(check *c) {
     else
         check_say(l, CHECK_OK, NULL, "/dev/shm has %.1f GB, %.1f GB free", (double)f->shm_total / GB,
                   (double)f->shm_free / GB);
+}
+
+// Some MPI libraries end the process when they cannot have their own part of it.
+#define SHM_LEAST (32 * MB)
+
+ls_status check_shared_room(void) {
+    struct statvfs fs;
+    if (statvfs("/dev/shm", &fs) != 0 || fs.f_blocks == 0) return LS_OK;
+    double available = (double)fs.f_bavail * (double)fs.f_frsize;
+    if (available >= SHM_LEAST) return LS_OK;
+    return LS_FAIL(LS_STATUS_UNSUPPORTED,
+                   "workers are not started: /dev/shm has only %.1f MB left for MPI and for what they share",
+                   available / MB);
 }
 
 // --- disk ------------------------------------------------------------------------------------------------------------

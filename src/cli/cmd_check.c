@@ -252,6 +252,22 @@ static ls_status check_together(check *c, const settings *set) {
     return ls_comm_agree(c->comm, status);
 }
 
+static ls_status join_and_check(check *c, const settings *set) {
+    cli *program = c->cli;
+    ls_status room = LS_OK;
+    if (set->workers > 1 && cli_job_size() == 0) room = check_shared_room();
+    if (room == LS_OK) LS_TRY(cli_job_launch(program, set->workers));
+    program->stage = CLI_STAGE_TOGETHER;
+    gethostname(c->mine.facts.host, sizeof c->mine.facts.host - 1);
+    snprintf(c->mine.facts.version, sizeof c->mine.facts.version, "%s", ls_version());
+    if (cli_job_rank() <= 0) {  // before MPI runs: some of its transports mind programs that start others
+        check_launcher(c);
+        check_slurm(c);
+    }
+    if (room != LS_OK || ls_context_create(&program->context) != LS_OK) return check_alone(c, set);
+    return check_together(c, set);
+}
+
 static ls_status run_check(cli *program, int argc, char **argv) {
     settings set = {.workers = 0};
     const ls_option_set options[] = {{table, &set}, {NULL, NULL}};
@@ -266,19 +282,10 @@ static ls_status run_check(cli *program, int argc, char **argv) {
         ls_options_help(stdout, options, cli_help_width());
         return LS_OK;
     }
-    LS_TRY(cli_job_launch(program, set.workers));
-    program->stage = CLI_STAGE_TOGETHER;
     check *c;
     LS_TRY(ls_calloc(1, sizeof *c, &c));
     c->cli = program;
-    gethostname(c->mine.facts.host, sizeof c->mine.facts.host - 1);
-    snprintf(c->mine.facts.version, sizeof c->mine.facts.version, "%s", ls_version());
-    if (cli_job_rank() <= 0) {  // before MPI runs: some of its transports mind programs that start others
-        check_launcher(c);
-        check_slurm(c);
-    }
-    ls_status status = ls_context_create(&program->context);
-    status = status == LS_OK ? check_together(c, &set) : check_alone(c, &set);
+    ls_status status = join_and_check(c, &set);
     free(c);
     return status;
 }

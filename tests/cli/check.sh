@@ -98,8 +98,8 @@ fi
 if unshare -m true 2>/dev/null && unshare -m mount -t tmpfs -o size=8m none /dev/shm 2>/dev/null; then
     run 1 unshare -m sh -c 'mount -t tmpfs -o size=8m none /dev/shm && "$1" check --workers 2' sh "$lockstep"
     matches '^WARN  Shared memory  +/dev/shm has only 8\.4 MB'
-    matches '^FAIL  Exchange '
-    complains "see what is marked FAIL (Exchange)"
+    matches '^FAIL  MPI  +workers are not started: /dev/shm has only 8\.4 MB'
+    complains "see what is marked FAIL (MPI)"
     run 0 unshare -m sh -c 'mount -t tmpfs -o size=8m none /dev/shm && "$1" check' sh "$lockstep"
 fi
 
