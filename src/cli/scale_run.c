@@ -117,15 +117,22 @@ static int last_words(const char *log_path, char *out, size_t size) {
     return found;
 }
 
+// What ended it, 0 where it ended itself. Launchers tell of a worker's signal as shells do.
+static int crash_signal(int wait_status) {
+    if (WIFSIGNALED(wait_status)) return WTERMSIG(wait_status);
+    int code = WEXITSTATUS(wait_status);
+    return code > 128 && code < 128 + 65 ? code - 128 : 0;
+}
+
 // Writes NAME.failed: one sentence.
 static ls_status note_failure(const scale_plan *p, const scale_run *r, const char *log_path, outcome how,
                               double timeout, int wait_status) {
     char sentence[2200], words[2048];
     if (how == TIMED_OUT)
         snprintf(sentence, sizeof sentence, "it took longer than the %g s of --timeout", timeout);
-    else if (WIFSIGNALED(wait_status))
-        snprintf(sentence, sizeof sentence, "it crashed: signal %d (%s)", WTERMSIG(wait_status),
-                 strsignal(WTERMSIG(wait_status)));
+    else if (crash_signal(wait_status))
+        snprintf(sentence, sizeof sentence, "it crashed: signal %d (%s); runs/%s.log may say more",
+                 crash_signal(wait_status), strsignal(crash_signal(wait_status)), scale_name(r));
     else if (last_words(log_path, words, sizeof words))
         snprintf(sentence, sizeof sentence, "%s", words);
     else if (WEXITSTATUS(wait_status) != 0)

@@ -1,0 +1,110 @@
+#!/bin/sh
+# A study: what is refused before anything runs, what is kept, and how it goes on after a timeout, a crash or Ctrl-C.
+. "$(dirname "$0")/lib.sh"
+cd "$here" || exit 1
+unset SLURM_JOB_ID
+tiny="--limit-train 500 --limit-test 100 --epochs 2"
+
+# shellcheck disable=SC2086
+{
+    refuses 2 "which model?" "$lockstep" scale
+    refuses 2 "mnist-cnn" "$lockstep" scale mnist-cn --workers 1 --out study
+    refuses 2 "mnist-mlp is there twice" "$lockstep" scale mnist-mlp mnist-mlp --workers 1 --out study
+    refuses 2 "where to?" "$lockstep" scale mnist-mlp --workers 1
+    refuses 2 "how many workers?" "$lockstep" scale mnist-mlp --out study
+    refuses 2 "expected whole numbers from 1 to 65536" "$lockstep" scale mnist-mlp --workers 0,1 --out study
+    refuses 2 "expected whole numbers from 1 to 65536" "$lockstep" scale mnist-mlp --workers 1, --out study
+    refuses 2 "2 is there twice" "$lockstep" scale mnist-mlp --workers 1,2,2 --out study
+    refuses 2 "--workers-per-node instead" "$lockstep" scale mnist-mlp --nodes 1 --workers 1,2 --out study
+    refuses 2 "did you mean --epochs?" "$lockstep" scale mnist-mlp --epoch 1 --workers 1,2 --out study
+    refuses 1 "need a Slurm allocation" "$lockstep" scale mnist-mlp --nodes 1,2 --workers-per-node 1 --out study
+    refuses 1 "$here/nowhere" "$lockstep" scale mnist-mlp --data "mnist:$here/nowhere" --workers 1 --out study
+    refuses 1 "lower --limit-train" \
+        "$lockstep" scale mnist-mlp --mode weak --limit-train 1000000 --workers 1,2 --out study
+    echo x >file
+    refuses 1 "cannot write file/runs: Not a directory" "$lockstep" scale mnist-mlp --workers 1 --out file
+    [ -e study ] && wrong "a refused study left something behind"
+
+    # Two counts that work and one that its run refuses: the study goes on and says why.
+    run 0 "$lockstep" scale mnist-mlp $tiny --workers 16,1,2 --out study/
+    says "[1/3] mnist-mlp, 16 workers: FAILED: 16 workers for 8 micro-batches"
+    says "All strong-scaling runs of the same model and recipe ended with the same weights"
+    matches '^ +1 +2 +2 +[0-9.]+ +[0-9.]+ +[0-9.]+ +[0-9.]+ +[0-9.]+ +[0-9.]+$'
+    for name in study.json results.csv results.md index.html runs/mnist-mlp-strong-n1-w1-r1.json \
+        runs/mnist-mlp-strong-n1-w2-r1.json runs/mnist-mlp-strong-n1-w2-r1.log \
+        runs/mnist-mlp-strong-n1-w16-r1.failed; do
+        [ -s "study/$name" ] || wrong "there is no study/$name"
+    done
+    grep -q '"workers": 2,' study/runs/mnist-mlp-strong-n1-w2-r1.json || wrong "the run did not have two workers"
+    grep -q '"replicas_per_worker": 1,' study/runs/mnist-mlp-strong-n1-w1-r1.json || wrong "not one replica per worker"
+    [ "$(wc -l <study/results.csv)" -eq 4 ] || wrong "results.csv should have a head and three rows"
+
+    # The same again, and more of it: what is there is not run again. Other options are refused, nothing is touched.
+    before=$(cat study/runs/*.json | cksum)
+    run 0 "$lockstep" scale mnist-mlp $tiny --workers 1,2 --out study
+    says "2 of them are done already"
+    [ "$(cat study/runs/*.json | cksum)" = "$before" ] || wrong "a run that was done was run again"
+    run 0 "$lockstep" scale mnist-mlp $tiny --workers 1,2 --repeats 2 --out study
+    says "[3/4] mnist-mlp, 1 worker, repeat 2 of 2: "
+    says " to "
+    before=$(cat study/study.json study/runs/*.json | cksum)
+    refuses 1 "has a study with other options" "$lockstep" scale mnist-mlp $tiny --seed 7 --workers 1,2 --out study
+    sed -i 's/"--seed"/"--dees"/; s/"lockstep_run"/"was"/; s/"500"/"501"/' study/runs/mnist-mlp-strong-n1-w1-r1.json
+    refuses 1 "is the record of another command" "$lockstep" scale mnist-mlp $tiny --workers 1 --out study
+    echo '{"lockstep_study": 99}' >study/study.json
+    refuses 1 "not of study format 1" "$lockstep" scale mnist-mlp $tiny --workers 1 --out study
+
+    run 0 "$lockstep" scale mnist-mlp --limit-test 100 --epochs 1 --limit-train 200 --batch-size 64 --mode weak \
+        --workers 1,2 --out weak
+    grep -q '"global_batch": 128,' weak/runs/mnist-mlp-weak-n1-w2-r1.json || wrong "the batch did not grow"
+    grep -q '"train_count": 400,' weak/runs/mnist-mlp-weak-n1-w2-r1.json || wrong "the samples did not grow"
+    [ "$(grep -h '"micro_batch": ' weak/runs/*.json | sort -u | wc -l)" -eq 1 ] || wrong "the micro-batch changed"
+
+    # Too long, and then crashed.
+    long="--limit-train 500 --limit-test 100 --epochs 100000 --workers 1"
+    run 1 "$lockstep" scale mnist-mlp $long --timeout 1 --out long
+    says "FAILED: it took longer than the 1 s of --timeout"
+    complains "no run of the study succeeded"
+    [ -e long/runs/mnist-mlp-strong-n1-w1-r1.json ] && wrong "a run that was ended left a record"
+}
+
+# The process that the study at $1 has started.
+child() { cat "/proc/$1/task/$1/children" 2>/dev/null; }
+started() {
+    for _ in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do
+        [ -n "$(child "$1")" ] && grep -q '^Epoch' long/runs/*.log && return
+        sleep 0.3
+    done
+    wrong "the run did not begin"
+}
+
+[ -r /proc/self/task/$$/children ] || [ -r /proc/$$/task/$$/children ] || finish
+rm long/runs/*.log
+# shellcheck disable=SC2086
+"$lockstep" scale mnist-mlp $long --out long >out 2>err </dev/null &
+job=$!
+what="a study with a run that crashes"
+started $job
+kill -SEGV "$(child $job)"
+wait $job
+status=$?
+[ $status -eq 1 ] || wrong "$what: exit status $status"
+says "FAILED: it crashed: signal 11"
+
+env --default-signal=INT true 2>/dev/null || finish
+rm long/runs/*.log
+# shellcheck disable=SC2086
+env --default-signal=INT "$lockstep" scale mnist-mlp $long --out long >out 2>err </dev/null &
+job=$!
+what="a study that is interrupted"
+started $job
+run_under_way=$(child $job)
+kill -INT $job
+wait $job
+status=$?
+[ $status -eq 1 ] || wrong "$what: exit status $status"
+complains "interrupted with 0 of 1 runs done; the same command goes on from there"
+[ -d "/proc/$run_under_way" ] && wrong "$what: its run goes on"
+[ -e long/runs/mnist-mlp-strong-n1-w1-r1.json ] && wrong "$what: it left a record"
+[ -e long/runs/mnist-mlp-strong-n1-w1-r1.failed ] && wrong "$what: an interrupted run is not a failed one"
+finish

@@ -1,0 +1,245 @@
+// Studies and records become rows: medians, the first epoch set apart, speedup, digests, runs that failed.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+#include <jansson.h>
+
+#include "report/study.h"
+
+static char folder[] = "/tmp/lockstep-study.XXXXXX";
+static char path[512];
+static const char *const paths[] = {folder};
+
+static const char *file(const char *name) {
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    return path;
+}
+
+static void put(const char *name, const char *text) {
+    FILE *f = fopen(file(name), "w");
+    assert_non_null(f);
+    fputs(text, f);
+    fclose(f);
+}
+
+// A record of two epochs that took 100 s and `seconds`.
+static void put_record(const char *name, int workers, double seconds, const char *digest, double lr) {
+    json_t *r = json_pack("{s:i, s:s, s:i, s:s, s:i, s:i, s:i, s:i, s:i, s:i, s:s, s:s, s:s, s:i, s:i}", "lockstep_run",
+                          1, "model", "net", "parameters", 7, "data", "digits", "workers", workers, "hosts", 1,
+                          "replicas_per_worker", 1, "threads_per_replica", 1, "global_batch", 64, "micro_batch", 8,
+                          "precision", "fp32", "strategy", "allreduce", "optimizer", "adam", "seed", 42, "epochs", 2);
+    json_t *rest = json_pack(
+        "{s:f, s:f, s:f, s:[f,f], s:[f,f], s:n, s:f, s:s, s:i, s:{s:f, s:f, s:f, s:f, s:f}, s:{s:i, s:f}, s:s, "
+        "s:{s:s}}",
+        "read_seconds", 0.5, "step_seconds_median", seconds / 100, "total_seconds", 100 + seconds, "epoch_seconds",
+        100.0, seconds, "epoch_images_per_second", 10.0, 1000 / seconds, "test_loss", "test_accuracy", 0.75,
+        "weights_digest", digest, "peak_rss_bytes", 1000 + workers, "phases", "load", 1.0, "forward", 2.0, "backward",
+        3.0, "exchange", 4.0, "update", 5.0, "options", "workers", workers, "lr", lr, "host", "node1", "versions",
+        "lockstep", "0.1.0");
+    assert_non_null(r);
+    assert_non_null(rest);
+    json_object_update(r, rest);
+    assert_int_equal(json_dump_file(r, file(name), 0), 0);
+    json_decref(r);
+    json_decref(rest);
+}
+
+static void put_study(const char *mode, const int (*runs)[2], int count) {
+    json_t *list = json_array();
+    for (int i = 0; i < count; i++) {
+        json_t *name = json_sprintf("w%d-r%d", runs[i][0], runs[i][1]);
+        json_array_append_new(list, json_pack("{s:o, s:s, s:i, s:i, s:i}", "name", name, "model", "net", "nodes", 1,
+                                              "workers", runs[i][0], "repeat", runs[i][1]));
+    }
+    json_t *study = json_pack("{s:i, s:s, s:[s,s,s], s:{s:s, s:i}, s:o}", "lockstep_study", 1, "mode", mode, "command",
+                              "/usr/bin/lockstep", "scale", "it's", "host", "cpu", "A CPU", "cores", 2, "runs", list);
+    assert_non_null(study);
+    assert_int_equal(json_dump_file(study, file("study.json"), 0), 0);
+    json_decref(study);
+}
+
+static int clean(void **state) {
+    char command[600];
+    snprintf(command, sizeof command, "rm -rf %s/*; mkdir %s/runs", folder, folder);
+    return system(command);
+}
+
+static void near(double x, double y) {
+    if (x < y - 1e-9 || x > y + 1e-9) fail_msg("%g is not %g", x, y);
+}
+
+static ls_study *loaded(void) {
+    ls_study *s;
+    if (ls_study_load(paths, 1, &s) != LS_OK) fail_msg("%s", ls_error_message());
+    return s;
+}
+
+static const int grid[][2] = {{4, 1}, {2, 1}, {1, 1}, {2, 2}, {1, 2}, {2, 3}, {1, 3}, {8, 1}};
+
+static void put_grid(const char *odd) {
+    put_study("strong", grid, 8);
+    put_record("runs/w1-r1.json", 1, 12, "aa", 0.1);
+    put_record("runs/w1-r2.json", 1, 10, "aa", 0.1);
+    put_record("runs/w1-r3.json", 1, 50, "aa", 0.1);
+    put_record("runs/w2-r1.json", 2, 8, "aa", 0.1);
+    put_record("runs/w2-r2.json", 2, 6, odd, 0.1);
+    put("runs/w2-r3.failed", "it crashed, \"badly\"\n");
+    put("runs/w4-r1.failed", "no room\n");  // and of w8 there is nothing yet
+}
+
+static void repeats_become_one_row(void **state) {
+    put_grid("aa");
+    ls_study *s = loaded();
+    assert_int_equal(s->row_count, 3);
+    const ls_study_row *r = s->rows;
+    assert_int_equal(r[0].workers, 1);
+    assert_int_equal(r[0].repeats, 3);
+    near(r[0].epoch_seconds, 12);  // the median, each without its first epoch
+    near(r[0].epoch_seconds_least, 10);
+    near(r[0].epoch_seconds_most, 50);
+    near(r[0].first_epoch_seconds, 100);
+    near(r[0].speedup, 1);
+    assert_int_equal(r[1].workers, 2);
+    assert_int_equal(r[1].repeats, 2);
+    assert_int_equal(r[1].failed, 1);
+    assert_string_equal(r[1].reason, "it crashed, \"badly\"");
+    near(r[1].epoch_seconds, 7);
+    near(r[1].speedup, 12.0 / 7);
+    near(r[1].efficiency, 6.0 / 7);
+    near(r[1].exchange, 4);
+    near(r[1].test_accuracy, 0.75);
+    assert_true(r[1].test_loss != r[1].test_loss);
+    assert_int_equal(r[1].peak_rss_bytes, 1002);
+    assert_int_equal(r[0].oversubscribed + r[1].oversubscribed, 0);
+    assert_int_equal(r[2].workers, 4);
+    assert_int_equal(r[2].repeats, 0);
+    assert_string_equal(r[2].precision, "fp32");  // as its study's other runs
+    near(r[2].speedup, 0);
+    assert_int_equal(r[0].digest_differs + r[1].digest_differs + r[2].digest_differs, 0);
+    assert_string_equal(s->title, "net: strong scaling");
+    assert_string_equal(s->cpu, "A CPU");
+    assert_string_equal(s->commands, "lockstep scale 'it'\\''s'\n");
+    ls_study_free(&s);
+    assert_null(s);
+}
+
+static void other_weights_are_marked(void **state) {
+    put_grid("bb");
+    ls_study *s = loaded();
+    assert_int_equal(s->rows[0].digest_differs, 0);
+    assert_int_equal(s->rows[1].digest_differs, 1);
+    char *text;
+    assert_int_equal(ls_study_table_text(s, &text), LS_OK);
+    assert_non_null(strstr(text, "aa DIFFERS"));
+    assert_non_null(strstr(text, "net, 2 workers on 1 node: ENDED WITH OTHER WEIGHTS"));
+    assert_null(strstr(text, "bit for bit"));
+    free(text);
+    ls_study_free(&s);
+}
+
+static void weak_scaling_compares_images(void **state) {
+    static const int two[][2] = {{1, 1}, {4, 1}};
+    put_study("weak", two, 2);
+    put_record("runs/w1-r1.json", 1, 10, "aa", 0.1);
+    put_record("runs/w4-r1.json", 4, 5, "bb", 0.1);
+    ls_study *s = loaded();
+    near(s->rows[1].speedup, 2);
+    near(s->rows[1].efficiency, 0.5);
+    assert_int_equal(s->rows[1].digest_differs, 0);  // other batches, other weights
+    assert_int_equal(s->rows[1].oversubscribed, 1);  // 4 on 2 cores
+    assert_string_equal(s->title, "net: weak scaling");
+    ls_study_free(&s);
+}
+
+static void single_records_of_another_recipe_are_apart(void **state) {
+    char a[64], b[64], c[64];
+    put_record("a.json", 1, 10, "aa", 0.1);
+    put_record("b.json", 2, 5, "aa", 0.1);
+    put_record("c.json", 2, 4, "cc", 0.2);
+    snprintf(a, sizeof a, "%s/a.json", folder);
+    snprintf(b, sizeof b, "%s/b.json", folder);
+    snprintf(c, sizeof c, "%s/c.json", folder);
+    ls_study *s;
+    assert_int_equal(ls_study_load((const char *const[]){c, b, a}, 3, &s), LS_OK);
+    assert_int_equal(s->row_count, 3);
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(s->rows[i].digest_differs, 0);
+        near(s->rows[i].speedup, strcmp(s->rows[i].digest, "aa") == 0 ? s->rows[i].workers : 1);
+    }
+    ls_study_free(&s);
+}
+
+static void tables_are_written(void **state) {
+    put_grid("aa");
+    ls_study *s = loaded();
+    assert_int_equal(ls_study_write_tables(s, folder), LS_OK);
+    char text[8192] = "";
+    FILE *f = fopen(file("results.csv"), "r");
+    assert_true(fread(text, 1, sizeof text - 1, f) > 0);
+    fclose(f);
+    assert_non_null(
+        strstr(text, "\n\"net\",\"strong\",\"digits\",\"fp32\",\"allreduce\",1,2,2,1,1,7,64,8,2,1,0.5,0.07,7,6,8,"));
+    assert_non_null(strstr(text, "\"it crashed, \"\"badly\"\"\""));
+    f = fopen(file("results.md"), "r");
+    memset(text, 0, sizeof text);
+    assert_true(fread(text, 1, sizeof text - 1, f) > 0);
+    fclose(f);
+    assert_non_null(strstr(text, "| 1 | 2 | 2 | 0.500 | 70.00 | 7.00 | - | 75.00 | 107.00 |"));
+    assert_non_null(strstr(text, "net, 4 workers on 1 node: 1 of 1 run failed: no room"));
+    assert_int_equal(ls_study_write_tables(s, file("none")), LS_STATUS_IO);
+    assert_non_null(strstr(ls_error_message(), "none/results.csv: No such file or directory"));
+    ls_study_free(&s);
+}
+
+static void refused(const char *name, ls_status status, const char *sentence) {
+    ls_study *s = NULL;
+    assert_int_equal(ls_study_load((const char *const[]){file(name)}, 1, &s), status);
+    assert_null(s);
+    if (!strstr(ls_error_message(), sentence)) fail_msg("%s", ls_error_message());
+}
+
+static void what_is_no_study_is_refused(void **state) {
+    refused("none", LS_STATUS_NOT_FOUND, "none: No such file or directory");
+    refused("runs", LS_STATUS_NOT_FOUND, "has no study.json");
+    put("x.json", "{");
+    refused("x.json", LS_STATUS_BAD_DATA, "x.json is not JSON: line 1");
+    put("x.json", "{\"model\": \"net\"}");
+    refused("x.json", LS_STATUS_BAD_DATA, "not the record of a run");
+    put("x.json", "{\"lockstep_run\": 99}");
+    refused("x.json", LS_STATUS_BAD_DATA, "a record of format 99");
+    put("x.json", "{\"lockstep_run\": 1, \"model\": \"net\"}");
+    refused("x.json", LS_STATUS_BAD_DATA, "not a whole record: it has no \"weights_digest\"");
+    put("study.json", "{\"lockstep_study\": 99}");
+    refused(".", LS_STATUS_BAD_DATA, "not of study format 1");
+    put_study("strong", grid, 8);
+    refused(".", LS_STATUS_NOT_FOUND, "no finished run yet");
+    put("runs/w1-r1.json", "[]");
+    refused(".", LS_STATUS_BAD_DATA, "w1-r1.json is not the record of a run");
+}
+
+static int folder_make(void **state) { return mkdtemp(folder) ? 0 : -1; }
+
+static int folder_remove(void **state) {
+    clean(state);
+    return rmdir(file("runs")) || rmdir(folder);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(repeats_become_one_row, clean),
+        cmocka_unit_test_setup(other_weights_are_marked, clean),
+        cmocka_unit_test_setup(weak_scaling_compares_images, clean),
+        cmocka_unit_test_setup(single_records_of_another_recipe_are_apart, clean),
+        cmocka_unit_test_setup(tables_are_written, clean),
+        cmocka_unit_test_setup(what_is_no_study_is_refused, clean),
+    };
+    return cmocka_run_group_tests(tests, folder_make, folder_remove);
+}
