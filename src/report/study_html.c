@@ -69,11 +69,17 @@ static char *read_file(const char *path) {
     return text;
 }
 
-// Copies p[0 .. end), with `prefix` in front of every id and of every reference to one.
+// Copies p[0 .. end), with `prefix` in front of every id and of every reference to one, and without titles: gnuplot's own
+// names of things would come up wherever the pointer rests.
 static void with_prefix(FILE *out, const char *p, const char *end, const char *prefix) {
     static const char *const before[] = {" id='", " id=\"", "url(#", "href='#", "href=\"#"};
     while (p < end) {
         int found = 0;
+        const char *title = strncmp(p, "<title>", 7) == 0 ? strstr(p, "</title>") : NULL;
+        if (title) {
+            p = title + strlen("</title>");
+            continue;
+        }
         for (size_t i = 0; i < sizeof before / sizeof before[0] && !found; i++) {
             size_t n = strlen(before[i]);
             if (strncmp(p, before[i], n) != 0) continue;
@@ -94,12 +100,6 @@ int ls__html_svg(FILE *out, const char *path, const char *prefix, const char *la
         ls__html(out, "%s", label);
         fputs("\"", out);
         start += strlen("<svg");
-        // gnuplot's own title would come up wherever the pointer rests.
-        const char *title = strstr(start, "<title>"), *after = title ? strstr(title, "</title>") : NULL;
-        if (after && after < end) {
-            with_prefix(out, start, title, prefix);
-            start = after + strlen("</title>");
-        }
         with_prefix(out, start, end, prefix);
         fputs("</svg>", out);
     }
@@ -139,7 +139,8 @@ const char ls__html_style[] =
     "pre{background:var(--box);border:1px solid var(--line);border-radius:6px;padding:.75rem 1rem;white-space:pre-wrap;"
     "overflow-wrap:anywhere;font-size:.85rem}\ncode{overflow-wrap:anywhere}\n"
     // The pictures are drawn on white: turned round, and the hues turned back, they sit well on a dark page.
-    "@media screen and (prefers-color-scheme:dark){figure svg{filter:invert(.92) hue-rotate(180deg) brightness(1.15)}}\n"
+    "@media screen and (prefers-color-scheme:dark){figure svg{filter:invert(.92) hue-rotate(180deg) "
+    "brightness(1.15)}}\n"
     "@media (max-width:40rem){main{padding:1.25rem .9rem "
     "3rem}dl{grid-template-columns:1fr;gap:0}dd{margin-bottom:.5rem}"
     "h1{font-size:1.5rem}}\n"

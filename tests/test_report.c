@@ -1,0 +1,363 @@
+// A study's charts, page and explanation: what stands in their files, that nothing in a record becomes markup or a command, and
+// that the explanation claims what the numbers show and no more.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include <lockstep/status.h>
+
+#include "report/study_impl.h"
+
+static char folder[] = "/tmp/lockstep-report.XXXXXX";
+static char path_before[4096];
+static ls_study_row rows[8];
+static ls_study study;
+
+// Strong scaling of "net" over 1, 2 and 4 workers at efficiencies of 100, 96 and 71 %, the loss being exchange.
+static int setup(void **state) {
+    static const double efficiency[] = {1, 0.96, 0.71};
+    memset(rows, 0, sizeof rows);
+    for (int i = 0; i < 3; i++) {
+        ls_study_row *r = &rows[i];
+        int n = 1 << i;
+        *r = (ls_study_row){.model = "net",
+                            .mode = "strong",
+                            .precision = "fp32",
+                            .strategy = "allreduce",
+                            .data = "digits",
+                            .optimizer = "sgd",
+                            .nodes = 1,
+                            .workers_per_node = n,
+                            .workers = n,
+                            .replicas_per_worker = 1,
+                            .threads_per_replica = 1,
+                            .global_batch = 64,
+                            .micro_batch = 8,
+                            .repeats = 2,
+                            .epochs = 3,
+                            .read_seconds = 0.53,
+                            .step_seconds = 0.1 / n / efficiency[i],
+                            .epoch_seconds = 10.0 / n / efficiency[i],
+                            .total_seconds = 35,
+                            .images_per_second = 600 * n * efficiency[i],
+                            .test_loss = 0.0441,
+                            .test_accuracy = 0.988,
+                            .forward = 0.03 / n,
+                            .backward = 0.06 / n,
+                            .update = 0.01 / n,
+                            .exchange = 0.1 / n / efficiency[i] - 0.1 / n,
+                            .speedup = n * efficiency[i],
+                            .efficiency = efficiency[i],
+                            .digest = "0123456789abcdef"};
+        r->epoch_seconds_least = r->epoch_seconds * 0.99;
+        r->epoch_seconds_most = r->epoch_seconds * 1.01;
+    }
+    study =
+        (ls_study){.title = "A study", .rows = rows, .row_count = 3, .host = "node1", .commands = "lockstep scale net"};
+    setenv("PATH", path_before, 1);
+    return 0;
+}
+
+static char *read_text(const char *name) {
+    char path[256];
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    FILE *f = fopen(path, "r");
+    if (!f) return NULL;
+    char *text = calloc(1, 1 << 20);
+    size_t n = fread(text, 1, (1 << 20) - 1, f);
+    text[n] = 0;
+    fclose(f);
+    return text;
+}
+
+static void has(const char *text, const char *what) {
+    if (!strstr(text, what)) fail_msg("'%s' is not in:\n%s", what, text);
+}
+
+static void has_not(const char *text, const char *what) {
+    if (strstr(text, what)) fail_msg("'%s' is in:\n%s", what, text);
+}
+
+static void file_has(const char *name, const char *what) {
+    char *text = read_text(name);
+    if (!text) fail_msg("there is no %s", name);
+    has(text, what);
+    free(text);
+}
+
+// --- charts ----------------------------------------------------------------------------------------------------------
+
+static void scripts_and_data_are_there_without_gnuplot(void **state) {
+    setenv("PATH", folder, 1);
+    assert_int_equal(ls_study_write_charts(&study, folder), LS_STATUS_UNSUPPORTED);
+    has(ls_error_message(), "gnuplot-nox");
+    file_has("charts/epoch-time.dat", "\n1 0 10 9.9 10.1\n2 1 5.20833 5.15625 5.26042\n4 2 3.52113 3.48592 3.55634\n");
+    file_has("charts/throughput.dat", "\n1 0 600\n2 1 1152\n4 2 1704\n");
+    file_has("charts/speedup.dat", "\n1 1 1\n2 1.92 2\n4 2.84 4\n");
+    file_has("charts/efficiency.dat", "\n1 100\n2 96\n4 71\n");
+    file_has("charts/accuracy.dat", "\n4 98.8\n");
+    file_has("charts/phases.dat", "\n1 0 0 30 60 0 10\n");
+    file_has("charts/speedup.gp", "speedup over 1 worker");
+    assert_null(read_text("charts/speedup.svg"));
+}
+
+static void gnuplot_draws_them(void **state) {
+    if (system("command -v gnuplot >/dev/null") != 0) skip();
+    memcpy(rows[1].model, "it's `touch x` \"$(y)\"\n", 22);
+    assert_int_equal(ls_study_write_charts(&study, folder), LS_OK);
+    for (int i = 0; ls__charts[i].name; i++) {
+        char name[64];
+        snprintf(name, sizeof name, "charts/%s.svg", ls__charts[i].name);
+        file_has(name, "<svg");
+        snprintf(name, sizeof name, "charts/%s.png", ls__charts[i].name);
+        file_has(name, "\x89PNG");
+    }
+    file_has("charts/speedup.svg", "it's `touch x` ");
+    assert_null(read_text("charts/x"));
+}
+
+static void what_cannot_be_drawn_is_left_out(void **state) {
+    setenv("PATH", folder, 1);
+    study.row_count = 1;
+    rows[0].test_loss = rows[0].test_accuracy = 0.0 / 0.0;
+    assert_int_equal(ls_study_write_charts(&study, folder), LS_STATUS_UNSUPPORTED);
+    file_has("charts/epoch-time.dat", "\n1 0 10 ");
+    assert_null(read_text("charts/speedup.dat"));
+    assert_null(read_text("charts/accuracy.gp"));
+    rows[0].repeats = 0;
+    rows[0].failed = 1;
+    assert_int_equal(ls_study_write_charts(&study, folder), LS_OK);  // nothing to draw
+    assert_null(read_text("charts/epoch-time.dat"));
+    assert_int_equal(ls_study_write_charts(&study, "/dev/null"), LS_STATUS_IO);
+    has(ls_error_message(), "cannot write /dev/null/charts");
+}
+
+static void series_are_named_by_what_differs(void **state) {
+    ls_series s;
+    memcpy(rows[2].precision, "bf16", 5);
+    assert_int_equal(ls__series_create(&study, &s), LS_OK);
+    assert_int_equal(s.count, 2);
+    assert_string_equal(s.name[0], "net, fp32");
+    assert_string_equal(s.name[1], "net, bf16");
+    assert_int_equal(s.of[1], 0);
+    assert_int_equal(s.of[2], 1);
+    ls__series_destroy(&s);
+}
+
+// --- the page --------------------------------------------------------------------------------------------------------
+
+// Every element is closed, in the right order.
+static void well_nested(const char *text) {
+    char open[64][32];
+    int depth = 0;
+    for (const char *p = strchr(text, '<'); p; p = strchr(p, '<')) {
+        const char *end = strchr(p, '>');
+        assert_non_null(end);
+        char name[32] = "";
+        snprintf(name, sizeof name, "%.*s", (int)strcspn(p + 1 + (p[1] == '/'), " \n/>"), p + 1 + (p[1] == '/'));
+        if (p[1] == '/') {
+            if (depth == 0 || strcmp(open[depth - 1], name) != 0) fail_msg("</%s> closes nothing", name);
+            depth--;
+        } else if (p[1] != '!' && end[-1] != '/') {
+            assert_true(depth < 64);
+            memcpy(open[depth++], name, sizeof name);
+        }
+        p = end;
+    }
+    if (depth != 0) fail_msg("<%s> is not closed", open[depth - 1]);
+}
+
+// Nothing is loaded from elsewhere and nothing is run.
+static void stands_alone(const char *text) {
+    static const char *const no[] = {"<script", "<link", "src=", "@import", "url(http", "onclick"};
+    for (size_t i = 0; i < sizeof no / sizeof no[0]; i++) has_not(text, no[i]);
+    for (const char *p = strstr(text, "http"); p; p = strstr(p + 1, "http"))
+        if (strncmp(p, "http://www.w3.org/", 18) != 0) fail_msg("a link: %.60s", p);  // names, not links
+}
+
+static char *page(void) {
+    assert_int_equal(ls_study_write_page(&study, folder), LS_OK);
+    char *text = read_text("index.html");
+    well_nested(text);
+    stands_alone(text);
+    return text;
+}
+
+static void page_shows_every_row(void **state) {
+    ls_study_write_charts(&study, folder);
+    char *text = page();
+    has(text,
+        "<td class=\"name\">net</td><td>1</td><td>4</td><td>4</td><td>0.53</td><td>0.0352</td><td>3.52</td>"
+        "<td>0.0441</td><td>98.80</td><td>35.00</td>");
+    has(text, "<td>1704</td><td>2.84</td><td>71.0</td>");
+    has(text, "from 1 to 4 workers");
+    has(text, "<dd>node1</dd>");
+    has(text,
+        "net on digits: strong scaling, 3 epochs, global batch 64 in micro-batches of 8, sgd, fp32, allreduce, seed 0");
+    has(text, "<pre>lockstep scale net</pre>");
+    has(text, "efficiency falls from 96 % to 71 %");
+    if (strstr(text, "<svg")) {
+        has(text, "id=\"c0-gnuplot_plot_1\"");
+        has(text, "href='#c0-gp");
+        has_not(text, "<title>gnuplot");
+    } else {
+        has(text, "gnuplot was not found");
+    }
+    free(text);
+}
+
+static void records_never_become_markup(void **state) {
+    setenv("PATH", folder, 1);
+    ls_study_write_charts(&study, folder);
+    study.title = "<script>alert('x')</script> & more\x01\xff";
+    study.commands = "lockstep scale '<b>'";
+    memcpy(rows[0].model, "<i>net", 7);
+    memcpy(rows[0].data, "\"x\"</dd>", 9);
+    memcpy(study.host, "</dl>", 6);
+    memcpy(rows[0].digest, "<hr>", 5);
+    rows[2].failed = 1;
+    memcpy(rows[2].reason, "killed </p>", 12);
+    char *text = page();
+    has(text, "&lt;script&gt;alert(&#39;x&#39;)&lt;/script&gt; &amp; more\xEF\xBF\xBD\xEF\xBF\xBD</h1>");
+    has(text, "killed &lt;/p&gt;");
+    has(text, "&lt;i&gt;net");
+    free(text);
+}
+
+static void rows_without_runs_are_told(void **state) {
+    rows[2].repeats = 0;
+    rows[2].failed = 2;
+    memcpy(rows[2].reason, "it took longer than 60 s", 25);
+    char *text = page();
+    has(text, "<p class=\"warn\">net with 4 workers: 2 of 2 runs gave no record: it took longer than 60 s.</p>");
+    has(text, "from 1 to 2 workers");
+    free(text);
+    study.row_count = 0;
+    text = page();
+    has(text, "A study");
+    free(text);
+    assert_int_equal(ls_study_write_page(&study, "/nowhere"), LS_STATUS_IO);
+    has(ls_error_message(), "cannot write /nowhere/index.html");
+}
+
+// --- the explanation -------------------------------------------------------------------------------------------------
+
+static char *words(void) {
+    char *text;
+    assert_int_equal(ls__study_words(&study, &text), LS_OK);
+    return text;
+}
+
+static void causes_are_those_that_the_numbers_show(void **state) {
+    char *text = words();
+    has(text,
+        "net: one epoch takes 10.0 s with 1 worker and 3.52 s with 4, 2.84 times as fast: a parallel efficiency of 71 "
+        "%.");
+    has(text,
+        "From 2 to 4 workers efficiency falls from 96 % to 71 %: of a step's 35.2 ms, compared with ideal scaling, "
+        "exchanging gradients and waiting for other replicas takes 9.17 ms longer.\n");
+    has_not(text, "forward and backward");
+    has_not(text, "fewer cores");
+    has(text, "All 6 runs of net ended with the same weights, bit for bit (digest 0123456789ab)");
+    has_not(text, "!");
+    free(text);
+    rows[2].exchange = 0;
+    rows[2].forward *= 1.5;
+    rows[2].oversubscribed = 1;
+    text = words();
+    has(text, "forward and backward take 3.75 ms longer; the 4 workers had fewer cores than threads");
+    free(text);
+    rows[0].replicas_per_worker = 4;
+    rows[1].replicas_per_worker = 2;
+    text = words();
+    has(text, "the 2 workers together use 4 threads, no more than the 1 did before");
+    free(text);
+}
+
+static void small_differences_are_no_news(void **state) {
+    rows[2].efficiency = 0.95;
+    rows[1].epoch_seconds_most = 2 * rows[1].epoch_seconds;
+    char *text = words();
+    has(text, "From 2 to 4 workers efficiency stays about the same (96 % and 95 %).");
+    has(text, "The epochs with 2 workers differ by 101 % among themselves");
+    has_not(text, "Test accuracy");
+    free(text);
+}
+
+static void weak_scaling_and_differing_weights_are_said(void **state) {
+    rows[1].digest_differs = 1;
+    char *text = words();
+    has(text, "! Not all runs ended with the same weights: net with 2 workers differs.");
+    has_not(text, "bit for bit");
+    free(text);
+    rows[1].digest_differs = 0;
+    for (int i = 0; i < 3; i++) {
+        memcpy(rows[i].mode, "weak", 5);
+        rows[i].global_batch = 64 << i;
+    }
+    rows[2].test_accuracy = 0.97;
+    text = words();
+    has(text, "each worker having the same work throughout");
+    has(text,
+        "Test accuracy falls from 98.80 % with 1 worker to 97.00 % with 4, while the global batch grows from 64 to "
+        "256.");
+    has_not(text, "bit for bit");
+    free(text);
+}
+
+static void two_networks_are_compared(void **state) {
+    for (int i = 0; i < 3; i++) {
+        rows[3 + i] = rows[i];
+        memcpy(rows[3 + i].model, "wide", 5);
+    }
+    rows[5].efficiency = 0.9;
+    study.row_count = 6;
+    char *text = words();
+    has(text, "With 4 workers wide scales better (90 %) than net (71 %).");
+    free(text);
+}
+
+static int folder_make(void **state) {
+    snprintf(path_before, sizeof path_before, "%s", getenv("PATH") ? getenv("PATH") : "");
+    return mkdtemp(folder) ? 0 : -1;
+}
+
+static int folder_remove(void **state) {
+    char path[512];
+    static const char *const suffix[] = {"gp", "dat", "svg", "png"};
+    for (int i = 0; ls__charts[i].name; i++)
+        for (int j = 0; j < 4; j++) {
+            snprintf(path, sizeof path, "%s/charts/%s.%s", folder, ls__charts[i].name, suffix[j]);
+            unlink(path);
+        }
+    snprintf(path, sizeof path, "%s/charts", folder);
+    rmdir(path);
+    snprintf(path, sizeof path, "%s/index.html", folder);
+    unlink(path);
+    return rmdir(folder);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(scripts_and_data_are_there_without_gnuplot, setup),
+        cmocka_unit_test_setup(gnuplot_draws_them, setup),
+        cmocka_unit_test_setup(page_shows_every_row, setup),
+        cmocka_unit_test_setup(what_cannot_be_drawn_is_left_out, setup),
+        cmocka_unit_test_setup(series_are_named_by_what_differs, setup),
+        cmocka_unit_test_setup(records_never_become_markup, setup),
+        cmocka_unit_test_setup(rows_without_runs_are_told, setup),
+        cmocka_unit_test_setup(causes_are_those_that_the_numbers_show, setup),
+        cmocka_unit_test_setup(small_differences_are_no_news, setup),
+        cmocka_unit_test_setup(weak_scaling_and_differing_weights_are_said, setup),
+        cmocka_unit_test_setup(two_networks_are_compared, setup),
+    };
+    return cmocka_run_group_tests(tests, folder_make, folder_remove);
+}
