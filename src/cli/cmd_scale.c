@@ -288,7 +288,9 @@ static void draw(void *user, double seconds) {
         time_text(s->left + (own > seconds ? own - seconds : 0), then, sizeof then);
         snprintf(left, sizeof left, ", about %s left", then);
     }
-    int n = printf("\r[%d/%d] %s: %s%s", s->at + 1, s->plan.count, what, now, left);
+    char line[320];
+    snprintf(line, sizeof line, "[%d/%d] %s: %s%s", s->at + 1, s->plan.count, what, now, left);
+    int n = printf("\r%.*s", cli_terminal_width() - 1, line) - 1;  // a line that wraps cannot be drawn over
     if (s->length > n) printf("%*s", s->length - n, "");
     s->length = n;
     fflush(stdout);
