@@ -477,6 +477,7 @@ static void test_real_files(void **state) {
 }
 
 int main(void) {
+    alarm(50);  // workers that wait for each other must not outlive the test
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_content),         cmocka_unit_test(test_column_order),
         cmocka_unit_test(test_files_refused),   cmocka_unit_test(test_records_refused),
