@@ -287,8 +287,15 @@ static void small_differences_are_no_news(void **state) {
     rows[1].epoch_seconds_most = 2 * rows[1].epoch_seconds;
     char *text = words();
     has(text, "From 2 to 4 workers efficiency stays about the same (96 % and 95 %).");
-    has(text, "The epochs with 2 workers differ by 101 % among themselves");
+    has(text, "The repeats with 2 workers differ by 101 % among themselves");
     has_not(text, "Test accuracy");
+    has_not(text, "ran once");
+    free(text);
+    for (int i = 0; i < 3; i++) rows[i].repeats = 1;
+    rows[2].efficiency = 1.2;
+    text = words();
+    has(text, "rises from 96 % to 120 %; more than 100 % comes from");
+    has(text, "Every configuration ran once");
     free(text);
 }
 
@@ -322,6 +329,7 @@ static void two_networks_are_compared(void **state) {
     study.row_count = 6;
     char *text = words();
     has(text, "With 4 workers wide scales better (90 %) than net (71 %).");
+    has(text, "\nwide: from 1 to 2 workers efficiency falls");
     free(text);
 }
 

@@ -144,7 +144,7 @@ static void series_names(chart *c) {
 }
 
 static void epoch_time(chart *c) {
-    fprintf(c->data, "# workers position seconds least most: one epoch, median and range\n");
+    fprintf(c->data, "# workers position seconds least most: one epoch, median and range of the repeats\n");
     for (int s = 0; s < c->series->count; s++) {
         next_series(c, s);
         for (int i = 0; i < c->study->row_count; i++) {
@@ -313,7 +313,7 @@ static void phases(chart *c) {
 
 static void (*const draw[])(chart *) = {epoch_time, throughput, speedup, efficiency, phases, accuracy};
 const ls_chart ls__charts[] = {
-    {"epoch-time", "Time per epoch. The lines at the bars' ends span all epochs and repeats."},
+    {"epoch-time", "Time per epoch. The lines at the bars' ends span the repeats."},
     {"throughput", "Throughput: training images per second."},
     {"speedup", "Speedup, and what it would be if twice the workers took half the time."},
     {"efficiency", "Parallel efficiency: speedup over the ideal speedup."},

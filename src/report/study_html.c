@@ -150,4 +150,4 @@ const char ls__html_style[] =
     "body{font-size:10pt}main{max-width:none;padding:0}figure,tr,li,pre,.warn,dl{break-inside:avoid}\n"
     "h2,caption{break-after:avoid}thead{display:table-header-group}.scroll{overflow:visible;border:0}"
     "table{font-size:8pt}th,td{padding:.25rem .4rem;white-space:normal}.charts{display:block}"
-    "figure{margin:0 auto 1rem;max-width:15cm}@page{margin:1.6cm}}\n";
+    "figure{margin:0 auto 1rem;max-width:11cm}@page{margin:1.6cm}}\n";

@@ -55,6 +55,10 @@ static void batch(FILE *out, const ls_study_row *r) { fprintf(out, "%lld", (long
 
 static void range(FILE *out, const ls_study_row *r) {
     int n = decimals(r->epoch_seconds_most);
+    if (r->repeats < 2) {
+        none(out);
+        return;
+    }
     fprintf(out, "%.*f to %.*f", n, r->epoch_seconds_least, n, r->epoch_seconds_most);
 }
 
@@ -88,12 +92,18 @@ static const column results[] = {{"Nodes", nodes},
                                  {"Test accuracy (%)", accuracy},
                                  {"Total run time (s)", total},
                                  {NULL, NULL}};
-static const column scaling[] = {{"Workers", workers},         {"Replicas \xC3\x97 threads", lanes},
-                                 {"Global batch", batch},      {"Time per epoch (s)", epoch},
-                                 {"Least to most (s)", range}, {"Images per second", images},
-                                 {"Speedup", speedup},         {"Efficiency (%)", efficiency},
-                                 {"Peak memory (MB)", memory}, {"Runs", runs},
-                                 {"Weights digest", digest},   {NULL, NULL}};
+static const column scaling[] = {{"Workers", workers},
+                                 {"Replicas \xC3\x97 threads", lanes},
+                                 {"Global batch", batch},
+                                 {"Time per epoch (s)", epoch},
+                                 {"Range over repeats (s)", range},
+                                 {"Images per second", images},
+                                 {"Speedup", speedup},
+                                 {"Efficiency (%)", efficiency},
+                                 {"Peak memory (MB)", memory},
+                                 {"Runs", runs},
+                                 {"Weights digest", digest},
+                                 {NULL, NULL}};
 static const column phases[] = {
     {"Workers", workers},   {"Load", load},     {"Forward", forward}, {"Backward", backward},
     {"Exchange", exchange}, {"Update", update}, {NULL, NULL}};

@@ -94,17 +94,19 @@ static void causes(const words *w, const ls_study_row *a, const ls_study_row *b)
 }
 
 // From one number of workers to the next.
-static void change(const words *w, const ls_study_row *a, const ls_study_row *b) {
+static void change(const words *w, int s, const ls_study_row *a, const ls_study_row *b) {
     double from = 100 * a->efficiency, to = 100 * b->efficiency;
     if (from <= 0 || to <= 0 || b->workers == a->workers) return;
     const char *how = to < from - 2 ? "falls" : to > from + 2 ? "rises" : "stays";
+    if (w->series->count > 1) fprintf(w->out, "%s: ", w->series->name[s]);
+    const char *from_word = w->series->count > 1 ? "from" : "From";
     if (how[0] == 's') {
-        fprintf(w->out, "From %d to %d workers efficiency stays about the same (%.0f %% and %.0f %%).\n", a->workers,
-                b->workers, from, to);
+        fprintf(w->out, "%s %d to %d workers efficiency stays about the same (%.0f %% and %.0f %%).\n", from_word,
+                a->workers, b->workers, from, to);
         return;
     }
-    fprintf(w->out, "From %d to %d workers efficiency %s from %.0f %% to %.0f %%", a->workers, b->workers, how, from,
-            to);
+    fprintf(w->out, "%s %d to %d workers efficiency %s from %.0f %% to %.0f %%", from_word, a->workers, b->workers, how,
+            from, to);
     if (how[0] == 'f') {
         causes(w, a, b);
         if (b->oversubscribed)
@@ -115,6 +117,11 @@ static void change(const words *w, const ls_study_row *a, const ls_study_row *b)
                 "; the %d workers together use %d thread%s, no more than the %d did before, so that there was no more "
                 "computing power to gain",
                 b->workers, threads(b), plural(threads(b)), a->workers);
+    } else if (to > 105) {
+        fprintf(
+            w->out,
+            "; more than 100 %% comes from smaller shares that fit the caches, or from something that slowed the run "
+            "with fewer workers down");
     }
     fprintf(w->out, ".\n");
 }
@@ -123,7 +130,7 @@ static void spread(const words *w, const ls_study_row *r) {
     double range = r->epoch_seconds > 0 ? (r->epoch_seconds_most - r->epoch_seconds_least) / r->epoch_seconds : 0;
     if (range > 0.1)
         fprintf(w->out,
-                "The epochs with %d worker%s differ by %.0f %% among themselves: smaller differences than that may be "
+                "The repeats with %d worker%s differ by %.0f %% among themselves: smaller differences than that may be "
                 "chance.\n",
                 r->workers, plural(r->workers), 100 * range);
 }
@@ -152,7 +159,7 @@ static void one_series(const words *w, int s) {
     headline(w, s);
     int last = -1;
     for (int i = next_row(w, s, -1); i >= 0; i = next_row(w, s, i)) {
-        if (last >= 0) change(w, &w->study->rows[last], &w->study->rows[i]);
+        if (last >= 0) change(w, s, &w->study->rows[last], &w->study->rows[i]);
         last = i;
     }
     for (int i = next_row(w, s, -1); i >= 0; i = next_row(w, s, i)) spread(w, &w->study->rows[i]);
@@ -189,6 +196,15 @@ static void compare(const words *w) {
     else
         fprintf(w->out, "With %d workers %s scales better (%.0f %%) than %s (%.0f %%).\n", a->workers,
                 w->series->name[!first], better, w->series->name[first], worse);
+}
+
+// Without repeats nobody knows how much is chance.
+static void chance(const words *w) {
+    int most = 0;
+    for (int i = 0; i < w->study->row_count; i++)
+        most = w->study->rows[i].repeats > most ? w->study->rows[i].repeats : most;
+    if (most == 1 && w->study->row_count > 1)
+        fprintf(w->out, "Every configuration ran once: how much of a difference is chance, only repeats can tell.\n");
 }
 
 static void digests(const words *w) {
@@ -248,6 +264,7 @@ ls_status ls__study_words(const ls_study *study, char **text) {
         if (w.out) {
             for (int s = 0; s < series.count; s++) one_series(&w, s);
             compare(&w);
+            chance(&w);
             digests(&w);
             failures(&w);
             if (fclose(w.out) != 0) w.out = NULL;
