@@ -46,6 +46,10 @@ int cli_job_mpiexec(char *out, size_t size);  // of the MPI this was built with
 int cli_job_srun(char *out, size_t size);
 const char *cli_job_pmi(void);  // what tells srun how to wire it up: "--mpi=pmix"; LOCKSTEP_SRUN_ARGS where that is set
 
+// cmd_train.c: whether train would take these arguments from a launcher. Not collective.
+// Errors: INVALID_ARGUMENT, as train gives them, and for --workers, which is the launcher's to say.
+ls_status cli_train_check(int argc, char **argv);
+
 // terminal.c
 int cli_terminal_is(FILE *stream);                  // a person is watching, also through a launcher's pipes
 int cli_terminal_width(void);                       // columns of stdout, 80 where unknown

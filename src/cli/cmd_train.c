@@ -84,6 +84,18 @@ static ls_status read_options(run *r, int argc, char **argv, ls_words *words) {
     return LS_OK;
 }
 
+ls_status cli_train_check(int argc, char **argv) {
+    run r = {0};
+    ls_words words;
+    ls_status status = read_options(&r, argc, argv, &words);
+    if (status == LS_OK && r.set.workers)
+        status = LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
+                         "--workers %d: leave it out; the job's nodes and tasks say how many workers there are",
+                         r.set.workers);
+    ls_config_free(&r.file);
+    return status;
+}
+
 static int64_t limited(int64_t count, int64_t limit) { return limit > 0 && limit < count ? limit : count; }
 
 static int64_t train_count(const run *r) { return limited(ls_dataset_train_count(r->dataset), r->config.limit_train); }

@@ -54,10 +54,12 @@ SlurmdPidFile=$here/slurmd.%n.pid
 SlurmdLogFile=$here/slurmd.%n.log
 SlurmdSpoolDir=$here/spool.%n
 TmpFS=$here/tmp.%n
-NodeName=n1 NodeAddr=10.77.0.1 CPUs=2
-NodeName=n2 NodeAddr=10.77.0.2 CPUs=2
+GresTypes=gpu
+NodeName=n1 NodeAddr=10.77.0.1 CPUs=2 Gres=gpu:2
+NodeName=n2 NodeAddr=10.77.0.2 CPUs=2 Gres=gpu:2
 PartitionName=all Nodes=n1,n2 Default=YES MaxTime=10 State=UP
 TEXT
+printf 'Name=gpu File=/dev/null\nName=gpu File=/dev/zero\n' >"$here/gres.conf" # devices to hand out
 mkdir "$here/state" "$here/spool.n1" "$here/spool.n2" "$here/tmp.n1" "$here/tmp.n2"
 export SLURM_CONF="$here/slurm.conf"
 srun --mpi=list 2>&1 | grep -qw pmix || skip "this Slurm has no PMIx plugin"
@@ -91,12 +93,27 @@ trained() {
     run 0 salloc -Q -N2 -n2 "$lockstep" train $recipe --workers 4 --strategy reduce-broadcast
     trained 4 2
 
-    for command in "mpirun --bind-to none \"$lockstep\" train $recipe" "\"$lockstep\" train $recipe --workers 2"; do
-        printf '#!/bin/sh\n%s\n' "$command" >"$here/job.sh"
-        run 0 sbatch -Q --wait -N2 -n2 -o "$here/job.out" -e "$here/job.err" "$here/job.sh"
-        cp "$here/job.out" "$here/out" && cp "$here/job.err" "$here/err"
-        what="sbatch: $command"
-        trained 2 2
+    # In a batch script too.
+    printf '#!/bin/sh\n%s\n' "\"$lockstep\" train $recipe --workers 2" >"$here/job.sh"
+    run 0 sbatch -Q --wait -N2 -n2 -o "$here/job.out" -e "$here/job.err" "$here/job.sh"
+    cp "$here/job.out" "$here/out" && cp "$here/job.err" "$here/err"
+    what="sbatch of lockstep train --workers 2"
+    trained 2 2
+
+    # The scripts it writes itself, with the devices it was given.
+    for launcher in srun mpirun; do
+        run 0 "$lockstep" slurm train $recipe --nodes 2 --tasks-per-node 2 --cpus-per-task 1 --time 00:05:00 --gres gpu:2 \
+            --job-name by-$launcher --launcher $launcher
+        cp "$here/out" "$here/job.slurm"
+        run 0 sbatch --test-only "$here/job.slurm"
+        run 0 sbatch -Q --wait --chdir "$here" "$here/job.slurm"
+        cat "$here/by-$launcher".*.out >"$here/out" && cat "$here/by-$launcher".*.err >"$here/err"
+        what="sbatch of lockstep slurm train --launcher $launcher"
+        trained 4 2
+        matches "^Job: +by-$launcher, number [0-9]+\$"
+        matches '^Nodes: +2 \(n\[1-2\]\)$'
+        matches '^Tasks: +4, 2 on each node$'
+        matches '^Devices: +2 on each node, here number 0,1$'
     done
 
     # What goes wrong is said once, by one worker, and the job ends.
