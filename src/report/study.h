@@ -27,7 +27,7 @@ typedef struct ls_study_row {
     double first_epoch_seconds;
     double images_per_second, test_loss, test_accuracy;  // NAN where no run was evaluated
     double load, forward, backward, exchange, update;  // per step
-    double speedup, efficiency;       // against the smallest worker count of the same model and mode; 0 where there is none
+    double speedup, efficiency;       // against the fewest workers of the same model, mode, recipe, replicas and threads; 0: none
     int64_t peak_rss_bytes;
     char optimizer[32];               // the recipe, of the first run
     int epochs;

@@ -310,8 +310,9 @@ static void complete_failed(loader *l, int from) {
         if (r->recipe) continue;
         for (int j = from; j < l->count && !r->recipe; j++) {
             const ls_study_row *other = &l->runs[j].row;
-            if (!other->repeats || strcmp(other->model, r->row.model) != 0) continue;
-            r->recipe = strdup(l->runs[j].recipe);
+            const char *recipe = l->runs[j].recipe;
+            if (!recipe || strcmp(other->model, r->row.model) != 0) continue;
+            r->recipe = strdup(recipe);
             memcpy(r->row.data, other->data, sizeof r->row.data);
             memcpy(r->row.precision, other->precision, sizeof r->row.precision);
             memcpy(r->row.strategy, other->strategy, sizeof r->row.strategy);
