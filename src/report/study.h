@@ -20,29 +20,31 @@ typedef struct ls_study_row {
     char model[64], mode[16], precision[8], strategy[32], data[64];  // mode: "strong" or "weak"
     int nodes, workers_per_node, workers, replicas_per_worker, threads_per_replica;
     int64_t parameters, global_batch, micro_batch;
-    int repeats, failed;              // runs with and without a record
-    char reason[256];                 // of the first failed one
+    int repeats, failed;  // runs with and without a record
+    char reason[256];     // of the first failed one
     double read_seconds, step_seconds, total_seconds;
-    double epoch_seconds, epoch_seconds_least, epoch_seconds_most;  // without each run's first epoch, where it has several
+    double epoch_seconds, epoch_seconds_least,
+        epoch_seconds_most;  // without each run's first epoch, where it has several
     double first_epoch_seconds;
     double images_per_second, test_loss, test_accuracy;  // NAN where no run was evaluated
-    double load, forward, backward, exchange, update;  // per step
-    double speedup, efficiency;       // against the fewest workers of the same model, mode, recipe, replicas and threads; 0: none
+    double load, forward, backward, exchange, update;    // per step
+    double speedup,
+        efficiency;  // against the fewest workers of the same model, mode, recipe, replicas and threads; 0: none
     int64_t peak_rss_bytes;
-    char optimizer[32];               // the recipe, of the first run
+    char optimizer[32];  // the recipe, of the first run
     int epochs;
     int64_t seed;
-    int oversubscribed;               // the records say that there were fewer cores than threads
-    char digest[65];                  // of the first run
-    int digest_differs;               // strong scaling: another run of the same model ended with other weights
+    int oversubscribed;  // the records say that there were fewer cores than threads
+    char digest[65];     // of the first run
+    int digest_differs;  // strong scaling: another run of the same model ended with other weights
 } ls_study_row;
 
 typedef struct ls_study {
-    char *title;                      // for headings
-    ls_study_row *rows;               // sorted by model, mode, nodes, workers
+    char *title;         // for headings
+    ls_study_row *rows;  // sorted by model, mode, nodes, workers
     int row_count;
     char host[256], cpu[128], versions[512];  // of the first record with the most workers
-    char *commands;                   // what to type to do it again, one command a line; of single records theirs. NULL: unknown
+    char *commands;  // what to type to do it again, one command a line; of single records theirs. NULL: unknown
 } ls_study;
 
 // Reads study folders and single run records together. Errors: NOT_FOUND, IO, BAD_DATA (a file that is no record, a study of
