@@ -19,8 +19,6 @@ static const char *plural(int n) { return n == 1 ? "" : "s"; }
 
 static int weak(const ls_study_row *r) { return strcmp(r->mode, "weak") == 0; }
 
-static int threads(const ls_study_row *r) { return r->workers * r->replicas_per_worker * r->threads_per_replica; }
-
 // The rows of a series in ascending order of workers, the next after `after` (-1: the first). -1: none.
 static int next_row(const words *w, int s, int after) {
     for (int i = after + 1; i < w->study->row_count; i++)
@@ -55,7 +53,11 @@ static void headline(const words *w, int s) {
             fprintf(w->out, ", each worker having the same work throughout");
         else if (a->epoch_seconds > 0 && b->epoch_seconds > 0)
             fprintf(w->out, ", %.2f times as fast", a->epoch_seconds / b->epoch_seconds);
-        if (b->efficiency > 0) fprintf(w->out, ": a parallel efficiency of %.0f %%", 100 * b->efficiency);
+        if (b->efficiency > 0 && b->speedup > 0) {
+            int base = (int)lround(b->workers * b->efficiency / b->speedup);
+            fprintf(w->out, ": a parallel efficiency of %.0f %% against %d worker%s", 100 * b->efficiency, base,
+                    plural(base));
+        }
     }
     fprintf(w->out, ".\n");
 }
@@ -111,12 +113,6 @@ static void change(const words *w, int s, const ls_study_row *a, const ls_study_
         causes(w, a, b);
         if (b->oversubscribed)
             fprintf(w->out, "; the %d workers had fewer cores than threads and took turns on them", b->workers);
-        else if (threads(b) <= threads(a))
-            fprintf(
-                w->out,
-                "; the %d workers together use %d thread%s, no more than the %d did before, so that there was no more "
-                "computing power to gain",
-                b->workers, threads(b), plural(threads(b)), a->workers);
     } else if (to > 105) {
         fprintf(
             w->out,
