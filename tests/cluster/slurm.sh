@@ -116,6 +116,21 @@ trained() {
         matches '^Devices: +2 on each node, here number 0,1$'
     done
 
+    # A study over nodes, as steps of a batch job.
+    grid="${recipe% --verbose*} --nodes 1,2 --workers-per-node 1,2"
+    printf '#!/bin/sh\n%s\n' "\"$lockstep\" scale $grid --out $here/study" >"$here/job.sh"
+    run 0 sbatch -Q --wait -N2 --ntasks-per-node=2 -o "$here/job.out" -e "$here/job.err" "$here/job.sh"
+    cp "$here/job.out" "$here/out" && cp "$here/job.err" "$here/err"
+    what="sbatch of lockstep scale"
+    says "[4/4] mnist-cnn, 4 workers on 2 nodes: "
+    says "ended with the same weights, bit for bit"
+    records="$here/study/runs/mnist-cnn-strong"
+    grep -q '"hosts": 1,' "$records-n1-w2-r1.json" || wrong "$what: 2 workers are not on 1 node"
+    grep -q '"hosts": 2,' "$records-n2-w2-r1.json" || wrong "$what: 2 workers are not on 2 nodes"
+    grep -q "\"weights_digest\": \"$alone\"" "$records-n2-w4-r1.json" || wrong "$what: other weights"
+    run 1 salloc -Q -N2 -n2 "$lockstep" scale ${recipe% --verbose*} --nodes 3 --workers-per-node 1 --out "$here/more"
+    complains "3 nodes asked for, and this Slurm allocation has 2"
+
     # What goes wrong is said once, by one worker, and the job ends.
     run 1 srun -Q -N2 -n2 --mpi=none "$lockstep" train $recipe
     complains "use \`srun --mpi=pmix\`"
