@@ -268,7 +268,7 @@ static void causes_are_those_that_the_numbers_show(void **state) {
     char *text = words();
     has(text,
         "net: one epoch takes 10.0 s with 1 worker and 3.52 s with 4, 2.84 times as fast: a parallel efficiency of 71 "
-        "%.");
+        "% against 1 worker.");
     has(text,
         "From 2 to 4 workers efficiency falls from 96 % to 71 %: of a step's 35.2 ms, compared with ideal scaling, "
         "exchanging gradients and waiting for other replicas takes 9.17 ms longer.\n");
