@@ -273,7 +273,7 @@ static void phases(chart *c) {
     begin_script(c, "workers", "time per step (ms)");
     series_names(c);
     double at = 0;
-    int several = c->series->count > 1;
+    int several = c->series->count > 1, lines = c->series->count > 2 ? 2 : 1;  // long names take turns on two lines
     for (int s = 0; s < c->series->count; s++) {
         double from = at;
         next_series(c, s);
@@ -288,15 +288,15 @@ static void phases(chart *c) {
         }
         fprintf(c->script, ") scale 0\n");
         if (several)
-            fprintf(c->script, "set label %d NAME%d at first %g, character 2.9 center\n", s + 1, s + 1,
-                    (from + at - 1) / 2);
+            fprintf(c->script, "set label %d NAME%d at first %g, character %g center\n", s + 1, s + 1,
+                    (from + at - 1) / 2, lines > 1 ? (s % 2 ? 2.6 : 3.8) : 2.9);
         at += several;  // a gap
     }
     at -= several;
     double margin = at <= 1 ? 1.2 : 0.7;
     fprintf(c->script, "set xrange [%g:%g]\nset yrange [0:*]\nset offsets 0, 0, graph 0.06, 0\n", -margin,
             at - 1 + margin);
-    if (several) fprintf(c->script, "set xlabel offset 0,-1.2\nset bmargin 5\n");
+    if (several) fprintf(c->script, "set xlabel offset 0,%g\nset bmargin %d\n", lines > 1 ? -2.1 : -1.2, 4 + lines);
     fprintf(c->script, "set key outside right center vertical Left reverse invert samplen 1.5\nPLOT = \"plot ");
     for (int p = 0; p < 5; p++) {
         char below[64] = "0";  // the phases under this one

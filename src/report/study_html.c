@@ -148,6 +148,7 @@ const char ls__html_style[] =
     "print{:root{color-scheme:light;--paper:#fff;--ink:#000;--soft:#444;--line:#bbb;--box:#f3f3f3;--warn:#5a3000;"
     "--warnbox:#fff}\n"
     "body{font-size:10pt}main{max-width:none;padding:0}figure,tr,li,pre,.warn,dl{break-inside:avoid}\n"
-    "h2,caption{break-after:avoid}thead{display:table-header-group}.scroll{overflow:visible;border:0}"
+    "h2,caption{break-after:avoid}.end{break-before:avoid}thead{display:table-header-group}.scroll{overflow:visible;"
+    "border:0}"
     "table{font-size:8pt}th,td{padding:.25rem .4rem;white-space:normal}.charts{display:block}"
     "figure{margin:0 auto 1rem;max-width:11cm}@page{margin:1.6cm}}\n";

@@ -222,33 +222,31 @@ static void item(const page *p, const char *name, const char *value) {
     fputs("</dd>\n", p->out);
 }
 
-// What one row was trained with, where the row before was trained with something else.
-static void recipes(const page *p) {
-    char last[512] = "";
-    for (int i = 0; i < p->study->row_count; i++) {
+// What the rows of each series were trained with.
+static void recipes(const page *p, const ls_series *series) {
+    for (int s = 0; s < series->count; s++) {
+        int i = 0;
+        while (series->of[i] != s) i++;
         const ls_study_row *r = &p->study->rows[i];
         char text[512], batch_text[64] = "";
-        if (r->repeats == 0) continue;
         if (strcmp(r->mode, "weak") != 0)
             snprintf(batch_text, sizeof batch_text, ", global batch %lld", (long long)r->global_batch);
         snprintf(text, sizeof text,
                  "%s on %s: %s scaling, %d epoch%s%s in micro-batches of %lld, %s, %s, %s, seed %lld", r->model,
                  r->data, r->mode, r->epochs, r->epochs == 1 ? "" : "s", batch_text, (long long)r->micro_batch,
                  r->optimizer, r->precision, r->strategy, (long long)r->seed);
-        if (strcmp(text, last) == 0) continue;
         item(p, "Recipe", text);
-        memcpy(last, text, sizeof last);
     }
 }
 
-static void setup(const page *p) {
+static void setup(const page *p, const ls_series *series) {
     const ls_study *s = p->study;
     if (s->row_count == 0) return;
     fputs("<h2>Set-up</h2>\n<dl>\n", p->out);
     item(p, "Host", s->host);
     item(p, "Processor", s->cpu);
     item(p, "Versions", s->versions);
-    recipes(p);
+    recipes(p, series);
     fputs("</dl>\n", p->out);
     if (!s->commands || !s->commands[0]) return;
     fputs("<h2>To do it again</h2>\n<pre>", p->out);
@@ -273,8 +271,8 @@ static ls_status body(page *p) {
         statements(p, 0);
         if (series.count > 0) charts(p);
         tables(p, &series);
-        setup(p);
-        fputs("<p class=\"soft\">Made by Lockstep from the records of the runs.</p>\n</main>\n</body>\n</html>\n",
+        setup(p, &series);
+        fputs("<p class=\"soft end\">Made by Lockstep from the records of the runs.</p>\n</main>\n</body>\n</html>\n",
               p->out);
     }
     ls__series_destroy(&series);

@@ -95,20 +95,27 @@ static void causes(const words *w, const ls_study_row *a, const ls_study_row *b)
     }
 }
 
+// Begins a sentence, with the network's name in front of it where there are several.
+static void begin(const words *w, int s, char capital) {
+    if (w->series->count > 1)
+        fprintf(w->out, "%s: %c", w->series->name[s], capital - 'A' + 'a');
+    else
+        fputc(capital, w->out);
+}
+
 // From one number of workers to the next.
 static void change(const words *w, int s, const ls_study_row *a, const ls_study_row *b) {
     double from = 100 * a->efficiency, to = 100 * b->efficiency;
     if (from <= 0 || to <= 0 || b->workers == a->workers) return;
     const char *how = to < from - 2 ? "falls" : to > from + 2 ? "rises" : "stays";
-    if (w->series->count > 1) fprintf(w->out, "%s: ", w->series->name[s]);
-    const char *from_word = w->series->count > 1 ? "from" : "From";
+    begin(w, s, 'F');
     if (how[0] == 's') {
-        fprintf(w->out, "%s %d to %d workers efficiency stays about the same (%.0f %% and %.0f %%).\n", from_word,
-                a->workers, b->workers, from, to);
+        fprintf(w->out, "rom %d to %d workers efficiency stays about the same (%.0f %% and %.0f %%).\n", a->workers,
+                b->workers, from, to);
         return;
     }
-    fprintf(w->out, "%s %d to %d workers efficiency %s from %.0f %% to %.0f %%", from_word, a->workers, b->workers, how,
-            from, to);
+    fprintf(w->out, "rom %d to %d workers efficiency %s from %.0f %% to %.0f %%", a->workers, b->workers, how, from,
+            to);
     if (how[0] == 'f') {
         causes(w, a, b);
         if (b->oversubscribed)
@@ -122,13 +129,14 @@ static void change(const words *w, int s, const ls_study_row *a, const ls_study_
     fprintf(w->out, ".\n");
 }
 
-static void spread(const words *w, const ls_study_row *r) {
+static void spread(const words *w, int s, const ls_study_row *r) {
     double range = r->epoch_seconds > 0 ? (r->epoch_seconds_most - r->epoch_seconds_least) / r->epoch_seconds : 0;
-    if (range > 0.1)
-        fprintf(w->out,
-                "The repeats with %d worker%s differ by %.0f %% among themselves: smaller differences than that may be "
-                "chance.\n",
-                r->workers, plural(r->workers), 100 * range);
+    if (range <= 0.1) return;
+    begin(w, s, 'T');
+    fprintf(w->out,
+            "he repeats with %d worker%s differ by %.0f %% among themselves: smaller differences than that may be "
+            "chance.\n",
+            r->workers, plural(r->workers), 100 * range);
 }
 
 static void accuracy(const words *w, int s) {
@@ -158,7 +166,7 @@ static void one_series(const words *w, int s) {
         if (last >= 0) change(w, s, &w->study->rows[last], &w->study->rows[i]);
         last = i;
     }
-    for (int i = next_row(w, s, -1); i >= 0; i = next_row(w, s, i)) spread(w, &w->study->rows[i]);
+    for (int i = next_row(w, s, -1); i >= 0; i = next_row(w, s, i)) spread(w, s, &w->study->rows[i]);
     accuracy(w, s);
 }
 
