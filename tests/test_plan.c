@@ -128,11 +128,14 @@ static ls_graph *odd_network(int variant) {
     ls_graph *g;
     OK(ls_graph_create("odd", LS_SHAPE(12, 11, 3), &g));
     ls_value x = ls_graph_input(g);
-    x = ls_conv2d(g, x, &(ls_conv2d_attrs){.filters = 16, .kernel = {3, 3}, .padding = LS_PADDING_SAME, .no_bias = variant & 1});
+    x = ls_conv2d(
+        g, x, &(ls_conv2d_attrs){.filters = 16, .kernel = {3, 3}, .padding = LS_PADDING_SAME, .no_bias = variant & 1});
     x = ls_relu(g, x, NULL);
-    x = variant & 2 ? ls_average_pool2d(g, x, &(ls_pool2d_attrs){0}) : ls_max_pool2d(g, x, &(ls_pool2d_attrs){.size = {3, 3}, .strides = {2, 2}});
+    x = variant & 2 ? ls_average_pool2d(g, x, &(ls_pool2d_attrs){0})
+                    : ls_max_pool2d(g, x, &(ls_pool2d_attrs){.size = {3, 3}, .strides = {2, 2}});
     x = ls_relu(g, x, NULL);
-    x = ls_conv2d(g, x, &(ls_conv2d_attrs){.filters = 20, .kernel = {2, 3}, .strides = {1, 2}, .activation = LS_ACTIVATION_RELU});
+    x = ls_conv2d(
+        g, x, &(ls_conv2d_attrs){.filters = 20, .kernel = {2, 3}, .strides = {1, 2}, .activation = LS_ACTIVATION_RELU});
     x = ls_conv2d(g, x, &(ls_conv2d_attrs){.filters = 32, .kernel = {1, 1}, .activation = LS_ACTIVATION_RELU});
     x = ls_dropout(g, x, &(ls_dropout_attrs){.rate = 0.25f});
     if (variant == 0 || variant == 3)
@@ -175,7 +178,8 @@ static void whole_networks_agree_with_the_reference_device(void **state) {
             OK(ls_params_get(ref.params, i, ref.gradient, y));
             // Sums of at most a few hundred products in another order: well under 1e-4.
             if (relative_distance(x, y, n) > 1e-4)
-                fail_msg("variant %d, %s: relative distance %g", variant, cpu.graph->params[i].name, relative_distance(x, y, n));
+                fail_msg("variant %d, %s: relative distance %g", variant, cpu.graph->params[i].name,
+                         relative_distance(x, y, n));
             ls_memory_free(x);
             ls_memory_free(y);
         }
@@ -324,7 +328,8 @@ static void one_hot_labels_are_as_good_as_class_numbers(void **state) {
         void *arena;
         ls_loss_metrics sparse, one_hot;
         rig_make(&r, odd_network(0), devices[d], 6);
-        OK(ls_plan_create(r.graph, r.device, r.params, &(ls_plan_config){6, LS_DTYPE_F32, .training = 1, .one_hot = 1}, &plan));
+        OK(ls_plan_create(r.graph, r.device, r.params, &(ls_plan_config){6, LS_DTYPE_F32, .training = 1, .one_hot = 1},
+                          &plan));
         OK(ls_memory_alloc(ls_plan_arena_bytes(plan), &arena));
         OK(ls_memory_alloc(ls_params_length(r.params) * 4, &gradient));
         ls_plan_bind(plan, arena, r.weights, r.copies);

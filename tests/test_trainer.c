@@ -91,9 +91,7 @@ static void every_sample_counts_once_whatever_the_cut(void **state) {
     }
 }
 
-static int stop_at(void *user, const ls_progress *p) {
-    return p->epoch == 1 && p->step >= *(const int *)user;
-}
+static int stop_at(void *user, const ls_progress *p) { return p->epoch == 1 && p->step >= *(const int *)user; }
 
 static void progress_can_stop_training(void **state) {
     fixture *f = *state;
@@ -120,7 +118,8 @@ static void weights_go_in_and_out(void **state) {
     for (int n = 1; n < 4; n++) {  // the last layer's, whatever the model calls it
         char name[32];
         snprintf(name, sizeof name, n == 1 ? "dense/bias" : "dense_%d/bias", n - 1);
-        if (ls_trainer_get_weights(t, name, out, 10) == LS_OK) bias = strcmp(name, "dense/bias") == 0 ? "dense/bias" : n == 2 ? "dense_1/bias" : "dense_2/bias";
+        if (ls_trainer_get_weights(t, name, out, 10) == LS_OK)
+            bias = strcmp(name, "dense/bias") == 0 ? "dense/bias" : n == 2 ? "dense_1/bias" : "dense_2/bias";
     }
     assert_non_null(bias);
     OK(ls_trainer_set_weights(t, bias, in, 10));
@@ -268,8 +267,9 @@ static void impossible_requests_are_refused(void **state) {
 }
 
 static void the_default_micro_batch_is_a_function_of_the_batch(void **state) {
-    static const int64_t expected[][2] = {{128, 16}, {256, 32}, {512, 64}, {1024, 128}, {2048, 128}, {64, 16}, {32, 16},
-                                          {16, 16}, {8, 1}, {1, 1}, {100, 20}, {127, 127}, {1000, 125}};
+    static const int64_t expected[][2] = {{128, 16}, {256, 32},  {512, 64},  {1024, 128}, {2048, 128},
+                                          {64, 16},  {32, 16},   {16, 16},   {8, 1},      {1, 1},
+                                          {100, 20}, {127, 127}, {1000, 125}};
     for (size_t i = 0; i < sizeof expected / sizeof expected[0]; i++)
         assert_int_equal(ls_micro_batch_default(expected[i][0]), expected[i][1]);
     for (int64_t b = 1; b < 3000; b++) assert_int_equal(b % ls_micro_batch_default(b), 0);

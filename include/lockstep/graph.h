@@ -51,20 +51,20 @@ typedef enum ls_initializer {
 
 typedef struct ls_conv2d_attrs {
     const char *name;
-    int filters;            // output channels
-    int kernel[2];          // height, width
-    int strides[2];         // default 1, 1
-    ls_padding padding;     // default valid
+    int filters;         // output channels
+    int kernel[2];       // height, width
+    int strides[2];      // default 1, 1
+    ls_padding padding;  // default valid
     ls_activation activation;
-    int no_bias;            // 1: without the bias (Keras's use_bias=False)
+    int no_bias;  // 1: without the bias (Keras's use_bias=False)
     ls_initializer kernel_initializer, bias_initializer;
 } ls_conv2d_attrs;
 
 typedef struct ls_pool2d_attrs {
     const char *name;
-    int size[2];            // default 2, 2
-    int strides[2];         // default: the size
-    ls_padding padding;     // default valid
+    int size[2];         // default 2, 2
+    int strides[2];      // default: the size
+    ls_padding padding;  // default valid
 } ls_pool2d_attrs;
 
 typedef struct ls_dense_attrs {
@@ -77,7 +77,7 @@ typedef struct ls_dense_attrs {
 
 typedef struct ls_dropout_attrs {
     const char *name;
-    float rate;             // the fraction set to zero, 0 <= rate < 1; the rest is scaled by 1 / (1 - rate)
+    float rate;  // the fraction set to zero, 0 <= rate < 1; the rest is scaled by 1 / (1 - rate)
 } ls_dropout_attrs;
 
 // A new graph for samples of the given shape (without the batch), e.g. (H, W, C). The caller destroys it.

@@ -30,8 +30,7 @@ typedef struct ls_shape {
     int64_t dim[LS_MAX_DIMS];
 } ls_shape;
 
-#define LS_SHAPE(...)                                                                                                  \
-    ((ls_shape){(int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), {__VA_ARGS__}})
+#define LS_SHAPE(...) ((ls_shape){(int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), {__VA_ARGS__}})
 
 size_t ls_dtype_size(ls_dtype dtype);
 const char *ls_dtype_name(ls_dtype dtype);

@@ -39,29 +39,30 @@ int64_t ls_dataset_test_count(const ls_dataset *dataset);
 
 // How to train. Zero-initialize, then ls_train_config_init for the defaults.
 typedef struct ls_train_config {
-    int epochs;              // default 5
-    int64_t batch_size;      // GLOBAL batch: samples per step over all workers together; default 128
-    int64_t micro_batch;     // samples per micro-batch; 0: a fixed function of batch_size (ls_micro_batch_default)
-    const char *precision;   // "fp32", "bf16"
-    const char *device;      // "cpu", "ref"
-    const char *strategy;    // "allreduce", "reduce-broadcast"
-    int replicas;            // per worker; 0: one per core the worker has
-    int threads;             // per replica; default 1
-    int bind;                // 1: bind replicas to cores (the default); 0: leave them to the system
-    uint64_t seed;           // default 42
-    int shuffle;             // 1 (the default): a new order of the samples each epoch
+    int epochs;             // default 5
+    int64_t batch_size;     // GLOBAL batch: samples per step over all workers together; default 128
+    int64_t micro_batch;    // samples per micro-batch; 0: a fixed function of batch_size (ls_micro_batch_default)
+    const char *precision;  // "fp32", "bf16"
+    const char *device;     // "cpu", "ref"
+    const char *strategy;   // "allreduce", "reduce-broadcast"
+    int replicas;           // per worker; 0: one per core the worker has
+    int threads;            // per replica; default 1
+    int bind;               // 1: bind replicas to cores (the default); 0: leave them to the system
+    uint64_t seed;          // default 42
+    int shuffle;            // 1 (the default): a new order of the samples each epoch
     int64_t limit_train, limit_test;  // use only the first so many samples; 0: all
     // S, 0 <= S < 1: what is trained towards is 1 - S + S / classes for a sample's class and S / classes for the others; the
     // training loss is with respect to that, evaluation is not smoothed. Default 0.
     double label_smoothing;
-    int evaluate;            // 1 (the default): evaluate on the test set at the end
+    int evaluate;  // 1 (the default): evaluate on the test set at the end
 
-    const char *optimizer;   // "adam", "adamw", "sgd"
-    double lr;               // < 0: the optimizer's default
+    const char *optimizer;                                 // "adam", "adamw", "sgd"
+    double lr;                                             // < 0: the optimizer's default
     double momentum, beta1, beta2, epsilon, weight_decay;  // < 0: the optimizer's default
     int nesterov;
-    int decay_biases;        // 1 (the default): weight decay shrinks all parameters, as in Keras; 0: kernels only
-    double clip_norm;        // a mean gradient whose norm over all parameters is larger is scaled down to it; 0 (default): none
+    int decay_biases;  // 1 (the default): weight decay shrinks all parameters, as in Keras; 0: kernels only
+    double
+        clip_norm;  // a mean gradient whose norm over all parameters is larger is scaled down to it; 0 (default): none
     const char *lr_scaling;  // "none"; "linear": times the number of micro-batches in a step
     double warmup_epochs;    // epochs before the rate is the full one; 0 (the default): none
     // "gradual" (the default): meanwhile it grows linearly from lr (linear scaling) or 0 (none) to the full one;
@@ -70,12 +71,12 @@ typedef struct ls_train_config {
     // 1: when the rate changes, the momentum of sgd, a sum of past gradients at the rates of their steps, is multiplied by
     // new rate / old rate; 0 (the default): it is not, as in Keras. Goyal et al. 2017, section 3, remark 2.
     int momentum_correction;
-    const char *schedule;    // "constant", "step", "cosine", "polynomial", "one-cycle", "one-cycle-linear", "cyclic"
+    const char *schedule;  // "constant", "step", "cosine", "polynomial", "one-cycle", "one-cycle-linear", "cyclic"
     double schedule_step_epochs, schedule_gamma;  // step: times gamma every so many epochs
-    double schedule_power;   // polynomial
-    double schedule_end;     // polynomial, cosine, one-cycle: the fraction of lr to end at; default 0
-    double schedule_start;   // one-cycle: the fraction of lr to start at; cyclic: the lowest; default 0.04
-    double schedule_rise;    // one-cycle: the share of all epochs in which the rate rises; default 0.3
+    double schedule_power;                        // polynomial
+    double schedule_end;            // polynomial, cosine, one-cycle: the fraction of lr to end at; default 0
+    double schedule_start;          // one-cycle: the fraction of lr to start at; cyclic: the lowest; default 0.04
+    double schedule_rise;           // one-cycle: the share of all epochs in which the rate rises; default 0.3
     double schedule_period_epochs;  // cyclic: epochs from one low to the next; default 4
 } ls_train_config;
 
@@ -87,7 +88,7 @@ int64_t ls_micro_batch_default(int64_t batch_size);
 
 // One epoch as it went; what the progress display and the records are made from.
 typedef struct ls_epoch_result {
-    int epoch;               // from 1
+    int epoch;  // from 1
     int64_t steps;
     double seconds, loss, accuracy, images_per_second;
 } ls_epoch_result;
@@ -100,16 +101,16 @@ typedef struct ls_train_result {
     int epochs;
     const ls_epoch_result *epoch;  // (epochs); owned by the trainer
     double step_seconds_median, epoch_seconds_median;
-    double images_per_second;      // median over epochs
+    double images_per_second;           // median over epochs
     double train_loss, train_accuracy;  // of the last epoch
     double test_loss, test_accuracy;
     double train_seconds, evaluate_seconds;
-    ls_phase_seconds phases;       // per step: mean over steps of the mean over replicas
-    char weights_digest[65];       // SHA-256 of the parameters as little-endian floats in Keras's order and layout
-    int64_t peak_rss_bytes;        // of the largest worker
+    ls_phase_seconds phases;  // per step: mean over steps of the mean over replicas
+    char weights_digest[65];  // SHA-256 of the parameters as little-endian floats in Keras's order and layout
+    int64_t peak_rss_bytes;   // of the largest worker
     int workers, hosts, replicas_per_worker, threads_per_replica;
     int64_t global_batch, micro_batch;
-    char replicas_reason[160];     // why so many replicas
+    char replicas_reason[160];  // why so many replicas
     char device_description[256], comm_description[256];
 } ls_train_result;
 
@@ -117,9 +118,9 @@ typedef struct ls_train_result {
 // worker must return the same.
 typedef struct ls_progress {
     int epoch, epochs;
-    int64_t step, steps;     // in this epoch, from 1
-    double seconds;          // since the epoch began
-    double loss, accuracy;   // mean over the epoch so far
+    int64_t step, steps;    // in this epoch, from 1
+    double seconds;         // since the epoch began
+    double loss, accuracy;  // mean over the epoch so far
     double images_per_second;
     int rank;
 } ls_progress;

@@ -12,7 +12,7 @@ typedef struct ls_barrier {
     _Alignas(64) _Atomic uint32_t arrived;
     _Alignas(64) _Atomic uint32_t generation;
     _Atomic uint32_t participants;  // may be lowered while some wait already, by one who has not arrived yet
-    uint32_t spin;  // tries before sleeping
+    uint32_t spin;                  // tries before sleeping
 } ls_barrier;
 
 // Not thread-safe; the memory must be shared before anyone waits.

@@ -4,8 +4,8 @@
 #ifndef LS_BASE_CLONES_H
 #define LS_BASE_CLONES_H
 
-#if defined(__x86_64__) && defined(__linux__) && (!defined(__clang__) || __clang_major__ >= 17) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) && \
-    !defined(LS_SANITIZED)
+#if defined(__x86_64__) && defined(__linux__) && (!defined(__clang__) || __clang_major__ >= 17) &&                     \
+    !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) && !defined(LS_SANITIZED)
 #define LS_CLONES __attribute__((target_clones("default", "avx2", "avx512f")))
 #else
 #define LS_CLONES

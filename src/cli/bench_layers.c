@@ -23,11 +23,11 @@ typedef struct bench_thread {
     float *weights, *gradient;
     int32_t *labels;
     uint64_t *samples;
-    int count;                       // steps of the plan
-    ls_kernel **fastest;             // (count), NULL where nothing is computed
-    void *buffers[LS_ARG_COUNT];     // for the fastest kernels, one set for all
-    double *seconds, *floor;         // (count, BENCH_MAX_ROUNDS)
-    double floor_sum;                // of the latest round
+    int count;                    // steps of the plan
+    ls_kernel **fastest;          // (count), NULL where nothing is computed
+    void *buffers[LS_ARG_COUNT];  // for the fastest kernels, one set for all
+    double *seconds, *floor;      // (count, BENCH_MAX_ROUNDS)
+    double floor_sum;             // of the latest round
     ls_status status;
     char failure[1024];
 } bench_thread;
@@ -37,8 +37,8 @@ struct bench_layers {
     const ls_train_config *config;
     int threads, floor, rounds, leaving;
     bench_thread *thread;
-    pthread_barrier_t together;      // the threads and the caller
-    cpu_set_t processors;            // the process's at its start
+    pthread_barrier_t together;  // the threads and the caller
+    cpu_set_t processors;        // the process's at its start
 };
 
 static int ascending(const void *a, const void *b) {
@@ -81,7 +81,8 @@ static ls_status make_plan(bench_thread *t) {
     LS_TRY(ls_memory_alloc(ls_params_copies_bytes(t->params), &t->copies));
     LS_TRY(ls_memory_alloc(ls_params_length(t->params) * 4, &t->weights));
     LS_TRY(ls_memory_alloc(ls_params_length(t->params) * 4, &t->gradient));
-    LS_TRY(ls_memory_alloc(config.batch * ls_shape_count(g->nodes[0].shape) * (int64_t)ls_dtype_size(precision), &t->images));
+    LS_TRY(ls_memory_alloc(config.batch * ls_shape_count(g->nodes[0].shape) * (int64_t)ls_dtype_size(precision),
+                           &t->images));
     LS_TRY(ls_memory_alloc(config.batch * 4, &t->labels));
     LS_TRY(ls_memory_alloc(config.batch * 8, &t->samples));
     LS_TRY(make_weights(t, g));
@@ -122,7 +123,8 @@ static void free_thread(bench_thread *t) {
 // --- measuring -------------------------------------------------------------------------------------------------------
 
 static ls_status measure(bench_thread *t, int round) {
-    ls_plan_input input = {.images = t->images, .labels = t->labels, .random = {.seed = 1, .epoch = 1, .samples = t->samples}};
+    ls_plan_input input = {
+        .images = t->images, .labels = t->labels, .random = {.seed = 1, .epoch = 1, .samples = t->samples}};
     double *took;
     LS_TRY(ls_calloc(t->count, sizeof *took, &took));
     ls_status status = ls_plan_time_steps(t->plan, &input, t->gradient, took);
@@ -233,7 +235,8 @@ static double over_threads(const bench_layers *l, int index, size_t offset) {
 bench_layer bench_layers_get(const bench_layers *l, int index) {
     ls_plan_step_info info = ls_plan_step(l->thread[0].plan, index);
     const ls_kernel *fastest = l->thread[0].fastest[index];
-    bench_layer r = {.flops = info.flops, .seconds = over_threads(l, index, offsetof(bench_thread, seconds)),
+    bench_layer r = {.flops = info.flops,
+                     .seconds = over_threads(l, index, offsetof(bench_thread, seconds)),
                      .floor_seconds = over_threads(l, index, offsetof(bench_thread, floor))};
     snprintf(r.node, sizeof r.node, "%s", info.node);
     snprintf(r.pass, sizeof r.pass, "%s", info.pass);

@@ -47,10 +47,11 @@ typedef struct bench {
     ls_train_result result;
     bench_layers *layers;  // NULL when neither floor nor layers are wanted
     // Training goes in blocks of steps, each followed by a round of the kernels, so that both see the same machine.
-    double step[BENCH_MAX_ROUNDS], floor[BENCH_MAX_ROUNDS], ratio[BENCH_MAX_ROUNDS];  // by block: medians, sums, quotients
-    double *steps;         // of the running block
-    double since;          // its clock at the last step
-    int blocks;            // measured
+    double step[BENCH_MAX_ROUNDS], floor[BENCH_MAX_ROUNDS],
+        ratio[BENCH_MAX_ROUNDS];  // by block: medians, sums, quotients
+    double *steps;                // of the running block
+    double since;                 // its clock at the last step
+    int blocks;                   // measured
 } bench;
 
 // --- synthetic data --------------------------------------------------------------------------------------------------
@@ -126,11 +127,13 @@ done:
 
 static void print_layers(const bench *b) {
     double seconds = 0, floor = 0;
-    printf("%-20s %-18s %-26s %9s %9s %7s  %s\n", "Layer", "Pass", "Implementation", "ms", "floor ms", "ratio", "fastest");
+    printf("%-20s %-18s %-26s %9s %9s %7s  %s\n", "Layer", "Pass", "Implementation", "ms", "floor ms", "ratio",
+           "fastest");
     for (int i = 0; i < bench_layers_count(b->layers); i++) {
         bench_layer l = bench_layers_get(b->layers, i);
         printf("%-20s %-18s %-26s %9.3f", l.node, l.pass, l.implementation, 1e3 * l.seconds);
-        if (l.floor_seconds > 0) printf(" %9.3f %7.2f  %s", 1e3 * l.floor_seconds, l.seconds / l.floor_seconds, l.fastest);
+        if (l.floor_seconds > 0)
+            printf(" %9.3f %7.2f  %s", 1e3 * l.floor_seconds, l.seconds / l.floor_seconds, l.fastest);
         putchar('\n');
         seconds += l.seconds, floor += l.floor_seconds;
     }

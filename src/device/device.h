@@ -19,9 +19,9 @@ typedef struct ls_kernel ls_kernel;
 typedef struct ls_layout {
     ls_shape shape;
     ls_dtype dtype;
-    int64_t bytes;      // with padding
-    int plain;          // 1: row-major in the logical order, no padding: as files and the public API have it
-    const void *native; // the device's own descriptor
+    int64_t bytes;       // with padding
+    int plain;           // 1: row-major in the logical order, no padding: as files and the public API have it
+    const void *native;  // the device's own descriptor
 } ls_layout;
 
 typedef enum ls_pass {
@@ -33,11 +33,11 @@ typedef enum ls_pass {
 
 // The arguments of a kernel. Which are used depends on operation and pass; unused ones have no layout and stay NULL.
 typedef enum ls_arg {
-    LS_ARG_X,          // the operation's input
-    LS_ARG_W,          // its kernel (weights)
-    LS_ARG_B,          // its bias, always plain F32
-    LS_ARG_Y,          // its output
-    LS_ARG_DX,         // gradients of the same, F32 for DW and DB
+    LS_ARG_X,   // the operation's input
+    LS_ARG_W,   // its kernel (weights)
+    LS_ARG_B,   // its bias, always plain F32
+    LS_ARG_Y,   // its output
+    LS_ARG_DX,  // gradients of the same, F32 for DW and DB
     LS_ARG_DW,
     LS_ARG_DB,
     LS_ARG_DY,
@@ -51,8 +51,8 @@ typedef enum ls_arg {
 
 // What the loss kernel reports of one micro-batch: sums over its samples.
 typedef struct ls_loss_metrics {
-    double loss;       // sum of the cross-entropies
-    int64_t correct;   // samples whose largest logit is the label's (the first of equals wins)
+    double loss;      // sum of the cross-entropies
+    int64_t correct;  // samples whose largest logit is the label's (the first of equals wins)
     int64_t samples;
 } ls_loss_metrics;
 
@@ -67,11 +67,11 @@ typedef struct ls_kernel_spec {
     ls_op_kind op;
     ls_op_attrs attrs;
     ls_pass pass;
-    ls_shape x, y;           // with the batch: (N, ...)
-    ls_dtype x_dtype;        // of X and DX
-    ls_dtype y_dtype;        // of Y
-    ls_dtype dy_dtype;       // of DY; the loss has no DY and this is the dtype of its DX (its X, the logits, is F32)
-    ls_dtype w_dtype;        // of W (DW and DB are always F32)
+    ls_shape x, y;      // with the batch: (N, ...)
+    ls_dtype x_dtype;   // of X and DX
+    ls_dtype y_dtype;   // of Y
+    ls_dtype dy_dtype;  // of DY; the loss has no DY and this is the dtype of its DX (its X, the logits, is F32)
+    ls_dtype w_dtype;   // of W (DW and DB are always F32)
     // DX is multiplied by (X > 0) on its way out: X is the output of a ReLU fused into the operation before.
     // Told to the forward pass too, so that a kernel may keep the decision in its workspace and not read X in backward.
     int mask_dx;
@@ -90,7 +90,7 @@ struct ls_kernel {
     const char *name;                       // the implementation's name, for people ("jit:avx512_core")
     const ls_layout *layout[LS_ARG_COUNT];  // chosen layouts; NULL for WORKSPACE and the like
     int64_t workspace_bytes, scratch_bytes;
-    double flops;                           // multiply-adds counted twice; 0 where memory is what counts
+    double flops;  // multiply-adds counted twice; 0 where memory is what counts
 };
 
 typedef struct ls_device_options {

@@ -27,17 +27,17 @@ typedef enum ls_op_kind {
 
 // Attributes with every default resolved (strides set, "same" padding turned into numbers).
 typedef struct ls_op_attrs {
-    int filters;       // conv2d: output channels; dense: units
-    int kernel[2];     // conv2d, pooling: window height, width; global pooling: the whole image
-    int strides[2];    // the same ones'
-    ls_padding padding; // as it was asked for
-    int pad[4];        // what it came to: top, left, bottom, right
+    int filters;         // conv2d: output channels; dense: units
+    int kernel[2];       // conv2d, pooling: window height, width; global pooling: the whole image
+    int strides[2];      // the same ones'
+    ls_padding padding;  // as it was asked for
+    int pad[4];          // what it came to: top, left, bottom, right
     ls_activation activation;
     int use_bias;
-    float rate;        // dropout
-    int one_hot;       // loss: labels are rows of class weights (Keras's categorical cross-entropy), not class numbers
+    float rate;   // dropout
+    int one_hot;  // loss: labels are rows of class weights (Keras's categorical cross-entropy), not class numbers
     double label_smoothing;  // loss: S; a target t becomes (1 - S) t + S / classes (Keras)
-    uint32_t layer;    // dropout: the layer's number, a part of its random counter
+    uint32_t layer;          // dropout: the layer's number, a part of its random counter
 } ls_op_attrs;
 
 const char *ls_op_class(ls_op_kind kind);      // Keras's class: "Conv2D"

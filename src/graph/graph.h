@@ -12,8 +12,8 @@ typedef enum ls_param_role { LS_PARAM_KERNEL, LS_PARAM_BIAS } ls_param_role;
 
 // A parameter: what Keras calls a weight variable.
 typedef struct ls_param {
-    char *name;                  // "conv2d/kernel"
-    ls_shape shape;              // Keras's: HWIO, (in, out), (out)
+    char *name;      // "conv2d/kernel"
+    ls_shape shape;  // Keras's: HWIO, (in, out), (out)
     ls_param_role role;
     ls_initializer initializer;  // never DEFAULT
     int64_t fan_in, fan_out;     // as Keras counts them, for the initializers
@@ -24,19 +24,19 @@ typedef struct ls_node {
     ls_op_kind op;
     char *name;
     ls_op_attrs attrs;
-    ls_value input;              // the node it reads, LS_NO_VALUE for the input
-    ls_shape shape;              // output of one sample, without the batch
+    ls_value input;                               // the node it reads, LS_NO_VALUE for the input
+    ls_shape shape;                               // output of one sample, without the batch
     int params[LS_MAX_NODE_PARAMS], param_count;  // indices in the graph's parameters: kernel, bias
 } ls_node;
 
 struct ls_graph {
     char *name;
-    ls_node *nodes;              // node i computes value i; inputs come before their readers
+    ls_node *nodes;  // node i computes value i; inputs come before their readers
     int node_count;
     ls_param *params;
     int param_count;
-    ls_value output;             // the logits, once finished
-    ls_status failed;            // the first failure, kept for ls_graph_finish
+    ls_value output;   // the logits, once finished
+    ls_status failed;  // the first failure, kept for ls_graph_finish
     char failure[512];
 };
 

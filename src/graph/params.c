@@ -5,7 +5,7 @@
 #include "base/memory.h"
 #include "graph/plan_impl.h"
 
-#define PARAM_ALIGN 16   // floats: every parameter starts on a cache line
+#define PARAM_ALIGN  16  // floats: every parameter starts on a cache line
 #define VECTOR_ALIGN 64  // floats: the vector's length
 
 ls_status ls_params_create(const ls_graph *graph, ls_device *device, ls_params **out) {

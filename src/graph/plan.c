@@ -23,10 +23,10 @@ typedef struct wish {
 
 // What is known of a node while building.
 typedef struct node_state {
-    int folded;           // a ReLU that is part of its input's kernel
-    int relu;             // its kernel ends in a ReLU
-    tensor value;         // what it computes
-    tensor input;         // what its kernel read, after any reorder
+    int folded;    // a ReLU that is part of its input's kernel
+    int relu;      // its kernel ends in a ReLU
+    tensor value;  // what it computes
+    tensor input;  // what its kernel read, after any reorder
     ls_step_arg workspace;
     ls_kernel_spec spec;  // of its forward kernel
 } node_state;
@@ -131,11 +131,16 @@ static ls_status forward_node(builder *b, int i) {
     node_state *s = &b->nodes[i], *from = &b->nodes[computed_by(b, n->input)];
     ls_dtype precision = b->plan->config.precision;
     int is_output = i == computed_by(b, b->graph->output);
-    s->spec = (ls_kernel_spec){
-        .op = n->op, .attrs = n->attrs, .pass = b->plan->config.training ? LS_PASS_TRAINING : LS_PASS_INFERENCE,
-        .x = batched(b->plan, b->graph->nodes[n->input].shape), .y = batched(b->plan, n->shape),
-        .x_dtype = precision, .y_dtype = is_output && has_weights(n->op) ? LS_DTYPE_F32 : precision,
-        .dy_dtype = precision, .w_dtype = precision, .mask_dx = from->relu};
+    s->spec = (ls_kernel_spec){.op = n->op,
+                               .attrs = n->attrs,
+                               .pass = b->plan->config.training ? LS_PASS_TRAINING : LS_PASS_INFERENCE,
+                               .x = batched(b->plan, b->graph->nodes[n->input].shape),
+                               .y = batched(b->plan, n->shape),
+                               .x_dtype = precision,
+                               .y_dtype = is_output && has_weights(n->op) ? LS_DTYPE_F32 : precision,
+                               .dy_dtype = precision,
+                               .w_dtype = precision,
+                               .mask_dx = from->relu};
     if (s->relu) s->spec.attrs.activation = LS_ACTIVATION_RELU;
     ls_kernel_spec spec = s->spec;
     // Layers with weights choose their layout; the rest take what comes.
@@ -169,8 +174,14 @@ static ls_status forward_node(builder *b, int i) {
 static ls_kernel_spec loss_spec(const builder *b, ls_pass pass) {
     ls_shape x = batched(b->plan, b->graph->nodes[b->graph->output].shape);
     const ls_plan_config *c = &b->plan->config;
-    return (ls_kernel_spec){.op = LS_OP_SOFTMAX_CROSS_ENTROPY, .pass = pass, .x = x, .y = x, .x_dtype = LS_DTYPE_F32,
-                            .y_dtype = LS_DTYPE_F32, .dy_dtype = c->precision, .w_dtype = LS_DTYPE_F32,
+    return (ls_kernel_spec){.op = LS_OP_SOFTMAX_CROSS_ENTROPY,
+                            .pass = pass,
+                            .x = x,
+                            .y = x,
+                            .x_dtype = LS_DTYPE_F32,
+                            .y_dtype = LS_DTYPE_F32,
+                            .dy_dtype = c->precision,
+                            .w_dtype = LS_DTYPE_F32,
                             .attrs = {.one_hot = c->one_hot, .label_smoothing = c->label_smoothing}};
 }
 
@@ -303,7 +314,8 @@ static ls_status settle_wishes(builder *b) {
         int copy;
         LS_TRY(ls__params_place(params, w.param, NULL));
         LS_TRY(ls__params_want(params, w.param, step->kernel->layout[w.arg], &copy));
-        step->arg[w.arg] = copy == LS_MASTER ? (ls_step_arg){LS_PLACE_WEIGHT, w.param} : (ls_step_arg){LS_PLACE_COPY, copy};
+        step->arg[w.arg] =
+            copy == LS_MASTER ? (ls_step_arg){LS_PLACE_WEIGHT, w.param} : (ls_step_arg){LS_PLACE_COPY, copy};
     }
     return LS_OK;
 }

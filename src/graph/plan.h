@@ -29,10 +29,10 @@ ls_status ls_params_decay_switches(const ls_params *params, int64_t **switches, 
 typedef struct ls_plan ls_plan;
 
 typedef struct ls_plan_config {
-    int64_t batch;        // samples a run takes
-    ls_dtype precision;   // F32 or BF16: activations and working weights; masters, gradients and loss are F32
-    int training;         // 0: forward only
-    int one_hot;          // labels are rows of class weights instead of class numbers
+    int64_t batch;           // samples a run takes
+    ls_dtype precision;      // F32 or BF16: activations and working weights; masters, gradients and loss are F32
+    int training;            // 0: forward only
+    int one_hot;             // labels are rows of class weights instead of class numbers
     double label_smoothing;  // of the loss: ls_op_attrs
 } ls_plan_config;
 
@@ -51,8 +51,8 @@ int64_t ls_plan_activation_bytes(const ls_plan *plan);
 void ls_plan_bind(ls_plan *plan, void *arena, float *weights, void *copies);
 
 typedef struct ls_plan_input {
-    const void *images;           // (batch, H, W, C) plain, in the plan's precision
-    const void *labels;           // int32_t (batch); with one_hot float (batch, classes)
+    const void *images;  // (batch, H, W, C) plain, in the plan's precision
+    const void *labels;  // int32_t (batch); with one_hot float (batch, classes)
     ls_random_key random;
 } ls_plan_input;
 

@@ -7,24 +7,24 @@
 // --- parameters ------------------------------------------------------------------------------------------------------
 
 typedef struct ls_param_place {
-    const ls_layout *layout, *plain;  // in the vector; as Keras has it. NULL: not placed yet
-    int64_t offset;                   // in the vector, floats
-    ls_kernel *to_plain, *from_plain; // NULL where the layouts are the same
+    const ls_layout *layout, *plain;   // in the vector; as Keras has it. NULL: not placed yet
+    int64_t offset;                    // in the vector, floats
+    ls_kernel *to_plain, *from_plain;  // NULL where the layouts are the same
 } ls_param_place;
 
 typedef struct ls_param_copy {
     int param;
     const ls_layout *layout;
-    int64_t offset;                   // in the copies, bytes
-    ls_kernel *reorder;               // master -> copy
-    void *scratch;                    // the reorder's
+    int64_t offset;      // in the copies, bytes
+    ls_kernel *reorder;  // master -> copy
+    void *scratch;       // the reorder's
 } ls_param_copy;
 
 struct ls_params {
     const ls_graph *graph;
     ls_device *device;
-    ls_param_place *place;            // by parameter index
-    int64_t used;                     // floats placed so far
+    ls_param_place *place;  // by parameter index
+    int64_t used;           // floats placed so far
     ls_param_copy *copies;
     int copy_count;
     int64_t copies_bytes;
@@ -62,8 +62,8 @@ typedef struct ls_step_arg {
 typedef struct ls_plan_step_impl {
     ls_kernel *kernel;
     int node;
-    const char *pass;               // "forward", "backward data", "reorder", ...
-    ls_kernel_spec spec;            // with all layouts free; of reorders empty
+    const char *pass;     // "forward", "backward data", "reorder", ...
+    ls_kernel_spec spec;  // with all layouts free; of reorders empty
     ls_step_arg arg[LS_ARG_COUNT];
     int64_t ready_offset, ready_count;  // gradients complete after this step; count 0: none
 } ls_plan_step_impl;
@@ -80,13 +80,13 @@ struct ls_plan {
     ls_device *device;
     ls_params *params;
     ls_plan_config config;
-    ls_plan_step_impl *steps;       // forward steps, then backward steps
+    ls_plan_step_impl *steps;  // forward steps, then backward steps
     int step_count, step_capacity, forward_count;
     ls_buffer *buffers;
     int buffer_count, buffer_capacity;
-    int logits;                     // buffer
+    int logits;  // buffer
     int64_t arena_bytes;
-    char *arena;                    // bound
+    char *arena;  // bound
     float *weights;
     char *copies;
 };

@@ -39,15 +39,15 @@ typedef struct run_input {
 
 static void *resolve(const ls_plan *p, ls_step_arg at, const run_input *run) {
     switch ((ls_place)at.place) {
-        case LS_PLACE_NONE: return NULL;
-        case LS_PLACE_ARENA: return p->arena + p->buffers[at.index].offset;
-        case LS_PLACE_WEIGHT: return p->weights + p->params->place[at.index].offset;
-        case LS_PLACE_COPY: return p->copies + p->params->copies[at.index].offset;
-        case LS_PLACE_GRADIENT: return run->gradient + p->params->place[at.index].offset;
-        case LS_PLACE_IMAGES: return (void *)run->input->images;
-        case LS_PLACE_LABELS: return (void *)run->input->labels;
-        case LS_PLACE_RANDOM: return (void *)&run->input->random;
-        case LS_PLACE_METRICS: return run->metrics;
+    case LS_PLACE_NONE: return NULL;
+    case LS_PLACE_ARENA: return p->arena + p->buffers[at.index].offset;
+    case LS_PLACE_WEIGHT: return p->weights + p->params->place[at.index].offset;
+    case LS_PLACE_COPY: return p->copies + p->params->copies[at.index].offset;
+    case LS_PLACE_GRADIENT: return run->gradient + p->params->place[at.index].offset;
+    case LS_PLACE_IMAGES: return (void *)run->input->images;
+    case LS_PLACE_LABELS: return (void *)run->input->labels;
+    case LS_PLACE_RANDOM: return (void *)&run->input->random;
+    case LS_PLACE_METRICS: return run->metrics;
     }
     return NULL;
 }

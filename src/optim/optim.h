@@ -18,12 +18,12 @@ typedef struct ls_optimizer_params {
 // elements fall into a vector's tail never depends on how the parameters are cut.
 typedef struct ls_update {
     int64_t n;
-    float *w;                               // (n) master weights, in place
-    const float *g;                         // (n) mean gradient
-    float *state[LS_MAX_OPTIMIZER_STATE];   // (n) each, in place, zero before the first step
-    double lr;                              // of this step
-    double lr_before;                       // of the step before, to correct momentum for the change; 0: do not
-    int64_t step;                           // from 1
+    float *w;                              // (n) master weights, in place
+    const float *g;                        // (n) mean gradient
+    float *state[LS_MAX_OPTIMIZER_STATE];  // (n) each, in place, zero before the first step
+    double lr;                             // of this step
+    double lr_before;                      // of the step before, to correct momentum for the change; 0: do not
+    int64_t step;                          // from 1
 } ls_update;
 
 typedef struct ls_optimizer {
@@ -42,10 +42,10 @@ ls_status ls_optimizer_resolve(const ls_optimizer *optimizer, ls_optimizer_param
 // The learning rate as a factor over the course of training.
 typedef struct ls_schedule_params {
     double total_epochs;
-    double step_epochs, gamma;   // step
-    double power, end;           // polynomial: power; end: final factor (polynomial, cosine, one-cycle)
-    double start, rise;          // start: first factor (one-cycle), lowest one (cyclic); rise: share of training (one-cycle)
-    double period_epochs;        // cyclic
+    double step_epochs, gamma;  // step
+    double power, end;          // polynomial: power; end: final factor (polynomial, cosine, one-cycle)
+    double start, rise;    // start: first factor (one-cycle), lowest one (cyclic); rise: share of training (one-cycle)
+    double period_epochs;  // cyclic
 } ls_schedule_params;
 
 typedef struct ls_schedule {

@@ -46,7 +46,8 @@ typedef struct opened {
 
 static ls_status host_alloc(void *self, int64_t bytes, void **out) {
     opened *o = self;
-    if (o->block_count == MAX_BLOCKS) return LS_FAIL(LS_STATUS_INTERNAL, "a dataset asked for too many blocks of memory");
+    if (o->block_count == MAX_BLOCKS)
+        return LS_FAIL(LS_STATUS_INTERNAL, "a dataset asked for too many blocks of memory");
     ls_shared *block;
     LS_TRY(ls_comm_host_alloc(o->comm, bytes, &block));
     o->blocks[o->block_count++] = block;
@@ -82,8 +83,14 @@ ls_status ls_dataset_open(ls_context *context, const char *spec, ls_dataset **ou
     LS_TRY(ls_comm_check_equal(comm, "the dataset", text));
     LS_TRY(ls_calloc(1, sizeof *o, &o));
     o->comm = comm;
-    ls_data_host host = {.rank = comm->local_rank, .size = comm->local_size, .self = o, .alloc = host_alloc,
-                         .free = host_free, .read = host_read, .barrier = host_barrier, .agree = host_agree};
+    ls_data_host host = {.rank = comm->local_rank,
+                         .size = comm->local_size,
+                         .self = o,
+                         .alloc = host_alloc,
+                         .free = host_free,
+                         .read = host_read,
+                         .barrier = host_barrier,
+                         .agree = host_agree};
     ls_dataset *read = NULL, *result = &o->base;
     ls_status status = ls_data_open(&host, spec, &read);
     if (status == LS_OK) {

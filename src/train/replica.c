@@ -12,8 +12,12 @@
 
 ls_epoch_shape ls__epoch_shape(int64_t count, int64_t batch, int64_t micro_batch) {
     int64_t steps = (count + batch - 1) / batch, last = count - (steps - 1) * batch;
-    return (ls_epoch_shape){.count = count, .batch = batch, .micro_batch = micro_batch, .steps = steps,
-                            .micro_batches = (batch + micro_batch - 1) / micro_batch, .tail = last % micro_batch};
+    return (ls_epoch_shape){.count = count,
+                            .batch = batch,
+                            .micro_batch = micro_batch,
+                            .steps = steps,
+                            .micro_batches = (batch + micro_batch - 1) / micro_batch,
+                            .tail = last % micro_batch};
 }
 
 void ls__epoch_step(const ls_epoch_shape *s, int64_t step, int64_t *samples, int64_t *micro_batches) {
@@ -57,7 +61,8 @@ static ls_status plan_ranges(ls_replica *r, const ls_epoch_shape *shape) {
 }
 
 static ls_plan_input plan_input(const ls_trainer *t, const ls_batch *batch) {
-    return (ls_plan_input){.images = batch->images, .labels = batch->labels,
+    return (ls_plan_input){.images = batch->images,
+                           .labels = batch->labels,
                            .random = {.seed = t->config.seed, .epoch = (uint32_t)t->epoch, .samples = batch->samples}};
 }
 
@@ -118,9 +123,15 @@ static void report_progress(ls_trainer *t, int64_t step, double epoch_start, ls_
     double seconds = ls_clock() - epoch_start, n = seen->samples > 0 ? (double)seen->samples : 1;
     int64_t done = (step + 1) * t->train_shape.batch;
     if (done > t->train_shape.count) done = t->train_shape.count;
-    ls_progress p = {.epoch = t->epoch, .epochs = t->config.epochs, .step = step + 1, .steps = t->train_shape.steps,
-                     .seconds = seconds, .loss = seen->loss / n, .accuracy = (double)seen->correct / n,
-                     .images_per_second = (double)done / seconds, .rank = t->comm->rank};
+    ls_progress p = {.epoch = t->epoch,
+                     .epochs = t->config.epochs,
+                     .step = step + 1,
+                     .steps = t->train_shape.steps,
+                     .seconds = seconds,
+                     .loss = seen->loss / n,
+                     .accuracy = (double)seen->correct / n,
+                     .images_per_second = (double)done / seconds,
+                     .rank = t->comm->rank};
     // The others may be in the next step already: that one is still done, by all.
     if (t->progress(t->progress_user, &p) && !atomic_load(&t->stop_step)) atomic_store(&t->stop_step, step + 2);
 }
@@ -128,9 +139,13 @@ static void report_progress(ls_trainer *t, int64_t step, double epoch_start, ls_
 // The rate of step `step` of the running epoch; step -1 is the last of the epoch before.
 static double learning_rate(const ls_trainer *t, int64_t step) {
     const ls_train_config *c = &t->config;
-    ls_schedule_params schedule = {.total_epochs = c->epochs, .step_epochs = c->schedule_step_epochs,
-                                   .gamma = c->schedule_gamma, .power = c->schedule_power, .end = c->schedule_end,
-                                   .start = c->schedule_start, .rise = c->schedule_rise,
+    ls_schedule_params schedule = {.total_epochs = c->epochs,
+                                   .step_epochs = c->schedule_step_epochs,
+                                   .gamma = c->schedule_gamma,
+                                   .power = c->schedule_power,
+                                   .end = c->schedule_end,
+                                   .start = c->schedule_start,
+                                   .rise = c->schedule_rise,
                                    .period_epochs = c->schedule_period_epochs};
     double scale = strcmp(c->lr_scaling, "linear") == 0 ? (double)t->train_shape.micro_batches : 1;
     return ls_learning_rate(t->schedule, &schedule, t->optimizer_params.lr, scale, c->warmup_epochs,
@@ -217,10 +232,10 @@ static void allocate(ls_replica *r) {
 
 static void run_command(ls_replica *r, ls_command command) {
     switch (command) {
-        case LS_COMMAND_ALLOCATE: allocate(r); break;
-        case LS_COMMAND_EPOCH: run_epoch(r); break;
-        case LS_COMMAND_EVALUATE: run_evaluation(r); break;
-        case LS_COMMAND_EXIT: break;
+    case LS_COMMAND_ALLOCATE: allocate(r); break;
+    case LS_COMMAND_EPOCH: run_epoch(r); break;
+    case LS_COMMAND_EVALUATE: run_evaluation(r); break;
+    case LS_COMMAND_EXIT: break;
     }
 }
 
@@ -270,8 +285,8 @@ ls_status ls__replicas_start(ls_trainer *t) {
         ls_replica *r = &t->replica[i];
         r->started = pthread_create(&r->thread, NULL, thread_main, r) == 0;
         if (!r->started)
-            status = LS_FAIL(LS_STATUS_OUT_OF_MEMORY, "could not start thread %d of %d replicas: ask for fewer with --replicas",
-                             i, t->replicas);
+            status = LS_FAIL(LS_STATUS_OUT_OF_MEMORY,
+                             "could not start thread %d of %d replicas: ask for fewer with --replicas", i, t->replicas);
     }
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     return status;

@@ -66,8 +66,8 @@ ls_status ls__results_gather(ls_trainer *t) {
     }
     free(all);
     double per = t->step > 0 ? (double)t->step * t->lanes : 1;
-    t->phases = (ls_phase_seconds){sum.load / per, sum.forward / per, sum.backward / per, sum.exchange / per,
-                                   sum.update / per};
+    t->phases =
+        (ls_phase_seconds){sum.load / per, sum.forward / per, sum.backward / per, sum.exchange / per, sum.update / per};
     return status;
 }
 
@@ -109,14 +109,21 @@ static ls_status digest(ls_trainer *t, char text[65]) {
 }
 
 ls_status ls_trainer_result(ls_trainer *t, ls_train_result *out) {
-    ls_train_result r = {
-        .epochs = t->epochs_done, .epoch = t->epochs,
-        .step_seconds_median = median(t->replica[0].step_seconds, t->replica[0].step_count),
-        .test_loss = t->test_loss, .test_accuracy = t->test_accuracy, .train_seconds = t->train_seconds,
-        .evaluate_seconds = t->evaluate_seconds, .phases = t->phases, .peak_rss_bytes = t->peak_rss,
-        .workers = t->comm->size, .hosts = t->comm->hosts, .replicas_per_worker = t->replicas,
-        .threads_per_replica = t->config.threads, .global_batch = t->config.batch_size,
-        .micro_batch = t->config.micro_batch};
+    ls_train_result r = {.epochs = t->epochs_done,
+                         .epoch = t->epochs,
+                         .step_seconds_median = median(t->replica[0].step_seconds, t->replica[0].step_count),
+                         .test_loss = t->test_loss,
+                         .test_accuracy = t->test_accuracy,
+                         .train_seconds = t->train_seconds,
+                         .evaluate_seconds = t->evaluate_seconds,
+                         .phases = t->phases,
+                         .peak_rss_bytes = t->peak_rss,
+                         .workers = t->comm->size,
+                         .hosts = t->comm->hosts,
+                         .replicas_per_worker = t->replicas,
+                         .threads_per_replica = t->config.threads,
+                         .global_batch = t->config.batch_size,
+                         .micro_batch = t->config.micro_batch};
     double *values;
     LS_TRY(ls_calloc(t->epochs_done, sizeof *values, &values));
     for (int i = 0; i < t->epochs_done; i++) values[i] = t->epochs[i].seconds;

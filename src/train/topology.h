@@ -11,9 +11,9 @@ typedef struct ls_topology ls_topology;
 ls_status ls_topology_create(ls_comm *comm, ls_topology **out);
 void ls_topology_destroy(ls_topology **topology);
 
-int ls_topology_cores(const ls_topology *topology);       // for this worker alone; 0: fewer cores than workers
-int ls_topology_cores_least(const ls_topology *topology); // the least of any worker: the same number on all
-int ls_topology_host_cores(const ls_topology *topology);  // that this host's workers may use together
+int ls_topology_cores(const ls_topology *topology);        // for this worker alone; 0: fewer cores than workers
+int ls_topology_cores_least(const ls_topology *topology);  // the least of any worker: the same number on all
+int ls_topology_host_cores(const ls_topology *topology);   // that this host's workers may use together
 
 // Binds the calling thread to cores [first, first + count) of this worker's. Not collective; best effort.
 void ls_topology_bind(const ls_topology *topology, int first, int count);

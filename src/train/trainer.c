@@ -11,12 +11,33 @@
 #include "train/trainer_impl.h"
 
 void ls_train_config_init(ls_train_config *c) {
-    *c = (ls_train_config){
-        .epochs = 5, .batch_size = 128, .precision = "fp32", .device = "cpu", .strategy = "allreduce", .threads = 1,
-        .bind = 1, .seed = 42, .shuffle = 1, .evaluate = 1, .optimizer = "adam", .lr = -1, .momentum = -1,
-        .beta1 = -1, .beta2 = -1, .epsilon = -1, .weight_decay = -1, .decay_biases = 1, .lr_scaling = "none",
-        .warmup = "gradual", .schedule = "constant", .schedule_step_epochs = 1, .schedule_gamma = 0.1,
-        .schedule_power = 1, .schedule_start = 0.04, .schedule_rise = 0.3, .schedule_period_epochs = 4};
+    *c = (ls_train_config){.epochs = 5,
+                           .batch_size = 128,
+                           .precision = "fp32",
+                           .device = "cpu",
+                           .strategy = "allreduce",
+                           .threads = 1,
+                           .bind = 1,
+                           .seed = 42,
+                           .shuffle = 1,
+                           .evaluate = 1,
+                           .optimizer = "adam",
+                           .lr = -1,
+                           .momentum = -1,
+                           .beta1 = -1,
+                           .beta2 = -1,
+                           .epsilon = -1,
+                           .weight_decay = -1,
+                           .decay_biases = 1,
+                           .lr_scaling = "none",
+                           .warmup = "gradual",
+                           .schedule = "constant",
+                           .schedule_step_epochs = 1,
+                           .schedule_gamma = 0.1,
+                           .schedule_power = 1,
+                           .schedule_start = 0.04,
+                           .schedule_rise = 0.3,
+                           .schedule_period_epochs = 4};
 }
 
 // Eight micro-batches, so that up to eight workers share a step, but none larger than 128 samples (more does not make
@@ -47,13 +68,14 @@ static ls_status resolve_names(ls_trainer *t) {
     if (strcmp(c->warmup, "gradual") != 0 && strcmp(c->warmup, "constant") != 0)
         return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "unknown warm-up '%s': there are gradual and constant", c->warmup);
     if (strcmp(c->warmup, "constant") == 0 && c->warmup_epochs > 0 && strcmp(c->lr_scaling, "linear") != 0)
-        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
-                       "constant warm-up keeps the rate unscaled for %g epochs, but without --lr-scaling linear it is never "
-                       "scaled: ask for linear scaling, or for gradual warm-up",
-                       c->warmup_epochs);
+        return LS_FAIL(
+            LS_STATUS_INVALID_ARGUMENT,
+            "constant warm-up keeps the rate unscaled for %g epochs, but without --lr-scaling linear it is never "
+            "scaled: ask for linear scaling, or for gradual warm-up",
+            c->warmup_epochs);
     LS_TRY(ls_optimizer_find(c->optimizer, &t->optimizer));
-    t->optimizer_params = (ls_optimizer_params){c->lr, c->momentum, c->beta1, c->beta2, c->epsilon, c->weight_decay,
-                                                c->nesterov};
+    t->optimizer_params =
+        (ls_optimizer_params){c->lr, c->momentum, c->beta1, c->beta2, c->epsilon, c->weight_decay, c->nesterov};
     LS_TRY(ls_optimizer_resolve(t->optimizer, &t->optimizer_params));
     return ls_schedule_find(c->schedule, &t->schedule);
 }
@@ -66,10 +88,11 @@ static ls_status resolve_sizes(ls_trainer *t) {
                        (long long)c->batch_size);
     if (c->micro_batch <= 0) c->micro_batch = ls_micro_batch_default(c->batch_size);
     if (c->batch_size % c->micro_batch != 0)
-        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
-                       "the global batch of %lld samples is not a multiple of the micro-batch of %lld: choose a micro-batch "
-                       "that divides it, or leave --micro-batch out",
-                       (long long)c->batch_size, (long long)c->micro_batch);
+        return LS_FAIL(
+            LS_STATUS_INVALID_ARGUMENT,
+            "the global batch of %lld samples is not a multiple of the micro-batch of %lld: choose a micro-batch "
+            "that divides it, or leave --micro-batch out",
+            (long long)c->batch_size, (long long)c->micro_batch);
     if (c->threads < 1)
         return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "a replica needs at least 1 thread, got %d", c->threads);
     t->train_split = t->dataset->train;
@@ -89,18 +112,20 @@ static ls_status resolve_replicas(ls_trainer *t) {
     int64_t v = t->train_shape.micro_batches;
     int workers = t->comm->size, threads = t->config.threads, cores = ls_topology_cores_least(t->topology);
     if (workers > v)
-        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
-                       "%d workers for %lld micro-batches of %lld in a global batch of %lld: start at most %lld, or make "
-                       "--micro-batch smaller or --batch-size larger",
-                       workers, (long long)v, (long long)t->config.micro_batch, (long long)t->config.batch_size, (long long)v);
+        return LS_FAIL(
+            LS_STATUS_INVALID_ARGUMENT,
+            "%d workers for %lld micro-batches of %lld in a global batch of %lld: start at most %lld, or make "
+            "--micro-batch smaller or --batch-size larger",
+            workers, (long long)v, (long long)t->config.micro_batch, (long long)t->config.batch_size, (long long)v);
     int most = (int)(v / workers);
     if (t->config.replicas > 0) {
         t->replicas = t->config.replicas;
         if (t->replicas > most)
-            return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
-                           "%d workers with %d replicas each are %lld replicas for %lld micro-batches in a step: ask for at "
-                           "most %d per worker, or make --micro-batch smaller",
-                           workers, t->replicas, (long long)workers * t->replicas, (long long)v, most);
+            return LS_FAIL(
+                LS_STATUS_INVALID_ARGUMENT,
+                "%d workers with %d replicas each are %lld replicas for %lld micro-batches in a step: ask for at "
+                "most %d per worker, or make --micro-batch smaller",
+                workers, t->replicas, (long long)workers * t->replicas, (long long)v, most);
         snprintf(t->replicas_reason, sizeof t->replicas_reason, "as asked for");
     } else {
         t->replicas = cores / threads < 1 ? 1 : cores / threads;
@@ -130,9 +155,9 @@ static ls_status check_workers_agree(ls_trainer *t) {
         for (const char *s = p->name; *s; s++) layers = (layers ^ (unsigned char)*s) * 1099511628211u;
         for (int d = 0; d < p->shape.ndim; d++) layers = (layers ^ (uint64_t)p->shape.dim[d]) * 1099511628211u;
     }
-    int n = snprintf(text, sizeof text, "version=%s; model=%s; layers=%016llx; dataset=%016llx; kernels=%s; ",
-                     ls_version(), t->graph->name, (unsigned long long)layers,
-                     (unsigned long long)t->dataset->fingerprint, device);
+    int n =
+        snprintf(text, sizeof text, "version=%s; model=%s; layers=%016llx; dataset=%016llx; kernels=%s; ", ls_version(),
+                 t->graph->name, (unsigned long long)layers, (unsigned long long)t->dataset->fingerprint, device);
     if (n > 0 && n < (int)sizeof text) ls_options_line(options, text + n, sizeof text - (size_t)n);
     return ls_comm_check_equal(t->comm, "the options", text);
 }
@@ -141,21 +166,25 @@ static ls_status check_fits(const ls_trainer *t) {
     ls_shape want = t->graph->nodes[0].shape, have = t->dataset->image;
     int classes = ls_graph_classes(t->graph);
     if (!ls_shape_equal(want, have))
-        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
-                       "model %s takes images of %lldx%lldx%lld, dataset %s has %lldx%lldx%lld: build the model for the "
-                       "dataset's shape",
-                       t->graph->name, (long long)want.dim[0], (long long)want.dim[1], (long long)want.dim[2],
-                       t->dataset->name, (long long)have.dim[0], (long long)have.dim[1], (long long)have.dim[2]);
+        return LS_FAIL(
+            LS_STATUS_INVALID_ARGUMENT,
+            "model %s takes images of %lldx%lldx%lld, dataset %s has %lldx%lldx%lld: build the model for the "
+            "dataset's shape",
+            t->graph->name, (long long)want.dim[0], (long long)want.dim[1], (long long)want.dim[2], t->dataset->name,
+            (long long)have.dim[0], (long long)have.dim[1], (long long)have.dim[2]);
     if (classes < t->dataset->classes)
-        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "model %s tells %d classes apart, dataset %s has %d: give it as many",
-                       t->graph->name, classes, t->dataset->name, t->dataset->classes);
+        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
+                       "model %s tells %d classes apart, dataset %s has %d: give it as many", t->graph->name, classes,
+                       t->dataset->name, t->dataset->classes);
     return LS_OK;
 }
 
 // --- setting up ------------------------------------------------------------------------------------------------------
 
 static ls_status make_plan(ls_trainer *t, int64_t batch, int training, ls_plan **out) {
-    ls_plan_config config = {.batch = batch, .precision = t->precision, .training = training,
+    ls_plan_config config = {.batch = batch,
+                             .precision = t->precision,
+                             .training = training,
                              .label_smoothing = training ? t->config.label_smoothing : 0};
     return ls_plan_create(t->graph, t->device, t->params, &config, out);
 }
@@ -179,8 +208,11 @@ static ls_status make_plans(ls_trainer *t, ls_replica *r) {
 }
 
 static ls_status make_loaders(ls_trainer *t, ls_replica *r) {
-    ls_loader_config config = {.split = &t->train_split, .image = t->dataset->image, .dtype = t->precision,
-                               .micro_batch = t->train_shape.micro_batch, .depth = 3};
+    ls_loader_config config = {.split = &t->train_split,
+                               .image = t->dataset->image,
+                               .dtype = t->precision,
+                               .micro_batch = t->train_shape.micro_batch,
+                               .depth = 3};
     LS_TRY(ls_loader_create(&config, &r->train_loader));
     config.split = &t->eval_split;
     config.micro_batch = t->eval_shape.micro_batch;
@@ -342,9 +374,12 @@ static ls_status fit_epoch(ls_trainer *t, int *stopped) {
     ls_loss_metrics sum;
     LS_TRY(ls__metrics_sum(t, t->train_shape.steps * t->train_shape.micro_batches, &sum));
     double n = sum.samples > 0 ? (double)sum.samples : 1;
-    t->epochs[t->epochs_done++] = (ls_epoch_result){
-        .epoch = t->epoch, .steps = t->train_shape.steps, .seconds = seconds, .loss = sum.loss / n,
-        .accuracy = (double)sum.correct / n, .images_per_second = (double)sum.samples / seconds};
+    t->epochs[t->epochs_done++] = (ls_epoch_result){.epoch = t->epoch,
+                                                    .steps = t->train_shape.steps,
+                                                    .seconds = seconds,
+                                                    .loss = sum.loss / n,
+                                                    .accuracy = (double)sum.correct / n,
+                                                    .images_per_second = (double)sum.samples / seconds};
     *stopped = atomic_load(&t->stop_step) != 0;
     t->step += t->train_shape.steps;
     return LS_OK;

@@ -25,19 +25,19 @@ typedef struct ls_plans {
 
 typedef struct ls_replica {
     struct ls_trainer *trainer;
-    int index, lane;            // in the worker; in the job
-    pthread_t thread;           // unused for replica 0, which is the caller's thread
+    int index, lane;   // in the worker; in the job
+    pthread_t thread;  // unused for replica 0, which is the caller's thread
     int started;
     ls_plans plans;
-    void *arena;                // one for all its plans: they never run at once
+    void *arena;  // one for all its plans: they never run at once
     ls_loader *train_loader, *eval_loader;
-    ls_range *ranges;           // of the running epoch or evaluation
+    ls_range *ranges;  // of the running epoch or evaluation
     int64_t range_count;
-    int64_t running_step;       // of the epoch, from 1
-    ls_phase_seconds phases;    // summed over steps
-    double *step_seconds;       // replica 0: every step's
+    int64_t running_step;     // of the epoch, from 1
+    ls_phase_seconds phases;  // summed over steps
+    double *step_seconds;     // replica 0: every step's
     int64_t step_count, step_capacity;
-    ls_status status;           // the first failure in this thread, and its sentence
+    ls_status status;  // the first failure in this thread, and its sentence
     char failure[1024];
 } ls_replica;
 
@@ -45,8 +45,8 @@ typedef struct ls_replica {
 typedef struct ls_epoch_shape {
     int64_t count, batch, micro_batch;
     int64_t steps;
-    int64_t micro_batches;      // in a full step
-    int64_t tail;               // samples in the last micro-batch of all when it is a smaller one; else 0
+    int64_t micro_batches;  // in a full step
+    int64_t tail;           // samples in the last micro-batch of all when it is a smaller one; else 0
 } ls_epoch_shape;
 
 // What all processes of a host see.
@@ -69,20 +69,20 @@ struct ls_trainer {
     ls_device *device;
     ls_topology *topology;
     ls_params *params;
-    int64_t *decay_switches;    // NULL: everything decays
+    int64_t *decay_switches;  // NULL: everything decays
     int decay_switch_count;
     ls_strategy *strategy;
     ls_epoch_shape train_shape, eval_shape;
     ls_split train_split, eval_split;
-    int replicas, lanes;        // per worker; in the job
-    int bound;                  // replicas are bound to cores
+    int replicas, lanes;  // per worker; in the job
+    int bound;            // replicas are bound to cores
     char replicas_reason[160];
     ls_replica *replica;
-    ls_barrier team;            // this worker's replicas
+    ls_barrier team;  // this worker's replicas
     ls_command command;
     // Metrics of every micro-batch of an epoch, in shared memory, then the shared state behind them.
     ls_shared *shared;
-    ls_loss_metrics *metrics;   // (largest number of micro-batches in an epoch or evaluation)
+    ls_loss_metrics *metrics;  // (largest number of micro-batches in an epoch or evaluation)
     ls_shared_state *state;
     int64_t metrics_count;
     uint32_t *order;            // of the running epoch
@@ -95,8 +95,8 @@ struct ls_trainer {
     int epochs_done;
     double train_seconds, evaluate_seconds;
     double test_loss, test_accuracy;
-    ls_phase_seconds phases;    // per step, mean over all replicas of the job; gathered after fit
-    int64_t peak_rss;           // the largest worker's; gathered after fit
+    ls_phase_seconds phases;  // per step, mean over all replicas of the job; gathered after fit
+    int64_t peak_rss;         // the largest worker's; gathered after fit
 };
 
 ls_epoch_shape ls__epoch_shape(int64_t count, int64_t batch, int64_t micro_batch);

@@ -48,7 +48,8 @@ static ls_status describe_all(const ls_kernel_spec *spec, dnnl_format_tag_t imag
     if (is_dense(spec)) image_tag = dnnl_ab;
     LS_TRY(describe(spec->layout[x_arg], spec->x, spec->x_dtype, 0, image_tag, &d->x));
     LS_TRY(describe(spec->layout[y_arg], spec->y, y_dtype, 0, image_tag, &d->y));
-    LS_TRY(describe(spec->layout[w_arg], w, weights_pass ? LS_DTYPE_F32 : spec->w_dtype, 1, dnnl_format_tag_any, &d->w));
+    LS_TRY(
+        describe(spec->layout[w_arg], w, weights_pass ? LS_DTYPE_F32 : spec->w_dtype, 1, dnnl_format_tag_any, &d->w));
     if (spec->attrs.use_bias && spec->pass != LS_PASS_BACKWARD_DATA)
         LS_TRY(ls__md_by_tag(1, (dnnl_dims_t){spec->attrs.filters}, LS_DTYPE_F32, dnnl_a, &d->b));
     if (!backward) return LS_OK;
@@ -69,11 +70,19 @@ static ls_dnnl_op make_op(const ls_kernel_spec *spec, const descriptors *d, dnnl
     const ls_op_attrs *a = &spec->attrs;
     int forward = spec->pass == LS_PASS_TRAINING || spec->pass == LS_PASS_INFERENCE;
     return (ls_dnnl_op){
-        .inner_product = is_dense(spec), .prop = props[spec->pass], .algorithm = algorithm,
-        .x = d->x, .w = d->w, .b = d->b, .y = d->y,
-        .hint_x = d->any_x, .hint_w = d->any_w, .hint_y = d->any_y,
+        .inner_product = is_dense(spec),
+        .prop = props[spec->pass],
+        .algorithm = algorithm,
+        .x = d->x,
+        .w = d->w,
+        .b = d->b,
+        .y = d->y,
+        .hint_x = d->any_x,
+        .hint_w = d->any_w,
+        .hint_y = d->any_y,
         .strides = {a->strides[0], a->strides[1]},
-        .pad_begin = {a->pad[0], a->pad[1]}, .pad_end = {a->pad[2], a->pad[3]},
+        .pad_begin = {a->pad[0], a->pad[1]},
+        .pad_end = {a->pad[2], a->pad[3]},
         .relu = forward && a->activation == LS_ACTIVATION_RELU,
     };
 }
@@ -105,12 +114,15 @@ static void choose(ls_cpu *cpu, const ls_kernel_spec *spec, const descriptors *d
 }
 
 static const ls_cpu_arg forward_args[] = {
-    {DNNL_ARG_SRC, LS_ARG_X, dnnl_query_src_md, 0},         {DNNL_ARG_WEIGHTS, LS_ARG_W, dnnl_query_weights_md, 0},
-    {DNNL_ARG_BIAS, LS_ARG_B, dnnl_query_weights_md, 1},    {DNNL_ARG_DST, LS_ARG_Y, dnnl_query_dst_md, 0},
+    {DNNL_ARG_SRC, LS_ARG_X, dnnl_query_src_md, 0},
+    {DNNL_ARG_WEIGHTS, LS_ARG_W, dnnl_query_weights_md, 0},
+    {DNNL_ARG_BIAS, LS_ARG_B, dnnl_query_weights_md, 1},
+    {DNNL_ARG_DST, LS_ARG_Y, dnnl_query_dst_md, 0},
     {DNNL_ARG_SCRATCHPAD, LS_ARG_SCRATCH, dnnl_query_scratchpad_md, 0},
 };
 static const ls_cpu_arg data_args[] = {
-    {DNNL_ARG_DIFF_SRC, LS_ARG_DX, dnnl_query_diff_src_md, 0}, {DNNL_ARG_WEIGHTS, LS_ARG_W, dnnl_query_weights_md, 0},
+    {DNNL_ARG_DIFF_SRC, LS_ARG_DX, dnnl_query_diff_src_md, 0},
+    {DNNL_ARG_WEIGHTS, LS_ARG_W, dnnl_query_weights_md, 0},
     {DNNL_ARG_DIFF_DST, LS_ARG_DY, dnnl_query_diff_dst_md, 0},
     {DNNL_ARG_SCRATCHPAD, LS_ARG_SCRATCH, dnnl_query_scratchpad_md, 0},
 };
@@ -129,13 +141,13 @@ static const ls_cpu_arg *pass_args(ls_pass pass, int *count) {
 
 static ls_shape arg_shape(const ls_kernel_spec *spec, ls_arg arg) {
     switch (arg) {
-        case LS_ARG_X:
-        case LS_ARG_DX: return spec->x;
-        case LS_ARG_Y:
-        case LS_ARG_DY: return spec->y;
-        case LS_ARG_B:
-        case LS_ARG_DB: return LS_SHAPE(spec->attrs.filters);
-        default: return weights_shape(spec);
+    case LS_ARG_X:
+    case LS_ARG_DX: return spec->x;
+    case LS_ARG_Y:
+    case LS_ARG_DY: return spec->y;
+    case LS_ARG_B:
+    case LS_ARG_DB: return LS_SHAPE(spec->attrs.filters);
+    default: return weights_shape(spec);
     }
 }
 
@@ -155,7 +167,8 @@ static ls_status settle_layouts(ls_cpu *cpu, const ls_kernel_spec *spec, const_d
 }
 
 static ls_status unsupported(const ls_kernel_spec *spec) {
-    return LS_FAIL(LS_STATUS_UNSUPPORTED, "oneDNN has no kernel for a %s of %lld samples to %d channels in %s on this CPU",
+    return LS_FAIL(LS_STATUS_UNSUPPORTED,
+                   "oneDNN has no kernel for a %s of %lld samples to %d channels in %s on this CPU",
                    is_dense(spec) ? "dense layer" : "convolution", (long long)spec->x.dim[0], spec->attrs.filters,
                    ls_dtype_name(spec->x_dtype));
 }

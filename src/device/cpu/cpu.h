@@ -32,10 +32,10 @@ typedef struct ls_cpu_dnnl_kernel {
     dnnl_primitive_t primitive;
     dnnl_stream_t stream;
     int count;
-    ls_arg from[8];           // which of our arguments each of the primitive's is
+    ls_arg from[8];  // which of our arguments each of the primitive's is
     dnnl_exec_arg_t args[8];
-    void *bound[8];           // the pointer each memory object has now
-    int64_t mask_count;       // elements of DX to multiply by (X > 0); 0: no masking
+    void *bound[8];      // the pointer each memory object has now
+    int64_t mask_count;  // elements of DX to multiply by (X > 0); 0: no masking
 } ls_cpu_dnnl_kernel;
 
 // Builds the kernel for an implementation: `names` pairs oneDNN's argument ids with ours, `query` says where the

@@ -44,8 +44,8 @@ static ls_status layout_add(ls_cpu *cpu, ls_shape shape, ls_md md, const ls_layo
         free(layout);
         return status;
     }
-    *layout = (ls_layout){.shape = shape, .dtype = ls__md_dtype(md), .native = copy,
-                          .bytes = (int64_t)dnnl_memory_desc_get_size(md)};
+    *layout = (ls_layout){
+        .shape = shape, .dtype = ls__md_dtype(md), .native = copy, .bytes = (int64_t)dnnl_memory_desc_get_size(md)};
     cpu->layouts[cpu->layout_count++] = layout;
     *out = layout;
     return LS_OK;
@@ -78,7 +78,8 @@ ls_status ls__cpu_layout_tag(ls_cpu *cpu, ls_shape shape, ls_dtype dtype, int is
 
 // Images are NHWC, kernels HWIO and (in, out): whether a 4-D or 2-D shape is a kernel is not in the shape, so plain
 // layouts of kernels are told apart by the caller: see layout_plain_weights.
-static ls_status layout_plain(ls_device *device, ls_shape shape, ls_dtype dtype, int is_weights, const ls_layout **out) {
+static ls_status layout_plain(ls_device *device, ls_shape shape, ls_dtype dtype, int is_weights,
+                              const ls_layout **out) {
     static const dnnl_format_tag_t row_major[] = {0, dnnl_a, dnnl_ab, dnnl_abc, dnnl_abcd, dnnl_abcde};
     dnnl_format_tag_t tag = row_major[shape.ndim];
     if (shape.ndim == 4) tag = is_weights ? dnnl_hwio : dnnl_nhwc;
@@ -114,7 +115,8 @@ static ls_status dnnl_kernel_run(ls_kernel *kernel, void *const args[LS_ARG_COUN
     LS_DNNL(dnnl_primitive_execute(k->primitive, k->stream, k->count, k->args), "run a kernel");
     LS_DNNL(dnnl_stream_wait(k->stream), "finish a kernel");
     if (k->mask_count)
-        ls__loop_mask(kernel->layout[LS_ARG_DX]->dtype, args[LS_ARG_DX], args[LS_ARG_DX], args[LS_ARG_X], k->mask_count);
+        ls__loop_mask(kernel->layout[LS_ARG_DX]->dtype, args[LS_ARG_DX], args[LS_ARG_DX], args[LS_ARG_X],
+                      k->mask_count);
     return LS_OK;
 }
 
@@ -199,7 +201,8 @@ static const char *isa_name(dnnl_cpu_isa_t isa) {
 
 static void describe(const ls_device *device, char *text, size_t size) {
     const dnnl_version_t *v = dnnl_version();
-    snprintf(text, size, "cpu: oneDNN %d.%d.%d, %s", v->major, v->minor, v->patch, isa_name(dnnl_get_effective_cpu_isa()));
+    snprintf(text, size, "cpu: oneDNN %d.%d.%d, %s", v->major, v->minor, v->patch,
+             isa_name(dnnl_get_effective_cpu_isa()));
 }
 
 static ls_status supports(const ls_device *device, ls_dtype precision) {
@@ -215,16 +218,11 @@ static ls_status supports(const ls_device *device, ls_dtype precision) {
 
 static ls_status kernel_create(ls_device *device, const ls_kernel_spec *spec, ls_kernel **out) {
     static const ls_cpu_create_fn creators[LS_OP_COUNT] = {
-        [LS_OP_CONV2D] = ls__cpu_conv2d_create,
-        [LS_OP_DENSE] = ls__cpu_conv2d_create,
-        [LS_OP_MAX_POOL2D] = ls__cpu_pool_create,
-        [LS_OP_AVERAGE_POOL2D] = ls__cpu_pool_create,
-        [LS_OP_GLOBAL_MAX_POOL2D] = ls__cpu_pool_create,
-        [LS_OP_GLOBAL_AVERAGE_POOL2D] = ls__cpu_pool_create,
-        [LS_OP_RELU] = ls__cpu_elementwise_create,
-        [LS_OP_FLATTEN] = ls__cpu_elementwise_create,
-        [LS_OP_DROPOUT] = ls__cpu_elementwise_create,
-        [LS_OP_SOFTMAX_CROSS_ENTROPY] = ls__cpu_loss_create,
+        [LS_OP_CONV2D] = ls__cpu_conv2d_create,          [LS_OP_DENSE] = ls__cpu_conv2d_create,
+        [LS_OP_MAX_POOL2D] = ls__cpu_pool_create,        [LS_OP_AVERAGE_POOL2D] = ls__cpu_pool_create,
+        [LS_OP_GLOBAL_MAX_POOL2D] = ls__cpu_pool_create, [LS_OP_GLOBAL_AVERAGE_POOL2D] = ls__cpu_pool_create,
+        [LS_OP_RELU] = ls__cpu_elementwise_create,       [LS_OP_FLATTEN] = ls__cpu_elementwise_create,
+        [LS_OP_DROPOUT] = ls__cpu_elementwise_create,    [LS_OP_SOFTMAX_CROSS_ENTROPY] = ls__cpu_loss_create,
     };
     if (!creators[spec->op])
         return LS_FAIL(LS_STATUS_UNSUPPORTED, "device cpu has no kernel for operation %d", (int)spec->op);

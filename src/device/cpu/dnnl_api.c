@@ -6,10 +6,10 @@
 #include "base/error.h"
 
 ls_status ls__dnnl_fail(dnnl_status_t status, const char *file, int line, const char *what) {
-    static const char *const words[] = {"success",         "out of memory",      "invalid arguments", "unimplemented",
+    static const char *const words[] = {"success",       "out of memory", "invalid arguments", "unimplemented",
                                         "iterator ends", "runtime error", "not required"};
     const char *word = (unsigned)status < sizeof words / sizeof words[0] ? words[status] : "unknown error";
-    ls_status code = status == dnnl_out_of_memory ? LS_STATUS_OUT_OF_MEMORY
+    ls_status code = status == dnnl_out_of_memory   ? LS_STATUS_OUT_OF_MEMORY
                      : status == dnnl_unimplemented ? LS_STATUS_UNSUPPORTED
                                                     : LS_STATUS_LIBRARY;
     return ls__fail(code, file, line, "oneDNN could not %s: %s (status %d)", what, word, (int)status);
@@ -17,16 +17,19 @@ ls_status ls__dnnl_fail(dnnl_status_t status, const char *file, int line, const 
 
 dnnl_data_type_t ls__dnnl_dtype(ls_dtype dtype) {
     switch (dtype) {
-        case LS_DTYPE_F32: return dnnl_f32;
-        case LS_DTYPE_BF16: return dnnl_bf16;
-        case LS_DTYPE_U8: return dnnl_u8;
-        case LS_DTYPE_I32: return dnnl_s32;
+    case LS_DTYPE_F32: return dnnl_f32;
+    case LS_DTYPE_BF16: return dnnl_bf16;
+    case LS_DTYPE_U8: return dnnl_u8;
+    case LS_DTYPE_I32: return dnnl_s32;
     }
     return dnnl_data_type_undef;
 }
 
 static ls_dtype dtype_of(dnnl_data_type_t type) {
-    return type == dnnl_bf16 ? LS_DTYPE_BF16 : type == dnnl_u8 ? LS_DTYPE_U8 : type == dnnl_s32 ? LS_DTYPE_I32 : LS_DTYPE_F32;
+    return type == dnnl_bf16  ? LS_DTYPE_BF16
+           : type == dnnl_u8  ? LS_DTYPE_U8
+           : type == dnnl_s32 ? LS_DTYPE_I32
+                              : LS_DTYPE_F32;
 }
 
 const char *ls__pd_name(const_dnnl_primitive_desc_t pd) {
@@ -108,7 +111,8 @@ void ls__choice_begin(ls_dnnl_choice *c, const ls_dnnl_op *op, dnnl_engine_t eng
     if (!c->hint) return;
     if (op->inner_product) {
         if (op->prop == dnnl_backward_data)
-            dnnl_inner_product_backward_data_primitive_desc_create(&c->pd, engine, op->x, op->w, op->y, c->hint, c->attr);
+            dnnl_inner_product_backward_data_primitive_desc_create(&c->pd, engine, op->x, op->w, op->y, c->hint,
+                                                                   c->attr);
         else
             dnnl_inner_product_backward_weights_primitive_desc_create(&c->pd, engine, op->x, op->w, op->b, op->y,
                                                                       c->hint, c->attr);

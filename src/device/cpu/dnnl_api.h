@@ -36,12 +36,13 @@ int ls__md_dims(ls_md md, dnnl_dims_t dims);  // returns how many
 // One pass of a convolution or an inner product.
 typedef struct ls_dnnl_op {
     int inner_product;
-    dnnl_prop_kind_t prop;   // forward_training, forward_inference, backward_data, backward_weights
+    dnnl_prop_kind_t prop;  // forward_training, forward_inference, backward_data, backward_weights
     dnnl_alg_kind_t algorithm;
-    ls_md x, w, b, y;        // of this pass: the gradients' descriptors where the pass computes or reads gradients; b may be NULL
+    ls_md x, w, b,
+        y;  // of this pass: the gradients' descriptors where the pass computes or reads gradients; b may be NULL
     ls_md hint_x, hint_w, hint_y;  // for backward: of a forward pass with free layouts
     dnnl_dims_t strides, pad_begin, pad_end;
-    int relu;                // forward: ReLU after the bias
+    int relu;  // forward: ReLU after the bias
 } ls_dnnl_op;
 
 // The implementations the library has for an op, best first in its own opinion.

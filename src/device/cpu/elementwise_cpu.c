@@ -11,7 +11,7 @@
 typedef struct elementwise_kernel {
     ls_kernel base;
     ls_dtype dtype;
-    int64_t count;             // elements in all
+    int64_t count;  // elements in all
     int64_t samples, per_sample;
     int mask_dx;
     float rate;

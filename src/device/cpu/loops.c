@@ -17,9 +17,7 @@ typedef uint32_t v16u __attribute__((vector_size(64)));
 typedef uint16_t v16h __attribute__((vector_size(32)));
 typedef uint8_t v16b __attribute__((vector_size(16)));
 
-LS_INLINE v16f select16(v16i which, v16f a, v16f b) {
-    return (v16f)((which & (v16i)a) | (~which & (v16i)b));
-}
+LS_INLINE v16f select16(v16i which, v16f a, v16f b) { return (v16f)((which & (v16i)a) | (~which & (v16i)b)); }
 
 LS_INLINE v16f load16(ls_dtype dtype, const void *p, int64_t at) {
     if (dtype == LS_DTYPE_F32) {
@@ -70,7 +68,9 @@ LS_INLINE void mask(ls_dtype dtype, void *dx, const void *dy, const void *x, int
 }
 
 LS_CLONES static void mask_f32(void *dx, const void *dy, const void *x, int64_t n) { mask(LS_DTYPE_F32, dx, dy, x, n); }
-LS_CLONES static void mask_bf16(void *dx, const void *dy, const void *x, int64_t n) { mask(LS_DTYPE_BF16, dx, dy, x, n); }
+LS_CLONES static void mask_bf16(void *dx, const void *dy, const void *x, int64_t n) {
+    mask(LS_DTYPE_BF16, dx, dy, x, n);
+}
 
 void ls__loop_mask(ls_dtype dtype, void *dx, const void *dy, const void *x, int64_t n) {
     (dtype == LS_DTYPE_F32 ? mask_f32 : mask_bf16)(dx, dy, x, n);
@@ -220,7 +220,8 @@ LS_INLINE void covering(int64_t at, int pad, int kernel, int stride, int64_t out
 // so does what no window covers.
 LS_INLINE void max_pool_backward_apart(ls_dtype dtype, const ls_pool_shape *s, const void *dy, const uint8_t *index,
                                        void *dx) {
-    int64_t row = s->width * s->block, covered_w = s->out_width * s->strides[1], covered_h = s->out_height * s->strides[0];
+    int64_t row = s->width * s->block, covered_w = s->out_width * s->strides[1],
+            covered_h = s->out_height * s->strides[0];
     int64_t size = (int64_t)ls_dtype_size(dtype), from = 0;
     for (int64_t p = 0; p < s->planes; p++) {
         int64_t plane = p * s->height * row;
@@ -252,7 +253,8 @@ LS_INLINE int windows_apart(const ls_pool_shape *s) {
 }
 
 // Any windows: every element of DX sums, in float, the gradients of the windows whose maximum it was, and is written once.
-LS_INLINE void max_pool_backward(ls_dtype dtype, const ls_pool_shape *s, const void *dy, const uint8_t *index, void *dx) {
+LS_INLINE void max_pool_backward(ls_dtype dtype, const ls_pool_shape *s, const void *dy, const uint8_t *index,
+                                 void *dx) {
     int64_t at = 0;
     for (int64_t p = 0; p < s->planes; p++) {
         int64_t plane = p * s->out_height * s->out_width * s->block;
@@ -291,7 +293,8 @@ LS_CLONES static void max_pool_backward_bf16(const ls_pool_shape *s, const void 
         max_pool_backward(LS_DTYPE_BF16, s, dy, index, dx);
 }
 
-void ls__loop_max_pool_backward(ls_dtype dtype, const ls_pool_shape *s, const void *dy, const uint8_t *index, void *dx) {
+void ls__loop_max_pool_backward(ls_dtype dtype, const ls_pool_shape *s, const void *dy, const uint8_t *index,
+                                void *dx) {
     (dtype == LS_DTYPE_F32 ? max_pool_backward_f32 : max_pool_backward_bf16)(s, dy, index, dx);
 }
 

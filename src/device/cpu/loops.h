@@ -16,7 +16,8 @@ void ls__loop_relu(ls_dtype dtype, void *y, const void *x, int64_t n);
 void ls__loop_mask(ls_dtype dtype, void *dx, const void *dy, const void *x, int64_t n);
 
 // keep[e] = whether dropout keeps element e of a sample (device/dropout.h), for e < n.
-void ls__loop_dropout_keep(uint64_t key, uint64_t sample, uint32_t stream, uint32_t threshold, uint8_t *keep, int64_t n);
+void ls__loop_dropout_keep(uint64_t key, uint64_t sample, uint32_t stream, uint32_t threshold, uint8_t *keep,
+                           int64_t n);
 // y[i] = keep[i] ? x[i] * factor : 0
 void ls__loop_scale_kept(ls_dtype dtype, void *y, const void *x, const uint8_t *keep, float factor, int64_t n);
 

@@ -67,10 +67,11 @@ static int64_t window_elements(const ls_kernel_spec *spec) {
 ls_status ls__cpu_pool_create(ls_cpu *cpu, const ls_kernel_spec *spec, ls_kernel **out) {
     int maximum = spec->op == LS_OP_MAX_POOL2D || spec->op == LS_OP_GLOBAL_MAX_POOL2D;
     if (maximum && window_elements(spec) > 255)
-        return LS_FAIL(LS_STATUS_UNSUPPORTED,
-                       "max pooling over a window of %lld elements: the device keeps a byte per maximum, at most 255 fit; "
-                       "pool in two steps",
-                       (long long)window_elements(spec));
+        return LS_FAIL(
+            LS_STATUS_UNSUPPORTED,
+            "max pooling over a window of %lld elements: the device keeps a byte per maximum, at most 255 fit; "
+            "pool in two steps",
+            (long long)window_elements(spec));
     int backward = spec->pass == LS_PASS_BACKWARD_DATA;
     const ls_layout *x = spec->layout[backward ? LS_ARG_DX : LS_ARG_X];
     int block = x ? ls__cpu_channel_block(cpu, x) : 0;
@@ -91,11 +92,17 @@ ls_status ls__cpu_pool_create(ls_cpu *cpu, const ls_kernel_spec *spec, ls_kernel
     int image = spec->y.ndim == 4;
     int64_t blocks = (spec->x.dim[3] + block - 1) / block;
     k->shape = (ls_pool_shape){
-        .planes = spec->x.dim[0] * blocks, .block = block, .height = spec->x.dim[1], .width = spec->x.dim[2],
-        .out_height = image ? spec->y.dim[1] : 1, .out_width = image ? spec->y.dim[2] : 1,
+        .planes = spec->x.dim[0] * blocks,
+        .block = block,
+        .height = spec->x.dim[1],
+        .width = spec->x.dim[2],
+        .out_height = image ? spec->y.dim[1] : 1,
+        .out_width = image ? spec->y.dim[2] : 1,
         .kernel = {image ? a->kernel[0] : (int)spec->x.dim[1], image ? a->kernel[1] : (int)spec->x.dim[2]},
         .strides = {image ? a->strides[0] : 1, image ? a->strides[1] : 1},
-        .pad_top = image ? a->pad[0] : 0, .pad_left = image ? a->pad[1] : 0, .mask = spec->mask_dx};
+        .pad_top = image ? a->pad[0] : 0,
+        .pad_left = image ? a->pad[1] : 0,
+        .mask = spec->mask_dx};
     k->average = !maximum;
     k->backward = backward;
     k->training = spec->pass == LS_PASS_TRAINING;

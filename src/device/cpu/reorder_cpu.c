@@ -58,7 +58,8 @@ static ls_status detour(ls_cpu *cpu, ls_md from, ls_md to, ls_kernel **out) {
     LS_TRY_GOTO(direct(cpu, from, plain, &k->first), done);
     LS_TRY_GOTO(direct(cpu, plain, to, &k->second), done);
     k->between_bytes = ls_round_up((int64_t)dnnl_memory_desc_get_size(plain), LS_ALIGN);
-    int64_t most = k->first->scratch_bytes > k->second->scratch_bytes ? k->first->scratch_bytes : k->second->scratch_bytes;
+    int64_t most =
+        k->first->scratch_bytes > k->second->scratch_bytes ? k->first->scratch_bytes : k->second->scratch_bytes;
     k->base.scratch_bytes = k->between_bytes + most;
     *out = &k->base;
     k = NULL;
