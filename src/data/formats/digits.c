@@ -15,8 +15,8 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "base/philox.h"
 #include "data/formats/digits_strokes.h"
+#include "data/formats/draws.h"
 
 #define SIDE       28
 #define PIXELS     (SIDE * SIDE)
@@ -32,32 +32,8 @@ typedef struct vec2 {
     float x, y;
 } vec2;
 
-// The words of one sample, drawn in order. Counter: (sample, purpose << 16 | block).
+// Draws of draws.h: those of PURPOSE_SHAPE come word by word, the others in whole blocks.
 enum { PURPOSE_SHAPE, PURPOSE_GRAIN };
-
-typedef struct draws {
-    uint32_t sample, block;
-    int used;
-    ls_philox4 words;
-} draws;
-
-static ls_philox4 philox_block(uint32_t sample, uint32_t purpose, uint32_t block) {
-    return ls_philox(DIGITS_KEY, sample, purpose << 16 | block, 0, ls_random_stream(LS_RANDOM_DATA, 0, 0));
-}
-
-static uint32_t draw_word(draws *d) {
-    if (d->used == 4) {
-        d->words = philox_block(d->sample, PURPOSE_SHAPE, d->block++);
-        d->used = 0;
-    }
-    return d->words.v[d->used++];
-}
-
-// 0 .. n-1, each with the same chance (up to n / 2^32).
-static int draw_below(draws *d, int n) { return (int)((uint64_t)draw_word(d) * (uint32_t)n >> 32); }
-
-// Even in [low, high).
-static float draw_range(draws *d, float low, float high) { return low + (high - low) * ls_uniform(draw_word(d)); }
 
 // Between -width and width, the middle more often (the sum of two even draws): most writing is ordinary.
 static float draw_around(draws *d, float width) {
@@ -207,7 +183,7 @@ static void write_pixels(float cover[SIDE][STRIDE], uint32_t sample, const hand 
     uint8_t speck[PIXELS];
     uint16_t level[PIXELS];
     for (int i = 0; i < PIXELS; i += 16) {
-        ls_philox4 words = philox_block(sample, PURPOSE_GRAIN, (uint32_t)i / 16);
+        ls_philox4 words = draw_block(DIGITS_KEY, sample, PURPOSE_GRAIN, (uint32_t)i / 16);
         // By value, not by address: the byte order must not matter.
         for (int j = 0; j < 16; j++) speck[i + j] = (uint8_t)(words.v[j / 4] >> 8 * (j % 4));
     }
@@ -228,7 +204,7 @@ static void write_pixels(float cover[SIDE][STRIDE], uint32_t sample, const hand 
 static void draw_sample(uint32_t sample, uint8_t *image, uint8_t *label) {
     float cover[SIDE][STRIDE];
     memset(cover, 0, sizeof cover);
-    draws d = {.sample = sample, .used = 4};
+    draws d = draws_of(DIGITS_KEY, sample);
     int digit = draw_below(&d, 10);
     const digit_glyphs *glyphs = &digit_table[digit];
     const glyph *g = &glyphs->variant[draw_below(&d, glyphs->count)];

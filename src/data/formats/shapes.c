@@ -12,7 +12,7 @@
 #include "data/dataset.h"
 
 #include "base/error.h"
-#include "base/philox.h"
+#include "data/formats/draws.h"
 
 #define SIDE       32
 #define PIXELS     (SIDE * SIDE)
@@ -20,37 +20,13 @@
 #define TEST       10000
 #define SHAPES_KEY 0x5368617065733130u  // the dataset's fixed seed; another one is another dataset
 
-// The words of one sample, drawn in order. Counter: (sample, purpose << 16 | block).
+// Draws of draws.h: those of PURPOSE_FIGURE come word by word, the others in whole blocks.
 enum { PURPOSE_FIGURE, PURPOSE_CLOUDS, PURPOSE_NOISE };
-
-typedef struct draws {
-    uint32_t sample, block;
-    int used;
-    ls_philox4 words;
-} draws;
-
-static ls_philox4 philox_block(uint32_t sample, uint32_t purpose, uint32_t block) {
-    return ls_philox(SHAPES_KEY, sample, purpose << 16 | block, 0, ls_random_stream(LS_RANDOM_DATA, 0, 0));
-}
-
-static uint32_t draw_word(draws *d) {
-    if (d->used == 4) {
-        d->words = philox_block(d->sample, PURPOSE_FIGURE, d->block++);
-        d->used = 0;
-    }
-    return d->words.v[d->used++];
-}
-
-// 0 .. n-1, each with the same chance (up to n / 2^32).
-static int draw_below(draws *d, int n) { return (int)((uint64_t)draw_word(d) * (uint32_t)n >> 32); }
-
-// Even in [low, high).
-static float draw_range(draws *d, float low, float high) { return low + (high - low) * ls_uniform(draw_word(d)); }
 
 // `blocks` blocks of 16 bytes. By value, not by address: the byte order must not matter.
 static void draw_bytes(uint32_t sample, uint32_t purpose, int blocks, uint8_t *out) {
     for (int i = 0; i < blocks; i++) {
-        ls_philox4 words = philox_block(sample, purpose, (uint32_t)i);
+        ls_philox4 words = draw_block(SHAPES_KEY, sample, purpose, (uint32_t)i);
         for (int j = 0; j < 16; j++) out[16 * i + j] = (uint8_t)(words.v[j / 4] >> 8 * (j % 4));
     }
 }
@@ -262,7 +238,7 @@ static void write_pixels(const paint paints[3], const int16_t clouds[PIXELS], co
 static void draw_sample(uint32_t sample, uint8_t *image, uint8_t *label) {
     int16_t clouds[PIXELS], cover[PIXELS];
     uint8_t noise[PIXELS];
-    draws d = {.sample = sample, .used = 4};
+    draws d = draws_of(SHAPES_KEY, sample);
     frame f;
     paint paints[3];
     int class = draw_below(&d, CLASSES);
