@@ -10,7 +10,7 @@
 typedef struct draws {
     uint64_t key;  // the dataset's fixed seed
     uint32_t sample, block;
-    int used;      // words of the current block; 4 at the beginning
+    int used;  // words of the current block; 4 at the beginning
     ls_philox4 words;
 } draws;
 
@@ -32,6 +32,8 @@ static inline uint32_t draw_word(draws *d) {
 static inline int draw_below(draws *d, int n) { return (int)((uint64_t)draw_word(d) * (uint32_t)n >> 32); }
 
 // Even in [low, high).
-static inline float draw_range(draws *d, float low, float high) { return low + (high - low) * ls_uniform(draw_word(d)); }
+static inline float draw_range(draws *d, float low, float high) {
+    return low + (high - low) * ls_uniform(draw_word(d));
+}
 
 #endif
