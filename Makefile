@@ -9,12 +9,13 @@ PREFIX ?= /usr/local
 release: build/release/build.ninja ## build the program and the library into build/release
 	cmake --build --preset release
 
-demo: ## on a fresh machine: install what is missing, build, train across workers, print the result table
+demo: ## on a fresh machine: install what is missing, build, train across workers, end with the result table and a report
 	tools/install-deps
 	cmake --preset release -Wno-dev >/dev/null
 	cmake --build --preset release --target lockstep_program
 	mkdir -p demo
 	build/release/lockstep train mnist-cnn --data digits --workers $(WORKERS) --epochs 2 --record demo/run.json
+	build/release/lockstep report demo/run.json --out demo
 
 check: ## on a fresh machine: install what is missing, build with warnings as errors, run every test
 	tools/install-deps --test
