@@ -85,11 +85,11 @@ rm long/runs/*.log
 job=$!
 what="a study with a run that crashes"
 started $job
-kill -SEGV "$(child $job)"
+kill -ABRT "$(child $job)"
 wait $job
 status=$?
 [ $status -eq 1 ] || wrong "$what: exit status $status"
-says "FAILED: it crashed: signal 11"
+says "FAILED: it crashed: signal 6"
 
 env --default-signal=INT true 2>/dev/null || finish
 rm long/runs/*.log
