@@ -160,7 +160,7 @@ ls_status check_exchange(check *c) {
                                  .length = EXCHANGE_FLOATS,
                                  .micro_batches = c->comm->size,
                                  .params = {-1, -1, -1, -1, -1, -1, -1},
-                                 .spin = 2000};
+                                 .spin = c->mine.facts.cores > 0 ? 20000 : 0};
     ls_strategy *strategy;
     LS_TRY(ls_optimizer_find("adam", &config.optimizer));
     LS_TRY(ls_optimizer_resolve(config.optimizer, &config.params));
