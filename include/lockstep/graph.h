@@ -75,6 +75,17 @@ typedef struct ls_dense_attrs {
     ls_initializer kernel_initializer, bias_initializer;
 } ls_dense_attrs;
 
+typedef struct ls_batch_norm_attrs {
+    const char *name;
+    float momentum;  // of the moving mean and variance; default 0.99
+    float epsilon;   // added to the variance; default 0.001
+} ls_batch_norm_attrs;
+
+typedef struct ls_zero_pad2d_attrs {
+    const char *name;
+    int padding[2][2];  // {top, bottom}, {left, right}; all zero: 1 on each side
+} ls_zero_pad2d_attrs;
+
 typedef struct ls_dropout_attrs {
     const char *name;
     float rate;  // the fraction set to zero, 0 <= rate < 1; the rest is scaled by 1 / (1 - rate)
@@ -99,6 +110,17 @@ ls_value ls_average_pool2d(ls_graph *graph, ls_value x, const ls_pool2d_attrs *a
 ls_value ls_global_max_pool2d(ls_graph *graph, ls_value x, const char *name);
 ls_value ls_global_average_pool2d(ls_graph *graph, ls_value x, const char *name);
 ls_value ls_relu(ls_graph *graph, ls_value x, const char *name);
+// The same under the name of Keras's Activation layer.
+ls_value ls_activate(ls_graph *graph, ls_value x, ls_activation activation, const char *name);
+// (N, ..., C) -> the same: each channel normalized to mean 0 and variance 1, then scaled by gamma and shifted by beta.
+// Training takes mean and (population) variance over the micro-batch, evaluation the moving ones, which after every step move
+// by 1 - momentum towards the mean of the step's micro-batches. Parameters: NAME/gamma, NAME/beta (C); not trained:
+// NAME/moving_mean, NAME/moving_variance (C). Source: Ioffe and Szegedy 2015; defaults and statistics as Keras has them.
+ls_value ls_batch_norm(ls_graph *graph, ls_value x, const ls_batch_norm_attrs *attrs);
+// The sum of two values of one shape.
+ls_value ls_add(ls_graph *graph, ls_value a, ls_value b, const char *name);
+// (N, H, W, C) -> (N, top + H + bottom, left + W + right, C), zero outside.
+ls_value ls_zero_pad2d(ls_graph *graph, ls_value x, const ls_zero_pad2d_attrs *attrs);
 // (N, ...) -> (N, product): rows in NHWC order, as Keras does it.
 ls_value ls_flatten(ls_graph *graph, ls_value x, const char *name);
 // Zeroes a fraction of the elements while training; the identity in evaluation. Which elements is a function of
@@ -110,7 +132,8 @@ ls_value ls_dropout(ls_graph *graph, ls_value x, const ls_dropout_attrs *attrs);
 ls_status ls_graph_finish(ls_graph *graph, ls_value logits);
 
 const char *ls_graph_name(const ls_graph *graph);
-int64_t ls_graph_parameter_count(const ls_graph *graph);  // trainable scalars
+int64_t ls_graph_parameter_count(const ls_graph *graph);            // scalars, as Keras counts them
+int64_t ls_graph_trainable_parameter_count(const ls_graph *graph);  // without the statistics of batch normalization
 int ls_graph_classes(const ls_graph *graph);
 
 // A built-in network by name (`lockstep models` lists them) for samples of the given shape and a number of classes;

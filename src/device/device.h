@@ -31,16 +31,31 @@ typedef enum ls_pass {
     LS_PASS_BACKWARD_WEIGHTS,  // X, DY -> DW, DB
 } ls_pass;
 
+// Batch normalization, also with a residual and a ReLU of its own (spec.residual, attrs.activation):
+//   TRAINING       X, W = gamma, B = beta, [X2] -> Y = relu(gamma * (X - mean) / deviation + beta + X2); WORKSPACE keeps the
+//                  micro-batch's statistics
+//   INFERENCE      the same with the running MEAN and VARIANCE
+//   BACKWARD_DATA  X, W, B, DY, WORKSPACE, [Y], [ADDEND] -> DX, DW, DB, DMEAN, DVARIANCE, [DX2 = DY where Y > 0]; Y only with
+//                  a residual and a ReLU (else whether Y > 0 is computed from X again)
+// W, B and the statistics are plain F32 (C).
+//
 // The arguments of a kernel. Which are used depends on operation and pass; unused ones have no layout and stay NULL.
 typedef enum ls_arg {
     LS_ARG_X,   // the operation's input
+    LS_ARG_X2,  // its second: of an addition; with spec.residual, what is added before the activation
     LS_ARG_W,   // its kernel (weights)
     LS_ARG_B,   // its bias, always plain F32
     LS_ARG_Y,   // its output
     LS_ARG_DX,  // gradients of the same, F32 for DW and DB
+    LS_ARG_DX2,
     LS_ARG_DW,
     LS_ARG_DB,
     LS_ARG_DY,
+    LS_ARG_ADDEND,  // with spec.addend: added to DX on its way out (the gradient from X's other readers)
+    LS_ARG_MEAN,    // batch normalization: running statistics, plain F32 (C)
+    LS_ARG_VARIANCE,
+    LS_ARG_DMEAN,  // and what they move towards: N times the micro-batch's own, F32 (C)
+    LS_ARG_DVARIANCE,
     LS_ARG_WORKSPACE,  // kept from forward to backward (e.g. which element was the maximum)
     LS_ARG_SCRATCH,    // free again when the kernel returns
     LS_ARG_LABELS,     // int32_t (N): the class of each sample; with one_hot float (N, C): its class weights
@@ -75,6 +90,8 @@ typedef struct ls_kernel_spec {
     // DX is multiplied by (X > 0) on its way out: X is the output of a ReLU fused into the operation before.
     // Told to the forward pass too, so that a kernel may keep the decision in its workspace and not read X in backward.
     int mask_dx;
+    int residual;  // convolution, batch normalization: X2 is added before the activation; it lies as Y does
+    int addend;    // batch normalization, backward: ADDEND is added to DX; it lies as DX does
     // Layouts the caller has already settled, by argument; NULL lets the kernel choose.
     const ls_layout *layout[LS_ARG_COUNT];
 } ls_kernel_spec;
@@ -84,12 +101,20 @@ typedef struct ls_kernel_ops {
     void (*destroy)(ls_kernel *kernel);
 } ls_kernel_ops;
 
+// An output that may lie in the memory of an input: the kernel has read an element before it writes it.
+typedef struct ls_in_place {
+    ls_arg output, input;
+} ls_in_place;
+#define LS_MAX_IN_PLACE 4
+
 // The head every device's kernels start with.
 struct ls_kernel {
     const ls_kernel_ops *ops;
     const char *name;                       // the implementation's name, for people ("jit:avx512_core")
     const ls_layout *layout[LS_ARG_COUNT];  // chosen layouts; NULL for WORKSPACE and the like
     int64_t workspace_bytes, scratch_bytes;
+    ls_in_place in_place[LS_MAX_IN_PLACE];
+    int in_place_count;
     double flops;  // multiply-adds counted twice; 0 where memory is what counts
 };
 

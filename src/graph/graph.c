@@ -79,7 +79,7 @@ ls_status ls_graph_create(const char *name, ls_shape input, ls_graph **out) {
                            ls__shape_text(input, shape));
     ls_status status = LS_OK;
     ls_graph *graph = NULL;
-    ls_node node = {.op = LS_OP_INPUT, .input = LS_NO_VALUE, .shape = input};
+    ls_node node = {.op = LS_OP_INPUT, .shape = input};
     LS_TRY(ls_calloc(1, sizeof *graph, &graph));
     graph->output = LS_NO_VALUE;
     LS_TRY_GOTO(ls_strdup(name, &graph->name), failed);
@@ -111,31 +111,41 @@ static void set_initializers(ls_graph *graph, const ls_node *node, ls_initialize
     for (int i = 0; i < node->param_count; i++) {
         ls_param *param = &graph->params[node->params[i]];
         ls_initializer asked = param->role == LS_PARAM_KERNEL ? kernel : bias;
-        if (asked != LS_INITIALIZER_DEFAULT) param->initializer = asked;
+        int replaced = param->role == LS_PARAM_KERNEL || param->role == LS_PARAM_BIAS;
+        if (replaced && asked != LS_INITIALIZER_DEFAULT) param->initializer = asked;
     }
 }
 
-ls_value ls__graph_add(ls_graph *graph, ls_op_kind op, ls_value x, const char *name, const ls_op_attrs *attrs,
-                       ls_initializer kernel_initializer, ls_initializer bias_initializer) {
+ls_value ls__graph_add_inputs(ls_graph *graph, ls_op_kind op, const ls_value *x, int count, const char *name,
+                              const ls_op_attrs *attrs) {
     if (graph->output != LS_NO_VALUE) {  // no failure of the graph, which is complete and stays as it is
         LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "%s is finished; layers are added before ls_graph_finish", graph->name);
         return LS_NO_VALUE;
     }
     if (graph->failed) return LS_NO_VALUE;
-    if (x < 0 || x >= graph->node_count)
-        return fail_graph(graph, LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
-                                         "a %s layer was given value %d as its input, which is no layer of %s",
-                                         ls_op_class(op), x, graph->name));
-    ls_node node = {.op = op, .attrs = *attrs, .input = x};
+    ls_node node = {.op = op, .attrs = *attrs, .input_count = count};
+    for (int i = 0; i < count; i++) {
+        if (x[i] < 0 || x[i] >= graph->node_count)
+            return fail_graph(graph, LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
+                                             "a %s layer was given value %d as its input, which is no layer of %s",
+                                             ls_op_class(op), x[i], graph->name));
+        node.inputs[i] = x[i];
+    }
     ls_status status = choose_name(graph, op, name, &node.name);
-    if (status == LS_OK) status = ls__op_find(op)->infer(graph, &node, graph->nodes[x].shape);
+    if (status == LS_OK) status = ls__op_find(op)->infer(graph, &node, graph->nodes[x[0]].shape);
     if (status == LS_OK) status = append_node(graph, &node);
     if (status != LS_OK) {
         free(node.name);
         return fail_graph(graph, status);
     }
-    set_initializers(graph, &node, kernel_initializer, bias_initializer);
     return graph->node_count - 1;
+}
+
+ls_value ls__graph_add(ls_graph *graph, ls_op_kind op, ls_value x, const char *name, const ls_op_attrs *attrs,
+                       ls_initializer kernel_initializer, ls_initializer bias_initializer) {
+    ls_value v = ls__graph_add_inputs(graph, op, &x, 1, name, attrs);
+    if (v != LS_NO_VALUE) set_initializers(graph, &graph->nodes[v], kernel_initializer, bias_initializer);
+    return v;
 }
 
 ls_status ls__graph_param(ls_graph *graph, ls_node *node, const char *suffix, ls_shape shape, ls_param_role role,
@@ -157,18 +167,19 @@ ls_status ls__graph_param(ls_graph *graph, ls_node *node, const char *suffix, ls
     return LS_OK;
 }
 
-// Every op has one input, so a graph whose layers all matter is a chain that ends in the logits.
+// Every layer is the output or has a reader that leads to it.
 static ls_status check_all_used(const ls_graph *graph, ls_value logits) {
-    ls_value expected = logits;
-    for (int i = graph->node_count - 1; i >= 0; i--) {
-        if (i != expected)
-            return LS_FAIL(
-                LS_STATUS_INVALID_ARGUMENT,
-                "%s: layer %s does not lead to the output %s; remove it, or pass its value to the next layer",
-                graph->name, graph->nodes[i].name, graph->nodes[logits].name);
-        expected = graph->nodes[i].input;
-    }
-    return LS_OK;
+    char *used;
+    LS_TRY(ls_calloc(graph->node_count, 1, &used));
+    used[logits] = 1;
+    int i = graph->node_count - 1;
+    for (; i >= 0 && used[i]; i--)
+        for (int k = 0; k < graph->nodes[i].input_count; k++) used[graph->nodes[i].inputs[k]] = 1;
+    free(used);
+    if (i < 0) return LS_OK;
+    return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
+                   "%s: layer %s does not lead to the output %s; remove it, or pass its value to the next layer",
+                   graph->name, graph->nodes[i].name, graph->nodes[logits].name);
 }
 
 ls_status ls_graph_finish(ls_graph *graph, ls_value logits) {
@@ -177,7 +188,7 @@ ls_status ls_graph_finish(ls_graph *graph, ls_value logits) {
     if (logits < 0 || logits >= graph->node_count)
         return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "%s: value %d was given as the output, which is no layer of it",
                        graph->name, logits);
-    ls_node loss = {.op = LS_OP_SOFTMAX_CROSS_ENTROPY, .name = graph->name, .input = logits};
+    ls_node loss = {.op = LS_OP_SOFTMAX_CROSS_ENTROPY, .name = graph->name, .inputs = {logits}, .input_count = 1};
     LS_TRY(ls__op_find(loss.op)->infer(graph, &loss, graph->nodes[logits].shape));
     LS_TRY(check_all_used(graph, logits));
     graph->output = logits;
@@ -189,6 +200,13 @@ const char *ls_graph_name(const ls_graph *graph) { return graph->name; }
 int64_t ls_graph_parameter_count(const ls_graph *graph) {
     int64_t count = 0;
     for (int i = 0; i < graph->param_count; i++) count += ls_shape_count(graph->params[i].shape);
+    return count;
+}
+
+int64_t ls_graph_trainable_parameter_count(const ls_graph *graph) {
+    int64_t count = 0;
+    for (int i = 0; i < graph->param_count; i++)
+        if (graph->params[i].role != LS_PARAM_STATISTIC) count += ls_shape_count(graph->params[i].shape);
     return count;
 }
 

@@ -110,17 +110,17 @@ static int has_weights(ls_op_kind op) { return op == LS_OP_CONV2D || op == LS_OP
 static void analyse(builder *b) {
     const ls_graph *g = b->graph;
     for (int i = 1; i < g->node_count; i++) {
-        const ls_node *n = &g->nodes[i], *before = &g->nodes[n->input];
+        const ls_node *n = &g->nodes[i], *before = &g->nodes[n->inputs[0]];
         if (has_weights(n->op)) b->nodes[i].relu = n->attrs.activation == LS_ACTIVATION_RELU;
         if (n->op != LS_OP_RELU || !has_weights(before->op)) continue;
         b->nodes[i].folded = 1;
-        b->nodes[n->input].relu = 1;
+        b->nodes[n->inputs[0]].relu = 1;
     }
 }
 
 // The node whose kernel computes what node `v` stands for.
 static ls_value computed_by(const builder *b, ls_value v) {
-    while (b->nodes[v].folded) v = b->graph->nodes[v].input;
+    while (b->nodes[v].folded) v = b->graph->nodes[v].inputs[0];
     return v;
 }
 
@@ -128,13 +128,13 @@ static ls_value computed_by(const builder *b, ls_value v) {
 
 static ls_status forward_node(builder *b, int i) {
     const ls_node *n = &b->graph->nodes[i];
-    node_state *s = &b->nodes[i], *from = &b->nodes[computed_by(b, n->input)];
+    node_state *s = &b->nodes[i], *from = &b->nodes[computed_by(b, n->inputs[0])];
     ls_dtype precision = b->plan->config.precision;
     int is_output = i == computed_by(b, b->graph->output);
     s->spec = (ls_kernel_spec){.op = n->op,
                                .attrs = n->attrs,
                                .pass = b->plan->config.training ? LS_PASS_TRAINING : LS_PASS_INFERENCE,
-                               .x = batched(b->plan, b->graph->nodes[n->input].shape),
+                               .x = batched(b->plan, b->graph->nodes[n->inputs[0]].shape),
                                .y = batched(b->plan, n->shape),
                                .x_dtype = precision,
                                .y_dtype = is_output && has_weights(n->op) ? LS_DTYPE_F32 : precision,
@@ -294,12 +294,12 @@ static ls_status backward(builder *b, tensor logits) {
     step->arg[LS_ARG_X] = logits.at;
     step->arg[LS_ARG_LABELS].place = LS_PLACE_LABELS;
     step->arg[LS_ARG_DX] = d.at;
-    for (ls_value v = computed_by(b, b->graph->output); v != 0; v = computed_by(b, b->graph->nodes[v].input)) {
+    for (ls_value v = computed_by(b, b->graph->output); v != 0; v = computed_by(b, b->graph->nodes[v].inputs[0])) {
         const ls_node *n = &b->graph->nodes[v];
         const ls_layout *y = b->nodes[v].value.layout;  // the gradient of Y lies as Y does, where their types agree
         if (y->dtype == b->plan->config.precision) LS_TRY(in_layout(b, d, y, v, &d));
         if (n->param_count > 0) LS_TRY(backward_weights(b, v, d));
-        if (computed_by(b, n->input) != 0) LS_TRY(backward_data(b, v, d, &d));
+        if (computed_by(b, n->inputs[0]) != 0) LS_TRY(backward_data(b, v, d, &d));
     }
     return LS_OK;
 }

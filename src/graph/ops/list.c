@@ -9,7 +9,11 @@
     X(average_pool2d)                                                                                                  \
     X(global_max_pool2d)                                                                                               \
     X(global_average_pool2d)                                                                                           \
+    X(batch_norm)                                                                                                      \
+    X(add)                                                                                                             \
+    X(zero_pad2d)                                                                                                      \
     X(relu)                                                                                                            \
+    X(activation)                                                                                                      \
     X(flatten)                                                                                                         \
     X(dropout)                                                                                                         \
     X(softmax_cross_entropy)
