@@ -16,6 +16,7 @@
 #include "base/bf16.h"
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/trace.h"
 
 static ls_status open_file(const char *name) { return LS_FAIL(LS_STATUS_NOT_FOUND, "there is no file \"%s\"", name); }
 
@@ -200,6 +201,27 @@ static void shapes(void **state) {
     assert_string_equal(ls_dtype_name(LS_DTYPE_F32), "fp32");
 }
 
+static void a_trace_keeps_what_fits_and_counts_the_rest(void **state) {
+    ls_trace t = {0};
+    assert_false(ls_trace_on(NULL));
+    assert_false(ls_trace_on(&t));
+    assert_int_equal(ls_trace_allocate(&t, 3), LS_OK);
+    ls_trace_switch(&t, 1);
+    assert_true(ls_trace_on(&t));
+    for (int i = 0; i < 5; i++) ls_trace_add(&t, i, 10 + i, i, i + 0.5);
+    assert_int_equal(t.count, 3);
+    assert_int_equal(t.dropped, 2);
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(t.events[i].name, i);
+        assert_int_equal(t.events[i].number, 10 + i);
+        assert_true(t.events[i].start == i && t.events[i].end == i + 0.5);
+    }
+    ls_trace_release(&t);
+    assert_false(ls_trace_on(&t));
+    assert_null(t.events);
+    assert_int_equal(t.capacity, 0);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(failures_carry_a_sentence_and_a_trace),
@@ -212,6 +234,7 @@ int main(void) {
         cmocka_unit_test(barrier_spinning),
         cmocka_unit_test(barrier_of_one_does_not_wait),
         cmocka_unit_test(shapes),
+        cmocka_unit_test(a_trace_keeps_what_fits_and_counts_the_rest),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/memory.h"
 #include "graph/plan_impl.h"
 
@@ -235,6 +236,59 @@ static void running_twice_gives_the_same_bits(void **state) {
     rig_free(&r);
 }
 
+typedef struct calls {
+    int count;
+    double last;
+} calls;
+
+static void note_call(void *user, int64_t offset, int64_t count) {
+    calls *c = user;
+    c->count++;
+    c->last = ls_clock();
+}
+
+// A recorded run computes the same, and its events are the plan's steps, one after the other without overlap.
+static void steps_are_recorded_while_the_trace_is_on(void **state) {
+    rig r;
+    rig_make(&r, odd_network(0), "cpu", 6);
+    int64_t n = ls_params_length(r.params);
+    int steps = ls_plan_step_count(r.plan);
+    float *first;
+    ls_loss_metrics a, b;
+    ls_trace trace = {0};
+    OK(ls_memory_alloc(n * 4, &first));
+    OK(ls_trace_allocate(&trace, steps));
+    ls_plan_record(r.plan, &trace, 100);
+    OK(ls_plan_forward(r.plan, &r.input, &a));
+    OK(ls_plan_backward(r.plan, &r.input, first, NULL, NULL));
+    assert_int_equal(trace.count, 0);
+    ls_trace_switch(&trace, 1);
+    calls seen = {0};
+    double begin = ls_clock();
+    OK(ls_plan_forward(r.plan, &r.input, &b));
+    OK(ls_plan_backward(r.plan, &r.input, r.gradient, note_call, &seen));
+    double end = ls_clock();
+    assert_memory_equal(first, r.gradient, (size_t)n * 4);
+    assert_memory_equal(&a, &b, sizeof a);
+    assert_int_equal(trace.count, steps);
+    assert_int_equal(trace.dropped, 0);
+    assert_true(seen.count > 1);
+    double before = begin;
+    for (int i = 0; i < steps; i++) {
+        const ls_trace_event *e = &trace.events[i];
+        assert_int_equal(e->name, 100 + i);
+        assert_true(before <= e->start && e->start <= e->end && e->end <= end);
+        before = e->end;
+    }
+    assert_true(seen.last >= trace.events[steps - 1].end);  // what is told of a step comes after it
+    ls_plan_record(r.plan, NULL, 0);
+    OK(ls_plan_forward(r.plan, &r.input, &b));
+    assert_int_equal(trace.count, steps);
+    ls_trace_release(&trace);
+    ls_memory_free(first);
+    rig_free(&r);
+}
+
 // --- parameters ------------------------------------------------------------------------------------------------------
 
 static void plans_of_other_sizes_share_the_parameters(void **state) {
@@ -397,6 +451,7 @@ int main(void) {
         cmocka_unit_test(whole_networks_agree_with_the_reference_device),
         cmocka_unit_test(buckets_come_in_order_and_cover_everything),
         cmocka_unit_test(running_twice_gives_the_same_bits),
+        cmocka_unit_test(steps_are_recorded_while_the_trace_is_on),
         cmocka_unit_test(plans_of_other_sizes_share_the_parameters),
         cmocka_unit_test(parameters_come_back_as_they_were_set),
         cmocka_unit_test(decay_is_switched_at_the_edges_of_biases),

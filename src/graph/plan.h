@@ -4,6 +4,7 @@
 #ifndef LS_GRAPH_PLAN_H
 #define LS_GRAPH_PLAN_H
 
+#include "base/trace.h"
 #include "device/device.h"
 #include "graph/graph.h"
 
@@ -66,6 +67,9 @@ typedef void (*ls_bucket_ready_fn)(void *user, int64_t offset, int64_t count);
 // but padding overwritten).
 ls_status ls_plan_backward(ls_plan *plan, const ls_plan_input *input, float *gradient, ls_bucket_ready_fn ready,
                            void *user);
+
+// From now on runs record each step in `trace` while that is on, step i under the name `first` + i. NULL: nowhere. Not while running.
+void ls_plan_record(ls_plan *plan, ls_trace *trace, int first);
 
 // The logits of the latest forward: (batch, classes) F32, borrowed until the next run.
 const float *ls_plan_logits(const ls_plan *plan);

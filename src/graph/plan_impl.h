@@ -89,6 +89,8 @@ struct ls_plan {
     char *arena;  // bound
     float *weights;
     char *copies;
+    ls_trace *trace;  // where steps are recorded; NULL: nowhere
+    int trace_first;  // the name of step 0 there
 };
 
 // Places buffers so that those alive at the same time do not overlap: largest first, each at the lowest offset that is

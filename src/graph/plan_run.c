@@ -58,8 +58,32 @@ static ls_status run_step(const ls_plan *p, const ls_plan_step_impl *step, const
     return ls_kernel_run(step->kernel, args);
 }
 
+void ls_plan_record(ls_plan *p, ls_trace *trace, int first) {
+    p->trace = trace;
+    p->trace_first = first;
+}
+
+// Steps [begin, end) with each in the trace. The end of one is the beginning of the next, unless `ready` came between.
+static ls_status run_recorded(ls_plan *p, int begin, int end, const run_input *run, ls_bucket_ready_fn ready,
+                              void *user) {
+    double since = ls_clock();
+    for (int i = begin; i < end; i++) {
+        const ls_plan_step_impl *step = &p->steps[i];
+        LS_TRY(run_step(p, step, run));
+        double now = ls_clock();
+        ls_trace_add(p->trace, p->trace_first + i, 0, since, now);
+        since = now;
+        if (ready && step->ready_count) {
+            ready(user, step->ready_offset, step->ready_count);
+            since = ls_clock();
+        }
+    }
+    return LS_OK;
+}
+
 ls_status ls_plan_forward(ls_plan *p, const ls_plan_input *input, ls_loss_metrics *metrics) {
     run_input run = {input, metrics, NULL};
+    if (ls_trace_on(p->trace)) return run_recorded(p, 0, p->forward_count, &run, NULL, NULL);
     for (int i = 0; i < p->forward_count; i++) LS_TRY(run_step(p, &p->steps[i], &run));
     return LS_OK;
 }
@@ -67,6 +91,7 @@ ls_status ls_plan_forward(ls_plan *p, const ls_plan_input *input, ls_loss_metric
 ls_status ls_plan_backward(ls_plan *p, const ls_plan_input *input, float *gradient, ls_bucket_ready_fn ready,
                            void *user) {
     run_input run = {input, NULL, gradient};
+    if (ls_trace_on(p->trace)) return run_recorded(p, p->forward_count, p->step_count, &run, ready, user);
     for (int i = p->forward_count; i < p->step_count; i++) {
         const ls_plan_step_impl *step = &p->steps[i];
         LS_TRY(run_step(p, step, &run));
