@@ -339,34 +339,50 @@ static void parameters_come_back_as_they_were_set(void **state) {
     rig_free(&r);
 }
 
-// Each element of a kernel lies where decay is on, of a bias where it is off.
-static void decay_is_switched_at_the_edges_of_biases(void **state) {
+// The segments cover the vector without gaps, and each element of a parameter lies in the one that says what it is.
+static void segments_say_what_each_element_is(void **state) {
     ls_graph *g;
-    OK(ls_model_create("mnist-cnn", (ls_shape){0}, 0, &g));
-    rig r;
-    int64_t *switches;
+    OK(ls_graph_create("net", LS_SHAPE(6, 5, 3), &g));
+    ls_value x = ls_conv2d(g, ls_graph_input(g), &(ls_conv2d_attrs){.filters = 70, .kernel = {3, 3}});
+    x = ls_batch_norm(g, x, &(ls_batch_norm_attrs){.momentum = 0.75f});
+    x = ls_dense(g, ls_flatten(g, x, NULL), &(ls_dense_attrs){.units = 5});
+    OK(ls_graph_finish(g, x));
+    ls_device *d;
+    ls_params *params;
+    ls_segment *segments;
     int count;
-    rig_make(&r, g, "cpu", 8);
-    OK(ls_params_decay_switches(r.params, &switches, &count));
-    assert_int_equal(count, 11);  // six biases, each behind its kernel
+    OK(ls_device_create("ref", &(ls_device_options){1}, &d));
+    OK(ls_params_create(g, d, &params));
+    assert_int_equal(g->param_count, 8);
+    for (int i = 7; i >= 0; i--) OK(ls__params_place(params, i, NULL));
+    OK(ls_params_segments(params, &segments, &count));
+    assert_int_equal(count, 8);
     float *vector, *plain;
-    int64_t length = ls_params_length(r.params);
+    int64_t length = ls_params_length(params);
     OK(ls_memory_alloc(length * 4, &vector));
     OK(ls_memory_alloc(length * 4, &plain));
     for (int i = 0; i < g->param_count; i++) {
-        for (int64_t k = 0; k < ls_shape_count(g->params[i].shape); k++) plain[k] = g->params[i].decay ? 1 : 2;
-        OK(ls_params_set(r.params, i, vector, plain));
+        for (int64_t k = 0; k < ls_shape_count(g->params[i].shape); k++) plain[k] = (float)(1 + g->params[i].role);
+        OK(ls_params_set(params, i, vector, plain));
     }
-    int k = 0;
-    for (int64_t at = 0; at < length; at++) {
-        while (k < count && switches[k] <= at) assert_int_equal(switches[k++] % 16, 0);
-        assert_true(vector[at] == 0 || vector[at] == (k % 2 ? 2 : 1));
+    int64_t at = 0;
+    for (int i = 0; i < count; i++) {
+        const ls_segment *s = &segments[i];
+        assert_true(s->begin == at && s->end > at && s->begin % LS_VECTOR_ALIGN == 0);
+        assert_true(s->momentum == (s->statistic ? 0.75f : 0));
+        for (float role = vector[at]; at < s->end; at++) {
+            assert_true(vector[at] == role || vector[at] == 0);
+            assert_int_equal(s->kernel, role == 1 + LS_PARAM_KERNEL);
+            assert_int_equal(s->statistic, role == 1 + LS_PARAM_STATISTIC);
+        }
     }
-    assert_int_equal(k, count);
-    free(switches);
+    assert_int_equal(at, length);
+    free(segments);
     ls_memory_free(vector);
     ls_memory_free(plain);
-    rig_free(&r);
+    ls_params_destroy(&params);
+    ls_device_destroy(&d);
+    ls_graph_destroy(&g);
 }
 
 // --- labels ----------------------------------------------------------------------------------------------------------
@@ -454,7 +470,7 @@ int main(void) {
         cmocka_unit_test(steps_are_recorded_while_the_trace_is_on),
         cmocka_unit_test(plans_of_other_sizes_share_the_parameters),
         cmocka_unit_test(parameters_come_back_as_they_were_set),
-        cmocka_unit_test(decay_is_switched_at_the_edges_of_biases),
+        cmocka_unit_test(segments_say_what_each_element_is),
         cmocka_unit_test(one_hot_labels_are_as_good_as_class_numbers),
         cmocka_unit_test(smoothing_labels_is_giving_smoothed_rows),
     };

@@ -21,12 +21,37 @@ typedef struct setting {
     ls_optimizer_params params;
     int replicas;
     int64_t length, micro_batches;
-    int switch_count;
+    const ls_segment *segments;
+    int segment_count;
     double clip_norm;
 } setting;
 
-// At the beginning, close to each other and far apart, on and off the cuts between lanes, beyond a short vector.
-static const int64_t decay_switches[] = {0, 16, 32, 144, 64 * 11, 64 * 75, 64 * 149 + 48};
+// Kernels, what else is trained, statistics: in each order, of one unit and of more than a block, on and off the cuts
+// between lanes.
+static const ls_segment long_segments[] = {
+    {0, 64, .kernel = 0},
+    {64, 64 * 2, .kernel = 1},
+    {64 * 2, 64 * 3, .statistic = 1, .momentum = 0.9f},
+    {64 * 3, 64 * 11, .kernel = 1},
+    {64 * 11, 64 * 12, .kernel = 1},
+    {64 * 12, 64 * 13, .kernel = 0},
+    {64 * 13, 64 * 14, .statistic = 1, .momentum = 0.9f},
+    {64 * 14, 64 * 15, .statistic = 1, .momentum = 0.9f},
+    {64 * 15, 64 * 16, .statistic = 1, .momentum = 0.5f},
+    {64 * 16, 64 * 75, .kernel = 1},
+    {64 * 75, 64 * 141, .statistic = 1, .momentum = 0.99f},
+    {64 * 141, 64 * 149, .kernel = 1},
+    {64 * 149, MOST_LENGTH, .kernel = 0},
+};
+#define LONG_SEGMENTS (sizeof long_segments / sizeof long_segments[0])
+static const ls_segment short_segments[] = {{0, 64, .kernel = 1}, {64, 128, .statistic = 1}, {128, 192, .kernel = 0}};
+
+// What element `at` belongs to; without segments all is one kernel.
+static ls_segment segment_at(const setting *s, int64_t at) {
+    for (int i = 0; i < s->segment_count; i++)
+        if (at < s->segments[i].end) return s->segments[i];
+    return (ls_segment){.kernel = 1};
+}
 
 // The last step of an epoch is short, and another epoch follows.
 static ls_step_info step_info(const setting *s, int step) {
@@ -68,18 +93,34 @@ static void tree_sum(int step, int64_t v, int64_t first, int level, float *out, 
 }
 
 // Clips to the norm, which is summed as documented: the squares of 64 elements in a tree, then one 64 after the other.
-static void clip(float *g, int64_t length, double most) {
+// Statistics are no gradients.
+static void clip(const setting *s, float *g) {
     double sum = 0, exact = 0;
-    for (int64_t at = 0; at < length; at += 64) {
-        double s[64];
-        for (int i = 0; i < 64; i++) exact += s[i] = (double)g[at + i] * (double)g[at + i];
+    for (int64_t at = 0; at < s->length; at += 64) {
+        double squares[64];
+        if (segment_at(s, at).statistic) continue;
+        for (int i = 0; i < 64; i++) exact += squares[i] = (double)g[at + i] * (double)g[at + i];
         for (int half = 32; half > 0; half /= 2)
-            for (int i = 0; i < half; i++) s[i] = s[i] + s[i + half];
-        sum += s[0];
+            for (int i = 0; i < half; i++) squares[i] = squares[i] + squares[i + half];
+        sum += squares[0];
     }
-    CHECK((ls_comm *)NULL, fabs(sum - exact) < 1e-12 * exact);
-    CHECK((ls_comm *)NULL, sqrt(sum) > most);
-    for (int64_t i = 0; i < length; i++) g[i] *= (float)(most / sqrt(sum));
+    CHECK(s->comm, fabs(sum - exact) < 1e-12 * exact);
+    CHECK(s->comm, sqrt(sum) > s->clip_norm);
+    for (int64_t i = 0; i < s->length; i++)
+        if (!segment_at(s, i).statistic) g[i] *= (float)(s->clip_norm / sqrt(sum));
+}
+
+// The 64 elements from `at` on of a mean gradient, as their segment wants it.
+static void update(const setting *s, int64_t at, float *w, const float *g, float *const state[2],
+                   const ls_step_info *info) {
+    ls_segment segment = segment_at(s, at);
+    ls_optimizer_params params = s->params;
+    if (segment.statistic) {
+        for (int i = 0; i < 64; i++) w[i] = segment.momentum * w[i] + (1 - segment.momentum) * g[i];
+        return;
+    }
+    if (!segment.kernel) params.weight_decay = 0;
+    s->optimizer->update(&params, &(ls_update){64, w, g, {state[0], state[1]}, info->lr, info->lr_before, info->step});
 }
 
 // weights: (STEPS, length): after each step.
@@ -95,15 +136,9 @@ static void serial(const setting *s, float *weights) {
         while (((int64_t)1 << level) < info.micro_batches) level++;
         tree_sum(step, info.micro_batches, 0, level, g, s->length);
         for (int64_t i = 0; i < s->length; i++) g[i] *= 1.0f / (float)info.samples;
-        if (s->clip_norm > 0) clip(g, s->length, s->clip_norm);
-        for (int64_t at = 0; at < s->length; at += 16) {  // weight decay is on or off for each 16 elements
-            ls_update part = {16, w + at, g + at, {state[0] + at, state[1] + at}, info.lr, info.lr_before, step};
-            ls_optimizer_params params = s->params;
-            int off = 0;
-            for (int k = 0; k < s->switch_count; k++) off ^= decay_switches[k] <= at;
-            if (off) params.weight_decay = 0;
-            s->optimizer->update(&params, &part);
-        }
+        if (s->clip_norm > 0) clip(s, g);
+        for (int64_t at = 0; at < s->length; at += 64)
+            update(s, at, w + at, g + at, (float *[]){state[0] + at, state[1] + at}, &info);
         memcpy(weights + (step - 1) * s->length, w, (size_t)s->length * 4);
     }
     ls_memory_free(w);
@@ -167,8 +202,9 @@ static void run(const setting *s, const float *expected) {
                                  .optimizer = s->optimizer,
                                  .params = s->params,
                                  .clip_norm = s->clip_norm,
-                                 .decay_switches = decay_switches,
-                                 .decay_switch_count = s->switch_count,
+                                 .segments = s->segments,
+                                 .segment_count = s->segment_count,
+                                 .decay_kernels_only = 1,
                                  .spin = 0,
                                  .copies_bytes = length * 4,
                                  .refresh = refresh,
@@ -195,20 +231,22 @@ static const struct {
     const char *optimizer;
     double momentum;
     int64_t length, micro_batches;
-    int switch_count;
+    const ls_segment *segments;
+    int segment_count;
     double clip_norm;
-} cases[] = {{"adam", -1, MOST_LENGTH, 8, 7, 0},
-             {"sgd", 0.9, MOST_LENGTH, 7, 0, 0},
-             {"adam", -1, 64 * 3, 7, 6, 0},
-             {"sgd", 0.9, MOST_LENGTH, 8, 7, 1},
-             {"adam", -1, 64 * 3, 7, 0, 0.1}};
+} cases[] = {{"adam", -1, MOST_LENGTH, 8, long_segments, LONG_SEGMENTS, 0},
+             {"sgd", 0.9, MOST_LENGTH, 7, NULL, 0, 0},
+             {"adam", -1, 64 * 3, 7, short_segments, 3, 0},
+             {"sgd", 0.9, MOST_LENGTH, 8, long_segments, LONG_SEGMENTS, 1},
+             {"adam", -1, 64 * 3, 7, NULL, 0, 0.1}};
 
 static void test_hosts(ls_comm *comm, float *expected) {
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         setting s = {.comm = comm,
                      .length = cases[i].length,
                      .micro_batches = cases[i].micro_batches,
-                     .switch_count = cases[i].switch_count,
+                     .segments = cases[i].segments,
+                     .segment_count = cases[i].segment_count,
                      .clip_norm = cases[i].clip_norm};
         s.params = (ls_optimizer_params){-1, cases[i].momentum, -1, -1, -1, 0.01, 1};
         CHECK_OK(comm, ls_optimizer_find(cases[i].optimizer, &s.optimizer));
@@ -229,6 +267,17 @@ static void test_failures(ls_comm *comm) {
     CHECK(comm, strstr(ls_error_message(), "allreduce, reduce-broadcast"));
     // Gradients that do not fit the memory of a host: all workers hear of it, and nothing is left behind.
     CHECK_OK(comm, ls_optimizer_find("sgd", &config.optimizer));
+    const ls_segment gap[] = {{0, 64, .kernel = 1}, {128, 192, .kernel = 1}};
+    const ls_segment odd[] = {{0, 32, .kernel = 1}, {32, 192, .kernel = 1}};
+    const ls_segment beyond[] = {{0, 192, .kernel = 1}, {192, 256, .kernel = 1}};
+    const ls_segment *const wrong[] = {gap, odd, beyond};
+    config.length = 192, config.segment_count = 2;
+    for (int i = 0; i < 3; i++) {
+        config.segments = wrong[i];
+        CHECK(comm, ls_strategy_create("allreduce", &config, &strategy) == LS_STATUS_INTERNAL && strategy == NULL);
+        CHECK(comm, strstr(ls_error_message(), "the segments of a vector of 192 floats cover it up to"));
+    }
+    config.segments = NULL;
     config.length = (int64_t)1 << 47;
     CHECK(comm, ls_strategy_create("allreduce", &config, &strategy) == LS_STATUS_OUT_OF_MEMORY && strategy == NULL);
 }

@@ -60,7 +60,7 @@ typedef struct ls_train_config {
     double lr;                                             // < 0: the optimizer's default
     double momentum, beta1, beta2, epsilon, weight_decay;  // < 0: the optimizer's default
     int nesterov;
-    int decay_biases;  // 1 (the default): weight decay shrinks all parameters, as in Keras; 0: kernels only
+    int decay_biases;  // 1 (the default): weight decay shrinks all weights, as in Keras; 0: kernels only, neither biases nor batch norm
     double
         clip_norm;  // a mean gradient whose norm over all parameters is larger is scaled down to it; 0 (default): none
     const char *lr_scaling;  // "none"; "linear": times the number of micro-batches in a step

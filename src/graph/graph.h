@@ -23,7 +23,7 @@ typedef struct ls_param {
     ls_param_role role;
     ls_initializer initializer;  // never DEFAULT
     int64_t fan_in, fan_out;     // as Keras counts them, for the initializers
-    int decay;                   // 1: weight decay applies by default (kernels)
+    int decay;                   // 1: a kernel, to which weight decay can be confined
     float momentum;              // statistics: the share of itself it keeps at each step
 } ls_param;
 

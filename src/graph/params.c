@@ -5,9 +5,6 @@
 #include "base/memory.h"
 #include "graph/plan_impl.h"
 
-#define PARAM_ALIGN  16  // floats: every parameter starts on a cache line
-#define VECTOR_ALIGN 64  // floats: the vector's length
-
 ls_status ls_params_create(const ls_graph *graph, ls_device *device, ls_params **out) {
     ls_params *p;
     LS_TRY(ls_calloc(1, sizeof *p, &p));
@@ -40,7 +37,7 @@ void ls_params_destroy(ls_params **params) {
     *params = NULL;
 }
 
-int64_t ls_params_length(const ls_params *p) { return ls_round_up(p->used, VECTOR_ALIGN); }
+int64_t ls_params_length(const ls_params *p) { return ls_round_up(p->used, LS_VECTOR_ALIGN); }
 int64_t ls_params_copies_bytes(const ls_params *p) { return p->copies_bytes; }
 
 ls_status ls__params_place(ls_params *p, int index, const ls_layout *layout) {
@@ -53,7 +50,7 @@ ls_status ls__params_place(ls_params *p, int index, const ls_layout *layout) {
         LS_TRY(p->device->ops->reorder_create(p->device, layout, place->plain, &place->to_plain));
         LS_TRY(p->device->ops->reorder_create(p->device, place->plain, layout, &place->from_plain));
     }
-    place->offset = ls_round_up(p->used, PARAM_ALIGN);
+    place->offset = ls_round_up(p->used, LS_VECTOR_ALIGN);
     place->layout = layout;
     p->used = place->offset + layout->bytes / (int64_t)sizeof(float);
     return LS_OK;
@@ -128,13 +125,21 @@ static int next_placed(const ls_params *p, int64_t at) {
     return next;
 }
 
-ls_status ls_params_decay_switches(const ls_params *p, int64_t **switches, int *count) {
-    int64_t *list;
-    LS_TRY(ls_calloc(p->graph->param_count + 1, sizeof *list, &list));
+ls_status ls_params_segments(const ls_params *p, ls_segment **segments, int *count) {
+    ls_segment *list;
+    LS_TRY(ls_calloc(p->graph->param_count, sizeof *list, &list));
     int n = 0;
-    for (int i = next_placed(p, 0); i >= 0; i = next_placed(p, p->place[i].offset + 1))
-        if (p->graph->params[i].decay == n % 2) list[n++] = p->place[i].offset;
-    *switches = list;
+    for (int i = next_placed(p, 0); i >= 0; i = next_placed(p, p->place[i].offset + 1)) {
+        const ls_param *param = &p->graph->params[i];
+        int statistic = param->role == LS_PARAM_STATISTIC;
+        if (n > 0) list[n - 1].end = p->place[i].offset;
+        list[n++] = (ls_segment){.begin = p->place[i].offset,
+                                 .end = ls_params_length(p),
+                                 .kernel = param->decay,
+                                 .statistic = statistic,
+                                 .momentum = statistic ? param->momentum : 0};
+    }
+    *segments = list;
     *count = n;
     return LS_OK;
 }

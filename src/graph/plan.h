@@ -7,6 +7,7 @@
 #include "base/trace.h"
 #include "device/device.h"
 #include "graph/graph.h"
+#include "graph/segment.h"
 
 // The parameter vector: where each parameter lives in the one F32 vector that gradients, masters and optimizer state
 // share the shape of, and which working copies of it kernels read. The first training plan decides the layouts; later
@@ -16,16 +17,16 @@ typedef struct ls_params ls_params;
 
 ls_status ls_params_create(const ls_graph *graph, ls_device *device, ls_params **out);
 void ls_params_destroy(ls_params **params);
-int64_t ls_params_length(const ls_params *params);        // floats in the vector, a multiple of 64
+int64_t ls_params_length(const ls_params *params);        // floats in the vector, a multiple of LS_VECTOR_ALIGN
 int64_t ls_params_copies_bytes(const ls_params *params);  // final once all plans are made
 // Makes the working copies from the masters; part of parts, for several threads to share. Thread-safe across parts.
 void ls_params_refresh(ls_params *params, const float *weights, void *copies, int part, int parts);
 // Between Keras's shape and order (`plain`, ls_shape_count floats) and the vector.
 ls_status ls_params_get(ls_params *params, int index, const float *vector, float *plain);
 ls_status ls_params_set(ls_params *params, int index, float *vector, const float *plain);
-// Where in the vector weight decay goes off, on again, off ..., if it leaves biases alone (ls_param.decay); it begins on. All
-// are multiples of 16. Final once all plans are made; the caller frees *switches.
-ls_status ls_params_decay_switches(const ls_params *params, int64_t **switches, int *count);
+// The placed parameters in the order of the vector, without gaps from 0 to its length. Final once all plans are made; the
+// caller frees *segments. Errors: OUT_OF_MEMORY.
+ls_status ls_params_segments(const ls_params *params, ls_segment **segments, int *count);
 
 typedef struct ls_plan ls_plan;
 

@@ -229,11 +229,11 @@ static ls_status step(ls_strategy *strategy, int replica, const ls_step_info *in
         for (int i = 0; i < LS_MAX_OPTIMIZER_STATE; i++)
             if (lane->state[i]) update.state[i] = lane->state[i] + (at - begin);
         if (clips)
-            ls__scale(lane->blocks, lane->mean + (at - begin), factor, update.n);
+            ls__clip(base, at, update.n, lane->mean + (at - begin), factor, lane->blocks);
         else
             ls__mean_block(lane, info, count, at, update.n, lane->blocks);
         times->exchange += ls__lap(&since);
-        ls__update(config, update, at);
+        ls__update(base, update, at);
         times->update += ls__lap(&since);
     }
 

@@ -4,6 +4,7 @@
 // The order of summation is fixed: the squares of each unit of LS_SLICE_ALIGN elements in a tree, the units one after the
 // other. Slices are cut between units, so it does not depend on who owns what.
 #include <math.h>
+#include <string.h>
 
 #include "base/clones.h"
 #include "strategy/strategy_impl.h"
@@ -18,8 +19,30 @@ LS_CLONES static void sum_squares(double *restrict sums, const float *restrict g
     }
 }
 
+// Statistics have no gradient and count as zero.
 void ls__note_squares(ls_strategy_base *base, int64_t offset, int64_t n, const float *g) {
-    sum_squares(base->squares + offset / LS_SLICE_ALIGN, g, n / LS_SLICE_ALIGN);
+    int64_t end = offset + n;
+    for (const ls_run *run = ls__run_at(base, offset); offset < end; run++) {
+        int64_t next = run->end < end ? run->end : end, units = (next - offset) / LS_SLICE_ALIGN;
+        double *sums = base->squares + offset / LS_SLICE_ALIGN;
+        if (run->statistic)
+            memset(sums, 0, (size_t)units * sizeof *sums);
+        else
+            sum_squares(sums, g, units);
+        g += next - offset;
+        offset = next;
+    }
+}
+
+void ls__clip(const ls_strategy_base *base, int64_t offset, int64_t n, const float *g, float factor, float *out) {
+    int64_t end = offset + n;
+    for (const ls_run *run = ls__run_at(base, offset); offset < end; run++) {
+        int64_t next = run->end < end ? run->end : end;
+        ls__scale(out, g, run->statistic ? 1 : factor, next - offset);
+        g += next - offset;
+        out += next - offset;
+        offset = next;
+    }
 }
 
 float ls__clip_factor(const ls_strategy_base *base) {

@@ -144,7 +144,7 @@ static void clip_mean(reduce_broadcast *b, int replica) {
     ls__note_squares(base, begin, end - begin, b->mean + begin);
     ls_barrier_wait(base->host_barrier);
     float factor = ls__clip_factor(base);
-    if (factor != 1) ls__scale(b->mean + begin, b->mean + begin, factor, end - begin);
+    if (factor != 1) ls__clip(base, begin, end - begin, b->mean + begin, factor, b->mean + begin);
     ls_barrier_wait(base->host_barrier);
 }
 
@@ -174,7 +174,7 @@ static ls_status step(ls_strategy *strategy, int replica, const ls_step_info *in
                         .lr = info->lr,
                         .lr_before = info->lr_before,
                         .step = info->step};
-    ls__update(config, update, begin);
+    ls__update(base, update, begin);
     times->update += ls__lap(&since);
     ls__finish(base, base->worker_barrier, replica, config->replicas, &since, times);
     return LS_OK;

@@ -7,15 +7,20 @@
 // The parameter vector: all parameters behind one another as F32, in the layouts the plan wants, each start aligned and
 // padding zero. Its length is a multiple of LS_SLICE_ALIGN, and whatever is cut is cut at multiples of it, so vector tails
 // never move.
+//
+// Not all of it is trained. A *statistic* (ls_segment) has no gradient: its sum divided by the samples is the mean of the
+// micro-batches' statistics, and it moves towards that by a rule of its own, whatever the optimizer is. It neither decays nor
+// counts in the norm of clipping.
 #ifndef LS_STRATEGY_STRATEGY_H
 #define LS_STRATEGY_STRATEGY_H
 
 #include "comm/comm.h"
 #include "device/device.h"
+#include "graph/segment.h"
 #include "optim/optim.h"
 #include "strategy/tree.h"
 
-#define LS_SLICE_ALIGN 64  // floats
+#define LS_SLICE_ALIGN LS_VECTOR_ALIGN  // floats
 
 typedef struct ls_strategy ls_strategy;
 
@@ -27,11 +32,12 @@ typedef struct ls_strategy_config {
     int64_t micro_batches;  // in a full step
     const ls_optimizer *optimizer;
     ls_optimizer_params params;  // resolved
-    // Where weight decay goes off, on again, off ... (multiples of 16, ascending, borrowed); it begins on. NULL: always on.
-    const int64_t *decay_switches;
-    int decay_switch_count;
-    double clip_norm;  // the largest norm of a mean gradient; a larger one is scaled down to it. 0: none
-    int spin;          // barriers spin this often before sleeping
+    // The parameters, from 0 to `length` without gaps; borrowed while creating. NULL: all is one kernel.
+    const ls_segment *segments;
+    int segment_count;
+    int decay_kernels_only;  // 1: weight decay leaves alone what is no kernel
+    double clip_norm;        // the largest norm of a mean gradient; a larger one is scaled down to it. 0: none
+    int spin;                // barriers spin this often before sleeping
     // Working copies: what kernels read instead of the masters (other layouts, bf16). After every update the lanes that
     // share one weights vector share the work of refreshing the copies that belong to it: refresh(user, part, parts).
     int64_t copies_bytes;

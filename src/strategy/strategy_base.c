@@ -60,6 +60,7 @@ ls_status ls__base_create(ls_strategy_base *base, const ls_strategy_config *conf
         for (int position = 0; position < comm->size; position++)
             base->host_first[comm->host_of[comm->order[position]] + 1] = position + 1;
         find_bounds(base);
+        status = ls__runs_create(base);
     }
     LS_TRY(ls_comm_agree(comm, status));
     LS_TRY(ls_comm_host_alloc(comm, (int64_t)base->host_lanes * base->slots * config->length * 4, &base->gradients));
@@ -95,6 +96,7 @@ void ls__base_destroy(ls_strategy_base *base) {
         ls_memory_free(lane);
     }
     free(base->lane);
+    free(base->runs);
     free(base->host_first);
     ls_memory_free(base->worker_barrier);
     ls_comm_host_free(&base->gradients);
@@ -170,22 +172,6 @@ void ls_strategy_gradient_end(ls_strategy *strategy, int replica, const ls_step_
     while (ls_tree_merge(info->micro_batches, lane->stack, &lane->depth))
         device->ops->accumulate(device, slot(base, mine, lane->depth - 1), slot(base, mine, lane->depth),
                                 strategy->config.length);
-}
-
-void ls__update(const ls_strategy_config *config, ls_update u, int64_t offset) {
-    int64_t end = offset + u.n;
-    int behind = 0;  // switches; it is off after an odd number of them
-    while (behind < config->decay_switch_count && config->decay_switches[behind] <= offset) behind++;
-    for (; offset < end; behind++) {
-        int64_t next = behind < config->decay_switch_count ? config->decay_switches[behind] : end;
-        ls_optimizer_params params = config->params;
-        if (behind % 2) params.weight_decay = 0;
-        u.n = (next < end ? next : end) - offset;
-        config->optimizer->update(&params, &u);
-        offset += u.n, u.w += u.n, u.g += u.n;
-        for (int i = 0; i < LS_MAX_OPTIMIZER_STATE; i++)
-            if (u.state[i]) u.state[i] += u.n;
-    }
 }
 
 void ls__finish(ls_strategy_base *base, ls_barrier *barrier, int part, int parts, double *since, ls_step_times *times) {

@@ -26,6 +26,14 @@ typedef struct ls_lane {
     float *mean;  // of its slice, where the strategy keeps that
 } ls_lane;
 
+// Consecutive elements that are updated alike.
+typedef struct ls_run {
+    int64_t begin, end;
+    int statistic;
+    float momentum;              // of a statistic
+    ls_optimizer_params params;  // without weight decay where there is none
+} ls_run;
+
 typedef struct ls_strategy_base {
     ls_strategy head;
     int lanes;                   // of the job
@@ -39,7 +47,9 @@ typedef struct ls_strategy_base {
     double *squares;             // (length / LS_SLICE_ALIGN), for clipping: sums of squares of the mean gradient
     ls_barrier *worker_barrier;  // the replicas of this worker
     ls_lane **lane;              // (replicas)
-    int64_t private_bytes;       // of this worker's own memory, for reports
+    ls_run *runs;                // (run_count), the whole vector without gaps
+    int run_count;
+    int64_t private_bytes;  // of this worker's own memory, for reports
 } ls_strategy_base;
 
 static inline ls_strategy_base *ls__base(ls_strategy *strategy) { return (ls_strategy_base *)strategy; }
@@ -77,11 +87,17 @@ void ls__scale(float *out, const float *a, float factor, int64_t n);  // out may
 void ls__note_squares(ls_strategy_base *base, int64_t offset, int64_t n, const float *g);
 // What the mean gradient must be multiplied by, once base->squares is complete.
 float ls__clip_factor(const ls_strategy_base *base);
+// Multiplies elements [offset, offset + n) of the mean gradient g, (n), by it, into out, which may be g.
+void ls__clip(const ls_strategy_base *base, int64_t offset, int64_t n, const float *g, float factor, float *out);
 // Adds up this host's pieces of elements [begin, end), this replica's share of it, into out: (pieces, end - begin).
 void ls__host_partials(ls_strategy_base *base, int replica, int64_t micro_batches, int64_t begin, int64_t end,
                        float *out);
-// Runs the optimizer on the elements from `offset` of the vector on that `update` describes, with weight decay where it is on.
-void ls__update(const ls_strategy_config *config, ls_update update, int64_t offset);
+// Makes base->runs of the configuration's segments. Errors: OUT_OF_MEMORY.
+ls_status ls__runs_create(ls_strategy_base *base);
+// The run that element `offset` lies in.
+const ls_run *ls__run_at(const ls_strategy_base *base, int64_t offset);
+// Updates the elements from `offset` of the vector on that `update` describes, each as its run wants it.
+void ls__update(const ls_strategy_base *base, ls_update update, int64_t offset);
 // Ends a step: meets the lanes that share the weights vector at `barrier`, and refreshes the working copies with them, as part
 // `part` of `parts`. *since is when the time not yet in `times` began.
 void ls__finish(ls_strategy_base *base, ls_barrier *barrier, int part, int parts, double *since, ls_step_times *times);

@@ -88,7 +88,7 @@ static const ls_option table[] = {
     {"weight-decay", LS_OPTION_REAL, AT(weight_decay), .metavar = "X", OPTIMIZERS_OWN, OPTIMIZER,
      .help = "how fast weights shrink"},
     {"decay-biases", LS_OPTION_FLAG, AT(decay_biases), OPTIMIZER,
-     .help = "weight decay shrinks kernels only, neither biases nor other vectors"},
+     .help = "weight decay shrinks kernels only, neither biases nor the scales and shifts of batch normalization"},
     {"clip-norm", LS_OPTION_REAL, AT(clip_norm), .metavar = "X", OPTIMIZER, .initial = "no clipping",
      .help = "scale gradients down whose norm over all parameters is larger than X"},
 

@@ -247,8 +247,9 @@ static ls_status make_strategy(ls_trainer *t) {
                                  .params = t->optimizer_params,
                                  .spin = host_lanes <= ls_topology_host_cores(t->topology) ? 20000 : 0,
                                  .clip_norm = t->config.clip_norm,
-                                 .decay_switches = t->decay_switches,
-                                 .decay_switch_count = t->decay_switch_count,
+                                 .segments = t->segments,
+                                 .segment_count = t->segment_count,
+                                 .decay_kernels_only = !t->config.decay_biases,
                                  .copies_bytes = ls_params_copies_bytes(t->params),
                                  .refresh = refresh,
                                  .refresh_user = t->params};
@@ -296,8 +297,7 @@ static ls_status prepare_alone(ls_trainer *t) {
 static ls_status prepare_plans(ls_trainer *t) {
     LS_TRY(ls_params_create(t->graph, t->device, &t->params));
     LS_TRY(make_replicas(t));
-    if (t->config.decay_biases) return LS_OK;
-    return ls_params_decay_switches(t->params, &t->decay_switches, &t->decay_switch_count);
+    return ls_params_segments(t->params, &t->segments, &t->segment_count);
 }
 
 static ls_status prepare(ls_trainer *t) {
@@ -355,7 +355,7 @@ void ls_trainer_destroy(ls_trainer **trainer) {
     ls_params_destroy(&t->params);
     ls_device_destroy(&t->device);
     ls_topology_destroy(&t->topology);
-    free(t->decay_switches);
+    free(t->segments);
     free(t->order);
     free(t->epochs);
     free(t);

@@ -69,8 +69,8 @@ struct ls_trainer {
     ls_device *device;
     ls_topology *topology;
     ls_params *params;
-    int64_t *decay_switches;  // NULL: everything decays
-    int decay_switch_count;
+    ls_segment *segments;
+    int segment_count;
     ls_strategy *strategy;
     ls_epoch_shape train_shape, eval_shape;
     ls_split train_split, eval_split;
