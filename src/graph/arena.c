@@ -33,7 +33,7 @@ int64_t ls__arena_place(ls_buffer *buffers, int count) {
     int used = 0;
     int64_t total = 0;
     for (int i = 0; i < count; i++)
-        if (buffers[i].bytes > 0 && buffers[i].first >= 0) order[used++] = &buffers[i];
+        if (buffers[i].bytes > 0 && buffers[i].first >= 0 && !buffers[i].joins) order[used++] = &buffers[i];
     qsort(order, (size_t)used, sizeof *order, larger_first);
     for (int i = 0; i < used; i++) {
         order[i]->offset = lowest_offset(order, i, order[i]);

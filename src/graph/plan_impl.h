@@ -73,6 +73,7 @@ typedef struct ls_buffer {
     int64_t bytes, offset;
     int first, last;
     int activation;  // 1: an activation or its gradient; 0: workspace or scratch
+    int joins;       // 1 + the buffer whose memory this one takes over in place; 0: none
 } ls_buffer;
 
 struct ls_plan {
@@ -94,7 +95,7 @@ struct ls_plan {
 };
 
 // Places buffers so that those alive at the same time do not overlap: largest first, each at the lowest offset that is
-// free for its whole life. Returns the bytes needed.
+// free for its whole life, but those that are the same as another. Returns the bytes needed.
 int64_t ls__arena_place(ls_buffer *buffers, int count);
 
 #endif
