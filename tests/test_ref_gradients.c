@@ -1,9 +1,10 @@
 // The reference device: its gradients against central differences, its fused passes and its dtypes against its loops.
 //
 // The loops run on doubles (device/ref/ref.h), so the very code that serves as the oracle is differentiated in double
-// precision. With L = sum(dy * y), a central difference of step 1e-5 is off by about 1e-10 for these sizes: rounding of
+// precision, with what is fused to them (residual, ReLU, addend). With L = sum(dy * y), a central difference of step 1e-5 is off by about 1e-10 for these sizes: rounding of
 // L over the step, and for the loss the third derivative times the step squared. Where an op has kinks (max pooling,
-// ReLU) inputs keep 0.005 or more from each other and from zero, so no step crosses one.
+// ReLU) inputs keep 0.005 or more from each other and from zero, so no step crosses one; what batch normalization gives its
+// ReLU is checked to keep 0.0001.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -26,6 +27,7 @@
 typedef struct problem {
     ls_kernel_spec spec;
     int64_t x, y, w, b;  // elements
+    int64_t x2;          // 0 without a residual
     ls_ref_args args;
 } problem;
 
@@ -56,6 +58,7 @@ static problem make_problem(ls_op_kind op, ls_shape x, ls_shape y, ls_op_attrs a
     if (op == LS_OP_CONV2D) p.w = (int64_t)attrs.kernel[0] * attrs.kernel[1] * channels * attrs.filters;
     if (op == LS_OP_DENSE) p.w = channels * attrs.filters;
     p.b = attrs.use_bias ? attrs.filters : 0;
+    if (op == LS_OP_BATCH_NORM) p.w = p.b = channels;
     ls_ref_args *a = &p.args;
     a->x = random_values(p.x, 1);
     a->w = random_values(p.w, 2);
@@ -65,25 +68,39 @@ static problem make_problem(ls_op_kind op, ls_shape x, ls_shape y, ls_op_attrs a
     a->dx = new_values(p.x);
     a->dw = new_values(p.w);
     a->workspace = calloc((size_t)p.y, sizeof(int32_t));
+    if (op == LS_OP_BATCH_NORM) a->dmean = new_values(channels), a->dvariance = new_values(channels);
+    return p;
+}
+
+static problem with_residual(problem p, ls_activation activation) {
+    p.spec.residual = 1;
+    p.spec.attrs.activation = activation;
+    p.x2 = p.y;
+    p.args.x2 = random_values(p.y, 5);
+    p.args.dx2 = new_values(p.y);
     return p;
 }
 
 static void free_problem(problem *p) {
     ls_ref_args *a = &p->args;
-    double *all[] = {a->x, a->w, a->b, a->y, a->dx, a->dw, a->db, a->dy};
+    double *all[] = {a->x,  a->x2, a->w,  a->b,      a->y,     a->dx,       a->dx2,
+                     a->dw, a->db, a->dy, a->addend, a->dmean, a->dvariance};
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) free(all[i]);
     free(a->workspace);
 }
 
-static double objective(const problem *p, const ls_ref_op *op) {
-    op->forward(&p->args);
+static double objective(problem *p, const ls_ref_op *op) {
+    p->spec.pass = LS_PASS_TRAINING;
+    ls__ref_compute(op, &p->args);
     if (p->spec.op == LS_OP_SOFTMAX_CROSS_ENTROPY) return p->args.metrics->loss;
     double sum = 0;
     for (int64_t i = 0; i < p->y; i++) sum += p->args.dy[i] * p->args.y[i];
+    // X's other readers, whose gradient is the addend, might as well sum X times it.
+    for (int64_t i = 0; p->spec.addend && i < p->x; i++) sum += p->args.addend[i] * p->args.x[i];
     return sum;
 }
 
-static void compare(const problem *p, const ls_ref_op *op, const char *what, double *values, const double *gradient,
+static void compare(problem *p, const ls_ref_op *op, const char *what, double *values, const double *gradient,
                     int64_t count) {
     for (int64_t i = 0; i < count; i++) {
         double kept = values[i];
@@ -108,11 +125,14 @@ static void check(problem p) {
     const ls_ref_op *op = ls__ref_op_find(p.spec.op);
     assert_non_null(op);
     p.args.spec = &p.spec;
-    fill(p.args.dx, p.x), fill(p.args.dw, p.w), fill(p.args.db, p.b);
-    op->forward(&p.args);
-    op->backward_data(&p.args);
-    if (op->backward_weights) op->backward_weights(&p.args);
+    fill(p.args.dx, p.x), fill(p.args.dw, p.w), fill(p.args.db, p.b), fill(p.args.dx2, p.x2);
+    objective(&p, op);
+    p.spec.pass = LS_PASS_BACKWARD_DATA;
+    ls__ref_compute(op, &p.args);
+    p.spec.pass = LS_PASS_BACKWARD_WEIGHTS;
+    if (op->backward_weights) ls__ref_compute(op, &p.args);
     compare(&p, op, "x", p.args.x, p.args.dx, p.x);
+    compare(&p, op, "x2", p.args.x2, p.args.dx2, p.x2);
     compare(&p, op, "w", p.args.w, p.args.dw, p.w);
     compare(&p, op, "b", p.args.b, p.args.db, p.b);
     free_problem(&p);
@@ -147,6 +167,54 @@ static void pooling(void **state) {
         check(make_problem(windows[i], LS_SHAPE(2, 4, 4, 1), LS_SHAPE(2, 3, 2, 1), window(2, 3, 1, 1, 0, 0, 0, 0)));
         check(make_problem(globals[i], LS_SHAPE(3, 4, 5, 3), LS_SHAPE(3, 3), window(4, 5, 4, 5, 0, 0, 0, 0)));
     }
+}
+
+// Padding that takes part as zeros wins wherever all of a window's pixels are negative.
+static void pooling_of_padded_images(void **state) {
+    ls_op_attrs attrs = window(3, 3, 2, 2, 1, 1, 0, 0);
+    attrs.pad_zeros = 1;
+    check(make_problem(LS_OP_MAX_POOL2D, LS_SHAPE(2, 5, 5, 3), LS_SHAPE(2, 3, 3, 3), attrs));
+    check(make_problem(LS_OP_AVERAGE_POOL2D, LS_SHAPE(2, 5, 5, 3), LS_SHAPE(2, 3, 3, 3), attrs));
+    attrs = window(2, 2, 2, 2, 2, 2, 0, 0);
+    attrs.pad_zeros = 1;
+    check(make_problem(LS_OP_MAX_POOL2D, LS_SHAPE(1, 2, 2, 2), LS_SHAPE(1, 3, 3, 2), attrs));
+}
+
+// X spread widely, so that third derivatives stay small.
+static problem norm_problem(ls_shape x, ls_activation activation) {
+    problem p = make_problem(LS_OP_BATCH_NORM, x, x, (ls_op_attrs){.epsilon = 1e-3f, .activation = activation});
+    for (int64_t i = 0; i < p.x; i++) p.args.x[i] = 20 * p.args.x[i] + 3;
+    for (int64_t i = 0; i < p.w; i++) p.args.w[i] *= 100;
+    return p;
+}
+
+// Before the ReLU; no step of a central difference may cross zero there.
+static void check_norm(problem p) {
+    ls_activation activation = p.spec.attrs.activation;
+    p.spec.attrs.activation = LS_ACTIVATION_NONE;
+    p.args.spec = &p.spec;
+    ls__ref_compute(ls__ref_op_find(LS_OP_BATCH_NORM), &p.args);
+    for (int64_t i = 0; i < p.y && activation; i++) assert_true(fabs(p.args.y[i]) > 1e-4);
+    p.spec.attrs.activation = activation;
+    check(p);
+}
+
+static void batch_norm(void **state) {
+    static const ls_activation activations[] = {LS_ACTIVATION_NONE, LS_ACTIVATION_RELU};
+    for (int i = 0; i < 2; i++) {
+        check_norm(norm_problem(LS_SHAPE(2, 3, 4, 3), activations[i]));
+        check_norm(norm_problem(LS_SHAPE(7, 5), activations[i]));
+        check_norm(with_residual(norm_problem(LS_SHAPE(3, 2, 4, 5), activations[i]), activations[i]));
+        problem p = norm_problem(LS_SHAPE(2, 3, 3, 2), activations[i]);
+        p.spec.addend = 1;
+        p.args.addend = random_values(p.x, 6);
+        check_norm(p);
+    }
+}
+
+static void zero_padding(void **state) {
+    check(
+        make_problem(LS_OP_ZERO_PAD2D, LS_SHAPE(2, 3, 4, 3), LS_SHAPE(2, 7, 8, 3), (ls_op_attrs){.pad = {1, 0, 3, 4}}));
 }
 
 static void relu_and_flatten(void **state) {
@@ -248,6 +316,75 @@ static void fused_relu_and_masked_gradient(void **state) {
     run(&spec, (void *[LS_ARG_COUNT]){[LS_ARG_X] = x, [LS_ARG_W] = w, [LS_ARG_DY] = dy, [LS_ARG_DX] = dx});
     const float dx_expected[] = {1 - 4, 0, 0, 9 + 16};  // nothing where x is 0 or less
     assert_memory_equal(dx, dx_expected, sizeof dx);
+}
+
+// Worked by hand: two samples of two pixels and two channels. Channel 0 holds 1, 3, 5, 7: mean 4, variance 5; channel 1 is
+// 2 throughout.
+static void normalized_values(void **state) {
+    ls_kernel_spec spec = {
+        .op = LS_OP_BATCH_NORM, .x = LS_SHAPE(2, 1, 2, 2), .y = LS_SHAPE(2, 1, 2, 2), .attrs = {.epsilon = 4}};
+    float x[] = {1, 2, 3, 2, 5, 2, 7, 2}, gamma[] = {6, 9}, beta[] = {1, -1}, y[8];
+    run(&spec, (void *[LS_ARG_COUNT]){[LS_ARG_X] = x, [LS_ARG_W] = gamma, [LS_ARG_B] = beta, [LS_ARG_Y] = y});
+    assert_memory_equal(y, ((float[]){-5, -1, -1, -1, 3, -1, 7, -1}), sizeof y);
+    spec.residual = 1;
+    spec.attrs.activation = LS_ACTIVATION_RELU;
+    float x2[] = {5, 1, 2, 0, -3, 2, 0, 3};
+    void *args[LS_ARG_COUNT] = {
+        [LS_ARG_X] = x, [LS_ARG_X2] = x2, [LS_ARG_W] = gamma, [LS_ARG_B] = beta, [LS_ARG_Y] = y};
+    run(&spec, args);
+    assert_memory_equal(y, ((float[]){0, 0, 1, 0, 0, 1, 7, 2}), sizeof y);
+    spec.pass = LS_PASS_BACKWARD_DATA;
+    float dy[] = {1, 2, 3, 4, 5, 6, 7, 8}, dx[8], dx2[8], dgamma[2], dbeta[2], dmean[2], dvariance[2];
+    args[LS_ARG_DY] = dy, args[LS_ARG_DX] = dx, args[LS_ARG_DX2] = dx2, args[LS_ARG_DW] = dgamma;
+    args[LS_ARG_DB] = dbeta, args[LS_ARG_DMEAN] = dmean, args[LS_ARG_DVARIANCE] = dvariance;
+    run(&spec, args);
+    assert_memory_equal(dx2, ((float[]){0, 0, 3, 0, 0, 6, 7, 8}), sizeof dx2);
+    assert_memory_equal(dbeta, ((float[]){10, 14}), sizeof dbeta);
+    assert_memory_equal(dgamma, ((float[]){6, 0}), sizeof dgamma);  // 3 * (3 - 4) / 3 + 7 * (7 - 4) / 3
+    assert_memory_equal(dmean, ((float[]){8, 4}), sizeof dmean);    // two samples
+    assert_memory_equal(dvariance, ((float[]){10, 0}), sizeof dvariance);
+    // Inference uses what it is given: (x - 1) / 4.
+    spec = (ls_kernel_spec){
+        .op = LS_OP_BATCH_NORM, .pass = LS_PASS_INFERENCE, .x = spec.x, .y = spec.y, .attrs = {.epsilon = 4}};
+    float mean[] = {1, 1}, variance[] = {12, 12};
+    args[LS_ARG_MEAN] = mean, args[LS_ARG_VARIANCE] = variance;
+    run(&spec, args);
+    assert_memory_equal(y, ((float[]){1, 1.25f, 4, 1.25f, 7, 1.25f, 10, 1.25f}), sizeof y);
+}
+
+static void sums_and_padding(void **state) {
+    ls_kernel_spec spec = {.op = LS_OP_ADD, .x = LS_SHAPE(1, 3), .y = LS_SHAPE(1, 3)};
+    float x[] = {1, 2, 3}, x2[] = {10, -20, 30}, y[9];
+    run(&spec, (void *[LS_ARG_COUNT]){[LS_ARG_X] = x, [LS_ARG_X2] = x2, [LS_ARG_Y] = y});
+    assert_memory_equal(y, ((float[]){11, -18, 33}), 3 * sizeof *y);
+    // A convolution that only scales, with a residual before its ReLU.
+    spec = (ls_kernel_spec){
+        .op = LS_OP_CONV2D,
+        .x = LS_SHAPE(1, 1, 3, 1),
+        .y = LS_SHAPE(1, 1, 3, 1),
+        .residual = 1,
+        .attrs = {.kernel = {1, 1}, .strides = {1, 1}, .filters = 1, .use_bias = 1, .activation = LS_ACTIVATION_RELU}};
+    float w[] = {2}, b[] = {1};
+    run(&spec,
+        (void *[LS_ARG_COUNT]){[LS_ARG_X] = x, [LS_ARG_X2] = x2, [LS_ARG_W] = w, [LS_ARG_B] = b, [LS_ARG_Y] = y});
+    assert_memory_equal(y, ((float[]){13, 0, 37}), 3 * sizeof *y);
+    spec = (ls_kernel_spec){
+        .op = LS_OP_ZERO_PAD2D, .x = LS_SHAPE(1, 1, 3, 1), .y = LS_SHAPE(1, 2, 4, 1), .attrs = {.pad = {1, 1, 0, 0}}};
+    run(&spec, (void *[LS_ARG_COUNT]){[LS_ARG_X] = x, [LS_ARG_Y] = y});
+    assert_memory_equal(y, ((float[]){0, 0, 0, 0, 0, 1, 2, 3}), 8 * sizeof *y);
+    // Maxima over images of negative numbers within zeros: only the window without padding sees them.
+    spec = (ls_kernel_spec){.op = LS_OP_MAX_POOL2D,
+                            .x = LS_SHAPE(1, 1, 3, 1),
+                            .y = LS_SHAPE(1, 1, 4, 1),
+                            .attrs = {.kernel = {1, 2}, .strides = {1, 1}, .pad = {0, 1, 0, 1}, .pad_zeros = 1}};
+    int32_t workspace[4];
+    run(&spec,
+        (void *[LS_ARG_COUNT]){[LS_ARG_X] = (float[]){-1, -2, 3}, [LS_ARG_Y] = y, [LS_ARG_WORKSPACE] = workspace});
+    assert_memory_equal(y, ((float[]){0, -1, 3, 3}), 4 * sizeof *y);
+    float dy[] = {10, 20, 30, 40}, dx[3];
+    spec.pass = LS_PASS_BACKWARD_DATA;
+    run(&spec, (void *[LS_ARG_COUNT]){[LS_ARG_DY] = dy, [LS_ARG_DX] = dx, [LS_ARG_WORKSPACE] = workspace});
+    assert_memory_equal(dx, ((float[]){20, 0, 70}), sizeof dx);
 }
 
 static void bf16_is_rounded_once_at_the_edges(void **state) {
@@ -382,6 +519,13 @@ static void unknown_devices_and_impossible_kernels(void **state) {
     assert_int_equal(ls_kernel_create(device, &spec, &k), LS_STATUS_INTERNAL);
     spec = (ls_kernel_spec){.op = LS_OP_CONV2D, .x = LS_SHAPE(2, 2), .y = LS_SHAPE(2, 2)};
     assert_int_equal(ls_kernel_create(device, &spec, &k), LS_STATUS_INTERNAL);
+    spec = (ls_kernel_spec){.op = LS_OP_ADD, .pass = LS_PASS_BACKWARD_DATA, .x = LS_SHAPE(2, 2), .y = LS_SHAPE(2, 2)};
+    assert_int_equal(ls_kernel_create(device, &spec, &k), LS_STATUS_INTERNAL);
+    assert_string_equal(ls_error_message(), "an Add has no backward kernel: its inputs share its output's gradient");
+    spec = (ls_kernel_spec){.op = LS_OP_BATCH_NORM, .x = LS_SHAPE(2, 2), .y = LS_SHAPE(2, 3)};
+    assert_int_equal(ls_kernel_create(device, &spec, &k), LS_STATUS_INTERNAL);
+    spec = (ls_kernel_spec){.op = LS_OP_RELU, .residual = 1, .x = LS_SHAPE(2, 2), .y = LS_SHAPE(2, 2)};
+    assert_int_equal(ls_kernel_create(device, &spec, &k), LS_STATUS_INTERNAL);
     assert_null(k);
 }
 
@@ -390,11 +534,16 @@ int main(void) {
         cmocka_unit_test(conv2d),
         cmocka_unit_test(dense),
         cmocka_unit_test(pooling),
+        cmocka_unit_test(pooling_of_padded_images),
+        cmocka_unit_test(batch_norm),
+        cmocka_unit_test(zero_padding),
         cmocka_unit_test(relu_and_flatten),
         cmocka_unit_test(dropout),
         cmocka_unit_test(softmax_cross_entropy),
         cmocka_unit_test(forward_values),
         cmocka_unit_test(fused_relu_and_masked_gradient),
+        cmocka_unit_test(normalized_values),
+        cmocka_unit_test(sums_and_padding),
         cmocka_unit_test(bf16_is_rounded_once_at_the_edges),
         cmocka_unit_test(the_first_of_equal_maxima_wins),
         cmocka_unit_test(dropout_is_a_function_of_the_sample),

@@ -61,10 +61,20 @@ static ls_status check_spec(const ls_kernel_spec *s) {
     if (s->op <= LS_OP_INPUT || s->op >= LS_OP_COUNT)
         return LS_FAIL(LS_STATUS_INTERNAL, "a kernel was asked for operation %d, which computes nothing", s->op);
     const char *name = ls_op_class(s->op);
-    int images = s->op == LS_OP_CONV2D || (s->op >= LS_OP_MAX_POOL2D && s->op <= LS_OP_GLOBAL_AVERAGE_POOL2D);
+    int images = s->op == LS_OP_CONV2D || s->op == LS_OP_ZERO_PAD2D ||
+                 (s->op >= LS_OP_MAX_POOL2D && s->op <= LS_OP_GLOBAL_AVERAGE_POOL2D);
     int vectors = s->op == LS_OP_DENSE || s->op == LS_OP_SOFTMAX_CROSS_ENTROPY;
-    if (!shape_ok(s->x, images ? 4 : vectors ? 2 : 0) || !shape_ok(s->y, 0) || s->x.dim[0] != s->y.dim[0])
+    int same = s->op == LS_OP_BATCH_NORM || s->op == LS_OP_ADD;
+    if (!shape_ok(s->x, images    ? 4
+                        : vectors ? 2
+                                  : 0) ||
+        !shape_ok(s->y, 0) || s->x.dim[0] != s->y.dim[0] || (same && !ls_shape_equal(s->x, s->y)))
         return LS_FAIL(LS_STATUS_INTERNAL, "a %s kernel was asked for shapes it cannot have", name);
+    if ((s->residual && s->op != LS_OP_CONV2D && s->op != LS_OP_BATCH_NORM) || (s->addend && s->op != LS_OP_BATCH_NORM))
+        return LS_FAIL(LS_STATUS_INTERNAL, "a %s kernel was asked to add what it cannot add", name);
+    if (s->pass == LS_PASS_BACKWARD_DATA && s->op == LS_OP_ADD)
+        return LS_FAIL(LS_STATUS_INTERNAL, "an %s has no backward kernel: its inputs share its output's gradient",
+                       name);
     if (s->pass == LS_PASS_BACKWARD_WEIGHTS && !has_weights(s->op))
         return LS_FAIL(LS_STATUS_INTERNAL, "a %s has no weights to compute gradients of", name);
     return LS_OK;

@@ -1,5 +1,6 @@
 // Max pooling; the global one is a window as large as the image. Of equal maxima the first in row-major window order
-// wins, and alone receives the gradient. The workspace holds its position in the window.
+// wins, and alone receives the gradient. The workspace holds its position in the window. Padding takes no part, or with
+// pad_zeros as zeros, and then takes the gradient of a window it won with it.
 #include <math.h>
 #include <string.h>
 
@@ -16,8 +17,10 @@ static void forward(const ls_ref_args *a) {
                     int32_t where = -1;
                     for (int64_t p = 0; p < g.kh * g.kw; p++) {
                         int64_t x = ls__ref_pixel(&g, n, oh, ow, p / g.kw, p % g.kw);
-                        if (x < 0 || (where >= 0 && !(a->x[x + c] > best))) continue;
-                        best = a->x[x + c];
+                        if (x < 0 && !a->spec->attrs.pad_zeros) continue;
+                        double value = x < 0 ? 0 : a->x[x + c];
+                        if (where >= 0 && !(value > best)) continue;
+                        best = value;
                         where = (int32_t)p;
                     }
                     a->y[y] = best;
@@ -33,7 +36,8 @@ static void backward_data(const ls_ref_args *a) {
             for (int64_t ow = 0; ow < g.ow; ow++)
                 for (int64_t c = 0; c < g.c; c++) {
                     int64_t y = ((n * g.oh + oh) * g.ow + ow) * g.c + c, p = a->workspace[y];
-                    a->dx[ls__ref_pixel(&g, n, oh, ow, p / g.kw, p % g.kw) + c] += a->dy[y];
+                    int64_t x = ls__ref_pixel(&g, n, oh, ow, p / g.kw, p % g.kw);
+                    if (x >= 0) a->dx[x + c] += a->dy[y];
                 }
 }
 

@@ -16,6 +16,9 @@
     X(average_pool2d)                                                                                                  \
     X(global_max_pool2d)                                                                                               \
     X(global_average_pool2d)                                                                                           \
+    X(batch_norm)                                                                                                      \
+    X(add)                                                                                                             \
+    X(zero_pad2d)                                                                                                      \
     X(relu)                                                                                                            \
     X(flatten)                                                                                                         \
     X(dropout)                                                                                                         \
@@ -67,24 +70,32 @@ static void narrow(const double *from, int64_t count, ls_dtype dtype, void *to) 
     }
 }
 
-static int is_output(int arg) { return arg == LS_ARG_Y || arg == LS_ARG_DX || arg == LS_ARG_DW || arg == LS_ARG_DB; }
+static int is_output(ls_pass pass, int arg) {
+    int forward = pass == LS_PASS_TRAINING || pass == LS_PASS_INFERENCE;
+    if (arg == LS_ARG_Y) return forward;
+    return arg == LS_ARG_DX || arg == LS_ARG_DX2 || arg == LS_ARG_DW || arg == LS_ARG_DB || arg == LS_ARG_DMEAN ||
+           arg == LS_ARG_DVARIANCE;
+}
 
-static void compute(const ref_kernel *k, const ls_ref_args *a) {
-    switch (k->spec.pass) {
+void ls__ref_compute(const ls_ref_op *op, const ls_ref_args *a) {
+    const ls_kernel_spec *s = a->spec;
+    int64_t x_count = ls_shape_count(s->x), y_count = ls_shape_count(s->y);
+    switch (s->pass) {
     case LS_PASS_TRAINING:
     case LS_PASS_INFERENCE:
-        k->op->forward(a);
-        if (k->spec.attrs.activation == LS_ACTIVATION_RELU)
-            for (int64_t i = 0, count = ls_shape_count(k->spec.y); i < count; i++)
+        op->forward(a);
+        for (int64_t i = 0; s->residual && i < y_count; i++) a->y[i] += a->x2[i];
+        if (s->attrs.activation == LS_ACTIVATION_RELU)
+            for (int64_t i = 0; i < y_count; i++)
                 if (!(a->y[i] > 0)) a->y[i] = 0;
         break;
     case LS_PASS_BACKWARD_DATA:
-        k->op->backward_data(a);
-        if (k->spec.mask_dx)
-            for (int64_t i = 0, count = ls_shape_count(k->spec.x); i < count; i++)
-                if (!(a->x[i] > 0)) a->dx[i] = 0;
+        op->backward_data(a);
+        for (int64_t i = 0; s->addend && i < x_count; i++) a->dx[i] += a->addend[i];
+        for (int64_t i = 0; s->mask_dx && i < x_count; i++)
+            if (!(a->x[i] > 0)) a->dx[i] = 0;
         break;
-    case LS_PASS_BACKWARD_WEIGHTS: k->op->backward_weights(a); break;
+    case LS_PASS_BACKWARD_WEIGHTS: op->backward_weights(a); break;
     }
 }
 
@@ -97,28 +108,36 @@ static ls_status kernel_run(ls_kernel *kernel, void *const args[LS_ARG_COUNT]) {
         int64_t count = ls_shape_count(layout->shape);
         tensor[i] = scratch;
         scratch += count;
-        if (!is_output(i)) widen(args[i], layout->dtype, count, tensor[i]);
+        if (!is_output(k->spec.pass, i)) widen(args[i], layout->dtype, count, tensor[i]);
     }
     ls_ref_args a = {
         .spec = &k->spec,
         .x = tensor[LS_ARG_X],
+        .x2 = tensor[LS_ARG_X2],
         .w = tensor[LS_ARG_W],
         .b = tensor[LS_ARG_B],
         .y = tensor[LS_ARG_Y],
         .dx = tensor[LS_ARG_DX],
+        .dx2 = tensor[LS_ARG_DX2],
         .dw = tensor[LS_ARG_DW],
         .db = tensor[LS_ARG_DB],
         .dy = tensor[LS_ARG_DY],
+        .addend = tensor[LS_ARG_ADDEND],
+        .mean = tensor[LS_ARG_MEAN],
+        .variance = tensor[LS_ARG_VARIANCE],
+        .dmean = tensor[LS_ARG_DMEAN],
+        .dvariance = tensor[LS_ARG_DVARIANCE],
         .workspace = args[LS_ARG_WORKSPACE],
         .labels = k->spec.attrs.one_hot ? NULL : args[LS_ARG_LABELS],
         .label_rows = k->spec.attrs.one_hot ? args[LS_ARG_LABELS] : NULL,
         .metrics = args[LS_ARG_METRICS],
         .random = args[LS_ARG_RANDOM],
     };
-    compute(k, &a);
+    ls__ref_compute(k->op, &a);
     for (int i = 0; i < LS_ARG_COUNT; i++) {
         const ls_layout *layout = kernel->layout[i];
-        if (layout && is_output(i)) narrow(tensor[i], ls_shape_count(layout->shape), layout->dtype, args[i]);
+        if (layout && is_output(k->spec.pass, i))
+            narrow(tensor[i], ls_shape_count(layout->shape), layout->dtype, args[i]);
     }
     return LS_OK;
 }
@@ -150,24 +169,39 @@ typedef struct tensor_use {
     ls_dtype dtype;
 } tensor_use;
 
+static ls_shape weights_shape(const ls_kernel_spec *s) {
+    const ls_op_attrs *a = &s->attrs;
+    if (s->op == LS_OP_CONV2D) return LS_SHAPE(a->kernel[0], a->kernel[1], s->x.dim[3], a->filters);
+    if (s->op == LS_OP_DENSE) return LS_SHAPE(s->x.dim[1], a->filters);
+    return LS_SHAPE(s->x.dim[s->x.ndim - 1]);  // gamma
+}
+
 static void tensor_uses(const ls_kernel_spec *s, const ls_ref_op *op, tensor_use use[LS_ARG_COUNT]) {
-    int weights = op->backward_weights != NULL, loss = s->op == LS_OP_SOFTMAX_CROSS_ENTROPY;
-    ls_shape w = s->op == LS_OP_CONV2D ? LS_SHAPE(s->attrs.kernel[0], s->attrs.kernel[1], s->x.dim[3], s->attrs.filters)
-                                       : LS_SHAPE(s->x.dim[1], s->attrs.filters);
-    ls_shape b = LS_SHAPE(s->attrs.filters);
+    int norm = s->op == LS_OP_BATCH_NORM, loss = s->op == LS_OP_SOFTMAX_CROSS_ENTROPY;
+    int weights = norm || op->backward_weights != NULL, relu = s->attrs.activation == LS_ACTIVATION_RELU;
+    ls_shape w = weights_shape(s), b = norm ? w : LS_SHAPE(s->attrs.filters);
     switch (s->pass) {
     case LS_PASS_TRAINING:
     case LS_PASS_INFERENCE:
         use[LS_ARG_X] = (tensor_use){1, s->x, s->x_dtype};
-        use[LS_ARG_W] = (tensor_use){weights, w, s->w_dtype};
-        use[LS_ARG_B] = (tensor_use){weights && s->attrs.use_bias, b, LS_DTYPE_F32};
+        use[LS_ARG_X2] = (tensor_use){s->residual || s->op == LS_OP_ADD, s->y, s->y_dtype};
+        use[LS_ARG_W] = (tensor_use){weights, w, norm ? LS_DTYPE_F32 : s->w_dtype};
+        use[LS_ARG_B] = (tensor_use){norm || (weights && s->attrs.use_bias), b, LS_DTYPE_F32};
         use[LS_ARG_Y] = (tensor_use){!loss, s->y, s->y_dtype};
+        if (norm && s->pass == LS_PASS_INFERENCE)
+            use[LS_ARG_MEAN] = use[LS_ARG_VARIANCE] = (tensor_use){1, w, LS_DTYPE_F32};
         break;
     case LS_PASS_BACKWARD_DATA:
         use[LS_ARG_X] = (tensor_use){op->backward_data_needs_x || s->mask_dx, s->x, s->x_dtype};
-        use[LS_ARG_W] = (tensor_use){weights, w, s->w_dtype};
+        use[LS_ARG_W] = (tensor_use){weights, w, norm ? LS_DTYPE_F32 : s->w_dtype};
         use[LS_ARG_DX] = (tensor_use){1, s->x, loss ? s->dy_dtype : s->x_dtype};
         use[LS_ARG_DY] = (tensor_use){!loss, s->y, s->dy_dtype};
+        use[LS_ARG_ADDEND] = (tensor_use){s->addend, s->x, s->x_dtype};
+        if (!norm) break;
+        use[LS_ARG_B] = use[LS_ARG_DW] = use[LS_ARG_DB] = (tensor_use){1, w, LS_DTYPE_F32};
+        use[LS_ARG_DMEAN] = use[LS_ARG_DVARIANCE] = (tensor_use){1, w, LS_DTYPE_F32};
+        use[LS_ARG_Y] = (tensor_use){s->residual && relu, s->y, s->y_dtype};
+        use[LS_ARG_DX2] = (tensor_use){s->residual, s->y, s->dy_dtype};
         break;
     case LS_PASS_BACKWARD_WEIGHTS:
         use[LS_ARG_X] = (tensor_use){1, s->x, s->x_dtype};

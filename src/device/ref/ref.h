@@ -2,8 +2,8 @@
 //
 // All loops work on doubles, in the logical layouts (NHWC, HWIO, row-major). The driver in ref.c widens a kernel's
 // inputs from F32 or BF16 before, and narrows its outputs after; it also applies what may be fused to an op (the
-// activation, mask_dx). So an op's file holds nothing but its mathematics, and tests can differentiate the very same
-// loops in double precision.
+// residual, the activation, the addend, mask_dx). So an op's file holds nothing but its mathematics, and tests can
+// differentiate the very same loops in double precision.
 #ifndef LS_DEVICE_REF_REF_H
 #define LS_DEVICE_REF_REF_H
 
@@ -12,25 +12,29 @@
 // What a pass of an op sees. Tensors it does not use are NULL, bias ones too where there is no bias.
 typedef struct ls_ref_args {
     const ls_kernel_spec *spec;
-    double *x, *w, *b, *y;      // inputs and output of the op
-    double *dx, *dw, *db, *dy;  // gradients; outputs hold anything before and are overwritten
-    int32_t *workspace;         // NULL in inference
-    const int32_t *labels;      // (N), or NULL with one_hot:
-    const float *label_rows;    // (N, C)
+    double *x, *x2, *w, *b, *y;       // inputs and output of the op
+    double *dx, *dx2, *dw, *db, *dy;  // gradients; outputs hold anything before and are overwritten
+    double *addend;
+    double *mean, *variance, *dmean, *dvariance;  // (C)
+    int32_t *workspace;                           // NULL in inference
+    const int32_t *labels;                        // (N), or NULL with one_hot:
+    const float *label_rows;                      // (N, C)
     ls_loss_metrics *metrics;
     const ls_random_key *random;
 } ls_ref_args;
 
 typedef struct ls_ref_op {
     ls_op_kind kind;
-    void (*forward)(const ls_ref_args *a);  // training and inference
-    void (*backward_data)(const ls_ref_args *a);
+    void (*forward)(const ls_ref_args *a);           // training and inference
+    void (*backward_data)(const ls_ref_args *a);     // NULL: the plan needs no kernel for it
     void (*backward_weights)(const ls_ref_args *a);  // NULL: the op has no weights
     int backward_data_needs_x;                       // backward_data reads X
     int keeps_workspace;                             // one int32_t per element of Y
 } ls_ref_op;
 
 const ls_ref_op *ls__ref_op_find(ls_op_kind kind);
+// Runs the pass of a->spec, with what is fused to it.
+void ls__ref_compute(const ls_ref_op *op, const ls_ref_args *a);
 
 // The geometry of a moving window: images x (N, H, W, C) to y (N, OH, OW, OC).
 typedef struct ls_ref_window {
