@@ -1,4 +1,5 @@
 // A run's record has the keys others read, keeps what stood there until it is whole, and its options can be trained from again.
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -33,7 +34,8 @@ static const ls_option table[] = {
 
 static values v;
 static const ls_option_set sets[] = {{table, &v}, {NULL, NULL}};
-static const ls_epoch_result epochs[] = {{1, 10, 1.5, 0.5, 0.8, 100}, {2, 10, 1.25, 0.25, 0.9, 120}};
+static const ls_epoch_result epochs[] = {{1, 10, 1.5, 0.5, 0.8, 100, 0.1, 0.75, 0.625, 0.5},
+                                         {2, 10, 1.25, 0.25, 0.9, 120, 0.05, 0.5, 0.75, 0.25}};
 static ls_train_result result;
 static ls_train_config config;
 static char *command[] = {"lockstep", "train", "a \"quoted\" word", NULL};
@@ -43,6 +45,7 @@ static int setup(void **state) {
     v = (values){.epochs = 2, .shuffle = 1, .lr = -1, .data = "digits"};
     result = (ls_train_result){.epochs = 2,
                                .epoch = epochs,
+                               .steps_per_epoch = 10,
                                .step_seconds_median = 0.125,
                                .images_per_second = 110,
                                .train_loss = 0.25,
@@ -115,17 +118,42 @@ static void has_every_key(void **state) {
     json_t *seconds = json_object_get(root, "epoch_seconds");
     assert_int_equal(json_array_size(seconds), 2);
     assert_true(json_number_value(json_array_get(seconds, 1)) == 1.25);
+    assert_true(json_number_value(json_array_get(json_object_get(root, "epoch_val_accuracy"), 0)) == 0.625);
+    assert_true(json_number_value(json_array_get(json_object_get(root, "epoch_learning_rate"), 1)) == 0.05);
+    assert_true(json_is_null(json_object_get(root, "stopped")) && json_is_null(json_object_get(root, "stopped_after")));
     assert_string_equal(json_string_value(json_array_get(json_object_get(root, "command_line"), 2)), command[2]);
     json_decref(root);
 }
 
 static void what_was_not_measured_is_null(void **state) {
     info.evaluated = 0;
+    ls_epoch_result one = epochs[0];
+    one.val_loss = NAN;
+    result.epoch = &one;
+    result.epochs = 1;
     result.train_loss = 0.0 / 0.0;
     json_t *root = written();
     assert_true(json_is_null(json_object_get(root, "test_loss")));
     assert_true(json_is_null(json_object_get(root, "test_accuracy")));
     assert_true(json_is_null(json_object_get(root, "train_loss")));
+    assert_true(json_is_null(json_object_get(root, "epoch_val_loss")));
+    json_decref(root);
+}
+
+static void an_epoch_cut_short_is_apart(void **state) {
+    result.steps_per_epoch = 12;
+    ls_epoch_result cut[] = {epochs[0], epochs[1]};
+    cut[0].steps = 12;
+    result.epoch = cut;
+    info.stopped = "time limit";
+    json_t *root = written(), *where = json_object_get(root, "stopped_after");
+    assert_int_equal(json_integer_value(json_object_get(root, "epochs")), 1);
+    assert_int_equal(json_array_size(json_object_get(root, "epoch_loss")), 1);
+    assert_string_equal(json_string_value(json_object_get(root, "stopped")), "time limit");
+    assert_int_equal(json_integer_value(json_object_get(where, "epoch")), 2);
+    assert_int_equal(json_integer_value(json_object_get(where, "step")), 10);
+    assert_int_equal(json_integer_value(json_object_get(where, "steps")), 12);
+    assert_true(json_number_value(json_object_get(where, "loss")) == 0.25);
     json_decref(root);
 }
 
@@ -211,6 +239,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(has_every_key, setup),
         cmocka_unit_test_setup(what_was_not_measured_is_null, setup),
+        cmocka_unit_test_setup(an_epoch_cut_short_is_apart, setup),
         cmocka_unit_test_setup(options_come_back_from_a_config_file, setup),
         cmocka_unit_test_setup(config_files_are_checked, setup),
         cmocka_unit_test_setup(an_old_record_stays_until_the_new_one_is_whole, setup),

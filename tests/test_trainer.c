@@ -100,10 +100,89 @@ static void progress_can_stop_training(void **state) {
     ls_trainer *t;
     ls_train_result r;
     int step = 3;
+    char digest[2][65];
+    for (int i = 0; i < 2; i++) {
+        c.replicas = 2 + i;
+        OK(ls_trainer_create(f->context, f->graph, f->dataset, &c, &t));
+        OK(ls_trainer_fit(t, stop_at, &step));
+        OK(ls_trainer_result(t, &r));
+        assert_int_equal(r.epochs, 1);
+        assert_int_equal(r.steps_per_epoch, 16);
+        assert_int_equal(r.epoch[0].steps, 4);  // the step that others may be in is still done
+        assert_true(r.epoch_seconds_median == 0 && r.images_per_second > 0);
+        assert_true(r.epoch[0].accuracy * 4 * 64 == round(r.epoch[0].accuracy * 4 * 64));
+        memcpy(digest[i], r.weights_digest, sizeof digest[i]);
+        ls_trainer_destroy(&t);
+    }
+    assert_string_equal(digest[0], digest[1]);
+    step = 16;  // at the end of an epoch there is no other step
     OK(ls_trainer_create(f->context, f->graph, f->dataset, &c, &t));
     OK(ls_trainer_fit(t, stop_at, &step));
     OK(ls_trainer_result(t, &r));
     assert_int_equal(r.epochs, 1);
+    assert_int_equal(r.epoch[0].steps, 16);
+    assert_true(r.epoch_seconds_median > 0);
+    ls_trainer_destroy(&t);
+}
+
+typedef struct watched {
+    int steps, epochs, stop_after;
+    double batch_loss;  // summed over the steps of the epoch, each a full batch
+    ls_epoch_result last;
+} watched;
+
+static int on_step(void *user, const ls_progress *p) {
+    watched *w = user;
+    w->steps++;
+    if (p->step == 1) w->batch_loss = 0;
+    w->batch_loss += p->batch_loss;
+    assert_true(p->learning_rate > 0 && p->batch_accuracy >= 0 && p->batch_accuracy <= 1);
+    // The epoch's mean so far is that of its steps.
+    assert_true(fabs(w->batch_loss / (double)p->step - p->loss) < 1e-9);
+    return 0;
+}
+
+static int on_epoch(void *user, const ls_epoch_result *e) {
+    watched *w = user;
+    w->epochs++;
+    w->last = *e;
+    assert_int_equal(e->epoch, w->epochs);
+    assert_true(fabs(w->batch_loss / (double)e->steps - e->loss) < 1e-9);
+    return w->epochs == w->stop_after;
+}
+
+static void validation_follows_every_epoch(void **state) {
+    fixture *f = *state;
+    ls_train_config c = small();
+    c.limit_train = 640, c.validate = 1, c.epochs = 3, c.schedule = "step", c.schedule_gamma = 0.5;
+    ls_trainer *t;
+    ls_train_result r;
+    double loss, accuracy;
+    watched w = {0};
+    OK(ls_trainer_create(f->context, f->graph, f->dataset, &c, &t));
+    ls_trainer_on_epoch(t, on_epoch, &w);
+    OK(ls_trainer_fit(t, on_step, &w));
+    assert_int_equal(w.epochs, 3);
+    assert_int_equal(w.steps, 30);
+    assert_true(w.last.val_seconds > 0 && fabs(w.last.learning_rate - 0.001 / 4) < 1e-12);
+    OK(ls_trainer_evaluate(t, &loss, &accuracy));
+    assert_true(loss == w.last.val_loss && accuracy == w.last.val_accuracy);
+    OK(ls_trainer_result(t, &r));
+    assert_true(r.test_loss == loss && r.epoch[0].val_loss != r.epoch[2].val_loss);
+    ls_trainer_destroy(&t);
+    // It changes nothing in training, and without it there are no numbers.
+    c.validate = 0;
+    OK(ls_trainer_create(f->context, f->graph, f->dataset, &c, &t));
+    w = (watched){.stop_after = 2};
+    ls_trainer_on_epoch(t, on_epoch, &w);
+    OK(ls_trainer_fit(t, on_step, &w));
+    assert_int_equal(w.epochs, 2);
+    assert_true(isnan(w.last.val_loss) && isnan(w.last.val_accuracy) && isnan(w.last.val_seconds));
+    ls_trainer_on_epoch(t, NULL, NULL);
+    OK(ls_trainer_fit(t, NULL, NULL));  // the epoch that is left
+    ls_train_result plain;
+    OK(ls_trainer_result(t, &plain));
+    assert_string_equal(plain.weights_digest, r.weights_digest);
     ls_trainer_destroy(&t);
 }
 
@@ -280,6 +359,7 @@ int main(void) {
         cmocka_unit_test(training_learns_and_reports),
         cmocka_unit_test(every_sample_counts_once_whatever_the_cut),
         cmocka_unit_test(progress_can_stop_training),
+        cmocka_unit_test(validation_follows_every_epoch),
         cmocka_unit_test(weights_go_in_and_out),
         cmocka_unit_test(seeds_and_recipes_change_the_bits),
         cmocka_unit_test(smoothed_labels_are_for_training_only),

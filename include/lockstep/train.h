@@ -55,6 +55,7 @@ typedef struct ls_train_config {
     // training loss is with respect to that, evaluation is not smoothed. Default 0.
     double label_smoothing;
     int evaluate;  // 1 (the default): evaluate on the test set at the end
+    int validate;  // 1: evaluate on the test set after every epoch, as Keras's validation_data; 0 (the default): do not
 
     const char *optimizer;                                 // "adam", "adamw", "sgd"
     double lr;                                             // < 0: the optimizer's default
@@ -88,9 +89,11 @@ int64_t ls_micro_batch_default(int64_t batch_size);
 
 // One epoch as it went; what the progress display and the records are made from.
 typedef struct ls_epoch_result {
-    int epoch;  // from 1
-    int64_t steps;
-    double seconds, loss, accuracy, images_per_second;
+    int epoch;      // from 1
+    int64_t steps;  // fewer than ls_train_result.steps_per_epoch where training was stopped in it
+    double seconds, loss, accuracy, images_per_second;  // of training; not of the evaluation after it
+    double learning_rate;                               // of the last step
+    double val_loss, val_accuracy, val_seconds;  // on the test set after it; NAN without ls_train_config.validate
 } ls_epoch_result;
 
 typedef struct ls_phase_seconds {
@@ -100,8 +103,9 @@ typedef struct ls_phase_seconds {
 typedef struct ls_train_result {
     int epochs;
     const ls_epoch_result *epoch;  // (epochs); owned by the trainer
-    double step_seconds_median, epoch_seconds_median;
-    double images_per_second;           // median over epochs
+    int64_t steps_per_epoch;
+    double step_seconds_median, epoch_seconds_median;  // the latter over whole epochs; 0 where there is none
+    double images_per_second;           // median over whole epochs, or over all where there is no whole one
     double train_loss, train_accuracy;  // of the last epoch
     double test_loss, test_accuracy;
     double train_seconds, evaluate_seconds;
@@ -120,8 +124,9 @@ typedef struct ls_progress {
     int epoch, epochs;
     int64_t step, steps;    // in this epoch, from 1
     double seconds;         // since the epoch began
-    double loss, accuracy;  // mean over the epoch so far
+    double loss, accuracy;  // mean over the epoch so far, of what this worker's host computed
     double images_per_second;
+    double batch_loss, batch_accuracy, learning_rate;  // of this step alone; the first two as above
     int rank;
 } ls_progress;
 typedef int (*ls_progress_fn)(void *user, const ls_progress *progress);
@@ -132,7 +137,12 @@ typedef int (*ls_progress_fn)(void *user, const ls_progress *progress);
 ls_status ls_trainer_create(ls_context *context, const ls_graph *graph, ls_dataset *dataset,
                             const ls_train_config *config, ls_trainer **out);
 void ls_trainer_destroy(ls_trainer **trainer);
+// Trains all epochs that are left. progress may be NULL.
 ls_status ls_trainer_fit(ls_trainer *trainer, ls_progress_fn progress, void *user);
+// Has fn called by ls_trainer_fit on every worker after each epoch, evaluated (ls_train_config.validate) or not, with sums over
+// all workers. Returning non-zero ends training; every worker must return the same. NULL: nothing is called. Not collective.
+typedef int (*ls_epoch_fn)(void *user, const ls_epoch_result *epoch);
+void ls_trainer_on_epoch(ls_trainer *trainer, ls_epoch_fn fn, void *user);
 // Mean loss and accuracy over the test set. Either pointer may be NULL.
 ls_status ls_trainer_evaluate(ls_trainer *trainer, double *loss, double *accuracy);
 // Fills in what is known so far; computes the digest.

@@ -57,15 +57,18 @@ int cli_help_width(void);                           // the same, between 60 and 
 double cli_process_started(void);                   // when this process started, on ls_clock()'s scale
 const char *cli_count(int64_t n, char buffer[32]);  // "690,590"; returns the buffer
 
-// progress.c: Keras's progress display.
+// progress.c: Keras's progress display. Not collective; silent with verbose 0.
 typedef struct cli_progress {
     int verbose, terminal;
     double drawn;  // when the live line was last drawn
     double first;  // when the first step was done; 0 before
     int length;    // of the live line
+    ls_progress latest;
 } cli_progress;
 void cli_progress_begin(cli_progress *progress, int verbose, int epochs);
-int cli_progress_step(void *user, const ls_progress *progress);  // an ls_progress_fn
+void cli_progress_step(cli_progress *display, const ls_progress *progress);
+// An epoch is over; `more`: another one follows.
+void cli_progress_epoch(cli_progress *display, const ls_epoch_result *epoch, int more);
 
 // version.c
 const char *cli_compiler(void);  // "gcc 12.2.0"

@@ -1,3 +1,4 @@
+#include <math.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -41,6 +42,8 @@ typedef struct run {
     ls_dataset *dataset;
     ls_trainer *trainer;
     ls_train_result result;
+    cli_progress progress;
+    int evaluated;  // there are numbers of the test set
     double first_step_seconds, total_seconds;
 } run;
 
@@ -141,7 +144,7 @@ static void print_table(const run *r) {
     row("First update done after", "%.2f s", r->first_step_seconds);
     row("Time per epoch", "%.2f s (median of %d)", t->epoch_seconds_median, t->epochs);
     row("Images per second", "%s", cli_count((int64_t)(t->images_per_second + 0.5), count));
-    if (r->config.evaluate) {
+    if (r->evaluated) {
         row("Test loss", "%.4f", t->test_loss);
         row("Test accuracy", "%.2f %%", 100 * t->test_accuracy);
     }
@@ -170,7 +173,7 @@ static ls_status write_record(run *r) {
                            .config = &r->config,
                            .options = r->options,
                            .result = &r->result,
-                           .evaluated = r->config.evaluate,
+                           .evaluated = r->evaluated,
                            .argv = r->cli->argv,
                            .compiler = cli_compiler()};
     ls_status status = ls_record_write(r->set.record, &info);
@@ -191,6 +194,29 @@ static ls_status check_options(const run *r) {
     return ls_comm_check_equal(r->cli->context->comm, "the options", line);
 }
 
+static int on_step(void *user, const ls_progress *p) {
+    run *r = user;
+    cli_progress_step(&r->progress, p);
+    return 0;
+}
+
+static int on_epoch(void *user, const ls_epoch_result *e) {
+    run *r = user;
+    cli_progress_epoch(&r->progress, e, e->epoch < r->config.epochs);
+    return 0;
+}
+
+// An evaluation after the last epoch is the one at the end too.
+static ls_status evaluate(run *r) {
+    const ls_train_result *t = &r->result;
+    LS_TRY(ls_trainer_result(r->trainer, &r->result));
+    r->evaluated = t->epochs > 0 && !isnan(t->epoch[t->epochs - 1].val_loss);
+    if (r->evaluated || !r->config.evaluate) return LS_OK;
+    LS_TRY(ls_trainer_evaluate(r->trainer, NULL, NULL));
+    r->evaluated = 1;
+    return ls_trainer_result(r->trainer, &r->result);
+}
+
 static ls_status train(run *r) {
     cli *c = r->cli;
     LS_TRY(cli_job_launch(c, r->set.workers));
@@ -205,14 +231,13 @@ static ls_status train(run *r) {
     LS_TRY(ls_trainer_result(r->trainer, &r->result));
     int loud = speaks(r) ? r->set.verbose : 0;
     if (loud) print_head(r);
-    cli_progress progress;
-    cli_progress_begin(&progress, loud, r->config.epochs);
+    cli_progress_begin(&r->progress, loud, r->config.epochs);
     c->stage = CLI_STAGE_ALONE;
-    LS_TRY(ls_trainer_fit(r->trainer, cli_progress_step, &progress));
-    if (r->config.evaluate) LS_TRY(ls_trainer_evaluate(r->trainer, NULL, NULL));
-    LS_TRY(ls_trainer_result(r->trainer, &r->result));
+    ls_trainer_on_epoch(r->trainer, on_epoch, r);
+    LS_TRY(ls_trainer_fit(r->trainer, on_step, r));
+    LS_TRY(evaluate(r));
     c->stage = CLI_STAGE_TOGETHER;
-    r->first_step_seconds = progress.first > 0 ? progress.first - c->started : 0;
+    r->first_step_seconds = r->progress.first > 0 ? r->progress.first - c->started : 0;
     r->total_seconds = ls_clock() - c->started;
     if (loud) print_table(r);
     ls_status status = r->set.record && speaks(r) ? write_record(r) : LS_OK;

@@ -1,3 +1,4 @@
+#include <math.h>
 #include <string.h>
 
 #include "base/clock.h"
@@ -23,15 +24,24 @@ static void bar_text(const ls_progress *p, int cells, char *text) {
     text[cells] = 0;
 }
 
-// " 57/469 [==>...] - ETA: 9s - loss: 1.2345 - accuracy: 0.6012 - 5400 images/s", the bar narrowed to fit `width`.
-static int line_text(const ls_progress *p, int width, char *text, size_t size) {
-    char steps[24], time[32], bar[BAR + 1];
-    int digits = snprintf(steps, sizeof steps, "%lld", (long long)p->steps), done = p->step >= p->steps;
+// " - val_loss: 0.0712 - val_accuracy: 0.9781", nothing where the epoch is not evaluated.
+static void validation_text(const ls_epoch_result *e, char *text, size_t size) {
+    text[0] = 0;
+    if (e && !isnan(e->val_accuracy))
+        snprintf(text, size, " - val_loss: %.4f - val_accuracy: %.4f", e->val_loss, e->val_accuracy);
+}
+
+// " 57/469 [==>...] - ETA: 9s - loss: 1.2345 - accuracy: 0.6012 - 5400 images/s", the bar narrowed to fit `width`. `e` is the
+// epoch once it is over, NULL before.
+static int line_text(const ls_progress *p, const ls_epoch_result *e, int width, char *text, size_t size) {
+    char steps[24], time[32], bar[BAR + 1], validation[80];
+    int digits = snprintf(steps, sizeof steps, "%lld", (long long)p->steps), done = e || p->step >= p->steps;
+    validation_text(e, validation, sizeof validation);
     seconds_text(done ? p->seconds : p->seconds / (double)p->step * (double)(p->steps - p->step), time, sizeof time);
-    char left[64], right[160];
+    char left[64], right[240];
     int a = snprintf(left, sizeof left, "%*lld/%s", digits, (long long)p->step, steps);
-    int b = snprintf(right, sizeof right, " - %s%s - loss: %.4f - accuracy: %.4f - %.0f images/s",
-                     done ? "" : "ETA: ", time, p->loss, p->accuracy, p->images_per_second);
+    int b = snprintf(right, sizeof right, " - %s%s - loss: %.4f - accuracy: %.4f%s - %.0f images/s",
+                     done ? "" : "ETA: ", time, p->loss, p->accuracy, validation, p->images_per_second);
     int cells = width - a - b - 4;
     if (cells > BAR) cells = BAR;
     if (cells < 3) return snprintf(text, size, "%s%s", left, right);
@@ -39,14 +49,13 @@ static int line_text(const ls_progress *p, int width, char *text, size_t size) {
     return snprintf(text, size, "%s [%s]%s", left, bar, right);
 }
 
-static void draw_live(cli_progress *d, const ls_progress *p) {
+static void draw_live(cli_progress *d, const ls_progress *p, const ls_epoch_result *e) {
     char text[320];
-    int done = p->step >= p->steps;
     double now = ls_clock();
-    if (!done && now - d->drawn < REDRAW_SECONDS) return;
-    int n = line_text(p, cli_terminal_width(), text, sizeof text);
-    printf("\r%s%*s%s", text, d->length > n ? d->length - n : 0, "", done ? "\n" : "");
-    d->length = done ? 0 : n;
+    if (!e && p->step < p->steps && now - d->drawn < REDRAW_SECONDS) return;
+    int n = line_text(p, e, cli_terminal_width(), text, sizeof text);
+    printf("\r%s%*s%s", text, d->length > n ? d->length - n : 0, "", e ? "\n" : "");
+    d->length = e ? 0 : n;
     d->drawn = now;
     fflush(stdout);
 }
@@ -61,25 +70,32 @@ void cli_progress_begin(cli_progress *d, int verbose, int epochs) {
     if (verbose > 0) epoch_line(1, epochs);
 }
 
-int cli_progress_step(void *user, const ls_progress *p) {
-    cli_progress *d = user;
+void cli_progress_step(cli_progress *d, const ls_progress *p) {
     if (d->first == 0) d->first = ls_clock();
-    if (d->verbose == 0 || p->rank != 0) return 0;
-    int done = p->step >= p->steps;
+    d->latest = *p;
+    if (d->verbose == 1 && d->terminal) draw_live(d, p, NULL);
+}
+
+void cli_progress_epoch(cli_progress *d, const ls_epoch_result *e, int more) {
+    if (d->verbose == 0) return;
+    ls_progress p = d->latest;  // with the sums over all workers
+    p.step = e->steps;
+    p.seconds = e->seconds;
+    p.loss = e->loss;
+    p.accuracy = e->accuracy;
+    p.images_per_second = e->images_per_second;
+    char text[320], time[32], validation[80];
     if (d->verbose == 1 && d->terminal) {
-        draw_live(d, p);
-    } else if (done) {
-        char text[320], time[32];
-        if (d->verbose == 1) {
-            line_text(p, 1000, text, sizeof text);
-        } else {
-            seconds_text(p->seconds, time, sizeof time);
-            snprintf(text, sizeof text, "%lld/%lld - %s - loss: %.4f - accuracy: %.4f", (long long)p->step,
-                     (long long)p->steps, time, p->loss, p->accuracy);
-        }
+        draw_live(d, &p, e);
+    } else if (d->verbose == 1) {
+        line_text(&p, e, 1000, text, sizeof text);
         printf("%s\n", text);
-        fflush(stdout);
+    } else {
+        seconds_text(p.seconds, time, sizeof time);
+        validation_text(e, validation, sizeof validation);
+        printf("%lld/%lld - %s - loss: %.4f - accuracy: %.4f%s\n", (long long)p.step, (long long)p.steps, time, p.loss,
+               p.accuracy, validation);
     }
-    if (done && p->epoch < p->epochs) epoch_line(p->epoch + 1, p->epochs);
-    return 0;
+    if (more) epoch_line(e->epoch + 1, p.epochs);
+    fflush(stdout);
 }

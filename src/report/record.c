@@ -55,14 +55,56 @@ static json_t *options(const ls_option_set *sets) {
     return all;
 }
 
-static json_t *epochs(const ls_train_result *r, int which) {
+static int is_whole(const ls_train_result *r, const ls_epoch_result *e) { return e->steps >= r->steps_per_epoch; }
+
+// The double at `offset` of each whole epoch; null where it is known of none of them.
+static json_t *epochs(const ls_train_result *r, size_t offset) {
     json_t *list = json_array();
+    int whole = 0, known = 0;
     for (int i = 0; i < r->epochs; i++) {
-        const ls_epoch_result *e = &r->epoch[i];
-        double x = which == 0 ? e->seconds : which == 1 ? e->loss : which == 2 ? e->accuracy : e->images_per_second;
+        double x = *(const double *)((const char *)&r->epoch[i] + offset);
+        if (!is_whole(r, &r->epoch[i])) continue;
         json_array_append_new(list, real(x));
+        whole++;
+        known += isfinite(x) != 0;
     }
-    return list;
+    if (known || !whole) return list;
+    json_decref(list);
+    return json_null();
+}
+
+static void add_epochs(json_t *o, const ls_train_result *r) {
+    static const struct {
+        const char *key;
+        size_t offset;
+    } lists[] = {{"epoch_seconds", offsetof(ls_epoch_result, seconds)},
+                 {"epoch_loss", offsetof(ls_epoch_result, loss)},
+                 {"epoch_accuracy", offsetof(ls_epoch_result, accuracy)},
+                 {"epoch_images_per_second", offsetof(ls_epoch_result, images_per_second)},
+                 {"epoch_learning_rate", offsetof(ls_epoch_result, learning_rate)},
+                 {"epoch_val_loss", offsetof(ls_epoch_result, val_loss)},
+                 {"epoch_val_accuracy", offsetof(ls_epoch_result, val_accuracy)},
+                 {"epoch_val_seconds", offsetof(ls_epoch_result, val_seconds)}};
+    for (size_t i = 0; i < sizeof lists / sizeof lists[0]; i++)
+        json_object_set_new(o, lists[i].key, epochs(r, lists[i].offset));
+    json_object_set_new(o, "epochs", json_integer((json_int_t)json_array_size(json_object_get(o, "epoch_seconds"))));
+}
+
+// Why training ended before its time, and where; of an epoch that was cut short the numbers are here alone.
+static void add_stop(json_t *o, const ls_record_info *info) {
+    const ls_train_result *r = info->result;
+    json_object_set_new(o, "stopped", info->stopped ? text(info->stopped) : json_null());
+    json_t *where = info->stopped && r->epochs > 0 ? json_object() : json_null();
+    if (json_is_object(where)) {
+        const ls_epoch_result *e = &r->epoch[r->epochs - 1];
+        json_object_set_new(where, "epoch", json_integer(e->epoch));
+        json_object_set_new(where, "step", json_integer(e->steps));
+        json_object_set_new(where, "steps", json_integer(r->steps_per_epoch));
+        json_object_set_new(where, "seconds", real(e->seconds));
+        json_object_set_new(where, "loss", real(e->loss));
+        json_object_set_new(where, "accuracy", real(e->accuracy));
+    }
+    json_object_set_new(o, "stopped_after", where);
 }
 
 static void add_environment(json_t *o, const ls_record_info *info) {
@@ -112,14 +154,11 @@ static void add_setup(json_t *o, const ls_record_info *info) {
 
 static void add_results(json_t *o, const ls_record_info *info) {
     const ls_train_result *r = info->result;
-    json_object_set_new(o, "epochs", json_integer(r->epochs));
+    add_epochs(o, r);
+    add_stop(o, info);
     json_object_set_new(o, "read_seconds", real(info->read_seconds));
     json_object_set_new(o, "step_seconds_median", real(r->step_seconds_median));
-    json_object_set_new(o, "epoch_seconds", epochs(r, 0));
     json_object_set_new(o, "epoch_seconds_median", real(r->epoch_seconds_median));
-    json_object_set_new(o, "epoch_loss", epochs(r, 1));
-    json_object_set_new(o, "epoch_accuracy", epochs(r, 2));
-    json_object_set_new(o, "epoch_images_per_second", epochs(r, 3));
     json_object_set_new(o, "images_per_second", real(r->images_per_second));
     json_object_set_new(o, "train_loss", real(r->train_loss));
     json_object_set_new(o, "train_accuracy", real(r->train_accuracy));

@@ -62,6 +62,8 @@ static const ls_option table[] = {
     {"label-smoothing", LS_OPTION_REAL, AT(label_smoothing), .metavar = "S", .max = 1, TRAINING,
      .help = "train towards 1 - S + S/classes for a sample's class and S/classes for the others; evaluation does not"},
     {"evaluate", LS_OPTION_FLAG, AT(evaluate), TRAINING, .help = "do not evaluate on the test set at the end"},
+    {"validate", LS_OPTION_FLAG, AT(validate), TRAINING,
+     .help = "evaluate on the test set after every epoch (val_loss, val_accuracy); an epoch's time does not count it"},
     {"precision", LS_OPTION_TEXT, AT(precision), .metavar = "fp32|bf16", TRAINING,
      .help = "type of activations and working weights; bf16 keeps fp32 master weights and sums"},
     {"device", LS_OPTION_TEXT, AT(device), .metavar = "cpu|ref", TRAINING,

@@ -113,14 +113,18 @@ static void note_step_seconds(ls_replica *r, double seconds) {
 }
 
 // Tells the user where training is, from what this host has seen of the epoch.
-static void report_progress(ls_trainer *t, int64_t step, double epoch_start, ls_loss_metrics *seen, int64_t *summed,
-                            int64_t up_to) {
+static void report_progress(ls_trainer *t, const ls_step_info *info, int64_t step, double epoch_start,
+                            ls_loss_metrics *seen, int64_t *summed) {
+    int64_t up_to = step * t->train_shape.micro_batches + info->micro_batches;
+    ls_loss_metrics before = *seen;
+    t->learning_rate = info->lr;
     for (; *summed < up_to; ++*summed) {
         const ls_loss_metrics *m = &t->metrics[*summed];
         seen->loss += m->loss, seen->correct += m->correct, seen->samples += m->samples;
     }
     if (!t->progress) return;
     double seconds = ls_clock() - epoch_start, n = seen->samples > 0 ? (double)seen->samples : 1;
+    double here = seen->samples > before.samples ? (double)(seen->samples - before.samples) : 1;
     int64_t done = (step + 1) * t->train_shape.batch;
     if (done > t->train_shape.count) done = t->train_shape.count;
     ls_progress p = {.epoch = t->epoch,
@@ -131,6 +135,9 @@ static void report_progress(ls_trainer *t, int64_t step, double epoch_start, ls_
                      .loss = seen->loss / n,
                      .accuracy = (double)seen->correct / n,
                      .images_per_second = (double)done / seconds,
+                     .batch_loss = (seen->loss - before.loss) / here,
+                     .batch_accuracy = (double)(seen->correct - before.correct) / here,
+                     .learning_rate = info->lr,
                      .rank = t->comm->rank};
     // The others may be in the next step already: that one is still done, by all.
     if (t->progress(t->progress_user, &p) && !atomic_load(&t->stop_step)) atomic_store(&t->stop_step, step + 2);
@@ -185,7 +192,7 @@ static void run_epoch(ls_replica *r) {
             double now = ls_clock();
             note_step_seconds(r, now - step_start);
             step_start = now;
-            report_progress(t, step, epoch_start, &seen, &summed, step * shape->micro_batches + info.micro_batches);
+            report_progress(t, &info, step, epoch_start, &seen, &summed);
         }
         int64_t failed = atomic_load(&t->state->failed_step), stop = atomic_load(&t->stop_step);
         if ((failed && failed <= step + 1) || (stop && stop <= step + 1)) break;

@@ -87,6 +87,20 @@ static double median(const double *values, int64_t count) {
     return m;
 }
 
+// Over whole epochs, of the double at `offset`; where there is none over those that were cut short, if they may count.
+static ls_status epochs_median(const ls_trainer *t, size_t offset, int short_ones, double *out) {
+    double *values;
+    int64_t whole = 0, any = 0;
+    LS_TRY(ls_calloc(t->epochs_done, sizeof *values, &values));
+    for (int i = 0; i < t->epochs_done; i++) whole += t->epochs[i].steps == t->train_shape.steps;
+    for (int i = 0; i < t->epochs_done; i++)
+        if (t->epochs[i].steps == t->train_shape.steps || (short_ones && !whole))
+            values[any++] = *(const double *)((const char *)&t->epochs[i] + offset);
+    *out = median(values, any);
+    free(values);
+    return LS_OK;
+}
+
 static ls_status digest(ls_trainer *t, char text[65]) {
     EVP_MD_CTX *sha = EVP_MD_CTX_new();
     if (!sha) return LS_FAIL(LS_STATUS_OUT_OF_MEMORY, "out of memory");
@@ -111,6 +125,7 @@ static ls_status digest(ls_trainer *t, char text[65]) {
 ls_status ls_trainer_result(ls_trainer *t, ls_train_result *out) {
     ls_train_result r = {.epochs = t->epochs_done,
                          .epoch = t->epochs,
+                         .steps_per_epoch = t->train_shape.steps,
                          .step_seconds_median = median(t->replica[0].step_seconds, t->replica[0].step_count),
                          .test_loss = t->test_loss,
                          .test_accuracy = t->test_accuracy,
@@ -124,13 +139,8 @@ ls_status ls_trainer_result(ls_trainer *t, ls_train_result *out) {
                          .threads_per_replica = t->config.threads,
                          .global_batch = t->config.batch_size,
                          .micro_batch = t->config.micro_batch};
-    double *values;
-    LS_TRY(ls_calloc(t->epochs_done, sizeof *values, &values));
-    for (int i = 0; i < t->epochs_done; i++) values[i] = t->epochs[i].seconds;
-    r.epoch_seconds_median = median(values, t->epochs_done);
-    for (int i = 0; i < t->epochs_done; i++) values[i] = t->epochs[i].images_per_second;
-    r.images_per_second = median(values, t->epochs_done);
-    free(values);
+    LS_TRY(epochs_median(t, offsetof(ls_epoch_result, seconds), 0, &r.epoch_seconds_median));
+    LS_TRY(epochs_median(t, offsetof(ls_epoch_result, images_per_second), 1, &r.images_per_second));
     if (t->epochs_done > 0) {
         r.train_loss = t->epochs[t->epochs_done - 1].loss;
         r.train_accuracy = t->epochs[t->epochs_done - 1].accuracy;

@@ -1,4 +1,5 @@
 // Setting a trainer up, and the loop over epochs.
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -374,26 +375,41 @@ static ls_status fit_epoch(ls_trainer *t, int *stopped) {
     ls_loss_metrics sum;
     LS_TRY(ls__metrics_sum(t, t->train_shape.steps * t->train_shape.micro_batches, &sum));
     double n = sum.samples > 0 ? (double)sum.samples : 1;
-    t->epochs[t->epochs_done++] = (ls_epoch_result){.epoch = t->epoch,
-                                                    .steps = t->train_shape.steps,
-                                                    .seconds = seconds,
-                                                    .loss = sum.loss / n,
-                                                    .accuracy = (double)sum.correct / n,
-                                                    .images_per_second = (double)sum.samples / seconds};
-    *stopped = atomic_load(&t->stop_step) != 0;
-    t->step += t->train_shape.steps;
+    int64_t stop = atomic_load(&t->stop_step), all = t->train_shape.steps;
+    ls_epoch_result *e = &t->epochs[t->epochs_done++];
+    *e = (ls_epoch_result){.epoch = t->epoch,
+                           .steps = stop && stop < all ? stop : all,
+                           .seconds = seconds,
+                           .loss = sum.loss / n,
+                           .accuracy = (double)sum.correct / n,
+                           .images_per_second = (double)sum.samples / seconds,
+                           .learning_rate = t->learning_rate,
+                           .val_loss = NAN,
+                           .val_accuracy = NAN,
+                           .val_seconds = NAN};
+    *stopped = stop != 0;
+    t->step += e->steps;
+    t->train_seconds += seconds;
+    if (t->config.validate && e->steps == all) {
+        LS_TRY(ls_trainer_evaluate(t, &e->val_loss, &e->val_accuracy));
+        e->val_seconds = t->evaluate_seconds;
+    }
+    if (t->on_epoch && t->on_epoch(t->epoch_user, e)) *stopped = 1;
     return LS_OK;
+}
+
+void ls_trainer_on_epoch(ls_trainer *t, ls_epoch_fn fn, void *user) {
+    t->on_epoch = fn;
+    t->epoch_user = user;
 }
 
 ls_status ls_trainer_fit(ls_trainer *t, ls_progress_fn progress, void *user) {
     t->progress = progress;
     t->progress_user = user;
-    double start = ls_clock();
     int stopped = 0;
     atomic_store(&t->stop_step, 0);
     for (t->epoch = t->epochs_done + 1; t->epoch <= t->config.epochs && !stopped; t->epoch++)
         LS_TRY(fit_epoch(t, &stopped));
-    t->train_seconds += ls_clock() - start;
     return ls__results_gather(t);
 }
 

@@ -91,6 +91,9 @@ struct ls_trainer {
     _Atomic int64_t stop_step;  // progress asked to end the epoch after this step, from 1; 0: it did not
     ls_progress_fn progress;
     void *progress_user;
+    ls_epoch_fn on_epoch;
+    void *epoch_user;
+    double learning_rate;  // of the latest step
     ls_epoch_result *epochs;
     int epochs_done;
     double train_seconds, evaluate_seconds;

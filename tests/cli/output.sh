@@ -34,6 +34,20 @@ small="mnist-mlp --limit-train 640 --limit-test 100 --epochs 2"
         python3 -m json.tool "$here/run.json" >/dev/null || wrong "the record is not JSON"
     fi
 
+    run 0 "$lockstep" train $small --validate --record "$here/run.json"
+    [ "$(grep -cE -- '- val_loss: [0-9.]+ - val_accuracy: [01]\.[0-9]{4} - [0-9]+ images/s$' "$here/out")" -eq 2 ] ||
+        wrong "not two epochs with their validation"
+    digest=$(sed -n 's/^Weights digest *//p' "$here/out")
+    loss=$(sed -n 's/.*- val_loss: \([0-9.]*\) .*/\1/p' "$here/out" | tail -n 1)
+    [ "$(sed -n 's/^Test loss *//p' "$here/out")" = "$loss" ] || wrong "the last validation is not the test at the end"
+    grep -A2 '"epoch_val_loss": \[' "$here/run.json" | grep -q '[0-9][.][0-9]' || wrong "no validation in the record"
+    run 0 "$lockstep" train $small --validate --no-evaluate --verbose 2 # that one only says: no more than this
+    matches '^5/5 - [0-9]+s - loss: [0-9.]+ - accuracy: [0-9.]+ - val_loss: [0-9.]+ - val_accuracy: [0-9.]+$'
+    [ "$(sed -n 's/^Weights digest *//p' "$here/out")" = "$digest" ] || wrong "another display changes the weights"
+    run 0 "$lockstep" train $small
+    [ "$(sed -n 's/^Weights digest *//p' "$here/out")" = "$digest" ] || wrong "validation changes the weights"
+    grep -q val_ "$here/out" && wrong "validates though nobody asked"
+
     # A record that cannot be written in the end is printed instead, and said to be missing.
     [ -w /dev/full ] && {
         run 1 "$lockstep" train $small --verbose 0 --record /dev/full
