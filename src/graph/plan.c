@@ -28,6 +28,8 @@ static ls_status build(ls_builder *b) {
     LS_TRY(ls__plan_fold(b));
     LS_TRY(ls__plan_forward_steps(b, &logits));
     if (p->config.training) LS_TRY(ls__plan_backward_steps(b, logits));
+    LS_TRY(ls__plan_settle(b));
+    if (p->config.training && p->config.remat != LS_REMAT_NONE) LS_TRY(ls__plan_remat(b, p->config.remat));
     return ls__plan_place(b);
 }
 

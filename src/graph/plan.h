@@ -30,12 +30,20 @@ ls_status ls_params_segments(const ls_params *params, ls_segment **segments, int
 
 typedef struct ls_plan ls_plan;
 
+// Which activations forward does not keep for backward, which makes them again. Same bits in all cases.
+typedef enum ls_remat {
+    LS_REMAT_NONE,
+    LS_REMAT_LIGHT,  // what passes over memory make: batch normalization, ReLU, dropout
+    LS_REMAT_FULL,   // convolutions as well, between the sums that end a residual network's blocks
+} ls_remat;
+
 typedef struct ls_plan_config {
     int64_t batch;           // samples a run takes
     ls_dtype precision;      // F32 or BF16: activations and working weights; masters, gradients and loss are F32
     int training;            // 0: forward only
     int one_hot;             // labels are rows of class weights instead of class numbers
     double label_smoothing;  // of the loss: ls_op_attrs
+    ls_remat remat;          // of a training plan
 } ls_plan_config;
 
 // The plan and what it adds to `params`. Borrows graph, device and params. Errors: UNSUPPORTED, OUT_OF_MEMORY, LIBRARY.

@@ -2,6 +2,7 @@
 //   plan_fold.c      which layers become part of another layer's kernel
 //   plan_forward.c   a kernel for each layer that is left, and the loss
 //   plan_backward.c  the same in reverse, gradients of values with several readers added up on the way
+//   plan_remat.c     activations that are made again instead of kept
 //   plan_place.c     weights and working copies, memory of buffers
 // plan_steps.c has what forward and backward lay steps down with: steps, buffers, reorders.
 #ifndef LS_GRAPH_PLAN_BUILD_H
@@ -59,6 +60,8 @@ ls_status ls__plan_fold(ls_builder *b);
 // --- plan_steps.c
 ls_shape ls__batched(const ls_builder *b, ls_shape sample);
 ls_status ls__buffer_add(ls_builder *b, int64_t bytes, int activation, ls_step_arg *out);
+// Makes room for one more step.
+ls_status ls__steps_reserve(ls_plan *plan);
 // Appends a step; takes the kernel over, also when it fails. The arguments are filled in by the caller.
 ls_status ls__step_add(ls_builder *b, ls_kernel *kernel, int node, const char *pass, const ls_kernel_spec *spec,
                        ls_plan_step_impl **out);
@@ -71,7 +74,12 @@ ls_kernel_spec ls__loss_spec(const ls_builder *b, ls_pass pass);
 ls_status ls__plan_forward_steps(ls_builder *b, ls_tensor *logits);
 // --- plan_backward.c
 ls_status ls__plan_backward_steps(ls_builder *b, ls_tensor logits);
+// --- plan_remat.c
+ls_status ls__plan_remat(ls_builder *b, ls_remat how);
 // --- plan_place.c
+// Decides where weights are, for all steps.
+ls_status ls__plan_settle(ls_builder *b);
+// Places buffers in the arena.
 ls_status ls__plan_place(ls_builder *b);
 
 #endif

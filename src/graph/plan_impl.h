@@ -61,6 +61,7 @@ typedef struct ls_step_arg {
 
 typedef struct ls_plan_step_impl {
     ls_kernel *kernel;
+    int borrowed;  // the kernel is an earlier step's
     int node;
     const char *pass;     // "forward", "backward data", "reorder", ...
     ls_kernel_spec spec;  // with all layouts free; of reorders empty

@@ -2,7 +2,7 @@
 #include "base/error.h"
 #include "graph/plan_build.h"
 
-static ls_status settle_wishes(ls_builder *b) {
+ls_status ls__plan_settle(ls_builder *b) {
     ls_params *params = b->plan->params;
     for (int i = 0; i < b->graph->param_count; i++) LS_TRY(ls__params_place(params, i, NULL));
     for (int i = 0; i < b->wish_count; i++) {
@@ -51,7 +51,6 @@ static void share_in_place(ls_plan *p) {
 
 ls_status ls__plan_place(ls_builder *b) {
     ls_plan *p = b->plan;
-    LS_TRY(settle_wishes(b));
     find_lives(p);
     share_in_place(p);
     p->arena_bytes = ls__arena_place(p->buffers, p->buffer_count);

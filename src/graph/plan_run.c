@@ -9,7 +9,8 @@
 void ls_plan_destroy(ls_plan **plan) {
     ls_plan *p = *plan;
     if (!p) return;
-    for (int i = 0; i < p->step_count; i++) ls_kernel_destroy(&p->steps[i].kernel);
+    for (int i = 0; i < p->step_count; i++)
+        if (!p->steps[i].borrowed) ls_kernel_destroy(&p->steps[i].kernel);
     free(p->steps);
     free(p->buffers);
     free(p);

@@ -29,10 +29,12 @@ ls_status ls__buffer_add(ls_builder *b, int64_t bytes, int activation, ls_step_a
     return LS_OK;
 }
 
+ls_status ls__steps_reserve(ls_plan *p) { return grow(&p->steps, &p->step_capacity, p->step_count, sizeof *p->steps); }
+
 ls_status ls__step_add(ls_builder *b, ls_kernel *kernel, int node, const char *pass, const ls_kernel_spec *spec,
                        ls_plan_step_impl **out) {
     ls_plan *p = b->plan;
-    ls_status status = grow(&p->steps, &p->step_capacity, p->step_count, sizeof *p->steps);
+    ls_status status = ls__steps_reserve(p);
     if (status != LS_OK) {
         ls_kernel_destroy(&kernel);
         return status;
