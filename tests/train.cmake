@@ -1,4 +1,5 @@
 ls_test(test_plan LABELS train)
+ls_test(test_plan_branches LABELS train)
 ls_test(test_trainer LABELS train)
 if(TARGET lockstep_program)
   add_test(NAME same_bits COMMAND sh ${CMAKE_CURRENT_SOURCE_DIR}/train/same_bits.sh $<TARGET_FILE:lockstep_program>)

@@ -44,6 +44,7 @@ typedef struct ls_train_config {
     int64_t micro_batch;    // samples per micro-batch; 0: a fixed function of batch_size (ls_micro_batch_default)
     const char *precision;  // "fp32", "bf16"
     const char *device;     // "cpu", "ref"
+    int remat;              // 1: activations are computed again in backward instead of kept: less memory, same bits
     const char *strategy;   // "allreduce", "reduce-broadcast"
     int replicas;           // per worker; 0: one per core the worker has
     int threads;            // per replica; default 1

@@ -66,6 +66,8 @@ static const ls_option table[] = {
      .help = "evaluate on the test set after every epoch (val_loss, val_accuracy); an epoch's time does not count it"},
     {"precision", LS_OPTION_TEXT, AT(precision), .metavar = "fp32|bf16", TRAINING,
      .help = "type of activations and working weights; bf16 keeps fp32 master weights and sums"},
+    {"remat", LS_OPTION_FLAG, AT(remat), TRAINING,
+     .help = "compute activations again in backward instead of keeping them: less memory, more time, the same bits"},
     {"device", LS_OPTION_TEXT, AT(device), .metavar = "cpu|ref", TRAINING,
      .help = "what computes: cpu (oneDNN), or ref, plain loops to compare with (slow)"},
 

@@ -186,7 +186,8 @@ static ls_status make_plan(ls_trainer *t, int64_t batch, int training, ls_plan *
     ls_plan_config config = {.batch = batch,
                              .precision = t->precision,
                              .training = training,
-                             .label_smoothing = training ? t->config.label_smoothing : 0};
+                             .label_smoothing = training ? t->config.label_smoothing : 0,
+                             .remat = t->config.remat ? LS_REMAT_FULL : LS_REMAT_NONE};
     return ls_plan_create(t->graph, t->device, t->params, &config, out);
 }
 

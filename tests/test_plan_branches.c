@@ -1,0 +1,315 @@
+// Plans of networks with branches: residual sums, batch normalization, zero padding, in every combination the compiler folds
+// or leaves apart. Gradients are held against differences of the reference device's loss, the CPU against the reference
+// device, recomputed activations against kept ones.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/bf16.h"
+#include "base/memory.h"
+#include "graph/plan_impl.h"
+
+#define OK(call)                                                                                                       \
+    do {                                                                                                               \
+        if ((call) != LS_OK) fail_msg("%s: %s", #call, ls_error_message());                                            \
+    } while (0)
+
+enum { BATCH = 4, VARIANTS = 7 };
+
+static ls_value conv(ls_graph *g, ls_value x, int filters, int kernel, int stride, int no_bias) {
+    return ls_conv2d(g, x,
+                     &(ls_conv2d_attrs){.filters = filters,
+                                        .kernel = {kernel, kernel},
+                                        .strides = {stride, stride},
+                                        .padding = kernel == 3 ? LS_PADDING_SAME : LS_PADDING_VALID,
+                                        .no_bias = no_bias});
+}
+
+static ls_value norm(ls_graph *g, ls_value x) { return ls_batch_norm(g, x, &(ls_batch_norm_attrs){0}); }
+
+// He et al. 2016: normalization before convolution, bare sums.
+static ls_value pre_activation_block(ls_graph *g, ls_value x, int filters, int project) {
+    ls_value active = ls_relu(g, norm(g, x), NULL);
+    ls_value shortcut = project ? conv(g, active, filters, 1, 1, 0) : x;
+    ls_value y = ls_relu(g, norm(g, conv(g, active, 16, 1, 1, 1)), NULL);
+    y = ls_zero_pad2d(g, y, &(ls_zero_pad2d_attrs){0});
+    y = ls_conv2d(g, y, &(ls_conv2d_attrs){.filters = 16, .kernel = {3, 3}, .no_bias = 1});
+    y = ls_relu(g, norm(g, y), NULL);
+    return ls_add(g, shortcut, conv(g, y, filters, 1, 1, 0), NULL);
+}
+
+// He et al. 2015: the sum goes through the ReLU.
+static ls_value post_activation_block(ls_graph *g, ls_value x, int filters, int stride) {
+    ls_value shortcut = stride > 1 ? norm(g, conv(g, x, filters, 1, stride, 0)) : x;
+    ls_value y = ls_activate(g, norm(g, conv(g, x, filters, 3, stride, 0)), LS_ACTIVATION_RELU, NULL);
+    y = norm(g, conv(g, y, filters, 3, 1, 0));
+    return ls_activate(g, ls_add(g, y, shortcut, NULL), LS_ACTIVATION_RELU, NULL);
+}
+
+static ls_graph *network(int variant) {
+    ls_graph *g;
+    OK(ls_graph_create("branches", LS_SHAPE(12, 12, 3), &g));
+    ls_value x = ls_graph_input(g), y;
+    switch (variant) {
+    case 0:  // as ResNetV2 begins, with a pooling over zero padding that counts
+        x = conv(g, x, 16, 3, 1, 0);
+        x = ls_zero_pad2d(g, x, &(ls_zero_pad2d_attrs){0});
+        x = ls_max_pool2d(g, x, &(ls_pool2d_attrs){.size = {3, 3}, .strides = {2, 2}});
+        x = pre_activation_block(g, x, 32, 1);
+        x = pre_activation_block(g, x, 32, 0);
+        x = ls_relu(g, norm(g, x), NULL);
+        break;
+    case 1:
+        x = ls_relu(g, norm(g, conv(g, x, 16, 3, 1, 0)), NULL);
+        x = post_activation_block(g, x, 16, 1);
+        x = post_activation_block(g, x, 32, 2);
+        x = post_activation_block(g, x, 32, 1);
+        break;
+    case 2:  // sums of convolutions with ReLUs of their own, which no reader masks; a value read three times
+        x = ls_conv2d(g, x, &(ls_conv2d_attrs){.filters = 16, .kernel = {3, 3}, .activation = LS_ACTIVATION_RELU});
+        y = ls_conv2d(g, x, &(ls_conv2d_attrs){.filters = 16, .kernel = {1, 1}, .activation = LS_ACTIVATION_RELU});
+        x = ls_add(g, ls_add(g, x, y, NULL), x, NULL);
+        x = ls_relu(g, x, NULL);
+        break;
+    case 3:  // normalization right after a ReLU, of the images, of channels that fill no block; a padding left alone
+        x = norm(g, x);
+        x = ls_conv2d(g, x, &(ls_conv2d_attrs){.filters = 10, .kernel = {3, 3}, .activation = LS_ACTIVATION_RELU});
+        x = norm(g, x);
+        x = ls_zero_pad2d(g, x, &(ls_zero_pad2d_attrs){.padding = {{1, 0}, {2, 1}}});
+        x = ls_average_pool2d(g, x, &(ls_pool2d_attrs){0});
+        break;
+    case 4:  // a padding with two readers, a sum of pooled values, dropout between
+        x = conv(g, x, 16, 3, 1, 0);
+        y = ls_zero_pad2d(g, x, &(ls_zero_pad2d_attrs){0});
+        x = ls_conv2d(g, y, &(ls_conv2d_attrs){.filters = 16, .kernel = {3, 3}});
+        y = ls_max_pool2d(g, y, &(ls_pool2d_attrs){.size = {3, 3}, .strides = {1, 1}});
+        x = ls_dropout(g, ls_add(g, x, y, NULL), &(ls_dropout_attrs){.rate = 0.25f});
+        break;
+    case 5:  // the same value on both sides of a sum; a normalization of rows
+        x = conv(g, x, 16, 3, 2, 0);
+        x = ls_add(g, x, x, NULL);
+        x = ls_flatten(g, x, NULL);
+        x = ls_relu(g, norm(g, ls_dense(g, x, &(ls_dense_attrs){.units = 24})), NULL);
+        OK(ls_graph_finish(g, ls_dense(g, x, &(ls_dense_attrs){.units = 5})));
+        return g;
+    default:  // a convolution that adds and ends in a ReLU; one value used by a convolution and a later sum
+        x = conv(g, x, 16, 3, 1, 0);
+        y = conv(g, x, 16, 3, 1, 0);
+        x = ls_relu(g, ls_add(g, x, y, NULL), NULL);
+        y = conv(g, x, 16, 1, 1, 1);
+        x = ls_add(g, norm(g, y), x, NULL);
+        break;
+    }
+    x = ls_global_average_pool2d(g, x, NULL);
+    OK(ls_graph_finish(g, ls_dense(g, x, &(ls_dense_attrs){.units = 5})));
+    return g;
+}
+
+typedef struct rig {
+    ls_graph *graph;
+    ls_device *device;
+    ls_params *params;
+    ls_plan *plan;
+    float *weights, *gradient, *images;
+    void *copies, *arena;
+    int32_t labels[BATCH];
+    uint64_t samples[BATCH];
+    ls_plan_input input;
+} rig;
+
+static float noise(int64_t i, int salt) {
+    uint32_t h = (uint32_t)(i * 2654435761u) ^ (uint32_t)(salt * 40503u);
+    h = (h ^ (h >> 15)) * 2246822519u;
+    return (float)((h ^ (h >> 13)) % 10000) / 5000 - 1;
+}
+
+static void rig_make(rig *r, int variant, const char *device, ls_plan_config config) {
+    memset(r, 0, sizeof *r);
+    r->graph = network(variant);
+    config.batch = BATCH;
+    OK(ls_device_create(device, &(ls_device_options){1}, &r->device));
+    OK(ls_params_create(r->graph, r->device, &r->params));
+    OK(ls_plan_create(r->graph, r->device, r->params, &config, &r->plan));
+    int64_t size = ls_shape_count(r->graph->nodes[0].shape), bytes = BATCH * size * 4;
+    OK(ls_memory_alloc(bytes, &r->images));
+    for (int64_t i = 0; i < BATCH * size; i++)
+        if (config.precision == LS_DTYPE_F32)
+            r->images[i] = noise(i, 1);
+        else
+            ((ls_bf16 *)r->images)[i] = ls_float_to_bf16(noise(i, 1));
+    for (int i = 0; i < BATCH; i++) r->labels[i] = i % 5, r->samples[i] = (uint64_t)i * 3;
+    r->input = (ls_plan_input){r->images, r->labels, {9, 1, r->samples}};
+    int64_t length = ls_params_length(r->params) * 4;
+    OK(ls_memory_alloc(length, &r->weights));
+    OK(ls_memory_alloc(length, &r->gradient));
+    OK(ls_memory_alloc(ls_params_copies_bytes(r->params), &r->copies));
+    OK(ls_memory_alloc(ls_plan_arena_bytes(r->plan), &r->arena));
+    memset(r->arena, 0xFF, (size_t)ls_plan_arena_bytes(r->plan));
+    for (int i = 0; i < r->graph->param_count; i++) {
+        int64_t n = ls_shape_count(r->graph->params[i].shape);
+        float *plain;
+        OK(ls_memory_alloc(n * 4, &plain));
+        ls_param_initialize(r->graph, i, 5, plain);
+        if (r->graph->params[i].shape.ndim == 1)  // no zeros and ones: they hide mistakes
+            for (int64_t k = 0; k < n; k++) plain[k] += 0.3f * noise(k, i + 2);
+        OK(ls_params_set(r->params, i, r->weights, plain));
+        ls_memory_free(plain);
+    }
+    ls_params_refresh(r->params, r->weights, r->copies, 0, 1);
+    ls_plan_bind(r->plan, r->arena, r->weights, r->copies);
+}
+
+static void rig_free(rig *r) {
+    ls_plan_destroy(&r->plan);
+    ls_params_destroy(&r->params);
+    ls_device_destroy(&r->device);
+    ls_graph_destroy(&r->graph);
+    ls_memory_free(r->weights), ls_memory_free(r->gradient), ls_memory_free(r->images);
+    ls_memory_free(r->copies), ls_memory_free(r->arena);
+}
+
+static double run(rig *r) {
+    ls_loss_metrics m;
+    OK(ls_plan_forward(r->plan, &r->input, &m));
+    if (r->plan->config.training) OK(ls_plan_backward(r->plan, &r->input, r->gradient, NULL, NULL));
+    return m.loss;
+}
+
+// A parameter's gradient in Keras's order; the caller frees it.
+static float *gradient_of(rig *r, int param, int64_t *n) {
+    float *plain;
+    *n = ls_shape_count(r->graph->params[param].shape);
+    OK(ls_memory_alloc(*n * 4, &plain));
+    OK(ls_params_get(r->params, param, r->gradient, plain));
+    return plain;
+}
+
+static double relative_distance(const float *a, const float *b, int64_t n) {
+    double difference = 0, norm = 0;
+    for (int64_t i = 0; i < n; i++) {
+        difference += ((double)a[i] - b[i]) * ((double)a[i] - b[i]);
+        norm += (double)b[i] * b[i];
+    }
+    return sqrt(difference) / (sqrt(norm) + 1e-4);
+}
+
+// --- tests -----------------------------------------------------------------------------------------------------------
+
+// The derivative of the loss along a direction in the space of one parameter, by central differences on the reference
+// device, is the gradient's component along it. The loss is F32 at heart: 1e-2 of the largest derivative is what is left of
+// seven digits after dividing by the step, and ReLUs have corners.
+static void gradients_are_derivatives(void **state) {
+    for (int variant = 0; variant < VARIANTS; variant++) {
+        rig r;
+        rig_make(&r, variant, "ref", (ls_plan_config){.precision = LS_DTYPE_F32, .training = 1});
+        run(&r);
+        for (int p = 0; p < r.graph->param_count; p++) {
+            if (r.graph->params[p].role == LS_PARAM_STATISTIC) continue;
+            int64_t n;
+            float *g = gradient_of(&r, p, &n), *w, *moved, step = 1e-3f;
+            OK(ls_memory_alloc(n * 4, &w));
+            OK(ls_memory_alloc(n * 4, &moved));
+            OK(ls_params_get(r.params, p, r.weights, w));
+            double norm = 0, loss[2];
+            for (int64_t i = 0; i < n; i++) norm += (double)g[i] * g[i];
+            norm = sqrt(norm);
+            for (int side = 0; side < 2; side++) {  // along the gradient itself
+                for (int64_t i = 0; i < n; i++)
+                    moved[i] = w[i] + (side ? step : -step) * (float)(g[i] / (norm + 1e-20));
+                OK(ls_params_set(r.params, p, r.weights, moved));
+                ls_params_refresh(r.params, r.weights, r.copies, 0, 1);
+                ls_loss_metrics m;
+                OK(ls_plan_forward(r.plan, &r.input, &m));
+                loss[side] = m.loss;
+            }
+            OK(ls_params_set(r.params, p, r.weights, w));
+            ls_params_refresh(r.params, r.weights, r.copies, 0, 1);
+            double derivative = (loss[1] - loss[0]) / (2 * (double)step);
+            if (fabs(derivative - norm) > 1e-2 * norm + 2e-3)
+                fail_msg("variant %d, %s: derivative %g, gradient %g", variant, r.graph->params[p].name, derivative,
+                         norm);
+            ls_memory_free(g), ls_memory_free(w), ls_memory_free(moved);
+        }
+        rig_free(&r);
+    }
+}
+
+static void the_cpu_agrees_with_the_reference_device(void **state) {
+    for (int variant = 0; variant < VARIANTS; variant++)
+        for (int training = 0; training < 2; training++) {
+            rig cpu, ref;
+            ls_plan_config config = {.precision = LS_DTYPE_F32, .training = training};
+            rig_make(&cpu, variant, "cpu", config);
+            rig_make(&ref, variant, "ref", config);
+            double a = run(&cpu), b = run(&ref);
+            if (fabs(a - b) > 1e-4 * b) fail_msg("variant %d, training %d: loss %g, not %g", variant, training, a, b);
+            for (int p = 0; p < cpu.graph->param_count && training; p++) {
+                int64_t n;
+                float *x = gradient_of(&cpu, p, &n), *y = gradient_of(&ref, p, &n);
+                // Sums of a few thousand products in another order, through a few layers: 1e-3 of the gradient's norm.
+                if (relative_distance(x, y, n) > 1e-3)
+                    fail_msg("variant %d, %s: relative distance %g", variant, cpu.graph->params[p].name,
+                             relative_distance(x, y, n));
+                ls_memory_free(x), ls_memory_free(y);
+            }
+            rig_free(&cpu);
+            rig_free(&ref);
+        }
+}
+
+static void activations_made_again_give_the_same_bits(void **state) {
+    for (int variant = 0; variant < VARIANTS; variant++)
+        for (int bf16 = 0; bf16 < 2; bf16++) {
+            rig kept, again;
+            ls_plan_config config = {.precision = bf16 ? LS_DTYPE_BF16 : LS_DTYPE_F32, .training = 1};
+            ls_device *device;
+            OK(ls_device_create("cpu", &(ls_device_options){1}, &device));
+            int supported = device->ops->supports(device, config.precision) == LS_OK;
+            ls_device_destroy(&device);
+            if (!supported) continue;
+            rig_make(&kept, variant, "cpu", config);
+            double loss = run(&kept);
+            for (ls_remat how = LS_REMAT_LIGHT; how <= LS_REMAT_FULL; how++) {
+                config.remat = how;
+                rig_make(&again, variant, "cpu", config);
+                assert_true(run(&again) == loss);
+                assert_memory_equal(again.gradient, kept.gradient, ls_params_length(kept.params) * 4);
+                if (variant == 0) assert_true(ls_plan_arena_bytes(again.plan) < ls_plan_arena_bytes(kept.plan));
+                rig_free(&again);
+            }
+            rig_free(&kept);
+        }
+}
+
+static int count_steps(const rig *r, const char *pass) {
+    int count = 0;
+    for (int i = 0; i < r->plan->step_count; i++) count += strcmp(r->plan->steps[i].pass, pass) == 0;
+    return count;
+}
+
+// What a block of either kind is compiled to: no sum, no padding and no ReLU is a step of its own.
+static void blocks_fold(void **state) {
+    rig r;
+    rig_make(&r, 0, "ref", (ls_plan_config){.precision = LS_DTYPE_F32, .training = 1});
+    assert_int_equal(count_steps(&r, "forward"), 2 + (3 + 4) + (3 + 3) + 1 + 2);
+    assert_int_equal(count_steps(&r, "sum of gradients"), 1);  // the projected block's active input has two readers
+    rig_free(&r);
+    rig_make(&r, 1, "ref", (ls_plan_config){.precision = LS_DTYPE_F32, .training = 1});
+    assert_int_equal(count_steps(&r, "forward"), 2 + 4 + 6 + 4 + 2);
+    rig_free(&r);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(gradients_are_derivatives),
+        cmocka_unit_test(the_cpu_agrees_with_the_reference_device),
+        cmocka_unit_test(activations_made_again_give_the_same_bits),
+        cmocka_unit_test(blocks_fold),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
