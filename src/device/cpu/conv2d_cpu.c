@@ -88,15 +88,17 @@ static ls_dnnl_op make_op(const ls_kernel_spec *spec, const descriptors *d, dnnl
 }
 
 // The rule: Winograd F(4x4, 3x3) for 3x3 kernels with stride 1 and whole channel blocks in fp32. In the weight-gradient pass
-// it took 0.4 to 0.6 of direct's time. In forward it took 0.7 with 128 input channels; with 32 it gained nothing, since its
-// output bypasses the caches the next layer would find it in. In the data gradient it took 1.2 to 2.2 times direct's: never
-// there. A version of the library without it falls through to direct.
+// it took 0.4 to 0.6 of direct's time. In the other passes it took 0.3 to 0.8 with 64 to 512 channels on both sides; with 32 it
+// gained nothing forward, since its output bypasses the caches the next layer would find it in, and took 1.2 to 2.2 times
+// direct's for data gradients. A version of the library without it falls through to direct.
 static int winograd_pays(const ls_kernel_spec *spec) {
     const ls_op_attrs *a = &spec->attrs;
-    int64_t channels = spec->x.dim[3], least = spec->pass == LS_PASS_BACKWARD_WEIGHTS ? 32 : 64;
-    return spec->x_dtype == LS_DTYPE_F32 && spec->pass != LS_PASS_BACKWARD_DATA && a->kernel[0] == 3 &&
-           a->kernel[1] == 3 && a->strides[0] == 1 && a->strides[1] == 1 && channels >= least && channels % 16 == 0 &&
-           a->filters >= 32 && a->filters % 16 == 0;
+    int64_t channels = spec->x.dim[3], filters = a->filters;
+    int64_t least_channels = spec->pass == LS_PASS_BACKWARD_WEIGHTS ? 32 : 64;
+    int64_t least_filters = spec->pass == LS_PASS_BACKWARD_DATA ? 64 : 32;
+    return spec->x_dtype == LS_DTYPE_F32 && a->kernel[0] == 3 && a->kernel[1] == 3 && a->strides[0] == 1 &&
+           a->strides[1] == 1 && channels >= least_channels && channels % 16 == 0 && filters >= least_filters &&
+           filters % 16 == 0;
 }
 
 static int is_reference(const_dnnl_primitive_desc_t pd) { return strncmp(ls__pd_name(pd), "ref", 3) == 0; }
