@@ -1,13 +1,14 @@
 # The program, its options and its records.
 ls_test(test_options LABELS cli)
 ls_test(test_record LABELS report)
+ls_test(test_metrics LABELS report)
 
 # tests/cli/*.sh, all of the program from outside. Those that train on several processes use both cores.
 if(TARGET lockstep_program)
   if(LS_WITH_MPI)
     set(by_hand ${PROJECT_SOURCE_DIR}/tools/mpirun ${MPIEXEC_EXECUTABLE})
   endif()
-  foreach(name usage refusals workers output launch check)
+  foreach(name usage refusals workers output metrics launch check)
     add_test(NAME cli.${name} COMMAND sh ${CMAKE_CURRENT_SOURCE_DIR}/cli/${name}.sh $<TARGET_FILE:lockstep_program> ${by_hand})
     set_tests_properties(cli.${name} PROPERTIES LABELS cli TIMEOUT 120 SKIP_RETURN_CODE 77 PROCESSORS 2)
   endforeach()

@@ -67,6 +67,7 @@ typedef struct cli_progress {
 } cli_progress;
 void cli_progress_begin(cli_progress *progress, int verbose, int epochs);
 void cli_progress_step(cli_progress *display, const ls_progress *progress);
+void cli_progress_pause(cli_progress *display);  // ends the live line: something else is printed
 // An epoch is over; `more`: another one follows.
 void cli_progress_epoch(cli_progress *display, const ls_epoch_result *epoch, int more);
 

@@ -7,13 +7,14 @@
 #include "base/error.h"
 #include "cli/cli.h"
 #include "data/dataset.h"
+#include "report/metrics.h"
 #include "report/record.h"
 #include "train/context.h"
 #include "train/options.h"
 
 typedef struct settings {
-    const char *model, *data, *config, *record;
-    int workers, verbose;
+    const char *model, *data, *config, *record, *metrics, *tensorboard;
+    int workers, verbose, tensorboard_every;
 } settings;
 
 static const ls_option table[] = {
@@ -26,6 +27,12 @@ static const ls_option table[] = {
      .help = "0: silent; 1: a live progress bar; 2: one line an epoch"},
     {"record", LS_OPTION_TEXT, .offset = offsetof(settings, record), .metavar = "FILE", .group = "Output",
      .help = "write what ran and what came out to FILE, as JSON"},
+    {"metrics", LS_OPTION_TEXT, .offset = offsetof(settings, metrics), .metavar = "FILE", .group = "Output",
+     .help = "write a line per epoch to FILE, as CSV"},
+    {"tensorboard", LS_OPTION_TEXT, .offset = offsetof(settings, tensorboard), .metavar = "DIR", .group = "Output",
+     .help = "write events for TensorBoard to DIR"},
+    {"tensorboard-every", LS_OPTION_INT, .offset = offsetof(settings, tensorboard_every), .metavar = "N",
+     .group = "Output", .help = "among them the loss of every N-th step; 0: of epochs only"},
     {"config", LS_OPTION_TEXT, .offset = offsetof(settings, config), .metavar = "FILE", .group = "Output",
      .help = "take options from FILE, a JSON object with the names used here; the command line wins"},
     {.name = NULL},
@@ -43,6 +50,8 @@ typedef struct run {
     ls_trainer *trainer;
     ls_train_result result;
     cli_progress progress;
+    ls_metrics *metrics;  // of the worker that speaks, where they are asked for
+    int metrics_failed;
     int evaluated;  // there are numbers of the test set
     double first_step_seconds, total_seconds;
 } run;
@@ -50,7 +59,7 @@ typedef struct run {
 static int speaks(const run *r) { return ls_context_rank(r->cli->context) == 0; }
 
 static void defaults(run *r) {
-    r->set = (settings){.data = "digits", .verbose = 1};
+    r->set = (settings){.data = "digits", .verbose = 1, .tensorboard_every = 1};
     ls_train_config_init(&r->config);
     r->options[0] = (ls_option_set){ls_train_options(), &r->config};
     r->options[1] = (ls_option_set){table, &r->set};
@@ -194,15 +203,42 @@ static ls_status check_options(const run *r) {
     return ls_comm_check_equal(r->cli->context->comm, "the options", line);
 }
 
+static ls_status open_metrics(run *r) {
+    ls_metrics_config config = {.csv = r->set.metrics,
+                                .tensorboard = r->set.tensorboard,
+                                .every = r->set.tensorboard_every,
+                                .validate = r->config.validate,
+                                .evaluate = r->config.evaluate};
+    ls_status status = LS_OK;
+    if ((config.csv || config.tensorboard) && speaks(r)) status = ls_metrics_create(&config, &r->metrics);
+    return ls_comm_agree(r->cli->context->comm, status);
+}
+
+// Training is worth more than its metrics: what goes wrong with them is said at once, and training goes on.
+static void note_metrics(run *r, ls_status status) {
+    if (status == LS_OK) return;
+    cli_progress_pause(&r->progress);
+    fprintf(stderr, "lockstep train: %s; training goes on without it\n", ls_error_message());
+    r->metrics_failed = 1;
+}
+
+static ls_status close_metrics(run *r) {
+    ls_metrics_destroy(&r->metrics);
+    if (!r->metrics_failed) return LS_OK;
+    return LS_FAIL(LS_STATUS_IO, "training is done, but its metrics are not complete, as was said above");
+}
+
 static int on_step(void *user, const ls_progress *p) {
     run *r = user;
     cli_progress_step(&r->progress, p);
+    if (r->metrics) note_metrics(r, ls_metrics_step(r->metrics, p));
     return 0;
 }
 
 static int on_epoch(void *user, const ls_epoch_result *e) {
     run *r = user;
     cli_progress_epoch(&r->progress, e, e->epoch < r->config.epochs);
+    if (r->metrics) note_metrics(r, ls_metrics_epoch(r->metrics, e));
     return 0;
 }
 
@@ -210,11 +246,13 @@ static int on_epoch(void *user, const ls_epoch_result *e) {
 static ls_status evaluate(run *r) {
     const ls_train_result *t = &r->result;
     LS_TRY(ls_trainer_result(r->trainer, &r->result));
-    r->evaluated = t->epochs > 0 && !isnan(t->epoch[t->epochs - 1].val_loss);
+    r->evaluated = t->epochs > 0 && !isnan(t->epoch[t->epochs - 1].val_seconds);
     if (r->evaluated || !r->config.evaluate) return LS_OK;
     LS_TRY(ls_trainer_evaluate(r->trainer, NULL, NULL));
     r->evaluated = 1;
-    return ls_trainer_result(r->trainer, &r->result);
+    LS_TRY(ls_trainer_result(r->trainer, &r->result));
+    if (r->metrics) note_metrics(r, ls_metrics_test(r->metrics, t->epochs, t->test_loss, t->test_accuracy));
+    return LS_OK;
 }
 
 static ls_status train(run *r) {
@@ -229,6 +267,7 @@ static ls_status train(run *r) {
         ls_model_create(r->set.model, ls_dataset_image_shape(r->dataset), ls_dataset_classes(r->dataset), &r->graph));
     LS_TRY(ls_trainer_create(c->context, r->graph, r->dataset, &r->config, &r->trainer));
     LS_TRY(ls_trainer_result(r->trainer, &r->result));
+    LS_TRY(open_metrics(r));
     int loud = speaks(r) ? r->set.verbose : 0;
     if (loud) print_head(r);
     cli_progress_begin(&r->progress, loud, r->config.epochs);
@@ -240,8 +279,8 @@ static ls_status train(run *r) {
     r->first_step_seconds = r->progress.first > 0 ? r->progress.first - c->started : 0;
     r->total_seconds = ls_clock() - c->started;
     if (loud) print_table(r);
-    ls_status status = r->set.record && speaks(r) ? write_record(r) : LS_OK;
-    return ls_comm_agree(c->context->comm, status);
+    ls_status status = r->set.record && speaks(r) ? write_record(r) : LS_OK, metrics = close_metrics(r);
+    return ls_comm_agree(c->context->comm, status == LS_OK ? metrics : status);
 }
 
 static ls_status run_train(cli *c, int argc, char **argv) {
@@ -259,6 +298,7 @@ static ls_status run_train(cli *c, int argc, char **argv) {
         ls_graph_destroy(&r.graph);
         ls_dataset_destroy(&r.dataset);
     }
+    ls_metrics_destroy(&r.metrics);
     ls_config_free(&r.file);
     return status;
 }

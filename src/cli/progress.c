@@ -76,6 +76,12 @@ void cli_progress_step(cli_progress *d, const ls_progress *p) {
     if (d->verbose == 1 && d->terminal) draw_live(d, p, NULL);
 }
 
+void cli_progress_pause(cli_progress *d) {
+    if (d->length > 0) putchar('\n');
+    d->length = 0;
+    fflush(stdout);
+}
+
 void cli_progress_epoch(cli_progress *d, const ls_epoch_result *e, int more) {
     if (d->verbose == 0) return;
     ls_progress p = d->latest;  // with the sums over all workers
