@@ -88,11 +88,11 @@ static void *run(void *argument) {
     for (int s = 0; s < b->steps; s++) {
         ls_step_info info = {b->micro_batches, b->micro_batches * 128, 1e-3, 0, s + 1};
         write_gradients(b, l->replica, &info);
-        ls_step_times times;
         double start = ls_clock();
+        ls_step_times times = {.since = start};
         MUST(b->strategy->ops->step(b->strategy, l->replica, &info, &times));
         l->seconds[s] = ls_clock() - start;
-        l->update[s] = times.update;
+        l->update[s] = ls_step_update(&times);
     }
     measure_floor(l);
     return NULL;

@@ -34,8 +34,11 @@ static const ls_option table[] = {
 
 static values v;
 static const ls_option_set sets[] = {{table, &v}, {NULL, NULL}};
-static const ls_epoch_result epochs[] = {{1, 10, 1.5, 0.5, 0.8, 100, 0.1, 0.75, 0.625, 0.5},
-                                         {2, 10, 1.25, 0.25, 0.9, 120, 0.05, 0.5, 0.75, 0.25}};
+static const ls_epoch_result epochs[] = {
+    {1, 10, 1.5, 0.5, 0.8, 100, 0.1, 0.75, 0.625, 0.5, {.load = 0.5, .wait = 0.25}, {.load = 0.75}},
+    {2, 10, 1.25, 0.25, 0.9, 120, 0.05, 0.5, 0.75, 0.25, {.load = 0.125, .wait = 0.5}, {.load = 0.875}},
+};
+static const ls_phase_seconds workers[] = {{.forward = 1}, {.forward = 2}, {.forward = 3, .serial = 7}};
 static ls_train_result result;
 static ls_train_config config;
 static char *command[] = {"lockstep", "train", "a \"quoted\" word", NULL};
@@ -43,23 +46,25 @@ static ls_record_info info;
 
 static int setup(void **state) {
     v = (values){.epochs = 2, .shuffle = 1, .lr = -1, .data = "digits"};
-    result = (ls_train_result){.epochs = 2,
-                               .epoch = epochs,
-                               .steps_per_epoch = 10,
-                               .step_seconds_median = 0.125,
-                               .images_per_second = 110,
-                               .train_loss = 0.25,
-                               .test_loss = 0.5,
-                               .test_accuracy = 0.75,
-                               .phases = {.load = 1, .forward = 2, .backward = 3, .exchange = 4, .update = 5},
-                               .weights_digest = "0123",
-                               .peak_rss_bytes = 1 << 20,
-                               .workers = 3,
-                               .hosts = 1,
-                               .replicas_per_worker = 2,
-                               .threads_per_replica = 1,
-                               .global_batch = 64,
-                               .micro_batch = 8};
+    result =
+        (ls_train_result){.epochs = 2,
+                          .epoch = epochs,
+                          .steps_per_epoch = 10,
+                          .step_seconds_median = 0.125,
+                          .images_per_second = 110,
+                          .train_loss = 0.25,
+                          .test_loss = 0.5,
+                          .test_accuracy = 0.75,
+                          .phases = {.load = 1, .forward = 2, .backward = 3, .exchange = 3.5, .update = 5, .wait = 0.5},
+                          .worker_phases = workers,
+                          .weights_digest = "0123",
+                          .peak_rss_bytes = 1 << 20,
+                          .workers = 3,
+                          .hosts = 1,
+                          .replicas_per_worker = 2,
+                          .threads_per_replica = 1,
+                          .global_batch = 64,
+                          .micro_batch = 8};
     config = (ls_train_config){.precision = "fp32", .strategy = "allreduce", .optimizer = "adam", .seed = 42};
     info = (ls_record_info){.model = "net",
                             .data = "digits",
@@ -115,6 +120,16 @@ static void has_every_key(void **state) {
     static const char *const phases[] = {"load", "forward", "backward", "exchange", "update"};
     for (int i = 0; i < 5; i++)
         assert_true(json_number_value(json_object_get(json_object_get(root, "phases"), phases[i])) == i + 1);
+    assert_true(json_number_value(json_object_get(json_object_get(root, "phases"), "wait")) == 0.5);
+    json_t *mean = json_object_get(root, "epoch_phases"), *most = json_object_get(root, "epoch_phases_most");
+    assert_int_equal(json_object_size(mean), 7);
+    assert_true(json_number_value(json_array_get(json_object_get(mean, "load"), 1)) == 0.125);
+    assert_true(json_number_value(json_array_get(json_object_get(mean, "wait"), 0)) == 0.25);
+    assert_true(json_number_value(json_array_get(json_object_get(most, "load"), 0)) == 0.75);
+    json_t *each = json_object_get(root, "worker_phases");
+    assert_int_equal(json_array_size(each), 3);
+    assert_true(json_number_value(json_object_get(json_array_get(each, 2), "forward")) == 3);
+    assert_true(json_number_value(json_object_get(json_array_get(each, 2), "serial")) == 7);
     json_t *seconds = json_object_get(root, "epoch_seconds");
     assert_int_equal(json_array_size(seconds), 2);
     assert_true(json_number_value(json_array_get(seconds, 1)) == 1.25);

@@ -5,6 +5,7 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/memory.h"
 #include "base/philox.h"
 #include "strategy/strategy.h"
@@ -166,9 +167,27 @@ typedef struct replica {
     const float *expected;
 } replica;
 
+// From the beginning of a step to its end every moment is in one phase, in the sums and in the trace.
+static void check_times(ls_comm *comm, const ls_step_times *times, double began) {
+    double spent[LS_STEP_PHASES] = {0};
+    const ls_trace *trace = times->trace;
+    CHECK(comm, trace->count >= 3 && trace->dropped == 0 && trace->events[0].start == began);
+    for (int64_t i = 0; i < trace->count; i++) {
+        const ls_trace_event *e = &trace->events[i];
+        CHECK(comm, e->name >= 7 && e->name < 7 + LS_STEP_PHASES);
+        CHECK(comm, e->end >= e->start && (i == 0 || e->start == trace->events[i - 1].end));
+        spent[e->name - 7] += e->end - e->start;
+    }
+    CHECK(comm, trace->events[trace->count - 1].end == times->since && times->since <= ls_clock());
+    for (int i = 0; i < LS_STEP_PHASES; i++) CHECK(comm, spent[i] == times->seconds[i]);
+}
+
 static void *train(void *argument) {
     replica *r = argument;
     const setting *s = r->setting;
+    ls_trace trace = {0};
+    CHECK_OK(s->comm, ls_trace_allocate(&trace, 64));
+    ls_trace_switch(&trace, 1);
     int lane = s->comm->position * s->replicas + r->index, lanes = s->comm->size * s->replicas;
     for (int step = 1; step <= STEPS; step++) {
         ls_step_info info = step_info(s, step);
@@ -180,14 +199,17 @@ static void *train(void *argument) {
             fake_gradient(step, m, gradient, s->length);
             ls_strategy_gradient_end(r->strategy, r->index, &info);
         }
-        ls_step_times times;
+        trace.count = 0;
+        double began = ls_clock();
+        ls_step_times times = {.since = began, .trace = &trace, .trace_first = 7};
         CHECK_OK(s->comm, r->strategy->ops->step(r->strategy, r->index, &info, &times));
-        CHECK(s->comm, times.exchange >= 0 && times.update >= 0);
+        check_times(s->comm, &times, began);
         // Right after its step each replica sees all new weights and copies, at the same moment as the others.
         const float *expected = r->expected + (step - 1) * s->length, *copies = r->strategy->copies;
         CHECK(s->comm, memcmp(r->strategy->weights, expected, (size_t)s->length * 4) == 0);
         for (int64_t i = 0; i < s->length; i++) CHECK(s->comm, copies[i] == -expected[i]);
     }
+    ls_trace_release(&trace);
     return NULL;
 }
 

@@ -71,6 +71,39 @@ static void training_learns_and_reports(void **state) {
     assert_int_equal(strlen(r.weights_digest), 64);
 }
 
+static double all_of(const ls_phase_seconds *p) {
+    return p->load + p->forward + p->backward + p->exchange + p->wait + p->update + p->serial;
+}
+
+// Everything a replica does in an epoch is in one of the phases; what is not is the threads' going to work.
+static void phases_add_up_to_the_epoch(void **state) {
+    fixture *f = *state;
+    ls_train_config c = small();
+    c.limit_train = 3000;
+    for (c.replicas = 1; c.replicas <= 2; c.replicas++) {
+        ls_trainer *t;
+        ls_train_result r;
+        OK(ls_trainer_create(f->context, f->graph, f->dataset, &c, &t));
+        OK(ls_trainer_fit(t, NULL, NULL));
+        OK(ls_trainer_result(t, &r));
+        double all = 0;
+        for (int e = 0; e < 2; e++) {
+            const ls_epoch_result *epoch = &r.epoch[e];
+            all += all_of(&epoch->mean);
+            if (fabs(all_of(&epoch->mean) - epoch->seconds) > 0.03 * epoch->seconds)
+                fail_msg("%d replicas: phases of %g s, epoch of %g s", c.replicas, all_of(&epoch->mean),
+                         epoch->seconds);
+            assert_true(epoch->most.forward >= epoch->mean.forward && epoch->most.wait >= epoch->mean.wait);
+            assert_true(c.replicas > 1 || epoch->most.forward == epoch->mean.forward);
+            assert_true(epoch->mean.forward > 0 && epoch->mean.backward > 0 && epoch->mean.serial > 0);
+        }
+        double per_step = all / (2 * (double)r.epoch[0].steps);
+        assert_true(fabs(all_of(&r.phases) - per_step) < 1e-9);
+        assert_true(fabs(all_of(&r.worker_phases[0]) - per_step) < 1e-9);
+        ls_trainer_destroy(&t);
+    }
+}
+
 // Every way of cutting the same samples: full steps, a short last micro-batch, a step with idle lanes, fewer samples than a
 // batch. All samples count exactly once, and replicas do not change the bits.
 static void every_sample_counts_once_whatever_the_cut(void **state) {
@@ -357,6 +390,7 @@ static void the_default_micro_batch_is_a_function_of_the_batch(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(training_learns_and_reports),
+        cmocka_unit_test(phases_add_up_to_the_epoch),
         cmocka_unit_test(every_sample_counts_once_whatever_the_cut),
         cmocka_unit_test(progress_can_stop_training),
         cmocka_unit_test(validation_follows_every_epoch),

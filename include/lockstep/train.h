@@ -88,6 +88,16 @@ void ls_train_config_init(ls_train_config *config);
 // gives the same bits on any machine. Not collective.
 int64_t ls_micro_batch_default(int64_t batch_size);
 
+// Where a replica's time goes: every moment of an epoch is in one of these.
+typedef struct ls_phase_seconds {
+    double load;  // waiting for its next micro-batch
+    double forward, backward;
+    double exchange;  // adding gradients up, sending and receiving them and the new weights
+    double wait;      // for the other replicas of its host
+    double update;    // of the weights, and of kernels' copies of them
+    double serial;    // what is done besides: setting the epoch up, the learning rate, showing progress
+} ls_phase_seconds;
+
 // One epoch as it went; what the progress display and the records are made from.
 typedef struct ls_epoch_result {
     int epoch;      // from 1
@@ -95,11 +105,8 @@ typedef struct ls_epoch_result {
     double seconds, loss, accuracy, images_per_second;  // of training; not of the evaluation after it
     double learning_rate;                               // of the last step
     double val_loss, val_accuracy, val_seconds;  // on the test set after it; NAN without ls_train_config.validate
+    ls_phase_seconds mean, most;  // over all replicas of the job, of the whole epoch; zero until training is over
 } ls_epoch_result;
-
-typedef struct ls_phase_seconds {
-    double load, forward, backward, exchange, update;
-} ls_phase_seconds;
 
 typedef struct ls_train_result {
     int epochs;
@@ -110,7 +117,8 @@ typedef struct ls_train_result {
     double train_loss, train_accuracy;  // of the last epoch
     double test_loss, test_accuracy;
     double train_seconds, evaluate_seconds;
-    ls_phase_seconds phases;  // per step: mean over steps of the mean over replicas
+    ls_phase_seconds phases;                // per step: mean over steps of the mean over replicas
+    const ls_phase_seconds *worker_phases;  // (workers), by rank: the same of each worker; owned by the trainer
     char weights_digest[65];  // SHA-256 of the parameters as little-endian floats in Keras's order and layout
     int64_t peak_rss_bytes;   // of the largest worker
     int workers, hosts, replicas_per_worker, threads_per_replica;

@@ -117,7 +117,7 @@ static int ascending(const void *a, const void *b) {
 // One step with one micro-batch per worker; the seconds from the last worker's gradients to the new weights.
 static ls_status step(check *c, ls_strategy *s, int64_t index, double *seconds) {
     ls_step_info info = {.micro_batches = c->comm->size, .samples = c->comm->size, .lr = 1e-3, .step = index};
-    ls_step_times times;
+    ls_step_times times = {.since = ls_clock()};
     float *g = ls_strategy_gradient_begin(s, 0, &info, c->comm->position);
     for (int64_t i = 0; i < EXCHANGE_FLOATS; i++) g[i] = (float)(i % 7);
     ls_strategy_gradient_end(s, 0, &info);

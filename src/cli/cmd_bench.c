@@ -156,7 +156,7 @@ static void print_text(bench *b) {
     printf("%-28s%.2f ms (median)\n", "Time per step", 1e3 * r->step_seconds_median);
     printf("%-28s%.2f, %.2f, %.2f ms\n", "  load, forward, backward", 1e3 * p->load, 1e3 * p->forward,
            1e3 * p->backward);
-    printf("%-28s%.2f, %.2f ms\n", "  exchange, update", 1e3 * p->exchange, 1e3 * p->update);
+    printf("%-28s%.2f, %.2f, %.2f ms\n", "  exchange, wait, update", 1e3 * p->exchange, 1e3 * p->wait, 1e3 * p->update);
     if (b->set.floor) {
         printf("%-28s%.2f ms\n", "Floor of the kernels", 1e3 * bench_median(b->floor, b->blocks));
         printf("%-28s%.2f (median of %d blocks)\n", "Step over floor", bench_median(b->ratio, b->blocks), b->blocks);
@@ -175,10 +175,10 @@ static ls_status print_json(bench *b) {
                   "step_ms", 1e3 * r->step_seconds_median, "peak_rss_bytes", (json_int_t)r->peak_rss_bytes);
     if (!root) return LS_FAIL(LS_STATUS_OUT_OF_MEMORY, "out of memory");
     const ls_phase_seconds *p = &r->phases;
-    json_object_set_new(
-        root, "phases_ms",
-        json_pack("{s:f,s:f,s:f,s:f,s:f}", "load", 1e3 * p->load, "forward", 1e3 * p->forward, "backward",
-                  1e3 * p->backward, "exchange", 1e3 * p->exchange, "update", 1e3 * p->update));
+    json_object_set_new(root, "phases_ms",
+                        json_pack("{s:f,s:f,s:f,s:f,s:f,s:f}", "load", 1e3 * p->load, "forward", 1e3 * p->forward,
+                                  "backward", 1e3 * p->backward, "exchange", 1e3 * (p->exchange + p->wait), "wait",
+                                  1e3 * p->wait, "update", 1e3 * p->update));
     if (b->set.floor) {
         json_object_set_new(root, "floor_ms", json_real(1e3 * bench_median(b->floor, b->blocks)));
         json_object_set_new(root, "step_over_floor", json_real(bench_median(b->ratio, b->blocks)));

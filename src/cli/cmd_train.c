@@ -149,7 +149,7 @@ static void print_table(const run *r) {
     row("Time to read the data", "%.2f s", r->dataset->read_seconds);
     row("Time per gradient update", "%.2f ms (median)", 1e3 * t->step_seconds_median);
     row("  load, forward, backward", "%.2f, %.2f, %.2f ms", 1e3 * p->load, 1e3 * p->forward, 1e3 * p->backward);
-    row("  exchange, update", "%.2f, %.2f ms", 1e3 * p->exchange, 1e3 * p->update);
+    row("  exchange, wait, update", "%.2f, %.2f, %.2f ms", 1e3 * p->exchange, 1e3 * p->wait, 1e3 * p->update);
     row("First update done after", "%.2f s", r->first_step_seconds);
     row("Time per epoch", "%.2f s (median of %d)", t->epoch_seconds_median, t->epochs);
     row("Images per second", "%s", cli_count((int64_t)(t->images_per_second + 0.5), count));

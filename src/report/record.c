@@ -107,6 +107,49 @@ static void add_stop(json_t *o, const ls_record_info *info) {
     json_object_set_new(o, "stopped_after", where);
 }
 
+static const struct {
+    const char *name;
+    size_t at;
+} phases[] = {
+    {"load", offsetof(ls_phase_seconds, load)},         {"forward", offsetof(ls_phase_seconds, forward)},
+    {"backward", offsetof(ls_phase_seconds, backward)}, {"exchange", offsetof(ls_phase_seconds, exchange)},
+    {"wait", offsetof(ls_phase_seconds, wait)},         {"update", offsetof(ls_phase_seconds, update)},
+    {"serial", offsetof(ls_phase_seconds, serial)},
+};
+enum { PHASES = sizeof phases / sizeof phases[0] };
+
+static double phase(const ls_phase_seconds *p, int i) { return *(const double *)((const char *)p + phases[i].at); }
+
+static json_t *phases_of(const ls_phase_seconds *p) {
+    json_t *o = json_object();
+    for (int i = 0; i < PHASES; i++) json_object_set_new(o, phases[i].name, real(phase(p, i)));
+    return o;
+}
+
+// By phase a list over epochs: of the mean over replicas, or of the most.
+static json_t *phases_of_epochs(const ls_train_result *r, int most) {
+    json_t *o = json_object();
+    for (int i = 0; i < PHASES; i++) {
+        json_t *list = json_array();
+        for (int e = 0; e < r->epochs; e++)
+            json_array_append_new(list, real(phase(most ? &r->epoch[e].most : &r->epoch[e].mean, i)));
+        json_object_set_new(o, phases[i].name, list);
+    }
+    return o;
+}
+
+static void add_phases(json_t *o, const ls_train_result *r) {
+    json_t *per_step = phases_of(&r->phases), *workers = json_array();
+    // "exchange" has counted the waiting since the first version of the record.
+    json_object_set_new(per_step, "exchange", real(r->phases.exchange + r->phases.wait));
+    json_object_set_new(o, "phases", per_step);
+    json_object_set_new(o, "epoch_phases", phases_of_epochs(r, 0));
+    json_object_set_new(o, "epoch_phases_most", phases_of_epochs(r, 1));
+    for (int w = 0; r->worker_phases && w < r->workers; w++)
+        json_array_append_new(workers, phases_of(&r->worker_phases[w]));
+    json_object_set_new(o, "worker_phases", workers);
+}
+
 static void add_environment(json_t *o, const ls_record_info *info) {
     json_t *command = json_array();
     for (char *const *a = info->argv; a && *a; a++) json_array_append_new(command, text(*a));
@@ -170,13 +213,7 @@ static void add_results(json_t *o, const ls_record_info *info) {
     json_object_set_new(o, "total_seconds", real(info->total_seconds));
     json_object_set_new(o, "peak_rss_bytes", json_integer(r->peak_rss_bytes));
     json_object_set_new(o, "weights_digest", text(r->weights_digest));
-    json_t *phases = json_object();
-    json_object_set_new(phases, "load", real(r->phases.load));
-    json_object_set_new(phases, "forward", real(r->phases.forward));
-    json_object_set_new(phases, "backward", real(r->phases.backward));
-    json_object_set_new(phases, "exchange", real(r->phases.exchange));
-    json_object_set_new(phases, "update", real(r->phases.update));
-    json_object_set_new(o, "phases", phases);
+    add_phases(o, r);
 }
 
 static char *dump(const ls_record_info *info) {

@@ -123,7 +123,7 @@ static ls_status create(const ls_strategy_config *config, ls_strategy **out) {
 }
 
 // Partial sums of foreign slices go out, those of this worker's slice come in. Collective; every replica calls it.
-static ls_status exchange_gradients(allreduce *a, int replica, int64_t micro_batches) {
+static ls_status exchange_gradients(allreduce *a, int replica, int64_t micro_batches, ls_step_times *times) {
     ls_strategy_base *base = &a->base;
     ls_comm *comm = base->head.config.comm;
     int pending = 0;
@@ -137,7 +137,9 @@ static ls_status exchange_gradients(allreduce *a, int replica, int64_t micro_bat
     }
     for (int i = 0; i < a->served_count; i++)
         ls__host_partials(base, replica, micro_batches, a->served[i].begin, a->served[i].end, a->served[i].partials);
+    ls__lap(times, LS_STEP_SUM);
     ls_barrier_wait(base->worker_barrier);
+    ls__lap(times, LS_STEP_WAIT);
     if (replica == 0) {
         int pieces = ls__host_piece_count(base, micro_batches, comm->host);
         for (int i = 0; i < a->served_count; i++) {
@@ -149,6 +151,7 @@ static ls_status exchange_gradients(allreduce *a, int replica, int64_t micro_bat
         LS_TRY(ls_comm_wait_all(comm, a->requests, pending));
     }
     ls_barrier_wait(base->worker_barrier);
+    ls__lap(times, LS_STEP_SEND);
     return LS_OK;
 }
 
@@ -189,15 +192,17 @@ static int list_sources(allreduce *a, ls_lane *lane, int64_t micro_batches) {
 // With clipping: the mean gradient of this lane's slice, kept, and what it is to be multiplied by, which all slices decide.
 // Collective; every replica calls it.
 static ls_status find_clip(allreduce *a, int replica, const ls_step_info *info, int count, int64_t begin, int64_t end,
-                           float *factor) {
+                           float *factor, ls_step_times *times) {
     ls_strategy_base *base = &a->base;
     ls_lane *lane = base->lane[replica];
     for (int64_t at = begin; at < end; at += LS_BLOCK)
         ls__mean_block(lane, info, count, at, end - at < LS_BLOCK ? end - at : LS_BLOCK, lane->mean + (at - begin));
     ls__note_squares(base, begin, end - begin, lane->mean);
-    if (base->head.config.comm->hosts > 1)
-        LS_TRY(exchange_slices(a, replica, base->squares, LS_DTYPE_U8, sizeof(double), TAG_SQUARES));
+    ls__lap(times, LS_STEP_SUM);
+    int several_hosts = base->head.config.comm->hosts > 1;
+    if (several_hosts) LS_TRY(exchange_slices(a, replica, base->squares, LS_DTYPE_U8, sizeof(double), TAG_SQUARES));
     ls_barrier_wait(base->host_barrier);
+    ls__lap(times, several_hosts ? LS_STEP_SEND : LS_STEP_WAIT);
     *factor = ls__clip_factor(base);
     return LS_OK;
 }
@@ -208,17 +213,17 @@ static ls_status step(ls_strategy *strategy, int replica, const ls_step_info *in
     ls_lane *lane = base->lane[replica];
     const ls_strategy_config *config = &strategy->config;
     int several_hosts = config->comm->hosts > 1, clips = config->clip_norm > 0;
-    double since = ls_clock();
-    *times = (ls_step_times){0};
 
     ls_barrier_wait(base->host_barrier);
-    if (several_hosts) LS_TRY(exchange_gradients(a, replica, info->micro_batches));
+    ls__lap(times, LS_STEP_WAIT);
+    if (several_hosts) LS_TRY(exchange_gradients(a, replica, info->micro_batches, times));
 
     int count = list_sources(a, lane, info->micro_batches);
     int64_t begin, end;
     slice_of_lane(base, config->comm->position * config->replicas + replica, &begin, &end);
     float factor = 1;
-    if (clips) LS_TRY(find_clip(a, replica, info, count, begin, end, &factor));
+    if (clips) LS_TRY(find_clip(a, replica, info, count, begin, end, &factor, times));
+    double start = times->since, now = start, summing = 0;  // it takes turns with updating, block by block
     for (int64_t at = begin; at < end; at += LS_BLOCK) {
         ls_update update = {.n = end - at < LS_BLOCK ? end - at : LS_BLOCK,
                             .w = strategy->weights + at,
@@ -232,14 +237,19 @@ static ls_status step(ls_strategy *strategy, int replica, const ls_step_info *in
             ls__clip(base, at, update.n, lane->mean + (at - begin), factor, lane->blocks);
         else
             ls__mean_block(lane, info, count, at, update.n, lane->blocks);
-        times->exchange += ls__lap(&since);
+        double summed = ls_clock();
+        summing += summed - now;
         ls__update(base, update, at);
-        times->update += ls__lap(&since);
+        now = ls_clock();
     }
+    ls__spent(times, LS_STEP_SUM, start, start + summing);
+    ls__spent(times, LS_STEP_UPDATE, start + summing, now);
+    times->since = now;
 
     if (several_hosts)
         LS_TRY(exchange_slices(a, replica, strategy->weights, LS_DTYPE_F32, LS_SLICE_ALIGN, TAG_WEIGHTS));
-    ls__finish(base, base->host_barrier, base->host_lane + replica, base->host_lanes, &since, times);
+    ls__finish(base, base->host_barrier, several_hosts ? LS_STEP_GATHER : LS_STEP_WAIT, base->host_lane + replica,
+               base->host_lanes, times);
     return LS_OK;
 }
 

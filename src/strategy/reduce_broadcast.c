@@ -72,13 +72,15 @@ static ls_status create(const ls_strategy_config *config, ls_strategy **out) {
 }
 
 // A lead other than worker 0: this host's sums go to worker 0, the mean comes back.
-static ls_status send_partials(reduce_broadcast *b, int replica, int64_t micro_batches) {
+static ls_status send_partials(reduce_broadcast *b, int replica, int64_t micro_batches, ls_step_times *times) {
     ls_strategy_base *base = &b->base;
     ls_comm *comm = base->head.config.comm;
     int64_t length = base->head.config.length, count = ls__host_piece_count(base, micro_batches, comm->host) * length;
     int root = comm->order[0], pending = 0;
     ls__host_partials(base, replica, micro_batches, 0, length, b->partials);
+    ls__lap(times, LS_STEP_SUM);
     ls_barrier_wait(base->worker_barrier);
+    ls__lap(times, LS_STEP_WAIT);
     if (replica != 0) return LS_OK;
     LS_TRY(ls_comm_irecv(comm, b->mean, length, LS_DTYPE_F32, root, TAG_MEAN, &b->requests[pending++]));
     if (count > 0)
@@ -111,7 +113,7 @@ static ls_status send_mean(reduce_broadcast *b) {
 }
 
 // Worker 0: gets the other hosts' sums, adds everything up, sends the mean.
-static ls_status sum_at_root(reduce_broadcast *b, int replica, const ls_step_info *info) {
+static ls_status sum_at_root(reduce_broadcast *b, int replica, const ls_step_info *info, ls_step_times *times) {
     ls_strategy_base *base = &b->base;
     ls_lane *lane = base->lane[replica];
     int64_t length = base->head.config.length;
@@ -119,6 +121,7 @@ static ls_status sum_at_root(reduce_broadcast *b, int replica, const ls_step_inf
     if (hosts > 1) {
         if (replica == 0) LS_TRY(receive_partials(b, info->micro_batches));
         ls_barrier_wait(base->worker_barrier);
+        ls__lap(times, LS_STEP_SEND);
     }
 
     int count = ls__host_sources(base, info->micro_batches, lane->sources);
@@ -128,24 +131,30 @@ static ls_status sum_at_root(reduce_broadcast *b, int replica, const ls_step_inf
     ls__share(0, length, replica, base->head.config.replicas, &begin, &end);
     for (int64_t at = begin; at < end; at += LS_BLOCK)
         ls__mean_block(lane, info, count, at, end - at < LS_BLOCK ? end - at : LS_BLOCK, b->mean + at);
+    ls__lap(times, LS_STEP_SUM);
 
     if (hosts > 1) {
         ls_barrier_wait(base->worker_barrier);
+        ls__lap(times, LS_STEP_WAIT);
         if (replica == 0) LS_TRY(send_mean(b));
     }
     return LS_OK;
 }
 
 // All lanes of the host clip its mean, each a share of it, after worker 0 has sent it everywhere.
-static void clip_mean(reduce_broadcast *b, int replica) {
+static void clip_mean(reduce_broadcast *b, int replica, ls_step_times *times) {
     ls_strategy_base *base = &b->base;
     int64_t begin, end;
     ls__share(0, base->head.config.length, base->host_lane + replica, base->host_lanes, &begin, &end);
     ls__note_squares(base, begin, end - begin, b->mean + begin);
+    ls__lap(times, LS_STEP_SUM);
     ls_barrier_wait(base->host_barrier);
+    ls__lap(times, LS_STEP_WAIT);
     float factor = ls__clip_factor(base);
     if (factor != 1) ls__clip(base, begin, end - begin, b->mean + begin, factor, b->mean + begin);
+    ls__lap(times, LS_STEP_SUM);
     ls_barrier_wait(base->host_barrier);
+    ls__lap(times, LS_STEP_WAIT);
 }
 
 static ls_status step(ls_strategy *strategy, int replica, const ls_step_info *info, ls_step_times *times) {
@@ -153,17 +162,16 @@ static ls_status step(ls_strategy *strategy, int replica, const ls_step_info *in
     ls_strategy_base *base = &b->base;
     ls_lane *lane = base->lane[replica];
     const ls_strategy_config *config = &strategy->config;
-    double since = ls_clock();
-    *times = (ls_step_times){0};
 
     ls_barrier_wait(base->host_barrier);
+    ls__lap(times, LS_STEP_WAIT);
     if (config->comm->position == 0)
-        LS_TRY(sum_at_root(b, replica, info));
+        LS_TRY(sum_at_root(b, replica, info, times));
     else if (config->comm->local_rank == 0)
-        LS_TRY(send_partials(b, replica, info->micro_batches));
+        LS_TRY(send_partials(b, replica, info->micro_batches, times));
     ls_barrier_wait(base->host_barrier);
-    if (config->clip_norm > 0) clip_mean(b, replica);
-    times->exchange += ls__lap(&since);
+    ls__lap(times, LS_STEP_SEND);  // until the mean is there: nobody but worker 0 has anything to do
+    if (config->clip_norm > 0) clip_mean(b, replica, times);
 
     int64_t begin, end;
     ls__share(0, config->length, replica, config->replicas, &begin, &end);
@@ -175,8 +183,8 @@ static ls_status step(ls_strategy *strategy, int replica, const ls_step_info *in
                         .lr_before = info->lr_before,
                         .step = info->step};
     ls__update(base, update, begin);
-    times->update += ls__lap(&since);
-    ls__finish(base, base->worker_barrier, replica, config->replicas, &since, times);
+    ls__lap(times, LS_STEP_UPDATE);
+    ls__finish(base, base->worker_barrier, LS_STEP_WAIT, replica, config->replicas, times);
     return LS_OK;
 }
 

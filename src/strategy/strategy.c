@@ -10,6 +10,12 @@ static const ls_strategy_ops *const strategies[] = {
     NULL,
 };
 
+const char *const ls_step_phase_words[LS_STEP_PHASES] = {
+#define X(name, words) words,
+    LS_STEP_PHASE_LIST(X)
+#undef X
+};
+
 const ls_strategy_ops *const *ls_strategies(void) { return strategies; }
 
 ls_status ls_strategy_create(const char *name, const ls_strategy_config *config, ls_strategy **out) {

@@ -14,6 +14,7 @@
 #ifndef LS_STRATEGY_STRATEGY_H
 #define LS_STRATEGY_STRATEGY_H
 
+#include "base/trace.h"
 #include "comm/comm.h"
 #include "device/device.h"
 #include "graph/segment.h"
@@ -52,9 +53,40 @@ typedef struct ls_step_info {
     int64_t step;           // from 1, over the whole training
 } ls_step_info;
 
+// What a lane does in a strategy's step, in the words of traces.
+#define LS_STEP_PHASE_LIST(X)                                                                                          \
+    X(WAIT, "wait for replicas")  /* at a barrier of the host, for lanes that have not come yet */                     \
+    X(SUM, "sum gradients")       /* add up what lanes of this host, or messages, hold */                              \
+    X(SEND, "exchange gradients") /* messages, the wait for them, and the wait for one who does it for others */       \
+    X(UPDATE, "update weights")                                                                                        \
+    X(GATHER, "gather weights")  /* the same as SEND on the way back */                                                \
+    X(REFRESH, "refresh copies") /* of the weights, in kernels' layouts */
+
+typedef enum ls_step_phase {
+#define X(name, words) LS_STEP_##name,
+    LS_STEP_PHASE_LIST(X)
+#undef X
+        LS_STEP_PHASES
+} ls_step_phase;
+
+extern const char *const ls_step_phase_words[LS_STEP_PHASES];
+
+// Where a lane's time goes. The caller zeroes it but for `since`, and may name a trace: phase i is recorded there under the name
+// first + i.
 typedef struct ls_step_times {
-    double exchange, update;  // seconds this lane spent, waiting for others counted as exchange
+    double seconds[LS_STEP_PHASES];  // added to
+    double since;                    // when what is not yet in `seconds` began: before the step, now; after it, its end
+    ls_trace *trace;
+    int trace_first;
 } ls_step_times;
+
+static inline double ls_step_exchange(const ls_step_times *t) {
+    return t->seconds[LS_STEP_SUM] + t->seconds[LS_STEP_SEND] + t->seconds[LS_STEP_GATHER];
+}
+
+static inline double ls_step_update(const ls_step_times *t) {
+    return t->seconds[LS_STEP_UPDATE] + t->seconds[LS_STEP_REFRESH];
+}
 
 // One strategy; its file ends in this.
 typedef struct ls_strategy_ops {

@@ -174,15 +174,16 @@ void ls_strategy_gradient_end(ls_strategy *strategy, int replica, const ls_step_
                                 strategy->config.length);
 }
 
-void ls__finish(ls_strategy_base *base, ls_barrier *barrier, int part, int parts, double *since, ls_step_times *times) {
+void ls__finish(ls_strategy_base *base, ls_barrier *barrier, ls_step_phase meeting, int part, int parts,
+                ls_step_times *times) {
     ls_strategy *s = &base->head;
     ls_barrier_wait(barrier);
-    times->exchange += ls__lap(since);
+    ls__lap(times, meeting);
     if (!s->config.refresh) return;
     s->config.refresh(s->config.refresh_user, s->weights, s->copies, part, parts);
-    times->update += ls__lap(since);
+    ls__lap(times, LS_STEP_REFRESH);
     ls_barrier_wait(barrier);
-    times->exchange += ls__lap(since);
+    ls__lap(times, LS_STEP_WAIT);
 }
 
 ls_status ls_strategy_weights_changed(ls_strategy *strategy) {

@@ -98,15 +98,22 @@ ls_status ls__runs_create(ls_strategy_base *base);
 const ls_run *ls__run_at(const ls_strategy_base *base, int64_t offset);
 // Updates the elements from `offset` of the vector on that `update` describes, each as its run wants it.
 void ls__update(const ls_strategy_base *base, ls_update update, int64_t offset);
-// Ends a step: meets the lanes that share the weights vector at `barrier`, and refreshes the working copies with them, as part
-// `part` of `parts`. *since is when the time not yet in `times` began.
-void ls__finish(ls_strategy_base *base, ls_barrier *barrier, int part, int parts, double *since, ls_step_times *times);
+// Ends a step: meets the lanes that share the weights vector at `barrier`, which counts as `meeting`, and refreshes the working
+// copies with them, as part `part` of `parts`.
+void ls__finish(ls_strategy_base *base, ls_barrier *barrier, ls_step_phase meeting, int part, int parts,
+                ls_step_times *times);
 
-// Seconds since *since, which becomes now.
-static inline double ls__lap(double *since) {
-    double now = ls_clock(), seconds = now - *since;
-    *since = now;
-    return seconds;
+// [start, end) was spent in `phase`.
+static inline void ls__spent(ls_step_times *times, ls_step_phase phase, double start, double end) {
+    times->seconds[phase] += end - start;
+    if (ls_trace_on(times->trace)) ls_trace_add(times->trace, times->trace_first + (int)phase, 0, start, end);
+}
+
+// The time since times->since, which becomes now, was spent in `phase`.
+static inline void ls__lap(ls_step_times *times, ls_step_phase phase) {
+    double now = ls_clock();
+    ls__spent(times, phase, times->since, now);
+    times->since = now;
 }
 
 extern const ls_strategy_ops ls__strategy_allreduce, ls__strategy_reduce_broadcast;

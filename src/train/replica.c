@@ -76,28 +76,32 @@ static void bucket_ready(void *user, int64_t offset, int64_t count) {
     b->strategy->ops->bucket_ready(b->strategy, b->replica, offset, count);
 }
 
+// The time since the last lap was spent in `phase`. Laps follow each other without a gap, so that phases add up to the epoch.
+static void lap(ls_replica *r, double *phase) {
+    double now = ls_clock();
+    *phase += now - r->since;
+    r->since = now;
+}
+
 // Forward and backward of one micro-batch into the gradient memory the strategy gives.
 static ls_status train_micro_batch(ls_replica *r, const ls_step_info *info, int64_t v, ls_loss_metrics *metrics) {
     ls_trainer *t = r->trainer;
     ls_batch *batch;
-    double waited;
-    LS_TRY(ls_loader_get(r->train_loader, &batch, &waited));
-    r->phases.load += waited;
+    LS_TRY(ls_loader_get(r->train_loader, &batch, NULL));
+    lap(r, &r->phases.load);
     ls_plan *plan = batch->count == t->train_shape.micro_batch ? r->plans.train : r->plans.train_tail;
     ls_plan_input input = plan_input(t, batch);
-    double start = ls_clock();
     ls_status status = ls_plan_forward(plan, &input, metrics);
-    double middle = ls_clock();
-    r->phases.forward += middle - start;
+    lap(r, &r->phases.forward);
     float *gradient = ls_strategy_gradient_begin(t->strategy, r->index, info, v);
     bucket_user user = {t->strategy, r->index};
     if (status == LS_OK)
         status = ls_plan_backward(plan, &input, gradient, t->strategy->ops->bucket_ready ? bucket_ready : NULL, &user);
-    double end = ls_clock();
-    r->phases.backward += end - middle;
+    lap(r, &r->phases.backward);
     ls_strategy_gradient_end(t->strategy, r->index, info);
-    r->phases.exchange += ls_clock() - end;
+    lap(r, &r->phases.exchange);
     ls_loader_restore(r->train_loader, &batch);
+    lap(r, &r->phases.load);
     return status;
 }
 
@@ -167,14 +171,29 @@ static ls_step_info step_info(const ls_trainer *t, int64_t step) {
     return info;
 }
 
+// The strategy's part of a step, at which all lanes meet.
+static ls_status meet(ls_replica *r, const ls_step_info *info) {
+    ls_trainer *t = r->trainer;
+    ls_step_times times = {.since = r->since};
+    ls_status status = t->strategy->ops->step(t->strategy, r->index, info, &times);
+    r->phases.exchange += ls_step_exchange(&times);
+    r->phases.update += ls_step_update(&times);
+    r->phases.wait += times.seconds[LS_STEP_WAIT];
+    r->since = times.since;
+    return status;
+}
+
 static void run_epoch(ls_replica *r) {
     ls_trainer *t = r->trainer;
     const ls_epoch_shape *shape = &t->train_shape;
     r->running_step = 1;
+    r->phases = (ls_phase_seconds){0};
+    r->since = t->epoch_start;
     ls_status status = plan_ranges(r, shape);
     if (status == LS_OK) status = ls_loader_start(r->train_loader, t->order, r->ranges, r->range_count);
     note_failure(r, status);
-    double epoch_start = ls_clock(), step_start = epoch_start;
+    lap(r, &r->phases.serial);
+    double epoch_start = r->since, step_start = epoch_start;
     ls_loss_metrics seen = {0};
     int64_t summed = 0;
     for (int64_t step = 0; step < shape->steps; step++) {
@@ -182,21 +201,19 @@ static void run_epoch(ls_replica *r) {
         r->running_step = step + 1;
         int64_t begin, end;
         ls_tree_run(info.micro_batches, r->lane, t->lanes, &begin, &end);
+        lap(r, &r->phases.serial);
         for (int64_t v = begin; v < end && r->status == LS_OK; v++)
             note_failure(r, train_micro_batch(r, &info, v, &t->metrics[step * shape->micro_batches + v]));
-        ls_step_times times = {0, 0};
-        note_failure(r, t->strategy->ops->step(t->strategy, r->index, &info, &times));
-        r->phases.exchange += times.exchange;
-        r->phases.update += times.update;
+        note_failure(r, meet(r, &info));
         if (r->index == 0) {
-            double now = ls_clock();
-            note_step_seconds(r, now - step_start);
-            step_start = now;
+            note_step_seconds(r, r->since - step_start);
+            step_start = r->since;
             report_progress(t, &info, step, epoch_start, &seen, &summed);
         }
         int64_t failed = atomic_load(&t->state->failed_step), stop = atomic_load(&t->stop_step);
         if ((failed && failed <= step + 1) || (stop && stop <= step + 1)) break;
     }
+    lap(r, &r->phases.serial);
 }
 
 // --- evaluation ------------------------------------------------------------------------------------------------------

@@ -43,31 +43,55 @@ ls_status ls__metrics_sum(ls_trainer *t, int64_t count, ls_loss_metrics *sum) {
     return status;
 }
 
-typedef struct worker_report {
-    ls_phase_seconds phases;  // summed over its replicas
-    int64_t peak_rss;
-} worker_report;
+enum { PHASES = sizeof(ls_phase_seconds) / sizeof(double) };
+
+static double *phase(ls_phase_seconds *p, int i) { return (double *)p + i; }
+
+void ls__results_epoch(ls_trainer *t, int index) {
+    ls_phase_seconds *sum = &t->epoch_phases[2 * index], *most = sum + 1;
+    for (int r = 0; r < t->replicas; r++)
+        for (int i = 0; i < PHASES; i++) {
+            double x = *phase(&t->replica[r].phases, i);
+            *phase(sum, i) += x;
+            *phase(most, i) = r == 0 || x > *phase(most, i) ? x : *phase(most, i);
+        }
+}
+
+// From what every worker knows of each epoch: `all` is (workers, 2 x epochs).
+static void put_together(ls_trainer *t, ls_phase_seconds *all) {
+    int workers = t->comm->size;
+    double steps = t->step > 0 ? (double)t->step : 1;
+    t->phases = (ls_phase_seconds){0};
+    memset(t->worker_phases, 0, (size_t)workers * sizeof *t->worker_phases);
+    for (int e = 0; e < t->epochs_done; e++) t->epochs[e].mean = t->epochs[e].most = (ls_phase_seconds){0};
+    for (int w = 0; w < workers; w++)
+        for (int e = 0; e < t->epochs_done; e++)
+            for (int i = 0; i < PHASES; i++) {
+                ls_epoch_result *epoch = &t->epochs[e];
+                ls_phase_seconds *theirs = all + 2 * ((int64_t)w * t->epochs_done + e);
+                double sum = *phase(theirs, i), most = *phase(theirs + 1, i);
+                *phase(&epoch->mean, i) += sum / t->lanes;
+                if (w == 0 || most > *phase(&epoch->most, i)) *phase(&epoch->most, i) = most;
+                *phase(&t->worker_phases[w], i) += sum / t->replicas / steps;
+                *phase(&t->phases, i) += sum / t->lanes / steps;
+            }
+}
 
 ls_status ls__results_gather(ls_trainer *t) {
-    worker_report mine = {.peak_rss = ls_memory_peak_rss()}, *all;
-    for (int i = 0; i < t->replicas; i++) {
-        const ls_phase_seconds *p = &t->replica[i].phases;
-        mine.phases.load += p->load, mine.phases.forward += p->forward, mine.phases.backward += p->backward;
-        mine.phases.exchange += p->exchange, mine.phases.update += p->update;
-    }
-    LS_TRY(ls_calloc(t->comm->size, sizeof *all, &all));
-    ls_status status = ls_comm_allgather(t->comm, &mine, all, sizeof mine);
-    ls_phase_seconds sum = {0};
-    for (int r = 0; r < t->comm->size; r++) {
-        const ls_phase_seconds *p = &all[r].phases;
-        sum.load += p->load, sum.forward += p->forward, sum.backward += p->backward;
-        sum.exchange += p->exchange, sum.update += p->update;
-        if (all[r].peak_rss > t->peak_rss) t->peak_rss = all[r].peak_rss;
-    }
+    int64_t rss = ls_memory_peak_rss(), *most;
+    LS_TRY(ls_calloc(t->comm->size, sizeof *most, &most));
+    ls_status status = ls_comm_allgather(t->comm, &rss, most, sizeof rss);
+    for (int r = 0; r < t->comm->size; r++)
+        if (most[r] > t->peak_rss) t->peak_rss = most[r];
+    free(most);
+    LS_TRY(status);
+    if (t->epochs_done == 0) return LS_OK;
+    ls_phase_seconds *all;
+    int64_t bytes = 2 * t->epochs_done * (int64_t)sizeof *all;
+    LS_TRY(ls_calloc(t->comm->size, bytes, &all));
+    status = ls_comm_allgather(t->comm, t->epoch_phases, all, bytes);
+    if (status == LS_OK) put_together(t, all);
     free(all);
-    double per = t->step > 0 ? (double)t->step * t->lanes : 1;
-    t->phases =
-        (ls_phase_seconds){sum.load / per, sum.forward / per, sum.backward / per, sum.exchange / per, sum.update / per};
     return status;
 }
 
@@ -132,6 +156,7 @@ ls_status ls_trainer_result(ls_trainer *t, ls_train_result *out) {
                          .train_seconds = t->train_seconds,
                          .evaluate_seconds = t->evaluate_seconds,
                          .phases = t->phases,
+                         .worker_phases = t->worker_phases,
                          .peak_rss_bytes = t->peak_rss,
                          .workers = t->comm->size,
                          .hosts = t->comm->hosts,

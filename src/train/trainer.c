@@ -288,6 +288,8 @@ static ls_status prepare_alone(ls_trainer *t) {
     LS_TRY(check_fits(t));
     LS_TRY(resolve_sizes(t));
     LS_TRY(ls_calloc(t->config.epochs, sizeof *t->epochs, &t->epochs));
+    LS_TRY(ls_calloc(2 * (int64_t)t->config.epochs, sizeof *t->epoch_phases, &t->epoch_phases));
+    LS_TRY(ls_calloc(t->comm->size, sizeof *t->worker_phases, &t->worker_phases));
     ls_device_options options = {.threads = t->config.threads};
     LS_TRY(ls_device_create(t->config.device, &options, &t->device));
     if (t->device->ops->supports) LS_TRY(t->device->ops->supports(t->device, t->precision));
@@ -360,6 +362,8 @@ void ls_trainer_destroy(ls_trainer **trainer) {
     free(t->segments);
     free(t->order);
     free(t->epochs);
+    free(t->epoch_phases);
+    free(t->worker_phases);
     free(t);
     *trainer = NULL;
 }
@@ -370,9 +374,9 @@ static ls_status fit_epoch(ls_trainer *t, int *stopped) {
     ls_sampler_order(t->config.seed, (uint32_t)t->epoch, t->config.shuffle, t->train_split.count, t->order);
     if (t->comm->local_rank == 0) memset(t->metrics, 0, (size_t)t->metrics_count * sizeof *t->metrics);
     LS_TRY(ls_comm_barrier(t->comm));
-    double start = ls_clock();
+    t->epoch_start = ls_clock();
     LS_TRY(ls__replicas_run(t, LS_COMMAND_EPOCH));
-    double seconds = ls_clock() - start;
+    double seconds = ls_clock() - t->epoch_start;
     ls_loss_metrics sum;
     LS_TRY(ls__metrics_sum(t, t->train_shape.steps * t->train_shape.micro_batches, &sum));
     double n = sum.samples > 0 ? (double)sum.samples : 1;
@@ -388,6 +392,7 @@ static ls_status fit_epoch(ls_trainer *t, int *stopped) {
                            .val_loss = NAN,
                            .val_accuracy = NAN,
                            .val_seconds = NAN};
+    ls__results_epoch(t, t->epochs_done - 1);
     *stopped = stop != 0;
     t->step += e->steps;
     t->train_seconds += seconds;

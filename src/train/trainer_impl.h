@@ -34,7 +34,8 @@ typedef struct ls_replica {
     ls_range *ranges;  // of the running epoch or evaluation
     int64_t range_count;
     int64_t running_step;     // of the epoch, from 1
-    ls_phase_seconds phases;  // summed over steps
+    ls_phase_seconds phases;  // of the running epoch, or the latest
+    double since;             // when what is not yet in `phases` began
     double *step_seconds;     // replica 0: every step's
     int64_t step_count, step_capacity;
     ls_status status;  // the first failure in this thread, and its sentence
@@ -87,6 +88,7 @@ struct ls_trainer {
     int64_t metrics_count;
     uint32_t *order;            // of the running epoch
     int epoch;                  // running, from 1
+    double epoch_start;         // when it was begun
     int64_t step;               // done so far in all epochs
     _Atomic int64_t stop_step;  // progress asked to end the epoch after this step, from 1; 0: it did not
     ls_progress_fn progress;
@@ -98,8 +100,10 @@ struct ls_trainer {
     int epochs_done;
     double train_seconds, evaluate_seconds;
     double test_loss, test_accuracy;
-    ls_phase_seconds phases;  // per step, mean over all replicas of the job; gathered after fit
-    int64_t peak_rss;         // the largest worker's; gathered after fit
+    ls_phase_seconds *epoch_phases;   // (2 x epochs): of each epoch the sum and the most over this worker's replicas
+    ls_phase_seconds phases;          // per step, mean over all replicas of the job; gathered after fit
+    ls_phase_seconds *worker_phases;  // (workers): the same of each worker; gathered after fit
+    int64_t peak_rss;                 // the largest worker's; gathered after fit
 };
 
 ls_epoch_shape ls__epoch_shape(int64_t count, int64_t batch, int64_t micro_batch);
@@ -113,6 +117,9 @@ void ls__replicas_stop(ls_trainer *trainer);
 
 // Sums the metrics of an epoch over all micro-batches in order, the same on every worker. Collective.
 ls_status ls__metrics_sum(ls_trainer *trainer, int64_t micro_batches, ls_loss_metrics *sum);
+
+// Keeps what the phases of the epoch that is over were; its index counts from 0. Not collective.
+void ls__results_epoch(ls_trainer *trainer, int index);
 
 // Gathers phases and peak memory over all workers. Collective.
 ls_status ls__results_gather(ls_trainer *trainer);
