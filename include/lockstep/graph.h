@@ -130,15 +130,31 @@ ls_value ls_dropout(ls_graph *graph, ls_value x, const ls_dropout_attrs *attrs);
 // Declares `logits` (N, classes) the output and closes the graph: from here on it is immutable. Training adds the
 // softmax cross-entropy on it. Errors: whatever the first failing layer said; INVALID_ARGUMENT.
 ls_status ls_graph_finish(ls_graph *graph, ls_value logits);
+// The same for a network without a classifier: `features` is its output, of any shape. It has layers and parameters to look
+// at and cannot be trained.
+ls_status ls_graph_finish_features(ls_graph *graph, ls_value features);
 
 const char *ls_graph_name(const ls_graph *graph);
 int64_t ls_graph_parameter_count(const ls_graph *graph);            // scalars, as Keras counts them
 int64_t ls_graph_trainable_parameter_count(const ls_graph *graph);  // without the statistics of batch normalization
-int ls_graph_classes(const ls_graph *graph);
+int ls_graph_classes(const ls_graph *graph);                        // 0: not finished, or without a classifier
 
-// A built-in network by name (`lockstep models` lists them) for samples of the given shape and a number of classes;
-// {0} and 0 mean the model's own. The caller destroys it. Errors: NOT_FOUND (with the names there are),
-// INVALID_ARGUMENT.
+// How a built-in network is to be: the arguments Keras's applications take. ls_model_config_init gives the defaults.
+typedef struct ls_model_config {
+    ls_shape input;   // of one sample; {0} (the default): the model's own
+    int classes;      // 0 (the default): the model's own
+    int include_top;  // 1 (the default): with the classifier; 0: the network ends in features (ls_graph_finish_features)
+    const char *pooling;  // of the features: "none" (the default) (H, W, C); "avg", "max": (C), over the image
+    // "softmax" (the default), "none". The network ends in logits either way: the softmax is part of the loss.
+    const char *classifier_activation;
+} ls_model_config;
+
+void ls_model_config_init(ls_model_config *config);
+
+// A built-in network by name; `lockstep models` lists them. The caller destroys it. Errors: NOT_FOUND (with the names there
+// are), INVALID_ARGUMENT (an option the network does not have, images it is too deep for, ...).
+ls_status ls_model_build(const char *name, const ls_model_config *config, ls_graph **out);
+// The same with everything but the input's shape and the number of classes as it is by default; {0} and 0 mean the model's own.
 ls_status ls_model_create(const char *name, ls_shape input, int classes, ls_graph **out);
 
 #ifdef __cplusplus

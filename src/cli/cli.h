@@ -50,6 +50,16 @@ const char *cli_job_pmi(void);  // what tells srun how to wire it up: "--mpi=pmi
 // Errors: INVALID_ARGUMENT, as train gives them, and for --workers, which is the launcher's to say.
 ls_status cli_train_check(int argc, char **argv);
 
+// model.c: a network for the commands that have no dataset. Its input is `input_shape` ("224x224x3"), else images of
+// `image_size`, else, with NULL and 0, the network's own. Errors: INVALID_ARGUMENT, and those of ls_model_build.
+ls_status cli_model_build(const char *name, const ls_model_config *config, const char *input_shape, int image_size,
+                          ls_graph **out);
+// Whether a dataset's images could train it, as far as can be told without them. Errors: as above; INVALID_ARGUMENT (a network
+// without its top).
+ls_status cli_model_check(const char *name, const ls_model_config *config);
+#define LS_INPUT_TEXT 64
+const char *cli_input_text(ls_shape shape, char text[LS_INPUT_TEXT]);  // "224x224x3"; returns the text
+
 // terminal.c
 int cli_terminal_is(FILE *stream);                  // a person is watching, also through a launcher's pipes
 int cli_terminal_width(void);                       // columns of stdout, 80 where unknown

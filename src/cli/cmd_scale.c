@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "cli/scale.h"
 #include "data/dataset.h"
+#include "models/models.h"
 #include "report/record.h"
 #include "report/study.h"
 #include "train/options.h"
@@ -48,7 +49,7 @@ typedef struct scale {
     cli *cli;
     scale_settings set;
     scale_grid grid;
-    ls_option_set options[3];
+    ls_option_set options[4];
     void *file;  // what the config file's texts live in
     char folder[4096];
     scale_plan plan;
@@ -61,7 +62,9 @@ static void defaults(scale *s) {
     ls_train_config_init(&s->grid.config);
     s->options[0] = (ls_option_set){table, &s->set};
     s->options[1] = (ls_option_set){ls_train_options(), &s->grid.config};
-    s->options[2] = (ls_option_set){NULL, NULL};
+    ls_model_config_init(&s->grid.model);
+    s->options[2] = (ls_option_set){ls_model_options(), &s->grid.model};
+    s->options[3] = (ls_option_set){NULL, NULL};
 }
 
 static void help(const scale *s) {
@@ -100,16 +103,14 @@ static ls_status read_counts(const char *option, const char *text, int *out, int
     }
 }
 
-static ls_status check_models(const ls_words *words) {
+static ls_status check_models(const ls_words *words, const ls_model_config *config) {
     if (words->count == 0)
         return LS_FAIL(
             LS_STATUS_INVALID_ARGUMENT,
             "which model? Usage: lockstep scale MODEL [MODEL...] --workers 1,2,4 --out DIR; 'lockstep models' "
             "lists them");
     for (int i = 0; i < words->count; i++) {
-        ls_graph *graph;
-        LS_TRY(ls_model_create(words->word[i], (ls_shape){0}, 0, &graph));
-        ls_graph_destroy(&graph);
+        LS_TRY(cli_model_check(words->word[i], config));
         for (int j = 0; j < i; j++)
             if (strcmp(words->word[i], words->word[j]) == 0)
                 return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "the model %s is there twice", words->word[i]);
@@ -162,7 +163,7 @@ static ls_status read_options(scale *s, int argc, char **argv, ls_words *words) 
         LS_TRY(ls_config_load(path, s->options, NULL, &s->file));
         LS_TRY(ls_options_parse(s->options, argc, argv, LS_MAX_WORDS, words));
     }
-    LS_TRY(check_models(words));
+    LS_TRY(check_models(words, &s->grid.model));
     LS_TRY(check_settings(s));
     if (cli_job_size() > 0)
         return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,

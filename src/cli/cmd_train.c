@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "cli/cli.h"
 #include "data/dataset.h"
+#include "models/models.h"
 #include "report/metrics.h"
 #include "report/record.h"
 #include "train/context.h"
@@ -43,7 +44,8 @@ typedef struct run {
     cli *cli;
     settings set;
     ls_train_config config;
-    ls_option_set options[3];
+    ls_model_config model;
+    ls_option_set options[4];
     void *file;  // what the config file's texts live in
     ls_graph *graph;
     ls_dataset *dataset;
@@ -62,8 +64,10 @@ static void defaults(run *r) {
     r->set = (settings){.data = "digits", .verbose = 1, .tensorboard_every = 1};
     ls_train_config_init(&r->config);
     r->options[0] = (ls_option_set){ls_train_options(), &r->config};
-    r->options[1] = (ls_option_set){table, &r->set};
-    r->options[2] = (ls_option_set){NULL, NULL};
+    ls_model_config_init(&r->model);
+    r->options[1] = (ls_option_set){ls_model_options(), &r->model};
+    r->options[2] = (ls_option_set){table, &r->set};
+    r->options[3] = (ls_option_set){NULL, NULL};
 }
 
 static void help(const run *r) {
@@ -90,10 +94,7 @@ static ls_status read_options(run *r, int argc, char **argv, ls_words *words) {
     if (!r->set.model)
         return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
                        "which model? Usage: lockstep train MODEL [OPTIONS]; 'lockstep models' lists them");
-    ls_graph *graph;  // for the model's name; the real one takes its shape from the dataset
-    LS_TRY(ls_model_create(r->set.model, (ls_shape){0}, 0, &graph));
-    ls_graph_destroy(&graph);
-    return LS_OK;
+    return cli_model_check(r->set.model, &r->model);
 }
 
 ls_status cli_train_check(int argc, char **argv) {
@@ -199,7 +200,7 @@ static ls_status check_options(const run *r) {
     char line[4096];
     int n =
         snprintf(line, sizeof line, "model=%s; data=%.*s; ", r->set.model, (int)strcspn(r->set.data, ":"), r->set.data);
-    ls_options_line((ls_option_set[]){r->options[0], {NULL, NULL}}, line + n, sizeof line - (size_t)n);
+    ls_options_line((ls_option_set[]){r->options[0], r->options[1], {NULL, NULL}}, line + n, sizeof line - (size_t)n);
     return ls_comm_check_equal(r->cli->context->comm, "the options", line);
 }
 
@@ -263,8 +264,10 @@ static ls_status train(run *r) {
     LS_TRY(check_options(r));
     LS_TRY(check_record(r));
     LS_TRY(ls_dataset_open(c->context, r->set.data, &r->dataset));
-    LS_TRY(
-        ls_model_create(r->set.model, ls_dataset_image_shape(r->dataset), ls_dataset_classes(r->dataset), &r->graph));
+    ls_model_config model = r->model;  // that one stays as it was asked for, for the record
+    model.input = ls_dataset_image_shape(r->dataset);
+    if (!model.classes) model.classes = ls_dataset_classes(r->dataset);
+    LS_TRY(ls_model_build(r->set.model, &model, &r->graph));
     LS_TRY(ls_trainer_create(c->context, r->graph, r->dataset, &r->config, &r->trainer));
     LS_TRY(ls_trainer_result(r->trainer, &r->result));
     LS_TRY(open_metrics(r));

@@ -22,6 +22,7 @@ typedef struct scale_grid {
     int nodes[SCALE_MAX_COUNTS], node_count;      // {1} without --nodes
     int workers[SCALE_MAX_COUNTS], worker_count;  // per node
     const char *data;
+    ls_model_config model;
     ls_train_config config;  // of one worker where scaling is weak
 } scale_grid;
 

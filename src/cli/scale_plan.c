@@ -9,20 +9,17 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "cli/scale.h"
+#include "models/models.h"
 #include "report/study.h"
 #include "train/options.h"
 
 static json_t *word(const char *text) { return json_string(text); }
 
-// The options that differ from the defaults, as words of a command line.
-static json_t *option_words(const ls_train_config *config) {
-    ls_train_config initial;
-    ls_train_config_init(&initial);
-    json_t *words = json_array();
-    for (const ls_option *o = ls_train_options(); o->name; o++) {
+static void add_option_words(json_t *words, const ls_option *table, const void *values, const void *initial) {
+    for (const ls_option *o = table; o->name; o++) {
         char a[64], b[64];
-        const char *text = ls_option_text(o, config, a, sizeof a);
-        if (strcmp(text, ls_option_text(o, &initial, b, sizeof b)) == 0) continue;
+        const char *text = ls_option_text(o, values, a, sizeof a);
+        if (strcmp(text, ls_option_text(o, initial, b, sizeof b)) == 0) continue;
         if (o->type == LS_OPTION_FLAG) {
             json_array_append_new(words, json_sprintf("--%s%s", strcmp(text, "true") == 0 ? "" : "no-", o->name));
         } else {
@@ -30,11 +27,22 @@ static json_t *option_words(const ls_train_config *config) {
             json_array_append_new(words, word(text));
         }
     }
+}
+
+// The options that differ from the defaults, as words of a command line.
+static json_t *option_words(const scale_grid *g, const ls_train_config *config) {
+    ls_train_config initial;
+    ls_train_config_init(&initial);
+    ls_model_config initial_model;
+    ls_model_config_init(&initial_model);
+    json_t *words = json_array();
+    add_option_words(words, ls_model_options(), &g->model, &initial_model);
+    add_option_words(words, ls_train_options(), config, &initial);
     return words;
 }
 
 static json_t *recipe(const scale_grid *g) {
-    json_t *words = option_words(&g->config);
+    json_t *words = option_words(g, &g->config);
     json_array_insert_new(words, 0, word("--data"));
     json_array_insert_new(words, 1, word(g->data));
     return words;
@@ -59,7 +67,7 @@ static json_t *command(const scale_grid *g, const char *folder, const char *name
     }
     json_array_append_new(words, word("--data"));
     json_array_append_new(words, word(g->data));
-    json_t *options = option_words(&config);
+    json_t *options = option_words(g, &config);
     json_array_extend(words, options);
     json_decref(options);
     json_array_append_new(words, word("--workers"));

@@ -182,17 +182,38 @@ static ls_status check_all_used(const ls_graph *graph, ls_value logits) {
                    graph->name, graph->nodes[i].name, graph->nodes[logits].name);
 }
 
-ls_status ls_graph_finish(ls_graph *graph, ls_value logits) {
+static ls_status check_output(const ls_graph *graph, ls_value output) {
     if (graph->failed) return LS_FAIL(graph->failed, "%s", graph->failure);
     if (graph->output != LS_NO_VALUE) return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "%s is finished already", graph->name);
-    if (logits < 0 || logits >= graph->node_count)
+    if (output < 0 || output >= graph->node_count)
         return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "%s: value %d was given as the output, which is no layer of it",
-                       graph->name, logits);
+                       graph->name, output);
+    return LS_OK;
+}
+
+ls_status ls_graph_finish(ls_graph *graph, ls_value logits) {
+    LS_TRY(check_output(graph, logits));
     ls_node loss = {.op = LS_OP_SOFTMAX_CROSS_ENTROPY, .name = graph->name, .inputs = {logits}, .input_count = 1};
     LS_TRY(ls__op_find(loss.op)->infer(graph, &loss, graph->nodes[logits].shape));
     LS_TRY(check_all_used(graph, logits));
     graph->output = logits;
     return LS_OK;
+}
+
+ls_status ls_graph_finish_features(ls_graph *graph, ls_value features) {
+    LS_TRY(check_output(graph, features));
+    LS_TRY(check_all_used(graph, features));
+    graph->output = features;
+    graph->features = 1;
+    return LS_OK;
+}
+
+ls_status ls__graph_check_classifier(const ls_graph *graph) {
+    if (!graph->features) return LS_OK;
+    return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
+                   "%s was built without its top and ends in features, not in one score per class: there is nothing to "
+                   "train it towards; leave out --no-top, or add a classifier of your own",
+                   graph->name);
 }
 
 const char *ls_graph_name(const ls_graph *graph) { return graph->name; }
@@ -211,5 +232,5 @@ int64_t ls_graph_trainable_parameter_count(const ls_graph *graph) {
 }
 
 int ls_graph_classes(const ls_graph *graph) {
-    return graph->output == LS_NO_VALUE ? 0 : (int)graph->nodes[graph->output].shape.dim[0];
+    return graph->output == LS_NO_VALUE || graph->features ? 0 : (int)graph->nodes[graph->output].shape.dim[0];
 }

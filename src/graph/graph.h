@@ -44,7 +44,8 @@ struct ls_graph {
     int node_count;
     ls_param *params;
     int param_count;
-    ls_value output;   // the logits, once finished
+    ls_value output;   // the logits, or the features, once finished
+    int features;      // 1: finished without a classifier
     ls_status failed;  // the first failure, kept for ls_graph_finish
     char failure[512];
 };
@@ -72,6 +73,9 @@ ls_value ls__graph_add_inputs(ls_graph *graph, ls_op_kind op, const ls_value *x,
                               const ls_op_attrs *attrs);
 ls_status ls__graph_param(ls_graph *graph, ls_node *node, const char *suffix, ls_shape shape, ls_param_role role,
                           ls_initializer initializer, int64_t fan_in, int64_t fan_out);
+
+// That a finished graph has a classifier to train. Errors: INVALID_ARGUMENT.
+ls_status ls__graph_check_classifier(const ls_graph *graph);
 
 // The shape of a batch of such samples, for people: "(None, 26, 26, 32)".
 #define LS_SHAPE_TEXT 128

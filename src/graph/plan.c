@@ -8,6 +8,7 @@
 #include "graph/plan_build.h"
 
 static ls_status check(const ls_graph *g) {
+    LS_TRY(ls__graph_check_classifier(g));
     if (g->output == LS_NO_VALUE || g->nodes[g->output].shape.ndim != 1)
         return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
                        "model %s does not end in one score per class: finish it with a layer of shape (None, classes)",

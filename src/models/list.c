@@ -8,7 +8,23 @@
 #define LS_MODELS(X)                                                                                                   \
     X(mnist_cnn)                                                                                                       \
     X(mnist_mlp)                                                                                                       \
-    X(mnist_linear)
+    X(mnist_linear)                                                                                                    \
+    X(resnet20)                                                                                                        \
+    X(resnet32)                                                                                                        \
+    X(resnet44)                                                                                                        \
+    X(resnet56)                                                                                                        \
+    X(resnet110)                                                                                                       \
+    X(resnet20v2)                                                                                                      \
+    X(resnet32v2)                                                                                                      \
+    X(resnet44v2)                                                                                                      \
+    X(resnet56v2)                                                                                                      \
+    X(resnet110v2)                                                                                                     \
+    X(resnet50)                                                                                                        \
+    X(resnet101)                                                                                                       \
+    X(resnet152)                                                                                                       \
+    X(resnet50v2)                                                                                                      \
+    X(resnet101v2)                                                                                                     \
+    X(resnet152v2)
 
 #define X(name) extern const ls_model ls__model_##name;
 LS_MODELS(X)
@@ -25,27 +41,84 @@ const ls_model *const *ls_models(void) {
 }
 
 static ls_status model_not_found(const char *name) {
-    char names[512] = "";
+    const char *list[64];
+    char names[1024] = "";
     size_t used = 0;
-    for (const ls_model *const *m = ls_models(); *m && used < sizeof names; m++)
+    int count = 0;
+    for (const ls_model *const *m = ls_models(); *m && used < sizeof names; m++) {
         used += (size_t)snprintf(names + used, sizeof names - used, "%s%s", used ? ", " : "", (*m)->name);
-    return LS_FAIL(LS_STATUS_NOT_FOUND, "there is no model named \"%s\"; the models are %s", name, names);
+        if (count < 64) list[count++] = (*m)->name;
+    }
+    const char *near = ls_nearest(name, list, count);
+    return LS_FAIL(LS_STATUS_NOT_FOUND, "there is no model named \"%s\"%s%s%s; the models are %s", name,
+                   near ? "; did you mean " : "", near ? near : "", near ? "?" : "", names);
 }
 
-ls_status ls_model_create(const char *name, ls_shape input, int classes, ls_graph **out) {
-    *out = NULL;
+static ls_status find_model(const char *name, const ls_model **out) {
     if (!name) return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "a model was asked for without its name");
-    const ls_model *const *model = ls_models();
-    while (*model && strcmp((*model)->name, name) != 0) model++;
-    if (!*model) return model_not_found(name);
+    for (const ls_model *const *m = ls_models(); *m; m++)
+        if (strcmp((*m)->name, name) == 0) {
+            *out = *m;
+            return LS_OK;
+        }
+    return model_not_found(name);
+}
+
+static int one_of(const char *text, const char *a, const char *b, const char *c) {
+    return strcmp(text, a) == 0 || strcmp(text, b) == 0 || (c && strcmp(text, c) == 0);
+}
+
+static ls_status check(const ls_model *model, const ls_model_config *c) {
+    if (c->classes < 0)
+        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "%s: a network tells at least 1 class apart, not %d", model->name,
+                       c->classes);
+    if (!c->pooling || !one_of(c->pooling, "none", "avg", "max"))
+        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "%s: unknown pooling '%s': there are none, avg and max", model->name,
+                       c->pooling ? c->pooling : "");
+    if (!c->classifier_activation || !one_of(c->classifier_activation, "softmax", "none", NULL))
+        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "%s: unknown classifier activation '%s': there are softmax and none",
+                       model->name, c->classifier_activation ? c->classifier_activation : "");
+    if (!c->include_top && !model->has_features)
+        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
+                       "%s has no features without its classifier: --no-top is for the resnets", model->name);
+    if (c->include_top && strcmp(c->pooling, "none") != 0)
+        return LS_FAIL(
+            LS_STATUS_INVALID_ARGUMENT,
+            "%s: pooling %s is for a network without its classifier: ask for --no-top too, or leave --pooling out",
+            model->name, c->pooling);
+    if (c->input.ndim == 3 && (c->input.dim[0] < model->least_side || c->input.dim[1] < model->least_side))
+        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
+                       "%s takes images of at least %dx%d, and these are %lldx%lld: make them larger with "
+                       "--image-size %d or more",
+                       model->name, model->least_side, model->least_side, (long long)c->input.dim[0],
+                       (long long)c->input.dim[1], model->least_side);
+    return LS_OK;
+}
+
+ls_status ls_model_build(const char *name, const ls_model_config *config, ls_graph **out) {
+    *out = NULL;
+    const ls_model *model = NULL;
+    LS_TRY(find_model(name, &model));
+    ls_model_config c = *config;
+    if (!c.input.ndim) c.input = model->input;
+    if (!c.classes) c.classes = model->classes;
+    LS_TRY(check(model, &c));
     ls_graph *graph;
-    LS_TRY(ls_graph_create(name, input.ndim ? input : (*model)->input, &graph));
-    ls_value logits = (*model)->build(graph, ls_graph_input(graph), classes ? classes : (*model)->classes);
-    ls_status status = ls_graph_finish(graph, logits);
+    LS_TRY(ls_graph_create(name, c.input, &graph));
+    ls_value output = model->build(model, graph, ls_graph_input(graph), &c);
+    ls_status status = c.include_top ? ls_graph_finish(graph, output) : ls_graph_finish_features(graph, output);
     if (status != LS_OK) {
         ls_graph_destroy(&graph);
         return ls__fail_context(status, "%s cannot be built: ", name);
     }
     *out = graph;
     return LS_OK;
+}
+
+ls_status ls_model_create(const char *name, ls_shape input, int classes, ls_graph **out) {
+    ls_model_config config;
+    ls_model_config_init(&config);
+    config.input = input;
+    config.classes = classes;
+    return ls_model_build(name, &config, out);
 }

@@ -5,7 +5,7 @@ static ls_value conv_pool(ls_graph *g, ls_value x, int filters) {
     return ls_max_pool2d(g, x, &(ls_pool2d_attrs){.size = {2, 2}});
 }
 
-static ls_value build(ls_graph *g, ls_value x, int classes) {
+static ls_value build(const ls_model *model, ls_graph *g, ls_value x, const ls_model_config *config) {
     x = conv_pool(g, x, 32);
     x = conv_pool(g, x, 128);
     x = conv_pool(g, x, 256);
@@ -13,14 +13,14 @@ static ls_value build(ls_graph *g, ls_value x, int classes) {
     x = ls_dropout(g, x, &(ls_dropout_attrs){.rate = 0.5f});
     x = ls_dense(g, x, &(ls_dense_attrs){.units = 1000, .activation = LS_ACTIVATION_RELU});
     x = ls_dense(g, x, &(ls_dense_attrs){.units = 100, .activation = LS_ACTIVATION_RELU});
-    return ls_dense(g, x, &(ls_dense_attrs){.units = classes});
+    return ls_dense(g, x, &(ls_dense_attrs){.units = config->classes});
 }
 
 // Source: Wang and Yang, "Distributed and parallel deep learning: a case study of image classification on MNIST
 // database", figure 1.
 const ls_model ls__model_mnist_cnn = {
     .name = "mnist-cnn",
-    .help = "three 3x3 convolutions with max pooling, then three dense layers; 690,590 parameters",
+    .help = "three convolutions, three dense",
     .input = {3, {28, 28, 1}},
     .classes = 10,
     .build = build,

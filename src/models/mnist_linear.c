@@ -1,13 +1,13 @@
 #include "models/models.h"
 
-static ls_value build(ls_graph *g, ls_value x, int classes) {
+static ls_value build(const ls_model *model, ls_graph *g, ls_value x, const ls_model_config *config) {
     x = ls_flatten(g, x, NULL);
-    return ls_dense(g, x, &(ls_dense_attrs){.units = classes});
+    return ls_dense(g, x, &(ls_dense_attrs){.units = config->classes});
 }
 
 const ls_model ls__model_mnist_linear = {
     .name = "mnist-linear",
-    .help = "softmax regression on the pixels: what a network has to beat; 7,850 parameters",
+    .help = "softmax regression, to be beaten",
     .input = {3, {28, 28, 1}},
     .classes = 10,
     .build = build,

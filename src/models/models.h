@@ -1,17 +1,36 @@
-// The built-in networks. A new one is one file ending in its descriptor, and one line in list.c.
+// The built-in networks. A new one is a file ending in its descriptor, or a line in the file of its family, and one line in
+// list.c.
 #ifndef LS_MODELS_MODELS_H
 #define LS_MODELS_MODELS_H
 
 #include <lockstep/graph.h>
 
-typedef struct ls_model {
+#include "base/options.h"
+
+typedef struct ls_model ls_model;
+
+struct ls_model {
     const char *name, *help;
-    ls_shape input;  // of one sample, unless the caller says otherwise
-    int classes;     // the same
-    // Adds the layers to `graph` and returns the logits.
-    ls_value (*build)(ls_graph *graph, ls_value x, int classes);
-} ls_model;
+    ls_shape input;     // of one sample, unless the caller says otherwise
+    int classes;        // the same
+    int least_side;     // of images: smaller ones are refused; 0: whatever its layers take
+    int has_features;   // 1: it ends in ls__model_top, and can be built without that
+    const int *blocks;  // of a family of networks: what tells its members apart
+    // Adds the layers to `graph` and returns the logits, or the features. `config` is checked, its classes are resolved.
+    ls_value (*build)(const ls_model *model, ls_graph *graph, ls_value x, const ls_model_config *config);
+};
 
 const ls_model *const *ls_models(void);  // NULL-terminated
+
+// A table over ls_model_config, all but the input's shape, which commands take from a dataset or in words of their own.
+const ls_option *ls_model_options(void);
+
+// The end of a network of images: average pooling avg_pool and a dense layer `classifier`; without the top only what pooling
+// is asked for, as in Keras's applications.
+ls_value ls__model_top(ls_graph *graph, ls_value x, const ls_model_config *config, const char *classifier);
+
+// A layer's name out of its block's and its own: "conv2_block1" and "_1_conv". Returns the buffer.
+#define LS_LAYER_NAME 64
+const char *ls__layer_name(char buffer[LS_LAYER_NAME], const char *block, const char *part);
 
 #endif

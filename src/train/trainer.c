@@ -166,6 +166,7 @@ static ls_status check_workers_agree(ls_trainer *t) {
 static ls_status check_fits(const ls_trainer *t) {
     ls_shape want = t->graph->nodes[0].shape, have = t->dataset->image;
     int classes = ls_graph_classes(t->graph);
+    LS_TRY(ls__graph_check_classifier(t->graph));
     if (!ls_shape_equal(want, have))
         return LS_FAIL(
             LS_STATUS_INVALID_ARGUMENT,

@@ -1,0 +1,42 @@
+// What can be asked of a built-in network besides its name, and what that means for its last layers.
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "models/models.h"
+
+void ls_model_config_init(ls_model_config *c) {
+    *c = (ls_model_config){.include_top = 1, .pooling = "none", .classifier_activation = "softmax"};
+}
+
+#define AT(member) .offset = offsetof(ls_model_config, member)
+#define NETWORK    .group = "Network"
+
+static const ls_option table[] = {
+    {"classes", LS_OPTION_INT, AT(classes), .metavar = "N", .min = 1, NETWORK,
+     .initial = "the dataset's, else the network's own", .help = "how many classes the network tells apart"},
+    {"top", LS_OPTION_FLAG, AT(include_top), NETWORK,
+     .help = "without the classifier (Keras's include_top=False): features to look at, which cannot be trained"},
+    {"pooling", LS_OPTION_TEXT, AT(pooling), .metavar = "none|avg|max", NETWORK,
+     .help = "with --no-top: pool the features over the image"},
+    {"classifier-activation", LS_OPTION_TEXT, AT(classifier_activation), .metavar = "softmax|none", NETWORK,
+     .help = "Keras's argument; the same network either way: it ends in logits, and the loss has the softmax"},
+    {.name = NULL},
+};
+
+const ls_option *ls_model_options(void) { return table; }
+
+ls_value ls__model_top(ls_graph *g, ls_value x, const ls_model_config *config, const char *classifier) {
+    if (config->include_top) {
+        x = ls_global_average_pool2d(g, x, "avg_pool");
+        return ls_dense(g, x, &(ls_dense_attrs){.name = classifier, .units = config->classes});
+    }
+    if (strcmp(config->pooling, "avg") == 0) return ls_global_average_pool2d(g, x, "avg_pool");
+    if (strcmp(config->pooling, "max") == 0) return ls_global_max_pool2d(g, x, "max_pool");
+    return x;
+}
+
+const char *ls__layer_name(char buffer[LS_LAYER_NAME], const char *block, const char *part) {
+    snprintf(buffer, LS_LAYER_NAME, "%s%s", block, part);
+    return buffer;
+}
