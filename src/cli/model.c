@@ -25,8 +25,8 @@ static ls_status read_shape(const char *text, ls_shape *out) {
         long n = *p >= '0' && *p <= '9' ? strtol(p, &end, 10) : 0;
         if (n < 1 || n > MOST_SIDE || (*end && *end != 'x') || out->ndim == 3)
             return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
-                           "--input-shape: expected HxWxC, whole numbers from 1 to %d as in 224x224x3, got '%s'", MOST_SIDE,
-                           text);
+                           "--input-shape: expected HxWxC, whole numbers from 1 to %d as in 224x224x3, got '%s'",
+                           MOST_SIDE, text);
         out->dim[out->ndim++] = n;
         p = end;
         if (!*p) return LS_OK;
@@ -44,7 +44,8 @@ ls_status cli_model_build(const char *name, const ls_model_config *config, const
     ls_model_config c = *config;
     *out = NULL;
     if (input_shape && image_size)
-        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "--input-shape and --image-size say the same thing: give one of them");
+        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
+                       "--input-shape and --image-size say the same thing: give one of them");
     if (input_shape) LS_TRY(read_shape(input_shape, &c.input));
     if (image_size) {
         c.input = default_input(name);  // for its channels; of no shape where the name is wrong, which is said next

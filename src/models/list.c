@@ -51,7 +51,7 @@ static ls_status model_not_found(const char *name) {
     }
     const char *near = ls_nearest(name, list, count);
     return LS_FAIL(LS_STATUS_NOT_FOUND, "there is no model named \"%s\"%s%s%s; the models are %s", name,
-                   near ? "; did you mean " : "", near ? near : "", near ? "?" : "", names);
+                   near ? " (did you mean " : "", near ? near : "", near ? "?)" : "", names);
 }
 
 static ls_status find_model(const char *name, const ls_model **out) {

@@ -24,9 +24,9 @@ static ls_value relu(ls_graph *g, ls_value x, const char *block, const char *par
 
 static ls_value pad(ls_graph *g, ls_value x, const char *block, const char *part, int sides) {
     char name[LS_LAYER_NAME];
-    return ls_zero_pad2d(g, x,
-                         &(ls_zero_pad2d_attrs){.name = ls__layer_name(name, block, part),
-                                                .padding = {{sides, sides}, {sides, sides}}});
+    return ls_zero_pad2d(
+        g, x,
+        &(ls_zero_pad2d_attrs){.name = ls__layer_name(name, block, part), .padding = {{sides, sides}, {sides, sides}}});
 }
 
 static ls_value conv(ls_graph *g, ls_value x, const char *block, const char *part, const ls_conv2d_attrs *attrs) {

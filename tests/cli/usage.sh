@@ -17,18 +17,41 @@ matches '^lockstep [0-9]+\.[0-9]+\.[0-9]+$'
 says "oneDNN"
 says "MPI: "
 run 0 "$lockstep" models
-says "mnist-cnn"
+says "mnist-cnn         690,590  28x28x1        10  "
+says "resnet50v2     25,613,800  224x224x3    1000  Keras's ResNet50V2"
 run 0 "$lockstep" datasets
 says "mnist:DIR"
 says "digits"
 run 0 "$lockstep" summary mnist-cnn
 says "Total params: 690,590"
+run 0 "$lockstep" summary resnet50v2 --classes 10 --image-size 128
+says "(None, 128, 128, 3)"
+says "Total params: 23,585,290"
+says "Non-trainable params: 45,440"
+run 0 "$lockstep" summary resnet20 --input-shape 48x64x1 --no-top
+says " activation_18 (Activation)                (None, 12, 16, 64)"
+run 0 "$lockstep" summary resnet20 --no-top --pooling max
+says " max_pool (GlobalMaxPooling2D) "
+run 0 "$lockstep" summary resnet50 --classifier-activation none
+says "Total params: 25,636,712"
 
 refuses 2 "unknown command 'trian'; did you mean train?" "$lockstep" trian
 refuses 2 "which model?" "$lockstep" train
 refuses 2 "which model?" "$lockstep" summary
 refuses 2 "mnist-cnn" "$lockstep" train mnist-cn
 refuses 2 "mnist-cnn" "$lockstep" summary resnet-9000
+refuses 2 "did you mean resnet50v2?" "$lockstep" train resnet50-v2
+refuses 2 "resnet50v2 takes images of at least 32x32, and these are 28x28" "$lockstep" summary resnet50v2 --image-size 28
+for shape in 32x32x3x1 0x32x3 32x-1x3 32xx3 x 32x32x 65537x2x1 "32 x32x3" 32X32; do
+    refuses 2 "expected HxWxC" "$lockstep" summary resnet20 --input-shape "$shape"
+done
+refuses 2 "give one of them" "$lockstep" summary resnet20 --input-shape 32x32x3 --image-size 32
+refuses 2 "--classes: expected a whole number of at least 1, got '0'" "$lockstep" train resnet20 --classes 0
+refuses 2 "--pooling: 'min' is not one of none, avg, max" "$lockstep" train resnet20 --pooling min
+refuses 2 "ask for --no-top too" "$lockstep" train resnet20 --pooling avg
+refuses 2 "mnist-cnn has no features without its classifier" "$lockstep" train mnist-cnn --no-top
+refuses 2 "resnet20 was built without its top" "$lockstep" train resnet20 --no-top --pooling avg
+refuses 2 "resnet20 was built without its top" "$lockstep" scale resnet20 --no-top --workers 1 --out "$here/study"
 refuses 2 "unknown option --epoch; did you mean --epochs?" "$lockstep" train mnist-cnn --epoch 3
 refuses 2 "--epochs: expected a whole number of at least 1, got 'x'" "$lockstep" train mnist-cnn --epochs x
 refuses 2 "--strategy: 'ring' is not one of allreduce, reduce-broadcast" "$lockstep" train mnist-cnn --strategy ring
