@@ -189,7 +189,8 @@ static void a_small_resnet_has_the_official_names(void **state) {
         ls_graph *g = model(v2 ? "resnet56v2" : "resnet56", (ls_shape){0}, 0);
         char *text = text_of(g);
         if (!strstr(text, v2 ? expected_v2 : expected)) fail_msg("the stage begins otherwise:\n%s", text);
-        assert_non_null(strstr(text, "conv1_pad ZeroPadding2D (34, 34, 3) input\nconv1 Conv2D (32, 32, 16) conv1_pad\n"));
+        assert_non_null(
+            strstr(text, "conv1_pad ZeroPadding2D (34, 34, 3) input\nconv1 Conv2D (32, 32, 16) conv1_pad\n"));
         assert_non_null(strstr(text, "fc10 Dense (10) avg_pool\n"));
         free(text);
         ls_graph_destroy(&g);
@@ -243,7 +244,8 @@ static void a_network_without_its_top(void **state) {
     ls_graph *g = without_top("none");
     assert_string_equal(g->nodes[g->output].name, "post_relu");
     assert_true(ls_shape_equal(g->nodes[g->output].shape, LS_SHAPE(2, 3, 2048)));
-    assert_int_equal(ls_graph_parameter_count(g), 23564800 - 2 * 7 * 7 * 64);  // of images with one channel instead of three
+    assert_int_equal(ls_graph_parameter_count(g),
+                     23564800 - 2 * 7 * 7 * 64);  // of images with one channel instead of three
     ls_graph_destroy(&g);
     g = without_top("avg");
     assert_string_equal(g->nodes[g->output].name, "avg_pool");
@@ -267,18 +269,22 @@ static void what_cannot_be_asked_for(void **state) {
     ls_model_config_init(&c);
     c.input = LS_SHAPE(28, 28, 1);
     refuse("resnet50v2", &c,
-           "resnet50v2 takes images of at least 32x32, and these are 28x28: make them larger with --image-size 32 or more");
+           "resnet50v2 takes images of at least 32x32, and these are 28x28: make them larger with --image-size 32 or "
+           "more");
     c.input = LS_SHAPE(224, 31, 3);
     refuse("resnet152", &c,
-           "resnet152 takes images of at least 32x32, and these are 224x31: make them larger with --image-size 32 or more");
+           "resnet152 takes images of at least 32x32, and these are 224x31: make them larger with --image-size 32 or "
+           "more");
     c.input = LS_SHAPE(784);
-    refuse("resnet20", &c,
-           "resnet20 cannot be built: conv1_pad: a ZeroPadding2D layer works on images (None, H, W, C), but its input has "
-           "shape (None, 784)");
+    refuse(
+        "resnet20", &c,
+        "resnet20 cannot be built: conv1_pad: a ZeroPadding2D layer works on images (None, H, W, C), but its input has "
+        "shape (None, 784)");
     ls_model_config_init(&c);
     c.pooling = "avg";
-    refuse("resnet50", &c,
-           "resnet50: pooling avg is for a network without its classifier: ask for --no-top too, or leave --pooling out");
+    refuse(
+        "resnet50", &c,
+        "resnet50: pooling avg is for a network without its classifier: ask for --no-top too, or leave --pooling out");
     c.pooling = "min";
     refuse("resnet50", &c, "resnet50: unknown pooling 'min': there are none, avg and max");
     ls_model_config_init(&c);
@@ -298,8 +304,9 @@ static void unknown_models(void **state) {
     ls_graph *g;
     assert_int_equal(ls_model_create("resnet50v3", (ls_shape){0}, 0, &g), LS_STATUS_NOT_FOUND);
     assert_null(g);
-    assert_non_null(strstr(ls_error_message(), "there is no model named \"resnet50v3\" (did you mean resnet50v2?); the models "
-                                               "are mnist-cnn, mnist-mlp, mnist-linear, resnet20, "));
+    assert_non_null(strstr(ls_error_message(),
+                           "there is no model named \"resnet50v3\" (did you mean resnet50v2?); the models "
+                           "are mnist-cnn, mnist-mlp, mnist-linear, resnet20, "));
     assert_non_null(strstr(ls_error_message(), ", resnet152v2"));
     assert_int_equal(ls_model_create("transformer", (ls_shape){0}, 0, &g), LS_STATUS_NOT_FOUND);
     assert_null(strstr(ls_error_message(), "did you mean"));
@@ -307,14 +314,10 @@ static void unknown_models(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(resnets_are_those_of_keras),
-        cmocka_unit_test(resnets_have_keras_attributes),
-        cmocka_unit_test(resnets_for_small_images),
-        cmocka_unit_test(a_small_resnet_has_the_official_names),
-        cmocka_unit_test(a_summary_shows_connections),
-        cmocka_unit_test(a_network_without_its_top),
-        cmocka_unit_test(what_cannot_be_asked_for),
-        cmocka_unit_test(unknown_models),
+        cmocka_unit_test(resnets_are_those_of_keras),  cmocka_unit_test(resnets_have_keras_attributes),
+        cmocka_unit_test(resnets_for_small_images),    cmocka_unit_test(a_small_resnet_has_the_official_names),
+        cmocka_unit_test(a_summary_shows_connections), cmocka_unit_test(a_network_without_its_top),
+        cmocka_unit_test(what_cannot_be_asked_for),    cmocka_unit_test(unknown_models),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

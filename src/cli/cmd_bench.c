@@ -14,11 +14,13 @@
 #include "cli/cli.h"
 #include "data/dataset.h"
 #include "graph/graph.h"
+#include "models/models.h"
 #include "train/options.h"
 
 #define BLOCK_STEPS 4  // training steps between two rounds of the kernels
 
 typedef struct settings {
+    const char *input_shape;
     int workers, steps, json, layers, floor;
 } settings;
 
@@ -30,6 +32,8 @@ static const ls_option table[] = {
     {"floor", LS_OPTION_FLAG, .offset = offsetof(settings, floor), .group = "Bench",
      .help = "do not measure the kernel library's floor"},
     {"json", LS_OPTION_FLAG, .offset = offsetof(settings, json), .group = "Bench", .help = "print JSON"},
+    {"input-shape", LS_OPTION_TEXT, .offset = offsetof(settings, input_shape), .metavar = "HxWxC",
+     .initial = "the network's own", .group = "Network", .help = "the shape of a sample"},
     {"workers", LS_OPTION_INT, .offset = offsetof(settings, workers), .metavar = "N", .min = 1, .max = 65536,
      .initial = "1, or as many as a launcher started", .group = "Workers, replicas, threads",
      .help = "processes to train with: starts them with mpirun, inside a Slurm allocation with srun"},
@@ -41,7 +45,8 @@ typedef struct bench {
     const char *model;
     settings set;
     ls_train_config config;
-    ls_option_set options[3];
+    ls_model_config network;
+    ls_option_set options[4];
     ls_dataset data;
     ls_graph *graph;
     ls_train_result result;
@@ -197,8 +202,10 @@ static void defaults(bench *b) {
     b->config.batch_size = 0;  // resolved from the micro-batch
     b->config.evaluate = 0;
     b->options[0] = (ls_option_set){ls_train_options(), &b->config};
-    b->options[1] = (ls_option_set){table, &b->set};
-    b->options[2] = (ls_option_set){NULL, NULL};
+    ls_model_config_init(&b->network);
+    b->options[1] = (ls_option_set){ls_model_options(), &b->network};
+    b->options[2] = (ls_option_set){table, &b->set};
+    b->options[3] = (ls_option_set){NULL, NULL};
 }
 
 // Micro-batches of 128 and eight of them in a step, where nothing else is said.
@@ -209,7 +216,8 @@ static void resolve_batch(bench *b) {
 }
 
 static ls_status run_all(bench *b) {
-    LS_TRY(ls_model_create(b->model, (ls_shape){0}, 0, &b->graph));
+    LS_TRY(cli_model_build(b->model, &b->network, b->set.input_shape, 0, &b->graph));
+    LS_TRY(ls__graph_check_classifier(b->graph));
     LS_TRY(cli_job_launch(b->cli, b->set.workers));
     b->cli->stage = CLI_STAGE_TOGETHER;
     LS_TRY(ls_context_create(&b->cli->context));
