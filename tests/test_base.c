@@ -14,6 +14,7 @@
 
 #include "base/barrier.h"
 #include "base/bf16.h"
+#include "base/duration.h"
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/trace.h"
@@ -222,6 +223,29 @@ static void a_trace_keeps_what_fits_and_counts_the_rest(void **state) {
     assert_int_equal(t.capacity, 0);
 }
 
+static void durations_are_read_as_slurm_reads_them(void **state) {
+    static const struct {
+        const char *text;
+        double seconds;
+    } good[] = {{"90", 5400},     {"5:30", 330},       {"1:15:00", 4500},      {"01:15:00", 4500}, {"0:07", 7},
+                {"2-12", 216000}, {"2-12:30", 217800}, {"2-12:30:05", 217805}, {"1-0:0:1", 86401}, {"0:90", 90}};
+    double seconds;
+    for (size_t i = 0; i < sizeof good / sizeof good[0]; i++) {
+        assert_int_equal(ls_duration_parse(good[i].text, &seconds), LS_OK);
+        assert_true(seconds == good[i].seconds);
+    }
+    static const char *const bad[] = {"",    "0",   "0:00", "-5",  "5-",    "1-2-3", "1:2:3:4",     "1:",       ":1",
+                                      "1.5", "1 h", "soon", "1-x", "+1:00", "1:-2",  "99999999999", "1-1:1:1:1"};
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        if (ls_duration_parse(bad[i], &seconds) != LS_STATUS_INVALID_ARGUMENT) fail_msg("takes '%s'", bad[i]);
+        assert_non_null(strstr(ls_error_message(), "expected a time"));
+    }
+    char text[32];
+    assert_string_equal(ls_duration_text(9.4, text), "9 s");
+    assert_string_equal(ls_duration_text(65, text), "1:05 min");
+    assert_string_equal(ls_duration_text(4500, text), "1:15:00 h");
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(failures_carry_a_sentence_and_a_trace),
@@ -235,6 +259,7 @@ int main(void) {
         cmocka_unit_test(barrier_of_one_does_not_wait),
         cmocka_unit_test(shapes),
         cmocka_unit_test(a_trace_keeps_what_fits_and_counts_the_rest),
+        cmocka_unit_test(durations_are_read_as_slurm_reads_them),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/duration.h"
 #include "base/error.h"
 #include "cli/scale.h"
 #include "data/dataset.h"
@@ -233,16 +234,6 @@ static ls_status check_data(scale_grid *g) {
 
 // --- progress ----------------------------------------------------------------------------------------------------------
 
-static void time_text(double seconds, char *out, size_t size) {
-    long long s = (long long)(seconds + 0.5);
-    if (s >= 3600)
-        snprintf(out, size, "%lld:%02lld:%02lld h", s / 3600, s / 60 % 60, s % 60);
-    else if (s >= 60)
-        snprintf(out, size, "%lld:%02lld min", s / 60, s % 60);
-    else
-        snprintf(out, size, "%lld s", s);
-}
-
 static double mean_seconds(const scale_plan *p, const scale_run *like, const char *const *keys) {
     double sum = 0;
     int count = 0;
@@ -284,9 +275,9 @@ static void draw(void *user, double seconds) {
     char what[160], now[32], then[32], left[64] = "";
     double own = expected(&s->plan, &s->plan.runs[s->at]);
     scale_describe(&s->plan, &s->plan.runs[s->at], what, sizeof what);
-    time_text(seconds, now, sizeof now);
+    ls_duration_text(seconds, now);
     if (s->left >= 0 && own > 0) {
-        time_text(s->left + (own > seconds ? own - seconds : 0), then, sizeof then);
+        ls_duration_text(s->left + (own > seconds ? own - seconds : 0), then);
         snprintf(left, sizeof left, ", about %s left", then);
     }
     char line[320];
@@ -332,7 +323,7 @@ static void say_run(scale *s) {
     else
         say_done(s, r);
     double seconds = expected_after(s);
-    time_text(seconds, left, sizeof left);
+    ls_duration_text(seconds, left);
     if (seconds > 0) printf(" (about %s left)", left);
     putchar('\n');
     fflush(stdout);

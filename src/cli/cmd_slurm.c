@@ -2,6 +2,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/duration.h"
 #include "base/error.h"
 #include "base/memory.h"
 #include "cli/cli.h"
@@ -88,10 +89,9 @@ static ls_status check_texts(const settings *set) {
                            "--%s '%s': a batch script takes letters, digits and _.,:=+@/%%- here, and no spaces",
                            o->name, text);
     }
-    if (set->time && set->time[strspn(set->time, "0123456789:-")])
-        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
-                       "--time '%s': expected minutes, hours:minutes:seconds or days-hours:minutes:seconds", set->time);
-    return LS_OK;
+    double seconds;
+    ls_status status = set->time ? ls_duration_parse(set->time, &seconds) : LS_OK;
+    return status == LS_OK ? LS_OK : ls__fail_context(status, "--time: ");
 }
 
 // A word as the shell reads it back.

@@ -2,10 +2,12 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/clock.h"
 #include "base/error.h"
 #include "cli/cli.h"
+#include "cli/deadline.h"
 #include "data/dataset.h"
 #include "models/models.h"
 #include "report/metrics.h"
@@ -14,7 +16,7 @@
 #include "train/options.h"
 
 typedef struct settings {
-    const char *model, *data, *config, *record, *metrics, *tensorboard;
+    const char *model, *data, *config, *record, *metrics, *tensorboard, *time_limit;
     int workers, verbose, tensorboard_every;
 } settings;
 
@@ -34,6 +36,11 @@ static const ls_option table[] = {
      .help = "write events for TensorBoard to DIR"},
     {"tensorboard-every", LS_OPTION_INT, .offset = offsetof(settings, tensorboard_every), .metavar = "N",
      .group = "Output", .help = "among them the loss of every N-th step; 0: of epochs only"},
+    {"time-limit", LS_OPTION_TEXT, .offset = offsetof(settings, time_limit), .metavar = "TIME",
+     .initial = "the end of the Slurm job, inside one", .group = "Training",
+     .help =
+         "stop early enough to be done, evaluation and record included, so long after the start: 90 (minutes), 5:30 "
+         "(minutes:seconds), 1:15:00; none: not even at the end of a Slurm job"},
     {"config", LS_OPTION_TEXT, .offset = offsetof(settings, config), .metavar = "FILE", .group = "Output",
      .help = "take options from FILE, a JSON object with the names used here; the command line wins"},
     {.name = NULL},
@@ -54,6 +61,9 @@ typedef struct run {
     cli_progress progress;
     ls_metrics *metrics;  // of the worker that speaks, where they are asked for
     int metrics_failed;
+    cli_deadline deadline;  // worker 0's
+    cli_timekeeper timekeeper;
+    int stopped;    // before the last epoch was over
     int evaluated;  // there are numbers of the test set
     double first_step_seconds, total_seconds;
 } run;
@@ -94,6 +104,7 @@ static ls_status read_options(run *r, int argc, char **argv, ls_words *words) {
     if (!r->set.model)
         return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
                        "which model? Usage: lockstep train MODEL [OPTIONS]; 'lockstep models' lists them");
+    LS_TRY(cli_deadline_check(r->set.time_limit));
     return cli_model_check(r->set.model, &r->model);
 }
 
@@ -126,6 +137,15 @@ static void print_head(const run *r) {
            t->hosts, t->hosts == 1 ? "" : "s", t->replicas_per_worker, t->replicas_per_worker == 1 ? "" : "s",
            t->threads_per_replica, t->threads_per_replica == 1 ? "" : "s", t->replicas_reason[0] ? " (" : "",
            t->replicas_reason, t->replicas_reason[0] ? ")" : "");
+    if (r->deadline.at > 0) {
+        time_t end = time(NULL) + (time_t)(r->deadline.at - ls_clock());
+        struct tm local;
+        char text[32];
+        strftime(text, sizeof text, "%Y-%m-%d %H:%M:%S", localtime_r(&end, &local));
+        printf("to be over by %s, %s\n", text, r->deadline.why);
+    } else if (r->deadline.unknown[0]) {
+        printf("when this Slurm job ends is not known: %s; --time-limit says it\n", r->deadline.unknown);
+    }
     printf("global batch %lld = %lld micro-batch%s of %lld; %s, %s, %s\n", (long long)t->global_batch,
            (long long)micro_batches, micro_batches == 1 ? "" : "es", (long long)t->micro_batch, r->config.precision,
            r->config.optimizer, r->config.strategy);
@@ -142,17 +162,37 @@ static void row(const char *what, const char *format, ...) {
     putchar('\n');
 }
 
+// The one thing that even a silent run says: it did less than it was asked to.
+static void print_stop(const run *r) {
+    const ls_train_result *t = &r->result;
+    const ls_epoch_result *e = &t->epoch[t->epochs - 1];
+    const char *evaluation = r->timekeeper.too_late_to_evaluate ? "; there is no time left to evaluate" : "";
+    fprintf(r->set.verbose ? stdout : stderr,
+            "Stopped after step %lld of %lld in epoch %d of %d, to be over in time (%s)%s.\n", (long long)e->steps,
+            (long long)t->steps_per_epoch, e->epoch, r->config.epochs, r->deadline.why, evaluation);
+}
+
+static int whole_epochs(const ls_train_result *t) {
+    int whole = 0;
+    for (int i = 0; i < t->epochs; i++) whole += t->epoch[i].steps == t->steps_per_epoch;
+    return whole;
+}
+
 static void print_table(const run *r) {
     const ls_train_result *t = &r->result;
     const ls_phase_seconds *p = &t->phases;
     char count[32];
+    int whole = whole_epochs(t);
     putchar('\n');
     row("Time to read the data", "%.2f s", r->dataset->read_seconds);
     row("Time per gradient update", "%.2f ms (median)", 1e3 * t->step_seconds_median);
     row("  load, forward, backward", "%.2f, %.2f, %.2f ms", 1e3 * p->load, 1e3 * p->forward, 1e3 * p->backward);
     row("  exchange, wait, update", "%.2f, %.2f, %.2f ms", 1e3 * p->exchange, 1e3 * p->wait, 1e3 * p->update);
     row("First update done after", "%.2f s", r->first_step_seconds);
-    row("Time per epoch", "%.2f s (median of %d)", t->epoch_seconds_median, t->epochs);
+    if (whole > 0)
+        row("Time per epoch", "%.2f s (median of %d)", t->epoch_seconds_median, whole);
+    else
+        row("Time per epoch", "no epoch is whole");
     row("Images per second", "%s", cli_count((int64_t)(t->images_per_second + 0.5), count));
     if (r->evaluated) {
         row("Test loss", "%.4f", t->test_loss);
@@ -184,6 +224,7 @@ static ls_status write_record(run *r) {
                            .options = r->options,
                            .result = &r->result,
                            .evaluated = r->evaluated,
+                           .stopped = r->stopped ? "time limit" : NULL,
                            .argv = r->cli->argv,
                            .compiler = cli_compiler()};
     ls_status status = ls_record_write(r->set.record, &info);
@@ -233,22 +274,34 @@ static int on_step(void *user, const ls_progress *p) {
     run *r = user;
     cli_progress_step(&r->progress, p);
     if (r->metrics) note_metrics(r, ls_metrics_step(r->metrics, p));
-    return 0;
+    return cli_timekeeper_step(&r->timekeeper, p, r->config.validate);
 }
 
 static int on_epoch(void *user, const ls_epoch_result *e) {
     run *r = user;
-    cli_progress_epoch(&r->progress, e, e->epoch < r->config.epochs);
+    cli_progress_epoch(&r->progress, e, e->epoch < r->config.epochs && !r->timekeeper.stop);
+    if (r->config.validate) r->timekeeper.evaluation_seconds = e->val_seconds;
     if (r->metrics) note_metrics(r, ls_metrics_epoch(r->metrics, e));
     return 0;
+}
+
+// Training, until all epochs are done or the time is up.
+static ls_status fit(run *r) {
+    int evaluates = r->config.evaluate || r->config.validate;
+    LS_TRY(cli_timekeeper_begin(&r->timekeeper, r->cli->context->comm, &r->deadline, evaluates ? test_count(r) : 0));
+    ls_trainer_on_epoch(r->trainer, on_epoch, r);
+    LS_TRY(ls_trainer_fit(r->trainer, on_step, r));
+    LS_TRY(r->timekeeper.status);
+    LS_TRY(ls_trainer_result(r->trainer, &r->result));
+    r->stopped = r->timekeeper.stop && whole_epochs(&r->result) < r->config.epochs;
+    return LS_OK;
 }
 
 // An evaluation after the last epoch is the one at the end too.
 static ls_status evaluate(run *r) {
     const ls_train_result *t = &r->result;
-    LS_TRY(ls_trainer_result(r->trainer, &r->result));
     r->evaluated = t->epochs > 0 && !isnan(t->epoch[t->epochs - 1].val_seconds);
-    if (r->evaluated || !r->config.evaluate) return LS_OK;
+    if (r->evaluated || !r->config.evaluate || r->timekeeper.too_late_to_evaluate) return LS_OK;
     LS_TRY(ls_trainer_evaluate(r->trainer, NULL, NULL));
     r->evaluated = 1;
     LS_TRY(ls_trainer_result(r->trainer, &r->result));
@@ -260,6 +313,7 @@ static ls_status train(run *r) {
     cli *c = r->cli;
     LS_TRY(cli_job_launch(c, r->set.workers));
     c->stage = CLI_STAGE_TOGETHER;
+    if (cli_job_rank() <= 0) cli_deadline_find(r->set.time_limit, c->started, &r->deadline);
     LS_TRY(ls_context_create(&c->context));
     LS_TRY(check_options(r));
     LS_TRY(check_record(r));
@@ -275,12 +329,12 @@ static ls_status train(run *r) {
     if (loud) print_head(r);
     cli_progress_begin(&r->progress, loud, r->config.epochs);
     c->stage = CLI_STAGE_ALONE;
-    ls_trainer_on_epoch(r->trainer, on_epoch, r);
-    LS_TRY(ls_trainer_fit(r->trainer, on_step, r));
+    LS_TRY(fit(r));
     LS_TRY(evaluate(r));
     c->stage = CLI_STAGE_TOGETHER;
     r->first_step_seconds = r->progress.first > 0 ? r->progress.first - c->started : 0;
     r->total_seconds = ls_clock() - c->started;
+    if (r->stopped && speaks(r)) print_stop(r);
     if (loud) print_table(r);
     ls_status status = r->set.record && speaks(r) ? write_record(r) : LS_OK, metrics = close_metrics(r);
     return ls_comm_agree(c->context->comm, status == LS_OK ? metrics : status);

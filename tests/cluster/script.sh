@@ -38,7 +38,7 @@ refuses 2 "--epochs" "$lockstep" slurm train mnist-mlp --epochs many
 refuses 2 "--nodes: expected a whole number from 1" "$lockstep" slurm train mnist-mlp --nodes 0
 refuses 2 "--nodes needs a value" "$lockstep" slurm train mnist-mlp --nodes
 refuses 2 "--workers 3: leave it out" "$lockstep" slurm train mnist-mlp --workers 3
-refuses 2 "--time 'soon': expected" "$lockstep" slurm train mnist-mlp --time soon
+refuses 2 "--time: expected a time" "$lockstep" slurm train mnist-mlp --time soon
 refuses 2 "--account 'a; b': a batch script takes" "$lockstep" slurm train mnist-mlp --account "a; b"
 refuses 2 "'qsub' is not one of srun, mpirun" "$lockstep" slurm train mnist-mlp --launcher qsub
 finish

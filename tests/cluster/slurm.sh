@@ -93,6 +93,17 @@ trained() {
     run 0 salloc -Q -N2 -n2 "$lockstep" train $recipe --workers 4 --strategy reduce-broadcast
     trained 4 2
 
+    # The job's end, which Slurm knows to the second: training stops before it, and so does a study.
+    long="mnist-mlp --limit-train 2000 --limit-test 500 --epochs 1000000"
+    cat >"$here/ends.sh" <<'TEXT'
+scontrol update JobId="$SLURM_JOB_ID" EndTime=now+20seconds && exec "$@"
+TEXT
+    began=$(date +%s)
+    run 0 salloc -Q -N2 -n2 --time=5 sh "$here/ends.sh" "$lockstep" train $long --workers 2 --record "$here/run.json"
+    [ $(($(date +%s) - began)) -le 20 ] || wrong "$what: knows nothing of the job's end"
+    matches 'Stopped after step [0-9]+ of 16 in epoch [0-9]+ of 1000000, to be over in time \(the end of Slurm job [0-9]+\)'
+    matches '^to be over by .*, the end of Slurm job [0-9]+$'
+
     # In a batch script too.
     printf '#!/bin/sh\n%s\n' "\"$lockstep\" train $recipe --workers 2" >"$here/job.sh"
     run 0 sbatch -Q --wait -N2 -n2 -o "$here/job.out" -e "$here/job.err" "$here/job.sh"

@@ -1,0 +1,186 @@
+#define _GNU_SOURCE
+#include "cli/deadline.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/duration.h"
+#include "base/error.h"
+
+#define END "LOCKSTEP_END"  // in the environment: when to be over, in seconds since 1970
+
+enum { ANSWER_SECONDS = 5, MOST_BETWEEN_SECONDS = 20 };
+
+// --- what the end is -------------------------------------------------------------------------------------------------
+
+static double wall_clock(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_REALTIME, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+ls_status cli_deadline_check(const char *limit) {
+    double seconds;
+    if (!limit || strcmp(limit, "none") == 0) return LS_OK;
+    ls_status status = ls_duration_parse(limit, &seconds);
+    return status == LS_OK ? LS_OK : ls__fail_context(status, "--time-limit: ");
+}
+
+static void become_squeue(int out, const char *job) {
+    int nothing = open("/dev/null", O_RDWR);
+    dup2(out, STDOUT_FILENO);
+    if (nothing >= 0) dup2(nothing, STDIN_FILENO), dup2(nothing, STDERR_FILENO);
+    setenv("SLURM_TIME_FORMAT", "%s", 1);
+    execlp("squeue", "squeue", "--noheader", "--jobs", job, "--Format", "EndTime", (char *)NULL);
+    _exit(127);
+}
+
+// Reads what the process says, for so long; it is ended then. Returns 0 where there was no end to it.
+static int read_answer(int in, char *out, size_t size) {
+    double until = ls_clock() + ANSWER_SECONDS;
+    size_t used = 0;
+    for (;;) {
+        struct pollfd wait = {.fd = in, .events = POLLIN};
+        double left = until - ls_clock();
+        out[used] = 0;
+        if (left <= 0 || (poll(&wait, 1, (int)ceil(1e3 * left)) < 0 && errno != EINTR)) return 0;
+        if (!wait.revents) continue;
+        ssize_t n = used + 1 < size ? read(in, out + used, size - 1 - used) : 0;
+        if (n <= 0) return 1;
+        used += (size_t)n;
+    }
+}
+
+// What squeue says of the job's end; 0 and a reason where it says nothing.
+static int ask_squeue(const char *job, char *answer, size_t size, char *reason, size_t reason_size) {
+    int ends[2];
+    if (pipe2(ends, O_CLOEXEC) != 0) return 0;
+    pid_t pid = fork();
+    if (pid == 0) become_squeue(ends[1], job);
+    close(ends[1]);
+    int answered = pid > 0 && read_answer(ends[0], answer, size), wait_status = 0;
+    close(ends[0]);
+    if (pid <= 0) return 0;
+    if (!answered) kill(pid, SIGKILL);
+    waitpid(pid, &wait_status, 0);
+    int code = WIFEXITED(wait_status) ? WEXITSTATUS(wait_status) : -1;
+    if (!answered)
+        snprintf(reason, reason_size, "squeue gave no answer within %d s", ANSWER_SECONDS);
+    else if (code == 127)
+        snprintf(reason, reason_size, "there is no squeue here");
+    else if (code != 0)
+        snprintf(reason, reason_size, "squeue failed with exit status %d", code);
+    return answered && code == 0;
+}
+
+// Seconds since 1970 at the head of `text`; 0 where there are none.
+static double moment(const char *text) {
+    char *end;
+    double at = strtod(text, &end);
+    return end > text && at > 1e9 && at < 1e11 && (*end == 0 || *end == ' ' || *end == '\n') ? at : 0;
+}
+
+// When the job ends, in seconds since 1970; 0 where it does not, or d->unknown says why nobody knows.
+static double job_end(const char *job, cli_deadline *d) {
+    const char *told = getenv("SLURM_JOB_END_TIME");
+    if (told && moment(told)) return moment(told);
+    char answer[256] = "", reason[128] = "";
+    if (ask_squeue(job, answer, sizeof answer, reason, sizeof reason)) {
+        if (moment(answer)) return moment(answer);
+        answer[strcspn(answer, " \n")] = 0;
+        if (strcmp(answer, "N/A") == 0 || strcmp(answer, "NONE") == 0) return 0;  // jobs may be without a limit
+        snprintf(reason, sizeof reason, "squeue says '%.40s'", answer);
+    }
+    snprintf(d->unknown, sizeof d->unknown, "%s", reason);
+    return 0;
+}
+
+static void earlier(cli_deadline *d, double at, const char *format, const char *what) {
+    if (at == 0 || (d->at > 0 && d->at <= at)) return;
+    d->at = at;
+    snprintf(d->why, sizeof d->why, format, what);
+}
+
+void cli_deadline_find(const char *limit, double started, cli_deadline *out) {
+    *out = (cli_deadline){.at = 0};
+    double seconds, now = ls_clock(), wall = wall_clock();
+    if (limit && strcmp(limit, "none") == 0) return;
+    if (limit && ls_duration_parse(limit, &seconds) == LS_OK) earlier(out, started + seconds, "--time-limit %s", limit);
+    const char *told = getenv(END), *job = getenv("SLURM_JOB_ID");
+    double end = told ? moment(told) : 0;
+    if (end > 0) earlier(out, now + end - wall, "%s", "the time limit of the study");
+    if (job && *job && end == 0) {
+        end = job_end(job, out);
+        if (end > 0) earlier(out, now + end - wall, "the end of Slurm job %.24s", job);
+    }
+    out->margin = out->at > 0 ? fmin(fmax(0.02 * (out->at - started), 2), 60) : 0;
+}
+
+void cli_deadline_pass_on(const cli_deadline *d, double seconds) {
+    char text[32];
+    if (d->at == 0) return;
+    snprintf(text, sizeof text, "%.3f", wall_clock() + d->at - seconds - ls_clock());
+    setenv(END, text, 1);
+}
+
+// --- keeping it ------------------------------------------------------------------------------------------------------
+
+typedef struct agreement {
+    int64_t next, stop, too_late_to_evaluate;
+} agreement;
+
+ls_status cli_timekeeper_begin(cli_timekeeper *k, ls_comm *comm, const cli_deadline *deadline, int64_t test_count) {
+    *k = (cli_timekeeper){.deadline = *deadline, .comm = comm, .test_count = test_count};
+    agreement first = {.next = deadline->at > 0};
+    LS_TRY(ls_comm_broadcast(comm, &first, sizeof first, LS_DTYPE_U8, 0));
+    k->next = first.next;
+    return LS_OK;
+}
+
+// An evaluation takes a third of what training takes for as many samples; half, to be sure.
+static double evaluation_seconds(const cli_timekeeper *k, const ls_progress *p) {
+    if (k->evaluation_seconds > 0) return 1.1 * k->evaluation_seconds;
+    return p->images_per_second > 0 ? 0.5 * (double)k->test_count / p->images_per_second : 0;
+}
+
+// Worker 0: what its clock says. A stop takes effect after one more step.
+static agreement decide(cli_timekeeper *k, const ls_progress *p, int64_t step, int validate) {
+    double now = ls_clock(), seconds = p->seconds / (double)p->step, evaluation = evaluation_seconds(k, p);
+    if (k->agreed_step > step - p->step) seconds = fmax(seconds, (now - k->agreed) / (double)(step - k->agreed_step));
+    double end = k->deadline.at - k->deadline.margin - evaluation, left = end - now;
+    if (validate && p->step == p->steps) left -= evaluation;
+    k->agreed = now;
+    k->agreed_step = step;
+    agreement a = {.stop = left < 2 * seconds};
+    if (a.stop) {
+        a.too_late_to_evaluate = now + 2 * seconds + evaluation > k->deadline.at;
+        return a;
+    }
+    // Half of what is left, in case steps get slower; with validation no later than where it adds to what is to be done.
+    a.next = step + (int64_t)fmax(1, fmin(left, MOST_BETWEEN_SECONDS) / 2 / seconds);
+    int64_t epoch_end = step - p->step + p->steps;
+    if (validate && p->step < p->steps && a.next > epoch_end) a.next = epoch_end;
+    return a;
+}
+
+int cli_timekeeper_step(cli_timekeeper *k, const ls_progress *p, int validate) {
+    int64_t step = (p->epoch - 1) * p->steps + p->step;
+    if (k->stop || k->next == 0 || step < k->next) return k->stop;
+    agreement a = {.next = 0};
+    if (p->rank == 0) a = decide(k, p, step, validate);
+    k->status = ls_comm_broadcast(k->comm, &a, sizeof a, LS_DTYPE_U8, 0);
+    k->next = a.next;
+    k->stop = a.stop || k->status != LS_OK;
+    k->too_late_to_evaluate = (int)a.too_late_to_evaluate;
+    return k->stop;
+}

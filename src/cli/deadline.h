@@ -1,0 +1,43 @@
+// When a run has to be over: a limit that was asked for, or the end of the Slurm job it is part of.
+#ifndef LS_CLI_DEADLINE_H
+#define LS_CLI_DEADLINE_H
+
+#include <lockstep/lockstep.h>
+
+#include "comm/comm.h"
+
+typedef struct cli_deadline {
+    double at;          // ls_clock() when the process has to have ended; 0: no limit
+    double margin;      // seconds before that at which it ought to: clocks differ, and ending takes a moment
+    char why[96];       // "--time-limit 1:15:00", "the end of Slurm job 17"
+    char unknown[200];  // why the end of the Slurm job is not known; "" where it is, or there is none
+} cli_deadline;
+
+// Whether `limit` is a time, or "none", or NULL. Errors: INVALID_ARGUMENT.
+ls_status cli_deadline_check(const char *limit);
+// The earlier one of `limit` (checked; NULL: none), counted from `started` (ls_clock()), and what the environment tells, unless the
+// limit is "none". Asks Slurm where the environment does not say it, for a few seconds at most. Not collective.
+void cli_deadline_find(const char *limit, double started, cli_deadline *out);
+// Tells processes started from now on that they have to be over `seconds` before the deadline. Nothing without one.
+void cli_deadline_pass_on(const cli_deadline *deadline, double seconds);
+
+// Stops training in time: worker 0's clock decides, and all workers stop after the same step. They agree rarely, and the more often
+// the nearer the end is, so that it costs nothing.
+typedef struct cli_timekeeper {
+    cli_deadline deadline;  // worker 0's
+    ls_comm *comm;
+    int64_t test_count;         // samples of an evaluation at the end; 0: there is none
+    double evaluation_seconds;  // the latest evaluation; 0: none yet
+    int64_t next;               // the step, counted from the first epoch on, after which they agree again; 0: never
+    int64_t agreed_step;        // worker 0: the latest, and when that was
+    double agreed;
+    int stop, too_late_to_evaluate;
+    ls_status status;  // of agreeing
+} cli_timekeeper;
+
+// `deadline` counts on worker 0 only. Collective.
+ls_status cli_timekeeper_begin(cli_timekeeper *keeper, ls_comm *comm, const cli_deadline *deadline, int64_t test_count);
+// After every step, as an ls_progress_fn is called: returns 1 to stop. `validate`: an evaluation follows each epoch. Collective.
+int cli_timekeeper_step(cli_timekeeper *keeper, const ls_progress *progress, int validate);
+
+#endif

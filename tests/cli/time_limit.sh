@@ -1,0 +1,90 @@
+#!/bin/sh
+# A time limit that the run knows: asked for, or the end of the Slurm job. It stops in time, on all workers after the same step,
+# and says so.
+. "$(dirname "$0")/lib.sh"
+unset SLURM_JOB_ID SLURM_JOB_END_TIME
+small="mnist-mlp --limit-train 640 --limit-test 1000"
+long="$small --epochs 1000000 --verbose 0"
+
+now() { date +%s; }
+# stopped SECONDS: the latest run ended in less, having said why, in its record too.
+stopped() {
+    took=$(($(now) - began))
+    [ $took -le "$1" ] || wrong "$what: took $took s"
+    grep -qE 'Stopped after step [1-5] of 5 in epoch [0-9]+ of 1000000, to be over in time' "$here/err" || wrong "$what: does not say that it stopped"
+    grep -q '"stopped": "time limit"' "$here/run.json" || wrong "$what: its record does not say that it stopped"
+    grep -q '"test_accuracy": 0' "$here/run.json" || wrong "$what: was not evaluated"
+}
+
+# shellcheck disable=SC2086
+{
+    for limit in soon 0 1:2:3:4 1:x -5 1- ''; do
+        refuses 2 "--time-limit: expected" "$lockstep" train $small --time-limit "$limit"
+    done
+    began=$(now)
+    run 0 "$lockstep" train $long --time-limit 0:08 --record "$here/run.json"
+    stopped 8
+    complains "--time-limit 0:08"
+    [ -s "$here/out" ] && wrong "$what: is not silent otherwise"
+    # What follows training was reserved time too: an evaluation after each epoch, which takes most of it here.
+    began=$(now)
+    run 0 "$lockstep" train $long --time-limit 0:08 --record "$here/run.json" --validate --metrics "$here/run.csv"
+    stopped 8
+    tail -n 1 "$here/run.csv" | grep -qE '^[0-9]+,' || wrong "$what: no line of the last epoch"
+    if [ -n "$mpirun" ]; then
+        began=$(now)
+        run 0 $mpirun 2 "$lockstep" train $long --replicas 1 --time-limit 0:08 --record "$here/run.json" --strategy reduce-broadcast
+        stopped 9
+    fi
+
+    # Training that ends by itself has not been stopped; whole epochs are counted, one that is not whole is not.
+    run 0 "$lockstep" train $small --epochs 2 --time-limit 1-00 --record "$here/run.json"
+    matches '^to be over by 20[0-9-]+ [0-9:]+, --time-limit 1-00$'
+    grep -q '"stopped": null' "$here/run.json" || wrong "$what: a run that was not stopped"
+    grep -q '^Stopped' "$here/out" && wrong "$what: was not stopped"
+    LOCKSTEP_STARTED=$(($(now) - 100))
+    export LOCKSTEP_STARTED # too late at the first step
+    run 0 "$lockstep" train $small --epochs 9 --time-limit 1 --record "$here/run.json"
+    matches '^Stopped after step 2 of 5 in epoch 1 of 9, .*; there is no time left to evaluate\.$'
+    says "no epoch is whole"
+    grep -q '"epochs": 0,' "$here/run.json" || wrong "$what: counts an epoch that was cut short"
+    grep -q '"test_loss": null,' "$here/run.json" || wrong "$what: evaluates though there is no time"
+    run 0 "$lockstep" train $small --epochs 9 --time-limit 2 --verbose 1
+    says "5/5 [==" # there was time
+    unset LOCKSTEP_STARTED
+
+    # The end of a Slurm job, from its environment or from squeue.
+    SLURM_JOB_ID=17
+    export SLURM_JOB_ID
+    began=$(now)
+    run 0 env SLURM_JOB_END_TIME=$((began + 6)) "$lockstep" train $long --record "$here/run.json"
+    stopped 6
+    complains "the end of Slurm job 17"
+    run 0 env SLURM_JOB_END_TIME=$(($(now) + 1)) "$lockstep" train $small --epochs 3 --time-limit none
+    grep -q 'Stopped\|to be over' "$here/out" && wrong "$what: has a limit though it is told to have none"
+    mkdir "$here/bin"
+    squeue() {
+        printf '#!/bin/sh\n%s\n' "$1" >"$here/bin/squeue"
+        chmod +x "$here/bin/squeue"
+    }
+    # shellcheck disable=SC2016
+    squeue '[ "$SLURM_TIME_FORMAT $*" = "%s --noheader --jobs 17 --Format EndTime" ] && echo "'$(($(now) + 6))'          "'
+    began=$(now)
+    run 0 env PATH="$here/bin:$PATH" "$lockstep" train $long --record "$here/run.json"
+    stopped 6
+    complains "the end of Slurm job 17"
+    for answer in 'echo N/A' 'exit 3' 'exec sleep 60' 'echo tomorrow'; do
+        squeue "$answer"
+        run 0 env PATH="$here/bin:$PATH" "$lockstep" train $small --epochs 1
+        grep -q "to be over" "$here/out" && wrong "$what: takes '$answer' for an end"
+        case $answer in
+        echo\ N/A) grep -q "is not known" "$here/out" && wrong "$what: a job without an end" ;;
+        exit*) says "when this Slurm job ends is not known: squeue failed with exit status 3; --time-limit says it" ;;
+        exec*) says "squeue gave no answer within 5 s" ;;
+        *) says "squeue says 'tomorrow'" ;;
+        esac
+    done
+    run 0 env PATH="$here" "$lockstep" train $small --epochs 1
+    says "there is no squeue here"
+}
+finish
