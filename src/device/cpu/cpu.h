@@ -23,8 +23,16 @@ ls_status ls__cpu_layout_tag(ls_cpu *cpu, ls_shape shape, ls_dtype dtype, int is
                              const ls_layout **out);
 // oneDNN's dims for a logical shape.
 void ls__cpu_dims(ls_shape shape, int is_weights, dnnl_dims_t dims);
-// How channels lie innermost in an image layout: C for plain NHWC, 16 or 8 for the blocked ones, 0 for anything else.
-int ls__cpu_channel_block(ls_cpu *cpu, const ls_layout *layout);
+// For our own loops over images, which take the layout X or DX comes in: that layout where channels lie innermost in it, else
+// plain NHWC; the same kind of layout for Y or DY; and how many channels lie together: C for plain NHWC, 16 or 8 for the
+// blocked ones, which pad C up to whole blocks.
+ls_status ls__cpu_image_layouts(ls_cpu *cpu, const ls_kernel_spec *spec, const ls_layout **x, const ls_layout **y,
+                                int *block);
+
+// Says that a kernel's output may lie in the memory of an input.
+static inline void ls__cpu_in_place(ls_kernel *kernel, ls_arg output, ls_arg input) {
+    kernel->in_place[kernel->in_place_count++] = (ls_in_place){output, input};
+}
 
 // A kernel that runs one oneDNN primitive, and may finish with a masking pass over DX.
 typedef struct ls_cpu_dnnl_kernel {
@@ -54,6 +62,8 @@ typedef ls_status (*ls_cpu_create_fn)(ls_cpu *cpu, const ls_kernel_spec *spec, l
 ls_status ls__cpu_conv2d_create(ls_cpu *cpu, const ls_kernel_spec *spec, ls_kernel **out);
 ls_status ls__cpu_pool_create(ls_cpu *cpu, const ls_kernel_spec *spec, ls_kernel **out);
 ls_status ls__cpu_elementwise_create(ls_cpu *cpu, const ls_kernel_spec *spec, ls_kernel **out);
+ls_status ls__cpu_batch_norm_create(ls_cpu *cpu, const ls_kernel_spec *spec, ls_kernel **out);
+ls_status ls__cpu_zero_pad2d_create(ls_cpu *cpu, const ls_kernel_spec *spec, ls_kernel **out);
 ls_status ls__cpu_loss_create(ls_cpu *cpu, const ls_kernel_spec *spec, ls_kernel **out);
 ls_status ls__cpu_reorder_create(ls_device *device, const ls_layout *from, const ls_layout *to, ls_kernel **out);
 

@@ -89,17 +89,24 @@ static ls_status layout_plain(ls_device *device, ls_shape shape, ls_dtype dtype,
     return LS_OK;
 }
 
-int ls__cpu_channel_block(ls_cpu *cpu, const ls_layout *layout) {
+ls_status ls__cpu_image_layouts(ls_cpu *cpu, const ls_kernel_spec *spec, const ls_layout **x, const ls_layout **y,
+                                int *block) {
     static const struct {
         dnnl_format_tag_t tag;
         int block;
-    } known[] = {{dnnl_nhwc, 0}, {dnnl_nChw16c, 16}, {dnnl_nChw8c, 8}};
-    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
-        const ls_layout *same;
-        if (ls__cpu_layout_tag(cpu, layout->shape, layout->dtype, 0, known[i].tag, &same) == LS_OK && same == layout)
-            return known[i].block ? known[i].block : (int)layout->shape.dim[3];
+    } known[] = {{dnnl_nChw16c, 16}, {dnnl_nChw8c, 8}};
+    const ls_layout *given = spec->layout[spec->pass == LS_PASS_BACKWARD_DATA ? LS_ARG_DX : LS_ARG_X];
+    for (size_t i = 0; given && i < sizeof known / sizeof known[0]; i++) {
+        LS_TRY(ls__cpu_layout_tag(cpu, spec->x, spec->x_dtype, 0, known[i].tag, x));
+        if (*x != given) continue;
+        *block = known[i].block;
+        if (spec->y.ndim == 4) return ls__cpu_layout_tag(cpu, spec->y, spec->x_dtype, 0, known[i].tag, y);
+        if (spec->x.dim[3] % *block != 0) break;  // a global pool's (N, C) has no room for padding
+        return layout_plain(&cpu->base, spec->y, spec->x_dtype, 0, y);
     }
-    return 0;
+    *block = (int)spec->x.dim[3];
+    LS_TRY(layout_plain(&cpu->base, spec->x, spec->x_dtype, 0, x));
+    return layout_plain(&cpu->base, spec->y, spec->x_dtype, 0, y);
 }
 
 // --- kernels of one oneDNN primitive ---------------------------------------------------------------------------------
@@ -218,14 +225,22 @@ static ls_status supports(const ls_device *device, ls_dtype precision) {
 
 static ls_status kernel_create(ls_device *device, const ls_kernel_spec *spec, ls_kernel **out) {
     static const ls_cpu_create_fn creators[LS_OP_COUNT] = {
-        [LS_OP_CONV2D] = ls__cpu_conv2d_create,          [LS_OP_DENSE] = ls__cpu_conv2d_create,
-        [LS_OP_MAX_POOL2D] = ls__cpu_pool_create,        [LS_OP_AVERAGE_POOL2D] = ls__cpu_pool_create,
-        [LS_OP_GLOBAL_MAX_POOL2D] = ls__cpu_pool_create, [LS_OP_GLOBAL_AVERAGE_POOL2D] = ls__cpu_pool_create,
-        [LS_OP_RELU] = ls__cpu_elementwise_create,       [LS_OP_FLATTEN] = ls__cpu_elementwise_create,
-        [LS_OP_DROPOUT] = ls__cpu_elementwise_create,    [LS_OP_SOFTMAX_CROSS_ENTROPY] = ls__cpu_loss_create,
+        [LS_OP_CONV2D] = ls__cpu_conv2d_create,
+        [LS_OP_DENSE] = ls__cpu_conv2d_create,
+        [LS_OP_MAX_POOL2D] = ls__cpu_pool_create,
+        [LS_OP_AVERAGE_POOL2D] = ls__cpu_pool_create,
+        [LS_OP_GLOBAL_MAX_POOL2D] = ls__cpu_pool_create,
+        [LS_OP_GLOBAL_AVERAGE_POOL2D] = ls__cpu_pool_create,
+        [LS_OP_BATCH_NORM] = ls__cpu_batch_norm_create,
+        [LS_OP_ZERO_PAD2D] = ls__cpu_zero_pad2d_create,
+        [LS_OP_RELU] = ls__cpu_elementwise_create,
+        [LS_OP_ADD] = ls__cpu_elementwise_create,
+        [LS_OP_FLATTEN] = ls__cpu_elementwise_create,
+        [LS_OP_DROPOUT] = ls__cpu_elementwise_create,
+        [LS_OP_SOFTMAX_CROSS_ENTROPY] = ls__cpu_loss_create,
     };
     if (!creators[spec->op])
-        return LS_FAIL(LS_STATUS_UNSUPPORTED, "device cpu has no kernel for operation %d", (int)spec->op);
+        return LS_FAIL(LS_STATUS_UNSUPPORTED, "device cpu has no kernel for %s", ls_op_class(spec->op));
     return creators[spec->op]((ls_cpu *)device, spec, out);
 }
 

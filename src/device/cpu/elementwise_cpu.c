@@ -1,4 +1,4 @@
-// ReLU, flatten and dropout where they could not be fused into a neighbour.
+// ReLU, addition, flatten and dropout where they could not be fused into a neighbour.
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,7 +13,7 @@ typedef struct elementwise_kernel {
     ls_dtype dtype;
     int64_t count;  // elements in all
     int64_t samples, per_sample;
-    int mask_dx;
+    int mask_dx, relu, threads;
     float rate;
     uint32_t layer;
 } elementwise_kernel;
@@ -27,6 +27,24 @@ static ls_status relu_forward(ls_kernel *kernel, void *const args[LS_ARG_COUNT])
 static ls_status relu_backward(ls_kernel *kernel, void *const args[LS_ARG_COUNT]) {
     const elementwise_kernel *k = (const elementwise_kernel *)kernel;
     ls__loop_mask(k->dtype, args[LS_ARG_DX], args[LS_ARG_DY], args[LS_ARG_X], k->count);
+    return LS_OK;
+}
+
+static ls_status add_forward(ls_kernel *kernel, void *const args[LS_ARG_COUNT]) {
+    const elementwise_kernel *k = (const elementwise_kernel *)kernel;
+    int64_t size = (int64_t)ls_dtype_size(k->dtype), threads = k->threads;
+    char *y = args[LS_ARG_Y];
+    const char *x = args[LS_ARG_X], *x2 = args[LS_ARG_X2];
+    if (threads <= 1) {
+        ls__loop_add(k->dtype, y, x, x2, k->relu, k->count);
+        return LS_OK;
+    }
+#pragma omp parallel for num_threads((int)threads)
+    for (int64_t t = 0; t < threads; t++) {
+        int64_t from = k->count / 64 * t / threads * 64;
+        int64_t to = t + 1 == threads ? k->count : k->count / 64 * (t + 1) / threads * 64;
+        ls__loop_add(k->dtype, y + from * size, x + from * size, x2 + from * size, k->relu, to - from);
+    }
     return LS_OK;
 }
 
@@ -72,31 +90,46 @@ static const ls_kernel_ops *ops_for(const ls_kernel_spec *spec) {
     static const ls_kernel_ops relu[] = {{relu_forward, destroy}, {relu_backward, destroy}};
     static const ls_kernel_ops copy[] = {{copy_forward, destroy}, {copy_backward, destroy}};
     static const ls_kernel_ops dropout[] = {{dropout_forward, destroy}, {dropout_backward, destroy}};
+    static const ls_kernel_ops add = {add_forward, destroy};
     int backward = spec->pass == LS_PASS_BACKWARD_DATA;
+    if (spec->op == LS_OP_ADD) return &add;
     if (spec->op == LS_OP_RELU) return &relu[backward];
     if (spec->op == LS_OP_DROPOUT && spec->pass != LS_PASS_INFERENCE) return &dropout[backward];
     return &copy[backward];
 }
 
+static const char *name_of(ls_op_kind op) {
+    return op == LS_OP_RELU      ? "loop:relu"
+           : op == LS_OP_ADD     ? "loop:add"
+           : op == LS_OP_DROPOUT ? "loop:dropout"
+                                 : "loop:copy";
+}
+
 ls_status ls__cpu_elementwise_create(ls_cpu *cpu, const ls_kernel_spec *spec, ls_kernel **out) {
-    int backward = spec->pass == LS_PASS_BACKWARD_DATA;
-    const ls_layout *x = spec->layout[backward ? LS_ARG_DX : LS_ARG_X], *y;
-    // ReLU works in any layout; the others count elements in logical order.
-    if (!x || spec->op != LS_OP_RELU) LS_TRY(cpu->base.ops->layout_plain(&cpu->base, spec->x, spec->x_dtype, 0, &x));
+    int backward = spec->pass == LS_PASS_BACKWARD_DATA, any_layout = spec->op == LS_OP_RELU || spec->op == LS_OP_ADD;
+    ls_arg x_arg = backward ? LS_ARG_DX : LS_ARG_X, y_arg = backward ? LS_ARG_DY : LS_ARG_Y;
+    const ls_layout *x = spec->layout[x_arg], *y;
+    // ReLU and addition work in any layout; the others count elements in logical order.
+    if (!x || !any_layout) LS_TRY(cpu->base.ops->layout_plain(&cpu->base, spec->x, spec->x_dtype, 0, &x));
     y = x;
     if (spec->op == LS_OP_FLATTEN) LS_TRY(cpu->base.ops->layout_plain(&cpu->base, spec->y, spec->x_dtype, 0, &y));
     elementwise_kernel *k;
     LS_TRY(ls_calloc(1, sizeof *k, &k));
     k->base.ops = ops_for(spec);
-    k->base.name = spec->op == LS_OP_RELU ? "loop:relu" : spec->op == LS_OP_DROPOUT ? "loop:dropout" : "loop:copy";
-    k->base.layout[backward ? LS_ARG_DX : LS_ARG_X] = x;
-    k->base.layout[backward ? LS_ARG_DY : LS_ARG_Y] = y;
+    k->base.name = name_of(spec->op);
+    k->base.layout[x_arg] = x;
+    k->base.layout[y_arg] = y;
+    if (spec->op == LS_OP_ADD) k->base.layout[LS_ARG_X2] = x;
     if (backward && (spec->op == LS_OP_RELU || spec->mask_dx)) k->base.layout[LS_ARG_X] = x;
+    if (x == y) ls__cpu_in_place(&k->base, backward ? LS_ARG_DX : LS_ARG_Y, backward ? LS_ARG_DY : LS_ARG_X);
+    if (spec->op == LS_OP_ADD) ls__cpu_in_place(&k->base, LS_ARG_Y, LS_ARG_X2);
     k->dtype = spec->x_dtype;
     k->count = x->bytes / (int64_t)ls_dtype_size(x->dtype);
     k->samples = spec->x.dim[0];
     k->per_sample = k->count / k->samples;
     k->mask_dx = spec->mask_dx;
+    k->relu = spec->attrs.activation == LS_ACTIVATION_RELU;
+    k->threads = cpu->base.options.threads;
     k->rate = spec->attrs.rate;
     k->layer = spec->attrs.layer;
     if (spec->op == LS_OP_DROPOUT && spec->pass != LS_PASS_INFERENCE) k->base.workspace_bytes = k->count;

@@ -12,6 +12,8 @@
 void ls__loop_accumulate(float *y, const float *x, int64_t n);
 // y[i] = x[i] > 0 ? x[i] : 0
 void ls__loop_relu(ls_dtype dtype, void *y, const void *x, int64_t n);
+// y[i] = x[i] + x2[i], or with relu that where it is positive, else 0
+void ls__loop_add(ls_dtype dtype, void *y, const void *x, const void *x2, int relu, int64_t n);
 // dx[i] = x[i] > 0 ? dy[i] : 0
 void ls__loop_mask(ls_dtype dtype, void *dx, const void *dy, const void *x, int64_t n);
 
@@ -27,7 +29,8 @@ typedef struct ls_pool_shape {
     int64_t planes, block;
     int64_t height, width, out_height, out_width;
     int kernel[2], strides[2], pad_top, pad_left;
-    int mask;  // max pooling: X is a ReLU's output; positions whose maximum is not positive pass no gradient
+    int mask;       // X is a ReLU's output: what is not positive passes no gradient
+    int pad_zeros;  // max pooling: the padding takes part as zeros, which pass no gradient
 } ls_pool_shape;
 
 // index (planes, out_height, out_width, block): which element of the window was the maximum, the first of equals, in

@@ -52,13 +52,6 @@ static void destroy(ls_kernel *kernel) { free(kernel); }
 
 static const ls_kernel_ops pool_ops = {run, destroy};
 
-// The pooled tensor's layout with the input's channel order. A global pool's (N, C) is plain whatever the input's is.
-static ls_status output_layout(ls_cpu *cpu, const ls_kernel_spec *spec, int64_t block, const ls_layout **out) {
-    if (spec->y.ndim == 2) return cpu->base.ops->layout_plain(&cpu->base, spec->y, spec->x_dtype, 0, out);
-    dnnl_format_tag_t tag = block == spec->x.dim[3] ? dnnl_nhwc : block == 16 ? dnnl_nChw16c : dnnl_nChw8c;
-    return ls__cpu_layout_tag(cpu, spec->y, spec->x_dtype, 0, tag, out);
-}
-
 static int64_t window_elements(const ls_kernel_spec *spec) {
     if (spec->y.ndim == 2) return spec->x.dim[1] * spec->x.dim[2];
     return (int64_t)spec->attrs.kernel[0] * spec->attrs.kernel[1];
@@ -73,19 +66,10 @@ ls_status ls__cpu_pool_create(ls_cpu *cpu, const ls_kernel_spec *spec, ls_kernel
             "pool in two steps",
             (long long)window_elements(spec));
     int backward = spec->pass == LS_PASS_BACKWARD_DATA;
-    const ls_layout *x = spec->layout[backward ? LS_ARG_DX : LS_ARG_X];
-    int block = x ? ls__cpu_channel_block(cpu, x) : 0;
-    // Blocked layouts pad channels up to whole blocks; the padding is pooled along, zero in, zero out.
-    if (!block) {
-        LS_TRY(cpu->base.ops->layout_plain(&cpu->base, spec->x, spec->x_dtype, 0, &x));
-        block = (int)spec->x.dim[3];
-    }
-    if (spec->y.ndim == 2 && spec->x.dim[3] % block != 0) {  // (N, C) has no room for padding
-        LS_TRY(cpu->base.ops->layout_plain(&cpu->base, spec->x, spec->x_dtype, 0, &x));
-        block = (int)spec->x.dim[3];
-    }
-    const ls_layout *y;
-    LS_TRY(output_layout(cpu, spec, block, &y));
+    // Where a layout pads channels, the padding is pooled along: zero in, zero out.
+    const ls_layout *x, *y;
+    int block;
+    LS_TRY(ls__cpu_image_layouts(cpu, spec, &x, &y, &block));
     pool_kernel *k;
     LS_TRY(ls_calloc(1, sizeof *k, &k));
     const ls_op_attrs *a = &spec->attrs;
@@ -102,7 +86,8 @@ ls_status ls__cpu_pool_create(ls_cpu *cpu, const ls_kernel_spec *spec, ls_kernel
         .strides = {image ? a->strides[0] : 1, image ? a->strides[1] : 1},
         .pad_top = image ? a->pad[0] : 0,
         .pad_left = image ? a->pad[1] : 0,
-        .mask = spec->mask_dx};
+        .mask = spec->mask_dx,
+        .pad_zeros = maximum && image && a->pad_zeros};
     k->average = !maximum;
     k->backward = backward;
     k->training = spec->pass == LS_PASS_TRAINING;

@@ -1,0 +1,44 @@
+// The loops of batch normalization. Each exists once per instruction set; all of them compute the same bits.
+//
+// They go over a tile: some channels of all pixels of a micro-batch. It consists of rows of 32 elements, cut from memory so
+// that element e of every row belongs to the same channel: the rows of a plane of a blocked layout are two or four of its
+// pixels; those of a plain layout are 32 channels of one pixel.
+#ifndef LS_DEVICE_CPU_BATCH_NORM_LOOPS_H
+#define LS_DEVICE_CPU_BATCH_NORM_LOOPS_H
+
+#include <stdint.h>
+
+#include <lockstep/tensor.h>
+
+#define LS_NORM_ROW 32
+
+typedef struct ls_norm_pass {
+    // The tile. Strides count elements.
+    int64_t runs, run_stride;  // pieces of memory (planes)
+    int64_t rows, row_stride;  // rows of a run
+    int64_t width;             // elements of a row that are there
+    int64_t tail;              // those of one more row at the end of each run
+    // Where its first element is in each tensor. Which are used says each loop; unused ones are NULL.
+    const void *x, *x2, *dy, *addend;
+    void *y, *dx, *dx2;
+    int relu;     // Y ends in a ReLU
+    int mask_dx;  // X began in one
+    // By element of a row, so repeated where a row holds a channel several times; beyond `width` zero.
+    float mean[LS_NORM_ROW], scale[LS_NORM_ROW], beta[LS_NORM_ROW];
+    float dy_mean[LS_NORM_ROW], slope[LS_NORM_ROW];
+    double sum[2][LS_NORM_ROW];
+} ls_norm_pass;
+
+// sum = the sums of (x - mean) and of (x - mean)^2, where mean is any number near the mean. Short runs are summed in float,
+// these in double.
+void ls__norm_moments(ls_dtype dtype, ls_norm_pass *p);
+// y = (x - mean) * scale + beta, + x2 unless NULL; with relu that where it is positive, else 0
+void ls__norm_forward(ls_dtype dtype, ls_norm_pass *p);
+// sum = the sums of d and of d * (x - mean), where d = dy, or with relu dy where y > 0, else 0. With y NULL, y is computed
+// again, as forward does it without x2. dx2 = d, unless NULL.
+void ls__norm_backward_sums(ls_dtype dtype, ls_norm_pass *p);
+// dx = scale * ((d - dy_mean) - (x - mean) * slope), + addend unless NULL; with mask_dx that where x > 0, else 0. Here d = dx2;
+// with dx2 NULL, it is what it was in the sums.
+void ls__norm_backward_data(ls_dtype dtype, ls_norm_pass *p);
+
+#endif

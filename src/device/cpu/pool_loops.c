@@ -1,0 +1,313 @@
+#include "device/cpu/loops.h"
+#include "device/cpu/loops_impl.h"
+
+// --- max pooling -----------------------------------------------------------------------------------------------------
+
+// The part of a window that lies inside the image, which may be none of it.
+typedef struct window {
+    int64_t h0, h1, w0, w1;  // image rows and columns
+    int first;               // window index of (h0, w0)
+} window;
+
+LS_INLINE window window_at(const ls_pool_shape *s, int64_t oh, int64_t ow) {
+    int64_t h = oh * s->strides[0] - s->pad_top, w = ow * s->strides[1] - s->pad_left;
+    window r = {h < 0 ? 0 : h, h + s->kernel[0], w < 0 ? 0 : w, w + s->kernel[1], 0};
+    if (r.h1 > s->height) r.h1 = s->height;
+    if (r.w1 > s->width) r.w1 = s->width;
+    r.first = (int)((r.h0 - h) * s->kernel[1] + (r.w0 - w));
+    return r;
+}
+
+// Where no gradient passes. All ones, so that it is 255 as a byte.
+enum { NOWHERE = -1 };
+
+typedef struct maximum {
+    v16f best;
+    v16i where;
+} maximum;
+
+// Padding whose turn it is, in row-major order, when the maximum so far is this.
+LS_INLINE maximum with_zero(maximum m) {
+    v16i more = 0 > m.best;
+    return (maximum){select16(more, (v16f){0}, m.best), (more & NOWHERE) | (~more & m.where)};
+}
+
+// The maximum over a window, for `lanes` channels that begin at `from` in the image's first pixel.
+LS_INLINE maximum maximum_of(ls_dtype dtype, const ls_pool_shape *s, int64_t oh, int64_t ow, const void *x,
+                             int64_t from, int64_t lanes) {
+    window win = window_at(s, oh, ow);
+    int empty = win.h0 >= win.h1 || win.w0 >= win.w1;
+    int clipped_below = oh * s->strides[0] - s->pad_top + s->kernel[0] > s->height;
+    int clipped_right = ow * s->strides[1] - s->pad_left + s->kernel[1] > s->width;
+    maximum m = {(v16f){0}, (v16i){0} + NOWHERE};  // as a window does that begins in the padding
+    if (empty) return m;
+    if (!s->pad_zeros || win.first == 0) {
+        m.best = load_lanes(dtype, x, from + (win.h0 * s->width + win.w0) * s->block, lanes);
+        m.where = (v16i){0} + win.first;
+    }
+    for (int64_t h = win.h0; h < win.h1; h++) {
+        for (int64_t w = win.w0; w < win.w1; w++) {
+            v16f v = load_lanes(dtype, x, from + (h * s->width + w) * s->block, lanes);
+            v16i more = v > m.best;
+            int k = win.first + (int)((h - win.h0) * s->kernel[1] + (w - win.w0));
+            m.best = select16(more, v, m.best);
+            m.where = (more & k) | (~more & m.where);
+        }
+        if (s->pad_zeros && clipped_right) m = with_zero(m);
+    }
+    return s->pad_zeros && clipped_below ? with_zero(m) : m;
+}
+
+LS_INLINE void max_pool(ls_dtype dtype, const ls_pool_shape *s, const void *x, void *y, uint8_t *index) {
+    int64_t at = 0;
+    for (int64_t p = 0; p < s->planes; p++) {
+        int64_t plane = p * s->height * s->width * s->block;
+        for (int64_t oh = 0; oh < s->out_height; oh++)
+            for (int64_t ow = 0; ow < s->out_width; ow++, at += s->block)
+                for (int64_t c = 0; c < s->block; c += 16) {
+                    int64_t lanes = s->block - c < 16 ? s->block - c : 16;
+                    maximum m = lanes == 16 ? maximum_of(dtype, s, oh, ow, x, plane + c, 16)
+                                            : maximum_of(dtype, s, oh, ow, x, plane + c, lanes);
+                    store_lanes(dtype, y, at + c, m.best, lanes);
+                    if (!index) continue;
+                    if (s->mask) m.where |= ~(v16i)(m.best > 0);
+                    v16b bytes = __builtin_convertvector(m.where, v16b);
+                    if (lanes == 16)
+                        memcpy(index + at + c, &bytes, 16);
+                    else
+                        for (int64_t i = 0; i < lanes; i++) index[at + c + i] = bytes[i];
+                }
+    }
+}
+
+LS_CLONES static void max_pool_f32(const ls_pool_shape *s, const void *x, void *y, uint8_t *index) {
+    max_pool(LS_DTYPE_F32, s, x, y, index);
+}
+LS_CLONES static void max_pool_bf16(const ls_pool_shape *s, const void *x, void *y, uint8_t *index) {
+    max_pool(LS_DTYPE_BF16, s, x, y, index);
+}
+
+void ls__loop_max_pool(ls_dtype dtype, const ls_pool_shape *s, const void *x, void *y, uint8_t *index) {
+    (dtype == LS_DTYPE_F32 ? max_pool_f32 : max_pool_bf16)(s, x, y, index);
+}
+
+// Which output positions' windows cover image position `at` along one dimension: [*first, *last].
+LS_INLINE void covering(int64_t at, int pad, int kernel, int stride, int64_t out, int64_t *first, int64_t *last) {
+    int64_t padded = at + pad;
+    *first = padded < kernel ? 0 : (padded - kernel) / stride + 1;
+    *last = padded / stride;
+    if (*last >= out) *last = out - 1;
+}
+
+// Windows that do not overlap: every gradient goes to one element of its window, the window's other elements get zero, and
+// so does what no window covers.
+LS_INLINE void max_pool_backward_apart(ls_dtype dtype, const ls_pool_shape *s, const void *dy, const uint8_t *index,
+                                       void *dx) {
+    int64_t row = s->width * s->block, covered_w = s->out_width * s->strides[1],
+            covered_h = s->out_height * s->strides[0];
+    int64_t size = (int64_t)ls_dtype_size(dtype), from = 0;
+    for (int64_t p = 0; p < s->planes; p++) {
+        int64_t plane = p * s->height * row;
+        for (int64_t oh = 0; oh < s->out_height; oh++) {
+            int64_t at = plane + oh * s->strides[0] * row;
+            for (int64_t ow = 0; ow < s->out_width; ow++, at += s->strides[1] * s->block)
+                for (int64_t c = 0; c < s->block; c += 16, from += 16) {
+                    v16b bytes;
+                    memcpy(&bytes, index + from, sizeof bytes);
+                    v16i where = __builtin_convertvector(bytes, v16i);
+                    v16f g = load16(dtype, dy, from);
+                    for (int kh = 0; kh < s->kernel[0]; kh++)
+                        for (int kw = 0; kw < s->kernel[1]; kw++)
+                            store16(dtype, dx, at + kh * row + kw * s->block + c,
+                                    select16(where == kh * s->kernel[1] + kw, g, (v16f){0}));
+                }
+            if (covered_w < s->width)
+                for (int kh = 0; kh < s->kernel[0]; kh++)
+                    memset((char *)dx + (plane + (oh * s->strides[0] + kh) * row + covered_w * s->block) * size, 0,
+                           (size_t)((s->width - covered_w) * s->block * size));
+        }
+        memset((char *)dx + (plane + covered_h * row) * size, 0, (size_t)((s->height - covered_h) * row * size));
+    }
+}
+
+LS_INLINE int windows_apart(const ls_pool_shape *s) {
+    return s->kernel[0] == s->strides[0] && s->kernel[1] == s->strides[1] && !s->pad_top && !s->pad_left &&
+           s->block % 16 == 0 && s->out_height * s->strides[0] <= s->height && s->out_width * s->strides[1] <= s->width;
+}
+
+// Any windows: every element of DX sums, in float, the gradients of the windows whose maximum it was, and is written once.
+// (h, w) is the element's pixel, [oh0, oh1] and [ow0, ow1] are the windows that cover it.
+LS_INLINE v16f gradient_of(ls_dtype dtype, const ls_pool_shape *s, const void *dy, const uint8_t *index, int64_t plane,
+                           int64_t h, int64_t w, const int64_t rows[2], const int64_t columns[2], int64_t lanes) {
+    v16f sum = {0};
+    for (int64_t oh = rows[0]; oh <= rows[1]; oh++)
+        for (int64_t ow = columns[0]; ow <= columns[1]; ow++) {
+            int64_t from = plane + (oh * s->out_width + ow) * s->block;
+            int k =
+                (int)((h + s->pad_top - oh * s->strides[0]) * s->kernel[1] + (w + s->pad_left - ow * s->strides[1]));
+            v16b bytes = {0};
+            if (lanes == 16)
+                memcpy(&bytes, index + from, 16);
+            else
+                for (int64_t i = 0; i < lanes; i++) bytes[i] = index[from + i];
+            sum += select16(__builtin_convertvector(bytes, v16i) == k, load_lanes(dtype, dy, from, lanes), (v16f){0});
+        }
+    return sum;
+}
+
+LS_INLINE void max_pool_backward(ls_dtype dtype, const ls_pool_shape *s, const void *dy, const uint8_t *index,
+                                 void *dx) {
+    int64_t at = 0;
+    for (int64_t p = 0; p < s->planes; p++) {
+        int64_t plane = p * s->out_height * s->out_width * s->block;
+        for (int64_t h = 0; h < s->height; h++) {
+            int64_t rows[2], columns[2];
+            covering(h, s->pad_top, s->kernel[0], s->strides[0], s->out_height, &rows[0], &rows[1]);
+            for (int64_t w = 0; w < s->width; w++, at += s->block) {
+                covering(w, s->pad_left, s->kernel[1], s->strides[1], s->out_width, &columns[0], &columns[1]);
+                for (int64_t c = 0; c < s->block; c += 16) {
+                    int64_t lanes = s->block - c < 16 ? s->block - c : 16;
+                    v16f sum = lanes == 16 ? gradient_of(dtype, s, dy, index, plane + c, h, w, rows, columns, 16)
+                                           : gradient_of(dtype, s, dy, index, plane + c, h, w, rows, columns, lanes);
+                    store_lanes(dtype, dx, at + c, sum, lanes);
+                }
+            }
+        }
+    }
+}
+
+LS_CLONES static void max_pool_backward_f32(const ls_pool_shape *s, const void *dy, const uint8_t *index, void *dx) {
+    if (windows_apart(s))
+        max_pool_backward_apart(LS_DTYPE_F32, s, dy, index, dx);
+    else
+        max_pool_backward(LS_DTYPE_F32, s, dy, index, dx);
+}
+LS_CLONES static void max_pool_backward_bf16(const ls_pool_shape *s, const void *dy, const uint8_t *index, void *dx) {
+    if (windows_apart(s))
+        max_pool_backward_apart(LS_DTYPE_BF16, s, dy, index, dx);
+    else
+        max_pool_backward(LS_DTYPE_BF16, s, dy, index, dx);
+}
+
+void ls__loop_max_pool_backward(ls_dtype dtype, const ls_pool_shape *s, const void *dy, const uint8_t *index,
+                                void *dx) {
+    (dtype == LS_DTYPE_F32 ? max_pool_backward_f32 : max_pool_backward_bf16)(s, dy, index, dx);
+}
+
+// --- average pooling -------------------------------------------------------------------------------------------------
+
+LS_INLINE v16f mean_of(ls_dtype dtype, const ls_pool_shape *s, const window *win, const void *x, int64_t from,
+                       int64_t lanes) {
+    v16f sum = {0};
+    for (int64_t h = win->h0; h < win->h1; h++)
+        for (int64_t w = win->w0; w < win->w1; w++)
+            sum += load_lanes(dtype, x, from + (h * s->width + w) * s->block, lanes);
+    return sum / (float)((win->h1 - win->h0) * (win->w1 - win->w0));
+}
+
+LS_INLINE void average_pool(ls_dtype dtype, const ls_pool_shape *s, const void *x, void *y) {
+    int64_t at = 0;
+    for (int64_t p = 0; p < s->planes; p++) {
+        int64_t plane = p * s->height * s->width * s->block;
+        for (int64_t oh = 0; oh < s->out_height; oh++)
+            for (int64_t ow = 0; ow < s->out_width; ow++, at += s->block) {
+                window win = window_at(s, oh, ow);
+                for (int64_t c = 0; c < s->block; c += 16) {
+                    int64_t lanes = s->block - c < 16 ? s->block - c : 16;
+                    v16f mean = lanes == 16 ? mean_of(dtype, s, &win, x, plane + c, 16)
+                                            : mean_of(dtype, s, &win, x, plane + c, lanes);
+                    store_lanes(dtype, y, at + c, mean, lanes);
+                }
+            }
+    }
+}
+
+LS_CLONES static void average_pool_f32(const ls_pool_shape *s, const void *x, void *y) {
+    average_pool(LS_DTYPE_F32, s, x, y);
+}
+LS_CLONES static void average_pool_bf16(const ls_pool_shape *s, const void *x, void *y) {
+    average_pool(LS_DTYPE_BF16, s, x, y);
+}
+
+void ls__loop_average_pool(ls_dtype dtype, const ls_pool_shape *s, const void *x, void *y) {
+    (dtype == LS_DTYPE_F32 ? average_pool_f32 : average_pool_bf16)(s, x, y);
+}
+
+// The share of the gradients of all windows in [rows] x [columns] that one pixel gets.
+LS_INLINE v16f share_of(ls_dtype dtype, const ls_pool_shape *s, const void *dy, int64_t plane, const int64_t rows[2],
+                        const int64_t columns[2], int64_t lanes) {
+    v16f sum = {0};
+    for (int64_t oh = rows[0]; oh <= rows[1]; oh++)
+        for (int64_t ow = columns[0]; ow <= columns[1]; ow++) {
+            window win = window_at(s, oh, ow);
+            float area = (float)((win.h1 - win.h0) * (win.w1 - win.w0));
+            sum += load_lanes(dtype, dy, plane + (oh * s->out_width + ow) * s->block, lanes) / area;
+        }
+    return sum;
+}
+
+LS_INLINE void store_masked(ls_dtype dtype, const ls_pool_shape *s, const void *x, void *dx, int64_t at, v16f v,
+                            int64_t lanes) {
+    if (s->mask) v = select16(load_lanes(dtype, x, at, lanes) > 0, v, (v16f){0});
+    store_lanes(dtype, dx, at, v, lanes);
+}
+
+// One window over the whole image, as global pooling has it: all pixels get the same.
+LS_INLINE void average_pool_backward_global(ls_dtype dtype, const ls_pool_shape *s, const void *dy, const void *x,
+                                            void *dx) {
+    static const int64_t first[2] = {0, 0};
+    int64_t pixels = s->height * s->width;
+    for (int64_t p = 0; p < s->planes; p++)
+        for (int64_t c = 0; c < s->block; c += 16) {
+            int64_t lanes = s->block - c < 16 ? s->block - c : 16, at = p * pixels * s->block + c;
+            v16f share = share_of(dtype, s, dy, p * s->block + c, first, first, lanes);
+            for (int64_t i = 0; i < pixels; i++, at += s->block) {
+                if (lanes == 16)
+                    store_masked(dtype, s, x, dx, at, share, 16);
+                else
+                    store_masked(dtype, s, x, dx, at, share, lanes);
+            }
+        }
+}
+
+LS_INLINE void average_pool_backward(ls_dtype dtype, const ls_pool_shape *s, const void *dy, const void *x, void *dx) {
+    int64_t at = 0;
+    for (int64_t p = 0; p < s->planes; p++) {
+        int64_t plane = p * s->out_height * s->out_width * s->block;
+        for (int64_t h = 0; h < s->height; h++) {
+            int64_t rows[2], columns[2];
+            covering(h, s->pad_top, s->kernel[0], s->strides[0], s->out_height, &rows[0], &rows[1]);
+            for (int64_t w = 0; w < s->width; w++, at += s->block) {
+                covering(w, s->pad_left, s->kernel[1], s->strides[1], s->out_width, &columns[0], &columns[1]);
+                for (int64_t c = 0; c < s->block; c += 16) {
+                    int64_t lanes = s->block - c < 16 ? s->block - c : 16;
+                    v16f sum = lanes == 16 ? share_of(dtype, s, dy, plane + c, rows, columns, 16)
+                                           : share_of(dtype, s, dy, plane + c, rows, columns, lanes);
+                    store_masked(dtype, s, x, dx, at + c, sum, lanes);
+                }
+            }
+        }
+    }
+}
+
+LS_INLINE int covers_all(const ls_pool_shape *s) {
+    return s->out_height == 1 && s->out_width == 1 && s->kernel[0] - s->pad_top >= s->height &&
+           s->kernel[1] - s->pad_left >= s->width;
+}
+
+LS_CLONES static void average_pool_backward_f32(const ls_pool_shape *s, const void *dy, const void *x, void *dx) {
+    if (covers_all(s))
+        average_pool_backward_global(LS_DTYPE_F32, s, dy, x, dx);
+    else
+        average_pool_backward(LS_DTYPE_F32, s, dy, x, dx);
+}
+LS_CLONES static void average_pool_backward_bf16(const ls_pool_shape *s, const void *dy, const void *x, void *dx) {
+    if (covers_all(s))
+        average_pool_backward_global(LS_DTYPE_BF16, s, dy, x, dx);
+    else
+        average_pool_backward(LS_DTYPE_BF16, s, dy, x, dx);
+}
+
+void ls__loop_average_pool_backward(ls_dtype dtype, const ls_pool_shape *s, const void *dy, const void *x, void *dx) {
+    (dtype == LS_DTYPE_F32 ? average_pool_backward_f32 : average_pool_backward_bf16)(s, dy, x, dx);
+}

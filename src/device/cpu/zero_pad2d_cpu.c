@@ -1,0 +1,83 @@
+// Zeros around images, and their removal in backward: rows are copied whole, in the layout the input comes in.
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/memory.h"
+#include "device/cpu/cpu.h"
+#include "device/cpu/loops.h"
+
+// Images whose channels lie in innermost blocks: (planes, height, width, block).
+typedef struct zero_pad2d_kernel {
+    ls_kernel base;
+    ls_dtype dtype;
+    int64_t planes, height, width, out_height, out_width, block;
+    int64_t top, left;
+    int backward, mask_dx;
+} zero_pad2d_kernel;
+
+// Copies the rows of one plane; `x` and `y` are its beginnings without and with padding.
+static void forward_plane(const zero_pad2d_kernel *k, const char *x, char *y) {
+    int64_t pixel = k->block * (int64_t)ls_dtype_size(k->dtype), row = k->width * pixel, out_row = k->out_width * pixel;
+    int64_t bottom = k->out_height - k->top - k->height;
+    memset(y, 0, (size_t)(k->top * out_row));
+    y += k->top * out_row;
+    for (int64_t h = 0; h < k->height; h++, x += row, y += out_row) {
+        memset(y, 0, (size_t)(k->left * pixel));
+        memcpy(y + k->left * pixel, x, (size_t)row);
+        memset(y + k->left * pixel + row, 0, (size_t)(out_row - row - k->left * pixel));
+    }
+    memset(y, 0, (size_t)(bottom * out_row));
+}
+
+static void backward_plane(const zero_pad2d_kernel *k, char *dx, const char *dy, const char *x) {
+    int64_t pixel = k->block * (int64_t)ls_dtype_size(k->dtype), row = k->width * pixel, out_row = k->out_width * pixel;
+    dy += k->top * out_row + k->left * pixel;
+    for (int64_t h = 0; h < k->height; h++, dx += row, dy += out_row) {
+        if (k->mask_dx)
+            ls__loop_mask(k->dtype, dx, dy, x + h * row, k->width * k->block);
+        else
+            memcpy(dx, dy, (size_t)row);
+    }
+}
+
+static ls_status run(ls_kernel *kernel, void *const args[LS_ARG_COUNT]) {
+    const zero_pad2d_kernel *k = (const zero_pad2d_kernel *)kernel;
+    int64_t size = (int64_t)ls_dtype_size(k->dtype), plane = k->height * k->width * k->block * size,
+            out_plane = k->out_height * k->out_width * k->block * size;
+    for (int64_t p = 0; p < k->planes; p++) {
+        if (k->backward)
+            backward_plane(k, (char *)args[LS_ARG_DX] + p * plane, (char *)args[LS_ARG_DY] + p * out_plane,
+                           k->mask_dx ? (char *)args[LS_ARG_X] + p * plane : NULL);
+        else
+            forward_plane(k, (char *)args[LS_ARG_X] + p * plane, (char *)args[LS_ARG_Y] + p * out_plane);
+    }
+    return LS_OK;
+}
+
+static void destroy(ls_kernel *kernel) { free(kernel); }
+
+ls_status ls__cpu_zero_pad2d_create(ls_cpu *cpu, const ls_kernel_spec *spec, ls_kernel **out) {
+    static const ls_kernel_ops ops = {run, destroy};
+    int backward = spec->pass == LS_PASS_BACKWARD_DATA;
+    const ls_layout *x, *y;
+    int block;
+    LS_TRY(ls__cpu_image_layouts(cpu, spec, &x, &y, &block));
+    zero_pad2d_kernel *k;
+    LS_TRY(ls_calloc(1, sizeof *k, &k));
+    k->base.ops = &ops;
+    k->base.name = "loop:zero_pad2d";
+    k->base.layout[backward ? LS_ARG_DX : LS_ARG_X] = x;
+    k->base.layout[backward ? LS_ARG_DY : LS_ARG_Y] = y;
+    if (backward && spec->mask_dx) k->base.layout[LS_ARG_X] = x;
+    k->dtype = spec->x_dtype;
+    k->planes = spec->x.dim[0] * ((spec->x.dim[3] + block - 1) / block);
+    k->height = spec->x.dim[1], k->width = spec->x.dim[2];
+    k->out_height = spec->y.dim[1], k->out_width = spec->y.dim[2];
+    k->block = block;
+    k->top = spec->attrs.pad[0], k->left = spec->attrs.pad[1];
+    k->backward = backward;
+    k->mask_dx = spec->mask_dx;
+    *out = &k->base;
+    return LS_OK;
+}

@@ -1,0 +1,45 @@
+// Checks all passes of an operation on device "cpu" against the reference loops.
+//
+// Both devices get the same plain values, brought into each kernel's layouts by the device's own reorders and back
+// again, as a plan does it; backward kernels are told forward's layouts and get its workspace. Inputs are rounded to
+// bf16 beforehand, so that conversions lose nothing. Outputs are filled with NaN before a kernel runs: what it leaves
+// out shows. What a blocked layout pads must come out zero. A kernel that says its output may lie in an input's memory is
+// run so too, and one of our own loops with two threads: the bits must be the same.
+#ifndef LS_TESTS_OPS_CHECK_H
+#define LS_TESTS_OPS_CHECK_H
+
+#include "device/device.h"
+
+extern ls_device *cpu, *ref;
+
+int ops_setup(void **state);
+int ops_teardown(void **state);
+
+// Numbers that are the same in every run.
+uint32_t draw(void);
+int pick(const int *from, int count);
+#define PICK(...) pick((const int[]){__VA_ARGS__}, (int)(sizeof((int[]){__VA_ARGS__}) / sizeof(int)))
+
+// FEW: many equal values; RELU_OUTPUT: many zeros, none negative; FAR: far from zero, close to each other
+typedef enum kind { SMOOTH, FEW, RELU_OUTPUT, FAR } kind;
+float *new_values(int64_t count, kind k);
+
+// How the input lies when it comes.
+typedef enum lie { AS_LIKED, PLAIN, AS_OF_CONV, BLOCKS_OF_16, BLOCKS_OF_8 } lie;
+
+void check(ls_kernel_spec spec, kind x_kind, lie x_lie);
+// In each dtype and in each layout that images come in.
+void check_layouts(ls_kernel_spec spec, kind x_kind);
+
+// What was checked: by dtype, fp32 and bf16.
+extern int runs[LS_OP_COUNT][2], skips[LS_OP_COUNT][2];
+extern double worst[LS_OP_COUNT][2];  // largest error seen, as a share of the tolerance
+
+ls_kernel_spec with_dtype(ls_kernel_spec spec, ls_dtype dtype);
+int each_dtype(ls_dtype *dtypes);
+// Fills in the output size and padding of a window over x, as the graph does.
+void settle_window(ls_kernel_spec *spec, int same, int64_t channels);
+ls_kernel_spec conv(int64_t n, int64_t h, int64_t w, int64_t c, int filters, int kh, int kw, int stride, int same,
+                    int bias, int relu, int mask);
+
+#endif
