@@ -54,6 +54,7 @@ typedef struct scale {
     void *file;  // what the config file's texts live in
     char folder[4096];
     scale_plan plan;
+    int lock;                  // of the folder
     int at, terminal, length;  // the run under way; of the live line
     double left;               // estimated for what comes after it
 } scale;
@@ -388,12 +389,24 @@ static ls_status report(scale *s) {
     return status;
 }
 
+// A study that is there is locked before it is looked at; a refused one leaves nothing behind where there was none.
+static ls_status begin_study(scale *s) {
+    char *path;
+    if (asprintf(&path, "%s/study.json", s->folder) < 0) return LS_FAIL(LS_STATUS_OUT_OF_MEMORY, "out of memory");
+    int there = access(path, F_OK) == 0;
+    free(path);
+    if (there) LS_TRY(scale_lock(s->folder, &s->lock));
+    LS_TRY(scale_plan_create(&s->grid, s->folder, s->cli, &s->plan));
+    LS_TRY(scale_plan_folders(&s->plan));
+    if (!there) LS_TRY(scale_lock(s->folder, &s->lock));
+    return scale_plan_write(&s->plan);
+}
+
 static ls_status run_study(scale *s) {
     s->cli->stage = CLI_STAGE_TOGETHER;
     LS_TRY(check_launcher(&s->grid));
     LS_TRY(check_data(&s->grid));
-    LS_TRY(scale_plan_create(&s->grid, s->folder, s->cli, &s->plan));
-    LS_TRY(scale_plan_write(&s->plan));
+    LS_TRY(begin_study(s));
     LS_TRY(run_all(s));
     LS_TRY(report(s));
     if (count_state(&s->plan, SCALE_DONE) > 0) return LS_OK;
@@ -402,7 +415,7 @@ static ls_status run_study(scale *s) {
 }
 
 static ls_status run_scale(cli *c, int argc, char **argv) {
-    scale s = {.cli = c};
+    scale s = {.cli = c, .lock = -1};
     ls_words words;
     ls_status status = read_options(&s, argc, argv, &words);
     if (status == LS_OK && words.help)
@@ -410,6 +423,7 @@ static ls_status run_scale(cli *c, int argc, char **argv) {
     else if (status == LS_OK)
         status = run_study(&s);
     scale_plan_destroy(&s.plan);
+    scale_unlock(&s.lock);
     ls_config_free(&s.file);
     return status;
 }

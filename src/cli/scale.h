@@ -1,5 +1,5 @@
 // lockstep scale: what its parts share. cmd_scale.c reads the command line, scale_plan.c lists the runs and keeps study.json,
-// scale_host.c describes the machine, scale_run.c runs one.
+// scale_host.c describes the machine, scale_run.c runs one, scale_lock.c keeps others out.
 #ifndef LS_CLI_SCALE_H
 #define LS_CLI_SCALE_H
 
@@ -45,7 +45,9 @@ typedef struct scale_plan {
 // Lists the runs, those whose record is there as done; compares with the study that is in the folder, writes nothing.
 // Errors: BAD_DATA (another study, another record), INVALID_ARGUMENT (other options), OUT_OF_MEMORY, IO.
 ls_status scale_plan_create(const scale_grid *grid, const char *folder, cli *cli, scale_plan *out);
-// Makes the folders and writes study.json. Errors: IO.
+// Makes the folders. Errors: IO.
+ls_status scale_plan_folders(const scale_plan *plan);
+// Writes study.json. Errors: IO.
 ls_status scale_plan_write(const scale_plan *plan);
 void scale_plan_destroy(scale_plan *plan);
 
@@ -61,6 +63,11 @@ ls_status scale_path(const scale_plan *plan, const scale_run *run, const char *e
 // Errors: IO (the study's folder cannot be written any more), OUT_OF_MEMORY.
 ls_status scale_run_one(const scale_plan *plan, scale_run *run, double timeout,
                         void (*tick)(void *user, double seconds), void *user, int *interrupted);
+
+// Keeps all others from working in the folder until scale_unlock or the end of the process; *held, < 0 before, is for that. A file
+// system without locks is said on stderr and no failure. Errors: IO (who has it; or why it cannot be had).
+ls_status scale_lock(const char *folder, int *held);
+void scale_unlock(int *held);
 
 json_t *scale_host(void);  // of this machine: a new reference
 

@@ -263,22 +263,29 @@ static ls_status cannot_write(const char *path) {
                    strerror(errno));
 }
 
-ls_status scale_plan_write(const scale_plan *plan) {
-    char *runs, *path = NULL, *beside = NULL;
+ls_status scale_plan_folders(const scale_plan *plan) {
+    char *runs;
     if (asprintf(&runs, "%s/runs", plan->folder) < 0) return LS_FAIL(LS_STATUS_OUT_OF_MEMORY, "out of memory");
     ls_status status = LS_OK;
     if ((mkdir(plan->folder, 0777) != 0 && errno != EEXIST)) status = cannot_write(plan->folder);
     if (status == LS_OK && mkdir(runs, 0777) != 0 && errno != EEXIST) status = cannot_write(runs);
     if (status == LS_OK && access(runs, W_OK | X_OK) != 0) status = cannot_write(runs);
-    if (status == LS_OK &&
-        (asprintf(&path, "%s/study.json", plan->folder) < 0 || asprintf(&beside, "%s.new", path) < 0))
-        status = LS_FAIL(LS_STATUS_OUT_OF_MEMORY, "out of memory");
+    free(runs);
+    return status;
+}
+
+ls_status scale_plan_write(const scale_plan *plan) {
+    char *path, *beside = NULL;
+    if (asprintf(&path, "%s/study.json", plan->folder) < 0 || asprintf(&beside, "%s.new", path) < 0) {
+        free(path);
+        return LS_FAIL(LS_STATUS_OUT_OF_MEMORY, "out of memory");
+    }
+    ls_status status = LS_OK;
     // In one move: a study that is there stays readable whatever happens.
-    if (status == LS_OK && (json_dump_file(plan->study, beside, JSON_INDENT(2)) != 0 || rename(beside, path) != 0)) {
+    if (json_dump_file(plan->study, beside, JSON_INDENT(2)) != 0 || rename(beside, path) != 0) {
         status = cannot_write(path);
         unlink(beside);
     }
-    free(runs);
     free(path);
     free(beside);
     return status;

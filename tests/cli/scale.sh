@@ -69,7 +69,7 @@ tiny="--limit-train 500 --limit-test 100 --epochs 2"
 }
 
 # The process that the study at $1 has started.
-child() { cat "/proc/$1/task/$1/children" 2>/dev/null; }
+child() { tr -d ' ' <"/proc/$1/task/$1/children" 2>/dev/null; }
 started() {
     for _ in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do
         [ -n "$(child "$1")" ] && grep -q '^Epoch' long/runs/*.log && return
@@ -90,6 +90,25 @@ wait $job
 status=$?
 [ $status -eq 1 ] || wrong "$what: exit status $status"
 says "FAILED: it crashed: signal 6"
+
+# A folder that another study is at work in is left alone; once that is gone, however it went, it is not.
+rm long/runs/*.log
+# shellcheck disable=SC2086
+{
+    "$lockstep" scale mnist-mlp $long --out long >/dev/null 2>&1 </dev/null &
+    job=$!
+    started $job
+    run_under_way=$(child $job)
+    before=$(cat long/study.json | cksum)
+    refuses 1 "another 'lockstep scale' is at work in long (process $job on $(uname -n)): wait until it is done" \
+        "$lockstep" scale mnist-mlp $long --out long/
+    [ "$(cat long/study.json | cksum)" = "$before" ] || wrong "the study of another one was changed"
+    [ -d "/proc/$run_under_way" ] || wrong "the run of another study was ended"
+    kill -KILL $job
+    wait $job 2>/dev/null
+    run 1 "$lockstep" scale mnist-mlp $long --timeout 1 --out long
+    says "FAILED: it took longer"
+}
 
 env --default-signal=INT true 2>/dev/null || finish
 rm long/runs/*.log
