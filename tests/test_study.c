@@ -177,6 +177,63 @@ static void single_records_of_another_recipe_are_apart(void **state) {
     ls_study_free(&s);
 }
 
+// Changes the record as a time limit would have left it.
+static void stop(const char *name, int whole_epochs) {
+    json_t *r = json_load_file(file(name), 0, NULL);
+    json_object_set_new(r, "stopped", json_string("time limit"));
+    json_object_set_new(r, "stopped_after",
+                        json_pack("{s:i, s:i, s:i}", "epoch", whole_epochs + 1, "step", 3, "steps", 9));
+    json_object_set_new(r, "epochs", json_integer(whole_epochs));
+    if (whole_epochs == 0) json_array_clear(json_object_get(r, "epoch_seconds"));
+    json_object_set_new(r, "weights_digest", json_string("of less training"));
+    assert_int_equal(json_dump_file(r, file(name), 0), 0);
+    json_decref(r);
+}
+
+static void a_stopped_run_counts_for_its_whole_epochs(void **state) {
+    put_grid("aa");
+    unlink(file("runs/w2-r3.failed"));
+    unlink(file("runs/w4-r1.failed"));
+    put_record("runs/w4-r1.json", 4, 4, "xx", 0.1);
+    put_record("runs/w8-r1.json", 8, 2, "xx", 0.1);
+    stop("runs/w2-r2.json", 2);
+    stop("runs/w4-r1.json", 2);
+    stop("runs/w8-r1.json", 0);
+    ls_study *s = loaded();
+    const ls_study_row *r = s->rows;
+    assert_int_equal(s->row_count, 4);
+    // One of two: both epochs' times, the results of the other.
+    assert_int_equal(r[1].repeats, 2);
+    assert_int_equal(r[1].stopped, 1);
+    near(r[1].epoch_seconds, 7);
+    near(r[1].test_accuracy, 0.75);
+    near(r[1].total_seconds, 108);
+    assert_string_equal(r[1].digest, "aa");
+    assert_string_equal(r[1].reason, "stopped by its time limit after step 3 of 9 in epoch 3");
+    // The only one: times, no results. Without a whole epoch, nothing.
+    assert_int_equal(r[2].stopped + r[2].repeats, 2);
+    near(r[2].speedup, 3);
+    assert_true(r[2].test_accuracy != r[2].test_accuracy && r[2].total_seconds != r[2].total_seconds);
+    assert_int_equal(r[2].digest_differs, 0);
+    assert_int_equal(r[3].repeats, 0);
+    assert_int_equal(r[3].failed, 1);
+    assert_int_equal(r[3].stopped, 0);
+    char *text;
+    assert_int_equal(ls_study_table_text(s, &text), LS_OK);
+    assert_null(strstr(text, "DIFFERS"));
+    assert_non_null(strstr(text, "bit for bit"));
+    assert_non_null(strstr(text, "  stopped\n"));
+    assert_non_null(strstr(text,
+                           "net, 4 workers on 1 node: 1 of 1 run did not come to the end, stopped by its time limit "
+                           "after step 3 of 9 in epoch 3: the time of its whole epochs counts"));
+    assert_non_null(
+        strstr(text,
+               "net, 8 workers on 1 node: 1 of 1 run failed: stopped by its time limit after step 3 of 9 in "
+               "epoch 1\n"));
+    free(text);
+    ls_study_free(&s);
+}
+
 static void tables_are_written(void **state) {
     put_grid("aa");
     ls_study *s = loaded();
@@ -186,7 +243,7 @@ static void tables_are_written(void **state) {
     assert_true(fread(text, 1, sizeof text - 1, f) > 0);
     fclose(f);
     assert_non_null(
-        strstr(text, "\n\"net\",\"strong\",\"digits\",\"fp32\",\"allreduce\",1,2,2,1,1,7,64,8,2,1,0.5,0.07,7,6,8,"));
+        strstr(text, "\n\"net\",\"strong\",\"digits\",\"fp32\",\"allreduce\",1,2,2,1,1,7,64,8,2,1,0,0.5,0.07,7,6,8,"));
     assert_non_null(strstr(text, "\"it crashed, \"\"badly\"\"\""));
     f = fopen(file("results.md"), "r");
     memset(text, 0, sizeof text);
@@ -238,6 +295,7 @@ int main(void) {
         cmocka_unit_test_setup(other_weights_are_marked, clean),
         cmocka_unit_test_setup(weak_scaling_compares_images, clean),
         cmocka_unit_test_setup(single_records_of_another_recipe_are_apart, clean),
+        cmocka_unit_test_setup(a_stopped_run_counts_for_its_whole_epochs, clean),
         cmocka_unit_test_setup(tables_are_written, clean),
         cmocka_unit_test_setup(what_is_no_study_is_refused, clean),
     };

@@ -21,7 +21,8 @@ typedef struct ls_study_row {
     int nodes, workers_per_node, workers, replicas_per_worker, threads_per_replica;
     int64_t parameters, global_batch, micro_batch;
     int repeats, failed;  // runs with and without a record
-    char reason[256];     // of the first failed one
+    int stopped;       // of those with a record: ended by their time limit, counted for their whole epochs' times only
+    char reason[256];  // of the first failed one, or the first stopped one
     double read_seconds, step_seconds, total_seconds;
     double epoch_seconds, epoch_seconds_least,
         epoch_seconds_most;  // without each run's first epoch, where it has several
@@ -35,7 +36,7 @@ typedef struct ls_study_row {
     int epochs;
     int64_t seed;
     int oversubscribed;  // the records say that there were fewer cores than threads
-    char digest[65];     // of the first run
+    char digest[65];     // of the first run that was not stopped
     int digest_differs;  // strong scaling: another run of the same model ended with other weights
 } ls_study_row;
 

@@ -141,6 +141,24 @@ static void measured(ls_study_row *row, const json_t *record) {
     row->repeats = 1;
 }
 
+// A run that its time limit ended: its whole epochs took as long as they took, but what came out is that of less training. Without a
+// whole epoch it tells nothing.
+static void note_stop(ls_study_row *row, const json_t *record) {
+    const json_t *where = json_object_get(record, "stopped_after");
+    const char *why = json_string_value(json_object_get(record, "stopped"));
+    if (!why) return;
+    snprintf(row->reason, sizeof row->reason, "stopped by its %s after step %lld of %lld in epoch %lld", why,
+             (long long)whole(where, "step"), (long long)whole(where, "steps"), (long long)whole(where, "epoch"));
+    row->test_loss = row->test_accuracy = row->total_seconds = NAN;
+    row->digest[0] = 0;
+    row->stopped = row->epochs > 0;
+    row->failed = !row->stopped;
+    row->repeats = row->stopped;
+}
+
+// Whether there is a run that was trained to its end.
+static int finished(const ls_study_row *row) { return row->repeats > row->stopped; }
+
 // From the first record with the most workers: one worker alone knows nothing of MPI.
 static void note_where(loader *l, const json_t *record) {
     ls_study *s = l->study;
@@ -218,6 +236,7 @@ static ls_status add_record(loader *l, const char *path, const json_t *record, c
     LS_TRY(grow(l, &r));
     set_up(&r->row, record);
     measured(&r->row, record);
+    note_stop(&r->row, record);
     snprintf(r->row.mode, sizeof r->row.mode, "%s", mode);
     r->recipe = recipe_of(record, mode);
     if (!r->recipe) return LS_FAIL(LS_STATUS_OUT_OF_MEMORY, "out of memory while reading %s", path);
@@ -422,18 +441,20 @@ static const size_t medians[] = {
 static ls_status join(run *runs, int count, run *out) {
     double *values;
     LS_TRY(ls_calloc(count, sizeof *values, &values));
-    int first = 0, failed = 0;
+    int first = 0, failed = 0, stopped = 0;
     const char *reason = "";
-    while (first < count - 1 && !runs[first].row.repeats) first++;
-    for (int i = count - 1; i >= 0; i--)
-        if (runs[i].row.failed) {
-            failed++;
-            reason = runs[i].row.reason;
-        }
+    for (int i = count - 1; i >= 0; i--) {
+        const ls_study_row *r = &runs[i].row, *best = &runs[first].row;
+        if (finished(r) || (r->repeats && !finished(best)) || !best->repeats) first = i;
+        failed += r->failed;
+        stopped += r->stopped;
+        if (r->failed || (r->stopped && !failed)) reason = r->reason;
+    }
     *out = runs[first];
     ls_study_row *row = &out->row;
     row->repeats = count - failed;
     row->failed = failed;
+    row->stopped = stopped;
     if (row->reason != reason) snprintf(row->reason, sizeof row->reason, "%s", reason);
     row->epoch_seconds_least = INFINITY;
     row->epoch_seconds_most = 0;
@@ -444,7 +465,8 @@ static ls_status join(run *runs, int count, run *out) {
         row->epoch_seconds_most = fmax(row->epoch_seconds_most, r->epoch_seconds);
         row->oversubscribed |= r->oversubscribed;
         if (r->peak_rss_bytes > row->peak_rss_bytes) row->peak_rss_bytes = r->peak_rss_bytes;
-        if (strcmp(r->mode, "strong") == 0 && strcmp(r->digest, row->digest) != 0) row->digest_differs = 1;
+        if (finished(r) && strcmp(r->mode, "strong") == 0 && strcmp(r->digest, row->digest) != 0)
+            row->digest_differs = 1;
     }
     if (!row->repeats) row->epoch_seconds_least = 0;
     for (size_t m = 0; m < sizeof medians / sizeof medians[0] && row->repeats; m++) {
@@ -471,10 +493,11 @@ static void compare(run *rows, int count) {
         for (int j = 0; j < count; j++) {
             const ls_study_row *other = &rows[j].row;
             if (!other->repeats || compare_recipes(&rows[i], &rows[j]) != 0) continue;
-            if (!least || other->workers < least->workers) least = other;
+            if (finished(other) && (!least || other->workers < least->workers)) least = other;
             if (same_workers(row, other) && (!base || other->workers < base->workers)) base = other;
         }
-        if (strcmp(row->mode, "strong") == 0 && strcmp(row->digest, least->digest) != 0) row->digest_differs = 1;
+        if (finished(row) && strcmp(row->mode, "strong") == 0 && strcmp(row->digest, least->digest) != 0)
+            row->digest_differs = 1;
         double ratio = strcmp(row->mode, "weak") == 0 ? row->images_per_second / base->images_per_second
                                                       : base->epoch_seconds / row->epoch_seconds;
         row->speedup = known(ratio);

@@ -74,7 +74,7 @@ static void efficiency(FILE *out, const ls_study_row *r) {
 static void memory(FILE *out, const ls_study_row *r) { number(out, (double)r->peak_rss_bytes / 1e6, 0, ""); }
 static void runs(FILE *out, const ls_study_row *r) { fprintf(out, "%d", r->repeats); }
 static void digest(FILE *out, const ls_study_row *r) {
-    ls__html(out, "%.8s%s", r->digest, r->digest_differs ? " differs" : "");
+    ls__html(out, "%.8s%s", r->digest[0] ? r->digest : "stopped", r->digest_differs ? " differs" : "");
 }
 static void load(FILE *out, const ls_study_row *r) { number(out, 1e3 * r->load, 2, ""); }
 static void forward(FILE *out, const ls_study_row *r) { number(out, 1e3 * r->forward, 2, ""); }

@@ -30,7 +30,8 @@ static void csv_number(FILE *out, double x, int measured) {
 static void write_csv(FILE *out, const ls_study *s) {
     fputs(
         "model,mode,data,precision,strategy,nodes,workers_per_node,workers,replicas_per_worker,threads_per_replica,"
-        "parameters,global_batch,micro_batch,repeats,failed,read_seconds,step_seconds,epoch_seconds,epoch_seconds_"
+        "parameters,global_batch,micro_batch,repeats,failed,stopped,read_seconds,step_seconds,epoch_seconds,epoch_"
+        "seconds_"
         "least,"
         "epoch_seconds_most,first_epoch_seconds,total_seconds,images_per_second,speedup,efficiency,test_loss,test_"
         "accuracy,"
@@ -49,7 +50,8 @@ static void write_csv(FILE *out, const ls_study *s) {
                                     r->global_batch,
                                     r->micro_batch,
                                     r->repeats,
-                                    r->failed};
+                                    r->failed,
+                                    r->stopped};
         const double reals[] = {r->read_seconds,
                                 r->step_seconds,
                                 r->epoch_seconds,
@@ -133,7 +135,10 @@ static void weights_column(table *t, const ls_study *s) {
     t->words[c] = 1;
     snprintf(t->head[c], CELL, "Weights");
     for (int i = 0; i < t->rows; i++)
-        snprintf(t->cell[i][c], CELL, "%.8s%s", s->rows[i].repeats ? s->rows[i].digest : "-",
+        snprintf(t->cell[i][c], CELL, "%.8s%s",
+                 !s->rows[i].repeats    ? "-"
+                 : s->rows[i].digest[0] ? s->rows[i].digest
+                                        : "stopped",
                  s->rows[i].digest_differs ? " DIFFERS" : "");
 }
 
@@ -265,7 +270,7 @@ static void print_digests(FILE *out, const ls_study *s, const char *bullet) {
     int strong = 0, differ = 0;
     for (int i = 0; i < s->row_count; i++) {
         const ls_study_row *r = &s->rows[i];
-        if (strcmp(r->mode, "strong") == 0) strong += r->repeats;
+        if (strcmp(r->mode, "strong") == 0) strong += r->repeats - r->stopped;
         if (!r->digest_differs) continue;
         differ++;
         fputs(bullet, out);
@@ -288,6 +293,16 @@ static void print_notes(FILE *out, const ls_study *s, const char *bullet) {
         const ls_study_row *r = &s->rows[i];
         shared |= r->oversubscribed;
         speedup |= r->speedup > 0;
+        if (r->stopped) {
+            fputs(bullet, out);
+            print_which(out, r);
+            fprintf(
+                out,
+                ": %d of %d run%s did not come to the end%s%s: the time of its whole epochs counts, what it learned "
+                "does not\n",
+                r->stopped, r->failed + r->repeats, r->failed + r->repeats == 1 ? "" : "s", r->failed ? "" : ", ",
+                r->failed ? "" : r->reason);
+        }
         if (!r->failed) continue;
         fputs(bullet, out);
         print_which(out, r);

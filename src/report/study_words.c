@@ -237,7 +237,7 @@ static void digests(const words *w) {
             if (weak(r) || !r->digest[0]) continue;
             if (!first) first = r;
             n += strcmp(first->digest, r->digest) == 0;
-            runs += r->repeats;
+            runs += r->repeats - r->stopped;
         }
         if (first && runs > 1 && n > 0)
             fprintf(w->out,
@@ -250,6 +250,12 @@ static void digests(const words *w) {
 static void failures(const words *w) {
     for (int i = 0; i < w->study->row_count; i++) {
         const ls_study_row *r = &w->study->rows[i];
+        if (r->stopped)
+            fprintf(w->out,
+                    "! %s with %d worker%s: %d of %d run%s did not come to the end%s%s: the time of its whole epochs "
+                    "counts, what it learned does not.\n",
+                    r->model, r->workers, plural(r->workers), r->stopped, r->failed + r->repeats,
+                    plural(r->failed + r->repeats), r->failed ? "" : ", ", r->failed ? "" : r->reason);
         if (r->failed == 0) continue;
         fprintf(w->out, "! %s with %d worker%s: %d of %d run%s gave no record", r->model, r->workers,
                 plural(r->workers), r->failed, r->failed + r->repeats, plural(r->failed + r->repeats));
