@@ -83,6 +83,7 @@ static ls_dnnl_op make_op(const ls_kernel_spec *spec, const descriptors *d, dnnl
         .strides = {a->strides[0], a->strides[1]},
         .pad_begin = {a->pad[0], a->pad[1]},
         .pad_end = {a->pad[2], a->pad[3]},
+        .residual = forward && spec->residual ? d->y : NULL,
         .relu = forward && a->activation == LS_ACTIVATION_RELU,
     };
 }
@@ -115,12 +116,14 @@ static void choose(ls_cpu *cpu, const ls_kernel_spec *spec, const descriptors *d
     ls__choice_begin(choice, &op, cpu->engine);
 }
 
+// With a residual, it lies as Y does and is the last.
 static const ls_cpu_arg forward_args[] = {
     {DNNL_ARG_SRC, LS_ARG_X, dnnl_query_src_md, 0},
     {DNNL_ARG_WEIGHTS, LS_ARG_W, dnnl_query_weights_md, 0},
     {DNNL_ARG_BIAS, LS_ARG_B, dnnl_query_weights_md, 1},
     {DNNL_ARG_DST, LS_ARG_Y, dnnl_query_dst_md, 0},
     {DNNL_ARG_SCRATCHPAD, LS_ARG_SCRATCH, dnnl_query_scratchpad_md, 0},
+    {DNNL_ARG_ATTR_MULTIPLE_POST_OP(0) | DNNL_ARG_SRC_1, LS_ARG_X2, dnnl_query_dst_md, 0},
 };
 static const ls_cpu_arg data_args[] = {
     {DNNL_ARG_DIFF_SRC, LS_ARG_DX, dnnl_query_diff_src_md, 0},
@@ -136,15 +139,19 @@ static const ls_cpu_arg weights_args[] = {
     {DNNL_ARG_SCRATCHPAD, LS_ARG_SCRATCH, dnnl_query_scratchpad_md, 0},
 };
 
-static const ls_cpu_arg *pass_args(ls_pass pass, int *count) {
-    *count = pass == LS_PASS_BACKWARD_DATA ? 4 : 5;
-    return pass == LS_PASS_BACKWARD_DATA ? data_args : pass == LS_PASS_BACKWARD_WEIGHTS ? weights_args : forward_args;
+static const ls_cpu_arg *pass_args(const ls_kernel_spec *spec, int *count) {
+    switch (spec->pass) {
+    case LS_PASS_BACKWARD_DATA: *count = 4; return data_args;
+    case LS_PASS_BACKWARD_WEIGHTS: *count = 5; return weights_args;
+    default: *count = spec->residual ? 6 : 5; return forward_args;
+    }
 }
 
 static ls_shape arg_shape(const ls_kernel_spec *spec, ls_arg arg) {
     switch (arg) {
     case LS_ARG_X:
     case LS_ARG_DX: return spec->x;
+    case LS_ARG_X2:
     case LS_ARG_Y:
     case LS_ARG_DY: return spec->y;
     case LS_ARG_B:
@@ -175,12 +182,12 @@ static ls_status unsupported(const ls_kernel_spec *spec) {
                    ls_dtype_name(spec->x_dtype));
 }
 
-ls_status ls__cpu_conv2d_create(ls_cpu *cpu, const ls_kernel_spec *spec, ls_kernel **out) {
+static ls_status create(ls_cpu *cpu, const ls_kernel_spec *spec, ls_kernel **out) {
     descriptors d;
     ls_dnnl_choice choice = {0};
     ls_kernel *kernel = NULL;
     int count;
-    const ls_cpu_arg *args = pass_args(spec->pass, &count);
+    const ls_cpu_arg *args = pass_args(spec, &count);
     ls_status status;
     LS_TRY_GOTO(describe_all(spec, dnnl_format_tag_any, &d), done);
     choose(cpu, spec, &d, &choice);
@@ -197,6 +204,34 @@ done:
     ls__choice_end(&choice);
     descriptors_free(&d);
     return status;
+}
+
+// The implementation is the one for the convolution alone. Where that can add the residual itself, it does; else a pass of our
+// own over its output follows.
+static ls_status create_with_residual(ls_cpu *cpu, const ls_kernel_spec *spec, ls_kernel **out) {
+    ls_kernel_spec bare = *spec, fused = *spec;
+    ls_kernel *alone, *both = NULL;
+    bare.residual = 0;
+    bare.attrs.activation = LS_ACTIVATION_NONE;
+    LS_TRY(create(cpu, &bare, &alone));
+    memcpy(fused.layout, alone->layout, sizeof fused.layout);
+    if (create(cpu, &fused, &both) == LS_OK && strcmp(both->name, alone->name) == 0) {
+        ls_kernel_destroy(&alone);
+        *out = both;
+        return LS_OK;
+    }
+    ls_kernel_destroy(&both);
+    ls_cpu_dnnl_kernel *k = (ls_cpu_dnnl_kernel *)alone;
+    alone->layout[LS_ARG_X2] = alone->layout[LS_ARG_Y];
+    k->add_count = alone->layout[LS_ARG_Y]->bytes / (int64_t)ls_dtype_size(spec->y_dtype);
+    k->add_relu = spec->attrs.activation == LS_ACTIVATION_RELU;
+    *out = alone;
+    return LS_OK;
+}
+
+ls_status ls__cpu_conv2d_create(ls_cpu *cpu, const ls_kernel_spec *spec, ls_kernel **out) {
+    int forward = spec->pass == LS_PASS_TRAINING || spec->pass == LS_PASS_INFERENCE;
+    return (forward && spec->residual ? create_with_residual : create)(cpu, spec, out);
 }
 
 // --- the library's best ----------------------------------------------------------------------------------------------
@@ -225,7 +260,7 @@ static ls_status time_kernel(ls_kernel *kernel, double best, double *seconds) {
 static void search(ls_cpu *cpu, const ls_kernel_spec *spec, dnnl_alg_kind_t algorithm, dnnl_format_tag_t tag,
                    ls_kernel **best, double *seconds) {
     int count;
-    const ls_cpu_arg *args = pass_args(spec->pass, &count);
+    const ls_cpu_arg *args = pass_args(spec, &count);
     descriptors d;
     ls_dnnl_choice choice = {0};
     if (describe_all(spec, tag, &d) == LS_OK) {
@@ -251,8 +286,9 @@ static void search(ls_cpu *cpu, const ls_kernel_spec *spec, dnnl_alg_kind_t algo
 
 ls_status ls__cpu_fastest(ls_device *device, const ls_kernel_spec *spec, ls_kernel **out) {
     static const dnnl_format_tag_t tags[] = {dnnl_format_tag_any, dnnl_nhwc, dnnl_nChw16c};
-    ls_kernel_spec bare = *spec;  // the pass alone: masking is not the library's
-    bare.mask_dx = 0;
+    ls_kernel_spec bare =
+        *spec;  // the pass alone: masking is not the library's, and a residual is no part of the operation
+    bare.mask_dx = bare.residual = 0;
     double seconds = 1e30;
     *out = NULL;
     for (int t = 0; t < (is_dense(spec) ? 1 : 3); t++) {

@@ -34,7 +34,7 @@ static inline void ls__cpu_in_place(ls_kernel *kernel, ls_arg output, ls_arg inp
     kernel->in_place[kernel->in_place_count++] = (ls_in_place){output, input};
 }
 
-// A kernel that runs one oneDNN primitive, and may finish with a masking pass over DX.
+// A kernel that runs one oneDNN primitive, and may finish with a pass over its output.
 typedef struct ls_cpu_dnnl_kernel {
     ls_kernel base;
     dnnl_primitive_t primitive;
@@ -44,6 +44,8 @@ typedef struct ls_cpu_dnnl_kernel {
     dnnl_exec_arg_t args[8];
     void *bound[8];      // the pointer each memory object has now
     int64_t mask_count;  // elements of DX to multiply by (X > 0); 0: no masking
+    int64_t add_count;   // elements of Y that X2 is added to; 0: none
+    int add_relu;        // with a ReLU after it
 } ls_cpu_dnnl_kernel;
 
 // Builds the kernel for an implementation: `names` pairs oneDNN's argument ids with ours, `query` says where the

@@ -124,6 +124,9 @@ static ls_status dnnl_kernel_run(ls_kernel *kernel, void *const args[LS_ARG_COUN
     if (k->mask_count)
         ls__loop_mask(kernel->layout[LS_ARG_DX]->dtype, args[LS_ARG_DX], args[LS_ARG_DX], args[LS_ARG_X],
                       k->mask_count);
+    if (k->add_count)
+        ls__loop_add(kernel->layout[LS_ARG_Y]->dtype, args[LS_ARG_Y], args[LS_ARG_Y], args[LS_ARG_X2], k->add_relu,
+                     k->add_count);
     return LS_OK;
 }
 

@@ -38,6 +38,22 @@ const char *ls__pd_name(const_dnnl_primitive_desc_t pd) {
     return name ? name : "?";
 }
 
+static void append_relu(dnnl_post_ops_t ops);
+
+dnnl_primitive_attr_t ls__attr_create(ls_md residual, int relu) {
+    dnnl_primitive_attr_t attr = NULL;
+    if (dnnl_primitive_attr_create(&attr) != dnnl_success) return NULL;
+    dnnl_primitive_attr_set_scratchpad_mode(attr, dnnl_scratchpad_mode_user);
+    if (!residual && !relu) return attr;
+    dnnl_post_ops_t ops = NULL;
+    dnnl_post_ops_create(&ops);
+    if (residual) dnnl_post_ops_append_binary(ops, dnnl_binary_add, residual);
+    if (relu) append_relu(ops);
+    dnnl_primitive_attr_set_post_ops(attr, ops);
+    dnnl_post_ops_destroy(ops);
+    return attr;
+}
+
 #if DNNL_VERSION_MAJOR >= 3
 
 ls_status ls__md_by_tag(int ndim, const dnnl_dims_t dims, ls_dtype dtype, dnnl_format_tag_t tag, ls_md *out) {
@@ -73,19 +89,7 @@ int ls__md_dims(ls_md md, dnnl_dims_t dims) {
     return ndim;
 }
 
-dnnl_primitive_attr_t ls__attr_create(int relu) {
-    dnnl_primitive_attr_t attr = NULL;
-    if (dnnl_primitive_attr_create(&attr) != dnnl_success) return NULL;
-    dnnl_primitive_attr_set_scratchpad_mode(attr, dnnl_scratchpad_mode_user);
-    if (relu) {
-        dnnl_post_ops_t ops = NULL;
-        dnnl_post_ops_create(&ops);
-        dnnl_post_ops_append_eltwise(ops, dnnl_eltwise_relu, 0.f, 0.f);
-        dnnl_primitive_attr_set_post_ops(attr, ops);
-        dnnl_post_ops_destroy(ops);
-    }
-    return attr;
-}
+static void append_relu(dnnl_post_ops_t ops) { dnnl_post_ops_append_eltwise(ops, dnnl_eltwise_relu, 0.f, 0.f); }
 
 static const dnnl_dims_t no_dilation = {0, 0};
 
@@ -100,7 +104,7 @@ static void forward_pd(dnnl_primitive_desc_t *pd, const ls_dnnl_op *op, dnnl_eng
 
 void ls__choice_begin(ls_dnnl_choice *c, const ls_dnnl_op *op, dnnl_engine_t engine) {
     memset(c, 0, sizeof *c);
-    c->attr = ls__attr_create(op->relu);
+    c->attr = ls__attr_create(op->residual, op->relu);
     int forward = op->prop == dnnl_forward_training || op->prop == dnnl_forward_inference;
     if (forward) {
         forward_pd(&c->pd, op, engine, op->prop, op->algorithm, op->x, op->w, op->b, op->y, c->attr);
@@ -166,19 +170,7 @@ int ls__md_dims(ls_md md, dnnl_dims_t dims) {
     return md->ndims;
 }
 
-dnnl_primitive_attr_t ls__attr_create(int relu) {
-    dnnl_primitive_attr_t attr = NULL;
-    if (dnnl_primitive_attr_create(&attr) != dnnl_success) return NULL;
-    dnnl_primitive_attr_set_scratchpad_mode(attr, dnnl_scratchpad_mode_user);
-    if (relu) {
-        dnnl_post_ops_t ops = NULL;
-        dnnl_post_ops_create(&ops);
-        dnnl_post_ops_append_eltwise(ops, 1.f, dnnl_eltwise_relu, 0.f, 0.f);
-        dnnl_primitive_attr_set_post_ops(attr, ops);
-        dnnl_post_ops_destroy(ops);
-    }
-    return attr;
-}
+static void append_relu(dnnl_post_ops_t ops) { dnnl_post_ops_append_eltwise(ops, 1.f, dnnl_eltwise_relu, 0.f, 0.f); }
 
 static void fetch(ls_dnnl_choice *c) { c->pd = c->iterator ? dnnl_primitive_desc_iterator_fetch(c->iterator) : NULL; }
 
@@ -203,7 +195,7 @@ static dnnl_status_t describe_backward(ls_dnnl_choice *c, const ls_dnnl_op *op) 
 
 void ls__choice_begin(ls_dnnl_choice *c, const ls_dnnl_op *op, dnnl_engine_t engine) {
     memset(c, 0, sizeof *c);
-    c->attr = ls__attr_create(op->relu);
+    c->attr = ls__attr_create(op->residual, op->relu);
     int forward = op->prop == dnnl_forward_training || op->prop == dnnl_forward_inference;
     if (forward) {
         if (describe_forward(c, op, op->prop, op->algorithm, op->x, op->w, op->b, op->y) != dnnl_success) return;

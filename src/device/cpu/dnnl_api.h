@@ -42,7 +42,8 @@ typedef struct ls_dnnl_op {
         y;  // of this pass: the gradients' descriptors where the pass computes or reads gradients; b may be NULL
     ls_md hint_x, hint_w, hint_y;  // for backward: of a forward pass with free layouts
     dnnl_dims_t strides, pad_begin, pad_end;
-    int relu;  // forward: ReLU after the bias
+    ls_md residual;  // forward: added after the bias; NULL: nothing is
+    int relu;        // forward: ReLU after that
 } ls_dnnl_op;
 
 // The implementations the library has for an op, best first in its own opinion.
@@ -64,7 +65,8 @@ void ls__choice_begin(ls_dnnl_choice *choice, const ls_dnnl_op *op, dnnl_engine_
 void ls__choice_next(ls_dnnl_choice *choice);
 void ls__choice_end(ls_dnnl_choice *choice);
 const char *ls__pd_name(const_dnnl_primitive_desc_t pd);
-// A user-provided scratchpad is asked for everywhere, so that no run allocates.
-dnnl_primitive_attr_t ls__attr_create(int relu);
+// What follows a convolution: the addition of a tensor unless NULL, then a ReLU. A user-provided scratchpad is asked for
+// everywhere, so that no run allocates.
+dnnl_primitive_attr_t ls__attr_create(ls_md residual, int relu);
 
 #endif

@@ -7,7 +7,7 @@
 #include "device/cpu/cpu.h"
 
 static ls_status direct(ls_cpu *cpu, ls_md from, ls_md to, ls_kernel **out) {
-    dnnl_primitive_attr_t attr = ls__attr_create(0);
+    dnnl_primitive_attr_t attr = ls__attr_create(NULL, 0);
     dnnl_primitive_desc_t pd = NULL;
     dnnl_status_t created = dnnl_reorder_primitive_desc_create(&pd, from, cpu->engine, to, cpu->engine, attr);
     dnnl_primitive_attr_destroy(attr);
