@@ -1,8 +1,10 @@
-foreach(test test_idx test_cifar test_shapes test_sampler test_loader fuzz/fuzz_idx fuzz/fuzz_pickle)
+foreach(test test_idx test_cifar test_shapes test_sampler test_loader test_augment test_prepare fuzz/fuzz_idx fuzz/fuzz_pickle)
   ls_test(${test} LABELS data)
   get_filename_component(target ${test} NAME)
   target_link_libraries(${target} PRIVATE ZLIB::ZLIB Threads::Threads)
 endforeach()
+target_link_libraries(test_prepare PRIVATE PkgConfig::JANSSON)
+target_compile_definitions(test_prepare PRIVATE LS_GOLDEN_DIR="${CMAKE_CURRENT_SOURCE_DIR}/golden")
 target_link_libraries(test_cifar PRIVATE PkgConfig::CRYPTO)
 
 # The embedded dataset of shapes as a picture: `cmake --build BUILD --target shapes-sheet`.

@@ -13,6 +13,7 @@
 #include <cmocka.h>
 
 #include "base/bf16.h"
+#include "data/augment.h"
 #include "data/loader.h"
 
 enum { COUNT = 103, PIXELS = 5 * 7, MICRO = 8, EPOCH = (COUNT + MICRO - 1) / MICRO };
@@ -33,7 +34,8 @@ static int fill_split(void **state) {
 }
 
 static ls_loader *make(ls_dtype dtype, int depth) {
-    ls_loader_config config = {&split, LS_SHAPE(5, 7, 1), dtype, MICRO, depth};
+    ls_loader_config config = {
+        .split = &split, .image = LS_SHAPE(5, 7, 1), .dtype = dtype, .micro_batch = MICRO, .depth = depth};
     ls_loader *loader;
     assert_int_equal(ls_loader_create(&config, &loader), LS_OK);
     return loader;
@@ -65,7 +67,7 @@ static void test_epochs(void **state) {
             ls_loader *loader = make(dtype, depth);
             for (uint32_t epoch = 0; epoch < 4; epoch++) {
                 ls_sampler_order(5, epoch, 1, COUNT, order);
-                assert_int_equal(ls_loader_start(loader, order, ranges, EPOCH), LS_OK);
+                assert_int_equal(ls_loader_start(loader, 0, order, ranges, EPOCH), LS_OK);
                 for (int i = 0; i < EPOCH; i++) {
                     ls_batch *batch;
                     double waited = -1;
@@ -87,13 +89,14 @@ static void test_values(void **state) {
     for (int i = 0; i < 768; i++) all[i] = (uint8_t)(i * 7);
     ls_split three = {3, all, label};
     for (int dtype = LS_DTYPE_F32; dtype <= LS_DTYPE_BF16; dtype++) {
-        ls_loader_config config = {&three, LS_SHAPE(16, 16, 1), dtype, 3, 1};
+        ls_loader_config config = {
+            .split = &three, .image = LS_SHAPE(16, 16, 1), .dtype = dtype, .micro_batch = 3, .depth = 1};
         uint32_t identity[3] = {0, 1, 2};
         ls_range range = {0, 3};
         ls_loader *loader;
         ls_batch *b;
         assert_int_equal(ls_loader_create(&config, &loader), LS_OK);
-        assert_int_equal(ls_loader_start(loader, identity, &range, 1), LS_OK);
+        assert_int_equal(ls_loader_start(loader, 0, identity, &range, 1), LS_OK);
         assert_int_equal(ls_loader_get(loader, &b, NULL), LS_OK);
         for (int i = 0; i < 768; i++) {
             float want = (float)(all[i] / 255.0);
@@ -106,13 +109,60 @@ static void test_values(void **state) {
     }
 }
 
+// What a sample becomes depends on the epoch and the sample: not on the order, the batch, the loader or its neighbours.
+static void test_augmented(void **state) {
+    enum { SIDE = 8, OUT = 12, VALUES = OUT * OUT * 3, SAMPLES = 20 };
+    static uint8_t pixels[SAMPLES * SIDE * SIDE * 3], label[SAMPLES];
+    static float first[3][SAMPLES][VALUES];
+    for (size_t i = 0; i < sizeof pixels; i++) pixels[i] = (uint8_t)((uint32_t)i * 2654435761u >> 13);
+    ls_split some = {SAMPLES, pixels, label};
+    uint32_t places[SAMPLES];
+    int changed = 0;
+    for (int round = 0; round < 6; round++) {
+        uint32_t epoch = (uint32_t)round % 3;
+        int64_t micro = round < 3 ? 5 : 3;
+        ls_range cut[SAMPLES];
+        int64_t count = 0;
+        for (int64_t at = 0; at < SAMPLES; at += micro)
+            cut[count++] = (ls_range){at, at + micro < SAMPLES ? micro : SAMPLES - at};
+        ls_loader_config config = {.split = &some,
+                                   .image = LS_SHAPE(SIDE, SIDE, 3),
+                                   .dtype = LS_DTYPE_F32,
+                                   .micro_batch = micro,
+                                   .depth = 2,
+                                   .recipe = {.height = OUT,
+                                              .width = OUT,
+                                              .seed = 3,
+                                              .augment = LS_AUGMENT_FLIP | LS_AUGMENT_CROP | LS_AUGMENT_CUTOUT}};
+        ls_loader *loader;
+        assert_int_equal(ls_loader_create(&config, &loader), LS_OK);
+        ls_sampler_order(8, (uint32_t)round, 1, SAMPLES, places);
+        assert_int_equal(ls_loader_start(loader, epoch, places, cut, count), LS_OK);
+        for (int64_t i = 0; i < count; i++) {
+            ls_batch *b;
+            assert_int_equal(ls_loader_get(loader, &b, NULL), LS_OK);
+            for (int64_t k = 0; k < b->count; k++) {
+                float *was = first[epoch][b->samples[k]], *is = (float *)b->images + k * VALUES;
+                if (round < 3)
+                    memcpy(was, is, sizeof first[0][0]);
+                else
+                    assert_memory_equal(was, is, sizeof first[0][0]);
+            }
+            ls_loader_restore(loader, &b);
+        }
+        ls_loader_destroy(&loader);
+    }
+    for (int i = 0; i < SAMPLES; i++) changed += memcmp(first[0][i], first[1][i], sizeof first[0][0]) != 0;
+    assert_true(changed > SAMPLES / 2);
+}
+
 // Ranges in any order, again and again, of any length; none at all.
 static void test_ranges(void **state) {
     static const ls_range some[] = {{90, 8}, {3, 1}, {3, 1}, {0, 0}, {95, 8}};
     ls_sampler_order(1, 1, 1, COUNT, order);
     ls_loader *loader = make(LS_DTYPE_F32, 2);
-    assert_int_equal(ls_loader_start(loader, order, some, 0), LS_OK);
-    assert_int_equal(ls_loader_start(loader, order, some, 5), LS_OK);
+    assert_int_equal(ls_loader_start(loader, 0, order, some, 0), LS_OK);
+    assert_int_equal(ls_loader_start(loader, 0, order, some, 5), LS_OK);
     for (int i = 0; i < 5; i++) {
         ls_batch *batch;
         assert_int_equal(ls_loader_get(loader, &batch, NULL), LS_OK);
@@ -126,7 +176,7 @@ static void test_ranges(void **state) {
 static void test_borrow(void **state) {
     ls_sampler_order(1, 2, 1, COUNT, order);
     ls_loader *loader = make(LS_DTYPE_F32, 3);
-    assert_int_equal(ls_loader_start(loader, order, ranges, EPOCH), LS_OK);
+    assert_int_equal(ls_loader_start(loader, 0, order, ranges, EPOCH), LS_OK);
     ls_batch *b[4];
     for (int i = 0; i < 3; i++) assert_int_equal(ls_loader_get(loader, &b[i], NULL), LS_OK);
     assert_int_equal(ls_loader_get(loader, &b[3], NULL), LS_STATUS_INVALID_ARGUMENT);
@@ -154,7 +204,8 @@ static void refused(ls_status status, const char *words) {
 static void test_refused(void **state) {
     ls_loader *loader;
     ls_batch *batch;
-    ls_loader_config bad = {&split, LS_SHAPE(5, 7, 1), LS_DTYPE_I32, MICRO, 1};
+    ls_loader_config bad = {
+        .split = &split, .image = LS_SHAPE(5, 7, 1), .dtype = LS_DTYPE_I32, .micro_batch = MICRO, .depth = 1};
     refused(ls_loader_create(&bad, &loader), "i32");
     bad.dtype = LS_DTYPE_F32;
     bad.depth = 0;
@@ -162,20 +213,23 @@ static void test_refused(void **state) {
     bad.depth = 1;
     bad.micro_batch = 0;
     refused(ls_loader_create(&bad, &loader), "0 samples");
+    bad.micro_batch = 1;
+    bad.recipe.augment = LS_AUGMENT_CROP;
+    refused(ls_loader_create(&bad, &loader), "5x7 pixels");
     assert_null(loader);
 
     loader = make(LS_DTYPE_F32, 2);
     refused(ls_loader_get(loader, &batch, NULL), "start");
     ls_range wide = {0, MICRO + 1}, low = {-1, 2}, last = {COUNT - 1, 1};
-    refused(ls_loader_start(loader, order, &wide, 1), "room for 8");
-    refused(ls_loader_start(loader, order, &low, 1), "position -1");
+    refused(ls_loader_start(loader, 0, order, &wide, 1), "room for 8");
+    refused(ls_loader_start(loader, 0, order, &low, 1), "position -1");
     ls_sampler_order(0, 0, 0, COUNT, order);
     order[COUNT - 1] = COUNT;
-    refused(ls_loader_start(loader, order, &last, 1), "sample 103 of a dataset of 103");
+    refused(ls_loader_start(loader, 0, order, &last, 1), "sample 103 of a dataset of 103");
     order[COUNT - 1] = COUNT - 1;
-    assert_int_equal(ls_loader_start(loader, order, ranges, 2), LS_OK);
+    assert_int_equal(ls_loader_start(loader, 0, order, ranges, 2), LS_OK);
     assert_int_equal(ls_loader_get(loader, &batch, NULL), LS_OK);
-    refused(ls_loader_start(loader, order, ranges, 2), "1 micro-batches of the previous");
+    refused(ls_loader_start(loader, 0, order, ranges, 2), "1 micro-batches of the previous");
     ls_loader_restore(loader, &batch);
     assert_int_equal(ls_loader_get(loader, &batch, NULL), LS_OK);
     ls_loader_restore(loader, &batch);
@@ -192,7 +246,7 @@ static void test_leave(void **state) {
         for (int pause = 0; pause < 2; pause++)
             for (int depth = 1; depth < 4; depth++) {
                 ls_loader *loader = make(LS_DTYPE_BF16, depth);
-                if (taken >= 0) assert_int_equal(ls_loader_start(loader, order, ranges, EPOCH), LS_OK);
+                if (taken >= 0) assert_int_equal(ls_loader_start(loader, 0, order, ranges, EPOCH), LS_OK);
                 ls_batch *batch = NULL;
                 for (int i = 0; i < taken; i++) {
                     ls_loader_restore(loader, &batch);
@@ -225,7 +279,7 @@ static void test_signals(void **state) {
     if (access("/proc/self/task", R_OK) != 0) skip();
     ls_loader *loader = make(LS_DTYPE_F32, 1);
     ls_batch *batch;  // a thread that has worked is past its start, where every thread blocks all signals
-    assert_int_equal(ls_loader_start(loader, order, ranges, 1), LS_OK);
+    assert_int_equal(ls_loader_start(loader, 0, order, ranges, 1), LS_OK);
     assert_int_equal(ls_loader_get(loader, &batch, NULL), LS_OK);
     uint64_t mask = blocked_by_other();
     sigset_t mine;
@@ -240,9 +294,9 @@ static void test_signals(void **state) {
 int main(void) {
     alarm(50);  // a hang ends the test
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_epochs),  cmocka_unit_test(test_values),  cmocka_unit_test(test_ranges),
-        cmocka_unit_test(test_borrow),  cmocka_unit_test(test_refused), cmocka_unit_test(test_leave),
-        cmocka_unit_test(test_signals),
+        cmocka_unit_test(test_epochs),    cmocka_unit_test(test_values),  cmocka_unit_test(test_ranges),
+        cmocka_unit_test(test_augmented), cmocka_unit_test(test_borrow),  cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_leave),     cmocka_unit_test(test_signals),
     };
     return cmocka_run_group_tests(tests, fill_split, NULL);
 }

@@ -16,7 +16,7 @@ typedef struct values {
     int64_t batch;
     uint64_t seed;
     double lr;
-    const char *precision, *optimizer, *record;
+    const char *precision, *optimizer, *record, *colours;
 } values;
 
 static const char *optimizer_choice(int index, const char **help) {
@@ -41,6 +41,7 @@ static const ls_option table[] = {
 };
 static const ls_option more[] = {
     {"record", LS_OPTION_TEXT, AT(record), .metavar = "FILE", .group = "Output", .help = "where"},
+    {"colours", LS_OPTION_TEXT, AT(colours), .metavar = "red|green", .several = 1, .group = "Output", .help = "which"},
     {.name = NULL},
 };
 
@@ -108,6 +109,19 @@ static void refuses_with_a_sentence(void **state) {
     assert_int_equal(v.epochs, 5);  // a refused value changes nothing
 }
 
+static void takes_several_where_there_may_be(void **state) {
+    assert_int_equal(PARSE("--colours", "red"), LS_OK);
+    assert_string_equal(v.colours, "red");
+    assert_int_equal(PARSE("--colours=green,red"), LS_OK);
+    assert_string_equal(v.colours, "green,red");
+    refused(PARSE("--colours", "green,gren,red"), "--colours: 'gren' is not one of red, green; did you mean green?");
+    refused(PARSE("--colours", "green,"), "--colours: '' is not one of red, green");
+    refused(PARSE("--colours", ",green"), "--colours: '' is not one of red, green");
+    refused(PARSE("--colours="), "--colours: '' is not one of red, green");
+    refused(PARSE("--precision", "fp32,bf16"), "--precision: 'fp32,bf16' is not one of fp32, bf16");
+    assert_string_equal(v.colours, "green,red");
+}
+
 static void suggests_the_nearest_name(void **state) {
     refused(PARSE("--epoch", "3"), "unknown option --epoch; did you mean --epochs?");
     refused(PARSE("--batchsize=3"), "unknown option --batchsize; did you mean --batch-size?");
@@ -135,7 +149,7 @@ static void line_holds_every_value(void **state) {
     ls_options_line(sets, line, sizeof line);
     assert_string_equal(line,
                         "epochs=5; batch-size=128; seed=42; shuffle=true; lr=0.1; nesterov=false; "
-                        "precision=fp32; optimizer=adam; record=");
+                        "precision=fp32; optimizer=adam; record=; colours=");
     ls_options_line(sets, small, sizeof small);
     assert_string_equal(small, "epochs=5; batch-size=12");
     char text[64];  // doubles read back as they were
@@ -164,6 +178,7 @@ int main(void) {
         cmocka_unit_test_setup(reads_every_type, setup),
         cmocka_unit_test_setup(dashes_end_options_and_help_stops, setup),
         cmocka_unit_test_setup(refuses_with_a_sentence, setup),
+        cmocka_unit_test_setup(takes_several_where_there_may_be, setup),
         cmocka_unit_test_setup(suggests_the_nearest_name, setup),
         cmocka_unit_test_setup(assigns_as_a_file_does, setup),
         cmocka_unit_test_setup(line_holds_every_value, setup),

@@ -64,7 +64,8 @@ static int setup(void **state) {
                           .replicas_per_worker = 2,
                           .threads_per_replica = 1,
                           .global_batch = 64,
-                          .micro_batch = 8};
+                          .micro_batch = 8,
+                          .image = LS_SHAPE(32, 24, 3)};
     config = (ls_train_config){.precision = "fp32", .strategy = "allreduce", .optimizer = "adam", .seed = 42};
     info = (ls_record_info){.model = "net",
                             .data = "digits",
@@ -85,6 +86,18 @@ static json_t *written(void) {
     json_t *root = json_load_file(path, 0, NULL);
     assert_non_null(root);
     return root;
+}
+
+static void has_what_was_measured_of_the_channels(void **state) {
+    static const double mean[] = {0.5, 0.25, 0.125}, deviation[] = {1, 2, 3};
+    result.channel_mean = mean, result.channel_deviation = deviation;
+    json_t *root = written(), *list = json_object_get(root, "channel_mean");
+    assert_int_equal(json_array_size(list), 3);
+    assert_true(json_number_value(json_array_get(list, 2)) == 0.125);
+    list = json_object_get(root, "channel_deviation");
+    assert_int_equal(json_array_size(list), 3);
+    assert_true(json_number_value(json_array_get(list, 1)) == 2);
+    json_decref(root);
 }
 
 static void has_every_key(void **state) {
@@ -117,6 +130,10 @@ static void has_every_key(void **state) {
                                            {"optimizer", "adam"}, {"data", "digits"},    {"weights_digest", "0123"}};
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++)
         assert_string_equal(json_string_value(json_object_get(root, texts[i][0])), texts[i][1]);
+    json_t *image = json_object_get(root, "image");
+    assert_int_equal(json_array_size(image), 3);
+    assert_int_equal(json_integer_value(json_array_get(image, 1)), 24);
+    assert_true(json_is_null(json_object_get(root, "channel_mean")));
     static const char *const phases[] = {"load", "forward", "backward", "exchange", "update"};
     for (int i = 0; i < 5; i++)
         assert_true(json_number_value(json_object_get(json_object_get(root, "phases"), phases[i])) == i + 1);
@@ -253,6 +270,7 @@ static int folder_remove(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(has_every_key, setup),
+        cmocka_unit_test_setup(has_what_was_measured_of_the_channels, setup),
         cmocka_unit_test_setup(what_was_not_measured_is_null, setup),
         cmocka_unit_test_setup(an_epoch_cut_short_is_apart, setup),
         cmocka_unit_test_setup(options_come_back_from_a_config_file, setup),

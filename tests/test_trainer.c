@@ -302,6 +302,55 @@ static void smoothed_labels_are_for_training_only(void **state) {
     assert_true(sharp.test_loss == smooth.test_loss && sharp.train_accuracy == smooth.train_accuracy);
 }
 
+// At another size, the same bits for any number of replicas; what is random about training images is not in the test images.
+static void images_are_resized_augmented_and_normalized(void **state) {
+    fixture *f = *state, other = *f;
+    ls_train_config c = small();
+    ls_train_result plain = train(f, &c);
+    assert_true(ls_shape_equal(plain.image, LS_SHAPE(28, 28, 1)) && !plain.channel_mean && !plain.channel_deviation);
+    c.image_size = 20;
+    ls_shape image = ls_train_image_shape(&c, ls_dataset_image_shape(f->dataset));
+    assert_true(ls_shape_equal(image, LS_SHAPE(20, 20, 1)));
+    OK(ls_model_create("mnist-mlp", image, 10, &other.graph));
+    c.augment = "flip,crop,cutout", c.normalize = "dataset", c.replicas = 1;
+    ls_train_result one = train(&other, &c);
+    assert_true(ls_shape_equal(one.image, image) && one.train_accuracy > 0.2);
+    c.replicas = 3;
+    assert_string_equal(one.weights_digest, train(&other, &c).weights_digest);
+    c.seed = 43;
+    assert_string_not_equal(one.weights_digest, train(&other, &c).weights_digest);
+    ls_graph_destroy(&other.graph);
+
+    c = small(), c.epochs = 1, c.lr = 0;  // the weights stay as they are
+    plain = train(f, &c);
+    c.augment = "resized-crop";
+    ls_train_result cut = train(f, &c);
+    assert_true(cut.train_loss != plain.train_loss && cut.test_loss == plain.test_loss);
+    c.augment = "none", c.normalize = "symmetric";
+    ls_train_result symmetric = train(f, &c);
+    assert_true(symmetric.train_loss != plain.train_loss && symmetric.test_loss != plain.test_loss);
+}
+
+#define DIGITS_MEAN      0.11542966970121382  // of all its bytes, summed in long double
+#define DIGITS_DEVIATION 0.2590525337713184
+
+// The numbers belong to the whole training set, whatever is used of it.
+static void normalization_is_measured_and_reported(void **state) {
+    fixture *f = *state;
+    ls_train_config c = small();
+    c.normalize = "dataset";
+    for (int n = 0; n < 2; n++, c.limit_train = 64) {
+        ls_trainer *t;
+        ls_train_result r;
+        OK(ls_trainer_create(f->context, f->graph, f->dataset, &c, &t));
+        OK(ls_trainer_result(t, &r));
+        assert_non_null(r.channel_mean);
+        assert_true(fabs(r.channel_mean[0] - DIGITS_MEAN) < 1e-12);
+        assert_true(fabs(r.channel_deviation[0] - DIGITS_DEVIATION) < 1e-12);
+        ls_trainer_destroy(&t);
+    }
+}
+
 // One step of plain sgd at rate 1 moves the weights by the gradient. Returns the distance.
 static double step_length(fixture *f, double clip_norm) {
     static const char *const names[] = {"dense/kernel", "dense/bias", "dense_1/kernel", "dense_1/bias"};
@@ -369,6 +418,20 @@ static void impossible_requests_are_refused(void **state) {
     refused(f, &c, "sudden");
     c = small(), c.warmup = "constant", c.warmup_epochs = 1;
     refused(f, &c, "linear");
+    c = small(), c.image_size = -1;
+    refused(f, &c, "from 1 to 4096");
+    c.image_size = 4097;
+    refused(f, &c, "4097x4097");
+    c.image_size = 20;
+    refused(f, &c, "28x28x1, dataset digits is resized to 20x20x1");
+    c.image_size = 6, c.augment = "crop";
+    refused(f, &c, "6x6 pixels");
+    c = small(), c.augment = "flip,blur";
+    refused(f, &c, "'blur': there are none, flip, crop, resized-crop and cutout");
+    c = small(), c.augment = "crop,resized-crop";
+    refused(f, &c, "name one");
+    c = small(), c.normalize = "imagenet";
+    refused(f, &c, "unit, symmetric and dataset");
     ls_graph *wide;
     OK(ls_model_create("mnist-mlp", LS_SHAPE(32, 32, 1), 10, &wide));
     ls_trainer *t = NULL;
@@ -397,6 +460,8 @@ int main(void) {
         cmocka_unit_test(weights_go_in_and_out),
         cmocka_unit_test(seeds_and_recipes_change_the_bits),
         cmocka_unit_test(smoothed_labels_are_for_training_only),
+        cmocka_unit_test(images_are_resized_augmented_and_normalized),
+        cmocka_unit_test(normalization_is_measured_and_reported),
         cmocka_unit_test(clipped_steps_are_as_long_as_they_may_be),
         cmocka_unit_test(impossible_requests_are_refused),
         cmocka_unit_test(the_default_micro_batch_is_a_function_of_the_batch),

@@ -52,6 +52,10 @@ typedef struct ls_train_config {
     uint64_t seed;          // default 42
     int shuffle;            // 1 (the default): a new order of the samples each epoch
     int64_t limit_train, limit_test;  // use only the first so many samples; 0: all
+    int image_size;  // N: images are resized to N x N as tf.image.resize does it; 0 (the default): as they are
+    const char
+        *augment;  // "none" (the default), or some of "flip", "crop", "resized-crop", "cutout" with commas between
+    const char *normalize;  // "unit" (the default): [0, 1]; "symmetric": [-1, 1]; "dataset": mean 0, deviation 1
     // S, 0 <= S < 1: what is trained towards is 1 - S + S / classes for a sample's class and S / classes for the others; the
     // training loss is with respect to that, evaluation is not smoothed. Default 0.
     double label_smoothing;
@@ -83,6 +87,9 @@ typedef struct ls_train_config {
 } ls_train_config;
 
 void ls_train_config_init(ls_train_config *config);
+
+// The shape (H, W, C) in which a network sees a dataset's images of shape `image`: what to build it for. Not collective.
+ls_shape ls_train_image_shape(const ls_train_config *config, ls_shape image);
 
 // The micro-batch for a global batch when none is asked for: a function of the batch alone, so that the same command
 // gives the same bits on any machine. Not collective.
@@ -123,6 +130,9 @@ typedef struct ls_train_result {
     int64_t peak_rss_bytes;   // of the largest worker
     int workers, hosts, replicas_per_worker, threads_per_replica;
     int64_t global_batch, micro_batch;
+    ls_shape image;  // (H, W, C), as the network sees it
+    // Of pixel / 255 over the training set, (C) each and owned by the trainer; NULL where normalize is not "dataset".
+    const double *channel_mean, *channel_deviation;
     char replicas_reason[160];  // why so many replicas
     char device_description[256], comm_description[256];
 } ls_train_result;

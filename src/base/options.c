@@ -125,25 +125,31 @@ static ls_status set_real(const ls_option *option, void *values, const char *tex
     return LS_OK;
 }
 
-static ls_status set_text(const ls_option *option, void *values, const char *text) {
+// Whether `text` is one of the option's choices, where it has any.
+static ls_status check_choice(const ls_option *option, const char *text) {
     char buffer[64], all[512] = "";
     const char *names[MAX_NAMES], *name, *help;
     char kept[MAX_NAMES][64];
     int count = 0;
     for (int i = 0; i < MAX_NAMES && (name = choice(option, i, buffer, sizeof buffer, &help)); i++) {
-        if (strcmp(name, text) == 0) {
-            count = 0;
-            break;
-        }
+        if (strcmp(name, text) == 0) return LS_OK;
         snprintf(kept[i], sizeof kept[i], "%s", name);
         names[count++] = kept[i];
         size_t used = strlen(all);
         snprintf(all + used, sizeof all - used, "%s%s", i ? ", " : "", name);
     }
-    if (count) {
-        const char *near = ls_nearest(text, names, count);
-        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "--%s: '%s' is not one of %s%s%s%s", option->name, text, all,
-                       near ? "; did you mean " : "", near ? near : "", near ? "?" : "");
+    if (!count) return LS_OK;
+    const char *near = ls_nearest(text, names, count);
+    return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "--%s: '%s' is not one of %s%s%s%s", option->name, text, all,
+                   near ? "; did you mean " : "", near ? near : "", near ? "?" : "");
+}
+
+static ls_status set_text(const ls_option *option, void *values, const char *text) {
+    char word[64];
+    if (!option->several) LS_TRY(check_choice(option, text));
+    for (const char *at = text; option->several && at; at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL) {
+        snprintf(word, sizeof word, "%.*s", (int)strcspn(at, ","), at);
+        LS_TRY(check_choice(option, word));
     }
     if (!*text)
         return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "--%s: expected %s, got nothing", option->name, option->metavar);

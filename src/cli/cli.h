@@ -54,6 +54,8 @@ ls_status cli_train_check(int argc, char **argv);
 // `image_size`, else, with NULL and 0, the network's own. Errors: INVALID_ARGUMENT, and those of ls_model_build.
 ls_status cli_model_build(const char *name, const ls_model_config *config, const char *input_shape, int image_size,
                           ls_graph **out);
+// That input alone: of no shape where there is no network of this name. Errors: INVALID_ARGUMENT.
+ls_status cli_model_input(const char *name, const char *input_shape, ls_shape *out);
 // Whether a dataset's images could train it, as far as can be told without them. Errors: as above; INVALID_ARGUMENT (a network
 // without its top).
 ls_status cli_model_check(const char *name, const ls_model_config *config);

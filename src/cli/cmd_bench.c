@@ -33,7 +33,7 @@ static const ls_option table[] = {
      .help = "do not measure the kernel library's floor"},
     {"json", LS_OPTION_FLAG, .offset = offsetof(settings, json), .group = "Bench", .help = "print JSON"},
     {"input-shape", LS_OPTION_TEXT, .offset = offsetof(settings, input_shape), .metavar = "HxWxC",
-     .initial = "the network's own", .group = "Network", .help = "the shape of a sample"},
+     .initial = "the network's own", .group = "Network", .help = "the shape of a sample, before --image-size"},
     {"workers", LS_OPTION_INT, .offset = offsetof(settings, workers), .metavar = "N", .min = 1, .max = 65536,
      .initial = "1, or as many as a launcher started", .group = "Workers, replicas, threads",
      .help = "processes to train with: starts them with mpirun, inside a Slurm allocation with srun"},
@@ -48,6 +48,7 @@ typedef struct bench {
     ls_model_config network;
     ls_option_set options[4];
     ls_dataset data;
+    ls_shape stored;  // (H, W, C) of the synthetic images: what the network is made for, before --image-size
     ls_graph *graph;
     ls_train_result result;
     bench_layers *layers;  // NULL when neither floor nor layers are wanted
@@ -62,7 +63,7 @@ typedef struct bench {
 // --- synthetic data --------------------------------------------------------------------------------------------------
 
 static ls_status make_data(bench *b) {
-    ls_shape image = b->graph->nodes[0].shape;
+    ls_shape image = b->stored;
     int64_t size = ls_shape_count(image), steps = (64 << 20) / (size * b->config.batch_size);
     if (steps < 1) steps = 1;
     if (steps > BLOCK_STEPS) steps = BLOCK_STEPS;
@@ -215,9 +216,17 @@ static void resolve_batch(bench *b) {
     if (c->micro_batch == 0) c->micro_batch = ls_micro_batch_default(c->batch_size);
 }
 
+// The network for images as it is made for them, or as --input-shape has them, once they are resized.
+static ls_status create_graph(bench *b) {
+    ls_model_config network = b->network;
+    LS_TRY(cli_model_input(b->model, b->set.input_shape, &b->stored));
+    network.input = ls_train_image_shape(&b->config, b->stored);
+    LS_TRY(ls_model_build(b->model, &network, &b->graph));
+    return ls__graph_check_classifier(b->graph);
+}
+
 static ls_status run_all(bench *b) {
-    LS_TRY(cli_model_build(b->model, &b->network, b->set.input_shape, 0, &b->graph));
-    LS_TRY(ls__graph_check_classifier(b->graph));
+    LS_TRY(create_graph(b));
     LS_TRY(cli_job_launch(b->cli, b->set.workers));
     b->cli->stage = CLI_STAGE_TOGETHER;
     LS_TRY(ls_context_create(&b->cli->context));

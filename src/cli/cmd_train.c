@@ -126,6 +126,27 @@ static int64_t train_count(const run *r) { return limited(ls_dataset_train_count
 
 static int64_t test_count(const run *r) { return limited(ls_dataset_test_count(r->dataset), r->config.limit_test); }
 
+// What becomes of the images, where it is not the usual.
+static void print_images(const run *r) {
+    const ls_train_config *c = &r->config;
+    ls_shape stored = ls_dataset_image_shape(r->dataset), image = r->result.image;
+    const char *before = "images ";
+    if (!ls_shape_equal(stored, image)) {
+        printf("%sresized from %lldx%lld to %lldx%lld", before, (long long)stored.dim[0], (long long)stored.dim[1],
+               (long long)image.dim[0], (long long)image.dim[1]);
+        before = "; ";
+    }
+    if (strcmp(c->augment, "none") != 0) {
+        printf("%saugmented: %s", before, c->augment);
+        before = "; ";
+    }
+    if (strcmp(c->normalize, "unit") != 0) {
+        printf("%snormalized: %s", before, c->normalize);
+        before = "; ";
+    }
+    if (before[0] == ';') putchar('\n');
+}
+
 static void print_head(const run *r) {
     const ls_train_result *t = &r->result;
     char a[32], b[32], c[32];
@@ -146,6 +167,7 @@ static void print_head(const run *r) {
     } else if (r->deadline.unknown[0]) {
         printf("when this Slurm job ends is not known: %s; --time-limit says it\n", r->deadline.unknown);
     }
+    print_images(r);
     printf("global batch %lld = %lld micro-batch%s of %lld; %s, %s, %s\n", (long long)t->global_batch,
            (long long)micro_batches, micro_batches == 1 ? "" : "es", (long long)t->micro_batch, r->config.precision,
            r->config.optimizer, r->config.strategy);
@@ -319,7 +341,7 @@ static ls_status train(run *r) {
     LS_TRY(check_record(r));
     LS_TRY(ls_dataset_open(c->context, r->set.data, &r->dataset));
     ls_model_config model = r->model;  // that one stays as it was asked for, for the record
-    model.input = ls_dataset_image_shape(r->dataset);
+    model.input = ls_train_image_shape(&r->config, ls_dataset_image_shape(r->dataset));
     if (!model.classes) model.classes = ls_dataset_classes(r->dataset);
     LS_TRY(ls_model_build(r->set.model, &model, &r->graph));
     LS_TRY(ls_trainer_create(c->context, r->graph, r->dataset, &r->config, &r->trainer));

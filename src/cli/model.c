@@ -39,6 +39,11 @@ static ls_shape default_input(const char *name) {
     return (ls_shape){0};
 }
 
+ls_status cli_model_input(const char *name, const char *input_shape, ls_shape *out) {
+    *out = default_input(name);
+    return input_shape ? read_shape(input_shape, out) : LS_OK;
+}
+
 ls_status cli_model_build(const char *name, const ls_model_config *config, const char *input_shape, int image_size,
                           ls_graph **out) {
     ls_model_config c = *config;

@@ -10,9 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/bf16.h"
 #include "base/clock.h"
-#include "base/clones.h"
 #include "base/error.h"
 #include "base/memory.h"
 
@@ -25,14 +23,16 @@ typedef struct slot {
 
 struct ls_loader {
     ls_loader_config config;
-    int64_t pixels;  // values per image
-    slot *slots;     // (depth): micro-batch n of an epoch goes through slot n % depth, n counted over all epochs
+    ls_preparer *preparer;  // the thread's
+    int64_t stored, bytes;  // of an image: in the dataset, in a batch
+    slot *slots;            // (depth): micro-batch n of an epoch goes through slot n % depth, n counted over all epochs
     pthread_t thread;
     int running;  // the thread and what it waits on exist
     pthread_mutex_t mutex;
     pthread_cond_t work;   // the thread waits here: for an epoch, a free slot, or the end
     pthread_cond_t ready;  // get waits here
     // Under the mutex:
+    uint32_t epoch;
     const uint32_t *order;
     const ls_range *ranges;
     int64_t base;         // micro-batches of earlier epochs
@@ -43,32 +43,13 @@ struct ls_loader {
 
 // ---- filling -------------------------------------------------------------------------------------------------------
 
-// The quotient itself, correctly rounded: multiplying by 1/255 would be an ulp off for some pixels.
-LS_CLONES static void convert_f32(const uint8_t *restrict in, int64_t n, float *restrict out) {
-    for (int64_t i = 0; i < n; i++) out[i] = (float)in[i] / 255.0f;
-}
-
-// ls_float_to_bf16 without its care for NaN, which takes half of the time and cannot be here.
-LS_CLONES static void convert_bf16(const uint8_t *restrict in, int64_t n, ls_bf16 *restrict out) {
-    for (int64_t i = 0; i < n; i++) {
-        float quotient = (float)in[i] / 255.0f;
-        uint32_t u;
-        memcpy(&u, &quotient, 4);
-        out[i] = (ls_bf16)((u + 0x7FFFu + ((u >> 16) & 1)) >> 16);
-    }
-}
-
-static void fill(const ls_loader *l, const uint32_t *order, ls_range range, ls_batch *out) {
+static void fill(const ls_loader *l, uint32_t epoch, const uint32_t *order, ls_range range, ls_batch *out) {
     const ls_split *split = l->config.split;
-    int64_t pixels = l->pixels;
     out->count = range.count;
     for (int64_t i = 0; i < range.count; i++) {
         int64_t sample = order[range.first + i];
-        const uint8_t *image = split->images + sample * pixels;
-        if (l->config.dtype == LS_DTYPE_F32)
-            convert_f32(image, pixels, (float *)out->images + i * pixels);
-        else
-            convert_bf16(image, pixels, (ls_bf16 *)out->images + i * pixels);
+        ls_preparer_run(l->preparer, split->images + sample * l->stored, epoch, (uint64_t)sample,
+                        (char *)out->images + i * l->bytes);
         out->labels[i] = split->labels[sample];
         out->samples[i] = (uint64_t)sample;
     }
@@ -83,10 +64,11 @@ static void *run(void *argument) {
             pthread_cond_wait(&l->work, &l->mutex);
             continue;
         }
+        uint32_t epoch = l->epoch;
         const uint32_t *order = l->order;
         ls_range range = l->ranges[l->made - l->base];
         pthread_mutex_unlock(&l->mutex);
-        fill(l, order, range, &s->batch);
+        fill(l, epoch, order, range, &s->batch);
         pthread_mutex_lock(&l->mutex);
         s->state = SLOT_READY;
         l->made++;
@@ -137,12 +119,14 @@ ls_status ls_loader_create(const ls_loader_config *config, ls_loader **out) {
     ls_status status;
     LS_TRY(ls_calloc(1, sizeof *l, &l));
     l->config = *config;
-    l->pixels = ls_shape_count(config->image);
+    l->stored = ls_shape_count(config->image);
+    l->bytes = ls_shape_count(ls_recipe_shape(&config->recipe, config->image)) * (int64_t)ls_dtype_size(config->dtype);
+    LS_TRY_GOTO(ls_preparer_create(&config->recipe, config->image, config->dtype, &l->preparer), fail);
     LS_TRY_GOTO(ls_calloc(config->depth, sizeof *l->slots, &l->slots), fail);
-    int64_t m = config->micro_batch, bytes = m * l->pixels * (int64_t)ls_dtype_size(config->dtype);
+    int64_t m = config->micro_batch;
     for (int i = 0; i < config->depth; i++) {
         ls_batch *b = &l->slots[i].batch;
-        LS_TRY_GOTO(ls_memory_alloc(bytes, &b->images), fail);
+        LS_TRY_GOTO(ls_memory_alloc(m * l->bytes, &b->images), fail);
         LS_TRY_GOTO(ls_memory_alloc(m * (int64_t)sizeof *b->labels, &b->labels), fail);
         LS_TRY_GOTO(ls_memory_alloc(m * (int64_t)sizeof *b->samples, &b->samples), fail);
     }
@@ -174,6 +158,7 @@ void ls_loader_destroy(ls_loader **loader) {
         ls_memory_free(l->slots[i].batch.samples);
     }
     free(l->slots);
+    ls_preparer_destroy(&l->preparer);
     free(l);
 }
 
@@ -196,11 +181,13 @@ static ls_status check_ranges(const ls_loader *l, const uint32_t *order, const l
     return LS_OK;
 }
 
-ls_status ls_loader_start(ls_loader *l, const uint32_t *order, const ls_range *ranges, int64_t range_count) {
+ls_status ls_loader_start(ls_loader *l, uint32_t epoch, const uint32_t *order, const ls_range *ranges,
+                          int64_t range_count) {
     LS_TRY(check_ranges(l, order, ranges, range_count));
     pthread_mutex_lock(&l->mutex);
     int64_t left = l->total - l->taken;
     if (left == 0) {
+        l->epoch = epoch;
         l->order = order;
         l->ranges = ranges;
         l->base = l->total;

@@ -3,6 +3,7 @@
 #define LS_DATA_LOADER_H
 
 #include "data/dataset.h"
+#include "data/prepare.h"
 
 // The order of the samples in an epoch: a permutation of 0..count-1 keyed by (seed, epoch), or the identity when
 // shuffle is 0. `order` is (count). The same on every worker.
@@ -11,17 +12,18 @@ void ls_sampler_order(uint64_t seed, uint32_t epoch, int shuffle, int64_t count,
 // One micro-batch, ready to train on.
 typedef struct ls_batch {
     int64_t count;      // samples; the last of an epoch may have fewer
-    void *images;       // (count, H, W, C) in the loader's dtype, scaled to [0, 1]: pixel / 255
+    void *images;       // (count, H, W, C) in the loader's dtype, as its recipe makes them
     int32_t *labels;    // (count)
     uint64_t *samples;  // (count): index in the dataset, the key of everything random about the sample
 } ls_batch;
 
 typedef struct ls_loader_config {
     const ls_split *split;
-    ls_shape image;       // (H, W, C)
+    ls_shape image;       // (H, W, C) of the split's images
     ls_dtype dtype;       // F32 or BF16
     int64_t micro_batch;  // largest count of a batch
     int depth;            // batches prepared ahead; at least 1
+    ls_recipe recipe;     // what is done to the images; all zero: pixel / 255
 } ls_loader_config;
 
 // A loader serves one replica: one background thread fills a ring of `depth` batches in the order asked for.
@@ -34,9 +36,11 @@ typedef struct ls_range {
     int64_t first, count;  // count <= micro_batch
 } ls_range;
 
-// Begins an epoch: the loader will serve `ranges` one after the other. Both arrays stay the caller's and must live
-// until the last batch was taken. A previous epoch must have been taken to its end.
-ls_status ls_loader_start(ls_loader *loader, const uint32_t *order, const ls_range *ranges, int64_t range_count);
+// Begins an epoch: the loader will serve `ranges` one after the other. `epoch` is its number, which augmentation is drawn for.
+// Both arrays stay the caller's and must live until the last batch was taken. A previous epoch must have been taken to
+// its end.
+ls_status ls_loader_start(ls_loader *loader, uint32_t epoch, const uint32_t *order, const ls_range *ranges,
+                          int64_t range_count);
 // Borrows the next batch; waits until it is ready. `waited` (may be NULL) gets the seconds spent waiting.
 ls_status ls_loader_get(ls_loader *loader, ls_batch **out, double *waited);
 // Gives the borrowed batch back; its memory is reused.

@@ -150,6 +150,14 @@ static void add_phases(json_t *o, const ls_train_result *r) {
     json_object_set_new(o, "worker_phases", workers);
 }
 
+// A number for each channel of the images; null where they were not measured.
+static json_t *channels(const ls_train_result *r, const double *values) {
+    if (!values) return json_null();
+    json_t *list = json_array();
+    for (int64_t c = 0; c < r->image.dim[2]; c++) json_array_append_new(list, real(values[c]));
+    return list;
+}
+
 static void add_environment(json_t *o, const ls_record_info *info) {
     json_t *command = json_array();
     for (char *const *a = info->argv; a && *a; a++) json_array_append_new(command, text(*a));
@@ -188,6 +196,11 @@ static void add_setup(json_t *o, const ls_record_info *info) {
     json_object_set_new(o, "replicas_reason", text(r->replicas_reason));
     json_object_set_new(o, "global_batch", json_integer(r->global_batch));
     json_object_set_new(o, "micro_batch", json_integer(r->micro_batch));
+    json_t *image = json_array();
+    for (int d = 0; d < r->image.ndim; d++) json_array_append_new(image, json_integer(r->image.dim[d]));
+    json_object_set_new(o, "image", image);
+    json_object_set_new(o, "channel_mean", channels(r, r->channel_mean));
+    json_object_set_new(o, "channel_deviation", channels(r, r->channel_deviation));
     json_object_set_new(o, "precision", text(c->precision));
     json_object_set_new(o, "strategy", text(c->strategy));
     json_object_set_new(o, "optimizer", text(c->optimizer));

@@ -2,6 +2,8 @@
 
 #include <lockstep/train.h>
 
+#include "data/augment.h"
+#include "data/normalize.h"
 #include "optim/optim.h"
 #include "strategy/strategy.h"
 
@@ -37,6 +39,7 @@ static const char *schedule_choice(int index, const char **help) {
 
 #define AT(member)     .offset = offsetof(ls_train_config, member)
 #define TRAINING       .group = "Training"
+#define IMAGES         .group = "Images"
 #define WORKERS        .group = "Workers, replicas, threads"
 #define OPTIMIZER      .group = "Optimizer"
 #define RATE           .group = "Learning rate over time"
@@ -53,7 +56,7 @@ static const ls_option table[] = {
      .help =
          "samples per micro-batch, the piece of a batch that one replica computes at a time; divides the batch size"},
     {"seed", LS_OPTION_SEED, AT(seed), .metavar = "N", TRAINING,
-     .help = "what everything random is drawn from: initial weights, order of samples, dropout"},
+     .help = "what everything random is drawn from: initial weights, order of samples, augmentation, dropout"},
     {"shuffle", LS_OPTION_FLAG, AT(shuffle), TRAINING, .help = "keep the order of the samples in every epoch"},
     {"limit-train", LS_OPTION_COUNT, AT(limit_train), .metavar = "N", .min = 1, TRAINING, .initial = "all",
      .help = "use only the first N training samples"},
@@ -70,6 +73,14 @@ static const ls_option table[] = {
      .help = "compute activations again in backward instead of keeping them: less memory, more time, the same bits"},
     {"device", LS_OPTION_TEXT, AT(device), .metavar = "cpu|ref", TRAINING,
      .help = "what computes: cpu (oneDNN), or ref, plain loops to compare with (slow)"},
+
+    {"image-size", LS_OPTION_INT, AT(image_size), .metavar = "N", .min = 1, .max = 4096, IMAGES,
+     .initial = "the dataset's own",
+     .help = "resize images to N x N pixels, bilinearly, as tf.image.resize does; the network is built for that size"},
+    {"augment", LS_OPTION_TEXT, AT(augment), .metavar = "LIST", .choices = ls_augment_choice, .several = 1, IMAGES,
+     .help = "change training images at random, differently in each epoch; several names with commas between them"},
+    {"normalize", LS_OPTION_TEXT, AT(normalize), .metavar = "NAME", .choices = ls_normalization_choice, IMAGES,
+     .help = "what the pixels 0 to 255 become"},
 
     {"strategy", LS_OPTION_TEXT, AT(strategy), .metavar = "NAME", .choices = strategy_choice, WORKERS,
      .help = "how workers exchange gradients and update"},

@@ -190,7 +190,8 @@ static void run_epoch(ls_replica *r) {
     r->phases = (ls_phase_seconds){0};
     r->since = t->epoch_start;
     ls_status status = plan_ranges(r, shape);
-    if (status == LS_OK) status = ls_loader_start(r->train_loader, t->order, r->ranges, r->range_count);
+    if (status == LS_OK)
+        status = ls_loader_start(r->train_loader, (uint32_t)t->epoch, t->order, r->ranges, r->range_count);
     note_failure(r, status);
     lap(r, &r->phases.serial);
     double epoch_start = r->since, step_start = epoch_start;
@@ -232,7 +233,7 @@ static ls_status evaluate_micro_batch(ls_replica *r, ls_loss_metrics *metrics) {
 static void run_evaluation(ls_replica *r) {
     ls_trainer *t = r->trainer;
     ls_status status = plan_ranges(r, &t->eval_shape);
-    if (status == LS_OK) status = ls_loader_start(r->eval_loader, t->order, r->ranges, r->range_count);
+    if (status == LS_OK) status = ls_loader_start(r->eval_loader, 0, t->order, r->ranges, r->range_count);
     for (int64_t i = 0; i < r->range_count && status == LS_OK; i++)
         status = evaluate_micro_batch(r, &t->metrics[r->ranges[i].first / t->eval_shape.micro_batch]);
     note_failure(r, status);

@@ -163,7 +163,10 @@ ls_status ls_trainer_result(ls_trainer *t, ls_train_result *out) {
                          .replicas_per_worker = t->replicas,
                          .threads_per_replica = t->config.threads,
                          .global_batch = t->config.batch_size,
-                         .micro_batch = t->config.micro_batch};
+                         .micro_batch = t->config.micro_batch,
+                         .image = t->image,
+                         .channel_mean = t->channel_mean,
+                         .channel_deviation = t->channel_deviation};
     LS_TRY(epochs_median(t, offsetof(ls_epoch_result, seconds), 0, &r.epoch_seconds_median));
     LS_TRY(epochs_median(t, offsetof(ls_epoch_result, images_per_second), 1, &r.images_per_second));
     if (t->epochs_done > 0) {

@@ -22,6 +22,8 @@ void ls_train_config_init(ls_train_config *c) {
                            .seed = 42,
                            .shuffle = 1,
                            .evaluate = 1,
+                           .augment = "none",
+                           .normalize = "unit",
                            .optimizer = "adam",
                            .lr = -1,
                            .momentum = -1,
@@ -164,16 +166,16 @@ static ls_status check_workers_agree(ls_trainer *t) {
 }
 
 static ls_status check_fits(const ls_trainer *t) {
-    ls_shape want = t->graph->nodes[0].shape, have = t->dataset->image;
+    ls_shape want = t->graph->nodes[0].shape, have = t->image;
     int classes = ls_graph_classes(t->graph);
     LS_TRY(ls__graph_check_classifier(t->graph));
     if (!ls_shape_equal(want, have))
-        return LS_FAIL(
-            LS_STATUS_INVALID_ARGUMENT,
-            "model %s takes images of %lldx%lldx%lld, dataset %s has %lldx%lldx%lld: build the model for the "
-            "dataset's shape",
-            t->graph->name, (long long)want.dim[0], (long long)want.dim[1], (long long)want.dim[2], t->dataset->name,
-            (long long)have.dim[0], (long long)have.dim[1], (long long)have.dim[2]);
+        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
+                       "model %s takes images of %lldx%lldx%lld, dataset %s %s %lldx%lldx%lld: build the model for the "
+                       "%s shape",
+                       t->graph->name, (long long)want.dim[0], (long long)want.dim[1], (long long)want.dim[2],
+                       t->dataset->name, t->config.image_size ? "is resized to" : "has", (long long)have.dim[0],
+                       (long long)have.dim[1], (long long)have.dim[2], t->config.image_size ? "resized" : "dataset's");
     if (classes < t->dataset->classes)
         return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
                        "model %s tells %d classes apart, dataset %s has %d: give it as many", t->graph->name, classes,
@@ -215,9 +217,11 @@ static ls_status make_loaders(ls_trainer *t, ls_replica *r) {
                                .image = t->dataset->image,
                                .dtype = t->precision,
                                .micro_batch = t->train_shape.micro_batch,
-                               .depth = 3};
+                               .depth = 3,
+                               .recipe = t->recipe};
     LS_TRY(ls_loader_create(&config, &r->train_loader));
     config.split = &t->eval_split;
+    config.recipe.augment = 0;
     config.micro_batch = t->eval_shape.micro_batch;
     return ls_loader_create(&config, &r->eval_loader);
 }
@@ -286,6 +290,7 @@ static ls_status make_shared(ls_trainer *t) {
 // What one worker can find wrong alone, before anything is shared.
 static ls_status prepare_alone(ls_trainer *t) {
     LS_TRY(resolve_names(t));
+    LS_TRY(ls__images_resolve(t));
     LS_TRY(check_fits(t));
     LS_TRY(resolve_sizes(t));
     LS_TRY(ls_calloc(t->config.epochs, sizeof *t->epochs, &t->epochs));
@@ -308,6 +313,7 @@ static ls_status prepare_plans(ls_trainer *t) {
 static ls_status prepare(ls_trainer *t) {
     LS_TRY(ls_comm_agree(t->comm, prepare_alone(t)));
     LS_TRY(check_workers_agree(t));
+    LS_TRY(ls__images_normalize(t));
     LS_TRY(ls_topology_create(t->comm, &t->topology));
     LS_TRY(ls_comm_agree(t->comm, resolve_replicas(t)));
     LS_TRY(ls_comm_agree(t->comm, prepare_plans(t)));
@@ -361,6 +367,10 @@ void ls_trainer_destroy(ls_trainer **trainer) {
     ls_device_destroy(&t->device);
     ls_topology_destroy(&t->topology);
     free(t->segments);
+    free(t->channel_offset);
+    free(t->channel_divisor);
+    free(t->channel_mean);
+    free(t->channel_deviation);
     free(t->order);
     free(t->epochs);
     free(t->epoch_phases);

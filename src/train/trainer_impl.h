@@ -10,6 +10,7 @@
 #include "comm/comm.h"
 #include "data/dataset.h"
 #include "data/loader.h"
+#include "data/normalize.h"
 #include "graph/plan.h"
 #include "optim/optim.h"
 #include "strategy/strategy.h"
@@ -75,8 +76,13 @@ struct ls_trainer {
     ls_strategy *strategy;
     ls_epoch_shape train_shape, eval_shape;
     ls_split train_split, eval_split;
-    int replicas, lanes;  // per worker; in the job
-    int bound;            // replicas are bound to cores
+    ls_shape image;    // (H, W, C), as the network sees it
+    ls_recipe recipe;  // of training samples
+    ls_normalization normalization;
+    float *channel_offset, *channel_divisor;   // (C), for the recipe; NULL: its own
+    double *channel_mean, *channel_deviation;  // (C), of pixel / 255; NULL: not measured
+    int replicas, lanes;                       // per worker; in the job
+    int bound;                                 // replicas are bound to cores
     char replicas_reason[160];
     ls_replica *replica;
     ls_barrier team;  // this worker's replicas
@@ -105,6 +111,11 @@ struct ls_trainer {
     ls_phase_seconds *worker_phases;  // (workers): the same of each worker; gathered after fit
     int64_t peak_rss;                 // the largest worker's; gathered after fit
 };
+
+// Size, augmentation and normalization from the options: what one worker can find wrong alone.
+ls_status ls__images_resolve(ls_trainer *trainer);
+// The numbers of the normalization, of which some are measured. Collective.
+ls_status ls__images_normalize(ls_trainer *trainer);
 
 ls_epoch_shape ls__epoch_shape(int64_t count, int64_t batch, int64_t micro_batch);
 // Samples and micro-batches of step `step` (from 0).

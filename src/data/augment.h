@@ -1,0 +1,52 @@
+// What is done to training images at random. Every choice is a function of (seed, epoch, sample, which augmentation), so it
+// does not matter who prepares a sample, in which batch, and which other augmentations are on.
+//
+// In the order in which an image goes through them:
+//   resized-crop  a box of 8 to 100 % of the image's area and of a shape between 3:4 and 4:3 is cut out and resized to the
+//                 whole image. Szegedy et al., "Going deeper with convolutions", CVPR 2015, section 6; drawn as torchvision's
+//                 RandomResizedCrop draws it.
+//   crop          the image moves by up to an eighth of its side in either direction; what comes in is black (pixel 0).
+//                 At 32 pixels: pad by 4 and crop back. He et al., "Deep residual learning", CVPR 2016, section 4.2.
+//   flip          half of the images are mirrored, left to right.
+//   cutout        after normalization, a square of half the image's side is set to 0. Its middle is any pixel, so part of it may lie
+//                 outside. DeVries and Taylor, "Improved regularization of CNNs with cutout", 2017.
+#ifndef LS_DATA_AUGMENT_H
+#define LS_DATA_AUGMENT_H
+
+#include <lockstep/status.h>
+#include <lockstep/tensor.h>
+
+typedef enum ls_augment {
+    LS_AUGMENT_RESIZED_CROP = 1,
+    LS_AUGMENT_CROP = 2,
+    LS_AUGMENT_FLIP = 4,
+    LS_AUGMENT_CUTOUT = 8,
+} ls_augment;
+
+// The index-th word of a list of augmentations, "none" being the first, NULL past the last; *help gets one line about it.
+const char *ls_augment_choice(int index, const char **help);
+
+// "none", or augmentations separated by commas, in any order → a set of LS_AUGMENT_ bits.
+// Errors: INVALID_ARGUMENT (an unknown word, one said twice, two that contradict each other).
+ls_status ls_augment_parse(const char *list, unsigned *out);
+
+// Whether images that come out as `image` (H, W, C) are large enough for it. Errors: INVALID_ARGUMENT.
+ls_status ls_augment_check(unsigned augment, ls_shape image);
+
+typedef struct ls_rectangle {
+    int64_t y, x, height, width;
+} ls_rectangle;
+
+// What was drawn for one sample.
+typedef struct ls_augment_draw {
+    ls_rectangle box;          // of the source, to be resized to the whole image
+    int64_t shift_y, shift_x;  // the pixel at (y, x) is that of (y + shift_y, x + shift_x)
+    int mirror;
+    ls_rectangle hole;  // of the image, to be set to 0; may be empty
+} ls_augment_draw;
+
+// What is drawn for `sample` in `epoch`: `source` (H, W, C) is what it is stored as, `image` (H, W, C) what it becomes.
+ls_augment_draw ls_augment_sample(unsigned augment, uint64_t seed, uint32_t epoch, uint64_t sample, ls_shape source,
+                                  ls_shape image);
+
+#endif

@@ -1,0 +1,78 @@
+// What becomes of images before training: size, augmentation, normalization.
+#include <stdlib.h>
+
+#include "base/error.h"
+#include "base/memory.h"
+#include "data/augment.h"
+#include "train/trainer_impl.h"
+
+#define MOST_SIZE 4096
+
+ls_shape ls_train_image_shape(const ls_train_config *config, ls_shape image) {
+    ls_recipe recipe = {.height = config->image_size, .width = config->image_size};
+    return ls_recipe_shape(&recipe, image);
+}
+
+ls_status ls__images_resolve(ls_trainer *t) {
+    const ls_train_config *c = &t->config;
+    if (c->image_size < 0 || c->image_size > MOST_SIZE)
+        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
+                       "images were to be resized to %dx%d: choose a side from 1 to %d, or 0 for images as they are",
+                       c->image_size, c->image_size, MOST_SIZE);
+    t->recipe = (ls_recipe){.height = c->image_size, .width = c->image_size, .seed = c->seed};
+    t->image = ls_train_image_shape(c, t->dataset->image);
+    LS_TRY(ls_normalization_find(c->normalize, &t->normalization));
+    LS_TRY(ls_augment_parse(c->augment, &t->recipe.augment));
+    return ls_augment_check(t->recipe.augment, t->image);
+}
+
+// This worker's share of the training set's sums, and, once all are together, the whole's.
+static ls_status sum_channels(ls_trainer *t, ls_channel_sums *mine, ls_channel_sums *all) {
+    int64_t count = t->dataset->train.count, rank = t->comm->rank, size = t->comm->size;
+    int64_t channels = t->image.dim[2], bytes = channels * (int64_t)sizeof *mine;
+    ls_status status = ls_channel_sums_add(&t->dataset->train, t->dataset->image, count * rank / size,
+                                           count * (rank + 1) / size, mine);
+    LS_TRY(ls_comm_agree(t->comm, status));
+    LS_TRY(ls_comm_allgather(t->comm, mine, all, bytes));
+    for (int64_t c = 0; c < channels; c++) {
+        ls_channel_sums sum = {0};
+        for (int64_t r = 0; r < size; r++) {
+            const ls_channel_sums *s = &all[r * channels + c];
+            sum.count += s->count, sum.sum += s->sum, sum.squares += s->squares;
+        }
+        double mean, deviation;
+        ls_channel_moments(&sum, &mean, &deviation);
+        t->channel_mean[c] = mean / 255;
+        t->channel_deviation[c] = deviation / 255;
+        t->channel_offset[c] = (float)mean;
+        t->channel_divisor[c] = deviation > 0 ? (float)deviation : 255;  // a channel that never varies is only moved
+    }
+    return LS_OK;
+}
+
+// Of all of the training set, whatever --limit-train takes of it: a number that belongs to the data, not to the run.
+static ls_status measure_channels(ls_trainer *t) {
+    int64_t channels = t->image.dim[2];
+    ls_channel_sums *sums = NULL;  // (1 + workers, channels)
+    ls_status status = ls_calloc((1 + t->comm->size) * channels, sizeof *sums, &sums);
+    if (status == LS_OK) status = ls_calloc(channels, sizeof *t->channel_mean, &t->channel_mean);
+    if (status == LS_OK) status = ls_calloc(channels, sizeof *t->channel_deviation, &t->channel_deviation);
+    LS_TRY_GOTO(ls_comm_agree(t->comm, status), done);
+    status = sum_channels(t, sums, sums + channels);
+done:
+    free(sums);
+    return status;
+}
+
+ls_status ls__images_normalize(ls_trainer *t) {
+    int64_t channels = t->image.dim[2];
+    if (t->normalization == LS_NORMALIZATION_UNIT) return LS_OK;
+    ls_status status = ls_calloc(channels, sizeof *t->channel_offset, &t->channel_offset);
+    if (status == LS_OK) status = ls_calloc(channels, sizeof *t->channel_divisor, &t->channel_divisor);
+    LS_TRY(ls_comm_agree(t->comm, status));
+    for (int64_t c = 0; c < channels; c++) t->channel_offset[c] = t->channel_divisor[c] = 127.5f;
+    if (t->normalization == LS_NORMALIZATION_DATASET) LS_TRY(measure_channels(t));
+    t->recipe.offset = t->channel_offset;
+    t->recipe.divisor = t->channel_divisor;
+    return LS_OK;
+}

@@ -1,0 +1,269 @@
+// Augmentation: which lists are understood, what is drawn how often, and that a draw depends on nothing but its key. And the
+// numbers of normalization.
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "data/augment.h"
+#include "data/normalize.h"
+
+#define ALL (LS_AUGMENT_RESIZED_CROP | LS_AUGMENT_CROP | LS_AUGMENT_FLIP | LS_AUGMENT_CUTOUT)
+
+static const ls_shape small = {3, {32, 32, 3}};
+
+static void refused(ls_status status, const char *words) {
+    assert_int_equal(status, LS_STATUS_INVALID_ARGUMENT);
+    if (!strstr(ls_error_message(), words)) fail_msg("\"%s\" without \"%s\"", ls_error_message(), words);
+}
+
+// ---- names ---------------------------------------------------------------------------------------------------------
+
+static void lists_are_understood_or_refused(void **state) {
+    static const struct {
+        const char *list;
+        unsigned augment;
+    } good[] = {{"none", 0},
+                {"flip", LS_AUGMENT_FLIP},
+                {"crop,flip", LS_AUGMENT_FLIP | LS_AUGMENT_CROP},
+                {"cutout,resized-crop,flip", LS_AUGMENT_CUTOUT | LS_AUGMENT_RESIZED_CROP | LS_AUGMENT_FLIP}};
+    unsigned augment;
+    for (size_t i = 0; i < sizeof good / sizeof good[0]; i++) {
+        assert_int_equal(ls_augment_parse(good[i].list, &augment), LS_OK);
+        assert_int_equal(augment, good[i].augment);
+    }
+    refused(ls_augment_parse("flip,blur", &augment), "'blur': there are none, flip, crop, resized-crop and cutout");
+    refused(ls_augment_parse("Flip", &augment), "'Flip'");
+    refused(ls_augment_parse("flip, crop", &augment), "' crop'");
+    refused(ls_augment_parse("fli", &augment), "'fli'");
+    refused(ls_augment_parse("", &augment), "empty");
+    refused(ls_augment_parse("flip,", &augment), "empty");
+    refused(ls_augment_parse(",flip", &augment), "empty");
+    refused(ls_augment_parse("flip,,crop", &augment), "empty");
+    refused(ls_augment_parse("flip,none", &augment), "none beside others");
+    refused(ls_augment_parse("flip,crop,flip", &augment), "flip is named twice");
+    refused(ls_augment_parse("crop,resized-crop", &augment), "crop and resized-crop");
+    // All that --help shows are names.
+    const char *help = NULL, *name;
+    int count = 0;
+    for (; (name = ls_augment_choice(count, &help)); count++) {
+        assert_int_equal(ls_augment_parse(name, &augment), LS_OK);
+        assert_true(help && *help);
+    }
+    assert_int_equal(count, 5);
+}
+
+static void small_images_are_refused(void **state) {
+    assert_int_equal(ls_augment_check(ALL, LS_SHAPE(8, 8, 1)), LS_OK);
+    refused(ls_augment_check(LS_AUGMENT_CROP, LS_SHAPE(8, 7, 1)), "8x7");
+    refused(ls_augment_check(LS_AUGMENT_CUTOUT, LS_SHAPE(3, 8, 1)), "3x8");
+    assert_int_equal(ls_augment_check(LS_AUGMENT_FLIP | LS_AUGMENT_RESIZED_CROP, LS_SHAPE(1, 1, 1)), LS_OK);
+}
+
+// ---- draws ---------------------------------------------------------------------------------------------------------
+
+static ls_augment_draw draw(unsigned augment, uint64_t seed, uint32_t epoch, uint64_t sample) {
+    return ls_augment_sample(augment, seed, epoch, sample, small, small);
+}
+
+static int same_box(ls_rectangle a, ls_rectangle b) {
+    return a.y == b.y && a.x == b.x && a.height == b.height && a.width == b.width;
+}
+
+// Each augmentation's draws are its own: others beside it change nothing, and none at all draws nothing.
+static void draws_depend_on_their_key_alone(void **state) {
+    int other_seed = 0, other_epoch = 0, other_sample = 0;
+    for (uint64_t s = 0; s < 500; s++) {
+        ls_augment_draw all = draw(ALL, 3, 1, s), again = draw(ALL, 3, 1, s);
+        assert_true(same_box(all.box, again.box) && same_box(all.hole, again.hole) && all.mirror == again.mirror);
+        assert_true(all.shift_y == again.shift_y && all.shift_x == again.shift_x);
+        assert_int_equal(draw(LS_AUGMENT_FLIP, 3, 1, s).mirror, all.mirror);
+        ls_augment_draw crop = draw(LS_AUGMENT_CROP, 3, 1, s);
+        assert_true(crop.shift_y == all.shift_y && crop.shift_x == all.shift_x);
+        assert_true(same_box(draw(LS_AUGMENT_RESIZED_CROP, 3, 1, s).box, all.box));
+        assert_true(same_box(draw(LS_AUGMENT_CUTOUT, 3, 1, s).hole, all.hole));
+        ls_augment_draw none = draw(0, 3, 1, s);
+        assert_true(same_box(none.box, (ls_rectangle){0, 0, 32, 32}) && none.hole.height == 0);
+        assert_true(none.shift_y == 0 && none.shift_x == 0 && none.mirror == 0);
+        other_seed += !same_box(all.hole, draw(ALL, 4, 1, s).hole);
+        other_epoch += !same_box(all.hole, draw(ALL, 3, 2, s).hole);
+        other_sample += !same_box(all.hole, draw(ALL, 3, 1, s + (1ull << 32)).hole);
+    }
+    assert_true(other_seed > 450 && other_epoch > 450 && other_sample > 450);
+}
+
+enum { DRAWS = 20000 };
+
+static void half_of_the_images_are_mirrored(void **state) {
+    int mirrored = 0, alike = 0;
+    for (uint64_t s = 0; s < DRAWS; s++) {
+        int first = draw(LS_AUGMENT_FLIP, 42, 1, s).mirror;
+        mirrored += first;
+        alike += first == draw(LS_AUGMENT_FLIP, 42, 2, s).mirror;
+    }
+    // Five deviations of a fair coin: sqrt(n) / 2 each.
+    assert_true(abs(mirrored - DRAWS / 2) < 5 * 71 && abs(alike - DRAWS / 2) < 5 * 71);
+}
+
+// Each of the 9 x 9 places is as likely as the others: chi-squared of 80 degrees stays under 160 but for one time in a million.
+static void crops_are_anywhere(void **state) {
+    int count[9][9] = {{0}};
+    for (uint64_t s = 0; s < DRAWS; s++) {
+        ls_augment_draw d = draw(LS_AUGMENT_CROP, 42, 1, s);
+        assert_true(d.shift_y >= -4 && d.shift_y <= 4 && d.shift_x >= -4 && d.shift_x <= 4);
+        count[d.shift_y + 4][d.shift_x + 4]++;
+    }
+    double chi = 0, each = DRAWS / 81.0;
+    for (int i = 0; i < 81; i++) chi += pow(count[i / 9][i % 9] - each, 2) / each;
+    assert_true(chi < 160);
+    // The reach goes with the size.
+    int64_t most = 0;
+    for (uint64_t s = 0; s < 2000; s++) {
+        ls_augment_draw d = ls_augment_sample(LS_AUGMENT_CROP, 42, 1, s, small, LS_SHAPE(128, 28, 3));
+        assert_true(d.shift_y >= -16 && d.shift_y <= 16 && d.shift_x >= -3 && d.shift_x <= 3);
+        if (d.shift_y > most) most = d.shift_y;
+    }
+    assert_int_equal(most, 16);
+}
+
+static void holes_are_half_a_side_around_any_pixel(void **state) {
+    double area = 0;
+    int64_t full = 0;
+    for (uint64_t s = 0; s < DRAWS; s++) {
+        ls_rectangle h = draw(LS_AUGMENT_CUTOUT, 42, 1, s).hole;
+        assert_true(h.y >= 0 && h.x >= 0 && h.y + h.height <= 32 && h.x + h.width <= 32);
+        assert_true(h.height >= 8 && h.height <= 16 && h.width >= 8 && h.width <= 16);
+        area += (double)(h.height * h.width) / DRAWS;
+        full += h.height == 16 && h.width == 16;
+    }
+    // Along an axis, 17 of 32 middles leave all 16 pixels inside, those nearer to an edge 8 to 15 and 9 to 15. Areas have
+    // a deviation of 50.
+    double mean = (17 * 16 + (8 + 9 + 10 + 11 + 12 + 13 + 14 + 15) + (9 + 10 + 11 + 12 + 13 + 14 + 15)) / 32.0;
+    assert_true(fabs(area - mean * mean) < 5 * 50 / sqrt(DRAWS));
+    assert_true(fabs((double)full / DRAWS - 17.0 * 17 / 1024) < 5 * 0.45 / sqrt(DRAWS));
+}
+
+// On an image large enough that hardly a box is refused: area and the logarithm of the shape are uniform.
+static void boxes_are_of_any_area_and_shape(void **state) {
+    ls_shape large = LS_SHAPE(4000, 4000, 3);
+    double least = 1, most = 0, thin = 1, wide = 1, log_mean = 0, in_the_middle = 0;
+    int quarter = 0, considered = 0;
+    for (uint64_t s = 0; s < DRAWS; s++) {
+        ls_rectangle b = ls_augment_sample(LS_AUGMENT_RESIZED_CROP, 42, 1, s, large, small).box;
+        assert_true(b.height >= 1 && b.width >= 1 && b.y >= 0 && b.x >= 0);
+        assert_true(b.y + b.height <= 4000 && b.x + b.width <= 4000);
+        double area = (double)(b.height * b.width) / 16e6, shape = (double)b.width / (double)b.height;
+        assert_true(area > 0.0799 && area <= 1 && shape > 0.749 && shape < 1.335);
+        least = fmin(least, area), most = fmax(most, area), thin = fmin(thin, shape), wide = fmax(wide, shape);
+        in_the_middle += (double)(b.x + b.width / 2) / 4000 / DRAWS;
+        if (area > 0.7) continue;  // larger ones do not fit in every shape, and are drawn again
+        considered++;
+        quarter += area < 0.08 + 0.62 / 4;
+        log_mean += log(shape);
+    }
+    assert_true(least < 0.081 && most > 0.97 && thin < 0.751 && wide > 1.33);
+    assert_true(considered > DRAWS / 2);
+    assert_true(fabs((double)quarter / considered - 0.25) < 5 * 0.433 / sqrt(considered));
+    assert_true(fabs(log_mean / considered) < 5 * 0.166 / sqrt(considered));
+    assert_true(fabs(in_the_middle - 0.5) < 5 * 0.12 / sqrt(DRAWS));
+}
+
+// Images of a shape that boxes hardly fit in: the largest in the middle. And of one pixel: that one.
+static void boxes_fit_in_any_image(void **state) {
+    int middle = 0;
+    for (uint64_t s = 0; s < 300; s++) {
+        ls_rectangle b = ls_augment_sample(LS_AUGMENT_RESIZED_CROP, 1, 1, s, LS_SHAPE(400, 10, 1), small).box;
+        assert_true(b.y >= 0 && b.x >= 0 && b.height >= 1 && b.width >= 1 && b.y + b.height <= 400 &&
+                    b.x + b.width <= 10);
+        middle += same_box(b, (ls_rectangle){193, 0, 13, 10});
+        b = ls_augment_sample(LS_AUGMENT_RESIZED_CROP, 1, 1, s, LS_SHAPE(10, 400, 1), small).box;
+        assert_true(same_box(b, (ls_rectangle){0, 193, 10, 13}) || b.height < 10);
+        b = ls_augment_sample(LS_AUGMENT_RESIZED_CROP, 1, 1, s, LS_SHAPE(1, 1, 1), small).box;
+        assert_true(same_box(b, (ls_rectangle){0, 0, 1, 1}));
+    }
+    assert_int_equal(middle, 300);  // the smallest box there may be has 320 pixels: none is ever as narrow as 10
+}
+
+// The draws of this version, whichever compiler and processor: a change of them changes what everybody trains.
+static void draws_stay_as_they_are(void **state) {
+    uint64_t hash = 1469598103934665603u;
+    for (uint64_t s = 0; s < 2000; s++) {
+        ls_augment_draw d =
+            ls_augment_sample(ALL, 42, (uint32_t)(s % 7), s, LS_SHAPE(500, 375, 3), LS_SHAPE(224, 224, 3));
+        int64_t all[] = {d.box.y,  d.box.x,  d.box.height, d.box.width,   d.shift_y,   d.shift_x,
+                         d.mirror, d.hole.y, d.hole.x,     d.hole.height, d.hole.width};
+        for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) hash = (hash ^ (uint64_t)all[i]) * 1099511628211u;
+    }
+    if (hash != UINT64_C(0x62962ec0c09ef9fb)) fail_msg("the draws have the digest 0x%llx", (unsigned long long)hash);
+}
+
+// ---- normalization -------------------------------------------------------------------------------------------------
+
+static void normalizations_have_names(void **state) {
+    ls_normalization n;
+    assert_int_equal(ls_normalization_find("unit", &n), LS_OK);
+    assert_int_equal(n, LS_NORMALIZATION_UNIT);
+    assert_int_equal(ls_normalization_find("symmetric", &n), LS_OK);
+    assert_int_equal(n, LS_NORMALIZATION_SYMMETRIC);
+    assert_int_equal(ls_normalization_find("dataset", &n), LS_OK);
+    assert_int_equal(n, LS_NORMALIZATION_DATASET);
+    refused(ls_normalization_find("imagenet", &n), "'imagenet': there are unit, symmetric and dataset");
+    const char *help, *name;
+    for (int i = 0; (name = ls_normalization_choice(i, &help)); i++)
+        assert_int_equal(ls_normalization_find(name, &n), LS_OK);
+}
+
+// Three channels, in parts and as a whole, more rows than a partial sum holds: against long double.
+static void moments_of_channels(void **state) {
+    enum { SAMPLES = 2500, HEIGHT = 31, WIDTH = 5, VALUES = HEIGHT * WIDTH * 3 };
+    uint8_t *images = malloc((size_t)SAMPLES * VALUES);
+    long double sum[3] = {0}, squares[3] = {0}, count = (long double)SAMPLES * HEIGHT * WIDTH;
+    for (int64_t i = 0; i < (int64_t)SAMPLES * VALUES; i++) {
+        images[i] = i % 3 == 0 ? 255 : i % 3 == 1 ? (uint8_t)((uint32_t)i * 2654435761u >> 20) : (uint8_t)(i / 3 % 2);
+        sum[i % 3] += images[i];
+        squares[i % 3] += (long double)images[i] * images[i];
+    }
+    ls_split split = {SAMPLES, images, NULL};
+    ls_channel_sums whole[3] = {{0}}, parts[3] = {{0}}, none[3] = {{0}};
+    ls_shape image = LS_SHAPE(HEIGHT, WIDTH, 3);
+    assert_int_equal(ls_channel_sums_add(&split, image, 0, SAMPLES, whole), LS_OK);
+    assert_int_equal(ls_channel_sums_add(&split, image, 7, SAMPLES, parts), LS_OK);
+    assert_int_equal(ls_channel_sums_add(&split, image, 0, 7, parts), LS_OK);
+    assert_int_equal(ls_channel_sums_add(&split, image, 7, 7, parts), LS_OK);
+    for (int c = 0; c < 3; c++) {
+        double mean, deviation;
+        assert_memory_equal(&whole[c], &parts[c], sizeof whole[c]);
+        assert_true(whole[c].sum == (int64_t)sum[c] && whole[c].squares == (int64_t)squares[c]);
+        ls_channel_moments(&whole[c], &mean, &deviation);
+        assert_true(fabs(mean - (double)(sum[c] / count)) < 1e-12);
+        long double variance = squares[c] / count - sum[c] / count * (sum[c] / count);
+        assert_true(fabs(deviation - (c == 0 ? 0 : (double)sqrtl(variance))) < 1e-12);
+    }
+    double mean, deviation;
+    ls_channel_moments(&none[0], &mean, &deviation);
+    assert_true(mean == 0 && deviation == 0);
+    free(images);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(lists_are_understood_or_refused),
+        cmocka_unit_test(small_images_are_refused),
+        cmocka_unit_test(draws_depend_on_their_key_alone),
+        cmocka_unit_test(half_of_the_images_are_mirrored),
+        cmocka_unit_test(crops_are_anywhere),
+        cmocka_unit_test(holes_are_half_a_side_around_any_pixel),
+        cmocka_unit_test(boxes_are_of_any_area_and_shape),
+        cmocka_unit_test(boxes_fit_in_any_image),
+        cmocka_unit_test(draws_stay_as_they_are),
+        cmocka_unit_test(normalizations_have_names),
+        cmocka_unit_test(moments_of_channels),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
