@@ -144,13 +144,20 @@ static ls_status check_choice(const ls_option *option, const char *text) {
                    near ? "; did you mean " : "", near ? near : "", near ? "?" : "");
 }
 
-static ls_status set_text(const ls_option *option, void *values, const char *text) {
+// The same for each of several words with commas between them.
+static ls_status check_choices(const ls_option *option, const char *text) {
     char word[64];
-    if (!option->several) LS_TRY(check_choice(option, text));
-    for (const char *at = text; option->several && at; at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL) {
-        snprintf(word, sizeof word, "%.*s", (int)strcspn(at, ","), at);
+    for (;;) {
+        size_t length = strcspn(text, ",");
+        snprintf(word, sizeof word, "%.*s", (int)length, text);
         LS_TRY(check_choice(option, word));
+        if (!text[length]) return LS_OK;
+        text += length + 1;
     }
+}
+
+static ls_status set_text(const ls_option *option, void *values, const char *text) {
+    LS_TRY(option->several ? check_choices(option, text) : check_choice(option, text));
     if (!*text)
         return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "--%s: expected %s, got nothing", option->name, option->metavar);
     *(const char **)field(option, values) = text;

@@ -60,7 +60,7 @@ compare fp32 1 2 allreduce
 compare fp32 3 1 allreduce
 compare fp32 2 1 reduce-broadcast
 # Images at another size, changed at random and measured, each worker its share.
-recipe="$recipe --data shapes --image-size 40 --augment flip,crop,cutout --normalize dataset --limit-train 600"
+recipe="$recipe --data shapes --image-size 36 --augment flip,crop,cutout --normalize dataset --limit-train 300 --limit-test 100"
 for precision in fp32 bf16; do
     expected=$(digest "images-$precision-first" --precision $precision --replicas 1) || continue
     compare $precision 1 2 allreduce
