@@ -14,7 +14,6 @@ each "$here/nowhere" --data "mnist:$here/nowhere"
 each "not a multiple" --batch-size 100 --micro-batch 30
 each "replicas" --batch-size 64 --micro-batch 32 --replicas 8
 each "crop and resized-crop both choose" --augment crop,resized-crop
-each "flip is named twice" --augment flip,flip
 each "7x7 pixels" --image-size 7 --augment crop
 each "cannot write the record $here/none/run.json: No such file or directory" --record "$here/none/run.json"
 each "cannot write the record $here: Is a directory" --record "$here"
