@@ -3,7 +3,7 @@
 if(TARGET lockstep_program AND LS_WITH_MPI AND LS_MPI_IS_OPEN_MPI)
   foreach(name slurm two_hosts)
     add_test(NAME cluster.${name} COMMAND sh ${CMAKE_CURRENT_SOURCE_DIR}/cluster/${name}.sh $<TARGET_FILE:lockstep_program>)
-    set_tests_properties(cluster.${name} PROPERTIES LABELS cluster TIMEOUT 240 SKIP_RETURN_CODE 77 RUN_SERIAL ON)
+    set_tests_properties(cluster.${name} PROPERTIES LABELS cluster TIMEOUT 400 SKIP_RETURN_CODE 77 RUN_SERIAL ON)
   endforeach()
 endif()
 if(TARGET lockstep_program)

@@ -1,6 +1,7 @@
 // lockstep scale: trains the same thing with different numbers of workers, one run after the other, each as processes of its
 // own, and makes tables, charts and a page of what they took. What was measured stays: the same command goes on where it stopped.
 #define _GNU_SOURCE
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -8,6 +9,7 @@
 #include "base/clock.h"
 #include "base/duration.h"
 #include "base/error.h"
+#include "cli/deadline.h"
 #include "cli/scale.h"
 #include "data/dataset.h"
 #include "models/models.h"
@@ -18,6 +20,8 @@
 #ifndef LS_WITH_MPI
 #define LS_WITH_MPI 0
 #endif
+
+enum { ENDING_SECONDS = 2 };  // what a run ends before its limit, to be on the safe side
 
 #define AT(member) .offset = offsetof(scale_settings, member)
 #define STUDY      .group = "Study"
@@ -37,6 +41,11 @@ static const ls_option table[] = {
      .help = "runs of each configuration; medians count"},
     {"timeout", LS_OPTION_REAL, AT(timeout), .metavar = "SECONDS", .initial = "no limit", STUDY,
      .help = "end a run that takes longer, note it as failed and go on"},
+    {"time-limit", LS_OPTION_TEXT, AT(time_limit), .metavar = "TIME", .initial = "the end of the Slurm job, inside one",
+     STUDY,
+     .help =
+         "be done, with a report, so long after the start: 90 (minutes), 5:30 (minutes:seconds), 1:15:00; none. A run "
+         "that cannot be done by then is not started; the same command goes on with it"},
     {"out", LS_OPTION_TEXT, AT(out), .metavar = "DIR", STUDY,
      .help = "the study's folder; one that was interrupted goes on where it stopped"},
     {"data", LS_OPTION_TEXT, AT(data), .metavar = "SPEC", .group = "Training",
@@ -57,6 +66,7 @@ typedef struct scale {
     int lock;                  // of the folder
     int at, terminal, length;  // the run under way; of the live line
     double left;               // estimated for what comes after it
+    cli_deadline deadline;
 } scale;
 
 static void defaults(scale *s) {
@@ -165,6 +175,7 @@ static ls_status read_options(scale *s, int argc, char **argv, ls_words *words) 
         LS_TRY(ls_config_load(path, s->options, NULL, &s->file));
         LS_TRY(ls_options_parse(s->options, argc, argv, LS_MAX_WORDS, words));
     }
+    LS_TRY(cli_deadline_check(s->set.time_limit));
     LS_TRY(check_models(words, &s->grid.model));
     LS_TRY(check_settings(s));
     if (cli_job_size() > 0)
@@ -235,34 +246,52 @@ static ls_status check_data(scale_grid *g) {
 
 // --- progress ----------------------------------------------------------------------------------------------------------
 
-static double mean_seconds(const scale_plan *p, const scale_run *like, const char *const *keys) {
-    double sum = 0;
-    int count = 0;
+// The run that tells most about another one: of its model, on as many nodes, with the nearest number of workers. `state`: runs of
+// that kind only. NULL: there is none.
+static const scale_run *nearest(const scale_plan *p, const scale_run *r, scale_state state) {
+    const scale_run *best = NULL;
+    double least = INFINITY;
     for (int i = 0; i < p->count; i++) {
-        const scale_run *r = &p->runs[i];
-        int same = r->state == SCALE_DONE && r->seconds > 0;
-        for (const char *const *k = keys; *k; k++)
-            same &= json_equal(json_object_get(r->entry, *k), json_object_get(like->entry, *k));
-        if (!same) continue;
-        sum += r->seconds;
-        count++;
+        const scale_run *other = &p->runs[i];
+        if (other->state != state || other->seconds <= 0) continue;
+        double far = fabs(log((double)scale_number(other, "workers") / scale_number(r, "workers")));
+        if (scale_number(other, "nodes") != scale_number(r, "nodes")) far += 100;
+        if (!json_equal(json_object_get(other->entry, "model"), json_object_get(r->entry, "model"))) far += 1000;
+        if (far < least) best = other;
+        least = fmin(least, far);
     }
-    return count ? sum / count : 0;
+    return best;
 }
 
-// What a run will take: as its repeats took, else as its model took, else as any took. 0: nothing is known yet.
+// What a run will take: about as long as the run that is most like it. 0: nothing is known yet.
 static double expected(const scale_plan *p, const scale_run *r) {
-    static const char *const keys[][4] = {{"model", "nodes", "workers", NULL}, {"model", NULL}, {NULL}};
+    const scale_run *like = nearest(p, r, SCALE_DONE);
+    return like ? like->seconds : 0;
+}
+
+// What a run will take at least, by the runs of its model: with more workers than those it may be as much faster, with fewer
+// it is not faster; one that was stopped would have taken longer.
+static double at_least(const scale *s, const scale_run *r) {
     double seconds = 0;
-    for (int i = 0; i < 3 && seconds == 0; i++) seconds = mean_seconds(p, r, keys[i]);
+    for (scale_state state = SCALE_DONE; state <= SCALE_STOPPED; state++) {
+        const scale_run *like = state == SCALE_FAILED ? NULL : nearest(&s->plan, r, state);
+        if (!like || !json_equal(json_object_get(like->entry, "model"), json_object_get(r->entry, "model"))) continue;
+        double faster = (double)scale_number(like, "workers") / scale_number(r, "workers");
+        seconds = fmax(seconds, s->grid.weak || faster > 1 ? like->seconds : like->seconds * faster);
+    }
     return seconds;
+}
+
+// Seconds that a run started now may take.
+static double time_left(const scale *s) {
+    return s->deadline.at > 0 ? s->deadline.at - s->deadline.margin - ENDING_SECONDS - ls_clock() : INFINITY;
 }
 
 // Of the runs after the one under way; < 0 where nothing is known.
 static double expected_after(const scale *s) {
     double left = 0;
     for (int i = s->at + 1; i < s->plan.count; i++) {
-        if (s->plan.runs[i].state != SCALE_TO_RUN) continue;
+        if (s->plan.runs[i].state != SCALE_TO_RUN || s->plan.runs[i].late) continue;
         double seconds = expected(&s->plan, &s->plan.runs[i]);
         if (seconds == 0) return -1;
         left += seconds;
@@ -312,6 +341,26 @@ static void say_done(const scale *s, const scale_run *r) {
     json_decref(record);
 }
 
+static void say_stopped(const scale *s, const scale_run *r) {
+    char *path;
+    if (scale_path(&s->plan, r, "json", &path) != LS_OK) return;
+    json_t *where = scale_stopped(path);
+    free(path);
+    printf("STOPPED for lack of time, after step %lld of %lld in epoch %lld",
+           (long long)json_integer_value(json_object_get(where, "step")),
+           (long long)json_integer_value(json_object_get(where, "steps")),
+           (long long)json_integer_value(json_object_get(where, "epoch")));
+    json_decref(where);
+}
+
+static void say_late(const scale *s, const scale_run *r) {
+    char need[32], left[32];
+    double seconds = at_least(s, r);
+    printf("NOT STARTED for lack of time: ");
+    if (seconds > 0) printf("it takes at least %s, and ", ls_duration_text(seconds, need));
+    printf("%s are left", ls_duration_text(fmax(time_left(s), 0), left));
+}
+
 static void say_run(scale *s) {
     const scale_run *r = &s->plan.runs[s->at];
     char what[160], left[32];
@@ -319,8 +368,12 @@ static void say_run(scale *s) {
     s->length = 0;
     scale_describe(&s->plan, r, what, sizeof what);
     printf("[%d/%d] %s: ", s->at + 1, s->plan.count, what);
-    if (r->state == SCALE_FAILED)
+    if (r->late)
+        say_late(s, r);
+    else if (r->state == SCALE_FAILED)
         say_failed(s, r);
+    else if (r->state == SCALE_STOPPED)
+        say_stopped(s, r);
     else
         say_done(s, r);
     double seconds = expected_after(s);
@@ -343,12 +396,18 @@ static ls_status run_all(scale *s) {
     int done = count_state(p, SCALE_DONE);
     printf("%s: %d run%s%s\n", s->folder, p->count, p->count == 1 ? "" : "s", s->grid.weak ? ", weak scaling" : "");
     if (done > 0) printf("%d of them %s done already and not run again\n", done, done == 1 ? "is" : "are");
+    cli_deadline_print(&s->deadline);
     fflush(stdout);
     s->terminal = cli_terminal_is(stdout);
     for (s->at = 0; s->at < p->count; s->at++) {
         scale_run *r = &p->runs[s->at];
         int interrupted;
         if (r->state != SCALE_TO_RUN) continue;
+        r->late = at_least(s, r) > time_left(s) || time_left(s) <= 0;
+        if (r->late) {
+            say_run(s);
+            continue;
+        }
         s->left = expected_after(s);
         draw(s, 0);
         LS_TRY(scale_run_one(p, r, s->set.timeout, draw, s, &interrupted));
@@ -407,9 +466,15 @@ static ls_status run_study(scale *s) {
     LS_TRY(check_launcher(&s->grid));
     LS_TRY(check_data(&s->grid));
     LS_TRY(begin_study(s));
+    cli_deadline_find(s->set.time_limit, s->cli->started, &s->deadline);
+    cli_deadline_pass_on(&s->deadline, s->deadline.margin);
     LS_TRY(run_all(s));
     LS_TRY(report(s));
-    if (count_state(&s->plan, SCALE_DONE) > 0) return LS_OK;
+    int stopped = count_state(&s->plan, SCALE_STOPPED), left = stopped + count_state(&s->plan, SCALE_TO_RUN);
+    if (left > 0)
+        printf("For lack of time, %d of %d runs %s not done; the same command goes on with %s.\n", left, s->plan.count,
+               left == 1 ? "is" : "are", left == 1 ? "it" : "them");
+    if (count_state(&s->plan, SCALE_DONE) + stopped > 0) return LS_OK;
     return LS_FAIL(LS_STATUS_BAD_DATA, "no run of the study succeeded; %s/runs/ has the reasons and the logs",
                    s->folder);
 }

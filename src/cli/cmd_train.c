@@ -2,7 +2,6 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/clock.h"
 #include "base/error.h"
@@ -158,15 +157,7 @@ static void print_head(const run *r) {
            t->hosts, t->hosts == 1 ? "" : "s", t->replicas_per_worker, t->replicas_per_worker == 1 ? "" : "s",
            t->threads_per_replica, t->threads_per_replica == 1 ? "" : "s", t->replicas_reason[0] ? " (" : "",
            t->replicas_reason, t->replicas_reason[0] ? ")" : "");
-    if (r->deadline.at > 0) {
-        time_t end = time(NULL) + (time_t)(r->deadline.at - ls_clock());
-        struct tm local;
-        char text[32];
-        strftime(text, sizeof text, "%Y-%m-%d %H:%M:%S", localtime_r(&end, &local));
-        printf("to be over by %s, %s\n", text, r->deadline.why);
-    } else if (r->deadline.unknown[0]) {
-        printf("when this Slurm job ends is not known: %s; --time-limit says it\n", r->deadline.unknown);
-    }
+    cli_deadline_print(&r->deadline);
     print_images(r);
     printf("global batch %lld = %lld micro-batch%s of %lld; %s, %s, %s\n", (long long)t->global_batch,
            (long long)micro_batches, micro_batches == 1 ? "" : "es", (long long)t->micro_batch, r->config.precision,

@@ -17,7 +17,7 @@
 #include "base/duration.h"
 #include "base/error.h"
 
-#define END "LOCKSTEP_END"  // in the environment: when to be over, in seconds since 1970
+#define END "LOCKSTEP_END"  // in the environment: when to be over, in seconds since 1970, or "none"
 
 enum { ANSWER_SECONDS = 5, MOST_BETWEEN_SECONDS = 20 };
 
@@ -119,18 +119,28 @@ void cli_deadline_find(const char *limit, double started, cli_deadline *out) {
     const char *told = getenv(END), *job = getenv("SLURM_JOB_ID");
     double end = told ? moment(told) : 0;
     if (end > 0) earlier(out, now + end - wall, "%s", "the time limit of the study");
-    if (job && *job && end == 0) {
+    if (job && *job && !told) {
         end = job_end(job, out);
         if (end > 0) earlier(out, now + end - wall, "the end of Slurm job %.24s", job);
     }
-    out->margin = out->at > 0 ? fmin(fmax(0.02 * (out->at - started), 2), 60) : 0;
+    double least = job && *job ? 5 : 2;  // srun and its daemons take their time too
+    out->margin = out->at > 0 ? fmin(fmax(0.02 * (out->at - started), least), 60) : 0;
 }
 
 void cli_deadline_pass_on(const cli_deadline *d, double seconds) {
-    char text[32];
-    if (d->at == 0) return;
-    snprintf(text, sizeof text, "%.3f", wall_clock() + d->at - seconds - ls_clock());
+    char text[32] = "none";
+    if (d->at > 0) snprintf(text, sizeof text, "%.3f", wall_clock() + d->at - seconds - ls_clock());
     setenv(END, text, 1);
+}
+
+void cli_deadline_print(const cli_deadline *d) {
+    time_t end = (time_t)(wall_clock() + d->at - ls_clock());
+    struct tm local;
+    char text[32];
+    if (d->at > 0 && strftime(text, sizeof text, "%Y-%m-%d %H:%M:%S", localtime_r(&end, &local)))
+        printf("to be over by %s, %s\n", text, d->why);
+    else if (d->unknown[0])
+        printf("when this Slurm job ends is not known: %s; --time-limit says it\n", d->unknown);
 }
 
 // --- keeping it ------------------------------------------------------------------------------------------------------

@@ -18,8 +18,10 @@ ls_status cli_deadline_check(const char *limit);
 // The earlier one of `limit` (checked; NULL: none), counted from `started` (ls_clock()), and what the environment tells, unless the
 // limit is "none". Asks Slurm where the environment does not say it, for a few seconds at most. Not collective.
 void cli_deadline_find(const char *limit, double started, cli_deadline *out);
-// Tells processes started from now on that they have to be over `seconds` before the deadline. Nothing without one.
+// Tells processes started from now on that they have to be over `seconds` before the deadline; without one, that there is none.
 void cli_deadline_pass_on(const cli_deadline *deadline, double seconds);
+// "to be over by 2026-11-21 12:00:00, the end of Slurm job 17"; nothing without a deadline that is known.
+void cli_deadline_print(const cli_deadline *deadline);
 
 // Stops training in time: worker 0's clock decides, and all workers stop after the same step. They agree rarely, and the more often
 // the nearer the end is, so that it costs nothing.

@@ -13,6 +13,7 @@ typedef struct scale_settings {
     const char *data, *config, *out, *workers, *nodes, *workers_per_node, *mode;
     int repeats;
     double timeout;  // seconds a run may take; 0: no limit
+    const char *time_limit;
 } scale_settings;
 
 // What is asked for, checked.
@@ -26,12 +27,14 @@ typedef struct scale_grid {
     ls_train_config config;  // of one worker where scaling is weak
 } scale_grid;
 
-typedef enum scale_state { SCALE_TO_RUN, SCALE_DONE, SCALE_FAILED } scale_state;
+// Stopped: it has a record, of less training than it was asked for.
+typedef enum scale_state { SCALE_TO_RUN, SCALE_DONE, SCALE_FAILED, SCALE_STOPPED } scale_state;
 
 typedef struct scale_run {
     const json_t *entry;  // its object in study.json: name, model, nodes, workers, repeat, batch_size, command
     scale_state state;
     int fresh;       // it ran now: not found done
+    int late;        // it was not started: there is too little time
     double seconds;  // it took; 0: not known
 } scale_run;
 
@@ -57,6 +60,10 @@ int scale_number(const scale_run *run, const char *key);
 void scale_describe(const scale_plan *plan, const scale_run *run, char *text, size_t size);
 // STUDY/runs/NAME.EXTENSION, to be freed with free().
 ls_status scale_path(const scale_plan *plan, const scale_run *run, const char *extension, char **out);
+
+// What the record at `path` says of a run that its time limit ended, to be released by the caller; NULL where it was not, or there
+// is no record.
+json_t *scale_stopped(const char *path);
 
 // Runs it as processes of its own and waits. A run that fails is no error: its state and NAME.failed say it.
 // `tick` is called about twice a second. *interrupted: a signal came, the run was ended and left nothing.

@@ -208,6 +208,14 @@ static int same_command(const json_t *asked, const json_t *ran) {
     return 1;
 }
 
+json_t *scale_stopped(const char *path) {
+    json_t *record = json_load_file(path, 0, NULL);
+    int was = json_is_string(json_object_get(record, "stopped"));
+    json_t *where = was ? json_incref(json_object_get(record, "stopped_after")) : NULL;
+    json_decref(record);
+    return where;
+}
+
 static ls_status look_for_record(const scale_plan *p, scale_run *r) {
     char *path;
     LS_TRY(scale_path(p, r, "json", &path));
@@ -222,10 +230,12 @@ static ls_status look_for_record(const scale_plan *p, scale_run *r) {
     else if (!same_command(json_object_get(r->entry, "command"), json_object_get(record, "command_line")))
         status = LS_FAIL(LS_STATUS_BAD_DATA,
                          "%s is the record of another command: name another folder with --out, or remove it", path);
-    if (status == LS_OK) {
+    json_t *stopped = scale_stopped(path);  // such a run gets another chance
+    if (status == LS_OK && !stopped) {
         r->state = SCALE_DONE;
         r->seconds = json_number_value(json_object_get(record, "total_seconds"));
     }
+    json_decref(stopped);
     json_decref(record);
     free(path);
     return status;

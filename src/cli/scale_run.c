@@ -100,17 +100,16 @@ static outcome watch(pid_t pid, const sigset_t *signals, double timeout, void (*
     return ENDED;
 }
 
-// The sentence this program ended with, the last of the log; 0 where it said none.
-static int last_words(const char *log_path, char *out, size_t size) {
+// What follows `begin` in the first or the last line of the log that begins so; 0 where there is none.
+static int words_after(const char *log_path, const char *begin, int last, char *out, size_t size) {
     FILE *log = fopen(log_path, "r");
     if (!log) return 0;
     char line[2048];
     int found = 0;
-    while (fgets(line, sizeof line, log)) {
-        static const char begin[] = "lockstep train: ";
-        if (strncmp(line, begin, sizeof begin - 1) != 0) continue;
+    while ((last || !found) && fgets(line, sizeof line, log)) {
+        if (strncmp(line, begin, strlen(begin)) != 0) continue;
         line[strcspn(line, "\n")] = 0;
-        snprintf(out, size, "%s", line + sizeof begin - 1);
+        snprintf(out, size, "%s", line + strlen(begin));
         found = 1;
     }
     fclose(log);
@@ -133,8 +132,10 @@ static ls_status note_failure(const scale_plan *p, const scale_run *r, const cha
     else if (crash_signal(wait_status))
         snprintf(sentence, sizeof sentence, "it crashed: signal %d (%s); runs/%s.log may say more",
                  crash_signal(wait_status), strsignal(crash_signal(wait_status)), scale_name(r));
-    else if (last_words(log_path, words, sizeof words))
+    else if (words_after(log_path, "lockstep train: ", 1, words, sizeof words))
         snprintf(sentence, sizeof sentence, "%s", words);
+    else if (words_after(log_path, "srun: error: ", 0, words, sizeof words))  // Slurm has refused it
+        snprintf(sentence, sizeof sentence, "srun says: %.1900s; runs/%s.log may say more", words, scale_name(r));
     else if (WEXITSTATUS(wait_status) != 0)
         snprintf(sentence, sizeof sentence, "it ended with exit status %d; runs/%s.log may say why",
                  WEXITSTATUS(wait_status), scale_name(r));
@@ -170,7 +171,9 @@ static ls_status run_it(const scale_plan *p, scale_run *r, const char *record, c
         int good = how == ENDED && WIFEXITED(wait_status) && WEXITSTATUS(wait_status) == 0 && access(record, R_OK) == 0;
         if (!good) unlink(record);  // what it may have written before it was ended is not a whole run
         *interrupted = how == INTERRUPTED;
-        if (how != INTERRUPTED) r->state = good ? SCALE_DONE : SCALE_FAILED;
+        json_t *stopped = scale_stopped(record);
+        if (how != INTERRUPTED) r->state = !good ? SCALE_FAILED : stopped ? SCALE_STOPPED : SCALE_DONE;
+        json_decref(stopped);
         if (how != INTERRUPTED && !good) status = note_failure(p, r, log_path, how, timeout, wait_status);
     }
     // A signal that came after the last look counts too; left pending it would end this program before it says where it stopped.
@@ -182,15 +185,23 @@ static ls_status run_it(const scale_plan *p, scale_run *r, const char *record, c
 
 ls_status scale_run_one(const scale_plan *plan, scale_run *run, double timeout,
                         void (*tick)(void *user, double seconds), void *user, int *interrupted) {
-    char *record, *log_path = NULL, *failed = NULL;
+    char *record, *log_path = NULL, *failed = NULL, *before = NULL;
     *interrupted = 0;
     LS_TRY(scale_path(plan, run, "json", &record));
     ls_status status = scale_path(plan, run, "log", &log_path);
     if (status == LS_OK) status = scale_path(plan, run, "failed", &failed);
+    if (status == LS_OK) status = scale_path(plan, run, "stopped", &before);
     if (status == LS_OK) {
         unlink(failed);  // it gets another chance
+        // The record of a run that was stopped makes room, and comes back if this one leaves none.
+        int kept = rename(record, before) == 0;
         status = run_it(plan, run, record, log_path, timeout, tick, user, interrupted);
+        if (kept && access(record, F_OK) == 0)
+            unlink(before);
+        else if (kept)
+            rename(before, record);
     }
+    free(before);
     free(record);
     free(log_path);
     free(failed);

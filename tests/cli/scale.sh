@@ -60,6 +60,53 @@ tiny="--limit-train 500 --limit-test 100 --epochs 2"
     grep -q '"train_count": 400,' weak/runs/mnist-mlp-weak-n1-w2-r1.json || wrong "the samples did not grow"
     [ "$(grep -h '"micro_batch": ' weak/runs/*.json | sort -u | wc -l)" -eq 1 ] || wrong "the micro-batch changed"
 
+    # A study that knows when it has to be over: a run that is under way stops in time, what cannot be done is not started, and
+    # all of that is left for the next time. What is known of runs is what their records say.
+    refuses 2 "--time-limit: expected" "$lockstep" scale mnist-mlp $tiny --workers 1 --time-limit 0 --out late
+    run 0 "$lockstep" scale mnist-mlp --limit-train 500 --limit-test 100 --epochs 1000000 --workers 1,2 --time-limit 0:12 \
+        --out late
+    says ", --time-limit 0:12"
+    says "[1/2] mnist-mlp, 1 worker: STOPPED for lack of time, after step "
+    says "[2/2] mnist-mlp, 2 workers: NOT STARTED for lack of time: it takes at least "
+    says "1 of 1 run did not come to the end, stopped by its time limit after step "
+    says "For lack of time, 2 of 2 runs are not done; the same command goes on with them."
+    grep -q "did not come to the end" late/index.html || wrong "the page takes a stopped run for a whole one"
+    before=$(cksum <late/runs/mnist-mlp-strong-n1-w1-r1.json)
+    run 1 "$lockstep" scale mnist-mlp --limit-train 500 --limit-test 100 --epochs 1000000 --workers 1 --timeout 1 --out late
+    says "[1/1] mnist-mlp, 1 worker: FAILED: it took longer than the 1 s of --timeout"
+    [ "$(cksum <late/runs/mnist-mlp-strong-n1-w1-r1.json)" = "$before" ] || wrong "a run that failed took an earlier record with it"
+
+    run 0 "$lockstep" scale mnist-mlp $tiny --workers 1,2 --out soon
+    sed -i 's/"total_seconds": [0-9.]*/"total_seconds": 5000.0/' soon/runs/mnist-mlp-strong-n1-w2-r1.json
+    sed -i 's/"stopped": null/"stopped": "time limit"/' soon/runs/mnist-mlp-strong-n1-w1-r1.json
+    run 0 "$lockstep" scale mnist-mlp $tiny --workers 1,2,4 --time-limit 20 --out soon
+    says "1 of them is done already and not run again"
+    matches '^\[1/3\] mnist-mlp, 1 worker: NOT STARTED for lack of time: it takes at least 1:23:20 h, and 19:[0-9]+ min are left'
+    matches '^\[3/3\] mnist-mlp, 4 workers: NOT STARTED for lack of time: it takes at least 41:40 min, and 19:[0-9]+ min are left'
+    run 0 "$lockstep" scale mnist-mlp $tiny --workers 1,2,4 --time-limit 50 --out soon
+    matches '^\[1/3\] mnist-mlp, 1 worker: NOT STARTED'
+    matches '^\[3/3\] mnist-mlp, 4 workers: [0-9.e-]+ s per epoch'
+    says "For lack of time, 1 of 3 runs is not done; the same command goes on with it."
+    run 0 "$lockstep" scale mnist-mlp $tiny --workers 1,2,4 --out soon
+    matches '^\[1/3\] mnist-mlp, 1 worker: [0-9.e-]+ s per epoch'
+    says "All strong-scaling runs of the same model and recipe ended with the same weights"
+    grep -q 'lack of time' out && wrong "a study without a limit lacks time"
+
+    # Slurm refuses a run: its words, and the study goes on.
+    mkdir bin
+    cat >bin/srun <<'TEXT'
+#!/bin/sh
+echo "srun: error: Unable to create step for job 17: Requested node configuration is not available" >&2
+exit 1
+TEXT
+    chmod +x bin/srun
+    run 0 env PATH="$here/bin:$PATH" SLURM_JOB_ID=17 SLURM_JOB_END_TIME=$(($(date +%s) + 3600)) \
+        "$lockstep" scale mnist-mlp $tiny --workers 2,1 --out refused
+    says "the end of Slurm job 17"
+    says "[1/2] mnist-mlp, 2 workers: FAILED: srun says: Unable to create step for job 17: Requested node configuration is not available; runs/mnist-mlp-strong-n1-w2-r1.log may say more"
+    matches '^\[2/2\] mnist-mlp, 1 worker: [0-9.e-]+ s per epoch'
+    grep -q 'srun says' refused/results.md || wrong "the tables do not say why a row is empty"
+
     # Too long, and then crashed.
     long="--limit-train 500 --limit-test 100 --epochs 100000 --workers 1"
     run 1 "$lockstep" scale mnist-mlp $long --timeout 1 --out long

@@ -57,8 +57,8 @@ stopped() {
     SLURM_JOB_ID=17
     export SLURM_JOB_ID
     began=$(now)
-    run 0 env SLURM_JOB_END_TIME=$((began + 6)) "$lockstep" train $long --record "$here/run.json"
-    stopped 6
+    run 0 env SLURM_JOB_END_TIME=$((began + 9)) "$lockstep" train $long --record "$here/run.json"
+    stopped 9
     complains "the end of Slurm job 17"
     run 0 env SLURM_JOB_END_TIME=$(($(now) + 1)) "$lockstep" train $small --epochs 3 --time-limit none
     grep -q 'Stopped\|to be over' "$here/out" && wrong "$what: has a limit though it is told to have none"
@@ -68,10 +68,10 @@ stopped() {
         chmod +x "$here/bin/squeue"
     }
     # shellcheck disable=SC2016
-    squeue '[ "$SLURM_TIME_FORMAT $*" = "%s --noheader --jobs 17 --Format EndTime" ] && echo "'$(($(now) + 6))'          "'
+    squeue '[ "$SLURM_TIME_FORMAT $*" = "%s --noheader --jobs 17 --Format EndTime" ] && echo "'$(($(now) + 9))'          "'
     began=$(now)
     run 0 env PATH="$here/bin:$PATH" "$lockstep" train $long --record "$here/run.json"
-    stopped 6
+    stopped 9
     complains "the end of Slurm job 17"
     for answer in 'echo N/A' 'exit 3' 'exec sleep 60' 'echo tomorrow'; do
         squeue "$answer"

@@ -96,13 +96,18 @@ trained() {
     # The job's end, which Slurm knows to the second: training stops before it, and so does a study.
     long="mnist-mlp --limit-train 2000 --limit-test 500 --epochs 1000000"
     cat >"$here/ends.sh" <<'TEXT'
-scontrol update JobId="$SLURM_JOB_ID" EndTime=now+20seconds && exec "$@"
+scontrol update JobId="$SLURM_JOB_ID" EndTime=now+30seconds && exec "$@"
 TEXT
     began=$(date +%s)
     run 0 salloc -Q -N2 -n2 --time=5 sh "$here/ends.sh" "$lockstep" train $long --workers 2 --record "$here/run.json"
-    [ $(($(date +%s) - began)) -le 20 ] || wrong "$what: knows nothing of the job's end"
+    [ $(($(date +%s) - began)) -le 30 ] || wrong "$what: knows nothing of the job's end"
     matches 'Stopped after step [0-9]+ of 16 in epoch [0-9]+ of 1000000, to be over in time \(the end of Slurm job [0-9]+\)'
     matches '^to be over by .*, the end of Slurm job [0-9]+$'
+    began=$(date +%s)
+    run 0 salloc -Q -N2 --ntasks-per-node=2 --time=5 sh "$here/ends.sh" "$lockstep" scale $long --workers 2,1 --out "$here/late"
+    [ $(($(date +%s) - began)) -le 30 ] || wrong "$what: knows nothing of the job's end"
+    says "[1/2] mnist-mlp, 2 workers: STOPPED for lack of time"
+    says "[2/2] mnist-mlp, 1 worker: NOT STARTED for lack of time"
 
     # In a batch script too.
     printf '#!/bin/sh\n%s\n' "\"$lockstep\" train $recipe --workers 2" >"$here/job.sh"
@@ -141,6 +146,10 @@ TEXT
     grep -q "\"weights_digest\": \"$alone\"" "$records-n2-w4-r1.json" || wrong "$what: other weights"
     run 1 salloc -Q -N2 -n2 "$lockstep" scale ${recipe% --verbose*} --nodes 3 --workers-per-node 1 --out "$here/more"
     complains "3 nodes asked for, and this Slurm allocation has 2"
+    # More workers on a node than the allocation has cores there: Slurm refuses that run, the study goes on.
+    run 0 salloc -Q -N2 -n2 "$lockstep" scale ${recipe% --verbose*} --nodes 1 --workers-per-node 2,1 --out "$here/refused"
+    matches '^\[1/2\] mnist-cnn, 2 workers: FAILED: srun says: .*; runs/mnist-cnn-strong-n1-w2-r1\.log may say more'
+    matches '^\[2/2\] mnist-cnn, 1 worker: [0-9.]+ s per epoch'
 
     # What goes wrong is said once, by one worker, and the job ends.
     run 1 srun -Q -N2 -n2 --mpi=none "$lockstep" train $recipe
