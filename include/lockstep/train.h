@@ -162,6 +162,14 @@ ls_status ls_trainer_fit(ls_trainer *trainer, ls_progress_fn progress, void *use
 // all workers. Returning non-zero ends training; every worker must return the same. NULL: nothing is called. Not collective.
 typedef int (*ls_epoch_fn)(void *user, const ls_epoch_result *epoch);
 void ls_trainer_on_epoch(ls_trainer *trainer, ls_epoch_fn fn, void *user);
+// A timeline of what every replica of every worker does, for people to look at. Records the first `steps` steps after the
+// first two of every epoch, or fewer, so that the whole job has no more than about a million spans; costs a reading of the clock for
+// each layer and pass. Between ls_trainer_create and ls_trainer_fit, once. Collective.
+// Errors: INVALID_ARGUMENT, OUT_OF_MEMORY.
+ls_status ls_trainer_trace(ls_trainer *trainer, int64_t steps);
+// Gathers the timeline, all clocks brought to worker 0's, which writes it to `path` as Chrome trace JSON (docs/trace.md); the
+// others' path does not count. Collective. Errors: IO (the path, the system's words), OUT_OF_MEMORY; the trainer is as it was.
+ls_status ls_trainer_trace_write(ls_trainer *trainer, const char *path);
 // Mean loss and accuracy over the test set. Either pointer may be NULL.
 ls_status ls_trainer_evaluate(ls_trainer *trainer, double *loss, double *accuracy);
 // Fills in what is known so far; computes the digest.

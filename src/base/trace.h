@@ -45,4 +45,39 @@ static inline void ls_trace_add(ls_trace *trace, int name, int number, double st
     trace->events[trace->count++] = (ls_trace_event){start, end, name, number};
 }
 
+// --- as a file -------------------------------------------------------------------------------------------------------
+//
+// Chrome's trace format, which Perfetto and chrome://tracing open: https://ui.perfetto.dev, "Trace Event Format". One event a line,
+// written by hand: there may be a million, and a tree of them in memory would be many times their size.
+
+typedef struct ls_trace_name {
+    const char *text, *category;
+} ls_trace_name;
+
+// How a recorder's clock becomes that of the whole trace: `offset` is how much it is ahead, which changes evenly in between.
+typedef struct ls_trace_clock {
+    double zero;                    // on the trace's clock: what the file calls 0
+    double from, to;                // on the recorder's clock, when the offset was measured
+    double offset_from, offset_to;  // then
+} ls_trace_clock;
+
+// Nanoseconds since the trace's zero.
+int64_t ls_trace_time(const ls_trace_clock *clock, double seconds);
+
+typedef struct ls_trace_file {
+    FILE *out;
+    int facts, events;  // written so far
+} ls_trace_file;
+
+// In this order: begin, facts about the whole ("otherData"), labels and spans, end. Whether all was written is for ferror to say.
+// A process is a group of tracks, a thread one track of it; both are numbers from 1.
+void ls_trace_file_begin(ls_trace_file *file, FILE *out);
+void ls_trace_file_text(ls_trace_file *file, const char *fact, const char *value);
+void ls_trace_file_number(ls_trace_file *file, const char *fact, double value);
+void ls_trace_file_process(ls_trace_file *file, int process, const char *label);
+void ls_trace_file_thread(ls_trace_file *file, int process, int thread, const char *label);
+void ls_trace_file_spans(ls_trace_file *file, int process, int thread, const ls_trace_event *events, int64_t count,
+                         const ls_trace_name *names, const ls_trace_clock *clock);
+void ls_trace_file_end(ls_trace_file *file);
+
 #endif

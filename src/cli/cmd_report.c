@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "cli/cli.h"
 #include "report/study.h"
+#include "report/trace_report.h"
 
 typedef struct settings {
     const char *out;
@@ -56,6 +57,33 @@ static ls_status report(const char *const *paths, int count, const char *out) {
     return status;
 }
 
+static ls_status report_trace(const char *path) {
+    ls_trace_report *trace;
+    char *text;
+    LS_TRY(ls_trace_report_load(path, &trace));
+    ls_status status = ls_trace_report_text(trace, path, &text);
+    if (status == LS_OK) fputs(text, stdout);
+    free(text);
+    ls_trace_report_free(&trace);
+    return status;
+}
+
+// A trace is summarized by itself.
+static ls_status check_trace(const char *const *paths, int count, const char *out, int *is_trace) {
+    *is_trace = 0;
+    for (int i = 0; i < count; i++) {
+        if (!ls_trace_report_is(paths[i])) continue;
+        if (count > 1)
+            return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "%s is a trace: report it by itself, without other paths",
+                           paths[i]);
+        if (out)
+            return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "%s is a trace, whose summary is printed: leave out --out",
+                           paths[i]);
+        *is_trace = 1;
+    }
+    return LS_OK;
+}
+
 static ls_status run(cli *c, int argc, char **argv) {
     settings set = {NULL};
     const ls_option_set sets[] = {{table, &set}, {NULL, NULL}};
@@ -67,18 +95,22 @@ static ls_status run(cli *c, int argc, char **argv) {
             "'lockstep "
             "train --record', prints the tables,\nand writes tables, charts and a page to read in a browser. Nothing "
             "is run "
-            "again.\n");
+            "again.\nOf a timeline of 'lockstep train --trace DIR' (DIR, or the file in it) it prints where the time "
+            "of "
+            "a step goes,\nwhich layers are slow, and who is waited for.\n");
         ls_options_help(stdout, sets, cli_help_width());
         return LS_OK;
     }
     if (words.count < 1)
         return LS_FAIL(
             LS_STATUS_INVALID_ARGUMENT,
-            "which study? Usage: lockstep report PATH... [--out DIR]; a PATH is a folder of 'lockstep scale' "
-            "or a record of 'lockstep train --record'");
+            "which study? Usage: lockstep report PATH... [--out DIR]; a PATH is a folder of 'lockstep scale', "
+            "a record of 'lockstep train --record' or a trace of 'lockstep train --trace'");
     if (set.out && !set.out[0]) return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "--out: expected the name of a folder");
+    int is_trace;
+    LS_TRY(check_trace(words.word, words.count, set.out, &is_trace));
     c->stage = CLI_STAGE_TOGETHER;
-    return report(words.word, words.count, set.out);
+    return is_trace ? report_trace(words.word[0]) : report(words.word, words.count, set.out);
 }
 
 const cli_command cli_command_report = {"report", "tables, charts and a page from the records of runs", run};

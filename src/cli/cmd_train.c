@@ -1,10 +1,13 @@
+#include <errno.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/output.h"
 #include "cli/cli.h"
 #include "cli/deadline.h"
 #include "data/dataset.h"
@@ -15,7 +18,8 @@
 #include "train/options.h"
 
 typedef struct settings {
-    const char *model, *data, *config, *record, *metrics, *tensorboard, *time_limit;
+    const char *model, *data, *config, *record, *metrics, *tensorboard, *time_limit, *trace;
+    int64_t trace_steps;
     int workers, verbose, tensorboard_every;
 } settings;
 
@@ -40,6 +44,12 @@ static const ls_option table[] = {
      .help =
          "stop early enough to be done, evaluation and record included, so long after the start: 90 (minutes), 5:30 "
          "(minutes:seconds), 1:15:00; none: not even at the end of a Slurm job"},
+    {"trace", LS_OPTION_TEXT, .offset = offsetof(settings, trace), .metavar = "DIR", .group = "Output",
+     .help =
+         "write a timeline of every worker and replica to DIR/trace.json: for ui.perfetto.dev, chrome://tracing and "
+         "'lockstep report DIR'"},
+    {"trace-steps", LS_OPTION_COUNT, .offset = offsetof(settings, trace_steps), .metavar = "N", .min = 1,
+     .group = "Output", .help = "with so many steps of every epoch, after its first two"},
     {"config", LS_OPTION_TEXT, .offset = offsetof(settings, config), .metavar = "FILE", .group = "Output",
      .help = "take options from FILE, a JSON object with the names used here; the command line wins"},
     {.name = NULL},
@@ -70,7 +80,7 @@ typedef struct run {
 static int speaks(const run *r) { return ls_context_rank(r->cli->context) == 0; }
 
 static void defaults(run *r) {
-    r->set = (settings){.data = "digits", .verbose = 1, .tensorboard_every = 1};
+    r->set = (settings){.data = "digits", .verbose = 1, .tensorboard_every = 1, .trace_steps = 10};
     ls_train_config_init(&r->config);
     r->options[0] = (ls_option_set){ls_train_options(), &r->config};
     ls_model_config_init(&r->model);
@@ -224,6 +234,38 @@ static ls_status check_record(run *r) {
     return ls_comm_agree(r->cli->context->comm, status);
 }
 
+static ls_status trace_path(const run *r, char *path, size_t size) {
+    const char *slash = r->set.trace[0] && r->set.trace[strlen(r->set.trace) - 1] == '/' ? "" : "/";
+    if ((size_t)snprintf(path, size, "%s%strace.json", r->set.trace, slash) < size) return LS_OK;
+    return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "--trace: the folder's name is too long");
+}
+
+// Before training, by worker 0 alone: makes the folder and finds out whether it can be written to.
+static ls_status check_trace(run *r) {
+    char path[4096];
+    ls_status status = LS_OK;
+    if (r->set.trace && speaks(r)) {
+        status = trace_path(r, path, sizeof path);
+        if (status == LS_OK && ((mkdir(r->set.trace, 0777) != 0 && errno != EEXIST) || ls_output_check(path) != 0))
+            status = LS_FAIL(LS_STATUS_IO, "cannot write the trace %s: %s; name a folder that can be written to", path,
+                             strerror(errno));
+    }
+    return ls_comm_agree(r->cli->context->comm, status);
+}
+
+// The last thing of all: a full disk must not take the result of training with it.
+static ls_status write_trace(run *r) {
+    char path[4096], sentence[1024];
+    ls_status status = trace_path(r, path, sizeof path);
+    if (status == LS_OK) status = ls_trainer_trace_write(r->trainer, path);
+    if (status == LS_OK) {
+        if (speaks(r) && r->set.verbose) printf("%-28s%s\n", "Trace", path);
+        return LS_OK;
+    }
+    snprintf(sentence, sizeof sentence, "%s", ls_error_message());
+    return LS_FAIL(status, "%s. Training itself is done, and its result complete", sentence);
+}
+
 static ls_status write_record(run *r) {
     ls_record_info info = {.model = r->set.model,
                            .data = r->set.data,
@@ -330,6 +372,7 @@ static ls_status train(run *r) {
     LS_TRY(ls_context_create(&c->context));
     LS_TRY(check_options(r));
     LS_TRY(check_record(r));
+    LS_TRY(check_trace(r));
     LS_TRY(ls_dataset_open(c->context, r->set.data, &r->dataset));
     ls_model_config model = r->model;  // that one stays as it was asked for, for the record
     model.input = ls_train_image_shape(&r->config, ls_dataset_image_shape(r->dataset));
@@ -338,6 +381,7 @@ static ls_status train(run *r) {
     LS_TRY(ls_trainer_create(c->context, r->graph, r->dataset, &r->config, &r->trainer));
     LS_TRY(ls_trainer_result(r->trainer, &r->result));
     LS_TRY(open_metrics(r));
+    if (r->set.trace) LS_TRY(ls_trainer_trace(r->trainer, r->set.trace_steps));
     int loud = speaks(r) ? r->set.verbose : 0;
     if (loud) print_head(r);
     cli_progress_begin(&r->progress, loud, r->config.epochs);
@@ -350,7 +394,14 @@ static ls_status train(run *r) {
     if (r->stopped && speaks(r)) print_stop(r);
     if (loud) print_table(r);
     ls_status status = r->set.record && speaks(r) ? write_record(r) : LS_OK, metrics = close_metrics(r);
-    return ls_comm_agree(c->context->comm, status == LS_OK ? metrics : status);
+    status = ls_comm_agree(c->context->comm, status == LS_OK ? metrics : status);
+    if (!r->set.trace) return status;
+    char sentence[1024];  // the first failure is the one to tell
+    snprintf(sentence, sizeof sentence, "%s", status == LS_OK ? "" : ls_error_message());
+    ls_status trace = write_trace(r);
+    if (status == LS_OK) return trace;
+    ls__error_set(sentence);
+    return status;
 }
 
 static ls_status run_train(cli *c, int argc, char **argv) {

@@ -39,6 +39,8 @@ struct ls_loader {
     int64_t total;        // ... and with this one's
     int64_t made, taken;  // over all epochs
     int stop;
+    ls_trace *trace;  // where the thread records; NULL: nowhere
+    int trace_name;
 };
 
 // ---- filling -------------------------------------------------------------------------------------------------------
@@ -67,8 +69,12 @@ static void *run(void *argument) {
         uint32_t epoch = l->epoch;
         const uint32_t *order = l->order;
         ls_range range = l->ranges[l->made - l->base];
+        ls_trace *trace = ls_trace_on(l->trace) ? l->trace : NULL;
+        int name = l->trace_name;
         pthread_mutex_unlock(&l->mutex);
+        double start = trace ? ls_clock() : 0;
         fill(l, epoch, order, range, &s->batch);
+        if (trace) ls_trace_add(trace, name, 0, start, ls_clock());
         pthread_mutex_lock(&l->mutex);
         s->state = SLOT_READY;
         l->made++;
@@ -179,6 +185,13 @@ static ls_status check_ranges(const ls_loader *l, const uint32_t *order, const l
                                (long long)c->split->count);
     }
     return LS_OK;
+}
+
+void ls_loader_record(ls_loader *l, ls_trace *trace, int name) {
+    pthread_mutex_lock(&l->mutex);
+    l->trace = trace;
+    l->trace_name = name;
+    pthread_mutex_unlock(&l->mutex);
 }
 
 ls_status ls_loader_start(ls_loader *l, uint32_t epoch, const uint32_t *order, const ls_range *ranges,

@@ -2,6 +2,7 @@
 #ifndef LS_DATA_LOADER_H
 #define LS_DATA_LOADER_H
 
+#include "base/trace.h"
 #include "data/dataset.h"
 #include "data/prepare.h"
 
@@ -35,6 +36,9 @@ void ls_loader_destroy(ls_loader **loader);  // stops the thread, whatever it is
 typedef struct ls_range {
     int64_t first, count;  // count <= micro_batch
 } ls_range;
+
+// From now on its thread records each batch it makes in `trace` while that is on, under `name`. NULL: nowhere. Between epochs.
+void ls_loader_record(ls_loader *loader, ls_trace *trace, int name);
 
 // Begins an epoch: the loader will serve `ranges` one after the other. `epoch` is its number, which augmentation is drawn for.
 // Both arrays stay the caller's and must live until the last batch was taken. A previous epoch must have been taken to

@@ -6,7 +6,6 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <sys/utsname.h>
 #include <time.h>
 #include <unistd.h>
@@ -15,6 +14,7 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/output.h"
 
 // JSON has no NaN: a number that is not known is null.
 static json_t *real(double x) { return isfinite(x) ? json_real(x) : json_null(); }
@@ -249,68 +249,19 @@ ls_status ls_record_print(FILE *out, const ls_record_info *info) {
     return LS_OK;
 }
 
-// A device or a pipe, which is written to as it is rather than replaced.
-static int is_special(const char *path) {
-    struct stat there;
-    return stat(path, &there) == 0 && !S_ISREG(there.st_mode) && !S_ISDIR(there.st_mode);
-}
-
 static ls_status cannot_write(const char *path) {
     return LS_FAIL(LS_STATUS_IO, "cannot write the record %s: %s; name a file in a folder that can be written to", path,
                    strerror(errno));
 }
 
-// A new file beside `path`; its name goes to *name, which the caller frees. NULL, and errno, when there can be none.
-static FILE *open_beside(const char *path, char **name) {
-    *name = NULL;
-    struct stat there;
-    errno = EISDIR;
-    if (stat(path, &there) == 0 && S_ISDIR(there.st_mode)) return NULL;
-    if (access(path, F_OK) == 0 && access(path, W_OK) != 0) return NULL;
-    char *beside;
-    if (asprintf(&beside, "%s.XXXXXX", path) < 0) return NULL;
-    int fd = mkstemp(beside);
-    mode_t mask = umask(0);
-    umask(mask);
-    // mkstemp's 0600 would hide the record from colleagues.
-    FILE *file = fd >= 0 && fchmod(fd, 0666 & ~mask) == 0 ? fdopen(fd, "w") : NULL;
-    if (file) {
-        *name = beside;
-        return file;
-    }
-    int why = errno;
-    if (fd >= 0) {
-        close(fd);
-        unlink(beside);
-    }
-    free(beside);
-    errno = why;
-    return NULL;
-}
-
-ls_status ls_record_check(const char *path) {
-    if (is_special(path)) return access(path, W_OK) == 0 ? LS_OK : cannot_write(path);
-    char *name;
-    FILE *file = open_beside(path, &name);
-    if (!file) return cannot_write(path);
-    fclose(file);
-    unlink(name);
-    free(name);
-    return LS_OK;
-}
+ls_status ls_record_check(const char *path) { return ls_output_check(path) == 0 ? LS_OK : cannot_write(path); }
 
 ls_status ls_record_write(const char *path, const ls_record_info *info) {
-    char *name = NULL;
-    FILE *file = is_special(path) ? fopen(path, "w") : open_beside(path, &name);
-    if (!file) return cannot_write(path);
-    ls_status status = ls_record_print(file, info);
-    int failed = status == LS_OK && name && fsync(fileno(file));
-    failed |= fclose(file) != 0;
-    if (status == LS_OK && !failed && name) failed = rename(name, path);
-    if (status == LS_OK && failed) status = cannot_write(path);
-    if (status != LS_OK && name) unlink(name);
-    free(name);
-    return status;
+    ls_output output;
+    if (ls_output_open(path, &output) != 0) return cannot_write(path);
+    ls_status status = ls_record_print(output.file, info);
+    int failed = ls_output_close(&output, path, status == LS_OK);
+    return status == LS_OK && failed ? cannot_write(path) : status;
 }
 
 // One value of a config file as the text that the command line would have for it. Returns NULL for what no option takes.

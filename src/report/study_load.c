@@ -88,9 +88,9 @@ static double epochs_median(const json_t *list) {
 
 // What two runs must have in common for their times and weights to be compared. Weak scaling grows the batch and the samples.
 static char *recipe_of(const json_t *record, const char *mode) {
-    static const char *const aside[] = {"workers", "replicas", "bind",        "verbose",
-                                        "record",  "config",   "tensorboard", "tensorboard-every",
-                                        "metrics", "validate", "time-limit"};
+    static const char *const aside[] = {
+        "workers",           "replicas", "bind",     "verbose",    "record", "config",     "tensorboard",
+        "tensorboard-every", "metrics",  "validate", "time-limit", "trace",  "trace-steps"};
     json_t *options = json_copy(json_object_get(record, "options"));
     for (size_t i = 0; i < sizeof aside / sizeof aside[0]; i++) json_object_del(options, aside[i]);
     if (strcmp(mode, "weak") == 0) {

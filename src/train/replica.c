@@ -76,10 +76,12 @@ static void bucket_ready(void *user, int64_t offset, int64_t count) {
     b->strategy->ops->bucket_ready(b->strategy, b->replica, offset, count);
 }
 
-// The time since the last lap was spent in `phase`. Laps follow each other without a gap, so that phases add up to the epoch.
-static void lap(ls_replica *r, double *phase) {
+// The time since the last lap was spent in `phase`, and is a span of the timeline. Laps follow each other without a gap, so that
+// phases add up to the epoch.
+static void lap(ls_replica *r, double *phase, ls_span span) {
     double now = ls_clock();
     *phase += now - r->since;
+    if (span != LS_SPAN_NONE && ls_trace_on(r->trace)) ls_trace_add(r->trace, (int)span, 0, r->since, now);
     r->since = now;
 }
 
@@ -88,20 +90,20 @@ static ls_status train_micro_batch(ls_replica *r, const ls_step_info *info, int6
     ls_trainer *t = r->trainer;
     ls_batch *batch;
     LS_TRY(ls_loader_get(r->train_loader, &batch, NULL));
-    lap(r, &r->phases.load);
+    lap(r, &r->phases.load, LS_SPAN_LOAD);
     ls_plan *plan = batch->count == t->train_shape.micro_batch ? r->plans.train : r->plans.train_tail;
     ls_plan_input input = plan_input(t, batch);
     ls_status status = ls_plan_forward(plan, &input, metrics);
-    lap(r, &r->phases.forward);
+    lap(r, &r->phases.forward, LS_SPAN_FORWARD);
     float *gradient = ls_strategy_gradient_begin(t->strategy, r->index, info, v);
     bucket_user user = {t->strategy, r->index};
     if (status == LS_OK)
         status = ls_plan_backward(plan, &input, gradient, t->strategy->ops->bucket_ready ? bucket_ready : NULL, &user);
-    lap(r, &r->phases.backward);
+    lap(r, &r->phases.backward, LS_SPAN_BACKWARD);
     ls_strategy_gradient_end(t->strategy, r->index, info);
-    lap(r, &r->phases.exchange);
-    ls_loader_restore(r->train_loader, &batch);
-    lap(r, &r->phases.load);
+    lap(r, &r->phases.exchange, LS_SPAN_ADD);
+    ls_loader_restore(r->train_loader, &batch);  // wakes the loader, which may take the core
+    lap(r, &r->phases.load, LS_SPAN_RESTORE);
     return status;
 }
 
@@ -174,7 +176,8 @@ static ls_step_info step_info(const ls_trainer *t, int64_t step) {
 // The strategy's part of a step, at which all lanes meet.
 static ls_status meet(ls_replica *r, const ls_step_info *info) {
     ls_trainer *t = r->trainer;
-    ls_step_times times = {.since = r->since};
+    ls_step_times times = {.since = r->since, .trace = r->trace};
+    if (r->trace) times.trace_first = t->timeline->strategy_first;
     ls_status status = t->strategy->ops->step(t->strategy, r->index, info, &times);
     r->phases.exchange += ls_step_exchange(&times);
     r->phases.update += ls_step_update(&times);
@@ -193,28 +196,33 @@ static void run_epoch(ls_replica *r) {
     if (status == LS_OK)
         status = ls_loader_start(r->train_loader, (uint32_t)t->epoch, t->order, r->ranges, r->range_count);
     note_failure(r, status);
-    lap(r, &r->phases.serial);
-    double epoch_start = r->since, step_start = epoch_start;
+    lap(r, &r->phases.serial, LS_SPAN_NONE);
+    if (r->trace) ls_trace_add(r->trace, LS_SPAN_SET_UP, 0, t->epoch_start, r->since);
+    double epoch_start = r->since;
     ls_loss_metrics seen = {0};
     int64_t summed = 0;
     for (int64_t step = 0; step < shape->steps; step++) {
+        double step_start = r->since;
+        ls__timeline_step(r, step);
         ls_step_info info = step_info(t, step);
         r->running_step = step + 1;
         int64_t begin, end;
         ls_tree_run(info.micro_batches, r->lane, t->lanes, &begin, &end);
-        lap(r, &r->phases.serial);
+        lap(r, &r->phases.serial, LS_SPAN_NONE);
         for (int64_t v = begin; v < end && r->status == LS_OK; v++)
             note_failure(r, train_micro_batch(r, &info, v, &t->metrics[step * shape->micro_batches + v]));
         note_failure(r, meet(r, &info));
         if (r->index == 0) {
             note_step_seconds(r, r->since - step_start);
-            step_start = r->since;
             report_progress(t, &info, step, epoch_start, &seen, &summed);
+            lap(r, &r->phases.serial, LS_SPAN_PROGRESS);
         }
+        if (ls_trace_on(r->trace)) ls_trace_add(r->trace, LS_SPAN_STEP, (int)info.step, step_start, r->since);
         int64_t failed = atomic_load(&t->state->failed_step), stop = atomic_load(&t->stop_step);
         if ((failed && failed <= step + 1) || (stop && stop <= step + 1)) break;
     }
-    lap(r, &r->phases.serial);
+    lap(r, &r->phases.serial, LS_SPAN_NONE);
+    if (r->trace) ls_trace_add(r->trace, LS_SPAN_EPOCH, t->epoch, t->epoch_start, r->since);
 }
 
 // --- evaluation ------------------------------------------------------------------------------------------------------
@@ -223,21 +231,27 @@ static ls_status evaluate_micro_batch(ls_replica *r, ls_loss_metrics *metrics) {
     ls_trainer *t = r->trainer;
     ls_batch *batch;
     LS_TRY(ls_loader_get(r->eval_loader, &batch, NULL));
+    double start = ls_clock();
     ls_plan *plan = batch->count == t->eval_shape.micro_batch ? r->plans.eval : r->plans.eval_tail;
     ls_plan_input input = plan_input(t, batch);
     ls_status status = ls_plan_forward(plan, &input, metrics);
+    if (ls_trace_on(r->trace)) ls_trace_add(r->trace, LS_SPAN_EVALUATE, 0, start, ls_clock());
     ls_loader_restore(r->eval_loader, &batch);
     return status;
 }
 
 static void run_evaluation(ls_replica *r) {
     ls_trainer *t = r->trainer;
+    double start = ls_clock();
     ls_status status = plan_ranges(r, &t->eval_shape);
     if (status == LS_OK) status = ls_loader_start(r->eval_loader, 0, t->order, r->ranges, r->range_count);
-    for (int64_t i = 0; i < r->range_count && status == LS_OK; i++)
+    for (int64_t i = 0; i < r->range_count && status == LS_OK; i++) {
+        ls__timeline_evaluate(r, i);
         status = evaluate_micro_batch(r, &t->metrics[r->ranges[i].first / t->eval_shape.micro_batch]);
+    }
     note_failure(r, status);
     ls_strategy_host_barrier(t->strategy);
+    if (r->trace) ls_trace_add(r->trace, LS_SPAN_EVALUATION, 0, start, ls_clock());
 }
 
 // --- threads ---------------------------------------------------------------------------------------------------------

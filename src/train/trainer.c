@@ -359,6 +359,7 @@ void ls_trainer_destroy(ls_trainer **trainer) {
     ls_trainer *t = *trainer;
     if (!t) return;
     ls__replicas_stop(t);
+    ls__timeline_destroy(t);
     for (int i = 0; t->replica && i < t->replicas; i++) destroy_replica(&t->replica[i]);
     free(t->replica);
     ls_strategy_destroy(&t->strategy);

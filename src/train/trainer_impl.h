@@ -14,6 +14,7 @@
 #include "graph/plan.h"
 #include "optim/optim.h"
 #include "strategy/strategy.h"
+#include "train/timeline.h"
 #include "train/topology.h"
 
 // What all replicas of a worker do next.
@@ -34,10 +35,11 @@ typedef struct ls_replica {
     ls_loader *train_loader, *eval_loader;
     ls_range *ranges;  // of the running epoch or evaluation
     int64_t range_count;
-    int64_t running_step;     // of the epoch, from 1
-    ls_phase_seconds phases;  // of the running epoch, or the latest
-    double since;             // when what is not yet in `phases` began
-    double *step_seconds;     // replica 0: every step's
+    int64_t running_step;            // of the epoch, from 1
+    ls_phase_seconds phases;         // of the running epoch, or the latest
+    double since;                    // when what is not yet in `phases` began
+    ls_trace *trace, *loader_trace;  // its tracks of the timeline; NULL without one
+    double *step_seconds;            // replica 0: every step's
     int64_t step_count, step_capacity;
     ls_status status;  // the first failure in this thread, and its sentence
     char failure[1024];
@@ -106,6 +108,7 @@ struct ls_trainer {
     int epochs_done;
     double train_seconds, evaluate_seconds;
     double test_loss, test_accuracy;
+    ls_timeline *timeline;            // NULL: nothing is recorded
     ls_phase_seconds *epoch_phases;   // (2 x epochs): of each epoch the sum and the most over this worker's replicas
     ls_phase_seconds phases;          // per step, mean over all replicas of the job; gathered after fit
     ls_phase_seconds *worker_phases;  // (workers): the same of each worker; gathered after fit

@@ -1,0 +1,169 @@
+#include "train/timeline.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/memory.h"
+#include "train/trainer_impl.h"
+
+#define WARM_UP      2          // steps of an epoch left out before recording begins, where enough follow
+#define MOST_EVENTS  (1 << 20)  // of the whole job: viewers get slow, and a file of 100 MB is enough
+#define STEP_EVENTS  64         // of a step besides its micro-batches: the strategy's, the step's own
+#define BATCH_EVENTS 8          // of a micro-batch besides the plan's steps
+
+// --- names -----------------------------------------------------------------------------------------------------------
+
+// The category a strategy's phase counts for.
+static const char *category(ls_step_phase phase) {
+    switch (phase) {
+    case LS_STEP_WAIT: return "wait";
+    case LS_STEP_UPDATE:
+    case LS_STEP_REFRESH: return "update";
+    default: return "exchange";
+    }
+}
+
+static const char *add_text(ls_timeline *l, size_t *used, const char *node, const char *pass) {
+    char *text = l->texts + *used;
+    *used += (size_t)sprintf(text, "%s %s", node, pass) + 1;
+    return text;
+}
+
+// Replica 0 has every kind of plan, the same on all workers: so names have the same numbers everywhere.
+static ls_status make_names(ls_timeline *l, const ls_plans *plans, int first[4]) {
+    static const ls_trace_name spans[] = {
+#define X(name, text, category) {text, category},
+        LS_SPAN_LIST(X)
+#undef X
+    };
+    const ls_plan *plan[] = {plans->train, plans->train_tail, plans->eval, plans->eval_tail};
+    int count = LS_SPANS + LS_STEP_PHASES;
+    size_t bytes = 0, used = 0;
+    for (int p = 0; p < 4; p++)
+        for (int i = 0; plan[p] && i < ls_plan_step_count(plan[p]); i++, count++)
+            bytes += strlen(ls_plan_step(plan[p], i).node) + strlen(ls_plan_step(plan[p], i).pass) + 2;
+    LS_TRY(ls_calloc(count, sizeof *l->names, &l->names));
+    LS_TRY(ls_calloc((int64_t)bytes, 1, &l->texts));
+    for (int i = 0; i < LS_SPANS; i++) l->names[l->name_count++] = spans[i];
+    l->strategy_first = l->name_count;
+    for (int i = 0; i < LS_STEP_PHASES; i++)
+        l->names[l->name_count++] = (ls_trace_name){ls_step_phase_words[i], category((ls_step_phase)i)};
+    for (int p = 0; p < 4; p++) {
+        first[p] = l->name_count;
+        for (int i = 0; plan[p] && i < ls_plan_step_count(plan[p]); i++) {
+            ls_plan_step_info step = ls_plan_step(plan[p], i);
+            l->names[l->name_count++] =
+                (ls_trace_name){add_text(l, &used, step.node, step.pass), p < 2 ? "layer" : "evaluation"};
+        }
+    }
+    return LS_OK;
+}
+
+// --- how much ----------------------------------------------------------------------------------------------------------
+
+static int64_t more(int64_t a, int64_t b) { return a > b ? a : b; }
+static int64_t less(int64_t a, int64_t b) { return a < b ? a : b; }
+
+static int steps_of(const ls_plan *plan) { return plan ? ls_plan_step_count(plan) : 0; }
+
+// Decides what is recorded, the same on all workers, and returns how many events a replica may need for it.
+static int64_t make_room(const ls_trainer *t, ls_timeline *l) {
+    const ls_plans *plans = &t->replica[0].plans;
+    int64_t run = t->train_shape.micro_batches / t->lanes + 1;  // micro-batches of a step, at most
+    int64_t need = run * (more(steps_of(plans->train), steps_of(plans->train_tail)) + BATCH_EVENTS) + STEP_EVENTS;
+    int64_t room = more(MOST_EVENTS / t->lanes, need), epochs = more(t->config.epochs, 1);
+    l->steps = less(l->asked, t->train_shape.steps);
+    if (l->steps * epochs * need > room) l->steps = more(room / (epochs * need), 1);
+    l->epochs = (int)less(epochs, more(room / (l->steps * need), 1));
+    l->first = less(WARM_UP, t->train_shape.steps - l->steps);
+    int64_t batch = more(steps_of(plans->eval), steps_of(plans->eval_tail)) + BATCH_EVENTS;
+    int64_t evaluations = t->config.validate ? epochs : 1;
+    l->evaluated = less(l->steps * run, more(room / (evaluations * batch), 1));
+    return l->epochs * l->steps * need + evaluations * (l->evaluated * batch + 4) + 4 * epochs;
+}
+
+// --- recording -------------------------------------------------------------------------------------------------------
+
+static ls_status attach(ls_trainer *t, ls_timeline *l, const int first[4], int64_t capacity) {
+    LS_TRY(ls_calloc(2 * (int64_t)t->replicas, sizeof *l->tracks, &l->tracks));
+    int64_t run = t->train_shape.micro_batches / t->lanes + 1;
+    for (int i = 0; i < 2 * t->replicas; i++) {
+        LS_TRY(ls_memory_alloc(sizeof **l->tracks, &l->tracks[i]));
+        int64_t ahead = l->epochs * (l->steps * run + 8);  // a loader prepares little more than is used
+        LS_TRY(ls_trace_allocate(l->tracks[i], i < t->replicas ? capacity : ahead));
+    }
+    for (int i = 0; i < t->replicas; i++) {
+        ls_replica *r = &t->replica[i];
+        ls_plan *plan[] = {r->plans.train, r->plans.train_tail, r->plans.eval, r->plans.eval_tail};
+        r->trace = l->tracks[i];
+        r->loader_trace = l->tracks[t->replicas + i];
+        for (int p = 0; p < 4; p++)
+            if (plan[p]) ls_plan_record(plan[p], r->trace, first[p]);
+        ls_loader_record(r->train_loader, r->loader_trace, LS_SPAN_PREPARE);
+    }
+    return LS_OK;
+}
+
+static ls_status set_up(ls_trainer *t, ls_timeline *l) {
+    int first[4];
+    LS_TRY(make_names(l, &t->replica[0].plans, first));
+    return attach(t, l, first, make_room(t, l));
+}
+
+ls_status ls__timeline_create(ls_trainer *t, int64_t steps, ls_timeline **out) {
+    ls_timeline *l;
+    *out = NULL;
+    ls_status status = ls_calloc(1, sizeof *l, &l);
+    if (status == LS_OK) {
+        t->timeline = *out = l;
+        l->asked = steps;
+        status = set_up(t, l);
+    }
+    status = ls_comm_agree(t->comm, status);
+    double error;
+    if (status == LS_OK) status = ls__clock_offset(t->comm, ls_clock, &l->clock.offset_from, &error);
+    if (status == LS_OK) {
+        l->clock.from = ls_clock();
+        return LS_OK;
+    }
+    ls__timeline_destroy(t);
+    *out = NULL;
+    return ls__fail_passed(status, __FILE__, __LINE__);
+}
+
+void ls__timeline_destroy(ls_trainer *t) {
+    ls_timeline *l = t->timeline;
+    if (!l) return;
+    for (int i = 0; t->replica && i < t->replicas; i++) {
+        ls_replica *r = &t->replica[i];
+        ls_plan *plan[] = {r->plans.train, r->plans.train_tail, r->plans.eval, r->plans.eval_tail};
+        for (int p = 0; p < 4; p++)
+            if (plan[p]) ls_plan_record(plan[p], NULL, 0);
+        if (r->train_loader) ls_loader_record(r->train_loader, NULL, 0);
+        r->trace = r->loader_trace = NULL;
+    }
+    for (int i = 0; l->tracks && i < 2 * t->replicas; i++) {
+        if (l->tracks[i]) ls_trace_release(l->tracks[i]);
+        ls_memory_free(l->tracks[i]);
+    }
+    free(l->tracks);
+    free(l->names);
+    free(l->texts);
+    free(l);
+    t->timeline = NULL;
+}
+
+void ls__timeline_step(ls_replica *r, int64_t step) {
+    if (!r->trace) return;
+    const ls_timeline *l = r->trainer->timeline;
+    int on = r->trainer->epoch <= l->epochs && step >= l->first && step < l->first + l->steps;
+    ls_trace_switch(r->trace, on);
+    ls_trace_switch(r->loader_trace, on);
+}
+
+void ls__timeline_evaluate(ls_replica *r, int64_t micro_batch) {
+    if (r->trace) ls_trace_switch(r->trace, micro_batch < r->trainer->timeline->evaluated);
+}
