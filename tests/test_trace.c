@@ -17,6 +17,7 @@
 #include "base/clock.h"
 #include "base/trace.h"
 #include "report/trace_report.h"
+#include "train/timeline.h"
 
 static char folder[] = "/tmp/lockstep-trace.XXXXXX";
 static char path[256];
@@ -278,6 +279,26 @@ static void a_job_is_recorded_and_computes_the_same(void **state) {
     ls_trace_report_free(&t);
 }
 
+static void what_is_recorded_has_bounds(void **state) {
+    static const struct {
+        int64_t asked, steps, epochs, room, need, want_first, want_steps, want_epochs;
+    } cases[] = {
+        {10, 469, 5, 1000000, 300, 2, 10, 5},
+        {10, 11, 5, 1000000, 300, 1, 10, 5},  // the warm-up gives way
+        {10, 4, 5, 1000000, 300, 0, 4, 5},
+        {1000, 469, 5, 100 * 300, 300, 2, 20, 5},  // 100 steps have room: 20 of each epoch
+        {10, 469, 90, 12 * 300, 300, 2, 1, 12},    // 12 have: one of each of the first 12 epochs
+        {10, 469, 3, 299, 300, 2, 1, 1},
+        {1, 1, 1, 0, 300, 0, 1, 1},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        ls_timeline l = {.asked = cases[i].asked};
+        ls__timeline_choose(&l, cases[i].steps, cases[i].epochs, cases[i].room, cases[i].need);
+        if (l.first != cases[i].want_first || l.steps != cases[i].want_steps || l.epochs != cases[i].want_epochs)
+            fail_msg("case %zu: %d epochs of %d steps from %d", i, l.epochs, (int)l.steps, (int)l.first);
+    }
+}
+
 // --- what the summary makes of it ------------------------------------------------------------------------------------
 
 #define SPAN(pid, tid, ts, dur, cat, name)                                                                             \
@@ -398,9 +419,13 @@ static void what_is_no_whole_trace_is_refused(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(clocks_are_brought_together),      cmocka_unit_test(spans_nest_in_the_file_as_in_the_recorder),
-        cmocka_unit_test(a_file_without_spans_is_json_too), cmocka_unit_test(a_job_is_recorded_and_computes_the_same),
-        cmocka_unit_test(numbers_of_a_made_up_trace),       cmocka_unit_test(what_is_no_whole_trace_is_refused),
+        cmocka_unit_test(clocks_are_brought_together),
+        cmocka_unit_test(spans_nest_in_the_file_as_in_the_recorder),
+        cmocka_unit_test(a_file_without_spans_is_json_too),
+        cmocka_unit_test(a_job_is_recorded_and_computes_the_same),
+        cmocka_unit_test(what_is_recorded_has_bounds),
+        cmocka_unit_test(numbers_of_a_made_up_trace),
+        cmocka_unit_test(what_is_no_whole_trace_is_refused),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

@@ -69,16 +69,20 @@ static int64_t less(int64_t a, int64_t b) { return a < b ? a : b; }
 
 static int steps_of(const ls_plan *plan) { return plan ? ls_plan_step_count(plan) : 0; }
 
+void ls__timeline_choose(ls_timeline *l, int64_t steps, int64_t epochs, int64_t room, int64_t need) {
+    l->steps = less(l->asked, steps);
+    if (l->steps > room / need / epochs) l->steps = more(room / need / epochs, 1);
+    l->epochs = (int)less(epochs, more(room / need / l->steps, 1));
+    l->first = less(WARM_UP, steps - l->steps);
+}
+
 // Decides what is recorded, the same on all workers, and returns how many events a replica may need for it.
 static int64_t make_room(const ls_trainer *t, ls_timeline *l) {
     const ls_plans *plans = &t->replica[0].plans;
     int64_t run = t->train_shape.micro_batches / t->lanes + 1;  // micro-batches of a step, at most
     int64_t need = run * (more(steps_of(plans->train), steps_of(plans->train_tail)) + BATCH_EVENTS) + STEP_EVENTS;
-    int64_t room = more(MOST_EVENTS / t->lanes, need), epochs = more(t->config.epochs, 1);
-    l->steps = less(l->asked, t->train_shape.steps);
-    if (l->steps * epochs * need > room) l->steps = more(room / (epochs * need), 1);
-    l->epochs = (int)less(epochs, more(room / (l->steps * need), 1));
-    l->first = less(WARM_UP, t->train_shape.steps - l->steps);
+    int64_t room = MOST_EVENTS / t->lanes, epochs = more(t->config.epochs, 1);
+    ls__timeline_choose(l, t->train_shape.steps, epochs, room, need);
     int64_t batch = more(steps_of(plans->eval), steps_of(plans->eval_tail)) + BATCH_EVENTS;
     int64_t evaluations = t->config.validate ? epochs : 1;
     l->evaluated = less(l->steps * run, more(room / (evaluations * batch), 1));

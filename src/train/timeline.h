@@ -45,6 +45,10 @@ typedef struct ls_timeline {
     ls_trace_clock clock;
 } ls_timeline;
 
+// How much of what was asked for is recorded where a replica has room for so many events and a step needs `need` of them, in `epochs`
+// epochs of so many steps: fewer steps of all epochs rather than fewer epochs; one step of one epoch always.
+void ls__timeline_choose(ls_timeline *timeline, int64_t steps, int64_t epochs, int64_t room, int64_t need);
+
 // Sets recording up for all replicas of this worker. Collective.
 ls_status ls__timeline_create(struct ls_trainer *trainer, int64_t steps, ls_timeline **out);
 void ls__timeline_destroy(struct ls_trainer *trainer);
