@@ -1,23 +1,33 @@
 #!/bin/sh
 # The same bits for any number of workers and replicas, for both strategies, in every precision this machine has.
-# usage: same_bits.sh LOCKSTEP [full]; full: two whole epochs at B = 1024, m = 128 (half an hour on two cores)
+# usage: same_bits.sh LOCKSTEP mnist-cnn [full]; full: two whole epochs at B = 1024, m = 128 (half an hour on two cores)
+#        same_bits.sh LOCKSTEP resnet20 [full]   batch normalization, residual sums, augmentation, with and without --remat
 set -u
 lockstep=$1
 out=$(mktemp -d) || exit 1
 trap 'rm -rf "$out"' EXIT
 unset OMPI_COMM_WORLD_SIZE PMI_SIZE PMIX_RANK 2>/dev/null
-data=digits
-[ -n "${LOCKSTEP_DATA:-}" ] && [ -d "$LOCKSTEP_DATA/mnist" ] && data=mnist:$LOCKSTEP_DATA/mnist
+model=$2
 failed=0
-recipe="--limit-train 1500 --limit-test 500 --batch-size 512 --micro-batch 64"
-[ "${2:-}" = full ] && recipe="--batch-size 1024 --micro-batch 128"
+if [ "$model" = resnet20 ]; then
+    data=shapes
+    [ -n "${LOCKSTEP_DATA:-}" ] && [ -d "$LOCKSTEP_DATA/cifar-10-batches-py" ] && data=cifar10:$LOCKSTEP_DATA/cifar-10-batches-py
+    recipe="--limit-train 600 --limit-test 200 --epochs 1"
+    [ "${3:-}" = full ] && recipe="--limit-train 10000 --limit-test 2000 --epochs 1"
+    recipe="$recipe --batch-size 256 --micro-batch 64 --optimizer sgd --lr 0.1 --momentum 0.9 --schedule one-cycle --augment flip,crop"
+else
+    data=digits
+    [ -n "${LOCKSTEP_DATA:-}" ] && [ -d "$LOCKSTEP_DATA/mnist" ] && data=mnist:$LOCKSTEP_DATA/mnist
+    recipe="--limit-train 1500 --limit-test 500 --batch-size 512 --micro-batch 64 --epochs 2"
+    [ "${3:-}" = full ] && recipe="--batch-size 1024 --micro-batch 128 --epochs 2"
+fi
 
 # digest NAME OPTIONS...: trains, and prints the digest and the exact losses.
 digest() {
     name=$1
     shift
     # shellcheck disable=SC2086 # the recipe is several words
-    if ! "$lockstep" train mnist-cnn --data "$data" $recipe --epochs 2 --verbose 0 --record "$out/$name.json" "$@" >"$out/$name.log" 2>&1; then
+    if ! "$lockstep" train "$model" --data "$data" $recipe --verbose 0 --record "$out/$name.json" "$@" >"$out/$name.log" 2>&1; then
         echo "FAILED: $name" >&2
         cat "$out/$name.log" >&2
         return 1
@@ -25,13 +35,14 @@ digest() {
     grep -E '^ *"(weights_digest|train_loss|test_loss|test_accuracy)"' "$out/$name.json" | tr -d '\n'
 }
 
-# compare PRECISION WORKERS REPLICAS STRATEGY
+# compare PRECISION WORKERS REPLICAS STRATEGY [OPTION]
 compare() {
-    got=$(digest "$1-$2-$3-$4" --precision "$1" --workers "$2" --replicas "$3" --strategy "$4") || { failed=1; return; }
+    # shellcheck disable=SC2086 # no option is no word
+    got=$(digest "$1-$2-$3-$4${5:-}" --precision "$1" --workers "$2" --replicas "$3" --strategy "$4" ${5:-}) || { failed=1; return; }
     if [ "$got" = "$expected" ]; then
-        echo "ok: $1, $2 workers x $3 replicas, $4"
+        echo "ok: $1, $2 workers x $3 replicas, $4 ${5:-}"
     else
-        echo "DIFFERS: $1, $2 workers x $3 replicas, $4: $got, expected $expected" >&2
+        echo "DIFFERS: $1, $2 workers x $3 replicas, $4 ${5:-}: $got, expected $expected" >&2
         failed=1
     fi
 }
@@ -42,6 +53,15 @@ for precision in fp32 bf16; do
         exit 1
     fi
     echo "$precision: $expected"
+    if [ "$model" = resnet20 ]; then
+        compare $precision 1 2 allreduce
+        compare $precision 1 1 allreduce --remat
+        compare $precision 2 1 allreduce
+        compare $precision 2 2 allreduce --remat
+        compare $precision 3 1 reduce-broadcast
+        compare $precision 4 1 allreduce
+        continue
+    fi
     compare $precision 1 1 allreduce # a second time
     compare $precision 1 2 allreduce
     compare $precision 3 2 reduce-broadcast
@@ -52,6 +72,7 @@ for precision in fp32 bf16; do
     compare $precision 2 1 reduce-broadcast
     compare $precision 5 1 reduce-broadcast
 done
+[ "$model" = resnet20 ] && exit $failed
 # What looks at more than a lane's own slice, or treats parts of it differently.
 recipe="$recipe --optimizer sgd --lr 0.1 --momentum 0.9 --momentum-correction --schedule one-cycle --clip-norm 0.02 --label-smoothing 0.1"
 recipe="$recipe --weight-decay 0.01 --no-decay-biases --lr-scaling linear --warmup constant --warmup-epochs 0.5"
