@@ -13,6 +13,7 @@ typedef struct remat {
     ls_builder *b;
     ls_plan_step_impl *old;  // the steps before
     int old_count;
+    int moved;      // of the old steps; the others' kernels are still to be destroyed if compiling fails
     int *producer;  // by buffer: the forward step that makes it, if it is dropped; else -1
     int *replayed;  // by buffer: where it was made again; -1: not yet
 } remat;
@@ -34,7 +35,7 @@ static void choose(remat *r, ls_remat how) {
         if (y.place != LS_PLACE_ARENA || y.index == p->logits) continue;
         // A buffer with several writers (a layer that renames its input) is kept.
         int first = r->producer[y.index] == -1;
-        r->producer[y.index] = first && r->old[i].kernel && drops(&r->old[i], how) ? i : -2;
+        r->producer[y.index] = first && drops(&r->old[i], how) ? i : -2;
     }
 }
 
@@ -82,7 +83,7 @@ static ls_status rebuild(remat *r) {
         ls_plan_step_impl step = r->old[i], *added;
         if (i >= p->forward_count) LS_TRY(map_inputs(r, &step));
         LS_TRY(append(r, &step, &added));
-        r->old[i].kernel = NULL;  // the plan's again
+        r->moved++;
     }
     return LS_OK;
 }
@@ -100,7 +101,7 @@ ls_status ls__plan_remat(ls_builder *b, ls_remat how) {
     for (int i = p->buffer_count; i < most; i++) r.producer[i] = -1;
     LS_TRY_GOTO(rebuild(&r), done);
 done:
-    for (int i = 0; i < r.old_count; i++) ls_kernel_destroy(&r.old[i].kernel);
+    for (int i = r.moved; i < r.old_count; i++) ls_kernel_destroy(&r.old[i].kernel);
     free(r.old);
     free(r.producer);
     free(r.replayed);
