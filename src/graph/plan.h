@@ -93,6 +93,8 @@ ls_plan_step_info ls_plan_step(const ls_plan *plan, int index);
 // The kernel library's fastest implementation for a step that computes (flops > 0), whatever layouts it wants; found by
 // measuring all of them now. The caller destroys it. Errors: UNSUPPORTED (the device has no library to search).
 ls_status ls_plan_step_fastest(ls_plan *plan, int index, ls_kernel **out);
+// Whether two steps are the same work for the kernel library: one search serves both.
+int ls_plan_steps_equal(const ls_plan *plan, int one, int other);
 // Runs forward and backward once, adding each step's seconds to seconds[i] (ls_plan_step_count of them).
 ls_status ls_plan_time_steps(ls_plan *plan, const ls_plan_input *input, float *gradient, double *seconds);
 

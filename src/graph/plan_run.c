@@ -1,5 +1,6 @@
 // Running a plan: two walks over flat lists.
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/clock.h"
 #include "base/error.h"
@@ -115,6 +116,16 @@ ls_status ls_plan_step_fastest(ls_plan *p, int index, ls_kernel **out) {
         return LS_FAIL(LS_STATUS_UNSUPPORTED, "device %s has no kernel library to search for a floor",
                        p->device->ops->name);
     return p->device->ops->fastest(p->device, &p->steps[index].spec, out);
+}
+
+int ls_plan_steps_equal(const ls_plan *p, int one, int other) {
+    const ls_kernel_spec *a = &p->steps[one].spec, *b = &p->steps[other].spec;
+    return a->op == b->op && a->pass == b->pass && ls_shape_equal(a->x, b->x) && ls_shape_equal(a->y, b->y) &&
+           a->x_dtype == b->x_dtype && a->y_dtype == b->y_dtype && a->dy_dtype == b->dy_dtype &&
+           a->w_dtype == b->w_dtype && memcmp(a->attrs.kernel, b->attrs.kernel, sizeof a->attrs.kernel) == 0 &&
+           memcmp(a->attrs.strides, b->attrs.strides, sizeof a->attrs.strides) == 0 &&
+           memcmp(a->attrs.pad, b->attrs.pad, sizeof a->attrs.pad) == 0 && a->attrs.use_bias == b->attrs.use_bias &&
+           a->attrs.activation == b->attrs.activation;
 }
 
 ls_status ls_plan_time_steps(ls_plan *p, const ls_plan_input *input, float *gradient, double *seconds) {
