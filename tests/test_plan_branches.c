@@ -189,13 +189,15 @@ static float *gradient_of(rig *r, int param, int64_t *n) {
     return plain;
 }
 
+// Relative to the norm of b, or to 0.01 where that is less: the gradient of a bias that a normalization takes out again is
+// zero but for rounding.
 static double relative_distance(const float *a, const float *b, int64_t n) {
     double difference = 0, norm = 0;
     for (int64_t i = 0; i < n; i++) {
         difference += ((double)a[i] - b[i]) * ((double)a[i] - b[i]);
         norm += (double)b[i] * b[i];
     }
-    return sqrt(difference) / (sqrt(norm) + 1e-4);
+    return sqrt(difference) / fmax(sqrt(norm), 1e-2);
 }
 
 // --- tests -----------------------------------------------------------------------------------------------------------

@@ -250,7 +250,7 @@ static ls_status time_kernel(ls_kernel *kernel, double best, double *seconds) {
         double took = ls_clock() - start;
         if (took < *seconds) *seconds = took;
         spent += took;
-        if ((run >= 1 && *seconds > 1.3 * best) || (run >= 2 && spent > 0.1)) break;
+        if (*seconds > (run ? 1.2 : 1.5) * best || (run >= 2 && spent > 0.05)) break;
     }
     for (int i = 0; i < LS_ARG_COUNT; i++) ls_memory_free(buffers[i]);
     return status;
