@@ -19,15 +19,16 @@ if(LS_FUZZ)
     message(FATAL_ERROR "LS_FUZZ needs clang: configure with CC=clang")
   endif()
   file(GLOB fuzzed CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/base/*.c ${PROJECT_SOURCE_DIR}/src/tensor/*.c
-    ${PROJECT_SOURCE_DIR}/src/data/*.c ${PROJECT_SOURCE_DIR}/src/data/formats/*.c)
-  foreach(what idx pickle)
+    ${PROJECT_SOURCE_DIR}/src/data/*.c ${PROJECT_SOURCE_DIR}/src/data/formats/*.c
+    ${PROJECT_SOURCE_DIR}/src/train/weights_file.c)
+  foreach(what idx pickle weights)
     add_executable(fuzz_${what}_libfuzzer fuzz/fuzz_${what}.c ${fuzzed})
     target_include_directories(fuzz_${what}_libfuzzer PRIVATE ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src)
     target_compile_definitions(fuzz_${what}_libfuzzer PRIVATE LS_FUZZ_LIBFUZZER LS_SANITIZED)
     target_compile_options(fuzz_${what}_libfuzzer PRIVATE -O1 -g -fsanitize=fuzzer,address,undefined
       -fno-sanitize-recover=undefined)
     target_link_options(fuzz_${what}_libfuzzer PRIVATE -fsanitize=fuzzer,address,undefined)
-    target_link_libraries(fuzz_${what}_libfuzzer PRIVATE ZLIB::ZLIB Threads::Threads m)
+    target_link_libraries(fuzz_${what}_libfuzzer PRIVATE ZLIB::ZLIB PkgConfig::JANSSON Threads::Threads m)
 
     file(MAKE_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR}/corpus_${what})
     add_test(NAME fuzz_${what}_seeds COMMAND fuzz_${what} --seeds ${CMAKE_CURRENT_BINARY_DIR}/corpus_${what})

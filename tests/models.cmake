@@ -1,2 +1,5 @@
-# The built-in networks and their weights.
+# The built-in networks, and weights in files.
 ls_test(test_models LABELS models)
+ls_test(test_weights LABELS train)
+ls_test(test_weights_workers RANKS 1 2 3 LABELS train)
+ls_test(fuzz/fuzz_weights LABELS train)

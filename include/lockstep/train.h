@@ -178,6 +178,19 @@ ls_status ls_trainer_result(ls_trainer *trainer, ls_train_result *out);
 ls_status ls_trainer_get_weights(ls_trainer *trainer, const char *parameter, float *out, int64_t count);
 ls_status ls_trainer_set_weights(ls_trainer *trainer, const char *parameter, const float *values, int64_t count);
 
+// Weights in files of the format safetensors, under Keras's names and in Keras's shapes (docs/models.md). Worker 0 reads and
+// writes; a failure is every worker's.
+//
+// Takes every parameter from a file that has these and no others, as F32, F16 or BF16. When a file cannot be read to its end,
+// some of the weights are its own. Errors: NOT_FOUND, IO, BAD_DATA (a damaged file; another network's: the first parameter that
+// is missing, of another shape, or too many), UNSUPPORTED (another type).
+ls_status ls_trainer_load_weights(ls_trainer *trainer, const char *path);
+// Takes those that the file has under the same name and in the same shape, *taken of them (may be NULL), and leaves the others:
+// Keras's load_weights(by_name=True, skip_mismatch=True). Errors: as above; BAD_DATA (there is none).
+ls_status ls_trainer_load_weights_by_name(ls_trainer *trainer, const char *path, int *taken);
+// Writes all parameters as F32, beside `path` first and then into place in one move. Errors: IO, OUT_OF_MEMORY.
+ls_status ls_trainer_save_weights(ls_trainer *trainer, const char *path);
+
 #ifdef __cplusplus
 }
 #endif

@@ -11,21 +11,29 @@
 #include "cli/cli.h"
 #include "cli/deadline.h"
 #include "data/dataset.h"
+#include "graph/graph.h"
 #include "models/models.h"
 #include "report/metrics.h"
 #include "report/record.h"
 #include "train/context.h"
 #include "train/options.h"
+#include "train/weights_file.h"
 
 typedef struct settings {
-    const char *model, *data, *config, *record, *metrics, *tensorboard, *time_limit, *trace;
+    const char *model, *data, *config, *record, *metrics, *tensorboard, *time_limit, *trace, *weights, *save;
     int64_t trace_steps;
-    int workers, verbose, tensorboard_every;
+    int workers, verbose, tensorboard_every, weights_by_name;
 } settings;
 
 static const ls_option table[] = {
     {"data", LS_OPTION_TEXT, .offset = offsetof(settings, data), .metavar = "SPEC", .group = "Training",
      .help = "the dataset: digits, mnist:DIR, ...; 'lockstep datasets' lists them"},
+    {"weights", LS_OPTION_TEXT, .offset = offsetof(settings, weights), .metavar = "FILE", .group = "Network",
+     .initial = "drawn from the seed", .help = "the weights to begin with: a safetensors file with Keras's names"},
+    {"weights-by-name", LS_OPTION_FLAG, .offset = offsetof(settings, weights_by_name), .group = "Network",
+     .help = "take from it the weights whose names and shapes are the network's, and draw the others from the seed"},
+    {"save", LS_OPTION_TEXT, .offset = offsetof(settings, save), .metavar = "FILE", .group = "Output",
+     .help = "write the weights after training to FILE, in the same format"},
     {"workers", LS_OPTION_INT, .offset = offsetof(settings, workers), .metavar = "N", .min = 1, .max = 65536,
      .initial = "1, or as many as a launcher started", .group = "Workers, replicas, threads",
      .help = "processes to train with: starts them with mpirun, inside a Slurm allocation with srun"},
@@ -72,8 +80,11 @@ typedef struct run {
     int metrics_failed;
     cli_deadline deadline;  // worker 0's
     cli_timekeeper timekeeper;
-    int stopped;    // before the last epoch was over
-    int evaluated;  // there are numbers of the test set
+    int stopped;      // before the last epoch was over
+    int evaluated;    // there are numbers of the test set
+    int loaded;       // parameters that came from a file
+    ls_status saved;  // how writing the weights went
+    char save_failure[1024];
     double first_step_seconds, total_seconds;
 } run;
 
@@ -114,6 +125,8 @@ static ls_status read_options(run *r, int argc, char **argv, ls_words *words) {
         return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
                        "which model? Usage: lockstep train MODEL [OPTIONS]; 'lockstep models' lists them");
     LS_TRY(cli_deadline_check(r->set.time_limit));
+    if (r->set.weights_by_name && !r->set.weights)
+        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "--weights-by-name: from which file? --weights FILE names it");
     return cli_model_check(r->set.model, &r->model);
 }
 
@@ -172,6 +185,9 @@ static void print_head(const run *r) {
     printf("global batch %lld = %lld micro-batch%s of %lld; %s, %s, %s\n", (long long)t->global_batch,
            (long long)micro_batches, micro_batches == 1 ? "" : "es", (long long)t->micro_batch, r->config.precision,
            r->config.optimizer, r->config.strategy);
+    if (r->set.weights)
+        printf("weights from %s: %d of %d parameters%s\n", r->set.weights, r->loaded, r->graph->param_count,
+               r->loaded < r->graph->param_count ? ", the others drawn from the seed" : "");
     fflush(stdout);
 }
 
@@ -227,10 +243,11 @@ static void print_table(const run *r) {
     fflush(stdout);
 }
 
-// Before training and by worker 0 alone, the one that will write it.
-static ls_status check_record(run *r) {
+// Before training and by worker 0 alone, the one that will write them.
+static ls_status check_outputs(run *r) {
     ls_status status = LS_OK;
     if (r->set.record && speaks(r)) status = ls_record_check(r->set.record);
+    if (status == LS_OK && r->set.save && speaks(r)) status = ls_weights_file_check(r->set.save);
     return ls_comm_agree(r->cli->context->comm, status);
 }
 
@@ -291,13 +308,31 @@ static ls_status write_record(run *r) {
 }
 
 // Before the workers do anything together that depends on it: with different options they would wait for each other for ever.
-// Folders may differ from host to host; what was read from them is compared by the trainer.
+// Folders and files may differ from host to host: what was read from them is compared by the trainer, or sent by worker 0.
 static ls_status check_options(const run *r) {
     char line[4096];
-    int n =
-        snprintf(line, sizeof line, "model=%s; data=%.*s; ", r->set.model, (int)strcspn(r->set.data, ":"), r->set.data);
+    int n = snprintf(line, sizeof line, "model=%s; data=%.*s; weights=%s; save=%s; ", r->set.model,
+                     (int)strcspn(r->set.data, ":"), r->set.data,
+                     !r->set.weights          ? "drawn"
+                     : r->set.weights_by_name ? "from a file, by name"
+                                              : "from a file",
+                     r->set.save ? "yes" : "no");
     ls_options_line((ls_option_set[]){r->options[0], r->options[1], {NULL, NULL}}, line + n, sizeof line - (size_t)n);
     return ls_comm_check_equal(r->cli->context->comm, "the options", line);
+}
+
+static ls_status load_weights(run *r) {
+    if (!r->set.weights) return LS_OK;
+    r->loaded = r->graph->param_count;
+    if (r->set.weights_by_name) return ls_trainer_load_weights_by_name(r->trainer, r->set.weights, &r->loaded);
+    return ls_trainer_load_weights(r->trainer, r->set.weights);
+}
+
+// As soon as they are there. A failure, which all workers see, is kept for the end: there are results to be shown.
+static void save_weights(run *r) {
+    if (!r->set.save) return;
+    r->saved = ls_trainer_save_weights(r->trainer, r->set.save);
+    if (r->saved != LS_OK) snprintf(r->save_failure, sizeof r->save_failure, "%s", ls_error_message());
 }
 
 static ls_status open_metrics(run *r) {
@@ -323,6 +358,13 @@ static ls_status close_metrics(run *r) {
     ls_metrics_destroy(&r->metrics);
     if (!r->metrics_failed) return LS_OK;
     return LS_FAIL(LS_STATUS_IO, "training is done, but its metrics are not complete, as was said above");
+}
+
+static ls_status close_outputs(run *r) {
+    ls_status status = r->set.record && speaks(r) ? write_record(r) : LS_OK, metrics = close_metrics(r);
+    if (status == LS_OK) status = metrics;
+    if (status == LS_OK && r->saved != LS_OK) status = LS_FAIL(r->saved, "%s", r->save_failure);
+    return ls_comm_agree(r->cli->context->comm, status);
 }
 
 static int on_step(void *user, const ls_progress *p) {
@@ -371,7 +413,7 @@ static ls_status train(run *r) {
     if (cli_job_rank() <= 0) cli_deadline_find(r->set.time_limit, c->started, &r->deadline);
     LS_TRY(ls_context_create(&c->context));
     LS_TRY(check_options(r));
-    LS_TRY(check_record(r));
+    LS_TRY(check_outputs(r));
     LS_TRY(check_trace(r));
     LS_TRY(ls_dataset_open(c->context, r->set.data, &r->dataset));
     ls_model_config model = r->model;  // that one stays as it was asked for, for the record
@@ -379,6 +421,7 @@ static ls_status train(run *r) {
     if (!model.classes) model.classes = ls_dataset_classes(r->dataset);
     LS_TRY(ls_model_build(r->set.model, &model, &r->graph));
     LS_TRY(ls_trainer_create(c->context, r->graph, r->dataset, &r->config, &r->trainer));
+    LS_TRY(load_weights(r));
     LS_TRY(ls_trainer_result(r->trainer, &r->result));
     LS_TRY(open_metrics(r));
     if (r->set.trace) LS_TRY(ls_trainer_trace(r->trainer, r->set.trace_steps));
@@ -387,14 +430,14 @@ static ls_status train(run *r) {
     cli_progress_begin(&r->progress, loud, r->config.epochs);
     c->stage = CLI_STAGE_ALONE;
     LS_TRY(fit(r));
+    save_weights(r);
     LS_TRY(evaluate(r));
     c->stage = CLI_STAGE_TOGETHER;
     r->first_step_seconds = r->progress.first > 0 ? r->progress.first - c->started : 0;
     r->total_seconds = ls_clock() - c->started;
     if (r->stopped && speaks(r)) print_stop(r);
     if (loud) print_table(r);
-    ls_status status = r->set.record && speaks(r) ? write_record(r) : LS_OK, metrics = close_metrics(r);
-    status = ls_comm_agree(c->context->comm, status == LS_OK ? metrics : status);
+    ls_status status = close_outputs(r);
     if (!r->set.trace) return status;
     char sentence[1024];  // the first failure is the one to tell
     snprintf(sentence, sizeof sentence, "%s", status == LS_OK ? "" : ls_error_message());

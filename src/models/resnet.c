@@ -97,7 +97,7 @@ static ls_value build_v1(const ls_model *model, ls_graph *g, ls_value x, const l
     x = stem(g, x, 1);
     for (int stack = 0; stack < STACKS; stack++)
         for (int i = 0; i < model->blocks[stack]; i++) {
-            char block[32];
+            char block[40];
             snprintf(block, sizeof block, "conv%d_block%d", stack + 2, i + 1);
             x = block_v1(g, x, block, 64 << stack, i == 0 && stack > 0 ? 2 : 1, i == 0);
         }
@@ -108,7 +108,7 @@ static ls_value build_v2(const ls_model *model, ls_graph *g, ls_value x, const l
     x = stem(g, x, 0);
     for (int stack = 0; stack < STACKS; stack++)
         for (int i = 0; i < model->blocks[stack]; i++) {
-            char block[32];
+            char block[40];
             snprintf(block, sizeof block, "conv%d_block%d", stack + 2, i + 1);
             int last = i == model->blocks[stack] - 1;
             x = block_v2(g, x, block, 64 << stack, last && stack < STACKS - 1 ? 2 : 1, i == 0);

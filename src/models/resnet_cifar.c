@@ -81,7 +81,7 @@ typedef ls_value (*block_fn)(ls_graph *g, ls_value x, const char *block, int fil
 static ls_value stages(ls_graph *g, ls_value x, int blocks, block_fn add_block) {
     for (int stage = 0; stage < STAGES; stage++)
         for (int i = 0; i < blocks; i++) {
-            char block[32];
+            char block[40];
             snprintf(block, sizeof block, "%dblock_%d_branch", stage + 2, i);
             x = add_block(g, x, block, 16 << stage, i == 0 && stage > 0 ? 2 : 1, i == 0);
         }

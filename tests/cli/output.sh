@@ -60,5 +60,23 @@ small="mnist-mlp --limit-train 640 --limit-test 100 --epochs 2"
     run 0 "$lockstep" train --config "$here/config.json" --limit-train 256
     says "Epoch 1/1"
     says "digits: 256 samples to train on, 50 to test on"
+
+    # Weights that are saved and taken again are the same to the bit, and a rate of 0 leaves them so.
+    run 0 "$lockstep" train $small --verbose 0 --save "$here/weights" --record "$here/saved.json"
+    digest=$(sed -n 's/.*"weights_digest": "\(.*\)".*/\1/p' "$here/saved.json")
+    run 0 "$lockstep" train $small --verbose 2 --weights "$here/weights" --optimizer sgd --lr 0 --seed 7
+    says "weights from $here/weights: 4 of 4 parameters"
+    says "Weights digest              $digest"
+    run 0 "$lockstep" train $small --verbose 2 --weights "$here/weights" --weights-by-name --classes 11 --record "$here/run.json"
+    says "weights from $here/weights: 2 of 4 parameters, the others drawn from the seed"
+    grep -q '"weights-by-name": true' "$here/run.json" || wrong "the record does not say where the weights came from"
+    case $(ls "$here") in *weights.*) wrong "temporary files stay behind" ;; esac
+    # Weights that cannot be written in the end cost neither the table nor the record.
+    [ -w /dev/full ] && {
+        run 1 "$lockstep" train $small --verbose 2 --save /dev/full --record "$here/full.json"
+        says "Weights digest"
+        complains "cannot write the weights /dev/full: No space left on device"
+        grep -q '"weights_digest"' "$here/full.json" || wrong "the record is lost with the weights"
+    }
 }
 finish

@@ -17,10 +17,16 @@ each "crop and resized-crop both choose" --augment crop,resized-crop
 each "7x7 pixels" --image-size 7 --augment crop
 each "cannot write the record $here/none/run.json: No such file or directory" --record "$here/none/run.json"
 each "cannot write the record $here: Is a directory" --record "$here"
+each "cannot write the weights $here/none/weights: No such file or directory" --save "$here/none/weights"
+each "cannot read the weights $here/none: No such file or directory" --weights "$here/none"
+each "$here is no regular file, as weights are" --weights "$here" --weights-by-name
 [ "$(ls "$here")" = "$(printf 'err\nout')" ] || wrong "checking a record left something behind"
 if [ -n "$mpirun" ]; then
     refuses 1 "workers" "$lockstep" train mnist-mlp --workers 3 --batch-size 64 --micro-batch 32
 fi
+printf '\2\0\0\0\0\0\0\0{}' >"$here/empty"
+each "$here/empty has not the weights of mnist-mlp: parameter 'dense/kernel' (784, 128) is not in it" --weights "$here/empty"
+rm "$here/empty"
 # One worker that was told something else than the others.
 if [ -n "$mpirun" ]; then
     for options in "--seed" "--no-evaluate --epochs" "--limit-train 128 --data digits --micro-batch"; do
@@ -31,6 +37,12 @@ if [ -n "$mpirun" ]; then
     # shellcheck disable=SC2016,SC2086
     refuses 1 "data=" $mpirun 2 sh -c \
         '[ "${OMPI_COMM_WORLD_RANK:-$PMI_RANK}" = 0 ] && set -- --data mnist:nowhere; exec "$0" train mnist-mlp "$@"' "$lockstep"
+    # shellcheck disable=SC2016,SC2086
+    refuses 1 "weights=" $mpirun 2 sh -c \
+        '[ "${OMPI_COMM_WORLD_RANK:-$PMI_RANK}" = 0 ] && set -- --weights nowhere; exec "$0" train mnist-mlp "$@"' "$lockstep"
+    # shellcheck disable=SC2016,SC2086
+    refuses 1 "classes=" $mpirun 2 sh -c \
+        '[ "${OMPI_COMM_WORLD_RANK:-$PMI_RANK}" = 0 ] && set -- --classes 12; exec "$0" train mnist-mlp "$@"' "$lockstep"
 fi
 # oneDNN believes what this says of the machine.
 ONEDNN_MAX_CPU_ISA=SSE41

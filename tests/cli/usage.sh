@@ -51,6 +51,7 @@ refuses 2 "--pooling: 'min' is not one of none, avg, max" "$lockstep" train resn
 refuses 2 "ask for --no-top too" "$lockstep" train resnet20 --pooling avg
 refuses 2 "mnist-cnn has no features without its classifier" "$lockstep" train mnist-cnn --no-top
 refuses 2 "resnet20 was built without its top" "$lockstep" train resnet20 --no-top --pooling avg
+refuses 2 "--weights-by-name: from which file?" "$lockstep" train resnet20 --weights-by-name
 refuses 2 "resnet20 was built without its top" "$lockstep" scale resnet20 --no-top --workers 1 --out "$here/study"
 refuses 2 "unknown option --epoch; did you mean --epochs?" "$lockstep" train mnist-cnn --epoch 3
 refuses 2 "--epochs: expected a whole number of at least 1, got 'x'" "$lockstep" train mnist-cnn --epochs x

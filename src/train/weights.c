@@ -1,0 +1,207 @@
+// The trainer's weights, from and to files. Worker 0 reads and writes; the others are sent what it read, so that all have the
+// same whatever their file systems hold.
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/memory.h"
+#include "base/output.h"
+#include "train/trainer_impl.h"
+#include "train/weights_file.h"
+
+static ls_stored_tensor as_stored(const ls_param *param) {
+    ls_stored_tensor t = {.name = param->name, .dtype = "F32", .ndim = param->shape.ndim};
+    t.count = ls_shape_count(param->shape);
+    for (int i = 0; i < t.ndim; i++) t.dim[i] = param->shape.dim[i];
+    return t;
+}
+
+static int same_shape(const ls_stored_tensor *a, const ls_stored_tensor *b) {
+    return a->ndim == b->ndim && memcmp(a->dim, b->dim, (size_t)a->ndim * sizeof a->dim[0]) == 0;
+}
+
+static int64_t largest_parameter(const ls_graph *graph) {
+    int64_t most = 0;
+    for (int i = 0; i < graph->param_count; i++) {
+        int64_t count = ls_shape_count(graph->params[i].shape);
+        if (count > most) most = count;
+    }
+    return most;
+}
+
+// --- which of a file's tensors are the network's ---------------------------------------------------------------------
+
+// The first tensor the network has no parameter for, and how many there are of them.
+static const ls_stored_tensor *first_foreign(const ls_graph *graph, const ls_weights_file *file, int *count) {
+    const ls_stored_tensor *first = NULL;
+    *count = 0;
+    for (int i = 0; i < file->count; i++) {
+        int known = 0;
+        for (int k = 0; k < graph->param_count && !known; k++)
+            known = strcmp(graph->params[k].name, file->tensors[i].name) == 0;
+        if (known) continue;
+        if (!first) first = &file->tensors[i];
+        ++*count;
+    }
+    return first;
+}
+
+// "FILE has not the weights of resnet50, but of resnet20", as far as it says so: what a refusal begins with.
+enum { REFUSAL = 600 };
+static const char *refusal(const ls_graph *graph, const ls_weights_file *file, char text[REFUSAL]) {
+    char name[LS_WEIGHTS_NAME_TEXT];
+    const char *model = ls__stored_model(file, name);
+    int other = model && strcmp(model, graph->name) != 0;
+    snprintf(text, REFUSAL, "%.400s has not the weights of %.60s%s%s", file->path, graph->name,
+             other ? ", but of " : "", other ? model : "");
+    return text;
+}
+
+static ls_status missing(const ls_graph *graph, const ls_weights_file *file, const ls_stored_tensor *want) {
+    char shape[LS_WEIGHTS_SHAPE_TEXT], name[LS_WEIGHTS_NAME_TEXT], others[400] = "", begin[REFUSAL];
+    int count;
+    const ls_stored_tensor *foreign = first_foreign(graph, file, &count);
+    if (foreign) {
+        char foreign_shape[LS_WEIGHTS_SHAPE_TEXT];
+        snprintf(others, sizeof others, "; it has %d that %s lacks, first '%s' %s", count, graph->name,
+                 ls__stored_name(foreign, name), ls__stored_shape(foreign, foreign_shape));
+    }
+    return LS_FAIL(LS_STATUS_BAD_DATA, "%s: parameter '%s' %s is not in it%s", refusal(graph, file, begin), want->name,
+                   ls__stored_shape(want, shape), others);
+}
+
+// All of the file's tensors for all of the network's parameters.
+static ls_status check_all(const ls_graph *graph, const ls_weights_file *file) {
+    char shape[LS_WEIGHTS_SHAPE_TEXT], other[LS_WEIGHTS_SHAPE_TEXT], name[LS_WEIGHTS_NAME_TEXT], begin[REFUSAL];
+    int count;
+    for (int i = 0; i < graph->param_count; i++) {
+        ls_stored_tensor want = as_stored(&graph->params[i]);
+        const ls_stored_tensor *have = ls_weights_file_find(file, want.name);
+        if (!have) return missing(graph, file, &want);
+        if (!same_shape(have, &want))
+            return LS_FAIL(
+                LS_STATUS_BAD_DATA,
+                "%s: parameter '%s' is %s there, and %s in the network; by name (--weights-by-name) the others "
+                "can be taken without it",
+                refusal(graph, file, begin), want.name, ls__stored_shape(have, other), ls__stored_shape(&want, shape));
+    }
+    const ls_stored_tensor *foreign = first_foreign(graph, file, &count);
+    if (!foreign) return LS_OK;
+    return LS_FAIL(
+        LS_STATUS_BAD_DATA,
+        "%s: it has %d parameter%s too many, first '%s' %s; by name (--weights-by-name) the others can be taken "
+        "without",
+        refusal(graph, file, begin), count, count == 1 ? "" : "s", ls__stored_name(foreign, name),
+        ls__stored_shape(foreign, shape));
+}
+
+// Sets `take` for the parameters that are in the file: all, or by name those that fit.
+static ls_status choose(const ls_graph *graph, const ls_weights_file *file, int by_name, uint8_t *take) {
+    int taken = 0;
+    if (!by_name) LS_TRY(check_all(graph, file));
+    for (int i = 0; i < graph->param_count; i++) {
+        ls_stored_tensor want = as_stored(&graph->params[i]);
+        const ls_stored_tensor *have = ls_weights_file_find(file, want.name);
+        take[i] = have && same_shape(have, &want);
+        taken += take[i];
+    }
+    if (taken) return LS_OK;
+    char begin[REFUSAL];
+    return LS_FAIL(LS_STATUS_BAD_DATA, "%s: none of its %d tensors has name and shape of a parameter",
+                   refusal(graph, file, begin), file->count);
+}
+
+// --- loading ---------------------------------------------------------------------------------------------------------
+
+static ls_status store(ls_trainer *t, int index, const float *values) {
+    if (t->strategy->weights_shared && t->comm->local_rank != 0) return LS_OK;
+    return ls_params_set(t->params, index, t->strategy->weights, values);
+}
+
+// What fails on one worker is kept until all next agree: they make the same calls whatever happens. Collective.
+static ls_status load(ls_trainer *t, const ls_weights_file *file, const uint8_t *take) {
+    float *values = NULL;
+    ls_status status = LS_OK;
+    ls_status mine = ls_memory_alloc(largest_parameter(t->graph) * (int64_t)sizeof *values, &values);
+    for (int i = 0; i < t->graph->param_count && status == LS_OK; i++) {
+        const ls_param *p = &t->graph->params[i];
+        if (!take[i]) continue;
+        if (mine == LS_OK && t->comm->rank == 0)
+            mine = ls_weights_file_read(file, ls_weights_file_find(file, p->name), values);
+        status = ls_comm_agree(t->comm, mine);
+        if (status == LS_OK) status = ls_comm_broadcast(t->comm, values, ls_shape_count(p->shape), LS_DTYPE_F32, 0);
+        if (status == LS_OK) mine = store(t, i, values);
+    }
+    ls_memory_free(values);
+    LS_TRY(status);
+    LS_TRY(ls_comm_agree(t->comm, mine));
+    return ls_strategy_weights_changed(t->strategy);
+}
+
+static ls_status load_file(ls_trainer *t, const char *path, int by_name, int *taken) {
+    ls_weights_file *file = NULL;
+    uint8_t *take = NULL;
+    int count = t->graph->param_count;
+    ls_status status = ls_calloc(count, sizeof *take, &take);
+    if (status == LS_OK && t->comm->rank == 0) status = ls_weights_file_open(path, &file);
+    if (status == LS_OK && t->comm->rank == 0) status = choose(t->graph, file, by_name, take);
+    status = ls_comm_agree(t->comm, status);
+    if (status == LS_OK) status = ls_comm_broadcast(t->comm, take, count, LS_DTYPE_U8, 0);
+    if (status == LS_OK) status = load(t, file, take);
+    *taken = 0;
+    for (int i = 0; i < count && status == LS_OK; i++) *taken += take[i];
+    ls_weights_file_close(&file);
+    free(take);
+    return status;
+}
+
+ls_status ls_trainer_load_weights(ls_trainer *t, const char *path) {
+    int taken;
+    return load_file(t, path, 0, &taken);
+}
+
+ls_status ls_trainer_load_weights_by_name(ls_trainer *t, const char *path, int *taken) {
+    int count;
+    ls_status status = load_file(t, path, 1, &count);
+    if (taken) *taken = count;
+    return status;
+}
+
+// --- saving ----------------------------------------------------------------------------------------------------------
+
+static ls_status write_values(ls_trainer *t, FILE *out, const char *path, float *values) {
+    for (int i = 0; i < t->graph->param_count; i++) {
+        size_t count = (size_t)ls_shape_count(t->graph->params[i].shape);
+        LS_TRY(ls_params_get(t->params, i, t->strategy->weights, values));
+        if (fwrite(values, sizeof *values, count, out) != count) return ls__weights_file_failed(path);
+    }
+    return LS_OK;
+}
+
+static ls_status write_weights(ls_trainer *t, FILE *out, const char *path) {
+    int count = t->graph->param_count;
+    ls_stored_tensor *tensors;
+    float *values;
+    LS_TRY(ls_calloc(count, sizeof *tensors, &tensors));
+    for (int i = 0; i < count; i++) tensors[i] = as_stored(&t->graph->params[i]);
+    ls_status status = ls_weights_header_write(out, path, t->graph->name, tensors, count);
+    free(tensors);
+    LS_TRY(status);
+    LS_TRY(ls_memory_alloc(largest_parameter(t->graph) * (int64_t)sizeof *values, &values));
+    status = write_values(t, out, path, values);
+    ls_memory_free(values);
+    return status;
+}
+
+static ls_status save_alone(ls_trainer *t, const char *path) {
+    ls_output out;
+    if (ls_output_open(path, &out) != 0) return ls__weights_file_failed(path);
+    ls_status status = write_weights(t, out.file, path);
+    int failed = ls_output_close(&out, path, status == LS_OK) != 0;
+    return status == LS_OK && failed ? ls__weights_file_failed(path) : status;
+}
+
+ls_status ls_trainer_save_weights(ls_trainer *t, const char *path) {
+    ls_status status = t->comm->rank == 0 ? save_alone(t, path) : LS_OK;
+    return ls_comm_agree(t->comm, status);
+}
