@@ -5,38 +5,41 @@
 // threads share out, so that every sum has one order.
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
-#include "base/bf16.h"
 #include "base/error.h"
 #include "base/memory.h"
 #include "device/cpu/batch_norm_loops.h"
 #include "device/cpu/cpu.h"
 
+enum { SMALL_PLANE = 32 << 10 };
+
 typedef struct batch_norm_kernel {
     ls_kernel base;
     ls_dtype dtype;
     int64_t samples, channels, pixels;  // pixels: of all samples
+    double share;                       // of one pixel
     float epsilon;
     int threads;
     // How tiles lie. Element e of a row belongs to the tile's channel e % period; tiles begin `pitch` elements apart.
     ls_norm_pass tile;
     int64_t tiles, pitch, period;
-    int64_t run_pixels, pixel_stride;
+    uint8_t place[LS_NORM_ROW];  // ls__norm_place
     void (*run_tile)(const struct batch_norm_kernel *k, void *const args[LS_ARG_COUNT], int64_t t);
 } batch_norm_kernel;
 
-// What forward leaves for backward, (C) each. The rate is one over the deviation.
+// What forward leaves for backward, (C) each, from the first channel of a tile on. The rate is one over the deviation.
 typedef struct statistics {
     float *mean, *rate, *variance;
 } statistics;
 
-static statistics kept_statistics(const batch_norm_kernel *k, void *const args[LS_ARG_COUNT]) {
-    float *kept = args[LS_ARG_WORKSPACE];
+static statistics kept_statistics(const batch_norm_kernel *k, void *const args[LS_ARG_COUNT], int64_t t) {
+    float *kept = (float *)args[LS_ARG_WORKSPACE] + t * k->period;
     return (statistics){kept, kept + k->channels, kept + 2 * k->channels};
 }
 
-static float rate_of(const batch_norm_kernel *k, double variance) {
-    return (float)(1 / sqrt(variance + (double)k->epsilon));
+static void rates(const batch_norm_kernel *k, const float *variance, int64_t count, float *rate) {
+    for (int64_t i = 0; i < count; i++) rate[i] = (float)(1 / sqrt((double)variance[i] + (double)k->epsilon));
 }
 
 // How many channels there are in tile t; blocked layouts have room for more.
@@ -66,12 +69,12 @@ static ls_norm_pass tile_begin(const batch_norm_kernel *k, void *const args[LS_A
 
 // Writes a channel's value wherever a row has the channel.
 static void spread(const batch_norm_kernel *k, float row[LS_NORM_ROW], int64_t channel, float value) {
-    for (int64_t e = channel; e < LS_NORM_ROW; e += k->period) row[e] = value;
+    for (int64_t e = channel; e < LS_NORM_ROW; e += k->period) row[k->place[e]] = value;
 }
 
 static double gather(const batch_norm_kernel *k, const double row[LS_NORM_ROW], int64_t channel) {
     double sum = 0;
-    for (int64_t e = channel; e < LS_NORM_ROW; e += k->period) sum += row[e];
+    for (int64_t e = channel; e < LS_NORM_ROW; e += k->period) sum += row[k->place[e]];
     return sum;
 }
 
@@ -91,36 +94,32 @@ static void set_coefficients(const batch_norm_kernel *k, void *const args[LS_ARG
 
 // --- forward ---------------------------------------------------------------------------------------------------------
 
-// A number near the mean of a channel: the mean of eight of its pixels, spread evenly. The sum of the squares of distances from
-// it loses next to nothing when the square of the sum is taken out of it. Equal pixels give themselves.
-static float near_mean(const batch_norm_kernel *k, const void *x, int64_t channel) {
-    float v[8];
-    for (int64_t i = 0; i < 8; i++) {
-        int64_t pixel = k->pixels * i / 8, run = pixel / k->run_pixels;
-        int64_t at = run * k->tile.run_stride + (pixel - run * k->run_pixels) * k->pixel_stride + channel;
-        v[i] = k->dtype == LS_DTYPE_F32 ? ((const float *)x)[at] : ls_bf16_to_float(((const ls_bf16 *)x)[at]);
-    }
-    return (((v[0] + v[1]) + (v[2] + v[3])) + ((v[4] + v[5]) + (v[6] + v[7]))) / 8;
-}
-
+// Distances are taken from a number near a channel's mean, that of a few of its pixels: the sum of their squares then loses next
+// to nothing when the square of their sum is taken out of it. Equal pixels have no distance at all.
 static void take_statistics(const batch_norm_kernel *k, int64_t t, ls_norm_pass *p, statistics s) {
-    for (int64_t i = 0; i < tile_channels(k, t); i++) spread(k, p->mean, i, near_mean(k, p->x, i));
-    ls__norm_moments(k->dtype, p);
-    for (int64_t i = 0; i < tile_channels(k, t); i++) {
-        int64_t c = t * k->period + i;
-        double distance = gather(k, p->sum[0], i) / (double)k->pixels;
-        double variance = gather(k, p->sum[1], i) / (double)k->pixels - distance * distance;
-        s.mean[c] = (float)((double)p->mean[i] + distance);
-        s.variance[c] = (float)(variance > 0 ? variance : 0);
-        s.rate[c] = rate_of(k, s.variance[c]);
+    int64_t channels = tile_channels(k, t);
+    float near[LS_NORM_ROW];
+    ls__norm_sample(k->dtype, p);
+    for (int64_t i = 0; i < channels; i++) {
+        near[i] = (float)(gather(k, p->sum[0], i) / gather(k, p->sum[1], i));
+        spread(k, p->mean, i, near[i]);
     }
+    memset(p->sum, 0, sizeof p->sum);
+    ls__norm_moments(k->dtype, p);
+    for (int64_t i = 0; i < channels; i++) {
+        double distance = gather(k, p->sum[0], i) * k->share;
+        double variance = gather(k, p->sum[1], i) * k->share - distance * distance;
+        s.mean[i] = (float)((double)near[i] + distance);
+        s.variance[i] = (float)(variance > 0 ? variance : 0);
+    }
+    rates(k, s.variance, channels, s.rate);
 }
 
 static void train_tile(const batch_norm_kernel *k, void *const args[LS_ARG_COUNT], int64_t t) {
     ls_norm_pass p = tile_begin(k, args, t);
-    statistics s = kept_statistics(k, args);
+    statistics s = kept_statistics(k, args, t);
     take_statistics(k, t, &p, s);
-    set_coefficients(k, args, t, s.mean + t * k->period, s.rate + t * k->period, &p);
+    set_coefficients(k, args, t, s.mean, s.rate, &p);
     ls__norm_forward(k->dtype, &p);
 }
 
@@ -129,7 +128,7 @@ static void infer_tile(const batch_norm_kernel *k, void *const args[LS_ARG_COUNT
     const float *mean = (const float *)args[LS_ARG_MEAN] + t * k->period;
     const float *variance = (const float *)args[LS_ARG_VARIANCE] + t * k->period;
     float rate[LS_NORM_ROW];
-    for (int64_t i = 0; i < tile_channels(k, t); i++) rate[i] = rate_of(k, variance[i]);
+    rates(k, variance, tile_channels(k, t), rate);
     set_coefficients(k, args, t, mean, rate, &p);
     ls__norm_forward(k->dtype, &p);
 }
@@ -138,21 +137,21 @@ static void infer_tile(const batch_norm_kernel *k, void *const args[LS_ARG_COUNT
 
 static void backward_tile(const batch_norm_kernel *k, void *const args[LS_ARG_COUNT], int64_t t) {
     ls_norm_pass p = tile_begin(k, args, t);
-    statistics s = kept_statistics(k, args);
-    float *dw = args[LS_ARG_DW], *db = args[LS_ARG_DB], *dmean = args[LS_ARG_DMEAN],
-          *dvariance = args[LS_ARG_DVARIANCE];
+    statistics s = kept_statistics(k, args, t);
+    float *dw = (float *)args[LS_ARG_DW] + t * k->period, *db = (float *)args[LS_ARG_DB] + t * k->period;
+    float *dmean = (float *)args[LS_ARG_DMEAN] + t * k->period;
+    float *dvariance = (float *)args[LS_ARG_DVARIANCE] + t * k->period;
     if (!p.relu && p.dx2 == p.dy) p.dx2 = NULL;  // they are the same
-    set_coefficients(k, args, t, s.mean + t * k->period, s.rate + t * k->period, &p);
+    set_coefficients(k, args, t, s.mean, s.rate, &p);
     ls__norm_backward_sums(k->dtype, &p);
     for (int64_t i = 0; i < tile_channels(k, t); i++) {
-        int64_t c = t * k->period + i;
-        double sum = gather(k, p.sum[0], i), scaled = gather(k, p.sum[1], i) * (double)s.rate[c];
-        db[c] = (float)sum;
-        dw[c] = (float)scaled;
-        dmean[c] = (float)k->samples * s.mean[c];
-        dvariance[c] = (float)k->samples * s.variance[c];
-        spread(k, p.dy_mean, i, (float)(sum / (double)k->pixels));
-        spread(k, p.slope, i, (float)(scaled * (double)s.rate[c] / (double)k->pixels));
+        double sum = gather(k, p.sum[0], i), scaled = gather(k, p.sum[1], i) * (double)s.rate[i];
+        db[i] = (float)sum;
+        dw[i] = (float)scaled;
+        dmean[i] = (float)k->samples * s.mean[i];
+        dvariance[i] = (float)k->samples * s.variance[i];
+        spread(k, p.dy_mean, i, (float)(sum * k->share));
+        spread(k, p.slope, i, (float)(scaled * (double)s.rate[i] * k->share));
     }
     ls__norm_backward_data(k->dtype, &p);
 }
@@ -179,8 +178,8 @@ static void set_planes(batch_norm_kernel *k, int64_t runs, int64_t stride, int64
     k->tile.rows = plane / LS_NORM_ROW;
     k->tile.row_stride = k->tile.width = LS_NORM_ROW;
     k->tile.tail = plane % LS_NORM_ROW;
-    k->pixel_stride = k->period;
-    k->run_pixels = plane / k->period;
+    // Between small planes the hardware's prefetchers start anew each time: the next one is asked for while one is worked on.
+    if (plane * (int64_t)ls_dtype_size(k->dtype) <= SMALL_PLANE) k->tile.ahead = stride;
 }
 
 // block: as of an image's layout; the number of channels for anything row-major.
@@ -199,8 +198,8 @@ static void set_tiles(batch_norm_kernel *k, int64_t block) {
         k->period = k->pitch = LS_NORM_ROW;
         k->tiles = (k->channels + LS_NORM_ROW - 1) / LS_NORM_ROW;
         k->tile.runs = 1;
-        k->tile.rows = k->run_pixels = k->pixels;
-        k->tile.row_stride = k->pixel_stride = k->channels;
+        k->tile.rows = k->pixels;
+        k->tile.row_stride = k->channels;
         k->tile.width = LS_NORM_ROW;
     }
 }
@@ -262,6 +261,7 @@ ls_status ls__cpu_batch_norm_create(ls_cpu *cpu, const ls_kernel_spec *spec, ls_
     k->samples = spec->x.dim[0];
     k->channels = spec->x.dim[spec->x.ndim - 1];
     k->pixels = ls_shape_count(spec->x) / k->channels;
+    k->share = 1 / (double)k->pixels;
     k->epsilon = spec->attrs.epsilon;
     k->threads = cpu->base.options.threads;
     k->tile.relu = spec->attrs.activation == LS_ACTIVATION_RELU;
@@ -270,6 +270,7 @@ ls_status ls__cpu_batch_norm_create(ls_cpu *cpu, const ls_kernel_spec *spec, ls_
                   : spec->pass == LS_PASS_INFERENCE ? infer_tile
                                                     : backward_tile;
     set_tiles(k, block);
+    for (int e = 0; e < LS_NORM_ROW; e++) k->place[e] = (uint8_t)ls__norm_place(k->dtype, e);
     set_in_place(spec, &k->base);
     if (spec->pass != LS_PASS_INFERENCE) k->base.workspace_bytes = 3 * k->channels * (int64_t)sizeof(float);
     *out = &k->base;

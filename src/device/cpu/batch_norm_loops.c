@@ -2,41 +2,46 @@
 
 #include "device/cpu/loops_impl.h"
 
-// A row is two vectors. What the loops know by element is held in registers across all rows.
-typedef struct lanes {
-    v16f mean, scale, beta, dy_mean, slope;
-} lanes;
+_Static_assert(ROW == LS_NORM_ROW, "rows are as long as the callers think");
+
+// What the loops know by place, held in registers across all rows.
+typedef struct known {
+    row mean, scale, beta, dy_mean, slope;
+} known;
 
 typedef struct sums {
-    v16f first, second;
+    row first, second;
 } sums;
 
 // So many rows are summed in float before double takes over.
 enum { FLOAT_ROWS = 64 };
 
-LS_INLINE lanes lanes_of(const ls_norm_pass *p, int at) {
-    lanes l;
-    memcpy(&l.mean, p->mean + at, sizeof l.mean);
-    memcpy(&l.scale, p->scale + at, sizeof l.scale);
-    memcpy(&l.beta, p->beta + at, sizeof l.beta);
-    memcpy(&l.dy_mean, p->dy_mean + at, sizeof l.dy_mean);
-    memcpy(&l.slope, p->slope + at, sizeof l.slope);
-    return l;
+int ls__norm_place(ls_dtype dtype, int e) { return row_place(dtype, e); }
+
+LS_INLINE row values_of(const float *from) { return load_whole_row(LS_DTYPE_F32, from, 0); }
+
+LS_INLINE known known_of(const ls_norm_pass *p) {
+    return (known){values_of(p->mean), values_of(p->scale), values_of(p->beta), values_of(p->dy_mean),
+                   values_of(p->slope)};
 }
 
-LS_INLINE v16f where_positive(v16f y, v16f d) { return select16(y > 0, d, (v16f){0}); }
+LS_INLINE row where_positive(row y, row d) {
+    for (int h = 0; h < 2; h++) d.v[h] = where16(positive16(y.v[h]), d.v[h]);
+    return d;
+}
 
-LS_INLINE v16f normalized(v16f x, const lanes *l) { return (x - l->mean) * l->scale + l->beta; }
+LS_INLINE row normalized(row x, const known *k) {
+    for (int h = 0; h < 2; h++) x.v[h] = (x.v[h] - k->mean.v[h]) * k->scale.v[h] + k->beta.v[h];
+    return x;
+}
 
-LS_INLINE void fold(ls_norm_pass *p, sums s[2]) {
-    for (int v = 0; v < 2; v++) {
-        float first[16], second[16];
-        memcpy(first, &s[v].first, sizeof first);
-        memcpy(second, &s[v].second, sizeof second);
-        for (int i = 0; i < 16; i++) p->sum[0][16 * v + i] += (double)first[i];
-        for (int i = 0; i < 16; i++) p->sum[1][16 * v + i] += (double)second[i];
-        s[v] = (sums){{0}, {0}};
-    }
+LS_INLINE void fold(ls_norm_pass *p, sums *s) {
+    float first[ROW], second[ROW];
+    store_whole_row(LS_DTYPE_F32, first, 0, s->first);
+    store_whole_row(LS_DTYPE_F32, second, 0, s->second);
+    for (int i = 0; i < ROW; i++) p->sum[0][i] += (double)first[i];
+    for (int i = 0; i < ROW; i++) p->sum[1][i] += (double)second[i];
+    *s = (sums){{{{0}, {0}}}, {{{0}, {0}}}};
 }
 
 // A walk over the tile in pieces: some whole rows of a run, or the one at its end.
@@ -44,6 +49,7 @@ typedef struct piece {
     int64_t at, rows, width;
     int64_t run, begun;  // of this run so many rows lie behind; its last one, that of the tail, counts
     int64_t unfolded;    // rows since the last fold
+    int64_t ahead;       // what to fetch meanwhile: nothing where that would be beyond the last run
 } piece;
 
 LS_INLINE int next_piece(const ls_norm_pass *p, piece *c) {
@@ -64,47 +70,70 @@ LS_INLINE int next_piece(const ls_norm_pass *p, piece *c) {
     }
     if (c->rows > FLOAT_ROWS - c->unfolded) c->rows = FLOAT_ROWS - c->unfolded;
     c->unfolded += c->rows;
+    c->ahead = c->run + 1 < p->runs ? p->ahead : 0;
     return 1;
 }
 
-// Calls VISIT(at, vector, count) for the two vectors of each row of a piece, with the number of lanes that are there: the
-// constant 16 wherever a row is whole.
-#define EACH_VECTOR(p, c, VISIT)                                                                                       \
+// Calls VISIT(at, count) for each row of a piece, with the number of elements that are there: as a constant where rows are
+// whole or end as those of a 7x7 image do.
+#define EACH_ROW(p, c, VISIT)                                                                                          \
     do {                                                                                                               \
-        int64_t at_ = (c)->at, step_ = (p)->row_stride, width_ = (c)->width;                                           \
-        for (int64_t i_ = 0; i_ < (c)->rows && width_ == LS_NORM_ROW; i_++, at_ += step_) {                            \
-            VISIT(at_, 0, 16);                                                                                         \
-            VISIT(at_ + 16, 1, 16);                                                                                    \
-        }                                                                                                              \
-        for (int64_t i_ = 0; i_ < (c)->rows && width_ < LS_NORM_ROW; i_++, at_ += step_) {                             \
-            if (width_ < 16) VISIT(at_, 0, width_);                                                                    \
-            if (width_ >= 16) VISIT(at_, 0, 16);                                                                       \
-            if (width_ > 16) VISIT(at_ + 16, 1, width_ - 16);                                                          \
-        }                                                                                                              \
+        int64_t at_ = (c)->at, step_ = (p)->row_stride, end_ = at_ + (c)->rows * step_, ahead = (c)->ahead;            \
+        if ((c)->width == ROW)                                                                                         \
+            for (; at_ < end_; at_ += step_) VISIT(at_, ROW);                                                          \
+        else if ((c)->width == 16)                                                                                     \
+            for (; at_ < end_; at_ += step_) VISIT(at_, 16);                                                           \
+        else                                                                                                           \
+            for (; at_ < end_; at_ += step_) VISIT(at_, (c)->width);                                                   \
     } while (0)
+
+// --- a sample --------------------------------------------------------------------------------------------------------
+
+LS_INLINE void sample(ls_dtype dtype, ls_norm_pass *p) {
+    int64_t rows_of_run = p->rows + (p->tail > 0), rows = p->runs * rows_of_run;
+    int whole = 0;
+    for (int i = 0; i < 8; i++) {
+        int64_t at_row = rows * i / 8, run = at_row / rows_of_run, inner = at_row % rows_of_run;
+        int64_t count = inner < p->rows ? p->width : p->tail;
+        float values[ROW];
+        row r = load_row(dtype, p->x, run * p->run_stride + inner * p->row_stride, count);
+        store_whole_row(LS_DTYPE_F32, values, 0, r);
+        for (int e = 0; e < ROW; e++) p->sum[0][e] += (double)values[e];
+        whole += count == ROW;
+        for (int e = 0; e < count && count < ROW; e++) p->sum[1][row_place(dtype, e)] += 1;
+    }
+    for (int e = 0; e < ROW; e++) p->sum[1][e] += whole;
+}
+
+LS_CLONES static void sample_f32(ls_norm_pass *p) { sample(LS_DTYPE_F32, p); }
+LS_CLONES static void sample_bf16(ls_norm_pass *p) { sample(LS_DTYPE_BF16, p); }
+
+void ls__norm_sample(ls_dtype dtype, ls_norm_pass *p) { (dtype == LS_DTYPE_F32 ? sample_f32 : sample_bf16)(p); }
 
 // --- the mean and the variance ---------------------------------------------------------------------------------------
 
-LS_INLINE void moments16(ls_dtype dtype, const void *x, int64_t at, int64_t count, const lanes *l, sums *s) {
-    v16f v = load_lanes(dtype, x, at, count) - l->mean;
-    if (count < 16) {
-        static const v16i number = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
-        v = select16(number < (int32_t)count, v, (v16f){0});
+LS_INLINE void moments_row(ls_dtype dtype, const void *x, int64_t at, int64_t count, int64_t ahead, const known *k,
+                           sums *s) {
+    row r = load_row(dtype, x, at, count);
+    fetch_row(dtype, x, at + ahead);
+    for (int h = 0; h < 2; h++) r.v[h] -= k->mean.v[h];
+    if (count < ROW) r = first_of_row(dtype, r, count);  // what is not there is no distance away
+    for (int h = 0; h < 2; h++) {
+        s->first.v[h] += r.v[h];
+        s->second.v[h] += r.v[h] * r.v[h];
     }
-    s->first += v;
-    s->second += v * v;
 }
 
 LS_INLINE void moments(ls_dtype dtype, ls_norm_pass *p) {
-    const lanes l[2] = {lanes_of(p, 0), lanes_of(p, 16)};
+    const known k = known_of(p);
     const void *x = p->x;
-    sums s[2] = {{{0}, {0}}, {{0}, {0}}};
-#define VISIT(at, v, count) moments16(dtype, x, at, count, &l[v], &s[v])
+    sums s = {{{{0}, {0}}}, {{{0}, {0}}}};
+#define VISIT(at, count) moments_row(dtype, x, at, count, ahead, &k, &s)
     for (piece c = {0}; next_piece(p, &c);) {
-        EACH_VECTOR(p, &c, VISIT);
-        if (c.unfolded == FLOAT_ROWS) fold(p, s);
+        EACH_ROW(p, &c, VISIT);
+        if (c.unfolded == FLOAT_ROWS) fold(p, &s);
     }
-    fold(p, s);
+    fold(p, &s);
 #undef VISIT
 }
 
@@ -115,19 +144,25 @@ void ls__norm_moments(ls_dtype dtype, ls_norm_pass *p) { (dtype == LS_DTYPE_F32 
 
 // --- forward ---------------------------------------------------------------------------------------------------------
 
-LS_INLINE void forward16(ls_dtype dtype, const void *x, const void *x2, void *y, int64_t at, int64_t count,
-                         const lanes *l, int relu) {
-    v16f v = normalized(load_lanes(dtype, x, at, count), l);
-    if (x2) v += load_lanes(dtype, x2, at, count);
-    store_lanes(dtype, y, at, relu ? where_positive(v, v) : v, count);
+LS_INLINE void forward_row(ls_dtype dtype, const void *x, const void *x2, void *y, int64_t at, int64_t count,
+                           int64_t ahead, const known *k, int relu) {
+    row r = normalized(load_row(dtype, x, at, count), k), other = {{{0}, {0}}};
+    if (x2) other = load_row(dtype, x2, at, count);
+    if (x2) fetch_row(dtype, x2, at + ahead);
+    fetch_row(dtype, y, at + ahead);
+    for (int h = 0; h < 2; h++) {
+        if (x2) r.v[h] += other.v[h];
+        if (relu) r.v[h] = relu16(r.v[h]);
+    }
+    store_row(dtype, y, at, r, count);
 }
 
 LS_INLINE void forward(ls_dtype dtype, const ls_norm_pass *p, const void *x2, int relu) {
-    const lanes l[2] = {lanes_of(p, 0), lanes_of(p, 16)};
+    const known k = known_of(p);
     const void *x = p->x;
     void *y = p->y;
-#define VISIT(at, v, count) forward16(dtype, x, x2, y, at, count, &l[v], relu)
-    for (piece c = {0}; next_piece(p, &c);) EACH_VECTOR(p, &c, VISIT);
+#define VISIT(at, count) forward_row(dtype, x, x2, y, at, count, ahead, &k, relu)
+    for (piece c = {0}; next_piece(p, &c);) EACH_ROW(p, &c, VISIT);
 #undef VISIT
 }
 
@@ -155,26 +190,37 @@ typedef enum gate { OPEN, BY_X, BY_Y } gate;
 
 LS_INLINE gate gate_of(const ls_norm_pass *p) { return !p->relu ? OPEN : p->y ? BY_Y : BY_X; }
 
-LS_INLINE void sums16(ls_dtype dtype, const void *x, const void *y, const void *dy, void *dx2, int64_t at,
-                      int64_t count, const lanes *l, gate g, sums *s) {
-    v16f v = load_lanes(dtype, x, at, count), d = load_lanes(dtype, dy, at, count);
-    if (g == BY_X) d = where_positive(normalized(v, l), d);
-    if (g == BY_Y) d = where_positive(load_lanes(dtype, y, at, count), d);
-    if (dx2) store_lanes(dtype, dx2, at, d, count);
-    s->first += d;
-    s->second += d * (v - l->mean);
+LS_INLINE row gated(ls_dtype dtype, row x, const void *y, const void *dy, int64_t at, int64_t count, const known *k,
+                    gate g) {
+    row d = load_row(dtype, dy, at, count);
+    if (g == BY_X) d = where_positive(normalized(x, k), d);
+    if (g == BY_Y) d = where_positive(load_row(dtype, y, at, count), d);
+    return d;
+}
+
+LS_INLINE void sums_row(ls_dtype dtype, const void *x, const void *y, const void *dy, void *dx2, int64_t at,
+                        int64_t count, int64_t ahead, const known *k, gate g, sums *s) {
+    row r = load_row(dtype, x, at, count), d = gated(dtype, r, y, dy, at, count, k, g);
+    fetch_row(dtype, x, at + ahead);
+    fetch_row(dtype, dy, at + ahead);
+    if (g == BY_Y) fetch_row(dtype, y, at + ahead);
+    if (dx2) store_row(dtype, dx2, at, d, count);
+    for (int h = 0; h < 2; h++) {
+        s->first.v[h] += d.v[h];
+        s->second.v[h] += d.v[h] * (r.v[h] - k->mean.v[h]);
+    }
 }
 
 LS_INLINE void backward_sums(ls_dtype dtype, ls_norm_pass *p, gate g, void *dx2) {
-    const lanes l[2] = {lanes_of(p, 0), lanes_of(p, 16)};
+    const known k = known_of(p);
     const void *x = p->x, *y = p->y, *dy = p->dy;
-    sums s[2] = {{{0}, {0}}, {{0}, {0}}};
-#define VISIT(at, v, count) sums16(dtype, x, y, dy, dx2, at, count, &l[v], g, &s[v])
+    sums s = {{{{0}, {0}}}, {{{0}, {0}}}};
+#define VISIT(at, count) sums_row(dtype, x, y, dy, dx2, at, count, ahead, &k, g, &s)
     for (piece c = {0}; next_piece(p, &c);) {
-        EACH_VECTOR(p, &c, VISIT);
-        if (c.unfolded == FLOAT_ROWS) fold(p, s);
+        EACH_ROW(p, &c, VISIT);
+        if (c.unfolded == FLOAT_ROWS) fold(p, &s);
     }
-    fold(p, s);
+    fold(p, &s);
 #undef VISIT
 }
 
@@ -198,23 +244,27 @@ void ls__norm_backward_sums(ls_dtype dtype, ls_norm_pass *p) {
     (dtype == LS_DTYPE_F32 ? backward_sums_f32 : backward_sums_bf16)(p);
 }
 
-LS_INLINE void data16(ls_dtype dtype, const void *x, const void *y, const void *dy, const void *addend, void *dx,
-                      int64_t at, int64_t count, const lanes *l, gate g, int mask_dx) {
-    v16f v = load_lanes(dtype, x, at, count), d = load_lanes(dtype, dy, at, count);
-    if (g == BY_X) d = where_positive(normalized(v, l), d);
-    if (g == BY_Y) d = where_positive(load_lanes(dtype, y, at, count), d);
-    d = l->scale * ((d - l->dy_mean) - (v - l->mean) * l->slope);
-    if (addend) d += load_lanes(dtype, addend, at, count);
-    store_lanes(dtype, dx, at, mask_dx ? where_positive(v, d) : d, count);
+LS_INLINE void data_row(ls_dtype dtype, const void *x, const void *y, const void *dy, const void *addend, void *dx,
+                        int64_t at, int64_t count, int64_t ahead, const known *k, gate g, int mask_dx) {
+    row r = load_row(dtype, x, at, count), d = gated(dtype, r, y, dy, at, count, k, g), other = {{{0}, {0}}};
+    if (addend) other = load_row(dtype, addend, at, count);
+    if (addend) fetch_row(dtype, addend, at + ahead);
+    fetch_row(dtype, dx, at + ahead);
+    for (int h = 0; h < 2; h++) {
+        d.v[h] = k->scale.v[h] * ((d.v[h] - k->dy_mean.v[h]) - (r.v[h] - k->mean.v[h]) * k->slope.v[h]);
+        if (addend) d.v[h] += other.v[h];
+    }
+    if (mask_dx) d = where_positive(r, d);
+    store_row(dtype, dx, at, d, count);
 }
 
 LS_INLINE void backward_data(ls_dtype dtype, const ls_norm_pass *p, gate g, const void *addend) {
-    const lanes l[2] = {lanes_of(p, 0), lanes_of(p, 16)};
+    const known k = known_of(p);
     const void *x = p->x, *y = p->y, *dy = p->dx2 ? p->dx2 : p->dy;
     void *dx = p->dx;
     int mask_dx = p->mask_dx;
-#define VISIT(at, v, count) data16(dtype, x, y, dy, addend, dx, at, count, &l[v], g, mask_dx)
-    for (piece c = {0}; next_piece(p, &c);) EACH_VECTOR(p, &c, VISIT);
+#define VISIT(at, count) data_row(dtype, x, y, dy, addend, dx, at, count, ahead, &k, g, mask_dx)
+    for (piece c = {0}; next_piece(p, &c);) EACH_ROW(p, &c, VISIT);
 #undef VISIT
 }
 

@@ -18,17 +18,23 @@ typedef struct ls_norm_pass {
     int64_t rows, row_stride;  // rows of a run
     int64_t width;             // elements of a row that are there
     int64_t tail;              // those of one more row at the end of each run
+    int64_t ahead;             // while a row is worked on, the one this far on is fetched; 0: none
     // Where its first element is in each tensor. Which are used says each loop; unused ones are NULL.
     const void *x, *x2, *dy, *addend;
     void *y, *dx, *dx2;
     int relu;     // Y ends in a ReLU
     int mask_dx;  // X began in one
-    // By element of a row, so repeated where a row holds a channel several times; beyond `width` zero.
+    // By place in a row (ls__norm_place), so repeated where a row holds a channel several times; zero where a row ends earlier.
     float mean[LS_NORM_ROW], scale[LS_NORM_ROW], beta[LS_NORM_ROW];
     float dy_mean[LS_NORM_ROW], slope[LS_NORM_ROW];
     double sum[2][LS_NORM_ROW];
 } ls_norm_pass;
 
+// The place of element e of a row in the arrays above.
+int ls__norm_place(ls_dtype dtype, int e);
+
+// sum = the sums of some elements of x, eight rows spread evenly over the tile, and how many they are.
+void ls__norm_sample(ls_dtype dtype, ls_norm_pass *p);
 // sum = the sums of (x - mean) and of (x - mean)^2, where mean is any number near the mean. Short runs are summed in float,
 // these in double.
 void ls__norm_moments(ls_dtype dtype, ls_norm_pass *p);

@@ -8,11 +8,16 @@ LS_CLONES void ls__loop_accumulate(float *y, const float *x, int64_t n) {
     for (int64_t i = 0; i < n; i++) y[i] += x[i];
 }
 
+LS_INLINE void mask_row(ls_dtype dtype, void *dx, const void *dy, const void *x, int64_t i, int64_t count) {
+    row r = load_row(dtype, dy, i, count), by = load_row(dtype, x, i, count);
+    for (int h = 0; h < 2; h++) r.v[h] = where16(positive16(by.v[h]), r.v[h]);
+    store_row(dtype, dx, i, r, count);
+}
+
 LS_INLINE void mask(ls_dtype dtype, void *dx, const void *dy, const void *x, int64_t n) {
     int64_t i = 0;
-    for (; i + 16 <= n; i += 16)
-        store16(dtype, dx, i, select16(load16(dtype, x, i) > 0, load16(dtype, dy, i), (v16f){0}));
-    for (; i < n; i++) store1(dtype, dx, i, load1(dtype, x, i) > 0 ? load1(dtype, dy, i) : 0);
+    for (; i + ROW <= n; i += ROW) mask_row(dtype, dx, dy, x, i, ROW);
+    if (i < n) mask_row(dtype, dx, dy, x, i, n - i);
 }
 
 LS_CLONES static void mask_f32(void *dx, const void *dy, const void *x, int64_t n) { mask(LS_DTYPE_F32, dx, dy, x, n); }
@@ -26,16 +31,19 @@ void ls__loop_mask(ls_dtype dtype, void *dx, const void *dy, const void *x, int6
 
 void ls__loop_relu(ls_dtype dtype, void *y, const void *x, int64_t n) { ls__loop_mask(dtype, y, x, x, n); }
 
-LS_INLINE void add16(ls_dtype dtype, void *y, const void *x, const void *x2, int relu, int64_t i, int64_t lanes) {
-    v16f sum = load_lanes(dtype, x, i, lanes) + load_lanes(dtype, x2, i, lanes);
-    if (relu) sum = select16(sum > 0, sum, (v16f){0});
-    store_lanes(dtype, y, i, sum, lanes);
+LS_INLINE void add_row(ls_dtype dtype, void *y, const void *x, const void *x2, int relu, int64_t i, int64_t count) {
+    row r = load_row(dtype, x, i, count), other = load_row(dtype, x2, i, count);
+    for (int h = 0; h < 2; h++) {
+        r.v[h] += other.v[h];
+        if (relu) r.v[h] = relu16(r.v[h]);
+    }
+    store_row(dtype, y, i, r, count);
 }
 
 LS_INLINE void add(ls_dtype dtype, void *y, const void *x, const void *x2, int relu, int64_t n) {
     int64_t i = 0;
-    for (; i + 16 <= n; i += 16) add16(dtype, y, x, x2, relu, i, 16);
-    if (i < n) add16(dtype, y, x, x2, relu, i, n - i);
+    for (; i + ROW <= n; i += ROW) add_row(dtype, y, x, x2, relu, i, ROW);
+    if (i < n) add_row(dtype, y, x, x2, relu, i, n - i);
 }
 
 LS_CLONES static void add_f32(void *y, const void *x, const void *x2, int relu, int64_t n) {
@@ -79,15 +87,18 @@ LS_CLONES void ls__loop_dropout_keep(uint64_t key, uint64_t sample, uint32_t str
     }
 }
 
+LS_INLINE void scale_kept16(ls_dtype dtype, void *y, const void *x, const uint8_t *keep, float factor, int64_t i,
+                            int64_t lanes) {
+    v16b bytes = {0};
+    memcpy(&bytes, keep + i, (size_t)lanes);
+    v16i kept = -__builtin_convertvector(bytes, v16i);  // from 0 or 1
+    store_lanes(dtype, y, i, where16(kept, load_lanes(dtype, x, i, lanes) * factor), lanes);
+}
+
 LS_INLINE void scale_kept(ls_dtype dtype, void *y, const void *x, const uint8_t *keep, float factor, int64_t n) {
     int64_t i = 0;
-    for (; i + 16 <= n; i += 16) {
-        v16b bytes;
-        memcpy(&bytes, keep + i, sizeof bytes);
-        v16i kept = __builtin_convertvector(bytes, v16i) != 0;
-        store16(dtype, y, i, select16(kept, load16(dtype, x, i) * factor, (v16f){0}));
-    }
-    for (; i < n; i++) store1(dtype, y, i, keep[i] ? load1(dtype, x, i) * factor : 0);
+    for (; i + 16 <= n; i += 16) scale_kept16(dtype, y, x, keep, factor, i, 16);
+    if (i < n) scale_kept16(dtype, y, x, keep, factor, i, n - i);
 }
 
 LS_CLONES static void scale_kept_f32(void *y, const void *x, const uint8_t *keep, float factor, int64_t n) {

@@ -24,6 +24,14 @@ typedef uint16_t v16h __attribute__((vector_size(32)));
 typedef uint8_t v16b __attribute__((vector_size(16)));
 
 LS_INLINE v16f select16(v16i which, v16f a, v16f b) { return (v16f)((which & (v16i)a) | (~which & (v16i)b)); }
+LS_INLINE v16f where16(v16i which, v16f a) { return (v16f)(which & (v16i)a); }
+
+// Comparisons, as masks of all ones or zero, by arithmetic alone: compilers take vectors wider than the registers apart by
+// the piece for arithmetic, but by the element for comparisons, which costs ten times as much.
+LS_INLINE v16i positive16(v16f x) { return (v16i)(~(v16u)x & -(v16u)x) >> 31; }         // x > 0
+LS_INLINE v16i greater16(v16f a, v16f b) { return (v16i)((b - a) + 0.0f) >> 31; }       // a > b; -0 becomes 0
+LS_INLINE v16i equal16(v16u a, v16u b) { return ~((v16i)((a ^ b) | -(a ^ b)) >> 31); }  // a == b
+LS_INLINE v16f relu16(v16f x) { return (v16f)((v16i)x & ~((v16i)x >> 31)); }            // x > 0 ? x : 0
 
 LS_INLINE v16f load16(ls_dtype dtype, const void *p, int64_t at) {
     if (dtype == LS_DTYPE_F32) {
@@ -36,16 +44,19 @@ LS_INLINE v16f load16(ls_dtype dtype, const void *p, int64_t at) {
     return (v16f)(__builtin_convertvector(h, v16u) << 16);
 }
 
+// Rounds to bf16, which is left in the upper halves: base/bf16.h for sixteen at once, but for NaNs whose lower half is not
+// zero, of which some become infinite. Those do not come out of arithmetic on bf16 numbers.
+LS_INLINE v16u round16(v16f v) {
+    v16u u = (v16u)v;
+    return (u + 0x7FFFu) + ((u >> 16) & 1);
+}
+
 LS_INLINE void store16(ls_dtype dtype, void *p, int64_t at, v16f v) {
     if (dtype == LS_DTYPE_F32) {
         memcpy((float *)p + at, &v, sizeof v);
         return;
     }
-    v16u u = (v16u)v;
-    v16u rounded = (u + 0x7FFFu + ((u >> 16) & 1)) >> 16;
-    v16i nan = (v16i)((u & 0x7FFFFFFFu) > 0x7F800000u);
-    v16u bits = ((v16u)nan & ((u >> 16) | 0x40)) | (~(v16u)nan & rounded);
-    v16h h = __builtin_convertvector(bits, v16h);
+    v16h h = __builtin_convertvector(round16(v) >> 16, v16h);
     memcpy((uint16_t *)p + at, &h, sizeof h);
 }
 
@@ -72,15 +83,79 @@ LS_INLINE void store_lanes(ls_dtype dtype, void *p, int64_t at, v16f v, int64_t 
     for (int64_t i = 0; i < lanes * size; i++) ((char *)p)[at * size + i] = bytes[i];
 }
 
-LS_INLINE float load1(ls_dtype dtype, const void *p, int64_t at) {
-    return dtype == LS_DTYPE_F32 ? ((const float *)p)[at] : ls_bf16_to_float(((const ls_bf16 *)p)[at]);
+// A row: 32 neighbouring elements. In F32 v[0] has the first sixteen; in BF16 the even ones, the lower halves of 32-bit words,
+// and v[1] the odd ones, so that nothing has to cross lanes.
+enum { ROW = 32 };
+
+typedef struct row {
+    v16f v[2];
+} row;
+
+// Where element e of a row is, counting through v[0] and v[1].
+LS_INLINE int row_place(ls_dtype dtype, int e) { return dtype == LS_DTYPE_F32 ? e : e / 2 + e % 2 * 16; }
+
+// Zeroes all but the first `count` elements.
+LS_INLINE row first_of_row(ls_dtype dtype, row r, int64_t count) {
+    const v16i lane = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+    for (int h = 0; h < 2; h++) {
+        v16i e = dtype == LS_DTYPE_F32 ? lane + 16 * h : 2 * lane + h;
+        r.v[h] = where16((e - (int32_t)count) >> 31, r.v[h]);
+    }
+    return r;
 }
 
-LS_INLINE void store1(ls_dtype dtype, void *p, int64_t at, float v) {
-    if (dtype == LS_DTYPE_F32)
-        ((float *)p)[at] = v;
+// Asks for the row to be brought near.
+LS_INLINE void fetch_row(ls_dtype dtype, const void *p, int64_t at) {
+    const char *from = (const char *)p + at * (dtype == LS_DTYPE_F32 ? 4 : 2);
+    __builtin_prefetch(from);
+    if (dtype == LS_DTYPE_F32) __builtin_prefetch(from + 64);
+}
+
+LS_INLINE row load_whole_row(ls_dtype dtype, const void *p, int64_t at) {
+    if (dtype == LS_DTYPE_F32) return (row){{load16(dtype, p, at), load16(dtype, p, at + 16)}};
+    v16u pairs;
+    memcpy(&pairs, (const uint16_t *)p + at, sizeof pairs);
+    return (row){{(v16f)(pairs << 16), (v16f)(pairs & 0xFFFF0000u)}};
+}
+
+LS_INLINE void store_whole_row(ls_dtype dtype, void *p, int64_t at, row r) {
+    if (dtype == LS_DTYPE_F32) {
+        store16(dtype, p, at, r.v[0]);
+        store16(dtype, p, at + 16, r.v[1]);
+        return;
+    }
+    v16u pairs = round16(r.v[0]) >> 16 | (round16(r.v[1]) & 0xFFFF0000u);
+    memcpy((uint16_t *)p + at, &pairs, sizeof pairs);
+}
+
+// Not by a call, which would cost all vector registers.
+LS_INLINE void copy_elements(ls_dtype dtype, void *to, const void *from, int64_t count) {
+    if (count == 16 && dtype == LS_DTYPE_F32)
+        memcpy(to, from, 64);
+    else if (count == 16)
+        memcpy(to, from, 32);
+    else if (dtype == LS_DTYPE_F32)
+        for (volatile int64_t i = 0; i < count; i++) ((uint32_t *)to)[i] = ((const uint32_t *)from)[i];
     else
-        ((ls_bf16 *)p)[at] = ls_float_to_bf16(v);
+        for (volatile int64_t i = 0; i < count; i++) ((uint16_t *)to)[i] = ((const uint16_t *)from)[i];
+}
+
+// Of a row the first `count` elements: the others read as zero, and are not written. 32 as a constant costs nothing.
+LS_INLINE row load_row(ls_dtype dtype, const void *p, int64_t at, int64_t count) {
+    if (count == ROW) return load_whole_row(dtype, p, at);
+    float bytes[ROW] = {0};
+    copy_elements(dtype, bytes, (const char *)p + at * (dtype == LS_DTYPE_F32 ? 4 : 2), count);
+    return load_whole_row(dtype, bytes, 0);
+}
+
+LS_INLINE void store_row(ls_dtype dtype, void *p, int64_t at, row r, int64_t count) {
+    if (count == ROW) {
+        store_whole_row(dtype, p, at, r);
+        return;
+    }
+    float bytes[ROW];
+    store_whole_row(dtype, bytes, 0, r);
+    copy_elements(dtype, (char *)p + at * (dtype == LS_DTYPE_F32 ? 4 : 2), bytes, count);
 }
 
 #endif

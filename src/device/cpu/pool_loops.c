@@ -28,7 +28,7 @@ typedef struct maximum {
 
 // Padding whose turn it is, in row-major order, when the maximum so far is this.
 LS_INLINE maximum with_zero(maximum m) {
-    v16i more = 0 > m.best;
+    v16i more = greater16((v16f){0}, m.best);
     return (maximum){select16(more, (v16f){0}, m.best), (more & NOWHERE) | (~more & m.where)};
 }
 
@@ -48,7 +48,7 @@ LS_INLINE maximum maximum_of(ls_dtype dtype, const ls_pool_shape *s, int64_t oh,
     for (int64_t h = win.h0; h < win.h1; h++) {
         for (int64_t w = win.w0; w < win.w1; w++) {
             v16f v = load_lanes(dtype, x, from + (h * s->width + w) * s->block, lanes);
-            v16i more = v > m.best;
+            v16i more = greater16(v, m.best);
             int k = win.first + (int)((h - win.h0) * s->kernel[1] + (w - win.w0));
             m.best = select16(more, v, m.best);
             m.where = (more & k) | (~more & m.where);
@@ -70,7 +70,7 @@ LS_INLINE void max_pool(ls_dtype dtype, const ls_pool_shape *s, const void *x, v
                                             : maximum_of(dtype, s, oh, ow, x, plane + c, lanes);
                     store_lanes(dtype, y, at + c, m.best, lanes);
                     if (!index) continue;
-                    if (s->mask) m.where |= ~(v16i)(m.best > 0);
+                    if (s->mask) m.where |= ~positive16(m.best);
                     v16b bytes = __builtin_convertvector(m.where, v16b);
                     if (lanes == 16)
                         memcpy(index + at + c, &bytes, 16);
@@ -103,30 +103,30 @@ LS_INLINE void covering(int64_t at, int pad, int kernel, int stride, int64_t out
 // so does what no window covers.
 LS_INLINE void max_pool_backward_apart(ls_dtype dtype, const ls_pool_shape *s, const void *dy, const uint8_t *index,
                                        void *dx) {
-    int64_t row = s->width * s->block, covered_w = s->out_width * s->strides[1],
+    int64_t line = s->width * s->block, covered_w = s->out_width * s->strides[1],
             covered_h = s->out_height * s->strides[0];
     int64_t size = (int64_t)ls_dtype_size(dtype), from = 0;
     for (int64_t p = 0; p < s->planes; p++) {
-        int64_t plane = p * s->height * row;
+        int64_t plane = p * s->height * line;
         for (int64_t oh = 0; oh < s->out_height; oh++) {
-            int64_t at = plane + oh * s->strides[0] * row;
+            int64_t at = plane + oh * s->strides[0] * line;
             for (int64_t ow = 0; ow < s->out_width; ow++, at += s->strides[1] * s->block)
                 for (int64_t c = 0; c < s->block; c += 16, from += 16) {
                     v16b bytes;
                     memcpy(&bytes, index + from, sizeof bytes);
-                    v16i where = __builtin_convertvector(bytes, v16i);
+                    v16u where = __builtin_convertvector(bytes, v16u);
                     v16f g = load16(dtype, dy, from);
                     for (int kh = 0; kh < s->kernel[0]; kh++)
                         for (int kw = 0; kw < s->kernel[1]; kw++)
-                            store16(dtype, dx, at + kh * row + kw * s->block + c,
-                                    select16(where == kh * s->kernel[1] + kw, g, (v16f){0}));
+                            store16(dtype, dx, at + kh * line + kw * s->block + c,
+                                    where16(equal16(where, (v16u){0} + (uint32_t)(kh * s->kernel[1] + kw)), g));
                 }
             if (covered_w < s->width)
                 for (int kh = 0; kh < s->kernel[0]; kh++)
-                    memset((char *)dx + (plane + (oh * s->strides[0] + kh) * row + covered_w * s->block) * size, 0,
+                    memset((char *)dx + (plane + (oh * s->strides[0] + kh) * line + covered_w * s->block) * size, 0,
                            (size_t)((s->width - covered_w) * s->block * size));
         }
-        memset((char *)dx + (plane + covered_h * row) * size, 0, (size_t)((s->height - covered_h) * row * size));
+        memset((char *)dx + (plane + covered_h * line) * size, 0, (size_t)((s->height - covered_h) * line * size));
     }
 }
 
@@ -150,7 +150,8 @@ LS_INLINE v16f gradient_of(ls_dtype dtype, const ls_pool_shape *s, const void *d
                 memcpy(&bytes, index + from, 16);
             else
                 for (int64_t i = 0; i < lanes; i++) bytes[i] = index[from + i];
-            sum += select16(__builtin_convertvector(bytes, v16i) == k, load_lanes(dtype, dy, from, lanes), (v16f){0});
+            v16i chosen = equal16(__builtin_convertvector(bytes, v16u), (v16u){0} + k);
+            sum += where16(chosen, load_lanes(dtype, dy, from, lanes));
         }
     return sum;
 }
@@ -248,7 +249,7 @@ LS_INLINE v16f share_of(ls_dtype dtype, const ls_pool_shape *s, const void *dy, 
 
 LS_INLINE void store_masked(ls_dtype dtype, const ls_pool_shape *s, const void *x, void *dx, int64_t at, v16f v,
                             int64_t lanes) {
-    if (s->mask) v = select16(load_lanes(dtype, x, at, lanes) > 0, v, (v16f){0});
+    if (s->mask) v = where16(positive16(load_lanes(dtype, x, at, lanes)), v);
     store_lanes(dtype, dx, at, v, lanes);
 }
 

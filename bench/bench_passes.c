@@ -1,0 +1,191 @@
+// What the passes between convolutions cost: bench_passes [MICRO_BATCH] [bf16] [nhwc] [warm].
+//
+// Batch normalization with its ReLU, forward and backward, and addition, in the shapes of ResNet50V2 at 224x224 and the layout
+// convolutions give (or NHWC), with one thread. Each is beside a floor: one plain loop that reads and writes as many bytes.
+// Forward reads X once more than its floor (statistics, then normalization), backward X and DY: where a channel block of all
+// samples stays in the caches, that costs little. Every run uses memory that has left the caches; with `warm` the memory of the
+// run before. Times are the least of several.
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/memory.h"
+#include "device/device.h"
+
+#define MUST(call)                                                                                                     \
+    do {                                                                                                               \
+        if ((call) != LS_OK) {                                                                                         \
+            fprintf(stderr, "%s\n", ls_error_message());                                                               \
+            exit(1);                                                                                                   \
+        }                                                                                                              \
+    } while (0)
+
+enum { POOL_BYTES = 512 << 20 };
+
+typedef struct bench {
+    ls_device *device;
+    ls_dtype dtype;
+    int64_t batch;
+    int nhwc, warm;
+    char *pool;      // tensors are cut from it in turn
+    int64_t cursor;  // so that none is met again before the caches have forgotten it
+} bench;
+
+static void *cut(bench *b, int64_t bytes) {
+    bytes = ls_round_up(bytes, 4096) + 64 * 17;
+    if (bytes > POOL_BYTES) {
+        fprintf(stderr, "the micro-batch is too large for this benchmark\n");
+        exit(1);
+    }
+    if (b->cursor + bytes > POOL_BYTES) b->cursor = 0;
+    void *at = b->pool + b->cursor;
+    b->cursor += bytes;
+    return at;
+}
+
+static const ls_layout *layout_of(bench *b, ls_shape x) {
+    const ls_layout *layout;
+    if (b->nhwc) {
+        MUST(b->device->ops->layout_plain(b->device, x, b->dtype, 0, &layout));
+        return layout;
+    }
+    ls_kernel_spec conv = {.op = LS_OP_CONV2D,
+                           .x = x,
+                           .y = x,
+                           .x_dtype = b->dtype,
+                           .y_dtype = b->dtype,
+                           .dy_dtype = b->dtype,
+                           .w_dtype = b->dtype,
+                           .attrs = {.kernel = {1, 1}, .strides = {1, 1}, .filters = (int)x.dim[3]}};
+    ls_kernel *k;
+    MUST(ls_kernel_create(b->device, &conv, &k));
+    layout = k->layout[LS_ARG_Y];
+    ls_kernel_destroy(&k);
+    return layout;
+}
+
+static ls_kernel *kernel_of(bench *b, ls_op_kind op, ls_pass pass, ls_shape x, int addend) {
+    ls_kernel_spec spec = {.op = op,
+                           .pass = pass,
+                           .x = x,
+                           .y = x,
+                           .x_dtype = b->dtype,
+                           .y_dtype = b->dtype,
+                           .dy_dtype = b->dtype,
+                           .w_dtype = LS_DTYPE_F32,
+                           .addend = addend,
+                           .attrs = {.epsilon = 1e-3f}};
+    if (op == LS_OP_BATCH_NORM) spec.attrs.activation = LS_ACTIVATION_RELU;
+    spec.layout[pass == LS_PASS_BACKWARD_DATA ? LS_ARG_DX : LS_ARG_X] = layout_of(b, x);
+    ls_kernel *k;
+    MUST(ls_kernel_create(b->device, &spec, &k));
+    return k;
+}
+
+// The least time of a kernel's run; images are cut anew for each, vectors and the workspace stay.
+static double time_kernel(bench *b, ls_kernel *k, void *workspace) {
+    void *args[LS_ARG_COUNT] = {[LS_ARG_WORKSPACE] = workspace};
+    for (int a = 0; a < LS_ARG_COUNT; a++)
+        if (k->layout[a] && k->layout[a]->shape.ndim == 1) {
+            MUST(ls_memory_alloc(k->layout[a]->bytes, &args[a]));
+            for (int64_t i = 0; i < k->layout[a]->bytes / 4; i++) ((float *)args[a])[i] = 1;
+        }
+    double least = 1e30;
+    for (int run = 0; run < 9; run++) {
+        if (b->warm) b->cursor = 0;
+        for (int a = 0; a < LS_ARG_COUNT; a++)
+            if (k->layout[a] && k->layout[a]->shape.ndim > 1) args[a] = cut(b, k->layout[a]->bytes);
+        double start = ls_clock();
+        MUST(ls_kernel_run(k, args));
+        double took = ls_clock() - start;
+        if (took < least) least = took;
+    }
+    for (int a = 0; a < LS_ARG_COUNT; a++)
+        if (k->layout[a] && k->layout[a]->shape.ndim == 1) ls_memory_free(args[a]);
+    return least;
+}
+
+// The least time to read `inputs` tensors of so many bytes and to write one.
+static double time_floor(bench *b, int64_t bytes, int inputs) {
+    double least = 1e30;
+    int64_t n = bytes / 8;
+    for (int run = 0; run < 9; run++) {
+        if (b->warm) b->cursor = 0;
+        const uint64_t *from[3] = {0};
+        for (int i = 0; i < inputs; i++) from[i] = cut(b, bytes);
+        uint64_t *to = cut(b, bytes);
+        double start = ls_clock();
+        if (inputs == 1)
+            for (int64_t i = 0; i < n; i++) to[i] = from[0][i] ^ 1;
+        else if (inputs == 2)
+            for (int64_t i = 0; i < n; i++) to[i] = from[0][i] ^ from[1][i];
+        else
+            for (int64_t i = 0; i < n; i++) to[i] = from[0][i] ^ from[1][i] ^ from[2][i];
+        double took = ls_clock() - start;
+        if (took < least) least = took;
+    }
+    return least;
+}
+
+typedef struct total {
+    double seconds, floor;
+} total;
+
+static void report(total *t, const char *pass, int64_t bytes, int tensors, int times, double seconds, double floor) {
+    printf("  %s %8.3f ms %5.1f GB/s (floor %5.1f) %4.2f", pass, seconds * 1e3,
+           (double)(bytes * tensors) / seconds / 1e9, (double)(bytes * tensors) / floor / 1e9, seconds / floor);
+    t->seconds += times * seconds;
+    t->floor += times * floor;
+}
+
+// The batch normalizations of the network: how many have the shape, and whether the gradient of a shortcut comes in.
+static const struct {
+    int size, channels, norms, addend, additions;
+} shapes[] = {{56, 64, 6, 0, 0},  {56, 256, 2, 1, 2}, {28, 64, 1, 0, 0},   {28, 128, 7, 0, 0}, {28, 256, 1, 1, 1},
+              {28, 512, 3, 1, 3}, {14, 128, 1, 0, 0}, {14, 256, 11, 0, 0}, {14, 512, 1, 1, 1}, {14, 1024, 5, 1, 5},
+              {7, 256, 1, 0, 0},  {7, 512, 6, 0, 0},  {7, 1024, 1, 1, 1},  {7, 2048, 3, 1, 3}};
+
+int main(int argc, char **argv) {
+    bench b = {.batch = 16, .dtype = LS_DTYPE_F32};
+    for (int i = 1; i < argc; i++) {
+        if (!strcmp(argv[i], "bf16")) b.dtype = LS_DTYPE_BF16;
+        if (!strcmp(argv[i], "nhwc")) b.nhwc = 1;
+        if (!strcmp(argv[i], "warm")) b.warm = 1;
+        if (atoi(argv[i]) > 0) b.batch = atoi(argv[i]);
+    }
+    total forward = {0}, backward = {0}, sums = {0};
+    MUST(ls_device_create("cpu", NULL, &b.device));
+    b.device->ops->thread_begin(b.device);
+    MUST(ls_memory_alloc(POOL_BYTES, (void **)&b.pool));
+    memset(b.pool, 0x3C, POOL_BYTES);
+    for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
+        ls_shape x = LS_SHAPE(b.batch, shapes[i].size, shapes[i].size, shapes[i].channels);
+        int addend = shapes[i].addend, norms = shapes[i].norms;
+        ls_kernel *f = kernel_of(&b, LS_OP_BATCH_NORM, LS_PASS_TRAINING, x, 0);
+        ls_kernel *g = kernel_of(&b, LS_OP_BATCH_NORM, LS_PASS_BACKWARD_DATA, x, addend);
+        ls_kernel *add = kernel_of(&b, LS_OP_ADD, LS_PASS_TRAINING, x, 0);
+        int64_t bytes = f->layout[LS_ARG_X]->bytes;
+        void *workspace;
+        MUST(ls_memory_alloc(f->workspace_bytes, &workspace));
+        printf("%3dx%-3dx%-4d %2d times", shapes[i].size, shapes[i].size, shapes[i].channels, norms);
+        double one = time_floor(&b, bytes, 1), two = time_floor(&b, bytes, 2);
+        report(&forward, "forward", bytes, 2, norms, time_kernel(&b, f, workspace), one);
+        report(&backward, "backward", bytes, 3 + addend, norms, time_kernel(&b, g, workspace),
+               addend ? time_floor(&b, bytes, 3) : two);
+        report(&sums, "add", bytes, 3, shapes[i].additions, time_kernel(&b, add, NULL), two);
+        printf("\n");
+        fflush(stdout);
+        ls_memory_free(workspace);
+        ls_kernel_destroy(&f), ls_kernel_destroy(&g), ls_kernel_destroy(&add);
+    }
+    printf(
+        "all: forward %.1f ms (floor %.1f, ratio %.2f), backward %.1f ms (floor %.1f, ratio %.2f), additions %.1f ms "
+        "(floor %.1f, ratio %.2f)\n",
+        forward.seconds * 1e3, forward.floor * 1e3, forward.seconds / forward.floor, backward.seconds * 1e3,
+        backward.floor * 1e3, backward.seconds / backward.floor, sums.seconds * 1e3, sums.floor * 1e3,
+        sums.seconds / sums.floor);
+    ls_memory_free(b.pool);
+    ls_device_destroy(&b.device);
+    return 0;
+}
