@@ -336,6 +336,88 @@ static void two_networks_are_compared(void **state) {
     free(text);
 }
 
+// --- in the terminal ---------------------------------------------------------------------------------------------------
+
+static char *drawn(int width, int utf8) {
+    char *text;
+    assert_int_equal(ls_study_charts_text(&study, width, utf8, &text), LS_OK);
+    return text;
+}
+
+// Columns of the longest line, every character of UTF-8 being one.
+static int columns(const char *text) {
+    int most = 0, here = 0;
+    for (; *text; text++) {
+        if (*text == '\n') here = -1;
+        if (((unsigned char)*text & 0xc0) != 0x80) here++;
+        most = here > most ? here : most;
+    }
+    return most;
+}
+
+static void the_terminal_has_charts_too(void **state) {
+    char *text = drawn(60, 0);  // bars of 36 cells
+    has(text,
+        "\nTime per epoch (s)\n"
+        "  1 worker  #################################### 10.0\n"
+        "  2 workers ################### 5.21\n"
+        "  4 workers ############# 3.52\n");
+    has(text,
+        "\nSpeedup, the ideal at |\n"
+        "  1 worker  #########                            1.00\n"
+        "  2 workers #################|                   1.92\n"
+        "  4 workers ##########################         | 2.84\n");
+    has(text, "\nEfficiency (%), the ideal at |\n  1 worker  #################################### 100\n");
+    has(text, "  4 workers ##########################         | 71.0\n");
+    has(text,
+        "\nWhere a step's time goes (ms): . load # forward = backward + exchange - update\n"
+        "  1 worker  ###########=====================---- 100\n");
+    for (const char *c = text; *c; c++) assert_true((unsigned char)*c < 128);
+    assert_true(columns(text) <= 80);
+    free(text);
+    text = drawn(60, 1);
+    has(text, "  2 workers ██████████████████▊ 5.21\n");
+    has(text, "  4 workers ████████████▋ 3.52\n");
+    has(text, "  2 workers █████████████████▎                   1.92\n");
+    has(text, "  4 workers █████████████████████████▌         │ 2.84\n");
+    assert_true(columns(text) <= 80);
+    free(text);
+    // Narrower and wider than sense.
+    text = drawn(3, 0);
+    assert_true(columns(text) > 30 && columns(text) <= 80);
+    free(text);
+    text = drawn(1000, 1);
+    assert_true(columns(text) > 100 && columns(text) <= 120);
+    free(text);
+    // Nothing to draw; and nothing to compare.
+    for (int i = 0; i < 3; i++) rows[i].repeats = 0;
+    text = drawn(80, 1);
+    assert_string_equal(text, "");
+    free(text);
+    rows[0].repeats = 1, rows[0].speedup = rows[0].efficiency = 0;
+    text = drawn(60, 0);
+    has(text, "\nSpeedup, the ideal at |\n  1 worker                                       -\n");
+    free(text);
+}
+
+static void a_small_network_is_visible_beside_a_large_one(void **state) {
+    for (int i = 0; i < 3; i++) {
+        rows[3 + i] = rows[i];
+        memcpy(rows[3 + i].model, "wide", 5);
+        rows[3 + i].epoch_seconds *= 5;
+    }
+    study.row_count = 6;
+    char *text = drawn(60, 0);
+    has(text, " net\n  1 worker  ####### 10.0\n");  // to be compared
+    has(text, " wide\n  1 worker  #################################### 50.0\n");
+    free(text);
+    for (int i = 3; i < 6; i++) rows[i].epoch_seconds *= 5;
+    text = drawn(60, 0);
+    has(text, " net\n  1 worker  #################################### 10.0\n");
+    has(text, " wide\n  1 worker  #################################### 250\n");
+    free(text);
+}
+
 static int folder_make(void **state) {
     snprintf(path_before, sizeof path_before, "%s", getenv("PATH") ? getenv("PATH") : "");
     return mkdtemp(folder) ? 0 : -1;
@@ -369,6 +451,8 @@ int main(void) {
         cmocka_unit_test_setup(small_differences_are_no_news, setup),
         cmocka_unit_test_setup(weak_scaling_and_differing_weights_are_said, setup),
         cmocka_unit_test_setup(two_networks_are_compared, setup),
+        cmocka_unit_test_setup(the_terminal_has_charts_too, setup),
+        cmocka_unit_test_setup(a_small_network_is_visible_beside_a_large_one, setup),
     };
     return cmocka_run_group_tests(tests, folder_make, folder_remove);
 }

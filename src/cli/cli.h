@@ -65,6 +65,7 @@ const char *cli_input_text(ls_shape shape, char text[LS_INPUT_TEXT]);  // "224x2
 // terminal.c
 int cli_terminal_is(FILE *stream);                  // a person is watching, also through a launcher's pipes
 int cli_terminal_width(void);                       // columns of stdout, 80 where unknown
+int cli_terminal_utf8(void);                        // the locale's characters are UTF-8
 int cli_help_width(void);                           // the same, between 60 and 100
 double cli_process_started(void);                   // when this process started, on ls_clock()'s scale
 const char *cli_count(int64_t n, char buffer[32]);  // "690,590"; returns the buffer
@@ -82,6 +83,10 @@ void cli_progress_step(cli_progress *display, const ls_progress *progress);
 void cli_progress_pause(cli_progress *display);  // ends the live line: something else is printed
 // An epoch is over; `more`: another one follows.
 void cli_progress_epoch(cli_progress *display, const ls_epoch_result *epoch, int more);
+
+// cmd_report.c: a study's tables on the standard output, and its charts if they are wanted. Errors: OUT_OF_MEMORY.
+struct ls_study;
+ls_status cli_print_study(const struct ls_study *study, int charts);
 
 // version.c
 const char *cli_compiler(void);  // "gcc 12.2.0"

@@ -11,6 +11,7 @@
 
 typedef struct settings {
     const char *out;
+    int terminal;
 } settings;
 
 static const ls_option table[] = {
@@ -18,6 +19,8 @@ static const ls_option table[] = {
      .group = "Report",
      .help = "where results.csv, results.md, index.html and charts/ go; for run records alone nothing is written "
              "without it"},
+    {"terminal", LS_OPTION_FLAG, .offset = offsetof(settings, terminal), .group = "Report",
+     .help = "print the charts too, in block characters"},
     {.name = NULL},
 };
 
@@ -41,18 +44,27 @@ static ls_status write_all(const ls_study *study, const char *out) {
     return LS_OK;
 }
 
-static ls_status report(const char *const *paths, int count, const char *out) {
+ls_status cli_print_study(const ls_study *study, int charts) {
+    char *text;
+    LS_TRY(ls_study_table_text(study, &text));
+    fputs(text, stdout);
+    free(text);
+    if (charts) {
+        LS_TRY(ls_study_charts_text(study, cli_terminal_width(), cli_terminal_utf8(), &text));
+        fputs(text, stdout);
+        free(text);
+    }
+    fflush(stdout);
+    return LS_OK;
+}
+
+static ls_status report(const char *const *paths, int count, const char *out, int charts) {
     for (int i = 0; i < count && !out; i++)
         if (is_folder(paths[i])) out = paths[i];
     ls_study *study;
     LS_TRY(ls_study_load(paths, count, &study));
-    char *text = NULL;
-    ls_status status = ls_study_table_text(study, &text);
-    if (status == LS_OK) {
-        fputs(text, stdout);
-        if (out) status = write_all(study, out);
-    }
-    free(text);
+    ls_status status = cli_print_study(study, charts);
+    if (status == LS_OK && out) status = write_all(study, out);
     ls_study_free(&study);
     return status;
 }
@@ -85,7 +97,7 @@ static ls_status check_trace(const char *const *paths, int count, const char *ou
 }
 
 static ls_status run(cli *c, int argc, char **argv) {
-    settings set = {NULL};
+    settings set = {.out = NULL};
     const ls_option_set sets[] = {{table, &set}, {NULL, NULL}};
     ls_words words;
     LS_TRY(ls_options_parse(sets, argc, argv, LS_MAX_WORDS, &words));
@@ -110,7 +122,8 @@ static ls_status run(cli *c, int argc, char **argv) {
     int is_trace;
     LS_TRY(check_trace(words.word, words.count, set.out, &is_trace));
     c->stage = CLI_STAGE_TOGETHER;
-    return is_trace ? report_trace(words.word[0]) : report(words.word, words.count, set.out);
+    if (is_trace) return report_trace(words.word[0]);
+    return report(words.word, words.count, set.out, set.terminal);
 }
 
 const cli_command cli_command_report = {"report", "tables, charts and a page from the records of runs", run};

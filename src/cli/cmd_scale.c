@@ -48,6 +48,7 @@ static const ls_option table[] = {
          "that cannot be done by then is not started; the same command goes on with it"},
     {"out", LS_OPTION_TEXT, AT(out), .metavar = "DIR", STUDY,
      .help = "the study's folder; one that was interrupted goes on where it stopped"},
+    {"terminal", LS_OPTION_FLAG, AT(terminal), STUDY, .help = "print the charts too, in block characters"},
     {"data", LS_OPTION_TEXT, AT(data), .metavar = "SPEC", .group = "Training",
      .help = "the dataset: digits, mnist:DIR, ...; 'lockstep datasets' lists them"},
     {"config", LS_OPTION_TEXT, AT(config), .metavar = "FILE", STUDY,
@@ -431,19 +432,16 @@ static void pictures(const ls_study *study, const char *folder) {
                folder);
 }
 
+// Printed first: what was measured is seen even where nothing can be written any more.
 static ls_status report(scale *s) {
     const char *folder = s->folder;
     ls_study *study;
-    char *text = NULL;
     LS_TRY(ls_study_load(&folder, 1, &study));
-    ls_status status = ls_study_write_tables(study, folder);
-    if (status == LS_OK) status = ls_study_table_text(study, &text);
-    if (status == LS_OK) {
-        printf("\n%s\n", text);
-        fflush(stdout);
-        pictures(study, folder);
-    }
-    free(text);
+    putchar('\n');
+    ls_status status = cli_print_study(study, s->set.terminal);
+    putchar('\n');
+    if (status == LS_OK) status = ls_study_write_tables(study, folder);
+    if (status == LS_OK) pictures(study, folder);
     ls_study_free(&study);
     return status;
 }

@@ -14,6 +14,7 @@ typedef struct scale_settings {
     int repeats;
     double timeout;  // seconds a run may take; 0: no limit
     const char *time_limit;
+    int terminal;  // print charts
 } scale_settings;
 
 // What is asked for, checked.

@@ -1,4 +1,6 @@
 #define _GNU_SOURCE
+#include <langinfo.h>
+#include <locale.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -28,6 +30,15 @@ int cli_terminal_width(void) {
     const char *columns = getenv("COLUMNS");
     int n = columns ? atoi(columns) : 0;
     return n > 0 ? n : 80;
+}
+
+// Without making that locale the program's: numbers are written for programs to read.
+int cli_terminal_utf8(void) {
+    locale_t locale = newlocale(LC_CTYPE_MASK, "", (locale_t)0);
+    if (!locale) return 0;
+    int utf8 = strcmp(nl_langinfo_l(CODESET, locale), "UTF-8") == 0;
+    freelocale(locale);
+    return utf8;
 }
 
 int cli_help_width(void) {

@@ -57,6 +57,8 @@ void ls_study_free(ls_study **study);
 ls_status ls_study_write_tables(const ls_study *study, const char *folder);
 // The same tables as text for a terminal, to be freed with free().
 ls_status ls_study_table_text(const ls_study *study, char **text);
+// The charts in block characters, `width` columns wide, or in ASCII alone; to be freed with free(). Errors: OUT_OF_MEMORY.
+ls_status ls_study_charts_text(const ls_study *study, int width, int utf8, char **text);
 // Charts with gnuplot into folder/charts, each with its script and data beside it. Without gnuplot: UNSUPPORTED with a hint, the
 // scripts and data are written all the same.
 ls_status ls_study_write_charts(const ls_study *study, const char *folder);

@@ -13,6 +13,15 @@ run 0 "$lockstep" report "$here/1.json"
 says "Speedup"
 [ -e "$here/index.html" ] && wrong "writes a page that nobody asked for"
 
+# Charts in the terminal, in what its locale has.
+run 0 env LC_ALL=C "$lockstep" report "$here/1.json" --terminal
+matches '^  1 worker #+ [0-9.]+$'
+if locale -a 2>/dev/null | grep -qix 'c\.utf-\{0,1\}8'; then
+    run 0 env LC_ALL=C.UTF-8 COLUMNS=70 "$lockstep" report "$here/1.json" --terminal
+    says "  1 worker ███████████████████████████████████████████████ " # 47, what is left of 70 columns
+    says "Where a step's time goes (ms):"
+fi
+
 # Without gnuplot everything but the pictures is there, and a hint.
 run 0 env PATH="$here" "$lockstep" report "$here/1.json" "$here/2.json" --out "$out"
 says "$out/index.html"

@@ -26,7 +26,8 @@ tiny="--limit-train 500 --limit-test 100 --epochs 2"
     [ -e study ] && wrong "a refused study left something behind"
 
     # Two counts that work and one that its run refuses: the study goes on and says why.
-    run 0 "$lockstep" scale mnist-mlp $tiny --workers 16,1,2 --out study/
+    run 0 env LC_ALL=C "$lockstep" scale mnist-mlp $tiny --workers 16,1,2 --out study/ --terminal
+    matches '^  2 workers +#+ [0-9.]+$'
     says "[1/3] mnist-mlp, 16 workers: FAILED: 16 workers for 8 micro-batches"
     says "All strong-scaling runs of the same model and recipe ended with the same weights"
     matches '^ +1 +2 +2 +[0-9.]+ +[0-9.]+ +[0-9.]+ +[0-9.]+ +[0-9.]+ +[0-9.]+$'
