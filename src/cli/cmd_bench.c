@@ -131,19 +131,29 @@ done:
 
 // --- output ----------------------------------------------------------------------------------------------------------
 
+static int name_width(const bench *b) {
+    int width = 20;
+    for (int i = 0; i < bench_layers_count(b->layers); i++) {
+        int n = (int)strlen(bench_layers_get(b->layers, i).node);
+        if (n > width) width = n;
+    }
+    return width;
+}
+
 static void print_layers(const bench *b) {
     double seconds = 0, floor = 0;
-    printf("%-20s %-18s %-26s %9s %9s %7s  %s\n", "Layer", "Pass", "Implementation", "ms", "floor ms", "ratio",
+    int width = name_width(b);
+    printf("%-*s %-18s %-26s %9s %9s %7s  %s\n", width, "Layer", "Pass", "Implementation", "ms", "floor ms", "ratio",
            "fastest");
     for (int i = 0; i < bench_layers_count(b->layers); i++) {
         bench_layer l = bench_layers_get(b->layers, i);
-        printf("%-20s %-18s %-26s %9.3f", l.node, l.pass, l.implementation, 1e3 * l.seconds);
+        printf("%-*s %-18s %-26s %9.3f", width, l.node, l.pass, l.implementation, 1e3 * l.seconds);
         if (l.floor_seconds > 0)
             printf(" %9.3f %7.2f  %s", 1e3 * l.floor_seconds, l.seconds / l.floor_seconds, l.fastest);
         putchar('\n');
         seconds += l.seconds, floor += l.floor_seconds;
     }
-    printf("%-66s %9.3f", "A micro-batch", 1e3 * seconds);
+    printf("%-*s %9.3f", width + 46, "A micro-batch", 1e3 * seconds);
     if (floor > 0) printf(" %9.3f %7.2f", 1e3 * floor, seconds / floor);
     printf("\n\n");
 }
