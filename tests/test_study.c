@@ -234,6 +234,87 @@ static void a_stopped_run_counts_for_its_whole_epochs(void **state) {
     ls_study_free(&s);
 }
 
+// What the record's epochs took by phase: of `epoch` (from 0) the seven given, in the order of docs/records.md, of the others 99.
+static void put_phases(const char *name, int epoch, const double phases[7]) {
+    static const char *const names[] = {"load", "forward", "backward", "exchange", "wait", "update", "serial"};
+    json_t *r = json_load_file(file(name), 0, NULL), *all = json_object();
+    assert_non_null(r);
+    for (int i = 0; i < 7; i++)
+        json_object_set_new(all, names[i], json_pack("[f,f]", epoch == 0 ? phases[i] : 99., epoch ? phases[i] : 99.));
+    json_object_set_new(r, "epoch_phases", all);
+    json_object_set_new(r, "train_count", json_integer(639));  // 10 steps of 64
+    assert_int_equal(json_dump_file(r, file(name), 0), 0);
+    json_decref(r);
+}
+
+static double all_losses(const ls_study_row *r) {
+    const ls_study_loss *l = &r->loss;
+    return l->compute + l->exchange + l->wait + l->input + l->serial + l->unexplained;
+}
+
+static void losses_add_up_by_cause(void **state) {
+    static const int runs[][2] = {{1, 1}, {2, 1}, {2, 2}, {2, 3}};
+    put_study("strong", runs, 4);
+    put_record("runs/w1-r1.json", 1, 12, "aa", 0.1);
+    put_phases("runs/w1-r1.json", 1, (const double[]){0.5, 4, 6, 0.6, 0, 0.5, 0.2});  // 11.8 of 12
+    put_record("runs/w2-r1.json", 2, 9, "aa", 0.1);
+    put_record("runs/w2-r2.json", 2, 8, "aa", 0.1);  // the one in the middle
+    put_record("runs/w2-r3.json", 2, 7, "aa", 0.1);
+    put_phases("runs/w2-r1.json", 1, (const double[]){50, 50, 50, 50, 50, 50, 50});
+    put_phases("runs/w2-r2.json", 1, (const double[]){0.25, 2.4, 3.4, 0.5, 0.6, 0.5, 0.1});  // 7.75 of 8
+    put_phases("runs/w2-r3.json", 1, (const double[]){50, 50, 50, 50, 50, 50, 50});
+    ls_study *s = loaded();
+    const ls_study_row *r = s->rows;
+    near(r[0].forward, 0.4);
+    near(r[0].serial, 0.02);
+    near(all_losses(&r[0]), 0);
+    near(r[0].loss.compute, 0);
+    near(r[1].wait, 0.06);
+    near(r[1].efficiency, 0.75);
+    near(r[1].loss.compute, (5.8 - 5) / 8);
+    near(r[1].loss.exchange, (0.5 - 0.3) / 8);
+    near(r[1].loss.wait, 0.6 / 8);
+    near(r[1].loss.input, 0);
+    near(r[1].loss.serial, (0.6 - 0.35) / 8);
+    near(r[1].loss.unexplained, (0.25 - 0.1) / 8);
+    near(all_losses(&r[1]), 0.25);
+    char *text;
+    assert_int_equal(ls_study_table_text(s, &text), LS_OK);
+    assert_non_null(
+        strstr(text, "\n      1        1       100.0        0.0       0.0      0.0    0.0     0.0          0.0\n"));
+    assert_non_null(
+        strstr(text, "\n      1        2        75.0       10.0       2.5      7.5    0.0     3.1          1.9\n"));
+    free(text);
+    ls_study_free(&s);
+
+    // One of the repeats is of before: then nothing is known but the phases, with waiting in the exchange.
+    put_record("runs/w2-r3.json", 2, 7, "aa", 0.1);
+    s = loaded();
+    near(s->rows[1].exchange, 0.11);
+    assert_true(s->rows[1].wait != s->rows[1].wait && s->rows[1].serial != s->rows[1].serial);
+    assert_true(s->rows[1].loss.compute != s->rows[1].loss.compute);
+    assert_int_equal(ls_study_table_text(s, &text), LS_OK);
+    assert_non_null(strstr(text, "unknown"));
+    free(text);
+    ls_study_free(&s);
+}
+
+static void losses_of_weak_scaling(void **state) {
+    static const int two[][2] = {{1, 1}, {4, 1}};
+    put_study("weak", two, 2);
+    put_record("runs/w1-r1.json", 1, 10, "aa", 0.1);
+    put_record("runs/w4-r1.json", 4, 5, "bb", 0.1);  // half as long at a quarter of the samples each: 50 %
+    put_phases("runs/w1-r1.json", 1, (const double[]){0, 4, 6, 0, 0, 0, 0});
+    put_phases("runs/w4-r1.json", 1, (const double[]){0, 1, 1.5, 0.5, 2, 0, 0});
+    ls_study *s = loaded();
+    near(s->rows[1].efficiency, 0.5);
+    near(s->rows[1].loss.compute, 0);
+    near(s->rows[1].loss.exchange, 0.1);
+    near(s->rows[1].loss.wait, 0.4);
+    near(s->rows[1].loss.unexplained, 0);
+    ls_study_free(&s);
+}
+
 static void tables_are_written(void **state) {
     put_grid("aa");
     ls_study *s = loaded();
@@ -296,6 +377,8 @@ int main(void) {
         cmocka_unit_test_setup(weak_scaling_compares_images, clean),
         cmocka_unit_test_setup(single_records_of_another_recipe_are_apart, clean),
         cmocka_unit_test_setup(a_stopped_run_counts_for_its_whole_epochs, clean),
+        cmocka_unit_test_setup(losses_add_up_by_cause, clean),
+        cmocka_unit_test_setup(losses_of_weak_scaling, clean),
         cmocka_unit_test_setup(tables_are_written, clean),
         cmocka_unit_test_setup(what_is_no_study_is_refused, clean),
     };

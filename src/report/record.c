@@ -132,7 +132,8 @@ static json_t *phases_of_epochs(const ls_train_result *r, int most) {
     for (int i = 0; i < PHASES; i++) {
         json_t *list = json_array();
         for (int e = 0; e < r->epochs; e++)
-            json_array_append_new(list, real(phase(most ? &r->epoch[e].most : &r->epoch[e].mean, i)));
+            if (is_whole(r, &r->epoch[e]))
+                json_array_append_new(list, real(phase(most ? &r->epoch[e].most : &r->epoch[e].mean, i)));
         json_object_set_new(o, phases[i].name, list);
     }
     return o;

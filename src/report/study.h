@@ -15,6 +15,17 @@
 
 #define LS_STUDY_FORMAT 1
 
+// What a row lost against its base, by cause, as shares of its epoch's time: they add up to 1 - efficiency. All NAN: the records are of
+// a version that did not measure it.
+typedef struct ls_study_loss {
+    double compute;      // forward and backward take longer: memory bandwidth or cores are shared
+    double exchange;     // of gradients and weights, not hidden behind computing
+    double wait;         // for the slowest replica of the host
+    double input;        // for micro-batches
+    double serial;       // the update, setting up, progress: what does not shrink with more workers
+    double unexplained;  // in none of the phases
+} ls_study_loss;
+
 // One configuration of a study: its repeats put together. Times in seconds; medians over repeats, with least and most.
 typedef struct ls_study_row {
     char model[64], mode[16], precision[8], strategy[32], data[64];  // mode: "strong" or "weak"
@@ -28,7 +39,10 @@ typedef struct ls_study_row {
         epoch_seconds_most;  // without each run's first epoch, where it has several
     double first_epoch_seconds;
     double images_per_second, test_loss, test_accuracy;  // NAN where no run was evaluated
-    double load, forward, backward, exchange, update;    // per step
+    double load, forward, backward, exchange, update;    // per step, mean over replicas, of the epoch whose time counts
+    double wait, serial;  // the same; NAN: the records do not tell, and exchange has the waiting in it
+    int64_t steps;        // of an epoch
+    ls_study_loss loss;
     double speedup,
         efficiency;  // against the fewest workers of the same model, mode, recipe, replicas and threads; 0: none
     int64_t peak_rss_bytes;

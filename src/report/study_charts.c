@@ -267,9 +267,10 @@ static void accuracy(chart *c) {
 // --- where a step's time goes ----------------------------------------------------------------------------------------
 
 static void phases(chart *c) {
-    static const char *const name[] = {"load", "forward", "backward", "exchange", "update"};
-    static const int colour[] = {4, 0, 2, 3, 6}, pattern[] = {2, 3, 4, 1, 5};
-    fprintf(c->data, "# workers position load forward backward exchange update: milliseconds per step\n");
+    static const char *const name[] = {"load", "forward", "backward", "exchange", "wait", "update", "serial"};
+    static const int colour[] = {4, 0, 2, 3, 5, 6, 1}, pattern[] = {2, 3, 4, 1, 6, 5, 7};
+    enum { PHASES = sizeof name / sizeof name[0] };
+    fprintf(c->data, "# workers position load forward backward exchange wait update serial: milliseconds per step\n");
     begin_script(c, "workers", "time per step (ms)");
     series_names(c);
     double at = 0;
@@ -282,8 +283,9 @@ static void phases(chart *c) {
             const ls_study_row *r = &c->study->rows[i];
             if (c->series->of[i] != s) continue;
             fprintf(c->script, "%s'%d' %g", at > from ? ", " : "", r->workers, at);
-            line_of_data(c, "%d %g %.6g %.6g %.6g %.6g %.6g", r->workers, at, 1e3 * r->load, 1e3 * r->forward,
-                         1e3 * r->backward, 1e3 * r->exchange, 1e3 * r->update);
+            line_of_data(c, "%d %g %.6g %.6g %.6g %.6g %.6g %.6g %.6g", r->workers, at, 1e3 * r->load, 1e3 * r->forward,
+                         1e3 * r->backward, 1e3 * r->exchange, isfinite(r->wait) ? 1e3 * r->wait : 0, 1e3 * r->update,
+                         isfinite(r->serial) ? 1e3 * r->serial : 0);
             at++;
         }
         fprintf(c->script, ") scale 0\n");
@@ -298,7 +300,7 @@ static void phases(chart *c) {
             at - 1 + margin);
     if (several) fprintf(c->script, "set xlabel offset 0,%g\nset bmargin %d\n", lines > 1 ? -2.1 : -1.2, 4 + lines);
     fprintf(c->script, "set key outside right center vertical Left reverse invert samplen 1.5\nPLOT = \"plot ");
-    for (int p = 0; p < 5; p++) {
+    for (int p = 0; p < PHASES; p++) {
         char below[64] = "0";  // the phases under this one
         for (int q = 0; q < p; q++) snprintf(below + strlen(below), sizeof below - strlen(below), "+$%d", q + 3);
         fprintf(c->script,
@@ -318,7 +320,8 @@ const ls_chart ls__charts[] = {
     {"speedup", "Speedup, and what it would be if twice the workers took half the time."},
     {"efficiency", "Parallel efficiency: speedup over the ideal speedup."},
     {"phases",
-     "Where the time of one step goes, as the mean over replicas. Waiting for other replicas counts as exchange."},
+     "Where the time of one step goes, as the mean over replicas. Between hosts, waiting for a message counts as "
+     "exchange."},
     {"accuracy", "Accuracy on the test set after training."},
     {.name = NULL},
 };

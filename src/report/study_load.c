@@ -11,6 +11,7 @@
 #include "base/memory.h"
 #include "report/record.h"
 #include "report/study.h"
+#include "report/study_loss.h"
 
 // One run: a row of its own, until it is put together with its repeats.
 typedef struct run {
@@ -75,13 +76,23 @@ static double median(double *values, int count) {
     return n % 2 ? values[n / 2] : (values[n / 2 - 1] + values[n / 2]) / 2;
 }
 
-// The median over epochs, the first set apart where there are several: it also warms caches and memory.
+// The list over epochs without the first, where there are several: it also warms caches and memory. *first is how many are left
+// out. NULL when out of memory.
+static double *later_epochs(const json_t *list, int *first, int *count) {
+    int all = (int)json_array_size(list);
+    *first = all > 1;
+    *count = all - *first;
+    double *values = calloc((size_t)all + 1, sizeof *values);
+    for (int i = 0; values && i < *count; i++)
+        values[i] = json_number_value(json_array_get(list, (size_t)(i + *first)));
+    return values;
+}
+
 static double epochs_median(const json_t *list) {
-    size_t count = json_array_size(list), first = count > 1;
-    double *values = calloc(count + 1, sizeof *values);
+    int first, count;
+    double *values = later_epochs(list, &first, &count);
     if (!values) return NAN;
-    for (size_t i = first; i < count; i++) values[i - first] = json_number_value(json_array_get(list, i));
-    double m = median(values, (int)(count - first));
+    double m = median(values, count);
     free(values);
     return m;
 }
@@ -123,7 +134,7 @@ static void set_up(ls_study_row *row, const json_t *record) {
 }
 
 static void measured(ls_study_row *row, const json_t *record) {
-    const json_t *seconds = json_object_get(record, "epoch_seconds"), *phases = json_object_get(record, "phases");
+    const json_t *seconds = json_object_get(record, "epoch_seconds");
     row->read_seconds = known(number(record, "read_seconds"));
     row->step_seconds = known(number(record, "step_seconds_median"));
     row->total_seconds = known(number(record, "total_seconds"));
@@ -132,11 +143,10 @@ static void measured(ls_study_row *row, const json_t *record) {
     row->images_per_second = known(epochs_median(json_object_get(record, "epoch_images_per_second")));
     row->test_loss = number(record, "test_loss");
     row->test_accuracy = number(record, "test_accuracy");
-    row->load = known(number(phases, "load"));
-    row->forward = known(number(phases, "forward"));
-    row->backward = known(number(phases, "backward"));
-    row->exchange = known(number(phases, "exchange"));
-    row->update = known(number(phases, "update"));
+    int first, count;
+    double *epochs = later_epochs(seconds, &first, &count);
+    ls__phases_read(row, record, epochs, epochs ? count : 0, first);
+    free(epochs);
     row->peak_rss_bytes = whole(record, "peak_rss_bytes");
     row->repeats = 1;
 }
@@ -432,10 +442,9 @@ static const size_t medians[] = {
     offsetof(ls_study_row, total_seconds), offsetof(ls_study_row, epoch_seconds),
     offsetof(ls_study_row, test_loss),     offsetof(ls_study_row, first_epoch_seconds),
     offsetof(ls_study_row, test_accuracy), offsetof(ls_study_row, images_per_second),
-    offsetof(ls_study_row, load),          offsetof(ls_study_row, forward),
-    offsetof(ls_study_row, backward),      offsetof(ls_study_row, exchange),
-    offsetof(ls_study_row, update),
 };
+
+static const ls_study_row *row_at(const void *runs, int i) { return &((const run *)runs)[i].row; }
 
 // Puts `count` runs of one configuration together into the first of them with a record.
 static ls_status join(run *runs, int count, run *out) {
@@ -475,6 +484,7 @@ static ls_status join(run *runs, int count, run *out) {
             if (runs[i].row.repeats) values[n++] = *(double *)((char *)&runs[i].row + medians[m]);
         *(double *)((char *)row + medians[m]) = median(values, n);
     }
+    if (row->repeats) ls__phases_join(row, row_at, runs, count);
     free(values);
     return LS_OK;
 }
@@ -502,6 +512,7 @@ static void compare(run *rows, int count) {
                                                       : base->epoch_seconds / row->epoch_seconds;
         row->speedup = known(ratio);
         row->efficiency = row->speedup * base->workers / row->workers;
+        ls__loss_find(row, base);
     }
 }
 

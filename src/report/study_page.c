@@ -82,6 +82,23 @@ static void backward(FILE *out, const ls_study_row *r) { number(out, 1e3 * r->ba
 static void exchange(FILE *out, const ls_study_row *r) { number(out, 1e3 * r->exchange, 2, ""); }
 static void update(FILE *out, const ls_study_row *r) { number(out, 1e3 * r->update, 2, ""); }
 
+// What records before a certain version do not tell.
+static void told(FILE *out, double x, int digits) {
+    if (isfinite(x))
+        number(out, fabs(x) < 0.05 && digits == 1 ? 0 : x, digits, "");  // no "-0.0"
+    else
+        fputs("unknown", out);
+}
+
+static void waiting(FILE *out, const ls_study_row *r) { told(out, 1e3 * r->wait, 2); }
+static void serial(FILE *out, const ls_study_row *r) { told(out, 1e3 * r->serial, 2); }
+static void lost_compute(FILE *out, const ls_study_row *r) { told(out, 100 * r->loss.compute, 1); }
+static void lost_exchange(FILE *out, const ls_study_row *r) { told(out, 100 * r->loss.exchange, 1); }
+static void lost_wait(FILE *out, const ls_study_row *r) { told(out, 100 * r->loss.wait, 1); }
+static void lost_input(FILE *out, const ls_study_row *r) { told(out, 100 * r->loss.input, 1); }
+static void lost_serial(FILE *out, const ls_study_row *r) { told(out, 100 * r->loss.serial, 1); }
+static void unexplained(FILE *out, const ls_study_row *r) { told(out, 100 * r->loss.unexplained, 1); }
+
 static const column results[] = {{"Nodes", nodes},
                                  {"Workers per node", per_node},
                                  {"Workers", workers},
@@ -104,9 +121,18 @@ static const column scaling[] = {{"Workers", workers},
                                  {"Runs", runs},
                                  {"Weights digest", digest},
                                  {NULL, NULL}};
-static const column phases[] = {
-    {"Workers", workers},   {"Load", load},     {"Forward", forward}, {"Backward", backward},
-    {"Exchange", exchange}, {"Update", update}, {NULL, NULL}};
+static const column phases[] = {{"Workers", workers},   {"Load", load},         {"Forward", forward},
+                                {"Backward", backward}, {"Exchange", exchange}, {"Wait", waiting},
+                                {"Update", update},     {"Serial", serial},     {NULL, NULL}};
+static const column losses[] = {{"Workers", workers},
+                                {"Efficiency", efficiency},
+                                {"Computing slower", lost_compute},
+                                {"Exchange not hidden", lost_exchange},
+                                {"Waiting for the slowest", lost_wait},
+                                {"Input", lost_input},
+                                {"Serial parts", lost_serial},
+                                {"Unexplained", unexplained},
+                                {NULL, NULL}};
 
 static void table(const page *p, const ls_series *series, const column *columns, const char *caption) {
     FILE *out = p->out;
@@ -137,9 +163,14 @@ static void tables(const page *p, const ls_series *series) {
     table(p, series, results, "What each configuration took, and what came out");
     table(p, series, scaling, "Scaling: speedup and efficiency are relative to the fewest workers of the same network");
     table(p, series, phases, "Where the time of one step goes, in milliseconds, as the mean over replicas");
+    table(p, series, losses,
+          "Where the efficiency goes, as a share of the epoch time in %: what each cause takes beyond its share of the "
+          "ideal");
     fputs(
         "<p class=\"soft\">Times are medians over repeats; a run's first epoch, which also warms caches and memory, is "
-        "set apart where there are several. Waiting for other replicas counts as exchange.</p>\n",
+        "set apart where there are several. Between hosts, waiting for a message counts as exchange; a negative loss "
+        "is "
+        "a gain.</p>\n",
         p->out);
 }
 

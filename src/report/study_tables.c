@@ -35,7 +35,8 @@ static void write_csv(FILE *out, const ls_study *s) {
         "least,"
         "epoch_seconds_most,first_epoch_seconds,total_seconds,images_per_second,speedup,efficiency,test_loss,test_"
         "accuracy,"
-        "load_seconds,forward_seconds,backward_seconds,exchange_seconds,update_seconds,peak_rss_bytes,weights_digest,"
+        "load_seconds,forward_seconds,backward_seconds,exchange_seconds,wait_seconds,update_seconds,serial_seconds,"
+        "lost_compute,lost_exchange,lost_wait,lost_input,lost_serial,lost_unexplained,peak_rss_bytes,weights_digest,"
         "digest_differs,reason\n",
         out);
     for (int i = 0; i < s->row_count; i++) {
@@ -68,7 +69,15 @@ static void write_csv(FILE *out, const ls_study *s) {
                                 r->forward,
                                 r->backward,
                                 r->exchange,
+                                r->wait,
                                 r->update,
+                                r->serial,
+                                r->loss.compute,
+                                r->loss.exchange,
+                                r->loss.wait,
+                                r->loss.input,
+                                r->loss.serial,
+                                r->loss.unexplained,
                                 (double)r->peak_rss_bytes};
         for (size_t j = 0; j < sizeof texts / sizeof texts[0]; j++) {
             if (j) fputc(',', out);
@@ -127,6 +136,18 @@ static void real_column(table *t, const ls_study *s, const char *head, size_t of
             snprintf(t->cell[i][c], CELL, "%.*f", decimals, x);
         else
             snprintf(t->cell[i][c], CELL, "-");
+    }
+}
+
+// The same of what records before a certain version do not tell.
+static void told_column(table *t, const ls_study *s, const char *head, size_t offset, double scale, int decimals) {
+    int c = t->columns;
+    real_column(t, s, head, offset, scale, decimals);
+    for (int i = 0; i < t->rows; i++) {
+        double x = scale * *(const double *)((const char *)&s->rows[i] + offset);
+        if (!s->rows[i].repeats) continue;
+        if (!isfinite(x)) snprintf(t->cell[i][c], CELL, "unknown");
+        if (fabs(x) < 0.5 * pow(10, -decimals)) snprintf(t->cell[i][c], CELL, "%.*f", decimals, 0.0);  // no "-0.0"
     }
 }
 
@@ -206,7 +227,23 @@ static ls_status phases_table(table *t, const ls_study *s) {
     real_column(t, s, "Forward", AT(forward), 1e3, 2);
     real_column(t, s, "Backward", AT(backward), 1e3, 2);
     real_column(t, s, "Exchange", AT(exchange), 1e3, 2);
+    told_column(t, s, "Wait", AT(wait), 1e3, 2);
     real_column(t, s, "Update", AT(update), 1e3, 2);
+    told_column(t, s, "Serial", AT(serial), 1e3, 2);
+    return LS_OK;
+}
+
+static ls_status losses_table(table *t, const ls_study *s) {
+    LS_TRY(begin(t, s, "Where the efficiency goes (% of the epoch time, against the fewest workers)"));
+    whole_column(t, s, "Nodes", AT(nodes));
+    whole_column(t, s, "Workers", AT(workers));
+    real_column(t, s, "Efficiency", AT(efficiency), 100, 1);
+    told_column(t, s, "Computing slower", AT(loss.compute), 100, 1);
+    told_column(t, s, "Exchange not hidden", AT(loss.exchange), 100, 1);
+    told_column(t, s, "Waiting for the slowest", AT(loss.wait), 100, 1);
+    told_column(t, s, "Input", AT(loss.input), 100, 1);
+    told_column(t, s, "Serial parts", AT(loss.serial), 100, 1);
+    told_column(t, s, "Unexplained", AT(loss.unexplained), 100, 1);
     return LS_OK;
 }
 
@@ -327,7 +364,8 @@ static void print_notes(FILE *out, const ls_study *s, const char *bullet) {
 }
 
 static ls_status print_tables(FILE *out, const ls_study *s, void (*print)(FILE *, const table *)) {
-    static ls_status (*const make[])(table *, const ls_study *) = {times_table, speedup_table, phases_table};
+    static ls_status (*const make[])(table *, const ls_study *) = {times_table, speedup_table, phases_table,
+                                                                   losses_table};
     for (size_t i = 0; i < sizeof make / sizeof make[0]; i++) {
         table t;
         LS_TRY(make[i](&t, s));

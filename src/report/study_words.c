@@ -72,13 +72,21 @@ static int most_lost(const void *a, const void *b) {
     return (x < y) - (x > y);
 }
 
+// Of a phase that some records do not tell.
+static double told(double x) { return isfinite(x) ? x : 0; }
+
 // Where the time went that b's step takes longer than a's divided by as many more workers: what took a noticeable part of it.
 static void causes(const words *w, const ls_study_row *a, const ls_study_row *b) {
     double ideal = weak(b) ? 1 : (double)a->workers / b->workers;
-    double whole = b->load + b->forward + b->backward + b->exchange + b->update;
+    double whole = b->load + b->forward + b->backward + b->exchange + told(b->wait) + b->update + told(b->serial);
+    int apart = isfinite(a->wait) && isfinite(b->wait);
+    double waited = told(b->wait) - ideal * told(a->wait), exchanged = b->exchange - ideal * a->exchange;
     cause c[] = {
         {"forward and backward take %s longer", b->forward + b->backward - ideal * (a->forward + a->backward)},
-        {"exchanging gradients and waiting for other replicas takes %s longer", b->exchange - ideal * a->exchange},
+        {apart ? "exchanging gradients takes %s longer"
+               : "exchanging gradients and waiting for other replicas takes %s longer",
+         apart ? exchanged : exchanged + waited},
+        {"waiting for the slowest replica takes %s longer", apart ? waited : 0},
         {"waiting for data takes %s longer", b->load - ideal * a->load},
         {"the update takes %s longer", b->update - ideal * a->update},
     };
@@ -129,6 +137,38 @@ static void change(const words *w, int s, const ls_study_row *a, const ls_study_
     fprintf(w->out, ".\n");
 }
 
+// What the row with the most workers lost, by cause.
+static void losses(const words *w, int s, const ls_study_row *r) {
+    const ls_study_loss *l = &r->loss;
+    double lost = 1 - r->efficiency;
+    if (!isfinite(l->unexplained) || !(r->efficiency > 0) || lost < 0.02) return;
+    cause c[] = {
+        {r->oversubscribed ? "forward and backward getting slower, more threads than cores sharing them"
+                           : "forward and backward getting slower, as where workers share memory bandwidth or caches",
+         l->compute},
+        {"exchange that is not hidden behind computing", l->exchange},
+        {"waiting for the slowest replica", l->wait},
+        {"waiting for input", l->input},
+        {"serial parts: the update, setting up, progress", l->serial},
+    };
+    enum { CAUSES = sizeof c / sizeof c[0] };
+    qsort(c, CAUSES, sizeof c[0], most_lost);
+    int base = (int)lround(r->workers * r->efficiency / r->speedup);
+    begin(w, s, 'W');
+    fprintf(w->out, "ith %d worker%s %.1f %% of an epoch's time are lost, compared with the efficiency of %d",
+            r->workers, plural(r->workers), 100 * lost, base);
+    for (int i = 0; i < CAUSES && c[i].lost > fmax(0.1 * lost, 0.005); i++)
+        fprintf(w->out, "%s%s (%.1f %%)",
+                i == 0   ? "; the largest cause is "
+                : i == 1 ? ", then "
+                         : ", ",
+                c[i].text, 100 * c[i].lost);
+    if (fabs(l->unexplained) > 0.05)
+        fprintf(w->out, ". %.1f %% are not explained by what was measured: take the causes with care",
+                100 * l->unexplained);
+    fprintf(w->out, ".\n");
+}
+
 static void spread(const words *w, int s, const ls_study_row *r) {
     double range = r->epoch_seconds > 0 ? (r->epoch_seconds_most - r->epoch_seconds_least) / r->epoch_seconds : 0;
     if (range <= 0.1) return;
@@ -166,6 +206,7 @@ static void one_series(const words *w, int s) {
         if (last >= 0) change(w, s, &w->study->rows[last], &w->study->rows[i]);
         last = i;
     }
+    if (last >= 0) losses(w, s, &w->study->rows[last]);
     for (int i = next_row(w, s, -1); i >= 0; i = next_row(w, s, i)) spread(w, s, &w->study->rows[i]);
     accuracy(w, s);
 }
