@@ -359,8 +359,40 @@ static void what_is_no_study_is_refused(void **state) {
     refused(".", LS_STATUS_BAD_DATA, "not of study format 1");
     put_study("strong", grid, 8);
     refused(".", LS_STATUS_NOT_FOUND, "no finished run yet");
-    put("runs/w1-r1.json", "[]");
-    refused(".", LS_STATUS_BAD_DATA, "w1-r1.json is not the record of a run");
+}
+
+// One record that is damaged, or of another version, does not hide the others.
+static void a_bad_record_fails_its_run_alone(void **state) {
+    put_grid("aa");
+    put("runs/w2-r1.json", "[]");
+    put("runs/w1-r2.json", "{\"lockstep_run\": 1, \"mo");
+    put("runs/w8-r1.json", "{\"lockstep_run\": 99}");
+    ls_study *s = loaded();
+    assert_int_equal(s->row_count, 4);
+    assert_int_equal(s->rows[0].repeats, 2);
+    assert_int_equal(s->rows[0].failed, 1);
+    assert_non_null(strstr(s->rows[0].reason, "w1-r2.json is not JSON: line 1"));
+    assert_int_equal(s->rows[1].repeats, 1);
+    assert_non_null(strstr(s->rows[1].reason, "w2-r1.json is not the record of a run"));
+    assert_int_equal(s->rows[3].repeats, 0);
+    assert_non_null(strstr(s->rows[3].reason, "w8-r1.json is a record of format 99"));
+    assert_string_equal(s->programs, "");
+    ls_study_free(&s);
+}
+
+static void runs_of_different_programs_are_told(void **state) {
+    put_grid("aa");
+    json_t *r = json_load_file(file("runs/w2-r2.json"), 0, NULL);
+    json_object_set_new(json_object_get(r, "versions"), "lockstep", json_string("0.2.0"));
+    assert_int_equal(json_dump_file(r, path, 0), 0);
+    json_decref(r);
+    ls_study *s = loaded();
+    assert_string_equal(s->programs, "Lockstep 0.1.0; Lockstep 0.2.0");
+    char *text;
+    assert_int_equal(ls_study_table_text(s, &text), LS_OK);
+    assert_non_null(strstr(text, "Not all runs were made by the same program"));
+    free(text);
+    ls_study_free(&s);
 }
 
 static int folder_make(void **state) { return mkdtemp(folder) ? 0 : -1; }
@@ -381,6 +413,8 @@ int main(void) {
         cmocka_unit_test_setup(losses_of_weak_scaling, clean),
         cmocka_unit_test_setup(tables_are_written, clean),
         cmocka_unit_test_setup(what_is_no_study_is_refused, clean),
+        cmocka_unit_test_setup(a_bad_record_fails_its_run_alone, clean),
+        cmocka_unit_test_setup(runs_of_different_programs_are_told, clean),
     };
     return cmocka_run_group_tests(tests, folder_make, folder_remove);
 }

@@ -10,6 +10,7 @@
 #include "base/memory.h"
 #include "cli/scale.h"
 #include "models/models.h"
+#include "report/record.h"
 #include "report/study.h"
 #include "train/options.h"
 
@@ -227,6 +228,11 @@ static ls_status look_for_record(const scale_plan *p, scale_run *r) {
     ls_status status = LS_OK;
     if (!record)
         status = LS_FAIL(LS_STATUS_BAD_DATA, "%s is not JSON: remove it, and the run is done again", path);
+    else if (json_integer_value(json_object_get(record, "lockstep_run")) != LS_RECORD_FORMAT)
+        status = LS_FAIL(LS_STATUS_BAD_DATA,
+                         "%s is not of record format %d, the one this lockstep reads: name another folder with --out, "
+                         "or remove it, and the run is done again",
+                         path, LS_RECORD_FORMAT);
     else if (!same_command(json_object_get(r->entry, "command"), json_object_get(record, "command_line")))
         status = LS_FAIL(LS_STATUS_BAD_DATA,
                          "%s is the record of another command: name another folder with --out, or remove it", path);

@@ -59,6 +59,7 @@ typedef struct ls_study {
     ls_study_row *rows;  // sorted by model, mode, nodes, workers
     int row_count;
     char host[256], cpu[128], versions[512];  // of the first record with the most workers
+    char programs[544];                       // two that made runs, where not all were made by the same; else ""
     char *commands;  // what to type to do it again, one command a line; of single records theirs. NULL: unknown
 } ls_study;
 

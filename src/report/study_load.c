@@ -25,6 +25,7 @@ typedef struct run {
 typedef struct loader {
     run *runs;
     int count, capacity, source;
+    char made_by[256];     // the program and the kernels of the first record
     int64_t most_workers;  // of the record that s->host and s->versions come from
     ls_study *study;
 } loader;
@@ -186,6 +187,20 @@ static void note_where(loader *l, const json_t *record) {
     }
 }
 
+// Times and weights of different programs are not those of the same work.
+static void note_program(loader *l, const json_t *record) {
+    const json_t *versions = json_object_get(record, "versions");
+    const char *program = json_string_value(json_object_get(versions, "lockstep"));
+    const char *device = json_string_value(json_object_get(versions, "device"));
+    char made_by[sizeof l->made_by];
+    if (!program) return;
+    snprintf(made_by, sizeof made_by, "Lockstep %.30s%s%.180s", program, device ? " with " : "", device ? device : "");
+    if (!l->made_by[0])
+        memcpy(l->made_by, made_by, sizeof made_by);
+    else if (strcmp(l->made_by, made_by) != 0 && !l->study->programs[0])
+        snprintf(l->study->programs, sizeof l->study->programs, "%s; %s", l->made_by, made_by);
+}
+
 static int plain(const char *word) {
     return *word &&
            strspn(word, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=./:,@%") == strlen(word);
@@ -251,6 +266,7 @@ static ls_status add_record(loader *l, const char *path, const json_t *record, c
     r->recipe = recipe_of(record, mode);
     if (!r->recipe) return LS_FAIL(LS_STATUS_OUT_OF_MEMORY, "out of memory while reading %s", path);
     note_where(l, record);
+    note_program(l, record);
     *out = r;
     return LS_OK;
 }
@@ -307,11 +323,17 @@ static ls_status load_run(loader *l, const char *folder, const json_t *study, co
     run *r = NULL;
     ls_status status = LS_OK;
     struct stat there;
+    int failed = 0;
     if (stat(path, &there) == 0) {
         status = read_json(path, &record);
         if (status == LS_OK) status = add_record(l, path, record, mode, &r);
         json_decref(record);
-    } else if (read_reason(folder, name, reason, sizeof reason)) {
+        failed = status == LS_STATUS_BAD_DATA;  // the other runs are worth reporting all the same
+        if (failed) snprintf(reason, sizeof reason, "%s", ls_error_message());
+    } else {
+        failed = read_reason(folder, name, reason, sizeof reason);
+    }
+    if (failed) {
         status = grow(l, &r);
         if (status == LS_OK) {
             COPY(r->row.model, asked, "model");

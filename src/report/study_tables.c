@@ -325,6 +325,9 @@ static void print_digests(FILE *out, const ls_study *s, const char *bullet) {
 
 static void print_notes(FILE *out, const ls_study *s, const char *bullet) {
     print_digests(out, s, bullet);
+    if (s->programs[0])
+        fprintf(out, "%sNot all runs were made by the same program, so their times may differ for that reason: %s.\n",
+                bullet, s->programs);
     int shared = 0, speedup = 0;
     for (int i = 0; i < s->row_count; i++) {
         const ls_study_row *r = &s->rows[i];

@@ -289,6 +289,10 @@ static void digests(const words *w) {
 }
 
 static void failures(const words *w) {
+    if (w->study->programs[0])
+        fprintf(w->out,
+                "! Not all runs were made by the same program, so their times may differ for that reason: %s.\n",
+                w->study->programs);
     for (int i = 0; i < w->study->row_count; i++) {
         const ls_study_row *r = &w->study->rows[i];
         if (r->stopped)

@@ -14,6 +14,10 @@ tiny="--limit-train 500 --limit-test 100 --epochs 2"
     refuses 2 "how many workers?" "$lockstep" scale mnist-mlp --out study
     refuses 2 "expected whole numbers from 1 to 65536" "$lockstep" scale mnist-mlp --workers 0,1 --out study
     refuses 2 "expected whole numbers from 1 to 65536" "$lockstep" scale mnist-mlp --workers 1, --out study
+    for counts in 1,,2 -1 two 1.5 ,1; do
+        refuses 2 "expected whole numbers from 1 to 65536" "$lockstep" scale mnist-mlp --workers "$counts" --out study
+    done
+    refuses 2 "--repeats: expected a whole number" "$lockstep" scale mnist-mlp --workers 1 --repeats 0 --out study
     refuses 2 "2 is there twice" "$lockstep" scale mnist-mlp --workers 1,2,2 --out study
     refuses 2 "--workers-per-node instead" "$lockstep" scale mnist-mlp --nodes 1 --workers 1,2 --out study
     refuses 2 "did you mean --epochs?" "$lockstep" scale mnist-mlp --epoch 1 --workers 1,2 --out study
@@ -65,8 +69,12 @@ tiny="--limit-train 500 --limit-test 100 --epochs 2"
     says " to "
     before=$(cat study/study.json study/runs/*.json | cksum)
     refuses 1 "has a study with other options" "$lockstep" scale mnist-mlp $tiny --seed 7 --workers 1,2 --out study
-    sed -i 's/"--seed"/"--dees"/; s/"lockstep_run"/"was"/; s/"500"/"501"/' study/runs/mnist-mlp-strong-n1-w1-r1.json
+    sed -i 's/"500"/"501"/' study/runs/mnist-mlp-strong-n1-w1-r1.json
     refuses 1 "is the record of another command" "$lockstep" scale mnist-mlp $tiny --workers 1 --out study
+    sed -i 's/"lockstep_run": 1/"lockstep_run": 99/' study/runs/mnist-mlp-strong-n1-w1-r1.json
+    refuses 1 "is not of record format 1" "$lockstep" scale mnist-mlp $tiny --workers 1 --out study
+    run 0 "$lockstep" report study # the other runs are there all the same
+    says "mnist-mlp, 1 worker on 1 node: 1 of 2 runs failed: study/runs/mnist-mlp-strong-n1-w1-r1.json is a record of format 99"
     echo '{"lockstep_study": 99}' >study/study.json
     refuses 1 "not of study format 1" "$lockstep" scale mnist-mlp $tiny --workers 1 --out study
 
@@ -107,6 +115,26 @@ tiny="--limit-train 500 --limit-test 100 --epochs 2"
     matches '^\[1/3\] mnist-mlp, 1 worker: [0-9.e-]+ s per epoch'
     says "All strong-scaling runs of the same model and recipe ended with the same weights"
     grep -q 'lack of time' out && wrong "a study without a limit lacks time"
+
+    # Without gnuplot tables and page come all the same, with a hint.
+    run 0 env PATH="$here" "$lockstep" scale mnist-mlp $tiny --workers 1 --out plain
+    says "Speedup"
+    complains "gnuplot"
+    for name in results.csv results.md index.html charts/epoch-time.gp; do
+        [ -s "plain/$name" ] || wrong "there is no plain/$name without gnuplot"
+    done
+    grep -q "gnuplot" plain/index.html || wrong "the page does not say why it has no charts"
+    # Where the tables cannot be written in the end, they have been printed, and records are records.
+    rm plain/results.csv
+    mkdir plain/results.csv
+    run 1 "$lockstep" scale mnist-mlp $tiny --workers 1 --out plain
+    says "Where a step's time goes"
+    complains "cannot write plain/results.csv: Is a directory"
+    [ -s plain/runs/mnist-mlp-strong-n1-w1-r1.json ] || wrong "the record is gone"
+    # A full disk, for which a limit on the size of files stands, is said before anything runs.
+    run 1 sh -c "trap '' XFSZ; ulimit -f 1; exec \"\$@\"" sh "$lockstep" scale mnist-mlp $tiny --workers 1 --out full
+    complains "cannot write full/study.json: File too large; name a folder that can be written to with --out"
+    [ -e full/study.json ] && wrong "half a study stays behind"
 
     # Slurm refuses a run: its words, and the study goes on.
     mkdir bin
