@@ -73,7 +73,7 @@ static void measure_floor(lane *l) {
             for (int64_t i = 0; i < count; i++) g[i] = gradients[at + i];
             for (int k = 1; k < sources; k++)
                 for (int64_t i = 0; i < count; i++) g[i] += gradients[k * n + at + i];
-            ls_update u = {count, memory[1] + at, g, {memory[2] + at, memory[3] + at}, 1e-3, 0, s + 1};
+            ls_update u = {count, memory[1] + at, g, {memory[2] + at, memory[3] + at}, 1e-3, 0, s + 1, 0, 0};
             b->optimizer->update(&b->params, &u);
         }
         l->floor[s] = ls_clock() - begin;

@@ -277,7 +277,7 @@ static void step_matches_pytorch(void **state) {
 static void train(network *net, const char *name, double allowed) {
     const json_t *recipe = json_object_get(golden, name), *losses = json_object_get(recipe, "losses");
     const ls_optimizer *optimizer;
-    ls_optimizer_params params = {-1, -1, -1, -1, -1, -1, 0};
+    ls_optimizer_params params = {-1, -1, -1, -1, -1, -1, 0, -1};
     params.lr = number(recipe, "lr");
     if (strcmp(name, "adam") == 0) {
         params.beta1 = number(recipe, "beta1");

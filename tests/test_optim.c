@@ -1,4 +1,4 @@
-// Optimizers against Keras 3's formulas in double precision, the same bits however the vector is cut, defaults, schedules.
+// Optimizers against Keras 3's formulas, or their papers', in double precision, the same bits however the vector is cut, defaults, schedules.
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -26,12 +26,39 @@ static const ls_optimizer *find(const char *name) {
     return optimizer;
 }
 
-static const ls_optimizer_params all_default = {-1, -1, -1, -1, -1, -1, -1};
+static const ls_optimizer_params all_default = {-1, -1, -1, -1, -1, -1, -1, -1};
 
 static float *vector(void) {
     float *x;
     assert_int_equal(ls_memory_alloc(N * 4, &x), LS_OK);
     return x;
+}
+
+static double norm(const float *x) {
+    double sum = 0;
+    for (int i = 0; i < N; i++) sum += (double)x[i] * x[i];
+    return sqrt(sum);
+}
+
+// One update of the whole vector, as one parameter, in slices of `slice` elements.
+static void update(const ls_optimizer *optimizer, const ls_optimizer_params *params, ls_update u, int64_t slice) {
+    float *direction = vector();
+    ls_update part = u;
+    if (optimizer->layerwise) {
+        for (int64_t at = 0; at < N && optimizer->direction; at += slice) {
+            part.n = N - at < slice ? N - at : slice;
+            part.w = u.w + at, part.g = u.g + at, part.state[0] = u.state[0] + at, part.state[1] = u.state[1] + at;
+            optimizer->direction(params, &part, direction + at);
+        }
+        if (optimizer->direction) u.g = direction;
+        part.w_norm = norm(u.w), part.g_norm = norm(u.g);
+    }
+    for (int64_t at = 0; at < N; at += slice) {
+        part.n = N - at < slice ? N - at : slice;
+        part.w = u.w + at, part.g = u.g + at, part.state[0] = u.state[0] + at, part.state[1] = u.state[1] + at;
+        optimizer->update(params, &part);
+    }
+    ls_memory_free(direction);
 }
 
 // Runs STEPS updates in slices of `slice` elements; returns the weights.
@@ -40,15 +67,8 @@ static float *train(const ls_optimizer *optimizer, const ls_optimizer_params *pa
     for (uint32_t i = 0; i < N; i++) w[i] = draw(1, 0, i);
     for (int step = 1; step <= STEPS; step++) {
         for (uint32_t i = 0; i < N; i++) g[i] = draw(2, (uint32_t)step, i);
-        for (int64_t at = 0; at < N; at += slice) {
-            ls_update u = {.n = N - at < slice ? N - at : slice,
-                           .w = w + at,
-                           .g = g + at,
-                           .state = {s0 + at, s1 + at},
-                           .lr = params->lr / step,
-                           .step = step};
-            optimizer->update(params, &u);
-        }
+        update(optimizer, params, (ls_update){.w = w, .g = g, .state = {s0, s1}, .lr = params->lr / step, .step = step},
+               slice);
     }
     ls_memory_free(g);
     ls_memory_free(s0);
@@ -79,12 +99,132 @@ static const struct {
     const char *name;
     ls_optimizer_params params;
 } cases[] = {
-    {"sgd", {-1, -1, -1, -1, -1, -1, -1}},    {"sgd", {0.1, 0.9, -1, -1, -1, -1, 0}},
-    {"sgd", {0.1, 0.9, -1, -1, -1, 0.01, 1}}, {"sgd", {0.1, 0, -1, -1, -1, 0.1, 0}},
-    {"adam", {-1, -1, -1, -1, -1, -1, -1}},   {"adam", {0.01, -1, 0.8, 0.95, 1e-4, -1, -1}},
-    {"adamw", {-1, -1, -1, -1, -1, -1, -1}},  {"adamw", {0.02, -1, 0.9, 0.99, 1e-8, 0.3, -1}},
+    {"sgd", {-1, -1, -1, -1, -1, -1, -1, -1}},    {"sgd", {0.1, 0.9, -1, -1, -1, -1, 0, -1}},
+    {"sgd", {0.1, 0.9, -1, -1, -1, 0.01, 1, -1}}, {"sgd", {0.1, 0, -1, -1, -1, 0.1, 0, -1}},
+    {"adam", {-1, -1, -1, -1, -1, -1, -1, -1}},   {"adam", {0.01, -1, 0.8, 0.95, 1e-4, -1, -1, -1}},
+    {"adamw", {-1, -1, -1, -1, -1, -1, -1, -1}},  {"adamw", {0.02, -1, 0.9, 0.99, 1e-8, 0.3, -1, -1}},
 };
 #define CASES (sizeof cases / sizeof cases[0])
+
+// The layer-wise optimizers as their papers have them, the whole vector as one parameter, in double; `adapts` 0: without norms.
+static void layerwise(const char *name, const ls_optimizer_params *p, int adapts, double *w) {
+    static double g[N], m[N], v[N], d[N];
+    memset(m, 0, sizeof m), memset(v, 0, sizeof v);
+    for (uint32_t i = 0; i < N; i++) w[i] = draw(1, 0, i);
+    for (int step = 1; step <= STEPS; step++) {
+        double lr = p->lr / step, w_norm = 0, g_norm = 0, d_norm = 0;
+        for (uint32_t i = 0; i < N; i++) {
+            g[i] = draw(2, (uint32_t)step, i);
+            if (strcmp(name, "lamb") == 0) {
+                m[i] = p->beta1 * m[i] + (1 - p->beta1) * g[i];
+                v[i] = p->beta2 * v[i] + (1 - p->beta2) * g[i] * g[i];
+                d[i] = m[i] / (1 - pow(p->beta1, step)) / (sqrt(v[i] / (1 - pow(p->beta2, step))) + p->epsilon) +
+                       p->weight_decay * w[i];
+            }
+            w_norm += w[i] * w[i], g_norm += g[i] * g[i], d_norm += d[i] * d[i];
+        }
+        w_norm = sqrt(w_norm), g_norm = sqrt(g_norm), d_norm = sqrt(d_norm);
+        double rate = lr * w_norm / d_norm;
+        if (strcmp(name, "lars") == 0)
+            rate = lr * p->trust_coefficient * w_norm / (g_norm + p->weight_decay * w_norm + p->epsilon);
+        if (!adapts) rate = lr;
+        for (int i = 0; i < N; i++) {
+            double down = rate * (strcmp(name, "lars") == 0 ? g[i] + p->weight_decay * w[i] : d[i]);
+            if (strcmp(name, "lars") == 0) m[i] = p->momentum * m[i] - down;
+            w[i] += strcmp(name, "lamb") == 0 || p->momentum == 0 ? -down
+                    : p->nesterov                                 ? p->momentum * m[i] - down
+                                                                  : m[i];
+        }
+    }
+}
+
+static const struct {
+    const char *name;
+    ls_optimizer_params params;
+} layer_cases[] = {
+    {"lars", {5, -1, -1, -1, -1, -1, -1, -1}},     {"lars", {5, 0, -1, -1, -1, -1, -1, 0.01}},
+    {"lars", {5, 0.9, -1, -1, 0.5, 0.1, 0, 0.01}}, {"lars", {5, 0.8, -1, -1, -1, 0.1, 1, -1}},
+    {"lamb", {0.1, -1, -1, -1, -1, -1, -1, -1}},   {"lamb", {0.1, -1, 0.8, 0.99, 1e-4, 0.3, -1, -1}},
+};
+#define LAYER_CASES (sizeof layer_cases / sizeof layer_cases[0])
+
+static void layerwise_updates_follow_the_papers(void **state) {
+    static double expected[N], plain[N];
+    for (size_t c = 0; c < LAYER_CASES; c++) {
+        const ls_optimizer *optimizer = find(layer_cases[c].name);
+        ls_optimizer_params params = layer_cases[c].params;
+        assert_true(optimizer->layerwise);
+        assert_int_equal(ls_optimizer_resolve(optimizer, &params), LS_OK);
+        layerwise(optimizer->name, &params, 1, expected);
+        layerwise(optimizer->name, &params, 0, plain);
+        float *w = train(optimizer, &params, N), *cut = train(optimizer, &params, 192);
+        // As above; the weights move by a tenth of themselves and more, so that a norm left out is seen at once.
+        double moved = 0, adapted = 0;
+        for (uint32_t i = 0; i < N; i++) {
+            if (!(fabs(w[i] - expected[i]) < 4e-6))
+                fail_msg("%s, case %zu, element %u: %.9g, expected %.9g", optimizer->name, c, i, w[i], expected[i]);
+            moved += fabs(w[i] - draw(1, 0, i)) / N, adapted += fabs(expected[i] - plain[i]) / N;
+        }
+        assert_true(moved > 0.002 && adapted > 0.002);
+        assert_memory_equal(w, cut, N * 4);
+        ls_memory_free(w);
+        ls_memory_free(cut);
+    }
+}
+
+// Optax's weights after STEPS updates, at elements 0, 1, 1000 and 4095: tests/golden/make_layerwise.py.
+static const struct {
+    const char *name;
+    ls_optimizer_params params;
+    double w[4];
+} optax[] = {
+    {"lars", {5, 0.9, -1, -1, 0, 0, 0, 0.001}, {0.4448808698, 0.2043658093, -0.4875783471, -0.3628378200}},
+    {"lars", {5, 0.8, -1, -1, 0.5, 0, 1, 0.01}, {0.2872197460, 0.1942072971, -0.6111235644, -0.2998526714}},
+    {"lamb", {0.1, -1, 0.9, 0.999, 1e-6, 0, -1, -1}, {0.3476566656, 0.1755907464, -0.5696702302, -0.2893276880}},
+    {"lamb", {0.1, -1, 0.8, 0.99, 1e-4, 0.3, -1, -1}, {0.3443026882, 0.1693097775, -0.5377025765, -0.2794245419}},
+};
+
+static void layerwise_updates_are_those_of_optax(void **state) {
+    static const int shown[4] = {0, 1, 1000, 4095};
+    for (size_t c = 0; c < sizeof optax / sizeof optax[0]; c++) {
+        ls_optimizer_params params = optax[c].params;
+        assert_int_equal(ls_optimizer_resolve(find(optax[c].name), &params), LS_OK);
+        float *w = train(find(optax[c].name), &params, N);
+        for (int k = 0; k < 4; k++)
+            if (!(fabs(w[shown[k]] - optax[c].w[k]) < 4e-6))
+                fail_msg("%s, case %zu, element %d: %.9g, expected %.9g", optax[c].name, c, shown[k], w[shown[k]],
+                         optax[c].w[k]);
+        ls_memory_free(w);
+    }
+}
+
+// Where both norms are 0 the rate is the one asked for.
+static void without_norms_the_rate_is_not_adapted(void **state) {
+    for (size_t c = 0; c < LAYER_CASES; c++) {
+        const ls_optimizer *optimizer = find(layer_cases[c].name);
+        ls_optimizer_params params = layer_cases[c].params;
+        params.lr = 0.1;
+        assert_int_equal(ls_optimizer_resolve(optimizer, &params), LS_OK);
+        static double expected[N];
+        layerwise(optimizer->name, &params, 0, expected);
+        float *w = vector(), *g = vector(), *d = vector(), *s0 = vector(), *s1 = vector();
+        for (uint32_t i = 0; i < N; i++) w[i] = draw(1, 0, i);
+        for (int step = 1; step <= STEPS; step++) {
+            ls_update u = {.n = N, .w = w, .g = g, .state = {s0, s1}, .lr = params.lr / step, .step = step};
+            for (uint32_t i = 0; i < N; i++) g[i] = draw(2, (uint32_t)step, i);
+            if (optimizer->direction) {
+                optimizer->direction(&params, &u, d);
+                u.g = d;
+            }
+            optimizer->update(&params, &u);
+        }
+        for (int i = 0; i < N; i++)
+            if (!(fabs(w[i] - expected[i]) < 4e-6))
+                fail_msg("%s, case %zu, element %d: %.9g, expected %.9g", optimizer->name, c, i, w[i], expected[i]);
+        float *all[] = {w, g, d, s0, s1};
+        for (size_t i = 0; i < 5; i++) ls_memory_free(all[i]);
+    }
+}
 
 static void updates_follow_keras(void **state) {
     for (size_t c = 0; c < CASES; c++) {
@@ -127,12 +267,12 @@ static void corrected_momentum_is_free_of_past_rates(void **state) {
     for (int nesterov = 0; nesterov < 2; nesterov++) {
         float *w = vector(), *g = vector(), *m = vector(), *plain = vector(), *plain_m = vector();
         double expected[64] = {0}, u[64] = {0};
-        ls_optimizer_params params = {0.1, 0.9, 0, 0, 0, 0, nesterov};
+        ls_optimizer_params params = {0.1, 0.9, 0, 0, 0, 0, nesterov, 0};
         for (int step = 0; step < 6; step++) {
             for (uint32_t i = 0; i < 64; i++) g[i] = draw(3, (uint32_t)step, i);
             double before = step ? rates[step - 1] : 0;
-            sgd->update(&params, &(ls_update){64, w, g, {m}, rates[step], before, step + 1});
-            sgd->update(&params, &(ls_update){64, plain, g, {plain_m}, rates[step], 0, step + 1});
+            sgd->update(&params, &(ls_update){64, w, g, {m}, rates[step], before, step + 1, 0, 0});
+            sgd->update(&params, &(ls_update){64, plain, g, {plain_m}, rates[step], 0, step + 1, 0, 0});
             for (int i = 0; i < 64; i++) {
                 // While the rate is 0 the velocity stays 0: what is held is lr u, and forgets those gradients.
                 u[i] = rates[step] > 0 ? 0.9 * u[i] + g[i] : 0;
@@ -155,7 +295,7 @@ static void zero_padding_stays_zero(void **state) {
         assert_int_equal(ls_optimizer_resolve(*o, &params), LS_OK);
         float *w = vector(), *g = vector(), *s0 = vector(), *s1 = vector();
         for (int step = 1; step < 4; step++)
-            (*o)->update(&params, &(ls_update){N, w, g, {s0, s1}, params.lr, params.lr * 2, step});
+            update(*o, &params, (ls_update){N, w, g, {s0, s1}, params.lr, params.lr * 2, step, 0, 0}, N);
         for (int i = 0; i < N; i++) assert_true(w[i] == 0 && s0[i] == 0 && s1[i] == 0);
         ls_memory_free(w);
         ls_memory_free(g);
@@ -178,21 +318,38 @@ static void defaults_are_keras_s(void **state) {
     p = all_default;
     assert_int_equal(ls_optimizer_resolve(find("adamw"), &p), LS_OK);
     assert_true(p.lr == 0.001 && p.beta1 == 0.9 && p.beta2 == 0.999 && p.epsilon == 1e-7 && p.weight_decay == 0.004);
+    // Those of layer-wise optimizers are of their sources.
+    p = all_default;
+    assert_int_equal(ls_optimizer_resolve(find("lars"), &p), LS_OK);
+    assert_true(p.momentum == 0.9 && p.trust_coefficient == 0.001 && p.epsilon == 1e-8 && p.weight_decay == 0);
+    assert_int_equal(find("lars")->state_count(&p), 1);
+    p = all_default;
+    assert_int_equal(ls_optimizer_resolve(find("lamb"), &p), LS_OK);
+    assert_true(p.lr == 0.001 && p.beta1 == 0.9 && p.beta2 == 0.999 && p.epsilon == 1e-6 && p.weight_decay == 0);
+    assert_int_equal(find("lamb")->state_count(&p), 2);
 }
 
 static void bad_values_are_refused(void **state) {
     const ls_optimizer_params bad[] = {
-        {NAN, -1, -1, -1, -1, -1, -1},      {INFINITY, -1, -1, -1, -1, -1, -1}, {-1, 1, -1, -1, -1, -1, -1},
-        {-1, -1, 1, -1, -1, -1, -1},        {-1, -1, -1, 1.5, -1, -1, -1},      {-1, -1, -1, -1, NAN, -1, -1},
-        {-1, -1, -1, -1, -1, INFINITY, -1},
+        {NAN, -1, -1, -1, -1, -1, -1, -1},      {INFINITY, -1, -1, -1, -1, -1, -1, -1},
+        {-1, 1, -1, -1, -1, -1, -1, -1},        {-1, -1, 1, -1, -1, -1, -1, -1},
+        {-1, -1, -1, 1.5, -1, -1, -1, -1},      {-1, -1, -1, -1, NAN, -1, -1, -1},
+        {-1, -1, -1, -1, -1, INFINITY, -1, -1}, {-1, -1, -1, -1, -1, -1, -1, NAN},
+        {-1, -1, -1, -1, -1, -1, -1, INFINITY},
     };
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         ls_optimizer_params p = bad[i];
         assert_int_equal(ls_optimizer_resolve(find("adam"), &p), LS_STATUS_INVALID_ARGUMENT);
     }
+    ls_optimizer_params p = all_default;
+    p.trust_coefficient = 0;
+    assert_int_equal(ls_optimizer_resolve(find("sgd"), &p), LS_OK);
+    assert_int_equal(ls_optimizer_resolve(find("lars"), &p), LS_STATUS_INVALID_ARGUMENT);
+    assert_non_null(strstr(ls_error_message(), "would not train kernels at all"));
     const ls_optimizer *optimizer;
     assert_int_equal(ls_optimizer_find("adagrat", &optimizer), LS_STATUS_NOT_FOUND);
-    assert_string_equal(ls_error_message(), "there is no optimizer \"adagrat\"; there are: sgd, adam, adamw");
+    assert_string_equal(ls_error_message(),
+                        "there is no optimizer \"adagrat\"; there are: sgd, adam, adamw, lars, lamb");
     const ls_schedule *schedule;
     assert_int_equal(ls_schedule_find("cosinus", &schedule), LS_STATUS_NOT_FOUND);
     assert_string_equal(ls_error_message(),
@@ -291,6 +448,9 @@ static void warmup_grows_to_the_scaled_rate(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(updates_follow_keras),
+        cmocka_unit_test(layerwise_updates_follow_the_papers),
+        cmocka_unit_test(layerwise_updates_are_those_of_optax),
+        cmocka_unit_test(without_norms_the_rate_is_not_adapted),
         cmocka_unit_test(cuts_do_not_move_bits),
         cmocka_unit_test(corrected_momentum_is_free_of_past_rates),
         cmocka_unit_test(zero_padding_stays_zero),

@@ -290,6 +290,24 @@ static void seeds_and_recipes_change_the_bits(void **state) {
     assert_string_equal(first.weights_digest, train(f, &c).weights_digest);
 }
 
+static void layerwise_optimizers_learn(void **state) {
+    fixture *f = *state;
+    static const struct {
+        const char *optimizer;
+        double lr, trust_coefficient, weight_decay;
+    } cases[] = {{"lars", 0.3, 0.01, 1e-4}, {"lars", -1, -1, -1}, {"lamb", 0.01, -1, 0.01}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        ls_train_config c = small();
+        c.limit_train = 4000, c.epochs = 3, c.decay_biases = 0, c.optimizer = cases[i].optimizer, c.lr = cases[i].lr;
+        c.trust_coefficient = cases[i].trust_coefficient, c.weight_decay = cases[i].weight_decay;
+        c.replicas = 1;
+        ls_train_result r = train(f, &c);
+        if (!(r.test_accuracy > 0.7)) fail_msg("%s, case %zu: test accuracy %g", c.optimizer, i, r.test_accuracy);
+        c.replicas = 3, c.strategy = "reduce-broadcast";
+        assert_string_equal(r.weights_digest, train(f, &c).weights_digest);
+    }
+}
+
 static void smoothed_labels_are_for_training_only(void **state) {
     fixture *f = *state;
     ls_train_config c = small();
@@ -410,6 +428,8 @@ static void impossible_requests_are_refused(void **state) {
     refused(f, &c, "cubic");
     c = small(), c.clip_norm = -1;
     refused(f, &c, "clip");
+    c = small(), c.optimizer = "lars", c.trust_coefficient = 0;
+    refused(f, &c, "trust coefficient");
     c = small(), c.label_smoothing = 1;
     refused(f, &c, "label smoothing");
     c = small(), c.label_smoothing = NAN;
@@ -459,6 +479,7 @@ int main(void) {
         cmocka_unit_test(validation_follows_every_epoch),
         cmocka_unit_test(weights_go_in_and_out),
         cmocka_unit_test(seeds_and_recipes_change_the_bits),
+        cmocka_unit_test(layerwise_optimizers_learn),
         cmocka_unit_test(smoothed_labels_are_for_training_only),
         cmocka_unit_test(images_are_resized_augmented_and_normalized),
         cmocka_unit_test(normalization_is_measured_and_reported),

@@ -62,10 +62,11 @@ typedef struct ls_train_config {
     int evaluate;  // 1 (the default): evaluate on the test set at the end
     int validate;  // 1: evaluate on the test set after every epoch, as Keras's validation_data; 0 (the default): do not
 
-    const char *optimizer;                                 // "adam", "adamw", "sgd"
+    const char *optimizer;                                 // "adam", "adamw", "sgd", "lars", "lamb"
     double lr;                                             // < 0: the optimizer's default
     double momentum, beta1, beta2, epsilon, weight_decay;  // < 0: the optimizer's default
     int nesterov;
+    double trust_coefficient;  // of lars; < 0: its default
     int decay_biases;  // 1 (the default): weight decay shrinks all weights, as in Keras; 0: kernels only, neither biases nor batch norm
     double
         clip_norm;  // a mean gradient whose norm over all parameters is larger is scaled down to it; 0 (default): none
@@ -74,7 +75,7 @@ typedef struct ls_train_config {
     // "gradual" (the default): meanwhile it grows linearly from lr (linear scaling) or 0 (none) to the full one;
     // "constant": meanwhile it stays at lr, which takes linear scaling. Goyal et al. 2017, section 2.2.
     const char *warmup;
-    // 1: when the rate changes, the momentum of sgd, a sum of past gradients at the rates of their steps, is multiplied by
+    // 1: when the rate changes, the momentum of sgd and lars, a sum of past gradients at the rates of their steps, is multiplied by
     // new rate / old rate; 0 (the default): it is not, as in Keras. Goyal et al. 2017, section 3, remark 2.
     int momentum_correction;
     const char *schedule;  // "constant", "step", "cosine", "polynomial", "one-cycle", "one-cycle-linear", "cyclic"

@@ -10,10 +10,14 @@
 // x to the power n >= 0 by repeated squaring. pow() belongs to the C library, and its last bit is the C library's choice.
 double ls__power(double x, int64_t n);
 
+// The factor of the old velocity in sgd and lars: momentum, corrected where the update asks for it.
+float ls__history(const ls_optimizer_params *params, const ls_update *update);
+
 // The update of adam and adamw, which differ in their defaults only.
 int ls__adam_state_count(const ls_optimizer_params *params);
 void ls__adam_update(const ls_optimizer_params *params, const ls_update *update);
 
-extern const ls_optimizer ls__optimizer_sgd, ls__optimizer_adam, ls__optimizer_adamw;
+extern const ls_optimizer ls__optimizer_sgd, ls__optimizer_adam, ls__optimizer_adamw, ls__optimizer_lars,
+    ls__optimizer_lamb;
 
 #endif

@@ -7,10 +7,7 @@
 #include "optim/loops.h"
 
 static const ls_optimizer *const optimizers[] = {
-    &ls__optimizer_sgd,
-    &ls__optimizer_adam,
-    &ls__optimizer_adamw,
-    NULL,
+    &ls__optimizer_sgd, &ls__optimizer_adam, &ls__optimizer_adamw, &ls__optimizer_lars, &ls__optimizer_lamb, NULL,
 };
 
 const ls_optimizer *const *ls_optimizers(void) { return optimizers; }
@@ -41,6 +38,7 @@ ls_status ls_optimizer_resolve(const ls_optimizer *optimizer, ls_optimizer_param
     fill(&p->beta2, optimizer->defaults.beta2);
     fill(&p->epsilon, optimizer->defaults.epsilon);
     fill(&p->weight_decay, optimizer->defaults.weight_decay);
+    fill(&p->trust_coefficient, optimizer->defaults.trust_coefficient);
     if (p->nesterov < 0) p->nesterov = optimizer->defaults.nesterov;
 
     // Written so that a NaN fails too.
@@ -59,7 +57,20 @@ ls_status ls_optimizer_resolve(const ls_optimizer *optimizer, ls_optimizer_param
     if (!(p->weight_decay >= 0 && p->weight_decay < 1e30))
         return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "the weight decay is %g; it must be a finite number",
                        p->weight_decay);
+    if (!(p->trust_coefficient >= 0 && p->trust_coefficient < 1e30))
+        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "the trust coefficient is %g; it must be a finite number",
+                       p->trust_coefficient);
+    if (optimizer->defaults.trust_coefficient > 0 && p->trust_coefficient == 0)
+        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
+                       "with a trust coefficient of 0, %s would not train kernels at all: "
+                       "leave it out, or give one like %g",
+                       optimizer->name, optimizer->defaults.trust_coefficient);
     return LS_OK;
+}
+
+float ls__history(const ls_optimizer_params *params, const ls_update *u) {
+    // Where the rate was 0, so is the velocity.
+    return (float)(u->lr_before > 0 ? params->momentum * (u->lr / u->lr_before) : params->momentum);
 }
 
 double ls__power(double x, int64_t n) {

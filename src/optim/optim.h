@@ -1,4 +1,5 @@
-// Optimizers and learning-rate schedules. Elementwise formulas only: an optimizer never sees layouts, workers or slices.
+// Optimizers and learning-rate schedules. Elementwise formulas only: an optimizer never sees layouts, workers or
+// slices, and is told what norms it needs.
 #ifndef LS_OPTIM_OPTIM_H
 #define LS_OPTIM_OPTIM_H
 
@@ -12,6 +13,7 @@
 typedef struct ls_optimizer_params {
     double lr, momentum, beta1, beta2, epsilon, weight_decay;
     int nesterov;
+    double trust_coefficient;
 } ls_optimizer_params;
 
 // One update of n consecutive scalars. The arrays are aligned to 64 bytes and n is a multiple of 16, so that which
@@ -24,12 +26,19 @@ typedef struct ls_update {
     double lr;                             // of this step
     double lr_before;                      // of the step before, to correct momentum for the change; 0: do not
     int64_t step;                          // from 1
+    // Of layer-wise optimizers only: the norms of the whole parameter that w is of, and of the whole of what g is of. Both 0
+    // where the parameter's rate is not to be adapted.
+    double w_norm, g_norm;
 } ls_update;
 
 typedef struct ls_optimizer {
     const char *name, *help;
     ls_optimizer_params defaults;
+    int layerwise;  // 1: update wants the norms, and all elements of a parameter are measured before one is updated
     int (*state_count)(const ls_optimizer_params *params);  // vectors of state it needs, 0..2
+    // Layer-wise optimizers that measure not the gradient but what they would do with it: that, from g, w and the state, which
+    // advances here, into `out` (n), not g; update then gets it in place of g, with its norm. NULL: the gradient itself.
+    void (*direction)(const ls_optimizer_params *params, const ls_update *update, float *out);
     void (*update)(const ls_optimizer_params *params, const ls_update *update);
 } ls_optimizer;
 

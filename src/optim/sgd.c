@@ -42,8 +42,7 @@ LS_CLONES static void nesterov(int64_t n, float *restrict weights, const float *
 
 static void sgd_update(const ls_optimizer_params *params, const ls_update *u) {
     float lr = (float)u->lr, momentum = (float)params->momentum, decay = (float)(params->weight_decay * u->lr);
-    // Where the rate was 0, so is m.
-    float history = u->lr_before > 0 ? (float)(params->momentum * (u->lr / u->lr_before)) : momentum;
+    float history = ls__history(params, u);
     if (momentum == 0)
         plain(u->n, u->w, u->g, lr, decay);
     else if (params->nesterov)

@@ -101,7 +101,8 @@ static ls_status build(allreduce *a, const ls_strategy_config *config) {
         int64_t begin, end;
         slice_of_lane(base, config->comm->position * config->replicas + r, &begin, &end);
         LS_TRY(ls__base_alloc_state(base, r, end - begin));
-        if (config->clip_norm > 0) LS_TRY(ls__base_alloc(base, (end - begin) * 4, &base->lane[r]->mean));
+        if (config->clip_norm > 0 || ls__layerwise(base))
+            LS_TRY(ls__base_alloc(base, (end - begin) * 4, &base->lane[r]->mean));
     }
     if (config->comm->hosts > 1) LS_TRY(create_remote(a));
     return LS_OK;
@@ -189,62 +190,136 @@ static int list_sources(allreduce *a, ls_lane *lane, int64_t micro_batches) {
     return count;
 }
 
+// What a lane does to its slice in a step.
+typedef struct work {
+    allreduce *a;
+    int replica;
+    ls_lane *lane;
+    const ls_step_info *info;
+    int sources;         // of the lane
+    int64_t begin, end;  // its slice
+    float factor;        // of clipping
+    ls_step_times *times;
+} work;
+
+// Summing and updating take turns, block by block; their times are added up apart and noted as two stretches.
+typedef struct turns {
+    double start, now, summing;
+} turns;
+
+static turns begin_turns(const work *w) { return (turns){w->times->since, w->times->since, 0}; }
+
+static void end_sum(turns *t) {
+    double now = ls_clock();
+    t->summing += now - t->now;
+}
+
+static void end_update(turns *t) { t->now = ls_clock(); }
+
+static void note_turns(const work *w, const turns *t) {
+    ls__spent(w->times, LS_STEP_SUM, t->start, t->start + t->summing);
+    ls__spent(w->times, LS_STEP_UPDATE, t->start + t->summing, t->now);
+    w->times->since = t->now;
+}
+
+static int64_t block_length(const work *w, int64_t at) { return w->end - at < LS_BLOCK ? w->end - at : LS_BLOCK; }
+
+// The mean gradient of the block from `at` on, clipped, into the lane's first block.
+static void read_block(const work *w, int64_t at) {
+    ls_strategy_base *base = &w->a->base;
+    int64_t n = block_length(w, at);
+    if (base->head.config.clip_norm > 0)
+        ls__clip(base, at, n, w->lane->mean + (at - w->begin), w->factor, w->lane->blocks);
+    else
+        ls__mean_block(w->lane, w->info, w->sources, at, n, w->lane->blocks);
+}
+
+static ls_update block_update(const work *w, int64_t at, const float *g) {
+    ls_update update = {.n = block_length(w, at),
+                        .w = w->a->base.head.weights + at,
+                        .g = g,
+                        .lr = w->info->lr,
+                        .lr_before = w->info->lr_before,
+                        .step = w->info->step};
+    for (int i = 0; i < LS_MAX_OPTIMIZER_STATE; i++)
+        if (w->lane->state[i]) update.state[i] = w->lane->state[i] + (at - w->begin);
+    return update;
+}
+
+// Sums of squares of all slices, `columns` for each unit, come to all hosts and are seen by all their lanes.
+static ls_status share_squares(const work *w, double *squares, int columns) {
+    ls_strategy_base *base = &w->a->base;
+    int several_hosts = base->head.config.comm->hosts > 1;
+    if (several_hosts)
+        LS_TRY(exchange_slices(w->a, w->replica, squares, LS_DTYPE_U8, columns * (int)sizeof(double), TAG_SQUARES));
+    ls_barrier_wait(base->host_barrier);
+    ls__lap(w->times, several_hosts ? LS_STEP_SEND : LS_STEP_WAIT);
+    return LS_OK;
+}
+
 // With clipping: the mean gradient of this lane's slice, kept, and what it is to be multiplied by, which all slices decide.
 // Collective; every replica calls it.
-static ls_status find_clip(allreduce *a, int replica, const ls_step_info *info, int count, int64_t begin, int64_t end,
-                           float *factor, ls_step_times *times) {
-    ls_strategy_base *base = &a->base;
-    ls_lane *lane = base->lane[replica];
-    for (int64_t at = begin; at < end; at += LS_BLOCK)
-        ls__mean_block(lane, info, count, at, end - at < LS_BLOCK ? end - at : LS_BLOCK, lane->mean + (at - begin));
-    ls__note_squares(base, begin, end - begin, lane->mean);
-    ls__lap(times, LS_STEP_SUM);
-    int several_hosts = base->head.config.comm->hosts > 1;
-    if (several_hosts) LS_TRY(exchange_slices(a, replica, base->squares, LS_DTYPE_U8, sizeof(double), TAG_SQUARES));
-    ls_barrier_wait(base->host_barrier);
-    ls__lap(times, several_hosts ? LS_STEP_SEND : LS_STEP_WAIT);
-    *factor = ls__clip_factor(base);
+static ls_status find_clip(work *w) {
+    ls_strategy_base *base = &w->a->base;
+    for (int64_t at = w->begin; at < w->end; at += LS_BLOCK)
+        ls__mean_block(w->lane, w->info, w->sources, at, block_length(w, at), w->lane->mean + (at - w->begin));
+    ls__note_squares(base, w->begin, w->end - w->begin, w->lane->mean);
+    ls__lap(w->times, LS_STEP_SUM);
+    LS_TRY(share_squares(w, base->squares, 1));
+    w->factor = ls__clip_factor(base);
     return LS_OK;
+}
+
+// With a layer-wise optimizer: what it is going to apply to this lane's slice, kept, and the norms, which all slices decide.
+// Collective; every replica calls it.
+static ls_status find_directions(const work *w) {
+    ls_strategy_base *base = &w->a->base;
+    turns t = begin_turns(w);
+    for (int64_t at = w->begin; at < w->end; at += LS_BLOCK) {
+        float *kept = w->lane->mean + (at - w->begin);
+        read_block(w, at);
+        end_sum(&t);
+        ls__direct(base, block_update(w, at, w->lane->blocks), at, kept);
+        ls__note_layers(base, at, block_length(w, at), base->head.weights + at, kept);
+        end_update(&t);
+    }
+    note_turns(w, &t);
+    LS_TRY(share_squares(w, base->layer_squares, 2));
+    ls__find_norms(base, w->lane, w->begin, w->end);
+    ls__lap(w->times, LS_STEP_SUM);
+    return LS_OK;
+}
+
+static void update_slice(const work *w) {
+    ls_strategy_base *base = &w->a->base;
+    int layerwise = ls__layerwise(base);
+    turns t = begin_turns(w);
+    for (int64_t at = w->begin; at < w->end; at += LS_BLOCK) {
+        if (!layerwise) read_block(w, at);
+        end_sum(&t);
+        const float *g = layerwise ? w->lane->mean + (at - w->begin) : w->lane->blocks;
+        ls__update(base, w->lane, block_update(w, at, g), at);
+        end_update(&t);
+    }
+    note_turns(w, &t);
 }
 
 static ls_status step(ls_strategy *strategy, int replica, const ls_step_info *info, ls_step_times *times) {
     allreduce *a = (allreduce *)strategy;
     ls_strategy_base *base = &a->base;
-    ls_lane *lane = base->lane[replica];
     const ls_strategy_config *config = &strategy->config;
-    int several_hosts = config->comm->hosts > 1, clips = config->clip_norm > 0;
+    int several_hosts = config->comm->hosts > 1;
+    work w = {.a = a, .replica = replica, .lane = base->lane[replica], .info = info, .factor = 1, .times = times};
 
     ls_barrier_wait(base->host_barrier);
     ls__lap(times, LS_STEP_WAIT);
     if (several_hosts) LS_TRY(exchange_gradients(a, replica, info->micro_batches, times));
 
-    int count = list_sources(a, lane, info->micro_batches);
-    int64_t begin, end;
-    slice_of_lane(base, config->comm->position * config->replicas + replica, &begin, &end);
-    float factor = 1;
-    if (clips) LS_TRY(find_clip(a, replica, info, count, begin, end, &factor, times));
-    double start = times->since, now = start, summing = 0;  // it takes turns with updating, block by block
-    for (int64_t at = begin; at < end; at += LS_BLOCK) {
-        ls_update update = {.n = end - at < LS_BLOCK ? end - at : LS_BLOCK,
-                            .w = strategy->weights + at,
-                            .g = lane->blocks,
-                            .lr = info->lr,
-                            .lr_before = info->lr_before,
-                            .step = info->step};
-        for (int i = 0; i < LS_MAX_OPTIMIZER_STATE; i++)
-            if (lane->state[i]) update.state[i] = lane->state[i] + (at - begin);
-        if (clips)
-            ls__clip(base, at, update.n, lane->mean + (at - begin), factor, lane->blocks);
-        else
-            ls__mean_block(lane, info, count, at, update.n, lane->blocks);
-        double summed = ls_clock();
-        summing += summed - now;
-        ls__update(base, update, at);
-        now = ls_clock();
-    }
-    ls__spent(times, LS_STEP_SUM, start, start + summing);
-    ls__spent(times, LS_STEP_UPDATE, start + summing, now);
-    times->since = now;
+    w.sources = list_sources(a, w.lane, info->micro_batches);
+    slice_of_lane(base, config->comm->position * config->replicas + replica, &w.begin, &w.end);
+    if (config->clip_norm > 0) LS_TRY(find_clip(&w));
+    if (ls__layerwise(base)) LS_TRY(find_directions(&w));
+    update_slice(&w);
 
     if (several_hosts)
         LS_TRY(exchange_slices(a, replica, strategy->weights, LS_DTYPE_F32, LS_SLICE_ALIGN, TAG_WEIGHTS));

@@ -14,6 +14,7 @@ enum { TAG_GRADIENTS = 1, TAG_MEAN = 2 };
 typedef struct reduce_broadcast {
     ls_strategy_base base;
     float *mean;           // (length), shared by the host
+    float *direction;      // (length): of this worker's layer-wise optimizer, where that measures something of its own
     float *partials;       // (host_pieces, length), on leads but worker 0: what their host has
     float **received;      // (hosts), on worker 0: the same of each other host
     ls_request *requests;  // (hosts)
@@ -25,6 +26,7 @@ static void destroy(ls_strategy *strategy) {
     free(b->received);
     free(b->requests);
     ls_memory_free(b->partials);
+    ls_memory_free(b->direction);
     ls_memory_free(strategy->weights);
     ls_memory_free(strategy->copies);
     ls__base_destroy(&b->base);
@@ -38,6 +40,7 @@ static ls_status build(reduce_broadcast *b, const ls_strategy_config *config) {
     LS_TRY(ls__base_create(base, config, config->length * 4, &common));
     b->mean = common;
     LS_TRY(ls__base_alloc(base, config->length * 4, &base->head.weights));
+    if (config->optimizer->direction) LS_TRY(ls__base_alloc(base, config->length * 4, &b->direction));
     if (config->copies_bytes) LS_TRY(ls__base_alloc(base, config->copies_bytes, &base->head.copies));
     for (int r = 0; r < config->replicas; r++) {
         int64_t begin, end;
@@ -157,6 +160,29 @@ static void clip_mean(reduce_broadcast *b, int replica, ls_step_times *times) {
     ls__lap(times, LS_STEP_WAIT);
 }
 
+// With a layer-wise optimizer: what it is going to apply to this replica's part of the vector, which `update` describes, and
+// the norms. Every worker finds all directions for itself, its state being its own; norms are summed by all lanes of the host.
+static void find_directions(reduce_broadcast *b, int replica, ls_update *update, int64_t offset, ls_step_times *times) {
+    ls_strategy_base *base = &b->base;
+    const float *g = b->mean;
+    if (b->direction) {
+        ls__direct(base, *update, offset, b->direction + offset);
+        ls__lap(times, LS_STEP_UPDATE);
+        ls_barrier_wait(base->worker_barrier);
+        ls__lap(times, LS_STEP_WAIT);
+        update->g = b->direction + offset;
+        g = b->direction;
+    }
+    int64_t begin, end;
+    ls__share(0, base->head.config.length, base->host_lane + replica, base->host_lanes, &begin, &end);
+    ls__note_layers(base, begin, end - begin, base->head.weights + begin, g + begin);
+    ls__lap(times, LS_STEP_SUM);
+    ls_barrier_wait(base->host_barrier);
+    ls__lap(times, LS_STEP_WAIT);
+    ls__find_norms(base, base->lane[replica], offset, offset + update->n);
+    ls__lap(times, LS_STEP_SUM);
+}
+
 static ls_status step(ls_strategy *strategy, int replica, const ls_step_info *info, ls_step_times *times) {
     reduce_broadcast *b = (reduce_broadcast *)strategy;
     ls_strategy_base *base = &b->base;
@@ -182,7 +208,8 @@ static ls_status step(ls_strategy *strategy, int replica, const ls_step_info *in
                         .lr = info->lr,
                         .lr_before = info->lr_before,
                         .step = info->step};
-    ls__update(base, update, begin);
+    if (ls__layerwise(base)) find_directions(b, replica, &update, begin, times);
+    ls__update(base, lane, update, begin);
     ls__lap(times, LS_STEP_UPDATE);
     ls__finish(base, base->worker_barrier, LS_STEP_WAIT, replica, config->replicas, times);
     return LS_OK;

@@ -1,4 +1,6 @@
-// Updating the vector run by run: which elements are trained, which of them decay, which are statistics.
+// Updating the vector run by run: which elements are trained, which of them decay, which are statistics, and which share norms.
+
+#include <string.h>
 
 #include "base/clones.h"
 #include "base/error.h"
@@ -11,13 +13,14 @@ static ls_run make_run(const ls_strategy_config *config, const ls_segment *segme
                   .statistic = segment->statistic,
                   .momentum = segment->momentum,
                   .params = config->params};
+    run.adapts = config->optimizer->layerwise && segment->kernel && !segment->statistic;
     if (config->decay_kernels_only && !segment->kernel) run.params.weight_decay = 0;
     return run;
 }
 
 static int updated_alike(const ls_run *a, const ls_run *b) {
     if (a->statistic || b->statistic) return a->statistic && b->statistic && a->momentum == b->momentum;
-    return a->params.weight_decay == b->params.weight_decay;
+    return !a->adapts && !b->adapts && a->params.weight_decay == b->params.weight_decay;
 }
 
 // Neighbours that are updated alike become one run, so that update loops are long and a vector without options is one run.
@@ -62,16 +65,37 @@ LS_CLONES static void move_statistic(int64_t n, float *restrict w, const float *
     for (int64_t i = 0; i < n; i++) w[i] = momentum * w[i] + rest * g[i];
 }
 
-void ls__update(const ls_strategy_base *base, ls_update u, int64_t offset) {
+static void advance(ls_update *u) {
+    u->w += u->n, u->g += u->n;
+    for (int i = 0; i < LS_MAX_OPTIMIZER_STATE; i++)
+        if (u->state[i]) u->state[i] += u->n;
+}
+
+void ls__direct(const ls_strategy_base *base, ls_update u, int64_t offset, float *out) {
+    const ls_optimizer *optimizer = base->head.config.optimizer;
     int64_t end = offset + u.n;
     for (const ls_run *run = ls__run_at(base, offset); offset < end; run++) {
-        u.n = (run->end < end ? run->end : end) - offset;
+        u.n = ls__run_end(run, end) - offset;
+        if (run->statistic || !optimizer->direction)
+            memcpy(out, u.g, (size_t)u.n * sizeof *out);
+        else
+            optimizer->direction(&run->params, &u, out);
+        offset += u.n, out += u.n;
+        advance(&u);
+    }
+}
+
+void ls__update(const ls_strategy_base *base, const ls_lane *lane, ls_update u, int64_t offset) {
+    int64_t end = offset + u.n;
+    for (const ls_run *run = ls__run_at(base, offset); offset < end; run++) {
+        u.n = ls__run_end(run, end) - offset;
+        u.w_norm = run->adapts ? lane->norms[run - base->runs][0] : 0;
+        u.g_norm = run->adapts ? lane->norms[run - base->runs][1] : 0;
         if (run->statistic)
             move_statistic(u.n, u.w, u.g, run->momentum, 1 - run->momentum);
         else
             base->head.config.optimizer->update(&run->params, &u);
-        offset += u.n, u.w += u.n, u.g += u.n;
-        for (int i = 0; i < LS_MAX_OPTIMIZER_STATE; i++)
-            if (u.state[i]) u.state[i] += u.n;
+        offset += u.n;
+        advance(&u);
     }
 }

@@ -14,6 +14,8 @@ static ls_status lane_create(ls_strategy_base *base, ls_lane **out) {
     int64_t v = base->head.config.micro_batches;
     LS_TRY(ls__base_alloc(base, v * (int64_t)sizeof(ls_source), &(*out)->sources));
     LS_TRY(ls__base_alloc(base, (int64_t)block_count(v) * LS_BLOCK * 4, &(*out)->blocks));
+    if (ls__layerwise(base))
+        LS_TRY(ls__base_alloc(base, base->run_count * (int64_t)sizeof *(*out)->norms, &(*out)->norms));
     return LS_OK;
 }
 
@@ -46,13 +48,15 @@ ls_status ls__base_create(ls_strategy_base *base, const ls_strategy_config *conf
     base->host_lane = comm->local_rank * config->replicas;
 
     // The host's memory first: these calls are collective, and what can fail on one worker alone comes after them.
-    int64_t head_bytes = ls_round_up(sizeof(ls_barrier), LS_ALIGN), squares_bytes = 0;
-    if (config->clip_norm > 0)
-        squares_bytes = ls_round_up(config->length / LS_SLICE_ALIGN * (int64_t)sizeof(double), LS_ALIGN);
-    LS_TRY(ls_comm_host_alloc(comm, head_bytes + squares_bytes + common_bytes, &base->common));
+    int64_t head_bytes = ls_round_up(sizeof(ls_barrier), LS_ALIGN);
+    int64_t column_bytes = ls_round_up(config->length / LS_SLICE_ALIGN * (int64_t)sizeof(double), LS_ALIGN);
+    int64_t squares_bytes = config->clip_norm > 0 ? column_bytes : 0;
+    int64_t layer_bytes = config->optimizer->layerwise ? 2 * column_bytes : 0;
+    LS_TRY(ls_comm_host_alloc(comm, head_bytes + squares_bytes + layer_bytes + common_bytes, &base->common));
     base->host_barrier = base->common->base;
     base->squares = (double *)((char *)base->common->base + head_bytes);
-    *common = (char *)base->squares + squares_bytes;
+    base->layer_squares = (double *)((char *)base->squares + squares_bytes);
+    *common = (char *)base->layer_squares + layer_bytes;
     if (comm->local_rank == 0) ls_barrier_init(base->host_barrier, base->host_lanes, config->spin);
 
     ls_status status = ls_calloc(comm->hosts + 1, sizeof(int), &base->host_first);
@@ -91,6 +95,7 @@ void ls__base_destroy(ls_strategy_base *base) {
         if (!lane) continue;
         for (int i = 0; i < LS_MAX_OPTIMIZER_STATE; i++) ls_memory_free(lane->state[i]);
         ls_memory_free(lane->mean);
+        ls_memory_free(lane->norms);
         ls_memory_free(lane->blocks);
         ls_memory_free(lane->sources);
         ls_memory_free(lane);

@@ -23,28 +23,32 @@ typedef struct ls_lane {
     ls_source *sources;  // (micro_batches): room to list what a sum is made of
     float *blocks;       // (block_count, LS_BLOCK): partial sums; the first is the strategy's
     float *state[LS_MAX_OPTIMIZER_STATE];
-    float *mean;  // of its slice, where the strategy keeps that
+    float *mean;         // of its slice, where the strategy keeps that
+    double (*norms)[2];  // (runs): of layer-wise optimizers, what update is told; of the runs this lane updates
 } ls_lane;
 
 // Consecutive elements that are updated alike.
 typedef struct ls_run {
     int64_t begin, end;
     int statistic;
+    int adapts;                  // 1: one kernel, whose norms update is told
     float momentum;              // of a statistic
     ls_optimizer_params params;  // without weight decay where there is none
 } ls_run;
 
 typedef struct ls_strategy_base {
     ls_strategy head;
-    int lanes;                   // of the job
-    int host_lanes, host_lane;   // of this host; the first of this worker among them
-    int slots;                   // gradient buffers of each lane
-    int *host_first;             // (hosts + 1): the position of each host's first worker
-    int host_pieces;             // the most pieces a host's run can have
-    ls_shared *common;           // the barrier, the squares, then what the strategy asked for
-    ls_shared *gradients;        // (host_lanes, slots, length)
-    ls_barrier *host_barrier;    // all lanes of this host
-    double *squares;             // (length / LS_SLICE_ALIGN), for clipping: sums of squares of the mean gradient
+    int lanes;                  // of the job
+    int host_lanes, host_lane;  // of this host; the first of this worker among them
+    int slots;                  // gradient buffers of each lane
+    int *host_first;            // (hosts + 1): the position of each host's first worker
+    int host_pieces;            // the most pieces a host's run can have
+    ls_shared *common;          // the barrier, sums of squares, then what the strategy asked for
+    ls_shared *gradients;       // (host_lanes, slots, length)
+    ls_barrier *host_barrier;   // all lanes of this host
+    double *squares;            // (length / LS_SLICE_ALIGN), for clipping: sums of squares of the mean gradient
+    double
+        *layer_squares;  // (length / LS_SLICE_ALIGN, 2), for layer-wise optimizers: of the weights, of what is applied
     ls_barrier *worker_barrier;  // the replicas of this worker
     ls_lane **lane;              // (replicas)
     ls_run *runs;                // (run_count), the whole vector without gaps
@@ -92,12 +96,23 @@ void ls__clip(const ls_strategy_base *base, int64_t offset, int64_t n, const flo
 // Adds up this host's pieces of elements [begin, end), this replica's share of it, into out: (pieces, end - begin).
 void ls__host_partials(ls_strategy_base *base, int replica, int64_t micro_batches, int64_t begin, int64_t end,
                        float *out);
+// For layer-wise optimizers: sums of squares of elements [offset, offset + n) of the weights and of what is applied to them, w
+// and g, (n) each, into base->layer_squares.
+void ls__note_layers(ls_strategy_base *base, int64_t offset, int64_t n, const float *w, const float *g);
+// The norms of all parameters with elements in [begin, end), into the lane's, once base->layer_squares is complete.
+void ls__find_norms(const ls_strategy_base *base, ls_lane *lane, int64_t begin, int64_t end);
+// What a layer-wise optimizer measures and applies: its direction of the elements from `offset` of the vector on that `update`
+// describes, into out, (n), not update.g.
+void ls__direct(const ls_strategy_base *base, ls_update update, int64_t offset, float *out);
 // Makes base->runs of the configuration's segments. Errors: OUT_OF_MEMORY.
 ls_status ls__runs_create(ls_strategy_base *base);
+static inline int ls__layerwise(const ls_strategy_base *base) { return base->head.config.optimizer->layerwise; }
 // The run that element `offset` lies in.
 const ls_run *ls__run_at(const ls_strategy_base *base, int64_t offset);
+// Where what a run has of elements before `end` ends.
+static inline int64_t ls__run_end(const ls_run *run, int64_t end) { return run->end < end ? run->end : end; }
 // Updates the elements from `offset` of the vector on that `update` describes, each as its run wants it.
-void ls__update(const ls_strategy_base *base, ls_update update, int64_t offset);
+void ls__update(const ls_strategy_base *base, const ls_lane *lane, ls_update update, int64_t offset);
 // Ends a step: meets the lanes that share the weights vector at `barrier`, which counts as `meeting`, and refreshes the working
 // copies with them, as part `part` of `parts`.
 void ls__finish(ls_strategy_base *base, ls_barrier *barrier, ls_step_phase meeting, int part, int parts,

@@ -31,6 +31,7 @@ void ls_train_config_init(ls_train_config *c) {
                            .beta2 = -1,
                            .epsilon = -1,
                            .weight_decay = -1,
+                           .trust_coefficient = -1,
                            .decay_biases = 1,
                            .lr_scaling = "none",
                            .warmup = "gradual",
@@ -77,8 +78,8 @@ static ls_status resolve_names(ls_trainer *t) {
             "scaled: ask for linear scaling, or for gradual warm-up",
             c->warmup_epochs);
     LS_TRY(ls_optimizer_find(c->optimizer, &t->optimizer));
-    t->optimizer_params =
-        (ls_optimizer_params){c->lr, c->momentum, c->beta1, c->beta2, c->epsilon, c->weight_decay, c->nesterov};
+    t->optimizer_params = (ls_optimizer_params){c->lr,      c->momentum,     c->beta1,    c->beta2,
+                                                c->epsilon, c->weight_decay, c->nesterov, c->trust_coefficient};
     LS_TRY(ls_optimizer_resolve(t->optimizer, &t->optimizer_params));
     return ls_schedule_find(c->schedule, &t->schedule);
 }

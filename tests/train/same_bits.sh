@@ -88,6 +88,10 @@ for precision in fp32 bf16; do
     compare $precision 2 1 allreduce
     compare $precision 3 1 reduce-broadcast
 done
+recipe="--limit-train 1500 --limit-test 500 --batch-size 512 --micro-batch 64 --optimizer lamb --weight-decay 0.01 --clip-norm 0.02"
+expected=$(digest lamb-first --precision fp32 --replicas 1) || exit 1
+compare fp32 3 1 allreduce
+compare fp32 1 2 reduce-broadcast
 # Another seed must not give the same: the comparison above can fail.
 other=$(digest other --precision fp32 --replicas 1 --seed 43) || exit 1
 [ "$other" = "$(digest same --precision fp32 --replicas 1)" ] && echo "another seed gave the same digest" >&2 && failed=1

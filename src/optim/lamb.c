@@ -1,0 +1,48 @@
+// Layer-wise adaptive moments: Adam whose step, for each kernel, is as long as lr times the norm of its weights.
+//   m += (g - m)(1 - b1);  v += (g^2 - v)(1 - b2);
+//   d = (m / (1 - b1^t)) / (sqrt(v / (1 - b2^t)) + epsilon) + wd w;  w -= lr |w| / |d| d.
+// Where a norm is 0, and for what is no kernel, w -= lr d.
+// Source: You et al., "Large batch optimization for deep learning: training BERT in 76 minutes", ICLR 2020, algorithm 2, with phi
+// the identity; defaults and the case of a norm of 0 as in TensorFlow Addons.
+#include <math.h>
+
+#include "optim/loops.h"
+
+LS_CLONES static void moments(int64_t n, const float *restrict weights, const float *restrict gradient,
+                              float *restrict first, float *restrict second, float *restrict out, float rest1,
+                              float rest2, float scale1, float scale2, float epsilon, float decay) {
+    const float *restrict w = LS_ALIGNED(weights), *restrict g = LS_ALIGNED(gradient);
+    float *restrict m = LS_ALIGNED(first), *restrict v = LS_ALIGNED(second), *restrict d = LS_ALIGNED(out);
+    for (int64_t i = 0; i < n; i++) {
+        m[i] = m[i] + (g[i] - m[i]) * rest1;
+        v[i] = v[i] + (g[i] * g[i] - v[i]) * rest2;
+        d[i] = m[i] * scale1 / (sqrtf(v[i] * scale2) + epsilon) + decay * w[i];
+    }
+}
+
+LS_CLONES static void apply(int64_t n, float *restrict weights, const float *restrict direction, float rate) {
+    float *restrict w = LS_ALIGNED(weights);
+    const float *restrict d = LS_ALIGNED(direction);
+    for (int64_t i = 0; i < n; i++) w[i] -= rate * d[i];
+}
+
+static void lamb_direction(const ls_optimizer_params *params, const ls_update *u, float *out) {
+    double correction1 = 1 - ls__power(params->beta1, u->step), correction2 = 1 - ls__power(params->beta2, u->step);
+    moments(u->n, u->w, u->g, u->state[0], u->state[1], out, (float)(1 - params->beta1), (float)(1 - params->beta2),
+            (float)(1 / correction1), (float)(1 / correction2), (float)params->epsilon, (float)params->weight_decay);
+}
+
+static void lamb_update(const ls_optimizer_params *params, const ls_update *u) {
+    double ratio = u->w_norm > 0 && u->g_norm > 0 ? u->w_norm / u->g_norm : 1;
+    apply(u->n, u->w, u->g, (float)(u->lr * ratio));
+}
+
+const ls_optimizer ls__optimizer_lamb = {
+    .name = "lamb",
+    .help = "Adam with a step for each kernel, in proportion to its weights; for large batches",
+    .defaults = {.lr = 0.001, .beta1 = 0.9, .beta2 = 0.999, .epsilon = 1e-6, .weight_decay = 0},
+    .layerwise = 1,
+    .state_count = ls__adam_state_count,
+    .direction = lamb_direction,
+    .update = lamb_update,
+};
