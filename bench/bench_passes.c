@@ -91,6 +91,7 @@ static double time_kernel(bench *b, ls_kernel *k, void *workspace) {
             MUST(ls_memory_alloc(k->layout[a]->bytes, &args[a]));
             for (int64_t i = 0; i < k->layout[a]->bytes / 4; i++) ((float *)args[a])[i] = 1;
         }
+    MUST(ls_memory_alloc(k->scratch_bytes, &args[LS_ARG_SCRATCH]));
     double least = 1e30;
     for (int run = 0; run < 9; run++) {
         if (b->warm) b->cursor = 0;
@@ -103,6 +104,7 @@ static double time_kernel(bench *b, ls_kernel *k, void *workspace) {
     }
     for (int a = 0; a < LS_ARG_COUNT; a++)
         if (k->layout[a] && k->layout[a]->shape.ndim == 1) ls_memory_free(args[a]);
+    ls_memory_free(args[LS_ARG_SCRATCH]);
     return least;
 }
 

@@ -1,8 +1,9 @@
 // Batch normalization with what is fused to it, in vector loops over the layout the input comes in.
 //
-// A tile at a time: forward takes the statistics of a tile and then normalizes it, backward takes the sums of its gradients
-// and then computes DX. The second pass finds the tile in the caches, unless it is larger than those. Tiles are also what
-// threads share out, so that every sum has one order.
+// Blocked layouts, a tile (a block of channels of all samples) at a time: forward takes its statistics and then normalizes it,
+// backward takes the sums of its gradients and then computes DX. The second sweep finds the tile in the caches, unless it is
+// larger than those. Row-major images, all tiles together, a panel of a few pixels after the other: a tile alone would be a
+// stripe through memory. Either way tiles are what threads share out, so that every sum has one order.
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +13,12 @@
 #include "device/cpu/batch_norm_loops.h"
 #include "device/cpu/cpu.h"
 
-enum { SMALL_PLANE = 32 << 10 };
+enum {
+    SMALL_PLANE = 32 << 10,  // bytes; the hardware's prefetchers are at home in larger ones
+    PANEL = 64 << 10,  // bytes of each tensor: several, and those of the next panel, fit into a second-level cache
+};
+
+typedef struct group group;
 
 typedef struct batch_norm_kernel {
     ls_kernel base;
@@ -24,18 +30,27 @@ typedef struct batch_norm_kernel {
     // How tiles lie. Element e of a row belongs to the tile's channel e % period; tiles begin `pitch` elements apart.
     ls_norm_pass tile;
     int64_t tiles, pitch, period;
+    int64_t panel_rows;          // 0: tiles one at a time
     uint8_t place[LS_NORM_ROW];  // ls__norm_place
-    void (*run_tile)(const struct batch_norm_kernel *k, void *const args[LS_ARG_COUNT], int64_t t);
+    void (*run_group)(const group *g);
 } batch_norm_kernel;
+
+// Tiles that are done together, one pass of the loops each.
+struct group {
+    const batch_norm_kernel *k;
+    void *const *args;
+    int64_t first, count;
+    ls_norm_pass *pass;  // (count)
+};
 
 // What forward leaves for backward, (C) each, from the first channel of a tile on. The rate is one over the deviation.
 typedef struct statistics {
     float *mean, *rate, *variance;
 } statistics;
 
-static statistics kept_statistics(const batch_norm_kernel *k, void *const args[LS_ARG_COUNT], int64_t t) {
-    float *kept = (float *)args[LS_ARG_WORKSPACE] + t * k->period;
-    return (statistics){kept, kept + k->channels, kept + 2 * k->channels};
+static statistics kept_statistics(const group *g, int64_t t) {
+    float *kept = (float *)g->args[LS_ARG_WORKSPACE] + t * g->k->period;
+    return (statistics){kept, kept + g->k->channels, kept + 2 * g->k->channels};
 }
 
 static void rates(const batch_norm_kernel *k, const float *variance, int64_t count, float *rate) {
@@ -49,22 +64,45 @@ static int64_t tile_channels(const batch_norm_kernel *k, int64_t t) {
 }
 
 // Where tile t begins in a tensor; NULL where the kernel does not use it.
-static void *tile_at(const batch_norm_kernel *k, void *const args[LS_ARG_COUNT], ls_arg arg, int64_t t) {
-    int64_t size = (int64_t)ls_dtype_size(k->dtype);
-    return args[arg] && k->base.layout[arg] ? (char *)args[arg] + t * k->pitch * size : NULL;
+static void *tile_at(const group *g, ls_arg arg, int64_t t) {
+    int64_t size = (int64_t)ls_dtype_size(g->k->dtype);
+    return g->args[arg] && g->k->base.layout[arg] ? (char *)g->args[arg] + t * g->k->pitch * size : NULL;
 }
 
-static ls_norm_pass tile_begin(const batch_norm_kernel *k, void *const args[LS_ARG_COUNT], int64_t t) {
-    ls_norm_pass p = k->tile;
-    if (p.row_stride != p.width) p.width = tile_channels(k, t);  // rows are cut out of longer ones
-    p.x = tile_at(k, args, LS_ARG_X, t);
-    p.x2 = tile_at(k, args, LS_ARG_X2, t);
-    p.y = tile_at(k, args, LS_ARG_Y, t);
-    p.dy = tile_at(k, args, LS_ARG_DY, t);
-    p.dx = tile_at(k, args, LS_ARG_DX, t);
-    p.dx2 = tile_at(k, args, LS_ARG_DX2, t);
-    p.addend = tile_at(k, args, LS_ARG_ADDEND, t);
-    return p;
+// An argument of one float per channel, from the first channel of tile t on.
+static float *channels_at(const group *g, ls_arg arg, int64_t t) { return (float *)g->args[arg] + t * g->k->period; }
+
+static void begin(const group *g) {
+    for (int64_t i = 0, t = g->first; i < g->count; i++, t++) {
+        ls_norm_pass *p = &g->pass[i];
+        *p = g->k->tile;
+        if (g->k->panel_rows) p->width = tile_channels(g->k, t);  // rows are cut out of longer ones
+        p->x = tile_at(g, LS_ARG_X, t);
+        p->x2 = tile_at(g, LS_ARG_X2, t);
+        p->y = tile_at(g, LS_ARG_Y, t);
+        p->dy = tile_at(g, LS_ARG_DY, t);
+        p->dx = tile_at(g, LS_ARG_DX, t);
+        p->dx2 = tile_at(g, LS_ARG_DX2, t);
+        if (!p->relu && p->dx2 == p->dy) p->dx2 = NULL;  // they are the same
+        p->addend = tile_at(g, LS_ARG_ADDEND, t);
+    }
+}
+
+// Runs a loop over the tiles. While it is in one panel, the lines of the next are fetched one after the other.
+static void sweep(const group *g, void (*loop)(ls_dtype dtype, ls_norm_pass *p)) {
+    const batch_norm_kernel *k = g->k;
+    for (int64_t i = 0; i < g->count && !k->panel_rows; i++) loop(k->dtype, &g->pass[i]);
+    for (int64_t row = 0, rows; k->panel_rows && row < k->pixels; row += rows) {
+        rows = k->pixels - row < k->panel_rows ? k->pixels - row : k->panel_rows;
+        int last = row + 2 * rows > k->pixels;
+        for (int64_t i = 0; i < g->count; i++) {
+            ls_norm_pass *p = &g->pass[i];
+            p->origin = row * k->channels;
+            p->rows = rows;
+            p->ahead = last ? 0 : rows * k->channels + i * (rows - 1) * LS_NORM_ROW;
+            loop(k->dtype, p);
+        }
+    }
 }
 
 // Writes a channel's value wherever a row has the channel.
@@ -80,15 +118,14 @@ static double gather(const batch_norm_kernel *k, const double row[LS_NORM_ROW], 
 
 // What normalizing tile t needs to know, by element; zero for channels that are not there, whose elements then stay zero.
 // `mean` and `rate` begin with the tile's first channel.
-static void set_coefficients(const batch_norm_kernel *k, void *const args[LS_ARG_COUNT], int64_t t, const float *mean,
-                             const float *rate, ls_norm_pass *p) {
-    const float *gamma = args[LS_ARG_W], *beta = args[LS_ARG_B];
-    for (int64_t i = 0; i < k->period; i++) {
-        int64_t c = t * k->period + i;
-        int there = i < tile_channels(k, t);
-        spread(k, p->mean, i, there ? mean[i] : 0);
-        spread(k, p->scale, i, there ? gamma[c] * rate[i] : 0);
-        spread(k, p->beta, i, there ? beta[c] : 0);
+static void set_coefficients(const group *g, int64_t t, const float *mean, const float *rate) {
+    const float *gamma = channels_at(g, LS_ARG_W, t), *beta = channels_at(g, LS_ARG_B, t);
+    ls_norm_pass *p = &g->pass[t - g->first];
+    int64_t channels = tile_channels(g->k, t);
+    for (int64_t i = 0; i < g->k->period; i++) {
+        spread(g->k, p->mean, i, i < channels ? mean[i] : 0);
+        spread(g->k, p->scale, i, i < channels ? gamma[i] * rate[i] : 0);
+        spread(g->k, p->beta, i, i < channels ? beta[i] : 0);
     }
 }
 
@@ -96,76 +133,102 @@ static void set_coefficients(const batch_norm_kernel *k, void *const args[LS_ARG
 
 // Distances are taken from a number near a channel's mean, that of a few of its pixels: the sum of their squares then loses next
 // to nothing when the square of their sum is taken out of it. Equal pixels have no distance at all.
-static void take_statistics(const batch_norm_kernel *k, int64_t t, ls_norm_pass *p, statistics s) {
-    int64_t channels = tile_channels(k, t);
-    float near[LS_NORM_ROW];
+static void begin_statistics(const group *g, int64_t t) {
+    const batch_norm_kernel *k = g->k;
+    ls_norm_pass *p = &g->pass[t - g->first];
     ls__norm_sample(k->dtype, p);
-    for (int64_t i = 0; i < channels; i++) {
-        near[i] = (float)(gather(k, p->sum[0], i) / gather(k, p->sum[1], i));
-        spread(k, p->mean, i, near[i]);
-    }
+    for (int64_t i = 0; i < tile_channels(k, t); i++)
+        spread(k, p->mean, i, (float)(gather(k, p->sum[0], i) / gather(k, p->sum[1], i)));
     memset(p->sum, 0, sizeof p->sum);
-    ls__norm_moments(k->dtype, p);
+}
+
+static void end_statistics(const group *g, int64_t t) {
+    const batch_norm_kernel *k = g->k;
+    const ls_norm_pass *p = &g->pass[t - g->first];
+    statistics s = kept_statistics(g, t);
+    int64_t channels = tile_channels(k, t);
     for (int64_t i = 0; i < channels; i++) {
         double distance = gather(k, p->sum[0], i) * k->share;
         double variance = gather(k, p->sum[1], i) * k->share - distance * distance;
-        s.mean[i] = (float)((double)near[i] + distance);
+        s.mean[i] = (float)((double)p->mean[k->place[i]] + distance);
         s.variance[i] = (float)(variance > 0 ? variance : 0);
     }
     rates(k, s.variance, channels, s.rate);
+    set_coefficients(g, t, s.mean, s.rate);
 }
 
-static void train_tile(const batch_norm_kernel *k, void *const args[LS_ARG_COUNT], int64_t t) {
-    ls_norm_pass p = tile_begin(k, args, t);
-    statistics s = kept_statistics(k, args, t);
-    take_statistics(k, t, &p, s);
-    set_coefficients(k, args, t, s.mean, s.rate, &p);
-    ls__norm_forward(k->dtype, &p);
+static void train_group(const group *g) {
+    for (int64_t i = 0; i < g->count; i++) begin_statistics(g, g->first + i);
+    sweep(g, ls__norm_moments);
+    for (int64_t i = 0; i < g->count; i++) end_statistics(g, g->first + i);
+    sweep(g, ls__norm_forward);
 }
 
-static void infer_tile(const batch_norm_kernel *k, void *const args[LS_ARG_COUNT], int64_t t) {
-    ls_norm_pass p = tile_begin(k, args, t);
-    const float *mean = (const float *)args[LS_ARG_MEAN] + t * k->period;
-    const float *variance = (const float *)args[LS_ARG_VARIANCE] + t * k->period;
-    float rate[LS_NORM_ROW];
-    rates(k, variance, tile_channels(k, t), rate);
-    set_coefficients(k, args, t, mean, rate, &p);
-    ls__norm_forward(k->dtype, &p);
+static void infer_group(const group *g) {
+    for (int64_t i = 0, t = g->first; i < g->count; i++, t++) {
+        float rate[LS_NORM_ROW];
+        rates(g->k, channels_at(g, LS_ARG_VARIANCE, t), tile_channels(g->k, t), rate);
+        set_coefficients(g, t, channels_at(g, LS_ARG_MEAN, t), rate);
+    }
+    sweep(g, ls__norm_forward);
 }
 
 // --- backward --------------------------------------------------------------------------------------------------------
 
-static void backward_tile(const batch_norm_kernel *k, void *const args[LS_ARG_COUNT], int64_t t) {
-    ls_norm_pass p = tile_begin(k, args, t);
-    statistics s = kept_statistics(k, args, t);
-    float *dw = (float *)args[LS_ARG_DW] + t * k->period, *db = (float *)args[LS_ARG_DB] + t * k->period;
-    float *dmean = (float *)args[LS_ARG_DMEAN] + t * k->period;
-    float *dvariance = (float *)args[LS_ARG_DVARIANCE] + t * k->period;
-    if (!p.relu && p.dx2 == p.dy) p.dx2 = NULL;  // they are the same
-    set_coefficients(k, args, t, s.mean, s.rate, &p);
-    ls__norm_backward_sums(k->dtype, &p);
+static void end_sums(const group *g, int64_t t) {
+    const batch_norm_kernel *k = g->k;
+    ls_norm_pass *p = &g->pass[t - g->first];
+    statistics s = kept_statistics(g, t);
     for (int64_t i = 0; i < tile_channels(k, t); i++) {
-        double sum = gather(k, p.sum[0], i), scaled = gather(k, p.sum[1], i) * (double)s.rate[i];
-        db[i] = (float)sum;
-        dw[i] = (float)scaled;
-        dmean[i] = (float)k->samples * s.mean[i];
-        dvariance[i] = (float)k->samples * s.variance[i];
-        spread(k, p.dy_mean, i, (float)(sum * k->share));
-        spread(k, p.slope, i, (float)(scaled * (double)s.rate[i] * k->share));
+        double sum = gather(k, p->sum[0], i), scaled = gather(k, p->sum[1], i) * (double)s.rate[i];
+        channels_at(g, LS_ARG_DB, t)[i] = (float)sum;
+        channels_at(g, LS_ARG_DW, t)[i] = (float)scaled;
+        channels_at(g, LS_ARG_DMEAN, t)[i] = (float)k->samples * s.mean[i];
+        channels_at(g, LS_ARG_DVARIANCE, t)[i] = (float)k->samples * s.variance[i];
+        spread(k, p->dy_mean, i, (float)(sum * k->share));
+        spread(k, p->slope, i, (float)(scaled * (double)s.rate[i] * k->share));
     }
-    ls__norm_backward_data(k->dtype, &p);
+}
+
+static void backward_group(const group *g) {
+    for (int64_t i = 0, t = g->first; i < g->count; i++, t++) {
+        statistics s = kept_statistics(g, t);
+        set_coefficients(g, t, s.mean, s.rate);
+    }
+    sweep(g, ls__norm_backward_sums);
+    for (int64_t i = 0; i < g->count; i++) end_sums(g, g->first + i);
+    sweep(g, ls__norm_backward_data);
 }
 
 // --- the kernel ------------------------------------------------------------------------------------------------------
 
+// Tiles [first, last).
+static void run_tiles(const batch_norm_kernel *k, void *const args[LS_ARG_COUNT], int64_t first, int64_t last) {
+    ls_norm_pass one;
+    group g = {.k = k, .args = args, .first = first, .count = last - first};
+    if (k->panel_rows) {
+        g.pass = (ls_norm_pass *)args[LS_ARG_SCRATCH] + first;
+        begin(&g);
+        k->run_group(&g);
+        return;
+    }
+    g.pass = &one;
+    g.count = 1;
+    for (; g.first < last; g.first++) {
+        begin(&g);
+        k->run_group(&g);
+    }
+}
+
 static ls_status run(ls_kernel *kernel, void *const args[LS_ARG_COUNT]) {
     const batch_norm_kernel *k = (const batch_norm_kernel *)kernel;
-    if (k->threads <= 1) {
-        for (int64_t t = 0; t < k->tiles; t++) k->run_tile(k, args, t);
+    int64_t threads = k->threads < k->tiles ? k->threads : k->tiles;
+    if (threads <= 1) {
+        run_tiles(k, args, 0, k->tiles);
         return LS_OK;
     }
-#pragma omp parallel for num_threads(k->threads)
-    for (int64_t t = 0; t < k->tiles; t++) k->run_tile(k, args, t);
+#pragma omp parallel for num_threads((int)threads)
+    for (int64_t i = 0; i < threads; i++) run_tiles(k, args, k->tiles * i / threads, k->tiles * (i + 1) / threads);
     return LS_OK;
 }
 
@@ -179,7 +242,8 @@ static void set_planes(batch_norm_kernel *k, int64_t runs, int64_t stride, int64
     k->tile.row_stride = k->tile.width = LS_NORM_ROW;
     k->tile.tail = plane % LS_NORM_ROW;
     // Between small planes the hardware's prefetchers start anew each time: the next one is asked for while one is worked on.
-    if (plane * (int64_t)ls_dtype_size(k->dtype) <= SMALL_PLANE) k->tile.ahead = stride;
+    if (plane * (int64_t)ls_dtype_size(k->dtype) <= SMALL_PLANE && runs > 1) k->tile.ahead = stride;
+    k->tile.step_ahead = LS_NORM_ROW;
 }
 
 // block: as of an image's layout; the number of channels for anything row-major.
@@ -200,7 +264,9 @@ static void set_tiles(batch_norm_kernel *k, int64_t block) {
         k->tile.runs = 1;
         k->tile.rows = k->pixels;
         k->tile.row_stride = k->channels;
-        k->tile.width = LS_NORM_ROW;
+        k->tile.step_ahead = LS_NORM_ROW;
+        k->panel_rows = PANEL / (k->channels * (int64_t)ls_dtype_size(k->dtype));
+        k->panel_rows = k->panel_rows > 64 ? 64 : k->panel_rows < 16 ? 16 : k->panel_rows;
     }
 }
 
@@ -266,13 +332,14 @@ ls_status ls__cpu_batch_norm_create(ls_cpu *cpu, const ls_kernel_spec *spec, ls_
     k->threads = cpu->base.options.threads;
     k->tile.relu = spec->attrs.activation == LS_ACTIVATION_RELU;
     k->tile.mask_dx = spec->mask_dx;
-    k->run_tile = spec->pass == LS_PASS_TRAINING    ? train_tile
-                  : spec->pass == LS_PASS_INFERENCE ? infer_tile
-                                                    : backward_tile;
+    k->run_group = spec->pass == LS_PASS_TRAINING    ? train_group
+                   : spec->pass == LS_PASS_INFERENCE ? infer_group
+                                                     : backward_group;
     set_tiles(k, block);
     for (int e = 0; e < LS_NORM_ROW; e++) k->place[e] = (uint8_t)ls__norm_place(k->dtype, e);
     set_in_place(spec, &k->base);
     if (spec->pass != LS_PASS_INFERENCE) k->base.workspace_bytes = 3 * k->channels * (int64_t)sizeof(float);
+    if (k->panel_rows) k->base.scratch_bytes = k->tiles * (int64_t)sizeof(ls_norm_pass);
     *out = &k->base;
     return LS_OK;
 }

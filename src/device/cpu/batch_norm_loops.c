@@ -49,7 +49,7 @@ typedef struct piece {
     int64_t at, rows, width;
     int64_t run, begun;  // of this run so many rows lie behind; its last one, that of the tail, counts
     int64_t unfolded;    // rows since the last fold
-    int64_t ahead;       // what to fetch meanwhile: nothing where that would be beyond the last run
+    int64_t next;        // the row to fetch meanwhile
 } piece;
 
 LS_INLINE int next_piece(const ls_norm_pass *p, piece *c) {
@@ -61,7 +61,7 @@ LS_INLINE int next_piece(const ls_norm_pass *p, piece *c) {
     }
     if (c->run == p->runs) return 0;
     if (c->unfolded == FLOAT_ROWS) c->unfolded = 0;
-    c->at = c->run * p->run_stride + c->begun * p->row_stride;
+    c->at = p->origin + c->run * p->run_stride + c->begun * p->row_stride;
     c->rows = p->rows - c->begun;
     c->width = p->width;
     if (c->rows == 0) {
@@ -70,21 +70,22 @@ LS_INLINE int next_piece(const ls_norm_pass *p, piece *c) {
     }
     if (c->rows > FLOAT_ROWS - c->unfolded) c->rows = FLOAT_ROWS - c->unfolded;
     c->unfolded += c->rows;
-    c->ahead = c->run + 1 < p->runs ? p->ahead : 0;
+    c->next = c->at + (p->runs == 1 || c->run + 1 < p->runs ? p->ahead : 0);
     return 1;
 }
 
-// Calls VISIT(at, count) for each row of a piece, with the number of elements that are there: as a constant where rows are
+// Calls VISIT(at, next, count) for each row of a piece, with the number of elements that are there: as a constant where rows are
 // whole or end as those of a 7x7 image do.
 #define EACH_ROW(p, c, VISIT)                                                                                          \
     do {                                                                                                               \
-        int64_t at_ = (c)->at, step_ = (p)->row_stride, end_ = at_ + (c)->rows * step_, ahead = (c)->ahead;            \
+        int64_t at_ = (c)->at, step_ = (p)->row_stride, end_ = at_ + (c)->rows * step_;                                \
+        int64_t next_ = (c)->next, step_ahead_ = (p)->step_ahead;                                                      \
         if ((c)->width == ROW)                                                                                         \
-            for (; at_ < end_; at_ += step_) VISIT(at_, ROW);                                                          \
+            for (; at_ < end_; at_ += step_, next_ += step_ahead_) VISIT(at_, next_, ROW);                             \
         else if ((c)->width == 16)                                                                                     \
-            for (; at_ < end_; at_ += step_) VISIT(at_, 16);                                                           \
+            for (; at_ < end_; at_ += step_, next_ += step_ahead_) VISIT(at_, next_, 16);                              \
         else                                                                                                           \
-            for (; at_ < end_; at_ += step_) VISIT(at_, (c)->width);                                                   \
+            for (; at_ < end_; at_ += step_, next_ += step_ahead_) VISIT(at_, next_, (c)->width);                      \
     } while (0)
 
 // --- a sample --------------------------------------------------------------------------------------------------------
@@ -96,7 +97,7 @@ LS_INLINE void sample(ls_dtype dtype, ls_norm_pass *p) {
         int64_t at_row = rows * i / 8, run = at_row / rows_of_run, inner = at_row % rows_of_run;
         int64_t count = inner < p->rows ? p->width : p->tail;
         float values[ROW];
-        row r = load_row(dtype, p->x, run * p->run_stride + inner * p->row_stride, count);
+        row r = load_row(dtype, p->x, p->origin + run * p->run_stride + inner * p->row_stride, count);
         store_whole_row(LS_DTYPE_F32, values, 0, r);
         for (int e = 0; e < ROW; e++) p->sum[0][e] += (double)values[e];
         whole += count == ROW;
@@ -112,10 +113,10 @@ void ls__norm_sample(ls_dtype dtype, ls_norm_pass *p) { (dtype == LS_DTYPE_F32 ?
 
 // --- the mean and the variance ---------------------------------------------------------------------------------------
 
-LS_INLINE void moments_row(ls_dtype dtype, const void *x, int64_t at, int64_t count, int64_t ahead, const known *k,
+LS_INLINE void moments_row(ls_dtype dtype, const void *x, int64_t at, int64_t next, int64_t count, const known *k,
                            sums *s) {
     row r = load_row(dtype, x, at, count);
-    fetch_row(dtype, x, at + ahead);
+    fetch_row(dtype, x, next);
     for (int h = 0; h < 2; h++) r.v[h] -= k->mean.v[h];
     if (count < ROW) r = first_of_row(dtype, r, count);  // what is not there is no distance away
     for (int h = 0; h < 2; h++) {
@@ -128,7 +129,7 @@ LS_INLINE void moments(ls_dtype dtype, ls_norm_pass *p) {
     const known k = known_of(p);
     const void *x = p->x;
     sums s = {{{{0}, {0}}}, {{{0}, {0}}}};
-#define VISIT(at, count) moments_row(dtype, x, at, count, ahead, &k, &s)
+#define VISIT(at, next, count) moments_row(dtype, x, at, next, count, &k, &s)
     for (piece c = {0}; next_piece(p, &c);) {
         EACH_ROW(p, &c, VISIT);
         if (c.unfolded == FLOAT_ROWS) fold(p, &s);
@@ -144,12 +145,12 @@ void ls__norm_moments(ls_dtype dtype, ls_norm_pass *p) { (dtype == LS_DTYPE_F32 
 
 // --- forward ---------------------------------------------------------------------------------------------------------
 
-LS_INLINE void forward_row(ls_dtype dtype, const void *x, const void *x2, void *y, int64_t at, int64_t count,
-                           int64_t ahead, const known *k, int relu) {
+LS_INLINE void forward_row(ls_dtype dtype, const void *x, const void *x2, void *y, int64_t at, int64_t next,
+                           int64_t count, const known *k, int relu) {
     row r = normalized(load_row(dtype, x, at, count), k), other = {{{0}, {0}}};
     if (x2) other = load_row(dtype, x2, at, count);
-    if (x2) fetch_row(dtype, x2, at + ahead);
-    fetch_row(dtype, y, at + ahead);
+    if (x2) fetch_row(dtype, x2, next);
+    fetch_row(dtype, y, next);
     for (int h = 0; h < 2; h++) {
         if (x2) r.v[h] += other.v[h];
         if (relu) r.v[h] = relu16(r.v[h]);
@@ -161,7 +162,7 @@ LS_INLINE void forward(ls_dtype dtype, const ls_norm_pass *p, const void *x2, in
     const known k = known_of(p);
     const void *x = p->x;
     void *y = p->y;
-#define VISIT(at, count) forward_row(dtype, x, x2, y, at, count, ahead, &k, relu)
+#define VISIT(at, next, count) forward_row(dtype, x, x2, y, at, next, count, &k, relu)
     for (piece c = {0}; next_piece(p, &c);) EACH_ROW(p, &c, VISIT);
 #undef VISIT
 }
@@ -199,11 +200,11 @@ LS_INLINE row gated(ls_dtype dtype, row x, const void *y, const void *dy, int64_
 }
 
 LS_INLINE void sums_row(ls_dtype dtype, const void *x, const void *y, const void *dy, void *dx2, int64_t at,
-                        int64_t count, int64_t ahead, const known *k, gate g, sums *s) {
+                        int64_t next, int64_t count, const known *k, gate g, sums *s) {
     row r = load_row(dtype, x, at, count), d = gated(dtype, r, y, dy, at, count, k, g);
-    fetch_row(dtype, x, at + ahead);
-    fetch_row(dtype, dy, at + ahead);
-    if (g == BY_Y) fetch_row(dtype, y, at + ahead);
+    fetch_row(dtype, x, next);
+    fetch_row(dtype, dy, next);
+    if (g == BY_Y) fetch_row(dtype, y, next);
     if (dx2) store_row(dtype, dx2, at, d, count);
     for (int h = 0; h < 2; h++) {
         s->first.v[h] += d.v[h];
@@ -215,7 +216,7 @@ LS_INLINE void backward_sums(ls_dtype dtype, ls_norm_pass *p, gate g, void *dx2)
     const known k = known_of(p);
     const void *x = p->x, *y = p->y, *dy = p->dy;
     sums s = {{{{0}, {0}}}, {{{0}, {0}}}};
-#define VISIT(at, count) sums_row(dtype, x, y, dy, dx2, at, count, ahead, &k, g, &s)
+#define VISIT(at, next, count) sums_row(dtype, x, y, dy, dx2, at, next, count, &k, g, &s)
     for (piece c = {0}; next_piece(p, &c);) {
         EACH_ROW(p, &c, VISIT);
         if (c.unfolded == FLOAT_ROWS) fold(p, &s);
@@ -245,11 +246,11 @@ void ls__norm_backward_sums(ls_dtype dtype, ls_norm_pass *p) {
 }
 
 LS_INLINE void data_row(ls_dtype dtype, const void *x, const void *y, const void *dy, const void *addend, void *dx,
-                        int64_t at, int64_t count, int64_t ahead, const known *k, gate g, int mask_dx) {
+                        int64_t at, int64_t next, int64_t count, const known *k, gate g, int mask_dx) {
     row r = load_row(dtype, x, at, count), d = gated(dtype, r, y, dy, at, count, k, g), other = {{{0}, {0}}};
     if (addend) other = load_row(dtype, addend, at, count);
-    if (addend) fetch_row(dtype, addend, at + ahead);
-    fetch_row(dtype, dx, at + ahead);
+    if (addend) fetch_row(dtype, addend, next);
+    fetch_row(dtype, dx, next);
     for (int h = 0; h < 2; h++) {
         d.v[h] = k->scale.v[h] * ((d.v[h] - k->dy_mean.v[h]) - (r.v[h] - k->mean.v[h]) * k->slope.v[h]);
         if (addend) d.v[h] += other.v[h];
@@ -263,7 +264,7 @@ LS_INLINE void backward_data(ls_dtype dtype, const ls_norm_pass *p, gate g, cons
     const void *x = p->x, *y = p->y, *dy = p->dx2 ? p->dx2 : p->dy;
     void *dx = p->dx;
     int mask_dx = p->mask_dx;
-#define VISIT(at, count) data_row(dtype, x, y, dy, addend, dx, at, count, ahead, &k, g, mask_dx)
+#define VISIT(at, next, count) data_row(dtype, x, y, dy, addend, dx, at, next, count, &k, g, mask_dx)
     for (piece c = {0}; next_piece(p, &c);) EACH_ROW(p, &c, VISIT);
 #undef VISIT
 }

@@ -14,11 +14,14 @@
 
 typedef struct ls_norm_pass {
     // The tile. Strides count elements.
+    int64_t origin;            // where it begins, from the pointers below on
     int64_t runs, run_stride;  // pieces of memory (planes)
     int64_t rows, row_stride;  // rows of a run
     int64_t width;             // elements of a row that are there
     int64_t tail;              // those of one more row at the end of each run
-    int64_t ahead;             // while a row is worked on, the one this far on is fetched; 0: none
+    // While the first row is worked on, the one this far on is fetched; the next ones step_ahead apart. With several runs, not
+    // in the last one. 0: none is.
+    int64_t ahead, step_ahead;
     // Where its first element is in each tensor. Which are used says each loop; unused ones are NULL.
     const void *x, *x2, *dy, *addend;
     void *y, *dx, *dx2;
