@@ -398,7 +398,7 @@ static void the_terminal_has_charts_too(void **state) {
     has(text, "\nEfficiency (%), the ideal at |\n  1 worker  #################################### 100\n");
     has(text, "  4 workers ##########################         | 71.0\n");
     has(text,
-        "\nWhere a step's time goes (ms): . load # forward = backward + exchange - update\n"
+        "\nWhere a step's time goes (ms)\n  . load # forward = backward + exchange ~ wait - update _ serial\n"
         "  1 worker  ###########=====================---- 100\n");
     for (const char *c = text; *c; c++) assert_true((unsigned char)*c < 128);
     assert_true(columns(text) <= 80);

@@ -127,16 +127,18 @@ static void draw_bars(const canvas *c, const bars *b) {
 static const struct phase {
     const char *name, *utf8, *ascii;
     size_t offset;
-} phases[] = {{"load", "·", ".", offsetof(ls_study_row, load)},
-              {"forward", "█", "#", offsetof(ls_study_row, forward)},
-              {"backward", "▓", "=", offsetof(ls_study_row, backward)},
-              {"exchange", "▒", "+", offsetof(ls_study_row, exchange)},
-              {"update", "░", "-", offsetof(ls_study_row, update)}};
+} phases[] = {
+    {"load", "·", ".", offsetof(ls_study_row, load)},         {"forward", "█", "#", offsetof(ls_study_row, forward)},
+    {"backward", "▓", "=", offsetof(ls_study_row, backward)}, {"exchange", "▒", "+", offsetof(ls_study_row, exchange)},
+    {"wait", "╌", "~", offsetof(ls_study_row, wait)},         {"update", "░", "-", offsetof(ls_study_row, update)},
+    {"serial", "▁", "_", offsetof(ls_study_row, serial)}};
 
 enum { PHASES = sizeof phases / sizeof phases[0] };
 
+// What records of before do not tell apart is in the exchange.
 static double of_phase(const ls_study_row *r, int phase) {
-    return *(const double *)((const char *)r + phases[phase].offset);
+    double x = *(const double *)((const char *)r + phases[phase].offset);
+    return isfinite(x) ? x : 0;
 }
 
 static double step_time(const ls_study_row *r) {
@@ -158,7 +160,7 @@ static void draw_stack(const canvas *c, const ls_study_row *r, int series, const
 }
 
 static void draw_phases(const canvas *c) {
-    fputs("\nWhere a step's time goes (ms):", c->out);
+    fputs("\nWhere a step's time goes (ms)\n ", c->out);
     for (int p = 0; p < PHASES; p++)
         fprintf(c->out, " %s %s", c->utf8 ? phases[p].utf8 : phases[p].ascii, phases[p].name);
     fputc('\n', c->out);

@@ -103,7 +103,7 @@ static void print_exchange(FILE *out, const ls_trace_report *t) {
 // Named only when it is later than its like, and than chance makes somebody.
 static void print_straggler(FILE *out, const ls_trace_report *t) {
     const ls_trace_row *worst = NULL;
-    if (t->row_count < 2) return;
+    if (t->row_count < 2 || !t->rows) return;
     for (int i = 0; i < t->row_count; i++)
         if (!worst || t->rows[i].lateness > worst->lateness) worst = &t->rows[i];
     int64_t steps = 0;

@@ -1,5 +1,6 @@
 // Bringing a job's timelines together: one clock, one file. Everything travels over the communicator, so that hosts need no folder
 // in common.
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -234,6 +235,7 @@ ls_status ls_trainer_trace_write(ls_trainer *t, const char *path) {
     }
     status = ls_comm_agree(t->comm, status);
     if (status == LS_OK) {
+        assert(g.parts && g.counts && (!writes || (output.file && chunk)));
         status = writes ? write_file(t, &g, &output, chunk, path) : hand_in(t);
         status = ls_comm_agree(t->comm, status);
     } else if (output.file) {
