@@ -19,7 +19,7 @@ matches '^  1 worker #+ [0-9.]+$'
 if locale -a 2>/dev/null | grep -qix 'c\.utf-\{0,1\}8'; then
     run 0 env LC_ALL=C.UTF-8 COLUMNS=70 "$lockstep" report "$here/1.json" --terminal
     says "  1 worker ███████████████████████████████████████████████ " # 47, what is left of 70 columns
-    says "Where a step's time goes (ms):"
+    says "Where a step's time goes (ms)"
 fi
 
 # Without gnuplot everything but the pictures is there, and a hint.
