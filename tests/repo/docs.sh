@@ -1,7 +1,8 @@
-# The commands and files that the documents name are there.
+# The commands and files that the documents name are there, and their links lead somewhere.
 set -eu
 fail() { echo "$1"; exit 1; }
-for doc in README.md CONTRIBUTING.md docs/*.md; do
+headings() { awk '/^```/ {inside = !inside; next} !inside' "$1" | sed -n 's/^#* //p' | tr 'A-Z ' 'a-z-' | tr -cd 'a-z0-9_\n-'; }
+for doc in README.md CONTRIBUTING.md docs/*.md docs/*/*.md; do
     # Commands stand in fenced blocks, one a line.
     blocks=$(awk '/^```/ {inside = !inside; next} inside' "$doc")
     for target in $(printf '%s\n' "$blocks" | sed -n 's/^make \([a-z][a-z]*\).*/\1/p' | sort -u); do
@@ -13,6 +14,13 @@ for doc in README.md CONTRIBUTING.md docs/*.md; do
     # Paths stand in backquotes; NAME and <thing> are for the reader to fill in.
     for path in $(grep -oE '`(\.ci|tools|tests|docs|bench|examples|src|include)/[^` ]*' "$doc" | tr -d '`' | grep -v 'NAME\|<' | sort -u); do
         [ -e "$path" ] || fail "$doc names $path, which is not there"
+    done
+    # Links to files of the repository, and to headings in them (as GitHub names those: lower case, hyphens for blanks).
+    for link in $(grep -oE '\]\([^)# ]*(#[^) ]*)?\)' "$doc" | sed 's/^](//; s/)$//' | grep -v '^[a-z]*:' | sort -u); do
+        file=$(dirname "$doc")/${link%%#*}
+        [ "${link%%#*}" ] || file=$doc
+        [ -e "$file" ] || fail "$doc links to $link, which is not there"
+        case $link in *'#'*) headings "$file" | grep -qxF -- "${link#*#}" || fail "$doc links to $link, a heading that $file does not have" ;; esac
     done
 done
 grep -q '^make demo' README.md
