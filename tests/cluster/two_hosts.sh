@@ -51,4 +51,28 @@ for precision in fp32 bf16; do
         done
     done
 done
+
+# One timeline of both, though the clock of n2 is a thousand seconds ahead: in every step each worker begins before any other ends.
+if unshare --time --monotonic 1000 --fork true 2>/dev/null && command -v python3 >/dev/null; then
+    sed -i 's/ unshare --uts / unshare --uts --time --monotonic 1000 --fork /' "$here/on_n2"
+    grep -q monotonic "$here/on_n2" || wrong "the clock of n2 is right"
+    two_hosts 2 --trace "$here/trace"
+    run 0 "$lockstep" report "$here/trace"
+    matches '^  worker 0 on n1 '
+    matches '^  worker 1 on n2 '
+    matches "^The hosts' clocks agree to [0-9]{1,5} microseconds or better"
+    run 0 python3 - "$here/trace/trace.json" <<'TEXT'
+import json, sys
+trace = json.load(open(sys.argv[1]))
+error = 1e6 * trace["otherData"]["clock_error_seconds"]
+steps = {}
+for e in trace["traceEvents"]:
+    if e.get("cat") == "step": steps.setdefault(e["args"]["step"], []).append((e["ts"], e["ts"] + e["dur"]))
+assert len(steps) == 3, steps
+for number, workers in steps.items():
+    assert len(workers) == 2 and max(w[0] for w in workers) < min(w[1] for w in workers) + 2 * error, (number, workers)
+TEXT
+else
+    echo "no clock put wrong: this system has no time namespaces"
+fi
 finish
