@@ -19,7 +19,8 @@
 
 #define END "LOCKSTEP_END"  // in the environment: when to be over, in seconds since 1970, or "none"
 
-enum { ANSWER_SECONDS = 5, MOST_BETWEEN_SECONDS = 20 };
+#define ANSWER_SECONDS  5
+#define BETWEEN_SECONDS 0.1  // looks at the clock; a broadcast takes a ten-thousandth of it
 
 // --- what the end is -------------------------------------------------------------------------------------------------
 
@@ -176,8 +177,9 @@ static agreement decide(cli_timekeeper *k, const ls_progress *p, int64_t step, i
         a.too_late_to_evaluate = now + 2 * seconds + evaluation > k->deadline.at;
         return a;
     }
-    // Half of what is left, in case steps get slower; with validation no later than where it adds to what is to be done.
-    a.next = step + (int64_t)fmax(1, fmin(left, MOST_BETWEEN_SECONDS) / 2 / seconds);
+    // Steps may get much slower, on a machine that others work on too. With validation no later than where it adds to what is to be
+    // done.
+    a.next = step + (int64_t)fmax(1, fmin(left / 2, BETWEEN_SECONDS) / seconds);
     int64_t epoch_end = step - p->step + p->steps;
     if (validate && p->step < p->steps && a.next > epoch_end) a.next = epoch_end;
     return a;

@@ -23,8 +23,8 @@ void cli_deadline_pass_on(const cli_deadline *deadline, double seconds);
 // "to be over by 2026-11-21 12:00:00, the end of Slurm job 17"; nothing without a deadline that is known.
 void cli_deadline_print(const cli_deadline *deadline);
 
-// Stops training in time: worker 0's clock decides, and all workers stop after the same step. They agree rarely, and the more often
-// the nearer the end is, so that it costs nothing.
+// Stops training in time: worker 0's clock decides, and all workers stop after the same step. They agree now and then, not in
+// every step, so that it costs nothing.
 typedef struct cli_timekeeper {
     cli_deadline deadline;  // worker 0's
     ls_comm *comm;

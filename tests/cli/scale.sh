@@ -190,10 +190,10 @@ rm long/runs/*.log
     job=$!
     started $job
     run_under_way=$(child $job)
-    before=$(cat long/study.json | cksum)
+    before=$(cksum <long/study.json)
     refuses 1 "another 'lockstep scale' is at work in long (process $job on $(uname -n)): wait until it is done" \
         "$lockstep" scale mnist-mlp $long --out long/
-    [ "$(cat long/study.json | cksum)" = "$before" ] || wrong "the study of another one was changed"
+    [ "$(cksum <long/study.json)" = "$before" ] || wrong "the study of another one was changed"
     [ -d "/proc/$run_under_way" ] || wrong "the run of another study was ended"
     kill -KILL $job
     wait $job 2>/dev/null
