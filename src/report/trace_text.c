@@ -89,7 +89,7 @@ static void print_layers(FILE *out, const ls_trace_report *t) {
 static void print_exchange(FILE *out, const ls_trace_report *t) {
     const ls_trace_times *m = &t->mean;
     double all = m->exchange + m->hidden;
-    fprintf(out, "\nExchange: %.3f ms of a step's %.3f ms (%.1f %%) are exposed, nobody computing meanwhile",
+    fprintf(out, "\nExchange: %.3f ms of a step's %.3f ms (%.1f %%) are exposed: no computing meanwhile",
             1e3 * m->exchange, 1e3 * m->step, m->step > 0 ? 100 * m->exchange / m->step : 0);
     if (m->hidden > 0)
         fprintf(out, "; %.3f ms (%.0f %% of all exchange) are hidden behind forward and backward.\n", 1e3 * m->hidden,
