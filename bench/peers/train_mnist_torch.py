@@ -18,7 +18,8 @@ import pathlib
 import struct
 import sys
 
-from mnist_cnn_torch import FORMATS, MnistCnn, keep_memory  # sets up OpenMP before PyTorch is loaded
+from mnist_cnn_torch import MnistCnn  # sets up OpenMP before PyTorch is loaded
+from torch_peer import FORMATS, keep_memory
 
 import numpy as np
 import torch

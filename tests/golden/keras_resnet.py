@@ -133,7 +133,7 @@ def block_v2(net, x, name, filters, stride, projection):
     if projection:
         shortcut = net.conv(preact, f"{name}_0_conv", 4 * filters, 1, stride)
     else:
-        shortcut = x[:, :, ::stride, ::stride]  # Keras: MaxPooling2D(1, strides=stride)
+        shortcut = x[:, :, ::stride, ::stride] if stride > 1 else x  # Keras: MaxPooling2D(1, strides=stride)
     x = net.bn_relu(net.conv(preact, f"{name}_1_conv", filters, 1, bias=False), f"{name}_1_bn")
     x = net.bn_relu(net.conv(x, f"{name}_2_conv", filters, 3, stride, padding=1, bias=False), f"{name}_2_bn")
     return net.conv(x, f"{name}_3_conv", 4 * filters, 1).add_(shortcut)
@@ -146,8 +146,10 @@ def imagenet(blocks, v2):
         x = net.conv(x, "conv1_conv", 64, 7, 2, padding=3)
         if not v2:
             x = net.bn_relu(x, "conv1_bn")
-        # Keras pads with zeros: before V2's pooling, of values of both signs, that is not padding with -infinity.
-        x = F.max_pool2d(F.pad(x, (1, 1, 1, 1)), 3, 2)
+        if v2:  # Keras pads with zeros; only behind a ReLU is that the same as PyTorch's padding with -infinity
+            x = F.max_pool2d(F.pad(x, (1, 1, 1, 1)), 3, 2)
+        else:
+            x = F.max_pool2d(x, 3, 2, 1)
         for stack, count in enumerate(blocks):
             for i in range(count):
                 name = f"conv{stack + 2}_block{i + 1}"

@@ -58,12 +58,12 @@ ADAM = {"lr": 0.001, "beta1": 0.9, "beta2": 0.999, "epsilon": 1e-7}
 SGD = {"lr": 0.01, "momentum": 0.9}
 
 
-def philox(stream, count):
-    """The first `count` words of a stream."""
+def philox(stream, count, variant=0):
+    """The first `count` words of a stream; make_resnet.py has several variants of them."""
     mask = np.uint64(0xFFFFFFFF)
     c0 = np.arange((count + 3) // 4, dtype=np.uint64)
     c1 = np.full_like(c0, stream)
-    c2 = np.zeros_like(c0)
+    c2 = np.full_like(c0, variant)
     c3 = np.zeros_like(c0)
     k0, k1 = KEY & 0xFFFFFFFF, KEY >> 32
     for _ in range(10):
