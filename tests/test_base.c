@@ -139,7 +139,21 @@ static void memory_is_aligned_and_zero(void **state) {
     assert_null(p);
     assert_int_equal(ls_round_up(65, 64), 128);
     assert_int_equal(ls_round_up(64, 64), 64);
-    assert_true(ls_memory_peak_rss() > 1 << 20);
+}
+
+static void resident_memory_is_counted(void **state) {
+    const int64_t bytes = 64 << 20, slack = 8 << 20;
+    char *p;
+    int64_t before = ls_memory_rss();
+    if (before == 0) skip();  // the system does not tell
+    assert_true(before > 1 << 20);
+    assert_int_equal(ls_memory_alloc(bytes, &p), LS_OK);
+    int64_t with = ls_memory_rss();
+    ls_memory_free(p);
+    int64_t after = ls_memory_rss(), peak = ls_memory_peak_rss();
+    assert_true(with >= before + bytes && with < before + bytes + slack);
+    assert_true(after < with - bytes / 2);
+    assert_true(peak >= with - slack && peak < with + slack);
 }
 
 enum { THREADS = 4, ROUNDS = 2000 };
@@ -254,6 +268,7 @@ int main(void) {
         cmocka_unit_test(status_names),
         cmocka_unit_test(bf16_rounds_to_nearest_even),
         cmocka_unit_test(memory_is_aligned_and_zero),
+        cmocka_unit_test(resident_memory_is_counted),
         cmocka_unit_test(barrier_sleeping),
         cmocka_unit_test(barrier_spinning),
         cmocka_unit_test(barrier_of_one_does_not_wait),

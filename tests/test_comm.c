@@ -241,6 +241,25 @@ static void test_launchers(ls_comm *c) {
     }
 }
 
+// Nine workers that are only thought of on two hosts: who is who, and nothing else.
+static void test_planned(ls_comm *c) {
+    ls_comm *p;
+    int here = 0;
+    CHECK_OK(c, ls_comm_create_planned(9, 2, &p));
+    CHECK(c, p->size == 9 && p->hosts == 2 && p->rank == 0 && p->host == 0 && p->local_rank == 0 && p->position == 0);
+    for (int r = 0; r < 9; r++) {
+        here += p->host_of[r] == 0;
+        CHECK(c, p->order[r] == r && (r == 0 || p->host_of[r] >= p->host_of[r - 1]));
+    }
+    CHECK(c, here == 5 && p->local_size == 5);
+    CHECK(c, ls_comm_barrier(p) == LS_STATUS_INTERNAL);
+    ls_shared *shared;
+    CHECK(c, ls_comm_host_alloc(p, 100, &shared) == LS_STATUS_INTERNAL);
+    ls_comm_destroy(&p);
+    CHECK(c, ls_comm_create_planned(2, 3, &p) == LS_STATUS_INVALID_ARGUMENT && !p);
+    CHECK(c, ls_comm_create_planned(0, 0, &p) == LS_STATUS_INVALID_ARGUMENT);
+}
+
 int main(void) {
     ls_comm *world, *self, *c;
     unsetenv("LOCKSTEP_FAKE_HOSTS");
@@ -265,6 +284,7 @@ int main(void) {
     // Files in /tmp of several selves have several names: the process id is in them.
     test_everything(self, 1);
     ls_comm_destroy(&self);
+    test_planned(world);
     test_launchers(world);
     ls_comm_destroy(&world);
     CHECK(world, world == NULL);

@@ -86,6 +86,8 @@ static void describes_itself(void **state) {
     assert_true(ls_shape_equal(f->data.image, LS_SHAPE(SIDE, SIDE, 1)));
     assert_int_equal(f->data.train.count, TRAIN);
     assert_int_equal(f->data.test.count, TEST);
+    int64_t bytes = (TRAIN + TEST) * (SIDE * SIDE + 1);
+    assert_true(ls_data_bytes(&f->data) >= bytes && ls_data_bytes(&f->data) < bytes + (4 << 20));
 }
 
 // These numbers change only when the dataset is meant to change; then every accuracy measured on it is void.

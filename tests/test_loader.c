@@ -41,6 +41,18 @@ static ls_loader *make(ls_dtype dtype, int depth) {
     return loader;
 }
 
+static void test_bytes(void **state) {
+    ls_loader_config config = {
+        .split = &split, .image = LS_SHAPE(5, 7, 1), .dtype = LS_DTYPE_F32, .micro_batch = MICRO, .depth = 3};
+    assert_int_equal(ls_loader_bytes(&config), 3 * (64 + 64 + 8 * 35 * 4 + 32));  // whole lines: 1120 become 1152
+    config.dtype = LS_DTYPE_BF16;
+    config.depth = 1;
+    config.recipe = (ls_recipe){.height = 64, .width = 32};
+    assert_int_equal(ls_loader_bytes(&config), 64 + 64 + 8 * 64 * 32 * 2);
+    config.micro_batch = 4096;
+    assert_int_equal(ls_loader_bytes(&config), (16 << 20) + (2 << 20));  // whole huge pages
+}
+
 static void check_batch(const ls_batch *b, ls_dtype dtype, ls_range range) {
     assert_int_equal(b->count, range.count);
     assert_int_equal((uintptr_t)b->images % 64, 0);
@@ -294,7 +306,7 @@ static void test_signals(void **state) {
 int main(void) {
     alarm(50);  // a hang ends the test
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_epochs),    cmocka_unit_test(test_values),  cmocka_unit_test(test_ranges),
+        cmocka_unit_test(test_bytes), cmocka_unit_test(test_epochs),    cmocka_unit_test(test_values),  cmocka_unit_test(test_ranges),
         cmocka_unit_test(test_augmented), cmocka_unit_test(test_borrow),  cmocka_unit_test(test_refused),
         cmocka_unit_test(test_leave),     cmocka_unit_test(test_signals),
     };

@@ -49,6 +49,42 @@ static void buffers_alive_together_do_not_overlap(void **state) {
     }
 }
 
+// One kept activation of 400 bytes, its gradient, scratch, and a hole: the parts of the step where most is alive.
+static void the_arena_is_told_apart(void **state) {
+    ls_node node = {.name = "layer"};
+    ls_graph graph = {.nodes = &node, .node_count = 1};
+    ls_plan_step_impl steps[4] = {
+        {.pass = "forward"}, {.pass = "loss"}, {.pass = "loss gradient"}, {.pass = "backward"}};
+    ls_buffer buffers[] = {
+        {.bytes = 400, .first = 0, .last = 3, .activation = 1},
+        {.bytes = 128, .first = 3, .last = 3, .activation = 1},
+        {.bytes = 64, .first = 3, .last = 3},
+        {.bytes = 128, .first = 3, .last = 3, .activation = 1, .joins = 2},  // takes the second's memory
+        {.bytes = 256, .first = 1, .last = 1},
+        {.bytes = 9999, .first = -1, .last = -1}};
+    ls_plan plan = {.graph = &graph,
+                    .steps = steps,
+                    .step_count = 4,
+                    .forward_count = 2,
+                    .buffers = buffers,
+                    .buffer_count = 6,
+                    .arena_bytes = 768};
+    ls_arena_parts parts = ls_plan_arena_parts(&plan);
+    assert_int_equal(parts.activations, 448);  // in whole lines of the cache
+    assert_int_equal(parts.backward, 0);
+    assert_int_equal(parts.workspace, 256);  // of step 1, where 704 bytes are alive; step 3 has 640
+    assert_int_equal(parts.unused, 64);
+    assert_string_equal(parts.pass, "loss");
+    assert_string_equal(parts.node, "layer");
+    buffers[4].bytes = 64;
+    parts = ls_plan_arena_parts(&plan);
+    assert_int_equal(parts.activations, 448);
+    assert_int_equal(parts.backward, 128);
+    assert_int_equal(parts.workspace, 64);
+    assert_int_equal(parts.unused, 128);
+    assert_string_equal(parts.pass, "backward");
+}
+
 static void a_plan_needs_less_than_all_its_activations(void **state) {
     ls_graph *g;
     ls_device *d;
@@ -61,6 +97,12 @@ static void a_plan_needs_less_than_all_its_activations(void **state) {
     OK(ls_plan_create(g, d, params, &(ls_plan_config){128, LS_DTYPE_F32, .training = 0}, &inference));
     assert_true(ls_plan_arena_bytes(training) < ls_plan_activation_bytes(training));
     assert_true(ls_plan_activation_bytes(inference) < ls_plan_activation_bytes(training));
+    ls_arena_parts parts = ls_plan_arena_parts(training);
+    assert_int_equal(parts.activations + parts.backward + parts.workspace + parts.unused,
+                     ls_plan_arena_bytes(training));
+    assert_true(parts.activations > 0 && parts.backward >= 0 && parts.workspace > 0 && parts.unused >= 0);
+    parts = ls_plan_arena_parts(inference);
+    assert_int_equal(parts.backward, 0);
     ls_plan_destroy(&training);
     ls_plan_destroy(&inference);
     ls_params_destroy(&params);
@@ -463,6 +505,7 @@ static void smoothing_labels_is_giving_smoothed_rows(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(buffers_alive_together_do_not_overlap),
+        cmocka_unit_test(the_arena_is_told_apart),
         cmocka_unit_test(a_plan_needs_less_than_all_its_activations),
         cmocka_unit_test(whole_networks_agree_with_the_reference_device),
         cmocka_unit_test(buckets_come_in_order_and_cover_everything),

@@ -85,6 +85,8 @@ ls_status check_shared_room(void);
 void check_disk(check *c);  // by one worker of each host
 // The host's last-level cache: its bytes, and how many processors share one of it. 0 where the system does not tell.
 int64_t check_cache(int *sharers);
+// What this host, or a control group this process is in, allows of memory; 0 where the system does not tell.
+int64_t check_host_memory(void);
 
 // check_speed.c: what has to be measured together. Collective.
 ls_status check_bandwidth(check *c);

@@ -208,6 +208,13 @@ void check_cores(check *c) {
 
 // --- memory ----------------------------------------------------------------------------------------------------------
 
+int64_t check_host_memory(void) {
+    double total = 1024.0 * (double)number_of("/proc/meminfo", "MemTotal:"),
+           limit = group_least("memory", group_memory);
+    if (total < 0) total = 0;
+    return (int64_t)(limit > 0 && (limit < total || total == 0) ? limit : total);
+}
+
 void check_memory(check *c) {
     check_line *l = &c->mine.line[CHECK_MEMORY];
     check_facts *f = &c->mine.facts;

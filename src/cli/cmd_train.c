@@ -238,7 +238,8 @@ static void print_table(const run *r) {
         row("Test accuracy", "%.2f %%", 100 * t->test_accuracy);
     }
     row("Total run time", "%.2f s", r->total_seconds);
-    row("Peak memory", "%.0f MB%s", (double)t->peak_rss_bytes / 1e6, t->workers > 1 ? " (largest worker)" : "");
+    row("Peak memory", "%.0f MB%s, planned %.0f MB", (double)t->peak_rss_bytes / 1e6,
+        t->workers > 1 ? " (largest worker)" : "", (double)t->planned_bytes / 1e6);
     row("Weights digest", "%s", t->weights_digest);
     fflush(stdout);
 }

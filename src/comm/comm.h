@@ -62,6 +62,9 @@ ls_status ls_comm_create(ls_comm **out);
 int ls_comm_launch_rank(void);
 // Only this process, MPI untouched. Not collective.
 ls_status ls_comm_create_self(ls_comm **out);
+// Worker 0 of a job that is only thought of: `size` workers on `hosts` hosts, as evenly as can be. It knows who is who;
+// nothing can be exchanged or shared (INTERNAL). Not collective. Errors: INVALID_ARGUMENT (fewer workers than hosts, or none).
+ls_status ls_comm_create_planned(int size, int hosts, ls_comm **out);
 void ls_comm_destroy(ls_comm **comm);  // Collective
 
 // Collective on comm.
@@ -95,6 +98,9 @@ ls_status ls_comm_check_equal(ls_comm *comm, const char *what, const char *text)
 void ls_comm_library(char *text, size_t size);
 // What MPI allows beside the main thread ("MPI_THREAD_FUNNELED"); NULL while it is not running. Not collective.
 const char *ls_comm_thread_level(void);
+// What MPI adds to the memory of a process that joins a job, in bytes: a child process starts it, alone, and tells. 0 where
+// that cannot be found out, or without MPI. Before the job is joined, from a process of one thread. Not collective.
+int64_t ls_comm_library_bytes(void);
 // Ends all workers now. Not collective.
 void ls_comm_abort(ls_comm *comm, int exit_status);
 

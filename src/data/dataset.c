@@ -175,6 +175,14 @@ fail:
     return status;
 }
 
+int64_t ls_data_bytes(const ls_dataset *dataset) {
+    region r[4];
+    int64_t bytes = 0;
+    regions(dataset, r);
+    for (int k = 0; k < 4; k++) bytes += r[k].size > 0 ? ls_memory_size(r[k].size) : 0;
+    return bytes;
+}
+
 void ls_data_close(ls_dataset **dataset) {
     free(*dataset);
     *dataset = NULL;

@@ -58,6 +58,8 @@ const ls_format *const *ls_formats(void);
 // sentence, and nothing is left behind but what host->alloc gave.
 // Errors: NOT_FOUND (format, file or folder), IO, BAD_DATA, INVALID_ARGUMENT.
 ls_status ls_data_open(ls_data_host *host, const char *spec, ls_dataset **out);
+// What its images and labels take, in bytes, in memory of their own.
+int64_t ls_data_bytes(const ls_dataset *dataset);
 void ls_data_close(ls_dataset **dataset);  // frees the struct; the arrays belong to the host
 
 #endif

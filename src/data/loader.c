@@ -19,6 +19,7 @@ typedef enum slot_state { SLOT_FREE, SLOT_READY, SLOT_TAKEN } slot_state;
 typedef struct slot {
     ls_batch batch;  // first, so that a batch's address is its slot's
     slot_state state;
+    void *memory;  // the batch's
 } slot;
 
 struct ls_loader {
@@ -118,6 +119,31 @@ static ls_status start_thread(ls_loader *l) {
     return LS_OK;
 }
 
+static int64_t image_bytes(const ls_loader_config *c) {
+    return ls_shape_count(ls_recipe_shape(&c->recipe, c->image)) * (int64_t)ls_dtype_size(c->dtype);
+}
+
+// A slot's memory: samples, labels, images.
+static int64_t samples_bytes(const ls_loader_config *c) {
+    return ls_round_up(c->micro_batch * (int64_t)sizeof(uint64_t), LS_ALIGN);
+}
+static int64_t labels_bytes(const ls_loader_config *c) {
+    return ls_round_up(c->micro_batch * (int64_t)sizeof(int32_t), LS_ALIGN);
+}
+static int64_t slot_bytes(const ls_loader_config *c) {
+    return samples_bytes(c) + labels_bytes(c) + c->micro_batch * image_bytes(c);
+}
+
+int64_t ls_loader_bytes(const ls_loader_config *config) { return config->depth * ls_memory_size(slot_bytes(config)); }
+
+static ls_status allocate_slot(const ls_loader_config *config, slot *s) {
+    LS_TRY(ls_memory_alloc(slot_bytes(config), &s->memory));
+    s->batch.samples = s->memory;
+    s->batch.labels = (int32_t *)((char *)s->memory + samples_bytes(config));
+    s->batch.images = (char *)s->batch.labels + labels_bytes(config);
+    return LS_OK;
+}
+
 ls_status ls_loader_create(const ls_loader_config *config, ls_loader **out) {
     *out = NULL;
     LS_TRY(check(config));
@@ -126,16 +152,10 @@ ls_status ls_loader_create(const ls_loader_config *config, ls_loader **out) {
     LS_TRY(ls_calloc(1, sizeof *l, &l));
     l->config = *config;
     l->stored = ls_shape_count(config->image);
-    l->bytes = ls_shape_count(ls_recipe_shape(&config->recipe, config->image)) * (int64_t)ls_dtype_size(config->dtype);
+    l->bytes = image_bytes(config);
     LS_TRY_GOTO(ls_preparer_create(&config->recipe, config->image, config->dtype, &l->preparer), fail);
     LS_TRY_GOTO(ls_calloc(config->depth, sizeof *l->slots, &l->slots), fail);
-    int64_t m = config->micro_batch;
-    for (int i = 0; i < config->depth; i++) {
-        ls_batch *b = &l->slots[i].batch;
-        LS_TRY_GOTO(ls_memory_alloc(m * l->bytes, &b->images), fail);
-        LS_TRY_GOTO(ls_memory_alloc(m * (int64_t)sizeof *b->labels, &b->labels), fail);
-        LS_TRY_GOTO(ls_memory_alloc(m * (int64_t)sizeof *b->samples, &b->samples), fail);
-    }
+    for (int i = 0; i < config->depth; i++) LS_TRY_GOTO(allocate_slot(config, &l->slots[i]), fail);
     LS_TRY_GOTO(start_thread(l), fail);
     *out = l;
     return LS_OK;
@@ -158,11 +178,7 @@ void ls_loader_destroy(ls_loader **loader) {
         pthread_cond_destroy(&l->work);
         pthread_mutex_destroy(&l->mutex);
     }
-    for (int i = 0; l->slots && i < l->config.depth; i++) {
-        ls_memory_free(l->slots[i].batch.images);
-        ls_memory_free(l->slots[i].batch.labels);
-        ls_memory_free(l->slots[i].batch.samples);
-    }
+    for (int i = 0; l->slots && i < l->config.depth; i++) ls_memory_free(l->slots[i].memory);
     free(l->slots);
     ls_preparer_destroy(&l->preparer);
     free(l);

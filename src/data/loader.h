@@ -30,6 +30,8 @@ typedef struct ls_loader_config {
 // A loader serves one replica: one background thread fills a ring of `depth` batches in the order asked for.
 typedef struct ls_loader ls_loader;
 ls_status ls_loader_create(const ls_loader_config *config, ls_loader **out);
+// What its batches take, in bytes.
+int64_t ls_loader_bytes(const ls_loader_config *config);
 void ls_loader_destroy(ls_loader **loader);  // stops the thread, whatever it is doing
 
 // A run of consecutive positions in the epoch's order: the samples order[first] .. order[first + count - 1].

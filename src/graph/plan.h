@@ -56,6 +56,16 @@ int64_t ls_plan_arena_bytes(const ls_plan *plan);
 // Bytes of the activations alone, before sharing memory by lifetime (for reports).
 int64_t ls_plan_activation_bytes(const ls_plan *plan);
 
+// What the arena holds at the step at which most of it is in use; the parts add up to its bytes.
+typedef struct ls_arena_parts {
+    int64_t activations;      // made by forward and still needed
+    int64_t backward;         // gradients of activations, activations made again
+    int64_t workspace;        // what kernels need beside: workspaces, scratch
+    int64_t unused;           // between buffers
+    const char *node, *pass;  // that step, as in ls_plan_step_info
+} ls_arena_parts;
+ls_arena_parts ls_plan_arena_parts(const ls_plan *plan);
+
 // Gives the plan its memory and its weights: arena (aligned), master vector, copies. Must be called before running; may be
 // called again.
 void ls_plan_bind(ls_plan *plan, void *arena, float *weights, void *copies);

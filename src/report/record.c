@@ -226,6 +226,7 @@ static void add_results(json_t *o, const ls_record_info *info) {
     json_object_set_new(o, "first_step_seconds", real(info->first_step_seconds));
     json_object_set_new(o, "total_seconds", real(info->total_seconds));
     json_object_set_new(o, "peak_rss_bytes", json_integer(r->peak_rss_bytes));
+    json_object_set_new(o, "planned_bytes", json_integer(r->planned_bytes));
     json_object_set_new(o, "weights_digest", text(r->weights_digest));
     add_phases(o, r);
 }

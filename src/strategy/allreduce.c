@@ -56,8 +56,6 @@ static int server(const ls_strategy_base *base, int host, int position) {
 
 static void destroy(ls_strategy *strategy) {
     allreduce *a = (allreduce *)strategy;
-    for (int i = 0; a->served && i < a->served_count; i++) ls_memory_free(a->served[i].partials);
-    for (int h = 0; a->remotes && h < strategy->config.comm->hosts; h++) ls_memory_free(a->remotes[h].partials);
     free(a->served);
     free(a->remotes);
     free(a->requests);
@@ -66,7 +64,7 @@ static void destroy(ls_strategy *strategy) {
 }
 
 // What only jobs of several hosts need.
-static ls_status create_remote(allreduce *a) {
+static ls_status plan_remote(allreduce *a) {
     ls_strategy_base *base = &a->base;
     ls_comm *comm = base->head.config.comm;
     LS_TRY(ls_calloc(comm->hosts, sizeof *a->remotes, &a->remotes));
@@ -75,7 +73,8 @@ static ls_status create_remote(allreduce *a) {
     for (int host = 0; host < comm->hosts; host++) {
         if (host == comm->host) continue;
         a->remotes[host].rank = comm->order[server(base, host, comm->position)];
-        LS_TRY(ls__base_alloc(base, base->host_pieces * (a->end - a->begin) * 4, &a->remotes[host].partials));
+        LS_TRY(ls__want(base, LS_STRATEGY_SUMS, LS_WORKER, base->host_pieces * (a->end - a->begin) * 4,
+                        &a->remotes[host].partials));
     }
     for (int position = 0; position < comm->size; position++) {
         int rank = comm->order[position];
@@ -83,38 +82,34 @@ static ls_status create_remote(allreduce *a) {
         served *s = &a->served[a->served_count++];
         s->rank = rank;
         slice_of_worker(base, position, &s->begin, &s->end);
-        LS_TRY(ls__base_alloc(base, base->host_pieces * (s->end - s->begin) * 4, &s->partials));
+        LS_TRY(ls__want(base, LS_STRATEGY_SUMS, LS_WORKER, base->host_pieces * (s->end - s->begin) * 4, &s->partials));
+        base->reads += s->end - s->begin;
     }
     return LS_OK;
 }
 
 static ls_status build(allreduce *a, const ls_strategy_config *config) {
     ls_strategy_base *base = &a->base;
-    int64_t weights_bytes = ls_round_up(config->length * 4, LS_ALIGN);
-    void *common;
-    LS_TRY(ls__base_create(base, config, weights_bytes + config->copies_bytes, &common));
-    base->head.weights = common;
-    base->head.copies = config->copies_bytes ? (char *)common + weights_bytes : NULL;
+    LS_TRY(ls__base_plan(base, &ls__strategy_allreduce, config));
+    LS_TRY(ls__want(base, LS_STRATEGY_WEIGHTS, LS_HOST, config->length * 4, &base->head.weights));
+    LS_TRY(ls__want(base, LS_STRATEGY_COPIES, LS_HOST, config->copies_bytes, &base->head.copies));
     base->head.weights_shared = 1;
     slice_of_worker(base, config->comm->position, &a->begin, &a->end);
+    base->reads = a->end - a->begin;
     for (int r = 0; r < config->replicas; r++) {
         int64_t begin, end;
         slice_of_lane(base, config->comm->position * config->replicas + r, &begin, &end);
-        LS_TRY(ls__base_alloc_state(base, r, end - begin));
+        LS_TRY(ls__want_state(base, r, end - begin));
         if (config->clip_norm > 0 || ls__layerwise(base))
-            LS_TRY(ls__base_alloc(base, (end - begin) * 4, &base->lane[r]->mean));
+            LS_TRY(ls__want(base, LS_STRATEGY_SUMS, r, (end - begin) * 4, &base->lane[r]->mean));
     }
-    if (config->comm->hosts > 1) LS_TRY(create_remote(a));
-    return LS_OK;
+    return config->comm->hosts > 1 ? plan_remote(a) : LS_OK;
 }
 
-static ls_status create(const ls_strategy_config *config, ls_strategy **out) {
+static ls_status plan(const ls_strategy_config *config, ls_strategy **out) {
     allreduce *a;
-    ls_status status = ls_calloc(1, sizeof *a, &a);
-    LS_TRY(ls_comm_agree(config->comm, status));
-    a->base.head.ops = &ls__strategy_allreduce;
-    a->base.head.config = *config;
-    status = ls_comm_agree(config->comm, build(a, config));
+    LS_TRY(ls_calloc(1, sizeof *a, &a));
+    ls_status status = build(a, config);
     if (status != LS_OK) {
         destroy(&a->base.head);
         LS_TRY(status);
@@ -331,7 +326,7 @@ static ls_status step(ls_strategy *strategy, int replica, const ls_step_info *in
 const ls_strategy_ops ls__strategy_allreduce = {
     .name = "allreduce",
     .help = "each lane sums and updates its slice of the parameters, then all gather them",
-    .create = create,
+    .plan = plan,
     .destroy = destroy,
     .step = step,
 };

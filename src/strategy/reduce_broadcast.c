@@ -22,13 +22,8 @@ typedef struct reduce_broadcast {
 
 static void destroy(ls_strategy *strategy) {
     reduce_broadcast *b = (reduce_broadcast *)strategy;
-    for (int h = 0; b->received && h < strategy->config.comm->hosts; h++) ls_memory_free(b->received[h]);
     free(b->received);
     free(b->requests);
-    ls_memory_free(b->partials);
-    ls_memory_free(b->direction);
-    ls_memory_free(strategy->weights);
-    ls_memory_free(strategy->copies);
     ls__base_destroy(&b->base);
     free(b);
 }
@@ -36,36 +31,31 @@ static void destroy(ls_strategy *strategy) {
 static ls_status build(reduce_broadcast *b, const ls_strategy_config *config) {
     ls_strategy_base *base = &b->base;
     ls_comm *comm = config->comm;
-    void *common;
-    LS_TRY(ls__base_create(base, config, config->length * 4, &common));
-    b->mean = common;
-    LS_TRY(ls__base_alloc(base, config->length * 4, &base->head.weights));
-    if (config->optimizer->direction) LS_TRY(ls__base_alloc(base, config->length * 4, &b->direction));
-    if (config->copies_bytes) LS_TRY(ls__base_alloc(base, config->copies_bytes, &base->head.copies));
+    LS_TRY(ls__base_plan(base, &ls__strategy_reduce_broadcast, config));
+    LS_TRY(ls__want(base, LS_STRATEGY_SUMS, LS_HOST, config->length * 4, &b->mean));
+    LS_TRY(ls__want(base, LS_STRATEGY_WEIGHTS, LS_WORKER, config->length * 4, &base->head.weights));
+    LS_TRY(ls__want(base, LS_STRATEGY_COPIES, LS_WORKER, config->copies_bytes, &base->head.copies));
+    if (config->optimizer->direction)
+        LS_TRY(ls__want(base, LS_STRATEGY_SUMS, LS_WORKER, config->length * 4, &b->direction));
     for (int r = 0; r < config->replicas; r++) {
         int64_t begin, end;
         ls__share(0, config->length, r, config->replicas, &begin, &end);
-        LS_TRY(ls__base_alloc_state(base, r, end - begin));
+        LS_TRY(ls__want_state(base, r, end - begin));
     }
+    if (comm->local_rank == 0) base->reads = config->length;
     if (comm->hosts == 1 || comm->local_rank != 0) return LS_OK;
     int64_t bytes = base->host_pieces * config->length * 4;
     LS_TRY(ls_calloc(comm->hosts, sizeof *b->requests, &b->requests));
-    if (comm->position != 0) {
-        LS_TRY(ls__base_alloc(base, bytes, &b->partials));
-        return LS_OK;
-    }
+    if (comm->position != 0) return ls__want(base, LS_STRATEGY_SUMS, LS_WORKER, bytes, &b->partials);
     LS_TRY(ls_calloc(comm->hosts, sizeof *b->received, &b->received));
-    for (int h = 1; h < comm->hosts; h++) LS_TRY(ls__base_alloc(base, bytes, &b->received[h]));
+    for (int h = 1; h < comm->hosts; h++) LS_TRY(ls__want(base, LS_STRATEGY_SUMS, LS_WORKER, bytes, &b->received[h]));
     return LS_OK;
 }
 
-static ls_status create(const ls_strategy_config *config, ls_strategy **out) {
+static ls_status plan(const ls_strategy_config *config, ls_strategy **out) {
     reduce_broadcast *b;
-    ls_status status = ls_calloc(1, sizeof *b, &b);
-    LS_TRY(ls_comm_agree(config->comm, status));
-    b->base.head.ops = &ls__strategy_reduce_broadcast;
-    b->base.head.config = *config;
-    status = ls_comm_agree(config->comm, build(b, config));
+    LS_TRY(ls_calloc(1, sizeof *b, &b));
+    ls_status status = build(b, config);
     if (status != LS_OK) {
         destroy(&b->base.head);
         LS_TRY(status);
@@ -218,7 +208,7 @@ static ls_status step(ls_strategy *strategy, int replica, const ls_step_info *in
 const ls_strategy_ops ls__strategy_reduce_broadcast = {
     .name = "reduce-broadcast",
     .help = "worker 0 sums and averages for all, and every worker updates weights of its own",
-    .create = create,
+    .plan = plan,
     .destroy = destroy,
     .step = step,
 };

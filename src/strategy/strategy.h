@@ -91,8 +91,9 @@ static inline double ls_step_update(const ls_step_times *t) {
 // One strategy; its file ends in this.
 typedef struct ls_strategy_ops {
     const char *name, *help;
-    ls_status (*create)(const ls_strategy_config *config, ls_strategy **out);  // Collective
-    void (*destroy)(ls_strategy *strategy);                                    // Collective
+    // Decides what memory there will be and allocates none of it (strategy_impl.h: wants). Not collective.
+    ls_status (*plan)(const ls_strategy_config *config, ls_strategy **out);
+    void (*destroy)(ls_strategy *strategy);  // Collective once allocated
     // Sums all lanes' pieces in the tree, divides, updates, and makes the new weights (and copies) visible to the lanes of
     // this worker. Called by every lane of every worker, each from its own thread; replica 0 is the worker's main thread,
     // the only one that may communicate. Collective over all lanes. A failure (LIBRARY) comes back on the main thread of the
@@ -113,9 +114,14 @@ struct ls_strategy {
 };
 
 const ls_strategy_ops *const *ls_strategies(void);  // NULL-terminated
-// Errors: NOT_FOUND with the names there are.
-ls_status ls_strategy_create(const char *name, const ls_strategy_config *config, ls_strategy **out);  // Collective
-void ls_strategy_destroy(ls_strategy **strategy);                                                     // Collective
+// A strategy that knows what memory it is going to have. Of the communicator it asks who is who, nothing more. Not collective.
+// Errors: NOT_FOUND with the names there are, INTERNAL, OUT_OF_MEMORY.
+ls_status ls_strategy_plan(const char *name, const ls_strategy_config *config, ls_strategy **out);
+// Gives it that memory; then it can be used. Collective. Errors: OUT_OF_MEMORY, LIBRARY.
+ls_status ls_strategy_allocate(ls_strategy *strategy);
+// Both at once. Collective.
+ls_status ls_strategy_create(const char *name, const ls_strategy_config *config, ls_strategy **out);
+void ls_strategy_destroy(ls_strategy **strategy);  // Collective once allocated
 
 // Called by replica threads around each micro-batch: where to write its gradient (length floats; the padding must stay
 // zero), and that it is complete. Between the two nothing else may be asked of this replica.
@@ -126,6 +132,31 @@ void ls_strategy_gradient_end(ls_strategy *strategy, int replica, const ls_step_
 // worker of a host that shares a vector writes the same or only local rank 0 writes): refreshes all copies. Collective;
 // main threads only, no lane running.
 ls_status ls_strategy_weights_changed(ls_strategy *strategy);
+
+// What a strategy's memory is for.
+typedef enum ls_strategy_part {
+    LS_STRATEGY_WEIGHTS,
+    LS_STRATEGY_COPIES,
+    LS_STRATEGY_GRADIENTS,
+    LS_STRATEGY_STATE,  // of the optimizer
+    LS_STRATEGY_SUMS,   // partial sums, received sums, norms, barriers
+    LS_STRATEGY_PARTS
+} ls_strategy_part;
+
+typedef struct ls_strategy_bytes {
+    int64_t replica;  // the largest replica's share of what follows
+    int64_t own;      // this worker's, for itself alone
+    int64_t shared;   // the host's, for all its workers
+    int64_t seen;     // of that, what this worker works on: resident in its process
+} ls_strategy_bytes;
+
+typedef struct ls_strategy_memory {
+    ls_strategy_bytes part[LS_STRATEGY_PARTS];
+    int gradient_buffers;  // of each replica
+} ls_strategy_memory;
+
+// In bytes, as ls_strategy_allocate will allocate it, or has. Not collective.
+ls_strategy_memory ls_strategy_memory_of(const ls_strategy *strategy);
 int64_t ls_strategy_memory_bytes(const ls_strategy *strategy);  // this worker's share, for reports
 // A barrier of all lanes of this host, for the trainer's own use.
 void ls_strategy_host_barrier(ls_strategy *strategy);

@@ -9,14 +9,14 @@
 // Buffers for partial sums: a run's pieces rise and fall in level, so a stack holds at most two of each.
 static int block_count(int64_t micro_batches) { return 2 * (64 - __builtin_clzll((uint64_t)micro_batches)) + 2; }
 
-static ls_status lane_create(ls_strategy_base *base, ls_lane **out) {
-    LS_TRY(ls__base_alloc(base, sizeof(ls_lane), out));
+static ls_status plan_lane(ls_strategy_base *base, int replica) {
     int64_t v = base->head.config.micro_batches;
-    LS_TRY(ls__base_alloc(base, v * (int64_t)sizeof(ls_source), &(*out)->sources));
-    LS_TRY(ls__base_alloc(base, (int64_t)block_count(v) * LS_BLOCK * 4, &(*out)->blocks));
-    if (ls__layerwise(base))
-        LS_TRY(ls__base_alloc(base, base->run_count * (int64_t)sizeof *(*out)->norms, &(*out)->norms));
-    return LS_OK;
+    LS_TRY(ls_memory_alloc(sizeof(ls_lane), &base->lane[replica]));
+    ls_lane *lane = base->lane[replica];
+    LS_TRY(ls__want(base, LS_STRATEGY_SUMS, replica, v * (int64_t)sizeof(ls_source), &lane->sources));
+    LS_TRY(ls__want(base, LS_STRATEGY_SUMS, replica, (int64_t)block_count(v) * LS_BLOCK * 4, &lane->blocks));
+    if (!ls__layerwise(base)) return LS_OK;
+    return ls__want(base, LS_STRATEGY_SUMS, replica, base->run_count * (int64_t)sizeof *lane->norms, &lane->norms);
 }
 
 // The slots a lane needs and the pieces a host can have, in a full step and in every shorter one: a short run may be cut at
@@ -39,71 +39,45 @@ static void find_bounds(ls_strategy_base *base) {
     }
 }
 
-ls_status ls__base_create(ls_strategy_base *base, const ls_strategy_config *config, int64_t common_bytes,
-                          void **common) {
+ls_status ls__base_plan(ls_strategy_base *base, const ls_strategy_ops *ops, const ls_strategy_config *config) {
     ls_comm *comm = config->comm;
+    base->head.ops = ops;
     base->head.config = *config;
     base->lanes = comm->size * config->replicas;
     base->host_lanes = comm->local_size * config->replicas;
     base->host_lane = comm->local_rank * config->replicas;
 
-    // The host's memory first: these calls are collective, and what can fail on one worker alone comes after them.
-    int64_t head_bytes = ls_round_up(sizeof(ls_barrier), LS_ALIGN);
-    int64_t column_bytes = ls_round_up(config->length / LS_SLICE_ALIGN * (int64_t)sizeof(double), LS_ALIGN);
-    int64_t squares_bytes = config->clip_norm > 0 ? column_bytes : 0;
-    int64_t layer_bytes = config->optimizer->layerwise ? 2 * column_bytes : 0;
-    LS_TRY(ls_comm_host_alloc(comm, head_bytes + squares_bytes + layer_bytes + common_bytes, &base->common));
-    base->host_barrier = base->common->base;
-    base->squares = (double *)((char *)base->common->base + head_bytes);
-    base->layer_squares = (double *)((char *)base->squares + squares_bytes);
-    *common = (char *)base->layer_squares + layer_bytes;
-    if (comm->local_rank == 0) ls_barrier_init(base->host_barrier, base->host_lanes, config->spin);
+    LS_TRY(ls_calloc(comm->hosts + 1, sizeof(int), &base->host_first));
+    for (int position = 0; position < comm->size; position++)
+        base->host_first[comm->host_of[comm->order[position]] + 1] = position + 1;
+    find_bounds(base);
+    LS_TRY(ls__runs_create(base));
 
-    ls_status status = ls_calloc(comm->hosts + 1, sizeof(int), &base->host_first);
-    if (status == LS_OK) {
-        for (int position = 0; position < comm->size; position++)
-            base->host_first[comm->host_of[comm->order[position]] + 1] = position + 1;
-        find_bounds(base);
-        status = ls__runs_create(base);
-    }
-    LS_TRY(ls_comm_agree(comm, status));
-    LS_TRY(ls_comm_host_alloc(comm, (int64_t)base->host_lanes * base->slots * config->length * 4, &base->gradients));
-
-    LS_TRY(ls__base_alloc(base, sizeof(ls_barrier), &base->worker_barrier));
-    ls_barrier_init(base->worker_barrier, config->replicas, config->spin);
+    LS_TRY(ls__want(base, LS_STRATEGY_SUMS, LS_HOST, sizeof(ls_barrier), &base->host_barrier));
+    int64_t column_bytes = config->length / LS_SLICE_ALIGN * (int64_t)sizeof(double);
+    if (config->clip_norm > 0) LS_TRY(ls__want(base, LS_STRATEGY_SUMS, LS_HOST, column_bytes, &base->squares));
+    if (ls__layerwise(base)) LS_TRY(ls__want(base, LS_STRATEGY_SUMS, LS_HOST, 2 * column_bytes, &base->layer_squares));
+    LS_TRY(ls__want(base, LS_STRATEGY_SUMS, LS_WORKER, sizeof(ls_barrier), &base->worker_barrier));
     LS_TRY(ls_calloc(config->replicas, sizeof *base->lane, &base->lane));
-    for (int r = 0; r < config->replicas; r++) LS_TRY(lane_create(base, &base->lane[r]));
+    for (int r = 0; r < config->replicas; r++) LS_TRY(plan_lane(base, r));
     return LS_OK;
 }
 
-ls_status ls__base_alloc(ls_strategy_base *base, int64_t bytes, void *out) {
-    LS_TRY(ls_memory_alloc(bytes, out));
-    base->private_bytes += bytes;
-    return LS_OK;
-}
-
-ls_status ls__base_alloc_state(ls_strategy_base *base, int replica, int64_t n) {
+ls_status ls__want_state(ls_strategy_base *base, int replica, int64_t n) {
     const ls_strategy_config *config = &base->head.config;
     int count = config->optimizer->state_count(&config->params);
-    for (int i = 0; i < count; i++) LS_TRY(ls__base_alloc(base, n * 4, &base->lane[replica]->state[i]));
+    for (int i = 0; i < count; i++)
+        LS_TRY(ls__want(base, LS_STRATEGY_STATE, replica, n * 4, &base->lane[replica]->state[i]));
     return LS_OK;
 }
 
 void ls__base_destroy(ls_strategy_base *base) {
-    for (int r = 0; base->lane && r < base->head.config.replicas; r++) {
-        ls_lane *lane = base->lane[r];
-        if (!lane) continue;
-        for (int i = 0; i < LS_MAX_OPTIMIZER_STATE; i++) ls_memory_free(lane->state[i]);
-        ls_memory_free(lane->mean);
-        ls_memory_free(lane->norms);
-        ls_memory_free(lane->blocks);
-        ls_memory_free(lane->sources);
-        ls_memory_free(lane);
-    }
+    for (int i = 0; i < base->want_count; i++) ls_memory_free(base->wants[i].memory);
+    for (int r = 0; base->lane && r < base->head.config.replicas; r++) ls_memory_free(base->lane[r]);
+    free(base->wants);
     free(base->lane);
     free(base->runs);
     free(base->host_first);
-    ls_memory_free(base->worker_barrier);
     ls_comm_host_free(&base->gradients);
     ls_comm_host_free(&base->common);
 }
@@ -200,11 +174,6 @@ ls_status ls_strategy_weights_changed(ls_strategy *strategy) {
     config->refresh(config->refresh_user, strategy->weights, strategy->copies, part, parts);
     LS_TRY(ls_comm_host_barrier(config->comm));
     return LS_OK;
-}
-
-int64_t ls_strategy_memory_bytes(const ls_strategy *strategy) {
-    const ls_strategy_base *base = (const ls_strategy_base *)strategy;
-    return base->private_bytes + (base->common->bytes + base->gradients->bytes) / strategy->config.comm->local_size;
 }
 
 void ls_strategy_host_barrier(ls_strategy *strategy) { ls_barrier_wait(ls__base(strategy)->host_barrier); }

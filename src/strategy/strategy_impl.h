@@ -27,6 +27,18 @@ typedef struct ls_lane {
     double (*norms)[2];  // (runs): of layer-wise optimizers, what update is told; of the runs this lane updates
 } ls_lane;
 
+// A block of memory that is going to be: decided while planning, allocated afterwards.
+typedef struct ls_want {
+    ls_strategy_part part;
+    int replica;  // whose it is; LS_WORKER: the worker's; LS_HOST: the host's, zeroed and shared by its workers
+    int64_t bytes;
+    void *out;     // a pointer to the pointer that gets it
+    void *memory;  // once allocated, where it is not the host's
+} ls_want;
+
+#define LS_WORKER (-1)
+#define LS_HOST   (-2)
+
 // Consecutive elements that are updated alike.
 typedef struct ls_run {
     int64_t begin, end;
@@ -53,21 +65,21 @@ typedef struct ls_strategy_base {
     ls_lane **lane;              // (replicas)
     ls_run *runs;                // (run_count), the whole vector without gaps
     int run_count;
-    int64_t private_bytes;  // of this worker's own memory, for reports
+    ls_want *wants;
+    int want_count, want_capacity;
+    int64_t reads;  // elements that this worker reads of each of its host's sums of other workers
 } ls_strategy_base;
 
 static inline ls_strategy_base *ls__base(ls_strategy *strategy) { return (ls_strategy_base *)strategy; }
 
-// Creates the shared parts of `base`, which starts with zeroes except head.ops: the host's memory with `common_bytes` for the
-// strategy (returned in *common) behind the barrier. Collective; a failure on one worker may leave others without: the
-// strategy's create ends in ls_comm_agree.
-ls_status ls__base_create(ls_strategy_base *base, const ls_strategy_config *config, int64_t common_bytes,
-                          void **common);
-// Private memory that counts in reports; `out` is a pointer to a pointer.
-ls_status ls__base_alloc(ls_strategy_base *base, int64_t bytes, void *out);
+// Plans what all strategies share; `base` starts with zeroes. Not collective.
+ls_status ls__base_plan(ls_strategy_base *base, const ls_strategy_ops *ops, const ls_strategy_config *config);
+// Plans a block of memory, zeroed when it comes; `out` is a pointer to a pointer that stays where it is. Those of LS_HOST are
+// the same on all workers of a host. 0 bytes: none. base_destroy frees it.
+ls_status ls__want(ls_strategy_base *base, ls_strategy_part part, int replica, int64_t bytes, void *out);
 // Optimizer state of replica for n elements.
-ls_status ls__base_alloc_state(ls_strategy_base *base, int replica, int64_t n);
-void ls__base_destroy(ls_strategy_base *base);  // Collective; does not free base itself
+ls_status ls__want_state(ls_strategy_base *base, int replica, int64_t n);
+void ls__base_destroy(ls_strategy_base *base);  // Collective once allocated; does not free base itself
 
 // Part `part` of `parts` of [begin, end), cut at multiples of LS_SLICE_ALIGN from begin.
 void ls__share(int64_t begin, int64_t end, int part, int parts, int64_t *part_begin, int64_t *part_end);

@@ -9,17 +9,22 @@
 #include "base/memory.h"
 #include "data/dataset.h"
 
-ls_status ls_context_create(ls_context **out) {
+static ls_status create(ls_status (*join)(ls_comm **), ls_context **out) {
     ls_context *c;
     LS_TRY(ls_calloc(1, sizeof *c, &c));
-    ls_status status = ls_comm_create(&c->comm);
+    ls_status status = join(&c->comm);
     if (status != LS_OK) {
         free(c);
         return ls__fail_passed(status, __FILE__, __LINE__);
     }
+    c->rss = ls_memory_rss();
     *out = c;
     return LS_OK;
 }
+
+ls_status ls_context_create(ls_context **out) { return create(ls_comm_create, out); }
+
+ls_status ls__context_create_alone(ls_context **out) { return create(ls_comm_create_self, out); }
 
 void ls_context_destroy(ls_context **context) {
     if (!*context) return;

@@ -41,12 +41,16 @@ static void note_failure(ls_replica *r, ls_status status) {
 
 // --- an epoch --------------------------------------------------------------------------------------------------------
 
+int64_t ls__ranges_count(const ls_trainer *t, const ls_epoch_shape *shape) {
+    return shape->steps * (shape->micro_batches / t->lanes + 1);
+}
+
 // Which positions of the epoch's order this lane will load, in the order it needs them.
 static ls_status plan_ranges(ls_replica *r, const ls_epoch_shape *shape) {
     ls_trainer *t = r->trainer;
     free(r->ranges);
     r->range_count = 0;
-    LS_TRY(ls_calloc(shape->steps * (shape->micro_batches / t->lanes + 1), sizeof *r->ranges, &r->ranges));
+    LS_TRY(ls_calloc(ls__ranges_count(t, shape), sizeof *r->ranges, &r->ranges));
     for (int64_t step = 0; step < shape->steps; step++) {
         int64_t samples, micro_batches, begin, end;
         ls__epoch_step(shape, step, &samples, &micro_batches);
@@ -256,14 +260,19 @@ static void run_evaluation(ls_replica *r) {
 
 // --- threads ---------------------------------------------------------------------------------------------------------
 
+int64_t ls__arena_bytes(const ls_replica *r) {
+    const ls_plan *plans[] = {r->plans.train, r->plans.train_tail, r->plans.eval, r->plans.eval_tail};
+    int64_t bytes = 0;
+    for (size_t i = 0; i < sizeof plans / sizeof plans[0]; i++)
+        if (plans[i] && ls_plan_arena_bytes(plans[i]) > bytes) bytes = ls_plan_arena_bytes(plans[i]);
+    return bytes;
+}
+
 // Memory is touched first by the thread that works on it, so that it lies near its cores.
 static void allocate(ls_replica *r) {
     ls_trainer *t = r->trainer;
     ls_plan *plans[] = {r->plans.train, r->plans.train_tail, r->plans.eval, r->plans.eval_tail};
-    int64_t bytes = 0;
-    for (size_t i = 0; i < sizeof plans / sizeof plans[0]; i++)
-        if (plans[i] && ls_plan_arena_bytes(plans[i]) > bytes) bytes = ls_plan_arena_bytes(plans[i]);
-    ls_status status = ls_memory_alloc(bytes, &r->arena);
+    ls_status status = ls_memory_alloc(ls__arena_bytes(r), &r->arena);
     note_failure(r, status);
     for (size_t i = 0; i < sizeof plans / sizeof plans[0]; i++)
         if (plans[i]) ls_plan_bind(plans[i], r->arena, t->strategy->weights, t->strategy->copies);

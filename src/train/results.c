@@ -77,19 +77,27 @@ static void put_together(ls_trainer *t, ls_phase_seconds *all) {
             }
 }
 
+ls_status ls__results_memory(ls_trainer *t) {
+    struct {
+        int64_t peak, planned;
+    } mine = {ls_memory_peak_rss(), t->memory.total.worker}, *all;
+    LS_TRY(ls_calloc(t->comm->size, sizeof *all, &all));
+    ls_status status = ls_comm_allgather(t->comm, &mine, all, sizeof mine);
+    for (int r = 0; r < t->comm->size; r++) {
+        if (all[r].peak > t->peak_rss) t->peak_rss = all[r].peak;
+        if (all[r].planned > t->planned_bytes) t->planned_bytes = all[r].planned;
+    }
+    free(all);
+    return status;
+}
+
 ls_status ls__results_gather(ls_trainer *t) {
-    int64_t rss = ls_memory_peak_rss(), *most;
-    LS_TRY(ls_calloc(t->comm->size, sizeof *most, &most));
-    ls_status status = ls_comm_allgather(t->comm, &rss, most, sizeof rss);
-    for (int r = 0; r < t->comm->size; r++)
-        if (most[r] > t->peak_rss) t->peak_rss = most[r];
-    free(most);
-    LS_TRY(status);
+    LS_TRY(ls__results_memory(t));
     if (t->epochs_done == 0) return LS_OK;
     ls_phase_seconds *all;
     int64_t bytes = 2 * t->epochs_done * (int64_t)sizeof *all;
     LS_TRY(ls_calloc(t->comm->size, bytes, &all));
-    status = ls_comm_allgather(t->comm, t->epoch_phases, all, bytes);
+    ls_status status = ls_comm_allgather(t->comm, t->epoch_phases, all, bytes);
     if (status == LS_OK) put_together(t, all);
     free(all);
     return status;
@@ -125,13 +133,13 @@ static ls_status epochs_median(const ls_trainer *t, size_t offset, int short_one
     return LS_OK;
 }
 
-static ls_status digest(ls_trainer *t, char text[65]) {
+ls_status ls__results_digest(ls_trainer *t, char text[65]) {
     EVP_MD_CTX *sha = EVP_MD_CTX_new();
     if (!sha) return LS_FAIL(LS_STATUS_OUT_OF_MEMORY, "out of memory");
     ls_status status = EVP_DigestInit_ex(sha, EVP_sha256(), NULL) == 1
                            ? LS_OK
                            : LS_FAIL(LS_STATUS_LIBRARY, "libcrypto could not start a SHA-256");
-    for (int i = 0; i < t->graph->param_count && status == LS_OK; i++) {
+    for (int i = 0; t->strategy && i < t->graph->param_count && status == LS_OK; i++) {
         int64_t count = ls_shape_count(t->graph->params[i].shape);
         float *plain = NULL;
         status = ls_memory_alloc(count * 4, &plain);
@@ -158,6 +166,7 @@ ls_status ls_trainer_result(ls_trainer *t, ls_train_result *out) {
                          .phases = t->phases,
                          .worker_phases = t->worker_phases,
                          .peak_rss_bytes = t->peak_rss,
+                         .planned_bytes = t->planned_bytes,
                          .workers = t->comm->size,
                          .hosts = t->comm->hosts,
                          .replicas_per_worker = t->replicas,
@@ -176,7 +185,7 @@ ls_status ls_trainer_result(ls_trainer *t, ls_train_result *out) {
     snprintf(r.replicas_reason, sizeof r.replicas_reason, "%s", t->replicas_reason);
     t->device->ops->describe(t->device, r.device_description, sizeof r.device_description);
     t->comm->ops->describe(t->comm, r.comm_description, sizeof r.comm_description);
-    LS_TRY(digest(t, r.weights_digest));
+    LS_TRY(ls__results_digest(t, r.weights_digest));
     *out = r;
     return LS_OK;
 }

@@ -114,7 +114,7 @@ static ls_status resolve_sizes(ls_trainer *t) {
 // micro-batches, and it keeps the bits the same on every machine.
 static ls_status resolve_replicas(ls_trainer *t) {
     int64_t v = t->train_shape.micro_batches;
-    int workers = t->comm->size, threads = t->config.threads, cores = ls_topology_cores_least(t->topology);
+    int workers = t->comm->size, threads = t->config.threads, cores = t->cores;
     if (workers > v)
         return LS_FAIL(
             LS_STATUS_INVALID_ARGUMENT,
@@ -213,38 +213,39 @@ static ls_status make_plans(ls_trainer *t, ls_replica *r) {
     return LS_OK;
 }
 
-static ls_status make_loaders(ls_trainer *t, ls_replica *r) {
-    ls_loader_config config = {.split = &t->train_split,
+ls_loader_config ls__loader_config(const ls_trainer *t, int training) {
+    ls_loader_config config = {.split = training ? &t->train_split : &t->eval_split,
                                .image = t->dataset->image,
                                .dtype = t->precision,
-                               .micro_batch = t->train_shape.micro_batch,
+                               .micro_batch = training ? t->train_shape.micro_batch : t->eval_shape.micro_batch,
                                .depth = 3,
                                .recipe = t->recipe};
-    LS_TRY(ls_loader_create(&config, &r->train_loader));
-    config.split = &t->eval_split;
-    config.recipe.augment = 0;
-    config.micro_batch = t->eval_shape.micro_batch;
-    return ls_loader_create(&config, &r->eval_loader);
+    if (!training) config.recipe.augment = 0;
+    return config;
 }
 
-static ls_status make_replicas(ls_trainer *t) {
-    LS_TRY(ls_calloc(t->replicas, sizeof *t->replica, &t->replica));
+static ls_status make_loaders(ls_trainer *t) {
+    ls_loader_config train = ls__loader_config(t, 1), eval = ls__loader_config(t, 0);
     for (int i = 0; i < t->replicas; i++) {
-        ls_replica *r = &t->replica[i];
-        r->trainer = t;
-        r->index = i;
-        r->lane = t->comm->position * t->replicas + i;
-        LS_TRY(make_plans(t, r));
-        LS_TRY(make_loaders(t, r));
+        LS_TRY(ls_loader_create(&train, &t->replica[i].train_loader));
+        LS_TRY(ls_loader_create(&eval, &t->replica[i].eval_loader));
     }
     return LS_OK;
+}
+
+static ls_status make_replica(ls_trainer *t, int index) {
+    ls_replica *r = &t->replica[index];
+    r->trainer = t;
+    r->index = index;
+    r->lane = t->comm->position * t->replicas + index;
+    return make_plans(t, r);
 }
 
 static void refresh(void *user, const float *weights, void *copies, int part, int parts) {
     ls_params_refresh(user, weights, copies, part, parts);
 }
 
-static ls_status make_strategy(ls_trainer *t) {
+static ls_status plan_strategy(ls_trainer *t) {
     int host_lanes = t->comm->local_size * t->replicas * t->config.threads;
     ls_strategy_config config = {.comm = t->comm,
                                  .device = t->device,
@@ -261,7 +262,7 @@ static ls_status make_strategy(ls_trainer *t) {
                                  .copies_bytes = ls_params_copies_bytes(t->params),
                                  .refresh = refresh,
                                  .refresh_user = t->params};
-    return ls_strategy_create(t->config.strategy, &config, &t->strategy);
+    return ls_strategy_plan(t->config.strategy, &config, &t->strategy);
 }
 
 static ls_status draw_weights(ls_trainer *t) {
@@ -277,19 +278,20 @@ static ls_status draw_weights(ls_trainer *t) {
     return ls_strategy_weights_changed(t->strategy);
 }
 
-static ls_status make_shared(ls_trainer *t) {
-    t->metrics_count = t->train_shape.steps * t->train_shape.micro_batches;
-    if (t->eval_shape.micro_batches > t->metrics_count) t->metrics_count = t->eval_shape.micro_batches;
-    int64_t bytes = ls_round_up(t->metrics_count * (int64_t)sizeof *t->metrics, LS_ALIGN);
-    LS_TRY(ls_comm_host_alloc(t->comm, bytes + (int64_t)sizeof *t->state, &t->shared));
-    t->metrics = t->shared->base;
-    t->state = (ls_shared_state *)((char *)t->shared->base + bytes);
-    int64_t most = t->train_split.count > t->eval_split.count ? t->train_split.count : t->eval_split.count;
-    return ls_calloc(most, sizeof *t->order, &t->order);
+static int64_t metrics_bytes(const ls_trainer *t) {
+    return ls_round_up(t->metrics_count * (int64_t)sizeof *t->metrics, LS_ALIGN);
 }
 
-// What one worker can find wrong alone, before anything is shared.
-static ls_status prepare_alone(ls_trainer *t) {
+int64_t ls__shared_bytes(const ls_trainer *t) { return metrics_bytes(t) + (int64_t)sizeof *t->state; }
+
+static ls_status make_shared(ls_trainer *t) {
+    LS_TRY(ls_comm_host_alloc(t->comm, ls__shared_bytes(t), &t->shared));
+    t->metrics = t->shared->base;
+    t->state = (ls_shared_state *)((char *)t->shared->base + metrics_bytes(t));
+    return ls_calloc(t->order_count, sizeof *t->order, &t->order);
+}
+
+ls_status ls__trainer_check(ls_trainer *t) {
     LS_TRY(resolve_names(t));
     LS_TRY(ls__images_resolve(t));
     LS_TRY(check_fits(t));
@@ -305,24 +307,45 @@ static ls_status prepare_alone(ls_trainer *t) {
     return LS_OK;
 }
 
-static ls_status prepare_plans(ls_trainer *t) {
+ls_status ls__trainer_plan(ls_trainer *t, int replicas) {
+    LS_TRY(resolve_replicas(t));
+    t->metrics_count = t->train_shape.steps * t->train_shape.micro_batches;
+    if (t->eval_shape.micro_batches > t->metrics_count) t->metrics_count = t->eval_shape.micro_batches;
+    t->order_count = t->train_split.count > t->eval_split.count ? t->train_split.count : t->eval_split.count;
     LS_TRY(ls_params_create(t->graph, t->device, &t->params));
-    LS_TRY(make_replicas(t));
-    return ls_params_segments(t->params, &t->segments, &t->segment_count);
+    LS_TRY(ls_calloc(t->replicas, sizeof *t->replica, &t->replica));
+    int made = replicas > 0 && replicas < t->replicas ? replicas : t->replicas;
+    int64_t before = 0, after = ls_memory_rss();
+    for (int i = 0; i < made; i++) {
+        before = after;
+        LS_TRY(make_replica(t, i));
+        after = ls_memory_rss();
+    }
+    t->program_bytes += after - t->rss_begun + (after - before) * (t->replicas - made);
+    LS_TRY(ls_params_segments(t->params, &t->segments, &t->segment_count));
+    return plan_strategy(t);
+}
+
+static ls_status allocate(ls_trainer *t) {
+    LS_TRY(make_shared(t));
+    LS_TRY(ls_strategy_allocate(t->strategy));
+    LS_TRY(ls_comm_agree(t->comm, make_loaders(t)));
+    LS_TRY(ls_comm_agree(t->comm, ls__replicas_start(t)));
+    LS_TRY(ls_comm_agree(t->comm, ls__replicas_run(t, LS_COMMAND_ALLOCATE)));
+    return draw_weights(t);
 }
 
 static ls_status prepare(ls_trainer *t) {
-    LS_TRY(ls_comm_agree(t->comm, prepare_alone(t)));
+    LS_TRY(ls_comm_agree(t->comm, ls__trainer_check(t)));
     LS_TRY(check_workers_agree(t));
     LS_TRY(ls__images_normalize(t));
     LS_TRY(ls_topology_create(t->comm, &t->topology));
-    LS_TRY(ls_comm_agree(t->comm, resolve_replicas(t)));
-    LS_TRY(ls_comm_agree(t->comm, prepare_plans(t)));
-    LS_TRY(make_shared(t));
-    LS_TRY(make_strategy(t));
-    LS_TRY(ls_comm_agree(t->comm, ls__replicas_start(t)));
-    LS_TRY(ls_comm_agree(t->comm, ls__replicas_run(t, LS_COMMAND_ALLOCATE)));
-    LS_TRY(draw_weights(t));
+    t->cores = ls_topology_cores_least(t->topology);
+    char unused[65];
+    LS_TRY(ls_comm_agree(t->comm, ls__results_digest(t, unused)));
+    LS_TRY(ls_comm_agree(t->comm, ls__trainer_plan(t, 0)));
+    t->memory = ls__trainer_memory(t);
+    LS_TRY(allocate(t));
     return ls__results_gather(t);
 }
 
@@ -332,6 +355,8 @@ ls_status ls_trainer_create(ls_context *context, const ls_graph *graph, ls_datas
     LS_TRY(ls_calloc(1, sizeof *t, &t));
     t->context = context;
     t->comm = context->comm;
+    t->program_bytes = context->rss;
+    t->rss_begun = ls_memory_rss();
     t->graph = graph;
     t->dataset = dataset;
     t->config = *config;
@@ -444,6 +469,7 @@ ls_status ls_trainer_evaluate(ls_trainer *t, double *loss, double *accuracy) {
     t->test_loss = sum.loss / n;
     t->test_accuracy = (double)sum.correct / n;
     t->evaluate_seconds = ls_clock() - start;
+    LS_TRY(ls__results_memory(t));
     if (loss) *loss = t->test_loss;
     if (accuracy) *accuracy = t->test_accuracy;
     return LS_OK;

@@ -83,6 +83,7 @@ struct ls_trainer {
     ls_normalization normalization;
     float *channel_offset, *channel_divisor;   // (C), for the recipe; NULL: its own
     double *channel_mean, *channel_deviation;  // (C), of pixel / 255; NULL: not measured
+    int cores;                                 // each worker's own; 0: fewer cores than workers
     int replicas, lanes;                       // per worker; in the job
     int bound;                                 // replicas are bound to cores
     char replicas_reason[160];
@@ -94,7 +95,8 @@ struct ls_trainer {
     ls_loss_metrics *metrics;  // (largest number of micro-batches in an epoch or evaluation)
     ls_shared_state *state;
     int64_t metrics_count;
-    uint32_t *order;            // of the running epoch
+    uint32_t *order;  // (order_count): of the running epoch
+    int64_t order_count;
     int epoch;                  // running, from 1
     double epoch_start;         // when it was begun
     int64_t step;               // done so far in all epochs
@@ -112,8 +114,25 @@ struct ls_trainer {
     ls_phase_seconds *epoch_phases;   // (2 x epochs): of each epoch the sum and the most over this worker's replicas
     ls_phase_seconds phases;          // per step, mean over all replicas of the job; gathered after fit
     ls_phase_seconds *worker_phases;  // (workers): the same of each worker; gathered after fit
-    int64_t peak_rss;                 // the largest worker's; gathered after fit
+    ls_memory memory;                 // what was planned
+    int64_t program_bytes;  // resident in the process beside all that is told apart: complete once there are plans
+    int64_t rss_begun;      // resident when the trainer was begun
+    int64_t peak_rss, planned_bytes;  // the largest worker's; gathered after fit
 };
+
+// The stages of setting up. What one worker can find wrong alone, before anything is shared:
+ls_status ls__trainer_check(ls_trainer *trainer);
+// Everything whose size matters is decided, nothing of it is allocated. Plans are made for so many replicas, 0: all. Wants
+// trainer->cores. Not collective.
+ls_status ls__trainer_plan(ls_trainer *trainer, int replicas);
+// memory.c: what is going to be allocated, and what there is already. Not collective.
+ls_memory ls__trainer_memory(const ls_trainer *trainer);
+
+// What the parts are made with, and what their sizes are found by.
+ls_loader_config ls__loader_config(const ls_trainer *trainer, int training);
+int64_t ls__shared_bytes(const ls_trainer *trainer);  // of the metrics' shared memory
+int64_t ls__arena_bytes(const ls_replica *replica);
+int64_t ls__ranges_count(const ls_trainer *trainer, const ls_epoch_shape *shape);
 
 // Size, augmentation and normalization from the options: what one worker can find wrong alone.
 ls_status ls__images_resolve(ls_trainer *trainer);
@@ -135,7 +154,13 @@ ls_status ls__metrics_sum(ls_trainer *trainer, int64_t micro_batches, ls_loss_me
 // Keeps what the phases of the epoch that is over were; its index counts from 0. Not collective.
 void ls__results_epoch(ls_trainer *trainer, int index);
 
-// Gathers phases and peak memory over all workers. Collective.
+// SHA-256 of the weights, as text. Without weights: of nothing, so that what it takes is there.
+ls_status ls__results_digest(ls_trainer *trainer, char text[65]);
+
+// Gathers peak memory over all workers. Collective.
+ls_status ls__results_memory(ls_trainer *trainer);
+
+// Gathers that and phases over all workers. Collective.
 ls_status ls__results_gather(ls_trainer *trainer);
 
 #endif

@@ -1,0 +1,162 @@
+// lockstep plan: how much memory training takes and where it goes, before there is any of it; and the largest micro-batch for
+// a limit.
+#include "cli/plan.h"
+
+#include <string.h>
+
+#include "base/bytes.h"
+#include "base/error.h"
+#include "cli/check.h"
+#include "comm/comm.h"
+#include "models/models.h"
+#include "train/context.h"
+#include "train/options.h"
+
+static const ls_option table[] = {
+    {"memory", LS_OPTION_TEXT, .offset = offsetof(plan_settings, memory), .metavar = "SIZE", .group = "Memory",
+     .initial = "no limit",
+     .help =
+         "find the largest micro-batch with which no worker takes more: 16G, 900M; 'host': with which the workers of a "
+         "host fit in this machine's memory"},
+    {"json", LS_OPTION_FLAG, .offset = offsetof(plan_settings, json), .group = "Memory",
+     .help = "print JSON, in bytes"},
+    {"data", LS_OPTION_TEXT, .offset = offsetof(plan_settings, data), .metavar = "SPEC", .group = "Training",
+     .initial = "none: the network's own input and classes", .help = "the dataset, which is then read and counted in"},
+    {"input-shape", LS_OPTION_TEXT, .offset = offsetof(plan_settings, input_shape), .metavar = "HxWxC",
+     .initial = "the network's own", .group = "Network", .help = "the shape of a sample, where there is no dataset"},
+    {"workers", LS_OPTION_INT, .offset = offsetof(plan_settings, workers), .metavar = "N", .min = 1, .max = 65536,
+     .initial = "1, or as many as a launcher started", .group = "Workers, replicas, threads",
+     .help = "processes to plan for; none is started"},
+    {"hosts", LS_OPTION_INT, .offset = offsetof(plan_settings, hosts), .metavar = "N", .min = 1, .max = 65536,
+     .group = "Workers, replicas, threads", .help = "hosts to spread them over, of this machine's kind"},
+    {.name = NULL},
+};
+
+static void defaults(plan *p) {
+    p->set = (plan_settings){.hosts = 1};
+    ls_train_config_init(&p->config);
+    p->config.batch_size = 0;  // resolved once all is known
+    p->options[0] = (ls_option_set){ls_train_options(), &p->config};
+    ls_model_config_init(&p->network);
+    p->options[1] = (ls_option_set){ls_model_options(), &p->network};
+    p->options[2] = (ls_option_set){table, &p->set};
+    p->options[3] = (ls_option_set){NULL, NULL};
+}
+
+static void help(const plan *p) {
+    printf("Usage: lockstep plan MODEL [--memory SIZE] [OPTIONS]\n\n");
+    ls_print_entry(stdout, "", 0, cli_help_width(),
+                   "Tells how much memory training takes and where it goes, without training, and with --memory the "
+                   "largest micro-batch that fits. Takes the options of train.");
+    ls_options_help(stdout, p->options, cli_help_width());
+}
+
+static ls_status read_limit(plan *p) {
+    if (!p->set.memory) return LS_OK;
+    p->limit_host = strcmp(p->set.memory, "host") == 0;
+    if (!p->limit_host) {
+        ls_status status = ls_bytes_parse(p->set.memory, &p->limit);
+        return status == LS_OK ? LS_OK : ls__fail_context(status, "--memory: ");
+    }
+    p->limit = check_host_memory();
+    if (p->limit > 0) return LS_OK;
+    return LS_FAIL(LS_STATUS_UNSUPPORTED,
+                   "--memory host: /proc/meminfo does not tell how much this machine has; say it, as 16G");
+}
+
+// Without a batch the search is free to choose one; else it is train's own default.
+static ls_status check_batch(plan *p) {
+    ls_train_config *c = &p->config;
+    if (p->limit && c->micro_batch > 0)
+        return LS_FAIL(
+            LS_STATUS_INVALID_ARGUMENT,
+            "--memory finds the largest micro-batch: leave --micro-batch out, or --memory to see what it takes");
+    if (!p->limit && !c->batch_size && !c->micro_batch) {
+        ls_train_config train;
+        ls_train_config_init(&train);
+        c->batch_size = train.batch_size;
+    }
+    if (p->set.hosts > p->job.workers)
+        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "--hosts %d for %d worker%s: a host has at least one", p->set.hosts,
+                       p->job.workers, p->job.workers == 1 ? "" : "s");
+    return LS_OK;
+}
+
+static ls_status create_graph(plan *p) {
+    ls_model_config network = p->network;
+    ls_shape stored;
+    if (p->dataset) {
+        stored = ls_dataset_image_shape(p->dataset);
+        if (!network.classes) network.classes = ls_dataset_classes(p->dataset);
+    } else {
+        LS_TRY(cli_model_input(p->model, p->set.input_shape, &stored));
+    }
+    network.input = ls_train_image_shape(&p->config, stored);
+    return ls_model_build(p->model, &network, &p->graph);
+}
+
+ls_status plan_memory(plan *p, const ls_train_config *config, ls_memory *out) {
+    LS_TRY(ls_memory_plan(p->cli->context, p->graph, &p->job, config, out));
+    p->job.program = out->part[LS_MEMORY_PROGRAM].worker - p->job.more;
+    return LS_OK;
+}
+
+int64_t plan_counted(const plan *p, const ls_memory *memory) {
+    return p->limit_host ? memory->total.host : memory->total.worker;
+}
+
+static ls_status search(plan *p) {
+    plan_found found;
+    plan_other others[PLAN_OTHERS];
+    int count;
+    LS_TRY(plan_search(p, &p->config, &found));
+    LS_TRY(plan_others(p, &found, others, &count));
+    if (!found.fits) return plan_refuse(p, &found, others, count);
+    if (p->set.json) return plan_print_json(p, &found.memory, &found, others, count);
+    plan_print(p, &found.memory);
+    plan_print_found(p, &found, others, count);
+    return LS_OK;
+}
+
+static ls_status run_all(plan *p) {
+    p->job.workers = p->set.workers ? p->set.workers : cli_job_size() > 0 ? cli_job_size() : 1;
+    p->job.hosts = p->set.hosts;
+    LS_TRY(read_limit(p));
+    LS_TRY(check_batch(p));
+    LS_TRY(cli_model_check(p->model, &p->network));
+    p->cli->stage = CLI_STAGE_TOGETHER;
+    if (cli_job_rank() > 0) return LS_OK;  // one speaks for all
+    LS_TRY(ls__context_create_alone(&p->cli->context));
+    if (p->job.workers > 1) p->job.more = ls_comm_library_bytes();
+    if (p->set.data) LS_TRY(ls_dataset_open(p->cli->context, p->set.data, &p->dataset));
+    p->job.dataset = p->dataset;
+    LS_TRY(create_graph(p));
+    if (p->limit) return search(p);
+    ls_memory memory;
+    LS_TRY(plan_memory(p, &p->config, &memory));
+    if (p->set.json) return plan_print_json(p, &memory, NULL, NULL, 0);
+    plan_print(p, &memory);
+    return LS_OK;
+}
+
+static ls_status run_plan(cli *c, int argc, char **argv) {
+    plan p = {.cli = c, .argc = argc, .argv = argv};
+    ls_words words;
+    defaults(&p);
+    LS_TRY(ls_options_parse(p.options, argc, argv, 1, &words));
+    if (words.help) {
+        help(&p);
+        return LS_OK;
+    }
+    if (words.count < 1)
+        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
+                       "which model? Usage: lockstep plan MODEL [OPTIONS]; 'lockstep models' lists them");
+    p.model = words.word[0];
+    ls_status status = run_all(&p);
+    ls_graph_destroy(&p.graph);
+    ls_dataset_destroy(&p.dataset);
+    return status;
+}
+
+const cli_command cli_command_plan = {"plan", "tell where memory will go, and the largest micro-batch that fits",
+                                      run_plan};

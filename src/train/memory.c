@@ -1,0 +1,186 @@
+// Where the memory of a run goes: sums over what the trainer is about to allocate, asked of those who allocate it.
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/memory.h"
+#include "train/context.h"
+#include "train/trainer_impl.h"
+
+const char *ls_memory_part_name(ls_memory_part part) {
+    static const char *const names[] = {
+#define X(name, text) text,
+        LS_MEMORY_LIST(X)
+#undef X
+    };
+    return names[part];
+}
+
+// Of which every replica has as much.
+static void add_per_replica(ls_memory *m, ls_memory_part part, int64_t bytes) {
+    m->part[part].replica += bytes;
+    m->part[part].worker += bytes * m->replicas_per_worker;
+    m->part[part].host += bytes * m->replicas_per_worker * m->workers_per_host;
+}
+
+static void add_per_worker(ls_memory *m, ls_memory_part part, int64_t bytes) {
+    m->part[part].worker += bytes;
+    m->part[part].host += bytes * m->workers_per_host;
+}
+
+// Shared by the workers of a host, all of which read all of it.
+static void add_per_host(ls_memory *m, ls_memory_part part, int64_t bytes) {
+    m->part[part].worker += bytes;
+    m->part[part].host += bytes;
+}
+
+static void add_arenas(ls_memory *m, const ls_trainer *t) {
+    // The first replica has all kinds of plans, the others may lack those of tails.
+    const ls_replica *first = &t->replica[0];
+    const ls_plans *p = &first->plans;
+    const ls_plan *largest = NULL, *plans[] = {p->train, p->train_tail, p->eval, p->eval_tail};
+    ls_memory_arena *arenas[] = {&m->train, &m->train_tail, &m->evaluate, &m->evaluate_tail};
+    const int64_t samples[] = {t->train_shape.micro_batch, t->train_shape.tail, t->eval_shape.micro_batch,
+                               t->eval_shape.tail};
+    for (int i = 0; i < 4; i++) {
+        if (!plans[i]) continue;
+        *arenas[i] = (ls_memory_arena){samples[i], ls_plan_arena_bytes(plans[i])};
+        if (!largest || ls_plan_arena_bytes(plans[i]) > ls_plan_arena_bytes(largest)) largest = plans[i];
+    }
+    ls_arena_parts parts = ls_plan_arena_parts(largest);
+    add_per_replica(m, LS_MEMORY_ACTIVATIONS, parts.activations);
+    add_per_replica(m, LS_MEMORY_BACKWARD, parts.backward);
+    add_per_replica(m, LS_MEMORY_WORKSPACE, parts.workspace);
+    add_per_replica(m, LS_MEMORY_UNUSED,
+                    ls_memory_size(ls__arena_bytes(first)) - ls__arena_bytes(first) + parts.unused);
+}
+
+static void add_batches(ls_memory *m, const ls_trainer *t) {
+    ls_loader_config train = ls__loader_config(t, 1), eval = ls__loader_config(t, 0);
+    add_per_replica(m, LS_MEMORY_BATCHES, ls_loader_bytes(&train) + ls_loader_bytes(&eval));
+}
+
+static void add_strategy(ls_memory *m, const ls_trainer *t) {
+    static const ls_memory_part parts[LS_STRATEGY_PARTS] = {[LS_STRATEGY_WEIGHTS] = LS_MEMORY_WEIGHTS,
+                                                            [LS_STRATEGY_COPIES] = LS_MEMORY_COPIES,
+                                                            [LS_STRATEGY_GRADIENTS] = LS_MEMORY_GRADIENTS,
+                                                            [LS_STRATEGY_STATE] = LS_MEMORY_STATE,
+                                                            [LS_STRATEGY_SUMS] = LS_MEMORY_SUMS};
+    ls_strategy_memory s = ls_strategy_memory_of(t->strategy);
+    m->gradient_buffers = s.gradient_buffers;
+    for (int i = 0; i < LS_STRATEGY_PARTS; i++) {
+        ls_memory_bytes *b = &m->part[parts[i]];
+        b->replica += s.part[i].replica;
+        b->worker += s.part[i].own + s.part[i].seen;
+        b->host += s.part[i].own * m->workers_per_host + s.part[i].shared;
+    }
+}
+
+// The largest parameter in Keras's layout, on its way in or out, beside everything else.
+static int64_t parameter_bytes(const ls_graph *graph) {
+    int64_t most = 0;
+    for (int i = 0; i < graph->param_count; i++) {
+        int64_t bytes = ls_shape_count(graph->params[i].shape) * (int64_t)sizeof(float);
+        if (bytes > most) most = bytes;
+    }
+    return ls_memory_size(most);
+}
+
+static void add_records(ls_memory *m, const ls_trainer *t) {
+    int64_t train = ls__ranges_count(t, &t->train_shape), eval = ls__ranges_count(t, &t->eval_shape);
+    add_per_host(m, LS_MEMORY_RECORDS, ls__shared_bytes(t));
+    add_per_worker(m, LS_MEMORY_RECORDS, ls__shared_bytes(t));  // summing them up takes a copy
+    add_per_worker(m, LS_MEMORY_RECORDS, t->order_count * (int64_t)sizeof *t->order);
+    add_per_replica(m, LS_MEMORY_RECORDS, (train > eval ? train : eval) * (int64_t)sizeof(ls_range));
+}
+
+ls_memory ls__trainer_memory(const ls_trainer *t) {
+    ls_memory m = {.workers = t->comm->size,
+                   .hosts = t->comm->hosts,
+                   .workers_per_host = t->comm->local_size,
+                   .replicas_per_worker = t->replicas,
+                   .threads_per_replica = t->config.threads,
+                   .global_batch = t->config.batch_size,
+                   .micro_batch = t->config.micro_batch};
+    memcpy(m.replicas_reason, t->replicas_reason, sizeof m.replicas_reason);
+    add_strategy(&m, t);
+    add_arenas(&m, t);
+    add_batches(&m, t);
+    add_records(&m, t);
+    add_per_host(&m, LS_MEMORY_DATASET, ls_data_bytes(t->dataset));
+    add_per_worker(&m, LS_MEMORY_WEIGHTS, parameter_bytes(t->graph));
+    add_per_worker(&m, LS_MEMORY_PROGRAM, t->program_bytes);
+    for (int i = 0; i < LS_MEMORY_PARTS; i++) {
+        m.total.replica += m.part[i].replica;
+        m.total.worker += m.part[i].worker;
+        m.total.host += m.part[i].host;
+    }
+    return m;
+}
+
+// --- without training ------------------------------------------------------------------------------------------------
+
+// Where there is none: one step's worth of samples, so that all plans but those of tails are made.
+static ls_dataset nothing(const ls_graph *graph, int64_t batch) {
+    ls_dataset d = {.name = "none", .image = graph->nodes[0].shape, .classes = ls_graph_classes(graph)};
+    d.train.count = d.test.count = batch;
+    return d;
+}
+
+// The cores that each worker would have, if all hosts were like this one.
+static ls_status find_cores(ls_trainer *t) {
+    ls_comm *self;
+    LS_TRY(ls_comm_create_self(&self));
+    ls_status status = ls_topology_create(self, &t->topology);
+    ls_comm_destroy(&self);
+    LS_TRY(status);
+    t->cores = ls_topology_cores(t->topology) / t->comm->local_size;
+    return LS_OK;
+}
+
+static void resolve_batch(ls_trainer *t) {
+    ls_train_config *c = &t->config;
+    if (c->batch_size != 0) return;
+    int threads = c->threads < 1 ? 1 : c->threads, fit = t->cores / threads < 1 ? 1 : t->cores / threads;
+    c->batch_size = c->micro_batch * t->comm->size * (c->replicas > 0 ? c->replicas : fit);
+}
+
+static ls_status plan(ls_trainer *t, const ls_memory_job *job, ls_memory *out) {
+    char unused[65];
+    LS_TRY(find_cores(t));
+    resolve_batch(t);
+    ls_dataset none = nothing(t->graph, t->config.batch_size);
+    t->dataset = job->dataset ? job->dataset : &none;
+    LS_TRY(ls__trainer_check(t));
+    if (!job->dataset) {  // no tail in evaluation either
+        t->eval_split.count = t->eval_shape.micro_batch;
+        t->eval_shape = ls__epoch_shape(t->eval_split.count, t->eval_split.count, t->eval_shape.micro_batch);
+    }
+    LS_TRY(ls__results_digest(t, unused));
+    LS_TRY(ls__trainer_plan(t, 2));  // replicas beyond the second are as the second
+    if (job->program) t->program_bytes = job->program;
+    t->program_bytes += job->more;
+    none.train.count = none.test.count = 0;
+    *out = ls__trainer_memory(t);
+    return LS_OK;
+}
+
+ls_status ls_memory_plan(const ls_context *context, const ls_graph *graph, const ls_memory_job *job,
+                         const ls_train_config *config, ls_memory *out) {
+    ls_comm *comm;
+    ls_trainer *t;
+    LS_TRY(ls_comm_create_planned(job->workers ? job->workers : 1, job->hosts ? job->hosts : 1, &comm));
+    ls_status status = ls_calloc(1, sizeof *t, &t);
+    if (status == LS_OK) {
+        t->comm = comm;
+        t->graph = graph;
+        t->config = *config;
+        t->program_bytes = context->rss;
+        t->rss_begun = ls_memory_rss();
+        status = plan(t, job, out);
+        ls_trainer_destroy(&t);
+    }
+    ls_comm_destroy(&comm);
+    return status == LS_OK ? LS_OK : ls__fail_passed(status, __FILE__, __LINE__);
+}
