@@ -8,7 +8,7 @@
 #include "base/clock.h"
 #include "base/memory.h"
 #include "base/philox.h"
-#include "strategy/strategy.h"
+#include "strategy/strategy_impl.h"
 #include "worker_check.h"
 
 #define STEPS         5
@@ -229,6 +229,30 @@ static void *train(void *argument) {
     return NULL;
 }
 
+// What a job that is only thought of would take is what this one has, on the worker that it is worker 0 of.
+static void check_memory(const setting *s, const ls_strategy *strategy, ls_strategy_config config) {
+    const ls_strategy_base *base = (const ls_strategy_base *)strategy;
+    ls_strategy_memory m = ls_strategy_memory_of(strategy), planned;
+    ls_strategy *only_planned;
+    int64_t shared = 0, seen = 0, alone = s->comm->local_size == 1;
+    for (int p = 0; p < LS_STRATEGY_PARTS; p++) {
+        CHECK(s->comm, m.part[p].own >= 0 && m.part[p].shared >= m.part[p].seen && m.part[p].seen >= 0);
+        shared += m.part[p].shared;
+        seen += m.part[p].seen;
+    }
+    int64_t common = base->common->bytes, gradients = base->gradients->bytes;
+    CHECK(s->comm, shared == (alone ? ls_memory_size(common) + ls_memory_size(gradients) : common + gradients));
+    CHECK(s->comm, alone ? seen == shared : seen > shared / s->comm->local_size);
+    CHECK(s->comm, m.part[LS_STRATEGY_GRADIENTS].replica == m.gradient_buffers * s->length * 4);
+    if (s->comm->rank != 0) return;
+    CHECK_OK(s->comm, ls_comm_create_planned(s->comm->size, s->comm->hosts, &config.comm));
+    CHECK_OK(s->comm, ls_strategy_plan(s->strategy, &config, &only_planned));
+    planned = ls_strategy_memory_of(only_planned);
+    CHECK(s->comm, memcmp(planned.part, m.part, sizeof m.part) == 0 && planned.gradient_buffers == m.gradient_buffers);
+    ls_strategy_destroy(&only_planned);
+    ls_comm_destroy(&config.comm);
+}
+
 static void run(const setting *s, const float *expected) {
     ls_device device = {.ops = &fake_ops};
     int64_t length = s->length;
@@ -250,6 +274,7 @@ static void run(const setting *s, const float *expected) {
     ls_strategy *strategy;
     CHECK_OK(s->comm, ls_strategy_create(s->strategy, &config, &strategy));
     CHECK(s->comm, ls_strategy_memory_bytes(strategy) >= length * 4 / s->comm->local_size);
+    check_memory(s, strategy, config);
     if (!strategy->weights_shared || s->comm->local_rank == 0) initial_weights(strategy->weights, length);
     CHECK_OK(s->comm, ls_strategy_weights_changed(strategy));
     CHECK(s->comm, ((float *)strategy->copies)[length - 1] == -strategy->weights[length - 1]);
