@@ -306,9 +306,9 @@ static void test_signals(void **state) {
 int main(void) {
     alarm(50);  // a hang ends the test
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_bytes), cmocka_unit_test(test_epochs),    cmocka_unit_test(test_values),  cmocka_unit_test(test_ranges),
-        cmocka_unit_test(test_augmented), cmocka_unit_test(test_borrow),  cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_leave),     cmocka_unit_test(test_signals),
+        cmocka_unit_test(test_bytes),   cmocka_unit_test(test_epochs),    cmocka_unit_test(test_values),
+        cmocka_unit_test(test_ranges),  cmocka_unit_test(test_augmented), cmocka_unit_test(test_borrow),
+        cmocka_unit_test(test_refused), cmocka_unit_test(test_leave),     cmocka_unit_test(test_signals),
     };
     return cmocka_run_group_tests(tests, fill_split, NULL);
 }

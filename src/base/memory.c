@@ -13,9 +13,7 @@
 
 static int is_large(int64_t bytes) { return bytes >= 4 * HUGE; }
 
-int64_t ls_memory_size(int64_t bytes) {
-    return ls_round_up(bytes > 0 ? bytes : 1, is_large(bytes) ? HUGE : LS_ALIGN);
-}
+int64_t ls_memory_size(int64_t bytes) { return ls_round_up(bytes > 0 ? bytes : 1, is_large(bytes) ? HUGE : LS_ALIGN); }
 
 ls_status ls_memory_alloc(int64_t bytes, void *out) {
     *(void **)out = NULL;
