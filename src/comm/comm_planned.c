@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -91,14 +92,52 @@ failed:
 
 // --- MPI -------------------------------------------------------------------------------------------------------------
 
-// The child: MPI in a process like this one, which nobody hears.
-static void measure(int to) {
+// Resident bytes by what is mapped: files by their names, the rest under one name.
+typedef struct mapped {
+    char name[128];
+    int64_t bytes;
+} mapped;
+enum { MOST_MAPPED = 256 };
+
+static mapped *find_mapped(mapped *list, int *count, const char *name) {
+    for (int i = 0; i < *count; i++)
+        if (strcmp(list[i].name, name) == 0) return &list[i];
+    if (*count == MOST_MAPPED) return &list[MOST_MAPPED - 1];
+    snprintf(list[*count].name, sizeof list[*count].name, "%s", name);
+    list[*count].bytes = 0;
+    return &list[(*count)++];
+}
+
+static int read_mapped(mapped *list) {
+    char line[1024];
+    int count = 0;
+    mapped *now = NULL;
+    FILE *file = fopen("/proc/self/smaps", "r");
+    while (file && fgets(line, sizeof line, file)) {
+        line[strcspn(line, "\n")] = 0;
+        const char *slash = strchr(line, '/');
+        if (strncmp(line, "Rss:", 4) == 0 && now)
+            now->bytes += strtoll(line + 4, NULL, 10) * 1024;
+        else if (strchr("0123456789abcdef", line[0]))
+            now = find_mapped(list, &count, slash ? strrchr(slash, '/') : "");
+    }
+    if (file) fclose(file);
+    return count;
+}
+
+// The child: MPI in a process like this one, which nobody hears. What of the parent's files it did not touch again is not
+// mapped in it, so what it has more is counted file by file.
+static void measure(int to, mapped *before, int before_count, mapped *after) {
     int nowhere = open("/dev/null", O_RDWR);
     for (int fd = 0; nowhere >= 0 && fd <= 2; fd++) dup2(nowhere, fd);
-    int64_t before = ls_memory_rss(), bytes;
+    int64_t bytes = 0;
     ls_comm *comm;
     if (ls__comm_mpi_create(1, &comm) != LS_OK) _exit(1);
-    bytes = ls_memory_rss() - before;
+    int count = read_mapped(after);
+    for (int i = 0; i < count; i++) {
+        int64_t more = after[i].bytes - find_mapped(before, &before_count, after[i].name)->bytes;
+        if (more > 0) bytes += more;
+    }
     ssize_t written = write(to, &bytes, sizeof bytes);
     ls_comm_destroy(&comm);
     _exit(written != (ssize_t)sizeof bytes);
@@ -117,13 +156,20 @@ static int64_t hear(int from) {
 
 int64_t ls_comm_library_bytes(void) {
     int ends[2], unused;
-    if (!LS_WITH_MPI || pipe(ends) != 0) return 0;
+    mapped *before;
+    if (!LS_WITH_MPI || ls_calloc(2 * MOST_MAPPED, sizeof *before, &before) != LS_OK) return 0;
+    if (pipe(ends) != 0) {
+        free(before);
+        return 0;
+    }
+    int before_count = read_mapped(before);
     pid_t child = fork();
     if (child == 0) {
         close(ends[0]);
-        measure(ends[1]);
+        measure(ends[1], before, before_count, before + MOST_MAPPED);
     }
     close(ends[1]);
+    free(before);
     int64_t bytes = child > 0 ? hear(ends[0]) : 0;
     close(ends[0]);
     if (child <= 0) return 0;
