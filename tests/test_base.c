@@ -14,6 +14,7 @@
 
 #include "base/barrier.h"
 #include "base/bf16.h"
+#include "base/bytes.h"
 #include "base/duration.h"
 #include "base/error.h"
 #include "base/memory.h"
@@ -139,6 +140,41 @@ static void memory_is_aligned_and_zero(void **state) {
     assert_null(p);
     assert_int_equal(ls_round_up(65, 64), 128);
     assert_int_equal(ls_round_up(64, 64), 64);
+}
+
+static void amounts_of_memory_are_read(void **state) {
+    static const struct {
+        const char *text;
+        int64_t bytes;
+    } good[] = {{"1", 1},
+                {"4096", 4096},
+                {"1K", 1024},
+                {"900m", 900 << 20},
+                {"16G", (int64_t)16 << 30},
+                {"1.5T", (int64_t)3 << 39}};
+    static const char *const bad[] = {"",    "G",    "-1G", "0",   "0.2", "16GB", "1 G",
+                                      "16Q", "0x10", "1e9", "inf", "nan", "1G2",  "9999999T"};
+    static const struct {
+        int64_t bytes;
+        const char *text;
+    } texts[] = {{0, "0 B"},
+                 {999, "999 B"},
+                 {1000, "1.0 kB"},
+                 {94321987, "94.3 MB"},
+                 {999949999, "999.9 MB"},
+                 {999960000, "1.00 GB"},
+                 {(int64_t)16 << 30, "17.18 GB"},
+                 {INT64_MAX, "9223372.04 TB"}};
+    int64_t bytes;
+    char text[32];
+    for (size_t i = 0; i < sizeof good / sizeof good[0]; i++) {
+        assert_int_equal(ls_bytes_parse(good[i].text, &bytes), LS_OK);
+        assert_int_equal(bytes, good[i].bytes);
+    }
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
+        if (ls_bytes_parse(bad[i], &bytes) != LS_STATUS_INVALID_ARGUMENT) fail_msg("'%s' was taken", bad[i]);
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++)
+        assert_string_equal(ls_bytes_text(texts[i].bytes, text), texts[i].text);
 }
 
 static void resident_memory_is_counted(void **state) {
@@ -268,6 +304,7 @@ int main(void) {
         cmocka_unit_test(status_names),
         cmocka_unit_test(bf16_rounds_to_nearest_even),
         cmocka_unit_test(memory_is_aligned_and_zero),
+        cmocka_unit_test(amounts_of_memory_are_read),
         cmocka_unit_test(resident_memory_is_counted),
         cmocka_unit_test(barrier_sleeping),
         cmocka_unit_test(barrier_spinning),

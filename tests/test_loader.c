@@ -50,7 +50,7 @@ static void test_bytes(void **state) {
     config.recipe = (ls_recipe){.height = 64, .width = 32};
     assert_int_equal(ls_loader_bytes(&config), 64 + 64 + 8 * 64 * 32 * 2);
     config.micro_batch = 4096;
-    assert_int_equal(ls_loader_bytes(&config), (16 << 20) + (2 << 20));  // whole huge pages
+    assert_int_equal(ls_loader_bytes(&config), 4096 * (8 + 4 + 64 * 32 * 2));
 }
 
 static void check_batch(const ls_batch *b, ls_dtype dtype, ls_range range) {
@@ -249,6 +249,44 @@ static void test_refused(void **state) {
     ls_loader_destroy(&loader);
 }
 
+// Two loaders in one piece of memory: one is left in the middle of its epoch, at any place, then the other has it.
+static void test_cancel(void **state) {
+    ls_loader_config config = {
+        .split = &split, .image = LS_SHAPE(5, 7, 1), .dtype = LS_DTYPE_F32, .micro_batch = MICRO, .depth = 3};
+    int64_t bytes = ls_loader_bytes(&config);
+    char *memory = aligned_alloc(64, (size_t)bytes + 64);
+    ls_loader *one, *other;
+    assert_non_null(memory);
+    memset(memory + bytes, 0x5A, 64);
+    config.memory = memory;
+    assert_int_equal(ls_loader_create(&config, &one), LS_OK);
+    assert_int_equal(ls_loader_create(&config, &other), LS_OK);
+    for (int taken = 0; taken <= EPOCH; taken++)
+        for (int pause = 0; pause < 2; pause++) {
+            ls_batch *batch;
+            ls_sampler_order(0, (uint32_t)taken, 1, COUNT, order);
+            assert_int_equal(ls_loader_start(one, 0, order, ranges, EPOCH), LS_OK);
+            for (int i = 0; i < taken; i++) {
+                assert_int_equal(ls_loader_get(one, &batch, NULL), LS_OK);
+                ls_loader_restore(one, &batch);
+            }
+            if (pause) usleep(500);
+            ls_loader_cancel(one);
+            assert_int_equal(ls_loader_get(one, &batch, NULL), LS_STATUS_INVALID_ARGUMENT);
+            assert_int_equal(ls_loader_start(other, 0, order, ranges, EPOCH), LS_OK);
+            for (int i = 0; i < EPOCH; i++) {
+                assert_int_equal(ls_loader_get(other, &batch, NULL), LS_OK);
+                assert_true((char *)batch->images >= memory && (char *)batch->images < memory + bytes);
+                check_batch(batch, LS_DTYPE_F32, ranges[i]);
+                ls_loader_restore(other, &batch);
+            }
+        }
+    for (int i = 0; i < 64; i++) assert_int_equal(memory[bytes + i], 0x5A);
+    ls_loader_destroy(&one);
+    ls_loader_destroy(&other);
+    free(memory);
+}
+
 // Leaving before an epoch, with the ring full, in the middle, with batches borrowed: never hangs.
 static void test_leave(void **state) {
     ls_sampler_order(0, 0, 1, COUNT, order);
@@ -306,9 +344,10 @@ static void test_signals(void **state) {
 int main(void) {
     alarm(50);  // a hang ends the test
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_bytes),   cmocka_unit_test(test_epochs),    cmocka_unit_test(test_values),
-        cmocka_unit_test(test_ranges),  cmocka_unit_test(test_augmented), cmocka_unit_test(test_borrow),
-        cmocka_unit_test(test_refused), cmocka_unit_test(test_leave),     cmocka_unit_test(test_signals),
+        cmocka_unit_test(test_bytes),   cmocka_unit_test(test_cancel),  cmocka_unit_test(test_epochs),
+        cmocka_unit_test(test_values),  cmocka_unit_test(test_ranges),  cmocka_unit_test(test_augmented),
+        cmocka_unit_test(test_borrow),  cmocka_unit_test(test_refused), cmocka_unit_test(test_leave),
+        cmocka_unit_test(test_signals),
     };
     return cmocka_run_group_tests(tests, fill_split, NULL);
 }

@@ -59,6 +59,7 @@ static int setup(void **state) {
                           .worker_phases = workers,
                           .weights_digest = "0123",
                           .peak_rss_bytes = 1 << 20,
+                          .planned_bytes = 1 << 21,
                           .workers = 3,
                           .hosts = 1,
                           .replicas_per_worker = 2,
@@ -121,7 +122,8 @@ static void has_every_key(void **state) {
                    {"test_loss", 0.5},
                    {"test_accuracy", 0.75},
                    {"total_seconds", 9},
-                   {"peak_rss_bytes", 1 << 20}};
+                   {"peak_rss_bytes", 1 << 20},
+                   {"planned_bytes", 1 << 21}};
     for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
         json_t *value = json_object_get(root, numbers[i].key);
         if (!json_is_number(value) || json_number_value(value) != numbers[i].value) fail_msg("%s", numbers[i].key);

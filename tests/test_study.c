@@ -37,13 +37,13 @@ static void put_record(const char *name, int workers, double seconds, const char
                           "replicas_per_worker", 1, "threads_per_replica", 1, "global_batch", 64, "micro_batch", 8,
                           "precision", "fp32", "strategy", "allreduce", "optimizer", "adam", "seed", 42, "epochs", 2);
     json_t *rest = json_pack(
-        "{s:f, s:f, s:f, s:[f,f], s:[f,f], s:n, s:f, s:s, s:i, s:{s:f, s:f, s:f, s:f, s:f}, s:{s:i, s:f}, s:s, "
+        "{s:f, s:f, s:f, s:[f,f], s:[f,f], s:n, s:f, s:s, s:i, s:i, s:{s:f, s:f, s:f, s:f, s:f}, s:{s:i, s:f}, s:s, "
         "s:{s:s}}",
         "read_seconds", 0.5, "step_seconds_median", seconds / 100, "total_seconds", 100 + seconds, "epoch_seconds",
         100.0, seconds, "epoch_images_per_second", 10.0, 1000 / seconds, "test_loss", "test_accuracy", 0.75,
-        "weights_digest", digest, "peak_rss_bytes", 1000 + workers, "phases", "load", 1.0, "forward", 2.0, "backward",
-        3.0, "exchange", 4.0, "update", 5.0, "options", "workers", workers, "lr", lr, "host", "node1", "versions",
-        "lockstep", "0.1.0");
+        "weights_digest", digest, "peak_rss_bytes", 1000 + workers, "planned_bytes", 2000 + workers, "phases", "load",
+        1.0, "forward", 2.0, "backward", 3.0, "exchange", 4.0, "update", 5.0, "options", "workers", workers, "lr", lr,
+        "host", "node1", "versions", "lockstep", "0.1.0");
     assert_non_null(r);
     assert_non_null(rest);
     json_object_update(r, rest);
@@ -118,6 +118,7 @@ static void repeats_become_one_row(void **state) {
     near(r[1].test_accuracy, 0.75);
     assert_true(r[1].test_loss != r[1].test_loss);
     assert_int_equal(r[1].peak_rss_bytes, 1002);
+    assert_int_equal(r[1].planned_bytes, 2002);
     assert_int_equal(r[0].oversubscribed + r[1].oversubscribed, 0);
     assert_int_equal(r[2].workers, 4);
     assert_int_equal(r[2].repeats, 0);

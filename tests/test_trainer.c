@@ -67,6 +67,7 @@ static void training_learns_and_reports(void **state) {
     assert_int_equal(r.micro_batch, ls_micro_batch_default(64));
     assert_true(r.train_accuracy > 0.7 && r.test_accuracy > 0.7 && r.test_loss < 1);
     assert_true(r.step_seconds_median > 0 && r.images_per_second > 0 && r.peak_rss_bytes > 1000000);
+    assert_true(r.planned_bytes > 1000000);
     assert_true(r.phases.forward > 0 && r.phases.backward > 0 && r.phases.update > 0);
     assert_int_equal(strlen(r.weights_digest), 64);
 }

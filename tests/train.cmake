@@ -1,5 +1,6 @@
 ls_test(test_plan LABELS train)
 ls_test(test_plan_branches LABELS train)
+ls_test(test_memory LABELS train)
 ls_test(test_trainer LABELS train)
 if(TARGET lockstep_program)
   foreach(model mnist-cnn resnet20)

@@ -19,7 +19,6 @@ typedef enum slot_state { SLOT_FREE, SLOT_READY, SLOT_TAKEN } slot_state;
 typedef struct slot {
     ls_batch batch;  // first, so that a batch's address is its slot's
     slot_state state;
-    void *memory;  // the batch's
 } slot;
 
 struct ls_loader {
@@ -27,6 +26,7 @@ struct ls_loader {
     ls_preparer *preparer;  // the thread's
     int64_t stored, bytes;  // of an image: in the dataset, in a batch
     slot *slots;            // (depth): micro-batch n of an epoch goes through slot n % depth, n counted over all epochs
+    void *memory;           // of the batches, where it is the loader's own
     pthread_t thread;
     int running;  // the thread and what it waits on exist
     pthread_mutex_t mutex;
@@ -39,6 +39,7 @@ struct ls_loader {
     int64_t base;         // micro-batches of earlier epochs
     int64_t total;        // ... and with this one's
     int64_t made, taken;  // over all epochs
+    int filling;          // the thread is at work on a batch
     int stop;
     ls_trace *trace;  // where the thread records; NULL: nowhere
     int trace_name;
@@ -72,11 +73,13 @@ static void *run(void *argument) {
         ls_range range = l->ranges[l->made - l->base];
         ls_trace *trace = ls_trace_on(l->trace) ? l->trace : NULL;
         int name = l->trace_name;
+        l->filling = 1;
         pthread_mutex_unlock(&l->mutex);
         double start = trace ? ls_clock() : 0;
         fill(l, epoch, order, range, &s->batch);
         if (trace) ls_trace_add(trace, name, 0, start, ls_clock());
         pthread_mutex_lock(&l->mutex);
+        l->filling = 0;
         s->state = SLOT_READY;
         l->made++;
         pthread_cond_signal(&l->ready);
@@ -131,17 +134,19 @@ static int64_t labels_bytes(const ls_loader_config *c) {
     return ls_round_up(c->micro_batch * (int64_t)sizeof(int32_t), LS_ALIGN);
 }
 static int64_t slot_bytes(const ls_loader_config *c) {
-    return samples_bytes(c) + labels_bytes(c) + c->micro_batch * image_bytes(c);
+    return samples_bytes(c) + labels_bytes(c) + ls_round_up(c->micro_batch * image_bytes(c), LS_ALIGN);
 }
 
-int64_t ls_loader_bytes(const ls_loader_config *config) { return config->depth * ls_memory_size(slot_bytes(config)); }
+int64_t ls_loader_bytes(const ls_loader_config *config) { return config->depth * slot_bytes(config); }
 
-static ls_status allocate_slot(const ls_loader_config *config, slot *s) {
-    LS_TRY(ls_memory_alloc(slot_bytes(config), &s->memory));
-    s->batch.samples = s->memory;
-    s->batch.labels = (int32_t *)((char *)s->memory + samples_bytes(config));
-    s->batch.images = (char *)s->batch.labels + labels_bytes(config);
-    return LS_OK;
+static void place_batches(ls_loader *l, char *memory) {
+    const ls_loader_config *c = &l->config;
+    for (int i = 0; i < c->depth; i++, memory += slot_bytes(c)) {
+        ls_batch *b = &l->slots[i].batch;
+        b->samples = (uint64_t *)memory;
+        b->labels = (int32_t *)(memory + samples_bytes(c));
+        b->images = memory + samples_bytes(c) + labels_bytes(c);
+    }
 }
 
 ls_status ls_loader_create(const ls_loader_config *config, ls_loader **out) {
@@ -155,7 +160,8 @@ ls_status ls_loader_create(const ls_loader_config *config, ls_loader **out) {
     l->bytes = image_bytes(config);
     LS_TRY_GOTO(ls_preparer_create(&config->recipe, config->image, config->dtype, &l->preparer), fail);
     LS_TRY_GOTO(ls_calloc(config->depth, sizeof *l->slots, &l->slots), fail);
-    for (int i = 0; i < config->depth; i++) LS_TRY_GOTO(allocate_slot(config, &l->slots[i]), fail);
+    if (!config->memory) LS_TRY_GOTO(ls_memory_alloc(ls_loader_bytes(config), &l->memory), fail);
+    place_batches(l, config->memory ? config->memory : l->memory);
     LS_TRY_GOTO(start_thread(l), fail);
     *out = l;
     return LS_OK;
@@ -178,7 +184,7 @@ void ls_loader_destroy(ls_loader **loader) {
         pthread_cond_destroy(&l->work);
         pthread_mutex_destroy(&l->mutex);
     }
-    for (int i = 0; l->slots && i < l->config.depth; i++) ls_memory_free(l->slots[i].memory);
+    ls_memory_free(l->memory);
     free(l->slots);
     ls_preparer_destroy(&l->preparer);
     free(l);
@@ -229,6 +235,15 @@ ls_status ls_loader_start(ls_loader *l, uint32_t epoch, const uint32_t *order, c
                        "an epoch was begun with %lld micro-batches of the previous one left; take them first",
                        (long long)left);
     return LS_OK;
+}
+
+void ls_loader_cancel(ls_loader *l) {
+    pthread_mutex_lock(&l->mutex);
+    l->total = l->made + l->filling;  // nothing new is begun
+    while (l->filling) pthread_cond_wait(&l->ready, &l->mutex);
+    for (int i = 0; i < l->config.depth; i++) l->slots[i].state = SLOT_FREE;
+    l->taken = l->made;
+    pthread_mutex_unlock(&l->mutex);
 }
 
 ls_status ls_loader_get(ls_loader *l, ls_batch **out, double *waited) {

@@ -25,12 +25,14 @@ typedef struct ls_loader_config {
     int64_t micro_batch;  // largest count of a batch
     int depth;            // batches prepared ahead; at least 1
     ls_recipe recipe;     // what is done to the images; all zero: pixel / 255
+    // ls_loader_bytes of memory, aligned; NULL: its own. Loaders that never have an epoch at the same time may share it.
+    void *memory;
 } ls_loader_config;
 
 // A loader serves one replica: one background thread fills a ring of `depth` batches in the order asked for.
 typedef struct ls_loader ls_loader;
 ls_status ls_loader_create(const ls_loader_config *config, ls_loader **out);
-// What its batches take, in bytes.
+// What its batches take, in bytes, in memory of its own or from the caller.
 int64_t ls_loader_bytes(const ls_loader_config *config);
 void ls_loader_destroy(ls_loader **loader);  // stops the thread, whatever it is doing
 
@@ -47,6 +49,9 @@ void ls_loader_record(ls_loader *loader, ls_trace *trace, int name);
 // its end.
 ls_status ls_loader_start(ls_loader *loader, uint32_t epoch, const uint32_t *order, const ls_range *ranges,
                           int64_t range_count);
+// Ends the running epoch, if it was not taken to its end: waits until nothing more is being prepared, and drops what is. No batch
+// may be borrowed.
+void ls_loader_cancel(ls_loader *loader);
 // Borrows the next batch; waits until it is ready. `waited` (may be NULL) gets the seconds spent waiting.
 ls_status ls_loader_get(ls_loader *loader, ls_batch **out, double *waited);
 // Gives the borrowed batch back; its memory is reused.

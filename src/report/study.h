@@ -45,8 +45,8 @@ typedef struct ls_study_row {
     ls_study_loss loss;
     double speedup,
         efficiency;  // against the fewest workers of the same model, mode, recipe, replicas and threads; 0: none
-    int64_t peak_rss_bytes;
-    char optimizer[32];  // the recipe, of the first run
+    int64_t peak_rss_bytes, planned_bytes;  // the latter 0 in records that do not tell
+    char optimizer[32];                     // the recipe, of the first run
     int epochs;
     int64_t seed;
     int oversubscribed;  // the records say that there were fewer cores than threads

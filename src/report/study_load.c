@@ -149,6 +149,7 @@ static void measured(ls_study_row *row, const json_t *record) {
     ls__phases_read(row, record, epochs, epochs ? count : 0, first);
     free(epochs);
     row->peak_rss_bytes = whole(record, "peak_rss_bytes");
+    row->planned_bytes = whole(record, "planned_bytes");
     row->repeats = 1;
 }
 
@@ -496,6 +497,7 @@ static ls_status join(run *runs, int count, run *out) {
         row->epoch_seconds_most = fmax(row->epoch_seconds_most, r->epoch_seconds);
         row->oversubscribed |= r->oversubscribed;
         if (r->peak_rss_bytes > row->peak_rss_bytes) row->peak_rss_bytes = r->peak_rss_bytes;
+        if (r->planned_bytes > row->planned_bytes) row->planned_bytes = r->planned_bytes;
         if (finished(r) && strcmp(r->mode, "strong") == 0 && strcmp(r->digest, row->digest) != 0)
             row->digest_differs = 1;
     }

@@ -71,7 +71,18 @@ static void efficiency(FILE *out, const ls_study_row *r) {
     number(out, r->efficiency > 0 ? 100 * r->efficiency : NAN, 1, "");
 }
 
+// What records before a certain version do not tell.
+static void told(FILE *out, double x, int digits) {
+    if (isfinite(x))
+        number(out, fabs(x) < 0.05 && digits == 1 ? 0 : x, digits, "");  // no "-0.0"
+    else
+        fputs("unknown", out);
+}
+
 static void memory(FILE *out, const ls_study_row *r) { number(out, (double)r->peak_rss_bytes / 1e6, 0, ""); }
+static void planned(FILE *out, const ls_study_row *r) {
+    told(out, r->planned_bytes > 0 ? (double)r->planned_bytes / 1e6 : NAN, 0);
+}
 static void runs(FILE *out, const ls_study_row *r) { fprintf(out, "%d", r->repeats); }
 static void digest(FILE *out, const ls_study_row *r) {
     ls__html(out, "%.8s%s", r->digest[0] ? r->digest : "stopped", r->digest_differs ? " differs" : "");
@@ -81,14 +92,6 @@ static void forward(FILE *out, const ls_study_row *r) { number(out, 1e3 * r->for
 static void backward(FILE *out, const ls_study_row *r) { number(out, 1e3 * r->backward, 2, ""); }
 static void exchange(FILE *out, const ls_study_row *r) { number(out, 1e3 * r->exchange, 2, ""); }
 static void update(FILE *out, const ls_study_row *r) { number(out, 1e3 * r->update, 2, ""); }
-
-// What records before a certain version do not tell.
-static void told(FILE *out, double x, int digits) {
-    if (isfinite(x))
-        number(out, fabs(x) < 0.05 && digits == 1 ? 0 : x, digits, "");  // no "-0.0"
-    else
-        fputs("unknown", out);
-}
 
 static void waiting(FILE *out, const ls_study_row *r) { told(out, 1e3 * r->wait, 2); }
 static void serial(FILE *out, const ls_study_row *r) { told(out, 1e3 * r->serial, 2); }
@@ -118,6 +121,7 @@ static const column scaling[] = {{"Workers", workers},
                                  {"Speedup", speedup},
                                  {"Efficiency (%)", efficiency},
                                  {"Peak memory (MB)", memory},
+                                 {"Planned (MB)", planned},
                                  {"Runs", runs},
                                  {"Weights digest", digest},
                                  {NULL, NULL}};

@@ -36,7 +36,8 @@ static void write_csv(FILE *out, const ls_study *s) {
         "epoch_seconds_most,first_epoch_seconds,total_seconds,images_per_second,speedup,efficiency,test_loss,test_"
         "accuracy,"
         "load_seconds,forward_seconds,backward_seconds,exchange_seconds,wait_seconds,update_seconds,serial_seconds,"
-        "lost_compute,lost_exchange,lost_wait,lost_input,lost_serial,lost_unexplained,peak_rss_bytes,weights_digest,"
+        "lost_compute,lost_exchange,lost_wait,lost_input,lost_serial,lost_unexplained,peak_rss_bytes,planned_bytes,"
+        "weights_digest,"
         "digest_differs,reason\n",
         out);
     for (int i = 0; i < s->row_count; i++) {
@@ -78,7 +79,8 @@ static void write_csv(FILE *out, const ls_study *s) {
                                 r->loss.input,
                                 r->loss.serial,
                                 r->loss.unexplained,
-                                (double)r->peak_rss_bytes};
+                                (double)r->peak_rss_bytes,
+                                r->planned_bytes > 0 ? (double)r->planned_bytes : NAN};
         for (size_t j = 0; j < sizeof texts / sizeof texts[0]; j++) {
             if (j) fputc(',', out);
             csv_text(out, texts[j]);

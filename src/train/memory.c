@@ -56,11 +56,6 @@ static void add_arenas(ls_memory *m, const ls_trainer *t) {
                     ls_memory_size(ls__arena_bytes(first)) - ls__arena_bytes(first) + parts.unused);
 }
 
-static void add_batches(ls_memory *m, const ls_trainer *t) {
-    ls_loader_config train = ls__loader_config(t, 1), eval = ls__loader_config(t, 0);
-    add_per_replica(m, LS_MEMORY_BATCHES, ls_loader_bytes(&train) + ls_loader_bytes(&eval));
-}
-
 static void add_strategy(ls_memory *m, const ls_trainer *t) {
     static const ls_memory_part parts[LS_STRATEGY_PARTS] = {[LS_STRATEGY_WEIGHTS] = LS_MEMORY_WEIGHTS,
                                                             [LS_STRATEGY_COPIES] = LS_MEMORY_COPIES,
@@ -106,7 +101,7 @@ ls_memory ls__trainer_memory(const ls_trainer *t) {
     memcpy(m.replicas_reason, t->replicas_reason, sizeof m.replicas_reason);
     add_strategy(&m, t);
     add_arenas(&m, t);
-    add_batches(&m, t);
+    add_per_replica(&m, LS_MEMORY_BATCHES, ls_memory_size(ls__batches_bytes(t)));
     add_records(&m, t);
     add_per_host(&m, LS_MEMORY_DATASET, ls_data_bytes(t->dataset));
     add_per_worker(&m, LS_MEMORY_WEIGHTS, parameter_bytes(t->graph));

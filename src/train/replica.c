@@ -225,6 +225,7 @@ static void run_epoch(ls_replica *r) {
         int64_t failed = atomic_load(&t->state->failed_step), stop = atomic_load(&t->stop_step);
         if ((failed && failed <= step + 1) || (stop && stop <= step + 1)) break;
     }
+    ls_loader_cancel(r->train_loader);  // the other loader has the memory next
     lap(r, &r->phases.serial, LS_SPAN_NONE);
     if (r->trace) ls_trace_add(r->trace, LS_SPAN_EPOCH, t->epoch, t->epoch_start, r->since);
 }
@@ -254,6 +255,7 @@ static void run_evaluation(ls_replica *r) {
         status = evaluate_micro_batch(r, &t->metrics[r->ranges[i].first / t->eval_shape.micro_batch]);
     }
     note_failure(r, status);
+    ls_loader_cancel(r->eval_loader);
     ls_strategy_host_barrier(t->strategy);
     if (r->trace) ls_trace_add(r->trace, LS_SPAN_EVALUATION, 0, start, ls_clock());
 }

@@ -213,7 +213,7 @@ static ls_status make_plans(ls_trainer *t, ls_replica *r) {
     return LS_OK;
 }
 
-ls_loader_config ls__loader_config(const ls_trainer *t, int training) {
+static ls_loader_config loader_config(const ls_trainer *t, int training) {
     ls_loader_config config = {.split = training ? &t->train_split : &t->eval_split,
                                .image = t->dataset->image,
                                .dtype = t->precision,
@@ -224,9 +224,18 @@ ls_loader_config ls__loader_config(const ls_trainer *t, int training) {
     return config;
 }
 
+int64_t ls__batches_bytes(const ls_trainer *t) {
+    ls_loader_config train = loader_config(t, 1), eval = loader_config(t, 0);
+    int64_t a = ls_loader_bytes(&train), b = ls_loader_bytes(&eval);
+    return a > b ? a : b;
+}
+
+// Training and evaluation take turns, so their loaders share the memory of batches.
 static ls_status make_loaders(ls_trainer *t) {
-    ls_loader_config train = ls__loader_config(t, 1), eval = ls__loader_config(t, 0);
+    ls_loader_config train = loader_config(t, 1), eval = loader_config(t, 0);
     for (int i = 0; i < t->replicas; i++) {
+        LS_TRY(ls_memory_alloc(ls__batches_bytes(t), &t->replica[i].batches));
+        train.memory = eval.memory = t->replica[i].batches;
         LS_TRY(ls_loader_create(&train, &t->replica[i].train_loader));
         LS_TRY(ls_loader_create(&eval, &t->replica[i].eval_loader));
     }
@@ -376,6 +385,7 @@ static void destroy_replica(ls_replica *r) {
     ls_plan_destroy(&r->plans.train_tail);
     ls_plan_destroy(&r->plans.eval);
     ls_plan_destroy(&r->plans.eval_tail);
+    ls_memory_free(r->batches);
     ls_memory_free(r->arena);
     free(r->ranges);
     free(r->step_seconds);

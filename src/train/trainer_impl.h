@@ -31,7 +31,8 @@ typedef struct ls_replica {
     pthread_t thread;  // unused for replica 0, which is the caller's thread
     int started;
     ls_plans plans;
-    void *arena;  // one for all its plans: they never run at once
+    void *arena;    // one for all its plans: they never run at once
+    void *batches;  // of its loaders, which take turns
     ls_loader *train_loader, *eval_loader;
     ls_range *ranges;  // of the running epoch or evaluation
     int64_t range_count;
@@ -129,8 +130,8 @@ ls_status ls__trainer_plan(ls_trainer *trainer, int replicas);
 ls_memory ls__trainer_memory(const ls_trainer *trainer);
 
 // What the parts are made with, and what their sizes are found by.
-ls_loader_config ls__loader_config(const ls_trainer *trainer, int training);
-int64_t ls__shared_bytes(const ls_trainer *trainer);  // of the metrics' shared memory
+int64_t ls__batches_bytes(const ls_trainer *trainer);  // of a replica's loaders
+int64_t ls__shared_bytes(const ls_trainer *trainer);   // of the metrics' shared memory
 int64_t ls__arena_bytes(const ls_replica *replica);
 int64_t ls__ranges_count(const ls_trainer *trainer, const ls_epoch_shape *shape);
 

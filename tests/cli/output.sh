@@ -24,7 +24,7 @@ small="mnist-mlp --limit-train 640 --limit-test 100 --epochs 2"
     grep -q 'Test' "$here/out" && wrong "--no-evaluate evaluates"
     for key in lockstep_run model parameters workers replicas_per_worker threads_per_replica global_batch micro_batch \
         precision strategy optimizer seed read_seconds step_seconds_median epoch_seconds images_per_second train_loss \
-        train_accuracy test_loss test_accuracy total_seconds peak_rss_bytes weights_digest phases load forward backward \
+        train_accuracy test_loss test_accuracy total_seconds peak_rss_bytes planned_bytes weights_digest phases load forward backward \
         exchange update command_line versions options; do
         grep -q "\"$key\": " "$here/run.json" || wrong "the record lacks $key"
     done

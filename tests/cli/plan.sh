@@ -1,0 +1,80 @@
+#!/bin/sh
+# What plan says, what it refuses, and that training then takes what it said.
+. "$(dirname "$0")/lib.sh"
+
+# value KEY...: the number of a path of keys in what the latest command printed as JSON (objects only, one key a line).
+total() { awk '/"total": \{/ { on = 1 } on && /"worker":/ { gsub(/[^0-9]/, ""); print; exit }' "$here/out"; }
+number() { awk -v key="\"$1\":" '$1 == key { gsub(/[^0-9]/, "", $2); print $2; exit }' "$here/out"; }
+
+run 0 "$lockstep" plan mnist-cnn
+for row in "mnist-cnn, input 28x28x1, 10 classes: 690,590 parameters" "a replica    a worker      a host" "Gradients" \
+    "Activations" "Program, libraries, kernels" "Total" "training, 16 samples" "In Slurm: --mem="; do
+    says "$row"
+done
+run 0 "$lockstep" plan mnist-cnn --image-size 64 --classes 100 --batch-size 64 --micro-batch 8 --replicas 2 --optimizer sgd
+says "input 64x64x1, 100 classes"
+says "2 replicas x 1 thread"
+says "global batch 64 = 8 micro-batches of 8"
+grep -q "Optimizer state" "$here/out" && wrong "sgd without momentum has no state"
+run 0 "$lockstep" plan mnist-cnn --micro-batch 8 --replicas 2 --workers 4 --hosts 2
+says "4 workers on 2 hosts x 2 replicas"
+says "global batch 64 = 8 micro-batches of 8"
+run 0 "$lockstep" plan --help
+says "--memory SIZE"
+run 0 "$lockstep" --help
+says "plan "
+
+# The largest that fits does, the next one does not.
+run 0 "$lockstep" plan mnist-cnn --memory 400M --replicas 1 --json
+best=$(number micro_batch)
+[ "$(number limit)" = 419430400 ] || wrong "the limit is $(number limit)"
+[ "$(total)" -le 419430400 ] || wrong "what is said to fit takes $(total)"
+next=$(number next_micro_batch)
+[ "$next" = $((best + 1)) ] || wrong "after $best comes $next"
+[ "$(number next_bytes)" -gt 419430400 ] || wrong "the next one would fit too"
+run 0 "$lockstep" plan mnist-cnn --memory 400M --batch-size 1024 --replicas 2
+says "lockstep train mnist-cnn --replicas 2 --data SPEC --batch-size 1024 --micro-batch 512"
+says "What if"
+matches '^--replicas 1 +1,024 '
+run 0 "$lockstep" plan mnist-cnn --memory host --batch-size 64 --replicas 1 --data digits
+says "fits in this machine's"
+says "lockstep train mnist-cnn --replicas 1 --data digits --batch-size 64 --micro-batch 64"
+grep -q "The next one" "$here/out" && wrong "no larger micro-batch divides the batch"
+
+refuses 1 "mnist-cnn does not fit in 10M (10.5 MB): with micro-batches of 1 sample a worker of 1 replica needs" \
+    "$lockstep" plan mnist-cnn --memory 10M --replicas 1
+least=$(sed -n 's/.*--memory \([0-9]*M\) is the least.*/\1/p' "$here/err")
+run 0 "$lockstep" plan mnist-cnn --memory "$least" --replicas 1
+says "The largest micro-batch with which a worker fits in $least"
+refuses 2 "which model?" "$lockstep" plan
+refuses 2 "mnist-cnn" "$lockstep" plan mnist-cn
+refuses 2 "--memory: expected an amount of memory as 16G, 900M or 1.5T" "$lockstep" plan mnist-cnn --memory lots
+refuses 2 "got '0'" "$lockstep" plan mnist-cnn --memory 0
+refuses 2 "got '16GB'" "$lockstep" plan mnist-cnn --memory 16GB
+refuses 2 "leave --micro-batch out" "$lockstep" plan mnist-cnn --memory 1G --micro-batch 8
+refuses 2 "--hosts 3 for 2 workers" "$lockstep" plan mnist-cnn --workers 2 --hosts 3
+refuses 1 "not a multiple of the micro-batch" "$lockstep" plan mnist-cnn --batch-size 100 --micro-batch 30
+refuses 1 "9 workers for 8 micro-batches" "$lockstep" plan mnist-cnn --batch-size 64 --micro-batch 8 --workers 9
+refuses 1 "digits" "$lockstep" plan mnist-cnn --data digit
+refuses 2 "unknown option --memroy; did you mean --memory?" "$lockstep" plan mnist-cnn --memroy 1G
+
+# What training takes is within 5 % of what the plan says. Sanitizers have memory of their own; so has a system that gives every
+# thread's stack a huge page.
+grep -qaE '__(asan|tsan|msan)_init' "$lockstep" && finish
+grep -qs '\[always\]' /sys/kernel/mm/transparent_hugepage/enabled && finish
+
+close() {
+    run 0 "$lockstep" plan "$@" --json
+    planned=$(total)
+    run 0 "$lockstep" train "$@" --epochs 1 --verbose 0 --record "$here/record.json"
+    peak=$(sed -n 's/.*"peak_rss_bytes": \([0-9]*\).*/\1/p' "$here/record.json")
+    [ $((100 * planned)) -ge $((95 * peak)) ] && [ $((100 * planned)) -le $((105 * peak)) ] ||
+        wrong "$*: planned $planned bytes, took $peak"
+}
+close mnist-cnn --batch-size 256 --micro-batch 128 --replicas 2 --data digits --limit-train 1024 --limit-test 256
+close resnet20 --batch-size 128 --micro-batch 64 --replicas 1 --optimizer sgd --momentum 0.9 --data digits --image-size 32 \
+    --limit-train 256 --limit-test 64
+close resnet20 --batch-size 128 --micro-batch 64 --replicas 1 --optimizer sgd --momentum 0.9 --data digits --image-size 32 \
+    --limit-train 256 --limit-test 64 --remat
+[ -n "$mpirun" ] && close mnist-mlp --batch-size 512 --micro-batch 128 --replicas 1 --workers 2 --data digits
+finish
