@@ -9,7 +9,7 @@
 
 typedef struct settings {
     int nodes, tasks_per_node, cpus_per_task;
-    const char *time, *account, *qos, *partition, *reservation, *gres, *job_name, *launcher;
+    const char *time, *account, *qos, *partition, *reservation, *gres, *mem, *job_name, *launcher;
 } settings;
 
 #define GROUP .group = "The job"
@@ -32,6 +32,8 @@ static const ls_option table[] = {
      .help = "nodes set aside, as for a course"},
     {"gres", LS_OPTION_TEXT, .offset = offsetof(settings, gres), .metavar = "LIST", GROUP,
      .help = "devices on each node, as gpu:4"},
+    {"mem", LS_OPTION_TEXT, .offset = offsetof(settings, mem), .metavar = "SIZE", .initial = "the cluster's", GROUP,
+     .help = "memory of each node, as 'lockstep plan' says"},
     {"job-name", LS_OPTION_TEXT, .offset = offsetof(settings, job_name), .metavar = "NAME", GROUP,
      .help = "its name, and that of its output: NAME.JOB.out and NAME.JOB.err"},
     {"launcher", LS_OPTION_TEXT, .offset = offsetof(settings, launcher), .metavar = "srun|mpirun", GROUP,

@@ -37,7 +37,7 @@ static void print_arena(const char *what, const ls_memory_arena *a) {
     char samples[32], bytes[32], text[64];
     if (!a->samples) return;
     snprintf(text, sizeof text, "%s, %s sample%s", what, cli_count(a->samples, samples), plural(a->samples));
-    printf("  %-30s%12s\n", text, ls_bytes_text(a->bytes, bytes));
+    printf("  %-42s%12s\n", text, ls_bytes_text(a->bytes, bytes));
 }
 
 static void print_arenas(const ls_memory *m) {
@@ -162,8 +162,8 @@ void plan_print_found(const plan *p, const plan_found *found, const plan_other *
     printf("\nThe largest micro-batch with which %s fits in %s is %lld; the largest part of that is \"%s\", %.0f %%.\n",
            who(p), limit_text(p, limit), (long long)found->memory.micro_batch, name, 100 * share);
     if (found->next_micro_batch)
-        printf("The next one, %lld, would take %s.\n", (long long)found->next_micro_batch,
-               ls_bytes_text(found->next_bytes, bytes));
+        printf("The next one, %lld, would take %s more than that.\n", (long long)found->next_micro_batch,
+               ls_bytes_text(found->next_bytes - p->limit, bytes));
     print_command(p, &found->memory);
     print_others(p, found, others, count);
 }

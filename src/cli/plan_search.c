@@ -73,6 +73,8 @@ ls_status plan_search(plan *p, const ls_train_config *config, plan_found *out) {
         return LS_OK;
     }
     choices c = {config->batch_size, (int64_t)low.memory.workers * low.memory.replicas_per_worker};
+    char reason[sizeof low.memory.replicas_reason];
+    memcpy(reason, low.memory.replicas_reason, sizeof reason);
     ls_train_config same = *config;
     same.replicas = low.memory.replicas_per_worker;  // larger micro-batches leave fewer for as many replicas
     other = low;
@@ -94,6 +96,7 @@ ls_status plan_search(plan *p, const ls_train_config *config, plan_found *out) {
         if (tries >= GUESSES && high.micro_batch) wanted = (low.micro_batch + high.micro_batch) / 2;
     }
     keep(out, &low, &high);
+    memcpy(out->memory.replicas_reason, reason, sizeof reason);
     return LS_OK;
 }
 

@@ -3,9 +3,9 @@
 . "$(dirname "$0")/../cli/lib.sh"
 
 run 0 env -u LOCKSTEP_SRUN_ARGS "$lockstep" slurm train mnist-mlp --epochs 3 --nodes 2 --tasks-per-node=4 \
-    --cpus-per-task 20 --time 01:15:00 --account A --qos Q --gres gpu:4 --data "mnist:/some where/it's"
+    --cpus-per-task 20 --time 01:15:00 --account A --qos Q --gres gpu:4 --mem 16G --data "mnist:/some where/it's"
 for line in '#SBATCH --job-name=lockstep' '#SBATCH --nodes=2' '#SBATCH --ntasks-per-node=4' '#SBATCH --cpus-per-task=20' \
-    '#SBATCH --time=01:15:00' '#SBATCH --account=A' '#SBATCH --qos=Q' '#SBATCH --gres=gpu:4'; do
+    '#SBATCH --time=01:15:00' '#SBATCH --account=A' '#SBATCH --qos=Q' '#SBATCH --gres=gpu:4' '#SBATCH --mem=16G'; do
     grep -qxF -- "$line" "$here/out" || wrong "$what: lacks the line $line"
 done
 says "#!/bin/sh"
@@ -25,7 +25,7 @@ run 0 "$lockstep" slurm train mnist-mlp --launcher mpirun --job-name "two" --par
 says "#SBATCH --job-name=two"
 says "#SBATCH --partition=p"
 says "#SBATCH --reservation=r"
-grep -q -e '--cpus-per-task\|--time\|--gres\|nvidia' "$here/out" && wrong "$what: asks for what nobody asked for"
+grep -q -e '--cpus-per-task\|--time\|--mem\|--gres\|nvidia' "$here/out" && wrong "$what: asks for what nobody asked for"
 cp "$here/out" "$here/job"
 run 0 env PATH="$here/bin:$PATH" SLURM_NTASKS=8 sh "$here/job"
 matches '\[none\]\[-n\]\[8\]\[/.*\]\[train\]\[mnist-mlp\]$'
