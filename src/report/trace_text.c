@@ -100,7 +100,7 @@ static void print_exchange(FILE *out, const ls_trace_report *t) {
             m->step > 0 ? 100 * m->wait / m->step : 0);
 }
 
-// Named only when it is later than its like, and than chance makes somebody.
+// Named only when it is last in more steps than chance makes somebody (by two standard deviations), and by what is worth a word.
 static void print_straggler(FILE *out, const ls_trace_report *t) {
     const ls_trace_row *worst = NULL;
     if (t->row_count < 2 || !t->rows) return;
@@ -110,7 +110,7 @@ static void print_straggler(FILE *out, const ls_trace_report *t) {
     for (int i = 0; i < t->row_count; i++) steps += t->rows[i].last;
     if (steps == 0) return;
     double share = (double)worst->last / (double)steps, chance = 1.0 / t->row_count;
-    if (share > 1.5 * chance && worst->lateness > 0.01 * t->mean.step)
+    if (share > chance + 2 * sqrt(chance * (1 - chance) / (double)steps) && worst->lateness > 0.01 * t->mean.step)
         fprintf(out,
                 "The straggler: %s had its gradients ready last in %lld of %lld steps, %.3f ms after the mean (%.1f %% "
                 "of a step).\n",
