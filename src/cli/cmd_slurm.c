@@ -115,9 +115,13 @@ static void print_requests(const settings *set) {
     printf("#SBATCH --job-name=%s\n#SBATCH --output=%%x.%%j.out\n#SBATCH --error=%%x.%%j.err\n", set->job_name);
     printf("#SBATCH --nodes=%d\n#SBATCH --ntasks-per-node=%d\n", set->nodes, set->tasks_per_node);
     if (set->cpus_per_task) printf("#SBATCH --cpus-per-task=%d\n", set->cpus_per_task);
-    const char *const texts[][2] = {
-        {"time", set->time},           {"account", set->account},         {"qos", set->qos},
-        {"partition", set->partition}, {"reservation", set->reservation}, {"gres", set->gres}};
+    const char *const texts[][2] = {{"time", set->time},
+                                    {"account", set->account},
+                                    {"qos", set->qos},
+                                    {"partition", set->partition},
+                                    {"reservation", set->reservation},
+                                    {"gres", set->gres},
+                                    {"mem", set->mem}};
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
         if (texts[i][1]) printf("#SBATCH --%s=%s\n", texts[i][0], texts[i][1]);
 }
