@@ -90,7 +90,7 @@ static void options_change_what_they_should(void **state) {
     c = f->config, c.replicas = 1;
     assert_true(plan(f, job, &c).total.worker < before.total.worker);
     c = f->config, c.micro_batch = 64;
-    assert_true(plan(f, job, &c).total.replica > before.total.replica);
+    assert_true(plan(f, job, &c).train.bytes > before.train.bytes);
     c = f->config, c.batch_size = 0;  // one micro-batch for each replica
     ls_memory m = plan(f, job, &c);
     assert_int_equal(m.global_batch, 32);
@@ -150,7 +150,7 @@ static void nothing_large_is_allocated(void **state) {
     c.batch_size = 1 << 18, c.micro_batch = 1 << 15;
     int64_t before = ls_memory_peak_rss();
     ls_memory m = plan(f, (ls_memory_job){0}, &c);
-    assert_true(m.total.worker > (int64_t)10 << 30);
+    assert_true(m.total.worker > (int64_t)4 << 30);  // how much more is the kernels' workspace, which their version decides
     assert_true(ls_memory_peak_rss() < before + (256 << 20));
 }
 
