@@ -150,7 +150,8 @@ static void nothing_large_is_allocated(void **state) {
     c.batch_size = 1 << 18, c.micro_batch = 1 << 15;
     int64_t before = ls_memory_peak_rss();
     ls_memory m = plan(f, (ls_memory_job){0}, &c);
-    assert_true(m.total.worker > (int64_t)4 << 30);  // how much more is the kernels' workspace, which their version decides
+    assert_true(m.total.worker > (int64_t)4
+                                     << 30);  // how much more is the kernels' workspace, which their version decides
     assert_true(ls_memory_peak_rss() < before + (256 << 20));
 }
 
