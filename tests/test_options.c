@@ -103,10 +103,47 @@ static void refuses_with_a_sentence(void **state) {
     refused(PARSE("--epochs"), "--epochs needs a value: --epochs N");
     refused(PARSE("--no-shuffle=1"), "--no-shuffle takes no value, got '1'");
     refused(PARSE("--precision", "fp16"), "--precision: 'fp16' is not one of fp32, bf16; did you mean fp32?");
+    refused(PARSE("--optimizer", "SGD"), "--optimizer: 'SGD' is not one of sgd, adam, adamw; did you mean sgd?");
     refused(PARSE("--optimizer", "lion"), "--optimizer: 'lion' is not one of sgd, adam, adamw");
     refused(PARSE("--record="), "--record: expected FILE, got nothing");
     refused(PARSE("a", "b"), "unexpected word 'b'; --help shows the usage");
     assert_int_equal(v.epochs, 5);  // a refused value changes nothing
+}
+
+// A row in front has other words; one without help takes the option away.
+static void the_first_row_of_a_name_counts(void **state) {
+    static const ls_option own[] = {
+        {"batch-size", LS_OPTION_COUNT, AT(batch), .metavar = "B", .min = 1, .initial = "as many as fit",
+         .group = "Own", .help = "samples, here"},
+        {.name = "epochs"},
+        {.name = "shuffle"},
+        {.name = NULL},
+    };
+    const ls_option_set fewer[] = {{own, &v}, {table, &v}, {NULL, NULL}};
+    char *text = NULL;
+    size_t size;
+    FILE *out = open_memstream(&text, &size);
+    assert_non_null(out);
+    ls_options_help(out, fewer, 80);
+    fclose(out);
+    const char *first = strstr(text, "batch-size");
+    assert_non_null(first);
+    assert_null(strstr(first + 1, "batch-size"));
+    assert_non_null(strstr(text, "samples, here (default: as many as fit)"));
+    assert_null(strstr(text, "epochs"));
+    assert_null(strstr(text, "shuffle"));
+    assert_non_null(strstr(text, "--seed N"));
+    free(text);
+
+#define PARSE_FEWER(word) ls_options_parse(fewer, 1, (char *[]){word}, 1, &words)
+    assert_int_equal(PARSE_FEWER("--batch-size=7"), LS_OK);
+    assert_true(v.batch == 7);
+    refused(PARSE_FEWER("--epochs=3"), "unknown option --epochs; --help lists the options");
+    refused(PARSE_FEWER("--epoch=3"), "unknown option --epoch; --help lists the options");
+    refused(PARSE_FEWER("--no-shuffle"), "unknown option --no-shuffle; --help lists the options");
+    refused(ls_options_assign(fewer, "shuffle", "false"), "unknown option --shuffle; --help lists the options");
+    assert_int_equal(v.epochs, 5);
+    assert_int_equal(v.shuffle, 1);
 }
 
 static void takes_several_where_there_may_be(void **state) {
@@ -178,6 +215,7 @@ int main(void) {
         cmocka_unit_test_setup(reads_every_type, setup),
         cmocka_unit_test_setup(dashes_end_options_and_help_stops, setup),
         cmocka_unit_test_setup(refuses_with_a_sentence, setup),
+        cmocka_unit_test_setup(the_first_row_of_a_name_counts, setup),
         cmocka_unit_test_setup(takes_several_where_there_may_be, setup),
         cmocka_unit_test_setup(suggests_the_nearest_name, setup),
         cmocka_unit_test_setup(assigns_as_a_file_does, setup),

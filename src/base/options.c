@@ -1,5 +1,6 @@
 #include "base/options.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <limits.h>
 #include <math.h>
@@ -37,7 +38,7 @@ static int distance(const char *a, const char *b) {
         int diagonal = row[0];
         row[0] = (int)i;
         for (size_t j = 1; j <= m; j++) {
-            int change = diagonal + (a[i - 1] != b[j - 1]);
+            int change = diagonal + (tolower((unsigned char)a[i - 1]) != tolower((unsigned char)b[j - 1]));
             int add = row[j - 1] + 1, drop = row[j] + 1;
             diagonal = row[j];
             row[j] = change < add ? change : add;
@@ -62,15 +63,24 @@ const char *ls_nearest(const char *word, const char *const *names, int count) {
     return best;
 }
 
+// Whether an option is there: a row in front may stand for it, and one without help for none.
+static int is_there(const ls_option_set *sets, const ls_option_set *of, const ls_option *option) {
+    for (const ls_option_set *s = sets; s < of; s++)
+        for (const ls_option *o = s->table; o->name; o++)
+            if (strcmp(o->name, option->name) == 0) return 0;
+    return option->help != NULL;
+}
+
 // Finds --name, or --no-name for a flag (*negated = 1).
 static const ls_option *find(const ls_option_set *sets, const char *name, void **values, int *negated) {
     for (const ls_option_set *s = sets; s->table; s++)
         for (const ls_option *o = s->table; o->name; o++) {
             *values = s->values;
-            *negated = 0;
-            if (strcmp(o->name, name) == 0) return o;
-            *negated = 1;
-            if (o->type == LS_OPTION_FLAG && strncmp(name, "no-", 3) == 0 && strcmp(o->name, name + 3) == 0) return o;
+            *negated = strcmp(o->name, name) != 0;
+            if (*negated &&
+                (o->type != LS_OPTION_FLAG || strncmp(name, "no-", 3) != 0 || strcmp(o->name, name + 3) != 0))
+                continue;
+            return o->help ? o : NULL;
         }
     return NULL;
 }
@@ -80,7 +90,7 @@ static ls_status unknown(const ls_option_set *sets, const char *name) {
     int count = 0, negated = strncmp(name, "no-", 3) == 0;
     for (const ls_option_set *s = sets; s->table; s++)
         for (const ls_option *o = s->table; o->name && count < MAX_NAMES; o++)
-            if (!negated || o->type == LS_OPTION_FLAG) names[count++] = o->name;
+            if ((!negated || o->type == LS_OPTION_FLAG) && is_there(sets, s, o)) names[count++] = o->name;
     const char *dashes = name[0] == '-' ? "" : "--", *bare = negated ? name + 3 : name;
     const char *near = ls_nearest(bare, names, count);
     if (near)
@@ -317,11 +327,13 @@ void ls_options_help(FILE *out, const ls_option_set *sets, int width) {
     int groups = 0, column = 0;
     for (const ls_option_set *s = sets; s->table; s++)
         for (const ls_option *o = s->table; o->name; o++) {
+            if (!is_there(sets, s, o)) continue;
             int n = (int)strlen(o->name) + (o->type == LS_OPTION_FLAG ? 3 : 1 + (int)strlen(o->metavar)) + 6;
             if (n > column && n <= 30) column = n;
         }
     for (const ls_option_set *s = sets; s->table; s++)
         for (const ls_option *first = s->table; first->name; first++) {
+            if (!is_there(sets, s, first)) continue;
             int seen = 0;
             for (int i = 0; i < groups; i++) seen |= strcmp(done[i], first->group) == 0;
             if (seen || groups == 32) continue;
@@ -329,6 +341,7 @@ void ls_options_help(FILE *out, const ls_option_set *sets, int width) {
             fprintf(out, "\n%s:\n", first->group);
             for (const ls_option_set *t = sets; t->table; t++)
                 for (const ls_option *o = t->table; o->name; o++)
-                    if (strcmp(o->group, first->group) == 0) help_option(out, o, t->values, column, width);
+                    if (is_there(sets, t, o) && strcmp(o->group, first->group) == 0)
+                        help_option(out, o, t->values, column, width);
         }
 }

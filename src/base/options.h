@@ -31,11 +31,12 @@ typedef struct ls_option {
     double min, max;            // of numbers; max <= min: no upper limit
     const char *initial;        // words for the default where its value would say nothing; NULL: the value itself
     const char *group;          // heading in --help
-    const char *help;           // a flag that is on by default is shown, and described, as --no-name
+    const char *help;           // a flag that is on by default is shown, and described, as --no-name; NULL: see below
 } ls_option;
 
 // A table and the struct its offsets point into. Functions take an array of these, ended by a NULL table, so that a command
-// can add options of its own to those of the library.
+// can add options of its own to those of the library. Of several rows with one name the first table's counts: a command has
+// an option in its own words by a row in front. Where that row has no help, the command has no such option.
 typedef struct ls_option_set {
     const ls_option *table;
     void *values;

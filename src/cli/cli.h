@@ -46,7 +46,15 @@ int cli_job_mpiexec(char *out, size_t size);  // of the MPI this was built with
 int cli_job_srun(char *out, size_t size);
 const char *cli_job_pmi(void);  // what tells srun how to wire it up: "--mpi=pmix"; LOCKSTEP_SRUN_ARGS where that is set
 
-// cmd_train.c: whether train would take these arguments from a launcher. Not collective.
+// cmd_train.c: train's own options, beside those of the library, for a command that is given train's command line.
+typedef struct cli_train_settings {
+    const char *model, *data, *config, *record, *metrics, *tensorboard, *time_limit, *trace, *weights, *save;
+    int64_t trace_steps;
+    int workers, verbose, tensorboard_every, weights_by_name;
+} cli_train_settings;
+const ls_option *cli_train_options(void);
+
+// Whether train would take these arguments from a launcher. Not collective.
 // Errors: INVALID_ARGUMENT, as train gives them, and for --workers, which is the launcher's to say.
 ls_status cli_train_check(int argc, char **argv);
 

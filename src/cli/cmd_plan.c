@@ -9,6 +9,7 @@
 #include "cli/check.h"
 #include "comm/comm.h"
 #include "models/models.h"
+#include "report/record.h"
 #include "train/context.h"
 #include "train/options.h"
 
@@ -32,23 +33,100 @@ static const ls_option table[] = {
     {.name = NULL},
 };
 
+// Options of train that mean something else here.
+static const ls_option train_table[] = {
+    {"batch-size", LS_OPTION_COUNT, .offset = offsetof(ls_train_config, batch_size), .metavar = "B", .min = 1,
+     .initial = "train's own, 128; with --memory, one micro-batch for each replica", .group = "Training",
+     .help = "the GLOBAL batch: samples per step over ALL workers together, NOT per worker"},
+    {.name = NULL},
+};
+
+// Options of train that are left out of the list. They are taken, but take no memory worth a word; without its top a network is
+// refused.
+static const ls_option weightless[] = {
+    {.name = "top"},
+    {.name = "pooling"},
+    {.name = "epochs"},
+    {.name = "seed"},
+    {.name = "shuffle"},
+    {.name = "label-smoothing"},
+    {.name = "augment"},
+    {.name = "normalize"},
+    {.name = "bind"},
+    {.name = "lr"},
+    {.name = "nesterov"},
+    {.name = "beta1"},
+    {.name = "beta2"},
+    {.name = "epsilon"},
+    {.name = "weight-decay"},
+    {.name = "decay-biases"},
+    {.name = "trust-coefficient"},
+    {.name = "lr-scaling"},
+    {.name = "warmup-epochs"},
+    {.name = "warmup"},
+    {.name = "momentum-correction"},
+    {.name = "schedule"},
+    {.name = "schedule-step"},
+    {.name = "schedule-gamma"},
+    {.name = "schedule-power"},
+    {.name = "schedule-end"},
+    {.name = "schedule-start"},
+    {.name = "schedule-rise"},
+    {.name = "schedule-period"},
+    {.name = "weights"},
+    {.name = "weights-by-name"},
+    {.name = "save"},
+    {.name = "verbose"},
+    {.name = "record"},
+    {.name = "metrics"},
+    {.name = "tensorboard"},
+    {.name = "tensorboard-every"},
+    {.name = "time-limit"},
+    {.name = "trace"},
+    {.name = "trace-steps"},
+    {.name = NULL},
+};
+
 static void defaults(plan *p) {
     p->set = (plan_settings){.hosts = 1};
     ls_train_config_init(&p->config);
     p->config.batch_size = 0;  // resolved once all is known
-    p->options[0] = (ls_option_set){ls_train_options(), &p->config};
     ls_model_config_init(&p->network);
-    p->options[1] = (ls_option_set){ls_model_options(), &p->network};
-    p->options[2] = (ls_option_set){table, &p->set};
-    p->options[3] = (ls_option_set){NULL, NULL};
+    p->options[0] = (ls_option_set){table, &p->set};
+    p->options[1] = (ls_option_set){train_table, &p->config};
+    p->options[2] = (ls_option_set){ls_train_options(), &p->config};
+    p->options[3] = (ls_option_set){ls_model_options(), &p->network};
+    p->options[4] = (ls_option_set){cli_train_options(), &p->train};
+    p->options[5] = (ls_option_set){NULL, NULL};
 }
 
 static void help(const plan *p) {
+    int width = cli_help_width();
+    ls_option_set shown[7] = {{weightless, NULL}};
+    memcpy(shown + 1, p->options, sizeof p->options);
     printf("Usage: lockstep plan MODEL [--memory SIZE] [OPTIONS]\n\n");
-    ls_print_entry(stdout, "", 0, cli_help_width(),
-                   "Tells how much memory training takes and where it goes, without training, and with --memory the "
-                   "largest micro-batch that fits. Takes the options of train.");
-    ls_options_help(stdout, p->options, cli_help_width());
+    ls_print_entry(
+        stdout, "", 0, width,
+        "Tells how much memory training takes and where it goes, without training, and with --memory the "
+        "largest micro-batch that fits. Takes all options of train, so that its command line can be given as "
+        "it is; listed are those on which memory depends.");
+    ls_options_help(stdout, shown, width);
+}
+
+// Reads the command line; when it names a config file, that first and the command line again on top of it.
+static ls_status read_options(plan *p, ls_words *words) {
+    defaults(p);
+    LS_TRY(ls_options_parse(p->options, p->argc, p->argv, 1, words));
+    const char *path = p->train.config;
+    if (path && !words->help) {
+        defaults(p);
+        LS_TRY(ls_config_load(path, p->options, &p->model, &p->file));
+        LS_TRY(ls_options_parse(p->options, p->argc, p->argv, 1, words));
+    }
+    if (words->count > 0) p->model = words->word[0];
+    if (p->model || words->help) return LS_OK;
+    return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
+                   "which model? Usage: lockstep plan MODEL [OPTIONS]; 'lockstep models' lists them");
 }
 
 static ls_status read_limit(plan *p) {
@@ -142,19 +220,14 @@ static ls_status run_all(plan *p) {
 static ls_status run_plan(cli *c, int argc, char **argv) {
     plan p = {.cli = c, .argc = argc, .argv = argv};
     ls_words words;
-    defaults(&p);
-    LS_TRY(ls_options_parse(p.options, argc, argv, 1, &words));
-    if (words.help) {
+    ls_status status = read_options(&p, &words);
+    if (status == LS_OK && words.help)
         help(&p);
-        return LS_OK;
-    }
-    if (words.count < 1)
-        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
-                       "which model? Usage: lockstep plan MODEL [OPTIONS]; 'lockstep models' lists them");
-    p.model = words.word[0];
-    ls_status status = run_all(&p);
+    else if (status == LS_OK)
+        status = run_all(&p);
     ls_graph_destroy(&p.graph);
     ls_dataset_destroy(&p.dataset);
+    ls_config_free(&p.file);
     return status;
 }
 

@@ -3,6 +3,7 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/stat.h>
 
 #include "base/clock.h"
@@ -19,17 +20,14 @@
 #include "train/options.h"
 #include "train/weights_file.h"
 
-typedef struct settings {
-    const char *model, *data, *config, *record, *metrics, *tensorboard, *time_limit, *trace, *weights, *save;
-    int64_t trace_steps;
-    int workers, verbose, tensorboard_every, weights_by_name;
-} settings;
+typedef cli_train_settings settings;
 
 static const ls_option table[] = {
     {"data", LS_OPTION_TEXT, .offset = offsetof(settings, data), .metavar = "SPEC", .group = "Training",
      .help = "the dataset: digits, mnist:DIR, ...; 'lockstep datasets' lists them"},
     {"weights", LS_OPTION_TEXT, .offset = offsetof(settings, weights), .metavar = "FILE", .group = "Network",
-     .initial = "drawn from the seed", .help = "the weights to begin with: a safetensors file with Keras's names"},
+     .initial = "none: drawn from the seed",
+     .help = "the weights to begin with: a safetensors file with Keras's names"},
     {"weights-by-name", LS_OPTION_FLAG, .offset = offsetof(settings, weights_by_name), .group = "Network",
      .help = "take from it the weights whose names and shapes are the network's, and draw the others from the seed"},
     {"save", LS_OPTION_TEXT, .offset = offsetof(settings, save), .metavar = "FILE", .group = "Output",
@@ -62,6 +60,8 @@ static const ls_option table[] = {
      .help = "take options from FILE, a JSON object with the names used here; the command line wins"},
     {.name = NULL},
 };
+
+const ls_option *cli_train_options(void) { return table; }
 
 // Everything one training run holds.
 typedef struct run {
@@ -109,6 +109,20 @@ static void help(const run *r) {
     ls_options_help(stdout, r->options, cli_help_width());
 }
 
+// Keras's three words for weights: None, 'imagenet' and a path.
+static ls_status check_weights(settings *set) {
+    if (set->weights && strcasecmp(set->weights, "none") == 0) set->weights = NULL;
+    if (set->weights && strcasecmp(set->weights, "imagenet") == 0)
+        return LS_FAIL(
+            LS_STATUS_INVALID_ARGUMENT,
+            "--weights %s: nothing is downloaded here; weights come from a safetensors file, --weights FILE, "
+            "and docs/models.md says how to make one of Keras's",
+            set->weights);
+    if (set->weights_by_name && !set->weights)
+        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "--weights-by-name: from which file? --weights FILE names it");
+    return LS_OK;
+}
+
 // Reads the command line; when it names a config file, that first and the command line again on top of it.
 static ls_status read_options(run *r, int argc, char **argv, ls_words *words) {
     defaults(r);
@@ -125,8 +139,7 @@ static ls_status read_options(run *r, int argc, char **argv, ls_words *words) {
         return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
                        "which model? Usage: lockstep train MODEL [OPTIONS]; 'lockstep models' lists them");
     LS_TRY(cli_deadline_check(r->set.time_limit));
-    if (r->set.weights_by_name && !r->set.weights)
-        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "--weights-by-name: from which file? --weights FILE names it");
+    LS_TRY(check_weights(&r->set));
     return cli_model_check(r->set.model, &r->model);
 }
 

@@ -17,7 +17,9 @@ typedef struct plan {
     plan_settings set;
     ls_train_config config;
     ls_model_config network;
-    ls_option_set options[4];
+    cli_train_settings train;  // taken with the rest of a command line, and of no effect
+    ls_option_set options[6];
+    void *file;  // what the config file's texts live in
     ls_graph *graph;
     ls_dataset *dataset;
     ls_memory_job job;

@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/options.h"
 
 // One line per format: the file formats/NAME.c ends in ls_format_NAME.
 #define FORMATS(X)                                                                                                     \
@@ -132,6 +133,16 @@ static void list_formats(char *text, size_t size) {
     }
 }
 
+static ls_status no_format(const char *name, const char *names) {
+    const char *list[32];
+    int count = 0;
+    for (const ls_format *const *f = ls_formats(); *f && count < 32; f++) list[count++] = (*f)->name;
+    const char *near = ls_nearest(name, list, count);
+    return LS_FAIL(LS_STATUS_NOT_FOUND, "there is no dataset \"%s\"%s%s%s%s; there are: %s", name,
+                   near ? " (did you mean " : "", near ? near : "", near ? "?)" : "",
+                   strchr(name, '/') ? ": before a folder comes the format of its files, as in mnist:DIR" : "", names);
+}
+
 // "name" or "name:argument" → format and argument (NULL when there is none). Not collective.
 static ls_status parse(const char *spec, const ls_format **format, const char **argument) {
     char names[512];
@@ -142,9 +153,11 @@ static ls_status parse(const char *spec, const ls_format **format, const char **
     *format = NULL;
     for (const ls_format *const *f = ls_formats(); *f && !*format; f++)
         if (strlen((*f)->name) == length && memcmp((*f)->name, spec, length) == 0) *format = *f;
-    if (!*format)
-        return LS_FAIL(LS_STATUS_NOT_FOUND, "there is no dataset \"%.*s\"; there are: %s",
-                       length < 200 ? (int)length : 200, spec, names);
+    if (!*format) {
+        char name[200];
+        snprintf(name, sizeof name, "%.*s", (int)(length < sizeof name ? length : sizeof name - 1), spec);
+        return no_format(name, names);
+    }
     const ls_format *f = *format;
     if (f->argument && (!*argument || !**argument))
         return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "the dataset %s needs to know where its files are: write %s:%s",

@@ -14,7 +14,8 @@ void ls_model_config_init(ls_model_config *c) {
 
 static const ls_option table[] = {
     {"classes", LS_OPTION_INT, AT(classes), .metavar = "N", .min = 1, NETWORK,
-     .initial = "the dataset's, else the network's own", .help = "how many classes the network tells apart"},
+     .initial = "the dataset's where there is one, else the network's own",
+     .help = "how many classes the network tells apart"},
     {"top", LS_OPTION_FLAG, AT(include_top), NETWORK,
      .help = "without the classifier (Keras's include_top=False): features to look at, which cannot be trained"},
     {"pooling", LS_OPTION_TEXT, AT(pooling), .metavar = "none|avg|max", NETWORK,

@@ -75,7 +75,7 @@ static const ls_option table[] = {
      .help = "what computes: cpu (oneDNN), or ref, plain loops to compare with (slow)"},
 
     {"image-size", LS_OPTION_INT, AT(image_size), .metavar = "N", .min = 1, .max = 4096, IMAGES,
-     .initial = "the dataset's own",
+     .initial = "as they are",
      .help = "resize images to N x N pixels, bilinearly, as tf.image.resize does; the network is built for that size"},
     {"augment", LS_OPTION_TEXT, AT(augment), .metavar = "LIST", .choices = ls_augment_choice, .several = 1, IMAGES,
      .help = "change training images at random, differently in each epoch; several names with commas between them"},

@@ -19,6 +19,23 @@ grep -q "Optimizer state" "$here/out" && wrong "sgd without momentum has no stat
 run 0 "$lockstep" plan mnist-cnn --micro-batch 8 --replicas 2 --workers 4 --hosts 2
 says "4 workers on 2 hosts x 2 replicas"
 says "global batch 64 = 8 micro-batches of 8"
+# The whole command line of train, as it stands in a script; what has no memory changes nothing.
+run 0 "$lockstep" plan mnist-cnn --batch-size 64 --replicas 1
+cp "$here/out" "$here/plain"
+run 0 "$lockstep" plan mnist-cnn --batch-size 64 --replicas 1 --lr 0.1 --verbose 2 --seed 7 --weights none --save w --record r.json \
+    --metrics m.csv --trace t --time-limit 1:00 --schedule cosine
+for row in Weights Gradients Activations; do
+    [ "$(grep "^$row " "$here/out")" = "$(grep "^$row " "$here/plain")" ] || wrong "$row: what train does with it changes the plan"
+done
+echo '{"model": "mnist-cnn", "batch-size": 64, "micro-batch": 16, "data": "digits", "verbose": 0}' >"$here/config.json"
+run 0 "$lockstep" plan --config "$here/config.json"
+says "global batch 64 = 4 micro-batches of 16"
+says "Dataset "
+run 0 "$lockstep" plan mnist-mlp --config "$here/config.json" --micro-batch 32
+says "mnist-mlp, input"
+says "global batch 64 = 2 micro-batches of 32"
+refuses 2 "cannot read the config file" "$lockstep" plan mnist-cnn --config "$here/none.json"
+refuses 2 "--verbose: expected a whole number from 0 to 2, got '3'" "$lockstep" plan mnist-cnn --verbose 3
 run 0 "$lockstep" plan --help
 says "--memory SIZE"
 run 0 "$lockstep" --help

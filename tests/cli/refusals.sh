@@ -9,7 +9,8 @@ each() {
     [ -n "$mpirun" ] && refuses 1 "$sentence" "$lockstep" train mnist-mlp --workers 2 "$@"
 }
 
-each "digits" --data digit
+each "there is no dataset \"digit\" (did you mean digits?); there are: mnist:DIR" --data digit
+each "there is no dataset \"$here\": before a folder comes the format of its files, as in mnist:DIR" --data "$here"
 each "$here/nowhere" --data "mnist:$here/nowhere"
 each "not a multiple" --batch-size 100 --micro-batch 30
 each "replicas" --batch-size 64 --micro-batch 32 --replicas 8

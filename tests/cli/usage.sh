@@ -12,6 +12,19 @@ says "reduce-broadcast"
 says "--schedule-gamma"
 awk 'length > 100 { exit 1 }' "$here/out" || wrong "help is wider than 100 columns"
 run 0 "$lockstep" train --help
+# A command lists what it goes by, and only that.
+run 0 "$lockstep" bench --help
+says "(default: 8 micro-batches"
+for option in epochs limit-train evaluate validate schedule lr top pooling; do
+    grep -qE -- "--(no-)?$option( |\$)" "$here/out" && wrong "bench --help lists --$option"
+done
+run 0 "$lockstep" plan --help
+says "with --memory, one micro-batch for"
+for option in epochs seed lr schedule verbose record top pooling; do
+    grep -qE -- "--(no-)?$option( |\$)" "$here/out" && wrong "plan --help lists --$option"
+done
+run 0 "$lockstep" summary --help
+grep -q "default: 0" "$here/out" && wrong "summary --help has a default that says nothing"
 run 0 "$lockstep" --version
 matches '^lockstep [0-9]+\.[0-9]+\.[0-9]+$'
 says "oneDNN"
@@ -52,8 +65,13 @@ refuses 2 "ask for --no-top too" "$lockstep" train resnet20 --pooling avg
 refuses 2 "mnist-cnn has no features without its classifier" "$lockstep" train mnist-cnn --no-top
 refuses 2 "resnet20 was built without its top" "$lockstep" train resnet20 --no-top --pooling avg
 refuses 2 "--weights-by-name: from which file?" "$lockstep" train resnet20 --weights-by-name
+refuses 2 "--weights-by-name: from which file?" "$lockstep" train resnet20 --weights-by-name --weights none
+refuses 2 "--weights imagenet: nothing is downloaded here; weights come from a safetensors file" \
+    "$lockstep" train resnet50v2 --weights imagenet
 refuses 2 "resnet20 was built without its top" "$lockstep" scale resnet20 --no-top --workers 1 --out "$here/study"
 refuses 2 "unknown option --epoch; did you mean --epochs?" "$lockstep" train mnist-cnn --epoch 3
+refuses 2 "unknown option --epochs; --help lists the options" "$lockstep" bench mnist-cnn --epochs 3
+refuses 2 "unknown option --no-evaluate; --help lists the options" "$lockstep" bench mnist-cnn --no-evaluate
 refuses 2 "--epochs: expected a whole number of at least 1, got 'x'" "$lockstep" train mnist-cnn --epochs x
 refuses 2 "--strategy: 'ring' is not one of allreduce, reduce-broadcast" "$lockstep" train mnist-cnn --strategy ring
 refuses 2 "--optimizer: 'lion' is not one of" "$lockstep" train mnist-cnn --optimizer lion
