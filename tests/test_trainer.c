@@ -127,6 +127,12 @@ static void every_sample_counts_once_whatever_the_cut(void **state) {
 
 static int stop_at(void *user, const ls_progress *p) { return p->epoch == 1 && p->step >= *(const int *)user; }
 
+// Stops after step *user, which all wait for.
+static int stop_at_once(void *user, const ls_progress *p) {
+    int64_t last = *(const int *)user, step = (p->epoch - 1) * p->steps + p->step;
+    return step == last ? LS_PROGRESS_STOP : step + 1 == last ? LS_PROGRESS_WAIT : LS_PROGRESS_GO_ON;
+}
+
 static void progress_can_stop_training(void **state) {
     fixture *f = *state;
     ls_train_config c = small();
@@ -149,6 +155,17 @@ static void progress_can_stop_training(void **state) {
         ls_trainer_destroy(&t);
     }
     assert_string_equal(digest[0], digest[1]);
+    // At once where the replicas wait: after the first step of a fit, and where they were told to, over the end of an epoch too.
+    static const int last[] = {1, 2, 3, 17};
+    for (int i = 0; i < 4; i++) {
+        step = last[i];
+        OK(ls_trainer_create(f->context, f->graph, f->dataset, &c, &t));
+        OK(ls_trainer_fit(t, stop_at_once, &step));
+        OK(ls_trainer_result(t, &r));
+        assert_int_equal(r.epochs, 1 + step / 16);
+        assert_int_equal(r.epoch[r.epochs - 1].steps, (step - 1) % 16 + 1);
+        ls_trainer_destroy(&t);
+    }
     step = 16;  // at the end of an epoch there is no other step
     OK(ls_trainer_create(f->context, f->graph, f->dataset, &c, &t));
     OK(ls_trainer_fit(t, stop_at, &step));

@@ -188,8 +188,17 @@ typedef struct ls_train_result {
     char device_description[256], comm_description[256];
 } ls_train_result;
 
-// Called on every worker after each step and each epoch (step == steps). Returning non-zero stops training cleanly; every
-// worker must return the same.
+// What an ls_progress_fn answers. Training goes on meanwhile in other replicas, so that they do not wait for a display in every step:
+// a stop comes after one more step, which they may have begun. After the first step of a fit, and after one that was asked
+// to be waited for, it comes at once.
+enum {
+    LS_PROGRESS_GO_ON,
+    LS_PROGRESS_STOP,
+    LS_PROGRESS_WAIT,  // go on, and let all replicas wait after the next step for what is answered then
+};
+
+// Called on every worker after each step (step == steps: the last of an epoch). Every worker must return the same; any other
+// number than those above stops.
 typedef struct ls_progress {
     int epoch, epochs;
     int64_t step, steps;    // in this epoch, from 1

@@ -164,17 +164,18 @@ static double evaluation_seconds(const cli_timekeeper *k, const ls_progress *p) 
     return p->images_per_second > 0 ? 0.5 * (double)k->test_count / p->images_per_second : 0;
 }
 
-// Worker 0: what its clock says. A stop takes effect after one more step.
+// Worker 0: what its clock says.
 static agreement decide(cli_timekeeper *k, const ls_progress *p, int64_t step, int validate) {
     double now = ls_clock(), seconds = p->seconds / (double)p->step, evaluation = evaluation_seconds(k, p);
     if (k->agreed_step > step - p->step) seconds = fmax(seconds, (now - k->agreed) / (double)(step - k->agreed_step));
+    seconds *= 1.1;  // none takes just what those before it took
     double end = k->deadline.at - k->deadline.margin - evaluation, left = end - now;
     if (validate && p->step == p->steps) left -= evaluation;
     k->agreed = now;
     k->agreed_step = step;
-    agreement a = {.stop = left < 2 * seconds};
+    agreement a = {.stop = left < seconds};
     if (a.stop) {
-        a.too_late_to_evaluate = now + 2 * seconds + evaluation > k->deadline.at;
+        a.too_late_to_evaluate = now + evaluation > k->deadline.at;
         return a;
     }
     // Steps may get much slower, on a machine that others work on too. With validation no later than where it adds to what is to be
@@ -187,12 +188,15 @@ static agreement decide(cli_timekeeper *k, const ls_progress *p, int64_t step, i
 
 int cli_timekeeper_step(cli_timekeeper *k, const ls_progress *p, int validate) {
     int64_t step = (p->epoch - 1) * p->steps + p->step;
-    if (k->stop || k->next == 0 || step < k->next) return k->stop;
+    if (k->stop) return LS_PROGRESS_STOP;
+    if (k->next == 0) return LS_PROGRESS_GO_ON;
+    if (step < k->next) return step + 1 == k->next ? LS_PROGRESS_WAIT : LS_PROGRESS_GO_ON;
     agreement a = {.next = 0};
     if (p->rank == 0) a = decide(k, p, step, validate);
     k->status = ls_comm_broadcast(k->comm, &a, sizeof a, LS_DTYPE_U8, 0);
     k->next = a.next;
     k->stop = a.stop || k->status != LS_OK;
     k->too_late_to_evaluate = (int)a.too_late_to_evaluate;
-    return k->stop;
+    if (k->stop) return LS_PROGRESS_STOP;
+    return step + 1 == k->next ? LS_PROGRESS_WAIT : LS_PROGRESS_GO_ON;
 }

@@ -39,7 +39,8 @@ typedef struct cli_timekeeper {
 
 // `deadline` counts on worker 0 only. Collective.
 ls_status cli_timekeeper_begin(cli_timekeeper *keeper, ls_comm *comm, const cli_deadline *deadline, int64_t test_count);
-// After every step, as an ls_progress_fn is called: returns 1 to stop. `validate`: an evaluation follows each epoch. Collective.
+// After every step, as an ls_progress_fn is called, and returns what one does: replicas wait for its answer only after a step at which
+// workers agree. `validate`: an evaluation follows each epoch. Collective.
 int cli_timekeeper_step(cli_timekeeper *keeper, const ls_progress *progress, int validate);
 
 #endif

@@ -122,9 +122,9 @@ static void note_step_seconds(ls_replica *r, double seconds) {
     r->step_seconds[r->step_count++] = seconds;
 }
 
-// Tells the user where training is, from what this host has seen of the epoch.
-static void report_progress(ls_trainer *t, const ls_step_info *info, int64_t step, double epoch_start,
-                            ls_loss_metrics *seen, int64_t *summed) {
+// Tells the user where training is, from what this host has seen of the epoch. Returns what an ls_progress_fn does.
+static int report_progress(ls_trainer *t, const ls_step_info *info, int64_t step, double epoch_start,
+                           ls_loss_metrics *seen, int64_t *summed) {
     int64_t up_to = step * t->train_shape.micro_batches + info->micro_batches;
     ls_loss_metrics before = *seen;
     t->learning_rate = info->lr;
@@ -132,7 +132,7 @@ static void report_progress(ls_trainer *t, const ls_step_info *info, int64_t ste
         const ls_loss_metrics *m = &t->metrics[*summed];
         seen->loss += m->loss, seen->correct += m->correct, seen->samples += m->samples;
     }
-    if (!t->progress) return;
+    if (!t->progress) return LS_PROGRESS_GO_ON;
     double seconds = ls_clock() - epoch_start, n = seen->samples > 0 ? (double)seen->samples : 1;
     double here = seen->samples > before.samples ? (double)(seen->samples - before.samples) : 1;
     int64_t done = (step + 1) * t->train_shape.batch;
@@ -149,8 +149,21 @@ static void report_progress(ls_trainer *t, const ls_step_info *info, int64_t ste
                      .batch_accuracy = (double)(seen->correct - before.correct) / here,
                      .learning_rate = info->lr,
                      .rank = t->comm->rank};
-    // The others may be in the next step already: that one is still done, by all.
-    if (t->progress(t->progress_user, &p) && !atomic_load(&t->stop_step)) atomic_store(&t->stop_step, step + 2);
+    return t->progress(t->progress_user, &p);
+}
+
+// What `answer` has progress given after a step, on replica 0: the others hear of it now if they wait for it, else by the end of the
+// next step, which they may be in already and which is then still done by all.
+static void hear(ls_replica *r, const ls_step_info *info, int64_t step, int answer) {
+    ls_trainer *t = r->trainer;
+    int held = info->step == atomic_load(&t->held_step), stops = answer && answer != LS_PROGRESS_WAIT;
+    if (stops && !atomic_load(&t->stop_step)) atomic_store(&t->stop_step, step + (held ? 1 : 2));
+    if (held) {
+        ls_barrier_wait(&t->team);
+        lap(r, &r->phases.wait, LS_SPAN_NONE);
+    }
+    // Not earlier: until they are at the barrier the others look at it.
+    if (answer == LS_PROGRESS_WAIT) atomic_store(&t->held_step, info->step + 1);
 }
 
 // The rate of step `step` of the running epoch; step -1 is the last of the epoch before.
@@ -216,11 +229,13 @@ static void run_epoch(ls_replica *r) {
         for (int64_t v = begin; v < end && r->status == LS_OK; v++)
             note_failure(r, train_micro_batch(r, &info, v, &t->metrics[step * shape->micro_batches + v]));
         note_failure(r, meet(r, &info));
+        int answer = LS_PROGRESS_GO_ON;
         if (r->index == 0) {
             note_step_seconds(r, r->since - step_start);
-            report_progress(t, &info, step, epoch_start, &seen, &summed);
+            answer = report_progress(t, &info, step, epoch_start, &seen, &summed);
             lap(r, &r->phases.serial, LS_SPAN_PROGRESS);
         }
+        hear(r, &info, step, answer);
         if (ls_trace_on(r->trace)) ls_trace_add(r->trace, LS_SPAN_STEP, (int)info.step, step_start, r->since);
         int64_t failed = atomic_load(&t->state->failed_step), stop = atomic_load(&t->stop_step);
         if ((failed && failed <= step + 1) || (stop && stop <= step + 1)) break;

@@ -462,6 +462,7 @@ ls_status ls_trainer_fit(ls_trainer *t, ls_progress_fn progress, void *user) {
     t->progress_user = user;
     int stopped = 0;
     atomic_store(&t->stop_step, 0);
+    atomic_store(&t->held_step, t->step + 1);
     for (t->epoch = t->epochs_done + 1; t->epoch <= t->config.epochs && !stopped; t->epoch++)
         LS_TRY(fit_epoch(t, &stopped));
     return ls__results_gather(t);

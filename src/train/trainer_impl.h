@@ -102,6 +102,8 @@ struct ls_trainer {
     double epoch_start;         // when it was begun
     int64_t step;               // done so far in all epochs
     _Atomic int64_t stop_step;  // progress asked to end the epoch after this step, from 1; 0: it did not
+    _Atomic int64_t
+        held_step;  // after which all replicas wait for what progress answers, counted over all epochs from 1
     ls_progress_fn progress;
     void *progress_user;
     ls_epoch_fn on_epoch;
