@@ -160,6 +160,22 @@ static void series_are_named_by_what_differs(void **state) {
     assert_string_equal(s.name[0], "net, batch 64, 2 replicas of 1 thread");
     assert_string_equal(s.name[1], "net, batch 128, 1 replica of 1 thread");
     ls__series_destroy(&s);
+    memcpy(rows[2].recipe, "lr 0.1", 7);
+    assert_int_equal(ls__series_create(&study, &s), LS_OK);
+    assert_string_equal(s.name[2], "net, batch 64, 1 replica of 1 thread, lr 0.1");
+    ls__series_destroy(&s);
+}
+
+// Names that would overlap below their bars become letters, with the names above.
+static void long_names_become_letters(void **state) {
+    memcpy(rows[2].precision, "bf16", 5);
+    ls_study_write_charts(&study, folder);
+    file_has("charts/phases.gp", "set label 2 NAME2 at");
+    memcpy(rows[2].precision, "fp32", 5);
+    rows[0].replicas_per_worker = 2;
+    ls_study_write_charts(&study, folder);
+    file_has("charts/phases.gp", "set label 2 'B' at");
+    file_has("charts/phases.gp", "'B: '.NAME2 at screen");
 }
 
 // --- the page --------------------------------------------------------------------------------------------------------
@@ -359,6 +375,7 @@ static void two_networks_are_compared(void **state) {
     rows[5].efficiency = 0.9;
     study.row_count = 6;
     char *text = words();
+    has_not(text, "\nTest accuracy");
     has(text, "With 4 workers wide scales better (90 %) than net (71 %).");
     has(text, "\nwide: from 1 to 2 workers efficiency falls");
     free(text);
@@ -473,6 +490,7 @@ int main(void) {
         cmocka_unit_test_setup(page_shows_every_row, setup),
         cmocka_unit_test_setup(what_cannot_be_drawn_is_left_out, setup),
         cmocka_unit_test_setup(series_are_named_by_what_differs, setup),
+        cmocka_unit_test_setup(long_names_become_letters, setup),
         cmocka_unit_test_setup(records_never_become_markup, setup),
         cmocka_unit_test_setup(rows_without_runs_are_told, setup),
         cmocka_unit_test_setup(causes_are_those_that_the_numbers_show, setup),

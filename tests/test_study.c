@@ -13,6 +13,8 @@
 #include <jansson.h>
 
 #include "report/study.h"
+#include "report/study_machine.h"
+#include "report/study_recipes.h"
 
 static char folder[] = "/tmp/lockstep-study.XXXXXX";
 static char path[512];
@@ -127,6 +129,7 @@ static void repeats_become_one_row(void **state) {
     assert_int_equal(r[0].digest_differs + r[1].digest_differs + r[2].digest_differs, 0);
     assert_string_equal(s->title, "net: strong scaling");
     assert_string_equal(s->cpu, "A CPU");
+    assert_string_equal(s->machine, "2 cores");
     assert_string_equal(s->commands, "lockstep scale 'it'\\''s'\n");
     ls_study_free(&s);
     assert_null(s);
@@ -174,8 +177,46 @@ static void single_records_of_another_recipe_are_apart(void **state) {
     for (int i = 0; i < 3; i++) {
         assert_int_equal(s->rows[i].digest_differs, 0);
         near(s->rows[i].speedup, strcmp(s->rows[i].digest, "aa") == 0 ? s->rows[i].workers : 1);
+        assert_string_equal(s->rows[i].recipe, strcmp(s->rows[i].digest, "aa") == 0 ? "lr 0.1" : "lr 0.2");
     }
+    char *text;
+    assert_int_equal(ls_study_table_text(s, &text), LS_OK);
+    assert_non_null(strstr(text, "  Recipe  Nodes  Workers"));
+    free(text);
     ls_study_free(&s);
+    // Not where there is but one, or something else tells them apart already.
+    assert_int_equal(ls_study_load((const char *const[]){b, a}, 2, &s), LS_OK);
+    assert_string_equal(s->rows[0].recipe, "");
+    ls_study_free(&s);
+}
+
+static void recipes_tell_what_differs(void **state) {
+    static const char *const recipes[] = {
+        "{\"lr\": 0.1, \"seed\": 7, \"remat\": true, \"optimizer\": \"sgd\", \"same\": 1}",
+        "{\"lr\": null, \"seed\": 42, \"remat\": false, \"optimizer\": \"adam\", \"same\": 1}", NULL, "{\"same\": 1}"};
+    char told[4][LS_RECIPE_TEXT];
+    assert_int_equal(ls__recipes_tell(recipes, 4, told), LS_OK);
+    assert_string_equal(told[0], "lr 0.1, seed 7, remat, optimizer sgd");
+    assert_string_equal(told[1], "lr by default, seed 42, no remat, optimizer adam");
+    assert_string_equal(told[2], "");
+    assert_string_equal(told[3], "");
+}
+
+static void the_machine_is_told(void **state) {
+    char text[128];
+    json_t *host = json_loads(
+        "{\"cores\": 64, \"memory_bytes\": 137000000000, \"network\": [\"eth0, 10000 Mbit/s\", \"mlx5_0, 200 "
+        "Gb/sec (4X HDR)\"], \"slurm_job\": \"17\", \"slurm_nodes\": \"n[1-2]\"}",
+        0, NULL);
+    ls__machine_text(host, text, sizeof text);
+    assert_string_equal(text,
+                        "64 cores, 137.0 GB of memory; network: eth0, 10000 Mbit/s; mlx5_0, 200 Gb/sec (4X HDR); "
+                        "Slurm: job 17, on n[1-2]");
+    ls__machine_text(host, text, 20);
+    assert_string_equal(text, "64 cores, 137.0 GB ");
+    json_decref(host);
+    ls__machine_text(NULL, text, sizeof text);
+    assert_string_equal(text, "");
 }
 
 // Changes the record as a time limit would have left it.
@@ -409,6 +450,8 @@ int main(void) {
         cmocka_unit_test_setup(other_weights_are_marked, clean),
         cmocka_unit_test_setup(weak_scaling_compares_images, clean),
         cmocka_unit_test_setup(single_records_of_another_recipe_are_apart, clean),
+        cmocka_unit_test(recipes_tell_what_differs),
+        cmocka_unit_test(the_machine_is_told),
         cmocka_unit_test_setup(a_stopped_run_counts_for_its_whole_epochs, clean),
         cmocka_unit_test_setup(losses_add_up_by_cause, clean),
         cmocka_unit_test_setup(losses_of_weak_scaling, clean),

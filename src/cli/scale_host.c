@@ -50,21 +50,46 @@ static int cores(void) {
     return CPU_COUNT(&firsts);
 }
 
-static void add_network(json_t *host) {
+// Network interfaces, each with its speed where the system tells it: the cards, or those made in software.
+static json_t *interfaces(int cards) {
     DIR *folder = opendir("/sys/class/net");
-    if (!folder) return;
     json_t *list = json_array();
-    for (struct dirent *entry; (entry = readdir(folder));) {
+    for (struct dirent *entry; folder && (entry = readdir(folder));) {
         char path[512], speed[64];
         if (entry->d_name[0] == '.' || strcmp(entry->d_name, "lo") == 0) continue;
+        snprintf(path, sizeof path, "/sys/class/net/%s/device", entry->d_name);
+        if ((access(path, F_OK) == 0) != cards) continue;
         snprintf(path, sizeof path, "/sys/class/net/%s/speed", entry->d_name);
         if (first_line(path, speed, sizeof speed) && atoi(speed) > 0)
             json_array_append_new(list, json_sprintf("%s, %s Mbit/s", entry->d_name, speed));
         else
             json_array_append_new(list, json_string(entry->d_name));
     }
-    closedir(folder);
-    json_object_set_new(host, "network", list);
+    if (folder) closedir(folder);
+    return list;
+}
+
+// What InfiniBand's and its like's ports say of themselves: "200 Gb/sec (4X HDR)".
+static void add_fabrics(json_t *list) {
+    DIR *folder = opendir("/sys/class/infiniband");
+    for (struct dirent *entry; folder && (entry = readdir(folder));) {
+        char path[512], rate[64];
+        snprintf(path, sizeof path, "/sys/class/infiniband/%s/ports/1/rate", entry->d_name);
+        if (entry->d_name[0] != '.' && first_line(path, rate, sizeof rate))
+            json_array_append_new(list, json_sprintf("%s, %s", entry->d_name, rate));
+    }
+    if (folder) closedir(folder);
+}
+
+// Bridges, tunnels and the like say nothing where there are cards; a container may see nothing else.
+static json_t *network(void) {
+    json_t *list = interfaces(1);
+    if (json_array_size(list) == 0) {
+        json_decref(list);
+        list = interfaces(0);
+    }
+    add_fabrics(list);
+    return list;
 }
 
 json_t *scale_host(void) {
@@ -78,7 +103,7 @@ json_t *scale_host(void) {
     json_object_set_new(host, "cores", json_integer(cores()));
     json_object_set_new(host, "memory_bytes",
                         json_integer((json_int_t)sysconf(_SC_PHYS_PAGES) * (json_int_t)sysconf(_SC_PAGESIZE)));
-    add_network(host);
+    json_object_set_new(host, "network", network());
     static const char *const slurm[][2] = {{"slurm_job", "SLURM_JOB_ID"},
                                            {"slurm_nodes", "SLURM_JOB_NODELIST"},
                                            {"slurm_partition", "SLURM_JOB_PARTITION"}};

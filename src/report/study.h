@@ -49,6 +49,7 @@ typedef struct ls_study_row {
     char optimizer[32];                     // the recipe, of the first run
     int epochs;
     int64_t seed;
+    char recipe[96];     // in what it differs from rows that look like it: "lr 0.01"; ""
     int oversubscribed;  // the records say that there were fewer cores than threads
     char digest[65];     // of the first run that was not stopped
     int digest_differs;  // strong scaling: another run of the same model ended with other weights
@@ -58,9 +59,11 @@ typedef struct ls_study {
     char *title;         // for headings
     ls_study_row *rows;  // sorted by model, mode, nodes, workers
     int row_count;
-    char host[256], cpu[128], versions[512];  // of the first record with the most workers
-    char programs[544];                       // two that made runs, where not all were made by the same; else ""
-    char *commands;  // what to type to do it again, one command a line; of single records theirs. NULL: unknown
+    char host[256], versions[512];  // of the first record with the most workers
+    char cpu[128],
+        machine[512];    // of the study it is from: "2 cores, 25.3 GB of memory, network: eth0, 10000 Mbit/s"; or ""
+    char programs[544];  // two that made runs, where not all were made by the same; else ""
+    char *commands;      // what to type to do it again, one command a line; of single records theirs. NULL: unknown
 } ls_study;
 
 // Reads study folders and single run records together. Errors: NOT_FOUND, IO, BAD_DATA (a file that is no record, a study of

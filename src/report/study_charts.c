@@ -81,20 +81,21 @@ static void begin_script(chart *c, const char *xlabel, const char *ylabel) {
 
 // The plot command is in the variable-free part before this: both pictures come from it.
 static void end_script(chart *c) {
-    fprintf(
-        c->script,
-        "set terminal svg noenhanced size 720,440 dynamic background rgb 'white' font 'sans-serif,15'\n"
-        "set output '%s.svg'\n"
-        "@PLOT\n"
-        "if (strstrt(GPVAL_TERMINALS, 'pngcairo') > 0) {\n"
-        "    set terminal pngcairo noenhanced size 1440,880 fontscale 1.7 linewidth 1.8 pointscale 1.8 font 'sans,13'\n"
-        "} else {\n"
-        "    set terminal png noenhanced size 1440,880\n"
-        "}\n"
-        "set output '%s.png'\n"
-        "@PLOT\n"
-        "set output\n",
-        c->name, c->name);
+    int height = 360 + (c->series->count > 2 ? 18 * (c->series->count - 2) : 0);  // names need room
+    fprintf(c->script,
+            "set terminal svg noenhanced size 560,%d dynamic background rgb 'white' font 'sans-serif,15'\n"
+            "set output '%s.svg'\n"
+            "@PLOT\n"
+            "if (strstrt(GPVAL_TERMINALS, 'pngcairo') > 0) {\n"
+            "    set terminal pngcairo noenhanced size 1680,%d fontscale 2.6 linewidth 2.7 pointscale 2.7 font "
+            "'sans,13'\n"
+            "} else {\n"
+            "    set terminal png noenhanced size 1680,%d\n"
+            "}\n"
+            "set output '%s.png'\n"
+            "@PLOT\n"
+            "set output\n",
+            height, c->name, 3 * height, 3 * height, c->name);
 }
 
 static void category_axis(chart *c) {
@@ -266,6 +267,20 @@ static void accuracy(chart *c) {
 
 // --- where a step's time goes ----------------------------------------------------------------------------------------
 
+static char letter(int s) { return (char)('A' + s % 26); }
+
+// Whether the series' names fit below their bars: all of these have some 40 characters for themselves.
+static int names_fit(const chart *c) {
+    int bars = c->series->count - 1;  // the gaps
+    for (int i = 0; i < c->study->row_count; i++) bars += c->series->of[i] >= 0;
+    for (int s = 0; s < c->series->count; s++) {
+        int own = 1;
+        for (int i = 0; i < c->study->row_count; i++) own += c->series->of[i] == s;
+        if ((int)strlen(c->series->name[s]) * bars > 40 * own) return 0;
+    }
+    return 1;
+}
+
 static void phases(chart *c) {
     static const char *const name[] = {"load", "forward", "backward", "exchange", "wait", "update", "serial"};
     static const int colour[] = {4, 0, 2, 3, 5, 6, 1}, pattern[] = {2, 3, 4, 1, 6, 5, 7};
@@ -274,7 +289,7 @@ static void phases(chart *c) {
     begin_script(c, "workers", "time per step (ms)");
     series_names(c);
     double at = 0;
-    int several = c->series->count > 1, lines = c->series->count > 2 ? 2 : 1;  // long names take turns on two lines
+    int several = c->series->count > 1, letters = several && !names_fit(c);
     for (int s = 0; s < c->series->count; s++) {
         double from = at;
         next_series(c, s);
@@ -289,16 +304,23 @@ static void phases(chart *c) {
             at++;
         }
         fprintf(c->script, ") scale 0\n");
-        if (several)
-            fprintf(c->script, "set label %d NAME%d at first %g, character %g center\n", s + 1, s + 1,
-                    (from + at - 1) / 2, lines > 1 ? (s % 2 ? 2.6 : 3.8) : 2.9);
+        if (letters) {
+            fprintf(c->script, "set label %d '%c' at first %g, character 2.9 center\n", s + 1, letter(s),
+                    (from + at - 1) / 2);
+            fprintf(c->script, "set label %d '%c: '.NAME%d at screen 0.03, screen 1 offset character 0, %g left\n",
+                    100 + s, letter(s), s + 1, -0.9 - s);
+        } else if (several) {
+            fprintf(c->script, "set label %d NAME%d at first %g, character 2.9 center\n", s + 1, s + 1,
+                    (from + at - 1) / 2);
+        }
         at += several;  // a gap
     }
     at -= several;
     double margin = at <= 1 ? 1.2 : 0.7;
     fprintf(c->script, "set xrange [%g:%g]\nset yrange [0:*]\nset offsets 0, 0, graph 0.06, 0\n", -margin,
             at - 1 + margin);
-    if (several) fprintf(c->script, "set xlabel offset 0,%g\nset bmargin %d\n", lines > 1 ? -2.1 : -1.2, 4 + lines);
+    if (several) fprintf(c->script, "set xlabel offset 0,-1.2\nset bmargin 5\n");
+    if (letters) fprintf(c->script, "set tmargin %g\n", c->series->count + 1.2);
     fprintf(c->script, "set key outside right center vertical Left reverse invert samplen 1.5\nPLOT = \"plot ");
     for (int p = 0; p < PHASES; p++) {
         char below[64] = "0";  // the phases under this one
@@ -315,7 +337,7 @@ static void phases(chart *c) {
 
 static void (*const draw[])(chart *) = {epoch_time, throughput, speedup, efficiency, phases, accuracy};
 const ls_chart ls__charts[] = {
-    {"epoch-time", "Time per epoch. The lines at the bars' ends span the repeats."},
+    {"epoch-time", "Time per epoch."},
     {"throughput", "Throughput: training images per second."},
     {"speedup", "Speedup, and what it would be if twice the workers took half the time."},
     {"efficiency", "Parallel efficiency: speedup over the ideal speedup."},

@@ -151,4 +151,5 @@ const char ls__html_style[] =
     "h2,caption{break-after:avoid}.end{break-before:avoid}thead{display:table-header-group}.scroll{overflow:visible;"
     "border:0}"
     "table{font-size:8pt}th,td{padding:.25rem .4rem;white-space:normal}.charts{display:block}"
-    "figure{margin:0 auto 1rem;max-width:11cm}@page{margin:1.6cm}}\n";
+    // Two of them on a line of text, which no browser cuts in two at the end of a page.
+    "figure{display:inline-block;vertical-align:top;width:49.5%;padding:.4rem;margin:0 0 .4rem}@page{margin:1.6cm}}\n";

@@ -12,6 +12,8 @@
 #include "report/record.h"
 #include "report/study.h"
 #include "report/study_loss.h"
+#include "report/study_machine.h"
+#include "report/study_recipes.h"
 
 // One run: a row of its own, until it is put together with its repeats.
 typedef struct run {
@@ -386,6 +388,7 @@ static ls_status load_study(loader *l, const char *folder, const char *file) {
     const json_t *format = json_object_get(study, "lockstep_study"), *runs = json_object_get(study, "runs");
     ls_status status = LS_OK;
     int from = l->count;
+    int64_t most_workers = l->most_workers;
     if (!json_is_integer(format) || json_integer_value(format) != LS_STUDY_FORMAT)
         LS_FAIL_GOTO(
             LS_STATUS_BAD_DATA, done,
@@ -400,7 +403,10 @@ static ls_status load_study(loader *l, const char *folder, const char *file) {
     complete_failed(l, from);
     if (json_array_size(json_object_get(study, "command")) > 0)
         LS_TRY_GOTO(note_command(l->study, json_object_get(study, "command")), done);
-    if (!l->study->cpu[0]) COPY(l->study->cpu, json_object_get(study, "host"), "cpu");
+    if (l->most_workers > most_workers) {
+        COPY(l->study->cpu, json_object_get(study, "host"), "cpu");
+        ls__machine_text(json_object_get(study, "host"), l->study->machine, sizeof l->study->machine);
+    }
 done:
     json_decref(study);
     return status;
@@ -540,6 +546,34 @@ static void compare(run *rows, int count) {
     }
 }
 
+// Whether nothing else that tables and charts show tells these rows apart.
+static int looks_alike(const ls_study_row *a, const ls_study_row *b) {
+    return strcmp(a->model, b->model) == 0 && strcmp(a->mode, b->mode) == 0 && strcmp(a->data, b->data) == 0 &&
+           strcmp(a->precision, b->precision) == 0 && strcmp(a->strategy, b->strategy) == 0 && a->nodes == b->nodes &&
+           same_workers(a, b) && (a->global_batch == b->global_batch || strcmp(a->mode, "weak") == 0);
+}
+
+// Rows of different recipes say in what they differ from those that look like them.
+static ls_status tell_recipes(run *rows, int count) {
+    const char **recipes;
+    char(*told)[LS_RECIPE_TEXT];
+    LS_TRY(ls_calloc(count, sizeof *recipes, &recipes));
+    ls_status status = ls_calloc(count, sizeof *told, &told);
+    for (int i = 0; status == LS_OK && i < count; i++) {
+        int n = 0, at = 0;
+        for (int j = 0; j < count; j++) {
+            if (!looks_alike(&rows[i].row, &rows[j].row)) continue;
+            if (j == i) at = n;
+            recipes[n++] = rows[j].recipe;
+        }
+        status = ls__recipes_tell(recipes, n, told);
+        snprintf(rows[i].row.recipe, sizeof rows[i].row.recipe, "%s", told[at]);
+    }
+    free(recipes);
+    free(told);
+    return status;
+}
+
 static ls_status make_rows(loader *l) {
     ls_study *s = l->study;
     run *rows;
@@ -555,6 +589,7 @@ static ls_status make_rows(loader *l) {
     if (status == LS_OK) {
         qsort(rows, (size_t)count, sizeof *rows, compare_order);
         compare(rows, count);
+        status = tell_recipes(rows, count);
         for (int i = 0; i < count; i++) {
             if (rows[i].row.nodes < 1) rows[i].row.nodes = 1;
             rows[i].row.workers_per_node = rows[i].row.workers / rows[i].row.nodes;

@@ -223,6 +223,12 @@ static void question(const page *p) {
     fputs("</p>\n", p->out);
 }
 
+static int repeated(const ls_study *s) {
+    for (int i = 0; i < s->row_count; i++)
+        if (s->rows[i].repeats > 1) return 1;
+    return 0;
+}
+
 static void charts(const page *p) {
     int shown = 0;
     for (int i = 0; ls__charts[i].name; i++) {
@@ -235,7 +241,8 @@ static void charts(const page *p) {
         if (!shown++) fputs("<h2>Charts</h2>\n<div class=\"charts\">\n", p->out);
         fputs("<figure>\n", p->out);
         ls__html_svg(p->out, path, prefix, ls__charts[i].caption);
-        fprintf(p->out, "\n<figcaption>%s</figcaption>\n</figure>\n", ls__charts[i].caption);
+        fprintf(p->out, "\n<figcaption>%s%s</figcaption>\n</figure>\n", ls__charts[i].caption,
+                i == 0 && repeated(p->study) ? " The lines at the bars' ends span the repeats." : "");
     }
     if (shown)
         fputs(
@@ -280,6 +287,7 @@ static void setup(const page *p, const ls_series *series) {
     fputs("<h2>Set-up</h2>\n<dl>\n", p->out);
     item(p, "Host", s->host);
     item(p, "Processor", s->cpu);
+    item(p, "Machine", s->machine);
     item(p, "Versions", s->versions);
     recipes(p, series);
     fputs("</dl>\n", p->out);

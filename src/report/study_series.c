@@ -8,7 +8,7 @@
 #include "report/study_impl.h"
 
 // What tells the rows of a study apart besides the number of workers.
-enum { MODE, NODES, PRECISION, STRATEGY, DATA, BATCH, LANES, DIFFERENCES };
+enum { MODE, NODES, PRECISION, STRATEGY, DATA, BATCH, LANES, RECIPE, DIFFERENCES };
 
 static int is_strong(const ls_study_row *r) { return strcmp(r->mode, "strong") == 0; }
 
@@ -22,6 +22,7 @@ static void differences(const ls_study *study, int differs[DIFFERENCES]) {
         differs[PRECISION] |= strcmp(a->precision, b->precision) != 0;
         differs[STRATEGY] |= strcmp(a->strategy, b->strategy) != 0;
         differs[DATA] |= strcmp(a->data, b->data) != 0;
+        differs[RECIPE] |= strcmp(a->recipe, b->recipe) != 0;
         differs[LANES] |=
             a->replicas_per_worker != b->replicas_per_worker || a->threads_per_replica != b->threads_per_replica;
         // Weak scaling grows the batch with the workers.
@@ -35,7 +36,7 @@ static void name_row(const ls_study_row *r, const int differs[DIFFERENCES], char
     if (is_strong(r)) snprintf(batch, sizeof batch, "batch %lld", (long long)r->global_batch);
     snprintf(lanes, sizeof lanes, "%d replica%s of %d thread%s", r->replicas_per_worker,
              r->replicas_per_worker == 1 ? "" : "s", r->threads_per_replica, r->threads_per_replica == 1 ? "" : "s");
-    const char *parts[DIFFERENCES] = {r->mode, nodes, r->precision, r->strategy, r->data, batch, lanes};
+    const char *parts[DIFFERENCES] = {r->mode, nodes, r->precision, r->strategy, r->data, batch, lanes, r->recipe};
     snprintf(out, size, "%s", r->model);
     for (int i = 0; i < DIFFERENCES; i++) {
         size_t used = strlen(out);

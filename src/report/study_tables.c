@@ -38,7 +38,7 @@ static void write_csv(FILE *out, const ls_study *s) {
         "load_seconds,forward_seconds,backward_seconds,exchange_seconds,wait_seconds,update_seconds,serial_seconds,"
         "lost_compute,lost_exchange,lost_wait,lost_input,lost_serial,lost_unexplained,peak_rss_bytes,planned_bytes,"
         "weights_digest,"
-        "digest_differs,reason\n",
+        "digest_differs,reason,recipe\n",
         out);
     for (int i = 0; i < s->row_count; i++) {
         const ls_study_row *r = &s->rows[i];
@@ -89,13 +89,15 @@ static void write_csv(FILE *out, const ls_study *s) {
         for (size_t j = 0; j < sizeof reals / sizeof reals[0]; j++) csv_number(out, reals[j], r->repeats > 0);
         fprintf(out, ",%s,%d,", r->digest, r->digest_differs);
         csv_text(out, r->reason);
+        fputc(',', out);
+        csv_text(out, r->recipe);
         fputc('\n', out);
     }
 }
 
 // --- tables for people -----------------------------------------------------------------------------------------------
 
-enum { MAX_COLUMNS = 16, CELL = 72 };
+enum { MAX_COLUMNS = 16, CELL = 96 };
 
 typedef struct table {
     const char *title;
@@ -191,6 +193,7 @@ static ls_status begin(table *t, const ls_study *s, const char *title) {
     word_column(t, s, "Data", AT(data), 0);
     word_column(t, s, "Precision", AT(precision), 0);
     word_column(t, s, "Strategy", AT(strategy), 0);
+    word_column(t, s, "Recipe", AT(recipe), 0);
     return LS_OK;
 }
 
@@ -394,7 +397,8 @@ static ls_status write_markdown(FILE *out, const ls_study *s) {
                     r->epochs == 1 ? "" : "s", batch, r->precision, r->optimizer, (long long)r->seed,
                     r->replicas_per_worker, r->replicas_per_worker == 1 ? "" : "s");
     }
-    fprintf(out, "Host %s%s%s. %s.\n\n", s->host, s->cpu[0] ? ": " : "", s->cpu, s->versions);
+    fprintf(out, "Host %s%s%s%s%s. %s.\n\n", s->host, s->cpu[0] ? ": " : "", s->cpu, s->machine[0] ? ", " : "",
+            s->machine, s->versions);
     LS_TRY(print_tables(out, s, print_markdown));
     print_notes(out, s, "- ");
     if (s->commands) fprintf(out, "\n## To do it again\n\n```\n%s```\n", s->commands);

@@ -189,8 +189,9 @@ static void accuracy(const words *w, int s) {
     }
     if (!a || a->global_batch == b->global_batch) return;
     double by = 100 * (b->test_accuracy - a->test_accuracy);
+    begin(w, s, 'T');
     fprintf(w->out,
-            "Test accuracy %s from %.2f %% with %d worker%s to %.2f %% with %d, while the global batch grows from "
+            "est accuracy %s from %.2f %% with %d worker%s to %.2f %% with %d, while the global batch grows from "
             "%lld to %lld.\n",
             by < -0.005  ? "falls"
             : by > 0.005 ? "rises"

@@ -44,6 +44,12 @@ tiny="--limit-train 500 --limit-test 100 --epochs 2"
     grep -q '"replicas_per_worker": 1,' study/runs/mnist-mlp-strong-n1-w1-r1.json || wrong "not one replica per worker"
     [ "$(wc -l <study/results.csv)" -eq 4 ] || wrong "results.csv should have a head and three rows"
 
+    # The line of a run says what the table says.
+    # shellcheck disable=SC2016 # awk's
+    line=$(awk -F, '$1 == "\"mnist-mlp\"" && $8 == 2 { printf "%.3g s per epoch", $19 }' study/results.csv)
+    says "[3/3] mnist-mlp, 2 workers: $line, "
+    grep -q "<dt>Machine</dt><dd>[0-9]* core" study/index.html || wrong "the page does not say what machine it was"
+
     # The causes of lost efficiency add up to the loss, four workers on two cores included: what is measured leaves no more than
     # 5 % of the epoch time unexplained.
     run 0 "$lockstep" scale mnist-cnn --limit-train 1500 --no-evaluate --epochs 2 --workers 1,2,4 --out causes
