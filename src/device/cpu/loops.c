@@ -91,7 +91,7 @@ LS_INLINE void scale_kept16(ls_dtype dtype, void *y, const void *x, const uint8_
                             int64_t lanes) {
     v16b bytes = {0};
     memcpy(&bytes, keep + i, (size_t)lanes);
-    v16i kept = -__builtin_convertvector(bytes, v16i);  // from 0 or 1
+    v16i kept = -(v16i)from_bytes(bytes);  // from 0 or 1
     store_lanes(dtype, y, i, where16(kept, load_lanes(dtype, x, i, lanes) * factor), lanes);
 }
 

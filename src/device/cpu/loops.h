@@ -36,7 +36,10 @@ typedef struct ls_pool_shape {
 // index (planes, out_height, out_width, block): which element of the window was the maximum, the first of equals, in
 // row-major order; 255 where no gradient passes. NULL: not wanted.
 void ls__loop_max_pool(ls_dtype dtype, const ls_pool_shape *s, const void *x, void *y, uint8_t *index);
-void ls__loop_max_pool_backward(ls_dtype dtype, const ls_pool_shape *s, const void *dy, const uint8_t *index, void *dx);
+// line: room of its own for a row's sums, aligned to 64 bytes.
+void ls__loop_max_pool_backward(ls_dtype dtype, const ls_pool_shape *s, const void *dy, const uint8_t *index, void *dx,
+                                void *line);
+int64_t ls__loop_max_pool_line_bytes(const ls_pool_shape *s);
 
 // The mean over the part of the window inside the image. Backward masks by x where s->mask, else x may be NULL.
 void ls__loop_average_pool(ls_dtype dtype, const ls_pool_shape *s, const void *x, void *y);

@@ -33,6 +33,10 @@ LS_INLINE v16i greater16(v16f a, v16f b) { return (v16i)((b - a) + 0.0f) >> 31; 
 LS_INLINE v16i equal16(v16u a, v16u b) { return ~((v16i)((a ^ b) | -(a ^ b)) >> 31); }  // a == b
 LS_INLINE v16f relu16(v16f x) { return (v16f)((v16i)x & ~((v16i)x >> 31)); }            // x > 0 ? x : 0
 
+// Bytes to integers and back, by way of 16 bits: at once, compilers take the vector apart by the element.
+LS_INLINE v16u from_bytes(v16b b) { return __builtin_convertvector(__builtin_convertvector(b, v16h), v16u); }
+LS_INLINE v16b to_bytes(v16i i) { return __builtin_convertvector(__builtin_convertvector((v16u)i, v16h), v16b); }
+
 LS_INLINE v16f load16(ls_dtype dtype, const void *p, int64_t at) {
     if (dtype == LS_DTYPE_F32) {
         v16f v;

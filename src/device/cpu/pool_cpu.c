@@ -12,10 +12,12 @@ typedef struct pool_kernel {
     ls_pool_shape shape;
     ls_dtype dtype;
     int average, backward, training, threads;
+    int64_t line_bytes;  // of scratch, for each thread
 } pool_kernel;
 
-// Runs planes [begin, end) of the kernel.
-static void run_planes(const pool_kernel *k, void *const args[LS_ARG_COUNT], int64_t begin, int64_t end) {
+// Runs thread t's planes of the kernel.
+static void run_planes(const pool_kernel *k, void *const args[LS_ARG_COUNT], int64_t t) {
+    int64_t begin = k->shape.planes * t / k->threads, end = k->shape.planes * (t + 1) / k->threads;
     ls_pool_shape s = k->shape;
     int64_t bytes = (int64_t)ls_dtype_size(k->dtype);
     int64_t x_at = begin * s.height * s.width * s.block, y_at = begin * s.out_height * s.out_width * s.block;
@@ -31,20 +33,19 @@ static void run_planes(const pool_kernel *k, void *const args[LS_ARG_COUNT], int
     else if (k->average)
         ls__loop_average_pool(k->dtype, &s, x, y);
     else if (k->backward)
-        ls__loop_max_pool_backward(k->dtype, &s, y, index, x);
+        ls__loop_max_pool_backward(k->dtype, &s, y, index, x, (char *)args[LS_ARG_SCRATCH] + t * k->line_bytes);
     else
         ls__loop_max_pool(k->dtype, &s, x, y, k->training ? index : NULL);
 }
 
 static ls_status run(ls_kernel *kernel, void *const args[LS_ARG_COUNT]) {
     pool_kernel *k = (pool_kernel *)kernel;
-    int64_t planes = k->shape.planes, threads = k->threads;
-    if (threads <= 1) {
-        run_planes(k, args, 0, planes);
+    if (k->threads <= 1) {
+        run_planes(k, args, 0);
         return LS_OK;
     }
-#pragma omp parallel for num_threads((int)threads)
-    for (int64_t t = 0; t < threads; t++) run_planes(k, args, planes * t / threads, planes * (t + 1) / threads);
+#pragma omp parallel for num_threads(k->threads)
+    for (int64_t t = 0; t < k->threads; t++) run_planes(k, args, t);
     return LS_OK;
 }
 
@@ -100,6 +101,10 @@ ls_status ls__cpu_pool_create(ls_cpu *cpu, const ls_kernel_spec *spec, ls_kernel
     if (backward && k->average && spec->mask_dx) k->base.layout[LS_ARG_X] = x;
     if (maximum && spec->pass != LS_PASS_INFERENCE)
         k->base.workspace_bytes = k->shape.planes * k->shape.out_height * k->shape.out_width * block;
+    if (maximum && backward) {
+        k->line_bytes = ls__loop_max_pool_line_bytes(&k->shape);
+        k->base.scratch_bytes = k->threads * k->line_bytes;
+    }
     *out = &k->base;
     return LS_OK;
 }

@@ -58,25 +58,87 @@ LS_INLINE maximum maximum_of(ls_dtype dtype, const ls_pool_shape *s, int64_t oh,
     return s->pad_zeros && clipped_below ? with_zero(m) : m;
 }
 
+// The same for a window of kh x kw that lies inside the image, and all sixteen lanes.
+LS_INLINE maximum maximum_inside(ls_dtype dtype, int64_t line, int64_t block, int kh, int kw, const void *x,
+                                 int64_t from) {
+    maximum m = {load16(dtype, x, from), (v16i){0}};
+    for (int i = 0; i < kh; i++)
+        for (int j = i ? 0 : 1; j < kw; j++) {
+            v16f v = load16(dtype, x, from + i * line + j * block);
+            v16i more = greater16(v, m.best);
+            m.best = select16(more, v, m.best);
+            m.where = (more & (i * kw + j)) | (~more & m.where);
+        }
+    return m;
+}
+
+LS_INLINE void put_maximum(ls_dtype dtype, const ls_pool_shape *s, maximum m, int64_t at, int64_t lanes, void *y,
+                           uint8_t *index) {
+    store_lanes(dtype, y, at, m.best, lanes);
+    if (!index) return;
+    if (s->mask) m.where |= ~positive16(m.best);
+    v16b bytes = to_bytes(m.where);
+    if (lanes == 16)
+        memcpy(index + at, &bytes, 16);
+    else
+        for (int64_t i = 0; i < lanes; i++) index[at + i] = bytes[i];
+}
+
+// One output pixel, wherever its window lies.
+LS_INLINE void max_pool_pixel(ls_dtype dtype, const ls_pool_shape *s, int64_t oh, int64_t ow, int64_t plane, int64_t at,
+                              const void *x, void *y, uint8_t *index) {
+    for (int64_t c = 0; c < s->block; c += 16) {
+        int64_t lanes = s->block - c < 16 ? s->block - c : 16;
+        maximum m = lanes == 16 ? maximum_of(dtype, s, oh, ow, x, plane + c, 16)
+                                : maximum_of(dtype, s, oh, ow, x, plane + c, lanes);
+        put_maximum(dtype, s, m, at + c, lanes, y, index);
+    }
+}
+
+// A row of output pixels whose windows all lie inside the image; `from` is the first one's corner. With the kernel's sizes
+// as constants the loops over a window unroll.
+LS_INLINE void max_pool_inside(ls_dtype dtype, const ls_pool_shape *s, int kh, int kw, int64_t count, int64_t from,
+                               int64_t at, const void *x, void *y, uint8_t *index) {
+    const int64_t block = s->block, line = s->width * block, step = s->strides[1] * block;
+    for (int64_t i = 0; i < count; i++, from += step, at += block)
+        for (int64_t c = 0; c < block; c += 16)
+            put_maximum(dtype, s, maximum_inside(dtype, line, block, kh, kw, x, from + c), at + c, 16, y, index);
+}
+
+// The output positions along one dimension whose windows lie inside the image: [*first, *end).
+LS_INLINE void inside(int64_t size, int pad, int kernel, int stride, int64_t out, int64_t *first, int64_t *end) {
+    *first = (pad + stride - 1) / stride;
+    *end = size + pad < kernel ? 0 : (size + pad - kernel) / stride + 1;
+    if (*end > out) *end = out;
+    if (*first > *end) *first = *end;
+}
+
 LS_INLINE void max_pool(ls_dtype dtype, const ls_pool_shape *s, const void *x, void *y, uint8_t *index) {
-    int64_t at = 0;
+    const int *k = s->kernel;
+    int64_t oh0, oh1, ow0, ow1, at = 0;
+    inside(s->height, s->pad_top, k[0], s->strides[0], s->out_height, &oh0, &oh1);
+    inside(s->width, s->pad_left, k[1], s->strides[1], s->out_width, &ow0, &ow1);
+    if (s->block % 16) oh1 = oh0;
     for (int64_t p = 0; p < s->planes; p++) {
         int64_t plane = p * s->height * s->width * s->block;
-        for (int64_t oh = 0; oh < s->out_height; oh++)
-            for (int64_t ow = 0; ow < s->out_width; ow++, at += s->block)
-                for (int64_t c = 0; c < s->block; c += 16) {
-                    int64_t lanes = s->block - c < 16 ? s->block - c : 16;
-                    maximum m = lanes == 16 ? maximum_of(dtype, s, oh, ow, x, plane + c, 16)
-                                            : maximum_of(dtype, s, oh, ow, x, plane + c, lanes);
-                    store_lanes(dtype, y, at + c, m.best, lanes);
-                    if (!index) continue;
-                    if (s->mask) m.where |= ~positive16(m.best);
-                    v16b bytes = __builtin_convertvector(m.where, v16b);
-                    if (lanes == 16)
-                        memcpy(index + at + c, &bytes, 16);
-                    else
-                        for (int64_t i = 0; i < lanes; i++) index[at + c + i] = bytes[i];
-                }
+        for (int64_t oh = 0; oh < s->out_height; oh++) {
+            int64_t ow = 0, count = oh >= oh0 && oh < oh1 ? ow1 - ow0 : 0;
+            for (; ow < (count ? ow0 : s->out_width); ow++, at += s->block)
+                max_pool_pixel(dtype, s, oh, ow, plane, at, x, y, index);
+            int64_t h = oh * s->strides[0] - s->pad_top, w = ow * s->strides[1] - s->pad_left,
+                    from = plane + (h * s->width + w) * s->block;
+            if (k[0] == 3 && k[1] == 3)
+                max_pool_inside(dtype, s, 3, 3, count, from, at, x, y, index);
+            else if (k[0] == 2 && k[1] == 2)
+                max_pool_inside(dtype, s, 2, 2, count, from, at, x, y, index);
+            else if (k[0] == 1 && k[1] == 1)
+                max_pool_inside(dtype, s, 1, 1, count, from, at, x, y, index);
+            else
+                max_pool_inside(dtype, s, k[0], k[1], count, from, at, x, y, index);
+            ow += count, at += count * s->block;
+            for (; ow < s->out_width; ow++, at += s->block)
+                max_pool_pixel(dtype, s, oh, ow, plane, at, x, y, index);
+        }
     }
 }
 
@@ -114,7 +176,7 @@ LS_INLINE void max_pool_backward_apart(ls_dtype dtype, const ls_pool_shape *s, c
                 for (int64_t c = 0; c < s->block; c += 16, from += 16) {
                     v16b bytes;
                     memcpy(&bytes, index + from, sizeof bytes);
-                    v16u where = __builtin_convertvector(bytes, v16u);
+                    v16u where = from_bytes(bytes);
                     v16f g = load16(dtype, dy, from);
                     for (int kh = 0; kh < s->kernel[0]; kh++)
                         for (int kw = 0; kw < s->kernel[1]; kw++)
@@ -135,64 +197,86 @@ LS_INLINE int windows_apart(const ls_pool_shape *s) {
            s->block % 16 == 0 && s->out_height * s->strides[0] <= s->height && s->out_width * s->strides[1] <= s->width;
 }
 
-// Any windows: every element of DX sums, in float, the gradients of the windows whose maximum it was, and is written once.
-// (h, w) is the element's pixel, [oh0, oh1] and [ow0, ow1] are the windows that cover it.
-LS_INLINE v16f gradient_of(ls_dtype dtype, const ls_pool_shape *s, const void *dy, const uint8_t *index, int64_t plane,
-                           int64_t h, int64_t w, const int64_t rows[2], const int64_t columns[2], int64_t lanes) {
-    v16f sum = {0};
-    for (int64_t oh = rows[0]; oh <= rows[1]; oh++)
-        for (int64_t ow = columns[0]; ow <= columns[1]; ow++) {
-            int64_t from = plane + (oh * s->out_width + ow) * s->block;
-            int k =
-                (int)((h + s->pad_top - oh * s->strides[0]) * s->kernel[1] + (w + s->pad_left - ow * s->strides[1]));
-            v16b bytes = {0};
-            if (lanes == 16)
-                memcpy(&bytes, index + from, 16);
-            else
-                for (int64_t i = 0; i < lanes; i++) bytes[i] = index[from + i];
-            v16i chosen = equal16(__builtin_convertvector(bytes, v16u), (v16u){0} + k);
-            sum += where16(chosen, load_lanes(dtype, dy, from, lanes));
-        }
-    return sum;
+// How many columns the windows and the image have, from the first window's first.
+LS_INLINE int64_t line_pixels(const ls_pool_shape *s) {
+    int64_t windows = (s->out_width - 1) * s->strides[1] + s->kernel[1], image = s->pad_left + s->width;
+    return windows > image ? windows : image;
 }
 
-LS_INLINE void max_pool_backward(ls_dtype dtype, const ls_pool_shape *s, const void *dy, const uint8_t *index,
-                                 void *dx) {
-    int64_t at = 0;
-    for (int64_t p = 0; p < s->planes; p++) {
-        int64_t plane = p * s->out_height * s->out_width * s->block;
-        for (int64_t h = 0; h < s->height; h++) {
-            int64_t rows[2], columns[2];
-            covering(h, s->pad_top, s->kernel[0], s->strides[0], s->out_height, &rows[0], &rows[1]);
-            for (int64_t w = 0; w < s->width; w++, at += s->block) {
-                covering(w, s->pad_left, s->kernel[1], s->strides[1], s->out_width, &columns[0], &columns[1]);
-                for (int64_t c = 0; c < s->block; c += 16) {
-                    int64_t lanes = s->block - c < 16 ? s->block - c : 16;
-                    v16f sum = lanes == 16 ? gradient_of(dtype, s, dy, index, plane + c, h, w, rows, columns, 16)
-                                           : gradient_of(dtype, s, dy, index, plane + c, h, w, rows, columns, lanes);
-                    store_lanes(dtype, dx, at + c, sum, lanes);
-                }
-            }
-        }
+// Any windows: a row of DX at a time, for sixteen channels, is summed up in `line`, in float, from the gradients of the
+// windows over it whose maximum it had; rows of windows in ascending order, windows in ascending order. The line has room for
+// what windows cover of the padding.
+LS_INLINE void add_gradients(ls_dtype dtype, const ls_pool_shape *s, int kw, int stride, const void *dy,
+                             const uint8_t *index, int64_t from, int first, int64_t lanes, v16f *line) {
+    for (int64_t ow = 0; ow < s->out_width; ow++, from += s->block, line += stride) {
+        v16b bytes = {0};
+        if (lanes == 16)
+            memcpy(&bytes, index + from, 16);
+        else
+            for (int64_t i = 0; i < lanes; i++) bytes[i] = index[from + i];
+        v16u where = from_bytes(bytes);
+        v16f g = load_lanes(dtype, dy, from, lanes);
+        for (int j = 0; j < kw; j++) line[j] += where16(equal16(where, (v16u){0} + (uint32_t)(first + j)), g);
     }
 }
 
-LS_CLONES static void max_pool_backward_f32(const ls_pool_shape *s, const void *dy, const uint8_t *index, void *dx) {
+LS_INLINE void max_pool_backward_row(ls_dtype dtype, const ls_pool_shape *s, const void *dy, const uint8_t *index,
+                                     int64_t plane, int64_t h, int64_t lanes, v16f *line) {
+    int kw = s->kernel[1], stride = s->strides[1];
+    int64_t first, last;
+    covering(h, s->pad_top, s->kernel[0], s->strides[0], s->out_height, &first, &last);
+    for (int64_t i = 0; i < line_pixels(s); i++) line[i] = (v16f){0};
+    for (int64_t oh = first; oh <= last; oh++) {
+        int64_t from = plane + oh * s->out_width * s->block;
+        int k = (int)((h + s->pad_top - oh * s->strides[0]) * kw);
+        if (kw == 3 && stride == 2 && lanes == 16)
+            add_gradients(dtype, s, 3, 2, dy, index, from, k, 16, line);
+        else if (lanes == 16)
+            add_gradients(dtype, s, kw, stride, dy, index, from, k, 16, line);
+        else
+            add_gradients(dtype, s, kw, stride, dy, index, from, k, lanes, line);
+    }
+}
+
+LS_INLINE void max_pool_backward(ls_dtype dtype, const ls_pool_shape *s, const void *dy, const uint8_t *index, void *dx,
+                                 v16f *line) {
+    const int64_t block = s->block, width = s->width;
+    const v16f *sums = line + s->pad_left;
+    int64_t at = 0;
+    for (int64_t p = 0; p < s->planes; p++) {
+        int64_t plane = p * s->out_height * s->out_width * block;
+        for (int64_t h = 0; h < s->height; h++, at += width * block)
+            for (int64_t c = 0; c < block; c += 16) {
+                int64_t lanes = block - c < 16 ? block - c : 16;
+                max_pool_backward_row(dtype, s, dy, index, plane + c, h, lanes, line);
+                if (lanes == 16)
+                    for (int64_t w = 0; w < width; w++) store16(dtype, dx, at + c + w * block, sums[w]);
+                else
+                    for (int64_t w = 0; w < width; w++) store_lanes(dtype, dx, at + c + w * block, sums[w], lanes);
+            }
+    }
+}
+
+LS_CLONES static void max_pool_backward_f32(const ls_pool_shape *s, const void *dy, const uint8_t *index, void *dx,
+                                            void *line) {
     if (windows_apart(s))
         max_pool_backward_apart(LS_DTYPE_F32, s, dy, index, dx);
     else
-        max_pool_backward(LS_DTYPE_F32, s, dy, index, dx);
+        max_pool_backward(LS_DTYPE_F32, s, dy, index, dx, line);
 }
-LS_CLONES static void max_pool_backward_bf16(const ls_pool_shape *s, const void *dy, const uint8_t *index, void *dx) {
+LS_CLONES static void max_pool_backward_bf16(const ls_pool_shape *s, const void *dy, const uint8_t *index, void *dx,
+                                             void *line) {
     if (windows_apart(s))
         max_pool_backward_apart(LS_DTYPE_BF16, s, dy, index, dx);
     else
-        max_pool_backward(LS_DTYPE_BF16, s, dy, index, dx);
+        max_pool_backward(LS_DTYPE_BF16, s, dy, index, dx, line);
 }
 
-void ls__loop_max_pool_backward(ls_dtype dtype, const ls_pool_shape *s, const void *dy, const uint8_t *index,
-                                void *dx) {
-    (dtype == LS_DTYPE_F32 ? max_pool_backward_f32 : max_pool_backward_bf16)(s, dy, index, dx);
+int64_t ls__loop_max_pool_line_bytes(const ls_pool_shape *s) { return line_pixels(s) * (int64_t)sizeof(v16f); }
+
+void ls__loop_max_pool_backward(ls_dtype dtype, const ls_pool_shape *s, const void *dy, const uint8_t *index, void *dx,
+                                void *line) {
+    (dtype == LS_DTYPE_F32 ? max_pool_backward_f32 : max_pool_backward_bf16)(s, dy, index, dx, line);
 }
 
 // --- average pooling -------------------------------------------------------------------------------------------------
