@@ -136,8 +136,7 @@ LS_INLINE void max_pool(ls_dtype dtype, const ls_pool_shape *s, const void *x, v
             else
                 max_pool_inside(dtype, s, k[0], k[1], count, from, at, x, y, index);
             ow += count, at += count * s->block;
-            for (; ow < s->out_width; ow++, at += s->block)
-                max_pool_pixel(dtype, s, oh, ow, plane, at, x, y, index);
+            for (; ow < s->out_width; ow++, at += s->block) max_pool_pixel(dtype, s, oh, ow, plane, at, x, y, index);
         }
     }
 }
