@@ -28,6 +28,9 @@ static void conv2d(void **state) {
         check(with_dtype(conv(8, 13, 13, 32, 128, 3, 3, 1, 0, 1, 1, 0), dtypes[d]), SMOOTH, AS_LIKED);
         check(with_dtype(conv(8, 5, 5, 128, 256, 3, 3, 1, 0, 1, 1, 0), dtypes[d]), SMOOTH, AS_LIKED);
     }
+    // Small images that are joined to one for the weight gradient.
+    for (int d = 0; d < count; d++)
+        check(with_dtype(conv(3, 2, 3, 512, 1024, 1, 1, 1, 0, 1, 0, 0), dtypes[d]), SMOOTH, AS_LIKED);
 }
 
 // X2 is added by the convolution or in a pass after it (Winograd, the last of these); what lies in a block's padding stays zero.
