@@ -10,9 +10,9 @@
 
 ls_status ls_bytes_parse(const char *text, int64_t *bytes) {
     static const char units[] = "KMGT";
-    char *end;
+    char *end = NULL;
     double value = isdigit((unsigned char)*text) ? strtod(text, &end) : 0, scale = 1;
-    if (value > 0 && *end) {
+    if (value > 0 && end && *end) {
         const char *unit = strchr(units, toupper((unsigned char)*end));
         scale = unit && !end[1] ? pow(1024, (double)(unit - units + 1)) : 0;
     }
