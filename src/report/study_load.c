@@ -1,4 +1,4 @@
-// From files to rows: every run of the given folders and records, put in order, its repeats put together, compared.
+// From files to runs: every run of the given folders and records.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <jansson.h>
@@ -10,38 +10,28 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "report/record.h"
-#include "report/study.h"
 #include "report/study_loss.h"
 #include "report/study_machine.h"
-#include "report/study_recipes.h"
-
-// One run: a row of its own, until it is put together with its repeats.
-typedef struct run {
-    ls_study_row row;
-    char *
-        recipe;  // all options that decide what is computed, as text; NULL for a run without a record until one is known
-    int source;  // which of the paths it came from
-    int repeat;
-} run;
+#include "report/study_runs.h"
 
 typedef struct loader {
-    run *runs;
+    ls_study_run *runs;
     int count, capacity, source;
     char made_by[256];     // the program and the kernels of the first record
     int64_t most_workers;  // of the record that s->host and s->versions come from
     ls_study *study;
 } loader;
 
-static ls_status grow(loader *l, run **out) {
+static ls_status grow(loader *l, ls_study_run **out) {
     if (l->count == l->capacity) {
         int capacity = l->capacity ? 2 * l->capacity : 16;
-        run *more = realloc(l->runs, (size_t)capacity * sizeof *more);
+        ls_study_run *more = realloc(l->runs, (size_t)capacity * sizeof *more);
         if (!more) return LS_FAIL(LS_STATUS_OUT_OF_MEMORY, "out of memory while reading a study of %d runs", l->count);
         l->runs = more;
         l->capacity = capacity;
     }
     *out = &l->runs[l->count++];
-    **out = (run){.source = l->source};
+    **out = (ls_study_run){.source = l->source};
     (*out)->row.test_loss = (*out)->row.test_accuracy = NAN;
     return LS_OK;
 }
@@ -64,21 +54,6 @@ static double known(double x) { return isfinite(x) ? x : 0; }
 
 static int64_t whole(const json_t *object, const char *key) { return json_integer_value(json_object_get(object, key)); }
 
-static int ascending(const void *a, const void *b) {
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-// Of the finite ones; sorts `values`. NAN when there are none.
-static double median(double *values, int count) {
-    int n = 0;
-    for (int i = 0; i < count; i++)
-        if (isfinite(values[i])) values[n++] = values[i];
-    if (n == 0) return NAN;
-    qsort(values, (size_t)n, sizeof *values, ascending);
-    return n % 2 ? values[n / 2] : (values[n / 2 - 1] + values[n / 2]) / 2;
-}
-
 // The list over epochs without the first, where there are several: it also warms caches and memory. *first is how many are left
 // out. NULL when out of memory.
 static double *later_epochs(const json_t *list, int *first, int *count) {
@@ -95,7 +70,7 @@ static double epochs_median(const json_t *list) {
     int first, count;
     double *values = later_epochs(list, &first, &count);
     if (!values) return NAN;
-    double m = median(values, count);
+    double m = ls__median(values, count);
     free(values);
     return m;
 }
@@ -170,9 +145,6 @@ static void note_stop(ls_study_row *row, const json_t *record) {
     row->repeats = row->stopped;
 }
 
-// Whether there is a run that was trained to its end.
-static int finished(const ls_study_row *row) { return row->repeats > row->stopped; }
-
 // From the first record with the most workers: one worker alone knows nothing of MPI.
 static void note_where(loader *l, const json_t *record) {
     ls_study *s = l->study;
@@ -240,7 +212,7 @@ static ls_status note_command(ls_study *s, const json_t *words) {
     return LS_OK;
 }
 
-static ls_status add_record(loader *l, const char *path, const json_t *record, const char *mode, run **out) {
+static ls_status add_record(loader *l, const char *path, const json_t *record, const char *mode, ls_study_run **out) {
     const json_t *format = json_object_get(record, "lockstep_run");
     if (!json_is_integer(format))
         return LS_FAIL(
@@ -260,7 +232,7 @@ static ls_status add_record(loader *l, const char *path, const json_t *record, c
                            needed[i]);
     if (whole(record, "workers") < 1)
         return LS_FAIL(LS_STATUS_BAD_DATA, "%s is not a whole record: \"workers\" is not a number of workers", path);
-    run *r;
+    ls_study_run *r;
     LS_TRY(grow(l, &r));
     set_up(&r->row, record);
     measured(&r->row, record);
@@ -291,7 +263,7 @@ static ls_status read_json(const char *path, json_t **out) {
 static ls_status load_record(loader *l, const char *path) {
     json_t *record;
     LS_TRY(read_json(path, &record));
-    run *r;
+    ls_study_run *r;
     ls_status status = add_record(l, path, record, "strong", &r);
     const json_t *command = json_object_get(record, "command_line");
     if (status == LS_OK && json_array_size(command) > 0) status = note_command(l->study, command);
@@ -323,7 +295,7 @@ static ls_status load_run(loader *l, const char *folder, const json_t *study, co
     char *path, reason[sizeof l->runs->row.reason];
     if (asprintf(&path, "%s/runs/%s.json", folder, name) < 0) return LS_FAIL(LS_STATUS_OUT_OF_MEMORY, "out of memory");
     json_t *record = NULL;
-    run *r = NULL;
+    ls_study_run *r = NULL;
     ls_status status = LS_OK;
     struct stat there;
     int failed = 0;
@@ -362,7 +334,7 @@ static ls_status load_run(loader *l, const char *folder, const json_t *study, co
 // What a run without a record was to be, as other runs of its study tell.
 static void complete_failed(loader *l, int from) {
     for (int i = from; i < l->count; i++) {
-        run *r = &l->runs[i];
+        ls_study_run *r = &l->runs[i];
         if (r->recipe) continue;
         for (int j = from; j < l->count && !r->recipe; j++) {
             const ls_study_row *other = &l->runs[j].row;
@@ -432,173 +404,7 @@ static ls_status load_path(loader *l, const char *path) {
     return status;
 }
 
-// --- from runs to rows -----------------------------------------------------------------------------------------------
-
-static int compare_recipes(const run *a, const run *b) {
-    int c = strcmp(a->row.model, b->row.model);
-    if (!c) c = strcmp(a->row.mode, b->row.mode);
-    return c ? c : strcmp(a->recipe ? a->recipe : "", b->recipe ? b->recipe : "");
-}
-
-static int compare_rows(const run *a, const run *b) {
-    const ls_study_row *x = &a->row, *y = &b->row;
-    int c = compare_recipes(a, b);
-    if (!c) c = x->nodes - y->nodes;
-    if (!c) c = x->workers - y->workers;
-    if (!c) c = x->replicas_per_worker - y->replicas_per_worker;
-    return c ? c : x->threads_per_replica - y->threads_per_replica;
-}
-
-static int compare_runs(const void *a, const void *b) {
-    const run *x = a, *y = b;
-    int c = compare_rows(x, y);
-    if (!c) c = x->source - y->source;
-    return c ? c : x->repeat - y->repeat;
-}
-
-// The rows' order: model, mode, nodes, workers; then recipe and the rest, so that it is the same however paths were given.
-static int compare_order(const void *a, const void *b) {
-    const run *x = a, *y = b;
-    int c = strcmp(x->row.model, y->row.model);
-    if (!c) c = strcmp(x->row.mode, y->row.mode);
-    if (!c) c = x->row.nodes - y->row.nodes;
-    if (!c) c = x->row.workers - y->row.workers;
-    return c ? c : compare_rows(x, y);
-}
-
-static const size_t medians[] = {
-    offsetof(ls_study_row, read_seconds),  offsetof(ls_study_row, step_seconds),
-    offsetof(ls_study_row, total_seconds), offsetof(ls_study_row, epoch_seconds),
-    offsetof(ls_study_row, test_loss),     offsetof(ls_study_row, first_epoch_seconds),
-    offsetof(ls_study_row, test_accuracy), offsetof(ls_study_row, images_per_second),
-};
-
-static const ls_study_row *row_at(const void *runs, int i) { return &((const run *)runs)[i].row; }
-
-// Puts `count` runs of one configuration together into the first of them with a record.
-static ls_status join(run *runs, int count, run *out) {
-    double *values;
-    LS_TRY(ls_calloc(count, sizeof *values, &values));
-    int first = 0, failed = 0, stopped = 0;
-    const char *reason = "";
-    for (int i = count - 1; i >= 0; i--) {
-        const ls_study_row *r = &runs[i].row, *best = &runs[first].row;
-        if (finished(r) || (r->repeats && !finished(best)) || !best->repeats) first = i;
-        failed += r->failed;
-        stopped += r->stopped;
-        if (r->failed || (r->stopped && !failed)) reason = r->reason;
-    }
-    *out = runs[first];
-    ls_study_row *row = &out->row;
-    row->repeats = count - failed;
-    row->failed = failed;
-    row->stopped = stopped;
-    if (row->reason != reason) snprintf(row->reason, sizeof row->reason, "%s", reason);
-    row->epoch_seconds_least = INFINITY;
-    row->epoch_seconds_most = 0;
-    for (int i = 0; i < count; i++) {
-        const ls_study_row *r = &runs[i].row;
-        if (!r->repeats) continue;
-        row->epoch_seconds_least = fmin(row->epoch_seconds_least, r->epoch_seconds);
-        row->epoch_seconds_most = fmax(row->epoch_seconds_most, r->epoch_seconds);
-        row->oversubscribed |= r->oversubscribed;
-        if (r->peak_rss_bytes > row->peak_rss_bytes) row->peak_rss_bytes = r->peak_rss_bytes;
-        if (r->planned_bytes > row->planned_bytes) row->planned_bytes = r->planned_bytes;
-        if (finished(r) && strcmp(r->mode, "strong") == 0 && strcmp(r->digest, row->digest) != 0)
-            row->digest_differs = 1;
-    }
-    if (!row->repeats) row->epoch_seconds_least = 0;
-    for (size_t m = 0; m < sizeof medians / sizeof medians[0] && row->repeats; m++) {
-        int n = 0;
-        for (int i = 0; i < count; i++)
-            if (runs[i].row.repeats) values[n++] = *(double *)((char *)&runs[i].row + medians[m]);
-        *(double *)((char *)row + medians[m]) = median(values, n);
-    }
-    if (row->repeats) ls__phases_join(row, row_at, runs, count);
-    free(values);
-    return LS_OK;
-}
-
-// Whether the times of two rows may be divided by each other: workers with as many cores each.
-static int same_workers(const ls_study_row *a, const ls_study_row *b) {
-    return a->replicas_per_worker == b->replicas_per_worker && a->threads_per_replica == b->threads_per_replica;
-}
-
-// Against the row with the fewest workers, on the fewest nodes; digests against that of the fewest workers at all.
-static void compare(run *rows, int count) {
-    for (int i = 0; i < count; i++) {
-        ls_study_row *row = &rows[i].row;
-        const ls_study_row *base = NULL, *least = NULL;
-        if (!row->repeats) continue;
-        for (int j = 0; j < count; j++) {
-            const ls_study_row *other = &rows[j].row;
-            if (!other->repeats || compare_recipes(&rows[i], &rows[j]) != 0) continue;
-            if (finished(other) && (!least || other->workers < least->workers)) least = other;
-            if (same_workers(row, other) && (!base || other->workers < base->workers)) base = other;
-        }
-        if (finished(row) && strcmp(row->mode, "strong") == 0 && strcmp(row->digest, least->digest) != 0)
-            row->digest_differs = 1;
-        double ratio = strcmp(row->mode, "weak") == 0 ? row->images_per_second / base->images_per_second
-                                                      : base->epoch_seconds / row->epoch_seconds;
-        row->speedup = known(ratio);
-        row->efficiency = row->speedup * base->workers / row->workers;
-        ls__loss_find(row, base);
-    }
-}
-
-// Whether nothing else that tables and charts show tells these rows apart.
-static int looks_alike(const ls_study_row *a, const ls_study_row *b) {
-    return strcmp(a->model, b->model) == 0 && strcmp(a->mode, b->mode) == 0 && strcmp(a->data, b->data) == 0 &&
-           strcmp(a->precision, b->precision) == 0 && strcmp(a->strategy, b->strategy) == 0 && a->nodes == b->nodes &&
-           same_workers(a, b) && (a->global_batch == b->global_batch || strcmp(a->mode, "weak") == 0);
-}
-
-// Rows of different recipes say in what they differ from those that look like them.
-static ls_status tell_recipes(run *rows, int count) {
-    const char **recipes;
-    char(*told)[LS_RECIPE_TEXT];
-    LS_TRY(ls_calloc(count, sizeof *recipes, &recipes));
-    ls_status status = ls_calloc(count, sizeof *told, &told);
-    for (int i = 0; status == LS_OK && i < count; i++) {
-        int n = 0, at = 0;
-        for (int j = 0; j < count; j++) {
-            if (!looks_alike(&rows[i].row, &rows[j].row)) continue;
-            if (j == i) at = n;
-            recipes[n++] = rows[j].recipe;
-        }
-        status = ls__recipes_tell(recipes, n, told);
-        snprintf(rows[i].row.recipe, sizeof rows[i].row.recipe, "%s", told[at]);
-    }
-    free(recipes);
-    free(told);
-    return status;
-}
-
-static ls_status make_rows(loader *l) {
-    ls_study *s = l->study;
-    run *rows;
-    qsort(l->runs, (size_t)l->count, sizeof *l->runs, compare_runs);
-    LS_TRY(ls_calloc(l->count, sizeof *rows, &rows));
-    ls_status status = LS_OK;
-    int count = 0;
-    for (int i = 0, n; i < l->count && status == LS_OK; i += n) {
-        for (n = 1; i + n < l->count && compare_rows(&l->runs[i], &l->runs[i + n]) == 0;) n++;
-        status = join(&l->runs[i], n, &rows[count++]);
-    }
-    if (status == LS_OK) status = ls_calloc(count, sizeof *s->rows, &s->rows);
-    if (status == LS_OK) {
-        qsort(rows, (size_t)count, sizeof *rows, compare_order);
-        compare(rows, count);
-        status = tell_recipes(rows, count);
-        for (int i = 0; i < count; i++) {
-            if (rows[i].row.nodes < 1) rows[i].row.nodes = 1;
-            rows[i].row.workers_per_node = rows[i].row.workers / rows[i].row.nodes;
-            s->rows[s->row_count++] = rows[i].row;
-        }
-    }
-    free(rows);
-    return status;
-}
+// --- all of it -------------------------------------------------------------------------------------------------------
 
 // "mnist-cnn and resnet50v2: strong scaling"
 static ls_status make_title(ls_study *s) {
@@ -631,7 +437,7 @@ ls_status ls_study_load(const char *const *paths, int count, ls_study **out) {
     if (l.count == 0)
         LS_FAIL_GOTO(LS_STATUS_NOT_FOUND, done, "%s has no finished run yet: run 'lockstep scale' again, it goes on",
                      count ? paths[0] : "nothing");
-    LS_TRY_GOTO(make_rows(&l), done);
+    LS_TRY_GOTO(ls__study_rows(l.runs, l.count, l.study), done);
     status = make_title(l.study);
 done:
     for (int i = 0; i < l.count; i++) free(l.runs[i].recipe);
