@@ -163,7 +163,7 @@ int main(int argc, char **argv) {
                .micro_batches = argc > 2 ? atoll(argv[2]) : 8,
                .replicas = argc > 3 ? atoi(argv[3]) : 1,
                .steps = argc > 4 ? atoi(argv[4]) : 200,
-               .params = {-1, -1, -1, -1, -1, -1, -1}};
+               .params = {-1, -1, -1, -1, -1, -1, -1, -1}};
     if (b.replicas < 1 || b.steps < 1 || b.micro_batches < 1 || b.length < 1) {
         fprintf(stderr, "usage: bench_exchange [FLOATS [MICRO_BATCHES [REPLICAS [STEPS]]]]\n");
         return 2;

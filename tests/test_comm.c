@@ -272,7 +272,7 @@ int main(void) {
     test_everything(world, 1);
     // Communicators beside the first one share its MPI.
     for (int hosts = 2; hosts <= 3; hosts++) {
-        char text[8];
+        char text[16];
         snprintf(text, sizeof text, "%d", hosts);
         setenv("LOCKSTEP_FAKE_HOSTS", text, 1);
         CHECK_OK(world, ls_comm_create(&c));

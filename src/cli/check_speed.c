@@ -159,7 +159,7 @@ ls_status check_exchange(check *c) {
                                  .replicas = 1,
                                  .length = EXCHANGE_FLOATS,
                                  .micro_batches = c->comm->size,
-                                 .params = {-1, -1, -1, -1, -1, -1, -1},
+                                 .params = {-1, -1, -1, -1, -1, -1, -1, -1},
                                  .spin = c->mine.facts.cores > 0 ? 20000 : 0};
     ls_strategy *strategy;
     LS_TRY(ls_optimizer_find("adam", &config.optimizer));

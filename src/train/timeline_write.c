@@ -224,8 +224,8 @@ ls_status ls_trainer_trace(ls_trainer *t, int64_t steps) {
 ls_status ls_trainer_trace_write(ls_trainer *t, const char *path) {
     if (!t->timeline)
         return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "there is no trace to write: ask for one before training begins");
-    gathered g = {NULL};
-    ls_output output = {NULL};
+    gathered g = {.parts = NULL};
+    ls_output output = {.file = NULL};
     ls_trace_event *chunk = NULL;
     int writes = t->comm->rank == 0;
     ls_status status = gather(t, &g);
