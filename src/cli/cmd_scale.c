@@ -424,14 +424,13 @@ static ls_status run_all(scale *s) {
     return LS_OK;
 }
 
-// The tables are the result; a chart or a page that cannot be made is said and no reason to fail.
-static void pictures(const ls_study *study, const char *folder) {
+// Charts that cannot be drawn are said and no reason to fail.
+static ls_status pictures(const ls_study *study, const char *folder) {
     if (ls_study_write_charts(study, folder) != LS_OK) fprintf(stderr, "lockstep scale: %s\n", ls_error_message());
-    if (ls_study_write_page(study, folder) != LS_OK)
-        fprintf(stderr, "lockstep scale: %s\n", ls_error_message());
-    else
-        printf("%s/index.html is the page, with charts where gnuplot is; results.md and results.csv hold the tables.\n",
-               folder);
+    LS_TRY(ls_study_write_page(study, folder));
+    printf("%s/index.html is the page, with charts where gnuplot is; results.md and results.csv hold the tables.\n",
+           folder);
+    return LS_OK;
 }
 
 // Printed first: what was measured is seen even where nothing can be written any more.
@@ -443,7 +442,7 @@ static ls_status report(scale *s) {
     ls_status status = cli_print_study(study, s->set.terminal);
     putchar('\n');
     if (status == LS_OK) status = ls_study_write_tables(study, folder);
-    if (status == LS_OK) pictures(study, folder);
+    if (status == LS_OK) status = pictures(study, folder);
     ls_study_free(&study);
     return status;
 }

@@ -146,7 +146,12 @@ static ls_status note_failure(const scale_plan *p, const scale_run *r, const cha
     FILE *file = fopen(path, "w");
     int failed = !file || fprintf(file, "%s\n", sentence) < 0;
     if (file) failed |= fclose(file) != 0;
-    ls_status status = failed ? LS_FAIL(LS_STATUS_IO, "cannot write %s: %s", path, strerror(errno)) : LS_OK;
+    ls_status status = failed ? LS_FAIL(LS_STATUS_IO,
+                                        "cannot write %s: %s; when it can be written again, the same command goes on "
+                                        "with what is not done",
+                                        path, strerror(errno))
+                              : LS_OK;
+    if (failed) unlink(path);
     free(path);
     return status;
 }

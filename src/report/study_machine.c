@@ -14,7 +14,8 @@ static void add(char *text, size_t size, const char *format, ...) {
 }
 
 void ls__machine_text(const json_t *host, char *text, size_t size) {
-    static const char *const slurm[][2] = {{"slurm_job", "job"}, {"slurm_nodes", "on"}, {"slurm_partition", "partition"}};
+    static const char *const slurm[][2] = {
+        {"slurm_job", "job"}, {"slurm_nodes", "on"}, {"slurm_partition", "partition"}};
     long long cores = json_integer_value(json_object_get(host, "cores"));
     double memory = json_number_value(json_object_get(host, "memory_bytes"));
     const json_t *network;

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/output.h"
 #include "report/study_impl.h"
 
 typedef struct page {
@@ -326,13 +327,13 @@ ls_status ls_study_write_page(const ls_study *study, const char *folder) {
     char path[4096], *words;
     snprintf(path, sizeof path, "%s/index.html", folder);
     LS_TRY(ls__study_words(study, &words));
-    page p = {fopen(path, "w"), study, folder, words};
+    ls_output output;
     ls_status status = LS_OK;
-    if (p.out) {
+    if (ls_output_open(path, &output) == 0) {
+        page p = {output.file, study, folder, words};
         status = body(&p);
-        int bad = ferror(p.out);
-        bad |= fclose(p.out) != 0;
-        if (bad && status == LS_OK) status = LS_FAIL(LS_STATUS_IO, "cannot write %s: %s", path, strerror(errno));
+        if (ls_output_close(&output, path, status == LS_OK) != 0 && status == LS_OK)
+            status = LS_FAIL(LS_STATUS_IO, "cannot write %s: %s", path, strerror(errno));
     } else {
         status = LS_FAIL(LS_STATUS_IO, "cannot write %s: %s; name a folder that can be written to with --out", path,
                          strerror(errno));

@@ -45,8 +45,7 @@ ls_status ls__recipes_tell(const char *const *recipes, int count, char (*told)[L
     for (int i = 0; i < count; i++) {
         const char *option;
         json_t *value;
-        json_object_foreach(list[i], option, value) if (differs(list, count, option))
-            add(told[i], option, value);
+        json_object_foreach(list[i], option, value) if (differs(list, count, option)) add(told[i], option, value);
     }
     for (int i = 0; i < count; i++) json_decref(list[i]);
     free(list);

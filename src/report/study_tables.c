@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/output.h"
 #include "report/study.h"
 
 // --- CSV -------------------------------------------------------------------------------------------------------------
@@ -410,14 +411,13 @@ ls_status ls_study_write_tables(const ls_study *study, const char *folder) {
     for (int i = 0; i < 2; i++) {
         char *path;
         if (asprintf(&path, "%s/%s", folder, names[i]) < 0) return LS_FAIL(LS_STATUS_OUT_OF_MEMORY, "out of memory");
-        FILE *out = fopen(path, "w");
+        ls_output output;
         ls_status status = LS_OK;
-        int failed = !out;
-        if (out && i == 0) write_csv(out, study);
-        if (out && i == 1) status = write_markdown(out, study);
-        if (out) {
-            failed = ferror(out);
-            failed |= fclose(out) != 0;
+        int failed = ls_output_open(path, &output) != 0;
+        if (!failed) {
+            if (i == 0) write_csv(output.file, study);
+            if (i == 1) status = write_markdown(output.file, study);
+            failed = ls_output_close(&output, path, status == LS_OK) != 0;
         }
         if (status == LS_OK && failed) status = LS_FAIL(LS_STATUS_IO, "cannot write %s: %s", path, strerror(errno));
         free(path);

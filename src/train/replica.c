@@ -160,7 +160,7 @@ static void hear(ls_replica *r, const ls_step_info *info, int64_t step, int answ
     if (stops && !atomic_load(&t->stop_step)) atomic_store(&t->stop_step, step + (held ? 1 : 2));
     if (held) {
         ls_barrier_wait(&t->team);
-        lap(r, &r->phases.wait, LS_SPAN_NONE);
+        lap(r, &r->phases.wait, t->timeline ? (ls_span)(t->timeline->strategy_first + LS_STEP_WAIT) : LS_SPAN_NONE);
     }
     // Not earlier: until they are at the barrier the others look at it.
     if (answer == LS_PROGRESS_WAIT) atomic_store(&t->held_step, info->step + 1);

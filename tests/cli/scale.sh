@@ -130,6 +130,12 @@ tiny="--limit-train 500 --limit-test 100 --epochs 2"
         [ -s "plain/$name" ] || wrong "there is no plain/$name without gnuplot"
     done
     grep -q "gnuplot" plain/index.html || wrong "the page does not say why it has no charts"
+    # A page that cannot be written in the end, for want of room say, leaves the one that was there whole.
+    before=$(cksum <plain/index.html)
+    run 1 sh -c "trap '' XFSZ; ulimit -f 7; PATH=$here; exec \"\$@\"" sh "$lockstep" scale mnist-mlp $tiny --workers 1 --out plain
+    complains "cannot write plain/index.html: File too large"
+    says "Where a step's time goes"
+    [ "$(cksum <plain/index.html)" = "$before" ] || wrong "the page from before is gone"
     # Where the tables cannot be written in the end, they have been printed, and records are records.
     rm plain/results.csv
     mkdir plain/results.csv
