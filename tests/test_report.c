@@ -377,6 +377,23 @@ static void two_networks_are_compared(void **state) {
     char *text = words();
     has_not(text, "\nTest accuracy");
     has(text, "With 4 workers wide scales better (90 %) than net (71 %).");
+    free(text);
+    // The weights of all nodes are the same: said once.
+    memcpy(rows[3].model, "net", 4);
+    study.row_count = 4;
+    rows[3].nodes = 2;
+    text = words();
+    has(text, "All 8 runs of net ended with the same weights, bit for bit (digest 0123456789ab)");
+    const char *said = strstr(text, "bit for bit");
+    assert_null(said ? strstr(said + 1, "bit for bit") : "never");
+    has(text, "net, 2 nodes: one epoch takes");
+    free(text);
+    study.row_count = 6;
+    memcpy(rows[3].model, "wide", 5);
+    rows[3].nodes = 1;
+    memcpy(rows[3].digest, "fedcba9876543210", 17);
+    text = words();
+    has(text, "Both runs of wide ended");
     has(text, "\nwide: from 1 to 2 workers efficiency falls");
     free(text);
 }

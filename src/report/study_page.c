@@ -267,6 +267,7 @@ static void item(const page *p, const char *name, const char *value) {
 
 // What the rows of each series were trained with.
 static void recipes(const page *p, const ls_series *series) {
+    char before[512] = "";
     for (int s = 0; s < series->count; s++) {
         int i = 0;
         while (series->of[i] != s) i++;
@@ -278,7 +279,8 @@ static void recipes(const page *p, const ls_series *series) {
                  "%s on %s: %s scaling, %d epoch%s%s in micro-batches of %lld, %s, %s, %s, seed %lld", r->model,
                  r->data, r->mode, r->epochs, r->epochs == 1 ? "" : "s", batch_text, (long long)r->micro_batch,
                  r->optimizer, r->precision, r->strategy, (long long)r->seed);
-        item(p, "Recipe", text);
+        if (strcmp(text, before) != 0) item(p, "Recipe", text);  // they may differ in the number of nodes alone
+        memcpy(before, text, sizeof before);
     }
 }
 

@@ -253,6 +253,28 @@ static void chance(const words *w) {
         fprintf(w->out, "Every configuration ran once: how much of a difference is chance, only repeats can tell.\n");
 }
 
+// The runs that ended with the weights of row `i`, which is the first of them: on however many nodes and replicas.
+static void same_weights(const words *w, int i) {
+    const ls_study_row *row = w->study->rows, *first = &row[i];
+    int runs = 0, one_series = 1;
+    if (weak(first) || !first->digest[0]) return;
+    for (int j = 0; j < w->study->row_count; j++) {
+        if (weak(&row[j]) || strcmp(row[j].digest, first->digest) != 0) continue;
+        if (j < i) return;
+        runs += row[j].repeats - row[j].stopped;
+        one_series &= w->series->of[j] == w->series->of[i];
+    }
+    if (runs < 2) return;
+    if (runs == 2)
+        fputs("Both", w->out);
+    else
+        fprintf(w->out, "All %d", runs);
+    fprintf(w->out,
+            " runs of %s ended with the same weights, bit for bit (digest %.12s): they did the same work with the same "
+            "result, and differ in time alone.\n",
+            one_series ? w->series->name[w->series->of[i]] : first->model, first->digest);
+}
+
 static void digests(const words *w) {
     const ls_study *st = w->study;
     int differ = 0;
@@ -271,22 +293,7 @@ static void digests(const words *w) {
             differ == 1 ? "s" : "");
         return;
     }
-    for (int s = 0; s < w->series->count; s++) {
-        int n = 0, runs = 0;
-        const ls_study_row *first = NULL;
-        for (int i = next_row(w, s, -1); i >= 0; i = next_row(w, s, i)) {
-            const ls_study_row *r = &st->rows[i];
-            if (weak(r) || !r->digest[0]) continue;
-            if (!first) first = r;
-            n += strcmp(first->digest, r->digest) == 0;
-            runs += r->repeats - r->stopped;
-        }
-        if (first && runs > 1 && n > 0)
-            fprintf(w->out,
-                    "All %d runs of %s ended with the same weights, bit for bit (digest %.12s): they did the same "
-                    "work with the same result, and differ in time alone.\n",
-                    runs, w->series->name[s], first->digest);
-    }
+    for (int i = 0; i < st->row_count; i++) same_weights(w, i);
 }
 
 static void failures(const words *w) {
