@@ -22,6 +22,7 @@ typedef struct team {
     ls_status said[WORKERS_MAX];
     char message[WORKERS_MAX][1024];
     void *blocks[16];
+    int64_t bytes[16], held, most;  // of each block; of those there are, now and at the most
     int allocated, freed;
     int fail_read_rank, fail_alloc_rank;  // -1: none
     int64_t read_bytes[WORKERS_MAX];
@@ -55,7 +56,11 @@ static inline void team_meet(worker *w, const char *call) {
 static inline ls_status team_alloc(void *self, int64_t size, void **out) {
     worker *w = self;
     team *t = w->team;
-    if (w->host.rank == 0) t->blocks[t->allocated++] = calloc(1, (size_t)size);
+    if (w->host.rank == 0) {
+        t->held += t->bytes[t->allocated] = size;
+        if (t->held > t->most) t->most = t->held;
+        t->blocks[t->allocated++] = calloc(1, (size_t)size);
+    }
     team_meet(w, "alloc");
     *out = t->blocks[t->allocated - 1];
     team_meet(w, "alloc");
@@ -72,6 +77,7 @@ static inline void team_free(void *self, void *memory) {
             free(memory);
             w->team->blocks[i] = NULL;
             w->team->freed++;
+            w->team->held -= w->team->bytes[i];
         }
 }
 

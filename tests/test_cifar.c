@@ -116,6 +116,24 @@ static void test_content(void **state) {
     }
 }
 
+// Besides the images there is one file in memory, not all of them: what training takes is planned without them.
+static void test_memory(void **state) {
+    enum { COUNT = 500 };
+    for (int which = 0; which < FILES_MAX; which++) {
+        cifar_recipe r = {.which = which, .classes = 10, .count = COUNT};
+        save(path_of(NULL, names10[which]), cifar_pickle(&r));
+    }
+    char spec[128];
+    snprintf(spec, sizeof spec, "cifar10:%s", dir);
+    team t = TEAM;
+    worker w[WORKERS_MAX];
+    team_open(&t, w, 2, spec);
+    assert_string_equal(w[0].message, "");
+    int64_t file = (int64_t)COUNT * (32 * 32 * 3 + 1);
+    if (t.most > 8 * file) fail_msg("reading 6 files of %lld bytes holds %lld", (long long)file, (long long)t.most);
+    team_close(&t, w);
+}
+
 static void test_column_order(void **state) {
     put_set(NULL, 100, 0);
     cifar_recipe r = {.which = 0, .classes = 100, .count = TRAIN_COUNT, .by_column = 1};
@@ -479,12 +497,13 @@ static void test_real_files(void **state) {
 int main(void) {
     alarm(50);  // workers that wait for each other must not outlive the test
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_content),         cmocka_unit_test(test_column_order),
-        cmocka_unit_test(test_files_refused),   cmocka_unit_test(test_records_refused),
-        cmocka_unit_test(test_batches_refused), cmocka_unit_test(test_every_cut),
-        cmocka_unit_test(test_opcodes_refused), cmocka_unit_test(test_arrays_refused),
-        cmocka_unit_test(test_limits),          cmocka_unit_test(test_cycle),
-        cmocka_unit_test(test_failing_workers), cmocka_unit_test(test_real_files),
+        cmocka_unit_test(test_content),         cmocka_unit_test(test_memory),
+        cmocka_unit_test(test_column_order),    cmocka_unit_test(test_files_refused),
+        cmocka_unit_test(test_records_refused), cmocka_unit_test(test_batches_refused),
+        cmocka_unit_test(test_every_cut),       cmocka_unit_test(test_opcodes_refused),
+        cmocka_unit_test(test_arrays_refused),  cmocka_unit_test(test_limits),
+        cmocka_unit_test(test_cycle),           cmocka_unit_test(test_failing_workers),
+        cmocka_unit_test(test_real_files),
     };
     return cmocka_run_group_tests(tests, make_dir, remove_dir);
 }

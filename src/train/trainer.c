@@ -135,7 +135,8 @@ static ls_status resolve_replicas(ls_trainer *t) {
         t->replicas = cores / threads < 1 ? 1 : cores / threads;
         if (t->replicas > most) {
             t->replicas = most;
-            snprintf(t->replicas_reason, sizeof t->replicas_reason, "the step has %lld micro-batches", (long long)v);
+            snprintf(t->replicas_reason, sizeof t->replicas_reason, "the step has %lld micro-batch%s", (long long)v,
+                     v == 1 ? "" : "es");
         } else if (cores / threads < 1) {
             snprintf(t->replicas_reason, sizeof t->replicas_reason, "more workers or threads than cores");
         } else {

@@ -93,5 +93,7 @@ close resnet20 --batch-size 128 --micro-batch 64 --replicas 1 --optimizer sgd --
     --limit-train 256 --limit-test 64
 close resnet20 --batch-size 128 --micro-batch 64 --replicas 1 --optimizer sgd --momentum 0.9 --data digits --image-size 32 \
     --limit-train 256 --limit-test 64 --remat
+cifar=${LOCKSTEP_DATA:-}/cifar-10-batches-py
+[ -d "$cifar" ] && close resnet20 --batch-size 64 --micro-batch 32 --replicas 1 --data "cifar10:$cifar" --limit-train 256 --limit-test 64
 [ -n "$mpirun" ] && close mnist-mlp --batch-size 512 --micro-batch 128 --replicas 1 --workers 2 --data digits
 finish

@@ -4,9 +4,10 @@
 // The binary version is plain records: one or two label bytes, then the image. In both an image is three planes (red,
 // green, blue), which become (H, W, C) here.
 //
-// The workers of a host read together. Worker 0 looks which form is there and at the files' sizes; then each reads its
-// slice of every file into shared memory, takes every size-th file apart, and converts its share of the images. Every
+// The workers of a host read together. Worker 0 looks which form is there and at the files' sizes; then, file after file, each
+// reads its slice into shared memory, one takes the file apart, and each converts its share of the images. Every
 // worker comes by the same collective calls on every path, so that a failure of one never leaves another waiting.
+#include <assert.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -241,76 +242,67 @@ static ls_status alloc(ls_data_host *host, int64_t bytes, void **out) {
 typedef struct opening {
     ls_data_host *host;
     const flavour *flavour;
-    parts *set;                     // shared
-    uint8_t *stored[FILES_MAX];     // shared: each file as it is
-    ls__pickle *pickle[FILES_MAX];  // private: of this worker's files, in the Python version
+    parts *set;          // shared
+    uint8_t *stored;     // shared: the file that is being read, as it is
+    ls__pickle *pickle;  // private: that file, where it is this worker's to take apart, in the Python version
 } opening;
 
-// Each worker's slice of every file. Goes on after a failure, since the others wait in the next read.
-static ls_status read_slices(opening *o) {
+// This worker's slice of file i.
+static ls_status read_slice(opening *o, int i) {
     ls_data_host *host = o->host;
-    ls_status status = LS_OK;
-    for (int i = 0; i < o->flavour->files; i++) {
-        int64_t bytes = o->set->file[i].stored_bytes, share = bytes / host->size;
-        int64_t first = share * host->rank, past = host->rank == host->size - 1 ? bytes : first + share;
-        ls_status one = host->read(host->self, o->set->file[i].path, first, past - first, o->stored[i] + first);
-        if (one != LS_OK) status = one;
-    }
-    return settle(host, status);
+    int64_t bytes = o->set->file[i].stored_bytes, share = bytes / host->size;
+    int64_t first = share * host->rank, past = host->rank == host->size - 1 ? bytes : first + share;
+    return settle(host, host->read(host->self, o->set->file[i].path, first, past - first, o->stored + first));
 }
 
-// Not collective.
-static ls_status inspect_mine(opening *o) {
-    for (int i = o->host->rank; i < o->flavour->files; i += o->host->size) {
-        part *p = &o->set->file[i];
-        LS_TRY(o->set->binary ? inspect_records(o->flavour, p, o->stored[i])
-                              : inspect_pickle(o->flavour, p, o->stored[i], &o->pickle[i]));
-    }
-    return LS_OK;
+// One worker takes it apart. Not collective.
+static ls_status inspect(opening *o, int i) {
+    part *p = &o->set->file[i];
+    if (i % o->host->size != o->host->rank) return LS_OK;
+    return o->set->binary ? inspect_records(o->flavour, p, o->stored)
+                          : inspect_pickle(o->flavour, p, o->stored, &o->pickle);
 }
 
-// This worker's part of everything: the labels of its files, an even share of the images. Not collective.
-static void write_mine(opening *o, int64_t total, uint8_t *images, uint8_t *labels) {
-    int64_t first = total * o->host->rank / o->host->size, past = total * (o->host->rank + 1) / o->host->size;
-    for (int i = 0; i < o->flavour->files; i++) {
-        const part *p = &o->set->file[i];
-        if (i % o->host->size == o->host->rank) write_labels(o->flavour, p, o->stored[i], o->pickle[i], labels);
-        if (first < p->count)
-            write_images(p, o->stored[i], first > 0 ? first : 0, past < p->count ? past : p->count, images);
-        images += p->count * PIXELS;
-        labels += p->count;
-        first -= p->count;
-        past -= p->count;
-    }
+// This worker's part of file i: the labels, if it took the file apart, and an even share of the images. Not collective.
+static void write_mine(opening *o, int i, uint8_t *images, uint8_t *labels) {
+    const part *p = &o->set->file[i];
+    int rank = o->host->rank, size = o->host->size;
+    if (i % size == rank) write_labels(o->flavour, p, o->stored, o->pickle, labels);
+    write_images(p, o->stored, p->count * rank / size, p->count * (rank + 1) / size, images);
 }
 
+// File after file, so that beside the images there is never more than one of them in memory. How many images there are is known
+// only in the end: there is room for as many as the files' sizes allow, which is next to nothing more.
 static ls_status load(opening *o, ls_dataset *out) {
     ls_data_host *host = o->host;
     const flavour *f = o->flavour;
-    int64_t bytes = 0, total = 0, test;
+    int64_t largest = 0, room = 0, done = 0;
     void *stored, *block;
-    for (int i = 0; i < f->files; i++) bytes += ls_round_up(o->set->file[i].stored_bytes, LS_ALIGN);
-    LS_TRY(alloc(host, bytes, &stored));
-    bytes = 0;
     for (int i = 0; i < f->files; i++) {
-        o->stored[i] = (uint8_t *)stored + bytes;
-        bytes += ls_round_up(o->set->file[i].stored_bytes, LS_ALIGN);
+        int64_t bytes = o->set->file[i].stored_bytes;
+        if (bytes > largest) largest = bytes;
+        room += bytes / PIXELS;
     }
-    LS_TRY(read_slices(o));
-    LS_TRY(settle(host, inspect_mine(o)));
-
-    for (int i = 0; i < f->files; i++) total += o->set->file[i].count;
-    LS_TRY(alloc(host, total * (PIXELS + 1), &block));
-    uint8_t *images = block, *labels = images + total * PIXELS;
-    write_mine(o, total, images, labels);
-    LS_TRY(host->barrier(host->self));
+    LS_TRY(alloc(host, room * (PIXELS + 1), &block));
+    LS_TRY(alloc(host, largest, &stored));
+    uint8_t *images = block, *labels = images + room * PIXELS;
+    o->stored = stored;
+    for (int i = 0; i < f->files; i++) {
+        LS_TRY(read_slice(o, i));
+        LS_TRY(settle(host, inspect(o, i)));
+        assert(o->set->file[i].count <= o->set->file[i].stored_bytes / PIXELS);
+        write_mine(o, i, images + done * PIXELS, labels + done);
+        ls__pickle_free(&o->pickle);
+        LS_TRY(host->barrier(host->self));
+        done += o->set->file[i].count;
+    }
     if (host->free) host->free(host->self, stored);
 
-    test = o->set->file[f->files - 1].count;
+    int64_t test = o->set->file[f->files - 1].count;
     out->image = LS_SHAPE(SIDE, SIDE, 3);
     out->classes = f->classes;
-    out->train = (ls_split){total - test, images, labels};
-    out->test = (ls_split){test, images + (total - test) * PIXELS, labels + (total - test)};
+    out->train = (ls_split){done - test, images, labels};
+    out->test = (ls_split){test, images + (done - test) * PIXELS, labels + (done - test)};
     return LS_OK;
 }
 
@@ -321,7 +313,7 @@ static ls_status open_folder(ls_data_host *host, const flavour *f, const char *d
     o.set = block;
     LS_TRY(settle(host, host->rank == 0 ? describe(f, dir, o.set) : LS_OK));
     ls_status status = load(&o, out);
-    for (int i = 0; i < FILES_MAX; i++) ls__pickle_free(&o.pickle[i]);
+    ls__pickle_free(&o.pickle);
     return status;
 }
 
