@@ -300,6 +300,31 @@ static void what_cannot_be_asked_for(void **state) {
     refuse("resnet50", &c, "resnet50: unknown classifier activation '': there are softmax and none");
 }
 
+// In every batch normalization: what a step's statistics are mixed into (the parameters), and what the layer says of itself.
+static void moving_statistics_can_be_faster(void **state) {
+    ls_model_config c;
+    ls_model_config_init(&c);
+    c.batch_norm_momentum = 0.9;
+    const char *const names[] = {"resnet50v2", "resnet20"};
+    for (int i = 0; i < 2; i++) {
+        ls_graph *g;
+        int statistics = 0;
+        assert_int_equal(ls_model_build(names[i], &c, &g), LS_OK);
+        for (int k = 0; k < g->node_count; k++)
+            if (g->nodes[k].op == LS_OP_BATCH_NORM) assert_true(g->nodes[k].attrs.momentum == 0.9f);
+        for (int k = 0; k < g->param_count; k++) {
+            if (g->params[k].role != LS_PARAM_STATISTIC) continue;
+            assert_true(g->params[k].momentum == 0.9f);
+            statistics++;
+        }
+        assert_int_equal(statistics, 2 * count_of(g, LS_OP_BATCH_NORM));
+        ls_graph_destroy(&g);
+    }
+    refuse("mnist-cnn", &c, "mnist-cnn has no batch normalization: leave --batch-norm-momentum out");
+    c.batch_norm_momentum = 1;
+    refuse("resnet20", &c, "resnet20: a momentum of batch normalization lies between 0 and 1, not at 1");
+}
+
 static void unknown_models(void **state) {
     ls_graph *g;
     assert_int_equal(ls_model_create("resnet50v3", (ls_shape){0}, 0, &g), LS_STATUS_NOT_FOUND);
@@ -314,10 +339,15 @@ static void unknown_models(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(resnets_are_those_of_keras),  cmocka_unit_test(resnets_have_keras_attributes),
-        cmocka_unit_test(resnets_for_small_images),    cmocka_unit_test(a_small_resnet_has_the_official_names),
-        cmocka_unit_test(a_summary_shows_connections), cmocka_unit_test(a_network_without_its_top),
-        cmocka_unit_test(what_cannot_be_asked_for),    cmocka_unit_test(unknown_models),
+        cmocka_unit_test(resnets_are_those_of_keras),
+        cmocka_unit_test(resnets_have_keras_attributes),
+        cmocka_unit_test(resnets_for_small_images),
+        cmocka_unit_test(a_small_resnet_has_the_official_names),
+        cmocka_unit_test(a_summary_shows_connections),
+        cmocka_unit_test(a_network_without_its_top),
+        cmocka_unit_test(what_cannot_be_asked_for),
+        cmocka_unit_test(moving_statistics_can_be_faster),
+        cmocka_unit_test(unknown_models),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -147,6 +147,7 @@ typedef struct ls_model_config {
     const char *pooling;  // of the features: "none" (the default) (H, W, C); "avg", "max": (C), over the image
     // "softmax" (the default), "none". The network ends in logits either way: the softmax is part of the loss.
     const char *classifier_activation;
+    double batch_norm_momentum;  // of all moving means and variances, below 1; 0 (the default): the model's own
 } ls_model_config;
 
 void ls_model_config_init(ls_model_config *config);

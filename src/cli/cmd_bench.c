@@ -59,6 +59,7 @@ static const ls_option timeless[] = {
     {.name = "top"},
     {.name = "pooling"},
     {.name = "momentum-correction"},
+    {.name = "batch-norm-momentum"},
     {.name = "seed"},
     {.name = "shuffle"},
     {.name = "label-smoothing"},

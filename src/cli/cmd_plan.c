@@ -46,6 +46,7 @@ static const ls_option train_table[] = {
 static const ls_option weightless[] = {
     {.name = "top"},
     {.name = "pooling"},
+    {.name = "batch-norm-momentum"},
     {.name = "epochs"},
     {.name = "seed"},
     {.name = "shuffle"},

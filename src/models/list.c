@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "graph/graph.h"
 #include "models/models.h"
 
 #define LS_MODELS(X)                                                                                                   \
@@ -95,6 +96,22 @@ static ls_status check(const ls_model *model, const ls_model_config *c) {
     return LS_OK;
 }
 
+// The same in all batch normalizations, where it is asked for.
+static ls_status set_momentum(ls_graph *g, double momentum) {
+    int changed = 0;
+    if (momentum == 0) return LS_OK;
+    if (!(momentum > 0 && momentum < 1))
+        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
+                       "%s: a momentum of batch normalization lies between 0 and 1, not at %g", g->name, momentum);
+    for (int i = 0; i < g->node_count; i++)
+        if (g->nodes[i].op == LS_OP_BATCH_NORM) g->nodes[i].attrs.momentum = (float)momentum, changed = 1;
+    for (int i = 0; i < g->param_count; i++)
+        if (g->params[i].role == LS_PARAM_STATISTIC) g->params[i].momentum = (float)momentum;
+    if (changed) return LS_OK;
+    return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "%s has no batch normalization: leave --batch-norm-momentum out",
+                   g->name);
+}
+
 ls_status ls_model_build(const char *name, const ls_model_config *config, ls_graph **out) {
     *out = NULL;
     const ls_model *model = NULL;
@@ -107,9 +124,13 @@ ls_status ls_model_build(const char *name, const ls_model_config *config, ls_gra
     LS_TRY(ls_graph_create(name, c.input, &graph));
     ls_value output = model->build(model, graph, ls_graph_input(graph), &c);
     ls_status status = c.include_top ? ls_graph_finish(graph, output) : ls_graph_finish_features(graph, output);
+    if (status != LS_OK)
+        ls__fail_context(status, "%s cannot be built: ", name);
+    else
+        status = set_momentum(graph, c.batch_norm_momentum);
     if (status != LS_OK) {
         ls_graph_destroy(&graph);
-        return ls__fail_context(status, "%s cannot be built: ", name);
+        return ls__fail_passed(status, __FILE__, __LINE__);
     }
     *out = graph;
     return LS_OK;

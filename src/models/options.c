@@ -22,6 +22,9 @@ static const ls_option table[] = {
      .help = "with --no-top: pool the features over the image"},
     {"classifier-activation", LS_OPTION_TEXT, AT(classifier_activation), .metavar = "softmax|none", NETWORK,
      .help = "Keras's argument; the same network either way: it ends in logits, and the loss has the softmax"},
+    {"batch-norm-momentum", LS_OPTION_REAL, AT(batch_norm_momentum), .metavar = "X", .max = 1, NETWORK,
+     .initial = "the network's own, 0.99 or 0.997",
+     .help = "how much of the moving mean and variance a step leaves; a short run wants less, as 0.9"},
     {.name = NULL},
 };
 
