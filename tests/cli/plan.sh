@@ -58,6 +58,17 @@ says "fits in this machine's"
 says "lockstep train mnist-cnn --replicas 1 --data digits --batch-size 64 --micro-batch 64"
 grep -q "The next one" "$here/out" && wrong "no larger micro-batch divides the batch"
 
+# Made again in backward, activations are at most half of what they are when kept.
+activations() { awk '/"activations": \{/ { on = 1 } on && /"replica":/ { gsub(/[^0-9]/, ""); print; exit }' "$here/out"; }
+for precision in fp32 bf16; do
+    # bf16 is not for every machine
+    "$lockstep" plan resnet20 --precision $precision >/dev/null 2>&1 || continue
+    run 0 "$lockstep" plan resnet50v2 --image-size 128 --micro-batch 32 --replicas 1 --precision $precision --json
+    kept=$(activations)
+    run 0 "$lockstep" plan resnet50v2 --image-size 128 --micro-batch 32 --replicas 1 --precision $precision --json --remat
+    [ $((2 * $(activations))) -le "$kept" ] || wrong "with --remat activations take $(activations) of $kept bytes"
+done
+
 refuses 1 "mnist-cnn does not fit in 10M (10.5 MB): with micro-batches of 1 sample a worker of 1 replica needs" \
     "$lockstep" plan mnist-cnn --memory 10M --replicas 1
 least=$(sed -n 's/.*--memory \([0-9]*M\) is the least.*/\1/p' "$here/err")
