@@ -492,4 +492,14 @@ static ls_status run_scale(cli *c, int argc, char **argv) {
     return status;
 }
 
+ls_status cli_scale_check(int argc, char **argv, int *nodes, int *workers_per_node) {
+    scale s = {.lock = -1};
+    ls_words words;
+    ls_status status = read_options(&s, argc, argv, &words);
+    *nodes = most(s.grid.nodes, s.grid.node_count);
+    *workers_per_node = most(s.grid.workers, s.grid.worker_count);
+    ls_config_free(&s.file);
+    return status;
+}
+
 const cli_command cli_command_scale = {"scale", "measure how training scales with the number of workers", run_scale};

@@ -41,36 +41,51 @@ static const ls_option table[] = {
     {.name = NULL},
 };
 
+// `scale` says itself how many nodes and workers it compares, and starts them.
+static const char *const not_of_scale[] = {"nodes", "tasks-per-node", "launcher"};
+
 typedef struct arguments {
     char **list;
     int count;
 } arguments;
 
 static void help(const settings *set) {
-    printf("Usage: lockstep slurm train MODEL [OPTIONS OF train] [OPTIONS]\n\n");
-    ls_print_entry(stdout, "", 0, cli_help_width(),
-                   "Prints a batch script that trains on a Slurm cluster, for sbatch. Options that are not listed here "
-                   "are those of 'lockstep train', which the script calls with them.");
+    printf(
+        "Usage: lockstep slurm train MODEL [OPTIONS OF train] [OPTIONS]\n"
+        "       lockstep slurm scale MODEL... [OPTIONS OF scale] [OPTIONS]\n\n");
+    ls_print_entry(
+        stdout, "", 0, cli_help_width(),
+        "Prints a batch script that trains, or makes a scaling study, on a Slurm cluster, for sbatch. Options "
+        "that are not listed here are those of 'lockstep train' or 'lockstep scale', which the script calls "
+        "with them. A study asks for the most nodes and workers that it compares (--nodes, "
+        "--workers-per-node, --workers of 'lockstep scale').");
     ls_options_help(stdout, (ls_option_set[]){{table, (void *)set}, {NULL, NULL}}, cli_help_width());
     printf(
         "\nTry:\n  lockstep slurm train mnist-cnn --epochs 5 --nodes 2 --tasks-per-node 4 --time 00:30:00 > job.slurm\n"
-        "  sbatch job.slurm\n");
+        "  sbatch job.slurm\n"
+        "  lockstep slurm scale mnist-cnn --nodes 1,2 --workers-per-node 1,2,4 --out study --time 01:00:00 | sbatch\n");
 }
 
-static int is_ours(const char *argument) {
-    if (strncmp(argument, "--", 2) != 0) return 0;
+static int names(const char *option, const char *argument) {
     size_t length = strcspn(argument + 2, "=");
+    return strlen(option) == length && strncmp(option, argument + 2, length) == 0;
+}
+
+static int is_ours(const char *argument, int scale) {
+    if (strncmp(argument, "--", 2) != 0) return 0;
+    for (size_t i = 0; scale && i < sizeof not_of_scale / sizeof *not_of_scale; i++)
+        if (names(not_of_scale[i], argument)) return 0;
     for (const ls_option *o = table; o->name; o++)
-        if (strlen(o->name) == length && strncmp(o->name, argument + 2, length) == 0) return 1;
+        if (names(o->name, argument)) return 1;
     return 0;
 }
 
-// Deals the command line out: to the job what its table has, to train the rest as it stands.
-static void deal(int argc, char **argv, arguments *job, arguments *train) {
+// Deals the command line out: to the job what its table has, to train or scale the rest as it stands.
+static void deal(int argc, char **argv, int scale, arguments *job, arguments *train) {
     int words_only = 0;
     for (int i = 0; i < argc; i++) {
         words_only |= strcmp(argv[i], "--") == 0;
-        if (words_only || !is_ours(argv[i])) {
+        if (words_only || !is_ours(argv[i], scale)) {
             train->list[train->count++] = argv[i];
             continue;
         }
@@ -126,7 +141,7 @@ static void print_requests(const settings *set) {
         if (texts[i][1]) printf("#SBATCH --%s=%s\n", texts[i][0], texts[i][1]);
 }
 
-static void print_script(const settings *set, const char *program, const arguments *train) {
+static void print_script(const settings *set, const char *program, int scale, const arguments *train) {
     printf("#!/bin/sh\n");
     print_requests(set);
     printf(
@@ -142,7 +157,9 @@ static void print_script(const settings *set, const char *program, const argumen
         "$SLURM_JOB_GPUS}\"\n");
     if (set->gres) printf("if command -v nvidia-smi >/dev/null; then nvidia-smi; fi\n");
     printf("echo\n\n");
-    if (strcmp(set->launcher, "srun") == 0) {
+    if (scale) {
+        printf("exec");  // it makes its runs steps of the job
+    } else if (strcmp(set->launcher, "srun") == 0) {
         printf("exec srun %s --kill-on-bad-exit=1", cli_job_pmi());
         // srun does not take it from the job.
         if (set->cpus_per_task) printf(" --cpus-per-task=%d", set->cpus_per_task);
@@ -152,7 +169,7 @@ static void print_script(const settings *set, const char *program, const argumen
     }
     printf(" \\\n    ");
     print_word(program);
-    printf(" train");
+    printf(scale ? " scale" : " train");
     for (int i = 0; i < train->count; i++) {
         putchar(' ');
         print_word(train->list[i]);
@@ -160,16 +177,17 @@ static void print_script(const settings *set, const char *program, const argumen
     putchar('\n');
 }
 
-static ls_status write_script(settings *set, arguments *job, arguments *train) {
+static ls_status write_script(settings *set, int scale, arguments *job, arguments *train) {
     ls_words words;
     LS_TRY(ls_options_parse((ls_option_set[]){{table, set}, {NULL, NULL}}, job->count, job->list, 0, &words));
     LS_TRY(check_texts(set));
-    LS_TRY(cli_train_check(train->count, train->list));
+    LS_TRY(scale ? cli_scale_check(train->count, train->list, &set->nodes, &set->tasks_per_node)
+                 : cli_train_check(train->count, train->list));
     char program[4096];
     ssize_t n = readlink("/proc/self/exe", program, sizeof program - 1);
     if (n < 0) return LS_FAIL(LS_STATUS_IO, "cannot tell where this program is: there is no /proc here");
     program[n] = 0;
-    print_script(set, program, train);
+    print_script(set, program, scale, train);
     return LS_OK;
 }
 
@@ -181,18 +199,20 @@ static ls_status run(cli *c, int argc, char **argv) {
             help(&set);
             return LS_OK;
         }
-    if (argc == 0 || strcmp(argv[0], "train") != 0)
-        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
-                       "%s%s%s Usage: lockstep slurm train MODEL [OPTIONS OF train] [OPTIONS]; 'lockstep slurm --help' "
-                       "lists the latter",
-                       argc ? "there are batch scripts for train only, not for '" : "a batch script for what?",
-                       argc ? argv[0] : "", argc ? "'." : "");
+    int scale = argc > 0 && strcmp(argv[0], "scale") == 0;
+    if (argc == 0 || (!scale && strcmp(argv[0], "train") != 0))
+        return LS_FAIL(
+            LS_STATUS_INVALID_ARGUMENT,
+            "%s%s%s Usage: lockstep slurm train MODEL [OPTIONS OF train] [OPTIONS]; 'lockstep slurm --help' "
+            "lists the latter",
+            argc ? "there are batch scripts for train and scale only, not for '" : "a batch script for what?",
+            argc ? argv[0] : "", argc ? "'." : "");
     arguments job = {.count = 0}, train = {.count = 0};
     ls_status status;
     LS_TRY_GOTO(ls_calloc(argc, sizeof *job.list, &job.list), done);
     LS_TRY_GOTO(ls_calloc(argc, sizeof *train.list, &train.list), done);
-    deal(argc - 1, argv + 1, &job, &train);
-    status = write_script(&set, &job, &train);
+    deal(argc - 1, argv + 1, scale, &job, &train);
+    status = write_script(&set, scale, &job, &train);
 done:
     free(train.list);
     free(job.list);

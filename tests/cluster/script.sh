@@ -30,6 +30,23 @@ cp "$here/out" "$here/job"
 run 0 env PATH="$here/bin:$PATH" SLURM_NTASKS=8 sh "$here/job"
 matches '\[none\]\[-n\]\[8\]\[/.*\]\[train\]\[mnist-mlp\]$'
 
+# A study asks for the most it compares, and starts its runs itself.
+run 0 "$lockstep" slurm scale mnist-mlp mnist-cnn --nodes 1,4,2 --workers-per-node 1,3 --out "a study" --time 10 --cpus-per-task=2
+says "#SBATCH --nodes=4"
+says "#SBATCH --ntasks-per-node=3"
+says "#SBATCH --cpus-per-task=2"
+matches "^exec \\\\\$"
+matches "^    /.* scale mnist-mlp mnist-cnn --nodes 1,4,2 --workers-per-node 1,3 --out 'a study'\$"
+run 0 "$lockstep" slurm scale mnist-mlp --workers 1,2,4 --out study
+says "#SBATCH --nodes=1"
+says "#SBATCH --ntasks-per-node=4"
+refuses 2 "where to?" "$lockstep" slurm scale mnist-mlp --workers 1,2
+refuses 2 "2 is there twice" "$lockstep" slurm scale mnist-mlp --workers 2,2 --out study
+for option in tasks-per-node launcher; do
+    refuses 2 "unknown option --$option" "$lockstep" slurm scale mnist-mlp --workers 2 --out study --$option 2
+done
+[ -e study ] && wrong "writes a study"
+
 refuses 2 "a batch script for what?" "$lockstep" slurm
 refuses 2 "not for 'bench'" "$lockstep" slurm bench mnist-mlp
 refuses 2 "which model?" "$lockstep" slurm train --nodes 2

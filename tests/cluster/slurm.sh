@@ -134,10 +134,14 @@ TEXT
 
     # A study over nodes, as steps of a batch job.
     grid="${recipe% --verbose*} --nodes 1,2 --workers-per-node 1,2"
-    printf '#!/bin/sh\n%s\n' "\"$lockstep\" scale $grid --out $here/study" >"$here/job.sh"
-    run 0 sbatch -Q --wait -N2 --ntasks-per-node=2 -o "$here/job.out" -e "$here/job.err" "$here/job.sh"
-    cp "$here/job.out" "$here/out" && cp "$here/job.err" "$here/err"
-    what="sbatch of lockstep scale"
+    run 0 "$lockstep" slurm scale $grid --out "$here/study" --job-name grid
+    cp "$here/out" "$here/job.slurm"
+    run 0 sbatch -Q --wait --chdir "$here" "$here/job.slurm"
+    cat "$here/grid".*.out >"$here/out" && cat "$here/grid".*.err >"$here/err"
+    what="sbatch of lockstep slurm scale"
+    matches '^Tasks: +4, 2 on each node$'
+    grep -q '<td>2</td><td>2</td><td>4</td>' "$here/study/index.html" || wrong "$what: the page has no row of 2 nodes x 2 processes"
+    grep -q 'Slurm: job [0-9]*, on n\[1-2\]' "$here/study/index.html" || wrong "$what: the page does not name the job"
     says "[4/4] mnist-cnn, 4 workers on 2 nodes: "
     says "ended with the same weights, bit for bit"
     records="$here/study/runs/mnist-cnn-strong"

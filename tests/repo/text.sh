@@ -7,7 +7,7 @@ git rev-parse --is-inside-work-tree >/dev/null 2>&1 || { echo "not a git checkou
 marks="TO""DO|FIX""ME|X""XX|HA""CK"
 homes="/ho""me/[a-z]|/ro""ot/|/Us""ers/[A-Za-z]|/wo""rk/"
 status=0
-if git grep -nwE "$marks" -- src include tests bench examples tools docs '*.md' CMakeLists.txt Makefile; then
+if git grep -nIwE "$marks" -- src include tests bench examples tools docs '*.md' CMakeLists.txt Makefile; then
     echo "unfinished marks: finish it, or write it down as an issue"
     status=1
 fi
