@@ -190,6 +190,27 @@ static void single_records_of_another_recipe_are_apart(void **state) {
     ls_study_free(&s);
 }
 
+static void networks_stand_by_their_numbers(void **state) {
+    static const char *const names[] = {"a.json", "b.json"}, *const models[] = {"resnet152", "resnet50"};
+    char where[2][64], *text;
+    for (int i = 0; i < 2; i++) {
+        put_record(names[i], 1, 40, "aa", 0.1);
+        json_t *record = json_load_file(file(names[i]), 0, NULL);
+        json_object_set_new(record, "model", json_string(models[i]));
+        assert_int_equal(json_dump_file(record, file(names[i]), 0), 0);
+        json_decref(record);
+        snprintf(where[i], sizeof where[i], "%s/%s", folder, names[i]);
+    }
+    ls_study *s;
+    assert_int_equal(ls_study_load((const char *const[]){where[0], where[1]}, 2, &s), LS_OK);
+    assert_string_equal(s->rows[0].model, "resnet50");
+    assert_string_equal(s->rows[1].model, "resnet152");
+    assert_int_equal(ls_study_table_text(s, &text), LS_OK);
+    assert_non_null(strstr(text, "  25.0  "));  // images per second: so few have a decimal
+    free(text);
+    ls_study_free(&s);
+}
+
 static void recipes_tell_what_differs(void **state) {
     static const char *const recipes[] = {
         "{\"lr\": 0.1, \"seed\": 7, \"remat\": true, \"optimizer\": \"sgd\", \"same\": 1}",
@@ -450,6 +471,7 @@ int main(void) {
         cmocka_unit_test_setup(other_weights_are_marked, clean),
         cmocka_unit_test_setup(weak_scaling_compares_images, clean),
         cmocka_unit_test_setup(single_records_of_another_recipe_are_apart, clean),
+        cmocka_unit_test_setup(networks_stand_by_their_numbers, clean),
         cmocka_unit_test(recipes_tell_what_differs),
         cmocka_unit_test(the_machine_is_told),
         cmocka_unit_test_setup(a_stopped_run_counts_for_its_whole_epochs, clean),

@@ -337,8 +337,12 @@ static void say_done(const scale *s, const scale_run *r) {
     ls_study *alone;
     if (scale_path(&s->plan, r, "json", &path) != LS_OK) return;
     if (ls_study_load((const char *const[]){path}, 1, &alone) == LS_OK) {
-        printf("%.3g s per epoch, %s images/s", alone->rows[0].epoch_seconds,
-               cli_count((int64_t)(alone->rows[0].images_per_second + 0.5), count));
+        double rate = alone->rows[0].images_per_second;
+        printf("%.3g s per epoch, ", alone->rows[0].epoch_seconds);
+        if (rate < 100)
+            printf("%.1f images/s", rate);
+        else
+            printf("%s images/s", cli_count((int64_t)(rate + 0.5), count));
         ls_study_free(&alone);
     }
     free(path);

@@ -1,4 +1,5 @@
 // From runs to rows: runs put in order, repeats of one configuration put together, rows compared.
+#define _GNU_SOURCE
 #include <math.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -52,10 +53,10 @@ static int compare_runs(const void *a, const void *b) {
     return c ? c : x->repeat - y->repeat;
 }
 
-// The rows' order: model, mode, nodes, workers; then recipe and the rest, so that it is the same however paths were given.
+// The rows' order: model (resnet50 before resnet152), mode, nodes, workers; then recipe and the rest, so that it is the same however paths were given.
 static int compare_order(const void *a, const void *b) {
     const ls_study_run *x = a, *y = b;
-    int c = strcmp(x->row.model, y->row.model);
+    int c = strverscmp(x->row.model, y->row.model);
     if (!c) c = strcmp(x->row.mode, y->row.mode);
     if (!c) c = x->row.nodes - y->row.nodes;
     if (!c) c = x->row.workers - y->row.workers;

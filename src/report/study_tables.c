@@ -127,13 +127,14 @@ static void whole_column(table *t, const ls_study *s, const char *head, size_t o
         snprintf(t->cell[i][c], CELL, "%d", *(const int *)((const char *)&s->rows[i] + offset));
 }
 
-// `scale` times the field with so many decimals, seconds below one with three; a dash where nothing was measured.
+// `scale` times the field with so many decimals, seconds below one with three, few images with one; a dash where nothing was measured.
 static void real_column(table *t, const ls_study *s, const char *head, size_t offset, double scale, int decimals) {
     int c = t->columns++;
     snprintf(t->head[c], CELL, "%s", head);
     for (int i = 0; i < t->rows; i++) {
         double x = *(const double *)((const char *)&s->rows[i] + offset);
         if (strstr(head, "(s)") && s->rows[i].repeats && x < 1) decimals = 3;
+        if (strstr(head, "Images") && s->rows[i].repeats && x < 100) decimals = 1;
     }
     for (int i = 0; i < t->rows; i++) {
         double x = scale * *(const double *)((const char *)&s->rows[i] + offset);

@@ -87,6 +87,18 @@ trained() {
     trained 2 2
     grep -q '"hosts": 2' "$here/run.json" || wrong "$what: the record does not have two hosts"
 
+    # What the cluster can do, both hosts compared.
+    for check in "srun -N2 -n2 --mpi=pmix $lockstep check" "salloc -Q -N2 -n2 $lockstep check --workers 2"; do
+        run 0 $check
+        says ", 2 workers on 2 hosts"
+        matches '^OK +MPI +.*MPI_THREAD_'
+        matches '^OK +Slurm +'
+        matches '^OK +Exchange|^WARN +Exchange'
+        matches '^(OK|WARN) +Workers +'
+        matches '^ +0  n1 '
+        matches '^ +1  n2 '
+    done
+
     # Inside an allocation it becomes srun, also with more workers than tasks were asked for.
     run 0 salloc -Q -N2 -n2 "$lockstep" train $recipe --workers 2
     trained 2 2
