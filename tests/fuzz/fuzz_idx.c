@@ -125,6 +125,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
 
 #ifndef LS_FUZZ_LIBFUZZER
 
+#include "driver.h"
+
 static uint64_t state = 0x9E3779B97F4A7C15u;
 
 static uint32_t draw(uint32_t bound) {
@@ -203,35 +205,15 @@ static int write_seeds(const char *folder) {
     return 0;
 }
 
-static int try_file(const char *path) {
-    static uint8_t input[1 << 20];
-    FILE *f = fopen(path, "rb");
-    if (!f) {
-        fprintf(stderr, "fuzz_idx: cannot read %s\n", path);
-        return 1;
-    }
-    size_t n = fread(input, 1, sizeof input, f);
-    fclose(f);
-    return LLVMFuzzerTestOneInput(input, n);
+static void try_one(void) {
+    bytes input = make_input();
+    LLVMFuzzerTestOneInput(input.p, input.n);
+    free(input.p);
 }
 
 int main(int argc, char **argv) {
-    long iterations = 20000;
-    if (argc == 3 && strcmp(argv[1], "--seeds") == 0) return write_seeds(argv[2]);
-    if (argc == 3 && strcmp(argv[1], "--iterations") == 0)
-        iterations = atol(argv[2]);
-    else if (argc > 1) {
-        for (int i = 1; i < argc; i++)
-            if (try_file(argv[i]) != 0) return 1;
-        return 0;
-    }
-    for (long i = 0; i < iterations; i++) {
-        bytes input = make_input();
-        LLVMFuzzerTestOneInput(input.p, input.n);
-        free(input.p);
-    }
-    printf("fuzz_idx: %ld spoiled files, none took the reader down\n", iterations);
-    return 0;
+    static const fuzzer f = {"fuzz_idx", try_one, write_seeds};
+    return fuzz_main(&f, argc, argv);
 }
 
 #endif

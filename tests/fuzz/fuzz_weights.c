@@ -110,6 +110,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
 
 #ifndef LS_FUZZ_LIBFUZZER
 
+#include "driver.h"
+
 typedef struct input {
     uint8_t p[ROOM];
     size_t n;
@@ -210,35 +212,15 @@ static int write_seeds(const char *folder) {
     return 0;
 }
 
-static int try_file(const char *name) {
-    static uint8_t bytes[1 << 20];
-    FILE *f = fopen(name, "rb");
-    if (!f) {
-        fprintf(stderr, "fuzz_weights: cannot read %s\n", name);
-        return 1;
-    }
-    size_t n = fread(bytes, 1, sizeof bytes, f);
-    fclose(f);
-    return LLVMFuzzerTestOneInput(bytes, n);
+static void try_one(void) {
+    input in = good(draw(8) ? (int)draw(2) : ON_DISK);
+    for (uint32_t k = draw(4); k; k--) spoil(&in);
+    LLVMFuzzerTestOneInput(in.p, in.n);
 }
 
 int main(int argc, char **argv) {
-    long iterations = 20000;
-    if (argc == 3 && strcmp(argv[1], "--seeds") == 0) return write_seeds(argv[2]);
-    if (argc == 3 && strcmp(argv[1], "--iterations") == 0)
-        iterations = atol(argv[2]);
-    else if (argc > 1) {
-        for (int i = 1; i < argc; i++)
-            if (try_file(argv[i]) != 0) return 1;
-        return 0;
-    }
-    for (long i = 0; i < iterations; i++) {
-        input in = good(draw(8) ? (int)draw(2) : ON_DISK);
-        for (uint32_t k = draw(4); k; k--) spoil(&in);
-        LLVMFuzzerTestOneInput(in.p, in.n);
-    }
-    printf("fuzz_weights: %ld spoiled files, none took the reader down\n", iterations);
-    return 0;
+    static const fuzzer f = {"fuzz_weights", try_one, write_seeds};
+    return fuzz_main(&f, argc, argv);
 }
 
 #endif

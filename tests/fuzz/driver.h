@@ -1,0 +1,46 @@
+// What a fuzzer does where libFuzzer does not drive it: it makes inputs of its own, takes files, or writes seeds for libFuzzer.
+#ifndef LS_TESTS_FUZZ_DRIVER_H
+#define LS_TESTS_FUZZ_DRIVER_H
+
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+typedef struct fuzzer {
+    const char *name;
+    void (*try_one)(void);                   // makes an input and tries it
+    int (*write_seeds)(const char *folder);  // 0, or 1 after saying what could not be written
+} fuzzer;
+
+static int fuzz_try_file(const fuzzer *f, const char *path) {
+    static uint8_t input[1 << 20];
+    FILE *file = fopen(path, "rb");
+    if (!file) {
+        fprintf(stderr, "%s: cannot read %s\n", f->name, path);
+        return 1;
+    }
+    size_t n = fread(input, 1, sizeof input, file);
+    fclose(file);
+    return LLVMFuzzerTestOneInput(input, n);
+}
+
+// NAME [--iterations N | --seeds FOLDER | FILE...]
+static int fuzz_main(const fuzzer *f, int argc, char **argv) {
+    long iterations = 20000;
+    if (argc == 3 && strcmp(argv[1], "--seeds") == 0) return f->write_seeds(argv[2]);
+    if (argc == 3 && strcmp(argv[1], "--iterations") == 0)
+        iterations = atol(argv[2]);
+    else if (argc > 1) {
+        for (int i = 1; i < argc; i++)
+            if (fuzz_try_file(f, argv[i]) != 0) return 1;
+        return 0;
+    }
+    for (long i = 0; i < iterations; i++) f->try_one();
+    printf("%s: %ld spoiled files, none took the reader down\n", f->name, iterations);
+    return 0;
+}
+
+#endif
