@@ -9,17 +9,26 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
+// Less than `bound`, the same every time the program runs.
+static uint32_t draw(uint32_t bound) {
+    static uint64_t state = 0x9E3779B97F4A7C15u;
+    state ^= state << 13;
+    state ^= state >> 7;
+    state ^= state << 17;
+    return (uint32_t)(state >> 32) % bound;
+}
+
 typedef struct fuzzer {
     const char *name;
     void (*try_one)(void);                   // makes an input and tries it
     int (*write_seeds)(const char *folder);  // 0, or 1 after saying what could not be written
 } fuzzer;
 
-static int fuzz_try_file(const fuzzer *f, const char *path) {
+static int fuzz_try_file(const fuzzer *f, const char *name) {
     static uint8_t input[1 << 20];
-    FILE *file = fopen(path, "rb");
+    FILE *file = fopen(name, "rb");
     if (!file) {
-        fprintf(stderr, "%s: cannot read %s\n", f->name, path);
+        fprintf(stderr, "%s: cannot read %s\n", f->name, name);
         return 1;
     }
     size_t n = fread(input, 1, sizeof input, file);

@@ -127,15 +127,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
 
 #include "driver.h"
 
-static uint64_t state = 0x9E3779B97F4A7C15u;
-
-static uint32_t draw(uint32_t bound) {
-    state ^= state << 13;
-    state ^= state >> 7;
-    state ^= state << 17;
-    return (uint32_t)(state >> 32) % bound;
-}
-
 // One change to b, which has room for 64 bytes more.
 static void spoil(bytes *b) {
     static const uint32_t words[] = {0, 1, 7, 0x801, 0x803, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFF, 0x10000, 0x1F8B0800};

@@ -113,15 +113,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
 
 #include "driver.h"
 
-static uint64_t state = 0x9E3779B97F4A7C15u;
-
-static uint32_t draw(uint32_t bound) {
-    state ^= state << 13;
-    state ^= state >> 7;
-    state ^= state << 17;
-    return (uint32_t)(state >> 32) % bound;
-}
-
 // A place in the file: mostly outside the pixels, of which a change is none to the reader.
 static size_t draw_place(const cifar_file *f) {
     size_t edge = f->n < 700 ? f->n : 350;

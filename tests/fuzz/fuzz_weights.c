@@ -117,15 +117,6 @@ typedef struct input {
     size_t n;
 } input;
 
-static uint64_t state = 0x9E3779B97F4A7C15u;
-
-static uint32_t draw(uint32_t bound) {
-    state ^= state << 13;
-    state ^= state >> 7;
-    state ^= state << 17;
-    return (uint32_t)(state >> 32) % bound;
-}
-
 static input good(int way) {
     input in = {.n = 1};
     in.p[0] = (uint8_t)way;
