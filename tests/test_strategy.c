@@ -315,7 +315,7 @@ static void test_hosts(ls_comm *comm, float *expected) {
                      .segments = cases[i].segments,
                      .segment_count = cases[i].segment_count,
                      .clip_norm = cases[i].clip_norm};
-        s.params = (ls_optimizer_params){-1, cases[i].momentum, -1, -1, -1, 0.01, 1, -1};
+        s.params = (ls_optimizer_params){-1, cases[i].momentum, -1, -1, -1, 0.01, cases[i].momentum > 0, -1};
         CHECK_OK(comm, ls_optimizer_find(cases[i].optimizer, &s.optimizer));
         CHECK_OK(comm, ls_optimizer_resolve(s.optimizer, &s.params));
         serial(&s, expected);

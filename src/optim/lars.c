@@ -56,6 +56,7 @@ const ls_optimizer ls__optimizer_lars = {
     .help = "sgd with a rate for each kernel, in proportion to its weights; for large batches",
     .defaults = {.lr = 1, .momentum = 0.9, .epsilon = 1e-8, .weight_decay = 0, .trust_coefficient = 0.001},
     .layerwise = 1,
+    .has_momentum = 1,
     .state_count = lars_state_count,
     .update = lars_update,
 };

@@ -31,7 +31,29 @@ static void fill(double *value, double standard) {
     if (*value < 0) *value = standard;
 }
 
+// What is given and not gone by would be believed to have worked: momentum beside adam.
+static ls_status check_its_own(const ls_optimizer *o, const ls_optimizer_params *p) {
+    const struct {
+        const char *name;
+        int given, has;
+        const char *others;
+    } known[] = {
+        {"momentum", p->momentum > 0, o->has_momentum, "sgd or lars"},
+        {"nesterov", p->nesterov > 0, o->has_momentum, "sgd or lars"},
+        {"beta1", p->beta1 > 0, o->defaults.beta1 > 0, "adam, adamw or lamb"},
+        {"beta2", p->beta2 > 0, o->defaults.beta2 > 0, "adam, adamw or lamb"},
+        {"trust-coefficient", p->trust_coefficient > 0, o->defaults.trust_coefficient > 0, "lars"},
+    };
+    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
+        if (known[i].given && !known[i].has)
+            return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
+                           "the optimizer %s has no %s: leave it out, or choose one that has: %s", o->name,
+                           known[i].name, known[i].others);
+    return LS_OK;
+}
+
 ls_status ls_optimizer_resolve(const ls_optimizer *optimizer, ls_optimizer_params *p) {
+    LS_TRY(check_its_own(optimizer, p));
     fill(&p->lr, optimizer->defaults.lr);
     fill(&p->momentum, optimizer->defaults.momentum);
     fill(&p->beta1, optimizer->defaults.beta1);
@@ -60,6 +82,10 @@ ls_status ls_optimizer_resolve(const ls_optimizer *optimizer, ls_optimizer_param
     if (!(p->trust_coefficient >= 0 && p->trust_coefficient < 1e30))
         return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "the trust coefficient is %g; it must be a finite number",
                        p->trust_coefficient);
+    if (p->nesterov && p->momentum == 0)
+        return LS_FAIL(
+            LS_STATUS_INVALID_ARGUMENT,
+            "nesterov is a form of momentum, and there is none: give a momentum too, like 0.9, or leave it out");
     if (optimizer->defaults.trust_coefficient > 0 && p->trust_coefficient == 0)
         return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
                        "with a trust coefficient of 0, %s would not train kernels at all: "

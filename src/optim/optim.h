@@ -34,7 +34,8 @@ typedef struct ls_update {
 typedef struct ls_optimizer {
     const char *name, *help;
     ls_optimizer_params defaults;
-    int layerwise;  // 1: update wants the norms, and all elements of a parameter are measured before one is updated
+    int has_momentum;  // 1: it goes by momentum and nesterov
+    int layerwise;     // 1: update wants the norms, and all elements of a parameter are measured before one is updated
     int (*state_count)(const ls_optimizer_params *params);  // vectors of state it needs, 0..2
     // Layer-wise optimizers that measure not the gradient but what they would do with it: that, from g, w and the state, which
     // advances here, into `out` (n), not g; update then gets it in place of g, with its norm. NULL: the gradient itself.
@@ -45,7 +46,8 @@ typedef struct ls_optimizer {
 const ls_optimizer *const *ls_optimizers(void);  // NULL-terminated
 // Errors: NOT_FOUND with the names there are.
 ls_status ls_optimizer_find(const char *name, const ls_optimizer **out);
-// Replaces negative fields by the optimizer's defaults and checks ranges. Errors: INVALID_ARGUMENT.
+// Replaces negative fields by the optimizer's defaults and checks ranges, and that none is given that the optimizer does not go
+// by. Errors: INVALID_ARGUMENT.
 ls_status ls_optimizer_resolve(const ls_optimizer *optimizer, ls_optimizer_params *params);
 
 // The learning rate as a factor over the course of training.

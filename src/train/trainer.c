@@ -74,14 +74,27 @@ static ls_status resolve_names(ls_trainer *t) {
     if (strcmp(c->warmup, "constant") == 0 && c->warmup_epochs > 0 && strcmp(c->lr_scaling, "linear") != 0)
         return LS_FAIL(
             LS_STATUS_INVALID_ARGUMENT,
-            "constant warm-up keeps the rate unscaled for %g epochs, but without --lr-scaling linear it is never "
+            "constant warm-up keeps the rate unscaled for %g epoch%s, but without --lr-scaling linear it is never "
             "scaled: ask for linear scaling, or for gradual warm-up",
-            c->warmup_epochs);
+            c->warmup_epochs, c->warmup_epochs == 1 ? "" : "s");
     LS_TRY(ls_optimizer_find(c->optimizer, &t->optimizer));
     t->optimizer_params = (ls_optimizer_params){c->lr,      c->momentum,     c->beta1,    c->beta2,
                                                 c->epsilon, c->weight_decay, c->nesterov, c->trust_coefficient};
     LS_TRY(ls_optimizer_resolve(t->optimizer, &t->optimizer_params));
-    return ls_schedule_find(c->schedule, &t->schedule);
+    if (c->momentum_correction && !t->optimizer->has_momentum)
+        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
+                       "there is no momentum in %s to correct: leave --momentum-correction out, or choose sgd or lars",
+                       t->optimizer->name);
+    LS_TRY(ls_schedule_find(c->schedule, &t->schedule));
+    if (strcmp(c->schedule, "step") == 0 && !(c->schedule_step_epochs > 0))
+        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
+                       "the schedule 'step' reduces the rate every %g epochs: give --schedule-step a number above 0",
+                       c->schedule_step_epochs);
+    if (strcmp(c->schedule, "cyclic") == 0 && !(c->schedule_period_epochs > 0))
+        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
+                       "the schedule 'cyclic' has a period of %g epochs: give --schedule-period a number above 0",
+                       c->schedule_period_epochs);
+    return LS_OK;
 }
 
 static ls_status resolve_sizes(ls_trainer *t) {
@@ -127,9 +140,9 @@ static ls_status resolve_replicas(ls_trainer *t) {
         if (t->replicas > most)
             return LS_FAIL(
                 LS_STATUS_INVALID_ARGUMENT,
-                "%d workers with %d replicas each are %lld replicas for %lld micro-batches in a step: ask for at "
+                "%d worker%s with %d replicas each are %lld replicas for %lld micro-batches in a step: ask for at "
                 "most %d per worker, or make --micro-batch smaller",
-                workers, t->replicas, (long long)workers * t->replicas, (long long)v, most);
+                workers, workers == 1 ? "" : "s", t->replicas, (long long)workers * t->replicas, (long long)v, most);
         snprintf(t->replicas_reason, sizeof t->replicas_reason, "as asked for");
     } else {
         t->replicas = cores / threads < 1 ? 1 : cores / threads;
