@@ -382,6 +382,26 @@ static void schedules_follow_their_formulas(void **state) {
     close_to(polynomial->factor(&broken, 2), sqrt(0.75));
 }
 
+static void steps_come_where_they_are_asked_for(void **state) {
+    const ls_schedule *step;
+    ls_schedule_params p = {.total_epochs = 90, .step_epochs = 1, .gamma = 0.1};
+    assert_int_equal(ls_schedule_find("step", &step), LS_OK);
+    assert_int_equal(ls_schedule_read_steps("30,60.5,80", &p), LS_OK);
+    const double known[][2] = {{0, 1},       {29.99, 1}, {30, 0.1},   {60, 0.1},
+                               {60.5, 0.01}, {79, 0.01}, {80, 0.001}, {90, 0.001}};
+    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) close_to(step->factor(&p, known[i][0]), known[i][1]);
+    const char *const wrong[] = {"", "30,", ",30", "30,30", "60,30", "0", "-1", "30;60", "x", "nan", "inf"};
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        assert_int_equal(ls_schedule_read_steps(wrong[i], &p), LS_STATUS_INVALID_ARGUMENT);
+        assert_non_null(strstr(ls_error_message(), "in ascending order with commas between them"));
+    }
+    assert_int_equal(
+        ls_schedule_read_steps(
+            "1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21,22,23,24,25,26,27,28,29,30,31,32,33", &p),
+        LS_STATUS_INVALID_ARGUMENT);
+    assert_non_null(strstr(ls_error_message(), "at most 32 epochs"));
+}
+
 static void cycles_rise_and_fall(void **state) {
     // 8 epochs, of which 2 rise, from 1/10 to 1, then down to 1/4; computed by hand and by Python's math module.
     ls_schedule_params p = {.total_epochs = 8, .start = 0.1, .rise = 0.25, .end = 0.25, .period_epochs = 3};
@@ -457,6 +477,7 @@ int main(void) {
         cmocka_unit_test(defaults_are_keras_s),
         cmocka_unit_test(bad_values_are_refused),
         cmocka_unit_test(schedules_follow_their_formulas),
+        cmocka_unit_test(steps_come_where_they_are_asked_for),
         cmocka_unit_test(cycles_rise_and_fall),
         cmocka_unit_test(warmup_grows_to_the_scaled_rate),
     };

@@ -460,6 +460,10 @@ static void impossible_requests_are_refused(void **state) {
     refused(f, &c, "no momentum in adam to correct");
     c = small(), c.schedule = "step", c.schedule_step_epochs = 0;
     refused(f, &c, "--schedule-step a number above 0");
+    c = small(), c.schedule = "step", c.schedule_steps = "2,1";
+    refused(f, &c, "in ascending order");
+    c = small(), c.schedule_steps = "1,2";
+    refused(f, &c, "--schedule-steps 1,2 are of the schedule 'step', and this one is 'constant'");
     c = small(), c.schedule = "cyclic", c.schedule_period_epochs = 0;
     refused(f, &c, "--schedule-period a number above 0");
     c = small(), c.optimizer = "lars", c.trust_coefficient = 0;

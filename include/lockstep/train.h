@@ -80,7 +80,8 @@ typedef struct ls_train_config {
     int momentum_correction;
     const char *schedule;  // "constant", "step", "cosine", "polynomial", "one-cycle", "one-cycle-linear", "cyclic"
     double schedule_step_epochs, schedule_gamma;  // step: times gamma every so many epochs
-    double schedule_power;                        // polynomial
+    const char *schedule_steps;     // step: the epochs after which it does so instead, "30,60,80"; default NULL
+    double schedule_power;          // polynomial
     double schedule_end;            // polynomial, cosine, one-cycle: the fraction of lr to end at; default 0
     double schedule_start;          // one-cycle: the fraction of lr to start at; cyclic: the lowest; default 0.04
     double schedule_rise;           // one-cycle: the share of all epochs in which the rate rises; default 0.3

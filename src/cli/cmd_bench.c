@@ -73,6 +73,7 @@ static const ls_option timeless[] = {
     {.name = "warmup"},
     {.name = "schedule"},
     {.name = "schedule-step"},
+    {.name = "schedule-steps"},
     {.name = "schedule-gamma"},
     {.name = "schedule-power"},
     {.name = "schedule-end"},

@@ -68,6 +68,7 @@ static const ls_option weightless[] = {
     {.name = "momentum-correction"},
     {.name = "schedule"},
     {.name = "schedule-step"},
+    {.name = "schedule-steps"},
     {.name = "schedule-gamma"},
     {.name = "schedule-power"},
     {.name = "schedule-end"},

@@ -50,11 +50,15 @@ ls_status ls_optimizer_find(const char *name, const ls_optimizer **out);
 // by. Errors: INVALID_ARGUMENT.
 ls_status ls_optimizer_resolve(const ls_optimizer *optimizer, ls_optimizer_params *params);
 
+#define LS_MAX_SCHEDULE_STEPS 32
+
 // The learning rate as a factor over the course of training.
 typedef struct ls_schedule_params {
     double total_epochs;
-    double step_epochs, gamma;  // step
-    double power, end;          // polynomial: power; end: final factor (polynomial, cosine, one-cycle)
+    double step_epochs, gamma;  // step: every so many epochs
+    int step_count;             // or, where there are any, at these
+    double steps[LS_MAX_SCHEDULE_STEPS];
+    double power, end;     // polynomial: power; end: final factor (polynomial, cosine, one-cycle)
     double start, rise;    // start: first factor (one-cycle), lowest one (cyclic); rise: share of training (one-cycle)
     double period_epochs;  // cyclic
 } ls_schedule_params;
@@ -64,6 +68,9 @@ typedef struct ls_schedule {
     // The factor at `epoch` (fractional, 0 <= epoch <= total_epochs); 1 is the full rate.
     double (*factor)(const ls_schedule_params *params, double epoch);
 } ls_schedule;
+
+// "30,60,80" into steps and step_count. Errors: INVALID_ARGUMENT.
+ls_status ls_schedule_read_steps(const char *text, ls_schedule_params *params);
 
 const ls_schedule *const *ls_schedules(void);
 ls_status ls_schedule_find(const char *name, const ls_schedule **out);

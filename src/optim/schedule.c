@@ -1,6 +1,7 @@
 // Learning-rate schedules: factors over the course of training, with Keras's formulas, in epochs instead of steps.
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/error.h"
@@ -15,6 +16,11 @@ static double progress(const ls_schedule_params *params, double epoch) {
 static double constant_factor(const ls_schedule_params *params, double epoch) { return 1; }
 
 static double step_factor(const ls_schedule_params *params, double epoch) {
+    if (params->step_count > 0) {
+        int done = 0;
+        while (done < params->step_count && epoch >= params->steps[done]) done++;
+        return ls__power(params->gamma, done);
+    }
     if (!(params->step_epochs > 0) || epoch < params->step_epochs) return 1;
     return ls__power(params->gamma, (int64_t)(epoch / params->step_epochs));
 }
@@ -69,7 +75,7 @@ static double cyclic_factor(const ls_schedule_params *params, double epoch) {
 }
 
 static const ls_schedule constant = {"constant", "the same rate all the time", constant_factor};
-static const ls_schedule step = {"step", "times gamma every so many epochs", step_factor};
+static const ls_schedule step = {"step", "times gamma every so many epochs, or after given ones", step_factor};
 static const ls_schedule cosine = {"cosine", "half a cosine from the full rate to the end fraction", cosine_factor};
 static const ls_schedule polynomial = {
     "polynomial", "(1 - progress) to a power, from the full rate to the end fraction", polynomial_factor};
@@ -84,6 +90,27 @@ static const ls_schedule *const schedules[] = {&constant,        &step,   &cosin
                                                &one_cycle_lines, &cyclic, NULL};
 
 const ls_schedule *const *ls_schedules(void) { return schedules; }
+
+ls_status ls_schedule_read_steps(const char *text, ls_schedule_params *params) {
+    double before = 0;
+    params->step_count = 0;
+    for (const char *p = text;; p++) {
+        char *end;
+        double epoch = strtod(p, &end);
+        if (end == p || (*end && *end != ',') || !(epoch > before && epoch < 1e9))
+            return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
+                           "the epochs of the schedule 'step' are numbers above 0 in ascending order with commas "
+                           "between them, as in "
+                           "30,60,80, not '%s'",
+                           text);
+        if (params->step_count == LS_MAX_SCHEDULE_STEPS)
+            return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "the schedule 'step' takes at most %d epochs, and got '%s'",
+                           LS_MAX_SCHEDULE_STEPS, text);
+        params->steps[params->step_count++] = before = epoch;
+        p = end;
+        if (!*p) return LS_OK;
+    }
+}
 
 ls_status ls_schedule_find(const char *name, const ls_schedule **out) {
     char names[256];

@@ -122,6 +122,8 @@ static const ls_option table[] = {
      .help = "the rate over the course of training"},
     {"schedule-step", LS_OPTION_REAL, AT(schedule_step_epochs), .metavar = "X", RATE,
      .help = "step: epochs between two reductions"},
+    {"schedule-steps", LS_OPTION_TEXT, AT(schedule_steps), .metavar = "X,X,...", RATE,
+     .initial = "every --schedule-step", .help = "step: the epochs after which it is reduced, as 30,60,80"},
     {"schedule-gamma", LS_OPTION_REAL, AT(schedule_gamma), .metavar = "X", RATE, .help = "step: factor of a reduction"},
     {"schedule-power", LS_OPTION_REAL, AT(schedule_power), .metavar = "X", RATE, .help = "polynomial: the power"},
     {"schedule-end", LS_OPTION_REAL, AT(schedule_end), .metavar = "X", RATE,

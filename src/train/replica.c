@@ -169,16 +169,8 @@ static void hear(ls_replica *r, const ls_step_info *info, int64_t step, int answ
 // The rate of step `step` of the running epoch; step -1 is the last of the epoch before.
 static double learning_rate(const ls_trainer *t, int64_t step) {
     const ls_train_config *c = &t->config;
-    ls_schedule_params schedule = {.total_epochs = c->epochs,
-                                   .step_epochs = c->schedule_step_epochs,
-                                   .gamma = c->schedule_gamma,
-                                   .power = c->schedule_power,
-                                   .end = c->schedule_end,
-                                   .start = c->schedule_start,
-                                   .rise = c->schedule_rise,
-                                   .period_epochs = c->schedule_period_epochs};
     double scale = strcmp(c->lr_scaling, "linear") == 0 ? (double)t->train_shape.micro_batches : 1;
-    return ls_learning_rate(t->schedule, &schedule, t->optimizer_params.lr, scale, c->warmup_epochs,
+    return ls_learning_rate(t->schedule, &t->schedule_params, t->optimizer_params.lr, scale, c->warmup_epochs,
                             strcmp(c->warmup, "constant") == 0,
                             t->epoch - 1 + (double)step / (double)t->train_shape.steps);
 }

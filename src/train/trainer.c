@@ -55,6 +55,33 @@ int64_t ls_micro_batch_default(int64_t batch) {
 
 // --- checks ----------------------------------------------------------------------------------------------------------
 
+static ls_status resolve_schedule(ls_trainer *t) {
+    const ls_train_config *c = &t->config;
+    LS_TRY(ls_schedule_find(c->schedule, &t->schedule));
+    t->schedule_params = (ls_schedule_params){.total_epochs = c->epochs,
+                                              .step_epochs = c->schedule_step_epochs,
+                                              .gamma = c->schedule_gamma,
+                                              .power = c->schedule_power,
+                                              .end = c->schedule_end,
+                                              .start = c->schedule_start,
+                                              .rise = c->schedule_rise,
+                                              .period_epochs = c->schedule_period_epochs};
+    if (c->schedule_steps && strcmp(c->schedule, "step") != 0)
+        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
+                       "--schedule-steps %s are of the schedule 'step', and this one is '%s'", c->schedule_steps,
+                       c->schedule);
+    if (c->schedule_steps) LS_TRY(ls_schedule_read_steps(c->schedule_steps, &t->schedule_params));
+    if (strcmp(c->schedule, "step") == 0 && !(c->schedule_step_epochs > 0))
+        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
+                       "the schedule 'step' reduces the rate every %g epochs: give --schedule-step a number above 0",
+                       c->schedule_step_epochs);
+    if (strcmp(c->schedule, "cyclic") == 0 && !(c->schedule_period_epochs > 0))
+        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
+                       "the schedule 'cyclic' has a period of %g epochs: give --schedule-period a number above 0",
+                       c->schedule_period_epochs);
+    return LS_OK;
+}
+
 static ls_status resolve_names(ls_trainer *t) {
     const ls_train_config *c = &t->config;
     if (strcmp(c->precision, "fp32") != 0 && strcmp(c->precision, "bf16") != 0)
@@ -85,16 +112,7 @@ static ls_status resolve_names(ls_trainer *t) {
         return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
                        "there is no momentum in %s to correct: leave --momentum-correction out, or choose sgd or lars",
                        t->optimizer->name);
-    LS_TRY(ls_schedule_find(c->schedule, &t->schedule));
-    if (strcmp(c->schedule, "step") == 0 && !(c->schedule_step_epochs > 0))
-        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
-                       "the schedule 'step' reduces the rate every %g epochs: give --schedule-step a number above 0",
-                       c->schedule_step_epochs);
-    if (strcmp(c->schedule, "cyclic") == 0 && !(c->schedule_period_epochs > 0))
-        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
-                       "the schedule 'cyclic' has a period of %g epochs: give --schedule-period a number above 0",
-                       c->schedule_period_epochs);
-    return LS_OK;
+    return resolve_schedule(t);
 }
 
 static ls_status resolve_sizes(ls_trainer *t) {

@@ -71,6 +71,7 @@ struct ls_trainer {
     const ls_optimizer *optimizer;
     ls_optimizer_params optimizer_params;
     const ls_schedule *schedule;
+    ls_schedule_params schedule_params;
     ls_device *device;
     ls_topology *topology;
     ls_params *params;
