@@ -1,22 +1,12 @@
 // Planning memory: sums, what changes them and how, and that nothing large is allocated. What a run really takes is compared in
 // tests/cli/plan.sh.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-
-#include <cmocka.h>
-#include <lockstep/lockstep.h>
 #include <string.h>
 
 #include "base/memory.h"
 #include "comm/comm.h"
 #include "data/dataset.h"
+#include "ok.h"
 #include "train/context.h"
-
-#define OK(call)                                                                                                       \
-    do {                                                                                                               \
-        if ((call) != LS_OK) fail_msg("%s: %s", #call, ls_error_message());                                            \
-    } while (0)
 
 typedef struct fixture {
     ls_context *context;

@@ -2,10 +2,7 @@
 // nothing with ours; CSV; and what happens when a disk is full.
 #include <dirent.h>
 #include <math.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,8 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
+#include "ok.h"
 #include "report/events.h"
 #include "report/metrics.h"
 
@@ -34,11 +30,6 @@ static const char *in_folder(const char *name) {
     snprintf(path, sizeof path, "%s/%s", folder, name);
     return path;
 }
-
-#define OK(call)                                                                                                       \
-    do {                                                                                                               \
-        if ((call) != LS_OK) fail_msg("%s: %s", #call, ls_error_message());                                            \
-    } while (0)
 
 static int clean(void **state) {
     char command[600];

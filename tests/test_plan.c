@@ -1,9 +1,5 @@
 // Plans: buffers placed by lifetime, layouts of parameters shared between plans, buckets announced in order.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 
-#include <cmocka.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,11 +7,8 @@
 #include "base/clock.h"
 #include "base/memory.h"
 #include "graph/plan_impl.h"
-
-#define OK(call)                                                                                                       \
-    do {                                                                                                               \
-        if ((call) != LS_OK) fail_msg("%s: %s", #call, ls_error_message());                                            \
-    } while (0)
+#include "ok.h"
+#include "plan_rig.h"
 
 // --- the arena -------------------------------------------------------------------------------------------------------
 
@@ -112,57 +105,18 @@ static void a_plan_needs_less_than_all_its_activations(void **state) {
 
 // --- running ---------------------------------------------------------------------------------------------------------
 
-// A model's plans on a device, ready to run, with the same weights and input every time.
-typedef struct rig {
-    ls_graph *graph;
-    ls_device *device;
-    ls_params *params;
-    ls_plan *plan;
-    float *weights, *gradient, *images;
-    void *copies, *arena;
-    int32_t labels[32];
-    uint64_t samples[32];
-    ls_plan_input input;
-} rig;
-
-static void rig_bind(rig *r) {
-    int64_t length = ls_params_length(r->params) * 4;
-    OK(ls_memory_alloc(length, &r->weights));
-    OK(ls_memory_alloc(length, &r->gradient));
-    OK(ls_memory_alloc(ls_params_copies_bytes(r->params), &r->copies));
-    OK(ls_memory_alloc(ls_plan_arena_bytes(r->plan), &r->arena));
-    for (int i = 0; i < r->graph->param_count; i++) {
-        float *plain;
-        OK(ls_memory_alloc(ls_shape_count(r->graph->params[i].shape) * 4, &plain));
-        ls_param_initialize(r->graph, i, 5, plain);
-        OK(ls_params_set(r->params, i, r->weights, plain));
-        ls_memory_free(plain);
-    }
-    ls_params_refresh(r->params, r->weights, r->copies, 0, 1);
-    ls_plan_bind(r->plan, r->arena, r->weights, r->copies);
-}
-
+// A network's training plan, with the same weights and input every time.
 static void rig_make(rig *r, ls_graph *graph, const char *device, int64_t batch) {
-    memset(r, 0, sizeof *r);
-    r->graph = graph;
-    OK(ls_device_create(device, &(ls_device_options){1}, &r->device));
-    OK(ls_params_create(graph, r->device, &r->params));
-    OK(ls_plan_create(graph, r->device, r->params, &(ls_plan_config){batch, LS_DTYPE_F32, .training = 1}, &r->plan));
+    assert_true(rig_create(r, graph, device, &(ls_plan_config){batch, LS_DTYPE_F32, .training = 1}));
     int64_t size = ls_shape_count(graph->nodes[0].shape);
-    OK(ls_memory_alloc(batch * size * 4, &r->images));
-    for (int64_t i = 0; i < batch * size; i++) r->images[i] = (float)(i * 2654435761u % 1000) / 1000;
-    for (int i = 0; i < 32; i++) r->labels[i] = i % ls_graph_classes(graph), r->samples[i] = (uint64_t)i * 3;
-    r->input = (ls_plan_input){r->images, r->labels, {9, 1, r->samples}};
-    rig_bind(r);
-}
-
-static void rig_free(rig *r) {
-    ls_plan_destroy(&r->plan);
-    ls_params_destroy(&r->params);
-    ls_device_destroy(&r->device);
-    ls_graph_destroy(&r->graph);
-    ls_memory_free(r->weights), ls_memory_free(r->gradient), ls_memory_free(r->images);
-    ls_memory_free(r->copies), ls_memory_free(r->arena);
+    for (int64_t i = 0; i < batch * size; i++) rig_set_pixel(r, i, (float)(i * 2654435761u % 1000) / 1000);
+    for (int i = 0; i < batch; i++) r->labels[i] = i % ls_graph_classes(graph), r->samples[i] = (uint64_t)i * 3;
+    for (int p = 0; p < graph->param_count; p++) {
+        float *plain = rig_plain(r, p);
+        ls_param_initialize(graph, p, 5, plain);
+        rig_set(r, p, plain);
+    }
+    rig_refresh(r);
 }
 
 // Networks that take every turn of the compiler: a ReLU of its own, one that cannot fold, average and global pooling, a
@@ -191,15 +145,6 @@ static ls_graph *odd_network(int variant) {
     return g;
 }
 
-static double relative_distance(const float *a, const float *b, int64_t n) {
-    double difference = 0, norm = 0;
-    for (int64_t i = 0; i < n; i++) {
-        difference += ((double)a[i] - b[i]) * ((double)a[i] - b[i]);
-        norm += (double)b[i] * b[i];
-    }
-    return sqrt(difference) / (sqrt(norm) + 1e-20);
-}
-
 static void whole_networks_agree_with_the_reference_device(void **state) {
     for (int variant = 0; variant < 4; variant++) {
         rig cpu, ref;
@@ -214,17 +159,12 @@ static void whole_networks_agree_with_the_reference_device(void **state) {
         OK(ls_plan_backward(ref.plan, &ref.input, ref.gradient, NULL, NULL));
         for (int i = 0; i < cpu.graph->param_count; i++) {
             int64_t n = ls_shape_count(cpu.graph->params[i].shape);
-            float *x, *y;
-            OK(ls_memory_alloc(n * 4, &x));
-            OK(ls_memory_alloc(n * 4, &y));
-            OK(ls_params_get(cpu.params, i, cpu.gradient, x));
-            OK(ls_params_get(ref.params, i, ref.gradient, y));
+            float *x = rig_get(&cpu, i, cpu.gradient), *y = rig_get(&ref, i, ref.gradient);
             // Sums of at most a few hundred products in another order: well under 1e-4.
-            if (relative_distance(x, y, n) > 1e-4)
-                fail_msg("variant %d, %s: relative distance %g", variant, cpu.graph->params[i].name,
-                         relative_distance(x, y, n));
-            ls_memory_free(x);
-            ls_memory_free(y);
+            double distance = relative_distance(x, y, n, 0);
+            if (!(distance <= 1e-4))
+                fail_msg("variant %d, %s: relative distance %g", variant, cpu.graph->params[i].name, distance);
+            free(x), free(y);
         }
         rig_free(&cpu);
         rig_free(&ref);
@@ -254,7 +194,7 @@ static void buckets_come_in_order_and_cover_everything(void **state) {
     OK(ls_plan_forward(r.plan, &r.input, &m));
     OK(ls_plan_backward(r.plan, &r.input, r.gradient, note_bucket, &log));
     assert_int_equal(log.count, 6);  // one for each layer with parameters
-    assert_true(log.covered >= 690590 && log.next <= ls_params_length(r.params));
+    assert_true(log.covered >= 690590 && log.next <= r.length);
     rig_free(&r);
 }
 
@@ -264,15 +204,14 @@ static void running_twice_gives_the_same_bits(void **state) {
     ls_loss_metrics a, b;
     OK(ls_model_create("mnist-cnn", (ls_shape){0}, 0, &g));
     rig_make(&r, g, "cpu", 16);
-    int64_t n = ls_params_length(r.params);
     float *first;
-    OK(ls_memory_alloc(n * 4, &first));
+    OK(ls_memory_alloc(r.length * 4, &first));
     OK(ls_plan_forward(r.plan, &r.input, &a));
     OK(ls_plan_backward(r.plan, &r.input, first, NULL, NULL));
     memset(r.arena, 0xFF, (size_t)ls_plan_arena_bytes(r.plan));  // nothing may be left over from a run before
     OK(ls_plan_forward(r.plan, &r.input, &b));
     OK(ls_plan_backward(r.plan, &r.input, r.gradient, NULL, NULL));
-    assert_memory_equal(first, r.gradient, (size_t)n * 4);
+    assert_memory_equal(first, r.gradient, (size_t)r.length * 4);
     assert_memory_equal(&a, &b, sizeof a);
     ls_memory_free(first);
     rig_free(&r);
@@ -293,12 +232,11 @@ static void note_call(void *user, int64_t offset, int64_t count) {
 static void steps_are_recorded_while_the_trace_is_on(void **state) {
     rig r;
     rig_make(&r, odd_network(0), "cpu", 6);
-    int64_t n = ls_params_length(r.params);
     int steps = ls_plan_step_count(r.plan);
     float *first;
     ls_loss_metrics a, b;
     ls_trace trace = {0};
-    OK(ls_memory_alloc(n * 4, &first));
+    OK(ls_memory_alloc(r.length * 4, &first));
     OK(ls_trace_allocate(&trace, steps));
     ls_plan_record(r.plan, &trace, 100);
     OK(ls_plan_forward(r.plan, &r.input, &a));
@@ -310,7 +248,7 @@ static void steps_are_recorded_while_the_trace_is_on(void **state) {
     OK(ls_plan_forward(r.plan, &r.input, &b));
     OK(ls_plan_backward(r.plan, &r.input, r.gradient, note_call, &seen));
     double end = ls_clock();
-    assert_memory_equal(first, r.gradient, (size_t)n * 4);
+    assert_memory_equal(first, r.gradient, (size_t)r.length * 4);
     assert_memory_equal(&a, &b, sizeof a);
     assert_int_equal(trace.count, steps);
     assert_int_equal(trace.dropped, 0);
@@ -338,10 +276,9 @@ static void plans_of_other_sizes_share_the_parameters(void **state) {
     OK(ls_model_create("mnist-cnn", (ls_shape){0}, 0, &g));
     rig r;
     rig_make(&r, g, "cpu", 16);
-    int64_t length = ls_params_length(r.params);
     ls_plan *small;
     OK(ls_plan_create(g, r.device, r.params, &(ls_plan_config){3, LS_DTYPE_F32, .training = 1}, &small));
-    assert_int_equal(ls_params_length(r.params), length);
+    assert_int_equal(ls_params_length(r.params), r.length);
     // The sum over a batch of 3 is the sum over the same three samples, whatever batch they are run in.
     ls_loss_metrics whole, part;
     void *copies, *arena;
@@ -354,7 +291,7 @@ static void plans_of_other_sizes_share_the_parameters(void **state) {
     assert_int_equal(part.samples, 3);
     assert_true(part.loss > 0 && part.loss < whole.loss);
     OK(ls_plan_backward(small, &r.input, r.gradient, NULL, NULL));
-    for (int64_t i = 0; i < length; i++) assert_true(isfinite(r.gradient[i]));
+    for (int64_t i = 0; i < r.length; i++) assert_true(isfinite(r.gradient[i]));
     ls_plan_destroy(&small);
     ls_memory_free(copies);
     ls_memory_free(arena);
@@ -368,15 +305,12 @@ static void parameters_come_back_as_they_were_set(void **state) {
     rig_make(&r, g, "cpu", 8);
     for (int i = 0; i < g->param_count; i++) {
         int64_t n = ls_shape_count(g->params[i].shape);
-        float *in, *out;
-        OK(ls_memory_alloc(n * 4, &in));
-        OK(ls_memory_alloc(n * 4, &out));
+        float *in = rig_plain(&r, i);
         for (int64_t k = 0; k < n; k++) in[k] = (float)(k + i);
         OK(ls_params_set(r.params, i, r.weights, in));
-        OK(ls_params_get(r.params, i, r.weights, out));
+        float *out = rig_get(&r, i, r.weights);
         assert_memory_equal(in, out, (size_t)n * 4);
-        ls_memory_free(in);
-        ls_memory_free(out);
+        free(in), free(out);
     }
     rig_free(&r);
 }
@@ -443,7 +377,7 @@ static void one_hot_labels_are_as_good_as_class_numbers(void **state) {
         OK(ls_plan_create(r.graph, r.device, r.params, &(ls_plan_config){6, LS_DTYPE_F32, .training = 1, .one_hot = 1},
                           &plan));
         OK(ls_memory_alloc(ls_plan_arena_bytes(plan), &arena));
-        OK(ls_memory_alloc(ls_params_length(r.params) * 4, &gradient));
+        OK(ls_memory_alloc(r.length * 4, &gradient));
         ls_plan_bind(plan, arena, r.weights, r.copies);
         for (int n = 0; n < 6; n++) rows[n][r.labels[n]] = 1;
         ls_plan_input input = r.input;
@@ -453,7 +387,7 @@ static void one_hot_labels_are_as_good_as_class_numbers(void **state) {
         OK(ls_plan_forward(plan, &input, &one_hot));
         OK(ls_plan_backward(plan, &input, gradient, NULL, NULL));
         assert_memory_equal(&sparse, &one_hot, sizeof sparse);
-        assert_memory_equal(gradient, r.gradient, (size_t)ls_params_length(r.params) * 4);
+        assert_memory_equal(gradient, r.gradient, (size_t)r.length * 4);
         for (int n = 0; n < 6; n++)
             for (int c = 0; c < 5; c++) rows[n][c] = (float)(1 + (n + c) % 3) / 8;
         OK(ls_plan_forward(plan, &input, &one_hot));
@@ -465,7 +399,7 @@ static void one_hot_labels_are_as_good_as_class_numbers(void **state) {
         ls_memory_free(gradient);
         rig_free(&r);
     }
-    assert_true(relative_distance(soft_gradient[0], soft_gradient[1], 5) < 1e-5);
+    assert_true(relative_distance(soft_gradient[0], soft_gradient[1], 5, 0) < 1e-5);
 }
 
 // A smoothed class number is a row of smoothed weights: 1 - S + S/5 for the class, S/5 for the others.
@@ -481,7 +415,7 @@ static void smoothing_labels_is_giving_smoothed_rows(void **state) {
     config.label_smoothing = 0, config.one_hot = 1;
     OK(ls_plan_create(r.graph, r.device, r.params, &config, &rows));
     OK(ls_memory_alloc(ls_plan_arena_bytes(smooth) + ls_plan_arena_bytes(rows), &arena));
-    OK(ls_memory_alloc(ls_params_length(r.params) * 4, &gradient));
+    OK(ls_memory_alloc(r.length * 4, &gradient));
     ls_plan_bind(smooth, arena, r.weights, r.copies);
     ls_plan_bind(rows, arena, r.weights, r.copies);
     for (int n = 0; n < 6; n++)
@@ -496,7 +430,7 @@ static void smoothing_labels_is_giving_smoothed_rows(void **state) {
     assert_true(fabs(smoothed.loss - sharp.loss) > 1e-3);
     assert_true(fabs(smoothed.loss - by_rows.loss) < 1e-6 * by_rows.loss);  // 0.8 and 0.05 are rounded to floats
     assert_int_equal(smoothed.correct, sharp.correct);
-    assert_true(relative_distance(r.gradient, gradient, ls_params_length(r.params)) < 1e-5);
+    assert_true(relative_distance(r.gradient, gradient, r.length, 0) < 1e-5);
     ls_plan_destroy(&smooth), ls_plan_destroy(&rows);
     ls_memory_free(arena), ls_memory_free(gradient);
     rig_free(&r);

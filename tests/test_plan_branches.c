@@ -1,23 +1,14 @@
 // Plans of networks with branches: residual sums, batch normalization, zero padding, in every combination the compiler folds
 // or leaves apart. Gradients are held against differences of the reference device's loss, the CPU against the reference
 // device, recomputed activations against kept ones.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 
-#include <cmocka.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/bf16.h"
-#include "base/memory.h"
 #include "graph/plan_impl.h"
-
-#define OK(call)                                                                                                       \
-    do {                                                                                                               \
-        if ((call) != LS_OK) fail_msg("%s: %s", #call, ls_error_message());                                            \
-    } while (0)
+#include "ok.h"
+#include "plan_rig.h"
 
 enum { BATCH = 4, VARIANTS = 7 };
 
@@ -110,67 +101,29 @@ static ls_graph *network(int variant) {
     return g;
 }
 
-typedef struct rig {
-    ls_graph *graph;
-    ls_device *device;
-    ls_params *params;
-    ls_plan *plan;
-    float *weights, *gradient, *images;
-    void *copies, *arena;
-    int32_t labels[BATCH];
-    uint64_t samples[BATCH];
-    ls_plan_input input;
-} rig;
-
 static float noise(int64_t i, int salt) {
     uint32_t h = (uint32_t)(i * 2654435761u) ^ (uint32_t)(salt * 40503u);
     h = (h ^ (h >> 15)) * 2246822519u;
     return (float)((h ^ (h >> 13)) % 10000) / 5000 - 1;
 }
 
-static void rig_make(rig *r, int variant, const char *device, ls_plan_config config) {
-    memset(r, 0, sizeof *r);
-    r->graph = network(variant);
+// 0, with nothing made, where the device does not have the precision.
+static int rig_make(rig *r, int variant, const char *device, ls_plan_config config) {
     config.batch = BATCH;
-    OK(ls_device_create(device, &(ls_device_options){1}, &r->device));
-    OK(ls_params_create(r->graph, r->device, &r->params));
-    OK(ls_plan_create(r->graph, r->device, r->params, &config, &r->plan));
-    int64_t size = ls_shape_count(r->graph->nodes[0].shape), bytes = BATCH * size * 4;
-    OK(ls_memory_alloc(bytes, &r->images));
-    for (int64_t i = 0; i < BATCH * size; i++)
-        if (config.precision == LS_DTYPE_F32)
-            r->images[i] = noise(i, 1);
-        else
-            ((ls_bf16 *)r->images)[i] = ls_float_to_bf16(noise(i, 1));
+    if (!rig_create(r, network(variant), device, &config)) return 0;
+    int64_t size = ls_shape_count(r->graph->nodes[0].shape);
+    for (int64_t i = 0; i < BATCH * size; i++) rig_set_pixel(r, i, noise(i, 1));
     for (int i = 0; i < BATCH; i++) r->labels[i] = i % 5, r->samples[i] = (uint64_t)i * 3;
-    r->input = (ls_plan_input){r->images, r->labels, {9, 1, r->samples}};
-    int64_t length = ls_params_length(r->params) * 4;
-    OK(ls_memory_alloc(length, &r->weights));
-    OK(ls_memory_alloc(length, &r->gradient));
-    OK(ls_memory_alloc(ls_params_copies_bytes(r->params), &r->copies));
-    OK(ls_memory_alloc(ls_plan_arena_bytes(r->plan), &r->arena));
-    memset(r->arena, 0xFF, (size_t)ls_plan_arena_bytes(r->plan));
-    for (int i = 0; i < r->graph->param_count; i++) {
-        int64_t n = ls_shape_count(r->graph->params[i].shape);
-        float *plain;
-        OK(ls_memory_alloc(n * 4, &plain));
-        ls_param_initialize(r->graph, i, 5, plain);
-        if (r->graph->params[i].shape.ndim == 1)  // no zeros and ones: they hide mistakes
-            for (int64_t k = 0; k < n; k++) plain[k] += 0.3f * noise(k, i + 2);
-        OK(ls_params_set(r->params, i, r->weights, plain));
-        ls_memory_free(plain);
+    for (int p = 0; p < r->graph->param_count; p++) {
+        float *plain = rig_plain(r, p);
+        ls_shape shape = r->graph->params[p].shape;
+        ls_param_initialize(r->graph, p, 5, plain);
+        if (shape.ndim == 1)  // no zeros and ones: they hide mistakes
+            for (int64_t k = 0; k < ls_shape_count(shape); k++) plain[k] += 0.3f * noise(k, p + 2);
+        rig_set(r, p, plain);
     }
-    ls_params_refresh(r->params, r->weights, r->copies, 0, 1);
-    ls_plan_bind(r->plan, r->arena, r->weights, r->copies);
-}
-
-static void rig_free(rig *r) {
-    ls_plan_destroy(&r->plan);
-    ls_params_destroy(&r->params);
-    ls_device_destroy(&r->device);
-    ls_graph_destroy(&r->graph);
-    ls_memory_free(r->weights), ls_memory_free(r->gradient), ls_memory_free(r->images);
-    ls_memory_free(r->copies), ls_memory_free(r->arena);
+    rig_refresh(r);
+    return 1;
 }
 
 static double run(rig *r) {
@@ -180,25 +133,8 @@ static double run(rig *r) {
     return m.loss;
 }
 
-// A parameter's gradient in Keras's order; the caller frees it.
-static float *gradient_of(rig *r, int param, int64_t *n) {
-    float *plain;
-    *n = ls_shape_count(r->graph->params[param].shape);
-    OK(ls_memory_alloc(*n * 4, &plain));
-    OK(ls_params_get(r->params, param, r->gradient, plain));
-    return plain;
-}
-
-// Relative to the norm of b, or to 0.01 where that is less: the gradient of a bias that a normalization takes out again is
-// zero but for rounding.
-static double relative_distance(const float *a, const float *b, int64_t n) {
-    double difference = 0, norm = 0;
-    for (int64_t i = 0; i < n; i++) {
-        difference += ((double)a[i] - b[i]) * ((double)a[i] - b[i]);
-        norm += (double)b[i] * b[i];
-    }
-    return sqrt(difference) / fmax(sqrt(norm), 1e-2);
-}
+// The gradient of a bias that a normalization takes out again is zero but for rounding: norms count as this at least.
+#define LEAST_NORM 1e-2
 
 // --- tests -----------------------------------------------------------------------------------------------------------
 
@@ -208,15 +144,13 @@ static double relative_distance(const float *a, const float *b, int64_t n) {
 static void gradients_are_derivatives(void **state) {
     for (int variant = 0; variant < VARIANTS; variant++) {
         rig r;
-        rig_make(&r, variant, "ref", (ls_plan_config){.precision = LS_DTYPE_F32, .training = 1});
+        assert_true(rig_make(&r, variant, "ref", (ls_plan_config){.precision = LS_DTYPE_F32, .training = 1}));
         run(&r);
         for (int p = 0; p < r.graph->param_count; p++) {
             if (r.graph->params[p].role == LS_PARAM_STATISTIC) continue;
-            int64_t n;
-            float *g = gradient_of(&r, p, &n), *w, *moved, step = 1e-3f;
-            OK(ls_memory_alloc(n * 4, &w));
-            OK(ls_memory_alloc(n * 4, &moved));
-            OK(ls_params_get(r.params, p, r.weights, w));
+            int64_t n = ls_shape_count(r.graph->params[p].shape);
+            float *g = rig_get(&r, p, r.gradient), *w = rig_get(&r, p, r.weights), *moved = rig_plain(&r, p);
+            const float step = 1e-3f;
             double norm = 0, loss[2];
             for (int64_t i = 0; i < n; i++) norm += (double)g[i] * g[i];
             norm = sqrt(norm);
@@ -224,18 +158,18 @@ static void gradients_are_derivatives(void **state) {
                 for (int64_t i = 0; i < n; i++)
                     moved[i] = w[i] + (side ? step : -step) * (float)(g[i] / (norm + 1e-20));
                 OK(ls_params_set(r.params, p, r.weights, moved));
-                ls_params_refresh(r.params, r.weights, r.copies, 0, 1);
+                rig_refresh(&r);
                 ls_loss_metrics m;
                 OK(ls_plan_forward(r.plan, &r.input, &m));
                 loss[side] = m.loss;
             }
-            OK(ls_params_set(r.params, p, r.weights, w));
-            ls_params_refresh(r.params, r.weights, r.copies, 0, 1);
+            rig_set(&r, p, w);
+            rig_refresh(&r);
             double derivative = (loss[1] - loss[0]) / (2 * (double)step);
             if (fabs(derivative - norm) > 1e-2 * norm + 2e-3)
                 fail_msg("variant %d, %s: derivative %g, gradient %g", variant, r.graph->params[p].name, derivative,
                          norm);
-            ls_memory_free(g), ls_memory_free(w), ls_memory_free(moved);
+            free(g), free(moved);
         }
         rig_free(&r);
     }
@@ -246,18 +180,18 @@ static void the_cpu_agrees_with_the_reference_device(void **state) {
         for (int training = 0; training < 2; training++) {
             rig cpu, ref;
             ls_plan_config config = {.precision = LS_DTYPE_F32, .training = training};
-            rig_make(&cpu, variant, "cpu", config);
-            rig_make(&ref, variant, "ref", config);
+            assert_true(rig_make(&cpu, variant, "cpu", config));
+            assert_true(rig_make(&ref, variant, "ref", config));
             double a = run(&cpu), b = run(&ref);
             if (fabs(a - b) > 1e-4 * b) fail_msg("variant %d, training %d: loss %g, not %g", variant, training, a, b);
             for (int p = 0; p < cpu.graph->param_count && training; p++) {
-                int64_t n;
-                float *x = gradient_of(&cpu, p, &n), *y = gradient_of(&ref, p, &n);
+                int64_t n = ls_shape_count(cpu.graph->params[p].shape);
+                float *x = rig_get(&cpu, p, cpu.gradient), *y = rig_get(&ref, p, ref.gradient);
                 // Sums of a few thousand products in another order, through a few layers: 1e-3 of the gradient's norm.
-                if (relative_distance(x, y, n) > 1e-3)
-                    fail_msg("variant %d, %s: relative distance %g", variant, cpu.graph->params[p].name,
-                             relative_distance(x, y, n));
-                ls_memory_free(x), ls_memory_free(y);
+                double distance = relative_distance(x, y, n, LEAST_NORM);
+                if (!(distance <= 1e-3))
+                    fail_msg("variant %d, %s: relative distance %g", variant, cpu.graph->params[p].name, distance);
+                free(x), free(y);
             }
             rig_free(&cpu);
             rig_free(&ref);
@@ -269,18 +203,13 @@ static void activations_made_again_give_the_same_bits(void **state) {
         for (int bf16 = 0; bf16 < 2; bf16++) {
             rig kept, again;
             ls_plan_config config = {.precision = bf16 ? LS_DTYPE_BF16 : LS_DTYPE_F32, .training = 1};
-            ls_device *device;
-            OK(ls_device_create("cpu", &(ls_device_options){1}, &device));
-            int supported = device->ops->supports(device, config.precision) == LS_OK;
-            ls_device_destroy(&device);
-            if (!supported) continue;
-            rig_make(&kept, variant, "cpu", config);
+            if (!rig_make(&kept, variant, "cpu", config)) continue;
             double loss = run(&kept);
             for (ls_remat how = LS_REMAT_LIGHT; how <= LS_REMAT_FULL; how++) {
                 config.remat = how;
-                rig_make(&again, variant, "cpu", config);
+                assert_true(rig_make(&again, variant, "cpu", config));
                 assert_true(run(&again) == loss);
-                assert_memory_equal(again.gradient, kept.gradient, ls_params_length(kept.params) * 4);
+                assert_memory_equal(again.gradient, kept.gradient, (size_t)kept.length * 4);
                 if (variant == 0) assert_true(ls_plan_arena_bytes(again.plan) < ls_plan_arena_bytes(kept.plan));
                 rig_free(&again);
             }
@@ -297,11 +226,11 @@ static int count_steps(const rig *r, const char *pass) {
 // What a block of either kind is compiled to: no sum, no padding and no ReLU is a step of its own.
 static void blocks_fold(void **state) {
     rig r;
-    rig_make(&r, 0, "ref", (ls_plan_config){.precision = LS_DTYPE_F32, .training = 1});
+    assert_true(rig_make(&r, 0, "ref", (ls_plan_config){.precision = LS_DTYPE_F32, .training = 1}));
     assert_int_equal(count_steps(&r, "forward"), 2 + (3 + 4) + (3 + 3) + 1 + 2);
     assert_int_equal(count_steps(&r, "sum of gradients"), 1);  // the projected block's active input has two readers
     rig_free(&r);
-    rig_make(&r, 1, "ref", (ls_plan_config){.precision = LS_DTYPE_F32, .training = 1});
+    assert_true(rig_make(&r, 1, "ref", (ls_plan_config){.precision = LS_DTYPE_F32, .training = 1}));
     assert_int_equal(count_steps(&r, "forward"), 2 + 4 + 6 + 4 + 2);
     rig_free(&r);
 }

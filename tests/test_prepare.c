@@ -2,25 +2,16 @@
 // tests/golden/make_resize.py), and cut, moved, mirrored, blanked and normalized as plain loops here do it.
 #include <jansson.h>
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <zlib.h>
 
-#include <cmocka.h>
-
 #include "base/bf16.h"
 #include "data/augment.h"
 #include "data/prepare.h"
-
-#define OK(call)                                                                                                       \
-    do {                                                                                                               \
-        if ((call) != LS_OK) fail_msg("%s: %s", #call, ls_error_message());                                            \
-    } while (0)
+#include "ok.h"
 
 static const float zeros[8] = {0}, ones[8] = {1, 1, 1, 1, 1, 1, 1, 1};
 static const ls_recipe raw = {.offset = zeros, .divisor = ones};  // pixels as they are

@@ -1,31 +1,20 @@
 // Traces: what stands in the file, that it is one picture of all workers, and what the summary makes of it.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
+#include <jansson.h>
+#include <math.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-#include <jansson.h>
-#include <math.h>
-
-#include <lockstep/lockstep.h>
-
 #include "base/clock.h"
 #include "base/trace.h"
+#include "ok.h"
 #include "report/trace_report.h"
 #include "train/timeline.h"
 
 static char folder[] = "/tmp/lockstep-trace.XXXXXX";
 static char path[256];
-
-#define OK(call)                                                                                                       \
-    do {                                                                                                               \
-        if ((call) != LS_OK) fail_msg("%s: %s", #call, ls_error_message());                                            \
-    } while (0)
 
 static int make_folder(void **state) {
     if (!mkdtemp(folder)) return -1;

@@ -1,19 +1,10 @@
 // The public training API in one process: results, evaluation, early stop, weights in and out, refusals.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-
-#include <cmocka.h>
-#include <lockstep/lockstep.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define OK(call)                                                                                                       \
-    do {                                                                                                               \
-        if ((call) != LS_OK) fail_msg("%s: %s", #call, ls_error_message());                                            \
-    } while (0)
+#include "ok.h"
 
 typedef struct fixture {
     ls_context *context;

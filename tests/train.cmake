@@ -1,5 +1,7 @@
 ls_test(test_plan LABELS train)
 ls_test(test_plan_branches LABELS train)
+target_sources(test_plan PRIVATE plan_rig.c)
+target_sources(test_plan_branches PRIVATE plan_rig.c)
 ls_test(test_memory LABELS train)
 ls_test(test_trainer LABELS train)
 if(TARGET lockstep_program)

@@ -33,7 +33,11 @@ The rest is against bad luck. A value on the edge of a ReLU, or two that compete
 by rounding, and one such value among a hundred thousand moves a gradient by 1/sqrt(100000), three times what the test
 allows. So channels are normalized to a beta that is away from zero, in turn above and below; a residual branch ends in
 small values, so that 50 layers do not amplify errors; and the variants are those in which no value comes near an edge:
-"margin" is the least distance from one, in units of the root mean square of float32's errors in that layer.
+"margin" is the least distance from one, in units of the root mean square of float32's errors in that layer. It covers what
+every ReLU and every window of a maximum pooling reads in the first step, the zeros around the image included. With a beta of
+2.0 standard deviations resnet50v2 has 0.37 values within one such error on average, with 2.5 half as many: there the first
+variant has a margin of 15. The steps after the first have no margin; a value that changes sides there counts by the learning
+rate, which is low for that.
 """
 import argparse
 import contextlib
@@ -52,8 +56,9 @@ from make_mnist_cnn import philox, shorten
 # beta: the distance from zero, in standard deviations of the normalized values.
 FILES = {
     "resnet50": {"size": 64, "batch": 4, "beta": 2.0, "lr": 0.001, "variant": 0},
-    "resnet50v2": {"size": 64, "batch": 4, "beta": 2.0, "lr": 0.001, "variant": 0},
+    "resnet50v2": {"size": 64, "batch": 4, "beta": 2.5, "lr": 0.001, "variant": 0},
     "resnet20": {"size": 32, "batch": 8, "beta": 1.5, "lr": 0.01, "variant": 50},
+    "resnet20v2": {"size": 32, "batch": 8, "beta": 2.0, "lr": 0.002, "variant": 6},
 }
 CLASSES, STEPS, MOMENTUM, BRANCH = 10, 10, 0.9, 0.25
 STREAM_PATCHES, STREAM_NOISE, STREAM_LABELS, STREAM_SIGNS = 10000, 10001, 10002, 30000
@@ -180,9 +185,9 @@ def watched_edges(note):
 
     def watch_pool(x, size, stride, padding=0):
         windows = F.pad(x, (padding,) * 4, value=-torch.inf).unfold(2, size, stride).unfold(3, size, stride).flatten(4)
-        best = windows.topk(2, dim=4).values
-        gap = best[..., 0] - best[..., 1]
-        note(gap.where(gap != 0, torch.inf))  # equal ones are zeros: of the padding, or cut off by a ReLU
+        best = windows.amax(4, keepdim=True)
+        # Equal ones are zeros, of the padding or cut off by a ReLU, and compete as one with the next below.
+        note((best - windows.where(windows < best, -torch.inf)).amin(4))
         return max_pool2d(x, size, stride, padding)
 
     F.relu, F.max_pool2d = watch_relu, watch_pool
