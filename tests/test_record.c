@@ -25,10 +25,10 @@ typedef struct values {
 } values;
 
 static const ls_option table[] = {
-    {"epochs", LS_OPTION_INT, .offset = offsetof(values, epochs), .metavar = "N", .min = 1},
-    {"shuffle", LS_OPTION_FLAG, .offset = offsetof(values, shuffle)},
-    {"lr", LS_OPTION_REAL, .offset = offsetof(values, lr), .metavar = "X"},
-    {"data", LS_OPTION_TEXT, .offset = offsetof(values, data), .metavar = "SPEC"},
+    {"epochs", LS_OPTION_INT, .offset = offsetof(values, epochs), .metavar = "N", .min = 1, .help = "it"},
+    {"shuffle", LS_OPTION_FLAG, .offset = offsetof(values, shuffle), .help = "it"},
+    {"lr", LS_OPTION_REAL, .offset = offsetof(values, lr), .metavar = "X", .help = "it"},
+    {"data", LS_OPTION_TEXT, .offset = offsetof(values, data), .metavar = "SPEC", .help = "it"},
     {.name = NULL},
 };
 
