@@ -166,6 +166,31 @@ static void series_are_named_by_what_differs(void **state) {
     ls__series_destroy(&s);
 }
 
+static char *table_text(void) {
+    char *text;
+    assert_int_equal(ls_study_table_text(&study, &text), LS_OK);
+    return text;
+}
+
+static void tables_tell_rows_apart(void **state) {
+    char *text = table_text();
+    has_not(text, "worker  Nodes");
+    has_not(text, "batch  Nodes");
+    free(text);
+    rows[0].replicas_per_worker = 2;
+    text = table_text();
+    has(text, "worker  Nodes");
+    free(text);
+    rows[1].global_batch = 128;
+    text = table_text();
+    has(text, "batch  Nodes");
+    free(text);
+    assert_int_equal(ls_study_write_tables(&study, folder), LS_OK);
+    file_has("results.md", "| Replicas per worker | Global batch | Nodes |");
+    file_has("results.md", "net on digits; 3 epochs, global batch 64, fp32, sgd, seed 0; 2 replicas per worker.");
+    file_has("results.md", "net on digits; 3 epochs, global batch 128, fp32, sgd, seed 0; 1 replica per worker.");
+}
+
 // Names that would overlap below their bars become letters, with the names above.
 static void long_names_become_letters(void **state) {
     memcpy(rows[2].precision, "bf16", 5);
@@ -512,6 +537,7 @@ int main(void) {
         cmocka_unit_test_setup(page_shows_every_row, setup),
         cmocka_unit_test_setup(what_cannot_be_drawn_is_left_out, setup),
         cmocka_unit_test_setup(series_are_named_by_what_differs, setup),
+        cmocka_unit_test_setup(tables_tell_rows_apart, setup),
         cmocka_unit_test_setup(long_names_become_letters, setup),
         cmocka_unit_test_setup(records_never_become_markup, setup),
         cmocka_unit_test_setup(rows_without_runs_are_told, setup),

@@ -98,7 +98,7 @@ static void write_csv(FILE *out, const ls_study *s) {
 
 // --- tables for people -----------------------------------------------------------------------------------------------
 
-enum { MAX_COLUMNS = 16, CELL = 96 };
+enum { MAX_COLUMNS = 20, CELL = 96 };
 
 typedef struct table {
     const char *title;
@@ -125,6 +125,33 @@ static void whole_column(table *t, const ls_study *s, const char *head, size_t o
     snprintf(t->head[c], CELL, "%s", head);
     for (int i = 0; i < t->rows; i++)
         snprintf(t->cell[i][c], CELL, "%d", *(const int *)((const char *)&s->rows[i] + offset));
+}
+
+// The same where it tells rows apart; rows that have not run do not know it.
+static void differing_column(table *t, const ls_study *s, const char *head, size_t offset) {
+    int first = 0, differs = 0;
+    for (int i = 0; i < s->row_count; i++) {
+        int value = *(const int *)((const char *)&s->rows[i] + offset);
+        if (!s->rows[i].repeats) continue;
+        differs |= first && value != first;
+        first = value;
+    }
+    if (differs) whole_column(t, s, head, offset);
+}
+
+// Weak scaling has another one in each row, which says nothing.
+static void batch_column(table *t, const ls_study *s) {
+    int64_t first = 0;
+    int differs = 0, c = t->columns;
+    for (int i = 0; i < s->row_count; i++) {
+        if (!s->rows[i].repeats || strcmp(s->rows[i].mode, "weak") == 0) continue;
+        differs |= first && s->rows[i].global_batch != first;
+        first = s->rows[i].global_batch;
+    }
+    if (!differs) return;
+    t->columns++;
+    snprintf(t->head[c], CELL, "Global batch");
+    for (int i = 0; i < t->rows; i++) snprintf(t->cell[i][c], CELL, "%lld", (long long)s->rows[i].global_batch);
 }
 
 // `scale` times the field with so many decimals, seconds below one with three, few images with one; a dash where nothing was measured.
@@ -196,6 +223,9 @@ static ls_status begin(table *t, const ls_study *s, const char *title) {
     word_column(t, s, "Precision", AT(precision), 0);
     word_column(t, s, "Strategy", AT(strategy), 0);
     word_column(t, s, "Recipe", AT(recipe), 0);
+    differing_column(t, s, "Replicas per worker", AT(replicas_per_worker));
+    differing_column(t, s, "Threads per replica", AT(threads_per_replica));
+    batch_column(t, s);
     return LS_OK;
 }
 
@@ -385,20 +415,32 @@ static ls_status print_tables(FILE *out, const ls_study *s, void (*print)(FILE *
     return LS_OK;
 }
 
+static void recipe_text(const ls_study_row *r, char *text, size_t size) {
+    char batch[64];
+    if (strcmp(r->mode, "weak") == 0)
+        snprintf(batch, sizeof batch, "a global batch that grows with the workers");
+    else
+        snprintf(batch, sizeof batch, "global batch %lld", (long long)r->global_batch);
+    snprintf(text, size, "%s on %s; %d epoch%s, %s, %s, %s, seed %lld%s%s; %d replica%s per worker.\n\n", r->model,
+             r->data, r->epochs, r->epochs == 1 ? "" : "s", batch, r->precision, r->optimizer, (long long)r->seed,
+             r->recipe[0] ? ", " : "", r->recipe, r->replicas_per_worker, r->replicas_per_worker == 1 ? "" : "s");
+}
+
+// Once each: most rows have the recipe of the one before.
+static void write_recipe(FILE *out, const ls_study *s, int i) {
+    char text[512], other[512];
+    if (!s->rows[i].repeats) return;
+    recipe_text(&s->rows[i], text, sizeof text);
+    for (int j = 0; j < i; j++) {
+        recipe_text(&s->rows[j], other, sizeof other);
+        if (s->rows[j].repeats && strcmp(text, other) == 0) return;
+    }
+    fputs(text, out);
+}
+
 static ls_status write_markdown(FILE *out, const ls_study *s) {
     fprintf(out, "# %s\n\n", s->title);
-    if (s->row_count > 0) {
-        const ls_study_row *r = &s->rows[0];
-        char batch[64];
-        if (strcmp(r->mode, "weak") == 0)
-            snprintf(batch, sizeof batch, "a global batch that grows with the workers");
-        else
-            snprintf(batch, sizeof batch, "global batch %lld", (long long)r->global_batch);
-        if (r->repeats)
-            fprintf(out, "%s; %d epoch%s, %s, %s, %s, seed %lld; %d replica%s per worker.\n\n", r->data, r->epochs,
-                    r->epochs == 1 ? "" : "s", batch, r->precision, r->optimizer, (long long)r->seed,
-                    r->replicas_per_worker, r->replicas_per_worker == 1 ? "" : "s");
-    }
+    for (int i = 0; i < s->row_count; i++) write_recipe(out, s, i);
     fprintf(out, "Host %s%s%s%s%s. %s.\n\n", s->host, s->cpu[0] ? ": " : "", s->cpu, s->machine[0] ? ", " : "",
             s->machine, s->versions);
     LS_TRY(print_tables(out, s, print_markdown));
