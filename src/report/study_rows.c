@@ -1,5 +1,6 @@
 // From runs to rows: runs put in order, repeats of one configuration put together, rows compared.
 #define _GNU_SOURCE
+#include <assert.h>
 #include <math.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -133,6 +134,7 @@ static void compare(ls_study_run *rows, int count) {
             if (finished(other) && (!least || other->workers < least->workers)) least = other;
             if (same_workers(row, other) && (!base || other->workers < base->workers)) base = other;
         }
+        assert(base && (least || !finished(row)));  // it is among them
         if (finished(row) && strcmp(row->mode, "strong") == 0 && strcmp(row->digest, least->digest) != 0)
             row->digest_differs = 1;
         double ratio = strcmp(row->mode, "weak") == 0 ? row->images_per_second / base->images_per_second

@@ -22,7 +22,8 @@ int ls__reduce_block(ls_lane *lane, int64_t micro_batches, const ls_source *sour
     int depth = 0;
     for (int i = 0; i < count; i++) {
         stack[depth] = sources[i].piece;
-        results[depth++] = sources[i].data + offset;  // read where it lies until it is added to something
+        results[depth++] =
+            sources[i].data + (offset - sources[i].first);  // read where it lies until it is added to something
         while (ls_tree_merge(micro_batches, stack, &depth)) {
             // Stack position k has block k + 1: the first is not for sums.
             float *out = lane->blocks + (int64_t)depth * LS_BLOCK;

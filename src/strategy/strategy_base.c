@@ -114,7 +114,7 @@ int ls__host_sources(const ls_strategy_base *base, int64_t micro_batches, ls_sou
         int64_t begin, end;
         ls_tree_run(micro_batches, first + i, base->lanes, &begin, &end);
         int count = ls_tree_pieces(micro_batches, begin, end, pieces);
-        for (int k = 0; k < count; k++) sources[total++] = (ls_source){pieces[k], slot(base, i, k)};
+        for (int k = 0; k < count; k++) sources[total++] = (ls_source){pieces[k], slot(base, i, k), 0};
     }
     return total;
 }
@@ -125,7 +125,7 @@ int ls__received_sources(const ls_strategy_base *base, int64_t micro_batches, in
     int64_t run_begin, run_end;
     ls__host_run(base, micro_batches, host, &run_begin, &run_end);
     int count = ls_tree_pieces(micro_batches, run_begin, run_end, pieces);
-    for (int k = 0; k < count; k++) sources[k] = (ls_source){pieces[k], data + k * n - begin};
+    for (int k = 0; k < count; k++) sources[k] = (ls_source){pieces[k], n > 0 ? data + k * n : NULL, begin};
     return count;
 }
 

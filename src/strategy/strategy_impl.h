@@ -10,10 +10,11 @@
 // that reading the clock around it costs nothing.
 #define LS_BLOCK 4096
 
-// A node of the tree and where its sum lies: data[i] is element i of the vector.
+// A node of the tree and where its sum lies: data[i] is element first + i of the vector.
 typedef struct ls_source {
     ls_piece piece;
     const float *data;
+    int64_t first;
 } ls_source;
 
 // What one replica keeps; in memory of its own, so that replicas do not disturb each other's caches.
