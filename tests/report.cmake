@@ -2,5 +2,5 @@
 ls_test(test_report LABELS report)
 if(TARGET lockstep_program)
   add_test(NAME cli.report COMMAND sh ${CMAKE_CURRENT_SOURCE_DIR}/cli/report.sh $<TARGET_FILE:lockstep_program>)
-  set_tests_properties(cli.report PROPERTIES LABELS cli TIMEOUT 120)
+  set_tests_properties(cli.report PROPERTIES LABELS cli TIMEOUT 300)
 endif()

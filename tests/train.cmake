@@ -8,6 +8,6 @@ if(TARGET lockstep_program)
   foreach(model mnist-cnn resnet20)
     add_test(NAME same_bits.${model}
       COMMAND sh ${CMAKE_CURRENT_SOURCE_DIR}/train/same_bits.sh $<TARGET_FILE:lockstep_program> ${model})
-    set_tests_properties(same_bits.${model} PROPERTIES TIMEOUT 600 LABELS "train;mpi;slow" PROCESSORS 2)
+    set_tests_properties(same_bits.${model} PROPERTIES TIMEOUT 900 LABELS "train;mpi;slow" PROCESSORS 2)
   endforeach()
 endif()

@@ -24,7 +24,7 @@ run() {
     want=$1
     shift
     what=$*
-    timeout -k 10 60 "$@" >"$here/out" 2>"$here/err" </dev/null
+    timeout -k 10 120 "$@" >"$here/out" 2>"$here/err" </dev/null
     got=$?
     [ "$got" -eq "$want" ] || wrong "$what: exit status $got, expected $want"
 }
