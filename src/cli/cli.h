@@ -53,6 +53,9 @@ typedef struct cli_train_settings {
     int workers, verbose, tensorboard_every, weights_by_name;
 } cli_train_settings;
 const ls_option *cli_train_options(void);
+// Names of options that change what training arrives at, but neither a step's time nor its memory: rows without help, for commands
+// that take train's options and list those they go by.
+const ls_option *cli_course_options(void);
 
 // Whether train would take these arguments from a launcher. Not collective.
 // Errors: INVALID_ARGUMENT, as train gives them, and for --workers, which is the launcher's to say.

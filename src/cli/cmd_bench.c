@@ -53,36 +53,6 @@ static const ls_option train_table[] = {
     {.name = NULL},
 };
 
-// Options of train that are left out of the list. They are taken, but no time depends on them; without its top a network is
-// refused.
-static const ls_option timeless[] = {
-    {.name = "top"},
-    {.name = "pooling"},
-    {.name = "momentum-correction"},
-    {.name = "batch-norm-momentum"},
-    {.name = "seed"},
-    {.name = "shuffle"},
-    {.name = "label-smoothing"},
-    {.name = "lr"},
-    {.name = "beta1"},
-    {.name = "beta2"},
-    {.name = "epsilon"},
-    {.name = "trust-coefficient"},
-    {.name = "lr-scaling"},
-    {.name = "warmup-epochs"},
-    {.name = "warmup"},
-    {.name = "schedule"},
-    {.name = "schedule-step"},
-    {.name = "schedule-steps"},
-    {.name = "schedule-gamma"},
-    {.name = "schedule-power"},
-    {.name = "schedule-end"},
-    {.name = "schedule-start"},
-    {.name = "schedule-rise"},
-    {.name = "schedule-period"},
-    {.name = NULL},
-};
-
 typedef struct bench {
     cli *cli;
     const char *model;
@@ -265,7 +235,7 @@ static void defaults(bench *b) {
 
 static void help(const bench *b) {
     int width = cli_help_width();
-    ls_option_set shown[6] = {{timeless, NULL}};
+    ls_option_set shown[6] = {{cli_course_options(), NULL}};  // without its top a network is refused
     memcpy(shown + 1, b->options, sizeof b->options);
     printf("Usage: lockstep bench MODEL [OPTIONS]\n\n");
     ls_print_entry(stdout, "", 0, width,

@@ -41,51 +41,14 @@ static const ls_option train_table[] = {
     {.name = NULL},
 };
 
-// Options of train that are left out of the list. They are taken, but take no memory worth a word; without its top a network is
-// refused.
+// Options of train that are left out of the list, beside cli_course_options. They are taken, but take no memory worth a word.
 static const ls_option weightless[] = {
-    {.name = "top"},
-    {.name = "pooling"},
-    {.name = "batch-norm-momentum"},
-    {.name = "epochs"},
-    {.name = "seed"},
-    {.name = "shuffle"},
-    {.name = "label-smoothing"},
-    {.name = "augment"},
-    {.name = "normalize"},
-    {.name = "bind"},
-    {.name = "lr"},
-    {.name = "nesterov"},
-    {.name = "beta1"},
-    {.name = "beta2"},
-    {.name = "epsilon"},
-    {.name = "weight-decay"},
-    {.name = "decay-biases"},
-    {.name = "trust-coefficient"},
-    {.name = "lr-scaling"},
-    {.name = "warmup-epochs"},
-    {.name = "warmup"},
-    {.name = "momentum-correction"},
-    {.name = "schedule"},
-    {.name = "schedule-step"},
-    {.name = "schedule-steps"},
-    {.name = "schedule-gamma"},
-    {.name = "schedule-power"},
-    {.name = "schedule-end"},
-    {.name = "schedule-start"},
-    {.name = "schedule-rise"},
-    {.name = "schedule-period"},
-    {.name = "weights"},
-    {.name = "weights-by-name"},
-    {.name = "save"},
-    {.name = "verbose"},
-    {.name = "record"},
-    {.name = "metrics"},
-    {.name = "tensorboard"},
-    {.name = "tensorboard-every"},
-    {.name = "time-limit"},
-    {.name = "trace"},
-    {.name = "trace-steps"},
+    {.name = "epochs"},       {.name = "augment"},     {.name = "normalize"},
+    {.name = "bind"},         {.name = "nesterov"},    {.name = "weight-decay"},
+    {.name = "decay-biases"}, {.name = "weights"},     {.name = "weights-by-name"},
+    {.name = "save"},         {.name = "verbose"},     {.name = "record"},
+    {.name = "metrics"},      {.name = "tensorboard"}, {.name = "tensorboard-every"},
+    {.name = "time-limit"},   {.name = "trace"},       {.name = "trace-steps"},
     {.name = NULL},
 };
 
@@ -104,8 +67,8 @@ static void defaults(plan *p) {
 
 static void help(const plan *p) {
     int width = cli_help_width();
-    ls_option_set shown[7] = {{weightless, NULL}};
-    memcpy(shown + 1, p->options, sizeof p->options);
+    ls_option_set shown[8] = {{cli_course_options(), NULL}, {weightless, NULL}};
+    memcpy(shown + 2, p->options, sizeof p->options);
     printf("Usage: lockstep plan MODEL [--memory SIZE] [OPTIONS]\n\n");
     ls_print_entry(
         stdout, "", 0, width,

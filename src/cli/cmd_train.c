@@ -63,6 +63,37 @@ static const ls_option table[] = {
 
 const ls_option *cli_train_options(void) { return table; }
 
+const ls_option *cli_course_options(void) {
+    static const ls_option course[] = {
+        {.name = "top"},
+        {.name = "pooling"},
+        {.name = "momentum-correction"},
+        {.name = "batch-norm-momentum"},
+        {.name = "seed"},
+        {.name = "shuffle"},
+        {.name = "label-smoothing"},
+        {.name = "lr"},
+        {.name = "beta1"},
+        {.name = "beta2"},
+        {.name = "epsilon"},
+        {.name = "trust-coefficient"},
+        {.name = "lr-scaling"},
+        {.name = "warmup-epochs"},
+        {.name = "warmup"},
+        {.name = "schedule"},
+        {.name = "schedule-step"},
+        {.name = "schedule-steps"},
+        {.name = "schedule-gamma"},
+        {.name = "schedule-power"},
+        {.name = "schedule-end"},
+        {.name = "schedule-start"},
+        {.name = "schedule-rise"},
+        {.name = "schedule-period"},
+        {.name = NULL},
+    };
+    return course;
+}
+
 // Everything one training run holds.
 typedef struct run {
     cli *cli;
