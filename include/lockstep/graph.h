@@ -15,6 +15,7 @@
 #ifndef LOCKSTEP_GRAPH_H
 #define LOCKSTEP_GRAPH_H
 
+#include <lockstep/attrs.h>
 #include <lockstep/status.h>
 #include <lockstep/tensor.h>
 
@@ -23,80 +24,29 @@ extern "C" {
 #endif
 
 typedef struct ls_graph ls_graph;
+typedef struct ls_store ls_store;
 typedef int ls_value;  // what a layer computes, as an index in its graph
 #define LS_NO_VALUE (-1)
 
-typedef enum ls_activation { LS_ACTIVATION_NONE, LS_ACTIVATION_RELU } ls_activation;
-typedef enum ls_padding { LS_PADDING_VALID, LS_PADDING_SAME } ls_padding;
-
-// Weight initializers, under Keras's names; each with Keras's formula.
-//   enum name          text
-#define LS_INITIALIZER_LIST(X)                                                                                         \
-    X(DEFAULT, "default") /* glorot_uniform for kernels, zeros for biases */                                           \
-    X(GLOROT_UNIFORM, "glorot_uniform")                                                                                \
-    X(GLOROT_NORMAL, "glorot_normal")                                                                                  \
-    X(HE_UNIFORM, "he_uniform")                                                                                        \
-    X(HE_NORMAL, "he_normal")                                                                                          \
-    X(LECUN_UNIFORM, "lecun_uniform")                                                                                  \
-    X(LECUN_NORMAL, "lecun_normal")                                                                                    \
-    X(ZEROS, "zeros")                                                                                                  \
-    X(ONES, "ones")
-typedef enum ls_initializer {
-#define LS_INITIALIZER_ENUM(name, text) LS_INITIALIZER_##name,
-    LS_INITIALIZER_LIST(LS_INITIALIZER_ENUM)
-#undef LS_INITIALIZER_ENUM
-} ls_initializer;
-
-// In every attribute struct a zero means Keras's default, and `name` NULL means Keras's automatic name (conv2d_1).
-
-typedef struct ls_conv2d_attrs {
-    const char *name;
-    int filters;         // output channels
-    int kernel[2];       // height, width
-    int strides[2];      // default 1, 1
-    ls_padding padding;  // default valid
-    ls_activation activation;
-    int no_bias;  // 1: without the bias (Keras's use_bias=False)
-    ls_initializer kernel_initializer, bias_initializer;
-} ls_conv2d_attrs;
-
-typedef struct ls_pool2d_attrs {
-    const char *name;
-    int size[2];         // default 2, 2
-    int strides[2];      // default: the size
-    ls_padding padding;  // default valid
-} ls_pool2d_attrs;
-
-typedef struct ls_dense_attrs {
-    const char *name;
-    int units;
-    ls_activation activation;
-    int no_bias;
-    ls_initializer kernel_initializer, bias_initializer;
-} ls_dense_attrs;
-
-typedef struct ls_batch_norm_attrs {
-    const char *name;
-    float momentum;  // of the moving mean and variance; default 0.99
-    float epsilon;   // added to the variance; default 0.001
-} ls_batch_norm_attrs;
-
-typedef struct ls_zero_pad2d_attrs {
-    const char *name;
-    int padding[2][2];  // {top, bottom}, {left, right}; all zero: 1 on each side
-} ls_zero_pad2d_attrs;
-
-typedef struct ls_dropout_attrs {
-    const char *name;
-    float rate;  // the fraction set to zero, 0 <= rate < 1; the rest is scaled by 1 / (1 - rate)
-} ls_dropout_attrs;
+// --- graphs ----------------------------------------------------------------------------------------------------------
 
 // A new graph for samples of the given shape (without the batch), e.g. (H, W, C). The caller destroys it.
-// Errors: INVALID_ARGUMENT (a dimension under 1, more than 3 dimensions), OUT_OF_MEMORY.
+// Errors: INVALID_ARGUMENT (a dimension under 1, more than 4 dimensions), OUT_OF_MEMORY.
 ls_status ls_graph_create(const char *name, ls_shape input, ls_graph **out);
+// A graph without inputs yet. Its parameters go into `store`, which other graphs may have theirs in, too: layers of one name share
+// them, and must be of one shape. NULL: a store of its own. The graph holds the store; the caller may destroy it at once.
+ls_status ls_graph_create_empty(const char *name, ls_store *store, ls_graph **out);
 void ls_graph_destroy(ls_graph **graph);
 
+// The (first) input.
 ls_value ls_graph_input(const ls_graph *graph);
+// Something batches bring along: `shape` of a sample ({0}: one number), F32 for anything floating (the plan decides in which
+// precision), I32 for whole numbers: classes, words. `name` NULL: automatic. The dataset's field of that name is fed to it.
+ls_value ls_graph_add_input(ls_graph *graph, const char *name, ls_shape shape, ls_dtype dtype);
+// Something predictions give. `name` NULL: the layer's. Errors: INVALID_ARGUMENT, what an earlier layer failed with.
+ls_status ls_graph_add_output(ls_graph *graph, ls_value value, const char *name);
+
+// --- layers ----------------------------------------------------------------------------------------------------------
 
 // (N, H, W, C) -> (N, H', W', filters). Parameters: NAME/kernel (KH, KW, C, filters), NAME/bias (filters).
 ls_value ls_conv2d(ls_graph *graph, ls_value x, const ls_conv2d_attrs *attrs);
@@ -127,17 +77,69 @@ ls_value ls_flatten(ls_graph *graph, ls_value x, const char *name);
 // (seed, epoch, sample, layer), not of the batch or the worker.
 ls_value ls_dropout(ls_graph *graph, ls_value x, const ls_dropout_attrs *attrs);
 
-// Declares `logits` (N, classes) the output and closes the graph: from here on it is immutable. Training adds the
-// softmax cross-entropy on it. Errors: whatever the first failing layer said; INVALID_ARGUMENT.
-ls_status ls_graph_finish(ls_graph *graph, ls_value logits);
+// --- losses and metrics ----------------------------------------------------------------------------------------------
+//
+// What training makes small is the sum of a graph's losses, each times its weight, over the samples; a metric is for people to look
+// at. Both read what an input brings along as target. A graph without losses is trained as a classifier: softmax cross-entropy and
+// accuracy of its one output. Predictions compute neither.
+
+// Softmax cross-entropy of scores (N, classes), which have no activation. Targets: I32 class numbers (N), or F32 rows of weights
+// (N, classes).
+ls_value ls_softmax_cross_entropy(ls_graph *graph, ls_value logits, ls_value targets, const ls_loss_attrs *attrs);
+// The share of samples whose largest score is at the target's class; of equals the first counts. Targets as above.
+ls_value ls_accuracy(ls_graph *graph, ls_value scores, ls_value targets, const ls_metric_attrs *attrs);
+
+// --- finishing -------------------------------------------------------------------------------------------------------
+
+// Declares `output` an output (LS_NO_VALUE: there are some already) and closes the graph: from here on it is immutable. Without losses
+// of its own it is (N, classes) scores. Errors: whatever the first failing layer said; INVALID_ARGUMENT.
+ls_status ls_graph_finish(ls_graph *graph, ls_value output);
 // The same for a network without a classifier: `features` is its output, of any shape. It has layers and parameters to look
-// at and cannot be trained.
+// at and cannot be trained without a loss of its own.
 ls_status ls_graph_finish_features(ls_graph *graph, ls_value features);
+// Parameters whose names match the pattern ("conv*", "block1_*", as file names match) are not trained by this graph (frozen 1) or are
+// again (0), before a trainer is made of it. *matched (may be NULL): how many do; without it none is an error. Normalizations with
+// frozen parameters compute as in inference. Errors: INVALID_ARGUMENT (not finished), NOT_FOUND.
+ls_status ls_graph_freeze(ls_graph *graph, const char *pattern, int frozen, int *matched);
+
+// --- looking at one --------------------------------------------------------------------------------------------------
+
+typedef struct ls_port {
+    const char *name;
+    ls_shape shape;  // of a sample
+    ls_dtype dtype;
+} ls_port;
 
 const char *ls_graph_name(const ls_graph *graph);
 int64_t ls_graph_parameter_count(const ls_graph *graph);            // scalars, as Keras counts them
-int64_t ls_graph_trainable_parameter_count(const ls_graph *graph);  // without the statistics of batch normalization
+int64_t ls_graph_trainable_parameter_count(const ls_graph *graph);  // without statistics and what is frozen
 int ls_graph_classes(const ls_graph *graph);                        // 0: not finished, or without a classifier
+int ls_graph_input_count(const ls_graph *graph);
+ls_port ls_graph_input_at(const ls_graph *graph, int index);
+int ls_graph_output_count(const ls_graph *graph);
+ls_port ls_graph_output_at(const ls_graph *graph, int index);
+// A table of the layers as Keras prints it; the caller frees *text. Errors: OUT_OF_MEMORY.
+ls_status ls_graph_summary(const ls_graph *graph, char **text);
+
+// --- parameters ------------------------------------------------------------------------------------------------------
+
+// Parameters belong to a store, not to a graph. One that graphs share is made first and destroyed at any time after: those who use it
+// hold it.
+ls_status ls_store_create(ls_store **out);
+void ls_store_destroy(ls_store **store);
+ls_store *ls_graph_store(const ls_graph *graph);  // borrowed
+
+typedef struct ls_parameter {
+    const char *name;  // "conv2d/kernel"; borrowed
+    ls_shape shape;    // Keras's: HWIO, (in, out), (out)
+    const char *role;  // "kernel", "bias", "scale", "statistic"
+    int frozen;
+} ls_parameter;
+
+int ls_store_count(const ls_store *store);
+ls_parameter ls_store_parameter(const ls_store *store, int index);
+
+// --- built-in networks -----------------------------------------------------------------------------------------------
 
 // How a built-in network is to be: the arguments Keras's applications take. ls_model_config_init gives the defaults.
 typedef struct ls_model_config {

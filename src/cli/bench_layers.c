@@ -10,22 +10,19 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/memory.h"
-#include "graph/plan.h"
+#include "graph/graph.h"
+#include "graph/runner.h"
 
 // What one thread measures with, and what it measured.
 typedef struct bench_thread {
     bench_layers *all;
     pthread_t thread;
     ls_device *device;
-    ls_params *params;
-    ls_plan *plan;
-    void *arena, *copies, *images;
-    float *weights, *gradient;
-    int32_t *labels;
-    uint64_t *samples;
-    int count;                    // steps of the plan
-    ls_kernel **fastest;          // (count), NULL where nothing is computed
-    void *buffers[LS_ARG_COUNT];  // for the fastest kernels, one set for all
+    ls_graph *objective;  // the network with a loss
+    ls_runner *runner;
+    int count;                        // steps of the plan
+    ls_kernel **fastest;              // (count), NULL where nothing is computed
+    ls_buffer *buffers[LS_ARG_COUNT];  // for the fastest kernels, one set for all
     double *seconds, *floor;      // (count, BENCH_MAX_ROUNDS)
     double floor_sum;             // of the latest round
     ls_status status;
@@ -54,40 +51,16 @@ double bench_median(double *values, int count) {
 
 // --- setting up ------------------------------------------------------------------------------------------------------
 
-static ls_status make_weights(bench_thread *t, const ls_graph *g) {
-    for (int i = 0; i < g->param_count; i++) {
-        float *plain;
-        LS_TRY(ls_memory_alloc(ls_shape_count(g->params[i].shape) * 4, &plain));
-        ls_param_initialize(g, i, t->all->config->seed, plain);
-        ls_status status = ls_params_set(t->params, i, t->weights, plain);
-        ls_memory_free(plain);
-        LS_TRY(status);
-    }
-    ls_params_refresh(t->params, t->weights, t->copies, 0, 1);
-    return LS_OK;
-}
-
 static ls_status make_plan(bench_thread *t) {
     const ls_train_config *c = t->all->config;
-    const ls_graph *g = t->all->graph;
     ls_device_options options = {.threads = c->threads};
     ls_dtype precision = strcmp(c->precision, "bf16") == 0 ? LS_DTYPE_BF16 : LS_DTYPE_F32;
-    ls_plan_config config = {.batch = c->micro_batch, .precision = precision, .training = 1};
+    ls_plan_config config = {.batch = c->micro_batch, .precision = precision, .mode = LS_PLAN_TRAINING};
     LS_TRY(ls_device_create(c->device, &options, &t->device));
-    if (t->device->ops->thread_begin) t->device->ops->thread_begin(t->device);
-    LS_TRY(ls_params_create(g, t->device, &t->params));
-    LS_TRY(ls_plan_create(g, t->device, t->params, &config, &t->plan));
-    LS_TRY(ls_memory_alloc(ls_plan_arena_bytes(t->plan), &t->arena));
-    LS_TRY(ls_memory_alloc(ls_params_copies_bytes(t->params), &t->copies));
-    LS_TRY(ls_memory_alloc(ls_params_length(t->params) * 4, &t->weights));
-    LS_TRY(ls_memory_alloc(ls_params_length(t->params) * 4, &t->gradient));
-    LS_TRY(ls_memory_alloc(config.batch * ls_shape_count(g->nodes[0].shape) * (int64_t)ls_dtype_size(precision),
-                           &t->images));
-    LS_TRY(ls_memory_alloc(config.batch * 4, &t->labels));
-    LS_TRY(ls_memory_alloc(config.batch * 8, &t->samples));
-    LS_TRY(make_weights(t, g));
-    ls_plan_bind(t->plan, t->arena, t->weights, t->copies);
-    t->count = ls_plan_step_count(t->plan);
+    LS_TRY(ls__graph_with_classifier_loss(t->all->graph, 0, 0, &t->objective));
+    LS_TRY(ls_runner_create(t->objective, t->device, &config, NULL, &t->runner));
+    LS_TRY(ls_runner_initialize(t->runner, c->seed));
+    t->count = ls_plan_step_count(t->runner->plan);
     LS_TRY(ls_calloc(t->count * BENCH_MAX_ROUNDS, sizeof(double), &t->seconds));
     LS_TRY(ls_calloc(t->count * BENCH_MAX_ROUNDS, sizeof(double), &t->floor));
     return ls_calloc(t->count, sizeof(ls_kernel *), &t->fastest);
@@ -96,11 +69,11 @@ static ls_status make_plan(bench_thread *t) {
 static ls_status find_fastest(bench_thread *t) {
     int64_t bytes[LS_ARG_COUNT] = {0};
     for (int i = 0; i < t->count && t->all->floor; i++) {
-        if (ls_plan_step(t->plan, i).flops <= 0) continue;
+        if (ls_plan_step(t->runner->plan, i).flops <= 0) continue;
         for (int k = 0; k < i && !t->fastest[i]; k++)
-            if (t->fastest[k] && ls_plan_steps_equal(t->plan, i, k)) t->fastest[i] = t->fastest[k];
+            if (t->fastest[k] && ls_plan_steps_equal(t->runner->plan, i, k)) t->fastest[i] = t->fastest[k];
         if (t->fastest[i]) continue;
-        LS_TRY(ls_plan_step_fastest(t->plan, i, &t->fastest[i]));
+        LS_TRY(ls_plan_step_fastest(t->runner->plan, i, &t->fastest[i]));
         for (int a = 0; a < LS_ARG_COUNT; a++) {
             const ls_layout *layout = t->fastest[i]->layout[a];
             int64_t needed = a == LS_ARG_SCRATCH ? t->fastest[i]->scratch_bytes : layout ? layout->bytes : 0;
@@ -108,7 +81,7 @@ static ls_status find_fastest(bench_thread *t) {
         }
     }
     for (int a = 0; a < LS_ARG_COUNT; a++)
-        if (bytes[a]) LS_TRY(ls_memory_alloc(bytes[a], &t->buffers[a]));
+        if (bytes[a]) LS_TRY(ls_buffer_create(t->device, bytes[a], &t->buffers[a]));
     return LS_OK;
 }
 
@@ -118,30 +91,29 @@ static void free_thread(bench_thread *t) {
             if (t->fastest[k] == t->fastest[i]) t->fastest[k] = NULL;  // steps of equal work share a kernel
         ls_kernel_destroy(&t->fastest[i]);
     }
-    for (int a = 0; a < LS_ARG_COUNT; a++) ls_memory_free(t->buffers[a]);
-    ls_plan_destroy(&t->plan);
-    ls_params_destroy(&t->params);
+    for (int a = 0; a < LS_ARG_COUNT; a++) ls_buffer_destroy(&t->buffers[a]);
+    ls_runner_destroy(&t->runner);
+    ls_graph_destroy(&t->objective);
     ls_device_destroy(&t->device);
-    ls_memory_free(t->arena), ls_memory_free(t->copies), ls_memory_free(t->images), ls_memory_free(t->labels);
-    ls_memory_free(t->samples), ls_memory_free(t->weights), ls_memory_free(t->gradient);
     free(t->fastest), free(t->seconds), free(t->floor);
 }
 
 // --- measuring -------------------------------------------------------------------------------------------------------
 
 static ls_status measure(bench_thread *t, int round) {
-    ls_plan_input input = {
-        .images = t->images, .labels = t->labels, .random = {.seed = 1, .epoch = 1, .samples = t->samples}};
+    ls_runner *r = t->runner;
+    ls_span args[LS_ARG_COUNT] = {{0}};
+    for (int a = 0; a < LS_ARG_COUNT; a++) args[a].buffer = t->buffers[a];
     double *took;
     LS_TRY(ls_calloc(t->count, sizeof *took, &took));
-    ls_status status = ls_plan_time_steps(t->plan, &input, t->gradient, took);
+    ls_status status = ls_plan_time_steps(r->plan, r->queue, &r->feeds, (ls_span){r->gradient, 0}, took);
     t->floor_sum = 0;
     for (int i = 0; i < t->count && status == LS_OK; i++) {
         double least = 0;
         // The least of three, or of one where that is long enough to tell.
         for (int k = 0; k < (least > 5e-3 ? 1 : 3) && t->fastest[i] && status == LS_OK; k++) {
             double start = ls_clock();
-            status = ls_kernel_run(t->fastest[i], t->buffers);
+            status = ls_kernel_run(t->fastest[i], r->queue, args);
             double seconds = ls_clock() - start;
             if (k == 0 || seconds < least) least = seconds;
         }
@@ -241,7 +213,7 @@ static double over_threads(const bench_layers *l, int index, size_t offset) {
 }
 
 bench_layer bench_layers_get(const bench_layers *l, int index) {
-    ls_plan_step_info info = ls_plan_step(l->thread[0].plan, index);
+    ls_plan_step_info info = ls_plan_step(l->thread[0].runner->plan, index);
     const ls_kernel *fastest = l->thread[0].fastest[index];
     bench_layer r = {.flops = info.flops,
                      .seconds = over_threads(l, index, offsetof(bench_thread, seconds)),

@@ -103,11 +103,7 @@ ls_status check_bandwidth(check *c) {
 #define EXCHANGE_BLOCK   4
 #define EXCHANGE_STEPS   300  // at most: a multiple of the block
 
-static void accumulate(ls_device *device, float *y, const float *x, int64_t n) {
-    for (int64_t i = 0; i < n; i++) y[i] += x[i];
-}
-
-static const ls_device_ops adding = {.name = "adding", .accumulate = accumulate};
+static const ls_device_ops adding = {.name = "adding"};
 
 static int ascending(const void *a, const void *b) {
     double x = *(const double *)a, y = *(const double *)b;

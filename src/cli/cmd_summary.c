@@ -2,7 +2,6 @@
 
 #include "base/error.h"
 #include "cli/cli.h"
-#include "graph/summary.h"
 #include "models/models.h"
 
 typedef struct settings {

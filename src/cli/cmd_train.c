@@ -230,8 +230,8 @@ static void print_head(const run *r) {
            (long long)micro_batches, micro_batches == 1 ? "" : "es", (long long)t->micro_batch, r->config.precision,
            r->config.optimizer, r->config.strategy);
     if (r->set.weights)
-        printf("weights from %s: %d of %d parameters%s\n", r->set.weights, r->loaded, r->graph->param_count,
-               r->loaded < r->graph->param_count ? ", the others drawn from the seed" : "");
+        printf("weights from %s: %d of %d parameters%s\n", r->set.weights, r->loaded, r->graph->store->count,
+               r->loaded < r->graph->store->count ? ", the others drawn from the seed" : "");
     fflush(stdout);
 }
 
@@ -368,7 +368,7 @@ static ls_status check_options(const run *r) {
 
 static ls_status load_weights(run *r) {
     if (!r->set.weights) return LS_OK;
-    r->loaded = r->graph->param_count;
+    r->loaded = r->graph->store->count;
     if (r->set.weights_by_name) return ls_trainer_load_weights_by_name(r->trainer, r->set.weights, &r->loaded);
     return ls_trainer_load_weights(r->trainer, r->set.weights);
 }

@@ -16,7 +16,7 @@ static void print_head(const plan *p, const ls_memory *m) {
     char input[LS_INPUT_TEXT], count[32], batch[32];
     int64_t v = m->global_batch / m->micro_batch;
     printf("%s, input %s, %d classes: %s parameters; %s, %s, %s%s\n", p->model,
-           cli_input_text(p->graph->nodes[0].shape, input), ls_graph_classes(p->graph),
+           cli_input_text(ls_graph_input_at(p->graph, 0).shape, input), ls_graph_classes(p->graph),
            cli_count(ls_graph_parameter_count(p->graph), count), p->config.precision, p->config.optimizer,
            p->config.strategy, p->config.remat ? ", remat" : "");
     printf(

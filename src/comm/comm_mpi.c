@@ -67,6 +67,7 @@ static MPI_Datatype type_of(ls_dtype dtype) {
     case LS_DTYPE_BF16: return MPI_UINT16_T;
     case LS_DTYPE_U8: return MPI_UINT8_T;
     case LS_DTYPE_I32: return MPI_INT32_T;
+    case LS_DTYPE_F64: return MPI_DOUBLE;
     }
     return MPI_DATATYPE_NULL;
 }

@@ -15,12 +15,30 @@
 LS_DEVICES(X)
 #undef X
 
+// Devices that a program brings along: an array of them, NULL at its end. The tests do; no such symbol: none.
+extern const ls_device_ops *const ls__program_devices[] __attribute__((weak));
+
 static const ls_device_ops *const devices[] = {
 #define X(name) &ls_device_##name,
     LS_DEVICES(X)
 #undef X
 };
 enum { DEVICE_COUNT = sizeof devices / sizeof devices[0] };
+
+// The index-th device, NULL past the last.
+static const ls_device_ops *device_at(int index) {
+    if (index < DEVICE_COUNT) return devices[index];
+    return ls__program_devices ? ls__program_devices[index - DEVICE_COUNT] : NULL;
+}
+
+const char *ls_op_name(ls_op_kind kind) {
+    static const char *const names[] = {
+#define X(kind, name) #name,
+        LS_OP_LIST(X)
+#undef X
+    };
+    return names[kind];
+}
 
 ls_status ls_device_create(const char *name, const ls_device_options *options, ls_device **out) {
     *out = NULL;
@@ -29,17 +47,18 @@ ls_status ls_device_create(const char *name, const ls_device_options *options, l
         return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "device %s: it cannot use %d threads", name, options->threads);
     ls_device_options used = options ? *options : (ls_device_options){0};
     if (used.threads == 0) used.threads = 1;
-    for (int i = 0; i < DEVICE_COUNT; i++) {
-        if (strcmp(devices[i]->name, name) != 0) continue;
-        LS_TRY(devices[i]->create(&used, out));
-        (*out)->ops = devices[i];
-        (*out)->options = used;
-        return LS_OK;
-    }
-    char names[128] = "";
+    char names[256] = "";
     size_t length = 0;
-    for (int i = 0; i < DEVICE_COUNT && length < sizeof names; i++)
-        length += (size_t)snprintf(names + length, sizeof names - length, "%s%s", i ? ", " : "", devices[i]->name);
+    for (int i = 0; device_at(i); i++) {
+        if (strcmp(device_at(i)->name, name) == 0) {
+            LS_TRY(device_at(i)->create(&used, out));
+            (*out)->ops = device_at(i);
+            (*out)->options = used;
+            return LS_OK;
+        }
+        if (length < sizeof names)
+            length += (size_t)snprintf(names + length, sizeof names - length, "%s%s", i ? ", " : "", device_at(i)->name);
+    }
     return LS_FAIL(LS_STATUS_NOT_FOUND, "there is no device named \"%s\"; the devices are %s", name, names);
 }
 
@@ -48,55 +67,74 @@ void ls_device_destroy(ls_device **device) {
     *device = NULL;
 }
 
-static int has_weights(ls_op_kind op) { return op == LS_OP_CONV2D || op == LS_OP_DENSE; }
+// --- kernels ---------------------------------------------------------------------------------------------------------
 
-static int shape_ok(ls_shape shape, int ndim) {
-    if (ndim ? shape.ndim != ndim : shape.ndim < 1 || shape.ndim > LS_MAX_DIMS) return 0;
-    for (int i = 0; i < shape.ndim; i++)
-        if (shape.dim[i] < 1) return 0;
+static int shapes_ok(const ls_tensor_type *t, int count) {
+    for (int i = 0; i < count; i++) {
+        if (t[i].shape.ndim < 1 || t[i].shape.ndim > LS_MAX_DIMS) return 0;
+        for (int d = 0; d < t[i].shape.ndim; d++)
+            if (t[i].shape.dim[d] < 1) return 0;
+    }
     return 1;
-}
-
-static ls_status check_spec(const ls_kernel_spec *s) {
-    if (s->op <= LS_OP_INPUT || s->op >= LS_OP_COUNT)
-        return LS_FAIL(LS_STATUS_INTERNAL, "a kernel was asked for operation %d, which computes nothing", s->op);
-    const char *name = ls_op_class(s->op);
-    int images = s->op == LS_OP_CONV2D || s->op == LS_OP_ZERO_PAD2D ||
-                 (s->op >= LS_OP_MAX_POOL2D && s->op <= LS_OP_GLOBAL_AVERAGE_POOL2D);
-    int vectors = s->op == LS_OP_DENSE || s->op == LS_OP_SOFTMAX_CROSS_ENTROPY;
-    int same = s->op == LS_OP_BATCH_NORM || s->op == LS_OP_ADD;
-    if (!shape_ok(s->x, images    ? 4
-                        : vectors ? 2
-                                  : 0) ||
-        !shape_ok(s->y, 0) || s->x.dim[0] != s->y.dim[0] || (same && !ls_shape_equal(s->x, s->y)))
-        return LS_FAIL(LS_STATUS_INTERNAL, "a %s kernel was asked for shapes it cannot have", name);
-    if ((s->residual && s->op != LS_OP_CONV2D && s->op != LS_OP_BATCH_NORM) || (s->addend && s->op != LS_OP_BATCH_NORM))
-        return LS_FAIL(LS_STATUS_INTERNAL, "a %s kernel was asked to add what it cannot add", name);
-    if (s->pass == LS_PASS_BACKWARD_DATA && s->op == LS_OP_ADD)
-        return LS_FAIL(LS_STATUS_INTERNAL, "an %s has no backward kernel: its inputs share its output's gradient",
-                       name);
-    if (s->pass == LS_PASS_BACKWARD_WEIGHTS && !has_weights(s->op))
-        return LS_FAIL(LS_STATUS_INTERNAL, "a %s has no weights to compute gradients of", name);
-    return LS_OK;
-}
-
-// Multiply-adds counted twice; the same for each pass.
-static double spec_flops(const ls_kernel_spec *s) {
-    double outputs = (double)ls_shape_count(s->y);
-    if (s->op == LS_OP_CONV2D) return 2 * outputs * s->attrs.kernel[0] * s->attrs.kernel[1] * (double)s->x.dim[3];
-    if (s->op == LS_OP_DENSE) return 2 * outputs * (double)s->x.dim[1];
-    return 0;
 }
 
 ls_status ls_kernel_create(ls_device *device, const ls_kernel_spec *spec, ls_kernel **out) {
     *out = NULL;
-    LS_TRY(check_spec(spec));
+    if (spec->op <= LS_OP_INPUT || spec->op >= LS_OP_COUNT)
+        return LS_FAIL(LS_STATUS_INTERNAL, "a kernel was asked for operation %d, which computes nothing", spec->op);
+    if (spec->x_count < 1 || spec->x_count > LS_MAX_INPUTS || spec->y_count < 1 || spec->y_count > LS_MAX_OUTPUTS ||
+        spec->w_count > LS_MAX_PARAMS || !shapes_ok(spec->x, spec->x_count) || !shapes_ok(spec->w, spec->w_count) ||
+        !shapes_ok(spec->y, spec->y_count))
+        return LS_FAIL(LS_STATUS_INTERNAL, "a %s kernel was asked for shapes it cannot have", ls_op_name(spec->op));
     LS_TRY(device->ops->kernel_create(device, spec, out));
-    (*out)->flops = spec_flops(spec);
+    if ((*out)->tiles < 1) (*out)->tiles = 1;
     return LS_OK;
 }
 
 void ls_kernel_destroy(ls_kernel **kernel) {
     if (*kernel) (*kernel)->ops->destroy(*kernel);
     *kernel = NULL;
+}
+
+// --- memory ----------------------------------------------------------------------------------------------------------
+
+ls_status ls_buffer_create(ls_device *device, int64_t bytes, ls_buffer **out) {
+    *out = NULL;
+    LS_TRY(device->ops->memory->buffer_create(device, bytes, out));
+    return LS_OK;
+}
+
+ls_status ls_buffer_wrap(ls_device *device, void *memory, int64_t bytes, ls_buffer **out) {
+    *out = NULL;
+    if (!device->ops->memory->buffer_wrap)
+        return LS_FAIL(LS_STATUS_UNSUPPORTED, "device %s does not work on the host's memory", device->ops->name);
+    LS_TRY(device->ops->memory->buffer_wrap(device, memory, bytes, out));
+    return LS_OK;
+}
+
+void ls_buffer_destroy(ls_buffer **buffer) {
+    if (*buffer) (*buffer)->device->ops->memory->buffer_destroy(*buffer);
+    *buffer = NULL;
+}
+
+ls_status ls_queue_create(ls_device *device, ls_queue **out) {
+    *out = NULL;
+    LS_TRY(device->ops->memory->queue_create(device, out));
+    return LS_OK;
+}
+
+void ls_queue_destroy(ls_queue **queue) {
+    if (*queue) (*queue)->device->ops->memory->queue_destroy(*queue);
+    *queue = NULL;
+}
+
+ls_status ls_event_create(ls_device *device, ls_event **out) {
+    *out = NULL;
+    LS_TRY(device->ops->memory->event_create(device, out));
+    return LS_OK;
+}
+
+void ls_event_destroy(ls_event **event) {
+    if (*event) (*event)->device->ops->memory->event_destroy(*event);
+    *event = NULL;
 }

@@ -1,130 +1,100 @@
-// What a device is: memory, a stream that runs kernels in order, and kernels created from an operation and its shapes.
+// What a device is: memory of its own, queues that work in order, and kernels and vector functions that queues run.
 //
-// A kernel computes one pass of one operation for one fixed set of shapes. When it is created it says how it wants
-// every argument laid out in memory; the plan connects kernels, placing reorders where layouts differ. Running a kernel
-// allocates nothing. A kernel belongs to one thread at a time; two kernels of a device may run in two threads.
+// Memory need not be the host's: a *buffer* is opaque, and all that is ever named of it is a *span*, a buffer and an offset. Nothing
+// on a device happens when it is asked for, but when its *queue* comes to it: kernels, vector functions and copies are put into a
+// queue and done in that order. *Events* let one queue wait for another, and the host for any of them. A device whose memory is the
+// host's (host_memory) does each thing at once, in the calling thread; its buffers may be memory that others have made.
+//
+// A queue belongs to one thread at a time; two queues of a device may be used by two threads.
 #ifndef LS_DEVICE_DEVICE_H
 #define LS_DEVICE_DEVICE_H
 
 #include <lockstep/status.h>
 #include <lockstep/tensor.h>
 
-#include "device/op.h"
+#include "device/kernel.h"
 
-typedef struct ls_device ls_device;
-typedef struct ls_kernel ls_kernel;
-
-// How a tensor lies in memory. Owned by its device and interned there: equal layouts are the same pointer, and it
-// lives as long as the device does. `shape` is the logical shape: NHWC for images (N, H, W, C), HWIO for kernels.
-typedef struct ls_layout {
-    ls_shape shape;
-    ls_dtype dtype;
-    int64_t bytes;       // with padding
-    int plain;           // 1: row-major in the logical order, no padding: as files and the public API have it
-    const void *native;  // the device's own descriptor
-} ls_layout;
-
-typedef enum ls_pass {
-    LS_PASS_TRAINING,          // forward, keeping what backward needs
-    LS_PASS_INFERENCE,         // forward only
-    LS_PASS_BACKWARD_DATA,     // DY -> DX
-    LS_PASS_BACKWARD_WEIGHTS,  // X, DY -> DW, DB
-} ls_pass;
-
-// Batch normalization, also with a residual and a ReLU of its own (spec.residual, attrs.activation):
-//   TRAINING       X, W = gamma, B = beta, [X2] -> Y = relu(gamma * (X - mean) / deviation + beta + X2); WORKSPACE keeps the
-//                  micro-batch's statistics
-//   INFERENCE      the same with the running MEAN and VARIANCE
-//   BACKWARD_DATA  X, W, B, DY, WORKSPACE, [Y], [ADDEND] -> DX, DW, DB, DMEAN, DVARIANCE, [DX2 = DY where Y > 0]; Y only with
-//                  a residual and a ReLU (else whether Y > 0 is computed from X again)
-// W, B and the statistics are plain F32 (C).
-//
-// The arguments of a kernel. Which are used depends on operation and pass; unused ones have no layout and stay NULL.
-typedef enum ls_arg {
-    LS_ARG_X,   // the operation's input
-    LS_ARG_X2,  // its second: of an addition; with spec.residual, what is added before the activation
-    LS_ARG_W,   // its kernel (weights)
-    LS_ARG_B,   // its bias, always plain F32
-    LS_ARG_Y,   // its output
-    LS_ARG_DX,  // gradients of the same, F32 for DW and DB
-    LS_ARG_DX2,
-    LS_ARG_DW,
-    LS_ARG_DB,
-    LS_ARG_DY,
-    LS_ARG_ADDEND,  // with spec.addend: added to DX on its way out (the gradient from X's other readers)
-    LS_ARG_MEAN,    // batch normalization: running statistics, plain F32 (C)
-    LS_ARG_VARIANCE,
-    LS_ARG_DMEAN,  // and what they move towards: N times the micro-batch's own, F32 (C)
-    LS_ARG_DVARIANCE,
-    LS_ARG_WORKSPACE,  // kept from forward to backward (e.g. which element was the maximum)
-    LS_ARG_SCRATCH,    // free again when the kernel returns
-    LS_ARG_LABELS,     // int32_t (N): the class of each sample; with one_hot float (N, C): its class weights
-    LS_ARG_METRICS,    // ls_loss_metrics: written by the loss's forward
-    LS_ARG_RANDOM,     // const ls_random_key *
-    LS_ARG_COUNT
-} ls_arg;
-
-// What the loss kernel reports of one micro-batch: sums over its samples.
-typedef struct ls_loss_metrics {
-    double loss;      // sum of the cross-entropies
-    int64_t correct;  // samples whose largest logit is the label's (the first of equals wins)
-    int64_t samples;
-} ls_loss_metrics;
-
-// What random kernels are keyed by: dropout of sample i draws from (seed, epoch, samples[i], layer, element).
-typedef struct ls_random_key {
-    uint64_t seed;
-    uint32_t epoch;
-    const uint64_t *samples;  // (N): each sample's index in its dataset
-} ls_random_key;
-
-typedef struct ls_kernel_spec {
-    ls_op_kind op;
-    ls_op_attrs attrs;
-    ls_pass pass;
-    ls_shape x, y;      // with the batch: (N, ...)
-    ls_dtype x_dtype;   // of X and DX
-    ls_dtype y_dtype;   // of Y
-    ls_dtype dy_dtype;  // of DY; the loss has no DY and this is the dtype of its DX (its X, the logits, is F32)
-    ls_dtype w_dtype;   // of W (DW and DB are always F32)
-    // DX is multiplied by (X > 0) on its way out: X is the output of a ReLU fused into the operation before.
-    // Told to the forward pass too, so that a kernel may keep the decision in its workspace and not read X in backward.
-    int mask_dx;
-    int residual;  // convolution, batch normalization: X2 is added before the activation; it lies as Y does
-    int addend;    // batch normalization, backward: ADDEND is added to DX; it lies as DX does
-    // Layouts the caller has already settled, by argument; NULL lets the kernel choose.
-    const ls_layout *layout[LS_ARG_COUNT];
-} ls_kernel_spec;
-
-typedef struct ls_kernel_ops {
-    ls_status (*run)(ls_kernel *kernel, void *const args[LS_ARG_COUNT]);
-    void (*destroy)(ls_kernel *kernel);
-} ls_kernel_ops;
-
-// An output that may lie in the memory of an input: the kernel has read an element before it writes it.
-typedef struct ls_in_place {
-    ls_arg output, input;
-} ls_in_place;
-#define LS_MAX_IN_PLACE 4
-
-// The head every device's kernels start with.
-struct ls_kernel {
-    const ls_kernel_ops *ops;
-    const char *name;                       // the implementation's name, for people ("jit:avx512_core")
-    const ls_layout *layout[LS_ARG_COUNT];  // chosen layouts; NULL for WORKSPACE and the like
-    int64_t workspace_bytes, scratch_bytes;
-    ls_in_place in_place[LS_MAX_IN_PLACE];
-    int in_place_count;
-    double flops;  // multiply-adds counted twice; 0 where memory is what counts
-};
+typedef struct ls_queue ls_queue;
+typedef struct ls_event ls_event;
+typedef struct ls_device_ops ls_device_ops;
 
 typedef struct ls_device_options {
     int threads;  // threads a kernel may use
 } ls_device_options;
 
-typedef struct ls_device_ops {
+struct ls_device {
+    const ls_device_ops *ops;
+    ls_device_options options;
+};
+
+// The heads that a device's own structs start with.
+struct ls_buffer {
+    ls_device *device;
+    int64_t bytes;
+    void *memory;  // of host devices its address; else whatever the device likes
+    int borrowed;  // 1: the memory is somebody else's
+};
+struct ls_queue {
+    ls_device *device;
+};
+struct ls_event {
+    ls_device *device;
+};
+
+// --- what a device has -----------------------------------------------------------------------------------------------
+
+// Memory, order, copies. Those that take a queue return when the work is in it, not when it is done; what they name must stay until
+// then. A failure of work done later comes back from the next synchronize. ls_host_memory (device/host.h) is for all devices whose
+// memory is the host's.
+typedef struct ls_memory_ops {
+    ls_status (*buffer_create)(ls_device *device, int64_t bytes, ls_buffer **out);  // zeroed; OUT_OF_MEMORY
+    // Host memory as a buffer of the device's. NULL: the device does not work on the host's memory.
+    ls_status (*buffer_wrap)(ls_device *device, void *memory, int64_t bytes, ls_buffer **out);
+    void (*buffer_destroy)(ls_buffer *buffer);  // when no queue has work left for it
+    ls_status (*queue_create)(ls_device *device, ls_queue **out);
+    void (*queue_destroy)(ls_queue *queue);          // does what is left in it first
+    ls_status (*synchronize)(ls_queue *queue);       // waits until all is done; the first failure since the last time
+    ls_status (*event_create)(ls_device *device, ls_event **out);
+    void (*event_destroy)(ls_event *event);
+    ls_status (*event_record)(ls_queue *queue, ls_event *event);  // it happens once all before it is done
+    ls_status (*event_wait)(ls_queue *queue, ls_event *event);    // what follows is done after it has happened, if it was recorded
+    ls_status (*event_synchronize)(ls_event *event);              // the host waits for it
+    ls_status (*write)(ls_queue *queue, ls_span to, const void *from, int64_t bytes);  // from the host
+    ls_status (*read)(ls_queue *queue, void *to, ls_span from, int64_t bytes);         // to the host
+    ls_status (*copy)(ls_queue *queue, ls_span to, ls_span from, int64_t bytes);
+    ls_status (*zero)(ls_queue *queue, ls_span to, int64_t bytes);
+} ls_memory_ops;
+
+// A formula that is applied element by element: an optimizer's update, say. Devices of the host call `host`; others have a function
+// of their own for each `name` (UNSUPPORTED where there is none).
+#define LS_MAX_FORMULA_SPANS 6
+#define LS_FORMULA_ARGUMENTS 256  // bytes, at most
+typedef struct ls_formula {
+    const char *name;
+    // x[i] is (n) floats, in the order of the spans. `arguments` are the formula's own.
+    void (*host)(const void *arguments, int64_t n, float *const *x);
+} ls_formula;
+
+// What gradients and weights need where they live. F32; n is a multiple of 16 and spans are aligned to 64 bytes, so that which
+// elements fall into a vector's tail never depends on how the whole is cut. The bits are the same on all devices.
+typedef struct ls_vector_ops {
+    ls_status (*add)(ls_queue *queue, ls_span out, ls_span a, ls_span b, int64_t n);       // out = a + b; out may be a
+    ls_status (*scale)(ls_queue *queue, ls_span out, ls_span a, float factor, int64_t n);  // out = a * factor; out may be a
+    // The squares of each unit of LS_VECTOR_ALIGN elements summed in a tree, in double: sums[u * stride], u < units.
+    ls_status (*sum_squares)(ls_queue *queue, ls_span sums, int stride, ls_span x, int64_t units);
+    ls_status (*apply)(ls_queue *queue, const ls_formula *formula, const void *arguments, int64_t argument_bytes,
+                       const ls_span *x, int count, int64_t n);
+} ls_vector_ops;
+
+// Multiples of this many floats are where vectors are cut.
+#define LS_VECTOR_ALIGN 64
+
+struct ls_device_ops {
     const char *name;
     const char *help;
+    int host_memory;  // 1: its memory is the host's and its queues work at once
+    const ls_memory_ops *memory;
+    const ls_vector_ops *vector;
     ls_status (*create)(const ls_device_options *options, ls_device **out);
     void (*destroy)(ls_device *device);
     // A sentence for records: library, version, instruction set.
@@ -140,27 +110,49 @@ typedef struct ls_device_ops {
     ls_status (*reorder_create)(ls_device *device, const ls_layout *from, const ls_layout *to, ls_kernel **out);
     // Called by each thread that will run kernels, before its first: sets that thread's share of cores.
     void (*thread_begin)(ls_device *device);
-    // y[i] += x[i], F32, in the memory gradients live in.
-    void (*accumulate)(ls_device *device, float *y, const float *x, int64_t n);
     // For `lockstep bench`: the kernel library's fastest implementation for a spec, over all its algorithms and layouts, by
     // measuring them now. What it is compared with must not depend on it. NULL: this device has no library to search.
     ls_status (*fastest)(ls_device *device, const ls_kernel_spec *spec, ls_kernel **out);
-} ls_device_ops;
-
-struct ls_device {
-    const ls_device_ops *ops;
-    ls_device_options options;
 };
 
+// --- devices ---------------------------------------------------------------------------------------------------------
+
 // Creates a device by name ("cpu", "ref"). Errors: NOT_FOUND with the names there are. The caller destroys it, after all
-// kernels and plans made from it.
+// kernels, plans, buffers and queues made from it.
 ls_status ls_device_create(const char *name, const ls_device_options *options, ls_device **out);
 void ls_device_destroy(ls_device **device);
-
 ls_status ls_kernel_create(ls_device *device, const ls_kernel_spec *spec, ls_kernel **out);
 void ls_kernel_destroy(ls_kernel **kernel);
-static inline ls_status ls_kernel_run(ls_kernel *kernel, void *const args[LS_ARG_COUNT]) {
-    return kernel->ops->run(kernel, args);
+
+// --- memory ----------------------------------------------------------------------------------------------------------
+
+ls_status ls_buffer_create(ls_device *device, int64_t bytes, ls_buffer **out);
+ls_status ls_buffer_wrap(ls_device *device, void *memory, int64_t bytes, ls_buffer **out);  // UNSUPPORTED: not the host's memory
+void ls_buffer_destroy(ls_buffer **buffer);                                                 // NULL is fine
+ls_status ls_queue_create(ls_device *device, ls_queue **out);
+void ls_queue_destroy(ls_queue **queue);
+ls_status ls_event_create(ls_device *device, ls_event **out);
+void ls_event_destroy(ls_event **event);
+
+static inline ls_span ls_span_of(ls_buffer *buffer, int64_t offset) { return (ls_span){buffer, offset}; }
+static inline ls_span ls_span_at(ls_span span, int64_t bytes) { return (ls_span){span.buffer, span.offset + bytes}; }
+// Where a span lies in the host's memory; for code of devices whose memory is the host's, and whoever asked host_memory.
+static inline void *ls_span_host(ls_span span) {
+    return span.buffer ? (char *)span.buffer->memory + span.offset : (void *)0;
+}
+
+static inline const ls_memory_ops *ls__memory(const ls_queue *queue) { return queue->device->ops->memory; }
+static inline const ls_vector_ops *ls__vector(const ls_queue *queue) { return queue->device->ops->vector; }
+
+static inline ls_status ls_synchronize(ls_queue *queue) { return ls__memory(queue)->synchronize(queue); }
+static inline ls_status ls_write(ls_queue *queue, ls_span to, const void *from, int64_t bytes) {
+    return ls__memory(queue)->write(queue, to, from, bytes);
+}
+static inline ls_status ls_read(ls_queue *queue, void *to, ls_span from, int64_t bytes) {
+    return ls__memory(queue)->read(queue, to, from, bytes);
+}
+static inline ls_status ls_kernel_run(ls_kernel *kernel, ls_queue *queue, const ls_span args[LS_ARG_COUNT]) {
+    return kernel->ops->run(kernel, queue, args);
 }
 
 #endif

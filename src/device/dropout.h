@@ -5,13 +5,13 @@
 #define LS_DEVICE_DROPOUT_H
 
 #include "base/philox.h"
-#include "device/device.h"
+#include "device/kernel.h"
 
 // The words for elements 4 * block .. 4 * block + 3 of sample n of the batch.
 static inline ls_philox4 ls_dropout_words(const ls_random_key *key, uint32_t layer, int64_t n, uint32_t block) {
     uint64_t sample = key->samples[n];
     return ls_philox(key->seed, block, (uint32_t)sample, (uint32_t)(sample >> 32),
-                     ls_random_stream(LS_RANDOM_DROPOUT, key->epoch, layer));
+                     ls_random_stream(LS_RANDOM_DROPOUT, (uint32_t)key->epoch, layer));
 }
 
 // An element is kept when its word is at least this.

@@ -4,15 +4,15 @@
 #include "graph/plan_impl.h"
 
 static int larger_first(const void *a, const void *b) {
-    const ls_buffer *x = *(ls_buffer *const *)a, *y = *(ls_buffer *const *)b;
+    const ls_plan_buffer *x = *(ls_plan_buffer *const *)a, *y = *(ls_plan_buffer *const *)b;
     if (x->bytes != y->bytes) return x->bytes < y->bytes ? 1 : -1;
     return x->first != y->first ? (x->first > y->first) - (x->first < y->first) : (x > y) - (x < y);
 }
 
-static int overlap(const ls_buffer *a, const ls_buffer *b) { return a->first <= b->last && b->first <= a->last; }
+static int overlap(const ls_plan_buffer *a, const ls_plan_buffer *b) { return a->first <= b->last && b->first <= a->last; }
 
 // The lowest offset at which `b` does not meet any of the placed buffers it shares time with.
-static int64_t lowest_offset(ls_buffer *const *placed, int count, const ls_buffer *b) {
+static int64_t lowest_offset(ls_plan_buffer *const *placed, int count, const ls_plan_buffer *b) {
     int64_t offset = 0;
     for (int moved = 1; moved;) {
         moved = 0;
@@ -27,8 +27,8 @@ static int64_t lowest_offset(ls_buffer *const *placed, int count, const ls_buffe
     return offset;
 }
 
-int64_t ls__arena_place(ls_buffer *buffers, int count) {
-    ls_buffer **order = malloc((size_t)(count + 1) * sizeof(ls_buffer *));
+int64_t ls__arena_place(ls_plan_buffer *buffers, int count) {
+    ls_plan_buffer **order = malloc((size_t)(count + 1) * sizeof(ls_plan_buffer *));
     if (!order) return -1;
     int used = 0;
     int64_t total = 0;

@@ -1,5 +1,6 @@
 #include "graph/graph.h"
 
+#include <fnmatch.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,16 +30,12 @@ static ls_value fail_graph(ls_graph *graph, ls_status status) {
 static ls_status reserve(void *array, int count, size_t size) {
     if (count & (count - 1)) return LS_OK;
     void *grown = realloc(*(void **)array, (size_t)(count ? 2 * count : 1) * size);
-    if (!grown) return LS_FAIL(LS_STATUS_OUT_OF_MEMORY, "out of memory for a graph of %d layers or parameters", count);
+    if (!grown) return LS_FAIL(LS_STATUS_OUT_OF_MEMORY, "out of memory for a graph of %d layers or values", count);
     *(void **)array = grown;
     return LS_OK;
 }
 
-static ls_status append_node(ls_graph *graph, const ls_node *node) {
-    LS_TRY(reserve(&graph->nodes, graph->node_count, sizeof *graph->nodes));
-    graph->nodes[graph->node_count++] = *node;
-    return LS_OK;
-}
+// --- names -----------------------------------------------------------------------------------------------------------
 
 static int name_taken(const ls_graph *graph, const char *name) {
     for (int i = 0; i < graph->node_count; i++)
@@ -46,12 +43,13 @@ static int name_taken(const ls_graph *graph, const char *name) {
     return 0;
 }
 
-// Keras's automatic name: the first free of conv2d, conv2d_1, conv2d_2, ...
-static ls_status choose_name(const ls_graph *graph, ls_op_kind op, const char *asked, char **out) {
+// Keras's automatic name: the first free of conv2d, conv2d_1, conv2d_2, ... In a store that others have parameters in, one that is
+// free there too: layers share parameters when they are told to, by a name, never by accident.
+static ls_status choose_name(const ls_graph *graph, const ls_op *op, const char *asked, char **out) {
     if (asked) {
         if (!asked[0] || strchr(asked, '/'))
             return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
-                           "a %s layer cannot be named \"%s\": a name is not empty and has no \"/\"", ls_op_class(op),
+                           "a %s layer cannot be named \"%s\": a name is not empty and has no \"/\"", op->keras_class,
                            asked);
         if (name_taken(graph, asked))
             return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
@@ -60,150 +58,282 @@ static ls_status choose_name(const ls_graph *graph, ls_op_kind op, const char *a
         return ls_strdup(asked, out);
     }
     char name[64];
-    snprintf(name, sizeof name, "%s", ls_op_auto_name(op));
-    for (int i = 1; name_taken(graph, name); i++) snprintf(name, sizeof name, "%s_%d", ls_op_auto_name(op), i);
+    snprintf(name, sizeof name, "%s", op->keras_name);
+    for (int i = 1; name_taken(graph, name) || ls__store_has_layer(graph->store, name); i++)
+        snprintf(name, sizeof name, "%s_%d", op->keras_name, i);
     return ls_strdup(name, out);
 }
 
-ls_status ls_graph_create(const char *name, ls_shape input, ls_graph **out) {
-    *out = NULL;
+// --- create, destroy -------------------------------------------------------------------------------------------------
+
+static ls_status check_sample(const char *name, ls_shape input, int least) {
     char shape[LS_SHAPE_TEXT];
-    if (!name || !name[0]) return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "a graph needs a name");
-    if (input.ndim < 1 || input.ndim > 3)
+    if (input.ndim < least || input.ndim > LS_MAX_DIMS - 1)
         return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
-                       "%s: a sample has 1 to 3 dimensions, such as (H, W, C), but %d were given", name, input.ndim);
+                       "%s: a sample has %d to %d dimensions, such as (H, W, C), but %d were given", name, least,
+                       LS_MAX_DIMS - 1, input.ndim);
     for (int i = 0; i < input.ndim; i++)
         if (input.dim[i] < 1)
             return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
                            "%s: every dimension of a sample is at least 1, but the input is %s", name,
                            ls__shape_text(input, shape));
+    return LS_OK;
+}
+
+ls_status ls_graph_create_empty(const char *name, ls_store *store, ls_graph **out) {
+    *out = NULL;
+    if (!name || !name[0]) return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "a graph needs a name");
     ls_status status = LS_OK;
     ls_graph *graph = NULL;
-    ls_node node = {.op = LS_OP_INPUT, .shape = input};
     LS_TRY(ls_calloc(1, sizeof *graph, &graph));
-    graph->output = LS_NO_VALUE;
+    if (store)
+        graph->store = ls__store_hold(store);
+    else
+        LS_TRY_GOTO(ls_store_create(&graph->store), failed);
     LS_TRY_GOTO(ls_strdup(name, &graph->name), failed);
-    LS_TRY_GOTO(choose_name(graph, LS_OP_INPUT, NULL, &node.name), failed);
-    LS_TRY_GOTO(append_node(graph, &node), failed);
     *out = graph;
     return LS_OK;
 failed:
-    if (!graph->node_count) free(node.name);
     ls_graph_destroy(&graph);
     return status;
+}
+
+ls_status ls_graph_create(const char *name, ls_shape input, ls_graph **out) {
+    *out = NULL;
+    ls_graph *graph;
+    if (!name || !name[0]) return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "a graph needs a name");
+    LS_TRY(check_sample(name, input, 1));
+    LS_TRY(ls_graph_create_empty(name, NULL, &graph));
+    if (ls_graph_add_input(graph, NULL, input, LS_DTYPE_F32) == LS_NO_VALUE) {
+        ls_status status = graph->failed;
+        ls_graph_destroy(&graph);
+        return status;
+    }
+    *out = graph;
+    return LS_OK;
+}
+
+static void free_node(ls_node *node) {
+    free(node->name);
+    free(node->inputs);
 }
 
 void ls_graph_destroy(ls_graph **graph) {
     ls_graph *g = *graph;
     *graph = NULL;
     if (!g) return;
-    for (int i = 0; i < g->node_count; i++) free(g->nodes[i].name);
-    for (int i = 0; i < g->param_count; i++) free(g->params[i].name);
+    for (int i = 0; i < g->node_count; i++) free_node(&g->nodes[i]);
+    for (int i = 0; i < g->output_count; i++) free(g->outputs[i].name);
     free(g->nodes);
-    free(g->params);
+    free(g->values);
+    free(g->inputs);
+    free(g->outputs);
+    free(g->uses);
+    free(g->frozen);
     free(g->name);
+    ls_store_destroy(&g->store);
     free(g);
 }
 
-ls_value ls_graph_input(const ls_graph *graph) { return 0; }
+// --- nodes -----------------------------------------------------------------------------------------------------------
 
-static void set_initializers(ls_graph *graph, const ls_node *node, ls_initializer kernel, ls_initializer bias) {
-    for (int i = 0; i < node->param_count; i++) {
-        ls_param *param = &graph->params[node->params[i]];
-        ls_initializer asked = param->role == LS_PARAM_KERNEL ? kernel : bias;
-        int replaced = param->role == LS_PARAM_KERNEL || param->role == LS_PARAM_BIAS;
-        if (replaced && asked != LS_INITIALIZER_DEFAULT) param->initializer = asked;
-    }
-}
-
-ls_value ls__graph_add_inputs(ls_graph *graph, ls_op_kind op, const ls_value *x, int count, const char *name,
-                              const ls_op_attrs *attrs) {
-    if (graph->output != LS_NO_VALUE) {  // no failure of the graph, which is complete and stays as it is
-        LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "%s is finished; layers are added before ls_graph_finish", graph->name);
-        return LS_NO_VALUE;
-    }
-    if (graph->failed) return LS_NO_VALUE;
-    ls_node node = {.op = op, .attrs = *attrs, .input_count = count};
-    for (int i = 0; i < count; i++) {
-        if (x[i] < 0 || x[i] >= graph->node_count)
-            return fail_graph(graph, LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
-                                             "a %s layer was given value %d as its input, which is no layer of %s",
-                                             ls_op_class(op), x[i], graph->name));
-        node.inputs[i] = x[i];
-    }
-    ls_status status = choose_name(graph, op, name, &node.name);
-    if (status == LS_OK) status = ls__op_find(op)->infer(graph, &node, graph->nodes[x[0]].shape);
-    if (status == LS_OK) status = append_node(graph, &node);
-    if (status != LS_OK) {
-        free(node.name);
-        return fail_graph(graph, status);
-    }
-    return graph->node_count - 1;
-}
-
-ls_value ls__graph_add(ls_graph *graph, ls_op_kind op, ls_value x, const char *name, const ls_op_attrs *attrs,
-                       ls_initializer kernel_initializer, ls_initializer bias_initializer) {
-    ls_value v = ls__graph_add_inputs(graph, op, &x, 1, name, attrs);
-    if (v != LS_NO_VALUE) set_initializers(graph, &graph->nodes[v], kernel_initializer, bias_initializer);
-    return v;
+ls_status ls__node_output(ls_node *node, ls_shape shape, ls_dtype dtype) {
+    if (node->output_count == LS_MAX_OUTPUTS)
+        return LS_FAIL(LS_STATUS_INTERNAL, "%s: a layer has at most %d outputs", node->name, LS_MAX_OUTPUTS);
+    node->output[node->output_count++] = (ls_tensor_type){.shape = shape, .dtype = dtype, .gradient = dtype};
+    return LS_OK;
 }
 
 ls_status ls__graph_param(ls_graph *graph, ls_node *node, const char *suffix, ls_shape shape, ls_param_role role,
-                          ls_initializer initializer, int64_t fan_in, int64_t fan_out) {
-    if (node->param_count == LS_MAX_NODE_PARAMS)
-        return LS_FAIL(LS_STATUS_INTERNAL, "%s: a layer has at most %d parameters", node->name, LS_MAX_NODE_PARAMS);
-    LS_TRY(reserve(&graph->params, graph->param_count, sizeof *graph->params));
+                          ls_initializer initializer, ls_initializer standard, int64_t fan_in, int64_t fan_out) {
+    if (node->param_count == LS_MAX_PARAMS)
+        return LS_FAIL(LS_STATUS_INTERNAL, "%s: a layer has at most %d parameters", node->name, LS_MAX_PARAMS);
     ls_param param = {.shape = shape,
                       .role = role,
-                      .initializer = initializer,
+                      .initializer = initializer == LS_INITIALIZER_DEFAULT ? standard : initializer,
                       .fan_in = fan_in,
                       .fan_out = fan_out,
                       .decay = role == LS_PARAM_KERNEL};
     size_t size = strlen(node->name) + strlen(suffix) + 2;
     LS_TRY(ls_calloc(1, (int64_t)size, &param.name));
     snprintf(param.name, size, "%s/%s", node->name, suffix);
-    node->params[node->param_count++] = graph->param_count;
-    graph->params[graph->param_count++] = param;
+    ls_status status = ls__store_add(graph->store, &param, &node->params[node->param_count]);
+    free(param.name);
+    LS_TRY(status);
+    node->param_count++;
     return LS_OK;
 }
 
-// Every layer is the output or has a reader that leads to it.
-static ls_status check_all_used(const ls_graph *graph, ls_value logits) {
+static ls_status check_inputs(const ls_graph *graph, const ls_op *op, const ls_value *x, int count) {
+    int most = op->inputs_maximum ? op->inputs_maximum : op->inputs;
+    if (count < op->inputs || count > most)
+        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "a %s layer has %d to %d inputs, but %d were given",
+                       op->keras_class, op->inputs, most, count);
+    for (int i = 0; i < count; i++)
+        if (x[i] < 0 || x[i] >= graph->value_count)
+            return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
+                           "a %s layer was given value %d as its input, which is no layer of %s", op->keras_class, x[i],
+                           graph->name);
+    return LS_OK;
+}
+
+static ls_status infer(ls_graph *graph, const ls_op *op, ls_node *node) {
+    LS_TRY(ls__attrs_resolve(op, node->name, &node->attrs));
+    if (op->infer) return op->infer(graph, node);
+    const ls_tensor_type *x = ls__input_type(graph, node, 0);
+    return ls__node_output(node, x->shape, x->dtype);
+}
+
+// Takes the node's memory over. Its values follow those there are.
+static ls_status append(ls_graph *graph, ls_node *node) {
+    LS_TRY(reserve(&graph->nodes, graph->node_count, sizeof *graph->nodes));
+    node->value = graph->value_count;
+    for (int i = 0; i < node->output_count; i++) {
+        LS_TRY(reserve(&graph->values, graph->value_count, sizeof *graph->values));
+        graph->values[graph->value_count++] = (ls_graph_value){graph->node_count, i};
+    }
+    graph->nodes[graph->node_count++] = *node;
+    return LS_OK;
+}
+
+static int is_open(const ls_graph *graph) {
+    if (graph->finished)  // no failure of the graph, which is complete and stays as it is
+        LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "%s is finished; layers are added before ls_graph_finish", graph->name);
+    return !graph->finished && !graph->failed;
+}
+
+ls_value ls__graph_add(ls_graph *graph, ls_op_kind kind, const ls_value *x, int count, const void *attrs) {
+    const ls_op *op = ls__op_find(kind);
+    ls_node node = {.op = kind, .input_count = count};
+    if (!is_open(graph)) return LS_NO_VALUE;
+    const char *name = attrs ? *(const char *const *)attrs : NULL;
+    if (attrs) memcpy(node.attrs.bytes, attrs, (size_t)op->attrs_bytes);
+    memset(node.attrs.bytes, 0, sizeof name);  // the node has its own
+    ls_status status = check_inputs(graph, op, x, count);
+    if (status == LS_OK) status = ls_calloc(count, sizeof *node.inputs, &node.inputs);
+    if (status == LS_OK) memcpy(node.inputs, x, (size_t)count * sizeof *x);
+    if (status == LS_OK) status = choose_name(graph, op, name, &node.name);
+    if (status == LS_OK) status = infer(graph, op, &node);
+    if (status == LS_OK) status = append(graph, &node);
+    if (status != LS_OK) {
+        free_node(&node);
+        return fail_graph(graph, status);
+    }
+    return node.value;
+}
+
+ls_value ls_graph_add_input(ls_graph *graph, const char *name, ls_shape shape, ls_dtype dtype) {
+    if (!is_open(graph)) return LS_NO_VALUE;
+    ls_node node = {.op = LS_OP_INPUT};
+    ls_status status = check_sample(name ? name : graph->name, shape, 0);
+    if (status == LS_OK && dtype != LS_DTYPE_F32 && dtype != LS_DTYPE_I32)
+        status = LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
+                         "%s: an input is floating (fp32) or whole numbers (i32), not %s", name ? name : graph->name,
+                         ls_dtype_name(dtype));
+    if (status == LS_OK) status = choose_name(graph, ls__op_find(LS_OP_INPUT), name, &node.name);
+    if (status == LS_OK) status = ls__node_output(&node, shape, dtype);
+    if (status == LS_OK) status = reserve(&graph->inputs, graph->input_count, sizeof *graph->inputs);
+    if (status == LS_OK) status = append(graph, &node);
+    if (status != LS_OK) {
+        free_node(&node);
+        return fail_graph(graph, status);
+    }
+    graph->inputs[graph->input_count++] = node.value;
+    return node.value;
+}
+
+ls_value ls_graph_input(const ls_graph *graph) { return graph->input_count ? graph->inputs[0] : LS_NO_VALUE; }
+
+// --- finishing -------------------------------------------------------------------------------------------------------
+
+ls_status ls_graph_add_output(ls_graph *graph, ls_value value, const char *name) {
+    if (graph->failed) return LS_FAIL(graph->failed, "%s", graph->failure);
+    if (graph->finished) return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "%s is finished already", graph->name);
+    if (value < 0 || value >= graph->value_count)
+        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "%s: value %d was given as the output, which is no layer of it",
+                       graph->name, value);
+    ls_graph_output output = {.value = value};
+    LS_TRY(reserve(&graph->outputs, graph->output_count, sizeof *graph->outputs));
+    LS_TRY(ls_strdup(name ? name : ls__value_node(graph, value)->name, &output.name));
+    graph->outputs[graph->output_count++] = output;
+    return LS_OK;
+}
+
+// Every layer is an output, a loss or a metric, or has a reader that leads to one.
+static ls_status check_all_used(const ls_graph *graph) {
     char *used;
-    LS_TRY(ls_calloc(graph->node_count, 1, &used));
-    used[logits] = 1;
+    LS_TRY(ls_calloc(graph->value_count, 1, &used));
+    for (int i = 0; i < graph->output_count; i++) used[graph->outputs[i].value] = 1;
     int i = graph->node_count - 1;
-    for (; i >= 0 && used[i]; i--)
-        for (int k = 0; k < graph->nodes[i].input_count; k++) used[graph->nodes[i].inputs[k]] = 1;
+    for (; i >= 0; i--) {
+        const ls_node *n = &graph->nodes[i];
+        int any = ls__op_find(n->op)->part != LS_PART_LAYER;
+        for (int k = 0; k < n->output_count; k++) any |= used[n->value + k];
+        if (!any) break;
+        for (int k = 0; k < n->input_count; k++) used[n->inputs[k]] = 1;
+    }
     free(used);
     if (i < 0) return LS_OK;
+    if (graph->output_count == 1)
+        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
+                       "%s: layer %s does not lead to the output %s; remove it, or pass its value to the next layer",
+                       graph->name, graph->nodes[i].name, graph->outputs[0].name);
     return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
-                   "%s: layer %s does not lead to the output %s; remove it, or pass its value to the next layer",
-                   graph->name, graph->nodes[i].name, graph->nodes[logits].name);
+                   "%s: layer %s leads to no output, loss or metric; remove it, or pass its value on", graph->name,
+                   graph->nodes[i].name);
 }
 
-static ls_status check_output(const ls_graph *graph, ls_value output) {
-    if (graph->failed) return LS_FAIL(graph->failed, "%s", graph->failure);
-    if (graph->output != LS_NO_VALUE) return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "%s is finished already", graph->name);
-    if (output < 0 || output >= graph->node_count)
-        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "%s: value %d was given as the output, which is no layer of it",
-                       graph->name, output);
+static ls_status list_params(ls_graph *graph) {
+    int64_t count = graph->store->count;
+    free(graph->uses);
+    graph->uses = NULL;
+    LS_TRY(ls_calloc(count, 1, &graph->uses));
+    if (!graph->frozen) LS_TRY(ls_calloc(count, 1, &graph->frozen));
+    for (int i = 0; i < graph->node_count; i++)
+        for (int k = 0; k < graph->nodes[i].param_count; k++) graph->uses[graph->nodes[i].params[k]] = 1;
     return LS_OK;
+}
+
+// Removes an output that was added in vain.
+static ls_status close(ls_graph *graph) {
+    ls_status status = check_all_used(graph);
+    if (status == LS_OK) status = list_params(graph);
+    if (status == LS_OK) {
+        graph->finished = 1;
+        return LS_OK;
+    }
+    while (graph->output_count > 0) free(graph->outputs[--graph->output_count].name);
+    return status;
+}
+
+static ls_status check_classifier(const ls_graph *graph, ls_value logits) {
+    char text[LS_SHAPE_TEXT];
+    ls_shape shape = ls__value_type(graph, logits)->shape;
+    if (shape.ndim == 1) return LS_OK;
+    return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
+                   "%s: the output has one value per class, (None, classes), but its shape is %s; end with a dense "
+                   "layer, or give the graph a loss of its own",
+                   graph->name, ls__shape_text(shape, text));
+}
+
+int ls__graph_has_losses(const ls_graph *graph) {
+    for (int i = 0; i < graph->node_count; i++)
+        if (ls__op_find(graph->nodes[i].op)->part == LS_PART_LOSS) return 1;
+    return 0;
 }
 
 ls_status ls_graph_finish(ls_graph *graph, ls_value logits) {
-    LS_TRY(check_output(graph, logits));
-    ls_node loss = {.op = LS_OP_SOFTMAX_CROSS_ENTROPY, .name = graph->name, .inputs = {logits}, .input_count = 1};
-    LS_TRY(ls__op_find(loss.op)->infer(graph, &loss, graph->nodes[logits].shape));
-    LS_TRY(check_all_used(graph, logits));
-    graph->output = logits;
-    return LS_OK;
+    if (graph->failed) return LS_FAIL(graph->failed, "%s", graph->failure);
+    if (graph->finished) return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "%s is finished already", graph->name);
+    if (logits != LS_NO_VALUE && logits >= 0 && logits < graph->value_count && !ls__graph_has_losses(graph))
+        LS_TRY(check_classifier(graph, logits));
+    if (logits != LS_NO_VALUE || graph->output_count == 0) LS_TRY(ls_graph_add_output(graph, logits, NULL));
+    return close(graph);
 }
 
 ls_status ls_graph_finish_features(ls_graph *graph, ls_value features) {
-    LS_TRY(check_output(graph, features));
-    LS_TRY(check_all_used(graph, features));
-    graph->output = features;
+    LS_TRY(ls_graph_add_output(graph, features, NULL));
+    LS_TRY(close(graph));
     graph->features = 1;
     return LS_OK;
 }
@@ -212,25 +342,154 @@ ls_status ls__graph_check_classifier(const ls_graph *graph) {
     if (!graph->features) return LS_OK;
     return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
                    "%s was built without its top and ends in features, not in one score per class: there is nothing to "
-                   "train it towards; leave out --no-top, or add a classifier of your own",
+                   "train it towards; build it with its classifier, or add a loss of your own",
                    graph->name);
 }
 
+ls_status ls_graph_freeze(ls_graph *graph, const char *pattern, int frozen, int *matched) {
+    int count = 0;
+    if (!graph->finished)
+        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "%s: finish the graph before freezing parameters of it",
+                       graph->name);
+    for (int i = 0; i < graph->store->count; i++) {
+        if (!graph->uses[i] || fnmatch(pattern, graph->store->params[i].name, 0) != 0) continue;
+        graph->frozen[i] = (char)(frozen != 0);
+        count++;
+    }
+    if (matched) *matched = count;
+    if (count > 0 || matched) return LS_OK;
+    return LS_FAIL(LS_STATUS_NOT_FOUND,
+                   "%s: no parameter matches \"%s\"; names look like \"%s\", and * stands for anything", graph->name,
+                   pattern, graph->store->count ? graph->store->params[0].name : "dense/kernel");
+}
+
+// --- copies ----------------------------------------------------------------------------------------------------------
+
+static ls_status copy_node(ls_graph *to, const ls_node *from) {
+    ls_node node = *from;
+    node.name = NULL;
+    node.inputs = NULL;
+    ls_status status = ls_strdup(from->name, &node.name);
+    if (status == LS_OK) status = ls_calloc(from->input_count, sizeof *node.inputs, &node.inputs);
+    if (status == LS_OK && from->input_count)
+        memcpy(node.inputs, from->inputs, (size_t)from->input_count * sizeof *node.inputs);
+    if (status == LS_OK) status = append(to, &node);
+    if (status != LS_OK) free_node(&node);
+    return status;
+}
+
+ls_status ls__graph_copy(const ls_graph *graph, ls_graph **out) {
+    ls_graph *g;
+    LS_TRY(ls_graph_create_empty(graph->name, graph->store, &g));
+    ls_status status = LS_OK;
+    for (int i = 0; i < graph->node_count && status == LS_OK; i++) status = copy_node(g, &graph->nodes[i]);
+    for (int i = 0; i < graph->input_count && status == LS_OK; i++) {
+        status = reserve(&g->inputs, g->input_count, sizeof *g->inputs);
+        if (status == LS_OK) g->inputs[g->input_count++] = graph->inputs[i];
+    }
+    for (int i = 0; i < graph->output_count && status == LS_OK; i++)
+        status = ls_graph_add_output(g, graph->outputs[i].value, graph->outputs[i].name);
+    if (status == LS_OK && graph->frozen) {
+        status = ls_calloc(graph->store->count, 1, &g->frozen);
+        if (status == LS_OK) memcpy(g->frozen, graph->frozen, (size_t)graph->store->count);
+    }
+    if (status != LS_OK) ls_graph_destroy(&g);
+    *out = g;
+    return status;
+}
+
+ls_status ls__graph_with_classifier_loss(const ls_graph *graph, int rows, double label_smoothing, ls_graph **out) {
+    *out = NULL;
+    LS_TRY(ls__graph_check_classifier(graph));
+    if (graph->output_count != 1)
+        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
+                       "%s has %d outputs and no loss: say what each is trained towards (ls_softmax_cross_entropy, ...)",
+                       graph->name, graph->output_count);
+    ls_value logits = graph->outputs[0].value;
+    LS_TRY(check_classifier(graph, logits));
+    ls_graph *g;
+    LS_TRY(ls__graph_copy(graph, &g));
+    ls_shape shape = rows ? ls__value_type(g, logits)->shape : (ls_shape){0};
+    ls_value label = ls_graph_add_input(g, "label", shape, rows ? LS_DTYPE_F32 : LS_DTYPE_I32);
+    ls_softmax_cross_entropy(g, logits, label,
+                             &(ls_loss_attrs){.name = "loss", .label_smoothing = label_smoothing});
+    ls_accuracy(g, logits, label, &(ls_metric_attrs){.name = "accuracy"});
+    ls_status status = g->failed ? LS_FAIL(g->failed, "%s", g->failure) : close(g);
+    if (status != LS_OK) ls_graph_destroy(&g);
+    *out = g;
+    return status;
+}
+
+// --- looking at it ---------------------------------------------------------------------------------------------------
+
+static uint64_t hash(uint64_t h, const void *bytes, size_t size) {  // FNV-1a
+    for (size_t i = 0; i < size; i++) h = (h ^ ((const unsigned char *)bytes)[i]) * 1099511628211u;
+    return h;
+}
+
+static uint64_t hash_text(uint64_t h, const char *text) { return hash(h, text, strlen(text) + 1); }
+
+static uint64_t hash_shape(uint64_t h, ls_shape shape) {
+    return hash(hash(h, &shape.ndim, sizeof shape.ndim), shape.dim, (size_t)shape.ndim * sizeof shape.dim[0]);
+}
+
+static uint64_t hash_node(uint64_t h, const ls_graph *graph, const ls_node *n) {
+    char attrs[1024];
+    h = hash_text(hash_text(h, ls_op_name(n->op)), n->name);
+    ls__attrs_text(ls__op_find(n->op), &n->attrs, attrs, sizeof attrs);
+    h = hash(hash_text(h, attrs), n->inputs, (size_t)n->input_count * sizeof *n->inputs);
+    for (int i = 0; i < n->output_count; i++)
+        h = hash(hash_shape(h, n->output[i].shape), &n->output[i].dtype, sizeof n->output[i].dtype);
+    for (int i = 0; i < n->param_count; i++) {
+        const ls_param *p = &graph->store->params[n->params[i]];
+        int32_t facts[] = {(int32_t)p->role, (int32_t)p->initializer, ls__graph_trains(graph, n->params[i])};
+        h = hash_shape(hash(hash_text(h, p->name), facts, sizeof facts), p->shape);
+        h = hash(h, &p->momentum, sizeof p->momentum);
+    }
+    return h;
+}
+
+uint64_t ls__graph_fingerprint(const ls_graph *graph) {
+    uint64_t h = 1469598103934665603u;
+    for (int i = 0; i < graph->node_count; i++) h = hash_node(h, graph, &graph->nodes[i]);
+    for (int i = 0; i < graph->output_count; i++)
+        h = hash(hash_text(h, graph->outputs[i].name), &graph->outputs[i].value, sizeof graph->outputs[i].value);
+    return h;
+}
+
 const char *ls_graph_name(const ls_graph *graph) { return graph->name; }
+ls_store *ls_graph_store(const ls_graph *graph) { return graph->store; }
 
-int64_t ls_graph_parameter_count(const ls_graph *graph) {
+static int64_t count_parameters(const ls_graph *graph, int trained_only) {
     int64_t count = 0;
-    for (int i = 0; i < graph->param_count; i++) count += ls_shape_count(graph->params[i].shape);
+    for (int i = 0; i < graph->store->count; i++) {
+        const ls_param *p = &graph->store->params[i];
+        if (!graph->uses || !graph->uses[i]) continue;
+        if (!trained_only || (p->role != LS_PARAM_STATISTIC && ls__graph_trains(graph, i)))
+            count += ls_shape_count(p->shape);
+    }
     return count;
 }
 
-int64_t ls_graph_trainable_parameter_count(const ls_graph *graph) {
-    int64_t count = 0;
-    for (int i = 0; i < graph->param_count; i++)
-        if (graph->params[i].role != LS_PARAM_STATISTIC) count += ls_shape_count(graph->params[i].shape);
-    return count;
-}
+int64_t ls_graph_parameter_count(const ls_graph *graph) { return count_parameters(graph, 0); }
+int64_t ls_graph_trainable_parameter_count(const ls_graph *graph) { return count_parameters(graph, 1); }
 
 int ls_graph_classes(const ls_graph *graph) {
-    return graph->output == LS_NO_VALUE || graph->features ? 0 : (int)graph->nodes[graph->output].shape.dim[0];
+    if (!graph->finished || graph->features || graph->output_count != 1) return 0;
+    ls_shape shape = ls__value_type(graph, graph->outputs[0].value)->shape;
+    return shape.ndim == 1 ? (int)shape.dim[0] : 0;
+}
+
+int ls_graph_input_count(const ls_graph *graph) { return graph->input_count; }
+
+ls_port ls_graph_input_at(const ls_graph *graph, int index) {
+    const ls_node *n = ls__value_node(graph, graph->inputs[index]);
+    return (ls_port){n->name, n->output[0].shape, n->output[0].dtype};
+}
+
+int ls_graph_output_count(const ls_graph *graph) { return graph->output_count; }
+
+ls_port ls_graph_output_at(const ls_graph *graph, int index) {
+    const ls_tensor_type *t = ls__value_type(graph, graph->outputs[index].value);
+    return (ls_port){graph->outputs[index].name, t->shape, t->dtype};
 }

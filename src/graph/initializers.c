@@ -4,7 +4,7 @@
 #include <math.h>
 
 #include "base/philox.h"
-#include "graph/graph.h"
+#include "graph/store.h"
 
 // exp(-t) for 0 <= t <= 2: the reciprocal of the Taylor series of exp(t), whose 25 terms reach double precision there.
 static double exp_negative(double t) {
@@ -40,8 +40,8 @@ static float uniform(uint64_t seed, uint32_t param, int64_t element, double limi
 // Sources: Glorot and Bengio, "Understanding the difficulty of training deep feedforward neural networks", AISTATS
 // 2010, eq. 16; He et al., "Delving deep into rectifiers", ICCV 2015, eq. 10; LeCun et al., "Efficient BackProp", 1998,
 // sec. 4.6.
-void ls_param_initialize(const ls_graph *graph, int param, uint64_t seed, float *out) {
-    const ls_param *p = &graph->params[param];
+void ls_param_initialize(const ls_store *store, int param, uint64_t seed, float *out) {
+    const ls_param *p = &store->params[param];
     int64_t count = ls_shape_count(p->shape);
     double fan_in = (double)p->fan_in, fan_average = 0.5 * (double)(p->fan_in + p->fan_out), variance = 0;
     int normal = 0;

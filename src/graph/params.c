@@ -5,12 +5,12 @@
 #include "base/memory.h"
 #include "graph/plan_impl.h"
 
-ls_status ls_params_create(const ls_graph *graph, ls_device *device, ls_params **out) {
+ls_status ls_params_create(const ls_store *store, ls_device *device, ls_params **out) {
     ls_params *p;
     LS_TRY(ls_calloc(1, sizeof *p, &p));
-    p->graph = graph;
+    p->store = store;
     p->device = device;
-    ls_status status = ls_calloc(graph->param_count, sizeof *p->place, &p->place);
+    ls_status status = ls_calloc(store->count, sizeof *p->place, &p->place);
     if (status != LS_OK) {
         free(p);
         return status;
@@ -22,15 +22,15 @@ ls_status ls_params_create(const ls_graph *graph, ls_device *device, ls_params *
 void ls_params_destroy(ls_params **params) {
     ls_params *p = *params;
     if (!p) return;
-    for (int i = 0; i < p->graph->param_count; i++) {
+    for (int i = 0; i < p->store->count; i++) {
         ls_kernel_destroy(&p->place[i].to_plain);
         ls_kernel_destroy(&p->place[i].from_plain);
     }
     for (int i = 0; i < p->copy_count; i++) {
         ls_kernel_destroy(&p->copies[i].reorder);
-        ls_memory_free(p->copies[i].scratch);
+        ls_buffer_destroy(&p->copies[i].scratch);
     }
-    ls_memory_free(p->scratch);
+    ls_buffer_destroy(&p->scratch);
     free(p->copies);
     free(p->place);
     free(p);
@@ -40,9 +40,15 @@ void ls_params_destroy(ls_params **params) {
 int64_t ls_params_length(const ls_params *p) { return ls_round_up(p->used, LS_VECTOR_ALIGN); }
 int64_t ls_params_copies_bytes(const ls_params *p) { return p->copies_bytes; }
 
+ls_status ls_params_seal(ls_params *p) {
+    for (int i = 0; i < p->store->count; i++) LS_TRY(ls__params_place(p, i, NULL));
+    p->sealed = 1;
+    return LS_OK;
+}
+
 ls_status ls__params_place(ls_params *p, int index, const ls_layout *layout) {
     ls_param_place *place = &p->place[index];
-    ls_shape shape = p->graph->params[index].shape;
+    ls_shape shape = p->store->params[index].shape;
     if (place->layout) return LS_OK;
     LS_TRY(p->device->ops->layout_plain(p->device, shape, LS_DTYPE_F32, shape.ndim > 1, &place->plain));
     if (!layout) layout = place->plain;
@@ -64,12 +70,14 @@ ls_status ls__params_want(ls_params *p, int index, const ls_layout *layout, int 
             *copy = i;
             return LS_OK;
         }
+    *copy = LS_NO_COPY;
+    if (p->sealed) return LS_OK;
     ls_param_copy *grown = realloc(p->copies, (size_t)(p->copy_count + 1) * sizeof *grown);
     if (!grown) return LS_FAIL(LS_STATUS_OUT_OF_MEMORY, "out of memory");
     p->copies = grown;
     ls_param_copy c = {.param = index, .layout = layout, .offset = p->copies_bytes};
     LS_TRY(p->device->ops->reorder_create(p->device, p->place[index].layout, layout, &c.reorder));
-    ls_status status = ls_memory_alloc(c.reorder->scratch_bytes, &c.scratch);
+    ls_status status = ls_buffer_create(p->device, c.reorder->scratch_bytes, &c.scratch);
     if (status != LS_OK) {
         ls_kernel_destroy(&c.reorder);
         return status;
@@ -80,64 +88,80 @@ ls_status ls__params_want(ls_params *p, int index, const ls_layout *layout, int 
     return LS_OK;
 }
 
-void ls_params_refresh(ls_params *p, const float *weights, void *copies, int part, int parts) {
+ls_status ls_params_refresh(ls_params *p, ls_queue *queue, ls_span weights, ls_span copies, int part, int parts) {
     for (int i = part; i < p->copy_count; i += parts) {
         ls_param_copy *c = &p->copies[i];
-        void *args[LS_ARG_COUNT] = {[LS_ARG_X] = (void *)(weights + p->place[c->param].offset),
-                                    [LS_ARG_Y] = (char *)copies + c->offset,
-                                    [LS_ARG_SCRATCH] = c->scratch};
-        ls_kernel_run(c->reorder, args);
+        ls_span args[LS_ARG_COUNT] = {[LS_ARG_X] = ls_span_at(weights, p->place[c->param].offset * 4),
+                                      [LS_ARG_Y] = ls_span_at(copies, c->offset),
+                                      [LS_ARG_SCRATCH] = {c->scratch, 0}};
+        LS_TRY(ls_kernel_run(c->reorder, queue, args));
     }
-}
-
-// Reorders through memory of our own, since the caller's arrays may be unaligned.
-static ls_status reorder(ls_params *p, ls_kernel *kernel, const void *from, void *to) {
-    if (kernel->scratch_bytes > p->scratch_bytes) {
-        ls_memory_free(p->scratch);
-        p->scratch = NULL;
-        LS_TRY(ls_memory_alloc(kernel->scratch_bytes, &p->scratch));
-        p->scratch_bytes = kernel->scratch_bytes;
-    }
-    void *args[LS_ARG_COUNT] = {[LS_ARG_X] = (void *)from, [LS_ARG_Y] = to, [LS_ARG_SCRATCH] = p->scratch};
-    return ls_kernel_run(kernel, args);
-}
-
-ls_status ls_params_get(ls_params *p, int index, const float *vector, float *plain) {
-    const ls_param_place *place = &p->place[index];
-    if (place->to_plain) return reorder(p, place->to_plain, vector + place->offset, plain);
-    memcpy(plain, vector + place->offset, (size_t)place->layout->bytes);
     return LS_OK;
 }
 
-ls_status ls_params_set(ls_params *p, int index, float *vector, const float *plain) {
+// Room on the device for `bytes`, and behind them for a kernel's scratch.
+static ls_status make_room(ls_params *p, int64_t bytes, int64_t scratch_bytes) {
+    bytes = ls_round_up(bytes, LS_ALIGN) + scratch_bytes;
+    if (p->scratch && p->scratch->bytes >= bytes) return LS_OK;
+    ls_buffer_destroy(&p->scratch);
+    return ls_buffer_create(p->device, bytes, &p->scratch);
+}
+
+// Runs a reorder between the vector and `plain`, which is the host's: on devices whose memory that is, directly.
+static ls_status reorder(ls_params *p, ls_queue *queue, ls_kernel *kernel, ls_span vector, float *plain, int out) {
+    int64_t bytes = kernel->layout[out ? LS_ARG_Y : LS_ARG_X]->bytes;
+    int direct = p->device->ops->host_memory;
+    ls_buffer host = {.device = p->device, .bytes = bytes, .memory = plain, .borrowed = 1};
+    LS_TRY(make_room(p, direct ? 0 : bytes, kernel->scratch_bytes));
+    ls_span there = direct ? (ls_span){&host, 0} : (ls_span){p->scratch, 0};
+    ls_span args[LS_ARG_COUNT] = {[LS_ARG_X] = out ? vector : there,
+                                  [LS_ARG_Y] = out ? there : vector,
+                                  [LS_ARG_SCRATCH] = {p->scratch, direct ? 0 : ls_round_up(bytes, LS_ALIGN)}};
+    if (!direct && !out) LS_TRY(ls_write(queue, there, plain, bytes));
+    LS_TRY(ls_kernel_run(kernel, queue, args));
+    if (!direct && out) LS_TRY(ls_read(queue, plain, there, bytes));
+    return ls_synchronize(queue);
+}
+
+ls_status ls_params_get(ls_params *p, ls_queue *queue, int index, ls_span vector, float *plain) {
     const ls_param_place *place = &p->place[index];
-    if (place->from_plain) return reorder(p, place->from_plain, plain, vector + place->offset);
-    memcpy(vector + place->offset, plain, (size_t)place->layout->bytes);
-    return LS_OK;
+    ls_span at = ls_span_at(vector, place->offset * 4);
+    if (place->to_plain) return reorder(p, queue, place->to_plain, at, plain, 1);
+    LS_TRY(ls_read(queue, plain, at, place->layout->bytes));
+    return ls_synchronize(queue);
+}
+
+ls_status ls_params_set(ls_params *p, ls_queue *queue, int index, ls_span vector, const float *plain) {
+    const ls_param_place *place = &p->place[index];
+    ls_span at = ls_span_at(vector, place->offset * 4);
+    if (place->from_plain) return reorder(p, queue, place->from_plain, at, (float *)plain, 0);
+    LS_TRY(ls_write(queue, at, plain, place->layout->bytes));
+    return ls_synchronize(queue);
 }
 
 // The placed parameter with the smallest offset from `at` on; -1: none.
 static int next_placed(const ls_params *p, int64_t at) {
     int next = -1;
-    for (int i = 0; i < p->graph->param_count; i++)
+    for (int i = 0; i < p->store->count; i++)
         if (p->place[i].layout && p->place[i].offset >= at && (next < 0 || p->place[i].offset < p->place[next].offset))
             next = i;
     return next;
 }
 
-ls_status ls_params_segments(const ls_params *p, ls_segment **segments, int *count) {
+ls_status ls_params_segments(const ls_params *p, const ls_graph *graph, ls_segment **segments, int *count) {
     ls_segment *list;
-    LS_TRY(ls_calloc(p->graph->param_count, sizeof *list, &list));
+    LS_TRY(ls_calloc(p->store->count, sizeof *list, &list));
     int n = 0;
     for (int i = next_placed(p, 0); i >= 0; i = next_placed(p, p->place[i].offset + 1)) {
-        const ls_param *param = &p->graph->params[i];
+        const ls_param *param = &p->store->params[i];
         int statistic = param->role == LS_PARAM_STATISTIC;
         if (n > 0) list[n - 1].end = p->place[i].offset;
         list[n++] = (ls_segment){.begin = p->place[i].offset,
                                  .end = ls_params_length(p),
                                  .kernel = param->decay,
                                  .statistic = statistic,
-                                 .momentum = statistic ? param->momentum : 0};
+                                 .momentum = statistic ? param->momentum : 0,
+                                 .frozen = !ls__graph_trains(graph, i)};
     }
     *segments = list;
     *count = n;

@@ -7,30 +7,29 @@
 #include "base/memory.h"
 #include "graph/plan_build.h"
 
-static ls_status check(const ls_graph *g) {
-    LS_TRY(ls__graph_check_classifier(g));
-    if (g->output == LS_NO_VALUE || g->nodes[g->output].shape.ndim != 1)
+static ls_status check(const ls_graph *g, ls_plan_mode mode) {
+    if (!g->finished)
+        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "model %s is not finished: call ls_graph_finish first", g->name);
+    if (mode != LS_PLAN_PREDICTION && !ls__graph_has_losses(g))
         return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
-                       "model %s does not end in one score per class: finish it with a layer of shape (None, classes)",
-                       g->name);
-    const ls_node *last = &g->nodes[g->output];
-    if (last->op == LS_OP_RELU || last->attrs.activation != LS_ACTIVATION_NONE || last->op == LS_OP_INPUT)
-        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
-                       "model %s ends in layer %s: the last layer must give logits, without an activation", g->name,
-                       last->name);
+                       "model %s has no loss: there is nothing to train it towards or to evaluate", g->name);
     return LS_OK;
 }
 
 static ls_status build(ls_builder *b) {
     ls_plan *p = b->plan;
-    ls_tensor logits;
-    LS_TRY(check(b->graph));
+    LS_TRY(check(b->graph, p->config.mode));
     LS_TRY(ls_calloc(b->graph->node_count, sizeof *b->nodes, &b->nodes));
+    LS_TRY(ls_calloc(b->graph->value_count, sizeof *b->values, &b->values));
+    LS_TRY(ls_calloc(b->graph->input_count, sizeof *p->feeds, &p->feeds));
+    LS_TRY(ls_calloc(b->graph->input_count, 1, &p->reads));
+    LS_TRY(ls_calloc(b->graph->output_count, sizeof *p->outputs, &p->outputs));
     LS_TRY(ls__plan_fold(b));
-    LS_TRY(ls__plan_forward_steps(b, &logits));
-    if (p->config.training) LS_TRY(ls__plan_backward_steps(b, logits));
+    LS_TRY(ls__plan_forward_steps(b));
+    if (p->config.mode == LS_PLAN_TRAINING) LS_TRY(ls__plan_backward_steps(b));
     LS_TRY(ls__plan_settle(b));
-    if (p->config.training && p->config.remat != LS_REMAT_NONE) LS_TRY(ls__plan_remat(b, p->config.remat));
+    if (p->config.mode == LS_PLAN_TRAINING && p->config.remat != LS_REMAT_NONE)
+        LS_TRY(ls__plan_remat(b, p->config.remat));
     return ls__plan_place(b);
 }
 
@@ -38,11 +37,13 @@ ls_status ls_plan_create(const ls_graph *graph, ls_device *device, ls_params *pa
                          ls_plan **out) {
     ls_plan *p;
     LS_TRY(ls_calloc(1, sizeof *p, &p));
-    *p = (ls_plan){.graph = graph, .device = device, .params = params, .config = *config};
+    *p = (ls_plan){.graph = graph, .device = device, .params = params, .config = *config, .measures = -1};
     ls_builder b = {.plan = p, .graph = graph, .device = device};
     ls_status status = build(&b);
+    for (int i = 0; b.nodes && i < graph->node_count; i++) free(b.nodes[i].spec);
     free(b.nodes);
-    free(b.wishes);
+    free(b.values);
+    free(b.requests);
     if (status != LS_OK) {
         ls_plan_destroy(&p);
         return status;

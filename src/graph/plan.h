@@ -9,41 +9,49 @@
 #include "graph/graph.h"
 #include "graph/segment.h"
 
-// The parameter vector: where each parameter lives in the one F32 vector that gradients, masters and optimizer state
+// The parameter vector: where each parameter of a store lives in the one F32 vector that gradients, masters and optimizer state
 // share the shape of, and which working copies of it kernels read. The first training plan decides the layouts; later
-// plans (another batch size, inference) follow them, adding copies where their kernels want other ones.
+// plans (another batch size, inference, another graph) follow them, adding copies where their kernels want other ones.
 // Parameters stand in the order in which backward completes their gradients, last layer first.
 typedef struct ls_params ls_params;
 
-ls_status ls_params_create(const ls_graph *graph, ls_device *device, ls_params **out);
+// Borrows store and device.
+ls_status ls_params_create(const ls_store *store, ls_device *device, ls_params **out);
 void ls_params_destroy(ls_params **params);
 int64_t ls_params_length(const ls_params *params);        // floats in the vector, a multiple of LS_VECTOR_ALIGN
-int64_t ls_params_copies_bytes(const ls_params *params);  // final once all plans are made
+int64_t ls_params_copies_bytes(const ls_params *params);  // final once sealed
+// From now on, places and copies stay as they are, because memory was made for them. Plans made later that want another copy of a
+// parameter make it in every run, in their arena.
+ls_status ls_params_seal(ls_params *params);
 // Makes the working copies from the masters; part of parts, for several threads to share. Thread-safe across parts.
-void ls_params_refresh(ls_params *params, const float *weights, void *copies, int part, int parts);
-// Between Keras's shape and order (`plain`, ls_shape_count floats) and the vector.
-ls_status ls_params_get(ls_params *params, int index, const float *vector, float *plain);
-ls_status ls_params_set(ls_params *params, int index, float *vector, const float *plain);
-// The placed parameters in the order of the vector, without gaps from 0 to its length. Final once all plans are made; the
-// caller frees *segments. Errors: OUT_OF_MEMORY.
-ls_status ls_params_segments(const ls_params *params, ls_segment **segments, int *count);
+ls_status ls_params_refresh(ls_params *params, ls_queue *queue, ls_span weights, ls_span copies, int part, int parts);
+// Between Keras's shape and order (`plain`, ls_shape_count floats on the host) and the vector; done on return.
+ls_status ls_params_get(ls_params *params, ls_queue *queue, int index, ls_span vector, float *plain);
+ls_status ls_params_set(ls_params *params, ls_queue *queue, int index, ls_span vector, const float *plain);
+// The placed parameters in the order of the vector, without gaps from 0 to its length, as `graph` trains them. Final once all plans
+// are made; the caller frees *segments. Errors: OUT_OF_MEMORY.
+ls_status ls_params_segments(const ls_params *params, const ls_graph *graph, ls_segment **segments, int *count);
 
 typedef struct ls_plan ls_plan;
 
 // Which activations forward does not keep for backward, which makes them again. Same bits in all cases.
 typedef enum ls_remat {
     LS_REMAT_NONE,
-    LS_REMAT_LIGHT,  // what passes over memory make: batch normalization, ReLU, dropout
-    LS_REMAT_FULL,   // convolutions as well, between the sums that end a residual network's blocks
+    LS_REMAT_FULL,  // what passes over memory make, and convolutions between the sums that end a residual network's blocks
 } ls_remat;
 
+// What a plan is for, and so which part of its graph it computes.
+typedef enum ls_plan_mode {
+    LS_PLAN_TRAINING,    // losses, metrics, and backward
+    LS_PLAN_EVALUATION,  // losses and metrics, as inference computes them
+    LS_PLAN_PREDICTION,  // outputs; no targets, losses or metrics
+} ls_plan_mode;
+
 typedef struct ls_plan_config {
-    int64_t batch;           // samples a run takes
-    ls_dtype precision;      // F32 or BF16: activations and working weights; masters, gradients and loss are F32
-    int training;            // 0: forward only
-    int one_hot;             // labels are rows of class weights instead of class numbers
-    double label_smoothing;  // of the loss: ls_op_attrs
-    ls_remat remat;          // of a training plan
+    int64_t batch;       // samples a run takes
+    ls_dtype precision;  // F32 or BF16: activations and working weights; masters, gradients and losses are F32
+    ls_plan_mode mode;
+    ls_remat remat;  // of a training plan
 } ls_plan_config;
 
 // The plan and what it adds to `params`. Borrows graph, device and params. Errors: UNSUPPORTED, OUT_OF_MEMORY, LIBRARY.
@@ -66,32 +74,40 @@ typedef struct ls_arena_parts {
 } ls_arena_parts;
 ls_arena_parts ls_plan_arena_parts(const ls_plan *plan);
 
-// Gives the plan its memory and its weights: arena (aligned), master vector, copies. Must be called before running; may be
+// Gives the plan its memory and its weights: arena, master vector, copies. Must be called before running; may be
 // called again.
-void ls_plan_bind(ls_plan *plan, void *arena, float *weights, void *copies);
+void ls_plan_bind(ls_plan *plan, ls_span arena, ls_span weights, ls_span copies);
 
-typedef struct ls_plan_input {
-    const void *images;  // (batch, H, W, C) plain, in the plan's precision
-    const void *labels;  // int32_t (batch); with one_hot float (batch, classes)
-    ls_random_key random;
-} ls_plan_input;
+// What input `index` of the graph is fed with: (batch, ...) plain in this type. In a mode that does not read it: 0.
+int ls_plan_feed(const ls_plan *plan, int index, ls_dtype *dtype);
 
-// Forward and loss. `metrics` gets sums over the batch.
-ls_status ls_plan_forward(ls_plan *plan, const ls_plan_input *input, ls_loss_metrics *metrics);
+// What one run brings along, in device memory.
+typedef struct ls_feeds {
+    const ls_span *inputs;  // by the graph's inputs; those it does not read may be empty
+    ls_span random;         // ls_random_key of the batch
+} ls_feeds;
 
-// Told when gradients [offset, offset + count) of the vector are complete, in ascending order of offset.
+// Puts forward into the queue: up to the losses and metrics, or the outputs.
+ls_status ls_plan_forward(ls_plan *plan, ls_queue *queue, const ls_feeds *feeds);
+
+// Told when the gradients [offset, offset + count) of the vector are complete, in ascending order of offset: all that makes them is
+// in the queue.
 typedef void (*ls_bucket_ready_fn)(void *user, int64_t offset, int64_t count);
 
-// Backward of the same input: the gradient of the *sum* of the losses, written to `gradient` (length floats, every element
-// but padding overwritten).
-ls_status ls_plan_backward(ls_plan *plan, const ls_plan_input *input, float *gradient, ls_bucket_ready_fn ready,
-                           void *user);
+// Backward of the same input: the gradient of the *sum* of the losses, written to `gradient` (length floats, every element of a
+// parameter that the graph trains overwritten).
+ls_status ls_plan_backward(ls_plan *plan, ls_queue *queue, const ls_feeds *feeds, ls_span gradient,
+                           ls_bucket_ready_fn ready, void *user);
 
 // From now on runs record each step in `trace` while that is on, step i under the name `first` + i. NULL: nowhere. Not while running.
 void ls_plan_record(ls_plan *plan, ls_trace *trace, int first);
 
-// The logits of the latest forward: (batch, classes) F32, borrowed until the next run.
-const float *ls_plan_logits(const ls_plan *plan);
+// The losses and metrics of the latest forward, one after the other in the order of the graph: sums over its samples, doubles in
+// device memory.
+int ls_plan_measure_count(const ls_plan *plan);  // doubles
+ls_span ls_plan_measures(const ls_plan *plan);
+// Output `index` of the graph as of the latest forward of a prediction: (batch, ...) plain F32, until the next run.
+ls_span ls_plan_output(const ls_plan *plan, int index);
 
 // For `lockstep bench` and reports: the steps of the plan.
 typedef struct ls_plan_step_info {
@@ -105,7 +121,7 @@ ls_plan_step_info ls_plan_step(const ls_plan *plan, int index);
 ls_status ls_plan_step_fastest(ls_plan *plan, int index, ls_kernel **out);
 // Whether two steps are the same work for the kernel library: one search serves both.
 int ls_plan_steps_equal(const ls_plan *plan, int one, int other);
-// Runs forward and backward once, adding each step's seconds to seconds[i] (ls_plan_step_count of them).
-ls_status ls_plan_time_steps(ls_plan *plan, const ls_plan_input *input, float *gradient, double *seconds);
+// Runs forward and backward once, one step after the other, adding each step's seconds to seconds[i] (ls_plan_step_count of them).
+ls_status ls_plan_time_steps(ls_plan *plan, ls_queue *queue, const ls_feeds *feeds, ls_span gradient, double *seconds);
 
 #endif

@@ -1,213 +1,260 @@
-// Backward: the kernels of the gradients, from the loss back. A value with several readers gets the sum of their gradients;
-// a batch normalization adds what is there already to what it computes, other layers leave it to an addition.
+// Backward: the kernels of the gradients, from the losses back, as each op emits them. A value with several readers gets the sum of
+// their gradients; an operation whose kernel adds what is there already does that, for others it is an addition.
+#include <stdlib.h>
+#include <string.h>
+
 #include "base/error.h"
 #include "graph/plan_build.h"
 
+// --- sums of gradients -----------------------------------------------------------------------------------------------
+
 // Adds a gradient of the value computed at `home`.
-static ls_status contribute(ls_builder *b, ls_value home, ls_tensor d, int node) {
-    ls_tensor *sum = &b->nodes[home].gradient;
-    if (home == 0) return LS_OK;  // nobody asks for the gradient of the images
+static ls_status add_gradient(ls_builder *b, ls_value home, ls_tensor d, int node) {
+    ls_tensor *sum = &b->values[home].gradient;
+    if (!b->values[home].wants_gradient) return LS_OK;
     if (!sum->layout) {
         *sum = d;
         return LS_OK;
     }
     LS_TRY(ls__in_layout(b, d, sum->layout, node, &d));
-    ls_shape shape = sum->layout->shape;
-    ls_dtype dtype = sum->layout->dtype;
-    ls_kernel_spec spec = {.op = LS_OP_ADD,
-                           .pass = LS_PASS_TRAINING,
-                           .x = shape,
-                           .y = shape,
-                           .x_dtype = dtype,
-                           .y_dtype = dtype,
-                           .dy_dtype = dtype,
-                           .w_dtype = dtype,
-                           .layout = {[LS_ARG_X] = sum->layout}};
+    ls_kernel_spec spec =
+        ls__plain_spec(LS_ACTS_AS_SUM, LS_PASS_TRAINING, sum->layout->shape, sum->layout->dtype, 2);
+    spec.layout[LS_ARG_X] = sum->layout;
     ls_kernel *kernel;
     ls_plan_step_impl *step;
     LS_TRY(ls_kernel_create(b->device, &spec, &kernel));
-    LS_TRY(ls__step_add(b, kernel, node, "sum of gradients", &spec, &step));
+    LS_TRY(ls__step_add(b, kernel, node, "sum of gradients", NULL, &step));
     step->arg[LS_ARG_X] = sum->at;
-    step->arg[LS_ARG_X2] = d.at;
+    step->arg[LS_ARG_X + 1] = d.at;
     LS_TRY(ls__buffer_add(b, sum->layout->bytes, 1, &sum->at));
     step->arg[LS_ARG_Y] = sum->at;
     return LS_OK;
 }
 
-// --- parameters ------------------------------------------------------------------------------------------------------
-
-// Places the node's parameters one after the other, in the layouts their gradients are computed in, and sends the gradients
-// there: straight, or through a buffer and a reorder where an earlier plan has placed the parameter in another layout.
-static ls_status parameter_gradients(ls_builder *b, int i, int step_index) {
-    static const ls_arg args[LS_MAX_NODE_PARAMS] = {LS_ARG_DW, LS_ARG_DB, LS_ARG_DMEAN, LS_ARG_DVARIANCE};
-    const ls_node *n = &b->graph->nodes[i];
-    ls_kernel *kernel = b->plan->steps[step_index].kernel;
-    ls_params *params = b->plan->params;
-    int ready = step_index;
-    for (int k = 0; k < n->param_count; k++) {
-        const ls_layout *layout = kernel->layout[args[k]];
-        ls_step_arg gradient = {LS_PLACE_GRADIENT, n->params[k]};
-        LS_TRY(ls__params_place(params, n->params[k], layout));
-        const ls_param_place *place = &params->place[n->params[k]];
-        b->plan->steps[step_index].arg[args[k]] = gradient;
-        if (layout == place->layout) continue;
-        ls_tensor dw = {.layout = layout};
-        ls_kernel *reorder;
-        ls_plan_step_impl *step;
-        LS_TRY(ls__buffer_add(b, layout->bytes, 0, &dw.at));
-        b->plan->steps[step_index].arg[args[k]] = dw.at;
-        LS_TRY(b->device->ops->reorder_create(b->device, dw.layout, place->layout, &reorder));
-        LS_TRY(ls__step_add(b, reorder, i, "reorder", NULL, &step));
-        step->arg[LS_ARG_X] = dw.at;
-        step->arg[LS_ARG_Y] = gradient;
-        ready = b->plan->step_count - 1;
-    }
-    const ls_param_place *first = &params->place[n->params[0]], *last = &params->place[n->params[n->param_count - 1]];
-    b->plan->steps[ready].ready_offset = first->offset;
-    b->plan->steps[ready].ready_count = last->offset + last->layout->bytes / 4 - first->offset;
-    return LS_OK;
-}
-
-static ls_status backward_weights(ls_builder *b, int i, ls_tensor dy) {
-    ls_node_state *s = &b->nodes[i];
-    ls_kernel_spec spec = s->spec;
-    spec.pass = LS_PASS_BACKWARD_WEIGHTS;
-    spec.layout[LS_ARG_X] = s->input.layout;
-    spec.layout[LS_ARG_DY] = dy.layout;
-    ls_kernel *kernel;
-    ls_plan_step_impl *step;
-    LS_TRY(ls_kernel_create(b->device, &spec, &kernel));
-    LS_TRY(ls__step_add(b, kernel, i, "backward weights", &spec, &step));
-    step->arg[LS_ARG_X] = s->input.at;
-    step->arg[LS_ARG_DY] = dy.at;
-    return parameter_gradients(b, i, (int)(step - b->plan->steps));
-}
-
-// --- values ----------------------------------------------------------------------------------------------------------
-
-static ls_status backward_data(ls_builder *b, int i, ls_tensor dy, ls_tensor *dx) {
-    const ls_node *n = &b->graph->nodes[i];
-    ls_node_state *s = &b->nodes[i];
-    ls_kernel_spec spec = s->spec;
-    spec.pass = LS_PASS_BACKWARD_DATA;
-    spec.layout[LS_ARG_DX] = s->input.layout;
-    spec.layout[LS_ARG_DY] = dy.layout;
-    ls_kernel *kernel;
-    ls_plan_step_impl *step;
-    LS_TRY(ls_kernel_create(b->device, &spec, &kernel));
-    ls_status status = ls__in_layout(b, dy, kernel->layout[LS_ARG_DY], i, &dy);
-    if (status != LS_OK) {
-        ls_kernel_destroy(&kernel);
-        return status;
-    }
-    LS_TRY(ls__step_add(b, kernel, i, "backward data", &spec, &step));
-    dx->layout = kernel->layout[LS_ARG_DX];
-    if (n->op == LS_OP_FLATTEN && !spec.mask_dx)
-        dx->at = dy.at;
-    else
-        LS_TRY(ls__buffer_add(b, dx->layout->bytes, 1, &dx->at));
-    step->arg[LS_ARG_DX] = dx->at;
-    step->arg[LS_ARG_DY] = dy.at;
-    if (kernel->layout[LS_ARG_X]) step->arg[LS_ARG_X] = s->input.at;
-    if (kernel->layout[LS_ARG_Y]) step->arg[LS_ARG_Y] = s->value.at;
-    step->arg[LS_ARG_WORKSPACE] = s->workspace;
-    if (n->op == LS_OP_DROPOUT) step->arg[LS_ARG_RANDOM].place = LS_PLACE_RANDOM;
-    if (n->param_count > 0) LS_TRY(ls__wish_add(b, step, n->params[0], LS_ARG_W));
-    return LS_OK;
-}
-
-// One kernel gives the gradients of input, residual and parameters, and the statistics.
-static ls_status backward_batch_norm(ls_builder *b, int i, ls_tensor dy) {
-    const ls_node *n = &b->graph->nodes[i];
-    ls_node_state *s = &b->nodes[i];
-    ls_value from = ls__input_home(b, i, 0);
-    ls_tensor addend = b->nodes[from].gradient, dx = {.layout = s->input.layout}, dx2 = {0};
-    ls_kernel_spec spec = s->spec;
-    spec.pass = LS_PASS_BACKWARD_DATA;
-    spec.addend = addend.layout != NULL;
-    spec.layout[LS_ARG_DX] = dx.layout;
-    spec.layout[LS_ARG_DY] = dy.layout;
-    if (spec.addend) LS_TRY(ls__in_layout(b, addend, dx.layout, i, &addend));
-    ls_kernel *kernel;
-    ls_plan_step_impl *step;
-    LS_TRY(ls_kernel_create(b->device, &spec, &kernel));
-    LS_TRY(ls__step_add(b, kernel, i, "backward", &spec, &step));
-    LS_TRY(ls__buffer_add(b, dx.layout->bytes, 1, &dx.at));
-    step->arg[LS_ARG_X] = s->input.at;
-    step->arg[LS_ARG_DX] = dx.at;
-    step->arg[LS_ARG_DY] = dy.at;
-    step->arg[LS_ARG_ADDEND] = addend.at;
-    step->arg[LS_ARG_WORKSPACE] = s->workspace;
-    if (kernel->layout[LS_ARG_Y]) step->arg[LS_ARG_Y] = s->value.at;
-    if (spec.residual) {
-        dx2.layout = kernel->layout[LS_ARG_DX2];
-        LS_TRY(ls__buffer_add(b, dx2.layout->bytes, 1, &dx2.at));
-        step->arg[LS_ARG_DX2] = dx2.at;
-    }
-    LS_TRY(ls__wish_add(b, step, n->params[0], LS_ARG_W));
-    LS_TRY(ls__wish_add(b, step, n->params[1], LS_ARG_B));
-    LS_TRY(parameter_gradients(b, i, (int)(step - b->plan->steps)));
-    b->nodes[from].gradient = from ? dx : (ls_tensor){0};
-    return spec.residual ? contribute(b, b->nodes[s->residual].home, dx2, i) : LS_OK;
+ls_status ls__contribute(ls_builder *b, int node, int index, ls_tensor d) {
+    if (!d.layout) return LS_OK;
+    return add_gradient(b, ls__input_home(b, node, index), d, node);
 }
 
 // The gradient of what a kernel computed before its ReLU, for readers that have not masked it.
 static ls_status mask(ls_builder *b, int i, ls_tensor *d) {
-    const ls_node_state *s = &b->nodes[i];
-    ls_dtype dtype = s->spec.x_dtype;
-    ls_kernel_spec spec = {.op = LS_OP_RELU,
-                           .pass = LS_PASS_BACKWARD_DATA,
-                           .x = s->spec.y,
-                           .y = s->spec.y,
-                           .x_dtype = dtype,
-                           .y_dtype = dtype,
-                           .dy_dtype = dtype,
-                           .w_dtype = dtype,
-                           .layout = {[LS_ARG_DX] = s->value.layout, [LS_ARG_DY] = s->value.layout}};
+    const ls_tensor *y = &b->values[b->graph->nodes[i].value].value;
+    const ls_kernel_spec *forward = b->nodes[i].spec;
+    ls_kernel_spec spec = ls__plain_spec(LS_ACTS_AS_RELU, LS_PASS_BACKWARD_DATA, forward->y[0].shape,
+                                         b->plan->config.precision, 1);
+    spec.layout[LS_ARG_DX] = spec.layout[LS_ARG_DY] = y->layout;
     ls_kernel *kernel;
     ls_plan_step_impl *step;
     LS_TRY(ls_kernel_create(b->device, &spec, &kernel));
-    LS_TRY(ls__step_add(b, kernel, i, "backward relu", &spec, &step));
-    step->arg[LS_ARG_X] = s->value.at;  // positive where what went into the ReLU was
+    LS_TRY(ls__step_add(b, kernel, i, "backward relu", NULL, &step));
+    step->arg[LS_ARG_X] = y->at;  // positive where what went into the ReLU was
     step->arg[LS_ARG_DY] = d->at;
     LS_TRY(ls__buffer_add(b, d->layout->bytes, 1, &d->at));
     step->arg[LS_ARG_DX] = d->at;
     return LS_OK;
 }
 
-static ls_status backward_node(ls_builder *b, int i) {
-    const ls_node *n = &b->graph->nodes[i];
-    ls_node_state *s = &b->nodes[i];
-    const ls_layout *y = s->value.layout;  // the gradient of Y lies as Y does, where their types agree
-    ls_tensor d = s->gradient, dx;
-    if (y->dtype == b->plan->config.precision) LS_TRY(ls__in_layout(b, d, y, i, &d));
-    if (n->op == LS_OP_BATCH_NORM) return backward_batch_norm(b, i, d);
-    if (n->op == LS_OP_ADD) {
-        LS_TRY(contribute(b, ls__input_home(b, i, 0), d, i));
-        return contribute(b, ls__input_home(b, i, 1), d, i);
-    }
-    if (s->relu && !s->masked_by_reader) LS_TRY(mask(b, i, &d));
-    if (s->residual != LS_NO_VALUE) LS_TRY(contribute(b, b->nodes[s->residual].home, d, i));
-    if (n->param_count > 0) LS_TRY(backward_weights(b, i, d));
-    ls_value from = ls__input_home(b, i, 0);
-    if (from == 0) return LS_OK;
-    LS_TRY(backward_data(b, i, d, &dx));
-    return contribute(b, from, dx, i);
+ls_status ls__gradient_of(ls_builder *b, int i, int index, ls_tensor *out) {
+    const ls_value_state *v = &b->values[b->graph->nodes[i].value + index];
+    *out = v->gradient;
+    // It lies as the output does, where their types agree.
+    if (out->layout && v->value.layout->dtype == b->plan->config.precision)
+        LS_TRY(ls__in_layout(b, *out, v->value.layout, i, out));
+    return LS_OK;
 }
 
-ls_status ls__plan_backward_steps(ls_builder *b, ls_tensor logits) {
-    ls_kernel_spec spec = ls__loss_spec(b, LS_PASS_BACKWARD_DATA);
+// --- parameters ------------------------------------------------------------------------------------------------------
+
+// Sends the gradient of parameter k where it belongs: straight, or through a buffer and a reorder where an earlier plan has placed
+// the parameter in another layout; of one that is not trained, nowhere. *ready becomes the step after which it is there.
+static ls_status parameter_gradient(ls_builder *b, int i, int k, int step_index, int *ready) {
+    int param = b->graph->nodes[i].params[k];
+    const ls_layout *layout = b->plan->steps[step_index].kernel->layout[LS_ARG_DW + k];
+    ls_params *params = b->plan->params;
+    ls_step_arg gradient = {LS_PLACE_GRADIENT, param, 0};
+    LS_TRY(ls__params_place(params, param, layout));
+    const ls_param_place *place = &params->place[param];
+    b->plan->steps[step_index].arg[LS_ARG_DW + k] = gradient;
+    int trained = ls__graph_trains(b->graph, param);
+    if (trained && layout == place->layout) return LS_OK;
+    ls_tensor dw = {.layout = layout};
+    ls_kernel *reorder;
+    ls_plan_step_impl *step;
+    LS_TRY(ls__buffer_add(b, layout->bytes, 0, &dw.at));
+    b->plan->steps[step_index].arg[LS_ARG_DW + k] = dw.at;
+    if (!trained) return LS_OK;
+    LS_TRY(b->device->ops->reorder_create(b->device, dw.layout, place->layout, &reorder));
+    LS_TRY(ls__step_add(b, reorder, i, "reorder", NULL, &step));
+    step->arg[LS_ARG_X] = dw.at;
+    step->arg[LS_ARG_Y] = gradient;
+    *ready = b->plan->step_count - 1;
+    return LS_OK;
+}
+
+// Places the node's parameters one after the other, in the layouts their gradients are computed in.
+static ls_status parameter_gradients(ls_builder *b, int i, int step_index) {
+    const ls_node *n = &b->graph->nodes[i];
+    const ls_kernel *kernel = b->plan->steps[step_index].kernel;
+    int ready = step_index;
+    int64_t begin = INT64_MAX, end = 0;
+    for (int k = 0; k < n->param_count; k++) {
+        if (!kernel->layout[LS_ARG_DW + k]) continue;
+        LS_TRY(parameter_gradient(b, i, k, step_index, &ready));
+        const ls_param_place *place = &b->plan->params->place[n->params[k]];
+        if (!ls__graph_trains(b->graph, n->params[k])) continue;
+        if (place->offset < begin) begin = place->offset;
+        if (place->offset + place->layout->bytes / 4 > end) end = place->offset + place->layout->bytes / 4;
+    }
+    if (end > begin) {
+        b->plan->steps[ready].ready_offset = begin;
+        b->plan->steps[ready].ready_count = end - begin;
+    }
+    return LS_OK;
+}
+
+// --- emitting --------------------------------------------------------------------------------------------------------
+
+// What a backward kernel is asked for: forward's spec, and the layouts that are settled.
+static ls_kernel_spec backward_spec(const ls_builder *b, int i, ls_pass pass, const ls_tensor *dy) {
+    const ls_node_state *s = &b->nodes[i];
+    ls_kernel_spec spec = *s->spec;
+    spec.pass = pass;
+    for (int k = 0; k < spec.x_count; k++) {
+        if (pass != LS_PASS_BACKWARD_WEIGHTS) spec.layout[LS_ARG_DX + k] = s->input[k].layout;
+        if (pass != LS_PASS_BACKWARD_DATA) spec.layout[LS_ARG_X + k] = s->input[k].layout;
+        // Where types differ (losses read F32 and give gradients in the plan's precision) the kernel chooses.
+        if (s->input[k].layout->dtype != spec.x[k].gradient) spec.layout[LS_ARG_DX + k] = NULL;
+    }
+    for (int k = 0; k < spec.y_count && dy; k++) spec.layout[LS_ARG_DY + k] = dy[k].layout;
+    return spec;
+}
+
+// The gradients of inputs that the kernel gives: memory for each, or its output's where it only renames.
+static ls_status place_gradients(ls_builder *b, int i, const ls_kernel_spec *spec, const ls_tensor *dy, int step_index,
+                                 ls_tensor *dx) {
+    const ls_op *op = ls__op_find(b->graph->nodes[i].op);
+    const ls_kernel *kernel = b->plan->steps[step_index].kernel;
+    for (int k = 0; k < spec->x_count; k++) {
+        ls_tensor d = {.layout = kernel->layout[LS_ARG_DX + k]};
+        if (d.layout && op->traits & LS_OP_RENAMES && !spec->mask_dx)
+            d.at = dy[0].at;
+        else if (d.layout)
+            LS_TRY(ls__buffer_add(b, d.layout->bytes, 1, &d.at));
+        b->plan->steps[step_index].arg[LS_ARG_DX + k] = d.at;
+        if (dx) dx[k] = d;
+    }
+    return LS_OK;
+}
+
+ls_status ls__emit_backward(ls_builder *b, int i, ls_pass pass, const char *pass_name, const ls_tensor *dy,
+                            ls_tensor *dx) {
+    const ls_node *n = &b->graph->nodes[i];
+    const ls_op *op = ls__op_find(n->op);
+    const ls_node_state *s = &b->nodes[i];
+    ls_value from = ls__input_home(b, i, 0);
+    ls_kernel_spec spec = backward_spec(b, i, pass, dy);
+    ls_tensor addend = b->values[from].gradient, d[LS_MAX_OUTPUTS];
+    spec.addend = pass == LS_PASS_BACKWARD && op->absorbs & LS_ABSORBS_ADDEND && addend.layout;
+    if (spec.addend) LS_TRY(ls__in_layout(b, addend, s->input[0].layout, i, &addend));
     ls_kernel *kernel;
     ls_plan_step_impl *step;
-    ls_tensor *d = &b->nodes[b->nodes[b->graph->output].home].gradient;
     LS_TRY(ls_kernel_create(b->device, &spec, &kernel));
-    LS_TRY(ls__step_add(b, kernel, b->graph->output, "loss gradient", &spec, &step));
-    d->layout = kernel->layout[LS_ARG_DX];
-    LS_TRY(ls__buffer_add(b, d->layout->bytes, 1, &d->at));
-    step->arg[LS_ARG_X] = logits.at;
-    step->arg[LS_ARG_LABELS].place = LS_PLACE_LABELS;
-    step->arg[LS_ARG_DX] = d->at;
-    for (int i = b->graph->node_count - 1; i > 0; i--)
-        if (b->nodes[i].home == i) LS_TRY(backward_node(b, i));
+    ls_status status = LS_OK;
+    for (int k = 0; k < spec.y_count && dy && status == LS_OK; k++)
+        status = ls__in_layout(b, dy[k], kernel->layout[LS_ARG_DY + k], i, &d[k]);
+    if (status != LS_OK) {
+        ls_kernel_destroy(&kernel);
+        return status;
+    }
+    LS_TRY(ls__step_add(b, kernel, i, pass_name, &spec, &step));
+    int at = (int)(step - b->plan->steps);
+    for (int k = 0; k < spec.x_count; k++)
+        if (kernel->layout[LS_ARG_X + k]) step->arg[LS_ARG_X + k] = s->input[k].at;
+    for (int k = 0; k < spec.y_count; k++) {
+        if (kernel->layout[LS_ARG_Y + k]) step->arg[LS_ARG_Y + k] = b->values[n->value + k].value.at;
+        if (dy) step->arg[LS_ARG_DY + k] = d[k].at;
+    }
+    if (spec.addend) step->arg[LS_ARG_ADDEND] = addend.at;
+    step->arg[LS_ARG_WORKSPACE] = s->workspace;
+    if (op->traits & LS_OP_RANDOM) step->arg[LS_ARG_RANDOM].place = LS_PLACE_RANDOM;
+    LS_TRY(place_gradients(b, i, &spec, dy ? d : NULL, at, dx));
+    LS_TRY(ls__request_params(b, i, &b->plan->steps[at]));
+    if (spec.addend) b->values[from].gradient = (ls_tensor){0};  // DX has it
+    return parameter_gradients(b, i, at);
+}
+
+// --- the common cases ------------------------------------------------------------------------------------------------
+
+static int any_gradient_wanted(const ls_builder *b, int i) {
+    for (int k = 0; k < b->graph->nodes[i].input_count; k++)
+        if (b->values[ls__input_home(b, i, k)].wants_gradient) return 1;
+    return 0;
+}
+
+static ls_status contribute_all(ls_builder *b, int i, const ls_tensor *dx) {
+    for (int k = 0; k < b->graph->nodes[i].input_count; k++) LS_TRY(ls__contribute(b, i, k, dx[k]));
+    return LS_OK;
+}
+
+ls_status ls__backward_layer(ls_builder *b, int i) {
+    const ls_node *n = &b->graph->nodes[i];
+    const ls_node_state *s = &b->nodes[i];
+    ls_tensor d[LS_MAX_OUTPUTS], dx[LS_MAX_INPUTS];
+    for (int k = 0; k < n->output_count; k++) LS_TRY(ls__gradient_of(b, i, k, &d[k]));
+    if (s->relu && !s->masked_by_reader) LS_TRY(mask(b, i, &d[0]));
+    if (s->residual != LS_NO_VALUE) LS_TRY(add_gradient(b, b->values[s->residual].home, d[0], i));
+    if (s->trains) LS_TRY(ls__emit_backward(b, i, LS_PASS_BACKWARD_WEIGHTS, "backward weights", d, NULL));
+    if (!any_gradient_wanted(b, i)) return LS_OK;
+    LS_TRY(ls__emit_backward(b, i, LS_PASS_BACKWARD_DATA, "backward data", d, dx));
+    return contribute_all(b, i, dx);
+}
+
+ls_status ls__backward_joint(ls_builder *b, int i) {
+    const ls_node *n = &b->graph->nodes[i];
+    const ls_node_state *s = &b->nodes[i];
+    ls_tensor d[LS_MAX_OUTPUTS], dx[LS_MAX_INPUTS];
+    if (s->spec->pass == LS_PASS_INFERENCE)
+        return LS_FAIL(LS_STATUS_UNSUPPORTED,
+                       "%s: its statistics are frozen, but what comes before it is trained; freeze that too, or train "
+                       "this layer",
+                       n->name);
+    for (int k = 0; k < n->output_count; k++) LS_TRY(ls__gradient_of(b, i, k, &d[k]));
+    LS_TRY(ls__emit_backward(b, i, LS_PASS_BACKWARD, "backward", d, dx));
+    int at = b->plan->step_count - 1;
+    while (b->plan->steps[at].node != i || strcmp(b->plan->steps[at].pass, "backward") != 0) at--;
+    if (s->residual == LS_NO_VALUE) return contribute_all(b, i, dx);
+    ls_tensor dresidual = {.layout = b->plan->steps[at].kernel->layout[LS_ARG_DRESIDUAL]};
+    LS_TRY(ls__buffer_add(b, dresidual.layout->bytes, 1, &dresidual.at));
+    b->plan->steps[at].arg[LS_ARG_DRESIDUAL] = dresidual.at;
+    LS_TRY(contribute_all(b, i, dx));
+    return add_gradient(b, b->values[s->residual].home, dresidual, i);
+}
+
+ls_status ls__backward_seed(ls_builder *b, int i) {
+    ls_tensor dx[LS_MAX_INPUTS];
+    if (!any_gradient_wanted(b, i)) return LS_OK;
+    LS_TRY(ls__emit_backward(b, i, LS_PASS_BACKWARD_DATA, "loss gradient", NULL, dx));
+    return contribute_all(b, i, dx);
+}
+
+// Whether a gradient comes to a node, or begins there.
+static int has_gradient(const ls_builder *b, int i) {
+    const ls_node *n = &b->graph->nodes[i];
+    if (ls__op_find(n->op)->part == LS_PART_LOSS) return 1;
+    for (int k = 0; k < n->output_count; k++)
+        if (b->values[n->value + k].gradient.layout) return 1;
+    return 0;
+}
+
+ls_status ls__plan_backward_steps(ls_builder *b) {
+    for (int i = b->graph->node_count - 1; i >= 0; i--) {
+        const ls_node *n = &b->graph->nodes[i];
+        const ls_op *op = ls__op_find(n->op);
+        if (!ls__has_kernel(b, i) || !has_gradient(b, i)) continue;
+        if (!op->backward)
+            return LS_FAIL(LS_STATUS_UNSUPPORTED, "%s: no gradient passes through a %s layer", n->name,
+                           op->keras_class);
+        LS_TRY(op->backward(b, i));
+    }
     return LS_OK;
 }

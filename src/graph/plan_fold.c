@@ -1,88 +1,140 @@
-// Folding: a ReLU into the convolution, dense layer, batch normalization or addition before it; an addition into the later of
-// the two layers whose values it adds; a zero padding into the convolution or pooling after it.
+// What a plan computes, and folding: a ReLU into the operation before it; a sum into the later of the two operations whose values it
+// adds; a zero padding into the operation after it; the mask of a ReLU's gradient into the backward kernel of its one reader. An
+// operation absorbs only what its allow-list names.
 #include <stdlib.h>
 
 #include "base/error.h"
 #include "base/memory.h"
 #include "graph/plan_build.h"
 
-typedef struct readers {
-    int count;
-    int last;  // the last of them
-} readers;
+static const ls_op *op_of(const ls_builder *b, int i) { return ls__op_find(b->graph->nodes[i].op); }
 
-static int takes_residual(ls_op_kind op) { return op == LS_OP_CONV2D || op == LS_OP_BATCH_NORM; }
+static const ls_op *home_op(const ls_builder *b, ls_value home) { return op_of(b, b->graph->values[home].node); }
 
-static int takes_relu(ls_op_kind op) { return ls__has_weights(op) || op == LS_OP_BATCH_NORM; }
+static ls_node_state *home_node(ls_builder *b, ls_value home) { return &b->nodes[b->graph->values[home].node]; }
 
-static void fold_relu(ls_builder *b, const readers *r, int i) {
-    ls_value x = b->graph->nodes[i].inputs[0], home = b->nodes[x].home;
-    if (r[x].count != 1 || b->nodes[x].padding || b->nodes[home].relu || !takes_relu(b->graph->nodes[home].op)) return;
-    b->nodes[i].home = home;
-    b->nodes[home].relu = 1;
+// --- what is computed ------------------------------------------------------------------------------------------------
+
+static void need_value(ls_builder *b, ls_value v) { b->nodes[b->graph->values[v].node].needed = 1; }
+
+static void find_needed(ls_builder *b) {
+    const ls_graph *g = b->graph;
+    int predicts = b->plan->config.mode == LS_PLAN_PREDICTION;
+    for (int i = 0; i < g->output_count && predicts; i++) need_value(b, g->outputs[i].value);
+    for (int i = g->node_count - 1; i >= 0; i--) {
+        const ls_node *n = &g->nodes[i];
+        if (!predicts && op_of(b, i)->part != LS_PART_LAYER) b->nodes[i].needed = 1;
+        for (int k = 0; k < n->input_count && b->nodes[i].needed; k++) need_value(b, n->inputs[k]);
+    }
+    for (int i = 0; i < g->input_count; i++) b->plan->reads[i] = (char)b->nodes[g->values[g->inputs[i]].node].needed;
 }
 
-// The later layer adds what the earlier one has computed by then.
-static void fold_add(ls_builder *b, const readers *r, int i) {
+static void find_readers(ls_builder *b) {
+    const ls_graph *g = b->graph;
+    for (int v = 0; v < g->value_count; v++)
+        b->values[v] = (ls_value_state){.home = v, .source = v, .last_reader = -1, .only_measured = 1};
+    for (int i = 0; i < g->node_count; i++) {
+        b->nodes[i].residual = LS_NO_VALUE;
+        for (int k = 0; k < g->nodes[i].input_count && b->nodes[i].needed; k++) {
+            ls_value_state *v = &b->values[g->nodes[i].inputs[k]];
+            v->readers++;
+            v->last_reader = i;
+            if (op_of(b, i)->part == LS_PART_LAYER) v->only_measured = 0;
+        }
+    }
+    for (int i = 0; i < g->output_count && b->plan->config.mode == LS_PLAN_PREDICTION; i++)
+        b->values[g->outputs[i].value].readers++;  // the caller
+}
+
+// Gradients are wanted of what is computed from parameters that are trained.
+static void find_gradients(ls_builder *b) {
+    const ls_graph *g = b->graph;
+    for (int i = 0; i < g->node_count && b->plan->config.mode == LS_PLAN_TRAINING; i++) {
+        const ls_node *n = &g->nodes[i];
+        ls_node_state *s = &b->nodes[i];
+        for (int k = 0; k < n->param_count; k++) s->trains |= ls__graph_trains(g, n->params[k]);
+        int wanted = s->trains;
+        for (int k = 0; k < n->input_count; k++) wanted |= b->values[n->inputs[k]].wants_gradient;
+        for (int k = 0; k < n->output_count; k++)
+            b->values[n->value + k].wants_gradient = wanted && n->output[k].dtype == LS_DTYPE_F32;
+    }
+}
+
+// --- folding ---------------------------------------------------------------------------------------------------------
+
+static void fold_relu(ls_builder *b, int i) {
+    ls_value x = b->graph->nodes[i].inputs[0], home = b->values[x].home;
+    if (b->values[x].readers != 1 || b->values[x].padding || home_node(b, home)->relu ||
+        !(home_op(b, home)->absorbs & LS_ABSORBS_RELU))
+        return;
+    b->values[b->graph->nodes[i].value].home = home;
+    home_node(b, home)->relu = 1;
+}
+
+// The later operation adds what the earlier one has computed by then.
+static void fold_sum(ls_builder *b, int i) {
     const ls_value *x = b->graph->nodes[i].inputs;
-    int later = b->nodes[x[0]].home > b->nodes[x[1]].home ? 0 : 1;
-    ls_value home = b->nodes[x[later]].home, other = x[1 - later];
-    ls_node_state *s = &b->nodes[home];
-    if (r[x[later]].count != 1 || s->relu || s->residual != LS_NO_VALUE || b->nodes[x[later]].padding ||
-        b->nodes[other].padding || b->nodes[other].home >= home || !takes_residual(b->graph->nodes[home].op))
+    int later = b->values[x[0]].home > b->values[x[1]].home ? 0 : 1;
+    ls_value home = b->values[x[later]].home, other = x[1 - later];
+    ls_node_state *s = home_node(b, home);
+    if (b->values[x[later]].readers != 1 || s->relu || s->residual != LS_NO_VALUE || b->values[x[later]].padding ||
+        b->values[other].padding || b->values[other].home >= home || !(home_op(b, home)->absorbs & LS_ABSORBS_RESIDUAL))
         return;
     s->residual = other;
-    b->nodes[i].home = home;
+    b->values[b->graph->nodes[i].value].home = home;
 }
 
-static void fold_padding(ls_builder *b, const readers *r, int i) {
-    const ls_node *reader = &b->graph->nodes[r[i].last];
-    int windowed = reader->op == LS_OP_CONV2D || reader->op == LS_OP_MAX_POOL2D;
-    if (r[i].count != 1 || !windowed || reader->attrs.padding != LS_PADDING_VALID) return;
-    ls_value x = b->graph->nodes[i].inputs[0];
-    if (b->nodes[x].padding) return;
-    b->nodes[i].padding = 1;
-    b->nodes[i].source = x;
-    b->nodes[i].home = b->nodes[x].home;
-}
-
-static int masks(ls_op_kind op) {
-    return op != LS_OP_ADD && op != LS_OP_BATCH_NORM && op != LS_OP_ZERO_PAD2D && op != LS_OP_SOFTMAX_CROSS_ENTROPY;
+static void fold_padding(ls_builder *b, int i) {
+    const ls_node *n = &b->graph->nodes[i];
+    ls_value v = n->value, x = n->inputs[0];
+    int sides[2][2];
+    if (b->values[v].readers != 1 || b->values[v].last_reader < 0 || b->values[x].padding) return;
+    const ls_node *reader = &b->graph->nodes[b->values[v].last_reader];
+    const ls_op *op = ls__op_find(reader->op);
+    ls_attrs tried = reader->attrs;
+    ls__op_find(n->op)->sides(&n->attrs, sides);
+    if (!(op->absorbs & LS_ABSORBS_PADDING) || !op->absorb_padding(&tried, sides)) return;
+    b->values[v].padding = 1;
+    b->values[v].source = x;
+    b->values[v].home = b->values[x].home;
 }
 
 // Whether what is computed at `home` has one reader, and its kernel can mask.
-static int reader_masks(const ls_builder *b, const readers *r, ls_value home) {
+static int reader_masks(const ls_builder *b, ls_value home) {
+    const ls_graph *g = b->graph;
     ls_value v = home;  // the last value folded into it
-    for (int i = home + 1; i < b->graph->node_count; i++)
-        if (b->nodes[i].home == home && !b->nodes[i].padding) v = i;
-    if (r[v].count == 1 && b->nodes[r[v].last].padding) v = r[v].last;
-    if (r[v].count != 1) return 0;
-    int reader = r[v].last;
-    return b->nodes[reader].home == reader && masks(b->graph->nodes[reader].op);
+    for (int i = home + 1; i < g->value_count; i++)
+        if (b->values[i].home == home && !b->values[i].padding) v = i;
+    ls_value_state *s = &b->values[v];
+    if (s->readers == 1 && s->last_reader >= 0 && b->values[g->nodes[s->last_reader].value].padding)
+        s = &b->values[g->nodes[s->last_reader].value];
+    if (s->readers != 1 || s->last_reader < 0) return 0;
+    int reader = s->last_reader;
+    // It is the first input whose gradient is masked.
+    int first = b->values[b->values[g->nodes[reader].inputs[0]].source].home == home;
+    return first && ls__has_kernel(b, reader) && (op_of(b, reader)->absorbs & LS_ABSORBS_MASK) != 0;
 }
 
 ls_status ls__plan_fold(ls_builder *b) {
     const ls_graph *g = b->graph;
-    readers *r;
-    LS_TRY(ls_calloc(g->node_count, sizeof *r, &r));
+    find_needed(b);
+    find_readers(b);
+    find_gradients(b);
     for (int i = 0; i < g->node_count; i++) {
-        b->nodes[i].home = b->nodes[i].source = i;
-        b->nodes[i].residual = LS_NO_VALUE;
-        for (int k = 0; k < g->nodes[i].input_count; k++) {
-            r[g->nodes[i].inputs[k]].count++;
-            r[g->nodes[i].inputs[k]].last = i;
+        const ls_node *n = &g->nodes[i];
+        const ls_op *op = op_of(b, i);
+        if (n->input_count == 0 || !b->nodes[i].needed) continue;
+        b->nodes[i].relu = op->activation && op->activation(&n->attrs) == LS_ACTIVATION_RELU;
+        switch (ls__acts_as(op, &n->attrs)) {
+        case LS_ACTS_AS_RELU: fold_relu(b, i); break;
+        case LS_ACTS_AS_SUM: fold_sum(b, i); break;
+        case LS_ACTS_AS_PADDING: fold_padding(b, i); break;
+        case LS_ACTS_AS_ITSELF: break;
         }
     }
-    for (int i = 1; i < g->node_count; i++) {
-        const ls_node *n = &g->nodes[i];
-        b->nodes[i].relu = ls__has_weights(n->op) && n->attrs.activation == LS_ACTIVATION_RELU;
-        if (n->op == LS_OP_RELU || n->op == LS_OP_ACTIVATION) fold_relu(b, r, i);
-        if (n->op == LS_OP_ADD) fold_add(b, r, i);
-        if (n->op == LS_OP_ZERO_PAD2D) fold_padding(b, r, i);
-    }
-    for (int i = 1; i < g->node_count; i++)
-        if (b->nodes[i].home == i && b->nodes[i].relu && ls__has_weights(g->nodes[i].op))
-            b->nodes[i].masked_by_reader = reader_masks(b, r, i);
-    free(r);
+    // What one kernel does forward and backward masks for itself; of others the reader may.
+    for (int i = 0; i < g->node_count; i++)
+        if (ls__has_kernel(b, i) && b->nodes[i].relu && !(op_of(b, i)->traits & LS_OP_MASKS_ITSELF))
+            b->nodes[i].masked_by_reader = reader_masks(b, g->nodes[i].value);
     return LS_OK;
 }

@@ -1,110 +1,198 @@
-// Forward: a kernel for each layer, in the graph's order, each saying how it wants its input; then the loss.
+// Forward: a kernel for each layer, in the graph's order, each saying how it wants its input.
+#include <stdlib.h>
+
 #include "base/error.h"
+#include "base/memory.h"
 #include "graph/plan_build.h"
 
-// The spec of node `i`'s forward kernel, all layouts free.
-static ls_kernel_spec forward_spec(const ls_builder *b, int i) {
-    const ls_node *n = &b->graph->nodes[i], *read = &b->graph->nodes[n->inputs[0]];
-    const ls_node_state *s = &b->nodes[i], *from = &b->nodes[ls__input_home(b, i, 0)];
+static ls_tensor_type batched(const ls_builder *b, const ls_tensor_type *sample, ls_dtype floating) {
     ls_dtype precision = b->plan->config.precision;
-    int is_output = i == b->nodes[b->graph->output].home;
-    ls_kernel_spec spec = {.op = n->op == LS_OP_ACTIVATION ? LS_OP_RELU : n->op,
-                           .attrs = n->attrs,
-                           .pass = b->plan->config.training ? LS_PASS_TRAINING : LS_PASS_INFERENCE,
-                           .x = ls__batched(b, b->graph->nodes[b->nodes[n->inputs[0]].source].shape),
-                           .y = ls__batched(b, n->shape),
-                           .x_dtype = precision,
-                           .y_dtype = is_output && ls__has_weights(n->op) ? LS_DTYPE_F32 : precision,
-                           .dy_dtype = precision,
-                           .w_dtype = precision,
-                           .mask_dx = from->masked_by_reader,
-                           .residual = s->residual != LS_NO_VALUE};
-    if (s->relu) spec.attrs.activation = LS_ACTIVATION_RELU;
-    if (b->nodes[n->inputs[0]].padding) {
-        for (int k = 0; k < 4; k++) spec.attrs.pad[k] = read->attrs.pad[k];
-        spec.attrs.pad_zeros = n->op == LS_OP_MAX_POOL2D;
+    int is_floating = sample->dtype == LS_DTYPE_F32;
+    return (ls_tensor_type){.shape = ls__batched(b, sample->shape),
+                            .dtype = is_floating ? floating : sample->dtype,
+                            .gradient = is_floating ? precision : sample->dtype};
+}
+
+// Sums of losses and metrics, or rows of them.
+static ls_shape measure_shape(const ls_builder *b, const ls_op *op, ls_shape shape) {
+    return op->traits & LS_OP_ROWS ? ls__batched(b, shape) : shape;
+}
+
+// What a convolution or dense layer gives to losses, or to the caller, it gives in F32.
+static int widens(const ls_builder *b, int i, const ls_op *op) {
+    ls_value v = b->graph->nodes[i].value;
+    for (int k = v; k < b->graph->value_count; k++)
+        if (b->values[k].home == v && !b->values[k].padding) v = k;  // the last value folded into it
+    return (op->traits & LS_OP_WIDENS) && b->values[v].only_measured;
+}
+
+// The spec of node `i`'s forward kernel, all layouts free.
+static void forward_spec(const ls_builder *b, int i, ls_kernel_spec *spec) {
+    const ls_graph *g = b->graph;
+    const ls_node *n = &g->nodes[i];
+    const ls_node_state *s = &b->nodes[i];
+    const ls_op *op = ls__op_find(n->op);
+    ls_dtype precision = b->plan->config.precision, inside = op->part == LS_PART_LAYER ? precision : LS_DTYPE_F32;
+    const ls_node *from = ls__value_node(g, ls__input_home(b, i, 0));
+    int trains = b->plan->config.mode == LS_PLAN_TRAINING;
+    *spec = (ls_kernel_spec){.op = n->op,
+                             .attrs = n->attrs,
+                             .pass = trains ? LS_PASS_TRAINING : LS_PASS_INFERENCE,
+                             .x_count = n->input_count,
+                             .w_count = n->param_count,
+                             .y_count = n->output_count,
+                             .activation = s->relu ? LS_ACTIVATION_RELU : LS_ACTIVATION_NONE,
+                             .mask_dx = b->nodes[from - g->nodes].masked_by_reader,
+                             .residual = s->residual != LS_NO_VALUE};
+    if (ls__acts_as(op, &n->attrs) == LS_ACTS_AS_RELU) spec->op = ls__op_acting_as(LS_ACTS_AS_RELU)->kind;
+    for (int k = 0; k < n->input_count; k++) {
+        ls_value source = b->values[n->inputs[k]].source;
+        spec->x[k] = batched(b, ls__value_type(g, source), inside);
+        if (!b->values[n->inputs[k]].padding) continue;
+        const ls_node *padding = ls__value_node(g, n->inputs[k]);
+        int sides[2][2];
+        ls__op_find(padding->op)->sides(&padding->attrs, sides);
+        op->absorb_padding(&spec->attrs, sides);
     }
-    return spec;
+    int fixed = 0;  // a normalization whose statistics are frozen computes as in inference
+    for (int k = 0; k < n->param_count; k++) {
+        const ls_param *p = &g->store->params[n->params[k]];
+        ls_dtype dtype = p->role == LS_PARAM_KERNEL ? precision : LS_DTYPE_F32;
+        spec->w[k] = (ls_tensor_type){p->shape, dtype, LS_DTYPE_F32};
+        fixed |= p->role == LS_PARAM_STATISTIC && !ls__graph_trains(g, n->params[k]);
+    }
+    if (fixed) spec->pass = LS_PASS_INFERENCE;
+    for (int k = 0; k < n->output_count; k++) {
+        spec->y[k] = batched(b, &n->output[k], widens(b, i, op) ? LS_DTYPE_F32 : precision);
+        if (op->part != LS_PART_LAYER) spec->y[k].shape = measure_shape(b, op, n->output[k].shape);
+    }
 }
 
 // Reads the inputs in the layouts the kernel wants, and lays the step down. Takes the kernel over, also when it fails.
 static ls_status read_inputs(ls_builder *b, int i, ls_kernel *kernel, const ls_kernel_spec *spec,
                              ls_plan_step_impl **step) {
+    const ls_node *n = &b->graph->nodes[i];
     ls_node_state *s = &b->nodes[i];
-    ls_status status =
-        ls__in_layout(b, b->nodes[ls__input_home(b, i, 0)].value, kernel->layout[LS_ARG_X], i, &s->input);
-    ls_value other = LS_NO_VALUE;
-    if (spec->op == LS_OP_ADD) other = ls__input_home(b, i, 1);
-    if (s->residual != LS_NO_VALUE) other = b->nodes[s->residual].home;
-    if (status == LS_OK && other != LS_NO_VALUE)
-        status = ls__in_layout(b, b->nodes[other].value, kernel->layout[LS_ARG_X2], i, &s->other);
+    ls_tensor residual = {0};
+    ls_status status = LS_OK;
+    for (int k = 0; k < n->input_count && status == LS_OK; k++)
+        status = ls__in_layout(b, b->values[ls__input_home(b, i, k)].value, kernel->layout[LS_ARG_X + k], i,
+                               &s->input[k]);
+    if (status == LS_OK && s->residual != LS_NO_VALUE)
+        status = ls__in_layout(b, b->values[b->values[s->residual].home].value, kernel->layout[LS_ARG_RESIDUAL], i,
+                               &residual);
     if (status != LS_OK) {
         ls_kernel_destroy(&kernel);
         return status;
     }
     LS_TRY(ls__step_add(b, kernel, i, "forward", spec, step));
-    (*step)->arg[LS_ARG_X] = s->input.at;
-    (*step)->arg[LS_ARG_X2] = s->other.at;
+    for (int k = 0; k < n->input_count; k++) (*step)->arg[LS_ARG_X + k] = s->input[k].at;
+    (*step)->arg[LS_ARG_RESIDUAL] = residual.at;
     return LS_OK;
 }
 
-static ls_status wish_parameters(ls_builder *b, int i, const ls_plan_step_impl *step) {
-    static const ls_arg args[LS_MAX_NODE_PARAMS] = {LS_ARG_W, LS_ARG_B, LS_ARG_MEAN, LS_ARG_VARIANCE};
+static ls_status place_output(ls_builder *b, int i, int k, ls_plan_step_impl *step) {
     const ls_node *n = &b->graph->nodes[i];
-    for (int k = 0; k < n->param_count; k++)
-        if (step->kernel->layout[args[k]]) LS_TRY(ls__wish_add(b, step, n->params[k], args[k]));
+    const ls_op *op = ls__op_find(n->op);
+    ls_value_state *v = &b->values[n->value + k];
+    int step_index = (int)(step - b->plan->steps);
+    v->value.layout = step->kernel->layout[LS_ARG_Y + k];
+    if (op->part != LS_PART_LAYER) {  // all measures lie in one buffer
+        v->value.at = (ls_step_arg){LS_PLACE_ARENA, b->plan->measures, b->plan->measure_count * (int)sizeof(double)};
+        b->plan->measure_count += (int)ls_shape_count(v->value.layout->shape);
+        step->arg[LS_ARG_Y + k] = v->value.at;
+        return LS_OK;
+    }
+    // What only renames its input shares its memory.
+    int alias = op->traits & LS_OP_RENAMES ||
+                (op->traits & LS_OP_RENAMES_IN_INFERENCE && b->plan->config.mode != LS_PLAN_TRAINING);
+    if (alias && b->nodes[i].input[0].at.place == LS_PLACE_ARENA)
+        v->value.at = b->nodes[i].input[0].at;
+    else
+        LS_TRY(ls__buffer_add(b, v->value.layout->bytes, 1, &v->value.at));
+    b->plan->steps[step_index].arg[LS_ARG_Y + k] = v->value.at;
     return LS_OK;
 }
 
 static ls_status forward_node(ls_builder *b, int i) {
     const ls_node *n = &b->graph->nodes[i];
+    const ls_op *op = ls__op_find(n->op);
     ls_node_state *s = &b->nodes[i];
-    ls_kernel_spec spec = s->spec = forward_spec(b, i);
-    // Layers with weights choose their layout; the rest take what comes.
-    if (!ls__has_weights(n->op)) spec.layout[LS_ARG_X] = b->nodes[ls__input_home(b, i, 0)].value.layout;
     ls_kernel *kernel;
     ls_plan_step_impl *step;
+    LS_TRY(ls_calloc(1, sizeof *s->spec, &s->spec));
+    forward_spec(b, i, s->spec);
+    ls_kernel_spec spec = *s->spec;
+    // Some choose their layout; the rest take what comes.
+    const ls_layout *comes = b->values[ls__input_home(b, i, 0)].value.layout;
+    if (!(op->traits & LS_OP_CHOOSES_LAYOUT) && op->part == LS_PART_LAYER) spec.layout[LS_ARG_X] = comes;
     LS_TRY(ls_kernel_create(b->device, &spec, &kernel));
     LS_TRY(read_inputs(b, i, kernel, &spec, &step));
-    s->value.layout = kernel->layout[LS_ARG_Y];
-    // What only renames its input shares its memory.
-    int alias = n->op == LS_OP_FLATTEN || (n->op == LS_OP_DROPOUT && !b->plan->config.training);
-    if (alias && s->input.at.place == LS_PLACE_ARENA)
-        s->value.at = s->input.at;
-    else
-        LS_TRY(ls__buffer_add(b, s->value.layout->bytes, 1, &s->value.at));
-    step->arg[LS_ARG_Y] = s->value.at;
+    int at = (int)(step - b->plan->steps);
+    for (int k = 0; k < n->output_count; k++) LS_TRY(place_output(b, i, k, &b->plan->steps[at]));
+    step = &b->plan->steps[at];
+    int sum = s->residual != LS_NO_VALUE || ls__acts_as(op, &n->attrs) == LS_ACTS_AS_SUM;
+    step->recompute = sum ? LS_RECOMPUTE_NEVER : op->recompute;
     if (kernel->workspace_bytes) LS_TRY(ls__buffer_add(b, kernel->workspace_bytes, 0, &s->workspace));
     step->arg[LS_ARG_WORKSPACE] = s->workspace;
-    if (n->op == LS_OP_DROPOUT) step->arg[LS_ARG_RANDOM].place = LS_PLACE_RANDOM;
-    return wish_parameters(b, i, step);
+    if (op->traits & LS_OP_RANDOM) step->arg[LS_ARG_RANDOM].place = LS_PLACE_RANDOM;
+    return ls__request_params(b, i, step);
 }
 
-static ls_status forward_loss(ls_builder *b, ls_tensor *logits) {
-    ls_kernel_spec spec = ls__loss_spec(b, LS_PASS_INFERENCE);
-    ls_kernel *kernel;
-    ls_plan_step_impl *step;
-    const ls_layout *plain;
-    LS_TRY(b->device->ops->layout_plain(b->device, spec.x, LS_DTYPE_F32, 0, &plain));
-    int node = b->nodes[b->graph->output].home;
-    LS_TRY(ls__in_layout(b, b->nodes[node].value, plain, node, logits));
-    LS_TRY(ls_kernel_create(b->device, &spec, &kernel));
-    LS_TRY(ls__step_add(b, kernel, b->graph->output, "loss", &spec, &step));
-    step->arg[LS_ARG_X] = logits->at;
-    step->arg[LS_ARG_LABELS].place = LS_PLACE_LABELS;
-    step->arg[LS_ARG_METRICS].place = LS_PLACE_METRICS;
-    b->plan->logits = logits->at.index;
+// Floating inputs come in the plan's precision, or in F32 where losses alone read them.
+static ls_status place_inputs(ls_builder *b) {
+    const ls_graph *g = b->graph;
+    for (int i = 0; i < g->input_count; i++) {
+        ls_value v = g->inputs[i];
+        const ls_tensor_type *t = ls__value_type(g, v);
+        ls_dtype dtype = t->dtype == LS_DTYPE_F32 && !b->values[v].only_measured ? b->plan->config.precision : t->dtype;
+        b->plan->feeds[i] = dtype;
+        if (!b->plan->reads[i]) continue;
+        b->values[v].value.at = (ls_step_arg){LS_PLACE_INPUT, i, 0};
+        LS_TRY(b->device->ops->layout_plain(b->device, ls__batched(b, t->shape), dtype, 0, &b->values[v].value.layout));
+    }
     return LS_OK;
 }
 
-ls_status ls__plan_forward_steps(ls_builder *b, ls_tensor *logits) {
-    ls_shape input = ls__batched(b, b->graph->nodes[0].shape);
-    ls_tensor *images = &b->nodes[0].value;
-    images->at.place = LS_PLACE_IMAGES;
-    LS_TRY(b->device->ops->layout_plain(b->device, input, b->plan->config.precision, 0, &images->layout));
-    for (int i = 1; i < b->graph->node_count; i++)
-        if (b->nodes[i].home == i) LS_TRY(forward_node(b, i));
-    LS_TRY(forward_loss(b, logits));
+static ls_status place_outputs(ls_builder *b) {
+    const ls_graph *g = b->graph;
+    for (int i = 0; i < g->output_count && b->plan->config.mode == LS_PLAN_PREDICTION; i++) {
+        ls_value v = b->values[b->values[g->outputs[i].value].source].home;
+        ls_shape shape = ls__batched(b, ls__value_type(g, g->outputs[i].value)->shape);
+        const ls_layout *plain;
+        ls_tensor out;
+        ls_dtype dtype = b->values[v].value.layout->dtype;
+        dtype = dtype == LS_DTYPE_BF16 ? LS_DTYPE_F32 : dtype;
+        LS_TRY(b->device->ops->layout_plain(b->device, shape, dtype, 0, &plain));
+        LS_TRY(ls__in_layout(b, b->values[v].value, plain, g->values[v].node, &out));
+        b->plan->outputs[i] = out.at;
+        if (out.at.place == LS_PLACE_ARENA) b->plan->buffers[out.at.index].stays = 1;
+    }
+    return LS_OK;
+}
+
+static ls_status make_measures(ls_builder *b) {
+    int64_t doubles = 0;
+    for (int i = 0; i < b->graph->node_count; i++) {
+        const ls_node *n = &b->graph->nodes[i];
+        const ls_op *op = ls__op_find(n->op);
+        for (int k = 0; k < n->output_count && b->nodes[i].needed && op->part != LS_PART_LAYER; k++)
+            doubles += ls_shape_count(measure_shape(b, op, n->output[k].shape));
+    }
+    ls_step_arg at;
+    if (doubles == 0) return LS_OK;
+    LS_TRY(ls__buffer_add(b, doubles * (int64_t)sizeof(double), 1, &at));
+    b->plan->measures = at.index;
+    b->plan->buffers[at.index].stays = 1;
+    return LS_OK;
+}
+
+ls_status ls__plan_forward_steps(ls_builder *b) {
+    LS_TRY(place_inputs(b));
+    LS_TRY(make_measures(b));
+    for (int i = 0; i < b->graph->node_count; i++)
+        if (ls__has_kernel(b, i)) LS_TRY(forward_node(b, i));
+    LS_TRY(place_outputs(b));
     b->plan->forward_count = b->plan->step_count;
     return LS_OK;
 }

@@ -17,26 +17,28 @@ typedef struct ls_param_copy {
     const ls_layout *layout;
     int64_t offset;      // in the copies, bytes
     ls_kernel *reorder;  // master -> copy
-    void *scratch;       // the reorder's
+    ls_buffer *scratch;  // the reorder's
 } ls_param_copy;
 
 struct ls_params {
-    const ls_graph *graph;
+    const ls_store *store;
     ls_device *device;
+    int sealed;
     ls_param_place *place;  // by parameter index
     int64_t used;           // floats placed so far
     ls_param_copy *copies;
     int copy_count;
     int64_t copies_bytes;
-    void *scratch;
-    int64_t scratch_bytes;
+    ls_buffer *scratch;  // of reorders to and from plain
 };
 
-#define LS_MASTER (-1)
+#define LS_MASTER  (-1)
+#define LS_NO_COPY (-2)
 
 // Gives a parameter its place at the end of the vector, in `layout` (NULL: plain). Does nothing if it has one.
 ls_status ls__params_place(ls_params *params, int index, const ls_layout *layout);
-// Which copy of a placed parameter has `layout`: LS_MASTER, or the index of a copy (made if need be).
+// Which copy of a placed parameter has `layout`: LS_MASTER, the index of a copy (made if need be), or LS_NO_COPY: there is none
+// and none can be added any more.
 ls_status ls__params_want(ls_params *params, int index, const ls_layout *layout, int *copy);
 
 // --- plan ------------------------------------------------------------------------------------------------------------
@@ -48,34 +50,36 @@ typedef enum ls_place {
     LS_PLACE_WEIGHT,    // index: parameter, from the masters
     LS_PLACE_COPY,      // index: working copy
     LS_PLACE_GRADIENT,  // index: parameter, in the gradient vector of this run
-    LS_PLACE_IMAGES,    // the rest come with the run's input
-    LS_PLACE_LABELS,
+    LS_PLACE_INPUT,     // index: of the graph's inputs, with the run's feeds
     LS_PLACE_RANDOM,
-    LS_PLACE_METRICS,
 } ls_place;
 
 typedef struct ls_step_arg {
     unsigned char place;  // ls_place
     int index;
+    int offset;  // bytes
 } ls_step_arg;
 
 typedef struct ls_plan_step_impl {
     ls_kernel *kernel;
     int borrowed;  // the kernel is an earlier step's
     int node;
-    const char *pass;     // "forward", "backward data", "reorder", ...
-    ls_kernel_spec spec;  // with all layouts free; of reorders empty
+    const char *pass;      // "forward", "backward data", "reorder", ...
+    ls_recompute recompute;  // of its output in forward
+    double flops;
+    ls_kernel_spec *spec;  // with all layouts free; of steps with arithmetic, else NULL
     ls_step_arg arg[LS_ARG_COUNT];
     int64_t ready_offset, ready_count;  // gradients complete after this step; count 0: none
 } ls_plan_step_impl;
 
 // A piece of the arena, alive from its first step to its last.
-typedef struct ls_buffer {
+typedef struct ls_plan_buffer {
     int64_t bytes, offset;
     int first, last;
     int activation;  // 1: an activation or its gradient; 0: workspace or scratch
     int joins;       // 1 + the buffer whose memory this one takes over in place; 0: none
-} ls_buffer;
+    int stays;       // 1: read after the run
+} ls_plan_buffer;
 
 struct ls_plan {
     const ls_graph *graph;
@@ -84,19 +88,21 @@ struct ls_plan {
     ls_plan_config config;
     ls_plan_step_impl *steps;  // forward steps, then backward steps
     int step_count, step_capacity, forward_count;
-    ls_buffer *buffers;
+    ls_plan_buffer *buffers;
     int buffer_count, buffer_capacity;
-    int logits;  // buffer
+    ls_dtype *feeds;       // (graph inputs): the type each is fed in
+    char *reads;           // (graph inputs)
+    int measures;          // buffer
+    int measure_count;     // doubles in it
+    ls_step_arg *outputs;  // (graph outputs), of predictions
     int64_t arena_bytes;
-    char *arena;  // bound
-    float *weights;
-    char *copies;
+    ls_span arena, weights, copies;  // bound
     ls_trace *trace;  // where steps are recorded; NULL: nowhere
     int trace_first;  // the name of step 0 there
 };
 
 // Places buffers so that those alive at the same time do not overlap: largest first, each at the lowest offset that is
 // free for its whole life, but those that are the same as another. Returns the bytes needed.
-int64_t ls__arena_place(ls_buffer *buffers, int count);
+int64_t ls__arena_place(ls_plan_buffer *buffers, int count);
 
 #endif

@@ -2,11 +2,11 @@
 #include "base/memory.h"
 #include "graph/plan_impl.h"
 
-static int64_t room(const ls_buffer *b) { return ls_round_up(b->bytes, LS_ALIGN); }
+static int64_t room(const ls_plan_buffer *b) { return ls_round_up(b->bytes, LS_ALIGN); }
 
-static int owns_memory(const ls_buffer *b) { return b->bytes > 0 && b->first >= 0 && !b->joins; }
+static int owns_memory(const ls_plan_buffer *b) { return b->bytes > 0 && b->first >= 0 && !b->joins; }
 
-static int alive(const ls_buffer *b, int step) { return owns_memory(b) && b->first <= step && step <= b->last; }
+static int alive(const ls_plan_buffer *b, int step) { return owns_memory(b) && b->first <= step && step <= b->last; }
 
 // The step at which the buffers alive are largest together; the first of equals.
 static int fullest_step(const ls_plan *p) {
@@ -25,7 +25,7 @@ ls_arena_parts ls_plan_arena_parts(const ls_plan *p) {
     ls_arena_parts parts = {0};
     int step = fullest_step(p);
     for (int k = 0; k < p->buffer_count; k++) {
-        const ls_buffer *b = &p->buffers[k];
+        const ls_plan_buffer *b = &p->buffers[k];
         if (!alive(b, step)) continue;
         if (!b->activation)
             parts.workspace += room(b);

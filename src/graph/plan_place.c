@@ -1,19 +1,48 @@
 // Where everything a step reads and writes is: weights in the vector of masters or in working copies, the rest in the arena.
+#include <string.h>
+
 #include "base/error.h"
 #include "graph/plan_build.h"
 
-ls_status ls__plan_settle(ls_builder *b) {
-    ls_params *params = b->plan->params;
-    for (int i = 0; i < b->graph->param_count; i++) LS_TRY(ls__params_place(params, i, NULL));
-    for (int i = 0; i < b->wish_count; i++) {
-        ls_wish w = b->wishes[i];
-        ls_plan_step_impl *step = &b->plan->steps[w.step];
-        int copy;
-        LS_TRY(ls__params_want(params, w.param, step->kernel->layout[w.arg], &copy));
-        step->arg[w.arg] =
-            copy == LS_MASTER ? (ls_step_arg){LS_PLACE_WEIGHT, w.param} : (ls_step_arg){LS_PLACE_COPY, copy};
+// Once places and copies are sealed: a copy that is missing is made in every run, by a reorder at its beginning.
+static ls_status settle_late(ls_builder *b) {
+    ls_plan *p = b->plan;
+    int missing = 0;
+    for (int i = 0; i < b->request_count; i++) missing += p->steps[b->requests[i].step].arg[b->requests[i].arg].index == LS_NO_COPY;
+    for (int i = 0; i < b->request_count && missing; i++) {
+        ls_param_request r = b->requests[i];
+        ls_step_arg *arg = &p->steps[r.step].arg[r.arg];
+        if (arg->place != LS_PLACE_COPY || arg->index != LS_NO_COPY) continue;
+        const ls_layout *layout = p->steps[r.step].kernel->layout[r.arg];
+        ls_tensor made, master = {{LS_PLACE_WEIGHT, r.param, 0}, p->params->place[r.param].layout};
+        LS_TRY(ls__in_layout(b, master, layout, p->steps[r.step].node, &made));
+        ls_plan_step_impl last = p->steps[p->step_count - 1];
+        memmove(p->steps + 1, p->steps, (size_t)(p->step_count - 1) * sizeof *p->steps);
+        p->steps[0] = last;
+        p->forward_count++;
+        for (int k = 0; k < b->request_count; k++) b->requests[k].step++;
+        for (int k = i; k < b->request_count; k++) {  // all that ask for the same
+            ls_plan_step_impl *step = &p->steps[b->requests[k].step];
+            if (b->requests[k].param == r.param && step->arg[b->requests[k].arg].index == LS_NO_COPY &&
+                step->kernel->layout[b->requests[k].arg] == layout)
+                step->arg[b->requests[k].arg] = made.at;
+        }
     }
     return LS_OK;
+}
+
+ls_status ls__plan_settle(ls_builder *b) {
+    ls_params *params = b->plan->params;
+    for (int i = 0; i < b->graph->store->count; i++) LS_TRY(ls__params_place(params, i, NULL));
+    for (int i = 0; i < b->request_count; i++) {
+        ls_param_request r = b->requests[i];
+        ls_plan_step_impl *step = &b->plan->steps[r.step];
+        int copy;
+        LS_TRY(ls__params_want(params, r.param, step->kernel->layout[r.arg], &copy));
+        step->arg[r.arg] = copy == LS_MASTER ? (ls_step_arg){LS_PLACE_WEIGHT, r.param, 0}
+                                             : (ls_step_arg){LS_PLACE_COPY, copy, 0};
+    }
+    return settle_late(b);
 }
 
 static int root(const ls_plan *p, int buffer) {
@@ -25,11 +54,12 @@ static void find_lives(ls_plan *p) {
     for (int i = 0; i < p->step_count; i++)
         for (int a = 0; a < LS_ARG_COUNT; a++) {
             if (p->steps[i].arg[a].place != LS_PLACE_ARENA) continue;
-            ls_buffer *buffer = &p->buffers[p->steps[i].arg[a].index];
+            ls_plan_buffer *buffer = &p->buffers[p->steps[i].arg[a].index];
             if (buffer->first < 0) buffer->first = i;
             buffer->last = i;
         }
-    p->buffers[p->logits].last = p->step_count;  // ls_plan_logits reads them afterwards
+    for (int i = 0; i < p->buffer_count; i++)
+        if (p->buffers[i].stays) p->buffers[i].last = p->step_count;
 }
 
 // An output takes the memory of an input that nobody reads later, where the kernel can work in place.
@@ -41,7 +71,7 @@ static void share_in_place(ls_plan *p) {
                         in = step->arg[step->kernel->in_place[k].input];
             if (out.place != LS_PLACE_ARENA || in.place != LS_PLACE_ARENA) continue;
             int a = root(p, in.index), b = root(p, out.index);
-            ls_buffer *from = &p->buffers[a], *to = &p->buffers[b];
+            ls_plan_buffer *from = &p->buffers[a], *to = &p->buffers[b];
             if (a == b || from->last != i || to->first != i || from->bytes != to->bytes) continue;
             from->last = to->last;
             to->joins = a + 1;

@@ -20,22 +20,17 @@ typedef struct remat {
 
 // What is cheap to make again, or not needed between the sums that end the blocks of a residual network. The sums
 // themselves are kept, or making one again would take making all before it; so is what pooling has made small.
-static int drops(const ls_plan_step_impl *s, ls_remat how) {
-    ls_op_kind op = s->spec.op;
-    int sum = s->spec.residual || op == LS_OP_ADD;
-    int passes = op == LS_OP_BATCH_NORM || op == LS_OP_RELU || op == LS_OP_DROPOUT || op == LS_OP_ZERO_PAD2D;
-    return !sum && (passes || (how == LS_REMAT_FULL && op == LS_OP_CONV2D));
-}
+static int drops(const ls_plan_step_impl *s) { return s->recompute != LS_RECOMPUTE_NEVER; }
 
-static void choose(remat *r, ls_remat how) {
+static void choose(remat *r) {
     ls_plan *p = r->b->plan;
     for (int i = 0; i < p->buffer_count; i++) r->producer[i] = r->replayed[i] = -1;
     for (int i = 0; i < p->forward_count; i++) {
         ls_step_arg y = r->old[i].arg[LS_ARG_Y];
-        if (y.place != LS_PLACE_ARENA || y.index == p->logits) continue;
+        if (y.place != LS_PLACE_ARENA || p->buffers[y.index].stays) continue;
         // A buffer with several writers (a layer that renames its input) is kept.
         int first = r->producer[y.index] == -1;
-        r->producer[y.index] = first && drops(&r->old[i], how) ? i : -2;
+        r->producer[y.index] = first && drops(&r->old[i]) ? i : -2;
     }
 }
 
@@ -66,6 +61,7 @@ static ls_status replay(remat *r, int buffer) {
     ls_plan_step_impl step = r->old[r->producer[buffer]], *added;
     int64_t bytes = p->buffers[buffer].bytes;
     step.borrowed = 1;
+    step.spec = NULL;
     step.pass = "again";
     step.arg[LS_ARG_Y].place = LS_PLACE_NONE;
     LS_TRY(map_inputs(r, &step));
@@ -97,11 +93,14 @@ ls_status ls__plan_remat(ls_builder *b, ls_remat how) {
     p->step_count = p->step_capacity = 0;
     LS_TRY_GOTO(ls_calloc(most, sizeof *r.producer, &r.producer), done);
     LS_TRY_GOTO(ls_calloc(most, sizeof *r.replayed, &r.replayed), done);
-    choose(&r, how);
+    choose(&r);
     for (int i = p->buffer_count; i < most; i++) r.producer[i] = -1;
     LS_TRY_GOTO(rebuild(&r), done);
 done:
-    for (int i = r.moved; i < r.old_count; i++) ls_kernel_destroy(&r.old[i].kernel);
+    for (int i = r.moved; i < r.old_count; i++) {
+        ls_kernel_destroy(&r.old[i].kernel);
+        free(r.old[i].spec);
+    }
     free(r.old);
     free(r.producer);
     free(r.replayed);

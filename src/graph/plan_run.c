@@ -10,10 +10,15 @@
 void ls_plan_destroy(ls_plan **plan) {
     ls_plan *p = *plan;
     if (!p) return;
-    for (int i = 0; i < p->step_count; i++)
+    for (int i = 0; i < p->step_count; i++) {
         if (!p->steps[i].borrowed) ls_kernel_destroy(&p->steps[i].kernel);
+        free(p->steps[i].spec);
+    }
     free(p->steps);
     free(p->buffers);
+    free(p->feeds);
+    free(p->reads);
+    free(p->outputs);
     free(p);
     *plan = NULL;
 }
@@ -26,38 +31,41 @@ int64_t ls_plan_activation_bytes(const ls_plan *p) {
     return bytes;
 }
 
-void ls_plan_bind(ls_plan *p, void *arena, float *weights, void *copies) {
+void ls_plan_bind(ls_plan *p, ls_span arena, ls_span weights, ls_span copies) {
     p->arena = arena;
     p->weights = weights;
     p->copies = copies;
 }
 
+int ls_plan_feed(const ls_plan *p, int index, ls_dtype *dtype) {
+    *dtype = p->feeds[index];
+    return p->reads[index];
+}
+
 // What one run brings along.
 typedef struct run_input {
-    const ls_plan_input *input;
-    ls_loss_metrics *metrics;
-    float *gradient;
+    ls_queue *queue;
+    const ls_feeds *feeds;
+    ls_span gradient;
 } run_input;
 
-static void *resolve(const ls_plan *p, ls_step_arg at, const run_input *run) {
+static ls_span resolve(const ls_plan *p, ls_step_arg at, const run_input *run) {
     switch ((ls_place)at.place) {
-    case LS_PLACE_NONE: return NULL;
-    case LS_PLACE_ARENA: return p->arena + p->buffers[at.index].offset;
-    case LS_PLACE_WEIGHT: return p->weights + p->params->place[at.index].offset;
-    case LS_PLACE_COPY: return p->copies + p->params->copies[at.index].offset;
-    case LS_PLACE_GRADIENT: return run->gradient + p->params->place[at.index].offset;
-    case LS_PLACE_IMAGES: return (void *)run->input->images;
-    case LS_PLACE_LABELS: return (void *)run->input->labels;
-    case LS_PLACE_RANDOM: return (void *)&run->input->random;
-    case LS_PLACE_METRICS: return run->metrics;
+    case LS_PLACE_NONE: break;
+    case LS_PLACE_ARENA: return ls_span_at(p->arena, p->buffers[at.index].offset + at.offset);
+    case LS_PLACE_WEIGHT: return ls_span_at(p->weights, p->params->place[at.index].offset * 4);
+    case LS_PLACE_COPY: return ls_span_at(p->copies, p->params->copies[at.index].offset);
+    case LS_PLACE_GRADIENT: return ls_span_at(run->gradient, p->params->place[at.index].offset * 4);
+    case LS_PLACE_INPUT: return run->feeds->inputs[at.index];
+    case LS_PLACE_RANDOM: return run->feeds->random;
     }
-    return NULL;
+    return (ls_span){0};
 }
 
 static ls_status run_step(const ls_plan *p, const ls_plan_step_impl *step, const run_input *run) {
-    void *args[LS_ARG_COUNT];
+    ls_span args[LS_ARG_COUNT];
     for (int a = 0; a < LS_ARG_COUNT; a++) args[a] = resolve(p, step->arg[a], run);
-    return ls_kernel_run(step->kernel, args);
+    return ls_kernel_run(step->kernel, run->queue, args);
 }
 
 void ls_plan_record(ls_plan *p, ls_trace *trace, int first) {
@@ -83,16 +91,16 @@ static ls_status run_recorded(ls_plan *p, int begin, int end, const run_input *r
     return LS_OK;
 }
 
-ls_status ls_plan_forward(ls_plan *p, const ls_plan_input *input, ls_loss_metrics *metrics) {
-    run_input run = {input, metrics, NULL};
+ls_status ls_plan_forward(ls_plan *p, ls_queue *queue, const ls_feeds *feeds) {
+    run_input run = {queue, feeds, {0}};
     if (ls_trace_on(p->trace)) return run_recorded(p, 0, p->forward_count, &run, NULL, NULL);
     for (int i = 0; i < p->forward_count; i++) LS_TRY(run_step(p, &p->steps[i], &run));
     return LS_OK;
 }
 
-ls_status ls_plan_backward(ls_plan *p, const ls_plan_input *input, float *gradient, ls_bucket_ready_fn ready,
-                           void *user) {
-    run_input run = {input, NULL, gradient};
+ls_status ls_plan_backward(ls_plan *p, ls_queue *queue, const ls_feeds *feeds, ls_span gradient,
+                           ls_bucket_ready_fn ready, void *user) {
+    run_input run = {queue, feeds, gradient};
     if (ls_trace_on(p->trace)) return run_recorded(p, p->forward_count, p->step_count, &run, ready, user);
     for (int i = p->forward_count; i < p->step_count; i++) {
         const ls_plan_step_impl *step = &p->steps[i];
@@ -102,38 +110,52 @@ ls_status ls_plan_backward(ls_plan *p, const ls_plan_input *input, float *gradie
     return LS_OK;
 }
 
-const float *ls_plan_logits(const ls_plan *p) { return (const float *)(p->arena + p->buffers[p->logits].offset); }
+int ls_plan_measure_count(const ls_plan *p) { return p->measure_count; }
+
+ls_span ls_plan_measures(const ls_plan *p) {
+    return p->measures < 0 ? (ls_span){0} : ls_span_at(p->arena, p->buffers[p->measures].offset);
+}
+
+ls_span ls_plan_output(const ls_plan *p, int index) {
+    ls_step_arg at = p->outputs[index];
+    return at.place == LS_PLACE_ARENA ? ls_span_at(p->arena, p->buffers[at.index].offset + at.offset) : (ls_span){0};
+}
 
 int ls_plan_step_count(const ls_plan *p) { return p->step_count; }
 
 ls_plan_step_info ls_plan_step(const ls_plan *p, int index) {
     const ls_plan_step_impl *s = &p->steps[index];
-    return (ls_plan_step_info){p->graph->nodes[s->node].name, s->pass, s->kernel->name, s->kernel->flops};
+    return (ls_plan_step_info){p->graph->nodes[s->node].name, s->pass, s->kernel->name, s->flops};
 }
 
 ls_status ls_plan_step_fastest(ls_plan *p, int index, ls_kernel **out) {
     if (!p->device->ops->fastest)
         return LS_FAIL(LS_STATUS_UNSUPPORTED, "device %s has no kernel library to search for a floor",
                        p->device->ops->name);
-    return p->device->ops->fastest(p->device, &p->steps[index].spec, out);
+    return p->device->ops->fastest(p->device, p->steps[index].spec, out);
+}
+
+static int types_equal(const ls_tensor_type *a, const ls_tensor_type *b, int count) {
+    for (int i = 0; i < count; i++)
+        if (!ls_shape_equal(a[i].shape, b[i].shape) || a[i].dtype != b[i].dtype || a[i].gradient != b[i].gradient)
+            return 0;
+    return 1;
 }
 
 int ls_plan_steps_equal(const ls_plan *p, int one, int other) {
-    const ls_kernel_spec *a = &p->steps[one].spec, *b = &p->steps[other].spec;
-    return a->op == b->op && a->pass == b->pass && ls_shape_equal(a->x, b->x) && ls_shape_equal(a->y, b->y) &&
-           a->x_dtype == b->x_dtype && a->y_dtype == b->y_dtype && a->dy_dtype == b->dy_dtype &&
-           a->w_dtype == b->w_dtype && memcmp(a->attrs.kernel, b->attrs.kernel, sizeof a->attrs.kernel) == 0 &&
-           memcmp(a->attrs.strides, b->attrs.strides, sizeof a->attrs.strides) == 0 &&
-           memcmp(a->attrs.pad, b->attrs.pad, sizeof a->attrs.pad) == 0 && a->attrs.use_bias == b->attrs.use_bias &&
-           a->attrs.activation == b->attrs.activation;
+    const ls_kernel_spec *a = p->steps[one].spec, *b = p->steps[other].spec;
+    return a && b && a->op == b->op && a->pass == b->pass && a->x_count == b->x_count && a->w_count == b->w_count &&
+           a->y_count == b->y_count && types_equal(a->x, b->x, a->x_count) && types_equal(a->w, b->w, a->w_count) &&
+           types_equal(a->y, b->y, a->y_count) && memcmp(&a->attrs, &b->attrs, sizeof a->attrs) == 0 &&
+           a->activation == b->activation;
 }
 
-ls_status ls_plan_time_steps(ls_plan *p, const ls_plan_input *input, float *gradient, double *seconds) {
-    ls_loss_metrics metrics;
-    run_input run = {input, &metrics, gradient};
+ls_status ls_plan_time_steps(ls_plan *p, ls_queue *queue, const ls_feeds *feeds, ls_span gradient, double *seconds) {
+    run_input run = {queue, feeds, gradient};
     for (int i = 0; i < p->step_count; i++) {
         double start = ls_clock();
         LS_TRY(run_step(p, &p->steps[i], &run));
+        LS_TRY(ls_synchronize(queue));
         seconds[i] += ls_clock() - start;
     }
     return LS_OK;

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 
 #include "base/error.h"
+#include "base/memory.h"
 #include "graph/plan_build.h"
 
 static ls_status grow(void *array, int *capacity, int count, size_t size) {
@@ -24,8 +25,8 @@ ls_shape ls__batched(const ls_builder *b, ls_shape sample) {
 ls_status ls__buffer_add(ls_builder *b, int64_t bytes, int activation, ls_step_arg *out) {
     ls_plan *p = b->plan;
     LS_TRY(grow(&p->buffers, &p->buffer_capacity, p->buffer_count, sizeof *p->buffers));
-    p->buffers[p->buffer_count] = (ls_buffer){.bytes = bytes, .first = -1, .last = -1, .activation = activation};
-    *out = (ls_step_arg){LS_PLACE_ARENA, p->buffer_count++};
+    p->buffers[p->buffer_count] = (ls_plan_buffer){.bytes = bytes, .first = -1, .last = -1, .activation = activation};
+    *out = (ls_step_arg){LS_PLACE_ARENA, p->buffer_count++, 0};
     return LS_OK;
 }
 
@@ -34,17 +35,24 @@ ls_status ls__steps_reserve(ls_plan *p) { return grow(&p->steps, &p->step_capaci
 ls_status ls__step_add(ls_builder *b, ls_kernel *kernel, int node, const char *pass, const ls_kernel_spec *spec,
                        ls_plan_step_impl **out) {
     ls_plan *p = b->plan;
+    const ls_op *op = spec ? ls__op_find(spec->op) : NULL;
+    ls_kernel_spec *kept = NULL;
     ls_status status = ls__steps_reserve(p);
+    if (status == LS_OK && op && op->flops) status = ls_calloc(1, sizeof *kept, &kept);
     if (status != LS_OK) {
         ls_kernel_destroy(&kernel);
         return status;
     }
-    ls_plan_step_impl *step = &p->steps[p->step_count++];
-    *step = (ls_plan_step_impl){.kernel = kernel, .node = node, .pass = pass};
-    if (spec) step->spec = *spec;
-    for (int a = 0; a < LS_ARG_COUNT; a++) step->spec.layout[a] = NULL;
-    if (kernel->scratch_bytes) LS_TRY(ls__buffer_add(b, kernel->scratch_bytes, 0, &step->arg[LS_ARG_SCRATCH]));
-    *out = step;
+    int index = p->step_count++;
+    p->steps[index] = (ls_plan_step_impl){.kernel = kernel, .node = node, .pass = pass, .spec = kept};
+    if (kept) {
+        *kept = *spec;
+        for (int a = 0; a < LS_ARG_COUNT; a++) kept->layout[a] = NULL;
+        p->steps[index].flops = op->flops(spec);
+    }
+    if (kernel->scratch_bytes)
+        LS_TRY(ls__buffer_add(b, kernel->scratch_bytes, 0, &p->steps[index].arg[LS_ARG_SCRATCH]));
+    *out = &p->steps[index];
     return LS_OK;
 }
 
@@ -62,22 +70,21 @@ ls_status ls__in_layout(ls_builder *b, ls_tensor from, const ls_layout *layout, 
     return LS_OK;
 }
 
-ls_status ls__wish_add(ls_builder *b, const ls_plan_step_impl *step, int param, ls_arg arg) {
-    LS_TRY(grow(&b->wishes, &b->wish_capacity, b->wish_count, sizeof *b->wishes));
-    b->wishes[b->wish_count++] = (ls_wish){(int)(step - b->plan->steps), param, arg};
+ls_status ls__request_params(ls_builder *b, int node, const ls_plan_step_impl *step) {
+    const ls_node *n = &b->graph->nodes[node];
+    for (int k = 0; k < n->param_count; k++) {
+        if (!step->kernel->layout[LS_ARG_W + k]) continue;
+        LS_TRY(grow(&b->requests, &b->request_capacity, b->request_count, sizeof *b->requests));
+        b->requests[b->request_count++] =
+            (ls_param_request){(int)(step - b->plan->steps), n->params[k], (ls_arg)(LS_ARG_W + k)};
+    }
     return LS_OK;
 }
 
-ls_kernel_spec ls__loss_spec(const ls_builder *b, ls_pass pass) {
-    ls_shape x = ls__batched(b, b->graph->nodes[b->graph->output].shape);
-    const ls_plan_config *c = &b->plan->config;
-    return (ls_kernel_spec){.op = LS_OP_SOFTMAX_CROSS_ENTROPY,
-                            .pass = pass,
-                            .x = x,
-                            .y = x,
-                            .x_dtype = LS_DTYPE_F32,
-                            .y_dtype = LS_DTYPE_F32,
-                            .dy_dtype = c->precision,
-                            .w_dtype = LS_DTYPE_F32,
-                            .attrs = {.one_hot = c->one_hot, .label_smoothing = c->label_smoothing}};
+ls_kernel_spec ls__plain_spec(ls_acts_as what, ls_pass pass, ls_shape shape, ls_dtype dtype, int inputs) {
+    ls_tensor_type t = {shape, dtype, dtype};
+    ls_kernel_spec spec = {.op = ls__op_acting_as(what)->kind, .pass = pass, .x_count = inputs, .y_count = 1};
+    for (int i = 0; i < inputs; i++) spec.x[i] = t;
+    spec.y[0] = t;
+    return spec;
 }

@@ -3,11 +3,10 @@
 #ifndef LS_GRAPH_SEGMENT_H
 #define LS_GRAPH_SEGMENT_H
 
-#include <stdint.h>
+#include "device/device.h"
 
-// Every parameter begins at a multiple of so many floats, and the vector ends at one: nothing that is cut, summed or decided
-// in such units concerns more than one parameter.
-#define LS_VECTOR_ALIGN 64
+// Every parameter begins at a multiple of LS_VECTOR_ALIGN floats (device/device.h), and the vector ends at one: nothing that is cut,
+// summed or decided in such units concerns more than one parameter.
 
 typedef struct ls_segment {
     int64_t begin, end;  // multiples of LS_VECTOR_ALIGN; the padding behind a parameter belongs to it
@@ -16,6 +15,7 @@ typedef struct ls_segment {
     // times its samples, and each step the parameter keeps `momentum` of itself.
     int statistic;
     float momentum;
+    int frozen;  // 1: not trained: its gradient is not written, and it stays as it is
 } ls_segment;
 
 #endif

@@ -1,6 +1,4 @@
 #define _GNU_SOURCE
-#include "graph/summary.h"
-
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,14 +23,14 @@ static int is_chain(const ls_graph *graph) {
 }
 
 static const char *layer_text(const ls_node *node, char text[TEXT]) {
-    snprintf(text, TEXT, "%.200s (%s)", node->name, ls_op_class(node->op));
+    snprintf(text, TEXT, "%.200s (%s)", node->name, ls__op_find(node->op)->keras_class);
     return text;
 }
 
 static const char *shape_text(const ls_node *node, char text[TEXT]) {
     char shape[LS_SHAPE_TEXT];
-    int bare = node->op != LS_OP_INPUT;  // Keras shows an input as a list
-    snprintf(text, TEXT, "%s%s%s", bare ? "" : "[", ls__shape_text(node->shape, shape), bare ? "" : "]");
+    int bare = node->input_count > 0;  // Keras shows an input as a list
+    snprintf(text, TEXT, "%s%s%s", bare ? "" : "[", ls__shape_text(node->output[0].shape, shape), bare ? "" : "]");
     return text;
 }
 
@@ -41,14 +39,14 @@ static const char *connected_text(const ls_graph *graph, const ls_node *node, in
     if (node->input_count == 0)
         snprintf(text, TEXT, "[]");
     else
-        snprintf(text, TEXT, "%s'%.200s[0][0]'%s", k ? " " : "[", graph->nodes[node->inputs[k]].name,
+        snprintf(text, TEXT, "%s'%.200s[0][0]'%s", k ? " " : "[", ls__value_node(graph, node->inputs[k])->name,
                  k + 1 < node->input_count ? "," : "]");
     return text;
 }
 
 static int64_t node_parameters(const ls_graph *graph, const ls_node *node) {
     int64_t count = 0;
-    for (int i = 0; i < node->param_count; i++) count += ls_shape_count(graph->params[node->params[i]].shape);
+    for (int i = 0; i < node->param_count; i++) count += ls_shape_count(graph->store->params[node->params[i]].shape);
     return count;
 }
 
@@ -65,7 +63,7 @@ static void set_widths(table *t) {
         int n = (int)strlen(layer_text(node, text)) + 2;
         int m = (int)strlen(shape_text(node, text)) + 2;
         if (n > t->layer) t->layer = n;
-        if (m > t->shape && (functional || node->op != LS_OP_INPUT)) t->shape = m;
+        if (m > t->shape && (functional || node->input_count > 0)) t->shape = m;
         for (int k = 0; functional && k < node->input_count; k++) {
             n = (int)strlen(connected_text(t->graph, node, k, text)) + 1;
             if (n > t->connected) t->connected = n;
@@ -113,7 +111,7 @@ static void print(const table *t) {
     row(t, "Layer (type)", "Output Shape", "Param #", "Connected to");
     rule(t, '=');
     for (int i = 0; i < graph->node_count; i++) {
-        if (graph->nodes[i].op == LS_OP_INPUT && !t->connected)
+        if (graph->nodes[i].input_count == 0 && !t->connected)
             continue;  // as Keras leaves it out of sequential models
         layer_rows(t, &graph->nodes[i]);
     }

@@ -96,18 +96,14 @@ static ls_status check(const ls_model *model, const ls_model_config *c) {
     return LS_OK;
 }
 
-// The same in all batch normalizations, where it is asked for.
-static ls_status set_momentum(ls_graph *g, double momentum) {
-    int changed = 0;
+// Of batch normalizations, where it is asked for.
+static ls_status check_momentum(const ls_graph *g, double momentum) {
     if (momentum == 0) return LS_OK;
     if (!(momentum > 0 && momentum < 1))
         return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
                        "%s: a momentum of batch normalization lies between 0 and 1, not at %g", g->name, momentum);
-    for (int i = 0; i < g->node_count; i++)
-        if (g->nodes[i].op == LS_OP_BATCH_NORM) g->nodes[i].attrs.momentum = (float)momentum, changed = 1;
-    for (int i = 0; i < g->param_count; i++)
-        if (g->params[i].role == LS_PARAM_STATISTIC) g->params[i].momentum = (float)momentum;
-    if (changed) return LS_OK;
+    for (int i = 0; i < g->store->count; i++)
+        if (g->store->params[i].role == LS_PARAM_STATISTIC) return LS_OK;
     return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "%s has no batch normalization: leave --batch-norm-momentum out",
                    g->name);
 }
@@ -127,7 +123,7 @@ ls_status ls_model_build(const char *name, const ls_model_config *config, ls_gra
     if (status != LS_OK)
         ls__fail_context(status, "%s cannot be built: ", name);
     else
-        status = set_momentum(graph, c.batch_norm_momentum);
+        status = check_momentum(graph, c.batch_norm_momentum);
     if (status != LS_OK) {
         ls_graph_destroy(&graph);
         return ls__fail_passed(status, __FILE__, __LINE__);

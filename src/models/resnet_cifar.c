@@ -16,13 +16,13 @@ static const char *name_of(char buffer[LS_LAYER_NAME], const char *kind, const c
     return buffer;
 }
 
-static ls_value norm_named(ls_graph *g, ls_value x, const char *name) {
-    return ls_batch_norm(g, x, &(ls_batch_norm_attrs){.name = name, .momentum = 0.997f, .epsilon = 1e-5f});
+static ls_value norm_named(ls_graph *g, ls_value x, const char *name, const ls_model_config *c) {
+    return ls_batch_norm(g, x, &(ls_batch_norm_attrs){.name = name, .momentum = ls__model_momentum(c, 0.997f), .epsilon = 1e-5f});
 }
 
-static ls_value norm(ls_graph *g, ls_value x, const char *block, const char *branch) {
+static ls_value norm(ls_graph *g, ls_value x, const char *block, const char *branch, const ls_model_config *c) {
     char name[LS_LAYER_NAME];
-    return norm_named(g, x, name_of(name, "bn", block, branch));
+    return norm_named(g, x, name_of(name, "bn", block, branch), c);
 }
 
 static ls_value relu(ls_graph *g, ls_value x) { return ls_activate(g, x, LS_ACTIVATION_RELU, NULL); }
@@ -51,53 +51,56 @@ static ls_value stem(ls_graph *g, ls_value x) {
 }
 
 // Layers stand in the order of Keras's model.layers, in which shortcut and main path alternate at the end.
-static ls_value block_v1(ls_graph *g, ls_value x, const char *block, int filters, int stride, int first) {
+static ls_value block_v1(ls_graph *g, ls_value x, const char *block, int filters, int stride, int first,
+                         const ls_model_config *c) {
     ls_value shortcut = x;
     x = conv(g, x, block, "2a", filters, 3, stride);
-    x = norm(g, x, block, "2a");
+    x = norm(g, x, block, "2a", c);
     x = relu(g, x);
     x = conv(g, x, block, "2b", filters, 3, 1);
     if (first) shortcut = conv(g, shortcut, block, "1", filters, 1, stride);
-    x = norm(g, x, block, "2b");
-    if (first) shortcut = norm(g, shortcut, block, "1");
+    x = norm(g, x, block, "2b", c);
+    if (first) shortcut = norm(g, shortcut, block, "1", c);
     x = ls_add(g, x, shortcut, NULL);
     return relu(g, x);
 }
 
-static ls_value block_v2(ls_graph *g, ls_value x, const char *block, int filters, int stride, int first) {
+static ls_value block_v2(ls_graph *g, ls_value x, const char *block, int filters, int stride, int first,
+                         const ls_model_config *c) {
     ls_value shortcut = x, preact;
-    preact = norm(g, x, block, "2a");
+    preact = norm(g, x, block, "2a", c);
     preact = relu(g, preact);
     x = conv(g, preact, block, "2a", filters, 3, stride);
-    x = norm(g, x, block, "2b");
+    x = norm(g, x, block, "2b", c);
     x = relu(g, x);
     x = conv(g, x, block, "2b", filters, 3, 1);
     if (stride > 1) shortcut = conv(g, preact, block, "1", filters, 1, stride);
     return ls_add(g, x, shortcut, NULL);
 }
 
-typedef ls_value (*block_fn)(ls_graph *g, ls_value x, const char *block, int filters, int stride, int first);
+typedef ls_value (*block_fn)(ls_graph *g, ls_value x, const char *block, int filters, int stride, int first,
+                             const ls_model_config *c);
 
-static ls_value stages(ls_graph *g, ls_value x, int blocks, block_fn add_block) {
+static ls_value stages(ls_graph *g, ls_value x, int blocks, block_fn add_block, const ls_model_config *c) {
     for (int stage = 0; stage < STAGES; stage++)
         for (int i = 0; i < blocks; i++) {
             char block[40];
             snprintf(block, sizeof block, "%dblock_%d_branch", stage + 2, i);
-            x = add_block(g, x, block, 16 << stage, i == 0 && stage > 0 ? 2 : 1, i == 0);
+            x = add_block(g, x, block, 16 << stage, i == 0 && stage > 0 ? 2 : 1, i == 0, c);
         }
     return x;
 }
 
-static ls_value build_v1(const ls_model *model, ls_graph *g, ls_value x, const ls_model_config *config) {
-    x = norm_named(g, stem(g, x), "bn_conv1");
-    x = stages(g, relu(g, x), model->blocks[0], block_v1);
-    return ls__model_top(g, x, config, "fc10");
+static ls_value build_v1(const ls_model *model, ls_graph *g, ls_value x, const ls_model_config *c) {
+    x = norm_named(g, stem(g, x), "bn_conv1", c);
+    x = stages(g, relu(g, x), model->blocks[0], block_v1, c);
+    return ls__model_top(g, x, c, "fc10");
 }
 
-static ls_value build_v2(const ls_model *model, ls_graph *g, ls_value x, const ls_model_config *config) {
-    x = stages(g, stem(g, x), model->blocks[0], block_v2);
-    x = relu(g, norm_named(g, x, "bn_post"));
-    return ls__model_top(g, x, config, "fc10");
+static ls_value build_v2(const ls_model *model, ls_graph *g, ls_value x, const ls_model_config *c) {
+    x = stages(g, stem(g, x), model->blocks[0], block_v2, c);
+    x = relu(g, norm_named(g, x, "bn_post", c));
+    return ls__model_top(g, x, c, "fc10");
 }
 
 #define RESNET(member, version, what, n)                                                                               \

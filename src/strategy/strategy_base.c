@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "device/host.h"
 #include "strategy/strategy_impl.h"
 
 // Buffers for partial sums: a run's pieces rise and fall in level, so a stack holds at most two of each.
@@ -145,12 +146,11 @@ float *ls_strategy_gradient_begin(ls_strategy *strategy, int replica, const ls_s
 void ls_strategy_gradient_end(ls_strategy *strategy, int replica, const ls_step_info *info) {
     ls_strategy_base *base = ls__base(strategy);
     ls_lane *lane = base->lane[replica];
-    ls_device *device = strategy->config.device;
     int mine = base->host_lane + replica;
     lane->depth++;
     while (ls_tree_merge(info->micro_batches, lane->stack, &lane->depth))
-        device->ops->accumulate(device, slot(base, mine, lane->depth - 1), slot(base, mine, lane->depth),
-                                strategy->config.length);
+        ls__host_add(slot(base, mine, lane->depth - 1), slot(base, mine, lane->depth - 1),
+                     slot(base, mine, lane->depth), strategy->config.length);
 }
 
 void ls__finish(ls_strategy_base *base, ls_barrier *barrier, ls_step_phase meeting, int part, int parts,

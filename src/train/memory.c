@@ -75,8 +75,8 @@ static void add_strategy(ls_memory *m, const ls_trainer *t) {
 // The largest parameter in Keras's layout, on its way in or out, beside everything else.
 static int64_t parameter_bytes(const ls_graph *graph) {
     int64_t most = 0;
-    for (int i = 0; i < graph->param_count; i++) {
-        int64_t bytes = ls_shape_count(graph->params[i].shape) * (int64_t)sizeof(float);
+    for (int i = 0; i < graph->store->count; i++) {
+        int64_t bytes = ls_shape_count(graph->store->params[i].shape) * (int64_t)sizeof(float);
         if (bytes > most) most = bytes;
     }
     return ls_memory_size(most);
@@ -118,7 +118,7 @@ ls_memory ls__trainer_memory(const ls_trainer *t) {
 
 // Where there is none: one step's worth of samples, so that all plans but those of tails are made.
 static ls_dataset nothing(const ls_graph *graph, int64_t batch) {
-    ls_dataset d = {.name = "none", .image = graph->nodes[0].shape, .classes = ls_graph_classes(graph)};
+    ls_dataset d = {.name = "none", .image = ls_graph_input_at(graph, 0).shape, .classes = ls_graph_classes(graph)};
     d.train.count = d.test.count = batch;
     return d;
 }
@@ -145,7 +145,7 @@ static ls_status plan(ls_trainer *t, const ls_memory_job *job, ls_memory *out) {
     char unused[65];
     LS_TRY(find_cores(t));
     resolve_batch(t);
-    ls_dataset none = nothing(t->graph, t->config.batch_size);
+    ls_dataset none = nothing(t->network, t->config.batch_size);
     t->dataset = job->dataset ? job->dataset : &none;
     LS_TRY(ls__trainer_check(t));
     if (!job->dataset) {  // no tail in evaluation either
@@ -169,7 +169,7 @@ ls_status ls_memory_plan(const ls_context *context, const ls_graph *graph, const
     ls_status status = ls_calloc(1, sizeof *t, &t);
     if (status == LS_OK) {
         t->comm = comm;
-        t->graph = graph;
+        t->network = graph;
         t->config = *config;
         t->program_bytes = context->rss;
         t->rss_begun = ls_memory_rss();

@@ -64,10 +64,32 @@ static ls_status plan_ranges(ls_replica *r, const ls_epoch_shape *shape) {
     return LS_OK;
 }
 
-static ls_plan_input plan_input(const ls_trainer *t, const ls_batch *batch) {
-    return (ls_plan_input){.images = batch->images,
-                           .labels = batch->labels,
-                           .random = {.seed = t->config.seed, .epoch = (uint32_t)t->epoch, .samples = batch->samples}};
+static int64_t key_bytes(int64_t samples) {
+    return (int64_t)sizeof(ls_random_key) + samples * (int64_t)sizeof(uint64_t);
+}
+
+// What a run is fed with: the batch, where the loader has put it, and the key of everything random.
+typedef struct feeds {
+    ls_span inputs[2];
+    ls_feeds all;
+} feeds;
+
+static ls_status feed(ls_replica *r, const ls_batch *batch, feeds *out) {
+    const ls_trainer *t = r->trainer;
+    const char *base = r->feeds->memory;
+    out->inputs[0] = ls_span_of(r->feeds, (const char *)batch->images - base);
+    out->inputs[1] = ls_span_of(r->feeds, (const char *)batch->labels - base);
+    out->all = (ls_feeds){out->inputs, {r->random, 0}};
+    r->key->seed = t->config.seed;
+    r->key->epoch = (uint64_t)t->epoch;
+    memcpy(r->key->samples, batch->samples, (size_t)batch->count * sizeof *batch->samples);
+    return ls_write(r->queue, out->all.random, r->key, key_bytes(batch->count));
+}
+
+// The measures of the latest forward as a row of the table.
+static ls_status take_measures(ls_replica *r, const ls_plan *plan, int64_t samples, double *row) {
+    row[0] = (double)samples;
+    return ls_read(r->queue, row + 1, ls_plan_measures(plan), (r->trainer->measures.width - 1) * (int64_t)sizeof *row);
 }
 
 typedef struct bucket_user {
@@ -82,27 +104,36 @@ static void bucket_ready(void *user, int64_t offset, int64_t count) {
 
 // The time since the last lap was spent in `phase`, and is a span of the timeline. Laps follow each other without a gap, so that
 // phases add up to the epoch.
-static void lap(ls_replica *r, double *phase, ls_span span) {
+static void lap(ls_replica *r, double *phase, ls_timeline_span span) {
     double now = ls_clock();
     *phase += now - r->since;
     if (span != LS_SPAN_NONE && ls_trace_on(r->trace)) ls_trace_add(r->trace, (int)span, 0, r->since, now);
     r->since = now;
 }
 
+static ls_span gradient_span(const ls_replica *r, float *gradient, ls_buffer *buffer) {
+    *buffer = (ls_buffer){.device = r->trainer->device, .memory = gradient, .borrowed = 1};
+    return (ls_span){buffer, 0};
+}
+
 // Forward and backward of one micro-batch into the gradient memory the strategy gives.
-static ls_status train_micro_batch(ls_replica *r, const ls_step_info *info, int64_t v, ls_loss_metrics *metrics) {
+static ls_status train_micro_batch(ls_replica *r, const ls_step_info *info, int64_t v, double *row) {
     ls_trainer *t = r->trainer;
     ls_batch *batch;
+    feeds in;
     LS_TRY(ls_loader_get(r->train_loader, &batch, NULL));
     lap(r, &r->phases.load, LS_SPAN_LOAD);
     ls_plan *plan = batch->count == t->train_shape.micro_batch ? r->plans.train : r->plans.train_tail;
-    ls_plan_input input = plan_input(t, batch);
-    ls_status status = ls_plan_forward(plan, &input, metrics);
+    ls_status status = feed(r, batch, &in);
+    if (status == LS_OK) status = ls_plan_forward(plan, r->queue, &in.all);
+    if (status == LS_OK) status = take_measures(r, plan, batch->count, row);
     lap(r, &r->phases.forward, LS_SPAN_FORWARD);
     float *gradient = ls_strategy_gradient_begin(t->strategy, r->index, info, v);
     bucket_user user = {t->strategy, r->index};
+    ls_buffer wrapped;
     if (status == LS_OK)
-        status = ls_plan_backward(plan, &input, gradient, t->strategy->ops->bucket_ready ? bucket_ready : NULL, &user);
+        status = ls_plan_backward(plan, r->queue, &in.all, gradient_span(r, gradient, &wrapped),
+                                  t->strategy->ops->bucket_ready ? bucket_ready : NULL, &user);
     lap(r, &r->phases.backward, LS_SPAN_BACKWARD);
     ls_strategy_gradient_end(t->strategy, r->index, info);
     lap(r, &r->phases.exchange, LS_SPAN_ADD);
@@ -124,17 +155,14 @@ static void note_step_seconds(ls_replica *r, double seconds) {
 
 // Tells the user where training is, from what this host has seen of the epoch. Returns what an ls_progress_fn does.
 static int report_progress(ls_trainer *t, const ls_step_info *info, int64_t step, double epoch_start,
-                           ls_loss_metrics *seen, int64_t *summed) {
+                           double *seen, int64_t *summed) {
     int64_t up_to = step * t->train_shape.micro_batches + info->micro_batches;
-    ls_loss_metrics before = *seen;
+    double batch[LS_MAX_MEASURES] = {0};
     t->learning_rate = info->lr;
-    for (; *summed < up_to; ++*summed) {
-        const ls_loss_metrics *m = &t->metrics[*summed];
-        seen->loss += m->loss, seen->correct += m->correct, seen->samples += m->samples;
-    }
+    for (; *summed < up_to; ++*summed) ls__measures_add(&t->measures, batch, t->metrics + *summed * t->measures.width);
+    ls__measures_add(&t->measures, seen, batch);
     if (!t->progress) return LS_PROGRESS_GO_ON;
-    double seconds = ls_clock() - epoch_start, n = seen->samples > 0 ? (double)seen->samples : 1;
-    double here = seen->samples > before.samples ? (double)(seen->samples - before.samples) : 1;
+    double seconds = ls_clock() - epoch_start;
     int64_t done = (step + 1) * t->train_shape.batch;
     if (done > t->train_shape.count) done = t->train_shape.count;
     ls_progress p = {.epoch = t->epoch,
@@ -142,11 +170,11 @@ static int report_progress(ls_trainer *t, const ls_step_info *info, int64_t step
                      .step = step + 1,
                      .steps = t->train_shape.steps,
                      .seconds = seconds,
-                     .loss = seen->loss / n,
-                     .accuracy = (double)seen->correct / n,
+                     .loss = ls__measures_loss(&t->measures, seen),
+                     .accuracy = ls__measures_accuracy(&t->measures, seen),
                      .images_per_second = (double)done / seconds,
-                     .batch_loss = (seen->loss - before.loss) / here,
-                     .batch_accuracy = (double)(seen->correct - before.correct) / here,
+                     .batch_loss = ls__measures_loss(&t->measures, batch),
+                     .batch_accuracy = ls__measures_accuracy(&t->measures, batch),
                      .learning_rate = info->lr,
                      .rank = t->comm->rank};
     return t->progress(t->progress_user, &p);
@@ -160,7 +188,7 @@ static void hear(ls_replica *r, const ls_step_info *info, int64_t step, int answ
     if (stops && !atomic_load(&t->stop_step)) atomic_store(&t->stop_step, step + (held ? 1 : 2));
     if (held) {
         ls_barrier_wait(&t->team);
-        lap(r, &r->phases.wait, t->timeline ? (ls_span)(t->timeline->strategy_first + LS_STEP_WAIT) : LS_SPAN_NONE);
+        lap(r, &r->phases.wait, t->timeline ? (ls_timeline_span)(t->timeline->strategy_first + LS_STEP_WAIT) : LS_SPAN_NONE);
     }
     // Not earlier: until they are at the barrier the others look at it.
     if (answer == LS_PROGRESS_WAIT) atomic_store(&t->held_step, info->step + 1);
@@ -208,7 +236,7 @@ static void run_epoch(ls_replica *r) {
     lap(r, &r->phases.serial, LS_SPAN_NONE);
     if (r->trace) ls_trace_add(r->trace, LS_SPAN_SET_UP, 0, t->epoch_start, r->since);
     double epoch_start = r->since;
-    ls_loss_metrics seen = {0};
+    double seen[LS_MAX_MEASURES] = {0};
     int64_t summed = 0;
     for (int64_t step = 0; step < shape->steps; step++) {
         double step_start = r->since;
@@ -219,12 +247,12 @@ static void run_epoch(ls_replica *r) {
         ls_tree_run(info.micro_batches, r->lane, t->lanes, &begin, &end);
         lap(r, &r->phases.serial, LS_SPAN_NONE);
         for (int64_t v = begin; v < end && r->status == LS_OK; v++)
-            note_failure(r, train_micro_batch(r, &info, v, &t->metrics[step * shape->micro_batches + v]));
+            note_failure(r, train_micro_batch(r, &info, v, t->metrics + (step * shape->micro_batches + v) * t->measures.width));
         note_failure(r, meet(r, &info));
         int answer = LS_PROGRESS_GO_ON;
         if (r->index == 0) {
             note_step_seconds(r, r->since - step_start);
-            answer = report_progress(t, &info, step, epoch_start, &seen, &summed);
+            answer = report_progress(t, &info, step, epoch_start, seen, &summed);
             lap(r, &r->phases.serial, LS_SPAN_PROGRESS);
         }
         hear(r, &info, step, answer);
@@ -239,14 +267,16 @@ static void run_epoch(ls_replica *r) {
 
 // --- evaluation ------------------------------------------------------------------------------------------------------
 
-static ls_status evaluate_micro_batch(ls_replica *r, ls_loss_metrics *metrics) {
+static ls_status evaluate_micro_batch(ls_replica *r, double *row) {
     ls_trainer *t = r->trainer;
     ls_batch *batch;
+    feeds in;
     LS_TRY(ls_loader_get(r->eval_loader, &batch, NULL));
     double start = ls_clock();
     ls_plan *plan = batch->count == t->eval_shape.micro_batch ? r->plans.eval : r->plans.eval_tail;
-    ls_plan_input input = plan_input(t, batch);
-    ls_status status = ls_plan_forward(plan, &input, metrics);
+    ls_status status = feed(r, batch, &in);
+    if (status == LS_OK) status = ls_plan_forward(plan, r->queue, &in.all);
+    if (status == LS_OK) status = take_measures(r, plan, batch->count, row);
     if (ls_trace_on(r->trace)) ls_trace_add(r->trace, LS_SPAN_EVALUATE, 0, start, ls_clock());
     ls_loader_restore(r->eval_loader, &batch);
     return status;
@@ -259,7 +289,7 @@ static void run_evaluation(ls_replica *r) {
     if (status == LS_OK) status = ls_loader_start(r->eval_loader, 0, t->order, r->ranges, r->range_count);
     for (int64_t i = 0; i < r->range_count && status == LS_OK; i++) {
         ls__timeline_evaluate(r, i);
-        status = evaluate_micro_batch(r, &t->metrics[r->ranges[i].first / t->eval_shape.micro_batch]);
+        status = evaluate_micro_batch(r, t->metrics + r->ranges[i].first / t->eval_shape.micro_batch * t->measures.width);
     }
     note_failure(r, status);
     ls_loader_cancel(r->eval_loader);
@@ -281,10 +311,15 @@ int64_t ls__arena_bytes(const ls_replica *r) {
 static void allocate(ls_replica *r) {
     ls_trainer *t = r->trainer;
     ls_plan *plans[] = {r->plans.train, r->plans.train_tail, r->plans.eval, r->plans.eval_tail};
-    ls_status status = ls_memory_alloc(ls__arena_bytes(r), &r->arena);
+    int64_t samples = t->train_shape.micro_batch > t->eval_shape.micro_batch ? t->train_shape.micro_batch
+                                                                             : t->eval_shape.micro_batch;
+    ls_status status = ls_buffer_create(t->device, ls__arena_bytes(r), &r->arena);
+    if (status == LS_OK) status = ls_queue_create(t->device, &r->queue);
+    if (status == LS_OK) status = ls_buffer_create(t->device, key_bytes(samples), &r->random);
+    if (status == LS_OK) status = ls_calloc(1, key_bytes(samples), &r->key);
     note_failure(r, status);
     for (size_t i = 0; i < sizeof plans / sizeof plans[0]; i++)
-        if (plans[i]) ls_plan_bind(plans[i], r->arena, t->strategy->weights, t->strategy->copies);
+        if (plans[i]) ls_plan_bind(plans[i], (ls_span){r->arena, 0}, (ls_span){t->weights, 0}, (ls_span){t->copies, 0});
 }
 
 static void run_command(ls_replica *r, ls_command command) {

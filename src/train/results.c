@@ -9,35 +9,36 @@
 #include "train/trainer_impl.h"
 
 // Each host has the metrics of its own micro-batches; the lowest rank of each sends its table round.
-static ls_status merge_hosts(ls_trainer *t, int64_t count, ls_loss_metrics *all) {
-    ls_loss_metrics *table;
-    LS_TRY(ls_calloc(count, sizeof *table, &table));
+static ls_status merge_hosts(ls_trainer *t, int64_t count, double *all) {
+    double *table;
+    int64_t width = t->measures.width;
+    LS_TRY(ls_calloc(count * width, sizeof *table, &table));
     ls_status status = LS_OK;
     for (int position = 0; position < t->comm->size && status == LS_OK; position++) {
         int rank = t->comm->order[position];
         int first = position == 0 || t->comm->host_of[t->comm->order[position - 1]] != t->comm->host_of[rank];
         if (!first) continue;
-        memcpy(table, t->metrics, (size_t)count * sizeof *table);
-        status = ls_comm_broadcast(t->comm, table, count * (int64_t)sizeof *table, LS_DTYPE_U8, rank);
+        memcpy(table, t->metrics, (size_t)(count * width) * sizeof *table);
+        status = ls_comm_broadcast(t->comm, table, count * width * (int64_t)sizeof *table, LS_DTYPE_U8, rank);
         for (int64_t i = 0; i < count; i++)
-            if (table[i].samples) all[i] = table[i];
+            if (table[i * width] > 0) memcpy(all + i * width, table + i * width, (size_t)width * sizeof *all);
     }
     free(table);
     return status;
 }
 
-ls_status ls__metrics_sum(ls_trainer *t, int64_t count, ls_loss_metrics *sum) {
+ls_status ls__metrics_sum(ls_trainer *t, int64_t count, double *sum) {
     LS_TRY(ls_comm_barrier(t->comm));
-    ls_loss_metrics *all;
-    LS_TRY(ls_calloc(count, sizeof *all, &all));
+    double *all;
+    int64_t width = t->measures.width;
+    LS_TRY(ls_calloc(count * width, sizeof *all, &all));
     ls_status status = LS_OK;
     if (t->comm->hosts > 1)
         status = merge_hosts(t, count, all);
     else
-        memcpy(all, t->metrics, (size_t)count * sizeof *all);
-    *sum = (ls_loss_metrics){0};
-    for (int64_t i = 0; i < count; i++)
-        sum->loss += all[i].loss, sum->correct += all[i].correct, sum->samples += all[i].samples;
+        memcpy(all, t->metrics, (size_t)(count * width) * sizeof *all);
+    memset(sum, 0, (size_t)width * sizeof *sum);
+    for (int64_t i = 0; i < count; i++) ls__measures_add(&t->measures, sum, all + i * width);
     free(all);
     if (status == LS_OK) status = ls_comm_barrier(t->comm);  // nobody clears the table while another still reads it
     return status;
@@ -139,11 +140,11 @@ ls_status ls__results_digest(ls_trainer *t, char text[65]) {
     ls_status status = EVP_DigestInit_ex(sha, EVP_sha256(), NULL) == 1
                            ? LS_OK
                            : LS_FAIL(LS_STATUS_LIBRARY, "libcrypto could not start a SHA-256");
-    for (int i = 0; t->strategy && i < t->graph->param_count && status == LS_OK; i++) {
-        int64_t count = ls_shape_count(t->graph->params[i].shape);
+    for (int i = 0; t->weights && i < t->graph->store->count && status == LS_OK; i++) {
+        int64_t count = ls_shape_count(t->graph->store->params[i].shape);
         float *plain = NULL;
         status = ls_memory_alloc(count * 4, &plain);
-        if (status == LS_OK) status = ls_params_get(t->params, i, t->strategy->weights, plain);
+        if (status == LS_OK) status = ls_params_get(t->params, t->queue, i, (ls_span){t->weights, 0}, plain);
         if (status == LS_OK) EVP_DigestUpdate(sha, plain, (size_t)count * 4);
         ls_memory_free(plain);
     }
@@ -191,8 +192,8 @@ ls_status ls_trainer_result(ls_trainer *t, ls_train_result *out) {
 }
 
 static ls_status find_param(const ls_trainer *t, const char *name, int64_t count, int *index) {
-    for (*index = 0; *index < t->graph->param_count; ++*index) {
-        const ls_param *p = &t->graph->params[*index];
+    for (*index = 0; *index < t->graph->store->count; ++*index) {
+        const ls_param *p = &t->graph->store->params[*index];
         if (strcmp(p->name, name) != 0) continue;
         if (ls_shape_count(p->shape) == count) return LS_OK;
         return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "parameter %s has %lld values, not %lld", name,
@@ -204,13 +205,13 @@ static ls_status find_param(const ls_trainer *t, const char *name, int64_t count
 ls_status ls_trainer_get_weights(ls_trainer *t, const char *parameter, float *out, int64_t count) {
     int index;
     LS_TRY(find_param(t, parameter, count, &index));
-    return ls_params_get(t->params, index, t->strategy->weights, out);
+    return ls_params_get(t->params, t->queue, index, (ls_span){t->weights, 0}, out);
 }
 
 ls_status ls_trainer_set_weights(ls_trainer *t, const char *parameter, const float *values, int64_t count) {
     int index;
     LS_TRY(find_param(t, parameter, count, &index));
     if (!t->strategy->weights_shared || t->comm->local_rank == 0)
-        LS_TRY(ls_params_set(t->params, index, t->strategy->weights, values));
+        LS_TRY(ls_params_set(t->params, t->queue, index, (ls_span){t->weights, 0}, values));
     return ls_strategy_weights_changed(t->strategy);
 }

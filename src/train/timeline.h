@@ -25,13 +25,13 @@ struct ls_replica;
     X(EVALUATE, "evaluate forward", "evaluation")                                                                      \
     X(PREPARE, "prepare a micro-batch", "loader")
 
-typedef enum ls_span {
+typedef enum ls_timeline_span {
     LS_SPAN_NONE = -1,
 #define X(name, text, category) LS_SPAN_##name,
     LS_SPAN_LIST(X)
 #undef X
         LS_SPANS
-} ls_span;
+} ls_timeline_span;
 
 typedef struct ls_timeline {
     int64_t asked;         // steps of each epoch

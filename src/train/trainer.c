@@ -185,33 +185,27 @@ static ls_status check_workers_agree(ls_trainer *t) {
     const ls_option_set options[] = {{ls_train_options(), &t->config}, {NULL, NULL}};
     char device[256], text[4096];
     t->device->ops->describe(t->device, device, sizeof device);
-    uint64_t layers = 1469598103934665603u;  // FNV-1a over names and shapes
-    for (int i = 0; i < t->graph->param_count; i++) {
-        const ls_param *p = &t->graph->params[i];
-        for (const char *s = p->name; *s; s++) layers = (layers ^ (unsigned char)*s) * 1099511628211u;
-        for (int d = 0; d < p->shape.ndim; d++) layers = (layers ^ (uint64_t)p->shape.dim[d]) * 1099511628211u;
-    }
     int n =
         snprintf(text, sizeof text, "version=%s; model=%s; layers=%016llx; dataset=%016llx; kernels=%s; ", ls_version(),
-                 t->graph->name, (unsigned long long)layers, (unsigned long long)t->dataset->fingerprint, device);
+                 t->graph->name, (unsigned long long)ls__graph_fingerprint(t->graph), (unsigned long long)t->dataset->fingerprint, device);
     if (n > 0 && n < (int)sizeof text) ls_options_line(options, text + n, sizeof text - (size_t)n);
     return ls_comm_check_equal(t->comm, "the options", text);
 }
 
 static ls_status check_fits(const ls_trainer *t) {
-    ls_shape want = t->graph->nodes[0].shape, have = t->image;
-    int classes = ls_graph_classes(t->graph);
-    LS_TRY(ls__graph_check_classifier(t->graph));
-    if (!ls_shape_equal(want, have))
+    ls_shape want = ls_graph_input_at(t->network, 0).shape, have = t->image;
+    int classes = ls_graph_classes(t->network);
+    if (!ls__graph_has_losses(t->network)) LS_TRY(ls__graph_check_classifier(t->network));
+    if (want.ndim != 3 || !ls_shape_equal(want, have))
         return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
                        "model %s takes images of %lldx%lldx%lld, dataset %s %s %lldx%lldx%lld: build the model for the "
                        "%s shape",
-                       t->graph->name, (long long)want.dim[0], (long long)want.dim[1], (long long)want.dim[2],
+                       t->network->name, (long long)want.dim[0], (long long)want.dim[1], (long long)want.dim[2],
                        t->dataset->name, t->config.image_size ? "is resized to" : "has", (long long)have.dim[0],
                        (long long)have.dim[1], (long long)have.dim[2], t->config.image_size ? "resized" : "dataset's");
     if (classes < t->dataset->classes)
         return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
-                       "model %s tells %d classes apart, dataset %s has %d: give it as many", t->graph->name, classes,
+                       "model %s tells %d classes apart, dataset %s has %d: give it as many", t->network->name, classes,
                        t->dataset->name, t->dataset->classes);
     return LS_OK;
 }
@@ -221,8 +215,7 @@ static ls_status check_fits(const ls_trainer *t) {
 static ls_status make_plan(ls_trainer *t, int64_t batch, int training, ls_plan **out) {
     ls_plan_config config = {.batch = batch,
                              .precision = t->precision,
-                             .training = training,
-                             .label_smoothing = training ? t->config.label_smoothing : 0,
+                             .mode = training ? LS_PLAN_TRAINING : LS_PLAN_EVALUATION,
                              .remat = t->config.remat ? LS_REMAT_FULL : LS_REMAT_NONE};
     return ls_plan_create(t->graph, t->device, t->params, &config, out);
 }
@@ -268,6 +261,7 @@ static ls_status make_loaders(ls_trainer *t) {
     for (int i = 0; i < t->replicas; i++) {
         LS_TRY(ls_memory_alloc(ls__batches_bytes(t), &t->replica[i].batches));
         train.memory = eval.memory = t->replica[i].batches;
+        LS_TRY(ls_buffer_wrap(t->device, t->replica[i].batches, ls__batches_bytes(t), &t->replica[i].feeds));
         LS_TRY(ls_loader_create(&train, &t->replica[i].train_loader));
         LS_TRY(ls_loader_create(&eval, &t->replica[i].eval_loader));
     }
@@ -283,7 +277,8 @@ static ls_status make_replica(ls_trainer *t, int index) {
 }
 
 static void refresh(void *user, const float *weights, void *copies, int part, int parts) {
-    ls_params_refresh(user, weights, copies, part, parts);
+    ls_trainer *t = user;
+    ls_params_refresh(t->params, t->queue, (ls_span){t->weights, 0}, (ls_span){t->copies, 0}, part, parts);
 }
 
 static ls_status plan_strategy(ls_trainer *t) {
@@ -302,17 +297,17 @@ static ls_status plan_strategy(ls_trainer *t) {
                                  .decay_kernels_only = !t->config.decay_biases,
                                  .copies_bytes = ls_params_copies_bytes(t->params),
                                  .refresh = refresh,
-                                 .refresh_user = t->params};
+                                 .refresh_user = t};
     return ls_strategy_plan(t->config.strategy, &config, &t->strategy);
 }
 
 static ls_status draw_weights(ls_trainer *t) {
     if (!t->strategy->weights_shared || t->comm->local_rank == 0)
-        for (int i = 0; i < t->graph->param_count; i++) {
+        for (int i = 0; i < t->graph->store->count; i++) {
             float *values;
-            LS_TRY(ls_memory_alloc(ls_shape_count(t->graph->params[i].shape) * 4, &values));
-            ls_param_initialize(t->graph, i, t->config.seed, values);
-            ls_status status = ls_params_set(t->params, i, t->strategy->weights, values);
+            LS_TRY(ls_memory_alloc(ls_shape_count(t->graph->store->params[i].shape) * 4, &values));
+            ls_param_initialize(t->graph->store, i, t->config.seed, values);
+            ls_status status = ls_params_set(t->params, t->queue, i, (ls_span){t->weights, 0}, values);
             ls_memory_free(values);
             LS_TRY(status);
         }
@@ -320,7 +315,7 @@ static ls_status draw_weights(ls_trainer *t) {
 }
 
 static int64_t metrics_bytes(const ls_trainer *t) {
-    return ls_round_up(t->metrics_count * (int64_t)sizeof *t->metrics, LS_ALIGN);
+    return ls_round_up(t->metrics_count * t->measures.width * (int64_t)sizeof *t->metrics, LS_ALIGN);
 }
 
 int64_t ls__shared_bytes(const ls_trainer *t) { return metrics_bytes(t) + (int64_t)sizeof *t->state; }
@@ -332,10 +327,21 @@ static ls_status make_shared(ls_trainer *t) {
     return ls_calloc(t->order_count, sizeof *t->order, &t->order);
 }
 
+// What is trained: the network with the losses it has, or else as a classifier.
+static ls_status find_objective(ls_trainer *t) {
+    t->graph = t->network;
+    if (!ls__graph_has_losses(t->network)) {
+        LS_TRY(ls__graph_with_classifier_loss(t->network, 0, t->config.label_smoothing, &t->objective));
+        t->graph = t->objective;
+    }
+    return ls__measures_create(t->graph, &t->measures);
+}
+
 ls_status ls__trainer_check(ls_trainer *t) {
     LS_TRY(resolve_names(t));
     LS_TRY(ls__images_resolve(t));
     LS_TRY(check_fits(t));
+    LS_TRY(find_objective(t));
     LS_TRY(resolve_sizes(t));
     LS_TRY(ls_calloc(t->config.epochs, sizeof *t->epochs, &t->epochs));
     LS_TRY(ls_calloc(2 * (int64_t)t->config.epochs, sizeof *t->epoch_phases, &t->epoch_phases));
@@ -353,7 +359,8 @@ ls_status ls__trainer_plan(ls_trainer *t, int replicas) {
     t->metrics_count = t->train_shape.steps * t->train_shape.micro_batches;
     if (t->eval_shape.micro_batches > t->metrics_count) t->metrics_count = t->eval_shape.micro_batches;
     t->order_count = t->train_split.count > t->eval_split.count ? t->train_split.count : t->eval_split.count;
-    LS_TRY(ls_params_create(t->graph, t->device, &t->params));
+    LS_TRY(ls_params_create(t->graph->store, t->device, &t->params));
+    LS_TRY(ls_queue_create(t->device, &t->queue));
     LS_TRY(ls_calloc(t->replicas, sizeof *t->replica, &t->replica));
     int made = replicas > 0 && replicas < t->replicas ? replicas : t->replicas;
     int64_t before = 0, after = ls_memory_rss();
@@ -363,13 +370,20 @@ ls_status ls__trainer_plan(ls_trainer *t, int replicas) {
         after = ls_memory_rss();
     }
     t->program_bytes += after - t->rss_begun + (after - before) * (t->replicas - made);
-    LS_TRY(ls_params_segments(t->params, &t->segments, &t->segment_count));
+    LS_TRY(ls_params_seal(t->params));
+    LS_TRY(ls_params_segments(t->params, t->graph, &t->segments, &t->segment_count));
     return plan_strategy(t);
+}
+
+static ls_status wrap_weights(ls_trainer *t) {
+    LS_TRY(ls_buffer_wrap(t->device, t->strategy->weights, ls_params_length(t->params) * 4, &t->weights));
+    return ls_buffer_wrap(t->device, t->strategy->copies, ls_params_copies_bytes(t->params), &t->copies);
 }
 
 static ls_status allocate(ls_trainer *t) {
     LS_TRY(make_shared(t));
     LS_TRY(ls_strategy_allocate(t->strategy));
+    LS_TRY(ls_comm_agree(t->comm, wrap_weights(t)));
     LS_TRY(ls_comm_agree(t->comm, make_loaders(t)));
     LS_TRY(ls_comm_agree(t->comm, ls__replicas_start(t)));
     LS_TRY(ls_comm_agree(t->comm, ls__replicas_run(t, LS_COMMAND_ALLOCATE)));
@@ -398,7 +412,7 @@ ls_status ls_trainer_create(ls_context *context, const ls_graph *graph, ls_datas
     t->comm = context->comm;
     t->program_bytes = context->rss;
     t->rss_begun = ls_memory_rss();
-    t->graph = graph;
+    t->network = graph;
     t->dataset = dataset;
     t->config = *config;
     ls_status status = prepare(t);
@@ -417,8 +431,12 @@ static void destroy_replica(ls_replica *r) {
     ls_plan_destroy(&r->plans.train_tail);
     ls_plan_destroy(&r->plans.eval);
     ls_plan_destroy(&r->plans.eval_tail);
+    ls_buffer_destroy(&r->feeds);
     ls_memory_free(r->batches);
-    ls_memory_free(r->arena);
+    ls_buffer_destroy(&r->arena);
+    ls_buffer_destroy(&r->random);
+    free(r->key);
+    ls_queue_destroy(&r->queue);
     free(r->ranges);
     free(r->step_seconds);
 }
@@ -430,11 +448,16 @@ void ls_trainer_destroy(ls_trainer **trainer) {
     ls__timeline_destroy(t);
     for (int i = 0; t->replica && i < t->replicas; i++) destroy_replica(&t->replica[i]);
     free(t->replica);
+    ls_buffer_destroy(&t->weights);
+    ls_buffer_destroy(&t->copies);
     ls_strategy_destroy(&t->strategy);
     ls_comm_host_free(&t->shared);
     ls_params_destroy(&t->params);
+    ls_queue_destroy(&t->queue);
     ls_device_destroy(&t->device);
     ls_topology_destroy(&t->topology);
+    ls__measures_destroy(&t->measures);
+    ls_graph_destroy(&t->objective);
     free(t->segments);
     free(t->channel_offset);
     free(t->channel_divisor);
@@ -452,22 +475,21 @@ void ls_trainer_destroy(ls_trainer **trainer) {
 
 static ls_status fit_epoch(ls_trainer *t, int *stopped) {
     ls_sampler_order(t->config.seed, (uint32_t)t->epoch, t->config.shuffle, t->train_split.count, t->order);
-    if (t->comm->local_rank == 0) memset(t->metrics, 0, (size_t)t->metrics_count * sizeof *t->metrics);
+    if (t->comm->local_rank == 0) memset(t->metrics, 0, (size_t)(t->metrics_count * t->measures.width) * sizeof *t->metrics);
     LS_TRY(ls_comm_barrier(t->comm));
     t->epoch_start = ls_clock();
     LS_TRY(ls__replicas_run(t, LS_COMMAND_EPOCH));
     double seconds = ls_clock() - t->epoch_start;
-    ls_loss_metrics sum;
-    LS_TRY(ls__metrics_sum(t, t->train_shape.steps * t->train_shape.micro_batches, &sum));
-    double n = sum.samples > 0 ? (double)sum.samples : 1;
+    double sum[LS_MAX_MEASURES];
+    LS_TRY(ls__metrics_sum(t, t->train_shape.steps * t->train_shape.micro_batches, sum));
     int64_t stop = atomic_load(&t->stop_step), all = t->train_shape.steps;
     ls_epoch_result *e = &t->epochs[t->epochs_done++];
     *e = (ls_epoch_result){.epoch = t->epoch,
                            .steps = stop && stop < all ? stop : all,
                            .seconds = seconds,
-                           .loss = sum.loss / n,
-                           .accuracy = (double)sum.correct / n,
-                           .images_per_second = (double)sum.samples / seconds,
+                           .loss = ls__measures_loss(&t->measures, sum),
+                           .accuracy = ls__measures_accuracy(&t->measures, sum),
+                           .images_per_second = sum[0] / seconds,
                            .learning_rate = t->learning_rate,
                            .val_loss = NAN,
                            .val_accuracy = NAN,
@@ -503,14 +525,13 @@ ls_status ls_trainer_fit(ls_trainer *t, ls_progress_fn progress, void *user) {
 ls_status ls_trainer_evaluate(ls_trainer *t, double *loss, double *accuracy) {
     double start = ls_clock();
     for (int64_t i = 0; i < t->eval_split.count; i++) t->order[i] = (uint32_t)i;
-    if (t->comm->local_rank == 0) memset(t->metrics, 0, (size_t)t->metrics_count * sizeof *t->metrics);
+    if (t->comm->local_rank == 0) memset(t->metrics, 0, (size_t)(t->metrics_count * t->measures.width) * sizeof *t->metrics);
     LS_TRY(ls_comm_barrier(t->comm));
     LS_TRY(ls__replicas_run(t, LS_COMMAND_EVALUATE));
-    ls_loss_metrics sum;
-    LS_TRY(ls__metrics_sum(t, t->eval_shape.micro_batches, &sum));
-    double n = sum.samples > 0 ? (double)sum.samples : 1;
-    t->test_loss = sum.loss / n;
-    t->test_accuracy = (double)sum.correct / n;
+    double sum[LS_MAX_MEASURES];
+    LS_TRY(ls__metrics_sum(t, t->eval_shape.micro_batches, sum));
+    t->test_loss = ls__measures_loss(&t->measures, sum);
+    t->test_accuracy = ls__measures_accuracy(&t->measures, sum);
     t->evaluate_seconds = ls_clock() - start;
     LS_TRY(ls__results_memory(t));
     if (loss) *loss = t->test_loss;

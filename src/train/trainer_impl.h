@@ -11,9 +11,11 @@
 #include "data/dataset.h"
 #include "data/loader.h"
 #include "data/normalize.h"
+#include "graph/graph.h"
 #include "graph/plan.h"
 #include "optim/optim.h"
 #include "strategy/strategy.h"
+#include "train/measures.h"
 #include "train/timeline.h"
 #include "train/topology.h"
 
@@ -31,8 +33,12 @@ typedef struct ls_replica {
     pthread_t thread;  // unused for replica 0, which is the caller's thread
     int started;
     ls_plans plans;
-    void *arena;    // one for all its plans: they never run at once
-    void *batches;  // of its loaders, which take turns
+    ls_queue *queue;
+    ls_buffer *arena;    // one for all its plans: they never run at once
+    void *batches;       // of its loaders, which take turns
+    ls_buffer *feeds;    // the same as the device's
+    ls_buffer *random;   // ls_random_key of the running micro-batch
+    ls_random_key *key;  // the same on the host
     ls_loader *train_loader, *eval_loader;
     ls_range *ranges;  // of the running epoch or evaluation
     int64_t range_count;
@@ -64,7 +70,10 @@ typedef struct ls_shared_state {
 struct ls_trainer {
     ls_context *context;
     ls_comm *comm;
-    const ls_graph *graph;
+    const ls_graph *network;  // the caller's
+    ls_graph *objective;      // with losses, where the network has none of its own; else NULL
+    const ls_graph *graph;    // the one of the two that is trained
+    ls_measures measures;     // what its losses and metrics are
     const ls_dataset *dataset;
     ls_train_config config;
     ls_dtype precision;
@@ -78,6 +87,8 @@ struct ls_trainer {
     ls_segment *segments;
     int segment_count;
     ls_strategy *strategy;
+    ls_buffer *weights, *copies;  // the strategy's, as the device sees them
+    ls_queue *queue;              // of the main thread, for what is set and taken outside of steps
     ls_epoch_shape train_shape, eval_shape;
     ls_split train_split, eval_split;
     ls_shape image;    // (H, W, C), as the network sees it
@@ -94,7 +105,7 @@ struct ls_trainer {
     ls_command command;
     // Metrics of every micro-batch of an epoch, in shared memory, then the shared state behind them.
     ls_shared *shared;
-    ls_loss_metrics *metrics;  // (largest number of micro-batches in an epoch or evaluation)
+    double *metrics;  // (largest number of micro-batches in an epoch or evaluation, width): samples, then the measures
     ls_shared_state *state;
     int64_t metrics_count;
     uint32_t *order;  // (order_count): of the running epoch
@@ -153,7 +164,7 @@ ls_status ls__replicas_start(ls_trainer *trainer);
 void ls__replicas_stop(ls_trainer *trainer);
 
 // Sums the metrics of an epoch over all micro-batches in order, the same on every worker. Collective.
-ls_status ls__metrics_sum(ls_trainer *trainer, int64_t micro_batches, ls_loss_metrics *sum);
+ls_status ls__metrics_sum(ls_trainer *trainer, int64_t micro_batches, double *sum);  // sum: (width)
 
 // Keeps what the phases of the epoch that is over were; its index counts from 0. Not collective.
 void ls__results_epoch(ls_trainer *trainer, int index);

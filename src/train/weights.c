@@ -22,8 +22,8 @@ static int same_shape(const ls_stored_tensor *a, const ls_stored_tensor *b) {
 
 static int64_t largest_parameter(const ls_graph *graph) {
     int64_t most = 0;
-    for (int i = 0; i < graph->param_count; i++) {
-        int64_t count = ls_shape_count(graph->params[i].shape);
+    for (int i = 0; i < graph->store->count; i++) {
+        int64_t count = ls_shape_count(graph->store->params[i].shape);
         if (count > most) most = count;
     }
     return most;
@@ -37,8 +37,8 @@ static const ls_stored_tensor *first_foreign(const ls_graph *graph, const ls_wei
     *count = 0;
     for (int i = 0; i < file->count; i++) {
         int known = 0;
-        for (int k = 0; k < graph->param_count && !known; k++)
-            known = strcmp(graph->params[k].name, file->tensors[i].name) == 0;
+        for (int k = 0; k < graph->store->count && !known; k++)
+            known = strcmp(graph->store->params[k].name, file->tensors[i].name) == 0;
         if (known) continue;
         if (!first) first = &file->tensors[i];
         ++*count;
@@ -74,8 +74,8 @@ static ls_status missing(const ls_graph *graph, const ls_weights_file *file, con
 static ls_status check_all(const ls_graph *graph, const ls_weights_file *file) {
     char shape[LS_WEIGHTS_SHAPE_TEXT], other[LS_WEIGHTS_SHAPE_TEXT], name[LS_WEIGHTS_NAME_TEXT], begin[REFUSAL];
     int count;
-    for (int i = 0; i < graph->param_count; i++) {
-        ls_stored_tensor want = as_stored(&graph->params[i]);
+    for (int i = 0; i < graph->store->count; i++) {
+        ls_stored_tensor want = as_stored(&graph->store->params[i]);
         const ls_stored_tensor *have = ls_weights_file_find(file, want.name);
         if (!have) return missing(graph, file, &want);
         if (!same_shape(have, &want))
@@ -99,8 +99,8 @@ static ls_status check_all(const ls_graph *graph, const ls_weights_file *file) {
 static ls_status choose(const ls_graph *graph, const ls_weights_file *file, int by_name, uint8_t *take) {
     int taken = 0;
     if (!by_name) LS_TRY(check_all(graph, file));
-    for (int i = 0; i < graph->param_count; i++) {
-        ls_stored_tensor want = as_stored(&graph->params[i]);
+    for (int i = 0; i < graph->store->count; i++) {
+        ls_stored_tensor want = as_stored(&graph->store->params[i]);
         const ls_stored_tensor *have = ls_weights_file_find(file, want.name);
         take[i] = have && same_shape(have, &want);
         taken += take[i];
@@ -115,7 +115,7 @@ static ls_status choose(const ls_graph *graph, const ls_weights_file *file, int 
 
 static ls_status store(ls_trainer *t, int index, const float *values) {
     if (t->strategy->weights_shared && t->comm->local_rank != 0) return LS_OK;
-    return ls_params_set(t->params, index, t->strategy->weights, values);
+    return ls_params_set(t->params, t->queue, index, (ls_span){t->weights, 0}, values);
 }
 
 // What fails on one worker is kept until all next agree: they make the same calls whatever happens. Collective.
@@ -123,8 +123,8 @@ static ls_status load(ls_trainer *t, const ls_weights_file *file, const uint8_t 
     float *values = NULL;
     ls_status status = LS_OK;
     ls_status mine = ls_memory_alloc(largest_parameter(t->graph) * (int64_t)sizeof *values, &values);
-    for (int i = 0; i < t->graph->param_count && status == LS_OK; i++) {
-        const ls_param *p = &t->graph->params[i];
+    for (int i = 0; i < t->graph->store->count && status == LS_OK; i++) {
+        const ls_param *p = &t->graph->store->params[i];
         if (!take[i]) continue;
         if (mine == LS_OK && t->comm->rank == 0)
             mine = ls_weights_file_read(file, ls_weights_file_find(file, p->name), values);
@@ -141,7 +141,7 @@ static ls_status load(ls_trainer *t, const ls_weights_file *file, const uint8_t 
 static ls_status load_file(ls_trainer *t, const char *path, int by_name, int *taken) {
     ls_weights_file *file = NULL;
     uint8_t *take = NULL;
-    int count = t->graph->param_count;
+    int count = t->graph->store->count;
     ls_status status = ls_calloc(count, sizeof *take, &take);
     if (status == LS_OK && t->comm->rank == 0) status = ls_weights_file_open(path, &file);
     if (status == LS_OK && t->comm->rank == 0) status = choose(t->graph, file, by_name, take);
@@ -170,20 +170,20 @@ ls_status ls_trainer_load_weights_by_name(ls_trainer *t, const char *path, int *
 // --- saving ----------------------------------------------------------------------------------------------------------
 
 static ls_status write_values(ls_trainer *t, FILE *out, const char *path, float *values) {
-    for (int i = 0; i < t->graph->param_count; i++) {
-        size_t count = (size_t)ls_shape_count(t->graph->params[i].shape);
-        LS_TRY(ls_params_get(t->params, i, t->strategy->weights, values));
+    for (int i = 0; i < t->graph->store->count; i++) {
+        size_t count = (size_t)ls_shape_count(t->graph->store->params[i].shape);
+        LS_TRY(ls_params_get(t->params, t->queue, i, (ls_span){t->weights, 0}, values));
         if (fwrite(values, sizeof *values, count, out) != count) return ls__weights_file_failed(path);
     }
     return LS_OK;
 }
 
 static ls_status write_weights(ls_trainer *t, FILE *out, const char *path) {
-    int count = t->graph->param_count;
+    int count = t->graph->store->count;
     ls_stored_tensor *tensors;
     float *values;
     LS_TRY(ls_calloc(count, sizeof *tensors, &tensors));
-    for (int i = 0; i < count; i++) tensors[i] = as_stored(&t->graph->params[i]);
+    for (int i = 0; i < count; i++) tensors[i] = as_stored(&t->graph->store->params[i]);
     ls_status status = ls_weights_header_write(out, path, t->graph->name, tensors, count);
     free(tensors);
     LS_TRY(status);

@@ -18,6 +18,18 @@ enum {
     PANEL = 64 << 10,  // bytes of each tensor: several, and those of the next panel, fit into a second-level cache
 };
 
+// The parameters and their gradients.
+enum {
+    GAMMA = LS_ARG_W,
+    BETA = LS_ARG_W + 1,
+    MEAN = LS_ARG_W + 2,
+    VARIANCE = LS_ARG_W + 3,
+    DGAMMA = LS_ARG_DW,
+    DBETA = LS_ARG_DW + 1,
+    DMEAN = LS_ARG_DW + 2,
+    DVARIANCE = LS_ARG_DW + 3
+};
+
 typedef struct group group;
 
 typedef struct batch_norm_kernel {
@@ -64,13 +76,13 @@ static int64_t tile_channels(const batch_norm_kernel *k, int64_t t) {
 }
 
 // Where tile t begins in a tensor; NULL where the kernel does not use it.
-static void *tile_at(const group *g, ls_arg arg, int64_t t) {
+static void *tile_at(const group *g, int arg, int64_t t) {
     int64_t size = (int64_t)ls_dtype_size(g->k->dtype);
     return g->args[arg] && g->k->base.layout[arg] ? (char *)g->args[arg] + t * g->k->pitch * size : NULL;
 }
 
 // An argument of one float per channel, from the first channel of tile t on.
-static float *channels_at(const group *g, ls_arg arg, int64_t t) { return (float *)g->args[arg] + t * g->k->period; }
+static float *channels_at(const group *g, int arg, int64_t t) { return (float *)g->args[arg] + t * g->k->period; }
 
 static void begin(const group *g) {
     for (int64_t i = 0, t = g->first; i < g->count; i++, t++) {
@@ -78,11 +90,11 @@ static void begin(const group *g) {
         *p = g->k->tile;
         if (g->k->panel_rows) p->width = tile_channels(g->k, t);  // rows are cut out of longer ones
         p->x = tile_at(g, LS_ARG_X, t);
-        p->x2 = tile_at(g, LS_ARG_X2, t);
+        p->x2 = tile_at(g, LS_ARG_RESIDUAL, t);
         p->y = tile_at(g, LS_ARG_Y, t);
         p->dy = tile_at(g, LS_ARG_DY, t);
         p->dx = tile_at(g, LS_ARG_DX, t);
-        p->dx2 = tile_at(g, LS_ARG_DX2, t);
+        p->dx2 = tile_at(g, LS_ARG_DRESIDUAL, t);
         if (!p->relu && p->dx2 == p->dy) p->dx2 = NULL;  // they are the same
         p->addend = tile_at(g, LS_ARG_ADDEND, t);
     }
@@ -119,7 +131,7 @@ static double gather(const batch_norm_kernel *k, const double row[LS_NORM_ROW], 
 // What normalizing tile t needs to know, by element; zero for channels that are not there, whose elements then stay zero.
 // `mean` and `rate` begin with the tile's first channel.
 static void set_coefficients(const group *g, int64_t t, const float *mean, const float *rate) {
-    const float *gamma = channels_at(g, LS_ARG_W, t), *beta = channels_at(g, LS_ARG_B, t);
+    const float *gamma = channels_at(g, GAMMA, t), *beta = channels_at(g, BETA, t);
     ls_norm_pass *p = &g->pass[t - g->first];
     int64_t channels = tile_channels(g->k, t);
     for (int64_t i = 0; i < g->k->period; i++) {
@@ -167,8 +179,8 @@ static void train_group(const group *g) {
 static void infer_group(const group *g) {
     for (int64_t i = 0, t = g->first; i < g->count; i++, t++) {
         float rate[LS_NORM_ROW];
-        rates(g->k, channels_at(g, LS_ARG_VARIANCE, t), tile_channels(g->k, t), rate);
-        set_coefficients(g, t, channels_at(g, LS_ARG_MEAN, t), rate);
+        rates(g->k, channels_at(g, VARIANCE, t), tile_channels(g->k, t), rate);
+        set_coefficients(g, t, channels_at(g, MEAN, t), rate);
     }
     sweep(g, ls__norm_forward);
 }
@@ -181,10 +193,10 @@ static void end_sums(const group *g, int64_t t) {
     statistics s = kept_statistics(g, t);
     for (int64_t i = 0; i < tile_channels(k, t); i++) {
         double sum = gather(k, p->sum[0], i), scaled = gather(k, p->sum[1], i) * (double)s.rate[i];
-        channels_at(g, LS_ARG_DB, t)[i] = (float)sum;
-        channels_at(g, LS_ARG_DW, t)[i] = (float)scaled;
-        channels_at(g, LS_ARG_DMEAN, t)[i] = (float)k->samples * s.mean[i];
-        channels_at(g, LS_ARG_DVARIANCE, t)[i] = (float)k->samples * s.variance[i];
+        channels_at(g, DBETA, t)[i] = (float)sum;
+        channels_at(g, DGAMMA, t)[i] = (float)scaled;
+        channels_at(g, DMEAN, t)[i] = (float)k->samples * s.mean[i];
+        channels_at(g, DVARIANCE, t)[i] = (float)k->samples * s.variance[i];
         spread(k, p->dy_mean, i, (float)(sum * k->share));
         spread(k, p->slope, i, (float)(scaled * (double)s.rate[i] * k->share));
     }
@@ -220,7 +232,9 @@ static void run_tiles(const batch_norm_kernel *k, void *const args[LS_ARG_COUNT]
     }
 }
 
-static ls_status run(ls_kernel *kernel, void *const args[LS_ARG_COUNT]) {
+static ls_status run(ls_kernel *kernel, ls_queue *queue, const ls_span spans[LS_ARG_COUNT]) {
+    void *args[LS_ARG_COUNT];
+    ls__host_args(spans, args);
     const batch_norm_kernel *k = (const batch_norm_kernel *)kernel;
     int64_t threads = k->threads < k->tiles ? k->threads : k->tiles;
     if (threads <= 1) {
@@ -271,48 +285,48 @@ static void set_tiles(batch_norm_kernel *k, int64_t block) {
 }
 
 static ls_status set_layouts(ls_cpu *cpu, const ls_kernel_spec *spec, ls_kernel *kernel, int64_t *block) {
-    int backward = spec->pass == LS_PASS_BACKWARD_DATA, relu = spec->attrs.activation == LS_ACTIVATION_RELU;
+    int backward = spec->pass == LS_PASS_BACKWARD, relu = spec->activation == LS_ACTIVATION_RELU;
     const ls_layout *x, *y, *vector, **layout = kernel->layout;
     int image_block = 0;
-    if (spec->x.ndim == 4)
+    if (spec->x[0].shape.ndim == 4)
         LS_TRY(ls__cpu_image_layouts(cpu, spec, &x, &y, &image_block));
     else
-        LS_TRY(cpu->base.ops->layout_plain(&cpu->base, spec->x, spec->x_dtype, 0, &x));
-    int64_t channels = spec->x.dim[spec->x.ndim - 1];
+        LS_TRY(cpu->base.ops->layout_plain(&cpu->base, spec->x[0].shape, spec->x[0].dtype, 0, &x));
+    int64_t channels = spec->x[0].shape.dim[spec->x[0].shape.ndim - 1];
     LS_TRY(cpu->base.ops->layout_plain(&cpu->base, LS_SHAPE(channels), LS_DTYPE_F32, 0, &vector));
-    *block = spec->x.ndim == 4 ? image_block : channels;
+    *block = spec->x[0].shape.ndim == 4 ? image_block : channels;
     layout[LS_ARG_X] = x;
-    layout[LS_ARG_W] = layout[LS_ARG_B] = vector;
+    layout[GAMMA] = layout[BETA] = vector;
     if (!backward || (spec->residual && relu)) layout[LS_ARG_Y] = x;
-    if (spec->residual) layout[backward ? LS_ARG_DX2 : LS_ARG_X2] = x;
-    if (spec->pass == LS_PASS_INFERENCE) layout[LS_ARG_MEAN] = layout[LS_ARG_VARIANCE] = vector;
+    if (spec->residual) layout[backward ? LS_ARG_DRESIDUAL : LS_ARG_RESIDUAL] = x;
+    if (spec->pass == LS_PASS_INFERENCE) layout[MEAN] = layout[VARIANCE] = vector;
     if (!backward) return LS_OK;
     layout[LS_ARG_DX] = layout[LS_ARG_DY] = x;
     if (spec->addend) layout[LS_ARG_ADDEND] = x;
-    layout[LS_ARG_DW] = layout[LS_ARG_DB] = layout[LS_ARG_DMEAN] = layout[LS_ARG_DVARIANCE] = vector;
+    layout[DGAMMA] = layout[DBETA] = layout[DMEAN] = layout[DVARIANCE] = vector;
     return LS_OK;
 }
 
 // All passes read an element of each tensor before they write it, and the sums of a tile are taken before its outputs are
 // written. Sums write DX2, so with a residual DY cannot also be DX.
 static void set_in_place(const ls_kernel_spec *spec, ls_kernel *kernel) {
-    if (spec->pass != LS_PASS_BACKWARD_DATA) {
+    if (spec->pass != LS_PASS_BACKWARD) {
         ls__cpu_in_place(kernel, LS_ARG_Y, LS_ARG_X);
-        if (spec->residual) ls__cpu_in_place(kernel, LS_ARG_Y, LS_ARG_X2);
+        if (spec->residual) ls__cpu_in_place(kernel, LS_ARG_Y, LS_ARG_RESIDUAL);
         return;
     }
     if (spec->addend) ls__cpu_in_place(kernel, LS_ARG_DX, LS_ARG_ADDEND);
-    ls__cpu_in_place(kernel, spec->residual ? LS_ARG_DX2 : LS_ARG_DX, LS_ARG_DY);
+    ls__cpu_in_place(kernel, spec->residual ? LS_ARG_DRESIDUAL : LS_ARG_DX, LS_ARG_DY);
     ls__cpu_in_place(kernel, LS_ARG_DX, LS_ARG_X);
 }
 
 ls_status ls__cpu_batch_norm_create(ls_cpu *cpu, const ls_kernel_spec *spec, ls_kernel **out) {
     static const ls_kernel_ops ops = {run, destroy};
-    if ((spec->x_dtype != LS_DTYPE_F32 && spec->x_dtype != LS_DTYPE_BF16) || spec->y_dtype != spec->x_dtype ||
-        spec->dy_dtype != spec->x_dtype)
+    if ((spec->x[0].dtype != LS_DTYPE_F32 && spec->x[0].dtype != LS_DTYPE_BF16) || spec->y[0].dtype != spec->x[0].dtype ||
+        spec->y[0].gradient != spec->x[0].dtype)
         return LS_FAIL(LS_STATUS_UNSUPPORTED,
                        "device cpu normalizes tensors of one type, fp32 or bf16: not from %s to %s",
-                       ls_dtype_name(spec->x_dtype), ls_dtype_name(spec->y_dtype));
+                       ls_dtype_name(spec->x[0].dtype), ls_dtype_name(spec->y[0].dtype));
     batch_norm_kernel *k;
     int64_t block;
     LS_TRY(ls_calloc(1, sizeof *k, &k));
@@ -323,19 +337,20 @@ ls_status ls__cpu_batch_norm_create(ls_cpu *cpu, const ls_kernel_spec *spec, ls_
     }
     k->base.ops = &ops;
     k->base.name = "loop:batch_norm";
-    k->dtype = spec->x_dtype;
-    k->samples = spec->x.dim[0];
-    k->channels = spec->x.dim[spec->x.ndim - 1];
-    k->pixels = ls_shape_count(spec->x) / k->channels;
+    k->dtype = spec->x[0].dtype;
+    k->samples = spec->x[0].shape.dim[0];
+    k->channels = spec->x[0].shape.dim[spec->x[0].shape.ndim - 1];
+    k->pixels = ls_shape_count(spec->x[0].shape) / k->channels;
     k->share = 1 / (double)k->pixels;
-    k->epsilon = spec->attrs.epsilon;
+    k->epsilon = LS_ATTRS(ls_batch_norm_attrs, &spec->attrs)->epsilon;
     k->threads = cpu->base.options.threads;
-    k->tile.relu = spec->attrs.activation == LS_ACTIVATION_RELU;
+    k->tile.relu = spec->activation == LS_ACTIVATION_RELU;
     k->tile.mask_dx = spec->mask_dx;
     k->run_group = spec->pass == LS_PASS_TRAINING    ? train_group
                    : spec->pass == LS_PASS_INFERENCE ? infer_group
                                                      : backward_group;
     set_tiles(k, block);
+    k->base.tiles = k->tiles;
     for (int e = 0; e < LS_NORM_ROW; e++) k->place[e] = (uint8_t)ls__norm_place(k->dtype, e);
     set_in_place(spec, &k->base);
     if (spec->pass != LS_PASS_INFERENCE) k->base.workspace_bytes = 3 * k->channels * (int64_t)sizeof(float);

@@ -23,9 +23,16 @@ static void descriptors_free(descriptors *d) {
 
 static int is_dense(const ls_kernel_spec *spec) { return spec->op == LS_OP_DENSE; }
 
+static const ls_conv2d_attrs *conv_attrs(const ls_kernel_spec *spec) {
+    return LS_ATTRS(ls_conv2d_attrs, &spec->attrs);
+}
+
+static int64_t filters_of(const ls_kernel_spec *spec) { return spec->y[0].shape.dim[spec->y[0].shape.ndim - 1]; }
+
+static int has_bias(const ls_kernel_spec *spec) { return spec->w_count > 1; }
+
 static ls_shape weights_shape(const ls_kernel_spec *spec) {
-    int64_t in = spec->x.dim[spec->x.ndim - 1], out = spec->attrs.filters;
-    return is_dense(spec) ? LS_SHAPE(in, out) : LS_SHAPE(spec->attrs.kernel[0], spec->attrs.kernel[1], in, out);
+    return spec->w[0].shape;
 }
 
 // One descriptor: the layout the caller settled, else the tag (any: the library's choice).
@@ -44,19 +51,19 @@ static ls_status describe_all(const ls_kernel_spec *spec, dnnl_format_tag_t imag
     ls_arg x_arg = spec->pass == LS_PASS_BACKWARD_DATA ? LS_ARG_DX : LS_ARG_X;
     ls_arg y_arg = backward ? LS_ARG_DY : LS_ARG_Y;
     ls_arg w_arg = weights_pass ? LS_ARG_DW : LS_ARG_W;
-    ls_dtype y_dtype = backward ? spec->dy_dtype : spec->y_dtype;
+    ls_dtype y_dtype = backward ? spec->y[0].gradient : spec->y[0].dtype;
     ls_shape w = weights_shape(spec);
     if (is_dense(spec)) image_tag = dnnl_ab;
-    LS_TRY(describe(spec->layout[x_arg], spec->x, spec->x_dtype, 0, image_tag, &d->x));
-    LS_TRY(describe(spec->layout[y_arg], spec->y, y_dtype, 0, image_tag, &d->y));
+    LS_TRY(describe(spec->layout[x_arg], spec->x[0].shape, spec->x[0].dtype, 0, image_tag, &d->x));
+    LS_TRY(describe(spec->layout[y_arg], spec->y[0].shape, y_dtype, 0, image_tag, &d->y));
     LS_TRY(
-        describe(spec->layout[w_arg], w, weights_pass ? LS_DTYPE_F32 : spec->w_dtype, 1, dnnl_format_tag_any, &d->w));
-    if (spec->attrs.use_bias && spec->pass != LS_PASS_BACKWARD_DATA)
-        LS_TRY(ls__md_by_tag(1, (dnnl_dims_t){spec->attrs.filters}, LS_DTYPE_F32, dnnl_a, &d->b));
+        describe(spec->layout[w_arg], w, weights_pass ? LS_DTYPE_F32 : spec->w[0].dtype, 1, dnnl_format_tag_any, &d->w));
+    if (has_bias(spec) && spec->pass != LS_PASS_BACKWARD_DATA)
+        LS_TRY(ls__md_by_tag(1, (dnnl_dims_t){filters_of(spec)}, LS_DTYPE_F32, dnnl_a, &d->b));
     if (!backward) return LS_OK;
-    LS_TRY(describe(NULL, spec->x, spec->x_dtype, 0, dnnl_format_tag_any, &d->any_x));
-    LS_TRY(describe(NULL, spec->y, spec->x_dtype, 0, dnnl_format_tag_any, &d->any_y));
-    return describe(NULL, w, spec->w_dtype, 1, dnnl_format_tag_any, &d->any_w);
+    LS_TRY(describe(NULL, spec->x[0].shape, spec->x[0].dtype, 0, dnnl_format_tag_any, &d->any_x));
+    LS_TRY(describe(NULL, spec->y[0].shape, spec->x[0].dtype, 0, dnnl_format_tag_any, &d->any_y));
+    return describe(NULL, w, spec->w[0].dtype, 1, dnnl_format_tag_any, &d->any_w);
 }
 
 static ls_dnnl_op make_op(const ls_kernel_spec *spec, const descriptors *d, dnnl_alg_kind_t algorithm) {
@@ -68,7 +75,7 @@ static ls_dnnl_op make_op(const ls_kernel_spec *spec, const descriptors *d, dnnl
         [LS_PASS_BACKWARD_DATA] = dnnl_backward_data,
         [LS_PASS_BACKWARD_WEIGHTS] = dnnl_backward_weights,
     };
-    const ls_op_attrs *a = &spec->attrs;
+    const ls_conv2d_attrs none = {0}, *a = is_dense(spec) ? &none : conv_attrs(spec);
     int forward = spec->pass == LS_PASS_TRAINING || spec->pass == LS_PASS_INFERENCE;
     return (ls_dnnl_op){
         .inner_product = is_dense(spec),
@@ -85,7 +92,7 @@ static ls_dnnl_op make_op(const ls_kernel_spec *spec, const descriptors *d, dnnl
         .pad_begin = {a->pad[0], a->pad[1]},
         .pad_end = {a->pad[2], a->pad[3]},
         .residual = forward && spec->residual ? d->y : NULL,
-        .relu = forward && a->activation == LS_ACTIVATION_RELU,
+        .relu = forward && spec->activation == LS_ACTIVATION_RELU,
     };
 }
 
@@ -94,11 +101,11 @@ static ls_dnnl_op make_op(const ls_kernel_spec *spec, const descriptors *d, dnnl
 // gained nothing forward, since its output bypasses the caches the next layer would find it in, and took 1.2 to 2.2 times
 // direct's for data gradients. A version of the library without it falls through to direct.
 static int winograd_pays(const ls_kernel_spec *spec) {
-    const ls_op_attrs *a = &spec->attrs;
-    int64_t channels = spec->x.dim[3], filters = a->filters;
+    const ls_conv2d_attrs *a = conv_attrs(spec);
+    int64_t channels = spec->x[0].shape.dim[3], filters = a->filters;
     int64_t least_channels = spec->pass == LS_PASS_BACKWARD_WEIGHTS ? 32 : 64;
     int64_t least_filters = spec->pass == LS_PASS_BACKWARD_DATA ? 64 : 32;
-    return spec->x_dtype == LS_DTYPE_F32 && a->kernel[0] == 3 && a->kernel[1] == 3 && a->strides[0] == 1 &&
+    return spec->x[0].dtype == LS_DTYPE_F32 && a->kernel[0] == 3 && a->kernel[1] == 3 && a->strides[0] == 1 &&
            a->strides[1] == 1 && channels >= least_channels && channels % 16 == 0 && filters >= least_filters &&
            filters % 16 == 0;
 }
@@ -121,10 +128,10 @@ static void choose(ls_cpu *cpu, const ls_kernel_spec *spec, const descriptors *d
 static const ls_cpu_arg forward_args[] = {
     {DNNL_ARG_SRC, LS_ARG_X, dnnl_query_src_md, 0},
     {DNNL_ARG_WEIGHTS, LS_ARG_W, dnnl_query_weights_md, 0},
-    {DNNL_ARG_BIAS, LS_ARG_B, dnnl_query_weights_md, 1},
+    {DNNL_ARG_BIAS, LS_ARG_W + 1, dnnl_query_weights_md, 1},
     {DNNL_ARG_DST, LS_ARG_Y, dnnl_query_dst_md, 0},
     {DNNL_ARG_SCRATCHPAD, LS_ARG_SCRATCH, dnnl_query_scratchpad_md, 0},
-    {DNNL_ARG_ATTR_MULTIPLE_POST_OP(0) | DNNL_ARG_SRC_1, LS_ARG_X2, dnnl_query_dst_md, 0},
+    {DNNL_ARG_ATTR_MULTIPLE_POST_OP(0) | DNNL_ARG_SRC_1, LS_ARG_RESIDUAL, dnnl_query_dst_md, 0},
 };
 static const ls_cpu_arg data_args[] = {
     {DNNL_ARG_DIFF_SRC, LS_ARG_DX, dnnl_query_diff_src_md, 0},
@@ -135,7 +142,7 @@ static const ls_cpu_arg data_args[] = {
 static const ls_cpu_arg weights_args[] = {
     {DNNL_ARG_SRC, LS_ARG_X, dnnl_query_src_md, 0},
     {DNNL_ARG_DIFF_WEIGHTS, LS_ARG_DW, dnnl_query_diff_weights_md, 0},
-    {DNNL_ARG_DIFF_BIAS, LS_ARG_DB, dnnl_query_diff_weights_md, 1},
+    {DNNL_ARG_DIFF_BIAS, LS_ARG_DW + 1, dnnl_query_diff_weights_md, 1},
     {DNNL_ARG_DIFF_DST, LS_ARG_DY, dnnl_query_diff_dst_md, 0},
     {DNNL_ARG_SCRATCHPAD, LS_ARG_SCRATCH, dnnl_query_scratchpad_md, 0},
 };
@@ -149,14 +156,14 @@ static const ls_cpu_arg *pass_args(const ls_kernel_spec *spec, int *count) {
 }
 
 static ls_shape arg_shape(const ls_kernel_spec *spec, ls_arg arg) {
-    switch (arg) {
+    switch ((int)arg) {
     case LS_ARG_X:
-    case LS_ARG_DX: return spec->x;
-    case LS_ARG_X2:
+    case LS_ARG_DX: return spec->x[0].shape;
+    case LS_ARG_RESIDUAL:
     case LS_ARG_Y:
-    case LS_ARG_DY: return spec->y;
-    case LS_ARG_B:
-    case LS_ARG_DB: return LS_SHAPE(spec->attrs.filters);
+    case LS_ARG_DY: return spec->y[0].shape;
+    case LS_ARG_W + 1:
+    case LS_ARG_DW + 1: return LS_SHAPE(filters_of(spec));
     default: return weights_shape(spec);
     }
 }
@@ -171,7 +178,7 @@ static ls_status settle_layouts(ls_cpu *cpu, const ls_kernel_spec *spec, const_d
     if (spec->pass == LS_PASS_BACKWARD_DATA && spec->mask_dx) {
         kernel->layout[LS_ARG_X] = kernel->layout[LS_ARG_DX];
         ls_cpu_dnnl_kernel *k = (ls_cpu_dnnl_kernel *)kernel;
-        k->mask_count = kernel->layout[LS_ARG_DX]->bytes / (int64_t)ls_dtype_size(spec->x_dtype);
+        k->mask_count = kernel->layout[LS_ARG_DX]->bytes / (int64_t)ls_dtype_size(spec->x[0].dtype);
     }
     return LS_OK;
 }
@@ -179,8 +186,8 @@ static ls_status settle_layouts(ls_cpu *cpu, const ls_kernel_spec *spec, const_d
 static ls_status unsupported(const ls_kernel_spec *spec) {
     return LS_FAIL(LS_STATUS_UNSUPPORTED,
                    "oneDNN has no kernel for a %s of %lld samples to %d channels in %s on this CPU",
-                   is_dense(spec) ? "dense layer" : "convolution", (long long)spec->x.dim[0], spec->attrs.filters,
-                   ls_dtype_name(spec->x_dtype));
+                   is_dense(spec) ? "dense layer" : "convolution", (long long)spec->x[0].shape.dim[0], (int)filters_of(spec),
+                   ls_dtype_name(spec->x[0].dtype));
 }
 
 static ls_status create(ls_cpu *cpu, const ls_kernel_spec *spec, ls_kernel **out) {
@@ -213,7 +220,7 @@ static ls_status create_with_residual(ls_cpu *cpu, const ls_kernel_spec *spec, l
     ls_kernel_spec bare = *spec, fused = *spec;
     ls_kernel *alone, *both = NULL;
     bare.residual = 0;
-    bare.attrs.activation = LS_ACTIVATION_NONE;
+    bare.activation = LS_ACTIVATION_NONE;
     LS_TRY(create(cpu, &bare, &alone));
     memcpy(fused.layout, alone->layout, sizeof fused.layout);
     if (create(cpu, &fused, &both) == LS_OK && strcmp(both->name, alone->name) == 0) {
@@ -223,9 +230,9 @@ static ls_status create_with_residual(ls_cpu *cpu, const ls_kernel_spec *spec, l
     }
     ls_kernel_destroy(&both);
     ls_cpu_dnnl_kernel *k = (ls_cpu_dnnl_kernel *)alone;
-    alone->layout[LS_ARG_X2] = alone->layout[LS_ARG_Y];
-    k->add_count = alone->layout[LS_ARG_Y]->bytes / (int64_t)ls_dtype_size(spec->y_dtype);
-    k->add_relu = spec->attrs.activation == LS_ACTIVATION_RELU;
+    alone->layout[LS_ARG_RESIDUAL] = alone->layout[LS_ARG_Y];
+    k->add_count = alone->layout[LS_ARG_Y]->bytes / (int64_t)ls_dtype_size(spec->y[0].dtype);
+    k->add_relu = spec->activation == LS_ACTIVATION_RELU;
     *out = alone;
     return LS_OK;
 }
@@ -252,17 +259,18 @@ static void join_images(const joined_kernel *k, char *restrict to, const char *r
             memcpy(to + (b * k->images + i) * k->plane, from + (i * blocks + b) * k->plane, (size_t)k->plane);
 }
 
-static ls_status joined_run(ls_kernel *kernel, void *const args[LS_ARG_COUNT]) {
+static ls_status joined_run(ls_kernel *kernel, ls_queue *queue, const ls_span spans[LS_ARG_COUNT]) {
+    void *args[LS_ARG_COUNT];
+    ls__host_args(spans, args);
     const joined_kernel *k = (const joined_kernel *)kernel;
-    void *inner[LS_ARG_COUNT];
-    memcpy(inner, args, sizeof inner);
-    char *scratch = args[LS_ARG_SCRATCH];
-    inner[LS_ARG_X] = scratch;
-    inner[LS_ARG_DY] = scratch + k->x_bytes;
-    inner[LS_ARG_SCRATCH] = scratch + k->x_bytes + k->y_bytes;
-    join_images(k, inner[LS_ARG_X], args[LS_ARG_X], k->x_blocks);
-    join_images(k, inner[LS_ARG_DY], args[LS_ARG_DY], k->y_blocks);
-    return ls_kernel_run(k->one, inner);
+    ls_span inner[LS_ARG_COUNT];
+    memcpy(inner, spans, sizeof inner);
+    inner[LS_ARG_X] = spans[LS_ARG_SCRATCH];
+    inner[LS_ARG_DY] = ls_span_at(inner[LS_ARG_X], k->x_bytes);
+    inner[LS_ARG_SCRATCH] = ls_span_at(inner[LS_ARG_DY], k->y_bytes);
+    join_images(k, ls_span_host(inner[LS_ARG_X]), args[LS_ARG_X], k->x_blocks);
+    join_images(k, ls_span_host(inner[LS_ARG_DY]), args[LS_ARG_DY], k->y_blocks);
+    return ls_kernel_run(k->one, queue, inner);
 }
 
 static void joined_destroy(ls_kernel *kernel) {
@@ -274,12 +282,12 @@ static void joined_destroy(ls_kernel *kernel) {
 // With 4x4 images and 0.5 to 2 million weights in bf16 it took 0.5 to 0.9 of the time, with 8x8 as long; in fp32 the arithmetic
 // lasts twice as long.
 static int joining_pays(const ls_kernel_spec *spec) {
-    const ls_op_attrs *a = &spec->attrs;
-    return spec->pass == LS_PASS_BACKWARD_WEIGHTS && spec->x_dtype == LS_DTYPE_BF16 && a->kernel[0] == 1 &&
+    const ls_conv2d_attrs *a = conv_attrs(spec);
+    return spec->pass == LS_PASS_BACKWARD_WEIGHTS && spec->x[0].dtype == LS_DTYPE_BF16 && a->kernel[0] == 1 &&
            a->kernel[1] == 1 &&
-           ls_shape_equal(spec->y, LS_SHAPE(spec->x.dim[0], spec->x.dim[1], spec->x.dim[2], a->filters)) &&
-           spec->x.dim[0] > 1 && spec->x.dim[1] * spec->x.dim[2] <= 32 && spec->x.dim[3] % 16 == 0 &&
-           a->filters % 16 == 0 && spec->x.dim[3] * a->filters >= 1 << 19;
+           ls_shape_equal(spec->y[0].shape, LS_SHAPE(spec->x[0].shape.dim[0], spec->x[0].shape.dim[1], spec->x[0].shape.dim[2], a->filters)) &&
+           spec->x[0].shape.dim[0] > 1 && spec->x[0].shape.dim[1] * spec->x[0].shape.dim[2] <= 32 && spec->x[0].shape.dim[3] % 16 == 0 &&
+           a->filters % 16 == 0 && spec->x[0].shape.dim[3] * a->filters >= 1 << 19;
 }
 
 // Leaves *out NULL where the images do not lie in blocks of channels.
@@ -288,15 +296,15 @@ static ls_status create_joined(ls_cpu *cpu, const ls_kernel_spec *spec, ls_kerne
     ls_kernel_spec one = *spec;
     const ls_layout *x, *dy;
     *out = NULL;
-    LS_TRY(ls__cpu_layout_tag(cpu, spec->x, spec->x_dtype, 0, dnnl_nChw16c, &x));
-    LS_TRY(ls__cpu_layout_tag(cpu, spec->y, spec->dy_dtype, 0, dnnl_nChw16c, &dy));
+    LS_TRY(ls__cpu_layout_tag(cpu, spec->x[0].shape, spec->x[0].dtype, 0, dnnl_nChw16c, &x));
+    LS_TRY(ls__cpu_layout_tag(cpu, spec->y[0].shape, spec->y[0].gradient, 0, dnnl_nChw16c, &dy));
     if ((spec->layout[LS_ARG_X] && spec->layout[LS_ARG_X] != x) ||
         (spec->layout[LS_ARG_DY] && spec->layout[LS_ARG_DY] != dy))
         return LS_OK;
-    one.x = LS_SHAPE(1, spec->x.dim[0], spec->x.dim[1] * spec->x.dim[2], spec->x.dim[3]);
-    one.y = LS_SHAPE(1, spec->y.dim[0], spec->y.dim[1] * spec->y.dim[2], spec->y.dim[3]);
-    LS_TRY(ls__cpu_layout_tag(cpu, one.x, spec->x_dtype, 0, dnnl_nChw16c, &one.layout[LS_ARG_X]));
-    LS_TRY(ls__cpu_layout_tag(cpu, one.y, spec->dy_dtype, 0, dnnl_nChw16c, &one.layout[LS_ARG_DY]));
+    one.x[0].shape = LS_SHAPE(1, spec->x[0].shape.dim[0], spec->x[0].shape.dim[1] * spec->x[0].shape.dim[2], spec->x[0].shape.dim[3]);
+    one.y[0].shape = LS_SHAPE(1, spec->y[0].shape.dim[0], spec->y[0].shape.dim[1] * spec->y[0].shape.dim[2], spec->y[0].shape.dim[3]);
+    LS_TRY(ls__cpu_layout_tag(cpu, one.x[0].shape, spec->x[0].dtype, 0, dnnl_nChw16c, &one.layout[LS_ARG_X]));
+    LS_TRY(ls__cpu_layout_tag(cpu, one.y[0].shape, spec->y[0].gradient, 0, dnnl_nChw16c, &one.layout[LS_ARG_DY]));
     joined_kernel *k;
     LS_TRY(ls_calloc(1, sizeof *k, &k));
     ls_status status = create(cpu, &one, &k->one);
@@ -309,10 +317,10 @@ static ls_status create_joined(ls_cpu *cpu, const ls_kernel_spec *spec, ls_kerne
     memcpy(k->base.layout, k->one->layout, sizeof k->base.layout);
     k->base.layout[LS_ARG_X] = x;
     k->base.layout[LS_ARG_DY] = dy;
-    k->images = spec->x.dim[0];
-    k->x_blocks = spec->x.dim[3] / 16;
-    k->y_blocks = spec->y.dim[3] / 16;
-    k->plane = one.x.dim[2] * 16 * (int64_t)ls_dtype_size(spec->x_dtype);
+    k->images = spec->x[0].shape.dim[0];
+    k->x_blocks = spec->x[0].shape.dim[3] / 16;
+    k->y_blocks = spec->y[0].shape.dim[3] / 16;
+    k->plane = one.x[0].shape.dim[2] * 16 * (int64_t)ls_dtype_size(spec->x[0].dtype);
     k->x_bytes = x->bytes;
     k->y_bytes = dy->bytes;
     k->threads = cpu->base.options.threads;
@@ -333,22 +341,29 @@ ls_status ls__cpu_conv2d_create(ls_cpu *cpu, const ls_kernel_spec *spec, ls_kern
 // --- the library's best ----------------------------------------------------------------------------------------------
 
 // The least of several runs of a kernel on buffers of its own; stops early when hopeless against `best`.
-static ls_status time_kernel(ls_kernel *kernel, double best, double *seconds) {
-    void *buffers[LS_ARG_COUNT] = {0};
+static ls_status time_kernel(ls_cpu *cpu, ls_kernel *kernel, double best, double *seconds) {
+    ls_buffer *buffers[LS_ARG_COUNT] = {0};
+    ls_span args[LS_ARG_COUNT] = {{0}};
+    ls_queue *queue = NULL;
     *seconds = 1e30;
-    ls_status status = ls_memory_alloc(kernel->scratch_bytes, &buffers[LS_ARG_SCRATCH]);
-    for (int i = 0; i < LS_ARG_COUNT && status == LS_OK; i++)
-        if (kernel->layout[i]) status = ls_memory_alloc(kernel->layout[i]->bytes, &buffers[i]);
+    ls_status status = ls_queue_create(&cpu->base, &queue);
+    for (int i = 0; i < LS_ARG_COUNT && status == LS_OK; i++) {
+        int64_t bytes = i == LS_ARG_SCRATCH ? kernel->scratch_bytes : kernel->layout[i] ? kernel->layout[i]->bytes : 0;
+        if (bytes == 0) continue;
+        status = ls_buffer_create(&cpu->base, bytes, &buffers[i]);
+        args[i].buffer = buffers[i];
+    }
     double spent = 0;
     for (int run = 0; run < 12 && status == LS_OK; run++) {
         double start = ls_clock();
-        status = ls_kernel_run(kernel, buffers);
+        status = ls_kernel_run(kernel, queue, args);
         double took = ls_clock() - start;
         if (took < *seconds) *seconds = took;
         spent += took;
         if (*seconds > (run ? 1.2 : 1.5) * best || (run >= 2 && spent > 0.05)) break;
     }
-    for (int i = 0; i < LS_ARG_COUNT; i++) ls_memory_free(buffers[i]);
+    for (int i = 0; i < LS_ARG_COUNT; i++) ls_buffer_destroy(&buffers[i]);
+    ls_queue_destroy(&queue);
     return status;
 }
 
@@ -368,7 +383,7 @@ static void search(ls_cpu *cpu, const ls_kernel_spec *spec, dnnl_alg_kind_t algo
         double took;
         if (ls__cpu_dnnl_kernel_create(cpu, choice.pd, args, count, &kernel) != LS_OK) continue;
         if (settle_layouts(cpu, spec, choice.pd, args, count, kernel) == LS_OK &&
-            time_kernel(kernel, *seconds, &took) == LS_OK && took < *seconds) {
+            time_kernel(cpu, kernel, *seconds, &took) == LS_OK && took < *seconds) {
             ls_kernel_destroy(best);
             *best = kernel;
             *seconds = took;

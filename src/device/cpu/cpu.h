@@ -5,7 +5,7 @@
 #include <pthread.h>
 
 #include "device/cpu/dnnl_api.h"
-#include "device/device.h"
+#include "device/host.h"
 
 typedef struct ls_cpu {
     ls_device base;
@@ -59,14 +59,28 @@ typedef struct ls_cpu_arg {
 ls_status ls__cpu_dnnl_kernel_create(ls_cpu *cpu, const_dnnl_primitive_desc_t pd, const ls_cpu_arg *args, int count,
                                      ls_kernel **out);
 
-// Creators, one per file. A spec's op and pass select it in device_cpu.c.
+// Every op: one line each, with the creator of its kernels, which may be several ops'.
+#define LS_CPU_OPS(X)                                                                                                  \
+    X(CONV2D, conv2d)                                                                                                  \
+    X(DENSE, conv2d)                                                                                                   \
+    X(MAX_POOL2D, pool)                                                                                                \
+    X(AVERAGE_POOL2D, pool)                                                                                            \
+    X(GLOBAL_MAX_POOL2D, pool)                                                                                         \
+    X(GLOBAL_AVERAGE_POOL2D, pool)                                                                                     \
+    X(BATCH_NORM, batch_norm)                                                                                          \
+    X(ADD, elementwise)                                                                                                \
+    X(ZERO_PAD2D, zero_pad2d)                                                                                          \
+    X(RELU, elementwise)                                                                                               \
+    X(FLATTEN, elementwise)                                                                                            \
+    X(DROPOUT, elementwise)                                                                                            \
+    X(SOFTMAX_CROSS_ENTROPY, loss)                                                                                     \
+    X(ACCURACY, accuracy)
+
+#define X(kind, creator) ls_status ls__cpu_##creator##_create(ls_cpu *cpu, const ls_kernel_spec *spec, ls_kernel **out);
+LS_CPU_OPS(X)
+#undef X
+
 typedef ls_status (*ls_cpu_create_fn)(ls_cpu *cpu, const ls_kernel_spec *spec, ls_kernel **out);
-ls_status ls__cpu_conv2d_create(ls_cpu *cpu, const ls_kernel_spec *spec, ls_kernel **out);
-ls_status ls__cpu_pool_create(ls_cpu *cpu, const ls_kernel_spec *spec, ls_kernel **out);
-ls_status ls__cpu_elementwise_create(ls_cpu *cpu, const ls_kernel_spec *spec, ls_kernel **out);
-ls_status ls__cpu_batch_norm_create(ls_cpu *cpu, const ls_kernel_spec *spec, ls_kernel **out);
-ls_status ls__cpu_zero_pad2d_create(ls_cpu *cpu, const ls_kernel_spec *spec, ls_kernel **out);
-ls_status ls__cpu_loss_create(ls_cpu *cpu, const ls_kernel_spec *spec, ls_kernel **out);
 ls_status ls__cpu_reorder_create(ls_device *device, const ls_layout *from, const ls_layout *to, ls_kernel **out);
 
 // The library's fastest for a convolution or dense pass (device.h: fastest).

@@ -28,7 +28,7 @@ void ls__cpu_dims(ls_shape shape, int is_weights, dnnl_dims_t dims) {
     }
 }
 
-static ls_status layout_add(ls_cpu *cpu, ls_shape shape, ls_md md, const ls_layout **out) {
+static ls_status layout_add(ls_cpu *cpu, ls_shape shape, ls_dtype dtype, ls_md md, const ls_layout **out) {
     if (cpu->layout_count == cpu->layout_capacity) {
         int capacity = cpu->layout_capacity ? cpu->layout_capacity * 2 : 32;
         ls_layout **grown = realloc(cpu->layouts, (size_t)capacity * sizeof *grown);
@@ -45,22 +45,27 @@ static ls_status layout_add(ls_cpu *cpu, ls_shape shape, ls_md md, const ls_layo
         return status;
     }
     *layout = (ls_layout){
-        .shape = shape, .dtype = ls__md_dtype(md), .native = copy, .bytes = (int64_t)dnnl_memory_desc_get_size(md)};
+        .shape = shape, .dtype = dtype, .native = copy, .bytes = (int64_t)dnnl_memory_desc_get_size(md)};
     cpu->layouts[cpu->layout_count++] = layout;
     *out = layout;
     return LS_OK;
 }
 
-ls_status ls__cpu_layout(ls_cpu *cpu, ls_shape shape, ls_md md, const ls_layout **out) {
+static ls_status intern(ls_cpu *cpu, ls_shape shape, ls_dtype dtype, ls_md md, const ls_layout **out) {
     pthread_mutex_lock(&cpu->mutex);
     ls_status status = LS_OK;
     *out = NULL;
     for (int i = 0; i < cpu->layout_count && !*out; i++)
-        if (ls_shape_equal(cpu->layouts[i]->shape, shape) && dnnl_memory_desc_equal(cpu->layouts[i]->native, md))
+        if (cpu->layouts[i]->dtype == dtype && ls_shape_equal(cpu->layouts[i]->shape, shape) &&
+            dnnl_memory_desc_equal(cpu->layouts[i]->native, md))
             *out = cpu->layouts[i];
-    if (!*out) status = layout_add(cpu, shape, md, out);
+    if (!*out) status = layout_add(cpu, shape, dtype, md, out);
     pthread_mutex_unlock(&cpu->mutex);
     return status;
+}
+
+ls_status ls__cpu_layout(ls_cpu *cpu, ls_shape shape, ls_md md, const ls_layout **out) {
+    return intern(cpu, shape, ls__md_dtype(md), md, out);
 }
 
 ls_status ls__cpu_layout_tag(ls_cpu *cpu, ls_shape shape, ls_dtype dtype, int is_weights, dnnl_format_tag_t tag,
@@ -76,15 +81,31 @@ ls_status ls__cpu_layout_tag(ls_cpu *cpu, ls_shape shape, ls_dtype dtype, int is
     return status;
 }
 
+static const dnnl_format_tag_t row_major[] = {0, dnnl_a, dnnl_ab, dnnl_abc, dnnl_abcd, dnnl_abcde};
+
+// The library has no type for F64: to it they are pairs of F32.
+static ls_status layout_doubles(ls_cpu *cpu, ls_shape shape, const ls_layout **out) {
+    ls_md md;
+    dnnl_dims_t dims;
+    for (int i = 0; i < shape.ndim; i++) dims[i] = shape.dim[i];
+    dims[shape.ndim - 1] *= 2;
+    LS_TRY(ls__md_by_tag(shape.ndim, dims, LS_DTYPE_F32, row_major[shape.ndim], &md));
+    ls_status status = intern(cpu, shape, LS_DTYPE_F64, md, out);
+    ls__md_destroy(md);
+    return status;
+}
+
 // Images are NHWC, kernels HWIO and (in, out): whether a 4-D or 2-D shape is a kernel is not in the shape, so plain
 // layouts of kernels are told apart by the caller: see layout_plain_weights.
 static ls_status layout_plain(ls_device *device, ls_shape shape, ls_dtype dtype, int is_weights,
                               const ls_layout **out) {
-    static const dnnl_format_tag_t row_major[] = {0, dnnl_a, dnnl_ab, dnnl_abc, dnnl_abcd, dnnl_abcde};
     dnnl_format_tag_t tag = row_major[shape.ndim];
     if (shape.ndim == 4) tag = is_weights ? dnnl_hwio : dnnl_nhwc;
     if (shape.ndim == 2 && is_weights) tag = dnnl_io;
-    LS_TRY(ls__cpu_layout_tag((ls_cpu *)device, shape, dtype, is_weights, tag, out));
+    if (dtype == LS_DTYPE_F64)
+        LS_TRY(layout_doubles((ls_cpu *)device, shape, out));
+    else
+        LS_TRY(ls__cpu_layout_tag((ls_cpu *)device, shape, dtype, is_weights, tag, out));
     ((ls_layout *)*out)->plain = 1;
     return LS_OK;
 }
@@ -97,21 +118,23 @@ ls_status ls__cpu_image_layouts(ls_cpu *cpu, const ls_kernel_spec *spec, const l
     } known[] = {{dnnl_nChw16c, 16}, {dnnl_nChw8c, 8}};
     const ls_layout *given = spec->layout[spec->pass == LS_PASS_BACKWARD_DATA ? LS_ARG_DX : LS_ARG_X];
     for (size_t i = 0; given && i < sizeof known / sizeof known[0]; i++) {
-        LS_TRY(ls__cpu_layout_tag(cpu, spec->x, spec->x_dtype, 0, known[i].tag, x));
+        LS_TRY(ls__cpu_layout_tag(cpu, spec->x[0].shape, spec->x[0].dtype, 0, known[i].tag, x));
         if (*x != given) continue;
         *block = known[i].block;
-        if (spec->y.ndim == 4) return ls__cpu_layout_tag(cpu, spec->y, spec->x_dtype, 0, known[i].tag, y);
-        if (spec->x.dim[3] % *block != 0) break;  // a global pool's (N, C) has no room for padding
-        return layout_plain(&cpu->base, spec->y, spec->x_dtype, 0, y);
+        if (spec->y[0].shape.ndim == 4) return ls__cpu_layout_tag(cpu, spec->y[0].shape, spec->x[0].dtype, 0, known[i].tag, y);
+        if (spec->x[0].shape.dim[3] % *block != 0) break;  // a global pool's (N, C) has no room for padding
+        return layout_plain(&cpu->base, spec->y[0].shape, spec->x[0].dtype, 0, y);
     }
-    *block = (int)spec->x.dim[3];
-    LS_TRY(layout_plain(&cpu->base, spec->x, spec->x_dtype, 0, x));
-    return layout_plain(&cpu->base, spec->y, spec->x_dtype, 0, y);
+    *block = (int)spec->x[0].shape.dim[3];
+    LS_TRY(layout_plain(&cpu->base, spec->x[0].shape, spec->x[0].dtype, 0, x));
+    return layout_plain(&cpu->base, spec->y[0].shape, spec->x[0].dtype, 0, y);
 }
 
 // --- kernels of one oneDNN primitive ---------------------------------------------------------------------------------
 
-static ls_status dnnl_kernel_run(ls_kernel *kernel, void *const args[LS_ARG_COUNT]) {
+static ls_status dnnl_kernel_run(ls_kernel *kernel, ls_queue *queue, const ls_span spans[LS_ARG_COUNT]) {
+    void *args[LS_ARG_COUNT];
+    ls__host_args(spans, args);
     ls_cpu_dnnl_kernel *k = (ls_cpu_dnnl_kernel *)kernel;
     for (int i = 0; i < k->count; i++) {
         void *pointer = args[k->from[i]];
@@ -125,7 +148,7 @@ static ls_status dnnl_kernel_run(ls_kernel *kernel, void *const args[LS_ARG_COUN
         ls__loop_mask(kernel->layout[LS_ARG_DX]->dtype, args[LS_ARG_DX], args[LS_ARG_DX], args[LS_ARG_X],
                       k->mask_count);
     if (k->add_count)
-        ls__loop_add(kernel->layout[LS_ARG_Y]->dtype, args[LS_ARG_Y], args[LS_ARG_Y], args[LS_ARG_X2], k->add_relu,
+        ls__loop_add(kernel->layout[LS_ARG_Y]->dtype, args[LS_ARG_Y], args[LS_ARG_Y], args[LS_ARG_RESIDUAL], k->add_relu,
                      k->add_count);
     return LS_OK;
 }
@@ -228,22 +251,12 @@ static ls_status supports(const ls_device *device, ls_dtype precision) {
 
 static ls_status kernel_create(ls_device *device, const ls_kernel_spec *spec, ls_kernel **out) {
     static const ls_cpu_create_fn creators[LS_OP_COUNT] = {
-        [LS_OP_CONV2D] = ls__cpu_conv2d_create,
-        [LS_OP_DENSE] = ls__cpu_conv2d_create,
-        [LS_OP_MAX_POOL2D] = ls__cpu_pool_create,
-        [LS_OP_AVERAGE_POOL2D] = ls__cpu_pool_create,
-        [LS_OP_GLOBAL_MAX_POOL2D] = ls__cpu_pool_create,
-        [LS_OP_GLOBAL_AVERAGE_POOL2D] = ls__cpu_pool_create,
-        [LS_OP_BATCH_NORM] = ls__cpu_batch_norm_create,
-        [LS_OP_ZERO_PAD2D] = ls__cpu_zero_pad2d_create,
-        [LS_OP_RELU] = ls__cpu_elementwise_create,
-        [LS_OP_ADD] = ls__cpu_elementwise_create,
-        [LS_OP_FLATTEN] = ls__cpu_elementwise_create,
-        [LS_OP_DROPOUT] = ls__cpu_elementwise_create,
-        [LS_OP_SOFTMAX_CROSS_ENTROPY] = ls__cpu_loss_create,
+#define X(kind, creator) [LS_OP_##kind] = ls__cpu_##creator##_create,
+        LS_CPU_OPS(X)
+#undef X
     };
     if (!creators[spec->op])
-        return LS_FAIL(LS_STATUS_UNSUPPORTED, "device cpu has no kernel for %s", ls_op_class(spec->op));
+        return LS_FAIL(LS_STATUS_UNSUPPORTED, "device cpu has no kernel for %s", ls_op_name(spec->op));
     return creators[spec->op]((ls_cpu *)device, spec, out);
 }
 
@@ -256,11 +269,12 @@ static void thread_begin(ls_device *device) {
 #endif
 }
 
-static void accumulate(ls_device *device, float *y, const float *x, int64_t n) { ls__loop_accumulate(y, x, n); }
-
 const ls_device_ops ls_device_cpu = {
     .name = "cpu",
     .help = "oneDNN kernels and vector loops",
+    .host_memory = 1,
+    .memory = &ls__host_memory,
+    .vector = &ls__host_vector,
     .create = create,
     .destroy = destroy,
     .describe = describe,
@@ -269,6 +283,5 @@ const ls_device_ops ls_device_cpu = {
     .kernel_create = kernel_create,
     .reorder_create = ls__cpu_reorder_create,
     .thread_begin = thread_begin,
-    .accumulate = accumulate,
     .fastest = ls__cpu_fastest,
 };

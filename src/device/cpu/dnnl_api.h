@@ -8,8 +8,6 @@
 #include <lockstep/status.h>
 #include <lockstep/tensor.h>
 
-#include "device/op.h"
-
 // A memory descriptor as the library's functions take it: borrowed. Owned ones are freed with ls__md_destroy.
 #if DNNL_VERSION_MAJOR >= 3
 typedef const_dnnl_memory_desc_t ls_md;

@@ -18,23 +18,29 @@ typedef struct elementwise_kernel {
     uint32_t layer;
 } elementwise_kernel;
 
-static ls_status relu_forward(ls_kernel *kernel, void *const args[LS_ARG_COUNT]) {
+static ls_status relu_forward(ls_kernel *kernel, ls_queue *queue, const ls_span spans[LS_ARG_COUNT]) {
+    void *args[LS_ARG_COUNT];
+    ls__host_args(spans, args);
     const elementwise_kernel *k = (const elementwise_kernel *)kernel;
     ls__loop_relu(k->dtype, args[LS_ARG_Y], args[LS_ARG_X], k->count);
     return LS_OK;
 }
 
-static ls_status relu_backward(ls_kernel *kernel, void *const args[LS_ARG_COUNT]) {
+static ls_status relu_backward(ls_kernel *kernel, ls_queue *queue, const ls_span spans[LS_ARG_COUNT]) {
+    void *args[LS_ARG_COUNT];
+    ls__host_args(spans, args);
     const elementwise_kernel *k = (const elementwise_kernel *)kernel;
     ls__loop_mask(k->dtype, args[LS_ARG_DX], args[LS_ARG_DY], args[LS_ARG_X], k->count);
     return LS_OK;
 }
 
-static ls_status add_forward(ls_kernel *kernel, void *const args[LS_ARG_COUNT]) {
+static ls_status add_forward(ls_kernel *kernel, ls_queue *queue, const ls_span spans[LS_ARG_COUNT]) {
+    void *args[LS_ARG_COUNT];
+    ls__host_args(spans, args);
     const elementwise_kernel *k = (const elementwise_kernel *)kernel;
     int64_t size = (int64_t)ls_dtype_size(k->dtype), threads = k->threads;
     char *y = args[LS_ARG_Y];
-    const char *x = args[LS_ARG_X], *x2 = args[LS_ARG_X2];
+    const char *x = args[LS_ARG_X], *x2 = args[LS_ARG_X + 1];
     if (threads <= 1) {
         ls__loop_add(k->dtype, y, x, x2, k->relu, k->count);
         return LS_OK;
@@ -48,14 +54,18 @@ static ls_status add_forward(ls_kernel *kernel, void *const args[LS_ARG_COUNT]) 
     return LS_OK;
 }
 
-static ls_status copy_forward(ls_kernel *kernel, void *const args[LS_ARG_COUNT]) {
+static ls_status copy_forward(ls_kernel *kernel, ls_queue *queue, const ls_span spans[LS_ARG_COUNT]) {
+    void *args[LS_ARG_COUNT];
+    ls__host_args(spans, args);
     const elementwise_kernel *k = (const elementwise_kernel *)kernel;
     if (args[LS_ARG_X] != args[LS_ARG_Y])
         memcpy(args[LS_ARG_Y], args[LS_ARG_X], (size_t)k->count * ls_dtype_size(k->dtype));
     return LS_OK;
 }
 
-static ls_status copy_backward(ls_kernel *kernel, void *const args[LS_ARG_COUNT]) {
+static ls_status copy_backward(ls_kernel *kernel, ls_queue *queue, const ls_span spans[LS_ARG_COUNT]) {
+    void *args[LS_ARG_COUNT];
+    ls__host_args(spans, args);
     const elementwise_kernel *k = (const elementwise_kernel *)kernel;
     if (k->mask_dx)
         ls__loop_mask(k->dtype, args[LS_ARG_DX], args[LS_ARG_DY], args[LS_ARG_X], k->count);
@@ -65,18 +75,22 @@ static ls_status copy_backward(ls_kernel *kernel, void *const args[LS_ARG_COUNT]
 }
 
 // The decisions are drawn in forward and kept, a byte each, for backward.
-static ls_status dropout_forward(ls_kernel *kernel, void *const args[LS_ARG_COUNT]) {
+static ls_status dropout_forward(ls_kernel *kernel, ls_queue *queue, const ls_span spans[LS_ARG_COUNT]) {
+    void *args[LS_ARG_COUNT];
+    ls__host_args(spans, args);
     const elementwise_kernel *k = (const elementwise_kernel *)kernel;
     const ls_random_key *key = args[LS_ARG_RANDOM];
     uint8_t *keep = args[LS_ARG_WORKSPACE];
     for (int64_t n = 0; n < k->samples; n++)
-        ls__loop_dropout_keep(key->seed, key->samples[n], ls_random_stream(LS_RANDOM_DROPOUT, key->epoch, k->layer),
+        ls__loop_dropout_keep(key->seed, key->samples[n], ls_random_stream(LS_RANDOM_DROPOUT, (uint32_t)key->epoch, k->layer),
                               ls_dropout_threshold(k->rate), keep + n * k->per_sample, k->per_sample);
     ls__loop_scale_kept(k->dtype, args[LS_ARG_Y], args[LS_ARG_X], keep, ls_dropout_scale(k->rate), k->count);
     return LS_OK;
 }
 
-static ls_status dropout_backward(ls_kernel *kernel, void *const args[LS_ARG_COUNT]) {
+static ls_status dropout_backward(ls_kernel *kernel, ls_queue *queue, const ls_span spans[LS_ARG_COUNT]) {
+    void *args[LS_ARG_COUNT];
+    ls__host_args(spans, args);
     const elementwise_kernel *k = (const elementwise_kernel *)kernel;
     ls__loop_scale_kept(k->dtype, args[LS_ARG_DX], args[LS_ARG_DY], args[LS_ARG_WORKSPACE], ls_dropout_scale(k->rate),
                         k->count);
@@ -110,29 +124,31 @@ ls_status ls__cpu_elementwise_create(ls_cpu *cpu, const ls_kernel_spec *spec, ls
     ls_arg x_arg = backward ? LS_ARG_DX : LS_ARG_X, y_arg = backward ? LS_ARG_DY : LS_ARG_Y;
     const ls_layout *x = spec->layout[x_arg], *y;
     // ReLU and addition work in any layout; the others count elements in logical order.
-    if (!x || !any_layout) LS_TRY(cpu->base.ops->layout_plain(&cpu->base, spec->x, spec->x_dtype, 0, &x));
+    if (!x || !any_layout) LS_TRY(cpu->base.ops->layout_plain(&cpu->base, spec->x[0].shape, spec->x[0].dtype, 0, &x));
     y = x;
-    if (spec->op == LS_OP_FLATTEN) LS_TRY(cpu->base.ops->layout_plain(&cpu->base, spec->y, spec->x_dtype, 0, &y));
+    if (spec->op == LS_OP_FLATTEN) LS_TRY(cpu->base.ops->layout_plain(&cpu->base, spec->y[0].shape, spec->x[0].dtype, 0, &y));
     elementwise_kernel *k;
     LS_TRY(ls_calloc(1, sizeof *k, &k));
     k->base.ops = ops_for(spec);
     k->base.name = name_of(spec->op);
     k->base.layout[x_arg] = x;
     k->base.layout[y_arg] = y;
-    if (spec->op == LS_OP_ADD) k->base.layout[LS_ARG_X2] = x;
+    if (spec->op == LS_OP_ADD) k->base.layout[LS_ARG_X + 1] = x;
     if (backward && (spec->op == LS_OP_RELU || spec->mask_dx)) k->base.layout[LS_ARG_X] = x;
     if (x == y) ls__cpu_in_place(&k->base, backward ? LS_ARG_DX : LS_ARG_Y, backward ? LS_ARG_DY : LS_ARG_X);
-    if (spec->op == LS_OP_ADD) ls__cpu_in_place(&k->base, LS_ARG_Y, LS_ARG_X2);
-    k->dtype = spec->x_dtype;
+    if (spec->op == LS_OP_ADD) ls__cpu_in_place(&k->base, LS_ARG_Y, LS_ARG_X + 1);
+    k->dtype = spec->x[0].dtype;
     k->count = x->bytes / (int64_t)ls_dtype_size(x->dtype);
-    k->samples = spec->x.dim[0];
+    k->samples = spec->x[0].shape.dim[0];
     k->per_sample = k->count / k->samples;
     k->mask_dx = spec->mask_dx;
-    k->relu = spec->attrs.activation == LS_ACTIVATION_RELU;
+    k->relu = spec->activation == LS_ACTIVATION_RELU;
     k->threads = cpu->base.options.threads;
-    k->rate = spec->attrs.rate;
-    k->layer = spec->attrs.layer;
-    if (spec->op == LS_OP_DROPOUT && spec->pass != LS_PASS_INFERENCE) k->base.workspace_bytes = k->count;
+    if (spec->op == LS_OP_DROPOUT && spec->pass != LS_PASS_INFERENCE) {
+        k->rate = LS_ATTRS(ls_dropout_attrs, &spec->attrs)->rate;
+        k->layer = LS_ATTRS(ls_dropout_attrs, &spec->attrs)->layer;
+        k->base.workspace_bytes = k->count;
+    }
     *out = &k->base;
     return LS_OK;
 }

@@ -4,10 +4,6 @@
 
 // --- elementwise -----------------------------------------------------------------------------------------------------
 
-LS_CLONES void ls__loop_accumulate(float *y, const float *x, int64_t n) {
-    for (int64_t i = 0; i < n; i++) y[i] += x[i];
-}
-
 LS_INLINE void mask_row(ls_dtype dtype, void *dx, const void *dy, const void *x, int64_t i, int64_t count) {
     row r = load_row(dtype, dy, i, count), by = load_row(dtype, x, i, count);
     for (int h = 0; h < 2; h++) r.v[h] = where16(positive16(by.v[h]), r.v[h]);

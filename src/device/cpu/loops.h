@@ -8,8 +8,6 @@
 
 #include <lockstep/tensor.h>
 
-// y[i] += x[i]
-void ls__loop_accumulate(float *y, const float *x, int64_t n);
 // y[i] = x[i] > 0 ? x[i] : 0
 void ls__loop_relu(ls_dtype dtype, void *y, const void *x, int64_t n);
 // y[i] = x[i] + x2[i], or with relu that where it is positive, else 0

@@ -12,8 +12,9 @@ typedef struct loss_kernel {
     ls_kernel base;
     int64_t samples, classes;
     ls_dtype dx_dtype;
-    int one_hot;
+    int rows;
     double keep, share;  // a target t becomes keep * t + share
+    double weight;
 } loss_kernel;
 
 // exp(x) for x <= 0 from plain arithmetic, so that its bits do not depend on the C library: 2^k * e^r with |r| <= ln2 / 2
@@ -42,41 +43,44 @@ static double row_sum(const float *row, int64_t classes, int64_t *largest) {
 
 // What the label of sample n says of class c: its weight, or 1 for the sample's class and 0 for the others; smoothed.
 static inline double target(const loss_kernel *k, const void *labels, int64_t n, int64_t c) {
-    double t = k->one_hot ? ((const float *)labels)[n * k->classes + c] : ((const int32_t *)labels)[n] == c;
+    double t = k->rows ? ((const float *)labels)[n * k->classes + c] : ((const int32_t *)labels)[n] == c;
     return k->keep * t + k->share;
 }
 
-static ls_status run_forward(ls_kernel *kernel, void *const args[LS_ARG_COUNT]) {
+static ls_status run_forward(ls_kernel *kernel, ls_queue *queue, const ls_span spans[LS_ARG_COUNT]) {
+    void *args[LS_ARG_COUNT];
+    ls__host_args(spans, args);
     const loss_kernel *k = (const loss_kernel *)kernel;
     const float *x = args[LS_ARG_X];  // (samples, classes)
-    const void *labels = args[LS_ARG_LABELS];
-    ls_loss_metrics m = {.samples = k->samples};
+    const void *labels = args[LS_ARG_X + 1];
+    double loss = 0;
     for (int64_t n = 0; n < k->samples; n++) {
         const float *row = x + n * k->classes;
-        int64_t largest, label = 0;
+        int64_t largest;
         double log_sum = log(row_sum(row, k->classes, &largest));
         for (int64_t c = 0; c < k->classes; c++) {
             double t = target(k, labels, n, c);
-            if (t != 0) m.loss += t * (log_sum - ((double)row[c] - row[largest]));
-            if (t > target(k, labels, n, label)) label = c;
+            if (t != 0) loss += t * (log_sum - ((double)row[c] - row[largest]));
         }
-        m.correct += largest == label;
     }
-    *(ls_loss_metrics *)args[LS_ARG_METRICS] = m;
+    *(double *)args[LS_ARG_Y] = loss * k->weight;
     return LS_OK;
 }
 
-static ls_status run_backward(ls_kernel *kernel, void *const args[LS_ARG_COUNT]) {
+static ls_status run_backward(ls_kernel *kernel, ls_queue *queue, const ls_span spans[LS_ARG_COUNT]) {
+    void *args[LS_ARG_COUNT];
+    ls__host_args(spans, args);
     const loss_kernel *k = (const loss_kernel *)kernel;
     const float *x = args[LS_ARG_X];
-    const void *labels = args[LS_ARG_LABELS];
+    const void *labels = args[LS_ARG_X + 1];
     for (int64_t n = 0; n < k->samples; n++) {
         const float *row = x + n * k->classes;
         int64_t largest;
         double sum = row_sum(row, k->classes, &largest), targets = 0;
         for (int64_t c = 0; c < k->classes; c++) targets += target(k, labels, n, c);
         for (int64_t c = 0; c < k->classes; c++) {
-            float dx = (float)(targets * exp_plain((double)row[c] - row[largest]) / sum - target(k, labels, n, c));
+            float dx = (float)(
+                k->weight * (targets * exp_plain((double)row[c] - row[largest]) / sum - target(k, labels, n, c)));
             if (k->dx_dtype == LS_DTYPE_F32)
                 ((float *)args[LS_ARG_DX])[n * k->classes + c] = dx;
             else
@@ -92,22 +96,28 @@ static const ls_kernel_ops forward_ops = {run_forward, destroy};
 static const ls_kernel_ops backward_ops = {run_backward, destroy};
 
 ls_status ls__cpu_loss_create(ls_cpu *cpu, const ls_kernel_spec *spec, ls_kernel **out) {
-    const ls_layout *logits, *gradient;
-    LS_TRY(cpu->base.ops->layout_plain(&cpu->base, spec->x, LS_DTYPE_F32, 0, &logits));
-    LS_TRY(cpu->base.ops->layout_plain(&cpu->base, spec->x, spec->dy_dtype, 0, &gradient));
+    const ls_loss_attrs *attrs = LS_ATTRS(ls_loss_attrs, &spec->attrs);
+    const ls_layout *logits, *targets, *gradient, *sum;
+    LS_TRY(cpu->base.ops->layout_plain(&cpu->base, spec->x[0].shape, LS_DTYPE_F32, 0, &logits));
+    LS_TRY(cpu->base.ops->layout_plain(&cpu->base, spec->x[1].shape, spec->x[1].dtype, 0, &targets));
+    LS_TRY(cpu->base.ops->layout_plain(&cpu->base, spec->x[0].shape, spec->x[0].gradient, 0, &gradient));
+    LS_TRY(cpu->base.ops->layout_plain(&cpu->base, spec->y[0].shape, LS_DTYPE_F64, 0, &sum));
     loss_kernel *k;
     LS_TRY(ls_calloc(1, sizeof *k, &k));
     int backward = spec->pass == LS_PASS_BACKWARD_DATA;
-    k->samples = spec->x.dim[0];
-    k->classes = spec->x.dim[1];
-    k->dx_dtype = spec->dy_dtype;
-    k->one_hot = spec->attrs.one_hot;
-    k->keep = 1 - spec->attrs.label_smoothing;
-    k->share = spec->attrs.label_smoothing / (double)k->classes;
+    double smoothing = spec->pass == LS_PASS_INFERENCE ? 0 : attrs->label_smoothing;
+    k->samples = spec->x[0].shape.dim[0];
+    k->classes = spec->x[0].shape.dim[1];
+    k->dx_dtype = spec->x[0].gradient;
+    k->rows = attrs->rows;
+    k->keep = 1 - smoothing;
+    k->share = smoothing / (double)k->classes;
+    k->weight = attrs->weight;
     k->base.ops = backward ? &backward_ops : &forward_ops;
     k->base.name = "loop:softmax_cross_entropy";
     k->base.layout[LS_ARG_X] = logits;
-    if (backward) k->base.layout[LS_ARG_DX] = gradient;
+    k->base.layout[LS_ARG_X + 1] = targets;
+    k->base.layout[backward ? LS_ARG_DX : LS_ARG_Y] = backward ? gradient : sum;
     *out = &k->base;
     return LS_OK;
 }

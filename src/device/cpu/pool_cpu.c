@@ -38,7 +38,9 @@ static void run_planes(const pool_kernel *k, void *const args[LS_ARG_COUNT], int
         ls__loop_max_pool(k->dtype, &s, x, y, k->training ? index : NULL);
 }
 
-static ls_status run(ls_kernel *kernel, void *const args[LS_ARG_COUNT]) {
+static ls_status run(ls_kernel *kernel, ls_queue *queue, const ls_span spans[LS_ARG_COUNT]) {
+    void *args[LS_ARG_COUNT];
+    ls__host_args(spans, args);
     pool_kernel *k = (pool_kernel *)kernel;
     if (k->threads <= 1) {
         run_planes(k, args, 0);
@@ -54,8 +56,9 @@ static void destroy(ls_kernel *kernel) { free(kernel); }
 static const ls_kernel_ops pool_ops = {run, destroy};
 
 static int64_t window_elements(const ls_kernel_spec *spec) {
-    if (spec->y.ndim == 2) return spec->x.dim[1] * spec->x.dim[2];
-    return (int64_t)spec->attrs.kernel[0] * spec->attrs.kernel[1];
+    if (spec->y[0].shape.ndim == 2) return spec->x[0].shape.dim[1] * spec->x[0].shape.dim[2];
+    const int *size = LS_ATTRS(ls_pool2d_attrs, &spec->attrs)->size;
+    return (int64_t)size[0] * size[1];
 }
 
 ls_status ls__cpu_pool_create(ls_cpu *cpu, const ls_kernel_spec *spec, ls_kernel **out) {
@@ -73,17 +76,17 @@ ls_status ls__cpu_pool_create(ls_cpu *cpu, const ls_kernel_spec *spec, ls_kernel
     LS_TRY(ls__cpu_image_layouts(cpu, spec, &x, &y, &block));
     pool_kernel *k;
     LS_TRY(ls_calloc(1, sizeof *k, &k));
-    const ls_op_attrs *a = &spec->attrs;
-    int image = spec->y.ndim == 4;
-    int64_t blocks = (spec->x.dim[3] + block - 1) / block;
+    const ls_pool2d_attrs *a = LS_ATTRS(ls_pool2d_attrs, &spec->attrs);
+    int image = spec->y[0].shape.ndim == 4;
+    int64_t blocks = (spec->x[0].shape.dim[3] + block - 1) / block;
     k->shape = (ls_pool_shape){
-        .planes = spec->x.dim[0] * blocks,
+        .planes = spec->x[0].shape.dim[0] * blocks,
         .block = block,
-        .height = spec->x.dim[1],
-        .width = spec->x.dim[2],
-        .out_height = image ? spec->y.dim[1] : 1,
-        .out_width = image ? spec->y.dim[2] : 1,
-        .kernel = {image ? a->kernel[0] : (int)spec->x.dim[1], image ? a->kernel[1] : (int)spec->x.dim[2]},
+        .height = spec->x[0].shape.dim[1],
+        .width = spec->x[0].shape.dim[2],
+        .out_height = image ? spec->y[0].shape.dim[1] : 1,
+        .out_width = image ? spec->y[0].shape.dim[2] : 1,
+        .kernel = {image ? a->size[0] : (int)spec->x[0].shape.dim[1], image ? a->size[1] : (int)spec->x[0].shape.dim[2]},
         .strides = {image ? a->strides[0] : 1, image ? a->strides[1] : 1},
         .pad_top = image ? a->pad[0] : 0,
         .pad_left = image ? a->pad[1] : 0,
@@ -92,9 +95,10 @@ ls_status ls__cpu_pool_create(ls_cpu *cpu, const ls_kernel_spec *spec, ls_kernel
     k->average = !maximum;
     k->backward = backward;
     k->training = spec->pass == LS_PASS_TRAINING;
-    k->dtype = spec->x_dtype;
+    k->dtype = spec->x[0].dtype;
     k->threads = cpu->base.options.threads;
     k->base.ops = &pool_ops;
+    k->base.tiles = k->shape.planes;
     k->base.name = k->average ? "loop:average_pool" : "loop:max_pool";
     k->base.layout[backward ? LS_ARG_DX : LS_ARG_X] = x;
     k->base.layout[backward ? LS_ARG_DY : LS_ARG_Y] = y;

@@ -26,13 +26,13 @@ typedef struct detour_kernel {
     int64_t between_bytes;  // at the start of the scratch
 } detour_kernel;
 
-static ls_status detour_run(ls_kernel *kernel, void *const args[LS_ARG_COUNT]) {
+static ls_status detour_run(ls_kernel *kernel, ls_queue *queue, const ls_span args[LS_ARG_COUNT]) {
     detour_kernel *k = (detour_kernel *)kernel;
-    void *between = args[LS_ARG_SCRATCH], *rest = (char *)between + k->between_bytes;
-    void *first[LS_ARG_COUNT] = {[LS_ARG_X] = args[LS_ARG_X], [LS_ARG_Y] = between, [LS_ARG_SCRATCH] = rest};
-    void *second[LS_ARG_COUNT] = {[LS_ARG_X] = between, [LS_ARG_Y] = args[LS_ARG_Y], [LS_ARG_SCRATCH] = rest};
-    LS_TRY(ls_kernel_run(k->first, first));
-    return ls_kernel_run(k->second, second);
+    ls_span between = args[LS_ARG_SCRATCH], rest = ls_span_at(between, k->between_bytes);
+    ls_span first[LS_ARG_COUNT] = {[LS_ARG_X] = args[LS_ARG_X], [LS_ARG_Y] = between, [LS_ARG_SCRATCH] = rest};
+    ls_span second[LS_ARG_COUNT] = {[LS_ARG_X] = between, [LS_ARG_Y] = args[LS_ARG_Y], [LS_ARG_SCRATCH] = rest};
+    LS_TRY(ls_kernel_run(k->first, queue, first));
+    return ls_kernel_run(k->second, queue, second);
 }
 
 static void detour_destroy(ls_kernel *kernel) {

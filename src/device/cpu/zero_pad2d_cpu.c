@@ -41,7 +41,9 @@ static void backward_plane(const zero_pad2d_kernel *k, char *dx, const char *dy,
     }
 }
 
-static ls_status run(ls_kernel *kernel, void *const args[LS_ARG_COUNT]) {
+static ls_status run(ls_kernel *kernel, ls_queue *queue, const ls_span spans[LS_ARG_COUNT]) {
+    void *args[LS_ARG_COUNT];
+    ls__host_args(spans, args);
     const zero_pad2d_kernel *k = (const zero_pad2d_kernel *)kernel;
     int64_t size = (int64_t)ls_dtype_size(k->dtype), plane = k->height * k->width * k->block * size,
             out_plane = k->out_height * k->out_width * k->block * size;
@@ -70,12 +72,14 @@ ls_status ls__cpu_zero_pad2d_create(ls_cpu *cpu, const ls_kernel_spec *spec, ls_
     k->base.layout[backward ? LS_ARG_DX : LS_ARG_X] = x;
     k->base.layout[backward ? LS_ARG_DY : LS_ARG_Y] = y;
     if (backward && spec->mask_dx) k->base.layout[LS_ARG_X] = x;
-    k->dtype = spec->x_dtype;
-    k->planes = spec->x.dim[0] * ((spec->x.dim[3] + block - 1) / block);
-    k->height = spec->x.dim[1], k->width = spec->x.dim[2];
-    k->out_height = spec->y.dim[1], k->out_width = spec->y.dim[2];
+    k->dtype = spec->x[0].dtype;
+    k->planes = spec->x[0].shape.dim[0] * ((spec->x[0].shape.dim[3] + block - 1) / block);
+    k->base.tiles = k->planes;
+    k->height = spec->x[0].shape.dim[1], k->width = spec->x[0].shape.dim[2];
+    k->out_height = spec->y[0].shape.dim[1], k->out_width = spec->y[0].shape.dim[2];
     k->block = block;
-    k->top = spec->attrs.pad[0], k->left = spec->attrs.pad[1];
+    const int(*padding)[2] = LS_ATTRS(ls_zero_pad2d_attrs, &spec->attrs)->padding;
+    k->top = padding[0][0], k->left = padding[1][0];
     k->backward = backward;
     k->mask_dx = spec->mask_dx;
     *out = &k->base;

@@ -3,6 +3,11 @@
 
 #include "device/ref/ref.h"
 
+static ls_ref_window window_of(const ls_ref_args *a) {
+    const ls_pool2d_attrs *p = LS_ATTRS(ls_pool2d_attrs, &a->spec->attrs);
+    return ls__ref_window(a->spec, p->size, p->strides, p->pad);
+}
+
 // One over the number of pixels under the window at output (oh, ow).
 static double weight(const ls_ref_window *g, int64_t oh, int64_t ow) {
     int64_t count = 0;
@@ -11,8 +16,8 @@ static double weight(const ls_ref_window *g, int64_t oh, int64_t ow) {
 }
 
 static void forward(const ls_ref_args *a) {
-    ls_ref_window g = ls__ref_window(a->spec);
-    memset(a->y, 0, (size_t)(g.n * g.oh * g.ow * g.c) * sizeof *a->y);
+    ls_ref_window g = window_of(a);
+    memset(a->y[0], 0, (size_t)(g.n * g.oh * g.ow * g.c) * sizeof *a->y[0]);
     for (int64_t n = 0; n < g.n; n++)
         for (int64_t oh = 0; oh < g.oh; oh++)
             for (int64_t ow = 0; ow < g.ow; ow++)
@@ -21,13 +26,13 @@ static void forward(const ls_ref_args *a) {
                     int64_t x = ls__ref_pixel(&g, n, oh, ow, p / g.kw, p % g.kw);
                     if (x < 0) continue;
                     double share = weight(&g, oh, ow);
-                    for (int64_t c = 0; c < g.c; c++) a->y[y + c] += a->x[x + c] * share;
+                    for (int64_t c = 0; c < g.c; c++) a->y[0][y + c] += a->x[0][x + c] * share;
                 }
 }
 
 static void backward_data(const ls_ref_args *a) {
-    ls_ref_window g = ls__ref_window(a->spec);
-    memset(a->dx, 0, (size_t)(g.n * g.h * g.w * g.c) * sizeof *a->dx);
+    ls_ref_window g = window_of(a);
+    memset(a->dx[0], 0, (size_t)(g.n * g.h * g.w * g.c) * sizeof *a->dx[0]);
     for (int64_t n = 0; n < g.n; n++)
         for (int64_t oh = 0; oh < g.oh; oh++)
             for (int64_t ow = 0; ow < g.ow; ow++)
@@ -36,7 +41,7 @@ static void backward_data(const ls_ref_args *a) {
                     int64_t x = ls__ref_pixel(&g, n, oh, ow, p / g.kw, p % g.kw);
                     if (x < 0) continue;
                     double share = weight(&g, oh, ow);
-                    for (int64_t c = 0; c < g.c; c++) a->dx[x + c] += a->dy[y + c] * share;
+                    for (int64_t c = 0; c < g.c; c++) a->dx[0][x + c] += a->dy[0][y + c] * share;
                 }
 }
 

@@ -5,32 +5,32 @@
 // x (N, C), w (C, U), y (N, U).
 
 static void forward(const ls_ref_args *a) {
-    int64_t n = a->spec->x.dim[0], c = a->spec->x.dim[1], u = a->spec->y.dim[1];
+    int64_t n = a->spec->x[0].shape.dim[0], c = a->spec->x[0].shape.dim[1], u = a->spec->y[0].shape.dim[1];
     for (int64_t i = 0; i < n; i++) {
-        for (int64_t k = 0; k < u; k++) a->y[i * u + k] = a->b ? a->b[k] : 0;
+        for (int64_t k = 0; k < u; k++) a->y[0][i * u + k] = a->w[1] ? a->w[1][k] : 0;
         for (int64_t j = 0; j < c; j++)
-            for (int64_t k = 0; k < u; k++) a->y[i * u + k] += a->x[i * c + j] * a->w[j * u + k];
+            for (int64_t k = 0; k < u; k++) a->y[0][i * u + k] += a->x[0][i * c + j] * a->w[0][j * u + k];
     }
 }
 
 static void backward_data(const ls_ref_args *a) {
-    int64_t n = a->spec->x.dim[0], c = a->spec->x.dim[1], u = a->spec->y.dim[1];
+    int64_t n = a->spec->x[0].shape.dim[0], c = a->spec->x[0].shape.dim[1], u = a->spec->y[0].shape.dim[1];
     for (int64_t i = 0; i < n; i++)
         for (int64_t j = 0; j < c; j++) {
             double sum = 0;
-            for (int64_t k = 0; k < u; k++) sum += a->dy[i * u + k] * a->w[j * u + k];
-            a->dx[i * c + j] = sum;
+            for (int64_t k = 0; k < u; k++) sum += a->dy[0][i * u + k] * a->w[0][j * u + k];
+            a->dx[0][i * c + j] = sum;
         }
 }
 
 static void backward_weights(const ls_ref_args *a) {
-    int64_t n = a->spec->x.dim[0], c = a->spec->x.dim[1], u = a->spec->y.dim[1];
-    memset(a->dw, 0, (size_t)(c * u) * sizeof *a->dw);
-    if (a->db) memset(a->db, 0, (size_t)u * sizeof *a->db);
+    int64_t n = a->spec->x[0].shape.dim[0], c = a->spec->x[0].shape.dim[1], u = a->spec->y[0].shape.dim[1];
+    memset(a->dw[0], 0, (size_t)(c * u) * sizeof *a->dw[0]);
+    if (a->dw[1]) memset(a->dw[1], 0, (size_t)u * sizeof *a->dw[1]);
     for (int64_t i = 0; i < n; i++) {
         for (int64_t j = 0; j < c; j++)
-            for (int64_t k = 0; k < u; k++) a->dw[j * u + k] += a->x[i * c + j] * a->dy[i * u + k];
-        for (int64_t k = 0; a->db && k < u; k++) a->db[k] += a->dy[i * u + k];
+            for (int64_t k = 0; k < u; k++) a->dw[0][j * u + k] += a->x[0][i * c + j] * a->dy[0][i * u + k];
+        for (int64_t k = 0; a->dw[1] && k < u; k++) a->dw[1][k] += a->dy[0][i * u + k];
     }
 }
 
@@ -39,4 +39,5 @@ const ls_ref_op ls__ref_dense = {
     .forward = forward,
     .backward_data = backward_data,
     .backward_weights = backward_weights,
+    .backward_reads = LS_REF_READS_W,
 };

@@ -6,8 +6,13 @@
 
 #include "device/ref/ref.h"
 
+static ls_ref_window window_of(const ls_ref_args *a) {
+    const ls_pool2d_attrs *p = LS_ATTRS(ls_pool2d_attrs, &a->spec->attrs);
+    return ls__ref_window(a->spec, p->size, p->strides, p->pad);
+}
+
 static void forward(const ls_ref_args *a) {
-    ls_ref_window g = ls__ref_window(a->spec);
+    ls_ref_window g = window_of(a);
     for (int64_t n = 0; n < g.n; n++)
         for (int64_t oh = 0; oh < g.oh; oh++)
             for (int64_t ow = 0; ow < g.ow; ow++)
@@ -17,27 +22,27 @@ static void forward(const ls_ref_args *a) {
                     int32_t where = -1;
                     for (int64_t p = 0; p < g.kh * g.kw; p++) {
                         int64_t x = ls__ref_pixel(&g, n, oh, ow, p / g.kw, p % g.kw);
-                        if (x < 0 && !a->spec->attrs.pad_zeros) continue;
-                        double value = x < 0 ? 0 : a->x[x + c];
+                        if (x < 0 && !LS_ATTRS(ls_pool2d_attrs, &a->spec->attrs)->pad_zeros) continue;
+                        double value = x < 0 ? 0 : a->x[0][x + c];
                         if (where >= 0 && !(value > best)) continue;
                         best = value;
                         where = (int32_t)p;
                     }
-                    a->y[y] = best;
+                    a->y[0][y] = best;
                     if (a->workspace) a->workspace[y] = where;
                 }
 }
 
 static void backward_data(const ls_ref_args *a) {
-    ls_ref_window g = ls__ref_window(a->spec);
-    memset(a->dx, 0, (size_t)(g.n * g.h * g.w * g.c) * sizeof *a->dx);
+    ls_ref_window g = window_of(a);
+    memset(a->dx[0], 0, (size_t)(g.n * g.h * g.w * g.c) * sizeof *a->dx[0]);
     for (int64_t n = 0; n < g.n; n++)
         for (int64_t oh = 0; oh < g.oh; oh++)
             for (int64_t ow = 0; ow < g.ow; ow++)
                 for (int64_t c = 0; c < g.c; c++) {
                     int64_t y = ((n * g.oh + oh) * g.ow + ow) * g.c + c, p = a->workspace[y];
                     int64_t x = ls__ref_pixel(&g, n, oh, ow, p / g.kw, p % g.kw);
-                    if (x >= 0) a->dx[x + c] += a->dy[y];
+                    if (x >= 0) a->dx[0][x + c] += a->dy[0][y];
                 }
 }
 

@@ -3,10 +3,12 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/bf16.h"
 #include "base/error.h"
 #include "base/memory.h"
+#include "device/host.h"
 
 // Every op: one line each.
 #define LS_REF_OPS(X)                                                                                                  \
@@ -22,7 +24,8 @@
     X(relu)                                                                                                            \
     X(flatten)                                                                                                         \
     X(dropout)                                                                                                         \
-    X(softmax_cross_entropy)
+    X(softmax_cross_entropy)                                                                                           \
+    X(accuracy)
 
 #define X(name) extern const ls_ref_op ls__ref_##name;
 LS_REF_OPS(X)
@@ -38,6 +41,59 @@ const ls_ref_op *ls__ref_op_find(ls_op_kind kind) {
         if (ops[i]->kind == kind) return ops[i];
     return NULL;
 }
+
+ls_ref_window ls__ref_window(const ls_kernel_spec *spec, const int kernel[2], const int strides[2], const int pad[4]) {
+    const int64_t *x = spec->x[0].shape.dim, *y = spec->y[0].shape.dim;
+    int ndim = spec->y[0].shape.ndim;
+    ls_ref_window g = {.n = x[0],
+                       .h = x[1],
+                       .w = x[2],
+                       .c = x[3],
+                       .oh = 1,
+                       .ow = 1,
+                       .oc = y[ndim - 1],
+                       .kh = kernel[0],
+                       .kw = kernel[1],
+                       .sh = strides[0],
+                       .sw = strides[1],
+                       .top = pad[0],
+                       .left = pad[1]};
+    if (ndim == 4) {  // global pooling leaves no height and width
+        g.oh = y[1];
+        g.ow = y[2];
+    }
+    return g;
+}
+
+// --- numbers ---------------------------------------------------------------------------------------------------------
+
+static double widen_one(const void *from, ls_dtype dtype, int64_t i) {
+    switch (dtype) {
+    case LS_DTYPE_BF16: return ls_bf16_to_float(((const ls_bf16 *)from)[i]);
+    case LS_DTYPE_I32: return ((const int32_t *)from)[i];
+    case LS_DTYPE_U8: return ((const uint8_t *)from)[i];
+    case LS_DTYPE_F64: return ((const double *)from)[i];
+    case LS_DTYPE_F32: break;
+    }
+    return ((const float *)from)[i];
+}
+
+static void widen(const void *from, ls_dtype dtype, int64_t count, double *to) {
+    for (int64_t i = 0; i < count; i++) to[i] = widen_one(from, dtype, i);
+}
+
+static void narrow(const double *from, int64_t count, ls_dtype dtype, void *to) {
+    for (int64_t i = 0; i < count; i++) {
+        if (dtype == LS_DTYPE_BF16)
+            ((ls_bf16 *)to)[i] = ls_float_to_bf16((float)from[i]);
+        else if (dtype == LS_DTYPE_F64)
+            ((double *)to)[i] = from[i];
+        else
+            ((float *)to)[i] = (float)from[i];
+    }
+}
+
+// --- kernels ---------------------------------------------------------------------------------------------------------
 
 typedef struct layout_entry {
     ls_layout layout;
@@ -55,94 +111,6 @@ typedef struct ref_kernel {
     ls_kernel_spec spec;
     const ls_ref_op *op;
 } ref_kernel;
-
-static void widen(const void *from, ls_dtype dtype, int64_t count, double *to) {
-    for (int64_t i = 0; i < count; i++)
-        to[i] = dtype == LS_DTYPE_BF16 ? ls_bf16_to_float(((const ls_bf16 *)from)[i]) : ((const float *)from)[i];
-}
-
-static void narrow(const double *from, int64_t count, ls_dtype dtype, void *to) {
-    for (int64_t i = 0; i < count; i++) {
-        if (dtype == LS_DTYPE_BF16)
-            ((ls_bf16 *)to)[i] = ls_float_to_bf16((float)from[i]);
-        else
-            ((float *)to)[i] = (float)from[i];
-    }
-}
-
-static int is_output(ls_pass pass, int arg) {
-    int forward = pass == LS_PASS_TRAINING || pass == LS_PASS_INFERENCE;
-    if (arg == LS_ARG_Y) return forward;
-    return arg == LS_ARG_DX || arg == LS_ARG_DX2 || arg == LS_ARG_DW || arg == LS_ARG_DB || arg == LS_ARG_DMEAN ||
-           arg == LS_ARG_DVARIANCE;
-}
-
-void ls__ref_compute(const ls_ref_op *op, const ls_ref_args *a) {
-    const ls_kernel_spec *s = a->spec;
-    int64_t x_count = ls_shape_count(s->x), y_count = ls_shape_count(s->y);
-    switch (s->pass) {
-    case LS_PASS_TRAINING:
-    case LS_PASS_INFERENCE:
-        op->forward(a);
-        for (int64_t i = 0; s->residual && i < y_count; i++) a->y[i] += a->x2[i];
-        if (s->attrs.activation == LS_ACTIVATION_RELU)
-            for (int64_t i = 0; i < y_count; i++)
-                if (!(a->y[i] > 0)) a->y[i] = 0;
-        break;
-    case LS_PASS_BACKWARD_DATA:
-        op->backward_data(a);
-        for (int64_t i = 0; s->addend && i < x_count; i++) a->dx[i] += a->addend[i];
-        for (int64_t i = 0; s->mask_dx && i < x_count; i++)
-            if (!(a->x[i] > 0)) a->dx[i] = 0;
-        break;
-    case LS_PASS_BACKWARD_WEIGHTS: op->backward_weights(a); break;
-    }
-}
-
-static ls_status kernel_run(ls_kernel *kernel, void *const args[LS_ARG_COUNT]) {
-    ref_kernel *k = (ref_kernel *)kernel;
-    double *tensor[LS_ARG_COUNT] = {NULL}, *scratch = args[LS_ARG_SCRATCH];
-    for (int i = 0; i < LS_ARG_COUNT; i++) {
-        const ls_layout *layout = kernel->layout[i];
-        if (!layout) continue;
-        int64_t count = ls_shape_count(layout->shape);
-        tensor[i] = scratch;
-        scratch += count;
-        if (!is_output(k->spec.pass, i)) widen(args[i], layout->dtype, count, tensor[i]);
-    }
-    ls_ref_args a = {
-        .spec = &k->spec,
-        .x = tensor[LS_ARG_X],
-        .x2 = tensor[LS_ARG_X2],
-        .w = tensor[LS_ARG_W],
-        .b = tensor[LS_ARG_B],
-        .y = tensor[LS_ARG_Y],
-        .dx = tensor[LS_ARG_DX],
-        .dx2 = tensor[LS_ARG_DX2],
-        .dw = tensor[LS_ARG_DW],
-        .db = tensor[LS_ARG_DB],
-        .dy = tensor[LS_ARG_DY],
-        .addend = tensor[LS_ARG_ADDEND],
-        .mean = tensor[LS_ARG_MEAN],
-        .variance = tensor[LS_ARG_VARIANCE],
-        .dmean = tensor[LS_ARG_DMEAN],
-        .dvariance = tensor[LS_ARG_DVARIANCE],
-        .workspace = args[LS_ARG_WORKSPACE],
-        .labels = k->spec.attrs.one_hot ? NULL : args[LS_ARG_LABELS],
-        .label_rows = k->spec.attrs.one_hot ? args[LS_ARG_LABELS] : NULL,
-        .metrics = args[LS_ARG_METRICS],
-        .random = args[LS_ARG_RANDOM],
-    };
-    ls__ref_compute(k->op, &a);
-    for (int i = 0; i < LS_ARG_COUNT; i++) {
-        const ls_layout *layout = kernel->layout[i];
-        if (layout && is_output(k->spec.pass, i))
-            narrow(tensor[i], ls_shape_count(layout->shape), layout->dtype, args[i]);
-    }
-    return LS_OK;
-}
-
-static void kernel_destroy(ls_kernel *kernel) { free(kernel); }
 
 static ls_status layout_plain(ls_device *device, ls_shape shape, ls_dtype dtype, int is_weights,
                               const ls_layout **out) {
@@ -162,96 +130,172 @@ static ls_status layout_plain(ls_device *device, ls_shape shape, ls_dtype dtype,
     return status;
 }
 
-// The shape and dtype of each tensor the kernel uses; ndim 0 and no mark for the others.
-typedef struct tensor_use {
-    int used;
-    ls_shape shape;
-    ls_dtype dtype;
-} tensor_use;
-
-static ls_shape weights_shape(const ls_kernel_spec *s) {
-    const ls_op_attrs *a = &s->attrs;
-    if (s->op == LS_OP_CONV2D) return LS_SHAPE(a->kernel[0], a->kernel[1], s->x.dim[3], a->filters);
-    if (s->op == LS_OP_DENSE) return LS_SHAPE(s->x.dim[1], a->filters);
-    return LS_SHAPE(s->x.dim[s->x.ndim - 1]);  // gamma
+// Whether an argument is written.
+static int is_output(ls_pass pass, int arg) {
+    int forward = pass == LS_PASS_TRAINING || pass == LS_PASS_INFERENCE;
+    if (arg >= LS_ARG_Y && arg < LS_ARG_DX) return forward;
+    return (arg >= LS_ARG_DX && arg < LS_ARG_DY) || arg == LS_ARG_DRESIDUAL;
 }
 
-static void tensor_uses(const ls_kernel_spec *s, const ls_ref_op *op, tensor_use use[LS_ARG_COUNT]) {
-    int norm = s->op == LS_OP_BATCH_NORM, loss = s->op == LS_OP_SOFTMAX_CROSS_ENTROPY;
-    int weights = norm || op->backward_weights != NULL, relu = s->attrs.activation == LS_ACTIVATION_RELU;
-    ls_shape w = weights_shape(s), b = norm ? w : LS_SHAPE(s->attrs.filters);
+void ls__ref_compute(const ls_ref_op *op, const ls_ref_args *a) {
+    const ls_kernel_spec *s = a->spec;
+    int64_t x_count = ls_shape_count(s->x[0].shape), y_count = ls_shape_count(s->y[0].shape);
     switch (s->pass) {
     case LS_PASS_TRAINING:
     case LS_PASS_INFERENCE:
-        use[LS_ARG_X] = (tensor_use){1, s->x, s->x_dtype};
-        use[LS_ARG_X2] = (tensor_use){s->residual || s->op == LS_OP_ADD, s->y, s->y_dtype};
-        use[LS_ARG_W] = (tensor_use){weights, w, norm ? LS_DTYPE_F32 : s->w_dtype};
-        use[LS_ARG_B] = (tensor_use){norm || (weights && s->attrs.use_bias), b, LS_DTYPE_F32};
-        use[LS_ARG_Y] = (tensor_use){!loss, s->y, s->y_dtype};
-        if (norm && s->pass == LS_PASS_INFERENCE)
-            use[LS_ARG_MEAN] = use[LS_ARG_VARIANCE] = (tensor_use){1, w, LS_DTYPE_F32};
+        op->forward(a);
+        for (int64_t i = 0; s->residual && i < y_count; i++) a->y[0][i] += a->residual[i];
+        if (s->activation == LS_ACTIVATION_RELU)
+            for (int64_t i = 0; i < y_count; i++)
+                if (!(a->y[0][i] > 0)) a->y[0][i] = 0;
         break;
+    case LS_PASS_BACKWARD:
     case LS_PASS_BACKWARD_DATA:
-        use[LS_ARG_X] = (tensor_use){op->backward_data_needs_x || s->mask_dx, s->x, s->x_dtype};
-        use[LS_ARG_W] = (tensor_use){weights, w, norm ? LS_DTYPE_F32 : s->w_dtype};
-        use[LS_ARG_DX] = (tensor_use){1, s->x, loss ? s->dy_dtype : s->x_dtype};
-        use[LS_ARG_DY] = (tensor_use){!loss, s->y, s->dy_dtype};
-        use[LS_ARG_ADDEND] = (tensor_use){s->addend, s->x, s->x_dtype};
-        if (!norm) break;
-        use[LS_ARG_B] = use[LS_ARG_DW] = use[LS_ARG_DB] = (tensor_use){1, w, LS_DTYPE_F32};
-        use[LS_ARG_DMEAN] = use[LS_ARG_DVARIANCE] = (tensor_use){1, w, LS_DTYPE_F32};
-        use[LS_ARG_Y] = (tensor_use){s->residual && relu, s->y, s->y_dtype};
-        use[LS_ARG_DX2] = (tensor_use){s->residual, s->y, s->dy_dtype};
+        (s->pass == LS_PASS_BACKWARD ? op->backward : op->backward_data)(a);
+        for (int64_t i = 0; s->addend && i < x_count; i++) a->dx[0][i] += a->addend[i];
+        for (int64_t i = 0; s->mask_dx && i < x_count; i++)
+            if (!(a->x[0][i] > 0)) a->dx[0][i] = 0;
         break;
-    case LS_PASS_BACKWARD_WEIGHTS:
-        use[LS_ARG_X] = (tensor_use){1, s->x, s->x_dtype};
-        use[LS_ARG_DW] = (tensor_use){1, w, LS_DTYPE_F32};
-        use[LS_ARG_DB] = (tensor_use){s->attrs.use_bias, b, LS_DTYPE_F32};
-        use[LS_ARG_DY] = (tensor_use){1, s->y, s->dy_dtype};
-        break;
+    case LS_PASS_BACKWARD_WEIGHTS: op->backward_weights(a); break;
     }
+}
+
+static ls_status kernel_run(ls_kernel *kernel, ls_queue *queue, const ls_span spans[LS_ARG_COUNT]) {
+    ref_kernel *k = (ref_kernel *)kernel;
+    void *args[LS_ARG_COUNT];
+    ls__host_args(spans, args);
+    double *tensor[LS_ARG_COUNT] = {NULL}, *scratch = args[LS_ARG_SCRATCH];
+    for (int i = 0; i < LS_ARG_COUNT; i++) {
+        const ls_layout *layout = kernel->layout[i];
+        if (!layout) continue;
+        int64_t count = ls_shape_count(layout->shape);
+        tensor[i] = scratch;
+        scratch += count;
+        if (!is_output(k->spec.pass, i)) widen(args[i], layout->dtype, count, tensor[i]);
+    }
+    ls_ref_args a = {.spec = &k->spec,
+                     .residual = tensor[LS_ARG_RESIDUAL],
+                     .dresidual = tensor[LS_ARG_DRESIDUAL],
+                     .addend = tensor[LS_ARG_ADDEND],
+                     .workspace = args[LS_ARG_WORKSPACE],
+                     .random = args[LS_ARG_RANDOM]};
+    memcpy(a.x, tensor + LS_ARG_X, sizeof a.x);
+    memcpy(a.w, tensor + LS_ARG_W, sizeof a.w);
+    memcpy(a.y, tensor + LS_ARG_Y, sizeof a.y);
+    memcpy(a.dx, tensor + LS_ARG_DX, sizeof a.dx);
+    memcpy(a.dw, tensor + LS_ARG_DW, sizeof a.dw);
+    memcpy(a.dy, tensor + LS_ARG_DY, sizeof a.dy);
+    ls__ref_compute(k->op, &a);
+    for (int i = 0; i < LS_ARG_COUNT; i++) {
+        const ls_layout *layout = kernel->layout[i];
+        if (layout && is_output(k->spec.pass, i))
+            narrow(tensor[i], ls_shape_count(layout->shape), layout->dtype, args[i]);
+    }
+    return LS_OK;
+}
+
+static void kernel_destroy(ls_kernel *kernel) { free(kernel); }
+
+// What a pass uses of an argument, in the rules that hold for most.
+static int used_by_rule(const ls_kernel_spec *s, const ls_ref_op *op, int arg) {
+    int x = arg >= LS_ARG_X && arg < LS_ARG_W, w = arg >= LS_ARG_W && arg < LS_ARG_Y;
+    int y = arg >= LS_ARG_Y && arg < LS_ARG_DX, dx = arg >= LS_ARG_DX && arg < LS_ARG_DW;
+    int dw = arg >= LS_ARG_DW && arg < LS_ARG_DY, dy = arg >= LS_ARG_DY && arg < LS_ARG_RESIDUAL;
+    unsigned reads = op->backward_reads;
+    switch (s->pass) {
+    case LS_PASS_TRAINING:
+    case LS_PASS_INFERENCE: return x || w || y || (arg == LS_ARG_RESIDUAL && s->residual);
+    case LS_PASS_BACKWARD:
+    case LS_PASS_BACKWARD_DATA:
+        if (arg == LS_ARG_X && s->mask_dx) return 1;
+        if (arg == LS_ARG_ADDEND) return s->addend;
+        if (arg == LS_ARG_DRESIDUAL) return s->pass == LS_PASS_BACKWARD && s->residual;
+        if (dw) return s->pass == LS_PASS_BACKWARD;
+        return dx || (dy && !op->seeds_gradient) || (x && reads & LS_REF_READS_X) || (w && reads & LS_REF_READS_W) ||
+               (y && reads & LS_REF_READS_Y);
+    case LS_PASS_BACKWARD_WEIGHTS: return x || dw || dy;
+    }
+    return 0;
+}
+
+// The shape and type of an argument; 0 where there is none of that number.
+static int type_of(const ls_kernel_spec *s, int arg, ls_shape *shape, ls_dtype *dtype) {
+    int gradient = arg >= LS_ARG_DX && arg < LS_ARG_RESIDUAL, at = gradient ? arg - LS_ARG_DX : arg;
+    const ls_tensor_type *t = NULL;
+    if (at < LS_ARG_W)
+        t = at < s->x_count ? &s->x[at] : NULL;
+    else if (at < LS_ARG_Y)
+        t = at - LS_ARG_W < s->w_count ? &s->w[at - LS_ARG_W] : NULL;
+    else if (at < LS_ARG_DX)
+        t = at - LS_ARG_Y < s->y_count ? &s->y[at - LS_ARG_Y] : NULL;
+    else if (arg == LS_ARG_ADDEND)
+        t = &s->x[0], gradient = 1;
+    else if (arg == LS_ARG_RESIDUAL || arg == LS_ARG_DRESIDUAL)
+        t = &s->y[0], gradient = arg == LS_ARG_DRESIDUAL;
+    if (!t) return 0;
+    *shape = t->shape;
+    *dtype = gradient && arg >= LS_ARG_DW && arg < LS_ARG_DY ? LS_DTYPE_F32 : gradient ? t->gradient : t->dtype;
+    // Whole numbers have no gradient.
+    return !(gradient && (t->dtype == LS_DTYPE_I32 || t->dtype == LS_DTYPE_U8));
+}
+
+static int has_pass(const ls_ref_op *op, ls_pass pass) {
+    switch (pass) {
+    case LS_PASS_BACKWARD: return op->backward != NULL;
+    case LS_PASS_BACKWARD_DATA: return op->backward_data != NULL;
+    case LS_PASS_BACKWARD_WEIGHTS: return op->backward_weights != NULL;
+    default: return op->forward != NULL;
+    }
+}
+
+static ls_status choose_layouts(ls_device *device, ref_kernel *k) {
+    const ls_kernel_spec *spec = &k->spec;
+    for (int i = 0; i < LS_ARG_WORKSPACE; i++) {
+        ls_shape shape;
+        ls_dtype dtype;
+        if (!type_of(spec, i, &shape, &dtype)) continue;
+        int used = used_by_rule(spec, k->op, i);
+        if (k->op->uses) used = k->op->uses(spec, i, used);
+        if (!used) continue;
+        LS_TRY(layout_plain(device, shape, dtype, 0, &k->base.layout[i]));
+        if (spec->layout[i] && spec->layout[i] != k->base.layout[i])
+            return LS_FAIL(LS_STATUS_INTERNAL, "a %s kernel was given a layout of another shape or dtype",
+                           ls_op_name(spec->op));
+        k->base.scratch_bytes += ls_shape_count(shape) * (int64_t)sizeof(double);
+    }
+    return LS_OK;
 }
 
 static ls_status kernel_create(ls_device *device, const ls_kernel_spec *spec, ls_kernel **out) {
     static const ls_kernel_ops ops = {kernel_run, kernel_destroy};
     const ls_ref_op *op = ls__ref_op_find(spec->op);
-    if (!op) return LS_FAIL(LS_STATUS_UNSUPPORTED, "device ref has no %s", ls_op_class(spec->op));
-    tensor_use use[LS_ARG_COUNT] = {0};
-    tensor_uses(spec, op, use);
-    ls_status status = LS_OK;
+    if (!op) return LS_FAIL(LS_STATUS_UNSUPPORTED, "device ref has no %s", ls_op_name(spec->op));
+    if (!has_pass(op, spec->pass))
+        return LS_FAIL(LS_STATUS_INTERNAL, "a %s has no pass %d to compute", ls_op_name(spec->op), spec->pass);
     ref_kernel *k;
     LS_TRY(ls_calloc(1, sizeof *k, &k));
     k->base.ops = &ops;
     k->base.name = "ref";
     k->spec = *spec;
     k->op = op;
-    for (int i = 0; i < LS_ARG_COUNT; i++) {
-        if (!use[i].used) continue;
-        if (use[i].dtype != LS_DTYPE_F32 && use[i].dtype != LS_DTYPE_BF16)
-            LS_FAIL_GOTO(LS_STATUS_UNSUPPORTED, failed, "device ref computes %s in fp32 and bf16, not in %s",
-                         ls_op_class(spec->op), ls_dtype_name(use[i].dtype));
-        LS_TRY_GOTO(layout_plain(device, use[i].shape, use[i].dtype, 0, &k->base.layout[i]), failed);
-        if (spec->layout[i] && spec->layout[i] != k->base.layout[i])
-            LS_FAIL_GOTO(LS_STATUS_INTERNAL, failed, "a %s kernel was given a layout of another shape or dtype",
-                         ls_op_class(spec->op));
-        k->base.scratch_bytes += ls_shape_count(use[i].shape) * (int64_t)sizeof(double);
+    ls_status status = choose_layouts(device, k);
+    if (status != LS_OK) {
+        free(k);
+        return status;
     }
     if (op->keeps_workspace && spec->pass != LS_PASS_INFERENCE)
-        k->base.workspace_bytes = ls_shape_count(spec->y) * (int64_t)sizeof(int32_t);
+        k->base.workspace_bytes = ls_shape_count(spec->y[0].shape) * (int64_t)sizeof(int32_t);
     *out = &k->base;
     return LS_OK;
-failed:
-    free(k);
-    return status;
 }
 
-static ls_status reorder_run(ls_kernel *kernel, void *const args[LS_ARG_COUNT]) {
+static ls_status reorder_run(ls_kernel *kernel, ls_queue *queue, const ls_span args[LS_ARG_COUNT]) {
     const ls_layout *from = kernel->layout[LS_ARG_X], *to = kernel->layout[LS_ARG_Y];
     int64_t size_from = (int64_t)ls_dtype_size(from->dtype), size_to = (int64_t)ls_dtype_size(to->dtype);
     for (int64_t i = 0, count = ls_shape_count(from->shape); i < count; i++) {
         double value;
-        widen((const char *)args[LS_ARG_X] + i * size_from, from->dtype, 1, &value);
-        narrow(&value, 1, to->dtype, (char *)args[LS_ARG_Y] + i * size_to);
+        widen((const char *)ls_span_host(args[LS_ARG_X]) + i * size_from, from->dtype, 1, &value);
+        narrow(&value, 1, to->dtype, (char *)ls_span_host(args[LS_ARG_Y]) + i * size_to);
     }
     return LS_OK;
 }
@@ -299,13 +343,12 @@ static ls_status supports(const ls_device *device, ls_dtype precision) {
 
 static void thread_begin(ls_device *device) {}
 
-static void accumulate(ls_device *device, float *y, const float *x, int64_t n) {
-    for (int64_t i = 0; i < n; i++) y[i] += x[i];
-}
-
 const ls_device_ops ls_device_ref = {
     .name = "ref",
     .help = "plain C loops, slow and readable: what other devices are tested against",
+    .host_memory = 1,
+    .memory = &ls__host_memory,
+    .vector = &ls__host_vector,
     .create = create,
     .destroy = destroy,
     .describe = describe,
@@ -314,5 +357,4 @@ const ls_device_ops ls_device_ref = {
     .kernel_create = kernel_create,
     .reorder_create = reorder_create,
     .thread_begin = thread_begin,
-    .accumulate = accumulate,
 };

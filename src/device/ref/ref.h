@@ -1,39 +1,42 @@
 // The reference device: plain loops, the oracle of every differential test. Readable first.
 //
 // All loops work on doubles, in the logical layouts (NHWC, HWIO, row-major). The driver in ref.c widens a kernel's
-// inputs from F32 or BF16 before, and narrows its outputs after; it also applies what may be fused to an op (the
-// residual, the activation, the addend, mask_dx). So an op's file holds nothing but its mathematics, and tests can
-// differentiate the very same loops in double precision.
+// inputs before, and narrows its outputs after; it also applies what an op absorbs (the residual, the activation, the
+// addend, mask_dx). So an op's file holds nothing but its mathematics, and tests can differentiate the very same loops in
+// double precision.
 #ifndef LS_DEVICE_REF_REF_H
 #define LS_DEVICE_REF_REF_H
 
 #include "device/device.h"
 
-// What a pass of an op sees. Tensors it does not use are NULL, bias ones too where there is no bias.
+// What a pass of an op sees. Tensors it does not use are NULL, bias ones too where there is no bias. Whole numbers come as doubles.
 typedef struct ls_ref_args {
     const ls_kernel_spec *spec;
-    double *x, *x2, *w, *b, *y;       // inputs and output of the op
-    double *dx, *dx2, *dw, *db, *dy;  // gradients; outputs hold anything before and are overwritten
-    double *addend;
-    double *mean, *variance, *dmean, *dvariance;  // (C)
-    int32_t *workspace;                           // NULL in inference
-    const int32_t *labels;                        // (N), or NULL with one_hot:
-    const float *label_rows;                      // (N, C)
-    ls_loss_metrics *metrics;
+    double *x[LS_MAX_INPUTS], *w[LS_MAX_PARAMS], *y[LS_MAX_OUTPUTS];
+    double *dx[LS_MAX_INPUTS], *dw[LS_MAX_PARAMS], *dy[LS_MAX_OUTPUTS];  // outputs hold anything before and are overwritten
+    double *residual, *dresidual, *addend;
+    int32_t *workspace;  // NULL in inference
     const ls_random_key *random;
 } ls_ref_args;
+
+// Which tensors of forward a backward pass reads besides the outputs' gradients.
+enum { LS_REF_READS_X = 1, LS_REF_READS_W = 2, LS_REF_READS_Y = 4 };
 
 typedef struct ls_ref_op {
     ls_op_kind kind;
     void (*forward)(const ls_ref_args *a);           // training and inference
     void (*backward_data)(const ls_ref_args *a);     // NULL: the plan needs no kernel for it
-    void (*backward_weights)(const ls_ref_args *a);  // NULL: the op has no weights
-    int backward_data_needs_x;                       // backward_data reads X
+    void (*backward_weights)(const ls_ref_args *a);  // reads X and DY
+    void (*backward)(const ls_ref_args *a);          // both at once
+    unsigned backward_reads;                         // of backward_data and backward: LS_REF_READS_*
+    int seeds_gradient;                              // 1: backward starts here, there is no DY (losses)
     int keeps_workspace;                             // one int32_t per element of Y
+    // Whether a pass uses an argument of those it is offered, where the rules above do not say it. NULL: they do.
+    int (*uses)(const ls_kernel_spec *spec, int arg, int by_rule);
 } ls_ref_op;
 
 const ls_ref_op *ls__ref_op_find(ls_op_kind kind);
-// Runs the pass of a->spec, with what is fused to it.
+// Runs the pass of a->spec, with what is absorbed.
 void ls__ref_compute(const ls_ref_op *op, const ls_ref_args *a);
 
 // The geometry of a moving window: images x (N, H, W, C) to y (N, OH, OW, OC).
@@ -42,28 +45,7 @@ typedef struct ls_ref_window {
     int64_t kh, kw, sh, sw, top, left;
 } ls_ref_window;
 
-static inline ls_ref_window ls__ref_window(const ls_kernel_spec *spec) {
-    const int64_t *x = spec->x.dim, *y = spec->y.dim;
-    const ls_op_attrs *a = &spec->attrs;
-    ls_ref_window g = {.n = x[0],
-                       .h = x[1],
-                       .w = x[2],
-                       .c = x[3],
-                       .oh = 1,
-                       .ow = 1,
-                       .oc = y[spec->y.ndim - 1],
-                       .kh = a->kernel[0],
-                       .kw = a->kernel[1],
-                       .sh = a->strides[0],
-                       .sw = a->strides[1],
-                       .top = a->pad[0],
-                       .left = a->pad[1]};
-    if (spec->y.ndim == 4) {  // global pooling leaves no height and width
-        g.oh = y[1];
-        g.ow = y[2];
-    }
-    return g;
-}
+ls_ref_window ls__ref_window(const ls_kernel_spec *spec, const int kernel[2], const int strides[2], const int pad[4]);
 
 // The offset in x of the pixel (its channel 0) under position (i, j) of the window at output (n, oh, ow); -1 in the
 // padding.

@@ -20,37 +20,37 @@ static double exp_sum(const double *x, int64_t c, double max) {
 // What the label of sample i says of class k: its weight, or 1 for the sample's class and 0 for the others; smoothed.
 // Source: Szegedy et al., "Rethinking the Inception architecture for computer vision", CVPR 2016, section 7.
 static double target(const ls_ref_args *a, int64_t i, int64_t k, int64_t c) {
-    double t = a->label_rows ? a->label_rows[i * c + k] : a->labels[i] == k;
-    double smoothing = a->spec->attrs.label_smoothing;
+    const ls_loss_attrs *attrs = LS_ATTRS(ls_loss_attrs, &a->spec->attrs);
+    double t = attrs->rows ? a->x[1][i * c + k] : a->x[1][i] == (double)k;
+    double smoothing = a->spec->pass == LS_PASS_INFERENCE ? 0 : attrs->label_smoothing;
     return (1 - smoothing) * t + smoothing / (double)c;
 }
 
 // The loss of a sample is sum_k target_k (log(sum_j exp(x_j)) - x_k).
 static void forward(const ls_ref_args *a) {
-    int64_t n = a->spec->x.dim[0], c = a->spec->x.dim[1];
-    ls_loss_metrics sums = {.samples = n};
+    int64_t n = a->spec->x[0].shape.dim[0], c = a->spec->x[0].shape.dim[1];
+    double loss = 0;
     for (int64_t i = 0; i < n; i++) {
-        const double *x = a->x + i * c;
-        int64_t best = largest(x, c), label = 0;
+        const double *x = a->x[0] + i * c;
+        int64_t best = largest(x, c);
         double log_sum = log(exp_sum(x, c, x[best])) + x[best];
         for (int64_t k = 0; k < c; k++) {
             double t = target(a, i, k, c);
-            if (t != 0) sums.loss += t * (log_sum - x[k]);
-            if (t > target(a, i, label, c)) label = k;
+            if (t != 0) loss += t * (log_sum - x[k]);
         }
-        sums.correct += best == label;
     }
-    *a->metrics = sums;
+    a->y[0][0] = loss * LS_ATTRS(ls_loss_attrs, &a->spec->attrs)->weight;
 }
 
-// softmax(x) times the targets' sum, minus the targets.
+// softmax(x) times the targets' sum, minus the targets; times the weight.
 static void backward_data(const ls_ref_args *a) {
-    int64_t n = a->spec->x.dim[0], c = a->spec->x.dim[1];
+    int64_t n = a->spec->x[0].shape.dim[0], c = a->spec->x[0].shape.dim[1];
     for (int64_t i = 0; i < n; i++) {
-        const double *x = a->x + i * c;
+        const double *x = a->x[0] + i * c;
         double max = x[largest(x, c)], sum = exp_sum(x, c, max), targets = 0;
         for (int64_t k = 0; k < c; k++) targets += target(a, i, k, c);
-        for (int64_t k = 0; k < c; k++) a->dx[i * c + k] = targets * exp(x[k] - max) / sum - target(a, i, k, c);
+        for (int64_t k = 0; k < c; k++) a->dx[0][i * c + k] =
+                (targets * exp(x[k] - max) / sum - target(a, i, k, c)) * LS_ATTRS(ls_loss_attrs, &a->spec->attrs)->weight;
     }
 }
 
@@ -58,5 +58,6 @@ const ls_ref_op ls__ref_softmax_cross_entropy = {
     .kind = LS_OP_SOFTMAX_CROSS_ENTROPY,
     .forward = forward,
     .backward_data = backward_data,
-    .backward_data_needs_x = 1,
+    .backward_reads = LS_REF_READS_X,
+    .seeds_gradient = 1,
 };

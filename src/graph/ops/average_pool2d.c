@@ -1,7 +1,17 @@
 #include "graph/ops/pool2d.h"
 
 ls_value ls_average_pool2d(ls_graph *graph, ls_value x, const ls_pool2d_attrs *attrs) {
-    return ls__pool2d_add(graph, LS_OP_AVERAGE_POOL2D, x, attrs);
+    return ls__graph_add(graph, LS_OP_AVERAGE_POOL2D, &x, 1, attrs);
 }
 
-const ls_op ls__op_average_pool2d = {.kind = LS_OP_AVERAGE_POOL2D, .infer = ls__pool2d_infer};
+const ls_op ls__op_average_pool2d = {
+    .kind = LS_OP_AVERAGE_POOL2D,
+    .keras_class = "AveragePooling2D",
+    .keras_name = "average_pooling2d",
+    .attrs = ls__pool2d_rows,
+    .attrs_bytes = sizeof(ls_pool2d_attrs),
+    .inputs = 1,
+    .infer = ls__pool2d_infer,
+    .backward = ls__backward_layer,
+    .absorbs = LS_ABSORBS_MASK,
+};

@@ -1,4 +1,9 @@
-// What a graph starts from: ls_graph_create makes the one node of this kind.
+// What batches bring along: ls_graph_add_input makes nodes of this kind.
 #include "graph/graph.h"
 
-const ls_op ls__op_input = {.kind = LS_OP_INPUT};
+const ls_op ls__op_input = {
+    .kind = LS_OP_INPUT,
+    .keras_class = "InputLayer",
+    .keras_name = "input",
+    .attrs_bytes = sizeof(ls_plain_attrs),
+};

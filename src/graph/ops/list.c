@@ -1,34 +1,29 @@
-// Every op: one line each.
-#include "graph/graph.h"
+// Every op: its line in device/ops.h.
+#include <string.h>
 
-#define LS_OPS(X)                                                                                                      \
-    X(input)                                                                                                           \
-    X(conv2d)                                                                                                          \
-    X(dense)                                                                                                           \
-    X(max_pool2d)                                                                                                      \
-    X(average_pool2d)                                                                                                  \
-    X(global_max_pool2d)                                                                                               \
-    X(global_average_pool2d)                                                                                           \
-    X(batch_norm)                                                                                                      \
-    X(add)                                                                                                             \
-    X(zero_pad2d)                                                                                                      \
-    X(relu)                                                                                                            \
-    X(activation)                                                                                                      \
-    X(flatten)                                                                                                         \
-    X(dropout)                                                                                                         \
-    X(softmax_cross_entropy)
+#include "graph/op.h"
 
-#define X(name) extern const ls_op ls__op_##name;
-LS_OPS(X)
+#define X(kind, name) extern const ls_op ls__op_##name;
+LS_OP_LIST(X)
 #undef X
 
-const ls_op *ls__op_find(ls_op_kind kind) {
-    static const ls_op *const ops[] = {
-#define X(name) &ls__op_##name,
-        LS_OPS(X)
+static const ls_op *const ops[LS_OP_COUNT] = {
+#define X(kind, name) [LS_OP_##kind] = &ls__op_##name,
+    LS_OP_LIST(X)
 #undef X
-    };
-    for (size_t i = 0; i < sizeof ops / sizeof ops[0]; i++)
-        if (ops[i]->kind == kind) return ops[i];
+};
+
+const ls_op *ls__op_find(ls_op_kind kind) { return ops[kind]; }
+
+const ls_op *ls__op_acting_as(ls_acts_as what) {
+    static const ls_attrs none;
+    for (int i = 0; i < LS_OP_COUNT; i++)
+        if (ls__acts_as(ops[i], &none) == what) return ops[i];
+    return NULL;
+}
+
+const ls_op *ls__op_named(const char *name) {
+    for (int i = 0; i < LS_OP_COUNT; i++)
+        if (strcmp(ls_op_name(ops[i]->kind), name) == 0 || strcmp(ops[i]->keras_class, name) == 0) return ops[i];
     return NULL;
 }

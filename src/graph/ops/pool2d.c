@@ -1,32 +1,42 @@
 #include "graph/ops/pool2d.h"
 
+#include <stddef.h>
+
 #include "base/error.h"
 #include "graph/ops/window.h"
 
-ls_status ls__pool2d_infer(ls_graph *graph, ls_node *node, ls_shape x) {
+const ls_attr ls__pool2d_rows[] = {
+    {"pool_size", LS_ATTR_PAIR, offsetof(ls_pool2d_attrs, size), .initial = 2, .minimum = 1,
+     .help = "height and width of the window"},
+    {"strides", LS_ATTR_PAIR, offsetof(ls_pool2d_attrs, strides),
+     .help = "how far the window moves; 0: as far as it is large"},
+    {"padding", LS_ATTR_CHOICE, offsetof(ls_pool2d_attrs, padding), .choices = ls__padding_names,
+     .help = "same: the output is as large as the input over the strides"},
+    {.name = NULL},
+};
+
+ls_status ls__pool2d_infer(ls_graph *graph, ls_node *node) {
+    ls_pool2d_attrs *a = (ls_pool2d_attrs *)(void *)node->attrs.bytes;
+    ls_shape x = ls__input_type(graph, node, 0)->shape;
     int64_t out[2];
-    LS_TRY(ls__window_infer(node, x, "window", out));
-    node->shape = LS_SHAPE(out[0], out[1], x.dim[2]);
-    return LS_OK;
+    for (int i = 0; i < 2 && !a->strides[0] && !a->strides[1]; i++)
+        if (i == 1) a->strides[0] = a->size[0], a->strides[1] = a->size[1];
+    LS_TRY(ls__window_infer(node, x, "window", a->size, a->strides, a->padding, a->pad, out));
+    return ls__node_output(node, LS_SHAPE(out[0], out[1], x.dim[2]), LS_DTYPE_F32);
 }
 
-ls_status ls__global_pool2d_infer(ls_graph *graph, ls_node *node, ls_shape x) {
+ls_status ls__global_pool2d_infer(ls_graph *graph, ls_node *node) {
+    ls_pool2d_attrs *a = (ls_pool2d_attrs *)(void *)node->attrs.bytes;
+    ls_shape x = ls__input_type(graph, node, 0)->shape;
     LS_TRY(ls__images_check(node, x));
-    for (int i = 0; i < 2; i++) node->attrs.kernel[i] = node->attrs.strides[i] = (int)x.dim[i];
-    node->shape = LS_SHAPE(x.dim[2]);
-    return LS_OK;
+    for (int i = 0; i < 2; i++) a->size[i] = a->strides[i] = (int)x.dim[i];
+    return ls__node_output(node, LS_SHAPE(x.dim[2]), LS_DTYPE_F32);
 }
 
-ls_value ls__pool2d_add(ls_graph *graph, ls_op_kind op, ls_value x, const ls_pool2d_attrs *attrs) {
-    int default_size = !attrs->size[0] && !attrs->size[1], default_strides = !attrs->strides[0] && !attrs->strides[1];
-    ls_op_attrs a = {.padding = attrs->padding};
-    for (int i = 0; i < 2; i++) {
-        a.kernel[i] = default_size ? 2 : attrs->size[i];
-        a.strides[i] = default_strides ? a.kernel[i] : attrs->strides[i];
-    }
-    return ls__graph_add(graph, op, x, attrs->name, &a, LS_INITIALIZER_DEFAULT, LS_INITIALIZER_DEFAULT);
-}
-
-ls_value ls__global_pool2d_add(ls_graph *graph, ls_op_kind op, ls_value x, const char *name) {
-    return ls__graph_add(graph, op, x, name, &(ls_op_attrs){0}, LS_INITIALIZER_DEFAULT, LS_INITIALIZER_DEFAULT);
+int ls__pool2d_absorb_padding(ls_attrs *attrs, const int sides[2][2]) {
+    ls_pool2d_attrs *a = (ls_pool2d_attrs *)(void *)attrs->bytes;
+    if (a->padding != LS_PADDING_VALID) return 0;
+    ls__window_absorb(a->pad, sides);
+    a->pad_zeros = 1;
+    return 1;
 }

@@ -3,10 +3,11 @@
 #define LS_GRAPH_OPS_POOL2D_H
 
 #include "graph/graph.h"
+#include "graph/plan_build.h"
 
-ls_status ls__pool2d_infer(ls_graph *graph, ls_node *node, ls_shape x);         // (H, W, C) -> (H', W', C)
-ls_status ls__global_pool2d_infer(ls_graph *graph, ls_node *node, ls_shape x);  // (H, W, C) -> (C)
-ls_value ls__pool2d_add(ls_graph *graph, ls_op_kind op, ls_value x, const ls_pool2d_attrs *attrs);
-ls_value ls__global_pool2d_add(ls_graph *graph, ls_op_kind op, ls_value x, const char *name);
+extern const ls_attr ls__pool2d_rows[];
+ls_status ls__pool2d_infer(ls_graph *graph, ls_node *node);         // (H, W, C) -> (H', W', C)
+ls_status ls__global_pool2d_infer(ls_graph *graph, ls_node *node);  // (H, W, C) -> (C)
+int ls__pool2d_absorb_padding(ls_attrs *attrs, const int sides[2][2]);
 
 #endif

@@ -1,16 +1,31 @@
-// The loss. Plans add it after the output; it is no layer of the graph, so there is no function to build it.
 #include "base/error.h"
-#include "graph/graph.h"
+#include "graph/ops/loss.h"
 
-static ls_status infer(ls_graph *graph, ls_node *node, ls_shape x) {
-    char text[LS_SHAPE_TEXT];
-    if (x.ndim != 1)
+static ls_status infer(ls_graph *graph, ls_node *node) {
+    const ls_node *last = ls__value_node(graph, node->inputs[0]);
+    const ls_op *op = ls__op_find(last->op);
+    ls_loss_attrs *a = (ls_loss_attrs *)(void *)node->attrs.bytes;
+    LS_TRY(ls__targets_of_classes(graph, node, &a->rows));
+    if (ls__acts_as(op, &last->attrs) == LS_ACTS_AS_RELU || last->input_count == 0 ||
+        (op->activation && op->activation(&last->attrs) != LS_ACTIVATION_NONE))
         return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
-                       "%s: the output has one value per class, (None, classes), but its shape is %s; end with a dense "
-                       "layer",
-                       node->name, ls__shape_text(x, text));
-    node->shape = x;
-    return LS_OK;
+                       "model %s ends in layer %s: the last layer must give logits, without an activation", graph->name,
+                       last->name);
+    return ls__node_output(node, LS_SHAPE(1), LS_DTYPE_F64);
 }
 
-const ls_op ls__op_softmax_cross_entropy = {.kind = LS_OP_SOFTMAX_CROSS_ENTROPY, .infer = infer, .backward_needs_x = 1};
+ls_value ls_softmax_cross_entropy(ls_graph *graph, ls_value logits, ls_value targets, const ls_loss_attrs *attrs) {
+    return ls__graph_add(graph, LS_OP_SOFTMAX_CROSS_ENTROPY, (ls_value[]){logits, targets}, 2, attrs);
+}
+
+const ls_op ls__op_softmax_cross_entropy = {
+    .kind = LS_OP_SOFTMAX_CROSS_ENTROPY,
+    .part = LS_PART_LOSS,
+    .keras_class = "SoftmaxCrossEntropy",
+    .keras_name = "loss",
+    .attrs = ls__loss_rows,
+    .attrs_bytes = sizeof(ls_loss_attrs),
+    .inputs = 2,
+    .infer = infer,
+    .backward = ls__backward_seed,
+};

@@ -4,9 +4,13 @@
 
 #include "graph/graph.h"
 
-// Checks the window of node->attrs against images x (H, W, C), turns its padding into numbers and gives the (height,
+// Checks a window against images x (H, W, C), turns its padding into numbers (top, left, bottom, right) and gives the (height,
 // width) of the output. `what` names the window in sentences ("kernel"). Errors: INVALID_ARGUMENT.
-ls_status ls__window_infer(ls_node *node, ls_shape x, const char *what, int64_t out[2]);
+ls_status ls__window_infer(const ls_node *node, ls_shape x, const char *what, const int size[2], const int strides[2],
+                           ls_padding padding, int pad[4], int64_t out[2]);
+
+// Takes the padding of {top, bottom}, {left, right} over.
+void ls__window_absorb(int pad[4], const int sides[2][2]);
 
 // Checks that x is images (H, W, C). Errors: INVALID_ARGUMENT.
 ls_status ls__images_check(const ls_node *node, ls_shape x);

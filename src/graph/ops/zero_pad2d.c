@@ -1,23 +1,44 @@
+#include <stddef.h>
+#include <string.h>
+
 #include "base/error.h"
 #include "graph/ops/window.h"
+#include "graph/plan_build.h"
 
-static ls_status infer(ls_graph *graph, ls_node *node, ls_shape x) {
-    const int *pad = node->attrs.pad;
+static const ls_attr rows[] = {
+    {"padding", LS_ATTR_SIDES, offsetof(ls_zero_pad2d_attrs, padding), .initial = 1,
+     .help = "rows at the top and bottom, columns at the left and right"},
+    {.name = NULL},
+};
+
+static ls_status infer(ls_graph *graph, ls_node *node) {
+    const int(*pad)[2] = LS_ATTRS(ls_zero_pad2d_attrs, &node->attrs)->padding;
+    ls_shape x = ls__input_type(graph, node, 0)->shape;
     LS_TRY(ls__images_check(node, x));
-    for (int i = 0; i < 4; i++)
-        if (pad[i] < 0)
-            return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "%s: padding cannot be negative, but %d was asked for",
-                           node->name, pad[i]);
-    node->shape = LS_SHAPE(x.dim[0] + pad[0] + pad[2], x.dim[1] + pad[1] + pad[3], x.dim[2]);
-    return LS_OK;
+    return ls__node_output(
+        node, LS_SHAPE(x.dim[0] + pad[0][0] + pad[0][1], x.dim[1] + pad[1][0] + pad[1][1], x.dim[2]), LS_DTYPE_F32);
 }
 
 ls_value ls_zero_pad2d(ls_graph *graph, ls_value x, const ls_zero_pad2d_attrs *attrs) {
-    const int(*p)[2] = attrs->padding;
-    int standard = !p[0][0] && !p[0][1] && !p[1][0] && !p[1][1];
-    ls_op_attrs a = {.pad = {p[0][0], p[1][0], p[0][1], p[1][1]}};
-    for (int i = 0; i < 4 && standard; i++) a.pad[i] = 1;
-    return ls__graph_add_inputs(graph, LS_OP_ZERO_PAD2D, &x, 1, attrs->name, &a);
+    return ls__graph_add(graph, LS_OP_ZERO_PAD2D, &x, 1, attrs);
 }
 
-const ls_op ls__op_zero_pad2d = {.kind = LS_OP_ZERO_PAD2D, .infer = infer};
+static ls_acts_as acts_as(const ls_attrs *attrs) { return LS_ACTS_AS_PADDING; }
+
+static void sides(const ls_attrs *attrs, int out[2][2]) {
+    memcpy(out, LS_ATTRS(ls_zero_pad2d_attrs, attrs)->padding, sizeof(int[2][2]));
+}
+
+const ls_op ls__op_zero_pad2d = {
+    .kind = LS_OP_ZERO_PAD2D,
+    .keras_class = "ZeroPadding2D",
+    .keras_name = "zero_padding2d",
+    .attrs = rows,
+    .attrs_bytes = sizeof(ls_zero_pad2d_attrs),
+    .inputs = 1,
+    .infer = infer,
+    .backward = ls__backward_layer,
+    .acts_as = acts_as,
+    .sides = sides,
+    .recompute = LS_RECOMPUTE_LIGHT,
+};

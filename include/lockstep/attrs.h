@@ -1,0 +1,126 @@
+// The attributes of layers, losses and metrics: what a graph says of them and kernels read.
+//
+// In every struct a zero means Keras's default. Fields marked "resolved" are the graph's to fill in: what the others come to for
+// the shapes at hand.
+#ifndef LOCKSTEP_ATTRS_H
+#define LOCKSTEP_ATTRS_H
+
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+// Activations, under Keras's names.
+//   enum name  text
+#define LS_ACTIVATION_LIST(X)                                                                                          \
+    X(NONE, "linear")                                                                                                  \
+    X(RELU, "relu")
+typedef enum ls_activation {
+#define LS_ACTIVATION_ENUM(name, text) LS_ACTIVATION_##name,
+    LS_ACTIVATION_LIST(LS_ACTIVATION_ENUM)
+#undef LS_ACTIVATION_ENUM
+} ls_activation;
+
+#define LS_PADDING_LIST(X)                                                                                             \
+    X(VALID, "valid")                                                                                                  \
+    X(SAME, "same")
+typedef enum ls_padding {
+#define LS_PADDING_ENUM(name, text) LS_PADDING_##name,
+    LS_PADDING_LIST(LS_PADDING_ENUM)
+#undef LS_PADDING_ENUM
+} ls_padding;
+
+// Weight initializers, under Keras's names; each with Keras's formula.
+//   enum name          text
+#define LS_INITIALIZER_LIST(X)                                                                                         \
+    X(DEFAULT, "default") /* glorot_uniform for kernels, zeros for biases */                                           \
+    X(GLOROT_UNIFORM, "glorot_uniform")                                                                                \
+    X(GLOROT_NORMAL, "glorot_normal")                                                                                  \
+    X(HE_UNIFORM, "he_uniform")                                                                                        \
+    X(HE_NORMAL, "he_normal")                                                                                          \
+    X(LECUN_UNIFORM, "lecun_uniform")                                                                                  \
+    X(LECUN_NORMAL, "lecun_normal")                                                                                    \
+    X(ZEROS, "zeros")                                                                                                  \
+    X(ONES, "ones")
+typedef enum ls_initializer {
+#define LS_INITIALIZER_ENUM(name, text) LS_INITIALIZER_##name,
+    LS_INITIALIZER_LIST(LS_INITIALIZER_ENUM)
+#undef LS_INITIALIZER_ENUM
+} ls_initializer;
+
+typedef struct ls_conv2d_attrs {
+    const char *name;    // NULL: Keras's automatic name (conv2d_1), here and below
+    int filters;         // output channels
+    int kernel[2];       // height, width
+    int strides[2];      // default 1, 1
+    ls_padding padding;  // default valid
+    ls_activation activation;
+    int no_bias;  // 1: without the bias (Keras's use_bias=False)
+    ls_initializer kernel_initializer, bias_initializer;
+    int pad[4];  // resolved: top, left, bottom, right
+} ls_conv2d_attrs;
+
+typedef struct ls_pool2d_attrs {
+    const char *name;
+    int size[2];         // default 2, 2; of global pooling resolved: the whole image
+    int strides[2];      // default: the size
+    ls_padding padding;  // default valid
+    int pad[4];          // resolved: top, left, bottom, right
+    int pad_zeros;       // resolved: of max pooling, the padding takes part as zeros (a zero padding before it)
+} ls_pool2d_attrs;
+
+typedef struct ls_dense_attrs {
+    const char *name;
+    int units;
+    ls_activation activation;
+    int no_bias;
+    ls_initializer kernel_initializer, bias_initializer;
+} ls_dense_attrs;
+
+typedef struct ls_batch_norm_attrs {
+    const char *name;
+    float momentum;  // of the moving mean and variance; default 0.99
+    float epsilon;   // added to the variance; default 0.001
+} ls_batch_norm_attrs;
+
+typedef struct ls_zero_pad2d_attrs {
+    const char *name;
+    int padding[2][2];  // {top, bottom}, {left, right}; all zero: 1 on each side
+} ls_zero_pad2d_attrs;
+
+typedef struct ls_dropout_attrs {
+    const char *name;
+    float rate;      // the fraction set to zero, 0 <= rate < 1; the rest is scaled by 1 / (1 - rate)
+    uint32_t layer;  // resolved: the layer's number, a part of its random counter
+} ls_dropout_attrs;
+
+typedef struct ls_activation_attrs {
+    const char *name;
+    ls_activation activation;
+} ls_activation_attrs;
+
+// Layers without attributes of their own.
+typedef struct ls_plain_attrs {
+    const char *name;
+} ls_plain_attrs;
+
+// What all losses have.
+typedef struct ls_loss_attrs {
+    const char *name;
+    double weight;  // in the sum of all losses; default 1
+    // S, 0 <= S < 1: training goes towards (1 - S) t + S / classes in place of a target t; of cross-entropies
+    double label_smoothing;
+    int rows;  // resolved: targets are rows of weights, (N, classes), instead of class numbers, (N)
+} ls_loss_attrs;
+
+typedef struct ls_metric_attrs {
+    const char *name;
+    int k;     // of top-k accuracy; default 5
+    int rows;  // resolved: as in ls_loss_attrs
+} ls_metric_attrs;
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,55 @@
+// Accuracy: plain loops over few elements.
+#include <stdlib.h>
+
+#include "base/error.h"
+#include "base/memory.h"
+#include "device/cpu/cpu.h"
+
+typedef struct accuracy_kernel {
+    ls_kernel base;
+    int64_t samples, classes;
+    int rows;
+} accuracy_kernel;
+
+static int64_t largest(const float *row, int64_t classes) {
+    int64_t best = 0;
+    for (int64_t c = 1; c < classes; c++)
+        if (row[c] > row[best]) best = c;
+    return best;
+}
+
+static ls_status run(ls_kernel *kernel, ls_queue *queue, const ls_span spans[LS_ARG_COUNT]) {
+    const accuracy_kernel *k = (const accuracy_kernel *)kernel;
+    const float *x = ls_span_host(spans[LS_ARG_X]);
+    const void *targets = ls_span_host(spans[LS_ARG_X + 1]);
+    int64_t correct = 0;
+    for (int64_t n = 0; n < k->samples; n++) {
+        int64_t label = k->rows ? largest((const float *)targets + n * k->classes, k->classes)
+                                : ((const int32_t *)targets)[n];
+        correct += largest(x + n * k->classes, k->classes) == label;
+    }
+    *(double *)ls_span_host(spans[LS_ARG_Y]) = (double)correct;
+    return LS_OK;
+}
+
+static void destroy(ls_kernel *kernel) { free(kernel); }
+
+ls_status ls__cpu_accuracy_create(ls_cpu *cpu, const ls_kernel_spec *spec, ls_kernel **out) {
+    static const ls_kernel_ops ops = {run, destroy};
+    const ls_layout *x, *targets, *sum;
+    LS_TRY(cpu->base.ops->layout_plain(&cpu->base, spec->x[0].shape, LS_DTYPE_F32, 0, &x));
+    LS_TRY(cpu->base.ops->layout_plain(&cpu->base, spec->x[1].shape, spec->x[1].dtype, 0, &targets));
+    LS_TRY(cpu->base.ops->layout_plain(&cpu->base, spec->y[0].shape, LS_DTYPE_F64, 0, &sum));
+    accuracy_kernel *k;
+    LS_TRY(ls_calloc(1, sizeof *k, &k));
+    k->base.ops = &ops;
+    k->base.name = "loop:accuracy";
+    k->base.layout[LS_ARG_X] = x;
+    k->base.layout[LS_ARG_X + 1] = targets;
+    k->base.layout[LS_ARG_Y] = sum;
+    k->samples = spec->x[0].shape.dim[0];
+    k->classes = spec->x[0].shape.dim[1];
+    k->rows = LS_ATTRS(ls_metric_attrs, &spec->attrs)->rows;
+    *out = &k->base;
+    return LS_OK;
+}

@@ -1,0 +1,160 @@
+#include "device/host.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clones.h"
+#include "base/error.h"
+#include "base/memory.h"
+
+// --- memory ----------------------------------------------------------------------------------------------------------
+
+static ls_status buffer_wrap(ls_device *device, void *memory, int64_t bytes, ls_buffer **out) {
+    ls_buffer *b;
+    LS_TRY(ls_calloc(1, sizeof *b, &b));
+    *b = (ls_buffer){.device = device, .bytes = bytes, .memory = memory, .borrowed = 1};
+    *out = b;
+    return LS_OK;
+}
+
+static ls_status buffer_create(ls_device *device, int64_t bytes, ls_buffer **out) {
+    void *memory;
+    LS_TRY(ls_memory_alloc(bytes, &memory));
+    ls_status status = buffer_wrap(device, memory, bytes, out);
+    if (status != LS_OK) {
+        ls_memory_free(memory);
+        return status;
+    }
+    (*out)->borrowed = 0;
+    return LS_OK;
+}
+
+static void buffer_destroy(ls_buffer *buffer) {
+    if (!buffer->borrowed) ls_memory_free(buffer->memory);
+    free(buffer);
+}
+
+// --- order -----------------------------------------------------------------------------------------------------------
+
+static ls_status queue_create(ls_device *device, ls_queue **out) {
+    LS_TRY(ls_calloc(1, sizeof **out, out));
+    (*out)->device = device;
+    return LS_OK;
+}
+
+static void queue_destroy(ls_queue *queue) { free(queue); }
+
+static ls_status event_create(ls_device *device, ls_event **out) {
+    LS_TRY(ls_calloc(1, sizeof **out, out));
+    (*out)->device = device;
+    return LS_OK;
+}
+
+static void event_destroy(ls_event *event) { free(event); }
+
+// All was done when it was asked for.
+static ls_status synchronize(ls_queue *queue) { return LS_OK; }
+static ls_status event_on_queue(ls_queue *queue, ls_event *event) { return LS_OK; }
+static ls_status event_synchronize(ls_event *event) { return LS_OK; }
+
+// --- copies ----------------------------------------------------------------------------------------------------------
+
+static ls_status write_span(ls_queue *queue, ls_span to, const void *from, int64_t bytes) {
+    memcpy(ls_span_host(to), from, (size_t)bytes);
+    return LS_OK;
+}
+
+static ls_status read_span(ls_queue *queue, void *to, ls_span from, int64_t bytes) {
+    memcpy(to, ls_span_host(from), (size_t)bytes);
+    return LS_OK;
+}
+
+static ls_status copy(ls_queue *queue, ls_span to, ls_span from, int64_t bytes) {
+    memmove(ls_span_host(to), ls_span_host(from), (size_t)bytes);
+    return LS_OK;
+}
+
+static ls_status zero(ls_queue *queue, ls_span to, int64_t bytes) {
+    memset(ls_span_host(to), 0, (size_t)bytes);
+    return LS_OK;
+}
+
+const ls_memory_ops ls__host_memory = {
+    .buffer_create = buffer_create,
+    .buffer_wrap = buffer_wrap,
+    .buffer_destroy = buffer_destroy,
+    .queue_create = queue_create,
+    .queue_destroy = queue_destroy,
+    .synchronize = synchronize,
+    .event_create = event_create,
+    .event_destroy = event_destroy,
+    .event_record = event_on_queue,
+    .event_wait = event_on_queue,
+    .event_synchronize = event_synchronize,
+    .write = write_span,
+    .read = read_span,
+    .copy = copy,
+    .zero = zero,
+};
+
+// --- vector functions ------------------------------------------------------------------------------------------------
+
+LS_CLONES static void add_two(float *restrict out, const float *restrict a, const float *restrict b, int64_t n) {
+    for (int64_t i = 0; i < n; i++) out[i] = a[i] + b[i];
+}
+
+LS_CLONES static void add_to(float *restrict out, const float *restrict b, int64_t n) {
+    for (int64_t i = 0; i < n; i++) out[i] += b[i];
+}
+
+void ls__host_add(float *out, const float *a, const float *b, int64_t n) {
+    if (out == a)
+        add_to(out, b, n);
+    else
+        add_two(out, a, b, n);
+}
+
+LS_CLONES void ls__host_scale(float *out, const float *a, float factor, int64_t n) {
+    for (int64_t i = 0; i < n; i++) out[i] = a[i] * factor;
+}
+
+LS_CLONES void ls__host_sum_squares(double *restrict sums, int stride, const float *restrict x, int64_t units) {
+    for (int64_t u = 0; u < units; u++) {
+        double s[LS_VECTOR_ALIGN];
+        for (int i = 0; i < LS_VECTOR_ALIGN; i++)
+            s[i] = (double)x[u * LS_VECTOR_ALIGN + i] * x[u * LS_VECTOR_ALIGN + i];
+        for (int half = LS_VECTOR_ALIGN / 2; half > 0; half /= 2)
+            for (int i = 0; i < half; i++) s[i] += s[i + half];
+        sums[u * stride] = s[0];
+    }
+}
+
+static ls_status vector_add(ls_queue *queue, ls_span out, ls_span a, ls_span b, int64_t n) {
+    ls__host_add(ls_span_host(out), ls_span_host(a), ls_span_host(b), n);
+    return LS_OK;
+}
+
+static ls_status vector_scale(ls_queue *queue, ls_span out, ls_span a, float factor, int64_t n) {
+    ls__host_scale(ls_span_host(out), ls_span_host(a), factor, n);
+    return LS_OK;
+}
+
+static ls_status vector_sum_squares(ls_queue *queue, ls_span sums, int stride, ls_span x, int64_t units) {
+    ls__host_sum_squares(ls_span_host(sums), stride, ls_span_host(x), units);
+    return LS_OK;
+}
+
+static ls_status vector_apply(ls_queue *queue, const ls_formula *formula, const void *arguments, int64_t argument_bytes,
+                              const ls_span *x, int count, int64_t n) {
+    float *at[LS_MAX_FORMULA_SPANS] = {NULL};
+    for (int i = 0; i < count; i++) at[i] = ls_span_host(x[i]);
+    formula->host(arguments, n, at);
+    return LS_OK;
+}
+
+const ls_vector_ops ls__host_vector = {
+    .add = vector_add,
+    .scale = vector_scale,
+    .sum_squares = vector_sum_squares,
+    .apply = vector_apply,
+};

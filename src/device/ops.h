@@ -1,0 +1,34 @@
+// Which operations there are: the names by which a graph asks a device for kernels. All that is known of one is in graph/ops/;
+// how it is computed, in a file of each device.
+#ifndef LS_DEVICE_OPS_H
+#define LS_DEVICE_OPS_H
+
+//   kind                   name
+#define LS_OP_LIST(X)                                                                                                  \
+    X(INPUT, input)                                                                                                    \
+    X(CONV2D, conv2d)                                                                                                  \
+    X(DENSE, dense)                                                                                                    \
+    X(MAX_POOL2D, max_pool2d)                                                                                          \
+    X(AVERAGE_POOL2D, average_pool2d)                                                                                  \
+    X(GLOBAL_MAX_POOL2D, global_max_pool2d)                                                                            \
+    X(GLOBAL_AVERAGE_POOL2D, global_average_pool2d)                                                                    \
+    X(BATCH_NORM, batch_norm)                                                                                          \
+    X(ADD, add)                                                                                                        \
+    X(ZERO_PAD2D, zero_pad2d)                                                                                          \
+    X(RELU, relu)                                                                                                      \
+    X(ACTIVATION, activation)                                                                                          \
+    X(FLATTEN, flatten)                                                                                                \
+    X(DROPOUT, dropout)                                                                                                \
+    X(SOFTMAX_CROSS_ENTROPY, softmax_cross_entropy)                                                                    \
+    X(ACCURACY, accuracy)
+
+typedef enum ls_op_kind {
+#define LS_OP_ENUM(kind, name) LS_OP_##kind,
+    LS_OP_LIST(LS_OP_ENUM)
+#undef LS_OP_ENUM
+        LS_OP_COUNT
+} ls_op_kind;
+
+const char *ls_op_name(ls_op_kind kind);  // "conv2d"
+
+#endif

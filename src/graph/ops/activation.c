@@ -1,0 +1,34 @@
+// Keras's Activation layer.
+#include <stddef.h>
+
+#include "graph/graph.h"
+#include "graph/plan_build.h"
+
+static const ls_attr rows[] = {
+    {"activation", LS_ATTR_CHOICE, offsetof(ls_activation_attrs, activation), .choices = ls__activation_names,
+     .help = "what is applied to each element"},
+    {.name = NULL},
+};
+
+static ls_acts_as acts_as(const ls_attrs *attrs) {
+    return LS_ATTRS(ls_activation_attrs, attrs)->activation == LS_ACTIVATION_RELU ? LS_ACTS_AS_RELU
+                                                                                : LS_ACTS_AS_ITSELF;
+}
+
+ls_value ls_activate(ls_graph *graph, ls_value x, ls_activation activation, const char *name) {
+    if (activation == LS_ACTIVATION_NONE) return x;
+    return ls__graph_add(graph, LS_OP_ACTIVATION, &x, 1, &(ls_activation_attrs){name, activation});
+}
+
+const ls_op ls__op_activation = {
+    .kind = LS_OP_ACTIVATION,
+    .keras_class = "Activation",
+    .keras_name = "activation",
+    .attrs = rows,
+    .attrs_bytes = sizeof(ls_activation_attrs),
+    .inputs = 1,
+    .backward = ls__backward_layer,
+    .absorbs = LS_ABSORBS_MASK,
+    .acts_as = acts_as,
+    .recompute = LS_RECOMPUTE_LIGHT,
+};

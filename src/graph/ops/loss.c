@@ -1,0 +1,31 @@
+#include "graph/ops/loss.h"
+
+#include <stddef.h>
+
+#include "base/error.h"
+
+const ls_attr ls__loss_rows[] = {
+    {"weight", LS_ATTR_REAL, offsetof(ls_loss_attrs, weight), .initial = 1, .help = "in the sum of all losses"},
+    {"label_smoothing", LS_ATTR_REAL, offsetof(ls_loss_attrs, label_smoothing), .maximum = 1,
+     .help = "S: training goes towards (1 - S) t + S / classes in place of a target t"},
+    {.name = NULL},
+};
+
+ls_status ls__targets_of_classes(const ls_graph *graph, const ls_node *node, int *rows) {
+    const ls_tensor_type *x = ls__input_type(graph, node, 0), *t = ls__input_type(graph, node, 1);
+    char one[LS_SHAPE_TEXT], other[LS_SHAPE_TEXT];
+    if (x->shape.ndim != 1 || x->dtype != LS_DTYPE_F32)
+        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
+                       "%s: it takes one score per class, (None, classes), but was given %s of %s", node->name,
+                       ls__shape_text(x->shape, one), ls_dtype_name(x->dtype));
+    *rows = t->dtype == LS_DTYPE_F32;
+    if (*rows && !ls_shape_equal(x->shape, t->shape))
+        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
+                       "%s: targets that are rows of weights have the shape of the scores, %s, not %s", node->name,
+                       ls__shape_text(x->shape, one), ls__shape_text(t->shape, other));
+    if (!*rows && ls_shape_count(t->shape) != 1)
+        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
+                       "%s: targets that are class numbers are one a sample, (None), but their shape is %s", node->name,
+                       ls__shape_text(t->shape, other));
+    return LS_OK;
+}
