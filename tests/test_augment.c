@@ -229,13 +229,15 @@ static void moments_of_channels(void **state) {
         sum[i % 3] += images[i];
         squares[i % 3] += (long double)images[i] * images[i];
     }
-    ls_split split = {SAMPLES, images, NULL};
+    const ls_field field = {"image", LS_SHAPE(HEIGHT, WIDTH, 3), LS_DTYPE_U8, 0};
+    ls_arrays arrays = {SAMPLES, {images}};
+    ls_source *source;
+    assert_int_equal(ls_source_create_memory("images", &field, 1, &arrays, &source), LS_OK);
     ls_channel_sums whole[3] = {{0}}, parts[3] = {{0}}, none[3] = {{0}};
-    ls_shape image = LS_SHAPE(HEIGHT, WIDTH, 3);
-    assert_int_equal(ls_channel_sums_add(&split, image, 0, SAMPLES, whole), LS_OK);
-    assert_int_equal(ls_channel_sums_add(&split, image, 7, SAMPLES, parts), LS_OK);
-    assert_int_equal(ls_channel_sums_add(&split, image, 0, 7, parts), LS_OK);
-    assert_int_equal(ls_channel_sums_add(&split, image, 7, 7, parts), LS_OK);
+    assert_int_equal(ls_channel_sums_add(source, 0, 0, SAMPLES, whole), LS_OK);
+    assert_int_equal(ls_channel_sums_add(source, 0, 7, SAMPLES, parts), LS_OK);
+    assert_int_equal(ls_channel_sums_add(source, 0, 0, 7, parts), LS_OK);
+    assert_int_equal(ls_channel_sums_add(source, 0, 7, 7, parts), LS_OK);
     for (int c = 0; c < 3; c++) {
         double mean, deviation;
         assert_memory_equal(&whole[c], &parts[c], sizeof whole[c]);
@@ -248,6 +250,7 @@ static void moments_of_channels(void **state) {
     double mean, deviation;
     ls_channel_moments(&none[0], &mean, &deviation);
     assert_true(mean == 0 && deviation == 0);
+    ls_source_destroy(&source);
     free(images);
 }
 

@@ -11,6 +11,7 @@
 
 #include "cifar_files.h"
 #include "data/formats/pickle.h"
+#include "data_set.h"
 #include "data_team.h"
 
 enum { TRAIN_COUNT = 23, TEST_COUNT = 9, FILES_MAX = 6 };
@@ -69,7 +70,7 @@ static void put_set(const char *folder, int classes, int binary) {
 // ---- what is read --------------------------------------------------------------------------------------------------
 
 // Image i of a split, made from file `which`: planes became pixels.
-static void check_image(const ls_split *s, int64_t at, int which, int i, int classes) {
+static void check_image(const data_set *s, int64_t at, int which, int i, int classes) {
     for (int b = 0; b < CIFAR_PIXELS; b++) {
         int channel = b / 1024, place = b % 1024;
         if (s->images[at * CIFAR_PIXELS + 3 * place + channel] != cifar_pixel(which, i, b))
@@ -79,16 +80,17 @@ static void check_image(const ls_split *s, int64_t at, int which, int i, int cla
 }
 
 static void check_content(const ls_dataset *d, int classes) {
+    data_set train = set_of(d->train), test = set_of(d->test);
     int64_t at = 0;
     int files = classes == 100 ? 2 : 6;
-    assert_int_equal(d->classes, classes);
+    assert_int_equal(ls_dataset_classes(d), classes);
     assert_string_equal(d->name, classes == 100 ? "cifar100" : "cifar10");
-    assert_true(ls_shape_equal(d->image, LS_SHAPE(32, 32, 3)));
+    assert_true(ls_shape_equal(ls_dataset_image_shape(d), LS_SHAPE(32, 32, 3)));
     for (int which = 0; which < files - 1; which++)
-        for (int i = 0; i < TRAIN_COUNT + which; i++) check_image(&d->train, at++, which, i, classes);
-    assert_int_equal(d->train.count, at);
-    assert_int_equal(d->test.count, TEST_COUNT);
-    for (int i = 0; i < TEST_COUNT; i++) check_image(&d->test, i, files - 1, i, classes);
+        for (int i = 0; i < TRAIN_COUNT + which; i++) check_image(&train, at++, which, i, classes);
+    assert_int_equal(d->train->count, at);
+    assert_int_equal(d->test->count, TEST_COUNT);
+    for (int i = 0; i < TEST_COUNT; i++) check_image(&test, i, files - 1, i, classes);
 }
 
 // Both sets, both forms, the folder itself and the one above, one to three workers: the same bytes.
@@ -434,7 +436,7 @@ static const char *const published[] = {"5dd7e06a14cb22eb9f671a540d1b7c25", "5ea
                                         "53f37980c15c3d472c316c40844f3f0d", "803d5f7f4d78ea53de84dbe85f74fb6d"};
 
 // 10,000 samples as the binary version has them: (10000, 3073)
-static void to_records(const ls_split *s, int64_t first, uint8_t *records) {
+static void to_records(const data_set *s, int64_t first, uint8_t *records) {
     for (int64_t i = 0; i < 10000; i++) {
         uint8_t *record = records + i * 3073;
         const uint8_t *image = s->images + (first + i) * CIFAR_PIXELS;
@@ -468,16 +470,17 @@ static void test_real_files(void **state) {
     team_open(&t, w, 3, spec);
     assert_string_equal(w[0].message, "");
     const ls_dataset *d = w[1].dataset;
+    data_set train = set_of(d->train), test = set_of(d->test);
     int counts[2][10] = {{0}};
-    for (int64_t i = 0; i < d->train.count; i++) counts[0][d->train.labels[i]]++;
-    for (int64_t i = 0; i < d->test.count; i++) counts[1][d->test.labels[i]]++;
+    for (int64_t i = 0; i < d->train->count; i++) counts[0][train.labels[i]]++;
+    for (int64_t i = 0; i < d->test->count; i++) counts[1][test.labels[i]]++;
     for (int c = 0; c < 10; c++) {
         assert_int_equal(counts[0][c], 5000);
         assert_int_equal(counts[1][c], 1000);
     }
     uint8_t *records = malloc(10000 * 3073);
     for (int i = 0; i < 6; i++) {
-        to_records(i < 5 ? &d->train : &d->test, i < 5 ? i * 10000 : 0, records);
+        to_records(i < 5 ? &train : &test, i < 5 ? i * 10000 : 0, records);
         check_md5(records, 10000 * 3073, published[i]);
         snprintf(name, sizeof name, "%s.bin", names10[i]);
         assert_true(cifar_save(path_of(NULL, name), records, 10000 * 3073));

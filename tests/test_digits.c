@@ -11,6 +11,7 @@
 
 #include "base/error.h"
 #include "data/dataset.h"
+#include "data_set.h"
 
 extern const ls_format ls_format_digits;
 
@@ -48,20 +49,29 @@ static ls_status open_as(shared *s, int rank, int size, ls_dataset *out) {
     return ls_format_digits.open(&host, NULL, out);
 }
 
+static void close_sources(ls_dataset *d) {
+    ls_source_destroy(&d->train);
+    ls_source_destroy(&d->test);
+}
+
 typedef struct fixture {
     shared one;
     ls_dataset data;
+    data_set train, test;
 } fixture;
 
 static int setup(void **state) {
     fixture *f = calloc(1, sizeof *f);
     if (!f || open_as(&f->one, 0, 1, &f->data) != LS_OK) return -1;
+    f->train = set_of(f->data.train);
+    f->test = set_of(f->data.test);
     *state = f;
     return 0;
 }
 
 static int teardown(void **state) {
     fixture *f = *state;
+    close_sources(&f->data);
     free(f->one.memory);
     free(f);
     return 0;
@@ -74,7 +84,7 @@ static uint64_t fnv1a(uint64_t h, const uint8_t *bytes, int64_t count) {
     return h;
 }
 
-static uint64_t digest(const ls_split *s) {
+static uint64_t digest(const data_set *s) {
     return fnv1a(fnv1a(0xcbf29ce484222325u, s->images, s->count * PIXELS), s->labels, s->count);
 }
 
@@ -82,10 +92,10 @@ static void describes_itself(void **state) {
     const fixture *f = *state;
     assert_string_equal(ls_format_digits.name, "digits");
     assert_null(ls_format_digits.argument);
-    assert_int_equal(f->data.classes, CLASSES);
-    assert_true(ls_shape_equal(f->data.image, LS_SHAPE(SIDE, SIDE, 1)));
-    assert_int_equal(f->data.train.count, TRAIN);
-    assert_int_equal(f->data.test.count, TEST);
+    assert_int_equal(ls_dataset_classes(&f->data), CLASSES);
+    assert_true(ls_shape_equal(ls_dataset_image_shape(&f->data), LS_SHAPE(SIDE, SIDE, 1)));
+    assert_int_equal(f->data.train->count, TRAIN);
+    assert_int_equal(f->data.test->count, TEST);
     int64_t bytes = (TRAIN + TEST) * (SIDE * SIDE + 1);
     assert_true(ls_data_bytes(&f->data) >= bytes && ls_data_bytes(&f->data) < bytes + (4 << 20));
 }
@@ -93,8 +103,8 @@ static void describes_itself(void **state) {
 // These numbers change only when the dataset is meant to change; then every accuracy measured on it is void.
 static void has_the_known_bytes(void **state) {
     const fixture *f = *state;
-    assert_int_equal(digest(&f->data.train), 0x78e9824228601588u);
-    assert_int_equal(digest(&f->data.test), 0x96af576e93d9fb77u);
+    assert_int_equal(digest(&f->train), 0x78e9824228601588u);
+    assert_int_equal(digest(&f->test), 0x96af576e93d9fb77u);
 }
 
 static void does_not_depend_on_the_number_of_workers(void **state) {
@@ -103,12 +113,16 @@ static void does_not_depend_on_the_number_of_workers(void **state) {
     for (int k = 0; k < 2; k++) {
         shared s = {0};
         ls_dataset d;
-        for (int rank = 0; rank < sizes[k]; rank++) assert_int_equal(open_as(&s, rank, sizes[k], &d), LS_OK);
+        for (int rank = 0; rank < sizes[k]; rank++) {
+            if (rank) close_sources(&d);
+            assert_int_equal(open_as(&s, rank, sizes[k], &d), LS_OK);
+        }
         assert_int_equal(s.bytes, f->one.bytes);
-        assert_memory_equal(d.train.images, f->data.train.images, (size_t)TRAIN * PIXELS);
-        assert_memory_equal(d.train.labels, f->data.train.labels, TRAIN);
-        assert_memory_equal(d.test.images, f->data.test.images, (size_t)TEST * PIXELS);
-        assert_memory_equal(d.test.labels, f->data.test.labels, TEST);
+        assert_memory_equal(set_of(d.train).images, f->train.images, (size_t)TRAIN * PIXELS);
+        assert_memory_equal(set_of(d.train).labels, f->train.labels, TRAIN);
+        assert_memory_equal(set_of(d.test).images, f->test.images, (size_t)TEST * PIXELS);
+        assert_memory_equal(set_of(d.test).labels, f->test.labels, TEST);
+        close_sources(&d);
         free(s.memory);
     }
 }
@@ -125,8 +139,9 @@ static void shares_the_work(void **state) {
     ls_dataset d;
     assert_int_equal(open_as(&s, 1, 4, &d), LS_OK);
     for (int64_t i = 0; i < TRAIN; i++)
-        assert_int_equal(is_blank(d.train.images + i * PIXELS), i < TOTAL / 4 || i >= TOTAL / 2);
-    for (int64_t i = 0; i < TEST; i++) assert_true(is_blank(d.test.images + i * PIXELS));
+        assert_int_equal(is_blank(set_of(d.train).images + i * PIXELS), i < TOTAL / 4 || i >= TOTAL / 2);
+    for (int64_t i = 0; i < TEST; i++) assert_true(is_blank(set_of(d.test).images + i * PIXELS));
+    close_sources(&d);
     free(s.memory);
 }
 
@@ -141,7 +156,7 @@ static void passes_a_refused_allocation_on(void **state) {
 
 static void has_balanced_labels(void **state) {
     const fixture *f = *state;
-    const ls_split *splits[] = {&f->data.train, &f->data.test};
+    const data_set *splits[] = {&f->train, &f->test};
     for (int k = 0; k < 2; k++) {
         int64_t count[CLASSES] = {0}, expected = splits[k]->count / CLASSES, repeats = 0;
         for (int64_t i = 0; i < splits[k]->count; i++) {
@@ -156,7 +171,7 @@ static void has_balanced_labels(void **state) {
 
 static void looks_like_ink_on_paper(void **state) {
     const fixture *f = *state;
-    const ls_split *s = &f->data.train;
+    const data_set *s = &f->train;
     double sum = 0, blank = 0, edge = 0, centre_x = 0, centre_y = 0;
     for (int64_t i = 0; i < s->count; i++) {
         const uint8_t *image = s->images + i * PIXELS;
@@ -194,8 +209,8 @@ static void has_no_two_equal_pictures(void **state) {
     const fixture *f = *state;
     uint64_t *hash = malloc(TOTAL * sizeof *hash);
     assert_non_null(hash);
-    for (int64_t i = 0; i < TRAIN; i++) hash[i] = fnv1a(0, f->data.train.images + i * PIXELS, PIXELS);
-    for (int64_t i = 0; i < TEST; i++) hash[TRAIN + i] = fnv1a(0, f->data.test.images + i * PIXELS, PIXELS);
+    for (int64_t i = 0; i < TRAIN; i++) hash[i] = fnv1a(0, f->train.images + i * PIXELS, PIXELS);
+    for (int64_t i = 0; i < TEST; i++) hash[TRAIN + i] = fnv1a(0, f->test.images + i * PIXELS, PIXELS);
     qsort(hash, TOTAL, sizeof *hash, compare_hashes);
     for (int64_t i = 1; i < TOTAL; i++) assert_true(hash[i] != hash[i - 1]);
     free(hash);
@@ -232,7 +247,7 @@ static void learn(linear *m, const uint8_t *image, int label, float rate) {
     for (int c = 0; c < CLASSES; c++) m->weight[PIXELS][c] += p[c];
 }
 
-static double accuracy(const linear *m, const ls_split *s) {
+static double accuracy(const linear *m, const data_set *s) {
     int64_t right = 0;
     for (int64_t i = 0; i < s->count; i++) {
         float out[CLASSES];
@@ -253,8 +268,8 @@ static void is_learnable_but_not_linear(void **state) {
     assert_non_null(m);
     for (int e = 0; e < EPOCHS; e++)
         for (int64_t i = 0; i < SUBSET; i++)
-            learn(m, f->data.train.images + i * PIXELS, f->data.train.labels[i], 0.01f / (float)(e + 1));
-    double found = accuracy(m, &f->data.test);
+            learn(m, f->train.images + i * PIXELS, f->train.labels[i], 0.01f / (float)(e + 1));
+    double found = accuracy(m, &f->test);
     print_message("linear test accuracy %.2f %%\n", 100 * found);
     assert_true(found > 0.75);
     assert_true(found < 0.95);

@@ -13,6 +13,7 @@
 #include "base/error.h"
 #include "data/dataset.h"
 #include "data/formats/idx.h"
+#include "data_set.h"
 #include "data_team.h"
 #include "idx_files.h"
 
@@ -69,15 +70,16 @@ static void put_set(layout how, uint32_t train, uint32_t test, uint32_t height, 
 // ---- what is read --------------------------------------------------------------------------------------------------
 
 static void check_content(const ls_dataset *d, int64_t train, int64_t test, int64_t pixels) {
-    assert_int_equal(d->train.count, train);
-    assert_int_equal(d->test.count, test);
-    assert_int_equal(d->classes, 10);
+    data_set train_set = set_of(d->train), test_set = set_of(d->test);
+    assert_int_equal(d->train->count, train);
+    assert_int_equal(d->test->count, test);
+    assert_int_equal(ls_dataset_classes(d), 10);
     for (int64_t i = 0; i < train * pixels; i++)
-        if (d->train.images[i] != idx_byte(TRAIN_IMAGES, (size_t)i)) fail_msg("train image byte %lld", (long long)i);
+        if (train_set.images[i] != idx_byte(TRAIN_IMAGES, (size_t)i)) fail_msg("train image byte %lld", (long long)i);
     for (int64_t i = 0; i < test * pixels; i++)
-        if (d->test.images[i] != idx_byte(TEST_IMAGES, (size_t)i)) fail_msg("test image byte %lld", (long long)i);
-    for (int64_t i = 0; i < train; i++) assert_int_equal(d->train.labels[i], idx_byte(TRAIN_LABELS, (size_t)i));
-    for (int64_t i = 0; i < test; i++) assert_int_equal(d->test.labels[i], idx_byte(TEST_LABELS, (size_t)i));
+        if (test_set.images[i] != idx_byte(TEST_IMAGES, (size_t)i)) fail_msg("test image byte %lld", (long long)i);
+    for (int64_t i = 0; i < train; i++) assert_int_equal(train_set.labels[i], idx_byte(TRAIN_LABELS, (size_t)i));
+    for (int64_t i = 0; i < test; i++) assert_int_equal(test_set.labels[i], idx_byte(TEST_LABELS, (size_t)i));
 }
 
 // Every layout, every number of workers: the same content and the same fingerprint, a known one.
@@ -92,7 +94,7 @@ static void test_content(void **state) {
             for (int r = 0; r < size; r++) {
                 const ls_dataset *d = w[r].dataset;
                 check_content(d, 3001, 1003, 28 * 27);
-                assert_true(ls_shape_equal(d->image, LS_SHAPE(28, 27, 1)));
+                assert_true(ls_shape_equal(ls_dataset_image_shape(d), LS_SHAPE(28, 27, 1)));
                 assert_string_equal(d->name, "mnist");
                 assert_true(d->fingerprint == 0xB335A4E8BC75B743u);
                 assert_true(d->read_seconds > 0 && d->read_seconds == w[0].dataset->read_seconds);
@@ -387,17 +389,17 @@ static void test_mnist(void **state) {
         team_open(&t, w, size, real);
         assert_string_equal(w[0].message, "");
         const ls_dataset *d = w[size - 1].dataset;
-        assert_int_equal(d->train.count, 60000);
-        assert_int_equal(d->test.count, 10000);
-        assert_true(ls_shape_equal(d->image, LS_SHAPE(28, 28, 1)));
+        assert_int_equal(d->train->count, 60000);
+        assert_int_equal(d->test->count, 10000);
+        assert_true(ls_shape_equal(ls_dataset_image_shape(d), LS_SHAPE(28, 28, 1)));
         int seen[2][10] = {{0}};
-        for (int i = 0; i < 60000; i++) seen[0][d->train.labels[i]]++;
-        for (int i = 0; i < 10000; i++) seen[1][d->test.labels[i]]++;
+        for (int i = 0; i < 60000; i++) seen[0][set_of(d->train).labels[i]]++;
+        for (int i = 0; i < 10000; i++) seen[1][set_of(d->test).labels[i]]++;
         assert_memory_equal(seen[0], train, sizeof train);
         assert_memory_equal(seen[1], test, sizeof test);
         // CRC-32 of the unpacked arrays, as any zlib computes them from the published files.
-        assert_int_equal(crc32_z(0, d->train.images, 60000 * 784), 0xF3639B56);
-        assert_int_equal(crc32_z(0, d->test.images, 10000 * 784), 0xE4CA5F57);
+        assert_int_equal(crc32_z(0, set_of(d->train).images, 60000 * 784), 0xF3639B56);
+        assert_int_equal(crc32_z(0, set_of(d->test).images, 10000 * 784), 0xE4CA5F57);
         team_close(&t, w);
     }
 }

@@ -19,7 +19,8 @@
 enum { COUNT = 103, PIXELS = 5 * 7, MICRO = 8, EPOCH = (COUNT + MICRO - 1) / MICRO };
 
 static uint8_t images[COUNT * PIXELS], labels[COUNT];
-static const ls_split split = {COUNT, images, labels};
+static const ls_field fields[] = {{"image", {3, {5, 7, 1}}, LS_DTYPE_U8, 0}, {"label", {0}, LS_DTYPE_U8, 10}};
+static ls_source *source;
 static uint32_t order[COUNT];
 static ls_range ranges[EPOCH];
 
@@ -30,24 +31,37 @@ static int fill_split(void **state) {
         ranges[i].first = i * MICRO;
         ranges[i].count = i < EPOCH - 1 ? MICRO : COUNT - i * MICRO;
     }
+    ls_arrays arrays = {COUNT, {images, labels}};
+    return ls_source_create_memory("the test's images", fields, 2, &arrays, &source) == LS_OK ? 0 : -1;
+}
+
+static int free_split(void **state) {
+    ls_source_destroy(&source);
     return 0;
 }
 
+// Of all samples of a source: images in `dtype`, then labels.
+static ls_loader_config images_of(const ls_source *from, ls_dtype dtype, int64_t micro, int depth) {
+    return (ls_loader_config){.split = {from, from->count},
+                              .feed = {{"image", dtype, 1, {0}}, {"label", LS_DTYPE_I32, 0, {0}}},
+                              .feed_count = 2,
+                              .micro_batch = micro,
+                              .depth = depth};
+}
+
 static ls_loader *make(ls_dtype dtype, int depth) {
-    ls_loader_config config = {
-        .split = &split, .image = LS_SHAPE(5, 7, 1), .dtype = dtype, .micro_batch = MICRO, .depth = depth};
+    ls_loader_config config = images_of(source, dtype, MICRO, depth);
     ls_loader *loader;
     assert_int_equal(ls_loader_create(&config, &loader), LS_OK);
     return loader;
 }
 
 static void test_bytes(void **state) {
-    ls_loader_config config = {
-        .split = &split, .image = LS_SHAPE(5, 7, 1), .dtype = LS_DTYPE_F32, .micro_batch = MICRO, .depth = 3};
+    ls_loader_config config = images_of(source, LS_DTYPE_F32, MICRO, 3);
     assert_int_equal(ls_loader_bytes(&config), 3 * (64 + 64 + 8 * 35 * 4 + 32));  // whole lines: 1120 become 1152
-    config.dtype = LS_DTYPE_BF16;
+    config.feed[0].dtype = LS_DTYPE_BF16;
     config.depth = 1;
-    config.recipe = (ls_recipe){.height = 64, .width = 32};
+    config.feed[0].recipe = (ls_recipe){.height = 64, .width = 32};
     assert_int_equal(ls_loader_bytes(&config), 64 + 64 + 8 * 64 * 32 * 2);
     config.micro_batch = 4096;
     assert_int_equal(ls_loader_bytes(&config), 4096 * (8 + 4 + 64 * 32 * 2));
@@ -55,19 +69,19 @@ static void test_bytes(void **state) {
 
 static void check_batch(const ls_batch *b, ls_dtype dtype, ls_range range) {
     assert_int_equal(b->count, range.count);
-    assert_int_equal((uintptr_t)b->images % 64, 0);
+    assert_int_equal((uintptr_t)b->feed[0] % 64, 0);
     for (int64_t i = 0; i < b->count; i++) {
         uint32_t sample = order[range.first + i];
         assert_int_equal(b->samples[i], sample);
-        assert_int_equal(b->labels[i], sample % 10);
+        assert_int_equal(((int32_t *)b->feed[1])[i], sample % 10);
         for (int p = 0; p < PIXELS; p++) {
             // In double the quotient is so near the true one that rounding it once more changes nothing.
             float want = (float)(images[sample * PIXELS + p] / 255.0);
             int64_t at = i * PIXELS + p;
             if (dtype == LS_DTYPE_F32)
-                assert_memory_equal((float *)b->images + at, &want, 4);
+                assert_memory_equal((float *)b->feed[0] + at, &want, 4);
             else
-                assert_int_equal(((ls_bf16 *)b->images)[at], ls_float_to_bf16(want));
+                assert_int_equal(((ls_bf16 *)b->feed[0])[at], ls_float_to_bf16(want));
         }
     }
 }
@@ -99,10 +113,12 @@ static void test_epochs(void **state) {
 static void test_values(void **state) {
     static uint8_t all[256 * 3], label[3];
     for (int i = 0; i < 768; i++) all[i] = (uint8_t)(i * 7);
-    ls_split three = {3, all, label};
+    const ls_field square[] = {{"image", LS_SHAPE(16, 16, 1), LS_DTYPE_U8, 0}, {"label", {0}, LS_DTYPE_U8, 1}};
+    ls_arrays arrays = {3, {all, label}};
+    ls_source *three;
+    assert_int_equal(ls_source_create_memory("three images", square, 2, &arrays, &three), LS_OK);
     for (int dtype = LS_DTYPE_F32; dtype <= LS_DTYPE_BF16; dtype++) {
-        ls_loader_config config = {
-            .split = &three, .image = LS_SHAPE(16, 16, 1), .dtype = dtype, .micro_batch = 3, .depth = 1};
+        ls_loader_config config = images_of(three, (ls_dtype)dtype, 3, 1);
         uint32_t identity[3] = {0, 1, 2};
         ls_range range = {0, 3};
         ls_loader *loader;
@@ -113,12 +129,13 @@ static void test_values(void **state) {
         for (int i = 0; i < 768; i++) {
             float want = (float)(all[i] / 255.0);
             if (dtype == LS_DTYPE_F32)
-                assert_memory_equal((float *)b->images + i, &want, 4);
+                assert_memory_equal((float *)b->feed[0] + i, &want, 4);
             else
-                assert_int_equal(((ls_bf16 *)b->images)[i], ls_float_to_bf16(want));
+                assert_int_equal(((ls_bf16 *)b->feed[0])[i], ls_float_to_bf16(want));
         }
         ls_loader_destroy(&loader);  // with the batch still borrowed
     }
+    ls_source_destroy(&three);
 }
 
 // What a sample becomes depends on the epoch and the sample: not on the order, the batch, the loader or its neighbours.
@@ -127,7 +144,10 @@ static void test_augmented(void **state) {
     static uint8_t pixels[SAMPLES * SIDE * SIDE * 3], label[SAMPLES];
     static float first[3][SAMPLES][VALUES];
     for (size_t i = 0; i < sizeof pixels; i++) pixels[i] = (uint8_t)((uint32_t)i * 2654435761u >> 13);
-    ls_split some = {SAMPLES, pixels, label};
+    const ls_field small[] = {{"image", LS_SHAPE(SIDE, SIDE, 3), LS_DTYPE_U8, 0}, {"label", {0}, LS_DTYPE_U8, 1}};
+    ls_arrays arrays = {SAMPLES, {pixels, label}};
+    ls_source *some;
+    assert_int_equal(ls_source_create_memory("some images", small, 2, &arrays, &some), LS_OK);
     uint32_t places[SAMPLES];
     int changed = 0;
     for (int round = 0; round < 6; round++) {
@@ -137,15 +157,10 @@ static void test_augmented(void **state) {
         int64_t count = 0;
         for (int64_t at = 0; at < SAMPLES; at += micro)
             cut[count++] = (ls_range){at, at + micro < SAMPLES ? micro : SAMPLES - at};
-        ls_loader_config config = {.split = &some,
-                                   .image = LS_SHAPE(SIDE, SIDE, 3),
-                                   .dtype = LS_DTYPE_F32,
-                                   .micro_batch = micro,
-                                   .depth = 2,
-                                   .recipe = {.height = OUT,
-                                              .width = OUT,
-                                              .seed = 3,
-                                              .augment = LS_AUGMENT_FLIP | LS_AUGMENT_CROP | LS_AUGMENT_CUTOUT}};
+        ls_loader_config config = images_of(some, LS_DTYPE_F32, micro, 2);
+        config.threads = 1 + round % 2;
+        config.feed[0].recipe = (ls_recipe){
+            .height = OUT, .width = OUT, .seed = 3, .augment = LS_AUGMENT_FLIP | LS_AUGMENT_CROP | LS_AUGMENT_CUTOUT};
         ls_loader *loader;
         assert_int_equal(ls_loader_create(&config, &loader), LS_OK);
         ls_sampler_order(8, (uint32_t)round, 1, SAMPLES, places);
@@ -154,7 +169,7 @@ static void test_augmented(void **state) {
             ls_batch *b;
             assert_int_equal(ls_loader_get(loader, &b, NULL), LS_OK);
             for (int64_t k = 0; k < b->count; k++) {
-                float *was = first[epoch][b->samples[k]], *is = (float *)b->images + k * VALUES;
+                float *was = first[epoch][b->samples[k]], *is = (float *)b->feed[0] + k * VALUES;
                 if (round < 3)
                     memcpy(was, is, sizeof first[0][0]);
                 else
@@ -166,6 +181,7 @@ static void test_augmented(void **state) {
     }
     for (int i = 0; i < SAMPLES; i++) changed += memcmp(first[0][i], first[1][i], sizeof first[0][0]) != 0;
     assert_true(changed > SAMPLES / 2);
+    ls_source_destroy(&some);
 }
 
 // Ranges in any order, again and again, of any length; none at all.
@@ -216,17 +232,16 @@ static void refused(ls_status status, const char *words) {
 static void test_refused(void **state) {
     ls_loader *loader;
     ls_batch *batch;
-    ls_loader_config bad = {
-        .split = &split, .image = LS_SHAPE(5, 7, 1), .dtype = LS_DTYPE_I32, .micro_batch = MICRO, .depth = 1};
+    ls_loader_config bad = images_of(source, LS_DTYPE_I32, MICRO, 1);
     refused(ls_loader_create(&bad, &loader), "i32");
-    bad.dtype = LS_DTYPE_F32;
+    bad.feed[0].dtype = LS_DTYPE_F32;
     bad.depth = 0;
     refused(ls_loader_create(&bad, &loader), "0 micro-batches");
     bad.depth = 1;
     bad.micro_batch = 0;
     refused(ls_loader_create(&bad, &loader), "0 samples");
     bad.micro_batch = 1;
-    bad.recipe.augment = LS_AUGMENT_CROP;
+    bad.feed[0].recipe.augment = LS_AUGMENT_CROP;
     refused(ls_loader_create(&bad, &loader), "5x7 pixels");
     assert_null(loader);
 
@@ -251,8 +266,7 @@ static void test_refused(void **state) {
 
 // Two loaders in one piece of memory: one is left in the middle of its epoch, at any place, then the other has it.
 static void test_cancel(void **state) {
-    ls_loader_config config = {
-        .split = &split, .image = LS_SHAPE(5, 7, 1), .dtype = LS_DTYPE_F32, .micro_batch = MICRO, .depth = 3};
+    ls_loader_config config = images_of(source, LS_DTYPE_F32, MICRO, 3);
     int64_t bytes = ls_loader_bytes(&config);
     char *memory = aligned_alloc(64, (size_t)bytes + 64);
     ls_loader *one, *other;
@@ -276,7 +290,7 @@ static void test_cancel(void **state) {
             assert_int_equal(ls_loader_start(other, 0, order, ranges, EPOCH), LS_OK);
             for (int i = 0; i < EPOCH; i++) {
                 assert_int_equal(ls_loader_get(other, &batch, NULL), LS_OK);
-                assert_true((char *)batch->images >= memory && (char *)batch->images < memory + bytes);
+                assert_true((char *)batch->feed[0] >= memory && (char *)batch->feed[0] < memory + bytes);
                 check_batch(batch, LS_DTYPE_F32, ranges[i]);
                 ls_loader_restore(other, &batch);
             }
@@ -349,5 +363,5 @@ int main(void) {
         cmocka_unit_test(test_borrow),  cmocka_unit_test(test_refused), cmocka_unit_test(test_leave),
         cmocka_unit_test(test_signals),
     };
-    return cmocka_run_group_tests(tests, fill_split, NULL);
+    return cmocka_run_group_tests(tests, fill_split, free_split);
 }

@@ -4,7 +4,6 @@
 
 #include "base/memory.h"
 #include "comm/comm.h"
-#include "data/dataset.h"
 #include "ok.h"
 #include "train/context.h"
 
@@ -93,19 +92,34 @@ static void options_change_what_they_should(void **state) {
 
 static void a_dataset_counts_once_a_host(void **state) {
     const fixture *f = *state;
-    static uint8_t byte;
-    ls_dataset data = {.name = "fake", .image = LS_SHAPE(28, 28, 1), .classes = 10};
-    data.train = (ls_split){.count = 130, .images = &byte, .labels = &byte};  // never read
-    data.test = (ls_split){.count = 70, .images = &byte, .labels = &byte};
-    ls_memory m = plan(f, (ls_memory_job){.workers = 2, .dataset = &data}, &f->config);
+    static uint8_t images[200 * 32 * 32 * 3], labels[200];
+    ls_field fields[] = {{"image", LS_SHAPE(28, 28, 1), LS_DTYPE_U8, 0}, {"label", {0}, LS_DTYPE_U8, 10}};
+    ls_arrays_config config = {.name = "fake",
+                               .fields = fields,
+                               .field_count = 2,
+                               .train = {130, {images, labels}},
+                               .test = {70, {images + 130 * 784, labels + 130}},
+                               .copy = 1};
+    ls_dataset *data;
+    OK(ls_dataset_create_arrays(f->context, &config, &data));
+    ls_memory m = plan(f, (ls_memory_job){.workers = 2, .dataset = data}, &f->config);
     int64_t bytes = m.part[LS_MEMORY_DATASET].host;
     assert_true(bytes >= 200 * 785 && bytes < 200 * 785 + 4 * 64);
     assert_int_equal(m.part[LS_MEMORY_DATASET].worker, bytes);
     assert_int_equal(m.train_tail.samples, 2);
     assert_int_equal(m.evaluate_tail.samples, 6);
-    data.image = LS_SHAPE(32, 32, 3);
-    ls_memory_job job = {.dataset = &data};
+    ls_dataset_destroy(&data);
+    config.copy = 0;  // the caller's own, in every worker
+    OK(ls_dataset_create_arrays(f->context, &config, &data));
+    ls_memory own = plan(f, (ls_memory_job){.workers = 2, .dataset = data}, &f->config);
+    assert_int_equal(own.part[LS_MEMORY_DATASET].worker, bytes);
+    assert_int_equal(own.part[LS_MEMORY_DATASET].host, 2 * bytes);
+    ls_dataset_destroy(&data);
+    fields[0].shape = LS_SHAPE(32, 32, 3);
+    OK(ls_dataset_create_arrays(f->context, &config, &data));
+    ls_memory_job job = {.dataset = data};
     assert_int_equal(ls_memory_plan(f->context, f->graph, &job, &f->config, &m), LS_STATUS_INVALID_ARGUMENT);
+    ls_dataset_destroy(&data);
 }
 
 static void workers_share_their_host(void **state) {

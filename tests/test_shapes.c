@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 
+#include "data_set.h"
 #include "data_team.h"
 
 extern const ls_format ls_format_shapes;
@@ -18,11 +19,15 @@ enum { SIDE = 32, BYTES = SIDE * SIDE * 3, CLASSES = 10, TRAIN = 50000, TEST = 1
 static team one = TEAM;
 static worker alone[WORKERS_MAX];
 static const ls_dataset *data;
+static data_set train, test;
 
 static int setup(void **state) {
     team_open(&one, alone, 1, "shapes");
     data = alone[0].dataset;
-    return data ? 0 : -1;
+    if (!data) return -1;
+    train = set_of(data->train);
+    test = set_of(data->test);
+    return 0;
 }
 
 static int teardown(void **state) {
@@ -37,23 +42,23 @@ static uint64_t fnv1a(uint64_t h, const uint8_t *bytes, int64_t count) {
     return h;
 }
 
-static uint64_t digest(const ls_split *s) {
+static uint64_t digest(const data_set *s) {
     return fnv1a(fnv1a(0xcbf29ce484222325u, s->images, s->count * BYTES), s->labels, s->count);
 }
 
 static void describes_itself(void **state) {
     assert_string_equal(ls_format_shapes.name, "shapes");
     assert_null(ls_format_shapes.argument);
-    assert_int_equal(data->classes, CLASSES);
-    assert_true(ls_shape_equal(data->image, LS_SHAPE(SIDE, SIDE, 3)));
-    assert_int_equal(data->train.count, TRAIN);
-    assert_int_equal(data->test.count, TEST);
+    assert_int_equal(ls_dataset_classes(data), CLASSES);
+    assert_true(ls_shape_equal(ls_dataset_image_shape(data), LS_SHAPE(SIDE, SIDE, 3)));
+    assert_int_equal(data->train->count, TRAIN);
+    assert_int_equal(data->test->count, TEST);
 }
 
 // These numbers change only when the dataset is meant to change; then every accuracy measured on it is void.
 static void has_the_known_bytes(void **state) {
-    assert_true(digest(&data->train) == 0x631d033bf29d30b2u);
-    assert_true(digest(&data->test) == 0xb407ef284dc40755u);
+    assert_true(digest(&train) == 0x631d033bf29d30b2u);
+    assert_true(digest(&test) == 0xb407ef284dc40755u);
 }
 
 static void does_not_depend_on_the_number_of_workers(void **state) {
@@ -62,8 +67,8 @@ static void does_not_depend_on_the_number_of_workers(void **state) {
     team_open(&t, w, 3, "shapes");
     assert_string_equal(w[0].message, "");
     for (int r = 0; r < 3; r++) assert_true(w[r].dataset->fingerprint == data->fingerprint);
-    assert_memory_equal(w[2].dataset->train.images, data->train.images, (size_t)TRAIN * BYTES);
-    assert_memory_equal(w[2].dataset->test.labels, data->test.labels, TEST);
+    assert_memory_equal(set_of(w[2].dataset->train).images, train.images, (size_t)TRAIN * BYTES);
+    assert_memory_equal(set_of(w[2].dataset->test).labels, test.labels, TEST);
     team_close(&t, w);
 }
 
@@ -90,7 +95,9 @@ static void shares_the_work(void **state) {
     ls_dataset d = {0};
     assert_int_equal(ls_format_shapes.open(&host, NULL, &d), LS_OK);
     for (int64_t i = 0; i < TRAIN; i++)
-        assert_int_equal(is_blank(d.train.images + i * BYTES), i < TOTAL / 4 || i >= TOTAL / 2);
+        assert_int_equal(is_blank(set_of(d.train).images + i * BYTES), i < TOTAL / 4 || i >= TOTAL / 2);
+    ls_source_destroy(&d.train);
+    ls_source_destroy(&d.test);
     free(memory);
 }
 
@@ -106,7 +113,7 @@ static void passes_a_refused_allocation_on(void **state) {
 // ---- what is in the pictures ---------------------------------------------------------------------------------------
 
 static void has_balanced_labels(void **state) {
-    const ls_split *splits[] = {&data->train, &data->test};
+    const data_set *splits[] = {&train, &test};
     for (int k = 0; k < 2; k++) {
         int64_t count[CLASSES] = {0}, expected = splits[k]->count / CLASSES, repeats = 0;
         for (int64_t i = 0; i < splits[k]->count; i++) {
@@ -124,10 +131,10 @@ static void has_even_colours(void **state) {
     double sum[CLASSES][3] = {{0}}, square[3] = {0};
     int64_t count[CLASSES] = {0};
     for (int64_t i = 0; i < TRAIN; i++) {
-        count[data->train.labels[i]]++;
+        count[train.labels[i]]++;
         for (int b = 0; b < BYTES; b++) {
-            double v = data->train.images[i * BYTES + b];
-            sum[data->train.labels[i]][b % 3] += v;
+            double v = train.images[i * BYTES + b];
+            sum[train.labels[i]][b % 3] += v;
             square[b % 3] += v * v;
         }
     }
@@ -150,8 +157,8 @@ static int compare_hashes(const void *a, const void *b) {
 static void has_no_two_equal_pictures(void **state) {
     uint64_t *hash = malloc(TOTAL * sizeof *hash);
     assert_non_null(hash);
-    for (int64_t i = 0; i < TRAIN; i++) hash[i] = fnv1a(0, data->train.images + i * BYTES, BYTES);
-    for (int64_t i = 0; i < TEST; i++) hash[TRAIN + i] = fnv1a(0, data->test.images + i * BYTES, BYTES);
+    for (int64_t i = 0; i < TRAIN; i++) hash[i] = fnv1a(0, train.images + i * BYTES, BYTES);
+    for (int64_t i = 0; i < TEST; i++) hash[TRAIN + i] = fnv1a(0, test.images + i * BYTES, BYTES);
     qsort(hash, TOTAL, sizeof *hash, compare_hashes);
     for (int64_t i = 1; i < TOTAL; i++) assert_true(hash[i] != hash[i - 1]);
     free(hash);
@@ -186,7 +193,7 @@ static void learn(linear *m, const uint8_t *image, int label, float rate) {
     for (int c = 0; c < CLASSES; c++) m->weight[BYTES][c] += p[c];
 }
 
-static double accuracy(const linear *m, const ls_split *s, int64_t count) {
+static double accuracy(const linear *m, const data_set *s, int64_t count) {
     int64_t right = 0;
     for (int64_t i = 0; i < count; i++) {
         float out[CLASSES];
@@ -206,8 +213,8 @@ static void is_not_linear(void **state) {
     assert_non_null(m);
     for (int e = 0; e < 2; e++)
         for (int64_t i = 0; i < SUBSET; i++)
-            learn(m, data->train.images + i * BYTES, data->train.labels[i], 0.001f / (float)(e + 1));
-    double found = accuracy(m, &data->test, 5000);
+            learn(m, train.images + i * BYTES, train.labels[i], 0.001f / (float)(e + 1));
+    double found = accuracy(m, &test, 5000);
     print_message("linear test accuracy %.2f %%\n", 100 * found);
     assert_true(found < 0.4);
     free(m);

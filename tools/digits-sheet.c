@@ -8,11 +8,12 @@
 enum { SIDE = 28, CELL = SIDE + 2 };
 
 // The value of the sheet at (x, y): frames between the samples are light grey.
-static int pixel_at(const ls_split *split, int64_t first, int columns, int x, int y) {
+static int pixel_at(const ls_source *set, int64_t first, int columns, int x, int y) {
     int64_t sample = first + (int64_t)(y / CELL) * columns + x / CELL;
     int inside_x = x % CELL - 1, inside_y = y % CELL - 1;
-    if (inside_x < 0 || inside_x >= SIDE || inside_y < 0 || inside_y >= SIDE || sample >= split->count) return 200;
-    return 255 - split->images[(sample * SIDE + inside_y) * SIDE + inside_x];
+    if (inside_x < 0 || inside_x >= SIDE || inside_y < 0 || inside_y >= SIDE || sample >= set->count) return 200;
+    const uint8_t *images = ls_source_array(set, 0);
+    return 255 - images[(sample * SIDE + inside_y) * SIDE + inside_x];
 }
 
 int main(int argc, char **argv) {
@@ -30,7 +31,7 @@ int main(int argc, char **argv) {
         printf("P5\n%d %d\n255\n", columns * CELL * zoom, rows * CELL * zoom);
         for (int y = 0; y < rows * CELL * zoom; y++)
             for (int x = 0; x < columns * CELL * zoom; x++)
-                putchar(pixel_at(&digits->train, first, columns, x / zoom, y / zoom));
+                putchar(pixel_at(digits->train, first, columns, x / zoom, y / zoom));
     } else {
         fprintf(stderr, "digits-sheet: %s\n", ls_error_message());
     }

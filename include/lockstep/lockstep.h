@@ -2,6 +2,7 @@
 #ifndef LOCKSTEP_H
 #define LOCKSTEP_H
 
+#include <lockstep/data.h>
 #include <lockstep/graph.h>
 #include <lockstep/status.h>
 #include <lockstep/tensor.h>

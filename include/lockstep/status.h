@@ -40,6 +40,14 @@ const char *ls_error_message(void);
 // Where the latest failure on the calling thread came from, innermost first, as "file:line < file:line".
 const char *ls_error_trace(void);
 
+// For functions that the library calls, such as one that reads samples: records the sentence of a failure on the calling thread,
+// as printf formats it, and returns `status`: `return ls_error_set(LS_STATUS_IO, "cannot read %s", path);`. Any thread.
+ls_status ls_error_set(ls_status status, const char *format, ...)
+#ifdef __GNUC__
+    __attribute__((format(printf, 2, 3)))
+#endif
+    ;
+
 #ifdef __cplusplus
 }
 #endif

@@ -1,10 +1,11 @@
-// Training: a context (who the workers are), a dataset, and a trainer that fits and evaluates a graph.
+// Training: a context (who the workers are) and a trainer that fits and evaluates a graph on a dataset.
 //
 // Everything here is collective over the workers unless it says otherwise: each worker of the job makes the same calls
 // with the same arguments. A program that does so runs alone or under mpirun/srun unchanged.
 #ifndef LOCKSTEP_TRAIN_H
 #define LOCKSTEP_TRAIN_H
 
+#include <lockstep/data.h>
 #include <lockstep/graph.h>
 #include <lockstep/status.h>
 #include <lockstep/tensor.h>
@@ -13,8 +14,6 @@
 extern "C" {
 #endif
 
-typedef struct ls_context ls_context;
-typedef struct ls_dataset ls_dataset;
 typedef struct ls_trainer ls_trainer;
 
 // Joins the job: every worker an MPI launcher started, or this process alone when none did (no MPI is started then).
@@ -26,16 +25,6 @@ int ls_context_rank(const ls_context *context);  // 0 .. size-1; worker 0 is the
 int ls_context_size(const ls_context *context);
 // Ends the whole job at once, for a failure only one worker has seen. Not collective. Does not return in an MPI job.
 void ls_context_abort(ls_context *context, int exit_status);
-
-// Opens a dataset: "mnist:DIR", "fashion-mnist:DIR" or "digits" (`lockstep datasets` lists them). One copy per host, in
-// memory its workers share; read by them in parallel. The caller destroys it before the context.
-// Errors: NOT_FOUND, IO, BAD_DATA (the file, what is wrong with it), MISMATCH (hosts read different data).
-ls_status ls_dataset_open(ls_context *context, const char *spec, ls_dataset **out);
-void ls_dataset_destroy(ls_dataset **dataset);
-ls_shape ls_dataset_image_shape(const ls_dataset *dataset);  // (H, W, C)
-int ls_dataset_classes(const ls_dataset *dataset);
-int64_t ls_dataset_train_count(const ls_dataset *dataset);
-int64_t ls_dataset_test_count(const ls_dataset *dataset);
 
 // How to train. Zero-initialize, then ls_train_config_init for the defaults.
 typedef struct ls_train_config {

@@ -61,3 +61,13 @@ void ls__error_set(const char *message) {
     snprintf(last.message, sizeof last.message, "%s", message);
     last.trace[0] = 0;
 }
+
+ls_status ls_error_set(ls_status status, const char *format, ...) {
+    char text[sizeof last.message];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    ls__error_set(text);
+    return status;
+}

@@ -12,7 +12,6 @@
 #include "base/philox.h"
 #include "cli/bench_layers.h"
 #include "cli/cli.h"
-#include "data/dataset.h"
 #include "graph/graph.h"
 #include "models/models.h"
 #include "train/options.h"
@@ -60,8 +59,10 @@ typedef struct bench {
     ls_train_config config;
     ls_model_config network;
     ls_option_set options[5];
-    ls_dataset data;
-    ls_shape stored;  // (H, W, C) of the synthetic images: what the network is made for, before --image-size
+    uint8_t *images, *labels;
+    int64_t samples;
+    ls_dataset *data;  // of these
+    ls_shape stored;   // (H, W, C) of the synthetic images: what the network is made for, before --image-size
     ls_graph *graph;
     ls_train_result result;
     bench_layers *layers;  // NULL when neither floor nor layers are wanted
@@ -81,23 +82,22 @@ static ls_status make_data(bench *b) {
     if (steps < 1) steps = 1;
     if (steps > BLOCK_STEPS) steps = BLOCK_STEPS;
     int64_t count = steps * b->config.batch_size, test = b->config.micro_batch;
-    uint8_t *images, *labels;
-    LS_TRY(ls_memory_alloc(count * size, &images));
-    b->data.train.images = images;
-    LS_TRY(ls_memory_alloc(count, &labels));
-    b->data.train.labels = labels;
+    LS_TRY(ls_memory_alloc(count * size, &b->images));
+    LS_TRY(ls_memory_alloc(count, &b->labels));
     for (int64_t i = 0; i < count * size; i += 4) {
         ls_philox4 r = ls_philox(1, (uint32_t)i, (uint32_t)(i >> 32), 0, ls_random_stream(LS_RANDOM_DATA, 0, 0));
-        for (int64_t j = 0; j < 4 && i + j < count * size; j++) images[i + j] = (uint8_t)r.v[j];
+        for (int64_t j = 0; j < 4 && i + j < count * size; j++) b->images[i + j] = (uint8_t)r.v[j];
     }
-    int classes = ls_graph_classes(b->graph);
-    for (int64_t i = 0; i < count; i++) labels[i] = (uint8_t)(images[i * size] % (classes < 256 ? classes : 256));
-    snprintf(b->data.name, sizeof b->data.name, "synthetic");
-    b->data.image = image;
-    b->data.classes = classes;
-    b->data.train.count = count;
-    b->data.test = b->data.train;
-    b->data.test.count = test < count ? test : count;
+    int classes = ls_graph_classes(b->graph), told = classes < 256 ? classes : 256;
+    for (int64_t i = 0; i < count; i++) b->labels[i] = (uint8_t)(told ? b->images[i * size] % told : 0);
+    const ls_field fields[] = {{"image", image, LS_DTYPE_U8, 0}, {"label", {0}, LS_DTYPE_U8, classes}};
+    ls_arrays_config data = {.name = "synthetic",
+                             .fields = fields,
+                             .field_count = 2,
+                             .train = {count, {b->images, b->labels}},
+                             .test = {test < count ? test : count, {b->images, b->labels}}};
+    LS_TRY(ls_dataset_create_arrays(b->cli->context, &data, &b->data));
+    b->samples = count;
     b->config.epochs = 1 + (int)((b->set.steps + steps - 1) / steps);
     return LS_OK;
 }
@@ -127,10 +127,10 @@ static int note_step(void *user, const ls_progress *p) {
 static ls_status run_training(bench *b) {
     ls_trainer *trainer = NULL;
     ls_status status;
-    LS_TRY(ls_calloc(b->data.train.count / b->config.batch_size, sizeof *b->steps, &b->steps));
+    LS_TRY(ls_calloc(b->samples / b->config.batch_size, sizeof *b->steps, &b->steps));
     if (b->set.floor || b->set.layers)
         LS_TRY_GOTO(bench_layers_create(b->graph, &b->config, b->set.floor, &b->layers), done);
-    LS_TRY_GOTO(ls_trainer_create(b->cli->context, b->graph, &b->data, &b->config, &trainer), done);
+    LS_TRY_GOTO(ls_trainer_create(b->cli->context, b->graph, b->data, &b->config, &trainer), done);
     LS_TRY_GOTO(ls_trainer_result(trainer, &b->result), done);
     if (b->layers) LS_TRY_GOTO(bench_layers_start(b->layers, b->result.replicas_per_worker), done);
     LS_TRY_GOTO(ls_trainer_fit(trainer, note_step, b), done);
@@ -290,8 +290,9 @@ static ls_status run_bench(cli *c, int argc, char **argv) {
     b.model = words.word[0];
     ls_status status = run_all(&b);
     ls_graph_destroy(&b.graph);
-    ls_memory_free((void *)b.data.train.images);
-    ls_memory_free((void *)b.data.train.labels);
+    ls_dataset_destroy(&b.data);
+    ls_memory_free(b.images);
+    ls_memory_free(b.labels);
     bench_layers_destroy(&b.layers);
     return status;
 }

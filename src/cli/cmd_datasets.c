@@ -1,6 +1,5 @@
 #include "base/error.h"
 #include "cli/cli.h"
-#include "data/dataset.h"
 
 static ls_status run(cli *c, int argc, char **argv) {
     ls_words words;
@@ -9,11 +8,11 @@ static ls_status run(cli *c, int argc, char **argv) {
         printf("Usage: lockstep datasets\n\nLists what --data of 'lockstep train' takes.\n");
         return LS_OK;
     }
-    for (const ls_format *const *f = ls_formats(); *f; f++) {
+    const char *name, *argument, *help;
+    for (int i = 0; (name = ls_dataset_format(i, &argument, &help)); i++) {
         char left[96];
-        snprintf(left, sizeof left, "%s%s%s", (*f)->name, (*f)->argument ? ":" : "",
-                 (*f)->argument ? (*f)->argument : "");
-        ls_print_entry(stdout, left, 22, cli_help_width(), (*f)->help);
+        snprintf(left, sizeof left, "%s%s%s", name, argument ? ":" : "", argument ? argument : "");
+        ls_print_entry(stdout, left, 22, cli_help_width(), help);
     }
     return LS_OK;
 }

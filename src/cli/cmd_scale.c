@@ -239,7 +239,7 @@ static ls_status check_data(scale_grid *g) {
     ls_dataset *data = NULL;
     LS_TRY(ls_data_host_create_self(&host));
     ls_status status = ls_data_open(host, g->data, &data);
-    if (status == LS_OK && g->weak) status = set_weak(g, data->train.count);
+    if (status == LS_OK && g->weak) status = set_weak(g, ls_dataset_train_count(data));
     ls_data_close(&data);
     ls_data_host_destroy_self(&host);
     return status;

@@ -11,7 +11,6 @@
 #include "base/output.h"
 #include "cli/cli.h"
 #include "cli/deadline.h"
-#include "data/dataset.h"
 #include "graph/graph.h"
 #include "models/models.h"
 #include "report/metrics.h"
@@ -267,7 +266,7 @@ static void print_table(const run *r) {
     char count[32];
     int whole = whole_epochs(t);
     putchar('\n');
-    row("Time to read the data", "%.2f s", r->dataset->read_seconds);
+    row("Time to read the data", "%.2f s", ls_dataset_read_seconds(r->dataset));
     row("Time per gradient update", "%.2f ms (median)", 1e3 * t->step_seconds_median);
     row("  load, forward, backward", "%.2f, %.2f, %.2f ms", 1e3 * p->load, 1e3 * p->forward, 1e3 * p->backward);
     row("  exchange, wait, update", "%.2f, %.2f, %.2f ms", 1e3 * p->exchange, 1e3 * p->wait, 1e3 * p->update);
@@ -334,7 +333,7 @@ static ls_status write_record(run *r) {
                            .parameters = ls_graph_parameter_count(r->graph),
                            .train_count = train_count(r),
                            .test_count = test_count(r),
-                           .read_seconds = r->dataset->read_seconds,
+                           .read_seconds = ls_dataset_read_seconds(r->dataset),
                            .first_step_seconds = r->first_step_seconds,
                            .total_seconds = r->total_seconds,
                            .config = &r->config,

@@ -1,6 +1,7 @@
 #include "data/dataset.h"
 
 #include <assert.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,6 +10,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/options.h"
+#include "data/fingerprint.h"
 
 // One line per format: the file formats/NAME.c ends in ls_format_NAME.
 #define FORMATS(X)                                                                                                     \
@@ -33,89 +35,65 @@ const ls_format *const *ls_formats(void) {
     return list;
 }
 
-// ---- fingerprint ---------------------------------------------------------------------------------------------------
+// ---- making one ----------------------------------------------------------------------------------------------------
 
-// The bytes are hashed in chunks of a fixed size, which the workers share out, and the chunks' hashes in their order:
-// the number does not depend on how many workers there are.
-#define CHUNK (1 << 20)
-
-#define MIX_A 0x9E3779B97F4A7C15u  // odd, with bits all over: the golden ratio
-#define MIX_B 0xD1B54A32D192ED03u
-
-static uint64_t load_le64(const uint8_t *p) {
-    uint64_t v;
-    memcpy(&v, p, 8);
-#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
-    v = __builtin_bswap64(v);
-#endif
-    return v;
+// "the training set of mnist".
+static void name_set(const ls_dataset *d, int test, char *text, size_t size) {
+    snprintf(text, size, "the %s set of %s", test ? "test" : "training", d->name);
 }
 
-// One-to-one in h for every word, so one changed word in a chunk always shows.
-static uint64_t mix(uint64_t h, uint64_t word) {
-    h = (h ^ word) * MIX_A;
-    return (h ^ h >> 29) * MIX_B;
+static ls_status make_memory(ls_dataset *d, int test, const ls_field *fields, int field_count,
+                             const ls_arrays *arrays) {
+    char name[128];
+    name_set(d, test, name, sizeof name);
+    return ls_source_create_memory(name, fields, field_count, arrays, test ? &d->test : &d->train);
 }
 
-// Four lanes side by side, since one chain of multiplications waits for itself.
-static uint64_t hash_bytes(const uint8_t *p, int64_t bytes) {
-    uint64_t lane[4] = {1, 2, 3, 4}, h = mix(MIX_B, (uint64_t)bytes);
-    int64_t i = 0;
-    for (; i + 32 <= bytes; i += 32)
-        for (int k = 0; k < 4; k++) lane[k] = mix(lane[k], load_le64(p + i + 8 * k));
-    for (; i < bytes; i++) h = mix(h, p[i]);
-    for (int k = 0; k < 4; k++) h = mix(h, lane[k]);
-    return h ^ h >> 32;
+ls_status ls_data_set_images(ls_data_host *host, ls_dataset *out, ls_shape image, int classes, const ls_arrays *train,
+                             const ls_arrays *test) {
+    const ls_field fields[] = {{"image", image, LS_DTYPE_U8, 0}, {"label", {0}, LS_DTYPE_U8, classes}};
+    ls_status status = make_memory(out, 0, fields, 2, train);
+    if (status == LS_OK) status = make_memory(out, 1, fields, 2, test);
+    out->shared = 1;
+    return host->agree(host->self, status);
 }
 
-typedef struct region {
-    const uint8_t *bytes;
-    int64_t size, chunks;
-} region;
-
-static int64_t regions(const ls_dataset *d, region out[4]) {
-    int64_t pixels = ls_shape_count(d->image), chunks = 0;
-    out[0] = (region){d->train.images, d->train.count * pixels, 0};
-    out[1] = (region){d->train.labels, d->train.count, 0};
-    out[2] = (region){d->test.images, d->test.count * pixels, 0};
-    out[3] = (region){d->test.labels, d->test.count, 0};
-    for (int r = 0; r < 4; r++) chunks += out[r].chunks = (out[r].size + CHUNK - 1) / CHUNK;
-    return chunks;
+static ls_status create(const char *name, ls_dataset **out) {
+    LS_TRY(ls_calloc(1, sizeof **out, out));
+    snprintf((*out)->name, sizeof(*out)->name, "%s", name);
+    return LS_OK;
 }
 
-// This worker's chunks: every size-th. Not collective.
-static void hash_mine(const ls_data_host *host, const region *r, uint64_t *hashes) {
-    int64_t index = 0;
-    for (int k = 0; k < 4; k++)
-        for (int64_t c = 0; c < r[k].chunks; c++, index++) {
-            if (index % host->size != host->rank) continue;
-            int64_t left = r[k].size - c * CHUNK;
-            hashes[index] = hash_bytes(r[k].bytes + c * CHUNK, left < CHUNK ? left : CHUNK);
-        }
+// Fingerprint of what this worker has alone, and the time it took to get here.
+static ls_status finish_alone(ls_dataset *d, double start) {
+    int64_t parts = ls__fingerprint_parts(d);
+    uint64_t *hashes;  // (parts)
+    LS_TRY(ls_source_check_classes(d->train));
+    if (d->test) LS_TRY(ls_source_check_classes(d->test));
+    LS_TRY(ls_calloc(parts, sizeof *hashes, &hashes));
+    ls_status status = ls__fingerprint_hash(d, 0, 1, hashes);
+    if (status == LS_OK) d->fingerprint = ls__fingerprint_combine(d, hashes, parts);
+    free(hashes);
+    d->read_seconds = ls_clock() - start;
+    return status;
 }
 
-static uint64_t combine(const ls_dataset *d, const uint64_t *hashes, int64_t chunks) {
-    uint64_t h = mix(MIX_A, (uint64_t)d->classes);
-    h = mix(h, (uint64_t)d->image.ndim);
-    for (int i = 0; i < d->image.ndim; i++) h = mix(h, (uint64_t)d->image.dim[i]);
-    h = mix(mix(h, (uint64_t)d->train.count), (uint64_t)d->test.count);
-    for (int64_t i = 0; i < chunks; i++) h = mix(h, hashes[i]);
-    return h ^ h >> 32;
-}
-
-// Fills in fingerprint and read_seconds, of which `seconds` is this worker's.
-static ls_status finish(ls_data_host *host, ls_dataset *d, double seconds) {
-    region r[4];
-    int64_t chunks = regions(d, r);
+// The same where the workers of a host share it: each hashes its part, and the slowest one's time counts.
+static ls_status finish(ls_data_host *host, ls_dataset *d, double start) {
+    int64_t parts = ls__fingerprint_parts(d);
     void *block = NULL;
-    ls_status status = host->alloc(host->self, (host->size + chunks) * 8, &block);
+    ls_status status = ls_source_check_classes(d->train);
+    if (status == LS_OK && d->test) status = ls_source_check_classes(d->test);
+    LS_TRY(host->agree(host->self, status));
+    double seconds = ls_clock() - start;
+    status = host->alloc(host->self, (host->size + parts) * 8, &block);
     LS_TRY(host->agree(host->self, status));
     double *times = block;                              // (size)
-    uint64_t *hashes = (uint64_t *)block + host->size;  // (chunks)
+    uint64_t *hashes = (uint64_t *)block + host->size;  // (parts)
     times[host->rank] = seconds;
-    hash_mine(host, r, hashes);
+    LS_TRY(host->agree(host->self, ls__fingerprint_hash(d, host->rank, host->size, hashes)));
     LS_TRY(host->barrier(host->self));
-    d->fingerprint = combine(d, hashes, chunks);
+    d->fingerprint = ls__fingerprint_combine(d, hashes, parts);
     d->read_seconds = 0;
     for (int i = 0; i < host->size; i++)
         if (times[i] > d->read_seconds) d->read_seconds = times[i];
@@ -175,28 +153,180 @@ ls_status ls_data_open(ls_data_host *host, const char *spec, ls_dataset **out) {
     const char *argument = NULL;
     ls_dataset *dataset = NULL;
     ls_status status = parse(spec, &format, &argument);
-    if (status == LS_OK) status = ls_calloc(1, sizeof *dataset, &dataset);
+    if (status == LS_OK) status = create(format->name, &dataset);
     LS_TRY_GOTO(host->agree(host->self, status), fail);
     assert(format && dataset);  // agreeing means that this worker was fine too
-    snprintf(dataset->name, sizeof dataset->name, "%s", format->name);
     LS_TRY_GOTO(format->open(host, argument, dataset), fail);
-    LS_TRY_GOTO(finish(host, dataset, ls_clock() - start), fail);
+    LS_TRY_GOTO(finish(host, dataset, start), fail);
     *out = dataset;
     return LS_OK;
 fail:
-    free(dataset);
+    ls_data_close(&dataset);
     return status;
 }
 
-int64_t ls_data_bytes(const ls_dataset *dataset) {
-    region r[4];
-    int64_t bytes = 0;
-    regions(dataset, r);
-    for (int k = 0; k < 4; k++) bytes += r[k].size > 0 ? ls_memory_size(r[k].size) : 0;
-    return bytes;
+// ---- arrays, callbacks, plans --------------------------------------------------------------------------------------
+
+ls_status ls_data_create_arrays(const ls_arrays_config *c, ls_dataset **out) {
+    double start = ls_clock();
+    ls_dataset *d;
+    ls_status status;
+    *out = NULL;
+    LS_TRY(create(c->name ? c->name : "arrays", &d));
+    LS_TRY_GOTO(make_memory(d, 0, c->fields, c->field_count, &c->train), fail);
+    if (c->test.count) LS_TRY_GOTO(make_memory(d, 1, c->fields, c->field_count, &c->test), fail);
+    LS_TRY_GOTO(finish_alone(d, start), fail);
+    *out = d;
+    return LS_OK;
+fail:
+    ls_data_close(&d);
+    return status;
+}
+
+ls_status ls_data_create_callback(const ls_callback_config *c, ls_dataset **out) {
+    double start = ls_clock();
+    char name[128];
+    ls_dataset *d;
+    ls_status status;
+    *out = NULL;
+    LS_TRY(create(c->name ? c->name : "callback", &d));
+    d->version = c->version;
+    name_set(d, 0, name, sizeof name);
+    LS_TRY_GOTO(ls_source_create_callback(name, c->fields, c->field_count, &c->train, &d->train), fail);
+    name_set(d, 1, name, sizeof name);
+    if (c->test.count)
+        LS_TRY_GOTO(ls_source_create_callback(name, c->fields, c->field_count, &c->test, &d->test), fail);
+    LS_TRY_GOTO(finish_alone(d, start), fail);
+    *out = d;
+    return LS_OK;
+fail:
+    ls_data_close(&d);
+    return status;
+}
+
+ls_status ls_data_create_planned(const char *name, const ls_field *fields, int field_count, int64_t train_count,
+                                 int64_t test_count, ls_dataset **out) {
+    ls_dataset *d;
+    ls_status status;
+    *out = NULL;
+    LS_TRY(create(name, &d));
+    LS_TRY_GOTO(ls_source_create_planned(name, fields, field_count, train_count, &d->train), fail);
+    LS_TRY_GOTO(ls_source_create_planned(name, fields, field_count, test_count, &d->test), fail);
+    *out = d;
+    return LS_OK;
+fail:
+    ls_data_close(&d);
+    return status;
+}
+
+// One set, whose copy takes the place of what it was.
+static ls_status copy_set(ls_data_host *host, ls_dataset *d, int test) {
+    ls_source *from = test ? d->test : d->train, *to = NULL;
+    ls_arrays arrays = {.count = from->count};
+    int64_t offset[LS_MAX_FIELDS], bytes = 0;
+    void *block = NULL;
+    for (int f = 0; f < from->field_count; f++) {
+        offset[f] = bytes;
+        bytes += ls_round_up(from->count * from->sample_bytes[f], LS_ALIGN);
+    }
+    LS_TRY(host->agree(host->self, host->alloc(host->self, bytes, &block)));
+    int64_t first = from->count * host->rank / host->size, past = from->count * (host->rank + 1) / host->size;
+    for (int f = 0; f < from->field_count; f++) {
+        int64_t size = from->sample_bytes[f];
+        const char *values = ls_source_array(from, f);
+        char *mine = (char *)block + offset[f];
+        memcpy(mine + first * size, values + first * size, (size_t)((past - first) * size));
+        arrays.field[f] = mine;
+    }
+    ls_status status = ls_source_create_memory(from->name, from->field, from->field_count, &arrays, &to);
+    status = host->agree(host->self, status);
+    if (status == LS_OK) status = host->barrier(host->self);
+    if (status != LS_OK) {
+        ls_source_destroy(&to);
+        return ls__fail_passed(status, __FILE__, __LINE__);
+    }
+    *(test ? &d->test : &d->train) = to;
+    ls_source_destroy(&from);
+    return LS_OK;
+}
+
+ls_status ls_data_copy(ls_data_host *host, ls_dataset *d) {
+    LS_TRY(copy_set(host, d, 0));
+    if (d->test) LS_TRY(copy_set(host, d, 1));
+    d->shared = 1;
+    return LS_OK;
+}
+
+// ---- what it is ----------------------------------------------------------------------------------------------------
+
+// Appends what fits.
+__attribute__((format(printf, 3, 4))) static void append(char *text, size_t size, const char *format, ...) {
+    size_t used = strlen(text);
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text + used, size - used, format, args);
+    va_end(args);
+}
+
+void ls_data_describe(const ls_dataset *d, char *text, size_t size) {
+    text[0] = 0;
+    append(text, size, "dataset=%s; ", d->name);
+    for (int f = 0; f < d->train->field_count; f++) {
+        const ls_field *field = &d->train->field[f];
+        append(text, size, "field %s=%s", field->name, ls_dtype_name(field->dtype));
+        for (int i = 0; i < field->shape.ndim; i++)
+            append(text, size, "%c%lld", i ? 'x' : ' ', (long long)field->shape.dim[i]);
+        if (field->classes) append(text, size, " of %d classes", field->classes);
+        append(text, size, "; ");
+    }
+    append(text, size, "training samples=%lld; test samples=%lld; fingerprint=%016llx",
+           (long long)ls_dataset_train_count(d), (long long)ls_dataset_test_count(d),
+           (unsigned long long)d->fingerprint);
+}
+
+int64_t ls_data_bytes(const ls_dataset *d) { return d->train->bytes + (d->test ? d->test->bytes : 0); }
+
+const char *ls_dataset_name(const ls_dataset *d) { return d->name; }
+int64_t ls_dataset_train_count(const ls_dataset *d) { return d->train->count; }
+int64_t ls_dataset_test_count(const ls_dataset *d) { return d->test ? d->test->count : 0; }
+uint64_t ls_dataset_fingerprint(const ls_dataset *d) { return d->fingerprint; }
+double ls_dataset_read_seconds(const ls_dataset *d) { return d->read_seconds; }
+
+const ls_field *ls_dataset_field(const ls_dataset *d, int index) {
+    return index >= 0 && index < d->train->field_count ? &d->train->field[index] : NULL;
+}
+
+const ls_field *ls_dataset_find_field(const ls_dataset *d, const char *name) {
+    return ls_dataset_field(d, ls_fields_find(d->train->field, d->train->field_count, name));
+}
+
+ls_shape ls_dataset_image_shape(const ls_dataset *d) {
+    const ls_field *image = ls_dataset_find_field(d, "image");
+    return image ? image->shape : (ls_shape){0};
+}
+
+int ls_dataset_classes(const ls_dataset *d) {
+    const ls_field *label = ls_dataset_find_field(d, "label");
+    return label ? label->classes : 0;
+}
+
+const char *ls_dataset_format(int index, const char **argument, const char **help) {
+    const ls_format *const *list = ls_formats();
+    for (int i = 0; i < index && *list; i++) list++;
+    if (index < 0 || !*list) return NULL;
+    *argument = (*list)->argument;
+    *help = (*list)->help;
+    return (*list)->name;
 }
 
 void ls_data_close(ls_dataset **dataset) {
-    free(*dataset);
+    ls_dataset *d = *dataset;
     *dataset = NULL;
+    if (!d) return;
+    ls_source_destroy(&d->train);
+    ls_source_destroy(&d->test);
+    if (d->release) d->release(d->owner);
+    free(d);
 }
+
+void ls_dataset_destroy(ls_dataset **dataset) { ls_data_close(dataset); }

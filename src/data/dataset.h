@@ -1,10 +1,9 @@
-// A dataset in memory: all images as bytes, all labels, for training and for testing. Knows rank and size of the host's
-// workers as integers only; where the bytes live and how files are read together is behind ls_data_host.
+// A dataset: a source of samples to train on, mostly one to test with, and what both are. Knows rank and size of the host's
+// workers as integers only; where bytes live and how files are read together is behind ls_data_host.
 #ifndef LS_DATA_DATASET_H
 #define LS_DATA_DATASET_H
 
-#include <lockstep/status.h>
-#include <lockstep/tensor.h>
+#include "data/source.h"
 
 // The workers of one host reading a dataset together. All functions are collective over them, in the same order.
 typedef struct ls_data_host {
@@ -26,40 +25,62 @@ typedef struct ls_data_host {
 ls_status ls_data_host_create_self(ls_data_host **out);
 void ls_data_host_destroy_self(ls_data_host **host);
 
+// The first `count` samples of a source.
 typedef struct ls_split {
+    const ls_source *source;
     int64_t count;
-    const uint8_t *images;  // (count, H, W, C)
-    const uint8_t *labels;  // (count), each < classes
 } ls_split;
 
 struct ls_dataset {
-    char name[64];   // the spec's first word: "mnist"
-    ls_shape image;  // (H, W, C)
-    int classes;
-    ls_split train, test;
-    uint64_t fingerprint;  // of all bytes: equal data, equal number; the same on every machine
-    double read_seconds;   // the slowest worker's time to have it all in memory
+    char name[64];            // the spec's first word, "mnist", or what its owner calls it
+    ls_source *train, *test;  // of the same fields; test NULL: there is none
+    int shared;               // what lies in memory does so once per host; 0: in each worker
+    uint64_t version;         // part of the fingerprint, beside the values
+    uint64_t fingerprint;     // equal data, equal number; the same on every machine
+    double read_seconds;      // the slowest worker's time to have it all in memory
+    void (*release)(
+        void *owner);  // called with `owner` when the dataset is destroyed, after all else; NULL: nothing is
+    void *owner;
 };
-typedef struct ls_dataset ls_dataset;
 
 // A dataset format: one file under formats/, ending in one of these.
 typedef struct ls_format {
     const char *name;      // "mnist": the word before the colon
     const char *help;      // one line, for `lockstep datasets`
     const char *argument;  // "DIR", or NULL when the dataset takes none
-    // Fills everything but name, fingerprint and read_seconds. Collective over the host's workers.
+    // Makes the sources `train` and `test` of `out`, whose name is there; what it leaves behind when it fails is destroyed by
+    // ls_data_open. Collective over the host's workers.
     ls_status (*open)(ls_data_host *host, const char *argument, ls_dataset *out);
 } ls_format;
 
 // NULL-terminated list of all formats.
 const ls_format *const *ls_formats(void);
 
+// For formats: sources of images (H, W, C) and labels below `classes`, at most 256, both as bytes in the host's memory.
+// Collective over the host's workers. Errors: OUT_OF_MEMORY.
+ls_status ls_data_set_images(ls_data_host *host, ls_dataset *out, ls_shape image, int classes, const ls_arrays *train,
+                             const ls_arrays *test);
+
 // Opens "name" or "name:argument". Collective over the host's workers; on failure each of them gets the same status and
 // sentence, and nothing is left behind but what host->alloc gave.
 // Errors: NOT_FOUND (format, file or folder), IO, BAD_DATA, INVALID_ARGUMENT.
 ls_status ls_data_open(ls_data_host *host, const char *spec, ls_dataset **out);
-// What its images and labels take, in bytes, in memory of their own.
+
+// ls_dataset_create_arrays and ls_dataset_create_callback for one worker alone: it sees to it that others have the same. Arrays are
+// borrowed, whatever `copy` says. Not collective.
+ls_status ls_data_create_arrays(const ls_arrays_config *config, ls_dataset **out);
+ls_status ls_data_create_callback(const ls_callback_config *config, ls_dataset **out);
+// A dataset that is only thought of, to plan with: it has counts and fields, and no values. Not collective.
+ls_status ls_data_create_planned(const char *name, const ls_field *fields, int field_count, int64_t train_count,
+                                 int64_t test_count, ls_dataset **out);
+// Copies a dataset of arrays into memory of the host's; every worker has an equal one, and copies its share of it.
+// Collective over the host's workers. Errors: OUT_OF_MEMORY.
+ls_status ls_data_copy(ls_data_host *host, ls_dataset *dataset);
+
+// All there is to say of a dataset in one line, "key=value; ...", equal for equal ones.
+void ls_data_describe(const ls_dataset *dataset, char *text, size_t size);
+// What its values take, in bytes, in memory of their own.
 int64_t ls_data_bytes(const ls_dataset *dataset);
-void ls_data_close(ls_dataset **dataset);  // frees the struct; the arrays belong to the host
+void ls_data_close(ls_dataset **dataset);  // arrays belong to the host, or to the caller
 
 #endif

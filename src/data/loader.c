@@ -1,12 +1,14 @@
-// The loader: a thread that fills a ring of micro-batches ahead of training.
+// The loader: threads that fill a ring of micro-batches ahead of training.
 //
-// Each slot of the ring goes around: free → (thread fills it) → ready → (get) → taken → (restore) → free. One mutex
-// guards the states and counters; the filling itself happens outside it, for a slot being filled is nobody else's.
+// Each slot of the ring goes around: free → filling (threads hand its samples out among them) → ready → (get) → taken → (restore) →
+// free. One mutex guards the states and counters; the filling itself happens outside it, for a run of samples is one thread's only.
 #define _GNU_SOURCE
 #include "data/loader.h"
 
 #include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,75 +16,134 @@
 #include "base/error.h"
 #include "base/memory.h"
 
-typedef enum slot_state { SLOT_FREE, SLOT_READY, SLOT_TAKEN } slot_state;
+#define MOST_THREADS 1024
+
+typedef enum slot_state { SLOT_FREE, SLOT_FILLING, SLOT_READY, SLOT_TAKEN } slot_state;
 
 typedef struct slot {
     ls_batch batch;  // first, so that a batch's address is its slot's
     slot_state state;
+    int64_t left;      // samples that are not done yet
+    ls_status status;  // of its first sample that could not be read: at `failed`, with a sentence
+    int64_t failed;
+    char message[1024];
 } slot;
 
-struct ls_loader {
-    ls_loader_config config;
-    ls_preparer *preparer;  // the thread's
-    int64_t stored, bytes;  // of an image: in the dataset, in a batch
-    slot *slots;            // (depth): micro-batch n of an epoch goes through slot n % depth, n counted over all epochs
-    void *memory;           // of the batches, where it is the loader's own
+typedef struct worker {
+    struct ls_loader *loader;
+    int index;
+    ls_feeder *feeder;
+    void *scratch;
     pthread_t thread;
-    int running;  // the thread and what it waits on exist
+} worker;
+
+struct ls_loader {
+    ls_loader_config config;  // threads: how many there are
+    slot *slots;      // (depth): micro-batch n of an epoch goes through slot n % depth, n counted over all epochs
+    void *memory;     // of the batches, where it is the loader's own
+    worker *workers;  // (threads)
+    int running;      // threads that were started
     pthread_mutex_t mutex;
-    pthread_cond_t work;   // the thread waits here: for an epoch, a free slot, or the end
+    pthread_cond_t work;   // threads wait here: for an epoch, a free slot, or the end
     pthread_cond_t ready;  // get waits here
     // Under the mutex:
     uint32_t epoch;
     const uint32_t *order;
     const ls_range *ranges;
-    int64_t base;         // micro-batches of earlier epochs
-    int64_t total;        // ... and with this one's
-    int64_t made, taken;  // over all epochs
-    int filling;          // the thread is at work on a batch
+    int64_t base;   // micro-batches of earlier epochs
+    int64_t total;  // ... and with this one's
+    int64_t dealt;  // over all epochs: those of which every sample was handed out; samples of the next one that were:
+    int64_t dealt_samples;
+    int64_t taken;  // over all epochs
+    int filling;    // threads at work on samples
     int stop;
-    ls_trace *trace;  // where the thread records; NULL: nowhere
+    _Atomic int dropping;  // what is being prepared is not wanted any more
+    ls_trace *trace;       // where the first thread records; NULL: nowhere
     int trace_name;
 };
 
 // ---- filling -------------------------------------------------------------------------------------------------------
 
-static void fill(const ls_loader *l, uint32_t epoch, const uint32_t *order, ls_range range, ls_batch *out) {
-    const ls_split *split = l->config.split;
-    out->count = range.count;
-    for (int64_t i = 0; i < range.count; i++) {
-        int64_t sample = order[range.first + i];
-        ls_preparer_run(l->preparer, split->images + sample * l->stored, epoch, (uint64_t)sample,
-                        (char *)out->images + i * l->bytes);
-        out->labels[i] = split->labels[sample];
-        out->samples[i] = (uint64_t)sample;
+// Samples of one batch that one thread prepares.
+typedef struct job {
+    slot *slot;
+    uint32_t epoch;
+    const uint32_t *order;  // from the job's first sample on
+    int64_t at, count;      // in the batch
+} job;
+
+// One thread takes whole batches. Several take a quarter of their share at a time, so that none waits long for the last.
+static int64_t portion(const ls_loader *l, int64_t count) {
+    int64_t parts = l->config.threads == 1 ? 1 : 4 * (int64_t)l->config.threads;
+    return (count + parts - 1) / parts;
+}
+
+// The next samples to be prepared, in order; 0: there are none now. Under the mutex.
+static int take_job(ls_loader *l, job *j) {
+    for (;;) {
+        slot *s = &l->slots[l->dealt % l->config.depth];
+        if (l->dealt == l->total || (l->dealt_samples == 0 && s->state != SLOT_FREE)) return 0;
+        ls_range range = l->ranges[l->dealt - l->base];
+        if (l->dealt_samples == 0) {
+            s->batch.count = s->left = range.count;
+            s->status = LS_OK;
+            s->state = range.count ? SLOT_FILLING : SLOT_READY;
+        }
+        int64_t at = l->dealt_samples, left = range.count - at, most = portion(l, range.count);
+        *j = (job){s, l->epoch, l->order + range.first + at, at, left < most ? left : most};
+        l->dealt_samples += j->count;
+        if (l->dealt_samples == range.count) l->dealt++, l->dealt_samples = 0;
+        if (range.count) return 1;
+        pthread_cond_signal(&l->ready);
     }
 }
 
+// On failure, *failed is the place in the batch of the sample that could not be read. Outside the mutex.
+static ls_status fill(const worker *w, const job *j, int64_t *failed) {
+    ls_batch *b = &j->slot->batch;
+    for (int64_t i = 0; i < j->count; i++) {
+        if (atomic_load_explicit(&w->loader->dropping, memory_order_relaxed)) return LS_OK;
+        *failed = j->at + i;
+        LS_TRY(ls_feeder_run(w->feeder, w->scratch, j->epoch, j->order[i], b->feed, j->at + i));
+        b->samples[j->at + i] = j->order[i];
+    }
+    return LS_OK;
+}
+
+// Of several failures the first in the batch is kept, whoever was faster. Under the mutex.
+static void end_job(ls_loader *l, const job *j, ls_status status, int64_t failed) {
+    slot *s = j->slot;
+    if (status != LS_OK && (s->status == LS_OK || failed < s->failed)) {
+        s->status = status;
+        s->failed = failed;
+        snprintf(s->message, sizeof s->message, "%s", ls_error_message());
+    }
+    s->left -= j->count;
+    if (s->left == 0) s->state = SLOT_READY;
+    l->filling--;
+    pthread_cond_signal(&l->ready);
+}
+
 static void *run(void *argument) {
-    ls_loader *l = argument;
+    worker *w = argument;
+    ls_loader *l = w->loader;
     pthread_mutex_lock(&l->mutex);
     while (!l->stop) {
-        slot *s = &l->slots[l->made % l->config.depth];
-        if (l->made == l->total || s->state != SLOT_FREE) {
+        job j;
+        if (!take_job(l, &j)) {
             pthread_cond_wait(&l->work, &l->mutex);
             continue;
         }
-        uint32_t epoch = l->epoch;
-        const uint32_t *order = l->order;
-        ls_range range = l->ranges[l->made - l->base];
-        ls_trace *trace = ls_trace_on(l->trace) ? l->trace : NULL;
+        ls_trace *trace = w->index == 0 && ls_trace_on(l->trace) ? l->trace : NULL;
         int name = l->trace_name;
-        l->filling = 1;
+        l->filling++;
         pthread_mutex_unlock(&l->mutex);
         double start = trace ? ls_clock() : 0;
-        fill(l, epoch, order, range, &s->batch);
+        int64_t failed = 0;
+        ls_status status = fill(w, &j, &failed);
         if (trace) ls_trace_add(trace, name, 0, start, ls_clock());
         pthread_mutex_lock(&l->mutex);
-        l->filling = 0;
-        s->state = SLOT_READY;
-        l->made++;
-        pthread_cond_signal(&l->ready);
+        end_job(l, &j, status, failed);
     }
     pthread_mutex_unlock(&l->mutex);
     return NULL;
@@ -91,62 +152,84 @@ static void *run(void *argument) {
 // ---- create and destroy --------------------------------------------------------------------------------------------
 
 static ls_status check(const ls_loader_config *c) {
-    if (c->dtype != LS_DTYPE_F32 && c->dtype != LS_DTYPE_BF16)
-        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "a loader makes fp32 or bf16 images, not %s; ask for one of these",
-                       ls_dtype_name(c->dtype));
     if (c->micro_batch < 1 || c->depth < 1)
         return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
                        "a loader was asked for %d micro-batches of %lld samples; both must be at least 1", c->depth,
                        (long long)c->micro_batch);
+    if (c->threads < 0 || c->threads > MOST_THREADS)
+        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "a loader was asked for %d threads; there may be 1 to %d",
+                       c->threads, MOST_THREADS);
+    if (c->split.count < 0 || c->split.count > c->split.source->count)
+        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
+                       "a loader was asked for the first %lld samples of %s, which has %lld", (long long)c->split.count,
+                       c->split.source->name, (long long)c->split.source->count);
     return LS_OK;
 }
 
 // Signals are the main thread's business: a thread inherits the mask of the one that starts it.
-static ls_status start_thread(ls_loader *l) {
+static ls_status start_threads(ls_loader *l) {
     sigset_t all, before;
+    int error = 0;
     sigfillset(&all);
-    pthread_mutex_init(&l->mutex, NULL);
-    pthread_cond_init(&l->work, NULL);
-    pthread_cond_init(&l->ready, NULL);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    int error = pthread_create(&l->thread, NULL, run, l);
+    while (l->running < l->config.threads && !error) {
+        error = pthread_create(&l->workers[l->running].thread, NULL, run, &l->workers[l->running]);
+        if (!error) l->running++;
+    }
     pthread_sigmask(SIG_SETMASK, &before, NULL);
-    if (error) {
-        pthread_cond_destroy(&l->ready);
-        pthread_cond_destroy(&l->work);
-        pthread_mutex_destroy(&l->mutex);
+    if (error)
         return LS_FAIL(LS_STATUS_LIBRARY, "cannot start a loader thread: %s; allow this user more threads (ulimit -u)",
                        strerror(error));
-    }
-    l->running = 1;
     return LS_OK;
 }
 
-static int64_t image_bytes(const ls_loader_config *c) {
-    return ls_shape_count(ls_recipe_shape(&c->recipe, c->image)) * (int64_t)ls_dtype_size(c->dtype);
-}
+static int thread_count(const ls_loader_config *c) { return c->threads ? c->threads : 1; }
 
-// A slot's memory: samples, labels, images.
+// A slot's memory: samples, then the feeds.
 static int64_t samples_bytes(const ls_loader_config *c) {
     return ls_round_up(c->micro_batch * (int64_t)sizeof(uint64_t), LS_ALIGN);
 }
-static int64_t labels_bytes(const ls_loader_config *c) {
-    return ls_round_up(c->micro_batch * (int64_t)sizeof(int32_t), LS_ALIGN);
+static int64_t feed_bytes(const ls_loader_config *c, int f) {
+    return ls_round_up(c->micro_batch * ls_feed_bytes(&c->feed[f], c->split.source), LS_ALIGN);
 }
-static int64_t slot_bytes(const ls_loader_config *c) {
-    return samples_bytes(c) + labels_bytes(c) + ls_round_up(c->micro_batch * image_bytes(c), LS_ALIGN);
+static int64_t scratch_bytes(const ls_loader_config *c) {
+    return ls_round_up(c->split.source->scratch_bytes, LS_ALIGN);
 }
 
-int64_t ls_loader_bytes(const ls_loader_config *config) { return config->depth * slot_bytes(config); }
+int64_t ls_loader_bytes(const ls_loader_config *c) {
+    int64_t batch = samples_bytes(c);
+    for (int f = 0; f < c->feed_count; f++) batch += feed_bytes(c, f);
+    return c->depth * batch + thread_count(c) * scratch_bytes(c);
+}
 
-static void place_batches(ls_loader *l, char *memory) {
+// Slot by slot, then the threads' scratch, of which this is the beginning.
+static char *place_batches(ls_loader *l, char *memory) {
     const ls_loader_config *c = &l->config;
-    for (int i = 0; i < c->depth; i++, memory += slot_bytes(c)) {
+    for (int i = 0; i < c->depth; i++) {
         ls_batch *b = &l->slots[i].batch;
         b->samples = (uint64_t *)memory;
-        b->labels = (int32_t *)(memory + samples_bytes(c));
-        b->images = memory + samples_bytes(c) + labels_bytes(c);
+        memory += samples_bytes(c);
+        for (int f = 0; f < c->feed_count; f++) {
+            b->feed[f] = memory;
+            memory += feed_bytes(c, f);
+        }
     }
+    return memory;
+}
+
+// Feeders come first: they say what is wrong with the feeds, which sizes go by.
+static ls_status make_workers(ls_loader *l) {
+    const ls_loader_config *c = &l->config;
+    LS_TRY(ls_calloc(c->threads, sizeof *l->workers, &l->workers));
+    for (int i = 0; i < c->threads; i++) {
+        l->workers[i] = (worker){.loader = l, .index = i};
+        LS_TRY(ls_feeder_create(c->feed, c->feed_count, c->split.source, &l->workers[i].feeder));
+    }
+    LS_TRY(ls_calloc(c->depth, sizeof *l->slots, &l->slots));
+    if (!c->memory) LS_TRY(ls_memory_alloc(ls_loader_bytes(c), &l->memory));
+    char *scratch = place_batches(l, c->memory ? c->memory : l->memory);
+    for (int i = 0; i < c->threads; i++) l->workers[i].scratch = scratch + i * scratch_bytes(c);
+    return LS_OK;
 }
 
 ls_status ls_loader_create(const ls_loader_config *config, ls_loader **out) {
@@ -156,13 +239,12 @@ ls_status ls_loader_create(const ls_loader_config *config, ls_loader **out) {
     ls_status status;
     LS_TRY(ls_calloc(1, sizeof *l, &l));
     l->config = *config;
-    l->stored = ls_shape_count(config->image);
-    l->bytes = image_bytes(config);
-    LS_TRY_GOTO(ls_preparer_create(&config->recipe, config->image, config->dtype, &l->preparer), fail);
-    LS_TRY_GOTO(ls_calloc(config->depth, sizeof *l->slots, &l->slots), fail);
-    if (!config->memory) LS_TRY_GOTO(ls_memory_alloc(ls_loader_bytes(config), &l->memory), fail);
-    place_batches(l, config->memory ? config->memory : l->memory);
-    LS_TRY_GOTO(start_thread(l), fail);
+    l->config.threads = thread_count(config);
+    pthread_mutex_init(&l->mutex, NULL);
+    pthread_cond_init(&l->work, NULL);
+    pthread_cond_init(&l->ready, NULL);
+    LS_TRY_GOTO(make_workers(l), fail);
+    LS_TRY_GOTO(start_threads(l), fail);
     *out = l;
     return LS_OK;
 fail:
@@ -174,19 +256,19 @@ void ls_loader_destroy(ls_loader **loader) {
     ls_loader *l = *loader;
     *loader = NULL;
     if (!l) return;
-    if (l->running) {
-        pthread_mutex_lock(&l->mutex);
-        l->stop = 1;
-        pthread_cond_signal(&l->work);
-        pthread_mutex_unlock(&l->mutex);
-        pthread_join(l->thread, NULL);
-        pthread_cond_destroy(&l->ready);
-        pthread_cond_destroy(&l->work);
-        pthread_mutex_destroy(&l->mutex);
-    }
+    pthread_mutex_lock(&l->mutex);
+    l->stop = 1;
+    atomic_store(&l->dropping, 1);
+    pthread_cond_broadcast(&l->work);
+    pthread_mutex_unlock(&l->mutex);
+    for (int i = 0; i < l->running; i++) pthread_join(l->workers[i].thread, NULL);
+    for (int i = 0; l->workers && i < l->config.threads; i++) ls_feeder_destroy(&l->workers[i].feeder);
+    pthread_cond_destroy(&l->ready);
+    pthread_cond_destroy(&l->work);
+    pthread_mutex_destroy(&l->mutex);
     ls_memory_free(l->memory);
+    free(l->workers);
     free(l->slots);
-    ls_preparer_destroy(&l->preparer);
     free(l);
 }
 
@@ -201,10 +283,10 @@ static ls_status check_ranges(const ls_loader *l, const uint32_t *order, const l
                 "a loader with room for %lld samples was asked for %lld from position %lld on; ask for fewer",
                 (long long)c->micro_batch, (long long)ranges[r].count, (long long)ranges[r].first);
         for (int64_t i = ranges[r].first; i < ranges[r].first + ranges[r].count; i++)
-            if (order[i] >= c->split->count)
+            if (order[i] >= c->split.count)
                 return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
                                "a loader was asked for sample %u of a dataset of %lld; samples count from 0", order[i],
-                               (long long)c->split->count);
+                               (long long)c->split.count);
     }
     return LS_OK;
 }
@@ -227,7 +309,7 @@ ls_status ls_loader_start(ls_loader *l, uint32_t epoch, const uint32_t *order, c
         l->ranges = ranges;
         l->base = l->total;
         l->total += range_count;
-        pthread_cond_signal(&l->work);
+        pthread_cond_broadcast(&l->work);
     }
     pthread_mutex_unlock(&l->mutex);
     if (left)
@@ -239,14 +321,26 @@ ls_status ls_loader_start(ls_loader *l, uint32_t epoch, const uint32_t *order, c
 
 void ls_loader_cancel(ls_loader *l) {
     pthread_mutex_lock(&l->mutex);
-    l->total = l->made + l->filling;  // nothing new is begun
+    if (l->dealt_samples) l->dealt++;  // the rest of a batch is not handed out either
+    l->dealt_samples = 0;
+    l->total = l->dealt;  // nothing new is begun
+    atomic_store(&l->dropping, 1);
     while (l->filling) pthread_cond_wait(&l->ready, &l->mutex);
+    atomic_store(&l->dropping, 0);
     for (int i = 0; i < l->config.depth; i++) l->slots[i].state = SLOT_FREE;
-    l->taken = l->made;
+    l->taken = l->dealt;
     pthread_mutex_unlock(&l->mutex);
 }
 
+// The sentence of a batch that could not be read, in the thread that wanted it.
+static ls_status batch_failed(ls_status status, const char *message) {
+    ls__error_set(message);
+    return ls__fail_passed(status, __FILE__, __LINE__);
+}
+
 ls_status ls_loader_get(ls_loader *l, ls_batch **out, double *waited) {
+    ls_status status = LS_OK;
+    char message[sizeof l->slots->message];
     *out = NULL;
     if (waited) *waited = 0;
     pthread_mutex_lock(&l->mutex);
@@ -256,9 +350,16 @@ ls_status ls_loader_get(ls_loader *l, ls_batch **out, double *waited) {
         double start = s->state != SLOT_READY && waited ? ls_clock() : 0;
         while (s->state != SLOT_READY) pthread_cond_wait(&l->ready, &l->mutex);
         if (waited && start > 0) *waited = ls_clock() - start;
-        s->state = SLOT_TAKEN;
         l->taken++;
-        *out = &s->batch;
+        status = s->status;
+        if (status == LS_OK) {
+            s->state = SLOT_TAKEN;
+            *out = &s->batch;
+        } else {
+            memcpy(message, s->message, sizeof message);
+            s->state = SLOT_FREE;
+            pthread_cond_broadcast(&l->work);
+        }
     }
     pthread_mutex_unlock(&l->mutex);
     if (over)
@@ -267,14 +368,14 @@ ls_status ls_loader_get(ls_loader *l, ls_batch **out, double *waited) {
     if (all_out)
         return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
                        "all %d micro-batches of the loader are borrowed; give one back first", l->config.depth);
-    return LS_OK;
+    return status == LS_OK ? LS_OK : batch_failed(status, message);
 }
 
 void ls_loader_restore(ls_loader *l, ls_batch **batch) {
     if (!*batch) return;
     pthread_mutex_lock(&l->mutex);
     ((slot *)*batch)->state = SLOT_FREE;
-    pthread_cond_signal(&l->work);
+    pthread_cond_broadcast(&l->work);
     pthread_mutex_unlock(&l->mutex);
     *batch = NULL;
 }

@@ -44,26 +44,45 @@ LS_CLONES static void add_row(const uint8_t *restrict row, int64_t n, uint32_t *
 
 #define MOST_ROWS 65536  // times 255 squared fits in 32 bits
 
-ls_status ls_channel_sums_add(const ls_split *split, ls_shape image, int64_t begin, int64_t end,
-                              ls_channel_sums *sums) {
-    int64_t channels = image.dim[2], n = image.dim[1] * channels, rows = (end - begin) * image.dim[0];
-    const uint8_t *row = split->images + begin * ls_shape_count(image);
-    uint32_t *partial;  // (2, n)
-    LS_TRY(ls_calloc(2 * n, sizeof *partial, &partial));
-    while (rows > 0) {
-        int64_t some = rows < MOST_ROWS ? rows : MOST_ROWS;
-        memset(partial, 0, (size_t)(2 * n) * sizeof *partial);
-        for (int64_t r = 0; r < some; r++, row += n) add_row(row, n, partial, partial + n);
-        for (int64_t i = 0; i < n; i++) {
-            ls_channel_sums *s = &sums[i % channels];
-            s->count += some;
-            s->sum += partial[i];
-            s->squares += partial[n + i];
-        }
-        rows -= some;
+typedef struct partial_sums {
+    int64_t values, channels, rows;  // of a row; rows added since the sums were last taken
+    uint32_t *sum, *squares;         // (values) each
+} partial_sums;
+
+static void take(partial_sums *p, ls_channel_sums *sums) {
+    for (int64_t i = 0; i < p->values; i++) {
+        ls_channel_sums *s = &sums[i % p->channels];
+        s->count += p->rows;
+        s->sum += p->sum[i];
+        s->squares += p->squares[i];
     }
-    free(partial);
-    return LS_OK;
+    memset(p->sum, 0, (size_t)(2 * p->values) * sizeof *p->sum);
+    p->rows = 0;
+}
+
+ls_status ls_channel_sums_add(const ls_source *source, int field, int64_t begin, int64_t end, ls_channel_sums *sums) {
+    ls_shape image = source->field[field].shape;
+    partial_sums p = {.values = image.dim[1] * image.dim[2], .channels = image.dim[2]};
+    ls_sample sample;
+    void *scratch = NULL;
+    ls_status status;
+    LS_TRY(ls_calloc(2 * p.values, sizeof *p.sum, &p.sum));
+    p.squares = p.sum + p.values;
+    if (source->scratch_bytes) LS_TRY_GOTO(ls_memory_alloc(source->scratch_bytes, &scratch), done);
+    status = LS_OK;
+    for (int64_t i = begin; i < end; i++) {
+        LS_TRY_GOTO(ls_source_read(source, i, scratch, &sample), done);
+        const uint8_t *row = sample.field[field];
+        for (int64_t r = 0; r < image.dim[0]; r++, row += p.values) {
+            add_row(row, p.values, p.sum, p.squares);
+            if (++p.rows == MOST_ROWS) take(&p, sums);
+        }
+    }
+    take(&p, sums);
+done:
+    ls_memory_free(scratch);
+    free(p.sum);
+    return status;
 }
 
 void ls_channel_moments(const ls_channel_sums *s, double *mean, double *deviation) {

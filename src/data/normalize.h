@@ -2,7 +2,7 @@
 #ifndef LS_DATA_NORMALIZE_H
 #define LS_DATA_NORMALIZE_H
 
-#include "data/dataset.h"
+#include "data/source.h"
 
 typedef enum ls_normalization {
     LS_NORMALIZATION_UNIT,       // pixel / 255: [0, 1]
@@ -20,8 +20,9 @@ typedef struct ls_channel_sums {
     int64_t count, sum, squares;
 } ls_channel_sums;
 
-// Adds samples begin .. end-1 to `sums` (C). Errors: OUT_OF_MEMORY.
-ls_status ls_channel_sums_add(const ls_split *split, ls_shape image, int64_t begin, int64_t end, ls_channel_sums *sums);
+// Adds the images of samples begin .. end-1 to `sums` (C). `field` is the source's field of images, (H, W, C) in U8.
+// Errors: OUT_OF_MEMORY, those of reading a sample.
+ls_status ls_channel_sums_add(const ls_source *source, int field, int64_t begin, int64_t end, ls_channel_sums *sums);
 
 // Mean and deviation (of the whole set, divided by its count) in pixel values 0 .. 255.
 void ls_channel_moments(const ls_channel_sums *sums, double *mean, double *deviation);

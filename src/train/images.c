@@ -13,25 +13,51 @@ ls_shape ls_train_image_shape(const ls_train_config *config, ls_shape image) {
     return ls_recipe_shape(&recipe, image);
 }
 
+// What is trained on has to be there, in a form that training can take.
+static ls_status check_fields(ls_trainer *t) {
+    const ls_field *image = ls_dataset_find_field(t->dataset, "image");
+    const ls_field *label = ls_dataset_find_field(t->dataset, "label");
+    if (!image || image->shape.ndim != 3)
+        return LS_FAIL(
+            LS_STATUS_INVALID_ARGUMENT,
+            "the dataset %s has no field \"image\" of (height, width, channels), which a classifier is trained on",
+            t->dataset->name);
+    if (!label || label->shape.ndim != 0 || !label->classes)
+        return LS_FAIL(
+            LS_STATUS_INVALID_ARGUMENT,
+            "the dataset %s has no field \"label\" of a single class number, which a classifier is trained on",
+            t->dataset->name);
+    t->prepares = image->dtype == LS_DTYPE_U8;
+    return LS_OK;
+}
+
 ls_status ls__images_resolve(ls_trainer *t) {
     const ls_train_config *c = &t->config;
+    LS_TRY(check_fields(t));
     if (c->image_size < 0 || c->image_size > MOST_SIZE)
         return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
                        "images were to be resized to %dx%d: choose a side from 1 to %d, or 0 for images as they are",
                        c->image_size, c->image_size, MOST_SIZE);
     t->recipe = (ls_recipe){.height = c->image_size, .width = c->image_size, .seed = c->seed};
-    t->image = ls_train_image_shape(c, t->dataset->image);
+    t->image = ls_train_image_shape(c, ls_dataset_image_shape(t->dataset));
     LS_TRY(ls_normalization_find(c->normalize, &t->normalization));
     LS_TRY(ls_augment_parse(c->augment, &t->recipe.augment));
+    if (!t->prepares && (c->image_size || t->recipe.augment || t->normalization != LS_NORMALIZATION_UNIT))
+        return LS_FAIL(
+            LS_STATUS_INVALID_ARGUMENT,
+            "the images of the dataset %s are numbers, not pixels of u8: they are taken as they are, and cannot be "
+            "resized, augmented or normalized",
+            t->dataset->name);
     return ls_augment_check(t->recipe.augment, t->image);
 }
 
 // This worker's share of the training set's sums, and, once all are together, the whole's.
 static ls_status sum_channels(ls_trainer *t, ls_channel_sums *mine, ls_channel_sums *all) {
-    int64_t count = t->dataset->train.count, rank = t->comm->rank, size = t->comm->size;
+    const ls_source *train = t->dataset->train;
+    int field = ls_fields_find(train->field, train->field_count, "image");
+    int64_t count = train->count, rank = t->comm->rank, size = t->comm->size;
     int64_t channels = t->image.dim[2], bytes = channels * (int64_t)sizeof *mine;
-    ls_status status = ls_channel_sums_add(&t->dataset->train, t->dataset->image, count * rank / size,
-                                           count * (rank + 1) / size, mine);
+    ls_status status = ls_channel_sums_add(train, field, count * rank / size, count * (rank + 1) / size, mine);
     LS_TRY(ls_comm_agree(t->comm, status));
     LS_TRY(ls_comm_allgather(t->comm, mine, all, bytes));
     for (int64_t c = 0; c < channels; c++) {

@@ -103,7 +103,10 @@ ls_memory ls__trainer_memory(const ls_trainer *t) {
     add_arenas(&m, t);
     add_per_replica(&m, LS_MEMORY_BATCHES, ls_memory_size(ls__batches_bytes(t)));
     add_records(&m, t);
-    add_per_host(&m, LS_MEMORY_DATASET, ls_data_bytes(t->dataset));
+    if (t->dataset->shared)
+        add_per_host(&m, LS_MEMORY_DATASET, ls_data_bytes(t->dataset));
+    else
+        add_per_worker(&m, LS_MEMORY_DATASET, ls_data_bytes(t->dataset));
     add_per_worker(&m, LS_MEMORY_WEIGHTS, parameter_bytes(t->graph));
     add_per_worker(&m, LS_MEMORY_PROGRAM, t->program_bytes);
     for (int i = 0; i < LS_MEMORY_PARTS; i++) {
@@ -117,10 +120,11 @@ ls_memory ls__trainer_memory(const ls_trainer *t) {
 // --- without training ------------------------------------------------------------------------------------------------
 
 // Where there is none: one step's worth of samples, so that all plans but those of tails are made.
-static ls_dataset nothing(const ls_graph *graph, int64_t batch) {
-    ls_dataset d = {.name = "none", .image = ls_graph_input_at(graph, 0).shape, .classes = ls_graph_classes(graph)};
-    d.train.count = d.test.count = batch;
-    return d;
+static ls_status nothing(const ls_graph *graph, int64_t batch, ls_dataset **out) {
+    int classes = ls_graph_classes(graph);
+    const ls_field fields[] = {{"image", ls_graph_input_at(graph, 0).shape, LS_DTYPE_U8, 0},
+                               {"label", {0}, LS_DTYPE_I32, classes > 0 ? classes : 1}};
+    return ls_data_create_planned("none", fields, 2, batch, batch, out);
 }
 
 // The cores that each worker would have, if all hosts were like this one.
@@ -141,14 +145,10 @@ static void resolve_batch(ls_trainer *t) {
     c->batch_size = c->micro_batch * t->comm->size * (c->replicas > 0 ? c->replicas : fit);
 }
 
-static ls_status plan(ls_trainer *t, const ls_memory_job *job, ls_memory *out) {
+static ls_status plan(ls_trainer *t, int thought_of, const ls_memory_job *job, ls_memory *out) {
     char unused[65];
-    LS_TRY(find_cores(t));
-    resolve_batch(t);
-    ls_dataset none = nothing(t->network, t->config.batch_size);
-    t->dataset = job->dataset ? job->dataset : &none;
     LS_TRY(ls__trainer_check(t));
-    if (!job->dataset) {  // no tail in evaluation either
+    if (thought_of) {  // no tail in evaluation either
         t->eval_split.count = t->eval_shape.micro_batch;
         t->eval_shape = ls__epoch_shape(t->eval_split.count, t->eval_split.count, t->eval_shape.micro_batch);
     }
@@ -156,9 +156,19 @@ static ls_status plan(ls_trainer *t, const ls_memory_job *job, ls_memory *out) {
     LS_TRY(ls__trainer_plan(t, 2));  // replicas beyond the second are as the second
     if (job->program) t->program_bytes = job->program;
     t->program_bytes += job->more;
-    none.train.count = none.test.count = 0;
     *out = ls__trainer_memory(t);
     return LS_OK;
+}
+
+static ls_status plan_on_dataset(ls_trainer *t, const ls_memory_job *job, ls_memory *out) {
+    ls_dataset *none = NULL;
+    LS_TRY(find_cores(t));
+    resolve_batch(t);
+    if (!job->dataset) LS_TRY(nothing(t->graph, t->config.batch_size, &none));
+    t->dataset = job->dataset ? job->dataset : none;
+    ls_status status = plan(t, !job->dataset, job, out);
+    ls_data_close(&none);
+    return status;
 }
 
 ls_status ls_memory_plan(const ls_context *context, const ls_graph *graph, const ls_memory_job *job,
@@ -173,7 +183,7 @@ ls_status ls_memory_plan(const ls_context *context, const ls_graph *graph, const
         t->config = *config;
         t->program_bytes = context->rss;
         t->rss_begun = ls_memory_rss();
-        status = plan(t, job, out);
+        status = plan_on_dataset(t, job, out);
         ls_trainer_destroy(&t);
     }
     ls_comm_destroy(&comm);

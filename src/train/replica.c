@@ -77,8 +77,8 @@ typedef struct feeds {
 static ls_status feed(ls_replica *r, const ls_batch *batch, feeds *out) {
     const ls_trainer *t = r->trainer;
     const char *base = r->feeds->memory;
-    out->inputs[0] = ls_span_of(r->feeds, (const char *)batch->images - base);
-    out->inputs[1] = ls_span_of(r->feeds, (const char *)batch->labels - base);
+    out->inputs[0] = ls_span_of(r->feeds, (const char *)batch->feed[LS_FEED_IMAGE] - base);
+    out->inputs[1] = ls_span_of(r->feeds, (const char *)batch->feed[LS_FEED_LABEL] - base);
     out->all = (ls_feeds){out->inputs, {r->random, 0}};
     r->key->seed = t->config.seed;
     r->key->epoch = (uint64_t)t->epoch;

@@ -130,13 +130,18 @@ static ls_status resolve_sizes(ls_trainer *t) {
             (long long)c->batch_size, (long long)c->micro_batch);
     if (c->threads < 1)
         return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "a replica needs at least 1 thread, got %d", c->threads);
-    t->train_split = t->dataset->train;
-    t->eval_split = t->dataset->test;
+    t->train_split = (ls_split){t->dataset->train, ls_dataset_train_count(t->dataset)};
+    t->eval_split = (ls_split){t->dataset->test, ls_dataset_test_count(t->dataset)};
     if (c->limit_train > 0 && c->limit_train < t->train_split.count) t->train_split.count = c->limit_train;
     if (c->limit_test > 0 && c->limit_test < t->eval_split.count) t->eval_split.count = c->limit_test;
     int64_t eval_batch = c->micro_batch < 32 ? 32 : c->micro_batch;
     t->train_shape = ls__epoch_shape(t->train_split.count, c->batch_size, c->micro_batch);
-    t->eval_shape = ls__epoch_shape(t->eval_split.count, t->eval_split.count, eval_batch);
+    if (t->eval_split.count == 0 && c->validate)
+        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
+                       "the dataset %s has no test set to evaluate on after each epoch: leave validation out",
+                       t->dataset->name);
+    t->eval_shape = t->eval_split.count ? ls__epoch_shape(t->eval_split.count, t->eval_split.count, eval_batch)
+                                        : (ls_epoch_shape){.batch = eval_batch, .micro_batch = eval_batch};
     return LS_OK;
 }
 
@@ -203,10 +208,10 @@ static ls_status check_fits(const ls_trainer *t) {
                        t->network->name, (long long)want.dim[0], (long long)want.dim[1], (long long)want.dim[2],
                        t->dataset->name, t->config.image_size ? "is resized to" : "has", (long long)have.dim[0],
                        (long long)have.dim[1], (long long)have.dim[2], t->config.image_size ? "resized" : "dataset's");
-    if (classes < t->dataset->classes)
+    if (classes < ls_dataset_classes(t->dataset))
         return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
                        "model %s tells %d classes apart, dataset %s has %d: give it as many", t->network->name, classes,
-                       t->dataset->name, t->dataset->classes);
+                       t->dataset->name, ls_dataset_classes(t->dataset));
     return LS_OK;
 }
 
@@ -230,6 +235,7 @@ static ls_status make_plans(ls_trainer *t, ls_replica *r) {
     LS_TRY(make_plan(t, t->train_shape.micro_batch, 1, &r->plans.train));
     if (t->train_shape.tail && (r->index == 0 || runs_tail))
         LS_TRY(make_plan(t, t->train_shape.tail, 1, &r->plans.train_tail));
+    if (t->eval_split.count == 0) return LS_OK;
     ls_tree_run(t->eval_shape.micro_batches, r->lane, t->lanes, &begin, &end);
     int runs_eval_tail = begin < end && end == t->eval_shape.micro_batches;
     LS_TRY(make_plan(t, t->eval_shape.micro_batch, 0, &r->plans.eval));
@@ -239,19 +245,21 @@ static ls_status make_plans(ls_trainer *t, ls_replica *r) {
 }
 
 static ls_loader_config loader_config(const ls_trainer *t, int training) {
-    ls_loader_config config = {.split = training ? &t->train_split : &t->eval_split,
-                               .image = t->dataset->image,
-                               .dtype = t->precision,
-                               .micro_batch = training ? t->train_shape.micro_batch : t->eval_shape.micro_batch,
-                               .depth = 3,
-                               .recipe = t->recipe};
-    if (!training) config.recipe.augment = 0;
+    ls_loader_config config = {
+        .split = training ? t->train_split : t->eval_split,
+        .feed = {[LS_FEED_IMAGE] = {"image", t->precision, t->prepares, t->recipe},
+                 [LS_FEED_LABEL] = {"label", LS_DTYPE_I32, 0, {0}}},
+        .feed_count = LS_FEEDS,
+        .micro_batch = training ? t->train_shape.micro_batch : t->eval_shape.micro_batch,
+        .depth = 3,
+    };
+    if (!training) config.feed[LS_FEED_IMAGE].recipe.augment = 0;
     return config;
 }
 
 int64_t ls__batches_bytes(const ls_trainer *t) {
     ls_loader_config train = loader_config(t, 1), eval = loader_config(t, 0);
-    int64_t a = ls_loader_bytes(&train), b = ls_loader_bytes(&eval);
+    int64_t a = ls_loader_bytes(&train), b = t->eval_split.count ? ls_loader_bytes(&eval) : 0;
     return a > b ? a : b;
 }
 
@@ -263,7 +271,7 @@ static ls_status make_loaders(ls_trainer *t) {
         train.memory = eval.memory = t->replica[i].batches;
         LS_TRY(ls_buffer_wrap(t->device, t->replica[i].batches, ls__batches_bytes(t), &t->replica[i].feeds));
         LS_TRY(ls_loader_create(&train, &t->replica[i].train_loader));
-        LS_TRY(ls_loader_create(&eval, &t->replica[i].eval_loader));
+        if (t->eval_split.count) LS_TRY(ls_loader_create(&eval, &t->replica[i].eval_loader));
     }
     return LS_OK;
 }
@@ -524,6 +532,8 @@ ls_status ls_trainer_fit(ls_trainer *t, ls_progress_fn progress, void *user) {
 
 ls_status ls_trainer_evaluate(ls_trainer *t, double *loss, double *accuracy) {
     double start = ls_clock();
+    if (t->eval_split.count == 0)
+        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "the dataset %s has no test set to evaluate on", t->dataset->name);
     for (int64_t i = 0; i < t->eval_split.count; i++) t->order[i] = (uint32_t)i;
     if (t->comm->local_rank == 0) memset(t->metrics, 0, (size_t)(t->metrics_count * t->measures.width) * sizeof *t->metrics);
     LS_TRY(ls_comm_barrier(t->comm));

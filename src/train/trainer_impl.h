@@ -52,6 +52,9 @@ typedef struct ls_replica {
     char failure[1024];
 } ls_replica;
 
+// What the loaders make of a sample, in this order.
+enum { LS_FEED_IMAGE, LS_FEED_LABEL, LS_FEEDS };
+
 // What shape an epoch, or an evaluation, has: `count` samples cut into steps of `batch`, each into micro-batches.
 typedef struct ls_epoch_shape {
     int64_t count, batch, micro_batch;
@@ -91,6 +94,7 @@ struct ls_trainer {
     ls_queue *queue;              // of the main thread, for what is set and taken outside of steps
     ls_epoch_shape train_shape, eval_shape;
     ls_split train_split, eval_split;
+    int prepares;      // images are stored as pixels, which the recipe says what becomes of; else as numbers
     ls_shape image;    // (H, W, C), as the network sees it
     ls_recipe recipe;  // of training samples
     ls_normalization normalization;

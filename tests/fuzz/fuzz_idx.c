@@ -15,6 +15,7 @@
 
 #include "data/dataset.h"
 #include "data/formats/idx.h"
+#include "data_set.h"
 
 #define TRAIN   7
 #define TEST    5
@@ -96,9 +97,9 @@ static void on_disk(int which, const uint8_t *data, size_t size) {
     MUST((status == LS_OK) == (dataset != NULL));
     MUST(status == LS_OK || (status == LS_STATUS_BAD_DATA && strstr(ls_error_message(), dir)));
     if (dataset) {
-        MUST(dataset->train.count > 0 && dataset->test.count > 0);
-        for (int64_t i = 0; i < dataset->train.count; i++) MUST(dataset->train.labels[i] < 10);
-        for (int64_t i = 0; i < dataset->test.count; i++) MUST(dataset->test.labels[i] < 10);
+        MUST(dataset->train->count > 0 && dataset->test->count > 0);
+        for (int64_t i = 0; i < dataset->train->count; i++) MUST(set_of(dataset->train).labels[i] < 10);
+        for (int64_t i = 0; i < dataset->test->count; i++) MUST(set_of(dataset->test).labels[i] < 10);
     }
     ls_data_close(&dataset);
     ls_data_host_destroy_self(&host);

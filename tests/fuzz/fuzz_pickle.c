@@ -15,6 +15,7 @@
 #include "../cifar_files.h"
 #include "data/dataset.h"
 #include "data/formats/pickle.h"
+#include "data_set.h"
 
 enum { IN_MEMORY, ON_DISK, RECORDS, WAYS };
 enum { COUNT = 2, CLASSES = 100 };
@@ -89,8 +90,8 @@ static void on_disk(int records, const uint8_t *data, size_t size) {
     MUST((status == LS_OK) == (dataset != NULL));
     MUST(status == LS_OK || (status == LS_STATUS_BAD_DATA && strstr(ls_error_message(), dir)));
     if (dataset) {
-        MUST(dataset->train.count > 0 && dataset->test.count == COUNT);
-        for (int64_t i = 0; i < dataset->train.count; i++) MUST(dataset->train.labels[i] < CLASSES);
+        MUST(dataset->train->count > 0 && dataset->test->count == COUNT);
+        for (int64_t i = 0; i < dataset->train->count; i++) MUST(set_of(dataset->train).labels[i] < CLASSES);
     }
     ls_data_close(&dataset);
     ls_data_host_destroy_self(&host);

@@ -299,11 +299,9 @@ static ls_status load(opening *o, ls_dataset *out) {
     if (host->free) host->free(host->self, stored);
 
     int64_t test = o->set->file[f->files - 1].count;
-    out->image = LS_SHAPE(SIDE, SIDE, 3);
-    out->classes = f->classes;
-    out->train = (ls_split){done - test, images, labels};
-    out->test = (ls_split){test, images + (done - test) * PIXELS, labels + (done - test)};
-    return LS_OK;
+    ls_arrays train_set = {done - test, {images, labels}};
+    ls_arrays test_set = {test, {images + (done - test) * PIXELS, labels + (done - test)}};
+    return ls_data_set_images(host, out, LS_SHAPE(SIDE, SIDE, 3), f->classes, &train_set, &test_set);
 }
 
 static ls_status open_folder(ls_data_host *host, const flavour *f, const char *dir, ls_dataset *out) {

@@ -225,11 +225,9 @@ static ls_status digits_open(ls_data_host *host, const char *argument, ls_datase
     for (int64_t i = first; i < past; i++) draw_sample((uint32_t)i, images + i * PIXELS, labels + i);
     LS_TRY(host->barrier(host->self));
 
-    out->image = LS_SHAPE(SIDE, SIDE, 1);
-    out->classes = 10;
-    out->train = (ls_split){TRAIN, images, labels};
-    out->test = (ls_split){TEST, images + TRAIN * PIXELS, labels + TRAIN};
-    return LS_OK;
+    ls_arrays train_set = {TRAIN, {images, labels}};
+    ls_arrays test_set = {TEST, {images + TRAIN * PIXELS, labels + TRAIN}};
+    return ls_data_set_images(host, out, LS_SHAPE(SIDE, SIDE, 1), 10, &train_set, &test_set);
 }
 
 const ls_format ls_format_digits = {

@@ -202,11 +202,10 @@ static ls_status open_folder(ls_data_host *host, const char *dir, ls_dataset *ou
     for (int i = 0; i < FILES; i++) payload[i] = (uint8_t *)block + offset[i];
     LS_TRY(load(host, files, payload));
 
-    out->image = LS_SHAPE(files[TRAIN_IMAGES].height, files[TRAIN_IMAGES].width, 1);
-    out->classes = CLASSES;
-    out->train = (ls_split){files[TRAIN_IMAGES].count, payload[TRAIN_IMAGES], payload[TRAIN_LABELS]};
-    out->test = (ls_split){files[TEST_IMAGES].count, payload[TEST_IMAGES], payload[TEST_LABELS]};
-    return LS_OK;
+    ls_arrays train_set = {files[TRAIN_IMAGES].count, {payload[TRAIN_IMAGES], payload[TRAIN_LABELS]}};
+    ls_arrays test_set = {files[TEST_IMAGES].count, {payload[TEST_IMAGES], payload[TEST_LABELS]}};
+    return ls_data_set_images(host, out, LS_SHAPE(files[TRAIN_IMAGES].height, files[TRAIN_IMAGES].width, 1), CLASSES,
+                              &train_set, &test_set);
 }
 
 const ls_format ls_format_mnist = {

@@ -1,0 +1,125 @@
+// Datasets: what is trained on. From files, drawn by the library, from arrays of a program, or from a function of it.
+//
+// A dataset has a training set and mostly a test set. A sample is a few fields, each a tensor of one shape and type: an image,
+// the number of its class, a row of labels, tokens, an image to be reached. The trainer looks fields up by name.
+//
+//     const ls_field fields[] = {{"image", LS_SHAPE(28, 28, 1), LS_DTYPE_U8, 0}, {"label", {0}, LS_DTYPE_I32, 1000}};
+//     ls_arrays_config config = {.name = "mine", .fields = fields, .field_count = 2,
+//                                .train = {.count = 60000, .field = {images, labels}}};
+//     CHECK(ls_dataset_create_arrays(context, &config, &data));
+//
+// What opens or creates a dataset, and what destroys one, is collective over the workers: each makes the same calls with the
+// same arguments, and when one fails, all get the same status and sentence. The rest is not collective, and may be called
+// from any thread.
+#ifndef LOCKSTEP_DATA_H
+#define LOCKSTEP_DATA_H
+
+#include <lockstep/status.h>
+#include <lockstep/tensor.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct ls_context ls_context;
+typedef struct ls_dataset ls_dataset;
+
+#define LS_MAX_FIELDS 16
+
+// One field of all samples of a dataset.
+typedef struct ls_field {
+    char name[32];   // "image", "label", "tokens", "target", ...
+    ls_shape shape;  // of one sample, without the batch: (H, W, C) of an image; {0} is a single number
+    ls_dtype dtype;  // U8, I32 or F32
+    // Above 0: the values are class numbers 0 .. classes-1 (or tokens of a vocabulary of so many words), U8 or I32; one that is
+    // out of range is refused. 0: any values.
+    int classes;
+} ls_field;
+
+// ---- datasets by name ----------------------------------------------------------------------------------------------
+
+// Opens a dataset: "mnist:DIR", "fashion-mnist:DIR", "digits", ... (`lockstep datasets` lists them). One copy per host, in
+// memory its workers share; read by them in parallel. The caller destroys it before the context. Collective.
+// Errors: NOT_FOUND, IO, BAD_DATA (the file, what is wrong with it), MISMATCH (hosts read different data).
+ls_status ls_dataset_open(ls_context *context, const char *spec, ls_dataset **out);
+
+// The index-th name ls_dataset_open knows, NULL past the last; *argument is what comes after a colon ("DIR"), or NULL where
+// nothing does, *help one line about it.
+const char *ls_dataset_format(int index, const char **argument, const char **help);
+
+// ---- datasets of a program -----------------------------------------------------------------------------------------
+
+// A set of samples in memory, field by field.
+typedef struct ls_arrays {
+    int64_t count;                     // samples; 0: there is no such set
+    const void *field[LS_MAX_FIELDS];  // (count, shape of the field) each, row-major, in the field's dtype
+} ls_arrays;
+
+typedef struct ls_arrays_config {
+    const char *name;        // for sentences and records; NULL: "arrays"
+    const ls_field *fields;  // (field_count); copied
+    int field_count;
+    ls_arrays train, test;  // of test, the count may be 0
+    // 0: the arrays are borrowed and must not change until the dataset is destroyed. 1: they are copied, once per host into memory
+    // that its workers share, and the caller may free its own afterwards.
+    int copy;
+} ls_arrays_config;
+
+// A dataset of arrays of the caller's. Each worker passes the same description and the same data, which is checked.
+// The caller destroys it before the context. Collective.
+// Errors: INVALID_ARGUMENT (no samples, more than 2^32, a shape or a type that cannot be, an array that is missing; which field),
+// BAD_DATA (a label out of range: which sample, which label), MISMATCH (workers pass different data), OUT_OF_MEMORY.
+ls_status ls_dataset_create_arrays(ls_context *context, const ls_arrays_config *config, ls_dataset **out);
+
+// Writes sample `sample` (from 0): field f goes to fields[f], in the shape and dtype it was described with. The memory is the
+// library's, aligned to 64 bytes, and holds whatever was there before.
+// Called from several threads at once, of several workers, in any order, any number of times: it must give the same values for a
+// sample whenever and wherever it is asked. Returns LS_OK, or `ls_error_set(status, "...")`, which ends training with that
+// sentence.
+typedef ls_status (*ls_read_fn)(void *user, int64_t sample, void *const *fields);
+
+// A set of samples that a function gives.
+typedef struct ls_callback {
+    int64_t count;  // samples; 0: there is no such set
+    ls_read_fn read;
+    void *user;  // passed to it
+} ls_callback;
+
+typedef struct ls_callback_config {
+    const char *name;        // for sentences and records; NULL: "callback"
+    const ls_field *fields;  // (field_count); copied
+    int field_count;
+    ls_callback train, test;  // of test, the count may be 0
+    // Whatever tells one version of the data from another, which has to be the same on all workers; part of the fingerprint.
+    uint64_t version;
+} ls_callback_config;
+
+// A dataset whose samples a function of the caller's gives, whenever they are wanted. Nothing is kept in memory. The first, the
+// middle and the last sample of each set are read at once by every worker, and must be the same everywhere.
+// The caller destroys it before the context. Collective.
+// Errors: INVALID_ARGUMENT (as above; no function), whatever the function returns, BAD_DATA (a label out of range),
+// MISMATCH (workers describe it differently, or get different samples), OUT_OF_MEMORY.
+ls_status ls_dataset_create_callback(ls_context *context, const ls_callback_config *config, ls_dataset **out);
+
+// Collective. NULL is fine.
+void ls_dataset_destroy(ls_dataset **dataset);
+
+// ---- what it is ----------------------------------------------------------------------------------------------------
+
+const char *ls_dataset_name(const ls_dataset *dataset);     // owned by the dataset
+int64_t ls_dataset_train_count(const ls_dataset *dataset);  // samples, at least 1
+int64_t ls_dataset_test_count(const ls_dataset *dataset);   // 0: there is no test set
+// The index-th field, from 0, in the order of the description; NULL past the last. Owned by the dataset.
+const ls_field *ls_dataset_field(const ls_dataset *dataset, int index);
+const ls_field *ls_dataset_find_field(const ls_dataset *dataset, const char *name);  // NULL: there is none
+ls_shape ls_dataset_image_shape(const ls_dataset *dataset);                          // of the field "image"; {0}: none
+int ls_dataset_classes(const ls_dataset *dataset);  // of the field "label"; 0: none, or not class numbers
+// Of all values, shapes and types (of a callback: of the samples that were read): equal data, equal number, on every machine.
+uint64_t ls_dataset_fingerprint(const ls_dataset *dataset);
+double ls_dataset_read_seconds(
+    const ls_dataset *dataset);  // what opening or creating it took the slowest worker of this host
+
+#ifdef __cplusplus
+}
+#endif
+#endif

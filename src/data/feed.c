@@ -1,0 +1,105 @@
+#include "data/feed.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/memory.h"
+#include "data/convert.h"
+
+// One feed in one thread.
+typedef struct way {
+    int field;              // in the source
+    int64_t values, bytes;  // of the field; of what becomes of it
+    ls_preparer *preparer;  // of images; NULL: convert
+    ls_convert_fn convert;
+} way;
+
+struct ls_feeder {
+    const ls_source *source;
+    int count;
+    way way[LS_MAX_FIELDS];
+};
+
+ls_shape ls_feed_shape(const ls_feed *feed, const ls_source *source) {
+    int field = ls_fields_find(source->field, source->field_count, feed->field);
+    ls_shape shape = source->field[field].shape;
+    return feed->image ? ls_recipe_shape(&feed->recipe, shape) : shape;
+}
+
+int64_t ls_feed_bytes(const ls_feed *feed, const ls_source *source) {
+    return ls_shape_count(ls_feed_shape(feed, source)) * (int64_t)ls_dtype_size(feed->dtype);
+}
+
+static ls_status no_field(const ls_feed *feed, const ls_source *source) {
+    char names[LS_MAX_FIELDS * (sizeof source->field[0].name + 2)] = "";
+    for (int f = 0; f < source->field_count; f++) {
+        size_t used = strlen(names);
+        snprintf(names + used, sizeof names - used, "%s%s", f ? ", " : "", source->field[f].name);
+    }
+    return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "%s has no field \"%.40s\"; there are: %s", source->name, feed->field,
+                   names);
+}
+
+static ls_status make_way(const ls_feed *feed, const ls_source *source, way *w) {
+    w->field = ls_fields_find(source->field, source->field_count, feed->field);
+    if (w->field < 0) return no_field(feed, source);
+    const ls_field *field = &source->field[w->field];
+    w->values = ls_shape_count(field->shape);
+    w->bytes = ls_feed_bytes(feed, source);
+    if (!feed->image) {
+        ls_status status = ls_convert_find(field->dtype, feed->dtype, &w->convert);
+        return status == LS_OK ? LS_OK
+                               : ls__fail_context(status, "the field \"%s\" of %s: ", field->name, source->name);
+    }
+    if (field->dtype != LS_DTYPE_U8 || field->shape.ndim != 3)
+        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
+                       "the field \"%s\" of %s has %d dimensions of %s; images that are to be prepared are (height, "
+                       "width, channels) in u8",
+                       field->name, source->name, field->shape.ndim, ls_dtype_name(field->dtype));
+    if (feed->dtype != LS_DTYPE_F32 && feed->dtype != LS_DTYPE_BF16)
+        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "a loader makes fp32 or bf16 images, not %s; ask for one of these",
+                       ls_dtype_name(feed->dtype));
+    return ls_preparer_create(&feed->recipe, field->shape, feed->dtype, &w->preparer);
+}
+
+ls_status ls_feeder_create(const ls_feed *feeds, int feed_count, const ls_source *source, ls_feeder **out) {
+    ls_feeder *f;
+    ls_status status;
+    *out = NULL;
+    if (feed_count < 1 || feed_count > LS_MAX_FIELDS)
+        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "a loader was asked for %d feeds; there may be 1 to %d", feed_count,
+                       LS_MAX_FIELDS);
+    LS_TRY(ls_calloc(1, sizeof *f, &f));
+    f->source = source;
+    f->count = feed_count;
+    for (int i = 0; i < feed_count; i++) LS_TRY_GOTO(make_way(&feeds[i], source, &f->way[i]), fail);
+    *out = f;
+    return LS_OK;
+fail:
+    ls_feeder_destroy(&f);
+    return status;
+}
+
+void ls_feeder_destroy(ls_feeder **feeder) {
+    ls_feeder *f = *feeder;
+    *feeder = NULL;
+    if (!f) return;
+    for (int i = 0; i < f->count; i++) ls_preparer_destroy(&f->way[i].preparer);
+    free(f);
+}
+
+ls_status ls_feeder_run(ls_feeder *f, void *scratch, uint32_t epoch, int64_t sample, void *const *to, int64_t at) {
+    ls_sample s;
+    LS_TRY(ls_source_read(f->source, sample, scratch, &s));
+    for (int i = 0; i < f->count; i++) {
+        const way *w = &f->way[i];
+        char *place = (char *)to[i] + at * w->bytes;
+        if (w->preparer)
+            ls_preparer_run(w->preparer, s.field[w->field], epoch, (uint64_t)sample, place);
+        else
+            w->convert(s.field[w->field], w->values, place);
+    }
+    return LS_OK;
+}

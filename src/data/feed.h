@@ -1,0 +1,32 @@
+// What a network takes of samples, and how it gets it: images by a recipe, everything else number by number.
+#ifndef LS_DATA_FEED_H
+#define LS_DATA_FEED_H
+
+#include "data/prepare.h"
+#include "data/source.h"
+
+// What a network takes of a sample: a field, in the form it computes with. Two feeds may be of the same field.
+typedef struct ls_feed {
+    const char *field;  // its name in the source
+    ls_dtype dtype;     // of the batch. Images: F32 or BF16. Else whatever the field's values fit in (data/convert.h)
+    int image;          // 1: an image (H, W, C) in U8, which `recipe` says what becomes of; 0: numbers, as they are
+    ls_recipe recipe;   // all zero: pixel / 255
+} ls_feed;
+
+// The shape that it has for one sample of a source, and its bytes. The source has the field.
+ls_shape ls_feed_shape(const ls_feed *feed, const ls_source *source);
+int64_t ls_feed_bytes(const ls_feed *feed, const ls_source *source);
+
+// Makes what the feeds are of from samples. For one thread at a time.
+typedef struct ls_feeder ls_feeder;
+// Borrows the source. The feeds' numbers are copied.
+// Errors: INVALID_ARGUMENT (no such field, which there are; no image; a recipe that does not go with it), UNSUPPORTED (a type),
+// OUT_OF_MEMORY.
+ls_status ls_feeder_create(const ls_feed *feeds, int feed_count, const ls_source *source, ls_feeder **out);
+void ls_feeder_destroy(ls_feeder **feeder);
+
+// Reads sample `sample` and puts each feed f into place `at` of to[f], (..., shape). `epoch` is what augmentation is drawn for.
+// `scratch` is (source->scratch_bytes), aligned to LS_ALIGN. Errors: those of the source.
+ls_status ls_feeder_run(ls_feeder *feeder, void *scratch, uint32_t epoch, int64_t sample, void *const *to, int64_t at);
+
+#endif

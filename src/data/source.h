@@ -1,0 +1,84 @@
+// A source of samples: data in memory, a function of a program, a folder of files. It has a count, a list of fields, and reads
+// any sample in any thread. What comes of samples (a size, another type, a batch) is the loader's business.
+#ifndef LS_DATA_SOURCE_H
+#define LS_DATA_SOURCE_H
+
+#include <lockstep/data.h>
+
+#define LS_MAX_SAMPLES ((int64_t)1 << 32)  // samples have 32-bit numbers
+
+// One sample, as its source has it.
+typedef struct ls_sample {
+    const void *field[LS_MAX_FIELDS];  // by the source's list; in the field's shape and dtype
+} ls_sample;
+
+typedef struct ls_source ls_source;
+
+// A kind of source: one file, ending in one of these.
+typedef struct ls_source_ops {
+    // Points the fields of `out` at sample i's values (0 <= i < count): at the source's own memory, where they lie there, which
+    // stays as it is while the source lives; else at `scratch`, (scratch_bytes) and aligned to LS_ALIGN, into which it has put them.
+    // Called from several threads at once, each with a scratch of its own. Errors: whatever kept it from reading, and what to do; which
+    // sample of which source is said by ls_source_read.
+    ls_status (*read)(const ls_source *source, int64_t i, void *scratch, ls_sample *out);
+    // Frees what the source has beyond the struct. NULL: nothing.
+    void (*destroy)(ls_source *source);
+    // All values of a field, (count, shape), where they lie in memory one after the other. NULL: they do not, for any field.
+    const void *(*array)(const ls_source *source, int field);
+} ls_source_ops;
+
+// Kinds of sources begin with it.
+struct ls_source {
+    const ls_source_ops *ops;
+    char name[96];  // "the training set of mnist": for sentences
+    int64_t count;  // at least 1, at most LS_MAX_SAMPLES
+    int field_count;
+    ls_field field[LS_MAX_FIELDS];
+    int64_t sample_bytes[LS_MAX_FIELDS];  // of one sample's field
+    int64_t scratch_bytes;                // what read wants of each thread; 0: nothing
+    int64_t bytes;                        // of values in memory, as ls_memory_alloc would hold them; 0: none
+};
+
+// What all kinds begin with: checks the description and makes a zeroed struct of `size` bytes for the kind that `ops` is of.
+// `name` and the fields are copied. The caller destroys it. Errors: INVALID_ARGUMENT (which field is how), OUT_OF_MEMORY.
+ls_status ls_source_create(const ls_source_ops *ops, int64_t size, const char *name, const ls_field *fields,
+                           int field_count, int64_t count, void *out);
+void ls_source_destroy(ls_source **source);
+
+// Checks a list of fields alone. Errors: INVALID_ARGUMENT.
+ls_status ls_fields_check(const ls_field *fields, int field_count);
+// The place of a field in a list, -1: there is none of that name.
+int ls_fields_find(const ls_field *fields, int field_count, const char *name);
+
+// Puts the sample and the source's name in front of a failure's sentence.
+ls_status ls__source_failed(const ls_source *source, int64_t i, ls_status status);
+
+// Reads a sample, in any thread (see ls_source_ops). Errors: the source's own, with the sample and the source's name in front.
+static inline ls_status ls_source_read(const ls_source *source, int64_t i, void *scratch, ls_sample *out) {
+    ls_status status = source->ops->read(source, i, scratch, out);
+    return status == LS_OK ? LS_OK : ls__source_failed(source, i, status);
+}
+
+// All values of a field, (count, shape); NULL where they do not lie in memory one after the other.
+const void *ls_source_array(const ls_source *source, int field);
+
+// Whether `n` values of a field of class numbers are all in range; of a field without classes they always are. Errors: BAD_DATA (the
+// value, and where in `values` it stands).
+ls_status ls_field_check_values(const ls_field *field, const void *values, int64_t n);
+// The same for all samples of a source that lie in memory; others are checked as they are read.
+ls_status ls_source_check_classes(const ls_source *source);
+
+// ---- kinds ---------------------------------------------------------------------------------------------------------
+
+// Values in memory, read where they lie. `arrays` is the caller's, and lives and stays as it is while the source does. Values are
+// not looked at. Errors: INVALID_ARGUMENT (an array is missing or not aligned to its type), OUT_OF_MEMORY.
+ls_status ls_source_create_memory(const char *name, const ls_field *fields, int field_count, const ls_arrays *arrays,
+                                  ls_source **out);
+// What a function gives. Errors: INVALID_ARGUMENT (there is none), OUT_OF_MEMORY.
+ls_status ls_source_create_callback(const char *name, const ls_field *fields, int field_count,
+                                    const ls_callback *callback, ls_source **out);
+// What is only thought of, to plan with: reading fails.
+ls_status ls_source_create_planned(const char *name, const ls_field *fields, int field_count, int64_t count,
+                                   ls_source **out);
+
+#endif
