@@ -23,7 +23,8 @@ static int32_t labels[TRAIN + TEST];
 static void draw(int sample) {
     uint32_t random = (uint32_t)sample * 2654435761u + 1;
     labels[sample] = (int32_t)(random >> 16) % CLASSES;
-    int top = labels[sample] / 2 * SIDE / 2 + (int)(random >> 8) % 5, left = labels[sample] % 2 * SIDE / 2 + (int)(random >> 4) % 5;
+    int top = labels[sample] / 2 * SIDE / 2 + (int)(random >> 8) % 5,
+        left = labels[sample] % 2 * SIDE / 2 + (int)(random >> 4) % 5;
     for (int y = 0; y < SIDE; y++)
         for (int x = 0; x < SIDE; x++) {
             random = random * 1664525u + 1013904223u;
@@ -38,7 +39,8 @@ int main(int argc, char **argv) {
     ls_context *workers;
     ls_dataset *data;
     CHECK(ls_context_create(&workers));
-    const ls_field fields[] = {{"image", LS_SHAPE(SIDE, SIDE, 1), LS_DTYPE_U8, 0}, {"label", {0}, LS_DTYPE_I32, CLASSES}};
+    const ls_field fields[] = {{"image", LS_SHAPE(SIDE, SIDE, 1), LS_DTYPE_U8, 0},
+                               {"label", {0}, LS_DTYPE_I32, CLASSES}};
     ls_arrays_config arrays = {.name = "quarters",
                                .fields = fields,
                                .field_count = 2,

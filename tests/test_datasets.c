@@ -22,7 +22,8 @@ typedef struct job {
     int32_t labels[TRAIN + TEST];
 } job;
 
-static const ls_field fields[] = {{"image", {3, {SIDE, SIDE, 1}}, LS_DTYPE_U8, 0}, {"label", {0}, LS_DTYPE_I32, CLASSES}};
+static const ls_field fields[] = {{"image", {3, {SIDE, SIDE, 1}}, LS_DTYPE_U8, 0},
+                                  {"label", {0}, LS_DTYPE_I32, CLASSES}};
 
 static void fill(job *j) {
     for (int i = 0; i < TRAIN + TEST; i++) {
@@ -93,8 +94,10 @@ static double train_on(job *j, ls_dataset *data, char text[65]) {
     double loss = -1;
     CHECK_OK(j->comm, ls_trainer_create(j->context, j->graph, data, &c, &t));
     CHECK_OK(j->comm, ls_trainer_fit(t, NULL, NULL));
-    if (ls_dataset_test_count(data)) CHECK_OK(j->comm, ls_trainer_evaluate(t, &loss, NULL));
-    else all_refuse(j, ls_trainer_evaluate(t, &loss, NULL), LS_STATUS_INVALID_ARGUMENT, "has no test set");
+    if (ls_dataset_test_count(data))
+        CHECK_OK(j->comm, ls_trainer_evaluate(t, &loss, NULL));
+    else
+        all_refuse(j, ls_trainer_evaluate(t, &loss, NULL), LS_STATUS_INVALID_ARGUMENT, "has no test set");
     CHECK_OK(j->comm, ls_trainer_result(t, &r));
     strcpy(text, r.weights_digest);
     ls_trainer_destroy(&t);

@@ -58,10 +58,8 @@ static int set_up(void **state) {
     the_giver.fails_at = -1;
     the_giver.also_at = -1;
     for (int64_t i = 0; i < COUNT; i++)
-        give(&the_giver, i,
-             (void *[]){images + i * SIDE * SIDE * 3, tokens + i * TOKENS, labels + i, rows + i * 4});
-    for (int i = 0; i < EPOCH; i++)
-        ranges[i] = (ls_range){i * MICRO, i < EPOCH - 1 ? MICRO : COUNT - i * MICRO};
+        give(&the_giver, i, (void *[]){images + i * SIDE * SIDE * 3, tokens + i * TOKENS, labels + i, rows + i * 4});
+    for (int i = 0; i < EPOCH; i++) ranges[i] = (ls_range){i * MICRO, i < EPOCH - 1 ? MICRO : COUNT - i * MICRO};
     return ls_source_create_callback("the test's function", fields, FIELDS, &callback, &given) ||
            ls_source_create_memory("the test's arrays", fields, FIELDS, &arrays, &stored);
 }
@@ -93,7 +91,7 @@ static ls_loader_config config_of(const ls_source *source, int threads, int dept
         .threads = threads};
 }
 
-static const int64_t bytes_of[] = {SIDE * SIDE * 3 * 4, TOKENS * 4, 4, 4 * 2, SIDE * SIDE * 3 * 4, 4};
+static const int64_t bytes_of[] = {SIDE * SIDE * 3 * 4, TOKENS * 4, 4, 4 * 2, SIDE *SIDE * 3 * 4, 4};
 
 // ---- what comes out ------------------------------------------------------------------------------------------------
 

@@ -93,7 +93,8 @@ static void descriptions_that_cannot_be_are_refused(void **state) {
     f[1] = fields[3], a.count = 0;
     refused(ls_source_create_memory("it", f, 2, &a, &s), bad, "it has 0 samples");
     a.count = LS_MAX_SAMPLES + 1;
-    refused(ls_source_create_memory("it", f, 2, &a, &s), bad, "it has 4294967297 samples; there may be 1 to 4294967296");
+    refused(ls_source_create_memory("it", f, 2, &a, &s), bad,
+            "it has 4294967297 samples; there may be 1 to 4294967296");
     a.count = COUNT, a.field[1] = NULL;
     refused(ls_source_create_memory("it", f, 2, &a, &s), bad, "no array for the field \"label\"");
     f[1] = fields[4], a.field[1] = (const char *)wide + 1;
@@ -109,12 +110,9 @@ static void labels_out_of_range_are_told(void **state) {
         ls_dtype dtype;
         int classes;
         int32_t good, bad;
-    } cases[] = {{LS_DTYPE_U8, 3, 2, 3},
-                 {LS_DTYPE_U8, 255, 254, 255},
-                 {LS_DTYPE_I32, 1, 0, 1},
-                 {LS_DTYPE_I32, 1000, 999, 1000},
-                 {LS_DTYPE_I32, 1000, 0, -1},
-                 {LS_DTYPE_I32, INT32_MAX, INT32_MAX - 1, INT32_MAX},
+    } cases[] = {{LS_DTYPE_U8, 3, 2, 3},       {LS_DTYPE_U8, 255, 254, 255},
+                 {LS_DTYPE_I32, 1, 0, 1},      {LS_DTYPE_I32, 1000, 999, 1000},
+                 {LS_DTYPE_I32, 1000, 0, -1},  {LS_DTYPE_I32, INT32_MAX, INT32_MAX - 1, INT32_MAX},
                  {LS_DTYPE_I32, 256, 255, 256}};
     for (size_t c = 0; c < sizeof cases / sizeof cases[0]; c++)
         for (int at = -1; at < COUNT * 2; at++) {
@@ -137,9 +135,10 @@ static void labels_out_of_range_are_told(void **state) {
                 continue;
             }
             char words[160];
-            snprintf(words, sizeof words,
-                     "sample %d of the training set of arrays: value %d of \"label\" is %d, but its classes go from 0 to %d",
-                     at / 2, at % 2, cases[c].bad, cases[c].classes - 1);
+            snprintf(
+                words, sizeof words,
+                "sample %d of the training set of arrays: value %d of \"label\" is %d, but its classes go from 0 to %d",
+                at / 2, at % 2, cases[c].bad, cases[c].classes - 1);
             refused(status, LS_STATUS_BAD_DATA, words);
             assert_null(d);
         }
@@ -200,7 +199,8 @@ static void a_function_gives_samples(void **state) {
     g.status = (ls_status)-3;
     refused(ls_source_read(s, 17, scratch, &sample), LS_STATUS_LIBRARY, "returned -3, which is no status");
     g = (giver){.fails_at = -1, .label = 1000};
-    refused(ls_source_read(s, 3, scratch, &sample), LS_STATUS_BAD_DATA, "sample 3 of the drawers: value 0 of \"label\" is 1000");
+    refused(ls_source_read(s, 3, scratch, &sample), LS_STATUS_BAD_DATA,
+            "sample 3 of the drawers: value 0 of \"label\" is 1000");
     free(scratch);
     ls_source_destroy(&s);
     callback.read = NULL;
@@ -322,7 +322,8 @@ static void a_dataset_of_a_function_is_tried_at_once(void **state) {
     c.test.user = &broken;  // in the middle of it
     refused(ls_data_create_callback(&c, &d), LS_STATUS_IO, "sample 9 of the test set of callback: drawer 7 is locked");
     c.test.read = NULL;
-    refused(ls_data_create_callback(&c, &d), LS_STATUS_INVALID_ARGUMENT, "the test set of callback has 19 samples and no");
+    refused(ls_data_create_callback(&c, &d), LS_STATUS_INVALID_ARGUMENT,
+            "the test set of callback has 19 samples and no");
     c.test.count = 0, c.train.count = 0;
     refused(ls_data_create_callback(&c, &d), LS_STATUS_INVALID_ARGUMENT, "the training set of callback has 0 samples");
     c.train.count = LS_MAX_SAMPLES + 1;
