@@ -1,4 +1,5 @@
 // The communicators, as real processes: who is who, exchanging bytes, memory of a host, agreeing on failures.
+#include <mpi.h>
 #include <pthread.h>
 #include <stdint.h>
 #include <string.h>
@@ -104,26 +105,26 @@ static void test_host_memory(ls_comm *c) {
     CHECK(c, c->local_size == 1 || strstr(ls_error_message(), "/dev/shm"));
 }
 
-typedef struct meeting {
+typedef struct place {
     ls_barrier barrier;
     _Atomic int64_t arrivals;
-} meeting;
+} place;
 
-typedef struct guest {
+typedef struct thread {
     ls_comm *comm;
-    meeting *meeting;
-    int guests;
-} guest;
+    place *place;
+    int threads;
+} thread;
 
 #define ROUNDS 200
 
-static void *meet(void *argument) {
-    guest *g = argument;
+static void *synchronize(void *argument) {
+    thread *t = argument;
     for (int round = 1; round <= ROUNDS; round++) {
-        g->meeting->arrivals++;
-        ls_barrier_wait(&g->meeting->barrier);
-        CHECK(g->comm, g->meeting->arrivals == (int64_t)round * g->guests);
-        ls_barrier_wait(&g->meeting->barrier);
+        t->place->arrivals++;
+        ls_barrier_wait(&t->place->barrier);
+        CHECK(t->comm, t->place->arrivals == (int64_t)round * t->threads);
+        ls_barrier_wait(&t->place->barrier);
     }
     return NULL;
 }
@@ -131,13 +132,13 @@ static void *meet(void *argument) {
 // Two threads of each worker of a host at a barrier in its shared memory.
 static void test_barrier_across_processes(ls_comm *c) {
     ls_shared *shared;
-    CHECK_OK(c, ls_comm_host_alloc(c, sizeof(meeting), &shared));
-    guest g = {c, shared->base, 2 * c->local_size};
-    if (c->local_rank == 0) ls_barrier_init(&g.meeting->barrier, g.guests, 100);
+    CHECK_OK(c, ls_comm_host_alloc(c, sizeof(place), &shared));
+    thread t = {c, shared->base, 2 * c->local_size};
+    if (c->local_rank == 0) ls_barrier_init(&t.place->barrier, t.threads, 100);
     CHECK_OK(c, ls_comm_host_barrier(c));
     pthread_t other;
-    CHECK(c, pthread_create(&other, NULL, meet, &g) == 0);
-    meet(&g);
+    CHECK(c, pthread_create(&other, NULL, synchronize, &t) == 0);
+    synchronize(&t);
     CHECK(c, pthread_join(other, NULL) == 0);
     ls_comm_host_free(&shared);
 }
@@ -182,10 +183,15 @@ static void test_agreement(ls_comm *c) {
         if (c->rank >= failing && (c->rank - failing) % 2 == 0)
             mine = LS_FAIL(LS_STATUS_BAD_DATA, "worker %d has seen nonsense", c->rank);
         CHECK(c, ls_comm_agree(c, mine) == LS_STATUS_BAD_DATA);
-        char expected[64];
-        snprintf(expected, sizeof expected, "worker %d has seen nonsense", failing);
-        CHECK(c, strcmp(ls_error_message(), expected) == 0);
+        char expected[400], host[256] = "";
+        gethostname(host, sizeof host - 1);
+        snprintf(expected, sizeof expected, "worker %d on host %s: worker %d has seen nonsense", failing, host,
+                 failing);
+        CHECK(c, strcmp(ls_error_message(), c->size == 1 ? "worker 0 has seen nonsense" : expected) == 0);
     }
+    // What all have seen needs no name.
+    CHECK(c, ls_comm_agree(c, LS_FAIL(LS_STATUS_BAD_DATA, "nonsense")) == LS_STATUS_BAD_DATA);
+    CHECK(c, strcmp(ls_error_message(), "nonsense") == 0);
     CHECK_OK(c, ls_comm_check_equal(c, "the options", "batch=128; seed=1"));
     CHECK_OK(c, ls_comm_check_equal(c, "the options", ""));
     if (c->size == 1) return;
@@ -197,7 +203,7 @@ static void test_agreement(ls_comm *c) {
     CHECK(c, strstr(ls_error_message(), "the options") && strstr(ls_error_message(), "worker 0 has \"seed=1\""));
     CHECK(c, strstr(ls_error_message(), expected));
     CHECK(c, ls_comm_check_equal(c, "the data", c->rank == odd ? "a=1" : "a=1; b=2") == LS_STATUS_MISMATCH);
-    CHECK(c, strstr(ls_error_message(), "worker 0 has \"b=2\"") && strstr(ls_error_message(), "has \"nothing\""));
+    CHECK(c, strstr(ls_error_message(), "worker 0 has \"b=2\"") && strstr(ls_error_message(), "has \"none\""));
 }
 
 static void test_everything(ls_comm *c, int fake_hosts) {
@@ -241,7 +247,7 @@ static void test_launchers(ls_comm *c) {
     }
 }
 
-// Nine workers that are only thought of on two hosts: who is who, and nothing else.
+// Nine workers that are only planned on two hosts: who is who, and nothing else.
 static void test_planned(ls_comm *c) {
     ls_comm *p;
     int here = 0;
@@ -260,9 +266,26 @@ static void test_planned(ls_comm *c) {
     CHECK(c, ls_comm_create_planned(0, 0, &p) == LS_STATUS_INVALID_ARGUMENT);
 }
 
+// A communicator of the caller's: here every second worker of one. MPI goes on when it is gone.
+static void test_given(ls_comm *world) {
+    ls_comm *c;
+    MPI_Comm half, none = MPI_COMM_NULL;
+    unsetenv("LOCKSTEP_TEST_HOSTS");
+    CHECK(world, ls_comm_create_from(&none, &c) == LS_STATUS_INVALID_ARGUMENT && !c);
+    CHECK(world, strstr(ls_error_message(), "MPI_COMM_NULL"));
+    CHECK(world, MPI_Comm_split(MPI_COMM_WORLD, world->rank % 2, world->rank, &half) == MPI_SUCCESS);
+    CHECK_OK(world, ls_comm_create_from(&half, &c));
+    CHECK(world, c->size == (world->size + (world->rank % 2 == 0)) / 2 && c->rank == world->rank / 2);
+    test_everything(c, 1);
+    ls_comm_destroy(&c);
+    CHECK(world, MPI_Comm_free(&half) == MPI_SUCCESS);
+}
+
 int main(void) {
     ls_comm *world, *self, *c;
-    unsetenv("LOCKSTEP_FAKE_HOSTS");
+    CHECK((ls_comm *)NULL, ls_comm_create_from(&(MPI_Comm){MPI_COMM_WORLD}, &c) == LS_STATUS_INVALID_ARGUMENT && !c);
+    CHECK((ls_comm *)NULL, strstr(ls_error_message(), "MPI_Init_thread"));
+    unsetenv("LOCKSTEP_TEST_HOSTS");
     int rank = ls_comm_launch_rank();
     if (ls_comm_create(&world) != LS_OK) {
         fprintf(stderr, "%s\n", ls_error_message());
@@ -274,7 +297,7 @@ int main(void) {
     for (int hosts = 2; hosts <= 3; hosts++) {
         char text[16];
         snprintf(text, sizeof text, "%d", hosts);
-        setenv("LOCKSTEP_FAKE_HOSTS", text, 1);
+        setenv("LOCKSTEP_TEST_HOSTS", text, 1);
         CHECK_OK(world, ls_comm_create(&c));
         test_everything(c, hosts);
         ls_comm_destroy(&c);
@@ -284,6 +307,7 @@ int main(void) {
     // Files in /tmp of several selves have several names: the process id is in them.
     test_everything(self, 1);
     ls_comm_destroy(&self);
+    test_given(world);
     test_planned(world);
     test_launchers(world);
     ls_comm_destroy(&world);

@@ -352,7 +352,7 @@ static void test_failures(ls_comm *comm) {
 int main(void) {
     ls_comm *world, *comm;
     float *expected;
-    unsetenv("LOCKSTEP_FAKE_HOSTS");
+    unsetenv("LOCKSTEP_TEST_HOSTS");
     if (ls_comm_create(&world) != LS_OK) {
         fprintf(stderr, "%s\n", ls_error_message());
         return 1;
@@ -361,7 +361,7 @@ int main(void) {
     test_hosts(world, expected);
     test_failures(world);
     for (int hosts = 2; hosts <= 3 && hosts <= world->size; hosts++) {
-        setenv("LOCKSTEP_FAKE_HOSTS", hosts == 2 ? "2" : "3", 1);
+        setenv("LOCKSTEP_TEST_HOSTS", hosts == 2 ? "2" : "3", 1);
         CHECK_OK(world, ls_comm_create(&comm));
         CHECK(world, comm->hosts == hosts);
         test_hosts(comm, expected);

@@ -13,7 +13,7 @@ static double wrong_clock(void) { return ls_clock() + ahead; }
 static void offsets_are_found(int hosts) {
     char text[16];
     snprintf(text, sizeof text, "%d", hosts);
-    setenv("LOCKSTEP_FAKE_HOSTS", text, 1);
+    setenv("LOCKSTEP_TEST_HOSTS", text, 1);
     ls_comm *c = NULL;
     CHECK_OK(c, ls_comm_create(&c));
     CHECK(c, c->hosts == (hosts < c->size ? hosts : c->size));
@@ -34,7 +34,7 @@ static void offsets_are_found(int hosts) {
 
 int main(void) {
     ls_comm *world = NULL;  // keeps MPI running
-    unsetenv("LOCKSTEP_FAKE_HOSTS");
+    unsetenv("LOCKSTEP_TEST_HOSTS");
     CHECK_OK(world, ls_comm_create(&world));
     for (int hosts = 1; hosts <= 3; hosts++) offsets_are_found(hosts);
     ls_comm_destroy(&world);

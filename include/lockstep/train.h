@@ -19,6 +19,11 @@ typedef struct ls_trainer ls_trainer;
 // Joins the job: every worker an MPI launcher started, or this process alone when none did (no MPI is started then).
 // Errors: UNSUPPORTED (a launcher this build's MPI does not understand), LIBRARY.
 ls_status ls_context_create(ls_context **out);
+// The processes of an MPI communicator of the caller's: `mpi_comm` is the address of an MPI_Comm. MPI must have been started, with
+// MPI_THREAD_FUNNELED at least, and is not ended here: destroy the context first. Messages go over a duplicate. Collective on it.
+// Errors: INVALID_ARGUMENT (MPI was not started, or the communicator is MPI_COMM_NULL), UNSUPPORTED (the thread level; a library built
+// without MPI), LIBRARY.
+ls_status ls_context_create_with_comm(const void *mpi_comm, ls_context **out);
 // Leaves the job. Collective.
 void ls_context_destroy(ls_context **context);
 int ls_context_rank(const ls_context *context);  // 0 .. size-1; worker 0 is the one that speaks

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/error.h"
 #include "base/memory.h"
@@ -39,7 +40,7 @@ ls_status ls_comm_create(ls_comm **out) {
         int size = environment_number(size_names);
         if (size < 0) size = tasks;  // PMIx tells the rank only
         if (!LS_WITH_MPI && size == 1) return ls_comm_create_self(out);
-        return ls__comm_mpi_create(size < 0 ? 0 : size, out);
+        return ls__comm_mpi_create(size < 0 ? 0 : size, NULL, out);
     }
     if (tasks > 1)
         return LS_FAIL(LS_STATUS_UNSUPPORTED,
@@ -48,6 +49,8 @@ ls_status ls_comm_create(ls_comm **out) {
                        tasks);
     return ls_comm_create_self(out);
 }
+
+ls_status ls_comm_create_from(const void *mpi_comm, ls_comm **out) { return ls__comm_mpi_create(0, mpi_comm, out); }
 
 void ls_comm_destroy(ls_comm **comm) {
     if (!comm || !*comm) return;
@@ -61,9 +64,9 @@ ls_status ls__comm_arrange(ls_comm *comm, const int *leaders) {
     LS_TRY_GOTO(ls_calloc(n, sizeof(int), &comm->order), failed);
     LS_TRY_GOTO(ls_calloc(n, sizeof(int), &comm->position_of), failed);
     LS_TRY_GOTO(ls_calloc(n, sizeof(int), &comm->host_of), failed);
-    LS_TRY_GOTO(ls_calloc(n, sizeof(int32_t), &comm->scratch), failed);
+    LS_TRY_GOTO(ls_calloc(n, 2 * sizeof(int32_t), &comm->scratch), failed);
 
-    // A leader is the lowest rank of its host, so going through the ranks meets it first.
+    // A leader is the lowest rank of its host, so going through the ranks finds it first.
     comm->hosts = 0;
     for (int r = 0; r < n; r++) comm->host_of[r] = leaders[r] == r ? comm->hosts++ : comm->host_of[leaders[r]];
     // Sorting by (host, rank): count the workers of each host, then deal out places from where each host begins.
@@ -145,31 +148,48 @@ ls_status ls_comm_host_read(ls_comm *comm, const char *path, int64_t offset, int
     return comm->ops->host_read(comm, path, offset, bytes, out);
 }
 
-ls_status ls_comm_agree(ls_comm *comm, ls_status mine) {
-    if (comm->size == 1) return mine;
-    int32_t code = (int32_t)mine;
-    char sentence[1024] = "";
-    snprintf(sentence, sizeof sentence, "%s", mine == LS_OK ? "" : ls_error_message());
-    LS_TRY(ls_comm_allgather(comm, &code, comm->scratch, sizeof code));
-    for (int rank = 0; rank < comm->size; rank++) {
-        ls_status first = (ls_status)comm->scratch[rank];
-        if (first == LS_OK) continue;
-        LS_TRY(ls_comm_broadcast(comm, sentence, sizeof sentence, LS_DTYPE_U8, rank));
-        if (rank != comm->rank) ls__error_set(sentence);
-        return first;
-    }
-    return LS_OK;
+static int32_t hash(const char *text) {
+    uint32_t h = 2166136261u;  // FNV-1a
+    for (; *text; text++) h = (h ^ (unsigned char)*text) * 16777619u;
+    return (int32_t)h;
 }
 
-// The first part between semicolons in which two texts differ, without the spaces around; "nothing" past a text's end.
+// As ls_comm_agree; `named`: the sentence begins with who failed, unless all did in the same words.
+static ls_status agree(ls_comm *comm, ls_status mine, int named) {
+    char sentence[1024] = "", host[256] = "?";
+    int32_t failure[2] = {(int32_t)mine}, *all = comm->scratch;
+    int first = -1, alike = 0;
+    if (comm->size == 1) return mine;
+    if (mine != LS_OK) failure[1] = hash(ls_error_message());
+    LS_TRY(ls_comm_allgather(comm, failure, all, sizeof failure));
+    for (int rank = comm->size - 1; rank >= 0; rank--)
+        if (all[(ptrdiff_t)2 * rank] != LS_OK) first = rank;
+    if (first < 0) return LS_OK;
+    const int32_t *theirs = all + (ptrdiff_t)2 * first;
+    for (int rank = 0; rank < comm->size; rank++)
+        alike += memcmp(all + (ptrdiff_t)2 * rank, theirs, sizeof failure) == 0;
+    if (comm->rank == first) {
+        gethostname(host, sizeof host - 1);
+        if (named && alike < comm->size) ls__fail_context(mine, "worker %d on host %s: ", comm->rank, host);
+        snprintf(sentence, sizeof sentence, "%s", ls_error_message());
+    }
+    ls_status status = (ls_status)theirs[0];
+    LS_TRY(ls_comm_broadcast(comm, sentence, sizeof sentence, LS_DTYPE_U8, first));
+    if (comm->rank != first) ls__error_set(sentence);
+    return status;
+}
+
+ls_status ls_comm_agree(ls_comm *comm, ls_status mine) { return agree(comm, mine, 1); }
+
+// The first part between semicolons in which two texts differ, without the spaces around; "none" past a text's end.
 static void first_difference(const char *a, const char *b, char *part_a, char *part_b, size_t size) {
     for (;;) {
         a += strspn(a, "; ");
         b += strspn(b, "; ");
         size_t length_a = strcspn(a, ";"), length_b = strcspn(b, ";");
         if (length_a != length_b || strncmp(a, b, length_a) != 0 || (!*a && !*b)) {
-            snprintf(part_a, size, "%.*s", (int)(length_a ? length_a : 7), length_a ? a : "nothing");
-            snprintf(part_b, size, "%.*s", (int)(length_b ? length_b : 7), length_b ? b : "nothing");
+            snprintf(part_a, size, "%.*s", (int)(length_a ? length_a : 4), length_a ? a : "none");
+            snprintf(part_b, size, "%.*s", (int)(length_b ? length_b : 4), length_b ? b : "none");
             return;
         }
         a += length_a;
@@ -194,7 +214,7 @@ ls_status ls_comm_check_equal(ls_comm *comm, const char *what, const char *text)
                            "workers disagree on %s: worker 0 has \"%s\", worker %d has \"%s\"; all must have the same",
                            what, theirs, comm->rank, ours);
         }
-        status = ls_comm_agree(comm, mine);
+        status = agree(comm, mine, 0);  // the sentence names workers already
     }
     free(first);
     return status;

@@ -1,5 +1,5 @@
 // The workers of a job: who they are, which share a host, and how they exchange bytes. Only strategy/ and train/ see this.
-// Called from a worker's main thread only (MPI_THREAD_FUNNELED); replicas meet at barriers in shared memory instead.
+// Called from a worker's main thread only (MPI_THREAD_FUNNELED); replicas synchronize at barriers in shared memory instead.
 #ifndef LS_COMM_COMM_H
 #define LS_COMM_COMM_H
 
@@ -42,7 +42,7 @@ struct ls_comm {
     int *order, *position_of;  // (size) each; position_of[rank] is that rank's index in order
     int *host_of;              // (size): host_of[rank]
     int position;
-    int32_t *scratch;  // (size): for ls_comm_agree
+    int32_t *scratch;  // (size, 2): for ls_comm_agree
 };
 
 // Memory all workers of a host see at once. `base` may differ between processes; contents may not hold pointers.
@@ -60,9 +60,13 @@ ls_status ls_comm_create(ls_comm **out);
 // This process's rank as the launcher's environment tells it, 0 where it tells none: who may speak when ls_comm_create
 // fails. Not collective.
 int ls_comm_launch_rank(void);
+// The workers of a communicator of the caller's, which `mpi_comm` points to: an MPI_Comm of an MPI that the caller has started, with
+// MPI_THREAD_FUNNELED at least, and will end after the communicator made here (which has messages of its own). Collective on it.
+// Errors: INVALID_ARGUMENT (MPI is not running, or there is no such communicator), UNSUPPORTED (thread level; built without MPI), LIBRARY.
+ls_status ls_comm_create_from(const void *mpi_comm, ls_comm **out);
 // Only this process, MPI untouched. Not collective.
 ls_status ls_comm_create_self(ls_comm **out);
-// Worker 0 of a job that is only thought of: `size` workers on `hosts` hosts, as evenly as can be. It knows who is who;
+// Worker 0 of a job that is only planned: `size` workers on `hosts` hosts, as evenly as can be. It knows who is who;
 // nothing can be exchanged or shared (INTERNAL). Not collective. Errors: INVALID_ARGUMENT (fewer workers than hosts, or none).
 ls_status ls_comm_create_planned(int size, int hosts, ls_comm **out);
 void ls_comm_destroy(ls_comm **comm);  // Collective
@@ -89,7 +93,8 @@ ls_status ls_comm_host_barrier(ls_comm *comm);  // Collective on the host's work
 // workers. Errors: IO (the path, the system's words) on any of them.
 ls_status ls_comm_host_read(ls_comm *comm, const char *path, int64_t offset, int64_t bytes, void *out);
 // Nobody goes on alone: returns LS_OK when every worker passes LS_OK, and otherwise, on every worker, the status and
-// sentence of the lowest rank that failed. Collective on comm.
+// sentence of the lowest rank that failed. Where not all of them failed with that sentence it begins with who did: "worker 3 on host
+// node07: ". Collective on comm.
 ls_status ls_comm_agree(ls_comm *comm, ls_status mine);
 // Every worker passes a line of text "key=value; ..." and all must be equal. Errors, on every worker: MISMATCH, naming the
 // first worker that differs from worker 0 and the first differing "key=value" of both. Collective on comm.

@@ -4,8 +4,8 @@
 
 #include "comm/comm.h"
 
-// All processes the launcher started, `launched` of them (0: it does not say).
-ls_status ls__comm_mpi_create(int launched, ls_comm **out);
+// All processes the launcher started, `launched` of them (0: it does not say); or those of the MPI_Comm that `mpi_comm` points to.
+ls_status ls__comm_mpi_create(int launched, const void *mpi_comm, ls_comm **out);
 
 // Fills hosts, order and position from rank, size and leaders, which says for each rank the lowest rank on its host.
 // Expects local_rank and local_size; allocates what ls__comm_arrays_free frees.

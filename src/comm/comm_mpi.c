@@ -7,8 +7,12 @@
 
 #if !LS_WITH_MPI
 
-ls_status ls__comm_mpi_create(int launched, ls_comm **out) {
+ls_status ls__comm_mpi_create(int launched, const void *mpi_comm, ls_comm **out) {
     *out = NULL;
+    if (mpi_comm)
+        return LS_FAIL(
+            LS_STATUS_UNSUPPORTED,
+            "an MPI communicator was given but this library was built without MPI: build it with -DLS_WITH_MPI=ON");
     return LS_FAIL(
         LS_STATUS_UNSUPPORTED,
         "this program was started by an MPI launcher but was built without MPI: start it once, or build it with "
@@ -293,12 +297,12 @@ static ls_status read_open(ls_comm *comm, MPI_File file, const char *path, int64
     LS_TRY(host_agree(comm, status));
 
     // Reading together: everyone takes part in as many rounds as the longest part needs.
-    const int64_t most = 1 << 30;
-    long long rounds = (bytes + most - 1) / most, all_rounds;
+    const int64_t maximum = 1 << 30;
+    long long rounds = (bytes + maximum - 1) / maximum, all_rounds;
     MPI_TRY(MPI_Allreduce(&rounds, &all_rounds, 1, MPI_LONG_LONG, MPI_MAX, mpi_of(comm)->host), "agree on a result");
     int64_t done = 0;
     for (long long i = 0; i < all_rounds; i++) {
-        int part = (int)(bytes - done < most ? bytes - done : most);
+        int part = (int)(bytes - done < maximum ? bytes - done : maximum);
         int result = MPI_File_read_at_all(file, (MPI_Offset)(offset + done), (char *)out + done, part, MPI_BYTE,
                                           MPI_STATUS_IGNORE);
         if (code == MPI_SUCCESS) code = result;
@@ -330,7 +334,7 @@ static ls_status host_read(ls_comm *comm, const char *path, int64_t offset, int6
     return LS_OK;
 }
 
-static void end_all(ls_comm *comm, int exit_status) { MPI_Abort(MPI_COMM_WORLD, exit_status); }
+static void end_all(ls_comm *comm, int exit_status) { MPI_Abort(mpi_of(comm)->all, exit_status); }
 
 static const ls_comm_ops mpi_ops = {
     .name = "mpi",
@@ -349,7 +353,7 @@ static const ls_comm_ops mpi_ops = {
     .abort = end_all,
 };
 
-static ls_status start(mpi_comm *c, int launched) {
+static ls_status start(mpi_comm *c, int launched, const MPI_Comm *given) {
     int initialized, finalized, provided;
     MPI_Finalized(&finalized);
     if (finalized)
@@ -358,6 +362,11 @@ static ls_status start(mpi_comm *c, int launched) {
             "this process has ended MPI already, and MPI starts once per process: keep one context for the whole "
             "program");
     MPI_Initialized(&initialized);
+    if (given && (!initialized || *given == MPI_COMM_NULL))
+        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "%s",
+                       initialized
+                           ? "the MPI communicator that was given is MPI_COMM_NULL: this process is not part of it"
+                           : "an MPI communicator was given before MPI was started: call MPI_Init_thread first");
     if (initialized) {
         MPI_TRY(MPI_Query_thread(&provided), "tell its thread level");
     } else {
@@ -378,27 +387,17 @@ static ls_status start(mpi_comm *c, int launched) {
             "belongs to another MPI. Use the mpirun of %s; in Slurm, `srun --mpi=pmix` (or `--mpi=pmi2` for MPICH)",
             launched, library, library);
     // A communicator of our own, whose failures come back as codes.
-    MPI_TRY(MPI_Comm_dup(MPI_COMM_WORLD, &c->all), "make a communicator");
+    MPI_TRY(MPI_Comm_dup(given ? *given : MPI_COMM_WORLD, &c->all), "make a communicator");
     MPI_TRY(MPI_Comm_set_errhandler(c->all, MPI_ERRORS_RETURN), "report its errors");
     MPI_TRY(MPI_Comm_rank(c->all, &c->head.rank), "tell this worker's rank");
     MPI_TRY(MPI_Comm_size(c->all, &c->head.size), "tell how many workers there are");
     return LS_OK;
 }
 
-// Which workers share a host. LOCKSTEP_FAKE_HOSTS=H is an aid for tests on one machine: its workers count as H hosts.
+// Which workers share a host.
 static ls_status find_hosts(mpi_comm *c) {
     ls_comm *comm = &c->head;
     MPI_TRY(MPI_Comm_split_type(c->all, MPI_COMM_TYPE_SHARED, comm->rank, MPI_INFO_NULL, &c->host), "find the hosts");
-    const char *fake = getenv("LOCKSTEP_FAKE_HOSTS");
-    int hosts = fake ? atoi(fake) : 0;
-    if (hosts > 1) {
-        MPI_Comm real = c->host;
-        int rank, size;
-        MPI_TRY(MPI_Comm_rank(real, &rank), "find the hosts");
-        MPI_TRY(MPI_Comm_size(real, &size), "find the hosts");
-        MPI_TRY(MPI_Comm_split(real, (int)((int64_t)rank * hosts / size), rank, &c->host), "find the hosts");
-        MPI_Comm_free(&real);
-    }
     MPI_TRY(MPI_Comm_set_errhandler(c->host, MPI_ERRORS_RETURN), "report its errors");
     MPI_TRY(MPI_Comm_rank(c->host, &comm->local_rank), "find the hosts");
     MPI_TRY(MPI_Comm_size(c->host, &comm->local_size), "find the hosts");
@@ -412,14 +411,14 @@ static ls_status find_hosts(mpi_comm *c) {
     return status;
 }
 
-ls_status ls__comm_mpi_create(int launched, ls_comm **out) {
+ls_status ls__comm_mpi_create(int launched, const void *given, ls_comm **out) {
     mpi_comm *c;
     ls_status status;
     *out = NULL;
     LS_TRY(ls_calloc(1, sizeof *c, &c));
     c->head.ops = &mpi_ops;
     c->all = c->host = MPI_COMM_NULL;
-    LS_TRY_GOTO(start(c, launched), failed);
+    LS_TRY_GOTO(start(c, launched, given), failed);
     LS_TRY_GOTO(find_hosts(c), failed);
     *out = &c->head;
     return LS_OK;

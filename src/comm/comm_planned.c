@@ -19,7 +19,7 @@ static void destroy(ls_comm *comm) {
 }
 
 static ls_status refuse(void) {
-    return LS_FAIL(LS_STATUS_INTERNAL, "a job that is only thought of was asked to exchange something");
+    return LS_FAIL(LS_STATUS_INTERNAL, "a job that is only planned was asked to exchange something");
 }
 
 static void describe(const ls_comm *comm, char *text, size_t size) {
@@ -97,12 +97,12 @@ typedef struct mapped {
     char name[128];
     int64_t bytes;
 } mapped;
-enum { MOST_MAPPED = 256 };
+enum { MAX_MAPPED = 256 };
 
 static mapped *find_mapped(mapped *list, int *count, const char *name) {
     for (int i = 0; i < *count; i++)
         if (strcmp(list[i].name, name) == 0) return &list[i];
-    if (*count == MOST_MAPPED) return &list[MOST_MAPPED - 1];
+    if (*count == MAX_MAPPED) return &list[MAX_MAPPED - 1];
     snprintf(list[*count].name, sizeof list[*count].name, "%s", name);
     list[*count].bytes = 0;
     return &list[(*count)++];
@@ -125,26 +125,26 @@ static int read_mapped(mapped *list) {
     return count;
 }
 
-// The child: MPI in a process like this one, which nobody hears. What of the parent's files it did not touch again is not
-// mapped in it, so what it has more is counted file by file.
+// The child: MPI in a process like this one, whose output goes nowhere. What of the parent's files it did not touch again is not
+// mapped in it, so what it has beyond the parent is counted file by file.
 static void measure(int to, mapped *before, int before_count, mapped *after) {
     int nowhere = open("/dev/null", O_RDWR);
     for (int fd = 0; nowhere >= 0 && fd <= 2; fd++) dup2(nowhere, fd);
     int64_t bytes = 0;
     ls_comm *comm;
-    if (ls__comm_mpi_create(1, &comm) != LS_OK) _exit(1);
+    if (ls__comm_mpi_create(1, NULL, &comm) != LS_OK) _exit(1);
     int count = read_mapped(after);
     for (int i = 0; i < count; i++) {
-        int64_t more = after[i].bytes - find_mapped(before, &before_count, after[i].name)->bytes;
-        if (more > 0) bytes += more;
+        int64_t added = after[i].bytes - find_mapped(before, &before_count, after[i].name)->bytes;
+        if (added > 0) bytes += added;
     }
     ssize_t written = write(to, &bytes, sizeof bytes);
     ls_comm_destroy(&comm);
     _exit(written != (ssize_t)sizeof bytes);
 }
 
-// What the child says within some seconds; 0: nothing.
-static int64_t hear(int from) {
+// What the child says within some seconds; 0: it does not.
+static int64_t read_answer(int from) {
     struct pollfd wait = {.fd = from, .events = POLLIN};
     int64_t bytes = 0;
     int ready;
@@ -157,7 +157,7 @@ static int64_t hear(int from) {
 int64_t ls_comm_library_bytes(void) {
     int ends[2], unused;
     mapped *before;
-    if (!LS_WITH_MPI || ls_calloc(2 * MOST_MAPPED, sizeof *before, &before) != LS_OK) return 0;
+    if (!LS_WITH_MPI || ls_calloc(2 * MAX_MAPPED, sizeof *before, &before) != LS_OK) return 0;
     if (pipe(ends) != 0) {
         free(before);
         return 0;
@@ -166,11 +166,11 @@ int64_t ls_comm_library_bytes(void) {
     pid_t child = fork();
     if (child == 0) {
         close(ends[0]);
-        measure(ends[1], before, before_count, before + MOST_MAPPED);
+        measure(ends[1], before, before_count, before + MAX_MAPPED);
     }
     close(ends[1]);
     free(before);
-    int64_t bytes = child > 0 ? hear(ends[0]) : 0;
+    int64_t bytes = child > 0 ? read_answer(ends[0]) : 0;
     close(ends[0]);
     if (child <= 0) return 0;
     if (!bytes) kill(child, SIGKILL);

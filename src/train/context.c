@@ -6,10 +6,13 @@
 #include "base/error.h"
 #include "base/memory.h"
 
-static ls_status create(ls_status (*join)(ls_comm **), ls_context **out) {
+static ls_status join(const void *unused, ls_comm **out) { return ls_comm_create(out); }
+static ls_status alone(const void *unused, ls_comm **out) { return ls_comm_create_self(out); }
+
+static ls_status create(ls_status (*how)(const void *, ls_comm **), const void *mpi_comm, ls_context **out) {
     ls_context *c;
     LS_TRY(ls_calloc(1, sizeof *c, &c));
-    ls_status status = join(&c->comm);
+    ls_status status = how(mpi_comm, &c->comm);
     if (status != LS_OK) {
         free(c);
         return ls__fail_passed(status, __FILE__, __LINE__);
@@ -19,9 +22,15 @@ static ls_status create(ls_status (*join)(ls_comm **), ls_context **out) {
     return LS_OK;
 }
 
-ls_status ls_context_create(ls_context **out) { return create(ls_comm_create, out); }
+ls_status ls_context_create(ls_context **out) { return create(join, NULL, out); }
 
-ls_status ls__context_create_alone(ls_context **out) { return create(ls_comm_create_self, out); }
+ls_status ls_context_create_with_comm(const void *mpi_comm, ls_context **out) {
+    *out = NULL;
+    if (!mpi_comm) return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "there is no MPI communicator: pass the address of one");
+    return create(ls_comm_create_from, mpi_comm, out);
+}
+
+ls_status ls__context_create_alone(ls_context **out) { return create(alone, NULL, out); }
 
 void ls_context_destroy(ls_context **context) {
     if (!*context) return;
