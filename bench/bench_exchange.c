@@ -45,8 +45,7 @@ static const ls_device_ops adding = {.name = "adding", .accumulate = accumulate}
 // Writes the gradients of one lane, as backward would.
 static void write_gradients(bench *b, int replica, const ls_step_info *info) {
     int64_t begin, end;
-    ls_tree_run(info->micro_batches, b->comm->position * b->replicas + replica, b->comm->size * b->replicas, &begin,
-                &end);
+    ls_strategy_deal(b->strategy, info->micro_batches, b->comm->position * b->replicas + replica, &begin, &end);
     for (int64_t m = begin; m < end; m++) {
         float *g = ls_strategy_gradient_begin(b->strategy, replica, info, m);
         for (int64_t i = 0; i < b->length; i++) g[i] = (float)(i % 7) + (float)m;
@@ -90,7 +89,8 @@ static void *run(void *argument) {
         write_gradients(b, l->replica, &info);
         double start = ls_clock();
         ls_step_times times = {.since = start};
-        MUST(b->strategy->ops->step(b->strategy, l->replica, &info, &times));
+        ls_vote unused;
+        MUST(ls_strategy_step(b->strategy, l->replica, &info, LS_VOTE_GO_ON, &unused, &times));
         l->seconds[s] = ls_clock() - start;
         l->update[s] = ls_step_update(&times);
     }

@@ -6,14 +6,15 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/error.h"
 #include "base/memory.h"
 #include "base/philox.h"
 #include "strategy/strategy_impl.h"
 #include "worker_check.h"
 
-#define STEPS         5
-#define MOST_REPLICAS 2
-#define MOST_LENGTH   (64 * 150)
+#define STEPS        5
+#define MAX_REPLICAS 2
+#define MAX_LENGTH   (64 * 150)
 
 typedef struct setting {
     ls_comm *comm;
@@ -25,6 +26,8 @@ typedef struct setting {
     const ls_segment *segments;
     int segment_count;
     double clip_norm;
+    int buckets;  // of how many units each is, but the last; 0: one bucket
+    int early;    // every how many buckets one is begun before the step; 0: none
 } setting;
 
 // Kernels, what else is trained, statistics: in each order, of one unit and of more than a block, on and off the cuts
@@ -42,7 +45,7 @@ static const ls_segment long_segments[] = {
     {64 * 16, 64 * 75, .kernel = 1},
     {64 * 75, 64 * 141, .statistic = 1, .momentum = 0.99f},
     {64 * 141, 64 * 149, .kernel = 1},
-    {64 * 149, MOST_LENGTH, .kernel = 0},
+    {64 * 149, MAX_LENGTH, .kernel = 0},
 };
 #define LONG_SEGMENTS (sizeof long_segments / sizeof long_segments[0])
 static const ls_segment short_segments[] = {{0, 64, .kernel = 1}, {64, 128, .statistic = 1}, {128, 192, .kernel = 0}};
@@ -176,6 +179,14 @@ static void refresh(void *user, const float *weights, void *copies, int part, in
     for (int64_t i = begin; i < end; i++) ((float *)copies)[i] = -weights[i];
 }
 
+// Buckets of `units` units of the vector; returns how many.
+static int cut(int64_t length, int units, int64_t *ends) {
+    int count = 0;
+    for (int64_t end = 64 * (int64_t)units; end < length; end += 64 * (int64_t)units) ends[count++] = end;
+    ends[count++] = length;
+    return count;
+}
+
 typedef struct replica {
     const setting *setting;
     ls_strategy *strategy;
@@ -202,13 +213,17 @@ static void *train(void *argument) {
     replica *r = argument;
     const setting *s = r->setting;
     ls_trace trace = {0};
-    CHECK_OK(s->comm, ls_trace_allocate(&trace, 64));
+    int64_t events = ls_strategy_trace_events(r->strategy);
+    CHECK_OK(s->comm, ls_trace_allocate(&trace, events));
     ls_trace_switch(&trace, 1);
-    int lane = s->comm->position * s->replicas + r->index, lanes = s->comm->size * s->replicas;
+    int lane = s->comm->position * s->replicas + r->index, buckets = s->buckets;
+    int64_t ends[MAX_LENGTH / 64];
+    if (buckets) buckets = cut(s->length, s->buckets, ends);
     for (int step = 1; step <= STEPS; step++) {
         ls_step_info info = step_info(s, step);
         int64_t begin, end;
-        ls_tree_run(info.micro_batches, lane, lanes, &begin, &end);
+        ls_strategy_deal(r->strategy, info.micro_batches, lane, &begin, &end);
+        CHECK(s->comm, end - begin <= ls_strategy_deal_maximum(r->strategy, info.micro_batches));
         for (int64_t m = begin; m < end; m++) {
             float *gradient = ls_strategy_gradient_begin(r->strategy, r->index, &info, m);
             CHECK(s->comm, (uintptr_t)gradient % 64 == 0);
@@ -218,20 +233,23 @@ static void *train(void *argument) {
         trace.count = 0;
         double began = ls_clock();
         ls_step_times times = {.since = began, .trace = &trace, .trace_first = 7};
-        CHECK_OK(s->comm, r->strategy->ops->step(r->strategy, r->index, &info, &times));
+        for (int b = 0; s->early && b < buckets; b += s->early)
+            CHECK_OK(s->comm, ls_strategy_bucket_ready(r->strategy, r->index, &info, b, &times));
+        ls_vote decision;
+        CHECK_OK(s->comm, ls_strategy_step(r->strategy, r->index, &info, LS_VOTE_GO_ON, &decision, &times));
+        CHECK(s->comm, decision == LS_VOTE_GO_ON && trace.count <= events);
         check_times(s->comm, &times, began);
         // Right after its step each replica sees all new weights and copies, at the same moment as the others.
-        const float *expected = r->expected + (step - 1) * s->length, *copies = r->strategy->copies;
-        CHECK(s->comm, memcmp(r->strategy->weights, expected, (size_t)s->length * 4) == 0);
+        const float *expected = r->expected + (step - 1) * s->length, *copies = ls_strategy_copies(r->strategy);
+        CHECK(s->comm, memcmp(ls_strategy_weights(r->strategy), expected, (size_t)s->length * 4) == 0);
         for (int64_t i = 0; i < s->length; i++) CHECK(s->comm, copies[i] == -expected[i]);
     }
     ls_trace_release(&trace);
     return NULL;
 }
 
-// What a job that is only thought of would take is what this one has, on the worker that it is worker 0 of.
+// What a job that is only planned would take is what this one has, on the worker that it is worker 0 of.
 static void check_memory(const setting *s, const ls_strategy *strategy, ls_strategy_config config) {
-    const ls_strategy_base *base = (const ls_strategy_base *)strategy;
     ls_strategy_memory m = ls_strategy_memory_of(strategy), planned;
     ls_strategy *only_planned;
     int64_t shared = 0, seen = 0, alone = s->comm->local_size == 1;
@@ -240,7 +258,7 @@ static void check_memory(const setting *s, const ls_strategy *strategy, ls_strat
         shared += m.part[p].shared;
         seen += m.part[p].seen;
     }
-    int64_t common = base->common->bytes, gradients = base->gradients->bytes;
+    int64_t common = strategy->common->bytes, gradients = strategy->gradients->bytes;
     CHECK(s->comm, shared == (alone ? ls_memory_size(common) + ls_memory_size(gradients) : common + gradients));
     CHECK(s->comm, alone ? seen == shared : seen > shared / s->comm->local_size);
     CHECK(s->comm, m.part[LS_STRATEGY_GRADIENTS].replica == m.gradient_buffers * s->length * 4);
@@ -253,11 +271,66 @@ static void check_memory(const setting *s, const ls_strategy *strategy, ls_strat
     ls_comm_destroy(&config.comm);
 }
 
+// How often each element of each vector of state came up, over all workers: the copies that count, and all.
+typedef struct coverage {
+    const setting *setting;
+    const ls_strategy *strategy;
+    float counted[3][MAX_LENGTH], seen[3][MAX_LENGTH];
+} coverage;
+
+static ls_status cover(void *user, const ls_strategy_piece *piece) {
+    coverage *c = user;
+    const setting *s = c->setting;
+    int vector = !strcmp(piece->vector, "weights") ? 0 : !strcmp(piece->vector, s->optimizer->state_names[0]) ? 1 : 2;
+    CHECK(s->comm, vector < 2 || !strcmp(piece->vector, s->optimizer->state_names[1]));
+    CHECK(s->comm, piece->count > 0 && piece->offset >= 0 && piece->offset + piece->count <= s->length);
+    CHECK(s->comm, piece->lane / s->replicas == s->comm->position && piece->copy >= 0);
+    for (int64_t i = 0; i < piece->count; i++) {
+        // Weights are those of the last step; state has moved, but that of statistics.
+        if (vector == 0)
+            CHECK(s->comm, piece->data[i] == ls_strategy_weights((ls_strategy *)c->strategy)[piece->offset + i]);
+        int moved = !segment_at(s, piece->offset + i).statistic;
+        if (vector > 0 && !moved) CHECK(s->comm, piece->data[i] == 0);
+        c->seen[vector][piece->offset + i] += 1;
+        if (piece->copy == 0) c->counted[vector][piece->offset + i] += 1;
+    }
+    return LS_OK;
+}
+
+static ls_status refuse(void *user, const ls_strategy_piece *piece) {
+    ++*(int *)user;
+    return LS_FAIL(LS_STATUS_BAD_DATA, "no");
+}
+
+static void check_visitor(const setting *s, ls_strategy *strategy) {
+    coverage *mine, *all;
+    CHECK_OK(s->comm, ls_calloc(1, sizeof *mine, &mine));
+    CHECK_OK(s->comm, ls_calloc(s->comm->size, sizeof *all, &all));
+    mine->setting = s;
+    mine->strategy = strategy;
+    CHECK_OK(s->comm, ls_strategy_visit(strategy, cover, mine));
+    CHECK_OK(s->comm, ls_comm_allgather(s->comm, mine, all, sizeof *mine));
+    int states = s->optimizer->state_count(&s->params);
+    for (int v = 0; v < 3; v++)
+        for (int64_t i = 0; i < s->length; i++) {
+            float counted = 0, seen = 0;
+            for (int w = 0; w < s->comm->size; w++) counted += all[w].counted[v][i], seen += all[w].seen[v][i];
+            CHECK(s->comm, counted == (v <= states) && seen >= counted);
+        }
+    int calls = 0, first = ls_strategy_writes_weights(strategy);
+    ls_status status = ls_strategy_visit(strategy, refuse, &calls);
+    CHECK(s->comm, calls <= 1 && (calls == 0) == (status == LS_OK) && (!first || calls == 1));
+    free(mine);
+    free(all);
+}
+
 static void run(const setting *s, const float *expected) {
     ls_device device = {.ops = &fake_ops};
-    int64_t length = s->length;
+    int64_t length = s->length, ends[MAX_LENGTH / 64];
     ls_strategy_config config = {.comm = s->comm,
                                  .device = &device,
+                                 .bucket_ends = s->buckets ? ends : NULL,
+                                 .bucket_count = s->buckets ? cut(length, s->buckets, ends) : 0,
                                  .replicas = s->replicas,
                                  .length = length,
                                  .micro_batches = s->micro_batches,
@@ -275,16 +348,17 @@ static void run(const setting *s, const float *expected) {
     CHECK_OK(s->comm, ls_strategy_create(s->strategy, &config, &strategy));
     CHECK(s->comm, ls_strategy_memory_bytes(strategy) >= length * 4 / s->comm->local_size);
     check_memory(s, strategy, config);
-    if (!strategy->weights_shared || s->comm->local_rank == 0) initial_weights(strategy->weights, length);
+    if (ls_strategy_writes_weights(strategy)) initial_weights(ls_strategy_weights(strategy), length);
     CHECK_OK(s->comm, ls_strategy_weights_changed(strategy));
-    CHECK(s->comm, ((float *)strategy->copies)[length - 1] == -strategy->weights[length - 1]);
+    CHECK(s->comm, ((float *)ls_strategy_copies(strategy))[length - 1] == -ls_strategy_weights(strategy)[length - 1]);
 
-    replica replicas[MOST_REPLICAS];
-    pthread_t threads[MOST_REPLICAS];
+    replica replicas[MAX_REPLICAS];
+    pthread_t threads[MAX_REPLICAS];
     for (int i = 0; i < s->replicas; i++) replicas[i] = (replica){s, strategy, i, expected};
     for (int i = 1; i < s->replicas; i++) CHECK(s->comm, pthread_create(&threads[i], NULL, train, &replicas[i]) == 0);
     train(&replicas[0]);  // replica 0 is the main thread, the one that may communicate
     for (int i = 1; i < s->replicas; i++) CHECK(s->comm, pthread_join(threads[i], NULL) == 0);
+    check_visitor(s, strategy);
     ls_strategy_destroy(&strategy);
     CHECK(s->comm, strategy == NULL);
 }
@@ -297,15 +371,15 @@ static const struct {
     const ls_segment *segments;
     int segment_count;
     double clip_norm;
-} cases[] = {{"adam", -1, MOST_LENGTH, 8, long_segments, LONG_SEGMENTS, 0},
-             {"sgd", 0.9, MOST_LENGTH, 7, NULL, 0, 0},
+} cases[] = {{"adam", -1, MAX_LENGTH, 8, long_segments, LONG_SEGMENTS, 0},
+             {"sgd", 0.9, MAX_LENGTH, 7, NULL, 0, 0},
              {"adam", -1, 64 * 3, 7, short_segments, 3, 0},
-             {"sgd", 0.9, MOST_LENGTH, 8, long_segments, LONG_SEGMENTS, 1},
+             {"sgd", 0.9, MAX_LENGTH, 8, long_segments, LONG_SEGMENTS, 1},
              {"adam", -1, 64 * 3, 7, NULL, 0, 0.1},
-             {"lars", 0.9, MOST_LENGTH, 8, long_segments, LONG_SEGMENTS, 0},
+             {"lars", 0.9, MAX_LENGTH, 8, long_segments, LONG_SEGMENTS, 0},
              {"lars", 0, 64 * 3, 7, short_segments, 3, 0.1},
-             {"lamb", -1, MOST_LENGTH, 7, long_segments, LONG_SEGMENTS, 1},
-             {"lamb", -1, MOST_LENGTH, 8, NULL, 0, 0}};
+             {"lamb", -1, MAX_LENGTH, 7, long_segments, LONG_SEGMENTS, 1},
+             {"lamb", -1, MAX_LENGTH, 8, NULL, 0, 0}};
 
 static void test_hosts(ls_comm *comm, float *expected) {
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
@@ -319,7 +393,10 @@ static void test_hosts(ls_comm *comm, float *expected) {
         CHECK_OK(comm, ls_optimizer_find(cases[i].optimizer, &s.optimizer));
         CHECK_OK(comm, ls_optimizer_resolve(s.optimizer, &s.params));
         serial(&s, expected);
-        for (s.replicas = 1; s.replicas <= MOST_REPLICAS; s.replicas++)
+        // One bucket; several, of which every second begins early; as many as there are units; two, the first of which is small.
+        const int buckets[] = {0, 33, 1, (int)(s.length / 64 - 1)};
+        s.buckets = buckets[i % 4], s.early = s.buckets ? (int)(i % 3) : 0;
+        for (s.replicas = 1; s.replicas <= MAX_REPLICAS; s.replicas++)
             for (const ls_strategy_ops *const *ops = ls_strategies(); *ops; ops++) {
                 s.strategy = (*ops)->name;
                 run(&s, expected);
@@ -345,8 +422,136 @@ static void test_failures(ls_comm *comm) {
         CHECK(comm, strstr(ls_error_message(), "the segments of a vector of 192 floats cover it up to"));
     }
     config.segments = NULL;
+    const int64_t ends[][3] = {{64, 64, 192}, {64, 96, 192}, {64, 128, 256}, {64, 128, 128}};
+    config.bucket_count = 3;
+    for (int i = 0; i < 4; i++) {
+        config.bucket_ends = ends[i];
+        CHECK(comm, ls_strategy_create("allreduce", &config, &strategy) == LS_STATUS_INTERNAL && strategy == NULL);
+        CHECK(comm, strstr(ls_error_message(), "the buckets of a vector of 192 floats cover it up to"));
+    }
+    config.bucket_ends = NULL;
     config.length = (int64_t)1 << 47;
     CHECK(comm, ls_strategy_create("allreduce", &config, &strategy) == LS_STATUS_OUT_OF_MEMORY && strategy == NULL);
+}
+
+// --- votes -----------------------------------------------------------------------------------------------------------
+
+#define VOTES 12
+
+typedef struct voter {
+    const setting *setting;
+    ls_strategy *strategy;
+    int index;
+} voter;
+
+// In step i lane (i * 5) % lanes votes i % 3, in every fourth step another one stops as well.
+static ls_vote vote_of(int lane, int lanes, int step) {
+    if (lane == step * 5 % lanes) return (ls_vote)(step % 3);
+    return step % 4 == 0 && lane == (step + 1) % lanes ? LS_VOTE_STOP : LS_VOTE_GO_ON;
+}
+
+static void *vote(void *argument) {
+    voter *v = argument;
+    const setting *s = v->setting;
+    int lane = s->comm->position * s->replicas + v->index, lanes = s->comm->size * s->replicas;
+    for (int step = 1; step <= VOTES; step++) {
+        ls_step_info info = {.micro_batches = 1, .samples = 1, .lr = 1e-3, .step = step};
+        ls_step_times times = {.since = ls_clock()};
+        ls_vote decision, expected = LS_VOTE_GO_ON;
+        if (lane == lanes - 1) {  // who has the one micro-batch
+            ls_strategy_gradient_begin(v->strategy, v->index, &info, 0);
+            ls_strategy_gradient_end(v->strategy, v->index, &info);
+        }
+        for (int l = 0; l < lanes; l++)
+            if (vote_of(l, lanes, step) > expected) expected = vote_of(l, lanes, step);
+        CHECK_OK(s->comm,
+                 ls_strategy_step(v->strategy, v->index, &info, vote_of(lane, lanes, step), &decision, &times));
+        CHECK(s->comm, decision == expected);
+    }
+    return NULL;
+}
+
+// The largest vote of any lane is everybody's decision, in the step in which it is cast and in no other.
+static void test_votes(ls_comm *comm) {
+    ls_device device = {.ops = &fake_ops};
+    for (const ls_strategy_ops *const *ops = ls_strategies(); *ops; ops++) {
+        setting s = {.comm = comm, .replicas = 2};
+        ls_strategy_config config = {.comm = comm, .device = &device, .replicas = 2, .length = 128, .micro_batches = 1};
+        ls_strategy *strategy;
+        pthread_t other;
+        CHECK_OK(comm, ls_optimizer_find("sgd", &config.optimizer));
+        CHECK_OK(comm, ls_strategy_create((*ops)->name, &config, &strategy));
+        voter voters[2] = {{&s, strategy, 0}, {&s, strategy, 1}};
+        CHECK(comm, pthread_create(&other, NULL, vote, &voters[1]) == 0);
+        vote(&voters[0]);
+        CHECK(comm, pthread_join(other, NULL) == 0);
+        ls_strategy_destroy(&strategy);
+    }
+}
+
+// --- two that share weights ------------------------------------------------------------------------------------------
+
+static void step_once(ls_comm *comm, ls_strategy *strategy, int64_t length, int step) {
+    ls_step_info info = {.micro_batches = comm->size, .samples = comm->size, .lr = 1, .step = step};
+    ls_step_times times = {.since = ls_clock()};
+    ls_vote decision;
+    float *g = ls_strategy_gradient_begin(strategy, 0, &info, comm->position);
+    for (int64_t i = 0; i < length; i++) g[i] = 1;
+    ls_strategy_gradient_end(strategy, 0, &info);
+    CHECK_OK(comm, ls_strategy_step(strategy, 0, &info, LS_VOTE_GO_ON, &decision, &times));
+}
+
+// Two strategies with optimizers of their own take turns: with sgd and a rate of 1 each step takes 1 from all weights. The one with the
+// same working copies finds them up to date, the other is told.
+static void test_shared_weights(ls_comm *comm) {
+    ls_device device = {.ops = &fake_ops};
+    int64_t length = 256;
+    for (const ls_strategy_ops *const *ops = ls_strategies(); *ops; ops++) {
+        ls_strategy *first, *second, *third, *refused;
+        ls_strategy_config config = {.comm = comm,
+                                     .device = &device,
+                                     .replicas = 1,
+                                     .length = length,
+                                     .micro_batches = comm->size,
+                                     .copies_bytes = length * 4,
+                                     .refresh = refresh,
+                                     .refresh_user = &length};
+        CHECK_OK(comm, ls_optimizer_find("sgd", &config.optimizer));
+        CHECK_OK(comm, ls_strategy_create((*ops)->name, &config, &first));
+        config.weights_of = first;
+        CHECK_OK(comm, ls_strategy_create((*ops)->name, &config, &second));
+        int64_t same_length = length;
+        config.refresh_user = &same_length;
+        CHECK_OK(comm, ls_strategy_create((*ops)->name, &config, &third));
+        CHECK(comm, ls_strategy_weights(second) == ls_strategy_weights(first) &&
+                        ls_strategy_copies(second) == ls_strategy_copies(first) &&
+                        ls_strategy_weights(third) == ls_strategy_weights(first) &&
+                        ls_strategy_copies(third) != ls_strategy_copies(first));
+        ls_strategy_memory m = ls_strategy_memory_of(second), own = ls_strategy_memory_of(first);
+        CHECK(comm, m.part[LS_STRATEGY_WEIGHTS].shared + m.part[LS_STRATEGY_WEIGHTS].own == 0);
+        CHECK(comm, own.part[LS_STRATEGY_WEIGHTS].shared + own.part[LS_STRATEGY_WEIGHTS].own >= length * 4);
+        for (int step = 1; step <= 3; step++) {
+            step_once(comm, first, length, step);
+            step_once(comm, second, length, step);
+            CHECK_OK(comm, ls_strategy_weights_changed(third));
+            for (int64_t i = 0; i < length; i++) {
+                CHECK(comm, ls_strategy_weights(first)[i] == -2.0f * (float)step);
+                CHECK(comm, ((float *)ls_strategy_copies(first))[i] == 2.0f * (float)step);
+                CHECK(comm, ((float *)ls_strategy_copies(third))[i] == 2.0f * (float)step);
+            }
+            CHECK_OK(comm, ls_comm_barrier(comm));
+        }
+        config.length = 2 * length;
+        CHECK(comm, ls_strategy_create((*ops)->name, &config, &refused) == LS_STATUS_INVALID_ARGUMENT && !refused);
+        CHECK(comm, strstr(ls_error_message(), "256 and of 512 floats"));
+        config.length = length;
+        const char *other = !strcmp((*ops)->name, "allreduce") ? "reduce-broadcast" : "allreduce";
+        CHECK(comm, ls_strategy_create(other, &config, &refused) == LS_STATUS_INVALID_ARGUMENT && !refused);
+        CHECK(comm, strstr(ls_error_message(), "choose the same strategy"));
+        ls_strategy_destroy(&third);
+        ls_strategy_destroy(&second);
+        ls_strategy_destroy(&first);
+    }
 }
 
 int main(void) {
@@ -357,15 +562,19 @@ int main(void) {
         fprintf(stderr, "%s\n", ls_error_message());
         return 1;
     }
-    CHECK_OK(world, ls_memory_alloc((int64_t)STEPS * MOST_LENGTH * 4, &expected));
+    CHECK_OK(world, ls_memory_alloc((int64_t)STEPS * MAX_LENGTH * 4, &expected));
     test_hosts(world, expected);
     test_failures(world);
+    test_votes(world);
+    test_shared_weights(world);
     for (int hosts = 2; hosts <= 3 && hosts <= world->size; hosts++) {
         setenv("LOCKSTEP_TEST_HOSTS", hosts == 2 ? "2" : "3", 1);
         CHECK_OK(world, ls_comm_create(&comm));
         CHECK(world, comm->hosts == hosts);
         test_hosts(comm, expected);
         test_failures(comm);
+        test_votes(comm);
+        test_shared_weights(comm);
         ls_comm_destroy(&comm);
     }
     ls_memory_free(expected);

@@ -5,6 +5,7 @@ target_sources(test_plan_branches PRIVATE plan_rig.c)
 ls_test(test_memory LABELS train)
 ls_test(test_trainer LABELS train)
 ls_test(test_datasets RANKS 1 2 3 LABELS train)
+ls_test(test_failing_lane HOSTS RANKS 1 2 3 LABELS train)
 if(TARGET lockstep_program)
   foreach(model mnist-cnn resnet20)
     add_test(NAME same_bits.${model}

@@ -431,7 +431,9 @@ static ls_status fit(run *r) {
     int evaluates = r->config.evaluate || r->config.validate;
     LS_TRY(cli_timekeeper_begin(&r->timekeeper, r->cli->context->comm, &r->deadline, evaluates ? test_count(r) : 0));
     ls_trainer_on_epoch(r->trainer, on_epoch, r);
-    LS_TRY(ls_trainer_fit(r->trainer, on_step, r));
+    ls_status status = ls_trainer_fit(r->trainer, on_step, r);
+    if (status == LS_STATUS_LIBRARY) r->cli->stage = CLI_STAGE_ALONE;  // where communication failed others may wait
+    LS_TRY(status);
     LS_TRY(r->timekeeper.status);
     LS_TRY(ls_trainer_result(r->trainer, &r->result));
     r->stopped = r->timekeeper.stop && whole_epochs(&r->result) < r->config.epochs;

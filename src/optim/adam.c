@@ -34,5 +34,6 @@ const ls_optimizer ls__optimizer_adam = {
     .defaults =
         {.lr = 0.001, .momentum = 0, .beta1 = 0.9, .beta2 = 0.999, .epsilon = 1e-7, .weight_decay = 0, .nesterov = 0},
     .state_count = ls__adam_state_count,
+    .state_names = {"first_moment", "second_moment"},
     .update = ls__adam_update,
 };

@@ -13,5 +13,6 @@ const ls_optimizer ls__optimizer_adamw = {
                  .weight_decay = 0.004,
                  .nesterov = 0},
     .state_count = ls__adam_state_count,
+    .state_names = {"first_moment", "second_moment"},
     .update = ls__adam_update,
 };

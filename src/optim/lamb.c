@@ -43,6 +43,7 @@ const ls_optimizer ls__optimizer_lamb = {
     .defaults = {.lr = 0.001, .beta1 = 0.9, .beta2 = 0.999, .epsilon = 1e-6, .weight_decay = 0},
     .layerwise = 1,
     .state_count = ls__adam_state_count,
+    .state_names = {"first_moment", "second_moment"},
     .direction = lamb_direction,
     .update = lamb_update,
 };

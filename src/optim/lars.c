@@ -58,5 +58,6 @@ const ls_optimizer ls__optimizer_lars = {
     .layerwise = 1,
     .has_momentum = 1,
     .state_count = lars_state_count,
+    .state_names = {"momentum"},
     .update = lars_update,
 };

@@ -37,6 +37,7 @@ typedef struct ls_optimizer {
     int has_momentum;  // 1: it goes by momentum and nesterov
     int layerwise;     // 1: update wants the norms, and all elements of a parameter are measured before one is updated
     int (*state_count)(const ls_optimizer_params *params);  // vectors of state it needs, 0..2
+    const char *state_names[LS_MAX_OPTIMIZER_STATE];        // as checkpoints name them
     // Layer-wise optimizers that measure not the gradient but what they would do with it: that, from g, w and the state, which
     // advances here, into `out` (n), not g; update then gets it in place of g, with its norm. NULL: the gradient itself.
     void (*direction)(const ls_optimizer_params *params, const ls_update *update, float *out);

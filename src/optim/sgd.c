@@ -57,5 +57,6 @@ const ls_optimizer ls__optimizer_sgd = {
     .defaults = {.lr = 0.01, .momentum = 0, .beta1 = 0, .beta2 = 0, .epsilon = 0, .weight_decay = 0, .nesterov = 0},
     .has_momentum = 1,
     .state_count = sgd_state_count,
+    .state_names = {"momentum"},
     .update = sgd_update,
 };

@@ -23,11 +23,11 @@ LS_CLONES static void sum_squares(double *restrict sums, int stride, const float
 }
 
 // Statistics have no gradient and count as zero.
-void ls__note_squares(ls_strategy_base *base, int64_t offset, int64_t n, const float *g) {
+void ls__note_squares(ls_strategy *s, int64_t offset, int64_t n, const float *g) {
     int64_t end = offset + n;
-    for (const ls_run *run = ls__run_at(base, offset); offset < end; run++) {
+    for (const ls_run *run = ls__run_at(s, offset); offset < end; run++) {
         int64_t next = ls__run_end(run, end), units = (next - offset) / LS_SLICE_ALIGN;
-        double *sums = base->squares + offset / LS_SLICE_ALIGN;
+        double *sums = s->squares + offset / LS_SLICE_ALIGN;
         if (run->statistic)
             memset(sums, 0, (size_t)units * sizeof *sums);
         else
@@ -37,16 +37,16 @@ void ls__note_squares(ls_strategy_base *base, int64_t offset, int64_t n, const f
     }
 }
 
-float ls__clip_factor(const ls_strategy_base *base) {
-    double sum = 0, most = base->head.config.clip_norm;
-    for (int64_t u = 0; u < base->head.config.length / LS_SLICE_ALIGN; u++) sum += base->squares[u];
+float ls__clip_factor(const ls_strategy *s) {
+    double sum = 0, maximum = s->config.clip_norm;
+    for (int64_t u = 0; u < s->config.length / LS_SLICE_ALIGN; u++) sum += s->squares[u];
     double norm = sqrt(sum);
-    return norm > most ? (float)(most / norm) : 1;
+    return norm > maximum ? (float)(maximum / norm) : 1;
 }
 
-void ls__clip(const ls_strategy_base *base, int64_t offset, int64_t n, const float *g, float factor, float *out) {
+void ls__clip(const ls_strategy *s, int64_t offset, int64_t n, const float *g, float factor, float *out) {
     int64_t end = offset + n;
-    for (const ls_run *run = ls__run_at(base, offset); offset < end; run++) {
+    for (const ls_run *run = ls__run_at(s, offset); offset < end; run++) {
         int64_t next = ls__run_end(run, end);
         ls__scale(out, g, run->statistic ? 1 : factor, next - offset);
         g += next - offset;
@@ -55,11 +55,11 @@ void ls__clip(const ls_strategy_base *base, int64_t offset, int64_t n, const flo
     }
 }
 
-void ls__note_layers(ls_strategy_base *base, int64_t offset, int64_t n, const float *w, const float *g) {
+void ls__note_layers(ls_strategy *s, int64_t offset, int64_t n, const float *w, const float *g) {
     int64_t end = offset + n;
-    for (const ls_run *run = ls__run_at(base, offset); offset < end; run++) {
+    for (const ls_run *run = ls__run_at(s, offset); offset < end; run++) {
         int64_t next = ls__run_end(run, end), units = (next - offset) / LS_SLICE_ALIGN;
-        double *sums = base->layer_squares + offset / LS_SLICE_ALIGN * 2;
+        double *sums = s->layer_squares + offset / LS_SLICE_ALIGN * 2;
         if (run->adapts) {
             sum_squares(sums, 2, w, units);
             sum_squares(sums + 1, 2, g, units);
@@ -70,16 +70,16 @@ void ls__note_layers(ls_strategy_base *base, int64_t offset, int64_t n, const fl
     }
 }
 
-void ls__find_norms(const ls_strategy_base *base, ls_lane *lane, int64_t begin, int64_t end) {
+void ls__find_norms(const ls_strategy *s, ls_lane *lane, int64_t begin, int64_t end) {
     if (begin == end) return;
-    for (const ls_run *run = ls__run_at(base, begin); run < base->runs + base->run_count && run->begin < end; run++) {
+    for (const ls_run *run = ls__run_at(s, begin); run < s->runs + s->run_count && run->begin < end; run++) {
         if (!run->adapts) continue;
         double w = 0, g = 0;
         for (int64_t u = run->begin / LS_SLICE_ALIGN; u < run->end / LS_SLICE_ALIGN; u++) {
-            w += base->layer_squares[2 * u];
-            g += base->layer_squares[2 * u + 1];
+            w += s->layer_squares[2 * u];
+            g += s->layer_squares[2 * u + 1];
         }
-        double *norms = lane->norms[run - base->runs];
+        double *norms = lane->norms[run - s->runs];
         norms[0] = sqrt(w), norms[1] = sqrt(g);
     }
 }

@@ -38,19 +38,19 @@ int ls__reduce_block(ls_lane *lane, int64_t micro_batches, const ls_source *sour
     return depth;
 }
 
-void ls__mean_block(ls_lane *lane, const ls_step_info *info, int count, int64_t offset, int64_t n, float *out) {
+void ls__mean_block(ls_lane *lane, const ls_step_info *info, int64_t offset, int64_t n, float *out) {
     const float *results[LS_TREE_MAX_PIECES];
-    ls__reduce_block(lane, info->micro_batches, lane->sources, count, offset, n, results);
+    ls__reduce_block(lane, info->micro_batches, lane->sources, lane->source_count, offset, n, results);
     ls__scale(out, results[0], 1.0f / (float)info->samples, n);
 }
 
-void ls__host_partials(ls_strategy_base *base, int replica, int64_t micro_batches, int64_t begin, int64_t end,
-                       float *out) {
-    ls_lane *lane = base->lane[replica];
+void ls__host_partials(ls_lane_step *step, int64_t begin, int64_t end, float *out) {
+    const ls_strategy *s = step->strategy;
+    ls_lane *lane = step->lane;
     const float *results[LS_TREE_MAX_PIECES];
-    int64_t from, to;
-    ls__share(begin, end, replica, base->head.config.replicas, &from, &to);
-    int count = ls__host_sources(base, micro_batches, lane->sources);
+    int64_t micro_batches = step->info->micro_batches, from, to;
+    ls__share(begin, end, step->replica, s->config.replicas, &from, &to);
+    int count = ls__host_sources(s, micro_batches, lane->sources);
     for (int64_t at = from; at < to; at += LS_BLOCK) {
         int64_t n = to - at < LS_BLOCK ? to - at : LS_BLOCK;
         int pieces = ls__reduce_block(lane, micro_batches, lane->sources, count, at, n, results);

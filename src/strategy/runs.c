@@ -24,21 +24,21 @@ static int updated_alike(const ls_run *a, const ls_run *b) {
 }
 
 // Neighbours that are updated alike become one run, so that update loops are long and a vector without options is one run.
-ls_status ls__runs_create(ls_strategy_base *base) {
-    const ls_strategy_config *config = &base->head.config;
+ls_status ls__runs_create(ls_strategy *s) {
+    const ls_strategy_config *config = &s->config;
     const ls_segment whole = {.end = config->length, .kernel = 1};
     const ls_segment *segments = config->segments ? config->segments : &whole;
     int count = config->segments ? config->segment_count : 1;
     int64_t covered = 0;
-    LS_TRY(ls_calloc(count, sizeof *base->runs, &base->runs));
+    LS_TRY(ls_calloc(count, sizeof *s->runs, &s->runs));
     for (int i = 0; i < count; i++) {
-        ls_run run = make_run(config, &segments[i]), *last = base->runs + base->run_count - (base->run_count > 0);
+        ls_run run = make_run(config, &segments[i]), *last = s->runs + s->run_count - (s->run_count > 0);
         if (run.begin != covered || run.end <= run.begin || run.end % LS_SLICE_ALIGN != 0) break;
         covered = run.end;
-        if (base->run_count > 0 && updated_alike(last, &run))
+        if (s->run_count > 0 && updated_alike(last, &run))
             last->end = run.end;
         else
-            base->runs[base->run_count++] = run;
+            s->runs[s->run_count++] = run;
     }
     if (covered != config->length)
         return LS_FAIL(LS_STATUS_INTERNAL, "the segments of a vector of %lld floats cover it up to %lld only",
@@ -46,16 +46,16 @@ ls_status ls__runs_create(ls_strategy_base *base) {
     return LS_OK;
 }
 
-const ls_run *ls__run_at(const ls_strategy_base *base, int64_t offset) {
-    int low = 0, high = base->run_count - 1;
+const ls_run *ls__run_at(const ls_strategy *s, int64_t offset) {
+    int low = 0, high = s->run_count - 1;
     while (low < high) {
         int middle = (low + high) / 2;
-        if (base->runs[middle].end <= offset)
+        if (s->runs[middle].end <= offset)
             low = middle + 1;
         else
             high = middle;
     }
-    return &base->runs[low];
+    return &s->runs[low];
 }
 
 // As Keras moves the statistics of batch normalization; with the sum of all micro-batches divided by the samples, g is the
@@ -71,10 +71,10 @@ static void advance(ls_update *u) {
         if (u->state[i]) u->state[i] += u->n;
 }
 
-void ls__direct(const ls_strategy_base *base, ls_update u, int64_t offset, float *out) {
-    const ls_optimizer *optimizer = base->head.config.optimizer;
+void ls__direct(const ls_strategy *s, ls_update u, int64_t offset, float *out) {
+    const ls_optimizer *optimizer = s->config.optimizer;
     int64_t end = offset + u.n;
-    for (const ls_run *run = ls__run_at(base, offset); offset < end; run++) {
+    for (const ls_run *run = ls__run_at(s, offset); offset < end; run++) {
         u.n = ls__run_end(run, end) - offset;
         if (run->statistic || !optimizer->direction)
             memcpy(out, u.g, (size_t)u.n * sizeof *out);
@@ -85,16 +85,16 @@ void ls__direct(const ls_strategy_base *base, ls_update u, int64_t offset, float
     }
 }
 
-void ls__update(const ls_strategy_base *base, const ls_lane *lane, ls_update u, int64_t offset) {
+void ls__update(const ls_strategy *s, const ls_lane *lane, ls_update u, int64_t offset) {
     int64_t end = offset + u.n;
-    for (const ls_run *run = ls__run_at(base, offset); offset < end; run++) {
+    for (const ls_run *run = ls__run_at(s, offset); offset < end; run++) {
         u.n = ls__run_end(run, end) - offset;
-        u.w_norm = run->adapts ? lane->norms[run - base->runs][0] : 0;
-        u.g_norm = run->adapts ? lane->norms[run - base->runs][1] : 0;
+        u.w_norm = run->adapts ? lane->norms[run - s->runs][0] : 0;
+        u.g_norm = run->adapts ? lane->norms[run - s->runs][1] : 0;
         if (run->statistic)
             move_statistic(u.n, u.w, u.g, run->momentum, 1 - run->momentum);
         else
-            base->head.config.optimizer->update(&run->params, &u);
+            s->config.optimizer->update(&run->params, &u);
         offset += u.n;
         advance(&u);
     }

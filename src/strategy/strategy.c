@@ -1,7 +1,12 @@
+// Making strategies, and what is asked of them outside of steps.
+#include "strategy/strategy.h"
+
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/error.h"
+#include "base/memory.h"
 #include "strategy/strategy_impl.h"
 
 static const ls_strategy_ops *const strategies[] = {
@@ -18,23 +23,89 @@ const char *const ls_step_phase_words[LS_STEP_PHASES] = {
 
 const ls_strategy_ops *const *ls_strategies(void) { return strategies; }
 
-ls_status ls_strategy_plan(const char *name, const ls_strategy_config *config, ls_strategy **out) {
-    char names[256];
+ls_status ls_strategy_find(const char *name, const ls_strategy_ops **out) {
+    char names[256] = "";
     size_t used = 0;
-    names[0] = 0;
+    *out = NULL;
+    for (const ls_strategy_ops *const *s = strategies; *s; s++) {
+        if (!strcmp((*s)->name, name)) {
+            *out = *s;
+            return LS_OK;
+        }
+        int n = snprintf(names + used, sizeof names - used, "%s%s", used ? ", " : "", (*s)->name);
+        if (n > 0 && (size_t)n < sizeof names - used) used += (size_t)n;
+    }
+    return LS_FAIL(LS_STATUS_NOT_FOUND, "there is no strategy \"%s\"; there are: %s", name, names);
+}
+
+// --- making one ------------------------------------------------------------------------------------------------------
+
+// Whether the weights of the other one can be this one's.
+static ls_status check_weights_of(const ls_strategy *s) {
+    const ls_strategy *other = s->config.weights_of;
+    if (other->config.length != s->config.length)
+        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
+                       "weights cannot be shared: there are vectors of %lld and of %lld floats; both must have the "
+                       "same parameters",
+                       (long long)other->config.length, (long long)s->config.length);
+    if (other->config.comm != s->config.comm || other->config.device != s->config.device)
+        return LS_FAIL(
+            LS_STATUS_INVALID_ARGUMENT,
+            "weights cannot be shared: the two that want to train them are of different communicators or devices");
+    if (other->ops->weights_shared != s->ops->weights_shared)
+        return LS_FAIL(
+            LS_STATUS_INVALID_ARGUMENT,
+            "weights cannot be shared: with the strategy %s there is one vector for each %s, with %s one for each %s; "
+            "choose the same strategy",
+            other->ops->name, other->ops->weights_shared ? "host" : "worker", s->ops->name,
+            s->ops->weights_shared ? "host" : "worker");
+    return LS_OK;
+}
+
+int ls__shares_copies(const ls_strategy *s) {
+    const ls_strategy_config *mine = &s->config, *other = mine->weights_of ? &mine->weights_of->config : NULL;
+    return other && mine->refresh == other->refresh && mine->refresh_user == other->refresh_user &&
+           mine->copies_bytes == other->copies_bytes;
+}
+
+static ls_status plan_weights(ls_strategy *s) {
+    int whose = s->ops->weights_shared ? LS_HOST : LS_WORKER;
+    if (s->config.weights_of)
+        LS_TRY(check_weights_of(s));
+    else
+        LS_TRY(ls__want(s, LS_STRATEGY_WEIGHTS, whose, s->config.length * 4, &s->weights));
+    if (ls__shares_copies(s)) return LS_OK;
+    return ls__want(s, LS_STRATEGY_COPIES, whose, s->config.copies_bytes, &s->copies);
+}
+
+static ls_status build(ls_strategy *s) {
+    LS_TRY(ls__common_plan(s));
+    LS_TRY(plan_weights(s));
+    LS_TRY(s->ops->plan(s));
+    return ls__lanes_plan(s);
+}
+
+ls_status ls_strategy_plan(const char *name, const ls_strategy_config *config, ls_strategy **out) {
+    const ls_strategy_ops *ops;
     *out = NULL;
     if (config->replicas < 1 || config->micro_batches < 1 || config->length < 1 || config->length % LS_SLICE_ALIGN != 0)
         return LS_FAIL(LS_STATUS_INTERNAL,
                        "a strategy for %d replicas, %lld micro-batches and %lld floats makes no sense",
                        config->replicas, (long long)config->micro_batches, (long long)config->length);
-    for (const ls_strategy_ops *const *s = strategies; *s; s++) {
-        if (!strcmp((*s)->name, name)) {
-            LS_TRY((*s)->plan(config, out));
-            return LS_OK;
-        }
-        used += (size_t)snprintf(names + used, sizeof names - used, "%s%s", used ? ", " : "", (*s)->name);
+    LS_TRY(ls_strategy_find(name, &ops));
+    ls_strategy *s;
+    LS_TRY(ls_calloc(1, sizeof *s, &s));
+    s->ops = ops;
+    s->config = *config;
+    ls_status status = build(s);
+    s->config.segments = NULL;
+    s->config.bucket_ends = NULL;
+    if (status != LS_OK) {
+        ls_strategy_destroy(&s);
+        return ls__fail_passed(status, __FILE__, __LINE__);
     }
-    return LS_FAIL(LS_STATUS_NOT_FOUND, "there is no strategy \"%s\"; there are: %s", name, names);
+    *out = s;
+    return LS_OK;
 }
 
 ls_status ls_strategy_create(const char *name, const ls_strategy_config *config, ls_strategy **out) {
@@ -49,6 +120,81 @@ ls_status ls_strategy_create(const char *name, const ls_strategy_config *config,
 
 void ls_strategy_destroy(ls_strategy **strategy) {
     if (!strategy || !*strategy) return;
-    (*strategy)->ops->destroy(*strategy);
+    ls_strategy *s = *strategy;
+    if (s->impl) s->ops->destroy(s);
+    ls__common_free(s);
+    free(s);
     *strategy = NULL;
+}
+
+const ls_strategy_ops *ls_strategy_ops_of(const ls_strategy *s) { return s->ops; }
+const ls_strategy_config *ls_strategy_config_of(const ls_strategy *s) { return &s->config; }
+
+// --- weights ---------------------------------------------------------------------------------------------------------
+
+float *ls_strategy_weights(ls_strategy *s) { return s->weights; }
+void *ls_strategy_copies(ls_strategy *s) { return s->copies; }
+
+int ls_strategy_writes_weights(const ls_strategy *s) {
+    return !s->ops->weights_shared || s->config.comm->local_rank == 0;
+}
+
+ls_status ls_strategy_weights_changed(ls_strategy *s) {
+    const ls_strategy_config *config = &s->config;
+    LS_TRY(ls_comm_host_barrier(config->comm));
+    if (!config->refresh) return LS_OK;
+    int part = s->ops->weights_shared ? config->comm->local_rank : 0;
+    int parts = s->ops->weights_shared ? config->comm->local_size : 1;
+    config->refresh(config->refresh_user, s->weights, s->copies, part, parts);
+    LS_TRY(ls_comm_host_barrier(config->comm));
+    return LS_OK;
+}
+
+// --- state -----------------------------------------------------------------------------------------------------------
+
+// How many lanes before this one keep the same elements of the bucket: strategies may have every worker keep all of them.
+static int copies_before(const ls_strategy *s, int lane, int bucket) {
+    int64_t mine, end, begin;
+    int count = 0;
+    s->ops->slice(s, lane, bucket, &mine, &end);
+    for (int other = 0; other < lane; other++) {
+        s->ops->slice(s, other, bucket, &begin, &end);
+        count += begin <= mine && mine < end;
+    }
+    return count;
+}
+
+static ls_status visit_lane(ls_strategy *s, int replica, ls_strategy_visitor visit, void *user) {
+    const ls_lane *lane = s->lane[replica];
+    int number = s->config.comm->position * s->config.replicas + replica;
+    for (int b = 0; b < s->bucket_count; b++) {
+        ls_slice slice = lane->slices[b];
+        if (slice.begin == slice.end) continue;
+        int copy = copies_before(s, number, b);
+        for (int i = 0; i < LS_MAX_OPTIMIZER_STATE; i++) {
+            if (!lane->state[i]) continue;
+            ls_strategy_piece piece = {.vector = s->config.optimizer->state_names[i],
+                                       .lane = number,
+                                       .copy = copy,
+                                       .offset = slice.begin,
+                                       .count = ls__slice_length(slice),
+                                       .data = lane->state[i] + slice.first};
+            LS_TRY(visit(user, &piece));
+        }
+    }
+    return LS_OK;
+}
+
+ls_status ls_strategy_visit(ls_strategy *s, ls_strategy_visitor visit, void *user) {
+    const ls_comm *comm = s->config.comm;
+    if (ls_strategy_writes_weights(s)) {
+        ls_strategy_piece piece = {.vector = "weights",
+                                   .lane = comm->position * s->config.replicas,
+                                   .copy = s->ops->weights_shared ? comm->host : comm->position,
+                                   .count = s->config.length,
+                                   .data = s->weights};
+        LS_TRY(visit(user, &piece));
+    }
+    for (int r = 0; r < s->config.replicas; r++) LS_TRY(visit_lane(s, r, visit, user));
+    return LS_OK;
 }

@@ -1,16 +1,29 @@
 // How replicas and workers exchange gradients and update parameters. One file per strategy.
 //
-// The *lanes* of a job are its replicas over all workers: lane = (worker's position in comm order) * replicas + replica.
-// In each step a lane computes a contiguous run of the micro-batches (ls_tree_run), its gradients go to memory the strategy
-// gives it, added up in the tree as it goes; then all lanes call `step` together.
+// The *lanes* of a job are its replicas over all workers: lane = (worker's position in comm order) * replicas + replica. In each step a
+// lane computes the micro-batches it is dealt, its gradients go to memory the strategy gives it, added up in the tree as it
+// goes; then all lanes call ls_strategy_step together.
 //
 // The parameter vector: all parameters behind one another as F32, in the layouts the plan wants, each start aligned and
-// padding zero. Its length is a multiple of LS_SLICE_ALIGN, and whatever is cut is cut at multiples of it, so vector tails
-// never move.
+// padding zero. It is cut into *buckets*, the units of exchange, and each bucket into *slices*, one for each lane that updates: no
+// bucket waits for one busy owner. All cuts are at multiples of LS_SLICE_ALIGN, so vector tails never move, and neither
+// buckets nor slices show in the bits.
 //
-// Not all of it is trained. A *statistic* (ls_segment) has no gradient: its sum divided by the samples is the mean of the
-// micro-batches' statistics, and it moves towards that by a rule of its own, whatever the optimizer is. It neither decays nor
-// counts in the norm of clipping.
+//     vector   |            bucket 0             |        bucket 1        |    bucket 2    |
+//     slices   | lane 0  | lane 1  |  ...        | 0    | 1    |  ...     | 0  | 1  | ...  |
+//     state    the optimizer's: each lane keeps that of its slices of all buckets
+//
+// A step, as every lane goes through it; what the strategies differ in is in capitals (their table, ls_strategy_ops):
+//
+//     all gradients of the host are there, votes are cast
+//       → REDUCE of each bucket: what its slices are summed of arrives
+//       → norms over the vector, where they are wanted: sums of squares are SHARED
+//       → update of each slice, then GATHER of its bucket: all lanes get its new weights
+//       → working copies are refreshed
+//
+// Not all of the vector is trained. A *statistic* (ls_segment) has no gradient: its sum divided by the samples is the mean of
+// the micro-batches' statistics, and it moves towards that by a rule of its own, whatever the optimizer is. It neither decays
+// nor counts in the norm of clipping.
 #ifndef LS_STRATEGY_STRATEGY_H
 #define LS_STRATEGY_STRATEGY_H
 
@@ -24,6 +37,9 @@
 #define LS_SLICE_ALIGN LS_VECTOR_ALIGN  // floats
 
 typedef struct ls_strategy ls_strategy;
+typedef struct ls_strategy_ops ls_strategy_ops;
+
+// --- making one ------------------------------------------------------------------------------------------------------
 
 typedef struct ls_strategy_config {
     ls_comm *comm;
@@ -31,9 +47,12 @@ typedef struct ls_strategy_config {
     int replicas;           // per worker, the same on all
     int64_t length;         // floats in the parameter vector, a multiple of LS_SLICE_ALIGN
     int64_t micro_batches;  // in a full step
+    // Where the buckets end: ascending multiples of LS_SLICE_ALIGN, the last `length`; borrowed while planning. NULL: one bucket.
+    const int64_t *bucket_ends;
+    int bucket_count;
     const ls_optimizer *optimizer;
     ls_optimizer_params params;  // resolved
-    // The parameters, from 0 to `length` without gaps; borrowed while creating. NULL: all is one kernel.
+    // The parameters, from 0 to `length` without gaps; borrowed while planning. NULL: all is one kernel.
     const ls_segment *segments;
     int segment_count;
     int decay_kernels_only;  // 1: weight decay leaves alone what is no kernel
@@ -44,7 +63,40 @@ typedef struct ls_strategy_config {
     int64_t copies_bytes;
     void (*refresh)(void *user, const float *weights, void *copies, int part, int parts);
     void *refresh_user;
+    // Another strategy whose weights this one updates too, the two taking turns (two networks that train in turn). Borrowed: destroyed
+    // after this one. Working copies are shared as well where refresh, refresh_user and copies_bytes are the same; else
+    // ls_strategy_weights_changed brings the own ones up to date after the other's steps. NULL: weights of its own.
+    ls_strategy *weights_of;
 } ls_strategy_config;
+
+const ls_strategy_ops *const *ls_strategies(void);  // NULL-terminated
+// Errors: NOT_FOUND with the names there are.
+ls_status ls_strategy_find(const char *name, const ls_strategy_ops **out);
+// A strategy that knows what memory it is going to have. Of the communicator it asks who is who, nothing else. Not collective.
+// Errors: NOT_FOUND with the names there are, INVALID_ARGUMENT (weights_of does not fit), INTERNAL, OUT_OF_MEMORY.
+ls_status ls_strategy_plan(const char *name, const ls_strategy_config *config, ls_strategy **out);
+// Gives it that memory; then it can be used. Collective. Errors: OUT_OF_MEMORY, LIBRARY.
+ls_status ls_strategy_allocate(ls_strategy *strategy);
+// Both at once. Collective.
+ls_status ls_strategy_create(const char *name, const ls_strategy_config *config, ls_strategy **out);
+void ls_strategy_destroy(ls_strategy **strategy);  // Collective once allocated
+
+const ls_strategy_ops *ls_strategy_ops_of(const ls_strategy *strategy);
+const ls_strategy_config *ls_strategy_config_of(
+    const ls_strategy *strategy);  // without what was borrowed while planning
+
+// --- weights ---------------------------------------------------------------------------------------------------------
+
+float *ls_strategy_weights(ls_strategy *strategy);  // (length): the vector this worker's lanes read
+void *ls_strategy_copies(ls_strategy *strategy);    // (copies_bytes): the same for working copies
+// Whether this worker is one of those that write the weights when they are set from outside: where a host shares one vector its first
+// worker is, else each.
+int ls_strategy_writes_weights(const ls_strategy *strategy);
+// After the weights were set from outside by every worker that writes them (initial weights, a checkpoint; nothing is sent):
+// refreshes all copies. Collective; main threads only, no lane running.
+ls_status ls_strategy_weights_changed(ls_strategy *strategy);
+
+// --- a step ----------------------------------------------------------------------------------------------------------
 
 typedef struct ls_step_info {
     int64_t micro_batches;  // in this step; fewer in the last of an epoch
@@ -53,7 +105,20 @@ typedef struct ls_step_info {
     int64_t step;           // from 1, over the whole training
 } ls_step_info;
 
-// What a lane does in a strategy's step, in the words of traces.
+// The micro-batches [begin, end) that lane `lane` of the job computes in a step, or an evaluation, of so many. Not collective.
+void ls_strategy_deal(const ls_strategy *strategy, int64_t micro_batches, int lane, int64_t *begin, int64_t *end);
+// The same before there is a strategy: lane `lane` of `lanes`.
+void ls_strategy_ops_deal(const ls_strategy_ops *ops, int64_t micro_batches, int lane, int lanes, int64_t *begin,
+                          int64_t *end);
+// The largest number of them that a lane of the job can have.
+int64_t ls_strategy_deal_maximum(const ls_strategy *strategy, int64_t micro_batches);
+
+// Called by replica threads around each micro-batch: where to write its gradient (length floats; the padding must stay
+// zero), and that it is complete. Between the two nothing else may be asked of this replica.
+float *ls_strategy_gradient_begin(ls_strategy *strategy, int replica, const ls_step_info *info, int64_t micro_batch);
+void ls_strategy_gradient_end(ls_strategy *strategy, int replica, const ls_step_info *info);
+
+// What a lane does in a step, in the words of traces.
 #define LS_STEP_PHASE_LIST(X)                                                                                          \
     X(WAIT, "wait for replicas")  /* at a barrier of the host, for lanes that have not come yet */                     \
     X(SUM, "sum gradients")       /* add up what lanes of this host, or messages, hold */                              \
@@ -88,50 +153,46 @@ static inline double ls_step_update(const ls_step_times *t) {
     return t->seconds[LS_STEP_UPDATE] + t->seconds[LS_STEP_REFRESH];
 }
 
-// One strategy; its file ends in this.
-typedef struct ls_strategy_ops {
-    const char *name, *help;
-    // Decides what memory there will be and allocates none of it (strategy_impl.h: wants). Not collective.
-    ls_status (*plan)(const ls_strategy_config *config, ls_strategy **out);
-    void (*destroy)(ls_strategy *strategy);  // Collective once allocated
-    // Sums all lanes' pieces in the tree, divides, updates, and makes the new weights (and copies) visible to the lanes of
-    // this worker. Called by every lane of every worker, each from its own thread; replica 0 is the worker's main thread,
-    // the only one that may communicate. Collective over all lanes. A failure (LIBRARY) comes back on the main thread of the
-    // worker that saw it only, while other lanes may wait for it for ever: end the job with ls_comm_abort.
-    ls_status (*step)(ls_strategy *strategy, int replica, const ls_step_info *info, ls_step_times *times);
-    // The gradients [offset, offset + count) of the running micro-batch are complete. May be NULL: overlapping exchange
-    // with backward is not done yet; the plan's hook ends here when it is.
-    void (*bucket_ready)(ls_strategy *strategy, int replica, int64_t offset, int64_t count);
-} ls_strategy_ops;
+// The largest number of events that a step puts into a trace.
+int64_t ls_strategy_trace_events(const ls_strategy *strategy);
 
-// The head every strategy starts with; what all of them share is in strategy_base.c.
-struct ls_strategy {
-    const ls_strategy_ops *ops;
-    ls_strategy_config config;
-    float *weights;      // (length): the vector this worker's lanes read; shared by the host where the strategy says so
-    void *copies;        // (copies_bytes): the same for working copies
-    int weights_shared;  // 1: one vector per host; 0: one per worker
-};
+// What a lane wants after the step; the largest vote of all lanes of all workers counts. A lane that has failed goes through
+// the step all the same, so that nobody waits for it: all leave after that step, and then the main threads find out why (ls_comm_agree).
+typedef enum ls_vote { LS_VOTE_GO_ON, LS_VOTE_STOP, LS_VOTE_FAILED } ls_vote;
 
-const ls_strategy_ops *const *ls_strategies(void);  // NULL-terminated
-// A strategy that knows what memory it is going to have. Of the communicator it asks who is who, nothing more. Not collective.
-// Errors: NOT_FOUND with the names there are, INTERNAL, OUT_OF_MEMORY.
-ls_status ls_strategy_plan(const char *name, const ls_strategy_config *config, ls_strategy **out);
-// Gives it that memory; then it can be used. Collective. Errors: OUT_OF_MEMORY, LIBRARY.
-ls_status ls_strategy_allocate(ls_strategy *strategy);
-// Both at once. Collective.
-ls_status ls_strategy_create(const char *name, const ls_strategy_config *config, ls_strategy **out);
-void ls_strategy_destroy(ls_strategy **strategy);  // Collective once allocated
+// Sums all lanes' gradients in the tree, divides, updates, and makes the new weights (and copies) visible to the lanes of this
+// worker; *decision is the same on every lane of every worker. Called by every lane of every worker, each from its own thread;
+// replica 0 is the worker's main thread, the only one that communicates. Collective over all lanes.
+// Errors: LIBRARY, on the main thread whose communication failed. The lanes of its host leave the step with LS_VOTE_FAILED, but other
+// hosts may wait for it for ever: its main thread has to end the job (ls_comm_abort) once the sentence is told.
+ls_status ls_strategy_step(ls_strategy *strategy, int replica, const ls_step_info *info, ls_vote mine,
+                           ls_vote *decision, ls_step_times *times);
+// Begins to reduce a bucket before the step does: the sums of its elements are complete on this lane. Waits for the other lanes of
+// the host. All lanes call it for the same buckets in the same order, and ls_strategy_step begins those that are left.
+ls_status ls_strategy_bucket_ready(ls_strategy *strategy, int replica, const ls_step_info *info, int bucket,
+                                   ls_step_times *times);
+// A barrier of all lanes of this host, for the trainer's own use.
+void ls_strategy_host_barrier(ls_strategy *strategy);
 
-// Called by replica threads around each micro-batch: where to write its gradient (length floats; the padding must stay
-// zero), and that it is complete. Between the two nothing else may be asked of this replica.
-float *ls_strategy_gradient_begin(ls_strategy *strategy, int replica, const ls_step_info *info, int64_t micro_batch);
-void ls_strategy_gradient_end(ls_strategy *strategy, int replica, const ls_step_info *info);
+// --- state -----------------------------------------------------------------------------------------------------------
 
-// After the weights were set from outside on every worker (initial weights, a checkpoint; worker 0's are not sent, every
-// worker of a host that shares a vector writes the same or only local rank 0 writes): refreshes all copies. Collective;
-// main threads only, no lane running.
-ls_status ls_strategy_weights_changed(ls_strategy *strategy);
+// Elements [offset, offset + count) of a vector that belongs to training: "weights", or what the optimizer calls its state.
+typedef struct ls_strategy_piece {
+    const char *vector;
+    int lane;  // of the job, which keeps it; of weights the first that reads them
+    int copy;  // 0: of all that have these elements of this vector the one that counts; else equal to it, and its number
+    int64_t offset, count;
+    float *data;  // (count)
+} ls_strategy_piece;
+
+typedef ls_status (*ls_strategy_visitor)(void *user, const ls_strategy_piece *piece);
+
+// Calls `visit` for every piece that this worker has: enough to write a checkpoint (copies of number 0 are each vector exactly once, over
+// all workers), and to read one, of any layout (all pieces; then ls_strategy_weights_changed). Pieces of a host's shared
+// memory come up on one of its workers. Not collective; no lane running. Errors: those of `visit`, which end it.
+ls_status ls_strategy_visit(ls_strategy *strategy, ls_strategy_visitor visit, void *user);
+
+// --- memory ----------------------------------------------------------------------------------------------------------
 
 // What a strategy's memory is for.
 typedef enum ls_strategy_part {
@@ -158,7 +219,35 @@ typedef struct ls_strategy_memory {
 // In bytes, as ls_strategy_allocate will allocate it, or has. Not collective.
 ls_strategy_memory ls_strategy_memory_of(const ls_strategy *strategy);
 int64_t ls_strategy_memory_bytes(const ls_strategy *strategy);  // this worker's share, for reports
-// A barrier of all lanes of this host, for the trainer's own use.
-void ls_strategy_host_barrier(ls_strategy *strategy);
+
+// --- what a strategy is ----------------------------------------------------------------------------------------------
+
+// One lane in one step, as the phases see it (strategy_impl.h).
+typedef struct ls_lane_step ls_lane_step;
+
+// One strategy; its file ends in this. Phases are called by every lane, in the order of the drawing above; a phase that fails goes on to
+// its last barrier, so that no lane waits for it.
+struct ls_strategy_ops {
+    const char *name, *help;
+    int synchronous;     // 1: weights are the same bits for any number of workers and replicas; records say it
+    int weights_shared;  // 1: the lanes of a host read one weights vector; 0: each worker has its own
+    // Decides what memory there will be and allocates none of it (strategy_impl.h: wants); what is its own goes to strategy->impl.
+    ls_status (*plan)(ls_strategy *strategy);
+    void (*destroy)(ls_strategy *strategy);  // its impl only
+    // As ls_strategy_ops_deal. Lanes' runs follow each other where sums are made in the tree. NULL: runs that differ by at most one.
+    void (*deal)(int64_t micro_batches, int lane, int lanes, int64_t *begin, int64_t *end);
+    // The elements of a bucket that lane `lane` of the job updates.
+    void (*slice)(const ls_strategy *strategy, int lane, int bucket, int64_t *begin, int64_t *end);
+    // Starts to bring together what the bucket's slices are summed of; all gradients of the host are there. NULL: nothing to start.
+    ls_status (*reduce_begin)(ls_lane_step *step, int bucket);
+    // Waits for it. Afterwards either the lane's sources are the whole tree for its slice, or strategy->mean holds that.
+    ls_status (*reduce_end)(ls_lane_step *step, int bucket);
+    // Brings `columns` doubles of each unit of LS_SLICE_ALIGN elements from the unit's owner to wherever `units` is kept: once for
+    // all lanes that share a weights vector. NULL: they all know them.
+    ls_status (*share)(ls_lane_step *step, double *units, int columns);
+    // The lane's slice of the bucket has its new weights: starts to bring them to all others. NULL: they have them.
+    ls_status (*gather_begin)(ls_lane_step *step, int bucket);
+    ls_status (*gather_end)(ls_lane_step *step, int bucket);  // waits for it
+};
 
 #endif

@@ -1,6 +1,8 @@
-// What all strategies share: the gradient slots of a host, its barriers, and adding pieces up in the tree.
+// What all strategies share: the gradient slots of a host, its barriers, slices, adding pieces up in the tree, and updating.
 #ifndef LS_STRATEGY_STRATEGY_IMPL_H
 #define LS_STRATEGY_STRATEGY_IMPL_H
+
+#include <stdatomic.h>
 
 #include "base/barrier.h"
 #include "base/clock.h"
@@ -17,14 +19,24 @@ typedef struct ls_source {
     int64_t first;
 } ls_source;
 
+// Elements [begin, end) of the vector, and how many there are in the slices of the same owner before this one: what is kept of
+// all its slices lies behind one another.
+typedef struct ls_slice {
+    int64_t begin, end, first;
+} ls_slice;
+
 // What one replica keeps; in memory of its own, so that replicas do not disturb each other's caches.
 typedef struct ls_lane {
     ls_piece stack[LS_TREE_MAX_PIECES];  // the running sums; stack[i] lies in slot i
     int depth;
+    int64_t steps;       // it has been through
+    ls_slice *slices;    // (bucket_count): what it updates
+    char *begun;         // (bucket_count): which buckets are being reduced already
     ls_source *sources;  // (micro_batches): room to list what a sum is made of
-    float *blocks;       // (block_count, LS_BLOCK): partial sums; the first is the strategy's
+    int source_count;    // of the bucket that was reduced last
+    float *blocks;       // (block_count, LS_BLOCK): partial sums; the first is the driver's
     float *state[LS_MAX_OPTIMIZER_STATE];
-    float *mean;         // of its slice, where the strategy keeps that
+    float *kept;  // of its slices: the mean gradient until the norm is known, or what a layer-wise optimizer will apply
     double (*norms)[2];  // (runs): of layer-wise optimizers, what update is told; of the runs this lane updates
 } ls_lane;
 
@@ -49,87 +61,162 @@ typedef struct ls_run {
     ls_optimizer_params params;  // without weight decay where there is none
 } ls_run;
 
-typedef struct ls_strategy_base {
-    ls_strategy head;
+// The votes of a step: the maximum over the host's lanes, and over all hosts. Two of them take turns.
+typedef struct ls_ballot {
+    _Alignas(64) _Atomic int host;
+    _Atomic int all;
+} ls_ballot;
+
+struct ls_strategy {
+    const ls_strategy_ops *ops;
+    void *impl;  // the strategy's own
+    ls_strategy_config config;
+    float *weights;
+    void *copies;
+    float *
+        mean;  // (length): the mean gradient, of strategies that make it as a whole; those set makes_mean while planning
+    int makes_mean;
     int lanes;                  // of the job
     int host_lanes, host_lane;  // of this host; the first of this worker among them
     int slots;                  // gradient buffers of each lane
     int *host_first;            // (hosts + 1): the position of each host's first worker
     int host_pieces;            // the most pieces a host's run can have
-    ls_shared *common;          // the barrier, sums of squares, then what the strategy asked for
-    ls_shared *gradients;       // (host_lanes, slots, length)
-    ls_barrier *host_barrier;   // all lanes of this host
-    double *squares;            // (length / LS_SLICE_ALIGN), for clipping: sums of squares of the mean gradient
-    double
-        *layer_squares;  // (length / LS_SLICE_ALIGN, 2), for layer-wise optimizers: of the weights, of what is applied
-    ls_barrier *worker_barrier;  // the replicas of this worker
-    ls_lane **lane;              // (replicas)
-    ls_run *runs;                // (run_count), the whole vector without gaps
+    int64_t *bucket_ends;       // (bucket_count)
+    int bucket_count;
+    ls_run *runs;  // (run_count), the whole vector without gaps
     int run_count;
+    ls_shared *common;           // what wants of LS_HOST are given
+    ls_shared *gradients;        // (host_lanes, slots, length)
+    ls_barrier *host_barrier;    // all lanes of this host
+    ls_barrier *worker_barrier;  // the replicas of this worker
+    ls_ballot *ballots;          // (2), of the host
+    int *votes;                  // (1 + hosts): sent, received; where this worker speaks for its host to others
+    ls_request *vote_requests;   // (2 * hosts)
+    // Of those who share a weights vector: sums of squares of the mean gradient, (length / LS_SLICE_ALIGN), for clipping; of the weights
+    // and what is applied to them, (length / LS_SLICE_ALIGN, 2), for layer-wise optimizers.
+    double *squares, *layer_squares;
+    ls_lane **lane;  // (replicas)
     ls_want *wants;
     int want_count, want_capacity;
     int64_t reads;  // elements that this worker reads of each of its host's sums of other workers
-} ls_strategy_base;
+};
 
-static inline ls_strategy_base *ls__base(ls_strategy *strategy) { return (ls_strategy_base *)strategy; }
+struct ls_lane_step {
+    ls_strategy *strategy;
+    ls_lane *lane;
+    int replica;
+    const ls_step_info *info;
+    ls_step_times *times;
+    float factor;  // of clipping
+};
 
-// Plans what all strategies share; `base` starts with zeroes. Not collective.
-ls_status ls__base_plan(ls_strategy_base *base, const ls_strategy_ops *ops, const ls_strategy_config *config);
+// --- planning --------------------------------------------------------------------------------------------------------
+
 // Plans a block of memory, zeroed when it comes; `out` is a pointer to a pointer that stays where it is. Those of LS_HOST are
-// the same on all workers of a host. 0 bytes: none. base_destroy frees it.
-ls_status ls__want(ls_strategy_base *base, ls_strategy_part part, int replica, int64_t bytes, void *out);
-// Optimizer state of replica for n elements.
-ls_status ls__want_state(ls_strategy_base *base, int replica, int64_t n);
-void ls__base_destroy(ls_strategy_base *base);  // Collective once allocated; does not free base itself
-
+// the same on all workers of a host. 0 bytes: none. ls_strategy_destroy frees it.
+ls_status ls__want(ls_strategy *strategy, ls_strategy_part part, int replica, int64_t bytes, void *out);
+void ls__wants_free(ls_strategy *strategy);
 // Part `part` of `parts` of [begin, end), cut at multiples of LS_SLICE_ALIGN from begin.
 void ls__share(int64_t begin, int64_t end, int part, int parts, int64_t *part_begin, int64_t *part_end);
-// The run of micro-batches a host computes in a step of V.
-void ls__host_run(const ls_strategy_base *base, int64_t micro_batches, int host, int64_t *begin, int64_t *end);
-int ls__host_piece_count(const ls_strategy_base *base, int64_t micro_batches, int host);
-// The sums that the lanes of this host hold at the end of a step of V, in tree order. Returns how many.
-int ls__host_sources(const ls_strategy_base *base, int64_t micro_batches, ls_source *sources);
-// The sums of another host, received behind one another: (pieces, n) for elements from `begin` on.
-int ls__received_sources(const ls_strategy_base *base, int64_t micro_batches, int host, const float *data,
-                         int64_t begin, int64_t n, ls_source *sources);
+static inline int64_t ls__bucket_begin(const ls_strategy *s, int bucket) {
+    return bucket > 0 ? s->bucket_ends[bucket - 1] : 0;
+}
+static inline int64_t ls__slice_length(ls_slice slice) { return slice.end - slice.begin; }
+// The elements in all slices of an owner: (bucket_count).
+static inline int64_t ls__slices_length(const ls_strategy *s, const ls_slice *slices) {
+    const ls_slice *last = &slices[s->bucket_count - 1];
+    return last->first + ls__slice_length(*last);
+}
+// What the lanes [first, last] of the job, whose slices follow each other, update: slices, (bucket_count).
+void ls__slices(const ls_strategy *strategy, int first, int last, ls_slice *slices);
+// Whether working copies are those of config.weights_of.
+int ls__shares_copies(const ls_strategy *strategy);
+// Lanes, barriers, runs and what else all strategies have. Not collective.
+ls_status ls__common_plan(ls_strategy *strategy);
+ls_status ls__lanes_plan(ls_strategy *strategy);  // once the strategy has planned its own
+void ls__common_free(ls_strategy *strategy);      // collective once allocated
+// Makes strategy->runs of the configuration's segments. Errors: OUT_OF_MEMORY, INTERNAL.
+ls_status ls__runs_create(ls_strategy *strategy);
 
+// --- messages --------------------------------------------------------------------------------------------------------
+
+// A tag for each kind of message of each bucket, since buckets need not be begun in order. MPI promises 15 bits.
+typedef enum ls_message {
+    LS_MESSAGE_GRADIENTS,
+    LS_MESSAGE_MEAN,
+    LS_MESSAGE_WEIGHTS,
+    LS_MESSAGE_SQUARES,
+    LS_MESSAGE_VOTE,
+    LS_MESSAGES
+} ls_message;
+#define LS_MAX_BUCKETS 6000
+static inline int ls__tag(ls_message message, int bucket) { return LS_MESSAGES * bucket + (int)message; }
+
+// --- sums ------------------------------------------------------------------------------------------------------------
+
+// The run of micro-batches a host computes in a step of V.
+void ls__host_run(const ls_strategy *strategy, int64_t micro_batches, int host, int64_t *begin, int64_t *end);
+int ls__host_piece_count(const ls_strategy *strategy, int64_t micro_batches, int host);
+// The sums that the lanes of this host hold at the end of a step of V, in tree order. Returns how many.
+int ls__host_sources(const ls_strategy *strategy, int64_t micro_batches, ls_source *sources);
+// The sums of another host, received behind one another: (pieces, n) for elements from `begin` on.
+int ls__received_sources(const ls_strategy *strategy, int64_t micro_batches, int host, const float *data, int64_t begin,
+                         int64_t n, ls_source *sources);
 // Adds up elements [offset, offset + n) of the sources as far as the tree allows; n <= LS_BLOCK. results[k] points at the
 // sums of piece k, in the lane's blocks or in a source. Returns how many pieces remain (1 when the sources are the whole tree).
 int ls__reduce_block(ls_lane *lane, int64_t micro_batches, const ls_source *sources, int count, int64_t offset,
                      int64_t n, const float **results);
 // The mean gradient of elements [offset, offset + n), from the lane's sources, which are the whole tree.
-void ls__mean_block(ls_lane *lane, const ls_step_info *info, int count, int64_t offset, int64_t n, float *out);
+void ls__mean_block(ls_lane *lane, const ls_step_info *info, int64_t offset, int64_t n, float *out);
 void ls__scale(float *out, const float *a, float factor, int64_t n);  // out may be a
-// For clipping: sums of squares of elements [offset, offset + n) of the mean gradient g, (n), into base->squares.
-void ls__note_squares(ls_strategy_base *base, int64_t offset, int64_t n, const float *g);
-// What the mean gradient must be multiplied by, once base->squares is complete.
-float ls__clip_factor(const ls_strategy_base *base);
-// Multiplies elements [offset, offset + n) of the mean gradient g, (n), by it, into out, which may be g.
-void ls__clip(const ls_strategy_base *base, int64_t offset, int64_t n, const float *g, float factor, float *out);
 // Adds up this host's pieces of elements [begin, end), this replica's share of it, into out: (pieces, end - begin).
-void ls__host_partials(ls_strategy_base *base, int replica, int64_t micro_batches, int64_t begin, int64_t end,
-                       float *out);
+void ls__host_partials(ls_lane_step *step, int64_t begin, int64_t end, float *out);
+
+// --- norms -----------------------------------------------------------------------------------------------------------
+
+static inline int ls__clips(const ls_strategy *s) { return s->config.clip_norm > 0; }
+static inline int ls__layerwise(const ls_strategy *s) { return s->config.optimizer->layerwise; }
+// For clipping: sums of squares of elements [offset, offset + n) of the mean gradient g, (n), into strategy->squares.
+void ls__note_squares(ls_strategy *strategy, int64_t offset, int64_t n, const float *g);
+// What the mean gradient must be multiplied by, once strategy->squares is complete.
+float ls__clip_factor(const ls_strategy *strategy);
+// Multiplies elements [offset, offset + n) of the mean gradient g, (n), by it, into out, which may be g.
+void ls__clip(const ls_strategy *strategy, int64_t offset, int64_t n, const float *g, float factor, float *out);
 // For layer-wise optimizers: sums of squares of elements [offset, offset + n) of the weights and of what is applied to them, w
-// and g, (n) each, into base->layer_squares.
-void ls__note_layers(ls_strategy_base *base, int64_t offset, int64_t n, const float *w, const float *g);
-// The norms of all parameters with elements in [begin, end), into the lane's, once base->layer_squares is complete.
-void ls__find_norms(const ls_strategy_base *base, ls_lane *lane, int64_t begin, int64_t end);
-// What a layer-wise optimizer measures and applies: its direction of the elements from `offset` of the vector on that `update`
-// describes, into out, (n), not update.g.
-void ls__direct(const ls_strategy_base *base, ls_update update, int64_t offset, float *out);
-// Makes base->runs of the configuration's segments. Errors: OUT_OF_MEMORY.
-ls_status ls__runs_create(ls_strategy_base *base);
-static inline int ls__layerwise(const ls_strategy_base *base) { return base->head.config.optimizer->layerwise; }
+// and g, (n) each, into strategy->layer_squares.
+void ls__note_layers(ls_strategy *strategy, int64_t offset, int64_t n, const float *w, const float *g);
+// The norms of all parameters with elements in [begin, end), into the lane's, once strategy->layer_squares is complete.
+void ls__find_norms(const ls_strategy *strategy, ls_lane *lane, int64_t begin, int64_t end);
+
+// --- updating --------------------------------------------------------------------------------------------------------
+
 // The run that element `offset` lies in.
-const ls_run *ls__run_at(const ls_strategy_base *base, int64_t offset);
+const ls_run *ls__run_at(const ls_strategy *strategy, int64_t offset);
 // Where what a run has of elements before `end` ends.
 static inline int64_t ls__run_end(const ls_run *run, int64_t end) { return run->end < end ? run->end : end; }
+// What a layer-wise optimizer measures and applies: its direction of the elements from `offset` of the vector on that `update`
+// describes, into out, (n), not update.g.
+void ls__direct(const ls_strategy *strategy, ls_update update, int64_t offset, float *out);
 // Updates the elements from `offset` of the vector on that `update` describes, each as its run wants it.
-void ls__update(const ls_strategy_base *base, const ls_lane *lane, ls_update update, int64_t offset);
-// Ends a step: meets the lanes that share the weights vector at `barrier`, which counts as `meeting`, and refreshes the working
-// copies with them, as part `part` of `parts`.
-void ls__finish(ls_strategy_base *base, ls_barrier *barrier, ls_step_phase meeting, int part, int parts,
-                ls_step_times *times);
+void ls__update(const ls_strategy *strategy, const ls_lane *lane, ls_update update, int64_t offset);
+
+// What the driver does to a lane's slice of a bucket that is reduced: keeps its mean gradient and notes its squares; keeps what a layer-wise
+// optimizer is going to apply and notes its norms; updates it.
+void ls__slice_measure(ls_lane_step *step, int bucket);
+void ls__slice_direct(ls_lane_step *step, int bucket);
+void ls__slice_update(ls_lane_step *step, int bucket);
+
+// --- votes -----------------------------------------------------------------------------------------------------------
+
+ls_status ls__votes_plan(ls_strategy *strategy);
+void ls__votes_free(ls_strategy *strategy);
+void ls__vote_cast(ls_lane_step *step, int vote);  // before the first barrier of the step
+ls_status ls__vote_send(ls_lane_step *step);       // after it: hosts tell each other
+ls_status ls__vote_receive(ls_lane_step *step);    // before the last barrier
+void ls__vote_fail(ls_lane_step *step);  // before the last barrier: what other hosts say does not count any more
+ls_vote ls__vote_decision(const ls_lane_step *step);  // after it
+
+// --- time ------------------------------------------------------------------------------------------------------------
 
 // [start, end) was spent in `phase`.
 static inline void ls__spent(ls_step_times *times, ls_step_phase phase, double start, double end) {
@@ -142,6 +229,16 @@ static inline void ls__lap(ls_step_times *times, ls_step_phase phase) {
     double now = ls_clock();
     ls__spent(times, phase, times->since, now);
     times->since = now;
+}
+
+static inline void ls__wait(ls_barrier *barrier, ls_step_times *times, ls_step_phase phase) {
+    ls_barrier_wait(barrier);
+    ls__lap(times, phase);
+}
+
+// Keeps the first failure and its place.
+static inline void ls__keep(ls_status *first, ls_status status) {
+    if (*first == LS_OK) *first = status;
 }
 
 extern const ls_strategy_ops ls__strategy_allreduce, ls__strategy_reduce_broadcast;

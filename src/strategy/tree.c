@@ -51,16 +51,16 @@ static int bit_length(uint64_t x) { return x ? 64 - __builtin_clzll(x) : 0; }
 // point p in between, then one for each bit of t - p. So it is enough to look at each p with the t that has most bits.
 int ls_tree_slots(int64_t micro_batches, int64_t begin, int64_t end) {
     (void)micro_batches;  // a node that climbs for want of a sibling is the last: no buffer follows it
-    int most = 0;
+    int maximum = 0;
     int64_t p = begin;
     for (int rising = 0; p < end; rising++) {
         int64_t aligned = p & -p;  // 0 counts as aligned to anything
         uint64_t furthest = (uint64_t)(p != 0 && aligned < end - p ? aligned : end - p) - 1;
         int bits = __builtin_popcountll(furthest), below = bit_length(furthest) - 1;
         int slots = rising + (bits > below ? bits : below) + 1;
-        if (slots > most) most = slots;
+        if (slots > maximum) maximum = slots;
         if (p == 0) break;
         p += aligned;
     }
-    return most;
+    return maximum;
 }

@@ -164,7 +164,7 @@ static ls_status plan_on_dataset(ls_trainer *t, const ls_memory_job *job, ls_mem
     ls_dataset *none = NULL;
     LS_TRY(find_cores(t));
     resolve_batch(t);
-    if (!job->dataset) LS_TRY(nothing(t->graph, t->config.batch_size, &none));
+    if (!job->dataset) LS_TRY(nothing(t->network, t->config.batch_size, &none));
     t->dataset = job->dataset ? job->dataset : none;
     ls_status status = plan(t, !job->dataset, job, out);
     ls_data_close(&none);

@@ -1,5 +1,5 @@
-// The lanes at work: each replica of a worker is a thread that computes its run of micro-batches, then meets all the others
-// in the strategy's step.
+// The lanes at work: each replica of a worker is a thread that computes its run of micro-batches, then goes
+// through the strategy's step together with all others.
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,21 +28,17 @@ void ls__epoch_step(const ls_epoch_shape *s, int64_t step, int64_t *samples, int
 
 // --- failures --------------------------------------------------------------------------------------------------------
 
-// Keeps a lane's first failure. It goes on meeting the others until the step is over, so that nobody waits for it.
+// Keeps a lane's first failure. It goes through the step all the same, so that nobody waits for it, and votes to end training.
 static void note_failure(ls_replica *r, ls_status status) {
     if (status == LS_OK || r->status != LS_OK) return;
     r->status = status;
     snprintf(r->failure, sizeof r->failure, "%s", ls_error_message());
-    int64_t none = 0;
-    atomic_compare_exchange_strong(&r->trainer->state->failed_step, &none, r->running_step);
-    // Other hosts do not see our flag, and would wait for messages that never come.
-    if (r->trainer->comm->hosts > 1) ls_comm_abort(r->trainer->comm, 1);
 }
 
 // --- an epoch --------------------------------------------------------------------------------------------------------
 
 int64_t ls__ranges_count(const ls_trainer *t, const ls_epoch_shape *shape) {
-    return shape->steps * (shape->micro_batches / t->lanes + 1);
+    return shape->steps * ls_strategy_deal_maximum(t->strategy, shape->micro_batches);
 }
 
 // Which positions of the epoch's order this lane will load, in the order it needs them.
@@ -54,7 +50,7 @@ static ls_status plan_ranges(ls_replica *r, const ls_epoch_shape *shape) {
     for (int64_t step = 0; step < shape->steps; step++) {
         int64_t samples, micro_batches, begin, end;
         ls__epoch_step(shape, step, &samples, &micro_batches);
-        ls_tree_run(micro_batches, r->lane, t->lanes, &begin, &end);
+        ls_strategy_deal(t->strategy, micro_batches, r->lane, &begin, &end);
         for (int64_t v = begin; v < end; v++) {
             int64_t at = v * shape->micro_batch, left = samples - at;
             r->ranges[r->range_count++] =
@@ -92,16 +88,6 @@ static ls_status take_measures(ls_replica *r, const ls_plan *plan, int64_t sampl
     return ls_read(r->queue, row + 1, ls_plan_measures(plan), (r->trainer->measures.width - 1) * (int64_t)sizeof *row);
 }
 
-typedef struct bucket_user {
-    ls_strategy *strategy;
-    int replica;
-} bucket_user;
-
-static void bucket_ready(void *user, int64_t offset, int64_t count) {
-    const bucket_user *b = user;
-    b->strategy->ops->bucket_ready(b->strategy, b->replica, offset, count);
-}
-
 // The time since the last lap was spent in `phase`, and is a span of the timeline. Laps follow each other without a gap, so that
 // phases add up to the epoch.
 static void lap(ls_replica *r, double *phase, ls_timeline_span span) {
@@ -129,11 +115,9 @@ static ls_status train_micro_batch(ls_replica *r, const ls_step_info *info, int6
     if (status == LS_OK) status = take_measures(r, plan, batch->count, row);
     lap(r, &r->phases.forward, LS_SPAN_FORWARD);
     float *gradient = ls_strategy_gradient_begin(t->strategy, r->index, info, v);
-    bucket_user user = {t->strategy, r->index};
     ls_buffer wrapped;
     if (status == LS_OK)
-        status = ls_plan_backward(plan, r->queue, &in.all, gradient_span(r, gradient, &wrapped),
-                                  t->strategy->ops->bucket_ready ? bucket_ready : NULL, &user);
+        status = ls_plan_backward(plan, r->queue, &in.all, gradient_span(r, gradient, &wrapped), NULL, NULL);
     lap(r, &r->phases.backward, LS_SPAN_BACKWARD);
     ls_strategy_gradient_end(t->strategy, r->index, info);
     lap(r, &r->phases.exchange, LS_SPAN_ADD);
@@ -210,23 +194,25 @@ static ls_step_info step_info(const ls_trainer *t, int64_t step) {
     return info;
 }
 
-// The strategy's part of a step, at which all lanes meet.
-static ls_status meet(ls_replica *r, const ls_step_info *info) {
+// The strategy's part of a step, which all lanes go through together; *decision is the same on all of them. Communication that fails
+// is told by its own status: other hosts may wait for this one for ever.
+static void exchange(ls_replica *r, const ls_step_info *info, ls_vote *decision) {
     ls_trainer *t = r->trainer;
     ls_step_times times = {.since = r->since, .trace = r->trace};
     if (r->trace) times.trace_first = t->timeline->strategy_first;
-    ls_status status = t->strategy->ops->step(t->strategy, r->index, info, &times);
+    ls_vote vote = r->status == LS_OK ? LS_VOTE_GO_ON : LS_VOTE_FAILED;
+    ls_status status = ls_strategy_step(t->strategy, r->index, info, vote, decision, &times);
     r->phases.exchange += ls_step_exchange(&times);
     r->phases.update += ls_step_update(&times);
     r->phases.wait += times.seconds[LS_STEP_WAIT];
     r->since = times.since;
-    return status;
+    if (status != LS_OK) t->exchange_failed = 1;
+    note_failure(r, status);
 }
 
 static void run_epoch(ls_replica *r) {
     ls_trainer *t = r->trainer;
     const ls_epoch_shape *shape = &t->train_shape;
-    r->running_step = 1;
     r->phases = (ls_phase_seconds){0};
     r->since = t->epoch_start;
     ls_status status = plan_ranges(r, shape);
@@ -242,13 +228,14 @@ static void run_epoch(ls_replica *r) {
         double step_start = r->since;
         ls__timeline_step(r, step);
         ls_step_info info = step_info(t, step);
-        r->running_step = step + 1;
         int64_t begin, end;
-        ls_tree_run(info.micro_batches, r->lane, t->lanes, &begin, &end);
+        ls_strategy_deal(t->strategy, info.micro_batches, r->lane, &begin, &end);
         lap(r, &r->phases.serial, LS_SPAN_NONE);
         for (int64_t v = begin; v < end && r->status == LS_OK; v++)
-            note_failure(r, train_micro_batch(r, &info, v, t->metrics + (step * shape->micro_batches + v) * t->measures.width));
-        note_failure(r, meet(r, &info));
+            note_failure(
+                r, train_micro_batch(r, &info, v, t->metrics + (step * shape->micro_batches + v) * t->measures.width));
+        ls_vote decision;
+        exchange(r, &info, &decision);
         int answer = LS_PROGRESS_GO_ON;
         if (r->index == 0) {
             note_step_seconds(r, r->since - step_start);
@@ -257,8 +244,8 @@ static void run_epoch(ls_replica *r) {
         }
         hear(r, &info, step, answer);
         if (ls_trace_on(r->trace)) ls_trace_add(r->trace, LS_SPAN_STEP, (int)info.step, step_start, r->since);
-        int64_t failed = atomic_load(&t->state->failed_step), stop = atomic_load(&t->stop_step);
-        if ((failed && failed <= step + 1) || (stop && stop <= step + 1)) break;
+        int64_t stop = atomic_load(&t->stop_step);
+        if (decision != LS_VOTE_GO_ON || (stop && stop <= step + 1)) break;
     }
     ls_loader_cancel(r->train_loader);  // the other loader has the memory next
     lap(r, &r->phases.serial, LS_SPAN_NONE);
@@ -356,14 +343,12 @@ ls_status ls__replicas_run(ls_trainer *t, ls_command command) {
     ls_barrier_wait(&t->team);
     run_command(&t->replica[0], command);
     ls_barrier_wait(&t->team);
-    for (int i = 0; i < t->replicas; i++)
-        if (t->replica[i].status != LS_OK) {
-            ls__error_set(t->replica[i].failure);
-            return t->replica[i].status;
-        }
-    if (atomic_load(&t->state->failed_step))
-        return LS_FAIL(LS_STATUS_INTERNAL, "another worker on this host failed; its message says why");
-    return LS_OK;
+    ls_status mine = LS_OK;
+    for (int i = 0; i < t->replicas && mine == LS_OK; i++) {
+        mine = t->replica[i].status;
+        if (mine != LS_OK) ls__error_set(t->replica[i].failure);
+    }
+    return t->exchange_failed ? mine : ls_comm_agree(t->comm, mine);
 }
 
 ls_status ls__replicas_start(ls_trainer *t) {

@@ -211,7 +211,7 @@ ls_status ls_trainer_get_weights(ls_trainer *t, const char *parameter, float *ou
 ls_status ls_trainer_set_weights(ls_trainer *t, const char *parameter, const float *values, int64_t count) {
     int index;
     LS_TRY(find_param(t, parameter, count, &index));
-    if (!t->strategy->weights_shared || t->comm->local_rank == 0)
+    if (ls_strategy_writes_weights(t->strategy))
         LS_TRY(ls_params_set(t->params, t->queue, index, (ls_span){t->weights, 0}, values));
     return ls_strategy_weights_changed(t->strategy);
 }

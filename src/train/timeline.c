@@ -11,7 +11,7 @@
 
 #define WARM_UP      2          // steps of an epoch left out before recording begins, where enough follow
 #define MOST_EVENTS  (1 << 20)  // of the whole job: viewers get slow, and a file of 100 MB is enough
-#define STEP_EVENTS  64         // of a step besides its micro-batches: the strategy's, the step's own
+#define STEP_EVENTS  16         // of a step besides its micro-batches and the strategy: the step's own
 #define BATCH_EVENTS 8          // of a micro-batch besides the plan's steps
 
 // --- names -----------------------------------------------------------------------------------------------------------
@@ -79,8 +79,9 @@ void ls__timeline_choose(ls_timeline *l, int64_t steps, int64_t epochs, int64_t 
 // Decides what is recorded, the same on all workers, and returns how many events a replica may need for it.
 static int64_t make_room(const ls_trainer *t, ls_timeline *l) {
     const ls_plans *plans = &t->replica[0].plans;
-    int64_t run = t->train_shape.micro_batches / t->lanes + 1;  // micro-batches of a step, at most
-    int64_t need = run * (more(steps_of(plans->train), steps_of(plans->train_tail)) + BATCH_EVENTS) + STEP_EVENTS;
+    int64_t run = ls_strategy_deal_maximum(t->strategy, t->train_shape.micro_batches);
+    int64_t need = run * (more(steps_of(plans->train), steps_of(plans->train_tail)) + BATCH_EVENTS) + STEP_EVENTS +
+                   ls_strategy_trace_events(t->strategy);
     int64_t room = MOST_EVENTS / t->lanes, epochs = more(t->config.epochs, 1);
     ls__timeline_choose(l, t->train_shape.steps, epochs, room, need);
     int64_t batch = more(steps_of(plans->eval), steps_of(plans->eval_tail)) + BATCH_EVENTS;
@@ -93,7 +94,7 @@ static int64_t make_room(const ls_trainer *t, ls_timeline *l) {
 
 static ls_status attach(ls_trainer *t, ls_timeline *l, const int first[4], int64_t capacity) {
     LS_TRY(ls_calloc(2 * (int64_t)t->replicas, sizeof *l->tracks, &l->tracks));
-    int64_t run = t->train_shape.micro_batches / t->lanes + 1;
+    int64_t run = ls_strategy_deal_maximum(t->strategy, t->train_shape.micro_batches);
     for (int i = 0; i < 2 * t->replicas; i++) {
         LS_TRY(ls_memory_alloc(sizeof **l->tracks, &l->tracks[i]));
         int64_t ahead = l->epochs * (l->steps * run + 8);  // a loader prepares little more than is used

@@ -229,14 +229,15 @@ static ls_status make_plan(ls_trainer *t, int64_t batch, int training, ls_plan *
 // exist, and all workers of a host share those. The others make what they will run.
 static ls_status make_plans(ls_trainer *t, ls_replica *r) {
     int64_t samples, micro_batches, begin, end;
+    const ls_strategy_ops *strategy = t->strategy_ops;
     ls__epoch_step(&t->train_shape, t->train_shape.steps - 1, &samples, &micro_batches);
-    ls_tree_run(micro_batches, r->lane, t->lanes, &begin, &end);
+    ls_strategy_ops_deal(strategy, micro_batches, r->lane, t->lanes, &begin, &end);
     int runs_tail = begin < end && end == micro_batches;
     LS_TRY(make_plan(t, t->train_shape.micro_batch, 1, &r->plans.train));
     if (t->train_shape.tail && (r->index == 0 || runs_tail))
         LS_TRY(make_plan(t, t->train_shape.tail, 1, &r->plans.train_tail));
     if (t->eval_split.count == 0) return LS_OK;
-    ls_tree_run(t->eval_shape.micro_batches, r->lane, t->lanes, &begin, &end);
+    ls_strategy_ops_deal(strategy, t->eval_shape.micro_batches, r->lane, t->lanes, &begin, &end);
     int runs_eval_tail = begin < end && end == t->eval_shape.micro_batches;
     LS_TRY(make_plan(t, t->eval_shape.micro_batch, 0, &r->plans.eval));
     if (t->eval_shape.tail && (r->index == 0 || runs_eval_tail))
@@ -310,7 +311,7 @@ static ls_status plan_strategy(ls_trainer *t) {
 }
 
 static ls_status draw_weights(ls_trainer *t) {
-    if (!t->strategy->weights_shared || t->comm->local_rank == 0)
+    if (ls_strategy_writes_weights(t->strategy))
         for (int i = 0; i < t->graph->store->count; i++) {
             float *values;
             LS_TRY(ls_memory_alloc(ls_shape_count(t->graph->store->params[i].shape) * 4, &values));
@@ -322,16 +323,13 @@ static ls_status draw_weights(ls_trainer *t) {
     return ls_strategy_weights_changed(t->strategy);
 }
 
-static int64_t metrics_bytes(const ls_trainer *t) {
+int64_t ls__shared_bytes(const ls_trainer *t) {
     return ls_round_up(t->metrics_count * t->measures.width * (int64_t)sizeof *t->metrics, LS_ALIGN);
 }
-
-int64_t ls__shared_bytes(const ls_trainer *t) { return metrics_bytes(t) + (int64_t)sizeof *t->state; }
 
 static ls_status make_shared(ls_trainer *t) {
     LS_TRY(ls_comm_host_alloc(t->comm, ls__shared_bytes(t), &t->shared));
     t->metrics = t->shared->base;
-    t->state = (ls_shared_state *)((char *)t->shared->base + metrics_bytes(t));
     return ls_calloc(t->order_count, sizeof *t->order, &t->order);
 }
 
@@ -347,6 +345,7 @@ static ls_status find_objective(ls_trainer *t) {
 
 ls_status ls__trainer_check(ls_trainer *t) {
     LS_TRY(resolve_names(t));
+    LS_TRY(ls_strategy_find(t->config.strategy, &t->strategy_ops));
     LS_TRY(ls__images_resolve(t));
     LS_TRY(check_fits(t));
     LS_TRY(find_objective(t));
@@ -384,8 +383,8 @@ ls_status ls__trainer_plan(ls_trainer *t, int replicas) {
 }
 
 static ls_status wrap_weights(ls_trainer *t) {
-    LS_TRY(ls_buffer_wrap(t->device, t->strategy->weights, ls_params_length(t->params) * 4, &t->weights));
-    return ls_buffer_wrap(t->device, t->strategy->copies, ls_params_copies_bytes(t->params), &t->copies);
+    LS_TRY(ls_buffer_wrap(t->device, ls_strategy_weights(t->strategy), ls_params_length(t->params) * 4, &t->weights));
+    return ls_buffer_wrap(t->device, ls_strategy_copies(t->strategy), ls_params_copies_bytes(t->params), &t->copies);
 }
 
 static ls_status allocate(ls_trainer *t) {
@@ -394,7 +393,7 @@ static ls_status allocate(ls_trainer *t) {
     LS_TRY(ls_comm_agree(t->comm, wrap_weights(t)));
     LS_TRY(ls_comm_agree(t->comm, make_loaders(t)));
     LS_TRY(ls_comm_agree(t->comm, ls__replicas_start(t)));
-    LS_TRY(ls_comm_agree(t->comm, ls__replicas_run(t, LS_COMMAND_ALLOCATE)));
+    LS_TRY(ls__replicas_run(t, LS_COMMAND_ALLOCATE));
     return draw_weights(t);
 }
 

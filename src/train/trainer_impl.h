@@ -42,7 +42,6 @@ typedef struct ls_replica {
     ls_loader *train_loader, *eval_loader;
     ls_range *ranges;  // of the running epoch or evaluation
     int64_t range_count;
-    int64_t running_step;            // of the epoch, from 1
     ls_phase_seconds phases;         // of the running epoch, or the latest
     double since;                    // when what is not yet in `phases` began
     ls_trace *trace, *loader_trace;  // its tracks of the timeline; NULL without one
@@ -63,13 +62,6 @@ typedef struct ls_epoch_shape {
     int64_t tail;           // samples in the last micro-batch of all when it is a smaller one; else 0
 } ls_epoch_shape;
 
-// What all processes of a host see.
-typedef struct ls_shared_state {
-    // The first failed step of the running epoch, from 1; 0: none. All lanes leave once that step is over, none before:
-    // a lane still in it must not be left waiting.
-    _Atomic int64_t failed_step;
-} ls_shared_state;
-
 struct ls_trainer {
     ls_context *context;
     ls_comm *comm;
@@ -89,9 +81,11 @@ struct ls_trainer {
     ls_params *params;
     ls_segment *segments;
     int segment_count;
+    const ls_strategy_ops *strategy_ops;
     ls_strategy *strategy;
     ls_buffer *weights, *copies;  // the strategy's, as the device sees them
     ls_queue *queue;              // of the main thread, for what is set and taken outside of steps
+    int exchange_failed;  // 1: this worker's communication did, which others do not know of
     ls_epoch_shape train_shape, eval_shape;
     ls_split train_split, eval_split;
     int prepares;      // images are stored as pixels, which the recipe says what becomes of; else as numbers
@@ -107,10 +101,9 @@ struct ls_trainer {
     ls_replica *replica;
     ls_barrier team;  // this worker's replicas
     ls_command command;
-    // Metrics of every micro-batch of an epoch, in shared memory, then the shared state behind them.
+    // Metrics of every micro-batch of an epoch, in shared memory.
     ls_shared *shared;
     double *metrics;  // (largest number of micro-batches in an epoch or evaluation, width): samples, then the measures
-    ls_shared_state *state;
     int64_t metrics_count;
     uint32_t *order;  // (order_count): of the running epoch
     int64_t order_count;
@@ -162,7 +155,8 @@ ls_epoch_shape ls__epoch_shape(int64_t count, int64_t batch, int64_t micro_batch
 // Samples and micro-batches of step `step` (from 0).
 void ls__epoch_step(const ls_epoch_shape *shape, int64_t step, int64_t *samples, int64_t *micro_batches);
 
-// Runs a command on all replicas of this worker, the calling thread being replica 0, and returns the first failure.
+// Runs a command on all replicas of this worker, the calling thread being replica 0, and returns the first failure of any worker, with its
+// sentence. Collective. Where this worker's communication failed: at once, with LIBRARY.
 ls_status ls__replicas_run(ls_trainer *trainer, ls_command command);
 ls_status ls__replicas_start(ls_trainer *trainer);
 void ls__replicas_stop(ls_trainer *trainer);

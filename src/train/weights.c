@@ -114,7 +114,7 @@ static ls_status choose(const ls_graph *graph, const ls_weights_file *file, int 
 // --- loading ---------------------------------------------------------------------------------------------------------
 
 static ls_status store(ls_trainer *t, int index, const float *values) {
-    if (t->strategy->weights_shared && t->comm->local_rank != 0) return LS_OK;
+    if (!ls_strategy_writes_weights(t->strategy)) return LS_OK;
     return ls_params_set(t->params, t->queue, index, (ls_span){t->weights, 0}, values);
 }
 

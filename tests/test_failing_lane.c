@@ -1,0 +1,107 @@
+// A lane that fails in the middle of an epoch, on one of several workers, replicas and hosts: nobody waits for it, all leave after the
+// same step, and all are told who it was and why.
+#define _GNU_SOURCE
+#include <lockstep/lockstep.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "graph/plan_impl.h"
+#include "train/context.h"
+#include "train/trainer_impl.h"
+#include "worker_check.h"
+
+enum { REPLICAS = 2, FAILS_AT = 5 };
+
+// What the kernel was, and how often it has run.
+typedef struct failing {
+    ls_kernel_ops ops;
+    const ls_kernel_ops *real;
+    int runs;
+} failing;
+
+static failing broken;
+
+static ls_status fail_at_last(ls_kernel *kernel, void *const args[LS_ARG_COUNT]) {
+    if (++broken.runs >= FAILS_AT) return LS_FAIL(LS_STATUS_BAD_DATA, "the kernel broke");
+    return broken.real->run(kernel, args);
+}
+
+// The first kernel of that replica's plan fails from its run number FAILS_AT on; of evaluation at once. Returns the kernel.
+static ls_kernel *break_kernel(ls_trainer *t, int replica, int evaluation) {
+    ls_plan *plan = evaluation ? t->replica[replica].plans.eval : t->replica[replica].plans.train;
+    ls_kernel *kernel = plan->steps[0].kernel;
+    broken = (failing){.ops = *kernel->ops, .real = kernel->ops, .runs = evaluation ? FAILS_AT - 1 : 0};
+    broken.ops.run = fail_at_last;
+    kernel->ops = &broken.ops;
+    return kernel;
+}
+
+static int steps_seen;
+
+static int count_steps(void *user, const ls_progress *progress) {
+    steps_seen++;
+    return LS_PROGRESS_GO_ON;
+}
+
+static void fails(ls_context *context, const ls_graph *graph, ls_dataset *data, const char *strategy, int worker,
+                  int replica, int evaluation) {
+    ls_comm *comm = context->comm;
+    ls_trainer *t;
+    ls_kernel *kernel = NULL;
+    ls_train_config c;
+    ls_train_config_init(&c);
+    c.device = "ref";
+    c.strategy = strategy;
+    c.batch_size = 24, c.micro_batch = 1, c.replicas = REPLICAS, c.bind = 0;
+    c.epochs = 2, c.limit_train = 240, c.limit_test = 640;
+    CHECK_OK(comm, ls_trainer_create(context, graph, data, &c, &t));
+    if (comm->position == worker) kernel = break_kernel(t, replica, evaluation);
+    steps_seen = 0;
+    ls_status status = evaluation ? ls_trainer_evaluate(t, NULL, NULL) : ls_trainer_fit(t, count_steps, NULL);
+    CHECK(comm, status == LS_STATUS_BAD_DATA);
+    char words[400], host[256] = "";
+    gethostname(host, sizeof host - 1);
+    snprintf(words, sizeof words, "worker %d on host %s: ", comm->order[worker], host);
+    CHECK(comm, comm->size == 1 || strncmp(ls_error_message(), words, strlen(words)) == 0);
+    CHECK(comm, strstr(ls_error_message(), "the kernel broke"));
+    int all[64];
+    CHECK_OK(comm, ls_comm_allgather(comm, &steps_seen, all, sizeof steps_seen));
+    for (int w = 0; w < comm->size; w++)
+        CHECK(comm, all[w] == steps_seen && (evaluation || (steps_seen >= 1 && steps_seen <= 5)));
+    if (kernel) kernel->ops = broken.real;
+    ls_trainer_destroy(&t);
+}
+
+static void test_hosts(ls_context *context) {
+    ls_comm *comm = context->comm;
+    ls_dataset *data;
+    ls_graph *graph;
+    CHECK_OK(comm, ls_dataset_open(context, "digits", &data));
+    CHECK_OK(comm, ls_graph_create("small", LS_SHAPE(28, 28, 1), &graph));
+    ls_value x = ls_flatten(graph, ls_graph_input(graph), NULL);
+    CHECK_OK(comm, ls_graph_finish(graph, ls_dense(graph, x, &(ls_dense_attrs){.units = 10})));
+    for (const ls_strategy_ops *const *s = ls_strategies(); *s; s++)
+        for (int worker = 0; worker < comm->size; worker++)
+            for (int replica = 0; replica < REPLICAS; replica++)
+                fails(context, graph, data, (*s)->name, worker, replica, 0);
+    fails(context, graph, data, "allreduce", comm->size - 1, 1, 1);
+    ls_graph_destroy(&graph);
+    ls_dataset_destroy(&data);
+}
+
+int main(void) {
+    ls_context *world, *context;  // the first keeps MPI running
+    unsetenv("LOCKSTEP_TEST_HOSTS");
+    CHECK_OK((ls_comm *)NULL, ls_context_create(&world));
+    test_hosts(world);
+    for (int hosts = 2; hosts <= 3 && hosts <= world->comm->size; hosts++) {
+        setenv("LOCKSTEP_TEST_HOSTS", hosts == 2 ? "2" : "3", 1);
+        CHECK_OK(world->comm, ls_context_create(&context));
+        CHECK(world->comm, context->comm->hosts == hosts);
+        test_hosts(context);
+        ls_context_destroy(&context);
+    }
+    ls_context_destroy(&world);
+    return 0;
+}
