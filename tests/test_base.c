@@ -18,6 +18,7 @@
 #include "base/duration.h"
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/text.h"
 #include "base/trace.h"
 
 static ls_status open_file(const char *name) { return LS_FAIL(LS_STATUS_NOT_FOUND, "there is no file \"%s\"", name); }
@@ -300,6 +301,24 @@ static void durations_are_read_as_slurm_reads_them(void **state) {
     assert_string_equal(ls_duration_text(4500, text), "1:15:00 h");
 }
 
+static void text_is_added_up_to_its_end(void **state) {
+    char text[16];
+    for (size_t size = 0; size <= 8; size++) {
+        memset(text, 'x', sizeof text);
+        size_t used = 0;
+        int whole = 1;
+        for (int i = 0; i < 5; i++) whole &= ls_text_add(text, size, &used, "%s", "abc");
+        assert_int_equal(whole, 0);
+        assert_int_equal(used, size ? size - 1 : 0);
+        if (size) assert_int_equal(text[used], 0);
+        for (size_t i = size; i < sizeof text; i++) assert_int_equal(text[i], 'x');
+    }
+    size_t used = 0;
+    assert_int_equal(ls_text_add(text, sizeof text, &used, "%d, ", 12), 1);
+    assert_int_equal(ls_text_add(text, sizeof text, &used, "%d", 345), 1);
+    assert_string_equal(text, "12, 345");
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(failures_carry_a_sentence_and_a_trace),
@@ -315,6 +334,7 @@ int main(void) {
         cmocka_unit_test(barrier_of_one_does_not_wait),
         cmocka_unit_test(shapes),
         cmocka_unit_test(a_trace_keeps_what_fits_and_counts_the_rest),
+        cmocka_unit_test(text_is_added_up_to_its_end),
         cmocka_unit_test(durations_are_read_as_slurm_reads_them),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,7 +1,9 @@
+#define _GNU_SOURCE
 #include "base/error.h"
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 // The one thread-local of the library, for the same reason errno is one: a failure must find its sentence
@@ -30,10 +32,22 @@ static void trace_add(const char *file, int line) {
 }
 
 ls_status ls__fail(ls_status status, const char *file, int line, const char *format, ...) {
-    char text[sizeof last.message];  // the arguments may point into last.message
+    char text[sizeof last.message], *whole;  // the arguments may point into last.message
     va_list args;
     va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
+    if (vasprintf(&whole, format, args) >= 0) {
+        // Of a sentence with a very long name in it the end is kept: it says what was wrong, and what to do.
+        size_t length = strlen(whole), half = sizeof text / 2;
+        if (length < sizeof text)
+            memcpy(text, whole, length + 1);
+        else
+            snprintf(text, sizeof text, "%.*s[...]%s", (int)half, whole, whole + length - (half - 8));
+        free(whole);
+    } else {
+        va_end(args);
+        va_start(args, format);
+        vsnprintf(text, sizeof text, format, args);
+    }
     va_end(args);
     memcpy(last.message, text, sizeof text);
     last.trace[0] = 0;

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/text.h"
 
 #define MAX_NAMES 128
 
@@ -267,14 +268,19 @@ const char *ls_option_text(const ls_option *option, const void *values, char *bu
 
 void ls_options_line(const ls_option_set *sets, char *text, size_t size) {
     size_t used = 0;
-    text[0] = 0;
+    int whole = 1;
+    uint64_t sum = 14695981039346656037u;  // FNV-1a, of all there is to say
+    if (size > 0) text[0] = 0;
     for (const ls_option_set *s = sets; s->table; s++)
-        for (const ls_option *o = s->table; o->name && used < size; o++) {
+        for (const ls_option *o = s->table; o->name; o++) {
             char buffer[64];
-            int n = snprintf(text + used, size - used, "%s%s=%s", used ? "; " : "", o->name,
-                             ls_option_text(o, s->values, buffer, sizeof buffer));
-            used += n > 0 ? (size_t)n : 0;
+            const char *value = ls_option_text(o, s->values, buffer, sizeof buffer);
+            for (size_t i = 0, n = strlen(value); i <= n; i++) sum = (sum ^ (unsigned char)value[i]) * 1099511628211u;
+            whole &= ls_text_add(text, size, &used, "%s%s=%s", used ? "; " : "", o->name, value);
         }
+    char tail[32];
+    size_t length = (size_t)snprintf(tail, sizeof tail, "...; all=%016llx", (unsigned long long)sum);
+    if (!whole && length < size) memcpy(text + size - 1 - length, tail, length + 1);
 }
 
 void ls_print_entry(FILE *out, const char *left, int column, int width, const char *text) {

@@ -62,7 +62,8 @@ ls_status ls_options_assign(const ls_option_set *sets, const char *name, const c
 // The value as text. Returns `buffer`, or for text the value itself ("" for NULL).
 const char *ls_option_text(const ls_option *option, const void *values, char *buffer, size_t size);
 
-// All options as "name=value; name=value": what workers compare. Cut off at `size`.
+// All options as "name=value; name=value": what workers compare. Where that is longer than `size`, the end says "all=" and a sum of
+// all values, so that two lines are equal only where the options are.
 void ls_options_line(const ls_option_set *sets, char *text, size_t size);
 
 // The options under their groups, aligned, at most `width` columns wide. The values must hold the defaults.

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/text.h"
 #include "cli/check.h"
 #include "train/context.h"
 
@@ -193,9 +194,10 @@ static ls_status report(const settings *set, const check_worker *workers, int co
     else
         print_text(workers, count, hosts, &s);
     if (s.failures == 0) return LS_OK;
-    for (int i = 0, at = 0; i < CHECK_COUNT; i++)
-        if (s.line[i].status == CHECK_FAIL && at < 200)
-            at += snprintf(names + at, sizeof names - (size_t)at, "%s%s", at ? ", " : "", lines[i].heading);
+    size_t used = 0;
+    for (int i = 0; i < CHECK_COUNT; i++)
+        if (s.line[i].status == CHECK_FAIL)
+            ls_text_add(names, sizeof names, &used, "%s%s", used ? ", " : "", lines[i].heading);
     return LS_FAIL(LS_STATUS_UNSUPPORTED, "cannot train like this: see what is marked FAIL (%s)",
                    names[0] ? names : "Workers");
 }

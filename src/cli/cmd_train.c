@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/output.h"
+#include "base/text.h"
 #include "cli/cli.h"
 #include "cli/deadline.h"
 #include "graph/graph.h"
@@ -355,13 +356,14 @@ static ls_status write_record(run *r) {
 // Folders and files may differ from host to host: what was read from them is compared by the trainer, or sent by worker 0.
 static ls_status check_options(const run *r) {
     char line[4096];
-    int n = snprintf(line, sizeof line, "model=%s; data=%.*s; weights=%s; save=%s; ", r->set.model,
-                     (int)strcspn(r->set.data, ":"), r->set.data,
-                     !r->set.weights          ? "drawn"
-                     : r->set.weights_by_name ? "from a file, by name"
-                                              : "from a file",
-                     r->set.save ? "yes" : "no");
-    ls_options_line((ls_option_set[]){r->options[0], r->options[1], {NULL, NULL}}, line + n, sizeof line - (size_t)n);
+    size_t used = 0, format = strcspn(r->set.data, ":");
+    ls_text_add(line, sizeof line, &used, "model=%.80s; data=%.*s; weights=%s; save=%s; ", r->set.model,
+                (int)(format < 80 ? format : 80), r->set.data,
+                !r->set.weights          ? "drawn"
+                : r->set.weights_by_name ? "from a file, by name"
+                                         : "from a file",
+                r->set.save ? "yes" : "no");
+    ls_options_line((ls_option_set[]){r->options[0], r->options[1], {NULL, NULL}}, line + used, sizeof line - used);
     return ls_comm_check_equal(r->cli->context->comm, "the options", line);
 }
 

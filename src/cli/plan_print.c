@@ -5,6 +5,7 @@
 
 #include "base/bytes.h"
 #include "base/error.h"
+#include "base/text.h"
 #include "cli/plan.h"
 #include "graph/graph.h"
 
@@ -171,15 +172,15 @@ void plan_print_found(const plan *p, const plan_found *found, const plan_other *
 ls_status plan_refuse(const plan *p, const plan_found *found, const plan_other *others, int count) {
     char limit[96], bytes[32], other[512] = "";
     size_t used = 0;
-    for (int i = 0; i < count && used < sizeof other; i++) {
+    for (int i = 0; i < count; i++) {
         const plan_found *f = &others[i].found;
         char some[32];
         if (f->fits)
-            used += (size_t)snprintf(other + used, sizeof other - used, "; with %s micro-batches of up to %lld fit",
-                                     others[i].options, (long long)f->memory.micro_batch);
+            ls_text_add(other, sizeof other, &used, "; with %s micro-batches of up to %lld fit", others[i].options,
+                        (long long)f->memory.micro_batch);
         else
-            used += (size_t)snprintf(other + used, sizeof other - used, "; with %s it needs %s", others[i].options,
-                                     ls_bytes_text(plan_counted(p, &f->memory), some));
+            ls_text_add(other, sizeof other, &used, "; with %s it needs %s", others[i].options,
+                        ls_bytes_text(plan_counted(p, &f->memory), some));
     }
     int64_t need = plan_counted(p, &found->memory);
     return LS_FAIL(

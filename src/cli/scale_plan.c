@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/text.h"
 #include "cli/scale.h"
 #include "models/models.h"
 #include "report/record.h"
@@ -316,11 +317,12 @@ int scale_number(const scale_run *run, const char *key) {
 void scale_describe(const scale_plan *plan, const scale_run *run, char *text, size_t size) {
     int workers = scale_number(run, "workers"), nodes = scale_number(run, "nodes");
     int repeats = (int)json_integer_value(json_object_get(plan->study, "repeats"));
-    int n = snprintf(text, size, "%s, %d worker%s", json_string_value(json_object_get(run->entry, "model")), workers,
-                     workers == 1 ? "" : "s");
+    size_t n = 0;
+    ls_text_add(text, size, &n, "%s, %d worker%s", json_string_value(json_object_get(run->entry, "model")), workers,
+                workers == 1 ? "" : "s");
     if (json_array_size(json_object_get(plan->study, "nodes")) > 1 || nodes > 1)
-        n += snprintf(text + n, size - (size_t)n, " on %d node%s", nodes, nodes == 1 ? "" : "s");
-    if (repeats > 1) snprintf(text + n, size - (size_t)n, ", repeat %d of %d", scale_number(run, "repeat"), repeats);
+        ls_text_add(text, size, &n, " on %d node%s", nodes, nodes == 1 ? "" : "s");
+    if (repeats > 1) ls_text_add(text, size, &n, ", repeat %d of %d", scale_number(run, "repeat"), repeats);
 }
 
 ls_status scale_path(const scale_plan *plan, const scale_run *run, const char *extension, char **out) {

@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/options.h"
+#include "base/text.h"
 #include "data/fingerprint.h"
 
 // One line per format: the file formats/NAME.c ends in ls_format_NAME.
@@ -105,9 +106,9 @@ static ls_status finish(ls_data_host *host, ls_dataset *d, double start) {
 static void list_formats(char *text, size_t size) {
     size_t used = 0;
     text[0] = 0;
-    for (const ls_format *const *f = ls_formats(); *f && used < size; f++) {
+    for (const ls_format *const *f = ls_formats(); *f; f++) {
         const char *colon = (*f)->argument ? ":" : "", *argument = (*f)->argument ? (*f)->argument : "";
-        used += (size_t)snprintf(text + used, size - used, "%s%s%s%s", used ? ", " : "", (*f)->name, colon, argument);
+        ls_text_add(text, size, &used, "%s%s%s%s", used ? ", " : "", (*f)->name, colon, argument);
     }
 }
 

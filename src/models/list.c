@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "graph/graph.h"
 #include "models/models.h"
 
@@ -46,8 +47,8 @@ static ls_status model_not_found(const char *name) {
     char names[1024] = "";
     size_t used = 0;
     int count = 0;
-    for (const ls_model *const *m = ls_models(); *m && used < sizeof names; m++) {
-        used += (size_t)snprintf(names + used, sizeof names - used, "%s%s", used ? ", " : "", (*m)->name);
+    for (const ls_model *const *m = ls_models(); *m; m++) {
+        ls_text_add(names, sizeof names, &used, "%s%s", used ? ", " : "", (*m)->name);
         if (count < 64) list[count++] = (*m)->name;
     }
     const char *near = ls_nearest(name, list, count);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "optim/loops.h"
 
 static const ls_optimizer *const optimizers[] = {
@@ -22,7 +23,7 @@ ls_status ls_optimizer_find(const char *name, const ls_optimizer **out) {
             *out = *o;
             return LS_OK;
         }
-        used += (size_t)snprintf(names + used, sizeof names - used, "%s%s", used ? ", " : "", (*o)->name);
+        ls_text_add(names, sizeof names, &used, "%s%s", used ? ", " : "", (*o)->name);
     }
     return LS_FAIL(LS_STATUS_NOT_FOUND, "there is no optimizer \"%s\"; there are: %s", name, names);
 }

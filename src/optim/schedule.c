@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "optim/loops.h"
 
 // How much of training lies behind, 0..1.
@@ -122,7 +123,7 @@ ls_status ls_schedule_find(const char *name, const ls_schedule **out) {
             *out = *s;
             return LS_OK;
         }
-        used += (size_t)snprintf(names + used, sizeof names - used, "%s%s", used ? ", " : "", (*s)->name);
+        ls_text_add(names, sizeof names, &used, "%s%s", used ? ", " : "", (*s)->name);
     }
     return LS_FAIL(LS_STATUS_NOT_FOUND, "there is no schedule \"%s\"; there are: %s", name, names);
 }

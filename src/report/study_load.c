@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/text.h"
 #include "report/record.h"
 #include "report/study_loss.h"
 #include "report/study_machine.h"
@@ -154,11 +155,10 @@ static void note_where(loader *l, const json_t *record) {
     static const char *const keys[] = {"lockstep", "device", "communicator", "compiler", "system"};
     COPY(s->host, record, "host");
     size_t used = 0;
-    for (int i = 0; i < 5 && used < sizeof s->versions; i++) {
+    for (int i = 0; i < 5; i++) {
         const char *text = json_string_value(json_object_get(versions, keys[i]));
         if (!text || !*text) continue;
-        used += (size_t)snprintf(s->versions + used, sizeof s->versions - used, "%s%s%s", used ? "; " : "",
-                                 i ? "" : "Lockstep ", text);
+        ls_text_add(s->versions, sizeof s->versions, &used, "%s%s%s", used ? "; " : "", i ? "" : "Lockstep ", text);
     }
 }
 
@@ -411,7 +411,7 @@ static ls_status make_title(ls_study *s) {
     char text[512] = "";
     int strong = 0, weak = 0;
     size_t used = 0;
-    for (int i = 0; i < s->row_count && used < sizeof text; i++) {
+    for (int i = 0; i < s->row_count; i++) {
         const ls_study_row *row = &s->rows[i];
         if (strcmp(row->mode, "weak") == 0)
             weak = 1;
@@ -420,7 +420,7 @@ static ls_status make_title(ls_study *s) {
         if (i && strcmp(row->model, s->rows[i - 1].model) == 0) continue;
         int last = 1;
         for (int j = i + 1; j < s->row_count; j++) last &= strcmp(s->rows[j].model, row->model) == 0;
-        used += (size_t)snprintf(text + used, sizeof text - used, "%s%s", !i ? "" : last ? " and " : ", ", row->model);
+        ls_text_add(text, sizeof text, &used, "%s%s", !i ? "" : last ? " and " : ", ", row->model);
     }
     char *title;
     if (asprintf(&title, "%s: %s scaling", text, strong && weak ? "strong and weak" : weak ? "weak" : "strong") < 0)

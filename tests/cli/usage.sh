@@ -91,6 +91,16 @@ echo '{"epochs": 3,' >"$here/bad.json"
 refuses 2 "is not JSON: line" "$lockstep" train mnist-cnn --config "$here/bad.json"
 refuses 2 "cannot read the config file" "$lockstep" train mnist-cnn --config "$here/none.json"
 
+# A value of any length is refused, or taken, and never written behind a buffer.
+for length in 4095 5000 12000 100000; do
+    long=$(head -c $length /dev/zero | tr '\0' x)
+    refuses 1 'there is no dataset "xxxx' "$lockstep" train mnist-mlp --data "$long"
+    run 1 "$lockstep" train mnist-mlp --data "mnist:/$long"
+    complains ": File name too long"
+done
+refuses 2 "unknown option --xxxx" "$lockstep" train mnist-mlp "--$long"
+refuses 2 "the models are mnist-cnn" "$lockstep" summary "$long"
+
 # Every process of a job reads the same command line: one of them speaks.
 if [ -n "$mpirun" ]; then
     # shellcheck disable=SC2086

@@ -1,0 +1,11 @@
+// Text that is put together in a buffer of a given size.
+#ifndef LS_BASE_TEXT_H
+#define LS_BASE_TEXT_H
+
+#include <stddef.h>
+
+// Adds to `text`, which takes `size` bytes with its ending and holds *used characters. What does not fit is cut off, and *used stays
+// below `size`: however often this is called, nothing is written behind the buffer. Returns 1 when all of it is there.
+int ls_text_add(char *text, size_t size, size_t *used, const char *format, ...) __attribute__((format(printf, 4, 5)));
+
+#endif
