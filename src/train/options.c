@@ -86,7 +86,8 @@ static const ls_option table[] = {
      .help = "how workers exchange gradients and update"},
     {"replicas", LS_OPTION_INT, AT(replicas), .metavar = "R", .min = 1, WORKERS,
      .initial = "one per core the worker has", .help = "replicas per worker, each computing micro-batches of its own"},
-    {"threads", LS_OPTION_INT, AT(threads), .metavar = "T", .min = 1, WORKERS, .help = "threads per replica"},
+    {"threads", LS_OPTION_INT, AT(threads), .metavar = "T", .min = 1, .max = 1024, WORKERS,
+     .help = "threads per replica"},
     {"bind", LS_OPTION_FLAG, AT(bind), WORKERS, .help = "let the system move replicas between cores"},
 
     {"optimizer", LS_OPTION_TEXT, AT(optimizer), .metavar = "NAME", .choices = optimizer_choice, OPTIMIZER,

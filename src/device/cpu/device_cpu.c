@@ -1,5 +1,4 @@
 // The CPU device: oneDNN for what it has, our own vector loops for passes that only move memory.
-#include <omp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,6 +7,7 @@
 #include "base/memory.h"
 #include "device/cpu/cpu.h"
 #include "device/cpu/loops.h"
+#include "device/cpu/team.h"
 
 #if defined(__x86_64__)
 #include <xmmintrin.h>
@@ -210,6 +210,7 @@ static void destroy(ls_device *device) {
 
 static ls_status create(const ls_device_options *options, ls_device **out) {
     ls_cpu *cpu;
+    LS_TRY(ls__team_check(options->threads));
     LS_TRY(ls_calloc(1, sizeof *cpu, &cpu));
     pthread_mutex_init(&cpu->mutex, NULL);
     dnnl_status_t created = dnnl_engine_create(&cpu->engine, dnnl_cpu, 0);
@@ -261,7 +262,7 @@ static ls_status kernel_create(ls_device *device, const ls_kernel_spec *spec, ls
 }
 
 static void thread_begin(ls_device *device) {
-    omp_set_num_threads(device->options.threads);
+    ls__team_set(device->options.threads);
 #if defined(__x86_64__)
     // Denormals are treated as zeros: they are noise in training and a hundred times slower. Every thread that computes
     // does so, so this never makes two workers differ.

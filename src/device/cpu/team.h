@@ -1,0 +1,17 @@
+// Teams of OpenMP threads as large as they are asked for, whatever the environment says of OpenMP.
+#ifndef LS_DEVICE_CPU_TEAM_H
+#define LS_DEVICE_CPU_TEAM_H
+
+#include <lockstep/status.h>
+
+enum { LS_TEAM_MOST = 1024 };  // threads: more than any machine has cores; far more would not even start
+
+// The calling thread's teams have `threads` threads from now on: settings of the environment that would make them smaller, and that a
+// program can change, are changed.
+void ls__team_set(int threads);
+// Does so and tries: kernels are planned for that many threads, and with fewer they would wait for the others for ever.
+// Errors: INVALID_ARGUMENT (too many), UNSUPPORTED (the runtime gives fewer; names what in the environment is to be changed),
+// OUT_OF_MEMORY (the system starts no more threads).
+ls_status ls__team_check(int threads);
+
+#endif
