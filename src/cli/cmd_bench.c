@@ -289,11 +289,11 @@ static ls_status run_bench(cli *c, int argc, char **argv) {
                        "which model? Usage: lockstep bench MODEL [OPTIONS]; 'lockstep models' lists them");
     b.model = words.word[0];
     ls_status status = run_all(&b);
+    bench_layers_destroy(&b.layers);  // their plans read the graph to the last
     ls_graph_destroy(&b.graph);
     ls_dataset_destroy(&b.data);
     ls_memory_free(b.images);
     ls_memory_free(b.labels);
-    bench_layers_destroy(&b.layers);
     return status;
 }
 

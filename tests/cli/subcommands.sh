@@ -1,0 +1,36 @@
+#!/bin/sh
+# Every subcommand, run once with what makes it do most: under the sanitizers (ctest --preset asan-mpi) none is left out. A command
+# that the program lists and this file does not run is a failure.
+. "$(dirname "$0")/lib.sh"
+
+ran=""
+# does COMMAND ARGUMENTS...: runs it and remembers that it was run.
+does() {
+    ran="$ran $1"
+    run 0 "$lockstep" "$@"
+}
+
+does train mnist-mlp --limit-train 256 --limit-test 50 --epochs 2 --validate --verbose 2 --record "$here/run.json" --trace "$here/trace" \
+    --metrics "$here/run.csv" --tensorboard "$here/events" --save "$here/weights"
+does train mnist-mlp --weights "$here/weights" --limit-train 128 --limit-test 50 --epochs 1
+does summary resnet20
+does models
+does datasets
+does plan mnist-mlp --memory 1G --batch-size 64
+does bench mnist-mlp --layers --steps 4 --batch-size 64 --micro-batch 16
+says "A micro-batch"
+does bench mnist-mlp --json --no-floor --steps 4 --batch-size 64 --micro-batch 16
+if [ -n "$mpirun" ]; then
+    does scale mnist-mlp --data digits --workers 1,2 --out "$here/study" --limit-train 256 --epochs 1
+fi
+does report "$here/run.json" --out "$here/page"
+does report "$here/trace"
+does check
+does slurm train mnist-mlp --epochs 1
+for command in $("$lockstep" --help | sed -n '/^Commands:/,/^$/s/^  \([a-z]*\) .*/\1/p'); do
+    case "$ran help " in
+    *" $command "*) ;;
+    *) [ "$command" = scale ] && [ -z "$mpirun" ] || wrong "$command is not run" ;;
+    esac
+done
+finish
