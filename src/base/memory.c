@@ -8,8 +8,10 @@
 #include <sys/resource.h>
 
 #include "base/error.h"
+#include "base/limits.h"
 
-#define HUGE (2 << 20)
+#define HUGE    (2 << 20)
+#define CHECKED (64 << 20)  // from here on what is left is looked up: taking more ends the process without a word
 
 static int is_large(int64_t bytes) { return bytes >= 4 * HUGE; }
 
@@ -20,6 +22,15 @@ ls_status ls_memory_alloc(int64_t bytes, void *out) {
     if (bytes < 0) return LS_FAIL(LS_STATUS_INTERNAL, "asked for %lld bytes of memory", (long long)bytes);
     int large = is_large(bytes);
     size_t size = (size_t)ls_memory_size(bytes);
+    if (bytes >= CHECKED) {
+        double left = ls_limits_memory_left();
+        if (left >= 0 && (double)bytes > left)
+            return LS_FAIL(
+                LS_STATUS_OUT_OF_MEMORY,
+                "out of memory: %.1f MB are needed in one piece, and %.1f MB are left here; 'lockstep plan' says "
+                "where memory goes and what needs less",
+                (double)bytes / 1e6, left / 1e6);
+    }
     void *p = aligned_alloc(large ? HUGE : LS_ALIGN, size);
     if (!p) return LS_FAIL(LS_STATUS_OUT_OF_MEMORY, "out of memory: could not get %.1f MB", (double)bytes / 1e6);
     if (large) madvise(p, size, MADV_HUGEPAGE);  // a hint: fewer page faults and TLB misses; failure costs nothing

@@ -103,7 +103,8 @@ static ls_status unknown(const ls_option_set *sets, const char *name) {
 static ls_status bad_number(const ls_option *option, const char *kind, const char *text) {
     char range[80] = "";
     if (option->max > option->min)
-        snprintf(range, sizeof range, " from %g to %g", option->min, option->max);
+        snprintf(range, sizeof range, option->type == LS_OPTION_REAL ? " from %g to %g" : " from %.0f to %.0f",
+                 option->min, option->max);
     else
         snprintf(range, sizeof range, " of at least %g", option->min);
     return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "--%s: expected %s%s, got '%s'", option->name, kind, range, text);

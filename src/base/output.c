@@ -2,9 +2,12 @@
 #include "base/output.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+enum { PIPE_TRIES = 50 };  // ten a second: somebody may be about to read a pipe
 
 static int is_special(const char *path) {
     struct stat there;
@@ -26,10 +29,24 @@ static FILE *open_beside(char *beside) {
     return file;
 }
 
+FILE *ls_output_stream(const char *path) {
+    int file = -1;
+    for (int tries = 0; tries < PIPE_TRIES; tries++) {
+        if (tries) usleep(100000);
+        file = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, 0666);
+        if (file >= 0 || errno != ENXIO) break;
+    }
+    if (file < 0) return NULL;
+    int flags = fcntl(file, F_GETFL);
+    FILE *out = flags >= 0 && fcntl(file, F_SETFL, flags & ~O_NONBLOCK) == 0 ? fdopen(file, "w") : NULL;
+    if (!out) close(file);
+    return out;
+}
+
 int ls_output_open(const char *path, ls_output *out) {
     *out = (ls_output){0};
     if (is_special(path)) {
-        out->file = fopen(path, "w");
+        out->file = ls_output_stream(path);
         return out->file ? 0 : -1;
     }
     struct stat there;

@@ -10,6 +10,8 @@ typedef struct ls_output {
     char *beside;  // the name while it is written; NULL: the file itself
 } ls_output;
 
+// A stream to write to `path` as it is, emptied first. A pipe that nobody has opened to read after some seconds: NULL and ENXIO.
+FILE *ls_output_stream(const char *path);
 // Whether ls_output_open would work, found out by doing it; leaves nothing behind.
 int ls_output_check(const char *path);
 int ls_output_open(const char *path, ls_output *out);

@@ -21,3 +21,10 @@ int ls_text_add(char *text, size_t size, size_t *used, const char *format, ...) 
     *used += length < room ? length : room;
     return length <= room;
 }
+
+void ls_text_clean(char *text) {
+    for (unsigned char *p = (unsigned char *)text; *p; p++) {
+        if ((*p < ' ' && *p != '\n' && *p != '\t') || *p == 0x7F) *p = '?';
+        if (*p == 0xC2 && p[1] >= 0x80 && p[1] < 0xA0) p[0] = p[1] = '?';  // the same in UTF-8
+    }
+}

@@ -1,0 +1,11 @@
+// Opening files that somebody has named, for reading: never waiting for ever.
+#ifndef LS_BASE_INPUT_H
+#define LS_BASE_INPUT_H
+
+#include <stdio.h>
+
+// A stream to read the file from, or NULL and errno. A pipe or a device is read to its end first, up to 64 MB of it, and as long as no
+// ten seconds pass without a word: ETIMEDOUT, where nobody writes; EFBIG. A folder: EISDIR.
+FILE *ls_input_open(const char *path);
+
+#endif

@@ -1,0 +1,118 @@
+#define _GNU_SOURCE
+#include "base/limits.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+// The first line of a small file; 0 where it cannot be read.
+static int read_line(const char *path, char *out, size_t size) {
+    FILE *f = fopen(path, "r");
+    if (!f) return 0;
+    int ok = fgets(out, (int)size, f) != NULL;
+    fclose(f);
+    return ok;
+}
+
+// The number after `key` in a file like /proc/meminfo; -1 where there is none.
+static double number_of(const char *path, const char *key) {
+    char line[256];
+    double value = -1;
+    FILE *f = fopen(path, "r");
+    while (f && value < 0 && fgets(line, sizeof line, f))
+        if (strncmp(line, key, strlen(key)) == 0) value = strtod(line + strlen(key), NULL);
+    if (f) fclose(f);
+    return value;
+}
+
+// Whether a list between commas has a word.
+static int lists(const char *list, const char *word) {
+    size_t n = strlen(word);
+    for (const char *p = list; *p; p += strcspn(p, ","), p += *p == ',')
+        if (strcspn(p, ",") == n && strncmp(p, word, n) == 0) return 1;
+    return 0;
+}
+
+double ls_limits_group(const char *controller, double (*read)(const char *folder)) {
+    char line[1024], folder[1200], group[1024] = "/";
+    FILE *f = fopen("/proc/self/cgroup", "r");
+    const char *root = access("/sys/fs/cgroup/cgroup.controllers", R_OK) == 0 ? "" : controller;
+    while (f && fgets(line, sizeof line, f)) {
+        char *names = strchr(line, ':'), *path = names ? strchr(names + 1, ':') : NULL;
+        if (!path) continue;
+        *path++ = 0;
+        path[strcspn(path, "\n")] = 0;
+        if (*root ? lists(names + 1, controller) : names[1] == 0) snprintf(group, sizeof group, "%s", path);
+    }
+    if (f) fclose(f);
+    double least = -1;
+    for (;;) {
+        snprintf(folder, sizeof folder, "/sys/fs/cgroup/%s%s", root, group);
+        double value = read(folder);
+        if (value >= 0 && (least < 0 || value < least)) least = value;
+        char *up = strrchr(group, '/');
+        if (!up || !up[1]) break;
+        *(up == group ? up + 1 : up) = 0;
+    }
+    return least;
+}
+
+// A number in one of two files of a group, by version 2's and version 1's names; -1 where there is none ("max").
+static double group_number(const char *folder, const char *name, const char *old_name) {
+    const char *const names[] = {name, old_name};
+    char path[1300], text[128], *rest;
+    for (int i = 0; i < 2; i++) {
+        snprintf(path, sizeof path, "%s/%s", folder, names[i]);
+        if (!read_line(path, text, sizeof text)) continue;
+        double value = strtod(text, &rest);
+        return rest != text && value < 0x1p60 ? value : -1;  // version 1 has a very large number for none
+    }
+    return -1;
+}
+
+static double memory(const char *folder) { return group_number(folder, "memory.max", "memory.limit_in_bytes"); }
+
+static double memory_and_swap(const char *folder) {
+    double limit = memory(folder), swap = group_number(folder, "memory.swap.max", "memory.memsw.limit_in_bytes");
+    if (limit < 0) return -1;
+    return swap < 0 ? limit : swap > limit ? swap : limit + swap;
+}
+
+static double memory_left(const char *folder) {
+    char path[1300];
+    double limit = memory_and_swap(folder), used = group_number(folder, "memory.current", "memory.usage_in_bytes");
+    if (limit < 0 || used < 0) return -1;
+    snprintf(path, sizeof path, "%s/memory.stat", folder);
+    double cached = number_of(path, "inactive_file "), active = number_of(path, "active_file ");
+    used -= (cached > 0 ? cached : 0) + (active > 0 ? active : 0);  // the kernel gives these up first
+    return limit > used ? limit - used : 0;
+}
+
+double ls_limits_group_memory(void) { return ls_limits_group("memory", memory); }
+
+static double least_of(double a, double b) { return a < 0 ? b : b < 0 || a < b ? a : b; }
+
+double ls_limits_memory(void) {
+    double total = number_of("/proc/meminfo", "MemTotal:"), swap = number_of("/proc/meminfo", "SwapTotal:");
+    return least_of(total > 0 ? 1024 * (total + (swap > 0 ? swap : 0)) : -1, ls_limits_group("memory", memory_and_swap));
+}
+
+double ls_limits_memory_left(void) {
+    double left = number_of("/proc/meminfo", "MemAvailable:"), swap = number_of("/proc/meminfo", "SwapFree:");
+    return least_of(left >= 0 ? 1024 * (left + (swap > 0 ? swap : 0)) : -1, ls_limits_group("memory", memory_left));
+}
+
+static double kills(const char *folder) {
+    char path[1300];
+    snprintf(path, sizeof path, "%s/memory.events", folder);
+    double count = number_of(path, "oom_kill ");
+    snprintf(path, sizeof path, "%s/memory.oom_control", folder);
+    return count >= 0 ? count : number_of(path, "oom_kill ");
+}
+
+int64_t ls_limits_kills(void) {
+    double group = ls_limits_group("memory", kills);
+    // Of the whole machine where no group counts.
+    return (int64_t)(group >= 0 ? group : number_of("/proc/vmstat", "oom_kill "));
+}
