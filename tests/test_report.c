@@ -525,8 +525,11 @@ static int folder_remove(void **state) {
         }
     snprintf(path, sizeof path, "%s/charts", folder);
     rmdir(path);
-    snprintf(path, sizeof path, "%s/index.html", folder);
-    unlink(path);
+    static const char *const files[] = {"index.html", "results.csv", "results.md"};
+    for (int i = 0; i < 3; i++) {
+        snprintf(path, sizeof path, "%s/%s", folder, files[i]);
+        unlink(path);
+    }
     return rmdir(folder);
 }
 

@@ -400,6 +400,59 @@ static void tables_are_written(void **state) {
     ls_study_free(&s);
 }
 
+static char *read_all(const char *name) {
+    static char text[32768];
+    FILE *f = fopen(file(name), "r");
+    assert_non_null(f);
+    text[fread(text, 1, sizeof text - 1, f)] = 0;
+    fclose(f);
+    return text;
+}
+
+// What a record or a sentence holds is shown: not computed by a spreadsheet, not drawn by a browser, not obeyed by a terminal.
+static void words_of_others_are_only_shown(void **state) {
+    put_grid("=1+1");
+    put("runs/w2-r3.failed", "=cmd|'/C calc'!A0 <script>alert(1)</script> \033[2J | b\n");
+    put("runs/w4-r1.failed", "@SUM(1) & more\n");
+    ls_study *s = loaded();
+    assert_int_equal(ls_study_write_tables(s, folder), LS_OK);
+    const char *text = read_all("results.csv");
+    assert_null(strstr(text, "\"="));
+    assert_null(strstr(text, ",="));
+    assert_non_null(strstr(text, "\"'=cmd|"));
+    assert_non_null(strstr(text, "\"'@SUM(1)"));
+    text = read_all("results.md");
+    assert_null(strstr(text, "<script"));
+    assert_null(strchr(text, '\033'));
+    assert_non_null(strstr(text, "&lt;script>alert(1)"));
+    assert_non_null(strstr(text, "@SUM(1) &amp; more"));
+    char *terminal;
+    assert_int_equal(ls_study_table_text(s, &terminal), LS_OK);
+    assert_non_null(strstr(terminal, "?[2J"));
+    assert_null(strchr(terminal, '\033'));
+    free(terminal);
+    ls_study_free(&s);
+}
+
+// In a folder that others write to, a link must not lead the files of a report elsewhere.
+static void links_are_not_followed(void **state) {
+    char target[] = "/tmp/lockstep-target.XXXXXX", inside[300];
+    struct stat there;
+    assert_non_null(mkdtemp(target));
+    put_grid("aa");
+    ls_study *s = loaded();
+    assert_int_equal(symlink(target, file("charts")), 0);
+    assert_int_equal(ls_study_write_charts(s, folder), LS_STATUS_IO);
+    assert_non_null(strstr(ls_error_message(), "charts"));
+    snprintf(inside, sizeof inside, "%s/new", target);
+    for (int i = 0; i < 2; i++) assert_int_equal(symlink(inside, file(i ? "results.md" : "results.csv")), 0);
+    assert_int_equal(ls_study_write_tables(s, folder), LS_OK);
+    assert_int_equal(lstat(file("results.csv"), &there), 0);
+    assert_true(S_ISREG(there.st_mode));
+    assert_int_equal(rmdir(target), 0);  // there is nothing in it
+    ls_study_free(&s);
+}
+
 static void refused(const char *name, ls_status status, const char *sentence) {
     ls_study *s = NULL;
     assert_int_equal(ls_study_load((const char *const[]){file(name)}, 1, &s), status);
@@ -478,6 +531,8 @@ int main(void) {
         cmocka_unit_test_setup(losses_add_up_by_cause, clean),
         cmocka_unit_test_setup(losses_of_weak_scaling, clean),
         cmocka_unit_test_setup(tables_are_written, clean),
+        cmocka_unit_test_setup(words_of_others_are_only_shown, clean),
+        cmocka_unit_test_setup(links_are_not_followed, clean),
         cmocka_unit_test_setup(what_is_no_study_is_refused, clean),
         cmocka_unit_test_setup(a_bad_record_fails_its_run_alone, clean),
         cmocka_unit_test_setup(runs_of_different_programs_are_told, clean),

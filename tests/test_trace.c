@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -410,6 +411,17 @@ static void what_is_no_whole_trace_is_refused(void **state) {
     refused(LS_STATUS_BAD_DATA, "a trace of format 2, and this lockstep reads format 1");
     put("{\"otherData\":{\"lockstep_trace\":1,\"workers\":1e9},\n", "\"traceEvents\":[\n", end);
     refused(LS_STATUS_BAD_DATA, "the number of workers");
+    // Sizes that the file has no room for: memory is taken for what is there, not for what is said.
+    char *blanks = malloc(60001);
+    memset(blanks, ' ', 60000);
+    blanks[60000] = 0;
+    put("{\"otherData\":{\"lockstep_trace\":1,\"workers\":1000,\"replicas_per_worker\":65536},\n",
+        "\"traceEvents\":[\n", blanks);
+    free(blanks);
+    refused(LS_STATUS_BAD_DATA, "more workers and replicas than it has room for");
+    unlink(path);
+    assert_int_equal(mkfifo(path, 0600), 0);
+    refused(LS_STATUS_IO, "cannot read");  // and does not wait for somebody to write
     unlink(path);
     refused(LS_STATUS_NOT_FOUND, "No such file");
     put("", "", "");

@@ -28,7 +28,7 @@ static void write_holder(int file) {
 ls_status scale_lock(const char *folder, int *held) {
     char *path;
     if (asprintf(&path, "%s/.lock", folder) < 0) return LS_FAIL(LS_STATUS_OUT_OF_MEMORY, "out of memory");
-    int file = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666), why = errno;
+    int file = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0666), why = errno;
     free(path);
     if (file < 0)
         return LS_FAIL(LS_STATUS_IO, "cannot write %s/.lock: %s; name a folder that can be written to with --out",

@@ -7,7 +7,9 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/input.h"
 #include "base/memory.h"
+#include "base/output.h"
 #include "base/text.h"
 #include "cli/scale.h"
 #include "models/models.h"
@@ -164,7 +166,7 @@ static ls_status read_old(const char *folder, const json_t *study, json_t **old)
     if (asprintf(&path, "%s/study.json", folder) < 0) return LS_FAIL(LS_STATUS_OUT_OF_MEMORY, "out of memory");
     ls_status status = LS_OK;
     json_error_t error;
-    FILE *file = fopen(path, "r");
+    FILE *file = ls_input_open(path);
     if (!file && errno != ENOENT && errno != ENOTDIR)
         status = LS_FAIL(LS_STATUS_IO, "cannot read %s: %s", path, strerror(errno));
     if (file) {
@@ -210,8 +212,15 @@ static int same_command(const json_t *asked, const json_t *ran) {
     return 1;
 }
 
+static json_t *load(const char *path) {
+    FILE *file = ls_input_open(path);
+    json_t *root = file ? json_loadf(file, 0, NULL) : NULL;
+    if (file) fclose(file);
+    return root;
+}
+
 json_t *scale_stopped(const char *path) {
-    json_t *record = json_load_file(path, 0, NULL);
+    json_t *record = load(path);
     int was = json_is_string(json_object_get(record, "stopped"));
     json_t *where = was ? json_incref(json_object_get(record, "stopped_after")) : NULL;
     json_decref(record);
@@ -225,7 +234,7 @@ static ls_status look_for_record(const scale_plan *p, scale_run *r) {
         free(path);
         return LS_OK;
     }
-    json_t *record = json_load_file(path, 0, NULL);
+    json_t *record = load(path);
     ls_status status = LS_OK;
     if (!record)
         status = LS_FAIL(LS_STATUS_BAD_DATA, "%s is not JSON: remove it, and the run is done again", path);
@@ -292,19 +301,17 @@ ls_status scale_plan_folders(const scale_plan *plan) {
 }
 
 ls_status scale_plan_write(const scale_plan *plan) {
-    char *path, *beside = NULL;
-    if (asprintf(&path, "%s/study.json", plan->folder) < 0 || asprintf(&beside, "%s.new", path) < 0) {
-        free(path);
-        return LS_FAIL(LS_STATUS_OUT_OF_MEMORY, "out of memory");
-    }
-    ls_status status = LS_OK;
+    char *path;
+    if (asprintf(&path, "%s/study.json", plan->folder) < 0) return LS_FAIL(LS_STATUS_OUT_OF_MEMORY, "out of memory");
     // In one move: a study that is there stays readable whatever happens.
-    if (json_dump_file(plan->study, beside, JSON_INDENT(2)) != 0 || rename(beside, path) != 0) {
-        status = cannot_write(path);
-        unlink(beside);
+    ls_output out;
+    int failed = ls_output_open(path, &out) != 0;
+    if (!failed) {
+        int dumped = json_dumpf(plan->study, out.file, JSON_INDENT(2)) == 0;
+        failed = ls_output_close(&out, path, dumped) != 0;
     }
+    ls_status status = failed ? cannot_write(path) : LS_OK;
     free(path);
-    free(beside);
     return status;
 }
 

@@ -48,7 +48,8 @@ static ls_status start(const json_t *command, const char *log_path, const sigset
     argv[0] = self;
     for (size_t i = skip + 1; i < count; i++) argv[i - skip] = (char *)json_string_value(json_array_get(command, i));
     ls_status status = LS_OK;
-    int log = open(log_path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    unlink(log_path);  // a new one: what stands there may be a link to anywhere
+    int log = open(log_path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     if (log < 0) LS_FAIL_GOTO(LS_STATUS_IO, done, "cannot write %s: %s", log_path, strerror(errno));
     fflush(NULL);
     *out = fork();
@@ -143,7 +144,8 @@ static ls_status note_failure(const scale_plan *p, const scale_run *r, const cha
         snprintf(sentence, sizeof sentence, "it ended without a record; runs/%s.log may say why", scale_name(r));
     char *path;
     LS_TRY(scale_path(p, r, "failed", &path));
-    FILE *file = fopen(path, "w");
+    unlink(path);
+    FILE *file = fopen(path, "wx");
     int failed = !file || fprintf(file, "%s\n", sentence) < 0;
     if (file) failed |= fclose(file) != 0;
     ls_status status = failed ? LS_FAIL(LS_STATUS_IO,

@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/output.h"
 #include "report/events.h"
 
 #define FLUSH_SECONDS 2  // a person may be watching the curves
@@ -40,7 +41,7 @@ static ls_status end_line(ls_metrics *m) {
 
 static ls_status begin_csv(ls_metrics *m) {
     if (!m->config.csv) return LS_OK;
-    m->csv = fopen(m->config.csv, "w");
+    m->csv = ls_output_stream(m->config.csv);
     if (!m->csv)
         return LS_FAIL(LS_STATUS_IO, "cannot write the metrics %s: %s; name a file in a folder that can be written to",
                        m->config.csv, strerror(errno));

@@ -13,6 +13,7 @@
 #include <lockstep/lockstep.h>
 
 #include "base/error.h"
+#include "base/input.h"
 #include "base/memory.h"
 #include "base/output.h"
 
@@ -293,7 +294,7 @@ static ls_status config_entry(const char *name, const json_t *value, const ls_op
 ls_status ls_config_load(const char *path, const ls_option_set *sets, const char **model, void **keep) {
     *keep = NULL;
     json_error_t error;
-    FILE *file = fopen(path, "r");
+    FILE *file = ls_input_open(path);
     if (!file) return LS_FAIL(LS_STATUS_IO, "cannot read the config file %s: %s", path, strerror(errno));
     json_t *root = json_loadf(file, JSON_REJECT_DUPLICATES, &error), *texts = json_array();
     fclose(file);

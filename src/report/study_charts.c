@@ -358,7 +358,7 @@ static ls_status cannot(const char *path) {
 static ls_status open_file(const char *folder, const char *name, const char *suffix, FILE **out) {
     char path[4096];
     snprintf(path, sizeof path, "%s/charts/%s.%s", folder, name, suffix);
-    *out = fopen(path, "w");
+    *out = fopen(path, "wx");  // whatever stood there was removed: a link to somewhere else is not followed
     return *out ? LS_OK : cannot(path);
 }
 
@@ -424,7 +424,12 @@ ls_status ls_study_write_charts(const ls_study *study, const char *folder) {
     char path[4096];
     int written[sizeof ls__charts / sizeof ls__charts[0]] = {0};
     snprintf(path, sizeof path, "%s/charts", folder);
+    struct stat there;
     if (mkdir(path, 0777) != 0 && errno != EEXIST) return cannot(path);
+    if (lstat(path, &there) != 0 || !S_ISDIR(there.st_mode)) {
+        errno = ENOTDIR;
+        return cannot(path);
+    }
     ls_series series;
     chart c = {.study = study, .series = &series};
     ls_status status = ls__series_create(study, &series);

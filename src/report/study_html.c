@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/input.h"
 #include "report/study_impl.h"
 
 // Bytes of the UTF-8 character at `p`; 0 where there is none.
@@ -47,7 +48,7 @@ void ls__html(FILE *out, const char *format, ...) {
 }
 
 static char *read_file(const char *path) {
-    FILE *file = fopen(path, "r");
+    FILE *file = ls_input_open(path);
     if (!file) return NULL;
     size_t size = 0, room = 0;
     char *text = NULL;

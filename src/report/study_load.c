@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 
 #include "base/error.h"
+#include "base/input.h"
 #include "base/memory.h"
 #include "base/text.h"
 #include "report/record.h"
@@ -248,7 +249,7 @@ static ls_status add_record(loader *l, const char *path, const json_t *record, c
 
 static ls_status read_json(const char *path, json_t **out) {
     json_error_t error;
-    FILE *file = fopen(path, "r");
+    FILE *file = ls_input_open(path);
     if (!file)
         return LS_FAIL(errno == ENOENT ? LS_STATUS_NOT_FOUND : LS_STATUS_IO, "cannot read %s: %s", path,
                        strerror(errno));
@@ -277,7 +278,7 @@ static ls_status load_record(loader *l, const char *path) {
 static int read_reason(const char *folder, const char *name, char *out, size_t size) {
     char *path;
     if (asprintf(&path, "%s/runs/%s.failed", folder, name) < 0) return 0;
-    FILE *file = fopen(path, "r");
+    FILE *file = ls_input_open(path);
     free(path);
     if (!file) return 0;
     if (!fgets(out, (int)size, file)) snprintf(out, size, "it failed");

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/input.h"
 #include "base/output.h"
 #include "report/study_impl.h"
 
@@ -236,7 +237,7 @@ static void charts(const page *p) {
         char path[4096], prefix[16];
         snprintf(path, sizeof path, "%s/charts/%s.svg", p->folder, ls__charts[i].name);
         snprintf(prefix, sizeof prefix, "c%d-", i);
-        FILE *there = fopen(path, "r");
+        FILE *there = ls_input_open(path);
         if (!there) continue;
         fclose(there);
         if (!shown++) fputs("<h2>Charts</h2>\n<div class=\"charts\">\n", p->out);

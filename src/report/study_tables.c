@@ -9,12 +9,20 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/output.h"
+#include "base/text.h"
 #include "report/study.h"
 
 // --- CSV -------------------------------------------------------------------------------------------------------------
 
+// Whether a spreadsheet would compute with it. A recipe begins with the name of an option.
+static int is_formula(const char *text) {
+    if (text[0] == '-') return text[1] != '-' || strpbrk(text, "|!(") != NULL;
+    return text[0] && strchr("=+@\t\r", text[0]);
+}
+
 static void csv_text(FILE *out, const char *text) {
     fputc('"', out);
+    if (is_formula(text)) fputc('\'', out);
     for (; *text; text++) {
         if (*text == '"') fputc('"', out);
         fputc(*text, out);
@@ -88,7 +96,12 @@ static void write_csv(FILE *out, const ls_study *s) {
         }
         for (size_t j = 0; j < sizeof wholes / sizeof wholes[0]; j++) fprintf(out, ",%lld", wholes[j]);
         for (size_t j = 0; j < sizeof reals / sizeof reals[0]; j++) csv_number(out, reals[j], r->repeats > 0);
-        fprintf(out, ",%s,%d,", r->digest, r->digest_differs);
+        fputc(',', out);
+        if (r->digest[strspn(r->digest, "0123456789abcdef")])  // not one of ours
+            csv_text(out, r->digest);
+        else
+            fputs(r->digest, out);
+        fprintf(out, ",%d,", r->digest_differs);
         csv_text(out, r->reason);
         fputc(',', out);
         csv_text(out, r->recipe);
@@ -291,7 +304,14 @@ static void print_markdown(FILE *out, const table *t) {
     for (int c = 0; c < t->columns; c++) fputs(t->words[c] ? " --- |" : " ---: |", out);
     for (int i = 0; i < t->rows; i++) {
         fputs("\n|", out);
-        for (int c = 0; c < t->columns; c++) fprintf(out, " %s |", t->cell[i][c]);
+        for (int c = 0; c < t->columns; c++) {
+            fputc(' ', out);
+            for (const char *p = t->cell[i][c]; *p; p++) {
+                if (*p == '|') fputc('\\', out);
+                fputc(*p, out);
+            }
+            fputs(" |", out);
+        }
     }
     fputs("\n\n", out);
 }
@@ -438,15 +458,45 @@ static void write_recipe(FILE *out, const ls_study *s, int i) {
     fputs(text, out);
 }
 
-static ls_status write_markdown(FILE *out, const ls_study *s) {
+// Names and sentences come from files of anybody's: what a reader of Markdown would take for HTML is not. `code`: within a block of code,
+// which nothing in it may end.
+static void put_markdown(FILE *out, char *text, int code) {
+    ls_text_clean(text);
+    for (const char *p = text; *p; p++) {
+        if (!code && (*p == '<' || *p == '&'))
+            fputs(*p == '<' ? "&lt;" : "&amp;", out);
+        else
+            fputc(code && strncmp(p, "```", 3) == 0 ? '\'' : *p, out);
+    }
+}
+
+static ls_status print_markdown_all(FILE *out, const ls_study *s) {
     fprintf(out, "# %s\n\n", s->title);
     for (int i = 0; i < s->row_count; i++) write_recipe(out, s, i);
     fprintf(out, "Host %s%s%s%s%s. %s.\n\n", s->host, s->cpu[0] ? ": " : "", s->cpu, s->machine[0] ? ", " : "",
             s->machine, s->versions);
     LS_TRY(print_tables(out, s, print_markdown));
     print_notes(out, s, "- ");
-    if (s->commands) fprintf(out, "\n## To do it again\n\n```\n%s```\n", s->commands);
     return LS_OK;
+}
+
+static ls_status write_markdown(FILE *out, const ls_study *s) {
+    char *text = NULL, *commands = NULL;
+    size_t size;
+    FILE *memory = open_memstream(&text, &size);
+    if (!memory) return LS_FAIL(LS_STATUS_OUT_OF_MEMORY, "out of memory");
+    ls_status status = print_markdown_all(memory, s);
+    if (fclose(memory) != 0 && status == LS_OK) status = LS_FAIL(LS_STATUS_OUT_OF_MEMORY, "out of memory");
+    if (status == LS_OK && s->commands) status = ls_strdup(s->commands, &commands);
+    if (status == LS_OK) put_markdown(out, text, 0);
+    if (commands) {
+        fputs("\n## To do it again\n\n```\n", out);
+        put_markdown(out, commands, 1);
+        fputs("```\n", out);
+    }
+    free(text);
+    free(commands);
+    return status;
 }
 
 ls_status ls_study_write_tables(const ls_study *study, const char *folder) {
@@ -480,6 +530,8 @@ ls_status ls_study_table_text(const ls_study *study, char **text) {
     if (status != LS_OK) {
         free(*text);
         *text = NULL;
+    } else {
+        ls_text_clean(*text);
     }
     return status;
 }

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "report/study_impl.h"
 
 enum { NARROW = 40, WIDE = 120, VALUE = 12 };
@@ -188,7 +189,10 @@ ls_status ls_study_charts_text(const ls_study *study, int width, int utf8, char 
         if (fclose(c.out) != 0) status = LS_FAIL(LS_STATUS_OUT_OF_MEMORY, "out of memory");
     }
     ls__series_destroy(&series);
-    if (status == LS_OK) return LS_OK;
+    if (status == LS_OK) {
+        ls_text_clean(*text);
+        return LS_OK;
+    }
     free(*text);
     *text = NULL;
     return status;

@@ -9,11 +9,14 @@
 #include <sys/stat.h>
 
 #include "base/error.h"
+#include "base/input.h"
 #include "base/memory.h"
 #include "report/trace_report.h"
 
 #define TRACE_FORMAT 1
 #define HEAD_BYTES   65536  // facts about the whole stand within so many
+#define LABEL_BYTES  48     // each replica has a label at least, which takes more
+#define MOST_LAYERS  65536
 
 typedef struct span {
     double start, end;  // microseconds
@@ -41,7 +44,7 @@ typedef struct arrival {
 
 typedef struct reader {
     const char *path;
-    int64_t line;
+    int64_t line, bytes;
     ls_trace_report *report;
     track *tracks;  // (workers, per_worker)
     int per_worker;
@@ -114,6 +117,8 @@ static ls_status take_facts(reader *r, const json_t *facts) {
     int64_t workers = whole(facts, "workers"), replicas = whole(facts, "replicas_per_worker");
     if (workers < 1 || workers > 1 << 20 || replicas < 1 || replicas > 1 << 16)
         return broken(r, "the number of workers or replicas makes no sense");
+    if (workers * replicas > r->bytes / LABEL_BYTES)
+        return broken(r, "it speaks of more workers and replicas than it has room for");
     t->workers = (int)workers;
     t->replicas_per_worker = (int)replicas;
     r->per_worker = 2 * t->replicas_per_worker + 16;  // loaders, and threads that a strategy may have
@@ -163,6 +168,7 @@ static ls_status add_layer(reader *r, const char *name, double microseconds) {
         if (i < t->layer_count && strcmp(t->layers[i].name, name) == 0) break;
     if (tried == t->layer_count) {
         i = t->layer_count;
+        if (i == MOST_LAYERS) return broken(r, "it has more layers than any network");
         int64_t capacity = r->layer_capacity;
         if (!grow(&t->layers, &capacity, t->layer_count, sizeof *t->layers)) return out_of_memory(r);
         r->layer_capacity = (int)capacity;
@@ -376,7 +382,7 @@ int ls_trace_report_is(const char *path) {
     struct stat there;
     snprintf(buffer, sizeof buffer, "%s/study.json", path);
     if (stat(buffer, &there) == 0) return 0;
-    FILE *file = fopen(file_of(path, buffer, sizeof buffer), "r");
+    FILE *file = ls_input_open(file_of(path, buffer, sizeof buffer));
     if (!file) return 0;
     size_t n = fread(head, 1, sizeof head - 1, file);
     fclose(file);
@@ -400,12 +406,14 @@ ls_status ls_trace_report_load(const char *path, ls_trace_report **out) {
     char buffer[4096];
     reader r = {.path = file_of(path, buffer, sizeof buffer)};
     *out = NULL;
-    FILE *file = fopen(r.path, "r");
+    FILE *file = ls_input_open(r.path);
     if (!file)
         return LS_FAIL(errno == ENOENT ? LS_STATUS_NOT_FOUND : LS_STATUS_IO, "cannot read %s: %s", r.path,
                        strerror(errno));
     ls_status status = ls_calloc(1, sizeof *r.report, &r.report);
+    struct stat there;
     if (status == LS_OK) {
+        r.bytes = fstat(fileno(file), &there) == 0 ? there.st_size : 0;
         status = read_head(&r, file);
         if (status == LS_OK) status = read_events(&r, file);
         if (status == LS_OK) status = make_rows(&r);

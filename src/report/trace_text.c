@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "report/trace_report.h"
 
 #define LAYERS 12  // shown
@@ -133,5 +134,6 @@ ls_status ls_trace_report_text(const ls_trace_report *t, const char *path, char 
         print_straggler(out, t);
     }
     if (!out || fclose(out) != 0) return LS_FAIL(LS_STATUS_OUT_OF_MEMORY, "out of memory");
+    ls_text_clean(*text);  // names come from the file
     return LS_OK;
 }
