@@ -10,6 +10,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/limits.h"
 #include "base/memory.h"
 #include "cli/check.h"
 
@@ -71,40 +72,6 @@ int64_t check_cache(int *sharers) {
 
 // --- control groups --------------------------------------------------------------------------------------------------
 
-// Whether a list between commas has a word.
-static int lists(const char *list, const char *word) {
-    size_t n = strlen(word);
-    for (const char *p = list; *p; p += strcspn(p, ","), p += *p == ',')
-        if (strcspn(p, ",") == n && strncmp(p, word, n) == 0) return 1;
-    return 0;
-}
-
-// A limit of this process's control group or of one above it: the least over the groups, -1 where none has one. `read` gives one
-// group's, from its folder.
-static double group_least(const char *controller, double (*read)(const char *folder)) {
-    char line[1024], folder[1200], group[1024] = "/";
-    FILE *f = fopen("/proc/self/cgroup", "r");
-    const char *root = access("/sys/fs/cgroup/cgroup.controllers", R_OK) == 0 ? "" : controller;
-    while (f && fgets(line, sizeof line, f)) {
-        char *names = strchr(line, ':'), *path = names ? strchr(names + 1, ':') : NULL;
-        if (!path) continue;
-        *path++ = 0;
-        path[strcspn(path, "\n")] = 0;
-        if (*root ? lists(names + 1, controller) : names[1] == 0) snprintf(group, sizeof group, "%s", path);
-    }
-    if (f) fclose(f);
-    double least = -1;
-    for (;;) {
-        snprintf(folder, sizeof folder, "/sys/fs/cgroup/%s%s", root, group);
-        double value = read(folder);
-        if (value >= 0 && (least < 0 || value < least)) least = value;
-        char *up = strrchr(group, '/');
-        if (!up || !up[1]) break;
-        *(up == group ? up + 1 : up) = 0;
-    }
-    return least;
-}
-
 // Processors' worth of time a group may use: version 2's cpu.max, version 1's two files.
 static double group_cpus(const char *folder) {
     char path[1300], text[128], *rest;
@@ -118,18 +85,6 @@ static double group_cpus(const char *folder) {
     double quota = strtod(text, NULL);
     snprintf(path, sizeof path, "%s/cpu.cfs_period_us", folder);
     return quota > 0 && read_line(path, text, sizeof text) ? quota / strtod(text, NULL) : -1;
-}
-
-static double group_memory(const char *folder) {
-    static const char *const names[] = {"memory.max", "memory.limit_in_bytes"};
-    char path[1300], text[128], *rest;
-    for (int i = 0; i < 2; i++) {
-        snprintf(path, sizeof path, "%s/%s", folder, names[i]);
-        if (!read_line(path, text, sizeof text)) continue;
-        double limit = strtod(text, &rest);
-        return rest != text ? limit : -1;  // "max": none
-    }
-    return -1;
 }
 
 // --- cores -----------------------------------------------------------------------------------------------------------
@@ -186,7 +141,7 @@ void check_cores(check *c) {
     if (online > cpus)
         snprintf(hidden, sizeof hidden, " (%d of the %d processors here are hidden from it)", online - cpus, online);
     int least = ls_topology_cores_least(c->topology);
-    double quota = group_least("cpu", group_cpus);
+    double quota = ls_limits_group("cpu", group_cpus);
     if (f->cores == 0)
         check_say(l, CHECK_WARN, "Start at most as many workers as there are cores: sharing one makes all wait.",
                   "%d workers share %d core%s, unbound%s", f->sharers, ls_topology_host_cores(c->topology),
@@ -209,8 +164,7 @@ void check_cores(check *c) {
 // --- memory ----------------------------------------------------------------------------------------------------------
 
 int64_t check_host_memory(void) {
-    double total = 1024.0 * (double)number_of("/proc/meminfo", "MemTotal:"),
-           limit = group_least("memory", group_memory);
+    double total = 1024.0 * (double)number_of("/proc/meminfo", "MemTotal:"), limit = ls_limits_group_memory();
     if (total < 0) total = 0;
     return (int64_t)(limit > 0 && (limit < total || total == 0) ? limit : total);
 }
@@ -220,7 +174,7 @@ void check_memory(check *c) {
     check_facts *f = &c->mine.facts;
     double total = 1024.0 * (double)number_of("/proc/meminfo", "MemTotal:"),
            available = 1024.0 * (double)number_of("/proc/meminfo", "MemAvailable:");
-    double limit = group_least("memory", group_memory);
+    double limit = ls_limits_group_memory();
     char words[80] = "";
     if (total < 0 || available < 0) {
         check_say(l, CHECK_OK, NULL, "of unknown size: /proc/meminfo does not tell");

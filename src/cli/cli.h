@@ -41,6 +41,12 @@ int cli_job_size(void);  // 0: no launcher
 // this process becomes the launcher and does not return. 0 workers: however many there are.
 // Errors: INVALID_ARGUMENT (the launcher started another number), NOT_FOUND (no launcher), UNSUPPORTED (built without MPI).
 ls_status cli_job_launch(cli *cli, int workers);
+// Before workers are started: whether a step of this configuration (sizes resolved or 0) has work for all of them.
+// Errors: INVALID_ARGUMENT.
+ls_status cli_job_check_batch(cli *cli, const ls_train_config *config, int workers);
+// Joins the job with all that were started, each of which must run the same command. Collective. Errors: those of ls_context_create,
+// MISMATCH (another command), UNSUPPORTED (`workers` were asked for, and there are others).
+ls_status cli_job_join(cli *cli, const char *command, int workers);
 // The launchers it would use: the path in `out`, or 0 where there is none.
 int cli_job_mpiexec(char *out, size_t size);  // of the MPI this was built with
 int cli_job_srun(char *out, size_t size);

@@ -14,6 +14,7 @@
 #include "cli/cli.h"
 #include "graph/graph.h"
 #include "models/models.h"
+#include "train/context.h"
 #include "train/options.h"
 
 #define BLOCK_STEPS 4  // training steps between two rounds of the kernels
@@ -42,7 +43,7 @@ static const ls_option table[] = {
 // Options of train that mean something else here, or nothing.
 static const ls_option train_table[] = {
     {"batch-size", LS_OPTION_COUNT, .offset = offsetof(ls_train_config, batch_size), .metavar = "B", .min = 1,
-     .initial = "8 micro-batches, of 128 where --micro-batch says nothing", .group = "Training",
+     .max = LS_BATCH_MOST, .initial = "8 micro-batches, of 128 where --micro-batch says nothing", .group = "Training",
      .help = "the GLOBAL batch: samples per step over ALL workers together, NOT per worker"},
     {.name = "epochs"},
     {.name = "limit-train"},
@@ -78,7 +79,13 @@ typedef struct bench {
 
 static ls_status make_data(bench *b) {
     ls_shape image = b->stored;
-    int64_t size = ls_shape_count(image), steps = (64 << 20) / (size * b->config.batch_size);
+    int64_t size = ls_shape_count(image), batch;
+    if (__builtin_mul_overflow(size, b->config.batch_size, &batch) || batch > INT64_MAX / BLOCK_STEPS)
+        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
+                       "%lld samples of %lld bytes each are more than any memory: ask for a smaller --batch-size or "
+                       "--input-shape",
+                       (long long)b->config.batch_size, (long long)size);
+    int64_t steps = batch > 0 ? (64 << 20) / batch : 1;
     if (steps < 1) steps = 1;
     if (steps > BLOCK_STEPS) steps = BLOCK_STEPS;
     int64_t count = steps * b->config.batch_size, test = b->config.micro_batch;
@@ -263,11 +270,12 @@ static ls_status create_graph(bench *b) {
 
 static ls_status run_all(bench *b) {
     LS_TRY(create_graph(b));
+    resolve_batch(b);
+    LS_TRY(cli_job_check_batch(b->cli, &b->config, b->set.workers));
     LS_TRY(cli_job_launch(b->cli, b->set.workers));
     b->cli->stage = CLI_STAGE_TOGETHER;
-    LS_TRY(ls_context_create(&b->cli->context));
-    resolve_batch(b);
-    LS_TRY(make_data(b));
+    LS_TRY(cli_job_join(b->cli, "bench", b->set.workers));
+    LS_TRY(ls_comm_agree(b->cli->context->comm, make_data(b)));
     LS_TRY(run_training(b));
     if (ls_context_rank(b->cli->context) != 0) return LS_OK;
     if (b->set.json) return print_json(b);

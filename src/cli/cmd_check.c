@@ -266,7 +266,7 @@ static ls_status join_and_check(check *c, const settings *set) {
         check_launcher(c);
         check_slurm(c);
     }
-    if (room != LS_OK || ls_context_create(&program->context) != LS_OK) return check_alone(c, set);
+    if (room != LS_OK || cli_job_join(program, "check", set->workers) != LS_OK) return check_alone(c, set);
     return check_together(c, set);
 }
 

@@ -1,3 +1,4 @@
+#define _GNU_SOURCE
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -160,7 +161,13 @@ static void print_script(const settings *set, const char *program, int scale, co
     if (scale) {
         printf("exec");  // it makes its runs steps of the job
     } else if (strcmp(set->launcher, "srun") == 0) {
-        printf("exec srun %s --kill-on-bad-exit=1", cli_job_pmi());
+        printf("exec srun");
+        // LOCKSTEP_SRUN_ARGS may have several words. None of them is the shell's to expand.
+        char words[4096], *rest = words, *word;
+        snprintf(words, sizeof words, "%s", cli_job_pmi());
+        while ((word = strsep(&rest, " \t\n")))
+            if (*word) putchar(' '), print_word(word);
+        printf(" --kill-on-bad-exit=1");
         // srun does not take it from the job.
         if (set->cpus_per_task) printf(" --cpus-per-task=%d", set->cpus_per_task);
     } else {

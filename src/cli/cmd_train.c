@@ -357,12 +357,12 @@ static ls_status write_record(run *r) {
 static ls_status check_options(const run *r) {
     char line[4096];
     size_t used = 0, format = strcspn(r->set.data, ":");
-    ls_text_add(line, sizeof line, &used, "model=%.80s; data=%.*s; weights=%s; save=%s; ", r->set.model,
+    ls_text_add(line, sizeof line, &used, "model=%.80s; data=%.*s; weights=%s; save=%s; trace=%lld; ", r->set.model,
                 (int)(format < 80 ? format : 80), r->set.data,
                 !r->set.weights          ? "drawn"
                 : r->set.weights_by_name ? "from a file, by name"
                                          : "from a file",
-                r->set.save ? "yes" : "no");
+                r->set.save ? "yes" : "no", r->set.trace ? (long long)r->set.trace_steps : 0);
     ls_options_line((ls_option_set[]){r->options[0], r->options[1], {NULL, NULL}}, line + used, sizeof line - used);
     return ls_comm_check_equal(r->cli->context->comm, "the options", line);
 }
@@ -456,10 +456,11 @@ static ls_status evaluate(run *r) {
 
 static ls_status train(run *r) {
     cli *c = r->cli;
+    LS_TRY(cli_job_check_batch(c, &r->config, r->set.workers));
     LS_TRY(cli_job_launch(c, r->set.workers));
     c->stage = CLI_STAGE_TOGETHER;
     if (cli_job_rank() <= 0) cli_deadline_find(r->set.time_limit, c->started, &r->deadline);
-    LS_TRY(ls_context_create(&c->context));
+    LS_TRY(cli_job_join(c, "train", r->set.workers));
     LS_TRY(check_options(r));
     LS_TRY(check_outputs(r));
     LS_TRY(check_trace(r));

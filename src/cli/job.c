@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "cli/cli.h"
+#include "train/context.h"
 
 #ifndef LS_MPIEXEC
 #define LS_MPIEXEC ""  // the launcher of the MPI this was built with
@@ -107,6 +108,20 @@ static int srun_arguments(arguments *a, char *program, size_t size, const char *
     return 1;
 }
 
+// Open MPI refuses to be started by root unless told twice. Root is who one is in containers; that it is done is said, where the user has not
+// done it.
+static void allow_root(void) {
+    if (geteuid() != 0) return;
+    if (!getenv("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM") && !getenv("PRTE_ALLOW_RUN_AS_ROOT_CONFIRM"))
+        fprintf(stderr,
+                "Starting workers as root, against which Open MPI guards: OMPI_ALLOW_RUN_AS_ROOT=1 and "
+                "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 are set for this run.\n");
+    setenv("OMPI_ALLOW_RUN_AS_ROOT", "1", 1);
+    setenv("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1", 1);
+    setenv("PRTE_ALLOW_RUN_AS_ROOT", "1", 1);
+    setenv("PRTE_ALLOW_RUN_AS_ROOT_CONFIRM", "1", 1);
+}
+
 static int mpiexec_arguments(arguments *a, char *program, size_t size, const char *workers) {
     if (!cli_job_mpiexec(program, size)) return 0;
     add(a, program);
@@ -115,11 +130,7 @@ static int mpiexec_arguments(arguments *a, char *program, size_t size, const cha
         add(a, "--bind-to");  // the program binds its replicas itself
         add(a, "none");
         add(a, "--quiet");  // a failed worker has said why; what mpirun adds to that helps nobody
-        // Root is who one is in containers.
-        setenv("OMPI_ALLOW_RUN_AS_ROOT", "1", 1);
-        setenv("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1", 1);
-        setenv("PRTE_ALLOW_RUN_AS_ROOT", "1", 1);
-        setenv("PRTE_ALLOW_RUN_AS_ROOT_CONFIRM", "1", 1);
+        allow_root();
         // Containers and virtual machines make it complain of networks they lack and of copies between processes they
         // forbid, which Lockstep does not use inside a host. What the user has set stays.
         setenv("OMPI_MCA_btl_base_warn_component_unused", "0", 0);
@@ -177,9 +188,40 @@ failed:
     return status;
 }
 
+ls_status cli_job_check_batch(cli *c, const ls_train_config *config, int workers) {
+    int64_t micro = config->micro_batch > 0 ? config->micro_batch : ls_micro_batch_default(config->batch_size);
+    int64_t v = (config->batch_size + micro - 1) / micro;
+    if (workers <= v) return LS_OK;
+    c->stage = CLI_STAGE_TOGETHER;  // as where the workers find it out
+    return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
+                   "%d workers for %lld micro-batch%s of %lld in a global batch of %lld: start at most %lld, or make "
+                   "--micro-batch smaller or --batch-size larger",
+                   workers, (long long)v, v == 1 ? "" : "es", (long long)micro, (long long)config->batch_size,
+                   (long long)v);
+}
+
+ls_status cli_job_join(cli *c, const char *command, int workers) {
+    LS_TRY(ls_context_create(&c->context));
+    char text[64];
+    snprintf(text, sizeof text, "command=%s", command);
+    LS_TRY(ls_comm_check_equal(c->context->comm, "the command", text));
+    if (workers == 0 || ls_context_size(c->context) == workers) return LS_OK;
+    return LS_FAIL(LS_STATUS_UNSUPPORTED,
+                   "--workers %d, but the job has %d: the launcher's words in the environment (OMPI_COMM_WORLD_SIZE, "
+                   "PMI_SIZE, " MARK ") say otherwise; unset them where no launcher started this",
+                   workers, ls_context_size(c->context));
+}
+
 ls_status cli_job_launch(cli *c, int workers) {
     int size = cli_job_size();
-    if (workers == 0 || number(MARK) == workers) return LS_OK;
+    if (workers == 0) return LS_OK;
+    if (number(MARK) == workers && size == 0 && workers > 1)
+        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
+                       "--workers %d: " MARK
+                       "=%s is in the environment, as in a process that this program has started, but no "
+                       "launcher did: unset " MARK,
+                       workers, getenv(MARK));
+    if (number(MARK) == workers) return LS_OK;
     if (size > 0 && size != workers)
         return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
                        "--workers %d, but the launcher started %d worker%s: leave out --workers, or start as many",

@@ -1,9 +1,12 @@
+#include <fcntl.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/text.h"
 #include "cli/cli.h"
 
 // Whether this worker is the one that speaks. Before it has joined the job its launcher's word counts, and after too when it
@@ -14,8 +17,11 @@ static int speaks(const cli *c) {
 }
 
 static void say(const char *command, const char *worker) {
+    char sentence[1024];
+    snprintf(sentence, sizeof sentence, "%s", ls_error_message());
+    ls_text_clean(sentence);  // it may hold words of a file
     fflush(stdout);
-    fprintf(stderr, "lockstep%s%s: %s%s\n", command ? " " : "", command ? command : "", worker, ls_error_message());
+    fprintf(stderr, "lockstep%s%s: %s%s\n", command ? " " : "", command ? command : "", worker, sentence);
     if (getenv("LOCKSTEP_TRACE")) fprintf(stderr, "  at %s\n", ls_error_trace());
 }
 
@@ -30,11 +36,29 @@ static void fail_alone(const cli *c, const char *command) {
     ls_context_abort(c->context, 1);
 }
 
+// A failure before the job was joined, of a worker that is not to speak. Most often all have it, and worker 0 says it, at which the launcher ends
+// them. Whoever is still there then has a failure of its own.
+static void fail_before(const char *command) {
+    char worker[32];
+    int rank = cli_job_rank();
+    usleep(1000000 + 20000 * (unsigned)(rank < 200 ? rank : 200));
+    snprintf(worker, sizeof worker, "worker %d: ", rank);
+    say(command, worker);
+}
+
+// What is written to a closed stream would land in the next file that is opened.
+static void open_streams(void) {
+    for (int fd = 0; fd <= 2; fd++)
+        if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", fd == 0 ? O_RDONLY : O_WRONLY) != fd) _exit(1);
+}
+
 static int finish(cli *c, const char *command, ls_status status) {
     if (status != LS_OK && c->stage == CLI_STAGE_ALONE && c->context)
         fail_alone(c, command);
     else if (status != LS_OK && speaks(c))
         say(command, "");
+    else if (status != LS_OK && !c->context)
+        fail_before(command);
     ls_context_destroy(&c->context);
     if (status == LS_OK && (fflush(stdout) || ferror(stdout))) {
         perror("lockstep: cannot write to the standard output");
@@ -79,6 +103,9 @@ static void help(void) {
 }
 
 int main(int argc, char **argv) {
+    open_streams();
+    signal(SIGXFSZ,
+           SIG_IGN);  // a file that grows too large is a failed write, which is said, not the end of the process
     cli c = {.argc = argc, .argv = argv, .started = cli_process_started()};
     const char *name = argc > 1 ? argv[1] : "--help";
     int asks_help = strcmp(name, "help") == 0;

@@ -66,7 +66,8 @@ ls_status ls_optimizer_resolve(const ls_optimizer *optimizer, ls_optimizer_param
 
     // Written so that a NaN fails too.
     if (!(p->lr >= 0 && p->lr < 1e30))
-        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "the learning rate is %g; it must be a finite number", p->lr);
+        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "the learning rate is %g; it must be at least 0 and less than 1e30",
+                       p->lr);
     const struct {
         const char *name;
         double value;
@@ -76,13 +77,14 @@ ls_status ls_optimizer_resolve(const ls_optimizer *optimizer, ls_optimizer_param
             return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "%s is %g; it must be at least 0 and less than 1",
                            below_one[i].name, below_one[i].value);
     if (!(p->epsilon >= 0 && p->epsilon < 1e30))
-        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "epsilon is %g; it must be a finite number", p->epsilon);
+        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "epsilon is %g; it must be at least 0 and less than 1e30",
+                       p->epsilon);
     if (!(p->weight_decay >= 0 && p->weight_decay < 1e30))
-        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "the weight decay is %g; it must be a finite number",
+        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "the weight decay is %g; it must be at least 0 and less than 1e30",
                        p->weight_decay);
     if (!(p->trust_coefficient >= 0 && p->trust_coefficient < 1e30))
-        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "the trust coefficient is %g; it must be a finite number",
-                       p->trust_coefficient);
+        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
+                       "the trust coefficient is %g; it must be at least 0 and less than 1e30", p->trust_coefficient);
     if (p->nesterov && p->momentum == 0)
         return LS_FAIL(
             LS_STATUS_INVALID_ARGUMENT,

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/limits.h"
 #include "base/memory.h"
 #include "train/context.h"
 #include "train/trainer_impl.h"
@@ -115,6 +116,18 @@ ls_memory ls__trainer_memory(const ls_trainer *t) {
         m.total.host += m.part[i].host;
     }
     return m;
+}
+
+ls_status ls__memory_check(const ls_trainer *t) {
+    const ls_memory *m = &t->memory;
+    double limit = ls_limits_memory(), need = (double)m->total.host;
+    if (limit < 0 || need <= 1.02 * limit) return LS_OK;
+    return LS_FAIL(
+        LS_STATUS_OUT_OF_MEMORY,
+        "the %d worker%s of this host would need %.1f MB, and there are only %.1f MB (%s): use a smaller "
+        "--micro-batch, --remat, fewer replicas or fewer workers; 'lockstep plan' says what each of them gives",
+        m->workers_per_host, m->workers_per_host == 1 ? "" : "s", need / 1e6, limit / 1e6,
+        ls_limits_group_memory() >= 0 ? "its control group's limit" : "all memory of the machine");
 }
 
 // --- without training ------------------------------------------------------------------------------------------------

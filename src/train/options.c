@@ -47,20 +47,20 @@ static const char *schedule_choice(int index, const char **help) {
 
 static const ls_option table[] = {
     {"epochs", LS_OPTION_INT, AT(epochs), .metavar = "N", .min = 1, TRAINING, .help = "passes over the training set"},
-    {"batch-size", LS_OPTION_COUNT, AT(batch_size), .metavar = "B", .min = 1, TRAINING,
+    {"batch-size", LS_OPTION_COUNT, AT(batch_size), .metavar = "B", .min = 1, .max = LS_BATCH_MOST, TRAINING,
      .help =
          "the GLOBAL batch: samples per step over ALL workers together, NOT per worker. More workers share the same "
          "batch; the result stays the same"},
-    {"micro-batch", LS_OPTION_COUNT, AT(micro_batch), .metavar = "M", .min = 1, TRAINING,
+    {"micro-batch", LS_OPTION_COUNT, AT(micro_batch), .metavar = "M", .min = 1, .max = LS_BATCH_MOST, TRAINING,
      .initial = "a fixed function of the batch size",
      .help =
          "samples per micro-batch, the piece of a batch that one replica computes at a time; divides the batch size"},
     {"seed", LS_OPTION_SEED, AT(seed), .metavar = "N", TRAINING,
      .help = "what everything random is drawn from: initial weights, order of samples, augmentation, dropout"},
     {"shuffle", LS_OPTION_FLAG, AT(shuffle), TRAINING, .help = "keep the order of the samples in every epoch"},
-    {"limit-train", LS_OPTION_COUNT, AT(limit_train), .metavar = "N", .min = 1, TRAINING, .initial = "all",
+    {"limit-train", LS_OPTION_COUNT, AT(limit_train), .metavar = "N", .min = 1, .max = 1e12, TRAINING, .initial = "all",
      .help = "use only the first N training samples"},
-    {"limit-test", LS_OPTION_COUNT, AT(limit_test), .metavar = "N", .min = 1, TRAINING, .initial = "all",
+    {"limit-test", LS_OPTION_COUNT, AT(limit_test), .metavar = "N", .min = 1, .max = 1e12, TRAINING, .initial = "all",
      .help = "use only the first N test samples"},
     {"label-smoothing", LS_OPTION_REAL, AT(label_smoothing), .metavar = "S", .max = 1, TRAINING,
      .help = "train towards 1 - S + S/classes for a sample's class and S/classes for the others; evaluation does not"},

@@ -88,8 +88,8 @@ static ls_status resolve_names(ls_trainer *t) {
         return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "unknown precision '%s': there are fp32 and bf16", c->precision);
     t->precision = strcmp(c->precision, "bf16") == 0 ? LS_DTYPE_BF16 : LS_DTYPE_F32;
     if (!(c->clip_norm >= 0 && c->clip_norm < 1e30))
-        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "the gradient norm to clip at is %g; it must be a finite number",
-                       c->clip_norm);
+        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
+                       "the gradient norm to clip at is %g; it must be at least 0 and less than 1e30", c->clip_norm);
     if (!(c->label_smoothing >= 0 && c->label_smoothing < 1))
         return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "the label smoothing is %g; it must be at least 0 and less than 1",
                        c->label_smoothing);
@@ -121,6 +121,9 @@ static ls_status resolve_sizes(ls_trainer *t) {
     if (c->batch_size < 1)
         return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "the global batch must hold at least 1 sample, got %lld",
                        (long long)c->batch_size);
+    if (c->batch_size > LS_BATCH_MOST)
+        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "the global batch is to hold %lld samples; at most %lld make sense",
+                       (long long)c->batch_size, (long long)LS_BATCH_MOST);
     if (c->micro_batch <= 0) c->micro_batch = ls_micro_batch_default(c->batch_size);
     if (c->batch_size % c->micro_batch != 0)
         return LS_FAIL(
@@ -407,6 +410,7 @@ static ls_status prepare(ls_trainer *t) {
     LS_TRY(ls_comm_agree(t->comm, ls__results_digest(t, unused)));
     LS_TRY(ls_comm_agree(t->comm, ls__trainer_plan(t, 0)));
     t->memory = ls__trainer_memory(t);
+    LS_TRY(ls_comm_agree(t->comm, ls__memory_check(t)));
     LS_TRY(allocate(t));
     return ls__results_gather(t);
 }

@@ -139,6 +139,8 @@ ls_status ls__trainer_check(ls_trainer *trainer);
 ls_status ls__trainer_plan(ls_trainer *trainer, int replicas);
 // memory.c: what is going to be allocated, and what there is already. Not collective.
 ls_memory ls__trainer_memory(const ls_trainer *trainer);
+// Whether trainer->memory fits into this host: more than that is a kill without a word. Not collective. Errors: OUT_OF_MEMORY.
+ls_status ls__memory_check(const ls_trainer *trainer);
 
 // What the parts are made with, and what their sizes are found by.
 int64_t ls__batches_bytes(const ls_trainer *trainer);  // of a replica's loaders

@@ -16,4 +16,75 @@ small="mnist-cnn --batch-size 32 --limit-train 64 --limit-test 50 --epochs 1 --v
         env OMP_THREAD_LIMIT=1 "$lockstep" train $small --threads 2 --replicas 1
     refuses 2 "--threads: expected a whole number from 1 to 1024, got '300000'" "$lockstep" train $small --threads 300000
 }
+
+# What a launcher may have left behind in the environment.
+refuses 2 "LOCKSTEP_LAUNCHED=2 is in the environment" env LOCKSTEP_LAUNCHED=2 "$lockstep" train mnist-mlp --workers 2
+# shellcheck disable=SC2086
+[ -z "$mpirun" ] || run 0 env LOCKSTEP_LAUNCHED=3 "$lockstep" train $small --workers 2
+for rank in OMPI_COMM_WORLD_RANK=1 PMI_RANK=1 PMIX_RANK=1; do
+    # shellcheck disable=SC2086
+    run 2 env $rank "$lockstep" train mnist-mlp --epoch 1
+    complains "worker 1: unknown option --epoch"
+done
+
+# A closed stream is nowhere, not the next file that is opened.
+what="train --metrics >&-"
+# shellcheck disable=SC2086
+"$lockstep" train mnist-mlp --limit-train 256 --limit-test 50 --epochs 2 --metrics "$here/run.csv" >&- 2>"$here/err" </dev/null ||
+    wrong "$what: exit status $?"
+[ "$(wc -l <"$here/run.csv")" -eq 3 ] || wrong "$what: the metrics have lines of something else: $(cat "$here/run.csv")"
+# shellcheck disable=SC2086
+"$lockstep" train mnist-mlp --epochs 0 --metrics "$here/run.csv" >&- 2>&- <&- && wrong "$what: takes --epochs 0"
+
+# What no machine can do is refused before anything is started or taken.
+refuses 1 "100 workers for 8 micro-batches of 16 in a global batch of 128" "$lockstep" train mnist-mlp --workers 100
+refuses 1 "9 workers for 8 micro-batches" "$lockstep" bench mnist-mlp --workers 9
+refuses 1 "out of memory" "$lockstep" bench mnist-mlp --input-shape 65536x65536x1
+refuses 1 "are more than any memory" "$lockstep" bench mnist-mlp --input-shape 65536x65536x65536 --batch-size 1000000000
+for batch in 4611686018427387904 9223372036854775807 1000000001; do
+    refuses 2 "--batch-size: expected a whole number from 1 to 1000000000, got '$batch'" "$lockstep" train mnist-mlp --batch-size $batch
+    refuses 2 "--batch-size: expected a whole number from 1 to 1000000000, got '$batch'" "$lockstep" bench mnist-mlp --batch-size $batch
+done
+refuses 1 "must be at least 0 and less than 1e30" "$lockstep" train mnist-mlp --optimizer sgd --lr 1e38
+
+# Pipes that nobody writes to, or reads from.
+mkfifo "$here/pipe"
+refuses 2 "cannot read the config file $here/pipe" "$lockstep" train mnist-mlp --config "$here/pipe"
+refuses 1 "cannot read $here/pipe" "$lockstep" report "$here/pipe"
+run 1 "$lockstep" train mnist-mlp --limit-train 128 --epochs 1 --verbose 0 --metrics "$here/pipe"
+complains "cannot write the metrics $here/pipe"
+echo '{"epochs": 1, "limit-train": 128, "limit-test": 50}' >"$here/pipe" &
+run 0 "$lockstep" train mnist-mlp --config "$here/pipe" --verbose 2 # somebody does
+says "digits: 128 samples to train on"
+wait
+rm "$here/pipe"
+
+# A file that may not grow is a failed write, not a death.
+what="train under ulimit -f"
+(
+    ulimit -f 2
+    exec "$lockstep" train mnist-mlp --limit-train 128 --epochs 1 --verbose 0 --save "$here/weights"
+) >"$here/out" 2>"$here/err" && wrong "$what: says that it saved them"
+complains "cannot write the weights $here/weights"
+
+# A study's files are not led elsewhere by links in a folder that others write to.
+mkdir "$here/study"
+ln -s "$here/elsewhere" "$here/study/.lock"
+refuses 1 "cannot write $here/study/.lock" "$lockstep" scale mnist-mlp --workers 1 --epochs 1 --limit-train 128 --out "$here/study"
+rm "$here/study/.lock"
+ln -s "$here/elsewhere" "$here/study/study.json.new"
+mkdir -p "$here/study/runs"
+ln -s "$here/elsewhere" "$here/study/runs/mnist-mlp-strong-n1-w1-r1.log"
+run 0 "$lockstep" scale mnist-mlp --workers 1 --epochs 1 --limit-train 128 --limit-test 50 --out "$here/study"
+[ -e "$here/elsewhere" ] && wrong "a study wrote to where a link led"
+
+# Workers that run other commands, or a timeline on some of them only.
+if [ -n "$mpirun" ]; then
+    # shellcheck disable=SC2016,SC2086
+    refuses 1 "command=" $mpirun 2 sh -c \
+        'command=train; [ "${OMPI_COMM_WORLD_RANK:-$PMI_RANK}" = 0 ] || command=bench; exec "$0" $command mnist-mlp' "$lockstep"
+    # shellcheck disable=SC2016,SC2086
+    refuses 1 "trace=" $mpirun 2 sh -c \
+        'set --; [ "${OMPI_COMM_WORLD_RANK:-$PMI_RANK}" = 0 ] || set -- --trace trace; exec "$0" train mnist-mlp --epochs 1 "$@"' "$lockstep"
+fi
 finish

@@ -7,6 +7,8 @@ shift
 mpirun=$*
 here=$(mktemp -d "${TMPDIR:-/tmp}/lockstep-cli.XXXXXX")
 trap 'rm -rf "$here"' EXIT
+# Tests may run as root, and have been told twice.
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 unset LOCKSTEP_LAUNCHED LOCKSTEP_STARTED LOCKSTEP_TERMINAL LOCKSTEP_TRACE
 failed=0
 

@@ -85,7 +85,7 @@ refuses 2 "unexpected word 'mnist:x'" "$lockstep" train mnist-cnn mnist:x
 refuses 2 "unexpected word 'x'" "$lockstep" models x
 
 echo '{"epochs": 3, "batch-size": "many"}' >"$here/bad.json"
-refuses 2 "bad.json: --batch-size: expected a whole number of at least 1, got 'many'" \
+refuses 2 "bad.json: --batch-size: expected a whole number from 1 to 1000000000, got 'many'" \
     "$lockstep" train mnist-cnn --config "$here/bad.json"
 echo '{"epochs": 3,' >"$here/bad.json"
 refuses 2 "is not JSON: line" "$lockstep" train mnist-cnn --config "$here/bad.json"

@@ -58,4 +58,7 @@ refuses 2 "--workers 3: leave it out" "$lockstep" slurm train mnist-mlp --worker
 refuses 2 "--time: expected a time" "$lockstep" slurm train mnist-mlp --time soon
 refuses 2 "--account 'a; b': a batch script takes" "$lockstep" slurm train mnist-mlp --account "a; b"
 refuses 2 "'qsub' is not one of srun, mpirun" "$lockstep" slurm train mnist-mlp --launcher qsub
+# What is to go to srun does not go to the shell.
+run 0 env LOCKSTEP_SRUN_ARGS='--mpi=pmix $(touch /tmp/x) ;id' "$lockstep" slurm train mnist-mlp --epochs 1
+says "exec srun --mpi=pmix '\$(touch' '/tmp/x)' ';id' --kill-on-bad-exit=1"
 finish

@@ -33,10 +33,11 @@ static ls_status try_threads(int count) {
     for (int i = 0; i < started; i++) pthread_join(threads[i], NULL);
     free(threads);
     if (started == count) return LS_OK;
-    return LS_FAIL(LS_STATUS_OUT_OF_MEMORY,
-                   "--threads %d: the system starts no more than %d threads here (%s): ask for fewer, or raise the limit of "
-                   "processes or of memory (ulimit -u, ulimit -v)",
-                   count + 1, started + 1, strerror(why));
+    return LS_FAIL(
+        LS_STATUS_OUT_OF_MEMORY,
+        "--threads %d: the system starts no more than %d threads here (%s): ask for fewer, or raise the limit of "
+        "processes or of memory (ulimit -u, ulimit -v)",
+        count + 1, started + 1, strerror(why));
 }
 
 static int team_size(int threads) {
@@ -53,8 +54,8 @@ ls_status ls__team_check(int threads) {
     static const char *const names[] = {"OMP_THREAD_LIMIT", "KMP_ALL_THREADS", "KMP_DEVICE_THREAD_LIMIT", "OMP_DYNAMIC",
                                         "OMP_MAX_ACTIVE_LEVELS"};
     if (threads > LS_TEAM_MOST)
-        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "a replica of %d threads is asked for; there are at most %d", threads,
-                       LS_TEAM_MOST);
+        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "a replica of %d threads is asked for; there are at most %d",
+                       threads, LS_TEAM_MOST);
     ls__team_set(threads);
     if (threads == 1) return LS_OK;
     if (omp_get_thread_limit() >= threads) LS_TRY(try_threads(threads - 1));
@@ -63,9 +64,11 @@ ls_status ls__team_check(int threads) {
     char set[256] = "";
     size_t used = 0;
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
-        if (getenv(names[i])) ls_text_add(set, sizeof set, &used, "%s%s=%s", used ? ", " : "", names[i], getenv(names[i]));
-    return LS_FAIL(LS_STATUS_UNSUPPORTED,
-                   "--threads %d: OpenMP gives a replica %d thread%s only%s%s%s: change that in the environment, or ask for "
-                   "fewer threads and more replicas",
-                   threads, size, size == 1 ? "" : "s", used ? " (" : "", set, used ? ")" : "");
+        if (getenv(names[i]))
+            ls_text_add(set, sizeof set, &used, "%s%s=%s", used ? ", " : "", names[i], getenv(names[i]));
+    return LS_FAIL(
+        LS_STATUS_UNSUPPORTED,
+        "--threads %d: OpenMP gives a replica %d thread%s only%s%s%s: change that in the environment, or ask for "
+        "fewer threads and more replicas",
+        threads, size, size == 1 ? "" : "s", used ? " (" : "", set, used ? ")" : "");
 }
