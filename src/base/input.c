@@ -7,7 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { WAIT_SECONDS = 10, MOST_BYTES = 64 << 20 };
+enum { WAIT_SECONDS = 5, MOST_BYTES = 64 << 20 };
 
 // Everything that comes out of `from`, in a file without a name. NULL and errno where that fails.
 static FILE *collect(int from) {

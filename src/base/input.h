@@ -5,7 +5,7 @@
 #include <stdio.h>
 
 // A stream to read the file from, or NULL and errno. A pipe or a device is read to its end first, up to 64 MB of it, and as long as no
-// ten seconds pass without a word: ETIMEDOUT, where nobody writes; EFBIG. A folder: EISDIR.
+// five seconds pass without a word: ETIMEDOUT, where nobody writes; EFBIG. A folder: EISDIR.
 FILE *ls_input_open(const char *path);
 
 #endif

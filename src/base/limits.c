@@ -95,7 +95,8 @@ static double least_of(double a, double b) { return a < 0 ? b : b < 0 || a < b ?
 
 double ls_limits_memory(void) {
     double total = number_of("/proc/meminfo", "MemTotal:"), swap = number_of("/proc/meminfo", "SwapTotal:");
-    return least_of(total > 0 ? 1024 * (total + (swap > 0 ? swap : 0)) : -1, ls_limits_group("memory", memory_and_swap));
+    return least_of(total > 0 ? 1024 * (total + (swap > 0 ? swap : 0)) : -1,
+                    ls_limits_group("memory", memory_and_swap));
 }
 
 double ls_limits_memory_left(void) {

@@ -80,6 +80,9 @@ void check_open_files(check *c);
 void check_cores(check *c);
 void check_memory(check *c);
 void check_shared_memory(check *c);
+// check_leftovers.c: files of this user in /dev/shm that are of jobs and that no process has any more: how many, the first of their names, and their
+// bytes. Not collective.
+int check_leftovers(char *names, size_t size, int64_t *bytes);
 // Before workers are started on this host. Errors: UNSUPPORTED (/dev/shm is too small for MPI itself).
 ls_status check_shared_room(void);
 void check_disk(check *c);  // by one worker of each host

@@ -212,7 +212,15 @@ void check_shared_memory(check *c) {
     }
     f->shm_total = (int64_t)fs.f_blocks * (int64_t)fs.f_frsize;
     f->shm_free = (int64_t)fs.f_bavail * (int64_t)fs.f_frsize;
-    if ((double)f->shm_free < SHM_COMFORTABLE)
+    char names[160];
+    int64_t bytes;
+    int left = check_leftovers(names, sizeof names, &bytes);
+    if (left > 0)
+        check_say(l, CHECK_WARN, "Remove what ended jobs have left there, once none of yours runs here: rm FILES.",
+                  "/dev/shm has %.1f GB, %.1f GB free; %d file%s of ended jobs (%.1f MB): %s",
+                  (double)f->shm_total / GB, (double)f->shm_free / GB, left, left == 1 ? "" : "s", (double)bytes / MB,
+                  names);
+    else if ((double)f->shm_free < SHM_COMFORTABLE)
         check_say(l, CHECK_WARN,
                   "Workers of a host share gradients and data there: make it larger (mount -o remount,size=1g "
                   "/dev/shm; docker "

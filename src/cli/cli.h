@@ -108,6 +108,9 @@ void cli_progress_epoch(cli_progress *display, const ls_epoch_result *epoch, int
 struct ls_study;
 ls_status cli_print_study(const struct ls_study *study, int charts);
 
+// crash.c: from now on a process that crashes says so before it ends.
+void cli_crash_tell(void);
+
 // version.c
 const char *cli_compiler(void);  // "gcc 12.2.0"
 ls_status cli_version(FILE *out);

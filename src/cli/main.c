@@ -104,6 +104,7 @@ static void help(void) {
 
 int main(int argc, char **argv) {
     open_streams();
+    cli_crash_tell();
     signal(SIGXFSZ,
            SIG_IGN);  // a file that grows too large is a failed write, which is said, not the end of the process
     cli c = {.argc = argc, .argv = argv, .started = cli_process_started()};

@@ -84,8 +84,8 @@ ls_status ls_comm_isend(ls_comm *comm, const void *data, int64_t count, ls_dtype
 ls_status ls_comm_irecv(ls_comm *comm, void *data, int64_t count, ls_dtype dtype, int from, int tag,
                         ls_request *request);
 ls_status ls_comm_wait_all(ls_comm *comm, ls_request *requests, int count);
-// Zeroed memory shared by the workers of this host (an MPI shared-memory window). Collective on the host's workers, with
-// the same `bytes` from each. Freed by all of them. Errors: OUT_OF_MEMORY (says how large /dev/shm must be), LIBRARY.
+// Zeroed memory shared by the workers of this host (an MPI shared-memory window). Collective on comm, with
+// the same `bytes` from each worker of a host. Where one host has not so much, all fail. Freed by all of the host's workers. Errors: OUT_OF_MEMORY (says how large /dev/shm must be), LIBRARY.
 ls_status ls_comm_host_alloc(ls_comm *comm, int64_t bytes, ls_shared **out);
 void ls_comm_host_free(ls_shared **shared);
 ls_status ls_comm_host_barrier(ls_comm *comm);  // Collective on the host's workers; orders their memory accesses

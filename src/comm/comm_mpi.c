@@ -31,10 +31,10 @@ const char *ls_comm_thread_level(void) { return NULL; }
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include "base/memory.h"
+#include "comm/reserve.h"
 
 typedef struct mpi_comm {
     ls_comm head;
@@ -216,19 +216,6 @@ static ls_status host_agree(ls_comm *comm, ls_status mine) {
     return (ls_status)verdict.status;
 }
 
-// MPI puts its windows in /dev/shm and does not notice when that is full: the first touch would end the process.
-static ls_status check_shm(int64_t bytes) {
-    struct statvfs fs;
-    if (statvfs("/dev/shm", &fs) != 0 || fs.f_blocks == 0) return LS_OK;  // no such place, or one without limit
-    double available = (double)fs.f_bavail * (double)fs.f_frsize, needed = (double)bytes;
-    if (needed <= available) return LS_OK;
-    return LS_FAIL(
-        LS_STATUS_OUT_OF_MEMORY,
-        "the workers of this host want to share %.1f MB, but /dev/shm has only %.1f MB left: make it larger "
-        "(mount -o remount,size=... /dev/shm; docker run --shm-size=...) or use fewer workers with more replicas",
-        needed / 1e6, available / 1e6);
-}
-
 static ls_status window_create(ls_comm *comm, int64_t bytes, mpi_shared *shared) {
     // One block at local rank 0, with room to align it: MPI promises no alignment.
     MPI_Aint size = comm->local_rank == 0 ? (MPI_Aint)(bytes + LS_ALIGN) : 0;
@@ -258,11 +245,23 @@ static void host_free(ls_shared *shared) {
 }
 
 static ls_status host_alloc(ls_comm *comm, int64_t bytes, ls_shared **out) {
-    if (comm->local_size == 1) return ls__private_alloc(comm, bytes, out);
     mpi_shared *shared = NULL;
-    ls_status status = ls_calloc(1, sizeof *shared, &shared);
-    if (status == LS_OK && comm->local_rank == 0) status = check_shm(bytes + LS_ALIGN);
-    LS_TRY_GOTO(host_agree(comm, status), failed);
+    ls_status status;
+    if (comm->local_size == 1) {
+        status = ls_comm_agree(comm, ls__private_alloc(comm, bytes, out));
+        if (status == LS_OK || !*out) return status;
+        ls__private_free(*out);
+        *out = NULL;
+        return status;
+    }
+    // MPI's call must not fail on one worker alone: the others would stay in it.
+    status = bytes < 0 || bytes > INT64_MAX / 2
+                 ? LS_FAIL(LS_STATUS_OUT_OF_MEMORY, "%lld bytes to share", (long long)bytes)
+                 : ls_calloc(1, sizeof *shared, &shared);
+    if (status == LS_OK) status = ls__reserve_addresses(bytes);
+    if (status == LS_OK && comm->local_rank == 0)
+        status = ls__reserve_shared("/dev/shm", bytes + LS_ALIGN, comm->local_size);
+    LS_TRY_GOTO(ls_comm_agree(comm, status), failed);
     shared->head = (ls_shared){.comm = comm, .bytes = bytes, .native = shared};
     shared->window = MPI_WIN_NULL;
     LS_TRY_GOTO(host_agree(comm, window_create(comm, bytes, shared)), failed);

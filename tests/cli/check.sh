@@ -94,6 +94,17 @@ if command -v taskset >/dev/null && [ "$(nproc)" -gt 1 ]; then
     matches '^WARN  Workers  +cores: worker 1 \('
 fi
 
+# What a killed job has left is named, what a running one has is not.
+if unshare -m true 2>/dev/null && unshare -m mount -t tmpfs -o size=64m none /dev/shm 2>/dev/null; then
+    # shellcheck disable=SC2016
+    run 0 unshare -m sh -c 'mount -t tmpfs -o size=1g none /dev/shm && head -c 3000000 /dev/zero >/dev/shm/vader_segment.x.1 &&
+        touch -d "1 hour ago" /dev/shm/vader_segment.x.1 && "$1" check' sh "$lockstep"
+    matches '^WARN  Shared memory  +/dev/shm has .* 1 file of ended jobs'
+    says "/dev/shm/vader_segment.x.1"
+    # shellcheck disable=SC2016
+    run 0 unshare -m sh -c 'mount -t tmpfs -o size=1g none /dev/shm && head -c 3000000 /dev/zero >/dev/shm/other && "$1" check' sh "$lockstep"
+    grep -q 'ended jobs' "$here/out" && wrong "$what: takes any file for a job's"
+fi
 # A /dev/shm too small for what workers share makes training impossible; that takes a mount of one's own to show.
 if unshare -m true 2>/dev/null && unshare -m mount -t tmpfs -o size=8m none /dev/shm 2>/dev/null; then
     run 1 unshare -m sh -c 'mount -t tmpfs -o size=8m none /dev/shm && "$1" check --workers 2' sh "$lockstep"

@@ -3,6 +3,15 @@
 . "$(dirname "$0")/lib.sh"
 small="mnist-cnn --batch-size 32 --limit-train 64 --limit-test 50 --epochs 1 --verbose 2"
 
+# refuses_or_runs COMMAND...: it ends by itself, and says why where it fails.
+refuses_or_runs() {
+    what=$*
+    timeout -k 10 60 "$@" >"$here/out" 2>"$here/err" </dev/null
+    got=$?
+    [ $got -eq 0 ] || grep -q '^lockstep' "$here/err" || wrong "$what: exit status $got and not a word"
+    [ $got -ne 124 ] && [ $got -ne 137 ] || wrong "$what: does not end"
+}
+
 # The runtime's teams are as large as kernels were planned for, or the run is refused.
 # shellcheck disable=SC2086
 {
@@ -77,6 +86,24 @@ mkdir -p "$here/study/runs"
 ln -s "$here/elsewhere" "$here/study/runs/mnist-mlp-strong-n1-w1-r1.log"
 run 0 "$lockstep" scale mnist-mlp --workers 1 --epochs 1 --limit-train 128 --limit-test 50 --out "$here/study"
 [ -e "$here/elsewhere" ] && wrong "a study wrote to where a link led"
+
+# Memory that workers share is there before they ask MPI for it together: one of them alone would fail, and the others wait. Of sizes around
+# 64 MB, Docker's, each is refused or enough.
+if [ -n "$mpirun" ]; then
+    for kilobytes in 180000 220000 260000 300000 400000; do
+        # shellcheck disable=SC2016
+        refuses_or_runs sh -c 'ulimit -v "$1"; exec "$0" train mnist-cnn --limit-train 256 --limit-test 50 --epochs 1 --workers 2' \
+            "$lockstep" $kilobytes
+    done
+fi
+if [ -n "$mpirun" ] && unshare -m mount -t tmpfs -o size=64m none /dev/shm 2>/dev/null; then
+    for megabytes in 57 60 64 67 70 74 80 86; do
+        # shellcheck disable=SC2016
+        refuses_or_runs unshare -m sh -c 'mount -t tmpfs -o size="$1"m none /dev/shm
+            exec "$0" train mnist-cnn --limit-train 256 --limit-test 50 --epochs 1 --workers 2' "$lockstep" $megabytes
+        [ "$got" -eq 0 ] || complains "/dev/shm has only"
+    done
+fi
 
 # Workers that run other commands, or a timeline on some of them only.
 if [ -n "$mpirun" ]; then

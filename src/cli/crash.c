@@ -1,0 +1,53 @@
+// The last words of a process that a signal ends: what the signal was, and what it most likely means.
+#define _GNU_SOURCE
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/cli.h"
+
+enum { STACK_BYTES = 65536 };
+
+// Nothing here but what may be called from a signal handler.
+static void put(const char *text) {
+    ssize_t written = write(STDERR_FILENO, text, strlen(text));
+    (void)written;
+}
+
+static void put_number(int n) {
+    char digits[16];
+    int at = sizeof digits - 1;
+    digits[at] = 0;
+    do digits[--at] = (char)('0' + n % 10);
+    while ((n /= 10) > 0 && at > 0);
+    put(digits + at);
+}
+
+static void tell(int number, siginfo_t *info, void *context) {
+    (void)info, (void)context;
+    put("lockstep: process ");
+    put_number((int)getpid());
+    put(" crashed: ");
+    put(number == SIGSEGV  ? "it used memory it does not have (SIGSEGV); libraries do so where memory is limited too "
+                             "tightly (ulimit -v)"
+        : number == SIGBUS ? "memory it shares or a file it reads is not there (SIGBUS); most often /dev/shm or a disk "
+                             "is full, or a file was cut short"
+        : number == SIGILL ? "this processor lacks an instruction (SIGILL); most often it was built for another one"
+        : number == SIGFPE ? "it computed what cannot be computed (SIGFPE)"
+                           : "it gave up (SIGABRT); what it said above is the reason");
+    put(". If that is not the cause it is a defect: please report the command\n");
+    raise(number);  // the handler is gone; the process ends as it would have
+}
+
+void cli_crash_tell(void) {
+#ifndef LS_SANITIZED
+    static const int numbers[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT};
+    static _Alignas(16) char stack[STACK_BYTES];  // the other one may be what has overflowed
+    stack_t other = {.ss_sp = stack, .ss_size = sizeof stack};
+    struct sigaction action = {.sa_sigaction = tell, .sa_flags = SA_SIGINFO | SA_ONSTACK | SA_RESETHAND | SA_NODEFER};
+    if (sigaltstack(&other, NULL) != 0) action.sa_flags &= ~SA_ONSTACK;
+    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) sigaction(numbers[i], &action, NULL);
+#endif
+}
