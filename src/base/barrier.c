@@ -6,6 +6,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/watch.h"
+
 static void futex(_Atomic uint32_t *word, int op, uint32_t value) {
     syscall(SYS_futex, (uint32_t *)word, op, value, (void *)0, (void *)0, 0);
 }
@@ -40,6 +42,8 @@ void ls_barrier_wait(ls_barrier *barrier) {
         if (atomic_load_explicit(&barrier->generation, memory_order_acquire) != generation) return;
         relax();
     }
+    ls_watch_begin("the other replicas", -1);
     while (atomic_load_explicit(&barrier->generation, memory_order_acquire) == generation)
         futex(&barrier->generation, FUTEX_WAIT, generation);
+    ls_watch_end();
 }

@@ -24,6 +24,9 @@ typedef struct cli {
     double started;  // ls_clock() when the process started, or the launcher that started it
     cli_stage stage;
     ls_context *context;  // once joined; main.c leaves the job
+    double wait_limit;    // seconds for which others may be waited for; 0: what no healthy step reaches; < 0: for ever
+    double deadline;      // ls_clock() when waiting is over in any case; 0: never
+    const char *command;  // that is run
 } cli;
 
 typedef struct cli_command {
@@ -37,6 +40,8 @@ const cli_command *const *cli_commands(void);  // NULL-terminated
 // job.c: the job this process is part of, as its launcher's environment tells, before MPI is asked.
 int cli_job_rank(void);  // -1: no launcher
 int cli_job_size(void);  // 0: no launcher
+// The end of what a worker says that ends the job because nobody answers: nothing is to be added to it.
+#define CLI_JOB_ENDS "The job ends here"
 // Makes the process a job of so many workers: returns at once when it is one already, or when one is asked for; otherwise
 // this process becomes the launcher and does not return. 0 workers: however many there are.
 // Errors: INVALID_ARGUMENT (the launcher started another number), NOT_FOUND (no launcher), UNSUPPORTED (built without MPI).
@@ -54,7 +59,8 @@ const char *cli_job_pmi(void);  // what tells srun how to wire it up: "--mpi=pmi
 
 // cmd_train.c: train's own options, beside those of the library, for a command that is given train's command line.
 typedef struct cli_train_settings {
-    const char *model, *data, *config, *record, *metrics, *tensorboard, *time_limit, *trace, *weights, *save;
+    const char *model, *data, *config, *record, *metrics, *tensorboard, *time_limit, *wait_limit, *trace, *weights,
+        *save;
     int64_t trace_steps;
     int workers, verbose, tensorboard_every, weights_by_name;
 } cli_train_settings;

@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 
 #include "base/clock.h"
+#include "base/duration.h"
 #include "base/error.h"
 #include "base/output.h"
 #include "base/text.h"
@@ -50,6 +51,11 @@ static const ls_option table[] = {
      .help =
          "stop early enough to be done, evaluation and record included, so long after the start: 90 (minutes), 5:30 "
          "(minutes:seconds), 1:15:00; none: not even at the end of a Slurm job"},
+    {"wait-limit", LS_OPTION_TEXT, .offset = offsetof(settings, wait_limit), .metavar = "TIME",
+     .initial = "30 minutes, 1 where it is stopped", .group = "Workers, replicas, threads",
+     .help =
+         "end the job, naming who is missing, when a worker has waited for another one so long; as a --time-limit is "
+         "told, or none"},
     {"trace", LS_OPTION_TEXT, .offset = offsetof(settings, trace), .metavar = "DIR", .group = "Output",
      .help =
          "write a timeline of every worker and replica to DIR/trace.json: for ui.perfetto.dev, chrome://tracing and "
@@ -154,6 +160,12 @@ static ls_status check_weights(settings *set) {
     return LS_OK;
 }
 
+static ls_status read_wait_limit(const char *text, double *seconds) {
+    *seconds = text && strcmp(text, "none") == 0 ? -1 : 0;
+    ls_status status = text && *seconds == 0 ? ls_duration_parse(text, seconds) : LS_OK;
+    return status == LS_OK ? LS_OK : ls__fail_context(status, "--wait-limit: ");
+}
+
 // Reads the command line; when it names a config file, that first and the command line again on top of it.
 static ls_status read_options(run *r, int argc, char **argv, ls_words *words) {
     defaults(r);
@@ -170,12 +182,14 @@ static ls_status read_options(run *r, int argc, char **argv, ls_words *words) {
         return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
                        "which model? Usage: lockstep train MODEL [OPTIONS]; 'lockstep models' lists them");
     LS_TRY(cli_deadline_check(r->set.time_limit));
+    LS_TRY(read_wait_limit(r->set.wait_limit, &r->cli->wait_limit));
     LS_TRY(check_weights(&r->set));
     return cli_model_check(r->set.model, &r->model);
 }
 
 ls_status cli_train_check(int argc, char **argv) {
-    run r = {0};
+    cli nobody = {0};
+    run r = {.cli = &nobody};
     ls_words words;
     ls_status status = read_options(&r, argc, argv, &words);
     if (status == LS_OK && r.set.workers)
@@ -460,6 +474,7 @@ static ls_status train(run *r) {
     LS_TRY(cli_job_launch(c, r->set.workers));
     c->stage = CLI_STAGE_TOGETHER;
     if (cli_job_rank() <= 0) cli_deadline_find(r->set.time_limit, c->started, &r->deadline);
+    c->deadline = r->deadline.at;
     LS_TRY(cli_job_join(c, "train", r->set.workers));
     LS_TRY(check_options(r));
     LS_TRY(check_outputs(r));

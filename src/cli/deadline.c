@@ -16,6 +16,7 @@
 #include "base/clock.h"
 #include "base/duration.h"
 #include "base/error.h"
+#include "base/watch.h"
 
 #define END "LOCKSTEP_END"  // in the environment: when to be over, in seconds since 1970, or "none"
 
@@ -152,9 +153,13 @@ typedef struct agreement {
 
 ls_status cli_timekeeper_begin(cli_timekeeper *k, ls_comm *comm, const cli_deadline *deadline, int64_t test_count) {
     *k = (cli_timekeeper){.deadline = *deadline, .comm = comm, .test_count = test_count};
-    agreement first = {.next = deadline->at > 0};
+    struct {
+        int64_t next;
+        double left;  // seconds, which is what clocks of several hosts agree on
+    } first = {.next = deadline->at > 0, .left = deadline->at - ls_clock()};
     LS_TRY(ls_comm_broadcast(comm, &first, sizeof first, LS_DTYPE_U8, 0));
     k->next = first.next;
+    if (first.next) ls_watch_deadline(ls_clock() + first.left);
     return LS_OK;
 }
 

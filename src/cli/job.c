@@ -8,12 +8,17 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/watch.h"
 #include "cli/cli.h"
+#include "cli/launcher.h"
 #include "train/context.h"
 
 #ifndef LS_MPIEXEC
 #define LS_MPIEXEC ""  // the launcher of the MPI this was built with
 #endif
+
+#define STOPPED_SECONDS 60    // a process of this host that does not run for so long does not come back by itself
+#define WAIT_SECONDS    1800  // longer than any step
 
 #define MARK "LOCKSTEP_LAUNCHED"  // in the environment of the workers a launch starts: how many were asked for
 
@@ -129,7 +134,6 @@ static int mpiexec_arguments(arguments *a, char *program, size_t size, const cha
         add(a, "--oversubscribe");
         add(a, "--bind-to");  // the program binds its replicas itself
         add(a, "none");
-        add(a, "--quiet");  // a failed worker has said why; what mpirun adds to that helps nobody
         allow_root();
         // Containers and virtual machines make it complain of networks they lack and of copies between processes they
         // forbid, which Lockstep does not use inside a host. What the user has set stays.
@@ -179,9 +183,11 @@ static ls_status launch(cli *c, int workers) {
     }
     add(&a, self);
     for (int i = 1; i < c->argc; i++) add(&a, c->argv[i]);
-    fflush(NULL);
-    execv(program, a.list);
-    status = LS_FAIL(LS_STATUS_IO, "--workers %d: cannot start %s: %s", workers, program, strerror(errno));
+    const char *name = a.list[0];
+    int by_srun = strcmp(name, "srun") == 0;  // which says itself what becomes of its tasks
+    a.list[0] = program;
+    status = cli_launcher_run(c->command, a.list, !by_srun);
+    if (status != LS_OK) ls__fail_context(status, "--workers %d: ", workers);
 failed:
     free(extra);
     free(a.list);
@@ -200,7 +206,26 @@ ls_status cli_job_check_batch(cli *c, const ls_train_config *config, int workers
                    (long long)v);
 }
 
+// The end of the job, on a thread of its own: nobody answers, so there is nobody to agree with. The launcher ends the workers it still
+// reaches; those of this host, which may be stopped and hear no other signal, are ended here.
+static void end_waiting(void *user, const char *sentence) {
+    const cli *c = user;
+    char host[256] = "this host";
+    gethostname(host, sizeof host - 1);
+    dprintf(STDERR_FILENO, "lockstep %s: worker %d on %s %s. " CLI_JOB_ENDS "\n", c->command, cli_job_rank(), host,
+            sentence);
+    ls_watch_end_peers();
+    _exit(1);
+}
+
 ls_status cli_job_join(cli *c, const char *command, int workers) {
+    if (cli_job_size() > 1 && c->wait_limit >= 0) {
+        double limit = c->wait_limit;
+        ls_watch_limits limits = {.stopped = limit > 0 && limit < STOPPED_SECONDS ? limit : STOPPED_SECONDS,
+                                  .waiting = limit > 0 ? limit : WAIT_SECONDS,
+                                  .deadline = c->deadline};
+        ls_watch_start(&limits, end_waiting, c);
+    }
     LS_TRY(ls_context_create(&c->context));
     char text[64];
     snprintf(text, sizeof text, "command=%s", command);

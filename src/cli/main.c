@@ -118,6 +118,7 @@ int main(int argc, char **argv) {
     if (asks_help) name = argv[2];
     const cli_command *command = command_find(name);
     if (!command) return finish(&c, NULL, unknown_command(name));
+    c.command = name;
     char *only_help[] = {"--help", NULL};
     ls_status status = asks_help ? command->run(&c, 1, only_help) : command->run(&c, argc - 2, argv + 2);
     return finish(&c, name, status);

@@ -115,14 +115,14 @@ ls_status ls_comm_allgather(ls_comm *comm, const void *mine, void *all, int64_t 
 
 ls_status ls_comm_isend(ls_comm *comm, const void *data, int64_t count, ls_dtype dtype, int to, int tag,
                         ls_request *request) {
-    request->native = NULL;
+    *request = (ls_request){.peer = to};
     LS_TRY(check_peer(comm, to));
     return comm->ops->isend(comm, data, count, dtype, to, tag, request);
 }
 
 ls_status ls_comm_irecv(ls_comm *comm, void *data, int64_t count, ls_dtype dtype, int from, int tag,
                         ls_request *request) {
-    request->native = NULL;
+    *request = (ls_request){.peer = from};
     LS_TRY(check_peer(comm, from));
     return comm->ops->irecv(comm, data, count, dtype, from, tag, request);
 }

@@ -11,6 +11,7 @@ typedef struct ls_shared ls_shared;
 
 typedef struct ls_request {
     void *native;  // NULL: nothing pending
+    int peer;      // whom it is from or to
 } ls_request;
 
 typedef struct ls_comm_ops {

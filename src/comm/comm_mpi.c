@@ -34,6 +34,7 @@ const char *ls_comm_thread_level(void) { return NULL; }
 #include <unistd.h>
 
 #include "base/memory.h"
+#include "base/watch.h"
 #include "comm/reserve.h"
 
 typedef struct mpi_comm {
@@ -78,13 +79,25 @@ static MPI_Datatype type_of(ls_dtype dtype) {
 
 // Waits for what `start` began. Where workers outnumber cores, a library that polls without pause (MPICH) keeps those it waits
 // for from running: after a short while, each look at the request gives the core away.
-static int complete(int start, MPI_Request *request) {
-    int done = 0;
-    for (int looks = 0; start == MPI_SUCCESS && !done; looks++) {
+static int complete_from(int start, MPI_Request *request, const char *what, int rank) {
+    int done = 0, looks = 0;
+    for (; start == MPI_SUCCESS && !done; looks++) {
+        if (looks == 200) ls_watch_begin(what, rank);
         if (looks >= 200) sched_yield();
         start = MPI_Test(request, &done, MPI_STATUS_IGNORE);
     }
+    if (looks > 200) ls_watch_end();
     return start;
+}
+
+static int complete(int start, MPI_Request *request) { return complete_from(start, request, "all workers", -1); }
+
+// A call of MPI's that waits inside.
+#define WATCHED(what, call) (ls_watch_begin((what), -1), watched(call))
+
+static int watched(int code) {
+    ls_watch_end();
+    return code;
 }
 
 static ls_status count_of(int64_t count, int *out) {
@@ -129,7 +142,7 @@ static void destroy(ls_comm *comm) {
     mpi_comm *c = (mpi_comm *)comm;
     if (c->host != MPI_COMM_NULL) MPI_Comm_free(&c->host);
     if (c->all != MPI_COMM_NULL) MPI_Comm_free(&c->all);
-    if (c->finalize) MPI_Finalize();
+    if (c->finalize) WATCHED("the others to leave the job", MPI_Finalize());
     ls__comm_arrays_free(comm);
     free(c);
 }
@@ -187,7 +200,8 @@ static ls_status wait_all(ls_comm *comm, ls_request *requests, int count) {
         MPI_Request r;
         memcpy(&r, &requests[i].native, sizeof r);
         requests[i].native = NULL;
-        MPI_TRY(complete(MPI_SUCCESS, &r), "wait for a message");  // progresses the others meanwhile
+        MPI_TRY(complete_from(MPI_SUCCESS, &r, "a message", requests[i].peer),
+                "wait for a message");  // progresses the others meanwhile
     }
     return LS_OK;
 }
@@ -220,7 +234,8 @@ static ls_status window_create(ls_comm *comm, int64_t bytes, mpi_shared *shared)
     // One block at local rank 0, with room to align it: MPI promises no alignment.
     MPI_Aint size = comm->local_rank == 0 ? (MPI_Aint)(bytes + LS_ALIGN) : 0;
     void *mine;
-    MPI_TRY(MPI_Win_allocate_shared(size, 1, MPI_INFO_NULL, mpi_of(comm)->host, &mine, &shared->window),
+    MPI_TRY(WATCHED("memory to be shared",
+                    MPI_Win_allocate_shared(size, 1, MPI_INFO_NULL, mpi_of(comm)->host, &mine, &shared->window)),
             "make memory shared by the workers of this host");
     MPI_Win_set_errhandler(shared->window, MPI_ERRORS_RETURN);
     int unit;
@@ -239,7 +254,7 @@ static void host_free(ls_shared *shared) {
     mpi_shared *s = (mpi_shared *)shared;
     if (s->window != MPI_WIN_NULL) {
         MPI_Win_unlock_all(s->window);
-        MPI_Win_free(&s->window);
+        WATCHED("shared memory to be freed", MPI_Win_free(&s->window));
     }
     free(s);
 }
@@ -296,14 +311,17 @@ static ls_status read_open(ls_comm *comm, MPI_File file, const char *path, int64
     LS_TRY(host_agree(comm, status));
 
     // Reading together: everyone takes part in as many rounds as the longest part needs.
-    const int64_t maximum = 1 << 30;
-    long long rounds = (bytes + maximum - 1) / maximum, all_rounds;
-    MPI_TRY(MPI_Allreduce(&rounds, &all_rounds, 1, MPI_LONG_LONG, MPI_MAX, mpi_of(comm)->host), "agree on a result");
+    const int64_t most = 1 << 30;
+    long long rounds = (bytes + most - 1) / most, all_rounds;
+    MPI_TRY(WATCHED("a file to be read",
+                    MPI_Allreduce(&rounds, &all_rounds, 1, MPI_LONG_LONG, MPI_MAX, mpi_of(comm)->host)),
+            "agree on a result");
     int64_t done = 0;
     for (long long i = 0; i < all_rounds; i++) {
-        int part = (int)(bytes - done < maximum ? bytes - done : maximum);
-        int result = MPI_File_read_at_all(file, (MPI_Offset)(offset + done), (char *)out + done, part, MPI_BYTE,
-                                          MPI_STATUS_IGNORE);
+        int part = (int)(bytes - done < most ? bytes - done : most);
+        int result =
+            WATCHED("a file to be read", MPI_File_read_at_all(file, (MPI_Offset)(offset + done), (char *)out + done,
+                                                              part, MPI_BYTE, MPI_STATUS_IGNORE));
         if (code == MPI_SUCCESS) code = result;
         done += part;
     }
@@ -321,14 +339,15 @@ static ls_status host_read(ls_comm *comm, const char *path, int64_t offset, int6
     if (access(path, R_OK) != 0) status = LS_FAIL(LS_STATUS_IO, "could not open %s: %s", path, strerror(errno));
     LS_TRY(host_agree(comm, status));
     MPI_File file;
-    int code = MPI_File_open(mpi_of(comm)->host, path, MPI_MODE_RDONLY, MPI_INFO_NULL, &file);
+    int code =
+        WATCHED("a file to be opened", MPI_File_open(mpi_of(comm)->host, path, MPI_MODE_RDONLY, MPI_INFO_NULL, &file));
     if (code != MPI_SUCCESS) {
         mpi_failed(code, "open a file", __FILE__, __LINE__);
         status = ls__fail_context(LS_STATUS_IO, "could not open %s: ", path);
     }
     LS_TRY(host_agree(comm, status));
     status = read_open(comm, file, path, offset, bytes, out);
-    MPI_File_close(&file);
+    WATCHED("a file to be closed", MPI_File_close(&file));
     LS_TRY(host_agree(comm, status));
     return LS_OK;
 }
@@ -369,7 +388,8 @@ static ls_status start(mpi_comm *c, int launched, const MPI_Comm *given) {
     if (initialized) {
         MPI_TRY(MPI_Query_thread(&provided), "tell its thread level");
     } else {
-        MPI_TRY(MPI_Init_thread(NULL, NULL, MPI_THREAD_FUNNELED, &provided), "start");
+        MPI_TRY(WATCHED("all workers to join the job", MPI_Init_thread(NULL, NULL, MPI_THREAD_FUNNELED, &provided)),
+                "start");
         c->finalize = 1;
     }
     char library[128];
@@ -393,10 +413,40 @@ static ls_status start(mpi_comm *c, int launched, const MPI_Comm *given) {
     return LS_OK;
 }
 
-// Which workers share a host.
+// The watch over waiting looks after the processes of this machine, those that count as other hosts' included.
+static ls_status tell_watch(mpi_comm *c) {
+    ls_watch_peer mine = {.rank = c->head.rank, .process = getpid()}, *all;
+    int size = 0, self = 0, others = 0;
+    char unused;
+    mine.started = ls_watch_started(mine.process, &unused);
+    MPI_TRY(MPI_Comm_size(c->host, &size), "find the hosts");
+    MPI_TRY(MPI_Comm_rank(c->host, &self), "find the hosts");
+    LS_TRY(ls_calloc(size, sizeof *all, &all));
+    int code = MPI_Allgather(&mine, sizeof mine, MPI_BYTE, all, sizeof mine, MPI_BYTE, c->host);
+    for (int i = 0; i < size; i++)
+        if (i != self && all[i].started >= 0) all[others++] = all[i];
+    if (code == MPI_SUCCESS) ls_watch_peers(c->head.rank, size < c->head.size ? 2 : 1, all, others);
+    free(all);
+    return code == MPI_SUCCESS ? LS_OK : mpi_failed(code, "find the hosts", __FILE__, __LINE__);
+}
+
+// Which workers share a host. LOCKSTEP_FAKE_HOSTS=H is an aid for tests on one machine: its workers count as H hosts.
 static ls_status find_hosts(mpi_comm *c) {
     ls_comm *comm = &c->head;
-    MPI_TRY(MPI_Comm_split_type(c->all, MPI_COMM_TYPE_SHARED, comm->rank, MPI_INFO_NULL, &c->host), "find the hosts");
+    MPI_TRY(WATCHED("all workers to join the job",
+                    MPI_Comm_split_type(c->all, MPI_COMM_TYPE_SHARED, comm->rank, MPI_INFO_NULL, &c->host)),
+            "find the hosts");
+    LS_TRY(tell_watch(c));
+    const char *fake = getenv("LOCKSTEP_FAKE_HOSTS");
+    int hosts = fake ? atoi(fake) : 0;
+    if (hosts > 1) {
+        MPI_Comm real = c->host;
+        int rank, size;
+        MPI_TRY(MPI_Comm_rank(real, &rank), "find the hosts");
+        MPI_TRY(MPI_Comm_size(real, &size), "find the hosts");
+        MPI_TRY(MPI_Comm_split(real, (int)((int64_t)rank * hosts / size), rank, &c->host), "find the hosts");
+        MPI_Comm_free(&real);
+    }
     MPI_TRY(MPI_Comm_set_errhandler(c->host, MPI_ERRORS_RETURN), "report its errors");
     MPI_TRY(MPI_Comm_rank(c->host, &comm->local_rank), "find the hosts");
     MPI_TRY(MPI_Comm_size(c->host, &comm->local_size), "find the hosts");

@@ -39,4 +39,51 @@ for _ in 1 2 3 4 5 6 7 8 9 10; do
     sleep 0.5
 done
 [ -z "$(members)" ] || wrong "$what: processes go on: $(members)"
+
+# What becomes of a worker is said, whoever ends or stops it, and the job ends. afflicted SIGNAL OPTIONS...: sends it to the second worker of two, once
+# they train.
+afflicted() {
+    signal=$1
+    shift
+    what="lockstep train --workers 2 $*, a worker with SIG$signal"
+    env --default-signal=INT LOCKSTEP_TEST_JOB=$$ "$lockstep" train mnist-mlp --workers 2 --epochs 100000 --limit-test 100 \
+        --verbose 2 "$@" >"$here/out" 2>"$here/err" &
+    job=$!
+    for _ in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do
+        grep -q '^Epoch 2' "$here/out" && break
+        sleep 0.5
+    done
+    for environment in $(members); do
+        process=${environment%/environ}
+        grep -qzE "^(OMPI_COMM_WORLD_RANK|PMI_RANK)=1$" "$environment" && kill "-$signal" "${process#/proc/}"
+    done
+}
+# over SECONDS SENTENCE: the job ends by itself within so long, not well, and says so once. Nobody is left.
+over() {
+    began=$(date +%s)
+    (sleep $(($1 + 60)) && kill -KILL $job) >/dev/null 2>&1 &
+    guard=$!
+    wait $job
+    status=$?
+    kill $guard 2>/dev/null
+    took=$(($(date +%s) - began))
+    [ $status -ne 0 ] || wrong "$what: exit status 0"
+    [ $took -le "$1" ] || wrong "$what: took $took s to end"
+    [ -z "$2" ] || complains "$2"
+    [ -z "$2" ] || [ "$(grep -c '^lockstep train: ' "$here/err")" -eq 1 ] || wrong "$what: should say one sentence"
+    grep -q -- '-----' "$here/err" && wrong "$what: the launcher talks"
+    sleep 0.5
+    [ -z "$(members)" ] || wrong "$what: processes go on: $(members)"
+}
+afflicted KILL
+over 20 "was ended by signal 9 (Killed); that is what the system does when memory runs out, or somebody by hand"
+complains "worker 1 on "
+afflicted STOP --wait-limit 0:03
+over 30 "is stopped, as by SIGSTOP or a debugger. The job ends here"
+complains "worker 1 (process "
+afflicted STOP --time-limit 0:12
+over 40 "and the time limit is reached: worker 1 (process "
+afflicted STOP
+kill -INT "$job"
+over 30 ""
 finish

@@ -91,6 +91,7 @@ echo '{"epochs": 3,' >"$here/bad.json"
 refuses 2 "is not JSON: line" "$lockstep" train mnist-cnn --config "$here/bad.json"
 refuses 2 "cannot read the config file" "$lockstep" train mnist-cnn --config "$here/none.json"
 
+refuses 2 "--wait-limit: expected a time" "$lockstep" train mnist-cnn --wait-limit soon
 # A value of any length is refused, or taken, and never written behind a buffer.
 for length in 4095 5000 12000 100000; do
     long=$(head -c $length /dev/zero | tr '\0' x)

@@ -1,0 +1,178 @@
+#define _GNU_SOURCE
+#include "base/watch.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/text.h"
+
+#define TICK_SECONDS   0.5
+#define GAP_SECONDS    3.0   // a tick that took longer: this process, or the whole machine, was stopped itself
+#define LATE_SECONDS   30.0  // after the deadline, for those whose end is only slow
+#define REMOTE_SECONDS 5.0
+
+enum { MOST_PEERS = 1024 };
+
+// The process has one main thread, and so one watch over it: the state is the process's, as errno is the thread's.
+static struct {
+    _Atomic double since;  // 0: nobody waits
+    _Atomic(const char *) what;
+    atomic_int rank;  // that is waited for
+    _Atomic double deadline;
+    atomic_int peer_count, hosts, me, started;
+    ls_watch_peer peer[MOST_PEERS];
+    double missing[MOST_PEERS];  // seconds for which it has not run; the watch's own
+    char state[MOST_PEERS];
+    ls_watch_limits limits;
+    ls_watch_fn fn;
+    void *user;
+} watch;
+
+static int is_main(void) { return (pid_t)syscall(SYS_gettid) == getpid(); }
+
+void ls_watch_begin(const char *what, int rank) {
+    if (!atomic_load_explicit(&watch.started, memory_order_relaxed) || !is_main()) return;
+    atomic_store(&watch.what, what);
+    atomic_store(&watch.rank, rank);
+    atomic_store(&watch.since, ls_clock());
+}
+
+void ls_watch_end(void) {
+    if (!atomic_load_explicit(&watch.started, memory_order_relaxed) || !is_main()) return;
+    atomic_store(&watch.since, 0);
+}
+
+void ls_watch_deadline(double at) { atomic_store(&watch.deadline, at); }
+
+void ls_watch_peers(int rank, int hosts, const ls_watch_peer *peers, int count) {
+    if (count > MOST_PEERS) count = MOST_PEERS;
+    atomic_store(&watch.peer_count, 0);
+    if (count > 0) memcpy(watch.peer, peers, (size_t)count * sizeof *peers);
+    atomic_store(&watch.me, rank);
+    atomic_store(&watch.hosts, hosts);
+    atomic_store(&watch.peer_count, count);
+}
+
+int64_t ls_watch_started(int64_t process, char *state) {
+    char path[64], text[1024];
+    long long started = -1;
+    *state = 0;
+    snprintf(path, sizeof path, "/proc/%lld/stat", (long long)process);
+    FILE *f = fopen(path, "r");
+    if (!f) return -1;
+    size_t n = fread(text, 1, sizeof text - 1, f);
+    fclose(f);
+    text[n] = 0;
+    char *p = strrchr(text, ')');  // the program's name, which may hold spaces, ends here: field 2
+    if (!p || sscanf(p + 1, " %c", state) != 1) return -1;
+    for (int field = 2; p && field < 22; field++) p = strchr(p + 1, ' ');
+    return p && sscanf(p, "%lld", &started) == 1 ? started : -1;
+}
+
+int ls_watch_end_peers(void) {
+    int reached = 0, count = atomic_load(&watch.peer_count);
+    char state;
+    for (int i = 0; i < count; i++)
+        if (ls_watch_started(watch.peer[i].process, &state) == watch.peer[i].started && state != 'Z')
+            reached += kill((pid_t)watch.peer[i].process, SIGKILL) == 0;
+    return reached;
+}
+
+// Looks at everybody on this host; the longest time that one of them has not run.
+static double look(double seconds) {
+    double longest = 0;
+    int count = atomic_load(&watch.peer_count);
+    for (int i = 0; i < count; i++) {
+        char state;
+        int64_t started = ls_watch_started(watch.peer[i].process, &state);
+        int there = started == watch.peer[i].started && state != 'Z' && state != 'X';
+        watch.state[i] = there ? state : 0;
+        watch.missing[i] = there && state != 'T' ? 0 : watch.missing[i] + seconds;
+        if (watch.missing[i] > longest) longest = watch.missing[i];
+    }
+    return longest;
+}
+
+static void name_missing(char *text, size_t size) {
+    size_t used = strlen(text);
+    int named = 0, count = atomic_load(&watch.peer_count), rank = atomic_load(&watch.rank);
+    for (int i = 0; i < count && named < 4; i++) {
+        const ls_watch_peer *p = &watch.peer[i];
+        if (watch.missing[i] <= 0) continue;
+        ls_text_add(text, size, &used, "%sworker %d (process %lld) %s", named ? ", and " : ": ", p->rank,
+                    (long long)p->process, watch.state[i] ? "is stopped, as by SIGSTOP or a debugger" : "is gone");
+        named++;
+    }
+    if (named) return;
+    if (rank >= 0)
+        ls_text_add(text, size, &used, ": worker %d has not answered; look at its host and at the network", rank);
+    else if (atomic_load(&watch.hosts) > 1)
+        ls_text_add(text, size, &used,
+                    ": all workers of this host run, so those of another one, or the network to it, do not answer");
+    else
+        ls_text_add(text, size, &used, ": no process of this host is stopped or gone, so one of them is stuck");
+}
+
+// Whether the wait has been too long, and a sentence about it.
+static int too_long(double now, double waited, double missing, char *text, size_t size) {
+    double deadline = atomic_load(&watch.deadline);
+    const char *what = atomic_load(&watch.what);
+    int late = deadline > 0 && now > deadline, remote = atomic_load(&watch.hosts) > 1;
+    int over = late && (missing >= 1 || (remote && waited > REMOTE_SECONDS) ||
+                        (now > deadline + LATE_SECONDS && waited > LATE_SECONDS));
+    if (!over && missing < watch.limits.stopped && waited < watch.limits.waiting) return 0;
+    snprintf(text, size, "has waited for %s for %.0f s%s", what ? what : "others", waited,
+             over ? ", and the time limit is reached" : "");
+    name_missing(text, size);
+    return 1;
+}
+
+static void *watch_main(void *unused) {
+    (void)unused;
+    double before = ls_clock(), begun = 0, away = 0;
+    for (;;) {
+        usleep((useconds_t)(1e6 * TICK_SECONDS));
+        double now = ls_clock(), tick = now - before, since = atomic_load(&watch.since);
+        before = now;
+        if (since != begun) {
+            begun = since;
+            away = 0;
+            memset(watch.missing, 0, sizeof watch.missing);
+        }
+        if (tick > GAP_SECONDS) away += tick;  // time in which nobody here ran is no waiting
+        if (since == 0) continue;
+        double missing = look(tick > GAP_SECONDS ? 0 : tick);
+        char sentence[640];
+        if (!too_long(now, now - since - away, missing, sentence, sizeof sentence)) continue;
+        // Those who wait longest for the same one see it at the same time: the first of them speaks.
+        usleep(200000 * (useconds_t)(atomic_load(&watch.me) < 20 ? atomic_load(&watch.me) : 20));
+        if (atomic_load(&watch.since) != since) continue;
+        watch.fn(watch.user, sentence);
+        return NULL;
+    }
+}
+
+void ls_watch_start(const ls_watch_limits *limits, ls_watch_fn fn, void *user) {
+    pthread_t thread;
+    pthread_attr_t small;
+    sigset_t all, before;
+    if (atomic_load(&watch.started)) return;
+    watch.limits = *limits;
+    atomic_store(&watch.deadline, limits->deadline);
+    watch.fn = fn;
+    watch.user = user;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    pthread_attr_init(&small);
+    pthread_attr_setstacksize(&small, 256 << 10);
+    pthread_attr_setdetachstate(&small, PTHREAD_CREATE_DETACHED);
+    if (pthread_create(&thread, &small, watch_main, NULL) == 0) atomic_store(&watch.started, 1);
+    pthread_attr_destroy(&small);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+}

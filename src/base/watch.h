@@ -1,0 +1,39 @@
+// A watch over waiting: a thread that sees when this process has waited for others too long, finds out which of them do not run, and
+// says so to whoever started it. Everything that waits for other processes tells it, at the cost of two stores.
+#ifndef LS_BASE_WATCH_H
+#define LS_BASE_WATCH_H
+
+#include <stdint.h>
+
+// A process of this host that is waited for.
+typedef struct ls_watch_peer {
+    int rank;
+    int64_t process, started;  // ls_watch_started() of it, which tells it from a later one of the same number
+} ls_watch_peer;
+
+typedef struct ls_watch_limits {
+    double stopped;   // seconds for which a process of this host may be stopped, or gone
+    double waiting;   // seconds of waiting without a known cause
+    double deadline;  // ls_clock() at which all has to be over; 0: none
+} ls_watch_limits;
+
+// Called on the watch's thread when the process has waited too long, with a sentence about what for and who is missing. What it
+// does is its own: it may end the process.
+typedef void (*ls_watch_fn)(void *user, const char *sentence);
+
+// The main thread waits for other processes: `what` ("all workers", a literal), and the rank it waits for or -1. Waits do not nest: the latest
+// counts. Both cost nothing worth counting and may be called without a watch; calls of other threads are ignored.
+void ls_watch_begin(const char *what, int rank);
+void ls_watch_end(void);
+
+// Starts the watch, at most once in a process, from its main thread. Where that fails there is none.
+void ls_watch_start(const ls_watch_limits *limits, ls_watch_fn fn, void *user);
+void ls_watch_deadline(double at);
+// Who there is: this process's rank, the others on this host (copied; up to 1,024 count), and the number of hosts.
+void ls_watch_peers(int rank, int hosts, const ls_watch_peer *peers, int count);
+// When a process started, in ticks since boot; -1 where there is none of this number. *state: its letter in /proc.
+int64_t ls_watch_started(int64_t process, char *state);
+// Ends the other processes of this host, as far as they still are those that were told of. Returns how many it reached.
+int ls_watch_end_peers(void);
+
+#endif

@@ -1,0 +1,357 @@
+// A launcher is started quietly or it talks too much: of a worker that was killed it says either nothing or half a page. This process reads
+// what it writes, passes on what the workers say, and turns the rest into one sentence.
+#define _GNU_SOURCE
+#include "cli/launcher.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/limits.h"
+#include "base/watch.h"
+#include "cli/cli.h"
+
+#define RULE           "--------------------------------------------------------------------------"
+#define KIND_SECONDS   5   // between asking the launcher to end and ending it
+#define ORPHAN_SECONDS 20  // a launcher without workers, which waits for hosts that do not answer
+
+enum { BLOCK = 8192 };
+
+typedef struct supervisor {
+    const char *command;
+    pid_t launcher;
+    int words;        // the launcher's standard error; -1: its own affair, or closed
+    int signals;      // a signalfd
+    char line[4096];  // not yet ended
+    size_t line_used;
+    char block[BLOCK];  // what the launcher says between two rules
+    size_t block_used;
+    int in_block;
+    double block_since;
+    int said;          // a worker has said why the job ends
+    int rank, number;  // of a worker that a signal ended; number 0: none
+    char host[256];
+    double asked;    // when it was asked to end; 0: not
+    int asked_with;  // the signal
+    int had_workers;
+    double alone;   // since when the launcher has no workers any more; 0: it has
+    int64_t kills;  // for memory, before
+} supervisor;
+
+static void pass_on(const char *text, size_t n) {
+    while (n > 0) {
+        ssize_t written = write(STDERR_FILENO, text, n);
+        if (written < 0 && errno == EINTR) continue;
+        if (written <= 0) return;
+        text += written;
+        n -= (size_t)written;
+    }
+}
+
+// --- what launchers say ------------------------------------------------------------------------------------------------
+
+// Of a worker that a signal ended, as Open MPI and MPICH's Hydra have it. 1 where it is that.
+static int note_signal(supervisor *s, const char *text) {
+    const char *noticed = strstr(text, "noticed that process rank "), *on = strstr(text, " on node ");
+    const char *by = strstr(text, " on signal ");
+    if (noticed && by) {
+        sscanf(noticed, "noticed that process rank %d", &s->rank);
+        sscanf(by, " on signal %d", &s->number);
+        if (on) sscanf(on, " on node %255s", s->host);
+        return s->number != 0;
+    }
+    const char *bad = strstr(text, "BAD TERMINATION OF ONE OF YOUR APPLICATION PROCESSES"),
+               *rank = strstr(text, "RANK ");
+    const char *at = strstr(text, "RUNNING AT "), *code = strstr(text, "EXIT CODE: ");
+    if (!bad) return 0;
+    if (rank) sscanf(rank, "RANK %d", &s->rank);
+    if (at) sscanf(at, "RUNNING AT %255s", s->host);
+    if (code && strstr(text, "terminated with")) sscanf(code, "EXIT CODE: %d", &s->number);
+    return 1;
+}
+
+// Words of the launcher that say nothing which the workers, or this process, do not say better.
+static int is_noise(const char *text) {
+    static const char *const known[] = {"Primary job  terminated normally", "processes exited with non-zero status",
+                                        "MPI_ABORT was invoked on rank", "has exited improperly",
+                                        "detected that one or more processes exited"};
+    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
+        if (strstr(text, known[i])) return 1;
+    return 0;
+}
+
+static void end_block(supervisor *s, int with_rule) {
+    s->block[s->block_used] = 0;
+    if (!s->block_used && !with_rule) pass_on(RULE "\n", strlen(RULE) + 1);
+    if (s->block_used && !note_signal(s, s->block) && !is_noise(s->block)) {
+        pass_on(RULE "\n", strlen(RULE) + 1);
+        pass_on(s->block, s->block_used);
+        if (with_rule) pass_on(RULE "\n", strlen(RULE) + 1);
+    }
+    s->in_block = 0;
+    s->block_used = 0;
+}
+
+// One line, its end included.
+static void take_line(supervisor *s, const char *line, size_t n) {
+    if (strncmp(line, RULE, strlen(RULE)) == 0 && n <= strlen(RULE) + 2) {
+        if (s->in_block && s->block_used) {
+            end_block(s, 1);
+        } else {
+            s->in_block = 1;
+            s->block_since = ls_clock();
+        }
+        return;
+    }
+    if (strncmp(line, "lockstep", 8) == 0) {
+        s->said |= strstr(line, CLI_JOB_ENDS) != NULL;
+        if (s->in_block) end_block(s, 0);
+    }
+    if (s->in_block && s->block_used + n < BLOCK) {
+        memcpy(s->block + s->block_used, line, n);
+        s->block_used += n;
+        return;
+    }
+    if (s->in_block) end_block(s, 0);
+    // Hydra has rules of another kind, and Open MPI lines of its own about these blocks.
+    if (strncmp(line, "= ", 2) == 0 || strncmp(line, "=====", 5) == 0) {
+        if (s->block_used + n < BLOCK) memcpy(s->block + s->block_used, line, n), s->block_used += n;
+        s->block[s->block_used] = 0;
+        note_signal(s, s->block);
+        return;
+    }
+    if (strstr(line, "Set MCA parameter \"orte_base_help_aggregate\"") ||
+        strstr(line, "more process has sent help message") || strstr(line, "more processes have sent help message") ||
+        strncmp(line, "YOUR APPLICATION TERMINATED WITH", 32) == 0 ||
+        strncmp(line, "This typically refers to a problem with your application", 56) == 0 ||
+        strncmp(line, "Please see the FAQ page for debugging suggestions", 49) == 0)
+        return;
+    pass_on(line, n);
+}
+
+static void take_words(supervisor *s) {
+    ssize_t n = read(s->words, s->line + s->line_used, sizeof s->line - 1 - s->line_used);
+    if (n < 0 && (errno == EINTR || errno == EAGAIN)) return;
+    if (n <= 0) {
+        close(s->words);
+        s->words = -1;
+        return;
+    }
+    s->line_used += (size_t)n;
+    s->line[s->line_used] = 0;
+    char *begin = s->line, *end;
+    while ((end = memchr(begin, '\n', s->line_used - (size_t)(begin - s->line)))) {
+        char after = end[1];
+        end[1] = 0;
+        take_line(s, begin, (size_t)(end + 1 - begin));
+        end[1] = after;
+        begin = end + 1;
+    }
+    s->line_used -= (size_t)(begin - s->line);
+    memmove(s->line, begin, s->line_used);
+    // A line that is not going to end, or a display that has no lines.
+    if (s->line_used == sizeof s->line - 1 || memchr(s->line, '\r', s->line_used)) {
+        pass_on(s->line, s->line_used);
+        s->line_used = 0;
+    }
+}
+
+// --- processes -----------------------------------------------------------------------------------------------------------
+
+static pid_t parent_of(const char *process) {
+    char path[64], text[512];
+    int parent = 0;
+    snprintf(path, sizeof path, "/proc/%.20s/stat", process);
+    FILE *f = fopen(path, "r");
+    if (!f) return 0;
+    size_t n = fread(text, 1, sizeof text - 1, f);
+    fclose(f);
+    text[n] = 0;
+    char *p = strrchr(text, ')');
+    return p && sscanf(p + 1, " %*c %d", &parent) == 1 ? (pid_t)parent : 0;
+}
+
+// Calls for each child of `parent`; how many there are.
+static int children(pid_t parent, int signal_number) {
+    int count = 0;
+    DIR *processes = opendir("/proc");
+    for (struct dirent *d; processes && (d = readdir(processes));) {
+        if (d->d_name[0] < '0' || d->d_name[0] > '9' || parent_of(d->d_name) != parent) continue;
+        count++;
+        if (signal_number) kill((pid_t)atoi(d->d_name), signal_number);
+    }
+    if (processes) closedir(processes);
+    return count;
+}
+
+// The launcher's child, which becomes it.
+static void become(char **argv, const sigset_t *mask, int words) {
+    setpgid(0, 0);  // a Ctrl-C reaches this program's process alone, which passes it on
+    prctl(PR_SET_PDEATHSIG, SIGTERM);
+    int nothing = open("/dev/null", O_RDONLY);
+    if (nothing >= 0) dup2(nothing, STDIN_FILENO);
+    if (words >= 0) dup2(words, STDERR_FILENO);
+    sigprocmask(SIG_SETMASK, mask, NULL);
+    execv(argv[0], argv);
+    dprintf(STDERR_FILENO, "lockstep: cannot start %s: %s\n", argv[0], strerror(errno));
+    _exit(127);
+}
+
+// Asks the launcher to end, and where it has been asked before and does not, ends it.
+static void press(supervisor *s) {
+    if (!s->asked || ls_clock() - s->asked < KIND_SECONDS) return;
+    if (s->asked_with == SIGKILL) return;
+    s->asked = ls_clock();
+    if (s->asked_with == SIGTERM) {
+        children(s->launcher, SIGKILL);  // workers that are stopped hear nothing else
+        s->asked_with = SIGKILL;
+    } else {
+        s->asked_with = SIGTERM;
+    }
+    kill(s->launcher, s->asked_with);
+}
+
+static void take_signal(supervisor *s) {
+    struct signalfd_siginfo info;
+    if (read(s->signals, &info, sizeof info) != (ssize_t)sizeof info) return;
+    int number = (int)info.ssi_signo;
+    if (number == SIGCHLD) return;
+    if (number == SIGTSTP) {  // Ctrl-Z: the job stops, then this process
+        kill(-s->launcher, SIGSTOP);
+        children(s->launcher, SIGSTOP);
+        raise(SIGSTOP);
+        children(s->launcher, SIGCONT);
+        kill(-s->launcher, SIGCONT);
+        return;
+    }
+    if (number != SIGINT && number != SIGTERM && number != SIGHUP && number != SIGQUIT) {
+        kill(s->launcher, number);
+        return;
+    }
+    if (!s->asked) {
+        s->asked = ls_clock();
+        s->asked_with = number == SIGTERM ? SIGTERM : SIGINT;
+    }
+    kill(s->launcher, number == SIGQUIT || number == SIGHUP ? SIGTERM : number);
+}
+
+// A launcher whose workers are gone waits for hosts it does not reach.
+static void look_after(supervisor *s) {
+    int count = children(s->launcher, 0);
+    s->had_workers |= count > 0;
+    if (count > 0 || !s->had_workers) {
+        s->alone = 0;
+    } else if (s->alone == 0) {
+        s->alone = ls_clock();
+    } else if (ls_clock() - s->alone > ORPHAN_SECONDS && !s->asked) {
+        s->asked = ls_clock();
+        s->asked_with = SIGTERM;
+        kill(s->launcher, SIGTERM);
+    }
+    if (s->in_block && ls_clock() - s->block_since > 2) end_block(s, 0);
+}
+
+// --- the end -------------------------------------------------------------------------------------------------------------
+
+static void say_end(const supervisor *s, int wait_status) {
+    int code = WIFEXITED(wait_status) ? WEXITSTATUS(wait_status) : 0, number = s->number;
+    if (s->said || s->asked) return;
+    if (WIFSIGNALED(wait_status)) {
+        fprintf(stderr, "lockstep %s: the launcher was ended by signal %d (%s), and the job with it\n", s->command,
+                WTERMSIG(wait_status), strsignal(WTERMSIG(wait_status)));
+        return;
+    }
+    if (!number && code > 128 && code < 128 + 65) number = code - 128;
+    if (!number) return;
+    char who[320];
+    if (s->rank >= 0)
+        snprintf(who, sizeof who, "worker %d on %s", s->rank, s->host[0] ? s->host : "this host");
+    else
+        snprintf(who, sizeof who, "a worker");
+    int64_t kills = ls_limits_kills();
+    const char *why = number != SIGKILL ? ""
+                      : s->kills >= 0 && kills > s->kills
+                          ? "; the system has just ended a process because memory ran out: "
+                            "'lockstep plan' says what needs less of it"
+                          : "; that is what the system does when memory runs out, or somebody by hand";
+    if (number == SIGSEGV || number == SIGBUS || number == SIGILL || number == SIGABRT || number == SIGFPE)
+        why = "; that is a crash, and most often what stands above is the reason";
+    fprintf(stderr, "lockstep %s: %s was ended by signal %d (%s)%s. All workers end with it\n", s->command, who, number,
+            strsignal(number), why);
+}
+
+static int watch_it(supervisor *s) {
+    int wait_status = 0;
+    double looked = 0;
+    for (;;) {
+        struct pollfd wait[] = {{.fd = s->signals, .events = POLLIN}, {.fd = s->words, .events = POLLIN}};
+        poll(wait, s->words >= 0 ? 2 : 1, 500);
+        if (wait[0].revents) take_signal(s);
+        if (s->words >= 0 && wait[1].revents) take_words(s);
+        if (waitpid(s->launcher, &wait_status, WNOHANG) == s->launcher) break;
+        // Orphans that came to this process and have ended.
+        siginfo_t other = {0};
+        while (waitid(P_ALL, 0, &other, WEXITED | WNOHANG | WNOWAIT) == 0 && other.si_pid > 0 &&
+               other.si_pid != s->launcher)
+            waitpid(other.si_pid, NULL, 0);
+        press(s);
+        if (ls_clock() - looked > 1) {
+            looked = ls_clock();
+            look_after(s);
+        }
+    }
+    // What is still in the pipe; a worker that outlives its launcher may hold it open.
+    double since = ls_clock();
+    while (s->words >= 0 && ls_clock() - since < 1) {
+        struct pollfd wait = {.fd = s->words, .events = POLLIN};
+        if (poll(&wait, 1, 100) <= 0 && children(getpid(), 0) == 0) break;
+        if (wait.revents) take_words(s);
+    }
+    if (s->line_used) pass_on(s->line, s->line_used);
+    if (s->in_block && s->block_used) end_block(s, 1);
+    children(getpid(), SIGKILL);  // orphans come to this process
+    return wait_status;
+}
+
+ls_status cli_launcher_run(const char *command, char **argv, int speaks) {
+    supervisor s = {.command = command, .words = -1, .rank = -1, .kills = ls_limits_kills()};
+    static const int passed[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGTSTP, SIGUSR1, SIGUSR2, SIGCHLD};
+    int ends[2] = {-1, -1};
+    sigset_t signals, before;
+    sigemptyset(&signals);
+    for (size_t i = 0; i < sizeof passed / sizeof passed[0]; i++) sigaddset(&signals, passed[i]);
+    s.signals = signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
+    if (s.signals < 0 || (speaks && pipe2(ends, O_CLOEXEC) != 0))
+        return LS_FAIL(LS_STATUS_IO, "cannot look after the workers: %s", strerror(errno));
+    prctl(PR_SET_CHILD_SUBREAPER, 1);
+    sigprocmask(SIG_BLOCK, &signals, &before);
+    fflush(NULL);
+    s.launcher = fork();
+    if (s.launcher == 0) become(argv, &before, ends[1]);
+    int why = errno;
+    if (ends[1] >= 0) close(ends[1]);
+    s.words = ends[0];
+    if (s.launcher < 0) {
+        sigprocmask(SIG_SETMASK, &before, NULL);
+        close(s.signals);
+        if (s.words >= 0) close(s.words);
+        return LS_FAIL(LS_STATUS_IO, "cannot start %s: %s", argv[0], strerror(why));
+    }
+    setpgid(s.launcher, s.launcher);
+    int wait_status = watch_it(&s);
+    say_end(&s, wait_status);
+    int code = WIFSIGNALED(wait_status) ? 128 + WTERMSIG(wait_status) : WEXITSTATUS(wait_status);
+    if (code == 0 && s.asked) code = 1;
+    _exit(code);
+}
