@@ -52,6 +52,40 @@ for precision in fp32 bf16; do
     done
 done
 
+# A link that swallows everything: nobody says that the other host is gone, and still the workers of each end by themselves, and say so.
+LOCKSTEP_TEST_JOB=$$
+export LOCKSTEP_TEST_JOB
+# shellcheck disable=SC2086
+timeout -k 5 120 mpirun $link_mca --mca oob_tcp_if_include 10.77.0.0/24 --bind-to none --quiet --host n1:1,n2:1 -n 2 -x LOCKSTEP_TEST_JOB \
+    "$lockstep" train mnist-mlp --limit-train 640 --limit-test 100 --epochs 1000000 --verbose 2 --wait-limit 0:08 \
+    >"$here/out" 2>"$here/err" </dev/null &
+job=$!
+unset LOCKSTEP_TEST_JOB
+what="train on two hosts over a link that is then cut"
+workers() {
+    for process in /proc/[0-9]*; do
+        case $(readlink "$process/exe") in *lockstep) echo "${process#/proc/}" ;; esac
+    done
+}
+for _ in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do
+    grep -q '^Epoch 2' "$here/out" && break
+    sleep 0.5
+done
+[ "$(workers | wc -l)" -eq 2 ] || wrong "$what: expected two workers, found: $(workers)"
+ip neigh replace 10.77.0.2 lladdr 02:00:00:00:00:01 dev v1 nud permanent
+ip -n n2 neigh replace 10.77.0.1 lladdr 02:00:00:00:00:02 dev v2 nud permanent
+for _ in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25; do
+    [ -n "$(workers)" ] || break
+    sleep 1
+done
+[ -z "$(workers)" ] || wrong "$what: workers wait for ever: $(workers)"
+complains "worker 0 on n1 has waited for "
+complains "The job ends here"
+kill -KILL $(ps -o pid= --ppid $job) 2>/dev/null # mpirun waits for the other host in its own time
+wait $job 2>/dev/null
+ip neigh del 10.77.0.2 dev v1
+ip -n n2 neigh del 10.77.0.1 dev v2
+
 # One timeline of both, though the clock of n2 is a thousand seconds ahead: in every step each worker begins before any other ends.
 if unshare --time --monotonic 1000 --fork true 2>/dev/null && command -v python3 >/dev/null; then
     sed -i 's/ unshare --uts / unshare --uts --time --monotonic 1000 --fork /' "$here/on_n2"
