@@ -20,7 +20,8 @@ extern "C" {
     X(UNSUPPORTED, "not supported by this build or machine")                                                           \
     X(MISMATCH, "workers disagree")                                                                                    \
     X(LIBRARY, "error from a library underneath")                                                                      \
-    X(INTERNAL, "internal error")
+    X(INTERNAL, "internal error")                                                                                      \
+    X(DIVERGED, "training diverged")
 
 typedef enum ls_status {
 #define LS_STATUS_ENUM(name, text) LS_STATUS_##name,

@@ -171,9 +171,10 @@ typedef struct ls_train_result {
     double train_seconds, evaluate_seconds;
     ls_phase_seconds phases;                // per step: mean over steps of the mean over replicas
     const ls_phase_seconds *worker_phases;  // (workers), by rank: the same of each worker; owned by the trainer
-    char weights_digest[65];  // SHA-256 of the parameters as little-endian floats in Keras's order and layout
-    int64_t peak_rss_bytes;   // of the largest worker
-    int64_t planned_bytes;    // what it was planned to be (ls_memory.total.worker)
+    char weights_digest
+        [65];  // SHA-256 of the parameters as little-endian floats in Keras's order and layout; "": not all are finite
+    int64_t peak_rss_bytes;  // of the largest worker
+    int64_t planned_bytes;   // what it was planned to be (ls_memory.total.worker)
     int workers, hosts, replicas_per_worker, threads_per_replica;
     int64_t global_batch, micro_batch;
     ls_shape image;  // (H, W, C), as the network sees it
@@ -227,7 +228,8 @@ ls_status ls_memory_plan(const ls_context *context, const ls_graph *graph, const
 ls_status ls_trainer_create(ls_context *context, const ls_graph *graph, ls_dataset *dataset,
                             const ls_train_config *config, ls_trainer **out);
 void ls_trainer_destroy(ls_trainer **trainer);
-// Trains all epochs that are left. progress may be NULL.
+// Trains all epochs that are left. progress may be NULL. Collective. Errors, the same on every worker: DIVERGED (a loss or a weight is no
+// finite number any more: since which step), LIBRARY; others may be one worker's alone.
 ls_status ls_trainer_fit(ls_trainer *trainer, ls_progress_fn progress, void *user);
 // Has fn called by ls_trainer_fit on every worker after each epoch, evaluated (ls_train_config.validate) or not, with sums over
 // all workers. Returning non-zero ends training; every worker must return the same. NULL: nothing is called. Not collective.

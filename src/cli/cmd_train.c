@@ -436,10 +436,16 @@ static int on_step(void *user, const ls_progress *p) {
 
 static int on_epoch(void *user, const ls_epoch_result *e) {
     run *r = user;
-    cli_progress_epoch(&r->progress, e, e->epoch < r->config.epochs && !r->timekeeper.stop);
+    cli_progress_epoch(&r->progress, e, e->epoch < r->config.epochs && !r->timekeeper.stop && isfinite(e->loss));
     if (r->config.validate) r->timekeeper.evaluation_seconds = e->val_seconds;
     if (r->metrics) note_metrics(r, ls_metrics_epoch(r->metrics, e));
     return 0;
+}
+
+// Divergence is seen by all workers alike, who then leave together.
+static ls_status known_to_all(run *r, ls_status status) {
+    if (status == LS_STATUS_DIVERGED) r->cli->stage = CLI_STAGE_TOGETHER;
+    return status;
 }
 
 // Training, until all epochs are done or the time is up.
@@ -447,7 +453,7 @@ static ls_status fit(run *r) {
     int evaluates = r->config.evaluate || r->config.validate;
     LS_TRY(cli_timekeeper_begin(&r->timekeeper, r->cli->context->comm, &r->deadline, evaluates ? test_count(r) : 0));
     ls_trainer_on_epoch(r->trainer, on_epoch, r);
-    ls_status status = ls_trainer_fit(r->trainer, on_step, r);
+    ls_status status = known_to_all(r, ls_trainer_fit(r->trainer, on_step, r));
     if (status == LS_STATUS_LIBRARY) r->cli->stage = CLI_STAGE_ALONE;  // where communication failed others may wait
     LS_TRY(status);
     LS_TRY(r->timekeeper.status);
@@ -461,7 +467,7 @@ static ls_status evaluate(run *r) {
     const ls_train_result *t = &r->result;
     r->evaluated = t->epochs > 0 && !isnan(t->epoch[t->epochs - 1].val_seconds);
     if (r->evaluated || !r->config.evaluate || r->timekeeper.too_late_to_evaluate) return LS_OK;
-    LS_TRY(ls_trainer_evaluate(r->trainer, NULL, NULL));
+    LS_TRY(known_to_all(r, ls_trainer_evaluate(r->trainer, NULL, NULL)));
     r->evaluated = 1;
     LS_TRY(ls_trainer_result(r->trainer, &r->result));
     if (r->metrics) note_metrics(r, ls_metrics_test(r->metrics, t->epochs, t->test_loss, t->test_accuracy));

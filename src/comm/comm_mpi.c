@@ -311,14 +311,14 @@ static ls_status read_open(ls_comm *comm, MPI_File file, const char *path, int64
     LS_TRY(host_agree(comm, status));
 
     // Reading together: everyone takes part in as many rounds as the longest part needs.
-    const int64_t most = 1 << 30;
-    long long rounds = (bytes + most - 1) / most, all_rounds;
+    const int64_t maximum = 1 << 30;
+    long long rounds = (bytes + maximum - 1) / maximum, all_rounds;
     MPI_TRY(WATCHED("a file to be read",
                     MPI_Allreduce(&rounds, &all_rounds, 1, MPI_LONG_LONG, MPI_MAX, mpi_of(comm)->host)),
             "agree on a result");
     int64_t done = 0;
     for (long long i = 0; i < all_rounds; i++) {
-        int part = (int)(bytes - done < most ? bytes - done : most);
+        int part = (int)(bytes - done < maximum ? bytes - done : maximum);
         int result =
             WATCHED("a file to be read", MPI_File_read_at_all(file, (MPI_Offset)(offset + done), (char *)out + done,
                                                               part, MPI_BYTE, MPI_STATUS_IGNORE));
@@ -406,7 +406,8 @@ static ls_status start(mpi_comm *c, int launched, const MPI_Comm *given) {
             "belongs to another MPI. Use the mpirun of %s; in Slurm, `srun --mpi=pmix` (or `--mpi=pmi2` for MPICH)",
             launched, library, library);
     // A communicator of our own, whose failures come back as codes.
-    MPI_TRY(MPI_Comm_dup(given ? *given : MPI_COMM_WORLD, &c->all), "make a communicator");
+    MPI_TRY(WATCHED("all workers to join the job", MPI_Comm_dup(given ? *given : MPI_COMM_WORLD, &c->all)),
+            "make a communicator");
     MPI_TRY(MPI_Comm_set_errhandler(c->all, MPI_ERRORS_RETURN), "report its errors");
     MPI_TRY(MPI_Comm_rank(c->all, &c->head.rank), "tell this worker's rank");
     MPI_TRY(MPI_Comm_size(c->all, &c->head.size), "tell how many workers there are");
@@ -430,23 +431,13 @@ static ls_status tell_watch(mpi_comm *c) {
     return code == MPI_SUCCESS ? LS_OK : mpi_failed(code, "find the hosts", __FILE__, __LINE__);
 }
 
-// Which workers share a host. LOCKSTEP_FAKE_HOSTS=H is an aid for tests on one machine: its workers count as H hosts.
+// Which workers share a host.
 static ls_status find_hosts(mpi_comm *c) {
     ls_comm *comm = &c->head;
     MPI_TRY(WATCHED("all workers to join the job",
                     MPI_Comm_split_type(c->all, MPI_COMM_TYPE_SHARED, comm->rank, MPI_INFO_NULL, &c->host)),
             "find the hosts");
     LS_TRY(tell_watch(c));
-    const char *fake = getenv("LOCKSTEP_FAKE_HOSTS");
-    int hosts = fake ? atoi(fake) : 0;
-    if (hosts > 1) {
-        MPI_Comm real = c->host;
-        int rank, size;
-        MPI_TRY(MPI_Comm_rank(real, &rank), "find the hosts");
-        MPI_TRY(MPI_Comm_size(real, &size), "find the hosts");
-        MPI_TRY(MPI_Comm_split(real, (int)((int64_t)rank * hosts / size), rank, &c->host), "find the hosts");
-        MPI_Comm_free(&real);
-    }
     MPI_TRY(MPI_Comm_set_errhandler(c->host, MPI_ERRORS_RETURN), "report its errors");
     MPI_TRY(MPI_Comm_rank(c->host, &comm->local_rank), "find the hosts");
     MPI_TRY(MPI_Comm_size(c->host, &comm->local_size), "find the hosts");

@@ -1,4 +1,5 @@
 // What a run amounted to: metrics, times, memory, and the digest of the weights.
+#include <math.h>
 #include <openssl/evp.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -38,7 +39,14 @@ ls_status ls__metrics_sum(ls_trainer *t, int64_t count, double *sum) {
     else
         memcpy(all, t->metrics, (size_t)(count * width) * sizeof *all);
     memset(sum, 0, (size_t)width * sizeof *sum);
-    for (int64_t i = 0; i < count; i++) ls__measures_add(&t->measures, sum, all + i * width);
+    t->not_finite = -1;
+    for (int64_t i = 0; i < count; i++) {
+        const double *row = all + i * width;
+        double loss = ls__measures_loss(&t->measures, row);
+        ls__measures_add(&t->measures, sum, row);
+        if (t->not_finite < 0 && !isfinite(loss)) t->not_finite = i;
+        if (t->not_finite < 0 && row[0] > 0) t->finite_loss = loss;
+    }
     free(all);
     if (status == LS_OK) status = ls_comm_barrier(t->comm);  // nobody clears the table while another still reads it
     return status;
@@ -134,8 +142,35 @@ static ls_status epochs_median(const ls_trainer *t, size_t offset, int short_one
     return LS_OK;
 }
 
+static int all_finite(const float *values, int64_t count) {
+    int finite = 1;
+    for (int64_t i = 0; i < count; i++) finite &= isfinite(values[i]) != 0;
+    return finite;
+}
+
+ls_status ls__results_finite(ls_trainer *t) {
+    for (int i = 0; i < t->graph->store->count; i++) {
+        const ls_param *p = &t->graph->store->params[i];
+        int64_t count = ls_shape_count(p->shape);
+        float *plain;
+        LS_TRY(ls_memory_alloc(count * 4, &plain));
+        ls_status status = ls_params_get(t->params, t->queue, i, (ls_span){t->weights, 0}, plain);
+        int finite = all_finite(plain, count);
+        ls_memory_free(plain);
+        LS_TRY(status);
+        if (!finite)
+            return LS_FAIL(LS_STATUS_DIVERGED,
+                           "training diverged: after step %lld, in epoch %d, weights of %s are no finite numbers; the "
+                           "loss before was "
+                           "%.4g. " LS_DIVERGED_REMEDY,
+                           (long long)t->step, t->epochs_done, p->name, t->finite_loss);
+    }
+    return LS_OK;
+}
+
 ls_status ls__results_digest(ls_trainer *t, char text[65]) {
     EVP_MD_CTX *sha = EVP_MD_CTX_new();
+    int finite = 1;
     if (!sha) return LS_FAIL(LS_STATUS_OUT_OF_MEMORY, "out of memory");
     ls_status status = EVP_DigestInit_ex(sha, EVP_sha256(), NULL) == 1
                            ? LS_OK
@@ -146,12 +181,14 @@ ls_status ls__results_digest(ls_trainer *t, char text[65]) {
         status = ls_memory_alloc(count * 4, &plain);
         if (status == LS_OK) status = ls_params_get(t->params, t->queue, i, (ls_span){t->weights, 0}, plain);
         if (status == LS_OK) EVP_DigestUpdate(sha, plain, (size_t)count * 4);
+        if (status == LS_OK) finite &= all_finite(plain, count);
         ls_memory_free(plain);
     }
     unsigned char bytes[EVP_MAX_MD_SIZE] = {0};
     EVP_DigestFinal_ex(sha, bytes, NULL);
     EVP_MD_CTX_free(sha);
     for (int i = 0; i < 32; i++) snprintf(text + (ptrdiff_t)2 * i, 3, "%02x", bytes[i]);
+    if (!finite) text[0] = 0;  // all that is no number would have one digest, as if it were the same
     return status;
 }
 

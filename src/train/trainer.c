@@ -493,6 +493,8 @@ static ls_status fit_epoch(ls_trainer *t, int *stopped) {
     double seconds = ls_clock() - t->epoch_start;
     double sum[LS_MAX_MEASURES];
     LS_TRY(ls__metrics_sum(t, t->train_shape.steps * t->train_shape.micro_batches, sum));
+    double before = t->finite_loss;
+    int64_t began = t->not_finite < 0 ? 0 : t->not_finite / t->train_shape.micro_batches + 1;
     int64_t stop = atomic_load(&t->stop_step), all = t->train_shape.steps;
     ls_epoch_result *e = &t->epochs[t->epochs_done++];
     *e = (ls_epoch_result){.epoch = t->epoch,
@@ -509,12 +511,16 @@ static ls_status fit_epoch(ls_trainer *t, int *stopped) {
     *stopped = stop != 0;
     t->step += e->steps;
     t->train_seconds += seconds;
-    if (t->config.validate && e->steps == all) {
+    if (t->config.validate && e->steps == all && !began) {
         LS_TRY(ls_trainer_evaluate(t, &e->val_loss, &e->val_accuracy));
         e->val_seconds = t->evaluate_seconds;
     }
     if (t->on_epoch && t->on_epoch(t->epoch_user, e)) *stopped = 1;
-    return LS_OK;
+    if (!began) return LS_OK;
+    return LS_FAIL(LS_STATUS_DIVERGED,
+                   "training diverged: the loss of step %lld in epoch %d is no finite number any more; before it was "
+                   "%.4g. " LS_DIVERGED_REMEDY,
+                   (long long)began, e->epoch, before);
 }
 
 void ls_trainer_on_epoch(ls_trainer *t, ls_epoch_fn fn, void *user) {
@@ -530,6 +536,7 @@ ls_status ls_trainer_fit(ls_trainer *t, ls_progress_fn progress, void *user) {
     atomic_store(&t->held_step, t->step + 1);
     for (t->epoch = t->epochs_done + 1; t->epoch <= t->config.epochs && !stopped; t->epoch++)
         LS_TRY(fit_epoch(t, &stopped));
+    LS_TRY(ls_comm_agree(t->comm, ls__results_finite(t)));
     return ls__results_gather(t);
 }
 
@@ -547,6 +554,11 @@ ls_status ls_trainer_evaluate(ls_trainer *t, double *loss, double *accuracy) {
     t->test_accuracy = ls__measures_accuracy(&t->measures, sum);
     t->evaluate_seconds = ls_clock() - start;
     LS_TRY(ls__results_memory(t));
+    if (t->not_finite >= 0)
+        return LS_FAIL(LS_STATUS_DIVERGED,
+                       "evaluation: the loss of samples %lld and following is no finite number: the weights have "
+                       "diverged. " LS_DIVERGED_REMEDY,
+                       (long long)(t->not_finite * t->eval_shape.micro_batch));
     if (loss) *loss = t->test_loss;
     if (accuracy) *accuracy = t->test_accuracy;
     return LS_OK;

@@ -122,7 +122,9 @@ struct ls_trainer {
     int epochs_done;
     double train_seconds, evaluate_seconds;
     double test_loss, test_accuracy;
-    ls_timeline *timeline;            // NULL: nothing is recorded
+    int64_t not_finite;     // of the latest sums, the first micro-batch whose loss is no finite number; -1: none
+    double finite_loss;     // mean of the latest micro-batch before that
+    ls_timeline *timeline;  // NULL: nothing is recorded
     ls_phase_seconds *epoch_phases;   // (2 x epochs): of each epoch the sum and the most over this worker's replicas
     ls_phase_seconds phases;          // per step, mean over all replicas of the job; gathered after fit
     ls_phase_seconds *worker_phases;  // (workers): the same of each worker; gathered after fit
@@ -169,7 +171,13 @@ ls_status ls__metrics_sum(ls_trainer *trainer, int64_t micro_batches, double *su
 // Keeps what the phases of the epoch that is over were; its index counts from 0. Not collective.
 void ls__results_epoch(ls_trainer *trainer, int index);
 
-// SHA-256 of the weights, as text. Without weights: of nothing, so that what it takes is there.
+#define LS_DIVERGED_REMEDY                                                                                             \
+    "A lower learning rate (--lr), a warm-up (--warmup-epochs) or clipping (--clip-norm) keeps it from that"
+
+// Whether all weights are finite numbers. Not collective. Errors: DIVERGED (which are not, and when), OUT_OF_MEMORY.
+ls_status ls__results_finite(ls_trainer *trainer);
+
+// SHA-256 of the weights, as text; "" where they are not all finite. Without weights: of nothing, so that what it takes is there.
 ls_status ls__results_digest(ls_trainer *trainer, char text[65]);
 
 // Gathers peak memory over all workers. Collective.

@@ -46,6 +46,25 @@ if [ -n "$mpirun" ]; then
     refuses 1 "classes=" $mpirun 2 sh -c \
         '[ "${OMPI_COMM_WORLD_RANK:-$PMI_RANK}" = 0 ] && set -- --classes 12; exec "$0" train mnist-mlp "$@"' "$lockstep"
 fi
+# A run that ends in what is no number has failed, says since when, and has no digest; a study's row says so.
+what="training that diverges"
+diverges() {
+    run 1 "$lockstep" train mnist-mlp --limit-train 640 --limit-test 100 --epochs 3 --optimizer sgd --verbose 2 "$@"
+    complains "diverged"
+    grep -q "Weights digest\|Test accuracy" "$here/out" && wrong "$what: claims a result"
+    [ "$(grep -c '^lockstep' "$here/err")" -eq 1 ] || wrong "$what: should say one sentence, once"
+}
+diverges --lr 1e10
+complains "training diverged: the loss of step 4 in epoch 1 is no finite number any more; before it was "
+diverges --lr 9e29 --weight-decay 9e29 --limit-train 64 --epochs 1 --batch-size 64 --save "$here/weights" --record "$here/run.json"
+complains "after step 1, in epoch 1, weights of "
+[ -e "$here/weights" ] && wrong "$what: saves weights"
+[ -e "$here/run.json" ] && wrong "$what: has a record"
+[ -n "$mpirun" ] && diverges --lr 1e10 --workers 2
+run 1 "$lockstep" scale mnist-mlp --workers 1 --limit-train 640 --limit-test 100 --epochs 1 --optimizer sgd --lr 1e10 --out "$here/study"
+says "training diverged: the loss of step"
+grep -q "training diverged" "$here/study/results.md" || wrong "$what: the study's table does not say so"
+rm -rf "$here/study"
 # oneDNN believes what this says of the machine.
 ONEDNN_MAX_CPU_ISA=SSE41
 export ONEDNN_MAX_CPU_ISA
