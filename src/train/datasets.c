@@ -65,14 +65,14 @@ static ls_data_host host_of(opened *o) {
 }
 
 static ls_status make_owner(ls_comm *comm, opened **out) {
-    ls_status status = ls_comm_agree(comm, ls_calloc(1, sizeof **out, out));
-    if (status == LS_OK) {
-        (*out)->comm = comm;
-        return LS_OK;
-    }
+    ls_status status;
+    LS_TRY_GOTO(ls_comm_agree(comm, ls_calloc(1, sizeof **out, out)), fail);
+    (*out)->comm = comm;
+    return LS_OK;
+fail:
     free(*out);
     *out = NULL;
-    return ls__fail_passed(status, __FILE__, __LINE__);
+    return status;
 }
 
 // From here on the dataset owns what `o` has, and all workers have the same one; or it is destroyed, and so is `o`. Collective.
