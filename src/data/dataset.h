@@ -38,8 +38,8 @@ struct ls_dataset {
     uint64_t version;         // part of the fingerprint, beside the values
     uint64_t fingerprint;     // equal data, equal number; the same on every machine
     double read_seconds;      // the slowest worker's time to have it all in memory
-    void (*release)(
-        void *owner);  // called with `owner` when the dataset is destroyed, after all else; NULL: nothing is
+    // Called with `owner` when the dataset is destroyed, after all else; NULL: nothing is.
+    void (*release)(void *owner);
     void *owner;
 };
 
