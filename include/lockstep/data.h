@@ -14,6 +14,7 @@
 #ifndef LOCKSTEP_DATA_H
 #define LOCKSTEP_DATA_H
 
+#include <lockstep/context.h>
 #include <lockstep/status.h>
 #include <lockstep/tensor.h>
 
@@ -21,7 +22,6 @@
 extern "C" {
 #endif
 
-typedef struct ls_context ls_context;
 typedef struct ls_dataset ls_dataset;
 
 #define LS_MAX_FIELDS 16

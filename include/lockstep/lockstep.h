@@ -2,8 +2,11 @@
 #ifndef LOCKSTEP_H
 #define LOCKSTEP_H
 
+#include <lockstep/context.h>
 #include <lockstep/data.h>
 #include <lockstep/graph.h>
+#include <lockstep/memory.h>
+#include <lockstep/predict.h>
 #include <lockstep/status.h>
 #include <lockstep/tensor.h>
 #include <lockstep/train.h>

@@ -1,10 +1,11 @@
-// Training: a context (who the workers are) and a trainer that fits and evaluates a graph on a dataset.
+// Training: a trainer fits and evaluates a graph on a dataset, in one call or step by step.
 //
 // Everything here is collective over the workers unless it says otherwise: each worker of the job makes the same calls
 // with the same arguments. A program that does so runs alone or under mpirun/srun unchanged.
 #ifndef LOCKSTEP_TRAIN_H
 #define LOCKSTEP_TRAIN_H
 
+#include <lockstep/context.h>
 #include <lockstep/data.h>
 #include <lockstep/graph.h>
 #include <lockstep/status.h>
@@ -15,21 +16,6 @@ extern "C" {
 #endif
 
 typedef struct ls_trainer ls_trainer;
-
-// Joins the job: every worker an MPI launcher started, or this process alone when none did (no MPI is started then).
-// Errors: UNSUPPORTED (a launcher this build's MPI does not understand), LIBRARY.
-ls_status ls_context_create(ls_context **out);
-// The processes of an MPI communicator of the caller's: `mpi_comm` is the address of an MPI_Comm. MPI must have been started, with
-// MPI_THREAD_FUNNELED at least, and is not ended here: destroy the context first. Messages go over a duplicate. Collective on it.
-// Errors: INVALID_ARGUMENT (MPI was not started, or the communicator is MPI_COMM_NULL), UNSUPPORTED (the thread level; a library built
-// without MPI), LIBRARY.
-ls_status ls_context_create_with_comm(const void *mpi_comm, ls_context **out);
-// Leaves the job. Collective.
-void ls_context_destroy(ls_context **context);
-int ls_context_rank(const ls_context *context);  // 0 .. size-1; worker 0 is the one that speaks
-int ls_context_size(const ls_context *context);
-// Ends the whole job at once, for a failure only one worker has seen. Not collective. Does not return in an MPI job.
-void ls_context_abort(ls_context *context, int exit_status);
 
 // How to train. Zero-initialize, then ls_train_config_init for the defaults.
 typedef struct ls_train_config {
@@ -64,7 +50,8 @@ typedef struct ls_train_config {
     int decay_biases;  // 1 (the default): weight decay shrinks all weights, as in Keras; 0: kernels only, neither biases nor batch norm
     double
         clip_norm;  // a mean gradient whose norm over all parameters is larger is scaled down to it; 0 (default): none
-    const char *lr_scaling;  // "none"; "linear": times the number of micro-batches in a step
+    const char *lr_scaling;  // "none"; "linear": times batch_size / lr_base_batch
+    int64_t lr_base_batch;   // the batch that lr was chosen for; default 128
     double warmup_epochs;    // epochs before the rate is the full one; 0 (the default): none
     // "gradual" (the default): meanwhile it grows linearly from lr (linear scaling) or 0 (none) to the full one;
     // "constant": meanwhile it stays at lr, which takes linear scaling. Goyal et al. 2017, section 2.2.
@@ -91,12 +78,15 @@ ls_shape ls_train_image_shape(const ls_train_config *config, ls_shape image);
 // gives the same bits on any machine. Not collective.
 int64_t ls_micro_batch_default(int64_t batch_size);
 
+// The members of ls_phase_seconds, for those that go over all of them.
+#define LS_PHASE_LIST(X) X(load) X(forward) X(backward) X(exchange) X(wait) X(update) X(serial)
+
 // Where a replica's time goes: every moment of an epoch is in one of these.
 typedef struct ls_phase_seconds {
     double load;  // waiting for its next micro-batch
     double forward, backward;
     double exchange;  // adding gradients up, sending and receiving them and the new weights
-    double wait;      // for the other replicas of its host
+    double wait;      // for the other replicas of its host, and for what the main thread does between steps
     double update;    // of the weights, and of kernels' copies of them
     double serial;    // what is done besides: setting the epoch up, the learning rate, showing progress
 } ls_phase_seconds;
@@ -110,55 +100,6 @@ typedef struct ls_epoch_result {
     double val_loss, val_accuracy, val_seconds;  // on the test set after it; NAN without ls_train_config.validate
     ls_phase_seconds mean, most;  // over all replicas of the job, of the whole epoch; zero until training is over
 } ls_epoch_result;
-
-// Where the memory of a training run goes.
-//   enum name    text
-#define LS_MEMORY_LIST(X)                                                                                              \
-    X(WEIGHTS, "Weights")                                                                                              \
-    X(COPIES, "Working copies of weights")                                                                             \
-    X(GRADIENTS, "Gradients")                                                                                          \
-    X(STATE, "Optimizer state")                                                                                        \
-    X(SUMS, "Partial sums")                                                                                            \
-    X(ACTIVATIONS, "Activations")                                                                                      \
-    X(BACKWARD, "Gradients of activations")                                                                            \
-    X(WORKSPACE, "Workspaces, scratch")                                                                                \
-    X(UNUSED, "Between buffers")                                                                                       \
-    X(BATCHES, "Batches being loaded")                                                                                 \
-    X(DATASET, "Dataset")                                                                                              \
-    X(RECORDS, "Order of samples, metrics")                                                                            \
-    X(PROGRAM, "Program, libraries, kernels")
-typedef enum ls_memory_part {
-#define LS_MEMORY_ENUM(name, text) LS_MEMORY_##name,
-    LS_MEMORY_LIST(LS_MEMORY_ENUM)
-#undef LS_MEMORY_ENUM
-        LS_MEMORY_PARTS
-} ls_memory_part;
-
-const char *ls_memory_part_name(ls_memory_part part);
-
-// Bytes. A worker's are those that are resident in its process, memory it shares with other workers included; on a host, shared
-// memory counts once.
-typedef struct ls_memory_bytes {
-    int64_t replica;  // the largest replica's own; part of the worker's
-    int64_t worker;   // the largest worker's
-    int64_t host;     // the largest host's
-} ls_memory_bytes;
-
-// One of the plans a replica runs; they share its arena, which holds activations, their gradients and workspaces.
-typedef struct ls_memory_arena {
-    int64_t samples;  // of a run; 0: there is no such plan
-    int64_t bytes;
-} ls_memory_arena;
-
-typedef struct ls_memory {
-    ls_memory_bytes part[LS_MEMORY_PARTS], total;
-    ls_memory_arena train, train_tail, evaluate,
-        evaluate_tail;  // of a worker's first replica; tails: what is left over
-    int workers, hosts, workers_per_host, replicas_per_worker, threads_per_replica;
-    int64_t global_batch, micro_batch;
-    int gradient_buffers;       // of each replica
-    char replicas_reason[160];  // why so many replicas
-} ls_memory;
 
 typedef struct ls_train_result {
     int epochs;
@@ -176,6 +117,8 @@ typedef struct ls_train_result {
     int64_t peak_rss_bytes;  // of the largest worker
     int64_t planned_bytes;   // what it was planned to be (ls_memory.total.worker)
     int workers, hosts, replicas_per_worker, threads_per_replica;
+    int oversubscribed;  // 1: the replicas' threads are more than the cores
+    int synchronous;     // 1: by its strategy, weights are the same bits for any number of workers and replicas
     int64_t global_batch, micro_batch;
     ls_shape image;  // (H, W, C), as the network sees it
     // Of pixel / 255 over the training set, (C) each and owned by the trainer; NULL where normalize is not "dataset".
@@ -184,57 +127,80 @@ typedef struct ls_train_result {
     char device_description[256], comm_description[256];
 } ls_train_result;
 
-// What an ls_progress_fn answers. Training goes on meanwhile in other replicas, so that they do not wait for a display in every step:
-// a stop comes after one more step, which they may have begun. After the first step of a fit, and after one that was asked
-// to be waited for, it comes at once.
-enum {
-    LS_PROGRESS_GO_ON,
-    LS_PROGRESS_STOP,
-    LS_PROGRESS_WAIT,  // go on, and let all replicas wait after the next step for what is answered then
-};
-
-// Called on every worker after each step (step == steps: the last of an epoch). Every worker must return the same; any other
-// number than those above stops.
-typedef struct ls_progress {
-    int epoch, epochs;
-    int64_t step, steps;    // in this epoch, from 1
-    double seconds;         // since the epoch began
-    double loss, accuracy;  // mean over the epoch so far, of what this worker's host computed
-    double images_per_second;
-    double batch_loss, batch_accuracy, learning_rate;  // of this step alone; the first two as above
-    int rank;
-} ls_progress;
-typedef int (*ls_progress_fn)(void *user, const ls_progress *progress);
-
-// A job that is only thought of. All zero: one worker without a dataset.
-typedef struct ls_memory_job {
-    int workers, hosts;         // 0: 1
-    const ls_dataset *dataset;  // NULL: of no size, its images as the graph takes them
-    // Bytes of the program, its libraries and kernels. 0: measured, as what this process took when it created the context and
-    // what making the kernels adds to that; right in a process that has made none before.
-    int64_t program;
-    int64_t more;  // bytes that a worker's process takes beside what can be measured in this one: MPI, say
-} ls_memory_job;
-
-// Where the memory of training `graph` would go, found by the code that trains: kernels are created, nothing large is
-// allocated. config->batch_size 0: one micro-batch for each replica. Not collective. Errors: those of ls_trainer_create that
-// one worker can find alone.
-ls_status ls_memory_plan(const ls_context *context, const ls_graph *graph, const ls_memory_job *job,
-                         const ls_train_config *config, ls_memory *out);
+// --- a trainer -------------------------------------------------------------------------------------------------------
 
 // Sets up training of a finished graph on a dataset: checks that all workers agree, builds plans, allocates, draws the
-// initial weights. Borrows context, graph and dataset. The caller destroys it.
+// initial weights. What a batch feeds to an input of the graph is the dataset's field of its name; where there is none, a floating
+// input takes "image", class numbers "label", and what losses alone read "target", "label" or "image", whichever fits. A graph
+// without losses is trained as a classifier (graph.h). Trainers of graphs that share a store train the same weights in turn; the
+// first sets the device, the precision and the strategy for all, and is destroyed last.
+// Borrows context, graph and dataset. The caller destroys it.
 // Errors: INVALID_ARGUMENT, UNSUPPORTED (precision), MISMATCH (which worker differs, in what), OUT_OF_MEMORY.
 ls_status ls_trainer_create(ls_context *context, const ls_graph *graph, ls_dataset *dataset,
                             const ls_train_config *config, ls_trainer **out);
 void ls_trainer_destroy(ls_trainer **trainer);
-// Trains all epochs that are left. progress may be NULL. Collective. Errors, the same on every worker: DIVERGED (a loss or a weight is no
-// finite number any more: since which step), LIBRARY; others may be one worker's alone.
-ls_status ls_trainer_fit(ls_trainer *trainer, ls_progress_fn progress, void *user);
-// Has fn called by ls_trainer_fit on every worker after each epoch, evaluated (ls_train_config.validate) or not, with sums over
-// all workers. Returning non-zero ends training; every worker must return the same. NULL: nothing is called. Not collective.
-typedef int (*ls_epoch_fn)(void *user, const ls_epoch_result *epoch);
-void ls_trainer_on_epoch(ls_trainer *trainer, ls_epoch_fn fn, void *user);
+
+// --- step by step ----------------------------------------------------------------------------------------------------
+//
+//     CHECK(ls_trainer_begin_epoch(t));
+//     while (ls_trainer_steps_left(t) > 0) CHECK(ls_trainer_step(t, &report));
+//     CHECK(ls_trainer_end_epoch(t, &epoch));
+//
+// ls_trainer_fit is this loop. All workers call these together, as often as each other.
+
+// A step as it went.
+typedef struct ls_step_report {
+    int epoch, epochs;
+    int64_t step, steps;    // in this epoch, from 1
+    double seconds;         // since the epoch began, or was gone on with
+    double loss, accuracy;  // mean over the epoch so far, of what this worker's host computed; accuracy NAN where there is none
+    double images_per_second;
+    double batch_loss, batch_accuracy, learning_rate;  // of this step alone; the first two as above
+    int rank;
+} ls_step_report;
+
+// Begins the next epoch, or goes on with one that was left before its end: its order of samples, its loaders. Errors: INVALID_ARGUMENT
+// (one is running), OUT_OF_MEMORY.
+ls_status ls_trainer_begin_epoch(ls_trainer *trainer);
+// Steps until the end of the running epoch; 0: none is running, or it is at its end.
+int64_t ls_trainer_steps_left(const ls_trainer *trainer);
+// The next batch on all workers: forward and backward, exchange, update. *out may be NULL. Errors, on every worker and with the sentence of
+// the one that failed: whatever a loader, a kernel or the exchange fails with; LIBRARY may be one worker's alone (ls_context_abort).
+ls_status ls_trainer_step(ls_trainer *trainer, ls_step_report *out);
+// Ends the running epoch, at its end or before: sums over all workers, validation where it is asked for and the epoch is whole. An epoch
+// that is left is gone on with by the next ls_trainer_begin_epoch. Errors: DIVERGED (since which step), as above.
+ls_status ls_trainer_end_epoch(ls_trainer *trainer, ls_epoch_result *out);
+
+// --- all at once -----------------------------------------------------------------------------------------------------
+
+// Called by ls_trainer_fit on every worker, in its main thread. Any member may be NULL. When one worker or several set *stop, all of
+// them stop: after the step that follows, or this one where it is the epoch's last, or after this epoch. A callback that fails ends
+// training on all workers in the same way, with its status and sentence (ls_error_set).
+typedef struct ls_callbacks {
+    void *user;
+    ls_status (*on_step)(void *user, const ls_step_report *step, int *stop);      // after each step
+    ls_status (*on_epoch)(void *user, const ls_epoch_result *epoch, int *stop);  // after each epoch and its validation
+} ls_callbacks;
+
+// Trains all epochs that are left, and what is left of one. callbacks may be NULL. Errors, the same on every worker: DIVERGED (a loss or a
+// weight is no finite number any more: since which step), LIBRARY, a callback's; LIBRARY may be one worker's alone.
+ls_status ls_trainer_fit(ls_trainer *trainer, const ls_callbacks *callbacks);
+
+// Mean loss and accuracy over the test set. Either pointer may be NULL.
+ls_status ls_trainer_evaluate(ls_trainer *trainer, double *loss, double *accuracy);
+
+// --- what came of it -------------------------------------------------------------------------------------------------
+
+// A loss or a metric of the graph.
+typedef struct ls_measure_result {
+    const char *name;  // the layer's; owned by the trainer
+    int is_loss;
+    double train, test;  // of the latest epoch and the latest evaluation; NAN: none yet
+} ls_measure_result;
+
+int ls_trainer_measure_count(const ls_trainer *trainer);
+ls_measure_result ls_trainer_measure(const ls_trainer *trainer, int index);
+
 // A timeline of what every replica of every worker does, for people to look at. Records the first `steps` steps after the
 // first two of every epoch, or fewer, so that the whole job has no more than about a million spans; costs a reading of the clock for
 // each layer and pass. Between ls_trainer_create and ls_trainer_fit, once. Collective.
@@ -243,8 +209,6 @@ ls_status ls_trainer_trace(ls_trainer *trainer, int64_t steps);
 // Gathers the timeline, all clocks brought to worker 0's, which writes it to `path` as Chrome trace JSON (docs/trace.md); the
 // others' path does not count. Collective. Errors: IO (the path, the system's words), OUT_OF_MEMORY; the trainer is as it was.
 ls_status ls_trainer_trace_write(ls_trainer *trainer, const char *path);
-// Mean loss and accuracy over the test set. Either pointer may be NULL.
-ls_status ls_trainer_evaluate(ls_trainer *trainer, double *loss, double *accuracy);
 // Fills in what is known so far; computes the digest.
 ls_status ls_trainer_result(ls_trainer *trainer, ls_train_result *out);
 // Copies a parameter out of, or into, the model, in Keras's shape and order: `count` floats.

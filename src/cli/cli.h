@@ -102,10 +102,10 @@ typedef struct cli_progress {
     double drawn;  // when the live line was last drawn
     double first;  // when the first step was done; 0 before
     int length;    // of the live line
-    ls_progress latest;
+    ls_step_report latest;
 } cli_progress;
 void cli_progress_begin(cli_progress *progress, int verbose, int epochs);
-void cli_progress_step(cli_progress *display, const ls_progress *progress);
+void cli_progress_step(cli_progress *display, const ls_step_report *progress);
 void cli_progress_pause(cli_progress *display);  // ends the live line: something else is printed
 // An epoch is over; `more`: another one follows.
 void cli_progress_epoch(cli_progress *display, const ls_epoch_result *epoch, int more);

@@ -43,7 +43,7 @@ static const ls_option table[] = {
 // Options of train that mean something else here, or nothing.
 static const ls_option train_table[] = {
     {"batch-size", LS_OPTION_COUNT, .offset = offsetof(ls_train_config, batch_size), .metavar = "B", .min = 1,
-     .max = LS_BATCH_MOST, .initial = "8 micro-batches, of 128 where --micro-batch says nothing", .group = "Training",
+     .max = LS_MAX_BATCH, .initial = "8 micro-batches, of 128 where --micro-batch says nothing", .group = "Training",
      .help = "the GLOBAL batch: samples per step over ALL workers together, NOT per worker"},
     {.name = "epochs"},
     {.name = "limit-train"},
@@ -117,30 +117,31 @@ static double micro_batches_per_lane(const ls_train_config *c, int lanes) {
 }
 
 // The first block warms up. The others' steps are compared with the floor measured right after them.
-static int note_step(void *user, const ls_progress *p) {
+static ls_status note_step(void *user, const ls_step_report *p, int *stop) {
     bench *b = user;
     b->steps[p->step - 1] = p->step == 1 ? p->seconds : p->seconds - b->since;
     b->since = p->seconds;
-    if (p->step < p->steps) return 0;
+    if (p->step < p->steps) return LS_OK;
     double floor = b->layers ? bench_layers_round(b->layers) : 0;
-    if (p->epoch == 1 || b->blocks == BENCH_MAX_ROUNDS) return 0;
+    if (p->epoch == 1 || b->blocks == BENCH_MAX_ROUNDS) return LS_OK;
     int lanes = b->result.workers * b->result.replicas_per_worker, i = b->blocks++;
     b->step[i] = bench_median(b->steps, (int)p->steps);
     b->floor[i] = floor * micro_batches_per_lane(&b->config, lanes);
     b->ratio[i] = floor > 0 ? b->step[i] / b->floor[i] : 0;
-    return 0;
+    return LS_OK;
 }
 
 static ls_status run_training(bench *b) {
     ls_trainer *trainer = NULL;
     ls_status status;
+    ls_callbacks callbacks = {.user = b, .on_step = note_step};
     LS_TRY(ls_calloc(b->samples / b->config.batch_size, sizeof *b->steps, &b->steps));
     if (b->set.floor || b->set.layers)
         LS_TRY_GOTO(bench_layers_create(b->graph, &b->config, b->set.floor, &b->layers), done);
     LS_TRY_GOTO(ls_trainer_create(b->cli->context, b->graph, b->data, &b->config, &trainer), done);
     LS_TRY_GOTO(ls_trainer_result(trainer, &b->result), done);
     if (b->layers) LS_TRY_GOTO(bench_layers_start(b->layers, b->result.replicas_per_worker), done);
-    LS_TRY_GOTO(ls_trainer_fit(trainer, note_step, b), done);
+    LS_TRY_GOTO(ls_trainer_fit(trainer, &callbacks), done);
     LS_TRY_GOTO(ls_trainer_result(trainer, &b->result), done);
     b->result.step_seconds_median = bench_median(b->step, b->blocks);
 done:

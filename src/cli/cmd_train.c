@@ -118,6 +118,7 @@ typedef struct run {
     cli_deadline deadline;  // worker 0's
     cli_timekeeper timekeeper;
     int stopped;      // before the last epoch was over
+    int too_late_to_evaluate;
     int evaluated;    // there are numbers of the test set
     int loaded;       // parameters that came from a file
     ls_status saved;  // how writing the weights went
@@ -244,8 +245,8 @@ static void print_head(const run *r) {
            (long long)micro_batches, micro_batches == 1 ? "" : "es", (long long)t->micro_batch, r->config.precision,
            r->config.optimizer, r->config.strategy);
     if (r->set.weights)
-        printf("weights from %s: %d of %d parameters%s\n", r->set.weights, r->loaded, r->graph->store->count,
-               r->loaded < r->graph->store->count ? ", the others drawn from the seed" : "");
+        printf("weights from %s: %d of %d parameters%s\n", r->set.weights, r->loaded, ls_store_count(ls_graph_store(r->graph)),
+               r->loaded < ls_store_count(ls_graph_store(r->graph)) ? ", the others drawn from the seed" : "");
     fflush(stdout);
 }
 
@@ -263,7 +264,7 @@ static void row(const char *what, const char *format, ...) {
 static void print_stop(const run *r) {
     const ls_train_result *t = &r->result;
     const ls_epoch_result *e = &t->epoch[t->epochs - 1];
-    const char *evaluation = r->timekeeper.too_late_to_evaluate ? "; there is no time left to evaluate" : "";
+    const char *evaluation = r->too_late_to_evaluate ? "; there is no time left to evaluate" : "";
     fprintf(r->set.verbose ? stdout : stderr,
             "Stopped after step %lld of %lld in epoch %d of %d, to be over in time (%s)%s.\n", (long long)e->steps,
             (long long)t->steps_per_epoch, e->epoch, r->config.epochs, r->deadline.why, evaluation);
@@ -307,7 +308,7 @@ static ls_status check_outputs(run *r) {
     ls_status status = LS_OK;
     if (r->set.record && speaks(r)) status = ls_record_check(r->set.record);
     if (status == LS_OK && r->set.save && speaks(r)) status = ls_weights_file_check(r->set.save);
-    return ls_comm_agree(r->cli->context->comm, status);
+    return ls_context_agree(r->cli->context, status);
 }
 
 static ls_status trace_path(const run *r, char *path, size_t size) {
@@ -326,7 +327,7 @@ static ls_status check_trace(run *r) {
             status = LS_FAIL(LS_STATUS_IO, "cannot write the trace %s: %s; name a folder that can be written to", path,
                              strerror(errno));
     }
-    return ls_comm_agree(r->cli->context->comm, status);
+    return ls_context_agree(r->cli->context, status);
 }
 
 // The last thing of all: a full disk must not take the result of training with it.
@@ -378,12 +379,12 @@ static ls_status check_options(const run *r) {
                                          : "from a file",
                 r->set.save ? "yes" : "no", r->set.trace ? (long long)r->set.trace_steps : 0);
     ls_options_line((ls_option_set[]){r->options[0], r->options[1], {NULL, NULL}}, line + used, sizeof line - used);
-    return ls_comm_check_equal(r->cli->context->comm, "the options", line);
+    return ls_context_check_equal(r->cli->context, "the options", line);
 }
 
 static ls_status load_weights(run *r) {
     if (!r->set.weights) return LS_OK;
-    r->loaded = r->graph->store->count;
+    r->loaded = ls_store_count(ls_graph_store(r->graph));
     if (r->set.weights_by_name) return ls_trainer_load_weights_by_name(r->trainer, r->set.weights, &r->loaded);
     return ls_trainer_load_weights(r->trainer, r->set.weights);
 }
@@ -403,7 +404,7 @@ static ls_status open_metrics(run *r) {
                                 .evaluate = r->config.evaluate};
     ls_status status = LS_OK;
     if ((config.csv || config.tensorboard) && speaks(r)) status = ls_metrics_create(&config, &r->metrics);
-    return ls_comm_agree(r->cli->context->comm, status);
+    return ls_context_agree(r->cli->context, status);
 }
 
 // Training is worth more than its metrics: what goes wrong with them is said at once, and training goes on.
@@ -424,22 +425,23 @@ static ls_status close_outputs(run *r) {
     ls_status status = r->set.record && speaks(r) ? write_record(r) : LS_OK, metrics = close_metrics(r);
     if (status == LS_OK) status = metrics;
     if (status == LS_OK && r->saved != LS_OK) status = LS_FAIL(r->saved, "%s", r->save_failure);
-    return ls_comm_agree(r->cli->context->comm, status);
+    return ls_context_agree(r->cli->context, status);
 }
 
-static int on_step(void *user, const ls_progress *p) {
+static ls_status on_step(void *user, const ls_step_report *step, int *stop) {
     run *r = user;
-    cli_progress_step(&r->progress, p);
-    if (r->metrics) note_metrics(r, ls_metrics_step(r->metrics, p));
-    return cli_timekeeper_step(&r->timekeeper, p, r->config.validate);
+    cli_progress_step(&r->progress, step);
+    if (r->metrics) note_metrics(r, ls_metrics_step(r->metrics, step));
+    *stop = speaks(r) && cli_timekeeper_step(&r->timekeeper, step, r->config.validate);
+    return LS_OK;
 }
 
-static int on_epoch(void *user, const ls_epoch_result *e) {
+static ls_status on_epoch(void *user, const ls_epoch_result *e, int *stop) {
     run *r = user;
     cli_progress_epoch(&r->progress, e, e->epoch < r->config.epochs && !r->timekeeper.stop && isfinite(e->loss));
     if (r->config.validate) r->timekeeper.evaluation_seconds = e->val_seconds;
     if (r->metrics) note_metrics(r, ls_metrics_epoch(r->metrics, e));
-    return 0;
+    return LS_OK;
 }
 
 // Divergence is seen by all workers alike, who then leave together.
@@ -451,14 +453,16 @@ static ls_status known_to_all(run *r, ls_status status) {
 // Training, until all epochs are done or the time is up.
 static ls_status fit(run *r) {
     int evaluates = r->config.evaluate || r->config.validate;
-    LS_TRY(cli_timekeeper_begin(&r->timekeeper, r->cli->context->comm, &r->deadline, evaluates ? test_count(r) : 0));
-    ls_trainer_on_epoch(r->trainer, on_epoch, r);
-    ls_status status = known_to_all(r, ls_trainer_fit(r->trainer, on_step, r));
+    ls_callbacks callbacks = {.user = r, .on_step = on_step, .on_epoch = on_epoch};
+    LS_TRY(cli_timekeeper_begin(&r->timekeeper, r->cli->context, &r->deadline, evaluates ? test_count(r) : 0));
+    ls_status status = known_to_all(r, ls_trainer_fit(r->trainer, &callbacks));
     if (status == LS_STATUS_LIBRARY) r->cli->stage = CLI_STAGE_ALONE;  // where communication failed others may wait
     LS_TRY(status);
-    LS_TRY(r->timekeeper.status);
     LS_TRY(ls_trainer_result(r->trainer, &r->result));
-    r->stopped = r->timekeeper.stop && whole_epochs(&r->result) < r->config.epochs;
+    int late = cli_timekeeper_too_late(&r->timekeeper);
+    LS_TRY(ls_context_broadcast(r->cli->context, &late, sizeof late, 0));
+    r->too_late_to_evaluate = late;
+    r->stopped = whole_epochs(&r->result) < r->config.epochs;
     return LS_OK;
 }
 
@@ -466,7 +470,7 @@ static ls_status fit(run *r) {
 static ls_status evaluate(run *r) {
     const ls_train_result *t = &r->result;
     r->evaluated = t->epochs > 0 && !isnan(t->epoch[t->epochs - 1].val_seconds);
-    if (r->evaluated || !r->config.evaluate || r->timekeeper.too_late_to_evaluate) return LS_OK;
+    if (r->evaluated || !r->config.evaluate || r->too_late_to_evaluate) return LS_OK;
     LS_TRY(known_to_all(r, ls_trainer_evaluate(r->trainer, NULL, NULL)));
     r->evaluated = 1;
     LS_TRY(ls_trainer_result(r->trainer, &r->result));

@@ -20,8 +20,7 @@
 
 #define END "LOCKSTEP_END"  // in the environment: when to be over, in seconds since 1970, or "none"
 
-#define ANSWER_SECONDS  5
-#define BETWEEN_SECONDS 0.1  // looks at the clock; a broadcast takes a ten-thousandth of it
+#define ANSWER_SECONDS 5
 
 // --- what the end is -------------------------------------------------------------------------------------------------
 
@@ -147,61 +146,38 @@ void cli_deadline_print(const cli_deadline *d) {
 
 // --- keeping it ------------------------------------------------------------------------------------------------------
 
-typedef struct agreement {
-    int64_t next, stop, too_late_to_evaluate;
-} agreement;
-
-ls_status cli_timekeeper_begin(cli_timekeeper *k, ls_comm *comm, const cli_deadline *deadline, int64_t test_count) {
-    *k = (cli_timekeeper){.deadline = *deadline, .comm = comm, .test_count = test_count};
+ls_status cli_timekeeper_begin(cli_timekeeper *k, ls_context *context, const cli_deadline *deadline,
+                               int64_t test_count) {
+    *k = (cli_timekeeper){.deadline = *deadline, .test_count = test_count};
     struct {
-        int64_t next;
+        int64_t limited;
         double left;  // seconds, which is what clocks of several hosts agree on
-    } first = {.next = deadline->at > 0, .left = deadline->at - ls_clock()};
-    LS_TRY(ls_comm_broadcast(comm, &first, sizeof first, LS_DTYPE_U8, 0));
-    k->next = first.next;
-    if (first.next) ls_watch_deadline(ls_clock() + first.left);
+    } first = {.limited = deadline->at > 0, .left = deadline->at - ls_clock()};
+    LS_TRY(ls_context_broadcast(context, &first, sizeof first, 0));
+    if (first.limited) ls_watch_deadline(ls_clock() + first.left);
     return LS_OK;
 }
 
 // An evaluation takes a third of what training takes for as many samples; half, to be sure.
-static double evaluation_seconds(const cli_timekeeper *k, const ls_progress *p) {
+static double evaluation_seconds(const cli_timekeeper *k) {
     if (k->evaluation_seconds > 0) return 1.1 * k->evaluation_seconds;
-    return p->images_per_second > 0 ? 0.5 * (double)k->test_count / p->images_per_second : 0;
+    return k->images_per_second > 0 ? 0.5 * (double)k->test_count / k->images_per_second : 0;
 }
 
-// Worker 0: what its clock says.
-static agreement decide(cli_timekeeper *k, const ls_progress *p, int64_t step, int validate) {
-    double now = ls_clock(), seconds = p->seconds / (double)p->step, evaluation = evaluation_seconds(k, p);
-    if (k->agreed_step > step - p->step) seconds = fmax(seconds, (now - k->agreed) / (double)(step - k->agreed_step));
-    seconds *= 1.1;  // none takes just what those before it took
-    double end = k->deadline.at - k->deadline.margin - evaluation, left = end - now;
+int cli_timekeeper_step(cli_timekeeper *k, const ls_step_report *p, int validate) {
+    if (k->deadline.at == 0) return 0;
+    double now = ls_clock(), seconds = p->seconds / (double)p->step;
+    if (p->step == k->step + 1) seconds = fmax(seconds, now - k->done);
+    k->images_per_second = p->images_per_second;
+    k->step = p->step;
+    k->done = now;
+    double evaluation = evaluation_seconds(k), left = k->deadline.at - k->deadline.margin - evaluation - now;
     if (validate && p->step == p->steps) left -= evaluation;
-    k->agreed = now;
-    k->agreed_step = step;
-    agreement a = {.stop = left < seconds};
-    if (a.stop) {
-        a.too_late_to_evaluate = now + evaluation > k->deadline.at;
-        return a;
-    }
-    // Steps may get much slower, on a machine that others work on too. With validation no later than where it adds to what is to be
-    // done.
-    a.next = step + (int64_t)fmax(1, fmin(left / 2, BETWEEN_SECONDS) / seconds);
-    int64_t epoch_end = step - p->step + p->steps;
-    if (validate && p->step < p->steps && a.next > epoch_end) a.next = epoch_end;
-    return a;
+    // None takes just what those before it took; and once this one says to stop, another is done.
+    k->stop |= left < 2 * 1.1 * seconds;
+    return k->stop;
 }
 
-int cli_timekeeper_step(cli_timekeeper *k, const ls_progress *p, int validate) {
-    int64_t step = (p->epoch - 1) * p->steps + p->step;
-    if (k->stop) return LS_PROGRESS_STOP;
-    if (k->next == 0) return LS_PROGRESS_GO_ON;
-    if (step < k->next) return step + 1 == k->next ? LS_PROGRESS_WAIT : LS_PROGRESS_GO_ON;
-    agreement a = {.next = 0};
-    if (p->rank == 0) a = decide(k, p, step, validate);
-    k->status = ls_comm_broadcast(k->comm, &a, sizeof a, LS_DTYPE_U8, 0);
-    k->next = a.next;
-    k->stop = a.stop || k->status != LS_OK;
-    k->too_late_to_evaluate = (int)a.too_late_to_evaluate;
-    if (k->stop) return LS_PROGRESS_STOP;
-    return step + 1 == k->next ? LS_PROGRESS_WAIT : LS_PROGRESS_GO_ON;
+int cli_timekeeper_too_late(const cli_timekeeper *k) {
+    return k->stop && ls_clock() + evaluation_seconds(k) > k->deadline.at;
 }

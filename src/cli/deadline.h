@@ -4,8 +4,6 @@
 
 #include <lockstep/lockstep.h>
 
-#include "comm/comm.h"
-
 typedef struct cli_deadline {
     double at;          // ls_clock() when the process has to have ended; 0: no limit
     double margin;      // seconds before that at which it ought to: clocks differ, and ending takes a moment
@@ -23,24 +21,23 @@ void cli_deadline_pass_on(const cli_deadline *deadline, double seconds);
 // "to be over by 2026-11-21 12:00:00, the end of Slurm job 17"; nothing without a deadline that is known.
 void cli_deadline_print(const cli_deadline *deadline);
 
-// Stops training in time: worker 0's clock decides, and all workers stop after the same step. They agree now and then, not in
-// every step, so that it costs nothing.
+// Stops training in time: worker 0's clock decides, and the others hear of it from the step that follows.
 typedef struct cli_timekeeper {
-    cli_deadline deadline;  // worker 0's
-    ls_comm *comm;
+    cli_deadline deadline;
     int64_t test_count;         // samples of an evaluation at the end; 0: there is none
     double evaluation_seconds;  // the latest evaluation; 0: none yet
-    int64_t next;               // the step, counted from the first epoch on, after which they agree again; 0: never
-    int64_t agreed_step;        // worker 0: the latest, and when that was
-    double agreed;
-    int stop, too_late_to_evaluate;
-    ls_status status;  // of agreeing
+    double images_per_second;   // of the running epoch
+    int64_t step;               // when this one was done, the latest
+    double done;
+    int stop;
 } cli_timekeeper;
 
-// `deadline` counts on worker 0 only. Collective.
-ls_status cli_timekeeper_begin(cli_timekeeper *keeper, ls_comm *comm, const cli_deadline *deadline, int64_t test_count);
-// After every step, as an ls_progress_fn is called, and returns what one does: replicas wait for its answer only after a step at which
-// workers agree. `validate`: an evaluation follows each epoch. Collective.
-int cli_timekeeper_step(cli_timekeeper *keeper, const ls_progress *progress, int validate);
+// On every worker: how long it may wait for the others is told by the deadline, which counts on worker 0 only. Collective.
+ls_status cli_timekeeper_begin(cli_timekeeper *keeper, ls_context *context, const cli_deadline *deadline,
+                               int64_t test_count);
+// After every step, on worker 0: whether to stop, at the latest after the next one. `validate`: an evaluation follows each epoch.
+int cli_timekeeper_step(cli_timekeeper *keeper, const ls_step_report *step, int validate);
+// Afterwards, on worker 0: whether an evaluation now would take longer than there is time.
+int cli_timekeeper_too_late(const cli_timekeeper *keeper);
 
 #endif

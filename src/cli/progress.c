@@ -17,7 +17,7 @@ static void seconds_text(double seconds, char *text, size_t size) {
         snprintf(text, size, "%llds", s);
 }
 
-static void bar_text(const ls_progress *p, int cells, char *text) {
+static void bar_text(const ls_step_report *p, int cells, char *text) {
     int full = (int)((double)cells * (double)p->step / (double)p->steps);
     for (int i = 0; i < cells; i++) text[i] = i < full ? '=' : '.';
     if (full > 0 && p->step < p->steps) text[full - 1] = '>';
@@ -33,7 +33,7 @@ static void validation_text(const ls_epoch_result *e, char *text, size_t size) {
 
 // " 57/469 [==>...] - ETA: 9s - loss: 1.2345 - accuracy: 0.6012 - 5400 images/s", the bar narrowed to fit `width`. `e` is the
 // epoch once it is over, NULL before.
-static int line_text(const ls_progress *p, const ls_epoch_result *e, int width, char *text, size_t size) {
+static int line_text(const ls_step_report *p, const ls_epoch_result *e, int width, char *text, size_t size) {
     char steps[24], time[32], bar[BAR + 1], validation[80];
     int digits = snprintf(steps, sizeof steps, "%lld", (long long)p->steps), done = e || p->step >= p->steps;
     validation_text(e, validation, sizeof validation);
@@ -49,7 +49,7 @@ static int line_text(const ls_progress *p, const ls_epoch_result *e, int width, 
     return snprintf(text, size, "%s [%s]%s", left, bar, right);
 }
 
-static void draw_live(cli_progress *d, const ls_progress *p, const ls_epoch_result *e) {
+static void draw_live(cli_progress *d, const ls_step_report *p, const ls_epoch_result *e) {
     char text[320];
     double now = ls_clock();
     if (!e && p->step < p->steps && now - d->drawn < REDRAW_SECONDS) return;
@@ -70,7 +70,7 @@ void cli_progress_begin(cli_progress *d, int verbose, int epochs) {
     if (verbose > 0) epoch_line(1, epochs);
 }
 
-void cli_progress_step(cli_progress *d, const ls_progress *p) {
+void cli_progress_step(cli_progress *d, const ls_step_report *p) {
     if (d->first == 0) d->first = ls_clock();
     d->latest = *p;
     if (d->verbose == 1 && d->terminal) draw_live(d, p, NULL);
@@ -84,7 +84,7 @@ void cli_progress_pause(cli_progress *d) {
 
 void cli_progress_epoch(cli_progress *d, const ls_epoch_result *e, int more) {
     if (d->verbose == 0) return;
-    ls_progress p = d->latest;  // with the sums over all workers
+    ls_step_report p = d->latest;  // with the sums over all workers
     p.step = e->steps;
     p.seconds = e->seconds;
     p.loss = e->loss;

@@ -78,6 +78,12 @@ static int shapes_ok(const ls_tensor_type *t, int count) {
     return 1;
 }
 
+ls_status ls_precision_find(const char *name, ls_dtype *out) {
+    *out = strcmp(name, "bf16") == 0 ? LS_DTYPE_BF16 : LS_DTYPE_F32;
+    if (strcmp(name, "fp32") == 0 || strcmp(name, "bf16") == 0) return LS_OK;
+    return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "unknown precision '%s': there are fp32 and bf16", name);
+}
+
 ls_status ls_kernel_create(ls_device *device, const ls_kernel_spec *spec, ls_kernel **out) {
     *out = NULL;
     if (spec->op <= LS_OP_INPUT || spec->op >= LS_OP_COUNT)

@@ -121,6 +121,8 @@ struct ls_device_ops {
 // kernels, plans, buffers and queues made from it.
 ls_status ls_device_create(const char *name, const ls_device_options *options, ls_device **out);
 void ls_device_destroy(ls_device **device);
+// The type a precision computes in: "fp32", "bf16". Errors: INVALID_ARGUMENT.
+ls_status ls_precision_find(const char *name, ls_dtype *out);
 ls_status ls_kernel_create(ls_device *device, const ls_kernel_spec *spec, ls_kernel **out);
 void ls_kernel_destroy(ls_kernel **kernel);
 
@@ -150,6 +152,18 @@ static inline ls_status ls_write(ls_queue *queue, ls_span to, const void *from, 
 }
 static inline ls_status ls_read(ls_queue *queue, void *to, ls_span from, int64_t bytes) {
     return ls__memory(queue)->read(queue, to, from, bytes);
+}
+static inline ls_status ls_copy(ls_queue *queue, ls_span to, ls_span from, int64_t bytes) {
+    return ls__memory(queue)->copy(queue, to, from, bytes);
+}
+static inline ls_status ls_event_record(ls_queue *queue, ls_event *event) {
+    return ls__memory(queue)->event_record(queue, event);
+}
+static inline ls_status ls_event_wait(ls_queue *queue, ls_event *event) {
+    return ls__memory(queue)->event_wait(queue, event);
+}
+static inline ls_status ls_event_synchronize(ls_event *event) {
+    return event->device->ops->memory->event_synchronize(event);
 }
 static inline ls_status ls_kernel_run(ls_kernel *kernel, ls_queue *queue, const ls_span args[LS_ARG_COUNT]) {
     return kernel->ops->run(kernel, queue, args);

@@ -14,7 +14,7 @@ static int64_t key_bytes(int64_t samples) {
 }
 
 static int64_t input_count(const ls_runner *r, int index) {
-    return ls_shape_count(ls_graph_input_at(r->graph, index).shape) * r->plan->config.batch;
+    return ls_shape_count(ls_graph_input_at(r->graph, index).shape) * r->batch;
 }
 
 static ls_status make_feeds(ls_runner *r) {
@@ -27,7 +27,7 @@ static ls_status make_feeds(ls_runner *r) {
         LS_TRY(ls_buffer_create(r->device, input_count(r, i) * (int64_t)ls_dtype_size(dtype), &r->inputs[i]));
         r->spans[i] = (ls_span){r->inputs[i], 0};
     }
-    LS_TRY(ls_buffer_create(r->device, key_bytes(r->plan->config.batch), &r->random));
+    LS_TRY(ls_buffer_create(r->device, key_bytes(r->batch), &r->random));
     r->feeds = (ls_feeds){r->spans, {r->random, 0}};
     return ls_runner_key(r, 0, 0, NULL);
 }
@@ -61,6 +61,7 @@ ls_status ls_runner_create(const ls_graph *graph, ls_device *device, const ls_pl
     LS_TRY(ls_calloc(1, sizeof *r, &r));
     r->graph = graph;
     r->device = device;
+    r->batch = config->batch;
     ls_status status = build(r, config, weights);
     if (status != LS_OK) {
         if (weights) r->params = NULL;
@@ -137,7 +138,7 @@ ls_status ls_runner_write(ls_runner *r, int index, const void *values) {
 
 ls_status ls_runner_key(ls_runner *r, uint64_t seed, uint64_t epoch, const uint64_t *samples) {
     ls_random_key *key;
-    int64_t batch = r->plan->config.batch;
+    int64_t batch = r->batch;
     LS_TRY(ls_calloc(1, key_bytes(batch), &key));
     key->seed = seed;
     key->epoch = epoch;
@@ -160,8 +161,8 @@ ls_status ls_runner_backward(ls_runner *r) {
     return ls_synchronize(r->queue);
 }
 
-ls_status ls_runner_read(ls_runner *r, int index, float *out) {
-    int64_t count = ls_shape_count(ls_graph_output_at(r->graph, index).shape) * r->plan->config.batch;
+ls_status ls_runner_read(ls_runner *r, int index, int64_t samples, float *out) {
+    int64_t count = ls_shape_count(ls_graph_output_at(r->graph, index).shape) * samples;
     LS_TRY(ls_read(r->queue, out, ls_plan_output(r->plan, index), count * (int64_t)sizeof *out));
     return ls_synchronize(r->queue);
 }

@@ -11,6 +11,7 @@ typedef struct ls_runner {
     ls_params *params;
     ls_plan *plan;
     ls_queue *queue;
+    int64_t batch;
     ls_buffer *arena, *weights, *copies, *gradient, *random;
     ls_buffer **inputs;  // (the graph's inputs): a batch of each that the plan reads
     ls_span *spans;      // the same
@@ -38,7 +39,7 @@ ls_status ls_runner_key(ls_runner *runner, uint64_t seed, uint64_t epoch, const 
 // Runs forward, or backward after it, to the end. measures (may be NULL): ls_plan_measure_count doubles.
 ls_status ls_runner_forward(ls_runner *runner, double *measures);
 ls_status ls_runner_backward(ls_runner *runner);
-// Output `index` of a prediction: (batch, ...) F32.
-ls_status ls_runner_read(ls_runner *runner, int index, float *out);
+// Output `index` of a prediction, of the first `samples` of the batch: (samples, ...) F32.
+ls_status ls_runner_read(ls_runner *runner, int index, int64_t samples, float *out);
 
 #endif

@@ -141,7 +141,7 @@ void ls_metrics_destroy(ls_metrics **metrics) {
     *metrics = NULL;
 }
 
-ls_status ls_metrics_step(ls_metrics *m, const ls_progress *p) {
+ls_status ls_metrics_step(ls_metrics *m, const ls_step_report *p) {
     int64_t step = (p->epoch - 1) * p->steps + p->step;
     if (!m->train || m->config.every == 0 || step % m->config.every != 0) return LS_OK;
     const point points[] = {{"batch_loss", p->batch_loss}, {"batch_accuracy", p->batch_accuracy}};

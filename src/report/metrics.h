@@ -21,7 +21,7 @@ void ls_metrics_destroy(ls_metrics **metrics);
 
 // After a step; after an epoch, which gets a line and points and is then on the disk; after the evaluation at the end. A file that cannot
 // be written is left alone after the one failure, the others go on. Errors: IO (the path, the system's words).
-ls_status ls_metrics_step(ls_metrics *metrics, const ls_progress *progress);
+ls_status ls_metrics_step(ls_metrics *metrics, const ls_step_report *step);
 ls_status ls_metrics_epoch(ls_metrics *metrics, const ls_epoch_result *epoch);
 ls_status ls_metrics_test(ls_metrics *metrics, int epoch, double loss, double accuracy);
 

@@ -17,6 +17,7 @@ static ls_status create(ls_status (*how)(const void *, ls_comm **), const void *
         free(c);
         return ls__fail_passed(status, __FILE__, __LINE__);
     }
+    c->comm->ops->describe(c->comm, c->communication, sizeof c->communication);
     c->rss = ls_memory_rss();
     *out = c;
     return LS_OK;
@@ -42,3 +43,30 @@ void ls_context_destroy(ls_context **context) {
 int ls_context_rank(const ls_context *context) { return context->comm->rank; }
 int ls_context_size(const ls_context *context) { return context->comm->size; }
 void ls_context_abort(ls_context *context, int exit_status) { ls_comm_abort(context->comm, exit_status); }
+
+ls_context_info ls_context_describe(const ls_context *context) {
+    const ls_comm *c = context->comm;
+    return (ls_context_info){.rank = c->rank,
+                             .size = c->size,
+                             .host = c->host,
+                             .hosts = c->hosts,
+                             .local_rank = c->local_rank,
+                             .local_size = c->local_size,
+                             .communication = context->communication};
+}
+
+ls_status ls_context_agree(ls_context *context, ls_status mine) { return ls_comm_agree(context->comm, mine); }
+
+ls_status ls_context_check_equal(ls_context *context, const char *what, const char *line) {
+    return ls_comm_check_equal(context->comm, what, line);
+}
+
+ls_status ls_context_broadcast(ls_context *context, void *data, int64_t bytes, int root) {
+    return ls_comm_broadcast(context->comm, data, bytes, LS_DTYPE_U8, root);
+}
+
+ls_status ls_context_gather(ls_context *context, const void *mine, void *all, int64_t bytes) {
+    return ls_comm_allgather(context->comm, mine, all, bytes);
+}
+
+ls_status ls_context_barrier(ls_context *context) { return ls_comm_barrier(context->comm); }

@@ -6,49 +6,35 @@
 #include "data/augment.h"
 #include "train/trainer_impl.h"
 
-#define MOST_SIZE 4096
+#define MAXIMUM_SIZE 4096
 
 ls_shape ls_train_image_shape(const ls_train_config *config, ls_shape image) {
     ls_recipe recipe = {.height = config->image_size, .width = config->image_size};
     return ls_recipe_shape(&recipe, image);
 }
 
-// What is trained on has to be there, in a form that training can take.
-static ls_status check_fields(ls_trainer *t) {
-    const ls_field *image = ls_dataset_find_field(t->dataset, "image");
-    const ls_field *label = ls_dataset_find_field(t->dataset, "label");
-    if (!image || image->shape.ndim != 3)
-        return LS_FAIL(
-            LS_STATUS_INVALID_ARGUMENT,
-            "the dataset %s has no field \"image\" of (height, width, channels), which a classifier is trained on",
-            t->dataset->name);
-    if (!label || label->shape.ndim != 0 || !label->classes)
-        return LS_FAIL(
-            LS_STATUS_INVALID_ARGUMENT,
-            "the dataset %s has no field \"label\" of a single class number, which a classifier is trained on",
-            t->dataset->name);
-    t->prepares = image->dtype == LS_DTYPE_U8;
-    return LS_OK;
-}
-
 ls_status ls__images_resolve(ls_trainer *t) {
     const ls_train_config *c = &t->config;
-    LS_TRY(check_fields(t));
-    if (c->image_size < 0 || c->image_size > MOST_SIZE)
+    const ls_field *image = ls_dataset_find_field(t->dataset, "image");
+    ls_images *m = &t->images;
+    if (c->image_size < 0 || c->image_size > MAXIMUM_SIZE)
         return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
                        "images were to be resized to %dx%d: choose a side from 1 to %d, or 0 for images as they are",
-                       c->image_size, c->image_size, MOST_SIZE);
-    t->recipe = (ls_recipe){.height = c->image_size, .width = c->image_size, .seed = c->seed};
-    t->image = ls_train_image_shape(c, ls_dataset_image_shape(t->dataset));
-    LS_TRY(ls_normalization_find(c->normalize, &t->normalization));
-    LS_TRY(ls_augment_parse(c->augment, &t->recipe.augment));
-    if (!t->prepares && (c->image_size || t->recipe.augment || t->normalization != LS_NORMALIZATION_UNIT))
+                       c->image_size, c->image_size, MAXIMUM_SIZE);
+    LS_TRY(ls_normalization_find(c->normalize, &m->normalization));
+    LS_TRY(ls_augment_parse(c->augment, &m->recipe.augment));
+    int pixels = image && image->shape.ndim == 3 && image->dtype == LS_DTYPE_U8;
+    if (!pixels && (c->image_size || m->recipe.augment || m->normalization != LS_NORMALIZATION_UNIT))
         return LS_FAIL(
             LS_STATUS_INVALID_ARGUMENT,
             "the images of the dataset %s are numbers, not pixels of u8: they are taken as they are, and cannot be "
             "resized, augmented or normalized",
             t->dataset->name);
-    return ls_augment_check(t->recipe.augment, t->image);
+    if (!image || image->shape.ndim != 3) return LS_OK;
+    m->recipe.height = m->recipe.width = c->image_size;
+    m->recipe.seed = c->seed;
+    m->shape = ls_train_image_shape(c, ls_dataset_image_shape(t->dataset));
+    return ls_augment_check(m->recipe.augment, m->shape);
 }
 
 // This worker's share of the training set's sums, and, once all are together, the whole's.
@@ -56,7 +42,7 @@ static ls_status sum_channels(ls_trainer *t, ls_channel_sums *mine, ls_channel_s
     const ls_source *train = t->dataset->train;
     int field = ls_fields_find(train->field, train->field_count, "image");
     int64_t count = train->count, rank = t->comm->rank, size = t->comm->size;
-    int64_t channels = t->image.dim[2], bytes = channels * (int64_t)sizeof *mine;
+    int64_t channels = t->images.shape.dim[2], bytes = channels * (int64_t)sizeof *mine;
     ls_status status = ls_channel_sums_add(train, field, count * rank / size, count * (rank + 1) / size, mine);
     LS_TRY(ls_comm_agree(t->comm, status));
     LS_TRY(ls_comm_allgather(t->comm, mine, all, bytes));
@@ -68,21 +54,21 @@ static ls_status sum_channels(ls_trainer *t, ls_channel_sums *mine, ls_channel_s
         }
         double mean, deviation;
         ls_channel_moments(&sum, &mean, &deviation);
-        t->channel_mean[c] = mean / 255;
-        t->channel_deviation[c] = deviation / 255;
-        t->channel_offset[c] = (float)mean;
-        t->channel_divisor[c] = deviation > 0 ? (float)deviation : 255;  // a channel that never varies is only moved
+        t->images.mean[c] = mean / 255;
+        t->images.deviation[c] = deviation / 255;
+        t->images.offset[c] = (float)mean;
+        t->images.divisor[c] = deviation > 0 ? (float)deviation : 255;  // a channel that never varies is only moved
     }
     return LS_OK;
 }
 
 // Of all of the training set, whatever --limit-train takes of it: a number that belongs to the data, not to the run.
 static ls_status measure_channels(ls_trainer *t) {
-    int64_t channels = t->image.dim[2];
+    int64_t channels = t->images.shape.dim[2];
     ls_channel_sums *sums = NULL;  // (1 + workers, channels)
     ls_status status = ls_calloc((1 + t->comm->size) * channels, sizeof *sums, &sums);
-    if (status == LS_OK) status = ls_calloc(channels, sizeof *t->channel_mean, &t->channel_mean);
-    if (status == LS_OK) status = ls_calloc(channels, sizeof *t->channel_deviation, &t->channel_deviation);
+    if (status == LS_OK) status = ls_calloc(channels, sizeof *t->images.mean, &t->images.mean);
+    if (status == LS_OK) status = ls_calloc(channels, sizeof *t->images.deviation, &t->images.deviation);
     LS_TRY_GOTO(ls_comm_agree(t->comm, status), done);
     status = sum_channels(t, sums, sums + channels);
 done:
@@ -91,14 +77,14 @@ done:
 }
 
 ls_status ls__images_normalize(ls_trainer *t) {
-    int64_t channels = t->image.dim[2];
-    if (t->normalization == LS_NORMALIZATION_UNIT) return LS_OK;
-    ls_status status = ls_calloc(channels, sizeof *t->channel_offset, &t->channel_offset);
-    if (status == LS_OK) status = ls_calloc(channels, sizeof *t->channel_divisor, &t->channel_divisor);
+    int64_t channels = t->images.shape.dim[2];
+    if (t->images.normalization == LS_NORMALIZATION_UNIT) return LS_OK;
+    ls_status status = ls_calloc(channels, sizeof *t->images.offset, &t->images.offset);
+    if (status == LS_OK) status = ls_calloc(channels, sizeof *t->images.divisor, &t->images.divisor);
     LS_TRY(ls_comm_agree(t->comm, status));
-    for (int64_t c = 0; c < channels; c++) t->channel_offset[c] = t->channel_divisor[c] = 127.5f;
-    if (t->normalization == LS_NORMALIZATION_DATASET) LS_TRY(measure_channels(t));
-    t->recipe.offset = t->channel_offset;
-    t->recipe.divisor = t->channel_divisor;
+    for (int64_t c = 0; c < channels; c++) t->images.offset[c] = t->images.divisor[c] = 127.5f;
+    if (t->images.normalization == LS_NORMALIZATION_DATASET) LS_TRY(measure_channels(t));
+    t->images.recipe.offset = t->images.offset;
+    t->images.recipe.divisor = t->images.divisor;
     return LS_OK;
 }

@@ -39,15 +39,20 @@ static void add_per_host(ls_memory *m, ls_memory_part part, int64_t bytes) {
 static void add_arenas(ls_memory *m, const ls_trainer *t) {
     // The first replica has all kinds of plans, the others may lack those of tails.
     const ls_replica *first = &t->replica[0];
-    const ls_plans *p = &first->plans;
-    const ls_plan *largest = NULL, *plans[] = {p->train, p->train_tail, p->eval, p->eval_tail};
-    ls_memory_arena *arenas[] = {&m->train, &m->train_tail, &m->evaluate, &m->evaluate_tail};
-    const int64_t samples[] = {t->train_shape.micro_batch, t->train_shape.tail, t->eval_shape.micro_batch,
-                               t->eval_shape.tail};
-    for (int i = 0; i < 4; i++) {
-        if (!plans[i]) continue;
-        *arenas[i] = (ls_memory_arena){samples[i], ls_plan_arena_bytes(plans[i])};
-        if (!largest || ls_plan_arena_bytes(plans[i]) > ls_plan_arena_bytes(largest)) largest = plans[i];
+    const ls_plan *largest = NULL;
+    ls_memory_arena *const arenas[LS_PLAN_KINDS] = {[LS_PLAN_KIND_TRAIN] = &m->train,
+                                                    [LS_PLAN_KIND_TRAIN_TAIL] = &m->train_tail,
+                                                    [LS_PLAN_KIND_EVALUATE] = &m->evaluate,
+                                                    [LS_PLAN_KIND_EVALUATE_TAIL] = &m->evaluate_tail};
+    const int64_t samples[LS_PLAN_KINDS] = {[LS_PLAN_KIND_TRAIN] = t->train_shape.micro_batch,
+                                            [LS_PLAN_KIND_TRAIN_TAIL] = t->train_shape.tail,
+                                            [LS_PLAN_KIND_EVALUATE] = t->eval_shape.micro_batch,
+                                            [LS_PLAN_KIND_EVALUATE_TAIL] = t->eval_shape.tail};
+    for (int i = 0; i < LS_PLAN_KINDS; i++) {
+        const ls_plan *plan = first->plan[i];
+        if (!plan) continue;
+        *arenas[i] = (ls_memory_arena){samples[i], ls_plan_arena_bytes(plan)};
+        if (!largest || ls_plan_arena_bytes(plan) > ls_plan_arena_bytes(largest)) largest = plan;
     }
     ls_arena_parts parts = ls_plan_arena_parts(largest);
     add_per_replica(m, LS_MEMORY_ACTIVATIONS, parts.activations);
@@ -95,11 +100,11 @@ ls_memory ls__trainer_memory(const ls_trainer *t) {
     ls_memory m = {.workers = t->comm->size,
                    .hosts = t->comm->hosts,
                    .workers_per_host = t->comm->local_size,
-                   .replicas_per_worker = t->replicas,
+                   .replicas_per_worker = t->spread.replicas,
                    .threads_per_replica = t->config.threads,
                    .global_batch = t->config.batch_size,
                    .micro_batch = t->config.micro_batch};
-    memcpy(m.replicas_reason, t->replicas_reason, sizeof m.replicas_reason);
+    memcpy(m.replicas_reason, t->spread.reason, sizeof m.replicas_reason);
     add_strategy(&m, t);
     add_arenas(&m, t);
     add_per_replica(&m, LS_MEMORY_BATCHES, ls_memory_size(ls__batches_bytes(t)));
@@ -125,7 +130,7 @@ ls_status ls__memory_check(const ls_trainer *t) {
     return LS_FAIL(
         LS_STATUS_OUT_OF_MEMORY,
         "the %d worker%s of this host would need %.1f MB, and there are only %.1f MB (%s): use a smaller "
-        "--micro-batch, --remat, fewer replicas or fewer workers; 'lockstep plan' says what each of them gives",
+        "micro-batch, rematerialization, fewer replicas or fewer workers; 'lockstep plan' says what each of them gives",
         m->workers_per_host, m->workers_per_host == 1 ? "" : "s", need / 1e6, limit / 1e6,
         ls_limits_group_memory() >= 0 ? "its control group's limit" : "all memory of the machine");
 }
@@ -147,14 +152,15 @@ static ls_status find_cores(ls_trainer *t) {
     ls_status status = ls_topology_create(self, &t->topology);
     ls_comm_destroy(&self);
     LS_TRY(status);
-    t->cores = ls_topology_cores(t->topology) / t->comm->local_size;
+    t->spread.cores = ls_topology_cores(t->topology) / t->comm->local_size;
     return LS_OK;
 }
 
 static void resolve_batch(ls_trainer *t) {
     ls_train_config *c = &t->config;
     if (c->batch_size != 0) return;
-    int threads = c->threads < 1 ? 1 : c->threads, fit = t->cores / threads < 1 ? 1 : t->cores / threads;
+    int threads = c->threads < 1 ? 1 : c->threads, cores = t->spread.cores;
+    int fit = cores / threads < 1 ? 1 : cores / threads;
     c->batch_size = c->micro_batch * t->comm->size * (c->replicas > 0 ? c->replicas : fit);
 }
 

@@ -47,11 +47,11 @@ static const char *schedule_choice(int index, const char **help) {
 
 static const ls_option table[] = {
     {"epochs", LS_OPTION_INT, AT(epochs), .metavar = "N", .min = 1, TRAINING, .help = "passes over the training set"},
-    {"batch-size", LS_OPTION_COUNT, AT(batch_size), .metavar = "B", .min = 1, .max = LS_BATCH_MOST, TRAINING,
+    {"batch-size", LS_OPTION_COUNT, AT(batch_size), .metavar = "B", .min = 1, .max = LS_MAX_BATCH, TRAINING,
      .help =
          "the GLOBAL batch: samples per step over ALL workers together, NOT per worker. More workers share the same "
          "batch; the result stays the same"},
-    {"micro-batch", LS_OPTION_COUNT, AT(micro_batch), .metavar = "M", .min = 1, .max = LS_BATCH_MOST, TRAINING,
+    {"micro-batch", LS_OPTION_COUNT, AT(micro_batch), .metavar = "M", .min = 1, .max = LS_MAX_BATCH, TRAINING,
      .initial = "a fixed function of the batch size",
      .help =
          "samples per micro-batch, the piece of a batch that one replica computes at a time; divides the batch size"},
@@ -112,7 +112,9 @@ static const ls_option table[] = {
      .help = "scale gradients down whose norm over all parameters is larger than X"},
 
     {"lr-scaling", LS_OPTION_TEXT, AT(lr_scaling), .metavar = "none|linear", RATE,
-     .help = "linear: multiply the rate by the number of micro-batches in a step"},
+     .help = "linear: multiply the rate by the global batch over --lr-base-batch"},
+    {"lr-base-batch", LS_OPTION_COUNT, AT(lr_base_batch), .metavar = "B", .min = 1, RATE,
+     .help = "linear scaling: the global batch that --lr was chosen for"},
     {"warmup-epochs", LS_OPTION_REAL, AT(warmup_epochs), .metavar = "X", RATE,
      .help = "epochs before the rate is the full one"},
     {"warmup", LS_OPTION_TEXT, AT(warmup), .metavar = "gradual|constant", RATE,

@@ -4,7 +4,7 @@
 
 #include "base/options.h"
 
-#define LS_BATCH_MOST 1000000000  // samples in a step: far below what overflows when they are counted
+#define LS_MAX_BATCH 1000000000  // samples in a step: far below what overflows when they are counted
 
 // A table over ls_train_config, one row per field.
 const ls_option *ls_train_options(void);

@@ -8,8 +8,9 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "train/trainer_impl.h"
+#include "train/weights.h"
 
-// Each host has the metrics of its own micro-batches; the lowest rank of each sends its table round.
+// Each host has the measures of its own micro-batches; the lowest rank of each sends its table round.
 static ls_status merge_hosts(ls_trainer *t, int64_t count, double *all) {
     double *table;
     int64_t width = t->measures.width;
@@ -19,7 +20,7 @@ static ls_status merge_hosts(ls_trainer *t, int64_t count, double *all) {
         int rank = t->comm->order[position];
         int first = position == 0 || t->comm->host_of[t->comm->order[position - 1]] != t->comm->host_of[rank];
         if (!first) continue;
-        memcpy(table, t->metrics, (size_t)(count * width) * sizeof *table);
+        memcpy(table, t->table, (size_t)(count * width) * sizeof *table);
         status = ls_comm_broadcast(t->comm, table, count * width * (int64_t)sizeof *table, LS_DTYPE_U8, rank);
         for (int64_t i = 0; i < count; i++)
             if (table[i * width] > 0) memcpy(all + i * width, table + i * width, (size_t)width * sizeof *all);
@@ -28,8 +29,9 @@ static ls_status merge_hosts(ls_trainer *t, int64_t count, double *all) {
     return status;
 }
 
-ls_status ls__metrics_sum(ls_trainer *t, int64_t count, double *sum) {
+ls_status ls__measures_gather(ls_trainer *t, int64_t count, double *sum) {
     LS_TRY(ls_comm_barrier(t->comm));
+    ls_history *h = &t->history;
     double *all;
     int64_t width = t->measures.width;
     LS_TRY(ls_calloc(count * width, sizeof *all, &all));
@@ -37,64 +39,74 @@ ls_status ls__metrics_sum(ls_trainer *t, int64_t count, double *sum) {
     if (t->comm->hosts > 1)
         status = merge_hosts(t, count, all);
     else
-        memcpy(all, t->metrics, (size_t)(count * width) * sizeof *all);
-    memset(sum, 0, (size_t)width * sizeof *sum);
-    t->not_finite = -1;
+        memcpy(all, t->table, (size_t)(count * width) * sizeof *all);
+    h->not_finite = -1;
     for (int64_t i = 0; i < count; i++) {
         const double *row = all + i * width;
         double loss = ls__measures_loss(&t->measures, row);
         ls__measures_add(&t->measures, sum, row);
-        if (t->not_finite < 0 && !isfinite(loss)) t->not_finite = i;
-        if (t->not_finite < 0 && row[0] > 0) t->finite_loss = loss;
+        if (h->not_finite < 0 && !isfinite(loss)) h->not_finite = i;
+        if (h->not_finite < 0 && row[0] > 0) h->finite_loss = loss;
     }
     free(all);
     if (status == LS_OK) status = ls_comm_barrier(t->comm);  // nobody clears the table while another still reads it
     return status;
 }
 
-enum { PHASES = sizeof(ls_phase_seconds) / sizeof(double) };
+// --- phases ----------------------------------------------------------------------------------------------------------
 
-static double *phase(ls_phase_seconds *p, int i) { return (double *)p + i; }
+static void add_phases(ls_phase_seconds *sum, const ls_phase_seconds *p, double factor) {
+#define X(name) sum->name += factor * p->name;
+    LS_PHASE_LIST(X)
+#undef X
+}
+
+static void keep_larger(ls_phase_seconds *most, const ls_phase_seconds *p) {
+#define X(name)                                                                                                        \
+    if (p->name > most->name) most->name = p->name;
+    LS_PHASE_LIST(X)
+#undef X
+}
 
 void ls__results_epoch(ls_trainer *t, int index) {
-    ls_phase_seconds *sum = &t->epoch_phases[2 * index], *most = sum + 1;
-    for (int r = 0; r < t->replicas; r++)
-        for (int i = 0; i < PHASES; i++) {
-            double x = *phase(&t->replica[r].phases, i);
-            *phase(sum, i) += x;
-            *phase(most, i) = r == 0 || x > *phase(most, i) ? x : *phase(most, i);
-        }
+    ls_phase_seconds *sum = &t->history.epoch_phases[(ptrdiff_t)2 * index], *most = sum + 1;
+    *sum = (ls_phase_seconds){0};
+    *most = t->replica[0].phases;
+    for (int r = 0; r < t->spread.replicas; r++) {
+        add_phases(sum, &t->replica[r].phases, 1);
+        keep_larger(most, &t->replica[r].phases);
+    }
 }
 
 // From what every worker knows of each epoch: `all` is (workers, 2 x epochs).
-static void put_together(ls_trainer *t, ls_phase_seconds *all) {
+static void put_together(ls_trainer *t, const ls_phase_seconds *all) {
+    ls_history *h = &t->history;
     int workers = t->comm->size;
-    double steps = t->step > 0 ? (double)t->step : 1;
-    t->phases = (ls_phase_seconds){0};
-    memset(t->worker_phases, 0, (size_t)workers * sizeof *t->worker_phases);
-    for (int e = 0; e < t->epochs_done; e++) t->epochs[e].mean = t->epochs[e].most = (ls_phase_seconds){0};
+    double steps = t->at.all_steps > 0 ? (double)t->at.all_steps : 1;
+    h->phases = (ls_phase_seconds){0};
+    memset(h->worker_phases, 0, (size_t)workers * sizeof *h->worker_phases);
+    for (int e = 0; e < h->done; e++) h->epochs[e].mean = h->epochs[e].most = (ls_phase_seconds){0};
     for (int w = 0; w < workers; w++)
-        for (int e = 0; e < t->epochs_done; e++)
-            for (int i = 0; i < PHASES; i++) {
-                ls_epoch_result *epoch = &t->epochs[e];
-                ls_phase_seconds *theirs = all + 2 * ((int64_t)w * t->epochs_done + e);
-                double sum = *phase(theirs, i), most = *phase(theirs + 1, i);
-                *phase(&epoch->mean, i) += sum / t->lanes;
-                if (w == 0 || most > *phase(&epoch->most, i)) *phase(&epoch->most, i) = most;
-                *phase(&t->worker_phases[w], i) += sum / t->replicas / steps;
-                *phase(&t->phases, i) += sum / t->lanes / steps;
-            }
+        for (int e = 0; e < h->done; e++) {
+            const ls_phase_seconds *sum = all + 2 * ((int64_t)w * h->done + e), *most = sum + 1;
+            add_phases(&h->epochs[e].mean, sum, 1.0 / t->spread.lanes);
+            if (w == 0) h->epochs[e].most = *most;
+            keep_larger(&h->epochs[e].most, most);
+            add_phases(&h->worker_phases[w], sum, 1.0 / t->spread.replicas / steps);
+            add_phases(&h->phases, sum, 1.0 / t->spread.lanes / steps);
+        }
 }
 
 ls_status ls__results_memory(ls_trainer *t) {
     struct {
         int64_t peak, planned;
     } mine = {ls_memory_peak_rss(), t->memory.total.worker}, *all;
+    ls_history *h = &t->history;
     LS_TRY(ls_calloc(t->comm->size, sizeof *all, &all));
     ls_status status = ls_comm_allgather(t->comm, &mine, all, sizeof mine);
     for (int r = 0; r < t->comm->size; r++) {
-        if (all[r].peak > t->peak_rss) t->peak_rss = all[r].peak;
-        if (all[r].planned > t->planned_bytes) t->planned_bytes = all[r].planned;
+        if (all[r].peak > h->peak_rss) h->peak_rss = all[r].peak;
+        if (all[r].planned > h->planned_bytes) h->planned_bytes = all[r].planned;
     }
     free(all);
     return status;
@@ -102,15 +114,17 @@ ls_status ls__results_memory(ls_trainer *t) {
 
 ls_status ls__results_gather(ls_trainer *t) {
     LS_TRY(ls__results_memory(t));
-    if (t->epochs_done == 0) return LS_OK;
+    if (t->history.done == 0) return LS_OK;
     ls_phase_seconds *all;
-    int64_t bytes = 2 * t->epochs_done * (int64_t)sizeof *all;
+    int64_t bytes = 2 * t->history.done * (int64_t)sizeof *all;
     LS_TRY(ls_calloc(t->comm->size, bytes, &all));
-    ls_status status = ls_comm_allgather(t->comm, t->epoch_phases, all, bytes);
+    ls_status status = ls_comm_allgather(t->comm, t->history.epoch_phases, all, bytes);
     if (status == LS_OK) put_together(t, all);
     free(all);
     return status;
 }
+
+// --- results ---------------------------------------------------------------------------------------------------------
 
 static int ascending(const void *a, const void *b) {
     double x = *(const double *)a, y = *(const double *)b;
@@ -128,19 +142,22 @@ static double median(const double *values, int64_t count) {
     return m;
 }
 
-// Over whole epochs, of the double at `offset`; where there is none over those that were cut short, if they may count.
-static ls_status epochs_median(const ls_trainer *t, size_t offset, int short_ones, double *out) {
+// Over whole epochs; where there is none over those that were cut short, if they may count.
+static ls_status epochs_median(const ls_trainer *t, double (*of)(const ls_epoch_result *), int short_ones, double *out) {
+    const ls_history *h = &t->history;
     double *values;
     int64_t whole = 0, any = 0;
-    LS_TRY(ls_calloc(t->epochs_done, sizeof *values, &values));
-    for (int i = 0; i < t->epochs_done; i++) whole += t->epochs[i].steps == t->train_shape.steps;
-    for (int i = 0; i < t->epochs_done; i++)
-        if (t->epochs[i].steps == t->train_shape.steps || (short_ones && !whole))
-            values[any++] = *(const double *)((const char *)&t->epochs[i] + offset);
+    LS_TRY(ls_calloc(h->done, sizeof *values, &values));
+    for (int i = 0; i < h->done; i++) whole += h->epochs[i].steps == t->train_shape.steps;
+    for (int i = 0; i < h->done; i++)
+        if (h->epochs[i].steps == t->train_shape.steps || (short_ones && !whole)) values[any++] = of(&h->epochs[i]);
     *out = median(values, any);
     free(values);
     return LS_OK;
 }
+
+static double seconds_of(const ls_epoch_result *e) { return e->seconds; }
+static double rate_of(const ls_epoch_result *e) { return e->images_per_second; }
 
 static int all_finite(const float *values, int64_t count) {
     int finite = 1;
@@ -154,7 +171,7 @@ ls_status ls__results_finite(ls_trainer *t) {
         int64_t count = ls_shape_count(p->shape);
         float *plain;
         LS_TRY(ls_memory_alloc(count * 4, &plain));
-        ls_status status = ls_params_get(t->params, t->queue, i, (ls_span){t->weights, 0}, plain);
+        ls_status status = ls_params_get(t->params, t->queue, i, t->weights, plain);
         int finite = all_finite(plain, count);
         ls_memory_free(plain);
         LS_TRY(status);
@@ -163,7 +180,7 @@ ls_status ls__results_finite(ls_trainer *t) {
                            "training diverged: after step %lld, in epoch %d, weights of %s are no finite numbers; the "
                            "loss before was "
                            "%.4g. " LS_DIVERGED_REMEDY,
-                           (long long)t->step, t->epochs_done, p->name, t->finite_loss);
+                           (long long)t->at.all_steps, t->history.done, p->name, t->history.finite_loss);
     }
     return LS_OK;
 }
@@ -175,11 +192,11 @@ ls_status ls__results_digest(ls_trainer *t, char text[65]) {
     ls_status status = EVP_DigestInit_ex(sha, EVP_sha256(), NULL) == 1
                            ? LS_OK
                            : LS_FAIL(LS_STATUS_LIBRARY, "libcrypto could not start a SHA-256");
-    for (int i = 0; t->weights && i < t->graph->store->count && status == LS_OK; i++) {
+    for (int i = 0; t->weights.buffer && i < t->graph->store->count && status == LS_OK; i++) {
         int64_t count = ls_shape_count(t->graph->store->params[i].shape);
         float *plain = NULL;
         status = ls_memory_alloc(count * 4, &plain);
-        if (status == LS_OK) status = ls_params_get(t->params, t->queue, i, (ls_span){t->weights, 0}, plain);
+        if (status == LS_OK) status = ls_params_get(t->params, t->queue, i, t->weights, plain);
         if (status == LS_OK) EVP_DigestUpdate(sha, plain, (size_t)count * 4);
         if (status == LS_OK) finite &= all_finite(plain, count);
         ls_memory_free(plain);
@@ -193,34 +210,38 @@ ls_status ls__results_digest(ls_trainer *t, char text[65]) {
 }
 
 ls_status ls_trainer_result(ls_trainer *t, ls_train_result *out) {
-    ls_train_result r = {.epochs = t->epochs_done,
-                         .epoch = t->epochs,
+    const ls_history *h = &t->history;
+    const ls_spread *s = &t->spread;
+    ls_train_result r = {.epochs = h->done,
+                         .epoch = h->epochs,
                          .steps_per_epoch = t->train_shape.steps,
                          .step_seconds_median = median(t->replica[0].step_seconds, t->replica[0].step_count),
-                         .test_loss = t->test_loss,
-                         .test_accuracy = t->test_accuracy,
-                         .train_seconds = t->train_seconds,
-                         .evaluate_seconds = t->evaluate_seconds,
-                         .phases = t->phases,
-                         .worker_phases = t->worker_phases,
-                         .peak_rss_bytes = t->peak_rss,
-                         .planned_bytes = t->planned_bytes,
+                         .test_loss = h->test_loss,
+                         .test_accuracy = h->test_accuracy,
+                         .train_seconds = h->train_seconds,
+                         .evaluate_seconds = h->evaluate_seconds,
+                         .phases = h->phases,
+                         .worker_phases = h->worker_phases,
+                         .peak_rss_bytes = h->peak_rss,
+                         .planned_bytes = h->planned_bytes,
                          .workers = t->comm->size,
                          .hosts = t->comm->hosts,
-                         .replicas_per_worker = t->replicas,
+                         .replicas_per_worker = s->replicas,
                          .threads_per_replica = t->config.threads,
+                         .oversubscribed = s->replicas * t->config.threads > s->cores,
+                         .synchronous = t->choices.strategy->synchronous,
                          .global_batch = t->config.batch_size,
                          .micro_batch = t->config.micro_batch,
-                         .image = t->image,
-                         .channel_mean = t->channel_mean,
-                         .channel_deviation = t->channel_deviation};
-    LS_TRY(epochs_median(t, offsetof(ls_epoch_result, seconds), 0, &r.epoch_seconds_median));
-    LS_TRY(epochs_median(t, offsetof(ls_epoch_result, images_per_second), 1, &r.images_per_second));
-    if (t->epochs_done > 0) {
-        r.train_loss = t->epochs[t->epochs_done - 1].loss;
-        r.train_accuracy = t->epochs[t->epochs_done - 1].accuracy;
+                         .image = t->images.shape,
+                         .channel_mean = t->images.mean,
+                         .channel_deviation = t->images.deviation};
+    LS_TRY(epochs_median(t, seconds_of, 0, &r.epoch_seconds_median));
+    LS_TRY(epochs_median(t, rate_of, 1, &r.images_per_second));
+    if (h->done > 0) {
+        r.train_loss = h->epochs[h->done - 1].loss;
+        r.train_accuracy = h->epochs[h->done - 1].accuracy;
     }
-    snprintf(r.replicas_reason, sizeof r.replicas_reason, "%s", t->replicas_reason);
+    snprintf(r.replicas_reason, sizeof r.replicas_reason, "%s", s->reason);
     t->device->ops->describe(t->device, r.device_description, sizeof r.device_description);
     t->comm->ops->describe(t->comm, r.comm_description, sizeof r.comm_description);
     LS_TRY(ls__results_digest(t, r.weights_digest));
@@ -228,27 +249,62 @@ ls_status ls_trainer_result(ls_trainer *t, ls_train_result *out) {
     return LS_OK;
 }
 
-static ls_status find_param(const ls_trainer *t, const char *name, int64_t count, int *index) {
-    for (*index = 0; *index < t->graph->store->count; ++*index) {
-        const ls_param *p = &t->graph->store->params[*index];
-        if (strcmp(p->name, name) != 0) continue;
-        if (ls_shape_count(p->shape) == count) return LS_OK;
-        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "parameter %s has %lld values, not %lld", name,
-                       (long long)ls_shape_count(p->shape), (long long)count);
-    }
-    return LS_FAIL(LS_STATUS_NOT_FOUND, "model %s has no parameter %s", t->graph->name, name);
+int ls_trainer_measure_count(const ls_trainer *t) { return t->measures.count; }
+
+ls_measure_result ls_trainer_measure(const ls_trainer *t, int index) {
+    const ls_measure *m = &t->measures.list[index];
+    return (ls_measure_result){.name = m->name,
+                               .is_loss = m->op->part == LS_PART_LOSS,
+                               .train = t->history.train_measures[index],
+                               .test = t->history.test_measures[index]};
+}
+
+// --- weights ---------------------------------------------------------------------------------------------------------
+
+static ls_status get(void *user, int param, float *values) {
+    ls_trainer *t = user;
+    return ls_params_get(t->params, t->queue, param, t->weights, values);
+}
+
+static ls_status set(void *user, int param, const float *values) {
+    ls_trainer *t = user;
+    if (!ls_strategy_writes_weights(t->strategy)) return LS_OK;
+    return ls_params_set(t->params, t->queue, param, t->weights, values);
+}
+
+static ls_status changed(void *user) {
+    ls_trainer *t = user;
+    return ls_strategy_weights_changed(t->strategy);
+}
+
+static ls_weights weights_of(ls_trainer *t) {
+    return (ls_weights){.graph = t->graph, .comm = t->comm, .user = t, .get = get, .set = set, .changed = changed};
+}
+
+ls_status ls_trainer_load_weights(ls_trainer *t, const char *path) {
+    ls_weights w = weights_of(t);
+    return ls__weights_load(&w, path, 0, NULL);
+}
+
+ls_status ls_trainer_load_weights_by_name(ls_trainer *t, const char *path, int *taken) {
+    ls_weights w = weights_of(t);
+    return ls__weights_load(&w, path, 1, taken);
+}
+
+ls_status ls_trainer_save_weights(ls_trainer *t, const char *path) {
+    ls_weights w = weights_of(t);
+    return ls__weights_save(&w, path);
 }
 
 ls_status ls_trainer_get_weights(ls_trainer *t, const char *parameter, float *out, int64_t count) {
     int index;
-    LS_TRY(find_param(t, parameter, count, &index));
-    return ls_params_get(t->params, t->queue, index, (ls_span){t->weights, 0}, out);
+    LS_TRY(ls__weights_find(t->graph, parameter, count, &index));
+    return get(t, index, out);
 }
 
 ls_status ls_trainer_set_weights(ls_trainer *t, const char *parameter, const float *values, int64_t count) {
     int index;
-    LS_TRY(find_param(t, parameter, count, &index));
-    if (ls_strategy_writes_weights(t->strategy))
-        LS_TRY(ls_params_set(t->params, t->queue, index, (ls_span){t->weights, 0}, values));
-    return ls_strategy_weights_changed(t->strategy);
+    LS_TRY(ls__weights_find(t->graph, parameter, count, &index));
+    LS_TRY(set(t, index, values));
+    return changed(t);
 }

@@ -33,16 +33,15 @@ static const char *add_text(ls_timeline *l, size_t *used, const char *node, cons
 }
 
 // Replica 0 has every kind of plan, the same on all workers: so names have the same numbers everywhere.
-static ls_status make_names(ls_timeline *l, const ls_plans *plans, int first[4]) {
+static ls_status make_names(ls_timeline *l, ls_plan *const *plan, int first[LS_PLAN_KINDS]) {
     static const ls_trace_name spans[] = {
 #define X(name, text, category) {text, category},
         LS_SPAN_LIST(X)
 #undef X
     };
-    const ls_plan *plan[] = {plans->train, plans->train_tail, plans->eval, plans->eval_tail};
     int count = LS_SPANS + LS_STEP_PHASES;
     size_t bytes = 0, used = 0;
-    for (int p = 0; p < 4; p++)
+    for (int p = 0; p < LS_PLAN_KINDS; p++)
         for (int i = 0; plan[p] && i < ls_plan_step_count(plan[p]); i++, count++)
             bytes += strlen(ls_plan_step(plan[p], i).node) + strlen(ls_plan_step(plan[p], i).pass) + 2;
     LS_TRY(ls_calloc(count, sizeof *l->names, &l->names));
@@ -51,12 +50,12 @@ static ls_status make_names(ls_timeline *l, const ls_plans *plans, int first[4])
     l->strategy_first = l->name_count;
     for (int i = 0; i < LS_STEP_PHASES; i++)
         l->names[l->name_count++] = (ls_trace_name){ls_step_phase_words[i], category((ls_step_phase)i)};
-    for (int p = 0; p < 4; p++) {
+    for (int p = 0; p < LS_PLAN_KINDS; p++) {
         first[p] = l->name_count;
         for (int i = 0; plan[p] && i < ls_plan_step_count(plan[p]); i++) {
             ls_plan_step_info step = ls_plan_step(plan[p], i);
             l->names[l->name_count++] =
-                (ls_trace_name){add_text(l, &used, step.node, step.pass), p < 2 ? "layer" : "evaluation"};
+                (ls_trace_name){add_text(l, &used, step.node, step.pass), p <= LS_PLAN_KIND_TRAIN_TAIL ? "layer" : "evaluation"};
         }
     }
     return LS_OK;
@@ -64,57 +63,56 @@ static ls_status make_names(ls_timeline *l, const ls_plans *plans, int first[4])
 
 // --- how much ----------------------------------------------------------------------------------------------------------
 
-static int64_t more(int64_t a, int64_t b) { return a > b ? a : b; }
-static int64_t less(int64_t a, int64_t b) { return a < b ? a : b; }
+static int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
+static int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
 
 static int steps_of(const ls_plan *plan) { return plan ? ls_plan_step_count(plan) : 0; }
 
 void ls__timeline_choose(ls_timeline *l, int64_t steps, int64_t epochs, int64_t room, int64_t need) {
-    l->steps = less(l->asked, steps);
-    if (l->steps > room / need / epochs) l->steps = more(room / need / epochs, 1);
-    l->epochs = (int)less(epochs, more(room / need / l->steps, 1));
-    l->first = less(WARM_UP, steps - l->steps);
+    l->steps = smaller(l->asked, steps);
+    if (l->steps > room / need / epochs) l->steps = larger(room / need / epochs, 1);
+    l->epochs = (int)smaller(epochs, larger(room / need / l->steps, 1));
+    l->first = smaller(WARM_UP, steps - l->steps);
 }
 
 // Decides what is recorded, the same on all workers, and returns how many events a replica may need for it.
 static int64_t make_room(const ls_trainer *t, ls_timeline *l) {
-    const ls_plans *plans = &t->replica[0].plans;
+    ls_plan *const *plan = t->replica[0].plan;
     int64_t run = ls_strategy_deal_maximum(t->strategy, t->train_shape.micro_batches);
-    int64_t need = run * (more(steps_of(plans->train), steps_of(plans->train_tail)) + BATCH_EVENTS) + STEP_EVENTS +
+    int64_t need = run * (larger(steps_of(plan[LS_PLAN_KIND_TRAIN]), steps_of(plan[LS_PLAN_KIND_TRAIN_TAIL])) + BATCH_EVENTS) + STEP_EVENTS +
                    ls_strategy_trace_events(t->strategy);
-    int64_t room = MOST_EVENTS / t->lanes, epochs = more(t->config.epochs, 1);
+    int64_t room = MOST_EVENTS / t->spread.lanes, epochs = larger(t->config.epochs, 1);
     ls__timeline_choose(l, t->train_shape.steps, epochs, room, need);
-    int64_t batch = more(steps_of(plans->eval), steps_of(plans->eval_tail)) + BATCH_EVENTS;
+    int64_t batch = larger(steps_of(plan[LS_PLAN_KIND_EVALUATE]), steps_of(plan[LS_PLAN_KIND_EVALUATE_TAIL])) + BATCH_EVENTS;
     int64_t evaluations = t->config.validate ? epochs : 1;
-    l->evaluated = less(l->steps * run, more(room / (evaluations * batch), 1));
+    l->evaluated = smaller(l->steps * run, larger(room / (evaluations * batch), 1));
     return l->epochs * l->steps * need + evaluations * (l->evaluated * batch + 4) + 4 * epochs;
 }
 
 // --- recording -------------------------------------------------------------------------------------------------------
 
-static ls_status attach(ls_trainer *t, ls_timeline *l, const int first[4], int64_t capacity) {
-    LS_TRY(ls_calloc(2 * (int64_t)t->replicas, sizeof *l->tracks, &l->tracks));
+static ls_status attach(ls_trainer *t, ls_timeline *l, const int first[LS_PLAN_KINDS], int64_t capacity) {
+    LS_TRY(ls_calloc(2 * (int64_t)t->spread.replicas, sizeof *l->tracks, &l->tracks));
     int64_t run = ls_strategy_deal_maximum(t->strategy, t->train_shape.micro_batches);
-    for (int i = 0; i < 2 * t->replicas; i++) {
+    for (int i = 0; i < 2 * t->spread.replicas; i++) {
         LS_TRY(ls_memory_alloc(sizeof **l->tracks, &l->tracks[i]));
         int64_t ahead = l->epochs * (l->steps * run + 8);  // a loader prepares little more than is used
-        LS_TRY(ls_trace_allocate(l->tracks[i], i < t->replicas ? capacity : ahead));
+        LS_TRY(ls_trace_allocate(l->tracks[i], i < t->spread.replicas ? capacity : ahead));
     }
-    for (int i = 0; i < t->replicas; i++) {
+    for (int i = 0; i < t->spread.replicas; i++) {
         ls_replica *r = &t->replica[i];
-        ls_plan *plan[] = {r->plans.train, r->plans.train_tail, r->plans.eval, r->plans.eval_tail};
         r->trace = l->tracks[i];
-        r->loader_trace = l->tracks[t->replicas + i];
-        for (int p = 0; p < 4; p++)
-            if (plan[p]) ls_plan_record(plan[p], r->trace, first[p]);
+        r->loader_trace = l->tracks[t->spread.replicas + i];
+        for (int p = 0; p < LS_PLAN_KINDS; p++)
+            if (r->plan[p]) ls_plan_record(r->plan[p], r->trace, first[p]);
         ls_loader_record(r->train_loader, r->loader_trace, LS_SPAN_PREPARE);
     }
     return LS_OK;
 }
 
 static ls_status set_up(ls_trainer *t, ls_timeline *l) {
-    int first[4];
-    LS_TRY(make_names(l, &t->replica[0].plans, first));
+    int first[LS_PLAN_KINDS];
+    LS_TRY(make_names(l, t->replica[0].plan, first));
     return attach(t, l, first, make_room(t, l));
 }
 
@@ -142,15 +140,14 @@ ls_status ls__timeline_create(ls_trainer *t, int64_t steps, ls_timeline **out) {
 void ls__timeline_destroy(ls_trainer *t) {
     ls_timeline *l = t->timeline;
     if (!l) return;
-    for (int i = 0; t->replica && i < t->replicas; i++) {
+    for (int i = 0; t->replica && i < t->spread.replicas; i++) {
         ls_replica *r = &t->replica[i];
-        ls_plan *plan[] = {r->plans.train, r->plans.train_tail, r->plans.eval, r->plans.eval_tail};
-        for (int p = 0; p < 4; p++)
-            if (plan[p]) ls_plan_record(plan[p], NULL, 0);
+        for (int p = 0; p < LS_PLAN_KINDS; p++)
+            if (r->plan[p]) ls_plan_record(r->plan[p], NULL, 0);
         if (r->train_loader) ls_loader_record(r->train_loader, NULL, 0);
         r->trace = r->loader_trace = NULL;
     }
-    for (int i = 0; l->tracks && i < 2 * t->replicas; i++) {
+    for (int i = 0; l->tracks && i < 2 * t->spread.replicas; i++) {
         if (l->tracks[i]) ls_trace_release(l->tracks[i]);
         ls_memory_free(l->tracks[i]);
     }
@@ -164,7 +161,7 @@ void ls__timeline_destroy(ls_trainer *t) {
 void ls__timeline_step(ls_replica *r, int64_t step) {
     if (!r->trace) return;
     const ls_timeline *l = r->trainer->timeline;
-    int on = r->trainer->epoch <= l->epochs && step >= l->first && step < l->first + l->steps;
+    int on = r->trainer->at.epoch <= l->epochs && step >= l->first && step < l->first + l->steps;
     ls_trace_switch(r->trace, on);
     ls_trace_switch(r->loader_trace, on);
 }

@@ -1,5 +1,6 @@
 // Bringing a job's timelines together: one clock, one file. Everything travels over the communicator, so that hosts need no folder
 // in common.
+#include <lockstep/lockstep.h>
 #include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -98,7 +99,7 @@ typedef struct gathered {
 
 static ls_status gather(ls_trainer *t, gathered *g) {
     ls_timeline *l = t->timeline;
-    int tracks = 2 * t->replicas;
+    int tracks = 2 * t->spread.replicas;
     part mine = {.clock = l->clock};
     int64_t *counts;
     LS_TRY(ls__clock_offset(t->comm, ls_clock, &mine.clock.offset_to, &mine.clock_error));
@@ -137,14 +138,14 @@ static void write_facts(const ls_trainer *t, const gathered *g, ls_trace_file *f
     } numbers[] = {
         {"workers", t->comm->size},
         {"hosts", t->comm->hosts},
-        {"replicas_per_worker", t->replicas},
+        {"replicas_per_worker", t->spread.replicas},
         {"threads_per_replica", t->config.threads},
         {"global_batch", (double)t->config.batch_size},
         {"micro_batch", (double)t->config.micro_batch},
-        {"epochs", t->epochs_done},
+        {"epochs", t->history.done},
         {"steps_per_epoch", (double)t->train_shape.steps},
         {"steps_asked", (double)l->asked},
-        {"recorded_epochs", l->epochs < t->epochs_done ? l->epochs : t->epochs_done},
+        {"recorded_epochs", l->epochs < t->history.done ? l->epochs : t->history.done},
         {"recorded_first_step", (double)l->first + 1},
         {"recorded_steps", (double)l->steps},
         {"dropped_events", dropped},
@@ -159,8 +160,8 @@ static void write_labels(const ls_trainer *t, const gathered *g, ls_trace_file *
     for (int w = 0; w < t->comm->size; w++) {
         snprintf(text, sizeof text, "worker %d on %s", w, g->parts[w].host);
         ls_trace_file_process(f, w + 1, text);
-        for (int i = 0; i < 2 * t->replicas; i++) {
-            snprintf(text, sizeof text, "%s %d", i < t->replicas ? "replica" : "loader of replica", i % t->replicas);
+        for (int i = 0; i < 2 * t->spread.replicas; i++) {
+            snprintf(text, sizeof text, "%s %d", i < t->spread.replicas ? "replica" : "loader of replica", i % t->spread.replicas);
             ls_trace_file_thread(f, w + 1, i + 1, text);
         }
     }
@@ -170,7 +171,7 @@ static void write_labels(const ls_trainer *t, const gathered *g, ls_trace_file *
 // it only takes them.
 static ls_status collect(ls_trainer *t, const gathered *g, ls_trace_file *f, ls_trace_event *chunk) {
     ls_timeline *l = t->timeline;
-    int tracks = 2 * t->replicas;
+    int tracks = 2 * t->spread.replicas;
     for (int w = 0; w < t->comm->size; w++)
         for (int i = 0; i < tracks; i++)
             for (int64_t at = 0, count = g->counts[w * tracks + i]; at < count; at += CHUNK_EVENTS) {
@@ -183,7 +184,7 @@ static ls_status collect(ls_trainer *t, const gathered *g, ls_trace_file *f, ls_
 }
 
 static ls_status hand_in(ls_trainer *t) {
-    for (int i = 0; i < 2 * t->replicas; i++) {
+    for (int i = 0; i < 2 * t->spread.replicas; i++) {
         const ls_trace *track = t->timeline->tracks[i];
         for (int64_t at = 0; at < track->count; at += CHUNK_EVENTS) {
             int64_t n = track->count - at < CHUNK_EVENTS ? track->count - at : CHUNK_EVENTS;
@@ -216,7 +217,7 @@ ls_status ls_trainer_trace(ls_trainer *t, int64_t steps) {
     if (steps < 1)
         return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "a trace records at least 1 step of an epoch, not %lld",
                        (long long)steps);
-    if (t->timeline || t->epochs_done > 0)
+    if (t->timeline || t->history.done > 0)
         return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "a trace is asked for once, before training begins");
     return ls__timeline_create(t, steps, &timeline);
 }

@@ -1,12 +1,11 @@
-// The trainer's weights, from and to files. Worker 0 reads and writes; the others are sent what it read, so that all have the
-// same whatever their file systems hold.
+#include "train/weights.h"
+
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/output.h"
-#include "train/trainer_impl.h"
 #include "train/weights_file.h"
 
 static ls_stored_tensor as_stored(const ls_param *param) {
@@ -81,16 +80,14 @@ static ls_status check_all(const ls_graph *graph, const ls_weights_file *file) {
         if (!same_shape(have, &want))
             return LS_FAIL(
                 LS_STATUS_BAD_DATA,
-                "%s: parameter '%s' is %s there, and %s in the network; by name (--weights-by-name) the others "
-                "can be taken without it",
+                "%s: parameter '%s' is %s there, and %s in the network; by name the others can be taken without it",
                 refusal(graph, file, begin), want.name, ls__stored_shape(have, other), ls__stored_shape(&want, shape));
     }
     const ls_stored_tensor *foreign = first_foreign(graph, file, &count);
     if (!foreign) return LS_OK;
     return LS_FAIL(
         LS_STATUS_BAD_DATA,
-        "%s: it has %d parameter%s too many, first '%s' %s; by name (--weights-by-name) the others can be taken "
-        "without",
+        "%s: it has %d parameter%s too many, first '%s' %s; by name the others can be taken without",
         refusal(graph, file, begin), count, count == 1 ? "" : "s", ls__stored_name(foreign, name),
         ls__stored_shape(foreign, shape));
 }
@@ -113,95 +110,98 @@ static ls_status choose(const ls_graph *graph, const ls_weights_file *file, int 
 
 // --- loading ---------------------------------------------------------------------------------------------------------
 
-static ls_status store(ls_trainer *t, int index, const float *values) {
-    if (!ls_strategy_writes_weights(t->strategy)) return LS_OK;
-    return ls_params_set(t->params, t->queue, index, (ls_span){t->weights, 0}, values);
+static ls_status agree(const ls_weights *w, ls_status mine) { return w->comm ? ls_comm_agree(w->comm, mine) : mine; }
+
+static int reads(const ls_weights *w) { return !w->comm || w->comm->rank == 0; }
+
+static ls_status broadcast(const ls_weights *w, void *data, int64_t count, ls_dtype dtype) {
+    return w->comm ? ls_comm_broadcast(w->comm, data, count, dtype, 0) : LS_OK;
 }
 
 // What fails on one worker is kept until all next agree: they make the same calls whatever happens. Collective.
-static ls_status load(ls_trainer *t, const ls_weights_file *file, const uint8_t *take) {
+static ls_status load(const ls_weights *w, const ls_weights_file *file, const uint8_t *take) {
     float *values = NULL;
     ls_status status = LS_OK;
-    ls_status mine = ls_memory_alloc(largest_parameter(t->graph) * (int64_t)sizeof *values, &values);
-    for (int i = 0; i < t->graph->store->count && status == LS_OK; i++) {
-        const ls_param *p = &t->graph->store->params[i];
+    ls_status mine = ls_memory_alloc(largest_parameter(w->graph) * (int64_t)sizeof *values, &values);
+    for (int i = 0; i < w->graph->store->count && status == LS_OK; i++) {
+        const ls_param *p = &w->graph->store->params[i];
         if (!take[i]) continue;
-        if (mine == LS_OK && t->comm->rank == 0)
-            mine = ls_weights_file_read(file, ls_weights_file_find(file, p->name), values);
-        status = ls_comm_agree(t->comm, mine);
-        if (status == LS_OK) status = ls_comm_broadcast(t->comm, values, ls_shape_count(p->shape), LS_DTYPE_F32, 0);
-        if (status == LS_OK) mine = store(t, i, values);
+        if (mine == LS_OK && reads(w)) mine = ls_weights_file_read(file, ls_weights_file_find(file, p->name), values);
+        status = agree(w, mine);
+        if (status == LS_OK) status = broadcast(w, values, ls_shape_count(p->shape), LS_DTYPE_F32);
+        if (status == LS_OK) mine = w->set(w->user, i, values);
     }
     ls_memory_free(values);
     LS_TRY(status);
-    LS_TRY(ls_comm_agree(t->comm, mine));
-    return ls_strategy_weights_changed(t->strategy);
+    LS_TRY(agree(w, mine));
+    return w->changed(w->user);
 }
 
-static ls_status load_file(ls_trainer *t, const char *path, int by_name, int *taken) {
+ls_status ls__weights_load(const ls_weights *w, const char *path, int by_name, int *taken) {
     ls_weights_file *file = NULL;
     uint8_t *take = NULL;
-    int count = t->graph->store->count;
+    int count = w->graph->store->count;
     ls_status status = ls_calloc(count, sizeof *take, &take);
-    if (status == LS_OK && t->comm->rank == 0) status = ls_weights_file_open(path, &file);
-    if (status == LS_OK && t->comm->rank == 0) status = choose(t->graph, file, by_name, take);
-    status = ls_comm_agree(t->comm, status);
-    if (status == LS_OK) status = ls_comm_broadcast(t->comm, take, count, LS_DTYPE_U8, 0);
-    if (status == LS_OK) status = load(t, file, take);
-    *taken = 0;
-    for (int i = 0; i < count && status == LS_OK; i++) *taken += take[i];
+    if (status == LS_OK && reads(w)) status = ls_weights_file_open(path, &file);
+    if (status == LS_OK && reads(w)) status = choose(w->graph, file, by_name, take);
+    status = agree(w, status);
+    if (status == LS_OK) status = broadcast(w, take, count, LS_DTYPE_U8);
+    if (status == LS_OK) status = load(w, file, take);
+    int all = 0;
+    for (int i = 0; i < count && status == LS_OK; i++) all += take[i];
+    if (taken) *taken = all;
     ls_weights_file_close(&file);
     free(take);
     return status;
 }
 
-ls_status ls_trainer_load_weights(ls_trainer *t, const char *path) {
-    int taken;
-    return load_file(t, path, 0, &taken);
-}
-
-ls_status ls_trainer_load_weights_by_name(ls_trainer *t, const char *path, int *taken) {
-    int count;
-    ls_status status = load_file(t, path, 1, &count);
-    if (taken) *taken = count;
-    return status;
-}
-
 // --- saving ----------------------------------------------------------------------------------------------------------
 
-static ls_status write_values(ls_trainer *t, FILE *out, const char *path, float *values) {
-    for (int i = 0; i < t->graph->store->count; i++) {
-        size_t count = (size_t)ls_shape_count(t->graph->store->params[i].shape);
-        LS_TRY(ls_params_get(t->params, t->queue, i, (ls_span){t->weights, 0}, values));
+static ls_status write_values(const ls_weights *w, FILE *out, const char *path, float *values) {
+    for (int i = 0; i < w->graph->store->count; i++) {
+        size_t count = (size_t)ls_shape_count(w->graph->store->params[i].shape);
+        LS_TRY(w->get(w->user, i, values));
         if (fwrite(values, sizeof *values, count, out) != count) return ls__weights_file_failed(path);
     }
     return LS_OK;
 }
 
-static ls_status write_weights(ls_trainer *t, FILE *out, const char *path) {
-    int count = t->graph->store->count;
+static ls_status write_weights(const ls_weights *w, FILE *out, const char *path) {
+    int count = w->graph->store->count;
     ls_stored_tensor *tensors;
     float *values;
     LS_TRY(ls_calloc(count, sizeof *tensors, &tensors));
-    for (int i = 0; i < count; i++) tensors[i] = as_stored(&t->graph->store->params[i]);
-    ls_status status = ls_weights_header_write(out, path, t->graph->name, tensors, count);
+    for (int i = 0; i < count; i++) tensors[i] = as_stored(&w->graph->store->params[i]);
+    ls_status status = ls_weights_header_write(out, path, w->graph->name, tensors, count);
     free(tensors);
     LS_TRY(status);
-    LS_TRY(ls_memory_alloc(largest_parameter(t->graph) * (int64_t)sizeof *values, &values));
-    status = write_values(t, out, path, values);
+    LS_TRY(ls_memory_alloc(largest_parameter(w->graph) * (int64_t)sizeof *values, &values));
+    status = write_values(w, out, path, values);
     ls_memory_free(values);
     return status;
 }
 
-static ls_status save_alone(ls_trainer *t, const char *path) {
+static ls_status save_alone(const ls_weights *w, const char *path) {
     ls_output out;
     if (ls_output_open(path, &out) != 0) return ls__weights_file_failed(path);
-    ls_status status = write_weights(t, out.file, path);
+    ls_status status = write_weights(w, out.file, path);
     int failed = ls_output_close(&out, path, status == LS_OK) != 0;
     return status == LS_OK && failed ? ls__weights_file_failed(path) : status;
 }
 
-ls_status ls_trainer_save_weights(ls_trainer *t, const char *path) {
-    ls_status status = t->comm->rank == 0 ? save_alone(t, path) : LS_OK;
-    return ls_comm_agree(t->comm, status);
+ls_status ls__weights_save(const ls_weights *w, const char *path) {
+    return agree(w, reads(w) ? save_alone(w, path) : LS_OK);
+}
+
+// --- one of them -----------------------------------------------------------------------------------------------------
+
+ls_status ls__weights_find(const ls_graph *graph, const char *name, int64_t count, int *index) {
+    for (*index = 0; *index < graph->store->count; ++*index) {
+        const ls_param *p = &graph->store->params[*index];
+        if (strcmp(p->name, name) != 0) continue;
+        if (ls_shape_count(p->shape) == count) return LS_OK;
+        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "parameter %s has %lld values, not %lld", name,
+                       (long long)ls_shape_count(p->shape), (long long)count);
+    }
+    return LS_FAIL(LS_STATUS_NOT_FOUND, "model %s has no parameter %s", graph->name, name);
 }

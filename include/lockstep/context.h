@@ -1,0 +1,54 @@
+// A context: who the workers of the job are, and how they agree.
+#ifndef LOCKSTEP_CONTEXT_H
+#define LOCKSTEP_CONTEXT_H
+
+#include <lockstep/status.h>
+
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct ls_context ls_context;
+
+// Joins the job: every worker an MPI launcher started, or this process alone when none did (no MPI is started then).
+// Errors: UNSUPPORTED (a launcher this build's MPI does not understand), LIBRARY.
+ls_status ls_context_create(ls_context **out);
+// The processes of an MPI communicator of the caller's: `mpi_comm` is the address of an MPI_Comm. MPI must have been started, with
+// MPI_THREAD_FUNNELED at least, and is not ended here: destroy the context first. Messages go over a duplicate. Collective on it.
+// Errors: INVALID_ARGUMENT (MPI was not started, or the communicator is MPI_COMM_NULL), UNSUPPORTED (the thread level; a library built
+// without MPI), LIBRARY.
+ls_status ls_context_create_with_comm(const void *mpi_comm, ls_context **out);
+// Leaves the job. Collective.
+void ls_context_destroy(ls_context **context);
+int ls_context_rank(const ls_context *context);  // 0 .. size-1; worker 0 is the one that speaks
+int ls_context_size(const ls_context *context);
+// Ends the whole job at once, for a failure only one worker has seen. Not collective. Does not return in an MPI job.
+void ls_context_abort(ls_context *context, int exit_status);
+
+typedef struct ls_context_info {
+    int rank, size;              // this worker among all
+    int host, hosts;             // its host among the hosts
+    int local_rank, local_size;  // this worker among those of its host
+    const char *communication;   // "Open MPI 4.1.4 ...", for people; owned by the context
+} ls_context_info;
+ls_context_info ls_context_describe(const ls_context *context);
+
+// What programs that decide together need; all are collective, and only the main thread calls them.
+//
+// Nobody goes on alone: LS_OK when every worker passes LS_OK; else, on every worker, the status and sentence of the lowest rank that
+// failed, with its host.
+ls_status ls_context_agree(ls_context *context, ls_status mine);
+// Every worker passes a line "key=value; ..." and all must be equal: MISMATCH names the first difference. `what` is for the sentence.
+ls_status ls_context_check_equal(ls_context *context, const char *what, const char *line);
+// `bytes` bytes of worker `root` for all.
+ls_status ls_context_broadcast(ls_context *context, void *data, int64_t bytes, int root);
+// `bytes` bytes of each worker, in rank order, for all: all is (size, bytes).
+ls_status ls_context_gather(ls_context *context, const void *mine, void *all, int64_t bytes);
+ls_status ls_context_barrier(ls_context *context);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,161 @@
+// Which fields of the dataset feed which inputs of the graph.
+#include <stdio.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "train/trainer_impl.h"
+
+// Whether losses and metrics alone read an input: then it is a target, and comes in F32 in any precision.
+static int is_target(const ls_graph *g, ls_value input) {
+    int read = 0;
+    for (int i = 0; i < g->node_count; i++)
+        for (int k = 0; k < g->nodes[i].input_count; k++) {
+            if (g->nodes[i].inputs[k] != input) continue;
+            if (ls__op_find(g->nodes[i].op)->part == LS_PART_LAYER) return 0;
+            read = 1;
+        }
+    return read;
+}
+
+static void list_fields(const ls_dataset *d, char *text, size_t size) {
+    size_t used = 0;
+    text[0] = 0;
+    for (int i = 0; ls_dataset_field(d, i) && used < size; i++)
+        used += (size_t)snprintf(text + used, size - used, "%s%s", i ? ", " : "", ls_dataset_field(d, i)->name);
+}
+
+// The field of the input's name, or the one that such inputs mostly take.
+static const ls_field *find_field(const ls_dataset *d, ls_port port, int target) {
+    static const char *const usual[][4] = {{"image", "input"}, {"target", "label", "image"}, {"label", "tokens"}};
+    const ls_field *field = ls_dataset_find_field(d, port.name);
+    int kind = port.dtype == LS_DTYPE_I32 ? 2 : target;
+    for (int i = 0; !field && usual[kind][i]; i++) {
+        field = ls_dataset_find_field(d, usual[kind][i]);
+        // A row of labels and an image are both targets: by their shape one knows which is meant.
+        if (field && target && kind == 1 && ls_shape_count(field->shape) != ls_shape_count(port.shape)) field = NULL;
+    }
+    return field;
+}
+
+static ls_status missing(const ls_trainer *t, ls_port port) {
+    char fields[512];
+    list_fields(t->dataset, fields, sizeof fields);
+    if (t->objective && port.dtype == LS_DTYPE_F32)
+        return LS_FAIL(
+            LS_STATUS_INVALID_ARGUMENT,
+            "the dataset %s has no field \"image\" of (height, width, channels), which a classifier is trained on",
+            t->dataset->name);
+    if (t->objective)
+        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
+                       "the dataset %s has no field \"label\" of a single class number, which a classifier is trained on",
+                       t->dataset->name);
+    return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
+                   "the dataset %s has nothing for input \"%s\" of model %s: give a field that name; it has %s",
+                   t->dataset->name, port.name, t->network->name, fields);
+}
+
+static ls_status check_image(const ls_trainer *t, ls_port port) {
+    ls_shape want = port.shape, have = t->images.shape;
+    if (ls_shape_equal(want, have)) return LS_OK;
+    char text[LS_SHAPE_TEXT];
+    if (want.ndim != 3)
+        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "model %s takes %s, and the dataset %s has images", t->network->name,
+                       ls__shape_text(want, text), t->dataset->name);
+    return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
+                   "model %s takes images of %lldx%lldx%lld, dataset %s %s %lldx%lldx%lld: build the model for the "
+                   "%s shape",
+                   t->network->name, (long long)want.dim[0], (long long)want.dim[1], (long long)want.dim[2],
+                   t->dataset->name, t->config.image_size ? "is resized to" : "has", (long long)have.dim[0],
+                   (long long)have.dim[1], (long long)have.dim[2], t->config.image_size ? "resized" : "dataset's");
+}
+
+static ls_status check_values(const ls_trainer *t, ls_port port, const ls_field *field) {
+    char want[LS_SHAPE_TEXT], have[LS_SHAPE_TEXT];
+    if (port.dtype == LS_DTYPE_I32 && field->dtype == LS_DTYPE_F32)
+        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
+                       "input \"%s\" of model %s takes whole numbers, and the field \"%s\" of the dataset %s has "
+                       "fp32",
+                       port.name, t->network->name, field->name, t->dataset->name);
+    if (ls_shape_equal(port.shape, field->shape) || ls_shape_count(port.shape) == 1) {
+        if (ls_shape_count(port.shape) == ls_shape_count(field->shape)) return LS_OK;
+    }
+    return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
+                   "input \"%s\" of model %s takes %s, and the field \"%s\" of the dataset %s is %s", port.name,
+                   t->network->name, ls__shape_text(port.shape, want), field->name, t->dataset->name,
+                   ls__shape_text(field->shape, have));
+}
+
+// Class numbers that a loss or metric holds against scores are below the number of these.
+static ls_status check_classes(const ls_trainer *t, ls_value input, const ls_field *field) {
+    const ls_graph *g = t->graph;
+    if (!field->classes) {
+        if (t->objective) return missing(t, (ls_port){"label", {0}, LS_DTYPE_I32});
+        return LS_OK;
+    }
+    for (int i = 0; i < g->node_count; i++) {
+        const ls_node *n = &g->nodes[i];
+        if (ls__op_find(n->op)->part == LS_PART_LAYER || n->input_count < 2 || n->inputs[1] != input) continue;
+        ls_shape scores = ls__input_type(g, n, 0)->shape;
+        if (scores.ndim == 1 && scores.dim[0] < field->classes)
+            return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
+                           "model %s tells %lld classes apart, dataset %s has %d: give it as many", t->network->name,
+                           (long long)scores.dim[0], t->dataset->name, field->classes);
+    }
+    return LS_OK;
+}
+
+static ls_status resolve_one(ls_trainer *t, int i) {
+    ls_value input = t->graph->inputs[i];
+    ls_port port = ls_graph_input_at(t->graph, i);
+    int target = is_target(t->graph, input);
+    const ls_field *field = find_field(t->dataset, port, target);
+    ls_feed *feed = &t->inputs.feed[i];
+    if (!field) return missing(t, port);
+    *feed = (ls_feed){.field = field->name, .dtype = port.dtype};
+    if (port.dtype == LS_DTYPE_I32) {
+        LS_TRY(check_values(t, port, field));
+        return target ? check_classes(t, input, field) : LS_OK;
+    }
+    feed->dtype = target ? LS_DTYPE_F32 : t->choices.precision;
+    feed->image = field->dtype == LS_DTYPE_U8 && field->shape.ndim == 3 && port.shape.ndim == 3;
+    if (strcmp(field->name, "image") != 0) return feed->image ? LS_OK : check_values(t, port, field);
+    if (field->shape.ndim != 3) return check_values(t, port, field);
+    LS_TRY(check_image(t, port));
+    if (!target) t->inputs.image = i;
+    return LS_OK;
+}
+
+ls_status ls__inputs_resolve(ls_trainer *t) {
+    const ls_graph *g = t->graph;
+    if (g->input_count > LS_MAX_FIELDS)
+        return LS_FAIL(LS_STATUS_UNSUPPORTED, "model %s has %d inputs; there can be up to %d", t->network->name,
+                       g->input_count, LS_MAX_FIELDS);
+    t->inputs = (ls_inputs){.count = g->input_count, .image = -1};
+    for (int i = 0; i < g->input_count; i++) LS_TRY(resolve_one(t, i));
+    for (int i = 0; i < g->input_count; i++)
+        t->inputs.bytes[i] =
+            ls_shape_count(ls_graph_input_at(g, i).shape) * (int64_t)ls_dtype_size(t->inputs.feed[i].dtype);
+    return LS_OK;
+}
+
+ls_loader_config ls__loader_config(const ls_trainer *t, int training) {
+    ls_loader_config config = {
+        .split = training ? t->train_split : t->eval_split,
+        .feed_count = t->inputs.count,
+        .micro_batch = training ? t->train_shape.micro_batch : t->eval_shape.micro_batch,
+        .depth = 3,
+    };
+    memcpy(config.feed, t->inputs.feed, sizeof config.feed);
+    for (int i = 0; i < t->inputs.count; i++) {
+        if (!config.feed[i].image || strcmp(config.feed[i].field, "image") != 0) continue;
+        config.feed[i].recipe = t->images.recipe;
+        if (!training) config.feed[i].recipe.augment = 0;
+    }
+    return config;
+}
+
+int64_t ls__batches_bytes(const ls_trainer *t) {
+    ls_loader_config train = ls__loader_config(t, 1), eval = ls__loader_config(t, 0);
+    int64_t a = ls_loader_bytes(&train), b = t->eval_split.count ? ls_loader_bytes(&eval) : 0;
+    return a > b ? a : b;
+}

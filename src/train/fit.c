@@ -1,0 +1,237 @@
+// Epochs and steps, as the main thread drives them. Replicas compute when they are told to; between two steps they wait.
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/memory.h"
+#include "train/trainer_impl.h"
+
+// --- step by step ----------------------------------------------------------------------------------------------------
+
+static ls_status clear_table(ls_trainer *t) {
+    if (t->comm->local_rank == 0)
+        memset(t->table, 0, (size_t)(t->table_rows * t->measures.width) * sizeof *t->table);
+    return ls_comm_barrier(t->comm);
+}
+
+ls_status ls_trainer_begin_epoch(ls_trainer *t) {
+    ls_position *at = &t->at;
+    if (at->running)
+        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "epoch %d is running: end it before the next is begun", at->epoch);
+    if (at->epoch > t->config.epochs)
+        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "all %d epochs are done", t->config.epochs);
+    ls_sampler_order(t->config.seed, (uint32_t)at->epoch, t->config.shuffle, t->train_split.count, t->order);
+    memset(at->seen, 0, (size_t)t->measures.width * sizeof *at->seen);
+    at->shown = at->step * t->train_shape.micro_batches;
+    LS_TRY(clear_table(t));
+    at->started = ls_clock();
+    at->running = 1;
+    at->vote = at->decision = LS_VOTE_GO_ON;
+    ls_status status = ls__replicas_run(t, LS_COMMAND_BEGIN);
+    if (status != LS_OK) at->running = 0;
+    return status;
+}
+
+int64_t ls_trainer_steps_left(const ls_trainer *t) { return t->at.running ? t->train_shape.steps - t->at.step : 0; }
+
+// Where training is, from what this host has seen of the epoch.
+static void report(ls_trainer *t, ls_step_report *out) {
+    ls_position *at = &t->at;
+    int64_t up_to = at->step * t->train_shape.micro_batches, begun = at->step - 1;
+    double batch[LS_MAX_MEASURES] = {0}, epoch[LS_MAX_MEASURES];
+    for (; at->shown < up_to; at->shown++) ls__measures_add(&t->measures, batch, t->table + at->shown * t->measures.width);
+    ls__measures_add(&t->measures, at->seen, batch);
+    if (!out) return;
+    memcpy(epoch, at->sum, (size_t)t->measures.width * sizeof *epoch);
+    ls__measures_add(&t->measures, epoch, at->seen);
+    int64_t done = (begun + 1) * t->train_shape.batch;
+    if (done > t->train_shape.count) done = t->train_shape.count;
+    double seconds = at->seconds + ls_clock() - at->started;
+    *out = (ls_step_report){.epoch = at->epoch,
+                            .epochs = t->config.epochs,
+                            .step = at->step,
+                            .steps = t->train_shape.steps,
+                            .seconds = seconds,
+                            .loss = ls__measures_loss(&t->measures, epoch),
+                            .accuracy = ls__measures_accuracy(&t->measures, epoch),
+                            .images_per_second = (double)done / seconds,
+                            .batch_loss = ls__measures_loss(&t->measures, batch),
+                            .batch_accuracy = ls__measures_accuracy(&t->measures, batch),
+                            .learning_rate = at->learning_rate,
+                            .rank = t->comm->rank};
+}
+
+// Without its end, of which nobody wants to know.
+static void leave_epoch(ls_trainer *t) {
+    ls__replicas_run_alone(t, LS_COMMAND_END);
+    t->at.running = 0;
+}
+
+ls_status ls_trainer_step(ls_trainer *t, ls_step_report *out) {
+    ls_position *at = &t->at;
+    if (ls_trainer_steps_left(t) == 0)
+        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "there is no step to do: begin an epoch first, or the next one");
+    ls__replicas_run_alone(t, LS_COMMAND_STEP);
+    if (at->decision == LS_VOTE_FAILED || t->exchange_failed) {  // on all workers
+        leave_epoch(t);
+        ls_status status = ls__replicas_status(t);
+        if (status == LS_OK) status = LS_FAIL(LS_STATUS_INTERNAL, "a worker failed without a word");
+        return ls__fail_passed(status, __FILE__, __LINE__);
+    }
+    at->step++;
+    at->all_steps++;
+    report(t, out);
+    return LS_OK;
+}
+
+static ls_epoch_result result_of(const ls_trainer *t, double seconds, const double *sum) {
+    return (ls_epoch_result){.epoch = t->at.epoch,
+                             .steps = t->at.step,
+                             .seconds = seconds,
+                             .loss = ls__measures_loss(&t->measures, sum),
+                             .accuracy = ls__measures_accuracy(&t->measures, sum),
+                             .images_per_second = sum[0] / seconds,
+                             .learning_rate = t->at.learning_rate,
+                             .val_loss = NAN,
+                             .val_accuracy = NAN,
+                             .val_seconds = NAN};
+}
+
+// The first step of the epoch whose loss is no finite number, from 1; 0: none.
+static int64_t diverged_at(const ls_trainer *t) {
+    return t->history.not_finite < 0 ? 0 : t->history.not_finite / t->train_shape.micro_batches + 1;
+}
+
+ls_status ls_trainer_end_epoch(ls_trainer *t, ls_epoch_result *out) {
+    ls_position *at = &t->at;
+    ls_history *h = &t->history;
+    int64_t all = t->train_shape.steps, micro_batches = t->train_shape.micro_batches;
+    if (!at->running) return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "no epoch is running that could be ended");
+    double seconds = at->seconds + ls_clock() - at->started;
+    LS_TRY(ls__replicas_run(t, LS_COMMAND_END));
+    at->running = 0;
+    LS_TRY(ls__measures_gather(t, all * micro_batches, at->sum));
+    if (!h->done || h->epochs[h->done - 1].epoch != at->epoch) h->done++;  // else it is gone on with
+    ls_epoch_result *e = &h->epochs[h->done - 1];
+    *e = result_of(t, seconds, at->sum);
+    ls__results_epoch(t, h->done - 1);
+    for (int i = 0; i < t->measures.count; i++) h->train_measures[i] = ls__measures_value(&t->measures, i, at->sum);
+    h->train_seconds += seconds - at->seconds;
+    at->seconds = seconds;
+    int64_t began = diverged_at(t);
+    if (e->steps == all) {
+        memset(at->sum, 0, (size_t)t->measures.width * sizeof *at->sum);
+        at->seconds = 0;
+        at->step = 0;
+        at->epoch++;
+    }
+    if (t->config.validate && e->steps == all && !began) {
+        LS_TRY(ls_trainer_evaluate(t, &e->val_loss, &e->val_accuracy));
+        e->val_seconds = h->evaluate_seconds;
+    }
+    if (out) *out = *e;
+    if (!began) return LS_OK;
+    return LS_FAIL(LS_STATUS_DIVERGED,
+                   "training diverged: the loss of step %lld in epoch %d is no finite number any more; before it was "
+                   "%.4g. " LS_DIVERGED_REMEDY,
+                   (long long)began, e->epoch, h->finite_loss);
+}
+
+// --- all at once -----------------------------------------------------------------------------------------------------
+
+// A callback's failure is this worker's alone: the next step carries it to the others.
+static void note_callback(ls_trainer *t, ls_status status) {
+    if (status == LS_OK || t->at.failed != LS_OK) return;
+    t->at.failed = status;
+    t->at.vote = LS_VOTE_FAILED;
+    const char *sentence = ls_error_message();
+    snprintf(t->at.failure, sizeof t->at.failure, "%s", sentence[0] ? sentence : "a callback failed without a sentence");
+}
+
+static void note_stop(ls_trainer *t, int stop) {
+    if (stop && t->at.vote == LS_VOTE_GO_ON) t->at.vote = LS_VOTE_STOP;
+}
+
+// Until the epoch's end, or until the step after which all know that one of them wants to stop.
+static ls_status fit_steps(ls_trainer *t, const ls_callbacks *c) {
+    while (ls_trainer_steps_left(t) > 0 && t->at.decision == LS_VOTE_GO_ON) {
+        ls_step_report step;
+        int stop = 0;
+        LS_TRY(ls_trainer_step(t, &step));
+        if (c->on_step) note_callback(t, c->on_step(c->user, &step, &stop));
+        note_stop(t, stop);
+    }
+    return LS_OK;
+}
+
+// Whether any worker wants to stop, or has failed in a callback. Collective.
+static ls_status agree(ls_trainer *t, int *stop) {
+    int mine = t->at.vote != LS_VOTE_GO_ON || t->at.decision != LS_VOTE_GO_ON, *all;
+    LS_TRY(ls__replicas_status(t));
+    LS_TRY(ls_calloc(t->comm->size, sizeof *all, &all));
+    ls_status status = ls_comm_allgather(t->comm, &mine, all, sizeof mine);
+    for (int i = 0; i < t->comm->size; i++) *stop |= all[i];
+    free(all);
+    return status;
+}
+
+static ls_status fit_epoch(ls_trainer *t, const ls_callbacks *c, int *stop) {
+    LS_TRY(ls_trainer_begin_epoch(t));
+    LS_TRY(fit_steps(t, c));
+    LS_TRY(agree(t, stop));
+    ls_epoch_result epoch;
+    char sentence[1024] = "";
+    ls_status status = ls_trainer_end_epoch(t, &epoch);
+    if (status == LS_STATUS_DIVERGED) {
+        snprintf(sentence, sizeof sentence, "%s", ls_error_message());
+        epoch = t->history.epochs[t->history.done - 1];
+    } else {
+        LS_TRY(status);
+    }
+    int mine = 0;
+    if (c->on_epoch) note_callback(t, c->on_epoch(c->user, &epoch, &mine));
+    note_stop(t, mine);
+    if (status != LS_OK) return LS_FAIL(status, "%s", sentence);
+    return agree(t, stop);
+}
+
+ls_status ls_trainer_fit(ls_trainer *t, const ls_callbacks *callbacks) {
+    static const ls_callbacks none;
+    int stop = 0;
+    t->at.failed = LS_OK;
+    t->at.failure[0] = 0;
+    while (t->at.epoch <= t->config.epochs && !stop) LS_TRY(fit_epoch(t, callbacks ? callbacks : &none, &stop));
+    LS_TRY(ls_comm_agree(t->comm, ls__results_finite(t)));
+    return ls__results_gather(t);
+}
+
+// --- evaluation ------------------------------------------------------------------------------------------------------
+
+ls_status ls_trainer_evaluate(ls_trainer *t, double *loss, double *accuracy) {
+    double start = ls_clock(), sum[LS_MAX_MEASURES] = {0};
+    ls_history *h = &t->history;
+    if (t->eval_split.count == 0)
+        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "the dataset %s has no test set to evaluate on", t->dataset->name);
+    if (t->at.running)
+        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "epoch %d is running: end it before evaluating", t->at.epoch);
+    for (int64_t i = 0; i < t->eval_split.count; i++) t->order[i] = (uint32_t)i;
+    LS_TRY(clear_table(t));
+    LS_TRY(ls__replicas_run(t, LS_COMMAND_EVALUATE));
+    LS_TRY(ls__measures_gather(t, t->eval_shape.micro_batches, sum));
+    h->test_loss = ls__measures_loss(&t->measures, sum);
+    h->test_accuracy = ls__measures_accuracy(&t->measures, sum);
+    for (int i = 0; i < t->measures.count; i++) h->test_measures[i] = ls__measures_value(&t->measures, i, sum);
+    h->evaluate_seconds = ls_clock() - start;
+    LS_TRY(ls__results_memory(t));
+    if (h->not_finite >= 0)
+        return LS_FAIL(LS_STATUS_DIVERGED,
+                       "evaluation: the loss of samples %lld and following is no finite number: the weights have "
+                       "diverged. " LS_DIVERGED_REMEDY,
+                       (long long)(h->not_finite * t->eval_shape.micro_batch));
+    if (loss) *loss = h->test_loss;
+    if (accuracy) *accuracy = h->test_accuracy;
+    return LS_OK;
+}

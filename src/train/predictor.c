@@ -1,0 +1,222 @@
+// Predictions and evaluation of batches that a program has: a runner, and one more for each size of what is evaluated.
+#include <lockstep/predict.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/memory.h"
+#include "graph/runner.h"
+#include "train/measures.h"
+#include "train/weights.h"
+
+struct ls_predictor {
+    const ls_graph *graph;  // the caller's
+    ls_graph *objective;    // with the losses of a classifier, where it has none of its own; else NULL
+    ls_device *device;
+    ls_plan_config plan;
+    ls_runner *runner;    // predicts, and has the weights
+    ls_runner *evaluate;  // full batches; NULL: none yet
+    ls_measures measures;
+    char *padded;  // a batch of the largest input
+};
+
+void ls_predict_config_init(ls_predict_config *config) {
+    *config = (ls_predict_config){.device = "cpu", .precision = "fp32", .batch = 32, .threads = 1, .seed = 42};
+}
+
+static int64_t value_bytes(const ls_graph *graph, int input) {
+    return ls_shape_count(ls_graph_input_at(graph, input).shape) * 4;  // F32 or I32
+}
+
+static ls_status build(ls_predictor *p, const ls_predict_config *c) {
+    ls_device_options options = {.threads = c->threads};
+    if (!p->graph->finished)
+        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "model %s is not finished: call ls_graph_finish first", p->graph->name);
+    if (c->batch < 1 || c->threads < 1)
+        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "a prediction takes at least 1 sample and 1 thread, not %lld and %d",
+                       (long long)c->batch, c->threads);
+    p->plan = (ls_plan_config){.batch = c->batch, .mode = LS_PLAN_PREDICTION};
+    LS_TRY(ls_precision_find(c->precision, &p->plan.precision));
+    LS_TRY(ls_device_create(c->device, &options, &p->device));
+    if (p->device->ops->supports) LS_TRY(p->device->ops->supports(p->device, p->plan.precision));
+    LS_TRY(ls_runner_create(p->graph, p->device, &p->plan, NULL, &p->runner));
+    int64_t most = 0;
+    for (int i = 0; i < p->graph->input_count; i++)
+        if (value_bytes(p->graph, i) > most) most = value_bytes(p->graph, i);
+    LS_TRY(ls_calloc(c->batch, most, &p->padded));
+    return ls_runner_initialize(p->runner, c->seed);
+}
+
+ls_status ls_predictor_create(const ls_graph *graph, const ls_predict_config *config, ls_predictor **out) {
+    ls_predictor *p;
+    *out = NULL;
+    LS_TRY(ls_calloc(1, sizeof *p, &p));
+    p->graph = graph;
+    ls_status status = build(p, config);
+    if (status != LS_OK) {
+        ls_predictor_destroy(&p);
+        return ls__fail_passed(status, __FILE__, __LINE__);
+    }
+    *out = p;
+    return LS_OK;
+}
+
+void ls_predictor_destroy(ls_predictor **predictor) {
+    ls_predictor *p = *predictor;
+    *predictor = NULL;
+    if (!p) return;
+    ls_runner_destroy(&p->evaluate);
+    ls_runner_destroy(&p->runner);
+    ls_device_destroy(&p->device);
+    ls__measures_destroy(&p->measures);
+    ls_graph_destroy(&p->objective);
+    free(p->padded);
+    free(p);
+}
+
+// --- weights ---------------------------------------------------------------------------------------------------------
+
+static ls_status get(void *user, int param, float *values) {
+    ls_predictor *p = user;
+    return ls_runner_get(p->runner, param, p->runner->weights, values);
+}
+
+static ls_status set(void *user, int param, const float *values) {
+    ls_predictor *p = user;
+    return ls_runner_set(p->runner, param, values);
+}
+
+static ls_status changed(void *user) {
+    ls_predictor *p = user;
+    return ls_runner_refresh(p->runner);
+}
+
+static ls_weights weights_of(ls_predictor *p) {
+    return (ls_weights){.graph = p->graph, .user = p, .get = get, .set = set, .changed = changed};
+}
+
+ls_status ls_predictor_load_weights(ls_predictor *p, const char *path) {
+    ls_weights w = weights_of(p);
+    return ls__weights_load(&w, path, 0, NULL);
+}
+
+ls_status ls_predictor_load_weights_by_name(ls_predictor *p, const char *path, int *taken) {
+    ls_weights w = weights_of(p);
+    return ls__weights_load(&w, path, 1, taken);
+}
+
+ls_status ls_predictor_save_weights(ls_predictor *p, const char *path) {
+    ls_weights w = weights_of(p);
+    return ls__weights_save(&w, path);
+}
+
+ls_status ls_predictor_get_weights(ls_predictor *p, const char *parameter, float *out, int64_t count) {
+    int index;
+    LS_TRY(ls__weights_find(p->graph, parameter, count, &index));
+    return get(p, index, out);
+}
+
+ls_status ls_predictor_set_weights(ls_predictor *p, const char *parameter, const float *values, int64_t count) {
+    int index;
+    LS_TRY(ls__weights_find(p->graph, parameter, count, &index));
+    LS_TRY(set(p, index, values));
+    return changed(p);
+}
+
+// --- running ---------------------------------------------------------------------------------------------------------
+
+// Samples [first, first + count) of all inputs; where the runner takes more, zeros follow.
+static ls_status write_inputs(ls_predictor *p, ls_runner *r, int64_t first, int64_t count, const void *const *inputs) {
+    int64_t batch = r->batch;
+    for (int i = 0; i < r->graph->input_count; i++) {
+        ls_dtype dtype;
+        int64_t bytes = value_bytes(r->graph, i);
+        if (!ls_plan_feed(r->plan, i, &dtype)) continue;
+        if (!inputs || !inputs[i])
+            return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "model %s needs its input \"%s\"", r->graph->name,
+                           ls_graph_input_at(r->graph, i).name);
+        const char *from = (const char *)inputs[i] + first * bytes;
+        if (count < batch) {
+            memcpy(p->padded, from, (size_t)(count * bytes));
+            memset(p->padded + count * bytes, 0, (size_t)((batch - count) * bytes));
+            from = p->padded;
+        }
+        LS_TRY(ls_runner_write(r, i, from));
+    }
+    return LS_OK;
+}
+
+static ls_status check_count(int64_t count) {
+    if (count > 0) return LS_OK;
+    return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "there are %lld samples to compute", (long long)count);
+}
+
+ls_status ls_predictor_run(ls_predictor *p, int64_t count, const void *const *inputs, float *const *outputs) {
+    LS_TRY(check_count(count));
+    int64_t batch = p->plan.batch;
+    for (int64_t first = 0; first < count; first += batch) {
+        int64_t n = count - first < batch ? count - first : batch;
+        LS_TRY(write_inputs(p, p->runner, first, n, inputs));
+        LS_TRY(ls_runner_forward(p->runner, NULL));
+        for (int k = 0; k < p->graph->output_count; k++) {
+            int64_t values = ls_shape_count(ls_graph_output_at(p->graph, k).shape);
+            LS_TRY(ls_runner_read(p->runner, k, n, outputs[k] + first * values));
+        }
+    }
+    return LS_OK;
+}
+
+// What is evaluated: the graph, with the losses of a classifier where it has none.
+static ls_status find_objective(ls_predictor *p, const ls_graph **out) {
+    *out = p->objective ? p->objective : p->graph;
+    if (p->measures.list) return LS_OK;
+    if (!ls__graph_has_losses(p->graph)) LS_TRY(ls__graph_with_classifier_loss(p->graph, 0, 0, &p->objective));
+    *out = p->objective ? p->objective : p->graph;
+    return ls__measures_create(*out, &p->measures);
+}
+
+static ls_status evaluate_batch(ls_predictor *p, ls_runner *r, int64_t first, int64_t count, const void *const *inputs,
+                                double *sum) {
+    double row[LS_MAX_MEASURES] = {(double)count};
+    LS_TRY(write_inputs(p, r, first, count, inputs));
+    LS_TRY(ls_runner_forward(r, row + 1));
+    ls__measures_add(&p->measures, sum, row);
+    return LS_OK;
+}
+
+ls_status ls_predictor_evaluate(ls_predictor *p, int64_t count, const void *const *inputs, double *loss,
+                                double *accuracy, double *values) {
+    const ls_graph *graph;
+    double sum[LS_MAX_MEASURES] = {0};
+    LS_TRY(check_count(count));
+    LS_TRY(find_objective(p, &graph));
+    ls_plan_config config = p->plan;
+    int64_t full = count / config.batch * config.batch;
+    config.mode = LS_PLAN_EVALUATION;
+    if (full && !p->evaluate) LS_TRY(ls_runner_create(graph, p->device, &config, p->runner, &p->evaluate));
+    for (int64_t first = 0; first < full; first += config.batch)
+        LS_TRY(evaluate_batch(p, p->evaluate, first, config.batch, inputs, sum));
+    if (full < count) {  // sums are over a whole batch: what is left has a plan of its own
+        ls_runner *rest;
+        config.batch = count - full;
+        LS_TRY(ls_runner_create(graph, p->device, &config, p->runner, &rest));
+        ls_status status = evaluate_batch(p, rest, full, config.batch, inputs, sum);
+        ls_runner_destroy(&rest);
+        LS_TRY(status);
+    }
+    if (loss) *loss = ls__measures_loss(&p->measures, sum);
+    if (accuracy) *accuracy = ls__measures_accuracy(&p->measures, sum);
+    for (int i = 0; values && i < p->measures.count; i++) values[i] = ls__measures_value(&p->measures, i, sum);
+    return LS_OK;
+}
+
+void ls_softmax(float *scores, int64_t rows, int classes) {
+    for (float *x = scores; x < scores + rows * classes; x += classes) {
+        float most = x[0];
+        double sum = 0;
+        for (int i = 1; i < classes; i++) most = x[i] > most ? x[i] : most;
+        for (int i = 0; i < classes; i++) sum += exp((double)x[i] - most);
+        for (int i = 0; i < classes; i++) x[i] = (float)(exp((double)x[i] - most) / sum);
+    }
+}

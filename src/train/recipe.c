@@ -1,0 +1,216 @@
+// What is asked for, checked and brought into the form that training goes by.
+#include <stdio.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "train/options.h"
+#include "train/trainer_impl.h"
+
+void ls_train_config_init(ls_train_config *c) {
+    *c = (ls_train_config){.epochs = 5,
+                           .batch_size = 128,
+                           .precision = "fp32",
+                           .device = "cpu",
+                           .strategy = "allreduce",
+                           .threads = 1,
+                           .bind = 1,
+                           .seed = 42,
+                           .shuffle = 1,
+                           .evaluate = 1,
+                           .augment = "none",
+                           .normalize = "unit",
+                           .optimizer = "adam",
+                           .lr = -1,
+                           .momentum = -1,
+                           .beta1 = -1,
+                           .beta2 = -1,
+                           .epsilon = -1,
+                           .weight_decay = -1,
+                           .trust_coefficient = -1,
+                           .decay_biases = 1,
+                           .lr_scaling = "none",
+                           .lr_base_batch = 128,
+                           .warmup = "gradual",
+                           .schedule = "constant",
+                           .schedule_step_epochs = 1,
+                           .schedule_gamma = 0.1,
+                           .schedule_power = 1,
+                           .schedule_start = 0.04,
+                           .schedule_rise = 0.3,
+                           .schedule_period_epochs = 4};
+}
+
+// Eight micro-batches, so that up to eight workers share a step, but none larger than 128 samples (more does not make
+// kernels faster) and, where the batch allows it, none smaller than 16 (less makes them slow). Divisors of the batch only.
+int64_t ls_micro_batch_default(int64_t batch) {
+    int64_t least = batch < 16 ? 1 : 16, best = 0;
+    for (int64_t m = 1; m <= batch && m <= 128; m++)
+        if (batch % m == 0 && m >= least && (best == 0 || batch / m >= 8)) best = m;
+    return best ? best : batch <= 128 ? batch : 1;
+}
+
+// --- checks ----------------------------------------------------------------------------------------------------------
+
+static ls_status resolve_schedule(ls_trainer *t) {
+    const ls_train_config *c = &t->config;
+    LS_TRY(ls_schedule_find(c->schedule, &t->choices.schedule));
+    t->choices.schedule_params = (ls_schedule_params){.total_epochs = c->epochs,
+                                              .step_epochs = c->schedule_step_epochs,
+                                              .gamma = c->schedule_gamma,
+                                              .power = c->schedule_power,
+                                              .end = c->schedule_end,
+                                              .start = c->schedule_start,
+                                              .rise = c->schedule_rise,
+                                              .period_epochs = c->schedule_period_epochs};
+    if (c->schedule_steps && strcmp(c->schedule, "step") != 0)
+        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
+                       "--schedule-steps %s are of the schedule 'step', and this one is '%s'", c->schedule_steps,
+                       c->schedule);
+    if (c->schedule_steps) LS_TRY(ls_schedule_read_steps(c->schedule_steps, &t->choices.schedule_params));
+    if (strcmp(c->schedule, "step") == 0 && !(c->schedule_step_epochs > 0))
+        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
+                       "the schedule 'step' reduces the rate every %g epochs: give --schedule-step a number above 0",
+                       c->schedule_step_epochs);
+    if (strcmp(c->schedule, "cyclic") == 0 && !(c->schedule_period_epochs > 0))
+        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
+                       "the schedule 'cyclic' has a period of %g epochs: give --schedule-period a number above 0",
+                       c->schedule_period_epochs);
+    return LS_OK;
+}
+
+ls_status ls__choices_resolve(ls_trainer *t) {
+    const ls_train_config *c = &t->config;
+    LS_TRY(ls_precision_find(c->precision, &t->choices.precision));
+    if (!(c->clip_norm >= 0 && c->clip_norm < 1e30))
+        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
+                       "the gradient norm to clip at is %g; it must be at least 0 and less than 1e30", c->clip_norm);
+    if (!(c->label_smoothing >= 0 && c->label_smoothing < 1))
+        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "the label smoothing is %g; it must be at least 0 and less than 1",
+                       c->label_smoothing);
+    if (strcmp(c->lr_scaling, "none") != 0 && strcmp(c->lr_scaling, "linear") != 0)
+        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "unknown learning-rate scaling '%s': there are none and linear",
+                       c->lr_scaling);
+    if (c->lr_base_batch < 1)
+        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
+                       "the batch that the learning rate was chosen for is %lld; it must be at least 1",
+                       (long long)c->lr_base_batch);
+    if (strcmp(c->warmup, "gradual") != 0 && strcmp(c->warmup, "constant") != 0)
+        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "unknown warm-up '%s': there are gradual and constant", c->warmup);
+    if (strcmp(c->warmup, "constant") == 0 && c->warmup_epochs > 0 && strcmp(c->lr_scaling, "linear") != 0)
+        return LS_FAIL(
+            LS_STATUS_INVALID_ARGUMENT,
+            "constant warm-up keeps the rate unscaled for %g epoch%s, but without --lr-scaling linear it is never "
+            "scaled: ask for linear scaling, or for gradual warm-up",
+            c->warmup_epochs, c->warmup_epochs == 1 ? "" : "s");
+    LS_TRY(ls_optimizer_find(c->optimizer, &t->choices.optimizer));
+    t->choices.optimizer_params = (ls_optimizer_params){c->lr,      c->momentum,     c->beta1,    c->beta2,
+                                                c->epsilon, c->weight_decay, c->nesterov, c->trust_coefficient};
+    LS_TRY(ls_optimizer_resolve(t->choices.optimizer, &t->choices.optimizer_params));
+    if (c->momentum_correction && !t->choices.optimizer->has_momentum)
+        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
+                       "there is no momentum in %s to correct: leave --momentum-correction out, or choose sgd or lars",
+                       t->choices.optimizer->name);
+    t->choices.rate_scale = strcmp(c->lr_scaling, "linear") == 0 ? (double)c->batch_size / (double)c->lr_base_batch : 1;
+    t->choices.constant_warmup = strcmp(c->warmup, "constant") == 0;
+    LS_TRY(ls_strategy_find(c->strategy, &t->choices.strategy));
+    return resolve_schedule(t);
+}
+
+ls_status ls__sizes_resolve(ls_trainer *t) {
+    ls_train_config *c = &t->config;
+    if (c->epochs < 0) return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "epochs must not be negative, got %d", c->epochs);
+    if (c->batch_size < 1)
+        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "the global batch must hold at least 1 sample, got %lld",
+                       (long long)c->batch_size);
+    if (c->batch_size > LS_MAX_BATCH)
+        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "the global batch is to hold %lld samples; at most %lld make sense",
+                       (long long)c->batch_size, (long long)LS_MAX_BATCH);
+    if (c->micro_batch <= 0) c->micro_batch = ls_micro_batch_default(c->batch_size);
+    if (c->batch_size % c->micro_batch != 0)
+        return LS_FAIL(
+            LS_STATUS_INVALID_ARGUMENT,
+            "the global batch of %lld samples is not a multiple of the micro-batch of %lld: choose a micro-batch "
+            "that divides it, or leave --micro-batch out",
+            (long long)c->batch_size, (long long)c->micro_batch);
+    if (c->threads < 1)
+        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "a replica needs at least 1 thread, got %d", c->threads);
+    t->train_split = (ls_split){t->dataset->train, ls_dataset_train_count(t->dataset)};
+    t->eval_split = (ls_split){t->dataset->test, ls_dataset_test_count(t->dataset)};
+    if (c->limit_train > 0 && c->limit_train < t->train_split.count) t->train_split.count = c->limit_train;
+    if (c->limit_test > 0 && c->limit_test < t->eval_split.count) t->eval_split.count = c->limit_test;
+    int64_t eval_batch = c->micro_batch < 32 ? 32 : c->micro_batch;
+    t->train_shape = ls__epoch_shape(t->train_split.count, c->batch_size, c->micro_batch);
+    if (t->eval_split.count == 0 && c->validate)
+        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
+                       "the dataset %s has no test set to evaluate on after each epoch: leave validation out",
+                       t->dataset->name);
+    t->eval_shape = t->eval_split.count ? ls__epoch_shape(t->eval_split.count, t->eval_split.count, eval_batch)
+                                        : (ls_epoch_shape){.batch = eval_batch, .micro_batch = eval_batch};
+    return LS_OK;
+}
+
+// How many replicas each worker gets, the same number on all: what was asked for, else one per core while there are
+// micro-batches for them. One thread each: without a barrier per layer that is fastest while a step has enough
+// micro-batches, and it keeps the bits the same on every machine.
+ls_status ls__spread_resolve(ls_trainer *t) {
+    ls_spread *s = &t->spread;
+    int64_t v = t->train_shape.micro_batches;
+    int workers = t->comm->size, threads = t->config.threads, cores = s->cores;
+    if (workers > v)
+        return LS_FAIL(
+            LS_STATUS_INVALID_ARGUMENT,
+            "%d workers for %lld micro-batches of %lld in a global batch of %lld: start at most %lld, or make "
+            "--micro-batch smaller or --batch-size larger",
+            workers, (long long)v, (long long)t->config.micro_batch, (long long)t->config.batch_size, (long long)v);
+    int most = (int)(v / workers);
+    if (t->config.replicas > 0) {
+        s->replicas = t->config.replicas;
+        if (s->replicas > most)
+            return LS_FAIL(
+                LS_STATUS_INVALID_ARGUMENT,
+                "%d worker%s with %d replicas each are %lld replicas for %lld micro-batches in a step: ask for at "
+                "most %d per worker, or make --micro-batch smaller",
+                workers, workers == 1 ? "" : "s", s->replicas, (long long)workers * s->replicas, (long long)v, most);
+        snprintf(s->reason, sizeof s->reason, "as asked for");
+    } else {
+        s->replicas = cores / threads < 1 ? 1 : cores / threads;
+        if (s->replicas > most) {
+            s->replicas = most;
+            snprintf(s->reason, sizeof s->reason, "the step has %lld micro-batch%s", (long long)v,
+                     v == 1 ? "" : "es");
+        } else if (cores / threads < 1) {
+            snprintf(s->reason, sizeof s->reason, "more workers or threads than cores");
+        } else {
+            snprintf(s->reason, sizeof s->reason, "%d core%s per worker, %d thread%s each", cores,
+                     cores == 1 ? "" : "s", threads, threads == 1 ? "" : "s");
+        }
+    }
+    s->lanes = workers * s->replicas;
+    s->bound = t->config.bind && s->replicas * threads <= cores;
+    return LS_OK;
+}
+
+// --- epochs and rates ------------------------------------------------------------------------------------------------
+
+ls_epoch_shape ls__epoch_shape(int64_t count, int64_t batch, int64_t micro_batch) {
+    int64_t steps = (count + batch - 1) / batch, last = count - (steps - 1) * batch;
+    return (ls_epoch_shape){.count = count,
+                            .batch = batch,
+                            .micro_batch = micro_batch,
+                            .steps = steps,
+                            .micro_batches = (batch + micro_batch - 1) / micro_batch,
+                            .tail = last % micro_batch};
+}
+
+void ls__epoch_step(const ls_epoch_shape *s, int64_t step, int64_t *samples, int64_t *micro_batches) {
+    int64_t left = s->count - step * s->batch;
+    *samples = left < s->batch ? left : s->batch;
+    *micro_batches = (*samples + s->micro_batch - 1) / s->micro_batch;
+}
+
+double ls__learning_rate(const ls_trainer *t, int64_t step) {
+    const ls_choices *c = &t->choices;
+    return ls_learning_rate(c->schedule, &c->schedule_params, c->optimizer_params.lr, c->rate_scale,
+                            t->config.warmup_epochs, c->constant_warmup,
+                            t->at.epoch - 1 + (double)step / (double)t->train_shape.steps);
+}
