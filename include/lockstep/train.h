@@ -64,7 +64,8 @@ typedef struct ls_train_config {
     int decay_biases;  // 1 (the default): weight decay shrinks all weights, as in Keras; 0: kernels only, neither biases nor batch norm
     double
         clip_norm;  // a mean gradient whose norm over all parameters is larger is scaled down to it; 0 (default): none
-    const char *lr_scaling;  // "none"; "linear": times the number of micro-batches in a step
+    const char *lr_scaling;  // "none"; "linear": times batch_size / lr_base_batch
+    int64_t lr_base_batch;   // the batch that lr was chosen for; default 128, which is batch_size's
     double warmup_epochs;    // epochs before the rate is the full one; 0 (the default): none
     // "gradual" (the default): meanwhile it grows linearly from lr (linear scaling) or 0 (none) to the full one;
     // "constant": meanwhile it stays at lr, which takes linear scaling. Goyal et al. 2017, section 2.2.

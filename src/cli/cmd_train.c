@@ -84,6 +84,7 @@ const ls_option *cli_course_options(void) {
         {.name = "epsilon"},
         {.name = "trust-coefficient"},
         {.name = "lr-scaling"},
+        {.name = "lr-base-batch"},
         {.name = "warmup-epochs"},
         {.name = "warmup"},
         {.name = "schedule"},

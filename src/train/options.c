@@ -112,7 +112,9 @@ static const ls_option table[] = {
      .help = "scale gradients down whose norm over all parameters is larger than X"},
 
     {"lr-scaling", LS_OPTION_TEXT, AT(lr_scaling), .metavar = "none|linear", RATE,
-     .help = "linear: multiply the rate by the number of micro-batches in a step"},
+     .help = "linear: multiply the rate by the global batch over --lr-base-batch"},
+    {"lr-base-batch", LS_OPTION_COUNT, AT(lr_base_batch), .metavar = "B", .min = 1, RATE,
+     .help = "linear scaling: the global batch that --lr was chosen for"},
     {"warmup-epochs", LS_OPTION_REAL, AT(warmup_epochs), .metavar = "X", RATE,
      .help = "epochs before the rate is the full one"},
     {"warmup", LS_OPTION_TEXT, AT(warmup), .metavar = "gradual|constant", RATE,

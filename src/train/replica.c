@@ -181,7 +181,7 @@ static void hear(ls_replica *r, const ls_step_info *info, int64_t step, int answ
 // The rate of step `step` of the running epoch; step -1 is the last of the epoch before.
 static double learning_rate(const ls_trainer *t, int64_t step) {
     const ls_train_config *c = &t->config;
-    double scale = strcmp(c->lr_scaling, "linear") == 0 ? (double)t->train_shape.micro_batches : 1;
+    double scale = strcmp(c->lr_scaling, "linear") == 0 ? (double)c->batch_size / (double)c->lr_base_batch : 1;
     return ls_learning_rate(t->schedule, &t->schedule_params, t->optimizer_params.lr, scale, c->warmup_epochs,
                             strcmp(c->warmup, "constant") == 0,
                             t->epoch - 1 + (double)step / (double)t->train_shape.steps);

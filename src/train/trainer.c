@@ -34,6 +34,7 @@ void ls_train_config_init(ls_train_config *c) {
                            .trust_coefficient = -1,
                            .decay_biases = 1,
                            .lr_scaling = "none",
+                           .lr_base_batch = 128,
                            .warmup = "gradual",
                            .schedule = "constant",
                            .schedule_step_epochs = 1,
@@ -96,6 +97,10 @@ static ls_status resolve_names(ls_trainer *t) {
     if (strcmp(c->lr_scaling, "none") != 0 && strcmp(c->lr_scaling, "linear") != 0)
         return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "unknown learning-rate scaling '%s': there are none and linear",
                        c->lr_scaling);
+    if (c->lr_base_batch < 1)
+        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
+                       "the batch that the learning rate was chosen for is %lld; it must be at least 1",
+                       (long long)c->lr_base_batch);
     if (strcmp(c->warmup, "gradual") != 0 && strcmp(c->warmup, "constant") != 0)
         return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "unknown warm-up '%s': there are gradual and constant", c->warmup);
     if (strcmp(c->warmup, "constant") == 0 && c->warmup_epochs > 0 && strcmp(c->lr_scaling, "linear") != 0)
