@@ -274,7 +274,8 @@ static void linear_scaling_goes_by_the_batch(void **state) {
     static const int64_t batches[] = {64, 128, 256, 512, 1024};
     ls_train_config c;
     ls_train_config_init(&c);
-    assert_int_equal(c.lr_base_batch, c.batch_size);  // what --lr is without scaling is what it is at the default batch with it
+    assert_int_equal(c.lr_base_batch,
+                     c.batch_size);  // what --lr is without scaling is what it is at the default batch with it
     for (int i = 0; i < 5; i++) {
         double expected = 0.01 * (double)batches[i] / 128;
         assert_true(fabs(rate_of(*state, batches[i], 0, 128) - expected) < 1e-12);

@@ -182,6 +182,7 @@ typedef struct ls_train_result {
     // Of pixel / 255 over the training set, (C) each and owned by the trainer; NULL where normalize is not "dataset".
     const double *channel_mean, *channel_deviation;
     char replicas_reason[160];  // why so many replicas
+    int oversubscribed;         // 1: some worker has fewer cores than threads
     char device_description[256], comm_description[256];
 } ls_train_result;
 

@@ -430,7 +430,7 @@ static ls_status run_all(scale *s) {
 
 // Charts that cannot be drawn are said and no reason to fail.
 static ls_status pictures(const ls_study *study, const char *folder) {
-    if (ls_study_write_charts(study, folder) != LS_OK) fprintf(stderr, "lockstep scale: %s\n", ls_error_message());
+    if (ls_study_write_charts(study, folder, 0) != LS_OK) fprintf(stderr, "lockstep scale: %s\n", ls_error_message());
     LS_TRY(ls_study_write_page(study, folder));
     printf("%s/index.html is the page, with charts where gnuplot is; results.md and results.csv hold the tables.\n",
            folder);

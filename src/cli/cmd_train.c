@@ -15,6 +15,7 @@
 #include "cli/deadline.h"
 #include "graph/graph.h"
 #include "models/models.h"
+#include "optim/optim.h"
 #include "report/metrics.h"
 #include "report/record.h"
 #include "train/context.h"
@@ -228,6 +229,23 @@ static void print_images(const run *r) {
     if (before[0] == ';') putchar('\n');
 }
 
+// "adam, learning rate 0.008 (0.001 x 1024 / 128), warm-up of 1 epoch, cosine"
+static void print_recipe(const run *r) {
+    const ls_train_config *c = &r->config;
+    const ls_optimizer *optimizer;
+    ls_optimizer_params params = {c->lr,      c->momentum,     c->beta1,    c->beta2,
+                                  c->epsilon, c->weight_decay, c->nesterov, c->trust_coefficient};
+    if (ls_optimizer_find(c->optimizer, &optimizer) != LS_OK || ls_optimizer_resolve(optimizer, &params) != LS_OK)
+        return;
+    int linear = strcmp(c->lr_scaling, "linear") == 0;
+    double scale = linear ? (double)c->batch_size / (double)c->lr_base_batch : 1;
+    printf("%s, learning rate %.4g", c->optimizer, params.lr * scale);
+    if (linear) printf(" (%.4g x %lld / %lld)", params.lr, (long long)c->batch_size, (long long)c->lr_base_batch);
+    if (c->warmup_epochs > 0) printf(", warm-up of %g epoch%s", c->warmup_epochs, c->warmup_epochs == 1 ? "" : "s");
+    if (strcmp(c->schedule, "constant") != 0) printf(", %s", c->schedule);
+    putchar('\n');
+}
+
 static void print_head(const run *r) {
     const ls_train_result *t = &r->result;
     char a[32], b[32], c[32];
@@ -241,9 +259,10 @@ static void print_head(const run *r) {
            t->replicas_reason, t->replicas_reason[0] ? ")" : "");
     cli_deadline_print(&r->deadline);
     print_images(r);
-    printf("global batch %lld = %lld micro-batch%s of %lld; %s, %s, %s\n", (long long)t->global_batch,
+    printf("global batch %lld = %lld micro-batch%s of %lld; %s, %s\n", (long long)t->global_batch,
            (long long)micro_batches, micro_batches == 1 ? "" : "es", (long long)t->micro_batch, r->config.precision,
-           r->config.optimizer, r->config.strategy);
+           r->config.strategy);
+    print_recipe(r);
     if (r->set.weights)
         printf("weights from %s: %d of %d parameters%s\n", r->set.weights, r->loaded, r->graph->store->count,
                r->loaded < r->graph->store->count ? ", the others drawn from the seed" : "");
@@ -283,9 +302,11 @@ static void print_table(const run *r) {
     int whole = whole_epochs(t);
     putchar('\n');
     row("Time to read the data", "%.2f s", ls_dataset_read_seconds(r->dataset));
-    row("Time per gradient update", "%.2f ms (median)", 1e3 * t->step_seconds_median);
+    double step = p->load + p->forward + p->backward + p->exchange + p->wait + p->update + p->serial;
+    row("Time per gradient update", "%.2f ms (mean; median %.2f ms)", 1e3 * step, 1e3 * t->step_seconds_median);
     row("  load, forward, backward", "%.2f, %.2f, %.2f ms", 1e3 * p->load, 1e3 * p->forward, 1e3 * p->backward);
     row("  exchange, wait, update", "%.2f, %.2f, %.2f ms", 1e3 * p->exchange, 1e3 * p->wait, 1e3 * p->update);
+    if (p->serial > 0.005 * step) row("  serial parts", "%.2f ms", 1e3 * p->serial);
     row("First update done after", "%.2f s", r->first_step_seconds);
     if (whole > 0)
         row("Time per epoch", "%.2f s (median of %d)", t->epoch_seconds_median, whole);
@@ -300,6 +321,7 @@ static void print_table(const run *r) {
     row("Peak memory", "%.0f MB%s, planned %.0f MB", (double)t->peak_rss_bytes / 1e6,
         t->workers > 1 ? " (largest worker)" : "", (double)t->planned_bytes / 1e6);
     row("Weights digest", "%s", t->weights_digest);
+    row("  on", "%s", t->device_description);
     fflush(stdout);
 }
 

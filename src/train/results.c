@@ -220,6 +220,7 @@ ls_status ls_trainer_result(ls_trainer *t, ls_train_result *out) {
         r.train_loss = t->epochs[t->epochs_done - 1].loss;
         r.train_accuracy = t->epochs[t->epochs_done - 1].accuracy;
     }
+    r.oversubscribed = t->replicas * t->config.threads > t->cores;
     snprintf(r.replicas_reason, sizeof r.replicas_reason, "%s", t->replicas_reason);
     t->device->ops->describe(t->device, r.device_description, sizeof r.device_description);
     t->comm->ops->describe(t->comm, r.comm_description, sizeof r.comm_description);
