@@ -62,6 +62,7 @@ typedef struct cli_train_settings {
     const char *model, *data, *config, *record, *metrics, *tensorboard, *time_limit, *wait_limit, *trace, *weights,
         *save;
     int64_t trace_steps;
+    double until_accuracy;  // 0: none
     int workers, verbose, tensorboard_every, weights_by_name;
 } cli_train_settings;
 const ls_option *cli_train_options(void);

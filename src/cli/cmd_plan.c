@@ -47,7 +47,8 @@ static const ls_option weightless[] = {
     {.name = "nesterov"},        {.name = "weight-decay"}, {.name = "decay-biases"},      {.name = "weights"},
     {.name = "weights-by-name"}, {.name = "save"},         {.name = "verbose"},           {.name = "record"},
     {.name = "metrics"},         {.name = "tensorboard"},  {.name = "tensorboard-every"}, {.name = "time-limit"},
-    {.name = "wait-limit"},      {.name = "trace"},        {.name = "trace-steps"},       {.name = NULL},
+    {.name = "wait-limit"},      {.name = "trace"},        {.name = "trace-steps"},       {.name = "until-accuracy"},
+    {.name = NULL},
 };
 
 static void defaults(plan *p) {

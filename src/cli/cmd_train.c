@@ -57,6 +57,10 @@ static const ls_option table[] = {
      .help =
          "end the job, naming who is missing, when a worker has waited for another one so long; as a --time-limit is "
          "told, or none"},
+    {"until-accuracy", LS_OPTION_REAL, .offset = offsetof(settings, until_accuracy), .metavar = "A", .max = 1,
+     .initial = "none", .group = "Training",
+     .help = "end training when the test accuracy after an epoch is at least A, as 0.98, and tell how long that took; "
+             "evaluates after every epoch"},
     {"trace", LS_OPTION_TEXT, .offset = offsetof(settings, trace), .metavar = "DIR", .group = "Output",
      .help =
          "write a timeline of every worker and replica to DIR/trace.json: for ui.perfetto.dev, chrome://tracing and "
@@ -119,10 +123,12 @@ typedef struct run {
     int metrics_failed;
     cli_deadline deadline;  // worker 0's
     cli_timekeeper timekeeper;
-    int stopped;      // before the last epoch was over
-    int evaluated;    // there are numbers of the test set
-    int loaded;       // parameters that came from a file
-    ls_status saved;  // how writing the weights went
+    double trained_seconds, until_seconds;  // of the epochs so far; of those until the accuracy asked for
+    int until_epoch;                        // in which it was reached; 0: it was not
+    int stopped;                            // before the last epoch was over
+    int evaluated;                          // there are numbers of the test set
+    int loaded;                             // parameters that came from a file
+    ls_status saved;                        // how writing the weights went
     char save_failure[1024];
     double first_step_seconds, total_seconds;
 } run;
@@ -185,6 +191,7 @@ static ls_status read_options(run *r, int argc, char **argv, ls_words *words) {
                        "which model? Usage: lockstep train MODEL [OPTIONS]; 'lockstep models' lists them");
     LS_TRY(cli_deadline_check(r->set.time_limit));
     LS_TRY(read_wait_limit(r->set.wait_limit, &r->cli->wait_limit));
+    if (r->set.until_accuracy > 0) r->config.validate = 1;
     LS_TRY(check_weights(&r->set));
     return cli_model_check(r->set.model, &r->model);
 }
@@ -317,6 +324,11 @@ static void print_table(const run *r) {
         row("Test loss", "%.4f", t->test_loss);
         row("Test accuracy", "%.2f %%", 100 * t->test_accuracy);
     }
+    if (r->until_epoch)
+        row("Time to that accuracy", "%.2f s of training, %d epoch%s (at least %g %% asked for)", r->until_seconds,
+            r->until_epoch, r->until_epoch == 1 ? "" : "s", 100 * r->set.until_accuracy);
+    else if (r->set.until_accuracy > 0)
+        row("Time to that accuracy", "%g %% was not reached", 100 * r->set.until_accuracy);
     row("Total run time", "%.2f s", r->total_seconds);
     row("Peak memory", "%.0f MB%s, planned %.0f MB", (double)t->peak_rss_bytes / 1e6,
         t->workers > 1 ? " (largest worker)" : "", (double)t->planned_bytes / 1e6);
@@ -378,6 +390,9 @@ static ls_status write_record(run *r) {
                            .options = r->options,
                            .result = &r->result,
                            .evaluated = r->evaluated,
+                           .until_accuracy = r->set.until_accuracy,
+                           .until_seconds = r->until_seconds,
+                           .until_epoch = r->until_epoch,
                            .stopped = r->stopped ? "time limit" : NULL,
                            .argv = r->cli->argv,
                            .compiler = cli_compiler()};
@@ -394,12 +409,14 @@ static ls_status write_record(run *r) {
 static ls_status check_options(const run *r) {
     char line[4096];
     size_t used = 0, format = strcspn(r->set.data, ":");
-    ls_text_add(line, sizeof line, &used, "model=%.80s; data=%.*s; weights=%s; save=%s; trace=%lld; ", r->set.model,
+    ls_text_add(line, sizeof line, &used, "model=%.80s; data=%.*s; weights=%s; save=%s; trace=%lld; until-accuracy=%.17g; ",
+                r->set.model,
                 (int)(format < 80 ? format : 80), r->set.data,
                 !r->set.weights          ? "drawn"
                 : r->set.weights_by_name ? "from a file, by name"
                                          : "from a file",
-                r->set.save ? "yes" : "no", r->set.trace ? (long long)r->set.trace_steps : 0);
+                r->set.save ? "yes" : "no", r->set.trace ? (long long)r->set.trace_steps : 0,
+                r->set.until_accuracy);
     ls_options_line((ls_option_set[]){r->options[0], r->options[1], {NULL, NULL}}, line + used, sizeof line - used);
     return ls_comm_check_equal(r->cli->context->comm, "the options", line);
 }
@@ -459,10 +476,16 @@ static int on_step(void *user, const ls_progress *p) {
 
 static int on_epoch(void *user, const ls_epoch_result *e) {
     run *r = user;
-    cli_progress_epoch(&r->progress, e, e->epoch < r->config.epochs && !r->timekeeper.stop && isfinite(e->loss));
+    r->trained_seconds += e->seconds;
+    if (r->set.until_accuracy > 0 && e->val_accuracy >= r->set.until_accuracy && !r->until_epoch) {
+        r->until_epoch = e->epoch;
+        r->until_seconds = r->trained_seconds;
+    }
+    cli_progress_epoch(&r->progress, e, e->epoch < r->config.epochs && !r->timekeeper.stop && !r->until_epoch &&
+                           isfinite(e->loss));
     if (r->config.validate) r->timekeeper.evaluation_seconds = e->val_seconds;
     if (r->metrics) note_metrics(r, ls_metrics_epoch(r->metrics, e));
-    return 0;
+    return r->until_epoch > 0;  // the sums are over all workers, so all of them return the same
 }
 
 // Divergence is seen by all workers alike, who then leave together.
@@ -481,7 +504,7 @@ static ls_status fit(run *r) {
     LS_TRY(status);
     LS_TRY(r->timekeeper.status);
     LS_TRY(ls_trainer_result(r->trainer, &r->result));
-    r->stopped = r->timekeeper.stop && whole_epochs(&r->result) < r->config.epochs;
+    r->stopped = r->timekeeper.stop && !r->until_epoch && whole_epochs(&r->result) < r->config.epochs;
     return LS_OK;
 }
 

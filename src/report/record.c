@@ -215,6 +215,10 @@ static void add_results(json_t *o, const ls_record_info *info) {
     const ls_train_result *r = info->result;
     add_epochs(o, r);
     add_stop(o, info);
+    int asked = info->until_accuracy > 0, reached = info->until_epoch > 0;
+    json_object_set_new(o, "until_accuracy", asked ? real(info->until_accuracy) : json_null());
+    json_object_set_new(o, "until_epoch", reached ? json_integer(info->until_epoch) : json_null());
+    json_object_set_new(o, "until_seconds", reached ? real(info->until_seconds) : json_null());
     json_object_set_new(o, "read_seconds", real(info->read_seconds));
     json_object_set_new(o, "step_seconds_median", real(r->step_seconds_median));
     json_object_set_new(o, "epoch_seconds_median", real(r->epoch_seconds_median));

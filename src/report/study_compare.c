@@ -77,7 +77,10 @@ static void find_base(ls_study_run *rows, int count, int i) {
     static const struct {
         ls_comparison how;
         int scaled;
-    } ways[] = {{LS_COMPARED_STRONG, 0}, {LS_COMPARED_BATCH, 0}, {LS_COMPARED_BATCH, 1}, {LS_COMPARED_WEAK, 0},
+    } ways[] = {{LS_COMPARED_STRONG, 0},
+                {LS_COMPARED_BATCH, 0},
+                {LS_COMPARED_BATCH, 1},
+                {LS_COMPARED_WEAK, 0},
                 {LS_COMPARED_WEAK, 1}};
     ls_study_row *row = &rows[i].row;
     row->base = -1;

@@ -11,7 +11,8 @@ static const char *const colours[] = {"#0072B2", "#E69F00", "#009E73", "#D55E00"
 static const int patterns[] = {3, 4, 2, 5, 1, 6, 7}, markers[] = {7, 5, 9, 11, 13, 15, 3},
                  hollow[] = {6, 4, 8, 10, 12, 14, 3};
 enum { STYLES = sizeof colours / sizeof colours[0] };
-static const double FAR_APART = 8;  // one network's values over another's, from where on a linear axis hides the small one
+static const double FAR_APART =
+    8;  // one network's values over another's, from where on a linear axis hides the small one
 
 // A text between gnuplot's single quotes, in which only the quote itself means anything.
 static void quoted(FILE *out, const char *text) {
@@ -131,8 +132,8 @@ static extent write_points(chart *c, const char *what, point_of get) {
             const ls_study_row *r = &c->study->rows[i];
             point p = {NAN, NAN, NAN, NAN, r->oversubscribed};
             if (c->series->of[i] != s || !get(c, r, &p) || !isfinite(p.value)) continue;
-            line_of_data(c, "%d %d %.6g %.6g %.6g %d %.6g", r->workers, position(c, r->workers), p.value, p.least, p.most,
-                         p.hollow, p.ideal);
+            line_of_data(c, "%d %d %.6g %.6g %.6g %d %.6g", r->workers, position(c, r->workers), p.value, p.least,
+                         p.most, p.hollow, p.ideal);
             e.least = fmin(e.least, fmin(p.value, p.least));
             e.most = fmax(e.most, fmax(p.value, p.most));
             e.hollow += p.hollow != 0;
@@ -143,7 +144,8 @@ static extent write_points(chart *c, const char *what, point_of get) {
 
 static void say_hollow(chart *c, const extent *e) {
     if (!e->hollow) return;
-    fprintf(c->script, ", NaN with points pointtype 6 linecolor rgb '#333333' title 'hollow: fewer cores than threads'");
+    fprintf(c->script,
+            ", NaN with points pointtype 6 linecolor rgb '#333333' title 'hollow: fewer cores than threads'");
     c->names++;
 }
 
@@ -156,11 +158,13 @@ static void plot_bars(chart *c, const extent *e) {
     for (int s = 0; s < n; s++) {
         double shift = (s - (n - 1) / 2.0) * width;
         fprintf(c->script,
-                "%s'%s.dat' index %d using ($2%+.4g):($6 > 0 ? NaN : $3) with boxes linecolor rgb '%s' fillstyle pattern %d "
+                "%s'%s.dat' index %d using ($2%+.4g):($6 > 0 ? NaN : $3) with boxes linecolor rgb '%s' fillstyle "
+                "pattern %d "
                 "border linecolor rgb '#333333' title NAME%d",
                 s ? ", " : "", c->name, s, shift, colours[s % STYLES], patterns[s % STYLES], s + 1);
         fprintf(c->script,
-                ", '' index %d using ($2%+.4g):($6 > 0 ? $3 : NaN) with boxes linecolor rgb '%s' fillstyle empty border linecolor "
+                ", '' index %d using ($2%+.4g):($6 > 0 ? $3 : NaN) with boxes linecolor rgb '%s' fillstyle empty "
+                "border linecolor "
                 "rgb '%s' notitle",
                 s, shift, colours[s % STYLES], colours[s % STYLES]);
         fprintf(c->script,
@@ -179,11 +183,13 @@ static void plot_lines(chart *c, const char *first, int x, const extent *e) {
         int style = s % STYLES;
         fprintf(c->script, "%s'%s.dat' index %d using %d:3 with lines linestyle %d notitle", s || first[0] ? ", " : "",
                 c->name, s, x, style + 1);
-        fprintf(c->script, ", '' index %d using %d:($5 > 0 ? $3 : NaN):4:5 with yerrorbars linestyle %d pointsize 0 notitle", s, x, style + 1);
-        fprintf(c->script, ", '' index %d using %d:($6 > 0 ? NaN : $3) with points linestyle %d title NAME%d", s, x, style + 1,
-                s + 1);
-        fprintf(c->script, ", '' index %d using %d:($6 > 0 ? $3 : NaN) with points linestyle %d pointtype %d notitle", s, x,
-                style + 1, hollow[style]);
+        fprintf(c->script,
+                ", '' index %d using %d:($5 > 0 ? $3 : NaN):4:5 with yerrorbars linestyle %d pointsize 0 notitle", s, x,
+                style + 1);
+        fprintf(c->script, ", '' index %d using %d:($6 > 0 ? NaN : $3) with points linestyle %d title NAME%d", s, x,
+                style + 1, s + 1);
+        fprintf(c->script, ", '' index %d using %d:($6 > 0 ? $3 : NaN) with points linestyle %d pointtype %d notitle",
+                s, x, style + 1, hollow[style]);
     }
     say_hollow(c, e);
     fprintf(c->script, "\"\n");
@@ -213,7 +219,9 @@ static void plot_sizes(chart *c, const char *label, point_of get, const char *wh
     plot_lines(c, "", 1, &e);
 }
 
-static int ranged(const ls_study_row *r) { return r->repeats > 1 && r->epoch_seconds > 0 && r->epoch_seconds_least > 0; }
+static int ranged(const ls_study_row *r) {
+    return r->repeats > 1 && r->epoch_seconds > 0 && r->epoch_seconds_least > 0;
+}
 
 // One number of workers and one series: a bar with nothing beside it.
 static int alone(const chart *c) {
@@ -408,7 +416,8 @@ static void draw_curves(chart *c, const char *label, double scale, double (*trai
     fprintf(c->script, "PLOT = \"plot ");
     for (int k = 0; k < curves; k++)
         fprintf(c->script,
-                "%s'%s.dat' index %d using 1:3 with linespoints linestyle %d title NAME%d, '' index %d using 1:2 with lines "
+                "%s'%s.dat' index %d using 1:3 with linespoints linestyle %d title NAME%d, '' index %d using 1:2 with "
+                "lines "
                 "linestyle %d dashtype (4,4) notitle",
                 k ? ", " : "", c->name, k, k % STYLES + 1, k + 1, k, k % STYLES + 1);
     fprintf(c->script, "\"\n");
@@ -480,7 +489,8 @@ static void phase_bars(chart *c, const int small[LS_STUDY_PHASES]) {
                 "%s'%s.dat' using 2:(%s):($2-0.35):($2+0.35):(%s):(%s+$%d) with boxxyerror linecolor rgb '%s' "
                 "fillstyle %s %d border linecolor rgb '#333333' title '%s'",
                 column > 3 ? ", " : "", c->name, below, below, below, column, rest ? "#bbbbbb" : colours[colour[p]],
-                rest ? "solid" : "pattern", rest ? 1 : pattern[p], rest ? "other" : ls_study_phase_name((ls_study_phase_kind)p));
+                rest ? "solid" : "pattern", rest ? 1 : pattern[p],
+                rest ? "other" : ls_study_phase_name((ls_study_phase_kind)p));
         size_t used = strlen(below);
         snprintf(below + used, sizeof below - used, "+$%d", column++);
     }

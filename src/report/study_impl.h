@@ -6,11 +6,14 @@
 
 #include "report/study.h"
 
+enum { LS_SERIES_NAME = 256 };
+
 // The rows that belong on one line of a chart. Rows without any run belong to none.
 typedef struct ls_series {
     int count;
-    char (*name)[256];  // "mnist-cnn", or "mnist-cnn, weak, 2 nodes, bf16" where the study has several of each
-    int *of;            // of[row]: its series, or -1
+    char (
+        *name)[LS_SERIES_NAME];  // "mnist-cnn", or "mnist-cnn, weak, 2 nodes, bf16" where the study has several of each
+    int *of;                     // of[row]: its series, or -1
 } ls_series;
 
 // Errors: OUT_OF_MEMORY. ls__series_destroy frees what is there, also after a failure.

@@ -280,7 +280,7 @@ static ls_status times_table(table *t, const ls_study *s) {
 }
 
 static ls_status speedup_table(table *t, const ls_study *s) {
-    LS_TRY(begin(t, s, "Speedup"));
+    LS_TRY(begin(t, s, "Speed and speedup"));
     whole_column(t, s, "Nodes", AT(nodes));
     whole_column(t, s, "Workers", AT(workers));
     t->keys = t->columns;
@@ -373,41 +373,88 @@ static int head_lines(const table *t, int c) {
     return n;
 }
 
-// The key columns and those of [from, to). Heads stand at the bottom of their lines, next to the numbers.
-static void print_block(FILE *out, const table *t, const int width[MAX_COLUMNS], int from, int to) {
-    int lines = 0;
-    char buffer[CELL];
-    for (int c = 0; c < to; c++)
-        if ((c < t->keys || c >= from) && head_lines(t, c) > lines) lines = head_lines(t, c);
-    for (int i = -lines; i < t->rows; i++) {
-        int gap = 0;  // columns of space that are due once something stands behind them
-        for (int c = 0; c < to; c++) {
-            if (c >= t->keys && c < from) continue;
-            int line = i + head_lines(t, c);
-            const char *cell = i >= 0 ? t->cell[i][c] : line >= 0 ? head_word(t->head[c], line, buffer) : "";
-            int pad = width[c] - (int)strlen(cell);
-            gap += 2 + (t->words[c] ? 0 : pad);
-            if (*cell) {
-                fprintf(out, "%*s%s", gap, "", cell);
-                gap = 0;
-            }
-            gap += t->words[c] ? pad : 0;
+// The words that tell rows apart, where they leave too little of a line to the numbers, become letters with a legend.
+typedef struct legend {
+    int columns;  // so many first columns become one letter; 0: none do
+    int *letter;  // (rows)
+} legend;
+
+static int same_words(const table *t, int columns, int a, int b) {
+    for (int c = 0; c < columns; c++)
+        if (strcmp(t->cell[a][c], t->cell[b][c]) != 0) return 0;
+    return 1;
+}
+
+static void print_legend(FILE *out, const table *t, const legend *l, int columns) {
+    for (int i = 0, last = -1; i < t->rows; i++) {
+        char text[LS_SERIES_NAME] = "", letter[8];
+        if (l->letter[i] <= last) continue;
+        last = l->letter[i];
+        for (int c = 0; c < l->columns; c++) {
+            size_t used = strlen(text);
+            snprintf(text + used, sizeof text - used, "%s%s", c ? ", " : "", t->cell[i][c]);
         }
-        fputc('\n', out);
+        snprintf(letter, sizeof letter, "%c", 'A' + last % 26);
+        ls_print_entry(out, letter, 3, columns, text);
     }
     fputc('\n', out);
 }
 
-// What does not fit beside the key columns stands below them, so that no line is longer than the terminal.
-static void print_text(FILE *out, const table *t, int columns) {
-    int width[MAX_COLUMNS], keys = 0;
+static ls_status make_legend(const table *t, int columns, legend *l) {
+    int width[MAX_COLUMNS], used = 0, count = 0;
     widths(t, width);
-    for (int c = 0; c < t->keys; c++) keys += width[c] + 2;
-    fprintf(out, "%s\n", t->title);
+    *l = (legend){0};
+    while (l->columns < t->keys && t->words[l->columns]) used += width[l->columns++] + 2;
+    if (used <= columns / 3) l->columns = 0;
+    LS_TRY(ls_calloc(t->rows, sizeof *l->letter, &l->letter));
+    for (int i = 0; i < t->rows; i++) {
+        int j = 0;
+        while (j < i && !same_words(t, l->columns, i, j)) j++;
+        l->letter[i] = j < i ? l->letter[j] : count++;
+    }
+    return LS_OK;
+}
+
+// One line of the key columns and those of [from, to): of the head where row < 0.
+static void print_line(FILE *out, const table *t, const legend *l, const int width[MAX_COLUMNS], int row, int from,
+                       int to) {
+    char buffer[CELL];
+    int gap = 0;  // columns of space that are due once something stands behind them
+    if (l->columns) fprintf(out, "  %c", row < 0 ? ' ' : 'A' + l->letter[row] % 26);
+    for (int c = l->columns; c < to; c++) {
+        if (c >= t->keys && c < from) continue;
+        int line = row + head_lines(t, c);
+        const char *cell = row >= 0 ? t->cell[row][c] : line >= 0 ? head_word(t->head[c], line, buffer) : "";
+        int pad = width[c] - (int)strlen(cell);
+        gap += 2 + (t->words[c] ? 0 : pad);
+        if (*cell) {
+            fprintf(out, "%*s%s", gap, "", cell);
+            gap = 0;
+        }
+        gap += t->words[c] ? pad : 0;
+    }
+    fputc('\n', out);
+}
+
+// Heads stand at the bottom of their lines, next to the numbers.
+static void print_block(FILE *out, const table *t, const legend *l, const int width[MAX_COLUMNS], int from, int to) {
+    int lines = 0;
+    for (int c = l->columns; c < to; c++)
+        if ((c < t->keys || c >= from) && head_lines(t, c) > lines) lines = head_lines(t, c);
+    for (int i = -lines; i < t->rows; i++) print_line(out, t, l, width, i, from, to);
+    fputc('\n', out);
+}
+
+// What does not fit beside the key columns stands below them, so that no line is longer than the terminal.
+static void print_text(FILE *out, const table *t, const legend *l, int columns) {
+    int width[MAX_COLUMNS], keys = l->columns ? 3 : 0;
+    widths(t, width);
+    for (int c = l->columns; c < t->keys; c++) keys += width[c] + 2;
+    ls_print_entry(out, "", 0, columns, t->title);
     for (int from = t->keys, to; from < t->columns; from = to) {
         int used = keys;
         for (to = from; to < t->columns && (to == from || used + width[to] + 2 <= columns); to++) used += width[to] + 2;
-        print_block(out, t, width, from, to);
+        print_block(out, t, l, width, from, to);
     }
 }
 
@@ -431,6 +478,19 @@ static ls_status print_notes(FILE *out, const ls_study *s, int columns) {
     return LS_OK;
 }
 
+static ls_status print_table(FILE *out, const table *t, int columns, int first) {
+    legend l;
+    if (!columns) {
+        print_markdown(out, t);
+        return LS_OK;
+    }
+    LS_TRY(make_legend(t, columns, &l));
+    if (l.columns && first) print_legend(out, t, &l, columns);
+    print_text(out, t, &l, columns);
+    free(l.letter);
+    return LS_OK;
+}
+
 // columns 0: as Markdown.
 static ls_status print_tables(FILE *out, const ls_study *s, int columns) {
     static ls_status (*const make[])(table *, const ls_study *) = {times_table, speedup_table, phases_table,
@@ -441,11 +501,9 @@ static ls_status print_tables(FILE *out, const ls_study *s, int columns) {
         table t;
         if (make[i] == losses_table && !compared) continue;
         LS_TRY(make[i](&t, s));
-        if (columns)
-            print_text(out, &t, columns);
-        else
-            print_markdown(out, &t);
+        ls_status status = print_table(out, &t, columns, i == 0);
         free(t.cell);
+        LS_TRY(status);
     }
     return LS_OK;
 }

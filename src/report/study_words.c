@@ -372,15 +372,16 @@ static void oversubscribed(words *w) {
 // --- what is compared --------------------------------------------------------------------------------------------------
 
 static void meaning(words *w) {
-    int there[LS_COMPARISONS] = {0}, rows = 0, rates = 0;
+    int there[LS_COMPARISONS] = {0}, rows = 0, grown = 0, rates = 0;
     for (int i = 0; i < w->study->row_count; i++) {
         const ls_study_row *r = &w->study->rows[i];
         if (!r->repeats) continue;
         rows++;
         there[r->compared]++;
-        if (r->base < 0 || r->compared == LS_COMPARED_STRONG) continue;
+        if (r->compared != LS_COMPARED_BATCH || w->study->rows[r->base].workers == r->workers) continue;
+        grown++;
         double rate = w->study->rows[r->base].rate;
-        rates |= isfinite(r->rate) && isfinite(rate) && r->rate > 1.001 * rate;
+        rates += isfinite(r->rate) && isfinite(rate) && r->rate > 1.001 * rate;
     }
     if (there[LS_COMPARED_STRONG])
         say(w, LS_WORD_MEANING, 0,
@@ -398,7 +399,9 @@ static void meaning(words *w) {
             "updates, and other weights in the end. Which of them learns faster, accuracy after a time can say, and "
             "speedup "
             "cannot.",
-            rates ? ", and with it the learning rate," : "");
+            !rates           ? ""
+            : rates == grown ? ", and with it the learning rate,"
+                             : ", and in some of these rows the learning rate with it,");
     if (there[LS_COMPARED_WEAK])
         say(w, LS_WORD_MEANING, 2,
             "Weak scaling: batch and samples grow with the workers, so that each has as much to do. Speedup is the "

@@ -163,7 +163,7 @@ TEXT
     run 1 salloc -Q -N2 -n2 "$lockstep" scale ${recipe% --verbose*} --nodes 3 --workers-per-node 1 --out "$here/more"
     complains "3 nodes asked for, and this Slurm allocation has 2"
     # More workers on a node than the allocation has cores there: Slurm refuses that run, the study goes on.
-    run 0 salloc -Q -N2 -n2 "$lockstep" scale ${recipe% --verbose*} --nodes 1 --workers-per-node 2,1 --out "$here/refused"
+    run 1 salloc -Q -N2 -n2 "$lockstep" scale ${recipe% --verbose*} --nodes 1 --workers-per-node 2,1 --out "$here/refused"
     matches '^\[1/2\] mnist-cnn, 2 workers: FAILED: srun says: .*; runs/mnist-cnn-strong-n1-w2-r1\.log may say more'
     matches '^\[2/2\] mnist-cnn, 1 worker: [0-9.]+ s per epoch'
 
