@@ -151,7 +151,7 @@ static ls_status search(plan *p) {
     plan_found found;
     plan_other others[PLAN_OTHERS];
     int count;
-    LS_TRY(plan_search(p, &p->config, &found));
+    LS_TRY(plan_search(p, &p->config, 1, &found));
     LS_TRY(plan_others(p, &found, others, &count));
     if (!found.fits) return plan_refuse(p, &found, others, count);
     if (p->set.json) return plan_print_json(p, &found.memory, &found, others, count);

@@ -45,10 +45,11 @@ static ls_status set_one_worker(const scale_grid *g, scale_variant *v, int64_t c
     if (g->mode == SCALE_BATCH) {
         int64_t samples = v->config.limit_train > 0 && v->config.limit_train < count ? v->config.limit_train : count;
         if (batch * workers <= samples) return LS_OK;
-        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
-                       "batches of %lld for each of %lld workers are %lld samples, and there are %lld to train on: lower "
-                       "--batch-size (of one worker) or the workers",
-                       (long long)batch, (long long)workers, (long long)(batch * workers), (long long)samples);
+        return LS_FAIL(
+            LS_STATUS_INVALID_ARGUMENT,
+            "batches of %lld for each of %lld workers are %lld samples, and there are %lld to train on: lower "
+            "--batch-size (of one worker) or the workers",
+            (long long)batch, (long long)workers, (long long)(batch * workers), (long long)samples);
     }
     if (v->config.limit_train == 0) v->config.limit_train = count / workers / batch * batch;
     if (v->config.limit_train >= batch && v->config.limit_train <= count / workers) return LS_OK;
@@ -98,8 +99,9 @@ static ls_status check_layouts(const ls_context *context, const ls_dataset *data
         const scale_layout *l = &g->layouts[which[k]];
         ls_status status = plan(context, data, g, model, v, l);
         if (status != LS_OK)
-            return ls__fail_context(status, "%s%s%s with %d worker%s cannot be trained: ", model, v->label[0] ? ", " : "",
-                                    v->label, scale_workers(l), scale_workers(l) == 1 ? "" : "s");
+            return ls__fail_context(status, "%s%s%s with %d worker%s cannot be trained: ", model,
+                                    v->label[0] ? ", " : "", v->label, scale_workers(l),
+                                    scale_workers(l) == 1 ? "" : "s");
     }
     return LS_OK;
 }

@@ -30,10 +30,11 @@ static ls_status cut(char *word, char **name, char **value) {
     *name = strncmp(word, "--", 2) == 0 ? word + 2 : word;
     *value = strchr(word, '=');
     if (!*value || *value == *name || !(*value)[1])
-        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
-                       "--compare: expected words like lr=0.01,0.02, got '%s'; recipes of several options are kept apart "
-                       "by |",
-                       word);
+        return LS_FAIL(
+            LS_STATUS_INVALID_ARGUMENT,
+            "--compare: expected words like lr=0.01,0.02, got '%s'; recipes of several options are kept apart "
+            "by |",
+            word);
     *(*value)++ = 0;
     return LS_OK;
 }
@@ -94,8 +95,9 @@ static ls_status recipe(scale_grid *g, char *words) {
 
 static ls_status check_different(const scale_grid *g) {
     if (g->variant_count < 2)
-        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "--compare: one way to train has nothing to be compared with: give "
-                                                   "several values, as in lr=0.01,0.02, or recipes with | between them");
+        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
+                       "--compare: one way to train has nothing to be compared with: give "
+                       "several values, as in lr=0.01,0.02, or recipes with | between them");
     for (int i = 0; i < g->variant_count; i++)
         for (int j = 0; j < i; j++)
             if (strcmp(g->variants[i].label, g->variants[j].label) == 0)

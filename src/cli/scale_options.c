@@ -27,9 +27,11 @@ static const ls_option table[] = {
              "training samples are those of one worker, times the workers. batch-per-worker: the batch alone is; with "
              "--lr-scaling linear the learning rate grows with it"},
     {"compare", LS_OPTION_TEXT, AT(compare), .metavar = "WORDS", STUDY,
-     .help = "ways to train, each with every model and number of workers: lr=0.01,0.02 compares values of an option, 'lr=0.1,0.2 "
-             "batch-size=128,256' all four combinations, 'schedule=constant | schedule=cosine warmup-epochs=1' recipes of "
-             "several options; any option of train, --data too"},
+     .help =
+         "ways to train, each with every model and number of workers: lr=0.01,0.02 compares values of an option, "
+         "'lr=0.1,0.2 "
+         "batch-size=128,256' all four combinations, 'schedule=constant | schedule=cosine warmup-epochs=1' recipes of "
+         "several options; any option of train, --data too"},
     {"until-accuracy", LS_OPTION_REAL, AT(until_accuracy), .metavar = "A", .max = 1, .initial = "none", STUDY,
      .help = "end each run when its test accuracy after an epoch is at least A, and tell how long that took: 0.98"},
     {"repeats", LS_OPTION_INT, AT(repeats), .metavar = "R", .min = 1, .max = 1000, STUDY,
@@ -71,7 +73,8 @@ void scale_help(void) {
         stdout, "", 0, width,
         "Measures how training scales: trains each MODEL with each number of workers, one run after the other, and "
         "writes records, tables, charts and a page to DIR. Each worker has one replica unless --replicas says "
-        "otherwise, so that it is workers that are compared. --compare without --workers compares ways to train, on all "
+        "otherwise, so that it is workers that are compared. --compare without --workers compares ways to train, on "
+        "all "
         "cores. All options of 'lockstep train' are passed on.");
     ls_options_help(stdout, r.options, width);
 }
@@ -133,9 +136,9 @@ static ls_status read_layouts(const char *text, scale_grid *g) {
         long nodes = strtol(p, &x, 10), per_node = *x == 'x' ? strtol(x + 1, &end, 10) : 0;
         if (x == p || *x != 'x' || end == x + 1 || (*end && *end != ',') || nodes < 1 || nodes > 65536 ||
             per_node < 1 || per_node > 65536)
-            return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
-                           "--layout: expected nodes x workers on each with commas between them, as in 1x8,2x4, got '%s'",
-                           text);
+            return LS_FAIL(
+                LS_STATUS_INVALID_ARGUMENT,
+                "--layout: expected nodes x workers on each with commas between them, as in 1x8,2x4, got '%s'", text);
         LS_TRY(add_layout(g, (int)nodes, (int)per_node));
         p = end;
         if (!*p) return LS_OK;
@@ -195,9 +198,9 @@ static ls_status check_settings(scale_request *r) {
         return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
                        "--workers counts processes on one node: with --nodes give --workers-per-node instead");
     if (!counted && !set->layout && (set->nodes || !set->compare))
-        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "how many workers? --workers 1,2,4 compares these%s",
-                       set->nodes ? "; with --nodes it is --workers-per-node 1,2,4"
-                                  : ", --compare ways to train without scaling");
+        return LS_FAIL(
+            LS_STATUS_INVALID_ARGUMENT, "how many workers? --workers 1,2,4 compares these%s",
+            set->nodes ? "; with --nodes it is --workers-per-node 1,2,4" : ", --compare ways to train without scaling");
     r->grid.mode = mode_of(set->mode);
     json_t *data = json_string(set->data), *out = json_string(set->out);
     json_t *compare = json_string(set->compare ? set->compare : "");
