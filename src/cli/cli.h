@@ -72,10 +72,10 @@ const ls_option *cli_course_options(void);
 
 // Whether train would take these arguments from a launcher. Not collective.
 // Errors: INVALID_ARGUMENT, as train gives them, and for --workers, which is the launcher's to say.
-ls_status cli_train_check(int argc, char **argv);
+ls_status cli_train_check(int argc, char **argv, ls_train_config *config);
 // Whether scale would take these arguments inside an allocation, and the most nodes and workers on a node that it would use. Not
 // collective. Errors: INVALID_ARGUMENT, as scale gives them; those of reading its config file.
-ls_status cli_scale_check(int argc, char **argv, int *nodes, int *workers_per_node);
+ls_status cli_scale_check(int argc, char **argv, int *nodes, int *workers_per_node, ls_train_config *config);
 
 // model.c: a network for the commands that have no dataset. Its input is `input_shape` ("224x224x3"), else images of
 // `image_size`, else, with NULL and 0, the network's own. Errors: INVALID_ARGUMENT, and those of ls_model_build.

@@ -196,11 +196,12 @@ static ls_status read_options(run *r, int argc, char **argv, ls_words *words) {
     return cli_model_check(r->set.model, &r->model);
 }
 
-ls_status cli_train_check(int argc, char **argv) {
+ls_status cli_train_check(int argc, char **argv, ls_train_config *config) {
     cli nobody = {0};
     run r = {.cli = &nobody};
     ls_words words;
     ls_status status = read_options(&r, argc, argv, &words);
+    *config = r.config;
     if (status == LS_OK && r.set.workers)
         status = LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
                          "--workers %d: leave it out; the job's nodes and tasks say how many workers there are",

@@ -7,7 +7,14 @@
 
 #include "cli/cli.h"
 
-enum { SCALE_MAX_COUNTS = 64, SCALE_MAX_LAYOUTS = 256, SCALE_MAX_WORKERS = 1 << 20, SCALE_MAX_VARIANTS = 64, SCALE_LABEL = 96 };
+enum {
+    SCALE_MAX_COUNTS = 64,
+    SCALE_MAX_LAYOUTS = 256,
+    SCALE_MAX_WORKERS = 1 << 20,
+    SCALE_MAX_VARIANTS = 64,
+    SCALE_LABEL = 96,
+    SCALE_WORDS = 512,
+};
 
 typedef struct scale_settings {
     const char *data, *config, *out, *workers, *nodes, *workers_per_node, *layout, *mode, *compare;
@@ -33,6 +40,7 @@ typedef struct scale_layout {
 // One of the ways to train that are compared: what --compare changes in what all have in common.
 typedef struct scale_variant {
     char label[SCALE_LABEL];  // "lr 0.02"; "" where nothing is compared
+    char words[SCALE_WORDS];  // "--lr 0.02", for a shell
     const char *data;
     ls_model_config model;
     ls_train_config config;  // of one worker where the batch grows with the workers
@@ -68,6 +76,9 @@ void scale_help(void);
 // Fills in the grid's variants from its common one. *keep: what their values live in, to be freed with free(), also after a failure.
 // Errors: INVALID_ARGUMENT, OUT_OF_MEMORY.
 ls_status scale_compare_read(const char *text, scale_grid *grid, char **keep);
+
+// What --compare would make of the text, as words for a shell: (count), to be freed with free(). Errors: as above.
+ls_status scale_compare_words(const char *text, char (**words)[SCALE_WORDS], int *count);
 
 int scale_workers(const scale_layout *layout);  // of all nodes
 int scale_most_workers(const scale_grid *grid);

@@ -7,9 +7,26 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/memory.h"
 #include "cli/scale.h"
 #include "models/models.h"
 #include "train/options.h"
+
+// The same for a shell. Flags take no value there.
+static ls_status add_words(scale_variant *v, const char *name, const char *value) {
+    size_t used = strlen(v->words), size = sizeof v->words - used;
+    static const char plain[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.,:=+@/%-";
+    if (value[strspn(value, plain)])
+        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
+                       "--compare: '%s' in %s=%s: only letters, digits and _.,:=+@/%%- here",
+                       value + strspn(value, plain), name, value);
+    int n = strcmp(value, "true") == 0    ? snprintf(v->words + used, size, "%s--%s", used ? " " : "", name)
+            : strcmp(value, "false") == 0 ? snprintf(v->words + used, size, "%s--no-%s", used ? " " : "", name)
+                                          : snprintf(v->words + used, size, "%s--%s %s", used ? " " : "", name, value);
+    if (n < 0 || (size_t)n >= size)
+        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "--compare: a recipe of more than %d letters", SCALE_WORDS);
+    return LS_OK;
+}
 
 // Sets "name=value" in a variant, and adds it to its label.
 static ls_status assign(scale_variant *v, const char *name, const char *value) {
@@ -22,7 +39,7 @@ static ls_status assign(scale_variant *v, const char *name, const char *value) {
         if (status != LS_OK) return ls__fail_context(status, "--compare: ");
     }
     snprintf(v->label + used, sizeof v->label - used, "%s%s %s", used ? ", " : "", name, value);
-    return LS_OK;
+    return add_words(v, name, value);
 }
 
 // Cuts "name=value" in two. A leading "--" is no harm.
@@ -121,4 +138,19 @@ ls_status scale_compare_read(const char *text, scale_grid *g, char **keep) {
         for (char *one; (one = strsep(&rest, "|"));) LS_TRY(recipe(g, one));
     }
     return check_different(g);
+}
+
+ls_status scale_compare_words(const char *text, char (**words)[SCALE_WORDS], int *count) {
+    scale_request *r;
+    LS_TRY(ls_calloc(1, sizeof *r, &r));
+    ls_train_config_init(&r->grid.common.config);
+    ls_model_config_init(&r->grid.common.model);
+    ls_status status = scale_compare_read(text, &r->grid, &r->compare);
+    if (status == LS_OK) status = ls_calloc(r->grid.variant_count, sizeof **words, words);
+    for (int i = 0; status == LS_OK && i < r->grid.variant_count; i++)
+        memcpy((*words)[i], r->grid.variants[i].words, sizeof **words);
+    *count = r->grid.variant_count;
+    scale_request_free(r);
+    free(r);
+    return status;
 }

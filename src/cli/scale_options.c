@@ -251,11 +251,12 @@ void scale_request_free(scale_request *r) {
     r->compare = NULL;
 }
 
-ls_status cli_scale_check(int argc, char **argv, int *nodes, int *workers_per_node) {
+ls_status cli_scale_check(int argc, char **argv, int *nodes, int *workers_per_node, ls_train_config *config) {
     scale_request r;
     ls_status status = scale_request_read(argc, argv, &r);
     *nodes = scale_most_nodes(&r.grid);
     *workers_per_node = 0;
+    *config = r.grid.common.config;
     for (int i = 0; i < r.grid.layout_count; i++)
         if (r.grid.layouts[i].per_node > *workers_per_node) *workers_per_node = r.grid.layouts[i].per_node;
     scale_request_free(&r);
