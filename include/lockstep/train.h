@@ -2,6 +2,20 @@
 //
 // Everything here is collective over the workers unless it says otherwise: each worker of the job makes the same calls
 // with the same arguments. A program that does so runs alone or under mpirun/srun unchanged.
+//
+//     #include <lockstep/train.h>
+//
+//     ls_status train(ls_context *workers, const ls_graph *net, ls_dataset *data, double *accuracy) {
+//         ls_train_config config;
+//         ls_train_config_init(&config);
+//         config.epochs = 2;
+//         ls_trainer *trainer;
+//         ls_status status = ls_trainer_create(workers, net, data, &config, &trainer);
+//         if (status == LS_OK) status = ls_trainer_fit(trainer, NULL, NULL);
+//         if (status == LS_OK) status = ls_trainer_evaluate(trainer, NULL, accuracy);
+//         ls_trainer_destroy(&trainer);
+//         return status;
+//     }
 #ifndef LOCKSTEP_TRAIN_H
 #define LOCKSTEP_TRAIN_H
 

@@ -80,8 +80,7 @@ static void pbs_requests(const batch *b) {
     if (set->gres) printf(":ngpus=%s", set->gres + strlen("gpu:"));
     printf("\n#PBS -l place=scatter\n");
     long seconds = (long)b->seconds;
-    if (seconds > 0)
-        printf("#PBS -l walltime=%02ld:%02ld:%02ld\n", seconds / 3600, seconds / 60 % 60, seconds % 60);
+    if (seconds > 0) printf("#PBS -l walltime=%02ld:%02ld:%02ld\n", seconds / 3600, seconds / 60 % 60, seconds % 60);
     if (set->account) printf("#PBS -A %s\n", set->account);
     if (set->partition) printf("#PBS -q %s\n", set->partition);
     if (b->array_count) printf("#PBS -J 0-%d\n", b->array_count - 1);
@@ -158,8 +157,7 @@ static void launcher(const batch *b) {
         if (set->cpus_per_task) printf(" --cpus-per-task=%d", set->cpus_per_task);
     } else {
         const char *bind = LS_MPI_IS_OPEN_MPI ? "--bind-to" : "-bind-to";
-        printf("exec mpirun %s none -n %s", bind,
-               b->pbs ? "\"$(wc -l <\"$PBS_NODEFILE\")\"" : "\"$SLURM_NTASKS\"");
+        printf("exec mpirun %s none -n %s", bind, b->pbs ? "\"$(wc -l <\"$PBS_NODEFILE\")\"" : "\"$SLURM_NTASKS\"");
     }
 }
 

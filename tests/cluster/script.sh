@@ -74,8 +74,8 @@ refuses 2 "16 workers for 8 micro-batches" "$lockstep" batch train mnist-mlp --n
 
 # A home folder is not lost between quotes.
 # shellcheck disable=SC2088 # what the shell does not expand is what is tested
-run 0 env HOME=/home/me "$lockstep" batch train mnist-mlp --data mnist:~/d --record '~/r.json' --save=~/w
-grep -q 'train mnist-mlp --data mnist:/home/me/d --record /home/me/r.json --save=/home/me/w$' "$here/out" || wrong "$what: keeps the ~"
+run 0 env HOME=/my/own "$lockstep" batch train mnist-mlp --data mnist:~/d --record '~/r.json' --save=~/w
+grep -q 'train mnist-mlp --data mnist:/my/own/d --record /my/own/r.json --save=/my/own/w$' "$here/out" || wrong "$what: keeps the ~"
 
 # A sweep as a job array: each task its words and its record.
 run 0 "$lockstep" batch train mnist-mlp --array "lr=0.01,0.02 remat=true" --job-name sweep
