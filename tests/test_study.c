@@ -165,7 +165,7 @@ static void weak_scaling_compares_images(void **state) {
     static const int two[][2] = {{1, 1}, {4, 1}};
     put_study("weak", two, 2);
     put_record("runs/w1-r1.json", 1, 10, "aa", 0.1);
-    put_record("runs/w4-r1.json", 4, 5, "bb", 0.1);
+    put_record("runs/w4-r1.json", 4, 20, "bb", 0.1);
     put_work("runs/w1-r1.json", 64, 640);
     put_work("runs/w4-r1.json", 256, 2560);
     ls_study *s = loaded();
@@ -432,11 +432,11 @@ static void losses_of_weak_scaling(void **state) {
     static const int two[][2] = {{1, 1}, {4, 1}};
     put_study("weak", two, 2);
     put_record("runs/w1-r1.json", 1, 10, "aa", 0.1);
-    put_record("runs/w4-r1.json", 4, 5, "bb", 0.1);  // half as long at a quarter of the samples each: 50 %
+    put_record("runs/w4-r1.json", 4, 20, "bb", 0.1);  // twice as long with as many samples each: 50 %
     put_work("runs/w1-r1.json", 64, 640);
     put_work("runs/w4-r1.json", 256, 2560);
     put_phases("runs/w1-r1.json", 1, (const double[]){0, 4, 6, 0, 0, 0, 0});
-    put_phases("runs/w4-r1.json", 1, (const double[]){0, 1, 1.5, 0.5, 2, 0, 0});
+    put_phases("runs/w4-r1.json", 1, (const double[]){0, 4, 6, 2, 8, 0, 0});
     ls_study *s = loaded();
     near(s->rows[1].efficiency, 0.5);
     near(s->rows[1].loss.compute, 0);

@@ -114,8 +114,8 @@ void ls__rows_compare(ls_study_run *rows, int count) {
         row->speedup = row->efficiency = 0;
         if (row->base < 0) continue;
         const ls_study_row *base = &rows[row->base].row;
-        double ratio = row->compared == LS_COMPARED_WEAK ? row->images_per_second / base->images_per_second
-                                                         : base->epoch_seconds / row->epoch_seconds;
+        double ratio = base->epoch_seconds / row->epoch_seconds;
+        if (row->compared == LS_COMPARED_WEAK) ratio *= (double)row->train_count / (double)base->train_count;
         row->speedup = isfinite(ratio) ? ratio : 0;
         row->efficiency = row->speedup * base->workers / row->workers;
     }

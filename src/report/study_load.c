@@ -401,11 +401,11 @@ static ls_status complete_failed(loader *l, int from) {
             if (!other->recipe || other->row.failed || strcmp(other->row.model, r->row.model) != 0) continue;
             if (!like || strcmp(other->name, r->name) == 0) like = other;
         }
-        if (!like) continue;
-        const ls_study_row *other = &like->row;
-        int own = strcmp(like->name, r->name) == 0;
+        int own = like && strcmp(like->name, r->name) == 0;
         r->recipe = strdup(own ? like->recipe : r->name);
         if (!r->recipe) return LS_FAIL(LS_STATUS_OUT_OF_MEMORY, "out of memory");
+        if (!like) continue;
+        const ls_study_row *other = &like->row;
         memcpy(r->row.data, other->data, sizeof r->row.data);
         memcpy(r->row.precision, other->precision, sizeof r->row.precision);
         memcpy(r->row.strategy, other->strategy, sizeof r->row.strategy);

@@ -103,6 +103,9 @@ static ls_status join(ls_study_run *runs, int count, ls_study_run *out) {
             if (runs[i].row.repeats) values[n++] = *median_field(&runs[i].row, m);
         *median_field(row, m) = ls__median(values, n);
     }
+    // Of the epoch whose time counts, so that all numbers of a row are of one epoch.
+    if (row->train_count > 0 && row->epoch_seconds > 0)
+        row->images_per_second = (double)row->train_count / row->epoch_seconds;
     row->step_seconds = row->steps > 0 ? row->epoch_seconds / (double)row->steps : row->step_seconds_median;
     if (row->repeats) ls__phases_join(row, row_at, runs, count);
     free(values);
