@@ -17,7 +17,16 @@
 #include "base/philox.h"
 #include "report/study.h"
 
-enum { STUDIES = 50, REPEATS = 3, MODELS = 2, COUNTS = 4, MOST_ROWS = MODELS * COUNTS, PHASES = 7, CAUSES = 5, GROUPS = 16 };
+enum {
+    STUDIES = 50,
+    REPEATS = 3,
+    MODELS = 2,
+    COUNTS = 4,
+    MOST_ROWS = MODELS * COUNTS,
+    PHASES = 7,
+    CAUSES = 5,
+    GROUPS = 16
+};
 typedef enum design { STRONG, BATCH, WEAK, SWEEP, DESIGNS } design;
 
 // What was drawn for one configuration.
@@ -66,8 +75,10 @@ static void draw_row(drawn *d, int model, int workers, double lr, double noise) 
     }
     for (int p = 0; p < PHASES; p++) t->share[p] = left * (p == PHASES - 1 ? 1 : between(0, 0.6));
     for (int p = 0; p < PHASES; p++) {
-        if (p < PHASES - 1) left -= t->share[p] = left * (t->share[p] / (t->share[p] + 0.5));
-        else t->share[p] = left;
+        if (p < PHASES - 1)
+            left -= t->share[p] = left * (t->share[p] / (t->share[p] + 0.5));
+        else
+            t->share[p] = left;
     }
     t->accuracy = between(0.5, 1);
     if (below(2)) t->accuracy = 0.9 + 0.001 * workers;
@@ -93,26 +104,28 @@ static void draw_study(drawn *d) {
 
 static const char *path_of(const drawn *d, const truth *t, int repeat, const char *ending) {
     static char path[256];
-    snprintf(path, sizeof path, "%s/runs/%s-lr%g-w%d-r%d.%s", d->folder, t->model, t->lr, t->workers, repeat + 1, ending);
+    snprintf(path, sizeof path, "%s/runs/%s-lr%g-w%d-r%d.%s", d->folder, t->model, t->lr, t->workers, repeat + 1,
+             ending);
     return path;
 }
 
 static void write_record(const drawn *d, const truth *t, int r) {
     double s = t->seconds[r];
     json_t *o = json_pack("{s:i, s:s, s:i, s:s, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:s, s:s, s:s, s:i, s:i}",
-                          "lockstep_run", 1, "model", t->model, "parameters", 7, "data", "digits", "workers", t->workers,
-                          "hosts", 1, "replicas_per_worker", 1, "threads_per_replica", 1, "global_batch", t->batch,
-                          "micro_batch", t->micro_batch, "train_count", t->train, "test_count", t->test, "precision", "fp32",
-                          "strategy", "allreduce", "optimizer", "adam", "seed", 42, "epochs", 2);
+                          "lockstep_run", 1, "model", t->model, "parameters", 7, "data", "digits", "workers",
+                          t->workers, "hosts", 1, "replicas_per_worker", 1, "threads_per_replica", 1, "global_batch",
+                          t->batch, "micro_batch", t->micro_batch, "train_count", t->train, "test_count", t->test,
+                          "precision", "fp32", "strategy", "allreduce", "optimizer", "adam", "seed", 42, "epochs", 2);
     json_t *more = json_pack(
-        "{s:f, s:f, s:f, s:[f,f], s:[f,f], s:[f,f], s:f, s:f, s:s, s:i, s:i, s:{s:i, s:i, s:f, s:i}, s:s, s:{s:s, s:s}, s:b, "
+        "{s:f, s:f, s:f, s:[f,f], s:[f,f], s:[f,f], s:f, s:f, s:s, s:i, s:i, s:{s:i, s:i, s:f, s:i}, s:s, s:{s:s, "
+        "s:s}, s:b, "
         "s:s}",
         "read_seconds", 0.5, "step_seconds_median", s / 200, "total_seconds", 3 * s, "epoch_seconds", 1.7 * s, s,
-        "epoch_images_per_second", t->train / s / 1.7, t->train / s, "epoch_learning_rate", t->lr, t->lr, "test_loss", 0.5,
-        "test_accuracy", t->accuracy, "weights_digest", t->digest[r], "peak_rss_bytes", 1000000 * t->workers, "planned_bytes",
-        2000000, "options", "workers", t->workers, "batch-size", t->batch, "lr", t->lr, "limit-train", t->train, "host",
-        "node1", "versions", "lockstep", "0.1.0", "device", "cpu: kernels 1.0, avx2", "oversubscribed", t->shared, "date",
-        "2026-11-22T00:00:00Z");
+        "epoch_images_per_second", t->train / s / 1.7, t->train / s, "epoch_learning_rate", t->lr, t->lr, "test_loss",
+        0.5, "test_accuracy", t->accuracy, "weights_digest", t->digest[r], "peak_rss_bytes", 1000000 * t->workers,
+        "planned_bytes", 2000000, "options", "workers", t->workers, "batch-size", t->batch, "lr", t->lr, "limit-train",
+        t->train, "host", "node1", "versions", "lockstep", "0.1.0", "device", "cpu: kernels 1.0, avx2",
+        "oversubscribed", t->shared, "date", "2026-11-22T00:00:00Z");
     assert_non_null(o);
     assert_non_null(more);
     json_object_update(o, more);
@@ -140,8 +153,8 @@ static void write_study(const drawn *d) {
             const truth *t = &d->row[i];
             char name[64];
             snprintf(name, sizeof name, "%s-lr%g-w%d-r%d", t->model, t->lr, t->workers, r + 1);
-            json_t *run = json_pack("{s:s, s:s, s:i, s:i, s:i, s:i}", "name", name, "model", t->model, "nodes", 1, "workers",
-                                    t->workers, "repeat", r + 1, "batch_size", t->batch);
+            json_t *run = json_pack("{s:s, s:s, s:i, s:i, s:i, s:i}", "name", name, "model", t->model, "nodes", 1,
+                                    "workers", t->workers, "repeat", r + 1, "batch_size", t->batch);
             if (d->how == SWEEP) {
                 char label[32];
                 snprintf(label, sizeof label, "lr %g", t->lr);
@@ -156,8 +169,8 @@ static void write_study(const drawn *d) {
             fprintf(f, "no room on node %d\n", t->workers);
             fclose(f);
         }
-    json_t *study = json_pack("{s:i, s:s, s:{s:s}, s:o}", "lockstep_study", 1, "mode", "strong", "host", "cpu", "A CPU", "runs",
-                              runs);
+    json_t *study = json_pack("{s:i, s:s, s:{s:s}, s:o}", "lockstep_study", 1, "mode", "strong", "host", "cpu", "A CPU",
+                              "runs", runs);
     char path[128];
     snprintf(path, sizeof path, "%s/study.json", d->folder);
     assert_int_equal(json_dump_file(study, path, 0), 0);
@@ -284,7 +297,8 @@ static void headline(const drawn *d, const parts *p) {
     HOLDS(strncmp(p->text[8], "the same samples", 16) != 0 || d->how == BATCH);
     HOLDS(p->text[8][0] || d->how == STRONG);
     for (int i = 0; i < d->count; i++)  // no row of more workers could have been told
-        HOLDS(strcmp(d->row[i].model, b->model) != 0 || d->row[i].workers <= b->workers || d->row[i].shared || !good(&d->row[i]));
+        HOLDS(strcmp(d->row[i].model, b->model) != 0 || d->row[i].workers <= b->workers || d->row[i].shared ||
+              !good(&d->row[i]));
     int known = good(a) > 1 && good(b) > 1;
     double ideal = (double)b->workers / a->workers;
     int open = known && efficiency_at(d, b, 0) * ideal <= 1 && efficiency_at(d, b, 2) * ideal >= 1;
@@ -293,7 +307,8 @@ static void headline(const drawn *d, const parts *p) {
 }
 
 static void losses(const drawn *d, const parts *p) {
-    static const char *const names[CAUSES] = {"computing that got slower", "exchange that is not hidden behind computing",
+    static const char *const names[CAUSES] = {"computing that got slower",
+                                              "exchange that is not hidden behind computing",
                                               "waiting for the slowest replica", "waiting for input", "serial parts"};
     const truth *t = find(d, p->text[1], number(p, 2)), *b = base(d, t);
     double lost[CAUSES], before = 1, whole = 1 - efficiency(d, t);
@@ -514,47 +529,59 @@ static const struct kind {
     void (*check)(const drawn *d, const parts *p);
 } kinds[] = {
     {"^(.+): an epoch took " SECONDS " with " WORKERS " [(]" RUNS "[)] and " SECONDS " with " WORKERS " [(]" RUNS
-     "[)], (each worker with the same number of samples; |the same samples in fewer, larger batches; |)(a speedup of ([0-9.]+), an "
+     "[)], (each worker with the same number of samples; |the same samples in fewer, larger batches; |)(a speedup of "
+     "([0-9.]+), an "
      "efficiency of ([0-9]+) %|no more apart than their repeats)[.]$",
      headline},
     {"^(.+): with " WORKERS ", ([0-9.]+) % of an epoch's time were lost against the efficiency of " WORKERS
      ", most of all by (.*)[.]$",
      losses},
-    {"^(.+): of what was lost with " WORKERS ", (-?[0-9.]+) % of the epoch are in no phase that was measured[.]$", unexplained},
-    {"^(.+): test accuracy (falls|rises) from ([0-9.]+) % with a batch of ([0-9]+) to ([0-9.]+) % with ([0-9]+), by more than the "
+    {"^(.+): of what was lost with " WORKERS ", (-?[0-9.]+) % of the epoch are in no phase that was measured[.]$",
+     unexplained},
+    {"^(.+): test accuracy (falls|rises) from ([0-9.]+) % with a batch of ([0-9]+) to ([0-9.]+) % with ([0-9]+), by "
+     "more than the "
      "([0-9.]+) points that ([0-9]+) test samples leave to chance[.]$",
      accuracy},
     {"^(.+): a test accuracy of ([0-9.]+) % was reached first with " WORKERS ", after " SECONDS
      " of training and ([0-9]+) epochs?; ([0-9]+) of ([0-9]+) configurations reached it[.]$",
      until},
     {"^(.+): no configuration reached a test accuracy of ([0-9.]+) %[.]$", never},
-    {"^With " WORKERS ", (.+) has an efficiency of ([0-9]+) % and (.+) of ([0-9]+) %: more apart than their repeats[.]$", apart},
-    {"^(.+): ([0-9]+) runs with different numbers of workers ended with the same weights, bit for bit [(]digest (.+)[)][.]$",
+    {"^With " WORKERS
+     ", (.+) has an efficiency of ([0-9]+) % and (.+) of ([0-9]+) %: more apart than their repeats[.]$",
+     apart},
+    {"^(.+): ([0-9]+) runs with different numbers of workers ended with the same weights, bit for bit [(]digest "
+     "(.+)[)][.]$",
      weights},
-    {"^(.+) with " WORKERS " ended with other weights than a run of the same work and kernels, so its times are those of other "
+    {"^(.+) with " WORKERS
+     " ended with other weights than a run of the same work and kernels, so its times are those of other "
      "work: this is a defect worth reporting[.]$",
      differing},
     {"^(.+) with " WORKERS ": ([0-9]+) of ([0-9]+) runs? failed: no room on node ([0-9]+)[.]$", failures},
     {"^Fewer cores than threads, which took turns: (.+)[.] Their times say nothing about scaling[.]$", sharing},
-    {"^([0-9]+) of ([0-9]+) configurations ran once: how much of a difference is chance, only repeats can tell[.]$", once},
+    {"^([0-9]+) of ([0-9]+) configurations ran once: how much of a difference is chance, only repeats can tell[.]$",
+     once},
     {"^Repeats differ by up to ([0-9]+) % of their median [(](.+) with " WORKERS "[)][.]$", spread},
     {"^Micro-batches are of different sizes in rows that are compared", micro_batches},
     {"^Strong scaling: rows with the same batch, samples and recipe take the same steps[.]", strong},
-    {"^Batch per worker: the batch(, and with it the learning rate,|, and in some of these rows[^,]*,|) grows with the workers, on "
+    {"^Batch per worker: the batch(, and with it the learning rate,|, and in some of these rows[^,]*,|) grows with the "
+     "workers, on "
      "the same samples[.]",
      per_worker},
     {"^Weak scaling: batch and samples grow with the workers", weak},
-    {"^([0-9]+) of ([0-9]+) configurations ha(s|ve) no other that did the same work with another number of workers: there is no "
+    {"^([0-9]+) of ([0-9]+) configurations ha(s|ve) no other that did the same work with another number of workers: "
+     "there is no "
      "speedup to give for (it|them)[.]$",
      incomparable},
     {"^An epoch of ([0-9]+) samples took " SECONDS " [(]" RUNS "[)]: ([0-9.]+) images per second[.]$", alone_speed},
     {"^After ([0-9]+) epochs? the accuracy on ([0-9]+) test samples is ([0-9.]+) %[.]$", alone_accuracy},
     {"^Of a step's ([0-9.e+-]+) ms, most went to ([a-z]+): ([0-9]+) %[.]$", alone_phase},
     {"^Its largest worker took ([0-9]+) MB of memory, and ([0-9]+) MB were planned[.]$", alone_memory},
-    {"^How much faster does the training of (.+) get from ([0-9]+) to ([0-9]+) workers, and where does the rest go[?]$", question},
+    {"^How much faster does the training of (.+) get from ([0-9]+) to ([0-9]+) workers, and where does the rest go[?]$",
+     question},
     {"^How did the training of (.+) go on " WORKERS ", and where did the time go[?]$", question_alone},
     {"^How do these ways to train .+ differ[?]$", question_none},
-    {"^Times are medians over repeats; .*a negative loss is a gain[.]( [*] Fewer cores than threads: such a row says nothing about "
+    {"^Times are medians over repeats; .*a negative loss is a gain[.]( [*] Fewer cores than threads: such a row says "
+     "nothing about "
      "scaling[.])?$",
      footnote},
     {"^There are no charts: gnuplot was not found[.]", always},
@@ -575,7 +602,8 @@ static void check_sentence(drawn *d, const char *text) {
         parts p = {{""}};
         for (int g = 0; g < GROUPS; g++)
             if (match[g].rm_so >= 0)
-                snprintf(p.text[g], sizeof p.text[g], "%.*s", (int)(match[g].rm_eo - match[g].rm_so), text + match[g].rm_so);
+                snprintf(p.text[g], sizeof p.text[g], "%.*s", (int)(match[g].rm_eo - match[g].rm_so),
+                         text + match[g].rm_so);
         kinds[k].check(d, &p);
         seen[k]++;
         return;
@@ -587,7 +615,8 @@ static void check_sentence(drawn *d, const char *text) {
 
 // The text of an element, without markup.
 static void plain(const char *from, const char *to, char *out, size_t size) {
-    static const char *const escapes[][2] = {{"&#39;", "'"}, {"&quot;", "\""}, {"&lt;", "<"}, {"&gt;", ">"}, {"&amp;", "&"}};
+    static const char *const escapes[][2] = {
+        {"&#39;", "'"}, {"&quot;", "\""}, {"&lt;", "<"}, {"&gt;", ">"}, {"&amp;", "&"}};
     size_t n = 0;
     while (from < to && n + 2 < size) {
         if (*from == '<') {

@@ -90,9 +90,11 @@ ls_status cli_model_check(const char *name, const ls_model_config *config);
 const char *cli_input_text(ls_shape shape, char text[LS_INPUT_TEXT]);  // "224x224x3"; returns the text
 
 // terminal.c
-int cli_terminal_is(FILE *stream);                  // a person is watching, also through a launcher's pipes
-int cli_terminal_width(void);                       // columns of stdout, 80 where unknown
-int cli_terminal_utf8(void);                        // the locale's characters are UTF-8
+int cli_terminal_is(FILE *stream);  // a person is watching, also through a launcher's pipes
+int cli_terminal_width(void);       // columns of stdout, 80 where unknown
+int cli_terminal_utf8(void);        // the locale's characters are UTF-8
+// A line, broken between words where a terminal is too narrow for it. Without the newline at its end.
+void cli_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 int cli_help_width(void);                           // the same, between 60 and 100
 double cli_process_started(void);                   // when this process started, on ls_clock()'s scale
 const char *cli_count(int64_t n, char buffer[32]);  // "690,590"; returns the buffer

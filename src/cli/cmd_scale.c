@@ -104,7 +104,8 @@ static void draw(void *user, double seconds) {
     char line[320];
     snprintf(line, sizeof line, "[%d/%d] %s: %s%s", s->at + 1, s->plan.count, what, now, left);
     int n = printf("\r%.*s", cli_terminal_width() - 1, line) - 1;  // a line that wraps cannot be drawn over
-    if (s->length > n) printf("%*s", s->length - n, "");
+    int before = s->length < cli_terminal_width() ? s->length : cli_terminal_width() - 1;
+    if (before > n) printf("%*s", before - n, "");
     s->length = n;
     fflush(stdout);
 }

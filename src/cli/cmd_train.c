@@ -220,21 +220,16 @@ static int64_t test_count(const run *r) { return limited(ls_dataset_test_count(r
 static void print_images(const run *r) {
     const ls_train_config *c = &r->config;
     ls_shape stored = ls_dataset_image_shape(r->dataset), image = r->result.image;
-    const char *before = "images ";
-    if (!ls_shape_equal(stored, image)) {
-        printf("%sresized from %lldx%lld to %lldx%lld", before, (long long)stored.dim[0], (long long)stored.dim[1],
-               (long long)image.dim[0], (long long)image.dim[1]);
-        before = "; ";
-    }
-    if (strcmp(c->augment, "none") != 0) {
-        printf("%saugmented: %s", before, c->augment);
-        before = "; ";
-    }
-    if (strcmp(c->normalize, "unit") != 0) {
-        printf("%snormalized: %s", before, c->normalize);
-        before = "; ";
-    }
-    if (before[0] == ';') putchar('\n');
+    char text[256] = "";
+    size_t n = 0;
+    if (!ls_shape_equal(stored, image))
+        ls_text_add(text, sizeof text, &n, "resized from %lldx%lld to %lldx%lld", (long long)stored.dim[0],
+                    (long long)stored.dim[1], (long long)image.dim[0], (long long)image.dim[1]);
+    if (strcmp(c->augment, "none") != 0)
+        ls_text_add(text, sizeof text, &n, "%saugmented: %s", n ? "; " : "", c->augment);
+    if (strcmp(c->normalize, "unit") != 0)
+        ls_text_add(text, sizeof text, &n, "%snormalized: %s", n ? "; " : "", c->normalize);
+    if (text[0]) cli_say("images %s", text);
 }
 
 // "adam, learning rate 0.008 (0.001 x 1024 / 128), warm-up of 1 epoch, cosine"
@@ -247,33 +242,38 @@ static void print_recipe(const run *r) {
         return;
     int linear = strcmp(c->lr_scaling, "linear") == 0;
     double scale = linear ? (double)c->batch_size / (double)c->lr_base_batch : 1;
-    printf("%s, learning rate %.4g", c->optimizer, params.lr * scale);
-    if (linear) printf(" (%.4g x %lld / %lld)", params.lr, (long long)c->batch_size, (long long)c->lr_base_batch);
-    if (c->warmup_epochs > 0) printf(", warm-up of %g epoch%s", c->warmup_epochs, c->warmup_epochs == 1 ? "" : "s");
-    if (strcmp(c->schedule, "constant") != 0) printf(", %s", c->schedule);
-    putchar('\n');
+    char scaled[80] = "", warmup[64] = "";
+    if (linear)
+        snprintf(scaled, sizeof scaled, " (%.4g x %lld / %lld)", params.lr, (long long)c->batch_size,
+                 (long long)c->lr_base_batch);
+    if (c->warmup_epochs > 0)
+        snprintf(warmup, sizeof warmup, ", warm-up of %g epoch%s", c->warmup_epochs, c->warmup_epochs == 1 ? "" : "s");
+    int constant = strcmp(c->schedule, "constant") == 0;
+    cli_say("%s, learning rate %.4g%s%s%s%s", c->optimizer, params.lr * scale, scaled, warmup, constant ? "" : ", ",
+            constant ? "" : c->schedule);
 }
 
 static void print_head(const run *r) {
     const ls_train_result *t = &r->result;
     char a[32], b[32], c[32];
     int64_t micro_batches = t->micro_batch > 0 ? t->global_batch / t->micro_batch : 0;
-    printf("%s: %s parameters; %s: %s samples to train on, %s to test on\n", r->set.model,
-           cli_count(ls_graph_parameter_count(r->graph), a), r->set.data, cli_count(train_count(r), b),
-           cli_count(test_count(r), c));
-    printf("%d worker%s on %d host%s x %d replica%s x %d thread%s%s%s%s\n", t->workers, t->workers == 1 ? "" : "s",
-           t->hosts, t->hosts == 1 ? "" : "s", t->replicas_per_worker, t->replicas_per_worker == 1 ? "" : "s",
-           t->threads_per_replica, t->threads_per_replica == 1 ? "" : "s", t->replicas_reason[0] ? " (" : "",
-           t->replicas_reason, t->replicas_reason[0] ? ")" : "");
+    cli_say("%s: %s parameters; %s: %s samples to train on, %s to test on", r->set.model,
+            cli_count(ls_graph_parameter_count(r->graph), a), r->set.data, cli_count(train_count(r), b),
+            cli_count(test_count(r), c));
+    cli_say("%d worker%s on %d host%s x %d replica%s x %d thread%s%s%s%s", t->workers, t->workers == 1 ? "" : "s",
+            t->hosts, t->hosts == 1 ? "" : "s", t->replicas_per_worker, t->replicas_per_worker == 1 ? "" : "s",
+            t->threads_per_replica, t->threads_per_replica == 1 ? "" : "s", t->replicas_reason[0] ? " (" : "",
+            t->replicas_reason, t->replicas_reason[0] ? ")" : "");
     cli_deadline_print(&r->deadline);
     print_images(r);
-    printf("global batch %lld = %lld micro-batch%s of %lld; %s, %s\n", (long long)t->global_batch,
-           (long long)micro_batches, micro_batches == 1 ? "" : "es", (long long)t->micro_batch, r->config.precision,
-           r->config.strategy);
+    cli_say("global batch %lld = %lld micro-batch%s of %lld; %s, %s", (long long)t->global_batch,
+            (long long)micro_batches, micro_batches == 1 ? "" : "es", (long long)t->micro_batch, r->config.precision,
+            r->config.strategy);
     print_recipe(r);
-    if (r->set.weights)
-        printf("weights from %s: %d of %d parameters%s\n", r->set.weights, r->loaded, r->graph->store->count,
-               r->loaded < r->graph->store->count ? ", the others drawn from the seed" : "");
+    if (r->set.weights) {
+        cli_say("weights from %s: %d of %d parameters%s", r->set.weights, r->loaded, r->graph->store->count,
+                r->loaded < r->graph->store->count ? ", the others drawn from the seed" : "");
+    }
     fflush(stdout);
 }
 
@@ -333,7 +333,7 @@ static void print_table(const run *r) {
     row("Total run time", "%.2f s", r->total_seconds);
     row("Peak memory", "%.0f MB%s, planned %.0f MB", (double)t->peak_rss_bytes / 1e6,
         t->workers > 1 ? " (largest worker)" : "", (double)t->planned_bytes / 1e6);
-    row("Weights digest", "%s", t->weights_digest);
+    printf("%-16s%s\n", "Weights digest", t->weights_digest);  // 80 columns
     row("  on", "%s", t->device_description);
     fflush(stdout);
 }
