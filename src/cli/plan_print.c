@@ -169,7 +169,8 @@ void plan_print_found(const plan *p, const plan_found *found, const plan_other *
     double share;
     largest_part(p, &found->memory, &name, &share);
     int most = !p->config.batch_size && found->memory.micro_batch == PLAN_MOST_SAMPLES;
-    printf("\nThe largest micro-batch with which %s fits in %s is %lld%s; the largest part of that is \"%s\", %.0f %%.",
+    putchar('\n');
+    cli_say("The largest micro-batch with which %s fits in %s is %lld%s; the largest part of that is \"%s\", %.0f %%.",
            who(p), limit_text(p, limit), (long long)found->memory.micro_batch, most ? " (none larger was tried)" : "",
            name, 100 * share);
     if (found->next_micro_batch)
