@@ -171,8 +171,8 @@ void plan_print_found(const plan *p, const plan_found *found, const plan_other *
     int most = !p->config.batch_size && found->memory.micro_batch == PLAN_MOST_SAMPLES;
     putchar('\n');
     cli_say("The largest micro-batch with which %s fits in %s is %lld%s; the largest part of that is \"%s\", %.0f %%.",
-           who(p), limit_text(p, limit), (long long)found->memory.micro_batch, most ? " (none larger was tried)" : "",
-           name, 100 * share);
+            who(p), limit_text(p, limit), (long long)found->memory.micro_batch, most ? " (none larger was tried)" : "",
+            name, 100 * share);
     if (found->next_micro_batch)
         cli_say("The next one, %lld, would take %s more than that.", (long long)found->next_micro_batch,
                 ls_bytes_text(found->next_bytes - p->limit, bytes));

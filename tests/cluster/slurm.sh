@@ -184,14 +184,14 @@ TEXT
         run 0 "$lockstep" report "$@" --out "$here/page"
         [ -s "$here/page/index.html" ] || wrong "$what: no page"
     }
-    small="--limit-train 32 --limit-test 16 --image-size 64 --batch-size 16 --micro-batch 4 --optimizer sgd --lr 0.01 --verbose 2"
+    small="--limit-train 16 --limit-test 8 --batch-size 8 --micro-batch 4 --optimizer sgd --lr 0.01 --verbose 2"
     lab bsc train resnet50v2 --data shapes $small --epochs 2 --cpus-per-task 2 --record "$here/bsc.json"
     matches '^2/2 - [0-9]+s - loss: '
     page "$here/bsc.json"
-    says "An epoch of 32 samples took"
-    lab upc scale resnet50v2 resnet50 --data shapes ${small% --verbose*} --epochs 2 --mode batch-per-worker --batch-size 8 \
-        --lr-scaling linear --lr-base-batch 8 --workers 1,2 --out "$here/upc"
-    says "[4/4] resnet50, 2 workers: "
+    says "An epoch of 16 samples took"
+    lab upc scale resnet20v2 resnet50v2 --data shapes ${small% --verbose*} --epochs 2 --mode batch-per-worker --batch-size 4 \
+        --lr-scaling linear --lr-base-batch 4 --workers 1,2 --out "$here/upc"
+    says "[4/4] resnet50v2, 2 workers: "
     says "Batch per worker: the batch, and with it the learning rate, grows with the workers"
     page "$here/upc"
     lab uiuc scale mnist-cnn --limit-train 1024 --limit-test 100 --epochs 2 --batch-size 512 --micro-batch 64 --layout 1x1,1x2,2x1,2x2 \
