@@ -54,6 +54,17 @@ static void put_record(const char *name, int workers, double seconds, const char
     json_decref(rest);
 }
 
+// The record's batch and samples, those of one worker times its workers: what weak scaling and the labs' protocol change.
+static void put_work(const char *name, int batch, int train_count) {
+    json_t *r = json_load_file(file(name), 0, NULL);
+    assert_non_null(r);
+    json_object_set_new(r, "global_batch", json_integer(batch));
+    json_object_set_new(r, "train_count", json_integer(train_count));
+    json_object_set_new(json_object_get(r, "options"), "batch-size", json_integer(batch));
+    assert_int_equal(json_dump_file(r, file(name), 0), 0);
+    json_decref(r);
+}
+
 static void put_study(const char *mode, const int (*runs)[2], int count) {
     json_t *list = json_array();
     for (int i = 0; i < count; i++) {
@@ -141,9 +152,10 @@ static void other_weights_are_marked(void **state) {
     assert_int_equal(s->rows[0].digest_differs, 0);
     assert_int_equal(s->rows[1].digest_differs, 1);
     char *text;
-    assert_int_equal(ls_study_table_text(s, &text), LS_OK);
+    assert_int_equal(ls_study_table_text(s, 120, &text), LS_OK);
     assert_non_null(strstr(text, "aa DIFFERS"));
-    assert_non_null(strstr(text, "net, 2 workers on 1 node: ENDED WITH OTHER WEIGHTS"));
+    assert_non_null(
+        strstr(text, "net with 2 workers ended with other weights than a run of the same work and kernels"));
     assert_null(strstr(text, "bit for bit"));
     free(text);
     ls_study_free(&s);
@@ -153,14 +165,67 @@ static void weak_scaling_compares_images(void **state) {
     static const int two[][2] = {{1, 1}, {4, 1}};
     put_study("weak", two, 2);
     put_record("runs/w1-r1.json", 1, 10, "aa", 0.1);
-    put_record("runs/w4-r1.json", 4, 5, "bb", 0.1);
+    put_record("runs/w4-r1.json", 4, 20, "bb", 0.1);
+    put_work("runs/w1-r1.json", 64, 640);
+    put_work("runs/w4-r1.json", 256, 2560);
     ls_study *s = loaded();
+    assert_int_equal(s->rows[1].compared, LS_COMPARED_WEAK);
     near(s->rows[1].speedup, 2);
     near(s->rows[1].efficiency, 0.5);
     assert_int_equal(s->rows[1].digest_differs, 0);  // other batches, other weights
     assert_int_equal(s->rows[1].oversubscribed, 1);  // 4 on 2 cores
     assert_string_equal(s->title, "net: weak scaling");
     ls_study_free(&s);
+}
+
+static char *table_of(const char *const *list, int count, ls_study **out) {
+    char *text;
+    assert_int_equal(ls_study_load(list, count, out), LS_OK);
+    assert_int_equal(ls_study_table_text(*out, 120, &text), LS_OK);
+    return text;
+}
+
+// The protocol of many labs: the batch and the rate of one worker times the workers, on the same data. Once these were three rows of
+// "strong scaling" with a speedup of 1.00 each, "the same weights, bit for bit" under three digests.
+static void a_batch_that_grows_is_no_strong_scaling(void **state) {
+    static const char *const names[] = {"p1.json", "p2.json", "p4.json"};
+    static const double seconds[] = {80, 45, 25};
+    for (int scaled = 0; scaled < 2; scaled++) {
+        char where[3][64];
+        const char *list[3];
+        for (int i = 0; i < 3; i++) {
+            int n = 1 << i;
+            put_record(names[i], n, seconds[i], (const char *[]){"aa", "bb", "cc"}[i], scaled ? 0.01 * n : 0.01);
+            put_work(names[i], 64 * n, 640);
+            snprintf(where[i], sizeof where[i], "%s/%s", folder, names[i]);
+            list[i] = where[i];
+        }
+        ls_study *s;
+        char *text = table_of(list, 3, &s);
+        assert_string_equal(s->title, "net: a batch that grows with the workers");
+        for (int i = 0; i < 3; i++) {
+            assert_int_equal(s->rows[i].compared, LS_COMPARED_BATCH);
+            assert_int_equal(s->rows[i].base, 0);
+            near(s->rows[i].speedup, 80 / seconds[i]);
+            near(s->rows[i].efficiency, 80 / seconds[i] / (1 << i));
+            assert_string_equal(s->rows[i].recipe, "");
+            assert_int_equal(s->rows[i].digest_differs, 0);
+        }
+        assert_non_null(strstr(text, "3.20"));
+        assert_non_null(strstr(text, "it is not the same training"));
+        assert_null(strstr(text, "bit for bit"));
+        assert_null(strstr(text, "trong scaling"));
+        free(text);
+        ls_study_free(&s);
+        // With one record of another data set's size nothing is comparable any more but the other two.
+        put_work(names[2], 256, 700);
+        text = table_of(list, 3, &s);
+        assert_int_equal(s->rows[2].compared, LS_COMPARED_NOT);
+        near(s->rows[2].speedup, 0);
+        assert_non_null(strstr(text, "1 of 3 configurations has no other that did the same work"));
+        free(text);
+        ls_study_free(&s);
+    }
 }
 
 static void single_records_of_another_recipe_are_apart(void **state) {
@@ -176,11 +241,12 @@ static void single_records_of_another_recipe_are_apart(void **state) {
     assert_int_equal(s->row_count, 3);
     for (int i = 0; i < 3; i++) {
         assert_int_equal(s->rows[i].digest_differs, 0);
-        near(s->rows[i].speedup, strcmp(s->rows[i].digest, "aa") == 0 ? s->rows[i].workers : 1);
+        // One run with another rate is compared with nothing.
+        near(s->rows[i].speedup, strcmp(s->rows[i].digest, "aa") == 0 ? s->rows[i].workers : 0);
         assert_string_equal(s->rows[i].recipe, strcmp(s->rows[i].digest, "aa") == 0 ? "lr 0.1" : "lr 0.2");
     }
     char *text;
-    assert_int_equal(ls_study_table_text(s, &text), LS_OK);
+    assert_int_equal(ls_study_table_text(s, 120, &text), LS_OK);
     assert_non_null(strstr(text, "  Recipe  Nodes  Workers"));
     free(text);
     ls_study_free(&s);
@@ -205,8 +271,8 @@ static void networks_stand_by_their_numbers(void **state) {
     assert_int_equal(ls_study_load((const char *const[]){where[0], where[1]}, 2, &s), LS_OK);
     assert_string_equal(s->rows[0].model, "resnet50");
     assert_string_equal(s->rows[1].model, "resnet152");
-    assert_int_equal(ls_study_table_text(s, &text), LS_OK);
-    assert_non_null(strstr(text, "  25.0  "));  // images per second: so few have a decimal
+    assert_int_equal(ls_study_table_text(s, 120, &text), LS_OK);
+    assert_non_null(strstr(text, "  25.0"));  // images per second: so few have a decimal
     free(text);
     ls_study_free(&s);
 }
@@ -282,17 +348,17 @@ static void a_stopped_run_counts_for_its_whole_epochs(void **state) {
     assert_int_equal(r[3].failed, 1);
     assert_int_equal(r[3].stopped, 0);
     char *text;
-    assert_int_equal(ls_study_table_text(s, &text), LS_OK);
+    assert_int_equal(ls_study_table_text(s, 120, &text), LS_OK);
     assert_null(strstr(text, "DIFFERS"));
     assert_non_null(strstr(text, "bit for bit"));
     assert_non_null(strstr(text, "  stopped\n"));
+    free(text);
+    assert_int_equal(ls_study_table_text(s, 1000, &text), LS_OK);
     assert_non_null(strstr(text,
-                           "net, 4 workers on 1 node: 1 of 1 run did not come to the end, stopped by its time limit "
+                           "!  net with 4 workers: 1 of 1 run did not come to the end, stopped by its time limit "
                            "after step 3 of 9 in epoch 3: the time of its whole epochs counts"));
-    assert_non_null(
-        strstr(text,
-               "net, 8 workers on 1 node: 1 of 1 run failed: stopped by its time limit after step 3 of 9 in "
-               "epoch 1\n"));
+    assert_non_null(strstr(
+        text, "!  net with 8 workers: 1 of 1 run failed: stopped by its time limit after step 3 of 9 in epoch 1.\n"));
     free(text);
     ls_study_free(&s);
 }
@@ -305,7 +371,7 @@ static void put_phases(const char *name, int epoch, const double phases[7]) {
     for (int i = 0; i < 7; i++)
         json_object_set_new(all, names[i], json_pack("[f,f]", epoch == 0 ? phases[i] : 99., epoch ? phases[i] : 99.));
     json_object_set_new(r, "epoch_phases", all);
-    json_object_set_new(r, "train_count", json_integer(639));  // 10 steps of 64
+    if (!json_object_get(r, "train_count")) json_object_set_new(r, "train_count", json_integer(639));  // 10 steps of 64
     assert_int_equal(json_dump_file(r, file(name), 0), 0);
     json_decref(r);
 }
@@ -342,7 +408,7 @@ static void losses_add_up_by_cause(void **state) {
     near(r[1].loss.unexplained, (0.25 - 0.1) / 8);
     near(all_losses(&r[1]), 0.25);
     char *text;
-    assert_int_equal(ls_study_table_text(s, &text), LS_OK);
+    assert_int_equal(ls_study_table_text(s, 120, &text), LS_OK);
     assert_non_null(
         strstr(text, "\n      1        1       100.0        0.0       0.0      0.0    0.0     0.0          0.0\n"));
     assert_non_null(
@@ -356,7 +422,7 @@ static void losses_add_up_by_cause(void **state) {
     near(s->rows[1].exchange, 0.11);
     assert_true(s->rows[1].wait != s->rows[1].wait && s->rows[1].serial != s->rows[1].serial);
     assert_true(s->rows[1].loss.compute != s->rows[1].loss.compute);
-    assert_int_equal(ls_study_table_text(s, &text), LS_OK);
+    assert_int_equal(ls_study_table_text(s, 120, &text), LS_OK);
     assert_non_null(strstr(text, "unknown"));
     free(text);
     ls_study_free(&s);
@@ -366,9 +432,11 @@ static void losses_of_weak_scaling(void **state) {
     static const int two[][2] = {{1, 1}, {4, 1}};
     put_study("weak", two, 2);
     put_record("runs/w1-r1.json", 1, 10, "aa", 0.1);
-    put_record("runs/w4-r1.json", 4, 5, "bb", 0.1);  // half as long at a quarter of the samples each: 50 %
+    put_record("runs/w4-r1.json", 4, 20, "bb", 0.1);  // twice as long with as many samples each: 50 %
+    put_work("runs/w1-r1.json", 64, 640);
+    put_work("runs/w4-r1.json", 256, 2560);
     put_phases("runs/w1-r1.json", 1, (const double[]){0, 4, 6, 0, 0, 0, 0});
-    put_phases("runs/w4-r1.json", 1, (const double[]){0, 1, 1.5, 0.5, 2, 0, 0});
+    put_phases("runs/w4-r1.json", 1, (const double[]){0, 4, 6, 2, 8, 0, 0});
     ls_study *s = loaded();
     near(s->rows[1].efficiency, 0.5);
     near(s->rows[1].loss.compute, 0);
@@ -387,14 +455,16 @@ static void tables_are_written(void **state) {
     assert_true(fread(text, 1, sizeof text - 1, f) > 0);
     fclose(f);
     assert_non_null(
-        strstr(text, "\n\"net\",\"strong\",\"digits\",\"fp32\",\"allreduce\",1,2,2,1,1,7,64,8,2,1,0,0.5,0.07,7,6,8,"));
+        strstr(text,
+               "\n\"net\",\"strong\",\"digits\",\"fp32\",\"allreduce\",1,2,2,1,1,7,64,8,0,0,2,1,0,0,0.5,0.07,"
+               "0.07,7,6,8,"));
     assert_non_null(strstr(text, "\"it crashed, \"\"badly\"\"\""));
     f = fopen(file("results.md"), "r");
     memset(text, 0, sizeof text);
     assert_true(fread(text, 1, sizeof text - 1, f) > 0);
     fclose(f);
     assert_non_null(strstr(text, "| 1 | 2 | 2 | 0.500 | 70.00 | 7.00 | - | 75.00 | 107.00 |"));
-    assert_non_null(strstr(text, "net, 4 workers on 1 node: 1 of 1 run failed: no room"));
+    assert_non_null(strstr(text, "- Warning: net with 4 workers: 1 of 1 run failed: no room."));
     assert_int_equal(ls_study_write_tables(s, file("none")), LS_STATUS_IO);
     assert_non_null(strstr(ls_error_message(), "none/results.csv: No such file or directory"));
     ls_study_free(&s);
@@ -427,7 +497,7 @@ static void words_of_others_are_only_shown(void **state) {
     assert_non_null(strstr(text, "&lt;script>alert(1)"));
     assert_non_null(strstr(text, "@SUM(1) &amp; more"));
     char *terminal;
-    assert_int_equal(ls_study_table_text(s, &terminal), LS_OK);
+    assert_int_equal(ls_study_table_text(s, 120, &terminal), LS_OK);
     assert_non_null(strstr(terminal, "?[2J"));
     assert_null(strchr(terminal, '\033'));
     free(terminal);
@@ -442,7 +512,7 @@ static void links_are_not_followed(void **state) {
     put_grid("aa");
     ls_study *s = loaded();
     assert_int_equal(symlink(target, file("charts")), 0);
-    assert_int_equal(ls_study_write_charts(s, folder), LS_STATUS_IO);
+    assert_int_equal(ls_study_write_charts(s, folder, 0), LS_STATUS_IO);
     assert_non_null(strstr(ls_error_message(), "charts"));
     snprintf(inside, sizeof inside, "%s/new", target);
     for (int i = 0; i < 2; i++) assert_int_equal(symlink(inside, file(i ? "results.md" : "results.csv")), 0);
@@ -471,6 +541,9 @@ static void what_is_no_study_is_refused(void **state) {
     refused("x.json", LS_STATUS_BAD_DATA, "a record of format 99");
     put("x.json", "{\"lockstep_run\": 1, \"model\": \"net\"}");
     refused("x.json", LS_STATUS_BAD_DATA, "not a whole record: it has no \"weights_digest\"");
+    put("x.json", "{\"lockstep_run\": 1, \"model\": \"net\", \"weights_digest\": \"a\", \"epoch_seconds\": [1], \"options\": {}, "
+                  "\"workers\": 4294967296}");
+    refused("x.json", LS_STATUS_BAD_DATA, "\"workers\" is not a number of workers");
     put("study.json", "{\"lockstep_study\": 99}");
     refused(".", LS_STATUS_BAD_DATA, "not of study format 1");
     put_study("strong", grid, 8);
@@ -505,7 +578,7 @@ static void runs_of_different_programs_are_told(void **state) {
     ls_study *s = loaded();
     assert_string_equal(s->programs, "Lockstep 0.1.0; Lockstep 0.2.0");
     char *text;
-    assert_int_equal(ls_study_table_text(s, &text), LS_OK);
+    assert_int_equal(ls_study_table_text(s, 120, &text), LS_OK);
     assert_non_null(strstr(text, "Not all runs were made by the same program"));
     free(text);
     ls_study_free(&s);
@@ -523,6 +596,7 @@ int main(void) {
         cmocka_unit_test_setup(repeats_become_one_row, clean),
         cmocka_unit_test_setup(other_weights_are_marked, clean),
         cmocka_unit_test_setup(weak_scaling_compares_images, clean),
+        cmocka_unit_test_setup(a_batch_that_grows_is_no_strong_scaling, clean),
         cmocka_unit_test_setup(single_records_of_another_recipe_are_apart, clean),
         cmocka_unit_test_setup(networks_stand_by_their_numbers, clean),
         cmocka_unit_test(recipes_tell_what_differs),

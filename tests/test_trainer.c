@@ -253,6 +253,37 @@ static void weights_go_in_and_out(void **state) {
     ls_trainer_destroy(&t);
 }
 
+// The rate of the first epoch's last step.
+static double rate_of(fixture *f, int64_t batch, int64_t micro_batch, int64_t base) {
+    ls_train_config c = small();
+    c.epochs = 1, c.limit_train = 2 * batch, c.batch_size = batch, c.micro_batch = micro_batch;
+    c.lr = 0.01, c.lr_scaling = "linear", c.lr_base_batch = base, c.evaluate = 0;
+    ls_trainer *t;
+    ls_train_result r;
+    OK(ls_trainer_create(f->context, f->graph, f->dataset, &c, &t));
+    OK(ls_trainer_fit(t, NULL, NULL));
+    OK(ls_trainer_result(t, &r));
+    double rate = r.epoch[0].learning_rate;
+    ls_trainer_destroy(&t);
+    return rate;
+}
+
+// A rate that grows with the batch, whatever micro-batches it is cut into: once it was multiplied by their number, which is 8 for
+// most batches.
+static void linear_scaling_goes_by_the_batch(void **state) {
+    static const int64_t batches[] = {64, 128, 256, 512, 1024};
+    ls_train_config c;
+    ls_train_config_init(&c);
+    assert_int_equal(c.lr_base_batch,
+                     c.batch_size);  // what --lr is without scaling is what it is at the default batch with it
+    for (int i = 0; i < 5; i++) {
+        double expected = 0.01 * (double)batches[i] / 128;
+        assert_true(fabs(rate_of(*state, batches[i], 0, 128) - expected) < 1e-12);
+        assert_true(fabs(rate_of(*state, batches[i], 16, 128) - expected) < 1e-12);
+        assert_true(fabs(rate_of(*state, batches[i], 0, 256) - expected / 2) < 1e-12);
+    }
+}
+
 static void seeds_and_recipes_change_the_bits(void **state) {
     fixture *f = *state;
     ls_train_config c = small();
@@ -435,6 +466,8 @@ static void impossible_requests_are_refused(void **state) {
     refused(f, &c, "batch");
     c = small(), c.lr_scaling = "cubic";
     refused(f, &c, "cubic");
+    c = small(), c.lr_base_batch = 0;
+    refused(f, &c, "the learning rate was chosen for is 0");
     c = small(), c.clip_norm = -1;
     refused(f, &c, "clip");
     c = small(), c.momentum = 0.9;
@@ -507,6 +540,7 @@ int main(void) {
         cmocka_unit_test(progress_can_stop_training),
         cmocka_unit_test(validation_follows_every_epoch),
         cmocka_unit_test(weights_go_in_and_out),
+        cmocka_unit_test(linear_scaling_goes_by_the_batch),
         cmocka_unit_test(seeds_and_recipes_change_the_bits),
         cmocka_unit_test(layerwise_optimizers_learn),
         cmocka_unit_test(smoothed_labels_are_for_training_only),

@@ -3,10 +3,14 @@
 // A dataset has a training set and mostly a test set. A sample is a few fields, each a tensor of one shape and type: an image,
 // the number of its class, a row of labels, tokens, an image to be reached. The trainer looks fields up by name.
 //
-//     const ls_field fields[] = {{"image", LS_SHAPE(28, 28, 1), LS_DTYPE_U8, 0}, {"label", {0}, LS_DTYPE_I32, 1000}};
-//     ls_arrays_config config = {.name = "mine", .fields = fields, .field_count = 2,
-//                                .train = {.count = 60000, .field = {images, labels}}};
-//     CHECK(ls_dataset_create_arrays(context, &config, &data));
+//     #include <lockstep/data.h>
+//
+//     ls_status mine(ls_context *workers, const uint8_t *images, const int32_t *labels, ls_dataset **data) {
+//         const ls_field fields[] = {{"image", LS_SHAPE(28, 28, 1), LS_DTYPE_U8, 0}, {"label", {0}, LS_DTYPE_I32, 1000}};
+//         ls_arrays_config config = {.name = "mine", .fields = fields, .field_count = 2,
+//                                    .train = {.count = 60000, .field = {images, labels}}};
+//         return ls_dataset_create_arrays(workers, &config, data);
+//     }
 //
 // What opens or creates a dataset, and what destroys one, is collective over the workers: each makes the same calls with the
 // same arguments, and when one fails, all get the same status and sentence. The rest is not collective, and may be called
@@ -38,8 +42,8 @@ typedef struct ls_field {
 
 // ---- datasets by name ----------------------------------------------------------------------------------------------
 
-// Opens a dataset: "mnist:DIR", "fashion-mnist:DIR", "digits", ... (`lockstep datasets` lists them). One copy per host, in
-// memory its workers share; read by them in parallel. The caller destroys it before the context. Collective.
+// Opens a dataset: "mnist:DIR", "fashion-mnist:DIR", "cifar10:DIR", "cifar100:DIR", "digits" or "shapes" (`lockstep datasets`
+// says what they are). One copy per host, in memory its workers share; read by them in parallel. The caller destroys it before the context. Collective.
 // Errors: NOT_FOUND, IO, BAD_DATA (the file, what is wrong with it), MISMATCH (hosts read different data).
 ls_status ls_dataset_open(ls_context *context, const char *spec, ls_dataset **out);
 

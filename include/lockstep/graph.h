@@ -1,12 +1,16 @@
 // Building a network: a static graph of layers, with Keras's names, defaults and shapes.
 //
-//     ls_graph *g;
-//     CHECK(ls_graph_create("my-net", LS_SHAPE(28, 28, 1), &g));
-//     ls_value x = ls_graph_input(g);
-//     x = ls_conv2d(g, x, &(ls_conv2d_attrs){.filters = 32, .kernel = {3, 3}, .activation = LS_ACTIVATION_RELU});
-//     x = ls_flatten(g, x);
-//     x = ls_dense(g, x, &(ls_dense_attrs){.units = 10});
-//     CHECK(ls_graph_finish(g, x));  // CHECK: yours; every call returns a status
+//     #include <lockstep/graph.h>
+//
+//     ls_status make_net(ls_graph **g) {
+//         ls_status status = ls_graph_create("my-net", LS_SHAPE(28, 28, 1), g);
+//         if (status != LS_OK) return status;  // ls_error_message() says what is wrong
+//         ls_value x = ls_graph_input(*g);
+//         x = ls_conv2d(*g, x, &(ls_conv2d_attrs){.filters = 32, .kernel = {3, 3}, .activation = LS_ACTIVATION_RELU});
+//         x = ls_flatten(*g, x, NULL);
+//         x = ls_dense(*g, x, &(ls_dense_attrs){.units = 10});
+//         return ls_graph_finish(*g, x);
+//     }
 //
 // A layer function returns the value it computes. When something is wrong (a kernel larger than its image, say) it
 // returns LS_NO_VALUE, the graph remembers the first such failure, later layers pass it on, and ls_graph_finish

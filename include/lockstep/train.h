@@ -2,6 +2,20 @@
 //
 // Everything here is collective over the workers unless it says otherwise: each worker of the job makes the same calls
 // with the same arguments. A program that does so runs alone or under mpirun/srun unchanged.
+//
+//     #include <lockstep/train.h>
+//
+//     ls_status train(ls_context *workers, const ls_graph *net, ls_dataset *data, double *accuracy) {
+//         ls_train_config config;
+//         ls_train_config_init(&config);
+//         config.epochs = 2;
+//         ls_trainer *trainer;
+//         ls_status status = ls_trainer_create(workers, net, data, &config, &trainer);
+//         if (status == LS_OK) status = ls_trainer_fit(trainer, NULL, NULL);
+//         if (status == LS_OK) status = ls_trainer_evaluate(trainer, NULL, accuracy);
+//         ls_trainer_destroy(&trainer);
+//         return status;
+//     }
 #ifndef LOCKSTEP_TRAIN_H
 #define LOCKSTEP_TRAIN_H
 
@@ -51,7 +65,7 @@ typedef struct ls_train_config {
     double
         clip_norm;  // a mean gradient whose norm over all parameters is larger is scaled down to it; 0 (default): none
     const char *lr_scaling;  // "none"; "linear": times batch_size / lr_base_batch
-    int64_t lr_base_batch;   // the batch that lr was chosen for; default 128
+    int64_t lr_base_batch;   // the batch that lr was chosen for; default 128, which is batch_size's
     double warmup_epochs;    // epochs before the rate is the full one; 0 (the default): none
     // "gradual" (the default): meanwhile it grows linearly from lr (linear scaling) or 0 (none) to the full one;
     // "constant": meanwhile it stays at lr, which takes linear scaling. Goyal et al. 2017, section 2.2.
@@ -117,13 +131,13 @@ typedef struct ls_train_result {
     int64_t peak_rss_bytes;  // of the largest worker
     int64_t planned_bytes;   // what it was planned to be (ls_memory.total.worker)
     int workers, hosts, replicas_per_worker, threads_per_replica;
-    int oversubscribed;  // 1: the replicas' threads are more than the cores
     int synchronous;     // 1: by its strategy, weights are the same bits for any number of workers and replicas
     int64_t global_batch, micro_batch;
     ls_shape image;  // (H, W, C), as the network sees it
     // Of pixel / 255 over the training set, (C) each and owned by the trainer; NULL where normalize is not "dataset".
     const double *channel_mean, *channel_deviation;
     char replicas_reason[160];  // why so many replicas
+    int oversubscribed;         // 1: some worker has fewer cores than threads
     char device_description[256], comm_description[256];
 } ls_train_result;
 

@@ -212,12 +212,27 @@ static double over_threads(const bench_layers *l, int index, size_t offset) {
     return sum;
 }
 
+static double least_over_threads(const bench_layers *l, int index) {
+    double sum = 0;
+    for (int t = 0; t < l->threads; t++) {
+        const double *floor = l->thread[t].floor + index * BENCH_MAX_ROUNDS;
+        const double *plan = l->thread[t].seconds + index * BENCH_MAX_ROUNDS;
+        double least = l->rounds > 0 ? floor[0] : 0;
+        for (int r = 0; r < l->rounds; r++) {
+            if (floor[r] < least) least = floor[r];
+            if (plan[r] < least) least = plan[r];
+        }
+        sum += least / l->threads;
+    }
+    return sum;
+}
+
 bench_layer bench_layers_get(const bench_layers *l, int index) {
     ls_plan_step_info info = ls_plan_step(l->thread[0].runner->plan, index);
     const ls_kernel *fastest = l->thread[0].fastest[index];
     bench_layer r = {.flops = info.flops,
                      .seconds = over_threads(l, index, offsetof(bench_thread, seconds)),
-                     .floor_seconds = over_threads(l, index, offsetof(bench_thread, floor))};
+                     .floor_seconds = fastest ? least_over_threads(l, index) : 0};
     snprintf(r.node, sizeof r.node, "%s", info.node);
     snprintf(r.pass, sizeof r.pass, "%s", info.pass);
     snprintf(r.implementation, sizeof r.implementation, "%s", info.implementation);

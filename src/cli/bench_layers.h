@@ -10,8 +10,10 @@
 typedef struct bench_layer {
     char node[48], pass[24], implementation[48], fastest[48];
     double flops;
-    double seconds;        // in the plan: median over rounds, mean over threads
-    double floor_seconds;  // the library's fastest, likewise; 0 where nothing is computed
+    double seconds;  // in the plan: median over rounds, mean over threads
+    // The least time any kernel for this shape took in any round, the library's fastest by itself or the plan's own, mean over threads:
+    // what has been done can be done, so nothing is below it. 0 where nothing is computed.
+    double floor_seconds;
 } bench_layer;
 
 typedef struct bench_layers bench_layers;

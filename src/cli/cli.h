@@ -62,6 +62,7 @@ typedef struct cli_train_settings {
     const char *model, *data, *config, *record, *metrics, *tensorboard, *time_limit, *wait_limit, *trace, *weights,
         *save;
     int64_t trace_steps;
+    double until_accuracy;  // 0: none
     int workers, verbose, tensorboard_every, weights_by_name;
 } cli_train_settings;
 const ls_option *cli_train_options(void);
@@ -71,10 +72,10 @@ const ls_option *cli_course_options(void);
 
 // Whether train would take these arguments from a launcher. Not collective.
 // Errors: INVALID_ARGUMENT, as train gives them, and for --workers, which is the launcher's to say.
-ls_status cli_train_check(int argc, char **argv);
+ls_status cli_train_check(int argc, char **argv, ls_train_config *config);
 // Whether scale would take these arguments inside an allocation, and the most nodes and workers on a node that it would use. Not
 // collective. Errors: INVALID_ARGUMENT, as scale gives them; those of reading its config file.
-ls_status cli_scale_check(int argc, char **argv, int *nodes, int *workers_per_node);
+ls_status cli_scale_check(int argc, char **argv, int *nodes, int *workers_per_node, ls_train_config *config);
 
 // model.c: a network for the commands that have no dataset. Its input is `input_shape` ("224x224x3"), else images of
 // `image_size`, else, with NULL and 0, the network's own. Errors: INVALID_ARGUMENT, and those of ls_model_build.
@@ -89,9 +90,11 @@ ls_status cli_model_check(const char *name, const ls_model_config *config);
 const char *cli_input_text(ls_shape shape, char text[LS_INPUT_TEXT]);  // "224x224x3"; returns the text
 
 // terminal.c
-int cli_terminal_is(FILE *stream);                  // a person is watching, also through a launcher's pipes
-int cli_terminal_width(void);                       // columns of stdout, 80 where unknown
-int cli_terminal_utf8(void);                        // the locale's characters are UTF-8
+int cli_terminal_is(FILE *stream);  // a person is watching, also through a launcher's pipes
+int cli_terminal_width(void);       // columns of stdout, 80 where unknown
+int cli_terminal_utf8(void);        // the locale's characters are UTF-8
+// A line, broken between words where a terminal is too narrow for it. Without the newline at its end.
+void cli_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 int cli_help_width(void);                           // the same, between 60 and 100
 double cli_process_started(void);                   // when this process started, on ls_clock()'s scale
 const char *cli_count(int64_t n, char buffer[32]);  // "690,590"; returns the buffer

@@ -164,6 +164,7 @@ static int name_width(const bench *b) {
 static void print_layers(const bench *b) {
     double seconds = 0, floor = 0;
     int width = name_width(b);
+    printf("Medians of %d rounds; the floor is the least of all of them.\n", b->blocks);
     printf("%-*s %-18s %-26s %9s %9s %7s  %s\n", width, "Layer", "Pass", "Implementation", "ms", "floor ms", "ratio",
            "fastest");
     for (int i = 0; i < bench_layers_count(b->layers); i++) {
@@ -179,6 +180,16 @@ static void print_layers(const bench *b) {
     printf("\n\n");
 }
 
+// Training cannot be faster than its kernels: where it seems to be, something else ran on the machine while they were measured.
+static void print_ratio(bench *b) {
+    double median = bench_median(b->ratio, b->blocks), least = b->ratio[0], most = b->ratio[b->blocks - 1];  // sorted
+    if (median < 1)
+        printf("%-28snot to be told: other work disturbed the floor (%.2f to %.2f in %d blocks)\n", "Step over floor",
+               least, most, b->blocks);
+    else
+        printf("%-28s%.2f (median of %d blocks, %.2f to %.2f)\n", "Step over floor", median, b->blocks, least, most);
+}
+
 static void print_text(bench *b) {
     const ls_train_result *r = &b->result;
     const ls_phase_seconds *p = &r->phases;
@@ -190,13 +201,14 @@ static void print_text(bench *b) {
            r->replicas_per_worker == 1 ? "" : "s", r->threads_per_replica, r->threads_per_replica == 1 ? "" : "s",
            (long long)r->global_batch, (long long)(r->global_batch / r->micro_batch), (long long)r->micro_batch);
     printf("%-28s%s\n", "Images per second", cli_count((int64_t)(images + 0.5), count));
-    printf("%-28s%.2f ms (median)\n", "Time per step", 1e3 * r->step_seconds_median);
+    double step = p->load + p->forward + p->backward + p->exchange + p->wait + p->update + p->serial;
+    printf("%-28s%.2f ms (median; mean %.2f ms)\n", "Time per step", 1e3 * r->step_seconds_median, 1e3 * step);
     printf("%-28s%.2f, %.2f, %.2f ms\n", "  load, forward, backward", 1e3 * p->load, 1e3 * p->forward,
            1e3 * p->backward);
     printf("%-28s%.2f, %.2f, %.2f ms\n", "  exchange, wait, update", 1e3 * p->exchange, 1e3 * p->wait, 1e3 * p->update);
     if (b->set.floor) {
         printf("%-28s%.2f ms\n", "Floor of the kernels", 1e3 * bench_median(b->floor, b->blocks));
-        printf("%-28s%.2f (median of %d blocks)\n", "Step over floor", bench_median(b->ratio, b->blocks), b->blocks);
+        print_ratio(b);
     } else {
         printf("%-28s%.0f MB\n", "Peak memory", (double)r->peak_rss_bytes / 1e6);
     }
@@ -218,7 +230,8 @@ static ls_status print_json(bench *b) {
                                   1e3 * p->wait, "update", 1e3 * p->update));
     if (b->set.floor) {
         json_object_set_new(root, "floor_ms", json_real(1e3 * bench_median(b->floor, b->blocks)));
-        json_object_set_new(root, "step_over_floor", json_real(bench_median(b->ratio, b->blocks)));
+        double ratio = bench_median(b->ratio, b->blocks);
+        json_object_set_new(root, "step_over_floor", ratio < 1 ? json_null() : json_real(ratio));
     }
     json_dumpf(root, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(9));
     putchar('\n');

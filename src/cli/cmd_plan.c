@@ -47,7 +47,8 @@ static const ls_option weightless[] = {
     {.name = "nesterov"},        {.name = "weight-decay"}, {.name = "decay-biases"},      {.name = "weights"},
     {.name = "weights-by-name"}, {.name = "save"},         {.name = "verbose"},           {.name = "record"},
     {.name = "metrics"},         {.name = "tensorboard"},  {.name = "tensorboard-every"}, {.name = "time-limit"},
-    {.name = "wait-limit"},      {.name = "trace"},        {.name = "trace-steps"},       {.name = NULL},
+    {.name = "wait-limit"},      {.name = "trace"},        {.name = "trace-steps"},       {.name = "until-accuracy"},
+    {.name = NULL},
 };
 
 static void defaults(plan *p) {
@@ -150,7 +151,7 @@ static ls_status search(plan *p) {
     plan_found found;
     plan_other others[PLAN_OTHERS];
     int count;
-    LS_TRY(plan_search(p, &p->config, &found));
+    LS_TRY(plan_search(p, &p->config, 1, &found));
     LS_TRY(plan_others(p, &found, others, &count));
     if (!found.fits) return plan_refuse(p, &found, others, count);
     if (p->set.json) return plan_print_json(p, &found.memory, &found, others, count);

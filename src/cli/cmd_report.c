@@ -11,7 +11,7 @@
 
 typedef struct settings {
     const char *out;
-    int terminal;
+    int terminal, slides;
 } settings;
 
 static const ls_option table[] = {
@@ -21,6 +21,8 @@ static const ls_option table[] = {
              "without it"},
     {"terminal", LS_OPTION_FLAG, .offset = offsetof(settings, terminal), .group = "Report",
      .help = "print the charts too, in block characters"},
+    {"slides", LS_OPTION_FLAG, .offset = offsetof(settings, slides), .group = "Report",
+     .help = "also draw charts/slides.pdf, a page for each chart"},
     {.name = NULL},
 };
 
@@ -29,24 +31,27 @@ static int is_folder(const char *path) {
     return stat(path, &there) == 0 && S_ISDIR(there.st_mode);
 }
 
-static ls_status write_all(const ls_study *study, const char *out) {
+static ls_status write_all(const ls_study *study, const char *out, int slides) {
     if (mkdir(out, 0777) != 0 && errno != EEXIST)
         return LS_FAIL(LS_STATUS_IO, "cannot make the folder %s: %s", out, strerror(errno));
     LS_TRY(ls_study_write_tables(study, out));
-    ls_status charts = ls_study_write_charts(study, out);
+    ls_status charts = ls_study_write_charts(study, out, slides);
     if (charts != LS_OK && charts != LS_STATUS_UNSUPPORTED) return charts;
     char hint[1024] = "";
     if (charts != LS_OK) snprintf(hint, sizeof hint, "%s", ls_error_message());
     LS_TRY(ls_study_write_page(study, out));
     const char *slash = out[strlen(out) - 1] == '/' ? "" : "/";
     printf("\nThe page, with charts and explanations: %s%sindex.html\n", out, slash);
-    if (hint[0]) printf("Note: %s.\n", hint);
+    if (hint[0])
+        printf("Note: %s.\n", hint);
+    else if (slides)
+        printf("The slides: %s%scharts/slides.pdf\n", out, slash);
     return LS_OK;
 }
 
 ls_status cli_print_study(const ls_study *study, int charts) {
     char *text;
-    LS_TRY(ls_study_table_text(study, &text));
+    LS_TRY(ls_study_table_text(study, cli_terminal_width(), &text));
     fputs(text, stdout);
     free(text);
     if (charts) {
@@ -58,13 +63,16 @@ ls_status cli_print_study(const ls_study *study, int charts) {
     return LS_OK;
 }
 
-static ls_status report(const char *const *paths, int count, const char *out, int charts) {
+static ls_status report(const char *const *paths, int count, const settings *set) {
+    const char *out = set->out;
     for (int i = 0; i < count && !out; i++)
         if (is_folder(paths[i])) out = paths[i];
+    if (set->slides && !out)
+        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "--slides: where to? --out DIR names a folder for them");
     ls_study *study;
     LS_TRY(ls_study_load(paths, count, &study));
-    ls_status status = cli_print_study(study, charts);
-    if (status == LS_OK && out) status = write_all(study, out);
+    ls_status status = cli_print_study(study, set->terminal);
+    if (status == LS_OK && out) status = write_all(study, out, set->slides);
     ls_study_free(&study);
     return status;
 }
@@ -123,7 +131,7 @@ static ls_status run(cli *c, int argc, char **argv) {
     LS_TRY(check_trace(words.word, words.count, set.out, &is_trace));
     c->stage = CLI_STAGE_TOGETHER;
     if (is_trace) return report_trace(words.word[0]);
-    return report(words.word, words.count, set.out, set.terminal);
+    return report(words.word, words.count, &set);
 }
 
 const cli_command cli_command_report = {"report", "tables, charts and a page from the records of runs", run};

@@ -15,6 +15,7 @@
 #include "cli/deadline.h"
 #include "graph/graph.h"
 #include "models/models.h"
+#include "optim/optim.h"
 #include "report/metrics.h"
 #include "report/record.h"
 #include "train/context.h"
@@ -56,6 +57,10 @@ static const ls_option table[] = {
      .help =
          "end the job, naming who is missing, when a worker has waited for another one so long; as a --time-limit is "
          "told, or none"},
+    {"until-accuracy", LS_OPTION_REAL, .offset = offsetof(settings, until_accuracy), .metavar = "A", .max = 1,
+     .initial = "none", .group = "Training",
+     .help = "end training when the test accuracy after an epoch is at least A, as 0.98, and tell how long that took; "
+             "evaluates after every epoch"},
     {"trace", LS_OPTION_TEXT, .offset = offsetof(settings, trace), .metavar = "DIR", .group = "Output",
      .help =
          "write a timeline of every worker and replica to DIR/trace.json: for ui.perfetto.dev, chrome://tracing and "
@@ -84,6 +89,7 @@ const ls_option *cli_course_options(void) {
         {.name = "epsilon"},
         {.name = "trust-coefficient"},
         {.name = "lr-scaling"},
+        {.name = "lr-base-batch"},
         {.name = "warmup-epochs"},
         {.name = "warmup"},
         {.name = "schedule"},
@@ -117,11 +123,13 @@ typedef struct run {
     int metrics_failed;
     cli_deadline deadline;  // worker 0's
     cli_timekeeper timekeeper;
-    int stopped;      // before the last epoch was over
+    double trained_seconds, until_seconds;  // of the epochs so far; of those until the accuracy asked for
+    int until_epoch;                        // in which it was reached; 0: it was not
+    int stopped;                            // before the last epoch was over
     int too_late_to_evaluate;
-    int evaluated;    // there are numbers of the test set
-    int loaded;       // parameters that came from a file
-    ls_status saved;  // how writing the weights went
+    int evaluated;                          // there are numbers of the test set
+    int loaded;                             // parameters that came from a file
+    ls_status saved;                        // how writing the weights went
     char save_failure[1024];
     double first_step_seconds, total_seconds;
 } run;
@@ -184,15 +192,17 @@ static ls_status read_options(run *r, int argc, char **argv, ls_words *words) {
                        "which model? Usage: lockstep train MODEL [OPTIONS]; 'lockstep models' lists them");
     LS_TRY(cli_deadline_check(r->set.time_limit));
     LS_TRY(read_wait_limit(r->set.wait_limit, &r->cli->wait_limit));
+    if (r->set.until_accuracy > 0) r->config.validate = 1;
     LS_TRY(check_weights(&r->set));
     return cli_model_check(r->set.model, &r->model);
 }
 
-ls_status cli_train_check(int argc, char **argv) {
+ls_status cli_train_check(int argc, char **argv, ls_train_config *config) {
     cli nobody = {0};
     run r = {.cli = &nobody};
     ls_words words;
     ls_status status = read_options(&r, argc, argv, &words);
+    *config = r.config;
     if (status == LS_OK && r.set.workers)
         status = LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
                          "--workers %d: leave it out; the job's nodes and tasks say how many workers there are",
@@ -211,42 +221,60 @@ static int64_t test_count(const run *r) { return limited(ls_dataset_test_count(r
 static void print_images(const run *r) {
     const ls_train_config *c = &r->config;
     ls_shape stored = ls_dataset_image_shape(r->dataset), image = r->result.image;
-    const char *before = "images ";
-    if (!ls_shape_equal(stored, image)) {
-        printf("%sresized from %lldx%lld to %lldx%lld", before, (long long)stored.dim[0], (long long)stored.dim[1],
-               (long long)image.dim[0], (long long)image.dim[1]);
-        before = "; ";
-    }
-    if (strcmp(c->augment, "none") != 0) {
-        printf("%saugmented: %s", before, c->augment);
-        before = "; ";
-    }
-    if (strcmp(c->normalize, "unit") != 0) {
-        printf("%snormalized: %s", before, c->normalize);
-        before = "; ";
-    }
-    if (before[0] == ';') putchar('\n');
+    char text[256] = "";
+    size_t n = 0;
+    if (!ls_shape_equal(stored, image))
+        ls_text_add(text, sizeof text, &n, "resized from %lldx%lld to %lldx%lld", (long long)stored.dim[0],
+                    (long long)stored.dim[1], (long long)image.dim[0], (long long)image.dim[1]);
+    if (strcmp(c->augment, "none") != 0)
+        ls_text_add(text, sizeof text, &n, "%saugmented: %s", n ? "; " : "", c->augment);
+    if (strcmp(c->normalize, "unit") != 0)
+        ls_text_add(text, sizeof text, &n, "%snormalized: %s", n ? "; " : "", c->normalize);
+    if (text[0]) cli_say("images %s", text);
+}
+
+// "adam, learning rate 0.008 (0.001 x 1024 / 128), warm-up of 1 epoch, cosine"
+static void print_recipe(const run *r) {
+    const ls_train_config *c = &r->config;
+    const ls_optimizer *optimizer;
+    ls_optimizer_params params = {c->lr,      c->momentum,     c->beta1,    c->beta2,
+                                  c->epsilon, c->weight_decay, c->nesterov, c->trust_coefficient};
+    if (ls_optimizer_find(c->optimizer, &optimizer) != LS_OK || ls_optimizer_resolve(optimizer, &params) != LS_OK)
+        return;
+    int linear = strcmp(c->lr_scaling, "linear") == 0;
+    double scale = linear ? (double)c->batch_size / (double)c->lr_base_batch : 1;
+    char scaled[80] = "", warmup[64] = "";
+    if (linear)
+        snprintf(scaled, sizeof scaled, " (%.4g x %lld / %lld)", params.lr, (long long)c->batch_size,
+                 (long long)c->lr_base_batch);
+    if (c->warmup_epochs > 0)
+        snprintf(warmup, sizeof warmup, ", warm-up of %g epoch%s", c->warmup_epochs, c->warmup_epochs == 1 ? "" : "s");
+    int constant = strcmp(c->schedule, "constant") == 0;
+    cli_say("%s, learning rate %.4g%s%s%s%s", c->optimizer, params.lr * scale, scaled, warmup, constant ? "" : ", ",
+            constant ? "" : c->schedule);
 }
 
 static void print_head(const run *r) {
     const ls_train_result *t = &r->result;
     char a[32], b[32], c[32];
     int64_t micro_batches = t->micro_batch > 0 ? t->global_batch / t->micro_batch : 0;
-    printf("%s: %s parameters; %s: %s samples to train on, %s to test on\n", r->set.model,
-           cli_count(ls_graph_parameter_count(r->graph), a), r->set.data, cli_count(train_count(r), b),
-           cli_count(test_count(r), c));
-    printf("%d worker%s on %d host%s x %d replica%s x %d thread%s%s%s%s\n", t->workers, t->workers == 1 ? "" : "s",
-           t->hosts, t->hosts == 1 ? "" : "s", t->replicas_per_worker, t->replicas_per_worker == 1 ? "" : "s",
-           t->threads_per_replica, t->threads_per_replica == 1 ? "" : "s", t->replicas_reason[0] ? " (" : "",
-           t->replicas_reason, t->replicas_reason[0] ? ")" : "");
+    cli_say("%s: %s parameters; %s: %s samples to train on, %s to test on", r->set.model,
+            cli_count(ls_graph_parameter_count(r->graph), a), r->set.data, cli_count(train_count(r), b),
+            cli_count(test_count(r), c));
+    cli_say("%d worker%s on %d host%s x %d replica%s x %d thread%s%s%s%s", t->workers, t->workers == 1 ? "" : "s",
+            t->hosts, t->hosts == 1 ? "" : "s", t->replicas_per_worker, t->replicas_per_worker == 1 ? "" : "s",
+            t->threads_per_replica, t->threads_per_replica == 1 ? "" : "s", t->replicas_reason[0] ? " (" : "",
+            t->replicas_reason, t->replicas_reason[0] ? ")" : "");
     cli_deadline_print(&r->deadline);
     print_images(r);
-    printf("global batch %lld = %lld micro-batch%s of %lld; %s, %s, %s\n", (long long)t->global_batch,
-           (long long)micro_batches, micro_batches == 1 ? "" : "es", (long long)t->micro_batch, r->config.precision,
-           r->config.optimizer, r->config.strategy);
-    if (r->set.weights)
-        printf("weights from %s: %d of %d parameters%s\n", r->set.weights, r->loaded, ls_store_count(ls_graph_store(r->graph)),
-               r->loaded < ls_store_count(ls_graph_store(r->graph)) ? ", the others drawn from the seed" : "");
+    cli_say("global batch %lld = %lld micro-batch%s of %lld; %s, %s", (long long)t->global_batch,
+            (long long)micro_batches, micro_batches == 1 ? "" : "es", (long long)t->micro_batch, r->config.precision,
+            r->config.strategy);
+    print_recipe(r);
+    if (r->set.weights) {
+        cli_say("weights from %s: %d of %d parameters%s", r->set.weights, r->loaded, ls_store_count(ls_graph_store(r->graph)),
+                r->loaded < ls_store_count(ls_graph_store(r->graph)) ? ", the others drawn from the seed" : "");
+    }
     fflush(stdout);
 }
 
@@ -283,9 +311,11 @@ static void print_table(const run *r) {
     int whole = whole_epochs(t);
     putchar('\n');
     row("Time to read the data", "%.2f s", ls_dataset_read_seconds(r->dataset));
-    row("Time per gradient update", "%.2f ms (median)", 1e3 * t->step_seconds_median);
+    double step = p->load + p->forward + p->backward + p->exchange + p->wait + p->update + p->serial;
+    row("Time per gradient update", "%.2f ms (mean; median %.2f ms)", 1e3 * step, 1e3 * t->step_seconds_median);
     row("  load, forward, backward", "%.2f, %.2f, %.2f ms", 1e3 * p->load, 1e3 * p->forward, 1e3 * p->backward);
     row("  exchange, wait, update", "%.2f, %.2f, %.2f ms", 1e3 * p->exchange, 1e3 * p->wait, 1e3 * p->update);
+    if (p->serial > 0.005 * step) row("  serial parts", "%.2f ms", 1e3 * p->serial);
     row("First update done after", "%.2f s", r->first_step_seconds);
     if (whole > 0)
         row("Time per epoch", "%.2f s (median of %d)", t->epoch_seconds_median, whole);
@@ -296,10 +326,16 @@ static void print_table(const run *r) {
         row("Test loss", "%.4f", t->test_loss);
         row("Test accuracy", "%.2f %%", 100 * t->test_accuracy);
     }
+    if (r->until_epoch)
+        row("Time to that accuracy", "%.2f s of training, %d epoch%s (at least %g %% asked for)", r->until_seconds,
+            r->until_epoch, r->until_epoch == 1 ? "" : "s", 100 * r->set.until_accuracy);
+    else if (r->set.until_accuracy > 0)
+        row("Time to that accuracy", "%g %% was not reached", 100 * r->set.until_accuracy);
     row("Total run time", "%.2f s", r->total_seconds);
     row("Peak memory", "%.0f MB%s, planned %.0f MB", (double)t->peak_rss_bytes / 1e6,
         t->workers > 1 ? " (largest worker)" : "", (double)t->planned_bytes / 1e6);
-    row("Weights digest", "%s", t->weights_digest);
+    printf("%-16s%s\n", "Weights digest", t->weights_digest);  // 80 columns
+    row("  on", "%s", t->device_description);
     fflush(stdout);
 }
 
@@ -356,6 +392,9 @@ static ls_status write_record(run *r) {
                            .options = r->options,
                            .result = &r->result,
                            .evaluated = r->evaluated,
+                           .until_accuracy = r->set.until_accuracy,
+                           .until_seconds = r->until_seconds,
+                           .until_epoch = r->until_epoch,
                            .stopped = r->stopped ? "time limit" : NULL,
                            .argv = r->cli->argv,
                            .compiler = cli_compiler()};
@@ -372,12 +411,14 @@ static ls_status write_record(run *r) {
 static ls_status check_options(const run *r) {
     char line[4096];
     size_t used = 0, format = strcspn(r->set.data, ":");
-    ls_text_add(line, sizeof line, &used, "model=%.80s; data=%.*s; weights=%s; save=%s; trace=%lld; ", r->set.model,
+    ls_text_add(line, sizeof line, &used, "model=%.80s; data=%.*s; weights=%s; save=%s; trace=%lld; until-accuracy=%.17g; ",
+                r->set.model,
                 (int)(format < 80 ? format : 80), r->set.data,
                 !r->set.weights          ? "drawn"
                 : r->set.weights_by_name ? "from a file, by name"
                                          : "from a file",
-                r->set.save ? "yes" : "no", r->set.trace ? (long long)r->set.trace_steps : 0);
+                r->set.save ? "yes" : "no", r->set.trace ? (long long)r->set.trace_steps : 0,
+                r->set.until_accuracy);
     ls_options_line((ls_option_set[]){r->options[0], r->options[1], {NULL, NULL}}, line + used, sizeof line - used);
     return ls_context_check_equal(r->cli->context, "the options", line);
 }
@@ -438,9 +479,16 @@ static ls_status on_step(void *user, const ls_step_report *step, int *stop) {
 
 static ls_status on_epoch(void *user, const ls_epoch_result *e, int *stop) {
     run *r = user;
-    cli_progress_epoch(&r->progress, e, e->epoch < r->config.epochs && !r->timekeeper.stop && isfinite(e->loss));
+    r->trained_seconds += e->seconds;
+    if (r->set.until_accuracy > 0 && e->val_accuracy >= r->set.until_accuracy && !r->until_epoch) {
+        r->until_epoch = e->epoch;
+        r->until_seconds = r->trained_seconds;
+    }
+    cli_progress_epoch(&r->progress, e, e->epoch < r->config.epochs && !r->timekeeper.stop && !r->until_epoch &&
+                           isfinite(e->loss));
     if (r->config.validate) r->timekeeper.evaluation_seconds = e->val_seconds;
     if (r->metrics) note_metrics(r, ls_metrics_epoch(r->metrics, e));
+    *stop = r->until_epoch > 0;
     return LS_OK;
 }
 
@@ -462,7 +510,7 @@ static ls_status fit(run *r) {
     int late = cli_timekeeper_too_late(&r->timekeeper);
     LS_TRY(ls_context_broadcast(r->cli->context, &late, sizeof late, 0));
     r->too_late_to_evaluate = late;
-    r->stopped = whole_epochs(&r->result) < r->config.epochs;
+    r->stopped = !r->until_epoch && whole_epochs(&r->result) < r->config.epochs;
     return LS_OK;
 }
 

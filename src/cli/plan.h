@@ -38,9 +38,11 @@ typedef struct plan_found {
     ls_memory memory;                      // with the largest micro-batch that fits
     int64_t next_micro_batch, next_bytes;  // the next larger one, which does not; 0: there is none
 } plan_found;
+#define PLAN_MOST_SAMPLES 4096  // in a micro-batch, where no global batch says less: nobody trains with more
+#define PLAN_WORTH_IT     128   // more of them make no kernel faster
 // The largest micro-batch with which training with `config` takes no more than the limit: one that divides the global batch, or
-// where none was asked for, any.
-ls_status plan_search(plan *p, const ls_train_config *config, plan_found *out);
+// where none was asked for, any up to PLAN_MOST_SAMPLES. The search begins at `likely`, if that fits.
+ls_status plan_search(plan *p, const ls_train_config *config, int64_t likely, plan_found *out);
 
 // Another way to train, for the table of what would be if.
 typedef struct plan_other {

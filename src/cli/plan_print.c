@@ -16,15 +16,15 @@ static const char *plural(int64_t n) { return n == 1 ? "" : "s"; }
 static void print_head(const plan *p, const ls_memory *m) {
     char input[LS_INPUT_TEXT], count[32], batch[32];
     int64_t v = m->global_batch / m->micro_batch;
-    printf("%s, input %s, %d classes: %s parameters; %s, %s, %s%s\n", p->model,
-           cli_input_text(ls_graph_input_at(p->graph, 0).shape, input), ls_graph_classes(p->graph),
-           cli_count(ls_graph_parameter_count(p->graph), count), p->config.precision, p->config.optimizer,
-           p->config.strategy, p->config.remat ? ", remat" : "");
-    printf(
-        "%d worker%s on %d host%s x %d replica%s x %d thread%s (%s); global batch %s = %lld micro-batch%s of %lld\n\n",
-        m->workers, plural(m->workers), m->hosts, plural(m->hosts), m->replicas_per_worker,
-        plural(m->replicas_per_worker), m->threads_per_replica, plural(m->threads_per_replica), m->replicas_reason,
-        cli_count(m->global_batch, batch), (long long)v, v == 1 ? "" : "es", (long long)m->micro_batch);
+    cli_say("%s, input %s, %d classes: %s parameters; %s, %s, %s%s", p->model,
+            cli_input_text(ls_graph_input_at(p->graph, 0).shape, input), ls_graph_classes(p->graph),
+            cli_count(ls_graph_parameter_count(p->graph), count), p->config.precision, p->config.optimizer,
+            p->config.strategy, p->config.remat ? ", remat" : "");
+    cli_say("%d worker%s on %d host%s x %d replica%s x %d thread%s (%s); global batch %s = %lld micro-batch%s of %lld",
+            m->workers, plural(m->workers), m->hosts, plural(m->hosts), m->replicas_per_worker,
+            plural(m->replicas_per_worker), m->threads_per_replica, plural(m->threads_per_replica), m->replicas_reason,
+            cli_count(m->global_batch, batch), (long long)v, v == 1 ? "" : "es", (long long)m->micro_batch);
+    putchar('\n');
 }
 
 static const char *cell(int64_t bytes, char buffer[32]) { return bytes > 0 ? ls_bytes_text(bytes, buffer) : "-"; }
@@ -128,8 +128,16 @@ static int is_replaced(const char *word, int *takes) {
     return 0;
 }
 
+// A batch that nobody asked for is made of micro-batches that are worth it: larger ones only take more memory.
 static void print_command(const plan *p, const ls_memory *m) {
     int takes;
+    int64_t lanes = (int64_t)m->workers * m->replicas_per_worker, micro_batch = m->micro_batch, batch = m->global_batch;
+    if (!p->config.batch_size && micro_batch > PLAN_WORTH_IT) {
+        micro_batch = PLAN_WORTH_IT;
+        batch = lanes * micro_batch;
+        printf("Kernels gain nothing from more than %d samples, and training learns less from fewer, larger batches:\n",
+               PLAN_WORTH_IT);
+    }
     printf("  lockstep train");
     for (int i = 0; i < p->argc; i++) {
         if (is_replaced(p->argv[i], &takes))
@@ -138,7 +146,7 @@ static void print_command(const plan *p, const ls_memory *m) {
             print_word(p->argv[i]);
     }
     if (!p->set.data) printf(" --data SPEC");
-    printf(" --batch-size %lld --micro-batch %lld\n", (long long)m->global_batch, (long long)m->micro_batch);
+    printf(" --batch-size %lld --micro-batch %lld\n", (long long)batch, (long long)micro_batch);
 }
 
 static void print_others(const plan *p, const plan_found *found, const plan_other *others, int count) {
@@ -160,11 +168,14 @@ void plan_print_found(const plan *p, const plan_found *found, const plan_other *
     const char *name = "";
     double share;
     largest_part(p, &found->memory, &name, &share);
-    printf("\nThe largest micro-batch with which %s fits in %s is %lld; the largest part of that is \"%s\", %.0f %%.\n",
-           who(p), limit_text(p, limit), (long long)found->memory.micro_batch, name, 100 * share);
+    int most = !p->config.batch_size && found->memory.micro_batch == PLAN_MOST_SAMPLES;
+    putchar('\n');
+    cli_say("The largest micro-batch with which %s fits in %s is %lld%s; the largest part of that is \"%s\", %.0f %%.",
+            who(p), limit_text(p, limit), (long long)found->memory.micro_batch, most ? " (none larger was tried)" : "",
+            name, 100 * share);
     if (found->next_micro_batch)
-        printf("The next one, %lld, would take %s more than that.\n", (long long)found->next_micro_batch,
-               ls_bytes_text(found->next_bytes - p->limit, bytes));
+        cli_say("The next one, %lld, would take %s more than that.", (long long)found->next_micro_batch,
+                ls_bytes_text(found->next_bytes - p->limit, bytes));
     print_command(p, &found->memory);
     print_others(p, found, others, count);
 }

@@ -5,8 +5,8 @@
 #include "base/error.h"
 #include "cli/plan.h"
 
-#define MOST_SAMPLES (1 << 20)  // in a micro-batch, where no global batch says less
-#define GUESSES      12         // then halving
+#define MOST_SAMPLES PLAN_MOST_SAMPLES
+#define GUESSES      12  // then halving
 
 // Micro-batches to choose from, in ascending order: the divisors of a batch that leave one for each replica, or all.
 typedef struct choices {
@@ -65,9 +65,10 @@ static void keep(plan_found *out, const point *low, const point *high) {
     if (high->micro_batch) out->next_micro_batch = high->micro_batch, out->next_bytes = high->bytes;
 }
 
-ls_status plan_search(plan *p, const ls_train_config *config, plan_found *out) {
+ls_status plan_search(plan *p, const ls_train_config *config, int64_t likely, plan_found *out) {
     point low, other, high = {0};
-    LS_TRY(try_out(p, config, 1, &low));
+    LS_TRY(try_out(p, config, likely, &low));
+    if (low.bytes > p->limit && likely > 1) LS_TRY(try_out(p, config, 1, &low));
     if (low.bytes > p->limit) {
         *out = (plan_found){.memory = low.memory};
         return LS_OK;
@@ -127,8 +128,9 @@ static const struct {
 enum { CHANGES = sizeof changes / sizeof changes[0] };
 
 // Adds the row if this machine can compute so.
-static ls_status add_other(plan *p, plan_other *row, plan_other *out, int *count) {
-    ls_status status = plan_search(p, &row->config, &row->found);
+static ls_status add_other(plan *p, int64_t likely, plan_other *row, plan_other *out, int *count) {
+    // What fits as it was asked for mostly fits here too; memory does not grow evenly, and a search from 1 may end below that.
+    ls_status status = plan_search(p, &row->config, likely, &row->found);
     if (status == LS_STATUS_UNSUPPORTED) return LS_OK;
     LS_TRY(status);
     out[(*count)++] = *row;
@@ -137,17 +139,18 @@ static ls_status add_other(plan *p, plan_other *row, plan_other *out, int *count
 
 ls_status plan_others(plan *p, const plan_found *found, plan_other out[PLAN_OTHERS], int *count) {
     plan_other all = {.options = "", .config = p->config};
+    int64_t likely = found->fits ? found->memory.micro_batch : 1;
     *count = 0;
     for (int i = 0; i < CHANGES; i++) {
         plan_other row = {.config = p->config};
         int before = *count;
         if (!changes[i].apply(&found->memory, &row.config)) continue;
         snprintf(row.options, sizeof row.options, "%s", changes[i].option);
-        LS_TRY(add_other(p, &row, out, count));
+        LS_TRY(add_other(p, likely, &row, out, count));
         if (*count == before) continue;
         changes[i].apply(&found->memory, &all.config);
         size_t used = strlen(all.options);
         snprintf(all.options + used, sizeof all.options - used, "%s%s", used ? " " : "", changes[i].option);
     }
-    return *count > 1 ? add_other(p, &all, out, count) : LS_OK;
+    return *count > 1 ? add_other(p, likely, &all, out, count) : LS_OK;
 }

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/options.h"
 #include "cli/cli.h"
 
 #define BAR            30  // cells, as in Keras
@@ -44,7 +45,11 @@ static int line_text(const ls_step_report *p, const ls_epoch_result *e, int widt
                      done ? "" : "ETA: ", time, p->loss, p->accuracy, validation, p->images_per_second);
     int cells = width - a - b - 4;
     if (cells > BAR) cells = BAR;
-    if (cells < 3) return snprintf(text, size, "%s%s", left, right);
+    if (cells < 3 && e) return snprintf(text, size, "%s%s", left, right);
+    if (cells < 3) {  // and no more than fits: a line that wraps cannot be drawn over
+        int n = snprintf(text, size, "%.*s", width - 1, left);
+        return n + snprintf(text + n, size - (size_t)n, "%.*s", width - 1 - n, right);
+    }
     bar_text(p, cells, bar);
     return snprintf(text, size, "%s [%s]%s", left, bar, right);
 }
@@ -53,8 +58,14 @@ static void draw_live(cli_progress *d, const ls_step_report *p, const ls_epoch_r
     char text[320];
     double now = ls_clock();
     if (!e && p->step < p->steps && now - d->drawn < REDRAW_SECONDS) return;
-    int n = line_text(p, e, cli_terminal_width(), text, sizeof text);
-    printf("\r%s%*s%s", text, d->length > n ? d->length - n : 0, "", e ? "\n" : "");
+    int width = cli_terminal_width(), n = line_text(p, e, width, text, sizeof text);
+    int before = d->length < width ? d->length : width - 1;  // what is left of it in a window made smaller
+    if (e && n >= width) {
+        printf("\r%*s\r", before, "");
+        ls_print_entry(stdout, "", 0, width, text);
+    } else {
+        printf("\r%s%*s%s", text, before > n ? before - n : 0, "", e ? "\n" : "");
+    }
     d->length = e ? 0 : n;
     d->drawn = now;
     fflush(stdout);
@@ -99,8 +110,10 @@ void cli_progress_epoch(cli_progress *d, const ls_epoch_result *e, int more) {
     } else {
         seconds_text(p.seconds, time, sizeof time);
         validation_text(e, validation, sizeof validation);
-        printf("%lld/%lld - %s - loss: %.4f - accuracy: %.4f%s\n", (long long)p.step, (long long)p.steps, time, p.loss,
-               p.accuracy, validation);
+        snprintf(text, sizeof text, "%lld/%lld - %s - loss: %.4f - accuracy: %.4f", (long long)p.step,
+                 (long long)p.steps, time, p.loss, p.accuracy);
+        int wraps = d->terminal && (int)(strlen(text) + strlen(validation)) > cli_terminal_width();
+        printf("%s%s%s\n", text, wraps ? "\n  " : "", validation);
     }
     if (more) epoch_line(e->epoch + 1, p.epochs);
     fflush(stdout);

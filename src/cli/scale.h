@@ -1,5 +1,5 @@
-// lockstep scale: what its parts share. cmd_scale.c reads the command line, scale_plan.c lists the runs and keeps study.json,
-// scale_host.c describes the machine, scale_run.c runs one, scale_lock.c keeps others out.
+// lockstep scale: what its parts share. scale_options.c reads the command line, scale_compare.c what is compared in it, scale_check.c
+// finds out what can be known before the first run, scale_plan.c lists the runs and keeps study.json, cmd_scale.c goes through them, scale_host.c describes the machine, scale_run.c runs one, scale_lock.c keeps others out.
 #ifndef LS_CLI_SCALE_H
 #define LS_CLI_SCALE_H
 
@@ -7,26 +7,87 @@
 
 #include "cli/cli.h"
 
-enum { SCALE_MAX_COUNTS = 64 };
+enum {
+    SCALE_MAX_COUNTS = 64,
+    SCALE_MAX_LAYOUTS = 256,
+    SCALE_MAX_WORKERS = 1 << 20,
+    SCALE_MAX_VARIANTS = 64,
+    SCALE_LABEL = 96,
+    SCALE_WORDS = 512,
+};
 
 typedef struct scale_settings {
-    const char *data, *config, *out, *workers, *nodes, *workers_per_node, *mode;
+    const char *data, *config, *out, *workers, *nodes, *workers_per_node, *layout, *mode, *compare;
     int repeats;
-    double timeout;  // seconds a run may take; 0: no limit
+    double timeout;         // seconds a run may take; 0: no limit
+    double until_accuracy;  // 0: none
     const char *time_limit;
     int terminal;  // print charts
 } scale_settings;
 
+// What grows with the workers.
+typedef enum scale_mode {
+    SCALE_STRONG,  // nothing: the same work for all
+    SCALE_WEAK,    // batch and samples
+    SCALE_BATCH,   // the batch alone, on the same samples
+} scale_mode;
+const char *scale_mode_name(scale_mode mode);  // "strong", "weak", "batch-per-worker"
+
+typedef struct scale_layout {
+    int nodes, per_node;
+} scale_layout;
+
+// One of the ways to train that are compared: what --compare changes in what all have in common.
+typedef struct scale_variant {
+    char label[SCALE_LABEL];  // "lr 0.02"; "" where nothing is compared
+    char words[SCALE_WORDS];  // "--lr 0.02", for a shell
+    const char *data;
+    ls_model_config model;
+    ls_train_config config;  // of one worker where the batch grows with the workers
+} scale_variant;
+
 // What is asked for, checked.
 typedef struct scale_grid {
     const char *const *models;
-    int model_count, repeats, weak;
-    int nodes[SCALE_MAX_COUNTS], node_count;      // {1} without --nodes
-    int workers[SCALE_MAX_COUNTS], worker_count;  // per node
-    const char *data;
-    ls_model_config model;
-    ls_train_config config;  // of one worker where scaling is weak
+    int model_count, repeats;
+    scale_mode mode;
+    scale_layout layouts[SCALE_MAX_LAYOUTS];
+    int layout_count;
+    scale_variant common, variants[SCALE_MAX_VARIANTS];
+    int variant_count;
+    const char *compare;    // as it was given; NULL: nothing
+    double until_accuracy;  // 0: none
 } scale_grid;
+
+// A command line, read and checked as far as that goes without data, nodes or workers.
+typedef struct scale_request {
+    scale_settings set;
+    scale_grid grid;
+    ls_option_set options[4];
+    ls_words words;
+    void *file;     // what the config file's texts live in
+    char *compare;  // what the values of --compare live in
+} scale_request;
+// Errors: INVALID_ARGUMENT; those of reading the config file. scale_request_free also after a failure.
+ls_status scale_request_read(int argc, char **argv, scale_request *out);
+void scale_request_free(scale_request *request);
+void scale_help(void);
+
+// Fills in the grid's variants from its common one. *keep: what their values live in, to be freed with free(), also after a failure.
+// Errors: INVALID_ARGUMENT, OUT_OF_MEMORY.
+ls_status scale_compare_read(const char *text, scale_grid *grid, char **keep);
+
+// What --compare would make of the text, as words for a shell: (count), to be freed with free(). Errors: as above.
+ls_status scale_compare_words(const char *text, char (**words)[SCALE_WORDS], int *count);
+
+int scale_workers(const scale_layout *layout);  // of all nodes
+int scale_most_workers(const scale_grid *grid);
+int scale_most_nodes(const scale_grid *grid);
+
+// What can be found out before hours of runs: whether workers can be started, the data is there, every configuration can be trained
+// and has room in memory. Completes the grid: samples and micro-batch of one worker, where the batch grows.
+// Errors: those of training; NOT_FOUND, UNSUPPORTED (no launcher), OUT_OF_MEMORY (how much it would take).
+ls_status scale_check(scale_grid *grid);
 
 // Stopped: it has a record, of less training than it was asked for.
 typedef enum scale_state { SCALE_TO_RUN, SCALE_DONE, SCALE_FAILED, SCALE_STOPPED } scale_state;

@@ -34,46 +34,60 @@ static void add_option_words(json_t *words, const ls_option *table, const void *
 }
 
 // The options that differ from the defaults, as words of a command line.
-static json_t *option_words(const scale_grid *g, const ls_train_config *config) {
+static json_t *option_words(const scale_variant *v, const ls_train_config *config) {
     ls_train_config initial;
     ls_train_config_init(&initial);
     ls_model_config initial_model;
     ls_model_config_init(&initial_model);
     json_t *words = json_array();
-    add_option_words(words, ls_model_options(), &g->model, &initial_model);
+    add_option_words(words, ls_model_options(), &v->model, &initial_model);
     add_option_words(words, ls_train_options(), config, &initial);
     return words;
 }
 
+static void add_until(const scale_grid *g, json_t *words) {
+    if (g->until_accuracy <= 0) return;
+    json_array_append_new(words, word("--until-accuracy"));
+    json_array_append_new(words, json_sprintf("%g", g->until_accuracy));
+}
+
 static json_t *recipe(const scale_grid *g) {
-    json_t *words = option_words(g, &g->config);
+    json_t *words = option_words(&g->common, &g->common.config);
     json_array_insert_new(words, 0, word("--data"));
-    json_array_insert_new(words, 1, word(g->data));
+    json_array_insert_new(words, 1, word(g->common.data));
+    add_until(g, words);
     return words;
 }
 
+// One run of the grid.
+typedef struct place {
+    const char *model;
+    int variant, repeat;
+    scale_layout layout;
+} place;
+
 // The command of one run. srun is told where the workers go by what `lockstep train` takes from its environment.
-static json_t *command(const scale_grid *g, const char *folder, const char *name, const char *model, int nodes,
-                       int workers) {
+static json_t *command(const scale_grid *g, const char *folder, const char *name, const place *at) {
+    const scale_variant *v = &g->variants[at->variant];
+    int workers = scale_workers(&at->layout);
     json_t *words = json_array();
     if (getenv("SLURM_JOB_ID")) {
         json_array_append_new(words, word("env"));
         json_array_append_new(words, json_sprintf("LOCKSTEP_SRUN_ARGS=%s -N %d --ntasks-per-node=%d", cli_job_pmi(),
-                                                  nodes, workers / nodes));
+                                                  at->layout.nodes, at->layout.per_node));
     }
     json_array_append_new(words, word("lockstep"));
     json_array_append_new(words, word("train"));
-    json_array_append_new(words, word(model));
-    ls_train_config config = g->config;
-    if (g->weak) {
-        config.batch_size *= workers;
-        config.limit_train *= workers;
-    }
+    json_array_append_new(words, word(at->model));
+    ls_train_config config = v->config;
+    if (g->mode != SCALE_STRONG) config.batch_size *= workers;
+    if (g->mode == SCALE_WEAK) config.limit_train *= workers;
     json_array_append_new(words, word("--data"));
-    json_array_append_new(words, word(g->data));
-    json_t *options = option_words(g, &config);
+    json_array_append_new(words, word(v->data));
+    json_t *options = option_words(v, &config);
     json_array_extend(words, options);
     json_decref(options);
+    add_until(g, words);
     json_array_append_new(words, word("--workers"));
     json_array_append_new(words, json_sprintf("%d", workers));
     json_array_append_new(words, word("--verbose"));
@@ -83,17 +97,23 @@ static json_t *command(const scale_grid *g, const char *folder, const char *name
     return words;
 }
 
-static json_t *entry(const scale_grid *g, const char *folder, const char *model, int nodes, int workers, int repeat) {
-    char name[256];
-    snprintf(name, sizeof name, "%s-%s-n%d-w%d-r%d", model, g->weak ? "weak" : "strong", nodes, workers, repeat);
+static json_t *entry(const scale_grid *g, const char *folder, const place *at) {
+    const scale_variant *v = &g->variants[at->variant];
+    int workers = scale_workers(&at->layout);
+    char name[256], variant[32] = "";
+    if (g->compare) snprintf(variant, sizeof variant, "-v%d", at->variant + 1);
+    snprintf(name, sizeof name, "%s-%s-n%d-w%d%s-r%d", at->model, scale_mode_name(g->mode), at->layout.nodes, workers,
+             variant, at->repeat);
     json_t *e = json_object();
     json_object_set_new(e, "name", word(name));
-    json_object_set_new(e, "model", word(model));
-    json_object_set_new(e, "nodes", json_integer(nodes));
+    json_object_set_new(e, "model", word(at->model));
+    json_object_set_new(e, "nodes", json_integer(at->layout.nodes));
     json_object_set_new(e, "workers", json_integer(workers));
-    json_object_set_new(e, "repeat", json_integer(repeat));
-    json_object_set_new(e, "batch_size", json_integer(g->config.batch_size * (g->weak ? workers : 1)));
-    json_object_set_new(e, "command", command(g, folder, name, model, nodes, workers));
+    json_object_set_new(e, "repeat", json_integer(at->repeat));
+    json_object_set_new(e, "variant", json_integer(at->variant));
+    if (v->label[0]) json_object_set_new(e, "compared", word(v->label));
+    json_object_set_new(e, "batch_size", json_integer(v->config.batch_size * (g->mode != SCALE_STRONG ? workers : 1)));
+    json_object_set_new(e, "command", command(g, folder, name, at));
     return e;
 }
 
@@ -102,29 +122,26 @@ static json_t *entries(const scale_grid *g, const char *folder) {
     json_t *list = json_array();
     for (int repeat = 1; repeat <= g->repeats; repeat++)
         for (int m = 0; m < g->model_count; m++)
-            for (int n = 0; n < g->node_count; n++)
-                for (int w = 0; w < g->worker_count; w++)
-                    json_array_append_new(
-                        list, entry(g, folder, g->models[m], g->nodes[n], g->nodes[n] * g->workers[w], repeat));
-    return list;
-}
-
-static json_t *integers(const int *values, int count) {
-    json_t *list = json_array();
-    for (int i = 0; i < count; i++) json_array_append_new(list, json_integer(values[i]));
+            for (int l = 0; l < g->layout_count; l++)
+                for (int v = 0; v < g->variant_count; v++) {
+                    place at = {g->models[m], v, repeat, g->layouts[l]};
+                    json_array_append_new(list, entry(g, folder, &at));
+                }
     return list;
 }
 
 static json_t *describe(const scale_grid *g, const cli *c) {
-    json_t *study = json_object(), *models = json_array(), *command_line = json_array();
+    json_t *study = json_object(), *models = json_array(), *layouts = json_array(), *command_line = json_array();
     json_object_set_new(study, "lockstep_study", json_integer(LS_STUDY_FORMAT));
-    json_object_set_new(study, "mode", word(g->weak ? "weak" : "strong"));
+    json_object_set_new(study, "mode", word(scale_mode_name(g->mode)));
     for (int i = 0; i < g->model_count; i++) json_array_append_new(models, word(g->models[i]));
     json_object_set_new(study, "models", models);
-    json_object_set_new(study, "nodes", integers(g->nodes, g->node_count));
-    json_object_set_new(study, "workers_per_node", integers(g->workers, g->worker_count));
+    for (int i = 0; i < g->layout_count; i++)
+        json_array_append_new(layouts, json_pack("[i,i]", g->layouts[i].nodes, g->layouts[i].per_node));
+    json_object_set_new(study, "layouts", layouts);
+    if (g->compare) json_object_set_new(study, "compare", word(g->compare));
     json_object_set_new(study, "repeats", json_integer(g->repeats));
-    json_object_set_new(study, "epochs", json_integer(g->config.epochs));
+    json_object_set_new(study, "epochs", json_integer(g->common.config.epochs));
     json_object_set_new(study, "train", recipe(g));
     for (int i = 0; i < c->argc; i++) json_array_append_new(command_line, word(i ? c->argv[i] : "lockstep"));
     json_object_set_new(study, "command", command_line);
@@ -324,11 +341,11 @@ int scale_number(const scale_run *run, const char *key) {
 void scale_describe(const scale_plan *plan, const scale_run *run, char *text, size_t size) {
     int workers = scale_number(run, "workers"), nodes = scale_number(run, "nodes");
     int repeats = (int)json_integer_value(json_object_get(plan->study, "repeats"));
+    const char *compared = json_string_value(json_object_get(run->entry, "compared"));
     size_t n = 0;
-    ls_text_add(text, size, &n, "%s, %d worker%s", json_string_value(json_object_get(run->entry, "model")), workers,
-                workers == 1 ? "" : "s");
-    if (json_array_size(json_object_get(plan->study, "nodes")) > 1 || nodes > 1)
-        ls_text_add(text, size, &n, " on %d node%s", nodes, nodes == 1 ? "" : "s");
+    ls_text_add(text, size, &n, "%s%s%s, %d worker%s", json_string_value(json_object_get(run->entry, "model")),
+                compared ? ", " : "", compared ? compared : "", workers, workers == 1 ? "" : "s");
+    if (nodes > 1) ls_text_add(text, size, &n, " on %d nodes", nodes);
     if (repeats > 1) ls_text_add(text, size, &n, ", repeat %d of %d", scale_number(run, "repeat"), repeats);
 }
 

@@ -1,12 +1,14 @@
 #define _GNU_SOURCE
 #include <langinfo.h>
 #include <locale.h>
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/options.h"
 #include "cli/cli.h"
 
 // Some launchers give their children a terminal of their own, wherever their output goes in the end. What the launcher
@@ -39,6 +41,17 @@ int cli_terminal_utf8(void) {
     int utf8 = strcmp(nl_langinfo_l(CODESET, locale), "UTF-8") == 0;
     freelocale(locale);
     return utf8;
+}
+
+void cli_say(const char *format, ...) {
+    char *text;
+    va_list args;
+    va_start(args, format);
+    int n = vasprintf(&text, format, args);
+    va_end(args);
+    if (n < 0) return;
+    ls_print_entry(stdout, "", 0, cli_terminal_is(stdout) ? cli_terminal_width() : n + 1, text);
+    free(text);
 }
 
 int cli_help_width(void) {

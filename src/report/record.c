@@ -196,6 +196,7 @@ static void add_setup(json_t *o, const ls_record_info *info) {
     json_object_set_new(o, "replicas_per_worker", json_integer(r->replicas_per_worker));
     json_object_set_new(o, "threads_per_replica", json_integer(r->threads_per_replica));
     json_object_set_new(o, "replicas_reason", text(r->replicas_reason));
+    json_object_set_new(o, "oversubscribed", json_boolean(r->oversubscribed));
     json_object_set_new(o, "global_batch", json_integer(r->global_batch));
     json_object_set_new(o, "micro_batch", json_integer(r->micro_batch));
     json_t *image = json_array();
@@ -214,6 +215,10 @@ static void add_results(json_t *o, const ls_record_info *info) {
     const ls_train_result *r = info->result;
     add_epochs(o, r);
     add_stop(o, info);
+    int asked = info->until_accuracy > 0, reached = info->until_epoch > 0;
+    json_object_set_new(o, "until_accuracy", asked ? real(info->until_accuracy) : json_null());
+    json_object_set_new(o, "until_epoch", reached ? json_integer(info->until_epoch) : json_null());
+    json_object_set_new(o, "until_seconds", reached ? real(info->until_seconds) : json_null());
     json_object_set_new(o, "read_seconds", real(info->read_seconds));
     json_object_set_new(o, "step_seconds_median", real(r->step_seconds_median));
     json_object_set_new(o, "epoch_seconds_median", real(r->epoch_seconds_median));

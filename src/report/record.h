@@ -18,9 +18,12 @@ typedef struct ls_record_info {
     const ls_train_config *config;
     const ls_option_set *options;  // every option the run was given or took by default
     const ls_train_result *result;
-    int evaluated;        // 0: there are no test_loss and test_accuracy
-    const char *stopped;  // why before its time, "time limit"; NULL: it was not
-    char *const *argv;    // NULL-terminated command line
+    int evaluated;          // 0: there are no test_loss and test_accuracy
+    double until_accuracy;  // of the test set, at which to end; 0: none was asked for
+    double until_seconds;   // of training until then
+    int until_epoch;        // 0: it was not reached
+    const char *stopped;    // why before its time, "time limit"; NULL: it was not
+    char *const *argv;      // NULL-terminated command line
     const char *compiler;
 } ls_record_info;
 

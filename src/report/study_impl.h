@@ -6,11 +6,14 @@
 
 #include "report/study.h"
 
+enum { LS_SERIES_NAME = 256 };
+
 // The rows that belong on one line of a chart. Rows without any run belong to none.
 typedef struct ls_series {
     int count;
-    char (*name)[256];  // "mnist-cnn", or "mnist-cnn, weak, 2 nodes, bf16" where the study has several of each
-    int *of;            // of[row]: its series, or -1
+    char (
+        *name)[LS_SERIES_NAME];  // "mnist-cnn", or "mnist-cnn, weak, 2 nodes, bf16" where the study has several of each
+    int *of;                     // of[row]: its series, or -1
 } ls_series;
 
 // Errors: OUT_OF_MEMORY. ls__series_destroy frees what is there, also after a failure.
@@ -21,7 +24,7 @@ void ls__series_destroy(ls_series *series);
 int ls__row_evaluated(const ls_study_row *row);
 
 typedef struct ls_chart {
-    const char *name, *caption;  // of its files; of its figure on the page
+    const char *name, *title, *caption;  // of its files; of its slide; of its figure on the page
 } ls_chart;
 extern const ls_chart ls__charts[];  // ended by a NULL name
 
@@ -29,9 +32,25 @@ extern const ls_chart ls__charts[];  // ended by a NULL name
 // own words).
 ls_status ls__gnuplot(const char *folder, const char *name);
 
-// study_words.c: what the numbers say, in plain words, one statement a line; a line that begins with "! " is a warning. To be
-// freed with free(). Errors: OUT_OF_MEMORY.
-ls_status ls__study_words(const ls_study *study, char **text);
+// study_words.c: what the numbers say, in plain words.
+typedef enum ls_word_kind {
+    LS_WORD_WARNING,  // something is wrong with the study
+    LS_WORD_FINDING,  // at most six, the important ones first
+    LS_WORD_CAVEAT,   // how far the findings can be trusted
+    LS_WORD_MEANING,  // what is compared here, and what is not
+} ls_word_kind;
+typedef struct ls_word {
+    ls_word_kind kind;
+    int rank, order;
+    char text[1024];  // one sentence or a few
+} ls_word;
+typedef struct ls_statements {
+    ls_word *list;
+    int count;
+} ls_statements;
+// Errors: OUT_OF_MEMORY. ls__statements_free also after a failure.
+ls_status ls__study_words(const ls_study *study, ls_statements *out);
+void ls__statements_free(ls_statements *words);
 
 // study_html.c: text from format and arguments with everything escaped that HTML and XML would take for markup.
 void ls__html(FILE *out, const char *format, ...) __attribute__((format(printf, 2, 3)));

@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <jansson.h>
+#include <limits.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,6 +20,8 @@
 typedef struct loader {
     ls_study_run *runs;
     int count, capacity, source;
+    int epochs;            // in study->epochs
+    char date[2][11];      // the first and the last of the records
     char made_by[256];     // the program and the kernels of the first record
     int64_t most_workers;  // of the record that s->host and s->versions come from
     ls_study *study;
@@ -34,7 +37,9 @@ static ls_status grow(loader *l, ls_study_run **out) {
     }
     *out = &l->runs[l->count++];
     **out = (ls_study_run){.source = l->source};
-    (*out)->row.test_loss = (*out)->row.test_accuracy = NAN;
+    (*out)->lr = NAN;
+    (*out)->row.test_loss = (*out)->row.test_accuracy = (*out)->row.rate = NAN;
+    (*out)->row.until_accuracy = (*out)->row.until_seconds = (*out)->row.until_epoch = NAN;
     return LS_OK;
 }
 
@@ -77,17 +82,16 @@ static double epochs_median(const json_t *list) {
     return m;
 }
 
-// What two runs must have in common for their times and weights to be compared. Weak scaling grows the batch and the samples.
-static char *recipe_of(const json_t *record, const char *mode) {
+// What two runs must have in common for their times and weights to be compared: all options but those named here. `grows`: also
+// what a batch that grows with the workers changes.
+static char *recipe_of(const json_t *record, int grows) {
     static const char *const aside[] = {
-        "workers",           "replicas", "bind",     "verbose",    "record", "config",     "tensorboard",
-        "tensorboard-every", "metrics",  "validate", "time-limit", "trace",  "trace-steps"};
+        "workers", "replicas", "bind",  "verbose",    "record", "config",      "tensorboard", "tensorboard-every",
+        "metrics", "validate", "trace", "time-limit", "save",   "trace-steps", NULL};
+    static const char *const growing[] = {"batch-size", "limit-train", "lr", NULL};
     json_t *options = json_copy(json_object_get(record, "options"));
-    for (size_t i = 0; i < sizeof aside / sizeof aside[0]; i++) json_object_del(options, aside[i]);
-    if (strcmp(mode, "weak") == 0) {
-        json_object_del(options, "batch-size");
-        json_object_del(options, "limit-train");
-    }
+    for (int i = 0; aside[i]; i++) json_object_del(options, aside[i]);
+    for (int i = 0; grows && growing[i]; i++) json_object_del(options, growing[i]);
     char *text = json_dumps(options, JSON_SORT_KEYS | JSON_COMPACT);
     json_decref(options);
     return text;
@@ -109,14 +113,43 @@ static void set_up(ls_study_row *row, const json_t *record) {
     COPY(row->optimizer, record, "optimizer");
     row->epochs = (int)whole(record, "epochs");
     row->seed = whole(record, "seed");
-    const char *reason = json_string_value(json_object_get(record, "replicas_reason"));
-    row->oversubscribed = reason && strcmp(reason, "more workers or threads than cores") == 0;  // the trainer's words
+    row->oversubscribed = json_is_true(json_object_get(record, "oversubscribed"));
+    row->train_count = whole(record, "train_count");
+    row->test_count = whole(record, "test_count");
+    COPY(row->device, json_object_get(record, "versions"), "device");
+    const json_t *rate;
+    size_t i;
+    row->rate = NAN;
+    json_array_foreach(json_object_get(record, "epoch_learning_rate"), i, rate) row->rate =
+        fmax(row->rate, json_number_value(rate));
+}
+
+// The learning curve, whole epochs only.
+static ls_status read_curve(loader *l, ls_study_row *row, const json_t *record) {
+    const json_t *lists[] = {json_object_get(record, "epoch_loss"), json_object_get(record, "epoch_accuracy"),
+                             json_object_get(record, "epoch_val_loss"), json_object_get(record, "epoch_val_accuracy")};
+    int epochs = (int)json_array_size(json_object_get(record, "epoch_seconds"));
+    row->curve = l->epochs;
+    row->curve_epochs = epochs;
+    if (epochs == 0) return LS_OK;
+    ls_study_epoch *more = realloc(l->study->epochs, (size_t)(l->epochs + epochs) * sizeof *more);
+    if (!more) return LS_FAIL(LS_STATUS_OUT_OF_MEMORY, "out of memory while reading %d epochs", epochs);
+    l->study->epochs = more;
+    for (int e = 0; e < epochs; e++) {
+        ls_study_epoch *out = &more[l->epochs++];
+        double *const fields[] = {&out->loss, &out->accuracy, &out->val_loss, &out->val_accuracy};
+        for (int k = 0; k < 4; k++) {
+            const json_t *x = json_array_get(lists[k], (size_t)e);
+            *fields[k] = json_is_number(x) ? json_number_value(x) : NAN;
+        }
+    }
+    return LS_OK;
 }
 
 static void measured(ls_study_row *row, const json_t *record) {
     const json_t *seconds = json_object_get(record, "epoch_seconds");
     row->read_seconds = known(number(record, "read_seconds"));
-    row->step_seconds = known(number(record, "step_seconds_median"));
+    row->step_seconds_median = known(number(record, "step_seconds_median"));
     row->total_seconds = known(number(record, "total_seconds"));
     row->epoch_seconds = known(epochs_median(seconds));
     row->first_epoch_seconds = known(json_number_value(json_array_get(seconds, 0)));
@@ -129,6 +162,9 @@ static void measured(ls_study_row *row, const json_t *record) {
     free(epochs);
     row->peak_rss_bytes = whole(record, "peak_rss_bytes");
     row->planned_bytes = whole(record, "planned_bytes");
+    row->until_accuracy = number(record, "until_accuracy");
+    row->until_seconds = number(record, "until_seconds");
+    row->until_epoch = number(record, "until_epoch");
     row->repeats = 1;
 }
 
@@ -213,7 +249,18 @@ static ls_status note_command(ls_study *s, const json_t *words) {
     return LS_OK;
 }
 
-static ls_status add_record(loader *l, const char *path, const json_t *record, const char *mode, ls_study_run **out) {
+// Dates as they are written, year first, are in order as texts.
+static void note_date(loader *l, const json_t *record) {
+    char date[11];
+    COPY(date, record, "date");
+    if (strlen(date) != 10) return;
+    if (!l->date[0][0] || strcmp(date, l->date[0]) < 0) memcpy(l->date[0], date, sizeof date);
+    if (strcmp(date, l->date[1]) > 0) memcpy(l->date[1], date, sizeof date);
+    int one = strcmp(l->date[0], l->date[1]) == 0;
+    snprintf(l->study->dates, sizeof l->study->dates, "%s%s%s", l->date[0], one ? "" : " to ", one ? "" : l->date[1]);
+}
+
+static ls_status add_record(loader *l, const char *path, const json_t *record, ls_study_run **out) {
     const json_t *format = json_object_get(record, "lockstep_run");
     if (!json_is_integer(format))
         return LS_FAIL(
@@ -231,17 +278,20 @@ static ls_status add_record(loader *l, const char *path, const json_t *record, c
         if (!json_object_get(record, needed[i]))
             return LS_FAIL(LS_STATUS_BAD_DATA, "%s is not a whole record: it has no \"%s\"; run it again", path,
                            needed[i]);
-    if (whole(record, "workers") < 1)
+    if (whole(record, "workers") < 1 || whole(record, "workers") > INT_MAX)
         return LS_FAIL(LS_STATUS_BAD_DATA, "%s is not a whole record: \"workers\" is not a number of workers", path);
     ls_study_run *r;
     LS_TRY(grow(l, &r));
     set_up(&r->row, record);
     measured(&r->row, record);
     note_stop(&r->row, record);
-    snprintf(r->row.mode, sizeof r->row.mode, "%s", mode);
-    r->recipe = recipe_of(record, mode);
-    if (!r->recipe) return LS_FAIL(LS_STATUS_OUT_OF_MEMORY, "out of memory while reading %s", path);
+    LS_TRY(read_curve(l, &r->row, record));
+    r->recipe = recipe_of(record, 0);
+    r->core = recipe_of(record, 1);
+    r->lr = number(json_object_get(record, "options"), "lr");
+    if (!r->recipe || !r->core) return LS_FAIL(LS_STATUS_OUT_OF_MEMORY, "out of memory while reading %s", path);
     note_where(l, record);
+    note_date(l, record);
     note_program(l, record);
     *out = r;
     return LS_OK;
@@ -265,7 +315,7 @@ static ls_status load_record(loader *l, const char *path) {
     json_t *record;
     LS_TRY(read_json(path, &record));
     ls_study_run *r;
-    ls_status status = add_record(l, path, record, "strong", &r);
+    ls_status status = add_record(l, path, record, &r);
     const json_t *command = json_object_get(record, "command_line");
     if (status == LS_OK && json_array_size(command) > 0) status = note_command(l->study, command);
     json_decref(record);
@@ -287,10 +337,16 @@ static int read_reason(const char *folder, const char *name, char *out, size_t s
     return 1;
 }
 
+// The run's name without its repeat.
+static void name_configuration(ls_study_run *r, const char *name) {
+    snprintf(r->name, sizeof r->name, "%s", name);
+    char *repeat = strrchr(r->name, '-');
+    if (repeat && repeat[1] == 'r') *repeat = 0;
+}
+
 // A run that was asked for: its record, or why there is none; nothing when it is still to come.
 static ls_status load_run(loader *l, const char *folder, const json_t *study, const json_t *asked) {
     const char *name = json_string_value(json_object_get(asked, "name"));
-    const char *mode = json_string_value(json_object_get(study, "mode"));
     if (!name)
         return LS_FAIL(LS_STATUS_BAD_DATA, "%s/study.json has a run without a name: it was changed by hand", folder);
     char *path, reason[sizeof l->runs->row.reason];
@@ -302,7 +358,7 @@ static ls_status load_run(loader *l, const char *folder, const json_t *study, co
     int failed = 0;
     if (stat(path, &there) == 0) {
         status = read_json(path, &record);
-        if (status == LS_OK) status = add_record(l, path, record, mode, &r);
+        if (status == LS_OK) status = add_record(l, path, record, &r);
         json_decref(record);
         failed = status == LS_STATUS_BAD_DATA;  // the other runs are worth reporting all the same
         if (failed) snprintf(reason, sizeof reason, "%s", ls_error_message());
@@ -313,7 +369,7 @@ static ls_status load_run(loader *l, const char *folder, const json_t *study, co
         status = grow(l, &r);
         if (status == LS_OK) {
             COPY(r->row.model, asked, "model");
-            snprintf(r->row.mode, sizeof r->row.mode, "%s", mode);
+            COPY(r->row.recipe, asked, "compared");
             snprintf(r->row.reason, sizeof r->row.reason, "%s", reason);
             r->row.workers = (int)whole(asked, "workers");
             r->row.global_batch = whole(asked, "batch_size");
@@ -322,37 +378,45 @@ static ls_status load_run(loader *l, const char *folder, const json_t *study, co
     }
     if (status == LS_OK && r) {
         int nodes = (int)whole(asked, "nodes");
-        int64_t cores = whole(json_object_get(study, "host"), "cores") * (nodes > 1 ? nodes : 1);
-        int64_t threads = (int64_t)r->row.workers * r->row.replicas_per_worker * r->row.threads_per_replica;
+        double cores = (double)whole(json_object_get(study, "host"), "cores") * (nodes > 1 ? nodes : 1);
+        double threads = (double)r->row.workers * r->row.replicas_per_worker * r->row.threads_per_replica;
         if (cores > 0 && threads > cores) r->row.oversubscribed = 1;
         r->row.nodes = nodes;
         r->repeat = (int)whole(asked, "repeat");
+        name_configuration(r, name);
     }
     free(path);
     return status;
 }
 
-// What a run without a record was to be, as other runs of its study tell.
-static void complete_failed(loader *l, int from) {
+// What a run without a record was to be, as other runs of its study tell: those of its own configuration everything, others of its
+// network what all have in common. Without the former it has a recipe of its own, so that it stays a row of its own.
+static ls_status complete_failed(loader *l, int from) {
     for (int i = from; i < l->count; i++) {
         ls_study_run *r = &l->runs[i];
+        const ls_study_run *like = NULL;
         if (r->recipe) continue;
-        for (int j = from; j < l->count && !r->recipe; j++) {
-            const ls_study_row *other = &l->runs[j].row;
-            const char *recipe = l->runs[j].recipe;
-            if (!recipe || strcmp(other->model, r->row.model) != 0) continue;
-            r->recipe = strdup(recipe);
-            memcpy(r->row.data, other->data, sizeof r->row.data);
-            memcpy(r->row.precision, other->precision, sizeof r->row.precision);
-            memcpy(r->row.strategy, other->strategy, sizeof r->row.strategy);
-            r->row.replicas_per_worker = other->replicas_per_worker;
-            r->row.threads_per_replica = other->threads_per_replica;
-            r->row.parameters = other->parameters;
-            r->row.epochs = other->epochs;
-            r->row.seed = other->seed;
-            memcpy(r->row.optimizer, other->optimizer, sizeof r->row.optimizer);
+        for (int j = from; j < l->count; j++) {
+            const ls_study_run *other = &l->runs[j];
+            if (!other->recipe || other->row.failed || strcmp(other->row.model, r->row.model) != 0) continue;
+            if (!like || strcmp(other->name, r->name) == 0) like = other;
         }
+        int own = like && strcmp(like->name, r->name) == 0;
+        r->recipe = strdup(own ? like->recipe : r->name);
+        if (!r->recipe) return LS_FAIL(LS_STATUS_OUT_OF_MEMORY, "out of memory");
+        if (!like) continue;
+        const ls_study_row *other = &like->row;
+        memcpy(r->row.data, other->data, sizeof r->row.data);
+        memcpy(r->row.precision, other->precision, sizeof r->row.precision);
+        memcpy(r->row.strategy, other->strategy, sizeof r->row.strategy);
+        r->row.replicas_per_worker = other->replicas_per_worker;
+        r->row.threads_per_replica = other->threads_per_replica;
+        r->row.parameters = other->parameters;
+        r->row.epochs = other->epochs;
+        r->row.seed = other->seed;
+        memcpy(r->row.optimizer, other->optimizer, sizeof r->row.optimizer);
     }
+    return LS_OK;
 }
 
 static ls_status load_study(loader *l, const char *folder, const char *file) {
@@ -373,7 +437,7 @@ static ls_status load_study(loader *l, const char *folder, const char *file) {
     size_t i;
     json_t *asked;
     json_array_foreach(runs, i, asked) LS_TRY_GOTO(load_run(l, folder, study, asked), done);
-    complete_failed(l, from);
+    LS_TRY_GOTO(complete_failed(l, from), done);
     if (json_array_size(json_object_get(study, "command")) > 0)
         LS_TRY_GOTO(note_command(l->study, json_object_get(study, "command")), done);
     if (l->most_workers > most_workers) {
@@ -407,25 +471,34 @@ static ls_status load_path(loader *l, const char *path) {
 
 // --- all of it -------------------------------------------------------------------------------------------------------
 
-// "mnist-cnn and resnet50v2: strong scaling"
+// "mnist-cnn and resnet50v2: strong scaling", by what is compared in it.
 static ls_status make_title(ls_study *s) {
-    char text[512] = "";
-    int strong = 0, weak = 0;
-    size_t used = 0;
+    static const char *const scaling[LS_COMPARISONS] = {"", "strong scaling", "a batch that grows with the workers",
+                                                        "weak scaling"};
+    char what[160] = "", *title = NULL;
+    size_t size;
+    FILE *out = open_memstream(&title, &size);
+    if (!out) return LS_FAIL(LS_STATUS_OUT_OF_MEMORY, "out of memory");
     for (int i = 0; i < s->row_count; i++) {
         const ls_study_row *row = &s->rows[i];
-        if (strcmp(row->mode, "weak") == 0)
-            weak = 1;
-        else
-            strong = 1;
         if (i && strcmp(row->model, s->rows[i - 1].model) == 0) continue;
         int last = 1;
         for (int j = i + 1; j < s->row_count; j++) last &= strcmp(s->rows[j].model, row->model) == 0;
-        ls_text_add(text, sizeof text, &used, "%s%s", !i ? "" : last ? " and " : ", ", row->model);
+        fprintf(out, "%s%s", !i ? "" : last ? " and " : ", ", row->model);
     }
-    char *title;
-    if (asprintf(&title, "%s: %s scaling", text, strong && weak ? "strong and weak" : weak ? "weak" : "strong") < 0)
+    for (int c = LS_COMPARED_NOT + 1; c < LS_COMPARISONS; c++) {
+        int there = 0;
+        size_t used = strlen(what);
+        for (int i = 0; i < s->row_count; i++) there |= s->rows[i].compared == (ls_comparison)c;
+        if (there) snprintf(what + used, sizeof what - used, "%s%s", used ? ", " : "", scaling[c]);
+    }
+    if (!what[0])
+        snprintf(what, sizeof what, s->row_count == 1 ? "one configuration" : "%d configurations", s->row_count);
+    fprintf(out, ": %s", what);
+    if (fclose(out) != 0) {
+        free(title);
         return LS_FAIL(LS_STATUS_OUT_OF_MEMORY, "out of memory");
+    }
     s->title = title;
     return LS_OK;
 }
@@ -441,7 +514,10 @@ ls_status ls_study_load(const char *const *paths, int count, ls_study **out) {
     LS_TRY_GOTO(ls__study_rows(l.runs, l.count, l.study), done);
     status = make_title(l.study);
 done:
-    for (int i = 0; i < l.count; i++) free(l.runs[i].recipe);
+    for (int i = 0; i < l.count; i++) {
+        free(l.runs[i].recipe);
+        free(l.runs[i].core);
+    }
     free(l.runs);
     if (status == LS_OK)
         *out = l.study;
@@ -455,6 +531,7 @@ void ls_study_free(ls_study **study) {
     if (!s) return;
     free(s->title);
     free(s->commands);
+    free(s->epochs);
     free(s->rows);
     free(s);
     *study = NULL;

@@ -5,23 +5,44 @@
 #include "report/study_loss.h"
 
 #include <math.h>
-#include <stddef.h>
 #include <string.h>
 
-enum { LOAD, FORWARD, BACKWARD, EXCHANGE, WAIT, UPDATE, SERIAL, PHASES };
-
-static const struct {
-    const char *name;
-    size_t at;
-} phases[PHASES] = {
-    {"load", offsetof(ls_study_row, load)},         {"forward", offsetof(ls_study_row, forward)},
-    {"backward", offsetof(ls_study_row, backward)}, {"exchange", offsetof(ls_study_row, exchange)},
-    {"wait", offsetof(ls_study_row, wait)},         {"update", offsetof(ls_study_row, update)},
-    {"serial", offsetof(ls_study_row, serial)},
+enum {
+    LOAD = LS_STUDY_PHASE_LOAD,
+    FORWARD = LS_STUDY_PHASE_FORWARD,
+    BACKWARD = LS_STUDY_PHASE_BACKWARD,
+    EXCHANGE = LS_STUDY_PHASE_EXCHANGE,
+    WAIT = LS_STUDY_PHASE_WAIT,
+    UPDATE = LS_STUDY_PHASE_UPDATE,
+    SERIAL = LS_STUDY_PHASE_SERIAL,
+    PHASES = LS_STUDY_PHASES,
 };
 
-static double *phase(ls_study_row *row, int i) { return (double *)((char *)row + phases[i].at); }
-static double value(const ls_study_row *row, int i) { return *(const double *)((const char *)row + phases[i].at); }
+const char *ls_study_phase_name(ls_study_phase_kind phase) {
+    static const char *const names[] = {
+#define X(name, text, field) text,
+        LS_STUDY_PHASE_LIST(X)
+#undef X
+    };
+    return names[phase];
+}
+
+double *ls_study_phase_at(ls_study_row *row, ls_study_phase_kind phase) {
+    double *const fields[] = {
+#define X(name, text, field) &row->field,
+        LS_STUDY_PHASE_LIST(X)
+#undef X
+    };
+    return fields[phase];
+}
+
+double ls_study_phase(const ls_study_row *row, ls_study_phase_kind phase) {
+    return *ls_study_phase_at((ls_study_row *)row, phase);
+}
+
+static double *phase(ls_study_row *row, int i) { return ls_study_phase_at(row, (ls_study_phase_kind)i); }
+static double value(const ls_study_row *row, int i) { return ls_study_phase(row, (ls_study_phase_kind)i); }
+static const char *name(int i) { return ls_study_phase_name((ls_study_phase_kind)i); }
 
 // The indices of the one or two in the middle of `count` values, NAN not counting: the median is the mean of theirs. -1: there is
 // none.
@@ -45,7 +66,7 @@ void ls__phases_read(ls_study_row *row, const json_t *record, const double *seco
     int at[2], known = json_is_object(by_epoch) && steps > 0;
     middle(seconds, count, at);
     for (int i = 0; i < PHASES; i++) {
-        const json_t *list = json_object_get(by_epoch, phases[i].name);
+        const json_t *list = json_object_get(by_epoch, name(i));
         double sum = 0;
         for (int k = 0; k < 2; k++) {
             const json_t *x = at[k] < 0 ? NULL : json_array_get(list, (size_t)(first + at[k]));
@@ -56,7 +77,7 @@ void ls__phases_read(ls_study_row *row, const json_t *record, const double *seco
     }
     row->steps = (int64_t)steps;
     if (known) return;
-    for (int i = 0; i < PHASES; i++) *phase(row, i) = json_number_value(json_object_get(all, phases[i].name));
+    for (int i = 0; i < PHASES; i++) *phase(row, i) = json_number_value(json_object_get(all, name(i)));
     row->wait = row->serial = NAN;  // its "exchange" has the waiting in it
 }
 

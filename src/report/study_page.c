@@ -14,148 +14,181 @@ typedef struct page {
     FILE *out;
     const ls_study *study;
     const char *folder;
-    const char *words;
+    const ls_statements *words;
+    const ls_series *series;
+    int compared;  // some rows are compared with others
+    int alone;     // one configuration is all there is
 } page;
 
 // --- tables ----------------------------------------------------------------------------------------------------------
 
+// A column is of numbers, aligned at the decimal point since all have as many decimals, or of whatever `cell` writes.
 typedef struct column {
     const char *head;
+    double (*value)(const ls_study_row *r);  // NAN: none
+    int decimals;                            // < 0: as many as the smallest number needs
     void (*cell)(FILE *out, const ls_study_row *r);
+    const char *missing;  // instead of NAN; NULL: a dash
 } column;
 
 static void none(FILE *out) { fputs("\xE2\x80\x93", out); }  // a dash
 
-static void number(FILE *out, double x, int decimals, const char *unit) {
-    if (isfinite(x))
-        fprintf(out, "%.*f%s", decimals, x, unit);
-    else
-        none(out);
-}
-
 // With as many decimals as leave about four digits.
 static int decimals(double x) { return x >= 100 ? 1 : x >= 1 ? 2 : x >= 0.01 ? 4 : 5; }
 
-static void nodes(FILE *out, const ls_study_row *r) { fprintf(out, "%d", r->nodes); }
-static void per_node(FILE *out, const ls_study_row *r) { fprintf(out, "%d", r->workers_per_node); }
-static void workers(FILE *out, const ls_study_row *r) { fprintf(out, "%d", r->workers); }
-static void read_time(FILE *out, const ls_study_row *r) { number(out, r->read_seconds, 2, ""); }
-static void step(FILE *out, const ls_study_row *r) { number(out, r->step_seconds, decimals(r->step_seconds), ""); }
-static void epoch(FILE *out, const ls_study_row *r) { number(out, r->epoch_seconds, decimals(r->epoch_seconds), ""); }
-static void total(FILE *out, const ls_study_row *r) { number(out, r->total_seconds, 2, ""); }
-static void loss(FILE *out, const ls_study_row *r) { number(out, ls__row_evaluated(r) ? r->test_loss : NAN, 4, ""); }
+static double nodes(const ls_study_row *r) { return r->nodes; }
+static double per_node(const ls_study_row *r) { return r->workers_per_node; }
+static double read_time(const ls_study_row *r) { return r->read_seconds; }
+static double step(const ls_study_row *r) { return r->step_seconds; }
+static double epoch(const ls_study_row *r) { return r->epoch_seconds; }
+static double total(const ls_study_row *r) { return r->total_seconds; }
+static double loss(const ls_study_row *r) { return ls__row_evaluated(r) ? r->test_loss : NAN; }
+static double accuracy(const ls_study_row *r) { return ls__row_evaluated(r) ? 100 * r->test_accuracy : NAN; }
+static double until(const ls_study_row *r) { return r->until_seconds; }
+static double batch(const ls_study_row *r) { return (double)r->global_batch; }
+static double images(const ls_study_row *r) { return r->images_per_second; }
+static double speedup(const ls_study_row *r) { return r->speedup > 0 ? r->speedup : NAN; }
+static double efficiency(const ls_study_row *r) { return r->efficiency > 0 ? 100 * r->efficiency : NAN; }
+static double memory(const ls_study_row *r) { return (double)r->peak_rss_bytes / 1e6; }
+static double planned(const ls_study_row *r) { return r->planned_bytes > 0 ? (double)r->planned_bytes / 1e6 : NAN; }
+static double runs(const ls_study_row *r) { return r->repeats; }
+static double load(const ls_study_row *r) { return 1e3 * r->load; }
+static double forward(const ls_study_row *r) { return 1e3 * r->forward; }
+static double backward(const ls_study_row *r) { return 1e3 * r->backward; }
+static double exchange(const ls_study_row *r) { return 1e3 * r->exchange; }
+static double waiting(const ls_study_row *r) { return 1e3 * r->wait; }
+static double update(const ls_study_row *r) { return 1e3 * r->update; }
+static double serial(const ls_study_row *r) { return 1e3 * r->serial; }
+static double step_ms(const ls_study_row *r) { return 1e3 * r->step_seconds; }
+static double lost_compute(const ls_study_row *r) { return 100 * r->loss.compute; }
+static double lost_exchange(const ls_study_row *r) { return 100 * r->loss.exchange; }
+static double lost_wait(const ls_study_row *r) { return 100 * r->loss.wait; }
+static double lost_input(const ls_study_row *r) { return 100 * r->loss.input; }
+static double lost_serial(const ls_study_row *r) { return 100 * r->loss.serial; }
+static double unexplained(const ls_study_row *r) { return 100 * r->loss.unexplained; }
 
-static void accuracy(FILE *out, const ls_study_row *r) {
-    number(out, ls__row_evaluated(r) ? 100 * r->test_accuracy : NAN, 2, "");
+static void workers(FILE *out, const ls_study_row *r) {
+    fprintf(out, "%d%s", r->workers, r->oversubscribed ? "<sup title=\"fewer cores than threads\">*</sup>" : "");
 }
 
 static void lanes(FILE *out, const ls_study_row *r) {
     fprintf(out, "%d \xC3\x97 %d", r->replicas_per_worker, r->threads_per_replica);
 }
 
-static void batch(FILE *out, const ls_study_row *r) { fprintf(out, "%lld", (long long)r->global_batch); }
-
 static void range(FILE *out, const ls_study_row *r) {
     int n = decimals(r->epoch_seconds_most);
-    if (r->repeats < 2) {
+    if (r->repeats < 2)
         none(out);
-        return;
-    }
-    fprintf(out, "%.*f to %.*f", n, r->epoch_seconds_least, n, r->epoch_seconds_most);
-}
-
-static void images(FILE *out, const ls_study_row *r) {
-    number(out, r->images_per_second, r->images_per_second < 100, "");
-}
-static void speedup(FILE *out, const ls_study_row *r) { number(out, r->speedup > 0 ? r->speedup : NAN, 2, ""); }
-
-static void efficiency(FILE *out, const ls_study_row *r) {
-    number(out, r->efficiency > 0 ? 100 * r->efficiency : NAN, 1, "");
-}
-
-// What records before a certain version do not tell.
-static void told(FILE *out, double x, int digits) {
-    if (isfinite(x))
-        number(out, fabs(x) < 0.05 && digits == 1 ? 0 : x, digits, "");  // no "-0.0"
     else
-        fputs("unknown", out);
+        fprintf(out, "%.*f to %.*f", n, r->epoch_seconds_least, n, r->epoch_seconds_most);
 }
 
-static void memory(FILE *out, const ls_study_row *r) { number(out, (double)r->peak_rss_bytes / 1e6, 0, ""); }
-static void planned(FILE *out, const ls_study_row *r) {
-    told(out, r->planned_bytes > 0 ? (double)r->planned_bytes / 1e6 : NAN, 0);
-}
-static void runs(FILE *out, const ls_study_row *r) { fprintf(out, "%d", r->repeats); }
 static void digest(FILE *out, const ls_study_row *r) {
     ls__html(out, "%.8s%s", r->digest[0] ? r->digest : "stopped", r->digest_differs ? " differs" : "");
 }
-static void load(FILE *out, const ls_study_row *r) { number(out, 1e3 * r->load, 2, ""); }
-static void forward(FILE *out, const ls_study_row *r) { number(out, 1e3 * r->forward, 2, ""); }
-static void backward(FILE *out, const ls_study_row *r) { number(out, 1e3 * r->backward, 2, ""); }
-static void exchange(FILE *out, const ls_study_row *r) { number(out, 1e3 * r->exchange, 2, ""); }
-static void update(FILE *out, const ls_study_row *r) { number(out, 1e3 * r->update, 2, ""); }
 
-static void waiting(FILE *out, const ls_study_row *r) { told(out, 1e3 * r->wait, 2); }
-static void serial(FILE *out, const ls_study_row *r) { told(out, 1e3 * r->serial, 2); }
-static void lost_compute(FILE *out, const ls_study_row *r) { told(out, 100 * r->loss.compute, 1); }
-static void lost_exchange(FILE *out, const ls_study_row *r) { told(out, 100 * r->loss.exchange, 1); }
-static void lost_wait(FILE *out, const ls_study_row *r) { told(out, 100 * r->loss.wait, 1); }
-static void lost_input(FILE *out, const ls_study_row *r) { told(out, 100 * r->loss.input, 1); }
-static void lost_serial(FILE *out, const ls_study_row *r) { told(out, 100 * r->loss.serial, 1); }
-static void unexplained(FILE *out, const ls_study_row *r) { told(out, 100 * r->loss.unexplained, 1); }
+static void device(FILE *out, const ls_study_row *r) { ls__html(out, "%s", r->device); }
 
-static const column results[] = {{"Nodes", nodes},
-                                 {"Workers per node", per_node},
-                                 {"Workers", workers},
-                                 {"Time to read (s)", read_time},
-                                 {"Time per gradient update (s)", step},
-                                 {"Time per epoch (s)", epoch},
-                                 {"Test loss", loss},
-                                 {"Test accuracy (%)", accuracy},
-                                 {"Total run time (s)", total},
-                                 {NULL, NULL}};
-static const column scaling[] = {{"Workers", workers},
-                                 {"Replicas \xC3\x97 threads", lanes},
-                                 {"Global batch", batch},
-                                 {"Time per epoch (s)", epoch},
-                                 {"Range over repeats (s)", range},
-                                 {"Images per second", images},
-                                 {"Speedup", speedup},
-                                 {"Efficiency (%)", efficiency},
-                                 {"Peak memory (MB)", memory},
-                                 {"Planned (MB)", planned},
-                                 {"Runs", runs},
-                                 {"Weights digest", digest},
-                                 {NULL, NULL}};
-static const column phases[] = {{"Workers", workers},   {"Load", load},         {"Forward", forward},
-                                {"Backward", backward}, {"Exchange", exchange}, {"Wait", waiting},
-                                {"Update", update},     {"Serial", serial},     {NULL, NULL}};
-static const column losses[] = {{"Workers", workers},
-                                {"Efficiency", efficiency},
-                                {"Computing slower", lost_compute},
-                                {"Exchange not hidden", lost_exchange},
-                                {"Waiting for the slowest", lost_wait},
-                                {"Input", lost_input},
-                                {"Serial parts", lost_serial},
-                                {"Unexplained", unexplained},
-                                {NULL, NULL}};
+static const column results[] = {{.head = "Nodes", .value = nodes, .decimals = 0},
+                                 {.head = "Workers per node", .value = per_node, .decimals = 0},
+                                 {.head = "Workers", .cell = workers},
+                                 {.head = "Time to read (s)", .value = read_time, .decimals = 2},
+                                 {.head = "Time per gradient update (s)", .value = step, .decimals = -1},
+                                 {.head = "Time per epoch (s)", .value = epoch, .decimals = -1},
+                                 {.head = "Test loss", .value = loss, .decimals = 4},
+                                 {.head = "Test accuracy (%)", .value = accuracy, .decimals = 2},
+                                 {.head = "Training time to the accuracy asked for (s)", .value = until, .decimals = 2},
+                                 {.head = "Total run time (s)", .value = total, .decimals = 2},
+                                 {.head = NULL}};
+static const column scaling[] = {{.head = "Workers", .cell = workers},
+                                 {.head = "Replicas \xC3\x97 threads", .cell = lanes},
+                                 {.head = "Global batch", .value = batch, .decimals = 0},
+                                 {.head = "Time per epoch (s)", .value = epoch, .decimals = -1},
+                                 {.head = "Range over repeats (s)", .cell = range},
+                                 {.head = "Images per second", .value = images, .decimals = -1},
+                                 {.head = "Speedup", .value = speedup, .decimals = 2},
+                                 {.head = "Efficiency (%)", .value = efficiency, .decimals = 1},
+                                 {.head = "Runs", .value = runs, .decimals = 0},
+                                 {.head = NULL}};
+static const column outcome[] = {{.head = "Workers", .cell = workers},
+                                 {.head = "Global batch", .value = batch, .decimals = 0},
+                                 {.head = "Peak memory (MB)", .value = memory, .decimals = 0},
+                                 {.head = "Planned (MB)", .value = planned, .decimals = 0, .missing = "unknown"},
+                                 {.head = "Weights digest", .cell = digest},
+                                 {.head = "Kernels and instruction set", .cell = device},
+                                 {.head = NULL}};
+static const column phases[] = {{.head = "Workers", .cell = workers},
+                                {.head = "Load", .value = load, .decimals = 2},
+                                {.head = "Forward", .value = forward, .decimals = 2},
+                                {.head = "Backward", .value = backward, .decimals = 2},
+                                {.head = "Exchange", .value = exchange, .decimals = 2},
+                                {.head = "Wait", .value = waiting, .decimals = 2, .missing = "unknown"},
+                                {.head = "Update", .value = update, .decimals = 2},
+                                {.head = "Serial", .value = serial, .decimals = 2, .missing = "unknown"},
+                                {.head = "A step", .value = step_ms, .decimals = 2},
+                                {.head = NULL}};
+static const column losses[] = {
+    {.head = "Workers", .cell = workers},
+    {.head = "Efficiency", .value = efficiency, .decimals = 1},
+    {.head = "Computing slower", .value = lost_compute, .decimals = 1, .missing = "unknown"},
+    {.head = "Exchange not hidden", .value = lost_exchange, .decimals = 1, .missing = "unknown"},
+    {.head = "Waiting for the slowest", .value = lost_wait, .decimals = 1, .missing = "unknown"},
+    {.head = "Input", .value = lost_input, .decimals = 1, .missing = "unknown"},
+    {.head = "Serial parts", .value = lost_serial, .decimals = 1, .missing = "unknown"},
+    {.head = "Unexplained", .value = unexplained, .decimals = 1, .missing = "unknown"},
+    {.head = NULL}};
 
-static void table(const page *p, const ls_series *series, const column *columns, const char *caption) {
+static int column_decimals(const page *p, const column *c) {
+    double least = INFINITY;
+    if (c->decimals >= 0) return c->decimals;
+    for (int i = 0; i < p->study->row_count; i++) {
+        double x = p->series->of[i] >= 0 ? fabs(c->value(&p->study->rows[i])) : NAN;
+        if (isfinite(x) && x > 0) least = fmin(least, x);
+    }
+    return isfinite(least) ? decimals(least) : 2;
+}
+
+static void cell(const page *p, const column *c, const ls_study_row *r) {
+    if (c->cell) {
+        c->cell(p->out, r);
+        return;
+    }
+    double x = c->value(r);
+    int n = column_decimals(p, c);
+    if (isfinite(x))
+        fprintf(p->out, "%.*f", n, fabs(x) < 0.5 * pow(10, -n) ? 0.0 : x);  // no "-0.0"
+    else if (c->missing)
+        fputs(c->missing, p->out);
+    else
+        none(p->out);
+}
+
+// Whether there is anything in it: a column of dashes says nothing.
+static int is_there(const page *p, const column *c) {
+    if (c->cell || c->missing) return 1;
+    for (int i = 0; i < p->study->row_count; i++)
+        if (p->series->of[i] >= 0 && isfinite(c->value(&p->study->rows[i]))) return 1;
+    return 0;
+}
+
+static void table(const page *p, const column *columns, const char *caption) {
     FILE *out = p->out;
     fprintf(out,
             "<div class=\"scroll\" role=\"region\" tabindex=\"0\" aria-label=\"%s\">\n<table>\n<caption>%s</caption>\n",
             caption, caption);
     fputs("<thead><tr><th class=\"name\" scope=\"col\">Network</th>", out);
-    for (const column *c = columns; c->head; c++) fprintf(out, "<th scope=\"col\">%s</th>", c->head);
+    for (const column *c = columns; c->head; c++)
+        if (is_there(p, c)) fprintf(out, "<th scope=\"col\">%s</th>", c->head);
     fputs("</tr></thead>\n<tbody>\n", out);
     for (int i = 0; i < p->study->row_count; i++) {
-        if (series->of[i] < 0) continue;
+        if (p->series->of[i] < 0) continue;
         fputs("<tr><td class=\"name\">", out);
-        ls__html(out, "%s", series->name[series->of[i]]);
+        ls__html(out, "%s", p->series->name[p->series->of[i]]);
         fputs("</td>", out);
         for (const column *c = columns; c->head; c++) {
+            if (!is_there(p, c)) continue;
             fputs("<td>", out);
-            c->cell(out, &p->study->rows[i]);
+            cell(p, c, &p->study->rows[i]);
             fputs("</td>", out);
         }
         fputs("</tr>\n", out);
@@ -163,42 +196,58 @@ static void table(const page *p, const ls_series *series, const column *columns,
     fputs("</tbody>\n</table>\n</div>\n", out);
 }
 
-static void tables(const page *p, const ls_series *series) {
-    if (series->count == 0) return;
+static void tables(const page *p) {
+    int shared = 0;
+    if (p->series->count == 0) return;
     fputs("<h2>Numbers</h2>\n", p->out);
-    table(p, series, results, "What each configuration took, and what came out");
-    table(p, series, scaling, "Scaling: speedup and efficiency are relative to the fewest workers of the same network");
-    table(p, series, phases, "Where the time of one step goes, in milliseconds, as the mean over replicas");
-    table(p, series, losses,
-          "Where the efficiency goes, as a share of the epoch time in %: what each cause takes beyond its share of the "
-          "ideal");
-    fputs(
+    table(p, results, "What each configuration took, and what came out");
+    if (!p->alone) table(p, scaling, p->compared ? "Scaling" : "Speed");
+    table(p, phases, "Where the time of one step goes, in milliseconds, as the mean over replicas");
+    if (p->compared)
+        table(p, losses,
+              "Where the efficiency goes, as a share of the epoch time in %: what each cause takes beyond its share of "
+              "the ideal");
+    table(p, outcome,
+          "Memory of the largest worker, and the weights: their digest depends on the kernels' instruction set");
+    for (int i = 0; i < p->study->row_count; i++)
+        shared |= p->study->rows[i].oversubscribed && p->study->rows[i].repeats;
+    fprintf(
+        p->out,
         "<p class=\"soft\">Times are medians over repeats; a run's first epoch, which also warms caches and memory, is "
-        "set apart where there are several. Between hosts, waiting for a message counts as exchange; a negative loss "
-        "is "
-        "a gain.</p>\n",
-        p->out);
+        "set apart where there are several. The time per gradient update is that of an epoch over its steps. Between "
+        "hosts, waiting for a message counts as exchange; a negative loss is a gain.%s</p>\n",
+        shared ? " * Fewer cores than threads: such a row says nothing about scaling." : "");
 }
 
 // --- the other parts -------------------------------------------------------------------------------------------------
 
-// The lines of the explanation that are warnings, or those that are not.
-static void statements(const page *p, int warnings) {
+static int statements(const page *p, ls_word_kind kind, const char *begin, const char *end) {
     int listed = 0;
-    for (const char *line = p->words; *line;) {
-        int length = (int)strcspn(line, "\n"), warning = strncmp(line, "! ", 2) == 0;
-        if (warning == warnings && warning) {
-            fputs("<p class=\"warn\">", p->out);
-            ls__html(p->out, "%.*s", length - 2, line + 2);
-            fputs("</p>\n", p->out);
-        } else if (warning == warnings) {
-            fputs(listed++ ? "<li>" : "<ul>\n<li>", p->out);
-            ls__html(p->out, "%.*s", length, line);
-            fputs("</li>\n", p->out);
-        }
-        line += length + (line[length] == '\n');
+    for (int i = 0; i < p->words->count; i++) {
+        if (p->words->list[i].kind != kind) continue;
+        listed++;
+        fputs(begin, p->out);
+        ls__html(p->out, "%s", p->words->list[i].text);
+        fputs(end, p->out);
     }
-    if (listed) fputs("</ul>\n", p->out);
+    return listed;
+}
+
+static void say(const page *p) {
+    int findings = 0;
+    for (int i = 0; i < p->words->count; i++) findings += p->words->list[i].kind == LS_WORD_FINDING;
+    statements(p, LS_WORD_WARNING, "<p class=\"warn\">", "</p>\n");
+    if (findings) {
+        fputs("<h2>What the numbers say</h2>\n<ul>\n", p->out);
+        statements(p, LS_WORD_FINDING, "<li>", "</li>\n");
+        fputs("</ul>\n", p->out);
+    } else if (p->series->count > 0) {
+        fputs("<h2>How far to trust this</h2>\n", p->out);
+    }
+    statements(p, LS_WORD_CAVEAT, "<p class=\"soft\">", "</p>\n");
+    if (p->alone || p->series->count == 0) return;
+    fputs("<h2>What is compared</h2>\n", p->out);
+    statements(p, LS_WORD_MEANING, "<p>", "</p>\n");
 }
 
 static void question(const page *p) {
@@ -211,47 +260,74 @@ static void question(const page *p) {
         several |= strcmp(s->rows[i].model, s->rows[0].model) != 0;
     }
     fputs("<h1>", p->out);
-    ls__html(p->out, "%s", s->title && s->title[0] ? s->title : "A scaling study");
+    ls__html(p->out, "%s", s->title && s->title[0] ? s->title : "A study");
     fputs("</h1>\n", p->out);
     if (most == 0) return;  // nothing ran
     fputs("<p class=\"lead\">", p->out);
-    if (most > least)
+    const char *model = several ? "these networks" : s->rows[0].model;
+    if (p->compared)
         ls__html(p->out,
                  "How much faster does the training of %s get from %d to %d workers, and where does the rest go?",
-                 several ? "these networks" : s->rows[0].model, least, most);
+                 model, least, most);
+    else if (p->alone)
+        ls__html(p->out, "How did the training of %s go on %d worker%s, and where did the time go?", model, most,
+                 most == 1 ? "" : "s");
     else
-        ls__html(p->out, "How fast does the training of %s run on %d worker%s, and where does the time go?",
-                 several ? "these networks" : s->rows[0].model, most, most == 1 ? "" : "s");
+        ls__html(p->out, "How do these ways to train %s differ?", model);
     fputs("</p>\n", p->out);
 }
 
-static int repeated(const ls_study *s) {
-    for (int i = 0; i < s->row_count; i++)
-        if (s->rows[i].repeats > 1) return 1;
+// How many runs the lines at points and bars span.
+static void spans(const page *p) {
+    int least = 0, most = 0;
+    for (int i = 0; i < p->study->row_count; i++) {
+        int n = p->study->rows[i].repeats;
+        if (!n) continue;
+        least = !least || n < least ? n : least;
+        most = n > most ? n : most;
+    }
+    if (most < 2) return;
+    fprintf(p->out, ". Lines at points and bars span the repeats, ");
+    if (least == most)
+        fprintf(p->out, "%d each", most);
+    else
+        fprintf(p->out, "%d to %d each", least, most);
+}
+
+static int has_range(const char *name) {
+    static const char *const with[] = {"epoch-time", "throughput", "speedup", "efficiency"};
+    for (size_t i = 0; i < sizeof with / sizeof with[0]; i++)
+        if (strcmp(with[i], name) == 0) return 1;
     return 0;
+}
+
+static void figure(const page *p, const ls_chart *chart, const char *path, int index) {
+    char prefix[16];
+    snprintf(prefix, sizeof prefix, "c%d-", index);
+    fputs("<figure>\n", p->out);
+    ls__html_svg(p->out, path, prefix, chart->caption);
+    fprintf(p->out, "\n<figcaption>%s", chart->caption);
+    if (has_range(chart->name)) spans(p);
+    fputs(". ", p->out);
+    static const char *const files[][2] = {{"svg", "SVG"}, {"png", "PNG"}, {"dat", "data"}, {"gp", "script"}};
+    for (int i = 0; i < 4; i++)
+        fprintf(p->out, "%s<a href=\"charts/%s.%s\">%s</a>", i ? ", " : "", chart->name, files[i][0], files[i][1]);
+    fputs("</figcaption>\n</figure>\n", p->out);
 }
 
 static void charts(const page *p) {
     int shown = 0;
     for (int i = 0; ls__charts[i].name; i++) {
-        char path[4096], prefix[16];
+        char path[4096];
         snprintf(path, sizeof path, "%s/charts/%s.svg", p->folder, ls__charts[i].name);
-        snprintf(prefix, sizeof prefix, "c%d-", i);
         FILE *there = ls_input_open(path);
         if (!there) continue;
         fclose(there);
         if (!shown++) fputs("<h2>Charts</h2>\n<div class=\"charts\">\n", p->out);
-        fputs("<figure>\n", p->out);
-        ls__html_svg(p->out, path, prefix, ls__charts[i].caption);
-        fprintf(p->out, "\n<figcaption>%s%s</figcaption>\n</figure>\n", ls__charts[i].caption,
-                i == 0 && repeated(p->study) ? " The lines at the bars' ends span the repeats." : "");
+        figure(p, &ls__charts[i], path, i);
     }
     if (shown)
-        fputs(
-            "</div>\n<p class=\"soft\">Each chart is beside this page in <code>charts/</code>, as SVG and PNG, with "
-            "its "
-            "gnuplot script and its data.</p>\n",
-            p->out);
+        fputs("</div>\n", p->out);
     else
         fputs(
             "<p class=\"soft\">There are no charts: gnuplot was not found. Install it (Debian: gnuplot-nox) and run "
@@ -267,25 +343,31 @@ static void item(const page *p, const char *name, const char *value) {
 }
 
 // What the rows of each series were trained with.
-static void recipes(const page *p, const ls_series *series) {
-    char before[512] = "";
-    for (int s = 0; s < series->count; s++) {
+static void recipes(const page *p) {
+    char before[640] = "";
+    for (int s = 0; s < p->series->count; s++) {
         int i = 0;
-        while (series->of[i] != s) i++;
+        while (p->series->of[i] != s) i++;
         const ls_study_row *r = &p->study->rows[i];
-        char text[512], batch_text[64] = "";
-        if (strcmp(r->mode, "weak") != 0)
-            snprintf(batch_text, sizeof batch_text, ", global batch %lld", (long long)r->global_batch);
-        snprintf(text, sizeof text,
-                 "%s on %s: %s scaling, %d epoch%s%s in micro-batches of %lld, %s, %s, %s, seed %lld", r->model,
-                 r->data, r->mode, r->epochs, r->epochs == 1 ? "" : "s", batch_text, (long long)r->micro_batch,
-                 r->optimizer, r->precision, r->strategy, (long long)r->seed);
+        char text[640], rate[64] = "";
+        int grows = r->compared == LS_COMPARED_WEAK || r->compared == LS_COMPARED_BATCH;
+        if (isfinite(r->rate))
+            snprintf(rate, sizeof rate, ", learning rate up to %.4g%s", r->rate, grows ? " there" : "");
+        snprintf(
+            text, sizeof text,
+            "%s on %s (%lld samples, %lld for the test): %d epoch%s, %s%lld%s in micro-batches of %lld, %s%s%s%s, %s, "
+            "%s, seed %lld",
+            r->model, r->data, (long long)r->train_count, (long long)r->test_count, r->epochs,
+            r->epochs == 1 ? "" : "s", grows ? "a batch of " : "global batch ",
+            (long long)(grows ? r->global_batch / r->workers : r->global_batch), grows ? " for each worker" : "",
+            (long long)r->micro_batch, r->optimizer, rate, r->recipe[0] ? ", " : "", r->recipe, r->precision,
+            r->strategy, (long long)r->seed);
         if (strcmp(text, before) != 0) item(p, "Recipe", text);  // they may differ in the number of nodes alone
         memcpy(before, text, sizeof before);
     }
 }
 
-static void setup(const page *p, const ls_series *series) {
+static void setup(const page *p) {
     const ls_study *s = p->study;
     if (s->row_count == 0) return;
     fputs("<h2>Set-up</h2>\n<dl>\n", p->out);
@@ -293,7 +375,8 @@ static void setup(const page *p, const ls_series *series) {
     item(p, "Processor", s->cpu);
     item(p, "Machine", s->machine);
     item(p, "Versions", s->versions);
-    recipes(p, series);
+    item(p, "Date", s->dates);
+    recipes(p);
     fputs("</dl>\n", p->out);
     if (!s->commands || !s->commands[0]) return;
     fputs("<h2>To do it again</h2>\n<pre>", p->out);
@@ -301,46 +384,49 @@ static void setup(const page *p, const ls_series *series) {
     fputs("</pre>\n", p->out);
 }
 
-static ls_status body(page *p) {
-    ls_series series;
-    ls_status status = ls__series_create(p->study, &series);
-    if (status == LS_OK) {
-        fputs(
-            "<!DOCTYPE html>\n<html xmlns=\"http://www.w3.org/1999/xhtml\" lang=\"en\">\n<head>\n<meta "
-            "charset=\"utf-8\"/>\n<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\n"
-            "<title>",
-            p->out);
-        ls__html(p->out, "%s", p->study->title && p->study->title[0] ? p->study->title : "A scaling study");
-        fprintf(p->out, "</title>\n<style>\n%s</style>\n</head>\n<body>\n<main>\n", ls__html_style);
-        question(p);
-        statements(p, 1);
-        if (series.count > 0) fputs("<h2>What the numbers say</h2>\n", p->out);
-        statements(p, 0);
-        if (series.count > 0) charts(p);
-        tables(p, &series);
-        setup(p, &series);
-        fputs("<p class=\"soft end\">Made by Lockstep from the records of the runs.</p>\n</main>\n</body>\n</html>\n",
-              p->out);
-    }
-    ls__series_destroy(&series);
-    return status;
+static void body(const page *p) {
+    fputs(
+        "<!DOCTYPE html>\n<html xmlns=\"http://www.w3.org/1999/xhtml\" lang=\"en\">\n<head>\n<meta "
+        "charset=\"utf-8\"/>\n<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\n"
+        "<title>",
+        p->out);
+    ls__html(p->out, "%s", p->study->title && p->study->title[0] ? p->study->title : "A study");
+    fprintf(p->out, "</title>\n<style>\n%s</style>\n</head>\n<body>\n<main>\n", ls__html_style);
+    question(p);
+    say(p);
+    if (p->series->count > 0) charts(p);
+    tables(p);
+    setup(p);
+    fputs(
+        "<p class=\"soft end\">Made by Lockstep from the records of the runs; the same numbers are in <a "
+        "href=\"results.csv\">results.csv</a> and <a "
+        "href=\"results.md\">results.md</a>.</p>\n</main>\n</body>\n</html>\n",
+        p->out);
+}
+
+static ls_status write_to(page *p, const char *path) {
+    ls_output output;
+    if (ls_output_open(path, &output) != 0)
+        return LS_FAIL(LS_STATUS_IO, "cannot write %s: %s; name a folder that can be written to with --out", path,
+                       strerror(errno));
+    p->out = output.file;
+    body(p);
+    if (ls_output_close(&output, path, 1) != 0)
+        return LS_FAIL(LS_STATUS_IO, "cannot write %s: %s", path, strerror(errno));
+    return LS_OK;
 }
 
 ls_status ls_study_write_page(const ls_study *study, const char *folder) {
-    char path[4096], *words;
+    char path[4096];
+    ls_statements words;
+    ls_series series;
     snprintf(path, sizeof path, "%s/index.html", folder);
     LS_TRY(ls__study_words(study, &words));
-    ls_output output;
-    ls_status status = LS_OK;
-    if (ls_output_open(path, &output) == 0) {
-        page p = {output.file, study, folder, words};
-        status = body(&p);
-        if (ls_output_close(&output, path, status == LS_OK) != 0 && status == LS_OK)
-            status = LS_FAIL(LS_STATUS_IO, "cannot write %s: %s", path, strerror(errno));
-    } else {
-        status = LS_FAIL(LS_STATUS_IO, "cannot write %s: %s; name a folder that can be written to with --out", path,
-                         strerror(errno));
-    }
-    free(words);
+    ls_status status = ls__series_create(study, &series);
+    page p = {.study = study, .folder = folder, .words = &words, .series = &series, .alone = study->row_count == 1};
+    for (int i = 0; i < study->row_count; i++) p.compared |= study->rows[i].base >= 0;
+    if (status == LS_OK) status = write_to(&p, path);
+    ls__series_destroy(&series);
+    ls__statements_free(&words);
     return status;
 }

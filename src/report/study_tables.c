@@ -8,9 +8,10 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/options.h"
 #include "base/output.h"
 #include "base/text.h"
-#include "report/study.h"
+#include "report/study_impl.h"
 
 // --- CSV -------------------------------------------------------------------------------------------------------------
 
@@ -38,41 +39,33 @@ static void csv_number(FILE *out, double x, int measured) {
 
 static void write_csv(FILE *out, const ls_study *s) {
     fputs(
-        "model,mode,data,precision,strategy,nodes,workers_per_node,workers,replicas_per_worker,threads_per_replica,"
-        "parameters,global_batch,micro_batch,repeats,failed,stopped,read_seconds,step_seconds,epoch_seconds,epoch_"
-        "seconds_"
-        "least,"
-        "epoch_seconds_most,first_epoch_seconds,total_seconds,images_per_second,speedup,efficiency,test_loss,test_"
+        "model,compared,data,precision,strategy,nodes,workers_per_node,workers,replicas_per_worker,threads_per_replica,"
+        "parameters,global_batch,micro_batch,train_count,test_count,repeats,failed,stopped,oversubscribed,read_seconds,"
+        "step_seconds,step_seconds_median,epoch_seconds,epoch_seconds_least,epoch_seconds_most,first_epoch_seconds,"
+        "total_seconds,images_per_second,speedup,efficiency,test_loss,test_"
         "accuracy,"
         "load_seconds,forward_seconds,backward_seconds,exchange_seconds,wait_seconds,update_seconds,serial_seconds,"
         "lost_compute,lost_exchange,lost_wait,lost_input,lost_serial,lost_unexplained,peak_rss_bytes,planned_bytes,"
-        "weights_digest,"
-        "digest_differs,reason,recipe\n",
+        "learning_rate,until_accuracy,until_epoch,until_seconds,weights_digest,digest_differs,device,reason,recipe\n",
         out);
     for (int i = 0; i < s->row_count; i++) {
         const ls_study_row *r = &s->rows[i];
-        const char *const texts[] = {r->model, r->mode, r->data, r->precision, r->strategy};
-        const long long wholes[] = {r->nodes,
-                                    r->workers_per_node,
-                                    r->workers,
-                                    r->replicas_per_worker,
-                                    r->threads_per_replica,
-                                    r->parameters,
-                                    r->global_batch,
-                                    r->micro_batch,
-                                    r->repeats,
-                                    r->failed,
-                                    r->stopped};
+        const char *const texts[] = {r->model, ls_comparison_name(r->compared), r->data, r->precision, r->strategy};
+        const long long wholes[] = {
+            r->nodes,      r->workers_per_node, r->workers,     r->replicas_per_worker, r->threads_per_replica,
+            r->parameters, r->global_batch,     r->micro_batch, r->train_count,         r->test_count,
+            r->repeats,    r->failed,           r->stopped,     r->oversubscribed};
         const double reals[] = {r->read_seconds,
                                 r->step_seconds,
+                                r->step_seconds_median,
                                 r->epoch_seconds,
                                 r->epoch_seconds_least,
                                 r->epoch_seconds_most,
                                 r->first_epoch_seconds,
                                 r->total_seconds,
                                 r->images_per_second,
-                                r->speedup,
-                                r->efficiency,
+                                r->speedup > 0 ? r->speedup : NAN,
+                                r->efficiency > 0 ? r->efficiency : NAN,
                                 r->test_loss,
                                 r->test_accuracy,
                                 r->load,
@@ -89,7 +82,11 @@ static void write_csv(FILE *out, const ls_study *s) {
                                 r->loss.serial,
                                 r->loss.unexplained,
                                 (double)r->peak_rss_bytes,
-                                r->planned_bytes > 0 ? (double)r->planned_bytes : NAN};
+                                r->planned_bytes > 0 ? (double)r->planned_bytes : NAN,
+                                r->rate,
+                                r->until_accuracy,
+                                r->until_epoch,
+                                r->until_seconds};
         for (size_t j = 0; j < sizeof texts / sizeof texts[0]; j++) {
             if (j) fputc(',', out);
             csv_text(out, texts[j]);
@@ -102,6 +99,8 @@ static void write_csv(FILE *out, const ls_study *s) {
         else
             fputs(r->digest, out);
         fprintf(out, ",%d,", r->digest_differs);
+        csv_text(out, r->device);
+        fputc(',', out);
         csv_text(out, r->reason);
         fputc(',', out);
         csv_text(out, r->recipe);
@@ -111,6 +110,8 @@ static void write_csv(FILE *out, const ls_study *s) {
 
 // --- tables for people -----------------------------------------------------------------------------------------------
 
+#define AT(field) offsetof(ls_study_row, field)
+
 enum { MAX_COLUMNS = 20, CELL = 96 };
 
 typedef struct table {
@@ -118,6 +119,7 @@ typedef struct table {
     int columns, rows;
     char head[MAX_COLUMNS][CELL];
     int words[MAX_COLUMNS];           // the column has words, which stand on the left
+    int keys;                         // the first so many columns say which row it is
     char (*cell)[MAX_COLUMNS][CELL];  // (rows)
 } table;
 
@@ -157,7 +159,7 @@ static void batch_column(table *t, const ls_study *s) {
     int64_t first = 0;
     int differs = 0, c = t->columns;
     for (int i = 0; i < s->row_count; i++) {
-        if (!s->rows[i].repeats || strcmp(s->rows[i].mode, "weak") == 0) continue;
+        if (!s->rows[i].repeats) continue;
         differs |= first && s->rows[i].global_batch != first;
         first = s->rows[i].global_batch;
     }
@@ -178,7 +180,8 @@ static void real_column(table *t, const ls_study *s, const char *head, size_t of
     }
     for (int i = 0; i < t->rows; i++) {
         double x = scale * *(const double *)((const char *)&s->rows[i] + offset);
-        if (s->rows[i].repeats && isfinite(x))
+        int none = (offset == AT(speedup) || offset == AT(efficiency)) && !(x > 0);
+        if (s->rows[i].repeats && isfinite(x) && !none)
             snprintf(t->cell[i][c], CELL, "%.*f", decimals, x);
         else
             snprintf(t->cell[i][c], CELL, "-");
@@ -194,6 +197,19 @@ static void told_column(table *t, const ls_study *s, const char *head, size_t of
         if (!s->rows[i].repeats) continue;
         if (!isfinite(x)) snprintf(t->cell[i][c], CELL, "unknown");
         if (fabs(x) < 0.5 * pow(10, -decimals)) snprintf(t->cell[i][c], CELL, "%.*f", decimals, 0.0);  // no "-0.0"
+    }
+}
+
+static void compared_column(table *t, const ls_study *s) {
+    int differs = 0, c = t->columns;
+    for (int i = 0; i < s->row_count; i++) differs |= s->rows[i].repeats && s->rows[i].compared != s->rows[0].compared;
+    if (!differs) return;
+    t->columns++;
+    t->words[c] = 1;
+    snprintf(t->head[c], CELL, "Scaling");
+    for (int i = 0; i < t->rows; i++) {
+        const char *name = ls_comparison_name(s->rows[i].compared);
+        snprintf(t->cell[i][c], CELL, "%s", name[0] ? name : "-");
     }
 }
 
@@ -225,13 +241,11 @@ static void spread_column(table *t, const ls_study *s) {
     }
 }
 
-#define AT(field) offsetof(ls_study_row, field)
-
 static ls_status begin(table *t, const ls_study *s, const char *title) {
     *t = (table){.title = title, .rows = s->row_count};
     LS_TRY(ls_calloc(t->rows, sizeof *t->cell, &t->cell));
     word_column(t, s, "Model", AT(model), 0);
-    word_column(t, s, "Scaling", AT(mode), 0);
+    compared_column(t, s);
     word_column(t, s, "Data", AT(data), 0);
     word_column(t, s, "Precision", AT(precision), 0);
     word_column(t, s, "Strategy", AT(strategy), 0);
@@ -247,19 +261,29 @@ static ls_status times_table(table *t, const ls_study *s) {
     whole_column(t, s, "Nodes", AT(nodes));
     whole_column(t, s, "Processes per node", AT(workers_per_node));
     whole_column(t, s, "Total processes", AT(workers));
+    t->keys = t->columns;
     real_column(t, s, "Time to read (s)", AT(read_seconds), 1, 2);
     real_column(t, s, "Time per gradient update (ms)", AT(step_seconds), 1e3, 2);
     real_column(t, s, "Time per epoch (s)", AT(epoch_seconds), 1, 2);
     real_column(t, s, "Test loss", AT(test_loss), 1, 4);
     real_column(t, s, "Test accuracy (%)", AT(test_accuracy), 100, 2);
     real_column(t, s, "Total time (s)", AT(total_seconds), 1, 2);
+    for (int i = 0; i < s->row_count; i++) {
+        if (!isfinite(s->rows[i].until_accuracy)) continue;
+        char head[CELL];
+        snprintf(head, sizeof head, "Time to %g %% (s)", 100 * s->rows[i].until_accuracy);
+        real_column(t, s, head, AT(until_seconds), 1, 2);
+        real_column(t, s, "Epochs to it", AT(until_epoch), 1, 0);
+        break;
+    }
     return LS_OK;
 }
 
 static ls_status speedup_table(table *t, const ls_study *s) {
-    LS_TRY(begin(t, s, "Speedup"));
+    LS_TRY(begin(t, s, "Speed and speedup"));
     whole_column(t, s, "Nodes", AT(nodes));
     whole_column(t, s, "Workers", AT(workers));
+    t->keys = t->columns;
     real_column(t, s, "Time per epoch (s)", AT(epoch_seconds), 1, 2);
     spread_column(t, s);
     real_column(t, s, "Images per second", AT(images_per_second), 1, 0);
@@ -273,6 +297,7 @@ static ls_status phases_table(table *t, const ls_study *s) {
     LS_TRY(begin(t, s, "Where a step's time goes (ms, mean over replicas)"));
     whole_column(t, s, "Nodes", AT(nodes));
     whole_column(t, s, "Workers", AT(workers));
+    t->keys = t->columns;
     real_column(t, s, "Load", AT(load), 1e3, 2);
     real_column(t, s, "Forward", AT(forward), 1e3, 2);
     real_column(t, s, "Backward", AT(backward), 1e3, 2);
@@ -287,6 +312,7 @@ static ls_status losses_table(table *t, const ls_study *s) {
     LS_TRY(begin(t, s, "Where the efficiency goes (% of the epoch time, against the fewest workers)"));
     whole_column(t, s, "Nodes", AT(nodes));
     whole_column(t, s, "Workers", AT(workers));
+    t->keys = t->columns;
     real_column(t, s, "Efficiency", AT(efficiency), 100, 1);
     told_column(t, s, "Computing slower", AT(loss.compute), 100, 1);
     told_column(t, s, "Exchange not hidden", AT(loss.exchange), 100, 1);
@@ -327,118 +353,165 @@ static const char *head_word(const char *head, int line, char buffer[CELL]) {
     return word;
 }
 
-static void print_text(FILE *out, const table *t) {
-    int width[MAX_COLUMNS] = {0}, lines = 0;
+static void widths(const table *t, int width[MAX_COLUMNS]) {
     char buffer[CELL];
     for (int c = 0; c < t->columns; c++) {
-        int n = 0;
-        for (const char *word; *(word = head_word(t->head[c], n, buffer)); n++)
-            if ((int)strlen(word) > width[c]) width[c] = (int)strlen(word);
-        if (n > lines) lines = n;
+        width[c] = 0;
+        for (int n = 0; *head_word(t->head[c], n, buffer); n++) {
+            int length = (int)strlen(head_word(t->head[c], n, buffer));
+            if (length > width[c]) width[c] = length;
+        }
         for (int i = 0; i < t->rows; i++)
             if ((int)strlen(t->cell[i][c]) > width[c]) width[c] = (int)strlen(t->cell[i][c]);
     }
-    fprintf(out, "%s\n", t->title);
-    for (int i = -lines; i < t->rows; i++) {
-        for (int c = 0; c < t->columns; c++) {
-            int words = 0;
-            while (*head_word(t->head[c], words, buffer)) words++;
-            // Heads stand at the bottom of their lines, next to the numbers.
-            int line = lines + i - (lines - words);
-            const char *cell = i >= 0 ? t->cell[i][c] : line >= 0 ? head_word(t->head[c], line, buffer) : "";
-            fprintf(out, "  %*s", t->words[c] ? -width[c] : width[c], cell);
+}
+
+static int head_lines(const table *t, int c) {
+    char buffer[CELL];
+    int n = 0;
+    while (*head_word(t->head[c], n, buffer)) n++;
+    return n;
+}
+
+// The words that tell rows apart, where they leave too little of a line to the numbers, become letters with a legend.
+typedef struct legend {
+    int columns;  // so many first columns become one letter; 0: none do
+    int *letter;  // (rows)
+} legend;
+
+static int same_words(const table *t, int columns, int a, int b) {
+    for (int c = 0; c < columns; c++)
+        if (strcmp(t->cell[a][c], t->cell[b][c]) != 0) return 0;
+    return 1;
+}
+
+static void print_legend(FILE *out, const table *t, const legend *l, int columns) {
+    for (int i = 0, last = -1; i < t->rows; i++) {
+        char text[LS_SERIES_NAME] = "", letter[8];
+        if (l->letter[i] <= last) continue;
+        last = l->letter[i];
+        for (int c = 0; c < l->columns; c++) {
+            size_t used = strlen(text);
+            snprintf(text + used, sizeof text - used, "%s%s", c ? ", " : "", t->cell[i][c]);
         }
-        fputc('\n', out);
+        snprintf(letter, sizeof letter, "%c", 'A' + last % 26);
+        ls_print_entry(out, letter, 3, columns, text);
     }
     fputc('\n', out);
 }
 
+static ls_status make_legend(const table *t, int columns, legend *l) {
+    int width[MAX_COLUMNS], used = 0, count = 0;
+    widths(t, width);
+    *l = (legend){0};
+    while (l->columns < t->keys && t->words[l->columns]) used += width[l->columns++] + 2;
+    if (used <= columns / 3) l->columns = 0;
+    LS_TRY(ls_calloc(t->rows, sizeof *l->letter, &l->letter));
+    for (int i = 0; i < t->rows; i++) {
+        int j = 0;
+        while (j < i && !same_words(t, l->columns, i, j)) j++;
+        l->letter[i] = j < i ? l->letter[j] : count++;
+    }
+    return LS_OK;
+}
+
+// One line of the key columns and those of [from, to): of the head where row < 0.
+static void print_line(FILE *out, const table *t, const legend *l, const int width[MAX_COLUMNS], int row, int from,
+                       int to) {
+    char buffer[CELL];
+    int gap = 0;  // columns of space that are due once something stands behind them
+    if (l->columns) fprintf(out, "  %c", row < 0 ? ' ' : 'A' + l->letter[row] % 26);
+    for (int c = l->columns; c < to; c++) {
+        if (c >= t->keys && c < from) continue;
+        int line = row + head_lines(t, c);
+        const char *cell = row >= 0 ? t->cell[row][c] : line >= 0 ? head_word(t->head[c], line, buffer) : "";
+        int pad = width[c] - (int)strlen(cell);
+        gap += 2 + (t->words[c] ? 0 : pad);
+        if (*cell) {
+            fprintf(out, "%*s%s", gap, "", cell);
+            gap = 0;
+        }
+        gap += t->words[c] ? pad : 0;
+    }
+    fputc('\n', out);
+}
+
+// Heads stand at the bottom of their lines, next to the numbers.
+static void print_block(FILE *out, const table *t, const legend *l, const int width[MAX_COLUMNS], int from, int to) {
+    int lines = 0;
+    for (int c = l->columns; c < to; c++)
+        if ((c < t->keys || c >= from) && head_lines(t, c) > lines) lines = head_lines(t, c);
+    for (int i = -lines; i < t->rows; i++) print_line(out, t, l, width, i, from, to);
+    fputc('\n', out);
+}
+
+// What does not fit beside the key columns stands below them, so that no line is longer than the terminal.
+static void print_text(FILE *out, const table *t, const legend *l, int columns) {
+    int width[MAX_COLUMNS], keys = l->columns ? 3 : 0;
+    widths(t, width);
+    for (int c = l->columns; c < t->keys; c++) keys += width[c] + 2;
+    ls_print_entry(out, "", 0, columns, t->title);
+    for (int from = t->keys, to; from < t->columns; from = to) {
+        int used = keys;
+        for (to = from; to < t->columns && (to == from || used + width[to] + 2 <= columns); to++) used += width[to] + 2;
+        print_block(out, t, l, width, from, to);
+    }
+}
+
 // --- what the tables do not say ----------------------------------------------------------------------------------------
 
-static void print_which(FILE *out, const ls_study_row *r) {
-    fprintf(out, "%s, %d worker%s on %d node%s", r->model, r->workers, r->workers == 1 ? "" : "s", r->nodes,
-            r->nodes == 1 ? "" : "s");
-}
-
-static void print_digests(FILE *out, const ls_study *s, const char *bullet) {
-    int strong = 0, differ = 0;
-    for (int i = 0; i < s->row_count; i++) {
-        const ls_study_row *r = &s->rows[i];
-        if (strcmp(r->mode, "strong") == 0) strong += r->repeats - r->stopped;
-        if (!r->digest_differs) continue;
-        differ++;
-        fputs(bullet, out);
-        print_which(out, r);
-        fputs(
-            ": ENDED WITH OTHER WEIGHTS than the run with the fewest workers, so its times are those of other work. "
-            "Hosts with different instruction sets are one cause; anything else is a defect worth reporting.\n",
-            out);
-    }
-    if (strong > 1 && !differ)
-        fprintf(out,
-                "%sAll strong-scaling runs of the same model and recipe ended with the same weights, bit for bit.\n",
-                bullet);
-}
-
-static void print_notes(FILE *out, const ls_study *s, const char *bullet) {
-    print_digests(out, s, bullet);
-    if (s->programs[0])
-        fprintf(out, "%sNot all runs were made by the same program, so their times may differ for that reason: %s.\n",
-                bullet, s->programs);
-    int shared = 0, speedup = 0;
-    for (int i = 0; i < s->row_count; i++) {
-        const ls_study_row *r = &s->rows[i];
-        shared |= r->oversubscribed;
-        speedup |= r->speedup > 0;
-        if (r->stopped) {
-            fputs(bullet, out);
-            print_which(out, r);
-            fprintf(
-                out,
-                ": %d of %d run%s did not come to the end%s%s: the time of its whole epochs counts, what it learned "
-                "does not\n",
-                r->stopped, r->failed + r->repeats, r->failed + r->repeats == 1 ? "" : "s", r->failed ? "" : ", ",
-                r->failed ? "" : r->reason);
-        }
-        if (!r->failed) continue;
-        fputs(bullet, out);
-        print_which(out, r);
-        fprintf(out, ": %d of %d run%s failed: %s\n", r->failed, r->failed + r->repeats,
-                r->failed + r->repeats == 1 ? "" : "s", r->reason);
-    }
-    for (int i = 0, said = 0; shared && i < s->row_count; i++) {
-        if (!s->rows[i].oversubscribed) continue;
-        if (!said++)
-            fprintf(out, "%sMore threads than cores, which they shared: ", bullet);
+// The warnings, and how far the rest can be trusted; `columns` 0: as Markdown.
+static ls_status print_notes(FILE *out, const ls_study *s, int columns) {
+    ls_statements words;
+    LS_TRY(ls__study_words(s, &words));
+    for (int i = 0; i < words.count; i++) {
+        int warning = words.list[i].kind == LS_WORD_WARNING;
+        if (columns)
+            ls_print_entry(out, warning ? "!" : "-", 3, columns, words.list[i].text);
         else
-            fputs("; ", out);
-        print_which(out, &s->rows[i]);
+            fprintf(out, "- %s%s\n", warning ? "Warning: " : "", words.list[i].text);
     }
-    if (shared) fputs(".\n", out);
-    if (speedup)
-        fprintf(
-            out,
-            "%sTimes are medians; the first epoch of a run with several is set apart. Speedup is against the fewest "
-            "workers of the same model, recipe and cores per worker.\n",
-            bullet);
+    if (s->row_count)
+        ls_print_entry(out, "-", 3, columns ? columns : 1000,
+                       "Times are medians over repeats; the first epoch of a run with several is set apart.");
+    ls__statements_free(&words);
+    return LS_OK;
 }
 
-static ls_status print_tables(FILE *out, const ls_study *s, void (*print)(FILE *, const table *)) {
+static ls_status print_table(FILE *out, const table *t, int columns, int first) {
+    legend l;
+    if (!columns) {
+        print_markdown(out, t);
+        return LS_OK;
+    }
+    LS_TRY(make_legend(t, columns, &l));
+    if (l.columns && first) print_legend(out, t, &l, columns);
+    print_text(out, t, &l, columns);
+    free(l.letter);
+    return LS_OK;
+}
+
+// columns 0: as Markdown.
+static ls_status print_tables(FILE *out, const ls_study *s, int columns) {
     static ls_status (*const make[])(table *, const ls_study *) = {times_table, speedup_table, phases_table,
                                                                    losses_table};
+    int compared = 0;
+    for (int i = 0; i < s->row_count; i++) compared |= s->rows[i].base >= 0;
     for (size_t i = 0; i < sizeof make / sizeof make[0]; i++) {
         table t;
+        if (make[i] == losses_table && !compared) continue;
         LS_TRY(make[i](&t, s));
-        print(out, &t);
+        ls_status status = print_table(out, &t, columns, i == 0);
         free(t.cell);
+        LS_TRY(status);
     }
     return LS_OK;
 }
 
 static void recipe_text(const ls_study_row *r, char *text, size_t size) {
     char batch[64];
-    if (strcmp(r->mode, "weak") == 0)
-        snprintf(batch, sizeof batch, "a global batch that grows with the workers");
+    if (r->compared == LS_COMPARED_WEAK || r->compared == LS_COMPARED_BATCH)
+        snprintf(batch, sizeof batch, "a batch of %lld for each worker", (long long)(r->global_batch / r->workers));
     else
         snprintf(batch, sizeof batch, "global batch %lld", (long long)r->global_batch);
     snprintf(text, size, "%s on %s; %d epoch%s, %s, %s, %s, seed %lld%s%s; %d replica%s per worker.\n\n", r->model,
@@ -473,10 +546,10 @@ static void put_markdown(FILE *out, char *text, int code) {
 static ls_status print_markdown_all(FILE *out, const ls_study *s) {
     fprintf(out, "# %s\n\n", s->title);
     for (int i = 0; i < s->row_count; i++) write_recipe(out, s, i);
-    fprintf(out, "Host %s%s%s%s%s. %s.\n\n", s->host, s->cpu[0] ? ": " : "", s->cpu, s->machine[0] ? ", " : "",
-            s->machine, s->versions);
-    LS_TRY(print_tables(out, s, print_markdown));
-    print_notes(out, s, "- ");
+    fprintf(out, "Host %s%s%s%s%s. %s.%s%s%s\n\n", s->host, s->cpu[0] ? ": " : "", s->cpu, s->machine[0] ? ", " : "",
+            s->machine, s->versions, s->dates[0] ? " " : "", s->dates, s->dates[0] ? "." : "");
+    LS_TRY(print_tables(out, s, 0));
+    LS_TRY(print_notes(out, s, 0));
     return LS_OK;
 }
 
@@ -519,13 +592,13 @@ ls_status ls_study_write_tables(const ls_study *study, const char *folder) {
     return LS_OK;
 }
 
-ls_status ls_study_table_text(const ls_study *study, char **text) {
+ls_status ls_study_table_text(const ls_study *study, int columns, char **text) {
     size_t size;
     *text = NULL;
     FILE *out = open_memstream(text, &size);
     if (!out) return LS_FAIL(LS_STATUS_OUT_OF_MEMORY, "out of memory");
-    ls_status status = print_tables(out, study, print_text);
-    if (status == LS_OK) print_notes(out, study, "");
+    ls_status status = print_tables(out, study, columns);
+    if (status == LS_OK) status = print_notes(out, study, columns);
     if (fclose(out) != 0 && status == LS_OK) status = LS_FAIL(LS_STATUS_OUT_OF_MEMORY, "out of memory");
     if (status != LS_OK) {
         free(*text);

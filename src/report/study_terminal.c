@@ -1,7 +1,6 @@
 // A study's charts in block characters, for a terminal.
 #define _GNU_SOURCE
 #include <math.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,7 +14,8 @@ typedef struct canvas {
     FILE *out;
     const ls_study *study;
     const ls_series *series;
-    int label, bar, utf8;  // columns of a row's name; of a bar; whether the terminal knows more than ASCII
+    int width, label, bar,
+        utf8;  // columns of all; of a row's name; of a bar; whether the terminal knows more than ASCII
 } canvas;
 
 static const char *const eighths[] = {"", "▏", "▎", "▍", "▌", "▋", "▊", "▉"};
@@ -72,7 +72,7 @@ static void print_value(FILE *out, double x) {
 static void begin_row(const canvas *c, int row, int *series) {
     char name[32];
     if (c->series->count > 1 && c->series->of[row] != *series)
-        fprintf(c->out, " %s\n", c->series->name[c->series->of[row]]);
+        fprintf(c->out, " %.*s\n", c->width - 1, c->series->name[c->series->of[row]]);
     *series = c->series->of[row];
     name_of_row(&c->study->rows[row], name);
     fprintf(c->out, "  %-*s ", c->label, name);
@@ -117,6 +117,10 @@ static void draw_bar(const canvas *c, const ls_study_row *r, int series, const v
 }
 
 static void draw_bars(const canvas *c, const bars *b) {
+    int any = 0;
+    for (int i = 0; i < c->study->row_count; i++)
+        any |= c->series->of[i] >= 0 && (!b->ideal || c->study->rows[i].base >= 0);
+    if (!any) return;
     fprintf(c->out, "\n%s", b->title);
     if (b->ideal) fputs(c->utf8 ? ", the ideal at │" : ", the ideal at |", c->out);
     fputc('\n', c->out);
@@ -125,36 +129,30 @@ static void draw_bars(const canvas *c, const bars *b) {
 
 // --- where a step's time goes ----------------------------------------------------------------------------------------
 
-static const struct phase {
-    const char *name, *utf8, *ascii;
-    size_t offset;
-} phases[] = {
-    {"load", "·", ".", offsetof(ls_study_row, load)},         {"forward", "█", "#", offsetof(ls_study_row, forward)},
-    {"backward", "▓", "=", offsetof(ls_study_row, backward)}, {"exchange", "▒", "+", offsetof(ls_study_row, exchange)},
-    {"wait", "╌", "~", offsetof(ls_study_row, wait)},         {"update", "░", "-", offsetof(ls_study_row, update)},
-    {"serial", "▁", "_", offsetof(ls_study_row, serial)}};
-
-enum { PHASES = sizeof phases / sizeof phases[0] };
+static const char *const utf8_phases[] = {"·", "█", "▓", "▒", "╌", "░", "▁"}, *const ascii_phases[] = {
+                                                                                  ".", "#", "=", "+", "~", "-", "_"};
 
 // What records of before do not tell apart is in the exchange.
 static double of_phase(const ls_study_row *r, int phase) {
-    double x = *(const double *)((const char *)r + phases[phase].offset);
+    double x = ls_study_phase(r, (ls_study_phase_kind)phase);
     return isfinite(x) ? x : 0;
 }
 
+static const char *phase_cell(const canvas *c, int phase) { return (c->utf8 ? utf8_phases : ascii_phases)[phase]; }
+
 static double step_time(const ls_study_row *r) {
     double sum = 0;
-    for (int p = 0; p < PHASES; p++) sum += of_phase(r, p);
+    for (int p = 0; p < LS_STUDY_PHASES; p++) sum += of_phase(r, p);
     return sum;
 }
 
 static void draw_stack(const canvas *c, const ls_study_row *r, int series, const void *user) {
     double sum = 0, most = scale_of(c, series, step_time, NULL);
     int used = 0;
-    for (int p = 0; p < PHASES; p++) {
+    for (int p = 0; p < LS_STUDY_PHASES; p++) {
         sum += of_phase(r, p);
         int end = most > 0 ? (int)lround(sum * c->bar / most) : 0;
-        repeat(c->out, c->utf8 ? phases[p].utf8 : phases[p].ascii, end - used);
+        repeat(c->out, phase_cell(c, p), end - used);
         used = end;
     }
     print_value(c->out, 1e3 * sum);
@@ -162,8 +160,8 @@ static void draw_stack(const canvas *c, const ls_study_row *r, int series, const
 
 static void draw_phases(const canvas *c) {
     fputs("\nWhere a step's time goes (ms)\n ", c->out);
-    for (int p = 0; p < PHASES; p++)
-        fprintf(c->out, " %s %s", c->utf8 ? phases[p].utf8 : phases[p].ascii, phases[p].name);
+    for (int p = 0; p < LS_STUDY_PHASES; p++)
+        fprintf(c->out, " %s %s", phase_cell(c, p), ls_study_phase_name((ls_study_phase_kind)p));
     fputc('\n', c->out);
     each_row(c, draw_stack, NULL);
 }
@@ -183,6 +181,7 @@ ls_status ls_study_charts_text(const ls_study *study, int width, int utf8, char 
             if ((int)strlen(name) > c.label) c.label = (int)strlen(name);
         }
         width = width < NARROW ? NARROW : width > WIDE ? WIDE : width;
+        c.width = width;
         c.bar = width - c.label - 3 - VALUE;
         for (size_t i = 0; i < sizeof charts / sizeof charts[0] && series.count > 0; i++) draw_bars(&c, &charts[i]);
         if (series.count > 0) draw_phases(&c);

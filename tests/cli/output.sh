@@ -19,6 +19,34 @@ small="mnist-mlp --limit-train 640 --limit-test 100 --epochs 2"
         says "$line"
     done
 
+    # The mean time of an update is what its phases add up to; a median would stand above parts of another whole.
+    awk '/^Time per gradient update/ { mean = $5 }
+        /^  load, forward, backward/ { sum = $4 + $5 + $6 }
+        /^  exchange, wait, update/ { sum += $4 + $5 + $6 }
+        /^  serial parts/ { sum += $3 }
+        END { exit !(mean > 0 && sum - mean < 0.05 * mean + 0.05 && mean - sum < 0.05 * mean + 0.05) }' "$here/out" ||
+        wrong "the phases do not add up to the time of an update"
+    # The digest is that of an instruction set, which stands below it.
+    grep -A1 '^Weights digest' "$here/out" | grep -qE '^  on +cpu: oneDNN [0-9.]+, [a-z0-9_]+$' ||
+        wrong "does not say what the digest depends on"
+    # What the updates are made with.
+    says "adam, learning rate 0.001"
+    run 0 "$lockstep" train $small --verbose 2 --batch-size 64 --lr 0.01 --lr-scaling linear --lr-base-batch 16 \
+        --warmup-epochs 1 --schedule cosine
+    says "adam, learning rate 0.04 (0.01 x 64 / 16), warm-up of 1 epoch, cosine"
+
+    # Nothing wraps in a terminal of 80 columns, and in narrower ones not what is drawn over.
+    if command -v script >/dev/null; then
+        for columns in 80 40 24; do
+            run 0 env -u COLUMNS script -qec "stty cols $columns; exec \"$lockstep\" train $small --validate --schedule cosine" /dev/null
+            tr '\r' '\n' <"$here/out" | sed 's/ *$//' >"$here/lines"
+            grep -q '^1/5' "$here/lines" || wrong "no live line"
+            awk -v most=$columns 'length > most && (most == 80 || /^[0-9]+\/5/) { exit 1 }' "$here/lines" ||
+                wrong "a line is longer than $columns columns"
+        done
+        rm "$here/lines"
+    fi
+
     run 0 "$lockstep" train $small --record "$here/run.json" --no-evaluate
     matches '^5/5 \[={30}\] - [0-9]+s - loss: [0-9.]+ - accuracy: [0-9.]+ - [0-9]+ images/s$'
     grep -q 'Test' "$here/out" && wrong "--no-evaluate evaluates"
@@ -66,7 +94,7 @@ small="mnist-mlp --limit-train 640 --limit-test 100 --epochs 2"
     digest=$(sed -n 's/.*"weights_digest": "\(.*\)".*/\1/p' "$here/saved.json")
     run 0 "$lockstep" train $small --verbose 2 --weights "$here/weights" --optimizer sgd --lr 0 --seed 7
     says "weights from $here/weights: 4 of 4 parameters"
-    says "Weights digest              $digest"
+    says "Weights digest  $digest"
     run 0 "$lockstep" train $small --verbose 2 --weights "$here/weights" --weights-by-name --classes 11 --record "$here/run.json"
     says "weights from $here/weights: 2 of 4 parameters, the others drawn from the seed"
     grep -q '"weights-by-name": true' "$here/run.json" || wrong "the record does not say where the weights came from"

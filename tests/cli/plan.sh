@@ -53,6 +53,15 @@ run 0 "$lockstep" plan mnist-cnn --memory 400M --batch-size 1024 --replicas 2
 says "lockstep train mnist-cnn --replicas 2 --data SPEC --batch-size 1024 --micro-batch 512"
 says "What if"
 matches '^--replicas 1 +1,024 '
+# Nobody is sent off with a batch that is larger than any data set because it would fit; and what fits with two replicas fits with one.
+run 0 "$lockstep" plan mnist-cnn --memory host --replicas 2
+says "lockstep train mnist-cnn --replicas 2 --data SPEC --batch-size 256 --micro-batch 128"
+says "Kernels gain nothing from more than 128 samples"
+for memory in 300M 1G 3G host; do
+    run 0 "$lockstep" plan mnist-cnn --memory $memory --replicas 2
+    awk '/^as asked/ { gsub(",", ""); asked = $3 } /^--replicas 1 / { gsub(",", ""); one = $3 }
+        END { exit !(asked >= 1 && one >= asked && one <= 4096) }' "$here/out" || wrong "$memory: one replica takes more than two"
+done
 run 0 "$lockstep" plan mnist-cnn --memory host --batch-size 64 --replicas 1 --data digits
 says "fits in this machine's"
 says "lockstep train mnist-cnn --replicas 1 --data digits --batch-size 64 --micro-batch 64"

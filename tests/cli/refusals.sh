@@ -43,6 +43,9 @@ if [ -n "$mpirun" ]; then
     refuses 1 "weights=" $mpirun 2 sh -c \
         '[ "${OMPI_COMM_WORLD_RANK:-$PMI_RANK}" = 0 ] && set -- --weights nowhere; exec "$0" train mnist-mlp "$@"' "$lockstep"
     # shellcheck disable=SC2016,SC2086
+    refuses 1 "until-accuracy=" $mpirun 2 sh -c \
+        '[ "${OMPI_COMM_WORLD_RANK:-$PMI_RANK}" = 0 ] && set -- --until-accuracy 0.5; exec "$0" train mnist-mlp --until-accuracy 0.6 "$@"' "$lockstep"
+    # shellcheck disable=SC2016,SC2086
     refuses 1 "classes=" $mpirun 2 sh -c \
         '[ "${OMPI_COMM_WORLD_RANK:-$PMI_RANK}" = 0 ] && set -- --classes 12; exec "$0" train mnist-mlp "$@"' "$lockstep"
 fi

@@ -13,6 +13,12 @@ run 0 "$lockstep" report "$here/1.json"
 says "Speedup"
 [ -e "$here/index.html" ] && wrong "writes a page that nobody asked for"
 
+# No line is longer than the terminal: what does not fit stands below.
+for columns in 60 80 200; do
+    run 0 env COLUMNS=$columns "$lockstep" report "$here/1.json" "$here/2.json"
+    awk -v most=$columns 'length > most { exit 1 }' "$here/out" || wrong "a line is longer than $columns columns"
+done
+
 # Charts in the terminal, in what its locale has.
 run 0 env LC_ALL=C "$lockstep" report "$here/1.json" --terminal
 matches '^  1 worker #+ [0-9.]+$'
@@ -36,7 +42,7 @@ if command -v gnuplot >/dev/null; then
     run 0 "$lockstep" report "$here/1.json" --out "$out/"
     says "$out/index.html"
     grep -q gnuplot-nox "$here/out" && wrong "a hint that is not needed"
-    for chart in epoch-time throughput phases accuracy; do
+    for chart in phases learning loss; do
         for suffix in gp dat svg png; do
             [ -s "$out/charts/$chart.$suffix" ] || wrong "no $chart.$suffix"
         done
@@ -48,6 +54,13 @@ if command -v gnuplot >/dev/null; then
     (cd "$out/charts" && gnuplot phases.gp) >"$here/out" 2>"$here/err" || wrong "phases.gp"
     [ -s "$out/charts/phases.svg" ] || wrong "phases.gp draws nothing"
 fi
+
+if command -v gnuplot >/dev/null; then
+    run 0 "$lockstep" report "$here/1.json" "$here/2.json" --out "$out" --slides
+    says "The slides: $out/charts/slides.pdf"
+    head -c 4 "$out/charts/slides.pdf" | grep -q '%PDF' || wrong "the slides are no PDF"
+fi
+refuses 1 "--slides: where to?" "$lockstep" report "$here/1.json" --slides
 
 refuses 2 "which study?" "$lockstep" report
 refuses 2 "unknown option --outt; did you mean --out?" "$lockstep" report "$here/1.json" --outt x

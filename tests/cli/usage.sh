@@ -13,6 +13,13 @@ says "--schedule-gamma"
 awk 'length > 100 { exit 1 }' "$here/out" || wrong "help is wider than 100 columns"
 run 0 "$lockstep" train --help
 # A command lists what it goes by, and only that.
+# Nothing is faster than its floor, on however noisy a machine.
+run 0 "$lockstep" bench mnist-mlp --layers --steps 12 --micro-batch 16
+awk '/^Layer/ { on = 1; next } /^A micro-batch/ { on = 0; ratio = $NF; if (ratio < 1) exit 1; seen++ }
+    on && NF > 4 && $NF !~ /^[0-9.]+$/ { if ($(NF - 1) < 1) exit 1; seen++ } END { exit seen < 5 }' "$here/out" ||
+    wrong "a layer is faster than its floor"
+matches '^Step over floor +([0-9.]+ \(median of [0-9]+ blocks, [0-9.]+ to [0-9.]+\)|not to be told: other work)'
+
 run 0 "$lockstep" bench --help
 says "(default: 8 micro-batches"
 for option in epochs limit-train evaluate validate schedule lr top pooling; do

@@ -1,5 +1,5 @@
 #!/bin/sh
-# The batch script that lockstep slurm writes: its requests, its quoting, and what it refuses. slurm.sh runs one.
+# The batch script that lockstep batch writes (slurm is the same): its requests, its quoting, and what it refuses. slurm.sh runs one.
 . "$(dirname "$0")/../cli/lib.sh"
 
 run 0 env -u LOCKSTEP_SRUN_ARGS "$lockstep" slurm train mnist-mlp --epochs 3 --nodes 2 --tasks-per-node=4 \
@@ -47,6 +47,74 @@ for option in tasks-per-node launcher; do
 done
 [ -e study ] && wrong "writes a study"
 
+# What a site wants besides, in the order it was given.
+printf 'ulimit -s unlimited\nexport A="b c"' >"$here/setup"
+run 0 "$lockstep" batch train mnist-mlp --sbatch "--chdir=." --sbatch=--constraint=fast --module gcc/12 --module=openmpi --setup "$here/setup" \
+    --mem-per-cpu 900M --output out.%j --error err.%j
+for line in '#SBATCH --chdir=.' '#SBATCH --constraint=fast' '#SBATCH --mem-per-cpu=900M' '#SBATCH --output=out.%j' '#SBATCH --error=err.%j' \
+    'module load gcc/12 openmpi' 'ulimit -s unlimited' 'export A="b c"'; do
+    grep -qxF -- "$line" "$here/out" || wrong "$what: lacks the line $line"
+done
+sh -n "$here/out" || wrong "$what: is no script"
+
+# Cores that the run has no use for are said, on the standard error and in the script.
+run 0 "$lockstep" batch train mnist-mlp --cpus-per-task 20
+complains "each worker asks for 20 cores and uses 8: a step of 128 samples in micro-batches of 16 has no more work at a time"
+grep -q '^# Note: each worker asks for 20 cores' "$here/out" || wrong "$what: the script does not say it"
+run 0 "$lockstep" batch train mnist-mlp --cpus-per-task 160 --batch-size 1024 --tasks-per-node 4
+complains "each worker asks for 160 cores and uses 2:"
+run 0 "$lockstep" batch scale mnist-mlp --workers 1,2 --out s --cpus-per-task 4
+complains "uses 1: it has 1 replica; ask for fewer, or give --replicas 4"
+for fits in "--cpus-per-task 8" "--cpus-per-task 4 --tasks-per-node 2" "--cpus-per-task 20 --micro-batch 4 --batch-size 256"; do
+    # shellcheck disable=SC2086
+    run 0 "$lockstep" batch train mnist-mlp $fits
+    [ -s "$here/err" ] && wrong "$what: warns of nothing"
+done
+refuses 2 "16 workers for 8 micro-batches" "$lockstep" batch train mnist-mlp --nodes 2 --tasks-per-node 8
+
+# A home folder is not lost between quotes.
+# shellcheck disable=SC2088 # what the shell does not expand is what is tested
+run 0 env HOME=/my/own "$lockstep" batch train mnist-mlp --data mnist:~/d --record '~/r.json' --save=~/w
+grep -q 'train mnist-mlp --data mnist:/my/own/d --record /my/own/r.json --save=/my/own/w$' "$here/out" || wrong "$what: keeps the ~"
+
+# A sweep as a job array: each task its words and its record.
+run 0 "$lockstep" batch train mnist-mlp --array "lr=0.01,0.02 remat=true" --job-name sweep
+says "#SBATCH --array=0-1"
+says "#SBATCH --output=%x.%A_%a.out"
+cp "$here/out" "$here/job"
+run 0 env PATH="$here/bin:$PATH" SLURM_ARRAY_TASK_ID=1 sh "$here/job"
+says "[train][mnist-mlp][--lr][0.02][--remat][--record][sweep.1.json]"
+run 1 env PATH="$here/bin:$PATH" SLURM_ARRAY_TASK_ID=2 sh "$here/job"
+refuses 2 "unknown option --lrr" "$lockstep" batch train mnist-mlp --array "lrr=1,2"
+refuses 2 "--array is for train" "$lockstep" batch scale mnist-mlp --workers 1 --out s --array "lr=1,2"
+
+# PBS, with a stand-in for what it gives a job.
+run 0 "$lockstep" batch train mnist-mlp --system pbs --nodes 2 --tasks-per-node 4 --cpus-per-task 1 --mem 8G --gres gpu:2 --time 10 \
+    --account A --partition q --pbs "-W umask=022" --job-name p
+for line in '#PBS -N p' '#PBS -l select=2:ncpus=4:mpiprocs=4:mem=8G:ngpus=2' '#PBS -l walltime=00:10:00' '#PBS -A A' '#PBS -q q' \
+    '#PBS -W umask=022'; do
+    grep -qxF -- "$line" "$here/out" || wrong "$what: lacks the line $line"
+done
+grep -q SLURM "$here/out" && wrong "$what: speaks of Slurm"
+cp "$here/out" "$here/job"
+for _ in 1 2 3 4 5 6 7 8; do echo n1; done >"$here/nodes"
+run 0 env PATH="$here/bin:$PATH" PBS_O_WORKDIR="$here" PBS_NODEFILE="$here/nodes" PBS_JOBID=1 sh "$here/job"
+matches '\[none\]\[-n\]\[8\]\[/.*\]\[train\]\[mnist-mlp\]\[--time-limit\]\[0:540\]$'
+run 0 "$lockstep" batch train mnist-mlp --system=pbs --array "lr=1,2"
+says '#PBS -J 0-1'
+refuses 2 "--qos is Slurm's" "$lockstep" batch train mnist-mlp --system pbs --qos q
+refuses 2 "--sbatch: this script is for PBS" "$lockstep" batch train mnist-mlp --system pbs --sbatch "--chdir=."
+refuses 2 "a study over several nodes takes Slurm's steps" \
+    "$lockstep" batch scale mnist-mlp --system pbs --layout 1x2,2x1 --out s
+refuses 2 "'lsf' is not one of slurm, pbs" "$lockstep" batch train mnist-mlp --system lsf
+
+for size in 16X 16GB G -1 0G 1.5G ""; do
+    refuses 2 "--mem" "$lockstep" slurm train mnist-mlp --mem "$size"
+done
+refuses 2 "give one of them" "$lockstep" slurm train mnist-mlp --mem 1G --mem-per-cpu 1G
+refuses 2 "expected one line that begins with an option" "$lockstep" slurm train mnist-mlp --sbatch "chdir"
+refuses 2 "--sbatch needs a value" "$lockstep" slurm train mnist-mlp --sbatch
+refuses 2 "--setup: cannot read" "$lockstep" slurm train mnist-mlp --setup "$here/none"
 refuses 2 "a batch script for what?" "$lockstep" slurm
 refuses 2 "not for 'bench'" "$lockstep" slurm bench mnist-mlp
 refuses 2 "which model?" "$lockstep" slurm train --nodes 2

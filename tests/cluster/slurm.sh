@@ -69,6 +69,7 @@ daemon "$here/on_n2" slurmd -D -N n2
 both_idle() { [ "$(sinfo -h -t idle -o %D)" = 2 ]; }
 until_true 40 both_idle || give_up "the two nodes do not come up: $(sinfo 2>&1)"
 
+export COLUMNS=1000 # sentences stay whole
 recipe="mnist-cnn --limit-train 2000 --limit-test 500 --batch-size 512 --micro-batch 64 --epochs 1 --verbose 2"
 # trained WORKERS HOSTS: the latest command did, to the weights of one worker.
 trained() {
@@ -163,9 +164,52 @@ TEXT
     run 1 salloc -Q -N2 -n2 "$lockstep" scale ${recipe% --verbose*} --nodes 3 --workers-per-node 1 --out "$here/more"
     complains "3 nodes asked for, and this Slurm allocation has 2"
     # More workers on a node than the allocation has cores there: Slurm refuses that run, the study goes on.
-    run 0 salloc -Q -N2 -n2 "$lockstep" scale ${recipe% --verbose*} --nodes 1 --workers-per-node 2,1 --out "$here/refused"
+    run 1 salloc -Q -N2 -n2 "$lockstep" scale ${recipe% --verbose*} --nodes 1 --workers-per-node 2,1 --out "$here/refused"
     matches '^\[1/2\] mnist-cnn, 2 workers: FAILED: srun says: .*; runs/mnist-cnn-strong-n1-w2-r1\.log may say more'
     matches '^\[2/2\] mnist-cnn, 1 worker: [0-9.]+ s per epoch'
+
+    # The five labs, each by its script, with so little data that it takes seconds: from sbatch to the page.
+    lab() {
+        name=$1
+        shift
+        kind=$1
+        shift
+        run 0 "$lockstep" batch "$kind" --job-name "$name" --output "$name.out" --time 00:05:00 "$@"
+        cp "$here/out" "$here/job.slurm"
+        run 0 sbatch -Q --wait --chdir "$here" "$here/job.slurm"
+        [ ! -e "$here/$name.out" ] || cp "$here/$name.out" "$here/out"
+        what="sbatch of the lab $name"
+    }
+    page() {
+        run 0 "$lockstep" report "$@" --out "$here/page"
+        [ -s "$here/page/index.html" ] || wrong "$what: no page"
+    }
+    small="--limit-train 16 --limit-test 8 --batch-size 8 --micro-batch 4 --optimizer sgd --lr 0.01 --verbose 2"
+    lab bsc train resnet50v2 --data shapes $small --epochs 2 --cpus-per-task 2 --record "$here/bsc.json"
+    matches '^2/2 - [0-9]+s - loss: '
+    page "$here/bsc.json"
+    says "An epoch of 16 samples took"
+    lab upc scale resnet20v2 resnet50v2 --data shapes ${small% --verbose*} --epochs 2 --mode batch-per-worker --batch-size 4 \
+        --lr-scaling linear --lr-base-batch 4 --workers 1,2 --out "$here/upc"
+    says "[4/4] resnet50v2, 2 workers: "
+    says "Batch per worker: the batch, and with it the learning rate, grows with the workers"
+    page "$here/upc"
+    lab uiuc scale mnist-cnn --limit-train 1024 --limit-test 100 --epochs 2 --batch-size 512 --micro-batch 64 --layout 1x1,1x2,2x1,2x2 \
+        --until-accuracy 0.1 --out "$here/uiuc"
+    says "[4/4] mnist-cnn, 4 workers on 2 nodes: "
+    says "ended with the same weights, bit for bit"
+    page "$here/uiuc"
+    lab tud train resnet56 --data shapes --augment flip,crop --normalize dataset --limit-train 64 --limit-test 16 --epochs 1 --verbose 2 \
+        --nodes 2 --tasks-per-node 2 --record "$here/tud.json"
+    says "4 workers on 2 hosts"
+    page "$here/tud.json"
+    lab prace train mnist-linear --limit-train 1024 --limit-test 100 --epochs 2 --optimizer sgd --warmup-epochs 1 --nodes 2 --verbose 2 \
+        --array "lr=0.1,0.2 momentum=0.9" --output "prace.%a.out" --sbatch "--comment=sweep"
+    for task in 0 1; do
+        grep -q '^Test accuracy' "$here/prace.$task.out" || wrong "$what: task $task trains nothing"
+    done
+    page "$here/prace.0.json" "$here/prace.1.json"
+    says "lr 0.2"
 
     # What goes wrong is said once, by one worker, and the job ends.
     run 1 srun -Q -N2 -n2 --mpi=none "$lockstep" train $recipe

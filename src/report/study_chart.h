@@ -1,0 +1,30 @@
+// Drawing a study's charts: study_charts.c writes the files and runs gnuplot, study_draw.c says what is in them.
+#ifndef LS_REPORT_STUDY_CHART_H
+#define LS_REPORT_STUDY_CHART_H
+
+#include "report/study_impl.h"
+
+typedef struct chart {
+    const ls_study *study;
+    const ls_series *series;
+    const char *name;    // of its files
+    int *count, counts;  // the different numbers of workers, ascending
+    FILE *script, *data;
+    int points;  // rows written to `data`
+    int names;   // titles in the script
+} chart;
+
+// Each writes the data and the script up to its plot command, which is a text in the variable PLOT. Without points there is no
+// chart.
+void ls__draw_epoch_time(chart *c);
+void ls__draw_throughput(chart *c);
+void ls__draw_speedup(chart *c);
+void ls__draw_efficiency(chart *c);
+void ls__draw_phases(chart *c);
+void ls__draw_accuracy(chart *c);
+void ls__draw_accuracy_batch(chart *c);
+void ls__draw_learning(chart *c);
+void ls__draw_loss(chart *c);
+void ls__draw_until(chart *c);
+
+#endif
