@@ -21,8 +21,12 @@ if(LS_FUZZ)
   file(GLOB fuzzed CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/base/*.c ${PROJECT_SOURCE_DIR}/src/tensor/*.c
     ${PROJECT_SOURCE_DIR}/src/data/*.c ${PROJECT_SOURCE_DIR}/src/data/formats/*.c
     ${PROJECT_SOURCE_DIR}/src/train/weights_file.c)
-  foreach(what idx pickle weights)
+  file(GLOB fuzzed_reports CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/report/*.c)
+  foreach(what idx pickle weights json options)
     add_executable(fuzz_${what}_libfuzzer fuzz/fuzz_${what}.c ${fuzzed})
+    if(what STREQUAL json)
+      target_sources(fuzz_json_libfuzzer PRIVATE ${fuzzed_reports})
+    endif()
     target_include_directories(fuzz_${what}_libfuzzer PRIVATE ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src)
     target_compile_definitions(fuzz_${what}_libfuzzer PRIVATE LS_FUZZ_LIBFUZZER LS_SANITIZED)
     target_compile_options(fuzz_${what}_libfuzzer PRIVATE -O1 -g -fsanitize=fuzzer,address,undefined

@@ -68,9 +68,9 @@ class Launch:
         def maybe(p, *words):
             if self.chance(p):
                 o.extend(str(w) for w in words)
-        maybe(0.9, "--limit-train", self.pick(1, 2, 63, 100, 256, 600))
-        maybe(0.9, "--limit-test", self.pick(1, 30, 100))
-        maybe(0.95, "--epochs", self.pick(1, 1, 1, 2, 3) if not self.long else 1000000)
+        maybe(1, "--limit-train", self.pick(1, 2, 63, 100, 256, 600))
+        maybe(1, "--limit-test", self.pick(1, 30, 100))
+        maybe(1, "--epochs", self.pick(1, 1, 1, 2, 3) if not self.long else 1000000)
         maybe(0.4, "--batch-size", self.value([7, 32, 64, 64, 128], [1, 100, 0, -1, "x", "1e3", 1000000000, 4611686018427387904, 99999999999999999999]))
         maybe(0.3, "--micro-batch", self.value([1, 8, 16], [3, 0, 1000000000]))
         maybe(0.3, "--replicas", self.value([1, 1, 2], [3, 8, 100000, 0]))
