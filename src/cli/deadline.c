@@ -21,6 +21,7 @@
 #define END "LOCKSTEP_END"  // in the environment: when to be over, in seconds since 1970, or "none"
 
 #define ANSWER_SECONDS  5
+#define LEAST_STEPS     4    // after which an evaluation's length can be told
 #define BETWEEN_SECONDS 0.1  // looks at the clock; a broadcast takes a ten-thousandth of it
 
 // --- what the end is -------------------------------------------------------------------------------------------------
@@ -163,19 +164,50 @@ ls_status cli_timekeeper_begin(cli_timekeeper *k, ls_comm *comm, const cli_deadl
     return LS_OK;
 }
 
-// An evaluation takes a third of what training takes for as many samples; half, to be sure.
-static double evaluation_seconds(const cli_timekeeper *k, const ls_progress *p) {
+// Keeps how long steps take, without the first of each epoch: what is started then is found started by the others.
+static void note_step(cli_timekeeper *k, const ls_progress *p) {
+    double now = ls_clock();
+    if (p->step > 1 && k->latest > 0) {
+        memmove(k->recent + 1, k->recent, (CLI_RECENT_STEPS - 1) * sizeof *k->recent);
+        k->recent[0] = now - k->latest;
+        if (k->recent_count < CLI_RECENT_STEPS) k->recent_count++;
+    }
+    k->latest = now;
+}
+
+static int ascending(const void *a, const void *b) {
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+// The median of the latest steps: on a machine that others work on too, some take many times as long. 0: there were too few to tell.
+static double step_seconds(const cli_timekeeper *k) {
+    double sorted[CLI_RECENT_STEPS];
+    int n = k->recent_count;
+    if (n < LEAST_STEPS) return 0;
+    memcpy(sorted, k->recent, sizeof sorted);
+    qsort(sorted, (size_t)n, sizeof *sorted, ascending);
+    return n % 2 ? sorted[n / 2] : (sorted[n / 2 - 1] + sorted[n / 2]) / 2;
+}
+
+// An evaluation takes a third of what training takes for as many samples; somewhat more, to be sure.
+static double evaluation_seconds(const cli_timekeeper *k, const ls_progress *p, double a_step) {
     if (k->evaluation_seconds > 0) return 1.1 * k->evaluation_seconds;
-    return p->images_per_second > 0 ? 0.5 * (double)k->test_count / p->images_per_second : 0;
+    double images = p->images_per_second * p->seconds / (double)p->step;  // of a step
+    return images > 0 ? 0.45 * (double)k->test_count / images * a_step : 0;
 }
 
 // Worker 0: what its clock says.
 static agreement decide(cli_timekeeper *k, const ls_progress *p, int64_t step, int validate) {
-    double now = ls_clock(), seconds = p->seconds / (double)p->step, evaluation = evaluation_seconds(k, p);
+    double now = ls_clock(), seconds = p->seconds / (double)p->step, usual = step_seconds(k);
+    int known = usual > 0;  // how long steps take; the first says little of that, and nothing of an evaluation
+    double evaluation = evaluation_seconds(k, p, known ? usual : seconds);
     if (k->agreed_step > step - p->step) seconds = fmax(seconds, (now - k->agreed) / (double)(step - k->agreed_step));
     seconds *= 1.1;  // none takes just what those before it took
     double end = k->deadline.at - k->deadline.margin - evaluation, left = end - now;
     if (validate && p->step == p->steps) left -= evaluation;
+    if (!known)
+        left = fmax(left, k->deadline.at - k->deadline.margin - now - 2 * seconds);  // there is time to find out
     k->agreed = now;
     k->agreed_step = step;
     agreement a = {.stop = left < seconds};
@@ -185,7 +217,7 @@ static agreement decide(cli_timekeeper *k, const ls_progress *p, int64_t step, i
     }
     // Steps may get much slower, on a machine that others work on too. With validation no later than where it adds to what is to be
     // done.
-    a.next = step + (int64_t)fmax(1, fmin(left / 2, BETWEEN_SECONDS) / seconds);
+    a.next = known ? step + (int64_t)fmax(1, fmin(left / 2, BETWEEN_SECONDS) / seconds) : step + 1;
     int64_t epoch_end = step - p->step + p->steps;
     if (validate && p->step < p->steps && a.next > epoch_end) a.next = epoch_end;
     return a;
@@ -195,6 +227,7 @@ int cli_timekeeper_step(cli_timekeeper *k, const ls_progress *p, int validate) {
     int64_t step = (p->epoch - 1) * p->steps + p->step;
     if (k->stop) return LS_PROGRESS_STOP;
     if (k->next == 0) return LS_PROGRESS_GO_ON;
+    if (p->rank == 0) note_step(k, p);
     if (step < k->next) return step + 1 == k->next ? LS_PROGRESS_WAIT : LS_PROGRESS_GO_ON;
     agreement a = {.next = 0};
     if (p->rank == 0) a = decide(k, p, step, validate);

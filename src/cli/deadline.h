@@ -23,6 +23,8 @@ void cli_deadline_pass_on(const cli_deadline *deadline, double seconds);
 // "to be over by 2026-11-21 12:00:00, the end of Slurm job 17"; nothing without a deadline that is known.
 void cli_deadline_print(const cli_deadline *deadline);
 
+#define CLI_RECENT_STEPS 15
+
 // Stops training in time: worker 0's clock decides, and all workers stop after the same step. They agree now and then, not in
 // every step, so that it costs nothing.
 typedef struct cli_timekeeper {
@@ -33,6 +35,8 @@ typedef struct cli_timekeeper {
     int64_t next;               // the step, counted from the first epoch on, after which they agree again; 0: never
     int64_t agreed_step;        // worker 0: the latest, and when that was
     double agreed;
+    double recent[CLI_RECENT_STEPS], latest;  // worker 0: seconds of the latest steps, and when the last of them ended
+    int recent_count;
     int stop, too_late_to_evaluate;
     ls_status status;  // of agreeing
 } cli_timekeeper;

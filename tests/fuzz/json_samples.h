@@ -37,8 +37,9 @@ static const char sample_study[] =
     "{\"name\":\"c\",\"model\":\"net\",\"nodes\":2,\"workers\":4,\"repeat\":2}]}";
 
 #define SAMPLE_SPAN(tid, ts, kind)                                                                                     \
-    "{\"ph\":\"X\",\"pid\":1,\"tid\":" #tid ",\"ts\":" #ts ".5,\"dur\":8,\"cat\":\"" kind "\",\"name\":\"" kind "\"}," \
-                                                                                                                "\n"
+    "{\"ph\":\"X\",\"pid\":1,\"tid\":" #tid ",\"ts\":" #ts ".5,\"dur\":8,\"cat\":\"" kind "\",\"name\":\"" kind        \
+    "\"},"                                                                                                             \
+    "\n"
 
 static const char sample_trace[] =
     "{\"otherData\":{\"lockstep_trace\":1,\n\"model\":\"net\",\"data\":\"d\",\"precision\":\"fp32\",\"strategy\":\"s\",\n\"workers\":1,\"hosts\":1,"
