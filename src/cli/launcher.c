@@ -184,7 +184,9 @@ static pid_t parent_of(const char *process) {
     fclose(f);
     text[n] = 0;
     char *p = strrchr(text, ')');
-    return p && sscanf(p + 1, " %*c %d", &parent) == 1 ? (pid_t)parent : 0;
+    char state;
+    // One that has ended and that nobody asks about any more is no process to wait for.
+    return p && sscanf(p + 1, " %c %d", &state, &parent) == 2 && state != 'Z' ? (pid_t)parent : 0;
 }
 
 // Calls for each child of `parent`; how many there are.
