@@ -263,7 +263,7 @@ class Launch:
         with open(self.path("err"), "rb") as f:
             said = f.read().decode("utf-8", "replace")
         if problem is None and status != 0 and not self.quiet and not self.direct:
-            told = [l for l in said.splitlines() if l.startswith(("lockstep", "/")) or "error while loading shared" in l or "libgomp:" in l or l.startswith(("sh:", "unshare:", "mount:", "srun"))]
+            told = [l for l in said.splitlines() if l.startswith(("lockstep", "/")) or "error while loading shared" in l or "libgomp:" in l or "An error occurred in MPI_Init" in l or l.startswith(("sh:", "unshare:", "mount:", "srun"))]
             if not told:
                 problem = "ends with %d and not a word" % status
         # Whoever is still there gets a moment to go.
@@ -282,7 +282,7 @@ class Launch:
         if child.poll() is None:
             child.kill()
             child.wait()
-        mine = [n for n in set(os.listdir("/dev/shm")) - before if n.startswith("lockstep")]
+        mine = [n for n in set(os.listdir("/dev/shm")) - before if n.startswith("lockstep") and "fuzz" not in n]
         mine += [n for n in os.listdir(self.tmp) if not n.startswith("ompi.")]
         for top_folder, _, names in os.walk(self.folder):
             mine += [n for n in names if n.startswith(("run.json.", "weights.", "run.csv.", "trace.json."))]
