@@ -149,7 +149,7 @@ class Launch:
                              ("OMP_NUM_THREADS", ("1", "7", "x")), ("OMP_STACKSIZE", ("1", "64K")), ("OMP_WAIT_POLICY", ("active",)),
                              ("LOCKSTEP_LAUNCHED", ("2", "x", "")), ("OMPI_COMM_WORLD_RANK", ("1", "0", "x")), ("PMI_RANK", ("1",)),
                              ("OMPI_COMM_WORLD_SIZE", ("2",)), ("LOCKSTEP_STARTED", ("0", "x", "1e400")), ("LOCKSTEP_TERMINAL", ("1",)), ("LOCKSTEP_FAKE_HOSTS", ("2", "-1", "x")),
-                             ("LC_ALL", ("de_DE.UTF-8", "C", "xx")), ("TMPDIR", ("/nowhere", "/dev/null")), ("PATH", ("/nowhere",)),
+                             ("LC_ALL", ("de_DE.UTF-8", "C", "xx")), ("TMPDIR", ("/proc/nowhere", "/dev/null")), ("PATH", ("/nowhere",)),
                              ("ONEDNN_MAX_CPU_ISA", ("SSE41", "x")), ("TERM", ("dumb",)), ("SLURM_JOB_ID", ("7",)), ("LOCKSTEP_TRACE", ("1",)), ("COLUMNS", ("1", "-5"))):
             if self.chance(0.025):
                 self.env[name] = self.pick(*values)
