@@ -21,8 +21,13 @@ if(LS_FUZZ)
   file(GLOB fuzzed CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/base/*.c ${PROJECT_SOURCE_DIR}/src/tensor/*.c
     ${PROJECT_SOURCE_DIR}/src/data/*.c ${PROJECT_SOURCE_DIR}/src/data/formats/*.c
     ${PROJECT_SOURCE_DIR}/src/train/weights_file.c)
-  foreach(what idx pickle weights)
+  file(GLOB fuzzed_reports CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/report/*.c)
+  foreach(what idx pickle weights json options)
     add_executable(fuzz_${what}_libfuzzer fuzz/fuzz_${what}.c ${fuzzed})
+    if(what STREQUAL json)
+      target_sources(fuzz_json_libfuzzer PRIVATE ${fuzzed_reports} ${PROJECT_SOURCE_DIR}/src/train/version.c)
+      target_compile_definitions(fuzz_json_libfuzzer PRIVATE LS_VERSION="0")
+    endif()
     target_include_directories(fuzz_${what}_libfuzzer PRIVATE ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src)
     target_compile_definitions(fuzz_${what}_libfuzzer PRIVATE LS_FUZZ_LIBFUZZER LS_SANITIZED)
     target_compile_options(fuzz_${what}_libfuzzer PRIVATE -O1 -g -fsanitize=fuzzer,address,undefined
@@ -33,7 +38,11 @@ if(LS_FUZZ)
     file(MAKE_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR}/corpus_${what})
     add_test(NAME fuzz_${what}_seeds COMMAND fuzz_${what} --seeds ${CMAKE_CURRENT_BINARY_DIR}/corpus_${what})
     set_tests_properties(fuzz_${what}_seeds PROPERTIES FIXTURES_SETUP corpus_${what} LABELS "fuzz;data")
-    add_test(NAME fuzz_${what}_libfuzzer COMMAND fuzz_${what}_libfuzzer -max_total_time=5 -max_len=16384
+    set(words "")
+    if(EXISTS ${CMAKE_CURRENT_SOURCE_DIR}/fuzz/${what}.dict)
+      set(words -dict=${CMAKE_CURRENT_SOURCE_DIR}/fuzz/${what}.dict)
+    endif()
+    add_test(NAME fuzz_${what}_libfuzzer COMMAND fuzz_${what}_libfuzzer -max_total_time=5 -max_len=16384 ${words}
       -artifact_prefix=${CMAKE_CURRENT_BINARY_DIR}/ ${CMAKE_CURRENT_BINARY_DIR}/corpus_${what})
     set_tests_properties(fuzz_${what}_libfuzzer PROPERTIES FIXTURES_REQUIRED corpus_${what} TIMEOUT 60
       LABELS "fuzz;data")

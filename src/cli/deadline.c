@@ -21,6 +21,7 @@
 #define END "LOCKSTEP_END"  // in the environment: when to be over, in seconds since 1970, or "none"
 
 #define ANSWER_SECONDS 5
+#define LEAST_STEPS    4  // after which an evaluation's length can be told
 
 // --- what the end is -------------------------------------------------------------------------------------------------
 
@@ -158,26 +159,53 @@ ls_status cli_timekeeper_begin(cli_timekeeper *k, ls_context *context, const cli
     return LS_OK;
 }
 
-// An evaluation takes a third of what training takes for as many samples; half, to be sure.
-static double evaluation_seconds(const cli_timekeeper *k) {
+// Keeps how long steps take, without the first of each epoch: what is started then is found started by the others.
+static void note_step(cli_timekeeper *k, const ls_step_report *p, double now) {
+    if (p->step > 1 && k->latest > 0) {
+        memmove(k->recent + 1, k->recent, (CLI_RECENT_STEPS - 1) * sizeof *k->recent);
+        k->recent[0] = now - k->latest;
+        if (k->recent_count < CLI_RECENT_STEPS) k->recent_count++;
+    }
+    k->latest = now;
+    k->images = p->images_per_second * p->seconds / (double)p->step;
+}
+
+static int ascending(const void *a, const void *b) {
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+// The median of the latest steps: on a machine that others work on too, some take many times as long. 0: there were too few to tell.
+static double step_seconds(const cli_timekeeper *k) {
+    double sorted[CLI_RECENT_STEPS];
+    int n = k->recent_count;
+    if (n < LEAST_STEPS) return 0;
+    memcpy(sorted, k->recent, sizeof sorted);
+    qsort(sorted, (size_t)n, sizeof *sorted, ascending);
+    return n % 2 ? sorted[n / 2] : (sorted[n / 2 - 1] + sorted[n / 2]) / 2;
+}
+
+// An evaluation takes a third of what training takes for as many samples; somewhat more, to be sure.
+static double evaluation_seconds(const cli_timekeeper *k, double a_step) {
     if (k->evaluation_seconds > 0) return 1.1 * k->evaluation_seconds;
-    return k->images_per_second > 0 ? 0.5 * (double)k->test_count / k->images_per_second : 0;
+    return k->images > 0 ? 0.45 * (double)k->test_count / k->images * a_step : 0;
 }
 
 int cli_timekeeper_step(cli_timekeeper *k, const ls_step_report *p, int validate) {
     if (k->deadline.at == 0) return 0;
-    double now = ls_clock(), seconds = p->seconds / (double)p->step;
-    if (p->step == k->step + 1) seconds = fmax(seconds, now - k->done);
-    k->images_per_second = p->images_per_second;
-    k->step = p->step;
-    k->done = now;
-    double evaluation = evaluation_seconds(k), left = k->deadline.at - k->deadline.margin - evaluation - now;
+    double now = ls_clock(), seconds = p->seconds / (double)p->step, end = k->deadline.at - k->deadline.margin;
+    if (p->step > 1) seconds = fmax(seconds, now - k->latest);
+    note_step(k, p, now);
+    seconds *= 1.1;                   // none takes just what those before it took
+    double usual = step_seconds(k);  // the first says little of that, and nothing of an evaluation
+    double evaluation = evaluation_seconds(k, usual > 0 ? usual : seconds), left = end - evaluation - now;
     if (validate && p->step == p->steps) left -= evaluation;
-    // None takes just what those before it took; and once this one says to stop, another is done.
-    k->stop |= left < 2 * 1.1 * seconds;
+    if (usual == 0) left = fmax(left, end - now - 2 * seconds);  // there is time to find out
+    k->stop |= left < 2 * seconds;  // once this one says to stop, another is done
     return k->stop;
 }
 
 int cli_timekeeper_too_late(const cli_timekeeper *k) {
-    return k->stop && ls_clock() + evaluation_seconds(k) > k->deadline.at;
+    double usual = step_seconds(k);
+    return k->stop && ls_clock() + evaluation_seconds(k, usual > 0 ? usual : k->recent[0]) > k->deadline.at;
 }

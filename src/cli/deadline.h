@@ -21,14 +21,16 @@ void cli_deadline_pass_on(const cli_deadline *deadline, double seconds);
 // "to be over by 2026-11-21 12:00:00, the end of Slurm job 17"; nothing without a deadline that is known.
 void cli_deadline_print(const cli_deadline *deadline);
 
+#define CLI_RECENT_STEPS 15
+
 // Stops training in time: worker 0's clock decides, and the others hear of it from the step that follows.
 typedef struct cli_timekeeper {
     cli_deadline deadline;
     int64_t test_count;         // samples of an evaluation at the end; 0: there is none
     double evaluation_seconds;  // the latest evaluation; 0: none yet
-    double images_per_second;   // of the running epoch
-    int64_t step;               // when this one was done, the latest
-    double done;
+    double recent[CLI_RECENT_STEPS], latest;  // seconds of the latest steps, and when the last of them ended
+    int recent_count;
+    double images;  // of a step
     int stop;
 } cli_timekeeper;
 

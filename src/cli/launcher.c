@@ -23,7 +23,8 @@
 #include "cli/cli.h"
 
 #define RULE           "--------------------------------------------------------------------------"
-#define KIND_SECONDS   5   // between asking the launcher to end and ending it
+#define KIND_SECONDS   5  // between asking the launcher to end and ending it
+#define START_SECONDS  30
 #define ORPHAN_SECONDS 20  // a launcher without workers, which waits for hosts that do not answer
 
 enum { BLOCK = 8192 };
@@ -31,7 +32,8 @@ enum { BLOCK = 8192 };
 typedef struct supervisor {
     const char *command;
     pid_t launcher;
-    int words;        // the launcher's standard error; -1: its own affair, or closed
+    int speaks;       // the launcher is listened to
+    int words;        // its standard error; -1: its own affair, or closed
     int signals;      // a signalfd
     char line[4096];  // not yet ended
     size_t line_used;
@@ -39,8 +41,10 @@ typedef struct supervisor {
     size_t block_used;
     int in_block;
     double block_since;
-    int said;          // a worker has said why the job ends
-    int rank, number;  // of a worker that a signal ended; number 0: none
+    int said;              // a worker has said why the job ends
+    int spoken;            // a worker has said anything, or the launcher a block that was passed on
+    const char *given_up;  // why this process ended the launcher; NULL: it did not, or somebody asked for it
+    int rank, number;      // of a worker that a signal ended; number 0: none
     char host[256];
     double asked;    // when it was asked to end; 0: not
     int asked_with;  // the signal
@@ -115,6 +119,7 @@ static void take_line(supervisor *s, const char *line, size_t n) {
         return;
     }
     if (strncmp(line, "lockstep", 8) == 0) {
+        s->spoken = 1;
         s->said |= strstr(line, CLI_JOB_ENDS) != NULL;
         if (s->in_block) end_block(s, 0);
     }
@@ -179,7 +184,9 @@ static pid_t parent_of(const char *process) {
     fclose(f);
     text[n] = 0;
     char *p = strrchr(text, ')');
-    return p && sscanf(p + 1, " %*c %d", &parent) == 1 ? (pid_t)parent : 0;
+    char state;
+    // One that has ended and that nobody asks about any more is no process to wait for.
+    return p && sscanf(p + 1, " %c %d", &state, &parent) == 2 && state != 'Z' ? (pid_t)parent : 0;
 }
 
 // Calls for each child of `parent`; how many there are.
@@ -247,18 +254,24 @@ static void take_signal(supervisor *s) {
 }
 
 // A launcher whose workers are gone waits for hosts it does not reach.
+static void give_up(supervisor *s, const char *why) {
+    s->given_up = why;
+    s->asked = ls_clock();
+    s->asked_with = SIGTERM;
+    kill(s->launcher, SIGTERM);
+}
+
 static void look_after(supervisor *s) {
     int count = children(s->launcher, 0);
     s->had_workers |= count > 0;
-    if (count > 0 || !s->had_workers) {
+    if (count > 0)
         s->alone = 0;
-    } else if (s->alone == 0) {
+    else if (s->alone == 0)
         s->alone = ls_clock();
-    } else if (ls_clock() - s->alone > ORPHAN_SECONDS && !s->asked) {
-        s->asked = ls_clock();
-        s->asked_with = SIGTERM;
-        kill(s->launcher, SIGTERM);
-    }
+    else if (!s->asked && s->had_workers && ls_clock() - s->alone > ORPHAN_SECONDS)
+        give_up(s, "all workers of this host are gone, and the launcher goes on without them");
+    else if (!s->asked && !s->had_workers && ls_clock() - s->alone > START_SECONDS)
+        give_up(s, "the launcher has not started a worker; what stands above are its words");
     if (s->in_block && ls_clock() - s->block_since > 2) end_block(s, 0);
 }
 
@@ -266,6 +279,7 @@ static void look_after(supervisor *s) {
 
 static void say_end(const supervisor *s, int wait_status) {
     int code = WIFEXITED(wait_status) ? WEXITSTATUS(wait_status) : 0, number = s->number;
+    if (s->given_up) fprintf(stderr, "lockstep %s: %s. " CLI_JOB_ENDS "\n", s->command, s->given_up);
     if (s->said || s->asked) return;
     if (WIFSIGNALED(wait_status)) {
         fprintf(stderr, "lockstep %s: the launcher was ended by signal %d (%s), and the job with it\n", s->command,
@@ -273,6 +287,11 @@ static void say_end(const supervisor *s, int wait_status) {
         return;
     }
     if (!number && code > 128 && code < 128 + 65) number = code - 128;
+    if (!number && code && s->speaks && !s->spoken)
+        fprintf(stderr,
+                "lockstep %s: the launcher ended with exit status %d, and no worker has said why; what stands above "
+                "are its words\n",
+                s->command, code);
     if (!number) return;
     char who[320];
     if (s->rank >= 0)
@@ -325,7 +344,7 @@ static int watch_it(supervisor *s) {
 }
 
 ls_status cli_launcher_run(const char *command, char **argv, int speaks) {
-    supervisor s = {.command = command, .words = -1, .rank = -1, .kills = ls_limits_kills()};
+    supervisor s = {.command = command, .words = -1, .rank = -1, .kills = ls_limits_kills(), .speaks = speaks};
     static const int passed[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGTSTP, SIGUSR1, SIGUSR2, SIGCHLD};
     int ends[2] = {-1, -1};
     sigset_t signals, before;

@@ -57,7 +57,7 @@ static int finish(cli *c, const char *command, ls_status status) {
         fail_alone(c, command);
     else if (status != LS_OK && speaks(c))
         say(command, "");
-    else if (status != LS_OK && !c->context)
+    else if (status != LS_OK && (!c->context || ls_context_size(c->context) == 1))
         fail_before(command);
     ls_context_destroy(&c->context);
     if (status == LS_OK && (fflush(stdout) || ferror(stdout))) {

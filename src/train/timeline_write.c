@@ -21,13 +21,13 @@ enum { TAG_CLOCK = 71, TAG_EVENTS = 72 };
 // --- clocks ----------------------------------------------------------------------------------------------------------
 
 static ls_status send(ls_comm *comm, const void *data, int64_t bytes, int to, int tag) {
-    ls_request request = {NULL};
+    ls_request request = {.native = NULL};
     LS_TRY(ls_comm_isend(comm, data, bytes, LS_DTYPE_U8, to, tag, &request));
     return ls_comm_wait_all(comm, &request, 1);
 }
 
 static ls_status receive(ls_comm *comm, void *data, int64_t bytes, int from, int tag) {
-    ls_request request = {NULL};
+    ls_request request = {.native = NULL};
     LS_TRY(ls_comm_irecv(comm, data, bytes, LS_DTYPE_U8, from, tag, &request));
     return ls_comm_wait_all(comm, &request, 1);
 }

@@ -36,6 +36,9 @@ for rank in OMPI_COMM_WORLD_RANK=1 PMI_RANK=1 PMIX_RANK=1; do
     complains "worker 1: unknown option --epoch"
 done
 
+run 1 env OMPI_COMM_WORLD_RANK=1 PMI_RANK=1 "$lockstep" train mnist-mlp --limit-train 128 --data nothing
+complains "worker 1: there is no dataset"
+
 # A closed stream is nowhere, not the next file that is opened.
 what="train --metrics >&-"
 # shellcheck disable=SC2086

@@ -34,6 +34,11 @@ stopped() {
     run 0 "$lockstep" train $long --time-limit 0:08 --record "$here/run.json" --validate --metrics "$here/run.csv"
     stopped 8
     tail -n 1 "$here/run.csv" | grep -qE '^[0-9]+,' || wrong "$what: no line of the last epoch"
+    # The time that there is is used: the first step, which starts what later ones find started, is not what an evaluation's length is told by.
+    run 0 "$lockstep" train resnet20 --data shapes --limit-train 1280 --limit-test 2000 --batch-size 32 --micro-batch 16 --epochs 1000 --verbose 2 --time-limit 0:20
+    steps=$(sed -n 's/^Stopped after step \([0-9]*\) of .* in epoch \([0-9]*\) of .*/\1 \2/p' "$here/out")
+    [ -n "$steps" ] || wrong "$what: was not stopped"
+    [ "${steps% *}" -gt 2 ] || [ "${steps#* }" -gt 1 ] || wrong "$what: stopped after step ${steps% *}"
     if [ -n "$mpirun" ]; then
         began=$(now)
         run 0 $mpirun 2 "$lockstep" train $long --replicas 1 --time-limit 0:08 --record "$here/run.json" --strategy reduce-broadcast
