@@ -211,6 +211,7 @@ static int used_by_rule(const ls_kernel_spec *s, const ls_ref_op *op, int arg) {
         if (arg == LS_ARG_ADDEND) return s->addend;
         if (arg == LS_ARG_DRESIDUAL) return s->pass == LS_PASS_BACKWARD && s->residual;
         if (dw) return s->pass == LS_PASS_BACKWARD;
+        if (dx && op->seeds_gradient) return arg == LS_ARG_DX;  // of the prediction alone
         return dx || (dy && !op->seeds_gradient) || (x && reads & LS_REF_READS_X) || (w && reads & LS_REF_READS_W) ||
                (y && reads & LS_REF_READS_Y);
     case LS_PASS_BACKWARD_WEIGHTS: return x || dw || dy;
