@@ -201,7 +201,7 @@ static void every_refusal_says_what_and_where(void **state) {
         {LS_STATUS_INVALID_ARGUMENT, "a ReLU layer was given value 17 as its input, which is no layer of net"},
         {LS_STATUS_INVALID_ARGUMENT,
          "net: the output has one value per class, (None, classes), but its shape is "
-         "(None, 6, 7, 2); end with a dense layer"},
+         "(None, 6, 7, 2); end with a dense layer, or give the graph a loss of its own"},
         {LS_STATUS_INVALID_ARGUMENT,
          "net: layer re_lu does not lead to the output flatten; remove it, or pass its value "
          "to the next layer"},
