@@ -25,7 +25,7 @@ ls_status ls__check_unused(const ls_node *node, const char *attribute, double va
 ls_status ls__check_logits(const ls_graph *graph, const ls_node *node) {
     const ls_node *last = ls__value_node(graph, node->inputs[0]);
     const ls_op *op = ls__op_find(last->op);
-    if (ls__acts_as(op, &last->attrs) == LS_ACTS_AS_RELU || last->input_count == 0 ||
+    if (op->traits & LS_OP_ACTIVATES || last->input_count == 0 ||
         (op->activation && op->activation(&last->attrs) != LS_ACTIVATION_NONE))
         return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
                        "model %s ends in layer %s: the last layer must give logits, without an activation", graph->name,
