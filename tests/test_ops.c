@@ -222,6 +222,22 @@ static void relu_flatten_dropout(void **state) {
     }
 }
 
+static void activations(void **state) {
+    for (int i = 0; i < 40; i++) {
+        ls_activation_attrs a = {.activation = LS_ACTIVATION_SIGMOID + i % 5};
+        op_case c = {.op = LS_OP_ACTIVATION,
+                     .attrs = &a,
+                     .batch = PICK(1, 3, 8),
+                     .x = SAMPLE(PICK(1, 3, 6), PICK(1, 4), PICK(1, 3, 5, 16, 17, 32)),
+                     .mask_dx = PICK(0, 1),
+                     .forward = ROUNDINGS,
+                     .backward = ROUNDINGS,
+                     .terms = 0.1};
+        if (i / 5 % 3 == 2) c.x[0].shape = LS_SHAPE(PICK(1, 7, 64, 200));
+        check_layouts(c);
+    }
+}
+
 // Scores and targets: class numbers, or rows of weights.
 static op_case classes(ls_op_kind op, const void *attrs, int i) {
     op_case c = {.op = op, .attrs = attrs, .batch = PICK(1, 3, 8), .x = SAMPLE(PICK(2, 10, 17, 100))};
@@ -311,6 +327,7 @@ int main(void) {
         cmocka_unit_test(addition),
         cmocka_unit_test(zero_padding),
         cmocka_unit_test(relu_flatten_dropout),
+        cmocka_unit_test(activations),
         cmocka_unit_test(softmax_cross_entropy),
         cmocka_unit_test(accuracy),
         cmocka_unit_test(vector_functions),

@@ -15,7 +15,12 @@ extern "C" {
 //   enum name  text
 #define LS_ACTIVATION_LIST(X)                                                                                          \
     X(NONE, "linear")                                                                                                  \
-    X(RELU, "relu")
+    X(RELU, "relu")                                                                                                    \
+    X(SIGMOID, "sigmoid")                                                                                              \
+    X(TANH, "tanh")                                                                                                    \
+    X(SOFTMAX, "softmax") /* over the last axis */                                                                     \
+    X(GELU, "gelu")       /* exactly, x Phi(x) with the error function, as Keras has it by default */                  \
+    X(SILU, "silu")       /* x sigmoid(x), also called swish */
 typedef enum ls_activation {
 #define LS_ACTIVATION_ENUM(name, text) LS_ACTIVATION_##name,
     LS_ACTIVATION_LIST(LS_ACTIVATION_ENUM)

@@ -60,7 +60,7 @@ ls_value ls_average_pool2d(ls_graph *graph, ls_value x, const ls_pool2d_attrs *a
 ls_value ls_global_max_pool2d(ls_graph *graph, ls_value x, const char *name);
 ls_value ls_global_average_pool2d(ls_graph *graph, ls_value x, const char *name);
 ls_value ls_relu(ls_graph *graph, ls_value x, const char *name);
-// The same under the name of Keras's Activation layer.
+// Any activation, as Keras's Activation layer: (N, ...) -> the same. Softmax goes over the last axis. NONE: x itself.
 ls_value ls_activate(ls_graph *graph, ls_value x, ls_activation activation, const char *name);
 // (N, ..., C) -> the same: each channel normalized to mean 0 and variance 1, then scaled by gamma and shifted by beta.
 // Training takes mean and (population) variance over the micro-batch, evaluation the moving ones, which after every step move

@@ -71,6 +71,7 @@ ls_status ls__cpu_dnnl_kernel_create(ls_cpu *cpu, const_dnnl_primitive_desc_t pd
     X(ADD, elementwise)                                                                                                \
     X(ZERO_PAD2D, zero_pad2d)                                                                                          \
     X(RELU, elementwise)                                                                                               \
+    X(ACTIVATION, activation)                                                                                          \
     X(FLATTEN, elementwise)                                                                                            \
     X(DROPOUT, elementwise)                                                                                            \
     X(SOFTMAX_CROSS_ENTROPY, loss)                                                                                     \

@@ -22,6 +22,7 @@
     X(add)                                                                                                             \
     X(zero_pad2d)                                                                                                      \
     X(relu)                                                                                                            \
+    X(activation)                                                                                                      \
     X(flatten)                                                                                                         \
     X(dropout)                                                                                                         \
     X(softmax_cross_entropy)                                                                                           \

@@ -1,0 +1,293 @@
+// Layers as operations of their own: the reference's gradients against central differences in double precision, activations that are
+// part of a layer, and whole networks of such layers on device "cpu" against the reference. (tests/test_ops.c has each operation on
+// "cpu" against the reference.)
+//
+// With L = sum(dy * y), a central difference of step 1e-5 is off by about 1e-10 for these sizes.
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/philox.h"
+#include "graph/runner.h"
+#include "ok.h"
+#include "op_case.h"
+
+#define STEP      1e-5
+#define TOLERANCE 1e-8
+
+#define SAMPLE(...)                                                                                                    \
+    {                                                                                                                  \
+        { .shape = LS_SHAPE(__VA_ARGS__) }                                                                             \
+    }
+#define WHOLE(...)                                                                                                     \
+    {                                                                                                                  \
+        { .shape = LS_SHAPE(__VA_ARGS__), .dtype = LS_DTYPE_I32 }                                                      \
+    }
+
+// --- gradients -------------------------------------------------------------------------------------------------------
+
+// Distinct multiples of 0.01 plus 0.005, in a random order: none within a step of another, or of zero.
+static double *new_values(int64_t count, uint32_t what) {
+    double *values = calloc((size_t)count, sizeof *values);
+    assert_non_null(values);
+    for (int64_t i = 0; i < count; i++) values[i] = 0.01 * (double)(i - count / 2) + 0.005;
+    for (int64_t i = count - 1; i > 0; i--) {
+        int64_t j = ls_philox(1, (uint32_t)i, what, 0, 0).v[0] % (uint32_t)(i + 1);
+        double swap = values[i];
+        values[i] = values[j];
+        values[j] = swap;
+    }
+    return values;
+}
+
+typedef struct problem {
+    ls_kernel_spec spec;
+    ls_ref_args args;
+    const ls_ref_op *op;
+} problem;
+
+static int64_t count_of(const ls_tensor_type *t) { return ls_shape_count(t->shape); }
+
+static problem new_problem(const op_case *c) {
+    op_spec s = op_spec_of(c, LS_DTYPE_F32);
+    problem p = {.spec = s.kernel, .op = ls__ref_op_find(c->op)};
+    for (int k = 0; k < p.spec.x_count; k++) {
+        p.args.x[k] = new_values(count_of(&p.spec.x[k]), (uint32_t)k);
+        p.args.dx[k] = new_values(count_of(&p.spec.x[k]), 99);
+        for (int64_t i = 0; i < count_of(&p.spec.x[k]) && p.spec.x[k].dtype == LS_DTYPE_I32; i++)
+            p.args.x[k][i] = ls_philox(2, (uint32_t)i, 0, 0, 0).v[0] % (uint32_t)s.below;
+    }
+    for (int k = 0; k < p.spec.w_count; k++) {
+        p.args.w[k] = new_values(count_of(&p.spec.w[k]), 20 + (uint32_t)k);
+        p.args.dw[k] = new_values(count_of(&p.spec.w[k]), 99);
+    }
+    for (int k = 0; k < p.spec.y_count; k++) {
+        p.args.y[k] = new_values(count_of(&p.spec.y[k]), 99);
+        p.args.dy[k] = new_values(count_of(&p.spec.y[k]), 40 + (uint32_t)k);
+    }
+    return p;
+}
+
+static void free_problem(problem *p) {
+    for (int k = 0; k < LS_MAX_INPUTS; k++) free(p->args.x[k]), free(p->args.dx[k]);
+    for (int k = 0; k < LS_MAX_PARAMS; k++) free(p->args.w[k]), free(p->args.dw[k]);
+    for (int k = 0; k < LS_MAX_OUTPUTS; k++) free(p->args.y[k]), free(p->args.dy[k]);
+}
+
+static void compute(problem *p, ls_pass pass) {
+    p->spec.pass = pass;
+    p->args.spec = &p->spec;
+    ls__ref_compute(p->op, &p->args);
+}
+
+static double objective(problem *p) {
+    double sum = 0;
+    compute(p, LS_PASS_TRAINING);
+    for (int k = 0; k < p->spec.y_count; k++)
+        for (int64_t i = 0; i < count_of(&p->spec.y[k]); i++) sum += p->args.y[k][i] * p->args.dy[k][i];
+    return sum;
+}
+
+static void check_tensor(problem *p, const char *what, double *values, const double *gradient, int64_t count) {
+    for (int64_t i = 0; i < count; i++) {
+        double old = values[i];
+        values[i] = old + STEP;
+        double above = objective(p);
+        values[i] = old - STEP;
+        double slope = (above - objective(p)) / (2 * STEP);
+        values[i] = old;
+        if (!(fabs(slope - gradient[i]) <= TOLERANCE * (1 + fabs(slope))))
+            fail_msg("%s: the gradient of %s[%lld] is %.12g, by differences %.12g", op_describe(&p->spec), what,
+                     (long long)i, gradient[i], slope);
+    }
+}
+
+static void check_gradients(op_case c) {
+    problem p = new_problem(&c);
+    ls_pass passes[3];
+    int count = op_backward_passes(&p.spec, passes);
+    assert_true(count > 0);
+    objective(&p);
+    for (int i = 0; i < count; i++) compute(&p, passes[i]);
+    for (int k = 0; k < p.spec.x_count; k++)
+        if (p.spec.x[k].dtype == LS_DTYPE_F32) check_tensor(&p, "x", p.args.x[k], p.args.dx[k], count_of(&p.spec.x[k]));
+    for (int k = 0; k < p.spec.w_count; k++) check_tensor(&p, "w", p.args.w[k], p.args.dw[k], count_of(&p.spec.w[k]));
+    free_problem(&p);
+}
+
+static void gradients_of_activations(void **state) {
+    for (int a = LS_ACTIVATION_RELU; a <= LS_ACTIVATION_SILU; a++) {
+        ls_activation_attrs attrs = {.activation = a};
+        check_gradients((op_case){.op = LS_OP_ACTIVATION, .attrs = &attrs, .batch = 3, .x = SAMPLE(2, 3, 5)});
+        check_gradients((op_case){.op = LS_OP_ACTIVATION, .attrs = &attrs, .batch = 2, .x = SAMPLE(7)});
+    }
+}
+
+// --- activations inside layers ---------------------------------------------------------------------------------------
+
+static void activations_inside_layers(void **state) {
+    ls_graph *g;
+    char *text;
+    OK(ls_graph_create("net", LS_SHAPE(4, 4, 2), &g));
+    ls_value x = ls_conv2d(g, ls_graph_input(g),
+                           &(ls_conv2d_attrs){.filters = 3, .kernel = {3, 3}, .activation = LS_ACTIVATION_TANH});
+    x = ls_conv2d(g, x, &(ls_conv2d_attrs){.filters = 3, .kernel = {1, 1}, .activation = LS_ACTIVATION_RELU});
+    x = ls_flatten(g, x, NULL);
+    x = ls_dense(g, x, &(ls_dense_attrs){.units = 4, .activation = LS_ACTIVATION_SOFTMAX});
+    OK(ls_graph_finish(g, x));
+    assert_int_equal(g->node_count, 7);
+    assert_string_equal(g->nodes[2].name, "conv2d");
+    assert_true(g->nodes[2].inside && g->nodes[6].inside && !g->nodes[3].inside);
+    assert_string_equal(ls_graph_output_at(g, 0).name, "dense");
+    OK(ls_graph_summary(g, &text));
+    assert_non_null(strstr(text, "dense (Dense)"));
+    assert_null(strstr(text, "ctivation"));
+    free(text);
+    ls_graph_destroy(&g);
+}
+
+static void activations_end_no_logits(void **state) {
+    for (int a = LS_ACTIVATION_RELU; a <= LS_ACTIVATION_SILU; a++)
+        for (int own = 0; own < 2; own++) {
+            ls_graph *g;
+            OK(ls_graph_create("net", LS_SHAPE(4), &g));
+            ls_dense_attrs attrs = {.units = 3, .activation = own ? LS_ACTIVATION_NONE : (ls_activation)a};
+            ls_value label = ls_graph_add_input(g, "label", (ls_shape){0}, LS_DTYPE_I32);
+            ls_value x = ls_dense(g, ls_graph_input(g), &attrs);
+            if (own) x = ls_activate(g, x, (ls_activation)a, "end");
+            ls_softmax_cross_entropy(g, x, label, NULL);
+            assert_int_equal(ls_graph_finish(g, LS_NO_VALUE), LS_STATUS_INVALID_ARGUMENT);
+            char sentence[128];
+            snprintf(sentence, sizeof sentence,
+                     "model net ends in layer %s: the last layer must give logits, without an activation",
+                     own ? "end" : "dense");
+            assert_string_equal(ls_error_message(), sentence);
+            ls_graph_destroy(&g);
+        }
+}
+
+// --- networks --------------------------------------------------------------------------------------------------------
+
+// A network with a softmax cross-entropy of 4 classes at its end; gradients of all its parameters on both devices.
+typedef ls_value (*build_fn)(ls_graph *g);
+
+enum { BATCH = 5, CLASSES = 4 };
+
+static ls_graph *new_network(build_fn build) {
+    ls_graph *g;
+    OK(ls_graph_create_empty("net", NULL, &g));
+    ls_value x = build(g);
+    ls_value label = ls_graph_add_input(g, "label", (ls_shape){0}, LS_DTYPE_I32);
+    ls_softmax_cross_entropy(g, x, label, NULL);
+    OK(ls_graph_finish(g, x));
+    return g;
+}
+
+static void fill_input(ls_runner *r, int index, int below) {
+    ls_port port = ls_graph_input_at(r->graph, index);
+    int64_t count = ls_shape_count(port.shape) * BATCH;
+    float *values = malloc((size_t)count * sizeof *values);
+    int32_t *whole = malloc((size_t)count * sizeof *whole);
+    for (int64_t i = 0; i < count; i++) {
+        uint32_t word = ls_philox(7, (uint32_t)i, (uint32_t)index, 0, 0).v[0];
+        values[i] = (float)(word >> 24) / 128 - 1;
+        whole[i] = (int32_t)(word % (uint32_t)below);
+    }
+    OK(ls_runner_write(r, index, port.dtype == LS_DTYPE_I32 ? (const void *)whole : values));
+    free(values);
+    free(whole);
+}
+
+// Losses and gradients of a step, one parameter after the other; the caller frees them.
+static float *step_of(const ls_graph *g, const char *device, ls_dtype precision, ls_remat remat, double *loss,
+                      int64_t *count) {
+    ls_device *d;
+    ls_runner *r;
+    ls_plan_config config = {.batch = BATCH, .precision = precision, .mode = LS_PLAN_TRAINING, .remat = remat};
+    OK(ls_device_create(device, NULL, &d));
+    OK(ls_runner_create(g, d, &config, NULL, &r));
+    OK(ls_runner_initialize(r, 3));
+    for (int i = 0; i < ls_graph_input_count(g); i++) fill_input(r, i, CLASSES);
+    OK(ls_runner_forward(r, loss));
+    OK(ls_runner_backward(r));
+    float *gradient = NULL;
+    *count = 0;
+    for (int i = 0; i < ls_store_count(g->store); i++) {
+        int64_t n = ls_shape_count(ls_store_parameter(g->store, i).shape);
+        gradient = realloc(gradient, (size_t)(*count + n) * sizeof *gradient);
+        assert_non_null(gradient);
+        OK(ls_runner_get(r, i, r->gradient, gradient + *count));
+        *count += n;
+    }
+    ls_runner_destroy(&r);
+    ls_device_destroy(&d);
+    return gradient;
+}
+
+static double distance(const float *a, const float *b, int64_t count) {
+    double difference = 0, size = 0;
+    for (int64_t i = 0; i < count; i++) {
+        difference += ((double)a[i] - (double)b[i]) * ((double)a[i] - (double)b[i]);
+        size += (double)b[i] * (double)b[i];
+    }
+    assert_true(size > 0);
+    return sqrt(difference / size);
+}
+
+// Of the parameter whose gradients are farthest apart.
+static double farthest(const ls_graph *g, const float *a, const float *b) {
+    double most = 0;
+    for (int64_t i = 0, at = 0, n; i < ls_store_count(g->store); i++, at += n) {
+        n = ls_shape_count(ls_store_parameter(g->store, (int)i).shape);
+        most = fmax(most, distance(a + at, b + at, n));
+    }
+    return most;
+}
+
+// In fp32 all sums are short. In bf16 every tensor between two layers is rounded to 2^-9 of itself, on both devices, but not the same
+// way where they sum differently.
+static void check_network(build_fn build) {
+    ls_graph *g = new_network(build);
+    ls_device *cpu;
+    OK(ls_device_create("cpu", NULL, &cpu));
+    int precisions = cpu->ops->supports(cpu, LS_DTYPE_BF16) == LS_OK ? 2 : 1;
+    ls_device_destroy(&cpu);
+    for (int p = 0; p < precisions; p++) {
+        ls_dtype precision = p ? LS_DTYPE_BF16 : LS_DTYPE_F32;
+        double ref_loss, cpu_loss, again_loss;
+        int64_t count;
+        float *ref = step_of(g, "ref", precision, LS_REMAT_NONE, &ref_loss, &count);
+        float *found = step_of(g, "cpu", precision, LS_REMAT_NONE, &cpu_loss, &count);
+        float *again = step_of(g, "cpu", precision, LS_REMAT_FULL, &again_loss, &count);
+        double apart = farthest(g, found, ref);
+        print_message("%s: loss %.6f, gradients apart %.2g\n", p ? "bf16" : "fp32", ref_loss, apart);
+        assert_true(fabs(cpu_loss - ref_loss) <= (p ? 1e-2 : 1e-5) * fabs(ref_loss));
+        assert_true(apart <= (p ? 5e-2 : 1e-5));
+        assert_true(again_loss == cpu_loss);
+        assert_memory_equal(again, found, (size_t)count * sizeof *found);
+        free(ref), free(found), free(again);
+    }
+    ls_graph_destroy(&g);
+}
+
+static ls_value of_activations(ls_graph *g) {
+    ls_value x = ls_graph_add_input(g, NULL, LS_SHAPE(6, 6, 3), LS_DTYPE_F32);
+    x = ls_conv2d(g, x, &(ls_conv2d_attrs){.filters = 16, .kernel = {3, 3}, .activation = LS_ACTIVATION_TANH});
+    x = ls_conv2d(g, x, &(ls_conv2d_attrs){.filters = 5, .kernel = {3, 3}, .activation = LS_ACTIVATION_SIGMOID});
+    x = ls_activate(g, ls_flatten(g, x, NULL), LS_ACTIVATION_GELU, NULL);
+    x = ls_dense(g, x, &(ls_dense_attrs){.units = 9, .activation = LS_ACTIVATION_SOFTMAX});
+    x = ls_dense(g, x, &(ls_dense_attrs){.units = 7, .activation = LS_ACTIVATION_SILU});
+    return ls_dense(g, x, &(ls_dense_attrs){.units = CLASSES});
+}
+
+static void network_of_activations(void **state) { check_network(of_activations); }
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(gradients_of_activations),
+        cmocka_unit_test(activations_inside_layers),
+        cmocka_unit_test(activations_end_no_logits),
+        cmocka_unit_test(network_of_activations),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
