@@ -20,6 +20,7 @@
     X(global_average_pool2d)                                                                                           \
     X(batch_norm)                                                                                                      \
     X(add)                                                                                                             \
+    X(concat)                                                                                                          \
     X(zero_pad2d)                                                                                                      \
     X(relu)                                                                                                            \
     X(activation)                                                                                                      \
@@ -89,6 +90,8 @@ static void narrow(const double *from, int64_t count, ls_dtype dtype, void *to) 
             ((ls_bf16 *)to)[i] = ls_float_to_bf16((float)from[i]);
         else if (dtype == LS_DTYPE_F64)
             ((double *)to)[i] = from[i];
+        else if (dtype == LS_DTYPE_I32)
+            ((int32_t *)to)[i] = (int32_t)from[i];
         else
             ((float *)to)[i] = (float)from[i];
     }
