@@ -115,12 +115,52 @@ static void check_gradients(op_case c) {
     free_problem(&p);
 }
 
+// That adding a layer to the graph g fails with the sentence. INPUT(...) is an input of g.
+#define INPUT(...) ls_graph_add_input(g, NULL, LS_SHAPE(__VA_ARGS__), LS_DTYPE_F32)
+#define REFUSED(sentence, layer)                                                                                       \
+    do {                                                                                                               \
+        ls_graph *g;                                                                                                   \
+        OK(ls_graph_create_empty("net", NULL, &g));                                                                    \
+        assert_int_equal(layer, LS_NO_VALUE);                                                                          \
+        assert_string_equal(ls_error_message(), sentence);                                                             \
+        ls_graph_destroy(&g);                                                                                          \
+    } while (0)
+
 static void gradients_of_activations(void **state) {
     for (int a = LS_ACTIVATION_RELU; a <= LS_ACTIVATION_SILU; a++) {
         ls_activation_attrs attrs = {.activation = a};
         check_gradients((op_case){.op = LS_OP_ACTIVATION, .attrs = &attrs, .batch = 3, .x = SAMPLE(2, 3, 5)});
         check_gradients((op_case){.op = LS_OP_ACTIVATION, .attrs = &attrs, .batch = 2, .x = SAMPLE(7)});
     }
+}
+
+static void gradients_of_concat(void **state) {
+    for (int axis = -3; axis <= 3; axis++) {
+        ls_concat_attrs a = {.axis = axis};
+        op_case c = {.op = LS_OP_CONCAT, .attrs = &a, .batch = 2, .x_count = 3};
+        for (int k = 0; k < 3; k++) {
+            c.x[k].shape = LS_SHAPE(2, 3, 4);
+            c.x[k].shape.dim[axis > 0 ? axis - 1 : axis < 0 ? axis + 3 : 2] = 1 + k;
+        }
+        check_gradients(c);
+    }
+}
+
+static void refusals_of_concat(void **state) {
+    REFUSED("concatenate: values of shape (None, 2, 3) cannot be put together along axis 3",
+            ls_concat(g, (ls_value[]){INPUT(2, 3), INPUT(2, 3)}, 2, &(ls_concat_attrs){.axis = 3}));
+    REFUSED("concatenate: values of shape (None, 2, 3) cannot be put together along axis -3",
+            ls_concat(g, (ls_value[]){INPUT(2, 3), INPUT(2, 3)}, 2, &(ls_concat_attrs){.axis = -3}));
+    REFUSED(
+        "concatenate: values that are put together along axis 2 have the same shape in the others, but (None, 2, 3) "
+        "and "
+        "(None, 1, 3) were given",
+        ls_concat(g, (ls_value[]){INPUT(2, 3), INPUT(1, 3)}, 2, NULL));
+    REFUSED(
+        "concatenate: only values of one type can be put together, not fp32 and i32",
+        ls_concat(g, (ls_value[]){INPUT(2, 3), ls_graph_add_input(g, NULL, LS_SHAPE(2, 3), LS_DTYPE_I32)}, 2, NULL));
+    REFUSED("a Concatenate layer has 2 to 16 inputs, but 1 were given",
+            ls_concat(g, (ls_value[]){INPUT(2, 3)}, 1, NULL));
 }
 
 // --- activations inside layers ---------------------------------------------------------------------------------------
@@ -282,12 +322,24 @@ static ls_value of_activations(ls_graph *g) {
 
 static void network_of_activations(void **state) { check_network(of_activations); }
 
+static ls_value of_branches(ls_graph *g) {
+    ls_value x = ls_graph_add_input(g, NULL, LS_SHAPE(6, 6, 3), LS_DTYPE_F32);
+    ls_value a = ls_conv2d(g, x, &(ls_conv2d_attrs){.filters = 16, .kernel = {3, 3}, .activation = LS_ACTIVATION_RELU});
+    ls_value b = ls_conv2d(g, x, &(ls_conv2d_attrs){.filters = 32, .kernel = {3, 3}, .activation = LS_ACTIVATION_GELU});
+    ls_value c = ls_concat(g, (ls_value[]){a, b, a}, 3, NULL);  // one of them twice
+    c = ls_conv2d(g, c, &(ls_conv2d_attrs){.filters = 16, .kernel = {1, 1}, .activation = LS_ACTIVATION_RELU});
+    c = ls_concat(g, (ls_value[]){c, a}, 2, &(ls_concat_attrs){.axis = 1});
+    return ls_dense(g, ls_flatten(g, c, NULL), &(ls_dense_attrs){.units = CLASSES});
+}
+
+static void network_of_branches(void **state) { check_network(of_branches); }
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(gradients_of_activations),
-        cmocka_unit_test(activations_inside_layers),
-        cmocka_unit_test(activations_end_no_logits),
-        cmocka_unit_test(network_of_activations),
+        cmocka_unit_test(gradients_of_activations),  cmocka_unit_test(gradients_of_concat),
+        cmocka_unit_test(refusals_of_concat),        cmocka_unit_test(activations_inside_layers),
+        cmocka_unit_test(activations_end_no_logits), cmocka_unit_test(network_of_activations),
+        cmocka_unit_test(network_of_branches),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -238,6 +238,24 @@ static void activations(void **state) {
     }
 }
 
+static void concat(void **state) {
+    for (int i = 0; i < 40; i++) {
+        ls_concat_attrs a = {.axis = i % 4};
+        op_case c = {.op = LS_OP_CONCAT, .attrs = &a, .batch = PICK(1, 3), .x_count = i % 7 == 6 ? 16 : PICK(2, 3)};
+        ls_shape first = LS_SHAPE(PICK(1, 3, 6), PICK(1, 4), PICK(1, 3, 5, 16, 32, 24));
+        if (i % 10 == 9) first = LS_SHAPE(7), a.axis = 0;
+        for (int k = 0; k < c.x_count; k++) {
+            c.x[k].shape = first;
+            c.x[k].shape.dim[a.axis ? a.axis - 1 : first.ndim - 1] = i % 2 ? PICK(16, 32, 48) : PICK(1, 2, 5, 16);
+            if (i % 8 == 7) c.x[k].dtype = LS_DTYPE_I32;
+        }
+        if (c.x[0].dtype == LS_DTYPE_I32)
+            check(c);
+        else
+            check_layouts(c);
+    }
+}
+
 // Scores and targets: class numbers, or rows of weights.
 static op_case classes(ls_op_kind op, const void *attrs, int i) {
     op_case c = {.op = op, .attrs = attrs, .batch = PICK(1, 3, 8), .x = SAMPLE(PICK(2, 10, 17, 100))};
@@ -328,6 +346,7 @@ int main(void) {
         cmocka_unit_test(zero_padding),
         cmocka_unit_test(relu_flatten_dropout),
         cmocka_unit_test(activations),
+        cmocka_unit_test(concat),
         cmocka_unit_test(softmax_cross_entropy),
         cmocka_unit_test(accuracy),
         cmocka_unit_test(vector_functions),

@@ -89,6 +89,11 @@ typedef struct ls_batch_norm_attrs {
     float epsilon;   // added to the variance; default 0.001
 } ls_batch_norm_attrs;
 
+typedef struct ls_concat_attrs {
+    const char *name;
+    int axis;  // counting the batch as 0; negative: from the last, -1 (the default). Resolved: from the first
+} ls_concat_attrs;
+
 typedef struct ls_zero_pad2d_attrs {
     const char *name;
     int padding[2][2];  // {top, bottom}, {left, right}; all zero: 1 on each side
