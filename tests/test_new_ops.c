@@ -134,6 +134,14 @@ static void gradients_of_activations(void **state) {
     }
 }
 
+static void gradients_of_multiply(void **state) {
+    op_case c = {.op = LS_OP_MULTIPLY, .batch = 2, .x = SAMPLE(2, 3, 4)};
+    c.x[1] = c.x[0];
+    check_gradients(c);
+    REFUSED("multiply: only values of one shape can be multiplied, not (None, 2, 3) and (None, 2, 1)",
+            ls_multiply(g, INPUT(2, 3), INPUT(2, 1), NULL));
+}
+
 static void gradients_of_concat(void **state) {
     for (int axis = -3; axis <= 3; axis++) {
         ls_concat_attrs a = {.axis = axis};
@@ -328,7 +336,8 @@ static ls_value of_branches(ls_graph *g) {
     ls_value b = ls_conv2d(g, x, &(ls_conv2d_attrs){.filters = 32, .kernel = {3, 3}, .activation = LS_ACTIVATION_GELU});
     ls_value c = ls_concat(g, (ls_value[]){a, b, a}, 3, NULL);  // one of them twice
     c = ls_conv2d(g, c, &(ls_conv2d_attrs){.filters = 16, .kernel = {1, 1}, .activation = LS_ACTIVATION_RELU});
-    c = ls_concat(g, (ls_value[]){c, a}, 2, &(ls_concat_attrs){.axis = 1});
+    c = ls_concat(g, (ls_value[]){c, ls_multiply(g, a, c, NULL), a}, 3, &(ls_concat_attrs){.axis = 1});
+    c = ls_multiply(g, c, c, NULL);  // both inputs are the same
     return ls_dense(g, ls_flatten(g, c, NULL), &(ls_dense_attrs){.units = CLASSES});
 }
 
@@ -336,10 +345,10 @@ static void network_of_branches(void **state) { check_network(of_branches); }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(gradients_of_activations),  cmocka_unit_test(gradients_of_concat),
-        cmocka_unit_test(refusals_of_concat),        cmocka_unit_test(activations_inside_layers),
-        cmocka_unit_test(activations_end_no_logits), cmocka_unit_test(network_of_activations),
-        cmocka_unit_test(network_of_branches),
+        cmocka_unit_test(gradients_of_multiply),     cmocka_unit_test(gradients_of_activations),
+        cmocka_unit_test(gradients_of_concat),       cmocka_unit_test(refusals_of_concat),
+        cmocka_unit_test(activations_inside_layers), cmocka_unit_test(activations_end_no_logits),
+        cmocka_unit_test(network_of_activations),    cmocka_unit_test(network_of_branches),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -238,6 +238,19 @@ static void activations(void **state) {
     }
 }
 
+static void multiply(void **state) {
+    for (int i = 0; i < 16; i++) {
+        op_case c = {.op = LS_OP_MULTIPLY,
+                     .batch = PICK(1, 3, 8),
+                     .x = SAMPLE(PICK(1, 3, 6), PICK(1, 4), PICK(3, 16, 24, 64)),
+                     .forward = ROUNDINGS,
+                     .backward = ROUNDINGS};
+        if (i % 4 == 3) c.x[0].shape = LS_SHAPE(c.x[0].shape.dim[2]);
+        c.x[1] = c.x[0];
+        check_layouts(c);
+    }
+}
+
 static void concat(void **state) {
     for (int i = 0; i < 40; i++) {
         ls_concat_attrs a = {.axis = i % 4};
@@ -346,6 +359,7 @@ int main(void) {
         cmocka_unit_test(zero_padding),
         cmocka_unit_test(relu_flatten_dropout),
         cmocka_unit_test(activations),
+        cmocka_unit_test(multiply),
         cmocka_unit_test(concat),
         cmocka_unit_test(softmax_cross_entropy),
         cmocka_unit_test(accuracy),

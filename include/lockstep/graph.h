@@ -69,6 +69,8 @@ ls_value ls_activate(ls_graph *graph, ls_value x, ls_activation activation, cons
 ls_value ls_batch_norm(ls_graph *graph, ls_value x, const ls_batch_norm_attrs *attrs);
 // The sum of two values of one shape.
 ls_value ls_add(ls_graph *graph, ls_value a, ls_value b, const char *name);
+// The product of two values of one shape, element by element. Keras's Multiply.
+ls_value ls_multiply(ls_graph *graph, ls_value a, ls_value b, const char *name);
 // `count` values, 2 to 16, one behind the other along an axis other than the batch; in the others their shapes are the same. Keras's
 // Concatenate.
 ls_value ls_concat(ls_graph *graph, const ls_value *x, int count, const ls_concat_attrs *attrs);

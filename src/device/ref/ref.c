@@ -20,6 +20,7 @@
     X(global_average_pool2d)                                                                                           \
     X(batch_norm)                                                                                                      \
     X(add)                                                                                                             \
+    X(multiply)                                                                                                        \
     X(concat)                                                                                                          \
     X(zero_pad2d)                                                                                                      \
     X(relu)                                                                                                            \
