@@ -316,6 +316,29 @@ static void softmax_cross_entropy(void **state) {
     }
 }
 
+static void activations(void **state) {
+    for (int a = LS_ACTIVATION_SIGMOID; a <= LS_ACTIVATION_SILU; a++) {
+        ls_activation_attrs attrs = {.activation = (ls_activation)a};
+        check_case((op_case){.op = LS_OP_ACTIVATION, .attrs = &attrs, .batch = 3, .x = SAMPLE(2, 3, 5)});
+        check_case((op_case){.op = LS_OP_ACTIVATION, .attrs = &attrs, .batch = 2, .x = SAMPLE(7)});
+    }
+}
+
+static void concat_and_multiply(void **state) {
+    for (int axis = -3; axis <= 3; axis++) {
+        ls_concat_attrs a = {.axis = axis};
+        op_case c = {.op = LS_OP_CONCAT, .attrs = &a, .batch = 2, .x_count = 3};
+        for (int k = 0; k < 3; k++) {
+            c.x[k].shape = LS_SHAPE(2, 3, 4);
+            c.x[k].shape.dim[axis > 0 ? axis - 1 : axis < 0 ? axis + 3 : 2] = 1 + k;
+        }
+        check_case(c);
+    }
+    check_case((op_case){.op = LS_OP_MULTIPLY,
+                         .batch = 2,
+                         .x = {{.shape = LS_SHAPE(2, 3, 4)}, {.shape = LS_SHAPE(2, 3, 4)}}});
+}
+
 // --- what the device adds to the loops -------------------------------------------------------------------------------
 
 static ls_kernel_spec spec_of(op_case c) { return op_spec_of(&c, LS_DTYPE_F32).kernel; }
@@ -639,6 +662,8 @@ int main(void) {
         cmocka_unit_test(relu_and_flatten),
         cmocka_unit_test(dropout),
         cmocka_unit_test(softmax_cross_entropy),
+        cmocka_unit_test(activations),
+        cmocka_unit_test(concat_and_multiply),
         cmocka_unit_test(forward_values),
         cmocka_unit_test(fused_relu_and_masked_gradient),
         cmocka_unit_test(normalized_values),
