@@ -216,8 +216,21 @@ static ls_value of_branches(ls_graph *g) {
 
 static void network_of_branches(void **state) { check_network(of_branches); }
 
+static void refusals_of_groups(void **state) {
+    ls_conv2d_attrs a = {.filters = 4, .kernel = {3, 3}, .groups = 4};
+    REFUSED("conv2d: 4 groups do not divide its 6 channels and 4 filters", ls_conv2d(g, INPUT(5, 5, 6), &a));
+    a.groups = 3;
+    REFUSED("conv2d: 3 groups do not divide its 6 channels and 4 filters", ls_conv2d(g, INPUT(5, 5, 6), &a));
+    a.groups = -1;
+    REFUSED("conv2d: groups of a Conv2D layer is at least 1, but -1 was asked for", ls_conv2d(g, INPUT(5, 5, 6), &a));
+    a = (ls_conv2d_attrs){.filters = 4, .kernel = {3, 3}, .dilation = {3, 2}};
+    REFUSED("conv2d: a 7x5 valid kernel does not fit its 5x5 input; use padding same or drop a layer",
+            ls_conv2d(g, INPUT(5, 5, 6), &a));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(refusals_of_groups),
         cmocka_unit_test(refusals_of_multiply),      cmocka_unit_test(refusals_of_concat),
         cmocka_unit_test(activations_inside_layers), cmocka_unit_test(activations_end_no_logits),
         cmocka_unit_test(network_of_activations),    cmocka_unit_test(network_of_branches),

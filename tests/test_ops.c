@@ -269,6 +269,21 @@ static void concat(void **state) {
     }
 }
 
+// Groups of one channel and of several, of as many filters or more; kernels with gaps; both.
+static void conv2d_with_groups_and_dilation(void **state) {
+    static const int channels[][3] = {{16, 16, 16}, {32, 32, 2}, {6, 9, 3}, {4, 8, 4}, {64, 32, 4}, {5, 10, 5}, {3, 7, 1}};
+    for (int i = 0; i < 84; i++) {
+        ls_conv2d_attrs a = draw_conv(PICK(1, 3), PICK(2, 3));
+        a.filters = channels[i % 7][1];
+        a.groups = channels[i % 7][2];
+        if (i % 3) a.dilation[0] = PICK(1, 2, 3), a.dilation[1] = PICK(1, 2);
+        op_case c = conv(PICK(1, 3, 8), 7 + draw() % 6, 7 + draw() % 6, channels[i % 7][0], &a);
+        c.mask_dx = PICK(0, 1);
+        c.residual = i % 5 == 0;
+        check(c);
+    }
+}
+
 // Scores and targets: class numbers, or rows of weights.
 static op_case classes(ls_op_kind op, const void *attrs, int i) {
     op_case c = {.op = op, .attrs = attrs, .batch = PICK(1, 3, 8), .x = SAMPLE(PICK(2, 10, 17, 100))};
@@ -361,6 +376,7 @@ int main(void) {
         cmocka_unit_test(activations),
         cmocka_unit_test(multiply),
         cmocka_unit_test(concat),
+        cmocka_unit_test(conv2d_with_groups_and_dilation),
         cmocka_unit_test(softmax_cross_entropy),
         cmocka_unit_test(accuracy),
         cmocka_unit_test(vector_functions),

@@ -339,6 +339,22 @@ static void concat_and_multiply(void **state) {
                          .x = {{.shape = LS_SHAPE(2, 3, 4)}, {.shape = LS_SHAPE(2, 3, 4)}}});
 }
 
+static void conv2d_with_groups_and_dilation(void **state) {
+    check_case((op_case){.op = LS_OP_CONV2D,
+                         .batch = 2,
+                         .x = SAMPLE(5, 6, 4),
+                         .attrs = &(ls_conv2d_attrs){.filters = 6, .kernel = {3, 2}, .groups = 2, .dilation = {2, 3}}});
+    check_case((op_case){.op = LS_OP_CONV2D,
+                         .batch = 2,
+                         .x = SAMPLE(4, 5, 3),
+                         .attrs = &(ls_conv2d_attrs){.filters = 3,
+                                                     .kernel = {2, 3},
+                                                     .groups = 3,
+                                                     .dilation = {1, 2},
+                                                     .strides = {2, 1},
+                                                     .padding = LS_PADDING_SAME}});
+}
+
 // --- what the device adds to the loops -------------------------------------------------------------------------------
 
 static ls_kernel_spec spec_of(op_case c) { return op_spec_of(&c, LS_DTYPE_F32).kernel; }
@@ -664,6 +680,7 @@ int main(void) {
         cmocka_unit_test(softmax_cross_entropy),
         cmocka_unit_test(activations),
         cmocka_unit_test(concat_and_multiply),
+        cmocka_unit_test(conv2d_with_groups_and_dilation),
         cmocka_unit_test(forward_values),
         cmocka_unit_test(fused_relu_and_masked_gradient),
         cmocka_unit_test(normalized_values),

@@ -63,7 +63,9 @@ typedef struct ls_conv2d_attrs {
     ls_activation activation;
     int no_bias;  // 1: without the bias (Keras's use_bias=False)
     ls_initializer kernel_initializer, bias_initializer;
-    int pad[4];  // resolved: top, left, bottom, right
+    int groups;       // default 1: each group of filters reads a group of channels, as many of each
+    int dilation[2];  // default 1, 1: from one element of the kernel to the next (Keras's dilation_rate)
+    int pad[4];       // resolved: top, left, bottom, right
 } ls_conv2d_attrs;
 
 typedef struct ls_pool2d_attrs {

@@ -59,6 +59,8 @@ ls_ref_window ls__ref_window(const ls_kernel_spec *spec, const int kernel[2], co
                        .kw = kernel[1],
                        .sh = strides[0],
                        .sw = strides[1],
+                       .dh = 1,
+                       .dw = 1,
                        .top = pad[0],
                        .left = pad[1]};
     if (ndim == 4) {  // global pooling leaves no height and width
