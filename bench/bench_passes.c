@@ -25,6 +25,8 @@ enum { POOL_BYTES = 512 << 20 };
 
 typedef struct bench {
     ls_device *device;
+    ls_queue *queue;
+    ls_buffer *memory;  // the pool
     ls_dtype dtype;
     int64_t batch;
     int nhwc, warm;
@@ -32,17 +34,19 @@ typedef struct bench {
     int64_t cursor;  // so that none is met again before the caches have forgotten it
 } bench;
 
-static void *cut(bench *b, int64_t bytes) {
+static int64_t cut(bench *b, int64_t bytes) {
     bytes = ls_round_up(bytes, 4096) + 64 * 17;
     if (bytes > POOL_BYTES) {
         fprintf(stderr, "the micro-batch is too large for this benchmark\n");
         exit(1);
     }
     if (b->cursor + bytes > POOL_BYTES) b->cursor = 0;
-    void *at = b->pool + b->cursor;
+    int64_t at = b->cursor;
     b->cursor += bytes;
     return at;
 }
+
+static ls_tensor_type tensor(const bench *b, ls_shape shape) { return (ls_tensor_type){shape, b->dtype, b->dtype}; }
 
 static const ls_layout *layout_of(bench *b, ls_shape x) {
     const ls_layout *layout;
@@ -50,14 +54,16 @@ static const ls_layout *layout_of(bench *b, ls_shape x) {
         MUST(b->device->ops->layout_plain(b->device, x, b->dtype, 0, &layout));
         return layout;
     }
+    int64_t c = x.dim[3];
     ls_kernel_spec conv = {.op = LS_OP_CONV2D,
-                           .x = x,
-                           .y = x,
-                           .x_dtype = b->dtype,
-                           .y_dtype = b->dtype,
-                           .dy_dtype = b->dtype,
-                           .w_dtype = b->dtype,
-                           .attrs = {.kernel = {1, 1}, .strides = {1, 1}, .filters = (int)x.dim[3]}};
+                           .x_count = 1,
+                           .w_count = 1,
+                           .y_count = 1,
+                           .x[0] = tensor(b, x),
+                           .w[0] = {LS_SHAPE(1, 1, c, c), b->dtype, LS_DTYPE_F32},
+                           .y[0] = tensor(b, x)};
+    *(ls_conv2d_attrs *)(void *)conv.attrs.bytes =
+        (ls_conv2d_attrs){.kernel = {1, 1}, .strides = {1, 1}, .filters = (int)c, .no_bias = 1};
     ls_kernel *k;
     MUST(ls_kernel_create(b->device, &conv, &k));
     layout = k->layout[LS_ARG_Y];
@@ -68,43 +74,49 @@ static const ls_layout *layout_of(bench *b, ls_shape x) {
 static ls_kernel *kernel_of(bench *b, ls_op_kind op, ls_pass pass, ls_shape x, int addend) {
     ls_kernel_spec spec = {.op = op,
                            .pass = pass,
-                           .x = x,
-                           .y = x,
-                           .x_dtype = b->dtype,
-                           .y_dtype = b->dtype,
-                           .dy_dtype = b->dtype,
-                           .w_dtype = LS_DTYPE_F32,
-                           .addend = addend,
-                           .attrs = {.epsilon = 1e-3f}};
-    if (op == LS_OP_BATCH_NORM) spec.attrs.activation = LS_ACTIVATION_RELU;
-    spec.layout[pass == LS_PASS_BACKWARD_DATA ? LS_ARG_DX : LS_ARG_X] = layout_of(b, x);
+                           .x_count = op == LS_OP_ADD ? 2 : 1,
+                           .w_count = op == LS_OP_ADD ? 0 : 4,
+                           .y_count = 1,
+                           .y[0] = tensor(b, x),
+                           .addend = addend};
+    for (int i = 0; i < spec.x_count; i++) spec.x[i] = tensor(b, x);
+    for (int i = 0; i < spec.w_count; i++) spec.w[i] = (ls_tensor_type){LS_SHAPE(x.dim[3]), LS_DTYPE_F32, LS_DTYPE_F32};
+    if (op == LS_OP_BATCH_NORM) {
+        ((ls_batch_norm_attrs *)(void *)spec.attrs.bytes)->epsilon = 1e-3f;
+        spec.activation = LS_ACTIVATION_RELU;
+    }
+    const ls_layout *layout = layout_of(b, x);
+    spec.layout[LS_ARG_X] = layout;
+    if (pass == LS_PASS_BACKWARD) spec.layout[LS_ARG_DX] = spec.layout[LS_ARG_DY] = layout;
     ls_kernel *k;
     MUST(ls_kernel_create(b->device, &spec, &k));
     return k;
 }
 
 // The least time of a kernel's run; images are cut anew for each, vectors and the workspace stay.
-static double time_kernel(bench *b, ls_kernel *k, void *workspace) {
-    void *args[LS_ARG_COUNT] = {[LS_ARG_WORKSPACE] = workspace};
+static double time_kernel(bench *b, ls_kernel *k, ls_buffer *workspace) {
+    ls_span args[LS_ARG_COUNT] = {[LS_ARG_WORKSPACE] = {workspace, 0}};
     for (int a = 0; a < LS_ARG_COUNT; a++)
         if (k->layout[a] && k->layout[a]->shape.ndim == 1) {
-            MUST(ls_memory_alloc(k->layout[a]->bytes, &args[a]));
-            for (int64_t i = 0; i < k->layout[a]->bytes / 4; i++) ((float *)args[a])[i] = 1;
+            MUST(ls_buffer_create(b->device, k->layout[a]->bytes, &args[a].buffer));
+            for (int64_t i = 0; i < k->layout[a]->bytes / 4; i++) ((float *)ls_span_host(args[a]))[i] = 1;
         }
-    MUST(ls_memory_alloc(k->scratch_bytes, &args[LS_ARG_SCRATCH]));
+    MUST(ls_buffer_create(b->device, k->scratch_bytes, &args[LS_ARG_SCRATCH].buffer));
     double least = 1e30;
     for (int run = 0; run < 9; run++) {
         if (b->warm) b->cursor = 0;
         for (int a = 0; a < LS_ARG_COUNT; a++)
-            if (k->layout[a] && k->layout[a]->shape.ndim > 1) args[a] = cut(b, k->layout[a]->bytes);
+            if (k->layout[a] && k->layout[a]->shape.ndim > 1)
+                args[a] = (ls_span){b->memory, cut(b, k->layout[a]->bytes)};
         double start = ls_clock();
-        MUST(ls_kernel_run(k, args));
+        MUST(ls_kernel_run(k, b->queue, args));
+        MUST(ls_synchronize(b->queue));
         double took = ls_clock() - start;
         if (took < least) least = took;
     }
     for (int a = 0; a < LS_ARG_COUNT; a++)
-        if (k->layout[a] && k->layout[a]->shape.ndim == 1) ls_memory_free(args[a]);
-    ls_memory_free(args[LS_ARG_SCRATCH]);
+        if (k->layout[a] && k->layout[a]->shape.ndim == 1) ls_buffer_destroy(&args[a].buffer);
+    ls_buffer_destroy(&args[LS_ARG_SCRATCH].buffer);
     return least;
 }
 
@@ -115,8 +127,8 @@ static double time_floor(bench *b, int64_t bytes, int inputs) {
     for (int run = 0; run < 9; run++) {
         if (b->warm) b->cursor = 0;
         const uint64_t *from[3] = {0};
-        for (int i = 0; i < inputs; i++) from[i] = cut(b, bytes);
-        uint64_t *to = cut(b, bytes);
+        for (int i = 0; i < inputs; i++) from[i] = (const uint64_t *)(void *)(b->pool + cut(b, bytes));
+        uint64_t *to = (uint64_t *)(void *)(b->pool + cut(b, bytes));
         double start = ls_clock();
         if (inputs == 1)
             for (int64_t i = 0; i < n; i++) to[i] = from[0][i] ^ 1;
@@ -159,17 +171,19 @@ int main(int argc, char **argv) {
     total forward = {0}, backward = {0}, sums = {0};
     MUST(ls_device_create("cpu", NULL, &b.device));
     b.device->ops->thread_begin(b.device);
-    MUST(ls_memory_alloc(POOL_BYTES, (void **)&b.pool));
+    MUST(ls_queue_create(b.device, &b.queue));
+    MUST(ls_buffer_create(b.device, POOL_BYTES, &b.memory));
+    b.pool = b.memory->memory;
     memset(b.pool, 0x3C, POOL_BYTES);
     for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
         ls_shape x = LS_SHAPE(b.batch, shapes[i].size, shapes[i].size, shapes[i].channels);
         int addend = shapes[i].addend, norms = shapes[i].norms;
         ls_kernel *f = kernel_of(&b, LS_OP_BATCH_NORM, LS_PASS_TRAINING, x, 0);
-        ls_kernel *g = kernel_of(&b, LS_OP_BATCH_NORM, LS_PASS_BACKWARD_DATA, x, addend);
+        ls_kernel *g = kernel_of(&b, LS_OP_BATCH_NORM, LS_PASS_BACKWARD, x, addend);
         ls_kernel *add = kernel_of(&b, LS_OP_ADD, LS_PASS_TRAINING, x, 0);
         int64_t bytes = f->layout[LS_ARG_X]->bytes;
-        void *workspace;
-        MUST(ls_memory_alloc(f->workspace_bytes, &workspace));
+        ls_buffer *workspace;
+        MUST(ls_buffer_create(b.device, f->workspace_bytes, &workspace));
         printf("%3dx%-3dx%-4d %2d times", shapes[i].size, shapes[i].size, shapes[i].channels, norms);
         double one = time_floor(&b, bytes, 1), two = time_floor(&b, bytes, 2);
         report(&forward, "forward", bytes, 2, norms, time_kernel(&b, f, workspace), one);
@@ -178,7 +192,7 @@ int main(int argc, char **argv) {
         report(&sums, "add", bytes, 3, shapes[i].additions, time_kernel(&b, add, NULL), two);
         printf("\n");
         fflush(stdout);
-        ls_memory_free(workspace);
+        ls_buffer_destroy(&workspace);
         ls_kernel_destroy(&f), ls_kernel_destroy(&g), ls_kernel_destroy(&add);
     }
     printf(
@@ -187,7 +201,8 @@ int main(int argc, char **argv) {
         forward.seconds * 1e3, forward.floor * 1e3, forward.seconds / forward.floor, backward.seconds * 1e3,
         backward.floor * 1e3, backward.seconds / backward.floor, sums.seconds * 1e3, sums.floor * 1e3,
         sums.seconds / sums.floor);
-    ls_memory_free(b.pool);
+    ls_buffer_destroy(&b.memory);
+    ls_queue_destroy(&b.queue);
     ls_device_destroy(&b.device);
     return 0;
 }

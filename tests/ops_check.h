@@ -8,7 +8,7 @@
 #ifndef LS_TESTS_OPS_CHECK_H
 #define LS_TESTS_OPS_CHECK_H
 
-#include "device/device.h"
+#include "op_case.h"
 
 extern ls_device *cpu, *ref;
 
@@ -20,26 +20,18 @@ uint32_t draw(void);
 int pick(const int *from, int count);
 #define PICK(...) pick((const int[]){__VA_ARGS__}, (int)(sizeof((int[]){__VA_ARGS__}) / sizeof(int)))
 
-// FEW: many equal values; RELU_OUTPUT: many zeros, none negative; FAR: far from zero, close to each other
-typedef enum kind { SMOOTH, FEW, RELU_OUTPUT, FAR } kind;
-float *new_values(int64_t count, kind k);
-
-// How the input lies when it comes.
+// How the first input lies when it comes.
 typedef enum lie { AS_LIKED, PLAIN, AS_OF_CONV, BLOCKS_OF_16, BLOCKS_OF_8 } lie;
 
-void check(ls_kernel_spec spec, kind x_kind, lie x_lie);
-// In each dtype and in each layout that images come in.
-void check_layouts(ls_kernel_spec spec, kind x_kind);
+// In each dtype that the device computes in; the input in the layout its kernels like best.
+void check(op_case c);
+// Also in each layout that images come in.
+void check_layouts(op_case c);
 
 // What was checked: by dtype, fp32 and bf16.
 extern int runs[LS_OP_COUNT][2], skips[LS_OP_COUNT][2];
 extern double worst[LS_OP_COUNT][2];  // largest error seen, as a share of the tolerance
 
-ls_kernel_spec with_dtype(ls_kernel_spec spec, ls_dtype dtype);
 int each_dtype(ls_dtype *dtypes);
-// Fills in the output size and padding of a window over x, as the graph does.
-void settle_window(ls_kernel_spec *spec, int same, int64_t channels);
-ls_kernel_spec conv(int64_t n, int64_t h, int64_t w, int64_t c, int filters, int kh, int kw, int stride, int same,
-                    int bias, int relu, int mask);
 
 #endif

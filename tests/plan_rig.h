@@ -1,30 +1,45 @@
-// A network's plan on one thread of a device, with memory of its own and a batch to run it on.
+// A classifier's plan on one thread of a device, with memory of its own (graph/runner.h) and a batch to run it on.
 #ifndef LS_TESTS_PLAN_RIG_H
 #define LS_TESTS_PLAN_RIG_H
 
 #include "graph/plan_impl.h"
+#include "graph/runner.h"
 
 typedef struct rig {
-    ls_graph *graph;
+    ls_graph *network;  // as it was given
+    ls_graph *graph;    // what is run: with its loss and accuracy
+    ls_store *store;    // of both
     ls_device *device;
-    ls_params *params;
-    ls_plan *plan;
+    ls_runner *run;
     int64_t length;             // of a vector of parameters
     float *weights, *gradient;  // (length)
-    void *copies, *arena;
-    void *images;       // (batch, ...) in the plan's precision
-    int32_t *labels;    // (batch)
-    uint64_t *samples;  // (batch)
-    ls_plan_input input;
+    float *images;              // (batch, ...)
+    int32_t *labels;            // (batch)
+    uint64_t *samples;          // (batch)
 } rig;
+
+// The sums of a batch.
+typedef struct rig_sums {
+    double loss, correct;
+} rig_sums;
 
 // All of it, with zeros for weights, images and labels, and samples numbered from 0. Takes the graph. Returns 0, having
 // printed why and with nothing to be freed, where the device does not have the configuration's precision.
 int rig_create(rig *r, ls_graph *graph, const char *device, const ls_plan_config *config);
 void rig_free(rig *r);
+// Another plan with the rig's weights, of the same graph or of one with the same store. The caller destroys it. Its arena, too, is
+// full of NaN.
+ls_runner *rig_runner(rig *r, const ls_graph *graph, const ls_plan_config *config);
 
-// Pixel i of the batch, rounded to the plan's precision.
-void rig_set_pixel(rig *r, int64_t i, float x);
+// Feeds the rig's batch to a plan of the rig's graph (fewer samples than the rig's: the first ones) and runs it.
+void rig_feed(const rig *r, ls_runner *run);
+rig_sums rig_forward_of(const rig *r, ls_runner *run);
+rig_sums rig_forward(rig *r);  // the rig's own
+void rig_backward(rig *r);
+// What the loss read in the latest forward, (batch, classes); until the next one, or backward.
+const float *rig_logits(const ls_runner *run);
+// Fills a plan's arena with NaN: nothing may be read before it is written.
+void rig_poison(ls_runner *run);
 
 // A parameter in Keras's order. rig_plain has zeros for one, rig_get those of a vector of parameters: the caller frees them.
 // rig_set makes them the rig's weights and frees them; after the last, rig_refresh lets the plan know.

@@ -57,7 +57,7 @@ static void make_batch(network *net) {
                     uint32_t k = 3 * (draw(STREAM_PATCHES, net->variant, patch) >> 24);
                     k = (k + (draw(STREAM_NOISE, net->variant, i) >> 24)) >> 2;
                     sum += k;
-                    rig_set_pixel(r, i, ((float)k - 127.5f) / 127.5f);
+                    r->images[i] = ((float)k - 127.5f) / 127.5f;
                 }
     assert_int_equal(sum, (int64_t)number(net->golden, "pixel_sum"));
     for (int64_t n = 0; n < net->batch; n++) {
@@ -67,11 +67,11 @@ static void make_batch(network *net) {
 }
 
 // The parameter that tensor p of the file is.
-static int param_of(const ls_graph *graph, const json_t *tensor) {
+static int param_of(const rig *r, const json_t *tensor) {
     const char *name = json_string_value(member(tensor, "name"));
-    for (int p = 0; p < graph->param_count; p++)
-        if (strcmp(graph->params[p].name, name) == 0) return p;
-    fail_msg("%s has no parameter %s", graph->name, name);
+    for (int p = 0; p < r->store->count; p++)
+        if (strcmp(r->store->params[p].name, name) == 0) return p;
+    fail_msg("%s has no parameter %s", r->graph->name, name);
     return -1;
 }
 
@@ -79,11 +79,11 @@ static void make_weights(network *net) {
     rig *r = &net->rig;
     const json_t *tensors = member(net->golden, "tensors");
     double sum = 0;
-    assert_int_equal(r->graph->param_count, json_array_size(tensors));
-    for (int t = 0; t < r->graph->param_count; t++) {
+    assert_int_equal(r->store->count, json_array_size(tensors));
+    for (int t = 0; t < r->store->count; t++) {
         const json_t *tensor = json_array_get(tensors, (size_t)t), *formula = member(tensor, "draw");
-        int p = param_of(r->graph, tensor);
-        ls_shape shape = r->graph->params[p].shape;
+        int p = param_of(r, tensor);
+        ls_shape shape = r->store->params[p].shape;
         check_shape(shape, member(tensor, "shape"));
         double middle = element(formula, 0), width = element(formula, 1);
         int negated = json_array_size(formula) > 2;
@@ -113,7 +113,7 @@ static void network_create(network *net, const setting *s) {
     net->variant = (uint32_t)number(net->golden, "variant");
     ls_graph *graph;
     OK(ls_model_create(s->model, LS_SHAPE(net->size, net->size, 3), CLASSES, &graph));
-    ls_plan_config config = {.batch = net->batch, .precision = s->precision, .training = 1};
+    ls_plan_config config = {.batch = net->batch, .precision = s->precision};
     if (!rig_create(&net->rig, graph, s->device, &config)) {
         json_decref(net->golden);
         skip();
@@ -137,7 +137,7 @@ static double distance_of_tensor(const network *net, uint32_t t, int param, cons
                                  double norm) {
     double found[SUMMARY] = {0}, square = 0;
     float *plain = rig_get(&net->rig, param, vector);
-    for (int64_t i = 0; i < ls_shape_count(net->rig.graph->params[param].shape); i++) {
+    for (int64_t i = 0; i < ls_shape_count(net->rig.store->params[param].shape); i++) {
         uint32_t signs = draw(STREAM_SIGNS + t, net->variant, i);
         found[0] += (double)plain[i] * plain[i];
         for (int j = 0; j < PROJECTIONS; j++) found[1 + j] += signs >> j & 1 ? -plain[i] : plain[i];
@@ -160,7 +160,7 @@ static void check_tensors(const network *net, const char *key, const float *vect
         assert_int_equal(json_array_size(expected), SUMMARY);
         // A bias that a normalization takes away again has no gradient: its errors are measured by its kernel's.
         double norm = element(expected, 0) > 0 ? element(expected, 0) : norm_before;
-        int param = param_of(net->rig.graph, tensor);
+        int param = param_of(&net->rig, tensor);
         double distance = distance_of_tensor(net, (uint32_t)t, param, vector, expected, norm);
         char what[128];
         snprintf(what, sizeof what, "%s of %s", key, json_string_value(member(tensor, "name")));
@@ -180,11 +180,11 @@ static void check_tensors(const network *net, const char *key, const float *vect
 static void update(rig *r, const ls_optimizer *sgd, const ls_optimizer_params *params, float *velocity, int64_t step) {
     ls_segment *segments;
     int count;
-    OK(ls_params_segments(r->params, &segments, &count));
+    OK(ls_params_segments(r->run->params, r->graph, &segments, &count));
     for (int s = 0; s < count; s++) {
         const ls_segment *segment = &segments[s];
         float *w = r->weights + segment->begin, *g = r->gradient + segment->begin;
-        int64_t n = segment->end - segment->begin, batch = r->plan->config.batch;
+        int64_t n = segment->end - segment->begin, batch = r->run->plan->config.batch;
         for (int64_t i = 0; i < n; i++) g[i] /= (float)batch;
         if (segment->statistic) {
             for (int64_t i = 0; i < n; i++) w[i] = segment->momentum * w[i] + (1 - segment->momentum) * g[i];
@@ -198,37 +198,27 @@ static void update(rig *r, const ls_optimizer *sgd, const ls_optimizer_params *p
     free(segments);
 }
 
-static void check_logits(const network *net, const char *what, ls_plan *plan, const char *key, double allowed) {
+static void check_logits(const network *net, const char *what, const ls_runner *run, const char *key, double allowed) {
     const json_t *expected = member(net->golden, key);
-    check_and_show(net, what, distance_of_values(ls_plan_logits(plan), expected, net->batch * CLASSES), allowed);
+    check_and_show(net, what, distance_of_values(rig_logits(run), expected, net->batch * CLASSES), allowed);
 }
 
-static void check_first_step(const network *net, const ls_loss_metrics *metrics) {
+static void check_first_step(const network *net, rig_sums sums) {
     const tolerance *allowed = net->setting->tolerance;
     double loss = number(net->golden, "loss_sum");
-    check_logits(net, "logits", net->rig.plan, "logits", allowed->logits);
-    check_and_show(net, "sum of losses", fabs(metrics->loss - loss) / loss, allowed->loss);
-    assert_int_equal(metrics->samples, net->batch);
-    if (net->setting->precision == LS_DTYPE_F32)
-        assert_int_equal(metrics->correct, (int64_t)number(net->golden, "correct"));
+    check_logits(net, "logits", net->rig.run, "logits", allowed->logits);
+    check_and_show(net, "sum of losses", fabs(sums.loss - loss) / loss, allowed->loss);
+    if (net->setting->precision == LS_DTYPE_F32) assert_true(sums.correct == number(net->golden, "correct"));
 }
 
 // With the weights and moving statistics that training left.
-static void check_inference(const network *net) {
-    const rig *r = &net->rig;
-    ls_plan *plan;
-    ls_loss_metrics metrics;
-    void *arena, *copies;
-    ls_plan_config config = {.batch = net->batch, .precision = net->setting->precision};
-    OK(ls_plan_create(r->graph, r->device, r->params, &config, &plan));
-    OK(ls_memory_alloc(ls_plan_arena_bytes(plan), &arena));
-    OK(ls_memory_alloc(ls_params_copies_bytes(r->params), &copies));
-    ls_params_refresh(r->params, r->weights, copies, 0, 1);
-    ls_plan_bind(plan, arena, r->weights, copies);
-    OK(ls_plan_forward(plan, &r->input, &metrics));
-    check_logits(net, "logits in inference", plan, "inference_logits", net->setting->tolerance->inference);
-    ls_plan_destroy(&plan);
-    ls_memory_free(arena), ls_memory_free(copies);
+static void check_inference(network *net) {
+    rig *r = &net->rig;
+    ls_plan_config config = {.batch = net->batch, .precision = net->setting->precision, .mode = LS_PLAN_EVALUATION};
+    ls_runner *run = rig_runner(r, r->graph, &config);
+    rig_forward_of(r, run);
+    check_logits(net, "logits in inference", run, "inference_logits", net->setting->tolerance->inference);
+    ls_runner_destroy(&run);
 }
 
 static void matches_pytorch(void **state) {
@@ -248,12 +238,11 @@ static void matches_pytorch(void **state) {
 
     double worst = 0;
     for (int step = 1; step <= s->steps; step++) {
-        ls_loss_metrics metrics;
-        OK(ls_plan_forward(r->plan, &r->input, &metrics));
-        if (step == 1) check_first_step(&net, &metrics);
-        double theirs = element(losses, (size_t)step - 1), ours = metrics.loss / (double)net.batch;
+        rig_sums sums = rig_forward(r);
+        if (step == 1) check_first_step(&net, sums);
+        double theirs = element(losses, (size_t)step - 1), ours = sums.loss / (double)net.batch;
         worst = fmax(worst, fabs(ours - theirs) / theirs);
-        OK(ls_plan_backward(r->plan, &r->input, r->gradient, NULL, NULL));
+        rig_backward(r);
         if (step == 1 && allowed->gradient > 0) check_tensors(&net, "gradient", r->gradient, allowed->gradient);
         update(r, sgd, &params, velocity, step);
     }

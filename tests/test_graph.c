@@ -13,7 +13,6 @@
 #include <lockstep/graph.h>
 
 #include "graph/graph.h"
-#include "graph/summary.h"
 #include "models/models.h"
 
 static ls_graph *new_graph(ls_shape input) {
@@ -61,14 +60,14 @@ static void mnist_cnn_summary(void **state) {
     assert_int_equal(ls_graph_parameter_count(g), 690590);
     assert_int_equal(ls_graph_classes(g), 10);
     assert_string_equal(ls_graph_name(g), "mnist-cnn");
-    assert_int_equal(g->param_count, 12);
-    assert_string_equal(g->params[2].name, "conv2d_1/kernel");
-    assert_true(ls_shape_equal(g->params[2].shape, LS_SHAPE(3, 3, 32, 128)));
-    assert_int_equal(g->params[2].fan_in, 9 * 32);
-    assert_int_equal(g->params[2].fan_out, 9 * 128);
-    assert_true(g->params[2].decay);
-    assert_string_equal(g->params[11].name, "dense_2/bias");
-    assert_false(g->params[11].decay);
+    assert_int_equal(g->store->count, 12);
+    assert_string_equal(g->store->params[2].name, "conv2d_1/kernel");
+    assert_true(ls_shape_equal(g->store->params[2].shape, LS_SHAPE(3, 3, 32, 128)));
+    assert_int_equal(g->store->params[2].fan_in, 9 * 32);
+    assert_int_equal(g->store->params[2].fan_out, 9 * 128);
+    assert_true(g->store->params[2].decay);
+    assert_string_equal(g->store->params[11].name, "dense_2/bias");
+    assert_false(g->store->params[11].decay);
     ls_graph_destroy(&g);
     ls_graph_destroy(&g);  // safe on NULL
 }
@@ -81,7 +80,7 @@ static void every_model_builds(void **state) {
         ls_graph_destroy(&g);
         assert_int_equal(ls_model_create((*m)->name, LS_SHAPE(32, 32, 3), 7, &g), LS_OK);
         assert_int_equal(ls_graph_classes(g), 7);
-        assert_true(ls_shape_equal(g->nodes[0].shape, LS_SHAPE(32, 32, 3)));
+        assert_true(ls_shape_equal(g->nodes[0].output[0].shape, LS_SHAPE(32, 32, 3)));
         ls_graph_destroy(&g);
     }
 }
@@ -115,14 +114,14 @@ static void shapes_of_every_layer(void **state) {
     x = ls_dense(g, x, &(ls_dense_attrs){.units = 6});
     assert_int_equal(ls_graph_finish(g, x), LS_OK);
     assert_int_equal(g->node_count, sizeof shapes / sizeof shapes[0]);
-    for (int i = 0; i < g->node_count; i++) assert_true(ls_shape_equal(g->nodes[i].shape, shapes[i]));
+    for (int i = 0; i < g->node_count; i++) assert_true(ls_shape_equal(g->nodes[i].output[0].shape, shapes[i]));
     // Same padding of 6x9, kernel 3, stride 2: a row below, a column on either side.
-    const ls_op_attrs *a = &g->nodes[2].attrs;
+    const ls_conv2d_attrs *a = LS_ATTRS(ls_conv2d_attrs, &g->nodes[2].attrs);
     assert_int_equal(a->pad[0], 0);
     assert_int_equal(a->pad[1], 1);
     assert_int_equal(a->pad[2], 1);
     assert_int_equal(a->pad[3], 1);
-    assert_int_equal(g->nodes[7].attrs.layer, 7);
+    assert_int_equal(LS_ATTRS(ls_dropout_attrs, &g->nodes[7].attrs)->layer, 7);
     assert_int_equal(ls_graph_parameter_count(g), 5 * 2 * 3 * 8 + 8 + 3 * 3 * 8 * 4 + 4 * 6 + 6);
     ls_graph_destroy(&g);
 }
@@ -192,9 +191,7 @@ static void every_refusal_says_what_and_where(void **state) {
         {LS_STATUS_INVALID_ARGUMENT,
          "dropout: a dropout rate is the fraction set to zero, at least 0 and less than 1, "
          "but 1 was asked for"},
-        {LS_STATUS_INVALID_ARGUMENT,
-         "dropout: a dropout rate is the fraction set to zero, at least 0 and less than 1, "
-         "but nan was asked for"},
+        {LS_STATUS_INVALID_ARGUMENT, "dropout: rate of a Dropout layer lies between 0 and 1, but nan was asked for"},
         {LS_STATUS_INVALID_ARGUMENT,
          "max_pooling2d: a MaxPooling2D layer works on images (None, H, W, C), but its input "
          "has shape (None, 84)"},
@@ -204,7 +201,7 @@ static void every_refusal_says_what_and_where(void **state) {
         {LS_STATUS_INVALID_ARGUMENT, "a ReLU layer was given value 17 as its input, which is no layer of net"},
         {LS_STATUS_INVALID_ARGUMENT,
          "net: the output has one value per class, (None, classes), but its shape is "
-         "(None, 6, 7, 2); end with a dense layer"},
+         "(None, 6, 7, 2); end with a dense layer, or give the graph a loss of its own"},
         {LS_STATUS_INVALID_ARGUMENT,
          "net: layer re_lu does not lead to the output flatten; remove it, or pass its value "
          "to the next layer"},
@@ -243,9 +240,9 @@ static float *draw(ls_initializer kernel, uint64_t seed, int layers, int param) 
             g, x,
             &(ls_dense_attrs){
                 .units = i ? 300 : 200, .kernel_initializer = kernel, .bias_initializer = LS_INITIALIZER_ONES});
-    float *values = malloc(sizeof(float) * (size_t)ls_shape_count(g->params[param].shape));
+    float *values = malloc(sizeof(float) * (size_t)ls_shape_count(g->store->params[param].shape));
     assert_non_null(values);
-    ls_param_initialize(g, param, seed, values);
+    ls_param_initialize(ls_graph_store(g), param, seed, values);
     ls_graph_destroy(&g);
     return values;
 }

@@ -14,7 +14,6 @@
 
 #include "base/error.h"
 #include "graph/graph.h"
-#include "graph/summary.h"
 #include "models/models.h"
 
 static ls_graph *model(const char *name, ls_shape input, int classes) {
@@ -36,14 +35,14 @@ static char *text_of(const ls_graph *g) {
     assert_non_null(out);
     for (int i = 0; i < g->node_count; i++) {
         const ls_node *n = &g->nodes[i];
-        fprintf(out, "%s %s", n->name, ls_op_class(n->op));
-        add_shape(out, n->shape);
-        for (int k = 0; k < n->input_count; k++) fprintf(out, " %s", g->nodes[n->inputs[k]].name);
+        fprintf(out, "%s %s", n->name, ls__op_find(n->op)->keras_class);
+        add_shape(out, n->output[0].shape);
+        for (int k = 0; k < n->input_count; k++) fprintf(out, " %s", ls__value_node(g, n->inputs[k])->name);
         fputc('\n', out);
     }
-    for (int i = 0; i < g->param_count; i++) {
-        fputs(g->params[i].name, out);
-        add_shape(out, g->params[i].shape);
+    for (int i = 0; i < g->store->count; i++) {
+        fputs(g->store->params[i].name, out);
+        add_shape(out, g->store->params[i].shape);
         fputc('\n', out);
     }
     fclose(out);
@@ -62,6 +61,12 @@ static const ls_node *node(const ls_graph *g, const char *name) {
     fail_msg("%s has no layer %s", g->name, name);
     return NULL;
 }
+
+static ls_shape shape_of(const ls_graph *g, const char *name) { return node(g, name)->output[0].shape; }
+static const ls_conv2d_attrs *conv(const ls_graph *g, const char *name) {
+    return LS_ATTRS(ls_conv2d_attrs, &node(g, name)->attrs);
+}
+static const ls_batch_norm_attrs *norm(const ls_node *n) { return LS_ATTRS(ls_batch_norm_attrs, &n->attrs); }
 
 static int count_of(const ls_graph *g, ls_op_kind op) {
     int n = 0;
@@ -105,28 +110,29 @@ static void resnets_have_keras_attributes(void **state) {
     for (int i = 0; i < g->node_count; i++) {
         const ls_node *n = &g->nodes[i];
         if (n->op != LS_OP_BATCH_NORM) continue;
-        assert_true(n->attrs.epsilon == 1.001e-5f && n->attrs.momentum == 0.99f);
+        assert_true(norm(n)->epsilon == 1.001e-5f && norm(n)->momentum == 0.99f);
     }
-    for (int i = 0; i < g->param_count; i++) {
-        const ls_param *p = &g->params[i];
+    for (int i = 0; i < g->store->count; i++) {
+        const ls_param *p = &g->store->params[i];
         if (p->role == LS_PARAM_KERNEL) assert_int_equal(p->initializer, LS_INITIALIZER_GLOROT_UNIFORM);
         if (strstr(p->name, "_conv/bias")) assert_int_equal(p->initializer, LS_INITIALIZER_ZEROS);
     }
     for (int k = 0; k < 4; k++) {
-        assert_int_equal(node(g, "conv1_pad")->attrs.pad[k], 3);
-        assert_int_equal(node(g, "pool1_pad")->attrs.pad[k], 1);
+        const ls_attrs *one = &node(g, "conv1_pad")->attrs, *other = &node(g, "pool1_pad")->attrs;
+        assert_int_equal(LS_ATTRS(ls_zero_pad2d_attrs, one)->padding[k / 2][k % 2], 3);
+        assert_int_equal(LS_ATTRS(ls_zero_pad2d_attrs, other)->padding[k / 2][k % 2], 1);
     }
-    const ls_node *pool = node(g, "max_pooling2d_1");
-    assert_int_equal(pool->attrs.kernel[0] * pool->attrs.kernel[1], 1);
-    assert_int_equal(pool->attrs.strides[0], 2);
-    assert_true(ls_shape_equal(pool->shape, LS_SHAPE(8, 8, 512)));
-    assert_int_equal(node(g, "conv4_block6_2_conv")->attrs.strides[1], 2);
-    assert_int_equal(node(g, "conv5_block3_2_conv")->attrs.strides[1], 1);
+    const ls_pool2d_attrs *pool = LS_ATTRS(ls_pool2d_attrs, &node(g, "max_pooling2d_1")->attrs);
+    assert_int_equal(pool->size[0] * pool->size[1], 1);
+    assert_int_equal(pool->strides[0], 2);
+    assert_true(ls_shape_equal(shape_of(g, "max_pooling2d_1"), LS_SHAPE(8, 8, 512)));
+    assert_int_equal(conv(g, "conv4_block6_2_conv")->strides[1], 2);
+    assert_int_equal(conv(g, "conv5_block3_2_conv")->strides[1], 1);
     ls_graph_destroy(&g);
     g = model("resnet50", (ls_shape){0}, 0);
-    assert_int_equal(node(g, "conv3_block1_1_conv")->attrs.strides[0], 2);
-    assert_int_equal(node(g, "conv3_block1_0_conv")->attrs.strides[0], 2);
-    assert_int_equal(node(g, "conv3_block1_2_conv")->attrs.strides[0], 1);
+    assert_int_equal(conv(g, "conv3_block1_1_conv")->strides[0], 2);
+    assert_int_equal(conv(g, "conv3_block1_0_conv")->strides[0], 2);
+    assert_int_equal(conv(g, "conv3_block1_2_conv")->strides[0], 1);
     ls_graph_destroy(&g);
 }
 
@@ -148,15 +154,15 @@ static void resnets_for_small_images(void **state) {
         assert_int_equal(ls_graph_trainable_parameter_count(g), known[i].trainable);
         assert_int_equal(ls_graph_parameter_count(g), known[i].trainable + known[i].fixed);
         assert_int_equal(count_of(g, LS_OP_CONV2D) + count_of(g, LS_OP_DENSE), known[i].depth + shortcuts);
-        assert_true(ls_shape_equal(node(g, "avg_pool")->shape, LS_SHAPE(64)));
-        for (int k = 0; k < g->param_count; k++) {
-            const ls_param *p = &g->params[k];
+        assert_true(ls_shape_equal(shape_of(g, "avg_pool"), LS_SHAPE(64)));
+        for (int k = 0; k < g->store->count; k++) {
+            const ls_param *p = &g->store->params[k];
             if (p->shape.ndim == 4) assert_int_equal(p->initializer, LS_INITIALIZER_HE_NORMAL);
         }
         for (int k = 0; k < g->node_count; k++) {
             const ls_node *n = &g->nodes[k];
-            if (n->op == LS_OP_CONV2D) assert_int_equal(n->attrs.use_bias, 0);
-            if (n->op == LS_OP_BATCH_NORM) assert_true(n->attrs.epsilon == 1e-5f && n->attrs.momentum == 0.997f);
+            if (n->op == LS_OP_CONV2D) assert_int_equal(LS_ATTRS(ls_conv2d_attrs, &n->attrs)->no_bias, 1);
+            if (n->op == LS_OP_BATCH_NORM) assert_true(norm(n)->epsilon == 1e-5f && norm(n)->momentum == 0.997f);
         }
         ls_graph_destroy(&g);
     }
@@ -242,18 +248,18 @@ static ls_graph *without_top(const char *pooling) {
 // include_top=False, as Keras does it with its three kinds of pooling.
 static void a_network_without_its_top(void **state) {
     ls_graph *g = without_top("none");
-    assert_string_equal(g->nodes[g->output].name, "post_relu");
-    assert_true(ls_shape_equal(g->nodes[g->output].shape, LS_SHAPE(2, 3, 2048)));
+    assert_string_equal(ls_graph_output_at(g, 0).name, "post_relu");
+    assert_true(ls_shape_equal(ls_graph_output_at(g, 0).shape, LS_SHAPE(2, 3, 2048)));
     assert_int_equal(ls_graph_parameter_count(g),
                      23564800 - 2 * 7 * 7 * 64);  // of images with one channel instead of three
     ls_graph_destroy(&g);
     g = without_top("avg");
-    assert_string_equal(g->nodes[g->output].name, "avg_pool");
-    assert_true(ls_shape_equal(g->nodes[g->output].shape, LS_SHAPE(2048)));
+    assert_string_equal(ls_graph_output_at(g, 0).name, "avg_pool");
+    assert_true(ls_shape_equal(ls_graph_output_at(g, 0).shape, LS_SHAPE(2048)));
     ls_graph_destroy(&g);
     g = without_top("max");
-    assert_string_equal(g->nodes[g->output].name, "max_pool");
-    assert_int_equal(g->nodes[g->output].op, LS_OP_GLOBAL_MAX_POOL2D);
+    assert_string_equal(ls_graph_output_at(g, 0).name, "max_pool");
+    assert_int_equal(ls__value_node(g, g->outputs[0].value)->op, LS_OP_GLOBAL_MAX_POOL2D);
     ls_graph_destroy(&g);
 }
 
@@ -311,10 +317,10 @@ static void moving_statistics_can_be_faster(void **state) {
         int statistics = 0;
         assert_int_equal(ls_model_build(names[i], &c, &g), LS_OK);
         for (int k = 0; k < g->node_count; k++)
-            if (g->nodes[k].op == LS_OP_BATCH_NORM) assert_true(g->nodes[k].attrs.momentum == 0.9f);
-        for (int k = 0; k < g->param_count; k++) {
-            if (g->params[k].role != LS_PARAM_STATISTIC) continue;
-            assert_true(g->params[k].momentum == 0.9f);
+            if (g->nodes[k].op == LS_OP_BATCH_NORM) assert_true(norm(&g->nodes[k])->momentum == 0.9f);
+        for (int k = 0; k < g->store->count; k++) {
+            if (g->store->params[k].role != LS_PARAM_STATISTIC) continue;
+            assert_true(g->store->params[k].momentum == 0.9f);
             statistics++;
         }
         assert_int_equal(statistics, 2 * count_of(g, LS_OP_BATCH_NORM));

@@ -13,7 +13,7 @@
 // --- the arena -------------------------------------------------------------------------------------------------------
 
 static void buffers_alive_together_do_not_overlap(void **state) {
-    ls_buffer b[64];
+    ls_plan_buffer b[64];
     unsigned seed = 7;
     for (int round = 0; round < 200; round++) {
         int count = 2 + (int)(seed % 62);
@@ -21,7 +21,7 @@ static void buffers_alive_together_do_not_overlap(void **state) {
         for (int i = 0; i < count; i++) {
             seed = seed * 1103515245u + 12345u;
             int first = (int)(seed >> 8) % 40, length = (int)(seed >> 20) % 10;
-            b[i] = (ls_buffer){.bytes = 1 + (int64_t)(seed >> 4) % 5000, .first = first, .last = first + length};
+            b[i] = (ls_plan_buffer){.bytes = 1 + (int64_t)(seed >> 4) % 5000, .first = first, .last = first + length};
             sum += ls_round_up(b[i].bytes, LS_ALIGN);
         }
         int64_t total = ls__arena_place(b, count);
@@ -48,7 +48,7 @@ static void the_arena_is_told_apart(void **state) {
     ls_graph graph = {.nodes = &node, .node_count = 1};
     ls_plan_step_impl steps[4] = {
         {.pass = "forward"}, {.pass = "loss"}, {.pass = "loss gradient"}, {.pass = "backward"}};
-    ls_buffer buffers[] = {
+    ls_plan_buffer buffers[] = {
         {.bytes = 400, .first = 0, .last = 3, .activation = 1},
         {.bytes = 128, .first = 3, .last = 3, .activation = 1},
         {.bytes = 64, .first = 3, .last = 3},
@@ -79,17 +79,20 @@ static void the_arena_is_told_apart(void **state) {
 }
 
 static void a_plan_needs_less_than_all_its_activations(void **state) {
-    ls_graph *g;
+    ls_graph *g, *objective;
     ls_device *d;
     ls_params *params;
-    ls_plan *training, *inference;
+    ls_plan *training, *inference, *prediction;
     OK(ls_model_create("mnist-cnn", (ls_shape){0}, 0, &g));
+    OK(ls__graph_with_classifier_loss(g, 0, 0, &objective));
     OK(ls_device_create("cpu", &(ls_device_options){1}, &d));
-    OK(ls_params_create(g, d, &params));
-    OK(ls_plan_create(g, d, params, &(ls_plan_config){128, LS_DTYPE_F32, .training = 1}, &training));
-    OK(ls_plan_create(g, d, params, &(ls_plan_config){128, LS_DTYPE_F32, .training = 0}, &inference));
+    OK(ls_params_create(ls_graph_store(g), d, &params));
+    OK(ls_plan_create(objective, d, params, &(ls_plan_config){.batch = 128, .mode = LS_PLAN_TRAINING}, &training));
+    OK(ls_plan_create(objective, d, params, &(ls_plan_config){.batch = 128, .mode = LS_PLAN_EVALUATION}, &inference));
+    OK(ls_plan_create(g, d, params, &(ls_plan_config){.batch = 128, .mode = LS_PLAN_PREDICTION}, &prediction));
     assert_true(ls_plan_arena_bytes(training) < ls_plan_activation_bytes(training));
     assert_true(ls_plan_activation_bytes(inference) < ls_plan_activation_bytes(training));
+    assert_true(ls_plan_activation_bytes(prediction) <= ls_plan_activation_bytes(inference));
     ls_arena_parts parts = ls_plan_arena_parts(training);
     assert_int_equal(parts.activations + parts.backward + parts.workspace + parts.unused,
                      ls_plan_arena_bytes(training));
@@ -98,8 +101,10 @@ static void a_plan_needs_less_than_all_its_activations(void **state) {
     assert_int_equal(parts.backward, 0);
     ls_plan_destroy(&training);
     ls_plan_destroy(&inference);
+    ls_plan_destroy(&prediction);
     ls_params_destroy(&params);
     ls_device_destroy(&d);
+    ls_graph_destroy(&objective);
     ls_graph_destroy(&g);
 }
 
@@ -107,16 +112,11 @@ static void a_plan_needs_less_than_all_its_activations(void **state) {
 
 // A network's training plan, with the same weights and input every time.
 static void rig_make(rig *r, ls_graph *graph, const char *device, int64_t batch) {
-    assert_true(rig_create(r, graph, device, &(ls_plan_config){batch, LS_DTYPE_F32, .training = 1}));
-    int64_t size = ls_shape_count(graph->nodes[0].shape);
-    for (int64_t i = 0; i < batch * size; i++) rig_set_pixel(r, i, (float)(i * 2654435761u % 1000) / 1000);
+    assert_true(rig_create(r, graph, device, &(ls_plan_config){.batch = batch, .mode = LS_PLAN_TRAINING}));
+    int64_t size = ls_shape_count(ls_graph_input_at(graph, 0).shape);
+    for (int64_t i = 0; i < batch * size; i++) r->images[i] = (float)(i * 2654435761u % 1000) / 1000;
     for (int i = 0; i < batch; i++) r->labels[i] = i % ls_graph_classes(graph), r->samples[i] = (uint64_t)i * 3;
-    for (int p = 0; p < graph->param_count; p++) {
-        float *plain = rig_plain(r, p);
-        ls_param_initialize(graph, p, 5, plain);
-        rig_set(r, p, plain);
-    }
-    rig_refresh(r);
+    OK(ls_runner_initialize(r->run, 5));
 }
 
 // Networks that take every turn of the compiler: a ReLU of its own, one that cannot fold, average and global pooling, a
@@ -148,27 +148,31 @@ static ls_graph *odd_network(int variant) {
 static void whole_networks_agree_with_the_reference_device(void **state) {
     for (int variant = 0; variant < 4; variant++) {
         rig cpu, ref;
-        ls_loss_metrics a, b;
         rig_make(&cpu, odd_network(variant), "cpu", 6);
         rig_make(&ref, odd_network(variant), "ref", 6);
-        OK(ls_plan_forward(cpu.plan, &cpu.input, &a));
-        OK(ls_plan_forward(ref.plan, &ref.input, &b));
+        rig_sums a = rig_forward(&cpu), b = rig_forward(&ref);
         assert_true(fabs(a.loss - b.loss) < 1e-4 * b.loss);
-        assert_int_equal(a.samples, 6);
-        OK(ls_plan_backward(cpu.plan, &cpu.input, cpu.gradient, NULL, NULL));
-        OK(ls_plan_backward(ref.plan, &ref.input, ref.gradient, NULL, NULL));
-        for (int i = 0; i < cpu.graph->param_count; i++) {
-            int64_t n = ls_shape_count(cpu.graph->params[i].shape);
+        assert_true(a.correct == b.correct);
+        rig_backward(&cpu);
+        rig_backward(&ref);
+        for (int i = 0; i < cpu.store->count; i++) {
+            int64_t n = ls_shape_count(cpu.store->params[i].shape);
             float *x = rig_get(&cpu, i, cpu.gradient), *y = rig_get(&ref, i, ref.gradient);
             // Sums of at most a few hundred products in another order: well under 1e-4.
             double distance = relative_distance(x, y, n, 0);
             if (!(distance <= 1e-4))
-                fail_msg("variant %d, %s: relative distance %g", variant, cpu.graph->params[i].name, distance);
+                fail_msg("variant %d, %s: relative distance %g", variant, cpu.store->params[i].name, distance);
             free(x), free(y);
         }
         rig_free(&cpu);
         rig_free(&ref);
     }
+}
+
+// Backward of the rig's plan into a buffer of the test's, telling what is ready.
+static void backward_into(const rig *r, ls_buffer *gradient, ls_bucket_ready_fn ready, void *user) {
+    OK(ls_plan_backward(r->run->plan, r->run->queue, &r->run->feeds, ls_span_of(gradient, 0), ready, user));
+    OK(ls_synchronize(r->run->queue));
 }
 
 typedef struct bucket_log {
@@ -187,12 +191,11 @@ static void note_bucket(void *user, int64_t offset, int64_t count) {
 static void buckets_come_in_order_and_cover_everything(void **state) {
     rig r;
     ls_graph *g;
-    ls_loss_metrics m;
     bucket_log log = {0};
     OK(ls_model_create("mnist-cnn", (ls_shape){0}, 0, &g));
     rig_make(&r, g, "cpu", 4);
-    OK(ls_plan_forward(r.plan, &r.input, &m));
-    OK(ls_plan_backward(r.plan, &r.input, r.gradient, note_bucket, &log));
+    rig_forward(&r);
+    backward_into(&r, r.run->gradient, note_bucket, &log);
     assert_int_equal(log.count, 6);  // one for each layer with parameters
     assert_true(log.covered >= 690590 && log.next <= r.length);
     rig_free(&r);
@@ -201,19 +204,18 @@ static void buckets_come_in_order_and_cover_everything(void **state) {
 static void running_twice_gives_the_same_bits(void **state) {
     rig r;
     ls_graph *g;
-    ls_loss_metrics a, b;
+    ls_buffer *first;
     OK(ls_model_create("mnist-cnn", (ls_shape){0}, 0, &g));
     rig_make(&r, g, "cpu", 16);
-    float *first;
-    OK(ls_memory_alloc(r.length * 4, &first));
-    OK(ls_plan_forward(r.plan, &r.input, &a));
-    OK(ls_plan_backward(r.plan, &r.input, first, NULL, NULL));
-    memset(r.arena, 0xFF, (size_t)ls_plan_arena_bytes(r.plan));  // nothing may be left over from a run before
-    OK(ls_plan_forward(r.plan, &r.input, &b));
-    OK(ls_plan_backward(r.plan, &r.input, r.gradient, NULL, NULL));
-    assert_memory_equal(first, r.gradient, (size_t)r.length * 4);
+    OK(ls_buffer_create(r.device, r.length * 4, &first));
+    rig_sums a = rig_forward(&r);
+    backward_into(&r, first, NULL, NULL);
+    rig_poison(r.run);  // nothing may be left over from a run before
+    rig_sums b = rig_forward(&r);
+    rig_backward(&r);
+    assert_memory_equal(first->memory, r.gradient, (size_t)r.length * 4);
     assert_memory_equal(&a, &b, sizeof a);
-    ls_memory_free(first);
+    ls_buffer_destroy(&first);
     rig_free(&r);
 }
 
@@ -232,23 +234,23 @@ static void note_call(void *user, int64_t offset, int64_t count) {
 static void steps_are_recorded_while_the_trace_is_on(void **state) {
     rig r;
     rig_make(&r, odd_network(0), "cpu", 6);
-    int steps = ls_plan_step_count(r.plan);
-    float *first;
-    ls_loss_metrics a, b;
+    ls_plan *plan = r.run->plan;
+    int steps = ls_plan_step_count(plan);
+    ls_buffer *first;
     ls_trace trace = {0};
-    OK(ls_memory_alloc(r.length * 4, &first));
+    OK(ls_buffer_create(r.device, r.length * 4, &first));
     OK(ls_trace_allocate(&trace, steps));
-    ls_plan_record(r.plan, &trace, 100);
-    OK(ls_plan_forward(r.plan, &r.input, &a));
-    OK(ls_plan_backward(r.plan, &r.input, first, NULL, NULL));
+    ls_plan_record(plan, &trace, 100);
+    rig_sums a = rig_forward(&r);
+    backward_into(&r, first, NULL, NULL);
     assert_int_equal(trace.count, 0);
     ls_trace_switch(&trace, 1);
     calls seen = {0};
     double begin = ls_clock();
-    OK(ls_plan_forward(r.plan, &r.input, &b));
-    OK(ls_plan_backward(r.plan, &r.input, r.gradient, note_call, &seen));
+    rig_sums b = rig_forward(&r);
+    backward_into(&r, r.run->gradient, note_call, &seen);
     double end = ls_clock();
-    assert_memory_equal(first, r.gradient, (size_t)r.length * 4);
+    assert_memory_equal(first->memory, r.gradient, (size_t)r.length * 4);
     assert_memory_equal(&a, &b, sizeof a);
     assert_int_equal(trace.count, steps);
     assert_int_equal(trace.dropped, 0);
@@ -261,40 +263,45 @@ static void steps_are_recorded_while_the_trace_is_on(void **state) {
         before = e->end;
     }
     assert_true(seen.last >= trace.events[steps - 1].end);  // what is told of a step comes after it
-    ls_plan_record(r.plan, NULL, 0);
-    OK(ls_plan_forward(r.plan, &r.input, &b));
+    ls_plan_record(plan, NULL, 0);
+    rig_forward(&r);
     assert_int_equal(trace.count, steps);
     ls_trace_release(&trace);
-    ls_memory_free(first);
+    ls_buffer_destroy(&first);
     rig_free(&r);
 }
 
 // --- parameters ------------------------------------------------------------------------------------------------------
 
+// The plan of a runner that has not sealed its parameters yet would add copies; one made later finds what there is.
 static void plans_of_other_sizes_share_the_parameters(void **state) {
-    ls_graph *g;
+    ls_graph *g, *objective;
+    ls_device *d;
+    ls_params *params;
+    ls_plan *large, *small;
     OK(ls_model_create("mnist-cnn", (ls_shape){0}, 0, &g));
+    OK(ls__graph_with_classifier_loss(g, 0, 0, &objective));
+    OK(ls_device_create("cpu", &(ls_device_options){1}, &d));
+    OK(ls_params_create(ls_graph_store(g), d, &params));
+    OK(ls_plan_create(objective, d, params, &(ls_plan_config){.batch = 16, .mode = LS_PLAN_TRAINING}, &large));
+    int64_t length = ls_params_length(params);
+    OK(ls_plan_create(objective, d, params, &(ls_plan_config){.batch = 3, .mode = LS_PLAN_TRAINING}, &small));
+    assert_int_equal(ls_params_length(params), length);
+    ls_plan_destroy(&small), ls_plan_destroy(&large);
+    ls_params_destroy(&params);
+    ls_device_destroy(&d);
+    ls_graph_destroy(&objective);
     rig r;
     rig_make(&r, g, "cpu", 16);
-    ls_plan *small;
-    OK(ls_plan_create(g, r.device, r.params, &(ls_plan_config){3, LS_DTYPE_F32, .training = 1}, &small));
-    assert_int_equal(ls_params_length(r.params), r.length);
+    ls_runner *part = rig_runner(&r, r.graph, &(ls_plan_config){.batch = 3, .mode = LS_PLAN_TRAINING});
+    assert_int_equal(ls_params_length(r.run->params), r.length);
     // The sum over a batch of 3 is the sum over the same three samples, whatever batch they are run in.
-    ls_loss_metrics whole, part;
-    void *copies, *arena;
-    OK(ls_memory_alloc(ls_params_copies_bytes(r.params), &copies));
-    OK(ls_memory_alloc(ls_plan_arena_bytes(small), &arena));
-    ls_params_refresh(r.params, r.weights, copies, 0, 1);
-    ls_plan_bind(small, arena, r.weights, copies);
-    OK(ls_plan_forward(small, &r.input, &part));
-    OK(ls_plan_forward(r.plan, &r.input, &whole));
-    assert_int_equal(part.samples, 3);
-    assert_true(part.loss > 0 && part.loss < whole.loss);
-    OK(ls_plan_backward(small, &r.input, r.gradient, NULL, NULL));
-    for (int64_t i = 0; i < r.length; i++) assert_true(isfinite(r.gradient[i]));
-    ls_plan_destroy(&small);
-    ls_memory_free(copies);
-    ls_memory_free(arena);
+    double some = rig_forward_of(&r, part).loss, all = rig_forward(&r).loss;
+    assert_true(some > 0 && some < all);
+    OK(ls_runner_backward(part));
+    const float *gradient = part->gradient->memory;
+    for (int64_t i = 0; i < r.length; i++) assert_true(isfinite(gradient[i]));
+    ls_runner_destroy(&part);
     rig_free(&r);
 }
 
@@ -303,11 +310,11 @@ static void parameters_come_back_as_they_were_set(void **state) {
     OK(ls_model_create("mnist-cnn", (ls_shape){0}, 0, &g));
     rig r;
     rig_make(&r, g, "cpu", 8);
-    for (int i = 0; i < g->param_count; i++) {
-        int64_t n = ls_shape_count(g->params[i].shape);
+    for (int i = 0; i < r.store->count; i++) {
+        int64_t n = ls_shape_count(r.store->params[i].shape);
         float *in = rig_plain(&r, i);
         for (int64_t k = 0; k < n; k++) in[k] = (float)(k + i);
-        OK(ls_params_set(r.params, i, r.weights, in));
+        OK(ls_runner_set(r.run, i, in));
         float *out = rig_get(&r, i, r.weights);
         assert_memory_equal(in, out, (size_t)n * 4);
         free(in), free(out);
@@ -325,27 +332,34 @@ static void segments_say_what_each_element_is(void **state) {
     OK(ls_graph_finish(g, x));
     ls_device *d;
     ls_params *params;
+    ls_queue *queue;
     ls_segment *segments;
     int count;
     OK(ls_device_create("ref", &(ls_device_options){1}, &d));
-    OK(ls_params_create(g, d, &params));
-    assert_int_equal(g->param_count, 8);
+    const ls_store *store = ls_graph_store(g);
+    OK(ls_params_create(store, d, &params));
+    OK(ls_queue_create(d, &queue));
+    assert_int_equal(store->count, 8);
     for (int i = 7; i >= 0; i--) OK(ls__params_place(params, i, NULL));
-    OK(ls_params_segments(params, &segments, &count));
+    OK(ls_params_segments(params, g, &segments, &count));
     assert_int_equal(count, 8);
-    float *vector, *plain;
+    float *plain;
+    ls_buffer *buffer;
     int64_t length = ls_params_length(params);
-    OK(ls_memory_alloc(length * 4, &vector));
+    OK(ls_buffer_create(d, length * 4, &buffer));
+    const float *vector = buffer->memory;
     OK(ls_memory_alloc(length * 4, &plain));
-    for (int i = 0; i < g->param_count; i++) {
-        for (int64_t k = 0; k < ls_shape_count(g->params[i].shape); k++) plain[k] = (float)(1 + g->params[i].role);
-        OK(ls_params_set(params, i, vector, plain));
+    for (int i = 0; i < store->count; i++) {
+        for (int64_t k = 0; k < ls_shape_count(store->params[i].shape); k++)
+            plain[k] = (float)(1 + store->params[i].role);
+        OK(ls_params_set(params, queue, i, ls_span_of(buffer, 0), plain));
     }
     int64_t at = 0;
     for (int i = 0; i < count; i++) {
         const ls_segment *s = &segments[i];
         assert_true(s->begin == at && s->end > at && s->begin % LS_VECTOR_ALIGN == 0);
         assert_true(s->momentum == (s->statistic ? 0.75f : 0));
+        assert_int_equal(s->frozen, 0);
         for (float role = vector[at]; at < s->end; at++) {
             assert_true(vector[at] == role || vector[at] == 0);
             assert_int_equal(s->kernel, role == 1 + LS_PARAM_KERNEL);
@@ -354,8 +368,9 @@ static void segments_say_what_each_element_is(void **state) {
     }
     assert_int_equal(at, length);
     free(segments);
-    ls_memory_free(vector);
+    ls_buffer_destroy(&buffer);
     ls_memory_free(plain);
+    ls_queue_destroy(&queue);
     ls_params_destroy(&params);
     ls_device_destroy(&d);
     ls_graph_destroy(&g);
@@ -363,40 +378,45 @@ static void segments_say_what_each_element_is(void **state) {
 
 // --- labels ----------------------------------------------------------------------------------------------------------
 
+// A plan of the rig's network and size that takes rows of weights for labels.
+static ls_runner *with_rows(rig *r, ls_graph **graph) {
+    OK(ls__graph_with_classifier_loss(r->network, 1, 0, graph));
+    ls_runner *run = rig_runner(r, *graph, &r->run->plan->config);
+    OK(ls_runner_write(run, 0, r->images));
+    OK(ls_runner_key(run, 9, 1, r->samples));
+    return run;
+}
+
+static rig_sums forward_with_rows(ls_runner *run, const void *rows) {
+    double measures[2];
+    OK(ls_runner_write(run, 1, rows));
+    OK(ls_runner_forward(run, measures));
+    return (rig_sums){measures[0], measures[1]};
+}
+
 // One-hot rows are the same as class numbers, to the bit; weights over several classes agree with the reference device.
 static void one_hot_labels_are_as_good_as_class_numbers(void **state) {
     static const char *const devices[] = {"cpu", "ref"};
     float soft_gradient[2][5];
     for (int d = 0; d < 2; d++) {
         rig r;
-        float rows[6][5] = {{0}}, *gradient;
-        ls_plan *plan;
-        void *arena;
-        ls_loss_metrics sparse, one_hot;
+        ls_graph *graph;
+        float rows[6][5] = {{0}};
         rig_make(&r, odd_network(0), devices[d], 6);
-        OK(ls_plan_create(r.graph, r.device, r.params, &(ls_plan_config){6, LS_DTYPE_F32, .training = 1, .one_hot = 1},
-                          &plan));
-        OK(ls_memory_alloc(ls_plan_arena_bytes(plan), &arena));
-        OK(ls_memory_alloc(r.length * 4, &gradient));
-        ls_plan_bind(plan, arena, r.weights, r.copies);
+        ls_runner *run = with_rows(&r, &graph);
         for (int n = 0; n < 6; n++) rows[n][r.labels[n]] = 1;
-        ls_plan_input input = r.input;
-        input.labels = rows;
-        OK(ls_plan_forward(r.plan, &r.input, &sparse));
-        OK(ls_plan_backward(r.plan, &r.input, r.gradient, NULL, NULL));
-        OK(ls_plan_forward(plan, &input, &one_hot));
-        OK(ls_plan_backward(plan, &input, gradient, NULL, NULL));
+        rig_sums sparse = rig_forward(&r), one_hot = forward_with_rows(run, rows);
+        rig_backward(&r);
+        OK(ls_runner_backward(run));
         assert_memory_equal(&sparse, &one_hot, sizeof sparse);
-        assert_memory_equal(gradient, r.gradient, (size_t)r.length * 4);
+        assert_memory_equal(run->gradient->memory, r.gradient, (size_t)r.length * 4);
         for (int n = 0; n < 6; n++)
             for (int c = 0; c < 5; c++) rows[n][c] = (float)(1 + (n + c) % 3) / 8;
-        OK(ls_plan_forward(plan, &input, &one_hot));
-        assert_true(one_hot.loss != sparse.loss);
-        OK(ls_plan_backward(plan, &input, gradient, NULL, NULL));
-        OK(ls_params_get(r.params, r.graph->param_count - 1, gradient, soft_gradient[d]));
-        ls_plan_destroy(&plan);
-        ls_memory_free(arena);
-        ls_memory_free(gradient);
+        assert_true(forward_with_rows(run, rows).loss != sparse.loss);
+        OK(ls_runner_backward(run));
+        OK(ls_runner_get(run, r.store->count - 1, run->gradient, soft_gradient[d]));
+        ls_runner_destroy(&run);
+        ls_graph_destroy(&graph);
         rig_free(&r);
     }
     assert_true(relative_distance(soft_gradient[0], soft_gradient[1], 5, 0) < 1e-5);
@@ -405,34 +425,29 @@ static void one_hot_labels_are_as_good_as_class_numbers(void **state) {
 // A smoothed class number is a row of smoothed weights: 1 - S + S/5 for the class, S/5 for the others.
 static void smoothing_labels_is_giving_smoothed_rows(void **state) {
     rig r;
-    ls_plan *smooth, *rows;
-    void *arena;
-    float labels[6][5], *gradient;
-    ls_loss_metrics sharp, smoothed, by_rows;
+    ls_graph *smooth_graph, *rows_graph;
+    float labels[6][5];
     rig_make(&r, odd_network(0), "cpu", 6);
-    ls_plan_config config = {6, LS_DTYPE_F32, .training = 1, .label_smoothing = 0.25};
-    OK(ls_plan_create(r.graph, r.device, r.params, &config, &smooth));
-    config.label_smoothing = 0, config.one_hot = 1;
-    OK(ls_plan_create(r.graph, r.device, r.params, &config, &rows));
-    OK(ls_memory_alloc(ls_plan_arena_bytes(smooth) + ls_plan_arena_bytes(rows), &arena));
-    OK(ls_memory_alloc(r.length * 4, &gradient));
-    ls_plan_bind(smooth, arena, r.weights, r.copies);
-    ls_plan_bind(rows, arena, r.weights, r.copies);
+    OK(ls__graph_with_classifier_loss(r.network, 0, 0.25, &smooth_graph));
+    ls_runner *smooth = rig_runner(&r, smooth_graph, &r.run->plan->config), *rows = with_rows(&r, &rows_graph);
     for (int n = 0; n < 6; n++)
         for (int c = 0; c < 5; c++) labels[n][c] = r.labels[n] == c ? 0.8f : 0.05f;
-    ls_plan_input input = r.input;
-    input.labels = labels;
-    OK(ls_plan_forward(r.plan, &r.input, &sharp));
-    OK(ls_plan_forward(smooth, &r.input, &smoothed));
-    OK(ls_plan_backward(smooth, &r.input, r.gradient, NULL, NULL));
-    OK(ls_plan_forward(rows, &input, &by_rows));
-    OK(ls_plan_backward(rows, &input, gradient, NULL, NULL));
+    rig_sums sharp = rig_forward(&r), smoothed = rig_forward_of(&r, smooth);
+    OK(ls_runner_backward(smooth));
+    rig_sums by_rows = forward_with_rows(rows, labels);
+    OK(ls_runner_backward(rows));
     assert_true(fabs(smoothed.loss - sharp.loss) > 1e-3);
     assert_true(fabs(smoothed.loss - by_rows.loss) < 1e-6 * by_rows.loss);  // 0.8 and 0.05 are rounded to floats
-    assert_int_equal(smoothed.correct, sharp.correct);
-    assert_true(relative_distance(r.gradient, gradient, r.length, 0) < 1e-5);
-    ls_plan_destroy(&smooth), ls_plan_destroy(&rows);
-    ls_memory_free(arena), ls_memory_free(gradient);
+    assert_true(smoothed.correct == sharp.correct);
+    assert_true(relative_distance(smooth->gradient->memory, rows->gradient->memory, r.length, 0) < 1e-5);
+    // Evaluation goes by the true targets.
+    ls_plan_config config = {.batch = 6, .mode = LS_PLAN_EVALUATION};
+    ls_runner *sharp_evaluation = rig_runner(&r, r.graph, &config);
+    ls_runner *smooth_evaluation = rig_runner(&r, smooth_graph, &config);
+    assert_true(rig_forward_of(&r, sharp_evaluation).loss == rig_forward_of(&r, smooth_evaluation).loss);
+    ls_runner_destroy(&sharp_evaluation), ls_runner_destroy(&smooth_evaluation);
+    ls_runner_destroy(&smooth), ls_runner_destroy(&rows);
+    ls_graph_destroy(&smooth_graph), ls_graph_destroy(&rows_graph);
     rig_free(&r);
 }
 

@@ -15,7 +15,12 @@ extern "C" {
 //   enum name  text
 #define LS_ACTIVATION_LIST(X)                                                                                          \
     X(NONE, "linear")                                                                                                  \
-    X(RELU, "relu")
+    X(RELU, "relu")                                                                                                    \
+    X(SIGMOID, "sigmoid")                                                                                              \
+    X(TANH, "tanh")                                                                                                    \
+    X(SOFTMAX, "softmax") /* over the last axis */                                                                     \
+    X(GELU, "gelu")       /* exactly, x Phi(x) with the error function, as Keras has it by default */                  \
+    X(SILU, "silu")       /* x sigmoid(x), also called swish */
 typedef enum ls_activation {
 #define LS_ACTIVATION_ENUM(name, text) LS_ACTIVATION_##name,
     LS_ACTIVATION_LIST(LS_ACTIVATION_ENUM)
@@ -58,7 +63,9 @@ typedef struct ls_conv2d_attrs {
     ls_activation activation;
     int no_bias;  // 1: without the bias (Keras's use_bias=False)
     ls_initializer kernel_initializer, bias_initializer;
-    int pad[4];  // resolved: top, left, bottom, right
+    int groups;       // default 1: each group of filters reads a group of channels, as many of each
+    int dilation[2];  // default 1, 1: from one element of the kernel to the next (Keras's dilation_rate)
+    int pad[4];       // resolved: top, left, bottom, right
 } ls_conv2d_attrs;
 
 typedef struct ls_pool2d_attrs {
@@ -83,6 +90,11 @@ typedef struct ls_batch_norm_attrs {
     float momentum;  // of the moving mean and variance; default 0.99
     float epsilon;   // added to the variance; default 0.001
 } ls_batch_norm_attrs;
+
+typedef struct ls_concat_attrs {
+    const char *name;
+    int axis;  // counting the batch as 0; negative: from the last, -1 (the default). Resolved: from the first
+} ls_concat_attrs;
 
 typedef struct ls_zero_pad2d_attrs {
     const char *name;

@@ -52,7 +52,7 @@ ls_status ls_graph_add_output(ls_graph *graph, ls_value value, const char *name)
 
 // --- layers ----------------------------------------------------------------------------------------------------------
 
-// (N, H, W, C) -> (N, H', W', filters). Parameters: NAME/kernel (KH, KW, C, filters), NAME/bias (filters).
+// (N, H, W, C) -> (N, H', W', filters). Parameters: NAME/kernel (KH, KW, C / groups, filters), NAME/bias (filters).
 ls_value ls_conv2d(ls_graph *graph, ls_value x, const ls_conv2d_attrs *attrs);
 // (N, C) -> (N, units). Parameters: NAME/kernel (C, units), NAME/bias (units).
 ls_value ls_dense(ls_graph *graph, ls_value x, const ls_dense_attrs *attrs);
@@ -64,7 +64,7 @@ ls_value ls_average_pool2d(ls_graph *graph, ls_value x, const ls_pool2d_attrs *a
 ls_value ls_global_max_pool2d(ls_graph *graph, ls_value x, const char *name);
 ls_value ls_global_average_pool2d(ls_graph *graph, ls_value x, const char *name);
 ls_value ls_relu(ls_graph *graph, ls_value x, const char *name);
-// The same under the name of Keras's Activation layer.
+// Any activation, as Keras's Activation layer: (N, ...) -> the same. Softmax goes over the last axis. NONE: x itself.
 ls_value ls_activate(ls_graph *graph, ls_value x, ls_activation activation, const char *name);
 // (N, ..., C) -> the same: each channel normalized to mean 0 and variance 1, then scaled by gamma and shifted by beta.
 // Training takes mean and (population) variance over the micro-batch, evaluation the moving ones, which after every step move
@@ -73,6 +73,11 @@ ls_value ls_activate(ls_graph *graph, ls_value x, ls_activation activation, cons
 ls_value ls_batch_norm(ls_graph *graph, ls_value x, const ls_batch_norm_attrs *attrs);
 // The sum of two values of one shape.
 ls_value ls_add(ls_graph *graph, ls_value a, ls_value b, const char *name);
+// The product of two values of one shape, element by element. Keras's Multiply.
+ls_value ls_multiply(ls_graph *graph, ls_value a, ls_value b, const char *name);
+// `count` values, 2 to 16, one behind the other along an axis other than the batch; in the others their shapes are the same. Keras's
+// Concatenate.
+ls_value ls_concat(ls_graph *graph, const ls_value *x, int count, const ls_concat_attrs *attrs);
 // (N, H, W, C) -> (N, top + H + bottom, left + W + right, C), zero outside.
 ls_value ls_zero_pad2d(ls_graph *graph, ls_value x, const ls_zero_pad2d_attrs *attrs);
 // (N, ...) -> (N, product): rows in NHWC order, as Keras does it.

@@ -14,6 +14,8 @@
     X(GLOBAL_AVERAGE_POOL2D, global_average_pool2d)                                                                    \
     X(BATCH_NORM, batch_norm)                                                                                          \
     X(ADD, add)                                                                                                        \
+    X(MULTIPLY, multiply)                                                                                              \
+    X(CONCAT, concat)                                                                                                  \
     X(ZERO_PAD2D, zero_pad2d)                                                                                          \
     X(RELU, relu)                                                                                                      \
     X(ACTIVATION, activation)                                                                                          \

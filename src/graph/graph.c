@@ -202,6 +202,20 @@ static int is_open(const ls_graph *graph) {
     return !graph->finished && !graph->failed;
 }
 
+// Adds the activation that the kernels of the latest node do not have, under the node's own name.
+static ls_value add_inside(ls_graph *graph, ls_value value, ls_activation activation) {
+    int i = graph->node_count;
+    value = ls_activate(graph, value, activation, NULL);
+    if (value == LS_NO_VALUE) return value;
+    char *name;
+    ls_status status = ls_strdup(graph->nodes[i - 1].name, &name);
+    if (status != LS_OK) return fail_graph(graph, status);
+    free(graph->nodes[i].name);
+    graph->nodes[i].name = name;
+    graph->nodes[i].inside = 1;
+    return value;
+}
+
 ls_value ls__graph_add(ls_graph *graph, ls_op_kind kind, const ls_value *x, int count, const void *attrs) {
     const ls_op *op = ls__op_find(kind);
     ls_node node = {.op = kind, .input_count = count};
@@ -219,7 +233,8 @@ ls_value ls__graph_add(ls_graph *graph, ls_op_kind kind, const ls_value *x, int 
         free_node(&node);
         return fail_graph(graph, status);
     }
-    return node.value;
+    ls_activation inside = ls__activation_inside(op, &node.attrs);
+    return inside == LS_ACTIVATION_NONE ? node.value : add_inside(graph, node.value, inside);
 }
 
 ls_value ls_graph_add_input(ls_graph *graph, const char *name, ls_shape shape, ls_dtype dtype) {

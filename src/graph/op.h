@@ -72,6 +72,7 @@ enum {
     LS_OP_RANDOM = 16,              // its kernels read LS_ARG_RANDOM
     LS_OP_MASKS_ITSELF = 32,        // its backward kernel masks by the ReLU that it absorbed
     LS_OP_ROWS = 64,                // of losses and metrics: a row for each sample instead of sums
+    LS_OP_ACTIVATES = 128,          // what it gives is no logits any more
 };
 
 typedef struct ls_op {
@@ -106,6 +107,12 @@ const ls_op *ls__op_acting_as(ls_acts_as what);   // the one whose kernels the p
 const ls_op *ls__op_named(const char *name);      // by ls_op_name or Keras's class; NULL: none
 static inline ls_acts_as ls__acts_as(const ls_op *op, const ls_attrs *attrs) {
     return op->acts_as ? op->acts_as(attrs) : LS_ACTS_AS_ITSELF;
+}
+
+// The activation it has of its own that its kernels do not absorb: a layer of its own computes that, inside it.
+static inline ls_activation ls__activation_inside(const ls_op *op, const ls_attrs *attrs) {
+    ls_activation own = op->activation ? op->activation(attrs) : LS_ACTIVATION_NONE;
+    return own == LS_ACTIVATION_RELU && op->absorbs & LS_ABSORBS_RELU ? LS_ACTIVATION_NONE : own;
 }
 
 // --- for op files ----------------------------------------------------------------------------------------------------

@@ -231,10 +231,17 @@ ls_status ls__backward_joint(ls_builder *b, int i) {
 }
 
 ls_status ls__backward_seed(ls_builder *b, int i) {
+    const ls_node *n = &b->graph->nodes[i];
     ls_tensor dx[LS_MAX_INPUTS];
+    for (int k = 1; k < n->input_count; k++)
+        if (b->values[ls__input_home(b, i, k)].wants_gradient)
+            return LS_FAIL(LS_STATUS_UNSUPPORTED,
+                           "%s: its targets are computed by layers that are trained, and no gradient passes through "
+                           "targets; freeze those layers, or take what an input brings along",
+                           n->name);
     if (!any_gradient_wanted(b, i)) return LS_OK;
     LS_TRY(ls__emit_backward(b, i, LS_PASS_BACKWARD_DATA, "loss gradient", NULL, dx));
-    return contribute_all(b, i, dx);
+    return ls__contribute(b, i, 0, dx[0]);
 }
 
 // Whether a gradient comes to a node, or begins there.

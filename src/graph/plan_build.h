@@ -89,7 +89,6 @@ ls_status ls__emit_backward(ls_builder *b, int node, ls_pass pass, const char *p
 ls_status ls__plan_fold(ls_builder *b);
 
 // --- plan_steps.c
-ls_shape ls__batched(const ls_builder *b, ls_shape sample);
 ls_status ls__buffer_add(ls_builder *b, int64_t bytes, int activation, ls_step_arg *out);
 // Makes room for one more step.
 ls_status ls__steps_reserve(ls_plan *plan);
@@ -104,6 +103,9 @@ ls_status ls__request_params(ls_builder *b, int node, const ls_plan_step_impl *s
 ls_kernel_spec ls__plain_spec(ls_acts_as what, ls_pass pass, ls_shape shape, ls_dtype dtype, int inputs);
 
 // --- plan_forward.c
+ls_shape ls__batched(const ls_builder *b, ls_shape sample);
+// What a plan asks for node `i` if nothing is folded into it: its forward kernel, all layouts free.
+void ls__node_spec(const ls_graph *graph, int i, const ls_plan_config *config, ls_kernel_spec *spec);
 ls_status ls__plan_forward_steps(ls_builder *b);
 // --- plan_backward.c
 ls_status ls__plan_backward_steps(ls_builder *b);

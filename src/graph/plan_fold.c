@@ -124,7 +124,8 @@ ls_status ls__plan_fold(ls_builder *b) {
         const ls_node *n = &g->nodes[i];
         const ls_op *op = op_of(b, i);
         if (n->input_count == 0 || !b->nodes[i].needed) continue;
-        b->nodes[i].relu = op->activation && op->activation(&n->attrs) == LS_ACTIVATION_RELU;
+        b->nodes[i].relu = op->activation && op->activation(&n->attrs) == LS_ACTIVATION_RELU &&
+                           ls__activation_inside(op, &n->attrs) == LS_ACTIVATION_NONE;
         switch (ls__acts_as(op, &n->attrs)) {
         case LS_ACTS_AS_RELU: fold_relu(b, i); break;
         case LS_ACTS_AS_SUM: fold_sum(b, i); break;

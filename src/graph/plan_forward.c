@@ -5,17 +5,24 @@
 #include "base/memory.h"
 #include "graph/plan_build.h"
 
-static ls_tensor_type batched(const ls_builder *b, const ls_tensor_type *sample, ls_dtype floating) {
-    ls_dtype precision = b->plan->config.precision;
+static ls_shape with_batch(int64_t batch, ls_shape sample) {
+    ls_shape s = {.ndim = sample.ndim + 1, .dim = {batch}};
+    for (int i = 0; i < sample.ndim; i++) s.dim[i + 1] = sample.dim[i];
+    return s;
+}
+
+ls_shape ls__batched(const ls_builder *b, ls_shape sample) { return with_batch(b->plan->config.batch, sample); }
+
+static ls_tensor_type batched(const ls_plan_config *config, const ls_tensor_type *sample, ls_dtype floating) {
     int is_floating = sample->dtype == LS_DTYPE_F32;
-    return (ls_tensor_type){.shape = ls__batched(b, sample->shape),
+    return (ls_tensor_type){.shape = with_batch(config->batch, sample->shape),
                             .dtype = is_floating ? floating : sample->dtype,
-                            .gradient = is_floating ? precision : sample->dtype};
+                            .gradient = is_floating ? config->precision : sample->dtype};
 }
 
 // Sums of losses and metrics, or rows of them.
-static ls_shape measure_shape(const ls_builder *b, const ls_op *op, ls_shape shape) {
-    return op->traits & LS_OP_ROWS ? ls__batched(b, shape) : shape;
+static ls_shape measure_shape(int64_t batch, const ls_op *op, ls_shape shape) {
+    return op->traits & LS_OP_ROWS ? with_batch(batch, shape) : shape;
 }
 
 // What a convolution or dense layer gives to losses, or to the caller, it gives in F32.
@@ -26,46 +33,59 @@ static int widens(const ls_builder *b, int i, const ls_op *op) {
     return (op->traits & LS_OP_WIDENS) && b->values[v].only_measured;
 }
 
-// The spec of node `i`'s forward kernel, all layouts free.
+// What the kernels of an operation read and give: losses and metrics F32.
+static ls_dtype floating_inputs(const ls_op *op, const ls_plan_config *config) {
+    return op->part == LS_PART_LAYER ? config->precision : LS_DTYPE_F32;
+}
+
+void ls__node_spec(const ls_graph *g, int i, const ls_plan_config *config, ls_kernel_spec *spec) {
+    const ls_node *n = &g->nodes[i];
+    const ls_op *op = ls__op_find(n->op);
+    *spec = (ls_kernel_spec){.op = n->op,
+                             .attrs = n->attrs,
+                             .pass = config->mode == LS_PLAN_TRAINING ? LS_PASS_TRAINING : LS_PASS_INFERENCE,
+                             .x_count = n->input_count,
+                             .w_count = n->param_count,
+                             .y_count = n->output_count,
+                             .activation = op->activation ? op->activation(&n->attrs) : LS_ACTIVATION_NONE};
+    if (ls__acts_as(op, &n->attrs) == LS_ACTS_AS_RELU) spec->op = ls__op_acting_as(LS_ACTS_AS_RELU)->kind;
+    for (int k = 0; k < n->input_count; k++)
+        spec->x[k] = batched(config, ls__input_type(g, n, k), floating_inputs(op, config));
+    for (int k = 0; k < n->param_count; k++) {
+        const ls_param *p = &g->store->params[n->params[k]];
+        ls_dtype dtype = p->role == LS_PARAM_KERNEL ? config->precision : LS_DTYPE_F32;
+        spec->w[k] = (ls_tensor_type){p->shape, dtype, LS_DTYPE_F32};
+        // A normalization whose statistics are frozen computes as in inference.
+        if (p->role == LS_PARAM_STATISTIC && !ls__graph_trains(g, n->params[k])) spec->pass = LS_PASS_INFERENCE;
+    }
+    for (int k = 0; k < n->output_count; k++) {
+        spec->y[k] = batched(config, &n->output[k], config->precision);
+        if (op->part != LS_PART_LAYER) spec->y[k].shape = measure_shape(config->batch, op, n->output[k].shape);
+    }
+}
+
+// The spec of node `i`'s forward kernel with what is folded into it, all layouts free.
 static void forward_spec(const ls_builder *b, int i, ls_kernel_spec *spec) {
     const ls_graph *g = b->graph;
     const ls_node *n = &g->nodes[i];
     const ls_node_state *s = &b->nodes[i];
     const ls_op *op = ls__op_find(n->op);
-    ls_dtype precision = b->plan->config.precision, inside = op->part == LS_PART_LAYER ? precision : LS_DTYPE_F32;
+    const ls_plan_config *config = &b->plan->config;
     const ls_node *from = ls__value_node(g, ls__input_home(b, i, 0));
-    int trains = b->plan->config.mode == LS_PLAN_TRAINING;
-    *spec = (ls_kernel_spec){.op = n->op,
-                             .attrs = n->attrs,
-                             .pass = trains ? LS_PASS_TRAINING : LS_PASS_INFERENCE,
-                             .x_count = n->input_count,
-                             .w_count = n->param_count,
-                             .y_count = n->output_count,
-                             .activation = s->relu ? LS_ACTIVATION_RELU : LS_ACTIVATION_NONE,
-                             .mask_dx = b->nodes[from - g->nodes].masked_by_reader,
-                             .residual = s->residual != LS_NO_VALUE};
-    if (ls__acts_as(op, &n->attrs) == LS_ACTS_AS_RELU) spec->op = ls__op_acting_as(LS_ACTS_AS_RELU)->kind;
+    ls__node_spec(g, i, config, spec);
+    spec->activation = s->relu ? LS_ACTIVATION_RELU : LS_ACTIVATION_NONE;
+    spec->mask_dx = b->nodes[from - g->nodes].masked_by_reader;
+    spec->residual = s->residual != LS_NO_VALUE;
     for (int k = 0; k < n->input_count; k++) {
-        ls_value source = b->values[n->inputs[k]].source;
-        spec->x[k] = batched(b, ls__value_type(g, source), inside);
         if (!b->values[n->inputs[k]].padding) continue;
         const ls_node *padding = ls__value_node(g, n->inputs[k]);
         int sides[2][2];
+        spec->x[k] = batched(config, ls__value_type(g, b->values[n->inputs[k]].source), floating_inputs(op, config));
         ls__op_find(padding->op)->sides(&padding->attrs, sides);
         op->absorb_padding(&spec->attrs, sides);
     }
-    int fixed = 0;  // a normalization whose statistics are frozen computes as in inference
-    for (int k = 0; k < n->param_count; k++) {
-        const ls_param *p = &g->store->params[n->params[k]];
-        ls_dtype dtype = p->role == LS_PARAM_KERNEL ? precision : LS_DTYPE_F32;
-        spec->w[k] = (ls_tensor_type){p->shape, dtype, LS_DTYPE_F32};
-        fixed |= p->role == LS_PARAM_STATISTIC && !ls__graph_trains(g, n->params[k]);
-    }
-    if (fixed) spec->pass = LS_PASS_INFERENCE;
-    for (int k = 0; k < n->output_count; k++) {
-        spec->y[k] = batched(b, &n->output[k], widens(b, i, op) ? LS_DTYPE_F32 : precision);
-        if (op->part != LS_PART_LAYER) spec->y[k].shape = measure_shape(b, op, n->output[k].shape);
-    }
+    for (int k = 0; k < n->output_count && widens(b, i, op); k++)
+        if (n->output[k].dtype == LS_DTYPE_F32) spec->y[k].dtype = LS_DTYPE_F32;
 }
 
 // Reads the inputs in the layouts the kernel wants, and lays the step down. Takes the kernel over, also when it fails.
@@ -177,7 +197,7 @@ static ls_status make_measures(ls_builder *b) {
         const ls_node *n = &b->graph->nodes[i];
         const ls_op *op = ls__op_find(n->op);
         for (int k = 0; k < n->output_count && b->nodes[i].needed && op->part != LS_PART_LAYER; k++)
-            doubles += ls_shape_count(measure_shape(b, op, n->output[k].shape));
+            doubles += ls_shape_count(measure_shape(b->plan->config.batch, op, n->output[k].shape));
     }
     ls_step_arg at;
     if (doubles == 0) return LS_OK;

@@ -16,12 +16,6 @@ static ls_status grow(void *array, int *capacity, int count, size_t size) {
     return LS_OK;
 }
 
-ls_shape ls__batched(const ls_builder *b, ls_shape sample) {
-    ls_shape s = {.ndim = sample.ndim + 1, .dim = {b->plan->config.batch}};
-    for (int i = 0; i < sample.ndim; i++) s.dim[i + 1] = sample.dim[i];
-    return s;
-}
-
 ls_status ls__buffer_add(ls_builder *b, int64_t bytes, int activation, ls_step_arg *out) {
     ls_plan *p = b->plan;
     LS_TRY(grow(&p->buffers, &p->buffer_capacity, p->buffer_count, sizeof *p->buffers));

@@ -60,6 +60,7 @@ static void set_widths(table *t) {
     t->connected = functional ? 33 : 0;
     for (int i = 0; i < t->graph->node_count; i++) {
         const ls_node *node = &t->graph->nodes[i];
+        if (node->inside) continue;
         int n = (int)strlen(layer_text(node, text)) + 2;
         int m = (int)strlen(shape_text(node, text)) + 2;
         if (n > t->layer) t->layer = n;
@@ -113,6 +114,7 @@ static void print(const table *t) {
     for (int i = 0; i < graph->node_count; i++) {
         if (graph->nodes[i].input_count == 0 && !t->connected)
             continue;  // as Keras leaves it out of sequential models
+        if (graph->nodes[i].inside) continue;  // it is part of the layer above it
         layer_rows(t, &graph->nodes[i]);
     }
     rule(t, '=');

@@ -3,7 +3,7 @@
 
 #include "base/error.h"
 #include "base/memory.h"
-#include "device/cpu/cpu.h"
+#include "device/cpu/loss.h"
 
 typedef struct accuracy_kernel {
     ls_kernel base;
@@ -36,20 +36,12 @@ static void destroy(ls_kernel *kernel) { free(kernel); }
 
 ls_status ls__cpu_accuracy_create(ls_cpu *cpu, const ls_kernel_spec *spec, ls_kernel **out) {
     static const ls_kernel_ops ops = {run, destroy};
-    const ls_layout *x, *targets, *sum;
-    LS_TRY(cpu->base.ops->layout_plain(&cpu->base, spec->x[0].shape, LS_DTYPE_F32, 0, &x));
-    LS_TRY(cpu->base.ops->layout_plain(&cpu->base, spec->x[1].shape, spec->x[1].dtype, 0, &targets));
-    LS_TRY(cpu->base.ops->layout_plain(&cpu->base, spec->y[0].shape, LS_DTYPE_F64, 0, &sum));
     accuracy_kernel *k;
     LS_TRY(ls_calloc(1, sizeof *k, &k));
     k->base.ops = &ops;
     k->base.name = "loop:accuracy";
-    k->base.layout[LS_ARG_X] = x;
-    k->base.layout[LS_ARG_X + 1] = targets;
-    k->base.layout[LS_ARG_Y] = sum;
     k->samples = spec->x[0].shape.dim[0];
     k->classes = spec->x[0].shape.dim[1];
     k->rows = LS_ATTRS(ls_metric_attrs, &spec->attrs)->rows;
-    *out = &k->base;
-    return LS_OK;
+    return ls__cpu_loss_layouts(cpu, spec, &k->base, out);
 }

@@ -23,17 +23,13 @@ static void descriptors_free(descriptors *d) {
 
 static int is_dense(const ls_kernel_spec *spec) { return spec->op == LS_OP_DENSE; }
 
-static const ls_conv2d_attrs *conv_attrs(const ls_kernel_spec *spec) {
-    return LS_ATTRS(ls_conv2d_attrs, &spec->attrs);
-}
+static const ls_conv2d_attrs *conv_attrs(const ls_kernel_spec *spec) { return LS_ATTRS(ls_conv2d_attrs, &spec->attrs); }
 
 static int64_t filters_of(const ls_kernel_spec *spec) { return spec->y[0].shape.dim[spec->y[0].shape.ndim - 1]; }
 
 static int has_bias(const ls_kernel_spec *spec) { return spec->w_count > 1; }
 
-static ls_shape weights_shape(const ls_kernel_spec *spec) {
-    return spec->w[0].shape;
-}
+static ls_shape weights_shape(const ls_kernel_spec *spec) { return spec->w[0].shape; }
 
 // One descriptor: the layout the caller settled, else the tag (any: the library's choice).
 static ls_status describe(const ls_layout *settled, ls_shape shape, ls_dtype dtype, int is_weights,
@@ -44,6 +40,17 @@ static ls_status describe(const ls_layout *settled, ls_shape shape, ls_dtype dty
     return ls__md_by_tag(shape.ndim, dims, dtype, tag, out);
 }
 
+static int64_t groups_of(const ls_kernel_spec *spec) { return is_dense(spec) ? 1 : conv_attrs(spec)->groups; }
+
+// The weights. Of several groups the library has one more dimension: (groups, filters, channels, H, W).
+static ls_status describe_weights(const ls_kernel_spec *spec, const ls_layout *settled, ls_dtype dtype, ls_md *out) {
+    ls_shape w = weights_shape(spec);
+    int64_t groups = groups_of(spec);
+    if (settled || groups == 1) return describe(settled, w, dtype, 1, dnnl_format_tag_any, out);
+    dnnl_dims_t dims = {groups, filters_of(spec) / groups, spec->x[0].shape.dim[3] / groups, w.dim[0], w.dim[1]};
+    return ls__md_by_tag(5, dims, dtype, dnnl_format_tag_any, out);
+}
+
 static ls_status describe_all(const ls_kernel_spec *spec, dnnl_format_tag_t image_tag, descriptors *d) {
     memset(d, 0, sizeof *d);
     int backward = spec->pass == LS_PASS_BACKWARD_DATA || spec->pass == LS_PASS_BACKWARD_WEIGHTS;
@@ -52,18 +59,16 @@ static ls_status describe_all(const ls_kernel_spec *spec, dnnl_format_tag_t imag
     ls_arg y_arg = backward ? LS_ARG_DY : LS_ARG_Y;
     ls_arg w_arg = weights_pass ? LS_ARG_DW : LS_ARG_W;
     ls_dtype y_dtype = backward ? spec->y[0].gradient : spec->y[0].dtype;
-    ls_shape w = weights_shape(spec);
     if (is_dense(spec)) image_tag = dnnl_ab;
     LS_TRY(describe(spec->layout[x_arg], spec->x[0].shape, spec->x[0].dtype, 0, image_tag, &d->x));
     LS_TRY(describe(spec->layout[y_arg], spec->y[0].shape, y_dtype, 0, image_tag, &d->y));
-    LS_TRY(
-        describe(spec->layout[w_arg], w, weights_pass ? LS_DTYPE_F32 : spec->w[0].dtype, 1, dnnl_format_tag_any, &d->w));
+    LS_TRY(describe_weights(spec, spec->layout[w_arg], weights_pass ? LS_DTYPE_F32 : spec->w[0].dtype, &d->w));
     if (has_bias(spec) && spec->pass != LS_PASS_BACKWARD_DATA)
         LS_TRY(ls__md_by_tag(1, (dnnl_dims_t){filters_of(spec)}, LS_DTYPE_F32, dnnl_a, &d->b));
     if (!backward) return LS_OK;
     LS_TRY(describe(NULL, spec->x[0].shape, spec->x[0].dtype, 0, dnnl_format_tag_any, &d->any_x));
     LS_TRY(describe(NULL, spec->y[0].shape, spec->x[0].dtype, 0, dnnl_format_tag_any, &d->any_y));
-    return describe(NULL, w, spec->w[0].dtype, 1, dnnl_format_tag_any, &d->any_w);
+    return describe_weights(spec, NULL, spec->w[0].dtype, &d->any_w);
 }
 
 static ls_dnnl_op make_op(const ls_kernel_spec *spec, const descriptors *d, dnnl_alg_kind_t algorithm) {
@@ -75,7 +80,7 @@ static ls_dnnl_op make_op(const ls_kernel_spec *spec, const descriptors *d, dnnl
         [LS_PASS_BACKWARD_DATA] = dnnl_backward_data,
         [LS_PASS_BACKWARD_WEIGHTS] = dnnl_backward_weights,
     };
-    const ls_conv2d_attrs none = {0}, *a = is_dense(spec) ? &none : conv_attrs(spec);
+    const ls_conv2d_attrs none = {.dilation = {1, 1}}, *a = is_dense(spec) ? &none : conv_attrs(spec);
     int forward = spec->pass == LS_PASS_TRAINING || spec->pass == LS_PASS_INFERENCE;
     return (ls_dnnl_op){
         .inner_product = is_dense(spec),
@@ -89,6 +94,7 @@ static ls_dnnl_op make_op(const ls_kernel_spec *spec, const descriptors *d, dnnl
         .hint_w = d->any_w,
         .hint_y = d->any_y,
         .strides = {a->strides[0], a->strides[1]},
+        .dilation = {a->dilation[0] - 1, a->dilation[1] - 1},
         .pad_begin = {a->pad[0], a->pad[1]},
         .pad_end = {a->pad[2], a->pad[3]},
         .residual = forward && spec->residual ? d->y : NULL,
@@ -106,8 +112,8 @@ static int winograd_pays(const ls_kernel_spec *spec) {
     int64_t least_channels = spec->pass == LS_PASS_BACKWARD_WEIGHTS ? 32 : 64;
     int64_t least_filters = spec->pass == LS_PASS_BACKWARD_DATA ? 64 : 32;
     return spec->x[0].dtype == LS_DTYPE_F32 && a->kernel[0] == 3 && a->kernel[1] == 3 && a->strides[0] == 1 &&
-           a->strides[1] == 1 && channels >= least_channels && channels % 16 == 0 && filters >= least_filters &&
-           filters % 16 == 0;
+           a->strides[1] == 1 && a->groups == 1 && a->dilation[0] == 1 && a->dilation[1] == 1 &&
+           channels >= least_channels && channels % 16 == 0 && filters >= least_filters && filters % 16 == 0;
 }
 
 static int is_reference(const_dnnl_primitive_desc_t pd) { return strncmp(ls__pd_name(pd), "ref", 3) == 0; }
@@ -186,8 +192,8 @@ static ls_status settle_layouts(ls_cpu *cpu, const ls_kernel_spec *spec, const_d
 static ls_status unsupported(const ls_kernel_spec *spec) {
     return LS_FAIL(LS_STATUS_UNSUPPORTED,
                    "oneDNN has no kernel for a %s of %lld samples to %d channels in %s on this CPU",
-                   is_dense(spec) ? "dense layer" : "convolution", (long long)spec->x[0].shape.dim[0], (int)filters_of(spec),
-                   ls_dtype_name(spec->x[0].dtype));
+                   is_dense(spec) ? "dense layer" : "convolution", (long long)spec->x[0].shape.dim[0],
+                   (int)filters_of(spec), ls_dtype_name(spec->x[0].dtype));
 }
 
 static ls_status create(ls_cpu *cpu, const ls_kernel_spec *spec, ls_kernel **out) {
@@ -284,10 +290,11 @@ static void joined_destroy(ls_kernel *kernel) {
 static int joining_pays(const ls_kernel_spec *spec) {
     const ls_conv2d_attrs *a = conv_attrs(spec);
     return spec->pass == LS_PASS_BACKWARD_WEIGHTS && spec->x[0].dtype == LS_DTYPE_BF16 && a->kernel[0] == 1 &&
-           a->kernel[1] == 1 &&
-           ls_shape_equal(spec->y[0].shape, LS_SHAPE(spec->x[0].shape.dim[0], spec->x[0].shape.dim[1], spec->x[0].shape.dim[2], a->filters)) &&
-           spec->x[0].shape.dim[0] > 1 && spec->x[0].shape.dim[1] * spec->x[0].shape.dim[2] <= 32 && spec->x[0].shape.dim[3] % 16 == 0 &&
-           a->filters % 16 == 0 && spec->x[0].shape.dim[3] * a->filters >= 1 << 19;
+           a->kernel[1] == 1 && a->groups == 1 &&
+           ls_shape_equal(spec->y[0].shape, LS_SHAPE(spec->x[0].shape.dim[0], spec->x[0].shape.dim[1],
+                                                     spec->x[0].shape.dim[2], a->filters)) &&
+           spec->x[0].shape.dim[0] > 1 && spec->x[0].shape.dim[1] * spec->x[0].shape.dim[2] <= 32 &&
+           spec->x[0].shape.dim[3] % 16 == 0 && a->filters % 16 == 0 && spec->x[0].shape.dim[3] * a->filters >= 1 << 19;
 }
 
 // Leaves *out NULL where the images do not lie in blocks of channels.
@@ -301,8 +308,10 @@ static ls_status create_joined(ls_cpu *cpu, const ls_kernel_spec *spec, ls_kerne
     if ((spec->layout[LS_ARG_X] && spec->layout[LS_ARG_X] != x) ||
         (spec->layout[LS_ARG_DY] && spec->layout[LS_ARG_DY] != dy))
         return LS_OK;
-    one.x[0].shape = LS_SHAPE(1, spec->x[0].shape.dim[0], spec->x[0].shape.dim[1] * spec->x[0].shape.dim[2], spec->x[0].shape.dim[3]);
-    one.y[0].shape = LS_SHAPE(1, spec->y[0].shape.dim[0], spec->y[0].shape.dim[1] * spec->y[0].shape.dim[2], spec->y[0].shape.dim[3]);
+    one.x[0].shape = LS_SHAPE(1, spec->x[0].shape.dim[0], spec->x[0].shape.dim[1] * spec->x[0].shape.dim[2],
+                              spec->x[0].shape.dim[3]);
+    one.y[0].shape = LS_SHAPE(1, spec->y[0].shape.dim[0], spec->y[0].shape.dim[1] * spec->y[0].shape.dim[2],
+                              spec->y[0].shape.dim[3]);
     LS_TRY(ls__cpu_layout_tag(cpu, one.x[0].shape, spec->x[0].dtype, 0, dnnl_nChw16c, &one.layout[LS_ARG_X]));
     LS_TRY(ls__cpu_layout_tag(cpu, one.y[0].shape, spec->y[0].gradient, 0, dnnl_nChw16c, &one.layout[LS_ARG_DY]));
     joined_kernel *k;

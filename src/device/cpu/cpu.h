@@ -69,8 +69,11 @@ ls_status ls__cpu_dnnl_kernel_create(ls_cpu *cpu, const_dnnl_primitive_desc_t pd
     X(GLOBAL_AVERAGE_POOL2D, pool)                                                                                     \
     X(BATCH_NORM, batch_norm)                                                                                          \
     X(ADD, elementwise)                                                                                                \
+    X(MULTIPLY, multiply)                                                                                              \
+    X(CONCAT, concat)                                                                                                  \
     X(ZERO_PAD2D, zero_pad2d)                                                                                          \
     X(RELU, elementwise)                                                                                               \
+    X(ACTIVATION, activation)                                                                                          \
     X(FLATTEN, elementwise)                                                                                            \
     X(DROPOUT, elementwise)                                                                                            \
     X(SOFTMAX_CROSS_ENTROPY, loss)                                                                                     \

@@ -92,15 +92,13 @@ int ls__md_dims(ls_md md, dnnl_dims_t dims) {
 
 static void append_relu(dnnl_post_ops_t ops) { dnnl_post_ops_append_eltwise(ops, dnnl_eltwise_relu, 0.f, 0.f); }
 
-static const dnnl_dims_t no_dilation = {0, 0};
-
 static void forward_pd(dnnl_primitive_desc_t *pd, const ls_dnnl_op *op, dnnl_engine_t engine, dnnl_prop_kind_t prop,
                        dnnl_alg_kind_t algorithm, ls_md x, ls_md w, ls_md b, ls_md y, dnnl_primitive_attr_t attr) {
     if (op->inner_product)
         dnnl_inner_product_forward_primitive_desc_create(pd, engine, prop, x, w, b, y, attr);
     else
         dnnl_convolution_forward_primitive_desc_create(pd, engine, prop, algorithm, x, w, b, y, op->strides,
-                                                       no_dilation, op->pad_begin, op->pad_end, attr);
+                                                       op->dilation, op->pad_begin, op->pad_end, attr);
 }
 
 void ls__choice_begin(ls_dnnl_choice *c, const ls_dnnl_op *op, dnnl_engine_t engine) {
@@ -123,11 +121,11 @@ void ls__choice_begin(ls_dnnl_choice *c, const ls_dnnl_op *op, dnnl_engine_t eng
                                                                       c->hint, c->attr);
     } else if (op->prop == dnnl_backward_data) {
         dnnl_convolution_backward_data_primitive_desc_create(&c->pd, engine, op->algorithm, op->x, op->w, op->y,
-                                                             op->strides, no_dilation, op->pad_begin, op->pad_end,
+                                                             op->strides, op->dilation, op->pad_begin, op->pad_end,
                                                              c->hint, c->attr);
     } else {
         dnnl_convolution_backward_weights_primitive_desc_create(&c->pd, engine, op->algorithm, op->x, op->w, op->b,
-                                                                op->y, op->strides, no_dilation, op->pad_begin,
+                                                                op->y, op->strides, op->dilation, op->pad_begin,
                                                                 op->pad_end, c->hint, c->attr);
     }
 }
@@ -178,8 +176,8 @@ static void fetch(ls_dnnl_choice *c) { c->pd = c->iterator ? dnnl_primitive_desc
 static dnnl_status_t describe_forward(ls_dnnl_choice *c, const ls_dnnl_op *op, dnnl_prop_kind_t prop,
                                       dnnl_alg_kind_t algorithm, ls_md x, ls_md w, ls_md b, ls_md y) {
     if (op->inner_product) return dnnl_inner_product_forward_desc_init(&c->desc.ip, prop, x, w, b, y);
-    return dnnl_convolution_forward_desc_init(&c->desc.conv, prop, algorithm, x, w, b, y, op->strides, op->pad_begin,
-                                              op->pad_end);
+    return dnnl_dilated_convolution_forward_desc_init(&c->desc.conv, prop, algorithm, x, w, b, y, op->strides,
+                                                      op->dilation, op->pad_begin, op->pad_end);
 }
 
 static dnnl_status_t describe_backward(ls_dnnl_choice *c, const ls_dnnl_op *op) {
@@ -188,10 +186,11 @@ static dnnl_status_t describe_backward(ls_dnnl_choice *c, const ls_dnnl_op *op) 
                    ? dnnl_inner_product_backward_data_desc_init(&c->desc.ip, op->x, op->w, op->y)
                    : dnnl_inner_product_backward_weights_desc_init(&c->desc.ip, op->x, op->w, op->b, op->y);
     return op->prop == dnnl_backward_data
-               ? dnnl_convolution_backward_data_desc_init(&c->desc.conv, op->algorithm, op->x, op->w, op->y,
-                                                          op->strides, op->pad_begin, op->pad_end)
-               : dnnl_convolution_backward_weights_desc_init(&c->desc.conv, op->algorithm, op->x, op->w, op->b, op->y,
-                                                             op->strides, op->pad_begin, op->pad_end);
+               ? dnnl_dilated_convolution_backward_data_desc_init(&c->desc.conv, op->algorithm, op->x, op->w, op->y,
+                                                                  op->strides, op->dilation, op->pad_begin, op->pad_end)
+               : dnnl_dilated_convolution_backward_weights_desc_init(&c->desc.conv, op->algorithm, op->x, op->w, op->b,
+                                                                     op->y, op->strides, op->dilation, op->pad_begin,
+                                                                     op->pad_end);
 }
 
 void ls__choice_begin(ls_dnnl_choice *c, const ls_dnnl_op *op, dnnl_engine_t engine) {

@@ -69,10 +69,29 @@ done:
     return status;
 }
 
+// What a plain kernel is to the library beside one of several groups, which has one more dimension: (groups, filters, channels, H, W). Groups
+// of filters lie one after the other.
+static ls_status in_groups(const ls_layout *plain, const ls_layout *other, ls_md *out) {
+    dnnl_dims_t dims;
+    *out = NULL;
+    if (!plain->plain || plain->shape.ndim != 4 || ls__md_dims(other->native, dims) != 5) return LS_OK;
+    return ls__md_by_tag(5, dims, plain->dtype, dnnl_hwigo, out);
+}
+
+static ls_status between(ls_cpu *cpu, ls_md from, ls_md to, ls_kernel **out) {
+    ls_status status = direct(cpu, from, to, out);
+    return status == LS_STATUS_UNSUPPORTED ? detour(cpu, from, to, out) : status;
+}
+
 ls_status ls__cpu_reorder_create(ls_device *device, const ls_layout *from, const ls_layout *to, ls_kernel **out) {
     ls_cpu *cpu = (ls_cpu *)device;
-    ls_status status = direct(cpu, from->native, to->native, out);
-    if (status == LS_STATUS_UNSUPPORTED) status = detour(cpu, from->native, to->native, out);
+    ls_md from_groups, to_groups = NULL;
+    ls_status status = in_groups(from, to, &from_groups);
+    if (status == LS_OK) status = in_groups(to, from, &to_groups);
+    if (status == LS_OK)
+        status = between(cpu, from_groups ? from_groups : from->native, to_groups ? to_groups : to->native, out);
+    ls__md_destroy(from_groups);
+    ls__md_destroy(to_groups);
     if (status != LS_OK) return ls__fail_passed(status, __FILE__, __LINE__);
     (*out)->layout[LS_ARG_X] = from;
     (*out)->layout[LS_ARG_Y] = to;

@@ -20,8 +20,11 @@
     X(global_average_pool2d)                                                                                           \
     X(batch_norm)                                                                                                      \
     X(add)                                                                                                             \
+    X(multiply)                                                                                                        \
+    X(concat)                                                                                                          \
     X(zero_pad2d)                                                                                                      \
     X(relu)                                                                                                            \
+    X(activation)                                                                                                      \
     X(flatten)                                                                                                         \
     X(dropout)                                                                                                         \
     X(softmax_cross_entropy)                                                                                           \
@@ -56,6 +59,8 @@ ls_ref_window ls__ref_window(const ls_kernel_spec *spec, const int kernel[2], co
                        .kw = kernel[1],
                        .sh = strides[0],
                        .sw = strides[1],
+                       .dh = 1,
+                       .dw = 1,
                        .top = pad[0],
                        .left = pad[1]};
     if (ndim == 4) {  // global pooling leaves no height and width
@@ -88,6 +93,8 @@ static void narrow(const double *from, int64_t count, ls_dtype dtype, void *to) 
             ((ls_bf16 *)to)[i] = ls_float_to_bf16((float)from[i]);
         else if (dtype == LS_DTYPE_F64)
             ((double *)to)[i] = from[i];
+        else if (dtype == LS_DTYPE_I32)
+            ((int32_t *)to)[i] = (int32_t)from[i];
         else
             ((float *)to)[i] = (float)from[i];
     }
@@ -211,6 +218,7 @@ static int used_by_rule(const ls_kernel_spec *s, const ls_ref_op *op, int arg) {
         if (arg == LS_ARG_ADDEND) return s->addend;
         if (arg == LS_ARG_DRESIDUAL) return s->pass == LS_PASS_BACKWARD && s->residual;
         if (dw) return s->pass == LS_PASS_BACKWARD;
+        if (dx && op->seeds_gradient) return arg == LS_ARG_DX;  // of the prediction alone
         return dx || (dy && !op->seeds_gradient) || (x && reads & LS_REF_READS_X) || (w && reads & LS_REF_READS_W) ||
                (y && reads & LS_REF_READS_Y);
     case LS_PASS_BACKWARD_WEIGHTS: return x || dw || dy;

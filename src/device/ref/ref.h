@@ -42,7 +42,7 @@ void ls__ref_compute(const ls_ref_op *op, const ls_ref_args *a);
 // The geometry of a moving window: images x (N, H, W, C) to y (N, OH, OW, OC).
 typedef struct ls_ref_window {
     int64_t n, h, w, c, oh, ow, oc;
-    int64_t kh, kw, sh, sw, top, left;
+    int64_t kh, kw, sh, sw, dh, dw, top, left;
 } ls_ref_window;
 
 ls_ref_window ls__ref_window(const ls_kernel_spec *spec, const int kernel[2], const int strides[2], const int pad[4]);
@@ -50,7 +50,7 @@ ls_ref_window ls__ref_window(const ls_kernel_spec *spec, const int kernel[2], co
 // The offset in x of the pixel (its channel 0) under position (i, j) of the window at output (n, oh, ow); -1 in the
 // padding.
 static inline int64_t ls__ref_pixel(const ls_ref_window *g, int64_t n, int64_t oh, int64_t ow, int64_t i, int64_t j) {
-    int64_t h = oh * g->sh - g->top + i, w = ow * g->sw - g->left + j;
+    int64_t h = oh * g->sh - g->top + i * g->dh, w = ow * g->sw - g->left + j * g->dw;
     if (h < 0 || h >= g->h || w < 0 || w >= g->w) return -1;
     return ((n * g->h + h) * g->w + w) * g->c;
 }

@@ -54,10 +54,14 @@ static void backward_data(const ls_ref_args *a) {
     }
 }
 
+// Targets have no gradient.
+static int uses(const ls_kernel_spec *s, int arg, int by_rule) { return arg != LS_ARG_DX + 1 && by_rule; }
+
 const ls_ref_op ls__ref_softmax_cross_entropy = {
     .kind = LS_OP_SOFTMAX_CROSS_ENTROPY,
     .forward = forward,
     .backward_data = backward_data,
     .backward_reads = LS_REF_READS_X,
     .seeds_gradient = 1,
+    .uses = uses,
 };

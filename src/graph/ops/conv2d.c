@@ -1,3 +1,4 @@
+#include <inttypes.h>
 #include <stddef.h>
 
 #include "base/error.h"
@@ -15,8 +16,12 @@ static const ls_attr rows[] = {
     {"no_bias", LS_ATTR_FLAG, offsetof(ls_conv2d_attrs, no_bias), .help = "without the bias"},
     {"kernel_initializer", LS_ATTR_CHOICE, offsetof(ls_conv2d_attrs, kernel_initializer),
      .choices = ls__initializer_names, .help = "of the kernel"},
-    {"bias_initializer", LS_ATTR_CHOICE, offsetof(ls_conv2d_attrs, bias_initializer),
-     .choices = ls__initializer_names, .help = "of the bias"},
+    {"bias_initializer", LS_ATTR_CHOICE, offsetof(ls_conv2d_attrs, bias_initializer), .choices = ls__initializer_names,
+     .help = "of the bias"},
+    {"groups", LS_ATTR_INT, offsetof(ls_conv2d_attrs, groups), .initial = 1, .minimum = 1,
+     .help = "each group of filters reads a group of channels"},
+    {"dilation_rate", LS_ATTR_PAIR, offsetof(ls_conv2d_attrs, dilation), .initial = 1, .minimum = 1, .maximum = 1 << 15,
+     .help = "from one element of the kernel to the next"},
     {.name = NULL},
 };
 
@@ -27,9 +32,13 @@ static ls_status infer(ls_graph *graph, ls_node *node) {
     if (a->filters < 1)
         return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "%s: a convolution has at least 1 filter, but %d were asked for",
                        node->name, a->filters);
-    LS_TRY(ls__window_infer(node, x, "kernel", a->kernel, a->strides, a->padding, a->pad, out));
+    LS_TRY(ls__window_infer_dilated(node, x, "kernel", a->kernel, a->strides, a->dilation, a->padding, a->pad, out));
+    if (x.dim[2] % a->groups != 0 || a->filters % a->groups != 0)
+        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
+                       "%s: %d groups do not divide its %" PRId64 " channels and %d filters", node->name, a->groups,
+                       x.dim[2], a->filters);
     LS_TRY(ls__node_output(node, LS_SHAPE(out[0], out[1], a->filters), LS_DTYPE_F32));
-    int64_t window = (int64_t)a->kernel[0] * a->kernel[1], channels = x.dim[2];
+    int64_t window = (int64_t)a->kernel[0] * a->kernel[1], channels = x.dim[2] / a->groups;
     LS_TRY(ls__graph_param(graph, node, "kernel", LS_SHAPE(a->kernel[0], a->kernel[1], channels, a->filters),
                            LS_PARAM_KERNEL, a->kernel_initializer, LS_INITIALIZER_GLOROT_UNIFORM, window * channels,
                            window * a->filters));
@@ -44,16 +53,22 @@ ls_value ls_conv2d(ls_graph *graph, ls_value x, const ls_conv2d_attrs *attrs) {
 
 static ls_activation activation(const ls_attrs *attrs) { return LS_ATTRS(ls_conv2d_attrs, attrs)->activation; }
 
+// Not where a whole window would lie in the padding: kernel libraries read past the image's end there.
 static int absorb_padding(ls_attrs *attrs, const int sides[2][2]) {
     ls_conv2d_attrs *a = (ls_conv2d_attrs *)(void *)attrs->bytes;
     if (a->padding != LS_PADDING_VALID) return 0;
+    for (int i = 0; i < 2; i++)
+        if (sides[i][0] >= ls__window_reach(a->kernel[i], a->dilation[i]) ||
+            sides[i][1] >= ls__window_reach(a->kernel[i], a->dilation[i]))
+            return 0;
     ls__window_absorb(a->pad, sides);
     return 1;
 }
 
 static double flops(const ls_kernel_spec *s) {
     const ls_conv2d_attrs *a = LS_ATTRS(ls_conv2d_attrs, &s->attrs);
-    return 2 * (double)ls_shape_count(s->y[0].shape) * a->kernel[0] * a->kernel[1] * (double)s->x[0].shape.dim[3];
+    return 2 * (double)ls_shape_count(s->y[0].shape) * a->kernel[0] * a->kernel[1] *
+           (double)(s->x[0].shape.dim[3] / a->groups);
 }
 
 const ls_op ls__op_conv2d = {

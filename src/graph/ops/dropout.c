@@ -5,7 +5,7 @@
 #include "graph/plan_build.h"
 
 static const ls_attr rows[] = {
-    {"rate", LS_ATTR_FLOAT, offsetof(ls_dropout_attrs, rate), .help = "the fraction set to zero"},
+    {"rate", LS_ATTR_FLOAT, offsetof(ls_dropout_attrs, rate), .maximum = 1, .help = "the fraction set to zero"},
     {.name = NULL},
 };
 

@@ -16,5 +16,6 @@ const ls_op ls__op_relu = {
     .backward = ls__backward_layer,
     .absorbs = LS_ABSORBS_MASK,
     .acts_as = acts_as,
+    .traits = LS_OP_ACTIVATES,
     .recompute = LS_RECOMPUTE_LIGHT,
 };

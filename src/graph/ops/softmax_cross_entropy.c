@@ -2,15 +2,9 @@
 #include "graph/ops/loss.h"
 
 static ls_status infer(ls_graph *graph, ls_node *node) {
-    const ls_node *last = ls__value_node(graph, node->inputs[0]);
-    const ls_op *op = ls__op_find(last->op);
     ls_loss_attrs *a = (ls_loss_attrs *)(void *)node->attrs.bytes;
     LS_TRY(ls__targets_of_classes(graph, node, &a->rows));
-    if (ls__acts_as(op, &last->attrs) == LS_ACTS_AS_RELU || last->input_count == 0 ||
-        (op->activation && op->activation(&last->attrs) != LS_ACTIVATION_NONE))
-        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
-                       "model %s ends in layer %s: the last layer must give logits, without an activation", graph->name,
-                       last->name);
+    LS_TRY(ls__check_logits(graph, node));
     return ls__node_output(node, LS_SHAPE(1), LS_DTYPE_F64);
 }
 

@@ -1,0 +1,231 @@
+// Activations other than ReLU, in double between one rounding and the next. The backward of those that flatten out is told by Y, of the
+// others by X.
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/memory.h"
+#include "device/cpu/cpu.h"
+#include "device/cpu/loops.h"
+#include "device/cpu/loops_impl.h"
+#include "device/math.h"
+
+// --- loops -----------------------------------------------------------------------------------------------------------
+
+enum { BLOCK = 64, LANES = 8 };
+
+// `count` elements, and zeros behind them up to a block.
+LS_INLINE void load_block(ls_dtype dtype, const void *from, int64_t at, int64_t count, float *v) {
+    if (count < BLOCK) memset(v, 0, BLOCK * sizeof *v);
+    if (dtype == LS_DTYPE_F32)
+        memcpy(v, (const float *)from + at, (size_t)count * sizeof *v);
+    else
+        for (int64_t j = 0; j < count; j++) v[j] = ls_bf16_to_float(((const ls_bf16 *)from)[at + j]);
+}
+
+LS_INLINE void store_block(ls_dtype dtype, void *to, int64_t at, int64_t count, const float *v) {
+    if (dtype == LS_DTYPE_F32)
+        memcpy((float *)to + at, v, (size_t)count * sizeof *v);
+    else
+        for (int64_t j = 0; j < count; j++) ((ls_bf16 *)to)[at + j] = ls_float_to_bf16(v[j]);
+}
+
+// to[i] = the formula in v = from[i] and d = times[i]; without `times` d is 1.
+#define EACH(name, formula)                                                                                            \
+    LS_CLONES static void name(ls_dtype dtype, void *to, const void *from, const void *times, int64_t n) {             \
+        float v_block[BLOCK], d_block[BLOCK];                                                                          \
+        for (int j = 0; j < BLOCK; j++) d_block[j] = 1;                                                                \
+        for (int64_t i = 0; i < n; i += BLOCK) {                                                                       \
+            int64_t count = n - i < BLOCK ? n - i : BLOCK;                                                             \
+            load_block(dtype, from, i, count, v_block);                                                                \
+            if (times) load_block(dtype, times, i, count, d_block);                                                    \
+            for (int j = 0; j < BLOCK; j++) {                                                                          \
+                double v = (double)v_block[j], d = (double)d_block[j];                                                 \
+                v_block[j] = (float)(formula);                                                                         \
+            }                                                                                                          \
+            store_block(dtype, to, i, count, v_block);                                                                 \
+        }                                                                                                              \
+    }
+
+EACH(sigmoid, d *ls__sigmoid(v))
+EACH(sigmoid_backward, d *v *(1 - v))  // of Y
+EACH(hyperbolic, d *ls__tanh(v))
+EACH(hyperbolic_backward, d *(1 - v * v))  // of Y
+EACH(gelu, d *v *ls__normal_below(v))
+EACH(gelu_backward, d *(ls__normal_below(v) + v * ls__normal_density(v)))
+EACH(silu, d *v *ls__sigmoid(v))
+EACH(silu_backward, d *ls__sigmoid(v) * (1 + v * (1 - ls__sigmoid(v))))
+
+// Sums have eight lanes, which are added up last, whatever the instruction set.
+LS_INLINE void add_block(double lanes[LANES], const double *v) {
+    for (int j = 0; j < BLOCK; j += LANES)
+        for (int l = 0; l < LANES; l++) lanes[l] += v[j + l];
+}
+
+LS_INLINE double add_lanes(const double *v) {
+    return ((v[0] + v[1]) + (v[2] + v[3])) + ((v[4] + v[5]) + (v[6] + v[7]));
+}
+
+LS_INLINE float largest_of(ls_dtype dtype, const void *x, int64_t at, int64_t width) {
+    float v[BLOCK], most[BLOCK];
+    load_block(dtype, x, at, 1, v);
+    for (int j = 0; j < BLOCK; j++) most[j] = v[0];
+    for (int64_t i = 0; i < width; i += BLOCK) {
+        int64_t count = width - i < BLOCK ? width - i : BLOCK;
+        load_block(dtype, x, at + i, count, v);
+        for (int64_t j = 0; j < count; j++) most[j] = v[j] > most[j] ? v[j] : most[j];
+    }
+    for (int j = 1; j < BLOCK; j++) most[0] = most[j] > most[0] ? most[j] : most[0];
+    return most[0];
+}
+
+LS_CLONES static void softmax(ls_dtype dtype, void *y, const void *x, int64_t width, int64_t rows) {
+    float v[BLOCK];
+    double e[BLOCK];
+    for (int64_t at = 0; at < rows * width; at += width) {
+        double largest = (double)largest_of(dtype, x, at, width), lanes[LANES] = {0};
+        for (int64_t i = 0; i < width; i += BLOCK) {
+            int64_t count = width - i < BLOCK ? width - i : BLOCK;
+            load_block(dtype, x, at + i, count, v);
+            for (int j = 0; j < BLOCK; j++) e[j] = ls__exp((double)v[j] - largest);
+            for (int64_t j = count; j < BLOCK; j++) e[j] = 0;
+            add_block(lanes, e);
+        }
+        double scale = 1 / add_lanes(lanes);
+        for (int64_t i = 0; i < width; i += BLOCK) {
+            int64_t count = width - i < BLOCK ? width - i : BLOCK;
+            load_block(dtype, x, at + i, count, v);
+            for (int j = 0; j < BLOCK; j++) v[j] = (float)(ls__exp((double)v[j] - largest) * scale);
+            store_block(dtype, y, at + i, count, v);
+        }
+    }
+}
+
+LS_CLONES static void softmax_backward(ls_dtype dtype, void *dx, const void *y, const void *dy, int64_t width,
+                                       int64_t rows) {
+    float v[BLOCK], d[BLOCK];
+    double e[BLOCK];
+    for (int64_t at = 0; at < rows * width; at += width) {
+        double lanes[LANES] = {0};
+        for (int64_t i = 0; i < width; i += BLOCK) {
+            int64_t count = width - i < BLOCK ? width - i : BLOCK;
+            load_block(dtype, y, at + i, count, v);
+            load_block(dtype, dy, at + i, count, d);
+            for (int j = 0; j < BLOCK; j++) e[j] = (double)v[j] * (double)d[j];
+            add_block(lanes, e);
+        }
+        double dot = add_lanes(lanes);
+        for (int64_t i = 0; i < width; i += BLOCK) {
+            int64_t count = width - i < BLOCK ? width - i : BLOCK;
+            load_block(dtype, y, at + i, count, v);
+            load_block(dtype, dy, at + i, count, d);
+            for (int j = 0; j < BLOCK; j++) v[j] = (float)((double)v[j] * ((double)d[j] - dot));
+            store_block(dtype, dx, at + i, count, v);
+        }
+    }
+}
+
+// --- kernels ---------------------------------------------------------------------------------------------------------
+
+typedef struct activation_kernel {
+    ls_kernel base;
+    ls_activation activation;
+    ls_dtype dtype;
+    int64_t count, unit;  // elements in all; that stay together
+    int backward, mask_dx, threads;
+} activation_kernel;
+
+typedef struct activation_ops {
+    const char *name;
+    void (*forward)(ls_dtype dtype, void *to, const void *from, const void *times, int64_t n);
+    void (*backward)(ls_dtype dtype, void *to, const void *from, const void *times, int64_t n);
+    int by_output;    // backward is told by Y
+    int keeps_zeros;  // it may go over what a layout pads
+} activation_ops;
+
+static const activation_ops all[] = {
+    [LS_ACTIVATION_SIGMOID] = {"loop:sigmoid", sigmoid, sigmoid_backward, 1, 0},
+    [LS_ACTIVATION_TANH] = {"loop:tanh", hyperbolic, hyperbolic_backward, 1, 1},
+    [LS_ACTIVATION_SOFTMAX] = {"loop:softmax", NULL, NULL, 1, 0},
+    [LS_ACTIVATION_GELU] = {"loop:gelu", gelu, gelu_backward, 0, 1},
+    [LS_ACTIVATION_SILU] = {"loop:silu", silu, silu_backward, 0, 1},
+};
+
+// Elements [from, to).
+static void run_part(const activation_kernel *k, void *const args[LS_ARG_COUNT], int64_t from, int64_t to) {
+    const activation_ops *ops = &all[k->activation];
+    int64_t at = from * (int64_t)ls_dtype_size(k->dtype), n = to - from;
+    if (!k->backward) {
+        const char *x = (const char *)args[LS_ARG_X] + at;
+        char *y = (char *)args[LS_ARG_Y] + at;
+        if (ops->forward)
+            ops->forward(k->dtype, y, x, NULL, n);
+        else
+            softmax(k->dtype, y, x, k->unit, n / k->unit);
+        return;
+    }
+    const char *told = (const char *)args[ops->by_output ? LS_ARG_Y : LS_ARG_X] + at;
+    const char *dy = (const char *)args[LS_ARG_DY] + at;
+    char *dx = (char *)args[LS_ARG_DX] + at;
+    if (ops->backward)
+        ops->backward(k->dtype, dx, told, dy, n);
+    else
+        softmax_backward(k->dtype, dx, told, dy, k->unit, n / k->unit);
+    if (k->mask_dx) ls__loop_mask(k->dtype, dx, dx, (const char *)args[LS_ARG_X] + at, n);
+}
+
+static ls_status run(ls_kernel *kernel, ls_queue *queue, const ls_span spans[LS_ARG_COUNT]) {
+    void *args[LS_ARG_COUNT];
+    ls__host_args(spans, args);
+    const activation_kernel *k = (const activation_kernel *)kernel;
+    int64_t units = k->count / k->unit;
+    if (k->threads <= 1) {
+        run_part(k, args, 0, k->count);
+        return LS_OK;
+    }
+#pragma omp parallel for num_threads(k->threads)
+    for (int64_t t = 0; t < k->threads; t++) {
+        int64_t from = units * t / k->threads * k->unit;
+        int64_t to = t + 1 == k->threads ? k->count : units * (t + 1) / k->threads * k->unit;
+        if (to > from) run_part(k, args, from, to);
+    }
+    return LS_OK;
+}
+
+static void destroy(ls_kernel *kernel) { free(kernel); }
+
+ls_status ls__cpu_activation_create(ls_cpu *cpu, const ls_kernel_spec *spec, ls_kernel **out) {
+    static const ls_kernel_ops kernel_ops = {run, destroy};
+    ls_activation activation = LS_ATTRS(ls_activation_attrs, &spec->attrs)->activation;
+    int backward = spec->pass == LS_PASS_BACKWARD_DATA;
+    const ls_layout *given = spec->layout[backward ? LS_ARG_DX : LS_ARG_X], *layout;
+    if (activation == LS_ACTIVATION_RELU) {
+        ls_kernel_spec relu = *spec;
+        relu.op = LS_OP_RELU;
+        return ls__cpu_elementwise_create(cpu, &relu, out);
+    }
+    const activation_ops *ops = &all[activation];
+    ls_shape shape = spec->x[0].shape;
+    int64_t count = ls_shape_count(shape), size = (int64_t)ls_dtype_size(spec->x[0].dtype);
+    LS_TRY(cpu->base.ops->layout_plain(&cpu->base, shape, spec->x[0].dtype, 0, &layout));
+    if (given && ops->forward && (ops->keeps_zeros || given->bytes == count * size)) layout = given;
+    activation_kernel *k;
+    LS_TRY(ls_calloc(1, sizeof *k, &k));
+    k->base.ops = &kernel_ops;
+    k->base.name = ops->name;
+    k->activation = activation;
+    k->dtype = spec->x[0].dtype;
+    k->count = layout->bytes / size;
+    k->unit = ops->forward ? BLOCK : shape.dim[shape.ndim - 1];
+    k->backward = backward;
+    k->mask_dx = spec->mask_dx && backward;
+    k->threads = cpu->base.options.threads;
+    k->base.tiles = (k->count + k->unit - 1) / k->unit;
+    k->base.layout[backward ? LS_ARG_DX : LS_ARG_X] = layout;
+    k->base.layout[backward ? LS_ARG_DY : LS_ARG_Y] = layout;
+    if (backward && ops->by_output) k->base.layout[LS_ARG_Y] = layout;
+    if (backward && (!ops->by_output || spec->mask_dx)) k->base.layout[LS_ARG_X] = layout;
+    ls__cpu_in_place(&k->base, backward ? LS_ARG_DX : LS_ARG_Y, backward ? LS_ARG_DY : LS_ARG_X);
+    *out = &k->base;
+    return LS_OK;
+}

@@ -1,0 +1,239 @@
+// Layers that are built of what they were not made for: what the graph refuses, activations that are part of a layer, and whole networks
+// on device "cpu" against the reference. (tests/test_ops.c has each operation by itself, tests/test_ref_gradients.c its gradients.)
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/philox.h"
+#include "graph/graph.h"
+#include "graph/runner.h"
+#include "ok.h"
+
+// --- layers that do not fit -----------------------------------------------------------------------------------------
+
+// That adding a layer to the graph g fails with the sentence. INPUT(...) is an input of g.
+#define INPUT(...) ls_graph_add_input(g, NULL, LS_SHAPE(__VA_ARGS__), LS_DTYPE_F32)
+#define REFUSED(sentence, layer)                                                                                       \
+    do {                                                                                                               \
+        ls_graph *g;                                                                                                   \
+        OK(ls_graph_create_empty("net", NULL, &g));                                                                    \
+        assert_int_equal(layer, LS_NO_VALUE);                                                                          \
+        assert_string_equal(ls_error_message(), sentence);                                                             \
+        ls_graph_destroy(&g);                                                                                          \
+    } while (0)
+
+static void refusals_of_multiply(void **state) {
+    REFUSED("multiply: only values of one shape can be multiplied, not (None, 2, 3) and (None, 2, 1)",
+            ls_multiply(g, INPUT(2, 3), INPUT(2, 1), NULL));
+}
+
+static void refusals_of_concat(void **state) {
+    REFUSED("concatenate: values of shape (None, 2, 3) cannot be put together along axis 3",
+            ls_concat(g, (ls_value[]){INPUT(2, 3), INPUT(2, 3)}, 2, &(ls_concat_attrs){.axis = 3}));
+    REFUSED("concatenate: values of shape (None, 2, 3) cannot be put together along axis -3",
+            ls_concat(g, (ls_value[]){INPUT(2, 3), INPUT(2, 3)}, 2, &(ls_concat_attrs){.axis = -3}));
+    REFUSED(
+        "concatenate: values that are put together along axis 2 have the same shape in the others, but (None, 2, 3) "
+        "and "
+        "(None, 1, 3) were given",
+        ls_concat(g, (ls_value[]){INPUT(2, 3), INPUT(1, 3)}, 2, NULL));
+    REFUSED(
+        "concatenate: only values of one type can be put together, not fp32 and i32",
+        ls_concat(g, (ls_value[]){INPUT(2, 3), ls_graph_add_input(g, NULL, LS_SHAPE(2, 3), LS_DTYPE_I32)}, 2, NULL));
+    REFUSED("a Concatenate layer has 2 to 16 inputs, but 1 were given",
+            ls_concat(g, (ls_value[]){INPUT(2, 3)}, 1, NULL));
+}
+
+// --- activations inside layers ---------------------------------------------------------------------------------------
+
+static void activations_inside_layers(void **state) {
+    ls_graph *g;
+    char *text;
+    OK(ls_graph_create("net", LS_SHAPE(4, 4, 2), &g));
+    ls_value x = ls_conv2d(g, ls_graph_input(g),
+                           &(ls_conv2d_attrs){.filters = 3, .kernel = {3, 3}, .activation = LS_ACTIVATION_TANH});
+    x = ls_conv2d(g, x, &(ls_conv2d_attrs){.filters = 3, .kernel = {1, 1}, .activation = LS_ACTIVATION_RELU});
+    x = ls_flatten(g, x, NULL);
+    x = ls_dense(g, x, &(ls_dense_attrs){.units = 4, .activation = LS_ACTIVATION_SOFTMAX});
+    OK(ls_graph_finish(g, x));
+    assert_int_equal(g->node_count, 7);
+    assert_string_equal(g->nodes[2].name, "conv2d");
+    assert_true(g->nodes[2].inside && g->nodes[6].inside && !g->nodes[3].inside);
+    assert_string_equal(ls_graph_output_at(g, 0).name, "dense");
+    OK(ls_graph_summary(g, &text));
+    assert_non_null(strstr(text, "dense (Dense)"));
+    assert_null(strstr(text, "ctivation"));
+    free(text);
+    ls_graph_destroy(&g);
+}
+
+static void activations_end_no_logits(void **state) {
+    for (int a = LS_ACTIVATION_RELU; a <= LS_ACTIVATION_SILU; a++)
+        for (int own = 0; own < 2; own++) {
+            ls_graph *g;
+            OK(ls_graph_create("net", LS_SHAPE(4), &g));
+            ls_dense_attrs attrs = {.units = 3, .activation = own ? LS_ACTIVATION_NONE : (ls_activation)a};
+            ls_value label = ls_graph_add_input(g, "label", (ls_shape){0}, LS_DTYPE_I32);
+            ls_value x = ls_dense(g, ls_graph_input(g), &attrs);
+            if (own) x = ls_activate(g, x, (ls_activation)a, "end");
+            ls_softmax_cross_entropy(g, x, label, NULL);
+            assert_int_equal(ls_graph_finish(g, LS_NO_VALUE), LS_STATUS_INVALID_ARGUMENT);
+            char sentence[128];
+            snprintf(sentence, sizeof sentence,
+                     "model net ends in layer %s: the last layer must give logits, without an activation",
+                     own ? "end" : "dense");
+            assert_string_equal(ls_error_message(), sentence);
+            ls_graph_destroy(&g);
+        }
+}
+
+// --- networks --------------------------------------------------------------------------------------------------------
+
+// A network with a softmax cross-entropy of 4 classes at its end; gradients of all its parameters on both devices.
+typedef ls_value (*build_fn)(ls_graph *g);
+
+enum { BATCH = 5, CLASSES = 4 };
+
+static ls_graph *new_network(build_fn build) {
+    ls_graph *g;
+    OK(ls_graph_create_empty("net", NULL, &g));
+    ls_value x = build(g);
+    ls_value label = ls_graph_add_input(g, "label", (ls_shape){0}, LS_DTYPE_I32);
+    ls_softmax_cross_entropy(g, x, label, NULL);
+    OK(ls_graph_finish(g, x));
+    return g;
+}
+
+static void fill_input(ls_runner *r, int index, int below) {
+    ls_port port = ls_graph_input_at(r->graph, index);
+    int64_t count = ls_shape_count(port.shape) * BATCH;
+    float *values = malloc((size_t)count * sizeof *values);
+    int32_t *whole = malloc((size_t)count * sizeof *whole);
+    for (int64_t i = 0; i < count; i++) {
+        uint32_t word = ls_philox(7, (uint32_t)i, (uint32_t)index, 0, 0).v[0];
+        values[i] = (float)(word >> 24) / 128 - 1;
+        whole[i] = (int32_t)(word % (uint32_t)below);
+    }
+    OK(ls_runner_write(r, index, port.dtype == LS_DTYPE_I32 ? (const void *)whole : values));
+    free(values);
+    free(whole);
+}
+
+// Losses and gradients of a step, one parameter after the other; the caller frees them.
+static float *step_of(const ls_graph *g, const char *device, ls_dtype precision, ls_remat remat, double *loss,
+                      int64_t *count) {
+    ls_device *d;
+    ls_runner *r;
+    ls_plan_config config = {.batch = BATCH, .precision = precision, .mode = LS_PLAN_TRAINING, .remat = remat};
+    OK(ls_device_create(device, NULL, &d));
+    OK(ls_runner_create(g, d, &config, NULL, &r));
+    OK(ls_runner_initialize(r, 3));
+    for (int i = 0; i < ls_graph_input_count(g); i++) fill_input(r, i, CLASSES);
+    OK(ls_runner_forward(r, loss));
+    OK(ls_runner_backward(r));
+    float *gradient = NULL;
+    *count = 0;
+    for (int i = 0; i < ls_store_count(g->store); i++) {
+        int64_t n = ls_shape_count(ls_store_parameter(g->store, i).shape);
+        gradient = realloc(gradient, (size_t)(*count + n) * sizeof *gradient);
+        assert_non_null(gradient);
+        OK(ls_runner_get(r, i, r->gradient, gradient + *count));
+        *count += n;
+    }
+    ls_runner_destroy(&r);
+    ls_device_destroy(&d);
+    return gradient;
+}
+
+static double distance(const float *a, const float *b, int64_t count) {
+    double difference = 0, size = 0;
+    for (int64_t i = 0; i < count; i++) {
+        difference += ((double)a[i] - (double)b[i]) * ((double)a[i] - (double)b[i]);
+        size += (double)b[i] * (double)b[i];
+    }
+    assert_true(size > 0);
+    return sqrt(difference / size);
+}
+
+// Of the parameter whose gradients are farthest apart.
+static double farthest(const ls_graph *g, const float *a, const float *b) {
+    double most = 0;
+    for (int64_t i = 0, at = 0, n; i < ls_store_count(g->store); i++, at += n) {
+        n = ls_shape_count(ls_store_parameter(g->store, (int)i).shape);
+        most = fmax(most, distance(a + at, b + at, n));
+    }
+    return most;
+}
+
+// In fp32 all sums are short. In bf16 every tensor between two layers is rounded to 2^-9 of itself, on both devices, but not the same
+// way where they sum differently.
+static void check_network(build_fn build) {
+    ls_graph *g = new_network(build);
+    ls_device *cpu;
+    OK(ls_device_create("cpu", NULL, &cpu));
+    int precisions = cpu->ops->supports(cpu, LS_DTYPE_BF16) == LS_OK ? 2 : 1;
+    ls_device_destroy(&cpu);
+    for (int p = 0; p < precisions; p++) {
+        ls_dtype precision = p ? LS_DTYPE_BF16 : LS_DTYPE_F32;
+        double ref_loss, cpu_loss, again_loss;
+        int64_t count;
+        float *ref = step_of(g, "ref", precision, LS_REMAT_NONE, &ref_loss, &count);
+        float *found = step_of(g, "cpu", precision, LS_REMAT_NONE, &cpu_loss, &count);
+        float *again = step_of(g, "cpu", precision, LS_REMAT_FULL, &again_loss, &count);
+        double apart = farthest(g, found, ref);
+        print_message("%s: loss %.6f, gradients apart %.2g\n", p ? "bf16" : "fp32", ref_loss, apart);
+        assert_true(fabs(cpu_loss - ref_loss) <= (p ? 1e-2 : 1e-5) * fabs(ref_loss));
+        assert_true(apart <= (p ? 5e-2 : 1e-5));
+        assert_true(again_loss == cpu_loss);
+        assert_memory_equal(again, found, (size_t)count * sizeof *found);
+        free(ref), free(found), free(again);
+    }
+    ls_graph_destroy(&g);
+}
+
+static ls_value of_activations(ls_graph *g) {
+    ls_value x = ls_graph_add_input(g, NULL, LS_SHAPE(6, 6, 3), LS_DTYPE_F32);
+    x = ls_conv2d(g, x, &(ls_conv2d_attrs){.filters = 16, .kernel = {3, 3}, .activation = LS_ACTIVATION_TANH});
+    x = ls_conv2d(g, x, &(ls_conv2d_attrs){.filters = 5, .kernel = {3, 3}, .activation = LS_ACTIVATION_SIGMOID});
+    x = ls_activate(g, ls_flatten(g, x, NULL), LS_ACTIVATION_GELU, NULL);
+    x = ls_dense(g, x, &(ls_dense_attrs){.units = 9, .activation = LS_ACTIVATION_SOFTMAX});
+    x = ls_dense(g, x, &(ls_dense_attrs){.units = 7, .activation = LS_ACTIVATION_SILU});
+    return ls_dense(g, x, &(ls_dense_attrs){.units = CLASSES});
+}
+
+static void network_of_activations(void **state) { check_network(of_activations); }
+
+static ls_value of_branches(ls_graph *g) {
+    ls_value x = ls_graph_add_input(g, NULL, LS_SHAPE(6, 6, 3), LS_DTYPE_F32);
+    ls_value a = ls_conv2d(g, x, &(ls_conv2d_attrs){.filters = 16, .kernel = {3, 3}, .activation = LS_ACTIVATION_RELU});
+    ls_value b = ls_conv2d(g, x, &(ls_conv2d_attrs){.filters = 32, .kernel = {3, 3}, .activation = LS_ACTIVATION_GELU});
+    ls_value c = ls_concat(g, (ls_value[]){a, b, a}, 3, NULL);  // one of them twice
+    c = ls_conv2d(g, c, &(ls_conv2d_attrs){.filters = 16, .kernel = {1, 1}, .activation = LS_ACTIVATION_RELU});
+    c = ls_concat(g, (ls_value[]){c, ls_multiply(g, a, c, NULL), a}, 3, &(ls_concat_attrs){.axis = 1});
+    c = ls_multiply(g, c, c, NULL);  // both inputs are the same
+    return ls_dense(g, ls_flatten(g, c, NULL), &(ls_dense_attrs){.units = CLASSES});
+}
+
+static void network_of_branches(void **state) { check_network(of_branches); }
+
+static void refusals_of_groups(void **state) {
+    ls_conv2d_attrs a = {.filters = 4, .kernel = {3, 3}, .groups = 4};
+    REFUSED("conv2d: 4 groups do not divide its 6 channels and 4 filters", ls_conv2d(g, INPUT(5, 5, 6), &a));
+    a.groups = 3;
+    REFUSED("conv2d: 3 groups do not divide its 6 channels and 4 filters", ls_conv2d(g, INPUT(5, 5, 6), &a));
+    a.groups = -1;
+    REFUSED("conv2d: groups of a Conv2D layer is at least 1, but -1 was asked for", ls_conv2d(g, INPUT(5, 5, 6), &a));
+    a = (ls_conv2d_attrs){.filters = 4, .kernel = {3, 3}, .dilation = {3, 2}};
+    REFUSED("conv2d: a 7x5 valid kernel does not fit its 5x5 input; use padding same or drop a layer",
+            ls_conv2d(g, INPUT(5, 5, 6), &a));
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(refusals_of_groups),
+        cmocka_unit_test(refusals_of_multiply),      cmocka_unit_test(refusals_of_concat),
+        cmocka_unit_test(activations_inside_layers), cmocka_unit_test(activations_end_no_logits),
+        cmocka_unit_test(network_of_activations),    cmocka_unit_test(network_of_branches),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
