@@ -20,6 +20,7 @@
     X(FLATTEN, flatten)                                                                                                \
     X(DROPOUT, dropout)                                                                                                \
     X(SOFTMAX_CROSS_ENTROPY, softmax_cross_entropy)                                                                    \
+    X(MEAN_SQUARED_ERROR, mean_squared_error)                                                                          \
     X(ACCURACY, accuracy)
 
 typedef enum ls_op_kind {

@@ -25,6 +25,7 @@
     X(flatten)                                                                                                         \
     X(dropout)                                                                                                         \
     X(softmax_cross_entropy)                                                                                           \
+    X(mean_squared_error)                                                                                              \
     X(accuracy)
 
 #define X(name) extern const ls_ref_op ls__ref_##name;

@@ -1,0 +1,273 @@
+// Losses and metrics: the reference device against formulas and against central differences in double precision, the cpu device
+// against the reference in graphs of one layer, weighted sums of losses, and a sentence for what cannot be.
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/bf16.h"
+#include "device/ref/ref.h"
+#include "golden_check.h"
+#include "graph/graph.h"
+#include "graph/runner.h"
+#include "ok.h"
+
+enum { BATCH = 6, MAX_VALUES = 8192 };
+
+// --- what is tested --------------------------------------------------------------------------------------------------
+
+// A loss or metric of a prediction, with what its targets are.
+typedef enum targets { ROWS, CLASSES, LABELS } targets;  // any numbers; I32 class numbers; 0 or 1
+
+typedef struct subject {
+    const char *name;
+    ls_op_kind op;
+    targets targets;
+    int image;  // 1: the prediction is an image, 0: (classes)
+    int relu;   // 1: it ends in a ReLU
+    ls_loss_attrs loss;
+    ls_metric_attrs metric;
+    // What the reference gives for one sample, by formula: x and t are (count).
+    double (*formula)(const struct subject *s, const double *x, const double *t, int64_t count);
+} subject;
+
+static double squared(const subject *s, const double *x, const double *t, int64_t count) {
+    double sum = 0;
+    for (int64_t i = 0; i < count; i++) sum += pow(x[i] - t[i], 2);
+    return sum / (double)count * (s->loss.weight ? s->loss.weight : 1);
+}
+
+static const subject subjects[] = {
+    {"squared error of rows", LS_OP_MEAN_SQUARED_ERROR, ROWS, .formula = squared},
+    {"squared error of images, weighted", LS_OP_MEAN_SQUARED_ERROR, ROWS, .image = 1, .loss = {.weight = 0.25},
+     .formula = squared},
+    {"squared error after a ReLU", LS_OP_MEAN_SQUARED_ERROR, ROWS, .image = 1, .relu = 1, .formula = squared},
+};
+enum { SUBJECTS = sizeof subjects / sizeof subjects[0] };
+
+static int is_loss(const subject *s) { return ls__op_find(s->op)->part == LS_PART_LOSS; }
+
+static ls_value add(ls_graph *g, const subject *s, ls_value x, ls_value t) {
+    const void *attrs = is_loss(s) ? (const void *)&s->loss : (const void *)&s->metric;
+    return ls__graph_add(g, s->op, (ls_value[]){x, t}, 2, attrs);
+}
+
+// --- draws -----------------------------------------------------------------------------------------------------------
+
+static double uniform(uint32_t stream, int64_t i) { return draw_signed(stream, 0, i); }
+
+static void draw_targets(const subject *s, int64_t count, int classes, float *rows, int32_t *numbers) {
+    for (int64_t i = 0; i < count; i++) {
+        rows[i] = (float)(s->targets == LABELS ? uniform(2, i) > 0 : uniform(2, i));
+        if (numbers) numbers[i] = (int32_t)(draw(3, 0, i) % (uint32_t)classes);
+    }
+}
+
+// --- the reference ---------------------------------------------------------------------------------------------------
+
+// A graph whose last node is the subject, of a prediction of this shape.
+static ls_graph *bare_graph(const subject *s, ls_shape shape) {
+    ls_graph *g;
+    OK(ls_graph_create("bare", shape, &g));
+    ls_value x = ls_add(g, ls_graph_input(g), ls_graph_input(g), NULL);
+    ls_value t = s->targets == CLASSES ? ls_graph_add_input(g, "t", (ls_shape){0}, LS_DTYPE_I32)
+                                       : ls_graph_add_input(g, "t", shape, LS_DTYPE_F32);
+    if (add(g, s, x, t) == LS_NO_VALUE) fail_msg("%s: %s", s->name, ls_error_message());
+    return g;
+}
+
+static ls_shape with_batch(ls_shape s) {
+    ls_shape b = {.ndim = s.ndim + 1, .dim = {BATCH}};
+    for (int i = 0; i < s.ndim; i++) b.dim[i + 1] = s.dim[i];
+    return b;
+}
+
+static ls_kernel_spec spec_of(const ls_graph *g, ls_pass pass) {
+    const ls_node *n = &g->nodes[g->node_count - 1];
+    ls_kernel_spec spec = {.op = n->op, .pass = pass, .attrs = n->attrs, .x_count = n->input_count, .y_count = 1};
+    for (int k = 0; k < n->input_count; k++) {
+        ls_dtype dtype = ls__input_type(g, n, k)->dtype;
+        spec.x[k] = (ls_tensor_type){with_batch(ls__input_type(g, n, k)->shape), dtype, dtype};
+    }
+    spec.y[0] = (ls_tensor_type){n->output[0].shape, LS_DTYPE_F64, LS_DTYPE_F64};
+    if (ls__op_find(n->op)->traits & LS_OP_ROWS) spec.y[0].shape = with_batch(n->output[0].shape);
+    return spec;
+}
+
+static ls_shape shape_of(const subject *s) { return s->image ? LS_SHAPE(4, 5, 3) : LS_SHAPE(7); }
+
+// The sum over the batch of what the formula says.
+static double formula_sum(const subject *s, const double *x, const double *t, int64_t count) {
+    double sum = 0;
+    int64_t of_targets = s->targets == CLASSES ? 1 : count;
+    for (int n = 0; n < BATCH; n++) sum += s->formula(s, x + n * count, t + n * of_targets, count);
+    return sum;
+}
+
+static void test_formulas(void **state) {
+    for (int i = 0; i < SUBJECTS; i++) {
+        const subject *s = &subjects[i];
+        if (!s->formula) continue;
+        ls_graph *g = bare_graph(s, shape_of(s));
+        int64_t count = ls_shape_count(shape_of(s));
+        double x[MAX_VALUES], t[MAX_VALUES], y[64];
+        float rows[MAX_VALUES];
+        int32_t numbers[MAX_VALUES];
+        draw_targets(s, BATCH * count, (int)count, rows, numbers);
+        for (int64_t k = 0; k < BATCH * count; k++) {
+            x[k] = 3 * uniform(1, k);
+            t[k] = s->targets == CLASSES ? numbers[k] : (double)rows[k];
+        }
+        ls_kernel_spec spec = spec_of(g, LS_PASS_TRAINING);
+        ls_ref_args a = {.spec = &spec, .x = {x, t}, .y = {y}};
+        ls__ref_compute(ls__ref_op_find(s->op), &a);
+        double expected = formula_sum(s, x, t, count);
+        if (!(fabs(y[0] - expected) <= 1e-12 * fmax(1, fabs(expected))))
+            fail_msg("%s: the reference gives %.17g, the formula %.17g", s->name, y[0], expected);
+        ls_graph_destroy(&g);
+    }
+}
+
+static void test_central_differences(void **state) {
+    for (int i = 0; i < SUBJECTS; i++) {
+        const subject *s = &subjects[i];
+        if (!is_loss(s)) continue;
+        ls_graph *g = bare_graph(s, shape_of(s));
+        int64_t count = BATCH * ls_shape_count(shape_of(s));
+        double x[MAX_VALUES], t[MAX_VALUES], y, dx[MAX_VALUES];
+        float rows[MAX_VALUES];
+        int32_t numbers[MAX_VALUES];
+        draw_targets(s, count, (int)(count / BATCH), rows, numbers);
+        for (int64_t k = 0; k < count; k++) {
+            x[k] = 3 * uniform(1, k);
+            t[k] = s->targets == CLASSES ? numbers[k] : (double)rows[k];
+        }
+        const ls_ref_op *op = ls__ref_op_find(s->op);
+        ls_kernel_spec forward = spec_of(g, LS_PASS_TRAINING), backward = spec_of(g, LS_PASS_BACKWARD_DATA);
+        ls_ref_args f = {.spec = &forward, .x = {x, t}, .y = {&y}}, b = {.spec = &backward, .x = {x, t}, .dx = {dx}};
+        ls__ref_compute(op, &b);
+        for (int64_t k = 0; k < count; k++) {
+            double at = x[k], h = 1e-5, above, below;
+            x[k] = at + h, ls__ref_compute(op, &f), above = y;
+            x[k] = at - h, ls__ref_compute(op, &f), below = y;
+            x[k] = at;
+            double slope = (above - below) / (2 * h);
+            // The third derivative times h^2, and rounding of a sum of some tens over h.
+            if (!(fabs(slope - dx[k]) < 1e-8))
+                fail_msg("%s: element %d: gradient %.12g, central difference %.12g", s->name, (int)k, dx[k], slope);
+        }
+        ls_graph_destroy(&g);
+    }
+}
+
+// --- the cpu against it ----------------------------------------------------------------------------------------------
+
+// A layer with weights, and the subject on what it gives; metrics beside a loss, for there is no graph without one.
+static ls_graph *one_layer(const subject *s) {
+    ls_graph *g;
+    OK(ls_graph_create("one", s->image ? LS_SHAPE(8, 6, 3) : LS_SHAPE(9), &g));
+    ls_value x = ls_graph_input(g);
+    ls_activation activation = s->relu ? LS_ACTIVATION_RELU : LS_ACTIVATION_NONE;
+    if (s->image)
+        x = ls_conv2d(
+            g, x,
+            &(ls_conv2d_attrs){.filters = 16, .kernel = {3, 3}, .padding = LS_PADDING_SAME, .activation = activation});
+    else
+        x = ls_dense(g, x, &(ls_dense_attrs){.units = 7, .activation = activation});
+    ls_shape shape = g->failed ? (ls_shape){0} : ls__value_type(g, x)->shape;
+    ls_value t = s->targets == CLASSES ? ls_graph_add_input(g, "t", (ls_shape){0}, LS_DTYPE_I32)
+                                       : ls_graph_add_input(g, "t", shape, LS_DTYPE_F32);
+    add(g, s, x, t);
+    if (!is_loss(s)) ls_mean_squared_error(g, x, ls_graph_add_input(g, "u", shape, LS_DTYPE_F32), NULL);
+    OK(ls_graph_finish(g, x));
+    return g;
+}
+
+static void write_inputs(ls_runner *r, const subject *s) {
+    float rows[MAX_VALUES];
+    int32_t numbers[MAX_VALUES];
+    for (int i = 0; i < r->graph->input_count; i++) {
+        int64_t count = BATCH * ls_shape_count(ls_graph_input_at(r->graph, i).shape);
+        assert_true(count <= MAX_VALUES);
+        if (i == 0)
+            for (int64_t k = 0; k < count; k++) rows[k] = (float)uniform(1, k);
+        else
+            draw_targets(s, count, 7, rows, numbers);
+        OK(ls_runner_write(r, i, ls_graph_input_at(r->graph, i).dtype == LS_DTYPE_I32 ? (void *)numbers : rows));
+    }
+}
+
+typedef struct outcome {
+    double measures[64];
+    int count;
+    float gradient[MAX_VALUES];
+    int64_t length;
+} outcome;
+
+// Returns 0 where this machine does not have the precision.
+static int run_graph(const ls_graph *g, const subject *s, const char *name, ls_dtype precision, outcome *out) {
+    ls_device *device;
+    ls_runner *r;
+    OK(ls_device_create(name, &(ls_device_options){.threads = 1}, &device));
+    if (device->ops->supports && device->ops->supports(device, precision) != LS_OK) {
+        ls_device_destroy(&device);
+        return 0;
+    }
+    ls_plan_config config = {.batch = BATCH, .precision = precision, .mode = LS_PLAN_TRAINING};
+    OK(ls_runner_create(g, device, &config, NULL, &r));
+    OK(ls_runner_initialize(r, 5));
+    write_inputs(r, s);
+    memset(out, 0, sizeof *out);
+    OK(ls_runner_forward(r, out->measures));
+    out->count = ls_plan_measure_count(r->plan);
+    OK(ls_runner_backward(r));
+    for (int i = 0; i < g->store->count; i++) {
+        OK(ls_runner_get(r, i, r->gradient, out->gradient + out->length));
+        out->length += ls_shape_count(g->store->params[i].shape);
+    }
+    ls_runner_destroy(&r);
+    ls_device_destroy(&device);
+    return 1;
+}
+
+static double distance(const float *a, const float *b, int64_t n) {
+    double difference = 0, norm = 0;
+    for (int64_t i = 0; i < n; i++) {
+        difference += pow((double)a[i] - b[i], 2);
+        norm += (double)b[i] * b[i];
+    }
+    return sqrt(difference) / fmax(sqrt(norm), 1e-6);
+}
+
+// bf16 keeps 8 bits: sums of rounded products, and gradients that are rounded themselves.
+static void check_against_ref(const subject *s, ls_dtype precision, double allowed) {
+    ls_graph *g = one_layer(s);
+    static outcome ref, cpu;
+    assert_true(run_graph(g, s, "ref", precision, &ref));
+    if (run_graph(g, s, "cpu", precision, &cpu)) {
+        assert_int_equal(ref.count, cpu.count);
+        for (int i = 0; i < ref.count; i++)
+            if (!(fabs(ref.measures[i] - cpu.measures[i]) <= allowed * fmax(1, fabs(ref.measures[i]))))
+                fail_msg("%s: measure %d is %.12g on ref, %.12g on cpu", s->name, i, ref.measures[i], cpu.measures[i]);
+        double d = distance(cpu.gradient, ref.gradient, ref.length);
+        if (!(d <= allowed)) fail_msg("%s: gradients of ref and cpu are %g apart", s->name, d);
+    }
+    ls_graph_destroy(&g);
+}
+
+static void test_cpu_fp32(void **state) {
+    for (int i = 0; i < SUBJECTS; i++) check_against_ref(&subjects[i], LS_DTYPE_F32, 2e-6);
+}
+
+static void test_cpu_bf16(void **state) {
+    for (int i = 0; i < SUBJECTS; i++) check_against_ref(&subjects[i], LS_DTYPE_BF16, 1e-2);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_formulas),
+        cmocka_unit_test(test_central_differences),
+        cmocka_unit_test(test_cpu_fp32),
+        cmocka_unit_test(test_cpu_bf16),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
