@@ -36,11 +36,19 @@ static double squared(const subject *s, const double *x, const double *t, int64_
     return sum / (double)count * (s->loss.weight ? s->loss.weight : 1);
 }
 
+static double absolute(const subject *s, const double *x, const double *t, int64_t count) {
+    double sum = 0;
+    for (int64_t i = 0; i < count; i++) sum += fabs(x[i] - t[i]);
+    return sum / (double)count * (s->loss.weight ? s->loss.weight : 1);
+}
+
 static const subject subjects[] = {
     {"squared error of rows", LS_OP_MEAN_SQUARED_ERROR, ROWS, .formula = squared},
     {"squared error of images, weighted", LS_OP_MEAN_SQUARED_ERROR, ROWS, .image = 1, .loss = {.weight = 0.25},
      .formula = squared},
     {"squared error after a ReLU", LS_OP_MEAN_SQUARED_ERROR, ROWS, .image = 1, .relu = 1, .formula = squared},
+    {"absolute error of rows", LS_OP_MEAN_ABSOLUTE_ERROR, ROWS, .loss = {.weight = 3}, .formula = absolute},
+    {"absolute error of images", LS_OP_MEAN_ABSOLUTE_ERROR, ROWS, .image = 1, .formula = absolute},
 };
 enum { SUBJECTS = sizeof subjects / sizeof subjects[0] };
 

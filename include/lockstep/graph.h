@@ -88,6 +88,8 @@ ls_value ls_dropout(ls_graph *graph, ls_value x, const ls_dropout_attrs *attrs);
 ls_value ls_softmax_cross_entropy(ls_graph *graph, ls_value logits, ls_value targets, const ls_loss_attrs *attrs);
 // The mean over a sample's elements of (prediction - target)^2. Predictions of any shape; targets: F32 of the same shape.
 ls_value ls_mean_squared_error(ls_graph *graph, ls_value prediction, ls_value targets, const ls_loss_attrs *attrs);
+// The same of |prediction - target|.
+ls_value ls_mean_absolute_error(ls_graph *graph, ls_value prediction, ls_value targets, const ls_loss_attrs *attrs);
 // The share of samples whose largest score is at the target's class; of equals the first counts. Targets as above.
 ls_value ls_accuracy(ls_graph *graph, ls_value scores, ls_value targets, const ls_metric_attrs *attrs);
 

@@ -21,6 +21,7 @@
     X(DROPOUT, dropout)                                                                                                \
     X(SOFTMAX_CROSS_ENTROPY, softmax_cross_entropy)                                                                    \
     X(MEAN_SQUARED_ERROR, mean_squared_error)                                                                          \
+    X(MEAN_ABSOLUTE_ERROR, mean_absolute_error)                                                                        \
     X(ACCURACY, accuracy)
 
 typedef enum ls_op_kind {

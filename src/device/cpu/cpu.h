@@ -75,6 +75,7 @@ ls_status ls__cpu_dnnl_kernel_create(ls_cpu *cpu, const_dnnl_primitive_desc_t pd
     X(DROPOUT, elementwise)                                                                                            \
     X(SOFTMAX_CROSS_ENTROPY, loss)                                                                                     \
     X(MEAN_SQUARED_ERROR, mean_error)                                                                                  \
+    X(MEAN_ABSOLUTE_ERROR, mean_error)                                                                                 \
     X(ACCURACY, accuracy)
 
 #define X(kind, creator) ls_status ls__cpu_##creator##_create(ls_cpu *cpu, const ls_kernel_spec *spec, ls_kernel **out);

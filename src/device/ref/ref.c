@@ -26,6 +26,7 @@
     X(dropout)                                                                                                         \
     X(softmax_cross_entropy)                                                                                           \
     X(mean_squared_error)                                                                                              \
+    X(mean_absolute_error)                                                                                             \
     X(accuracy)
 
 #define X(name) extern const ls_ref_op ls__ref_##name;
