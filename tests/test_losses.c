@@ -42,6 +42,23 @@ static double absolute(const subject *s, const double *x, const double *t, int64
     return sum / (double)count * (s->loss.weight ? s->loss.weight : 1);
 }
 
+static double binary_entropy(const subject *s, const double *x, const double *t, int64_t count) {
+    double sum = 0, p = s->loss.positive_weight ? s->loss.positive_weight : 1, smoothing = s->loss.label_smoothing;
+    for (int64_t i = 0; i < count; i++) {
+        double sigmoid = 1 / (1 + exp(-x[i])), to = t[i] * (1 - smoothing) + smoothing * 0.5;
+        sum += -p * to * log(sigmoid) - (1 - to) * log(1 - sigmoid);
+    }
+    return sum / (double)count * (s->loss.weight ? s->loss.weight : 1);
+}
+
+static double softmax_entropy(const subject *s, const double *x, const double *t, int64_t count) {
+    double sum = 0, loss = 0;
+    for (int64_t i = 0; i < count; i++) sum += exp(x[i]);
+    for (int64_t i = 0; i < count; i++)
+        loss -= (s->targets == CLASSES ? t[0] == (double)i : t[i]) * log(exp(x[i]) / sum);
+    return loss * (s->loss.weight ? s->loss.weight : 1);
+}
+
 static const subject subjects[] = {
     {"squared error of rows", LS_OP_MEAN_SQUARED_ERROR, ROWS, .formula = squared},
     {"squared error of images, weighted", LS_OP_MEAN_SQUARED_ERROR, ROWS, .image = 1, .loss = {.weight = 0.25},
@@ -49,6 +66,12 @@ static const subject subjects[] = {
     {"squared error after a ReLU", LS_OP_MEAN_SQUARED_ERROR, ROWS, .image = 1, .relu = 1, .formula = squared},
     {"absolute error of rows", LS_OP_MEAN_ABSOLUTE_ERROR, ROWS, .loss = {.weight = 3}, .formula = absolute},
     {"absolute error of images", LS_OP_MEAN_ABSOLUTE_ERROR, ROWS, .image = 1, .formula = absolute},
+    {"binary entropy", LS_OP_BINARY_CROSS_ENTROPY, LABELS, .formula = binary_entropy},
+    {"binary entropy, weighted", LS_OP_BINARY_CROSS_ENTROPY, LABELS,
+     .loss = {.weight = 0.5, .positive_weight = 3, .label_smoothing = 0.2}, .formula = binary_entropy},
+    {"binary entropy of masks", LS_OP_BINARY_CROSS_ENTROPY, LABELS, .image = 1, .formula = binary_entropy},
+    {"softmax entropy", LS_OP_SOFTMAX_CROSS_ENTROPY, CLASSES, .formula = softmax_entropy},
+    {"softmax entropy of rows", LS_OP_SOFTMAX_CROSS_ENTROPY, ROWS, .loss = {.weight = 2}, .formula = softmax_entropy},
 };
 enum { SUBJECTS = sizeof subjects / sizeof subjects[0] };
 
@@ -167,6 +190,39 @@ static void test_central_differences(void **state) {
     }
 }
 
+// Logits that would break a formula with exp(x): the loss grows as x does, and gradients end at 1.
+static void test_large_logits(void **state) {
+    static const double at[] = {-1e30, -800, -50, 50, 800, 1e30};
+    for (int i = 0; i < 6; i++)
+        for (int there = 0; there < 2; there++)
+            for (int d = 0; d < 2; d++) {
+                ls_graph *g;
+                ls_device *device;
+                ls_runner *r;
+                double sum;
+                float x = 1, t = (float)there, weight = (float)at[i], dw;
+                OK(ls_device_create(d ? "cpu" : "ref", &(ls_device_options){.threads = 1}, &device));
+                OK(ls_graph_create("steep", LS_SHAPE(1), &g));
+                ls_value y = ls_dense(g, ls_graph_input(g), &(ls_dense_attrs){.units = 1, .no_bias = 1});
+                ls_binary_cross_entropy(g, y, ls_graph_add_input(g, "t", (ls_shape){0}, LS_DTYPE_F32), NULL);
+                OK(ls_graph_finish(g, y));
+                OK(ls_runner_create(g, device, &(ls_plan_config){.batch = 1, .precision = LS_DTYPE_F32}, NULL, &r));
+                OK(ls_runner_set(r, 0, &weight));
+                OK(ls_runner_refresh(r));
+                OK(ls_runner_write(r, 0, &x));
+                OK(ls_runner_write(r, 1, &t));
+                OK(ls_runner_forward(r, &sum));
+                OK(ls_runner_backward(r));
+                OK(ls_runner_get(r, 0, r->gradient, &dw));
+                int wrong = (at[i] > 0) != there;
+                assert_true(fabs(sum - (wrong ? fabs((double)weight) : 0)) <= 1e-6 * fabs((double)weight));
+                assert_true(fabs(dw - (wrong ? (there ? -1 : 1) : 0)) < 1e-6);
+                ls_runner_destroy(&r);
+                ls_graph_destroy(&g);
+                ls_device_destroy(&device);
+            }
+}
+
 // --- the cpu against it ----------------------------------------------------------------------------------------------
 
 // A layer with weights, and the subject on what it gives; metrics beside a loss, for there is no graph without one.
@@ -272,9 +328,8 @@ static void test_cpu_bf16(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_formulas),
-        cmocka_unit_test(test_central_differences),
-        cmocka_unit_test(test_cpu_fp32),
+        cmocka_unit_test(test_formulas),     cmocka_unit_test(test_central_differences),
+        cmocka_unit_test(test_large_logits), cmocka_unit_test(test_cpu_fp32),
         cmocka_unit_test(test_cpu_bf16),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -86,6 +86,9 @@ ls_value ls_dropout(ls_graph *graph, ls_value x, const ls_dropout_attrs *attrs);
 // Softmax cross-entropy of scores (N, classes), which have no activation. Targets: I32 class numbers (N), or F32 rows of weights
 // (N, classes).
 ls_value ls_softmax_cross_entropy(ls_graph *graph, ls_value logits, ls_value targets, const ls_loss_attrs *attrs);
+// Binary cross-entropy of logits of any shape, which have no activation: many labels at once, each there or not. The mean over a sample's
+// elements, as Keras's BinaryCrossentropy(from_logits=True). Targets: F32 of the same shape, mostly 0 or 1.
+ls_value ls_binary_cross_entropy(ls_graph *graph, ls_value logits, ls_value targets, const ls_loss_attrs *attrs);
 // The mean over a sample's elements of (prediction - target)^2. Predictions of any shape; targets: F32 of the same shape.
 ls_value ls_mean_squared_error(ls_graph *graph, ls_value prediction, ls_value targets, const ls_loss_attrs *attrs);
 // The same of |prediction - target|.

@@ -20,6 +20,7 @@
     X(FLATTEN, flatten)                                                                                                \
     X(DROPOUT, dropout)                                                                                                \
     X(SOFTMAX_CROSS_ENTROPY, softmax_cross_entropy)                                                                    \
+    X(BINARY_CROSS_ENTROPY, binary_cross_entropy)                                                                      \
     X(MEAN_SQUARED_ERROR, mean_squared_error)                                                                          \
     X(MEAN_ABSOLUTE_ERROR, mean_absolute_error)                                                                        \
     X(ACCURACY, accuracy)

@@ -74,6 +74,7 @@ ls_status ls__cpu_dnnl_kernel_create(ls_cpu *cpu, const_dnnl_primitive_desc_t pd
     X(FLATTEN, elementwise)                                                                                            \
     X(DROPOUT, elementwise)                                                                                            \
     X(SOFTMAX_CROSS_ENTROPY, loss)                                                                                     \
+    X(BINARY_CROSS_ENTROPY, binary_cross_entropy)                                                                      \
     X(MEAN_SQUARED_ERROR, mean_error)                                                                                  \
     X(MEAN_ABSOLUTE_ERROR, mean_error)                                                                                 \
     X(ACCURACY, accuracy)

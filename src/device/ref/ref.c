@@ -25,6 +25,7 @@
     X(flatten)                                                                                                         \
     X(dropout)                                                                                                         \
     X(softmax_cross_entropy)                                                                                           \
+    X(binary_cross_entropy)                                                                                            \
     X(mean_squared_error)                                                                                              \
     X(mean_absolute_error)                                                                                             \
     X(accuracy)

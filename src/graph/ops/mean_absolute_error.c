@@ -4,6 +4,7 @@
 static ls_status infer(ls_graph *graph, ls_node *node) {
     const ls_loss_attrs *a = LS_ATTRS(ls_loss_attrs, &node->attrs);
     LS_TRY(ls__check_unused(node, "label_smoothing", a->label_smoothing));
+    LS_TRY(ls__check_unused(node, "positive_weight", a->positive_weight));
     LS_TRY(ls__targets_of_elements(graph, node));
     return ls__node_output(node, LS_SHAPE(1), LS_DTYPE_F64);
 }
