@@ -10,6 +10,7 @@
 #include "graph/graph.h"
 #include "graph/runner.h"
 #include "ok.h"
+#include "train/measures.h"
 
 enum { BATCH = 6, MAX_VALUES = 8192 };
 
@@ -326,11 +327,126 @@ static void test_cpu_bf16(void **state) {
     for (int i = 0; i < SUBJECTS; i++) check_against_ref(&subjects[i], LS_DTYPE_BF16, 1e-2);
 }
 
+// --- several losses --------------------------------------------------------------------------------------------------
+
+// Two heads on one body, of which the first is trained with weight a and the second with weight b; 0: that head has no loss.
+static ls_graph *two_heads(double a, double b) {
+    ls_graph *g;
+    OK(ls_graph_create("heads", LS_SHAPE(9), &g));
+    ls_value x = ls_dense(g, ls_graph_input(g), &(ls_dense_attrs){.name = "body", .units = 12});
+    ls_value label = ls_graph_add_input(g, "label", (ls_shape){0}, LS_DTYPE_I32);
+    ls_value target = ls_graph_add_input(g, "target", LS_SHAPE(4), LS_DTYPE_F32);
+    ls_value classes = ls_dense(g, x, &(ls_dense_attrs){.name = "classes", .units = 7});
+    ls_value numbers = ls_dense(g, x, &(ls_dense_attrs){.name = "numbers", .units = 4});
+    if (a) ls_softmax_cross_entropy(g, classes, label, &(ls_loss_attrs){.weight = a});
+    if (b) ls_mean_squared_error(g, numbers, target, &(ls_loss_attrs){.weight = b});
+    OK(ls_graph_add_output(g, classes, NULL));
+    OK(ls_graph_add_output(g, numbers, NULL));
+    OK(ls_graph_add_output(g, label, NULL));
+    OK(ls_graph_add_output(g, target, NULL));
+    OK(ls_graph_finish(g, LS_NO_VALUE));
+    return g;
+}
+
+// The gradient of a weighted sum is the weighted sum of the gradients, in the body that both losses reach and in each head.
+static void test_weighted_sum(void **state) {
+    const subject as_drawn = {.targets = ROWS};
+    static outcome both, first, second;
+    for (int d = 0; d < 2; d++) {
+        ls_graph *g = two_heads(0.75, 2.5), *a = two_heads(1, 0), *b = two_heads(0, 1);
+        const char *device = d ? "cpu" : "ref";
+        assert_true(run_graph(g, &as_drawn, device, LS_DTYPE_F32, &both));
+        assert_true(run_graph(a, &as_drawn, device, LS_DTYPE_F32, &first));
+        assert_true(run_graph(b, &as_drawn, device, LS_DTYPE_F32, &second));
+        assert_int_equal(both.count, 2);
+        assert_true(fabs(both.measures[0] - 0.75 * first.measures[0]) < 1e-12);
+        assert_true(fabs(both.measures[1] - 2.5 * second.measures[0]) < 1e-12);
+        ls_measures m;
+        OK(ls__measures_create(g, &m));
+        const double sum[] = {BATCH, both.measures[0], both.measures[1]};
+        double total = (0.75 * first.measures[0] + 2.5 * second.measures[0]) / BATCH;
+        assert_true(fabs(ls__measures_loss(&m, sum) - total) < 1e-12);
+        ls__measures_destroy(&m);
+        for (int64_t i = 0; i < both.length; i++)
+            first.gradient[i] = 0.75F * first.gradient[i] + 2.5F * second.gradient[i];
+        assert_true(distance(both.gradient, first.gradient, both.length) < 1e-6);
+        ls_graph_destroy(&g), ls_graph_destroy(&a), ls_graph_destroy(&b);
+    }
+}
+
+// --- what cannot be --------------------------------------------------------------------------------------------------
+
+static void refused(ls_graph *g, ls_value value, const char *sentence) {
+    assert_int_equal(value, LS_NO_VALUE);
+    assert_int_equal(ls_graph_finish(g, ls_graph_input(g)), g->failed);
+    if (strcmp(ls_error_message(), sentence) != 0) fail_msg("\"%s\" instead of \"%s\"", ls_error_message(), sentence);
+    ls_graph_destroy(&g);
+}
+
+// An image and what it may be held against.
+static ls_graph *wrong(ls_value *image, ls_value *target, ls_shape shape, ls_dtype dtype) {
+    ls_graph *g;
+    OK(ls_graph_create("net", LS_SHAPE(4, 4, 2), &g));
+    *image = ls_conv2d(g, ls_graph_input(g), &(ls_conv2d_attrs){.filters = 3, .kernel = {1, 1}});
+    *target = ls_graph_add_input(g, "target", shape, dtype);
+    return g;
+}
+
+static void test_sentences(void **state) {
+    ls_value x, t;
+    ls_graph *g = wrong(&x, &t, LS_SHAPE(4, 3, 3), LS_DTYPE_F32);
+    refused(g, ls_mean_squared_error(g, x, t, NULL),
+            "mean_squared_error: targets have the shape of the prediction, (None, 4, 4, 3), not (None, 4, 3, 3)");
+    g = wrong(&x, &t, LS_SHAPE(4, 4, 3), LS_DTYPE_I32);
+    refused(g, ls_mean_absolute_error(g, x, t, NULL),
+            "mean_absolute_error: predictions and targets are floating (fp32), but they are fp32 and i32");
+    g = wrong(&x, &t, LS_SHAPE(4, 4, 3), LS_DTYPE_F32);
+    refused(g, ls_mean_squared_error(g, x, t, &(ls_loss_attrs){.label_smoothing = 0.1}),
+            "mean_squared_error: a MeanSquaredError layer has no label_smoothing, but 0.1 was asked for");
+    g = wrong(&x, &t, LS_SHAPE(4, 4, 3), LS_DTYPE_F32);
+    refused(g, ls_mean_absolute_error(g, x, t, &(ls_loss_attrs){.positive_weight = 2}),
+            "mean_absolute_error: a MeanAbsoluteError layer has no positive_weight, but 2 was asked for");
+    g = wrong(&x, &t, LS_SHAPE(4, 4, 3), LS_DTYPE_F32);
+    refused(g, ls_mean_squared_error(g, x, t, &(ls_loss_attrs){.weight = -1}),
+            "mean_squared_error: weight of a MeanSquaredError layer is at least 0, but -1 was asked for");
+    g = wrong(&x, &t, LS_SHAPE(4, 4, 3), LS_DTYPE_F32);
+    refused(g, ls_binary_cross_entropy(g, ls_relu(g, x, NULL), t, NULL),
+            "model net ends in layer re_lu: the last layer must give logits, without an activation");
+    g = wrong(&x, &t, LS_SHAPE(4, 4, 3), LS_DTYPE_F32);
+    refused(g, ls_softmax_cross_entropy(g, x, t, NULL),
+            "loss: it takes one score per class, (None, classes), but was given (None, 4, 4, 3) of fp32");
+}
+
+// Targets that are trained themselves get no gradient, and nobody is left to think that they do.
+static void test_trained_targets(void **state) {
+    ls_graph *g;
+    ls_device *device;
+    ls_runner *r;
+    OK(ls_device_create("ref", NULL, &device));
+    OK(ls_graph_create("net", LS_SHAPE(3), &g));
+    ls_value a = ls_dense(g, ls_graph_input(g), &(ls_dense_attrs){.name = "a", .units = 2});
+    ls_value b = ls_dense(g, ls_graph_input(g), &(ls_dense_attrs){.name = "b", .units = 2});
+    ls_mean_squared_error(g, a, b, NULL);
+    OK(ls_graph_finish(g, a));
+    ls_plan_config config = {.batch = 2, .precision = LS_DTYPE_F32};
+    assert_int_equal(ls_runner_create(g, device, &config, NULL, &r), LS_STATUS_UNSUPPORTED);
+    assert_string_equal(
+        ls_error_message(),
+        "mean_squared_error: its targets are computed by layers that are trained, and no gradient passes "
+        "through targets; freeze those layers, or take what an input brings along");
+    OK(ls_graph_freeze(g, "b/*", 1, NULL));
+    OK(ls_runner_create(g, device, &config, NULL, &r));
+    ls_runner_destroy(&r);
+    ls_graph_destroy(&g);
+    ls_device_destroy(&device);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_formulas),     cmocka_unit_test(test_central_differences),
         cmocka_unit_test(test_large_logits), cmocka_unit_test(test_cpu_fp32),
-        cmocka_unit_test(test_cpu_bf16),
+        cmocka_unit_test(test_cpu_bf16),     cmocka_unit_test(test_weighted_sum),
+        cmocka_unit_test(test_sentences),    cmocka_unit_test(test_trained_targets),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
