@@ -60,6 +60,14 @@ static double softmax_entropy(const subject *s, const double *x, const double *t
     return loss * (s->loss.weight ? s->loss.weight : 1);
 }
 
+static double top_k(const subject *s, const double *x, const double *t, int64_t count) {
+    int64_t label = 0, above = 0;
+    if (s->targets == CLASSES) label = (int64_t)t[0];
+    for (int64_t i = 0; i < count && s->targets != CLASSES; i++) label = t[i] > t[label] ? i : label;
+    for (int64_t i = 0; i < count; i++) above += x[i] > x[label];
+    return above < (s->op == LS_OP_ACCURACY ? 1 : s->metric.k ? s->metric.k : 5);
+}
+
 static const subject subjects[] = {
     {"squared error of rows", LS_OP_MEAN_SQUARED_ERROR, ROWS, .formula = squared},
     {"squared error of images, weighted", LS_OP_MEAN_SQUARED_ERROR, ROWS, .image = 1, .loss = {.weight = 0.25},
@@ -73,6 +81,10 @@ static const subject subjects[] = {
     {"binary entropy of masks", LS_OP_BINARY_CROSS_ENTROPY, LABELS, .image = 1, .formula = binary_entropy},
     {"softmax entropy", LS_OP_SOFTMAX_CROSS_ENTROPY, CLASSES, .formula = softmax_entropy},
     {"softmax entropy of rows", LS_OP_SOFTMAX_CROSS_ENTROPY, ROWS, .loss = {.weight = 2}, .formula = softmax_entropy},
+    {"accuracy", LS_OP_ACCURACY, CLASSES, .formula = top_k},
+    {"top-5 accuracy", LS_OP_TOP_K_ACCURACY, CLASSES, .formula = top_k},
+    {"top-2 accuracy", LS_OP_TOP_K_ACCURACY, CLASSES, .metric = {.k = 2}, .formula = top_k},
+    {"top-2 accuracy of rows", LS_OP_TOP_K_ACCURACY, ROWS, .metric = {.k = 2}, .formula = top_k},
 };
 enum { SUBJECTS = sizeof subjects / sizeof subjects[0] };
 
@@ -412,9 +424,54 @@ static void test_sentences(void **state) {
     g = wrong(&x, &t, LS_SHAPE(4, 4, 3), LS_DTYPE_F32);
     refused(g, ls_binary_cross_entropy(g, ls_relu(g, x, NULL), t, NULL),
             "model net ends in layer re_lu: the last layer must give logits, without an activation");
+    g = wrong(&x, &t, (ls_shape){0}, LS_DTYPE_I32);
+    refused(g, ls_top_k_accuracy(g, ls_global_max_pool2d(g, x, NULL), t, NULL),
+            "top_k_accuracy: k is 5, but there are only 3 classes: every sample would count; ask for a smaller k");
     g = wrong(&x, &t, LS_SHAPE(4, 4, 3), LS_DTYPE_F32);
     refused(g, ls_softmax_cross_entropy(g, x, t, NULL),
             "loss: it takes one score per class, (None, classes), but was given (None, 4, 4, 3) of fp32");
+}
+
+// A metric of one sample with these scores, of a device.
+static double of_scores(const char *name, ls_op_kind op, const void *attrs, const float *scores, int count, int label) {
+    ls_graph *g;
+    ls_device *device;
+    ls_runner *r;
+    double measures[2];
+    float zero[8] = {0};
+    OK(ls_device_create(name, NULL, &device));
+    OK(ls_graph_create("scores", LS_SHAPE(count), &g));
+    ls_value loss = ls_dense(g, ls_graph_input(g), &(ls_dense_attrs){.units = count});
+    ls_value t = ls_graph_add_input(g, "t", (ls_shape){0}, LS_DTYPE_I32);
+    ls__graph_add(g, op, (ls_value[]){ls_graph_input(g), t}, 2, attrs);
+    ls_mean_squared_error(g, loss, ls_graph_add_input(g, "u", LS_SHAPE(count), LS_DTYPE_F32), NULL);
+    OK(ls_graph_finish(g, loss));
+    OK(ls_runner_create(g, device, &(ls_plan_config){.batch = 1, .precision = LS_DTYPE_F32}, NULL, &r));
+    OK(ls_runner_write(r, 0, scores));
+    OK(ls_runner_write(r, 1, &(int32_t){label}));
+    OK(ls_runner_write(r, 2, zero));
+    OK(ls_runner_forward(r, measures));
+    ls_runner_destroy(&r);
+    ls_graph_destroy(&g);
+    ls_device_destroy(&device);
+    return measures[0];
+}
+
+// Equals at the edge all count, and nothing does beside a score that is no number.
+static void test_top_k_edges(void **state) {
+    static const float equals[] = {1, 3, 2, 2, 2, 0}, infinite[] = {1, 3, 2, INFINITY, 0, 0},
+                       nan[] = {1, 3, NAN, 2, 0, 0};
+    const ls_metric_attrs two = {.k = 2}, five = {.k = 5};
+    for (int d = 0; d < 2; d++) {
+        const char *device = d ? "cpu" : "ref";
+        for (int label = 0; label < 6; label++) {
+            int among = label >= 1 && label <= 4;
+            assert_true(of_scores(device, LS_OP_TOP_K_ACCURACY, &two, equals, 6, label) == among);
+            assert_true(of_scores(device, LS_OP_TOP_K_ACCURACY, &five, equals, 6, label) == (label != 5));
+            assert_true(of_scores(device, LS_OP_TOP_K_ACCURACY, &five, infinite, 6, label) == 0);
+            assert_true(of_scores(device, LS_OP_TOP_K_ACCURACY, &five, nan, 6, label) == 0);
+        }
+    }
 }
 
 // Targets that are trained themselves get no gradient, and nobody is left to think that they do.
@@ -443,10 +500,11 @@ static void test_trained_targets(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_formulas),     cmocka_unit_test(test_central_differences),
-        cmocka_unit_test(test_large_logits), cmocka_unit_test(test_cpu_fp32),
-        cmocka_unit_test(test_cpu_bf16),     cmocka_unit_test(test_weighted_sum),
-        cmocka_unit_test(test_sentences),    cmocka_unit_test(test_trained_targets),
+        cmocka_unit_test(test_formulas),        cmocka_unit_test(test_central_differences),
+        cmocka_unit_test(test_large_logits),    cmocka_unit_test(test_cpu_fp32),
+        cmocka_unit_test(test_cpu_bf16),        cmocka_unit_test(test_weighted_sum),
+        cmocka_unit_test(test_top_k_edges),     cmocka_unit_test(test_sentences),
+        cmocka_unit_test(test_trained_targets),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -95,6 +95,9 @@ ls_value ls_mean_squared_error(ls_graph *graph, ls_value prediction, ls_value ta
 ls_value ls_mean_absolute_error(ls_graph *graph, ls_value prediction, ls_value targets, const ls_loss_attrs *attrs);
 // The share of samples whose largest score is at the target's class; of equals the first counts. Targets as above.
 ls_value ls_accuracy(ls_graph *graph, ls_value scores, ls_value targets, const ls_metric_attrs *attrs);
+// The share of samples with fewer than k scores above that of the target's class, so that equals at the edge all count (Keras's
+// TopKCategoricalAccuracy, k: 5). Targets as above.
+ls_value ls_top_k_accuracy(ls_graph *graph, ls_value scores, ls_value targets, const ls_metric_attrs *attrs);
 
 // --- finishing -------------------------------------------------------------------------------------------------------
 

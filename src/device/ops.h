@@ -23,7 +23,8 @@
     X(BINARY_CROSS_ENTROPY, binary_cross_entropy)                                                                      \
     X(MEAN_SQUARED_ERROR, mean_squared_error)                                                                          \
     X(MEAN_ABSOLUTE_ERROR, mean_absolute_error)                                                                        \
-    X(ACCURACY, accuracy)
+    X(ACCURACY, accuracy)                                                                                              \
+    X(TOP_K_ACCURACY, top_k_accuracy)
 
 typedef enum ls_op_kind {
 #define LS_OP_ENUM(kind, name) LS_OP_##kind,

@@ -28,7 +28,8 @@
     X(binary_cross_entropy)                                                                                            \
     X(mean_squared_error)                                                                                              \
     X(mean_absolute_error)                                                                                             \
-    X(accuracy)
+    X(accuracy)                                                                                                        \
+    X(top_k_accuracy)
 
 #define X(name) extern const ls_ref_op ls__ref_##name;
 LS_REF_OPS(X)
