@@ -85,6 +85,7 @@ static const subject subjects[] = {
     {"top-5 accuracy", LS_OP_TOP_K_ACCURACY, CLASSES, .formula = top_k},
     {"top-2 accuracy", LS_OP_TOP_K_ACCURACY, CLASSES, .metric = {.k = 2}, .formula = top_k},
     {"top-2 accuracy of rows", LS_OP_TOP_K_ACCURACY, ROWS, .metric = {.k = 2}, .formula = top_k},
+    {"absolute error as a metric", LS_OP_MEAN_ABSOLUTE_ERROR_METRIC, ROWS, .image = 1, .formula = absolute},
 };
 enum { SUBJECTS = sizeof subjects / sizeof subjects[0] };
 

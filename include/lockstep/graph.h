@@ -98,6 +98,9 @@ ls_value ls_accuracy(ls_graph *graph, ls_value scores, ls_value targets, const l
 // The share of samples with fewer than k scores above that of the target's class, so that equals at the edge all count (Keras's
 // TopKCategoricalAccuracy, k: 5). Targets as above.
 ls_value ls_top_k_accuracy(ls_graph *graph, ls_value scores, ls_value targets, const ls_metric_attrs *attrs);
+// The mean over samples and their elements of |prediction - target|, to look at beside another loss. Targets: F32 of the prediction's
+// shape.
+ls_value ls_mean_absolute_error_metric(ls_graph *graph, ls_value prediction, ls_value targets, const ls_metric_attrs *attrs);
 
 // --- finishing -------------------------------------------------------------------------------------------------------
 

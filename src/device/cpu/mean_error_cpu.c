@@ -62,7 +62,8 @@ ls_status ls__cpu_mean_error_create(ls_cpu *cpu, const ls_kernel_spec *spec, ls_
     LS_TRY(ls_calloc(1, sizeof *k, &k));
     k->count = ls_shape_count(spec->x[0].shape);
     k->dx_dtype = spec->x[0].gradient;
-    k->share = LS_ATTRS(ls_loss_attrs, &spec->attrs)->weight * (double)spec->x[0].shape.dim[0] / (double)k->count;
+    k->share = (double)spec->x[0].shape.dim[0] / (double)k->count;
+    if (spec->op != LS_OP_MEAN_ABSOLUTE_ERROR_METRIC) k->share *= LS_ATTRS(ls_loss_attrs, &spec->attrs)->weight;
     k->base.ops = (spec->op == LS_OP_MEAN_SQUARED_ERROR ? squared : absolute) + backward;
     k->base.name = "loop:mean_error";
     return ls__cpu_loss_layouts(cpu, spec, &k->base, out);

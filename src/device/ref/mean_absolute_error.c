@@ -1,9 +1,11 @@
-// The loss of a sample is the mean over its elements of |x - target|, times the weight. Its slope at 0 is taken to be 0.
+// Loss and metric. The loss of a sample is the mean over its elements of |x - target|, times the weight. Its slope at 0 is taken to be 0.
 #include <math.h>
 
 #include "device/ref/ref.h"
 
-static double weight(const ls_ref_args *a) { return LS_ATTRS(ls_loss_attrs, &a->spec->attrs)->weight; }
+static double weight(const ls_ref_args *a) {
+    return a->spec->op == LS_OP_MEAN_ABSOLUTE_ERROR ? LS_ATTRS(ls_loss_attrs, &a->spec->attrs)->weight : 1;
+}
 
 static int64_t elements(const ls_ref_args *a) {
     return ls_shape_count(a->spec->x[0].shape) / a->spec->x[0].shape.dim[0];
@@ -31,3 +33,5 @@ const ls_ref_op ls__ref_mean_absolute_error = {
     .backward_reads = LS_REF_READS_X,
     .seeds_gradient = 1,
 };
+
+const ls_ref_op ls__ref_mean_absolute_error_metric = {.kind = LS_OP_MEAN_ABSOLUTE_ERROR_METRIC, .forward = forward};

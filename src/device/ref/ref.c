@@ -29,7 +29,8 @@
     X(mean_squared_error)                                                                                              \
     X(mean_absolute_error)                                                                                             \
     X(accuracy)                                                                                                        \
-    X(top_k_accuracy)
+    X(top_k_accuracy)                                                                                                  \
+    X(mean_absolute_error_metric)
 
 #define X(name) extern const ls_ref_op ls__ref_##name;
 LS_REF_OPS(X)
