@@ -17,12 +17,12 @@ enum { BATCH = 6, MAX_VALUES = 8192 };
 // --- what is tested --------------------------------------------------------------------------------------------------
 
 // A loss or metric of a prediction, with what its targets are.
-typedef enum targets { ROWS, CLASSES, LABELS } targets;  // any numbers; I32 class numbers; 0 or 1
+typedef enum target_kind { ROWS, CLASSES, LABELS } target_kind;  // any numbers; I32 class numbers; 0 or 1
 
 typedef struct subject {
     const char *name;
     ls_op_kind op;
-    targets targets;
+    target_kind targets;
     int image;  // 1: the prediction is an image, 0: (classes)
     int relu;   // 1: it ends in a ReLU
     ls_loss_attrs loss;
@@ -68,6 +68,12 @@ static double top_k(const subject *s, const double *x, const double *t, int64_t 
     return above < (s->op == LS_OP_ACCURACY ? 1 : s->metric.k ? s->metric.k : 5);
 }
 
+static double binary_accuracy(const subject *s, const double *x, const double *t, int64_t count) {
+    int64_t right = 0;
+    for (int64_t i = 0; i < count; i++) right += x[i] > 0 ? t[i] > 0.5 : !(t[i] > 0.5);
+    return (double)right / (double)count;
+}
+
 static const subject subjects[] = {
     {"squared error of rows", LS_OP_MEAN_SQUARED_ERROR, ROWS, .formula = squared},
     {"squared error of images, weighted", LS_OP_MEAN_SQUARED_ERROR, ROWS, .image = 1, .loss = {.weight = 0.25},
@@ -86,6 +92,9 @@ static const subject subjects[] = {
     {"top-2 accuracy", LS_OP_TOP_K_ACCURACY, CLASSES, .metric = {.k = 2}, .formula = top_k},
     {"top-2 accuracy of rows", LS_OP_TOP_K_ACCURACY, ROWS, .metric = {.k = 2}, .formula = top_k},
     {"absolute error as a metric", LS_OP_MEAN_ABSOLUTE_ERROR_METRIC, ROWS, .image = 1, .formula = absolute},
+    {"binary accuracy", LS_OP_BINARY_ACCURACY, LABELS, .formula = binary_accuracy},
+    {"binary accuracy of masks", LS_OP_BINARY_ACCURACY, LABELS, .image = 1, .formula = binary_accuracy},
+    {"binary accuracy of each label", LS_OP_BINARY_ACCURACY, LABELS, .metric = {.per_label = 1}},
 };
 enum { SUBJECTS = sizeof subjects / sizeof subjects[0] };
 
@@ -433,6 +442,26 @@ static void test_sentences(void **state) {
             "loss: it takes one score per class, (None, classes), but was given (None, 4, 4, 3) of fp32");
 }
 
+// What the layer gives for the batch of run_graph, and the targets, on ref.
+static void predict_rows(const ls_graph *g, const subject *s, double *logits, double *targets) {
+    ls_device *device;
+    ls_runner *r;
+    float plain[MAX_VALUES];
+    int64_t count = BATCH * ls_shape_count(ls_graph_output_at(g, 0).shape);
+    OK(ls_device_create("ref", NULL, &device));
+    ls_plan_config config = {.batch = BATCH, .precision = LS_DTYPE_F32, .mode = LS_PLAN_PREDICTION};
+    OK(ls_runner_create(g, device, &config, NULL, &r));
+    OK(ls_runner_initialize(r, 5));
+    write_inputs(r, s);
+    OK(ls_runner_forward(r, NULL));
+    OK(ls_runner_read(r, 0, plain));
+    for (int64_t i = 0; i < count; i++) logits[i] = (double)plain[i];
+    draw_targets(s, count, 7, plain, NULL);
+    for (int64_t i = 0; i < count; i++) targets[i] = (double)plain[i];
+    ls_runner_destroy(&r);
+    ls_device_destroy(&device);
+}
+
 // A metric of one sample with these scores, of a device.
 static double of_scores(const char *name, ls_op_kind op, const void *attrs, const float *scores, int count, int label) {
     ls_graph *g;
@@ -456,6 +485,49 @@ static double of_scores(const char *name, ls_op_kind op, const void *attrs, cons
     ls_graph_destroy(&g);
     ls_device_destroy(&device);
     return measures[0];
+}
+
+static const char *value_name(const ls_measured *v, int count, int index) {
+    return index < count ? v[index].name : "none";
+}
+
+// Each label's accuracy, their mean, and all values by name.
+static void test_labels_by_name(void **state) {
+    const subject *s = subjects;
+    while (strcmp(s->name, "binary accuracy of each label") != 0) s++;
+    ls_graph *g = one_layer(s);
+    static outcome of;
+    ls_measures m;
+    ls_measured values[16];
+    double logits[7 * BATCH], targets[7 * BATCH], sum[16] = {BATCH}, mean = 0;
+    OK(ls__measures_create(g, &m));
+    assert_int_equal(m.value_count, 9);
+    assert_int_equal(m.width, 9);
+    assert_int_equal(m.row_width, 0);
+    for (int d = 0; d < 2; d++) {
+        assert_true(run_graph(g, s, d ? "cpu" : "ref", LS_DTYPE_F32, &of));
+        memcpy(sum + 1, of.measures, 8 * sizeof *sum);
+        OK(ls__measures_values(&m, sum, NULL, 0, values));
+        // Once more by a prediction of the same weights.
+        predict_rows(g, s, logits, targets);
+        mean = 0;
+        for (int label = 0; label < 7; label++) {
+            double right = 0;
+            for (int n = 0; n < BATCH; n++) right += (logits[7 * n + label] > 0) == (targets[7 * n + label] > 0.5);
+            assert_true(values[1 + label].value == right / BATCH);
+            mean += right / BATCH / 7;
+        }
+        assert_true(fabs(values[0].value - mean) < 1e-12);
+        assert_true(ls__measures_accuracy(&m, sum) == values[0].value);
+    }
+    assert_string_equal(value_name(values, 9, 0), "binary_accuracy");
+    assert_string_equal(value_name(values, 9, 1), "binary_accuracy/0");
+    assert_string_equal(value_name(values, 9, 7), "binary_accuracy/6");
+    assert_string_equal(value_name(values, 9, 8), "mean_squared_error");
+    assert_true(values[8].is_loss && !values[0].is_loss && !values[3].is_loss);
+    assert_true(fabs(values[8].value - of.measures[7] / BATCH) < 1e-12);
+    ls__measures_destroy(&m);
+    ls_graph_destroy(&g);
 }
 
 // Equals at the edge all count, and nothing does beside a score that is no number.
@@ -501,11 +573,11 @@ static void test_trained_targets(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_formulas),        cmocka_unit_test(test_central_differences),
-        cmocka_unit_test(test_large_logits),    cmocka_unit_test(test_cpu_fp32),
-        cmocka_unit_test(test_cpu_bf16),        cmocka_unit_test(test_weighted_sum),
-        cmocka_unit_test(test_top_k_edges),     cmocka_unit_test(test_sentences),
-        cmocka_unit_test(test_trained_targets),
+        cmocka_unit_test(test_formulas),       cmocka_unit_test(test_central_differences),
+        cmocka_unit_test(test_large_logits),   cmocka_unit_test(test_cpu_fp32),
+        cmocka_unit_test(test_cpu_bf16),       cmocka_unit_test(test_weighted_sum),
+        cmocka_unit_test(test_labels_by_name), cmocka_unit_test(test_top_k_edges),
+        cmocka_unit_test(test_sentences),      cmocka_unit_test(test_trained_targets),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -117,8 +117,9 @@ typedef struct ls_loss_attrs {
 
 typedef struct ls_metric_attrs {
     const char *name;
-    int k;     // of top-k accuracy; default 5
-    int rows;  // resolved: as in ls_loss_attrs
+    int k;          // of top-k accuracy; default 5
+    int per_label;  // of binary accuracy, 1: the value of each label beside their mean
+    int rows;       // resolved: as in ls_loss_attrs
 } ls_metric_attrs;
 
 #ifdef __cplusplus

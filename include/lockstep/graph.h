@@ -98,6 +98,9 @@ ls_value ls_accuracy(ls_graph *graph, ls_value scores, ls_value targets, const l
 // The share of samples with fewer than k scores above that of the target's class, so that equals at the edge all count (Keras's
 // TopKCategoricalAccuracy, k: 5). Targets as above.
 ls_value ls_top_k_accuracy(ls_graph *graph, ls_value scores, ls_value targets, const ls_metric_attrs *attrs);
+// The share of logits that are above 0 (a probability of 0.5) where their target is above 0.5, and not where it is not; the mean over all
+// elements of a sample, any shape (Keras's BinaryAccuracy), with per_label each label's own as well. Targets: F32 of that shape.
+ls_value ls_binary_accuracy(ls_graph *graph, ls_value logits, ls_value targets, const ls_metric_attrs *attrs);
 // The mean over samples and their elements of |prediction - target|, to look at beside another loss. Targets: F32 of the prediction's
 // shape.
 ls_value ls_mean_absolute_error_metric(ls_graph *graph, ls_value prediction, ls_value targets, const ls_metric_attrs *attrs);

@@ -25,6 +25,7 @@
     X(MEAN_ABSOLUTE_ERROR, mean_absolute_error)                                                                        \
     X(ACCURACY, accuracy)                                                                                              \
     X(TOP_K_ACCURACY, top_k_accuracy)                                                                                  \
+    X(BINARY_ACCURACY, binary_accuracy)                                                                                \
     X(MEAN_ABSOLUTE_ERROR_METRIC, mean_absolute_error_metric)
 
 typedef enum ls_op_kind {

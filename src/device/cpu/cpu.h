@@ -79,6 +79,7 @@ ls_status ls__cpu_dnnl_kernel_create(ls_cpu *cpu, const_dnnl_primitive_desc_t pd
     X(MEAN_ABSOLUTE_ERROR, mean_error)                                                                                 \
     X(ACCURACY, accuracy)                                                                                              \
     X(TOP_K_ACCURACY, accuracy)                                                                                        \
+    X(BINARY_ACCURACY, binary_accuracy)                                                                                \
     X(MEAN_ABSOLUTE_ERROR_METRIC, mean_error)
 
 #define X(kind, creator) ls_status ls__cpu_##creator##_create(ls_cpu *cpu, const ls_kernel_spec *spec, ls_kernel **out);

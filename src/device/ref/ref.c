@@ -30,6 +30,7 @@
     X(mean_absolute_error)                                                                                             \
     X(accuracy)                                                                                                        \
     X(top_k_accuracy)                                                                                                  \
+    X(binary_accuracy)                                                                                                 \
     X(mean_absolute_error_metric)
 
 #define X(name) extern const ls_ref_op ls__ref_##name;
