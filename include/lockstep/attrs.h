@@ -121,15 +121,17 @@ typedef struct ls_plain_attrs {
 typedef struct ls_loss_attrs {
     const char *name;
     double weight;  // in the sum of all losses; default 1
-    // S, 0 <= S < 1: training goes towards (1 - S) t + S / classes in place of a target t; of cross-entropies
+    // S, 0 <= S < 1: training goes towards (1 - S) t + S / classes in place of a target t; of cross-entropies (binary: 2 classes)
     double label_smoothing;
+    double positive_weight;  // of binary cross-entropy: what a label that is there adds is multiplied by it; default 1
     int rows;  // resolved: targets are rows of weights, (N, classes), instead of class numbers, (N)
 } ls_loss_attrs;
 
 typedef struct ls_metric_attrs {
     const char *name;
-    int k;     // of top-k accuracy; default 5
-    int rows;  // resolved: as in ls_loss_attrs
+    int k;          // of top-k accuracy; default 5
+    int per_label;  // of binary accuracy, 1: the value of each label beside their mean
+    int rows;       // resolved: as in ls_loss_attrs
 } ls_metric_attrs;
 
 #ifdef __cplusplus

@@ -95,8 +95,24 @@ ls_value ls_dropout(ls_graph *graph, ls_value x, const ls_dropout_attrs *attrs);
 // Softmax cross-entropy of scores (N, classes), which have no activation. Targets: I32 class numbers (N), or F32 rows of weights
 // (N, classes).
 ls_value ls_softmax_cross_entropy(ls_graph *graph, ls_value logits, ls_value targets, const ls_loss_attrs *attrs);
+// Binary cross-entropy of logits of any shape, which have no activation: many labels at once, each there or not. The mean over a sample's
+// elements, as Keras's BinaryCrossentropy(from_logits=True). Targets: F32 of the same shape, mostly 0 or 1.
+ls_value ls_binary_cross_entropy(ls_graph *graph, ls_value logits, ls_value targets, const ls_loss_attrs *attrs);
+// The mean over a sample's elements of (prediction - target)^2. Predictions of any shape; targets: F32 of the same shape.
+ls_value ls_mean_squared_error(ls_graph *graph, ls_value prediction, ls_value targets, const ls_loss_attrs *attrs);
+// The same of |prediction - target|.
+ls_value ls_mean_absolute_error(ls_graph *graph, ls_value prediction, ls_value targets, const ls_loss_attrs *attrs);
 // The share of samples whose largest score is at the target's class; of equals the first counts. Targets as above.
 ls_value ls_accuracy(ls_graph *graph, ls_value scores, ls_value targets, const ls_metric_attrs *attrs);
+// The share of samples with fewer than k scores above that of the target's class, so that equals at the edge all count (Keras's
+// TopKCategoricalAccuracy, k: 5). Targets as above.
+ls_value ls_top_k_accuracy(ls_graph *graph, ls_value scores, ls_value targets, const ls_metric_attrs *attrs);
+// The share of logits that are above 0 (a probability of 0.5) where their target is above 0.5, and not where it is not; the mean over all
+// elements of a sample, any shape (Keras's BinaryAccuracy), with per_label each label's own as well. Targets: F32 of that shape.
+ls_value ls_binary_accuracy(ls_graph *graph, ls_value logits, ls_value targets, const ls_metric_attrs *attrs);
+// The mean over samples and their elements of |prediction - target|, to look at beside another loss. Targets: F32 of the prediction's
+// shape.
+ls_value ls_mean_absolute_error_metric(ls_graph *graph, ls_value prediction, ls_value targets, const ls_metric_attrs *attrs);
 
 // --- finishing -------------------------------------------------------------------------------------------------------
 

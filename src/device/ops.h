@@ -22,7 +22,13 @@
     X(FLATTEN, flatten)                                                                                                \
     X(DROPOUT, dropout)                                                                                                \
     X(SOFTMAX_CROSS_ENTROPY, softmax_cross_entropy)                                                                    \
-    X(ACCURACY, accuracy)
+    X(BINARY_CROSS_ENTROPY, binary_cross_entropy)                                                                      \
+    X(MEAN_SQUARED_ERROR, mean_squared_error)                                                                          \
+    X(MEAN_ABSOLUTE_ERROR, mean_absolute_error)                                                                        \
+    X(ACCURACY, accuracy)                                                                                              \
+    X(TOP_K_ACCURACY, top_k_accuracy)                                                                                  \
+    X(BINARY_ACCURACY, binary_accuracy)                                                                                \
+    X(MEAN_ABSOLUTE_ERROR_METRIC, mean_absolute_error_metric)
 
 typedef enum ls_op_kind {
 #define LS_OP_ENUM(kind, name) LS_OP_##kind,

@@ -71,9 +71,18 @@ enum {
     LS_OP_RENAMES_IN_INFERENCE = 8, // in inference
     LS_OP_RANDOM = 16,              // its kernels read LS_ARG_RANDOM
     LS_OP_MASKS_ITSELF = 32,        // its backward kernel masks by the ReLU that it absorbed
-    LS_OP_ROWS = 64,                // of losses and metrics: a row for each sample instead of sums
+    LS_OP_ROWS = 64,                // of metrics: a row for each sample instead of sums; computed in evaluation alone
     LS_OP_ACTIVATES = 128,          // what it gives is no logits any more
 };
+
+// What a metric's value is made from.
+typedef struct ls_finish {
+    const ls_attrs *attrs;
+    const double *from;  // (count) sums over the samples; of LS_OP_ROWS (samples, count): what its output has for each
+    int count;
+    int64_t samples;
+    int parts;  // the last dimension of its output: labels, say, each of which has a value
+} ls_finish;
 
 typedef struct ls_op {
     ls_op_kind kind;
@@ -98,8 +107,9 @@ typedef struct ls_op {
     ls_recompute recompute;
     double (*flops)(const ls_kernel_spec *spec);  // multiply-adds counted twice, of one pass; NULL: memory is what counts
     int is_accuracy;  // of metrics: the one that displays show as "accuracy"
-    // Metrics whose sums are no mean over samples: their value from the sums and the number of samples. NULL: sum / samples.
-    double (*finish)(const ls_attrs *attrs, const double *sums, double samples);
+    // Metrics whose values are no means over samples: values (parts), NaN where a part has none. The value of the whole is the mean of
+    // those that there are. NULL: sums / samples. Errors: OUT_OF_MEMORY.
+    ls_status (*finish)(const ls_finish *from, double *values);
 } ls_op;
 
 const ls_op *ls__op_find(ls_op_kind kind);

@@ -37,7 +37,7 @@ ls_status ls_plan_create(const ls_graph *graph, ls_device *device, ls_params *pa
                          ls_plan **out) {
     ls_plan *p;
     LS_TRY(ls_calloc(1, sizeof *p, &p));
-    *p = (ls_plan){.graph = graph, .device = device, .params = params, .config = *config, .measures = -1};
+    *p = (ls_plan){.graph = graph, .device = device, .params = params, .config = *config, .measures = -1, .rows = -1};
     ls_builder b = {.plan = p, .graph = graph, .device = device};
     ls_status status = build(&b);
     for (int i = 0; b.nodes && i < graph->node_count; i++) free(b.nodes[i].spec);

@@ -106,6 +106,9 @@ void ls_plan_record(ls_plan *plan, ls_trace *trace, int first);
 // device memory.
 int ls_plan_measure_count(const ls_plan *plan);  // doubles
 ls_span ls_plan_measures(const ls_plan *plan);
+// The rows of those that have them (LS_OP_ROWS) in evaluation: (batch, row) of each, one after the other in the order of the graph.
+int ls_plan_row_count(const ls_plan *plan);  // doubles
+ls_span ls_plan_rows(const ls_plan *plan);
 // Output `index` of the graph as of the latest forward of a prediction: (batch, ...) plain F32, until the next run.
 ls_span ls_plan_output(const ls_plan *plan, int index);
 

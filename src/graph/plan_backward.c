@@ -38,16 +38,17 @@ ls_status ls__contribute(ls_builder *b, int node, int index, ls_tensor d) {
 
 // The gradient of what a kernel computed before its ReLU, for readers that have not masked it.
 static ls_status mask(ls_builder *b, int i, ls_tensor *d) {
-    const ls_tensor *y = &b->values[b->graph->nodes[i].value].value;
+    ls_tensor y = b->values[b->graph->nodes[i].value].value;
     const ls_kernel_spec *forward = b->nodes[i].spec;
     ls_kernel_spec spec = ls__plain_spec(LS_ACTS_AS_RELU, LS_PASS_BACKWARD_DATA, forward->y[0].shape,
                                          b->plan->config.precision, 1);
-    spec.layout[LS_ARG_DX] = spec.layout[LS_ARG_DY] = y->layout;
+    LS_TRY(ls__in_layout(b, y, d->layout, i, &y));  // what losses read is F32, and gradients are not
+    spec.layout[LS_ARG_DX] = spec.layout[LS_ARG_DY] = d->layout;
     ls_kernel *kernel;
     ls_plan_step_impl *step;
     LS_TRY(ls_kernel_create(b->device, &spec, &kernel));
     LS_TRY(ls__step_add(b, kernel, i, "backward relu", NULL, &step));
-    step->arg[LS_ARG_X] = y->at;  // positive where what went into the ReLU was
+    step->arg[LS_ARG_X] = y.at;  // positive where what went into the ReLU was
     step->arg[LS_ARG_DY] = d->at;
     LS_TRY(ls__buffer_add(b, d->layout->bytes, 1, &d->at));
     step->arg[LS_ARG_DX] = d->at;

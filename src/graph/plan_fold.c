@@ -17,13 +17,20 @@ static ls_node_state *home_node(ls_builder *b, ls_value home) { return &b->nodes
 
 static void need_value(ls_builder *b, ls_value v) { b->nodes[b->graph->values[v].node].needed = 1; }
 
+// Losses and metrics are computed for their own sake; rows of samples in evaluation, for who trains has no use for them.
+static int measured(const ls_builder *b, const ls_op *op) {
+    ls_plan_mode mode = b->plan->config.mode;
+    if (op->part == LS_PART_LAYER || mode == LS_PLAN_PREDICTION) return 0;
+    return mode == LS_PLAN_EVALUATION || !(op->traits & LS_OP_ROWS);
+}
+
 static void find_needed(ls_builder *b) {
     const ls_graph *g = b->graph;
     int predicts = b->plan->config.mode == LS_PLAN_PREDICTION;
     for (int i = 0; i < g->output_count && predicts; i++) need_value(b, g->outputs[i].value);
     for (int i = g->node_count - 1; i >= 0; i--) {
         const ls_node *n = &g->nodes[i];
-        if (!predicts && op_of(b, i)->part != LS_PART_LAYER) b->nodes[i].needed = 1;
+        if (measured(b, op_of(b, i))) b->nodes[i].needed = 1;
         for (int k = 0; k < n->input_count && b->nodes[i].needed; k++) need_value(b, n->inputs[k]);
     }
     for (int i = 0; i < g->input_count; i++) b->plan->reads[i] = (char)b->nodes[g->values[g->inputs[i]].node].needed;

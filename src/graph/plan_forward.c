@@ -117,9 +117,10 @@ static ls_status place_output(ls_builder *b, int i, int k, ls_plan_step_impl *st
     ls_value_state *v = &b->values[n->value + k];
     int step_index = (int)(step - b->plan->steps);
     v->value.layout = step->kernel->layout[LS_ARG_Y + k];
-    if (op->part != LS_PART_LAYER) {  // all measures lie in one buffer
-        v->value.at = (ls_step_arg){LS_PLACE_ARENA, b->plan->measures, b->plan->measure_count * (int)sizeof(double)};
-        b->plan->measure_count += (int)ls_shape_count(v->value.layout->shape);
+    if (op->part != LS_PART_LAYER) {  // all sums lie in one buffer, all rows in another
+        int rows = (op->traits & LS_OP_ROWS) != 0, *count = rows ? &b->plan->row_count : &b->plan->measure_count;
+        v->value.at = (ls_step_arg){LS_PLACE_ARENA, rows ? b->plan->rows : b->plan->measures, *count * (int)sizeof(double)};
+        *count += (int)ls_shape_count(v->value.layout->shape);
         step->arg[LS_ARG_Y + k] = v->value.at;
         return LS_OK;
     }
@@ -191,25 +192,28 @@ static ls_status place_outputs(ls_builder *b) {
     return LS_OK;
 }
 
-static ls_status make_measures(ls_builder *b) {
+// A buffer of the sums of losses and metrics, or of the rows of those that have them; read after the run.
+static ls_status make_measures(ls_builder *b, unsigned rows, int *buffer) {
     int64_t doubles = 0;
     for (int i = 0; i < b->graph->node_count; i++) {
         const ls_node *n = &b->graph->nodes[i];
         const ls_op *op = ls__op_find(n->op);
-        for (int k = 0; k < n->output_count && b->nodes[i].needed && op->part != LS_PART_LAYER; k++)
+        if (!b->nodes[i].needed || op->part == LS_PART_LAYER || (op->traits & LS_OP_ROWS) != rows) continue;
+        for (int k = 0; k < n->output_count; k++)
             doubles += ls_shape_count(measure_shape(b->plan->config.batch, op, n->output[k].shape));
     }
     ls_step_arg at;
     if (doubles == 0) return LS_OK;
     LS_TRY(ls__buffer_add(b, doubles * (int64_t)sizeof(double), 1, &at));
-    b->plan->measures = at.index;
+    *buffer = at.index;
     b->plan->buffers[at.index].stays = 1;
     return LS_OK;
 }
 
 ls_status ls__plan_forward_steps(ls_builder *b) {
     LS_TRY(place_inputs(b));
-    LS_TRY(make_measures(b));
+    LS_TRY(make_measures(b, 0, &b->plan->measures));
+    LS_TRY(make_measures(b, LS_OP_ROWS, &b->plan->rows));
     for (int i = 0; i < b->graph->node_count; i++)
         if (ls__has_kernel(b, i)) LS_TRY(forward_node(b, i));
     LS_TRY(place_outputs(b));

@@ -92,8 +92,8 @@ struct ls_plan {
     int buffer_count, buffer_capacity;
     ls_dtype *feeds;       // (graph inputs): the type each is fed in
     char *reads;           // (graph inputs)
-    int measures;          // buffer
-    int measure_count;     // doubles in it
+    int measures, rows;    // buffers; -1: there is none
+    int measure_count, row_count;  // doubles in them
     ls_step_arg *outputs;  // (graph outputs), of predictions
     int64_t arena_bytes;
     ls_span arena, weights, copies;  // bound

@@ -116,6 +116,12 @@ ls_span ls_plan_measures(const ls_plan *p) {
     return p->measures < 0 ? (ls_span){0} : ls_span_at(p->arena, p->buffers[p->measures].offset);
 }
 
+int ls_plan_row_count(const ls_plan *p) { return p->row_count; }
+
+ls_span ls_plan_rows(const ls_plan *p) {
+    return p->rows < 0 ? (ls_span){0} : ls_span_at(p->arena, p->buffers[p->rows].offset);
+}
+
 ls_span ls_plan_output(const ls_plan *p, int index) {
     ls_step_arg at = p->outputs[index];
     return at.place == LS_PLACE_ARENA ? ls_span_at(p->arena, p->buffers[at.index].offset + at.offset) : (ls_span){0};

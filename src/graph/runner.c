@@ -156,6 +156,11 @@ ls_status ls_runner_forward(ls_runner *r, double *measures) {
     return ls_synchronize(r->queue);
 }
 
+ls_status ls_runner_rows(ls_runner *r, double *rows) {
+    LS_TRY(ls_read(r->queue, rows, ls_plan_rows(r->plan), ls_plan_row_count(r->plan) * (int64_t)sizeof *rows));
+    return ls_synchronize(r->queue);
+}
+
 ls_status ls_runner_backward(ls_runner *r) {
     LS_TRY(ls_plan_backward(r->plan, r->queue, &r->feeds, (ls_span){r->gradient, 0}, NULL, NULL));
     return ls_synchronize(r->queue);

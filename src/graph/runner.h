@@ -39,6 +39,8 @@ ls_status ls_runner_key(ls_runner *runner, uint64_t seed, uint64_t epoch, const 
 // Runs forward, or backward after it, to the end. measures (may be NULL): ls_plan_measure_count doubles.
 ls_status ls_runner_forward(ls_runner *runner, double *measures);
 ls_status ls_runner_backward(ls_runner *runner);
+// The rows of the latest forward of an evaluation: ls_plan_row_count doubles.
+ls_status ls_runner_rows(ls_runner *runner, double *rows);
 // Output `index` of a prediction, of the first `samples` of the batch: (samples, ...) F32.
 ls_status ls_runner_read(ls_runner *runner, int index, int64_t samples, float *out);
 

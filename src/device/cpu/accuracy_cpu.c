@@ -1,4 +1,5 @@
-// Accuracy: plain loops over few elements.
+// Accuracy, and that of the k largest scores: plain loops over few elements.
+#include <math.h>
 #include <stdlib.h>
 
 #include "base/error.h"
@@ -9,6 +10,7 @@ typedef struct accuracy_kernel {
     ls_kernel base;
     int64_t samples, classes;
     int rows;
+    int k;  // of the k largest; 0: of the largest, the first of equals
 } accuracy_kernel;
 
 static int64_t largest(const float *row, int64_t classes) {
@@ -18,15 +20,25 @@ static int64_t largest(const float *row, int64_t classes) {
     return best;
 }
 
+static int in_top_k(const float *row, int64_t classes, int64_t label, int k) {
+    int64_t above = 0;
+    for (int64_t c = 0; c < classes; c++) {
+        if (!isfinite(row[c])) return 0;
+        above += row[c] > row[label];
+    }
+    return above < k;
+}
+
 static ls_status run(ls_kernel *kernel, ls_queue *queue, const ls_span spans[LS_ARG_COUNT]) {
     const accuracy_kernel *k = (const accuracy_kernel *)kernel;
     const float *x = ls_span_host(spans[LS_ARG_X]);
     const void *targets = ls_span_host(spans[LS_ARG_X + 1]);
     int64_t correct = 0;
     for (int64_t n = 0; n < k->samples; n++) {
-        int64_t label = k->rows ? largest((const float *)targets + n * k->classes, k->classes)
-                                : ((const int32_t *)targets)[n];
-        correct += largest(x + n * k->classes, k->classes) == label;
+        int64_t label =
+            k->rows ? largest((const float *)targets + n * k->classes, k->classes) : ((const int32_t *)targets)[n];
+        const float *row = x + n * k->classes;
+        correct += k->k ? in_top_k(row, k->classes, label, k->k) : largest(row, k->classes) == label;
     }
     *(double *)ls_span_host(spans[LS_ARG_Y]) = (double)correct;
     return LS_OK;
@@ -42,6 +54,7 @@ ls_status ls__cpu_accuracy_create(ls_cpu *cpu, const ls_kernel_spec *spec, ls_ke
     k->base.name = "loop:accuracy";
     k->samples = spec->x[0].shape.dim[0];
     k->classes = spec->x[0].shape.dim[1];
+    k->k = spec->op == LS_OP_TOP_K_ACCURACY ? LS_ATTRS(ls_metric_attrs, &spec->attrs)->k : 0;
     k->rows = LS_ATTRS(ls_metric_attrs, &spec->attrs)->rows;
     return ls__cpu_loss_layouts(cpu, spec, &k->base, out);
 }

@@ -28,7 +28,13 @@
     X(flatten)                                                                                                         \
     X(dropout)                                                                                                         \
     X(softmax_cross_entropy)                                                                                           \
-    X(accuracy)
+    X(binary_cross_entropy)                                                                                            \
+    X(mean_squared_error)                                                                                              \
+    X(mean_absolute_error)                                                                                             \
+    X(accuracy)                                                                                                        \
+    X(top_k_accuracy)                                                                                                  \
+    X(binary_accuracy)                                                                                                 \
+    X(mean_absolute_error_metric)
 
 #define X(name) extern const ls_ref_op ls__ref_##name;
 LS_REF_OPS(X)
