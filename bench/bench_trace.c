@@ -36,7 +36,7 @@ static double median(double *values, int count) {
     return (values[(count - 1) / 2] + values[count / 2]) / 2;
 }
 
-static int note_step(void *user, const ls_progress *p) {
+static ls_status note_step(void *user, const ls_step_report *p, int *stop) {
     bench *b = user;
     double now = ls_clock();
     b->step[p->step - 1] = now - b->before;
@@ -49,7 +49,7 @@ static int note_step(void *user, const ls_progress *p) {
         b->ratio[b->epochs] = median(b->step + WARM_UP, RECORDED) / later;
         b->seconds[b->epochs++] = later;
     }
-    return 0;
+    return LS_OK;
 }
 
 static void run(ls_context *context, ls_dataset *data, const ls_graph *graph, const ls_train_config *config, int record,
@@ -58,7 +58,7 @@ static void run(ls_context *context, ls_dataset *data, const ls_graph *graph, co
     b->epochs = 0;
     MUST(ls_trainer_create(context, graph, data, config, &trainer));
     if (record) MUST(ls_trainer_trace(trainer, RECORDED));
-    MUST(ls_trainer_fit(trainer, note_step, b));
+    MUST(ls_trainer_fit(trainer, &(ls_callbacks){.user = b, .on_step = note_step}));
     ls_trainer_destroy(&trainer);
 }
 

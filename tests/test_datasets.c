@@ -93,7 +93,7 @@ static double train_on(job *j, ls_dataset *data, char text[65]) {
     ls_train_result r;
     double loss = -1;
     CHECK_OK(j->comm, ls_trainer_create(j->context, j->graph, data, &c, &t));
-    CHECK_OK(j->comm, ls_trainer_fit(t, NULL, NULL));
+    CHECK_OK(j->comm, ls_trainer_fit(t, NULL));
     if (ls_dataset_test_count(data))
         CHECK_OK(j->comm, ls_trainer_evaluate(t, &loss, NULL));
     else
@@ -191,7 +191,7 @@ static void a_failure_while_training_ends_it(job *j) {
         CHECK_OK(j->comm, ls_dataset_create_callback(j->context, &f, &data));
         CHECK_OK(j->comm, ls_trainer_create(j->context, j->graph, data, &c, &t));
         train.fails_at = sample;  // whoever has it in the first epoch
-        CHECK(j->comm, ls_trainer_fit(t, NULL, NULL) != LS_OK);
+        CHECK(j->comm, ls_trainer_fit(t, NULL) != LS_OK);
         char words[64], said[8] = {0};
         snprintf(words, sizeof words, "sample %d of the training set of given: worker ", sample);
         char mine = strstr(ls_error_message(), words) != NULL;

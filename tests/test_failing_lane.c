@@ -22,14 +22,14 @@ typedef struct failing {
 
 static failing broken;
 
-static ls_status fail_at_last(ls_kernel *kernel, void *const args[LS_ARG_COUNT]) {
+static ls_status fail_at_last(ls_kernel *kernel, ls_queue *queue, const ls_span args[LS_ARG_COUNT]) {
     if (++broken.runs >= FAILS_AT) return LS_FAIL(LS_STATUS_BAD_DATA, "the kernel broke");
-    return broken.real->run(kernel, args);
+    return broken.real->run(kernel, queue, args);
 }
 
 // The first kernel of that replica's plan fails from its run number FAILS_AT on; of evaluation at once. Returns the kernel.
 static ls_kernel *break_kernel(ls_trainer *t, int replica, int evaluation) {
-    ls_plan *plan = evaluation ? t->replica[replica].plans.eval : t->replica[replica].plans.train;
+    ls_plan *plan = t->replica[replica].plan[evaluation ? LS_PLAN_KIND_EVALUATE : LS_PLAN_KIND_TRAIN];
     ls_kernel *kernel = plan->steps[0].kernel;
     broken = (failing){.ops = *kernel->ops, .real = kernel->ops, .runs = evaluation ? FAILS_AT - 1 : 0};
     broken.ops.run = fail_at_last;
@@ -39,9 +39,9 @@ static ls_kernel *break_kernel(ls_trainer *t, int replica, int evaluation) {
 
 static int steps_seen;
 
-static int count_steps(void *user, const ls_progress *progress) {
+static ls_status count_steps(void *user, const ls_step_report *step, int *stop) {
     steps_seen++;
-    return LS_PROGRESS_GO_ON;
+    return LS_OK;
 }
 
 static void fails(ls_context *context, const ls_graph *graph, ls_dataset *data, const char *strategy, int worker,
@@ -58,7 +58,8 @@ static void fails(ls_context *context, const ls_graph *graph, ls_dataset *data, 
     CHECK_OK(comm, ls_trainer_create(context, graph, data, &c, &t));
     if (comm->position == worker) kernel = break_kernel(t, replica, evaluation);
     steps_seen = 0;
-    ls_status status = evaluation ? ls_trainer_evaluate(t, NULL, NULL) : ls_trainer_fit(t, count_steps, NULL);
+    ls_callbacks callbacks = {.on_step = count_steps};
+    ls_status status = evaluation ? ls_trainer_evaluate(t, NULL, NULL) : ls_trainer_fit(t, &callbacks);
     CHECK(comm, status == LS_STATUS_BAD_DATA);
     char words[400], host[256] = "";
     gethostname(host, sizeof host - 1);
@@ -70,6 +71,53 @@ static void fails(ls_context *context, const ls_graph *graph, ls_dataset *data, 
     for (int w = 0; w < comm->size; w++)
         CHECK(comm, all[w] == steps_seen && (evaluation || (steps_seen >= 1 && steps_seen <= 5)));
     if (kernel) kernel->ops = broken.real;
+    ls_trainer_destroy(&t);
+}
+
+// A callback that fails, or stops, in its fourth step or at the end of the first epoch, on the worker *user names.
+static ls_status fail_in_step(void *user, const ls_step_report *step, int *stop) {
+    steps_seen++;
+    if (*(const int *)user != step->rank || step->step < 4) return LS_OK;
+    return LS_FAIL(LS_STATUS_NOT_FOUND, "the callback broke");
+}
+
+static ls_status fail_in_epoch(void *user, const ls_epoch_result *epoch, int *stop) {
+    return *(const int *)user ? LS_FAIL(LS_STATUS_NOT_FOUND, "the callback broke") : LS_OK;
+}
+
+static ls_status stop_in_step(void *user, const ls_step_report *step, int *stop) {
+    steps_seen++;
+    *stop = *(const int *)user == step->rank && step->step == 4;
+    return LS_OK;
+}
+
+static ls_status stop_in_epoch(void *user, const ls_epoch_result *epoch, int *stop) {
+    *stop = *(const int *)user;
+    return LS_OK;
+}
+
+static void callbacks_of_one(ls_context *context, const ls_graph *graph, ls_dataset *data, int rank) {
+    ls_comm *comm = context->comm;
+    ls_trainer *t;
+    ls_train_result r;
+    ls_train_config c;
+    ls_train_config_init(&c);
+    c.device = "ref";
+    c.batch_size = 24, c.micro_batch = 1, c.replicas = REPLICAS, c.bind = 0;
+    c.epochs = 3, c.limit_train = 240, c.evaluate = 0;
+    int this_one = comm->rank == rank;
+    CHECK_OK(comm, ls_trainer_create(context, graph, data, &c, &t));
+    steps_seen = 0;
+    CHECK_OK(comm, ls_trainer_fit(t, &(ls_callbacks){.user = &rank, .on_step = stop_in_step}));
+    CHECK(comm, steps_seen == 5);
+    CHECK_OK(comm, ls_trainer_fit(t, &(ls_callbacks){.user = &this_one, .on_epoch = stop_in_epoch}));
+    CHECK_OK(comm, ls_trainer_result(t, &r));
+    CHECK(comm, r.epochs == 1 && r.epoch[0].steps == 10);
+    steps_seen = 0;
+    CHECK(comm, ls_trainer_fit(t, &(ls_callbacks){.user = &rank, .on_step = fail_in_step}) == LS_STATUS_NOT_FOUND);
+    CHECK(comm, strstr(ls_error_message(), "the callback broke") && steps_seen == 4);
+    CHECK(comm, ls_trainer_fit(t, &(ls_callbacks){.user = &this_one, .on_epoch = fail_in_epoch}) == LS_STATUS_NOT_FOUND);
+    CHECK(comm, strstr(ls_error_message(), "the callback broke"));
     ls_trainer_destroy(&t);
 }
 
@@ -86,6 +134,7 @@ static void test_hosts(ls_context *context) {
             for (int replica = 0; replica < REPLICAS; replica++)
                 fails(context, graph, data, (*s)->name, worker, replica, 0);
     fails(context, graph, data, "allreduce", comm->size - 1, 1, 1);
+    for (int rank = 0; rank < comm->size; rank++) callbacks_of_one(context, graph, data, rank);
     ls_graph_destroy(&graph);
     ls_dataset_destroy(&data);
 }

@@ -454,7 +454,7 @@ static void predict_rows(const ls_graph *g, const subject *s, double *logits, do
     OK(ls_runner_initialize(r, 5));
     write_inputs(r, s);
     OK(ls_runner_forward(r, NULL));
-    OK(ls_runner_read(r, 0, plain));
+    OK(ls_runner_read(r, 0, BATCH, plain));
     for (int64_t i = 0; i < count; i++) logits[i] = (double)plain[i];
     draw_targets(s, count, 7, plain, NULL);
     for (int64_t i = 0; i < count; i++) targets[i] = (double)plain[i];

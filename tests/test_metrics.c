@@ -214,7 +214,7 @@ static void train(ls_metrics *m) {
         for (int64_t step = 1; step <= epochs[epoch].steps; step++)
             OK(ls_metrics_step(
                 m,
-                &(ls_progress){
+                &(ls_step_report){
                     .epoch = epoch + 1, .step = step, .steps = 3, .batch_loss = (double)step, .batch_accuracy = 0.5}));
         OK(ls_metrics_epoch(m, &epochs[epoch]));
     }

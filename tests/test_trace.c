@@ -232,7 +232,7 @@ static void train(int64_t asked, char digest[65]) {
         OK(ls_trainer_trace(t, asked));
         assert_int_equal(ls_trainer_trace(t, asked), LS_STATUS_INVALID_ARGUMENT);
     }
-    OK(ls_trainer_fit(t, NULL, NULL));
+    OK(ls_trainer_fit(t, NULL));
     OK(ls_trainer_evaluate(t, NULL, NULL));
     OK(ls_trainer_result(t, &r));
     snprintf(digest, 65, "%s", r.weights_digest);

@@ -40,7 +40,7 @@ static ls_train_result train(fixture *f, const ls_train_config *c) {
     ls_trainer *t;
     ls_train_result r;
     OK(ls_trainer_create(f->context, f->graph, f->dataset, c, &t));
-    OK(ls_trainer_fit(t, NULL, NULL));
+    OK(ls_trainer_fit(t, NULL));
     OK(ls_trainer_evaluate(t, NULL, NULL));
     OK(ls_trainer_result(t, &r));
     r.epoch = NULL;
@@ -76,7 +76,7 @@ static void phases_add_up_to_the_epoch(void **state) {
         ls_trainer *t;
         ls_train_result r;
         OK(ls_trainer_create(f->context, f->graph, f->dataset, &c, &t));
-        OK(ls_trainer_fit(t, NULL, NULL));
+        OK(ls_trainer_fit(t, NULL));
         OK(ls_trainer_result(t, &r));
         double all = 0;
         for (int e = 0; e < 2; e++) {
@@ -116,54 +116,108 @@ static void every_sample_counts_once_whatever_the_cut(void **state) {
     }
 }
 
-static int stop_at(void *user, const ls_progress *p) { return p->epoch == 1 && p->step >= *(const int *)user; }
-
-// Stops after step *user, which all wait for.
-static int stop_at_once(void *user, const ls_progress *p) {
-    int64_t last = *(const int *)user, step = (p->epoch - 1) * p->steps + p->step;
-    return step == last ? LS_PROGRESS_STOP : step + 1 == last ? LS_PROGRESS_WAIT : LS_PROGRESS_GO_ON;
+static ls_status stop_at(void *user, const ls_step_report *p, int *stop) {
+    *stop = (p->epoch - 1) * p->steps + p->step >= *(const int *)user;
+    return LS_OK;
 }
 
-static void progress_can_stop_training(void **state) {
+static void a_callback_can_stop_training(void **state) {
     fixture *f = *state;
     ls_train_config c = small();
-    c.replicas = 2;
     ls_trainer *t;
     ls_train_result r;
     int step = 3;
+    ls_callbacks stops = {.user = &step, .on_step = stop_at};
     char digest[2][65];
     for (int i = 0; i < 2; i++) {
         c.replicas = 2 + i;
         OK(ls_trainer_create(f->context, f->graph, f->dataset, &c, &t));
-        OK(ls_trainer_fit(t, stop_at, &step));
+        OK(ls_trainer_fit(t, &stops));
         OK(ls_trainer_result(t, &r));
         assert_int_equal(r.epochs, 1);
         assert_int_equal(r.steps_per_epoch, 16);
-        assert_int_equal(r.epoch[0].steps, 4);  // the step that others may be in is still done
+        assert_int_equal(r.epoch[0].steps, 4);  // in the step after it all workers hear of it
         assert_true(r.epoch_seconds_median == 0 && r.images_per_second > 0);
         assert_true(r.epoch[0].accuracy * 4 * 64 == round(r.epoch[0].accuracy * 4 * 64));
         memcpy(digest[i], r.weights_digest, sizeof digest[i]);
         ls_trainer_destroy(&t);
     }
     assert_string_equal(digest[0], digest[1]);
-    // At once where the replicas wait: after the first step of a fit, and where they were told to, over the end of an epoch too.
-    static const int last[] = {1, 2, 3, 17};
-    for (int i = 0; i < 4; i++) {
-        step = last[i];
-        OK(ls_trainer_create(f->context, f->graph, f->dataset, &c, &t));
-        OK(ls_trainer_fit(t, stop_at_once, &step));
-        OK(ls_trainer_result(t, &r));
-        assert_int_equal(r.epochs, 1 + step / 16);
-        assert_int_equal(r.epoch[r.epochs - 1].steps, (step - 1) % 16 + 1);
-        ls_trainer_destroy(&t);
-    }
     step = 16;  // at the end of an epoch there is no other step
     OK(ls_trainer_create(f->context, f->graph, f->dataset, &c, &t));
-    OK(ls_trainer_fit(t, stop_at, &step));
+    OK(ls_trainer_fit(t, &stops));
     OK(ls_trainer_result(t, &r));
     assert_int_equal(r.epochs, 1);
     assert_int_equal(r.epoch[0].steps, 16);
     assert_true(r.epoch_seconds_median > 0);
+    ls_trainer_destroy(&t);
+}
+
+// However often training is left and gone on with, evaluated in between or not: the same steps in the same order.
+static void training_goes_on_where_it_was_left(void **state) {
+    fixture *f = *state;
+    ls_train_config c = small();
+    ls_trainer *t;
+    ls_train_result whole, r;
+    ls_epoch_result epoch[2];
+    c.replicas = 2;
+    OK(ls_trainer_create(f->context, f->graph, f->dataset, &c, &t));
+    OK(ls_trainer_fit(t, NULL));
+    OK(ls_trainer_result(t, &whole));
+    assert_int_equal(whole.epochs, 2);
+    memcpy(epoch, whole.epoch, sizeof epoch);
+    ls_trainer_destroy(&t);
+    OK(ls_trainer_create(f->context, f->graph, f->dataset, &c, &t));
+    for (int step = 1; step <= 40; step += 7) {
+        OK(ls_trainer_fit(t, &(ls_callbacks){.user = &step, .on_step = stop_at}));
+        OK(ls_trainer_evaluate(t, NULL, NULL));
+    }
+    OK(ls_trainer_fit(t, NULL));
+    OK(ls_trainer_result(t, &r));
+    assert_string_equal(r.weights_digest, whole.weights_digest);
+    assert_int_equal(r.epochs, 2);
+    for (int e = 0; e < 2; e++) {
+        assert_int_equal(r.epoch[e].steps, 16);
+        assert_true(r.epoch[e].loss == epoch[e].loss && r.epoch[e].accuracy == epoch[e].accuracy);
+    }
+    ls_trainer_destroy(&t);
+}
+
+static void a_program_has_its_own_loop(void **state) {
+    fixture *f = *state;
+    ls_train_config c = small();
+    ls_trainer *t;
+    ls_train_result whole, r;
+    ls_step_report step;
+    ls_epoch_result epoch;
+    c.replicas = 2;
+    OK(ls_trainer_create(f->context, f->graph, f->dataset, &c, &t));
+    OK(ls_trainer_fit(t, NULL));
+    OK(ls_trainer_result(t, &whole));
+    char digest[65];
+    memcpy(digest, whole.weights_digest, sizeof digest);
+    ls_trainer_destroy(&t);
+    OK(ls_trainer_create(f->context, f->graph, f->dataset, &c, &t));
+    assert_int_equal(ls_trainer_step(t, &step), LS_STATUS_INVALID_ARGUMENT);
+    assert_int_equal(ls_trainer_end_epoch(t, &epoch), LS_STATUS_INVALID_ARGUMENT);
+    for (int e = 1; e <= 2; e++) {
+        OK(ls_trainer_begin_epoch(t));
+        assert_int_equal(ls_trainer_begin_epoch(t), LS_STATUS_INVALID_ARGUMENT);
+        assert_int_equal(ls_trainer_evaluate(t, NULL, NULL), LS_STATUS_INVALID_ARGUMENT);
+        for (int64_t left = 16; left > 0; left--) {
+            assert_int_equal(ls_trainer_steps_left(t), left);
+            OK(ls_trainer_step(t, left % 2 ? &step : NULL));
+        }
+        assert_int_equal(ls_trainer_step(t, &step), LS_STATUS_INVALID_ARGUMENT);
+        OK(ls_trainer_end_epoch(t, &epoch));
+        assert_int_equal(epoch.epoch, e);
+        assert_int_equal(step.epoch, e);
+        assert_int_equal(step.step, 16);
+        assert_true(fabs(step.loss - epoch.loss) < 1e-9);
+    }
+    assert_int_equal(ls_trainer_begin_epoch(t), LS_STATUS_INVALID_ARGUMENT);
+    OK(ls_trainer_result(t, &r));
+    assert_string_equal(r.weights_digest, digest);
     ls_trainer_destroy(&t);
 }
 
@@ -173,7 +227,7 @@ typedef struct watched {
     ls_epoch_result last;
 } watched;
 
-static int on_step(void *user, const ls_progress *p) {
+static ls_status on_step(void *user, const ls_step_report *p, int *stop) {
     watched *w = user;
     w->steps++;
     if (p->step == 1) w->batch_loss = 0;
@@ -181,16 +235,17 @@ static int on_step(void *user, const ls_progress *p) {
     assert_true(p->learning_rate > 0 && p->batch_accuracy >= 0 && p->batch_accuracy <= 1);
     // The epoch's mean so far is that of its steps.
     assert_true(fabs(w->batch_loss / (double)p->step - p->loss) < 1e-9);
-    return 0;
+    return LS_OK;
 }
 
-static int on_epoch(void *user, const ls_epoch_result *e) {
+static ls_status on_epoch(void *user, const ls_epoch_result *e, int *stop) {
     watched *w = user;
     w->epochs++;
     w->last = *e;
     assert_int_equal(e->epoch, w->epochs);
     assert_true(fabs(w->batch_loss / (double)e->steps - e->loss) < 1e-9);
-    return w->epochs == w->stop_after;
+    *stop = w->epochs == w->stop_after;
+    return LS_OK;
 }
 
 static void validation_follows_every_epoch(void **state) {
@@ -201,9 +256,9 @@ static void validation_follows_every_epoch(void **state) {
     ls_train_result r;
     double loss, accuracy;
     watched w = {0};
+    ls_callbacks callbacks = {.user = &w, .on_step = on_step, .on_epoch = on_epoch};
     OK(ls_trainer_create(f->context, f->graph, f->dataset, &c, &t));
-    ls_trainer_on_epoch(t, on_epoch, &w);
-    OK(ls_trainer_fit(t, on_step, &w));
+    OK(ls_trainer_fit(t, &callbacks));
     assert_int_equal(w.epochs, 3);
     assert_int_equal(w.steps, 30);
     assert_true(w.last.val_seconds > 0 && fabs(w.last.learning_rate - 0.001 / 4) < 1e-12);
@@ -216,12 +271,10 @@ static void validation_follows_every_epoch(void **state) {
     c.validate = 0;
     OK(ls_trainer_create(f->context, f->graph, f->dataset, &c, &t));
     w = (watched){.stop_after = 2};
-    ls_trainer_on_epoch(t, on_epoch, &w);
-    OK(ls_trainer_fit(t, on_step, &w));
+    OK(ls_trainer_fit(t, &callbacks));
     assert_int_equal(w.epochs, 2);
     assert_true(isnan(w.last.val_loss) && isnan(w.last.val_accuracy) && isnan(w.last.val_seconds));
-    ls_trainer_on_epoch(t, NULL, NULL);
-    OK(ls_trainer_fit(t, NULL, NULL));  // the epoch that is left
+    OK(ls_trainer_fit(t, NULL));  // the epoch that is left
     ls_train_result plain;
     OK(ls_trainer_result(t, &plain));
     assert_string_equal(plain.weights_digest, r.weights_digest);
@@ -261,7 +314,7 @@ static double rate_of(fixture *f, int64_t batch, int64_t micro_batch, int64_t ba
     ls_trainer *t;
     ls_train_result r;
     OK(ls_trainer_create(f->context, f->graph, f->dataset, &c, &t));
-    OK(ls_trainer_fit(t, NULL, NULL));
+    OK(ls_trainer_fit(t, NULL));
     OK(ls_trainer_result(t, &r));
     double rate = r.epoch[0].learning_rate;
     ls_trainer_destroy(&t);
@@ -420,7 +473,7 @@ static double step_length(fixture *f, double clip_norm) {
     double sum = 0;
     OK(ls_trainer_create(f->context, f->graph, f->dataset, &c, &t));
     for (int i = 0; i < 4; i++) OK(ls_trainer_get_weights(t, names[i], before[i], counts[i]));
-    OK(ls_trainer_fit(t, NULL, NULL));
+    OK(ls_trainer_fit(t, NULL));
     for (int i = 0; i < 4; i++) {
         OK(ls_trainer_get_weights(t, names[i], after, counts[i]));
         for (int64_t k = 0; k < counts[i]; k++) sum += pow((double)after[k] - before[i][k], 2);
@@ -537,7 +590,9 @@ int main(void) {
         cmocka_unit_test(training_learns_and_reports),
         cmocka_unit_test(phases_add_up_to_the_epoch),
         cmocka_unit_test(every_sample_counts_once_whatever_the_cut),
-        cmocka_unit_test(progress_can_stop_training),
+        cmocka_unit_test(a_callback_can_stop_training),
+        cmocka_unit_test(training_goes_on_where_it_was_left),
+        cmocka_unit_test(a_program_has_its_own_loop),
         cmocka_unit_test(validation_follows_every_epoch),
         cmocka_unit_test(weights_go_in_and_out),
         cmocka_unit_test(linear_scaling_goes_by_the_batch),

@@ -80,7 +80,7 @@ static int files_in(const job *j) {
 static void weights_come_back(job *j, const char *strategy) {
     char trained[65], drawn[65], loaded[65];
     ls_trainer *t = new_trainer(j, j->graph, 1, "allreduce");
-    CHECK_OK(j->comm, ls_trainer_fit(t, NULL, NULL));
+    CHECK_OK(j->comm, ls_trainer_fit(t, NULL));
     digest(j, t, trained);
     CHECK_OK(j->comm, ls_trainer_save_weights(t, j->path));
     ls_trainer_destroy(&t);
@@ -92,7 +92,7 @@ static void weights_come_back(job *j, const char *strategy) {
     float mean[4];
     CHECK_OK(j->comm, ls_trainer_get_weights(t, "batch_normalization/moving_mean", mean, 4));
     CHECK(j->comm, mean[0] != 0);
-    CHECK_OK(j->comm, ls_trainer_fit(t, NULL, NULL));  // the copies that kernels read are those of the new weights
+    CHECK_OK(j->comm, ls_trainer_fit(t, NULL));  // the copies that kernels read are those of the new weights
     ls_trainer_destroy(&t);
 }
 

@@ -93,7 +93,7 @@ static void study(const char *file, int write) {
         return;
     }
     char *text;
-    MUST(ls_study_table_text(s, &text) == LS_OK && is_clean(text));
+    MUST(ls_study_table_text(s, 80, &text) == LS_OK && is_clean(text));
     free(text);
     for (int utf8 = 0; utf8 < 2; utf8++) {
         MUST(ls_study_charts_text(s, 80, utf8, &text) == LS_OK && is_clean(text));
