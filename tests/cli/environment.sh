@@ -26,6 +26,21 @@ refuses_or_runs() {
     refuses 2 "--threads: expected a whole number from 1 to 1024, got '300000'" "$lockstep" train $small --threads 300000
 }
 
+# A locale that writes numbers with commas changes neither what is read nor what is written.
+if command -v localedef >/dev/null && mkdir "$here/locales" && localedef -i de_DE -f UTF-8 "$here/locales/de_DE.UTF-8" 2>/dev/null; then
+    echo '{"lr": 0.125, "epochs": 1}' >"$here/config.json"
+    for locale in C de_DE.UTF-8; do
+        run 0 env LOCPATH="$here/locales" LC_ALL=$locale "$lockstep" train mnist-mlp --limit-train 256 --limit-test 50 --verbose 2 \
+            --optimizer sgd --config "$here/config.json" --record "$here/$locale.json" --metrics "$here/$locale.csv"
+        grep -q '"lr": 0.125' "$here/$locale.json" || wrong "$what: another rate in the record"
+        sed -n 's/^Weights digest *//p' "$here/out" >"$here/$locale.digest"
+        run 0 env LOCPATH="$here/locales" LC_ALL=$locale "$lockstep" report "$here/$locale.json"
+    done
+    cmp -s "$here/C.digest" "$here/de_DE.UTF-8.digest" || wrong "$what: other weights"
+    awk -F, 'NF != 7 { exit 1 }' "$here/de_DE.UTF-8.csv" || wrong "$what: commas in numbers: $(cat "$here/de_DE.UTF-8.csv")"
+    rm -r "$here/locales" "$here/config.json" "$here"/C.* "$here"/de_DE*
+fi
+
 # What a launcher may have left behind in the environment.
 refuses 2 "LOCKSTEP_LAUNCHED=2 is in the environment" env LOCKSTEP_LAUNCHED=2 "$lockstep" train mnist-mlp --workers 2
 # shellcheck disable=SC2086
