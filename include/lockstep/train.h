@@ -11,7 +11,7 @@
 //         config.epochs = 2;
 //         ls_trainer *trainer;
 //         ls_status status = ls_trainer_create(workers, net, data, &config, &trainer);
-//         if (status == LS_OK) status = ls_trainer_fit(trainer, NULL, NULL);
+//         if (status == LS_OK) status = ls_trainer_fit(trainer, NULL);
 //         if (status == LS_OK) status = ls_trainer_evaluate(trainer, NULL, accuracy);
 //         ls_trainer_destroy(&trainer);
 //         return status;
