@@ -20,11 +20,11 @@ typedef struct bench_thread {
     ls_device *device;
     ls_graph *objective;  // the network with a loss
     ls_runner *runner;
-    int count;                        // steps of the plan
-    ls_kernel **fastest;              // (count), NULL where nothing is computed
+    int count;                         // steps of the plan
+    ls_kernel **fastest;               // (count), NULL where nothing is computed
     ls_buffer *buffers[LS_ARG_COUNT];  // for the fastest kernels, one set for all
-    double *seconds, *floor;      // (count, BENCH_MAX_ROUNDS)
-    double floor_sum;             // of the latest round
+    double *seconds, *floor;           // (count, BENCH_MAX_ROUNDS)
+    double floor_sum;                  // of the latest round
     ls_status status;
     char failure[1024];
 } bench_thread;

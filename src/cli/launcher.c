@@ -339,7 +339,11 @@ static int watch_it(supervisor *s) {
     }
     if (s->line_used) pass_on(s->line, s->line_used);
     if (s->in_block && s->block_used) end_block(s, 1);
-    children(getpid(), SIGKILL);  // orphans come to this process
+    // Orphans come to this process, and end with it.
+    for (int i = 0; i < 100 && children(getpid(), SIGKILL) > 0; i++) {
+        usleep(50000);
+        while (waitpid(-1, NULL, WNOHANG) > 0) continue;
+    }
     return wait_status;
 }
 

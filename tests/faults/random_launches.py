@@ -74,7 +74,7 @@ class Launch:
         maybe(0.4, "--batch-size", self.value([7, 32, 64, 64, 128], [1, 100, 0, -1, "x", "1e3", 1000000000, 4611686018427387904, 99999999999999999999]))
         maybe(0.3, "--micro-batch", self.value([1, 8, 16], [3, 0, 1000000000]))
         maybe(0.3, "--replicas", self.value([1, 1, 2], [3, 8, 100000, 0]))
-        maybe(0.2, "--threads", self.value([1, 2, 3], [1000, 300000, -1]))
+        maybe(0.2, "--threads", self.value([1, 2, 3], [300000, -1]))
         maybe(0.2, "--strategy", self.value(["allreduce", "reduce-broadcast"], ["ring"]))
         maybe(0.3, "--optimizer", self.value(["sgd", "adam", "adamw", "lars", "lamb"], ["lion"]))
         maybe(0.3, "--lr", self.value([0, 1e-3, 0.1], [1e10, 1e38, "nan", "-1", "1e-400", "0x1p3", "1,5"]))
