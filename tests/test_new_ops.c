@@ -228,9 +228,27 @@ static void refusals_of_groups(void **state) {
             ls_conv2d(g, INPUT(5, 5, 6), &a));
 }
 
+static ls_value of_groups(ls_graph *g) {
+    ls_value x = ls_graph_add_input(g, NULL, LS_SHAPE(8, 8, 3), LS_DTYPE_F32);
+    x = ls_conv2d(g, x, &(ls_conv2d_attrs){.filters = 32, .kernel = {3, 3}, .activation = LS_ACTIVATION_RELU});
+    ls_value y = ls_depthwise_conv2d(
+        g, x, &(ls_depthwise_conv2d_attrs){.kernel = {3, 3}, .padding = LS_PADDING_SAME, .no_bias = 1});
+    y = ls_relu(g, ls_add(g, y, x, NULL), NULL);
+    y = ls_conv2d(g, ls_zero_pad2d(g, y, NULL),
+                  &(ls_conv2d_attrs){.filters = 16, .kernel = {3, 3}, .groups = 4, .activation = LS_ACTIVATION_SILU});
+    y = ls_depthwise_conv2d(
+        g, y,
+        &(ls_depthwise_conv2d_attrs){
+            .kernel = {3, 3}, .strides = {2, 2}, .multiplier = 2, .activation = LS_ACTIVATION_GELU});
+    y = ls_conv2d(g, y, &(ls_conv2d_attrs){.filters = 6, .kernel = {2, 1}, .dilation = {1, 2}});
+    return ls_dense(g, ls_flatten(g, y, NULL), &(ls_dense_attrs){.units = CLASSES});
+}
+
+static void network_of_groups(void **state) { check_network(of_groups); }
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(refusals_of_groups),
+        cmocka_unit_test(network_of_groups),         cmocka_unit_test(refusals_of_groups),
         cmocka_unit_test(refusals_of_multiply),      cmocka_unit_test(refusals_of_concat),
         cmocka_unit_test(activations_inside_layers), cmocka_unit_test(activations_end_no_logits),
         cmocka_unit_test(network_of_activations),    cmocka_unit_test(network_of_branches),

@@ -284,6 +284,29 @@ static void conv2d_with_groups_and_dilation(void **state) {
     }
 }
 
+static void depthwise_conv2d(void **state) {
+    for (int i = 0; i < 60; i++) {
+        ls_depthwise_conv2d_attrs a = {.kernel = {PICK(1, 3, 5), PICK(2, 3)},
+                                       .strides = {PICK(1, 2), 1},
+                                       .multiplier = i % 2 ? 1 : PICK(2, 3),
+                                       .padding = PICK(LS_PADDING_VALID, LS_PADDING_SAME),
+                                       .activation = PICK(LS_ACTIVATION_NONE, LS_ACTIVATION_RELU),
+                                       .no_bias = PICK(0, 1)};
+        a.strides[1] = a.strides[0];
+        if (i % 3 == 0) a.dilation[0] = PICK(1, 2), a.dilation[1] = 2;
+        op_case c = {.op = LS_OP_DEPTHWISE_CONV2D,
+                     .attrs = &a,
+                     .batch = PICK(1, 3, 8),
+                     .x = SAMPLE(9 + draw() % 4, 9 + draw() % 4, PICK(1, 3, 8, 16, 24, 32)),
+                     .mask_dx = PICK(0, 1),
+                     .residual = i % 5 == 0,
+                     .forward = PRODUCTS,
+                     .backward = PRODUCTS};
+        if (i % 4 == 0 && a.padding == LS_PADDING_VALID && a.kernel[0] > 1) c.sides[0][0] = c.sides[1][1] = 1;
+        check_layouts(c);
+    }
+}
+
 // Scores and targets: class numbers, or rows of weights.
 static op_case classes(ls_op_kind op, const void *attrs, int i) {
     op_case c = {.op = op, .attrs = attrs, .batch = PICK(1, 3, 8), .x = SAMPLE(PICK(2, 10, 17, 100))};
@@ -377,6 +400,7 @@ int main(void) {
         cmocka_unit_test(multiply),
         cmocka_unit_test(concat),
         cmocka_unit_test(conv2d_with_groups_and_dilation),
+        cmocka_unit_test(depthwise_conv2d),
         cmocka_unit_test(softmax_cross_entropy),
         cmocka_unit_test(accuracy),
         cmocka_unit_test(vector_functions),

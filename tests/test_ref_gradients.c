@@ -355,6 +355,20 @@ static void conv2d_with_groups_and_dilation(void **state) {
                                                      .padding = LS_PADDING_SAME}});
 }
 
+static void depthwise_conv2d(void **state) {
+    check_case((op_case){.op = LS_OP_DEPTHWISE_CONV2D,
+                         .batch = 2,
+                         .x = SAMPLE(4, 5, 3),
+                         .attrs = &(ls_depthwise_conv2d_attrs){.kernel = {3, 2}, .multiplier = 2}});
+    check_case((op_case){.op = LS_OP_DEPTHWISE_CONV2D,
+                         .x = SAMPLE(5, 4, 2),
+                         .attrs = &(ls_depthwise_conv2d_attrs){.kernel = {2, 3},
+                                                               .strides = {2, 2},
+                                                               .dilation = {2, 1},
+                                                               .padding = LS_PADDING_SAME,
+                                                               .no_bias = 1}});
+}
+
 // --- what the device adds to the loops -------------------------------------------------------------------------------
 
 static ls_kernel_spec spec_of(op_case c) { return op_spec_of(&c, LS_DTYPE_F32).kernel; }
@@ -681,6 +695,7 @@ int main(void) {
         cmocka_unit_test(activations),
         cmocka_unit_test(concat_and_multiply),
         cmocka_unit_test(conv2d_with_groups_and_dilation),
+        cmocka_unit_test(depthwise_conv2d),
         cmocka_unit_test(forward_values),
         cmocka_unit_test(fused_relu_and_masked_gradient),
         cmocka_unit_test(normalized_values),

@@ -96,6 +96,19 @@ typedef struct ls_concat_attrs {
     int axis;  // counting the batch as 0; negative: from the last, -1 (the default). Resolved: from the first
 } ls_concat_attrs;
 
+typedef struct ls_depthwise_conv2d_attrs {
+    const char *name;
+    int kernel[2];    // height, width
+    int strides[2];   // default 1, 1
+    int multiplier;   // outputs of each channel; default 1 (Keras's depth_multiplier)
+    int dilation[2];  // default 1, 1
+    ls_padding padding;
+    ls_activation activation;
+    int no_bias;
+    ls_initializer kernel_initializer, bias_initializer;
+    int pad[4];  // resolved: top, left, bottom, right
+} ls_depthwise_conv2d_attrs;
+
 typedef struct ls_zero_pad2d_attrs {
     const char *name;
     int padding[2][2];  // {top, bottom}, {left, right}; all zero: 1 on each side

@@ -78,6 +78,9 @@ ls_value ls_multiply(ls_graph *graph, ls_value a, ls_value b, const char *name);
 // `count` values, 2 to 16, one behind the other along an axis other than the batch; in the others their shapes are the same. Keras's
 // Concatenate.
 ls_value ls_concat(ls_graph *graph, const ls_value *x, int count, const ls_concat_attrs *attrs);
+// (N, H, W, C) -> (N, H', W', C * multiplier): each channel by itself; output c * multiplier + m is the m-th of channel c. Parameters:
+// NAME/depthwise_kernel (KH, KW, C, multiplier), NAME/bias (C * multiplier). Keras's DepthwiseConv2D.
+ls_value ls_depthwise_conv2d(ls_graph *graph, ls_value x, const ls_depthwise_conv2d_attrs *attrs);
 // (N, H, W, C) -> (N, top + H + bottom, left + W + right, C), zero outside.
 ls_value ls_zero_pad2d(ls_graph *graph, ls_value x, const ls_zero_pad2d_attrs *attrs);
 // (N, ...) -> (N, product): rows in NHWC order, as Keras does it.

@@ -16,6 +16,7 @@
     X(ADD, add)                                                                                                        \
     X(MULTIPLY, multiply)                                                                                              \
     X(CONCAT, concat)                                                                                                  \
+    X(DEPTHWISE_CONV2D, depthwise_conv2d)                                                                              \
     X(ZERO_PAD2D, zero_pad2d)                                                                                          \
     X(RELU, relu)                                                                                                      \
     X(ACTIVATION, activation)                                                                                          \

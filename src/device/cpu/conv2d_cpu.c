@@ -406,6 +406,10 @@ static void search(ls_cpu *cpu, const ls_kernel_spec *spec, dnnl_alg_kind_t algo
 
 ls_status ls__cpu_fastest(ls_device *device, const ls_kernel_spec *spec, ls_kernel **out) {
     static const dnnl_format_tag_t tags[] = {dnnl_format_tag_any, dnnl_nhwc, dnnl_nChw16c};
+    if (spec->op == LS_OP_DEPTHWISE_CONV2D) {
+        ls_kernel_spec conv = ls__cpu_depthwise_as_conv2d(spec);
+        return ls__cpu_fastest(device, &conv, out);
+    }
     ls_kernel_spec bare =
         *spec;  // the pass alone: masking is not the library's, and a residual is no part of the operation
     bare.mask_dx = bare.residual = 0;

@@ -71,6 +71,7 @@ ls_status ls__cpu_dnnl_kernel_create(ls_cpu *cpu, const_dnnl_primitive_desc_t pd
     X(ADD, elementwise)                                                                                                \
     X(MULTIPLY, multiply)                                                                                              \
     X(CONCAT, concat)                                                                                                  \
+    X(DEPTHWISE_CONV2D, depthwise_conv2d)                                                                              \
     X(ZERO_PAD2D, zero_pad2d)                                                                                          \
     X(RELU, elementwise)                                                                                               \
     X(ACTIVATION, activation)                                                                                          \
@@ -88,6 +89,9 @@ ls_status ls__cpu_dnnl_kernel_create(ls_cpu *cpu, const_dnnl_primitive_desc_t pd
 #define X(kind, creator) ls_status ls__cpu_##creator##_create(ls_cpu *cpu, const ls_kernel_spec *spec, ls_kernel **out);
 LS_CPU_OPS(X)
 #undef X
+
+// The convolution whose kernels compute a depthwise one.
+ls_kernel_spec ls__cpu_depthwise_as_conv2d(const ls_kernel_spec *spec);
 
 typedef ls_status (*ls_cpu_create_fn)(ls_cpu *cpu, const ls_kernel_spec *spec, ls_kernel **out);
 ls_status ls__cpu_reorder_create(ls_device *device, const ls_layout *from, const ls_layout *to, ls_kernel **out);

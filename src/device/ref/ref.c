@@ -22,6 +22,7 @@
     X(add)                                                                                                             \
     X(multiply)                                                                                                        \
     X(concat)                                                                                                          \
+    X(depthwise_conv2d)                                                                                                \
     X(zero_pad2d)                                                                                                      \
     X(relu)                                                                                                            \
     X(activation)                                                                                                      \

@@ -53,14 +53,9 @@ ls_value ls_conv2d(ls_graph *graph, ls_value x, const ls_conv2d_attrs *attrs) {
 
 static ls_activation activation(const ls_attrs *attrs) { return LS_ATTRS(ls_conv2d_attrs, attrs)->activation; }
 
-// Not where a whole window would lie in the padding: kernel libraries read past the image's end there.
 static int absorb_padding(ls_attrs *attrs, const int sides[2][2]) {
     ls_conv2d_attrs *a = (ls_conv2d_attrs *)(void *)attrs->bytes;
-    if (a->padding != LS_PADDING_VALID) return 0;
-    for (int i = 0; i < 2; i++)
-        if (sides[i][0] >= ls__window_reach(a->kernel[i], a->dilation[i]) ||
-            sides[i][1] >= ls__window_reach(a->kernel[i], a->dilation[i]))
-            return 0;
+    if (a->padding != LS_PADDING_VALID || !ls__window_can_absorb(a->kernel, a->dilation, sides)) return 0;
     ls__window_absorb(a->pad, sides);
     return 1;
 }

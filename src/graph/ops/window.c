@@ -16,6 +16,13 @@ void ls__window_absorb(int pad[4], const int sides[2][2]) {
     pad[0] = sides[0][0], pad[1] = sides[1][0], pad[2] = sides[0][1], pad[3] = sides[1][1];
 }
 
+int ls__window_can_absorb(const int size[2], const int dilation[2], const int sides[2][2]) {
+    for (int i = 0; i < 2; i++)
+        for (int j = 0; j < 2; j++)
+            if (sides[i][j] >= ls__window_reach(size[i], dilation[i])) return 0;
+    return 1;
+}
+
 // Sources for the padding: TensorFlow's guide to "same" and "valid"; the odd element goes to the bottom and the right.
 ls_status ls__window_infer(const ls_node *node, ls_shape x, const char *what, const int size[2], const int strides[2],
                            ls_padding padding, int pad[4], int64_t out[2]) {

@@ -17,6 +17,9 @@ ls_status ls__images_check(const ls_node *node, ls_shape x);
 
 // From the first to the last element of a kernel of `size`.
 static inline int ls__window_reach(int size, int dilation) { return (size - 1) * dilation + 1; }
+// Whether a kernel can take a zero padding over: not where a whole window would lie in it, for kernel libraries read past the image's end
+// there.
+int ls__window_can_absorb(const int size[2], const int dilation[2], const int sides[2][2]);
 // As ls__window_infer, of a window with gaps: `dilation` from one element to the next.
 ls_status ls__window_infer_dilated(const ls_node *node, ls_shape x, const char *what, const int size[2],
                                    const int strides[2], const int dilation[2], ls_padding padding, int pad[4],
