@@ -307,6 +307,22 @@ static void depthwise_conv2d(void **state) {
     }
 }
 
+static void conv2d_transpose(void **state) {
+    for (int i = 0; i < 80; i++) {
+        ls_conv2d_transpose_attrs a = {.filters = PICK(1, 3, 8, 16, 17, 32),
+                                       .kernel = {PICK(1, 2, 3, 5), PICK(2, 3)},
+                                       .strides = {PICK(1, 2), PICK(1, 2, 3)},
+                                       .padding = PICK(LS_PADDING_VALID, LS_PADDING_SAME),
+                                       .no_bias = PICK(0, 1)};
+        check_layouts((op_case){.op = LS_OP_CONV2D_TRANSPOSE,
+                                .attrs = &a,
+                                .batch = PICK(1, 3, 8),
+                                .x = SAMPLE(PICK(1, 3, 5), PICK(2, 4, 7), PICK(1, 3, 8, 16, 24, 32)),
+                                .forward = PRODUCTS,
+                                .backward = PRODUCTS});
+    }
+}
+
 // Scores and targets: class numbers, or rows of weights.
 static op_case classes(ls_op_kind op, const void *attrs, int i) {
     op_case c = {.op = op, .attrs = attrs, .batch = PICK(1, 3, 8), .x = SAMPLE(PICK(2, 10, 17, 100))};
@@ -401,6 +417,7 @@ int main(void) {
         cmocka_unit_test(concat),
         cmocka_unit_test(conv2d_with_groups_and_dilation),
         cmocka_unit_test(depthwise_conv2d),
+        cmocka_unit_test(conv2d_transpose),
         cmocka_unit_test(softmax_cross_entropy),
         cmocka_unit_test(accuracy),
         cmocka_unit_test(vector_functions),

@@ -369,6 +369,20 @@ static void depthwise_conv2d(void **state) {
                                                                .no_bias = 1}});
 }
 
+static void conv2d_transpose(void **state) {
+    check_case((op_case){.op = LS_OP_CONV2D_TRANSPOSE,
+                         .batch = 2,
+                         .x = SAMPLE(3, 4, 3),
+                         .attrs = &(ls_conv2d_transpose_attrs){.filters = 2, .kernel = {3, 2}, .strides = {2, 3}}});
+    check_case((op_case){.op = LS_OP_CONV2D_TRANSPOSE,
+                         .x = SAMPLE(4, 3, 2),
+                         .attrs = &(ls_conv2d_transpose_attrs){.filters = 3,
+                                                               .kernel = {4, 3},
+                                                               .strides = {1, 2},
+                                                               .padding = LS_PADDING_SAME,
+                                                               .no_bias = 1}});
+}
+
 // --- what the device adds to the loops -------------------------------------------------------------------------------
 
 static ls_kernel_spec spec_of(op_case c) { return op_spec_of(&c, LS_DTYPE_F32).kernel; }
@@ -696,6 +710,7 @@ int main(void) {
         cmocka_unit_test(concat_and_multiply),
         cmocka_unit_test(conv2d_with_groups_and_dilation),
         cmocka_unit_test(depthwise_conv2d),
+        cmocka_unit_test(conv2d_transpose),
         cmocka_unit_test(forward_values),
         cmocka_unit_test(fused_relu_and_masked_gradient),
         cmocka_unit_test(normalized_values),

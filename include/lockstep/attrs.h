@@ -109,6 +109,18 @@ typedef struct ls_depthwise_conv2d_attrs {
     int pad[4];  // resolved: top, left, bottom, right
 } ls_depthwise_conv2d_attrs;
 
+typedef struct ls_conv2d_transpose_attrs {
+    const char *name;
+    int filters;         // output channels
+    int kernel[2];       // height, width
+    int strides[2];      // default 1, 1
+    ls_padding padding;  // default valid
+    ls_activation activation;
+    int no_bias;
+    ls_initializer kernel_initializer, bias_initializer;
+    int pad[4];  // resolved: top, left, bottom, right of the output, cut off
+} ls_conv2d_transpose_attrs;
+
 typedef struct ls_zero_pad2d_attrs {
     const char *name;
     int padding[2][2];  // {top, bottom}, {left, right}; all zero: 1 on each side

@@ -81,6 +81,9 @@ ls_value ls_concat(ls_graph *graph, const ls_value *x, int count, const ls_conca
 // (N, H, W, C) -> (N, H', W', C * multiplier): each channel by itself; output c * multiplier + m is the m-th of channel c. Parameters:
 // NAME/depthwise_kernel (KH, KW, C, multiplier), NAME/bias (C * multiplier). Keras's DepthwiseConv2D.
 ls_value ls_depthwise_conv2d(ls_graph *graph, ls_value x, const ls_depthwise_conv2d_attrs *attrs);
+// (N, H, W, C) -> (N, H', W', filters), the reverse of a convolution that makes H x W of H' x W': H' is H * stride with padding same,
+// else H * stride + max(KH - stride, 0). Parameters: NAME/kernel (KH, KW, filters, C), NAME/bias (filters). Keras's Conv2DTranspose.
+ls_value ls_conv2d_transpose(ls_graph *graph, ls_value x, const ls_conv2d_transpose_attrs *attrs);
 // (N, H, W, C) -> (N, top + H + bottom, left + W + right, C), zero outside.
 ls_value ls_zero_pad2d(ls_graph *graph, ls_value x, const ls_zero_pad2d_attrs *attrs);
 // (N, ...) -> (N, product): rows in NHWC order, as Keras does it.

@@ -17,6 +17,7 @@
     X(MULTIPLY, multiply)                                                                                              \
     X(CONCAT, concat)                                                                                                  \
     X(DEPTHWISE_CONV2D, depthwise_conv2d)                                                                              \
+    X(CONV2D_TRANSPOSE, conv2d_transpose)                                                                              \
     X(ZERO_PAD2D, zero_pad2d)                                                                                          \
     X(RELU, relu)                                                                                                      \
     X(ACTIVATION, activation)                                                                                          \

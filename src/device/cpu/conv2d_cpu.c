@@ -406,8 +406,9 @@ static void search(ls_cpu *cpu, const ls_kernel_spec *spec, dnnl_alg_kind_t algo
 
 ls_status ls__cpu_fastest(ls_device *device, const ls_kernel_spec *spec, ls_kernel **out) {
     static const dnnl_format_tag_t tags[] = {dnnl_format_tag_any, dnnl_nhwc, dnnl_nChw16c};
-    if (spec->op == LS_OP_DEPTHWISE_CONV2D) {
-        ls_kernel_spec conv = ls__cpu_depthwise_as_conv2d(spec);
+    if (spec->op == LS_OP_DEPTHWISE_CONV2D || spec->op == LS_OP_CONV2D_TRANSPOSE) {
+        int depthwise = spec->op == LS_OP_DEPTHWISE_CONV2D;
+        ls_kernel_spec conv = depthwise ? ls__cpu_depthwise_as_conv2d(spec) : ls__cpu_transpose_as_conv2d(spec);
         return ls__cpu_fastest(device, &conv, out);
     }
     ls_kernel_spec bare =

@@ -72,6 +72,7 @@ ls_status ls__cpu_dnnl_kernel_create(ls_cpu *cpu, const_dnnl_primitive_desc_t pd
     X(MULTIPLY, multiply)                                                                                              \
     X(CONCAT, concat)                                                                                                  \
     X(DEPTHWISE_CONV2D, depthwise_conv2d)                                                                              \
+    X(CONV2D_TRANSPOSE, conv2d_transpose)                                                                              \
     X(ZERO_PAD2D, zero_pad2d)                                                                                          \
     X(RELU, elementwise)                                                                                               \
     X(ACTIVATION, activation)                                                                                          \
@@ -90,8 +91,9 @@ ls_status ls__cpu_dnnl_kernel_create(ls_cpu *cpu, const_dnnl_primitive_desc_t pd
 LS_CPU_OPS(X)
 #undef X
 
-// The convolution whose kernels compute a depthwise one.
+// The convolution whose kernels compute a depthwise or a transposed one.
 ls_kernel_spec ls__cpu_depthwise_as_conv2d(const ls_kernel_spec *spec);
+ls_kernel_spec ls__cpu_transpose_as_conv2d(const ls_kernel_spec *spec);
 
 typedef ls_status (*ls_cpu_create_fn)(ls_cpu *cpu, const ls_kernel_spec *spec, ls_kernel **out);
 ls_status ls__cpu_reorder_create(ls_device *device, const ls_layout *from, const ls_layout *to, ls_kernel **out);

@@ -23,6 +23,7 @@
     X(multiply)                                                                                                        \
     X(concat)                                                                                                          \
     X(depthwise_conv2d)                                                                                                \
+    X(conv2d_transpose)                                                                                                \
     X(zero_pad2d)                                                                                                      \
     X(relu)                                                                                                            \
     X(activation)                                                                                                      \
