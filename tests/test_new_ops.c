@@ -246,12 +246,28 @@ static ls_value of_groups(ls_graph *g) {
 
 static void network_of_groups(void **state) { check_network(of_groups); }
 
+static ls_value of_an_auto_encoder(ls_graph *g) {
+    ls_value x = ls_graph_add_input(g, NULL, LS_SHAPE(8, 8, 1), LS_DTYPE_F32);
+    x = ls_conv2d(
+        g, x, &(ls_conv2d_attrs){.filters = 16, .kernel = {3, 3}, .strides = {2, 2}, .activation = LS_ACTIVATION_RELU});
+    x = ls_up_sampling2d(g, x, NULL);
+    x = ls_conv2d_transpose(
+        g, x, &(ls_conv2d_transpose_attrs){.filters = 17, .kernel = {3, 3}, .activation = LS_ACTIVATION_RELU});
+    x = ls_conv2d_transpose(
+        g, x,
+        &(ls_conv2d_transpose_attrs){.filters = 3, .kernel = {3, 3}, .strides = {2, 2}, .padding = LS_PADDING_SAME});
+    return ls_dense(g, ls_flatten(g, x, NULL), &(ls_dense_attrs){.units = CLASSES});
+}
+
+static void network_of_an_auto_encoder(void **state) { check_network(of_an_auto_encoder); }
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(network_of_groups),         cmocka_unit_test(refusals_of_groups),
-        cmocka_unit_test(refusals_of_multiply),      cmocka_unit_test(refusals_of_concat),
-        cmocka_unit_test(activations_inside_layers), cmocka_unit_test(activations_end_no_logits),
-        cmocka_unit_test(network_of_activations),    cmocka_unit_test(network_of_branches),
+        cmocka_unit_test(network_of_an_auto_encoder), cmocka_unit_test(network_of_groups),
+        cmocka_unit_test(refusals_of_groups),         cmocka_unit_test(refusals_of_multiply),
+        cmocka_unit_test(refusals_of_concat),         cmocka_unit_test(activations_inside_layers),
+        cmocka_unit_test(activations_end_no_logits),  cmocka_unit_test(network_of_activations),
+        cmocka_unit_test(network_of_branches),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

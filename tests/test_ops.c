@@ -323,6 +323,18 @@ static void conv2d_transpose(void **state) {
     }
 }
 
+static void up_sampling2d(void **state) {
+    for (int i = 0; i < 24; i++) {
+        ls_up_sampling2d_attrs a = {.size = {PICK(1, 2, 3), PICK(1, 2, 4)}};
+        check_layouts((op_case){.op = LS_OP_UP_SAMPLING2D,
+                                .attrs = &a,
+                                .batch = PICK(1, 3),
+                                .x = SAMPLE(PICK(1, 3, 6), PICK(1, 4, 7), PICK(3, 16, 24, 64)),
+                                .mask_dx = PICK(0, 1),
+                                .backward = ROUNDINGS});
+    }
+}
+
 // Scores and targets: class numbers, or rows of weights.
 static op_case classes(ls_op_kind op, const void *attrs, int i) {
     op_case c = {.op = op, .attrs = attrs, .batch = PICK(1, 3, 8), .x = SAMPLE(PICK(2, 10, 17, 100))};
@@ -418,6 +430,7 @@ int main(void) {
         cmocka_unit_test(conv2d_with_groups_and_dilation),
         cmocka_unit_test(depthwise_conv2d),
         cmocka_unit_test(conv2d_transpose),
+        cmocka_unit_test(up_sampling2d),
         cmocka_unit_test(softmax_cross_entropy),
         cmocka_unit_test(accuracy),
         cmocka_unit_test(vector_functions),

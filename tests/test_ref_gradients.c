@@ -383,6 +383,13 @@ static void conv2d_transpose(void **state) {
                                                                .no_bias = 1}});
 }
 
+static void up_sampling2d(void **state) {
+    check_case((op_case){.op = LS_OP_UP_SAMPLING2D,
+                         .batch = 2,
+                         .x = SAMPLE(3, 2, 3),
+                         .attrs = &(ls_up_sampling2d_attrs){.size = {2, 3}}});
+}
+
 // --- what the device adds to the loops -------------------------------------------------------------------------------
 
 static ls_kernel_spec spec_of(op_case c) { return op_spec_of(&c, LS_DTYPE_F32).kernel; }
@@ -711,6 +718,7 @@ int main(void) {
         cmocka_unit_test(conv2d_with_groups_and_dilation),
         cmocka_unit_test(depthwise_conv2d),
         cmocka_unit_test(conv2d_transpose),
+        cmocka_unit_test(up_sampling2d),
         cmocka_unit_test(forward_values),
         cmocka_unit_test(fused_relu_and_masked_gradient),
         cmocka_unit_test(normalized_values),

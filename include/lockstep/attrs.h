@@ -121,6 +121,11 @@ typedef struct ls_conv2d_transpose_attrs {
     int pad[4];  // resolved: top, left, bottom, right of the output, cut off
 } ls_conv2d_transpose_attrs;
 
+typedef struct ls_up_sampling2d_attrs {
+    const char *name;
+    int size[2];  // rows and columns that each pixel becomes; default 2, 2
+} ls_up_sampling2d_attrs;
+
 typedef struct ls_zero_pad2d_attrs {
     const char *name;
     int padding[2][2];  // {top, bottom}, {left, right}; all zero: 1 on each side

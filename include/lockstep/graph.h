@@ -84,6 +84,8 @@ ls_value ls_depthwise_conv2d(ls_graph *graph, ls_value x, const ls_depthwise_con
 // (N, H, W, C) -> (N, H', W', filters), the reverse of a convolution that makes H x W of H' x W': H' is H * stride with padding same,
 // else H * stride + max(KH - stride, 0). Parameters: NAME/kernel (KH, KW, filters, C), NAME/bias (filters). Keras's Conv2DTranspose.
 ls_value ls_conv2d_transpose(ls_graph *graph, ls_value x, const ls_conv2d_transpose_attrs *attrs);
+// (N, H, W, C) -> (N, H * size[0], W * size[1], C): every pixel several times. Keras's UpSampling2D with interpolation nearest.
+ls_value ls_up_sampling2d(ls_graph *graph, ls_value x, const ls_up_sampling2d_attrs *attrs);
 // (N, H, W, C) -> (N, top + H + bottom, left + W + right, C), zero outside.
 ls_value ls_zero_pad2d(ls_graph *graph, ls_value x, const ls_zero_pad2d_attrs *attrs);
 // (N, ...) -> (N, product): rows in NHWC order, as Keras does it.

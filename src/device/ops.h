@@ -18,6 +18,7 @@
     X(CONCAT, concat)                                                                                                  \
     X(DEPTHWISE_CONV2D, depthwise_conv2d)                                                                              \
     X(CONV2D_TRANSPOSE, conv2d_transpose)                                                                              \
+    X(UP_SAMPLING2D, up_sampling2d)                                                                                    \
     X(ZERO_PAD2D, zero_pad2d)                                                                                          \
     X(RELU, relu)                                                                                                      \
     X(ACTIVATION, activation)                                                                                          \

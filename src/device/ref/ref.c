@@ -24,6 +24,7 @@
     X(concat)                                                                                                          \
     X(depthwise_conv2d)                                                                                                \
     X(conv2d_transpose)                                                                                                \
+    X(up_sampling2d)                                                                                                   \
     X(zero_pad2d)                                                                                                      \
     X(relu)                                                                                                            \
     X(activation)                                                                                                      \
