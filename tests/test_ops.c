@@ -335,6 +335,21 @@ static void up_sampling2d(void **state) {
     }
 }
 
+static void layer_norm(void **state) {
+    for (int i = 0; i < 32; i++) {
+        op_case c = {.op = LS_OP_LAYER_NORM,
+                     .values = i % 5 == 0 ? FAR : SMOOTH,
+                     .batch = PICK(1, 2, 5, 33),
+                     .x = SAMPLE(PICK(1, 3, 7), PICK(2, 3, 16, 64, 65, 200)),
+                     .forward = i % 5 == 0 ? NORMALIZED_FAR : NORMALIZED,
+                     .backward = i % 5 == 0 ? NORMALIZED_FAR : NORMALIZED,
+                     .terms = 1};
+        if (i % 4 == 3) c.x[0].shape = LS_SHAPE(PICK(2, 100));
+        if (i % 4 == 2) c.x[0].shape = LS_SHAPE(PICK(1, 3), PICK(2, 5), PICK(3, 16, 24));
+        check_layouts(c);
+    }
+}
+
 // Scores and targets: class numbers, or rows of weights.
 static op_case classes(ls_op_kind op, const void *attrs, int i) {
     op_case c = {.op = op, .attrs = attrs, .batch = PICK(1, 3, 8), .x = SAMPLE(PICK(2, 10, 17, 100))};
@@ -431,6 +446,7 @@ int main(void) {
         cmocka_unit_test(depthwise_conv2d),
         cmocka_unit_test(conv2d_transpose),
         cmocka_unit_test(up_sampling2d),
+        cmocka_unit_test(layer_norm),
         cmocka_unit_test(softmax_cross_entropy),
         cmocka_unit_test(accuracy),
         cmocka_unit_test(vector_functions),

@@ -390,6 +390,11 @@ static void up_sampling2d(void **state) {
                          .attrs = &(ls_up_sampling2d_attrs){.size = {2, 3}}});
 }
 
+static void layer_norm(void **state) {
+    check_norm((op_case){.op = LS_OP_LAYER_NORM, .batch = 2, .x = SAMPLE(3, 4, 5)});
+    check_norm((op_case){.op = LS_OP_LAYER_NORM, .batch = 3, .x = SAMPLE(7)});
+}
+
 // --- what the device adds to the loops -------------------------------------------------------------------------------
 
 static ls_kernel_spec spec_of(op_case c) { return op_spec_of(&c, LS_DTYPE_F32).kernel; }
@@ -719,6 +724,7 @@ int main(void) {
         cmocka_unit_test(depthwise_conv2d),
         cmocka_unit_test(conv2d_transpose),
         cmocka_unit_test(up_sampling2d),
+        cmocka_unit_test(layer_norm),
         cmocka_unit_test(forward_values),
         cmocka_unit_test(fused_relu_and_masked_gradient),
         cmocka_unit_test(normalized_values),

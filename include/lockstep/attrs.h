@@ -126,6 +126,11 @@ typedef struct ls_up_sampling2d_attrs {
     int size[2];  // rows and columns that each pixel becomes; default 2, 2
 } ls_up_sampling2d_attrs;
 
+typedef struct ls_layer_norm_attrs {
+    const char *name;
+    float epsilon;  // added to the variance; default 0.001
+} ls_layer_norm_attrs;
+
 typedef struct ls_zero_pad2d_attrs {
     const char *name;
     int padding[2][2];  // {top, bottom}, {left, right}; all zero: 1 on each side

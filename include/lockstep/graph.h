@@ -86,6 +86,9 @@ ls_value ls_depthwise_conv2d(ls_graph *graph, ls_value x, const ls_depthwise_con
 ls_value ls_conv2d_transpose(ls_graph *graph, ls_value x, const ls_conv2d_transpose_attrs *attrs);
 // (N, H, W, C) -> (N, H * size[0], W * size[1], C): every pixel several times. Keras's UpSampling2D with interpolation nearest.
 ls_value ls_up_sampling2d(ls_graph *graph, ls_value x, const ls_up_sampling2d_attrs *attrs);
+// (N, ..., C) -> the same: the last axis of each sample normalized to mean 0 and variance 1, then scaled by gamma and shifted by beta, in
+// training and evaluation alike. Parameters: NAME/gamma, NAME/beta (C). Source: Ba et al. 2016; Keras's LayerNormalization.
+ls_value ls_layer_norm(ls_graph *graph, ls_value x, const ls_layer_norm_attrs *attrs);
 // (N, H, W, C) -> (N, top + H + bottom, left + W + right, C), zero outside.
 ls_value ls_zero_pad2d(ls_graph *graph, ls_value x, const ls_zero_pad2d_attrs *attrs);
 // (N, ...) -> (N, product): rows in NHWC order, as Keras does it.

@@ -19,6 +19,7 @@
     X(DEPTHWISE_CONV2D, depthwise_conv2d)                                                                              \
     X(CONV2D_TRANSPOSE, conv2d_transpose)                                                                              \
     X(UP_SAMPLING2D, up_sampling2d)                                                                                    \
+    X(LAYER_NORM, layer_norm)                                                                                          \
     X(ZERO_PAD2D, zero_pad2d)                                                                                          \
     X(RELU, relu)                                                                                                      \
     X(ACTIVATION, activation)                                                                                          \

@@ -5,30 +5,12 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "device/cpu/blocks_impl.h"
 #include "device/cpu/cpu.h"
 #include "device/cpu/loops.h"
-#include "device/cpu/loops_impl.h"
 #include "device/math.h"
 
 // --- loops -----------------------------------------------------------------------------------------------------------
-
-enum { BLOCK = 64, LANES = 8 };
-
-// `count` elements, and zeros behind them up to a block.
-LS_INLINE void load_block(ls_dtype dtype, const void *from, int64_t at, int64_t count, float *v) {
-    if (count < BLOCK) memset(v, 0, BLOCK * sizeof *v);
-    if (dtype == LS_DTYPE_F32)
-        memcpy(v, (const float *)from + at, (size_t)count * sizeof *v);
-    else
-        for (int64_t j = 0; j < count; j++) v[j] = ls_bf16_to_float(((const ls_bf16 *)from)[at + j]);
-}
-
-LS_INLINE void store_block(ls_dtype dtype, void *to, int64_t at, int64_t count, const float *v) {
-    if (dtype == LS_DTYPE_F32)
-        memcpy((float *)to + at, v, (size_t)count * sizeof *v);
-    else
-        for (int64_t j = 0; j < count; j++) ((ls_bf16 *)to)[at + j] = ls_float_to_bf16(v[j]);
-}
 
 // to[i] = the formula in v = from[i] and d = times[i]; without `times` d is 1.
 #define EACH(name, formula)                                                                                            \
@@ -55,16 +37,6 @@ EACH(gelu, d *v *ls__normal_below(v))
 EACH(gelu_backward, d *(ls__normal_below(v) + v * ls__normal_density(v)))
 EACH(silu, d *v *ls__sigmoid(v))
 EACH(silu_backward, d *ls__sigmoid(v) * (1 + v * (1 - ls__sigmoid(v))))
-
-// Sums have eight lanes, which are added up last, whatever the instruction set.
-LS_INLINE void add_block(double lanes[LANES], const double *v) {
-    for (int j = 0; j < BLOCK; j += LANES)
-        for (int l = 0; l < LANES; l++) lanes[l] += v[j + l];
-}
-
-LS_INLINE double add_lanes(const double *v) {
-    return ((v[0] + v[1]) + (v[2] + v[3])) + ((v[4] + v[5]) + (v[6] + v[7]));
-}
 
 LS_INLINE float largest_of(ls_dtype dtype, const void *x, int64_t at, int64_t width) {
     float v[BLOCK], most[BLOCK];

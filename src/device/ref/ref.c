@@ -25,6 +25,7 @@
     X(depthwise_conv2d)                                                                                                \
     X(conv2d_transpose)                                                                                                \
     X(up_sampling2d)                                                                                                   \
+    X(layer_norm)                                                                                                      \
     X(zero_pad2d)                                                                                                      \
     X(relu)                                                                                                            \
     X(activation)                                                                                                      \
