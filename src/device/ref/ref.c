@@ -202,6 +202,7 @@ static ls_status kernel_run(ls_kernel *kernel, ls_queue *queue, const ls_span sp
     memcpy(a.dx, tensor + LS_ARG_DX, sizeof a.dx);
     memcpy(a.dw, tensor + LS_ARG_DW, sizeof a.dw);
     memcpy(a.dy, tensor + LS_ARG_DY, sizeof a.dy);
+    if (k->op->check) LS_TRY(k->op->check(&a));
     ls__ref_compute(k->op, &a);
     for (int i = 0; i < LS_ARG_COUNT; i++) {
         const ls_layout *layout = kernel->layout[i];

@@ -31,6 +31,8 @@ typedef struct ls_ref_op {
     unsigned backward_reads;                         // of backward_data and backward: LS_REF_READS_*
     int seeds_gradient;                              // 1: backward starts here, there is no DY (losses)
     int keeps_workspace;                             // one int32_t per element of Y
+    // That a pass can compute with the values it was given, before it does. NULL: it can with all.
+    ls_status (*check)(const ls_ref_args *a);
     // Whether a pass uses an argument of those it is offered, where the rules above do not say it. NULL: they do.
     int (*uses)(const ls_kernel_spec *spec, int arg, int by_rule);
 } ls_ref_op;
