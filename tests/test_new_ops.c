@@ -261,12 +261,57 @@ static ls_value of_an_auto_encoder(ls_graph *g) {
 
 static void network_of_an_auto_encoder(void **state) { check_network(of_an_auto_encoder); }
 
+static void numbers_that_no_embedding_has(void **state) {
+    static const char *const devices[] = {"cpu", "ref"};
+    static const int32_t wrong[] = {-1, 7, INT32_MIN, INT32_MAX};
+    for (int d = 0; d < 2; d++) {
+        ls_graph *g;
+        ls_device *device;
+        ls_runner *r;
+        float out[BATCH * 3 * 2];
+        OK(ls_graph_create_empty("net", NULL, &g));
+        ls_value x = ls_graph_add_input(g, NULL, LS_SHAPE(3), LS_DTYPE_I32);
+        OK(ls_graph_finish_features(g, ls_embedding(g, x, &(ls_embedding_attrs){.rows = 7, .width = 2})));
+        OK(ls_device_create(devices[d], NULL, &device));
+        OK(ls_runner_create(g, device,
+                            &(ls_plan_config){.batch = BATCH, .precision = LS_DTYPE_F32, .mode = LS_PLAN_PREDICTION},
+                            NULL, &r));
+        OK(ls_runner_initialize(r, 1));
+        for (int i = 0; i < 4; i++) {
+            int32_t numbers[BATCH * 3] = {0, 6};
+            OK(ls_runner_write(r, 0, numbers));
+            OK(ls_runner_forward(r, NULL));
+            OK(ls_runner_read(r, 0, out));
+            for (int k = 0; k < 6; k++) assert_true(fabsf(out[k]) <= 0.05f && out[k] != 0);
+            numbers[BATCH * 3 - 1] = wrong[i];
+            OK(ls_runner_write(r, 0, numbers));
+            assert_int_equal(ls_runner_forward(r, NULL), LS_STATUS_INVALID_ARGUMENT);
+            char sentence[80];
+            snprintf(sentence, sizeof sentence, "an embedding of 7 rows has none of number %d", (int)wrong[i]);
+            assert_string_equal(ls_error_message(), sentence);
+        }
+        ls_runner_destroy(&r);
+        ls_device_destroy(&device);
+        ls_graph_destroy(&g);
+    }
+    REFUSED(
+        "embedding: an embedding takes whole numbers (i32), (None) or (None, T), but its input is fp32 of (None, 3)",
+        ls_embedding(g, INPUT(3), &(ls_embedding_attrs){.rows = 7, .width = 2}));
+    REFUSED("embedding: input_dim of a Embedding layer lies between 1 and 2.14748e+09, but 0 was asked for",
+            ls_embedding(g, INPUT(3), NULL));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(network_of_an_auto_encoder), cmocka_unit_test(network_of_groups),
-        cmocka_unit_test(refusals_of_groups),         cmocka_unit_test(refusals_of_multiply),
-        cmocka_unit_test(refusals_of_concat),         cmocka_unit_test(activations_inside_layers),
-        cmocka_unit_test(activations_end_no_logits),  cmocka_unit_test(network_of_activations),
+        cmocka_unit_test(numbers_that_no_embedding_has),
+        cmocka_unit_test(network_of_an_auto_encoder),
+        cmocka_unit_test(network_of_groups),
+        cmocka_unit_test(refusals_of_groups),
+        cmocka_unit_test(refusals_of_multiply),
+        cmocka_unit_test(refusals_of_concat),
+        cmocka_unit_test(activations_inside_layers),
+        cmocka_unit_test(activations_end_no_logits),
+        cmocka_unit_test(network_of_activations),
         cmocka_unit_test(network_of_branches),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -350,6 +350,19 @@ static void layer_norm(void **state) {
     }
 }
 
+static void embedding(void **state) {
+    for (int i = 0; i < 24; i++) {
+        ls_embedding_attrs a = {.rows = PICK(1, 7, 50), .width = PICK(1, 5, 16, 40)};
+        op_case c = {.op = LS_OP_EMBEDDING,
+                     .attrs = &a,
+                     .batch = PICK(1, 3, 8),
+                     .x = {{.shape = LS_SHAPE(PICK(1, 6, 20)), .dtype = LS_DTYPE_I32}},
+                     .backward = ROUNDINGS};
+        if (i % 4 == 3) c.x[0].shape = (ls_shape){0};
+        check(c);
+    }
+}
+
 // Scores and targets: class numbers, or rows of weights.
 static op_case classes(ls_op_kind op, const void *attrs, int i) {
     op_case c = {.op = op, .attrs = attrs, .batch = PICK(1, 3, 8), .x = SAMPLE(PICK(2, 10, 17, 100))};
@@ -447,6 +460,7 @@ int main(void) {
         cmocka_unit_test(conv2d_transpose),
         cmocka_unit_test(up_sampling2d),
         cmocka_unit_test(layer_norm),
+        cmocka_unit_test(embedding),
         cmocka_unit_test(softmax_cross_entropy),
         cmocka_unit_test(accuracy),
         cmocka_unit_test(vector_functions),

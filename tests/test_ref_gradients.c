@@ -199,6 +199,7 @@ static void check(problem p) {
         assert_true(gives[LS_ARG_DW + k]);
         if (p.spec.role[k] == LS_PARAM_STATISTIC) continue;  // what is there is no gradient
         compare(&p, LS_ARG_DW + k, p.args.w[k], p.args.dw[k], s->w[k].shape);
+        compared++;
     }
     assert_true(compared > 0);
     if (gives[LS_ARG_DRESIDUAL]) compare(&p, LS_ARG_DRESIDUAL, p.args.residual, p.args.dresidual, s->y[0].shape);
@@ -393,6 +394,14 @@ static void up_sampling2d(void **state) {
 static void layer_norm(void **state) {
     check_norm((op_case){.op = LS_OP_LAYER_NORM, .batch = 2, .x = SAMPLE(3, 4, 5)});
     check_norm((op_case){.op = LS_OP_LAYER_NORM, .batch = 3, .x = SAMPLE(7)});
+}
+
+static void embedding(void **state) {
+    for (int dims = 0; dims < 2; dims++)
+        check_case((op_case){.op = LS_OP_EMBEDDING,
+                             .batch = 3,
+                             .x = {{.shape = {.ndim = dims, .dim = {4}}, .dtype = LS_DTYPE_I32}},
+                             .attrs = &(ls_embedding_attrs){.rows = 5, .width = 3}});
 }
 
 // --- what the device adds to the loops -------------------------------------------------------------------------------
@@ -725,6 +734,7 @@ int main(void) {
         cmocka_unit_test(conv2d_transpose),
         cmocka_unit_test(up_sampling2d),
         cmocka_unit_test(layer_norm),
+        cmocka_unit_test(embedding),
         cmocka_unit_test(forward_values),
         cmocka_unit_test(fused_relu_and_masked_gradient),
         cmocka_unit_test(normalized_values),

@@ -47,7 +47,8 @@ typedef enum ls_padding {
     X(LECUN_UNIFORM, "lecun_uniform")                                                                                  \
     X(LECUN_NORMAL, "lecun_normal")                                                                                    \
     X(ZEROS, "zeros")                                                                                                  \
-    X(ONES, "ones")
+    X(ONES, "ones")                                                                                                    \
+    X(RANDOM_UNIFORM, "random_uniform") /* from -0.05 to 0.05, for embeddings */
 typedef enum ls_initializer {
 #define LS_INITIALIZER_ENUM(name, text) LS_INITIALIZER_##name,
     LS_INITIALIZER_LIST(LS_INITIALIZER_ENUM)
@@ -130,6 +131,13 @@ typedef struct ls_layer_norm_attrs {
     const char *name;
     float epsilon;  // added to the variance; default 0.001
 } ls_layer_norm_attrs;
+
+typedef struct ls_embedding_attrs {
+    const char *name;
+    int rows;                    // numbers there are: 0 to rows - 1 (Keras's input_dim)
+    int width;                   // of the vector that each becomes (Keras's output_dim)
+    ls_initializer initializer;  // default random_uniform
+} ls_embedding_attrs;
 
 typedef struct ls_zero_pad2d_attrs {
     const char *name;

@@ -89,6 +89,9 @@ ls_value ls_up_sampling2d(ls_graph *graph, ls_value x, const ls_up_sampling2d_at
 // (N, ..., C) -> the same: the last axis of each sample normalized to mean 0 and variance 1, then scaled by gamma and shifted by beta, in
 // training and evaluation alike. Parameters: NAME/gamma, NAME/beta (C). Source: Ba et al. 2016; Keras's LayerNormalization.
 ls_value ls_layer_norm(ls_graph *graph, ls_value x, const ls_layer_norm_attrs *attrs);
+// Whole numbers (I32), (N) or (N, T) -> a vector for each, (N, width) or (N, T, width). A number that is not from 0 to rows - 1 fails the
+// step that meets it. Parameter: NAME/embeddings (rows, width). Keras's Embedding.
+ls_value ls_embedding(ls_graph *graph, ls_value x, const ls_embedding_attrs *attrs);
 // (N, H, W, C) -> (N, top + H + bottom, left + W + right, C), zero outside.
 ls_value ls_zero_pad2d(ls_graph *graph, ls_value x, const ls_zero_pad2d_attrs *attrs);
 // (N, ...) -> (N, product): rows in NHWC order, as Keras does it.

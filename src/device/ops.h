@@ -20,6 +20,7 @@
     X(CONV2D_TRANSPOSE, conv2d_transpose)                                                                              \
     X(UP_SAMPLING2D, up_sampling2d)                                                                                    \
     X(LAYER_NORM, layer_norm)                                                                                          \
+    X(EMBEDDING, embedding)                                                                                            \
     X(ZERO_PAD2D, zero_pad2d)                                                                                          \
     X(RELU, relu)                                                                                                      \
     X(ACTIVATION, activation)                                                                                          \

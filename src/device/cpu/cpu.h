@@ -75,6 +75,7 @@ ls_status ls__cpu_dnnl_kernel_create(ls_cpu *cpu, const_dnnl_primitive_desc_t pd
     X(CONV2D_TRANSPOSE, conv2d_transpose)                                                                              \
     X(UP_SAMPLING2D, up_sampling2d)                                                                                    \
     X(LAYER_NORM, layer_norm)                                                                                          \
+    X(EMBEDDING, embedding)                                                                                            \
     X(ZERO_PAD2D, zero_pad2d)                                                                                          \
     X(RELU, elementwise)                                                                                               \
     X(ACTIVATION, activation)                                                                                          \

@@ -26,6 +26,7 @@
     X(conv2d_transpose)                                                                                                \
     X(up_sampling2d)                                                                                                   \
     X(layer_norm)                                                                                                      \
+    X(embedding)                                                                                                       \
     X(zero_pad2d)                                                                                                      \
     X(relu)                                                                                                            \
     X(activation)                                                                                                      \
