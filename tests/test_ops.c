@@ -363,6 +363,15 @@ static void embedding(void **state) {
     }
 }
 
+static void global_average_pool1d(void **state) {
+    for (int i = 0; i < 12; i++)
+        check((op_case){.op = LS_OP_GLOBAL_AVERAGE_POOL1D,
+                        .batch = PICK(1, 3, 8),
+                        .x = SAMPLE(PICK(1, 5, 40), PICK(1, 3, 16, 64, 70)),
+                        .forward = ROUNDINGS,
+                        .backward = ROUNDINGS});
+}
+
 // Scores and targets: class numbers, or rows of weights.
 static op_case classes(ls_op_kind op, const void *attrs, int i) {
     op_case c = {.op = op, .attrs = attrs, .batch = PICK(1, 3, 8), .x = SAMPLE(PICK(2, 10, 17, 100))};
@@ -461,6 +470,7 @@ int main(void) {
         cmocka_unit_test(up_sampling2d),
         cmocka_unit_test(layer_norm),
         cmocka_unit_test(embedding),
+        cmocka_unit_test(global_average_pool1d),
         cmocka_unit_test(softmax_cross_entropy),
         cmocka_unit_test(accuracy),
         cmocka_unit_test(vector_functions),

@@ -404,6 +404,10 @@ static void embedding(void **state) {
                              .attrs = &(ls_embedding_attrs){.rows = 5, .width = 3}});
 }
 
+static void global_average_pool1d(void **state) {
+    check_case((op_case){.op = LS_OP_GLOBAL_AVERAGE_POOL1D, .batch = 2, .x = SAMPLE(4, 3)});
+}
+
 // --- what the device adds to the loops -------------------------------------------------------------------------------
 
 static ls_kernel_spec spec_of(op_case c) { return op_spec_of(&c, LS_DTYPE_F32).kernel; }
@@ -735,6 +739,7 @@ int main(void) {
         cmocka_unit_test(up_sampling2d),
         cmocka_unit_test(layer_norm),
         cmocka_unit_test(embedding),
+        cmocka_unit_test(global_average_pool1d),
         cmocka_unit_test(forward_values),
         cmocka_unit_test(fused_relu_and_masked_gradient),
         cmocka_unit_test(normalized_values),

@@ -21,6 +21,7 @@
     X(UP_SAMPLING2D, up_sampling2d)                                                                                    \
     X(LAYER_NORM, layer_norm)                                                                                          \
     X(EMBEDDING, embedding)                                                                                            \
+    X(GLOBAL_AVERAGE_POOL1D, global_average_pool1d)                                                                    \
     X(ZERO_PAD2D, zero_pad2d)                                                                                          \
     X(RELU, relu)                                                                                                      \
     X(ACTIVATION, activation)                                                                                          \

@@ -27,6 +27,7 @@
     X(up_sampling2d)                                                                                                   \
     X(layer_norm)                                                                                                      \
     X(embedding)                                                                                                       \
+    X(global_average_pool1d)                                                                                           \
     X(zero_pad2d)                                                                                                      \
     X(relu)                                                                                                            \
     X(activation)                                                                                                      \

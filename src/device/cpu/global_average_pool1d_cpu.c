@@ -1,0 +1,81 @@
+// The mean over sequences: a block of channels at a time, summed in double.
+#include <stdlib.h>
+
+#include "base/error.h"
+#include "base/memory.h"
+#include "device/cpu/blocks_impl.h"
+#include "device/cpu/cpu.h"
+
+typedef struct global_average_pool1d_kernel {
+    ls_kernel base;
+    ls_dtype dtype;
+    int64_t samples, length, width;
+    int threads;
+} global_average_pool1d_kernel;
+
+LS_CLONES static void forward_sample(const global_average_pool1d_kernel *k, const void *x, void *y, int64_t n) {
+    float v[BLOCK];
+    for (int64_t c = 0; c < k->width; c += BLOCK) {
+        int64_t count = k->width - c < BLOCK ? k->width - c : BLOCK;
+        double sums[BLOCK] = {0}, share = 1 / (double)k->length;
+        for (int64_t t = 0; t < k->length; t++) {
+            load_block(k->dtype, x, (n * k->length + t) * k->width + c, count, v);
+            for (int j = 0; j < BLOCK; j++) sums[j] += (double)v[j];
+        }
+        for (int j = 0; j < BLOCK; j++) v[j] = (float)(sums[j] * share);
+        store_block(k->dtype, y, n * k->width + c, count, v);
+    }
+}
+
+LS_CLONES static void backward_sample(const global_average_pool1d_kernel *k, const void *dy, void *dx, int64_t n) {
+    float v[BLOCK];
+    for (int64_t c = 0; c < k->width; c += BLOCK) {
+        int64_t count = k->width - c < BLOCK ? k->width - c : BLOCK;
+        double share = 1 / (double)k->length;
+        load_block(k->dtype, dy, n * k->width + c, count, v);
+        for (int j = 0; j < BLOCK; j++) v[j] = (float)((double)v[j] * share);
+        for (int64_t t = 0; t < k->length; t++) store_block(k->dtype, dx, (n * k->length + t) * k->width + c, count, v);
+    }
+}
+
+static ls_status run_forward(ls_kernel *kernel, ls_queue *queue, const ls_span spans[LS_ARG_COUNT]) {
+    void *args[LS_ARG_COUNT];
+    ls__host_args(spans, args);
+    const global_average_pool1d_kernel *k = (const global_average_pool1d_kernel *)kernel;
+#pragma omp parallel for num_threads(k->threads) if (k->threads > 1)
+    for (int64_t n = 0; n < k->samples; n++) forward_sample(k, args[LS_ARG_X], args[LS_ARG_Y], n);
+    return LS_OK;
+}
+
+static ls_status run_backward(ls_kernel *kernel, ls_queue *queue, const ls_span spans[LS_ARG_COUNT]) {
+    void *args[LS_ARG_COUNT];
+    ls__host_args(spans, args);
+    const global_average_pool1d_kernel *k = (const global_average_pool1d_kernel *)kernel;
+#pragma omp parallel for num_threads(k->threads) if (k->threads > 1)
+    for (int64_t n = 0; n < k->samples; n++) backward_sample(k, args[LS_ARG_DY], args[LS_ARG_DX], n);
+    return LS_OK;
+}
+
+static void destroy(ls_kernel *kernel) { free(kernel); }
+
+ls_status ls__cpu_global_average_pool1d_create(ls_cpu *cpu, const ls_kernel_spec *spec, ls_kernel **out) {
+    static const ls_kernel_ops forward_ops = {run_forward, destroy}, backward_ops = {run_backward, destroy};
+    int backward = spec->pass == LS_PASS_BACKWARD_DATA;
+    const ls_layout *x, *y;
+    LS_TRY(cpu->base.ops->layout_plain(&cpu->base, spec->x[0].shape, spec->x[0].dtype, 0, &x));
+    LS_TRY(cpu->base.ops->layout_plain(&cpu->base, spec->y[0].shape, spec->x[0].dtype, 0, &y));
+    global_average_pool1d_kernel *k;
+    LS_TRY(ls_calloc(1, sizeof *k, &k));
+    k->base.ops = backward ? &backward_ops : &forward_ops;
+    k->base.name = "loop:global_average_pool1d";
+    k->base.layout[backward ? LS_ARG_DX : LS_ARG_X] = x;
+    k->base.layout[backward ? LS_ARG_DY : LS_ARG_Y] = y;
+    k->dtype = spec->x[0].dtype;
+    k->samples = spec->x[0].shape.dim[0];
+    k->length = spec->x[0].shape.dim[1];
+    k->width = spec->x[0].shape.dim[2];
+    k->threads = cpu->base.options.threads;
+    k->base.tiles = k->samples;
+    *out = &k->base;
+    return LS_OK;
+}
