@@ -185,7 +185,8 @@ static void every_refusal_says_what_and_where(void **state) {
         {LS_STATUS_INVALID_ARGUMENT,
          "max_pooling2d: a 9x9 valid window does not fit its 6x7 input; use padding same or drop a layer"},
         {LS_STATUS_UNSUPPORTED,
-         "dense: a dense layer takes one vector per sample, (None, C), but its input has shape "
+         "dense: a dense layer takes one vector per sample, (None, C), or a sequence of them, (None, T, C), but its "
+         "input has shape "
          "(None, 6, 7, 2); put a flatten or a global pooling layer before it"},
         {LS_STATUS_INVALID_ARGUMENT, "dense: a dense layer has at least 1 unit, but 0 were asked for"},
         {LS_STATUS_INVALID_ARGUMENT,

@@ -301,17 +301,28 @@ static void numbers_that_no_embedding_has(void **state) {
             ls_embedding(g, INPUT(3), NULL));
 }
 
+static ls_value of_sequences(ls_graph *g) {
+    ls_value words = ls_graph_add_input(g, "words", LS_SHAPE(6), LS_DTYPE_I32);
+    ls_value x = ls_embedding(
+        g, words, &(ls_embedding_attrs){.rows = 9, .width = 12, .initializer = LS_INITIALIZER_GLOROT_NORMAL});
+    ls_value y = ls_layer_norm(g, x, NULL);
+    y = ls_dense(g, y, &(ls_dense_attrs){.units = 20, .activation = LS_ACTIVATION_GELU});
+    y = ls_dense(g, y, &(ls_dense_attrs){.units = 12});
+    x = ls_layer_norm(g, ls_add(g, x, y, NULL), NULL);
+    y = ls_dense(g, x, &(ls_dense_attrs){.units = 12, .activation = LS_ACTIVATION_RELU});
+    x = ls_multiply(g, x, ls_activate(g, y, LS_ACTIVATION_SOFTMAX, NULL), NULL);
+    return ls_dense(g, ls_global_average_pool1d(g, x, NULL), &(ls_dense_attrs){.units = CLASSES});
+}
+
+static void network_of_sequences(void **state) { check_network(of_sequences); }
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(numbers_that_no_embedding_has),
-        cmocka_unit_test(network_of_an_auto_encoder),
-        cmocka_unit_test(network_of_groups),
-        cmocka_unit_test(refusals_of_groups),
-        cmocka_unit_test(refusals_of_multiply),
-        cmocka_unit_test(refusals_of_concat),
-        cmocka_unit_test(activations_inside_layers),
-        cmocka_unit_test(activations_end_no_logits),
-        cmocka_unit_test(network_of_activations),
+        cmocka_unit_test(network_of_sequences),       cmocka_unit_test(numbers_that_no_embedding_has),
+        cmocka_unit_test(network_of_an_auto_encoder), cmocka_unit_test(network_of_groups),
+        cmocka_unit_test(refusals_of_groups),         cmocka_unit_test(refusals_of_multiply),
+        cmocka_unit_test(refusals_of_concat),         cmocka_unit_test(activations_inside_layers),
+        cmocka_unit_test(activations_end_no_logits),  cmocka_unit_test(network_of_activations),
         cmocka_unit_test(network_of_branches),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -372,6 +372,20 @@ static void global_average_pool1d(void **state) {
                         .backward = ROUNDINGS});
 }
 
+static void dense_of_sequences(void **state) {
+    for (int i = 0; i < 30; i++) {
+        ls_dense_attrs a = {.units = PICK(1, 3, 16, 17), .no_bias = PICK(0, 1), .activation = PICK(0, 1)};
+        check_layouts((op_case){.op = LS_OP_DENSE,
+                                .attrs = &a,
+                                .batch = PICK(1, 3, 8),
+                                .x = SAMPLE(PICK(1, 5, 9), PICK(1, 3, 16, 32)),
+                                .mask_dx = PICK(0, 1),
+                                .wide = i % 3 == 0,
+                                .forward = PRODUCTS,
+                                .backward = PRODUCTS});
+    }
+}
+
 // Scores and targets: class numbers, or rows of weights.
 static op_case classes(ls_op_kind op, const void *attrs, int i) {
     op_case c = {.op = op, .attrs = attrs, .batch = PICK(1, 3, 8), .x = SAMPLE(PICK(2, 10, 17, 100))};
@@ -471,6 +485,7 @@ int main(void) {
         cmocka_unit_test(layer_norm),
         cmocka_unit_test(embedding),
         cmocka_unit_test(global_average_pool1d),
+        cmocka_unit_test(dense_of_sequences),
         cmocka_unit_test(softmax_cross_entropy),
         cmocka_unit_test(accuracy),
         cmocka_unit_test(vector_functions),

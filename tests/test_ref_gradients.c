@@ -408,6 +408,10 @@ static void global_average_pool1d(void **state) {
     check_case((op_case){.op = LS_OP_GLOBAL_AVERAGE_POOL1D, .batch = 2, .x = SAMPLE(4, 3)});
 }
 
+static void dense_of_sequences(void **state) {
+    check_case((op_case){.op = LS_OP_DENSE, .batch = 2, .x = SAMPLE(3, 4), .attrs = &(ls_dense_attrs){.units = 5}});
+}
+
 // --- what the device adds to the loops -------------------------------------------------------------------------------
 
 static ls_kernel_spec spec_of(op_case c) { return op_spec_of(&c, LS_DTYPE_F32).kernel; }
@@ -740,6 +744,7 @@ int main(void) {
         cmocka_unit_test(layer_norm),
         cmocka_unit_test(embedding),
         cmocka_unit_test(global_average_pool1d),
+        cmocka_unit_test(dense_of_sequences),
         cmocka_unit_test(forward_values),
         cmocka_unit_test(fused_relu_and_masked_gradient),
         cmocka_unit_test(normalized_values),

@@ -54,7 +54,7 @@ ls_status ls_graph_add_output(ls_graph *graph, ls_value value, const char *name)
 
 // (N, H, W, C) -> (N, H', W', filters). Parameters: NAME/kernel (KH, KW, C / groups, filters), NAME/bias (filters).
 ls_value ls_conv2d(ls_graph *graph, ls_value x, const ls_conv2d_attrs *attrs);
-// (N, C) -> (N, units). Parameters: NAME/kernel (C, units), NAME/bias (units).
+// (N, C) -> (N, units), (N, T, C) -> (N, T, units). Parameters: NAME/kernel (C, units), NAME/bias (units).
 ls_value ls_dense(ls_graph *graph, ls_value x, const ls_dense_attrs *attrs);
 // (N, H, W, C) -> (N, H', W', C).
 ls_value ls_max_pool2d(ls_graph *graph, ls_value x, const ls_pool2d_attrs *attrs);

@@ -338,8 +338,44 @@ static ls_status create_joined(ls_cpu *cpu, const ls_kernel_spec *spec, ls_kerne
     return LS_OK;
 }
 
+// --- dense layers of sequences ---------------------------------------------------------------------------------------
+
+static int is_sequence(const ls_kernel_spec *spec) { return is_dense(spec) && spec->x[0].shape.ndim > 2; }
+
+static ls_shape joined(ls_shape s) {
+    int64_t width = s.dim[s.ndim - 1];
+    return LS_SHAPE(ls_shape_count(s) / width, width);
+}
+
+// A dense layer of vectors, of which there are as many as in all sequences. Both lie row by row.
+static ls_kernel_spec of_vectors(const ls_kernel_spec *spec) {
+    static const ls_arg args[] = {LS_ARG_X, LS_ARG_Y, LS_ARG_DX, LS_ARG_DY};
+    ls_kernel_spec flat = *spec;
+    flat.x[0].shape = joined(spec->x[0].shape);
+    flat.y[0].shape = joined(spec->y[0].shape);
+    for (int i = 0; i < 4; i++) flat.layout[args[i]] = NULL;  // rows, in any case
+    return flat;
+}
+
+static ls_status create_of_sequences(ls_cpu *cpu, const ls_kernel_spec *spec, ls_kernel **out) {
+    static const ls_arg args[] = {LS_ARG_X, LS_ARG_Y, LS_ARG_DX, LS_ARG_DY};
+    ls_kernel_spec flat = of_vectors(spec);
+    ls_kernel *kernel;
+    LS_TRY(create(cpu, &flat, &kernel));
+    ls_status status = LS_OK;
+    for (int i = 0; i < 4 && status == LS_OK; i++) {
+        const ls_layout **layout = &kernel->layout[args[i]];
+        ls_shape shape = i % 2 ? spec->y[0].shape : spec->x[0].shape;
+        if (*layout) status = cpu->base.ops->layout_plain(&cpu->base, shape, (*layout)->dtype, 0, layout);
+    }
+    if (status != LS_OK) ls_kernel_destroy(&kernel);
+    *out = kernel;
+    return status;
+}
+
 ls_status ls__cpu_conv2d_create(ls_cpu *cpu, const ls_kernel_spec *spec, ls_kernel **out) {
     int forward = spec->pass == LS_PASS_TRAINING || spec->pass == LS_PASS_INFERENCE;
+    if (is_sequence(spec)) return create_of_sequences(cpu, spec, out);
     if (!is_dense(spec) && joining_pays(spec)) {
         LS_TRY(create_joined(cpu, spec, out));
         if (*out) return LS_OK;
@@ -410,6 +446,10 @@ ls_status ls__cpu_fastest(ls_device *device, const ls_kernel_spec *spec, ls_kern
         int depthwise = spec->op == LS_OP_DEPTHWISE_CONV2D;
         ls_kernel_spec conv = depthwise ? ls__cpu_depthwise_as_conv2d(spec) : ls__cpu_transpose_as_conv2d(spec);
         return ls__cpu_fastest(device, &conv, out);
+    }
+    if (is_sequence(spec)) {
+        ls_kernel_spec flat = of_vectors(spec);
+        return ls__cpu_fastest(device, &flat, out);
     }
     ls_kernel_spec bare =
         *spec;  // the pass alone: masking is not the library's, and a residual is no part of the operation

@@ -2,10 +2,20 @@
 
 #include "device/ref/ref.h"
 
-// x (N, C), w (C, U), y (N, U).
+// x (N, C), w (C, U), y (N, U); of sequences N is that of all vectors.
+
+typedef struct sizes {
+    int64_t n, c, u;
+} sizes;
+
+static sizes sizes_of(const ls_ref_args *a) {
+    const int64_t *w = a->spec->w[0].shape.dim;
+    return (sizes){ls_shape_count(a->spec->x[0].shape) / w[0], w[0], w[1]};
+}
 
 static void forward(const ls_ref_args *a) {
-    int64_t n = a->spec->x[0].shape.dim[0], c = a->spec->x[0].shape.dim[1], u = a->spec->y[0].shape.dim[1];
+    sizes s = sizes_of(a);
+    int64_t n = s.n, c = s.c, u = s.u;
     for (int64_t i = 0; i < n; i++) {
         for (int64_t k = 0; k < u; k++) a->y[0][i * u + k] = a->w[1] ? a->w[1][k] : 0;
         for (int64_t j = 0; j < c; j++)
@@ -14,7 +24,8 @@ static void forward(const ls_ref_args *a) {
 }
 
 static void backward_data(const ls_ref_args *a) {
-    int64_t n = a->spec->x[0].shape.dim[0], c = a->spec->x[0].shape.dim[1], u = a->spec->y[0].shape.dim[1];
+    sizes s = sizes_of(a);
+    int64_t n = s.n, c = s.c, u = s.u;
     for (int64_t i = 0; i < n; i++)
         for (int64_t j = 0; j < c; j++) {
             double sum = 0;
@@ -24,7 +35,8 @@ static void backward_data(const ls_ref_args *a) {
 }
 
 static void backward_weights(const ls_ref_args *a) {
-    int64_t n = a->spec->x[0].shape.dim[0], c = a->spec->x[0].shape.dim[1], u = a->spec->y[0].shape.dim[1];
+    sizes s = sizes_of(a);
+    int64_t n = s.n, c = s.c, u = s.u;
     memset(a->dw[0], 0, (size_t)(c * u) * sizeof *a->dw[0]);
     if (a->dw[1]) memset(a->dw[1], 0, (size_t)u * sizeof *a->dw[1]);
     for (int64_t i = 0; i < n; i++) {

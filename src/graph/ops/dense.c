@@ -23,14 +23,19 @@ static ls_status infer(ls_graph *graph, ls_node *node) {
     if (a->units < 1)
         return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "%s: a dense layer has at least 1 unit, but %d were asked for",
                        node->name, a->units);
-    if (x.ndim != 1)
+    if (x.ndim != 1 && x.ndim != 2)
         return LS_FAIL(LS_STATUS_UNSUPPORTED,
-                       "%s: a dense layer takes one vector per sample, (None, C), but its input has shape %s; put a "
+                       "%s: a dense layer takes one vector per sample, (None, C), or a sequence of them, (None, T, C), "
+                       "but its input has "
+                       "shape %s; put a "
                        "flatten or a global pooling layer before it",
                        node->name, ls__shape_text(x, text));
-    LS_TRY(ls__node_output(node, LS_SHAPE(a->units), LS_DTYPE_F32));
-    LS_TRY(ls__graph_param(graph, node, "kernel", LS_SHAPE(x.dim[0], a->units), LS_PARAM_KERNEL, a->kernel_initializer,
-                           LS_INITIALIZER_GLOROT_UNIFORM, x.dim[0], a->units));
+    ls_shape out = x;
+    int64_t channels = x.dim[x.ndim - 1];
+    out.dim[x.ndim - 1] = a->units;
+    LS_TRY(ls__node_output(node, out, LS_DTYPE_F32));
+    LS_TRY(ls__graph_param(graph, node, "kernel", LS_SHAPE(channels, a->units), LS_PARAM_KERNEL, a->kernel_initializer,
+                           LS_INITIALIZER_GLOROT_UNIFORM, channels, a->units));
     if (a->no_bias) return LS_OK;
     return ls__graph_param(graph, node, "bias", LS_SHAPE(a->units), LS_PARAM_BIAS, a->bias_initializer,
                            LS_INITIALIZER_ZEROS, a->units, a->units);
@@ -43,7 +48,7 @@ ls_value ls_dense(ls_graph *graph, ls_value x, const ls_dense_attrs *attrs) {
 static ls_activation activation(const ls_attrs *attrs) { return LS_ATTRS(ls_dense_attrs, attrs)->activation; }
 
 static double flops(const ls_kernel_spec *s) {
-    return 2 * (double)ls_shape_count(s->y[0].shape) * (double)s->x[0].shape.dim[1];
+    return 2 * (double)ls_shape_count(s->y[0].shape) * (double)s->w[0].shape.dim[0];
 }
 
 const ls_op ls__op_dense = {
