@@ -316,13 +316,32 @@ static ls_value of_sequences(ls_graph *g) {
 
 static void network_of_sequences(void **state) { check_network(of_sequences); }
 
+static void refusals_of_reshape(void **state) {
+    REFUSED("reshape: (None, 2, 6) cannot be reshaped to 5x-1x0x0 (0: no more dimensions; one may be -1)",
+            ls_reshape(g, INPUT(2, 6), &(ls_reshape_attrs){.shape = {5, -1}}));
+    REFUSED("reshape: (None, 2, 6) cannot be reshaped to -1x-1x0x0 (0: no more dimensions; one may be -1)",
+            ls_reshape(g, INPUT(2, 6), &(ls_reshape_attrs){.shape = {-1, -1}}));
+    REFUSED("reshape: (None, 2, 6) cannot be reshaped to 3x0x4x0 (0: no more dimensions; one may be -1)",
+            ls_reshape(g, INPUT(2, 6), &(ls_reshape_attrs){.shape = {3, 0, 4}}));
+    REFUSED("reshape: (None, 2, 6) cannot be reshaped to 0x0x0x0 (0: no more dimensions; one may be -1)",
+            ls_reshape(g, INPUT(2, 6), NULL));
+    REFUSED("reshape: (None, 2, 6) cannot be reshaped to 13x0x0x0 (0: no more dimensions; one may be -1)",
+            ls_reshape(g, INPUT(2, 6), &(ls_reshape_attrs){.shape = {13}}));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(network_of_sequences),       cmocka_unit_test(numbers_that_no_embedding_has),
-        cmocka_unit_test(network_of_an_auto_encoder), cmocka_unit_test(network_of_groups),
-        cmocka_unit_test(refusals_of_groups),         cmocka_unit_test(refusals_of_multiply),
-        cmocka_unit_test(refusals_of_concat),         cmocka_unit_test(activations_inside_layers),
-        cmocka_unit_test(activations_end_no_logits),  cmocka_unit_test(network_of_activations),
+        cmocka_unit_test(refusals_of_reshape),
+        cmocka_unit_test(network_of_sequences),
+        cmocka_unit_test(numbers_that_no_embedding_has),
+        cmocka_unit_test(network_of_an_auto_encoder),
+        cmocka_unit_test(network_of_groups),
+        cmocka_unit_test(refusals_of_groups),
+        cmocka_unit_test(refusals_of_multiply),
+        cmocka_unit_test(refusals_of_concat),
+        cmocka_unit_test(activations_inside_layers),
+        cmocka_unit_test(activations_end_no_logits),
+        cmocka_unit_test(network_of_activations),
         cmocka_unit_test(network_of_branches),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

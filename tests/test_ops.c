@@ -386,6 +386,21 @@ static void dense_of_sequences(void **state) {
     }
 }
 
+static void reshape(void **state) {
+    for (int i = 0; i < 24; i++) {
+        static const int shapes[][4] = {{-1}, {4, -1}, {-1, 2, 2}, {2, 1, 2, -1}};
+        ls_reshape_attrs a = {0};
+        memcpy(a.shape, shapes[i % 4], sizeof a.shape);
+        op_case c = {.op = LS_OP_RESHAPE, .attrs = &a, .batch = PICK(1, 3), .x = SAMPLE(2, PICK(2, 6), PICK(1, 16, 17))};
+        c.mask_dx = PICK(0, 1);
+        if (i % 6 == 5) c.x[0] = (ls_tensor_type){.shape = LS_SHAPE(8), .dtype = LS_DTYPE_I32}, c.mask_dx = 0, c.below = 9;
+        if (c.x[0].dtype == LS_DTYPE_I32)
+            check(c);
+        else
+            check_layouts(c);
+    }
+}
+
 // Scores and targets: class numbers, or rows of weights.
 static op_case classes(ls_op_kind op, const void *attrs, int i) {
     op_case c = {.op = op, .attrs = attrs, .batch = PICK(1, 3, 8), .x = SAMPLE(PICK(2, 10, 17, 100))};
@@ -486,6 +501,7 @@ int main(void) {
         cmocka_unit_test(embedding),
         cmocka_unit_test(global_average_pool1d),
         cmocka_unit_test(dense_of_sequences),
+        cmocka_unit_test(reshape),
         cmocka_unit_test(softmax_cross_entropy),
         cmocka_unit_test(accuracy),
         cmocka_unit_test(vector_functions),

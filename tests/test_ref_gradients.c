@@ -412,6 +412,13 @@ static void dense_of_sequences(void **state) {
     check_case((op_case){.op = LS_OP_DENSE, .batch = 2, .x = SAMPLE(3, 4), .attrs = &(ls_dense_attrs){.units = 5}});
 }
 
+static void reshape(void **state) {
+    check_case((op_case){.op = LS_OP_RESHAPE,
+                         .batch = 2,
+                         .x = SAMPLE(2, 6),
+                         .attrs = &(ls_reshape_attrs){.shape = {3, -1, 2}}});
+}
+
 // --- what the device adds to the loops -------------------------------------------------------------------------------
 
 static ls_kernel_spec spec_of(op_case c) { return op_spec_of(&c, LS_DTYPE_F32).kernel; }
@@ -745,6 +752,7 @@ int main(void) {
         cmocka_unit_test(embedding),
         cmocka_unit_test(global_average_pool1d),
         cmocka_unit_test(dense_of_sequences),
+        cmocka_unit_test(reshape),
         cmocka_unit_test(forward_values),
         cmocka_unit_test(fused_relu_and_masked_gradient),
         cmocka_unit_test(normalized_values),

@@ -139,6 +139,11 @@ typedef struct ls_embedding_attrs {
     ls_initializer initializer;  // default random_uniform
 } ls_embedding_attrs;
 
+typedef struct ls_reshape_attrs {
+    const char *name;
+    int shape[4];  // of a sample, outermost first, 0 after the last; one of them may be -1: what is left. Resolved: what that is
+} ls_reshape_attrs;
+
 typedef struct ls_zero_pad2d_attrs {
     const char *name;
     int padding[2][2];  // {top, bottom}, {left, right}; all zero: 1 on each side

@@ -94,6 +94,8 @@ ls_value ls_layer_norm(ls_graph *graph, ls_value x, const ls_layer_norm_attrs *a
 ls_value ls_embedding(ls_graph *graph, ls_value x, const ls_embedding_attrs *attrs);
 // (N, T, C) -> (N, C): the mean over the sequence. Keras's GlobalAveragePooling1D.
 ls_value ls_global_average_pool1d(ls_graph *graph, ls_value x, const char *name);
+// (N, ...) -> (N, shape...): as many elements, in the same order. Keras's Reshape.
+ls_value ls_reshape(ls_graph *graph, ls_value x, const ls_reshape_attrs *attrs);
 // (N, H, W, C) -> (N, top + H + bottom, left + W + right, C), zero outside.
 ls_value ls_zero_pad2d(ls_graph *graph, ls_value x, const ls_zero_pad2d_attrs *attrs);
 // (N, ...) -> (N, product): rows in NHWC order, as Keras does it.

@@ -22,6 +22,7 @@
     X(LAYER_NORM, layer_norm)                                                                                          \
     X(EMBEDDING, embedding)                                                                                            \
     X(GLOBAL_AVERAGE_POOL1D, global_average_pool1d)                                                                    \
+    X(RESHAPE, reshape)                                                                                                \
     X(ZERO_PAD2D, zero_pad2d)                                                                                          \
     X(RELU, relu)                                                                                                      \
     X(ACTIVATION, activation)                                                                                          \

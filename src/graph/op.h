@@ -15,6 +15,7 @@ typedef enum ls_attr_type {
     LS_ATTR_INT,
     LS_ATTR_PAIR,    // int[2]
     LS_ATTR_SIDES,   // int[2][2]: {top, bottom}, {left, right}
+    LS_ATTR_DIMS,    // int[4]: a shape; 0 after its last dimension
     LS_ATTR_FLAG,    // int: 0 or 1
     LS_ATTR_FLOAT,   // float
     LS_ATTR_REAL,    // double

@@ -77,6 +77,7 @@ ls_status ls__cpu_dnnl_kernel_create(ls_cpu *cpu, const_dnnl_primitive_desc_t pd
     X(LAYER_NORM, layer_norm)                                                                                          \
     X(EMBEDDING, embedding)                                                                                            \
     X(GLOBAL_AVERAGE_POOL1D, global_average_pool1d)                                                                    \
+    X(RESHAPE, elementwise)                                                                                            \
     X(ZERO_PAD2D, zero_pad2d)                                                                                          \
     X(RELU, elementwise)                                                                                               \
     X(ACTIVATION, activation)                                                                                          \

@@ -1,4 +1,4 @@
-// ReLU, addition, flatten and dropout where they could not be fused into a neighbour.
+// ReLU, addition, flatten, reshape and dropout where they could not be fused into a neighbour.
 #include <stdlib.h>
 #include <string.h>
 
@@ -82,7 +82,8 @@ static ls_status dropout_forward(ls_kernel *kernel, ls_queue *queue, const ls_sp
     const ls_random_key *key = args[LS_ARG_RANDOM];
     uint8_t *keep = args[LS_ARG_WORKSPACE];
     for (int64_t n = 0; n < k->samples; n++)
-        ls__loop_dropout_keep(key->seed, key->samples[n], ls_random_stream(LS_RANDOM_DROPOUT, (uint32_t)key->epoch, k->layer),
+        ls__loop_dropout_keep(key->seed, key->samples[n],
+                              ls_random_stream(LS_RANDOM_DROPOUT, (uint32_t)key->epoch, k->layer),
                               ls_dropout_threshold(k->rate), keep + n * k->per_sample, k->per_sample);
     ls__loop_scale_kept(k->dtype, args[LS_ARG_Y], args[LS_ARG_X], keep, ls_dropout_scale(k->rate), k->count);
     return LS_OK;
@@ -126,7 +127,8 @@ ls_status ls__cpu_elementwise_create(ls_cpu *cpu, const ls_kernel_spec *spec, ls
     // ReLU and addition work in any layout; the others count elements in logical order.
     if (!x || !any_layout) LS_TRY(cpu->base.ops->layout_plain(&cpu->base, spec->x[0].shape, spec->x[0].dtype, 0, &x));
     y = x;
-    if (spec->op == LS_OP_FLATTEN) LS_TRY(cpu->base.ops->layout_plain(&cpu->base, spec->y[0].shape, spec->x[0].dtype, 0, &y));
+    if (!ls_shape_equal(spec->x[0].shape, spec->y[0].shape))
+        LS_TRY(cpu->base.ops->layout_plain(&cpu->base, spec->y[0].shape, spec->x[0].dtype, 0, &y));
     elementwise_kernel *k;
     LS_TRY(ls_calloc(1, sizeof *k, &k));
     k->base.ops = ops_for(spec);

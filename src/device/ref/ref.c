@@ -28,6 +28,7 @@
     X(layer_norm)                                                                                                      \
     X(embedding)                                                                                                       \
     X(global_average_pool1d)                                                                                           \
+    X(reshape)                                                                                                         \
     X(zero_pad2d)                                                                                                      \
     X(relu)                                                                                                            \
     X(activation)                                                                                                      \
