@@ -215,7 +215,7 @@ static void every_refusal_says_what_and_where(void **state) {
     }
     ls_graph *g;
     assert_int_equal(ls_graph_create("net", LS_SHAPE(2, 0, 1), &g), LS_STATUS_INVALID_ARGUMENT);
-    assert_int_equal(ls_graph_create("net", LS_SHAPE(2, 2, 2, 2), &g), LS_STATUS_INVALID_ARGUMENT);
+    assert_int_equal(ls_graph_create("net", LS_SHAPE(2, 2, 2, 2, 2), &g), LS_STATUS_INVALID_ARGUMENT);
     assert_int_equal(ls_graph_create("net", (ls_shape){0}, &g), LS_STATUS_INVALID_ARGUMENT);
     assert_null(g);
 }
