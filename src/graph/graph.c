@@ -298,14 +298,41 @@ static ls_status check_all_used(const ls_graph *graph) {
                    graph->nodes[i].name);
 }
 
+// Which values losses are computed from; of a graph without losses, all.
+static ls_status mark_trained_towards(const ls_graph *graph, char **marks) {
+    int any = ls__graph_has_losses(graph);
+    LS_TRY(ls_calloc(graph->value_count, 1, marks));
+    if (!any) memset(*marks, 1, (size_t)graph->value_count);
+    for (int i = graph->node_count - 1; i >= 0 && any; i--) {
+        const ls_node *n = &graph->nodes[i];
+        int leads = ls__op_find(n->op)->part == LS_PART_LOSS;
+        for (int k = 0; k < n->output_count; k++) leads |= (*marks)[n->value + k];
+        for (int k = 0; k < n->input_count && leads; k++) (*marks)[n->inputs[k]] = 1;
+        for (int k = 0; k < n->output_count && leads; k++) (*marks)[n->value + k] = 1;
+    }
+    return LS_OK;
+}
+
 static ls_status list_params(ls_graph *graph) {
-    int64_t count = graph->store->count;
-    free(graph->uses);
-    graph->uses = NULL;
-    LS_TRY(ls_calloc(count, 1, &graph->uses));
-    if (!graph->frozen) LS_TRY(ls_calloc(count, 1, &graph->frozen));
-    for (int i = 0; i < graph->node_count; i++)
-        for (int k = 0; k < graph->nodes[i].param_count; k++) graph->uses[graph->nodes[i].params[k]] = 1;
+    int count = graph->store->count;
+    char *uses = NULL, *frozen = NULL, *marks = NULL;
+    ls_status status = mark_trained_towards(graph, &marks);
+    if (status == LS_OK) status = ls_calloc(count, 1, &uses);
+    if (status == LS_OK) status = ls_calloc(count, 1, &frozen);
+    if (status != LS_OK) {
+        free(uses), free(frozen), free(marks);
+        return status;
+    }
+    if (graph->param_count) memcpy(frozen, graph->frozen, (size_t)graph->param_count);
+    for (int i = 0; i < graph->node_count; i++) {
+        const ls_node *n = &graph->nodes[i];
+        for (int k = 0; k < n->param_count; k++)
+            uses[n->params[k]] = (char)(marks[n->value] ? LS_USE_TRAINED : LS_USE_UNTRAINED);
+    }
+    free(marks), free(graph->uses), free(graph->frozen);
+    graph->uses = uses;
+    graph->frozen = frozen;
+    graph->param_count = count;
     return LS_OK;
 }
 
@@ -367,7 +394,7 @@ ls_status ls_graph_freeze(ls_graph *graph, const char *pattern, int frozen, int 
         return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "%s: finish the graph before freezing parameters of it",
                        graph->name);
     for (int i = 0; i < graph->store->count; i++) {
-        if (!graph->uses[i] || fnmatch(pattern, graph->store->params[i].name, 0) != 0) continue;
+        if (!ls__graph_uses(graph, i) || fnmatch(pattern, graph->store->params[i].name, 0) != 0) continue;
         graph->frozen[i] = (char)(frozen != 0);
         count++;
     }
@@ -404,9 +431,10 @@ ls_status ls__graph_copy(const ls_graph *graph, ls_graph **out) {
     }
     for (int i = 0; i < graph->output_count && status == LS_OK; i++)
         status = ls_graph_add_output(g, graph->outputs[i].value, graph->outputs[i].name);
-    if (status == LS_OK && graph->frozen) {
-        status = ls_calloc(graph->store->count, 1, &g->frozen);
-        if (status == LS_OK) memcpy(g->frozen, graph->frozen, (size_t)graph->store->count);
+    if (status == LS_OK) status = ls_calloc(graph->param_count, 1, &g->frozen);
+    if (status == LS_OK && graph->param_count) {
+        memcpy(g->frozen, graph->frozen, (size_t)graph->param_count);
+        g->param_count = graph->param_count;
     }
     if (status != LS_OK) ls_graph_destroy(&g);
     *out = g;
@@ -479,7 +507,7 @@ static int64_t count_parameters(const ls_graph *graph, int trained_only) {
     int64_t count = 0;
     for (int i = 0; i < graph->store->count; i++) {
         const ls_param *p = &graph->store->params[i];
-        if (!graph->uses || !graph->uses[i]) continue;
+        if (!ls__graph_uses(graph, i)) continue;
         if (!trained_only || (p->role != LS_PARAM_STATISTIC && ls__graph_trains(graph, i)))
             count += ls_shape_count(p->shape);
     }

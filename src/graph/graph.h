@@ -30,6 +30,13 @@ typedef struct ls_graph_output {
     ls_value value;
 } ls_graph_output;
 
+// What a graph does with a parameter of its store.
+typedef enum ls_use {
+    LS_USE_NONE,
+    LS_USE_UNTRAINED,  // reads it, but none of the graph's losses depends on it
+    LS_USE_TRAINED,
+} ls_use;
+
 struct ls_graph {
     char *name;
     ls_node *nodes;  // inputs come before their readers
@@ -41,7 +48,8 @@ struct ls_graph {
     ls_graph_output *outputs;
     int output_count;
     ls_store *store;
-    char *uses, *frozen;  // (store->count, as of finishing): parameters this graph reads; those it does not train
+    char *uses, *frozen;  // (param_count): parameters this graph reads (ls_use); those it is told not to train
+    int param_count;      // in the store when the graph was finished; others may have come since
     int finished;
     int features;      // 1: finished without a classifier
     ls_status failed;  // the first failure, kept for ls_graph_finish
@@ -58,9 +66,14 @@ static inline const ls_node *ls__value_node(const ls_graph *graph, ls_value valu
 static inline const ls_tensor_type *ls__input_type(const ls_graph *graph, const ls_node *node, int k) {
     return ls__value_type(graph, node->inputs[k]);
 }
-// Whether this graph trains a parameter it uses.
+// Whether this graph reads a parameter of its store.
+static inline int ls__graph_uses(const ls_graph *graph, int param) {
+    return param < graph->param_count && graph->uses[param] != LS_USE_NONE;
+}
+// Whether it trains it: then each backward writes its gradient, or what its layer says of the batch.
 static inline int ls__graph_trains(const ls_graph *graph, int param) {
-    return graph->uses[param] && !graph->frozen[param] && !graph->store->params[param].frozen;
+    return param < graph->param_count && graph->uses[param] == LS_USE_TRAINED && !graph->frozen[param] &&
+           !graph->store->params[param].frozen;
 }
 
 // Adds a node with `count` inputs (for op files and builders). `attrs` is the op's struct, whose first member is the name; NULL:

@@ -9,6 +9,7 @@ ls_status ls_params_create(const ls_store *store, ls_device *device, ls_params *
     ls_params *p;
     LS_TRY(ls_calloc(1, sizeof *p, &p));
     p->store = store;
+    p->count = store->count;
     p->device = device;
     ls_status status = ls_calloc(store->count, sizeof *p->place, &p->place);
     if (status != LS_OK) {
@@ -22,7 +23,7 @@ ls_status ls_params_create(const ls_store *store, ls_device *device, ls_params *
 void ls_params_destroy(ls_params **params) {
     ls_params *p = *params;
     if (!p) return;
-    for (int i = 0; i < p->store->count; i++) {
+    for (int i = 0; i < p->count; i++) {
         ls_kernel_destroy(&p->place[i].to_plain);
         ls_kernel_destroy(&p->place[i].from_plain);
     }
@@ -41,7 +42,7 @@ int64_t ls_params_length(const ls_params *p) { return ls_round_up(p->used, LS_VE
 int64_t ls_params_copies_bytes(const ls_params *p) { return p->copies_bytes; }
 
 ls_status ls_params_seal(ls_params *p) {
-    for (int i = 0; i < p->store->count; i++) LS_TRY(ls__params_place(p, i, NULL));
+    for (int i = 0; i < p->count; i++) LS_TRY(ls__params_place(p, i, NULL));
     p->sealed = 1;
     return LS_OK;
 }
@@ -142,7 +143,7 @@ ls_status ls_params_set(ls_params *p, ls_queue *queue, int index, ls_span vector
 // The placed parameter with the smallest offset from `at` on; -1: none.
 static int next_placed(const ls_params *p, int64_t at) {
     int next = -1;
-    for (int i = 0; i < p->store->count; i++)
+    for (int i = 0; i < p->count; i++)
         if (p->place[i].layout && p->place[i].offset >= at && (next < 0 || p->place[i].offset < p->place[next].offset))
             next = i;
     return next;
@@ -150,7 +151,7 @@ static int next_placed(const ls_params *p, int64_t at) {
 
 ls_status ls_params_segments(const ls_params *p, const ls_graph *graph, ls_segment **segments, int *count) {
     ls_segment *list;
-    LS_TRY(ls_calloc(p->store->count, sizeof *list, &list));
+    LS_TRY(ls_calloc(p->count, sizeof *list, &list));
     int n = 0;
     for (int i = next_placed(p, 0); i >= 0; i = next_placed(p, p->place[i].offset + 1)) {
         const ls_param *param = &p->store->params[i];

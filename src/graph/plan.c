@@ -7,9 +7,16 @@
 #include "base/memory.h"
 #include "graph/plan_build.h"
 
-static ls_status check(const ls_graph *g, ls_plan_mode mode) {
+static ls_status check(const ls_graph *g, const ls_params *params, ls_plan_mode mode) {
     if (!g->finished)
         return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "model %s is not finished: call ls_graph_finish first", g->name);
+    if (g->store != params->store)
+        return LS_FAIL(LS_STATUS_INTERNAL, "a plan of model %s was asked for with parameters of another store", g->name);
+    if (g->param_count > params->count)
+        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
+                       "model %s has parameters that were added to its store too late: build all graphs that share a "
+                       "store before the first plan",
+                       g->name);
     if (mode != LS_PLAN_PREDICTION && !ls__graph_has_losses(g))
         return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
                        "model %s has no loss: there is nothing to train it towards or to evaluate", g->name);
@@ -18,7 +25,7 @@ static ls_status check(const ls_graph *g, ls_plan_mode mode) {
 
 static ls_status build(ls_builder *b) {
     ls_plan *p = b->plan;
-    LS_TRY(check(b->graph, p->config.mode));
+    LS_TRY(check(b->graph, p->params, p->config.mode));
     LS_TRY(ls_calloc(b->graph->node_count, sizeof *b->nodes, &b->nodes));
     LS_TRY(ls_calloc(b->graph->value_count, sizeof *b->values, &b->values));
     LS_TRY(ls_calloc(b->graph->input_count, sizeof *p->feeds, &p->feeds));

@@ -175,6 +175,19 @@ static ls_status place_inputs(ls_builder *b) {
     return LS_OK;
 }
 
+// An input that is an output as well.
+static ls_status copy_input(ls_builder *b, ls_tensor from, int node, ls_tensor *out) {
+    ls_kernel *kernel;
+    ls_plan_step_impl *step;
+    LS_TRY(b->device->ops->reorder_create(b->device, from.layout, from.layout, &kernel));
+    LS_TRY(ls__step_add(b, kernel, node, "reorder", NULL, &step));
+    step->arg[LS_ARG_X] = from.at;
+    *out = from;
+    LS_TRY(ls__buffer_add(b, from.layout->bytes, 1, &out->at));
+    b->plan->steps[b->plan->step_count - 1].arg[LS_ARG_Y] = out->at;
+    return LS_OK;
+}
+
 static ls_status place_outputs(ls_builder *b) {
     const ls_graph *g = b->graph;
     for (int i = 0; i < g->output_count && b->plan->config.mode == LS_PLAN_PREDICTION; i++) {
@@ -186,8 +199,9 @@ static ls_status place_outputs(ls_builder *b) {
         dtype = dtype == LS_DTYPE_BF16 ? LS_DTYPE_F32 : dtype;
         LS_TRY(b->device->ops->layout_plain(b->device, shape, dtype, 0, &plain));
         LS_TRY(ls__in_layout(b, b->values[v].value, plain, g->values[v].node, &out));
+        if (out.at.place != LS_PLACE_ARENA) LS_TRY(copy_input(b, out, g->values[v].node, &out));
         b->plan->outputs[i] = out.at;
-        if (out.at.place == LS_PLACE_ARENA) b->plan->buffers[out.at.index].stays = 1;
+        b->plan->buffers[out.at.index].stays = 1;
     }
     return LS_OK;
 }

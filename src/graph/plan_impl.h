@@ -23,6 +23,7 @@ typedef struct ls_param_copy {
 struct ls_params {
     const ls_store *store;
     ls_device *device;
+    int count;  // in the store when this was created
     int sealed;
     ls_param_place *place;  // by parameter index
     int64_t used;           // floats placed so far

@@ -33,7 +33,7 @@ static ls_status settle_late(ls_builder *b) {
 
 ls_status ls__plan_settle(ls_builder *b) {
     ls_params *params = b->plan->params;
-    for (int i = 0; i < b->graph->store->count; i++) LS_TRY(ls__params_place(params, i, NULL));
+    for (int i = 0; i < params->count; i++) LS_TRY(ls__params_place(params, i, NULL));
     for (int i = 0; i < b->request_count; i++) {
         ls_param_request r = b->requests[i];
         ls_plan_step_impl *step = &b->plan->steps[r.step];

@@ -106,7 +106,7 @@ ls_status ls_runner_refresh(ls_runner *r) {
 }
 
 ls_status ls_runner_initialize(ls_runner *r, uint64_t seed) {
-    for (int i = 0; i < r->graph->store->count; i++) {
+    for (int i = 0; i < r->params->count; i++) {
         float *plain;
         LS_TRY(ls_memory_alloc(ls_shape_count(r->graph->store->params[i].shape) * (int64_t)sizeof *plain, &plain));
         ls_param_initialize(r->graph->store, i, seed, plain);
