@@ -41,7 +41,8 @@
     X(accuracy)                                                                                                        \
     X(top_k_accuracy)                                                                                                  \
     X(binary_accuracy)                                                                                                 \
-    X(mean_absolute_error_metric)
+    X(mean_absolute_error_metric)                                                                                      \
+    X(auc)
 
 #define X(name) extern const ls_ref_op ls__ref_##name;
 LS_REF_OPS(X)
