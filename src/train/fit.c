@@ -118,7 +118,7 @@ ls_status ls_trainer_end_epoch(ls_trainer *t, ls_epoch_result *out) {
     ls_epoch_result *e = &h->epochs[h->done - 1];
     *e = result_of(t, seconds, at->sum);
     ls__results_epoch(t, h->done - 1);
-    for (int i = 0; i < t->measures.count; i++) h->train_measures[i] = ls__measures_value(&t->measures, i, at->sum);
+    LS_TRY(ls__measures_values(&t->measures, at->sum, NULL, 0, h->train_values));
     h->train_seconds += seconds - at->seconds;
     at->seconds = seconds;
     int64_t began = diverged_at(t);
@@ -218,12 +218,13 @@ ls_status ls_trainer_evaluate(ls_trainer *t, double *loss, double *accuracy) {
     if (t->at.running)
         return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "epoch %d is running: end it before evaluating", t->at.epoch);
     for (int64_t i = 0; i < t->eval_split.count; i++) t->order[i] = (uint32_t)i;
+    ls__rows_begin(&t->rows, t->comm);
     LS_TRY(clear_table(t));
     LS_TRY(ls__replicas_run(t, LS_COMMAND_EVALUATE));
     LS_TRY(ls__measures_gather(t, t->eval_shape.micro_batches, sum));
     h->test_loss = ls__measures_loss(&t->measures, sum);
     h->test_accuracy = ls__measures_accuracy(&t->measures, sum);
-    for (int i = 0; i < t->measures.count; i++) h->test_measures[i] = ls__measures_value(&t->measures, i, sum);
+    LS_TRY(ls__rows_values(&t->rows, t->comm, sum, h->test_values));
     h->evaluate_seconds = ls_clock() - start;
     LS_TRY(ls__results_memory(t));
     if (h->not_finite >= 0)

@@ -221,7 +221,7 @@ static void run_step(ls_replica *r) {
 
 // --- evaluation ------------------------------------------------------------------------------------------------------
 
-static ls_status evaluate_micro_batch(ls_replica *r, double *row) {
+static ls_status evaluate_micro_batch(ls_replica *r, int64_t first, double *row) {
     ls_trainer *t = r->trainer;
     ls_batch *batch;
     feeds in;
@@ -232,6 +232,7 @@ static ls_status evaluate_micro_batch(ls_replica *r, double *row) {
     ls_status status = feed(r, batch, &in);
     if (status == LS_OK) status = ls_plan_forward(plan, r->queue, &in.all);
     if (status == LS_OK) status = take_measures(r, plan, batch->count, row);
+    if (status == LS_OK) status = ls__rows_take(&t->rows, r->queue, plan, first, batch->count);
     if (ls_trace_on(r->trace)) ls_trace_add(r->trace, LS_SPAN_EVALUATE, 0, start, ls_clock());
     ls_status restored = restore(r, r->eval_loader, &batch);
     return status == LS_OK ? restored : status;
@@ -244,7 +245,8 @@ static void run_evaluation(ls_replica *r) {
     if (status == LS_OK) status = ls_loader_start(r->eval_loader, 0, t->order, r->ranges, r->range_count);
     for (int64_t i = 0; i < r->range_count && status == LS_OK; i++) {
         ls__timeline_evaluate(r, i);
-        status = evaluate_micro_batch(r, t->table + r->ranges[i].first / t->eval_shape.micro_batch * t->measures.width);
+        int64_t first = r->ranges[i].first;
+        status = evaluate_micro_batch(r, first, t->table + first / t->eval_shape.micro_batch * t->measures.width);
     }
     note_failure(r, status);
     note_failure(r, ls_synchronize(r->queue));

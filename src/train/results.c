@@ -249,14 +249,11 @@ ls_status ls_trainer_result(ls_trainer *t, ls_train_result *out) {
     return LS_OK;
 }
 
-int ls_trainer_measure_count(const ls_trainer *t) { return t->measures.count; }
+int ls_trainer_measure_count(const ls_trainer *t) { return t->measures.value_count; }
 
 ls_measure_result ls_trainer_measure(const ls_trainer *t, int index) {
-    const ls_measure *m = &t->measures.list[index];
-    return (ls_measure_result){.name = m->name,
-                               .is_loss = m->op->part == LS_PART_LOSS,
-                               .train = t->history.train_measures[index],
-                               .test = t->history.test_measures[index]};
+    const ls_measured *train = &t->history.train_values[index], *test = &t->history.test_values[index];
+    return (ls_measure_result){.name = train->name, .is_loss = train->is_loss, .train = train->value, .test = test->value};
 }
 
 // --- weights ---------------------------------------------------------------------------------------------------------

@@ -76,9 +76,9 @@ ls_status ls__trainer_check(ls_trainer *t) {
     LS_TRY(ls_calloc(t->config.epochs, sizeof *h->epochs, &h->epochs));
     LS_TRY(ls_calloc(2 * (int64_t)t->config.epochs, sizeof *h->epoch_phases, &h->epoch_phases));
     LS_TRY(ls_calloc(t->comm->size, sizeof *h->worker_phases, &h->worker_phases));
-    LS_TRY(ls_calloc(t->measures.count, sizeof *h->train_measures, &h->train_measures));
-    LS_TRY(ls_calloc(t->measures.count, sizeof *h->test_measures, &h->test_measures));
-    for (int i = 0; i < t->measures.count; i++) h->train_measures[i] = h->test_measures[i] = NAN;
+    LS_TRY(ls_calloc(t->measures.value_count, sizeof *h->train_values, &h->train_values));
+    LS_TRY(ls_calloc(t->measures.value_count, sizeof *h->test_values, &h->test_values));
+    for (int i = 0; i < t->measures.value_count; i++) h->train_values[i] = h->test_values[i] = t->measures.values[i];
     LS_TRY(ls_calloc(t->measures.width, sizeof *t->at.sum, &t->at.sum));
     LS_TRY(ls_calloc(t->measures.width, sizeof *t->at.seen, &t->at.seen));
     t->at.epoch = 1;
@@ -184,6 +184,7 @@ int64_t ls__shared_bytes(const ls_trainer *t) {
 static ls_status make_shared(ls_trainer *t) {
     LS_TRY(ls_comm_host_alloc(t->comm, ls__shared_bytes(t), &t->shared));
     t->table = t->shared->base;
+    LS_TRY(ls__rows_create(t->comm, &t->measures, t->eval_split.count, &t->rows));
     return ls_calloc(t->order_count, sizeof *t->order, &t->order);
 }
 
@@ -288,8 +289,8 @@ static void destroy_replica(ls_replica *r) {
 
 static void destroy_history(ls_history *h) {
     free(h->epochs);
-    free(h->train_measures);
-    free(h->test_measures);
+    free(h->train_values);
+    free(h->test_values);
     free(h->epoch_phases);
     free(h->worker_phases);
 }
@@ -304,6 +305,7 @@ void ls_trainer_destroy(ls_trainer **trainer) {
     ls_buffer_destroy(&t->weights.buffer);
     ls_buffer_destroy(&t->copies.buffer);
     ls_strategy_destroy(&t->strategy);
+    ls__rows_destroy(&t->rows);
     ls_comm_host_free(&t->shared);
     ls_queue_destroy(&t->queue);
     if (t->home == t || !t->home) {

@@ -24,6 +24,7 @@
 #include "optim/optim.h"
 #include "strategy/strategy.h"
 #include "train/measures.h"
+#include "train/rows.h"
 #include "train/timeline.h"
 #include "train/topology.h"
 
@@ -144,7 +145,7 @@ typedef struct ls_history {
     int done;                 // of them, the last perhaps not whole
     double train_seconds, evaluate_seconds;
     double test_loss, test_accuracy;
-    double *train_measures, *test_measures;  // (measures.count)
+    ls_measured *train_values, *test_values;  // (measures.value_count): of the latest epoch, of the latest evaluation
     int64_t not_finite;  // of the latest sums, the first micro-batch whose loss is no finite number; -1: none
     double finite_loss;  // mean of the latest micro-batch before that
     ls_phase_seconds *epoch_phases;   // (2 x epochs): of each epoch the sum and the largest over this worker's replicas
@@ -160,6 +161,7 @@ struct ls_trainer {
     ls_graph *objective;      // with losses, where the network has none of its own; else NULL
     const ls_graph *graph;    // the one of the two that is trained
     ls_measures measures;     // what its losses and metrics are
+    ls_rows rows;             // of evaluation, for metrics that need all samples at once
     const ls_dataset *dataset;
     ls_train_config config;
     ls_choices choices;
