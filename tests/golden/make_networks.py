@@ -1,0 +1,167 @@
+#!/usr/bin/env python3
+"""Makes networks.json: what PyTorch computes for networks that are no classifiers of images, for tests/test_networks.c.
+
+Run it in a virtual environment with torch, numpy and scikit-learn:
+
+    python tests/golden/make_networks.py            # writes tests/golden/networks.json
+
+The reference numbers are PyTorch's in float64: the losses of five steps of plain SGD, each loss of each step and their weighted sum,
+and metrics of the same batch afterwards. The same steps in float32, and in bfloat16 under autocast, are made as well: how far their
+losses are is recorded under "distance", and is what the tolerances of the test rest on.
+
+The networks are in tests/networks.h and below. Nothing is stored that both sides can draw, with Philox as make_mnist_cnn.py has it, as
+variant 60 for multi-label, 61 for auto-encoder, 62 for two-losses:
+
+    parameter p, element i (Keras's order)   (2 u - 1) * limit, u = (word i of stream p >> 8) / 2^24; limit is
+                                             sqrt(6 / (fan_in + fan_out)) for kernels, 0.05 for biases
+    input k, element i (NHWC)                floating: 2 u - 1 from stream 100 + k
+                                             labels: 1 where word i of stream 100 + k is below 0.3 * 2^32, else 0
+                                             class numbers: that word % classes
+"""
+import json
+import math
+import pathlib
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from sklearn.metrics import roc_auc_score
+
+from make_mnist_cnn import philox
+
+BATCH, STEPS = 24, 5
+
+
+def dense(x, w, name):
+    return x @ w[name + "/kernel"] + w[name + "/bias"]
+
+
+def conv(x, w, name, same):
+    """x is (N, C, H, W), kernels are (KH, KW, C, filters)."""
+    kernel = w[name + "/kernel"].permute(3, 2, 0, 1)
+    return F.conv2d(x, kernel, w[name + "/bias"], padding=kernel.shape[2] // 2 if same else 0)
+
+
+def multi_label(w, inputs):
+    """14 labels at once, rare ones: what is there counts twice."""
+    x, there = inputs
+    x = F.max_pool2d(F.relu(conv(x, w, "conv2d", True)), 2)
+    x = F.relu(conv(x, w, "conv2d_1", False)).mean((2, 3))
+    x = dense(x, w, "dense")
+    loss = F.binary_cross_entropy_with_logits(x, there, pos_weight=torch.tensor(2.0, dtype=x.dtype))
+    return [loss], x
+
+
+def auto_encoder(w, inputs):
+    """The image itself is the target, through two channels."""
+    (x,) = inputs
+    y = F.relu(conv(x, w, "conv2d", True))
+    y = conv(y, w, "code", True)
+    y = F.relu(conv(y, w, "conv2d_1", True))
+    y = conv(y, w, "conv2d_2", True)
+    return [F.mse_loss(y, x)], y
+
+
+def two_losses(w, inputs):
+    """An image and some numbers; a class and some numbers."""
+    image, numbers, label, target = inputs
+    x = F.relu(conv(image, w, "conv2d", False)).permute(0, 2, 3, 1).flatten(1)
+    x = F.relu(dense(x, w, "of_image") + F.relu(dense(numbers, w, "of_numbers")))
+    scores, y = dense(x, w, "scores"), dense(x, w, "values")
+    return [F.cross_entropy(scores, label), 0.3 * F.mse_loss(y, target)], scores
+
+
+CONV = lambda name, size, inputs, filters: [(name + "/kernel", (size, size, inputs, filters)), (name + "/bias", (filters,))]
+DENSE = lambda name, inputs, units: [(name + "/kernel", (inputs, units)), (name + "/bias", (units,))]
+
+# The function, the variant, the rate; parameters; inputs as (kind, shape of a sample) with the number of classes for "classes".
+NETWORKS = {
+    "multi-label": (multi_label, 60, 0.5,
+                    CONV("conv2d", 3, 3, 8) + CONV("conv2d_1", 3, 8, 16) + DENSE("dense", 16, 14),
+                    [("floating", (12, 12, 3)), ("labels", (14,))]),
+    "auto-encoder": (auto_encoder, 61, 0.5,
+                     CONV("conv2d", 3, 3, 8) + CONV("code", 1, 8, 2) + CONV("conv2d_1", 3, 2, 8) + CONV("conv2d_2", 3, 8, 3),
+                     [("floating", (8, 8, 3))]),
+    "two-losses": (two_losses, 62, 0.1,
+                   CONV("conv2d", 3, 2, 4) + DENSE("of_image", 64, 10) + DENSE("of_numbers", 5, 10)
+                   + DENSE("scores", 10, 4) + DENSE("values", 10, 3),
+                   [("floating", (6, 6, 2)), ("floating", (5,)), ("classes", (), 4), ("floating", (3,))]),
+}
+
+
+def signed(stream, variant, shape):
+    u = (philox(stream, math.prod(shape), variant) >> np.uint32(8)).astype(np.float64) * 2.0**-24
+    return (2 * u - 1).reshape(shape)
+
+
+def parameter(variant, p, name, shape):
+    limit = 0.05
+    if name.endswith("kernel"):
+        limit = math.sqrt(6 / (math.prod(shape[:-2]) * (shape[-2] + shape[-1])))
+    return (signed(p, variant, shape) * limit).astype(np.float32)
+
+
+def batch(variant, k, kind, shape, classes=None):
+    words = philox(100 + k, BATCH * math.prod(shape), variant)
+    if kind == "classes":
+        return torch.from_numpy((words % np.uint32(classes)).astype(np.int64))
+    if kind == "labels":
+        return torch.from_numpy((words < 0.3 * 2.0**32).astype(np.float32).reshape((BATCH,) + shape))
+    x = torch.from_numpy(signed(100 + k, variant, (BATCH,) + shape).astype(np.float32))
+    return x.permute(0, 3, 1, 2) if len(shape) == 3 else x
+
+
+def run(name, dtype, autocast=False):
+    forward, variant, rate, parameters, inputs = NETWORKS[name]
+    w = {n: torch.from_numpy(parameter(variant, p, n, s)).to(dtype).requires_grad_() for p, (n, s) in enumerate(parameters)}
+    x = [batch(variant, k, *i) for k, i in enumerate(inputs)]
+    x = [t if t.dtype == torch.int64 else t.to(dtype) for t in x]
+
+    def losses():
+        with torch.autocast("cpu", dtype=torch.bfloat16, enabled=autocast):
+            return forward(w, x)
+
+    out = {"losses": [], "parts": []}
+    for _ in range(STEPS):
+        parts, _ = losses()
+        total = sum(parts)
+        gradients = torch.autograd.grad(total, list(w.values()))
+        out["losses"].append(total.item())
+        out["parts"].append([p.item() for p in parts])
+        with torch.no_grad():
+            for t, g in zip(w.values(), gradients):
+                t -= rate * g
+    return out, x, losses()[1].detach()
+
+
+def measured(name, x, y):
+    """Metrics of the same batch after the steps."""
+    if name == "multi-label":
+        there, scores = x[1].numpy(), y.numpy()
+        gap = min(abs(a - b) for l in range(14) for a in scores[there[:, l] == 1, l] for b in scores[there[:, l] == 0, l])
+        areas = [roc_auc_score(there[:, l], scores[:, l]) for l in range(14)]
+        return {"areas": areas, "mean_area": float(np.mean(areas)), "smallest_gap": float(gap),
+                "accuracy": float(((scores > 0) == (there > 0.5)).mean())}
+    if name == "auto-encoder":
+        return {"absolute_error": float((y - x[0]).abs().mean())}
+    return {"top_2": float((y.topk(2).indices == x[2][:, None]).any(1).double().mean())}
+
+
+def main():
+    golden = {"made_with": f"PyTorch {torch.__version__}", "batch": BATCH, "networks": {}}
+    for name, (_, variant, rate, parameters, inputs) in NETWORKS.items():
+        reference, x, y = run(name, torch.float64)
+        far = lambda other: max(abs(a - b) / b for a, b in zip(other["losses"], reference["losses"]))
+        golden["networks"][name] = {
+            "variant": variant, "rate": rate,
+            "parameters": [{"name": n, "shape": s} for n, s in parameters],
+            "inputs": [{"kind": i[0], "classes": i[2] if len(i) > 2 else 0} for i in inputs],
+            **reference, "after": measured(name, x, y),
+            "distance": {"float32": far(run(name, torch.float32)[0]), "bfloat16": far(run(name, torch.float32, True)[0])},
+        }
+    path = pathlib.Path(__file__).with_name("networks.json")
+    path.write_text(json.dumps(golden, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

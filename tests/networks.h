@@ -1,0 +1,78 @@
+// Networks that are no classifiers of images, as make_networks.py has them in PyTorch: many labels at once, an image as target, two inputs
+// with two weighted losses.
+#ifndef LS_TESTS_NETWORKS_H
+#define LS_TESTS_NETWORKS_H
+
+#include <string.h>
+
+#include <lockstep/graph.h>
+
+static inline ls_value network_conv(ls_graph *g, ls_value x, const char *name, int size, int filters, int same,
+                                    int relu) {
+    return ls_conv2d(g, x,
+                     &(ls_conv2d_attrs){.name = name,
+                                        .filters = filters,
+                                        .kernel = {size, size},
+                                        .padding = same ? LS_PADDING_SAME : LS_PADDING_VALID,
+                                        .activation = relu ? LS_ACTIVATION_RELU : LS_ACTIVATION_NONE});
+}
+
+static inline ls_value network_dense(ls_graph *g, ls_value x, const char *name, int units, int relu) {
+    return ls_dense(
+        g, x,
+        &(ls_dense_attrs){.name = name, .units = units, .activation = relu ? LS_ACTIVATION_RELU : LS_ACTIVATION_NONE});
+}
+
+// 14 labels at once: losses and metrics "loss", "auc" (14 parts), "binary_accuracy".
+static inline ls_status network_multi_label(ls_graph *g) {
+    ls_value x = ls_graph_add_input(g, "image", LS_SHAPE(12, 12, 3), LS_DTYPE_F32);
+    ls_value there = ls_graph_add_input(g, "labels", LS_SHAPE(14), LS_DTYPE_F32);
+    x = ls_max_pool2d(g, network_conv(g, x, NULL, 3, 8, 1, 1), &(ls_pool2d_attrs){.size = {2, 2}});
+    x = ls_global_average_pool2d(g, network_conv(g, x, NULL, 3, 16, 0, 1), NULL);
+    x = network_dense(g, x, NULL, 14, 0);
+    ls_binary_cross_entropy(g, x, there, &(ls_loss_attrs){.name = "loss", .positive_weight = 2});
+    ls_auc(g, x, there, NULL);
+    ls_binary_accuracy(g, x, there, NULL);
+    return ls_graph_finish(g, x);
+}
+
+// The image itself is the target, through two channels: "loss", "error".
+static inline ls_status network_auto_encoder(ls_graph *g) {
+    ls_value image = ls_graph_add_input(g, "image", LS_SHAPE(8, 8, 3), LS_DTYPE_F32);
+    ls_value x = network_conv(g, image, NULL, 3, 8, 1, 1);
+    x = network_conv(g, x, "code", 1, 2, 1, 0);
+    x = network_conv(g, x, NULL, 3, 8, 1, 1);
+    x = network_conv(g, x, NULL, 3, 3, 1, 0);
+    ls_mean_squared_error(g, x, image, &(ls_loss_attrs){.name = "loss"});
+    ls_mean_absolute_error_metric(g, x, image, &(ls_metric_attrs){.name = "error"});
+    return ls_graph_finish(g, x);
+}
+
+// An image and some numbers; a class and some numbers: "class_loss", "top_2", "value_loss".
+static inline ls_status network_two_losses(ls_graph *g) {
+    ls_value image = ls_graph_add_input(g, "image", LS_SHAPE(6, 6, 2), LS_DTYPE_F32);
+    ls_value numbers = ls_graph_add_input(g, "numbers", LS_SHAPE(5), LS_DTYPE_F32);
+    ls_value label = ls_graph_add_input(g, "label", (ls_shape){0}, LS_DTYPE_I32);
+    ls_value target = ls_graph_add_input(g, "target", LS_SHAPE(3), LS_DTYPE_F32);
+    ls_value x = ls_flatten(g, network_conv(g, image, NULL, 3, 4, 0, 1), NULL);
+    x = network_dense(g, x, "of_image", 10, 0);
+    x = ls_relu(g, ls_add(g, x, network_dense(g, numbers, "of_numbers", 10, 1), NULL), NULL);
+    ls_value scores = network_dense(g, x, "scores", 4, 0), values = network_dense(g, x, "values", 3, 0);
+    ls_softmax_cross_entropy(g, scores, label, &(ls_loss_attrs){.name = "class_loss"});
+    ls_top_k_accuracy(g, scores, label, &(ls_metric_attrs){.name = "top_2", .k = 2});
+    ls_mean_squared_error(g, values, target, &(ls_loss_attrs){.name = "value_loss", .weight = 0.3});
+    ls_graph_add_output(g, scores, NULL);
+    ls_graph_add_output(g, values, NULL);
+    return ls_graph_finish(g, LS_NO_VALUE);
+}
+
+// One of them by its name in networks.json. The caller destroys it.
+static inline ls_status network_create(const char *name, ls_graph **out) {
+    ls_status status = ls_graph_create_empty(name, NULL, out);
+    if (status != LS_OK) return status;
+    if (strcmp(name, "multi-label") == 0) return network_multi_label(*out);
+    if (strcmp(name, "auto-encoder") == 0) return network_auto_encoder(*out);
+    return network_two_losses(*out);
+}
+
+#endif
