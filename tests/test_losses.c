@@ -547,6 +547,24 @@ static void test_top_k_edges(void **state) {
     }
 }
 
+// A network whose layers have the names that its training as a classifier would take.
+static void test_names_taken(void **state) {
+    ls_graph *g, *objective;
+    OK(ls_graph_create("net", LS_SHAPE(6), &g));
+    ls_value x = ls_dense(g, ls_graph_input(g), &(ls_dense_attrs){.units = 5, .name = "label"});
+    x = ls_dense(g, x, &(ls_dense_attrs){.units = 5, .name = "loss"});
+    x = ls_dense(g, x, &(ls_dense_attrs){.units = 5, .name = "loss_1"});
+    OK(ls_graph_finish(g, ls_dense(g, x, &(ls_dense_attrs){.units = 5, .name = "accuracy"})));
+    OK(ls__graph_with_classifier_loss(g, 0, 0, &objective));
+    assert_int_equal(objective->node_count, g->node_count + 3);
+    assert_string_equal(objective->nodes[g->node_count].name, "label_1");
+    assert_string_equal(objective->nodes[g->node_count + 1].name, "loss_2");
+    assert_string_equal(objective->nodes[g->node_count + 2].name, "accuracy_1");
+    assert_string_equal(ls_graph_input_at(objective, objective->input_count - 1).name, "label_1");
+    ls_graph_destroy(&objective);
+    ls_graph_destroy(&g);
+}
+
 // Targets that are trained themselves get no gradient, and nobody is left to think that they do.
 static void test_trained_targets(void **state) {
     ls_graph *g;
@@ -573,11 +591,12 @@ static void test_trained_targets(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_formulas),       cmocka_unit_test(test_central_differences),
-        cmocka_unit_test(test_large_logits),   cmocka_unit_test(test_cpu_fp32),
-        cmocka_unit_test(test_cpu_bf16),       cmocka_unit_test(test_weighted_sum),
-        cmocka_unit_test(test_labels_by_name), cmocka_unit_test(test_top_k_edges),
-        cmocka_unit_test(test_sentences),      cmocka_unit_test(test_trained_targets),
+        cmocka_unit_test(test_formulas),        cmocka_unit_test(test_central_differences),
+        cmocka_unit_test(test_large_logits),    cmocka_unit_test(test_cpu_fp32),
+        cmocka_unit_test(test_cpu_bf16),        cmocka_unit_test(test_weighted_sum),
+        cmocka_unit_test(test_labels_by_name),  cmocka_unit_test(test_top_k_edges),
+        cmocka_unit_test(test_names_taken),     cmocka_unit_test(test_sentences),
+        cmocka_unit_test(test_trained_targets),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -441,6 +441,13 @@ ls_status ls__graph_copy(const ls_graph *graph, ls_graph **out) {
     return status;
 }
 
+// `name`, or where a layer of the network has it the first free of name_1, name_2, ...
+static const char *free_name(const ls_graph *graph, const char *name, char text[32]) {
+    snprintf(text, 32, "%s", name);
+    for (int i = 1; name_taken(graph, text); i++) snprintf(text, 32, "%s_%d", name, i);
+    return text;
+}
+
 ls_status ls__graph_with_classifier_loss(const ls_graph *graph, int rows, double label_smoothing, ls_graph **out) {
     *out = NULL;
     LS_TRY(ls__graph_check_classifier(graph));
@@ -453,10 +460,11 @@ ls_status ls__graph_with_classifier_loss(const ls_graph *graph, int rows, double
     ls_graph *g;
     LS_TRY(ls__graph_copy(graph, &g));
     ls_shape shape = rows ? ls__value_type(g, logits)->shape : (ls_shape){0};
-    ls_value label = ls_graph_add_input(g, "label", shape, rows ? LS_DTYPE_F32 : LS_DTYPE_I32);
-    ls_softmax_cross_entropy(g, logits, label,
-                             &(ls_loss_attrs){.name = "loss", .label_smoothing = label_smoothing});
-    ls_accuracy(g, logits, label, &(ls_metric_attrs){.name = "accuracy"});
+    char name[32];
+    ls_value label = ls_graph_add_input(g, free_name(g, "label", name), shape, rows ? LS_DTYPE_F32 : LS_DTYPE_I32);
+    ls_softmax_cross_entropy(
+        g, logits, label, &(ls_loss_attrs){.name = free_name(g, "loss", name), .label_smoothing = label_smoothing});
+    ls_accuracy(g, logits, label, &(ls_metric_attrs){.name = free_name(g, "accuracy", name)});
     ls_status status = g->failed ? LS_FAIL(g->failed, "%s", g->failure) : close(g);
     if (status != LS_OK) ls_graph_destroy(&g);
     *out = g;

@@ -87,8 +87,8 @@ ls_status ls__graph_param(ls_graph *graph, ls_node *node, const char *suffix, ls
 
 // A graph like a finished one, with the same store, that can still be added to. The caller destroys it.
 ls_status ls__graph_copy(const ls_graph *graph, ls_graph **out);
-// What training does without losses of the graph's own: a copy with an input "label", softmax cross-entropy and accuracy on its
-// output. `rows`: labels are rows of weights. Errors: INVALID_ARGUMENT (features, or several outputs).
+// What training does without losses of the graph's own: a copy with an input "label", its last, and softmax cross-entropy "loss" and
+// "accuracy" on its output; where layers have those names, "label_1" and so on. `rows`: labels are rows of weights. Errors: INVALID_ARGUMENT (features, or several outputs).
 ls_status ls__graph_with_classifier_loss(const ls_graph *graph, int rows, double label_smoothing, ls_graph **out);
 // That a finished graph has a classifier to train. Errors: INVALID_ARGUMENT.
 ls_status ls__graph_check_classifier(const ls_graph *graph);
