@@ -281,7 +281,7 @@ static void numbers_that_no_embedding_has(void **state) {
             int32_t numbers[BATCH * 3] = {0, 6};
             OK(ls_runner_write(r, 0, numbers));
             OK(ls_runner_forward(r, NULL));
-            OK(ls_runner_read(r, 0, out));
+            OK(ls_runner_read(r, 0, BATCH, out));
             for (int k = 0; k < 6; k++) assert_true(fabsf(out[k]) <= 0.05f && out[k] != 0);
             numbers[BATCH * 3 - 1] = wrong[i];
             OK(ls_runner_write(r, 0, numbers));

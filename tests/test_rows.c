@@ -70,7 +70,7 @@ static void predict(ls_trainer *t, const float *images, float *scores[2]) {
     CHECK_OK(comm, ls_runner_refresh(r));
     CHECK_OK(comm, ls_runner_write(r, 0, images));
     CHECK_OK(comm, ls_runner_forward(r, NULL));
-    for (int i = 0; i < 2; i++) CHECK_OK(comm, ls_runner_read(r, i, scores[i]));
+    for (int i = 0; i < 2; i++) CHECK_OK(comm, ls_runner_read(r, i, r->batch, scores[i]));
     ls_runner_destroy(&r);
     ls_graph_destroy(&g);
 }
@@ -81,7 +81,7 @@ static void check_values(ls_trainer *t, const float *images, const uint8_t *labe
     for (int i = 0; i < 2; i++) scores[i] = calloc(TEST * CLASSES, sizeof **scores);
     predict(t, images, scores);
     CHECK(comm, t->measures.value_count == 2 * (1 + CLASSES) + 2);
-    const ls_measured *v = t->values;
+    const ls_measured *v = t->history.test_values;
     for (int i = 0; i < 2; i++, v += i == 1 ? CLASSES + 2 : 0) {
         CHECK(comm, strcmp(v[0].name, i ? "second" : "first") == 0);
         double mean = 0;
@@ -94,7 +94,7 @@ static void check_values(ls_trainer *t, const float *images, const uint8_t *labe
     }
     // The same on all workers, to the last bit.
     double *all = calloc((size_t)comm->size * (1 + CLASSES), sizeof *all), mine[1 + CLASSES];
-    for (int i = 0; i <= CLASSES; i++) mine[i] = t->values[i].value;
+    for (int i = 0; i <= CLASSES; i++) mine[i] = t->history.test_values[i].value;
     CHECK_OK(comm, ls_comm_allgather(comm, mine, all, sizeof mine));
     for (int w = 0; w < comm->size; w++)
         CHECK(comm, memcmp(all + (ptrdiff_t)w * (1 + CLASSES), mine, sizeof mine) == 0);
@@ -120,13 +120,13 @@ static void test_areas(ls_context *context, int replicas) {
     read_test_set(comm, data, images, labels);
     double before = 0;
     for (int round = 0; round < 3; round++) {
-        if (round > 0) CHECK_OK(comm, ls_trainer_fit(t, NULL, NULL));  // all epochs, and then none
+        if (round > 0) CHECK_OK(comm, ls_trainer_fit(t, NULL));  // all epochs, and then none
         CHECK_OK(comm, ls_trainer_evaluate(t, &loss, &accuracy));
         check_values(t, images, labels);
-        CHECK(comm, (t->values[0].value == before) == (round == 2));
-        before = t->values[0].value;
-        CHECK(comm, t->values[1 + CLASSES].is_loss && t->values[1 + CLASSES].value == loss);
-        CHECK(comm, t->values[2 * (1 + CLASSES) + 1].value == accuracy);
+        CHECK(comm, (t->history.test_values[0].value == before) == (round == 2));
+        before = t->history.test_values[0].value;
+        CHECK(comm, t->history.test_values[1 + CLASSES].is_loss && t->history.test_values[1 + CLASSES].value == loss);
+        CHECK(comm, t->history.test_values[2 * (1 + CLASSES) + 1].value == accuracy);
     }
     free(images);
     ls_trainer_destroy(&t);

@@ -368,7 +368,7 @@ static float *output(ls_runner *r, int index) {
     float *values;
     OK(ls_calloc(r->plan->config.batch * ls_shape_count(ls_graph_output_at(r->graph, index).shape), sizeof *values,
                  &values));
-    OK(ls_runner_read(r, index, values));
+    OK(ls_runner_read(r, index, r->batch, values));
     return values;
 }
 

@@ -40,7 +40,7 @@ ls_status ls_predictor_set_weights(ls_predictor *predictor, const char *paramete
 ls_status ls_predictor_run(ls_predictor *predictor, int64_t count, const void *const *inputs, float *const *outputs);
 
 // The losses and metrics of the graph, or of a classifier without any, over `count` samples: inputs as above, targets included.
-// values (may be NULL) gets one number for each, in their order, a loss divided by the samples; *loss (may be NULL) their sum, *accuracy
+// values (may be NULL) gets one number for each value, as ls_trainer_measure lists them; *loss (may be NULL) their sum, *accuracy
 // (may be NULL) the first accuracy, NAN where there is none.
 ls_status ls_predictor_evaluate(ls_predictor *predictor, int64_t count, const void *const *inputs, double *loss,
                                 double *accuracy, double *values);

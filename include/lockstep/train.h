@@ -205,11 +205,12 @@ ls_status ls_trainer_evaluate(ls_trainer *trainer, double *loss, double *accurac
 
 // --- what came of it -------------------------------------------------------------------------------------------------
 
-// A loss or a metric of the graph.
+// A loss or a metric of the graph. What has several parts, as an area under a curve for each label, is there with their mean first and
+// then with each: "auc", "auc/0", "auc/1", ...
 typedef struct ls_measure_result {
     const char *name;  // the layer's; owned by the trainer
     int is_loss;
-    double train, test;  // of the latest epoch and the latest evaluation; NAN: none yet
+    double train, test;  // of the latest epoch and the latest evaluation; NAN: none, as of those that only an evaluation has
 } ls_measure_result;
 
 int ls_trainer_measure_count(const ls_trainer *trainer);

@@ -176,38 +176,77 @@ static ls_status find_objective(ls_predictor *p, const ls_graph **out) {
     return ls__measures_create(*out, &p->measures);
 }
 
-static ls_status evaluate_batch(ls_predictor *p, ls_runner *r, int64_t first, int64_t count, const void *const *inputs,
-                                double *sum) {
-    double row[LS_MAX_MEASURES] = {(double)count};
-    LS_TRY(write_inputs(p, r, first, count, inputs));
-    LS_TRY(ls_runner_forward(r, row + 1));
-    ls__measures_add(&p->measures, sum, row);
+// What evaluating has come to: sums, and rows by sample where a metric needs them, as ls__measures_values takes both.
+typedef struct evaluation {
+    const void *const *inputs;
+    int64_t samples;
+    double sum[LS_MAX_MEASURES];
+    double *table;  // (row_width * samples); NULL: no metric has rows
+    double *rows;   // (row_width * batch): of the latest batch
+} evaluation;
+
+static ls_status take_rows(const ls_measures *m, ls_runner *r, int64_t first, evaluation *e) {
+    if (!e->table) return LS_OK;
+    LS_TRY(ls_runner_rows(r, e->rows));
+    for (int i = 0; i < m->count; i++) {
+        const ls_measure *one = &m->list[i];
+        if (!one->rows) continue;
+        memcpy(e->table + one->at * e->samples + first * one->count, e->rows + one->at * r->batch,
+               (size_t)(one->count * r->batch) * sizeof *e->rows);
+    }
     return LS_OK;
+}
+
+// Of a full batch of the runner's.
+static ls_status evaluate_batch(ls_predictor *p, ls_runner *r, int64_t first, evaluation *e) {
+    double row[LS_MAX_MEASURES] = {(double)r->batch};
+    LS_TRY(write_inputs(p, r, first, r->batch, e->inputs));
+    LS_TRY(ls_runner_forward(r, row + 1));
+    ls__measures_add(&p->measures, e->sum, row);
+    return take_rows(&p->measures, r, first, e);
+}
+
+static ls_status evaluate(ls_predictor *p, const ls_graph *graph, evaluation *e) {
+    ls_plan_config config = p->plan;
+    int64_t full = e->samples / config.batch * config.batch;
+    config.mode = LS_PLAN_EVALUATION;
+    if (full && !p->evaluate) LS_TRY(ls_runner_create(graph, p->device, &config, p->runner, &p->evaluate));
+    for (int64_t first = 0; first < full; first += config.batch) LS_TRY(evaluate_batch(p, p->evaluate, first, e));
+    if (full == e->samples) return LS_OK;
+    ls_runner *rest;  // sums are over a whole batch: what is left has a plan of its own
+    config.batch = e->samples - full;
+    LS_TRY(ls_runner_create(graph, p->device, &config, p->runner, &rest));
+    ls_status status = evaluate_batch(p, rest, full, e);
+    ls_runner_destroy(&rest);
+    return status;
+}
+
+static ls_status find_values(const ls_predictor *p, const evaluation *e, double *values) {
+    const ls_measures *m = &p->measures;
+    ls_measured *measured;
+    LS_TRY(ls_calloc(m->value_count, sizeof *measured, &measured));
+    ls_status status = ls__measures_values(m, e->sum, e->table, e->samples, measured);
+    for (int i = 0; i < m->value_count && status == LS_OK; i++) values[i] = measured[i].value;
+    free(measured);
+    return status;
 }
 
 ls_status ls_predictor_evaluate(ls_predictor *p, int64_t count, const void *const *inputs, double *loss,
                                 double *accuracy, double *values) {
     const ls_graph *graph;
-    double sum[LS_MAX_MEASURES] = {0};
+    evaluation e = {.inputs = inputs, .samples = count};
     LS_TRY(check_count(count));
     LS_TRY(find_objective(p, &graph));
-    ls_plan_config config = p->plan;
-    int64_t full = count / config.batch * config.batch;
-    config.mode = LS_PLAN_EVALUATION;
-    if (full && !p->evaluate) LS_TRY(ls_runner_create(graph, p->device, &config, p->runner, &p->evaluate));
-    for (int64_t first = 0; first < full; first += config.batch)
-        LS_TRY(evaluate_batch(p, p->evaluate, first, config.batch, inputs, sum));
-    if (full < count) {  // sums are over a whole batch: what is left has a plan of its own
-        ls_runner *rest;
-        config.batch = count - full;
-        LS_TRY(ls_runner_create(graph, p->device, &config, p->runner, &rest));
-        ls_status status = evaluate_batch(p, rest, full, config.batch, inputs, sum);
-        ls_runner_destroy(&rest);
-        LS_TRY(status);
-    }
-    if (loss) *loss = ls__measures_loss(&p->measures, sum);
-    if (accuracy) *accuracy = ls__measures_accuracy(&p->measures, sum);
-    for (int i = 0; values && i < p->measures.count; i++) values[i] = ls__measures_value(&p->measures, i, sum);
+    int64_t width = p->measures.row_width;
+    ls_status status = width ? ls_calloc(width * count, sizeof *e.table, &e.table) : LS_OK;
+    if (status == LS_OK && width) status = ls_calloc(width * p->plan.batch, sizeof *e.rows, &e.rows);
+    if (status == LS_OK) status = evaluate(p, graph, &e);
+    if (status == LS_OK && values) status = find_values(p, &e, values);
+    free(e.table);
+    free(e.rows);
+    LS_TRY(status);
+    if (loss) *loss = ls__measures_loss(&p->measures, e.sum);
+    if (accuracy) *accuracy = ls__measures_accuracy(&p->measures, e.sum);
     return LS_OK;
 }
 
