@@ -14,6 +14,8 @@
 
 typedef struct bench {
     ls_comm *comm;
+    ls_device *device;
+    ls_queue *queue;  // of all lanes: the device does everything at once
     ls_strategy *strategy;
     const ls_optimizer *optimizer;
     ls_optimizer_params params;
@@ -36,16 +38,14 @@ typedef struct lane {
         }                                                                                                              \
     } while (0)
 
-static const ls_device_ops none = {.name = "none"};
-
 // Writes the gradients of one lane, as backward would.
 static void write_gradients(bench *b, int replica, const ls_step_info *info) {
     int64_t begin, end;
     ls_strategy_deal(b->strategy, info->micro_batches, b->comm->position * b->replicas + replica, &begin, &end);
     for (int64_t m = begin; m < end; m++) {
-        float *g = ls_strategy_gradient_begin(b->strategy, replica, info, m);
+        float *g = ls_span_host(ls_strategy_gradient_begin(b->strategy, replica, info, m));
         for (int64_t i = 0; i < b->length; i++) g[i] = (float)(i % 7) + (float)m;
-        ls_strategy_gradient_end(b->strategy, replica, info);
+        MUST(ls_strategy_gradient_end(b->strategy, replica, b->queue, info));
     }
     ls_strategy_host_barrier(b->strategy);  // nobody waits for another's backward in what is timed
 }
@@ -68,8 +68,11 @@ static void measure_floor(lane *l) {
             for (int64_t i = 0; i < count; i++) g[i] = gradients[at + i];
             for (int k = 1; k < sources; k++)
                 for (int64_t i = 0; i < count; i++) g[i] += gradients[k * n + at + i];
-            ls_update u = {count, memory[1] + at, g, {memory[2] + at, memory[3] + at}, 1e-3, 0, s + 1, 0, 0};
-            b->optimizer->update(&b->params, &u);
+            ls_update u = {.lr = 1e-3, .step = s + 1};
+            ls_formula_call call;
+            b->optimizer->update(&b->params, &u, &call);
+            float *x[LS_UPDATE_SPANS] = {memory[1] + at, g, memory[2] + at, memory[3] + at};
+            call.formula->host(call.arguments, count, x);
         }
         l->floor[s] = ls_clock() - begin;
     }
@@ -86,7 +89,7 @@ static void *run(void *argument) {
         double start = ls_clock();
         ls_step_times times = {.since = start};
         ls_vote unused;
-        MUST(ls_strategy_step(b->strategy, l->replica, &info, LS_VOTE_GO_ON, &unused, &times));
+        MUST(ls_strategy_step(b->strategy, l->replica, b->queue, &info, LS_VOTE_GO_ON, &unused, &times));
         l->seconds[s] = ls_clock() - start;
         l->update[s] = ls_step_update(&times);
     }
@@ -115,9 +118,8 @@ static double worst(lane *lanes, int replicas, int steps, size_t field) {
 }
 
 static void measure(bench *b, const char *name) {
-    ls_device device = {.ops = &none};
     ls_strategy_config config = {.comm = b->comm,
-                                 .device = &device,
+                                 .device = b->device,
                                  .replicas = b->replicas,
                                  .length = b->length,
                                  .micro_batches = b->micro_batches,
@@ -166,12 +168,16 @@ int main(int argc, char **argv) {
     }
     b.length = ls_round_up(b.length, LS_SLICE_ALIGN);
     MUST(ls_comm_create(&b.comm));
+    MUST(ls_device_create("ref", NULL, &b.device));
+    MUST(ls_queue_create(b.device, &b.queue));
     MUST(ls_optimizer_find("adam", &b.optimizer));
     MUST(ls_optimizer_resolve(b.optimizer, &b.params));
     if (b.comm->rank == 0)
         printf("%lld floats, %lld micro-batches, %d workers on %d hosts, %d replicas each, adam\n", (long long)b.length,
                (long long)b.micro_batches, b.comm->size, b.comm->hosts, b.replicas);
     for (const ls_strategy_ops *const *s = ls_strategies(); *s; s++) measure(&b, (*s)->name);
+    ls_queue_destroy(&b.queue);
+    ls_device_destroy(&b.device);
     ls_comm_destroy(&b.comm);
     return 0;
 }

@@ -75,6 +75,13 @@ typedef struct ls_formula {
     void (*host)(const void *arguments, int64_t n, float *const *x);
 } ls_formula;
 
+// A formula with its arguments, ready to be applied.
+typedef struct ls_formula_call {
+    const ls_formula *formula;
+    int64_t argument_bytes;
+    _Alignas(8) unsigned char arguments[LS_FORMULA_ARGUMENTS];
+} ls_formula_call;
+
 // What gradients and weights need where they live. F32; n is a multiple of 16 and spans are aligned to 64 bytes, so that which
 // elements fall into a vector's tail never depends on how the whole is cut. The bits are the same on all devices.
 typedef struct ls_vector_ops {
@@ -82,6 +89,7 @@ typedef struct ls_vector_ops {
     ls_status (*scale)(ls_queue *queue, ls_span out, ls_span a, float factor, int64_t n);  // out = a * factor; out may be a
     // The squares of each unit of LS_VECTOR_ALIGN elements summed in a tree, in double: sums[u * stride], u < units.
     ls_status (*sum_squares)(ls_queue *queue, ls_span sums, int stride, ls_span x, int64_t units);
+    // x: (count); spans the formula does not use may be empty. The arguments are copied. Errors: UNSUPPORTED.
     ls_status (*apply)(ls_queue *queue, const ls_formula *formula, const void *arguments, int64_t argument_bytes,
                        const ls_span *x, int count, int64_t n);
 } ls_vector_ops;
@@ -164,6 +172,9 @@ static inline ls_status ls_event_wait(ls_queue *queue, ls_event *event) {
 }
 static inline ls_status ls_event_synchronize(ls_event *event) {
     return event->device->ops->memory->event_synchronize(event);
+}
+static inline ls_status ls_apply(ls_queue *queue, const ls_formula_call *call, const ls_span *x, int count, int64_t n) {
+    return ls__vector(queue)->apply(queue, call->formula, call->arguments, call->argument_bytes, x, count, n);
 }
 static inline ls_status ls_kernel_run(ls_kernel *kernel, ls_queue *queue, const ls_span args[LS_ARG_COUNT]) {
     return kernel->ops->run(kernel, queue, args);

@@ -21,11 +21,26 @@ LS_CLONES static void adam(int64_t n, float *restrict weights, const float *rest
     }
 }
 
-void ls__adam_update(const ls_optimizer_params *params, const ls_update *u) {
+typedef struct adam_arguments {
+    float alpha, rest1, rest2, epsilon, decay;
+} adam_arguments;
+
+static void adam_host(const void *arguments, int64_t n, float *const *x) {
+    const adam_arguments *a = arguments;
+    adam(n, x[LS_UPDATE_W], x[LS_UPDATE_G], x[LS_UPDATE_STATE], x[LS_UPDATE_STATE + 1], a->alpha, a->rest1, a->rest2,
+         a->epsilon, a->decay);
+}
+
+static const ls_formula adam_formula = {"adam", adam_host};
+
+void ls__adam_update(const ls_optimizer_params *params, const ls_update *u, ls_formula_call *out) {
     double correction1 = 1 - ls__power(params->beta1, u->step), correction2 = 1 - ls__power(params->beta2, u->step);
-    adam(u->n, u->w, u->g, u->state[0], u->state[1], (float)(u->lr * sqrt(correction2) / correction1),
-         (float)(1 - params->beta1), (float)(1 - params->beta2), (float)params->epsilon,
-         (float)(params->weight_decay * u->lr));
+    adam_arguments a = {.alpha = (float)(u->lr * sqrt(correction2) / correction1),
+                        .rest1 = (float)(1 - params->beta1),
+                        .rest2 = (float)(1 - params->beta2),
+                        .epsilon = (float)params->epsilon,
+                        .decay = (float)(params->weight_decay * u->lr)};
+    ls__call(out, &adam_formula, &a, sizeof a);
 }
 
 const ls_optimizer ls__optimizer_adam = {

@@ -26,15 +26,37 @@ LS_CLONES static void apply(int64_t n, float *restrict weights, const float *res
     for (int64_t i = 0; i < n; i++) w[i] -= rate * d[i];
 }
 
-static void lamb_direction(const ls_optimizer_params *params, const ls_update *u, float *out) {
-    double correction1 = 1 - ls__power(params->beta1, u->step), correction2 = 1 - ls__power(params->beta2, u->step);
-    moments(u->n, u->w, u->g, u->state[0], u->state[1], out, (float)(1 - params->beta1), (float)(1 - params->beta2),
-            (float)(1 / correction1), (float)(1 / correction2), (float)params->epsilon, (float)params->weight_decay);
+typedef struct moments_arguments {
+    float rest1, rest2, scale1, scale2, epsilon, decay;
+} moments_arguments;
+
+static void moments_host(const void *arguments, int64_t n, float *const *x) {
+    const moments_arguments *a = arguments;
+    moments(n, x[LS_UPDATE_W], x[LS_UPDATE_G], x[LS_UPDATE_STATE], x[LS_UPDATE_STATE + 1], x[LS_UPDATE_OUT], a->rest1,
+            a->rest2, a->scale1, a->scale2, a->epsilon, a->decay);
 }
 
-static void lamb_update(const ls_optimizer_params *params, const ls_update *u) {
+static void apply_host(const void *arguments, int64_t n, float *const *x) {
+    apply(n, x[LS_UPDATE_W], x[LS_UPDATE_G], *(const float *)arguments);
+}
+
+static const ls_formula moments_formula = {"lamb direction", moments_host}, apply_formula = {"lamb", apply_host};
+
+static void lamb_direction(const ls_optimizer_params *params, const ls_update *u, ls_formula_call *out) {
+    double correction1 = 1 - ls__power(params->beta1, u->step), correction2 = 1 - ls__power(params->beta2, u->step);
+    moments_arguments a = {.rest1 = (float)(1 - params->beta1),
+                           .rest2 = (float)(1 - params->beta2),
+                           .scale1 = (float)(1 / correction1),
+                           .scale2 = (float)(1 / correction2),
+                           .epsilon = (float)params->epsilon,
+                           .decay = (float)params->weight_decay};
+    ls__call(out, &moments_formula, &a, sizeof a);
+}
+
+static void lamb_update(const ls_optimizer_params *params, const ls_update *u, ls_formula_call *out) {
     double ratio = u->w_norm > 0 && u->g_norm > 0 ? u->w_norm / u->g_norm : 1;
-    apply(u->n, u->w, u->g, (float)(u->lr * ratio));
+    float rate = (float)(u->lr * ratio);
+    ls__call(out, &apply_formula, &rate, sizeof rate);
 }
 
 const ls_optimizer ls__optimizer_lamb = {

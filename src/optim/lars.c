@@ -36,19 +36,41 @@ LS_CLONES static void nesterov(int64_t n, float *restrict weights, const float *
     }
 }
 
-static void lars_update(const ls_optimizer_params *params, const ls_update *u) {
+typedef struct lars_arguments {
+    float rate, history, momentum, decay;
+} lars_arguments;
+
+static void plain_host(const void *arguments, int64_t n, float *const *x) {
+    const lars_arguments *a = arguments;
+    plain(n, x[LS_UPDATE_W], x[LS_UPDATE_G], a->rate, a->decay);
+}
+
+static void with_momentum_host(const void *arguments, int64_t n, float *const *x) {
+    const lars_arguments *a = arguments;
+    with_momentum(n, x[LS_UPDATE_W], x[LS_UPDATE_G], x[LS_UPDATE_STATE], a->rate, a->history, a->decay);
+}
+
+static void nesterov_host(const void *arguments, int64_t n, float *const *x) {
+    const lars_arguments *a = arguments;
+    nesterov(n, x[LS_UPDATE_W], x[LS_UPDATE_G], x[LS_UPDATE_STATE], a->rate, a->history, a->momentum, a->decay);
+}
+
+static const ls_formula plain_formula = {"lars", plain_host}, momentum_formula = {"lars momentum", with_momentum_host},
+                        nesterov_formula = {"lars nesterov", nesterov_host};
+
+static void lars_update(const ls_optimizer_params *params, const ls_update *u, ls_formula_call *out) {
     double local = u->lr;
     if (u->w_norm > 0 && u->g_norm > 0)
         local *=
             params->trust_coefficient * u->w_norm / (u->g_norm + params->weight_decay * u->w_norm + params->epsilon);
-    float rate = (float)local, momentum = (float)params->momentum, decay = (float)params->weight_decay;
-    float history = ls__history(params, u);
-    if (momentum == 0)
-        plain(u->n, u->w, u->g, rate, decay);
-    else if (params->nesterov)
-        nesterov(u->n, u->w, u->g, u->state[0], rate, history, momentum, decay);
-    else
-        with_momentum(u->n, u->w, u->g, u->state[0], rate, history, decay);
+    lars_arguments a = {.rate = (float)local,
+                        .history = ls__history(params, u),
+                        .momentum = (float)params->momentum,
+                        .decay = (float)params->weight_decay};
+    const ls_formula *formula = a.momentum == 0    ? &plain_formula
+                                : params->nesterov ? &nesterov_formula
+                                                   : &momentum_formula;
+    ls__call(out, formula, &a, sizeof a);
 }
 
 const ls_optimizer ls__optimizer_lars = {

@@ -1,11 +1,13 @@
-// Optimizers and learning-rate schedules. Elementwise formulas only: an optimizer never sees layouts, workers or
-// slices, and is told what norms it needs.
+// Optimizers and learning-rate schedules. Elementwise formulas only, which devices apply (ls_formula): an optimizer never sees
+// memory, layouts, workers or slices, and is told what norms it needs.
 #ifndef LS_OPTIM_OPTIM_H
 #define LS_OPTIM_OPTIM_H
 
 #include <lockstep/status.h>
 
 #include <stdint.h>
+
+#include "device/device.h"
 
 #define LS_MAX_OPTIMIZER_STATE 2
 
@@ -16,20 +18,24 @@ typedef struct ls_optimizer_params {
     double trust_coefficient;
 } ls_optimizer_params;
 
-// One update of n consecutive scalars. The arrays are aligned to 64 bytes and n is a multiple of 16, so that which
-// elements fall into a vector's tail never depends on how the parameters are cut.
+// What an update is told: the same for all elements of a parameter.
 typedef struct ls_update {
-    int64_t n;
-    float *w;                              // (n) master weights, in place
-    const float *g;                        // (n) mean gradient
-    float *state[LS_MAX_OPTIMIZER_STATE];  // (n) each, in place, zero before the first step
-    double lr;                             // of this step
-    double lr_before;                      // of the step before, to correct momentum for the change; 0: do not
-    int64_t step;                          // from 1
-    // Of layer-wise optimizers only: the norms of the whole parameter that w is of, and of the whole of what g is of. Both 0
-    // where the parameter's rate is not to be adapted.
+    double lr;         // of this step
+    double lr_before;  // of the step before, to correct momentum for the change; 0: do not
+    int64_t step;      // from 1
+    // Of layer-wise optimizers only: the norms of the whole parameter, and of the whole of what is applied to it. Both 0 where
+    // the parameter's rate is not to be adapted.
     double w_norm, g_norm;
 } ls_update;
+
+// What optimizers' formulas are applied to, in this order; those that a formula does not use may be empty.
+typedef enum ls_update_span {
+    LS_UPDATE_W,      // master weights, in place
+    LS_UPDATE_G,      // mean gradient, or what `direction` made of it
+    LS_UPDATE_STATE,  // the vectors of state, in place, zero before the first step
+    LS_UPDATE_OUT = LS_UPDATE_STATE + LS_MAX_OPTIMIZER_STATE,  // of `direction`: what it makes; not G
+    LS_UPDATE_SPANS
+} ls_update_span;
 
 typedef struct ls_optimizer {
     const char *name, *help;
@@ -38,10 +44,11 @@ typedef struct ls_optimizer {
     int layerwise;     // 1: update wants the norms, and all elements of a parameter are measured before one is updated
     int (*state_count)(const ls_optimizer_params *params);  // vectors of state it needs, 0..2
     const char *state_names[LS_MAX_OPTIMIZER_STATE];        // as checkpoints name them
-    // Layer-wise optimizers that measure not the gradient but what they would do with it: that, from g, w and the state, which
-    // advances here, into `out` (n), not g; update then gets it in place of g, with its norm. NULL: the gradient itself.
-    void (*direction)(const ls_optimizer_params *params, const ls_update *update, float *out);
-    void (*update)(const ls_optimizer_params *params, const ls_update *update);
+    // Both choose a formula and work out its arguments, in double precision where that matters.
+    // Layer-wise optimizers that measure not the gradient but what they would do with it: that, from G, W and the state, which
+    // advances here, into OUT; update then gets it in place of G, with its norm. NULL: the gradient itself.
+    void (*direction)(const ls_optimizer_params *params, const ls_update *update, ls_formula_call *out);
+    void (*update)(const ls_optimizer_params *params, const ls_update *update, ls_formula_call *out);
 } ls_optimizer;
 
 const ls_optimizer *const *ls_optimizers(void);  // NULL-terminated

@@ -40,15 +40,37 @@ LS_CLONES static void nesterov(int64_t n, float *restrict weights, const float *
     }
 }
 
-static void sgd_update(const ls_optimizer_params *params, const ls_update *u) {
-    float lr = (float)u->lr, momentum = (float)params->momentum, decay = (float)(params->weight_decay * u->lr);
-    float history = ls__history(params, u);
-    if (momentum == 0)
-        plain(u->n, u->w, u->g, lr, decay);
-    else if (params->nesterov)
-        nesterov(u->n, u->w, u->g, u->state[0], lr, history, momentum, decay);
-    else
-        with_momentum(u->n, u->w, u->g, u->state[0], lr, history, decay);
+typedef struct sgd_arguments {
+    float lr, history, momentum, decay;
+} sgd_arguments;
+
+static void plain_host(const void *arguments, int64_t n, float *const *x) {
+    const sgd_arguments *a = arguments;
+    plain(n, x[LS_UPDATE_W], x[LS_UPDATE_G], a->lr, a->decay);
+}
+
+static void with_momentum_host(const void *arguments, int64_t n, float *const *x) {
+    const sgd_arguments *a = arguments;
+    with_momentum(n, x[LS_UPDATE_W], x[LS_UPDATE_G], x[LS_UPDATE_STATE], a->lr, a->history, a->decay);
+}
+
+static void nesterov_host(const void *arguments, int64_t n, float *const *x) {
+    const sgd_arguments *a = arguments;
+    nesterov(n, x[LS_UPDATE_W], x[LS_UPDATE_G], x[LS_UPDATE_STATE], a->lr, a->history, a->momentum, a->decay);
+}
+
+static const ls_formula plain_formula = {"sgd", plain_host}, momentum_formula = {"sgd momentum", with_momentum_host},
+                        nesterov_formula = {"sgd nesterov", nesterov_host};
+
+static void sgd_update(const ls_optimizer_params *params, const ls_update *u, ls_formula_call *out) {
+    sgd_arguments a = {.lr = (float)u->lr,
+                       .history = ls__history(params, u),
+                       .momentum = (float)params->momentum,
+                       .decay = (float)(params->weight_decay * u->lr)};
+    const ls_formula *formula = a.momentum == 0    ? &plain_formula
+                                : params->nesterov ? &nesterov_formula
+                                                   : &momentum_formula;
+    ls__call(out, formula, &a, sizeof a);
 }
 
 const ls_optimizer ls__optimizer_sgd = {

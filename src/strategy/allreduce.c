@@ -21,8 +21,8 @@ typedef struct served {
 
 // Another host, as this worker's own slices see it.
 typedef struct remote {
-    int rank;         // the worker there that serves this worker's slices
-    float *partials;  // as above: what that host has for them; NULL on this worker's own host
+    int rank;            // the worker there that serves this worker's slices
+    ls_window partials;  // as above: what that host has for them; none on this worker's own host
 } remote;
 
 // Messages on their way.
@@ -97,8 +97,8 @@ static ls_status plan_remote(ls_strategy *s) {
     for (int host = 0; host < comm->hosts; host++) {
         if (host == comm->host) continue;
         a->remotes[host].rank = comm->order[server(s, host, comm->position)];
-        LS_TRY(ls__want(s, LS_STRATEGY_SUMS, LS_WORKER, s->host_pieces * ls__slices_length(s, a->slices) * 4,
-                        &a->remotes[host].partials));
+        LS_TRY(ls__want_window(s, LS_STRATEGY_SUMS, LS_WORKER, s->host_pieces * ls__slices_length(s, a->slices) * 4,
+                               &a->remotes[host].partials));
     }
     LS_TRY(plan_served(s));
     int64_t maximum = comm->hosts + a->served_count;
@@ -147,8 +147,9 @@ static ls_status receive_partials(ls_strategy *s, int64_t micro_batches, int buc
     for (int host = 0; host < comm->hosts; host++) {
         if (host == comm->host) continue;
         int64_t count = ls__host_piece_count(s, micro_batches, host) * ls__slice_length(mine);
-        LS_TRY(receive(comm, &a->messages[bucket], a->remotes[host].partials + s->host_pieces * mine.first, count,
-                       LS_DTYPE_F32, a->remotes[host].rank, ls__tag(LS_MESSAGE_GRADIENTS, bucket)));
+        ls_window to = ls__window_at(a->remotes[host].partials, s->host_pieces * mine.first * 4);
+        LS_TRY(receive(comm, &a->messages[bucket], to.host, count, LS_DTYPE_F32, a->remotes[host].rank,
+                       ls__tag(LS_MESSAGE_GRADIENTS, bucket)));
     }
     return LS_OK;
 }
@@ -202,8 +203,10 @@ static ls_status reduce_begin(ls_lane_step *step, int bucket) {
     if (step->replica == 0) status = receive_partials(s, step->info->micro_batches, bucket);
     for (int i = 0; i < a->served_count; i++) {
         const served *to = &a->served[i];
-        ls__host_partials(step, to->slices[bucket].begin, to->slices[bucket].end, partials_of(s, to, bucket));
+        ls_slice theirs = to->slices[bucket];
+        ls__keep(&status, ls__host_partials(step, theirs.begin, theirs.end, partials_of(s, to, bucket)));
     }
+    ls__keep(&status, ls_synchronize(step->queue));
     ls__lap(step->times, LS_STEP_SUM);
     ls__wait(s->worker_barrier, step->times, LS_STEP_WAIT);
     if (step->replica == 0) {
@@ -232,7 +235,8 @@ static ls_status reduce_end(ls_lane_step *step, int bucket) {
         lane->source_count +=
             host == comm->host
                 ? ls__host_sources(s, micro_batches, sources)
-                : ls__received_sources(s, micro_batches, host, a->remotes[host].partials + s->host_pieces * mine.first,
+                : ls__received_sources(s, micro_batches, host,
+                                       ls__window_at(a->remotes[host].partials, s->host_pieces * mine.first * 4),
                                        mine.begin, ls__slice_length(mine), sources);
     }
     return status;
@@ -258,7 +262,7 @@ static ls_status gather_begin(ls_lane_step *step, int bucket) {
     if (!a->remotes) return LS_OK;
     ls_barrier_wait(s->worker_barrier);
     if (step->replica != 0) return LS_OK;
-    return exchange_slices(s, &a->messages[bucket], bucket, s->weights, LS_DTYPE_F32, LS_SLICE_ALIGN,
+    return exchange_slices(s, &a->messages[bucket], bucket, s->weights.host, LS_DTYPE_F32, LS_SLICE_ALIGN,
                            LS_MESSAGE_WEIGHTS);
 }
 

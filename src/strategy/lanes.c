@@ -5,7 +5,6 @@
 
 #include "base/error.h"
 #include "base/memory.h"
-#include "device/host.h"
 #include "strategy/strategy_impl.h"
 
 // --- dealing ---------------------------------------------------------------------------------------------------------
@@ -85,6 +84,7 @@ static ls_status plan_buckets(ls_strategy *s) {
 static int block_count(int64_t micro_batches) { return 2 * (64 - __builtin_clzll((uint64_t)micro_batches)) + 2; }
 
 static ls_status plan_lane(ls_strategy *s, int replica) {
+    int far = !ls__host_memory(s);
     int64_t v = s->config.micro_batches;
     int position = s->config.comm->position * s->config.replicas + replica;
     LS_TRY(ls_memory_alloc(sizeof(ls_lane), &s->lane[replica]));
@@ -94,13 +94,17 @@ static ls_status plan_lane(ls_strategy *s, int replica) {
     ls__slices(s, position, position, lane->slices);
     int64_t bytes = ls__slices_length(s, lane->slices) * (int64_t)sizeof(float);
     LS_TRY(ls__want(s, LS_STRATEGY_SUMS, replica, v * (int64_t)sizeof(ls_source), &lane->sources));
-    LS_TRY(ls__want(s, LS_STRATEGY_SUMS, replica, (int64_t)block_count(v) * LS_BLOCK * 4, &lane->blocks));
+    LS_TRY(ls__want_span(s, LS_STRATEGY_SUMS, replica, block_count(v) * s->block * 4, &lane->blocks));
+    if (far) LS_TRY(ls__want_span(s, LS_STRATEGY_GRADIENTS, replica, s->slots * s->config.length * 4, &lane->slots));
+    if (far && (ls__clips(s) || ls__layerwise(s)))
+        LS_TRY(ls__want_span(s, LS_STRATEGY_SUMS, replica, s->block / LS_SLICE_ALIGN * 2 * (int64_t)sizeof(double),
+                             &lane->unit_sums));
     if (ls__layerwise(s))
         LS_TRY(ls__want(s, LS_STRATEGY_SUMS, replica, s->run_count * (int64_t)sizeof *lane->norms, &lane->norms));
     if (ls__layerwise(s) || (ls__clips(s) && !s->makes_mean))
-        LS_TRY(ls__want(s, LS_STRATEGY_SUMS, replica, bytes, &lane->kept));
+        LS_TRY(ls__want_span(s, LS_STRATEGY_SUMS, replica, bytes, &lane->kept));
     int states = s->config.optimizer->state_count(&s->config.params);
-    for (int i = 0; i < states; i++) LS_TRY(ls__want(s, LS_STRATEGY_STATE, replica, bytes, &lane->state[i]));
+    for (int i = 0; i < states; i++) LS_TRY(ls__want_span(s, LS_STRATEGY_STATE, replica, bytes, &lane->state[i]));
     return LS_OK;
 }
 
@@ -135,6 +139,8 @@ ls_status ls__common_plan(ls_strategy *s) {
     s->lanes = comm->size * config->replicas;
     s->host_lanes = comm->local_size * config->replicas;
     s->host_lane = comm->local_rank * config->replicas;
+    s->block = LS_BLOCK;
+    if (!ls__host_memory(s)) s->block = config->length < LS_FAR_BLOCK ? config->length : LS_FAR_BLOCK;
 
     LS_TRY(ls_calloc(comm->hosts + 1, sizeof(int), &s->host_first));
     for (int position = 0; position < comm->size; position++)
@@ -149,8 +155,8 @@ ls_status ls__common_plan(ls_strategy *s) {
     LS_TRY(ls__votes_plan(s));
     int whose = s->ops->weights_shared ? LS_HOST : LS_WORKER;
     int64_t column_bytes = config->length / LS_SLICE_ALIGN * (int64_t)sizeof(double);
-    if (ls__clips(s)) LS_TRY(ls__want(s, LS_STRATEGY_SUMS, whose, column_bytes, &s->squares));
-    if (ls__layerwise(s)) LS_TRY(ls__want(s, LS_STRATEGY_SUMS, whose, 2 * column_bytes, &s->layer_squares));
+    if (ls__clips(s)) LS_TRY(ls__want_window(s, LS_STRATEGY_SUMS, whose, column_bytes, &s->squares));
+    if (ls__layerwise(s)) LS_TRY(ls__want_window(s, LS_STRATEGY_SUMS, whose, 2 * column_bytes, &s->layer_squares));
     return LS_OK;
 }
 
@@ -171,8 +177,14 @@ void ls__common_free(ls_strategy *s) {
 
 // --- gradients -------------------------------------------------------------------------------------------------------
 
-static float *slot(const ls_strategy *s, int host_lane, int index) {
-    return (float *)s->gradients->base + ((int64_t)host_lane * s->slots + index) * s->config.length;
+// Slot `index` of a lane of the host. Other workers' device memory is out of reach: there is only what they publish.
+static ls_window slot(const ls_strategy *s, int host_lane, int index) {
+    int64_t bytes = s->config.length * (int64_t)sizeof(float);
+    int replica = host_lane - s->host_lane;
+    ls_window w = ls__window_at(s->slots_window, ((int64_t)host_lane * s->slots + index) * bytes);
+    if (!ls__host_memory(s) && replica >= 0 && replica < s->config.replicas)
+        w.device = ls_span_at(s->lane[replica]->slots, index * bytes);
+    return w;
 }
 
 int ls__host_sources(const ls_strategy *s, int64_t micro_batches, ls_source *sources) {
@@ -188,17 +200,33 @@ int ls__host_sources(const ls_strategy *s, int64_t micro_batches, ls_source *sou
     return total;
 }
 
-int ls__received_sources(const ls_strategy *s, int64_t micro_batches, int host, const float *data, int64_t begin,
+int ls__received_sources(const ls_strategy *s, int64_t micro_batches, int host, ls_window data, int64_t begin,
                          int64_t n, ls_source *sources) {
     ls_piece pieces[LS_TREE_MAX_PIECES];
     int64_t first, end;
     ls__host_run(s, micro_batches, host, &first, &end);
     int count = ls_tree_pieces(micro_batches, first, end, pieces);
-    for (int k = 0; k < count; k++) sources[k] = (ls_source){pieces[k], n > 0 ? data + k * n : NULL, begin};
+    for (int k = 0; k < count; k++) sources[k] = (ls_source){pieces[k], ls__window_at(data, k * n * 4), begin};
     return count;
 }
 
-float *ls_strategy_gradient_begin(ls_strategy *s, int replica, const ls_step_info *info, int64_t micro_batch) {
+ls_status ls__publish(ls_lane_step *step, int64_t begin, int64_t end) {
+    const ls_strategy *s = step->strategy;
+    ls_piece pieces[LS_TREE_MAX_PIECES];
+    int64_t first, last, micro_batches = step->info->micro_batches;
+    int mine = s->host_lane + step->replica;
+    if (ls__host_memory(s) || !s->gradients) return LS_OK;
+    ls_strategy_deal(s, micro_batches, s->config.comm->position * s->config.replicas + step->replica, &first, &last);
+    int count = ls_tree_pieces(micro_batches, first, last, pieces);
+    for (int k = 0; k < count; k++)
+        for (int64_t at = begin, n; (n = ls__trained(s, &at, end, end)) > 0; at += n) {
+            ls_window w = ls__window_at(slot(s, mine, k), at * 4);
+            LS_TRY(ls_read(step->queue, w.host, w.device, n * 4));
+        }
+    return LS_OK;
+}
+
+ls_span ls_strategy_gradient_begin(ls_strategy *s, int replica, const ls_step_info *info, int64_t micro_batch) {
     ls_lane *lane = s->lane[replica];
     int64_t begin, end;
     ls_strategy_deal(s, info->micro_batches, s->config.comm->position * s->config.replicas + replica, &begin, &end);
@@ -206,14 +234,21 @@ float *ls_strategy_gradient_begin(ls_strategy *s, int replica, const ls_step_inf
     if (micro_batch == begin) lane->depth = 0;
     assert(lane->depth < s->slots);
     lane->stack[lane->depth] = (ls_piece){micro_batch, 0};
-    return slot(s, s->host_lane + replica, lane->depth);
+    return slot(s, s->host_lane + replica, lane->depth).device;
 }
 
-void ls_strategy_gradient_end(ls_strategy *s, int replica, const ls_step_info *info) {
+ls_status ls_strategy_gradient_end(ls_strategy *s, int replica, ls_queue *queue, const ls_step_info *info) {
     ls_lane *lane = s->lane[replica];
     int mine = s->host_lane + replica;
+    int64_t length = s->config.length;
+    ls_status status = LS_OK;
     lane->depth++;
-    while (ls_tree_merge(info->micro_batches, lane->stack, &lane->depth))
-        ls__host_add(slot(s, mine, lane->depth - 1), slot(s, mine, lane->depth - 1), slot(s, mine, lane->depth),
-                     s->config.length);
+    while (ls_tree_merge(info->micro_batches, lane->stack, &lane->depth)) {
+        ls_span left = slot(s, mine, lane->depth - 1).device, right = slot(s, mine, lane->depth).device;
+        for (int64_t at = 0, n; (n = ls__trained(s, &at, length, length)) > 0; at += n) {
+            ls_span sum = ls_span_at(left, at * 4);
+            ls__keep(&status, ls__vector(queue)->add(queue, sum, sum, ls_span_at(right, at * 4), n));
+        }
+    }
+    return status;
 }

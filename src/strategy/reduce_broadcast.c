@@ -11,7 +11,7 @@
 
 typedef struct reduce_broadcast {
     float *partials;       // (host_pieces, length), on leads but worker 0: what their host has, bucket by bucket
-    float **received;      // (hosts), on worker 0: the same of each other host
+    ls_window *received;   // (hosts), on worker 0: the same of each other host
     ls_request *requests;  // (bucket_count, hosts + 1)
     int *pending;          // (bucket_count)
 } reduce_broadcast;
@@ -41,7 +41,7 @@ static ls_status plan(ls_strategy *s) {
     LS_TRY(ls_calloc(1, sizeof *b, &b));
     s->impl = b;
     s->makes_mean = 1;
-    LS_TRY(ls__want(s, LS_STRATEGY_SUMS, LS_HOST, s->config.length * 4, &s->mean));
+    LS_TRY(ls__want_window(s, LS_STRATEGY_SUMS, LS_HOST, s->config.length * 4, &s->mean));
     if (comm->local_rank == 0) s->reads = s->config.length;
     if (comm->hosts == 1 || comm->local_rank != 0) return LS_OK;
     int64_t bytes = s->host_pieces * s->config.length * 4;
@@ -49,7 +49,8 @@ static ls_status plan(ls_strategy *s) {
     LS_TRY(ls_calloc(s->bucket_count, sizeof *b->pending, &b->pending));
     if (is_lead(s)) return ls__want(s, LS_STRATEGY_SUMS, LS_WORKER, bytes, &b->partials);
     LS_TRY(ls_calloc(comm->hosts, sizeof *b->received, &b->received));
-    for (int h = 1; h < comm->hosts; h++) LS_TRY(ls__want(s, LS_STRATEGY_SUMS, LS_WORKER, bytes, &b->received[h]));
+    for (int h = 1; h < comm->hosts; h++)
+        LS_TRY(ls__want_window(s, LS_STRATEGY_SUMS, LS_WORKER, bytes, &b->received[h]));
     return LS_OK;
 }
 
@@ -89,14 +90,18 @@ static int64_t bucket_length(const ls_strategy *s, int bucket) {
     return s->bucket_ends[bucket] - ls__bucket_begin(s, bucket);
 }
 
-// A host's sums of a bucket, (pieces, bucket's length), behind those of the buckets before.
-static float *partials_at(const ls_strategy *s, float *partials, int bucket) {
-    return partials + s->host_pieces * ls__bucket_begin(s, bucket);
+// Where a host's sums of a bucket, (pieces, bucket's length), are: behind those of the buckets before.
+static int64_t partials_at(const ls_strategy *s, int bucket) { return s->host_pieces * ls__bucket_begin(s, bucket); }
+
+static ls_window received_at(const ls_strategy *s, int host, int bucket) {
+    return ls__window_at(impl_of(s)->received[host], partials_at(s, bucket) * 4);
 }
+
+static float *mean_at(const ls_strategy *s, int bucket) { return (float *)s->mean.host + ls__bucket_begin(s, bucket); }
 
 static ls_status receive_all(ls_strategy *s, int64_t micro_batches, int bucket) {
     for (int h = 1; h < s->config.comm->hosts; h++)
-        LS_TRY(receive(s, bucket, partials_at(s, impl_of(s)->received[h], bucket),
+        LS_TRY(receive(s, bucket, received_at(s, h, bucket).host,
                        ls__host_piece_count(s, micro_batches, h) * bucket_length(s, bucket), lead_of(s, h),
                        LS_MESSAGE_GRADIENTS));
     return LS_OK;
@@ -104,8 +109,7 @@ static ls_status receive_all(ls_strategy *s, int64_t micro_batches, int bucket) 
 
 static ls_status send_mean(ls_strategy *s, int bucket) {
     for (int h = 1; h < s->config.comm->hosts; h++)
-        LS_TRY(send(s, bucket, s->mean + ls__bucket_begin(s, bucket), bucket_length(s, bucket), lead_of(s, h),
-                    LS_MESSAGE_MEAN));
+        LS_TRY(send(s, bucket, mean_at(s, bucket), bucket_length(s, bucket), lead_of(s, h), LS_MESSAGE_MEAN));
     return wait_for(s, bucket);
 }
 
@@ -119,16 +123,29 @@ static ls_status reduce_begin(ls_lane_step *step, int bucket) {
     if (s->config.comm->hosts == 1) return LS_OK;
     if (is_root(s)) return step->replica == 0 ? receive_all(s, micro_batches, bucket) : LS_OK;
     if (!is_lead(s)) return LS_OK;
-    float *partials = partials_at(s, b->partials, bucket);
-    ls__host_partials(step, begin, s->bucket_ends[bucket], partials);
+    float *partials = b->partials + partials_at(s, bucket);
+    ls_status status = ls__host_partials(step, begin, s->bucket_ends[bucket], partials);
+    ls__keep(&status, ls_synchronize(step->queue));
     ls__lap(step->times, LS_STEP_SUM);
     ls__wait(s->worker_barrier, step->times, LS_STEP_WAIT);
-    if (step->replica != 0) return LS_OK;
-    ls_status status = receive(s, bucket, s->mean + begin, bucket_length(s, bucket), lead_of(s, 0), LS_MESSAGE_MEAN);
+    if (step->replica != 0) return status;
+    ls__keep(&status, receive(s, bucket, mean_at(s, bucket), bucket_length(s, bucket), lead_of(s, 0), LS_MESSAGE_MEAN));
     int pieces = ls__host_piece_count(s, micro_batches, s->config.comm->host);
     ls__keep(&status,
              send(s, bucket, partials, pieces * bucket_length(s, bucket), lead_of(s, 0), LS_MESSAGE_GRADIENTS));
     return status;
+}
+
+// The mean of a slice, from the lane's sources, to where all of the host see it.
+static ls_status make_mean(ls_lane_step *step, ls_slice slice) {
+    ls_strategy *s = step->strategy;
+    for (int64_t at = slice.begin, n; (n = ls__trained(s, &at, slice.end, s->block)) > 0; at += n) {
+        ls_window to = ls__window_at(s->mean, at * 4);
+        ls_span mean = to.device.buffer ? to.device : ls__block(step, 0);
+        LS_TRY(ls__mean_block(step, at, n, mean));
+        if (!to.device.buffer) LS_TRY(ls_read(step->queue, to.host, mean, n * 4));
+    }
+    return ls_synchronize(step->queue);
 }
 
 // Worker 0: gets the other hosts' sums, adds everything up, sends the mean.
@@ -144,12 +161,10 @@ static ls_status sum_at_root(ls_lane_step *step, int bucket) {
     }
     lane->source_count = ls__host_sources(s, micro_batches, lane->sources);
     for (int h = 1; h < hosts; h++)
-        lane->source_count += ls__received_sources(s, micro_batches, h, partials_at(s, impl_of(s)->received[h], bucket),
-                                                   ls__bucket_begin(s, bucket), bucket_length(s, bucket),
-                                                   lane->sources + lane->source_count);
-    ls_slice mine = lane->slices[bucket];
-    for (int64_t at = mine.begin; at < mine.end; at += LS_BLOCK)
-        ls__mean_block(lane, step->info, at, mine.end - at < LS_BLOCK ? mine.end - at : LS_BLOCK, s->mean + at);
+        lane->source_count +=
+            ls__received_sources(s, micro_batches, h, received_at(s, h, bucket), ls__bucket_begin(s, bucket),
+                                 bucket_length(s, bucket), lane->sources + lane->source_count);
+    ls__keep(&status, make_mean(step, lane->slices[bucket]));
     ls__lap(step->times, LS_STEP_SUM);
     if (hosts > 1) {
         ls__wait(s->worker_barrier, step->times, LS_STEP_WAIT);

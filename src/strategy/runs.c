@@ -1,4 +1,5 @@
-// Updating the vector run by run: which elements are trained, which of them decay, which are statistics, and which share norms.
+// Updating the vector run by run: which elements are trained, which of them decay, which are statistics,
+// which stay as they are, and which share norms.
 
 #include <string.h>
 
@@ -10,15 +11,17 @@
 static ls_run make_run(const ls_strategy_config *config, const ls_segment *segment) {
     ls_run run = {.begin = segment->begin,
                   .end = segment->end,
-                  .statistic = segment->statistic,
+                  .frozen = segment->frozen,
+                  .statistic = segment->statistic && !segment->frozen,
                   .momentum = segment->momentum,
                   .params = config->params};
-    run.adapts = config->optimizer->layerwise && segment->kernel && !segment->statistic;
+    run.adapts = config->optimizer->layerwise && segment->kernel && !segment->statistic && !segment->frozen;
     if (config->decay_kernels_only && !segment->kernel) run.params.weight_decay = 0;
     return run;
 }
 
 static int updated_alike(const ls_run *a, const ls_run *b) {
+    if (a->frozen || b->frozen) return a->frozen && b->frozen;
     if (a->statistic || b->statistic) return a->statistic && b->statistic && a->momentum == b->momentum;
     return !a->adapts && !b->adapts && a->params.weight_decay == b->params.weight_decay;
 }
@@ -58,6 +61,25 @@ const ls_run *ls__run_at(const ls_strategy *s, int64_t offset) {
     return &s->runs[low];
 }
 
+int64_t ls__trained(const ls_strategy *s, int64_t *begin, int64_t end, int64_t maximum) {
+    const ls_run *run = ls__run_at(s, *begin), *last = s->runs + s->run_count;
+    while (*begin < end && run->frozen) {
+        *begin = ls__run_end(run, end);
+        if (++run == last) break;
+    }
+    if (*begin >= end) return 0;
+    int64_t most = maximum < end - *begin ? *begin + maximum : end;
+    for (const ls_run *next = run; next < last && next->begin < most; next++)
+        if (next->frozen) return next->begin - *begin;
+    return most - *begin;
+}
+
+// --- formulas --------------------------------------------------------------------------------------------------------
+
+typedef struct statistic_arguments {
+    float momentum, rest;
+} statistic_arguments;
+
 // As Keras moves the statistics of batch normalization; with the sum of all micro-batches divided by the samples, g is the
 // mean of their statistics, weighted by their samples.
 LS_CLONES static void move_statistic(int64_t n, float *restrict w, const float *restrict g, float momentum,
@@ -65,37 +87,70 @@ LS_CLONES static void move_statistic(int64_t n, float *restrict w, const float *
     for (int64_t i = 0; i < n; i++) w[i] = momentum * w[i] + rest * g[i];
 }
 
-static void advance(ls_update *u) {
-    u->w += u->n, u->g += u->n;
-    for (int i = 0; i < LS_MAX_OPTIMIZER_STATE; i++)
-        if (u->state[i]) u->state[i] += u->n;
+static void statistic_host(const void *arguments, int64_t n, float *const *x) {
+    const statistic_arguments *a = arguments;
+    move_statistic(n, x[LS_UPDATE_W], x[LS_UPDATE_G], a->momentum, a->rest);
 }
 
-void ls__direct(const ls_strategy *s, ls_update u, int64_t offset, float *out) {
+static const ls_formula statistic_formula = {"statistic", statistic_host};
+
+static void call_statistic(const ls_run *run, ls_formula_call *out) {
+    statistic_arguments a = {run->momentum, 1 - run->momentum};
+    out->formula = &statistic_formula;
+    out->argument_bytes = sizeof a;
+    memcpy(out->arguments, &a, sizeof a);
+}
+
+// The formula that a run is updated by, or directed; worked out once for all of its blocks that follow each other.
+static const ls_formula_call *call_of(ls_lane_step *step, const ls_run *run, int direction) {
+    const ls_strategy *s = step->strategy;
     const ls_optimizer *optimizer = s->config.optimizer;
-    int64_t end = offset + u.n;
-    for (const ls_run *run = ls__run_at(s, offset); offset < end; run++) {
-        u.n = ls__run_end(run, end) - offset;
-        if (run->statistic || !optimizer->direction)
-            memcpy(out, u.g, (size_t)u.n * sizeof *out);
-        else
-            optimizer->direction(&run->params, &u, out);
-        offset += u.n, out += u.n;
-        advance(&u);
+    if (step->called == run && step->called_direction == direction) return &step->call;
+    ls_update u = {.lr = step->info->lr, .lr_before = step->info->lr_before, .step = step->info->step};
+    if (run->adapts && !direction) {
+        u.w_norm = step->lane->norms[run - s->runs][0];
+        u.g_norm = step->lane->norms[run - s->runs][1];
     }
+    if (run->statistic)
+        call_statistic(run, &step->call);
+    else
+        (direction ? optimizer->direction : optimizer->update)(&run->params, &u, &step->call);
+    step->called = run;
+    step->called_direction = direction;
+    return &step->call;
 }
 
-void ls__update(const ls_strategy *s, const ls_lane *lane, ls_update u, int64_t offset) {
-    int64_t end = offset + u.n;
-    for (const ls_run *run = ls__run_at(s, offset); offset < end; run++) {
-        u.n = ls__run_end(run, end) - offset;
-        u.w_norm = run->adapts ? lane->norms[run - s->runs][0] : 0;
-        u.g_norm = run->adapts ? lane->norms[run - s->runs][1] : 0;
-        if (run->statistic)
-            move_statistic(u.n, u.w, u.g, run->momentum, 1 - run->momentum);
+// The spans of a block from element `at` of the vector on.
+static void spans_at(const ls_update_block *block, int64_t at, ls_span x[LS_UPDATE_SPANS]) {
+    for (int i = 0; i < LS_UPDATE_SPANS; i++)
+        x[i] = block->x[i].buffer ? ls_span_at(block->x[i], (at - block->offset) * 4) : block->x[i];
+}
+
+ls_status ls__direct(ls_lane_step *step, const ls_update_block *block) {
+    const ls_strategy *s = step->strategy;
+    int64_t at = block->offset, end = at + block->n;
+    for (const ls_run *run = ls__run_at(s, at); at < end; run++) {
+        ls_span x[LS_UPDATE_SPANS];
+        int64_t n = ls__run_end(run, end) - at;
+        spans_at(block, at, x);
+        if (run->statistic || !s->config.optimizer->direction)
+            LS_TRY(ls_copy(step->queue, x[LS_UPDATE_OUT], x[LS_UPDATE_G], n * 4));
         else
-            s->config.optimizer->update(&run->params, &u);
-        offset += u.n;
-        advance(&u);
+            LS_TRY(ls_apply(step->queue, call_of(step, run, 1), x, LS_UPDATE_SPANS, n));
+        at += n;
     }
+    return LS_OK;
+}
+
+ls_status ls__update(ls_lane_step *step, const ls_update_block *block) {
+    const ls_strategy *s = step->strategy;
+    int64_t at = block->offset, end = at + block->n;
+    for (const ls_run *run = ls__run_at(s, at); at < end; run++) {
+        ls_span x[LS_UPDATE_SPANS];
+        int64_t n = ls__run_end(run, end) - at;
+        spans_at(block, at, x);
+        LS_TRY(ls_apply(step->queue, call_of(step, run, 0), x, LS_UPDATE_OUT, n));
+        at += n;
+    }
+    return LS_OK;
 }

@@ -1,6 +1,7 @@
 // The driver of a step: what all strategies go through, and what a lane does to its slices.
 #include <string.h>
 
+#include "base/error.h"
 #include "strategy/strategy_impl.h"
 
 // --- a lane's slice of a bucket --------------------------------------------------------------------------------------
@@ -25,79 +26,150 @@ static void note_turns(const ls_lane_step *step, const turns *t) {
     step->times->since = t->now;
 }
 
-static int64_t block_length(ls_slice slice, int64_t at) {
-    return slice.end - at < LS_BLOCK ? slice.end - at : LS_BLOCK;
+// What the lane keeps of element `at` of the slice.
+static ls_span kept_at(const ls_lane_step *step, ls_slice slice, int64_t at) {
+    return ls_span_at(step->lane->kept, (slice.first + (at - slice.begin)) * 4);
 }
 
-// What the lane keeps of element `at` of the slice.
-static float *kept_at(const ls_lane_step *step, ls_slice slice, int64_t at) {
-    return step->lane->kept + slice.first + (at - slice.begin);
+// The mean gradient of a block that was made as a whole, or kept.
+static ls_status known_mean(ls_lane_step *step, ls_slice slice, int64_t at, int64_t n, ls_span *mean) {
+    const ls_strategy *s = step->strategy;
+    *mean = kept_at(step, slice, at);
+    return s->makes_mean ? ls__bring(step, ls__window_at(s->mean, at * 4), n, 1, mean) : LS_OK;
 }
 
 // The mean gradient of the block from `at` on, clipped.
-static const float *read_block(const ls_lane_step *step, ls_slice slice, int64_t at) {
+static ls_status read_block(ls_lane_step *step, ls_slice slice, int64_t at, int64_t n, ls_span *g) {
     const ls_strategy *s = step->strategy;
-    ls_lane *lane = step->lane;
-    int64_t n = block_length(slice, at);
-    if (ls__clips(s)) {
-        const float *mean = s->makes_mean ? s->mean + at : kept_at(step, slice, at);
-        ls__clip(s, at, n, mean, step->factor, lane->blocks);
-        return lane->blocks;
-    }
-    if (s->makes_mean) return s->mean + at;
-    ls__mean_block(lane, step->info, at, n, lane->blocks);
-    return lane->blocks;
+    ls_span first = ls__block(step, 0);
+    *g = first;
+    if (!ls__clips(s) && !s->makes_mean) return ls__mean_block(step, at, n, first);
+    LS_TRY(known_mean(step, slice, at, n, g));
+    if (!ls__clips(s)) return LS_OK;
+    LS_TRY(ls__clip(step, at, n, *g, first));
+    *g = first;
+    return LS_OK;
 }
 
-static ls_update block_update(const ls_lane_step *step, ls_slice slice, int64_t at, const float *g) {
+static ls_update_block block_update(const ls_lane_step *step, ls_slice slice, int64_t at, int64_t n, ls_span g) {
     const ls_lane *lane = step->lane;
-    ls_update update = {.n = block_length(slice, at),
-                        .w = step->strategy->weights + at,
-                        .g = g,
-                        .lr = step->info->lr,
-                        .lr_before = step->info->lr_before,
-                        .step = step->info->step};
+    ls_update_block block = {.offset = at, .n = n};
+    block.x[LS_UPDATE_W] = ls_span_at(step->strategy->weights.device, at * 4);
+    block.x[LS_UPDATE_G] = g;
     for (int i = 0; i < LS_MAX_OPTIMIZER_STATE; i++)
-        if (lane->state[i]) update.state[i] = lane->state[i] + slice.first + (at - slice.begin);
-    return update;
+        if (lane->state[i].buffer)
+            block.x[LS_UPDATE_STATE + i] = ls_span_at(lane->state[i], (slice.first + (at - slice.begin)) * 4);
+    return block;
 }
 
-void ls__slice_measure(ls_lane_step *step, int bucket) {
+ls_status ls__slice_measure(ls_lane_step *step, int bucket) {
     ls_strategy *s = step->strategy;
     ls_slice slice = step->lane->slices[bucket];
-    for (int64_t at = slice.begin; at < slice.end && !s->makes_mean; at += LS_BLOCK)
-        ls__mean_block(step->lane, step->info, at, block_length(slice, at), kept_at(step, slice, at));
-    const float *mean = s->makes_mean ? s->mean + slice.begin : kept_at(step, slice, slice.begin);
-    ls__note_squares(s, slice.begin, ls__slice_length(slice), mean);
+    ls_status status = LS_OK;
+    for (int64_t at = slice.begin, n; (n = ls__trained(s, &at, slice.end, s->block)) > 0; at += n) {
+        ls_span mean;
+        if (!s->makes_mean) ls__keep(&status, ls__mean_block(step, at, n, kept_at(step, slice, at)));
+        ls__keep(&status, known_mean(step, slice, at, n, &mean));
+        ls__keep(&status, ls__note_squares(step, at, n, mean));
+    }
     ls__lap(step->times, LS_STEP_SUM);
+    return status;
 }
 
-void ls__slice_direct(ls_lane_step *step, int bucket) {
+ls_status ls__slice_direct(ls_lane_step *step, int bucket) {
     ls_strategy *s = step->strategy;
     ls_slice slice = step->lane->slices[bucket];
+    ls_status status = LS_OK;
     turns t = begin_turns(step);
-    for (int64_t at = slice.begin; at < slice.end; at += LS_BLOCK) {
-        float *kept = kept_at(step, slice, at);
-        const float *g = read_block(step, slice, at);
+    for (int64_t at = slice.begin, n; (n = ls__trained(s, &at, slice.end, s->block)) > 0; at += n) {
+        ls_span g;
+        ls__keep(&status, read_block(step, slice, at, n, &g));
         end_sum(&t);
-        ls__direct(s, block_update(step, slice, at, g), at, kept);
-        ls__note_layers(s, at, block_length(slice, at), s->weights + at, kept);
+        ls_update_block block = block_update(step, slice, at, n, g);
+        block.x[LS_UPDATE_OUT] = kept_at(step, slice, at);
+        ls__keep(&status, ls__direct(step, &block));
+        ls__keep(&status, ls__note_layers(step, at, n, block.x[LS_UPDATE_W], block.x[LS_UPDATE_OUT]));
         end_update(&t);
     }
     note_turns(step, &t);
+    return status;
 }
 
-void ls__slice_update(ls_lane_step *step, int bucket) {
+ls_status ls__slice_update(ls_lane_step *step, int bucket) {
     ls_strategy *s = step->strategy;
     ls_slice slice = step->lane->slices[bucket];
+    ls_status status = LS_OK;
     turns t = begin_turns(step);
-    for (int64_t at = slice.begin; at < slice.end; at += LS_BLOCK) {
-        const float *g = ls__layerwise(s) ? kept_at(step, slice, at) : read_block(step, slice, at);
+    for (int64_t at = slice.begin, n; (n = ls__trained(s, &at, slice.end, s->block)) > 0; at += n) {
+        ls_span g = {0};
+        if (ls__layerwise(s))
+            g = kept_at(step, slice, at);
+        else
+            ls__keep(&status, read_block(step, slice, at, n, &g));
         end_sum(&t);
-        ls__update(s, step->lane, block_update(step, slice, at, g), at);
+        ls_update_block block = block_update(step, slice, at, n, g);
+        ls__keep(&status, ls__update(step, &block));
         end_update(&t);
     }
     note_turns(step, &t);
+    return status;
+}
+
+// --- devices that are far from the host's memory ---------------------------------------------------------------------
+
+// Waits until what the lane's queue wrote is there, on the device or on the host: before a barrier, after which others look at it.
+static ls_status settle(ls_lane_step *step, ls_step_phase phase) {
+    if (ls__host_memory(step->strategy)) return LS_OK;
+    ls_status status = ls_synchronize(step->queue);
+    ls__lap(step->times, phase);
+    return status;
+}
+
+// The lane's sums of buckets [first, last), which are not begun, for lanes of other workers.
+static ls_status publish(ls_lane_step *step, int first, int last) {
+    ls_strategy *s = step->strategy;
+    ls_status status = LS_OK;
+    for (int b = first; b < last; b++)
+        if (!step->lane->begun[b]) ls__keep(&status, ls__publish(step, ls__bucket_begin(s, b), s->bucket_ends[b]));
+    ls__keep(&status, settle(step, LS_STEP_SEND));
+    return status;
+}
+
+// The new weights of the lane's slice of a bucket, for lanes of other workers.
+static ls_status put_weights(ls_lane_step *step, int bucket) {
+    ls_strategy *s = step->strategy;
+    ls_slice slice = step->lane->slices[bucket];
+    if (ls__host_memory(s) || !s->weights.host || slice.begin == slice.end) return LS_OK;
+    ls_window at = ls__window_at(s->weights, slice.begin * 4);
+    return ls_read(step->queue, at.host, at.device, ls__slice_length(slice) * 4);
+}
+
+// This lane's share of elements [begin, end) of the weights, as the host has them.
+static ls_status take_share(ls_lane_step *step, int64_t begin, int64_t end) {
+    ls_strategy *s = step->strategy;
+    int64_t from, to;
+    ls__share(begin, end, step->replica, s->config.replicas, &from, &to);
+    if (from == to) return LS_OK;
+    ls_window at = ls__window_at(s->weights, from * 4);
+    return ls_write(step->queue, at.device, at.host, (to - from) * 4);
+}
+
+// The weights that other workers have updated.
+static ls_status take_weights(ls_lane_step *step) {
+    ls_strategy *s = step->strategy;
+    int first = s->config.comm->position * s->config.replicas, last = first + s->config.replicas - 1;
+    ls_status status = LS_OK;
+    if (ls__host_memory(s) || !s->weights.host) return LS_OK;
+    for (int b = 0; b < s->bucket_count; b++) {
+        int64_t begin, end, unused;
+        s->ops->slice(s, first, b, &begin, &unused);
+        s->ops->slice(s, last, b, &unused, &end);
+        ls__keep(&status, take_share(step, ls__bucket_begin(s, b), begin));
+        ls__keep(&status, take_share(step, end, s->bucket_ends[b]));
+    }
+    ls__keep(&status, settle(step, LS_STEP_GATHER));
+    ls__wait(s->worker_barrier, step->times, LS_STEP_WAIT);
+    return status;
 }
 
 // --- phases ----------------------------------------------------------------------------------------------------------
@@ -110,14 +182,19 @@ static ls_status reduce_begin(ls_lane_step *step, int bucket) {
 
 static ls_status update_and_gather(ls_lane_step *step, int bucket) {
     const ls_strategy_ops *ops = step->strategy->ops;
-    ls__slice_update(step, bucket);
-    return ops->gather_begin ? ops->gather_begin(step, bucket) : LS_OK;
+    ls_status status = ls__slice_update(step, bucket);
+    ls__keep(&status, put_weights(step, bucket));
+    if (!ops->gather_begin) return status;
+    ls__keep(&status, settle(step, LS_STEP_UPDATE));
+    ls__keep(&status, ops->gather_begin(step, bucket));
+    return status;
 }
 
 // Sums of squares of all slices come to all lanes that share a weights vector.
 static ls_status share(ls_lane_step *step, double *units, int columns) {
     ls_strategy *s = step->strategy;
-    ls_status status = s->ops->share ? s->ops->share(step, units, columns) : LS_OK;
+    ls_status status = settle(step, LS_STEP_SUM);
+    if (s->ops->share) ls__keep(&status, s->ops->share(step, units, columns));
     int several_hosts = s->ops->share && s->config.comm->hosts > 1;
     ls__wait(s->ops->weights_shared ? s->host_barrier : s->worker_barrier, step->times,
              several_hosts ? LS_STEP_SEND : LS_STEP_WAIT);
@@ -129,12 +206,12 @@ static ls_status update_measured(ls_lane_step *step) {
     ls_strategy *s = step->strategy;
     ls_status status = LS_OK;
     if (ls__clips(s)) {
-        ls__keep(&status, share(step, s->squares, 1));
+        ls__keep(&status, share(step, s->squares.host, 1));
         step->factor = ls__clip_factor(s);
-        for (int b = 0; b < s->bucket_count && ls__layerwise(s); b++) ls__slice_direct(step, b);
+        for (int b = 0; b < s->bucket_count && ls__layerwise(s); b++) ls__keep(&status, ls__slice_direct(step, b));
     }
     if (ls__layerwise(s)) {
-        ls__keep(&status, share(step, s->layer_squares, 2));
+        ls__keep(&status, share(step, s->layer_squares.host, 2));
         for (int b = 0; b < s->bucket_count; b++)
             ls__find_norms(s, step->lane, step->lane->slices[b].begin, step->lane->slices[b].end);
         ls__lap(step->times, LS_STEP_SUM);
@@ -148,32 +225,36 @@ static ls_status reduce_end(ls_lane_step *step, int bucket) {
     ls_strategy *s = step->strategy;
     ls_status status = s->ops->reduce_end(step, bucket);
     if (ls__clips(s))
-        ls__slice_measure(step, bucket);
+        ls__keep(&status, ls__slice_measure(step, bucket));
     else if (ls__layerwise(s))
-        ls__slice_direct(step, bucket);
+        ls__keep(&status, ls__slice_direct(step, bucket));
     else
         ls__keep(&status, update_and_gather(step, bucket));
     return status;
 }
 
-// Working copies are refreshed by the lanes that share a weights vector.
-static void refresh(ls_lane_step *step) {
+// Working copies are refreshed by the lanes that work on one weights vector.
+static ls_status refresh(ls_lane_step *step) {
     ls_strategy *s = step->strategy;
     const ls_strategy_config *config = &s->config;
-    int shared = s->ops->weights_shared;
-    if (!config->refresh) return;
-    config->refresh(config->refresh_user, s->weights, s->copies, shared ? s->host_lane + step->replica : step->replica,
-                    shared ? s->host_lanes : config->replicas);
+    int shared = ls__one_vector(s);
+    if (!config->refresh) return LS_OK;
+    ls_status status = config->refresh(config->refresh_user, step->queue, s->weights.device, s->copies,
+                                       shared ? s->host_lane + step->replica : step->replica,
+                                       shared ? s->host_lanes : config->replicas);
+    if (!ls__host_memory(s)) ls__keep(&status, ls_synchronize(step->queue));
     ls__lap(step->times, LS_STEP_REFRESH);
     ls__wait(shared ? s->host_barrier : s->worker_barrier, step->times, LS_STEP_WAIT);
+    return status;
 }
 
-ls_status ls_strategy_step(ls_strategy *s, int replica, const ls_step_info *info, ls_vote mine, ls_vote *decision,
-                           ls_step_times *times) {
+ls_status ls_strategy_step(ls_strategy *s, int replica, ls_queue *queue, const ls_step_info *info, ls_vote mine,
+                           ls_vote *decision, ls_step_times *times) {
     ls_lane *lane = s->lane[replica];
-    ls_lane_step step = {.strategy = s, .lane = lane, .replica = replica, .info = info, .times = times, .factor = 1};
-    ls_status status = LS_OK;
-    ls__vote_cast(&step, mine);
+    ls_lane_step step = {.strategy = s, .lane = lane, .replica = replica, .queue = queue, .info = info, .times = times};
+    step.factor = 1;
+    ls_status status = publish(&step, 0, s->bucket_count);
+    ls__vote_cast(&step, status == LS_OK ? mine : LS_VOTE_FAILED);
     ls__wait(s->host_barrier, times, LS_STEP_WAIT);
     ls__keep(&status, ls__vote_send(&step));
     for (int b = 0; b < s->bucket_count; b++)
@@ -181,24 +262,30 @@ ls_status ls_strategy_step(ls_strategy *s, int replica, const ls_step_info *info
     for (int b = 0; b < s->bucket_count; b++) ls__keep(&status, reduce_end(&step, b));
     if (ls__clips(s) || ls__layerwise(s)) ls__keep(&status, update_measured(&step));
     for (int b = 0; b < s->bucket_count && s->ops->gather_end; b++) ls__keep(&status, s->ops->gather_end(&step, b));
+    ls__keep(&status, settle(&step, LS_STEP_UPDATE));
     ls__keep(&status, ls__vote_receive(&step));
     if (status != LS_OK) ls__vote_fail(&step);
     ls__wait(s->host_barrier, times, s->ops->gather_end && s->config.comm->hosts > 1 ? LS_STEP_GATHER : LS_STEP_WAIT);
-    refresh(&step);
-    *decision = ls__vote_decision(&step);
+    ls_status after = take_weights(&step);
+    ls__keep(&after, refresh(&step));
+    *decision = after == LS_OK ? ls__vote_decision(&step) : LS_VOTE_FAILED;
+    ls__keep(&status, after);
     memset(lane->begun, 0, (size_t)s->bucket_count);
     lane->steps++;
     return status;
 }
 
-ls_status ls_strategy_bucket_ready(ls_strategy *s, int replica, const ls_step_info *info, int bucket,
+ls_status ls_strategy_bucket_ready(ls_strategy *s, int replica, ls_queue *queue, const ls_step_info *info, int bucket,
                                    ls_step_times *times) {
-    ls_lane_step step = {.strategy = s, .lane = s->lane[replica], .replica = replica, .info = info, .times = times};
+    ls_lane_step step = {.strategy = s, .lane = s->lane[replica], .replica = replica, .queue = queue, .info = info};
+    step.times = times;
+    ls_status status = publish(&step, bucket, bucket + 1);
     ls__wait(s->host_barrier, times, LS_STEP_WAIT);
-    return reduce_begin(&step, bucket);
+    ls__keep(&status, reduce_begin(&step, bucket));
+    return status;
 }
 
-// For each bucket at most six stretches to reduce it and five to measure and update it; eight for all of them.
-int64_t ls_strategy_trace_events(const ls_strategy *s) { return 12 * (int64_t)s->bucket_count + 12; }
+// For each bucket at most eight stretches to reduce it and six to measure and update it; sixteen for all of them.
+int64_t ls_strategy_trace_events(const ls_strategy *s) { return 14 * (int64_t)s->bucket_count + 16; }
 
 void ls_strategy_host_barrier(ls_strategy *s) { ls_barrier_wait(s->host_barrier); }

@@ -68,14 +68,23 @@ int ls__shares_copies(const ls_strategy *s) {
            mine->copies_bytes == other->copies_bytes;
 }
 
+// On the device, and for other workers, where they update them too, on the host.
+static ls_status plan_far_weights(ls_strategy *s, int64_t bytes, int several) {
+    if (several) LS_TRY(ls__want(s, LS_STRATEGY_WEIGHTS, LS_HOST, bytes, &s->weights.host));
+    return ls__want_span(s, LS_STRATEGY_WEIGHTS, LS_WORKER, bytes, &s->weights.device);
+}
+
 static ls_status plan_weights(ls_strategy *s) {
-    int whose = s->ops->weights_shared ? LS_HOST : LS_WORKER;
+    int whose = ls__one_vector(s) ? LS_HOST : LS_WORKER, several = s->ops->weights_shared && s->config.comm->size > 1;
+    int64_t bytes = s->config.length * (int64_t)sizeof(float);
     if (s->config.weights_of)
         LS_TRY(check_weights_of(s));
+    else if (ls__host_memory(s))
+        LS_TRY(ls__want_window(s, LS_STRATEGY_WEIGHTS, whose, bytes, &s->weights));
     else
-        LS_TRY(ls__want(s, LS_STRATEGY_WEIGHTS, whose, s->config.length * 4, &s->weights));
+        LS_TRY(plan_far_weights(s, bytes, several));
     if (ls__shares_copies(s)) return LS_OK;
-    return ls__want(s, LS_STRATEGY_COPIES, whose, s->config.copies_bytes, &s->copies);
+    return ls__want_span(s, LS_STRATEGY_COPIES, whose, s->config.copies_bytes, &s->copies);
 }
 
 static ls_status build(ls_strategy *s) {
@@ -132,22 +141,34 @@ const ls_strategy_config *ls_strategy_config_of(const ls_strategy *s) { return &
 
 // --- weights ---------------------------------------------------------------------------------------------------------
 
-float *ls_strategy_weights(ls_strategy *s) { return s->weights; }
-void *ls_strategy_copies(ls_strategy *s) { return s->copies; }
+ls_span ls_strategy_weights(ls_strategy *s) { return s->weights.device; }
+ls_span ls_strategy_copies(ls_strategy *s) { return s->copies; }
 
-int ls_strategy_writes_weights(const ls_strategy *s) {
-    return !s->ops->weights_shared || s->config.comm->local_rank == 0;
+int ls_strategy_writes_weights(const ls_strategy *s) { return !ls__one_vector(s) || s->config.comm->local_rank == 0; }
+
+// The device's weights to the host, where other workers look for them; all have the same, and one writes.
+static ls_status put_weights(ls_strategy *s, ls_queue *queue) {
+    if (!ls__host_memory(s) && s->weights.host && s->config.comm->local_rank == 0)
+        LS_TRY(ls_read(queue, s->weights.host, s->weights.device, s->config.length * 4));
+    return ls_synchronize(queue);
 }
 
-ls_status ls_strategy_weights_changed(ls_strategy *s) {
+static ls_status refresh(ls_strategy *s, ls_queue *queue) {
     const ls_strategy_config *config = &s->config;
-    LS_TRY(ls_comm_host_barrier(config->comm));
-    if (!config->refresh) return LS_OK;
-    int part = s->ops->weights_shared ? config->comm->local_rank : 0;
-    int parts = s->ops->weights_shared ? config->comm->local_size : 1;
-    config->refresh(config->refresh_user, s->weights, s->copies, part, parts);
-    LS_TRY(ls_comm_host_barrier(config->comm));
-    return LS_OK;
+    int part = ls__one_vector(s) ? config->comm->local_rank : 0;
+    int parts = ls__one_vector(s) ? config->comm->local_size : 1;
+    LS_TRY(config->refresh(config->refresh_user, queue, s->weights.device, s->copies, part, parts));
+    return ls_synchronize(queue);
+}
+
+ls_status ls_strategy_weights_changed(ls_strategy *s, ls_queue *queue) {
+    ls_status status = put_weights(s, queue);
+    LS_TRY(ls_comm_host_barrier(s->config.comm));
+    if (s->config.refresh) {
+        ls__keep(&status, refresh(s, queue));
+        LS_TRY(ls_comm_host_barrier(s->config.comm));
+    }
+    return ls_comm_agree(s->config.comm, status);
 }
 
 // --- state -----------------------------------------------------------------------------------------------------------
@@ -164,7 +185,32 @@ static int copies_before(const ls_strategy *s, int lane, int bucket) {
     return count;
 }
 
-static ls_status visit_lane(ls_strategy *s, int replica, ls_strategy_visitor visit, void *user) {
+typedef struct visit {
+    ls_strategy *strategy;
+    ls_queue *queue;
+    ls_strategy_visitor fn;
+    void *user;
+} visit;
+
+// Shows a piece that lies at `at`: as it is, or a copy on the host, which goes back.
+static ls_status show(const visit *v, ls_strategy_piece *piece, ls_span at) {
+    int64_t bytes = piece->count * (int64_t)sizeof(float);
+    if (ls__host_memory(v->strategy)) {
+        piece->data = ls_span_host(at);
+        return v->fn(v->user, piece);
+    }
+    LS_TRY(ls_memory_alloc(bytes, &piece->data));
+    ls_status status = ls_read(v->queue, piece->data, at, bytes);
+    if (status == LS_OK) status = ls_synchronize(v->queue);
+    if (status == LS_OK) status = v->fn(v->user, piece);
+    if (status == LS_OK) status = ls_write(v->queue, at, piece->data, bytes);
+    if (status == LS_OK) status = ls_synchronize(v->queue);
+    ls_memory_free(piece->data);
+    return status;
+}
+
+static ls_status visit_lane(const visit *v, int replica) {
+    const ls_strategy *s = v->strategy;
     const ls_lane *lane = s->lane[replica];
     int number = s->config.comm->position * s->config.replicas + replica;
     for (int b = 0; b < s->bucket_count; b++) {
@@ -172,29 +218,28 @@ static ls_status visit_lane(ls_strategy *s, int replica, ls_strategy_visitor vis
         if (slice.begin == slice.end) continue;
         int copy = copies_before(s, number, b);
         for (int i = 0; i < LS_MAX_OPTIMIZER_STATE; i++) {
-            if (!lane->state[i]) continue;
+            if (!lane->state[i].buffer) continue;
             ls_strategy_piece piece = {.vector = s->config.optimizer->state_names[i],
                                        .lane = number,
                                        .copy = copy,
                                        .offset = slice.begin,
-                                       .count = ls__slice_length(slice),
-                                       .data = lane->state[i] + slice.first};
-            LS_TRY(visit(user, &piece));
+                                       .count = ls__slice_length(slice)};
+            LS_TRY(show(v, &piece, ls_span_at(lane->state[i], slice.first * 4)));
         }
     }
     return LS_OK;
 }
 
-ls_status ls_strategy_visit(ls_strategy *s, ls_strategy_visitor visit, void *user) {
+ls_status ls_strategy_visit(ls_strategy *s, ls_queue *queue, ls_strategy_visitor fn, void *user) {
     const ls_comm *comm = s->config.comm;
+    visit v = {s, queue, fn, user};
     if (ls_strategy_writes_weights(s)) {
         ls_strategy_piece piece = {.vector = "weights",
                                    .lane = comm->position * s->config.replicas,
-                                   .copy = s->ops->weights_shared ? comm->host : comm->position,
-                                   .count = s->config.length,
-                                   .data = s->weights};
-        LS_TRY(visit(user, &piece));
+                                   .copy = ls__one_vector(s) ? comm->host : comm->position,
+                                   .count = s->config.length};
+        LS_TRY(show(&v, &piece, s->weights.device));
     }
-    for (int r = 0; r < s->config.replicas; r++) LS_TRY(visit_lane(s, r, visit, user));
+    for (int r = 0; r < s->config.replicas; r++) LS_TRY(visit_lane(&v, r));
     return LS_OK;
 }

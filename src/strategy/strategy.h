@@ -21,7 +21,13 @@
 //       → update of each slice, then GATHER of its bucket: all lanes get its new weights
 //       → working copies are refreshed
 //
-// Not all of the vector is trained. A *statistic* (ls_segment) has no gradient: its sum divided by the samples is the mean of
+// All arithmetic is the device's, put into the queue that a lane brings along; a strategy is its client. What it has on the device are
+// spans: gradient slots, weights, working copies, state, sums. On a device whose memory is the host's they wrap the memory that
+// the workers of a host share, and nothing is copied. On any other each worker has weights of its own in device memory. What lanes of
+// other workers have to see (their sums, new weights) is read to memory that the host shares, its *windows*, before a barrier, and
+// what is needed of theirs is written to the device after it. The bits are the same.
+//
+// Not all of the vector is trained. What is *frozen* (ls_segment) is left alone: no sum, no norm and no update concerns it. A *statistic* (ls_segment) has no gradient: its sum divided by the samples is the mean of
 // the micro-batches' statistics, and it moves towards that by a rule of its own, whatever the optimizer is. It neither decays
 // nor counts in the norm of clipping.
 #ifndef LS_STRATEGY_STRATEGY_H
@@ -59,9 +65,9 @@ typedef struct ls_strategy_config {
     double clip_norm;        // the largest norm of a mean gradient; a larger one is scaled down to it. 0: none
     int spin;                // barriers spin this often before sleeping
     // Working copies: what kernels read instead of the masters (other layouts, bf16). After every update the lanes that
-    // share one weights vector share the work of refreshing the copies that belong to it: refresh(user, part, parts).
+    // share one weights vector share the work of refreshing the copies that belong to it: refresh(user, ...), which puts part `part` of `parts` into the queue.
     int64_t copies_bytes;
-    void (*refresh)(void *user, const float *weights, void *copies, int part, int parts);
+    ls_status (*refresh)(void *user, ls_queue *queue, ls_span weights, ls_span copies, int part, int parts);
     void *refresh_user;
     // Another strategy whose weights this one updates too, the two taking turns (two networks that train in turn). Borrowed: destroyed
     // after this one. Working copies are shared as well where refresh, refresh_user and copies_bytes are the same; else
@@ -87,14 +93,15 @@ const ls_strategy_config *ls_strategy_config_of(
 
 // --- weights ---------------------------------------------------------------------------------------------------------
 
-float *ls_strategy_weights(ls_strategy *strategy);  // (length): the vector this worker's lanes read
-void *ls_strategy_copies(ls_strategy *strategy);    // (copies_bytes): the same for working copies
+ls_span ls_strategy_weights(ls_strategy *strategy);  // (length) floats: the vector this worker's lanes read
+ls_span ls_strategy_copies(ls_strategy *strategy);   // (copies_bytes): the same for working copies
 // Whether this worker is one of those that write the weights when they are set from outside: where a host shares one vector its first
 // worker is, else each.
 int ls_strategy_writes_weights(const ls_strategy *strategy);
 // After the weights were set from outside by every worker that writes them (initial weights, a checkpoint; nothing is sent):
-// refreshes all copies. Collective; main threads only, no lane running.
-ls_status ls_strategy_weights_changed(ls_strategy *strategy);
+// refreshes all copies; done on return, what is in the queue before included. Collective; main threads only, no lane running.
+// Errors: LIBRARY, those of the device and of refresh.
+ls_status ls_strategy_weights_changed(ls_strategy *strategy, ls_queue *queue);
 
 // --- a step ----------------------------------------------------------------------------------------------------------
 
@@ -113,10 +120,11 @@ void ls_strategy_ops_deal(const ls_strategy_ops *ops, int64_t micro_batches, int
 // The largest number of them that a lane of the job can have.
 int64_t ls_strategy_deal_maximum(const ls_strategy *strategy, int64_t micro_batches);
 
-// Called by replica threads around each micro-batch: where to write its gradient (length floats; the padding must stay
-// zero), and that it is complete. Between the two nothing else may be asked of this replica.
-float *ls_strategy_gradient_begin(ls_strategy *strategy, int replica, const ls_step_info *info, int64_t micro_batch);
-void ls_strategy_gradient_end(ls_strategy *strategy, int replica, const ls_step_info *info);
+// Called by replica threads around each micro-batch: where to write its gradient (length floats; the padding and what is frozen must
+// stay zero), and that all that makes it is in the queue, which a replica keeps to. Between the two nothing else may be asked of this
+// replica. Errors: those of the device.
+ls_span ls_strategy_gradient_begin(ls_strategy *strategy, int replica, const ls_step_info *info, int64_t micro_batch);
+ls_status ls_strategy_gradient_end(ls_strategy *strategy, int replica, ls_queue *queue, const ls_step_info *info);
 
 // What a lane does in a step, in the words of traces.
 #define LS_STEP_PHASE_LIST(X)                                                                                          \
@@ -162,15 +170,17 @@ typedef enum ls_vote { LS_VOTE_GO_ON, LS_VOTE_STOP, LS_VOTE_FAILED } ls_vote;
 
 // Sums all lanes' gradients in the tree, divides, updates, and makes the new weights (and copies) visible to the lanes of this
 // worker; *decision is the same on every lane of every worker. Called by every lane of every worker, each from its own thread;
-// replica 0 is the worker's main thread, the only one that communicates. Collective over all lanes.
-// Errors: LIBRARY, on the main thread whose communication failed. The lanes of its host leave the step with LS_VOTE_FAILED, but other
-// hosts may wait for it for ever: its main thread has to end the job (ls_comm_abort) once the sentence is told.
-ls_status ls_strategy_step(ls_strategy *strategy, int replica, const ls_step_info *info, ls_vote mine,
+// replica 0 is the worker's main thread, the only one that communicates. On return all is done that was in the lane's queue, and
+// in those of the other lanes of its host. Collective over all lanes.
+// Errors: LIBRARY, on the main thread whose communication failed; those of the device and of refresh, on the lane it happened to. The
+// lanes of its host leave the step with LS_VOTE_FAILED, but other hosts may wait for it for ever: its main thread has to end the job
+// (ls_comm_abort) once the sentence is told. So whoever wants to know before it votes whether its queue failed synchronizes it.
+ls_status ls_strategy_step(ls_strategy *strategy, int replica, ls_queue *queue, const ls_step_info *info, ls_vote mine,
                            ls_vote *decision, ls_step_times *times);
 // Begins to reduce a bucket before the step does: the sums of its elements are complete on this lane. Waits for the other lanes of
 // the host. All lanes call it for the same buckets in the same order, and ls_strategy_step begins those that are left.
-ls_status ls_strategy_bucket_ready(ls_strategy *strategy, int replica, const ls_step_info *info, int bucket,
-                                   ls_step_times *times);
+ls_status ls_strategy_bucket_ready(ls_strategy *strategy, int replica, ls_queue *queue, const ls_step_info *info,
+                                   int bucket, ls_step_times *times);
 // A barrier of all lanes of this host, for the trainer's own use.
 void ls_strategy_host_barrier(ls_strategy *strategy);
 
@@ -182,15 +192,16 @@ typedef struct ls_strategy_piece {
     int lane;  // of the job, which keeps it; of weights the first that reads them
     int copy;  // 0: of all that have these elements of this vector the one that counts; else equal to it, and its number
     int64_t offset, count;
-    float *data;  // (count)
+    float *data;  // (count), on the host; what the visitor writes there is the state from now on
 } ls_strategy_piece;
 
 typedef ls_status (*ls_strategy_visitor)(void *user, const ls_strategy_piece *piece);
 
 // Calls `visit` for every piece that this worker has: enough to write a checkpoint (copies of number 0 are each vector exactly once, over
 // all workers), and to read one, of any layout (all pieces; then ls_strategy_weights_changed). Pieces of a host's shared
-// memory come up on one of its workers. Not collective; no lane running. Errors: those of `visit`, which end it.
-ls_status ls_strategy_visit(ls_strategy *strategy, ls_strategy_visitor visit, void *user);
+// memory come up on one of its workers. Not collective; no lane running. Errors: those of `visit`, which end it, and of the device,
+// OUT_OF_MEMORY.
+ls_status ls_strategy_visit(ls_strategy *strategy, ls_queue *queue, ls_strategy_visitor visit, void *user);
 
 // --- memory ----------------------------------------------------------------------------------------------------------
 
@@ -230,7 +241,7 @@ typedef struct ls_lane_step ls_lane_step;
 struct ls_strategy_ops {
     const char *name, *help;
     int synchronous;     // 1: weights are the same bits for any number of workers and replicas; records say it
-    int weights_shared;  // 1: the lanes of a host read one weights vector; 0: each worker has its own
+    int weights_shared;  // 1: the lanes of a host have one weights vector, if their device can; 0: each worker has its own
     // Decides what memory there will be and allocates none of it (strategy_impl.h: wants); what is its own goes to strategy->impl.
     ls_status (*plan)(ls_strategy *strategy);
     void (*destroy)(ls_strategy *strategy);  // its impl only
@@ -243,7 +254,7 @@ struct ls_strategy_ops {
     // Waits for it. Afterwards either the lane's sources are the whole tree for its slice, or strategy->mean holds that.
     ls_status (*reduce_end)(ls_lane_step *step, int bucket);
     // Brings `columns` doubles of each unit of LS_SLICE_ALIGN elements from the unit's owner to wherever `units` is kept: once for
-    // all lanes that share a weights vector. NULL: they all know them.
+    // each host if weights_shared, else for each worker. NULL: they all know them.
     ls_status (*share)(ls_lane_step *step, double *units, int columns);
     // The lane's slice of the bucket has its new weights: starts to bring them to all others. NULL: they have them.
     ls_status (*gather_begin)(ls_lane_step *step, int bucket);

@@ -11,11 +11,25 @@
 // Sums go through the caches in blocks of so many floats: a few of them fit the first level, and a block is large enough
 // that reading the clock around it costs nothing.
 #define LS_BLOCK 4096
+// On devices that are far from the host's memory, where each call costs more.
+#define LS_FAR_BLOCK (1 << 18)
 
-// A node of the tree and where its sum lies: data[i] is element first + i of the vector.
+// Memory that messages and other processes reach, and where the device sees it. A device of the host's memory sees it as it is. For
+// others there is either, or both: `device` empty: what is needed is copied there; `host` NULL: nobody else needs it.
+typedef struct ls_window {
+    void *host;
+    ls_span device;
+} ls_window;
+
+static inline ls_window ls__window_at(ls_window w, int64_t bytes) {
+    return (ls_window){w.host ? (char *)w.host + bytes : NULL,
+                       w.device.buffer ? ls_span_at(w.device, bytes) : w.device};
+}
+
+// A node of the tree and where its sum lies: data is element `first` of the vector and what follows.
 typedef struct ls_source {
     ls_piece piece;
-    const float *data;
+    ls_window data;
     int64_t first;
 } ls_source;
 
@@ -34,19 +48,27 @@ typedef struct ls_lane {
     char *begun;         // (bucket_count): which buckets are being reduced already
     ls_source *sources;  // (micro_batches): room to list what a sum is made of
     int source_count;    // of the bucket that was reduced last
-    float *blocks;       // (block_count, LS_BLOCK): partial sums; the first is the driver's
-    float *state[LS_MAX_OPTIMIZER_STATE];
-    float *kept;  // of its slices: the mean gradient until the norm is known, or what a layer-wise optimizer will apply
+    ls_span blocks;      // (block_count, strategy->block): partial sums; the first is the driver's
+    ls_span state[LS_MAX_OPTIMIZER_STATE];
+    ls_span
+        kept;  // of its slices: the mean gradient until the norm is known, or what a layer-wise optimizer will apply
+    ls_span slots;       // (slots, length): its gradients, where they are not in the host's memory
+    ls_span unit_sums;   // (block / LS_SLICE_ALIGN, 2): doubles on their way to the host, where they are not made there
     double (*norms)[2];  // (runs): of layer-wise optimizers, what update is told; of the runs this lane updates
 } ls_lane;
+
+// What is given: a pointer to host memory; a span of device memory; a window, which is host memory.
+typedef enum ls_want_kind { LS_WANT_POINTER, LS_WANT_SPAN, LS_WANT_WINDOW } ls_want_kind;
 
 // A block of memory that is going to be: decided while planning, allocated afterwards.
 typedef struct ls_want {
     ls_strategy_part part;
+    ls_want_kind kind;
     int replica;  // whose it is; LS_WORKER: the worker's; LS_HOST: the host's, zeroed and shared by its workers
     int64_t bytes;
-    void *out;     // a pointer to the pointer that gets it
-    void *memory;  // once allocated, where it is not the host's
+    void *out;          // to what gets it
+    void *memory;       // once allocated, where it is neither the host's nor the device's
+    ls_buffer *buffer;  // once there is one
 } ls_want;
 
 #define LS_WORKER (-1)
@@ -55,6 +77,7 @@ typedef struct ls_want {
 // Consecutive elements that are updated alike.
 typedef struct ls_run {
     int64_t begin, end;
+    int frozen;
     int statistic;
     int adapts;                  // 1: one kernel, whose norms update is told
     float momentum;              // of a statistic
@@ -71,11 +94,12 @@ struct ls_strategy {
     const ls_strategy_ops *ops;
     void *impl;  // the strategy's own
     ls_strategy_config config;
-    float *weights;
-    void *copies;
-    float *
+    ls_window weights;  // host NULL: no lane but this worker's reads them
+    ls_span copies;
+    ls_window
         mean;  // (length): the mean gradient, of strategies that make it as a whole; those set makes_mean while planning
     int makes_mean;
+    int64_t block;              // sums are made of so many floats at a time
     int lanes;                  // of the job
     int host_lanes, host_lane;  // of this host; the first of this worker among them
     int slots;                  // gradient buffers of each lane
@@ -85,16 +109,18 @@ struct ls_strategy {
     int bucket_count;
     ls_run *runs;  // (run_count), the whole vector without gaps
     int run_count;
-    ls_shared *common;           // what wants of LS_HOST are given
-    ls_shared *gradients;        // (host_lanes, slots, length)
+    ls_shared *common;       // what wants of LS_HOST are given
+    ls_shared *gradients;    // (host_lanes, slots, length); NULL: no other process needs those of this worker
+    ls_window slots_window;  // the same
+    ls_buffer *slots_buffer;
     ls_barrier *host_barrier;    // all lanes of this host
     ls_barrier *worker_barrier;  // the replicas of this worker
     ls_ballot *ballots;          // (2), of the host
     int *votes;                  // (1 + hosts): sent, received; where this worker speaks for its host to others
     ls_request *vote_requests;   // (2 * hosts)
-    // Of those who share a weights vector: sums of squares of the mean gradient, (length / LS_SLICE_ALIGN), for clipping; of the weights
-    // and what is applied to them, (length / LS_SLICE_ALIGN, 2), for layer-wise optimizers.
-    double *squares, *layer_squares;
+    // Of a host, or of a worker with weights of its own, doubles: sums of squares of the mean gradient, (length / LS_SLICE_ALIGN), for
+    // clipping; of the weights and what is applied to them, (length / LS_SLICE_ALIGN, 2), for layer-wise optimizers.
+    ls_window squares, layer_squares;
     ls_lane **lane;  // (replicas)
     ls_want *wants;
     int want_count, want_capacity;
@@ -105,16 +131,30 @@ struct ls_lane_step {
     ls_strategy *strategy;
     ls_lane *lane;
     int replica;
+    ls_queue *queue;
     const ls_step_info *info;
     ls_step_times *times;
     float factor;  // of clipping
+    // What was called last, for the blocks of a run that follow.
+    const ls_run *called;
+    int called_direction;
+    ls_formula_call call;
 };
+
+static inline int ls__host_memory(const ls_strategy *s) { return s->config.device->ops->host_memory; }
+// Whether the lanes of a host work on one weights vector.
+static inline int ls__one_vector(const ls_strategy *s) { return s->ops->weights_shared && ls__host_memory(s); }
+static inline ls_span ls__block(const ls_lane_step *step, int index) {
+    return ls_span_at(step->lane->blocks, index * step->strategy->block * 4);
+}
 
 // --- planning --------------------------------------------------------------------------------------------------------
 
-// Plans a block of memory, zeroed when it comes; `out` is a pointer to a pointer that stays where it is. Those of LS_HOST are
-// the same on all workers of a host. 0 bytes: none. ls_strategy_destroy frees it.
-ls_status ls__want(ls_strategy *strategy, ls_strategy_part part, int replica, int64_t bytes, void *out);
+// Plan a block of memory, zeroed when it comes; `out` stays where it is until then. Those of LS_HOST are the same on all workers of a
+// host. 0 bytes: none. ls_strategy_destroy frees it.
+ls_status ls__want(ls_strategy *strategy, ls_strategy_part part, int replica, int64_t bytes, void *out);  // a pointer's
+ls_status ls__want_span(ls_strategy *strategy, ls_strategy_part part, int replica, int64_t bytes, ls_span *out);
+ls_status ls__want_window(ls_strategy *strategy, ls_strategy_part part, int replica, int64_t bytes, ls_window *out);
 void ls__wants_free(ls_strategy *strategy);
 // Part `part` of `parts` of [begin, end), cut at multiples of LS_SLICE_ALIGN from begin.
 void ls__share(int64_t begin, int64_t end, int part, int parts, int64_t *part_begin, int64_t *part_end);
@@ -160,31 +200,36 @@ int ls__host_piece_count(const ls_strategy *strategy, int64_t micro_batches, int
 // The sums that the lanes of this host hold at the end of a step of V, in tree order. Returns how many.
 int ls__host_sources(const ls_strategy *strategy, int64_t micro_batches, ls_source *sources);
 // The sums of another host, received behind one another: (pieces, n) for elements from `begin` on.
-int ls__received_sources(const ls_strategy *strategy, int64_t micro_batches, int host, const float *data, int64_t begin,
+int ls__received_sources(const ls_strategy *strategy, int64_t micro_batches, int host, ls_window data, int64_t begin,
                          int64_t n, ls_source *sources);
-// Adds up elements [offset, offset + n) of the sources as far as the tree allows; n <= LS_BLOCK. results[k] points at the
-// sums of piece k, in the lane's blocks or in a source. Returns how many pieces remain (1 when the sources are the whole tree).
-int ls__reduce_block(ls_lane *lane, int64_t micro_batches, const ls_source *sources, int count, int64_t offset,
-                     int64_t n, const float **results);
-// The mean gradient of elements [offset, offset + n), from the lane's sources, which are the whole tree.
-void ls__mean_block(ls_lane *lane, const ls_step_info *info, int64_t offset, int64_t n, float *out);
-void ls__scale(float *out, const float *a, float factor, int64_t n);  // out may be a
-// Adds up this host's pieces of elements [begin, end), this replica's share of it, into out: (pieces, end - begin).
-void ls__host_partials(ls_lane_step *step, int64_t begin, int64_t end, float *out);
+// What follows works on elements [offset, offset + n) of the vector, n <= strategy->block, and is in the queue on return.
+// Where the device can read a window: there, or else in the lane's block `block`.
+ls_status ls__bring(ls_lane_step *step, ls_window window, int64_t n, int block, ls_span *out);
+// Adds up the sources as far as the tree allows. results[k] are the sums of piece k, in the lane's blocks or in a source. *pieces: how
+// many remain (1 when the sources are the whole tree).
+ls_status ls__reduce_block(ls_lane_step *step, const ls_source *sources, int count, int64_t offset, int64_t n,
+                           ls_span *results, int *pieces);
+// The mean gradient, from the lane's sources, which are the whole tree.
+ls_status ls__mean_block(ls_lane_step *step, int64_t offset, int64_t n, ls_span out);
+// Adds up this host's pieces of elements [begin, end), this replica's share of it, into out: (pieces, end - begin), on the host once
+// the queue is synchronized.
+ls_status ls__host_partials(ls_lane_step *step, int64_t begin, int64_t end, float *out);
+// Where lanes of other workers can see this lane's sums of elements [begin, end) once the queue is synchronized.
+ls_status ls__publish(ls_lane_step *step, int64_t begin, int64_t end);
 
 // --- norms -----------------------------------------------------------------------------------------------------------
 
 static inline int ls__clips(const ls_strategy *s) { return s->config.clip_norm > 0; }
 static inline int ls__layerwise(const ls_strategy *s) { return s->config.optimizer->layerwise; }
-// For clipping: sums of squares of elements [offset, offset + n) of the mean gradient g, (n), into strategy->squares.
-void ls__note_squares(ls_strategy *strategy, int64_t offset, int64_t n, const float *g);
+// For clipping: sums of squares of a block of the mean gradient, into strategy->squares once the queue is synchronized.
+ls_status ls__note_squares(ls_lane_step *step, int64_t offset, int64_t n, ls_span g);
 // What the mean gradient must be multiplied by, once strategy->squares is complete.
 float ls__clip_factor(const ls_strategy *strategy);
-// Multiplies elements [offset, offset + n) of the mean gradient g, (n), by it, into out, which may be g.
-void ls__clip(const ls_strategy *strategy, int64_t offset, int64_t n, const float *g, float factor, float *out);
-// For layer-wise optimizers: sums of squares of elements [offset, offset + n) of the weights and of what is applied to them, w
-// and g, (n) each, into strategy->layer_squares.
-void ls__note_layers(ls_strategy *strategy, int64_t offset, int64_t n, const float *w, const float *g);
+// Multiplies a block of the mean gradient by it, into out, which may be g.
+ls_status ls__clip(ls_lane_step *step, int64_t offset, int64_t n, ls_span g, ls_span out);
+// For layer-wise optimizers: sums of squares of a block of the weights and of what is applied to them, into strategy->layer_squares
+// once the queue is synchronized.
+ls_status ls__note_layers(ls_lane_step *step, int64_t offset, int64_t n, ls_span w, ls_span g);
 // The norms of all parameters with elements in [begin, end), into the lane's, once strategy->layer_squares is complete.
 void ls__find_norms(const ls_strategy *strategy, ls_lane *lane, int64_t begin, int64_t end);
 
@@ -194,17 +239,24 @@ void ls__find_norms(const ls_strategy *strategy, ls_lane *lane, int64_t begin, i
 const ls_run *ls__run_at(const ls_strategy *strategy, int64_t offset);
 // Where what a run has of elements before `end` ends.
 static inline int64_t ls__run_end(const ls_run *run, int64_t end) { return run->end < end ? run->end : end; }
-// What a layer-wise optimizer measures and applies: its direction of the elements from `offset` of the vector on that `update`
-// describes, into out, (n), not update.g.
-void ls__direct(const ls_strategy *strategy, ls_update update, int64_t offset, float *out);
-// Updates the elements from `offset` of the vector on that `update` describes, each as its run wants it.
-void ls__update(const ls_strategy *strategy, const ls_lane *lane, ls_update update, int64_t offset);
+// The next stretch of [*begin, end) that is not frozen, at most `maximum` floats of it: *begin becomes where it begins. Returns its
+// length; 0: there is none.
+int64_t ls__trained(const ls_strategy *strategy, int64_t *begin, int64_t end, int64_t maximum);
+// What an optimizer is applied to: elements [offset, offset + n) of the vector, spans as ls_update_span says.
+typedef struct ls_update_block {
+    int64_t offset, n;
+    ls_span x[LS_UPDATE_SPANS];
+} ls_update_block;
+// What a layer-wise optimizer measures and applies: its direction.
+ls_status ls__direct(ls_lane_step *step, const ls_update_block *block);
+// Updates the elements, each as its run wants it.
+ls_status ls__update(ls_lane_step *step, const ls_update_block *block);
 
 // What the driver does to a lane's slice of a bucket that is reduced: keeps its mean gradient and notes its squares; keeps what a layer-wise
 // optimizer is going to apply and notes its norms; updates it.
-void ls__slice_measure(ls_lane_step *step, int bucket);
-void ls__slice_direct(ls_lane_step *step, int bucket);
-void ls__slice_update(ls_lane_step *step, int bucket);
+ls_status ls__slice_measure(ls_lane_step *step, int bucket);
+ls_status ls__slice_direct(ls_lane_step *step, int bucket);
+ls_status ls__slice_update(ls_lane_step *step, int bucket);
 
 // --- votes -----------------------------------------------------------------------------------------------------------
 

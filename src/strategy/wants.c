@@ -6,9 +6,8 @@
 #include "base/memory.h"
 #include "strategy/strategy_impl.h"
 
-ls_status ls__want(ls_strategy *s, ls_strategy_part part, int replica, int64_t bytes, void *out) {
-    *(void **)out = NULL;
-    if (bytes <= 0) return LS_OK;
+static ls_status want(ls_strategy *s, ls_want what) {
+    if (what.bytes <= 0) return LS_OK;
     if (s->want_count == s->want_capacity) {
         int capacity = s->want_capacity ? 2 * s->want_capacity : 16;
         ls_want *grown = realloc(s->wants, (size_t)capacity * sizeof *grown);
@@ -16,12 +15,31 @@ ls_status ls__want(ls_strategy *s, ls_strategy_part part, int replica, int64_t b
         s->wants = grown;
         s->want_capacity = capacity;
     }
-    s->wants[s->want_count++] = (ls_want){.part = part, .replica = replica, .bytes = bytes, .out = out};
+    s->wants[s->want_count++] = what;
     return LS_OK;
 }
 
+ls_status ls__want(ls_strategy *s, ls_strategy_part part, int replica, int64_t bytes, void *out) {
+    *(void **)out = NULL;
+    return want(s, (ls_want){part, LS_WANT_POINTER, replica, bytes, out, NULL, NULL});
+}
+
+ls_status ls__want_span(ls_strategy *s, ls_strategy_part part, int replica, int64_t bytes, ls_span *out) {
+    *out = (ls_span){0};
+    return want(s, (ls_want){part, LS_WANT_SPAN, replica, bytes, out, NULL, NULL});
+}
+
+ls_status ls__want_window(ls_strategy *s, ls_strategy_part part, int replica, int64_t bytes, ls_window *out) {
+    *out = (ls_window){0};
+    return want(s, (ls_want){part, LS_WANT_WINDOW, replica, bytes, out, NULL, NULL});
+}
+
 void ls__wants_free(ls_strategy *s) {
-    for (int i = 0; i < s->want_count; i++) ls_memory_free(s->wants[i].memory);
+    for (int i = 0; i < s->want_count; i++) {
+        ls_buffer_destroy(&s->wants[i].buffer);
+        ls_memory_free(s->wants[i].memory);
+    }
+    ls_buffer_destroy(&s->slots_buffer);
     free(s->wants);
     ls_comm_host_free(&s->gradients);
     ls_comm_host_free(&s->common);
@@ -40,7 +58,11 @@ static int64_t lane_gradient_bytes(const ls_strategy *s) {
     return s->slots * s->config.length * (int64_t)sizeof(float);
 }
 
-static int64_t gradients_bytes(const ls_strategy *s) { return s->host_lanes * lane_gradient_bytes(s); }
+// Of the host's memory: all of them, or on devices that are far from it what the workers of a host tell each other.
+static int64_t gradients_bytes(const ls_strategy *s) {
+    int alone = s->config.comm->local_size == 1;
+    return alone && !ls__host_memory(s) ? 0 : s->host_lanes * lane_gradient_bytes(s);
+}
 
 // This worker zeroes the gradients of its own lanes, and reads its part of each sum that the others end a step with.
 static int64_t gradients_seen(const ls_strategy *s) {
@@ -82,7 +104,7 @@ ls_strategy_memory ls_strategy_memory_of(const ls_strategy *s) {
     add_wants(s, &m);
     if (alone) m.part[LS_STRATEGY_SUMS].shared += ls_memory_size(common_bytes(s)) - common_bytes(s);
     for (int p = 0; p < LS_STRATEGY_PARTS; p++) m.part[p].seen = m.part[p].shared;
-    gradients->replica = lane_gradient_bytes(s);
+    if (ls__host_memory(s)) gradients->replica = lane_gradient_bytes(s);
     gradients->shared = alone ? ls_memory_size(gradients_bytes(s)) : gradients_bytes(s);
     gradients->seen = alone ? gradients->shared : gradients_seen(s);
     return m;
@@ -97,28 +119,57 @@ int64_t ls_strategy_memory_bytes(const ls_strategy *s) {
 
 // --- memory ----------------------------------------------------------------------------------------------------------
 
-static void give(const ls_want *want, void *memory) { memcpy(want->out, &memory, sizeof memory); }
+// Hands a block over: host memory at `memory`, or device memory where that is NULL.
+static ls_status give(const ls_strategy *s, ls_want *want, void *memory) {
+    ls_device *device = s->config.device;
+    ls_window window = {.host = memory};
+    if (!memory)
+        LS_TRY(ls_buffer_create(device, want->bytes, &want->buffer));
+    else if (want->kind != LS_WANT_POINTER && ls__host_memory(s))
+        LS_TRY(ls_buffer_wrap(device, memory, want->bytes, &want->buffer));
+    window.device = (ls_span){want->buffer, 0};
+    switch (want->kind) {
+    case LS_WANT_POINTER: memcpy(want->out, &memory, sizeof memory); break;
+    case LS_WANT_SPAN: *(ls_span *)want->out = window.device; break;
+    case LS_WANT_WINDOW: *(ls_window *)want->out = window; break;
+    }
+    return LS_OK;
+}
 
-// The host's memory, collective over its workers: what all read, and the gradients, of which each has its lanes' near itself.
+// The gradients, of which each worker has its lanes' near itself.
+static ls_status allocate_gradients(ls_strategy *s) {
+    int64_t bytes = gradients_bytes(s);
+    if (bytes == 0) return LS_OK;
+    LS_TRY(ls_comm_host_alloc(s->config.comm, bytes, &s->gradients));
+    s->slots_window.host = s->gradients->base;
+    if (!ls__host_memory(s)) return LS_OK;
+    LS_TRY(ls_buffer_wrap(s->config.device, s->gradients->base, bytes, &s->slots_buffer));
+    s->slots_window.device = (ls_span){s->slots_buffer, 0};
+    return LS_OK;
+}
+
+// The host's memory, collective over its workers.
 static ls_status allocate_common(ls_strategy *s) {
     const ls_strategy_config *config = &s->config;
     LS_TRY(ls_comm_host_alloc(config->comm, common_bytes(s), &s->common));
     char *at = s->common->base;
+    ls_status status = LS_OK;
     for (int i = 0; i < s->want_count; i++) {
         if (s->wants[i].replica != LS_HOST) continue;
-        give(&s->wants[i], at);
+        ls__keep(&status, give(s, &s->wants[i], at));
         at += ls_round_up(s->wants[i].bytes, LS_ALIGN);
     }
     if (config->comm->local_rank == 0) ls_barrier_init(s->host_barrier, s->host_lanes, config->spin);
-    return ls_comm_host_alloc(config->comm, gradients_bytes(s), &s->gradients);
+    ls__keep(&status, allocate_gradients(s));
+    return status;
 }
 
 static ls_status allocate_own(ls_strategy *s) {
     for (int i = 0; i < s->want_count; i++) {
         ls_want *want = &s->wants[i];
         if (want->replica == LS_HOST) continue;
-        LS_TRY(ls_memory_alloc(want->bytes, &want->memory));
-        give(want, want->memory);
+        if (want->kind != LS_WANT_SPAN) LS_TRY(ls_memory_alloc(want->bytes, &want->memory));
+        LS_TRY(give(s, want, want->memory));
     }
     ls_barrier_init(s->worker_barrier, s->config.replicas, s->config.spin);
     return LS_OK;

@@ -163,15 +163,14 @@ static ls_status train_micro_batch(ls_replica *r, const ls_step_info *info, int6
     if (status == LS_OK) status = ls_plan_forward(plan, r->queue, &in.all);
     if (status == LS_OK) status = take_measures(r, plan, batch->count, row);
     lap(r, &r->phases.forward, LS_SPAN_FORWARD);
-    float *gradient = ls_strategy_gradient_begin(t->strategy, r->index, info, v);
-    ls_buffer wrapped = {.device = t->device, .memory = gradient, .borrowed = 1};
-    if (status == LS_OK) status = ls_plan_backward(plan, r->queue, &in.all, ls_span_of(&wrapped, 0), NULL, NULL);
+    ls_span gradient = ls_strategy_gradient_begin(t->strategy, r->index, info, v);
+    if (status == LS_OK) status = ls_plan_backward(plan, r->queue, &in.all, gradient, NULL, NULL);
     lap(r, &r->phases.backward, LS_SPAN_BACKWARD);
-    ls_strategy_gradient_end(t->strategy, r->index, info);
+    ls_status added = ls_strategy_gradient_end(t->strategy, r->index, r->queue, info);
     lap(r, &r->phases.exchange, LS_SPAN_ADD);
     ls_status restored = restore(r, r->train_loader, &batch);
     lap(r, &r->phases.load, LS_SPAN_RESTORE);
-    return status == LS_OK ? restored : status;
+    return status != LS_OK ? status : added != LS_OK ? added : restored;
 }
 
 static ls_step_info step_info(const ls_trainer *t) {
@@ -191,7 +190,7 @@ static void exchange(ls_replica *r, const ls_step_info *info) {
     note_failure(r, ls_synchronize(r->queue));  // what the device could not do is known before the vote
     ls_vote vote = r->index == 0 ? t->at.vote : LS_VOTE_GO_ON, decision;
     if (r->status != LS_OK) vote = LS_VOTE_FAILED;
-    ls_status status = ls_strategy_step(t->strategy, r->index, info, vote, &decision, &times);
+    ls_status status = ls_strategy_step(t->strategy, r->index, r->queue, info, vote, &decision, &times);
     r->phases.exchange += ls_step_exchange(&times);
     r->phases.update += ls_step_update(&times);
     r->phases.wait += times.seconds[LS_STEP_WAIT];

@@ -271,7 +271,7 @@ static ls_status set(void *user, int param, const float *values) {
 
 static ls_status changed(void *user) {
     ls_trainer *t = user;
-    return ls_strategy_weights_changed(t->strategy);
+    return ls_strategy_weights_changed(t->strategy, t->queue);
 }
 
 static ls_weights weights_of(ls_trainer *t) {

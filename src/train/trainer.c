@@ -128,9 +128,9 @@ static ls_status make_replica(ls_trainer *t, int index) {
     return make_plans(t, r);
 }
 
-static void refresh(void *user, const float *weights, void *copies, int part, int parts) {
+static ls_status refresh(void *user, ls_queue *queue, ls_span weights, ls_span copies, int part, int parts) {
     ls_trainer *t = user;
-    ls_params_refresh(t->params, t->queue, t->weights, t->copies, part, parts);
+    return ls_params_refresh(t->params, queue, weights, copies, part, parts);
 }
 
 static ls_status plan_strategy(ls_trainer *t) {
@@ -200,16 +200,6 @@ static ls_status make_loaders(ls_trainer *t) {
     return LS_OK;
 }
 
-static ls_status wrap_weights(ls_trainer *t) {
-    ls_buffer *weights, *copies;
-    int64_t bytes = ls_params_length(t->params) * 4;
-    LS_TRY(ls_buffer_wrap(t->device, ls_strategy_weights(t->strategy), bytes, &weights));
-    t->weights = ls_span_of(weights, 0);
-    LS_TRY(ls_buffer_wrap(t->device, ls_strategy_copies(t->strategy), ls_params_copies_bytes(t->params), &copies));
-    t->copies = ls_span_of(copies, 0);
-    return LS_OK;
-}
-
 static ls_status draw_weights(ls_trainer *t) {
     if (ls_strategy_writes_weights(t->strategy))
         for (int i = 0; i < t->graph->store->count; i++) {
@@ -220,13 +210,14 @@ static ls_status draw_weights(ls_trainer *t) {
             ls_memory_free(values);
             LS_TRY(status);
         }
-    return ls_strategy_weights_changed(t->strategy);
+    return ls_strategy_weights_changed(t->strategy, t->queue);
 }
 
 static ls_status allocate(ls_trainer *t) {
     LS_TRY(make_shared(t));
     LS_TRY(ls_strategy_allocate(t->strategy));
-    LS_TRY(ls_comm_agree(t->comm, wrap_weights(t)));
+    t->weights = ls_strategy_weights(t->strategy);
+    t->copies = ls_strategy_copies(t->strategy);
     LS_TRY(ls_comm_agree(t->comm, make_loaders(t)));
     LS_TRY(ls_comm_agree(t->comm, ls__replicas_start(t)));
     LS_TRY(ls__replicas_run(t, LS_COMMAND_ALLOCATE));
@@ -302,8 +293,6 @@ void ls_trainer_destroy(ls_trainer **trainer) {
     ls__timeline_destroy(t);
     for (int i = 0; t->replica && i < t->spread.replicas; i++) destroy_replica(&t->replica[i]);
     free(t->replica);
-    ls_buffer_destroy(&t->weights.buffer);
-    ls_buffer_destroy(&t->copies.buffer);
     ls_strategy_destroy(&t->strategy);
     ls__rows_destroy(&t->rows);
     ls_comm_host_free(&t->shared);
