@@ -1,5 +1,5 @@
-// The strategies as real processes with replica threads: after several steps, on any number of workers, replicas and hosts,
-// every worker's weights are to the bit those of a serial loop.
+// The strategies as real processes with replica threads: after several steps, on any number of workers, replicas and hosts, on a device
+// of the host's memory and on one that is far from it, every worker's weights are to the bit those of a serial loop.
 #include <math.h>
 #include <pthread.h>
 #include <stdint.h>
@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/philox.h"
+#include "late/late.h"
 #include "strategy/strategy_impl.h"
 #include "worker_check.h"
 
@@ -18,6 +19,7 @@
 
 typedef struct setting {
     ls_comm *comm;
+    ls_device *device;
     const char *strategy;
     const ls_optimizer *optimizer;
     ls_optimizer_params params;
@@ -30,7 +32,7 @@ typedef struct setting {
     int early;    // every how many buckets one is begun before the step; 0: none
 } setting;
 
-// Kernels, what else is trained, statistics: in each order, of one unit and of more than a block, on and off the cuts
+// Kernels, what else is trained, statistics, what is frozen: in each order, of one unit and of more than a block, on and off the cuts
 // between lanes.
 static const ls_segment long_segments[] = {
     {0, 64, .kernel = 0},
@@ -39,12 +41,14 @@ static const ls_segment long_segments[] = {
     {64 * 3, 64 * 11, .kernel = 1},
     {64 * 11, 64 * 12, .kernel = 1},
     {64 * 12, 64 * 13, .kernel = 0},
-    {64 * 13, 64 * 14, .statistic = 1, .momentum = 0.9f},
+    {64 * 13, 64 * 14, .statistic = 1, .momentum = 0.9f, .frozen = 1},
     {64 * 14, 64 * 15, .statistic = 1, .momentum = 0.9f},
     {64 * 15, 64 * 16, .statistic = 1, .momentum = 0.5f},
     {64 * 16, 64 * 75, .kernel = 1},
     {64 * 75, 64 * 141, .statistic = 1, .momentum = 0.99f},
-    {64 * 141, 64 * 149, .kernel = 1},
+    {64 * 141, 64 * 145, .kernel = 1, .frozen = 1},
+    {64 * 145, 64 * 146, .kernel = 0, .frozen = 1},
+    {64 * 146, 64 * 149, .kernel = 1},
     {64 * 149, MAX_LENGTH, .kernel = 0},
 };
 #define LONG_SEGMENTS (sizeof long_segments / sizeof long_segments[0])
@@ -114,7 +118,7 @@ static double sum_squares(const float *x, int64_t length) {
 static void clip(const setting *s, float *g) {
     double sum = 0;
     for (int64_t at = 0; at < s->length; at += 64)
-        if (!segment_at(s, at).statistic) sum += sum_squares(g + at, 64);
+        if (!segment_at(s, at).statistic && !segment_at(s, at).frozen) sum += sum_squares(g + at, 64);
     CHECK(s->comm, sqrt(sum) > s->clip_norm);
     for (int64_t i = 0; i < s->length; i++)
         if (!segment_at(s, i).statistic) g[i] *= (float)(s->clip_norm / sqrt(sum));
@@ -125,7 +129,9 @@ static void update(const setting *s, ls_segment segment, float *w, float *g, flo
                    const ls_step_info *info) {
     int64_t n = segment.end - segment.begin;
     ls_optimizer_params params = s->params;
-    ls_update u = {n, w, g, {state[0], state[1]}, info->lr, info->lr_before, info->step, 0, 0};
+    ls_update u = {info->lr, info->lr_before, info->step, 0, 0};
+    ls_formula_call call;
+    if (segment.frozen) return;
     if (segment.statistic) {
         for (int i = 0; i < n; i++) w[i] = segment.momentum * w[i] + (1 - segment.momentum) * g[i];
         return;
@@ -134,13 +140,15 @@ static void update(const setting *s, ls_segment segment, float *w, float *g, flo
     if (s->optimizer->direction) {
         float *direction;
         CHECK_OK(s->comm, ls_memory_alloc(n * 4, &direction));
-        s->optimizer->direction(&params, &u, direction);
+        s->optimizer->direction(&params, &u, &call);
+        call.formula->host(call.arguments, n, (float *[]){w, g, state[0], state[1], direction});
         memcpy(g, direction, (size_t)n * 4);
         ls_memory_free(direction);
     }
     if (s->optimizer->layerwise && segment.kernel)
         u.w_norm = sqrt(sum_squares(w, n)), u.g_norm = sqrt(sum_squares(g, n));
-    s->optimizer->update(&params, &u);
+    s->optimizer->update(&params, &u, &call);
+    call.formula->host(call.arguments, n, (float *[]){w, g, state[0], state[1]});
 }
 
 // weights: (STEPS, length): after each step.
@@ -167,13 +175,25 @@ static void serial(const setting *s, float *weights) {
     ls_memory_free(state[1]);
 }
 
-static const ls_device_ops fake_ops = {.name = "fake"};
-
 // The working copies of this test: the weights with the other sign.
-static void refresh(void *user, const float *weights, void *copies, int part, int parts) {
-    int64_t length = *(const int64_t *)user, begin = length * part / parts, end = length * (part + 1) / parts;
-    for (int64_t i = begin; i < end; i++) ((float *)copies)[i] = -weights[i];
+static ls_status refresh(void *user, ls_queue *queue, ls_span weights, ls_span copies, int part, int parts) {
+    int64_t begin, end;
+    ls__share(0, *(const int64_t *)user, part, parts, &begin, &end);
+    if (begin == end) return LS_OK;
+    return ls__vector(queue)->scale(queue, ls_span_at(copies, begin * 4), ls_span_at(weights, begin * 4), -1,
+                                    end - begin);
 }
+
+// What a span of floats holds, on the host; the caller frees it.
+static float *contents(ls_comm *comm, ls_queue *queue, ls_span span, int64_t length) {
+    float *x;
+    CHECK_OK(comm, ls_memory_alloc(length * 4, &x));
+    CHECK_OK(comm, ls_read(queue, x, span, length * 4));
+    CHECK_OK(comm, ls_synchronize(queue));
+    return x;
+}
+
+static int span_equal(ls_span a, ls_span b) { return a.buffer == b.buffer && a.offset == b.offset; }
 
 // Buckets of `units` units of the vector; returns how many.
 static int cut(int64_t length, int units, int64_t *ends) {
@@ -205,10 +225,33 @@ static void check_times(ls_comm *comm, const ls_step_times *times, double began)
     for (int i = 0; i < LS_STEP_PHASES; i++) CHECK(comm, spent[i] == times->seconds[i]);
 }
 
+// Puts the gradient of a micro-batch into the queue, which may come to it as late as the step; what is frozen is not written.
+static void write_gradient(const setting *s, ls_queue *queue, ls_span gradient, const float *values) {
+    for (int64_t at = 0; at < s->length; at = segment_at(s, at).end) {
+        ls_segment segment = segment_at(s, at);
+        if (!segment.frozen)
+            CHECK_OK(s->comm, ls_write(queue, ls_span_at(gradient, at * 4), values + at, (segment.end - at) * 4));
+    }
+}
+
+// Right after its step each replica sees all new weights and copies, at the same moment as the others.
+static void check_weights(const setting *s, ls_strategy *strategy, ls_queue *queue, const float *expected) {
+    float *weights = contents(s->comm, queue, ls_strategy_weights(strategy), s->length);
+    float *copies = contents(s->comm, queue, ls_strategy_copies(strategy), s->length);
+    CHECK(s->comm, memcmp(weights, expected, (size_t)s->length * 4) == 0);
+    for (int64_t i = 0; i < s->length; i++) CHECK(s->comm, copies[i] == -expected[i]);
+    ls_memory_free(weights);
+    ls_memory_free(copies);
+}
+
 static void *train(void *argument) {
     replica *r = argument;
     const setting *s = r->setting;
     ls_trace trace = {0};
+    ls_queue *queue;
+    float *values;
+    CHECK_OK(s->comm, ls_queue_create(s->device, &queue));
+    CHECK_OK(s->comm, ls_memory_alloc(s->micro_batches * s->length * 4, &values));
     int64_t events = ls_strategy_trace_events(r->strategy);
     CHECK_OK(s->comm, ls_trace_allocate(&trace, events));
     ls_trace_switch(&trace, 1);
@@ -221,26 +264,26 @@ static void *train(void *argument) {
         ls_strategy_deal(r->strategy, info.micro_batches, lane, &begin, &end);
         CHECK(s->comm, end - begin <= ls_strategy_deal_maximum(r->strategy, info.micro_batches));
         for (int64_t m = begin; m < end; m++) {
-            float *gradient = ls_strategy_gradient_begin(r->strategy, r->index, &info, m);
-            CHECK(s->comm, (uintptr_t)gradient % 64 == 0);
-            fake_gradient(step, m, gradient, s->length);
-            ls_strategy_gradient_end(r->strategy, r->index, &info);
+            ls_span gradient = ls_strategy_gradient_begin(r->strategy, r->index, &info, m);
+            CHECK(s->comm, (uintptr_t)ls_span_host(gradient) % 64 == 0);
+            fake_gradient(step, m, values + m * s->length, s->length);
+            write_gradient(s, queue, gradient, values + m * s->length);
+            CHECK_OK(s->comm, ls_strategy_gradient_end(r->strategy, r->index, queue, &info));
         }
         trace.count = 0;
         double began = ls_clock();
         ls_step_times times = {.since = began, .trace = &trace, .trace_first = 7};
         for (int b = 0; s->early && b < buckets; b += s->early)
-            CHECK_OK(s->comm, ls_strategy_bucket_ready(r->strategy, r->index, &info, b, &times));
+            CHECK_OK(s->comm, ls_strategy_bucket_ready(r->strategy, r->index, queue, &info, b, &times));
         ls_vote decision;
-        CHECK_OK(s->comm, ls_strategy_step(r->strategy, r->index, &info, LS_VOTE_GO_ON, &decision, &times));
+        CHECK_OK(s->comm, ls_strategy_step(r->strategy, r->index, queue, &info, LS_VOTE_GO_ON, &decision, &times));
         CHECK(s->comm, decision == LS_VOTE_GO_ON && trace.count <= events);
         check_times(s->comm, &times, began);
-        // Right after its step each replica sees all new weights and copies, at the same moment as the others.
-        const float *expected = r->expected + (step - 1) * s->length, *copies = ls_strategy_copies(r->strategy);
-        CHECK(s->comm, memcmp(ls_strategy_weights(r->strategy), expected, (size_t)s->length * 4) == 0);
-        for (int64_t i = 0; i < s->length; i++) CHECK(s->comm, copies[i] == -expected[i]);
+        check_weights(s, r->strategy, queue, r->expected + (step - 1) * s->length);
     }
     ls_trace_release(&trace);
+    ls_queue_destroy(&queue);
+    ls_memory_free(values);
     return NULL;
 }
 
@@ -254,10 +297,13 @@ static void check_memory(const setting *s, const ls_strategy *strategy, ls_strat
         shared += m.part[p].shared;
         seen += m.part[p].seen;
     }
-    int64_t common = strategy->common->bytes, gradients = strategy->gradients->bytes;
-    CHECK(s->comm, shared == (alone ? ls_memory_size(common) + ls_memory_size(gradients) : common + gradients));
+    int64_t common = strategy->common->bytes, gradients = strategy->gradients ? strategy->gradients->bytes : 0;
+    if (alone) common = ls_memory_size(common), gradients = gradients ? ls_memory_size(gradients) : 0;
+    CHECK(s->comm, shared == common + gradients);
     CHECK(s->comm, alone ? seen == shared : seen > shared / s->comm->local_size);
-    CHECK(s->comm, m.part[LS_STRATEGY_GRADIENTS].replica == m.gradient_buffers * s->length * 4);
+    int64_t slots = m.gradient_buffers * s->length * 4;
+    CHECK(s->comm,
+          m.part[LS_STRATEGY_GRADIENTS].replica == (s->device->ops->host_memory ? slots : ls_memory_size(slots)));
     if (s->comm->rank != 0) return;
     CHECK_OK(s->comm, ls_comm_create_planned(s->comm->size, s->comm->hosts, &config.comm));
     CHECK_OK(s->comm, ls_strategy_plan(s->strategy, &config, &only_planned));
@@ -270,7 +316,7 @@ static void check_memory(const setting *s, const ls_strategy *strategy, ls_strat
 // How often each element of each vector of state came up, over all workers: the copies that count, and all.
 typedef struct coverage {
     const setting *setting;
-    const ls_strategy *strategy;
+    const float *weights;  // as they have to be
     float counted[3][MAX_LENGTH], seen[3][MAX_LENGTH];
 } coverage;
 
@@ -283,12 +329,13 @@ static ls_status cover(void *user, const ls_strategy_piece *piece) {
     CHECK(s->comm, piece->lane / s->replicas == s->comm->position && piece->copy >= 0);
     for (int64_t i = 0; i < piece->count; i++) {
         // Weights are those of the last step; state has moved, but that of statistics.
-        if (vector == 0)
-            CHECK(s->comm, piece->data[i] == ls_strategy_weights((ls_strategy *)c->strategy)[piece->offset + i]);
-        int moved = !segment_at(s, piece->offset + i).statistic;
+        if (vector == 0) CHECK(s->comm, piece->data[i] == c->weights[piece->offset + i]);
+        ls_segment segment = segment_at(s, piece->offset + i);
+        int moved = !segment.statistic && !segment.frozen;
         if (vector > 0 && !moved) CHECK(s->comm, piece->data[i] == 0);
         c->seen[vector][piece->offset + i] += 1;
         if (piece->copy == 0) c->counted[vector][piece->offset + i] += 1;
+        if (vector == 0) piece->data[i] *= 2;
     }
     return LS_OK;
 }
@@ -298,13 +345,19 @@ static ls_status refuse(void *user, const ls_strategy_piece *piece) {
     return LS_FAIL(LS_STATUS_BAD_DATA, "no");
 }
 
-static void check_visitor(const setting *s, ls_strategy *strategy) {
+static void check_visitor(const setting *s, ls_strategy *strategy, ls_queue *queue, const float *weights) {
     coverage *mine, *all;
     CHECK_OK(s->comm, ls_calloc(1, sizeof *mine, &mine));
     CHECK_OK(s->comm, ls_calloc(s->comm->size, sizeof *all, &all));
     mine->setting = s;
-    mine->strategy = strategy;
-    CHECK_OK(s->comm, ls_strategy_visit(strategy, cover, mine));
+    mine->weights = weights;
+    CHECK_OK(s->comm, ls_comm_barrier(s->comm));  // the others have looked at weights that it changes
+    CHECK_OK(s->comm, ls_strategy_visit(strategy, queue, cover, mine));
+    // What a visitor writes is what there is.
+    CHECK_OK(s->comm, ls_strategy_weights_changed(strategy, queue));
+    float *now = contents(s->comm, queue, ls_strategy_weights(strategy), s->length);
+    for (int64_t i = 0; i < s->length; i++) CHECK(s->comm, now[i] == 2 * weights[i]);
+    ls_memory_free(now);
     CHECK_OK(s->comm, ls_comm_allgather(s->comm, mine, all, sizeof *mine));
     int states = s->optimizer->state_count(&s->params);
     for (int v = 0; v < 3; v++)
@@ -314,17 +367,27 @@ static void check_visitor(const setting *s, ls_strategy *strategy) {
             CHECK(s->comm, counted == (v <= states) && seen >= counted);
         }
     int calls = 0, first = ls_strategy_writes_weights(strategy);
-    ls_status status = ls_strategy_visit(strategy, refuse, &calls);
+    ls_status status = ls_strategy_visit(strategy, queue, refuse, &calls);
     CHECK(s->comm, calls <= 1 && (calls == 0) == (status == LS_OK) && (!first || calls == 1));
     free(mine);
     free(all);
 }
 
+static void set_weights(const setting *s, ls_strategy *strategy, ls_queue *queue) {
+    float *values;
+    CHECK_OK(s->comm, ls_memory_alloc(s->length * 4, &values));
+    initial_weights(values, s->length);
+    if (ls_strategy_writes_weights(strategy))
+        CHECK_OK(s->comm, ls_write(queue, ls_strategy_weights(strategy), values, s->length * 4));
+    CHECK_OK(s->comm, ls_strategy_weights_changed(strategy, queue));
+    check_weights(s, strategy, queue, values);
+    ls_memory_free(values);
+}
+
 static void run(const setting *s, const float *expected) {
-    ls_device device = {.ops = &fake_ops};
     int64_t length = s->length, ends[MAX_LENGTH / 64];
     ls_strategy_config config = {.comm = s->comm,
-                                 .device = &device,
+                                 .device = s->device,
                                  .bucket_ends = s->buckets ? ends : NULL,
                                  .bucket_count = s->buckets ? cut(length, s->buckets, ends) : 0,
                                  .replicas = s->replicas,
@@ -344,9 +407,9 @@ static void run(const setting *s, const float *expected) {
     CHECK_OK(s->comm, ls_strategy_create(s->strategy, &config, &strategy));
     CHECK(s->comm, ls_strategy_memory_bytes(strategy) >= length * 4 / s->comm->local_size);
     check_memory(s, strategy, config);
-    if (ls_strategy_writes_weights(strategy)) initial_weights(ls_strategy_weights(strategy), length);
-    CHECK_OK(s->comm, ls_strategy_weights_changed(strategy));
-    CHECK(s->comm, ((float *)ls_strategy_copies(strategy))[length - 1] == -ls_strategy_weights(strategy)[length - 1]);
+    ls_queue *queue;
+    CHECK_OK(s->comm, ls_queue_create(s->device, &queue));
+    set_weights(s, strategy, queue);
 
     replica replicas[MAX_REPLICAS];
     pthread_t threads[MAX_REPLICAS];
@@ -354,7 +417,8 @@ static void run(const setting *s, const float *expected) {
     for (int i = 1; i < s->replicas; i++) CHECK(s->comm, pthread_create(&threads[i], NULL, train, &replicas[i]) == 0);
     train(&replicas[0]);  // replica 0 is the main thread, the one that may communicate
     for (int i = 1; i < s->replicas; i++) CHECK(s->comm, pthread_join(threads[i], NULL) == 0);
-    check_visitor(s, strategy);
+    check_visitor(s, strategy, queue, expected + (STEPS - 1) * length);
+    ls_queue_destroy(&queue);
     ls_strategy_destroy(&strategy);
     CHECK(s->comm, strategy == NULL);
 }
@@ -377,9 +441,10 @@ static const struct {
              {"lamb", -1, MAX_LENGTH, 7, long_segments, LONG_SEGMENTS, 1},
              {"lamb", -1, MAX_LENGTH, 8, NULL, 0, 0}};
 
-static void test_hosts(ls_comm *comm, float *expected) {
+static void test_hosts(ls_comm *comm, ls_device *device, float *expected) {
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         setting s = {.comm = comm,
+                     .device = device,
                      .length = cases[i].length,
                      .micro_batches = cases[i].micro_batches,
                      .segments = cases[i].segments,
@@ -400,9 +465,9 @@ static void test_hosts(ls_comm *comm, float *expected) {
     }
 }
 
-static void test_failures(ls_comm *comm) {
+static void test_failures(ls_comm *comm, ls_device *device) {
     ls_strategy *strategy;
-    ls_strategy_config config = {.comm = comm, .replicas = 1, .length = 64, .micro_batches = 1};
+    ls_strategy_config config = {.comm = comm, .device = device, .replicas = 1, .length = 64, .micro_batches = 1};
     CHECK(comm, ls_strategy_create("gossip", &config, &strategy) == LS_STATUS_NOT_FOUND && strategy == NULL);
     CHECK(comm, strstr(ls_error_message(), "allreduce, reduce-broadcast"));
     // Gradients that do not fit the memory of a host: all workers hear of it, and nothing is left behind.
@@ -450,29 +515,31 @@ static void *vote(void *argument) {
     voter *v = argument;
     const setting *s = v->setting;
     int lane = s->comm->position * s->replicas + v->index, lanes = s->comm->size * s->replicas;
+    ls_queue *queue;
+    CHECK_OK(s->comm, ls_queue_create(s->device, &queue));
     for (int step = 1; step <= VOTES; step++) {
         ls_step_info info = {.micro_batches = 1, .samples = 1, .lr = 1e-3, .step = step};
         ls_step_times times = {.since = ls_clock()};
         ls_vote decision, expected = LS_VOTE_GO_ON;
         if (lane == lanes - 1) {  // who has the one micro-batch
             ls_strategy_gradient_begin(v->strategy, v->index, &info, 0);
-            ls_strategy_gradient_end(v->strategy, v->index, &info);
+            CHECK_OK(s->comm, ls_strategy_gradient_end(v->strategy, v->index, queue, &info));
         }
         for (int l = 0; l < lanes; l++)
             if (vote_of(l, lanes, step) > expected) expected = vote_of(l, lanes, step);
         CHECK_OK(s->comm,
-                 ls_strategy_step(v->strategy, v->index, &info, vote_of(lane, lanes, step), &decision, &times));
+                 ls_strategy_step(v->strategy, v->index, queue, &info, vote_of(lane, lanes, step), &decision, &times));
         CHECK(s->comm, decision == expected);
     }
+    ls_queue_destroy(&queue);
     return NULL;
 }
 
 // The largest vote of any lane is everybody's decision, in the step in which it is cast and in no other.
-static void test_votes(ls_comm *comm) {
-    ls_device device = {.ops = &fake_ops};
+static void test_votes(ls_comm *comm, ls_device *device) {
     for (const ls_strategy_ops *const *ops = ls_strategies(); *ops; ops++) {
-        setting s = {.comm = comm, .replicas = 2};
-        ls_strategy_config config = {.comm = comm, .device = &device, .replicas = 2, .length = 128, .micro_batches = 1};
+        setting s = {.comm = comm, .device = device, .replicas = 2};
+        ls_strategy_config config = {.comm = comm, .device = device, .replicas = 2, .length = 128, .micro_batches = 1};
         ls_strategy *strategy;
         pthread_t other;
         CHECK_OK(comm, ls_optimizer_find("sgd", &config.optimizer));
@@ -487,25 +554,29 @@ static void test_votes(ls_comm *comm) {
 
 // --- two that share weights ------------------------------------------------------------------------------------------
 
-static void step_once(ls_comm *comm, ls_strategy *strategy, int64_t length, int step) {
+static void step_once(ls_comm *comm, ls_strategy *strategy, ls_queue *queue, int64_t length, int step) {
+    float *ones;
+    CHECK_OK(comm, ls_memory_alloc(length * 4, &ones));
+    for (int64_t i = 0; i < length; i++) ones[i] = 1;
     ls_step_info info = {.micro_batches = comm->size, .samples = comm->size, .lr = 1, .step = step};
     ls_step_times times = {.since = ls_clock()};
     ls_vote decision;
-    float *g = ls_strategy_gradient_begin(strategy, 0, &info, comm->position);
-    for (int64_t i = 0; i < length; i++) g[i] = 1;
-    ls_strategy_gradient_end(strategy, 0, &info);
-    CHECK_OK(comm, ls_strategy_step(strategy, 0, &info, LS_VOTE_GO_ON, &decision, &times));
+    CHECK_OK(comm, ls_write(queue, ls_strategy_gradient_begin(strategy, 0, &info, comm->position), ones, length * 4));
+    CHECK_OK(comm, ls_strategy_gradient_end(strategy, 0, queue, &info));
+    CHECK_OK(comm, ls_strategy_step(strategy, 0, queue, &info, LS_VOTE_GO_ON, &decision, &times));
+    ls_memory_free(ones);
 }
 
 // Two strategies with optimizers of their own take turns: with sgd and a rate of 1 each step takes 1 from all weights. The one with the
 // same working copies finds them up to date, the other is told.
-static void test_shared_weights(ls_comm *comm) {
-    ls_device device = {.ops = &fake_ops};
+static void test_shared_weights(ls_comm *comm, ls_device *device) {
     int64_t length = 256;
+    ls_queue *queue;
+    CHECK_OK(comm, ls_queue_create(device, &queue));
     for (const ls_strategy_ops *const *ops = ls_strategies(); *ops; ops++) {
         ls_strategy *first, *second, *third, *refused;
         ls_strategy_config config = {.comm = comm,
-                                     .device = &device,
+                                     .device = device,
                                      .replicas = 1,
                                      .length = length,
                                      .micro_batches = comm->size,
@@ -519,22 +590,28 @@ static void test_shared_weights(ls_comm *comm) {
         int64_t same_length = length;
         config.refresh_user = &same_length;
         CHECK_OK(comm, ls_strategy_create((*ops)->name, &config, &third));
-        CHECK(comm, ls_strategy_weights(second) == ls_strategy_weights(first) &&
-                        ls_strategy_copies(second) == ls_strategy_copies(first) &&
-                        ls_strategy_weights(third) == ls_strategy_weights(first) &&
-                        ls_strategy_copies(third) != ls_strategy_copies(first));
+        CHECK(comm, span_equal(ls_strategy_weights(second), ls_strategy_weights(first)) &&
+                        span_equal(ls_strategy_copies(second), ls_strategy_copies(first)) &&
+                        span_equal(ls_strategy_weights(third), ls_strategy_weights(first)) &&
+                        !span_equal(ls_strategy_copies(third), ls_strategy_copies(first)));
         ls_strategy_memory m = ls_strategy_memory_of(second), own = ls_strategy_memory_of(first);
         CHECK(comm, m.part[LS_STRATEGY_WEIGHTS].shared + m.part[LS_STRATEGY_WEIGHTS].own == 0);
         CHECK(comm, own.part[LS_STRATEGY_WEIGHTS].shared + own.part[LS_STRATEGY_WEIGHTS].own >= length * 4);
         for (int step = 1; step <= 3; step++) {
-            step_once(comm, first, length, step);
-            step_once(comm, second, length, step);
-            CHECK_OK(comm, ls_strategy_weights_changed(third));
+            step_once(comm, first, queue, length, step);
+            step_once(comm, second, queue, length, step);
+            CHECK_OK(comm, ls_strategy_weights_changed(third, queue));
+            float *weights = contents(comm, queue, ls_strategy_weights(first), length);
+            float *copies = contents(comm, queue, ls_strategy_copies(first), length);
+            float *other_copies = contents(comm, queue, ls_strategy_copies(third), length);
             for (int64_t i = 0; i < length; i++) {
-                CHECK(comm, ls_strategy_weights(first)[i] == -2.0f * (float)step);
-                CHECK(comm, ((float *)ls_strategy_copies(first))[i] == 2.0f * (float)step);
-                CHECK(comm, ((float *)ls_strategy_copies(third))[i] == 2.0f * (float)step);
+                CHECK(comm, weights[i] == -2.0f * (float)step);
+                CHECK(comm, copies[i] == 2.0f * (float)step);
+                CHECK(comm, other_copies[i] == 2.0f * (float)step);
             }
+            ls_memory_free(weights);
+            ls_memory_free(copies);
+            ls_memory_free(other_copies);
             CHECK_OK(comm, ls_comm_barrier(comm));
         }
         config.length = 2 * length;
@@ -548,6 +625,20 @@ static void test_shared_weights(ls_comm *comm) {
         ls_strategy_destroy(&second);
         ls_strategy_destroy(&first);
     }
+    ls_queue_destroy(&queue);
+}
+
+static void test_all(ls_comm *comm, float *expected) {
+    static const char *const devices[] = {"ref", "late"};
+    for (int i = 0; i < 2; i++) {
+        ls_device *device;
+        CHECK_OK(comm, ls_device_create(devices[i], NULL, &device));
+        test_hosts(comm, device, expected);
+        test_failures(comm, device);
+        test_votes(comm, device);
+        test_shared_weights(comm, device);
+        ls_device_destroy(&device);
+    }
 }
 
 int main(void) {
@@ -559,18 +650,12 @@ int main(void) {
         return 1;
     }
     CHECK_OK(world, ls_memory_alloc((int64_t)STEPS * MAX_LENGTH * 4, &expected));
-    test_hosts(world, expected);
-    test_failures(world);
-    test_votes(world);
-    test_shared_weights(world);
+    test_all(world, expected);
     for (int hosts = 2; hosts <= 3 && hosts <= world->size; hosts++) {
         setenv("LOCKSTEP_TEST_HOSTS", hosts == 2 ? "2" : "3", 1);
         CHECK_OK(world, ls_comm_create(&comm));
         CHECK(world, comm->hosts == hosts);
-        test_hosts(comm, expected);
-        test_failures(comm);
-        test_votes(comm);
-        test_shared_weights(comm);
+        test_all(comm, expected);
         ls_comm_destroy(&comm);
     }
     ls_memory_free(expected);

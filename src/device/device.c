@@ -25,8 +25,7 @@ static const ls_device_ops *const devices[] = {
 };
 enum { DEVICE_COUNT = sizeof devices / sizeof devices[0] };
 
-// The index-th device, NULL past the last.
-static const ls_device_ops *device_at(int index) {
+const ls_device_ops *ls_device_ops_at(int index) {
     if (index < DEVICE_COUNT) return devices[index];
     return ls__program_devices ? ls__program_devices[index - DEVICE_COUNT] : NULL;
 }
@@ -49,15 +48,16 @@ ls_status ls_device_create(const char *name, const ls_device_options *options, l
     if (used.threads == 0) used.threads = 1;
     char names[256] = "";
     size_t length = 0;
-    for (int i = 0; device_at(i); i++) {
-        if (strcmp(device_at(i)->name, name) == 0) {
-            LS_TRY(device_at(i)->create(&used, out));
-            (*out)->ops = device_at(i);
+    for (int i = 0; ls_device_ops_at(i); i++) {
+        if (strcmp(ls_device_ops_at(i)->name, name) == 0) {
+            LS_TRY(ls_device_ops_at(i)->create(&used, out));
+            (*out)->ops = ls_device_ops_at(i);
             (*out)->options = used;
             return LS_OK;
         }
         if (length < sizeof names)
-            length += (size_t)snprintf(names + length, sizeof names - length, "%s%s", i ? ", " : "", device_at(i)->name);
+            length += (size_t)snprintf(names + length, sizeof names - length, "%s%s", i ? ", " : "",
+                                       ls_device_ops_at(i)->name);
     }
     return LS_FAIL(LS_STATUS_NOT_FOUND, "there is no device named \"%s\"; the devices are %s", name, names);
 }

@@ -125,6 +125,8 @@ struct ls_device_ops {
 
 // --- devices ---------------------------------------------------------------------------------------------------------
 
+// The index-th device that there is; NULL past the last.
+const ls_device_ops *ls_device_ops_at(int index);
 // Creates a device by name ("cpu", "ref"). Errors: NOT_FOUND with the names there are. The caller destroys it, after all
 // kernels, plans, buffers and queues made from it.
 ls_status ls_device_create(const char *name, const ls_device_options *options, ls_device **out);

@@ -105,7 +105,8 @@ ls_strategy_memory ls_strategy_memory_of(const ls_strategy *s) {
     if (alone) m.part[LS_STRATEGY_SUMS].shared += ls_memory_size(common_bytes(s)) - common_bytes(s);
     for (int p = 0; p < LS_STRATEGY_PARTS; p++) m.part[p].seen = m.part[p].shared;
     if (ls__host_memory(s)) gradients->replica = lane_gradient_bytes(s);
-    gradients->shared = alone ? ls_memory_size(gradients_bytes(s)) : gradients_bytes(s);
+    gradients->shared = gradients_bytes(s);
+    if (alone && gradients->shared > 0) gradients->shared = ls_memory_size(gradients->shared);
     gradients->seen = alone ? gradients->shared : gradients_seen(s);
     return m;
 }

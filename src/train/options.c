@@ -4,8 +4,15 @@
 
 #include "data/augment.h"
 #include "data/normalize.h"
+#include "device/device.h"
 #include "optim/optim.h"
 #include "strategy/strategy.h"
+
+static const char *device_choice(int index, const char **help) {
+    const ls_device_ops *device = ls_device_ops_at(index);
+    *help = device ? device->help : NULL;
+    return device ? device->name : NULL;
+}
 
 static const char *strategy_choice(int index, const char **help) {
     const ls_strategy_ops *const *list = ls_strategies();
@@ -71,8 +78,8 @@ static const ls_option table[] = {
      .help = "type of activations and working weights; bf16 keeps fp32 master weights and sums"},
     {"remat", LS_OPTION_FLAG, AT(remat), TRAINING,
      .help = "compute activations again in backward instead of keeping them: less memory, more time, the same bits"},
-    {"device", LS_OPTION_TEXT, AT(device), .metavar = "cpu|ref", TRAINING,
-     .help = "what computes: cpu (oneDNN), or ref, plain loops to compare with (slow)"},
+    {"device", LS_OPTION_TEXT, AT(device), .metavar = "NAME", .choices = device_choice, TRAINING,
+     .help = "what computes"},
 
     {"image-size", LS_OPTION_INT, AT(image_size), .metavar = "N", .min = 1, .max = 4096, IMAGES,
      .initial = "as they are",

@@ -1,0 +1,8 @@
+# The program with the device `late` (tests/late/late.h): what trains on it has the bits of device ref.
+if(TARGET lockstep_program)
+  add_executable(lockstep_late ${cli_sources} late/late.c)
+  target_include_directories(lockstep_late PRIVATE ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/tests)
+  get_target_property(late_definitions lockstep_program COMPILE_DEFINITIONS)
+  target_compile_definitions(lockstep_late PRIVATE ${late_definitions})
+  target_link_libraries(lockstep_late PRIVATE lockstep PkgConfig::JANSSON PkgConfig::HWLOC Threads::Threads m)
+endif()
