@@ -8,7 +8,7 @@
 
 #include "base/memory.h"
 #include "golden_check.h"
-#include "optim/optim.h"
+#include "host_update.h"
 #include "plan_rig.h"
 
 #define BATCH   32
@@ -206,9 +206,9 @@ static void train(network *net, const char *name, double allowed) {
         if (step > STEPS) break;
         rig_backward(r);
         for (int64_t i = 0; i < r->length; i++) r->gradient[i] /= BATCH;
-        ls_update update = {.n = r->length, .w = r->weights, .g = r->gradient, .lr = params.lr, .step = step};
+        host_update update = {.n = r->length, .w = r->weights, .g = r->gradient, .lr = params.lr, .step = step};
         memcpy(update.state, net->state, sizeof update.state);
-        optimizer->update(&params, &update);
+        host_step(optimizer, &params, &update);
         rig_refresh(r);
     }
 }

@@ -8,7 +8,7 @@
 
 #include "base/memory.h"
 #include "golden_check.h"
-#include "optim/optim.h"
+#include "host_update.h"
 #include "plan_rig.h"
 
 #define CLASSES 10
@@ -190,9 +190,9 @@ static void update(rig *r, const ls_optimizer *sgd, const ls_optimizer_params *p
             for (int64_t i = 0; i < n; i++) w[i] = segment->momentum * w[i] + (1 - segment->momentum) * g[i];
             continue;
         }
-        ls_update u = {.n = n, .w = w, .g = g, .lr = params->lr, .step = step};
+        host_update u = {.n = n, .w = w, .g = g, .lr = params->lr, .step = step};
         u.state[0] = velocity + segment->begin;
-        sgd->update(params, &u);
+        host_step(sgd, params, &u);
     }
     rig_refresh(r);
     free(segments);

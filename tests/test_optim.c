@@ -11,7 +11,7 @@
 
 #include "base/memory.h"
 #include "base/philox.h"
-#include "optim/optim.h"
+#include "host_update.h"
 
 #define N     4096
 #define STEPS 12
@@ -41,14 +41,14 @@ static double norm(const float *x) {
 }
 
 // One update of the whole vector, as one parameter, in slices of `slice` elements.
-static void update(const ls_optimizer *optimizer, const ls_optimizer_params *params, ls_update u, int64_t slice) {
+static void update(const ls_optimizer *optimizer, const ls_optimizer_params *params, host_update u, int64_t slice) {
     float *direction = vector();
-    ls_update part = u;
+    host_update part = u;
     if (optimizer->layerwise) {
         for (int64_t at = 0; at < N && optimizer->direction; at += slice) {
             part.n = N - at < slice ? N - at : slice;
             part.w = u.w + at, part.g = u.g + at, part.state[0] = u.state[0] + at, part.state[1] = u.state[1] + at;
-            optimizer->direction(params, &part, direction + at);
+            host_direct(optimizer, params, &part, direction + at);
         }
         if (optimizer->direction) u.g = direction;
         part.w_norm = norm(u.w), part.g_norm = norm(u.g);
@@ -56,7 +56,7 @@ static void update(const ls_optimizer *optimizer, const ls_optimizer_params *par
     for (int64_t at = 0; at < N; at += slice) {
         part.n = N - at < slice ? N - at : slice;
         part.w = u.w + at, part.g = u.g + at, part.state[0] = u.state[0] + at, part.state[1] = u.state[1] + at;
-        optimizer->update(params, &part);
+        host_step(optimizer, params, &part);
     }
     ls_memory_free(direction);
 }
@@ -67,8 +67,8 @@ static float *train(const ls_optimizer *optimizer, const ls_optimizer_params *pa
     for (uint32_t i = 0; i < N; i++) w[i] = draw(1, 0, i);
     for (int step = 1; step <= STEPS; step++) {
         for (uint32_t i = 0; i < N; i++) g[i] = draw(2, (uint32_t)step, i);
-        update(optimizer, params, (ls_update){.w = w, .g = g, .state = {s0, s1}, .lr = params->lr / step, .step = step},
-               slice);
+        update(optimizer, params,
+               (host_update){.w = w, .g = g, .state = {s0, s1}, .lr = params->lr / step, .step = step}, slice);
     }
     ls_memory_free(g);
     ls_memory_free(s0);
@@ -210,13 +210,13 @@ static void without_norms_the_rate_is_not_adapted(void **state) {
         float *w = vector(), *g = vector(), *d = vector(), *s0 = vector(), *s1 = vector();
         for (uint32_t i = 0; i < N; i++) w[i] = draw(1, 0, i);
         for (int step = 1; step <= STEPS; step++) {
-            ls_update u = {.n = N, .w = w, .g = g, .state = {s0, s1}, .lr = params.lr / step, .step = step};
+            host_update u = {.n = N, .w = w, .g = g, .state = {s0, s1}, .lr = params.lr / step, .step = step};
             for (uint32_t i = 0; i < N; i++) g[i] = draw(2, (uint32_t)step, i);
             if (optimizer->direction) {
-                optimizer->direction(&params, &u, d);
+                host_direct(optimizer, &params, &u, d);
                 u.g = d;
             }
-            optimizer->update(&params, &u);
+            host_step(optimizer, &params, &u);
         }
         for (int i = 0; i < N; i++)
             if (!(fabs(w[i] - expected[i]) < 4e-6))
@@ -271,8 +271,8 @@ static void corrected_momentum_is_free_of_past_rates(void **state) {
         for (int step = 0; step < 6; step++) {
             for (uint32_t i = 0; i < 64; i++) g[i] = draw(3, (uint32_t)step, i);
             double before = step ? rates[step - 1] : 0;
-            sgd->update(&params, &(ls_update){64, w, g, {m}, rates[step], before, step + 1, 0, 0});
-            sgd->update(&params, &(ls_update){64, plain, g, {plain_m}, rates[step], 0, step + 1, 0, 0});
+            host_step(sgd, &params, &(host_update){64, w, g, {m}, rates[step], before, step + 1, 0, 0});
+            host_step(sgd, &params, &(host_update){64, plain, g, {plain_m}, rates[step], 0, step + 1, 0, 0});
             for (int i = 0; i < 64; i++) {
                 // While the rate is 0 the velocity stays 0: what is held is lr u, and forgets those gradients.
                 u[i] = rates[step] > 0 ? 0.9 * u[i] + g[i] : 0;
@@ -295,7 +295,7 @@ static void zero_padding_stays_zero(void **state) {
         assert_int_equal(ls_optimizer_resolve(*o, &params), LS_OK);
         float *w = vector(), *g = vector(), *s0 = vector(), *s1 = vector();
         for (int step = 1; step < 4; step++)
-            update(*o, &params, (ls_update){N, w, g, {s0, s1}, params.lr, params.lr * 2, step, 0, 0}, N);
+            update(*o, &params, (host_update){N, w, g, {s0, s1}, params.lr, params.lr * 2, step, 0, 0}, N);
         for (int i = 0; i < N; i++) assert_true(w[i] == 0 && s0[i] == 0 && s1[i] == 0);
         ls_memory_free(w);
         ls_memory_free(g);
