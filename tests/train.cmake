@@ -10,6 +10,10 @@ ls_test(test_datasets RANKS 1 2 3 LABELS train)
 ls_test(test_rows HOSTS RANKS 1 2 3 5 LABELS train)
 ls_test(test_failing_lane HOSTS RANKS 1 2 3 LABELS train)
 if(TARGET lockstep_program)
+  # Device ref has no library in it: its bits are the same on every machine, and change only on purpose.
+  add_test(NAME train.ref_digests
+    COMMAND sh ${CMAKE_CURRENT_SOURCE_DIR}/train/ref_digests.sh $<TARGET_FILE:lockstep_program>)
+  set_tests_properties(train.ref_digests PROPERTIES TIMEOUT 600 LABELS train PROCESSORS 2)
   foreach(model mnist-cnn resnet20)
     add_test(NAME same_bits.${model}
       COMMAND sh ${CMAKE_CURRENT_SOURCE_DIR}/train/same_bits.sh $<TARGET_FILE:lockstep_program> ${model})
