@@ -541,8 +541,9 @@ static void what_is_no_study_is_refused(void **state) {
     refused("x.json", LS_STATUS_BAD_DATA, "a record of format 99");
     put("x.json", "{\"lockstep_run\": 1, \"model\": \"net\"}");
     refused("x.json", LS_STATUS_BAD_DATA, "not a whole record: it has no \"weights_digest\"");
-    put("x.json", "{\"lockstep_run\": 1, \"model\": \"net\", \"weights_digest\": \"a\", \"epoch_seconds\": [1], \"options\": {}, "
-                  "\"workers\": 4294967296}");
+    put("x.json",
+        "{\"lockstep_run\": 1, \"model\": \"net\", \"weights_digest\": \"a\", \"epoch_seconds\": [1], \"options\": {}, "
+        "\"workers\": 4294967296}");
     refused("x.json", LS_STATUS_BAD_DATA, "\"workers\" is not a number of workers");
     put("study.json", "{\"lockstep_study\": 99}");
     refused(".", LS_STATUS_BAD_DATA, "not of study format 1");
