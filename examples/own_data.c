@@ -55,7 +55,7 @@ int main(int argc, char **argv) {
     config.epochs = argc > 1 ? atoi(argv[1]) : 5;
     ls_trainer *trainer;
     CHECK(ls_trainer_create(workers, net, data, &config, &trainer));
-    CHECK(ls_trainer_fit(trainer, NULL, NULL));
+    CHECK(ls_trainer_fit(trainer, NULL));
     double loss, accuracy;
     CHECK(ls_trainer_evaluate(trainer, &loss, &accuracy));
     ls_train_result result;

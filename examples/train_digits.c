@@ -14,11 +14,11 @@
         }                                                                                                              \
     } while (0)
 
-static int show(void *user, const ls_progress *p) {
-    if (p->rank == 0 && p->step == p->steps)
-        printf("epoch %d: loss %.4f, accuracy %.4f, %.0f images/s\n", p->epoch, p->loss, p->accuracy,
-               p->images_per_second);
-    return 0;
+static ls_status show(void *user, const ls_epoch_result *e, int *stop) {
+    if (ls_context_rank(user) == 0)
+        printf("epoch %d: loss %.4f, accuracy %.4f, %.0f images/s\n", e->epoch, e->loss, e->accuracy,
+               e->images_per_second);
+    return LS_OK;
 }
 
 int main(int argc, char **argv) {
@@ -46,7 +46,7 @@ int main(int argc, char **argv) {
     config.limit_train = argc > 2 ? atoll(argv[2]) : 0;
     ls_trainer *trainer;
     CHECK(ls_trainer_create(workers, net, data, &config, &trainer));
-    CHECK(ls_trainer_fit(trainer, show, NULL));
+    CHECK(ls_trainer_fit(trainer, &(ls_callbacks){.user = workers, .on_epoch = show}));
     double loss, accuracy;
     CHECK(ls_trainer_evaluate(trainer, &loss, &accuracy));
     ls_train_result result;
