@@ -36,12 +36,22 @@ static inline ls_status network_multi_label(ls_graph *g) {
     return ls_graph_finish(g, x);
 }
 
-// The image itself is the target, through two channels: "loss", "error".
+// The image itself is the target, through a code of half its height and width: "loss", "error".
 static inline ls_status network_auto_encoder(ls_graph *g) {
     ls_value image = ls_graph_add_input(g, "image", LS_SHAPE(8, 8, 3), LS_DTYPE_F32);
-    ls_value x = network_conv(g, image, NULL, 3, 8, 1, 1);
-    x = network_conv(g, x, "code", 1, 2, 1, 0);
-    x = network_conv(g, x, NULL, 3, 8, 1, 1);
+    ls_value x = ls_conv2d(g, image,
+                           &(ls_conv2d_attrs){.filters = 8,
+                                              .kernel = {3, 3},
+                                              .strides = {2, 2},
+                                              .padding = LS_PADDING_SAME,
+                                              .activation = LS_ACTIVATION_RELU});
+    x = network_conv(g, x, "code", 1, 4, 1, 0);
+    x = ls_conv2d_transpose(g, x,
+                            &(ls_conv2d_transpose_attrs){.filters = 8,
+                                                         .kernel = {3, 3},
+                                                         .strides = {2, 2},
+                                                         .padding = LS_PADDING_SAME,
+                                                         .activation = LS_ACTIVATION_RELU});
     x = network_conv(g, x, NULL, 3, 3, 1, 0);
     ls_mean_squared_error(g, x, image, &(ls_loss_attrs){.name = "loss"});
     ls_mean_absolute_error_metric(g, x, image, &(ls_metric_attrs){.name = "error"});

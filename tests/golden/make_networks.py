@@ -53,12 +53,13 @@ def multi_label(w, inputs):
 
 
 def auto_encoder(w, inputs):
-    """The image itself is the target, through two channels."""
+    """The image itself is the target, through a code of half its height and width. Keras pads strides of 2 at the bottom and right."""
     (x,) = inputs
-    y = F.relu(conv(x, w, "conv2d", True))
-    y = conv(y, w, "code", True)
-    y = F.relu(conv(y, w, "conv2d_1", True))
-    y = conv(y, w, "conv2d_2", True)
+    y = F.conv2d(F.pad(x, (0, 1, 0, 1)), w["conv2d/kernel"].permute(3, 2, 0, 1), w["conv2d/bias"], stride=2)
+    y = conv(F.relu(y), w, "code", True)
+    # Its kernel is (KH, KW, filters, C).
+    y = F.conv_transpose2d(y, w["conv2d_transpose/kernel"].permute(3, 2, 0, 1), w["conv2d_transpose/bias"], stride=2)
+    y = conv(F.relu(y[:, :, :8, :8]), w, "conv2d_1", True)
     return [F.mse_loss(y, x)], y
 
 
@@ -80,7 +81,8 @@ NETWORKS = {
                     CONV("conv2d", 3, 3, 8) + CONV("conv2d_1", 3, 8, 16) + DENSE("dense", 16, 14),
                     [("floating", (12, 12, 3)), ("labels", (14,))]),
     "auto-encoder": (auto_encoder, 61, 0.5,
-                     CONV("conv2d", 3, 3, 8) + CONV("code", 1, 8, 2) + CONV("conv2d_1", 3, 2, 8) + CONV("conv2d_2", 3, 8, 3),
+                     CONV("conv2d", 3, 3, 8) + CONV("code", 1, 8, 4)
+                     + [("conv2d_transpose/kernel", (3, 3, 8, 4)), ("conv2d_transpose/bias", (8,))] + CONV("conv2d_1", 3, 8, 3),
                      [("floating", (8, 8, 3))]),
     "two-losses": (two_losses, 62, 0.1,
                    CONV("conv2d", 3, 2, 4) + DENSE("of_image", 64, 10) + DENSE("of_numbers", 5, 10)
