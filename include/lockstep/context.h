@@ -10,6 +10,8 @@
 extern "C" {
 #endif
 
+const char *ls_version(void);  // of the library: "0.1.0"
+
 typedef struct ls_context ls_context;
 
 // Joins the job: every worker an MPI launcher started, or this process alone when none did (no MPI is started then).

@@ -11,13 +11,4 @@
 #include <lockstep/tensor.h>
 #include <lockstep/train.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
-const char *ls_version(void);  // "0.1.0"
-
-#ifdef __cplusplus
-}
-#endif
 #endif

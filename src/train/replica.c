@@ -206,16 +206,17 @@ static void run_step(ls_replica *r) {
     ls_trainer *t = r->trainer;
     ls_step_info info = step_info(t);
     int64_t begin, end, row = t->at.step * t->train_shape.micro_batches;
+    double end_of_last = r->since;
+    ls__timeline_step(r, t->at.step);
     lap_between(r);
     double start = r->since;
-    ls__timeline_step(r, t->at.step);
     ls_strategy_deal(t->strategy, info.micro_batches, r->lane, &begin, &end);
     lap(r, &r->phases.serial, LS_SPAN_NONE);
     for (int64_t v = begin; v < end && r->status == LS_OK; v++)
         note_failure(r, train_micro_batch(r, &info, v, t->table + (row + v) * t->measures.width));
     exchange(r, &info);
     if (r->index == 0) note_step_seconds(r, r->since - start);
-    if (ls_trace_on(r->trace)) ls_trace_add(r->trace, LS_SPAN_STEP, (int)info.step, start, r->since);
+    if (ls_trace_on(r->trace)) ls_trace_add(r->trace, LS_SPAN_STEP, (int)info.step, end_of_last, r->since);
 }
 
 // --- evaluation ------------------------------------------------------------------------------------------------------

@@ -1,6 +1,5 @@
 // Bringing a job's timelines together: one clock, one file. Everything travels over the communicator, so that hosts need no folder
 // in common.
-#include <lockstep/lockstep.h>
 #include <assert.h>
 #include <errno.h>
 #include <stdlib.h>

@@ -1,5 +1,4 @@
 // Setting a trainer up: plans, strategy, memory, weights.
-#include <lockstep/lockstep.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,3 +1,3 @@
-#include <lockstep/lockstep.h>
+#include <lockstep/context.h>
 
 const char *ls_version(void) { return LS_VERSION; }
