@@ -66,8 +66,8 @@ static ls_status describe_all(const ls_kernel_spec *spec, dnnl_format_tag_t imag
     if (has_bias(spec) && spec->pass != LS_PASS_BACKWARD_DATA)
         LS_TRY(ls__md_by_tag(1, (dnnl_dims_t){filters_of(spec)}, LS_DTYPE_F32, dnnl_a, &d->b));
     if (!backward) return LS_OK;
-    LS_TRY(describe(NULL, spec->x[0].shape, spec->x[0].dtype, 0, dnnl_format_tag_any, &d->any_x));
-    LS_TRY(describe(NULL, spec->y[0].shape, spec->x[0].dtype, 0, dnnl_format_tag_any, &d->any_y));
+    LS_TRY(describe(NULL, spec->x[0].shape, spec->w[0].dtype, 0, dnnl_format_tag_any, &d->any_x));
+    LS_TRY(describe(NULL, spec->y[0].shape, spec->w[0].dtype, 0, dnnl_format_tag_any, &d->any_y));
     return describe_weights(spec, NULL, spec->w[0].dtype, &d->any_w);
 }
 

@@ -1,5 +1,6 @@
 // Transposed convolution by the kernels of the convolution it is the reverse of, whose input is our output: forward is that one's data
-// gradient, the data gradient its forward pass, the weight gradient its own with the two sides exchanged. The bias is ours.
+// gradient, the data gradient its forward pass, the weight gradient its own with the two sides exchanged. The bias is ours: where Y is BF16
+// the convolution gives F32 into scratch, so that Y is rounded once.
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,7 +13,8 @@ typedef struct conv2d_transpose_kernel {
     ls_kernel base;
     ls_kernel *conv;
     ls_pass pass;
-    ls_dtype dtype;
+    ls_dtype dtype;      // of the side with the filters
+    int64_t wide_bytes;  // forward: of that in F32, in scratch; 0: the convolution gives it as it is
     // How the side with the filters lies: (planes, pixels, block), where planes is samples times blocks of filters.
     int64_t planes, pixels, block, filters, samples;
     int threads;
@@ -20,12 +22,13 @@ typedef struct conv2d_transpose_kernel {
 
 // --- bias ------------------------------------------------------------------------------------------------------------
 
-// Adds the bias to a plane. In whole vectors: `bias` has room for them, zero behind the last filter.
-LS_CLONES static void add_bias(ls_dtype dtype, void *y, const float *bias, int64_t pixels, int64_t block) {
+// Adds the bias to a plane: y (dtype) = x (from) + bias. In whole vectors: `bias` has room for them, zero behind the last filter.
+LS_CLONES static void add_bias(ls_dtype dtype, void *y, ls_dtype from, const void *x, const float *bias, int64_t pixels,
+                               int64_t block) {
     for (int64_t p = 0; p < pixels; p++)
         for (int64_t c = 0; c < block; c += 16) {
             int64_t lanes = block - c < 16 ? block - c : 16;
-            v16f v = load_lanes(dtype, y, p * block + c, lanes) + load16(LS_DTYPE_F32, bias, c);
+            v16f v = load_lanes(from, x, p * block + c, lanes) + load16(LS_DTYPE_F32, bias, c);
             store_lanes(dtype, y, p * block + c, v, lanes);
         }
 }
@@ -41,20 +44,22 @@ LS_CLONES static void add_pixels(ls_dtype dtype, const void *dy, double *sums, i
         }
 }
 
-static int64_t plane_bytes(const conv2d_transpose_kernel *k) {
-    return k->pixels * k->block * (int64_t)ls_dtype_size(k->dtype);
+static int64_t plane_bytes(const conv2d_transpose_kernel *k, ls_dtype dtype) {
+    return k->pixels * k->block * (int64_t)ls_dtype_size(dtype);
 }
 
 static int64_t block_room(const conv2d_transpose_kernel *k) { return ls_round_up(k->block, 16); }
 
-// The bias of each block of filters, padded with zeros, in scratch behind the convolution's.
-static void bias_forward(const conv2d_transpose_kernel *k, char *y, const float *bias, float *padded) {
+// The bias of each block of filters, padded with zeros, comes to the beginning of scratch. `x`: what the convolution gave, Y itself or F32.
+static void bias_forward(const conv2d_transpose_kernel *k, char *y, const char *x, const float *bias, float *padded) {
     int64_t blocks = k->planes / k->samples, room = block_room(k);
+    ls_dtype from = k->wide_bytes ? LS_DTYPE_F32 : k->dtype;
     memset(padded, 0, (size_t)(blocks * room) * sizeof *padded);
     for (int64_t f = 0; f < k->filters; f++) padded[f / k->block * room + f % k->block] = bias[f];
 #pragma omp parallel for num_threads(k->threads) if (k->threads > 1)
     for (int64_t p = 0; p < k->planes; p++)
-        add_bias(k->dtype, y + p * plane_bytes(k), padded + p % blocks * room, k->pixels, k->block);
+        add_bias(k->dtype, y + p * plane_bytes(k, k->dtype), from, x + p * plane_bytes(k, from),
+                 padded + p % blocks * room, k->pixels, k->block);
 }
 
 static void bias_backward(const conv2d_transpose_kernel *k, const char *dy, float *dbias, double *sums) {
@@ -63,7 +68,8 @@ static void bias_backward(const conv2d_transpose_kernel *k, const char *dy, floa
 #pragma omp parallel for num_threads(k->threads) if (k->threads > 1)
     for (int64_t b = 0; b < blocks; b++)
         for (int64_t n = 0; n < k->samples; n++)
-            add_pixels(k->dtype, dy + (n * blocks + b) * plane_bytes(k), sums + b * room, k->pixels, k->block);
+            add_pixels(k->dtype, dy + (n * blocks + b) * plane_bytes(k, k->dtype), sums + b * room, k->pixels,
+                       k->block);
     for (int64_t f = 0; f < k->filters; f++) dbias[f] = (float)sums[f / k->block * room + f % k->block];
 }
 
@@ -89,8 +95,12 @@ static ls_status run(ls_kernel *kernel, ls_queue *queue, const ls_span spans[LS_
     ls_span inner[LS_ARG_COUNT] = {{0}};
     for (int i = 0; i < PAIRS; i++) inner[pairs_of(k->pass)[i].conv] = spans[pairs_of(k->pass)[i].ours];
     inner[LS_ARG_SCRATCH] = ls_span_at(spans[LS_ARG_SCRATCH], kernel->scratch_bytes - k->conv->scratch_bytes);
+    ls_span wide = ls_span_at(inner[LS_ARG_SCRATCH], -k->wide_bytes);
+    if (k->wide_bytes) inner[LS_ARG_DX] = wide;
     LS_TRY(ls_kernel_run(k->conv, queue, inner));
-    if (kernel->layout[LS_ARG_W + 1]) bias_forward(k, args[LS_ARG_Y], args[LS_ARG_W + 1], args[LS_ARG_SCRATCH]);
+    if (kernel->layout[LS_ARG_W + 1])
+        bias_forward(k, args[LS_ARG_Y], k->wide_bytes ? ls_span_host(wide) : args[LS_ARG_Y], args[LS_ARG_W + 1],
+                     args[LS_ARG_SCRATCH]);
     if (kernel->layout[LS_ARG_DW + 1]) bias_backward(k, args[LS_ARG_DY], args[LS_ARG_DW + 1], args[LS_ARG_SCRATCH]);
     return LS_OK;
 }
@@ -146,22 +156,31 @@ static ls_status block_of(ls_cpu *cpu, const ls_layout *layout, int64_t *block) 
     return LS_OK;
 }
 
-static ls_status create_conv(ls_cpu *cpu, const ls_kernel_spec *spec, conv2d_transpose_kernel *k) {
+// The same layout in another type.
+static ls_status layout_in(ls_cpu *cpu, const ls_layout *layout, int64_t block, ls_dtype dtype, const ls_layout **out) {
+    if (layout->plain) return cpu->base.ops->layout_plain(&cpu->base, layout->shape, dtype, 0, out);
+    return ls__cpu_layout_tag(cpu, layout->shape, dtype, 0, block == 16 ? dnnl_nChw16c : dnnl_nChw8c, out);
+}
+
+static ls_status create_conv(ls_cpu *cpu, const ls_kernel_spec *spec, int wide, conv2d_transpose_kernel *k) {
     ls_kernel_spec conv = ls__cpu_transpose_as_conv2d(spec);
     ls_arg side = pairs_of(spec->pass)[0].conv;
+    if (wide) conv.x[0].dtype = LS_DTYPE_F32;
     LS_TRY(ls__cpu_conv2d_create(cpu, &conv, &k->conv));
     LS_TRY(block_of(cpu, k->conv->layout[side], &k->block));
     if (k->block) return LS_OK;
     ls_kernel_destroy(&k->conv);
-    LS_TRY(cpu->base.ops->layout_plain(&cpu->base, spec->y[0].shape, spec->y[0].dtype, 0, &conv.layout[side]));
+    LS_TRY(cpu->base.ops->layout_plain(&cpu->base, spec->y[0].shape, conv.x[0].dtype, 0, &conv.layout[side]));
     k->block = spec->y[0].shape.dim[3];
     LS_TRY(ls__cpu_conv2d_create(cpu, &conv, &k->conv));
     return LS_OK;
 }
 
 static ls_status build(ls_cpu *cpu, const ls_kernel_spec *spec, conv2d_transpose_kernel *k) {
-    LS_TRY(create_conv(cpu, spec, k));
     const int64_t *y = spec->y[0].shape.dim;
+    int forward = spec->pass == LS_PASS_TRAINING || spec->pass == LS_PASS_INFERENCE;
+    int wide = forward && spec->w_count > 1 && spec->y[0].dtype == LS_DTYPE_BF16;
+    LS_TRY(create_conv(cpu, spec, wide, k));
     k->pass = spec->pass;
     k->dtype = spec->y[0].dtype;
     k->samples = y[0];
@@ -173,13 +192,17 @@ static ls_status build(ls_cpu *cpu, const ls_kernel_spec *spec, conv2d_transpose
     k->base.tiles = k->conv->tiles;
     for (int i = 0; i < PAIRS; i++)
         k->base.layout[pairs_of(spec->pass)[i].ours] = k->conv->layout[pairs_of(spec->pass)[i].conv];
+    if (wide) {
+        k->wide_bytes = ls_round_up(k->base.layout[LS_ARG_Y]->bytes, LS_ALIGN);
+        LS_TRY(layout_in(cpu, k->base.layout[LS_ARG_Y], k->block, spec->y[0].dtype, &k->base.layout[LS_ARG_Y]));
+    }
     int64_t room = 0;
     if (spec->w_count > 1 && spec->pass != LS_PASS_BACKWARD_DATA) {
         ls_arg arg = spec->pass == LS_PASS_BACKWARD_WEIGHTS ? LS_ARG_DW + 1 : LS_ARG_W + 1;
         LS_TRY(cpu->base.ops->layout_plain(&cpu->base, spec->w[1].shape, LS_DTYPE_F32, 0, &k->base.layout[arg]));
         room = k->planes / k->samples * block_room(k) * (int64_t)sizeof(double);
     }
-    k->base.scratch_bytes = ls_round_up(room, LS_ALIGN) + k->conv->scratch_bytes;
+    k->base.scratch_bytes = ls_round_up(room, LS_ALIGN) + k->wide_bytes + k->conv->scratch_bytes;
     return LS_OK;
 }
 
