@@ -69,7 +69,7 @@ static ls_status copy_backward(ls_kernel *kernel, ls_queue *queue, const ls_span
     const elementwise_kernel *k = (const elementwise_kernel *)kernel;
     if (k->mask_dx)
         ls__loop_mask(k->dtype, args[LS_ARG_DX], args[LS_ARG_DY], args[LS_ARG_X], k->count);
-    else if (args[LS_ARG_DX] != args[LS_ARG_DY])
+    else if (args[LS_ARG_DX] && args[LS_ARG_DX] != args[LS_ARG_DY])
         memcpy(args[LS_ARG_DX], args[LS_ARG_DY], (size_t)k->count * ls_dtype_size(k->dtype));
     return LS_OK;
 }
@@ -133,11 +133,12 @@ ls_status ls__cpu_elementwise_create(ls_cpu *cpu, const ls_kernel_spec *spec, ls
     LS_TRY(ls_calloc(1, sizeof *k, &k));
     k->base.ops = ops_for(spec);
     k->base.name = name_of(spec->op);
-    k->base.layout[x_arg] = x;
+    k->base.layout[x_arg] = backward && spec->x[0].dtype == LS_DTYPE_I32 ? NULL : x;  // whole numbers have no gradient
     k->base.layout[y_arg] = y;
     if (spec->op == LS_OP_ADD) k->base.layout[LS_ARG_X + 1] = x;
     if (backward && (spec->op == LS_OP_RELU || spec->mask_dx)) k->base.layout[LS_ARG_X] = x;
-    if (x == y) ls__cpu_in_place(&k->base, backward ? LS_ARG_DX : LS_ARG_Y, backward ? LS_ARG_DY : LS_ARG_X);
+    if (k->base.layout[x_arg] == y)
+        ls__cpu_in_place(&k->base, backward ? LS_ARG_DX : LS_ARG_Y, backward ? LS_ARG_DY : LS_ARG_X);
     if (spec->op == LS_OP_ADD) ls__cpu_in_place(&k->base, LS_ARG_Y, LS_ARG_X + 1);
     k->dtype = spec->x[0].dtype;
     k->count = x->bytes / (int64_t)ls_dtype_size(x->dtype);
