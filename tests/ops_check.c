@@ -314,7 +314,9 @@ static tolerance tolerance_of(const op_case *c, const ls_kernel_spec *spec, int 
     return t;
 }
 
-static int is_bf16(const ls_kernel_spec *spec) { return spec->x[0].gradient == LS_DTYPE_BF16; }
+static int is_bf16(const ls_kernel_spec *spec) {
+    return spec->x[0].gradient == LS_DTYPE_BF16 || spec->y[0].gradient == LS_DTYPE_BF16;
+}
 
 static void compare(const op_case *c, const ls_kernel_spec *spec, int arg, const double *expected, const double *found,
                     int64_t count) {
