@@ -1,0 +1,112 @@
+#!/usr/bin/env python3
+"""Makes layers.json: what Keras computes for layers by themselves, for tests/test_golden_layers.c to compare with.
+
+Run it in a virtual environment with keras and jax (this was Keras 3.15.1 on jax 0.10.2):
+
+    KERAS_BACKEND=jax python tests/golden/make_layers.py > tests/golden/layers.json
+
+In float64. Element i of input k of a case is draw(k, case, i), of parameter k draw(16 + k, case, i), and the objective whose gradients
+these are is the sum of the output times draw(32, case, i); case counts from 0 in the order of CASES. Whole numbers are the draws' words
+modulo how many there are.
+"""
+import json
+import sys
+
+import jax
+import numpy as np
+
+jax.config.update("jax_enable_x64", True)
+
+import keras
+from keras import layers
+
+keras.config.set_floatx("float64")
+
+MASK = np.uint64(0xFFFFFFFF)
+
+
+def words(stream, variant, count):
+    """Philox4x32-10 under the key of tests/golden_check.h: the first `count` words of a stream."""
+    blocks = np.arange((count + 3) // 4, dtype=np.uint64)
+    c = [blocks & MASK, np.full_like(blocks, stream), np.full_like(blocks, variant), np.zeros_like(blocks)]
+    k0, k1 = 0x73746570, 0x4C6F636B
+    for _ in range(10):
+        p0, p1 = c[0] * np.uint64(0xD2511F53), c[2] * np.uint64(0xCD9E8D57)
+        c = [(p1 >> np.uint64(32)) ^ c[1] ^ np.uint64(k0), p1 & MASK, (p0 >> np.uint64(32)) ^ c[3] ^ np.uint64(k1), p0 & MASK]
+        k0, k1 = (k0 + 0x9E3779B9) & 0xFFFFFFFF, (k1 + 0xBB67AE85) & 0xFFFFFFFF
+    return np.stack(c, 1).reshape(-1)[:count]
+
+
+def draw(stream, variant, shape):
+    count = int(np.prod(shape))
+    return (2 * ((words(stream, variant, count) >> np.uint64(8)).astype(np.float64) * 2.0**-24) - 1).reshape(shape)
+
+
+BATCH = 2
+# name, layer, shapes of samples; numbers: below what.
+CASES = [
+    ("sigmoid", layers.Activation("sigmoid"), [(3, 5)], 0),
+    ("tanh", layers.Activation("tanh"), [(3, 5)], 0),
+    ("softmax", layers.Activation("softmax"), [(3, 5)], 0),
+    ("gelu", layers.Activation("gelu"), [(3, 5)], 0),
+    ("silu", layers.Activation("silu"), [(3, 5)], 0),
+    ("concat", layers.Concatenate(), [(3, 2), (3, 1), (3, 4)], 0),
+    ("concat axis 1", layers.Concatenate(axis=1), [(3, 2), (1, 2)], 0),
+    ("multiply", layers.Multiply(), [(3, 2), (3, 2)], 0),
+    ("conv2d groups", layers.Conv2D(6, (3, 2), groups=2, strides=(2, 1)), [(5, 6, 4)], 0),
+    ("conv2d dilation", layers.Conv2D(3, (3, 2), dilation_rate=(2, 3), padding="same"), [(6, 7, 2)], 0),
+    ("depthwise_conv2d", layers.DepthwiseConv2D((3, 2), depth_multiplier=2), [(5, 4, 3)], 0),
+    ("depthwise_conv2d same", layers.DepthwiseConv2D(3, strides=2, padding="same", use_bias=False), [(6, 5, 3)], 0),
+    ("conv2d_transpose", layers.Conv2DTranspose(3, (3, 4), strides=(2, 3)), [(3, 2, 2)], 0),
+    ("conv2d_transpose same", layers.Conv2DTranspose(3, (4, 3), strides=(2, 2), padding="same"), [(3, 4, 2)], 0),
+    ("conv2d_transpose short", layers.Conv2DTranspose(2, (1, 2), strides=(2, 3)), [(3, 2, 2)], 0),
+    ("conv2d_transpose short same", layers.Conv2DTranspose(2, (2, 1), strides=(3, 2), padding="same"), [(3, 2, 2)], 0),
+    ("up_sampling2d", layers.UpSampling2D((2, 3)), [(2, 3, 2)], 0),
+    ("layer_norm", layers.LayerNormalization(), [(3, 5)], 0),
+    ("embedding", layers.Embedding(7, 3), [(4,)], 7),
+    ("global_average_pool1d", layers.GlobalAveragePooling1D(), [(4, 3)], 0),
+    ("dense of sequences", layers.Dense(4), [(3, 5)], 0),
+    ("reshape", layers.Reshape((3, -1, 2)), [(2, 6)], 0),
+]
+
+
+def plain(array):
+    return [float("%.11g" % v) for v in np.asarray(array, dtype=np.float64).reshape(-1)]
+
+
+def compute(index, name, layer, shapes, below):
+    shapes = [(BATCH,) + s for s in shapes]
+    if below:
+        x = [(words(0, index, int(np.prod(s))) % np.uint64(below)).astype(np.int32).reshape(s) for s in shapes]
+    else:
+        x = [draw(k, index, s) for k, s in enumerate(shapes)]
+    layer.build(shapes if len(shapes) > 1 else shapes[0])
+    weights = [draw(16 + k, index, tuple(w.shape)) for k, w in enumerate(layer.trainable_variables)]
+
+    def apply(p, inputs):
+        return layer.stateless_call(p, [], inputs if len(inputs) > 1 else inputs[0])[0]
+
+    y = apply(weights, x)
+    dy = draw(32, index, y.shape)
+
+    def objective(p, inputs):
+        return (apply(p, inputs) * dy).sum()
+
+    dw = jax.grad(objective, 0)(weights, x) if weights else []
+    dx = [] if below else jax.grad(objective, 1)(weights, x)
+    return {
+        "name": name,
+        # Keras's tanh is in float32; ours keeps an epsilon in it.
+        "tolerance": 1e-9 if y.dtype == np.float64 and not name.endswith("norm") else 1e-6,
+        "shape": list(y.shape[1:]),
+        "parameters": [{"name": w.name, "shape": list(w.shape)} for w in layer.trainable_variables],
+        "y": plain(y),
+        "dx": [plain(d) for d in dx],
+        "dw": [plain(d) for d in dw],
+    }
+
+
+made_by = "tests/golden/make_layers.py with keras %s and jax %s" % (keras.__version__, jax.__version__)
+cases = [compute(i, *case) for i, case in enumerate(CASES)]
+text = ",\n".join("  " + json.dumps(c) for c in cases)
+sys.stdout.write('{\n "made_by": %s,\n "cases": [\n%s\n ]\n}\n' % (json.dumps(made_by), text))
