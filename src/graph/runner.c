@@ -34,6 +34,7 @@ static ls_status make_feeds(ls_runner *r) {
 
 static ls_status build(ls_runner *r, const ls_plan_config *config, ls_runner *weights) {
     if (r->device->ops->thread_begin) r->device->ops->thread_begin(r->device);
+    r->borrows = weights != NULL;
     if (weights)
         r->params = weights->params;
     else
@@ -64,7 +65,6 @@ ls_status ls_runner_create(const ls_graph *graph, ls_device *device, const ls_pl
     r->batch = config->batch;
     ls_status status = build(r, config, weights);
     if (status != LS_OK) {
-        if (weights) r->params = NULL;
         ls_runner_destroy(&r);
         return status;
     }
@@ -78,7 +78,7 @@ void ls_runner_destroy(ls_runner **runner) {
     if (!r) return;
     ls_queue_destroy(&r->queue);
     ls_plan_destroy(&r->plan);
-    if (r->weights) ls_params_destroy(&r->params);  // else another runner's
+    if (!r->borrows) ls_params_destroy(&r->params);
     for (int i = 0; r->inputs && i < r->graph->input_count; i++) ls_buffer_destroy(&r->inputs[i]);
     ls_buffer_destroy(&r->arena);
     ls_buffer_destroy(&r->weights);

@@ -9,6 +9,7 @@ typedef struct ls_runner {
     const ls_graph *graph;
     ls_device *device;
     ls_params *params;
+    int borrows;  // 1: params, and the weights in their layout, are another runner's
     ls_plan *plan;
     ls_queue *queue;
     int64_t batch;
