@@ -27,6 +27,7 @@ does report "$here/run.json" --out "$here/page"
 does report "$here/trace"
 does check
 does slurm train mnist-mlp --epochs 1
+does batch train mnist-mlp --epochs 1
 for command in $("$lockstep" --help | sed -n '/^Commands:/,/^$/s/^  \([a-z]*\) .*/\1/p'); do
     case "$ran help " in
     *" $command "*) ;;
