@@ -43,7 +43,7 @@ int main(int argc, char **argv) {
         // The numbers of an evaluation are the same on all workers, so all of them leave together.
         CHECK(ls_trainer_evaluate(trainer, &loss, &accuracy));
         if (speaks) printf("epoch %d: test loss %.4f, test accuracy %.4f\n", epoch, loss, accuracy);
-        if (accuracy < best + 0.005) break;
+        if (accuracy < best + 0.02) break;
         best = accuracy;
     }
 
