@@ -24,9 +24,11 @@ int main(int argc, char **argv) {
     ls_graph *net;
     CHECK(ls_graph_create("new-head", ls_dataset_image_shape(data), &net));
     ls_value x = ls_graph_input(net);  // layers named as in mnist-cnn get its weights
-    x = ls_conv2d(net, x, &(ls_conv2d_attrs){.filters = 32, .kernel = {3, 3}, .activation = LS_ACTIVATION_RELU});
-    x = ls_conv2d(net, x, &(ls_conv2d_attrs){.filters = 64, .kernel = {3, 3}, .activation = LS_ACTIVATION_RELU});
-    x = ls_max_pool2d(net, x, &(ls_pool2d_attrs){.size = {2, 2}});
+    static const int filters[] = {32, 128, 256};
+    for (int i = 0; i < 3; i++) {
+        ls_conv2d_attrs conv = {.filters = filters[i], .kernel = {3, 3}, .activation = LS_ACTIVATION_RELU};
+        x = ls_max_pool2d(net, ls_conv2d(net, x, &conv), &(ls_pool2d_attrs){.size = {2, 2}});
+    }
     x = ls_flatten(net, x, NULL);
     x = ls_dense(net, x, &(ls_dense_attrs){.units = ls_dataset_classes(data), .name = "head"});
     CHECK(ls_graph_finish(net, x));
@@ -36,6 +38,8 @@ int main(int argc, char **argv) {
     ls_train_config config;
     ls_train_config_init(&config);
     config.epochs = 1;
+    config.batch_size = 32;
+    config.lr = 0.01;
     config.limit_train = 2048;
     config.limit_test = 1000;
     ls_trainer *trainer;
