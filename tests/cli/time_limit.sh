@@ -54,7 +54,7 @@ stopped() {
     export LOCKSTEP_STARTED # too late at the first step
     for replicas in 1 2; do
         run 0 "$lockstep" train $small --epochs 9 --time-limit 1 --replicas $replicas --record "$here/run.json"
-        matches '^Stopped after step 1 of 5 in epoch 1 of 9, .*; there is no time left to evaluate\.$'
+        matches '^Stopped after step 2 of 5 in epoch 1 of 9, .*; there is no time left to evaluate\.$'
     done
     says "no epoch is whole"
     grep -q '"epochs": 0,' "$here/run.json" || wrong "$what: counts an epoch that was cut short"
