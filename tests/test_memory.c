@@ -15,7 +15,7 @@ typedef struct fixture {
 
 static int set_up(void **state) {
     static fixture f;
-    OK(ls__context_create_alone(&f.context));
+    OK(ls_context_create_alone(&f.context));
     OK(ls_model_create("mnist-cnn", (ls_shape){0}, 0, &f.graph));
     ls_train_config_init(&f.config);
     f.config.micro_batch = 16, f.config.replicas = 2, f.config.bind = 0;

@@ -17,6 +17,9 @@ typedef struct ls_context ls_context;
 // Joins the job: every worker an MPI launcher started, or this process alone when none did (no MPI is started then).
 // Errors: UNSUPPORTED (a launcher this build's MPI does not understand), LIBRARY.
 ls_status ls_context_create(ls_context **out);
+// This process alone, whatever launcher has started it: for what one worker can find out. No MPI is started. Not collective.
+// Errors: OUT_OF_MEMORY.
+ls_status ls_context_create_alone(ls_context **out);
 // The processes of an MPI communicator of the caller's: `mpi_comm` is the address of an MPI_Comm. MPI must have been started, with
 // MPI_THREAD_FUNNELED at least, and is not ended here: destroy the context first. Messages go over a duplicate. Collective on it.
 // Errors: INVALID_ARGUMENT (MPI was not started, or the communicator is MPI_COMM_NULL), UNSUPPORTED (the thread level; a library built

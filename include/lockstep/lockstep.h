@@ -2,9 +2,11 @@
 #ifndef LOCKSTEP_H
 #define LOCKSTEP_H
 
+#include <lockstep/bench.h>
 #include <lockstep/context.h>
 #include <lockstep/data.h>
 #include <lockstep/graph.h>
+#include <lockstep/machine.h>
 #include <lockstep/memory.h>
 #include <lockstep/predict.h>
 #include <lockstep/status.h>

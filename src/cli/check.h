@@ -4,8 +4,6 @@
 #define LS_CLI_CHECK_H
 
 #include "cli/cli.h"
-#include "comm/comm.h"
-#include "train/topology.h"
 
 typedef enum check_status { CHECK_OK, CHECK_WARN, CHECK_FAIL } check_status;
 
@@ -58,7 +56,8 @@ typedef struct check_worker {
 
 typedef struct check {
     cli *cli;
-    ls_comm *comm;  // borrowed from the context
+    ls_context *context;   // the program's, or this process's alone where the job cannot be joined
+    ls_context_info info;  // of it
     ls_topology *topology;
     check_worker mine;
 } check;

@@ -129,7 +129,7 @@ void check_cores(check *c) {
     processor(f);
     int cpus = allowed_set(&allowed.set, sizeof allowed) ? CPU_COUNT_S(sizeof allowed, &allowed.set) : 0;
     f->cores = ls_topology_cores(c->topology);
-    f->sharers = c->comm->local_size;
+    f->sharers = c->info.local_size;
     // What the trainer's binding makes of this thread is asked of the system.
     ls_topology_bind(c->topology, 0, f->cores);
     if (allowed_set(&bound.set, sizeof bound)) list_set(&bound.set, sizeof bound, MOST, f->bound, sizeof f->bound);
@@ -157,7 +157,7 @@ void check_cores(check *c) {
                   "1 core: CPU %s%s", f->bound, hidden);
     else
         check_say(l, CHECK_OK, NULL, "%d%s: %d one-thread replica%s, bound to CPU%s %s%s", f->cores,
-                  c->comm->size > 1 ? " for worker 0" : "", least > 0 ? least : 1, least > 1 ? "s" : "",
+                  c->info.size > 1 ? " for worker 0" : "", least > 0 ? least : 1, least > 1 ? "s" : "",
                   f->cores > 1 ? "s" : "", f->bound, hidden);
 }
 

@@ -9,7 +9,6 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "cli/check.h"
-#include "strategy/strategy.h"
 
 // --- memory bandwidth ------------------------------------------------------------------------------------------------
 
@@ -75,7 +74,7 @@ ls_status check_bandwidth(check *c) {
         threads++;
     }
     while (atomic_load(&ready) < threads) usleep(100);
-    if (status == LS_OK) status = ls_comm_barrier(c->comm);
+    if (status == LS_OK) status = ls_context_barrier(c->context);
     atomic_store(&go, 1);
     double sum = 0;
     for (int i = 0; i < threads; i++) {
@@ -108,65 +107,45 @@ static int ascending(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-// One step with one micro-batch per worker; the seconds from the last worker's gradients to the new weights.
-static ls_status step(check *c, ls_strategy *s, ls_queue *queue, int64_t index, double *seconds) {
-    ls_step_info info = {.micro_batches = c->comm->size, .samples = c->comm->size, .lr = 1e-3, .step = index};
-    ls_step_times times = {.since = ls_clock()};
-    float *g = ls_span_host(ls_strategy_gradient_begin(s, 0, &info, c->comm->position));
-    for (int64_t i = 0; i < EXCHANGE_FLOATS; i++) g[i] = (float)(i % 7);
-    LS_TRY(ls_strategy_gradient_end(s, 0, queue, &info));
-    LS_TRY(ls_comm_barrier(c->comm));
-    double start = ls_clock();
-    ls_vote unused;
-    LS_TRY(ls_strategy_step(s, 0, queue, &info, LS_VOTE_GO_ON, &unused, &times));
-    *seconds = ls_clock() - start;
-    return LS_OK;
-}
-
 // The median over steps. Worker 0's clock says after each few whether there is time for more: on a busy machine one step can
 // take as long as hundreds do on an idle one.
-static ls_status measure_exchange(check *c, ls_strategy *s, ls_queue *queue, double *median) {
+static ls_status measure_exchange(check *c, ls_exchange_bench *bench, double *median) {
     double seconds[EXCHANGE_STEPS], unused;
-    int64_t done = 0;
     int32_t more = 1;
     int steps = 0;
-    for (int i = 0; i < 3; i++) LS_TRY(step(c, s, queue, ++done, &unused));
+    for (int i = 0; i < 3; i++) LS_TRY(ls_exchange_bench_step(bench, &unused));
     double start = ls_clock();
     while (more) {
-        for (int i = 0; i < EXCHANGE_BLOCK; i++) LS_TRY(step(c, s, queue, ++done, &seconds[steps++]));
+        for (int i = 0; i < EXCHANGE_BLOCK; i++) LS_TRY(ls_exchange_bench_step(bench, &seconds[steps++]));
         more = steps < EXCHANGE_STEPS && ls_clock() - start < EXCHANGE_SECONDS;
-        LS_TRY(ls_comm_broadcast(c->comm, &more, 1, LS_DTYPE_I32, 0));
+        LS_TRY(ls_context_broadcast(c->context, &more, sizeof more, 0));
     }
     qsort(seconds, (size_t)steps, sizeof *seconds, ascending);
     *median = seconds[steps / 2];
     return LS_OK;
 }
 
-static ls_status exchange_on(check *c, ls_device *device, ls_queue *queue) {
+ls_status check_exchange(check *c) {
     check_line *l = &c->mine.line[CHECK_EXCHANGE];
-    ls_strategy_config config = {.comm = c->comm,
-                                 .device = device,
-                                 .replicas = 1,
-                                 .length = EXCHANGE_FLOATS,
-                                 .micro_batches = c->comm->size,
-                                 .params = {-1, -1, -1, -1, -1, -1, -1, -1},
-                                 .spin = c->mine.facts.cores > 0 ? 20000 : 0};
-    ls_strategy *strategy;
-    LS_TRY(ls_optimizer_find("adam", &config.optimizer));
-    LS_TRY(ls_optimizer_resolve(config.optimizer, &config.params));
-    if (ls_strategy_create("allreduce", &config, &strategy) != LS_OK) {  // on every worker
+    if (c->info.size == 1) {
+        check_say(l, CHECK_OK, NULL, "not measured for one worker (--workers 2 does)");
+        return LS_OK;
+    }
+    ls_exchange_bench *bench;
+    if (ls_exchange_bench_create(c->context, EXCHANGE_FLOATS, c->mine.facts.cores > 0, &bench) !=
+        LS_OK) {  // on every worker
         check_say(l, CHECK_FAIL, "Without it several workers cannot train; one worker with more replicas can.", "%s",
                   ls_error_message());
         return LS_OK;
     }
     double seconds = 0;
     c->cli->stage = CLI_STAGE_ALONE;
-    LS_TRY(measure_exchange(c, strategy, queue, &seconds));
+    LS_TRY(measure_exchange(c, bench, &seconds));
     c->cli->stage = CLI_STAGE_TOGETHER;
-    ls_strategy_destroy(&strategy);
+    ls_exchange_bench_destroy(&bench);
     c->mine.facts.exchange = seconds;
     double rate = 4.0 * EXCHANGE_FLOATS / seconds / 1e9;
-    if (c->comm->hosts > 1 && rate < 0.3)
+    if (c->info.hosts > 1 && rate < 0.3)
         check_say(
             l, CHECK_WARN,
             "Is that the fast network? Ask the site which of MPI's settings choose it; large models will wait for it.",
@@ -179,20 +158,4 @@ static ls_status exchange_on(check *c, ls_device *device, ls_queue *queue) {
         check_say(l, CHECK_OK, NULL, "%.1f GB/s: %.2f ms to exchange and update 690,624 parameters", rate,
                   1e3 * seconds);
     return LS_OK;
-}
-
-// On the simplest device there is: exchange and update need no kernels.
-ls_status check_exchange(check *c) {
-    if (c->comm->size == 1) {
-        check_say(&c->mine.line[CHECK_EXCHANGE], CHECK_OK, NULL, "not measured for one worker (--workers 2 does)");
-        return LS_OK;
-    }
-    ls_device *device;
-    ls_queue *queue = NULL;
-    LS_TRY(ls_device_create("ref", NULL, &device));
-    ls_status status = ls_queue_create(device, &queue);
-    if (status == LS_OK) status = exchange_on(c, device, queue);
-    ls_queue_destroy(&queue);
-    ls_device_destroy(&device);
-    return status;
 }

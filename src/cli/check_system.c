@@ -12,6 +12,7 @@
 
 #include "base/clock.h"
 #include "cli/check.h"
+#include "comm/comm.h"
 #include "device/device.h"
 
 static check_line *line_of(check *c, int which) { return &c->mine.line[which]; }

@@ -14,7 +14,6 @@
 #include "cli/cli.h"
 #include "graph/graph.h"
 #include "models/models.h"
-#include "train/context.h"
 #include "train/options.h"
 
 #define BLOCK_STEPS 4  // training steps between two rounds of the kernels
@@ -289,7 +288,7 @@ static ls_status run_all(bench *b) {
     LS_TRY(cli_job_launch(b->cli, b->set.workers));
     b->cli->stage = CLI_STAGE_TOGETHER;
     LS_TRY(cli_job_join(b->cli, "bench", b->set.workers));
-    LS_TRY(ls_comm_agree(b->cli->context->comm, make_data(b)));
+    LS_TRY(ls_context_agree(b->cli->context, make_data(b)));
     LS_TRY(run_training(b));
     if (ls_context_rank(b->cli->context) != 0) return LS_OK;
     if (b->set.json) return print_json(b);

@@ -9,7 +9,6 @@
 #include "base/memory.h"
 #include "base/text.h"
 #include "cli/check.h"
-#include "train/context.h"
 
 #define MAX_DIFFERENCES 8
 #define MAX_TABLE       16  // workers shown one by one
@@ -209,8 +208,9 @@ static ls_status check_alone(check *c, const settings *set) {
     char sentence[1024];
     snprintf(sentence, sizeof sentence, "%s", ls_error_message());
     if (cli_job_rank() > 0) return LS_FAIL(LS_STATUS_UNSUPPORTED, "%s", sentence);
-    LS_TRY(ls_comm_create_self(&c->comm));
-    ls_status status = ls_topology_create(c->comm, &c->topology);
+    LS_TRY(ls_context_create_alone(&c->context));
+    c->info = ls_context_describe(c->context);
+    ls_status status = ls_topology_create(c->context, &c->topology);
     if (status == LS_OK) {
         check_kernels(c);
         check_accelerators(c);
@@ -226,14 +226,15 @@ static ls_status check_alone(check *c, const settings *set) {
         status = report(set, &c->mine, 1, 1);
     }
     ls_topology_destroy(&c->topology);
-    ls_comm_destroy(&c->comm);
+    ls_context_destroy(&c->context);
     return status;
 }
 
 static ls_status check_together(check *c, const settings *set) {
     check_worker *all = NULL;
-    c->comm = c->cli->context->comm;
-    LS_TRY(ls_topology_create(c->comm, &c->topology));
+    c->context = c->cli->context;
+    c->info = ls_context_describe(c->context);
+    LS_TRY(ls_topology_create(c->context, &c->topology));
     check_mpi(c);
     check_kernels(c);
     check_accelerators(c);
@@ -242,16 +243,16 @@ static ls_status check_together(check *c, const settings *set) {
     check_shared_memory(c);
     check_open_files(c);
     // The disk before the others: they would wait for it at the next step they take together, not compete with it.
-    if (c->comm->local_rank == 0) check_disk(c);
+    if (c->info.local_rank == 0) check_disk(c);
     ls_status status = check_bandwidth(c);
     if (status == LS_OK) status = check_exchange(c);
     ls_topology_destroy(&c->topology);
     LS_TRY(status);
-    LS_TRY(ls_comm_agree(c->comm, ls_calloc(c->comm->size, sizeof *all, &all)));
-    status = ls_comm_allgather(c->comm, &c->mine, all, sizeof c->mine);
-    if (status == LS_OK && c->comm->rank == 0) status = report(set, all, c->comm->size, c->comm->hosts);
+    LS_TRY(ls_context_agree(c->context, ls_calloc(c->info.size, sizeof *all, &all)));
+    status = ls_context_gather(c->context, &c->mine, all, sizeof c->mine);
+    if (status == LS_OK && c->info.rank == 0) status = report(set, all, c->info.size, c->info.hosts);
     free(all);
-    return ls_comm_agree(c->comm, status);
+    return ls_context_agree(c->context, status);
 }
 
 static ls_status join_and_check(check *c, const settings *set) {

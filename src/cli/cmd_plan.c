@@ -10,7 +10,6 @@
 #include "comm/comm.h"
 #include "models/models.h"
 #include "report/record.h"
-#include "train/context.h"
 #include "train/options.h"
 
 static const ls_option table[] = {
@@ -168,7 +167,7 @@ static ls_status run_all(plan *p) {
     LS_TRY(cli_model_check(p->model, &p->network));
     p->cli->stage = CLI_STAGE_TOGETHER;
     if (cli_job_rank() > 0) return LS_OK;  // one speaks for all
-    LS_TRY(ls__context_create_alone(&p->cli->context));
+    LS_TRY(ls_context_create_alone(&p->cli->context));
     if (p->job.workers > 1) p->job.more = ls_comm_library_bytes();
     if (p->set.data) LS_TRY(ls_dataset_open(p->cli->context, p->set.data, &p->dataset));
     p->job.dataset = p->dataset;

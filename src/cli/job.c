@@ -11,7 +11,6 @@
 #include "base/watch.h"
 #include "cli/cli.h"
 #include "cli/launcher.h"
-#include "train/context.h"
 
 #ifndef LS_MPIEXEC
 #define LS_MPIEXEC ""  // the launcher of the MPI this was built with
@@ -229,7 +228,7 @@ ls_status cli_job_join(cli *c, const char *command, int workers) {
     LS_TRY(ls_context_create(&c->context));
     char text[64];
     snprintf(text, sizeof text, "command=%s", command);
-    LS_TRY(ls_comm_check_equal(c->context->comm, "the command", text));
+    LS_TRY(ls_context_check_equal(c->context, "the command", text));
     if (workers == 0 || ls_context_size(c->context) == workers) return LS_OK;
     return LS_FAIL(LS_STATUS_UNSUPPORTED,
                    "--workers %d, but the job has %d: the launcher's words in the environment (OMPI_COMM_WORLD_SIZE, "

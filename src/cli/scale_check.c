@@ -8,7 +8,6 @@
 #include "cli/scale.h"
 #include "data/dataset.h"
 #include "models/models.h"
-#include "train/context.h"
 
 #ifndef LS_WITH_MPI
 #define LS_WITH_MPI 0
@@ -122,7 +121,7 @@ static ls_status check_variant(const ls_context *context, scale_grid *g, scale_v
 ls_status scale_check(scale_grid *g) {
     ls_context *context;
     LS_TRY(check_start(g));
-    LS_TRY(ls__context_create_alone(&context));
+    LS_TRY(ls_context_create_alone(&context));
     ls_status status = LS_OK;
     for (int i = 0; i < g->variant_count && status == LS_OK; i++) status = check_variant(context, g, &g->variants[i]);
     ls_context_destroy(&context);

@@ -31,7 +31,7 @@ ls_status ls_context_create_with_comm(const void *mpi_comm, ls_context **out) {
     return create(ls_comm_create_from, mpi_comm, out);
 }
 
-ls_status ls__context_create_alone(ls_context **out) { return create(alone, NULL, out); }
+ls_status ls_context_create_alone(ls_context **out) { return create(alone, NULL, out); }
 
 void ls_context_destroy(ls_context **context) {
     if (!*context) return;

@@ -12,7 +12,4 @@ struct ls_context {
     int64_t rss;  // resident in this process once the job was joined: the program and its libraries
 };
 
-// This process alone, whatever launcher has started it. The caller destroys it.
-ls_status ls__context_create_alone(ls_context **out);
-
 #endif

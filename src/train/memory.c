@@ -150,7 +150,7 @@ static ls_status nothing(const ls_graph *graph, int64_t batch, ls_dataset **out)
 static ls_status find_cores(ls_trainer *t) {
     ls_comm *self;
     LS_TRY(ls_comm_create_self(&self));
-    ls_status status = ls_topology_create(self, &t->topology);
+    ls_status status = ls__topology_create(self, &t->topology);
     ls_comm_destroy(&self);
     LS_TRY(status);
     t->spread.cores = ls_topology_cores(t->topology) / t->comm->local_size;

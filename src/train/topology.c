@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "train/context.h"
 
 struct ls_topology {
     hwloc_topology_t hwloc;
@@ -72,7 +73,7 @@ static ls_status divide(ls_topology *t, ls_comm *comm) {
     return status;
 }
 
-ls_status ls_topology_create(ls_comm *comm, ls_topology **out) {
+ls_status ls__topology_create(ls_comm *comm, ls_topology **out) {
     ls_topology *t;
     ls_status status;
     LS_TRY(ls_calloc(1, sizeof *t, &t));
@@ -96,6 +97,8 @@ fail:
     ls_topology_destroy(&t);
     return status;
 }
+
+ls_status ls_topology_create(ls_context *context, ls_topology **out) { return ls__topology_create(context->comm, out); }
 
 void ls_topology_destroy(ls_topology **topology) {
     ls_topology *t = *topology;

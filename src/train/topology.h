@@ -1,23 +1,13 @@
-// Which cores this worker may use, and how its replicas are bound to them.
+// Which cores this worker may use, and how its replicas are bound to them: <lockstep/machine.h> for those that have a
+// communicator and no context.
 #ifndef LS_TRAIN_TOPOLOGY_H
 #define LS_TRAIN_TOPOLOGY_H
 
+#include <lockstep/machine.h>
+
 #include "comm/comm.h"
 
-typedef struct ls_topology ls_topology;
-
-// Finds the cores the system lets this process run on. Workers of a host that were given the same cores divide them in
-// rank order; workers that were given cores of their own (srun does that) keep them. Collective on comm.
-ls_status ls_topology_create(ls_comm *comm, ls_topology **out);
-void ls_topology_destroy(ls_topology **topology);
-
-int ls_topology_cores(const ls_topology *topology);        // for this worker alone; 0: fewer cores than workers
-int ls_topology_cores_least(const ls_topology *topology);  // the least of any worker: the same number on all
-int ls_topology_host_cores(const ls_topology *topology);   // that this host's workers may use together
-
-// Binds the calling thread to cores [first, first + count) of this worker's. Not collective; best effort.
-void ls_topology_bind(const ls_topology *topology, int first, int count);
-// Lets the calling thread run wherever the process could at the start.
-void ls_topology_unbind(const ls_topology *topology);
+// As ls_topology_create. Collective on comm.
+ls_status ls__topology_create(ls_comm *comm, ls_topology **out);
 
 #endif

@@ -229,7 +229,7 @@ static ls_status prepare(ls_trainer *t) {
     LS_TRY(ls_comm_agree(t->comm, ls__trainer_check(t)));
     LS_TRY(check_workers_agree(t));
     LS_TRY(ls__images_normalize(t));
-    LS_TRY(ls_topology_create(t->comm, &t->topology));
+    LS_TRY(ls__topology_create(t->comm, &t->topology));
     t->spread.cores = ls_topology_cores_least(t->topology);
     char unused[65];
     LS_TRY(ls_comm_agree(t->comm, ls__results_digest(t, unused)));
