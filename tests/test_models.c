@@ -240,7 +240,7 @@ static ls_graph *without_top(const char *pooling) {
     config.pooling = pooling;
     assert_int_equal(ls_model_build("resnet50v2", &config, &g), LS_OK);
     assert_int_equal(ls_graph_classes(g), 0);
-    assert_int_equal(ls__graph_check_classifier(g), LS_STATUS_INVALID_ARGUMENT);
+    assert_int_equal(ls_graph_check_classifier(g), LS_STATUS_INVALID_ARGUMENT);
     assert_non_null(strstr(ls_error_message(), "resnet50v2 was built without its top"));
     return g;
 }

@@ -20,6 +20,7 @@
 #define LOCKSTEP_GRAPH_H
 
 #include <lockstep/attrs.h>
+#include <lockstep/options.h>
 #include <lockstep/status.h>
 #include <lockstep/tensor.h>
 
@@ -145,6 +146,8 @@ ls_status ls_graph_finish(ls_graph *graph, ls_value output);
 // The same for a network without a classifier: `features` is its output, of any shape. It has layers and parameters to look
 // at and cannot be trained without a loss of its own.
 ls_status ls_graph_finish_features(ls_graph *graph, ls_value features);
+// Whether the graph is more than features: it can be trained as a classifier, or by losses of its own. Errors: INVALID_ARGUMENT.
+ls_status ls_graph_check_classifier(const ls_graph *graph);
 // Parameters whose names match the pattern ("conv*", "block1_*", as file names match) are not trained by this graph (frozen 1) or are
 // again (0), before a trainer is made of it. *matched (may be NULL): how many do; without it none is an error. Normalizations with
 // frozen parameters compute as in inference. Errors: INVALID_ARGUMENT (not finished), NOT_FOUND.
@@ -201,6 +204,17 @@ typedef struct ls_model_config {
 } ls_model_config;
 
 void ls_model_config_init(ls_model_config *config);
+// A table over ls_model_config, all but the input's shape: programs take that from a dataset, or in words of their own.
+const ls_option *ls_model_options(void);
+
+// A built-in network as it is by default.
+typedef struct ls_model_info {
+    const char *name, *help;  // owned by the library
+    ls_shape input;           // of one sample
+    int classes;
+} ls_model_info;
+// The index-th of them; past the last one the name is NULL. Not collective.
+ls_model_info ls_model_at(int index);
 
 // A built-in network by name; `lockstep models` lists them. The caller destroys it. Errors: NOT_FOUND (with the names there
 // are), INVALID_ARGUMENT (an option the network does not have, images it is too deep for, ...).

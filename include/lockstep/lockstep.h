@@ -8,6 +8,7 @@
 #include <lockstep/graph.h>
 #include <lockstep/machine.h>
 #include <lockstep/memory.h>
+#include <lockstep/options.h>
 #include <lockstep/predict.h>
 #include <lockstep/status.h>
 #include <lockstep/tensor.h>

@@ -5,6 +5,10 @@
 #define LOCKSTEP_MACHINE_H
 
 #include <lockstep/context.h>
+#include <lockstep/tensor.h>
+
+#include <stddef.h>
+#include <stdint.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -28,6 +32,22 @@ int ls_topology_host_cores(const ls_topology *topology);   // that this host's w
 void ls_topology_bind(const ls_topology *topology, int first, int count);
 // Lets the calling thread run wherever the process could at the start. Not collective.
 void ls_topology_unbind(const ls_topology *topology);
+
+// --- what this build has ---------------------------------------------------------------------------------------------
+
+// The kernels that compute on a device ("cpu", "ref"), with their versions and the instruction set, for people: `text` holds `size`
+// bytes. Not collective. Errors: NOT_FOUND (the device), LIBRARY.
+ls_status ls_machine_kernels(const char *device, char *text, size_t size);
+// Whether the device computes in this type: LS_OK, or UNSUPPORTED and why not. Not collective. Errors: as above.
+ls_status ls_machine_computes(const char *device, ls_dtype precision);
+
+// The MPI library and its version, for people. Not collective; works before the job is joined.
+void ls_machine_mpi(char *text, size_t size);
+// What MPI allows beside the main thread ("MPI_THREAD_FUNNELED"); NULL while it is not running. Not collective.
+const char *ls_machine_mpi_thread_level(void);
+// What MPI adds to the memory of a process that joins a job, in bytes: a child process starts it, alone, and tells. 0 where
+// that cannot be found out, or without MPI. Before the job is joined, from a process of one thread. Not collective.
+int64_t ls_machine_mpi_bytes(void);
 
 #ifdef __cplusplus
 }

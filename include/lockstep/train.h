@@ -22,6 +22,7 @@
 #include <lockstep/context.h>
 #include <lockstep/data.h>
 #include <lockstep/graph.h>
+#include <lockstep/options.h>
 #include <lockstep/status.h>
 #include <lockstep/tensor.h>
 
@@ -84,6 +85,15 @@ typedef struct ls_train_config {
 } ls_train_config;
 
 void ls_train_config_init(ls_train_config *config);
+
+#define LS_MAX_BATCH 1000000000  // samples in a step: far below what overflows when they are counted
+// A table over ls_train_config, one row per field: what `lockstep train` offers, records, and workers compare. Rows of names, as of
+// devices, strategies, optimizers, schedules and augmentations, list them (ls_option.choices). Not collective.
+const ls_option *ls_train_options(void);
+
+// The base learning rate, before scaling: what is asked for, else the optimizer's own. Not collective. Errors: NOT_FOUND (the
+// optimizer), INVALID_ARGUMENT (what it does not take).
+ls_status ls_train_base_rate(const ls_train_config *config, double *out);
 
 // The shape (H, W, C) in which a network sees a dataset's images of shape `image`: what to build it for. Not collective.
 ls_shape ls_train_image_shape(const ls_train_config *config, ls_shape image);
@@ -242,6 +252,8 @@ ls_status ls_trainer_load_weights(ls_trainer *trainer, const char *path);
 ls_status ls_trainer_load_weights_by_name(ls_trainer *trainer, const char *path, int *taken);
 // Writes all parameters as F32, beside `path` first and then into place in one move. Errors: IO, OUT_OF_MEMORY.
 ls_status ls_trainer_save_weights(ls_trainer *trainer, const char *path);
+// Whether that can be done to `path`, asked before hours of training. Not collective. Errors: IO (the path and the system's words).
+ls_status ls_weights_file_check(const char *path);
 
 #ifdef __cplusplus
 }

@@ -12,8 +12,6 @@
 
 #include "base/clock.h"
 #include "cli/check.h"
-#include "comm/comm.h"
-#include "device/device.h"
 
 static check_line *line_of(check *c, int which) { return &c->mine.line[which]; }
 
@@ -106,7 +104,7 @@ void check_launcher(check *c) {
         return;
     }
     launcher_name(text, name, sizeof name);
-    ls_comm_library(library, sizeof library);
+    ls_machine_mpi(library, sizeof library);
     if (is_open_mpi(text) != LS_MPI_IS_OPEN_MPI)
         check_say(l, CHECK_WARN, "Put the launcher of the MPI this was built with first on PATH (or load its module).",
                   "%.100s is %.60s's, but this program was built with %.60s", program, name, library);
@@ -174,9 +172,9 @@ void check_slurm(check *c) {
 
 void check_mpi(check *c) {
     check_line *l = line_of(c, CHECK_MPI);
-    const char *level = ls_comm_thread_level();
+    const char *level = ls_machine_mpi_thread_level();
     char library[80];
-    ls_comm_library(library, sizeof library);
+    ls_machine_mpi(library, sizeof library);
     snprintf(c->mine.facts.mpi, sizeof c->mine.facts.mpi, "%s", library);
     if (!LS_WITH_MPI)
         check_say(l, CHECK_WARN, "To train on several workers, build with -DLS_WITH_MPI=ON.", "%s", library);
@@ -189,18 +187,16 @@ void check_mpi(check *c) {
 void check_kernels(check *c) {
     check_line *kernels = line_of(c, CHECK_KERNELS), *bf16 = line_of(c, CHECK_BF16);
     char *text = c->mine.facts.kernels;
-    ls_device *device;
-    if (ls_device_create("cpu", NULL, &device) != LS_OK) {
+    char described[sizeof c->mine.facts.kernels];
+    if (ls_machine_kernels("cpu", described, sizeof described) != LS_OK) {
         check_say(kernels, CHECK_FAIL, "Install oneDNN again, or use --device ref, which is slow.", "%s",
                   ls_error_message());
         return;
     }
-    char described[sizeof c->mine.facts.kernels];
-    device->ops->describe(device, described, sizeof described);
     snprintf(text, sizeof described, "%s", described + (strncmp(described, "cpu: ", 5) == 0 ? 5 : 0));
     check_say(kernels, CHECK_OK, NULL, "%s", text);
     const char *limit = environment("DNNL_MAX_CPU_ISA");
-    if (device->ops->supports(device, LS_DTYPE_BF16) == LS_OK)
+    if (ls_machine_computes("cpu", LS_DTYPE_BF16) == LS_OK)
         check_say(bf16, CHECK_OK, NULL, "in hardware: --precision bf16");
     else if (limit)
         check_say(bf16, CHECK_WARN,
@@ -210,7 +206,6 @@ void check_kernels(check *c) {
         check_say(bf16, CHECK_WARN,
                   "Keep --precision fp32, the default; bf16 needs AVX512-BF16 or AMX, and an oneDNN that knows them.",
                   "not available on this processor");
-    ls_device_destroy(&device);
 }
 
 // --- accelerators ----------------------------------------------------------------------------------------------------

@@ -12,9 +12,6 @@
 #include "base/philox.h"
 #include "cli/bench_layers.h"
 #include "cli/cli.h"
-#include "graph/graph.h"
-#include "models/models.h"
-#include "train/options.h"
 
 #define BLOCK_STEPS 4  // training steps between two rounds of the kernels
 
@@ -278,7 +275,7 @@ static ls_status create_graph(bench *b) {
     LS_TRY(cli_model_input(b->model, b->set.input_shape, &b->stored));
     network.input = ls_train_image_shape(&b->config, b->stored);
     LS_TRY(ls_model_build(b->model, &network, &b->graph));
-    return ls__graph_check_classifier(b->graph);
+    return ls_graph_check_classifier(b->graph);
 }
 
 static ls_status run_all(bench *b) {

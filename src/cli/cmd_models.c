@@ -2,10 +2,9 @@
 
 #include "base/error.h"
 #include "cli/cli.h"
-#include "models/models.h"
 
 // "resnet50v2      25,613,800  224x224x3    1000  Keras's ResNet50V2"
-static ls_status print_model(const ls_model *model, int width) {
+static ls_status print_model(const ls_model_info *model, int width) {
     char count[32], shape[LS_INPUT_TEXT], left[96];
     ls_graph *graph;
     LS_TRY(ls_model_create(model->name, (ls_shape){0}, 0, &graph));
@@ -29,7 +28,8 @@ static ls_status run(cli *c, int argc, char **argv) {
         return LS_OK;
     }
     printf("%-13s %11s  %-9s %7s  %s\n", "Network", "Parameters", "Input", "Classes", "What it is");
-    for (const ls_model *const *m = ls_models(); *m; m++) LS_TRY(print_model(*m, cli_help_width()));
+    ls_model_info m;
+    for (int i = 0; (m = ls_model_at(i)).name; i++) LS_TRY(print_model(&m, cli_help_width()));
     return LS_OK;
 }
 

@@ -7,10 +7,7 @@
 #include "base/bytes.h"
 #include "base/error.h"
 #include "cli/check.h"
-#include "comm/comm.h"
-#include "models/models.h"
 #include "report/record.h"
-#include "train/options.h"
 
 static const ls_option table[] = {
     {"memory", LS_OPTION_TEXT, .offset = offsetof(plan_settings, memory), .metavar = "SIZE", .group = "Memory",
@@ -168,7 +165,7 @@ static ls_status run_all(plan *p) {
     p->cli->stage = CLI_STAGE_TOGETHER;
     if (cli_job_rank() > 0) return LS_OK;  // one speaks for all
     LS_TRY(ls_context_create_alone(&p->cli->context));
-    if (p->job.workers > 1) p->job.more = ls_comm_library_bytes();
+    if (p->job.workers > 1) p->job.more = ls_machine_mpi_bytes();
     if (p->set.data) LS_TRY(ls_dataset_open(p->cli->context, p->set.data, &p->dataset));
     p->job.dataset = p->dataset;
     LS_TRY(create_graph(p));

@@ -2,7 +2,6 @@
 
 #include "base/error.h"
 #include "cli/cli.h"
-#include "models/models.h"
 
 typedef struct settings {
     const char *input_shape;

@@ -13,14 +13,8 @@
 #include "base/text.h"
 #include "cli/cli.h"
 #include "cli/deadline.h"
-#include "graph/graph.h"
-#include "models/models.h"
-#include "optim/optim.h"
 #include "report/metrics.h"
 #include "report/record.h"
-#include "train/context.h"
-#include "train/options.h"
-#include "train/weights_file.h"
 
 typedef cli_train_settings settings;
 
@@ -236,21 +230,18 @@ static void print_images(const run *r) {
 // "adam, learning rate 0.008 (0.001 x 1024 / 128), warm-up of 1 epoch, cosine"
 static void print_recipe(const run *r) {
     const ls_train_config *c = &r->config;
-    const ls_optimizer *optimizer;
-    ls_optimizer_params params = {c->lr,      c->momentum,     c->beta1,    c->beta2,
-                                  c->epsilon, c->weight_decay, c->nesterov, c->trust_coefficient};
-    if (ls_optimizer_find(c->optimizer, &optimizer) != LS_OK || ls_optimizer_resolve(optimizer, &params) != LS_OK)
-        return;
+    double rate;
+    if (ls_train_base_rate(c, &rate) != LS_OK) return;
     int linear = strcmp(c->lr_scaling, "linear") == 0;
     double scale = linear ? (double)c->batch_size / (double)c->lr_base_batch : 1;
     char scaled[80] = "", warmup[64] = "";
     if (linear)
-        snprintf(scaled, sizeof scaled, " (%.4g x %lld / %lld)", params.lr, (long long)c->batch_size,
+        snprintf(scaled, sizeof scaled, " (%.4g x %lld / %lld)", rate, (long long)c->batch_size,
                  (long long)c->lr_base_batch);
     if (c->warmup_epochs > 0)
         snprintf(warmup, sizeof warmup, ", warm-up of %g epoch%s", c->warmup_epochs, c->warmup_epochs == 1 ? "" : "s");
     int constant = strcmp(c->schedule, "constant") == 0;
-    cli_say("%s, learning rate %.4g%s%s%s%s", c->optimizer, params.lr * scale, scaled, warmup, constant ? "" : ", ",
+    cli_say("%s, learning rate %.4g%s%s%s%s", c->optimizer, rate * scale, scaled, warmup, constant ? "" : ", ",
             constant ? "" : c->schedule);
 }
 

@@ -4,8 +4,6 @@
 
 #include "base/error.h"
 #include "cli/cli.h"
-#include "graph/graph.h"
-#include "models/models.h"
 
 #define MOST_SIDE 65536
 
@@ -34,8 +32,9 @@ static ls_status read_shape(const char *text, ls_shape *out) {
 }
 
 static ls_shape default_input(const char *name) {
-    for (const ls_model *const *m = ls_models(); *m; m++)
-        if (strcmp((*m)->name, name) == 0) return (*m)->input;
+    ls_model_info m;
+    for (int i = 0; (m = ls_model_at(i)).name; i++)
+        if (strcmp(m.name, name) == 0) return m.input;
     return (ls_shape){0};
 }
 
@@ -62,7 +61,7 @@ ls_status cli_model_build(const char *name, const ls_model_config *config, const
 ls_status cli_model_check(const char *name, const ls_model_config *config) {
     ls_graph *graph;
     LS_TRY(ls_model_build(name, config, &graph));
-    ls_status status = ls__graph_check_classifier(graph);
+    ls_status status = ls_graph_check_classifier(graph);
     ls_graph_destroy(&graph);
     return status;
 }

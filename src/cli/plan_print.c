@@ -7,7 +7,6 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "cli/plan.h"
-#include "graph/graph.h"
 
 static const char *plural(int64_t n) { return n == 1 ? "" : "s"; }
 

@@ -6,8 +6,6 @@
 #include "base/error.h"
 #include "cli/check.h"
 #include "cli/scale.h"
-#include "data/dataset.h"
-#include "models/models.h"
 
 #ifndef LS_WITH_MPI
 #define LS_WITH_MPI 0
@@ -105,16 +103,13 @@ static ls_status check_layouts(const ls_context *context, const ls_dataset *data
     return LS_OK;
 }
 
-static ls_status check_variant(const ls_context *context, scale_grid *g, scale_variant *v) {
-    ls_data_host *host;
-    ls_dataset *data = NULL;
-    LS_TRY(ls_data_host_create_self(&host));
-    ls_status status = ls_data_open(host, v->data, &data);
+static ls_status check_variant(ls_context *context, scale_grid *g, scale_variant *v) {
+    ls_dataset *data;
+    ls_status status = ls_dataset_open(context, v->data, &data);
     if (status == LS_OK && g->mode != SCALE_STRONG) status = set_one_worker(g, v, ls_dataset_train_count(data));
     for (int m = 0; m < g->model_count && status == LS_OK; m++)
         status = check_layouts(context, data, g, g->models[m], v);
-    ls_data_close(&data);
-    ls_data_host_destroy_self(&host);
+    ls_dataset_destroy(&data);
     return status;
 }
 

@@ -9,8 +9,6 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "cli/scale.h"
-#include "models/models.h"
-#include "train/options.h"
 
 // The same for a shell. Flags take no value there.
 static ls_status add_words(scale_variant *v, const char *name, const char *value) {

@@ -6,9 +6,7 @@
 #include "base/error.h"
 #include "cli/deadline.h"
 #include "cli/scale.h"
-#include "models/models.h"
 #include "report/record.h"
-#include "train/options.h"
 
 #define AT(member) .offset = offsetof(scale_settings, member)
 #define STUDY      .group = "Study"

@@ -12,10 +12,8 @@
 #include "base/output.h"
 #include "base/text.h"
 #include "cli/scale.h"
-#include "models/models.h"
 #include "report/record.h"
 #include "report/study.h"
-#include "train/options.h"
 
 static json_t *word(const char *text) { return json_string(text); }
 

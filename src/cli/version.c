@@ -1,6 +1,5 @@
+#include "base/error.h"
 #include "cli/cli.h"
-#include "comm/comm.h"
-#include "device/device.h"
 
 #define TEXT(x)   #x
 #define NUMBER(x) TEXT(x)
@@ -15,13 +14,9 @@ const char *cli_compiler(void) {
 
 ls_status cli_version(FILE *out) {
     char text[256] = "";
-    ls_device *device;
-    ls_status status = ls_device_create("cpu", NULL, &device);
-    if (status != LS_OK) return status;
-    device->ops->describe(device, text, sizeof text);
-    ls_device_destroy(&device);
+    LS_TRY(ls_machine_kernels("cpu", text, sizeof text));
     fprintf(out, "lockstep %s\nkernels: %s\n", ls_version(), text);
-    ls_comm_library(text, sizeof text);
+    ls_machine_mpi(text, sizeof text);
     fprintf(out, "MPI: %s\ncompiler: %s\n", text, cli_compiler());
     return LS_OK;
 }

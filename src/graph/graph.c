@@ -380,7 +380,7 @@ ls_status ls_graph_finish_features(ls_graph *graph, ls_value features) {
     return LS_OK;
 }
 
-ls_status ls__graph_check_classifier(const ls_graph *graph) {
+ls_status ls_graph_check_classifier(const ls_graph *graph) {
     if (!graph->features) return LS_OK;
     return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
                    "%s was built without its top and ends in features, not in one score per class: there is nothing to "
@@ -450,7 +450,7 @@ static const char *free_name(const ls_graph *graph, const char *name, char text[
 
 ls_status ls__graph_with_classifier_loss(const ls_graph *graph, int rows, double label_smoothing, ls_graph **out) {
     *out = NULL;
-    LS_TRY(ls__graph_check_classifier(graph));
+    LS_TRY(ls_graph_check_classifier(graph));
     if (graph->output_count != 1)
         return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
                        "%s has %d outputs and no loss: say what each is trained towards (ls_softmax_cross_entropy, ...)",

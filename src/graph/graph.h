@@ -90,8 +90,6 @@ ls_status ls__graph_copy(const ls_graph *graph, ls_graph **out);
 // What training does without losses of the graph's own: a copy with an input "label", its last, and softmax cross-entropy "loss" and
 // "accuracy" on its output; where layers have those names, "label_1" and so on. `rows`: labels are rows of weights. Errors: INVALID_ARGUMENT (features, or several outputs).
 ls_status ls__graph_with_classifier_loss(const ls_graph *graph, int rows, double label_smoothing, ls_graph **out);
-// That a finished graph has a classifier to train. Errors: INVALID_ARGUMENT.
-ls_status ls__graph_check_classifier(const ls_graph *graph);
 int ls__graph_has_losses(const ls_graph *graph);
 // A number that two graphs share only if they compute the same: operations, attributes, connections, shapes, parameters, what is
 // frozen.

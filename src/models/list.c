@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/options.h"
 #include "base/text.h"
 #include "graph/graph.h"
 #include "models/models.h"
@@ -40,6 +41,13 @@ const ls_model *const *ls_models(void) {
             NULL,
     };
     return models;
+}
+
+ls_model_info ls_model_at(int index) {
+    const ls_model *const *m = ls_models();
+    while (*m && index > 0) m++, index--;
+    if (!*m || index < 0) return (ls_model_info){.name = NULL};
+    return (ls_model_info){.name = (*m)->name, .help = (*m)->help, .input = (*m)->input, .classes = (*m)->classes};
 }
 
 static ls_status model_not_found(const char *name) {

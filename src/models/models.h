@@ -5,8 +5,6 @@
 
 #include <lockstep/graph.h>
 
-#include "base/options.h"
-
 typedef struct ls_model ls_model;
 
 struct ls_model {
@@ -21,9 +19,6 @@ struct ls_model {
 };
 
 const ls_model *const *ls_models(void);  // NULL-terminated
-
-// A table over ls_model_config, all but the input's shape, which commands take from a dataset or in words of their own.
-const ls_option *ls_model_options(void);
 
 // The end of a network of images: average pooling avg_pool and a dense layer `classifier`; without the top only what pooling
 // is asked for, as in Keras's applications.

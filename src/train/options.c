@@ -1,5 +1,4 @@
-#include "train/options.h"
-
+// The fields of ls_train_config as an option table.
 #include <lockstep/train.h>
 
 #include "data/augment.h"

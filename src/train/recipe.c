@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "train/options.h"
 #include "train/trainer_impl.h"
 
 void ls_train_config_init(ls_train_config *c) {
@@ -47,6 +46,20 @@ int64_t ls_micro_batch_default(int64_t batch) {
     for (int64_t m = 1; m <= batch && m <= 128; m++)
         if (batch % m == 0 && m >= least && (best == 0 || batch / m >= 8)) best = m;
     return best ? best : batch <= 128 ? batch : 1;
+}
+
+static ls_optimizer_params params_of(const ls_train_config *c) {
+    return (ls_optimizer_params){c->lr,      c->momentum,     c->beta1,    c->beta2,
+                                 c->epsilon, c->weight_decay, c->nesterov, c->trust_coefficient};
+}
+
+ls_status ls_train_base_rate(const ls_train_config *c, double *out) {
+    const ls_optimizer *optimizer;
+    ls_optimizer_params params = params_of(c);
+    LS_TRY(ls_optimizer_find(c->optimizer, &optimizer));
+    LS_TRY(ls_optimizer_resolve(optimizer, &params));
+    *out = params.lr;
+    return LS_OK;
 }
 
 // --- checks ----------------------------------------------------------------------------------------------------------
@@ -103,8 +116,7 @@ ls_status ls__choices_resolve(ls_trainer *t) {
             "scaled: ask for linear scaling, or for gradual warm-up",
             c->warmup_epochs, c->warmup_epochs == 1 ? "" : "s");
     LS_TRY(ls_optimizer_find(c->optimizer, &t->choices.optimizer));
-    t->choices.optimizer_params = (ls_optimizer_params){c->lr,      c->momentum,     c->beta1,    c->beta2,
-                                                c->epsilon, c->weight_decay, c->nesterov, c->trust_coefficient};
+    t->choices.optimizer_params = params_of(c);
     LS_TRY(ls_optimizer_resolve(t->choices.optimizer, &t->choices.optimizer_params));
     if (c->momentum_correction && !t->choices.optimizer->has_momentum)
         return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,

@@ -6,8 +6,8 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/options.h"
 #include "train/context.h"
-#include "train/options.h"
 #include "train/trainer_impl.h"
 
 // --- checks ----------------------------------------------------------------------------------------------------------

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <jansson.h>
+#include <lockstep/train.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>

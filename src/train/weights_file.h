@@ -51,8 +51,6 @@ const char *ls__stored_name(const ls_stored_tensor *tensor, char text[LS_WEIGHTS
 const char *ls__stored_model(const ls_weights_file *file, char text[LS_WEIGHTS_NAME_TEXT]);  // NULL: it does not say
 const char *ls__stored_shape(const ls_stored_tensor *tensor, char text[LS_WEIGHTS_SHAPE_TEXT]);
 
-// Whether one can be written to `path`, asked before hours of training. Errors: IO (the path and the system's words).
-ls_status ls_weights_file_check(const char *path);
 // The sentence for a write that failed, after errno: IO.
 ls_status ls__weights_file_failed(const char *path);
 // Writes the length and the header for F32 tensors that are to follow in this order (name, ndim and dim are read). `model` goes
