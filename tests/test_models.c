@@ -275,11 +275,11 @@ static void what_cannot_be_asked_for(void **state) {
     ls_model_config_init(&c);
     c.input = LS_SHAPE(28, 28, 1);
     refuse("resnet50v2", &c,
-           "resnet50v2 takes images of at least 32x32, and these are 28x28: make them larger with --image-size 32 or "
+           "resnet50v2 takes images of at least 32x32, and these are 28x28: resize them to 32x32 or "
            "more");
     c.input = LS_SHAPE(224, 31, 3);
     refuse("resnet152", &c,
-           "resnet152 takes images of at least 32x32, and these are 224x31: make them larger with --image-size 32 or "
+           "resnet152 takes images of at least 32x32, and these are 224x31: resize them to 32x32 or "
            "more");
     c.input = LS_SHAPE(784);
     refuse(
@@ -288,14 +288,13 @@ static void what_cannot_be_asked_for(void **state) {
         "shape (None, 784)");
     ls_model_config_init(&c);
     c.pooling = "avg";
-    refuse(
-        "resnet50", &c,
-        "resnet50: pooling avg is for a network without its classifier: ask for --no-top too, or leave --pooling out");
+    refuse("resnet50", &c,
+           "resnet50: pooling avg is for a network without its classifier: ask for that too, or for no pooling");
     c.pooling = "min";
     refuse("resnet50", &c, "resnet50: unknown pooling 'min': there are none, avg and max");
     ls_model_config_init(&c);
     c.include_top = 0;
-    refuse("mnist-cnn", &c, "mnist-cnn has no features without its classifier: --no-top is for the resnets");
+    refuse("mnist-cnn", &c, "mnist-cnn has no features without its classifier: only the resnets have them");
     ls_model_config_init(&c);
     c.classes = -1;
     refuse("resnet50", &c, "resnet50: a network tells at least 1 class apart, not -1");
@@ -326,7 +325,7 @@ static void moving_statistics_can_be_faster(void **state) {
         assert_int_equal(statistics, 2 * count_of(g, LS_OP_BATCH_NORM));
         ls_graph_destroy(&g);
     }
-    refuse("mnist-cnn", &c, "mnist-cnn has no batch normalization: leave --batch-norm-momentum out");
+    refuse("mnist-cnn", &c, "mnist-cnn has no batch normalization: leave its momentum out");
     c.batch_norm_momentum = 1;
     refuse("resnet20", &c, "resnet20: a momentum of batch normalization lies between 0 and 1, not at 1");
 }

@@ -536,13 +536,13 @@ static void impossible_requests_are_refused(void **state) {
     c = small(), c.momentum_correction = 1;
     refused(f, &c, "no momentum in adam to correct");
     c = small(), c.schedule = "step", c.schedule_step_epochs = 0;
-    refused(f, &c, "--schedule-step a number above 0");
+    refused(f, &c, "reduces the rate every 0 epochs: it takes a number above 0");
     c = small(), c.schedule = "step", c.schedule_steps = "2,1";
     refused(f, &c, "in ascending order");
     c = small(), c.schedule_steps = "1,2";
-    refused(f, &c, "--schedule-steps 1,2 are of the schedule 'step', and this one is 'constant'");
+    refused(f, &c, "the epochs 1,2 to reduce the rate after are of the schedule 'step', and this one is 'constant'");
     c = small(), c.schedule = "cyclic", c.schedule_period_epochs = 0;
-    refused(f, &c, "--schedule-period a number above 0");
+    refused(f, &c, "has a period of 0 epochs: it takes a number above 0");
     c = small(), c.optimizer = "lars", c.trust_coefficient = 0;
     refused(f, &c, "trust coefficient");
     c = small(), c.label_smoothing = 1;

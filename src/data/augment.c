@@ -75,13 +75,13 @@ ls_status ls_augment_check(unsigned augment, ls_shape image) {
         return LS_FAIL(
             LS_STATUS_INVALID_ARGUMENT,
             "the augmentation crop moves images by an eighth of their side, and these have %lldx%lld pixels: "
-            "leave it out, or make them at least 8x8 with --image-size",
+            "leave it out, or resize them to at least 8x8",
             (long long)height, (long long)width);
     if (augment & LS_AUGMENT_CUTOUT && side < 4)
         return LS_FAIL(
             LS_STATUS_INVALID_ARGUMENT,
             "the augmentation cutout blanks a square of half the side, and these images have %lldx%lld pixels: "
-            "leave it out, or make them at least 4x4 with --image-size",
+            "leave it out, or resize them to at least 4x4",
             (long long)height, (long long)width);
     return LS_OK;
 }

@@ -89,19 +89,18 @@ static ls_status check(const ls_model *model, const ls_model_config *c) {
         return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "%s: unknown classifier activation '%s': there are softmax and none",
                        model->name, c->classifier_activation ? c->classifier_activation : "");
     if (!c->include_top && !model->has_features)
-        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
-                       "%s has no features without its classifier: --no-top is for the resnets", model->name);
+        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "%s has no features without its classifier: only the resnets have them",
+                       model->name);
     if (c->include_top && strcmp(c->pooling, "none") != 0)
-        return LS_FAIL(
-            LS_STATUS_INVALID_ARGUMENT,
-            "%s: pooling %s is for a network without its classifier: ask for --no-top too, or leave --pooling out",
-            model->name, c->pooling);
+        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
+                       "%s: pooling %s is for a network without its classifier: ask for that too, or for no pooling",
+                       model->name, c->pooling);
     if (c->input.ndim == 3 && (c->input.dim[0] < model->least_side || c->input.dim[1] < model->least_side))
         return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
-                       "%s takes images of at least %dx%d, and these are %lldx%lld: make them larger with "
-                       "--image-size %d or more",
+                       "%s takes images of at least %dx%d, and these are %lldx%lld: resize them to "
+                       "%dx%d or more",
                        model->name, model->least_side, model->least_side, (long long)c->input.dim[0],
-                       (long long)c->input.dim[1], model->least_side);
+                       (long long)c->input.dim[1], model->least_side, model->least_side);
     return LS_OK;
 }
 
@@ -113,8 +112,7 @@ static ls_status check_momentum(const ls_graph *g, double momentum) {
                        "%s: a momentum of batch normalization lies between 0 and 1, not at %g", g->name, momentum);
     for (int i = 0; i < g->store->count; i++)
         if (g->store->params[i].role == LS_PARAM_STATISTIC) return LS_OK;
-    return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "%s has no batch normalization: leave --batch-norm-momentum out",
-                   g->name);
+    return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "%s has no batch normalization: leave its momentum out", g->name);
 }
 
 ls_status ls_model_build(const char *name, const ls_model_config *config, ls_graph **out) {

@@ -68,25 +68,25 @@ static ls_status resolve_schedule(ls_trainer *t) {
     const ls_train_config *c = &t->config;
     LS_TRY(ls_schedule_find(c->schedule, &t->choices.schedule));
     t->choices.schedule_params = (ls_schedule_params){.total_epochs = c->epochs,
-                                              .step_epochs = c->schedule_step_epochs,
-                                              .gamma = c->schedule_gamma,
-                                              .power = c->schedule_power,
-                                              .end = c->schedule_end,
-                                              .start = c->schedule_start,
-                                              .rise = c->schedule_rise,
-                                              .period_epochs = c->schedule_period_epochs};
+                                                      .step_epochs = c->schedule_step_epochs,
+                                                      .gamma = c->schedule_gamma,
+                                                      .power = c->schedule_power,
+                                                      .end = c->schedule_end,
+                                                      .start = c->schedule_start,
+                                                      .rise = c->schedule_rise,
+                                                      .period_epochs = c->schedule_period_epochs};
     if (c->schedule_steps && strcmp(c->schedule, "step") != 0)
         return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
-                       "--schedule-steps %s are of the schedule 'step', and this one is '%s'", c->schedule_steps,
-                       c->schedule);
+                       "the epochs %s to reduce the rate after are of the schedule 'step', and this one is '%s'",
+                       c->schedule_steps, c->schedule);
     if (c->schedule_steps) LS_TRY(ls_schedule_read_steps(c->schedule_steps, &t->choices.schedule_params));
     if (strcmp(c->schedule, "step") == 0 && !(c->schedule_step_epochs > 0))
         return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
-                       "the schedule 'step' reduces the rate every %g epochs: give --schedule-step a number above 0",
+                       "the schedule 'step' reduces the rate every %g epochs: it takes a number above 0",
                        c->schedule_step_epochs);
     if (strcmp(c->schedule, "cyclic") == 0 && !(c->schedule_period_epochs > 0))
         return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
-                       "the schedule 'cyclic' has a period of %g epochs: give --schedule-period a number above 0",
+                       "the schedule 'cyclic' has a period of %g epochs: it takes a number above 0",
                        c->schedule_period_epochs);
     return LS_OK;
 }
@@ -112,7 +112,7 @@ ls_status ls__choices_resolve(ls_trainer *t) {
     if (strcmp(c->warmup, "constant") == 0 && c->warmup_epochs > 0 && strcmp(c->lr_scaling, "linear") != 0)
         return LS_FAIL(
             LS_STATUS_INVALID_ARGUMENT,
-            "constant warm-up keeps the rate unscaled for %g epoch%s, but without --lr-scaling linear it is never "
+            "constant warm-up keeps the rate unscaled for %g epoch%s, but without linear scaling it is never "
             "scaled: ask for linear scaling, or for gradual warm-up",
             c->warmup_epochs, c->warmup_epochs == 1 ? "" : "s");
     LS_TRY(ls_optimizer_find(c->optimizer, &t->choices.optimizer));
@@ -120,7 +120,7 @@ ls_status ls__choices_resolve(ls_trainer *t) {
     LS_TRY(ls_optimizer_resolve(t->choices.optimizer, &t->choices.optimizer_params));
     if (c->momentum_correction && !t->choices.optimizer->has_momentum)
         return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
-                       "there is no momentum in %s to correct: leave --momentum-correction out, or choose sgd or lars",
+                       "there is no momentum in %s to correct: leave its correction out, or choose sgd or lars",
                        t->choices.optimizer->name);
     t->choices.rate_scale = strcmp(c->lr_scaling, "linear") == 0 ? (double)c->batch_size / (double)c->lr_base_batch : 1;
     t->choices.constant_warmup = strcmp(c->warmup, "constant") == 0;
@@ -142,7 +142,7 @@ ls_status ls__sizes_resolve(ls_trainer *t) {
         return LS_FAIL(
             LS_STATUS_INVALID_ARGUMENT,
             "the global batch of %lld samples is not a multiple of the micro-batch of %lld: choose a micro-batch "
-            "that divides it, or leave --micro-batch out",
+            "that divides it, or leave it to the library",
             (long long)c->batch_size, (long long)c->micro_batch);
     if (c->threads < 1)
         return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "a replica needs at least 1 thread, got %d", c->threads);
@@ -171,8 +171,8 @@ ls_status ls__spread_resolve(ls_trainer *t) {
     if (workers > v)
         return LS_FAIL(
             LS_STATUS_INVALID_ARGUMENT,
-            "%d workers for %lld micro-batches of %lld in a global batch of %lld: start at most %lld, or make "
-            "--micro-batch smaller or --batch-size larger",
+            "%d workers for %lld micro-batches of %lld in a global batch of %lld: start at most %lld, or take "
+            "a smaller micro-batch or a larger global batch",
             workers, (long long)v, (long long)t->config.micro_batch, (long long)t->config.batch_size, (long long)v);
     int most = (int)(v / workers);
     if (t->config.replicas > 0) {
@@ -181,15 +181,14 @@ ls_status ls__spread_resolve(ls_trainer *t) {
             return LS_FAIL(
                 LS_STATUS_INVALID_ARGUMENT,
                 "%d worker%s with %d replicas each are %lld replicas for %lld micro-batches in a step: ask for at "
-                "most %d per worker, or make --micro-batch smaller",
+                "most %d per worker, or take a smaller micro-batch",
                 workers, workers == 1 ? "" : "s", s->replicas, (long long)workers * s->replicas, (long long)v, most);
         snprintf(s->reason, sizeof s->reason, "as asked for");
     } else {
         s->replicas = cores / threads < 1 ? 1 : cores / threads;
         if (s->replicas > most) {
             s->replicas = most;
-            snprintf(s->reason, sizeof s->reason, "the step has %lld micro-batch%s", (long long)v,
-                     v == 1 ? "" : "es");
+            snprintf(s->reason, sizeof s->reason, "the step has %lld micro-batch%s", (long long)v, v == 1 ? "" : "es");
         } else if (cores / threads < 1) {
             snprintf(s->reason, sizeof s->reason, "more workers or threads than cores");
         } else {

@@ -21,7 +21,7 @@ refuses_or_runs() {
         run 0 env $setting "$lockstep" train $small --threads 2 --replicas 1
         [ "$(sed -n 's/^Weights digest *//p' "$here/out")" = "$digest" ] || wrong "$what: other weights"
     done
-    refuses 1 "--threads 2: OpenMP gives a replica 1 thread only (OMP_THREAD_LIMIT=1)" \
+    refuses 1 "2 threads for a replica: OpenMP gives it 1 thread only (OMP_THREAD_LIMIT=1)" \
         env OMP_THREAD_LIMIT=1 "$lockstep" train $small --threads 2 --replicas 1
     refuses 2 "--threads: expected a whole number from 1 to 1024, got '300000'" "$lockstep" train $small --threads 300000
 }

@@ -68,7 +68,7 @@ done
 refuses 2 "give one of them" "$lockstep" summary resnet20 --input-shape 32x32x3 --image-size 32
 refuses 2 "--classes: expected a whole number of at least 1, got '0'" "$lockstep" train resnet20 --classes 0
 refuses 2 "--pooling: 'min' is not one of none, avg, max" "$lockstep" train resnet20 --pooling min
-refuses 2 "ask for --no-top too" "$lockstep" train resnet20 --pooling avg
+refuses 2 "a network without its classifier: ask for that too" "$lockstep" train resnet20 --pooling avg
 refuses 2 "mnist-cnn has no features without its classifier" "$lockstep" train mnist-cnn --no-top
 refuses 2 "resnet20 was built without its top" "$lockstep" train resnet20 --no-top --pooling avg
 refuses 2 "--weights-by-name: from which file?" "$lockstep" train resnet20 --weights-by-name

@@ -246,7 +246,7 @@ static ls_status supports(const ls_device *device, ls_dtype precision) {
         return LS_OK;
     return LS_FAIL(LS_STATUS_UNSUPPORTED,
                    "precision %s needs a CPU with native bfloat16 (AVX512-BF16 or AMX); this one computes with %s: use "
-                   "--precision fp32",
+                   "fp32",
                    ls_dtype_name(precision), isa_name(isa));
 }
 

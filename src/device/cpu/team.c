@@ -35,7 +35,7 @@ static ls_status try_threads(int count) {
     if (started == count) return LS_OK;
     return LS_FAIL(
         LS_STATUS_OUT_OF_MEMORY,
-        "--threads %d: the system starts no more than %d threads here (%s): ask for fewer, or raise the limit of "
+        "%d threads for a replica: the system starts no more than %d here (%s): ask for fewer, or raise the limit of "
         "processes or of memory (ulimit -u, ulimit -v)",
         count + 1, started + 1, strerror(why));
 }
@@ -68,7 +68,7 @@ ls_status ls__team_check(int threads) {
             ls_text_add(set, sizeof set, &used, "%s%s=%s", used ? ", " : "", names[i], getenv(names[i]));
     return LS_FAIL(
         LS_STATUS_UNSUPPORTED,
-        "--threads %d: OpenMP gives a replica %d thread%s only%s%s%s: change that in the environment, or ask for "
+        "%d threads for a replica: OpenMP gives it %d thread%s only%s%s%s: change that in the environment, or ask for "
         "fewer threads and more replicas",
         threads, size, size == 1 ? "" : "s", used ? " (" : "", set, used ? ")" : "");
 }
