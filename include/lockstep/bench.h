@@ -1,14 +1,48 @@
-// What a job's exchange costs on this machine, measured apart from training.
+// Parts of training measured apart from it: what the kernels of a network take, beside the fastest there are, and what an exchange costs.
 #ifndef LOCKSTEP_BENCH_H
 #define LOCKSTEP_BENCH_H
 
 #include <lockstep/context.h>
+#include <lockstep/graph.h>
+#include <lockstep/train.h>
 
 #include <stdint.h>
 
 #ifdef __cplusplus
 extern "C" {
 #endif
+
+// --- layers ----------------------------------------------------------------------------------------------------------
+//
+// In rounds that can be spread over a longer measurement, so that both see the same machine. Not collective: of this worker's cores.
+
+#define LS_LAYER_BENCH_ROUNDS 64  // what is kept of them; a later round takes the place of the last
+
+// A step of the plan: one pass of one layer, or of several that are computed together. Seconds are of a micro-batch.
+typedef struct ls_layer_time {
+    char node[48], pass[24], implementation[48], fastest[48];  // fastest: "" where nothing is computed
+    double flops;
+    double seconds;  // in the plan: median over rounds, mean over threads
+    // The least time any kernel for this shape took in any round, the library's fastest by itself or the plan's own, mean over
+    // threads: what has been done can be done, so nothing is below it. 0 where nothing is computed.
+    double floor_seconds;
+} ls_layer_time;
+
+typedef struct ls_layer_bench ls_layer_bench;
+
+// Of a graph without losses, trained as a classifier with config's micro_batch (resolved), precision, device, threads and seed.
+// floor: 1: the fastest kernels are looked for too. To be called before a trainer binds the calling thread: it remembers which
+// processors there are. Borrows graph and config. The caller destroys it. Errors: OUT_OF_MEMORY.
+ls_status ls_layer_bench_create(const ls_graph *graph, const ls_train_config *config, int floor, ls_layer_bench **out);
+// Starts `threads` threads, as many as there are to be replicas, that each make a plan of the graph for one micro-batch and find the
+// fastest kernel for each of its steps. Once. Errors: OUT_OF_MEMORY, those of plans; UNSUPPORTED when the device has no library to search.
+ls_status ls_layer_bench_start(ls_layer_bench *bench, int threads);
+void ls_layer_bench_destroy(ls_layer_bench **bench);
+// One round on all threads at once: every step of the plan, then every fastest kernel, the least of three. Returns the sum of
+// the fastest kernels' seconds, mean over threads.
+double ls_layer_bench_round(ls_layer_bench *bench);
+int ls_layer_bench_count(const ls_layer_bench *bench);  // steps of the plan, once started
+ls_layer_time ls_layer_bench_get(const ls_layer_bench *bench, int index);
 
 // --- exchange --------------------------------------------------------------------------------------------------------
 

@@ -8,9 +8,9 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/median.h"
 #include "base/memory.h"
 #include "base/philox.h"
-#include "cli/bench_layers.h"
 #include "cli/cli.h"
 
 #define BLOCK_STEPS 4  // training steps between two rounds of the kernels
@@ -62,13 +62,13 @@ typedef struct bench {
     ls_shape stored;   // (H, W, C) of the synthetic images: what the network is made for, before --image-size
     ls_graph *graph;
     ls_train_result result;
-    bench_layers *layers;  // NULL when neither floor nor layers are wanted
+    ls_layer_bench *layers;  // NULL when neither floor nor layers are wanted
     // Training goes in blocks of steps, each followed by a round of the kernels, so that both see the same machine.
-    double step[BENCH_MAX_ROUNDS], floor[BENCH_MAX_ROUNDS],
-        ratio[BENCH_MAX_ROUNDS];  // by block: medians, sums, quotients
-    double *steps;                // of the running block
-    double since;                 // its clock at the last step
-    int blocks;                   // measured
+    double step[LS_LAYER_BENCH_ROUNDS], floor[LS_LAYER_BENCH_ROUNDS],
+        ratio[LS_LAYER_BENCH_ROUNDS];  // by block: medians, sums, quotients
+    double *steps;                     // of the running block
+    double since;                      // its clock at the last step
+    int blocks;                        // measured
 } bench;
 
 // --- synthetic data --------------------------------------------------------------------------------------------------
@@ -118,10 +118,10 @@ static ls_status note_step(void *user, const ls_step_report *p, int *stop) {
     b->steps[p->step - 1] = p->step == 1 ? p->seconds : p->seconds - b->since;
     b->since = p->seconds;
     if (p->step < p->steps) return LS_OK;
-    double floor = b->layers ? bench_layers_round(b->layers) : 0;
-    if (p->epoch == 1 || b->blocks == BENCH_MAX_ROUNDS) return LS_OK;
+    double floor = b->layers ? ls_layer_bench_round(b->layers) : 0;
+    if (p->epoch == 1 || b->blocks == LS_LAYER_BENCH_ROUNDS) return LS_OK;
     int lanes = b->result.workers * b->result.replicas_per_worker, i = b->blocks++;
-    b->step[i] = bench_median(b->steps, (int)p->steps);
+    b->step[i] = ls_median(b->steps, (int)p->steps);
     b->floor[i] = floor * micro_batches_per_lane(&b->config, lanes);
     b->ratio[i] = floor > 0 ? b->step[i] / b->floor[i] : 0;
     return LS_OK;
@@ -133,13 +133,13 @@ static ls_status run_training(bench *b) {
     ls_callbacks callbacks = {.user = b, .on_step = note_step};
     LS_TRY(ls_calloc(b->samples / b->config.batch_size, sizeof *b->steps, &b->steps));
     if (b->set.floor || b->set.layers)
-        LS_TRY_GOTO(bench_layers_create(b->graph, &b->config, b->set.floor, &b->layers), done);
+        LS_TRY_GOTO(ls_layer_bench_create(b->graph, &b->config, b->set.floor, &b->layers), done);
     LS_TRY_GOTO(ls_trainer_create(b->cli->context, b->graph, b->data, &b->config, &trainer), done);
     LS_TRY_GOTO(ls_trainer_result(trainer, &b->result), done);
-    if (b->layers) LS_TRY_GOTO(bench_layers_start(b->layers, b->result.replicas_per_worker), done);
+    if (b->layers) LS_TRY_GOTO(ls_layer_bench_start(b->layers, b->result.replicas_per_worker), done);
     LS_TRY_GOTO(ls_trainer_fit(trainer, &callbacks), done);
     LS_TRY_GOTO(ls_trainer_result(trainer, &b->result), done);
-    b->result.step_seconds_median = bench_median(b->step, b->blocks);
+    b->result.step_seconds_median = ls_median(b->step, b->blocks);
 done:
     ls_trainer_destroy(&trainer);
     free(b->steps);
@@ -150,8 +150,8 @@ done:
 
 static int name_width(const bench *b) {
     int width = 20;
-    for (int i = 0; i < bench_layers_count(b->layers); i++) {
-        int n = (int)strlen(bench_layers_get(b->layers, i).node);
+    for (int i = 0; i < ls_layer_bench_count(b->layers); i++) {
+        int n = (int)strlen(ls_layer_bench_get(b->layers, i).node);
         if (n > width) width = n;
     }
     return width;
@@ -163,8 +163,8 @@ static void print_layers(const bench *b) {
     printf("Medians of %d rounds; the floor is the least of all of them.\n", b->blocks);
     printf("%-*s %-18s %-26s %9s %9s %7s  %s\n", width, "Layer", "Pass", "Implementation", "ms", "floor ms", "ratio",
            "fastest");
-    for (int i = 0; i < bench_layers_count(b->layers); i++) {
-        bench_layer l = bench_layers_get(b->layers, i);
+    for (int i = 0; i < ls_layer_bench_count(b->layers); i++) {
+        ls_layer_time l = ls_layer_bench_get(b->layers, i);
         printf("%-*s %-18s %-26s %9.3f", width, l.node, l.pass, l.implementation, 1e3 * l.seconds);
         if (l.floor_seconds > 0)
             printf(" %9.3f %7.2f  %s", 1e3 * l.floor_seconds, l.seconds / l.floor_seconds, l.fastest);
@@ -178,7 +178,7 @@ static void print_layers(const bench *b) {
 
 // Training cannot be faster than its kernels: where it seems to be, something else ran on the machine while they were measured.
 static void print_ratio(bench *b) {
-    double median = bench_median(b->ratio, b->blocks), least = b->ratio[0], most = b->ratio[b->blocks - 1];  // sorted
+    double median = ls_median(b->ratio, b->blocks), least = b->ratio[0], most = b->ratio[b->blocks - 1];  // sorted
     if (median < 1)
         printf("%-28snot to be told: other work disturbed the floor (%.2f to %.2f in %d blocks)\n", "Step over floor",
                least, most, b->blocks);
@@ -203,7 +203,7 @@ static void print_text(bench *b) {
            1e3 * p->backward);
     printf("%-28s%.2f, %.2f, %.2f ms\n", "  exchange, wait, update", 1e3 * p->exchange, 1e3 * p->wait, 1e3 * p->update);
     if (b->set.floor) {
-        printf("%-28s%.2f ms\n", "Floor of the kernels", 1e3 * bench_median(b->floor, b->blocks));
+        printf("%-28s%.2f ms\n", "Floor of the kernels", 1e3 * ls_median(b->floor, b->blocks));
         print_ratio(b);
     } else {
         printf("%-28s%.0f MB\n", "Peak memory", (double)r->peak_rss_bytes / 1e6);
@@ -225,8 +225,8 @@ static ls_status print_json(bench *b) {
                                   "backward", 1e3 * p->backward, "exchange", 1e3 * (p->exchange + p->wait), "wait",
                                   1e3 * p->wait, "update", 1e3 * p->update));
     if (b->set.floor) {
-        json_object_set_new(root, "floor_ms", json_real(1e3 * bench_median(b->floor, b->blocks)));
-        double ratio = bench_median(b->ratio, b->blocks);
+        json_object_set_new(root, "floor_ms", json_real(1e3 * ls_median(b->floor, b->blocks)));
+        double ratio = ls_median(b->ratio, b->blocks);
         json_object_set_new(root, "step_over_floor", ratio < 1 ? json_null() : json_real(ratio));
     }
     json_dumpf(root, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(9));
@@ -307,7 +307,7 @@ static ls_status run_bench(cli *c, int argc, char **argv) {
                        "which model? Usage: lockstep bench MODEL [OPTIONS]; 'lockstep models' lists them");
     b.model = words.word[0];
     ls_status status = run_all(&b);
-    bench_layers_destroy(&b.layers);  // their plans read the graph to the last
+    ls_layer_bench_destroy(&b.layers);  // their plans read the graph to the last
     ls_graph_destroy(&b.graph);
     ls_dataset_destroy(&b.data);
     ls_memory_free(b.images);

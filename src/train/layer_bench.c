@@ -1,6 +1,6 @@
+// Timing the kernels of a plan one by one, beside the fastest that the kernel library has for their shapes.
 #define _GNU_SOURCE
-#include "cli/bench_layers.h"
-
+#include <lockstep/bench.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdio.h>
@@ -9,13 +9,14 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/median.h"
 #include "base/memory.h"
 #include "graph/graph.h"
 #include "graph/runner.h"
 
 // What one thread measures with, and what it measured.
 typedef struct bench_thread {
-    bench_layers *all;
+    ls_layer_bench *all;
     pthread_t thread;
     ls_device *device;
     ls_graph *objective;  // the network with a loss
@@ -23,13 +24,13 @@ typedef struct bench_thread {
     int count;                         // steps of the plan
     ls_kernel **fastest;               // (count), NULL where nothing is computed
     ls_buffer *buffers[LS_ARG_COUNT];  // for the fastest kernels, one set for all
-    double *seconds, *floor;           // (count, BENCH_MAX_ROUNDS)
+    double *seconds, *floor;           // (count, LS_LAYER_BENCH_ROUNDS)
     double floor_sum;                  // of the latest round
     ls_status status;
     char failure[1024];
 } bench_thread;
 
-struct bench_layers {
+struct ls_layer_bench {
     const ls_graph *graph;
     const ls_train_config *config;
     int threads, floor, rounds, leaving;
@@ -37,17 +38,6 @@ struct bench_layers {
     pthread_barrier_t together;  // the threads and the caller
     cpu_set_t processors;        // the process's at its start
 };
-
-static int ascending(const void *a, const void *b) {
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-double bench_median(double *values, int count) {
-    if (count == 0) return 0;
-    qsort(values, (size_t)count, sizeof *values, ascending);
-    return count % 2 ? values[count / 2] : (values[count / 2 - 1] + values[count / 2]) / 2;
-}
 
 // --- setting up ------------------------------------------------------------------------------------------------------
 
@@ -61,8 +51,8 @@ static ls_status make_plan(bench_thread *t) {
     LS_TRY(ls_runner_create(t->objective, t->device, &config, NULL, &t->runner));
     LS_TRY(ls_runner_initialize(t->runner, c->seed));
     t->count = ls_plan_step_count(t->runner->plan);
-    LS_TRY(ls_calloc(t->count * BENCH_MAX_ROUNDS, sizeof(double), &t->seconds));
-    LS_TRY(ls_calloc(t->count * BENCH_MAX_ROUNDS, sizeof(double), &t->floor));
+    LS_TRY(ls_calloc(t->count * LS_LAYER_BENCH_ROUNDS, sizeof(double), &t->seconds));
+    LS_TRY(ls_calloc(t->count * LS_LAYER_BENCH_ROUNDS, sizeof(double), &t->floor));
     return ls_calloc(t->count, sizeof(ls_kernel *), &t->fastest);
 }
 
@@ -117,8 +107,8 @@ static ls_status measure(bench_thread *t, int round) {
             double seconds = ls_clock() - start;
             if (k == 0 || seconds < least) least = seconds;
         }
-        t->seconds[i * BENCH_MAX_ROUNDS + round] = took[i];
-        t->floor[i * BENCH_MAX_ROUNDS + round] = least;
+        t->seconds[i * LS_LAYER_BENCH_ROUNDS + round] = took[i];
+        t->floor[i * LS_LAYER_BENCH_ROUNDS + round] = least;
         t->floor_sum += least;
     }
     free(took);
@@ -150,16 +140,16 @@ static void *thread_main(void *user) {
     }
 }
 
-ls_status bench_layers_create(const ls_graph *graph, const ls_train_config *config, int floor, bench_layers **out) {
-    bench_layers *l;
+ls_status ls_layer_bench_create(const ls_graph *graph, const ls_train_config *config, int floor, ls_layer_bench **out) {
+    ls_layer_bench *l;
     LS_TRY(ls_calloc(1, sizeof *l, &l));
-    *l = (bench_layers){.graph = graph, .config = config, .floor = floor};
+    *l = (ls_layer_bench){.graph = graph, .config = config, .floor = floor};
     sched_getaffinity(0, sizeof l->processors, &l->processors);
     *out = l;
     return LS_OK;
 }
 
-ls_status bench_layers_start(bench_layers *l, int threads) {
+ls_status ls_layer_bench_start(ls_layer_bench *l, int threads) {
     LS_TRY(ls_calloc(threads, sizeof *l->thread, &l->thread));
     pthread_barrier_init(&l->together, NULL, (unsigned)threads + 1);
     for (int i = 0; i < threads; i++) {
@@ -174,8 +164,8 @@ ls_status bench_layers_start(bench_layers *l, int threads) {
     return LS_OK;
 }
 
-void bench_layers_destroy(bench_layers **layers) {
-    bench_layers *l = *layers;
+void ls_layer_bench_destroy(ls_layer_bench **layers) {
+    ls_layer_bench *l = *layers;
     if (!l) return;
     l->leaving = 1;
     if (l->threads > 0) {
@@ -191,32 +181,32 @@ void bench_layers_destroy(bench_layers **layers) {
     *layers = NULL;
 }
 
-double bench_layers_round(bench_layers *l) {
+double ls_layer_bench_round(ls_layer_bench *l) {
     pthread_barrier_wait(&l->together);
     pthread_barrier_wait(&l->together);
     double sum = 0;
     for (int i = 0; i < l->threads; i++) sum += l->thread[i].floor_sum / l->threads;
-    if (l->rounds < BENCH_MAX_ROUNDS - 1) l->rounds++;
+    if (l->rounds < LS_LAYER_BENCH_ROUNDS - 1) l->rounds++;
     return sum;
 }
 
-int bench_layers_count(const bench_layers *l) { return l->thread[0].count; }
+int ls_layer_bench_count(const ls_layer_bench *l) { return l->thread[0].count; }
 
-static double over_threads(const bench_layers *l, int index, size_t offset) {
-    double sum = 0, values[BENCH_MAX_ROUNDS];
+static double over_threads(const ls_layer_bench *l, int index, size_t offset) {
+    double sum = 0, values[LS_LAYER_BENCH_ROUNDS];
     for (int t = 0; t < l->threads; t++) {
         const double *all = *(double *const *)((const char *)&l->thread[t] + offset);
-        memcpy(values, all + index * BENCH_MAX_ROUNDS, sizeof values);
-        sum += bench_median(values, l->rounds) / l->threads;
+        memcpy(values, all + index * LS_LAYER_BENCH_ROUNDS, sizeof values);
+        sum += ls_median(values, l->rounds) / l->threads;
     }
     return sum;
 }
 
-static double least_over_threads(const bench_layers *l, int index) {
+static double least_over_threads(const ls_layer_bench *l, int index) {
     double sum = 0;
     for (int t = 0; t < l->threads; t++) {
-        const double *floor = l->thread[t].floor + index * BENCH_MAX_ROUNDS;
-        const double *plan = l->thread[t].seconds + index * BENCH_MAX_ROUNDS;
+        const double *floor = l->thread[t].floor + index * LS_LAYER_BENCH_ROUNDS;
+        const double *plan = l->thread[t].seconds + index * LS_LAYER_BENCH_ROUNDS;
         double least = l->rounds > 0 ? floor[0] : 0;
         for (int r = 0; r < l->rounds; r++) {
             if (floor[r] < least) least = floor[r];
@@ -227,12 +217,12 @@ static double least_over_threads(const bench_layers *l, int index) {
     return sum;
 }
 
-bench_layer bench_layers_get(const bench_layers *l, int index) {
+ls_layer_time ls_layer_bench_get(const ls_layer_bench *l, int index) {
     ls_plan_step_info info = ls_plan_step(l->thread[0].runner->plan, index);
     const ls_kernel *fastest = l->thread[0].fastest[index];
-    bench_layer r = {.flops = info.flops,
-                     .seconds = over_threads(l, index, offsetof(bench_thread, seconds)),
-                     .floor_seconds = fastest ? least_over_threads(l, index) : 0};
+    ls_layer_time r = {.flops = info.flops,
+                       .seconds = over_threads(l, index, offsetof(bench_thread, seconds)),
+                       .floor_seconds = fastest ? least_over_threads(l, index) : 0};
     snprintf(r.node, sizeof r.node, "%s", info.node);
     snprintf(r.pass, sizeof r.pass, "%s", info.pass);
     snprintf(r.implementation, sizeof r.implementation, "%s", info.implementation);
