@@ -40,7 +40,12 @@ must_fail include/lockstep/a.h '"base/error.h"' 'public headers'
 must_fail src/tensor/a.c '<lockstep/graph.h>' 'tensor/ may not know graph/'
 must_fail src/device/a.h '<lockstep/graph.h>' 'device/ may not know graph/'
 must_fail src/models/a.c '<lockstep/train.h>' 'models/ may not know train/'
-must_fail src/report/a.c '<lockstep/train.h>' 'report/ may not know train/'
+for room in train comm graph data device models strategy optim; do
+    must_fail src/cli/a.c "\"$room/a.h\"" "cli/ may not know $room/"
+    must_fail src/report/a.h "\"$room/a.h\"" "report/ may not know $room/"
+done
+must_fail src/report/a.c '"cli/cli.h"' 'report/ may not know cli/'
+must_fail src/cli/a.c '<lockstep/more.h>' 'is in no room'
 must_fail src/strategy/a.c '<lockstep/data.h>' 'strategy/ may not know data/'
 must_fail src/train/a.c '<lockstep/lockstep.h>' 'train/ may not know cli/'
 must_fail src/base/a.c '<lockstep/tensor.h>' 'base/ may not know tensor/'
@@ -51,6 +56,9 @@ must_pass include/lockstep/lockstep.h '<lockstep/train.h>'
 must_pass src/device/a.h '<lockstep/attrs.h>'
 must_pass src/models/a.c '<lockstep/graph.h>'
 must_pass src/cli/a.c '<lockstep/lockstep.h>'
+must_pass src/cli/a.c '"report/record.h"'
+must_pass src/cli/a.c '"base/error.h"'
+must_pass src/report/a.c '<lockstep/train.h>'
 must_pass src/comm/a.c '<mpi.h>'
 must_pass src/train/a.c '"base/error.h"'
 must_pass src/strategy/a.c '"device/device.h"'
