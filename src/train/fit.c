@@ -181,10 +181,12 @@ static ls_status agree(ls_trainer *t, int *stop) {
 static ls_status fit_epoch(ls_trainer *t, const ls_callbacks *c, int *stop) {
     LS_TRY(ls_trainer_begin_epoch(t));
     LS_TRY(fit_steps(t, c));
-    LS_TRY(agree(t, stop));
+    ls_status status = agree(t, stop);
+    if (status != LS_OK) leave_epoch(t);
+    LS_TRY(status);
     ls_epoch_result epoch;
     char sentence[1024] = "";
-    ls_status status = ls_trainer_end_epoch(t, &epoch);
+    status = ls_trainer_end_epoch(t, &epoch);
     if (status == LS_STATUS_DIVERGED) {
         snprintf(sentence, sizeof sentence, "%s", ls_error_message());
         epoch = t->history.epochs[t->history.done - 1];
@@ -201,9 +203,12 @@ static ls_status fit_epoch(ls_trainer *t, const ls_callbacks *c, int *stop) {
 ls_status ls_trainer_fit(ls_trainer *t, const ls_callbacks *callbacks) {
     static const ls_callbacks none;
     int stop = 0;
-    t->at.failed = LS_OK;
+    ls_status status = LS_OK;
+    while (status == LS_OK && t->at.epoch <= t->config.epochs && !stop)
+        status = fit_epoch(t, callbacks ? callbacks : &none, &stop);
+    t->at.failed = LS_OK;  // every worker has been told: what is called next does not fail for it
     t->at.failure[0] = 0;
-    while (t->at.epoch <= t->config.epochs && !stop) LS_TRY(fit_epoch(t, callbacks ? callbacks : &none, &stop));
+    LS_TRY(status);
     LS_TRY(ls_comm_agree(t->comm, ls__results_finite(t)));
     return ls__results_gather(t);
 }
