@@ -76,6 +76,8 @@ ls_status ls_trainer_step(ls_trainer *t, ls_step_report *out) {
         return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "there is no step to do: begin an epoch first, or the next one");
     ls__replicas_run_alone(t, LS_COMMAND_STEP);
     if (at->decision == LS_VOTE_FAILED || t->exchange_failed) {  // on all workers
+        at->step++;  // the weights have taken it: what is gone on with begins behind it
+        at->all_steps++;
         leave_epoch(t);
         ls_status status = ls__replicas_status(t);
         if (status == LS_OK) status = LS_FAIL(LS_STATUS_INTERNAL, "a worker failed without a word");
