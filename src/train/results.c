@@ -302,6 +302,6 @@ ls_status ls_trainer_get_weights(ls_trainer *t, const char *parameter, float *ou
 ls_status ls_trainer_set_weights(ls_trainer *t, const char *parameter, const float *values, int64_t count) {
     int index;
     LS_TRY(ls__weights_find(t->graph, parameter, count, &index));
-    LS_TRY(set(t, index, values));
+    LS_TRY(ls_comm_agree(t->comm, set(t, index, values)));
     return changed(t);
 }

@@ -184,7 +184,7 @@ static ls_status make_shared(ls_trainer *t) {
     LS_TRY(ls_comm_host_alloc(t->comm, ls__shared_bytes(t), &t->shared));
     t->table = t->shared->base;
     LS_TRY(ls__rows_create(t->comm, &t->measures, t->eval_split.count, &t->rows));
-    return ls_calloc(t->order_count, sizeof *t->order, &t->order);
+    return ls_comm_agree(t->comm, ls_calloc(t->order_count, sizeof *t->order, &t->order));
 }
 
 // Training and evaluation take turns, so their loaders share the memory of batches.
@@ -200,16 +200,15 @@ static ls_status make_loaders(ls_trainer *t) {
 }
 
 static ls_status draw_weights(ls_trainer *t) {
-    if (ls_strategy_writes_weights(t->strategy))
-        for (int i = 0; i < t->graph->store->count; i++) {
-            float *values;
-            LS_TRY(ls_memory_alloc(ls_shape_count(t->graph->store->params[i].shape) * 4, &values));
-            ls_param_initialize(t->graph->store, i, t->config.seed, values);
-            ls_status status = ls_params_set(t->params, t->queue, i, t->weights, values);
-            ls_memory_free(values);
-            LS_TRY(status);
-        }
-    return ls_strategy_weights_changed(t->strategy, t->queue);
+    for (int i = 0; ls_strategy_writes_weights(t->strategy) && i < t->graph->store->count; i++) {
+        float *values;
+        LS_TRY(ls_memory_alloc(ls_shape_count(t->graph->store->params[i].shape) * 4, &values));
+        ls_param_initialize(t->graph->store, i, t->config.seed, values);
+        ls_status status = ls_params_set(t->params, t->queue, i, t->weights, values);
+        ls_memory_free(values);
+        LS_TRY(status);
+    }
+    return LS_OK;
 }
 
 static ls_status allocate(ls_trainer *t) {
@@ -220,7 +219,9 @@ static ls_status allocate(ls_trainer *t) {
     LS_TRY(ls_comm_agree(t->comm, make_loaders(t)));
     LS_TRY(ls_comm_agree(t->comm, ls__replicas_start(t)));
     LS_TRY(ls__replicas_run(t, LS_COMMAND_ALLOCATE));
-    return t->home == t ? draw_weights(t) : LS_OK;
+    if (t->home != t) return LS_OK;
+    LS_TRY(ls_comm_agree(t->comm, draw_weights(t)));
+    return ls_strategy_weights_changed(t->strategy, t->queue);
 }
 
 // --- create, destroy -------------------------------------------------------------------------------------------------
