@@ -124,7 +124,17 @@ static ls_status reorder(ls_params *p, ls_queue *queue, ls_kernel *kernel, ls_sp
     return ls_synchronize(queue);
 }
 
+// The store may have got more since.
+static ls_status check_index(const ls_params *p, int index) {
+    if (index < p->count) return LS_OK;
+    return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
+                   "parameter %s came to the store after what is asked for it was made: build all graphs that share a "
+                   "store first",
+                   p->store->params[index].name);
+}
+
 ls_status ls_params_get(ls_params *p, ls_queue *queue, int index, ls_span vector, float *plain) {
+    LS_TRY(check_index(p, index));
     const ls_param_place *place = &p->place[index];
     ls_span at = ls_span_at(vector, place->offset * 4);
     if (place->to_plain) return reorder(p, queue, place->to_plain, at, plain, 1);
@@ -133,6 +143,7 @@ ls_status ls_params_get(ls_params *p, ls_queue *queue, int index, ls_span vector
 }
 
 ls_status ls_params_set(ls_params *p, ls_queue *queue, int index, ls_span vector, const float *plain) {
+    LS_TRY(check_index(p, index));
     const ls_param_place *place = &p->place[index];
     ls_span at = ls_span_at(vector, place->offset * 4);
     if (place->from_plain) return reorder(p, queue, place->from_plain, at, (float *)plain, 0);
