@@ -158,7 +158,7 @@ typedef struct ls_train_result {
 // input takes "image", class numbers "label", and what losses alone read "target", "label" or "image", whichever fits. A graph
 // without losses is trained as a classifier (graph.h). Trainers of graphs that share a store train the same weights in turn; the
 // first sets the device, the precision and the strategy for all, and is destroyed last.
-// Borrows context, graph and dataset. The caller destroys it.
+// Borrows context, graph, dataset and the texts of config. The caller destroys it.
 // Errors: INVALID_ARGUMENT, UNSUPPORTED (precision), MISMATCH (which worker differs, in what), OUT_OF_MEMORY.
 ls_status ls_trainer_create(ls_context *context, const ls_graph *graph, ls_dataset *dataset,
                             const ls_train_config *config, ls_trainer **out);
@@ -184,12 +184,13 @@ typedef struct ls_step_report {
 } ls_step_report;
 
 // Begins the next epoch, or goes on with one that was left before its end: its order of samples, its loaders. Errors: INVALID_ARGUMENT
-// (one is running), OUT_OF_MEMORY.
+// (one is running, or all are done), OUT_OF_MEMORY.
 ls_status ls_trainer_begin_epoch(ls_trainer *trainer);
 // Steps until the end of the running epoch; 0: none is running, or it is at its end.
 int64_t ls_trainer_steps_left(const ls_trainer *trainer);
 // The next batch on all workers: forward and backward, exchange, update. *out may be NULL. Errors, on every worker and with the sentence of
 // the one that failed: whatever a loader, a kernel or the exchange fails with; LIBRARY may be one worker's alone (ls_context_abort).
+// After one of these the trainer takes no step any more, and its weights are not to be used: part of the step may be in them.
 ls_status ls_trainer_step(ls_trainer *trainer, ls_step_report *out);
 // Ends the running epoch, at its end or before: sums over all workers, validation where it is asked for and the epoch is whole. An epoch
 // that is left is gone on with by the next ls_trainer_begin_epoch. Errors: DIVERGED (since which step), as above.
