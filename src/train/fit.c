@@ -64,10 +64,14 @@ static void report(ls_trainer *t, ls_step_report *out) {
                             .rank = t->comm->rank};
 }
 
-// Without its end, of which nobody wants to know.
+// Without its end, of which nobody wants to know; what is gone on with later has the measures of the steps before.
 static void leave_epoch(ls_trainer *t) {
+    double seconds = ls_clock() - t->at.started;
     ls__replicas_run_alone(t, LS_COMMAND_END);
     t->at.running = 0;
+    t->at.seconds += seconds;
+    t->history.train_seconds += seconds;
+    if (!t->exchange_failed) ls__measures_gather(t, t->train_shape.steps * t->train_shape.micro_batches, t->at.sum);
 }
 
 ls_status ls_trainer_step(ls_trainer *t, ls_step_report *out) {
