@@ -177,7 +177,7 @@ static ls_status fit_steps(ls_trainer *t, const ls_callbacks *c) {
 static ls_status agree(ls_trainer *t, int *stop) {
     int mine = t->at.vote != LS_VOTE_GO_ON || t->at.decision != LS_VOTE_GO_ON, *all;
     LS_TRY(ls__replicas_status(t));
-    LS_TRY(ls_calloc(t->comm->size, sizeof *all, &all));
+    LS_TRY(ls_comm_agree(t->comm, ls_calloc(t->comm->size, sizeof *all, &all)));
     ls_status status = ls_comm_allgather(t->comm, &mine, all, sizeof mine);
     for (int i = 0; i < t->comm->size; i++) *stop |= all[i];
     free(all);

@@ -147,6 +147,11 @@ static ls_status write_inputs(ls_predictor *p, ls_runner *r, int64_t first, int6
     return LS_OK;
 }
 
+// Whichever thread this is: how many threads kernels have, and how they compute, belongs to it.
+static void use_thread(ls_predictor *p) {
+    if (p->device->ops->thread_begin) p->device->ops->thread_begin(p->device);
+}
+
 static ls_status check_count(int64_t count) {
     if (count > 0) return LS_OK;
     return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "there are %lld samples to compute", (long long)count);
@@ -154,6 +159,7 @@ static ls_status check_count(int64_t count) {
 
 ls_status ls_predictor_run(ls_predictor *p, int64_t count, const void *const *inputs, float *const *outputs) {
     LS_TRY(check_count(count));
+    use_thread(p);
     int64_t batch = p->plan.batch;
     for (int64_t first = 0; first < count; first += batch) {
         int64_t n = count - first < batch ? count - first : batch;
@@ -171,7 +177,8 @@ ls_status ls_predictor_run(ls_predictor *p, int64_t count, const void *const *in
 static ls_status find_objective(ls_predictor *p, const ls_graph **out) {
     *out = p->objective ? p->objective : p->graph;
     if (p->measures.list) return LS_OK;
-    if (!ls__graph_has_losses(p->graph)) LS_TRY(ls__graph_with_classifier_loss(p->graph, 0, 0, &p->objective));
+    if (!p->objective && !ls__graph_has_losses(p->graph))
+        LS_TRY(ls__graph_with_classifier_loss(p->graph, 0, 0, &p->objective));
     *out = p->objective ? p->objective : p->graph;
     return ls__measures_create(*out, &p->measures);
 }
@@ -236,6 +243,7 @@ ls_status ls_predictor_evaluate(ls_predictor *p, int64_t count, const void *cons
     const ls_graph *graph;
     evaluation e = {.inputs = inputs, .samples = count};
     LS_TRY(check_count(count));
+    use_thread(p);
     LS_TRY(find_objective(p, &graph));
     int64_t width = p->measures.row_width;
     ls_status status = width ? ls_calloc(width * count, sizeof *e.table, &e.table) : LS_OK;

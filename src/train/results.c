@@ -14,7 +14,7 @@
 static ls_status merge_hosts(ls_trainer *t, int64_t count, double *all) {
     double *table;
     int64_t width = t->measures.width;
-    LS_TRY(ls_calloc(count * width, sizeof *table, &table));
+    LS_TRY(ls_comm_agree(t->comm, ls_calloc(count * width, sizeof *table, &table)));
     ls_status status = LS_OK;
     for (int position = 0; position < t->comm->size && status == LS_OK; position++) {
         int rank = t->comm->order[position];
@@ -34,7 +34,7 @@ ls_status ls__measures_gather(ls_trainer *t, int64_t count, double *sum) {
     ls_history *h = &t->history;
     double *all;
     int64_t width = t->measures.width;
-    LS_TRY(ls_calloc(count * width, sizeof *all, &all));
+    LS_TRY(ls_comm_agree(t->comm, ls_calloc(count * width, sizeof *all, &all)));
     ls_status status = LS_OK;
     if (t->comm->hosts > 1)
         status = merge_hosts(t, count, all);
@@ -102,7 +102,7 @@ ls_status ls__results_memory(ls_trainer *t) {
         int64_t peak, planned;
     } mine = {ls_memory_peak_rss(), t->memory.total.worker}, *all;
     ls_history *h = &t->history;
-    LS_TRY(ls_calloc(t->comm->size, sizeof *all, &all));
+    LS_TRY(ls_comm_agree(t->comm, ls_calloc(t->comm->size, sizeof *all, &all)));
     ls_status status = ls_comm_allgather(t->comm, &mine, all, sizeof mine);
     for (int r = 0; r < t->comm->size; r++) {
         if (all[r].peak > h->peak_rss) h->peak_rss = all[r].peak;
@@ -117,7 +117,7 @@ ls_status ls__results_gather(ls_trainer *t) {
     if (t->history.done == 0) return LS_OK;
     ls_phase_seconds *all;
     int64_t bytes = 2 * t->history.done * (int64_t)sizeof *all;
-    LS_TRY(ls_calloc(t->comm->size, bytes, &all));
+    LS_TRY(ls_comm_agree(t->comm, ls_calloc(t->comm->size, bytes, &all)));
     ls_status status = ls_comm_allgather(t->comm, t->history.epoch_phases, all, bytes);
     if (status == LS_OK) put_together(t, all);
     free(all);
