@@ -451,7 +451,7 @@ ls_status ls__study_words(const ls_study *study, ls_statements *out) {
     oversubscribed(&w);
     chance(&w);
     meaning(&w);
-    qsort(out->list, (size_t)out->count, sizeof *out->list, by_rank);
+    if (out->count) qsort(out->list, (size_t)out->count, sizeof *out->list, by_rank);
     keep_six(out);
     ls__series_destroy(&series);
     if (w.status != LS_OK) ls__statements_free(out);
