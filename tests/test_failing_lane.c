@@ -116,7 +116,8 @@ static void callbacks_of_one(ls_context *context, const ls_graph *graph, ls_data
     steps_seen = 0;
     CHECK(comm, ls_trainer_fit(t, &(ls_callbacks){.user = &rank, .on_step = fail_in_step}) == LS_STATUS_NOT_FOUND);
     CHECK(comm, strstr(ls_error_message(), "the callback broke") && steps_seen == 4);
-    CHECK(comm, ls_trainer_fit(t, &(ls_callbacks){.user = &this_one, .on_epoch = fail_in_epoch}) == LS_STATUS_NOT_FOUND);
+    CHECK(comm,
+          ls_trainer_fit(t, &(ls_callbacks){.user = &this_one, .on_epoch = fail_in_epoch}) == LS_STATUS_NOT_FOUND);
     CHECK(comm, strstr(ls_error_message(), "the callback broke"));
     ls_trainer_destroy(&t);
 }

@@ -271,7 +271,8 @@ static void concat(void **state) {
 
 // Groups of one channel and of several, of as many filters or more; kernels with gaps; both.
 static void conv2d_with_groups_and_dilation(void **state) {
-    static const int channels[][3] = {{16, 16, 16}, {32, 32, 2}, {6, 9, 3}, {4, 8, 4}, {64, 32, 4}, {5, 10, 5}, {3, 7, 1}};
+    static const int channels[][3] = {{16, 16, 16}, {32, 32, 2}, {6, 9, 3}, {4, 8, 4},
+                                      {64, 32, 4},  {5, 10, 5},  {3, 7, 1}};
     for (int i = 0; i < 84; i++) {
         ls_conv2d_attrs a = draw_conv(PICK(1, 3), PICK(2, 3));
         a.filters = channels[i % 7][1];
@@ -391,9 +392,11 @@ static void reshape(void **state) {
         static const int shapes[][4] = {{-1}, {4, -1}, {-1, 2, 2}, {2, 1, 2, -1}};
         ls_reshape_attrs a = {0};
         memcpy(a.shape, shapes[i % 4], sizeof a.shape);
-        op_case c = {.op = LS_OP_RESHAPE, .attrs = &a, .batch = PICK(1, 3), .x = SAMPLE(2, PICK(2, 6), PICK(1, 16, 17))};
+        op_case c = {
+            .op = LS_OP_RESHAPE, .attrs = &a, .batch = PICK(1, 3), .x = SAMPLE(2, PICK(2, 6), PICK(1, 16, 17))};
         c.mask_dx = PICK(0, 1);
-        if (i % 6 == 5) c.x[0] = (ls_tensor_type){.shape = LS_SHAPE(8), .dtype = LS_DTYPE_I32}, c.mask_dx = 0, c.below = 9;
+        if (i % 6 == 5)
+            c.x[0] = (ls_tensor_type){.shape = LS_SHAPE(8), .dtype = LS_DTYPE_I32}, c.mask_dx = 0, c.below = 9;
         if (c.x[0].dtype == LS_DTYPE_I32)
             check(c);
         else

@@ -335,9 +335,8 @@ static void concat_and_multiply(void **state) {
         }
         check_case(c);
     }
-    check_case((op_case){.op = LS_OP_MULTIPLY,
-                         .batch = 2,
-                         .x = {{.shape = LS_SHAPE(2, 3, 4)}, {.shape = LS_SHAPE(2, 3, 4)}}});
+    check_case(
+        (op_case){.op = LS_OP_MULTIPLY, .batch = 2, .x = {{.shape = LS_SHAPE(2, 3, 4)}, {.shape = LS_SHAPE(2, 3, 4)}}});
 }
 
 static void conv2d_with_groups_and_dilation(void **state) {
@@ -361,13 +360,11 @@ static void depthwise_conv2d(void **state) {
                          .batch = 2,
                          .x = SAMPLE(4, 5, 3),
                          .attrs = &(ls_depthwise_conv2d_attrs){.kernel = {3, 2}, .multiplier = 2}});
-    check_case((op_case){.op = LS_OP_DEPTHWISE_CONV2D,
-                         .x = SAMPLE(5, 4, 2),
-                         .attrs = &(ls_depthwise_conv2d_attrs){.kernel = {2, 3},
-                                                               .strides = {2, 2},
-                                                               .dilation = {2, 1},
-                                                               .padding = LS_PADDING_SAME,
-                                                               .no_bias = 1}});
+    check_case((op_case){
+        .op = LS_OP_DEPTHWISE_CONV2D,
+        .x = SAMPLE(5, 4, 2),
+        .attrs = &(ls_depthwise_conv2d_attrs){
+            .kernel = {2, 3}, .strides = {2, 2}, .dilation = {2, 1}, .padding = LS_PADDING_SAME, .no_bias = 1}});
 }
 
 static void conv2d_transpose(void **state) {
@@ -375,13 +372,11 @@ static void conv2d_transpose(void **state) {
                          .batch = 2,
                          .x = SAMPLE(3, 4, 3),
                          .attrs = &(ls_conv2d_transpose_attrs){.filters = 2, .kernel = {3, 2}, .strides = {2, 3}}});
-    check_case((op_case){.op = LS_OP_CONV2D_TRANSPOSE,
-                         .x = SAMPLE(4, 3, 2),
-                         .attrs = &(ls_conv2d_transpose_attrs){.filters = 3,
-                                                               .kernel = {4, 3},
-                                                               .strides = {1, 2},
-                                                               .padding = LS_PADDING_SAME,
-                                                               .no_bias = 1}});
+    check_case(
+        (op_case){.op = LS_OP_CONV2D_TRANSPOSE,
+                  .x = SAMPLE(4, 3, 2),
+                  .attrs = &(ls_conv2d_transpose_attrs){
+                      .filters = 3, .kernel = {4, 3}, .strides = {1, 2}, .padding = LS_PADDING_SAME, .no_bias = 1}});
 }
 
 static void up_sampling2d(void **state) {
@@ -413,10 +408,8 @@ static void dense_of_sequences(void **state) {
 }
 
 static void reshape(void **state) {
-    check_case((op_case){.op = LS_OP_RESHAPE,
-                         .batch = 2,
-                         .x = SAMPLE(2, 6),
-                         .attrs = &(ls_reshape_attrs){.shape = {3, -1, 2}}});
+    check_case((op_case){
+        .op = LS_OP_RESHAPE, .batch = 2, .x = SAMPLE(2, 6), .attrs = &(ls_reshape_attrs){.shape = {3, -1, 2}}});
 }
 
 // --- what the device adds to the loops -------------------------------------------------------------------------------

@@ -141,7 +141,8 @@ typedef struct ls_embedding_attrs {
 
 typedef struct ls_reshape_attrs {
     const char *name;
-    int shape[4];  // of a sample, outermost first, 0 after the last; one of them may be -1: what is left. Resolved: what that is
+    int shape
+        [4];  // of a sample, outermost first, 0 after the last; one of them may be -1: what is left. Resolved: what that is
 } ls_reshape_attrs;
 
 typedef struct ls_zero_pad2d_attrs {
@@ -172,7 +173,7 @@ typedef struct ls_loss_attrs {
     // S, 0 <= S < 1: training goes towards (1 - S) t + S / classes in place of a target t; of cross-entropies (binary: 2 classes)
     double label_smoothing;
     double positive_weight;  // of binary cross-entropy: what a label that is there adds is multiplied by it; default 1
-    int rows;  // resolved: targets are rows of weights, (N, classes), instead of class numbers, (N)
+    int rows;                // resolved: targets are rows of weights, (N, classes), instead of class numbers, (N)
 } ls_loss_attrs;
 
 typedef struct ls_metric_attrs {

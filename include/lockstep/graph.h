@@ -131,7 +131,8 @@ ls_value ls_top_k_accuracy(ls_graph *graph, ls_value scores, ls_value targets, c
 ls_value ls_binary_accuracy(ls_graph *graph, ls_value logits, ls_value targets, const ls_metric_attrs *attrs);
 // The mean over samples and their elements of |prediction - target|, to look at beside another loss. Targets: F32 of the prediction's
 // shape.
-ls_value ls_mean_absolute_error_metric(ls_graph *graph, ls_value prediction, ls_value targets, const ls_metric_attrs *attrs);
+ls_value ls_mean_absolute_error_metric(ls_graph *graph, ls_value prediction, ls_value targets,
+                                       const ls_metric_attrs *attrs);
 // The area under the ROC curve of each label of scores (N, labels), and their mean (macro average): from all samples of an evaluation at
 // once, exact, equal scores counted half, as scikit-learn's roc_auc_score. Targets: F32 (N, labels), above 0.5 where a label is there,
 // or I32 class numbers (N), each class against the rest. A label that all samples have, or none, has no area (NaN) and is left out of

@@ -141,7 +141,7 @@ typedef struct ls_train_result {
     int64_t peak_rss_bytes;  // of the largest worker
     int64_t planned_bytes;   // what it was planned to be (ls_memory.total.worker)
     int workers, hosts, replicas_per_worker, threads_per_replica;
-    int synchronous;     // 1: by its strategy, weights are the same bits for any number of workers and replicas
+    int synchronous;  // 1: by its strategy, weights are the same bits for any number of workers and replicas
     int64_t global_batch, micro_batch;
     ls_shape image;  // (H, W, C), as the network sees it
     // Of pixel / 255 over the training set, (C) each and owned by the trainer; NULL where normalize is not "dataset".
@@ -175,9 +175,10 @@ void ls_trainer_destroy(ls_trainer **trainer);
 // A step as it went.
 typedef struct ls_step_report {
     int epoch, epochs;
-    int64_t step, steps;    // in this epoch, from 1
-    double seconds;         // since the epoch began, or was gone on with
-    double loss, accuracy;  // mean over the epoch so far, of what this worker's host computed; accuracy NAN where there is none
+    int64_t step, steps;  // in this epoch, from 1
+    double seconds;       // since the epoch began, or was gone on with
+    double loss,
+        accuracy;  // mean over the epoch so far, of what this worker's host computed; accuracy NAN where there is none
     double images_per_second;
     double batch_loss, batch_accuracy, learning_rate;  // of this step alone; the first two as above
     int rank;
@@ -203,7 +204,7 @@ ls_status ls_trainer_end_epoch(ls_trainer *trainer, ls_epoch_result *out);
 // training on all workers in the same way, with its status and sentence (ls_error_set).
 typedef struct ls_callbacks {
     void *user;
-    ls_status (*on_step)(void *user, const ls_step_report *step, int *stop);      // after each step
+    ls_status (*on_step)(void *user, const ls_step_report *step, int *stop);     // after each step
     ls_status (*on_epoch)(void *user, const ls_epoch_result *epoch, int *stop);  // after each epoch and its validation
 } ls_callbacks;
 
@@ -221,7 +222,8 @@ ls_status ls_trainer_evaluate(ls_trainer *trainer, double *loss, double *accurac
 typedef struct ls_measure_result {
     const char *name;  // the layer's; owned by the trainer
     int is_loss;
-    double train, test;  // of the latest epoch and the latest evaluation; NAN: none, as of those that only an evaluation has
+    double train,
+        test;  // of the latest epoch and the latest evaluation; NAN: none, as of those that only an evaluation has
 } ls_measure_result;
 
 int ls_trainer_measure_count(const ls_trainer *trainer);

@@ -39,12 +39,13 @@ static const ls_option train_table[] = {
 
 // Options of train that are left out of the list, beside cli_course_options. They are taken, but take no memory worth a word.
 static const ls_option weightless[] = {
-    {.name = "epochs"},          {.name = "augment"},      {.name = "normalize"},         {.name = "bind"},
-    {.name = "nesterov"},        {.name = "weight-decay"}, {.name = "decay-biases"},      {.name = "weights"},
-    {.name = "weights-by-name"}, {.name = "save"},         {.name = "verbose"},           {.name = "record"},
-    {.name = "metrics"},         {.name = "tensorboard"},  {.name = "tensorboard-every"}, {.name = "time-limit"},
-    {.name = "wait-limit"},      {.name = "trace"},        {.name = "trace-steps"},       {.name = "until-accuracy"},
-    {.name = NULL},
+    {.name = "epochs"},       {.name = "augment"},        {.name = "normalize"},
+    {.name = "bind"},         {.name = "nesterov"},       {.name = "weight-decay"},
+    {.name = "decay-biases"}, {.name = "weights"},        {.name = "weights-by-name"},
+    {.name = "save"},         {.name = "verbose"},        {.name = "record"},
+    {.name = "metrics"},      {.name = "tensorboard"},    {.name = "tensorboard-every"},
+    {.name = "time-limit"},   {.name = "wait-limit"},     {.name = "trace"},
+    {.name = "trace-steps"},  {.name = "until-accuracy"}, {.name = NULL},
 };
 
 static void defaults(plan *p) {

@@ -121,9 +121,9 @@ typedef struct run {
     int until_epoch;                        // in which it was reached; 0: it was not
     int stopped;                            // before the last epoch was over
     int too_late_to_evaluate;
-    int evaluated;                          // there are numbers of the test set
-    int loaded;                             // parameters that came from a file
-    ls_status saved;                        // how writing the weights went
+    int evaluated;    // there are numbers of the test set
+    int loaded;       // parameters that came from a file
+    ls_status saved;  // how writing the weights went
     char save_failure[1024];
     double first_step_seconds, total_seconds;
 } run;
@@ -263,7 +263,8 @@ static void print_head(const run *r) {
             r->config.strategy);
     print_recipe(r);
     if (r->set.weights) {
-        cli_say("weights from %s: %d of %d parameters%s", r->set.weights, r->loaded, ls_store_count(ls_graph_store(r->graph)),
+        cli_say("weights from %s: %d of %d parameters%s", r->set.weights, r->loaded,
+                ls_store_count(ls_graph_store(r->graph)),
                 r->loaded < ls_store_count(ls_graph_store(r->graph)) ? ", the others drawn from the seed" : "");
     }
     fflush(stdout);
@@ -402,14 +403,13 @@ static ls_status write_record(run *r) {
 static ls_status check_options(const run *r) {
     char line[4096];
     size_t used = 0, format = strcspn(r->set.data, ":");
-    ls_text_add(line, sizeof line, &used, "model=%.80s; data=%.*s; weights=%s; save=%s; trace=%lld; until-accuracy=%.17g; ",
-                r->set.model,
+    ls_text_add(line, sizeof line, &used,
+                "model=%.80s; data=%.*s; weights=%s; save=%s; trace=%lld; until-accuracy=%.17g; ", r->set.model,
                 (int)(format < 80 ? format : 80), r->set.data,
                 !r->set.weights          ? "drawn"
                 : r->set.weights_by_name ? "from a file, by name"
                                          : "from a file",
-                r->set.save ? "yes" : "no", r->set.trace ? (long long)r->set.trace_steps : 0,
-                r->set.until_accuracy);
+                r->set.save ? "yes" : "no", r->set.trace ? (long long)r->set.trace_steps : 0, r->set.until_accuracy);
     ls_options_line((ls_option_set[]){r->options[0], r->options[1], {NULL, NULL}}, line + used, sizeof line - used);
     return ls_context_check_equal(r->cli->context, "the options", line);
 }
@@ -475,8 +475,8 @@ static ls_status on_epoch(void *user, const ls_epoch_result *e, int *stop) {
         r->until_epoch = e->epoch;
         r->until_seconds = r->trained_seconds;
     }
-    cli_progress_epoch(&r->progress, e, e->epoch < r->config.epochs && !r->timekeeper.stop && !r->until_epoch &&
-                           isfinite(e->loss));
+    cli_progress_epoch(&r->progress, e,
+                       e->epoch < r->config.epochs && !r->timekeeper.stop && !r->until_epoch && isfinite(e->loss));
     if (r->config.validate) r->timekeeper.evaluation_seconds = e->val_seconds;
     if (r->metrics) note_metrics(r, ls_metrics_epoch(r->metrics, e));
     *stop = r->until_epoch > 0;

@@ -196,12 +196,12 @@ int cli_timekeeper_step(cli_timekeeper *k, const ls_step_report *p, int validate
     double now = ls_clock(), seconds = p->seconds / (double)p->step, end = k->deadline.at - k->deadline.margin;
     if (p->step > 1) seconds = fmax(seconds, now - k->latest);
     note_step(k, p, now);
-    seconds *= 1.1;                   // none takes just what those before it took
+    seconds *= 1.1;                  // none takes just what those before it took
     double usual = step_seconds(k);  // the first says little of that, and nothing of an evaluation
     double evaluation = evaluation_seconds(k, usual > 0 ? usual : seconds), left = end - evaluation - now;
     if (validate && p->step == p->steps) left -= evaluation;
     if (usual == 0) left = fmax(left, end - now - 2 * seconds);  // there is time to find out
-    k->stop |= left < 2 * seconds;  // once this one says to stop, another is done
+    k->stop |= left < 2 * seconds;                               // once this one says to stop, another is done
     return k->stop;
 }
 

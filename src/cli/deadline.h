@@ -26,8 +26,8 @@ void cli_deadline_print(const cli_deadline *deadline);
 // Stops training in time: worker 0's clock decides, and the others hear of it from the step that follows.
 typedef struct cli_timekeeper {
     cli_deadline deadline;
-    int64_t test_count;         // samples of an evaluation at the end; 0: there is none
-    double evaluation_seconds;  // the latest evaluation; 0: none yet
+    int64_t test_count;                       // samples of an evaluation at the end; 0: there is none
+    double evaluation_seconds;                // the latest evaluation; 0: none yet
     double recent[CLI_RECENT_STEPS], latest;  // seconds of the latest steps, and when the last of them ended
     int recent_count;
     double images;  // of a step

@@ -207,7 +207,8 @@ static ls_status check_settings(scale_request *r) {
     json_decref(data);
     json_decref(out);
     if (!readable)
-        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "--data, --out and --compare: a study keeps them as UTF-8 text only");
+        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
+                       "--data, --out and --compare: a study keeps them as UTF-8 text only");
     return LS_OK;
 }
 

@@ -52,13 +52,14 @@ typedef struct ls_memory_ops {
     ls_status (*buffer_wrap)(ls_device *device, void *memory, int64_t bytes, ls_buffer **out);
     void (*buffer_destroy)(ls_buffer *buffer);  // when no queue has work left for it
     ls_status (*queue_create)(ls_device *device, ls_queue **out);
-    void (*queue_destroy)(ls_queue *queue);          // does what is left in it first
-    ls_status (*synchronize)(ls_queue *queue);       // waits until all is done; the first failure since the last time
+    void (*queue_destroy)(ls_queue *queue);     // does what is left in it first
+    ls_status (*synchronize)(ls_queue *queue);  // waits until all is done; the first failure since the last time
     ls_status (*event_create)(ls_device *device, ls_event **out);
     void (*event_destroy)(ls_event *event);
     ls_status (*event_record)(ls_queue *queue, ls_event *event);  // it happens once all before it is done
-    ls_status (*event_wait)(ls_queue *queue, ls_event *event);    // what follows is done after it has happened, if it was recorded
-    ls_status (*event_synchronize)(ls_event *event);              // the host waits for it
+    ls_status (*event_wait)(ls_queue *queue,
+                            ls_event *event);         // what follows is done after it has happened, if it was recorded
+    ls_status (*event_synchronize)(ls_event *event);  // the host waits for it
     ls_status (*write)(ls_queue *queue, ls_span to, const void *from, int64_t bytes);  // from the host
     ls_status (*read)(ls_queue *queue, void *to, ls_span from, int64_t bytes);         // to the host
     ls_status (*copy)(ls_queue *queue, ls_span to, ls_span from, int64_t bytes);
@@ -85,8 +86,9 @@ typedef struct ls_formula_call {
 // What gradients and weights need where they live. F32; n is a multiple of 16 and spans are aligned to 64 bytes, so that which
 // elements fall into a vector's tail never depends on how the whole is cut. The bits are the same on all devices.
 typedef struct ls_vector_ops {
-    ls_status (*add)(ls_queue *queue, ls_span out, ls_span a, ls_span b, int64_t n);       // out = a + b; out may be a
-    ls_status (*scale)(ls_queue *queue, ls_span out, ls_span a, float factor, int64_t n);  // out = a * factor; out may be a
+    ls_status (*add)(ls_queue *queue, ls_span out, ls_span a, ls_span b, int64_t n);  // out = a + b; out may be a
+    ls_status (*scale)(ls_queue *queue, ls_span out, ls_span a, float factor,
+                       int64_t n);  // out = a * factor; out may be a
     // The squares of each unit of LS_VECTOR_ALIGN elements summed in a tree, in double: sums[u * stride], u < units.
     ls_status (*sum_squares)(ls_queue *queue, ls_span sums, int stride, ls_span x, int64_t units);
     // x: (count); spans the formula does not use may be empty. The arguments are copied. Errors: UNSUPPORTED.
@@ -139,8 +141,9 @@ void ls_kernel_destroy(ls_kernel **kernel);
 // --- memory ----------------------------------------------------------------------------------------------------------
 
 ls_status ls_buffer_create(ls_device *device, int64_t bytes, ls_buffer **out);
-ls_status ls_buffer_wrap(ls_device *device, void *memory, int64_t bytes, ls_buffer **out);  // UNSUPPORTED: not the host's memory
-void ls_buffer_destroy(ls_buffer **buffer);                                                 // NULL is fine
+ls_status ls_buffer_wrap(ls_device *device, void *memory, int64_t bytes,
+                         ls_buffer **out);   // UNSUPPORTED: not the host's memory
+void ls_buffer_destroy(ls_buffer **buffer);  // NULL is fine
 ls_status ls_queue_create(ls_device *device, ls_queue **out);
 void ls_queue_destroy(ls_queue **queue);
 ls_status ls_event_create(ls_device *device, ls_event **out);

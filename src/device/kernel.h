@@ -35,9 +35,9 @@ typedef struct ls_layout {
 } ls_layout;
 
 typedef enum ls_pass {
-    LS_PASS_TRAINING,          // X, W -> Y, keeping what backward needs
-    LS_PASS_INFERENCE,         // the same without keeping anything, where an operation can differ as it does in inference
-    LS_PASS_BACKWARD_DATA,     // DY -> DX
+    LS_PASS_TRAINING,       // X, W -> Y, keeping what backward needs
+    LS_PASS_INFERENCE,      // the same without keeping anything, where an operation can differ as it does in inference
+    LS_PASS_BACKWARD_DATA,  // DY -> DX
     LS_PASS_BACKWARD_WEIGHTS,  // X, DY -> DW
     LS_PASS_BACKWARD,          // both at once, for operations that have one kernel for it
 } ls_pass;
@@ -49,18 +49,19 @@ typedef enum ls_pass {
 // The arguments of a kernel: those of the operation, and those of what it absorbs. All that there are is offered; a kernel uses an
 // argument where it names a layout for it.
 typedef enum ls_arg {
-    LS_ARG_X = 0,                             // inputs: X + i
-    LS_ARG_W = LS_ARG_X + LS_MAX_INPUTS,      // parameters: W + k, in the order of the operation
-    LS_ARG_Y = LS_ARG_W + LS_MAX_PARAMS,      // outputs: Y + j; of losses and metrics F64, sums over the samples
-    LS_ARG_DX = LS_ARG_Y + LS_MAX_OUTPUTS,    // gradients of the same
-    LS_ARG_DW = LS_ARG_DX + LS_MAX_INPUTS,    // always F32. Of statistics: N times the micro-batch's own
+    LS_ARG_X = 0,                           // inputs: X + i
+    LS_ARG_W = LS_ARG_X + LS_MAX_INPUTS,    // parameters: W + k, in the order of the operation
+    LS_ARG_Y = LS_ARG_W + LS_MAX_PARAMS,    // outputs: Y + j; of losses and metrics F64, sums over the samples
+    LS_ARG_DX = LS_ARG_Y + LS_MAX_OUTPUTS,  // gradients of the same
+    LS_ARG_DW = LS_ARG_DX + LS_MAX_INPUTS,  // always F32. Of statistics: N times the micro-batch's own
     LS_ARG_DY = LS_ARG_DW + LS_MAX_PARAMS,
-    LS_ARG_RESIDUAL = LS_ARG_DY + LS_MAX_OUTPUTS,  // with spec.residual: added to Y before the activation; lies as Y does
-    LS_ARG_DRESIDUAL,                         // and its gradient, where the operation has a kernel of its own for that
-    LS_ARG_ADDEND,                            // with spec.addend: added to DX on its way out; lies as DX does
-    LS_ARG_WORKSPACE,                         // kept from forward to backward (e.g. which element was the maximum)
-    LS_ARG_SCRATCH,                           // free again when the kernel is done
-    LS_ARG_RANDOM,                            // ls_random_key
+    LS_ARG_RESIDUAL =
+        LS_ARG_DY + LS_MAX_OUTPUTS,  // with spec.residual: added to Y before the activation; lies as Y does
+    LS_ARG_DRESIDUAL,                // and its gradient, where the operation has a kernel of its own for that
+    LS_ARG_ADDEND,                   // with spec.addend: added to DX on its way out; lies as DX does
+    LS_ARG_WORKSPACE,                // kept from forward to backward (e.g. which element was the maximum)
+    LS_ARG_SCRATCH,                  // free again when the kernel is done
+    LS_ARG_RANDOM,                   // ls_random_key
     LS_ARG_COUNT
 } ls_arg;
 

@@ -9,7 +9,9 @@ static int larger_first(const void *a, const void *b) {
     return x->first != y->first ? (x->first > y->first) - (x->first < y->first) : (x > y) - (x < y);
 }
 
-static int overlap(const ls_plan_buffer *a, const ls_plan_buffer *b) { return a->first <= b->last && b->first <= a->last; }
+static int overlap(const ls_plan_buffer *a, const ls_plan_buffer *b) {
+    return a->first <= b->last && b->first <= a->last;
+}
 
 // The lowest offset at which `b` does not meet any of the placed buffers it shares time with.
 static int64_t lowest_offset(ls_plan_buffer *const *placed, int count, const ls_plan_buffer *b) {

@@ -13,7 +13,9 @@ const char *const ls__initializer_names[] = {LS_INITIALIZER_LIST(X) NULL};
 
 static int is_real(ls_attr_type type) { return type == LS_ATTR_FLOAT || type == LS_ATTR_REAL; }
 
-static int count_of(ls_attr_type type) { return type == LS_ATTR_PAIR ? 2 : type == LS_ATTR_SIDES || type == LS_ATTR_DIMS ? 4 : 1; }
+static int count_of(ls_attr_type type) {
+    return type == LS_ATTR_PAIR ? 2 : type == LS_ATTR_SIDES || type == LS_ATTR_DIMS ? 4 : 1;
+}
 
 static double get(const ls_attr *row, const ls_attrs *attrs, int i) {
     const void *at = attrs->bytes + row->offset;

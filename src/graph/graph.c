@@ -167,8 +167,8 @@ ls_status ls__graph_param(ls_graph *graph, ls_node *node, const char *suffix, ls
 static ls_status check_inputs(const ls_graph *graph, const ls_op *op, const ls_value *x, int count) {
     int most = op->inputs_maximum ? op->inputs_maximum : op->inputs;
     if (count < op->inputs || count > most)
-        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "a %s layer has %d to %d inputs, but %d were given",
-                       op->keras_class, op->inputs, most, count);
+        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "a %s layer has %d to %d inputs, but %d were given", op->keras_class,
+                       op->inputs, most, count);
     for (int i = 0; i < count; i++)
         if (x[i] < 0 || x[i] >= graph->value_count)
             return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
@@ -242,9 +242,8 @@ ls_value ls_graph_add_input(ls_graph *graph, const char *name, ls_shape shape, l
     ls_node node = {.op = LS_OP_INPUT};
     ls_status status = check_sample(name ? name : graph->name, shape, 0);
     if (status == LS_OK && dtype != LS_DTYPE_F32 && dtype != LS_DTYPE_I32)
-        status = LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
-                         "%s: an input is floating (fp32) or whole numbers (i32), not %s", name ? name : graph->name,
-                         ls_dtype_name(dtype));
+        status = LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "%s: an input is floating (fp32) or whole numbers (i32), not %s",
+                         name ? name : graph->name, ls_dtype_name(dtype));
     if (status == LS_OK) status = choose_name(graph, ls__op_find(LS_OP_INPUT), name, &node.name);
     if (status == LS_OK) status = ls__node_output(&node, shape, dtype);
     if (status == LS_OK) status = reserve(&graph->inputs, graph->input_count, sizeof *graph->inputs);
@@ -452,9 +451,10 @@ ls_status ls__graph_with_classifier_loss(const ls_graph *graph, int rows, double
     *out = NULL;
     LS_TRY(ls_graph_check_classifier(graph));
     if (graph->output_count != 1)
-        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
-                       "%s has %d outputs and no loss: say what each is trained towards (ls_softmax_cross_entropy, ...)",
-                       graph->name, graph->output_count);
+        return LS_FAIL(
+            LS_STATUS_INVALID_ARGUMENT,
+            "%s has %d outputs and no loss: say what each is trained towards (ls_softmax_cross_entropy, ...)",
+            graph->name, graph->output_count);
     ls_value logits = graph->outputs[0].value;
     LS_TRY(check_classifier(graph, logits));
     ls_graph *g;
@@ -462,8 +462,8 @@ ls_status ls__graph_with_classifier_loss(const ls_graph *graph, int rows, double
     ls_shape shape = rows ? ls__value_type(g, logits)->shape : (ls_shape){0};
     char name[32];
     ls_value label = ls_graph_add_input(g, free_name(g, "label", name), shape, rows ? LS_DTYPE_F32 : LS_DTYPE_I32);
-    ls_softmax_cross_entropy(
-        g, logits, label, &(ls_loss_attrs){.name = free_name(g, "loss", name), .label_smoothing = label_smoothing});
+    ls_softmax_cross_entropy(g, logits, label,
+                             &(ls_loss_attrs){.name = free_name(g, "loss", name), .label_smoothing = label_smoothing});
     ls_accuracy(g, logits, label, &(ls_metric_attrs){.name = free_name(g, "accuracy", name)});
     ls_status status = g->failed ? LS_FAIL(g->failed, "%s", g->failure) : close(g);
     if (status != LS_OK) ls_graph_destroy(&g);

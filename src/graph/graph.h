@@ -10,14 +10,14 @@
 struct ls_node {
     ls_op_kind op;
     char *name;
-    ls_attrs attrs;   // resolved; without their name
+    ls_attrs attrs;    // resolved; without their name
     ls_value *inputs;  // (input_count): the values it reads
     int input_count;
     ls_tensor_type output[LS_MAX_OUTPUTS];  // of one sample, without the batch; dtype F32 means floating
     int output_count;
-    ls_value value;  // its first output; the others follow
+    ls_value value;                          // its first output; the others follow
     int params[LS_MAX_PARAMS], param_count;  // indices in the store, in the op's order
-    int inside;      // 1: part of the layer before it (an activation that no kernel has of its own)
+    int inside;  // 1: part of the layer before it (an activation that no kernel has of its own)
 };
 
 // A value: output `index` of a node.

@@ -66,14 +66,14 @@ typedef enum ls_recompute {
 } ls_recompute;
 
 enum {
-    LS_OP_CHOOSES_LAYOUT = 1,       // its kernels want layouts of their own; others take what comes
-    LS_OP_WIDENS = 2,               // can give F32 out of a lower precision: what losses read
-    LS_OP_RENAMES = 4,              // its output is its input under another shape: they share memory
-    LS_OP_RENAMES_IN_INFERENCE = 8, // in inference
-    LS_OP_RANDOM = 16,              // its kernels read LS_ARG_RANDOM
-    LS_OP_MASKS_ITSELF = 32,        // its backward kernel masks by the ReLU that it absorbed
-    LS_OP_ROWS = 64,                // of metrics: a row for each sample instead of sums; computed in evaluation alone
-    LS_OP_ACTIVATES = 128,          // what it gives is no logits any more
+    LS_OP_CHOOSES_LAYOUT = 1,        // its kernels want layouts of their own; others take what comes
+    LS_OP_WIDENS = 2,                // can give F32 out of a lower precision: what losses read
+    LS_OP_RENAMES = 4,               // its output is its input under another shape: they share memory
+    LS_OP_RENAMES_IN_INFERENCE = 8,  // in inference
+    LS_OP_RANDOM = 16,               // its kernels read LS_ARG_RANDOM
+    LS_OP_MASKS_ITSELF = 32,         // its backward kernel masks by the ReLU that it absorbed
+    LS_OP_ROWS = 64,                 // of metrics: a row for each sample instead of sums; computed in evaluation alone
+    LS_OP_ACTIVATES = 128,           // what it gives is no logits any more
 };
 
 // What a metric's value is made from.
@@ -88,10 +88,10 @@ typedef struct ls_finish {
 typedef struct ls_op {
     ls_op_kind kind;
     ls_part part;
-    const char *keras_class;  // "Conv2D"
-    const char *keras_name;   // its automatic name, without the number: "conv2d"
-    const ls_attr *attrs;     // of the struct that nodes keep for it; NULL: none
-    int attrs_bytes;          // of that struct
+    const char *keras_class;     // "Conv2D"
+    const char *keras_name;      // its automatic name, without the number: "conv2d"
+    const ls_attr *attrs;        // of the struct that nodes keep for it; NULL: none
+    int attrs_bytes;             // of that struct
     int inputs, inputs_maximum;  // how many it has, at least and at most; 0 for the second: as the first
     // Checks and completes the node's attributes, says what its outputs are (ls__node_output) and which parameters it has
     // (ls__graph_param). The node has its name and inputs; it is not in the graph yet. Errors: INVALID_ARGUMENT or UNSUPPORTED with a
@@ -99,23 +99,24 @@ typedef struct ls_op {
     ls_status (*infer)(ls_graph *graph, ls_node *node);
     // Emits the steps of its gradient (plan_build.h); ls__backward_layer is the common case. NULL: none passes through it.
     ls_status (*backward)(struct ls_builder *b, int node);
-    unsigned absorbs;  // LS_ABSORBS_*
-    ls_acts_as (*acts_as)(const ls_attrs *attrs);              // NULL: itself
-    ls_activation (*activation)(const ls_attrs *attrs);        // the activation it has of its own; NULL: none
-    void (*sides)(const ls_attrs *attrs, int sides[2][2]);     // of what acts as a padding: {top, bottom}, {left, right}
+    unsigned absorbs;                                       // LS_ABSORBS_*
+    ls_acts_as (*acts_as)(const ls_attrs *attrs);           // NULL: itself
+    ls_activation (*activation)(const ls_attrs *attrs);     // the activation it has of its own; NULL: none
+    void (*sides)(const ls_attrs *attrs, int sides[2][2]);  // of what acts as a padding: {top, bottom}, {left, right}
     int (*absorb_padding)(ls_attrs *attrs, const int sides[2][2]);  // takes it over; 0: it cannot
-    unsigned traits;                                           // LS_OP_*
+    unsigned traits;                                                // LS_OP_*
     ls_recompute recompute;
-    double (*flops)(const ls_kernel_spec *spec);  // multiply-adds counted twice, of one pass; NULL: memory is what counts
-    int is_accuracy;  // of metrics: the one that displays show as "accuracy"
+    double (*flops)(
+        const ls_kernel_spec *spec);  // multiply-adds counted twice, of one pass; NULL: memory is what counts
+    int is_accuracy;                  // of metrics: the one that displays show as "accuracy"
     // Metrics whose values are no means over samples: values (parts), NaN where a part has none. The value of the whole is the mean of
     // those that there are. NULL: sums / samples. Errors: OUT_OF_MEMORY.
     ls_status (*finish)(const ls_finish *from, double *values);
 } ls_op;
 
 const ls_op *ls__op_find(ls_op_kind kind);
-const ls_op *ls__op_acting_as(ls_acts_as what);   // the one whose kernels the plan itself asks for
-const ls_op *ls__op_named(const char *name);      // by ls_op_name or Keras's class; NULL: none
+const ls_op *ls__op_acting_as(ls_acts_as what);  // the one whose kernels the plan itself asks for
+const ls_op *ls__op_named(const char *name);     // by ls_op_name or Keras's class; NULL: none
 static inline ls_acts_as ls__acts_as(const ls_op *op, const ls_attrs *attrs) {
     return op->acts_as ? op->acts_as(attrs) : LS_ACTS_AS_ITSELF;
 }

@@ -11,7 +11,8 @@ static ls_status check(const ls_graph *g, const ls_params *params, ls_plan_mode 
     if (!g->finished)
         return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "model %s is not finished: call ls_graph_finish first", g->name);
     if (g->store != params->store)
-        return LS_FAIL(LS_STATUS_INTERNAL, "a plan of model %s was asked for with parameters of another store", g->name);
+        return LS_FAIL(LS_STATUS_INTERNAL, "a plan of model %s was asked for with parameters of another store",
+                       g->name);
     if (g->param_count > params->count)
         return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
                        "model %s has parameters that were added to its store too late: build all graphs that share a "

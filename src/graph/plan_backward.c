@@ -17,8 +17,7 @@ static ls_status add_gradient(ls_builder *b, ls_value home, ls_tensor d, int nod
         return LS_OK;
     }
     LS_TRY(ls__in_layout(b, d, sum->layout, node, &d));
-    ls_kernel_spec spec =
-        ls__plain_spec(LS_ACTS_AS_SUM, LS_PASS_TRAINING, sum->layout->shape, sum->layout->dtype, 2);
+    ls_kernel_spec spec = ls__plain_spec(LS_ACTS_AS_SUM, LS_PASS_TRAINING, sum->layout->shape, sum->layout->dtype, 2);
     spec.layout[LS_ARG_X] = sum->layout;
     ls_kernel *kernel;
     ls_plan_step_impl *step;
@@ -40,8 +39,8 @@ ls_status ls__contribute(ls_builder *b, int node, int index, ls_tensor d) {
 static ls_status mask(ls_builder *b, int i, ls_tensor *d) {
     ls_tensor y = b->values[b->graph->nodes[i].value].value;
     const ls_kernel_spec *forward = b->nodes[i].spec;
-    ls_kernel_spec spec = ls__plain_spec(LS_ACTS_AS_RELU, LS_PASS_BACKWARD_DATA, forward->y[0].shape,
-                                         b->plan->config.precision, 1);
+    ls_kernel_spec spec =
+        ls__plain_spec(LS_ACTS_AS_RELU, LS_PASS_BACKWARD_DATA, forward->y[0].shape, b->plan->config.precision, 1);
     LS_TRY(ls__in_layout(b, y, d->layout, i, &y));  // what losses read is F32, and gradients are not
     spec.layout[LS_ARG_DX] = spec.layout[LS_ARG_DY] = d->layout;
     ls_kernel *kernel;

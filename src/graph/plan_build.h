@@ -24,14 +24,14 @@ typedef struct ls_param_request {
 
 // What is known of a value while building.
 typedef struct ls_value_state {
-    ls_value home;       // the value whose kernel computes this one: itself, or the one it is folded into
-    ls_value source;     // the value whose memory this one is read from: itself, or of a folded zero padding its input
-    int padding;         // a zero padding that its reader does
+    ls_value home;    // the value whose kernel computes this one: itself, or the one it is folded into
+    ls_value source;  // the value whose memory this one is read from: itself, or of a folded zero padding its input
+    int padding;      // a zero padding that its reader does
     int readers, last_reader;  // nodes that are computed and read it
-    int only_measured;   // losses and metrics alone read it
-    int wants_gradient;  // something before it is trained
-    ls_tensor value;     // what its kernel computes
-    ls_tensor gradient;  // of `value`, from the readers so far
+    int only_measured;         // losses and metrics alone read it
+    int wants_gradient;        // something before it is trained
+    ls_tensor value;           // what its kernel computes
+    ls_tensor gradient;        // of `value`, from the readers so far
 } ls_value_state;
 
 // And of a node.

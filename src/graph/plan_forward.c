@@ -96,8 +96,8 @@ static ls_status read_inputs(ls_builder *b, int i, ls_kernel *kernel, const ls_k
     ls_tensor residual = {0};
     ls_status status = LS_OK;
     for (int k = 0; k < n->input_count && status == LS_OK; k++)
-        status = ls__in_layout(b, b->values[ls__input_home(b, i, k)].value, kernel->layout[LS_ARG_X + k], i,
-                               &s->input[k]);
+        status =
+            ls__in_layout(b, b->values[ls__input_home(b, i, k)].value, kernel->layout[LS_ARG_X + k], i, &s->input[k]);
     if (status == LS_OK && s->residual != LS_NO_VALUE)
         status = ls__in_layout(b, b->values[b->values[s->residual].home].value, kernel->layout[LS_ARG_RESIDUAL], i,
                                &residual);
@@ -119,7 +119,8 @@ static ls_status place_output(ls_builder *b, int i, int k, ls_plan_step_impl *st
     v->value.layout = step->kernel->layout[LS_ARG_Y + k];
     if (op->part != LS_PART_LAYER) {  // all sums lie in one buffer, all rows in another
         int rows = (op->traits & LS_OP_ROWS) != 0, *count = rows ? &b->plan->row_count : &b->plan->measure_count;
-        v->value.at = (ls_step_arg){LS_PLACE_ARENA, rows ? b->plan->rows : b->plan->measures, *count * (int)sizeof(double)};
+        v->value.at =
+            (ls_step_arg){LS_PLACE_ARENA, rows ? b->plan->rows : b->plan->measures, *count * (int)sizeof(double)};
         *count += (int)ls_shape_count(v->value.layout->shape);
         step->arg[LS_ARG_Y + k] = v->value.at;
         return LS_OK;

@@ -65,7 +65,7 @@ typedef struct ls_plan_step_impl {
     ls_kernel *kernel;
     int borrowed;  // the kernel is an earlier step's
     int node;
-    const char *pass;      // "forward", "backward data", "reorder", ...
+    const char *pass;        // "forward", "backward data", "reorder", ...
     ls_recompute recompute;  // of its output in forward
     double flops;
     ls_kernel_spec *spec;  // with all layouts free; of steps with arithmetic, else NULL
@@ -91,15 +91,15 @@ struct ls_plan {
     int step_count, step_capacity, forward_count;
     ls_plan_buffer *buffers;
     int buffer_count, buffer_capacity;
-    ls_dtype *feeds;       // (graph inputs): the type each is fed in
-    char *reads;           // (graph inputs)
-    int measures, rows;    // buffers; -1: there is none
+    ls_dtype *feeds;               // (graph inputs): the type each is fed in
+    char *reads;                   // (graph inputs)
+    int measures, rows;            // buffers; -1: there is none
     int measure_count, row_count;  // doubles in them
-    ls_step_arg *outputs;  // (graph outputs), of predictions
+    ls_step_arg *outputs;          // (graph outputs), of predictions
     int64_t arena_bytes;
     ls_span arena, weights, copies;  // bound
-    ls_trace *trace;  // where steps are recorded; NULL: nowhere
-    int trace_first;  // the name of step 0 there
+    ls_trace *trace;                 // where steps are recorded; NULL: nowhere
+    int trace_first;                 // the name of step 0 there
 };
 
 // Places buffers so that those alive at the same time do not overlap: largest first, each at the lowest offset that is

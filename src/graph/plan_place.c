@@ -8,7 +8,8 @@
 static ls_status settle_late(ls_builder *b) {
     ls_plan *p = b->plan;
     int missing = 0;
-    for (int i = 0; i < b->request_count; i++) missing += p->steps[b->requests[i].step].arg[b->requests[i].arg].index == LS_NO_COPY;
+    for (int i = 0; i < b->request_count; i++)
+        missing += p->steps[b->requests[i].step].arg[b->requests[i].arg].index == LS_NO_COPY;
     for (int i = 0; i < b->request_count && missing; i++) {
         ls_param_request r = b->requests[i];
         ls_step_arg *arg = &p->steps[r.step].arg[r.arg];
@@ -39,8 +40,8 @@ ls_status ls__plan_settle(ls_builder *b) {
         ls_plan_step_impl *step = &b->plan->steps[r.step];
         int copy;
         LS_TRY(ls__params_want(params, r.param, step->kernel->layout[r.arg], &copy));
-        step->arg[r.arg] = copy == LS_MASTER ? (ls_step_arg){LS_PLACE_WEIGHT, r.param, 0}
-                                             : (ls_step_arg){LS_PLACE_COPY, copy, 0};
+        step->arg[r.arg] =
+            copy == LS_MASTER ? (ls_step_arg){LS_PLACE_WEIGHT, r.param, 0} : (ls_step_arg){LS_PLACE_COPY, copy, 0};
     }
     return settle_late(b);
 }

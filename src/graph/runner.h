@@ -28,7 +28,8 @@ void ls_runner_destroy(ls_runner **runner);
 
 // A parameter in Keras's shape and order. After the last is set, ls_runner_refresh lets the plan know.
 ls_status ls_runner_set(ls_runner *runner, int param, const float *plain);
-ls_status ls_runner_get(ls_runner *runner, int param, ls_buffer *vector, float *plain);  // of the weights or the gradient
+ls_status ls_runner_get(ls_runner *runner, int param, ls_buffer *vector,
+                        float *plain);  // of the weights or the gradient
 ls_status ls_runner_refresh(ls_runner *runner);
 // The weights that a seed draws, and the refreshing.
 ls_status ls_runner_initialize(ls_runner *runner, uint64_t seed);

@@ -39,10 +39,11 @@ ls_status ls__store_add(ls_store *store, const ls_param *param, int *index) {
     if (*index >= 0) {
         const ls_param *there = &store->params[*index];
         if (ls_shape_equal(there->shape, param->shape) && there->role == param->role) return LS_OK;
-        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
-                       "parameter %s is shared with another layer of that name, whose is of another shape or kind: give "
-                       "the layers two names, or the same attributes",
-                       param->name);
+        return LS_FAIL(
+            LS_STATUS_INVALID_ARGUMENT,
+            "parameter %s is shared with another layer of that name, whose is of another shape or kind: give "
+            "the layers two names, or the same attributes",
+            param->name);
     }
     if (store->placed)
         return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,

@@ -27,7 +27,7 @@ typedef struct ls_param {
 struct ls_store {
     ls_param *params;
     int count;
-    int owners;   // graphs and callers that hold it
+    int owners;    // graphs and callers that hold it
     void *placed;  // what trainers of several graphs share: train/home.h; NULL: none yet
 };
 

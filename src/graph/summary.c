@@ -112,9 +112,8 @@ static void print(const table *t) {
     row(t, "Layer (type)", "Output Shape", "Param #", "Connected to");
     rule(t, '=');
     for (int i = 0; i < graph->node_count; i++) {
-        if (graph->nodes[i].input_count == 0 && !t->connected)
-            continue;  // as Keras leaves it out of sequential models
-        if (graph->nodes[i].inside) continue;  // it is part of the layer above it
+        if (graph->nodes[i].input_count == 0 && !t->connected) continue;  // as Keras leaves it out of sequential models
+        if (graph->nodes[i].inside) continue;                             // it is part of the layer above it
         layer_rows(t, &graph->nodes[i]);
     }
     rule(t, '=');

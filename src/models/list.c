@@ -89,8 +89,8 @@ static ls_status check(const ls_model *model, const ls_model_config *c) {
         return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "%s: unknown classifier activation '%s': there are softmax and none",
                        model->name, c->classifier_activation ? c->classifier_activation : "");
     if (!c->include_top && !model->has_features)
-        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "%s has no features without its classifier: only the resnets have them",
-                       model->name);
+        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
+                       "%s has no features without its classifier: only the resnets have them", model->name);
     if (c->include_top && strcmp(c->pooling, "none") != 0)
         return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
                        "%s: pooling %s is for a network without its classifier: ask for that too, or for no pooling",

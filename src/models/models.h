@@ -26,7 +26,8 @@ ls_value ls__model_top(ls_graph *graph, ls_value x, const ls_model_config *confi
 
 // The momentum of its batch normalizations: what is asked for, else the network's own.
 static inline float ls__model_momentum(const ls_model_config *config, float own) {
-    return config->batch_norm_momentum > 0 && config->batch_norm_momentum < 1 ? (float)config->batch_norm_momentum : own;
+    return config->batch_norm_momentum > 0 && config->batch_norm_momentum < 1 ? (float)config->batch_norm_momentum
+                                                                              : own;
 }
 
 // A layer's name out of its block's and its own: "conv2_block1" and "_1_conv". Returns the buffer.

@@ -14,9 +14,8 @@ static ls_value norm(ls_graph *g, ls_value x, const char *block, const char *par
     char name[LS_LAYER_NAME];
     return ls_batch_norm(
         g, x,
-        &(ls_batch_norm_attrs){.name = ls__layer_name(name, block, part),
-                               .momentum = ls__model_momentum(c, 0.99f),
-                               .epsilon = 1.001e-5f});
+        &(ls_batch_norm_attrs){
+            .name = ls__layer_name(name, block, part), .momentum = ls__model_momentum(c, 0.99f), .epsilon = 1.001e-5f});
 }
 
 static ls_value relu(ls_graph *g, ls_value x, const char *block, const char *part) {

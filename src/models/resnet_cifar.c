@@ -17,7 +17,8 @@ static const char *name_of(char buffer[LS_LAYER_NAME], const char *kind, const c
 }
 
 static ls_value norm_named(ls_graph *g, ls_value x, const char *name, const ls_model_config *c) {
-    return ls_batch_norm(g, x, &(ls_batch_norm_attrs){.name = name, .momentum = ls__model_momentum(c, 0.997f), .epsilon = 1e-5f});
+    return ls_batch_norm(
+        g, x, &(ls_batch_norm_attrs){.name = name, .momentum = ls__model_momentum(c, 0.997f), .epsilon = 1e-5f});
 }
 
 static ls_value norm(ls_graph *g, ls_value x, const char *block, const char *branch, const ls_model_config *c) {

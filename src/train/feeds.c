@@ -46,9 +46,10 @@ static ls_status missing(const ls_trainer *t, ls_port port) {
             "the dataset %s has no field \"image\" of (height, width, channels), which a classifier is trained on",
             t->dataset->name);
     if (t->objective)
-        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
-                       "the dataset %s has no field \"label\" of a single class number, which a classifier is trained on",
-                       t->dataset->name);
+        return LS_FAIL(
+            LS_STATUS_INVALID_ARGUMENT,
+            "the dataset %s has no field \"label\" of a single class number, which a classifier is trained on",
+            t->dataset->name);
     return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
                    "the dataset %s has nothing for input \"%s\" of model %s: give a field that name; it has %s",
                    t->dataset->name, port.name, t->network->name, fields);

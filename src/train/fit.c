@@ -12,8 +12,7 @@
 // --- step by step ----------------------------------------------------------------------------------------------------
 
 static ls_status clear_table(ls_trainer *t) {
-    if (t->comm->local_rank == 0)
-        memset(t->table, 0, (size_t)(t->table_rows * t->measures.width) * sizeof *t->table);
+    if (t->comm->local_rank == 0) memset(t->table, 0, (size_t)(t->table_rows * t->measures.width) * sizeof *t->table);
     return ls_comm_barrier(t->comm);
 }
 
@@ -42,7 +41,8 @@ static void report(ls_trainer *t, ls_step_report *out) {
     ls_position *at = &t->at;
     int64_t up_to = at->step * t->train_shape.micro_batches, begun = at->step - 1;
     double batch[LS_MAX_MEASURES] = {0}, epoch[LS_MAX_MEASURES];
-    for (; at->shown < up_to; at->shown++) ls__measures_add(&t->measures, batch, t->table + at->shown * t->measures.width);
+    for (; at->shown < up_to; at->shown++)
+        ls__measures_add(&t->measures, batch, t->table + at->shown * t->measures.width);
     ls__measures_add(&t->measures, at->seen, batch);
     if (!out) return;
     memcpy(epoch, at->sum, (size_t)t->measures.width * sizeof *epoch);
@@ -154,7 +154,8 @@ static void note_callback(ls_trainer *t, ls_status status) {
     t->at.failed = status;
     t->at.vote = LS_VOTE_FAILED;
     const char *sentence = ls_error_message();
-    snprintf(t->at.failure, sizeof t->at.failure, "%s", sentence[0] ? sentence : "a callback failed without a sentence");
+    snprintf(t->at.failure, sizeof t->at.failure, "%s",
+             sentence[0] ? sentence : "a callback failed without a sentence");
 }
 
 static void note_stop(ls_trainer *t, int stop) {

@@ -32,7 +32,8 @@ static int64_t value_bytes(const ls_graph *graph, int input) {
 static ls_status build(ls_predictor *p, const ls_predict_config *c) {
     ls_device_options options = {.threads = c->threads};
     if (!p->graph->finished)
-        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "model %s is not finished: call ls_graph_finish first", p->graph->name);
+        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "model %s is not finished: call ls_graph_finish first",
+                       p->graph->name);
     if (c->batch < 1 || c->threads < 1)
         return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "a prediction takes at least 1 sample and 1 thread, not %lld and %d",
                        (long long)c->batch, c->threads);

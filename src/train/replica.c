@@ -157,8 +157,7 @@ static ls_status train_micro_batch(ls_replica *r, const ls_step_info *info, int6
     feeds in;
     LS_TRY(ls_loader_get(r->train_loader, &batch, NULL));
     lap(r, &r->phases.load, LS_SPAN_LOAD);
-    ls_plan *plan =
-        r->plan[batch->count == t->train_shape.micro_batch ? LS_PLAN_KIND_TRAIN : LS_PLAN_KIND_TRAIN_TAIL];
+    ls_plan *plan = r->plan[batch->count == t->train_shape.micro_batch ? LS_PLAN_KIND_TRAIN : LS_PLAN_KIND_TRAIN_TAIL];
     ls_status status = feed(r, batch, &in);
     if (status == LS_OK) status = ls_plan_forward(plan, r->queue, &in.all);
     if (status == LS_OK) status = take_measures(r, plan, batch->count, row);

@@ -143,7 +143,8 @@ static double median(const double *values, int64_t count) {
 }
 
 // Over whole epochs; where there is none over those that were cut short, if they may count.
-static ls_status epochs_median(const ls_trainer *t, double (*of)(const ls_epoch_result *), int short_ones, double *out) {
+static ls_status epochs_median(const ls_trainer *t, double (*of)(const ls_epoch_result *), int short_ones,
+                               double *out) {
     const ls_history *h = &t->history;
     double *values;
     int64_t whole = 0, any = 0;
@@ -253,7 +254,8 @@ int ls_trainer_measure_count(const ls_trainer *t) { return t->measures.value_cou
 
 ls_measure_result ls_trainer_measure(const ls_trainer *t, int index) {
     const ls_measured *train = &t->history.train_values[index], *test = &t->history.test_values[index];
-    return (ls_measure_result){.name = train->name, .is_loss = train->is_loss, .train = train->value, .test = test->value};
+    return (ls_measure_result){
+        .name = train->name, .is_loss = train->is_loss, .train = train->value, .test = test->value};
 }
 
 // --- weights ---------------------------------------------------------------------------------------------------------

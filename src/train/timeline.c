@@ -54,8 +54,8 @@ static ls_status make_names(ls_timeline *l, ls_plan *const *plan, int first[LS_P
         first[p] = l->name_count;
         for (int i = 0; plan[p] && i < ls_plan_step_count(plan[p]); i++) {
             ls_plan_step_info step = ls_plan_step(plan[p], i);
-            l->names[l->name_count++] =
-                (ls_trace_name){add_text(l, &used, step.node, step.pass), p <= LS_PLAN_KIND_TRAIN_TAIL ? "layer" : "evaluation"};
+            l->names[l->name_count++] = (ls_trace_name){add_text(l, &used, step.node, step.pass),
+                                                        p <= LS_PLAN_KIND_TRAIN_TAIL ? "layer" : "evaluation"};
         }
     }
     return LS_OK;
@@ -79,11 +79,13 @@ void ls__timeline_choose(ls_timeline *l, int64_t steps, int64_t epochs, int64_t 
 static int64_t make_room(const ls_trainer *t, ls_timeline *l) {
     ls_plan *const *plan = t->replica[0].plan;
     int64_t run = ls_strategy_deal_maximum(t->strategy, t->train_shape.micro_batches);
-    int64_t need = run * (larger(steps_of(plan[LS_PLAN_KIND_TRAIN]), steps_of(plan[LS_PLAN_KIND_TRAIN_TAIL])) + BATCH_EVENTS) + STEP_EVENTS +
-                   ls_strategy_trace_events(t->strategy);
+    int64_t need =
+        run * (larger(steps_of(plan[LS_PLAN_KIND_TRAIN]), steps_of(plan[LS_PLAN_KIND_TRAIN_TAIL])) + BATCH_EVENTS) +
+        STEP_EVENTS + ls_strategy_trace_events(t->strategy);
     int64_t room = MOST_EVENTS / t->spread.lanes, epochs = larger(t->config.epochs, 1);
     ls__timeline_choose(l, t->train_shape.steps, epochs, room, need);
-    int64_t batch = larger(steps_of(plan[LS_PLAN_KIND_EVALUATE]), steps_of(plan[LS_PLAN_KIND_EVALUATE_TAIL])) + BATCH_EVENTS;
+    int64_t batch =
+        larger(steps_of(plan[LS_PLAN_KIND_EVALUATE]), steps_of(plan[LS_PLAN_KIND_EVALUATE_TAIL])) + BATCH_EVENTS;
     int64_t evaluations = t->config.validate ? epochs : 1;
     l->evaluated = smaller(l->steps * run, larger(room / (evaluations * batch), 1));
     return l->epochs * l->steps * need + evaluations * (l->evaluated * batch + 4) + 4 * epochs;

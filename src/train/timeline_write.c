@@ -160,7 +160,8 @@ static void write_labels(const ls_trainer *t, const gathered *g, ls_trace_file *
         snprintf(text, sizeof text, "worker %d on %s", w, g->parts[w].host);
         ls_trace_file_process(f, w + 1, text);
         for (int i = 0; i < 2 * t->spread.replicas; i++) {
-            snprintf(text, sizeof text, "%s %d", i < t->spread.replicas ? "replica" : "loader of replica", i % t->spread.replicas);
+            snprintf(text, sizeof text, "%s %d", i < t->spread.replicas ? "replica" : "loader of replica",
+                     i % t->spread.replicas);
             ls_trace_file_thread(f, w + 1, i + 1, text);
         }
     }

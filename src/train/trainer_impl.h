@@ -62,7 +62,7 @@ typedef struct ls_spread {
 typedef struct ls_inputs {
     ls_feed feed[LS_MAX_FIELDS];
     int count;
-    int image;  // the one that the recipe makes of pixels; -1: none
+    int image;                     // the one that the recipe makes of pixels; -1: none
     int64_t bytes[LS_MAX_FIELDS];  // of one sample
 } ls_inputs;
 
@@ -71,7 +71,7 @@ typedef struct ls_images {
     ls_shape shape;    // (H, W, C), as the network sees them
     ls_recipe recipe;  // of training samples
     ls_normalization normalization;
-    float *offset, *divisor;    // (C), for the recipe; NULL: its own
+    float *offset, *divisor;   // (C), for the recipe; NULL: its own
     double *mean, *deviation;  // (C), of pixel / 255; NULL: not measured
 } ls_images;
 
@@ -103,12 +103,12 @@ typedef struct ls_replica {
     int started;
     ls_plan *plan[LS_PLAN_KINDS];  // NULL: not needed
     ls_queue *queue;
-    ls_event *fed;      // the latest batch is on the device
-    ls_buffer *arena;   // one for all its plans: they never run at once
-    void *batches;      // of its loaders, which take turns
-    ls_buffer *inputs;  // the same as the device's, or room for a batch there
-    ls_buffer *random;  // ls_random_key of the running micro-batch
-    ls_random_key *key; // the same on the host
+    ls_event *fed;       // the latest batch is on the device
+    ls_buffer *arena;    // one for all its plans: they never run at once
+    void *batches;       // of its loaders, which take turns
+    ls_buffer *inputs;   // the same as the device's, or room for a batch there
+    ls_buffer *random;   // ls_random_key of the running micro-batch
+    ls_random_key *key;  // the same on the host
     ls_loader *train_loader, *eval_loader;
     ls_range *ranges;  // of the running epoch or evaluation
     int64_t range_count;
@@ -124,15 +124,15 @@ typedef struct ls_replica {
 // --- where training is -----------------------------------------------------------------------------------------------
 
 typedef struct ls_position {
-    int epoch;         // from 1: the running one, or the next
-    int64_t step;      // steps of it that are done
-    int64_t all_steps; // done so far in all epochs
-    int running;       // begun and not ended
-    double started;    // when it was begun, or gone on with
-    double seconds;    // of it before that
-    double *sum;       // (width): measures of the steps before that
-    double *seen;      // (width): of those since, as this host has them
-    ls_vote vote;      // of this worker's callbacks, for the next step
+    int epoch;          // from 1: the running one, or the next
+    int64_t step;       // steps of it that are done
+    int64_t all_steps;  // done so far in all epochs
+    int running;        // begun and not ended
+    double started;     // when it was begun, or gone on with
+    double seconds;     // of it before that
+    double *sum;        // (width): measures of the steps before that
+    double *seen;       // (width): of those since, as this host has them
+    ls_vote vote;       // of this worker's callbacks, for the next step
     char failure[1024];
     ls_status failed;
     double learning_rate;  // of the latest step
@@ -178,9 +178,9 @@ struct ls_trainer {
     ls_segment *segments;
     int segment_count;
     ls_strategy *strategy;
-    ls_span weights, copies;      // the strategy's
-    ls_queue *queue;              // of the main thread, for what is set and taken outside of steps
-    int exchange_failed;          // 1: this worker's communication did, which others do not know of
+    ls_span weights, copies;  // the strategy's
+    ls_queue *queue;          // of the main thread, for what is set and taken outside of steps
+    int exchange_failed;      // 1: this worker's communication did, which others do not know of
 
     ls_replica *replica;
     ls_barrier team;  // this worker's replicas

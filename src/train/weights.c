@@ -85,11 +85,10 @@ static ls_status check_all(const ls_graph *graph, const ls_weights_file *file) {
     }
     const ls_stored_tensor *foreign = first_foreign(graph, file, &count);
     if (!foreign) return LS_OK;
-    return LS_FAIL(
-        LS_STATUS_BAD_DATA,
-        "%s: it has %d parameter%s too many, first '%s' %s; by name the others can be taken without",
-        refusal(graph, file, begin), count, count == 1 ? "" : "s", ls__stored_name(foreign, name),
-        ls__stored_shape(foreign, shape));
+    return LS_FAIL(LS_STATUS_BAD_DATA,
+                   "%s: it has %d parameter%s too many, first '%s' %s; by name the others can be taken without",
+                   refusal(graph, file, begin), count, count == 1 ? "" : "s", ls__stored_name(foreign, name),
+                   ls__stored_shape(foreign, shape));
 }
 
 // Sets `take` for the parameters that are in the file: all, or by name those that fit.

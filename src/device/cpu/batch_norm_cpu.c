@@ -322,8 +322,8 @@ static void set_in_place(const ls_kernel_spec *spec, ls_kernel *kernel) {
 
 ls_status ls__cpu_batch_norm_create(ls_cpu *cpu, const ls_kernel_spec *spec, ls_kernel **out) {
     static const ls_kernel_ops ops = {run, destroy};
-    if ((spec->x[0].dtype != LS_DTYPE_F32 && spec->x[0].dtype != LS_DTYPE_BF16) || spec->y[0].dtype != spec->x[0].dtype ||
-        spec->y[0].gradient != spec->x[0].dtype)
+    if ((spec->x[0].dtype != LS_DTYPE_F32 && spec->x[0].dtype != LS_DTYPE_BF16) ||
+        spec->y[0].dtype != spec->x[0].dtype || spec->y[0].gradient != spec->x[0].dtype)
         return LS_FAIL(LS_STATUS_UNSUPPORTED,
                        "device cpu normalizes tensors of one type, fp32 or bf16: not from %s to %s",
                        ls_dtype_name(spec->x[0].dtype), ls_dtype_name(spec->y[0].dtype));

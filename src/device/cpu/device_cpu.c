@@ -44,8 +44,8 @@ static ls_status layout_add(ls_cpu *cpu, ls_shape shape, ls_dtype dtype, ls_md m
         free(layout);
         return status;
     }
-    *layout = (ls_layout){
-        .shape = shape, .dtype = dtype, .native = copy, .bytes = (int64_t)dnnl_memory_desc_get_size(md)};
+    *layout =
+        (ls_layout){.shape = shape, .dtype = dtype, .native = copy, .bytes = (int64_t)dnnl_memory_desc_get_size(md)};
     cpu->layouts[cpu->layout_count++] = layout;
     *out = layout;
     return LS_OK;
@@ -121,7 +121,8 @@ ls_status ls__cpu_image_layouts(ls_cpu *cpu, const ls_kernel_spec *spec, const l
         LS_TRY(ls__cpu_layout_tag(cpu, spec->x[0].shape, spec->x[0].dtype, 0, known[i].tag, x));
         if (*x != given) continue;
         *block = known[i].block;
-        if (spec->y[0].shape.ndim == 4) return ls__cpu_layout_tag(cpu, spec->y[0].shape, spec->x[0].dtype, 0, known[i].tag, y);
+        if (spec->y[0].shape.ndim == 4)
+            return ls__cpu_layout_tag(cpu, spec->y[0].shape, spec->x[0].dtype, 0, known[i].tag, y);
         if (spec->x[0].shape.dim[3] % *block != 0) break;  // a global pool's (N, C) has no room for padding
         return layout_plain(&cpu->base, spec->y[0].shape, spec->x[0].dtype, 0, y);
     }
@@ -148,8 +149,8 @@ static ls_status dnnl_kernel_run(ls_kernel *kernel, ls_queue *queue, const ls_sp
         ls__loop_mask(kernel->layout[LS_ARG_DX]->dtype, args[LS_ARG_DX], args[LS_ARG_DX], args[LS_ARG_X],
                       k->mask_count);
     if (k->add_count)
-        ls__loop_add(kernel->layout[LS_ARG_Y]->dtype, args[LS_ARG_Y], args[LS_ARG_Y], args[LS_ARG_RESIDUAL], k->add_relu,
-                     k->add_count);
+        ls__loop_add(kernel->layout[LS_ARG_Y]->dtype, args[LS_ARG_Y], args[LS_ARG_Y], args[LS_ARG_RESIDUAL],
+                     k->add_relu, k->add_count);
     return LS_OK;
 }
 

@@ -38,10 +38,10 @@ typedef struct ls_dnnl_op {
     dnnl_alg_kind_t algorithm;
     ls_md x, w, b,
         y;  // of this pass: the gradients' descriptors where the pass computes or reads gradients; b may be NULL
-    ls_md hint_x, hint_w, hint_y;  // for backward: of a forward pass with free layouts
+    ls_md hint_x, hint_w, hint_y;                       // for backward: of a forward pass with free layouts
     dnnl_dims_t strides, dilation, pad_begin, pad_end;  // dilation: as the library counts it, 0 for none
-    ls_md residual;  // forward: added after the bias; NULL: nothing is
-    int relu;        // forward: ReLU after that
+    ls_md residual;                                     // forward: added after the bias; NULL: nothing is
+    int relu;                                           // forward: ReLU after that
 } ls_dnnl_op;
 
 // The implementations the library has for an op, best first in its own opinion.

@@ -79,19 +79,19 @@ ls_status ls__cpu_pool_create(ls_cpu *cpu, const ls_kernel_spec *spec, ls_kernel
     const ls_pool2d_attrs *a = LS_ATTRS(ls_pool2d_attrs, &spec->attrs);
     int image = spec->y[0].shape.ndim == 4;
     int64_t blocks = (spec->x[0].shape.dim[3] + block - 1) / block;
-    k->shape = (ls_pool_shape){
-        .planes = spec->x[0].shape.dim[0] * blocks,
-        .block = block,
-        .height = spec->x[0].shape.dim[1],
-        .width = spec->x[0].shape.dim[2],
-        .out_height = image ? spec->y[0].shape.dim[1] : 1,
-        .out_width = image ? spec->y[0].shape.dim[2] : 1,
-        .kernel = {image ? a->size[0] : (int)spec->x[0].shape.dim[1], image ? a->size[1] : (int)spec->x[0].shape.dim[2]},
-        .strides = {image ? a->strides[0] : 1, image ? a->strides[1] : 1},
-        .pad_top = image ? a->pad[0] : 0,
-        .pad_left = image ? a->pad[1] : 0,
-        .mask = spec->mask_dx,
-        .pad_zeros = maximum && image && a->pad_zeros};
+    k->shape = (ls_pool_shape){.planes = spec->x[0].shape.dim[0] * blocks,
+                               .block = block,
+                               .height = spec->x[0].shape.dim[1],
+                               .width = spec->x[0].shape.dim[2],
+                               .out_height = image ? spec->y[0].shape.dim[1] : 1,
+                               .out_width = image ? spec->y[0].shape.dim[2] : 1,
+                               .kernel = {image ? a->size[0] : (int)spec->x[0].shape.dim[1],
+                                          image ? a->size[1] : (int)spec->x[0].shape.dim[2]},
+                               .strides = {image ? a->strides[0] : 1, image ? a->strides[1] : 1},
+                               .pad_top = image ? a->pad[0] : 0,
+                               .pad_left = image ? a->pad[1] : 0,
+                               .mask = spec->mask_dx,
+                               .pad_zeros = maximum && image && a->pad_zeros};
     k->average = !maximum;
     k->backward = backward;
     k->training = spec->pass == LS_PASS_TRAINING;

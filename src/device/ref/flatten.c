@@ -4,7 +4,9 @@
 
 // In row-major order flattening moves nothing.
 
-static void forward(const ls_ref_args *a) { memcpy(a->y[0], a->x[0], (size_t)ls_shape_count(a->spec->x[0].shape) * sizeof *a->x[0]); }
+static void forward(const ls_ref_args *a) {
+    memcpy(a->y[0], a->x[0], (size_t)ls_shape_count(a->spec->x[0].shape) * sizeof *a->x[0]);
+}
 
 static void backward_data(const ls_ref_args *a) {
     memcpy(a->dx[0], a->dy[0], (size_t)ls_shape_count(a->spec->x[0].shape) * sizeof *a->dx[0]);

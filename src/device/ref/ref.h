@@ -13,7 +13,8 @@
 typedef struct ls_ref_args {
     const ls_kernel_spec *spec;
     double *x[LS_MAX_INPUTS], *w[LS_MAX_PARAMS], *y[LS_MAX_OUTPUTS];
-    double *dx[LS_MAX_INPUTS], *dw[LS_MAX_PARAMS], *dy[LS_MAX_OUTPUTS];  // outputs hold anything before and are overwritten
+    double *dx[LS_MAX_INPUTS], *dw[LS_MAX_PARAMS],
+        *dy[LS_MAX_OUTPUTS];  // outputs hold anything before and are overwritten
     double *residual, *dresidual, *addend;
     int32_t *workspace;  // NULL in inference
     const ls_random_key *random;

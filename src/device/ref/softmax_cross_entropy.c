@@ -49,8 +49,9 @@ static void backward_data(const ls_ref_args *a) {
         const double *x = a->x[0] + i * c;
         double max = x[largest(x, c)], sum = exp_sum(x, c, max), targets = 0;
         for (int64_t k = 0; k < c; k++) targets += target(a, i, k, c);
-        for (int64_t k = 0; k < c; k++) a->dx[0][i * c + k] =
-                (targets * exp(x[k] - max) / sum - target(a, i, k, c)) * LS_ATTRS(ls_loss_attrs, &a->spec->attrs)->weight;
+        for (int64_t k = 0; k < c; k++)
+            a->dx[0][i * c + k] = (targets * exp(x[k] - max) / sum - target(a, i, k, c)) *
+                                  LS_ATTRS(ls_loss_attrs, &a->spec->attrs)->weight;
     }
 }
 

@@ -7,7 +7,8 @@
 static const ls_attr rows[] = {
     {"momentum", LS_ATTR_FLOAT, offsetof(ls_batch_norm_attrs, momentum), .initial = 0.99,
      .help = "how much of the moving mean and variance a step leaves"},
-    {"epsilon", LS_ATTR_FLOAT, offsetof(ls_batch_norm_attrs, epsilon), .initial = 1e-3, .help = "added to the variance"},
+    {"epsilon", LS_ATTR_FLOAT, offsetof(ls_batch_norm_attrs, epsilon), .initial = 1e-3,
+     .help = "added to the variance"},
     {.name = NULL},
 };
 

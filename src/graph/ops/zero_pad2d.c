@@ -15,8 +15,8 @@ static ls_status infer(ls_graph *graph, ls_node *node) {
     const int(*pad)[2] = LS_ATTRS(ls_zero_pad2d_attrs, &node->attrs)->padding;
     ls_shape x = ls__input_type(graph, node, 0)->shape;
     LS_TRY(ls__images_check(node, x));
-    return ls__node_output(
-        node, LS_SHAPE(x.dim[0] + pad[0][0] + pad[0][1], x.dim[1] + pad[1][0] + pad[1][1], x.dim[2]), LS_DTYPE_F32);
+    return ls__node_output(node, LS_SHAPE(x.dim[0] + pad[0][0] + pad[0][1], x.dim[1] + pad[1][0] + pad[1][1], x.dim[2]),
+                           LS_DTYPE_F32);
 }
 
 ls_value ls_zero_pad2d(ls_graph *graph, ls_value x, const ls_zero_pad2d_attrs *attrs) {
