@@ -68,8 +68,7 @@ static void fails(ls_context *context, const ls_graph *graph, ls_dataset *data, 
     CHECK(comm, strstr(ls_error_message(), "the kernel broke"));
     int all[64];
     CHECK_OK(comm, ls_comm_allgather(comm, &steps_seen, all, sizeof steps_seen));
-    for (int w = 0; w < comm->size; w++)
-        CHECK(comm, all[w] == steps_seen && (evaluation || steps_seen <= 5));
+    for (int w = 0; w < comm->size; w++) CHECK(comm, all[w] == steps_seen && (evaluation || steps_seen <= 5));
     if (kernel) kernel->ops = broken.real;
     ls_trainer_destroy(&t);
 }

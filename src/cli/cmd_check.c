@@ -230,6 +230,12 @@ static ls_status check_alone(check *c, const settings *set) {
     return status;
 }
 
+// What worker 0 finds of all: none of them failed more than the others.
+typedef struct verdict {
+    ls_status status;
+    char sentence[512];
+} verdict;
+
 static ls_status check_together(check *c, const settings *set) {
     check_worker *all = NULL;
     c->context = c->cli->context;
@@ -250,9 +256,13 @@ static ls_status check_together(check *c, const settings *set) {
     LS_TRY(status);
     LS_TRY(ls_context_agree(c->context, ls_calloc(c->info.size, sizeof *all, &all)));
     status = ls_context_gather(c->context, &c->mine, all, sizeof c->mine);
-    if (status == LS_OK && c->info.rank == 0) status = report(set, all, c->info.size, c->info.hosts);
+    verdict v = {.status = status};
+    if (status == LS_OK && c->info.rank == 0) v.status = report(set, all, c->info.size, c->info.hosts);
+    if (v.status != LS_OK) snprintf(v.sentence, sizeof v.sentence, "%s", ls_error_message());
     free(all);
-    return ls_context_agree(c->context, status);
+    LS_TRY(ls_context_agree(c->context, status));
+    LS_TRY(ls_context_broadcast(c->context, &v, sizeof v, 0));
+    return v.status == LS_OK ? LS_OK : LS_FAIL(v.status, "%s", v.sentence);
 }
 
 static ls_status join_and_check(check *c, const settings *set) {
