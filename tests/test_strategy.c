@@ -297,7 +297,7 @@ static void check_memory(const setting *s, const ls_strategy *strategy, ls_strat
         shared += m.part[p].shared;
         seen += m.part[p].seen;
     }
-    int64_t common = strategy->common->bytes, gradients = strategy->gradients ? strategy->gradients->bytes : 0;
+    int64_t common = strategy->common->bytes, gradients = strategy->gradients->bytes;
     if (alone) common = ls_memory_size(common), gradients = gradients ? ls_memory_size(gradients) : 0;
     CHECK(s->comm, shared == common + gradients);
     CHECK(s->comm, alone ? seen == shared : seen > shared / s->comm->local_size);

@@ -215,7 +215,7 @@ ls_status ls__publish(ls_lane_step *step, int64_t begin, int64_t end) {
     ls_piece pieces[LS_TREE_MAX_PIECES];
     int64_t first, last, micro_batches = step->info->micro_batches;
     int mine = s->host_lane + step->replica;
-    if (ls__host_memory(s) || !s->gradients) return LS_OK;
+    if (ls__host_memory(s) || !s->slots_window.host) return LS_OK;
     ls_strategy_deal(s, micro_batches, s->config.comm->position * s->config.replicas + step->replica, &first, &last);
     int count = ls_tree_pieces(micro_batches, first, last, pieces);
     for (int k = 0; k < count; k++)

@@ -110,8 +110,8 @@ struct ls_strategy {
     ls_run *runs;  // (run_count), the whole vector without gaps
     int run_count;
     ls_shared *common;       // what wants of LS_HOST are given
-    ls_shared *gradients;    // (host_lanes, slots, length); NULL: no other process needs those of this worker
-    ls_window slots_window;  // the same
+    ls_shared *gradients;    // (host_lanes, slots, length); of 0 bytes: no other process needs them
+    ls_window slots_window;  // the same, or none
     ls_buffer *slots_buffer;
     ls_barrier *host_barrier;    // all lanes of this host
     ls_barrier *worker_barrier;  // the replicas of this worker

@@ -137,11 +137,11 @@ static ls_status give(const ls_strategy *s, ls_want *want, void *memory) {
     return LS_OK;
 }
 
-// The gradients, of which each worker has its lanes' near itself.
+// The gradients, of which each worker has its lanes' near itself. Workers that need none of it take part.
 static ls_status allocate_gradients(ls_strategy *s) {
     int64_t bytes = gradients_bytes(s);
-    if (bytes == 0) return LS_OK;
     LS_TRY(ls_comm_host_alloc(s->config.comm, bytes, &s->gradients));
+    if (bytes == 0) return LS_OK;
     s->slots_window.host = s->gradients->base;
     if (!ls__host_memory(s)) return LS_OK;
     LS_TRY(ls_buffer_wrap(s->config.device, s->gradients->base, bytes, &s->slots_buffer));
