@@ -104,7 +104,7 @@ static void a_smaller_set_by_name(job *j) {
     all_refuse(
         j, ls_trainer_load_weights(t, j->path),
         "has not the weights of other, but of net: parameter 'dense/kernel' is (324, 6) there, and (324, 7) in the "
-        "network; by name (--weights-by-name)");
+        "network; by name the others can be taken without it");
     CHECK_OK(j->comm, ls_trainer_get_weights(t, "head/bias", before, 10));
     CHECK_OK(j->comm, ls_trainer_load_weights_by_name(t, j->path, &taken));
     CHECK(j->comm, taken == 7);  // the convolution's two, the normalization's four, the bias of the head

@@ -18,10 +18,10 @@ static const char *home_mark(const char *text) {
 
 // A word as the shell reads it back; "~" is what it is now, because quotes would keep it.
 static void print_word(const char *text) {
-    const char *mark = home_mark(text), *home = mark ? getenv("HOME") : "";
+    const char *mark = home_mark(text), *home = mark ? getenv("HOME") : NULL;
     char *whole = NULL;
-    size_t size = strlen(text) + strlen(home) + 1;
-    if (mark && (whole = malloc(size))) {
+    size_t size = home ? strlen(text) + strlen(home) + 1 : 0;
+    if (home && (whole = malloc(size))) {
         snprintf(whole, size, "%.*s%s%s", (int)(mark - text), text, home, mark + 1);
         text = whole;
     }

@@ -111,7 +111,7 @@ static batch_words *list_of(batch *b, const char *argument) {
 
 // Deals the command line out: to the job what its table has, to train or scale the rest as it stands.
 static ls_status deal(batch *b, int argc, char **argv, batch_words *job) {
-    int words_only = 0;
+    int words_only = 0, scale = b->scale;
     for (int i = 0; i < argc; i++) {
         words_only |= strcmp(argv[i], "--") == 0;
         batch_words *list = words_only ? NULL : list_of(b, argv[i]);
@@ -122,7 +122,7 @@ static ls_status deal(batch *b, int argc, char **argv, batch_words *job) {
                 return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "%s: this script is for %s; --system says which", argv[i],
                                b->pbs ? "PBS" : "Slurm");
             list->list[list->count++] = value ? value + 1 : argv[++i];
-        } else if (words_only || !is_ours(argv[i], b->scale)) {
+        } else if (words_only || !is_ours(argv[i], scale)) {
             b->command.list[b->command.count++] = argv[i];
         } else {
             job->list[job->count++] = argv[i];

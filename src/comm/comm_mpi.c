@@ -24,6 +24,7 @@ const char *ls_comm_thread_level(void) { return NULL; }
 
 #else
 
+#include <assert.h>
 #include <errno.h>
 #include <limits.h>
 #include <mpi.h>
@@ -277,6 +278,7 @@ static ls_status host_alloc(ls_comm *comm, int64_t bytes, ls_shared **out) {
     if (status == LS_OK && comm->local_rank == 0)
         status = ls__reserve_shared("/dev/shm", bytes + LS_ALIGN, comm->local_size);
     LS_TRY_GOTO(ls_comm_agree(comm, status), failed);
+    assert(shared);  // agreeing means that this worker was fine too
     shared->head = (ls_shared){.comm = comm, .bytes = bytes, .native = shared};
     shared->window = MPI_WIN_NULL;
     LS_TRY_GOTO(host_agree(comm, window_create(comm, bytes, shared)), failed);

@@ -1,5 +1,6 @@
 #include "device/host.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -108,6 +109,7 @@ LS_CLONES static void add_to(float *restrict out, const float *restrict b, int64
 }
 
 void ls__host_add(float *out, const float *a, const float *b, int64_t n) {
+    assert(out || !n);
     if (out == a)
         add_to(out, b, n);
     else

@@ -493,9 +493,10 @@ static uint64_t hash_node(uint64_t h, const ls_graph *graph, const ls_node *n) {
         h = hash(hash_shape(h, n->output[i].shape), &n->output[i].dtype, sizeof n->output[i].dtype);
     for (int i = 0; i < n->param_count; i++) {
         const ls_param *p = &graph->store->params[n->params[i]];
-        int32_t facts[] = {(int32_t)p->role, (int32_t)p->initializer, ls__graph_trains(graph, n->params[i])};
-        h = hash_shape(hash(hash_text(h, p->name), facts, sizeof facts), p->shape);
-        h = hash(h, &p->momentum, sizeof p->momentum);
+        int trains = ls__graph_trains(graph, n->params[i]);
+        h = hash_shape(hash_text(h, p->name), p->shape);
+        h = hash(hash(h, &p->role, sizeof p->role), &p->initializer, sizeof p->initializer);
+        h = hash(hash(h, &trains, sizeof trains), &p->momentum, sizeof p->momentum);
     }
     return h;
 }

@@ -1,5 +1,6 @@
 // Backward: the kernels of the gradients, from the losses back, as each op emits them. A value with several readers gets the sum of
 // their gradients; an operation whose kernel adds what is there already does that, for others it is an addition.
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -37,6 +38,7 @@ ls_status ls__contribute(ls_builder *b, int node, int index, ls_tensor d) {
 
 // The gradient of what a kernel computed before its ReLU, for readers that have not masked it.
 static ls_status mask(ls_builder *b, int i, ls_tensor *d) {
+    assert(d->layout);  // gradients pass backward only where there are some
     ls_tensor y = b->values[b->graph->nodes[i].value].value;
     const ls_kernel_spec *forward = b->nodes[i].spec;
     ls_kernel_spec spec =
@@ -136,7 +138,7 @@ static ls_status place_gradients(ls_builder *b, int i, const ls_kernel_spec *spe
     const ls_kernel *kernel = b->plan->steps[step_index].kernel;
     for (int k = 0; k < spec->x_count; k++) {
         ls_tensor d = {.layout = kernel->layout[LS_ARG_DX + k]};
-        if (d.layout && op->traits & LS_OP_RENAMES && !spec->mask_dx)
+        if (d.layout && dy && op->traits & LS_OP_RENAMES && !spec->mask_dx)
             d.at = dy[0].at;
         else if (d.layout)
             LS_TRY(ls__buffer_add(b, d.layout->bytes, 1, &d.at));
@@ -153,7 +155,7 @@ ls_status ls__emit_backward(ls_builder *b, int i, ls_pass pass, const char *pass
     const ls_node_state *s = &b->nodes[i];
     ls_value from = ls__input_home(b, i, 0);
     ls_kernel_spec spec = backward_spec(b, i, pass, dy);
-    ls_tensor addend = b->values[from].gradient, d[LS_MAX_OUTPUTS];
+    ls_tensor addend = b->values[from].gradient, d[LS_MAX_OUTPUTS] = {{.layout = NULL}};
     spec.addend = pass == LS_PASS_BACKWARD && op->absorbs & LS_ABSORBS_ADDEND && addend.layout;
     if (spec.addend) LS_TRY(ls__in_layout(b, addend, s->input[0].layout, i, &addend));
     ls_kernel *kernel;
@@ -199,7 +201,7 @@ static ls_status contribute_all(ls_builder *b, int i, const ls_tensor *dx) {
 ls_status ls__backward_layer(ls_builder *b, int i) {
     const ls_node *n = &b->graph->nodes[i];
     const ls_node_state *s = &b->nodes[i];
-    ls_tensor d[LS_MAX_OUTPUTS], dx[LS_MAX_INPUTS];
+    ls_tensor d[LS_MAX_OUTPUTS] = {{.layout = NULL}}, dx[LS_MAX_INPUTS] = {{.layout = NULL}};
     for (int k = 0; k < n->output_count; k++) LS_TRY(ls__gradient_of(b, i, k, &d[k]));
     if (s->relu && !s->masked_by_reader) LS_TRY(mask(b, i, &d[0]));
     if (s->residual != LS_NO_VALUE) LS_TRY(add_gradient(b, b->values[s->residual].home, d[0], i));
@@ -212,7 +214,7 @@ ls_status ls__backward_layer(ls_builder *b, int i) {
 ls_status ls__backward_joint(ls_builder *b, int i) {
     const ls_node *n = &b->graph->nodes[i];
     const ls_node_state *s = &b->nodes[i];
-    ls_tensor d[LS_MAX_OUTPUTS], dx[LS_MAX_INPUTS];
+    ls_tensor d[LS_MAX_OUTPUTS] = {{.layout = NULL}}, dx[LS_MAX_INPUTS] = {{.layout = NULL}};
     if (s->spec->pass == LS_PASS_INFERENCE)
         return LS_FAIL(LS_STATUS_UNSUPPORTED,
                        "%s: its statistics are frozen, but what comes before it is trained; freeze that too, or train "
@@ -232,7 +234,7 @@ ls_status ls__backward_joint(ls_builder *b, int i) {
 
 ls_status ls__backward_seed(ls_builder *b, int i) {
     const ls_node *n = &b->graph->nodes[i];
-    ls_tensor dx[LS_MAX_INPUTS];
+    ls_tensor dx[LS_MAX_INPUTS] = {{.layout = NULL}};
     for (int k = 1; k < n->input_count; k++)
         if (b->values[ls__input_home(b, i, k)].wants_gradient)
             return LS_FAIL(LS_STATUS_UNSUPPORTED,

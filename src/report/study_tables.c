@@ -401,7 +401,7 @@ static void print_legend(FILE *out, const table *t, const legend *l, int columns
 }
 
 static ls_status make_legend(const table *t, int columns, legend *l) {
-    int width[MAX_COLUMNS], used = 0, count = 0;
+    int width[MAX_COLUMNS] = {0}, used = 0, count = 0;
     widths(t, width);
     *l = (legend){0};
     while (l->columns < t->keys && t->words[l->columns]) used += width[l->columns++] + 2;
@@ -447,7 +447,7 @@ static void print_block(FILE *out, const table *t, const legend *l, const int wi
 
 // What does not fit beside the key columns stands below them, so that no line is longer than the terminal.
 static void print_text(FILE *out, const table *t, const legend *l, int columns) {
-    int width[MAX_COLUMNS], keys = l->columns ? 3 : 0;
+    int width[MAX_COLUMNS] = {0}, keys = l->columns ? 3 : 0;
     widths(t, width);
     for (int c = l->columns; c < t->keys; c++) keys += width[c] + 2;
     ls_print_entry(out, "", 0, columns, t->title);

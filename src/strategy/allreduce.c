@@ -233,7 +233,7 @@ static ls_status reduce_end(ls_lane_step *step, int bucket) {
     for (int host = 0; host < comm->hosts; host++) {
         ls_source *sources = lane->sources + lane->source_count;
         lane->source_count +=
-            host == comm->host
+            host == comm->host || !a->remotes
                 ? ls__host_sources(s, micro_batches, sources)
                 : ls__received_sources(s, micro_batches, host,
                                        ls__window_at(a->remotes[host].partials, s->host_pieces * mine.first * 4),

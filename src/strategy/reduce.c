@@ -42,7 +42,7 @@ ls_status ls__mean_block(ls_lane_step *step, int64_t offset, int64_t n, ls_span 
 ls_status ls__host_partials(ls_lane_step *step, int64_t begin, int64_t end, float *out) {
     const ls_strategy *s = step->strategy;
     ls_lane *lane = step->lane;
-    ls_span results[LS_TREE_MAX_PIECES];
+    ls_span results[LS_TREE_MAX_PIECES] = {{.buffer = NULL}};
     int64_t from, to;
     int pieces;
     ls__share(begin, end, step->replica, s->config.replicas, &from, &to);

@@ -179,8 +179,9 @@ static ls_status allocate_own(ls_strategy *s) {
 ls_status ls_strategy_allocate(ls_strategy *s) {
     ls_status status = allocate_common(s);
     if (status == LS_OK) status = allocate_own(s);
-    if (s->config.weights_of) s->weights = s->config.weights_of->weights;
-    if (ls__shares_copies(s)) s->copies = s->config.weights_of->copies;
+    const ls_strategy *other = s->config.weights_of;
+    if (other) s->weights = other->weights;
+    if (other && ls__shares_copies(s)) s->copies = other->copies;
     LS_TRY(ls_comm_agree(s->config.comm, status));
     return LS_OK;
 }

@@ -15,7 +15,7 @@
 
 #include "data/dataset.h"
 #include "data/formats/idx.h"
-#include "data_set.h"
+#include "../data_set.h"
 
 #define TRAIN   7
 #define TEST    5

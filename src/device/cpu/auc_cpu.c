@@ -17,9 +17,11 @@ static ls_status run(ls_kernel *kernel, ls_queue *queue, const ls_span spans[LS_
     const void *targets = ls_span_host(spans[LS_ARG_X + 1]);
     double *y = ls_span_host(spans[LS_ARG_Y]);  // (samples, 2, labels)
     for (int64_t n = 0; n < k->samples; n++) {
-        for (int64_t i = 0; i < k->labels; i++) *y++ = x[n * k->labels + i];
-        for (int64_t i = 0; i < k->labels; i++)
-            *y++ = k->rows ? ((const float *)targets)[n * k->labels + i] : ((const int32_t *)targets)[n] == i;
+        double *scores = y + 2 * n * k->labels, *wanted = scores + k->labels;
+        for (int64_t i = 0; i < k->labels; i++) {
+            scores[i] = x[n * k->labels + i];
+            wanted[i] = k->rows ? ((const float *)targets)[n * k->labels + i] : ((const int32_t *)targets)[n] == i;
+        }
     }
     return LS_OK;
 }

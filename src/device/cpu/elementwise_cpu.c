@@ -1,4 +1,5 @@
 // ReLU, addition, flatten, reshape and dropout where they could not be fused into a neighbour.
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -129,6 +130,7 @@ ls_status ls__cpu_elementwise_create(ls_cpu *cpu, const ls_kernel_spec *spec, ls
     y = x;
     if (!ls_shape_equal(spec->x[0].shape, spec->y[0].shape))
         LS_TRY(cpu->base.ops->layout_plain(&cpu->base, spec->y[0].shape, spec->x[0].dtype, 0, &y));
+    assert(x);  // given, or plain
     elementwise_kernel *k;
     LS_TRY(ls_calloc(1, sizeof *k, &k));
     k->base.ops = ops_for(spec);
