@@ -65,8 +65,8 @@ static void draw_row(drawn *d, int model, int workers, double lr, double noise) 
     for (int r = 0; r < t->runs; r++) {
         t->seconds[r] = (model ? 300.0 : 20.0) / work / efficiency * between(1 - noise, 1 + noise);
         int other = below(12) == 0 && d->how == STRONG;
-        snprintf(t->digest[r], sizeof t->digest[r], "%s%s%03d%d", d->how == STRONG ? "same" : "own", t->model,
-                 d->how == STRONG ? 0 : d->count, other ? 1 + below(2) : 0);
+        snprintf(t->digest[r], sizeof t->digest[r], "%s%s%03d%d", d->how == STRONG ? "same" : "own",
+                 model ? "wide" : "net", d->how == STRONG ? 0 : d->count, other ? 1 + below(2) : 0);
     }
     for (int p = 0; p < PHASES; p++) t->share[p] = left * (p == PHASES - 1 ? 1 : between(0, 0.6));
     for (int p = 0; p < PHASES; p++) {

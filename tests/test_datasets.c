@@ -212,11 +212,12 @@ static void what_cannot_be_trained_on_is_refused(job *j) {
     ls_trainer *t;
     options.batch_size = 8, options.micro_batch = 1;
     for (int k = 0; k < 5; k++) {
-        const char *words = k == 0   ? "takes whole numbers, and the field \"label\" of the dataset arrays has fp32"
-                            : k == 1 ? "net takes (None, 6, 6, 1), and the field \"image\" of the dataset arrays is (None, 36)"
-                            : k == 2 ? "are numbers, not pixels"
-                            : k == 3 ? "tells 1000 classes apart, dataset arrays has 1001"
-                                     : "no test set to evaluate on after each epoch";
+        const char *words =
+            k == 0   ? "takes whole numbers, and the field \"label\" of the dataset arrays has fp32"
+            : k == 1 ? "net takes (None, 6, 6, 1), and the field \"image\" of the dataset arrays is (None, 36)"
+            : k == 2 ? "are numbers, not pixels"
+            : k == 3 ? "tells 1000 classes apart, dataset arrays has 1001"
+                     : "no test set to evaluate on after each epoch";
         if (k == 1) f[0].shape = LS_SHAPE(SIDE * SIDE), f[1] = fields[1], c.train.field[1] = j->labels;
         if (k == 2) f[0].shape = LS_SHAPE(SIDE, SIDE, 1), options.normalize = "symmetric";
         if (k == 3) options.normalize = "unit", f[1].classes = CLASSES + 1;

@@ -10,6 +10,8 @@
 
 enum { STACK_BYTES = 65536 };
 
+#ifndef LS_SANITIZED  // they tell more
+
 // Nothing here but what may be called from a signal handler.
 static void put(const char *text) {
     ssize_t written = write(STDERR_FILENO, text, strlen(text));
@@ -42,12 +44,14 @@ static void tell(int number, siginfo_t *info, void *context) {
 }
 
 void cli_crash_tell(void) {
-#ifndef LS_SANITIZED
     static const int numbers[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT};
     static _Alignas(16) char stack[STACK_BYTES];  // the other one may be what has overflowed
     stack_t other = {.ss_sp = stack, .ss_size = sizeof stack};
     struct sigaction action = {.sa_sigaction = tell, .sa_flags = SA_SIGINFO | SA_ONSTACK | SA_RESETHAND | SA_NODEFER};
     if (sigaltstack(&other, NULL) != 0) action.sa_flags &= ~SA_ONSTACK;
     for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) sigaction(numbers[i], &action, NULL);
-#endif
 }
+
+#else
+void cli_crash_tell(void) {}
+#endif

@@ -192,14 +192,14 @@ ls_status plan_refuse(const plan *p, const plan_found *found, const plan_other *
             ls_text_add(other, sizeof other, &used, "; with %s it needs %s", others[i].options,
                         ls_bytes_text(plan_counted(p, &f->memory), some));
     }
-    int64_t need = plan_counted(p, &found->memory);
+    int64_t need = plan_counted(p, &found->memory), mib = 1 << 20;
+    int64_t least = (need + mib + mib - 1) / mib;  // the program itself is some pages larger or smaller in each run
     return LS_FAIL(
         LS_STATUS_OUT_OF_MEMORY,
         "%s does not fit in %s: with micro-batches of 1 sample %s of %d replica%s needs %s, so --memory %lldM is the "
         "least%s",
         p->model, limit_text(p, limit), who(p), found->memory.replicas_per_worker,
-        plural(found->memory.replicas_per_worker), ls_bytes_text(need, bytes), (long long)((need + 1048575) / 1048576),
-        other);
+        plural(found->memory.replicas_per_worker), ls_bytes_text(need, bytes), (long long)least, other);
 }
 
 // --- JSON ------------------------------------------------------------------------------------------------------------

@@ -13,9 +13,9 @@
 
 #include <lockstep/status.h>
 
+#include "../data_set.h"
 #include "data/dataset.h"
 #include "data/formats/idx.h"
-#include "../data_set.h"
 
 #define TRAIN   7
 #define TEST    5

@@ -62,8 +62,8 @@ static int absorb_padding(ls_attrs *attrs, const int sides[2][2]) {
 
 static double flops(const ls_kernel_spec *s) {
     const ls_conv2d_attrs *a = LS_ATTRS(ls_conv2d_attrs, &s->attrs);
-    return 2 * (double)ls_shape_count(s->y[0].shape) * a->kernel[0] * a->kernel[1] *
-           (double)s->x[0].shape.dim[3] / a->groups;
+    return 2 * (double)ls_shape_count(s->y[0].shape) * a->kernel[0] * a->kernel[1] * (double)s->x[0].shape.dim[3] /
+           a->groups;
 }
 
 const ls_op ls__op_conv2d = {
