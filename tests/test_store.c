@@ -270,8 +270,8 @@ static void attributes_have_bounds(void **state) {
         "loss: it takes one score per class, (None, classes), but was given (None, 6, 6, 2) of fp32",
         "model net ends in layer re_lu: the last layer must give logits, without an activation",
         "accuracy: it takes one score per class, (None, classes), but was given (None) of i32",
-        "batch_normalization: batch normalization has an epsilon above 0 and below 1 and a momentum of at least 0 and "
-        "below 1, but 0.001 and 1 were asked for",
+        ("batch_normalization: batch normalization has an epsilon above 0 and below 1 and a momentum of at least 0 and "
+         "below 1, but 0.001 and 1 were asked for"),
         "net: an input is floating (fp32) or whole numbers (i32), not u8",
         "two layers are named label; give each layer its own name, or none for an automatic one",
         "a Add layer has 2 to 2 inputs, but 3 were given",

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Starts the program again and again under random misfortune, and holds it to three promises.
 
-    tests/faults/random_launches.py LOCKSTEP [--launches N] [--seed S] [--jobs J] [--only I] [--keep-going]
+    tests/faults/random_launches.py LOCKSTEP [--launches N] [--seed S] [--jobs J] [--only I]
 
 Each launch has options, an environment, limits of memory, files and processor time, a /dev/shm, files to read and to write, and signals to its
 processes, all drawn from the seed and the launch's number. Whatever comes: it ends within its time; where it fails it says so, with a

@@ -15,7 +15,7 @@
 #include "../cifar_files.h"
 #include "data/dataset.h"
 #include "data/formats/pickle.h"
-#include "data_set.h"
+#include "../data_set.h"
 
 enum { IN_MEMORY, ON_DISK, RECORDS, WAYS };
 enum { COUNT = 2, CLASSES = 100 };
