@@ -320,8 +320,9 @@ static const char body[] = SPAN(1, 1, 0, 100, "layer", "conv forward") SPAN(1, 1
                     STEP(1, 1000, 1000, 6)  //
     SPAN(2, 1, 0, 300, "forward", "forward") SPAN(2, 1, 0, 200, "layer", "conv forward")
         SPAN(2, 1, 300, 330, "backward", "backward") SPAN(2, 1, 630, 20, "wait", "wait") STEP(2, 0, 1000, 5)
-            SPAN(2, 1, 1630, 20, "wait", "wait") STEP(2, 1000, 1000, 6)
-                SPAN(2, 1, 5000, 50, "evaluation", "conv forward");
+            SPAN(2, 1, 1000, 90, "wait", "between two steps") SPAN(2, 1, 1000, 10, "serial", "show progress")
+                SPAN(2, 1, 1630, 20, "wait", "wait") STEP(2, 1100, 1000, 6)
+                    SPAN(2, 1, 5000, 50, "evaluation", "conv forward");
 
 static const char end[] =
     "{\"ph\":\"M\",\"pid\":1,\"tid\":1,\"name\":\"thread_sort_index\",\"args\":{\"sort_index\":1}}\n]}\n";

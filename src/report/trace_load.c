@@ -27,10 +27,17 @@ typedef struct spans {
     int64_t count, capacity;
 } spans;
 
+// A span of what a step may consist of, until that step is known.
+typedef struct part {
+    double *sum;  // what it counts as
+    double start, microseconds;
+} part;
+
 // What one track has told so far.
 typedef struct track {
     int worker, replica;  // replica -1: a track that belongs to none, or to a loader
-    double ready;  // when the running step's gradients were complete, the beginning of its first wait; NAN: not yet
+    part *parts;          // since the last step
+    int64_t part_count, part_capacity;
     ls_trace_times sum;  // of all steps, microseconds
     int64_t steps;
 } track;
@@ -127,7 +134,7 @@ static ls_status take_facts(reader *r, const json_t *facts) {
     LS_TRY(ls_calloc(workers, sizeof *r->computing, &r->computing));
     LS_TRY(ls_calloc(workers, sizeof *r->background, &r->background));
     for (int64_t i = 0; i < workers * r->per_worker; i++)
-        r->tracks[i] = (track){.worker = (int)(i / r->per_worker), .replica = -1, .ready = NAN};
+        r->tracks[i] = (track){.worker = (int)(i / r->per_worker), .replica = -1};
     return LS_OK;
 }
 
@@ -180,17 +187,23 @@ static ls_status add_layer(reader *r, const char *name, double microseconds) {
     return LS_OK;
 }
 
-// A step is written after what it consists of.
+// A step is written after what it consists of; what began before it (the end of an epoch) is no part of it. Its gradients were complete when
+// its first wait began.
 static ls_status end_step(reader *r, track *t, const json_t *event, double start, double end) {
+    double ready = NAN;
+    for (const part *p = t->parts; p < t->parts + t->part_count; p++) {
+        if (p->start < start) continue;
+        *p->sum += p->microseconds;
+        if (p->sum == &t->sum.wait && !isfinite(ready)) ready = p->start;
+    }
+    t->part_count = 0;
     t->sum.step += end - start;
     t->steps++;
-    if (isfinite(t->ready)) {
-        if (!grow(&r->arrivals, &r->arrival_capacity, r->arrival_count, sizeof *r->arrivals)) return out_of_memory(r);
-        int64_t step = json_integer_value(json_object_get(json_object_get(event, "args"), "step"));
-        int lane = t->worker * r->report->replicas_per_worker + t->replica;
-        r->arrivals[r->arrival_count++] = (arrival){step, lane, t->ready};
-    }
-    t->ready = NAN;
+    if (!isfinite(ready)) return LS_OK;
+    if (!grow(&r->arrivals, &r->arrival_capacity, r->arrival_count, sizeof *r->arrivals)) return out_of_memory(r);
+    int64_t step = json_integer_value(json_object_get(json_object_get(event, "args"), "step"));
+    int lane = t->worker * r->report->replicas_per_worker + t->replica;
+    r->arrivals[r->arrival_count++] = (arrival){step, lane, ready};
     return LS_OK;
 }
 
@@ -213,9 +226,11 @@ static ls_status take_span(reader *r, track *t, const json_t *event) {
     } sums[] = {{"load", &t->sum.load},         {"forward", &t->sum.forward}, {"backward", &t->sum.backward},
                 {"exchange", &t->sum.exchange}, {"wait", &t->sum.wait},       {"update", &t->sum.update},
                 {"serial", &t->sum.serial}};
-    for (size_t i = 0; i < sizeof sums / sizeof sums[0]; i++)
-        if (strcmp(kind, sums[i].kind) == 0) *sums[i].sum += long_for;
-    if (strcmp(kind, "wait") == 0 && !isfinite(t->ready)) t->ready = start;
+    for (size_t i = 0; i < sizeof sums / sizeof sums[0]; i++) {
+        if (strcmp(kind, sums[i].kind) != 0) continue;
+        if (!grow(&t->parts, &t->part_capacity, t->part_count, sizeof *t->parts)) return out_of_memory(r);
+        t->parts[t->part_count++] = (part){sums[i].sum, start, long_for};
+    }
     if (t->replica == 0 && (strcmp(kind, "forward") == 0 || strcmp(kind, "backward") == 0))
         return add_span(r, &r->computing[t->worker], start, end);
     return LS_OK;
@@ -394,6 +409,7 @@ static void free_reader(reader *r) {
     for (int w = 0; w < r->report->workers; w++) {
         if (r->computing) free(r->computing[w].list);
         if (r->background) free(r->background[w].list);
+        for (int i = 0; r->tracks && i < r->per_worker; i++) free(r->tracks[w * r->per_worker + i].parts);
     }
     free(r->computing);
     free(r->background);

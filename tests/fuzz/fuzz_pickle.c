@@ -13,9 +13,9 @@
 #include <unistd.h>
 
 #include "../cifar_files.h"
+#include "../data_set.h"
 #include "data/dataset.h"
 #include "data/formats/pickle.h"
-#include "../data_set.h"
 
 enum { IN_MEMORY, ON_DISK, RECORDS, WAYS };
 enum { COUNT = 2, CLASSES = 100 };
