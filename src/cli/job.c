@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -159,6 +160,18 @@ static void set_environment(const cli *c, const char *workers) {
     setenv(MARK, workers, 1);
 }
 
+// Launchers hold pipes to every worker, and without them some wait for ever instead of failing.
+static ls_status check_files(int workers) {
+    struct rlimit limit;
+    int64_t needed = 4 * (int64_t)workers + 16;  // Open MPI 4.1 and Hydra 4.0
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return LS_OK;
+    if (needed <= (int64_t)limit.rlim_cur) return LS_OK;
+    return LS_FAIL(LS_STATUS_UNSUPPORTED,
+                   "--workers %d: to start them takes %lld open files, and %lld are allowed (ulimit -n): start fewer, "
+                   "with more --replicas, or raise the limit",
+                   workers, (long long)needed, (long long)limit.rlim_cur);
+}
+
 static ls_status launch(cli *c, int workers) {
     c->stage = CLI_STAGE_TOGETHER;  // what goes wrong from here on is not the command line's fault
     char self[4096], program[4096], count[16], *extra = NULL;
@@ -180,6 +193,7 @@ static ls_status launch(cli *c, int workers) {
             "yourself with the launcher of your site",
             workers, LS_MPI_IS_OPEN_MPI ? "mpirun" : "mpiexec", LS_MPI_IS_OPEN_MPI ? "Open MPI" : "MPICH");
     }
+    if (strcmp(a.list[0], "srun") != 0) LS_TRY_GOTO(check_files(workers), failed);
     add(&a, self);
     for (int i = 1; i < c->argc; i++) add(&a, c->argv[i]);
     const char *name = a.list[0];

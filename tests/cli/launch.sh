@@ -16,6 +16,14 @@ matches '^srun -n 4 --mpi=pmix_v4 --het-group=1 --kill-on-bad-exit=1 --cpu-bind=
 in_slurm SLURM_PROCID=0 SLURM_NTASKS=4 SLURM_STEP_ID=4294967291 "$lockstep" train mnist-mlp --workers 4
 matches '^srun -n 4 '
 
+# Open MPI's launcher, which finds no more files for its pipes, has been seen to wait for ever.
+(
+    ulimit -n 48
+    run 1 "$lockstep" bench mnist-linear --batch-size 1000000000 --micro-batch 16 --workers 65536
+    complains "--workers 65536: to start them takes 262160 open files, and 48 are allowed (ulimit -n): start fewer"
+    exit $failed
+) || failed=1
+
 # Ctrl-C reaches every worker: the process is replaced by the launcher, which passes it on. (A shell's background processes
 # ignore the signal unless told otherwise.)
 env --default-signal=INT true 2>/dev/null || finish

@@ -263,7 +263,7 @@ class Launch:
         with open(self.path("err"), "rb") as f:
             said = f.read().decode("utf-8", "replace")
         if problem is None and status != 0 and not self.quiet and not self.direct:
-            told = [l for l in said.splitlines() if l.startswith(("lockstep", "/")) or "error while loading shared" in l or "libgomp:" in l or "An error occurred in MPI_Init" in l or l.startswith(("sh:", "unshare:", "mount:", "srun"))]
+            told = [l for l in said.splitlines() if l.startswith(("lockstep", "/")) or "error while loading shared" in l or "libgomp:" in l or "An error occurred in MPI_Init" in l or l.startswith(("sh:", "unshare:", "mount:", "srun")) or self.signal and "*** Process received signal" in l]
             if not told:
                 problem = "ends with %d and not a word" % status
         # Whoever is still there gets a moment to go.
