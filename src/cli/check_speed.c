@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/clones.h"
 #include "base/error.h"
+#include "base/median.h"
 #include "base/memory.h"
 #include "cli/check.h"
 
@@ -102,11 +103,6 @@ ls_status check_bandwidth(check *c) {
 #define EXCHANGE_BLOCK   4
 #define EXCHANGE_STEPS   300  // at most: a multiple of the block
 
-static int ascending(const void *a, const void *b) {
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 // The median over steps. Worker 0's clock says after each few whether there is time for more: on a busy machine one step can
 // take as long as hundreds do on an idle one.
 static ls_status measure_exchange(check *c, ls_exchange_bench *bench, double *median) {
@@ -120,8 +116,7 @@ static ls_status measure_exchange(check *c, ls_exchange_bench *bench, double *me
         more = steps < EXCHANGE_STEPS && ls_clock() - start < EXCHANGE_SECONDS;
         LS_TRY(ls_context_broadcast(c->context, &more, sizeof more, 0));
     }
-    qsort(seconds, (size_t)steps, sizeof *seconds, ascending);
-    *median = seconds[steps / 2];
+    *median = ls_median(seconds, steps);
     return LS_OK;
 }
 

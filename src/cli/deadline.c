@@ -16,6 +16,7 @@
 #include "base/clock.h"
 #include "base/duration.h"
 #include "base/error.h"
+#include "base/median.h"
 #include "base/watch.h"
 
 #define END "LOCKSTEP_END"  // in the environment: when to be over, in seconds since 1970, or "none"
@@ -170,19 +171,13 @@ static void note_step(cli_timekeeper *k, const ls_step_report *p, double now) {
     k->images = p->images_per_second * p->seconds / (double)p->step;
 }
 
-static int ascending(const void *a, const void *b) {
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 // The median of the latest steps: on a machine that others work on too, some take many times as long. 0: there were too few to tell.
 static double step_seconds(const cli_timekeeper *k) {
     double sorted[CLI_RECENT_STEPS];
     int n = k->recent_count;
     if (n < LEAST_STEPS) return 0;
     memcpy(sorted, k->recent, sizeof sorted);
-    qsort(sorted, (size_t)n, sizeof *sorted, ascending);
-    return n % 2 ? sorted[n / 2] : (sorted[n / 2 - 1] + sorted[n / 2]) / 2;
+    return ls_median(sorted, n);
 }
 
 // An evaluation takes a third of what training takes for as many samples; somewhat more, to be sure.

@@ -63,6 +63,15 @@ static void find_lives(ls_plan *p) {
         if (p->buffers[i].stays) p->buffers[i].last = p->step_count;
 }
 
+// Whether one of the first `count` outputs that a step can write in place has taken the memory of buffer `a`.
+static int is_taken(const ls_plan *p, const ls_plan_step_impl *step, int count, int a) {
+    for (int k = 0; k < count; k++) {
+        ls_step_arg out = step->arg[step->kernel->in_place[k].output];
+        if (out.place == LS_PLACE_ARENA && root(p, out.index) == a) return 1;
+    }
+    return 0;
+}
+
 // An output takes the memory of an input that nobody reads later, where the kernel can work in place.
 static void share_in_place(ls_plan *p) {
     for (int i = 0; i < p->step_count; i++) {
@@ -74,6 +83,7 @@ static void share_in_place(ls_plan *p) {
             int a = root(p, in.index), b = root(p, out.index);
             ls_plan_buffer *from = &p->buffers[a], *to = &p->buffers[b];
             if (a == b || from->last != i || to->first != i || from->bytes != to->bytes) continue;
+            if (is_taken(p, step, k, a)) continue;
             from->last = to->last;
             to->joins = a + 1;
         }

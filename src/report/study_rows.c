@@ -6,22 +6,16 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/median.h"
 #include "base/memory.h"
 #include "report/study_loss.h"
 #include "report/study_runs.h"
-
-static int ascending(const void *a, const void *b) {
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
 
 double ls__median(double *values, int count) {
     int n = 0;
     for (int i = 0; i < count; i++)
         if (isfinite(values[i])) values[n++] = values[i];
-    if (n == 0) return NAN;
-    qsort(values, (size_t)n, sizeof *values, ascending);
-    return n % 2 ? values[n / 2] : (values[n / 2 - 1] + values[n / 2]) / 2;
+    return n ? ls_median(values, n) : NAN;
 }
 
 static int compare_recipes(const ls_study_run *a, const ls_study_run *b) {

@@ -113,16 +113,13 @@ ls_status ls_predictor_save_weights(ls_predictor *p, const char *path) {
 }
 
 ls_status ls_predictor_get_weights(ls_predictor *p, const char *parameter, float *out, int64_t count) {
-    int index;
-    LS_TRY(ls__weights_find(p->graph, parameter, count, &index));
-    return get(p, index, out);
+    ls_weights w = weights_of(p);
+    return ls__weights_get(&w, parameter, out, count);
 }
 
 ls_status ls_predictor_set_weights(ls_predictor *p, const char *parameter, const float *values, int64_t count) {
-    int index;
-    LS_TRY(ls__weights_find(p->graph, parameter, count, &index));
-    LS_TRY(set(p, index, values));
-    return changed(p);
+    ls_weights w = weights_of(p);
+    return ls__weights_set(&w, parameter, values, count);
 }
 
 // --- running ---------------------------------------------------------------------------------------------------------

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/median.h"
 #include "base/memory.h"
 #include "train/trainer_impl.h"
 #include "train/weights.h"
@@ -126,22 +127,6 @@ ls_status ls__results_gather(ls_trainer *t) {
 
 // --- results ---------------------------------------------------------------------------------------------------------
 
-static int ascending(const void *a, const void *b) {
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-static double median(const double *values, int64_t count) {
-    if (count == 0) return 0;
-    double *sorted = malloc((size_t)count * sizeof *sorted);
-    if (!sorted) return 0;
-    memcpy(sorted, values, (size_t)count * sizeof *sorted);
-    qsort(sorted, (size_t)count, sizeof *sorted, ascending);
-    double m = count % 2 ? sorted[count / 2] : (sorted[count / 2 - 1] + sorted[count / 2]) / 2;
-    free(sorted);
-    return m;
-}
-
 // Over whole epochs; where there is none over those that were cut short, if they may count.
 static ls_status epochs_median(const ls_trainer *t, double (*of)(const ls_epoch_result *), int short_ones,
                                double *out) {
@@ -152,7 +137,7 @@ static ls_status epochs_median(const ls_trainer *t, double (*of)(const ls_epoch_
     for (int i = 0; i < h->done; i++) whole += h->epochs[i].steps == t->train_shape.steps;
     for (int i = 0; i < h->done; i++)
         if (h->epochs[i].steps == t->train_shape.steps || (short_ones && !whole)) values[any++] = of(&h->epochs[i]);
-    *out = median(values, any);
+    *out = ls_median(values, (int)any);
     free(values);
     return LS_OK;
 }
@@ -216,7 +201,7 @@ ls_status ls_trainer_result(ls_trainer *t, ls_train_result *out) {
     ls_train_result r = {.epochs = h->done,
                          .epoch = h->epochs,
                          .steps_per_epoch = t->train_shape.steps,
-                         .step_seconds_median = median(t->replica[0].step_seconds, t->replica[0].step_count),
+                         .step_seconds_median = ls_median(t->replica[0].step_seconds, (int)t->replica[0].step_count),
                          .test_loss = h->test_loss,
                          .test_accuracy = h->test_accuracy,
                          .train_seconds = h->train_seconds,
@@ -296,14 +281,11 @@ ls_status ls_trainer_save_weights(ls_trainer *t, const char *path) {
 }
 
 ls_status ls_trainer_get_weights(ls_trainer *t, const char *parameter, float *out, int64_t count) {
-    int index;
-    LS_TRY(ls__weights_find(t->graph, parameter, count, &index));
-    return get(t, index, out);
+    ls_weights w = weights_of(t);
+    return ls__weights_get(&w, parameter, out, count);
 }
 
 ls_status ls_trainer_set_weights(ls_trainer *t, const char *parameter, const float *values, int64_t count) {
-    int index;
-    LS_TRY(ls__weights_find(t->graph, parameter, count, &index));
-    LS_TRY(ls_comm_agree(t->comm, set(t, index, values)));
-    return changed(t);
+    ls_weights w = weights_of(t);
+    return ls__weights_set(&w, parameter, values, count);
 }

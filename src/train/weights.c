@@ -194,7 +194,7 @@ ls_status ls__weights_save(const ls_weights *w, const char *path) {
 
 // --- one of them -----------------------------------------------------------------------------------------------------
 
-ls_status ls__weights_find(const ls_graph *graph, const char *name, int64_t count, int *index) {
+static ls_status find(const ls_graph *graph, const char *name, int64_t count, int *index) {
     for (*index = 0; *index < graph->store->count; ++*index) {
         const ls_param *p = &graph->store->params[*index];
         if (strcmp(p->name, name) != 0) continue;
@@ -203,4 +203,18 @@ ls_status ls__weights_find(const ls_graph *graph, const char *name, int64_t coun
                        (long long)ls_shape_count(p->shape), (long long)count);
     }
     return LS_FAIL(LS_STATUS_NOT_FOUND, "model %s has no parameter %s", graph->name, name);
+}
+
+ls_status ls__weights_get(const ls_weights *weights, const char *name, float *out, int64_t count) {
+    int index;
+    LS_TRY(find(weights->graph, name, count, &index));
+    return weights->get(weights->user, index, out);
+}
+
+ls_status ls__weights_set(const ls_weights *weights, const char *name, const float *values, int64_t count) {
+    int index;
+    ls_status status = find(weights->graph, name, count, &index);
+    if (status == LS_OK) status = weights->set(weights->user, index, values);
+    LS_TRY(weights->comm ? ls_comm_agree(weights->comm, status) : status);
+    return weights->changed(weights->user);
 }

@@ -19,7 +19,9 @@ typedef struct ls_weights {
 // As ls_trainer_load_weights and ls_trainer_load_weights_by_name; taken may be NULL. Collective over comm.
 ls_status ls__weights_load(const ls_weights *weights, const char *path, int by_name, int *taken);
 ls_status ls__weights_save(const ls_weights *weights, const char *path);
-// Errors: NOT_FOUND, INVALID_ARGUMENT (it has not so many values).
-ls_status ls__weights_find(const ls_graph *graph, const char *name, int64_t count, int *index);
+// One parameter, as ls_trainer_get_weights and ls_trainer_set_weights; setting is collective over comm. Errors: NOT_FOUND, INVALID_ARGUMENT (it
+// has not so many values).
+ls_status ls__weights_get(const ls_weights *weights, const char *name, float *out, int64_t count);
+ls_status ls__weights_set(const ls_weights *weights, const char *name, const float *values, int64_t count);
 
 #endif
