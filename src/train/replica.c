@@ -299,11 +299,15 @@ static void run_command(ls_replica *r, ls_command command) {
     }
 }
 
+static void device_begin(const ls_trainer *t) {
+    if (t->device->ops->thread_begin) t->device->ops->thread_begin(t->device);
+}
+
 static void thread_begin(ls_replica *r) {
     ls_trainer *t = r->trainer;
     int threads = t->device->options.threads;
     if (t->spread.bound) ls_topology_bind(t->topology, r->index * threads, threads);
-    if (t->device->ops->thread_begin) t->device->ops->thread_begin(t->device);
+    device_begin(t);
 }
 
 static void *thread_main(void *user) {
@@ -321,6 +325,11 @@ static void *thread_main(void *user) {
 
 void ls__replicas_run_alone(ls_trainer *t, ls_command command) {
     t->command = command;
+    // The caller's thread may have worked for another trainer or a predictor meanwhile.
+    if (command == LS_COMMAND_STEP)
+        device_begin(t);
+    else
+        thread_begin(&t->replica[0]);
     ls_barrier_wait(&t->team);
     run_command(&t->replica[0], command);
     ls_barrier_wait(&t->team);
