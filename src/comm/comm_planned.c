@@ -1,4 +1,5 @@
 // What can be known of a job before there is one: who would be who, and what MPI itself takes.
+#define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -125,6 +126,23 @@ static int read_mapped(mapped *list) {
     return count;
 }
 
+// A process that a launcher started has a place in its job, which a child must not take: it begins alone.
+static void forget_launcher(void) {
+    static const char *const signs[] = {"OMPI_COMM_WORLD", "OMPI_MCA_ess", "OMPI_MCA_orte", "ORTE_",
+                                        "PMIX_",           "PMI_",         "SLURM_STEP"};
+    for (char **e = environ; *e;) {
+        char name[256];
+        size_t length = strcspn(*e, "="), i = 0;
+        while (i < sizeof signs / sizeof signs[0] && strncmp(*e, signs[i], strlen(signs[i])) != 0) i++;
+        if (i < sizeof signs / sizeof signs[0] && length < sizeof name) {
+            snprintf(name, sizeof name, "%.*s", (int)length, *e);
+            unsetenv(name);  // the next takes its place
+        } else {
+            e++;
+        }
+    }
+}
+
 // The child: MPI in a process like this one, whose output goes nowhere. What of the parent's files it did not touch again is not
 // mapped in it, so what it has beyond the parent is counted file by file.
 static void measure(int to, mapped *before, int before_count, mapped *after) {
@@ -132,6 +150,7 @@ static void measure(int to, mapped *before, int before_count, mapped *after) {
     for (int fd = 0; nowhere >= 0 && fd <= 2; fd++) dup2(nowhere, fd);
     int64_t bytes = 0;
     ls_comm *comm;
+    forget_launcher();
     if (ls__comm_mpi_create(1, NULL, &comm) != LS_OK) _exit(1);
     int count = read_mapped(after);
     for (int i = 0; i < count; i++) {

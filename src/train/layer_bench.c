@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/barrier.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/median.h"
@@ -35,8 +36,8 @@ struct ls_layer_bench {
     const ls_train_config *config;
     int threads, floor, rounds, leaving;
     bench_thread *thread;
-    pthread_barrier_t together;  // the threads and the caller
-    cpu_set_t processors;        // the process's at its start
+    ls_barrier together;   // the threads and the caller
+    cpu_set_t processors;  // the process's at its start
 };
 
 // --- setting up ------------------------------------------------------------------------------------------------------
@@ -132,17 +133,17 @@ static void *thread_main(void *user) {
     t->status = make_plan(t);
     if (t->status == LS_OK) t->status = find_fastest(t);
     for (;;) {
-        pthread_barrier_wait(&t->all->together);  // the last round, or the setting up, is done
-        pthread_barrier_wait(&t->all->together);  // the next begins
+        if (t->status != LS_OK) snprintf(t->failure, sizeof t->failure, "%s", ls_error_message());
+        ls_barrier_wait(&t->all->together);  // the last round, or the setting up, is done
+        ls_barrier_wait(&t->all->together);  // the next begins
         if (t->all->leaving) return NULL;
         if (t->status == LS_OK) t->status = measure(t, t->all->rounds);
-        if (t->status != LS_OK) snprintf(t->failure, sizeof t->failure, "%s", ls_error_message());
     }
 }
 
 ls_status ls_layer_bench_create(const ls_graph *graph, const ls_train_config *config, int floor, ls_layer_bench **out) {
     ls_layer_bench *l;
-    LS_TRY(ls_calloc(1, sizeof *l, &l));
+    LS_TRY(ls_memory_alloc(sizeof *l, &l));
     *l = (ls_layer_bench){.graph = graph, .config = config, .floor = floor};
     sched_getaffinity(0, sizeof l->processors, &l->processors);
     *out = l;
@@ -151,14 +152,18 @@ ls_status ls_layer_bench_create(const ls_graph *graph, const ls_train_config *co
 
 ls_status ls_layer_bench_start(ls_layer_bench *l, int threads) {
     LS_TRY(ls_calloc(threads, sizeof *l->thread, &l->thread));
-    pthread_barrier_init(&l->together, NULL, (unsigned)threads + 1);
-    for (int i = 0; i < threads; i++) {
+    ls_barrier_init(&l->together, threads + 1, 0);
+    int status = 0;
+    for (int i = 0; i < threads && status == 0; i++) {
         l->thread[i].all = l;
-        if (pthread_create(&l->thread[i].thread, NULL, thread_main, &l->thread[i]) != 0)
-            return LS_FAIL(LS_STATUS_OUT_OF_MEMORY, "could not start thread %d of %d", i, threads);
+        status = pthread_create(&l->thread[i].thread, NULL, thread_main, &l->thread[i]);
+        l->threads += status == 0;
     }
-    l->threads = threads;
-    pthread_barrier_wait(&l->together);
+    l->together.participants = (uint32_t)l->threads + 1;  // fewer than planned when starting them failed halfway
+    ls_barrier_wait(&l->together);
+    if (status != 0)
+        return LS_FAIL(LS_STATUS_OUT_OF_MEMORY, "could not start thread %d of %d: %s", l->threads, threads,
+                       strerror(status));
     for (int i = 0; i < threads; i++)
         if (l->thread[i].status != LS_OK) return LS_FAIL(l->thread[i].status, "%s", l->thread[i].failure);
     return LS_OK;
@@ -169,21 +174,20 @@ void ls_layer_bench_destroy(ls_layer_bench **layers) {
     if (!l) return;
     l->leaving = 1;
     if (l->threads > 0) {
-        pthread_barrier_wait(&l->together);
+        ls_barrier_wait(&l->together);
         for (int i = 0; i < l->threads; i++) {
             pthread_join(l->thread[i].thread, NULL);
             free_thread(&l->thread[i]);
         }
-        pthread_barrier_destroy(&l->together);
     }
     free(l->thread);
-    free(l);
+    ls_memory_free(l);
     *layers = NULL;
 }
 
 double ls_layer_bench_round(ls_layer_bench *l) {
-    pthread_barrier_wait(&l->together);
-    pthread_barrier_wait(&l->together);
+    ls_barrier_wait(&l->together);
+    ls_barrier_wait(&l->together);
     double sum = 0;
     for (int i = 0; i < l->threads; i++) sum += l->thread[i].floor_sum / l->threads;
     if (l->rounds < LS_LAYER_BENCH_ROUNDS - 1) l->rounds++;
