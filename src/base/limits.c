@@ -58,11 +58,12 @@ double ls_limits_group(const char *controller, double (*read)(const char *folder
     return least;
 }
 
-// A number in one of two files of a group, by version 2's and version 1's names; -1 where there is none ("max").
+// A number in one of two files of a group, by version 2's and version 1's names (NULL: not that one's); -1 where there is none ("max").
 static double group_number(const char *folder, const char *name, const char *old_name) {
     const char *const names[] = {name, old_name};
     char path[1300], text[128], *rest;
     for (int i = 0; i < 2; i++) {
+        if (!names[i]) continue;
         snprintf(path, sizeof path, "%s/%s", folder, names[i]);
         if (!read_line(path, text, sizeof text)) continue;
         double value = strtod(text, &rest);
@@ -73,10 +74,13 @@ static double group_number(const char *folder, const char *name, const char *old
 
 static double memory(const char *folder) { return group_number(folder, "memory.max", "memory.limit_in_bytes"); }
 
+// With swap as far as the group and the machine have it. Version 1's limit is of both together, version 2's of swap alone.
 static double memory_and_swap(const char *folder) {
-    double limit = memory(folder), swap = group_number(folder, "memory.swap.max", "memory.memsw.limit_in_bytes");
-    if (limit < 0) return -1;
-    return swap < 0 ? limit : swap > limit ? swap : limit + swap;
+    double limit = memory(folder), both = group_number(folder, NULL, "memory.memsw.limit_in_bytes");
+    double swap = both < 0 ? group_number(folder, "memory.swap.max", NULL) : both - limit;
+    double there = swap > 0 ? 1024 * number_of("/proc/meminfo", "SwapTotal:") : 0;
+    if (limit < 0 || swap <= 0 || there <= 0) return limit;
+    return limit + (swap < there ? swap : there);
 }
 
 static double memory_left(const char *folder) {

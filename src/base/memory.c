@@ -11,7 +11,7 @@
 #include "base/limits.h"
 
 #define HUGE    (2 << 20)
-#define CHECKED (64 << 20)  // from here on what is left is looked up: taking more ends the process without a word
+#define CHECKED (8 << 20)  // from here on what is left is looked up: taking more ends the process without a word
 
 static int is_large(int64_t bytes) { return bytes >= 4 * HUGE; }
 

@@ -5,6 +5,7 @@
 
 #include "base/bytes.h"
 #include "base/error.h"
+#include "base/limits.h"
 #include "base/text.h"
 #include "cli/plan.h"
 
@@ -49,6 +50,16 @@ static void print_arenas(const ls_memory *m) {
     print_arena("evaluation, the last", &m->evaluate_tail);
 }
 
+// The plan may be for another machine, so that is no failure; training here would be refused.
+static void print_limit(const ls_memory *m) {
+    double limit = ls_limits_memory();
+    char needed[32], there[32];
+    if (limit < 0 || (double)m->total.host <= limit) return;
+    printf("Not on this machine as it is: a host needs %s, and there are only %s (%s)\n",
+           ls_bytes_text(m->total.host, needed), ls_bytes_text((int64_t)limit, there),
+           ls_limits_group_memory() >= 0 ? "its control group's limit" : "all its memory");
+}
+
 void plan_print(const plan *p, const ls_memory *m) {
     char text[64];
     print_head(p, m);
@@ -68,6 +79,7 @@ void plan_print(const plan *p, const ls_memory *m) {
     // A tenth to spare: for pages of files that Slurm counts, and for MPI's network.
     double mib = 1.1 * (double)m->total.host / 1048576;
     printf("In Slurm: --mem=%lldM for a node, a tenth of it to spare\n", (long long)mib + 1);
+    print_limit(m);
 }
 
 // --- what fits -------------------------------------------------------------------------------------------------------

@@ -46,7 +46,7 @@ ls_status ls__reserve_shared(const char *place, int64_t bytes, int workers) {
             LS_STATUS_OUT_OF_MEMORY,
             "the workers of this host want to share %.1f MB, and %.1f MB of memory are left here: use a smaller "
             "network or dataset, or ask for more",
-            (double)bytes / 1e6, left / 1e6);
+            needed / 1e6, left / 1e6);
     if (needed > available) return no_room(needed, available, place);
     int file = nameless(place), why;
     if (file < 0) return LS_OK;  // MPI has its own ways, and says what it thinks of them

@@ -123,6 +123,54 @@ if [ -n "$mpirun" ] && unshare -m mount -t tmpfs -o size=64m none /dev/shm 2>/de
     done
 fi
 
+# A control group that allows less memory than training takes: a sentence before it begins, not a kill; the plan says it, too.
+group=
+leave() {
+    [ -z "$group" ] || rmdir "$group"
+    rm -rf "$here"
+}
+# limited BYTES: a group beside this process's own or below the root, with so much memory and no swap. Status 1 where none can be made.
+limited() {
+    for folder in "/sys/fs/cgroup/memory$(sed -n 's/^[0-9]*:memory://p' /proc/self/cgroup)" /sys/fs/cgroup/memory \
+        "/sys/fs/cgroup$(sed -n 's/^0:://p' /proc/self/cgroup)" /sys/fs/cgroup; do
+        case $folder in /sys/fs/cgroup/memory*) names="memory.limit_in_bytes memory.memsw.limit_in_bytes" ;; *) names="memory.max memory.swap.max" ;; esac
+        # shellcheck disable=SC2086
+        set -- "$1" $names
+        mkdir "$folder/lockstep-test.$$" 2>/dev/null || continue
+        group=$folder/lockstep-test.$$
+        if [ -w "$group/$2" ] && echo "$1" >"$group/$2" && { [ ! -w "$group/$3" ] ||
+            echo "$(case $3 in *memsw*) echo "$1" ;; *) echo 0 ;; esac)" >"$group/$3"; } &&
+            sh -c 'echo $$ >"$0/cgroup.procs"' "$group"; then
+            return 0
+        fi 2>/dev/null
+        rmdir "$group"
+        group=
+    done
+    return 1
+}
+trap leave EXIT
+if grep -qaE '__(asan|tsan|msan)_init' "$lockstep"; then
+    echo "SKIPPED: sanitizers' own memory does not fit in a control group this small"
+elif limited 80000000; then
+    # shellcheck disable=SC2016
+    printf '#!/bin/sh\necho $$ >"%s/cgroup.procs"\nexec "$@"\n' "$group" >"$here/inside"
+    chmod +x "$here/inside"
+    big="mnist-cnn --data digits --batch-size 64 --micro-batch 16 --replicas 1 --limit-train 256 --limit-test 50"
+    # shellcheck disable=SC2086
+    {
+        run 0 "$here/inside" "$lockstep" plan $big
+        says "Not on this machine as it is: a host needs"
+        says "(its control group's limit)"
+        refuses 1 "(its control group's limit): use a smaller micro-batch" "$here/inside" "$lockstep" train $big --epochs 1 --verbose 0
+        [ -z "$mpirun" ] ||
+            refuses 1 "the workers of this host" "$here/inside" "$lockstep" train $big --epochs 1 --verbose 0 --workers 2
+        run 0 "$lockstep" plan $big
+        grep -q "Not on this machine" "$here/out" && wrong "$what: it would fit outside of the group"
+    }
+else
+    echo "SKIPPED: no control group with a limit of memory can be made here"
+fi
+
 # Workers that run other commands, or a timeline on some of them only.
 if [ -n "$mpirun" ]; then
     # shellcheck disable=SC2016,SC2086
