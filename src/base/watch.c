@@ -1,11 +1,14 @@
 #define _GNU_SOURCE
 #include "base/watch.h"
 
+#include <dirent.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -16,6 +19,7 @@
 #define GAP_SECONDS    3.0   // a tick that took longer: this process, or the whole machine, was stopped itself
 #define LATE_SECONDS   30.0  // after the deadline, for those whose end is only slow
 #define REMOTE_SECONDS 5.0
+#define SEARCH_SECONDS 2.0  // between looks for workers that nobody has told of yet
 
 enum { MOST_PEERS = 1024 };
 
@@ -27,7 +31,12 @@ static struct {
     _Atomic double deadline;
     atomic_int peer_count, hosts, me, started;
     ls_watch_peer peer[MOST_PEERS];
-    double missing[MOST_PEERS];  // seconds for which it has not run; the watch's own
+    // The watch's own: whom it looks at, the peers or, before they are known, those found beside this process.
+    const ls_watch_peer *seen;
+    ls_watch_peer found[MOST_PEERS];
+    int seen_count;
+    double searched;
+    double missing[MOST_PEERS];  // seconds for which it has not run
     char state[MOST_PEERS];
     ls_watch_limits limits;
     ls_watch_fn fn;
@@ -59,41 +68,129 @@ void ls_watch_peers(int rank, int hosts, const ls_watch_peer *peers, int count) 
     atomic_store(&watch.peer_count, count);
 }
 
-int64_t ls_watch_started(int64_t process, char *state) {
-    char path[64], text[1024];
-    long long started = -1;
-    *state = 0;
-    snprintf(path, sizeof path, "/proc/%lld/stat", (long long)process);
+// The fields of /proc/PROCESS/stat from the third on, the state; NULL where there is no such process.
+static char *fields_of(const char *process, char *text, size_t size) {
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%.20s/stat", process);
     FILE *f = fopen(path, "r");
-    if (!f) return -1;
-    size_t n = fread(text, 1, sizeof text - 1, f);
+    if (!f) return NULL;
+    size_t n = fread(text, 1, size - 1, f);
     fclose(f);
     text[n] = 0;
     char *p = strrchr(text, ')');  // the program's name, which may hold spaces, ends here: field 2
-    if (!p || sscanf(p + 1, " %c", state) != 1) return -1;
-    for (int field = 2; p && field < 22; field++) p = strchr(p + 1, ' ');
+    return p && p[1] ? p + 2 : NULL;
+}
+
+int64_t ls_watch_started(int64_t process, char *state) {
+    char name[24], text[1024];
+    long long started = -1;
+    *state = 0;
+    snprintf(name, sizeof name, "%lld", (long long)process);
+    char *p = fields_of(name, text, sizeof text);
+    if (!p || !*p) return -1;
+    *state = *p;
+    for (int field = 3; p && field < 22; field++) p = strchr(p + 1, ' ');
     return p && sscanf(p, "%lld", &started) == 1 ? started : -1;
+}
+
+int ls_watch_rank(int64_t process) {
+    static const char *const names[] = {"OMPI_COMM_WORLD_RANK=", "PMI_RANK=", "PMIX_RANK=", "SLURM_PROCID="};
+    char path[64], *word = NULL;
+    size_t size = 0;
+    int rank = -1, best = 4;
+    snprintf(path, sizeof path, "/proc/%lld/environ", (long long)process);
+    FILE *f = fopen(path, "r");
+    while (f && getdelim(&word, &size, 0, f) > 0)
+        for (int i = 0; i < best; i++)
+            if (strncmp(word, names[i], strlen(names[i])) == 0) rank = atoi(word + strlen(names[i])), best = i;
+    free(word);
+    if (f) fclose(f);
+    return rank;
+}
+
+int ls_watch_children(int64_t parent, ls_watch_child_fn fn, void *user) {
+    char text[1024], state;
+    int count = 0;
+    DIR *processes = opendir("/proc");
+    for (struct dirent *d; processes && (d = readdir(processes));) {
+        long long of = 0;
+        char *p = d->d_name[0] >= '0' && d->d_name[0] <= '9' ? fields_of(d->d_name, text, sizeof text) : NULL;
+        // One that has ended and that nobody asks about any more is no process.
+        if (!p || sscanf(p, "%c %lld", &state, &of) != 2 || of != parent || state == 'Z' || state == 'X') continue;
+        count++;
+        if (fn) fn(user, atoll(d->d_name), state);
+    }
+    if (processes) closedir(processes);
+    return count;
 }
 
 int ls_watch_end_peers(void) {
     int reached = 0, count = atomic_load(&watch.peer_count);
+    const ls_watch_peer *list = count > 0 ? watch.peer : watch.seen;
     char state;
+    if (count == 0 && list) count = watch.seen_count;
     for (int i = 0; i < count; i++)
-        if (ls_watch_started(watch.peer[i].process, &state) == watch.peer[i].started && state != 'Z')
-            reached += kill((pid_t)watch.peer[i].process, SIGKILL) == 0;
+        if (ls_watch_started(list[i].process, &state) == list[i].started && state != 'Z')
+            reached += kill((pid_t)list[i].process, SIGKILL) == 0;
     return reached;
+}
+
+// Whether a process runs the same program as this one.
+static int is_same_program(int64_t process) {
+    char path[64];
+    struct stat mine, other;
+    snprintf(path, sizeof path, "/proc/%lld/exe", (long long)process);
+    return stat("/proc/self/exe", &mine) == 0 && stat(path, &other) == 0 && mine.st_dev == other.st_dev &&
+           mine.st_ino == other.st_ino;
+}
+
+static void add_found(void *user, int64_t process, char state) {
+    ls_watch_peer *list = user;
+    if (process == getpid() || watch.seen_count == MOST_PEERS || !is_same_program(process)) return;
+    list[watch.seen_count] = (ls_watch_peer){ls_watch_rank(process), process, ls_watch_started(process, &state)};
+    if (list[watch.seen_count].rank >= 0) watch.seen_count++;
+}
+
+// Before workers have told each other who they are: those that the same process has started.
+static void search(void) {
+    static ls_watch_peer list[MOST_PEERS];
+    double missing[MOST_PEERS] = {0};
+    int before = watch.seen == watch.found ? watch.seen_count : 0;
+    watch.seen_count = 0;
+    ls_watch_children(getppid(), add_found, list);
+    for (int i = 0; i < watch.seen_count; i++)
+        for (int k = 0; k < before; k++)
+            if (list[i].process == watch.found[k].process && list[i].started == watch.found[k].started)
+                missing[i] = watch.missing[k];
+    memcpy(watch.found, list, sizeof list);
+    memcpy(watch.missing, missing, sizeof missing);
+    watch.seen = watch.found;
+}
+
+// Whom to look at, after `waited` seconds.
+static void find_peers(double now, double waited) {
+    int count = atomic_load(&watch.peer_count);
+    if (count > 0) {
+        if (watch.seen != watch.peer) memset(watch.missing, 0, sizeof watch.missing);
+        watch.seen = watch.peer;
+        watch.seen_count = count;
+    } else if (waited >= SEARCH_SECONDS && now - watch.searched >= SEARCH_SECONDS) {
+        watch.searched = now;
+        search();
+    }
 }
 
 // Looks at everybody on this host; the longest time that one of them has not run.
 static double look(double seconds) {
     double longest = 0;
-    int count = atomic_load(&watch.peer_count);
-    for (int i = 0; i < count; i++) {
+    for (int i = 0; i < watch.seen_count; i++) {
         char state;
-        int64_t started = ls_watch_started(watch.peer[i].process, &state);
-        int there = started == watch.peer[i].started && state != 'Z' && state != 'X';
+        int64_t started = ls_watch_started(watch.seen[i].process, &state);
+        int there = started == watch.seen[i].started && state != 'Z' && state != 'X';
+        // That one of those who were only found is gone, its launcher knows.
+        int runs = there ? state != 'T' : watch.seen == watch.found;
         watch.state[i] = there ? state : 0;
-        watch.missing[i] = there && state != 'T' ? 0 : watch.missing[i] + seconds;
+        watch.missing[i] = runs ? 0 : watch.missing[i] + seconds;
         if (watch.missing[i] > longest) longest = watch.missing[i];
     }
     return longest;
@@ -101,9 +198,9 @@ static double look(double seconds) {
 
 static void name_missing(char *text, size_t size) {
     size_t used = strlen(text);
-    int named = 0, count = atomic_load(&watch.peer_count), rank = atomic_load(&watch.rank);
-    for (int i = 0; i < count && named < 4; i++) {
-        const ls_watch_peer *p = &watch.peer[i];
+    int named = 0, rank = atomic_load(&watch.rank);
+    for (int i = 0; i < watch.seen_count && named < 4; i++) {
+        const ls_watch_peer *p = &watch.seen[i];
         if (watch.missing[i] <= 0) continue;
         ls_text_add(text, size, &used, "%sworker %d (process %lld) %s", named ? ", and " : ": ", p->rank,
                     (long long)p->process, watch.state[i] ? "is stopped, as by SIGSTOP or a debugger" : "is gone");
@@ -147,11 +244,13 @@ static void *watch_main(void *unused) {
         }
         if (tick > GAP_SECONDS) away += tick;  // time in which nobody here ran is no waiting
         if (since == 0) continue;
+        find_peers(now, now - since - away);
         double missing = look(tick > GAP_SECONDS ? 0 : tick);
         char sentence[640];
         if (!too_long(now, now - since - away, missing, sentence, sizeof sentence)) continue;
         // Those who wait longest for the same one see it at the same time: the first of them speaks.
-        usleep(200000 * (useconds_t)(atomic_load(&watch.me) < 20 ? atomic_load(&watch.me) : 20));
+        int me = watch.seen == watch.found ? ls_watch_rank(getpid()) : atomic_load(&watch.me);
+        usleep(200000 * (useconds_t)(me < 0 ? 0 : me < 20 ? me : 20));
         if (atomic_load(&watch.since) != since) continue;
         watch.fn(watch.user, sentence);
         return NULL;

@@ -33,7 +33,13 @@ void ls_watch_deadline(double at);
 void ls_watch_peers(int rank, int hosts, const ls_watch_peer *peers, int count);
 // When a process started, in ticks since boot; -1 where there is none of this number. *state: its letter in /proc.
 int64_t ls_watch_started(int64_t process, char *state);
-// Ends the other processes of this host, as far as they still are those that were told of. Returns how many it reached.
+// The rank that its launcher has given a process of this host; -1 where that cannot be read.
+int ls_watch_rank(int64_t process);
+// Calls fn (NULL: nothing) for each process that `parent` has started, with its state as in /proc. How many there are; those that have ended do not count.
+typedef void (*ls_watch_child_fn)(void *user, int64_t process, char state);
+int ls_watch_children(int64_t parent, ls_watch_child_fn fn, void *user);
+// Ends the other processes of this host, as far as they still are those that were told of or, before, that were found.
+// For an ls_watch_fn. Returns how many it reached.
 int ls_watch_end_peers(void);
 
 #endif

@@ -172,6 +172,11 @@ static ls_status check_files(int workers) {
                    workers, (long long)needed, (long long)limit.rlim_cur);
 }
 
+// How long a process of this host may be stopped.
+static double stopped_seconds(const cli *c) {
+    return c->wait_limit > 0 && c->wait_limit < STOPPED_SECONDS ? c->wait_limit : STOPPED_SECONDS;
+}
+
 static ls_status launch(cli *c, int workers) {
     c->stage = CLI_STAGE_TOGETHER;  // what goes wrong from here on is not the command line's fault
     char self[4096], program[4096], count[16], *extra = NULL;
@@ -199,7 +204,8 @@ static ls_status launch(cli *c, int workers) {
     const char *name = a.list[0];
     int by_srun = strcmp(name, "srun") == 0;  // which says itself what becomes of its tasks
     a.list[0] = program;
-    status = cli_launcher_run(c->command, a.list, !by_srun);
+    // A little longer than those who wait take, who know more.
+    status = cli_launcher_run(c->command, a.list, !by_srun, c->wait_limit < 0 ? -1 : stopped_seconds(c) + 10);
     if (status != LS_OK) ls__fail_context(status, "--workers %d: ", workers);
 failed:
     free(extra);
@@ -234,9 +240,8 @@ static void end_waiting(void *user, const char *sentence) {
 ls_status cli_job_join(cli *c, const char *command, int workers) {
     if (cli_job_size() > 1 && c->wait_limit >= 0) {
         double limit = c->wait_limit;
-        ls_watch_limits limits = {.stopped = limit > 0 && limit < STOPPED_SECONDS ? limit : STOPPED_SECONDS,
-                                  .waiting = limit > 0 ? limit : WAIT_SECONDS,
-                                  .deadline = c->deadline};
+        ls_watch_limits limits = {
+            .stopped = stopped_seconds(c), .waiting = limit > 0 ? limit : WAIT_SECONDS, .deadline = c->deadline};
         ls_watch_start(&limits, end_waiting, c);
     }
     LS_TRY(ls_context_create(&c->context));

@@ -3,7 +3,6 @@
 #define _GNU_SOURCE
 #include "cli/launcher.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -41,16 +40,19 @@ typedef struct supervisor {
     size_t block_used;
     int in_block;
     double block_since;
-    int said;              // a worker has said why the job ends
-    int spoken;            // a worker has said anything, or the launcher a block that was passed on
-    const char *given_up;  // why this process ended the launcher; NULL: it did not, or somebody asked for it
-    int rank, number;      // of a worker that a signal ended; number 0: none
+    int said;            // a worker has said why the job ends
+    int spoken;          // a worker has said anything, or the launcher a block that was passed on
+    char given_up[512];  // why this process ended the launcher; "": it did not, or somebody asked for it
+    int rank, number;    // of a worker that a signal ended; number 0: none
     char host[256];
     double asked;    // when it was asked to end; 0: not
     int asked_with;  // the signal
     int had_workers;
-    double alone;   // since when the launcher has no workers any more; 0: it has
-    int64_t kills;  // for memory, before
+    double alone;     // since when the launcher has no workers any more; 0: it has
+    double frozen;    // since when the launcher, or all that is left of its workers, is stopped; 0: it runs
+    double looked;    // when that was last looked at
+    double patience;  // seconds for which that may be; < 0: for ever
+    int64_t kills;    // for memory, before
 } supervisor;
 
 static void pass_on(const char *text, size_t n) {
@@ -174,32 +176,14 @@ static void take_words(supervisor *s) {
 
 // --- processes -----------------------------------------------------------------------------------------------------------
 
-static pid_t parent_of(const char *process) {
-    char path[64], text[512];
-    int parent = 0;
-    snprintf(path, sizeof path, "/proc/%.20s/stat", process);
-    FILE *f = fopen(path, "r");
-    if (!f) return 0;
-    size_t n = fread(text, 1, sizeof text - 1, f);
-    fclose(f);
-    text[n] = 0;
-    char *p = strrchr(text, ')');
-    char state;
-    // One that has ended and that nobody asks about any more is no process to wait for.
-    return p && sscanf(p + 1, " %c %d", &state, &parent) == 2 && state != 'Z' ? (pid_t)parent : 0;
+static void send_signal(void *user, int64_t process, char state) {
+    (void)state;
+    kill((pid_t)process, *(const int *)user);
 }
 
-// Calls for each child of `parent`; how many there are.
+// Sends a signal (0: none) to each child of `parent`; how many there are.
 static int children(pid_t parent, int signal_number) {
-    int count = 0;
-    DIR *processes = opendir("/proc");
-    for (struct dirent *d; processes && (d = readdir(processes));) {
-        if (d->d_name[0] < '0' || d->d_name[0] > '9' || parent_of(d->d_name) != parent) continue;
-        count++;
-        if (signal_number) kill((pid_t)atoi(d->d_name), signal_number);
-    }
-    if (processes) closedir(processes);
-    return count;
+    return ls_watch_children(parent, signal_number ? send_signal : NULL, &signal_number);
 }
 
 // The launcher's child, which becomes it.
@@ -240,6 +224,7 @@ static void take_signal(supervisor *s) {
         raise(SIGSTOP);
         children(s->launcher, SIGCONT);
         kill(-s->launcher, SIGCONT);
+        s->frozen = 0;
         return;
     }
     if (number != SIGINT && number != SIGTERM && number != SIGHUP && number != SIGQUIT) {
@@ -253,17 +238,54 @@ static void take_signal(supervisor *s) {
     kill(s->launcher, number == SIGQUIT || number == SIGHUP ? SIGTERM : number);
 }
 
-// A launcher whose workers are gone waits for hosts it does not reach.
+// A launcher whose workers are gone waits for hosts it does not reach, and for those that are stopped. It hears, and they do, once they go on.
 static void give_up(supervisor *s, const char *why) {
-    s->given_up = why;
+    snprintf(s->given_up, sizeof s->given_up, "%s", why);
     s->asked = ls_clock();
     s->asked_with = SIGTERM;
     kill(s->launcher, SIGTERM);
+    kill(s->launcher, SIGCONT);
+}
+
+typedef struct states {
+    int running, stopped;
+    int64_t process;  // one that is stopped
+} states;
+
+static void note_state(void *user, int64_t process, char state) {
+    states *of = user;
+    if (state == 'T')
+        of->stopped++, of->process = process;
+    else
+        of->running++;
+}
+
+// Workers that wait for one which is stopped say so themselves; those that have ended do not, nor does anybody where it is the launcher.
+static void look_at_stopped(supervisor *s, const states *of) {
+    char launcher, why[480];
+    double now = ls_clock();
+    int slept = now - s->looked > 5;  // this process was itself stopped
+    s->looked = now;
+    int named = ls_watch_started(s->launcher, &launcher) >= 0 && launcher == 'T';
+    int frozen = !slept && (named || (of->running == 0 && of->stopped > 0));
+    s->frozen = !frozen ? 0 : s->frozen > 0 ? s->frozen : now;
+    if (!frozen || s->patience < 0 || s->asked) return;
+    if (now - s->frozen < s->patience) return;
+    char host[256] = "this host", who[32] = "a worker";
+    gethostname(host, sizeof host - 1);
+    int rank = named ? -1 : ls_watch_rank(of->process);
+    if (rank >= 0) snprintf(who, sizeof who, "worker %d", rank);
+    snprintf(why, sizeof why, "%s (process %lld) on %s has been stopped for %.0f s, as by SIGSTOP or a debugger%s",
+             named ? "the launcher" : who, (long long)(named ? s->launcher : of->process), host, now - s->frozen,
+             named ? "" : ", and no worker of this host runs");
+    give_up(s, why);
 }
 
 static void look_after(supervisor *s) {
-    int count = children(s->launcher, 0);
+    states of = {0};
+    int count = ls_watch_children(s->launcher, note_state, &of);
     s->had_workers |= count > 0;
+    look_at_stopped(s, &of);
     if (count > 0)
         s->alone = 0;
     else if (s->alone == 0)
@@ -279,7 +301,7 @@ static void look_after(supervisor *s) {
 
 static void say_end(const supervisor *s, int wait_status) {
     int code = WIFEXITED(wait_status) ? WEXITSTATUS(wait_status) : 0, number = s->number;
-    if (s->given_up) fprintf(stderr, "lockstep %s: %s. " CLI_JOB_ENDS "\n", s->command, s->given_up);
+    if (*s->given_up) fprintf(stderr, "lockstep %s: %s. " CLI_JOB_ENDS "\n", s->command, s->given_up);
     if (s->said || s->asked) return;
     if (WIFSIGNALED(wait_status)) {
         fprintf(stderr, "lockstep %s: the launcher was ended by signal %d (%s), and the job with it\n", s->command,
@@ -347,8 +369,13 @@ static int watch_it(supervisor *s) {
     return wait_status;
 }
 
-ls_status cli_launcher_run(const char *command, char **argv, int speaks) {
-    supervisor s = {.command = command, .words = -1, .rank = -1, .kills = ls_limits_kills(), .speaks = speaks};
+ls_status cli_launcher_run(const char *command, char **argv, int speaks, double patience) {
+    supervisor s = {.command = command,
+                    .words = -1,
+                    .rank = -1,
+                    .kills = ls_limits_kills(),
+                    .speaks = speaks,
+                    .patience = patience};
     static const int passed[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGTSTP, SIGUSR1, SIGUSR2, SIGCHLD};
     int ends[2] = {-1, -1};
     sigset_t signals, before;

@@ -6,7 +6,8 @@
 
 // Runs the launcher `argv[0]` (a path) until it ends, and does not return then: the process ends with its exit status. `command` is ours,
 // for what is said. `speaks`: the launcher is mpirun or mpiexec, whose own words about workers that ended are replaced by ours.
+// `patience`: seconds for which the launcher, or all that is left of its workers, may be stopped; < 0: for ever.
 // Errors: IO (it cannot be started).
-ls_status cli_launcher_run(const char *command, char **argv, int speaks);
+ls_status cli_launcher_run(const char *command, char **argv, int speaks, double patience);
 
 #endif

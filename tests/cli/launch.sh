@@ -57,14 +57,18 @@ afflicted() {
     env --default-signal=INT LOCKSTEP_TEST_JOB=$$ "$lockstep" train mnist-mlp --workers 2 --epochs 100000 --limit-train 640 \
         --limit-test 100 --verbose 2 "$@" >"$here/out" 2>"$here/err" &
     job=$!
-    for _ in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do
-        grep -q '^Epoch 2' "$here/out" && break
+    hit=
+    # A busy machine takes its time, and a process that has just been started has no environment yet.
+    for _ in $(seq 120); do
+        grep -q '^Epoch 2' "$here/out" && for environment in $(members); do
+            process=${environment%/environ}
+            grep -qzE "^(OMPI_COMM_WORLD_RANK|PMI_RANK)=1$" "$environment" && hit=${process#/proc/}
+        done
+        [ -z "$hit" ] || break
         sleep 0.5
     done
-    for environment in $(members); do
-        process=${environment%/environ}
-        grep -qzE "^(OMPI_COMM_WORLD_RANK|PMI_RANK)=1$" "$environment" && kill "-$signal" "${process#/proc/}"
-    done
+    [ -n "$hit" ] || wrong "$what: no second worker was found"
+    [ -z "$hit" ] || kill "-$signal" "$hit" || wrong "$what: it could not be sent"
 }
 # over SECONDS SENTENCE: the job ends by itself within so long, not well, and says so once. Nobody is left.
 over() {
@@ -95,4 +99,31 @@ over 60 "and the time limit is reached: worker 1 (process "
 afflicted STOP
 kill -INT "$job"
 over 30 ""
+
+# before WHO SIGNAL OPTIONS...: sends it as soon as there is somebody to send it to, a worker or the launcher.
+before() {
+    who=$1
+    signal=$2
+    shift 2
+    what="lockstep train --workers 2 $*, the $who with SIG$signal"
+    LOCKSTEP_TEST_JOB=$$ "$lockstep" train mnist-mlp --workers 2 --epochs 1 --limit-train 640 --limit-test 100 --verbose 2 "$@" \
+        >"$here/out" 2>"$here/err" &
+    job=$!
+    hit=
+    while [ -z "$hit" ] && kill -0 $job 2>/dev/null; do
+        for environment in $(members); do
+            process=${environment%/environ}
+            process=${process#/proc/}
+            rank=$(tr '\0' '\n' <"$environment" 2>/dev/null | sed -n 's/^OMPI_COMM_WORLD_RANK=//p; s/^PMI_RANK=//p')
+            [ "$process" = $job ] && continue
+            case $who$rank in worker1) hit=$process ;; launcher) hit=$process ;; esac
+        done
+    done
+    [ -n "$hit" ] && kill "-$signal" "$hit"
+}
+# Workers that do not know each other yet, and those that nobody waits for.
+before worker STOP --wait-limit 0:03
+over 40 "worker 1 (process $hit) is stopped, as by SIGSTOP or a debugger. The job ends here"
+before launcher STOP --wait-limit 0:03
+over 50 "the launcher (process $hit) on $(uname -n) has been stopped for"
 finish
