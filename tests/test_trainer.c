@@ -576,6 +576,43 @@ static void impossible_requests_are_refused(void **state) {
     ls_graph_destroy(&wide);
 }
 
+// Scores are looked up by class numbers: none may come that there is no score for.
+static void class_numbers_without_a_score_are_refused(void **state) {
+    fixture *f = *state;
+    static int32_t kinds[4] = {0, 1, 1 << 20, -1};
+    static float values[4][3];
+    const ls_field fields[] = {{"image", LS_SHAPE(3), LS_DTYPE_F32, 0}, {"kind", {0}, LS_DTYPE_I32, 0}};
+    ls_arrays_config arrays = {.fields = fields, .field_count = 2, .train = {.count = 4, .field = {values, kinds}}};
+    ls_dataset *data;
+    OK(ls_dataset_create_arrays(f->context, &arrays, &data));
+    ls_graph *g;
+    OK(ls_graph_create("kinds", LS_SHAPE(3), &g));
+    ls_value x = ls_dense(g, ls_graph_input(g), &(ls_dense_attrs){.units = 4});
+    ls_value kind = ls_graph_add_input(g, "kind", (ls_shape){0}, LS_DTYPE_I32);
+    ls_softmax_cross_entropy(g, x, kind, NULL);
+    ls_top_k_accuracy(g, x, kind, &(ls_metric_attrs){.k = 2});
+    OK(ls_graph_finish(g, x));
+    ls_train_config c = small();
+    ls_trainer *t;
+    c.batch_size = 4;
+    assert_int_equal(ls_trainer_create(f->context, g, data, &c, &t), LS_STATUS_INVALID_ARGUMENT);
+    assert_non_null(strstr(ls_error_message(), "field \"kind\" of the dataset arrays does not say how many"));
+    ls_predict_config how;
+    ls_predict_config_init(&how);
+    ls_predictor *p;
+    OK(ls_predictor_create(g, &how, &p));
+    const void *inputs[] = {values, kinds};
+    double loss;
+    OK(ls_predictor_evaluate(p, 2, inputs, &loss, NULL, NULL));
+    assert_int_equal(ls_predictor_evaluate(p, 4, inputs, &loss, NULL, NULL), LS_STATUS_INVALID_ARGUMENT);
+    assert_non_null(strstr(ls_error_message(), "sample 2: input \"kind\" of model kinds is class 1048576"));
+    inputs[1] = kinds + 3;
+    assert_int_equal(ls_predictor_evaluate(p, 1, inputs, &loss, NULL, NULL), LS_STATUS_INVALID_ARGUMENT);
+    ls_predictor_destroy(&p);
+    ls_graph_destroy(&g);
+    ls_dataset_destroy(&data);
+}
+
 static void the_default_micro_batch_is_a_function_of_the_batch(void **state) {
     static const int64_t expected[][2] = {{128, 16}, {256, 32},  {512, 64},  {1024, 128}, {2048, 128},
                                           {64, 16},  {32, 16},   {16, 16},   {8, 1},      {1, 1},
@@ -603,6 +640,7 @@ int main(void) {
         cmocka_unit_test(normalization_is_measured_and_reported),
         cmocka_unit_test(clipped_steps_are_as_long_as_they_may_be),
         cmocka_unit_test(impossible_requests_are_refused),
+        cmocka_unit_test(class_numbers_without_a_score_are_refused),
         cmocka_unit_test(the_default_micro_batch_is_a_function_of_the_batch),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);

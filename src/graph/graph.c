@@ -363,6 +363,18 @@ int ls__graph_has_losses(const ls_graph *graph) {
     return 0;
 }
 
+int64_t ls__graph_target_classes(const ls_graph *graph, ls_value input) {
+    int64_t least = 0;
+    for (int i = 0; i < graph->node_count; i++) {
+        const ls_node *n = &graph->nodes[i];
+        if (ls__op_find(n->op)->part == LS_PART_LAYER || n->input_count < 2 || n->inputs[1] != input) continue;
+        const ls_tensor_type *scores = ls__input_type(graph, n, 0);
+        if (ls__input_type(graph, n, 1)->dtype != LS_DTYPE_I32 || scores->shape.ndim != 1) continue;
+        if (!least || scores->shape.dim[0] < least) least = scores->shape.dim[0];
+    }
+    return least;
+}
+
 ls_status ls_graph_finish(ls_graph *graph, ls_value logits) {
     if (graph->failed) return LS_FAIL(graph->failed, "%s", graph->failure);
     if (graph->finished) return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "%s is finished already", graph->name);

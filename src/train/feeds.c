@@ -86,22 +86,22 @@ static ls_status check_values(const ls_trainer *t, ls_port port, const ls_field 
                    ls__shape_text(field->shape, have));
 }
 
-// Class numbers that a loss or metric holds against scores are below the number of these.
+// Class numbers that a loss or metric holds against scores are below the number of these, which the dataset sees to.
 static ls_status check_classes(const ls_trainer *t, ls_value input, const ls_field *field) {
-    const ls_graph *g = t->graph;
+    int64_t classes = ls__graph_target_classes(t->graph, input);
+    if (!classes) return LS_OK;
     if (!field->classes) {
         if (t->objective) return missing(t, (ls_port){"label", {0}, LS_DTYPE_I32});
-        return LS_OK;
+        return LS_FAIL(
+            LS_STATUS_INVALID_ARGUMENT,
+            "model %s tells %lld classes apart, and the field \"%s\" of the dataset %s does not say how many "
+            "it has: give it that number (ls_field.classes)",
+            t->network->name, (long long)classes, field->name, t->dataset->name);
     }
-    for (int i = 0; i < g->node_count; i++) {
-        const ls_node *n = &g->nodes[i];
-        if (ls__op_find(n->op)->part == LS_PART_LAYER || n->input_count < 2 || n->inputs[1] != input) continue;
-        ls_shape scores = ls__input_type(g, n, 0)->shape;
-        if (scores.ndim == 1 && scores.dim[0] < field->classes)
-            return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
-                           "model %s tells %lld classes apart, dataset %s has %d: give it as many", t->network->name,
-                           (long long)scores.dim[0], t->dataset->name, field->classes);
-    }
+    if (classes < field->classes)
+        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
+                       "model %s tells %lld classes apart, dataset %s has %d: give it as many", t->network->name,
+                       (long long)classes, t->dataset->name, field->classes);
     return LS_OK;
 }
 
@@ -115,7 +115,7 @@ static ls_status resolve_one(ls_trainer *t, int i) {
     *feed = (ls_feed){.field = field->name, .dtype = port.dtype};
     if (port.dtype == LS_DTYPE_I32) {
         LS_TRY(check_values(t, port, field));
-        return target ? check_classes(t, input, field) : LS_OK;
+        return check_classes(t, input, field);
     }
     feed->dtype = target ? LS_DTYPE_F32 : t->choices.precision;
     feed->image = field->dtype == LS_DTYPE_U8 && field->shape.ndim == 3 && port.shape.ndim == 3;

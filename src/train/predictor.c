@@ -202,6 +202,20 @@ static ls_status take_rows(const ls_measures *m, ls_runner *r, int64_t first, ev
     return LS_OK;
 }
 
+// Class numbers are looked at before losses and metrics go by them.
+static ls_status check_targets(const ls_graph *g, const evaluation *e) {
+    for (int i = 0; i < g->input_count; i++) {
+        int64_t classes = ls__graph_target_classes(g, g->inputs[i]);
+        const int32_t *label = classes && e->inputs ? e->inputs[i] : NULL;
+        for (int64_t n = 0; label && n < e->samples; n++)
+            if (label[n] < 0 || label[n] >= classes)
+                return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
+                               "sample %lld: input \"%s\" of model %s is class %d, but its classes go from 0 to %lld",
+                               (long long)n, ls_graph_input_at(g, i).name, g->name, label[n], (long long)classes - 1);
+    }
+    return LS_OK;
+}
+
 // Of a full batch of the runner's.
 static ls_status evaluate_batch(ls_predictor *p, ls_runner *r, int64_t first, evaluation *e) {
     double row[LS_MAX_MEASURES] = {(double)r->batch};
@@ -215,6 +229,7 @@ static ls_status evaluate(ls_predictor *p, const ls_graph *graph, evaluation *e)
     ls_plan_config config = p->plan;
     int64_t full = e->samples / config.batch * config.batch;
     config.mode = LS_PLAN_EVALUATION;
+    LS_TRY(check_targets(graph, e));
     if (full && !p->evaluate) LS_TRY(ls_runner_create(graph, p->device, &config, p->runner, &p->evaluate));
     for (int64_t first = 0; first < full; first += config.batch) LS_TRY(evaluate_batch(p, p->evaluate, first, e));
     if (full == e->samples) return LS_OK;
