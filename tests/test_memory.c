@@ -148,6 +148,21 @@ static void workers_share_their_host(void **state) {
     assert_int_equal(ls_memory_plan(f->context, f->graph, &job, &c, &m), LS_STATUS_INVALID_ARGUMENT);
 }
 
+static void a_trainer_of_the_graph_is_in_nobodys_way(void **state) {
+    const fixture *f = *state;
+    ls_train_config c = f->config, other = f->config;
+    other.strategy = "reduce-broadcast";
+    c.limit_train = 128, c.epochs = 1;
+    ls_dataset *data;
+    ls_trainer *t;
+    OK(ls_dataset_open(f->context, "digits", &data));
+    OK(ls_trainer_create(f->context, f->graph, data, &c, &t));
+    assert_true(plan(f, (ls_memory_job){.workers = 2}, &other).total.worker > 0);
+    OK(ls_trainer_fit(t, NULL));
+    ls_trainer_destroy(&t);
+    ls_dataset_destroy(&data);
+}
+
 static void nothing_large_is_allocated(void **state) {
     const fixture *f = *state;
     ls_train_config c = f->config;
@@ -173,6 +188,7 @@ int main(void) {
         cmocka_unit_test(workers_share_their_host),
         cmocka_unit_test(nothing_large_is_allocated),
         cmocka_unit_test(mpi_is_measured_elsewhere),
+        cmocka_unit_test(a_trainer_of_the_graph_is_in_nobodys_way),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

@@ -38,10 +38,10 @@ static ls_status find_objective(ls_trainer *t) {
     return ls__measures_create(t->graph, &t->measures);
 }
 
-// The device: that of the store's first trainer, where there is one.
+// The device: that of the store's first trainer, where there is one. A trainer that is only thought of is alone.
 static ls_status find_device(ls_trainer *t) {
     const ls_train_config *c = &t->config;
-    t->home = t->graph->store->placed ? t->graph->store->placed : t;
+    t->home = t->context && t->graph->store->placed ? t->graph->store->placed : t;
     if (t->home != t) {
         const ls_train_config *first = &t->home->config;
         if (t->comm != t->home->comm || strcmp(c->device, first->device) != 0 ||
