@@ -154,6 +154,25 @@ static void a_callback_can_stop_training(void **state) {
 }
 
 // However often training is left and gone on with, evaluated in between or not: the same steps in the same order.
+static ls_status fails_silently(void *user, const ls_step_report *step, int *stop) { return LS_STATUS_IO; }
+
+static ls_status fails_silently_at_the_end(void *user, const ls_epoch_result *epoch, int *stop) { return LS_STATUS_IO; }
+
+// The sentence of what failed before is not its own.
+static void a_callback_that_does_not_say_why(void **state) {
+    fixture *f = *state;
+    ls_train_config c = small();
+    for (int i = 0; i < 2; i++) {
+        ls_callbacks fails = {.on_step = i ? NULL : fails_silently, .on_epoch = i ? fails_silently_at_the_end : NULL};
+        ls_trainer *t;
+        OK(ls_trainer_create(f->context, f->graph, f->dataset, &c, &t));
+        assert_int_equal(ls_trainer_load_weights(t, "nowhere.safetensors"), LS_STATUS_NOT_FOUND);
+        assert_int_equal(ls_trainer_fit(t, &fails), LS_STATUS_IO);
+        assert_string_equal(ls_error_message(), "a callback returned IO and did not say why (ls_error_set does)");
+        ls_trainer_destroy(&t);
+    }
+}
+
 static void training_goes_on_where_it_was_left(void **state) {
     fixture *f = *state;
     ls_train_config c = small();
@@ -628,6 +647,7 @@ int main(void) {
         cmocka_unit_test(phases_add_up_to_the_epoch),
         cmocka_unit_test(every_sample_counts_once_whatever_the_cut),
         cmocka_unit_test(a_callback_can_stop_training),
+        cmocka_unit_test(a_callback_that_does_not_say_why),
         cmocka_unit_test(training_goes_on_where_it_was_left),
         cmocka_unit_test(a_program_has_its_own_loop),
         cmocka_unit_test(validation_follows_every_epoch),

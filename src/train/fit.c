@@ -154,8 +154,11 @@ static void note_callback(ls_trainer *t, ls_status status) {
     t->at.failed = status;
     t->at.vote = LS_VOTE_FAILED;
     const char *sentence = ls_error_message();
-    snprintf(t->at.failure, sizeof t->at.failure, "%s",
-             sentence[0] ? sentence : "a callback failed without a sentence");
+    if (sentence[0])
+        snprintf(t->at.failure, sizeof t->at.failure, "%s", sentence);
+    else
+        snprintf(t->at.failure, sizeof t->at.failure, "a callback returned %s and did not say why (ls_error_set does)",
+                 ls_status_name(status));
 }
 
 static void note_stop(ls_trainer *t, int stop) {
@@ -168,6 +171,7 @@ static ls_status fit_steps(ls_trainer *t, const ls_callbacks *c) {
         ls_step_report step;
         int stop = 0;
         LS_TRY(ls_trainer_step(t, &step));
+        ls__error_set("");  // so that an earlier failure's sentence does not pass for the callback's
         if (c->on_step) note_callback(t, c->on_step(c->user, &step, &stop));
         note_stop(t, stop);
     }
@@ -201,6 +205,7 @@ static ls_status fit_epoch(ls_trainer *t, const ls_callbacks *c, int *stop) {
         LS_TRY(status);
     }
     int mine = 0;
+    ls__error_set("");
     if (c->on_epoch) note_callback(t, c->on_epoch(c->user, &epoch, &mine));
     note_stop(t, mine);
     if (status != LS_OK) return LS_FAIL(status, "%s", sentence);
