@@ -91,8 +91,37 @@ static ls_status resolve_schedule(ls_trainer *t) {
     return LS_OK;
 }
 
+// What no default stands behind: a text that is missing, a count below none.
+static ls_status check_filled_in(const ls_train_config *c) {
+    ls_train_config initial;
+    ls_train_config_init(&initial);
+    for (const ls_option *o = ls_train_options(); o->name; o++) {
+        const void *mine = (const char *)c + o->offset, *its = (const char *)&initial + o->offset;
+        if (o->type == LS_OPTION_TEXT && !*(const char *const *)mine && *(const char *const *)its)
+            return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
+                           "the configuration has no %s: call ls_train_config_init first, then set what differs",
+                           o->name);
+    }
+    if (c->replicas < 0)
+        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
+                       "%d replicas were asked for: ask for 1 at least, or 0 for one per core", c->replicas);
+    if (c->micro_batch < 0)
+        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
+                       "the micro-batch is to hold %lld samples: give it 1 at least, or 0 to leave it to the library",
+                       (long long)c->micro_batch);
+    if (c->limit_train < 0 || c->limit_test < 0)
+        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
+                       "only %lld samples were to be used: give 1 at least, or 0 for all that there are",
+                       (long long)(c->limit_train < 0 ? c->limit_train : c->limit_test));
+    if (!(c->warmup_epochs >= 0))
+        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "the warm-up takes %g epochs; it must be at least 0",
+                       c->warmup_epochs);
+    return LS_OK;
+}
+
 ls_status ls__choices_resolve(ls_trainer *t) {
     const ls_train_config *c = &t->config;
+    LS_TRY(check_filled_in(c));
     LS_TRY(ls_precision_find(c->precision, &t->choices.precision));
     if (!(c->clip_norm >= 0 && c->clip_norm < 1e30))
         return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
