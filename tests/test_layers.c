@@ -22,6 +22,19 @@
         ls_graph_destroy(&g);                                                                                          \
     } while (0)
 
+static void losses_are_ends(void **state) {
+    REFUSED(
+        "a ReLU layer was given mean_squared_error as its input, and no layer computes with a loss or a metric: its "
+        "value is what training and evaluation tell",
+        ls_relu(g, ls_mean_squared_error(g, INPUT(2, 3), INPUT(2, 3), NULL), NULL));
+    ls_graph *g;
+    OK(ls_graph_create("net", LS_SHAPE(3), &g));
+    ls_value loss = ls_mean_squared_error(g, ls_relu(g, ls_graph_input(g), NULL), ls_graph_input(g), NULL);
+    assert_int_equal(ls_graph_add_output(g, loss, NULL), LS_STATUS_INVALID_ARGUMENT);
+    assert_non_null(strstr(ls_error_message(), "net: mean_squared_error was given as the output"));
+    ls_graph_destroy(&g);
+}
+
 static void refusals_of_multiply(void **state) {
     REFUSED("multiply: only values of one shape can be multiplied, not (None, 2, 3) and (None, 2, 1)",
             ls_multiply(g, INPUT(2, 3), INPUT(2, 1), NULL));
@@ -337,6 +350,7 @@ int main(void) {
         cmocka_unit_test(network_of_an_auto_encoder),
         cmocka_unit_test(network_of_groups),
         cmocka_unit_test(refusals_of_groups),
+        cmocka_unit_test(losses_are_ends),
         cmocka_unit_test(refusals_of_multiply),
         cmocka_unit_test(refusals_of_concat),
         cmocka_unit_test(activations_inside_layers),

@@ -174,6 +174,14 @@ static ls_status check_inputs(const ls_graph *graph, const ls_op *op, const ls_v
             return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
                            "a %s layer was given value %d as its input, which is no layer of %s", op->keras_class, x[i],
                            graph->name);
+    for (int i = 0; i < count; i++) {
+        const ls_node *from = &graph->nodes[graph->values[x[i]].node];
+        if (ls__op_find(from->op)->part != LS_PART_LAYER)
+            return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
+                           "a %s layer was given %s as its input, and no layer computes with a loss or a metric: its "
+                           "value is what training and evaluation tell",
+                           op->keras_class, from->name);
+    }
     return LS_OK;
 }
 
@@ -266,6 +274,11 @@ ls_status ls_graph_add_output(ls_graph *graph, ls_value value, const char *name)
     if (value < 0 || value >= graph->value_count)
         return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "%s: value %d was given as the output, which is no layer of it",
                        graph->name, value);
+    if (ls__op_find(ls__value_node(graph, value)->op)->part != LS_PART_LAYER)
+        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
+                       "%s: %s was given as the output, and a loss or a metric is none: its value is what training and "
+                       "evaluation tell",
+                       graph->name, ls__value_node(graph, value)->name);
     ls_graph_output output = {.value = value};
     LS_TRY(reserve(&graph->outputs, graph->output_count, sizeof *graph->outputs));
     LS_TRY(ls_strdup(name ? name : ls__value_node(graph, value)->name, &output.name));
