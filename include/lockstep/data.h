@@ -36,7 +36,7 @@ typedef struct ls_field {
     ls_shape shape;  // of one sample, without the batch: (H, W, C) of an image; {0} is a single number
     ls_dtype dtype;  // U8, I32 or F32
     // Above 0: the values are class numbers 0 .. classes-1 (or tokens of a vocabulary of so many words), U8 or I32; one that is
-    // out of range is refused. 0: any values.
+    // out of range is refused. 0: any values, which losses and metrics do not take for class numbers.
     int classes;
 } ls_field;
 
