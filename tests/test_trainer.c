@@ -607,6 +607,12 @@ static void impossible_requests_are_refused(void **state) {
     assert_int_equal(ls_trainer_create(f->context, wide, f->dataset, &c, &t), LS_STATUS_INVALID_ARGUMENT);
     assert_non_null(strstr(ls_error_message(), "32x32x1"));
     ls_graph_destroy(&wide);
+
+    ls_predictor *p;
+    assert_int_equal(ls_trainer_create(f->context, f->graph, f->dataset, NULL, &t), LS_STATUS_INVALID_ARGUMENT);
+    assert_non_null(strstr(ls_error_message(), "without a configuration"));
+    assert_int_equal(ls_predictor_create(NULL, &(ls_predict_config){.batch = 1}, &p), LS_STATUS_INVALID_ARGUMENT);
+    assert_true(t == NULL && p == NULL);
 }
 
 // Scores are looked up by class numbers: none may come that there is no score for.

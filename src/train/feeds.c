@@ -25,14 +25,15 @@ static void list_fields(const ls_dataset *d, char *text, size_t size) {
 }
 
 // The field of the input's name, or the one that such inputs mostly take.
-static const ls_field *find_field(const ls_dataset *d, ls_port port, int target) {
+static const ls_field *find_field(const ls_trainer *t, ls_port port, int target) {
     static const char *const usual[][4] = {{"image", "input"}, {"target", "label", "image"}, {"label", "tokens"}};
-    const ls_field *field = ls_dataset_find_field(d, port.name);
+    const ls_field *field = ls_dataset_find_field(t->dataset, port.name);
     int kind = port.dtype == LS_DTYPE_I32 ? 2 : target;
+    // A row of labels and an image are both targets: by their shape one knows which is meant. Images may be resized; other inputs are as they are.
+    int by_shape = kind == 1 || (kind == 0 && !t->objective && port.shape.ndim != 3);
     for (int i = 0; !field && usual[kind][i]; i++) {
-        field = ls_dataset_find_field(d, usual[kind][i]);
-        // A row of labels and an image are both targets: by their shape one knows which is meant.
-        if (field && target && kind == 1 && ls_shape_count(field->shape) != ls_shape_count(port.shape)) field = NULL;
+        field = ls_dataset_find_field(t->dataset, usual[kind][i]);
+        if (field && by_shape && ls_shape_count(field->shape) != ls_shape_count(port.shape)) field = NULL;
     }
     return field;
 }
@@ -109,7 +110,7 @@ static ls_status resolve_one(ls_trainer *t, int i) {
     ls_value input = t->graph->inputs[i];
     ls_port port = ls_graph_input_at(t->graph, i);
     int target = is_target(t->graph, input);
-    const ls_field *field = find_field(t->dataset, port, target);
+    const ls_field *field = find_field(t, port, target);
     ls_feed *feed = &t->inputs.feed[i];
     if (!field) return missing(t, port);
     *feed = (ls_feed){.field = field->name, .dtype = port.dtype};

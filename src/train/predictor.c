@@ -52,6 +52,9 @@ static ls_status build(ls_predictor *p, const ls_predict_config *c) {
 ls_status ls_predictor_create(const ls_graph *graph, const ls_predict_config *config, ls_predictor **out) {
     ls_predictor *p;
     *out = NULL;
+    if (!graph || !config)
+        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "a predictor was to be made without %s",
+                       graph ? "a configuration" : "a graph");
     LS_TRY(ls_calloc(1, sizeof *p, &p));
     p->graph = graph;
     ls_status status = build(p, config);

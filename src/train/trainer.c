@@ -245,6 +245,12 @@ ls_status ls_trainer_create(ls_context *context, const ls_graph *graph, ls_datas
                             const ls_train_config *config, ls_trainer **out) {
     ls_trainer *t;
     *out = NULL;
+    if (!context || !graph || !dataset || !config)
+        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "a trainer was to be made without %s",
+                       !context   ? "a context"
+                       : !graph   ? "a graph"
+                       : !dataset ? "a dataset"
+                                  : "a configuration");
     LS_TRY(ls_calloc(1, sizeof *t, &t));
     t->context = context;
     t->comm = context->comm;
