@@ -157,7 +157,7 @@ typedef struct ls_train_result {
 // initial weights. What a batch feeds to an input of the graph is the dataset's field of its name; where there is none, a floating
 // input takes "image", class numbers "label", and what losses alone read "target", "label" or "image", whichever fits. A graph
 // without losses is trained as a classifier (graph.h). Trainers of graphs that share a store train the same weights in turn; the
-// first sets the device, the precision and the strategy for all, and is destroyed last.
+// first sets the device, the precision and the strategy for all. They are destroyed in any order, the same on all workers.
 // Borrows context, graph, dataset and the texts of config. The caller destroys it.
 // Errors: INVALID_ARGUMENT, UNSUPPORTED (precision), MISMATCH (which worker differs, in what), OUT_OF_MEMORY.
 ls_status ls_trainer_create(ls_context *context, const ls_graph *graph, ls_dataset *dataset,

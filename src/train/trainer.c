@@ -264,7 +264,11 @@ ls_status ls_trainer_create(ls_context *context, const ls_graph *graph, ls_datas
         ls_trainer_destroy(&t);
         return ls__fail_passed(status, __FILE__, __LINE__);
     }
-    if (t->home == t) graph->store->placed = t;
+    if (t->home == t)
+        graph->store->placed = t;
+    else
+        t->home->guests++;
+    t->counted = t->home != t;
     *out = t;
     return LS_OK;
 }
@@ -292,13 +296,30 @@ static void destroy_history(ls_history *h) {
     free(h->worker_phases);
 }
 
-void ls_trainer_destroy(ls_trainer **trainer) {
-    ls_trainer *t = *trainer;
-    if (!t) return;
+// What reads the dataset, and all that only this trainer uses.
+static void stop(ls_trainer *t) {
     ls__replicas_stop(t);
     ls__timeline_destroy(t);
     for (int i = 0; t->replica && i < t->spread.replicas; i++) destroy_replica(&t->replica[i]);
     free(t->replica);
+    t->replica = NULL;
+}
+
+// The weights go with the last of those who train them, in whatever order they are destroyed.
+static void leave_home(ls_trainer *t) {
+    ls_trainer *home = t->home;
+    if (!t->counted || --home->guests > 0 || !home->left) return;
+    home->graph = t->graph;  // its own may be gone; the store is the same
+    ls_trainer_destroy(&home);
+}
+
+void ls_trainer_destroy(ls_trainer **trainer) {
+    ls_trainer *t = *trainer;
+    if (!t) return;
+    *trainer = NULL;
+    if (!t->left) stop(t);
+    t->left = 1;
+    if (t->guests > 0) return;
     ls_strategy_destroy(&t->strategy);
     ls__rows_destroy(&t->rows);
     ls_comm_host_free(&t->shared);
@@ -308,6 +329,7 @@ void ls_trainer_destroy(ls_trainer **trainer) {
         ls_params_destroy(&t->params);
         ls_device_destroy(&t->device);
     }
+    leave_home(t);
     ls_topology_destroy(&t->topology);
     ls__measures_destroy(&t->measures);
     ls_graph_destroy(&t->objective);
@@ -321,5 +343,4 @@ void ls_trainer_destroy(ls_trainer **trainer) {
     free(t->images.deviation);
     free(t->order);
     free(t);
-    *trainer = NULL;
 }

@@ -172,6 +172,9 @@ struct ls_trainer {
     ls_spread spread;
 
     ls_trainer *home;  // whose device, places and weights this one shares: the first of the store's, or itself
+    int guests;        // trainers that share this one's
+    int counted;       // it is one of its home's guests
+    int left;          // destroyed, but for guests that are still there
     ls_device *device;
     ls_topology *topology;
     ls_params *params;
