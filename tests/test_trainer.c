@@ -153,10 +153,11 @@ static void a_callback_can_stop_training(void **state) {
     ls_trainer_destroy(&t);
 }
 
-// However often training is left and gone on with, evaluated in between or not: the same steps in the same order.
 static ls_status fails_silently(void *user, const ls_step_report *step, int *stop) { return LS_STATUS_IO; }
 
 static ls_status fails_silently_at_the_end(void *user, const ls_epoch_result *epoch, int *stop) { return LS_STATUS_IO; }
+
+static ls_status returns_no_status(void *user, const ls_step_report *step, int *stop) { return (ls_status)777; }
 
 // The sentence of what failed before is not its own.
 static void a_callback_that_does_not_say_why(void **state) {
@@ -171,8 +172,14 @@ static void a_callback_that_does_not_say_why(void **state) {
         assert_string_equal(ls_error_message(), "a callback returned IO and did not say why (ls_error_set does)");
         ls_trainer_destroy(&t);
     }
+    ls_trainer *t;
+    OK(ls_trainer_create(f->context, f->graph, f->dataset, &c, &t));
+    assert_int_equal(ls_trainer_fit(t, &(ls_callbacks){.on_step = returns_no_status}), LS_STATUS_LIBRARY);
+    assert_non_null(strstr(ls_error_message(), "a callback returned 777, which is no status"));
+    ls_trainer_destroy(&t);
 }
 
+// However often training is left and gone on with, evaluated in between or not: the same steps in the same order.
 static void training_goes_on_where_it_was_left(void **state) {
     fixture *f = *state;
     ls_train_config c = small();

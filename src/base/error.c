@@ -13,13 +13,20 @@ static _Thread_local struct {
     char trace[512];
 } last;
 
+enum {
+    STATUS_COUNT = 0
+#define X(name, text) +1
+    LS_STATUS_LIST(X)
+#undef X
+};
+
 const char *ls_status_name(ls_status status) {
-    static const char *const names[] = {
+    static const char *const names[STATUS_COUNT] = {
 #define X(name, text) #name,
         LS_STATUS_LIST(X)
 #undef X
     };
-    return (unsigned)status < sizeof names / sizeof names[0] ? names[status] : "UNKNOWN";
+    return (unsigned)status < STATUS_COUNT ? names[status] : "UNKNOWN";
 }
 
 const char *ls_error_message(void) { return last.message; }
@@ -84,4 +91,15 @@ ls_status ls_error_set(ls_status status, const char *format, ...) {
     va_end(args);
     ls__error_set(text);
     return status;
+}
+
+ls_status ls__callback_status(ls_status status, const char *function) {
+    if (status == LS_OK) return LS_OK;
+    if ((unsigned)status >= STATUS_COUNT)
+        return LS_FAIL(LS_STATUS_LIBRARY, "%s returned %d, which is no status; return LS_OK or one of LS_STATUS_...",
+                       function, (int)status);
+    if (!*ls_error_message())
+        return LS_FAIL(status, "%s returned %s and did not say why (ls_error_set does)", function,
+                       ls_status_name(status));
+    return ls__fail_passed(status, __FILE__, __LINE__);
 }

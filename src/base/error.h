@@ -44,4 +44,8 @@ ls_status ls__fail_context(ls_status status, const char *format, ...) __attribut
 // The sentence of a failure carried from another thread: copy the text there, set it here.
 void ls__error_set(const char *message);
 
+// What a function of a program's, which this is the name of, has failed with, and why: a sentence where it gave none, LIBRARY where it is no
+// status. Call ls__error_set("") before the function, so that an earlier failure's sentence does not pass for its own.
+ls_status ls__callback_status(ls_status status, const char *function);
+
 #endif

@@ -10,25 +10,13 @@ typedef struct callback_source {
     int64_t values[LS_MAX_FIELDS];  // of one sample
 } callback_source;
 
-static ls_status callback_failed(ls_status status) {
-    if ((unsigned)status > LS_STATUS_INTERNAL)
-        return LS_FAIL(LS_STATUS_LIBRARY,
-                       "the function that reads samples returned %d, which is no status; return LS_OK or one of "
-                       "LS_STATUS_...",
-                       (int)status);
-    if (!*ls_error_message())
-        return LS_FAIL(status, "the function that reads samples returned %s and did not say why (ls_error_set does)",
-                       ls_status_name(status));
-    return ls__fail_passed(status, __FILE__, __LINE__);
-}
-
 static ls_status callback_read(const ls_source *source, int64_t i, void *scratch, ls_sample *out) {
     const callback_source *c = (const callback_source *)source;
     void *to[LS_MAX_FIELDS] = {NULL};
     for (int f = 0; f < source->field_count; f++) out->field[f] = to[f] = (char *)scratch + c->offset[f];
     ls__error_set("");  // so that an earlier failure's sentence does not pass for the function's
     ls_status status = c->callback.read(c->callback.user, i, to);
-    if (status != LS_OK) return callback_failed(status);
+    if (status != LS_OK) return ls__callback_status(status, "the function that reads samples");
     for (int f = 0; f < source->field_count; f++) LS_TRY(ls_field_check_values(&source->field[f], to[f], c->values[f]));
     return LS_OK;
 }

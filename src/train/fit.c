@@ -151,14 +151,9 @@ ls_status ls_trainer_end_epoch(ls_trainer *t, ls_epoch_result *out) {
 // A callback's failure is this worker's alone: the next step carries it to the others.
 static void note_callback(ls_trainer *t, ls_status status) {
     if (status == LS_OK || t->at.failed != LS_OK) return;
-    t->at.failed = status;
+    t->at.failed = ls__callback_status(status, "a callback");
     t->at.vote = LS_VOTE_FAILED;
-    const char *sentence = ls_error_message();
-    if (sentence[0])
-        snprintf(t->at.failure, sizeof t->at.failure, "%s", sentence);
-    else
-        snprintf(t->at.failure, sizeof t->at.failure, "a callback returned %s and did not say why (ls_error_set does)",
-                 ls_status_name(status));
+    snprintf(t->at.failure, sizeof t->at.failure, "%s", ls_error_message());
 }
 
 static void note_stop(ls_trainer *t, int stop) {
