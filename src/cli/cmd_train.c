@@ -509,7 +509,7 @@ static ls_status fit(run *r) {
 static ls_status evaluate(run *r) {
     const ls_train_result *t = &r->result;
     r->evaluated = t->epochs > 0 && !isnan(t->epoch[t->epochs - 1].val_seconds);
-    if (r->evaluated || !r->config.evaluate || r->too_late_to_evaluate) return LS_OK;
+    if (r->evaluated || !r->config.evaluate || r->too_late_to_evaluate || test_count(r) == 0) return LS_OK;
     LS_TRY(known_to_all(r, ls_trainer_evaluate(r->trainer, NULL, NULL)));
     r->evaluated = 1;
     LS_TRY(ls_trainer_result(r->trainer, &r->result));

@@ -20,7 +20,8 @@
     X(cifar10)                                                                                                         \
     X(cifar100)                                                                                                        \
     X(digits)                                                                                                          \
-    X(shapes)
+    X(shapes)                                                                                                          \
+    X(synthetic)
 
 #define X(name) extern const ls_format ls_format_##name;
 FORMATS(X)
@@ -139,8 +140,9 @@ static ls_status parse(const char *spec, const ls_format **format, const char **
     }
     const ls_format *f = *format;
     if (f->argument && (!*argument || !**argument))
-        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "the dataset %s needs to know where its files are: write %s:%s",
-                       f->name, f->name, f->argument);
+        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "the dataset %s needs to know %s: write %s:%s", f->name,
+                       strcmp(f->argument, "DIR") == 0 ? "where its files are" : "what it is to be", f->name,
+                       f->argument);
     if (!f->argument && *argument)
         return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "the dataset %s takes no argument, but got \"%.200s\": write %s",
                        f->name, *argument, f->name);

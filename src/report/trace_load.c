@@ -191,7 +191,8 @@ static ls_status add_layer(reader *r, const char *name, double microseconds) {
 // its first wait began.
 static ls_status end_step(reader *r, track *t, const json_t *event, double start, double end) {
     double ready = NAN;
-    for (const part *p = t->parts; p < t->parts + t->part_count; p++) {
+    for (int64_t i = 0; i < t->part_count; i++) {
+        const part *p = &t->parts[i];
         if (p->start < start) continue;
         *p->sum += p->microseconds;
         if (p->sum == &t->sum.wait && !isfinite(ready)) ready = p->start;

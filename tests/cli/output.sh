@@ -107,4 +107,11 @@ small="mnist-mlp --limit-train 640 --limit-test 100 --epochs 2"
         grep -q '"weights_digest"' "$here/full.json" || wrong "the record is lost with the weights"
     }
 }
+# Where there is no test set there is no evaluation; what was trained is told, and saved.
+run 0 "$lockstep" train mnist-mlp --data synthetic:28x28x1,10,640,0 --epochs 1 --save "$here/weights"
+says "synthetic:28x28x1,10,640,0: 640 samples to train on, 0 to test on"
+says "Weights digest"
+grep -q "^Test" "$here/out" && wrong "$what: results of a test set that there is not"
+[ -s "$here/weights" ] || wrong "$what: weights are not saved"
+refuses 1 "no test set to evaluate on after each epoch" "$lockstep" train mnist-mlp --data synthetic:28x28x1,10,640,0 --validate
 finish
