@@ -10,4 +10,7 @@ if(TARGET lockstep_program)
       COMMAND sh ${CMAKE_CURRENT_SOURCE_DIR}/late/same_bits.sh $<TARGET_FILE:lockstep_late> ${model})
     set_tests_properties(late.${model} PROPERTIES TIMEOUT 900 LABELS "train;mpi" PROCESSORS 2)
   endforeach()
+  add_test(NAME late.threads
+    COMMAND sh ${CMAKE_CURRENT_SOURCE_DIR}/late/same_bits.sh $<TARGET_FILE:lockstep_late> mnist-cnn alone)
+  set_tests_properties(late.threads PROPERTIES TIMEOUT 600 LABELS "train;tsan" PROCESSORS 2)
 endif()
