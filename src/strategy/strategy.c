@@ -146,13 +146,6 @@ ls_span ls_strategy_copies(ls_strategy *s) { return s->copies; }
 
 int ls_strategy_writes_weights(const ls_strategy *s) { return !ls__one_vector(s) || s->config.comm->local_rank == 0; }
 
-// The device's weights to the host, where other workers look for them; all have the same, and one writes.
-static ls_status put_weights(ls_strategy *s, ls_queue *queue) {
-    if (!ls__host_memory(s) && s->weights.host && s->config.comm->local_rank == 0)
-        LS_TRY(ls_read(queue, s->weights.host, s->weights.device, s->config.length * 4));
-    return ls_synchronize(queue);
-}
-
 static ls_status refresh(ls_strategy *s, ls_queue *queue) {
     const ls_strategy_config *config = &s->config;
     int part = ls__one_vector(s) ? config->comm->local_rank : 0;
@@ -162,7 +155,8 @@ static ls_status refresh(ls_strategy *s, ls_queue *queue) {
 }
 
 ls_status ls_strategy_weights_changed(ls_strategy *s, ls_queue *queue) {
-    ls_status status = put_weights(s, queue);
+    // What other workers take from the host's memory comes there whole in every step: nothing is to be done for it.
+    ls_status status = ls_synchronize(queue);
     LS_TRY(ls_comm_host_barrier(s->config.comm));
     if (s->config.refresh) {
         ls__keep(&status, refresh(s, queue));

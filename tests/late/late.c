@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include "base/error.h"
 #include "base/memory.h"
@@ -59,6 +60,13 @@ typedef struct late_queue {
     char failure[512];
 } late_queue;
 
+// A thread that waits until *counter is `target`.
+typedef struct waiter {
+    const int64_t *counter;
+    int64_t target;
+    struct waiter *next;
+} waiter;
+
 typedef struct late_device {
     ls_device base;
     ls_device *inner;
@@ -67,7 +75,7 @@ typedef struct late_device {
     pthread_mutex_t mutex;  // guards all that follows, and all counters
     pthread_cond_t asked, progress;
     late_queue *queues;
-    int waiting;  // threads that wait for something
+    waiter *waiters;  // threads that wait for something
     int quit;
     uint64_t random;
 } late_device;
@@ -137,6 +145,13 @@ static late_queue *choose(late_device *d) {
     return NULL;
 }
 
+// Whether somebody waits for what has happened, and has not noticed.
+static int somebody_may_go_on(const late_device *d) {
+    for (const waiter *w = d->waiters; w; w = w->next)
+        if (*w->counter >= w->target) return 1;
+    return 0;
+}
+
 // With the mutex held but while it is performed.
 static void do_next(late_device *d, late_queue *q) {
     operation *o = q->first;
@@ -160,11 +175,17 @@ static void *work(void *user) {
     late_device *d = user;
     pthread_mutex_lock(&d->mutex);
     while (!d->quit) {
-        late_queue *q = d->waiting ? choose(d) : NULL;
+        late_queue *q = d->waiters ? choose(d) : NULL;
         if (q)
             do_next(d, q);
         else
             pthread_cond_wait(&d->asked, &d->mutex);
+        // Who may go on puts more into its queue before what else could be done is done: sometimes.
+        if (somebody_may_go_on(d) && draw(d) % 2) {
+            pthread_mutex_unlock(&d->mutex);
+            usleep((useconds_t)(draw(d) % 100));
+            pthread_mutex_lock(&d->mutex);
+        }
     }
     pthread_mutex_unlock(&d->mutex);
     return NULL;
@@ -185,19 +206,21 @@ static ls_status put(ls_queue *queue, const operation *what) {
     *q->last = o;
     q->last = &o->next;
     q->put++;
-    if (d->waiting) pthread_cond_signal(&d->asked);
+    if (d->waiters) pthread_cond_signal(&d->asked);
     pthread_mutex_unlock(&d->mutex);
     return LS_OK;
 }
 
 // Waits, with the mutex held, until *counter is `target`.
 static void wait_for(late_device *d, const int64_t *counter, int64_t target) {
-    d->waiting++;
+    waiter me = {counter, target, d->waiters}, **at = &d->waiters;
+    d->waiters = &me;
     while (*counter < target) {
         pthread_cond_signal(&d->asked);
         pthread_cond_wait(&d->progress, &d->mutex);
     }
-    d->waiting--;
+    while (*at != &me) at = &(*at)->next;
+    *at = me.next;
 }
 
 static ls_status synchronize(ls_queue *queue) {
