@@ -1,5 +1,5 @@
 // Networks that are no classifiers of images, as make_networks.py has them in PyTorch: many labels at once, an image as target, two inputs
-// with two weighted losses.
+// with two weighted losses, tokens, two that share a body.
 #ifndef LS_TESTS_NETWORKS_H
 #define LS_TESTS_NETWORKS_H
 
@@ -76,12 +76,39 @@ static inline ls_status network_two_losses(ls_graph *g) {
     return ls_graph_finish(g, LS_NO_VALUE);
 }
 
+// The mean of what tokens are embedded as: "loss", "accuracy".
+static inline ls_status network_embedding(ls_graph *g) {
+    ls_value tokens = ls_graph_add_input(g, "tokens", LS_SHAPE(10), LS_DTYPE_I32);
+    ls_value label = ls_graph_add_input(g, "label", (ls_shape){0}, LS_DTYPE_I32);
+    ls_value x = ls_embedding(g, tokens, &(ls_embedding_attrs){.rows = 12, .width = 6});
+    x = network_dense(g, ls_global_average_pool1d(g, x, NULL), NULL, 8, 1);
+    x = network_dense(g, x, NULL, 3, 0);
+    ls_softmax_cross_entropy(g, x, label, &(ls_loss_attrs){.name = "loss"});
+    ls_accuracy(g, x, label, &(ls_metric_attrs){.name = "accuracy"});
+    return ls_graph_finish(g, x);
+}
+
+// Two that share a body, to be trained in turn: a class of an image (draws 0), some numbers of it (draws 1). The caller destroys it.
+static inline ls_status network_in_turn(ls_store *store, int draws, ls_graph **out) {
+    ls_status status = ls_graph_create_empty(draws ? "drawing" : "naming", store, out);
+    if (status != LS_OK) return status;
+    ls_value x = ls_flatten(*out, ls_graph_add_input(*out, "image", LS_SHAPE(6, 6, 2), LS_DTYPE_F32), NULL);
+    x = network_dense(*out, x, "body", 10, 1);
+    x = network_dense(*out, x, draws ? "values" : "scores", draws ? 3 : 4, 0);
+    if (draws)
+        ls_mean_squared_error(*out, x, ls_graph_add_input(*out, "target", LS_SHAPE(3), LS_DTYPE_F32), NULL);
+    else
+        ls_softmax_cross_entropy(*out, x, ls_graph_add_input(*out, "label", (ls_shape){0}, LS_DTYPE_I32), NULL);
+    return ls_graph_finish(*out, x);
+}
+
 // One of them by its name in networks.json. The caller destroys it.
 static inline ls_status network_create(const char *name, ls_graph **out) {
     ls_status status = ls_graph_create_empty(name, NULL, out);
     if (status != LS_OK) return status;
     if (strcmp(name, "multi-label") == 0) return network_multi_label(*out);
     if (strcmp(name, "auto-encoder") == 0) return network_auto_encoder(*out);
+    if (strcmp(name, "embedding") == 0) return network_embedding(*out);
     return network_two_losses(*out);
 }
 

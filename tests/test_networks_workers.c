@@ -15,14 +15,14 @@
 enum { BATCH = 24, STEPS = 5, LONGEST = BATCH * 12 * 12 * 3 };
 
 // The batch as a dataset of arrays, for training and evaluation alike.
-static ls_dataset *make_data(ls_context *context, const ls_graph *g, const json_t *golden) {
+static ls_dataset *make_data(ls_context *context, const ls_port *ports, int count_of_ports, const json_t *golden) {
     ls_field fields[LS_MAX_FIELDS] = {{.name = ""}};
     void *arrays[LS_MAX_FIELDS];
-    ls_arrays_config config = {.name = "drawn", .fields = fields, .field_count = g->input_count, .copy = 1};
+    ls_arrays_config config = {.name = "drawn", .fields = fields, .field_count = count_of_ports, .copy = 1};
     ls_dataset *data;
     uint32_t variant = (uint32_t)json_integer_value(json_object_get(golden, "variant"));
-    for (int k = 0; k < g->input_count; k++) {
-        ls_port port = ls_graph_input_at(g, k);
+    for (int k = 0; k < count_of_ports; k++) {
+        ls_port port = ports[k];
         const json_t *input = json_array_get(json_object_get(golden, "inputs"), (size_t)k);
         int labels = strcmp(json_string_value(json_object_get(input, "kind")), "labels") == 0;
         uint32_t classes = (uint32_t)json_integer_value(json_object_get(input, "classes"));
@@ -42,10 +42,17 @@ static ls_dataset *make_data(ls_context *context, const ls_graph *g, const json_
     }
     config.train.count = config.test.count = BATCH;
     CHECK_OK(context->comm, ls_dataset_create_arrays(context, &config, &data));
-    for (int k = 0; k < g->input_count; k++) free(arrays[k]);
+    for (int k = 0; k < count_of_ports; k++) free(arrays[k]);
     return data;
 }
 
+static ls_dataset *data_of(ls_context *context, const ls_graph *g, const json_t *golden) {
+    ls_port ports[LS_MAX_FIELDS];
+    for (int k = 0; k < g->input_count; k++) ports[k] = ls_graph_input_at(g, k);
+    return make_data(context, ports, g->input_count, golden);
+}
+
+// Those that the trainer's network has.
 static void set_weights(ls_comm *comm, ls_trainer *t, const json_t *golden) {
     const json_t *list = json_object_get(golden, "parameters");
     uint32_t variant = (uint32_t)json_integer_value(json_object_get(golden, "variant"));
@@ -73,6 +80,51 @@ typedef struct came_out {
     double values[64];
 } came_out;
 
+static ls_train_config recipe(const json_t *golden, int replicas, const char *precision) {
+    ls_train_config c;
+    ls_train_config_init(&c);
+    c.device = "ref", c.precision = precision;
+    c.optimizer = "sgd", c.momentum = 0, c.lr = json_number_value(json_object_get(golden, "rate"));
+    c.batch_size = BATCH, c.micro_batch = 4, c.replicas = replicas, c.bind = 0, c.epochs = STEPS, c.shuffle = 0;
+    return c;
+}
+
+// Two networks that share a body, a step of one and then of the other: the losses that PyTorch computes. Returns the digest.
+static came_out train_in_turn(ls_context *context, const json_t *golden, int replicas, const char *precision) {
+    const ls_port ports[] = {{"image", LS_SHAPE(6, 6, 2), LS_DTYPE_F32},
+                             {"label", {0}, LS_DTYPE_I32},
+                             {"target", LS_SHAPE(3), LS_DTYPE_F32}};
+    ls_comm *comm = context->comm;
+    ls_train_config c = recipe(golden, replicas, precision);
+    ls_dataset *data = make_data(context, ports, 3, golden);
+    ls_store *store;
+    ls_graph *net[2];
+    ls_trainer *t[2];
+    ls_train_result r;
+    came_out out = {.count = 0};
+    CHECK_OK(comm, ls_store_create(&store));
+    for (int i = 0; i < 2; i++) CHECK_OK(comm, network_in_turn(store, i, &net[i]));
+    for (int i = 0; i < 2; i++) CHECK_OK(comm, ls_trainer_create(context, net[i], data, &c, &t[i]));
+    set_weights(comm, t[0], golden);
+    for (int step = 0; step < 2 * STEPS; step++) {
+        ls_epoch_result epoch;
+        ls_trainer *now = t[step % 2];
+        CHECK_OK(comm, ls_trainer_begin_epoch(now));
+        CHECK_OK(comm, ls_trainer_step(now, NULL));
+        CHECK_OK(comm, ls_trainer_end_epoch(now, &epoch));
+        double theirs = json_number_value(json_array_get(json_object_get(golden, "losses"), (size_t)step));
+        CHECK(comm, fabs(epoch.loss - theirs) <= (strcmp(precision, "fp32") == 0 ? 2e-6 : 1e-2) * theirs);
+        out.values[out.count++] = epoch.loss;
+    }
+    CHECK_OK(comm, ls_trainer_result(t[1], &r));
+    memcpy(out.digest, r.weights_digest, sizeof out.digest);
+    for (int i = 0; i < 2; i++) ls_trainer_destroy(&t[i]);
+    for (int i = 0; i < 2; i++) ls_graph_destroy(&net[i]);
+    ls_store_destroy(&store);
+    ls_dataset_destroy(&data);
+    return out;
+}
+
 static came_out train(ls_context *context, const char *name, const json_t *golden, int replicas,
                       const char *precision) {
     ls_comm *comm = context->comm;
@@ -82,11 +134,8 @@ static came_out train(ls_context *context, const char *name, const json_t *golde
     ls_train_result r;
     came_out out = {.count = 0};
     CHECK_OK(comm, network_create(name, &g));
-    ls_dataset *data = make_data(context, g, golden);
-    ls_train_config_init(&c);
-    c.device = "ref", c.precision = precision;
-    c.optimizer = "sgd", c.momentum = 0, c.lr = json_number_value(json_object_get(golden, "rate"));
-    c.batch_size = BATCH, c.micro_batch = 4, c.replicas = replicas, c.bind = 0, c.epochs = STEPS, c.shuffle = 0;
+    ls_dataset *data = data_of(context, g, golden);
+    c = recipe(golden, replicas, precision);
     CHECK_OK(comm, ls_trainer_create(context, g, data, &c, &t));
     set_weights(comm, t, golden);
     CHECK_OK(comm, ls_trainer_fit(t, NULL));
@@ -111,10 +160,13 @@ static void test_network(ls_context *context, ls_context *alone, const json_t *g
     ls_comm *comm = context->comm;
     const json_t *network = json_object_get(json_object_get(golden, "networks"), name);
     for (int p = 0; p < 2; p++) {
-        came_out one = train(alone, name, network, 1, precisions[p]);
+        int in_turn = strcmp(name, "in-turn") == 0;
+        came_out one =
+            in_turn ? train_in_turn(alone, network, 1, precisions[p]) : train(alone, name, network, 1, precisions[p]);
         CHECK(comm, strlen(one.digest) == 64);
         for (int replicas = 1; replicas <= 2 && replicas * comm->size <= 6; replicas++) {
-            came_out all = train(context, name, network, replicas, precisions[p]);
+            came_out all = in_turn ? train_in_turn(context, network, replicas, precisions[p])
+                                   : train(context, name, network, replicas, precisions[p]);
             CHECK(comm, strcmp(all.digest, one.digest) == 0);
             CHECK(comm, all.count == one.count);
             for (int i = 0; i < one.count; i++) CHECK(comm, isfinite(one.values[i]) && all.values[i] == one.values[i]);
@@ -137,6 +189,8 @@ static void test_all(ls_context *context, ls_context *alone) {
     test_network(context, alone, golden, "multi-label");
     test_network(context, alone, golden, "auto-encoder");
     test_network(context, alone, golden, "two-losses");
+    test_network(context, alone, golden, "embedding");
+    test_network(context, alone, golden, "in-turn");
     json_decref(golden);
 }
 

@@ -26,7 +26,7 @@ static uint64_t digest(const ls_source *s) {
     for (int64_t i = 0; i < s->count; i++) {
         read_at(s, i, scratch, &sample);
         for (int b = 0; b < BYTES; b++) h = (h ^ ((const uint8_t *)sample.field[0])[b]) * 0x100000001b3u;
-        h = (h ^ (uint64_t)*(const int32_t *)sample.field[1]) * 0x100000001b3u;
+        h = (h ^ (uint64_t) * (const int32_t *)sample.field[1]) * 0x100000001b3u;
     }
     ls_memory_free(scratch);
     return h;
@@ -96,10 +96,11 @@ static void classes_can_be_told_apart(void **state) {
 }
 
 static void what_is_no_size_is_refused(void **state) {
-    static const char *const wrong[] = {"synthetic:28x28",         "synthetic:28x28x1,",     "synthetic:0x1x1",
-                                        "synthetic:28x28x1x1",     "synthetic: 28x28x1",     "synthetic:28x28x1,0",
-                                        "synthetic:8x8x1,2,0",     "synthetic:8x8x1,2,1,-1", "synthetic:8x8x1,2,4294967295,2",
-                                        "synthetic:65536x65536x1", "synthetic:8x8x1,2,3,4,", "synthetic:+8x8x1"};
+    static const char *const wrong[] = {
+        "synthetic:28x28",         "synthetic:28x28x1,",     "synthetic:0x1x1",
+        "synthetic:28x28x1x1",     "synthetic: 28x28x1",     "synthetic:28x28x1,0",
+        "synthetic:8x8x1,2,0",     "synthetic:8x8x1,2,1,-1", "synthetic:8x8x1,2,4294967295,2",
+        "synthetic:65536x65536x1", "synthetic:8x8x1,2,3,4,", "synthetic:+8x8x1"};
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
         team t = TEAM;
         worker w[WORKERS_MAX];

@@ -390,6 +390,7 @@ static ls_status start(mpi_comm *c, int launched, const MPI_Comm *given) {
     if (initialized) {
         MPI_TRY(MPI_Query_thread(&provided), "tell its thread level");
     } else {
+        LS_TRY(ls__reserve_files());
         MPI_TRY(WATCHED("all workers to join the job", MPI_Init_thread(NULL, NULL, MPI_THREAD_FUNNELED, &provided)),
                 "start");
         c->finalize = 1;

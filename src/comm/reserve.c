@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
@@ -74,4 +75,16 @@ ls_status ls__reserve_addresses(int64_t bytes) {
             (double)size / 1e6, strerror(errno));
     munmap(p, size);
     return LS_OK;
+}
+
+ls_status ls__reserve_files(void) {
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY ||
+        limit.rlim_cur >= MPI_BYTES_PER_WORKER)
+        return LS_OK;
+    return LS_FAIL(
+        LS_STATUS_UNSUPPORTED,
+        "MPI keeps files of %d MB in shared memory, and files may grow to %lld bytes here (ulimit -f): raise "
+        "that limit",
+        MPI_BYTES_PER_WORKER >> 20, (long long)limit.rlim_cur);
 }

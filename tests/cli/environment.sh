@@ -94,6 +94,16 @@ what="train under ulimit -f"
 ) >"$here/out" 2>"$here/err" && wrong "$what: says that it saved them"
 complains "cannot write the weights $here/weights"
 
+# MPI's files in shared memory may not grow either: Open MPI would wait for ever.
+for alone in "OMPI_COMM_WORLD_SIZE=2" "PMI_RANK=0"; do
+    what="bench under ulimit -f, with $alone"
+    (
+        ulimit -f 2
+        exec timeout -k 10 60 env "$alone" "$lockstep" bench mnist-linear --steps 2 --batch-size 64 --micro-batch 16
+    ) >"$here/out" 2>"$here/err" </dev/null
+    complains "(ulimit -f): raise that limit"
+done
+
 # A study's files are not led elsewhere by links in a folder that others write to.
 mkdir "$here/study"
 ln -s "$here/elsewhere" "$here/study/.lock"

@@ -10,10 +10,11 @@ and metrics of the same batch afterwards. The same steps in float32, and in bflo
 losses are is recorded under "distance", and is what the tolerances of the test rest on.
 
 The networks are in tests/networks.h and below. Nothing is stored that both sides can draw, with Philox as make_mnist_cnn.py has it, as
-variant 60 for multi-label, 61 for auto-encoder, 62 for two-losses:
+variant 60 for multi-label, 61 for auto-encoder, 62 for two-losses, 63 for embedding, 64 for in-turn (two networks that share a body, a step
+of one and then of the other):
 
     parameter p, element i (Keras's order)   (2 u - 1) * limit, u = (word i of stream p >> 8) / 2^24; limit is
-                                             sqrt(6 / (fan_in + fan_out)) for kernels, 0.05 for biases
+                                             sqrt(6 / (fan_in + fan_out)) for kernels and tables, 0.05 for biases
     input k, element i (NHWC)                floating: 2 u - 1 from stream 100 + k
                                              labels: 1 where word i of stream 100 + k is below 0.3 * 2^32, else 0
                                              class numbers: that word % classes
@@ -72,6 +73,28 @@ def two_losses(w, inputs):
     return [F.cross_entropy(scores, label), 0.3 * F.mse_loss(y, target)], scores
 
 
+def embedding(w, inputs):
+    """The mean of what tokens are embedded as."""
+    tokens, label = inputs
+    x = w["embedding/embeddings"][tokens].mean(1)
+    x = dense(F.relu(dense(x, w, "dense")), w, "dense_1")
+    return [F.cross_entropy(x, label)], x
+
+
+def body(w, image):
+    return F.relu(dense(image.permute(0, 2, 3, 1).flatten(1), w, "body"))
+
+
+def naming(w, inputs):
+    x = dense(body(w, inputs[0]), w, "scores")
+    return [F.cross_entropy(x, inputs[1])], x
+
+
+def drawing(w, inputs):
+    x = dense(body(w, inputs[0]), w, "values")
+    return [F.mse_loss(x, inputs[2])], x
+
+
 CONV = lambda name, size, inputs, filters: [(name + "/kernel", (size, size, inputs, filters)), (name + "/bias", (filters,))]
 DENSE = lambda name, inputs, units: [(name + "/kernel", (inputs, units)), (name + "/bias", (units,))]
 
@@ -88,7 +111,12 @@ NETWORKS = {
                    CONV("conv2d", 3, 2, 4) + DENSE("of_image", 64, 10) + DENSE("of_numbers", 5, 10)
                    + DENSE("scores", 10, 4) + DENSE("values", 10, 3),
                    [("floating", (6, 6, 2)), ("floating", (5,)), ("classes", (), 4), ("floating", (3,))]),
+    "embedding": (embedding, 63, 0.5,
+                  [("embedding/embeddings", (12, 6))] + DENSE("dense", 6, 8) + DENSE("dense_1", 8, 3),
+                  [("classes", (10,), 12), ("classes", (), 3)]),
 }
+IN_TURN = ((naming, drawing), 64, 0.1, DENSE("body", 72, 10) + DENSE("scores", 10, 4) + DENSE("values", 10, 3),
+           [("floating", (6, 6, 2)), ("classes", (), 4), ("floating", (3,))])
 
 
 def signed(stream, variant, shape):
@@ -98,7 +126,7 @@ def signed(stream, variant, shape):
 
 def parameter(variant, p, name, shape):
     limit = 0.05
-    if name.endswith("kernel"):
+    if len(shape) > 1:
         limit = math.sqrt(6 / (math.prod(shape[:-2]) * (shape[-2] + shape[-1])))
     return (signed(p, variant, shape) * limit).astype(np.float32)
 
@@ -106,18 +134,31 @@ def parameter(variant, p, name, shape):
 def batch(variant, k, kind, shape, classes=None):
     words = philox(100 + k, BATCH * math.prod(shape), variant)
     if kind == "classes":
-        return torch.from_numpy((words % np.uint32(classes)).astype(np.int64))
+        return torch.from_numpy((words % np.uint32(classes)).astype(np.int64).reshape((BATCH,) + shape))
     if kind == "labels":
         return torch.from_numpy((words < 0.3 * 2.0**32).astype(np.float32).reshape((BATCH,) + shape))
     x = torch.from_numpy(signed(100 + k, variant, (BATCH,) + shape).astype(np.float32))
     return x.permute(0, 3, 1, 2) if len(shape) == 3 else x
 
 
-def run(name, dtype, autocast=False):
-    forward, variant, rate, parameters, inputs = NETWORKS[name]
+def step(w, parts, rate):
+    """Plain SGD; gradients are those of the parameters that a loss depends on."""
+    gradients = torch.autograd.grad(sum(parts), list(w.values()), allow_unused=True)
+    with torch.no_grad():
+        for t, g in zip(w.values(), gradients):
+            if g is not None:
+                t -= rate * g
+
+
+def drawn(variant, parameters, inputs, dtype):
     w = {n: torch.from_numpy(parameter(variant, p, n, s)).to(dtype).requires_grad_() for p, (n, s) in enumerate(parameters)}
     x = [batch(variant, k, *i) for k, i in enumerate(inputs)]
-    x = [t if t.dtype == torch.int64 else t.to(dtype) for t in x]
+    return w, [t if t.dtype == torch.int64 else t.to(dtype) for t in x]
+
+
+def run(name, dtype, autocast=False):
+    forward, variant, rate, parameters, inputs = NETWORKS[name]
+    w, x = drawn(variant, parameters, inputs, dtype)
 
     def losses():
         with torch.autocast("cpu", dtype=torch.bfloat16, enabled=autocast):
@@ -126,14 +167,22 @@ def run(name, dtype, autocast=False):
     out = {"losses": [], "parts": []}
     for _ in range(STEPS):
         parts, _ = losses()
-        total = sum(parts)
-        gradients = torch.autograd.grad(total, list(w.values()))
-        out["losses"].append(total.item())
+        out["losses"].append(sum(parts).item())
         out["parts"].append([p.item() for p in parts])
-        with torch.no_grad():
-            for t, g in zip(w.values(), gradients):
-                t -= rate * g
+        step(w, parts, rate)
     return out, x, losses()[1].detach()
+
+
+def run_in_turn(dtype):
+    """Five steps of each; losses in the order of the steps."""
+    networks, variant, rate, parameters, inputs = IN_TURN
+    w, x = drawn(variant, parameters, inputs, dtype)
+    losses = []
+    for i in range(2 * STEPS):
+        parts, _ = networks[i % 2](w, x)
+        losses.append(parts[0].item())
+        step(w, parts, rate)
+    return losses
 
 
 def measured(name, x, y):
@@ -146,6 +195,8 @@ def measured(name, x, y):
                 "accuracy": float(((scores > 0) == (there > 0.5)).mean())}
     if name == "auto-encoder":
         return {"absolute_error": float((y - x[0]).abs().mean())}
+    if name == "embedding":
+        return {"accuracy": float((y.argmax(1) == x[1]).double().mean())}
     return {"top_2": float((y.topk(2).indices == x[2][:, None]).any(1).double().mean())}
 
 
@@ -161,6 +212,13 @@ def main():
             **reference, "after": measured(name, x, y),
             "distance": {"float32": far(run(name, torch.float32)[0]), "bfloat16": far(run(name, torch.float32, True)[0])},
         }
+    losses, single = run_in_turn(torch.float64), run_in_turn(torch.float32)
+    golden["networks"]["in-turn"] = {
+        "variant": IN_TURN[1], "rate": IN_TURN[2],
+        "parameters": [{"name": n, "shape": s} for n, s in IN_TURN[3]],
+        "inputs": [{"kind": i[0], "classes": i[2] if len(i) > 2 else 0} for i in IN_TURN[4]],
+        "losses": losses, "distance": {"float32": max(abs(a - b) / b for a, b in zip(single, losses))},
+    }
     path = pathlib.Path(__file__).with_name("networks.json")
     path.write_text(json.dumps(golden, indent=1) + "\n")
 

@@ -36,7 +36,8 @@ static ls_philox4 block_of(uint32_t sample, uint32_t purpose, int64_t block) {
 
 static void draw_pixels(uint32_t sample, uint32_t class, int64_t count, uint8_t *out) {
     for (int64_t at = 0; at < count; at += 16) {
-        ls_philox4 noise = block_of(sample, PURPOSE_NOISE, at / 16), pattern = block_of(class, PURPOSE_PATTERN, at / 16);
+        ls_philox4 noise = block_of(sample, PURPOSE_NOISE, at / 16),
+                   pattern = block_of(class, PURPOSE_PATTERN, at / 16);
         uint8_t bytes[16];
         for (int i = 0; i < 4; i++) {
             // The mean of four bytes at once, without what their lowest bits would carry.
@@ -79,11 +80,12 @@ typedef struct wishes {
 } wishes;
 
 static ls_status no_wishes(const char *text) {
-    return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
-                   "the dataset synthetic: expected synthetic:" ARGUMENT
-                   " in whole numbers, as in 224x224x3,1000,1281167,50000, got \"%.200s\": images of 1 byte to 1 GiB, 1 "
-                   "to %d classes, at least 1 training sample, up to 2^32 samples in all",
-                   text, MOST_CLASSES);
+    return LS_FAIL(
+        LS_STATUS_INVALID_ARGUMENT,
+        "the dataset synthetic: expected synthetic:" ARGUMENT
+        " in whole numbers, as in 224x224x3,1000,1281167,50000, got \"%.200s\": images of 1 byte to 1 GiB, 1 "
+        "to %d classes, at least 1 training sample, up to 2^32 samples in all",
+        text, MOST_CLASSES);
 }
 
 // A whole number from `least` to `most`, without blanks or signs; moves *text behind it.
@@ -127,8 +129,9 @@ static ls_status synthetic_open(ls_data_host *host, const char *argument, ls_dat
 
 const ls_format ls_format_synthetic = {
     .name = "synthetic",
-    .help = "noise with a pattern of its class, of any size and number (10 classes, 50,000 + 10,000 where nothing is "
-            "said), made when it is read: to measure with, not to learn from",
+    .help =
+        "noise with a pattern of its class, of any size and number (10 classes, 50,000 + 10,000 where nothing is "
+        "said), made when it is read: to measure with, not to learn from",
     .argument = ARGUMENT,
     .open = synthetic_open,
 };
