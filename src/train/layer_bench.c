@@ -130,8 +130,12 @@ static void spread(const bench_thread *t) {
 static void *thread_main(void *user) {
     bench_thread *t = user;
     spread(t);
+    // One after the other: with two threads that run implementations for the first time, oneDNN 2.6's gemm convolution has been seen to crash.
+    static pthread_mutex_t setting_up = PTHREAD_MUTEX_INITIALIZER;
+    pthread_mutex_lock(&setting_up);
     t->status = make_plan(t);
     if (t->status == LS_OK) t->status = find_fastest(t);
+    pthread_mutex_unlock(&setting_up);
     for (;;) {
         if (t->status != LS_OK) snprintf(t->failure, sizeof t->failure, "%s", ls_error_message());
         ls_barrier_wait(&t->all->together);  // the last round, or the setting up, is done
