@@ -290,7 +290,7 @@ static void look_after(supervisor *s) {
         s->alone = 0;
     else if (s->alone == 0)
         s->alone = ls_clock();
-    else if (!s->asked && s->had_workers && ls_clock() - s->alone > ORPHAN_SECONDS)
+    else if (!s->asked && s->had_workers && ls_clock() - s->alone > (s->said ? KIND_SECONDS : ORPHAN_SECONDS))
         give_up(s, "all workers of this host are gone, and the launcher goes on without them");
     else if (!s->asked && !s->had_workers && ls_clock() - s->alone > START_SECONDS)
         give_up(s, "the launcher has not started a worker; what stands above are its words");
@@ -301,7 +301,7 @@ static void look_after(supervisor *s) {
 
 static void say_end(const supervisor *s, int wait_status) {
     int code = WIFEXITED(wait_status) ? WEXITSTATUS(wait_status) : 0, number = s->number;
-    if (*s->given_up) fprintf(stderr, "lockstep %s: %s. " CLI_JOB_ENDS "\n", s->command, s->given_up);
+    if (*s->given_up && !s->said) fprintf(stderr, "lockstep %s: %s. " CLI_JOB_ENDS "\n", s->command, s->given_up);
     if (s->said || s->asked) return;
     if (WIFSIGNALED(wait_status)) {
         fprintf(stderr, "lockstep %s: the launcher was ended by signal %d (%s), and the job with it\n", s->command,
