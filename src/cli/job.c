@@ -198,11 +198,10 @@ static ls_status launch(cli *c, int workers) {
             "yourself with the launcher of your site",
             workers, LS_MPI_IS_OPEN_MPI ? "mpirun" : "mpiexec", LS_MPI_IS_OPEN_MPI ? "Open MPI" : "MPICH");
     }
-    if (strcmp(a.list[0], "srun") != 0) LS_TRY_GOTO(check_files(workers), failed);
+    int by_srun = strcmp(a.list[0], "srun") == 0;  // which says itself what becomes of its tasks
+    if (!by_srun) LS_TRY_GOTO(check_files(workers), failed);
     add(&a, self);
     for (int i = 1; i < c->argc; i++) add(&a, c->argv[i]);
-    const char *name = a.list[0];
-    int by_srun = strcmp(name, "srun") == 0;  // which says itself what becomes of its tasks
     a.list[0] = program;
     // A little longer than those who wait take, who know more.
     status = cli_launcher_run(c->command, a.list, !by_srun, c->wait_limit < 0 ? -1 : stopped_seconds(c) + 10);
