@@ -43,16 +43,19 @@ static ls_status find_device(ls_trainer *t) {
     const ls_train_config *c = &t->config;
     t->home = t->context && t->graph->store->placed ? t->graph->store->placed : t;
     if (t->home != t) {
-        const ls_train_config *first = &t->home->config;
-        if (t->comm != t->home->comm || strcmp(c->device, first->device) != 0 ||
-            strcmp(c->precision, first->precision) != 0 || strcmp(c->strategy, first->strategy) != 0 ||
-            c->threads != first->threads)
+        const ls_trainer *home = t->home;  // of a destroyed one only what is its own is left: no graph, no texts
+        int threads = home->device->options.threads;
+        t->home->guests++;
+        if (t->comm != home->comm || strcmp(c->device, home->device->ops->name) != 0 ||
+            t->choices.precision != home->choices.precision || t->choices.strategy != home->choices.strategy ||
+            c->threads != threads)
             return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
                            "model %s shares its weights with %s, whose trainer was made with device %s, precision %s, "
-                           "strategy %s and %d threads: make this one so, too, in the same context",
-                           t->network->name, t->home->network->name, first->device, first->precision, first->strategy,
-                           first->threads);
-        t->device = t->home->device;
+                           "strategy %s and %d thread%s: make this one so, too, in the same context",
+                           t->network->name, home->left ? "another model" : home->network->name,
+                           home->device->ops->name, ls_dtype_name(home->choices.precision),
+                           home->choices.strategy->name, threads, threads == 1 ? "" : "s");
+        t->device = home->device;
         t->params = t->home->params;
         return LS_OK;
     }
@@ -264,11 +267,7 @@ ls_status ls_trainer_create(ls_context *context, const ls_graph *graph, ls_datas
         ls_trainer_destroy(&t);
         return ls__fail_passed(status, __FILE__, __LINE__);
     }
-    if (t->home == t)
-        graph->store->placed = t;
-    else
-        t->home->guests++;
-    t->counted = t->home != t;
+    if (t->home == t) graph->store->placed = t;
     *out = t;
     return LS_OK;
 }
@@ -308,7 +307,7 @@ static void stop(ls_trainer *t) {
 // The weights go with the last of those who train them, in whatever order they are destroyed.
 static void leave_home(ls_trainer *t) {
     ls_trainer *home = t->home;
-    if (!t->counted || --home->guests > 0 || !home->left) return;
+    if (!home || home == t || --home->guests > 0 || !home->left) return;
     home->graph = t->graph;  // its own may be gone; the store is the same
     ls_trainer_destroy(&home);
 }

@@ -173,7 +173,6 @@ struct ls_trainer {
 
     ls_trainer *home;  // whose device, places and weights this one shares: the first of the store's, or itself
     int guests;        // trainers that share this one's
-    int counted;       // it is one of its home's guests
     int left;          // destroyed, but for guests that are still there
     ls_device *device;
     ls_topology *topology;
