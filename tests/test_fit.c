@@ -1,0 +1,209 @@
+// How a training goes, in one process: callbacks that stop it or fail, going on where it was left, loops of a program's own, validation.
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "trainer_fixture.h"
+
+static ls_status stop_at(void *user, const ls_step_report *p, int *stop) {
+    *stop = (p->epoch - 1) * p->steps + p->step >= *(const int *)user;
+    return LS_OK;
+}
+
+static void a_callback_can_stop_training(void **state) {
+    fixture *f = *state;
+    ls_train_config c = small();
+    ls_trainer *t;
+    ls_train_result r;
+    int step = 3;
+    ls_callbacks stops = {.user = &step, .on_step = stop_at};
+    char digest[2][65];
+    for (int i = 0; i < 2; i++) {
+        c.replicas = 2 + i;
+        OK(ls_trainer_create(f->context, f->graph, f->dataset, &c, &t));
+        OK(ls_trainer_fit(t, &stops));
+        OK(ls_trainer_result(t, &r));
+        assert_int_equal(r.epochs, 1);
+        assert_int_equal(r.steps_per_epoch, 16);
+        assert_int_equal(r.epoch[0].steps, 4);  // in the step after it all workers hear of it
+        assert_true(r.epoch_seconds_median == 0 && r.images_per_second > 0);
+        assert_true(r.epoch[0].accuracy * 4 * 64 == round(r.epoch[0].accuracy * 4 * 64));
+        memcpy(digest[i], r.weights_digest, sizeof digest[i]);
+        ls_trainer_destroy(&t);
+    }
+    assert_string_equal(digest[0], digest[1]);
+    step = 16;  // at the end of an epoch there is no other step
+    OK(ls_trainer_create(f->context, f->graph, f->dataset, &c, &t));
+    OK(ls_trainer_fit(t, &stops));
+    OK(ls_trainer_result(t, &r));
+    assert_int_equal(r.epochs, 1);
+    assert_int_equal(r.epoch[0].steps, 16);
+    assert_true(r.epoch_seconds_median > 0);
+    ls_trainer_destroy(&t);
+}
+
+static ls_status fails_silently(void *user, const ls_step_report *step, int *stop) { return LS_STATUS_IO; }
+
+static ls_status fails_silently_at_the_end(void *user, const ls_epoch_result *epoch, int *stop) { return LS_STATUS_IO; }
+
+static ls_status returns_no_status(void *user, const ls_step_report *step, int *stop) { return (ls_status)777; }
+
+// The sentence of what failed before is not its own.
+static void a_callback_that_does_not_say_why(void **state) {
+    fixture *f = *state;
+    ls_train_config c = small();
+    for (int i = 0; i < 2; i++) {
+        ls_callbacks fails = {.on_step = i ? NULL : fails_silently, .on_epoch = i ? fails_silently_at_the_end : NULL};
+        ls_trainer *t;
+        OK(ls_trainer_create(f->context, f->graph, f->dataset, &c, &t));
+        assert_int_equal(ls_trainer_load_weights(t, "nowhere.safetensors"), LS_STATUS_NOT_FOUND);
+        assert_int_equal(ls_trainer_fit(t, &fails), LS_STATUS_IO);
+        assert_string_equal(ls_error_message(), "a callback returned IO and did not say why (ls_error_set does)");
+        ls_trainer_destroy(&t);
+    }
+    ls_trainer *t;
+    OK(ls_trainer_create(f->context, f->graph, f->dataset, &c, &t));
+    assert_int_equal(ls_trainer_fit(t, &(ls_callbacks){.on_step = returns_no_status}), LS_STATUS_LIBRARY);
+    assert_non_null(strstr(ls_error_message(), "a callback returned 777, which is no status"));
+    ls_trainer_destroy(&t);
+}
+
+// However often training is left and gone on with, evaluated in between or not: the same steps in the same order.
+static void training_goes_on_where_it_was_left(void **state) {
+    fixture *f = *state;
+    ls_train_config c = small();
+    ls_trainer *t;
+    ls_train_result whole, r;
+    ls_epoch_result epoch[2];
+    c.replicas = 2;
+    OK(ls_trainer_create(f->context, f->graph, f->dataset, &c, &t));
+    OK(ls_trainer_fit(t, NULL));
+    OK(ls_trainer_result(t, &whole));
+    assert_int_equal(whole.epochs, 2);
+    memcpy(epoch, whole.epoch, sizeof epoch);
+    ls_trainer_destroy(&t);
+    OK(ls_trainer_create(f->context, f->graph, f->dataset, &c, &t));
+    for (int step = 1; step <= 40; step += 7) {
+        OK(ls_trainer_fit(t, &(ls_callbacks){.user = &step, .on_step = stop_at}));
+        OK(ls_trainer_evaluate(t, NULL, NULL));
+    }
+    OK(ls_trainer_fit(t, NULL));
+    OK(ls_trainer_result(t, &r));
+    assert_string_equal(r.weights_digest, whole.weights_digest);
+    assert_int_equal(r.epochs, 2);
+    for (int e = 0; e < 2; e++) {
+        assert_int_equal(r.epoch[e].steps, 16);
+        assert_true(r.epoch[e].loss == epoch[e].loss && r.epoch[e].accuracy == epoch[e].accuracy);
+    }
+    ls_trainer_destroy(&t);
+}
+
+static void a_program_has_its_own_loop(void **state) {
+    fixture *f = *state;
+    ls_train_config c = small();
+    ls_trainer *t;
+    ls_train_result whole, r;
+    ls_step_report step;
+    ls_epoch_result epoch;
+    c.replicas = 2;
+    OK(ls_trainer_create(f->context, f->graph, f->dataset, &c, &t));
+    OK(ls_trainer_fit(t, NULL));
+    OK(ls_trainer_result(t, &whole));
+    char digest[65];
+    memcpy(digest, whole.weights_digest, sizeof digest);
+    ls_trainer_destroy(&t);
+    OK(ls_trainer_create(f->context, f->graph, f->dataset, &c, &t));
+    assert_int_equal(ls_trainer_step(t, &step), LS_STATUS_INVALID_ARGUMENT);
+    assert_int_equal(ls_trainer_end_epoch(t, &epoch), LS_STATUS_INVALID_ARGUMENT);
+    for (int e = 1; e <= 2; e++) {
+        OK(ls_trainer_begin_epoch(t));
+        assert_int_equal(ls_trainer_begin_epoch(t), LS_STATUS_INVALID_ARGUMENT);
+        assert_int_equal(ls_trainer_evaluate(t, NULL, NULL), LS_STATUS_INVALID_ARGUMENT);
+        for (int64_t left = 16; left > 0; left--) {
+            assert_int_equal(ls_trainer_steps_left(t), left);
+            OK(ls_trainer_step(t, left % 2 ? &step : NULL));
+        }
+        assert_int_equal(ls_trainer_step(t, &step), LS_STATUS_INVALID_ARGUMENT);
+        OK(ls_trainer_end_epoch(t, &epoch));
+        assert_int_equal(epoch.epoch, e);
+        assert_int_equal(step.epoch, e);
+        assert_int_equal(step.step, 16);
+        assert_true(fabs(step.loss - epoch.loss) < 1e-9);
+    }
+    assert_int_equal(ls_trainer_begin_epoch(t), LS_STATUS_INVALID_ARGUMENT);
+    OK(ls_trainer_result(t, &r));
+    assert_string_equal(r.weights_digest, digest);
+    ls_trainer_destroy(&t);
+}
+
+typedef struct watched {
+    int steps, epochs, stop_after;
+    double batch_loss;  // summed over the steps of the epoch, each a full batch
+    ls_epoch_result last;
+} watched;
+
+static ls_status on_step(void *user, const ls_step_report *p, int *stop) {
+    watched *w = user;
+    w->steps++;
+    if (p->step == 1) w->batch_loss = 0;
+    w->batch_loss += p->batch_loss;
+    assert_true(p->learning_rate > 0 && p->batch_accuracy >= 0 && p->batch_accuracy <= 1);
+    // The epoch's mean so far is that of its steps.
+    assert_true(fabs(w->batch_loss / (double)p->step - p->loss) < 1e-9);
+    return LS_OK;
+}
+
+static ls_status on_epoch(void *user, const ls_epoch_result *e, int *stop) {
+    watched *w = user;
+    w->epochs++;
+    w->last = *e;
+    assert_int_equal(e->epoch, w->epochs);
+    assert_true(fabs(w->batch_loss / (double)e->steps - e->loss) < 1e-9);
+    *stop = w->epochs == w->stop_after;
+    return LS_OK;
+}
+
+static void validation_follows_every_epoch(void **state) {
+    fixture *f = *state;
+    ls_train_config c = small();
+    c.limit_train = 640, c.validate = 1, c.epochs = 3, c.schedule = "step", c.schedule_gamma = 0.5;
+    ls_trainer *t;
+    ls_train_result r;
+    double loss, accuracy;
+    watched w = {0};
+    ls_callbacks callbacks = {.user = &w, .on_step = on_step, .on_epoch = on_epoch};
+    OK(ls_trainer_create(f->context, f->graph, f->dataset, &c, &t));
+    OK(ls_trainer_fit(t, &callbacks));
+    assert_int_equal(w.epochs, 3);
+    assert_int_equal(w.steps, 30);
+    assert_true(w.last.val_seconds > 0 && fabs(w.last.learning_rate - 0.001 / 4) < 1e-12);
+    OK(ls_trainer_evaluate(t, &loss, &accuracy));
+    assert_true(loss == w.last.val_loss && accuracy == w.last.val_accuracy);
+    OK(ls_trainer_result(t, &r));
+    assert_true(r.test_loss == loss && r.epoch[0].val_loss != r.epoch[2].val_loss);
+    ls_trainer_destroy(&t);
+    // It changes nothing in training, and without it there are no numbers.
+    c.validate = 0;
+    OK(ls_trainer_create(f->context, f->graph, f->dataset, &c, &t));
+    w = (watched){.stop_after = 2};
+    OK(ls_trainer_fit(t, &callbacks));
+    assert_int_equal(w.epochs, 2);
+    assert_true(isnan(w.last.val_loss) && isnan(w.last.val_accuracy) && isnan(w.last.val_seconds));
+    OK(ls_trainer_fit(t, NULL));  // the epoch that is left
+    ls_train_result plain;
+    OK(ls_trainer_result(t, &plain));
+    assert_string_equal(plain.weights_digest, r.weights_digest);
+    ls_trainer_destroy(&t);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_callback_can_stop_training),
+        cmocka_unit_test(a_callback_that_does_not_say_why),
+        cmocka_unit_test(training_goes_on_where_it_was_left),
+        cmocka_unit_test(a_program_has_its_own_loop),
+        cmocka_unit_test(validation_follows_every_epoch),
+    };
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}
