@@ -199,10 +199,8 @@ static void validation_follows_every_epoch(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_callback_can_stop_training),
-        cmocka_unit_test(a_callback_that_does_not_say_why),
-        cmocka_unit_test(training_goes_on_where_it_was_left),
-        cmocka_unit_test(a_program_has_its_own_loop),
+        cmocka_unit_test(a_callback_can_stop_training),       cmocka_unit_test(a_callback_that_does_not_say_why),
+        cmocka_unit_test(training_goes_on_where_it_was_left), cmocka_unit_test(a_program_has_its_own_loop),
         cmocka_unit_test(validation_follows_every_epoch),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);

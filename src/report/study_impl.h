@@ -52,6 +52,9 @@ typedef struct ls_statements {
 ls_status ls__study_words(const ls_study *study, ls_statements *out);
 void ls__statements_free(ls_statements *words);
 
+// study_csv.c: a line of heads, and one for each configuration.
+void ls__study_csv(FILE *out, const ls_study *study);
+
 // study_html.c: text from format and arguments with everything escaped that HTML and XML would take for markup.
 void ls__html(FILE *out, const char *format, ...) __attribute__((format(printf, 2, 3)));
 // The <svg> element of a file, its ids with `prefix` in front, so that several fit on one page. Returns 0 where there is none.
