@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <sys/time.h>
 #include <unistd.h>
 
 #include "cli/cli.h"
@@ -43,6 +45,33 @@ static void tell(int number, siginfo_t *info, void *context) {
     raise(number);  // the handler is gone; the process ends as it would have
 }
 
+static void tell_limit(int number) {
+    (void)number;
+    put("lockstep: process ");
+    put_number((int)getpid());
+    put(" has used the processor time it may have (ulimit -t); raise that limit, or do less\n");
+    signal(SIGXCPU, SIG_DFL);
+    raise(SIGXCPU);
+}
+
+// Where a limit of processor time is both the soft and the hard one, as ulimit sets it, the system kills at once when it is reached.
+// So a timer of the same time rings a little before.
+static void watch_processor_time(void) {
+    const double before = 0.2;
+    struct rlimit limit;
+    struct rusage used;
+    if (getrlimit(RLIMIT_CPU, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY || limit.rlim_cur > 1 << 30) return;
+    signal(SIGXCPU, tell_limit);
+    signal(SIGPROF, tell_limit);
+    getrusage(RUSAGE_SELF, &used);
+    double left = (double)(limit.rlim_cur > 0 ? limit.rlim_cur : 1) - before -
+                  (double)(used.ru_utime.tv_sec + used.ru_stime.tv_sec) -
+                  1e-6 * (double)(used.ru_utime.tv_usec + used.ru_stime.tv_usec);
+    if (left < 1e-3) left = 1e-3;
+    struct itimerval timer = {.it_value = {(time_t)left, (suseconds_t)((left - (double)(time_t)left) * 1e6)}};
+    setitimer(ITIMER_PROF, &timer, NULL);
+}
+
 void cli_crash_tell(void) {
     static const int numbers[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT};
     static _Alignas(16) char stack[STACK_BYTES];  // the other one may be what has overflowed
@@ -50,6 +79,7 @@ void cli_crash_tell(void) {
     struct sigaction action = {.sa_sigaction = tell, .sa_flags = SA_SIGINFO | SA_ONSTACK | SA_RESETHAND | SA_NODEFER};
     if (sigaltstack(&other, NULL) != 0) action.sa_flags &= ~SA_ONSTACK;
     for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) sigaction(numbers[i], &action, NULL);
+    watch_processor_time();
 }
 
 #else

@@ -94,6 +94,16 @@ what="train under ulimit -f"
 ) >"$here/out" 2>"$here/err" && wrong "$what: says that it saved them"
 complains "cannot write the weights $here/weights"
 
+# Processor time that is used up is told, also where the system would kill at once (the soft limit is the hard one).
+if ! grep -qaE '__(asan|tsan|msan)_init' "$lockstep"; then
+    what="train under ulimit -t"
+    (
+        ulimit -t 1
+        exec "$lockstep" train mnist-cnn --replicas 1 --epochs 1000 --verbose 0
+    ) >"$here/out" 2>"$here/err" && wrong "$what: ends well"
+    complains "has used the processor time it may have (ulimit -t)"
+fi
+
 # MPI's files in shared memory may not grow either: Open MPI would wait for ever.
 for alone in "OMPI_COMM_WORLD_SIZE=2" "PMI_RANK=0"; do
     what="bench under ulimit -f, with $alone"

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Starts the program again and again under random misfortune, and holds it to three promises.
 
-    tests/faults/random_launches.py LOCKSTEP [--launches N] [--seed S] [--jobs J] [--only I]
+    tests/faults/random_launches.py LOCKSTEP [--launches N] [--seed S] [--jobs J] [--only I] [--limit SECONDS]
 
 Each launch has options, an environment, limits of memory, files and processor time, a /dev/shm, files to read and to write, and signals to its
 processes, all drawn from the seed and the launch's number. Whatever comes: it ends within its time; where it fails it says so, with a
@@ -10,7 +10,7 @@ draws it again (--only). Exit status 0 when none does. As root on Linux; what ne
 """
 import argparse, concurrent.futures, json, os, random, resource, shutil, signal, subprocess, sys, tempfile, threading, time
 
-LIMIT = 75  # seconds: what is drawn takes a few, on a machine that others use too
+LIMIT = 75  # seconds (--limit): what is drawn takes a few; more where others use the machine too
 NAMESPACES = False
 totals = {"launches": 0, "ended well": 0, "refused or failed": 0, "with signals": 0, "several workers": 0, "broken": 0, "slowest": 0.0}
 lock = threading.Lock()
@@ -315,14 +315,16 @@ def one(program, seed, number):
 
 
 def main():
-    global NAMESPACES
+    global NAMESPACES, LIMIT
     parser = argparse.ArgumentParser()
     parser.add_argument("program")
     parser.add_argument("--launches", type=int, default=100)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--only", type=int)
+    parser.add_argument("--limit", type=float, default=LIMIT, metavar="SECONDS", help="how long a launch may last")
     a = parser.parse_args()
+    LIMIT = a.limit
     NAMESPACES = subprocess.call(["unshare", "-m", "true"], stderr=subprocess.DEVNULL) == 0
     numbers = [a.only] if a.only is not None else range(a.launches)
     with concurrent.futures.ThreadPoolExecutor(a.jobs) as pool:
