@@ -9,7 +9,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/memory.h"
-#include "device/cpu/cpu.h"
+#include "device/cpu/conv2d_tiles.h"
 
 // Descriptors of one op, freed together.
 typedef struct descriptors {
@@ -373,9 +373,20 @@ static ls_status create_of_sequences(ls_cpu *cpu, const ls_kernel_spec *spec, ls
     return status;
 }
 
+// Where the library may use the AMX unit, so do we.
+static int tiles_pay(const ls_kernel_spec *spec) {
+    dnnl_cpu_isa_t isa = dnnl_get_effective_cpu_isa();
+    return (isa & dnnl_cpu_isa_avx512_core_amx) == dnnl_cpu_isa_avx512_core_amx && ls__cpu_conv2d_fits_tiles(spec) &&
+           ls__tiles_amx.available();
+}
+
 ls_status ls__cpu_conv2d_create(ls_cpu *cpu, const ls_kernel_spec *spec, ls_kernel **out) {
     int forward = spec->pass == LS_PASS_TRAINING || spec->pass == LS_PASS_INFERENCE;
     if (is_sequence(spec)) return create_of_sequences(cpu, spec, out);
+    if (tiles_pay(spec)) {
+        LS_TRY(ls__cpu_conv2d_tiles_create(cpu, spec, &ls__tiles_amx, out));
+        if (*out) return LS_OK;
+    }
     if (!is_dense(spec) && joining_pays(spec)) {
         LS_TRY(create_joined(cpu, spec, out));
         if (*out) return LS_OK;

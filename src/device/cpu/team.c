@@ -9,6 +9,8 @@
 #include "base/memory.h"
 #include "base/text.h"
 
+int ls__team_index(void) { return omp_get_thread_num(); }
+
 void ls__team_set(int threads) {
     omp_set_num_threads(threads);
     omp_set_dynamic(0);

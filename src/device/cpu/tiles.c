@@ -1,0 +1,218 @@
+#include "device/cpu/tiles.h"
+
+#include <string.h>
+
+#include "device/cpu/loops_impl.h"
+
+// --- the AMX unit ----------------------------------------------------------------------------------------------------
+
+#if defined(__x86_64__) && defined(__linux__) && (__GNUC__ >= 11 || defined(__clang__))
+#include <immintrin.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#define AMX __attribute__((target("amx-tile,amx-bf16")))
+
+// The system lets a process use the unit's registers once it has asked for them.
+static int amx_available(void) {
+    enum { ARCH_REQUEST_STATE = 0x1023, STATE_TILE_DATA = 18 };
+    unsigned a, b, c, d;
+    __asm__("cpuid" : "=a"(a), "=b"(b), "=c"(c), "=d"(d) : "a"(7), "c"(0));
+    int has = (d >> 22 & d >> 24 & 1) != 0;  // AMX-BF16, AMX-TILE
+    return has && syscall(SYS_arch_prctl, ARCH_REQUEST_STATE, STATE_TILE_DATA) == 0;
+}
+
+// Eight tiles of 16 rows of 64 bytes. Not on the stack: to compilers the instruction that reads it reads eight bytes.
+static const _Alignas(64) uint8_t tile_config[64] = {
+    [0] = 1,  // the palette
+    [16] = 64, [18] = 64, [20] = 64, [22] = 64, [24] = 64, [26] = 64, [28] = 64, [30] = 64,
+    [48] = 16, [49] = 16, [50] = 16, [51] = 16, [52] = 16, [53] = 16, [54] = 16, [55] = 16,
+};
+
+static AMX void amx_begin(ls_tile_state *before) {
+    _tile_storeconfig(before->config);
+    _tile_loadconfig(tile_config);
+}
+
+static AMX void amx_end(const ls_tile_state *before) {
+    if (before->config[0])
+        _tile_loadconfig(before->config);
+    else
+        _tile_release();
+}
+
+enum { ROW_BYTES = 64 };
+
+static AMX void amx_2x2(const ls_tile_block *p) {
+    const ls_bf16 *a0 = p->a, *a1 = a0 + LS_TILE * p->a_row;
+    float *c0 = p->c, *c1 = c0 + LS_TILE * p->c_row;
+    int64_t a_bytes = p->a_row * 2, c_bytes = p->c_row * 4;
+    if (p->add) {
+        _tile_loadd(0, c0, c_bytes);
+        _tile_loadd(1, c0 + LS_TILE, c_bytes);
+        _tile_loadd(2, c1, c_bytes);
+        _tile_loadd(3, c1 + LS_TILE, c_bytes);
+    } else {
+        _tile_zero(0);
+        _tile_zero(1);
+        _tile_zero(2);
+        _tile_zero(3);
+    }
+    for (int64_t g = 0; g < p->groups; g++) {
+        const ls_bf16 *b0 = p->b + g * p->b_group, *b1 = b0 + p->b_column;
+        for (int64_t k = 0; k < p->depth; k++) {
+            _tile_loadd(4, a0, a_bytes);
+            _tile_loadd(6, b0, ROW_BYTES);
+            _tile_loadd(7, b1, ROW_BYTES);
+            _tile_loadd(5, a1, a_bytes);
+            _tile_dpbf16ps(0, 4, 6);
+            _tile_dpbf16ps(1, 4, 7);
+            _tile_dpbf16ps(2, 5, 6);
+            _tile_dpbf16ps(3, 5, 7);
+            a0 += LS_TILE_DEPTH, a1 += LS_TILE_DEPTH, b0 += LS_TILE_SIZE, b1 += LS_TILE_SIZE;
+        }
+    }
+    _tile_stored(0, c0, c_bytes);
+    _tile_stored(1, c0 + LS_TILE, c_bytes);
+    _tile_stored(2, c1, c_bytes);
+    _tile_stored(3, c1 + LS_TILE, c_bytes);
+}
+
+static AMX void amx_1x1(const ls_tile_block *p) {
+    const ls_bf16 *a = p->a;
+    int64_t a_bytes = p->a_row * 2, c_bytes = p->c_row * 4;
+    if (p->add)
+        _tile_loadd(0, p->c, c_bytes);
+    else
+        _tile_zero(0);
+    for (int64_t g = 0; g < p->groups; g++) {
+        const ls_bf16 *b = p->b + g * p->b_group;
+        for (int64_t k = 0; k < p->depth; k++) {
+            _tile_loadd(4, a, a_bytes);
+            _tile_loadd(6, b, ROW_BYTES);
+            _tile_dpbf16ps(0, 4, 6);
+            a += LS_TILE_DEPTH, b += LS_TILE_SIZE;
+        }
+    }
+    _tile_stored(0, p->c, c_bytes);
+}
+
+static void amx_multiply(const ls_tile_block *p) {
+    if (p->rows == 2 && p->columns == 2) {
+        amx_2x2(p);
+        return;
+    }
+    for (int i = 0; i < p->rows; i++)
+        for (int j = 0; j < p->columns; j++) {
+            ls_tile_block one = *p;
+            one.a += i * LS_TILE * p->a_row;
+            one.b += j * p->b_column;
+            one.c += i * LS_TILE * p->c_row + j * LS_TILE;
+            amx_1x1(&one);
+        }
+}
+#else
+static int amx_available(void) { return 0; }
+static void amx_begin(ls_tile_state *before) { (void)before; }
+static void amx_end(const ls_tile_state *before) { (void)before; }
+static void amx_multiply(const ls_tile_block *p) { (void)p; }
+#endif
+
+const ls_tile_ops ls__tiles_amx = {"tiles:amx_bf16", amx_available, amx_begin, amx_multiply, amx_end};
+
+// --- the same in plain C ---------------------------------------------------------------------------------------------
+
+static int plain_available(void) { return 1; }
+static void plain_begin(ls_tile_state *before) { (void)before; }
+static void plain_end(const ls_tile_state *before) { (void)before; }
+
+// One sum of a tile: 16 pairs of a row of A and a column of B.
+static float pairs_of(const ls_bf16 *a, const ls_bf16 *b) {
+    float even = 0, odd = 0;
+    for (int i = 0; i < LS_TILE; i++) {
+        even = __builtin_fmaf(ls_bf16_to_float(a[2 * i]), ls_bf16_to_float(b[32 * i]), even);
+        odd = __builtin_fmaf(ls_bf16_to_float(a[2 * i + 1]), ls_bf16_to_float(b[32 * i + 1]), odd);
+    }
+    return even + odd;
+}
+
+static void plain_multiply(const ls_tile_block *p) {
+    for (int i = 0; i < p->rows * LS_TILE; i++)
+        for (int j = 0; j < p->columns * LS_TILE; j++) {
+            const ls_bf16 *a = p->a + i * p->a_row, *b = p->b + j / LS_TILE * p->b_column + j % LS_TILE * 2;
+            float *c = p->c + i * p->c_row + j;
+            if (!p->add) *c = 0;
+            for (int64_t g = 0; g < p->groups; g++)
+                for (int64_t k = 0; k < p->depth; k++, a += LS_TILE_DEPTH)
+                    *c += pairs_of(a, b + g * p->b_group + k * LS_TILE_SIZE);
+        }
+}
+
+const ls_tile_ops ls__tiles_plain = {"tiles:plain", plain_available, plain_begin, plain_multiply, plain_end};
+
+// --- bringing numbers into tiles -------------------------------------------------------------------------------------
+
+LS_INLINE v16u load_words(const ls_bf16 *p) {
+    v16h h;
+    memcpy(&h, p, sizeof h);
+    return __builtin_convertvector(h, v16u);
+}
+
+LS_CLONES void ls__tile_pairs(ls_bf16 *to, int64_t to_column, const ls_bf16 *const from[LS_TILE_DEPTH], int64_t columns,
+                              float *sums) {
+    for (int64_t t = 0; t < columns; t++) {
+        v16f even, odd;
+        if (sums) even = load16(LS_DTYPE_F32, sums, t * 16), odd = load16(LS_DTYPE_F32, sums, (columns + t) * 16);
+        for (int r = 0; r < LS_TILE; r++) {
+            v16u low = load_words(from[2 * r] + t * 16), high = load_words(from[2 * r + 1] + t * 16) << 16;
+            v16u both = low | high;
+            memcpy(to + t * to_column + r * 32, &both, sizeof both);
+            if (sums) even += (v16f)(low << 16), odd += (v16f)high;
+        }
+        if (sums) store16(LS_DTYPE_F32, sums, t * 16, even), store16(LS_DTYPE_F32, sums, (columns + t) * 16, odd);
+    }
+}
+
+#ifdef __clang__
+#define SHUFFLE(a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
+#else
+#define SHUFFLE(a, b, ...) __builtin_shuffle(a, b, (v16u){__VA_ARGS__})
+#endif
+
+// Exchanges what is off the diagonal in blocks of so many rows and columns.
+#define EXCHANGE(v, i, j, low, high)                                                                                   \
+    do {                                                                                                               \
+        v16u a_ = (v)[i], b_ = (v)[j];                                                                                 \
+        (v)[i] = SHUFFLE(a_, b_, low);                                                                                 \
+        (v)[j] = SHUFFLE(a_, b_, high);                                                                                \
+    } while (0)
+#define LOW_1  0, 16, 2, 18, 4, 20, 6, 22, 8, 24, 10, 26, 12, 28, 14, 30
+#define HIGH_1 1, 17, 3, 19, 5, 21, 7, 23, 9, 25, 11, 27, 13, 29, 15, 31
+#define LOW_2  0, 1, 16, 17, 4, 5, 20, 21, 8, 9, 24, 25, 12, 13, 28, 29
+#define HIGH_2 2, 3, 18, 19, 6, 7, 22, 23, 10, 11, 26, 27, 14, 15, 30, 31
+#define LOW_4  0, 1, 2, 3, 16, 17, 18, 19, 8, 9, 10, 11, 24, 25, 26, 27
+#define HIGH_4 4, 5, 6, 7, 20, 21, 22, 23, 12, 13, 14, 15, 28, 29, 30, 31
+#define LOW_8  0, 1, 2, 3, 4, 5, 6, 7, 16, 17, 18, 19, 20, 21, 22, 23
+#define HIGH_8 8, 9, 10, 11, 12, 13, 14, 15, 24, 25, 26, 27, 28, 29, 30, 31
+
+LS_INLINE void transpose_words(v16u v[16]) {
+    for (int i = 0; i < 16; i += 2) EXCHANGE(v, i, i + 1, LOW_1, HIGH_1);
+    for (int i = 0; i < 16; i++)
+        if (!(i & 2)) EXCHANGE(v, i, i + 2, LOW_2, HIGH_2);
+    for (int i = 0; i < 16; i++)
+        if (!(i & 4)) EXCHANGE(v, i, i + 4, LOW_4, HIGH_4);
+    for (int i = 0; i < 8; i++) EXCHANGE(v, i, i + 8, LOW_8, HIGH_8);
+}
+
+LS_CLONES void ls__tile_transpose(ls_bf16 *to, int64_t to_row, const ls_bf16 *const from[LS_TILE_DEPTH],
+                                  int64_t columns) {
+    for (int64_t t = 0; t < columns; t++) {
+        v16u v[16];
+#pragma GCC unroll 16
+        for (int r = 0; r < 16; r++)
+            v[r] = load_words(from[2 * r] + t * 16) | load_words(from[2 * r + 1] + t * 16) << 16;
+        transpose_words(v);
+#pragma GCC unroll 16
+        for (int c = 0; c < 16; c++) memcpy(to + (t * 16 + c) * to_row, &v[c], sizeof v[c]);
+    }
+}

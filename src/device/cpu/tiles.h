@@ -1,0 +1,60 @@
+// Sums of products in tiles, as the AMX unit of a processor makes them: 16 x 16 sums in F32 of BF16 factors, 32 deep.
+//
+// The order of adding is the unit's own, and part of what is promised here: of 32 products those with an even index are added up one
+// after the other from zero, those with an odd index as well, each by a fused multiply-add; the two sums are added, then that is added to
+// C. Denormals count as zeros. So the bits are a function of the numbers and of the order of the tiles alone: not of how the work
+// is cut into blocks, of caches, or of threads. There are two implementations with the same bits: `amx`, and `plain` for tests and
+// for whoever wants to read what is computed.
+#ifndef LS_DEVICE_CPU_TILES_H
+#define LS_DEVICE_CPU_TILES_H
+
+#include <stdint.h>
+
+#include "base/bf16.h"
+
+enum {
+    LS_TILE = 16,                             // rows of A and C, columns of B and C
+    LS_TILE_DEPTH = 32,                       // columns of A, rows of B
+    LS_TILE_SIZE = LS_TILE * LS_TILE_DEPTH,   // elements of a tile of A or of B
+};
+
+// C = A B, or C += A B: C has up to 2 x 2 tiles, and the sums are groups * depth tiles deep. A tile of B is (16, 16, 2): rows
+// 2 i and 2 i + 1 of B lie side by side.
+typedef struct ls_tile_block {
+    const ls_bf16 *a;  // (16 rows, groups * depth * 32)
+    int64_t a_row;     // elements from one row to the next
+    const ls_bf16 *b;  // (columns, groups, depth) tiles
+    int64_t b_column;  // elements from one column of tiles to the next
+    int64_t b_group;   // from one group to the next; within a group tiles follow each other
+    float *c;          // (16 rows, 16 columns)
+    int64_t c_row;     // elements from one row to the next
+    int64_t groups, depth;
+    int rows, columns;  // tiles: 1 or 2
+    int add;            // 1: to what C holds
+} ls_tile_block;
+
+// What the thread's unit was set to before; whoever used it finds it as it was.
+typedef struct ls_tile_state {
+    _Alignas(64) uint8_t config[64];
+} ls_tile_state;
+
+typedef struct ls_tile_ops {
+    const char *name;            // of kernels that use it
+    int (*available)(void);      // whether this process may use it
+    void (*begin)(ls_tile_state *before);  // each thread, around its multiplications
+    void (*multiply)(const ls_tile_block *block);
+    void (*end)(const ls_tile_state *before);
+} ls_tile_ops;
+
+extern const ls_tile_ops ls__tiles_amx, ls__tiles_plain;
+
+// --- bringing numbers into tiles -------------------------------------------------------------------------------------
+
+// Tiles of B from 32 rows of numbers: column tile t (of `columns`) lies at to + t * to_column. from[r]: row r, (16 * columns).
+// The first 16 * columns of `sums`, unless NULL, are (2, 16 * columns): to the first half the even rows are added, in order, to the second the odd ones.
+void ls__tile_pairs(ls_bf16 *to, int64_t to_column, const ls_bf16 *const from[LS_TILE_DEPTH], int64_t columns,
+                    float *sums);
+// The transpose: row c (of 16 * columns) of `to` has column c of the 32 rows: to[c * to_row + r] = from[r][c].
+void ls__tile_transpose(ls_bf16 *to, int64_t to_row, const ls_bf16 *const from[LS_TILE_DEPTH], int64_t columns);
+
+#endif
