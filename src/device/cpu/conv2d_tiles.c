@@ -24,7 +24,8 @@ enum {
     PANEL_COLUMNS = 1024,    // and about so many factors of each
     COLUMNS = 512,           // channels of the result computed from a panel
     PAIRS = 1 << 18,         // elements of DY brought into tiles at once
-    PIXELS = 4096,           // and no more than so many pixels
+    PIXELS = 1024,           // and no more than so many pixels
+    FRAME_BYTES = 256 << 10,  // of an image with its border
 };
 
 // Where a pixel of one image finds its pixels of the other: coordinates by tap, -1 outside.
@@ -34,6 +35,12 @@ typedef struct pixel_map {
     int taps_y, taps_x;
     int identity;         // each reads the one it is
     int32_t *y, *x;       // (height, taps_y), (width, taps_x)
+    // Where neighbours read neighbours: the image with a border of zeros, from which a pixel and its tap are at a fixed distance.
+    int framed;
+    int64_t frame_height, frame_width;  // of what all pixels read
+    int64_t top, left;                  // zeros above and beside the image; negative: so much of it is left out
+    int64_t rows_once;                  // of the result, for which the frame is copied at once
+    int32_t *offset;                    // (taps): elements from the frame's pixel (y, x) to that which (y, x) reads
 } pixel_map;
 
 typedef struct tiles_kernel {
@@ -75,6 +82,36 @@ static ls_status map_axis(int64_t size, int taps, const ls_conv2d_attrs *a, int 
     return LS_OK;
 }
 
+static int taps_of(const pixel_map *m) { return m->taps_y * m->taps_x; }
+
+static int64_t frame_row(const pixel_map *m) { return m->frame_width * ls_round_up(m->channels, LS_TILE_DEPTH); }
+
+// A frame is copied once, a panel once for each tap; but of the frame's rows what would lie beyond the image's right side is multiplied in
+// vain. A copied element costs as much as 38 multiplications.
+static int frame_pays(const ls_conv2d_attrs *a, const pixel_map *m, int64_t columns) {
+    int64_t pixels = m->height * m->width, rows = parts(m->height * m->frame_width, LS_TILE) * LS_TILE;
+    return a->strides[0] == 1 && a->strides[1] == 1 && taps_of(m) > 1 && (rows - pixels) * columns < 38 * pixels;
+}
+
+static ls_status frame_create(const ls_conv2d_attrs *a, int reversed, const ls_kernel_spec *spec, pixel_map *m) {
+    int64_t reach[2] = {(m->taps_y - 1) * (int64_t)a->dilation[0], (m->taps_x - 1) * (int64_t)a->dilation[1]};
+    m->frame_height = m->height + reach[0];
+    m->frame_width = m->width + reach[1];
+    if (!frame_pays(a, m, reversed ? spec->x[0].shape.dim[3] : spec->y[0].shape.dim[3])) return LS_OK;
+    m->framed = 1;
+    m->top = reversed ? reach[0] - a->pad[0] : a->pad[0];
+    m->left = reversed ? reach[1] - a->pad[1] : a->pad[1];
+    int64_t fit = FRAME_BYTES / (frame_row(m) * (int64_t)sizeof(ls_bf16)) - reach[0];
+    m->rows_once = least(m->height, fit > 0 ? fit : 1);
+    LS_TRY(ls_calloc(taps_of(m), sizeof *m->offset, &m->offset));
+    for (int t = 0; t < taps_of(m); t++) {
+        int64_t y = t / m->taps_x * (int64_t)a->dilation[0], x = t % m->taps_x * (int64_t)a->dilation[1];
+        if (reversed) y = reach[0] - y, x = reach[1] - x;
+        m->offset[t] = (int32_t)(y * frame_row(m) + x * (frame_row(m) / m->frame_width));
+    }
+    return LS_OK;
+}
+
 static ls_status map_create(const ls_kernel_spec *spec, pixel_map *m) {
     const ls_conv2d_attrs *a = LS_ATTRS(ls_conv2d_attrs, &spec->attrs);
     int reversed = spec->pass == LS_PASS_BACKWARD_DATA;
@@ -91,17 +128,32 @@ static ls_status map_create(const ls_kernel_spec *spec, pixel_map *m) {
     m->identity = a->kernel[0] == 1 && a->kernel[1] == 1 && a->strides[0] == 1 && a->strides[1] == 1 &&
                   a->pad[0] == 0 && a->pad[1] == 0 && a->pad[2] == 0 && a->pad[3] == 0;
     LS_TRY(map_axis(m->height, m->taps_y, a, 0, reversed, m->from_height, &m->y));
-    return map_axis(m->width, m->taps_x, a, 1, reversed, m->from_width, &m->x);
+    LS_TRY(map_axis(m->width, m->taps_x, a, 1, reversed, m->from_width, &m->x));
+    return spec->pass == LS_PASS_BACKWARD_WEIGHTS ? LS_OK : frame_create(a, reversed, spec, m);
 }
 
-static int taps_of(const pixel_map *m) { return m->taps_y * m->taps_x; }
+// A pixel of all samples'.
+typedef struct place {
+    int64_t n, y, x;
+} place;
 
-// The pixel read at tap (ty, tx) by the one at (n, y, x), NULL outside the image.
-static const ls_bf16 *pixel_at(const pixel_map *m, const ls_bf16 *from, int64_t n, int64_t y, int64_t x, int ty,
-                               int tx) {
-    int32_t fy = m->y[y * m->taps_y + ty], fx = m->x[x * m->taps_x + tx];
-    if (fy < 0 || fx < 0) return NULL;
-    return from + ((n * m->from_height + fy) * m->from_width + fx) * m->channels;
+static place place_of(const pixel_map *m, int64_t pixel) {
+    return (place){pixel / m->width / m->height, pixel / m->width % m->height, pixel % m->width};
+}
+
+static place next_place(const pixel_map *m, place p) {
+    if (++p.x < m->width) return p;
+    p.x = 0;
+    if (++p.y < m->height) return p;
+    p.y = 0;
+    p.n++;
+    return p;
+}
+
+// The pixel read there at tap (ty, tx), NULL outside the image.
+static const ls_bf16 *pixel_at(const pixel_map *m, const ls_bf16 *from, place p, int ty, int tx) {
+    int32_t y = m->y[p.y * m->taps_y + ty], x = m->x[p.x * m->taps_x + tx];
+    return y < 0 || x < 0 ? NULL : from + ((p.n * m->from_height + y) * m->from_width + x) * m->channels;
 }
 
 // --- the panel -------------------------------------------------------------------------------------------------------
@@ -125,9 +177,10 @@ static void gather(const pixel_map *m, const ls_bf16 *from, int64_t first, int64
     int taps = taps_of(m);
     int64_t width = groups * taps * LS_TILE_DEPTH;
     const ls_bf16 *pixel[TAPS];
-    for (int64_t r = 0; r < count; r++) {
-        int64_t p = first + r, x = p % m->width, y = p / m->width % m->height, n = p / m->width / m->height;
-        for (int t = 0; t < taps; t++) pixel[t] = pixel_at(m, from, n, y, x, t / m->taps_x, t % m->taps_x);
+    place p = place_of(m, first);
+    for (int64_t r = 0; r < count; r++, p = next_place(m, p)) {
+        for (int ty = 0, t = 0; ty < m->taps_y; ty++)
+            for (int tx = 0; tx < m->taps_x; tx++, t++) pixel[t] = pixel_at(m, from, p, ty, tx);
         ls_bf16 *to = panel + r * width;
         for (int64_t g = group; g < group + groups; g++)
             for (int t = 0; t < taps; t++, to += LS_TILE_DEPTH)
@@ -174,15 +227,20 @@ static int64_t groups_at_once(const pixel_map *m) {
     return m->identity ? groups_of(m) : least(groups_of(m), fit > 0 ? fit : 1);
 }
 
+// Of a panel, or a frame; of that as much more as the last block of rows may read.
 static int64_t panel_elements(const pixel_map *m) {
+    if (m->framed) {
+        int64_t frame_rows = m->rows_once + m->frame_height - m->height;
+        return (frame_rows * m->frame_width + 2 * BLOCK_ROWS) * (frame_row(m) / m->frame_width);
+    }
     int64_t rows = m->identity ? BLOCK_ROWS : PANEL_ROWS;
     return rows * groups_at_once(m) * taps_of(m) * LS_TILE_DEPTH;
 }
 
-// Sums of one block at a time where a panel has all that a sum needs; else those of the whole panel.
+// Sums of 32 columns at a time where a panel has all that a sum needs; else those of all columns.
 static int64_t sums_elements(const tiles_kernel *k) {
-    if (groups_at_once(&k->map) == groups_of(&k->map)) return BLOCK_ROWS * BLOCK_ROWS;
-    return PANEL_ROWS * parts(least(k->columns, COLUMNS), BLOCK_ROWS) * BLOCK_ROWS;
+    int whole = k->map.framed || groups_at_once(&k->map) == groups_of(&k->map);
+    return PANEL_ROWS * (whole ? BLOCK_ROWS : parts(least(k->columns, COLUMNS), BLOCK_ROWS) * BLOCK_ROWS);
 }
 
 // Tiles of W: forward (columns, groups, taps), backward data (groups, columns, taps).
@@ -192,31 +250,34 @@ static void set_weights(const tiles_kernel *k, const ls_bf16 *w, int64_t group, 
         b->b = w + group * k->b_columns * taps * LS_TILE_SIZE;
         b->b_column = taps * LS_TILE_SIZE;
         b->b_group = k->b_columns * b->b_column;
-        b->groups = groups, b->depth = taps;
     } else {
         b->b = w + group * taps * LS_TILE_SIZE;
         b->b_column = groups_of(&k->map) * taps * LS_TILE_SIZE;
-        b->b_group = 0;
-        b->groups = 1, b->depth = groups * taps;
+        b->b_group = taps * LS_TILE_SIZE;
     }
+    b->groups = groups, b->depth = taps;
+    b->a_step = LS_TILE_DEPTH, b->a_group = taps * LS_TILE_DEPTH;
 }
 
-// Multiplies a panel by columns [begin, end) of W; with `e` the sums are complete and become results.
+// Multiplies a panel by columns [begin, end) of W; with `e` the sums are complete and become results: not each at once, since what
+// the unit has just stored takes a while to be there.
 static void multiply_panel(const tiles_kernel *k, const ls_tile_block *product, int64_t pixel, int64_t rows,
                            int64_t begin, int64_t end, float *sums, const ending *e) {
     int whole = groups_at_once(&k->map) == groups_of(&k->map);
-    for (int64_t column = begin; column < end; column += BLOCK_ROWS)
+    for (int64_t column = begin; column < end; column += BLOCK_ROWS) {
+        ls_tile_block b = *product;
+        float *c = whole ? sums : sums + (column - begin) * PANEL_ROWS;
+        b.columns = (int)least(2, (end - column) / LS_TILE);
+        b.b += column / LS_TILE * b.b_column;
+        b.c_row = BLOCK_ROWS;
         for (int64_t r = 0; r < rows; r += BLOCK_ROWS) {
-            ls_tile_block b = *product;
-            b.columns = (int)least(2, (end - column) / LS_TILE);
             b.rows = rows - r > LS_TILE ? 2 : 1;
-            b.a += r * b.a_row;
-            b.b += column / LS_TILE * b.b_column;
-            b.c = whole ? sums : sums + ((column - begin) * PANEL_ROWS + r * BLOCK_ROWS);
-            b.c_row = BLOCK_ROWS;
+            b.a = product->a + r * b.a_row;
+            b.c = c + r * BLOCK_ROWS;
             k->tiles->multiply(&b);
-            if (e) finish(e, b.c, pixel + r, least(BLOCK_ROWS, rows - r), column, b.columns);
         }
+        if (e) finish(e, c, pixel, rows, column, b.columns);
+    }
 }
 
 static void rows_of_panel(const tiles_kernel *k, const ls_bf16 *from, const ls_bf16 *w, int64_t first, int64_t count,
@@ -249,18 +310,97 @@ static void rows_of_image(const tiles_kernel *k, const ls_bf16 *from, const ls_b
         rows_of_panel(k, from, w, first + r, least(BLOCK_ROWS, count - r), scratch, e);
 }
 
+// --- of framed images ------------------------------------------------------------------------------------------------
+
+// Rows [first, first + count) of the frame of an image.
+static void copy_frame(const pixel_map *m, const ls_bf16 *image, int64_t first, int64_t count, ls_bf16 *frame) {
+    int64_t channels = ls_round_up(m->channels, LS_TILE_DEPTH);
+    for (int64_t r = 0; r < count; r++) {
+        int64_t y = first + r - m->top;
+        ls_bf16 *to = frame + r * frame_row(m);
+        const ls_bf16 *from = y < 0 || y >= m->from_height ? NULL : image + y * m->from_width * m->channels;
+        if (!from || channels != m->channels || m->left < 0)
+            memset(to, 0, (size_t)frame_row(m) * sizeof *to);
+        if (!from) continue;
+        int64_t x = m->left < 0 ? -m->left : 0, end = least(m->from_width, m->frame_width - m->left);
+        if (channels != m->channels) {
+            for (; x < end; x++)
+                memcpy(to + (m->left + x) * channels, from + x * m->channels, (size_t)m->channels * sizeof *to);
+            continue;
+        }
+        memset(to, 0, (size_t)((m->left + x) * channels) * sizeof *to);
+        memcpy(to + (m->left + x) * channels, from + x * channels, (size_t)((end - x) * channels) * sizeof *to);
+        memset(to + (m->left + end) * channels, 0, (size_t)((m->frame_width - m->left - end) * channels) * sizeof *to);
+    }
+}
+
+// The sums of `rows` pixels of the frame from `begin` on: those of the image become results.
+static void finish_framed(const pixel_map *m, const ending *e, const float *sums, int64_t pixel, int64_t begin,
+                          int64_t rows, int64_t column, int tiles) {
+    for (int64_t r = begin; r < begin + rows;) {
+        int64_t y = r / m->frame_width, x = r % m->frame_width;
+        int64_t run = least(m->frame_width - x, begin + rows - r), count = least(run, m->width - x);
+        if (count > 0) finish(e, sums + (r - begin) * BLOCK_ROWS, pixel + y * m->width + x, count, column, tiles);
+        r += run;
+    }
+}
+
+// Rows of the result from `y` on, of image n.
+static void rows_of_frame(const tiles_kernel *k, const ls_bf16 *from, const ls_bf16 *w, int64_t n, int64_t y,
+                          char *scratch, const ending *e) {
+    const pixel_map *m = &k->map;
+    int64_t height = least(m->rows_once, m->height - y), reach = m->frame_height - m->height;
+    int64_t rows = height * m->frame_width;
+    float *sums = (float *)(void *)scratch;
+    ls_bf16 *frame = (ls_bf16 *)(void *)(sums + sums_elements(k));
+    ls_tile_block b = {.a_row = frame_row(m) / m->frame_width, .a_offset = m->offset, .c_row = BLOCK_ROWS};
+    copy_frame(m, from + n * m->from_height * m->from_width * m->channels, y, height + reach, frame);
+    set_weights(k, w, 0, groups_of(m), &b);
+    const ls_bf16 *weights = b.b;
+    b.a_group = LS_TILE_DEPTH;
+    for (int64_t column = 0; column < k->columns; column += BLOCK_ROWS) {
+        b.columns = (int)least(2, (k->columns - column) / LS_TILE);
+        b.b = weights + column / LS_TILE * b.b_column;
+        for (int64_t begin = 0; begin < rows; begin += PANEL_ROWS) {
+            int64_t end = least(begin + PANEL_ROWS, rows);
+            for (int64_t r = begin; r < end; r += BLOCK_ROWS) {
+                b.rows = end - r > LS_TILE ? 2 : 1;
+                b.a = frame + r * b.a_row;
+                b.c = sums + (r - begin) * BLOCK_ROWS;
+                k->tiles->multiply(&b);
+            }
+            finish_framed(m, e, sums, (n * m->height + y) * m->width, begin, end - begin, column, b.columns);
+        }
+    }
+}
+
+// --- both ------------------------------------------------------------------------------------------------------------
+
+static int64_t frames_of(const pixel_map *m) { return parts(m->height, m->rows_once); }
+
+// How many pieces the work is dealt out in.
+static int64_t pieces_of(const pixel_map *m) {
+    return m->framed ? m->pixels / (m->height * m->width) * frames_of(m) : parts(m->pixels, PANEL_ROWS);
+}
+
+static void run_piece(const tiles_kernel *k, int64_t i, const ls_bf16 *from, const ls_bf16 *w, char *scratch,
+                      const ending *e) {
+    int64_t first = i * PANEL_ROWS, count = least(PANEL_ROWS, k->map.pixels - first);
+    if (k->map.framed)
+        rows_of_frame(k, from, w, i / frames_of(&k->map), i % frames_of(&k->map) * k->map.rows_once, scratch, e);
+    else
+        (k->map.identity ? rows_of_image : rows_of_panel)(k, from, w, first, count, scratch, e);
+}
+
 static void run_rows(const tiles_kernel *k, const ls_bf16 *from, const ls_bf16 *w, char *scratch, const ending *e) {
-    int64_t blocks = parts(k->map.pixels, PANEL_ROWS);
+    int64_t pieces = pieces_of(&k->map);
 #pragma omp parallel num_threads(k->threads) if (k->threads > 1)
     {
         ls_tile_state before;
         k->tiles->begin(&before);
 #pragma omp for schedule(static)
-        for (int64_t i = 0; i < blocks; i++) {
-            int64_t first = i * PANEL_ROWS, count = least(PANEL_ROWS, k->map.pixels - first);
-            (k->map.identity ? rows_of_image : rows_of_panel)(k, from, w, first, count,
-                                                              scratch + ls__team_index() * k->thread_bytes, e);
-        }
+        for (int64_t i = 0; i < pieces; i++)
+            run_piece(k, i, from, w, scratch + ls__team_index() * k->thread_bytes, e);
         k->tiles->end(&before);
     }
 }
@@ -286,22 +426,21 @@ static void bring_pairs(const tiles_kernel *k, const ls_bf16 *dy, int64_t first,
 static void find_pixels(const tiles_kernel *k, const ls_bf16 *x, int64_t first, int64_t count, int tap,
                         const ls_bf16 **pixel) {
     const pixel_map *m = &k->map;
-    for (int64_t i = 0; i < count; i++) {
-        int64_t p = first + i;
-        pixel[i] = pixel_at(m, x, p / m->width / m->height, p / m->width % m->height, p % m->width, tap / m->taps_x,
-                            tap % m->taps_x);
-    }
+    int ty = tap / m->taps_x, tx = tap % m->taps_x;
+    place p = place_of(m, first);
+    for (int64_t i = 0; i < count; i++, p = next_place(m, p)) pixel[i] = pixel_at(m, x, p, ty, tx);
 }
 
-// 16 * tiles channels from `channel` on of those pixels, transposed: (16 * tiles, whole tiles of pixels), zero behind the last.
+// 16 * tiles channels from `channel` on of those pixels, transposed: (tiles of pixels, 32 channels, 32 pixels), zero behind the last.
 static void bring_transposed(const ls_bf16 *const *pixel, int64_t count, int64_t channel, int tiles, ls_bf16 *to) {
     static const ls_bf16 zeros[BLOCK_ROWS];
-    int64_t width = parts(count, LS_TILE_DEPTH) * LS_TILE_DEPTH;
-    for (int64_t first = 0; first < width; first += LS_TILE_DEPTH) {
+    for (int64_t first = 0; first < count; first += LS_TILE_DEPTH) {
         const ls_bf16 *from[LS_TILE_DEPTH];
         for (int64_t r = 0; r < LS_TILE_DEPTH; r++)
             from[r] = first + r < count && pixel[first + r] ? pixel[first + r] + channel : zeros;
-        ls__tile_transpose(to + first, width, from, tiles);
+        for (int64_t r = first + 2 * LS_TILE_DEPTH; r < least(count, first + 3 * LS_TILE_DEPTH); r++)
+            __builtin_prefetch(pixel[r] + channel);
+        ls__tile_transpose(to + first * BLOCK_ROWS, LS_TILE_DEPTH, from, tiles);
     }
 }
 
@@ -331,7 +470,8 @@ static void weights_unit(const weights_pass *w, int64_t unit, char *scratch, int
     bring_transposed(pixel, w->count, channel, rows, transposed);
     for (int64_t column = 0; column < w->columns; column += BLOCK_ROWS) {
         ls_tile_block b = {.a = transposed,
-                           .a_row = deep * LS_TILE_DEPTH,
+                           .a_row = LS_TILE_DEPTH,
+                           .a_step = BLOCK_ROWS * LS_TILE_DEPTH,
                            .b = w->pairs + column / LS_TILE * deep * LS_TILE_SIZE,
                            .b_column = deep * LS_TILE_SIZE,
                            .c = w->dw + (*tap * k->map.channels + channel) * k->columns + w->begin + column,
@@ -401,6 +541,7 @@ static void destroy(ls_kernel *kernel) {
     tiles_kernel *k = (tiles_kernel *)kernel;
     free(k->map.y);
     free(k->map.x);
+    free(k->map.offset);
     free(k);
 }
 
@@ -482,7 +623,7 @@ ls_status ls__cpu_conv2d_tiles_create(ls_cpu *cpu, const ls_kernel_spec *spec, c
         return status;
     }
     size_scratch(k);
-    k->base.tiles = weights ? taps_of(&k->map) * parts(k->map.channels, BLOCK_ROWS) : parts(k->map.pixels, PANEL_ROWS);
+    k->base.tiles = weights ? taps_of(&k->map) * parts(k->map.channels, BLOCK_ROWS) : pieces_of(&k->map);
     *out = &k->base;
     return LS_OK;
 }

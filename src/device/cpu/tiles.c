@@ -43,10 +43,29 @@ static AMX void amx_end(const ls_tile_state *before) {
 
 enum { ROW_BYTES = 64 };
 
+#define AMX_INLINE static inline __attribute__((always_inline, target("amx-tile,amx-bf16")))
+
+AMX_INLINE void multiply_4(const ls_bf16 *a0, const ls_bf16 *a1, int64_t a_bytes, const ls_bf16 *b0,
+                           const ls_bf16 *b1) {
+    _tile_loadd(4, a0, a_bytes);
+    _tile_loadd(6, b0, ROW_BYTES);
+    _tile_loadd(7, b1, ROW_BYTES);
+    _tile_loadd(5, a1, a_bytes);
+    _tile_dpbf16ps(0, 4, 6);
+    _tile_dpbf16ps(1, 4, 7);
+    _tile_dpbf16ps(2, 5, 6);
+    _tile_dpbf16ps(3, 5, 7);
+}
+
+AMX_INLINE void multiply_1(const ls_bf16 *a, int64_t a_bytes, const ls_bf16 *b) {
+    _tile_loadd(4, a, a_bytes);
+    _tile_loadd(6, b, ROW_BYTES);
+    _tile_dpbf16ps(0, 4, 6);
+}
+
 static AMX void amx_2x2(const ls_tile_block *p) {
-    const ls_bf16 *a0 = p->a, *a1 = a0 + LS_TILE * p->a_row;
+    int64_t a_bytes = p->a_row * 2, c_bytes = p->c_row * 4, below = LS_TILE * p->a_row;
     float *c0 = p->c, *c1 = c0 + LS_TILE * p->c_row;
-    int64_t a_bytes = p->a_row * 2, c_bytes = p->c_row * 4;
     if (p->add) {
         _tile_loadd(0, c0, c_bytes);
         _tile_loadd(1, c0 + LS_TILE, c_bytes);
@@ -59,18 +78,13 @@ static AMX void amx_2x2(const ls_tile_block *p) {
         _tile_zero(3);
     }
     for (int64_t g = 0; g < p->groups; g++) {
-        const ls_bf16 *b0 = p->b + g * p->b_group, *b1 = b0 + p->b_column;
-        for (int64_t k = 0; k < p->depth; k++) {
-            _tile_loadd(4, a0, a_bytes);
-            _tile_loadd(6, b0, ROW_BYTES);
-            _tile_loadd(7, b1, ROW_BYTES);
-            _tile_loadd(5, a1, a_bytes);
-            _tile_dpbf16ps(0, 4, 6);
-            _tile_dpbf16ps(1, 4, 7);
-            _tile_dpbf16ps(2, 5, 6);
-            _tile_dpbf16ps(3, 5, 7);
-            a0 += LS_TILE_DEPTH, a1 += LS_TILE_DEPTH, b0 += LS_TILE_SIZE, b1 += LS_TILE_SIZE;
-        }
+        const ls_bf16 *a = p->a + g * p->a_group, *b0 = p->b + g * p->b_group, *b1 = b0 + p->b_column;
+        if (p->a_offset)
+            for (int64_t k = 0; k < p->depth; k++, b0 += LS_TILE_SIZE, b1 += LS_TILE_SIZE)
+                multiply_4(a + p->a_offset[k], a + p->a_offset[k] + below, a_bytes, b0, b1);
+        else
+            for (int64_t k = 0; k < p->depth; k++, a += p->a_step, b0 += LS_TILE_SIZE, b1 += LS_TILE_SIZE)
+                multiply_4(a, a + below, a_bytes, b0, b1);
     }
     _tile_stored(0, c0, c_bytes);
     _tile_stored(1, c0 + LS_TILE, c_bytes);
@@ -79,29 +93,20 @@ static AMX void amx_2x2(const ls_tile_block *p) {
 }
 
 static AMX void amx_1x1(const ls_tile_block *p) {
-    const ls_bf16 *a = p->a;
     int64_t a_bytes = p->a_row * 2, c_bytes = p->c_row * 4;
     if (p->add)
         _tile_loadd(0, p->c, c_bytes);
     else
         _tile_zero(0);
     for (int64_t g = 0; g < p->groups; g++) {
-        const ls_bf16 *b = p->b + g * p->b_group;
-        for (int64_t k = 0; k < p->depth; k++) {
-            _tile_loadd(4, a, a_bytes);
-            _tile_loadd(6, b, ROW_BYTES);
-            _tile_dpbf16ps(0, 4, 6);
-            a += LS_TILE_DEPTH, b += LS_TILE_SIZE;
-        }
+        const ls_bf16 *a = p->a + g * p->a_group, *b = p->b + g * p->b_group;
+        for (int64_t k = 0; k < p->depth; k++, b += LS_TILE_SIZE)
+            multiply_1(a + (p->a_offset ? p->a_offset[k] : k * p->a_step), a_bytes, b);
     }
     _tile_stored(0, p->c, c_bytes);
 }
 
-static void amx_multiply(const ls_tile_block *p) {
-    if (p->rows == 2 && p->columns == 2) {
-        amx_2x2(p);
-        return;
-    }
+static __attribute__((noinline)) void amx_by_the_tile(const ls_tile_block *p) {
     for (int i = 0; i < p->rows; i++)
         for (int j = 0; j < p->columns; j++) {
             ls_tile_block one = *p;
@@ -110,6 +115,13 @@ static void amx_multiply(const ls_tile_block *p) {
             one.c += i * LS_TILE * p->c_row + j * LS_TILE;
             amx_1x1(&one);
         }
+}
+
+static void amx_multiply(const ls_tile_block *p) {
+    if (p->rows == 2 && p->columns == 2)
+        amx_2x2(p);
+    else
+        amx_by_the_tile(p);
 }
 #else
 static int amx_available(void) { return 0; }
@@ -143,8 +155,9 @@ static void plain_multiply(const ls_tile_block *p) {
             float *c = p->c + i * p->c_row + j;
             if (!p->add) *c = 0;
             for (int64_t g = 0; g < p->groups; g++)
-                for (int64_t k = 0; k < p->depth; k++, a += LS_TILE_DEPTH)
-                    *c += pairs_of(a, b + g * p->b_group + k * LS_TILE_SIZE);
+                for (int64_t k = 0; k < p->depth; k++)
+                    *c += pairs_of(a + g * p->a_group + (p->a_offset ? p->a_offset[k] : k * p->a_step),
+                                   b + g * p->b_group + k * LS_TILE_SIZE);
         }
 }
 

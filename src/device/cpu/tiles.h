@@ -21,13 +21,14 @@ enum {
 // C = A B, or C += A B: C has up to 2 x 2 tiles, and the sums are groups * depth tiles deep. A tile of B is (16, 16, 2): rows
 // 2 i and 2 i + 1 of B lie side by side.
 typedef struct ls_tile_block {
-    const ls_bf16 *a;  // (16 rows, groups * depth * 32)
-    int64_t a_row;     // elements from one row to the next
-    const ls_bf16 *b;  // (columns, groups, depth) tiles
-    int64_t b_column;  // elements from one column of tiles to the next
-    int64_t b_group;   // from one group to the next; within a group tiles follow each other
-    float *c;          // (16 rows, 16 columns)
-    int64_t c_row;     // elements from one row to the next
+    const ls_bf16 *a;         // (16 rows, groups, depth, 32)
+    int64_t a_row;            // elements from one row to the next
+    int64_t a_group, a_step;  // from one group to the next, from one tile of a group to the next
+    const int32_t *a_offset;  // (depth): where the tiles of a group are instead of at equal steps; NULL: they are
+    const ls_bf16 *b;         // (columns, groups, depth) tiles; those of a group follow each other
+    int64_t b_column, b_group;
+    float *c;  // (16 rows, 16 columns)
+    int64_t c_row;
     int64_t groups, depth;
     int rows, columns;  // tiles: 1 or 2
     int add;            // 1: to what C holds
