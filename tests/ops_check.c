@@ -17,8 +17,7 @@
 #include "base/philox.h"
 #include "device/cpu/cpu.h"
 
-ls_device *cpu, *ref;
-static ls_device *two;  // "cpu" with two threads
+ls_device *cpu, *ref, *two;
 int runs[LS_OP_COUNT][2], skips[LS_OP_COUNT][2];
 double worst[LS_OP_COUNT][2];
 
@@ -187,6 +186,7 @@ typedef struct side {
     int64_t count[LS_ARG_COUNT];
     const ls_layout *layout[LS_ARG_COUNT];  // forward's
     ls_span workspace;
+    int64_t tiles;  // of the latest kernel
 } side;
 
 typedef struct inputs {
@@ -277,6 +277,7 @@ static ls_status run_pass(side *s, const ls_kernel_spec *spec, const inputs *in)
         memcpy(s->layout, k->layout, sizeof s->layout);
         s->workspace = new_poisoned(d, k->workspace_bytes);
     }
+    s->tiles = k->tiles;
     ls_span args[LS_ARG_COUNT] = {0};
     args_create(s, k, spec, in, args);
     run_kernel(k, d, args);
@@ -294,7 +295,7 @@ static ls_status run_pass(side *s, const ls_kernel_spec *spec, const inputs *in)
 
 // --- comparing -------------------------------------------------------------------------------------------------------
 
-// Arithmetic that the device may leave to a library, which may sum in another order with more threads.
+// Arithmetic that the device may leave to a library, which may sum in another order with more threads. Kernels in tiles do not.
 static int is_arithmetic(const ls_kernel_spec *spec) { return ls__op_find(spec->op)->flops != NULL; }
 
 // The case says how far from the reference fp32 may be, as a share of the tensor's largest magnitude. Of anything computed and
@@ -384,7 +385,7 @@ static int check_pass(const op_case *c, ls_kernel_spec spec, ls_pass pass, sides
     if (run_in_layouts(&s->cpu, spec, s->x_lie, in) != LS_OK) return 0;
     assert_int_equal(run_pass(&s->ref, &spec, in), LS_OK);
     compare_pass(c, &spec, &s->ref, &s->cpu);
-    if (!is_arithmetic(&spec)) {
+    if (!is_arithmetic(&spec) || s->cpu.tiles) {
         assert_int_equal(run_in_layouts(&s->two, spec, s->x_lie, in), LS_OK);
         compare_bits(&spec, &s->cpu, &s->two);
     }
