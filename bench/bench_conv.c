@@ -28,13 +28,13 @@ typedef struct layer {
 } layer;
 
 static const layer layers[] = {
-    {"mnist conv2d_1", 13, 32, 128, 3, 1, 0},     {"mnist conv2d_2", 5, 128, 256, 3, 1, 0},
-    {"conv2 1x1", 32, 256, 64, 1, 1, 0},          {"conv2 3x3", 32, 64, 64, 3, 1, 1},
-    {"conv2 1x1 out", 32, 64, 256, 1, 1, 0},      {"conv2 3x3 /2", 32, 64, 64, 3, 2, 1},
-    {"conv3 1x1", 16, 512, 128, 1, 1, 0},         {"conv3 3x3", 16, 128, 128, 3, 1, 1},
-    {"conv3 1x1 out", 16, 128, 512, 1, 1, 0},     {"conv4 1x1", 8, 1024, 256, 1, 1, 0},
-    {"conv4 3x3", 8, 256, 256, 3, 1, 1},          {"conv4 1x1 out", 8, 256, 1024, 1, 1, 0},
-    {"conv5 1x1", 4, 2048, 512, 1, 1, 0},         {"conv5 3x3", 4, 512, 512, 3, 1, 1},
+    {"mnist conv2d_1", 13, 32, 128, 3, 1, 0}, {"mnist conv2d_2", 5, 128, 256, 3, 1, 0},
+    {"conv2 1x1", 32, 256, 64, 1, 1, 0},      {"conv2 3x3", 32, 64, 64, 3, 1, 1},
+    {"conv2 1x1 out", 32, 64, 256, 1, 1, 0},  {"conv2 3x3 /2", 32, 64, 64, 3, 2, 1},
+    {"conv3 1x1", 16, 512, 128, 1, 1, 0},     {"conv3 3x3", 16, 128, 128, 3, 1, 1},
+    {"conv3 1x1 out", 16, 128, 512, 1, 1, 0}, {"conv4 1x1", 8, 1024, 256, 1, 1, 0},
+    {"conv4 3x3", 8, 256, 256, 3, 1, 1},      {"conv4 1x1 out", 8, 256, 1024, 1, 1, 0},
+    {"conv5 1x1", 4, 2048, 512, 1, 1, 0},     {"conv5 3x3", 4, 512, 512, 3, 1, 1},
     {"conv5 1x1 out", 4, 512, 2048, 1, 1, 0},
 };
 
@@ -60,12 +60,12 @@ static ls_kernel_spec spec_of(const layer *l, int64_t batch, ls_dtype dtype, ls_
     s.y[0] = (ls_tensor_type){LS_SHAPE(batch, out, out, l->filters), dtype, dtype};
     s.w[0] = (ls_tensor_type){LS_SHAPE(l->kernel, l->kernel, l->channels, l->filters), dtype, LS_DTYPE_F32};
     *(ls_conv2d_attrs *)(void *)s.attrs.bytes = (ls_conv2d_attrs){.filters = l->filters,
-                                                                 .kernel = {l->kernel, l->kernel},
-                                                                 .strides = {l->stride, l->stride},
-                                                                 .no_bias = 1,
-                                                                 .groups = 1,
-                                                                 .dilation = {1, 1},
-                                                                 .pad = {l->pad, l->pad, l->pad, l->pad}};
+                                                                  .kernel = {l->kernel, l->kernel},
+                                                                  .strides = {l->stride, l->stride},
+                                                                  .no_bias = 1,
+                                                                  .groups = 1,
+                                                                  .dilation = {1, 1},
+                                                                  .pad = {l->pad, l->pad, l->pad, l->pad}};
     return s;
 }
 
@@ -118,8 +118,8 @@ int main(int argc, char **argv) {
         for (size_t p = 0; p < 3 && strstr(layers[i].name, only); p++) {
             ls_kernel_spec s = spec_of(&layers[i], batch, dtype, passes[p].pass);
             const int64_t *y = s.y[0].shape.dim;
-            double work = 2e-9 * (double)(y[0] * y[1] * y[2] * y[3] * layers[i].channels) * layers[i].kernel *
-                          layers[i].kernel;
+            double work =
+                2e-9 * (double)(y[0] * y[1] * y[2] * y[3] * layers[i].channels) * layers[i].kernel * layers[i].kernel;
             ls_kernel *k, *best = NULL;
             MUST(ls_kernel_create(b.device, &s, &k));
             double took = seconds_of(&b, k), other = 0;

@@ -206,8 +206,7 @@ static void draw_convolutions(int count) {
         c.mask_dx = PICK(0, 1);
         c.residual = i % 5 == 0;
         int can_pad = a.padding == LS_PADDING_VALID && a.kernel[0] > 2 && a.kernel[1] > 2;
-        for (int j = 0; j < 4 && can_pad && i % 2; j++)
-            c.sides[j / 2][j % 2] = (int)(draw() % 3);
+        for (int j = 0; j < 4 && can_pad && i % 2; j++) c.sides[j / 2][j % 2] = (int)(draw() % 3);
         check_bf16(c);
     }
 }

@@ -18,23 +18,23 @@
 #include "device/cpu/team.h"
 
 enum {
-    TAPS = 64,               // at most
+    TAPS = 64,                 // at most
     BLOCK_ROWS = 2 * LS_TILE,  // of what is multiplied at once
-    PANEL_ROWS = 128,        // pixels gathered before they are multiplied
-    PANEL_COLUMNS = 1024,    // and about so many factors of each
-    COLUMNS = 512,           // channels of the result computed from a panel
-    PAIRS = 1 << 18,         // elements of DY brought into tiles at once
-    PIXELS = 1024,           // and no more than so many pixels
-    FRAME_BYTES = 256 << 10,  // of an image with its border
+    PANEL_ROWS = 128,          // pixels gathered before they are multiplied
+    PANEL_COLUMNS = 1024,      // and about so many factors of each
+    COLUMNS = 512,             // channels of the result computed from a panel
+    PAIRS = 1 << 18,           // elements of DY brought into tiles at once
+    PIXELS = 1024,             // and no more than so many pixels
+    FRAME_BYTES = 256 << 10,   // of an image with its border
 };
 
 // Where a pixel of one image finds its pixels of the other: coordinates by tap, -1 outside.
 typedef struct pixel_map {
-    int64_t height, width, pixels;             // whose pixels are counted; of all samples together
+    int64_t height, width, pixels;              // whose pixels are counted; of all samples together
     int64_t from_height, from_width, channels;  // whose are read
     int taps_y, taps_x;
-    int identity;         // each reads the one it is
-    int32_t *y, *x;       // (height, taps_y), (width, taps_x)
+    int identity;    // each reads the one it is
+    int32_t *y, *x;  // (height, taps_y), (width, taps_x)
     // Where neighbours read neighbours: the image with a border of zeros, from which a pixel and its tap are at a fixed distance.
     int framed;
     int64_t frame_height, frame_width;  // of what all pixels read
@@ -48,9 +48,9 @@ typedef struct tiles_kernel {
     const ls_tile_ops *tiles;
     ls_pass pass;
     pixel_map map;
-    int64_t columns;       // channels of the result
-    int64_t b_columns;     // column tiles in a row of W's tiles, backward data
-    ls_dtype result;       // of Y or DX
+    int64_t columns;    // channels of the result
+    int64_t b_columns;  // column tiles in a row of W's tiles, backward data
+    ls_dtype result;    // of Y or DX
     int bias, residual, relu, mask;
     int threads;
     int64_t thread_bytes;  // of scratch, for each thread; before that:
@@ -319,8 +319,7 @@ static void copy_frame(const pixel_map *m, const ls_bf16 *image, int64_t first, 
         int64_t y = first + r - m->top;
         ls_bf16 *to = frame + r * frame_row(m);
         const ls_bf16 *from = y < 0 || y >= m->from_height ? NULL : image + y * m->from_width * m->channels;
-        if (!from || channels != m->channels || m->left < 0)
-            memset(to, 0, (size_t)frame_row(m) * sizeof *to);
+        if (!from || channels != m->channels || m->left < 0) memset(to, 0, (size_t)frame_row(m) * sizeof *to);
         if (!from) continue;
         int64_t x = m->left < 0 ? -m->left : 0, end = least(m->from_width, m->frame_width - m->left);
         if (channels != m->channels) {
@@ -399,8 +398,7 @@ static void run_rows(const tiles_kernel *k, const ls_bf16 *from, const ls_bf16 *
         ls_tile_state before;
         k->tiles->begin(&before);
 #pragma omp for schedule(static)
-        for (int64_t i = 0; i < pieces; i++)
-            run_piece(k, i, from, w, scratch + ls__team_index() * k->thread_bytes, e);
+        for (int64_t i = 0; i < pieces; i++) run_piece(k, i, from, w, scratch + ls__team_index() * k->thread_bytes, e);
         k->tiles->end(&before);
     }
 }
@@ -445,14 +443,16 @@ static void bring_transposed(const ls_bf16 *const *pixel, int64_t count, int64_t
 }
 
 // Scratch of a thread: the transposed channels, then the pixels' addresses.
-static int64_t transposed_bytes(const tiles_kernel *k) { return BLOCK_ROWS * k->pixels_once * (int64_t)sizeof(ls_bf16); }
+static int64_t transposed_bytes(const tiles_kernel *k) {
+    return BLOCK_ROWS * k->pixels_once * (int64_t)sizeof(ls_bf16);
+}
 
 typedef struct weights_pass {
     const tiles_kernel *kernel;
     const ls_bf16 *x, *pairs;
     float *dw;
-    int64_t first, count;     // pixels
-    int64_t begin, columns;   // of DW
+    int64_t first, count;    // pixels
+    int64_t begin, columns;  // of DW
 } weights_pass;
 
 // Rows of DW: 32 channels of one tap. *tap: the one whose pixels the thread's scratch has.
@@ -521,8 +521,7 @@ static ls_status run(ls_kernel *kernel, ls_queue *queue, const ls_span spans[LS_
     const tiles_kernel *k = (const tiles_kernel *)kernel;
     char *scratch = args[LS_ARG_SCRATCH];
     if (k->pass == LS_PASS_BACKWARD_WEIGHTS) {
-        run_weights(k, args[LS_ARG_X], args[LS_ARG_DY], scratch, args[LS_ARG_DW],
-                    k->bias ? args[LS_ARG_DW + 1] : NULL);
+        run_weights(k, args[LS_ARG_X], args[LS_ARG_DY], scratch, args[LS_ARG_DW], k->bias ? args[LS_ARG_DW + 1] : NULL);
         return LS_OK;
     }
     int data = k->pass == LS_PASS_BACKWARD_DATA;
@@ -569,10 +568,9 @@ static ls_status settle(ls_cpu *cpu, const ls_kernel_spec *spec, tiles_kernel *k
     if (weights)
         LS_TRY(plain(&cpu->base, spec->w[0].shape, LS_DTYPE_F32, 1, &l[LS_ARG_DW]));
     else
-        LS_TRY(ls__cpu_layout_tag(cpu, spec->w[0].shape, LS_DTYPE_BF16, 1,
-                                  data ? dnnl_OIhw16o16i2o : dnnl_OIhw16i16o2i, &l[LS_ARG_W]));
-    if (k->bias)
-        LS_TRY(plain(&cpu->base, spec->w[1].shape, LS_DTYPE_F32, 0, &l[(weights ? LS_ARG_DW : LS_ARG_W) + 1]));
+        LS_TRY(ls__cpu_layout_tag(cpu, spec->w[0].shape, LS_DTYPE_BF16, 1, data ? dnnl_OIhw16o16i2o : dnnl_OIhw16i16o2i,
+                                  &l[LS_ARG_W]));
+    if (k->bias) LS_TRY(plain(&cpu->base, spec->w[1].shape, LS_DTYPE_F32, 0, &l[(weights ? LS_ARG_DW : LS_ARG_W) + 1]));
     return LS_OK;
 }
 

@@ -13,9 +13,9 @@
 #include "base/bf16.h"
 
 enum {
-    LS_TILE = 16,                             // rows of A and C, columns of B and C
-    LS_TILE_DEPTH = 32,                       // columns of A, rows of B
-    LS_TILE_SIZE = LS_TILE * LS_TILE_DEPTH,   // elements of a tile of A or of B
+    LS_TILE = 16,                            // rows of A and C, columns of B and C
+    LS_TILE_DEPTH = 32,                      // columns of A, rows of B
+    LS_TILE_SIZE = LS_TILE * LS_TILE_DEPTH,  // elements of a tile of A or of B
 };
 
 // C = A B, or C += A B: C has up to 2 x 2 tiles, and the sums are groups * depth tiles deep. A tile of B is (16, 16, 2): rows
@@ -40,8 +40,8 @@ typedef struct ls_tile_state {
 } ls_tile_state;
 
 typedef struct ls_tile_ops {
-    const char *name;            // of kernels that use it
-    int (*available)(void);      // whether this process may use it
+    const char *name;                      // of kernels that use it
+    int (*available)(void);                // whether this process may use it
     void (*begin)(ls_tile_state *before);  // each thread, around its multiplications
     void (*multiply)(const ls_tile_block *block);
     void (*end)(const ls_tile_state *before);
