@@ -621,8 +621,6 @@ ls_status ls__cpu_conv2d_tiles_create(ls_cpu *cpu, const ls_kernel_spec *spec, c
         return status;
     }
     size_scratch(k);
-    if (k->residual) ls__cpu_in_place(&k->base, LS_ARG_Y, LS_ARG_RESIDUAL);
-    if (k->mask) ls__cpu_in_place(&k->base, LS_ARG_DX, LS_ARG_X);
     k->base.tiles = weights ? taps_of(&k->map) * parts(k->map.channels, BLOCK_ROWS) : pieces_of(&k->map);
     *out = &k->base;
     return LS_OK;
