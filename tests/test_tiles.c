@@ -66,6 +66,7 @@ static void the_unit_adds_in_the_order_that_is_promised(void **state) {
                            .a_step = LS_TILE_SIZE,
                            .a_group = DEPTH * LS_TILE_SIZE,
                            .a_offset = i & 16 ? offset : NULL,
+                           .b_offset = offset,
                            .b_column = GROUPS * DEPTH * LS_TILE_SIZE,
                            .b_group = DEPTH * LS_TILE_SIZE,
                            .c_row = 2 * LS_TILE,
@@ -226,12 +227,15 @@ static void convolutions_of_the_unit(void **state) {
     draw_convolutions(80);
 }
 
-// More channels, filters, pixels than are brought into tiles at once; an image whose frame is cut.
+// More channels, filters, pixels than are brought into tiles at once; an image whose frame is cut; rows that are samples of one pixel.
 static void large_convolutions(void **state) {
     form = ls__tiles_amx.available() ? &ls__tiles_amx : &ls__tiles_plain;
     check_bf16(conv(3, 9, 4, 160, &(ls_conv2d_attrs){.filters = 528, .kernel = {3, 3}, .padding = LS_PADDING_SAME}));
     check_bf16(conv(2, 7, 21, 1072, &(ls_conv2d_attrs){.filters = 16, .kernel = {1, 1}, .no_bias = 1}));
     check_bf16(conv(1, 70, 40, 64, &(ls_conv2d_attrs){.filters = 16, .kernel = {3, 3}, .padding = LS_PADDING_SAME}));
+    check_bf16(conv(130, 5, 5, 48, &(ls_conv2d_attrs){.filters = 32, .kernel = {3, 3}}));
+    check_bf16(conv(33, 6, 7, 32, &(ls_conv2d_attrs){.filters = 16, .kernel = {3, 2}, .strides = {2, 3}}));
+    check_bf16(conv(16, 6, 7, 32, &(ls_conv2d_attrs){.filters = 16, .kernel = {1, 1}, .strides = {2, 2}}));
     check_bf16(conv(40, 6, 6, 16, &(ls_conv2d_attrs){.filters = 32, .kernel = {7, 7}, .padding = LS_PADDING_SAME}));
 }
 

@@ -4,6 +4,12 @@
 
 #include "device/cpu/loops_impl.h"
 
+// Where tile k of a group is.
+static inline int64_t a_tile(const ls_tile_block *p, int64_t k) { return p->a_offset ? p->a_offset[k] : k * p->a_step; }
+static inline int64_t b_tile(const ls_tile_block *p, int64_t k) {
+    return p->a_offset ? p->b_offset[k] : k * LS_TILE_SIZE;
+}
+
 // --- the AMX unit ----------------------------------------------------------------------------------------------------
 
 #if defined(__x86_64__) && defined(__linux__) && (__GNUC__ >= 11 || defined(__clang__))
@@ -80,8 +86,9 @@ static AMX void amx_2x2(const ls_tile_block *p) {
     for (int64_t g = 0; g < p->groups; g++) {
         const ls_bf16 *a = p->a + g * p->a_group, *b0 = p->b + g * p->b_group, *b1 = b0 + p->b_column;
         if (p->a_offset)
-            for (int64_t k = 0; k < p->depth; k++, b0 += LS_TILE_SIZE, b1 += LS_TILE_SIZE)
-                multiply_4(a + p->a_offset[k], a + p->a_offset[k] + below, a_bytes, b0, b1);
+            for (int64_t k = 0; k < p->depth; k++)
+                multiply_4(a + p->a_offset[k], a + p->a_offset[k] + below, a_bytes, b0 + p->b_offset[k],
+                           b1 + p->b_offset[k]);
         else
             for (int64_t k = 0; k < p->depth; k++, a += p->a_step, b0 += LS_TILE_SIZE, b1 += LS_TILE_SIZE)
                 multiply_4(a, a + below, a_bytes, b0, b1);
@@ -100,8 +107,7 @@ static AMX void amx_1x1(const ls_tile_block *p) {
         _tile_zero(0);
     for (int64_t g = 0; g < p->groups; g++) {
         const ls_bf16 *a = p->a + g * p->a_group, *b = p->b + g * p->b_group;
-        for (int64_t k = 0; k < p->depth; k++, b += LS_TILE_SIZE)
-            multiply_1(a + (p->a_offset ? p->a_offset[k] : k * p->a_step), a_bytes, b);
+        for (int64_t k = 0; k < p->depth; k++) multiply_1(a + a_tile(p, k), a_bytes, b + b_tile(p, k));
     }
     _tile_stored(0, p->c, c_bytes);
 }
@@ -156,8 +162,7 @@ static void plain_multiply(const ls_tile_block *p) {
             if (!p->add) *c = 0;
             for (int64_t g = 0; g < p->groups; g++)
                 for (int64_t k = 0; k < p->depth; k++)
-                    *c += pairs_of(a + g * p->a_group + (p->a_offset ? p->a_offset[k] : k * p->a_step),
-                                   b + g * p->b_group + k * LS_TILE_SIZE);
+                    *c += pairs_of(a + g * p->a_group + a_tile(p, k), b + g * p->b_group + b_tile(p, k));
         }
 }
 

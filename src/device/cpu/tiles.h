@@ -24,10 +24,10 @@ typedef struct ls_tile_block {
     const ls_bf16 *a;         // (16 rows, groups, depth, 32)
     int64_t a_row;            // elements from one row to the next
     int64_t a_group, a_step;  // from one group to the next, from one tile of a group to the next
-    const int32_t *a_offset;  // (depth): where the tiles of a group are instead of at equal steps; NULL: they are
     const ls_bf16 *b;         // (columns, groups, depth) tiles; those of a group follow each other
     int64_t b_column, b_group;
-    float *c;  // (16 rows, 16 columns)
+    const int32_t *a_offset, *b_offset;  // (depth): where the tiles of a group are instead; NULL: both are as above
+    float *c;                            // (16 rows, 16 columns)
     int64_t c_row;
     int64_t groups, depth;
     int rows, columns;  // tiles: 1 or 2
