@@ -7,9 +7,9 @@
 #include "device/cpu/team.h"
 
 enum {
-    LS_TILES_TAPS = 64,             // at most
-    LS_TILES_BLOCK = 2 * LS_TILE,   // rows and columns of what is multiplied at once
-    LS_TILES_COLUMNS = 512,         // channels of the result, or of DY, that are dealt with at once
+    LS_TILES_TAPS = 64,            // at most
+    LS_TILES_BLOCK = 2 * LS_TILE,  // rows and columns of what is multiplied at once
+    LS_TILES_COLUMNS = 512,        // channels of the result, or of DY, that are dealt with at once
 };
 
 // Where a pixel of one image finds its pixels of the other: coordinates by tap, -1 outside.

@@ -180,10 +180,7 @@ static void rows_of_image(const ls_tiles_kernel *k, const ls_bf16 *from, const l
                           char *scratch, const ls_tiles_ending *e) {
     const ls_pixel_map *m = &k->map;
     int64_t whole = m->channels % LS_TILE_DEPTH == 0 ? count / LS_TILES_BLOCK * LS_TILES_BLOCK : 0;
-    panel p = {.product = {.a = from + first * m->channels,
-                           .a_row = m->channels,
-                           .a_group = LS_TILE_DEPTH,
-                           .depth = 1},
+    panel p = {.product = {.a = from + first * m->channels, .a_row = m->channels, .a_group = LS_TILE_DEPTH, .depth = 1},
                .pixel = first,
                .step = 1,
                .rows = whole,
@@ -295,8 +292,7 @@ void ls__tiles_rows_run(const ls_tiles_kernel *k, const ls_bf16 *from, const ls_
         ls_tile_state before;
         k->tiles->begin(&before);
 #pragma omp for schedule(static)
-        for (int64_t i = 0; i < pieces; i++)
-            run_piece(k, i, from, w, scratch + ls__team_index() * k->thread_bytes, e);
+        for (int64_t i = 0; i < pieces; i++) run_piece(k, i, from, w, scratch + ls__team_index() * k->thread_bytes, e);
         k->tiles->end(&before);
     }
 }

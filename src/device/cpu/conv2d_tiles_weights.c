@@ -194,8 +194,8 @@ void ls__tiles_weights_run(const ls_tiles_kernel *k, const ls_bf16 *x, const ls_
         int64_t columns = ls__least(LS_TILES_COLUMNS, k->columns - begin);
         memset(sums, 0, 2 * (size_t)columns * sizeof *sums);
         for (int64_t first = 0; first < all; first += k->once) {
-            block w = {k,     x,  dy, pairs, dy_pixels, x_pixels, dw,
-                       first, ls__least(k->once, all - first), 0, begin, columns};
+            block w = {k, x,     dy,     pairs, dy_pixels, x_pixels, dw, first, ls__least(k->once, all - first),
+                       0, begin, columns};
             w.pixels = m->framed ? w.count * frame_pixels(m) : ls_round_up(w.count, LS_TILE_DEPTH);
             (m->framed ? find_frames : find_dy)(&w);
             bring_pairs(&w, pairs, db ? sums : NULL);
