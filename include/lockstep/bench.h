@@ -22,7 +22,9 @@ extern "C" {
 typedef struct ls_layer_time {
     char node[48], pass[24], implementation[48], fastest[48];  // fastest: "" where nothing is computed
     double flops;
-    double seconds;  // in the plan: median over rounds, mean over threads
+    double bytes;          // read and written, each once
+    double seconds;        // in the plan: median over rounds, mean over threads
+    double limit_seconds;  // what the machine's limit would allow: its arithmetic or its bytes, whichever takes longer
     // The least time any kernel for this shape took in any round, the library's fastest by itself or the plan's own, mean over
     // threads: what has been done can be done, so nothing is below it. 0 where nothing is computed.
     double floor_seconds;
@@ -38,11 +40,19 @@ ls_status ls_layer_bench_create(const ls_graph *graph, const ls_train_config *co
 // fastest kernel for each of its steps. Once. Errors: OUT_OF_MEMORY, those of plans; UNSUPPORTED when the device has no library to search.
 ls_status ls_layer_bench_start(ls_layer_bench *bench, int threads);
 void ls_layer_bench_destroy(ls_layer_bench **bench);
-// One round on all threads at once: every step of the plan, then every fastest kernel, the least of three. Returns the sum of
-// the fastest kernels' seconds, mean over threads.
+// The machine's limit, measured by the threads at once in the first round: what they can do together.
+typedef struct ls_machine_limit {
+    char instructions[32];       // by which the arithmetic was measured; "": the device does not know
+    double flops, bytes;         // a second
+    double micro_batch_seconds;  // of all steps of the plan
+} ls_machine_limit;
+
+// One round on all threads at once: every step of the plan, then every fastest kernel, the least of three. Returns the sum over steps
+// of what took least, that kernel or the plan's own, mean over threads.
 double ls_layer_bench_round(ls_layer_bench *bench);
 int ls_layer_bench_count(const ls_layer_bench *bench);  // steps of the plan, once started
 ls_layer_time ls_layer_bench_get(const ls_layer_bench *bench, int index);
+ls_machine_limit ls_layer_bench_limit(const ls_layer_bench *bench);  // after the first round
 
 // --- exchange --------------------------------------------------------------------------------------------------------
 

@@ -158,22 +158,44 @@ static int name_width(const bench *b) {
 }
 
 static void print_layers(const bench *b) {
-    double seconds = 0, floor = 0;
+    double seconds = 0, floor = 0, limit = 0, flops = 0, bytes = 0;
     int width = name_width(b);
-    printf("Medians of %d rounds; the floor is the least of all of them.\n", b->blocks);
-    printf("%-*s %-18s %-26s %9s %9s %7s  %s\n", width, "Layer", "Pass", "Implementation", "ms", "floor ms", "ratio",
-           "fastest");
+    printf(
+        "Medians of %d rounds; limit: what the machine's arithmetic or memory would allow; floor: the least of all "
+        "rounds\n",
+        b->blocks);
+    printf("%-*s %-18s %-26s %9s %8s %8s %9s %9s %7s  %s\n", width, "Layer", "Pass", "Implementation", "ms", "GFLOP",
+           "MB", "limit ms", "floor ms", "ratio", "fastest");
     for (int i = 0; i < ls_layer_bench_count(b->layers); i++) {
         ls_layer_time l = ls_layer_bench_get(b->layers, i);
-        printf("%-*s %-18s %-26s %9.3f", width, l.node, l.pass, l.implementation, 1e3 * l.seconds);
+        printf("%-*s %-18s %-26s %9.3f %8.3f %8.2f %9.3f", width, l.node, l.pass, l.implementation, 1e3 * l.seconds,
+               1e-9 * l.flops, 1e-6 * l.bytes, 1e3 * l.limit_seconds);
         if (l.floor_seconds > 0)
             printf(" %9.3f %7.2f  %s", 1e3 * l.floor_seconds, l.seconds / l.floor_seconds, l.fastest);
         putchar('\n');
-        seconds += l.seconds, floor += l.floor_seconds;
+        seconds += l.seconds, floor += l.floor_seconds, limit += l.limit_seconds;
+        flops += l.flops, bytes += l.bytes;
     }
-    printf("%-*s %9.3f", width + 46, "A micro-batch", 1e3 * seconds);
+    printf("%-*s %9.3f %8.3f %8.2f %9.3f", width + 46, "A micro-batch", 1e3 * seconds, 1e-9 * flops, 1e-6 * bytes,
+           1e3 * limit);
     if (floor > 0) printf(" %9.3f %7.2f", 1e3 * floor, seconds / floor);
     printf("\n\n");
+}
+
+// The limit of a step's kernels on this worker's lanes; 0 where the device knows none.
+static double step_limit(const bench *b, ls_machine_limit *limit) {
+    int lanes = b->result.workers * b->result.replicas_per_worker;
+    *limit = ls_layer_bench_limit(b->layers);
+    return limit->micro_batch_seconds * micro_batches_per_lane(&b->config, lanes);
+}
+
+static void print_limit(const bench *b) {
+    ls_machine_limit limit;
+    double seconds = step_limit(b, &limit);
+    if (seconds <= 0) return;
+    printf("%-28s%.2f ms (%s %.0f GFLOP/s, memory %.1f GB/s)\n", "Limit of the machine", 1e3 * seconds,
+           limit.instructions, 1e-9 * limit.flops, 1e-9 * limit.bytes);
+    printf("%-28s%.2f\n", "Step over limit", b->result.step_seconds_median / seconds);
 }
 
 // Training cannot be faster than its kernels: where it seems to be, something else ran on the machine while they were measured.
@@ -205,6 +227,7 @@ static void print_text(bench *b) {
     if (b->set.floor) {
         printf("%-28s%.2f ms\n", "Floor of the kernels", 1e3 * ls_median(b->floor, b->blocks));
         print_ratio(b);
+        print_limit(b);
     } else {
         printf("%-28s%.0f MB\n", "Peak memory", (double)r->peak_rss_bytes / 1e6);
     }
@@ -228,6 +251,13 @@ static ls_status print_json(bench *b) {
         json_object_set_new(root, "floor_ms", json_real(1e3 * ls_median(b->floor, b->blocks)));
         double ratio = ls_median(b->ratio, b->blocks);
         json_object_set_new(root, "step_over_floor", ratio < 1 ? json_null() : json_real(ratio));
+        ls_machine_limit limit;
+        double seconds = step_limit(b, &limit);
+        if (seconds > 0)
+            json_object_set_new(
+                root, "limit",
+                json_pack("{s:f,s:s,s:f,s:f}", "step_ms", 1e3 * seconds, "instructions", limit.instructions,
+                          "flops_per_second", limit.flops, "memory_bytes_per_second", limit.bytes));
     }
     json_dumpf(root, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(9));
     putchar('\n');

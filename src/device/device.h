@@ -22,6 +22,12 @@ typedef struct ls_device_options {
     int threads;  // threads a kernel may use
 } ls_device_options;
 
+typedef struct ls_device_limits {
+    const char *instructions;  // by which the arithmetic was measured
+    double flops;              // a second, additions and multiplications each counting as one
+    double bytes;              // a second, read and written
+} ls_device_limits;
+
 struct ls_device {
     const ls_device_ops *ops;
     ls_device_options options;
@@ -123,6 +129,9 @@ struct ls_device_ops {
     // For `lockstep bench`: the kernel library's fastest implementation for a spec, over all its algorithms and layouts, by
     // measuring them now. What it is compared with must not depend on it. NULL: this device has no library to search.
     ls_status (*fastest)(ls_device *device, const ls_kernel_spec *spec, ls_kernel **out);
+    // For `lockstep bench`: the most that one thread can do, measured now, in about a fifth of a second. NULL: unknown.
+    // Errors: OUT_OF_MEMORY.
+    ls_status (*limits)(ls_device *device, ls_dtype precision, ls_device_limits *out);
 };
 
 // --- devices ---------------------------------------------------------------------------------------------------------

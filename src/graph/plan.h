@@ -116,6 +116,7 @@ ls_span ls_plan_output(const ls_plan *plan, int index);
 typedef struct ls_plan_step_info {
     const char *node, *pass, *implementation;
     double flops;
+    int64_t bytes;  // of what it reads and writes, each once
 } ls_plan_step_info;
 int ls_plan_step_count(const ls_plan *plan);
 ls_plan_step_info ls_plan_step(const ls_plan *plan, int index);

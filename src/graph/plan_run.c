@@ -131,7 +131,9 @@ int ls_plan_step_count(const ls_plan *p) { return p->step_count; }
 
 ls_plan_step_info ls_plan_step(const ls_plan *p, int index) {
     const ls_plan_step_impl *s = &p->steps[index];
-    return (ls_plan_step_info){p->graph->nodes[s->node].name, s->pass, s->kernel->name, s->flops};
+    int64_t bytes = 0;
+    for (int i = 0; i < LS_ARG_COUNT; i++) bytes += s->kernel->layout[i] ? s->kernel->layout[i]->bytes : 0;
+    return (ls_plan_step_info){p->graph->nodes[s->node].name, s->pass, s->kernel->name, s->flops, bytes};
 }
 
 ls_status ls_plan_step_fastest(ls_plan *p, int index, ls_kernel **out) {

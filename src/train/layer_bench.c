@@ -27,6 +27,7 @@ typedef struct bench_thread {
     ls_buffer *buffers[LS_ARG_COUNT];  // for the fastest kernels, one set for all
     double *seconds, *floor;           // (count, LS_LAYER_BENCH_ROUNDS)
     double floor_sum;                  // of the latest round
+    ls_device_limits limits;
     ls_status status;
     char failure[1024];
 } bench_thread;
@@ -45,7 +46,8 @@ struct ls_layer_bench {
 static ls_status make_plan(bench_thread *t) {
     const ls_train_config *c = t->all->config;
     ls_device_options options = {.threads = c->threads};
-    ls_dtype precision = strcmp(c->precision, "bf16") == 0 ? LS_DTYPE_BF16 : LS_DTYPE_F32;
+    ls_dtype precision;
+    LS_TRY(ls_precision_find(c->precision, &precision));
     ls_plan_config config = {.batch = c->micro_batch, .precision = precision, .mode = LS_PLAN_TRAINING};
     LS_TRY(ls_device_create(c->device, &options, &t->device));
     LS_TRY(ls__graph_with_classifier_loss(t->all->graph, 0, 0, &t->objective));
@@ -91,11 +93,19 @@ static void free_thread(bench_thread *t) {
 
 // --- measuring -------------------------------------------------------------------------------------------------------
 
+static ls_status find_limits(bench_thread *t) {
+    ls_dtype precision;
+    if (!t->device->ops->limits) return LS_OK;
+    LS_TRY(ls_precision_find(t->all->config->precision, &precision));
+    return t->device->ops->limits(t->device, precision, &t->limits);
+}
+
 static ls_status measure(bench_thread *t, int round) {
     ls_runner *r = t->runner;
     ls_span args[LS_ARG_COUNT] = {{0}};
     for (int a = 0; a < LS_ARG_COUNT; a++) args[a].buffer = t->buffers[a];
     double *took;
+    if (round == 0) LS_TRY(find_limits(t));
     LS_TRY(ls_calloc(t->count, sizeof *took, &took));
     ls_status status = ls_plan_time_steps(r->plan, r->queue, &r->feeds, (ls_span){r->gradient, 0}, took);
     t->floor_sum = 0;
@@ -110,7 +120,7 @@ static ls_status measure(bench_thread *t, int round) {
         }
         t->seconds[i * LS_LAYER_BENCH_ROUNDS + round] = took[i];
         t->floor[i * LS_LAYER_BENCH_ROUNDS + round] = least;
-        t->floor_sum += least;
+        t->floor_sum += t->fastest[i] && took[i] < least ? took[i] : least;
     }
     free(took);
     return status;
@@ -225,10 +235,38 @@ static double least_over_threads(const ls_layer_bench *l, int index) {
     return sum;
 }
 
+// Mean over threads.
+static double limit_seconds(const ls_layer_bench *l, const ls_plan_step_info *step) {
+    double sum = 0;
+    for (int t = 0; t < l->threads; t++) {
+        const ls_device_limits *limits = &l->thread[t].limits;
+        if (!limits->instructions) return 0;
+        double flops = step->flops / limits->flops, bytes = (double)step->bytes / limits->bytes;
+        sum += (flops > bytes ? flops : bytes) / l->threads;
+    }
+    return sum;
+}
+
+ls_machine_limit ls_layer_bench_limit(const ls_layer_bench *l) {
+    ls_machine_limit all = {.flops = 0};
+    for (int t = 0; t < l->threads && l->thread[t].limits.instructions; t++) {
+        const ls_device_limits *limits = &l->thread[t].limits;
+        snprintf(all.instructions, sizeof all.instructions, "%s", limits->instructions);
+        all.flops += limits->flops, all.bytes += limits->bytes;
+    }
+    for (int i = 0; i < ls_layer_bench_count(l); i++) {
+        ls_plan_step_info step = ls_plan_step(l->thread[0].runner->plan, i);
+        all.micro_batch_seconds += limit_seconds(l, &step);
+    }
+    return all;
+}
+
 ls_layer_time ls_layer_bench_get(const ls_layer_bench *l, int index) {
     ls_plan_step_info info = ls_plan_step(l->thread[0].runner->plan, index);
     const ls_kernel *fastest = l->thread[0].fastest[index];
     ls_layer_time r = {.flops = info.flops,
+                       .bytes = (double)info.bytes,
+                       .limit_seconds = limit_seconds(l, &info),
                        .seconds = over_threads(l, index, offsetof(bench_thread, seconds)),
                        .floor_seconds = fastest ? least_over_threads(l, index) : 0};
     snprintf(r.node, sizeof r.node, "%s", info.node);

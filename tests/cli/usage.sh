@@ -19,6 +19,9 @@ awk '/^Layer/ { on = 1; next } /^A micro-batch/ { on = 0; ratio = $NF; if (ratio
     on && NF > 4 && $NF !~ /^[0-9.]+$/ { if ($(NF - 1) < 1) exit 1; seen++ } END { exit seen < 5 }' "$here/out" ||
     wrong "a layer is faster than its floor"
 matches '^Step over floor +([0-9.]+ \(median of [0-9]+ blocks, [0-9.]+ to [0-9.]+\)|not to be told: other work)'
+if grep -q avx2 /proc/cpuinfo; then
+    matches '^Limit of the machine +[0-9.]+ ms \((AMX|AVX-512 BF16|AVX-512|AVX2) [0-9]+ GFLOP/s, memory [0-9.]+ GB/s\)'
+fi
 
 run 0 "$lockstep" bench --help
 says "(default: 8 micro-batches"

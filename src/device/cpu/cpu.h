@@ -104,6 +104,9 @@ ls_kernel_spec ls__cpu_transpose_as_conv2d(const ls_kernel_spec *spec);
 typedef ls_status (*ls_cpu_create_fn)(ls_cpu *cpu, const ls_kernel_spec *spec, ls_kernel **out);
 ls_status ls__cpu_reorder_create(ls_device *device, const ls_layout *from, const ls_layout *to, ls_kernel **out);
 
+// What one thread can do at most (device.h: limits).
+ls_status ls__cpu_limits(ls_device *device, ls_dtype precision, ls_device_limits *out);
+
 // The library's fastest for a convolution or dense pass (device.h: fastest).
 ls_status ls__cpu_fastest(ls_device *device, const ls_kernel_spec *spec, ls_kernel **out);
 

@@ -286,4 +286,5 @@ const ls_device_ops ls_device_cpu = {
     .reorder_create = ls__cpu_reorder_create,
     .thread_begin = thread_begin,
     .fastest = ls__cpu_fastest,
+    .limits = ls__cpu_limits,
 };

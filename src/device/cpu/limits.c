@@ -1,0 +1,128 @@
+// What one thread of this processor can do at most, measured: arithmetic by the widest instructions that kernels may use, on registers
+// alone, and memory by a triad far beyond the caches.
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/clones.h"
+#include "base/error.h"
+#include "base/memory.h"
+#include "device/cpu/cpu.h"
+#include "device/cpu/tiles.h"
+
+#define MEASURE_SECONDS 0.002
+enum { REPEATS = 20, TRIAD_FLOATS = 8 << 20 };
+
+// --- arithmetic ------------------------------------------------------------------------------------------------------
+
+// Does `rounds` of something and returns how many operations that were.
+typedef double (*work)(int64_t rounds);
+
+#if defined(__x86_64__) && (__GNUC__ >= 11 || defined(__clang__))
+#include <immintrin.h>
+
+enum { CHAINS = 12 };  // as many sums at once as hide the time that one takes
+
+#define CHAINS_OF(type, zero, step)                                                                                    \
+    type v[CHAINS];                                                                                                    \
+    for (int i = 0; i < CHAINS; i++) v[i] = zero;                                                                      \
+    for (int64_t r = 0; r < rounds; r++) {                                                                             \
+        _Pragma("GCC unroll 12") for (int i = 0; i < CHAINS; i++) {                                                    \
+            v[i] = step;                                                                                               \
+            __asm__ volatile("" : "+v"(v[i]));                                                                         \
+        }                                                                                                              \
+    }
+
+__attribute__((target("avx2,fma"))) static double fma_avx2(int64_t rounds) {
+    __m256 a = _mm256_set1_ps(0.5f);
+    CHAINS_OF(__m256, a, _mm256_fmadd_ps(v[i], a, a))
+    return (double)rounds * CHAINS * 8 * 2;
+}
+
+__attribute__((target("avx512f"))) static double fma_avx512(int64_t rounds) {
+    __m512 a = _mm512_set1_ps(0.5f);
+    CHAINS_OF(__m512, a, _mm512_fmadd_ps(v[i], a, a))
+    return (double)rounds * CHAINS * 16 * 2;
+}
+
+__attribute__((target("avx512f,avx512bf16"))) static double dot_avx512(int64_t rounds) {
+    __m512 zero = _mm512_setzero_ps();
+    __m512bh a = _mm512_cvtne2ps_pbh(_mm512_set1_ps(0.5f), _mm512_set1_ps(0.25f));
+    CHAINS_OF(__m512, zero, _mm512_dpbf16_ps(v[i], a, a))
+    return (double)rounds * CHAINS * 32 * 2;
+}
+
+// As products of matrices do: four sums of tiles at once. The tiles are too few to be loaded again.
+static double products_amx(int64_t rounds) {
+    static ls_bf16 a[2 * LS_TILE_SIZE], b[2 * 4 * LS_TILE_SIZE];
+    static _Thread_local float c[4 * LS_TILE * LS_TILE];
+    enum { DEPTH = 64 };
+    ls_tile_state before;
+    ls_tile_block block = {.a = a, .a_row = LS_TILE_DEPTH, .b = b, .b_column = 4 * LS_TILE_SIZE, .c = c, .c_row = 2 * LS_TILE,
+                           .groups = DEPTH / 4, .depth = 4, .rows = 2, .columns = 2};
+    ls__tiles_amx.begin(&before);
+    for (int64_t r = 0; r < rounds; r++) ls__tiles_amx.multiply(&block);
+    ls__tiles_amx.end(&before);
+    return (double)rounds * DEPTH * 4 * LS_TILE * LS_TILE * LS_TILE_DEPTH * 2;
+}
+
+static work widest(ls_dtype precision, const char **name) {
+    dnnl_cpu_isa_t isa = dnnl_get_effective_cpu_isa();
+    int bf16 = precision == LS_DTYPE_BF16;
+    if (bf16 && (isa & dnnl_cpu_isa_avx512_core_amx) == dnnl_cpu_isa_avx512_core_amx && ls__tiles_amx.available())
+        return *name = "AMX", products_amx;
+    if (bf16 && (isa & dnnl_cpu_isa_avx512_core_bf16) == dnnl_cpu_isa_avx512_core_bf16)
+        return *name = "AVX-512 BF16", dot_avx512;
+    if ((isa & dnnl_cpu_isa_avx512_core) == dnnl_cpu_isa_avx512_core) return *name = "AVX-512", fma_avx512;
+    if ((isa & dnnl_cpu_isa_avx2) == dnnl_cpu_isa_avx2) return *name = "AVX2", fma_avx2;
+    return NULL;
+}
+#else
+static work widest(ls_dtype precision, const char **name) { return NULL; }
+#endif
+
+static double rate_of(work w) {
+    double best = 0;
+    int64_t rounds = 64;
+    for (int i = 0; i < REPEATS;) {
+        double start = ls_clock(), operations = w(rounds), took = ls_clock() - start;
+        if (took < MEASURE_SECONDS) {
+            rounds *= 2;
+            continue;
+        }
+        if (operations / took > best) best = operations / took;
+        i++;
+    }
+    return best;
+}
+
+// --- memory ----------------------------------------------------------------------------------------------------------
+
+LS_CLONES static void triad(float *restrict a, const float *restrict b, const float *restrict c, int64_t n) {
+    for (int64_t i = 0; i < n; i++) a[i] = b[i] + 3.0f * c[i];
+}
+
+static ls_status memory_rate(double *rate) {
+    float *all;
+    LS_TRY(ls_memory_alloc(3 * (int64_t)TRIAD_FLOATS * (int64_t)sizeof(float), &all));
+    memset(all, 0, 3 * (size_t)TRIAD_FLOATS * sizeof(float));
+    *rate = 0;
+    for (int i = 0; i < REPEATS; i++) {
+        double start = ls_clock();
+        triad(all, all + TRIAD_FLOATS, all + 2 * TRIAD_FLOATS, TRIAD_FLOATS);
+        double found = 3.0 * TRIAD_FLOATS * sizeof(float) / (ls_clock() - start);
+        if (found > *rate) *rate = found;
+    }
+    ls_memory_free(all);
+    return LS_OK;
+}
+
+ls_status ls__cpu_limits(ls_device *device, ls_dtype precision, ls_device_limits *out) {
+    (void)device;
+    const char *name = NULL;
+    work w = widest(precision, &name);
+    *out = (ls_device_limits){.instructions = name};
+    if (!w) return LS_OK;
+    LS_TRY(memory_rate(&out->bytes));
+    out->flops = rate_of(w);
+    return LS_OK;
+}
