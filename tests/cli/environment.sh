@@ -189,5 +189,12 @@ if [ -n "$mpirun" ]; then
     # shellcheck disable=SC2016,SC2086
     refuses 1 "trace=" $mpirun 2 sh -c \
         'set --; [ "${OMPI_COMM_WORLD_RANK:-$PMI_RANK}" = 0 ] || set -- --trace trace; exec "$0" train mnist-mlp --epochs 1 "$@"' "$lockstep"
+    # One that has ended before the others began to wait for it, which launchers take for all being well; with a script in between, too.
+    for how in 'exec "$0" train mnist-mlp' '"$0" train mnist-mlp; exit $?'; do
+        # shellcheck disable=SC2086
+        run 1 $mpirun 3 sh -c '[ "${OMPI_COMM_WORLD_RANK:-$PMI_RANK}" != 1 ] || exec "$0" --version; sleep 1; '"$how" "$lockstep"
+        complains "has waited for all workers to join the job for "
+        complains "of the 3 workers that were started on this host, 1 ended without joining, as one does that runs another command"
+    done
 fi
 finish
