@@ -177,6 +177,28 @@ elif limited 80000000; then
         run 0 "$lockstep" plan $big
         grep -q "Not on this machine" "$here/out" && wrong "$what: it would fit outside of the group"
     }
+    # One in which the data just fit: what comes after them is refused or, where nobody could know, killed, which somebody says.
+    mkdir "$here/idx"
+    printf '\0\0\10\3\0\1\21\160\0\0\0\34\0\0\0\34' >"$here/idx/train-images-idx3-ubyte" # 70,000 of 28 x 28
+    head -c 54880000 /dev/zero >>"$here/idx/train-images-idx3-ubyte"
+    printf '\0\0\10\1\0\1\21\160' >"$here/idx/train-labels-idx1-ubyte"
+    head -c 70000 /dev/zero >>"$here/idx/train-labels-idx1-ubyte"
+    printf '\0\0\10\3\0\0\0\12\0\0\0\34\0\0\0\34' >"$here/idx/t10k-images-idx3-ubyte"
+    head -c 7840 /dev/zero >>"$here/idx/t10k-images-idx3-ubyte"
+    printf '\0\0\10\1\0\0\0\12' >"$here/idx/t10k-labels-idx1-ubyte"
+    head -c 10 /dev/zero >>"$here/idx/t10k-labels-idx1-ubyte"
+    for megabytes in 57 59 61 65 70; do
+        rmdir "$group" && limited ${megabytes}000000 || break
+        sed -i "s,>.*/cgroup.procs,>\"$group/cgroup.procs," "$here/inside"
+        what="train in a control group of $megabytes MB"
+        "$here/inside" "$lockstep" train mnist-cnn --data "mnist:$here/idx" --limit-train 64 --epochs 1 --verbose 0 --replicas 1 \
+            >"$here/out" 2>"$here/err"
+        got=$?
+        [ $got -ne 137 ] || sleep 0.5 # what says it comes after the end
+        echo "$what: exit status $got: $(cut -c 1-100 "$here/err" | head -n 1)"
+        [ $got -eq 0 ] || [ "$(grep -c '^lockstep train: ' "$here/err")" -eq 1 ] || wrong "$what: exit status $got, and not one sentence"
+    done
+    rm -r "$here/idx"
 else
     echo "SKIPPED: no control group with a limit of memory can be made here"
 fi
