@@ -67,7 +67,8 @@ what="train --metrics >&-"
 refuses 1 "100 workers for 8 micro-batches of 16 in a global batch of 128" "$lockstep" train mnist-mlp --workers 100
 refuses 1 "9 workers for 8 micro-batches" "$lockstep" bench mnist-mlp --workers 9
 refuses 1 "out of memory" "$lockstep" bench mnist-mlp --input-shape 65536x65536x1
-refuses 1 "are more than any memory" "$lockstep" bench mnist-mlp --input-shape 65536x65536x65536 --batch-size 1000000000
+refuses 1 "are more than any memory" "$lockstep" bench mnist-mlp --input-shape 65536x65536x1 --batch-size 1000000000
+refuses 2 "are more than any memory" "$lockstep" bench mnist-mlp --input-shape 65536x65536x65536
 for batch in 4611686018427387904 9223372036854775807 1000000001; do
     refuses 2 "--batch-size: expected a whole number from 1 to 1000000000, got '$batch'" "$lockstep" train mnist-mlp --batch-size $batch
     refuses 2 "--batch-size: expected a whole number from 1 to 1000000000, got '$batch'" "$lockstep" bench mnist-mlp --batch-size $batch
@@ -213,8 +214,12 @@ if [ -n "$mpirun" ]; then
         'set --; [ "${OMPI_COMM_WORLD_RANK:-$PMI_RANK}" = 0 ] || set -- --trace trace; exec "$0" train mnist-mlp --epochs 1 "$@"' "$lockstep"
     # One that has ended before the others began to wait for it, which launchers take for all being well; with a script in between, too.
     for how in 'exec "$0" train mnist-mlp' '"$0" train mnist-mlp; exit $?'; do
-        # shellcheck disable=SC2086
-        run 1 $mpirun 3 sh -c '[ "${OMPI_COMM_WORLD_RANK:-$PMI_RANK}" != 1 ] || exec "$0" --version; sleep 1; '"$how" "$lockstep"
+        what="--version beside train by '$how'"
+        # shellcheck disable=SC2016,SC2086
+        timeout -k 10 60 $mpirun 3 sh -c '[ "${OMPI_COMM_WORLD_RANK:-$PMI_RANK}" != 1 ] || exec "$0" --version; sleep 1; '"$how" \
+            "$lockstep" >"$here/out" 2>"$here/err" </dev/null
+        got=$? # 1, or that of a worker which is ended with the one that spoke
+        [ $got -eq 1 ] || [ $got -eq 137 ] || wrong "$what: exit status $got"
         complains "has waited for all workers to join the job for "
         complains "of the 3 workers that were started on this host, 1 ended without joining, as one does that runs another command"
     done
