@@ -35,7 +35,8 @@ static ls_dataset *dataset(ls_context *context) {
     static const uint8_t images[8 * 4] = {1, 2, 3};
     static const int32_t labels[8] = {0, 1, 2, 0, 1, 2, 0, 1};
     const ls_field fields[] = {{"image", LS_SHAPE(2, 2, 1), LS_DTYPE_U8, 0}, {"label", {0}, LS_DTYPE_I32, 3}};
-    ls_arrays_config config = {.fields = fields, .field_count = 2, .train = {8, {images, labels}}, .test = {8, {images, labels}}};
+    ls_arrays_config config = {
+        .fields = fields, .field_count = 2, .train = {8, {images, labels}}, .test = {8, {images, labels}}};
     ls_dataset *d;
     OK(ls_dataset_create_arrays(context, &config, &d));
     return d;
@@ -336,12 +337,13 @@ static void machines(void **state) {
     NEEDS("device", ls_machine_kernels(NULL, text, sizeof text));
     NEEDS("text", ls_machine_kernels("cpu", NULL, 0));
     NEEDS("device", ls_machine_computes(NULL, LS_DTYPE_F32));
-    assert_true(ls_topology_cores(NULL) == 0 && ls_topology_cores_least(NULL) == 0 && ls_topology_host_cores(NULL) == 0);
+    assert_true(ls_topology_cores(NULL) == 0 && ls_topology_cores_least(NULL) == 0 &&
+                ls_topology_host_cores(NULL) == 0);
     ls_topology_bind(NULL, 0, 1);
     ls_topology_unbind(NULL);
     ls_topology_destroy(NULL);
     ls_machine_mpi(NULL, 0);
-    (void)ls_machine_mpi_thread_level(); // no pointers
+    (void)ls_machine_mpi_thread_level();  // no pointers
     (void)ls_machine_mpi_bytes;
     assert_int_equal(ls_dtype_size((ls_dtype)77), 0);
     assert_string_equal(ls_dtype_name((ls_dtype)-1), "unknown");
@@ -365,7 +367,7 @@ static void benches(void **state) {
     NEEDS("out", ls_layer_bench_create(g, &config, 0, NULL));
     NEEDS("bench", ls_layer_bench_start(NULL, 1));
     OK(ls_layer_bench_create(g, &config, 0, &layers));
-    assert_true(ls_layer_bench_round(layers) == 0 && ls_layer_bench_count(layers) == 0); // not started
+    assert_true(ls_layer_bench_round(layers) == 0 && ls_layer_bench_count(layers) == 0);  // not started
     assert_int_equal(ls_layer_bench_get(layers, 0).flops, 0);
     assert_true(ls_layer_bench_round(NULL) == 0 && ls_layer_bench_count(NULL) == 0);
     assert_int_equal(ls_layer_bench_get(NULL, 0).flops, 0);
@@ -402,15 +404,17 @@ static void sizes_that_cannot_be_counted(void **state) {
     ls_graph_destroy(&g);
     OK(ls_graph_create("net", LS_SHAPE(8, 8, 1), &g));
     NO_VALUE("pixels is larger than any image",
-             ls_conv2d(g, ls_graph_input(g), &(ls_conv2d_attrs){.filters = 1, .kernel = {1 << 20, 1}, .dilation = {1 << 15, 1}}));
+             ls_conv2d(g, ls_graph_input(g),
+                       &(ls_conv2d_attrs){.filters = 1, .kernel = {1 << 20, 1}, .dilation = {1 << 15, 1}}));
     ls_graph_destroy(&g);
     OK(ls_graph_create("net", LS_SHAPE(8, 8, 1), &g));
     NO_VALUE("is at most 1048576, but 2147483647 was asked for",
              ls_zero_pad2d(g, ls_graph_input(g), &(ls_zero_pad2d_attrs){.padding = {{INT_MAX, INT_MAX}, {1, 1}}}));
     ls_graph_destroy(&g);
     OK(ls_graph_create("net", LS_SHAPE(8, 8, 1 << 30), &g));
-    NO_VALUE("are too many", ls_depthwise_conv2d(g, ls_graph_input(g),
-                                           &(ls_depthwise_conv2d_attrs){.kernel = {1, 1}, .multiplier = INT_MAX}));
+    NO_VALUE("are too many",
+             ls_depthwise_conv2d(g, ls_graph_input(g),
+                                 &(ls_depthwise_conv2d_attrs){.kernel = {1, 1}, .multiplier = INT_MAX}));
     ls_graph_destroy(&g);
     // Of a batch.
     ls_predictor *p;
@@ -425,9 +429,9 @@ static void sizes_that_cannot_be_counted(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(contexts), cmocka_unit_test(datasets),   cmocka_unit_test(layers),
-        cmocka_unit_test(graphs),   cmocka_unit_test(trainers),   cmocka_unit_test(predictors),
-        cmocka_unit_test(machines), cmocka_unit_test(benches),    cmocka_unit_test(sizes_that_cannot_be_counted),
+        cmocka_unit_test(contexts), cmocka_unit_test(datasets), cmocka_unit_test(layers),
+        cmocka_unit_test(graphs),   cmocka_unit_test(trainers), cmocka_unit_test(predictors),
+        cmocka_unit_test(machines), cmocka_unit_test(benches),  cmocka_unit_test(sizes_that_cannot_be_counted),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
