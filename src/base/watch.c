@@ -179,6 +179,20 @@ static void search(void) {
 // How many processes Open MPI and MPICH's Hydra have started on this host, in the environment of each.
 static const char *const local_size[] = {"OMPI_COMM_WORLD_LOCAL_SIZE=", "MPI_LOCALNRANKS="};
 
+// Whether a process is one of theirs, by its name: containers and the like stand between, too, and hide what they are given.
+static int is_launcher(int64_t process) {
+    static const char *const names[] = {"mpirun", "mpiexec", "orte", "prte", "hydra"};
+    char path[64], name[32] = "";
+    int found = 0;
+    snprintf(path, sizeof path, "/proc/%lld/comm", (long long)process);
+    FILE *f = fopen(path, "r");
+    if (!f) return 0;
+    if (!fgets(name, sizeof name, f)) name[0] = 0;
+    fclose(f);
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) found |= strncmp(name, names[i], strlen(names[i])) == 0;
+    return found;
+}
+
 typedef struct launched {
     int64_t launcher;
     int count;
@@ -204,7 +218,7 @@ static void search_ended(double now) {
     launched of = {.launcher = parent};
     ls_watch_children(parent, count_launched, &of);
     watch.ended_here = watch.started_here - of.count;
-    if (parent <= 1 || of.count < 1 || watch.ended_here <= 0)
+    if (!is_launcher(parent) || of.count < 1 || watch.ended_here <= 0)
         watch.ended_since = 0;
     else if (watch.ended_since == 0)
         watch.ended_since = now;
