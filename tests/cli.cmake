@@ -12,7 +12,7 @@ if(TARGET lockstep_program)
     add_test(NAME cli.${name} COMMAND sh ${CMAKE_CURRENT_SOURCE_DIR}/cli/${name}.sh $<TARGET_FILE:lockstep_program> ${by_hand})
     set_tests_properties(cli.${name} PROPERTIES LABELS cli TIMEOUT 600 SKIP_RETURN_CODE 77)
   endforeach()
-  set_tests_properties(cli.workers cli.time_limit cli.check cli.subcommands PROPERTIES PROCESSORS 2)
+  set_tests_properties(cli.workers cli.check cli.subcommands PROPERTIES PROCESSORS 2)
   set_property(TEST cli.subcommands APPEND PROPERTY LABELS dnnl)  # bench --layers searches its kernels
   set_property(TEST cli.time_limit APPEND PROPERTY LABELS slow)
 endif()
