@@ -3,13 +3,16 @@ ls_test(test_options LABELS cli)
 ls_test(test_record LABELS report)
 ls_test(test_metrics LABELS report)
 
-# tests/cli/*.sh, all of the program from outside. Those that train on several processes use both cores.
+# tests/cli/*.sh, all of the program from outside. Those that compute most of their time, on several processes, use both cores; others wait.
 if(TARGET lockstep_program)
   if(LS_WITH_MPI)
     set(by_hand ${PROJECT_SOURCE_DIR}/tools/mpirun ${MPIEXEC_EXECUTABLE})
   endif()
-  foreach(name usage refusals workers output metrics time_limit launch check plan subcommands environment manuals)
+  foreach(name usage refusals workers output metrics time_limit launch check plan subcommands environment manuals documents)
     add_test(NAME cli.${name} COMMAND sh ${CMAKE_CURRENT_SOURCE_DIR}/cli/${name}.sh $<TARGET_FILE:lockstep_program> ${by_hand})
-    set_tests_properties(cli.${name} PROPERTIES LABELS cli TIMEOUT 600 SKIP_RETURN_CODE 77 PROCESSORS 2)
+    set_tests_properties(cli.${name} PROPERTIES LABELS cli TIMEOUT 600 SKIP_RETURN_CODE 77)
   endforeach()
+  set_tests_properties(cli.workers cli.check cli.subcommands PROPERTIES PROCESSORS 2)
+  set_property(TEST cli.subcommands APPEND PROPERTY LABELS dnnl)  # bench --layers searches its kernels
+  set_property(TEST cli.time_limit APPEND PROPERTY LABELS slow)
 endif()

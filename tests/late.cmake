@@ -8,9 +8,10 @@ if(TARGET lockstep_program)
   foreach(model mnist-cnn resnet20)
     add_test(NAME late.${model}
       COMMAND sh ${CMAKE_CURRENT_SOURCE_DIR}/late/same_bits.sh $<TARGET_FILE:lockstep_late> ${model})
-    set_tests_properties(late.${model} PROPERTIES TIMEOUT 900 LABELS "train;mpi" PROCESSORS 2)
+    set_tests_properties(late.${model} PROPERTIES TIMEOUT 900 LABELS "train;mpi;slow" PROCESSORS 2)
   endforeach()
   add_test(NAME late.threads
     COMMAND sh ${CMAKE_CURRENT_SOURCE_DIR}/late/same_bits.sh $<TARGET_FILE:lockstep_late> mnist-cnn alone)
-  set_tests_properties(late.threads PROPERTIES TIMEOUT 600 LABELS "train;tsan" PROCESSORS 2)
+  set_tests_properties(late.threads PROPERTIES TIMEOUT 600 LABELS "train;asan;tsan" PROCESSORS 2)
+  ls_tests_targets(lockstep_late tsan)
 endif()

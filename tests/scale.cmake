@@ -2,5 +2,5 @@
 ls_test(test_study LABELS report)
 if(TARGET lockstep_program AND LS_WITH_MPI)
   add_test(NAME cli.scale COMMAND sh ${CMAKE_CURRENT_SOURCE_DIR}/cli/scale.sh $<TARGET_FILE:lockstep_program>)
-  set_tests_properties(cli.scale PROPERTIES LABELS cli TIMEOUT 600 SKIP_RETURN_CODE 77 PROCESSORS 2)
+  set_tests_properties(cli.scale PROPERTIES LABELS "cli;slow" TIMEOUT 600 SKIP_RETURN_CODE 77)
 endif()

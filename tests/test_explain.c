@@ -222,7 +222,11 @@ static void one_run_is_about_that_run(void **state) {
     rows[0].speedup = rows[0].efficiency = 0;
     rows[0].planned_bytes = 90000000;
     rows[0].peak_rss_bytes = 89000000;
+    rows[0].layer_count = 2;
+    rows[0].layer[0] = (ls_study_layer){"conv2d <b> backward weights", 0.0125, 0.301};
+    rows[0].layer[1] = (ls_study_layer){"dense forward", 0.001, 0.02};
     char *text = words();
+    has(text, "Of the layers, conv2d <b> backward weights took most of the recorded steps: 30 % of all layers' time.");
     has(text, "An epoch of 6400 samples took 10.0 s (one run): 600 images per second.");
     has(text, "After 3 epochs the accuracy on 1000 test samples is 98.80 %.");
     has(text, "Of a step's 100 ms, most went to backward: 60 %.");
@@ -233,6 +237,9 @@ static void one_run_is_about_that_run(void **state) {
     ls_study_write_charts(&study, folder, 0);
     text = page();
     has(text, "How did the training of net go on 1 worker");
+    has(text, "The slowest layers");
+    has(text, "conv2d &lt;b&gt; backward weights</td><td>12.500</td><td>30.1</td>");
+    has(text, "dense forward</td><td>1.000</td><td>2.0</td>");
     has_not(text, "fficiency");
     has_not(text, "Speedup");
     has_not(text, "What is compared");

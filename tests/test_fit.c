@@ -69,6 +69,74 @@ static void a_callback_that_does_not_say_why(void **state) {
     ls_trainer_destroy(&t);
 }
 
+// What is called after a failure says that, and not that an epoch has to be begun.
+static void a_step_after_a_failure_names_it(void **state) {
+    fixture *f = *state;
+    ls_train_config c = small();
+    ls_trainer *t;
+    OK(ls_trainer_create(f->context, f->graph, f->dataset, &c, &t));
+    assert_int_equal(ls_trainer_step(t, NULL), LS_STATUS_INVALID_ARGUMENT);
+    assert_string_equal(ls_error_message(), "there is no step to do: begin an epoch first, or the next one");
+    assert_int_equal(ls_trainer_fit(t, &(ls_callbacks){.on_step = fails_silently}), LS_STATUS_IO);
+    assert_int_equal(ls_trainer_step(t, NULL), LS_STATUS_INVALID_ARGUMENT);
+    assert_non_null(
+        strstr(ls_error_message(), "there is no step to do, since training has failed: a callback returned IO"));
+    OK(ls_trainer_begin_epoch(t));
+    OK(ls_trainer_step(t, NULL));
+    ls_trainer_destroy(&t);
+    c.optimizer = "sgd", c.lr = 1e10;
+    OK(ls_trainer_create(f->context, f->graph, f->dataset, &c, &t));
+    assert_int_equal(ls_trainer_fit(t, NULL), LS_STATUS_DIVERGED);
+    assert_int_equal(ls_trainer_step(t, NULL), LS_STATUS_INVALID_ARGUMENT);
+    assert_non_null(
+        strstr(ls_error_message(), "there is no step to do, since training has failed: training diverged: the loss"));
+    ls_trainer_destroy(&t);
+}
+
+// Early stopping as the C guide has it: the loss on the test set is the same number on every worker.
+static void a_loop_stops_when_it_no_longer_gains(void **state) {
+    fixture *f = *state;
+    ls_train_config c = small();
+    c.epochs = 50, c.validate = 1, c.limit_train = 200, c.limit_test = 200, c.lr = 0.02;
+    ls_trainer *t;
+    ls_epoch_result e;
+    OK(ls_trainer_create(f->context, f->graph, f->dataset, &c, &t));
+    double best = INFINITY;
+    int since = 0, epochs = 0;
+    for (; epochs < c.epochs && since < 3; epochs++) {
+        OK(ls_trainer_begin_epoch(t));
+        while (ls_trainer_steps_left(t) > 0) OK(ls_trainer_step(t, NULL));
+        OK(ls_trainer_end_epoch(t, &e));
+        since = e.val_loss < best ? 0 : since + 1;
+        if (!since) best = e.val_loss;
+    }
+    assert_true(epochs > 3 && epochs < c.epochs);
+    ls_trainer_destroy(&t);
+}
+
+// An auto-encoder: what the loss compares with is the input itself.
+static void an_auto_encoder_is_its_own_target(void **state) {
+    fixture *f = *state;
+    ls_train_config c = small();
+    ls_graph *g;
+    ls_trainer *t;
+    double before, after;
+    OK(ls_graph_create("auto-encoder", LS_SHAPE(28, 28, 1), &g));
+    ls_value image = ls_flatten(g, ls_graph_input(g), NULL);
+    ls_value code = ls_dense(g, image, &(ls_dense_attrs){.units = 32, .activation = LS_ACTIVATION_RELU});
+    ls_value again = ls_dense(g, code, &(ls_dense_attrs){.units = 784});
+    again = ls_reshape(g, again, &(ls_reshape_attrs){.shape = {28, 28, 1}});
+    ls_mean_squared_error(g, again, ls_graph_input(g), NULL);
+    OK(ls_graph_finish(g, again));
+    OK(ls_trainer_create(f->context, g, f->dataset, &c, &t));
+    OK(ls_trainer_evaluate(t, &before, NULL));
+    OK(ls_trainer_fit(t, NULL));
+    OK(ls_trainer_evaluate(t, &after, NULL));
+    assert_true(after < 0.6 * before);
+    ls_trainer_destroy(&t);
+    ls_graph_destroy(&g);
+}
+
 // However often training is left and gone on with, evaluated in between or not: the same steps in the same order.
 static void training_goes_on_where_it_was_left(void **state) {
     fixture *f = *state;
@@ -199,9 +267,10 @@ static void validation_follows_every_epoch(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_callback_can_stop_training),       cmocka_unit_test(a_callback_that_does_not_say_why),
-        cmocka_unit_test(training_goes_on_where_it_was_left), cmocka_unit_test(a_program_has_its_own_loop),
-        cmocka_unit_test(validation_follows_every_epoch),
+        cmocka_unit_test(a_callback_can_stop_training),      cmocka_unit_test(a_callback_that_does_not_say_why),
+        cmocka_unit_test(a_step_after_a_failure_names_it),   cmocka_unit_test(a_loop_stops_when_it_no_longer_gains),
+        cmocka_unit_test(an_auto_encoder_is_its_own_target), cmocka_unit_test(training_goes_on_where_it_was_left),
+        cmocka_unit_test(a_program_has_its_own_loop),        cmocka_unit_test(validation_follows_every_epoch),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include <lockstep/graph.h>
+#include <lockstep/predict.h>
 
 #include "graph/graph.h"
 #include "models/models.h"
@@ -151,6 +152,41 @@ static void the_first_failure_is_kept(void **state) {
     assert_int_equal(x, LS_NO_VALUE);
     assert_failure(g, x, LS_STATUS_INVALID_ARGUMENT,
                    "conv2d: a 3x3 valid kernel does not fit its 2x2 input; use padding same or drop a layer");
+}
+
+// What is a list's number is called by what there is.
+static void an_unknown_activation_is_named(void **state) {
+    for (int i = 0; i < 2; i++) {
+        ls_graph *g = new_graph(LS_SHAPE(4));
+        ls_dense_attrs attrs = {.units = 2, .activation = (ls_activation)99};
+        ls_value x =
+            i ? ls_activate(g, ls_graph_input(g), attrs.activation, NULL) : ls_dense(g, ls_graph_input(g), &attrs);
+        assert_int_equal(x, LS_NO_VALUE);
+        assert_failure(g, x, LS_STATUS_INVALID_ARGUMENT,
+                       i ? "activation: its activation was given as number 99, which there is not: they go from 0 "
+                           "(linear) to 6 (silu)"
+                         : "dense: its activation was given as number 99, which there is not: they go from 0 (linear) "
+                           "to 6 (silu)");
+    }
+}
+
+// Why a graph was not finished is said where it is used all the same; that it was finished then is what counts.
+static void what_kept_a_graph_open_is_not_hidden(void **state) {
+    ls_graph *g = new_graph(LS_SHAPE(4, 4, 1));
+    ls_predictor *p;
+    ls_predict_config config;
+    ls_predict_config_init(&config);
+    assert_int_equal(ls_predictor_create(g, &config, &p), LS_STATUS_INVALID_ARGUMENT);
+    assert_non_null(strstr(ls_error_message(), "model net is not finished: call ls_graph_finish first"));
+    ls_value x = ls_dense(g, ls_flatten(g, ls_graph_input(g), NULL), &(ls_dense_attrs){.units = 2});
+    assert_int_equal(ls_graph_finish(g, ls_graph_input(g)), LS_STATUS_INVALID_ARGUMENT);
+    ls_graph_summary(g, NULL);  // another failure in between
+    assert_int_equal(ls_predictor_create(g, &config, &p), LS_STATUS_INVALID_ARGUMENT);
+    assert_non_null(strstr(ls_error_message(), "model net is not finished: net: the output has one value per class"));
+    assert_int_equal(ls_graph_finish(g, x), LS_OK);
+    assert_int_equal(ls_predictor_create(g, &config, &p), LS_OK);
+    ls_predictor_destroy(&p);
+    ls_graph_destroy(&g);
 }
 
 static ls_value on_image(ls_graph *g, int which) {
@@ -313,6 +349,8 @@ int main(void) {
         cmocka_unit_test(names_are_keras_names),
         cmocka_unit_test(the_first_failure_is_kept),
         cmocka_unit_test(every_refusal_says_what_and_where),
+        cmocka_unit_test(an_unknown_activation_is_named),
+        cmocka_unit_test(what_kept_a_graph_open_is_not_hidden),
         cmocka_unit_test(a_finished_graph_stays_as_it_is),
         cmocka_unit_test(initializers_follow_keras),
         cmocka_unit_test(draws_depend_on_seed_and_parameter_only),

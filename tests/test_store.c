@@ -260,7 +260,7 @@ static ls_value ask(ls_graph *g, int which) {
 static void attributes_have_bounds(void **state) {
     static const char *const sentences[] = {
         "max_pooling2d: pool_size of a MaxPooling2D layer is at least 1, but -1 was asked for",
-        "conv2d: padding of a Conv2D layer lies between 0 and 1, but 7 was asked for",
+        "conv2d: its padding was given as number 7, which there is not: they go from 0 (valid) to 1 (same)",
         "conv2d: no_bias of a Conv2D layer lies between 0 and 1, but 2 was asked for",
         "dropout: rate of a Dropout layer lies between 0 and 1, but -0.5 was asked for",
         "zero_padding2d: padding of a ZeroPadding2D layer is at least 0, but -1 was asked for",

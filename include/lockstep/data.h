@@ -48,7 +48,7 @@ typedef struct ls_field {
 ls_status ls_dataset_open(ls_context *context, const char *spec, ls_dataset **out);
 
 // The index-th name ls_dataset_open knows, NULL past the last; *argument is what comes after a colon ("DIR"), or NULL where
-// nothing does, *help one line about it.
+// nothing does, *help one line about it. Both pointers may be NULL.
 const char *ls_dataset_format(int index, const char **argument, const char **help);
 
 // ---- datasets of a program -----------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@
 //         return ls_graph_finish(*g, x);
 //     }
 //
-// A layer function returns the value it computes. When something is wrong (a kernel larger than its image, say) it
+// A layer function returns the value it computes; `attrs` may be NULL where all are as by default. When something is wrong (a kernel larger than its image, say) it
 // returns LS_NO_VALUE, the graph remembers the first such failure, later layers pass it on, and ls_graph_finish
 // returns it: one check at the end is enough. Every layer has to lead to the output. Nothing here communicates ("Not
 // collective").
@@ -142,7 +142,8 @@ ls_value ls_auc(ls_graph *graph, ls_value scores, ls_value targets, const ls_met
 // --- finishing -------------------------------------------------------------------------------------------------------
 
 // Declares `output` an output (LS_NO_VALUE: there are some already) and closes the graph: from here on it is immutable. Without losses
-// of its own it is (N, classes) scores. Errors: whatever the first failing layer said; INVALID_ARGUMENT.
+// of its own it is (N, classes) scores. Errors: whatever the first failing layer said; INVALID_ARGUMENT. The graph then stays open, and a
+// trainer or predictor of it fails with the same sentence.
 ls_status ls_graph_finish(ls_graph *graph, ls_value output);
 // The same for a network without a classifier: `features` is its output, of any shape. It has layers and parameters to look
 // at and cannot be trained without a loss of its own.

@@ -31,7 +31,7 @@ typedef enum ls_memory_part {
         LS_MEMORY_PARTS
 } ls_memory_part;
 
-const char *ls_memory_part_name(ls_memory_part part);
+const char *ls_memory_part_name(ls_memory_part part);  // NULL: there is no such part
 
 // Bytes. A worker's are those that are resident in its process, memory it shares with other workers included; on a host, shared
 // memory counts once.
@@ -68,8 +68,9 @@ typedef struct ls_memory_job {
 } ls_memory_job;
 
 // Where the memory of training `graph` would go, found by the code that trains: kernels are created, nothing large is
-// allocated. config->batch_size 0: one micro-batch for each replica. Not collective. Errors: those of ls_trainer_create that
-// one worker can find alone.
+// allocated. config->batch_size 0: one micro-batch for each replica. job->dataset may be NULL, where there is none yet: then it counts
+// for nothing and images are as the graph takes them, of U8; all else is needed. Not collective. Errors: INVALID_ARGUMENT, and those of
+// ls_trainer_create that one worker can find alone.
 ls_status ls_memory_plan(const ls_context *context, const ls_graph *graph, const ls_memory_job *job,
                          const ls_train_config *config, ls_memory *out);
 

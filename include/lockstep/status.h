@@ -2,6 +2,10 @@
 //
 // Every function that can fail returns an ls_status; results go out through pointers. The code says what kind of
 // failure it was, for programs; the sentence says what was asked, what was found and what to do, for people.
+//
+// Pointers are needed unless a function's comment says that they may be NULL. Where one is NULL, a function that returns a status gives
+// INVALID_ARGUMENT and names the argument; one that returns something else gives none of it: 0, NULL, {0}, LS_NO_VALUE. So do
+// functions that are asked for the index-th of something when there is none. What destroys takes NULL, and the address of NULL.
 #ifndef LOCKSTEP_STATUS_H
 #define LOCKSTEP_STATUS_H
 

@@ -33,9 +33,9 @@ typedef struct ls_shape {
 
 #define LS_SHAPE(...) ((ls_shape){(int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), {__VA_ARGS__}})
 
-size_t ls_dtype_size(ls_dtype dtype);
-const char *ls_dtype_name(ls_dtype dtype);
-int64_t ls_shape_count(ls_shape shape);  // elements; 1 for a scalar
+size_t ls_dtype_size(ls_dtype dtype);       // bytes; 0: there is no such type
+const char *ls_dtype_name(ls_dtype dtype);  // "fp32"; "unknown"
+int64_t ls_shape_count(ls_shape shape);     // elements; 1 for a scalar; INT64_MAX where they are more than that
 int ls_shape_equal(ls_shape a, ls_shape b);
 
 #ifdef __cplusplus

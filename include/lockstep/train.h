@@ -32,7 +32,7 @@ extern "C" {
 
 typedef struct ls_trainer ls_trainer;
 
-// How to train. Zero-initialize, then ls_train_config_init for the defaults.
+// How to train. ls_train_config_init sets every field to its default; then set what is to differ.
 typedef struct ls_train_config {
     int epochs;             // default 5
     int64_t batch_size;     // GLOBAL batch: samples per step over all workers together; default 128
@@ -155,7 +155,8 @@ typedef struct ls_train_result {
 
 // Sets up training of a finished graph on a dataset: checks that all workers agree, builds plans, allocates, draws the
 // initial weights. What a batch feeds to an input of the graph is the dataset's field of its name; where there is none, a floating
-// input takes "image", class numbers "label", and what losses alone read "target", "label" or "image", whichever fits. A graph
+// input takes "image", class numbers "label", and what losses alone read "target", "label" or "image", whichever fits. An input may
+// itself be a loss's target: an auto-encoder's is ls_graph_input(graph). A graph
 // without losses is trained as a classifier (graph.h). Trainers of graphs that share a store train the same weights in turn; the
 // first sets the device, the precision and the strategy for all. They are destroyed in any order, the same on all workers.
 // Borrows context, graph, dataset and the texts of config. The caller destroys it.
@@ -195,6 +196,7 @@ int64_t ls_trainer_steps_left(const ls_trainer *trainer);
 ls_status ls_trainer_step(ls_trainer *trainer, ls_step_report *out);
 // Ends the running epoch, at its end or before: sums over all workers, validation where it is asked for and the epoch is whole. An epoch
 // that is left is gone on with by the next ls_trainer_begin_epoch. Errors: DIVERGED (since which step), as above.
+// *out may be NULL. val_loss and val_accuracy are the same numbers on every worker: a loop that stops by them stops everywhere.
 ls_status ls_trainer_end_epoch(ls_trainer *trainer, ls_epoch_result *out);
 
 // --- all at once -----------------------------------------------------------------------------------------------------
@@ -210,6 +212,7 @@ typedef struct ls_callbacks {
 
 // Trains all epochs that are left, and what is left of one. callbacks may be NULL. Errors, the same on every worker: DIVERGED (a loss or a
 // weight is no finite number any more: since which step), LIBRARY, a callback's; LIBRARY may be one worker's alone.
+// A step that is asked for after one of these fails and repeats its sentence, until an epoch is begun again.
 ls_status ls_trainer_fit(ls_trainer *trainer, const ls_callbacks *callbacks);
 
 // Mean loss and accuracy over the test set. Either pointer may be NULL.

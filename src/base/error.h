@@ -10,6 +10,13 @@ static inline ls_status ls__same(ls_status status, ls_status recorded) { return 
 // Records a failure with its sentence and place, and returns `status`. Not for success.
 #define LS_FAIL(status, ...) ls__same((status), ls__fail((status), __FILE__, __LINE__, __VA_ARGS__))
 
+// Where a function of the public API begins: fails when a pointer that it needs is NULL. `name` is the argument's in the header.
+#define LS_NEED(pointer, name)                                                                                         \
+    do {                                                                                                               \
+        if (!(pointer))                                                                                                \
+            return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "%s: %s is NULL, and it is needed", __func__, (name));          \
+    } while (0)
+
 // Passes a failure of `call` up, recording this place.
 #define LS_TRY(call)                                                                                                   \
     do {                                                                                                               \

@@ -34,18 +34,26 @@ static int lists(const char *list, const char *word) {
     return 0;
 }
 
-double ls_limits_group(const char *controller, double (*read)(const char *folder)) {
-    char line[1024], folder[1200], group[1024] = "/";
+// This process's control group, as a path below `*root` in /sys/fs/cgroup: version 2's, or version 1's of `controller`.
+static void find_group(const char *controller, const char **root, char *group, size_t size) {
+    char line[1024];
+    snprintf(group, size, "/");
     FILE *f = fopen("/proc/self/cgroup", "r");
-    const char *root = access("/sys/fs/cgroup/cgroup.controllers", R_OK) == 0 ? "" : controller;
+    *root = access("/sys/fs/cgroup/cgroup.controllers", R_OK) == 0 ? "" : controller;
     while (f && fgets(line, sizeof line, f)) {
         char *names = strchr(line, ':'), *path = names ? strchr(names + 1, ':') : NULL;
         if (!path) continue;
         *path++ = 0;
         path[strcspn(path, "\n")] = 0;
-        if (*root ? lists(names + 1, controller) : names[1] == 0) snprintf(group, sizeof group, "%s", path);
+        if (**root ? lists(names + 1, controller) : names[1] == 0) snprintf(group, size, "%s", path);
     }
     if (f) fclose(f);
+}
+
+double ls_limits_group(const char *controller, double (*read)(const char *folder)) {
+    char folder[1200], group[1024];
+    const char *root;
+    find_group(controller, &root, group, sizeof group);
     double least = -1;
     for (;;) {
         snprintf(folder, sizeof folder, "/sys/fs/cgroup/%s%s", root, group);
@@ -108,16 +116,16 @@ double ls_limits_memory_left(void) {
     return least_of(left >= 0 ? 1024 * (left + (swap > 0 ? swap : 0)) : -1, ls_limits_group("memory", memory_left));
 }
 
-static double kills(const char *folder) {
-    char path[1300];
+int64_t ls_limits_kills(void) {
+    char folder[1200], path[1300], group[1024];
+    const char *root;
+    find_group("memory", &root, group, sizeof group);
+    // Of this group alone: those above count, or do not count, what happened in it.
+    snprintf(folder, sizeof folder, "/sys/fs/cgroup/%s%s", root, group);
     snprintf(path, sizeof path, "%s/memory.events", folder);
     double count = number_of(path, "oom_kill ");
     snprintf(path, sizeof path, "%s/memory.oom_control", folder);
-    return count >= 0 ? count : number_of(path, "oom_kill ");
-}
-
-int64_t ls_limits_kills(void) {
-    double group = ls_limits_group("memory", kills);
+    if (count < 0) count = number_of(path, "oom_kill ");
     // Of the whole machine where no group counts.
-    return (int64_t)(group >= 0 ? group : number_of("/proc/vmstat", "oom_kill "));
+    return (int64_t)(count >= 0 ? count : number_of("/proc/vmstat", "oom_kill "));
 }

@@ -20,6 +20,7 @@
 #define LATE_SECONDS   30.0  // after the deadline, for those whose end is only slow
 #define REMOTE_SECONDS 5.0
 #define SEARCH_SECONDS 2.0  // between looks for workers that nobody has told of yet
+#define ENDED_SECONDS  8.0  // for which one that has not joined has ended
 
 enum { MOST_PEERS = 1024 };
 
@@ -36,6 +37,9 @@ static struct {
     ls_watch_peer found[MOST_PEERS];
     int seen_count;
     double searched;
+    int started_here,
+        ended_here;      // workers that the launcher has started on this host, and those that ended before they joined
+    double ended_since;  // 0: none has
     double missing[MOST_PEERS];  // seconds for which it has not run
     char state[MOST_PEERS];
     ls_watch_limits limits;
@@ -93,19 +97,24 @@ int64_t ls_watch_started(int64_t process, char *state) {
     return p && sscanf(p, "%lld", &started) == 1 ? started : -1;
 }
 
-int ls_watch_rank(int64_t process) {
-    static const char *const names[] = {"OMPI_COMM_WORLD_RANK=", "PMI_RANK=", "PMIX_RANK=", "SLURM_PROCID="};
+// The number in the environment of a process under the first of these names that is there; -1 where none is, or it cannot be read.
+static int number_in(int64_t process, const char *const *names, int count) {
     char path[64], *word = NULL;
     size_t size = 0;
-    int rank = -1, best = 4;
+    int number = -1;
     snprintf(path, sizeof path, "/proc/%lld/environ", (long long)process);
     FILE *f = fopen(path, "r");
     while (f && getdelim(&word, &size, 0, f) > 0)
-        for (int i = 0; i < best; i++)
-            if (strncmp(word, names[i], strlen(names[i])) == 0) rank = atoi(word + strlen(names[i])), best = i;
+        for (int i = 0; i < count; i++)
+            if (strncmp(word, names[i], strlen(names[i])) == 0) number = atoi(word + strlen(names[i])), count = i;
     free(word);
     if (f) fclose(f);
-    return rank;
+    return number;
+}
+
+int ls_watch_rank(int64_t process) {
+    static const char *const names[] = {"OMPI_COMM_WORLD_RANK=", "PMI_RANK=", "PMIX_RANK=", "SLURM_PROCID="};
+    return number_in(process, names, 4);
 }
 
 int ls_watch_children(int64_t parent, ls_watch_child_fn fn, void *user) {
@@ -135,18 +144,18 @@ int ls_watch_end_peers(void) {
     return reached;
 }
 
-// Whether a process runs the same program as this one.
-static int is_same_program(int64_t process) {
+static int is_same_program(int64_t one, int64_t other) {
     char path[64];
-    struct stat mine, other;
-    snprintf(path, sizeof path, "/proc/%lld/exe", (long long)process);
-    return stat("/proc/self/exe", &mine) == 0 && stat(path, &other) == 0 && mine.st_dev == other.st_dev &&
-           mine.st_ino == other.st_ino;
+    struct stat a, b;
+    snprintf(path, sizeof path, "/proc/%lld/exe", (long long)one);
+    if (stat(path, &a) != 0) return 0;
+    snprintf(path, sizeof path, "/proc/%lld/exe", (long long)other);
+    return stat(path, &b) == 0 && a.st_dev == b.st_dev && a.st_ino == b.st_ino;
 }
 
 static void add_found(void *user, int64_t process, char state) {
     ls_watch_peer *list = user;
-    if (process == getpid() || watch.seen_count == MOST_PEERS || !is_same_program(process)) return;
+    if (process == getpid() || watch.seen_count == MOST_PEERS || !is_same_program(process, getpid())) return;
     list[watch.seen_count] = (ls_watch_peer){ls_watch_rank(process), process, ls_watch_started(process, &state)};
     if (list[watch.seen_count].rank >= 0) watch.seen_count++;
 }
@@ -167,6 +176,54 @@ static void search(void) {
     watch.seen = watch.found;
 }
 
+// How many processes Open MPI and MPICH's Hydra have started on this host, in the environment of each.
+static const char *const local_size[] = {"OMPI_COMM_WORLD_LOCAL_SIZE=", "MPI_LOCALNRANKS="};
+
+// Whether a process is one of theirs, by its name: containers and the like stand between, too, and hide what they are given.
+static int is_launcher(int64_t process) {
+    static const char *const names[] = {"mpirun", "mpiexec", "orte", "prte", "hydra"};
+    char path[64], name[32] = "";
+    int found = 0;
+    snprintf(path, sizeof path, "/proc/%lld/comm", (long long)process);
+    FILE *f = fopen(path, "r");
+    if (!f) return 0;
+    if (!fgets(name, sizeof name, f)) name[0] = 0;
+    fclose(f);
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) found |= strncmp(name, names[i], strlen(names[i])) == 0;
+    return found;
+}
+
+typedef struct launched {
+    int64_t launcher;
+    int count;
+} launched;
+
+// One that is about to become a worker is still the launcher's program.
+static void count_launched(void *user, int64_t process, char state) {
+    launched *of = user;
+    of->count += number_in(process, local_size, 2) > 0 || is_same_program(process, of->launcher);
+}
+
+// Those of them that are gone already: while this process waits for them to join, which they never will. Processes between the launcher and this
+// one, scripts, have the launcher's words, too.
+static void search_ended(double now) {
+    char name[24], text[1024], state;
+    long long parent = getppid();
+    watch.started_here = number_in(getpid(), local_size, 2);
+    while (parent > 1 && number_in(parent, local_size, 2) > 0) {
+        snprintf(name, sizeof name, "%lld", parent);
+        char *p = fields_of(name, text, sizeof text);
+        if (!p || sscanf(p, "%c %lld", &state, &parent) != 2) return;
+    }
+    launched of = {.launcher = parent};
+    ls_watch_children(parent, count_launched, &of);
+    watch.ended_here = watch.started_here - of.count;
+    if (!is_launcher(parent) || of.count < 1 || watch.ended_here <= 0)
+        watch.ended_since = 0;
+    else if (watch.ended_since == 0)
+        watch.ended_since = now;
+}
+
 // Whom to look at, after `waited` seconds.
 static void find_peers(double now, double waited) {
     int count = atomic_load(&watch.peer_count);
@@ -177,7 +234,13 @@ static void find_peers(double now, double waited) {
     } else if (waited >= SEARCH_SECONDS && now - watch.searched >= SEARCH_SECONDS) {
         watch.searched = now;
         search();
+        if (atomic_load(&watch.hosts) == 0) search_ended(now);
     }
+}
+
+// Whether a worker of this host has ended without joining.
+static int one_has_ended(double now) {
+    return atomic_load(&watch.hosts) == 0 && watch.ended_since > 0 && now - watch.ended_since >= ENDED_SECONDS;
 }
 
 // Looks at everybody on this host; the longest time that one of them has not run.
@@ -207,7 +270,13 @@ static void name_missing(char *text, size_t size) {
         named++;
     }
     if (named) return;
-    if (rank >= 0)
+    if (one_has_ended(ls_clock()))
+        ls_text_add(
+            text, size, &used,
+            ": of the %d workers that were started on this host, %d ended without joining, as one does that runs "
+            "another command",
+            watch.started_here, watch.ended_here);
+    else if (rank >= 0)
         ls_text_add(text, size, &used, ": worker %d has not answered; look at its host and at the network", rank);
     else if (atomic_load(&watch.hosts) > 1)
         ls_text_add(text, size, &used,
@@ -223,7 +292,7 @@ static int too_long(double now, double waited, double missing, char *text, size_
     int late = deadline > 0 && now > deadline, remote = atomic_load(&watch.hosts) > 1;
     int over = late && (missing >= 1 || (remote && waited > REMOTE_SECONDS) ||
                         (now > deadline + LATE_SECONDS && waited > LATE_SECONDS));
-    if (!over && missing < watch.limits.stopped && waited < watch.limits.waiting) return 0;
+    if (!over && missing < watch.limits.stopped && waited < watch.limits.waiting && !one_has_ended(now)) return 0;
     snprintf(text, size, "has waited for %s for %.0f s%s", what ? what : "others", waited,
              over ? ", and the time limit is reached" : "");
     name_missing(text, size);
@@ -240,6 +309,7 @@ static void *watch_main(void *unused) {
         if (since != begun) {
             begun = since;
             away = 0;
+            watch.ended_since = 0;
             memset(watch.missing, 0, sizeof watch.missing);
         }
         if (tick > GAP_SECONDS) away += tick;  // time in which nobody here ran is no waiting

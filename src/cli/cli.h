@@ -119,6 +119,9 @@ ls_status cli_print_study(const struct ls_study *study, int charts);
 
 // crash.c: from now on a process that crashes says so before it ends.
 void cli_crash_tell(void);
+// Where a control group limits memory: from now on somebody says it when the kernel kills this process for it. For a process that no launcher
+// has started: launchers say what became of theirs.
+void cli_killed_tell(const char *command);
 
 // version.c
 const char *cli_compiler(void);  // "gcc 12.2.0"

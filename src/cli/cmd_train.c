@@ -390,7 +390,14 @@ static ls_status write_record(run *r) {
                            .stopped = r->stopped ? "time limit" : NULL,
                            .argv = r->cli->argv,
                            .compiler = cli_compiler()};
+    ls_trace_report *trace = NULL;
+    char path[4096];
+    if (r->set.trace && trace_path(r, path, sizeof path) == LS_OK && ls_trace_report_load(path, &trace) == LS_OK) {
+        info.layers = trace->layers;
+        info.layer_count = trace->layer_count;
+    }
     ls_status status = ls_record_write(r->set.record, &info);
+    ls_trace_report_free(&trace);
     if (status == LS_OK) return LS_OK;
     char sentence[1024];  // the numbers must not be lost with the disk; printing them may fail too, and say less
     snprintf(sentence, sizeof sentence, "%s", ls_error_message());
@@ -550,14 +557,12 @@ static ls_status train(run *r) {
     r->total_seconds = ls_clock() - c->started;
     if (r->stopped && speaks(r)) print_stop(r);
     if (loud) print_table(r);
-    ls_status status = close_outputs(r);
-    if (!r->set.trace) return status;
-    char sentence[1024];  // the first failure is the one to tell
-    snprintf(sentence, sizeof sentence, "%s", status == LS_OK ? "" : ls_error_message());
-    ls_status trace = write_trace(r);
-    if (status == LS_OK) return trace;
-    ls__error_set(sentence);
-    return status;
+    ls_status trace = r->set.trace ? write_trace(r) : LS_OK;  // what is slow in it is in the record
+    char sentence[1024];                                      // the first failure is the one to tell
+    snprintf(sentence, sizeof sentence, "%s", trace == LS_OK ? "" : ls_error_message());
+    LS_TRY(close_outputs(r));
+    if (trace != LS_OK) ls__error_set(sentence);
+    return trace;
 }
 
 static ls_status run_train(cli *c, int argc, char **argv) {

@@ -1,5 +1,7 @@
 // The last words of a process that a signal ends: what the signal was, and what it most likely means.
 #define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,6 +10,7 @@
 #include <sys/time.h>
 #include <unistd.h>
 
+#include "base/limits.h"
 #include "cli/cli.h"
 
 enum { STACK_BYTES = 65536 };
@@ -85,3 +88,47 @@ void cli_crash_tell(void) {
 #else
 void cli_crash_tell(void) {}
 #endif
+
+// --- killed for memory -------------------------------------------------------------------------------------------------
+//
+// A process that the kernel kills for memory cannot say so itself, and its shell says one word at most. A child that does nothing but
+// wait for the end of a pipe survives it, being small.
+
+static int end_of_pipe = -1;
+
+static void end_well(void) {
+    ssize_t written = write(end_of_pipe, "", 1);
+    (void)written;
+}
+
+static void wait_and_tell(const char *command, int pipe, double limit, int64_t kills) {
+    char ended_well;
+    for (int fd = 0; fd < 256; fd++)
+        if (fd != pipe && fd != STDERR_FILENO) close(fd);
+    ssize_t n;
+    do n = read(pipe, &ended_well, 1);
+    while (n < 0 && errno == EINTR);
+    if (n == 0 && ls_limits_kills() > kills)
+        dprintf(
+            STDERR_FILENO,
+            "lockstep %s: the system has killed this process because memory ran out: its control group allows %.1f MB; "
+            "'lockstep plan' says where memory goes and what needs less of it\n",
+            command, limit / 1e6);
+    _exit(0);
+}
+
+void cli_killed_tell(const char *command) {
+    double limit = ls_limits_group_memory();
+    int64_t kills = ls_limits_kills();
+    int ends[2];
+    if (limit < 0 || kills < 0 || pipe2(ends, O_CLOEXEC) != 0) return;
+    pid_t child = fork();
+    if (child == 0) wait_and_tell(command, ends[0], limit, kills);
+    close(ends[0]);
+    if (child < 0) {
+        close(ends[1]);
+        return;
+    }
+    end_of_pipe = ends[1];
+    atexit(end_well);
+}

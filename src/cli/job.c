@@ -243,6 +243,7 @@ ls_status cli_job_join(cli *c, const char *command, int workers) {
             .stopped = stopped_seconds(c), .waiting = limit > 0 ? limit : WAIT_SECONDS, .deadline = c->deadline};
         ls_watch_start(&limits, end_waiting, c);
     }
+    if (cli_job_size() == 0) cli_killed_tell(command);
     LS_TRY(ls_context_create(&c->context));
     char text[64];
     snprintf(text, sizeof text, "command=%s", command);

@@ -289,17 +289,23 @@ void ls_data_describe(const ls_dataset *d, char *text, size_t size) {
 
 int64_t ls_data_bytes(const ls_dataset *d) { return d->train->bytes + (d->test ? d->test->bytes : 0); }
 
-const char *ls_dataset_name(const ls_dataset *d) { return d->name; }
-int64_t ls_dataset_train_count(const ls_dataset *d) { return d->train->count; }
-int64_t ls_dataset_test_count(const ls_dataset *d) { return d->test ? d->test->count : 0; }
-uint64_t ls_dataset_fingerprint(const ls_dataset *d) { return d->fingerprint; }
-double ls_dataset_read_seconds(const ls_dataset *d) { return d->read_seconds; }
+const char *ls_dataset_name(const ls_dataset *d) { return d ? d->name : NULL; }
+int64_t ls_dataset_train_count(const ls_dataset *d) { return d ? d->train->count : 0; }
+int64_t ls_dataset_test_count(const ls_dataset *d) {
+    if (!d) return 0;
+    return d->test ? d->test->count : 0;
+}
+
+uint64_t ls_dataset_fingerprint(const ls_dataset *d) { return d ? d->fingerprint : 0; }
+double ls_dataset_read_seconds(const ls_dataset *d) { return d ? d->read_seconds : 0; }
 
 const ls_field *ls_dataset_field(const ls_dataset *d, int index) {
+    if (!d) return NULL;
     return index >= 0 && index < d->train->field_count ? &d->train->field[index] : NULL;
 }
 
 const ls_field *ls_dataset_find_field(const ls_dataset *d, const char *name) {
+    if (!d || !name) return NULL;
     return ls_dataset_field(d, ls_fields_find(d->train->field, d->train->field_count, name));
 }
 
@@ -317,12 +323,13 @@ const char *ls_dataset_format(int index, const char **argument, const char **hel
     const ls_format *const *list = ls_formats();
     for (int i = 0; i < index && *list; i++) list++;
     if (index < 0 || !*list) return NULL;
-    *argument = (*list)->argument;
-    *help = (*list)->help;
+    if (argument) *argument = (*list)->argument;
+    if (help) *help = (*list)->help;
     return (*list)->name;
 }
 
 void ls_data_close(ls_dataset **dataset) {
+    if (!dataset) return;
     ls_dataset *d = *dataset;
     *dataset = NULL;
     if (!d) return;

@@ -11,6 +11,8 @@ const char *const ls__padding_names[] = {LS_PADDING_LIST(X) NULL};
 const char *const ls__initializer_names[] = {LS_INITIALIZER_LIST(X) NULL};
 #undef X
 
+#define LARGEST_SIDE (1 << 20)  // of windows, strides and paddings: what comes of them can be counted
+
 static int is_real(ls_attr_type type) { return type == LS_ATTR_FLOAT || type == LS_ATTR_REAL; }
 
 static int count_of(ls_attr_type type) {
@@ -46,8 +48,16 @@ static ls_status check(const ls_op *op, const ls_attr *row, const char *layer, d
     while (row->choices && row->choices[choices]) choices++;
     if (row->choices) most = choices - 1;
     if (row->type == LS_ATTR_FLAG) most = 1;
+    int sides = row->type == LS_ATTR_PAIR || row->type == LS_ATTR_SIDES;
     int bounded = row->choices || row->type == LS_ATTR_FLAG || row->maximum > row->minimum;
+    if (sides && !bounded && value > LARGEST_SIDE)
+        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "%s: %s of a %s layer is at most %d, but %.0f was asked for", layer,
+                       row->name, op->keras_class, LARGEST_SIDE, value);
     if (value >= row->minimum && (!bounded || value <= most)) return LS_OK;  // so that a NaN fails
+    if (row->choices)
+        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
+                       "%s: its %s was given as number %.0f, which there is not: they go from 0 (%s) to %d (%s)", layer,
+                       row->name, value, row->choices[0], choices - 1, row->choices[choices - 1]);
     if (bounded)
         return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "%s: %s of a %s layer lies between %g and %g, but %g was asked for",
                        layer, row->name, op->keras_class, row->minimum, most, value);

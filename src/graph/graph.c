@@ -81,6 +81,7 @@ static ls_status check_sample(const char *name, ls_shape input, int least) {
 }
 
 ls_status ls_graph_create_empty(const char *name, ls_store *store, ls_graph **out) {
+    LS_NEED(out, "out");
     *out = NULL;
     if (!name || !name[0]) return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "a graph needs a name");
     ls_status status = LS_OK;
@@ -99,6 +100,7 @@ failed:
 }
 
 ls_status ls_graph_create(const char *name, ls_shape input, ls_graph **out) {
+    LS_NEED(out, "out");
     *out = NULL;
     ls_graph *graph;
     if (!name || !name[0]) return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "a graph needs a name");
@@ -119,6 +121,7 @@ static void free_node(ls_node *node) {
 }
 
 void ls_graph_destroy(ls_graph **graph) {
+    if (!graph) return;
     ls_graph *g = *graph;
     *graph = NULL;
     if (!g) return;
@@ -137,9 +140,18 @@ void ls_graph_destroy(ls_graph **graph) {
 
 // --- nodes -----------------------------------------------------------------------------------------------------------
 
+// As many as can be counted with a batch of them.
+static ls_status check_size(const char *name, const char *what, ls_shape shape) {
+    char text[LS_SHAPE_TEXT];
+    if (ls_shape_count(shape) <= LS_MOST_ELEMENTS) return LS_OK;
+    return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "%s: the elements of %s %s are more than any memory holds", name, what,
+                   ls__shape_text(shape, text));
+}
+
 ls_status ls__node_output(ls_node *node, ls_shape shape, ls_dtype dtype) {
     if (node->output_count == LS_MAX_OUTPUTS)
         return LS_FAIL(LS_STATUS_INTERNAL, "%s: a layer has at most %d outputs", node->name, LS_MAX_OUTPUTS);
+    LS_TRY(check_size(node->name, "a sample of its output", shape));
     node->output[node->output_count++] = (ls_tensor_type){.shape = shape, .dtype = dtype, .gradient = dtype};
     return LS_OK;
 }
@@ -148,6 +160,7 @@ ls_status ls__graph_param(ls_graph *graph, ls_node *node, const char *suffix, ls
                           ls_initializer initializer, ls_initializer standard, int64_t fan_in, int64_t fan_out) {
     if (node->param_count == LS_MAX_PARAMS)
         return LS_FAIL(LS_STATUS_INTERNAL, "%s: a layer has at most %d parameters", node->name, LS_MAX_PARAMS);
+    LS_TRY(check_size(node->name, "its parameter", shape));
     ls_param param = {.shape = shape,
                       .role = role,
                       .initializer = initializer == LS_INITIALIZER_DEFAULT ? standard : initializer,
@@ -169,6 +182,8 @@ static ls_status check_inputs(const ls_graph *graph, const ls_op *op, const ls_v
     if (count < op->inputs || count > most)
         return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "a %s layer has %d to %d inputs, but %d were given", op->keras_class,
                        op->inputs, most, count);
+    if (!x)
+        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "a %s layer was given NULL in place of its inputs", op->keras_class);
     for (int i = 0; i < count; i++)
         if (x[i] < 0 || x[i] >= graph->value_count)
             return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
@@ -205,6 +220,10 @@ static ls_status append(ls_graph *graph, ls_node *node) {
 }
 
 static int is_open(const ls_graph *graph) {
+    if (!graph) {
+        LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "a layer was to be added to a graph that is NULL");
+        return 0;
+    }
     if (graph->finished)  // no failure of the graph, which is complete and stays as it is
         LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "%s is finished; layers are added before ls_graph_finish", graph->name);
     return !graph->finished && !graph->failed;
@@ -264,11 +283,15 @@ ls_value ls_graph_add_input(ls_graph *graph, const char *name, ls_shape shape, l
     return node.value;
 }
 
-ls_value ls_graph_input(const ls_graph *graph) { return graph->input_count ? graph->inputs[0] : LS_NO_VALUE; }
+ls_value ls_graph_input(const ls_graph *graph) {
+    if (!graph) return LS_NO_VALUE;
+    return graph->input_count ? graph->inputs[0] : LS_NO_VALUE;
+}
 
 // --- finishing -------------------------------------------------------------------------------------------------------
 
 ls_status ls_graph_add_output(ls_graph *graph, ls_value value, const char *name) {
+    LS_NEED(graph, "graph");
     if (graph->failed) return LS_FAIL(graph->failed, "%s", graph->failure);
     if (graph->finished) return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "%s is finished already", graph->name);
     if (value < 0 || value >= graph->value_count)
@@ -388,7 +411,22 @@ int64_t ls__graph_target_classes(const ls_graph *graph, ls_value input) {
     return least;
 }
 
-ls_status ls_graph_finish(ls_graph *graph, ls_value logits) {
+// What has kept a graph open is what is wrong with it when it is used all the same.
+static ls_status note_open(ls_graph *graph, ls_status status) {
+    if (status != LS_OK && !graph->failed && !graph->finished)
+        snprintf(graph->failure, sizeof graph->failure, "%s", ls_error_message());
+    return status;
+}
+
+ls_status ls__graph_check_finished(const ls_graph *graph) {
+    if (graph->finished) return LS_OK;
+    if (graph->failure[0])
+        return LS_FAIL(graph->failed ? graph->failed : LS_STATUS_INVALID_ARGUMENT, "model %s is not finished: %s",
+                       graph->name, graph->failure);
+    return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "model %s is not finished: call ls_graph_finish first", graph->name);
+}
+
+static ls_status finish(ls_graph *graph, ls_value logits) {
     if (graph->failed) return LS_FAIL(graph->failed, "%s", graph->failure);
     if (graph->finished) return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "%s is finished already", graph->name);
     if (logits != LS_NO_VALUE && logits >= 0 && logits < graph->value_count && !ls__graph_has_losses(graph))
@@ -397,14 +435,22 @@ ls_status ls_graph_finish(ls_graph *graph, ls_value logits) {
     return close(graph);
 }
 
+ls_status ls_graph_finish(ls_graph *graph, ls_value logits) {
+    LS_NEED(graph, "graph");
+    LS_TRY(note_open(graph, finish(graph, logits)));
+    return LS_OK;
+}
+
 ls_status ls_graph_finish_features(ls_graph *graph, ls_value features) {
-    LS_TRY(ls_graph_add_output(graph, features, NULL));
-    LS_TRY(close(graph));
+    LS_NEED(graph, "graph");
+    LS_TRY(note_open(graph, ls_graph_add_output(graph, features, NULL)));
+    LS_TRY(note_open(graph, close(graph)));
     graph->features = 1;
     return LS_OK;
 }
 
 ls_status ls_graph_check_classifier(const ls_graph *graph) {
+    LS_NEED(graph, "graph");
     if (!graph->features) return LS_OK;
     return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
                    "%s was built without its top and ends in features, not in one score per class: there is nothing to "
@@ -413,6 +459,8 @@ ls_status ls_graph_check_classifier(const ls_graph *graph) {
 }
 
 ls_status ls_graph_freeze(ls_graph *graph, const char *pattern, int frozen, int *matched) {
+    LS_NEED(graph, "graph");
+    LS_NEED(pattern, "pattern");
     int count = 0;
     if (!graph->finished)
         return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "%s: finish the graph before freezing parameters of it",
@@ -494,79 +542,4 @@ ls_status ls__graph_with_classifier_loss(const ls_graph *graph, int rows, double
     if (status != LS_OK) ls_graph_destroy(&g);
     *out = g;
     return status;
-}
-
-// --- looking at it ---------------------------------------------------------------------------------------------------
-
-static uint64_t hash(uint64_t h, const void *bytes, size_t size) {  // FNV-1a
-    for (size_t i = 0; i < size; i++) h = (h ^ ((const unsigned char *)bytes)[i]) * 1099511628211u;
-    return h;
-}
-
-static uint64_t hash_text(uint64_t h, const char *text) { return hash(h, text, strlen(text) + 1); }
-
-static uint64_t hash_shape(uint64_t h, ls_shape shape) {
-    return hash(hash(h, &shape.ndim, sizeof shape.ndim), shape.dim, (size_t)shape.ndim * sizeof shape.dim[0]);
-}
-
-static uint64_t hash_node(uint64_t h, const ls_graph *graph, const ls_node *n) {
-    char attrs[1024];
-    h = hash_text(hash_text(h, ls_op_name(n->op)), n->name);
-    ls__attrs_text(ls__op_find(n->op), &n->attrs, attrs, sizeof attrs);
-    h = hash(hash_text(h, attrs), n->inputs, (size_t)n->input_count * sizeof *n->inputs);
-    for (int i = 0; i < n->output_count; i++)
-        h = hash(hash_shape(h, n->output[i].shape), &n->output[i].dtype, sizeof n->output[i].dtype);
-    for (int i = 0; i < n->param_count; i++) {
-        const ls_param *p = &graph->store->params[n->params[i]];
-        int trains = ls__graph_trains(graph, n->params[i]);
-        h = hash_shape(hash_text(h, p->name), p->shape);
-        h = hash(hash(h, &p->role, sizeof p->role), &p->initializer, sizeof p->initializer);
-        h = hash(hash(h, &trains, sizeof trains), &p->momentum, sizeof p->momentum);
-    }
-    return h;
-}
-
-uint64_t ls__graph_fingerprint(const ls_graph *graph) {
-    uint64_t h = 1469598103934665603u;
-    for (int i = 0; i < graph->node_count; i++) h = hash_node(h, graph, &graph->nodes[i]);
-    for (int i = 0; i < graph->output_count; i++)
-        h = hash(hash_text(h, graph->outputs[i].name), &graph->outputs[i].value, sizeof graph->outputs[i].value);
-    return h;
-}
-
-const char *ls_graph_name(const ls_graph *graph) { return graph->name; }
-ls_store *ls_graph_store(const ls_graph *graph) { return graph->store; }
-
-static int64_t count_parameters(const ls_graph *graph, int trained_only) {
-    int64_t count = 0;
-    for (int i = 0; i < graph->store->count; i++) {
-        const ls_param *p = &graph->store->params[i];
-        if (!ls__graph_uses(graph, i)) continue;
-        if (!trained_only || (p->role != LS_PARAM_STATISTIC && ls__graph_trains(graph, i)))
-            count += ls_shape_count(p->shape);
-    }
-    return count;
-}
-
-int64_t ls_graph_parameter_count(const ls_graph *graph) { return count_parameters(graph, 0); }
-int64_t ls_graph_trainable_parameter_count(const ls_graph *graph) { return count_parameters(graph, 1); }
-
-int ls_graph_classes(const ls_graph *graph) {
-    if (!graph->finished || graph->features || graph->output_count != 1) return 0;
-    ls_shape shape = ls__value_type(graph, graph->outputs[0].value)->shape;
-    return shape.ndim == 1 ? (int)shape.dim[0] : 0;
-}
-
-int ls_graph_input_count(const ls_graph *graph) { return graph->input_count; }
-
-ls_port ls_graph_input_at(const ls_graph *graph, int index) {
-    const ls_node *n = ls__value_node(graph, graph->inputs[index]);
-    return (ls_port){n->name, n->output[0].shape, n->output[0].dtype};
-}
-
-int ls_graph_output_count(const ls_graph *graph) { return graph->output_count; }
-
-ls_port ls_graph_output_at(const ls_graph *graph, int index) {
-    const ls_tensor_type *t = ls__value_type(graph, graph->outputs[index].value);
-    return (ls_port){graph->outputs[index].name, t->shape, t->dtype};
 }

@@ -91,6 +91,8 @@ ls_status ls__graph_copy(const ls_graph *graph, ls_graph **out);
 // "accuracy" on its output; where layers have those names, "label_1" and so on. `rows`: labels are rows of weights. Errors: INVALID_ARGUMENT (features, or several outputs).
 ls_status ls__graph_with_classifier_loss(const ls_graph *graph, int rows, double label_smoothing, ls_graph **out);
 int ls__graph_has_losses(const ls_graph *graph);
+// That it is finished, or what has kept it from being so. Errors: INVALID_ARGUMENT, what a layer failed with.
+ls_status ls__graph_check_finished(const ls_graph *graph);
 // How many classes losses and metrics tell apart, the least, of those that read an input's whole numbers as class numbers; 0: none does.
 int64_t ls__graph_target_classes(const ls_graph *graph, ls_value input);
 // A number that two graphs share only if they compute the same: operations, attributes, connections, shapes, parameters, what is
@@ -98,7 +100,8 @@ int64_t ls__graph_target_classes(const ls_graph *graph, ls_value input);
 uint64_t ls__graph_fingerprint(const ls_graph *graph);
 
 // The shape of a batch of such samples, for people: "(None, 26, 26, 32)".
-#define LS_SHAPE_TEXT 128
+#define LS_MOST_ELEMENTS ((int64_t)1 << 40)  // of a sample or a parameter
+#define LS_SHAPE_TEXT    128
 const char *ls__shape_text(ls_shape sample, char text[LS_SHAPE_TEXT]);
 
 #endif

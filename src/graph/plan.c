@@ -8,8 +8,7 @@
 #include "graph/plan_build.h"
 
 static ls_status check(const ls_graph *g, const ls_params *params, ls_plan_mode mode) {
-    if (!g->finished)
-        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "model %s is not finished: call ls_graph_finish first", g->name);
+    LS_TRY(ls__graph_check_finished(g));
     if (g->store != params->store)
         return LS_FAIL(LS_STATUS_INTERNAL, "a plan of model %s was asked for with parameters of another store",
                        g->name);
@@ -24,9 +23,25 @@ static ls_status check(const ls_graph *g, const ls_params *params, ls_plan_mode 
     return LS_OK;
 }
 
+// With elements of all kinds and all that is kept for backward, what is asked for can still be counted in bytes.
+static ls_status check_batch(const ls_graph *g, int64_t batch) {
+    int64_t elements;
+    for (int v = 0; v < g->value_count; v++) {
+        int64_t sample = ls_shape_count(ls__value_type(g, v)->shape);
+        if (!__builtin_mul_overflow(sample, batch, &elements) && elements <= LS_MOST_ELEMENTS * 1024) continue;
+        return LS_FAIL(
+            LS_STATUS_INVALID_ARGUMENT,
+            "model %s: %lld samples at a time, of %lld elements each after layer %s, are more than any memory "
+            "holds",
+            g->name, (long long)batch, (long long)sample, ls__value_node(g, v)->name);
+    }
+    return LS_OK;
+}
+
 static ls_status build(ls_builder *b) {
     ls_plan *p = b->plan;
     LS_TRY(check(b->graph, p->params, p->config.mode));
+    LS_TRY(check_batch(b->graph, p->config.batch));
     LS_TRY(ls_calloc(b->graph->node_count, sizeof *b->nodes, &b->nodes));
     LS_TRY(ls_calloc(b->graph->value_count, sizeof *b->values, &b->values));
     LS_TRY(ls_calloc(b->graph->input_count, sizeof *p->feeds, &p->feeds));

@@ -7,12 +7,15 @@
 #include "base/memory.h"
 
 ls_status ls_store_create(ls_store **out) {
+    LS_NEED(out, "out");
+    *out = NULL;
     LS_TRY(ls_calloc(1, sizeof **out, out));
     (*out)->owners = 1;
     return LS_OK;
 }
 
 void ls_store_destroy(ls_store **store) {
+    if (!store) return;
     ls_store *s = *store;
     *store = NULL;
     if (!s || --s->owners > 0) return;
@@ -62,9 +65,10 @@ ls_status ls__store_add(ls_store *store, const ls_param *param, int *index) {
     return LS_OK;
 }
 
-int ls_store_count(const ls_store *store) { return store->count; }
+int ls_store_count(const ls_store *store) { return store ? store->count : 0; }
 
 ls_parameter ls_store_parameter(const ls_store *store, int index) {
+    if (!store || index < 0 || index >= store->count) return (ls_parameter){0};
     const ls_param *p = &store->params[index];
     static const char *const roles[] = {"kernel", "bias", "scale", "statistic"};
     return (ls_parameter){.name = p->name, .shape = p->shape, .role = roles[p->role], .frozen = p->frozen};

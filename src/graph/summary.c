@@ -125,6 +125,8 @@ static void print(const table *t) {
 }
 
 ls_status ls_graph_summary(const ls_graph *graph, char **text) {
+    LS_NEED(graph, "graph");
+    LS_NEED(text, "text");
     *text = NULL;
     size_t size;
     table t = {.graph = graph, .out = open_memstream(text, &size)};

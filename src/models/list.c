@@ -116,7 +116,10 @@ static ls_status check_momentum(const ls_graph *g, double momentum) {
 }
 
 ls_status ls_model_build(const char *name, const ls_model_config *config, ls_graph **out) {
+    LS_NEED(out, "out");
     *out = NULL;
+    LS_NEED(name, "name");
+    LS_NEED(config, "config");
     const ls_model *model = NULL;
     LS_TRY(find_model(name, &model));
     ls_model_config c = *config;
@@ -140,6 +143,9 @@ ls_status ls_model_build(const char *name, const ls_model_config *config, ls_gra
 }
 
 ls_status ls_model_create(const char *name, ls_shape input, int classes, ls_graph **out) {
+    LS_NEED(out, "out");
+    *out = NULL;
+    LS_NEED(name, "name");
     ls_model_config config;
     ls_model_config_init(&config);
     config.input = input;

@@ -6,6 +6,7 @@
 #include "models/models.h"
 
 void ls_model_config_init(ls_model_config *c) {
+    if (!c) return;
     *c = (ls_model_config){.include_top = 1, .pooling = "none", .classifier_activation = "softmax"};
 }
 

@@ -18,6 +18,8 @@
 #include "base/output.h"
 
 // JSON has no NaN: a number that is not known is null.
+#define MOST_LAYERS 8  // in a record
+
 static json_t *real(double x) { return isfinite(x) ? json_real(x) : json_null(); }
 
 static json_t *text(const char *s) {
@@ -237,11 +239,22 @@ static void add_results(json_t *o, const ls_record_info *info) {
     add_phases(o, r);
 }
 
+// Of the recorded steps: those layers and passes that took most.
+static void add_layers(json_t *o, const ls_record_info *info) {
+    json_t *list = json_array();
+    for (int i = 0; i < info->layer_count && i < MOST_LAYERS; i++)
+        json_array_append_new(list, json_pack("{s:o,s:o,s:o}", "name", text(info->layers[i].name), "seconds",
+                                              real(info->layers[i].seconds), "share", real(info->layers[i].share)));
+    json_object_set_new(o, "slowest_layers", info->layers ? list : json_null());
+    if (!info->layers) json_decref(list);
+}
+
 static char *dump(const ls_record_info *info) {
     json_t *o = json_object();
     json_object_set_new(o, "lockstep_run", json_integer(LS_RECORD_FORMAT));
     add_setup(o, info);
     add_results(o, info);
+    add_layers(o, info);
     add_environment(o, info);
     char *json = json_dumps(o, JSON_INDENT(2) | JSON_REAL_PRECISION(15));
     json_decref(o);

@@ -8,6 +8,7 @@
 #include <lockstep/train.h>
 
 #include "base/options.h"
+#include "report/trace_report.h"
 
 #define LS_RECORD_FORMAT 1  // "lockstep_run"; grows when a key changes its meaning or goes away
 
@@ -18,12 +19,14 @@ typedef struct ls_record_info {
     const ls_train_config *config;
     const ls_option_set *options;  // every option the run was given or took by default
     const ls_train_result *result;
-    int evaluated;          // 0: there are no test_loss and test_accuracy
-    double until_accuracy;  // of the test set, at which to end; 0: none was asked for
-    double until_seconds;   // of training until then
-    int until_epoch;        // 0: it was not reached
-    const char *stopped;    // why before its time, "time limit"; NULL: it was not
-    char *const *argv;      // NULL-terminated command line
+    int evaluated;                 // 0: there are no test_loss and test_accuracy
+    double until_accuracy;         // of the test set, at which to end; 0: none was asked for
+    double until_seconds;          // of training until then
+    int until_epoch;               // 0: it was not reached
+    const char *stopped;           // why before its time, "time limit"; NULL: it was not
+    const ls_trace_layer *layers;  // (layer_count) of the trace, slowest first; NULL: none was recorded
+    int layer_count;
+    char *const *argv;  // NULL-terminated command line
     const char *compiler;
 } ls_record_info;
 

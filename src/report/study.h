@@ -60,6 +60,13 @@ typedef struct ls_study_epoch {
     double loss, accuracy, val_loss, val_accuracy;
 } ls_study_epoch;
 
+// A layer in one of its passes, of a run with a trace.
+typedef struct ls_study_layer {
+    char name[96];
+    double seconds, share;  // per step, all replicas together; of all layers' time
+} ls_study_layer;
+#define LS_STUDY_LAYERS 8
+
 // One configuration of a study: its repeats put together. Times in seconds; medians over repeats, with least and most.
 typedef struct ls_study_row {
     char model[64], precision[8], strategy[32], data[64];
@@ -91,6 +98,8 @@ typedef struct ls_study_row {
     int oversubscribed;                                 // fewer cores than threads: its time says nothing about scaling
     double until_accuracy, until_seconds, until_epoch;  // to the accuracy that was asked for; NAN: none, or not reached
     int curve, curve_epochs;                            // its epochs in ls_study.epochs, of the first run
+    ls_study_layer layer[LS_STUDY_LAYERS];              // slowest first, of the first run
+    int layer_count;                                    // 0: it had no trace
     char digest[65];                                    // of the first run that was not stopped
     char device[96];     // the kernel library and its instruction set, which the digest depends on
     int digest_differs;  // a run that did the same work, on the same device, ended with other weights

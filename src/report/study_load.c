@@ -146,6 +146,18 @@ static ls_status read_curve(loader *l, ls_study_row *row, const json_t *record) 
     return LS_OK;
 }
 
+static void read_layers(ls_study_row *row, const json_t *record) {
+    const json_t *layer;
+    size_t i;
+    json_array_foreach(json_object_get(record, "slowest_layers"), i, layer) {
+        if (i == LS_STUDY_LAYERS) return;
+        COPY(row->layer[i].name, layer, "name");
+        row->layer[i].seconds = known(number(layer, "seconds"));
+        row->layer[i].share = known(number(layer, "share"));
+        row->layer_count = (int)i + 1;
+    }
+}
+
 static void measured(ls_study_row *row, const json_t *record) {
     const json_t *seconds = json_object_get(record, "epoch_seconds");
     row->read_seconds = known(number(record, "read_seconds"));
@@ -286,6 +298,7 @@ static ls_status add_record(loader *l, const char *path, const json_t *record, l
     measured(&r->row, record);
     note_stop(&r->row, record);
     LS_TRY(read_curve(l, &r->row, record));
+    read_layers(&r->row, record);
     r->recipe = recipe_of(record, 0);
     r->core = recipe_of(record, 1);
     r->lr = number(json_object_get(record, "options"), "lr");

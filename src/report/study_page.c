@@ -196,6 +196,25 @@ static void table(const page *p, const column *columns, const char *caption) {
     fputs("</tbody>\n</table>\n</div>\n", out);
 }
 
+static void layers(const page *p, const ls_study_row *row) {
+    if (!row->layer_count) return;
+    fputs(
+        "<div class=\"scroll\" role=\"region\" tabindex=\"0\" aria-label=\"The slowest "
+        "layers\">\n<table>\n<caption>The slowest "
+        "layers: milliseconds of a recorded step, all replicas together, and the share of all "
+        "layers</caption>\n<thead><tr><th "
+        "class=\"name\" scope=\"col\">Layer and pass</th><th scope=\"col\">Time (ms)</th><th scope=\"col\">Share "
+        "(%)</th></tr></thead>\n<tbody>\n",
+        p->out);
+    for (int i = 0; i < row->layer_count; i++) {
+        fputs("<tr><td class=\"name\">", p->out);
+        ls__html(p->out, "%s", row->layer[i].name);
+        fprintf(p->out, "</td><td>%.3f</td><td>%.1f</td></tr>\n", 1e3 * row->layer[i].seconds,
+                100 * row->layer[i].share);
+    }
+    fputs("</tbody>\n</table></div>\n", p->out);
+}
+
 static void tables(const page *p) {
     int shared = 0;
     if (p->series->count == 0) return;
@@ -203,6 +222,7 @@ static void tables(const page *p) {
     table(p, results, "What each configuration took, and what came out");
     if (!p->alone) table(p, scaling, p->compared ? "Scaling" : "Speed");
     table(p, phases, "Where the time of one step goes, in milliseconds, as the mean over replicas");
+    if (p->alone) layers(p, &p->study->rows[0]);
     if (p->compared)
         table(p, losses,
               "Where the efficiency goes, as a share of the epoch time in %: what each cause takes beyond its share of "

@@ -226,8 +226,11 @@ static void one_row(words *w, const ls_study_row *r) {
     if (sum > 0 && most > 0)
         say(w, LS_WORD_FINDING, 2, "Of a step's %.4g ms, most went to %s: %.0f %%.", 1e3 * r->step_seconds, name,
             100 * most / sum);
+    if (r->layer_count > 0)
+        say(w, LS_WORD_FINDING, 3, "Of the layers, %s took most of the recorded steps: %.0f %% of all layers' time.",
+            r->layer[0].name, 100 * r->layer[0].share);
     if (r->planned_bytes > 0)
-        say(w, LS_WORD_FINDING, 3, "Its largest worker took %.0f MB of memory, and %.0f MB were planned.",
+        say(w, LS_WORD_FINDING, 4, "Its largest worker took %.0f MB of memory, and %.0f MB were planned.",
             (double)r->peak_rss_bytes / 1e6, (double)r->planned_bytes / 1e6);
 }
 

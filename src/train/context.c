@@ -23,28 +23,41 @@ static ls_status create(ls_status (*how)(const void *, ls_comm **), const void *
     return LS_OK;
 }
 
-ls_status ls_context_create(ls_context **out) { return create(join, NULL, out); }
+ls_status ls_context_create(ls_context **out) {
+    LS_NEED(out, "out");
+    *out = NULL;
+    return create(join, NULL, out);
+}
 
 ls_status ls_context_create_with_comm(const void *mpi_comm, ls_context **out) {
+    LS_NEED(out, "out");
     *out = NULL;
     if (!mpi_comm) return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "there is no MPI communicator: pass the address of one");
     return create(ls_comm_create_from, mpi_comm, out);
 }
 
-ls_status ls_context_create_alone(ls_context **out) { return create(alone, NULL, out); }
+ls_status ls_context_create_alone(ls_context **out) {
+    LS_NEED(out, "out");
+    *out = NULL;
+    return create(alone, NULL, out);
+}
 
 void ls_context_destroy(ls_context **context) {
-    if (!*context) return;
+    if (!context || !*context) return;
     ls_comm_destroy(&(*context)->comm);
     free(*context);
     *context = NULL;
 }
 
-int ls_context_rank(const ls_context *context) { return context->comm->rank; }
-int ls_context_size(const ls_context *context) { return context->comm->size; }
-void ls_context_abort(ls_context *context, int exit_status) { ls_comm_abort(context->comm, exit_status); }
+int ls_context_rank(const ls_context *context) { return context ? context->comm->rank : 0; }
+int ls_context_size(const ls_context *context) { return context ? context->comm->size : 0; }
+void ls_context_abort(ls_context *context, int exit_status) {
+    if (!context) return;
+    ls_comm_abort(context->comm, exit_status);
+}
 
 ls_context_info ls_context_describe(const ls_context *context) {
+    if (!context) return (ls_context_info){0};
     const ls_comm *c = context->comm;
     return (ls_context_info){.rank = c->rank,
                              .size = c->size,
@@ -55,18 +68,43 @@ ls_context_info ls_context_describe(const ls_context *context) {
                              .communication = context->communication};
 }
 
-ls_status ls_context_agree(ls_context *context, ls_status mine) { return ls_comm_agree(context->comm, mine); }
+ls_status ls_context_agree(ls_context *context, ls_status mine) {
+    LS_NEED(context, "context");
+    return ls_comm_agree(context->comm, mine);
+}
 
 ls_status ls_context_check_equal(ls_context *context, const char *what, const char *line) {
+    LS_NEED(context, "context");
+    LS_NEED(what, "what");
+    LS_NEED(line, "line");
     return ls_comm_check_equal(context->comm, what, line);
 }
 
+static ls_status check_bytes(int64_t bytes) {
+    if (bytes >= 0) return LS_OK;
+    return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "%lld bytes were to be sent", (long long)bytes);
+}
+
 ls_status ls_context_broadcast(ls_context *context, void *data, int64_t bytes, int root) {
+    LS_NEED(context, "context");
+    LS_TRY(check_bytes(bytes));
+    LS_NEED(data || !bytes, "data");
+    if (root < 0 || root >= context->comm->size)
+        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
+                       "a broadcast was asked for from worker %d; the job has workers 0 to %d", root,
+                       context->comm->size - 1);
     return ls_comm_broadcast(context->comm, data, bytes, LS_DTYPE_U8, root);
 }
 
 ls_status ls_context_gather(ls_context *context, const void *mine, void *all, int64_t bytes) {
+    LS_NEED(context, "context");
+    LS_TRY(check_bytes(bytes));
+    LS_NEED(mine || !bytes, "mine");
+    LS_NEED(all || !bytes, "all");
     return ls_comm_allgather(context->comm, mine, all, bytes);
 }
 
-ls_status ls_context_barrier(ls_context *context) { return ls_comm_barrier(context->comm); }
+ls_status ls_context_barrier(ls_context *context) {
+    LS_NEED(context, "context");
+    return ls_comm_barrier(context->comm);
+}

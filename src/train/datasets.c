@@ -88,9 +88,12 @@ static ls_status hand_over(opened *o, ls_dataset **dataset) {
 }
 
 ls_status ls_dataset_open(ls_context *context, const char *spec, ls_dataset **out) {
+    LS_NEED(out, "out");
+    *out = NULL;
+    LS_NEED(context, "context");
+    LS_NEED(spec, "spec");
     opened *o;
     char text[512];
-    *out = NULL;
     snprintf(text, sizeof text, "dataset=%s", spec);  // files are read together, so all must mean the same ones
     LS_TRY(ls_comm_check_equal(context->comm, "the dataset", text));
     LS_TRY(make_owner(context->comm, &o));
@@ -122,9 +125,17 @@ static ls_status own(ls_context *context, ls_status made, int copy, ls_dataset *
 }
 
 ls_status ls_dataset_create_arrays(ls_context *context, const ls_arrays_config *config, ls_dataset **out) {
+    LS_NEED(out, "out");
+    *out = NULL;
+    LS_NEED(context, "context");
+    LS_NEED(config, "config");
     return own(context, ls_data_create_arrays(config, out), config->copy, out);
 }
 
 ls_status ls_dataset_create_callback(ls_context *context, const ls_callback_config *config, ls_dataset **out) {
+    LS_NEED(out, "out");
+    *out = NULL;
+    LS_NEED(context, "context");
+    LS_NEED(config, "config");
     return own(context, ls_data_create_callback(config, out), 0, out);
 }

@@ -28,9 +28,11 @@ static ls_status set_up(ls_exchange_bench *b, ls_strategy_config *config) {
 }
 
 ls_status ls_exchange_bench_create(ls_context *context, int64_t count, int own_cores, ls_exchange_bench **out) {
+    LS_NEED(out, "out");
+    *out = NULL;
+    LS_NEED(context, "context");
     ls_exchange_bench *b = NULL;
     ls_comm *comm = context->comm;
-    *out = NULL;
     if (count < 1)
         return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "an exchange is of at least one parameter, not of %lld",
                        (long long)count);
@@ -55,6 +57,7 @@ fail:
 }
 
 void ls_exchange_bench_destroy(ls_exchange_bench **bench) {
+    if (!bench) return;
     ls_exchange_bench *b = *bench;
     if (!b) return;
     ls_strategy_destroy(&b->strategy);
@@ -65,6 +68,8 @@ void ls_exchange_bench_destroy(ls_exchange_bench **bench) {
 }
 
 ls_status ls_exchange_bench_step(ls_exchange_bench *b, double *seconds) {
+    LS_NEED(b, "bench");
+    LS_NEED(seconds, "seconds");
     ls_step_info info = {.micro_batches = b->comm->size, .samples = b->comm->size, .lr = 1e-3, .step = ++b->done};
     ls_step_times times = {.since = ls_clock()};
     float *g = ls_span_host(ls_strategy_gradient_begin(b->strategy, 0, &info, b->comm->position));

@@ -17,6 +17,7 @@ static ls_status clear_table(ls_trainer *t) {
 }
 
 ls_status ls_trainer_begin_epoch(ls_trainer *t) {
+    LS_NEED(t, "trainer");
     ls_position *at = &t->at;
     if (at->running)
         return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "epoch %d is running: end it before the next is begun", at->epoch);
@@ -29,12 +30,16 @@ ls_status ls_trainer_begin_epoch(ls_trainer *t) {
     at->started = ls_clock();
     at->running = 1;
     at->vote = at->decision = LS_VOTE_GO_ON;
+    t->history.failure[0] = 0;
     ls_status status = ls__replicas_run(t, LS_COMMAND_BEGIN);
     if (status != LS_OK) at->running = 0;
     return status;
 }
 
-int64_t ls_trainer_steps_left(const ls_trainer *t) { return t->at.running ? t->train_shape.steps - t->at.step : 0; }
+int64_t ls_trainer_steps_left(const ls_trainer *t) {
+    if (!t) return 0;
+    return t->at.running ? t->train_shape.steps - t->at.step : 0;
+}
 
 // Where training is, from what this host has seen of the epoch.
 static void report(ls_trainer *t, ls_step_report *out) {
@@ -74,8 +79,16 @@ static void leave_epoch(ls_trainer *t) {
     if (!t->exchange_failed) ls__measures_gather(t, t->train_shape.steps * t->train_shape.micro_batches, t->at.sum);
 }
 
+static void note_failure(ls_trainer *t) {
+    snprintf(t->history.failure, sizeof t->history.failure, "%s", ls_error_message());
+}
+
 ls_status ls_trainer_step(ls_trainer *t, ls_step_report *out) {
+    LS_NEED(t, "trainer");
     ls_position *at = &t->at;
+    if (ls_trainer_steps_left(t) == 0 && t->history.failure[0])
+        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "there is no step to do, since training has failed: %s",
+                       t->history.failure);
     if (ls_trainer_steps_left(t) == 0)
         return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "there is no step to do: begin an epoch first, or the next one");
     ls__replicas_run_alone(t, LS_COMMAND_STEP);
@@ -85,6 +98,7 @@ ls_status ls_trainer_step(ls_trainer *t, ls_step_report *out) {
         leave_epoch(t);
         ls_status status = ls__replicas_status(t);
         if (status == LS_OK) status = LS_FAIL(LS_STATUS_INTERNAL, "a worker failed without a word");
+        note_failure(t);
         return ls__fail_passed(status, __FILE__, __LINE__);
     }
     at->step++;
@@ -112,6 +126,7 @@ static int64_t diverged_at(const ls_trainer *t) {
 }
 
 ls_status ls_trainer_end_epoch(ls_trainer *t, ls_epoch_result *out) {
+    LS_NEED(t, "trainer");
     ls_position *at = &t->at;
     ls_history *h = &t->history;
     int64_t all = t->train_shape.steps, micro_batches = t->train_shape.micro_batches;
@@ -140,10 +155,12 @@ ls_status ls_trainer_end_epoch(ls_trainer *t, ls_epoch_result *out) {
     }
     if (out) *out = *e;
     if (!began) return LS_OK;
-    return LS_FAIL(LS_STATUS_DIVERGED,
-                   "training diverged: the loss of step %lld in epoch %d is no finite number any more; before it was "
-                   "%.4g. " LS_DIVERGED_REMEDY,
-                   (long long)began, e->epoch, h->finite_loss);
+    LS_FAIL(LS_STATUS_DIVERGED,
+            "training diverged: the loss of step %lld in epoch %d is no finite number any more; before it was "
+            "%.4g. " LS_DIVERGED_REMEDY,
+            (long long)began, e->epoch, h->finite_loss);
+    note_failure(t);
+    return LS_STATUS_DIVERGED;
 }
 
 // --- all at once -----------------------------------------------------------------------------------------------------
@@ -208,6 +225,7 @@ static ls_status fit_epoch(ls_trainer *t, const ls_callbacks *c, int *stop) {
 }
 
 ls_status ls_trainer_fit(ls_trainer *t, const ls_callbacks *callbacks) {
+    LS_NEED(t, "trainer");
     static const ls_callbacks none;
     int stop = 0;
     ls_status status = LS_OK;
@@ -223,6 +241,7 @@ ls_status ls_trainer_fit(ls_trainer *t, const ls_callbacks *callbacks) {
 // --- evaluation ------------------------------------------------------------------------------------------------------
 
 ls_status ls_trainer_evaluate(ls_trainer *t, double *loss, double *accuracy) {
+    LS_NEED(t, "trainer");
     double start = ls_clock(), sum[LS_MAX_MEASURES] = {0};
     ls_history *h = &t->history;
     if (t->eval_split.count == 0)

@@ -9,6 +9,7 @@
 #define MAXIMUM_SIZE 4096
 
 ls_shape ls_train_image_shape(const ls_train_config *config, ls_shape image) {
+    if (!config) return image;
     ls_recipe recipe = {.height = config->image_size, .width = config->image_size};
     return ls_recipe_shape(&recipe, image);
 }

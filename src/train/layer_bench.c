@@ -156,6 +156,10 @@ static void *thread_main(void *user) {
 }
 
 ls_status ls_layer_bench_create(const ls_graph *graph, const ls_train_config *config, int floor, ls_layer_bench **out) {
+    LS_NEED(out, "out");
+    *out = NULL;
+    LS_NEED(graph, "graph");
+    LS_NEED(config, "config");
     ls_layer_bench *l;
     LS_TRY(ls_memory_alloc(sizeof *l, &l));
     *l = (ls_layer_bench){.graph = graph, .config = config, .floor = floor};
@@ -165,6 +169,7 @@ ls_status ls_layer_bench_create(const ls_graph *graph, const ls_train_config *co
 }
 
 ls_status ls_layer_bench_start(ls_layer_bench *l, int threads) {
+    LS_NEED(l, "bench");
     LS_TRY(ls_calloc(threads, sizeof *l->thread, &l->thread));
     ls_barrier_init(&l->together, threads + 1, 0);
     int status = 0;
@@ -184,6 +189,7 @@ ls_status ls_layer_bench_start(ls_layer_bench *l, int threads) {
 }
 
 void ls_layer_bench_destroy(ls_layer_bench **layers) {
+    if (!layers) return;
     ls_layer_bench *l = *layers;
     if (!l) return;
     l->leaving = 1;
@@ -200,6 +206,7 @@ void ls_layer_bench_destroy(ls_layer_bench **layers) {
 }
 
 double ls_layer_bench_round(ls_layer_bench *l) {
+    if (!l || !l->thread) return 0;
     ls_barrier_wait(&l->together);
     ls_barrier_wait(&l->together);
     double sum = 0;
@@ -208,7 +215,10 @@ double ls_layer_bench_round(ls_layer_bench *l) {
     return sum;
 }
 
-int ls_layer_bench_count(const ls_layer_bench *l) { return l->thread[0].count; }
+int ls_layer_bench_count(const ls_layer_bench *l) {
+    if (!l || !l->thread) return 0;
+    return l->thread[0].count;
+}
 
 static double over_threads(const ls_layer_bench *l, int index, size_t offset) {
     double sum = 0, values[LS_LAYER_BENCH_ROUNDS];
@@ -262,6 +272,7 @@ ls_machine_limit ls_layer_bench_limit(const ls_layer_bench *l) {
 }
 
 ls_layer_time ls_layer_bench_get(const ls_layer_bench *l, int index) {
+    if (index < 0 || index >= ls_layer_bench_count(l)) return (ls_layer_time){0};
     ls_plan_step_info info = ls_plan_step(l->thread[0].runner->plan, index);
     const ls_kernel *fastest = l->thread[0].fastest[index];
     ls_layer_time r = {.flops = info.flops,

@@ -15,7 +15,7 @@ const char *ls_memory_part_name(ls_memory_part part) {
         LS_MEMORY_LIST(X)
 #undef X
     };
-    return names[part];
+    return (unsigned)part < LS_MEMORY_PARTS ? names[part] : NULL;
 }
 
 // Of which every replica has as much.
@@ -193,6 +193,11 @@ static ls_status plan_on_dataset(ls_trainer *t, const ls_memory_job *job, ls_mem
 
 ls_status ls_memory_plan(const ls_context *context, const ls_graph *graph, const ls_memory_job *job,
                          const ls_train_config *config, ls_memory *out) {
+    LS_NEED(out, "out");
+    LS_NEED(context, "context");
+    LS_NEED(graph, "graph");
+    LS_NEED(job, "job");
+    LS_NEED(config, "config");
     ls_comm *comm;
     ls_trainer *t;
     LS_TRY(ls_comm_create_planned(job->workers ? job->workers : 1, job->hosts ? job->hosts : 1, &comm));

@@ -22,6 +22,7 @@ struct ls_predictor {
 };
 
 void ls_predict_config_init(ls_predict_config *config) {
+    if (!config) return;
     *config = (ls_predict_config){.device = "cpu", .precision = "fp32", .batch = 32, .threads = 1, .seed = 42};
 }
 
@@ -31,9 +32,7 @@ static int64_t value_bytes(const ls_graph *graph, int input) {
 
 static ls_status build(ls_predictor *p, const ls_predict_config *c) {
     ls_device_options options = {.threads = c->threads};
-    if (!p->graph->finished)
-        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "model %s is not finished: call ls_graph_finish first",
-                       p->graph->name);
+    LS_TRY(ls__graph_check_finished(p->graph));
     if (c->batch < 1 || c->threads < 1)
         return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "a prediction takes at least 1 sample and 1 thread, not %lld and %d",
                        (long long)c->batch, c->threads);
@@ -50,8 +49,9 @@ static ls_status build(ls_predictor *p, const ls_predict_config *c) {
 }
 
 ls_status ls_predictor_create(const ls_graph *graph, const ls_predict_config *config, ls_predictor **out) {
-    ls_predictor *p;
+    LS_NEED(out, "out");
     *out = NULL;
+    ls_predictor *p;
     if (!graph || !config)
         return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "a predictor was to be made without %s",
                        graph ? "a configuration" : "a graph");
@@ -67,6 +67,7 @@ ls_status ls_predictor_create(const ls_graph *graph, const ls_predict_config *co
 }
 
 void ls_predictor_destroy(ls_predictor **predictor) {
+    if (!predictor) return;
     ls_predictor *p = *predictor;
     *predictor = NULL;
     if (!p) return;
@@ -101,26 +102,38 @@ static ls_weights weights_of(ls_predictor *p) {
 }
 
 ls_status ls_predictor_load_weights(ls_predictor *p, const char *path) {
+    LS_NEED(p, "predictor");
+    LS_NEED(path, "path");
     ls_weights w = weights_of(p);
     return ls__weights_load(&w, path, 0, NULL);
 }
 
 ls_status ls_predictor_load_weights_by_name(ls_predictor *p, const char *path, int *taken) {
+    LS_NEED(p, "predictor");
+    LS_NEED(path, "path");
     ls_weights w = weights_of(p);
     return ls__weights_load(&w, path, 1, taken);
 }
 
 ls_status ls_predictor_save_weights(ls_predictor *p, const char *path) {
+    LS_NEED(p, "predictor");
+    LS_NEED(path, "path");
     ls_weights w = weights_of(p);
     return ls__weights_save(&w, path);
 }
 
 ls_status ls_predictor_get_weights(ls_predictor *p, const char *parameter, float *out, int64_t count) {
+    LS_NEED(out, "out");
+    LS_NEED(p, "predictor");
+    LS_NEED(parameter, "parameter");
     ls_weights w = weights_of(p);
     return ls__weights_get(&w, parameter, out, count);
 }
 
 ls_status ls_predictor_set_weights(ls_predictor *p, const char *parameter, const float *values, int64_t count) {
+    LS_NEED(p, "predictor");
+    LS_NEED(parameter, "parameter");
+    LS_NEED(values, "values");
     ls_weights w = weights_of(p);
     return ls__weights_set(&w, parameter, values, count);
 }
@@ -159,7 +172,15 @@ static ls_status check_count(int64_t count) {
 }
 
 ls_status ls_predictor_run(ls_predictor *p, int64_t count, const void *const *inputs, float *const *outputs) {
+    LS_NEED(p, "predictor");
+    LS_NEED(inputs, "inputs");
+    LS_NEED(outputs, "outputs");
     LS_TRY(check_count(count));
+    for (int k = 0; k < p->graph->output_count; k++)
+        if (!outputs[k])
+            return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
+                           "model %s has nowhere to put its output \"%s\": its pointer is NULL", p->graph->name,
+                           ls_graph_output_at(p->graph, k).name);
     use_thread(p);
     int64_t batch = p->plan.batch;
     for (int64_t first = 0; first < count; first += batch) {
@@ -256,6 +277,8 @@ static ls_status find_values(const ls_predictor *p, const evaluation *e, double 
 
 ls_status ls_predictor_evaluate(ls_predictor *p, int64_t count, const void *const *inputs, double *loss,
                                 double *accuracy, double *values) {
+    LS_NEED(p, "predictor");
+    LS_NEED(inputs, "inputs");
     const ls_graph *graph;
     evaluation e = {.inputs = inputs, .samples = count};
     LS_TRY(check_count(count));
@@ -275,6 +298,7 @@ ls_status ls_predictor_evaluate(ls_predictor *p, int64_t count, const void *cons
 }
 
 void ls_softmax(float *scores, int64_t rows, int classes) {
+    if (!scores || classes < 1) return;
     for (float *x = scores; x < scores + rows * classes; x += classes) {
         float most = x[0];
         double sum = 0;

@@ -6,6 +6,7 @@
 #include "train/trainer_impl.h"
 
 void ls_train_config_init(ls_train_config *c) {
+    if (!c) return;
     *c = (ls_train_config){.epochs = 5,
                            .batch_size = 128,
                            .precision = "fp32",
@@ -42,6 +43,7 @@ void ls_train_config_init(ls_train_config *c) {
 // Eight micro-batches, so that up to eight workers share a step, but none larger than 128 samples (more does not make
 // kernels faster) and, where the batch allows it, none smaller than 16 (less makes them slow). Divisors of the batch only.
 int64_t ls_micro_batch_default(int64_t batch) {
+    if (batch < 1) return 0;
     int64_t least = batch < 16 ? 1 : 16, best = 0;
     for (int64_t m = 1; m <= batch && m <= 128; m++)
         if (batch % m == 0 && m >= least && (best == 0 || batch / m >= 8)) best = m;
@@ -54,6 +56,8 @@ static ls_optimizer_params params_of(const ls_train_config *c) {
 }
 
 ls_status ls_train_base_rate(const ls_train_config *c, double *out) {
+    LS_NEED(out, "out");
+    LS_NEED(c, "config");
     const ls_optimizer *optimizer;
     ls_optimizer_params params = params_of(c);
     LS_TRY(ls_optimizer_find(c->optimizer, &optimizer));

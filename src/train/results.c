@@ -196,6 +196,8 @@ ls_status ls__results_digest(ls_trainer *t, char text[65]) {
 }
 
 ls_status ls_trainer_result(ls_trainer *t, ls_train_result *out) {
+    LS_NEED(out, "out");
+    LS_NEED(t, "trainer");
     const ls_history *h = &t->history;
     const ls_spread *s = &t->spread;
     ls_train_result r = {.epochs = h->done,
@@ -235,9 +237,10 @@ ls_status ls_trainer_result(ls_trainer *t, ls_train_result *out) {
     return LS_OK;
 }
 
-int ls_trainer_measure_count(const ls_trainer *t) { return t->measures.value_count; }
+int ls_trainer_measure_count(const ls_trainer *t) { return t ? t->measures.value_count : 0; }
 
 ls_measure_result ls_trainer_measure(const ls_trainer *t, int index) {
+    if (!t || index < 0 || index >= t->measures.value_count) return (ls_measure_result){0};
     const ls_measured *train = &t->history.train_values[index], *test = &t->history.test_values[index];
     return (ls_measure_result){
         .name = train->name, .is_loss = train->is_loss, .train = train->value, .test = test->value};
@@ -266,26 +269,38 @@ static ls_weights weights_of(ls_trainer *t) {
 }
 
 ls_status ls_trainer_load_weights(ls_trainer *t, const char *path) {
+    LS_NEED(t, "trainer");
+    LS_NEED(path, "path");
     ls_weights w = weights_of(t);
     return ls__weights_load(&w, path, 0, NULL);
 }
 
 ls_status ls_trainer_load_weights_by_name(ls_trainer *t, const char *path, int *taken) {
+    LS_NEED(t, "trainer");
+    LS_NEED(path, "path");
     ls_weights w = weights_of(t);
     return ls__weights_load(&w, path, 1, taken);
 }
 
 ls_status ls_trainer_save_weights(ls_trainer *t, const char *path) {
+    LS_NEED(t, "trainer");
+    LS_NEED(path, "path");
     ls_weights w = weights_of(t);
     return ls__weights_save(&w, path);
 }
 
 ls_status ls_trainer_get_weights(ls_trainer *t, const char *parameter, float *out, int64_t count) {
+    LS_NEED(out, "out");
+    LS_NEED(t, "trainer");
+    LS_NEED(parameter, "parameter");
     ls_weights w = weights_of(t);
     return ls__weights_get(&w, parameter, out, count);
 }
 
 ls_status ls_trainer_set_weights(ls_trainer *t, const char *parameter, const float *values, int64_t count) {
+    LS_NEED(t, "trainer");
+    LS_NEED(parameter, "parameter");
+    LS_NEED(values, "values");
     ls_weights w = weights_of(t);
     return ls__weights_set(&w, parameter, values, count);
 }

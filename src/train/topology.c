@@ -98,9 +98,15 @@ fail:
     return status;
 }
 
-ls_status ls_topology_create(ls_context *context, ls_topology **out) { return ls__topology_create(context->comm, out); }
+ls_status ls_topology_create(ls_context *context, ls_topology **out) {
+    LS_NEED(out, "out");
+    *out = NULL;
+    LS_NEED(context, "context");
+    return ls__topology_create(context->comm, out);
+}
 
 void ls_topology_destroy(ls_topology **topology) {
+    if (!topology) return;
     ls_topology *t = *topology;
     if (!t) return;
     free_cores(t->core, t->cores);
@@ -110,15 +116,19 @@ void ls_topology_destroy(ls_topology **topology) {
     *topology = NULL;
 }
 
-int ls_topology_cores(const ls_topology *t) { return t->cores; }
-int ls_topology_cores_least(const ls_topology *t) { return t->cores_least; }
-int ls_topology_host_cores(const ls_topology *t) { return t->host_cores; }
+int ls_topology_cores(const ls_topology *t) { return t ? t->cores : 0; }
+int ls_topology_cores_least(const ls_topology *t) { return t ? t->cores_least : 0; }
+int ls_topology_host_cores(const ls_topology *t) { return t ? t->host_cores : 0; }
 
 void ls_topology_bind(const ls_topology *t, int first, int count) {
+    if (!t) return;
     hwloc_bitmap_t set = hwloc_bitmap_alloc();
     for (int i = first; i < first + count && i < t->cores; i++) hwloc_bitmap_or(set, set, t->core[i]);
     if (!hwloc_bitmap_iszero(set)) hwloc_set_cpubind(t->hwloc, set, HWLOC_CPUBIND_THREAD);
     hwloc_bitmap_free(set);
 }
 
-void ls_topology_unbind(const ls_topology *t) { hwloc_set_cpubind(t->hwloc, t->allowed, HWLOC_CPUBIND_THREAD); }
+void ls_topology_unbind(const ls_topology *t) {
+    if (!t) return;
+    hwloc_set_cpubind(t->hwloc, t->allowed, HWLOC_CPUBIND_THREAD);
+}

@@ -66,9 +66,7 @@ static ls_status find_device(ls_trainer *t) {
 }
 
 ls_status ls__trainer_check(ls_trainer *t) {
-    if (!t->network->finished)
-        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "model %s is not finished: call ls_graph_finish first",
-                       t->network->name);
+    LS_TRY(ls__graph_check_finished(t->network));
     LS_TRY(ls__choices_resolve(t));
     LS_TRY(ls__images_resolve(t));
     LS_TRY(find_objective(t));
@@ -247,6 +245,7 @@ static ls_status prepare(ls_trainer *t) {
 ls_status ls_trainer_create(ls_context *context, const ls_graph *graph, ls_dataset *dataset,
                             const ls_train_config *config, ls_trainer **out) {
     ls_trainer *t;
+    LS_NEED(out, "out");
     *out = NULL;
     if (!context || !graph || !dataset || !config)
         return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "a trainer was to be made without %s",
@@ -313,6 +312,7 @@ static void leave_home(ls_trainer *t) {
 }
 
 void ls_trainer_destroy(ls_trainer **trainer) {
+    if (!trainer) return;
     ls_trainer *t = *trainer;
     if (!t) return;
     *trainer = NULL;

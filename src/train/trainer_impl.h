@@ -148,6 +148,7 @@ typedef struct ls_history {
     ls_measured *train_values, *test_values;  // (measures.value_count): of the latest epoch, of the latest evaluation
     int64_t not_finite;  // of the latest sums, the first micro-batch whose loss is no finite number; -1: none
     double finite_loss;  // mean of the latest micro-batch before that
+    char failure[512];   // what ended the latest epoch too early; "": nothing has
     ls_phase_seconds *epoch_phases;   // (2 x epochs): of each epoch the sum and the largest over this worker's replicas
     ls_phase_seconds phases;          // per step, mean over all replicas of the job; gathered after fit
     ls_phase_seconds *worker_phases;  // (workers): the same of each worker; gathered after fit

@@ -364,6 +364,7 @@ ls_status ls__weights_file_failed(const char *path) {
 }
 
 ls_status ls_weights_file_check(const char *path) {
+    LS_NEED(path, "path");
     return ls_output_check(path) == 0 ? LS_OK : ls__weights_file_failed(path);
 }
 

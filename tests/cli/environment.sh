@@ -67,7 +67,8 @@ what="train --metrics >&-"
 refuses 1 "100 workers for 8 micro-batches of 16 in a global batch of 128" "$lockstep" train mnist-mlp --workers 100
 refuses 1 "9 workers for 8 micro-batches" "$lockstep" bench mnist-mlp --workers 9
 refuses 1 "out of memory" "$lockstep" bench mnist-mlp --input-shape 65536x65536x1
-refuses 1 "are more than any memory" "$lockstep" bench mnist-mlp --input-shape 65536x65536x65536 --batch-size 1000000000
+refuses 1 "are more than any memory" "$lockstep" bench mnist-mlp --input-shape 65536x65536x1 --batch-size 1000000000
+refuses 2 "are more than any memory" "$lockstep" bench mnist-mlp --input-shape 65536x65536x65536
 for batch in 4611686018427387904 9223372036854775807 1000000001; do
     refuses 2 "--batch-size: expected a whole number from 1 to 1000000000, got '$batch'" "$lockstep" train mnist-mlp --batch-size $batch
     refuses 2 "--batch-size: expected a whole number from 1 to 1000000000, got '$batch'" "$lockstep" bench mnist-mlp --batch-size $batch
@@ -187,6 +188,28 @@ elif limited 80000000; then
         run 0 "$lockstep" plan $big
         grep -q "Not on this machine" "$here/out" && wrong "$what: it would fit outside of the group"
     }
+    # One in which the data just fit: what comes after them is refused or, where nobody could know, killed, which somebody says.
+    mkdir "$here/idx"
+    printf '\0\0\10\3\0\1\21\160\0\0\0\34\0\0\0\34' >"$here/idx/train-images-idx3-ubyte" # 70,000 of 28 x 28
+    head -c 54880000 /dev/zero >>"$here/idx/train-images-idx3-ubyte"
+    printf '\0\0\10\1\0\1\21\160' >"$here/idx/train-labels-idx1-ubyte"
+    head -c 70000 /dev/zero >>"$here/idx/train-labels-idx1-ubyte"
+    printf '\0\0\10\3\0\0\0\12\0\0\0\34\0\0\0\34' >"$here/idx/t10k-images-idx3-ubyte"
+    head -c 7840 /dev/zero >>"$here/idx/t10k-images-idx3-ubyte"
+    printf '\0\0\10\1\0\0\0\12' >"$here/idx/t10k-labels-idx1-ubyte"
+    head -c 10 /dev/zero >>"$here/idx/t10k-labels-idx1-ubyte"
+    for megabytes in 57 59 61 65 70; do
+        rmdir "$group" && limited ${megabytes}000000 || break
+        sed -i "s,>.*/cgroup.procs,>\"$group/cgroup.procs," "$here/inside"
+        what="train in a control group of $megabytes MB"
+        "$here/inside" "$lockstep" train mnist-cnn --data "mnist:$here/idx" --limit-train 64 --epochs 1 --verbose 0 --replicas 1 \
+            >"$here/out" 2>"$here/err"
+        got=$?
+        [ $got -ne 137 ] || sleep 0.5 # what says it comes after the end
+        echo "$what: exit status $got: $(cut -c 1-100 "$here/err" | head -n 1)"
+        [ $got -eq 0 ] || [ "$(grep -c '^lockstep train: ' "$here/err")" -eq 1 ] || wrong "$what: exit status $got, and not one sentence"
+    done
+    rm -r "$here/idx"
 else
     echo "SKIPPED: no control group with a limit of memory can be made here"
 fi
@@ -199,5 +222,16 @@ if [ -n "$mpirun" ]; then
     # shellcheck disable=SC2016,SC2086
     refuses 1 "trace=" $mpirun 2 sh -c \
         'set --; [ "${OMPI_COMM_WORLD_RANK:-$PMI_RANK}" = 0 ] || set -- --trace trace; exec "$0" train mnist-mlp --epochs 1 "$@"' "$lockstep"
+    # One that has ended before the others began to wait for it, which launchers take for all being well; with a script in between, too.
+    for how in 'exec "$0" train mnist-mlp' '"$0" train mnist-mlp; exit $?'; do
+        what="--version beside train by '$how'"
+        # shellcheck disable=SC2016,SC2086
+        timeout -k 10 60 $mpirun 3 sh -c '[ "${OMPI_COMM_WORLD_RANK:-$PMI_RANK}" != 1 ] || exec "$0" --version; sleep 1; '"$how" \
+            "$lockstep" >"$here/out" 2>"$here/err" </dev/null
+        got=$? # 1, or that of a worker which is ended with the one that spoke
+        [ $got -eq 1 ] || [ $got -eq 137 ] || wrong "$what: exit status $got"
+        complains "has waited for all workers to join the job for "
+        complains "of the 3 workers that were started on this host, 1 ended without joining, as one does that runs another command"
+    done
 fi
 finish

@@ -224,7 +224,7 @@ TEXT
 # The process that the study at $1 has started.
 child() { tr -d ' ' <"/proc/$1/task/$1/children" 2>/dev/null; }
 started() {
-    for _ in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do
+    for _ in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31 32 33 34 35 36 37 38 39 40; do
         [ -n "$(child "$1")" ] && grep -q '^Epoch' long/runs/*.log && return
         sleep 0.3
     done

@@ -22,6 +22,11 @@ says "A micro-batch"
 does bench mnist-mlp --json --no-floor --steps 4 --batch-size 64 --micro-batch 16
 if [ -n "$mpirun" ]; then
     does scale mnist-mlp --data digits --workers 1,2 --out "$here/study" --limit-train 256 --epochs 1
+    does scale mnist-mlp --data digits --workers 1,2 --out "$here/study" --limit-train 256 --epochs 1
+    says "2 of them are done already"
+    does scale mnist-mlp --compare lr=0.1,0.2 --workers 1 --out "$here/sweep" --limit-train 256 --epochs 1 --terminal
+    run 1 "$lockstep" scale mnist-mlp --workers 1 --out "$here/late" --limit-train 256 --epochs 100000 --timeout 1
+    says "FAILED: it took longer"
 fi
 does report "$here/run.json" --out "$here/page"
 does report "$here/trace"

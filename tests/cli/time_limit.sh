@@ -3,7 +3,7 @@
 # and says so.
 . "$(dirname "$0")/lib.sh"
 unset SLURM_JOB_ID SLURM_JOB_END_TIME
-small="mnist-mlp --limit-train 640 --limit-test 1000"
+small="mnist-mlp --limit-train 640 --limit-test 1000 --replicas 1"  # other tests run beside this one
 long="$small --epochs 1000000 --verbose 0"
 
 now() { date +%s; }
@@ -35,7 +35,7 @@ stopped() {
     stopped 8
     tail -n 1 "$here/run.csv" | grep -qE '^[0-9]+,' || wrong "$what: no line of the last epoch"
     # The time that there is is used: the first step, which starts what later ones find started, is not what an evaluation's length is told by.
-    run 0 "$lockstep" train resnet20 --data shapes --limit-train 1280 --limit-test 2000 --batch-size 32 --micro-batch 16 --epochs 1000 --verbose 2 --time-limit 0:20
+    run 0 "$lockstep" train resnet20 --data shapes --replicas 1 --limit-train 1280 --limit-test 2000 --batch-size 32 --micro-batch 16 --epochs 1000 --verbose 2 --time-limit 0:20
     steps=$(sed -n 's/^Stopped after step \([0-9]*\) of .* in epoch \([0-9]*\) of .*/\1 \2/p' "$here/out")
     [ -n "$steps" ] || wrong "$what: was not stopped"
     [ "${steps% *}" -gt 2 ] || [ "${steps#* }" -gt 1 ] || wrong "$what: stopped after step ${steps% *}"

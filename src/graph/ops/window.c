@@ -4,6 +4,8 @@
 
 #include "base/error.h"
 
+#define LARGEST_REACH ((int64_t)1 << 24)
+
 ls_status ls__images_check(const ls_node *node, ls_shape x) {
     char text[LS_SHAPE_TEXT];
     if (x.ndim == 3) return LS_OK;
@@ -40,6 +42,11 @@ ls_status ls__window_infer_dilated(const ls_node *node, ls_shape x, const char *
             node->name, what, size[0], size[1], what, strides[0], strides[1]);
     int same = padding == LS_PADDING_SAME;
     int64_t reach[2] = {(size[0] - 1) * (int64_t)dilation[0] + 1, (size[1] - 1) * (int64_t)dilation[1] + 1};
+    for (int i = 0; i < 2; i++)
+        if (reach[i] > LARGEST_REACH)
+            return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
+                           "%s: a %s that reaches over %" PRId64 " pixels is larger than any image", node->name, what,
+                           reach[i]);
     if (!same && (reach[0] > x.dim[0] || reach[1] > x.dim[1]))
         return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
                        "%s: a %dx%d valid %s does not fit its %" PRId64 "x%" PRId64

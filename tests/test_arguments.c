@@ -1,0 +1,437 @@
+// Every function of the public headers, called with NULL where it needs something: INVALID_ARGUMENT and the argument's name, or nothing of the
+// kind it returns. tests/repo/arguments.sh holds that none is left out. And sizes that cannot be counted.
+#include <limits.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ok.h"
+
+// The call fails for the argument of that name.
+#define NEEDS(name, call)                                                                                              \
+    do {                                                                                                               \
+        ls_error_set(LS_STATUS_IO, "nothing");                                                                         \
+        ls_status needs_status_ = (call);                                                                              \
+        if (needs_status_ != LS_STATUS_INVALID_ARGUMENT || !strstr(ls_error_message(), name " is NULL"))               \
+            fail_msg("%s: %s: %s", #call, ls_status_name(needs_status_), ls_error_message());                          \
+    } while (0)
+
+// The call fails with INVALID_ARGUMENT, or gives LS_NO_VALUE, and the sentence has this in it.
+static void refused(int refused, const char *call, const char *sentence) {
+    if (!refused || !strstr(ls_error_message(), sentence)) fail_msg("%s: %s", call, ls_error_message());
+}
+#define REFUSED(sentence, call)  refused((call) == LS_STATUS_INVALID_ARGUMENT, #call, sentence)
+#define NO_VALUE(sentence, call) refused((call) == LS_NO_VALUE, #call, sentence)
+
+static ls_graph *network(void) {
+    ls_graph *g;
+    OK(ls_graph_create("net", LS_SHAPE(2, 2, 1), &g));
+    OK(ls_graph_finish(g, ls_dense(g, ls_flatten(g, ls_graph_input(g), NULL), &(ls_dense_attrs){.units = 3})));
+    return g;
+}
+
+static ls_dataset *dataset(ls_context *context) {
+    static const uint8_t images[8 * 4] = {1, 2, 3};
+    static const int32_t labels[8] = {0, 1, 2, 0, 1, 2, 0, 1};
+    const ls_field fields[] = {{"image", LS_SHAPE(2, 2, 1), LS_DTYPE_U8, 0}, {"label", {0}, LS_DTYPE_I32, 3}};
+    ls_arrays_config config = {
+        .fields = fields, .field_count = 2, .train = {8, {images, labels}}, .test = {8, {images, labels}}};
+    ls_dataset *d;
+    OK(ls_dataset_create_arrays(context, &config, &d));
+    return d;
+}
+
+static void contexts(void **state) {
+    ls_context *c;
+    int all[1], mine = 0;
+    NEEDS("out", ls_context_create(NULL));
+    NEEDS("out", ls_context_create_alone(NULL));
+    NEEDS("out", ls_context_create_with_comm(&mine, NULL));
+    REFUSED("there is no MPI communicator", ls_context_create_with_comm(NULL, &c));
+    OK(ls_context_create_alone(&c));
+    NEEDS("context", ls_context_agree(NULL, LS_OK));
+    NEEDS("context", ls_context_check_equal(NULL, "all", "a=1"));
+    NEEDS("what", ls_context_check_equal(c, NULL, "a=1"));
+    NEEDS("line", ls_context_check_equal(c, "all", NULL));
+    NEEDS("context", ls_context_broadcast(NULL, &mine, 4, 0));
+    NEEDS("data", ls_context_broadcast(c, NULL, 4, 0));
+    REFUSED("from worker 1; the job has workers 0 to 0", ls_context_broadcast(c, &mine, 4, 1));
+    REFUSED("-4 bytes", ls_context_broadcast(c, &mine, -4, 0));
+    NEEDS("context", ls_context_gather(NULL, &mine, all, 4));
+    NEEDS("mine", ls_context_gather(c, NULL, all, 4));
+    NEEDS("all", ls_context_gather(c, &mine, NULL, 4));
+    REFUSED("-4 bytes", ls_context_gather(c, &mine, all, -4));
+    NEEDS("context", ls_context_barrier(NULL));
+    assert_int_equal(ls_context_rank(NULL), 0);
+    assert_int_equal(ls_context_size(NULL), 0);
+    assert_null(ls_context_describe(NULL).communication);
+    ls_context_abort(NULL, 1);
+    ls_context_destroy(NULL);
+    ls_context_destroy(&c);
+    ls_context_destroy(&c);
+    assert_non_null(ls_version());
+}
+
+static void datasets(void **state) {
+    ls_context *c;
+    ls_dataset *d;
+    ls_arrays_config arrays = {.field_count = 1};
+    ls_callback_config callback = {.field_count = 1};
+    OK(ls_context_create_alone(&c));
+    NEEDS("context", ls_dataset_open(NULL, "digits", &d));
+    NEEDS("spec", ls_dataset_open(c, NULL, &d));
+    NEEDS("out", ls_dataset_open(c, "digits", NULL));
+    NEEDS("context", ls_dataset_create_arrays(NULL, &arrays, &d));
+    NEEDS("config", ls_dataset_create_arrays(c, NULL, &d));
+    NEEDS("out", ls_dataset_create_arrays(c, &arrays, NULL));
+    REFUSED("fields", ls_dataset_create_arrays(c, &arrays, &d));
+    NEEDS("context", ls_dataset_create_callback(NULL, &callback, &d));
+    NEEDS("config", ls_dataset_create_callback(c, NULL, &d));
+    NEEDS("out", ls_dataset_create_callback(c, &callback, NULL));
+    REFUSED("function", ls_dataset_create_callback(c, &callback, &d));
+    const ls_field fields[] = {{"image", LS_SHAPE(2), LS_DTYPE_U8, 0}};
+    arrays = (ls_arrays_config){.fields = fields, .field_count = 1, .train = {.count = 3}};
+    REFUSED("\"image\"", ls_dataset_create_arrays(c, &arrays, &d));
+    callback = (ls_callback_config){.fields = fields, .field_count = 1, .train = {.count = 3}};
+    REFUSED("function", ls_dataset_create_callback(c, &callback, &d));
+    const ls_field large[] = {{"image", LS_SHAPE(INT64_MAX, INT64_MAX, 2), LS_DTYPE_F32, 0}};
+    arrays = (ls_arrays_config){.fields = large, .field_count = 1, .train = {.count = 3}};
+    REFUSED("larger than memory", ls_dataset_create_arrays(c, &arrays, &d));
+
+    d = dataset(c);
+    assert_null(ls_dataset_name(NULL));
+    assert_true(ls_dataset_train_count(NULL) == 0 && ls_dataset_test_count(NULL) == 0);
+    assert_true(ls_dataset_fingerprint(NULL) == 0 && ls_dataset_read_seconds(NULL) == 0);
+    assert_null(ls_dataset_field(NULL, 0));
+    assert_null(ls_dataset_field(d, 2));
+    assert_null(ls_dataset_find_field(NULL, "image"));
+    assert_null(ls_dataset_find_field(d, NULL));
+    assert_int_equal(ls_dataset_image_shape(NULL).ndim, 0);
+    assert_int_equal(ls_dataset_classes(NULL), 0);
+    assert_non_null(ls_dataset_format(0, NULL, NULL));
+    ls_dataset_destroy(NULL);
+    ls_dataset_destroy(&d);
+    ls_dataset_destroy(&d);
+    ls_context_destroy(&c);
+}
+
+static void layers(void **state) {
+    const char *none = "a graph that is NULL";
+    const ls_value x[] = {0, 0};
+    NO_VALUE(none, ls_graph_add_input(NULL, "x", LS_SHAPE(1), LS_DTYPE_F32));
+    NO_VALUE(none, ls_conv2d(NULL, 0, NULL));
+    NO_VALUE(none, ls_dense(NULL, 0, NULL));
+    NO_VALUE(none, ls_max_pool2d(NULL, 0, NULL));
+    NO_VALUE(none, ls_average_pool2d(NULL, 0, NULL));
+    NO_VALUE(none, ls_global_max_pool2d(NULL, 0, NULL));
+    NO_VALUE(none, ls_global_average_pool2d(NULL, 0, NULL));
+    NO_VALUE(none, ls_relu(NULL, 0, NULL));
+    NO_VALUE(none, ls_activate(NULL, 0, LS_ACTIVATION_RELU, NULL));
+    NO_VALUE(none, ls_activate(NULL, 0, LS_ACTIVATION_TANH, NULL));
+    NO_VALUE(none, ls_batch_norm(NULL, 0, NULL));
+    NO_VALUE(none, ls_add(NULL, 0, 0, NULL));
+    NO_VALUE(none, ls_multiply(NULL, 0, 0, NULL));
+    NO_VALUE(none, ls_concat(NULL, x, 2, NULL));
+    NO_VALUE(none, ls_depthwise_conv2d(NULL, 0, NULL));
+    NO_VALUE(none, ls_conv2d_transpose(NULL, 0, NULL));
+    NO_VALUE(none, ls_up_sampling2d(NULL, 0, NULL));
+    NO_VALUE(none, ls_layer_norm(NULL, 0, NULL));
+    NO_VALUE(none, ls_embedding(NULL, 0, NULL));
+    NO_VALUE(none, ls_global_average_pool1d(NULL, 0, NULL));
+    NO_VALUE(none, ls_reshape(NULL, 0, NULL));
+    NO_VALUE(none, ls_zero_pad2d(NULL, 0, NULL));
+    NO_VALUE(none, ls_flatten(NULL, 0, NULL));
+    NO_VALUE(none, ls_dropout(NULL, 0, NULL));
+    NO_VALUE(none, ls_softmax_cross_entropy(NULL, 0, 0, NULL));
+    NO_VALUE(none, ls_binary_cross_entropy(NULL, 0, 0, NULL));
+    NO_VALUE(none, ls_mean_squared_error(NULL, 0, 0, NULL));
+    NO_VALUE(none, ls_mean_absolute_error(NULL, 0, 0, NULL));
+    NO_VALUE(none, ls_accuracy(NULL, 0, 0, NULL));
+    NO_VALUE(none, ls_top_k_accuracy(NULL, 0, 0, NULL));
+    NO_VALUE(none, ls_binary_accuracy(NULL, 0, 0, NULL));
+    NO_VALUE(none, ls_mean_absolute_error_metric(NULL, 0, 0, NULL));
+    NO_VALUE(none, ls_auc(NULL, 0, 0, NULL));
+    ls_graph *g;
+    OK(ls_graph_create("net", LS_SHAPE(2, 2, 1), &g));
+    NO_VALUE("was given NULL in place of its inputs", ls_concat(g, NULL, 2, NULL));
+    ls_graph_destroy(&g);
+}
+
+static void graphs(void **state) {
+    ls_graph *g;
+    ls_store *store;
+    char *text;
+    NEEDS("out", ls_graph_create("net", LS_SHAPE(1), NULL));
+    REFUSED("a graph needs a name", ls_graph_create(NULL, LS_SHAPE(1), &g));
+    NEEDS("out", ls_graph_create_empty("net", NULL, NULL));
+    NEEDS("graph", ls_graph_add_output(NULL, 0, NULL));
+    NEEDS("graph", ls_graph_finish(NULL, 0));
+    NEEDS("graph", ls_graph_finish_features(NULL, 0));
+    NEEDS("graph", ls_graph_check_classifier(NULL));
+    NEEDS("graph", ls_graph_freeze(NULL, "*", 1, NULL));
+    NEEDS("graph", ls_graph_summary(NULL, &text));
+    NEEDS("out", ls_store_create(NULL));
+    NEEDS("out", ls_model_create("mnist-cnn", (ls_shape){0}, 0, NULL));
+    NEEDS("name", ls_model_create(NULL, (ls_shape){0}, 0, &g));
+    ls_model_config config;
+    ls_model_config_init(NULL);
+    ls_model_config_init(&config);
+    NEEDS("name", ls_model_build(NULL, &config, &g));
+    NEEDS("config", ls_model_build("mnist-cnn", NULL, &g));
+    NEEDS("out", ls_model_build("mnist-cnn", &config, NULL));
+    assert_null(ls_model_at(-1).name);
+    assert_non_null(ls_model_options());
+
+    g = network();
+    NEEDS("pattern", ls_graph_freeze(g, NULL, 1, NULL));
+    NEEDS("text", ls_graph_summary(g, NULL));
+    assert_int_equal(ls_graph_input(NULL), LS_NO_VALUE);
+    assert_null(ls_graph_name(NULL));
+    assert_null(ls_graph_store(NULL));
+    assert_true(ls_graph_parameter_count(NULL) == 0 && ls_graph_trainable_parameter_count(NULL) == 0);
+    assert_true(ls_graph_classes(NULL) == 0 && ls_graph_input_count(NULL) == 0 && ls_graph_output_count(NULL) == 0);
+    assert_null(ls_graph_input_at(NULL, 0).name);
+    assert_null(ls_graph_input_at(g, 1).name);
+    assert_null(ls_graph_output_at(NULL, 0).name);
+    assert_null(ls_graph_output_at(g, -1).name);
+    assert_int_equal(ls_store_count(NULL), 0);
+    assert_null(ls_store_parameter(NULL, 0).name);
+    assert_null(ls_store_parameter(ls_graph_store(g), 2).name);
+    ls_graph_destroy(&g);
+    ls_graph_destroy(&g);
+    ls_graph_destroy(NULL);
+    OK(ls_store_create(&store));
+    ls_store_destroy(&store);
+    ls_store_destroy(&store);
+    ls_store_destroy(NULL);
+}
+
+static void trainers(void **state) {
+    ls_context *context;
+    ls_trainer *t;
+    ls_graph *g = network();
+    ls_train_config config;
+    ls_train_result result;
+    ls_epoch_result epoch;
+    double rate;
+    float values[12];
+    ls_train_config_init(NULL);
+    ls_train_config_init(&config);
+    config.batch_size = 4, config.epochs = 1, config.replicas = 1;
+    OK(ls_context_create_alone(&context));
+    ls_dataset *d = dataset(context);
+    assert_non_null(ls_train_options());
+    NEEDS("config", ls_train_base_rate(NULL, &rate));
+    NEEDS("out", ls_train_base_rate(&config, NULL));
+    assert_int_equal(ls_train_image_shape(NULL, LS_SHAPE(2, 2, 1)).ndim, 3);
+    assert_true(ls_micro_batch_default(0) == 0 && ls_micro_batch_default(-5) == 0);
+    REFUSED("without a context", ls_trainer_create(NULL, g, d, &config, &t));
+    REFUSED("without a graph", ls_trainer_create(context, NULL, d, &config, &t));
+    REFUSED("without a dataset", ls_trainer_create(context, g, NULL, &config, &t));
+    REFUSED("without a configuration", ls_trainer_create(context, g, d, NULL, &t));
+    NEEDS("out", ls_trainer_create(context, g, d, &config, NULL));
+    NEEDS("trainer", ls_trainer_begin_epoch(NULL));
+    NEEDS("trainer", ls_trainer_step(NULL, NULL));
+    NEEDS("trainer", ls_trainer_end_epoch(NULL, &epoch));
+    NEEDS("trainer", ls_trainer_fit(NULL, NULL));
+    NEEDS("trainer", ls_trainer_evaluate(NULL, NULL, NULL));
+    NEEDS("trainer", ls_trainer_result(NULL, &result));
+    NEEDS("trainer", ls_trainer_trace(NULL, 1));
+    NEEDS("trainer", ls_trainer_trace_write(NULL, "trace"));
+    NEEDS("trainer", ls_trainer_get_weights(NULL, "dense/bias", values, 3));
+    NEEDS("trainer", ls_trainer_set_weights(NULL, "dense/bias", values, 3));
+    NEEDS("trainer", ls_trainer_load_weights(NULL, "file"));
+    NEEDS("trainer", ls_trainer_load_weights_by_name(NULL, "file", NULL));
+    NEEDS("trainer", ls_trainer_save_weights(NULL, "file"));
+    NEEDS("path", ls_weights_file_check(NULL));
+    assert_true(ls_trainer_steps_left(NULL) == 0 && ls_trainer_measure_count(NULL) == 0);
+    assert_null(ls_trainer_measure(NULL, 0).name);
+
+    OK(ls_trainer_create(context, g, d, &config, &t));
+    OK(ls_trainer_trace(t, 1));
+    OK(ls_trainer_begin_epoch(t));
+    while (ls_trainer_steps_left(t) > 0) OK(ls_trainer_step(t, NULL));
+    OK(ls_trainer_end_epoch(t, NULL));
+    OK(ls_trainer_evaluate(t, NULL, NULL));
+    NEEDS("out", ls_trainer_result(t, NULL));
+    NEEDS("path", ls_trainer_trace_write(t, NULL));
+    NEEDS("parameter", ls_trainer_get_weights(t, NULL, values, 3));
+    NEEDS("out", ls_trainer_get_weights(t, "dense/bias", NULL, 3));
+    NEEDS("parameter", ls_trainer_set_weights(t, NULL, values, 3));
+    NEEDS("values", ls_trainer_set_weights(t, "dense/bias", NULL, 3));
+    NEEDS("path", ls_trainer_load_weights(t, NULL));
+    NEEDS("path", ls_trainer_load_weights_by_name(t, NULL, NULL));
+    NEEDS("path", ls_trainer_save_weights(t, NULL));
+    assert_null(ls_trainer_measure(t, -1).name);
+    assert_null(ls_trainer_measure(t, ls_trainer_measure_count(t)).name);
+    ls_trainer_destroy(&t);
+    ls_trainer_destroy(&t);
+    ls_trainer_destroy(NULL);
+
+    ls_memory memory;
+    ls_memory_job job = {.workers = 2};
+    NEEDS("context", ls_memory_plan(NULL, g, &job, &config, &memory));
+    NEEDS("graph", ls_memory_plan(context, NULL, &job, &config, &memory));
+    NEEDS("job", ls_memory_plan(context, g, NULL, &config, &memory));
+    NEEDS("config", ls_memory_plan(context, g, &job, NULL, &memory));
+    NEEDS("out", ls_memory_plan(context, g, &job, &config, NULL));
+    OK(ls_memory_plan(context, g, &job, &config, &memory));
+    assert_int_equal(memory.workers, 2);
+    assert_null(ls_memory_part_name(LS_MEMORY_PARTS));
+    ls_dataset_destroy(&d);
+    ls_graph_destroy(&g);
+    ls_context_destroy(&context);
+}
+
+static void predictors(void **state) {
+    ls_graph *g = network();
+    ls_predictor *p;
+    ls_predict_config config;
+    float values[12], image[4] = {0};
+    const void *inputs[] = {image}, *missing[] = {NULL};
+    float *outputs[] = {values}, *nowhere[] = {NULL};
+    ls_predict_config_init(NULL);
+    ls_predict_config_init(&config);
+    REFUSED("a predictor was to be made without a graph", ls_predictor_create(NULL, &config, &p));
+    REFUSED("a predictor was to be made without a configuration", ls_predictor_create(g, NULL, &p));
+    NEEDS("out", ls_predictor_create(g, &config, NULL));
+    OK(ls_predictor_create(g, &config, &p));
+    NEEDS("predictor", ls_predictor_load_weights(NULL, "file"));
+    NEEDS("path", ls_predictor_load_weights(p, NULL));
+    NEEDS("predictor", ls_predictor_load_weights_by_name(NULL, "file", NULL));
+    NEEDS("path", ls_predictor_load_weights_by_name(p, NULL, NULL));
+    NEEDS("predictor", ls_predictor_save_weights(NULL, "file"));
+    NEEDS("path", ls_predictor_save_weights(p, NULL));
+    NEEDS("predictor", ls_predictor_get_weights(NULL, "dense/bias", values, 3));
+    NEEDS("parameter", ls_predictor_get_weights(p, NULL, values, 3));
+    NEEDS("out", ls_predictor_get_weights(p, "dense/bias", NULL, 3));
+    NEEDS("predictor", ls_predictor_set_weights(NULL, "dense/bias", values, 3));
+    NEEDS("parameter", ls_predictor_set_weights(p, NULL, values, 3));
+    NEEDS("values", ls_predictor_set_weights(p, "dense/bias", NULL, 3));
+    NEEDS("predictor", ls_predictor_run(NULL, 1, inputs, outputs));
+    NEEDS("inputs", ls_predictor_run(p, 1, NULL, outputs));
+    NEEDS("outputs", ls_predictor_run(p, 1, inputs, NULL));
+    REFUSED("dense", ls_predictor_run(p, 1, inputs, nowhere));
+    REFUSED("input", ls_predictor_run(p, 1, missing, outputs));
+    NEEDS("predictor", ls_predictor_evaluate(NULL, 1, inputs, NULL, NULL, NULL));
+    NEEDS("inputs", ls_predictor_evaluate(p, 1, NULL, NULL, NULL, NULL));
+    OK(ls_predictor_run(p, 1, inputs, outputs));
+    ls_softmax(NULL, 1, 3);
+    ls_softmax(values, 1, 0);
+    ls_softmax(values, 1, 3);
+    assert_true(fabsf(values[0] + values[1] + values[2] - 1) < 1e-6f);
+    ls_predictor_destroy(&p);
+    ls_predictor_destroy(&p);
+    ls_predictor_destroy(NULL);
+    ls_graph_destroy(&g);
+}
+
+static void machines(void **state) {
+    ls_context *context;
+    ls_topology *t;
+    char text[256];
+    OK(ls_context_create_alone(&context));
+    NEEDS("context", ls_topology_create(NULL, &t));
+    NEEDS("out", ls_topology_create(context, NULL));
+    NEEDS("device", ls_machine_kernels(NULL, text, sizeof text));
+    NEEDS("text", ls_machine_kernels("cpu", NULL, 0));
+    NEEDS("device", ls_machine_computes(NULL, LS_DTYPE_F32));
+    assert_true(ls_topology_cores(NULL) == 0 && ls_topology_cores_least(NULL) == 0 &&
+                ls_topology_host_cores(NULL) == 0);
+    ls_topology_bind(NULL, 0, 1);
+    ls_topology_unbind(NULL);
+    ls_topology_destroy(NULL);
+    ls_machine_mpi(NULL, 0);
+    (void)ls_machine_mpi_thread_level();  // no pointers
+    (void)ls_machine_mpi_bytes;
+    assert_int_equal(ls_dtype_size((ls_dtype)77), 0);
+    assert_string_equal(ls_dtype_name((ls_dtype)-1), "unknown");
+    assert_non_null(ls_status_name((ls_status)77));
+    assert_non_null(ls_error_trace());
+    ls_context_destroy(&context);
+}
+
+static void benches(void **state) {
+    ls_context *context;
+    ls_graph *g = network();
+    ls_train_config config;
+    ls_layer_bench *layers;
+    ls_exchange_bench *exchange;
+    double seconds;
+    OK(ls_context_create_alone(&context));
+    ls_train_config_init(&config);
+    config.micro_batch = 2;
+    NEEDS("graph", ls_layer_bench_create(NULL, &config, 0, &layers));
+    NEEDS("config", ls_layer_bench_create(g, NULL, 0, &layers));
+    NEEDS("out", ls_layer_bench_create(g, &config, 0, NULL));
+    NEEDS("bench", ls_layer_bench_start(NULL, 1));
+    OK(ls_layer_bench_create(g, &config, 0, &layers));
+    assert_true(ls_layer_bench_round(layers) == 0 && ls_layer_bench_count(layers) == 0);  // not started
+    assert_int_equal(ls_layer_bench_get(layers, 0).flops, 0);
+    assert_true(ls_layer_bench_round(NULL) == 0 && ls_layer_bench_count(NULL) == 0);
+    assert_int_equal(ls_layer_bench_get(NULL, 0).flops, 0);
+    ls_layer_bench_destroy(&layers);
+    ls_layer_bench_destroy(NULL);
+    NEEDS("context", ls_exchange_bench_create(NULL, 64, 1, &exchange));
+    NEEDS("out", ls_exchange_bench_create(context, 64, 1, NULL));
+    NEEDS("bench", ls_exchange_bench_step(NULL, &seconds));
+    OK(ls_exchange_bench_create(context, 64, 1, &exchange));
+    NEEDS("seconds", ls_exchange_bench_step(exchange, NULL));
+    OK(ls_exchange_bench_step(exchange, &seconds));
+    ls_exchange_bench_destroy(&exchange);
+    ls_exchange_bench_destroy(NULL);
+    ls_graph_destroy(&g);
+    ls_context_destroy(&context);
+}
+
+// What does not fit into a number of 64 bits, or into any memory, is refused and does not wrap around.
+static void sizes_that_cannot_be_counted(void **state) {
+    const int64_t many = (int64_t)1 << 40;
+    const char *sentence = "are more than any memory holds";
+    ls_graph *g;
+    assert_true(ls_shape_count(LS_SHAPE(many, many)) == INT64_MAX);
+    assert_true(ls_shape_count(LS_SHAPE(many, many, 0)) == 0);
+    assert_true(ls_shape_count(LS_SHAPE(INT64_MAX)) == INT64_MAX);
+    assert_true(ls_shape_count((ls_shape){.ndim = 1 << 30, .dim = {1, 1, 1, 1, 1}}) == 1);
+    assert_false(ls_shape_equal(LS_SHAPE(1), LS_SHAPE(1, 1)));
+    REFUSED(sentence, ls_graph_create("net", LS_SHAPE(many, many, many), &g));
+    OK(ls_graph_create("net", LS_SHAPE(many), &g));
+    NO_VALUE(sentence, ls_dense(g, ls_graph_input(g), &(ls_dense_attrs){.units = INT_MAX}));
+    ls_graph_destroy(&g);
+    OK(ls_graph_create("net", LS_SHAPE(1 << 20, 1 << 18, 1), &g));
+    NO_VALUE(sentence, ls_up_sampling2d(g, ls_graph_input(g), &(ls_up_sampling2d_attrs){.size = {1 << 15, 1 << 15}}));
+    ls_graph_destroy(&g);
+    OK(ls_graph_create("net", LS_SHAPE(8, 8, 1), &g));
+    NO_VALUE("pixels is larger than any image",
+             ls_conv2d(g, ls_graph_input(g),
+                       &(ls_conv2d_attrs){.filters = 1, .kernel = {1 << 20, 1}, .dilation = {1 << 15, 1}}));
+    ls_graph_destroy(&g);
+    OK(ls_graph_create("net", LS_SHAPE(8, 8, 1), &g));
+    NO_VALUE("is at most 1048576, but 2147483647 was asked for",
+             ls_zero_pad2d(g, ls_graph_input(g), &(ls_zero_pad2d_attrs){.padding = {{INT_MAX, INT_MAX}, {1, 1}}}));
+    ls_graph_destroy(&g);
+    OK(ls_graph_create("net", LS_SHAPE(8, 8, 1 << 30), &g));
+    NO_VALUE("are too many",
+             ls_depthwise_conv2d(g, ls_graph_input(g),
+                                 &(ls_depthwise_conv2d_attrs){.kernel = {1, 1}, .multiplier = INT_MAX}));
+    ls_graph_destroy(&g);
+    // Of a batch.
+    ls_predictor *p;
+    ls_predict_config config;
+    ls_predict_config_init(&config);
+    config.batch = (int64_t)1 << 30;
+    OK(ls_graph_create("net", LS_SHAPE(many / 16), &g));
+    OK(ls_graph_finish_features(g, ls_relu(g, ls_graph_input(g), NULL)));
+    REFUSED(sentence, ls_predictor_create(g, &config, &p));
+    ls_graph_destroy(&g);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(contexts), cmocka_unit_test(datasets), cmocka_unit_test(layers),
+        cmocka_unit_test(graphs),   cmocka_unit_test(trainers), cmocka_unit_test(predictors),
+        cmocka_unit_test(machines), cmocka_unit_test(benches),  cmocka_unit_test(sizes_that_cannot_be_counted),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
