@@ -131,6 +131,10 @@ ls_status ls_comm_wait_all(ls_comm *comm, ls_request *requests, int count) {
     return comm->ops->wait_all(comm, requests, count);
 }
 
+ls_status ls_comm_test_all(ls_comm *comm, ls_request *requests, int count, int *pending) {
+    return comm->ops->test_all(comm, requests, count, pending);
+}
+
 ls_status ls_comm_host_alloc(ls_comm *comm, int64_t bytes, ls_shared **out) {
     *out = NULL;
     return comm->ops->host_alloc(comm, bytes, out);

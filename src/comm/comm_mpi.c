@@ -207,6 +207,22 @@ static ls_status wait_all(ls_comm *comm, ls_request *requests, int count) {
     return LS_OK;
 }
 
+static ls_status test_all(ls_comm *comm, ls_request *requests, int count, int *pending) {
+    *pending = -1;
+    for (int i = 0; i < count && *pending < 0; i++) {
+        if (!requests[i].native) continue;
+        MPI_Request r;
+        int done = 0;
+        memcpy(&r, &requests[i].native, sizeof r);
+        MPI_TRY(MPI_Test(&r, &done, MPI_STATUS_IGNORE), "look for a message");
+        if (done)
+            requests[i].native = NULL;
+        else
+            *pending = i;
+    }
+    return LS_OK;
+}
+
 // Orders memory accesses too: a worker leaves a barrier only after acquiring what every other released on entering.
 static ls_status host_barrier(ls_comm *comm) {
     MPI_Request r;
@@ -366,6 +382,7 @@ static const ls_comm_ops mpi_ops = {
     .isend = isend,
     .irecv = irecv,
     .wait_all = wait_all,
+    .test_all = test_all,
     .host_alloc = host_alloc,
     .host_free = host_free,
     .host_barrier = host_barrier,
@@ -391,7 +408,7 @@ static ls_status start(mpi_comm *c, int launched, const MPI_Comm *given) {
         MPI_TRY(MPI_Query_thread(&provided), "tell its thread level");
     } else {
         LS_TRY(ls__reserve_files());
-        MPI_TRY(WATCHED("all workers to join the job", MPI_Init_thread(NULL, NULL, MPI_THREAD_FUNNELED, &provided)),
+        MPI_TRY(WATCHED("all workers to join the job", MPI_Init_thread(NULL, NULL, MPI_THREAD_SERIALIZED, &provided)),
                 "start");
         c->finalize = 1;
     }
@@ -412,6 +429,8 @@ static ls_status start(mpi_comm *c, int launched, const MPI_Comm *given) {
     MPI_TRY(WATCHED("all workers to join the job", MPI_Comm_dup(given ? *given : MPI_COMM_WORLD, &c->all)),
             "make a communicator");
     MPI_TRY(MPI_Comm_set_errhandler(c->all, MPI_ERRORS_RETURN), "report its errors");
+    int mine = provided >= MPI_THREAD_SERIALIZED;
+    MPI_TRY(MPI_Allreduce(&mine, &c->head.any_thread, 1, MPI_INT, MPI_MIN, c->all), "agree on threads");
     MPI_TRY(MPI_Comm_rank(c->all, &c->head.rank), "tell this worker's rank");
     MPI_TRY(MPI_Comm_size(c->all, &c->head.size), "tell how many workers there are");
     return LS_OK;
