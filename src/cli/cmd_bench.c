@@ -202,6 +202,8 @@ static void print_text(bench *b) {
     printf("%-28s%.2f, %.2f, %.2f ms\n", "  load, forward, backward", 1e3 * p->load, 1e3 * p->forward,
            1e3 * p->backward);
     printf("%-28s%.2f, %.2f, %.2f ms\n", "  exchange, wait, update", 1e3 * p->exchange, 1e3 * p->wait, 1e3 * p->update);
+    if (r->buckets > 1)
+        printf("%-28s%.2f ms, in %d buckets\n", "  exchange behind that", 1e3 * r->exchange_hidden, r->buckets);
     if (b->set.floor) {
         printf("%-28s%.2f ms\n", "Floor of the kernels", 1e3 * ls_median(b->floor, b->blocks));
         print_ratio(b);
@@ -224,6 +226,7 @@ static ls_status print_json(bench *b) {
                         json_pack("{s:f,s:f,s:f,s:f,s:f,s:f}", "load", 1e3 * p->load, "forward", 1e3 * p->forward,
                                   "backward", 1e3 * p->backward, "exchange", 1e3 * (p->exchange + p->wait), "wait",
                                   1e3 * p->wait, "update", 1e3 * p->update));
+    json_object_set_new(root, "exchange_hidden_ms", json_real(1e3 * r->exchange_hidden));
     if (b->set.floor) {
         json_object_set_new(root, "floor_ms", json_real(1e3 * ls_median(b->floor, b->blocks)));
         double ratio = ls_median(b->ratio, b->blocks);

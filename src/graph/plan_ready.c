@@ -11,7 +11,8 @@ static void find_last(const ls_plan *p, int *last) {
     for (int i = p->forward_count; i < p->step_count; i++)
         for (int a = 0; a < LS_ARG_COUNT; a++) {
             ls_step_arg at = p->steps[i].arg[a];
-            if (at.place == LS_PLACE_GRADIENT || (at.place == LS_PLACE_WEIGHT && last[at.index] > 0)) last[at.index] = i;
+            if (at.place == LS_PLACE_GRADIENT || (at.place == LS_PLACE_WEIGHT && last[at.index] > 0))
+                last[at.index] = i;
         }
 }
 

@@ -25,7 +25,8 @@
 #include "strategy/strategy_impl.h"
 
 #define IN_FLIGHT     4       // buckets whose sums are on their way
-#define NAP_SECONDS   100e-6  // between looks at messages, on a shared core
+#define NAP_SECONDS   200e-6  // between looks at messages, and at what lanes of other workers say, on a shared core
+#define REST_SECONDS  50e-3   // where only lanes of this worker are waited for, who wake the thread
 #define WATCH_SECONDS 0.2     // of waiting before the watch is told whom for
 
 struct ls_overlap {
@@ -171,7 +172,7 @@ static int move(overlapped *x) {
     int updates = ls__overlap_updates(s), moved = 0;
     if (x->begun < s->bucket_count && (!updates || x->begun - x->reduced < IN_FLIGHT) &&
         all_lanes(s, x->begun, x->step.number)) {
-        ls__lap(&x->times, LS_STEP_WAIT);
+        ls__lap(&x->times, x->gathered < x->begun ? LS_STEP_SEND : LS_STEP_WAIT);
         for_replicas(x, s->ops->reduce_begin, x->begun++);
         moved = 1;
     }
@@ -212,8 +213,9 @@ static void nap(overlapped *x) {
         sched_yield();
         return;
     }
+    int looks = x->gathered < x->begun || x->voted == 1 || o->strategy->config.comm->local_size > 1;
     pthread_mutex_lock(&o->lock);
-    if (o->told == x->seen) wait_some(o, &o->work, NAP_SECONDS);
+    if (o->told == x->seen) wait_some(o, &o->work, looks ? NAP_SECONDS : REST_SECONDS);
     x->seen = o->told;
     pthread_mutex_unlock(&o->lock);
 }
@@ -249,6 +251,8 @@ static void *thread_main(void *user) {
     ls_overlap *o = user;
     const ls_strategy_config *config = &o->strategy->config;
     if (config->overlap_begin) config->overlap_begin(config->overlap_user);
+    // It computes as lanes do, denormals included.
+    if (config->device->ops->thread_begin) config->device->ops->thread_begin(config->device);
     pthread_mutex_lock(&o->lock);
     for (;;) {
         while (!o->quit && o->asked == o->finished) pthread_cond_wait(&o->work, &o->lock);

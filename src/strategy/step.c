@@ -263,6 +263,7 @@ ls_status ls_strategy_step(ls_strategy *s, int replica, ls_queue *queue, const l
     if (s->overlap) {
         for (int b = 0; b <= s->bucket_count; b++)
             if (b == s->bucket_count || !lane->begun[b]) ls__overlap_tell(&step, b);
+        ls__wait(s->host_barrier, times, LS_STEP_WAIT);
         ls__keep(&status, ls__overlap_wait(&step));
     } else {
         ls__wait(s->host_barrier, times, LS_STEP_WAIT);
