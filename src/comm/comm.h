@@ -22,6 +22,7 @@ typedef struct ls_comm_ops {
     ls_status (*barrier)(ls_comm *comm);
     ls_status (*broadcast)(ls_comm *comm, void *data, int64_t count, ls_dtype dtype, int root);
     ls_status (*allgather)(ls_comm *comm, const void *mine, void *all, int64_t bytes);
+    ls_status (*sum)(ls_comm *comm, const float *mine, float *all, int64_t count);
     ls_status (*isend)(ls_comm *comm, const void *data, int64_t count, ls_dtype dtype, int to, int tag,
                        ls_request *request);
     ls_status (*irecv)(ls_comm *comm, void *data, int64_t count, ls_dtype dtype, int from, int tag,
@@ -82,6 +83,9 @@ ls_status ls_comm_barrier(ls_comm *comm);
 ls_status ls_comm_broadcast(ls_comm *comm, void *data, int64_t count, ls_dtype dtype, int root);
 // `bytes` bytes from each worker, in rank order, to all: all is (size, bytes). Collective on comm.
 ls_status ls_comm_allgather(ls_comm *comm, const void *mine, void *all, int64_t bytes);
+// MPI's own allreduce of floats: sums in an order of its own, so that bits depend on the workers. To measure beside ours, for nothing
+// else. Collective on comm. Counts beyond what MPI's int holds are refused (INVALID_ARGUMENT).
+ls_status ls_comm_sum(ls_comm *comm, const float *mine, float *all, int64_t count);
 // Messages between two workers; both sides name the same tag, count and dtype. Not collective. Counts beyond what MPI's
 // int holds are refused with a sentence (INVALID_ARGUMENT).
 ls_status ls_comm_isend(ls_comm *comm, const void *data, int64_t count, ls_dtype dtype, int to, int tag,

@@ -175,6 +175,13 @@ static ls_status allgather(ls_comm *comm, const void *mine, void *all, int64_t b
     return LS_OK;
 }
 
+static ls_status sum(ls_comm *comm, const float *mine, float *all, int64_t count) {
+    int n = 0;
+    LS_TRY(count_of(count, &n));
+    MPI_TRY(WATCHED("all workers", MPI_Allreduce(mine, all, n, MPI_FLOAT, MPI_SUM, mpi_of(comm)->all)), "add up");
+    return LS_OK;
+}
+
 static ls_status isend(ls_comm *comm, const void *data, int64_t count, ls_dtype dtype, int to, int tag,
                        ls_request *request) {
     int n = 0;
@@ -379,6 +386,7 @@ static const ls_comm_ops mpi_ops = {
     .barrier = barrier,
     .broadcast = broadcast,
     .allgather = allgather,
+    .sum = sum,
     .isend = isend,
     .irecv = irecv,
     .wait_all = wait_all,

@@ -4,7 +4,8 @@
 #
 # Two hosts made of namespaces of this machine, a link of RATE between them in tc's words (1gbit, 400mbit), a worker with one replica on each.
 # In turn, PAIRS times: gradients exchanged in buckets behind backward, and all of them after it. Prints of each run the median time of a step and
-# what a replica waits for the exchange, and of the pairs the share of that which the buckets have hidden.
+# what a replica waits for the exchange, and of the pairs the share of that which the buckets have hidden. With BENCH="exchange [OPTIONS]" it
+# runs that once over the link.
 # shellcheck disable=SC2154,SC2086 # lib.sh sets some; BENCH is words
 needs="mpirun tc python3"
 . "$(dirname "$0")/lib.sh"
@@ -18,13 +19,17 @@ exec "$here/on_n2" sh -c "\$*"
 TEXT
 chmod +x "$here/agent"
 
+# over_link ARGUMENTS...: the program, with a worker on each host.
+over_link() {
+    mpirun --mca plm_rsh_agent "$here/agent" --mca btl tcp,self --mca pml ob1 --mca btl_tcp_if_include 10.77.0.0/24 \
+        --mca oob_tcp_if_include 10.77.0.0/24 --bind-to none --quiet --host n1:1,n2:1 -n 2 "$lockstep" "$@"
+}
+
 # bench NAME OPTIONS...: one run, its figures in $here/NAME, one line of "step exchange hidden" in milliseconds each.
 bench() {
     name=$1
     shift
-    mpirun --mca plm_rsh_agent "$here/agent" --mca btl tcp,self --mca pml ob1 --mca btl_tcp_if_include 10.77.0.0/24 \
-        --mca oob_tcp_if_include 10.77.0.0/24 --bind-to none --quiet --host n1:1,n2:1 -n 2 "$lockstep" bench $BENCH --replicas 1 --no-floor \
-        --json "$@" >"$here/out" 2>"$here/err" || {
+    over_link bench $BENCH --replicas 1 --no-floor --json "$@" >"$here/out" 2>"$here/err" || {
         cat "$here/err"
         exit 1
     }
@@ -37,6 +42,12 @@ print(r["step_ms"], p["exchange"] + p["update"], r["exchange_hidden_ms"], p["for
 }
 : "${BENCH:?the words of lockstep bench: a model and its options}"
 echo "$BENCH over ${RATE:-1gbit}"
+case $BENCH in
+exchange*)
+    over_link bench $BENCH
+    exit
+    ;;
+esac
 i=0
 while [ $i -lt "${PAIRS:-3}" ]; do
     bench buckets ${BUCKETS:-}
