@@ -17,7 +17,8 @@
 #define SIZE_SECONDS 1.0  // for each size
 #define MOST_ROUNDS  301
 #define LEAST_ROUNDS 5
-#define BUFFERS      6  // of the gradients' size that a worker has at most: gradients, weights, received sums; those of the comparison
+#define BUFFERS                                                                                                        \
+    6  // of the gradients' size that a worker has at most: gradients, weights, received sums; those of the comparison
 
 typedef struct settings {
     int64_t from, to;  // KiB
@@ -25,10 +26,10 @@ typedef struct settings {
 } settings;
 
 static const ls_option table[] = {
-    {"from", LS_OPTION_COUNT, .offset = offsetof(settings, from), .metavar = "KiB", .min = 1, .max = 4 << 20, .group = "Bench",
-     .help = "the smallest size; each next one is four times as large"},
-    {"to", LS_OPTION_COUNT, .offset = offsetof(settings, to), .metavar = "KiB", .min = 1, .max = 4 << 20, .group = "Bench",
-     .help = "the largest, where there is memory for it"},
+    {"from", LS_OPTION_COUNT, .offset = offsetof(settings, from), .metavar = "KiB", .min = 1, .max = 4 << 20,
+     .group = "Bench", .help = "the smallest size; each next one is four times as large, the last as --to says"},
+    {"to", LS_OPTION_COUNT, .offset = offsetof(settings, to), .metavar = "KiB", .min = 1, .max = 4 << 20,
+     .group = "Bench", .help = "the largest, where there is memory for it"},
     {"json", LS_OPTION_FLAG, .offset = offsetof(settings, json), .group = "Bench", .help = "print JSON"},
     {"workers", LS_OPTION_INT, .offset = offsetof(settings, workers), .metavar = "N", .min = 1, .max = 65536,
      .initial = "2, or as many as a launcher started", .group = "Workers, replicas, threads",
@@ -42,8 +43,8 @@ typedef struct measured {
 } measured;
 
 static ls_status measure(cli *c, ls_exchange_bench *bench, measured *out) {
-    static double step[MOST_ROUNDS], allreduce[MOST_ROUNDS], update[MOST_ROUNDS], limit[MOST_ROUNDS], ratio[MOST_ROUNDS],
-        applied[MOST_ROUNDS];
+    static double step[MOST_ROUNDS], allreduce[MOST_ROUNDS], update[MOST_ROUNDS], limit[MOST_ROUNDS],
+        ratio[MOST_ROUNDS], applied[MOST_ROUNDS];
     ls_exchange_times t;
     int n = 0, more = 1;
     for (int i = 0; i < 2; i++) LS_TRY(ls_exchange_bench_compare(bench, &t));
@@ -54,7 +55,8 @@ static ls_status measure(cli *c, ls_exchange_bench *bench, measured *out) {
         more = n + 1 < LEAST_ROUNDS || (n + 1 < MOST_ROUNDS && ls_clock() - start < SIZE_SECONDS);
         LS_TRY(ls_context_broadcast(c->context, &more, sizeof more, 0));
     }
-    out->median = (ls_exchange_times){ls_median(step, n), ls_median(allreduce, n), ls_median(update, n), ls_median(limit, n)};
+    out->median =
+        (ls_exchange_times){ls_median(step, n), ls_median(allreduce, n), ls_median(update, n), ls_median(limit, n)};
     out->ratio = ls_median(ratio, n);
     out->applied = ls_median(applied, n);
     return LS_OK;
@@ -63,18 +65,18 @@ static ls_status measure(cli *c, ls_exchange_bench *bench, measured *out) {
 static void print_head(const ls_context_info *info) {
     char mpi[128];
     ls_machine_mpi(mpi, sizeof mpi);
-    printf("%d workers on %d host%s, %s. GB/s: of the algorithm, of the bus. Limit: the least for these bytes %s.\n", info->size,
-           info->hosts, info->hosts == 1 ? "" : "s", mpi, info->hosts == 1 ? "in memory" : "over the wire");
-    printf("%10s  %11s %7s %7s %6s  %11s %7s %7s  %9s %11s\n", "KiB", "ours us", "algbw", "busbw", "limit", "MPI us", "algbw",
-           "busbw", "MPI/ours", "MPI+update");
+    printf("%d workers on %d host%s, %s. GB/s: of the algorithm, of the bus. Limit: the least for these bytes %s.\n",
+           info->size, info->hosts, info->hosts == 1 ? "" : "s", mpi, info->hosts == 1 ? "in memory" : "over the wire");
+    printf("%10s  %11s %7s %7s %6s  %11s %7s %7s  %9s %11s\n", "KiB", "ours us", "algbw", "busbw", "limit", "MPI us",
+           "algbw", "busbw", "MPI/ours", "MPI+update");
 }
 
 static void print_row(int64_t kib, int workers, const measured *m) {
     const ls_exchange_times *t = &m->median;
     double gb = (double)kib * 1024 / 1e9, bus = 2.0 * (workers - 1) / workers;
-    printf("%10lld  %11.1f %7.2f %7.2f %5.0f%%  %11.1f %7.2f %7.2f  %9.2f %11.2f\n", (long long)kib, 1e6 * t->step, gb / t->step,
-           bus * gb / t->step, 100 * t->limit / t->step, 1e6 * t->allreduce, gb / t->allreduce, bus * gb / t->allreduce,
-           m->ratio, m->applied);
+    printf("%10lld  %11.1f %7.2f %7.2f %5.0f%%  %11.1f %7.2f %7.2f  %9.2f %11.2f\n", (long long)kib, 1e6 * t->step,
+           gb / t->step, bus * gb / t->step, 100 * t->limit / t->step, 1e6 * t->allreduce, gb / t->allreduce,
+           bus * gb / t->allreduce, m->ratio, m->applied);
     fflush(stdout);
 }
 
@@ -103,7 +105,7 @@ static ls_status run_sizes(cli *c, const settings *set, const ls_context_info *i
     int own_cores = ls_topology_cores_least(topology) > 0;
     if (own_cores) ls_topology_bind(topology, 0, 1);
     ls_topology_destroy(&topology);
-    for (int64_t kib = set->from; kib <= set->to; kib *= 4) {
+    for (int64_t kib = set->from; kib <= set->to; kib = kib < set->to && 4 * kib > set->to ? set->to : 4 * kib) {
         ls_exchange_bench *bench;
         measured m;
         int room;
@@ -153,8 +155,10 @@ ls_status cli_bench_exchange(cli *c, int argc, char **argv) {
         int width = cli_help_width();
         printf("Usage: lockstep bench exchange [OPTIONS]\n\n");
         ls_print_entry(stdout, "", 0, width,
-                       "Exchanges and applies gradients of many sizes on several workers, beside MPI_Allreduce of the same MPI, with and without "
-                       "an update of all weights after it, and beside the least that memory or the wire allow. Medians; the ratios are medians "
+                       "Exchanges and applies gradients of many sizes on several workers, beside MPI_Allreduce of the "
+                       "same MPI, with and without "
+                       "an update of all weights after it, and beside the least that memory or the wire allow. "
+                       "Medians; the ratios are medians "
                        "of ratios.");
         ls_options_help(stdout, options, width);
         return LS_OK;
