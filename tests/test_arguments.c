@@ -358,6 +358,7 @@ static void benches(void **state) {
     ls_train_config config;
     ls_layer_bench *layers;
     ls_exchange_bench *exchange;
+    ls_exchange_times times;
     double seconds;
     OK(ls_context_create_alone(&context));
     ls_train_config_init(&config);
@@ -371,13 +372,17 @@ static void benches(void **state) {
     assert_int_equal(ls_layer_bench_get(layers, 0).flops, 0);
     assert_true(ls_layer_bench_round(NULL) == 0 && ls_layer_bench_count(NULL) == 0);
     assert_int_equal(ls_layer_bench_get(NULL, 0).flops, 0);
+    assert_true(ls_layer_bench_limit(layers).flops == 0 && ls_layer_bench_limit(NULL).flops == 0);
     ls_layer_bench_destroy(&layers);
     ls_layer_bench_destroy(NULL);
-    NEEDS("context", ls_exchange_bench_create(NULL, 64, 1, &exchange));
-    NEEDS("out", ls_exchange_bench_create(context, 64, 1, NULL));
+    NEEDS("context", ls_exchange_bench_create(NULL, 64, "sgd", 1, &exchange));
+    NEEDS("out", ls_exchange_bench_create(context, 64, "sgd", 1, NULL));
     NEEDS("bench", ls_exchange_bench_step(NULL, &seconds));
-    OK(ls_exchange_bench_create(context, 64, 1, &exchange));
+    NEEDS("optimizer", ls_exchange_bench_create(context, 64, NULL, 1, &exchange));
+    OK(ls_exchange_bench_create(context, 64, "sgd", 1, &exchange));
     NEEDS("seconds", ls_exchange_bench_step(exchange, NULL));
+    NEEDS("bench", ls_exchange_bench_compare(NULL, &times));
+    NEEDS("out", ls_exchange_bench_compare(exchange, NULL));
     OK(ls_exchange_bench_step(exchange, &seconds));
     ls_exchange_bench_destroy(&exchange);
     ls_exchange_bench_destroy(NULL);

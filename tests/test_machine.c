@@ -92,13 +92,19 @@ static void layer_benches_fail_with_words(ls_comm *c) {
 
 static void exchanges_are_timed(ls_context *context, ls_comm *c) {
     ls_exchange_bench *bench;
-    CHECK(c, ls_exchange_bench_create(context, 0, 0, &bench) == LS_STATUS_INVALID_ARGUMENT);
+    CHECK(c, ls_exchange_bench_create(context, 0, "adam", 0, &bench) == LS_STATUS_INVALID_ARGUMENT);
+    CHECK(c, ls_exchange_bench_create(context, 1, "magic", 0, &bench) == LS_STATUS_NOT_FOUND);
     for (int64_t count = 1; count < 100000; count *= 317) {
-        CHECK_OK(c, ls_exchange_bench_create(context, count, 0, &bench));
+        CHECK_OK(c, ls_exchange_bench_create(context, count, count == 1 ? "sgd" : "adam", 0, &bench));
         for (int i = 0; i < 4; i++) {
             double seconds = -1;
             CHECK_OK(c, ls_exchange_bench_step(bench, &seconds));
             CHECK(c, seconds > 0 && isfinite(seconds));
+        }
+        for (int i = 0; i < 2; i++) {
+            ls_exchange_times t = {-1, -1, -1, -1};
+            CHECK_OK(c, ls_exchange_bench_compare(bench, &t));
+            CHECK(c, t.step > 0 && t.allreduce > 0 && t.update > 0 && t.limit > 0);
         }
         ls_exchange_bench_destroy(&bench);
         CHECK(c, bench == NULL);

@@ -29,7 +29,7 @@ typedef struct setting {
     int segment_count;
     double clip_norm;
     int buckets;  // of how many units each is, but the last; 0: one bucket
-    int early;    // every how many buckets one is begun before the step; 0: none
+    int early;    // every how many buckets one is ready before the step, which a thread then exchanges; 0: none
 } setting;
 
 // Kernels, what else is trained, statistics, what is frozen: in each order, of one unit and of more than a block, on and off the cuts
@@ -244,6 +244,14 @@ static void check_weights(const setting *s, ls_strategy *strategy, ls_queue *que
     ls_memory_free(copies);
 }
 
+// Some buckets are ready before the step: in odd steps while the last micro-batch's gradient is still open, as in backward.
+static void buckets_ready(const replica *r, ls_queue *queue, const ls_step_info *info, int buckets,
+                          ls_step_times *times) {
+    const setting *s = r->setting;
+    for (int b = 0; s->early && b < buckets; b += s->early)
+        CHECK_OK(s->comm, ls_strategy_bucket_ready(r->strategy, r->index, queue, info, b, times));
+}
+
 static void *train(void *argument) {
     replica *r = argument;
     const setting *s = r->setting;
@@ -255,26 +263,26 @@ static void *train(void *argument) {
     int64_t events = ls_strategy_trace_events(r->strategy);
     CHECK_OK(s->comm, ls_trace_allocate(&trace, events));
     ls_trace_switch(&trace, 1);
-    int lane = s->comm->position * s->replicas + r->index, buckets = s->buckets;
+    int lane = s->comm->position * s->replicas + r->index, buckets = 1;
     int64_t ends[MAX_LENGTH / 64];
-    if (buckets) buckets = cut(s->length, s->buckets, ends);
+    if (s->buckets) buckets = cut(s->length, s->buckets, ends);
     for (int step = 1; step <= STEPS; step++) {
         ls_step_info info = step_info(s, step);
         int64_t begin, end;
         ls_strategy_deal(r->strategy, info.micro_batches, lane, &begin, &end);
         CHECK(s->comm, end - begin <= ls_strategy_deal_maximum(r->strategy, info.micro_batches));
+        trace.count = 0;
+        double began = ls_clock();
+        ls_step_times times = {.since = began, .trace = &trace, .trace_first = 7};
         for (int64_t m = begin; m < end; m++) {
             ls_span gradient = ls_strategy_gradient_begin(r->strategy, r->index, &info, m);
             CHECK(s->comm, (uintptr_t)ls_span_host(gradient) % 64 == 0);
             fake_gradient(step, m, values + m * s->length, s->length);
             write_gradient(s, queue, gradient, values + m * s->length);
+            if (m == end - 1 && step % 2) buckets_ready(r, queue, &info, buckets, &times);
             CHECK_OK(s->comm, ls_strategy_gradient_end(r->strategy, r->index, queue, &info));
         }
-        trace.count = 0;
-        double began = ls_clock();
-        ls_step_times times = {.since = began, .trace = &trace, .trace_first = 7};
-        for (int b = 0; s->early && b < buckets; b += s->early)
-            CHECK_OK(s->comm, ls_strategy_bucket_ready(r->strategy, r->index, queue, &info, b, &times));
+        buckets_ready(r, queue, &info, buckets, &times);
         ls_vote decision;
         CHECK_OK(s->comm, ls_strategy_step(r->strategy, r->index, queue, &info, LS_VOTE_GO_ON, &decision, &times));
         CHECK(s->comm, decision == LS_VOTE_GO_ON && trace.count <= events);
@@ -400,6 +408,8 @@ static void run(const setting *s, const float *expected) {
                                  .segment_count = s->segment_count,
                                  .decay_kernels_only = 1,
                                  .spin = 0,
+                                 .overlap = s->early > 0,
+                                 .overlap_own_core = s->early > 1,
                                  .copies_bytes = length * 4,
                                  .refresh = refresh,
                                  .refresh_user = &length};
@@ -439,7 +449,9 @@ static const struct {
              {"lars", 0.9, MAX_LENGTH, 8, long_segments, LONG_SEGMENTS, 0},
              {"lars", 0, 64 * 3, 7, short_segments, 3, 0.1},
              {"lamb", -1, MAX_LENGTH, 7, long_segments, LONG_SEGMENTS, 1},
-             {"lamb", -1, MAX_LENGTH, 8, NULL, 0, 0}};
+             {"lamb", -1, MAX_LENGTH, 8, NULL, 0, 0},
+             {"adam", -1, MAX_LENGTH, 8, long_segments, LONG_SEGMENTS, 0},
+             {"sgd", 0.9, MAX_LENGTH, 7, NULL, 0, 0}};
 
 static void test_hosts(ls_comm *comm, ls_device *device, float *expected) {
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
@@ -454,9 +466,9 @@ static void test_hosts(ls_comm *comm, ls_device *device, float *expected) {
         CHECK_OK(comm, ls_optimizer_find(cases[i].optimizer, &s.optimizer));
         CHECK_OK(comm, ls_optimizer_resolve(s.optimizer, &s.params));
         serial(&s, expected);
-        // One bucket; several, of which every second begins early; as many as there are units; two, the first of which is small.
+        // One bucket; several; as many as there are units; two, the second of which is small. All, or every second, are ready early.
         const int buckets[] = {0, 33, 1, (int)(s.length / 64 - 1)};
-        s.buckets = buckets[i % 4], s.early = s.buckets ? (int)(i % 3) : 0;
+        s.buckets = buckets[i % 4], s.early = (int)((i + 1) % 3);
         for (s.replicas = 1; s.replicas <= MAX_REPLICAS; s.replicas++)
             for (const ls_strategy_ops *const *ops = ls_strategies(); *ops; ops++) {
                 s.strategy = (*ops)->name;
@@ -554,10 +566,10 @@ static void test_votes(ls_comm *comm, ls_device *device) {
 
 // --- two that share weights ------------------------------------------------------------------------------------------
 
-static void step_once(ls_comm *comm, ls_strategy *strategy, ls_queue *queue, int64_t length, int step) {
+static void step_once(ls_comm *comm, ls_strategy *strategy, ls_queue *queue, int64_t length, int step, float value) {
     float *ones;
     CHECK_OK(comm, ls_memory_alloc(length * 4, &ones));
-    for (int64_t i = 0; i < length; i++) ones[i] = 1;
+    for (int64_t i = 0; i < length; i++) ones[i] = value;
     ls_step_info info = {.micro_batches = comm->size, .samples = comm->size, .lr = 1, .step = step};
     ls_step_times times = {.since = ls_clock()};
     ls_vote decision;
@@ -598,8 +610,8 @@ static void test_shared_weights(ls_comm *comm, ls_device *device) {
         CHECK(comm, m.part[LS_STRATEGY_WEIGHTS].shared + m.part[LS_STRATEGY_WEIGHTS].own == 0);
         CHECK(comm, own.part[LS_STRATEGY_WEIGHTS].shared + own.part[LS_STRATEGY_WEIGHTS].own >= length * 4);
         for (int step = 1; step <= 3; step++) {
-            step_once(comm, first, queue, length, step);
-            step_once(comm, second, queue, length, step);
+            step_once(comm, first, queue, length, step, 1);
+            step_once(comm, second, queue, length, step, 1);
             CHECK_OK(comm, ls_strategy_weights_changed(third, queue));
             float *weights = contents(comm, queue, ls_strategy_weights(first), length);
             float *copies = contents(comm, queue, ls_strategy_copies(first), length);
@@ -628,6 +640,26 @@ static void test_shared_weights(ls_comm *comm, ls_device *device) {
     ls_queue_destroy(&queue);
 }
 
+// Where lanes take denormals for zeros, the thread that exchanges for them does.
+static void test_denormals(ls_comm *comm) {
+    ls_device *device;
+    ls_queue *queue;
+    ls_strategy *strategy;
+    CHECK_OK(comm, ls_device_create("cpu", &(ls_device_options){.threads = 1}, &device));
+    CHECK_OK(comm, ls_queue_create(device, &queue));
+    ls_strategy_config config = {.comm = comm, .device = device, .replicas = 1, .length = 128, .overlap = 1};
+    config.micro_batches = comm->size;
+    CHECK_OK(comm, ls_optimizer_find("sgd", &config.optimizer));
+    CHECK_OK(comm, ls_strategy_create("allreduce", &config, &strategy));
+    step_once(comm, strategy, queue, 128, 1, 1e-39f);
+    float *weights = contents(comm, queue, ls_strategy_weights(strategy), 128);
+    for (int i = 0; i < 128; i++) CHECK(comm, weights[i] == 0);
+    ls_memory_free(weights);
+    ls_strategy_destroy(&strategy);
+    ls_queue_destroy(&queue);
+    ls_device_destroy(&device);
+}
+
 static void test_all(ls_comm *comm, float *expected) {
     static const char *const devices[] = {"ref", "late"};
     for (int i = 0; i < 2; i++) {
@@ -651,6 +683,9 @@ int main(void) {
     }
     CHECK_OK(world, ls_memory_alloc((int64_t)STEPS * MAX_LENGTH * 4, &expected));
     test_all(world, expected);
+#if defined(__x86_64__)
+    test_denormals(world);
+#endif
     for (int hosts = 2; hosts <= 3 && hosts <= world->size; hosts++) {
         setenv("LOCKSTEP_TEST_HOSTS", hosts == 2 ? "2" : "3", 1);
         CHECK_OK(world, ls_comm_create(&comm));

@@ -74,6 +74,34 @@ static void every_sample_counts_once_whatever_the_cut(void **state) {
     }
 }
 
+// In buckets, behind backward, down to one for each unit of the vector: the bits of one bucket, also where a norm has to be known first.
+static void buckets_do_not_show(void **state) {
+    fixture *f = *state;
+    static const double sizes[] = {0.001, 0.07, 0.2, 1000};
+    for (int clipped = 0; clipped < 2; clipped++) {
+        ls_train_config c = small();
+        c.limit_train = 330, c.micro_batch = 8, c.clip_norm = clipped ? 0.05 : 0;
+        c.replicas = 1;
+        ls_train_result whole = train(f, &c);
+        assert_int_equal(whole.buckets, 1);
+        assert_true(whole.exchange_hidden == 0);
+        c.replicas = 3;
+        for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+            c.bucket_size = sizes[i], c.comm_cores = (int)i % 2;
+            ls_train_result r = train(f, &c);
+            assert_string_equal(r.weights_digest, whole.weights_digest);
+            assert_true(r.train_loss == whole.train_loss);
+            assert_int_equal(r.buckets > 1, sizes[i] < 1);
+        }
+    }
+    ls_trainer *t;
+    ls_train_config c = small();
+    c.bucket_size = -1;
+    assert_int_equal(ls_trainer_create(f->context, f->graph, f->dataset, &c, &t), LS_STATUS_INVALID_ARGUMENT);
+    c.bucket_size = 0, c.comm_cores = 2;
+    assert_int_equal(ls_trainer_create(f->context, f->graph, f->dataset, &c, &t), LS_STATUS_INVALID_ARGUMENT);
+}
+
 static void weights_go_in_and_out(void **state) {
     fixture *f = *state;
     ls_train_config c = small();
@@ -440,6 +468,7 @@ int main(void) {
         cmocka_unit_test(training_learns_and_reports),
         cmocka_unit_test(phases_add_up_to_the_epoch),
         cmocka_unit_test(every_sample_counts_once_whatever_the_cut),
+        cmocka_unit_test(buckets_do_not_show),
         cmocka_unit_test(weights_go_in_and_out),
         cmocka_unit_test(linear_scaling_goes_by_the_batch),
         cmocka_unit_test(seeds_and_recipes_change_the_bits),

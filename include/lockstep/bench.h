@@ -59,13 +59,27 @@ ls_machine_limit ls_layer_bench_limit(const ls_layer_bench *bench);  // after th
 // Exchange and update as a training step has them, with nothing computed in between: each worker brings one micro-batch's gradient.
 typedef struct ls_exchange_bench ls_exchange_bench;
 
-// For `count` parameters (rounded up to what divides well), by the strategy allreduce and the optimizer adam. `own_cores`: 1: each worker has cores of its own and may
+// For `count` parameters (rounded up to what divides well), by the strategy allreduce and an optimizer ("adam", "sgd"). `own_cores`: 1: each worker has cores of its own and may
 // spin while it waits; 0: they share cores. Borrows the context. Collective. The caller destroys it.
-// Errors, on every worker: INVALID_ARGUMENT (no parameters), OUT_OF_MEMORY, and those of a communication that is not possible here.
-ls_status ls_exchange_bench_create(ls_context *context, int64_t count, int own_cores, ls_exchange_bench **out);
+// Errors, on every worker: INVALID_ARGUMENT (no parameters), NOT_FOUND (the optimizer), OUT_OF_MEMORY, and those of a communication that is not possible here.
+ls_status ls_exchange_bench_create(ls_context *context, int64_t count, const char *optimizer, int own_cores,
+                                   ls_exchange_bench **out);
 void ls_exchange_bench_destroy(ls_exchange_bench **bench);
 // One step: *seconds from the last worker's gradient to the new weights. Collective. Errors: LIBRARY, which may be one worker's alone.
 ls_status ls_exchange_bench_step(ls_exchange_bench *bench, double *seconds);
+
+// What the same gradients take otherwise, in seconds of the slowest worker.
+typedef struct ls_exchange_times {
+    double step;       // as ls_exchange_bench_step: summed, applied, and the new weights are with all
+    double allreduce;  // MPI_Allreduce of the gradients alone
+    double
+        update;  // what then is left to do without us: each worker applies the sum to all weights, of its own (plain descent)
+    double
+        limit;  // the least for the bytes that must move: between hosts as messages to a neighbour take them, on one host as loops over memory do
+} ls_exchange_times;
+// One of each, one after the other, each begun by all workers at once. Takes memory of its own on the first call: three times the gradients. Collective.
+// Errors: OUT_OF_MEMORY, on every worker; LIBRARY, which may be one worker's alone.
+ls_status ls_exchange_bench_compare(ls_exchange_bench *bench, ls_exchange_times *out);
 
 #ifdef __cplusplus
 }

@@ -43,7 +43,7 @@ ls_status ls_machine_computes(const char *device, ls_dtype precision);
 
 // The MPI library and its version, for people. Not collective; works before the job is joined.
 void ls_machine_mpi(char *text, size_t size);
-// What MPI allows beside the main thread ("MPI_THREAD_FUNNELED"); NULL while it is not running. Not collective.
+// What MPI allows beside the main thread ("MPI_THREAD_SERIALIZED"); NULL while it is not running. Not collective.
 const char *ls_machine_mpi_thread_level(void);
 // What MPI adds to the memory of a process that joins a job, in bytes: a child process starts it, alone, and tells. 0 where
 // that cannot be found out, or without MPI. Before the job is joined, from a process of one thread. Not collective.

@@ -43,9 +43,13 @@ typedef struct ls_train_config {
     const char *strategy;   // "allreduce", "reduce-broadcast"
     int replicas;           // per worker; 0: one per core the worker has
     int threads;            // per replica; default 1
-    int bind;               // 1: bind replicas to cores (the default); 0: leave them to the system
-    uint64_t seed;          // default 42
-    int shuffle;            // 1 (the default): a new order of the samples each epoch
+    // Megabytes (1e6 bytes) of gradients that are exchanged at a time, each as soon as backward has written it, while it goes on; a size of
+    // the whole network or more: all of them after backward. Never shows in the bits. 0 (the default): on several hosts a twelfth of it, but 0.25 to 2; on one all.
+    double bucket_size;
+    int comm_cores;  // cores of each worker that only its exchange uses: 0 (the default) or 1; of jobs whose exchange has a thread
+    int bind;                         // 1: bind replicas to cores (the default); 0: leave them to the system
+    uint64_t seed;                    // default 42
+    int shuffle;                      // 1 (the default): a new order of the samples each epoch
     int64_t limit_train, limit_test;  // use only the first so many samples; 0: all
     int image_size;  // N: images are resized to N x N as tf.image.resize does it; 0 (the default): as they are
     const char
@@ -141,7 +145,10 @@ typedef struct ls_train_result {
     int64_t peak_rss_bytes;  // of the largest worker
     int64_t planned_bytes;   // what it was planned to be (ls_memory.total.worker)
     int workers, hosts, replicas_per_worker, threads_per_replica;
-    int synchronous;  // 1: by its strategy, weights are the same bits for any number of workers and replicas
+    int buckets;  // that gradients are exchanged in; 1: after backward
+    double
+        exchange_hidden;  // seconds per step in which the exchange was at work while replicas computed: mean over workers
+    int synchronous;      // 1: by its strategy, weights are the same bits for any number of workers and replicas
     int64_t global_batch, micro_batch;
     ls_shape image;  // (H, W, C), as the network sees it
     // Of pixel / 255 over the training set, (C) each and owned by the trainer; NULL where normalize is not "dataset".

@@ -11,7 +11,7 @@
 #include "base/median.h"
 #include "base/memory.h"
 #include "base/philox.h"
-#include "cli/cli.h"
+#include "cli/bench.h"
 
 #define BLOCK_STEPS 4  // training steps between two rounds of the kernels
 
@@ -224,6 +224,8 @@ static void print_text(bench *b) {
     printf("%-28s%.2f, %.2f, %.2f ms\n", "  load, forward, backward", 1e3 * p->load, 1e3 * p->forward,
            1e3 * p->backward);
     printf("%-28s%.2f, %.2f, %.2f ms\n", "  exchange, wait, update", 1e3 * p->exchange, 1e3 * p->wait, 1e3 * p->update);
+    if (r->buckets > 1)
+        printf("%-28s%.2f ms, in %d buckets\n", "  exchange behind that", 1e3 * r->exchange_hidden, r->buckets);
     if (b->set.floor) {
         printf("%-28s%.2f ms\n", "Floor of the kernels", 1e3 * ls_median(b->floor, b->blocks));
         print_ratio(b);
@@ -247,6 +249,7 @@ static ls_status print_json(bench *b) {
                         json_pack("{s:f,s:f,s:f,s:f,s:f,s:f}", "load", 1e3 * p->load, "forward", 1e3 * p->forward,
                                   "backward", 1e3 * p->backward, "exchange", 1e3 * (p->exchange + p->wait), "wait",
                                   1e3 * p->wait, "update", 1e3 * p->update));
+    json_object_set_new(root, "exchange_hidden_ms", json_real(1e3 * r->exchange_hidden));
     if (b->set.floor) {
         json_object_set_new(root, "floor_ms", json_real(1e3 * ls_median(b->floor, b->blocks)));
         double ratio = ls_median(b->ratio, b->blocks);
@@ -284,7 +287,7 @@ static void help(const bench *b) {
     int width = cli_help_width();
     ls_option_set shown[6] = {{cli_course_options(), NULL}};  // without its top a network is refused
     memcpy(shown + 1, b->options, sizeof b->options);
-    printf("Usage: lockstep bench MODEL [OPTIONS]\n\n");
+    printf("Usage: lockstep bench MODEL [OPTIONS]\n       lockstep bench exchange [OPTIONS]\n\n");
     ls_print_entry(stdout, "", 0, width,
                    "Trains a network on synthetic data and prints images per second, the time per step and its phases, "
                    "and how far that is from the kernel library's own best times for the model's shapes. Options of "
@@ -326,6 +329,7 @@ static ls_status run_all(bench *b) {
 static ls_status run_bench(cli *c, int argc, char **argv) {
     bench b = {.cli = c};
     ls_words words;
+    if (argc > 0 && !strcmp(argv[0], "exchange")) return cli_bench_exchange(c, argc, argv);
     defaults(&b);
     LS_TRY(ls_options_parse(b.options, argc, argv, 1, &words));
     if (words.help) {

@@ -307,6 +307,7 @@ static void print_table(const run *r) {
     row("Time per gradient update", "%.2f ms (mean; median %.2f ms)", 1e3 * step, 1e3 * t->step_seconds_median);
     row("  load, forward, backward", "%.2f, %.2f, %.2f ms", 1e3 * p->load, 1e3 * p->forward, 1e3 * p->backward);
     row("  exchange, wait, update", "%.2f, %.2f, %.2f ms", 1e3 * p->exchange, 1e3 * p->wait, 1e3 * p->update);
+    if (t->buckets > 1) row("  exchange behind that", "%.2f ms, in %d buckets", 1e3 * t->exchange_hidden, t->buckets);
     if (p->serial > 0.005 * step) row("  serial parts", "%.2f ms", 1e3 * p->serial);
     row("First update done after", "%.2f s", r->first_step_seconds);
     if (whole > 0)

@@ -113,6 +113,10 @@ ls_status ls_comm_allgather(ls_comm *comm, const void *mine, void *all, int64_t 
     return comm->ops->allgather(comm, mine, all, bytes);
 }
 
+ls_status ls_comm_sum(ls_comm *comm, const float *mine, float *all, int64_t count) {
+    return comm->ops->sum(comm, mine, all, count);
+}
+
 ls_status ls_comm_isend(ls_comm *comm, const void *data, int64_t count, ls_dtype dtype, int to, int tag,
                         ls_request *request) {
     *request = (ls_request){.peer = to};
@@ -129,6 +133,10 @@ ls_status ls_comm_irecv(ls_comm *comm, void *data, int64_t count, ls_dtype dtype
 
 ls_status ls_comm_wait_all(ls_comm *comm, ls_request *requests, int count) {
     return comm->ops->wait_all(comm, requests, count);
+}
+
+ls_status ls_comm_test_all(ls_comm *comm, ls_request *requests, int count, int *pending) {
+    return comm->ops->test_all(comm, requests, count, pending);
 }
 
 ls_status ls_comm_host_alloc(ls_comm *comm, int64_t bytes, ls_shared **out) {

@@ -1,5 +1,6 @@
 // The workers of a job: who they are, which share a host, and how they exchange bytes. Only strategy/ and train/ see this.
-// Called from a worker's main thread only (MPI_THREAD_FUNNELED); replicas synchronize at barriers in shared memory instead.
+// Called from one thread of a worker at a time: its main thread, and while a step runs that of the exchange, where any_thread is 1
+// (MPI_THREAD_SERIALIZED). Replicas synchronize at barriers in shared memory instead.
 #ifndef LS_COMM_COMM_H
 #define LS_COMM_COMM_H
 
@@ -21,11 +22,13 @@ typedef struct ls_comm_ops {
     ls_status (*barrier)(ls_comm *comm);
     ls_status (*broadcast)(ls_comm *comm, void *data, int64_t count, ls_dtype dtype, int root);
     ls_status (*allgather)(ls_comm *comm, const void *mine, void *all, int64_t bytes);
+    ls_status (*sum)(ls_comm *comm, const float *mine, float *all, int64_t count);
     ls_status (*isend)(ls_comm *comm, const void *data, int64_t count, ls_dtype dtype, int to, int tag,
                        ls_request *request);
     ls_status (*irecv)(ls_comm *comm, void *data, int64_t count, ls_dtype dtype, int from, int tag,
                        ls_request *request);
     ls_status (*wait_all)(ls_comm *comm, ls_request *requests, int count);
+    ls_status (*test_all)(ls_comm *comm, ls_request *requests, int count, int *pending);
     ls_status (*host_alloc)(ls_comm *comm, int64_t bytes, ls_shared **out);
     void (*host_free)(ls_shared *shared);
     ls_status (*host_barrier)(ls_comm *comm);
@@ -43,6 +46,7 @@ struct ls_comm {
     int *order, *position_of;  // (size) each; position_of[rank] is that rank's index in order
     int *host_of;              // (size): host_of[rank]
     int position;
+    int any_thread;    // 1: on every worker, threads other than the main one may communicate, one at a time
     int32_t *scratch;  // (size, 2): for ls_comm_agree
 };
 
@@ -62,7 +66,8 @@ ls_status ls_comm_create(ls_comm **out);
 // fails. Not collective.
 int ls_comm_launch_rank(void);
 // The workers of a communicator of the caller's, which `mpi_comm` points to: an MPI_Comm of an MPI that the caller has started, with
-// MPI_THREAD_FUNNELED at least, and will end after the communicator made here (which has messages of its own). Collective on it.
+// MPI_THREAD_FUNNELED at least (MPI_THREAD_SERIALIZED lets exchange go on behind backward), and will end after the communicator made here
+// (which has messages of its own). Collective on it.
 // Errors: INVALID_ARGUMENT (MPI is not running, or there is no such communicator), UNSUPPORTED (thread level; built without MPI), LIBRARY.
 ls_status ls_comm_create_from(const void *mpi_comm, ls_comm **out);
 // Only this process, MPI untouched. Not collective.
@@ -78,6 +83,9 @@ ls_status ls_comm_barrier(ls_comm *comm);
 ls_status ls_comm_broadcast(ls_comm *comm, void *data, int64_t count, ls_dtype dtype, int root);
 // `bytes` bytes from each worker, in rank order, to all: all is (size, bytes). Collective on comm.
 ls_status ls_comm_allgather(ls_comm *comm, const void *mine, void *all, int64_t bytes);
+// MPI's own allreduce of floats: sums in an order of its own, so that bits depend on the workers. To measure beside ours, for nothing
+// else. Collective on comm. Counts beyond what MPI's int holds are refused (INVALID_ARGUMENT).
+ls_status ls_comm_sum(ls_comm *comm, const float *mine, float *all, int64_t count);
 // Messages between two workers; both sides name the same tag, count and dtype. Not collective. Counts beyond what MPI's
 // int holds are refused with a sentence (INVALID_ARGUMENT).
 ls_status ls_comm_isend(ls_comm *comm, const void *data, int64_t count, ls_dtype dtype, int to, int tag,
@@ -85,6 +93,8 @@ ls_status ls_comm_isend(ls_comm *comm, const void *data, int64_t count, ls_dtype
 ls_status ls_comm_irecv(ls_comm *comm, void *data, int64_t count, ls_dtype dtype, int from, int tag,
                         ls_request *request);
 ls_status ls_comm_wait_all(ls_comm *comm, ls_request *requests, int count);
+// Without waiting: *pending is the first request that is not complete, -1 where all are. Lets messages move on. Not collective.
+ls_status ls_comm_test_all(ls_comm *comm, ls_request *requests, int count, int *pending);
 // Zeroed memory shared by the workers of this host (an MPI shared-memory window). Collective on comm, with
 // the same `bytes` from each worker of a host. Where one host has not so much, all fail. Freed by all of the host's workers. Errors: OUT_OF_MEMORY (says how large /dev/shm must be), LIBRARY.
 ls_status ls_comm_host_alloc(ls_comm *comm, int64_t bytes, ls_shared **out);
@@ -102,7 +112,7 @@ ls_status ls_comm_agree(ls_comm *comm, ls_status mine);
 ls_status ls_comm_check_equal(ls_comm *comm, const char *what, const char *text);
 // The MPI library and its version, for people. Not collective; works before the job is joined.
 void ls_comm_library(char *text, size_t size);
-// What MPI allows beside the main thread ("MPI_THREAD_FUNNELED"); NULL while it is not running. Not collective.
+// What MPI allows beside the main thread ("MPI_THREAD_SERIALIZED"); NULL while it is not running. Not collective.
 const char *ls_comm_thread_level(void);
 // What MPI adds to the memory of a process that joins a job, in bytes: a child process starts it, alone, and tells. 0 where
 // that cannot be found out, or without MPI. Before the job is joined, from a process of one thread. Not collective.

@@ -175,6 +175,13 @@ static ls_status allgather(ls_comm *comm, const void *mine, void *all, int64_t b
     return LS_OK;
 }
 
+static ls_status sum(ls_comm *comm, const float *mine, float *all, int64_t count) {
+    int n = 0;
+    LS_TRY(count_of(count, &n));
+    MPI_TRY(WATCHED("all workers", MPI_Allreduce(mine, all, n, MPI_FLOAT, MPI_SUM, mpi_of(comm)->all)), "add up");
+    return LS_OK;
+}
+
 static ls_status isend(ls_comm *comm, const void *data, int64_t count, ls_dtype dtype, int to, int tag,
                        ls_request *request) {
     int n = 0;
@@ -203,6 +210,22 @@ static ls_status wait_all(ls_comm *comm, ls_request *requests, int count) {
         requests[i].native = NULL;
         MPI_TRY(complete_from(MPI_SUCCESS, &r, "a message", requests[i].peer),
                 "wait for a message");  // progresses the others meanwhile
+    }
+    return LS_OK;
+}
+
+static ls_status test_all(ls_comm *comm, ls_request *requests, int count, int *pending) {
+    *pending = -1;
+    for (int i = 0; i < count && *pending < 0; i++) {
+        if (!requests[i].native) continue;
+        MPI_Request r;
+        int done = 0;
+        memcpy(&r, &requests[i].native, sizeof r);
+        MPI_TRY(MPI_Test(&r, &done, MPI_STATUS_IGNORE), "look for a message");
+        if (done)
+            requests[i].native = NULL;
+        else
+            *pending = i;
     }
     return LS_OK;
 }
@@ -363,9 +386,11 @@ static const ls_comm_ops mpi_ops = {
     .barrier = barrier,
     .broadcast = broadcast,
     .allgather = allgather,
+    .sum = sum,
     .isend = isend,
     .irecv = irecv,
     .wait_all = wait_all,
+    .test_all = test_all,
     .host_alloc = host_alloc,
     .host_free = host_free,
     .host_barrier = host_barrier,
@@ -391,7 +416,7 @@ static ls_status start(mpi_comm *c, int launched, const MPI_Comm *given) {
         MPI_TRY(MPI_Query_thread(&provided), "tell its thread level");
     } else {
         LS_TRY(ls__reserve_files());
-        MPI_TRY(WATCHED("all workers to join the job", MPI_Init_thread(NULL, NULL, MPI_THREAD_FUNNELED, &provided)),
+        MPI_TRY(WATCHED("all workers to join the job", MPI_Init_thread(NULL, NULL, MPI_THREAD_SERIALIZED, &provided)),
                 "start");
         c->finalize = 1;
     }
@@ -412,6 +437,8 @@ static ls_status start(mpi_comm *c, int launched, const MPI_Comm *given) {
     MPI_TRY(WATCHED("all workers to join the job", MPI_Comm_dup(given ? *given : MPI_COMM_WORLD, &c->all)),
             "make a communicator");
     MPI_TRY(MPI_Comm_set_errhandler(c->all, MPI_ERRORS_RETURN), "report its errors");
+    int mine = provided >= MPI_THREAD_SERIALIZED;
+    MPI_TRY(MPI_Allreduce(&mine, &c->head.any_thread, 1, MPI_INT, MPI_MIN, c->all), "agree on threads");
     MPI_TRY(MPI_Comm_rank(c->all, &c->head.rank), "tell this worker's rank");
     MPI_TRY(MPI_Comm_size(c->all, &c->head.size), "tell how many workers there are");
     return LS_OK;

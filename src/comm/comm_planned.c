@@ -30,6 +30,7 @@ static void describe(const ls_comm *comm, char *text, size_t size) {
 static ls_status barrier(ls_comm *comm) { return refuse(); }
 static ls_status broadcast(ls_comm *comm, void *data, int64_t count, ls_dtype dtype, int root) { return refuse(); }
 static ls_status allgather(ls_comm *comm, const void *mine, void *all, int64_t bytes) { return refuse(); }
+static ls_status sum(ls_comm *comm, const float *mine, float *all, int64_t count) { return refuse(); }
 static ls_status isend(ls_comm *comm, const void *data, int64_t count, ls_dtype dtype, int to, int tag,
                        ls_request *request) {
     return refuse();
@@ -39,6 +40,10 @@ static ls_status irecv(ls_comm *comm, void *data, int64_t count, ls_dtype dtype,
     return refuse();
 }
 static ls_status wait_all(ls_comm *comm, ls_request *requests, int count) { return refuse(); }
+static ls_status test_all(ls_comm *comm, ls_request *requests, int count, int *pending) {
+    *pending = -1;
+    return refuse();
+}
 static ls_status host_alloc(ls_comm *comm, int64_t bytes, ls_shared **out) { return refuse(); }
 static void host_free(ls_shared *shared) {}
 static ls_status host_read(ls_comm *comm, const char *path, int64_t offset, int64_t bytes, void *out) {
@@ -53,9 +58,11 @@ static const ls_comm_ops planned_ops = {
     .barrier = barrier,
     .broadcast = broadcast,
     .allgather = allgather,
+    .sum = sum,
     .isend = isend,
     .irecv = irecv,
     .wait_all = wait_all,
+    .test_all = test_all,
     .host_alloc = host_alloc,
     .host_free = host_free,
     .host_barrier = barrier,
@@ -74,6 +81,7 @@ ls_status ls_comm_create_planned(int size, int hosts, ls_comm **out) {
     LS_TRY(ls_calloc(1, sizeof *comm, &comm));
     comm->ops = &planned_ops;
     comm->size = size;
+    comm->any_thread = 1;
     LS_TRY_GOTO(ls_calloc(size, sizeof *leaders, &leaders), failed);
     // Host h begins at worker ceil(h * size / hosts), so that host 0 is among the largest.
     for (int r = 0; r < size; r++) {

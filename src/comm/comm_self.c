@@ -67,6 +67,10 @@ static ls_status allgather(ls_comm *comm, const void *mine, void *all, int64_t b
     return LS_OK;
 }
 
+static ls_status sum(ls_comm *comm, const float *mine, float *all, int64_t count) {
+    return allgather(comm, mine, all, count * (int64_t)sizeof *all);
+}
+
 static ls_status isend(ls_comm *comm, const void *data, int64_t count, ls_dtype dtype, int to, int tag,
                        ls_request *request) {
     return LS_FAIL(LS_STATUS_INTERNAL, "a job of one worker sends a message to itself");
@@ -79,6 +83,11 @@ static ls_status irecv(ls_comm *comm, void *data, int64_t count, ls_dtype dtype,
 
 static ls_status wait_all(ls_comm *comm, ls_request *requests, int count) { return LS_OK; }
 
+static ls_status test_all(ls_comm *comm, ls_request *requests, int count, int *pending) {
+    *pending = -1;
+    return LS_OK;
+}
+
 static void end_all(ls_comm *comm, int exit_status) {}
 
 static const ls_comm_ops self_ops = {
@@ -88,9 +97,11 @@ static const ls_comm_ops self_ops = {
     .barrier = barrier,
     .broadcast = broadcast,
     .allgather = allgather,
+    .sum = sum,
     .isend = isend,
     .irecv = irecv,
     .wait_all = wait_all,
+    .test_all = test_all,
     .host_alloc = ls__private_alloc,
     .host_free = ls__private_free,
     .host_barrier = barrier,
@@ -103,7 +114,7 @@ ls_status ls_comm_create_self(ls_comm **out) {
     *out = NULL;
     LS_TRY(ls_calloc(1, sizeof *comm, &comm));
     comm->ops = &self_ops;
-    comm->size = comm->local_size = 1;
+    comm->size = comm->local_size = comm->any_thread = 1;
     ls_status status = ls__comm_arrange(comm, &(int){0});
     if (status != LS_OK) {
         free(comm);

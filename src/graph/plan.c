@@ -53,7 +53,8 @@ static ls_status build(ls_builder *b) {
     LS_TRY(ls__plan_settle(b));
     if (p->config.mode == LS_PLAN_TRAINING && p->config.remat != LS_REMAT_NONE)
         LS_TRY(ls__plan_remat(b, p->config.remat));
-    return ls__plan_place(b);
+    LS_TRY(ls__plan_place(b));
+    return p->config.mode == LS_PLAN_TRAINING ? ls__plan_ready(b) : LS_OK;
 }
 
 ls_status ls_plan_create(const ls_graph *graph, ls_device *device, ls_params *params, const ls_plan_config *config,

@@ -68,8 +68,8 @@ ls_status ls__gradient_of(ls_builder *b, int i, int index, ls_tensor *out) {
 // --- parameters ------------------------------------------------------------------------------------------------------
 
 // Sends the gradient of parameter k where it belongs: straight, or through a buffer and a reorder where an earlier plan has placed
-// the parameter in another layout; of one that is not trained, nowhere. *ready becomes the step after which it is there.
-static ls_status parameter_gradient(ls_builder *b, int i, int k, int step_index, int *ready) {
+// the parameter in another layout; of one that is not trained, nowhere.
+static ls_status parameter_gradient(ls_builder *b, int i, int k, int step_index) {
     int param = b->graph->nodes[i].params[k];
     const ls_layout *layout = b->plan->steps[step_index].kernel->layout[LS_ARG_DW + k];
     ls_params *params = b->plan->params;
@@ -89,7 +89,6 @@ static ls_status parameter_gradient(ls_builder *b, int i, int k, int step_index,
     LS_TRY(ls__step_add(b, reorder, i, "reorder", NULL, &step));
     step->arg[LS_ARG_X] = dw.at;
     step->arg[LS_ARG_Y] = gradient;
-    *ready = b->plan->step_count - 1;
     return LS_OK;
 }
 
@@ -97,19 +96,9 @@ static ls_status parameter_gradient(ls_builder *b, int i, int k, int step_index,
 static ls_status parameter_gradients(ls_builder *b, int i, int step_index) {
     const ls_node *n = &b->graph->nodes[i];
     const ls_kernel *kernel = b->plan->steps[step_index].kernel;
-    int ready = step_index;
-    int64_t begin = INT64_MAX, end = 0;
     for (int k = 0; k < n->param_count; k++) {
         if (!kernel->layout[LS_ARG_DW + k]) continue;
-        LS_TRY(parameter_gradient(b, i, k, step_index, &ready));
-        const ls_param_place *place = &b->plan->params->place[n->params[k]];
-        if (!ls__graph_trains(b->graph, n->params[k])) continue;
-        if (place->offset < begin) begin = place->offset;
-        if (place->offset + place->layout->bytes / 4 > end) end = place->offset + place->layout->bytes / 4;
-    }
-    if (end > begin) {
-        b->plan->steps[ready].ready_offset = begin;
-        b->plan->steps[ready].ready_count = end - begin;
+        LS_TRY(parameter_gradient(b, i, k, step_index));
     }
     return LS_OK;
 }

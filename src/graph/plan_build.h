@@ -116,5 +116,8 @@ ls_status ls__plan_remat(ls_builder *b, ls_remat how);
 ls_status ls__plan_settle(ls_builder *b);
 // Places buffers in the arena.
 ls_status ls__plan_place(ls_builder *b);
+// --- plan_ready.c
+// What is complete after which step of backward, once steps are as they will run.
+ls_status ls__plan_ready(ls_builder *b);
 
 #endif

@@ -70,7 +70,7 @@ typedef struct ls_plan_step_impl {
     double flops;
     ls_kernel_spec *spec;  // with all layouts free; of steps with arithmetic, else NULL
     ls_step_arg arg[LS_ARG_COUNT];
-    int64_t ready_offset, ready_count;  // gradients complete after this step; count 0: none
+    int64_t ready_offset, ready_count;  // gradients complete after this step, their weights read; count 0: none
 } ls_plan_step_impl;
 
 // A piece of the arena, alive from its first step to its last.

@@ -208,12 +208,24 @@ static ls_status reduce_begin(ls_lane_step *step, int bucket) {
     }
     ls__keep(&status, ls_synchronize(step->queue));
     ls__lap(step->times, LS_STEP_SUM);
-    ls__wait(s->worker_barrier, step->times, LS_STEP_WAIT);
+    ls__meet(step, LS_STEP_WAIT);
     if (step->replica == 0) {
         ls__keep(&status, send_partials(s, step->info->micro_batches, bucket));
         ls__lap(step->times, LS_STEP_SEND);
     }
     return status;
+}
+
+static ls_status arrived(ls_lane_step *step, int bucket, int *peer) {
+    allreduce *a = impl_of(step->strategy);
+    int pending = -1;
+    if (a->remotes) {
+        const messages *m = &a->messages[bucket];
+        LS_TRY(ls_comm_test_all(step->strategy->config.comm, m->requests, m->count, &pending));
+        if (pending >= 0) pending = m->requests[pending].peer;
+    }
+    *peer = pending;
+    return LS_OK;
 }
 
 // The whole tree over the lane's slice: what this host's lanes hold, and what came from the others.
@@ -227,7 +239,7 @@ static ls_status reduce_end(ls_lane_step *step, int bucket) {
     ls_status status = LS_OK;
     if (a->remotes) {
         if (step->replica == 0) status = wait_for(comm, &a->messages[bucket]);
-        ls__wait(s->worker_barrier, step->times, LS_STEP_SEND);
+        ls__meet(step, LS_STEP_SEND);
     }
     lane->source_count = 0;
     for (int host = 0; host < comm->hosts; host++) {
@@ -260,7 +272,7 @@ static ls_status gather_begin(ls_lane_step *step, int bucket) {
     ls_strategy *s = step->strategy;
     allreduce *a = impl_of(s);
     if (!a->remotes) return LS_OK;
-    ls_barrier_wait(s->worker_barrier);
+    if (!step->alone) ls_barrier_wait(s->worker_barrier);
     if (step->replica != 0) return LS_OK;
     return exchange_slices(s, &a->messages[bucket], bucket, s->weights.host, LS_DTYPE_F32, LS_SLICE_ALIGN,
                            LS_MESSAGE_WEIGHTS);
@@ -280,6 +292,7 @@ const ls_strategy_ops ls__strategy_allreduce = {
     .destroy = destroy,
     .slice = slice,
     .reduce_begin = reduce_begin,
+    .arrived = arrived,
     .reduce_end = reduce_end,
     .share = share,
     .gather_begin = gather_begin,

@@ -153,6 +153,7 @@ ls_status ls__common_plan(ls_strategy *s) {
     LS_TRY(ls__want(s, LS_STRATEGY_SUMS, LS_HOST, sizeof(ls_barrier), &s->host_barrier));
     LS_TRY(ls__want(s, LS_STRATEGY_SUMS, LS_WORKER, sizeof(ls_barrier), &s->worker_barrier));
     LS_TRY(ls__votes_plan(s));
+    LS_TRY(ls__overlap_plan(s));
     int whose = s->ops->weights_shared ? LS_HOST : LS_WORKER;
     int64_t column_bytes = config->length / LS_SLICE_ALIGN * (int64_t)sizeof(double);
     if (ls__clips(s)) LS_TRY(ls__want_window(s, LS_STRATEGY_SUMS, whose, column_bytes, &s->squares));
@@ -161,6 +162,7 @@ ls_status ls__common_plan(ls_strategy *s) {
 }
 
 void ls__common_free(ls_strategy *s) {
+    ls__overlap_free(s);
     for (int r = 0; s->lane && r < s->config.replicas; r++) {
         if (!s->lane[r]) continue;
         free(s->lane[r]->slices);
@@ -234,21 +236,39 @@ ls_span ls_strategy_gradient_begin(ls_strategy *s, int replica, const ls_step_in
     if (micro_batch == begin) lane->depth = 0;
     assert(lane->depth < s->slots);
     lane->stack[lane->depth] = (ls_piece){micro_batch, 0};
+    lane->open = 1;
     return slot(s, s->host_lane + replica, lane->depth).device;
 }
 
-ls_status ls_strategy_gradient_end(ls_strategy *s, int replica, ls_queue *queue, const ls_step_info *info) {
-    ls_lane *lane = s->lane[replica];
-    int mine = s->host_lane + replica;
-    int64_t length = s->config.length;
+ls_status ls__gradient_merge(ls_strategy *s, int replica, ls_queue *queue, const ls_step_info *info, int64_t begin,
+                             int64_t end) {
+    const ls_lane *lane = s->lane[replica];
+    int mine = s->host_lane + replica, depth = lane->depth + 1;
+    ls_piece stack[LS_TREE_MAX_PIECES];
     ls_status status = LS_OK;
-    lane->depth++;
-    while (ls_tree_merge(info->micro_batches, lane->stack, &lane->depth)) {
-        ls_span left = slot(s, mine, lane->depth - 1).device, right = slot(s, mine, lane->depth).device;
-        for (int64_t at = 0, n; (n = ls__trained(s, &at, length, length)) > 0; at += n) {
+    memcpy(stack, lane->stack, (size_t)depth * sizeof *stack);
+    while (ls_tree_merge(info->micro_batches, stack, &depth)) {
+        ls_span left = slot(s, mine, depth - 1).device, right = slot(s, mine, depth).device;
+        for (int64_t at = begin, n; (n = ls__trained(s, &at, end, end - begin)) > 0; at += n) {
             ls_span sum = ls_span_at(left, at * 4);
             ls__keep(&status, ls__vector(queue)->add(queue, sum, sum, ls_span_at(right, at * 4), n));
         }
     }
+    return status;
+}
+
+ls_status ls_strategy_gradient_end(ls_strategy *s, int replica, ls_queue *queue, const ls_step_info *info) {
+    ls_lane *lane = s->lane[replica];
+    ls_status status = LS_OK;
+    for (int b = 0; b < s->bucket_count; b++) {
+        int first = b;
+        while (b < s->bucket_count && !lane->begun[b]) b++;
+        if (b > first)
+            ls__keep(&status,
+                     ls__gradient_merge(s, replica, queue, info, ls__bucket_begin(s, first), s->bucket_ends[b - 1]));
+    }
+    lane->open = 0;
+    lane->depth++;
+    while (ls_tree_merge(info->micro_batches, lane->stack, &lane->depth)) continue;
     return status;
 }

@@ -110,7 +110,7 @@ static ls_status receive_all(ls_strategy *s, int64_t micro_batches, int bucket) 
 static ls_status send_mean(ls_strategy *s, int bucket) {
     for (int h = 1; h < s->config.comm->hosts; h++)
         LS_TRY(send(s, bucket, mean_at(s, bucket), bucket_length(s, bucket), lead_of(s, h), LS_MESSAGE_MEAN));
-    return wait_for(s, bucket);
+    return LS_OK;
 }
 
 // --- phases ----------------------------------------------------------------------------------------------------------
@@ -127,7 +127,7 @@ static ls_status reduce_begin(ls_lane_step *step, int bucket) {
     ls_status status = ls__host_partials(step, begin, s->bucket_ends[bucket], partials);
     ls__keep(&status, ls_synchronize(step->queue));
     ls__lap(step->times, LS_STEP_SUM);
-    ls__wait(s->worker_barrier, step->times, LS_STEP_WAIT);
+    ls__meet(step, LS_STEP_WAIT);
     if (step->replica != 0) return status;
     ls__keep(&status, receive(s, bucket, mean_at(s, bucket), bucket_length(s, bucket), lead_of(s, 0), LS_MESSAGE_MEAN));
     int pieces = ls__host_piece_count(s, micro_batches, s->config.comm->host);
@@ -157,7 +157,7 @@ static ls_status sum_at_root(ls_lane_step *step, int bucket) {
     ls_status status = LS_OK;
     if (hosts > 1) {
         if (step->replica == 0) status = wait_for(s, bucket);
-        ls__wait(s->worker_barrier, step->times, LS_STEP_SEND);
+        ls__meet(step, LS_STEP_SEND);
     }
     lane->source_count = ls__host_sources(s, micro_batches, lane->sources);
     for (int h = 1; h < hosts; h++)
@@ -167,10 +167,31 @@ static ls_status sum_at_root(ls_lane_step *step, int bucket) {
     ls__keep(&status, make_mean(step, lane->slices[bucket]));
     ls__lap(step->times, LS_STEP_SUM);
     if (hosts > 1) {
-        ls__wait(s->worker_barrier, step->times, LS_STEP_WAIT);
+        ls__meet(step, LS_STEP_WAIT);
         if (step->replica == 0) ls__keep(&status, send_mean(s, bucket));
     }
     return status;
+}
+
+// The mean is there for all workers of the host: those that exchange while others compute do not wait at a barrier for it.
+static void note_mean(const ls_lane_step *step, int bucket) {
+    atomic_store_explicit(&step->strategy->progress[bucket].reduced, step->number, memory_order_release);
+}
+
+static ls_status arrived(ls_lane_step *step, int bucket, int *peer) {
+    ls_strategy *s = step->strategy;
+    reduce_broadcast *b = impl_of(s);
+    *peer = -1;
+    if (s->config.comm->local_rank == 0 && s->config.comm->hosts > 1) {
+        int pending;
+        ls_request *requests = &b->requests[bucket * (s->config.comm->hosts + 1)];
+        LS_TRY(ls_comm_test_all(s->config.comm, requests, b->pending[bucket], &pending));
+        if (pending >= 0) *peer = requests[pending].peer;
+    } else if (s->config.comm->local_rank > 0 &&
+               atomic_load_explicit(&s->progress[bucket].reduced, memory_order_acquire) < step->number) {
+        *peer = lead_of(s, s->config.comm->host);
+    }
+    return LS_OK;
 }
 
 // Until the mean is there nobody but worker 0 has anything to do.
@@ -181,8 +202,17 @@ static ls_status reduce_end(ls_lane_step *step, int bucket) {
         status = sum_at_root(step, bucket);
     else if (is_lead(s) && step->replica == 0)
         status = wait_for(s, bucket);
-    ls__wait(s->host_barrier, step->times, LS_STEP_SEND);
+    if (!step->alone)
+        ls__wait(s->host_barrier, step->times, LS_STEP_SEND);
+    else if (step->replica == 0 && s->config.comm->local_rank == 0)
+        note_mean(step, bucket);
     return status;
+}
+
+// The mean has left worker 0.
+static ls_status gather_end(ls_lane_step *step, int bucket) {
+    ls_strategy *s = step->strategy;
+    return is_root(s) && s->config.comm->hosts > 1 && step->replica == 0 ? wait_for(s, bucket) : LS_OK;
 }
 
 const ls_strategy_ops ls__strategy_reduce_broadcast = {
@@ -193,5 +223,7 @@ const ls_strategy_ops ls__strategy_reduce_broadcast = {
     .destroy = destroy,
     .slice = slice,
     .reduce_begin = reduce_begin,
+    .arrived = arrived,
     .reduce_end = reduce_end,
+    .gather_end = gather_end,
 };

@@ -174,12 +174,6 @@ static ls_status take_weights(ls_lane_step *step) {
 
 // --- phases ----------------------------------------------------------------------------------------------------------
 
-static ls_status reduce_begin(ls_lane_step *step, int bucket) {
-    const ls_strategy_ops *ops = step->strategy->ops;
-    step->lane->begun[bucket] = 1;
-    return ops->reduce_begin ? ops->reduce_begin(step, bucket) : LS_OK;
-}
-
 static ls_status update_and_gather(ls_lane_step *step, int bucket) {
     const ls_strategy_ops *ops = step->strategy->ops;
     ls_status status = ls__slice_update(step, bucket);
@@ -220,8 +214,7 @@ static ls_status update_measured(ls_lane_step *step) {
     return status;
 }
 
-// All that is done to a bucket once it is reduced, as far as it does not depend on other buckets.
-static ls_status reduce_end(ls_lane_step *step, int bucket) {
+ls_status ls__reduce_end(ls_lane_step *step, int bucket) {
     ls_strategy *s = step->strategy;
     ls_status status = s->ops->reduce_end(step, bucket);
     if (ls__clips(s))
@@ -248,22 +241,38 @@ static ls_status refresh(ls_lane_step *step) {
     return status;
 }
 
+// What follows once all buckets are on their way.
+static ls_status update(ls_lane_step *step) {
+    ls_strategy *s = step->strategy;
+    ls_status status = LS_OK;
+    for (int b = 0; b < s->bucket_count; b++) ls__keep(&status, ls__reduce_end(step, b));
+    if (ls__clips(s) || ls__layerwise(s)) ls__keep(&status, update_measured(step));
+    for (int b = 0; b < s->bucket_count && s->ops->gather_end; b++) ls__keep(&status, s->ops->gather_end(step, b));
+    ls__keep(&status, settle(step, LS_STEP_UPDATE));
+    return status;
+}
+
 ls_status ls_strategy_step(ls_strategy *s, int replica, ls_queue *queue, const ls_step_info *info, ls_vote mine,
                            ls_vote *decision, ls_step_times *times) {
     ls_lane *lane = s->lane[replica];
     ls_lane_step step = {.strategy = s, .lane = lane, .replica = replica, .queue = queue, .info = info, .times = times};
     step.factor = 1;
+    step.number = (uint64_t)lane->steps + 1;
     ls_status status = publish(&step, 0, s->bucket_count);
     ls__vote_cast(&step, status == LS_OK ? mine : LS_VOTE_FAILED);
-    ls__wait(s->host_barrier, times, LS_STEP_WAIT);
-    ls__keep(&status, ls__vote_send(&step));
-    for (int b = 0; b < s->bucket_count; b++)
-        if (!lane->begun[b]) ls__keep(&status, reduce_begin(&step, b));
-    for (int b = 0; b < s->bucket_count; b++) ls__keep(&status, reduce_end(&step, b));
-    if (ls__clips(s) || ls__layerwise(s)) ls__keep(&status, update_measured(&step));
-    for (int b = 0; b < s->bucket_count && s->ops->gather_end; b++) ls__keep(&status, s->ops->gather_end(&step, b));
-    ls__keep(&status, settle(&step, LS_STEP_UPDATE));
-    ls__keep(&status, ls__vote_receive(&step));
+    if (s->overlap) {
+        for (int b = 0; b <= s->bucket_count; b++)
+            if (b == s->bucket_count || !lane->begun[b]) ls__overlap_tell(&step, b);
+        ls__wait(s->host_barrier, times, LS_STEP_WAIT);
+        ls__keep(&status, ls__overlap_wait(&step));
+    } else {
+        ls__wait(s->host_barrier, times, LS_STEP_WAIT);
+        ls__keep(&status, ls__vote_send(&step));
+        for (int b = 0; b < s->bucket_count && s->ops->reduce_begin; b++)
+            ls__keep(&status, s->ops->reduce_begin(&step, b));
+    }
+    if (!ls__overlap_updates(s)) ls__keep(&status, update(&step));
+    if (!s->overlap) ls__keep(&status, ls__vote_receive(&step));
     if (status != LS_OK) ls__vote_fail(&step);
     ls__wait(s->host_barrier, times, s->ops->gather_end && s->config.comm->hosts > 1 ? LS_STEP_GATHER : LS_STEP_WAIT);
     ls_status after = take_weights(&step);
@@ -278,10 +287,18 @@ ls_status ls_strategy_step(ls_strategy *s, int replica, ls_queue *queue, const l
 ls_status ls_strategy_bucket_ready(ls_strategy *s, int replica, ls_queue *queue, const ls_step_info *info, int bucket,
                                    ls_step_times *times) {
     ls_lane_step step = {.strategy = s, .lane = s->lane[replica], .replica = replica, .queue = queue, .info = info};
+    ls_status status = LS_OK;
     step.times = times;
-    ls_status status = publish(&step, bucket, bucket + 1);
-    ls__wait(s->host_barrier, times, LS_STEP_WAIT);
-    ls__keep(&status, reduce_begin(&step, bucket));
+    step.number = (uint64_t)step.lane->steps + 1;
+    if (!s->overlap || step.lane->begun[bucket]) return LS_OK;
+    int64_t begin = ls__bucket_begin(s, bucket), end = s->bucket_ends[bucket];
+    if (step.lane->open) {
+        status = ls__gradient_merge(s, replica, queue, info, begin, end);
+        ls__lap(times, LS_STEP_SUM);
+    }
+    ls__keep(&status, publish(&step, bucket, bucket + 1));
+    step.lane->begun[bucket] = 1;
+    ls__overlap_tell(&step, bucket);
     return status;
 }
 

@@ -15,7 +15,7 @@
 //
 // A step, as every lane goes through it; what the strategies differ in is in capitals (their table, ls_strategy_ops):
 //
-//     all gradients of the host are there, votes are cast
+//     all gradients of the host are there (of a bucket, with config.overlap: then what follows happens behind backward), votes are cast
 //       → REDUCE of each bucket: what its slices are summed of arrives
 //       → norms over the vector, where they are wanted: sums of squares are SHARED
 //       → update of each slice, then GATHER of its bucket: all lanes get its new weights
@@ -64,6 +64,12 @@ typedef struct ls_strategy_config {
     int decay_kernels_only;  // 1: weight decay leaves alone what is no kernel
     double clip_norm;        // the largest norm of a mean gradient; a larger one is scaled down to it. 0: none
     int spin;                // barriers spin this often before sleeping
+    // 1: a thread of its own exchanges buckets as they are told to be ready, while lanes compute; it wants comm->any_thread. 0: the step
+    // does it all.
+    int overlap;
+    int overlap_own_core;               // 1: that thread has a core and polls; 0: it shares one and naps between looks
+    void (*overlap_begin)(void *user);  // called in that thread when it starts, to bind it; NULL: nothing
+    void *overlap_user;
     // Working copies: what kernels read instead of the masters (other layouts, bf16). After every update the lanes that
     // share one weights vector share the work of refreshing the copies that belong to it: refresh(user, ...), which puts part `part` of `parts` into the queue.
     int64_t copies_bytes;
@@ -161,6 +167,14 @@ static inline double ls_step_update(const ls_step_times *t) {
     return t->seconds[LS_STEP_UPDATE] + t->seconds[LS_STEP_REFRESH];
 }
 
+// The thread of config.overlap records what it does in `trace` while that is on, phase i under the name first + i; NULL: nowhere. Without
+// such a thread nothing is recorded. Not while a step runs. At most as many events a step as the second says; 0: there is no such thread.
+void ls_strategy_overlap_record(ls_strategy *strategy, ls_trace *trace, int first);
+int64_t ls_strategy_overlap_events(const ls_strategy *strategy);
+// Seconds since the strategy was made in which messages were on their way, or sums and updates made, while lanes still computed. Not
+// while a step runs. Not collective.
+double ls_strategy_overlap_seconds(const ls_strategy *strategy);
+
 // The largest number of events that a step puts into a trace.
 int64_t ls_strategy_trace_events(const ls_strategy *strategy);
 
@@ -177,8 +191,9 @@ typedef enum ls_vote { LS_VOTE_GO_ON, LS_VOTE_STOP, LS_VOTE_FAILED } ls_vote;
 // (ls_comm_abort) once the sentence is told. So whoever wants to know before it votes whether its queue failed synchronizes it.
 ls_status ls_strategy_step(ls_strategy *strategy, int replica, ls_queue *queue, const ls_step_info *info, ls_vote mine,
                            ls_vote *decision, ls_step_times *times);
-// Begins to reduce a bucket before the step does: the sums of its elements are complete on this lane. Waits for the other lanes of
-// the host. All lanes call it for the same buckets in the same order, and ls_strategy_step begins those that are left.
+// The bucket's gradients are complete on this lane, and it reads the bucket's weights no more in this step: in backward of its last
+// micro-batch, or after it. With config.overlap the bucket is summed, and updated where no norm has to be known, while lanes go on; without it
+// nothing happens. Waits for nobody. ls_strategy_step does it for the buckets that are left. Not collective. Errors: those of the device.
 ls_status ls_strategy_bucket_ready(ls_strategy *strategy, int replica, ls_queue *queue, const ls_step_info *info,
                                    int bucket, ls_step_times *times);
 // A barrier of all lanes of this host, for the trainer's own use.
@@ -251,6 +266,8 @@ struct ls_strategy_ops {
     void (*slice)(const ls_strategy *strategy, int lane, int bucket, int64_t *begin, int64_t *end);
     // Starts to bring together what the bucket's slices are summed of; all gradients of the host are there. NULL: nothing to start.
     ls_status (*reduce_begin)(ls_lane_step *step, int bucket);
+    // Whether reduce_end, or gather_end, would not wait: *peer is the rank that is waited for, -1: nobody. NULL: they never wait.
+    ls_status (*arrived)(ls_lane_step *step, int bucket, int *peer);
     // Waits for it. Afterwards either the lane's sources are the whole tree for its slice, or strategy->mean holds that.
     ls_status (*reduce_end)(ls_lane_step *step, int bucket);
     // Brings `columns` doubles of each unit of LS_SLICE_ALIGN elements from the unit's owner to wherever `units` is kept: once for

@@ -45,7 +45,8 @@ typedef struct ls_lane {
     int depth;
     int64_t steps;       // it has been through
     ls_slice *slices;    // (bucket_count): what it updates
-    char *begun;         // (bucket_count): which buckets are being reduced already
+    char *begun;         // (bucket_count): which buckets this lane has handed over already
+    int open;            // 1: between ls_strategy_gradient_begin and _end
     ls_source *sources;  // (micro_batches): room to list what a sum is made of
     int source_count;    // of the bucket that was reduced last
     ls_span blocks;      // (block_count, strategy->block): partial sums; the first is the driver's
@@ -90,6 +91,15 @@ typedef struct ls_ballot {
     _Atomic int all;
 } ls_ballot;
 
+// How far the lanes of a host are, for those who exchange while others compute. All of it only grows: steps are told apart by what it
+// has grown to.
+typedef struct ls_progress {
+    _Alignas(64) _Atomic uint64_t ready;    // lanes that have handed the bucket over, in all steps
+    _Alignas(64) _Atomic uint64_t reduced;  // the step whose mean is there, of strategies that make it as a whole
+} ls_progress;
+
+typedef struct ls_overlap ls_overlap;
+
 struct ls_strategy {
     const ls_strategy_ops *ops;
     void *impl;  // the strategy's own
@@ -116,8 +126,10 @@ struct ls_strategy {
     ls_barrier *host_barrier;    // all lanes of this host
     ls_barrier *worker_barrier;  // the replicas of this worker
     ls_ballot *ballots;          // (2), of the host
-    int *votes;                  // (1 + hosts): sent, received; where this worker speaks for its host to others
-    ls_request *vote_requests;   // (2 * hosts)
+    ls_progress *progress;  // (bucket_count + 1), of the host, with config.overlap: of each bucket, and of the votes
+    ls_overlap *overlap;    // NULL: none
+    int *votes;             // (1 + hosts): sent, received; where this worker speaks for its host to others
+    ls_request *vote_requests;  // (2 * hosts)
     // Of a host, or of a worker with weights of its own, doubles: sums of squares of the mean gradient, (length / LS_SLICE_ALIGN), for
     // clipping; of the weights and what is applied to them, (length / LS_SLICE_ALIGN, 2), for layer-wise optimizers.
     ls_window squares, layer_squares;
@@ -134,6 +146,8 @@ struct ls_lane_step {
     ls_queue *queue;
     const ls_step_info *info;
     ls_step_times *times;
+    uint64_t number;  // of the step, from 1, as this strategy counts them
+    int alone;  // 1: the one thread that exchanges goes through the phases for each replica, the first one last: nobody to wait for
     float factor;  // of clipping
     // What was called last, for the blocks of a run that follow.
     const ls_run *called;
@@ -197,6 +211,9 @@ static inline int ls__tag(ls_message message, int bucket) { return LS_MESSAGES *
 // The run of micro-batches a host computes in a step of V.
 void ls__host_run(const ls_strategy *strategy, int64_t micro_batches, int host, int64_t *begin, int64_t *end);
 int ls__host_piece_count(const ls_strategy *strategy, int64_t micro_batches, int host);
+// Adds what the tree has for siblings once the running micro-batch of a lane ends, of elements [begin, end): its stack stays as it is.
+ls_status ls__gradient_merge(ls_strategy *strategy, int replica, ls_queue *queue, const ls_step_info *info,
+                             int64_t begin, int64_t end);
 // The sums that the lanes of this host hold at the end of a step of V, in tree order. Returns how many.
 int ls__host_sources(const ls_strategy *strategy, int64_t micro_batches, ls_source *sources);
 // The sums of another host, received behind one another: (pieces, n) for elements from `begin` on.
@@ -262,11 +279,30 @@ ls_status ls__slice_update(ls_lane_step *step, int bucket);
 
 ls_status ls__votes_plan(ls_strategy *strategy);
 void ls__votes_free(ls_strategy *strategy);
-void ls__vote_cast(ls_lane_step *step, int vote);  // before the first barrier of the step
-ls_status ls__vote_send(ls_lane_step *step);       // after it: hosts tell each other
-ls_status ls__vote_receive(ls_lane_step *step);    // before the last barrier
+void ls__vote_cast(ls_lane_step *step, int vote);           // before the first barrier of the step
+ls_status ls__vote_send(ls_lane_step *step);                // after it: hosts tell each other
+ls_status ls__vote_arrived(ls_lane_step *step, int *peer);  // whether the next would not wait: *peer is -1
+ls_status ls__vote_receive(ls_lane_step *step);             // before the last barrier
 void ls__vote_fail(ls_lane_step *step);  // before the last barrier: what other hosts say does not count any more
 ls_vote ls__vote_decision(const ls_lane_step *step);  // after it
+
+// --- behind backward -------------------------------------------------------------------------------------------------
+
+// overlap.c. The thread is started once there is memory. Errors: OUT_OF_MEMORY.
+ls_status ls__overlap_plan(ls_strategy *strategy);
+ls_status ls__overlap_start(ls_strategy *strategy);
+void ls__overlap_free(ls_strategy *strategy);
+// The lane has handed `bucket` over, or, bucket_count, cast its vote: what it wrote before is seen by who acts on it.
+void ls__overlap_tell(ls_lane_step *step, int bucket);
+// Waits until all is done that goes on behind backward, votes included. Afterwards the main thread may communicate.
+ls_status ls__overlap_wait(ls_lane_step *step);
+// Whether it ends with the new weights; where norms have to be known first, it ends with sums on their way.
+static inline int ls__overlap_updates(const ls_strategy *s) {
+    return s->overlap && s->config.clip_norm <= 0 && !s->config.optimizer->layerwise;
+}
+
+// step.c: all that is done to a bucket once it is reduced, as far as it does not depend on other buckets.
+ls_status ls__reduce_end(ls_lane_step *step, int bucket);
 
 // --- time ------------------------------------------------------------------------------------------------------------
 
@@ -286,6 +322,11 @@ static inline void ls__lap(ls_step_times *times, ls_step_phase phase) {
 static inline void ls__wait(ls_barrier *barrier, ls_step_times *times, ls_step_phase phase) {
     ls_barrier_wait(barrier);
     ls__lap(times, phase);
+}
+
+// The replicas of a worker wait for each other.
+static inline void ls__meet(const ls_lane_step *step, ls_step_phase phase) {
+    if (!step->alone) ls__wait(step->strategy->worker_barrier, step->times, phase);
 }
 
 // Keeps the first failure and its place.

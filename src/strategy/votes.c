@@ -11,7 +11,7 @@
 
 static int speaks(const ls_strategy *s) { return s->config.comm->hosts > 1 && s->config.comm->local_rank == 0; }
 
-static ls_ballot *ballot_of(const ls_lane_step *step) { return &step->strategy->ballots[step->lane->steps % 2]; }
+static ls_ballot *ballot_of(const ls_lane_step *step) { return &step->strategy->ballots[step->number % 2]; }
 
 static void raise_to(_Atomic int *vote, int to) {
     int now = atomic_load(vote);
@@ -37,7 +37,7 @@ ls_status ls__vote_send(ls_lane_step *step) {
     ls_strategy *s = step->strategy;
     ls_comm *comm = s->config.comm;
     if (s->host_lane + step->replica == 0) {
-        ls_ballot *before = &s->ballots[(step->lane->steps + 1) % 2];
+        ls_ballot *before = &s->ballots[(step->number + 1) % 2];
         atomic_store(&before->host, 0);
         atomic_store(&before->all, 0);
     }
@@ -53,6 +53,15 @@ ls_status ls__vote_send(ls_lane_step *step) {
         LS_TRY(ls_comm_isend(comm, &s->votes[0], 1, LS_DTYPE_I32, rank, ls__tag(LS_MESSAGE_VOTE, 0),
                              &s->vote_requests[pending++]));
     }
+    return LS_OK;
+}
+
+ls_status ls__vote_arrived(ls_lane_step *step, int *peer) {
+    ls_strategy *s = step->strategy;
+    int pending = -1;
+    if (speaks(s))
+        LS_TRY(ls_comm_test_all(s->config.comm, s->vote_requests, 2 * (s->config.comm->hosts - 1), &pending));
+    *peer = pending < 0 ? -1 : s->vote_requests[pending].peer;
     return LS_OK;
 }
 

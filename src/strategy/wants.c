@@ -182,6 +182,7 @@ ls_status ls_strategy_allocate(ls_strategy *s) {
     const ls_strategy *other = s->config.weights_of;
     if (other) s->weights = other->weights;
     if (other && ls__shares_copies(s)) s->copies = other->copies;
+    if (status == LS_OK) status = ls__overlap_start(s);
     LS_TRY(ls_comm_agree(s->config.comm, status));
     return LS_OK;
 }

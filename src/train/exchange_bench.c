@@ -1,8 +1,9 @@
-// Timing exchange and update without training.
+// Timing exchange and update without training, and what the same takes otherwise.
 #include <lockstep/bench.h>
 #include <stdlib.h>
 
 #include "base/clock.h"
+#include "base/clones.h"
 #include "base/error.h"
 #include "base/memory.h"
 #include "strategy/strategy.h"
@@ -16,21 +17,24 @@ struct ls_exchange_bench {
     ls_device *device;
     ls_queue *queue;
     ls_strategy *strategy;
+    float *mine, *sum, *weights;  // (count): of comparisons; NULL before the first
 };
 
 // On the simplest device there is: exchange and update need no kernels.
-static ls_status set_up(ls_exchange_bench *b, ls_strategy_config *config) {
+static ls_status set_up(ls_exchange_bench *b, const char *optimizer, ls_strategy_config *config) {
     LS_TRY(ls_device_create("ref", NULL, &b->device));
     LS_TRY(ls_queue_create(b->device, &b->queue));
     config->device = b->device;
-    LS_TRY(ls_optimizer_find("adam", &config->optimizer));
+    LS_TRY(ls_optimizer_find(optimizer, &config->optimizer));
     return ls_optimizer_resolve(config->optimizer, &config->params);
 }
 
-ls_status ls_exchange_bench_create(ls_context *context, int64_t count, int own_cores, ls_exchange_bench **out) {
+ls_status ls_exchange_bench_create(ls_context *context, int64_t count, const char *optimizer, int own_cores,
+                                   ls_exchange_bench **out) {
     LS_NEED(out, "out");
     *out = NULL;
     LS_NEED(context, "context");
+    LS_NEED(optimizer, "optimizer");
     ls_exchange_bench *b = NULL;
     ls_comm *comm = context->comm;
     if (count < 1)
@@ -44,7 +48,7 @@ ls_status ls_exchange_bench_create(ls_context *context, int64_t count, int own_c
                                  .params = {-1, -1, -1, -1, -1, -1, -1, -1},
                                  .spin = own_cores ? SPINS : 0};
     ls_status status = ls_calloc(1, sizeof *b, &b);
-    if (status == LS_OK) status = set_up(b, &config);
+    if (status == LS_OK) status = set_up(b, optimizer, &config);
     LS_TRY_GOTO(ls_comm_agree(comm, status), fail);
     b->comm = comm;
     b->count = count;
@@ -63,8 +67,15 @@ void ls_exchange_bench_destroy(ls_exchange_bench **bench) {
     ls_strategy_destroy(&b->strategy);
     ls_queue_destroy(&b->queue);
     ls_device_destroy(&b->device);
+    ls_memory_free(b->mine);
+    ls_memory_free(b->sum);
+    ls_memory_free(b->weights);
     free(b);
     *bench = NULL;
+}
+
+static void write_gradient(float *g, int64_t count) {
+    for (int64_t i = 0; i < count; i++) g[i] = (float)(i & 7);
 }
 
 ls_status ls_exchange_bench_step(ls_exchange_bench *b, double *seconds) {
@@ -72,8 +83,7 @@ ls_status ls_exchange_bench_step(ls_exchange_bench *b, double *seconds) {
     LS_NEED(seconds, "seconds");
     ls_step_info info = {.micro_batches = b->comm->size, .samples = b->comm->size, .lr = 1e-3, .step = ++b->done};
     ls_step_times times = {.since = ls_clock()};
-    float *g = ls_span_host(ls_strategy_gradient_begin(b->strategy, 0, &info, b->comm->position));
-    for (int64_t i = 0; i < b->count; i++) g[i] = (float)(i % 7);
+    write_gradient(ls_span_host(ls_strategy_gradient_begin(b->strategy, 0, &info, b->comm->position)), b->count);
     LS_TRY(ls_strategy_gradient_end(b->strategy, 0, b->queue, &info));
     LS_TRY(ls_comm_barrier(b->comm));
     double start = ls_clock();
@@ -81,4 +91,93 @@ ls_status ls_exchange_bench_step(ls_exchange_bench *b, double *seconds) {
     LS_TRY(ls_strategy_step(b->strategy, 0, b->queue, &info, LS_VOTE_GO_ON, &unused, &times));
     *seconds = ls_clock() - start;
     return LS_OK;
+}
+
+// --- otherwise -------------------------------------------------------------------------------------------------------
+
+LS_CLONES static void descend(float *restrict w, const float *restrict g, float rate, int64_t n) {
+    for (int64_t i = 0; i < n; i++) w[i] -= rate * g[i];
+}
+
+static ls_status make_room(ls_exchange_bench *b) {
+    if (b->weights) return LS_OK;
+    int64_t bytes = b->count * (int64_t)sizeof(float);
+    ls_status status = ls_memory_alloc(bytes, &b->mine);
+    if (status == LS_OK) status = ls_memory_alloc(bytes, &b->sum);
+    if (status == LS_OK) status = ls_memory_alloc(bytes, &b->weights);
+    return ls_comm_agree(b->comm, status);
+}
+
+// Between hosts: a worker's share of what its host must send and receive goes to and comes from the worker at the same place on the next host.
+static ls_status over_wire(ls_exchange_bench *b) {
+    const ls_comm *comm = b->comm;
+    int64_t share = 2 * b->count * (comm->hosts - 1) / comm->hosts / comm->local_size;
+    ls_request requests[4];
+    int to = -1, from = -1, pending = 0;
+    for (int rank = 0; rank < comm->size; rank++) {
+        int place = comm->position_of[rank], first = place;
+        while (first > 0 && comm->host_of[comm->order[first - 1]] == comm->host_of[rank]) first--;
+        if (place - first != comm->local_rank) continue;
+        if (comm->host_of[rank] == (comm->host + 1) % comm->hosts) to = rank;
+        if (comm->host_of[rank] == (comm->host + comm->hosts - 1) % comm->hosts) from = rank;
+    }
+    // There may be more than a worker's gradients to send: in two halves, each of which is at most as long.
+    for (int half = 0; half < 2; half++) {
+        int64_t n = half ? share / 2 : share - share / 2;
+        if (from >= 0) LS_TRY(ls_comm_irecv(b->comm, b->sum, n, LS_DTYPE_F32, from, half, &requests[pending++]));
+        if (to >= 0) LS_TRY(ls_comm_isend(b->comm, b->mine, n, LS_DTYPE_F32, to, half, &requests[pending++]));
+        LS_TRY(ls_comm_wait_all(b->comm, requests, pending));
+        pending = 0;
+    }
+    return LS_OK;
+}
+
+// On one host all gradients are read once, and weights read and written. A worker's share of these bytes, in elements of a loop that
+// reads two floats and writes one.
+static void over_memory(ls_exchange_bench *b) {
+    int64_t n = b->count * (b->comm->size + 2) / (3 * (int64_t)b->comm->size);
+    descend(b->weights, b->mine, 1e-3f, n);
+}
+
+typedef ls_status (*timed_fn)(ls_exchange_bench *b);
+
+static ls_status run_allreduce(ls_exchange_bench *b) { return ls_comm_sum(b->comm, b->mine, b->sum, b->count); }
+
+static ls_status run_update(ls_exchange_bench *b) {
+    descend(b->weights, b->sum, 1e-3f, b->count);
+    return LS_OK;
+}
+
+static ls_status run_limit(ls_exchange_bench *b) {
+    if (b->comm->hosts > 1) return over_wire(b);
+    over_memory(b);
+    return LS_OK;
+}
+
+static ls_status time_one(ls_exchange_bench *b, timed_fn run, double *seconds) {
+    LS_TRY(ls_comm_barrier(b->comm));
+    double start = ls_clock();
+    LS_TRY(run(b));
+    *seconds = ls_clock() - start;
+    return LS_OK;
+}
+
+ls_status ls_exchange_bench_compare(ls_exchange_bench *b, ls_exchange_times *out) {
+    LS_NEED(b, "bench");
+    LS_NEED(out, "out");
+    double mine[4], *all;
+    LS_TRY(make_room(b));
+    LS_TRY(ls_comm_agree(b->comm, ls_calloc(b->comm->size, sizeof mine, &all)));
+    ls_status status = ls_exchange_bench_step(b, &mine[0]);
+    write_gradient(b->mine, b->count);
+    if (status == LS_OK) status = time_one(b, run_allreduce, &mine[1]);
+    if (status == LS_OK) status = time_one(b, run_update, &mine[2]);
+    if (status == LS_OK) status = time_one(b, run_limit, &mine[3]);
+    if (status == LS_OK) status = ls_comm_allgather(b->comm, mine, all, sizeof mine);
+    double most[4] = {0};
+    for (int i = 0; i < 4 * b->comm->size; i++)
+        if (all[i] > most[i % 4]) most[i % 4] = all[i];
+    free(all);
+    *out = (ls_exchange_times){most[0], most[1], most[2], most[3]};
+    return status;
 }

@@ -259,6 +259,7 @@ static double limit_seconds(const ls_layer_bench *l, const ls_plan_step_info *st
 
 ls_machine_limit ls_layer_bench_limit(const ls_layer_bench *l) {
     ls_machine_limit all = {.flops = 0};
+    if (!l) return all;
     for (int t = 0; t < l->threads && l->thread[t].limits.instructions; t++) {
         const ls_device_limits *limits = &l->thread[t].limits;
         snprintf(all.instructions, sizeof all.instructions, "%s", limits->instructions);

@@ -94,6 +94,11 @@ static const ls_option table[] = {
      .initial = "one per core the worker has", .help = "replicas per worker, each computing micro-batches of its own"},
     {"threads", LS_OPTION_INT, AT(threads), .metavar = "T", .min = 1, .max = 1024, WORKERS,
      .help = "threads per replica"},
+    {"bucket-size", LS_OPTION_REAL, AT(bucket_size), .metavar = "MB", .min = 0.001, .max = 1e6, WORKERS,
+     .initial = "a twelfth of all, 0.25 to 2, on several hosts; all on one",
+     .help = "exchange gradients in pieces of so many megabytes, each as soon as backward has written it"},
+    {"comm-cores", LS_OPTION_INT, AT(comm_cores), .metavar = "N", .max = 1, WORKERS,
+     .help = "cores of each worker for nothing but that exchange; 0: it shares those of the replicas"},
     {"bind", LS_OPTION_FLAG, AT(bind), WORKERS, .help = "let the system move replicas between cores"},
 
     {"optimizer", LS_OPTION_TEXT, AT(optimizer), .metavar = "NAME", .choices = optimizer_choice, OPTIMIZER,

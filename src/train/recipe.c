@@ -117,6 +117,15 @@ static ls_status check_filled_in(const ls_train_config *c) {
         return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
                        "only %lld samples were to be used: give 1 at least, or 0 for all that there are",
                        (long long)(c->limit_train < 0 ? c->limit_train : c->limit_test));
+    if (!(c->bucket_size >= 0))
+        return LS_FAIL(
+            LS_STATUS_INVALID_ARGUMENT,
+            "gradients were to be exchanged in buckets of %g MB: give a size above 0, or 0 to leave it to the "
+            "library",
+            c->bucket_size);
+    if (c->comm_cores < 0 || c->comm_cores > 1)
+        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
+                       "the exchange was to have %d cores of each worker for itself: it takes 0 or 1", c->comm_cores);
     if (!(c->warmup_epochs >= 0))
         return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "the warm-up takes %g epochs; it must be at least 0",
                        c->warmup_epochs);
@@ -200,7 +209,10 @@ ls_status ls__sizes_resolve(ls_trainer *t) {
 ls_status ls__spread_resolve(ls_trainer *t) {
     ls_spread *s = &t->spread;
     int64_t v = t->train_shape.micro_batches;
-    int workers = t->comm->size, threads = t->config.threads, cores = s->cores;
+    int workers = t->comm->size, threads = t->config.threads;
+    // Where there is only one core, the exchange shares it.
+    s->comm_cores = ls__exchange_overlaps(t) && s->cores > t->config.comm_cores ? t->config.comm_cores : 0;
+    int cores = s->cores - s->comm_cores;
     if (workers > v)
         return LS_FAIL(
             LS_STATUS_INVALID_ARGUMENT,

@@ -150,8 +150,23 @@ static void end_epoch(ls_replica *r) {
     if (r->trace) ls_trace_add(r->trace, LS_SPAN_EPOCH, r->trainer->at.epoch, r->trainer->at.started, r->since);
 }
 
-// Forward and backward of one micro-batch into the gradient memory the strategy gives.
-static ls_status train_micro_batch(ls_replica *r, const ls_step_info *info, int64_t v, double *row) {
+// In backward of the lane's last micro-batch of a step: the gradients [0, offset + count) are complete, or not trained. What is left is the
+// step's to hand over.
+static void hand_over(void *user, int64_t offset, int64_t count) {
+    ls_replica *r = user;
+    ls_trainer *t = r->trainer;
+    if (r->ready == t->bucket_count || t->bucket_ends[r->ready] > offset + count) return;
+    lap(r, &r->phases.backward, LS_SPAN_BACKWARD);
+    ls_step_times times = {.since = r->since, .trace = r->trace};
+    if (r->trace) times.trace_first = t->timeline->strategy_first;
+    while (r->ready < t->bucket_count && t->bucket_ends[r->ready] <= offset + count)
+        note_failure(r, ls_strategy_bucket_ready(t->strategy, r->index, r->queue, r->ready_info, r->ready++, &times));
+    r->phases.exchange += ls_step_exchange(&times);
+    r->since = times.since;
+}
+
+// Forward and backward of one micro-batch, the lane's last of the step or not, into the gradient memory the strategy gives.
+static ls_status train_micro_batch(ls_replica *r, const ls_step_info *info, int64_t v, int last, double *row) {
     ls_trainer *t = r->trainer;
     ls_batch *batch;
     feeds in;
@@ -163,7 +178,10 @@ static ls_status train_micro_batch(ls_replica *r, const ls_step_info *info, int6
     if (status == LS_OK) status = take_measures(r, plan, batch->count, row);
     lap(r, &r->phases.forward, LS_SPAN_FORWARD);
     ls_span gradient = ls_strategy_gradient_begin(t->strategy, r->index, info, v);
-    if (status == LS_OK) status = ls_plan_backward(plan, r->queue, &in.all, gradient, NULL, NULL);
+    r->ready_info = info;
+    r->ready = 0;
+    ls_bucket_ready_fn ready = last && t->bucket_count > 1 ? hand_over : NULL;
+    if (status == LS_OK) status = ls_plan_backward(plan, r->queue, &in.all, gradient, ready, r);
     lap(r, &r->phases.backward, LS_SPAN_BACKWARD);
     ls_status added = ls_strategy_gradient_end(t->strategy, r->index, r->queue, info);
     lap(r, &r->phases.exchange, LS_SPAN_ADD);
@@ -212,7 +230,7 @@ static void run_step(ls_replica *r) {
     ls_strategy_deal(t->strategy, info.micro_batches, r->lane, &begin, &end);
     lap(r, &r->phases.serial, LS_SPAN_NONE);
     for (int64_t v = begin; v < end && r->status == LS_OK; v++)
-        note_failure(r, train_micro_batch(r, &info, v, t->table + (row + v) * t->measures.width));
+        note_failure(r, train_micro_batch(r, &info, v, v == end - 1, t->table + (row + v) * t->measures.width));
     exchange(r, &info);
     if (r->index == 0) note_step_seconds(r, r->since - start);
     if (ls_trace_on(r->trace)) ls_trace_add(r->trace, LS_SPAN_STEP, (int)info.step, end_of_last, r->since);

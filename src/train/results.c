@@ -101,11 +101,14 @@ static void put_together(ls_trainer *t, const ls_phase_seconds *all) {
 ls_status ls__results_memory(ls_trainer *t) {
     struct {
         int64_t peak, planned;
-    } mine = {ls_memory_peak_rss(), t->memory.total.worker}, *all;
+        double hidden;
+    } mine = {ls_memory_peak_rss(), t->memory.total.worker, ls_strategy_overlap_seconds(t->strategy)}, *all;
     ls_history *h = &t->history;
     LS_TRY(ls_comm_agree(t->comm, ls_calloc(t->comm->size, sizeof *all, &all)));
     ls_status status = ls_comm_allgather(t->comm, &mine, all, sizeof mine);
+    h->exchange_hidden = 0;
     for (int r = 0; r < t->comm->size; r++) {
+        h->exchange_hidden += all[r].hidden / t->comm->size;
         if (all[r].peak > h->peak_rss) h->peak_rss = all[r].peak;
         if (all[r].planned > h->planned_bytes) h->planned_bytes = all[r].planned;
     }
@@ -217,6 +220,8 @@ ls_status ls_trainer_result(ls_trainer *t, ls_train_result *out) {
                          .replicas_per_worker = s->replicas,
                          .threads_per_replica = t->config.threads,
                          .oversubscribed = s->replicas * t->config.threads > s->cores,
+                         .buckets = t->bucket_count,
+                         .exchange_hidden = h->exchange_hidden / (t->at.all_steps > 0 ? (double)t->at.all_steps : 1),
                          .synchronous = t->choices.strategy->synchronous,
                          .global_batch = t->config.batch_size,
                          .micro_batch = t->config.micro_batch,

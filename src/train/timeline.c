@@ -81,7 +81,8 @@ static int64_t make_room(const ls_trainer *t, ls_timeline *l) {
     int64_t run = ls_strategy_deal_maximum(t->strategy, t->train_shape.micro_batches);
     int64_t need =
         run * (larger(steps_of(plan[LS_PLAN_KIND_TRAIN]), steps_of(plan[LS_PLAN_KIND_TRAIN_TAIL])) + BATCH_EVENTS) +
-        STEP_EVENTS + ls_strategy_trace_events(t->strategy);
+        STEP_EVENTS + ls_strategy_trace_events(t->strategy) + ls_strategy_overlap_events(t->strategy) +
+        2 * t->bucket_count;
     int64_t room = MOST_EVENTS / t->spread.lanes, epochs = larger(t->config.epochs, 1);
     ls__timeline_choose(l, t->train_shape.steps, epochs, room, need);
     int64_t batch =
@@ -94,12 +95,14 @@ static int64_t make_room(const ls_trainer *t, ls_timeline *l) {
 // --- recording -------------------------------------------------------------------------------------------------------
 
 static ls_status attach(ls_trainer *t, ls_timeline *l, const int first[LS_PLAN_KINDS], int64_t capacity) {
-    LS_TRY(ls_calloc(2 * (int64_t)t->spread.replicas, sizeof *l->tracks, &l->tracks));
+    l->track_count = 2 * t->spread.replicas + (ls_strategy_overlap_events(t->strategy) > 0);
+    LS_TRY(ls_calloc(l->track_count, sizeof *l->tracks, &l->tracks));
     int64_t run = ls_strategy_deal_maximum(t->strategy, t->train_shape.micro_batches);
-    for (int i = 0; i < 2 * t->spread.replicas; i++) {
+    for (int i = 0; i < l->track_count; i++) {
         LS_TRY(ls_memory_alloc(sizeof **l->tracks, &l->tracks[i]));
         int64_t ahead = l->epochs * (l->steps * run + 8);  // a loader prepares little more than is used
-        LS_TRY(ls_trace_allocate(l->tracks[i], i < t->spread.replicas ? capacity : ahead));
+        LS_TRY(
+            ls_trace_allocate(l->tracks[i], i < t->spread.replicas || i == 2 * t->spread.replicas ? capacity : ahead));
     }
     for (int i = 0; i < t->spread.replicas; i++) {
         ls_replica *r = &t->replica[i];
@@ -109,6 +112,8 @@ static ls_status attach(ls_trainer *t, ls_timeline *l, const int first[LS_PLAN_K
             if (r->plan[p]) ls_plan_record(r->plan[p], r->trace, first[p]);
         ls_loader_record(r->train_loader, r->loader_trace, LS_SPAN_PREPARE);
     }
+    if (l->track_count > 2 * t->spread.replicas)
+        ls_strategy_overlap_record(t->strategy, l->tracks[2 * t->spread.replicas], l->strategy_first);
     return LS_OK;
 }
 
@@ -149,7 +154,8 @@ void ls__timeline_destroy(ls_trainer *t) {
         if (r->train_loader) ls_loader_record(r->train_loader, NULL, 0);
         r->trace = r->loader_trace = NULL;
     }
-    for (int i = 0; l->tracks && i < 2 * t->spread.replicas; i++) {
+    if (t->strategy) ls_strategy_overlap_record(t->strategy, NULL, 0);
+    for (int i = 0; l->tracks && i < l->track_count; i++) {
         if (l->tracks[i]) ls_trace_release(l->tracks[i]);
         ls_memory_free(l->tracks[i]);
     }
@@ -166,6 +172,8 @@ void ls__timeline_step(ls_replica *r, int64_t step) {
     int on = r->trainer->at.epoch <= l->epochs && step >= l->first && step < l->first + l->steps;
     ls_trace_switch(r->trace, on);
     ls_trace_switch(r->loader_trace, on);
+    if (r->index == 0 && l->track_count > 2 * r->trainer->spread.replicas)
+        ls_trace_switch(l->tracks[l->track_count - 1], on);
 }
 
 void ls__timeline_evaluate(ls_replica *r, int64_t micro_batch) {

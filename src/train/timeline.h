@@ -41,7 +41,9 @@ typedef struct ls_timeline {
     ls_trace_name *names;  // (name_count)
     char *texts;           // what plans' names live in
     int name_count, strategy_first;
-    ls_trace **tracks;  // (2 * replicas): the replicas', then their loaders'; each in memory of its own
+    ls_trace **
+        tracks;  // (track_count): the replicas', their loaders', and that of the exchange where it has a thread; each in memory of its own
+    int track_count;
     ls_trace_clock clock;
 } ls_timeline;
 

@@ -98,7 +98,7 @@ typedef struct gathered {
 
 static ls_status gather(ls_trainer *t, gathered *g) {
     ls_timeline *l = t->timeline;
-    int tracks = 2 * t->spread.replicas;
+    int tracks = t->timeline->track_count;
     part mine = {.clock = l->clock};
     int64_t *counts;
     LS_TRY(ls__clock_offset(t->comm, ls_clock, &mine.clock.offset_to, &mine.clock_error));
@@ -159,9 +159,10 @@ static void write_labels(const ls_trainer *t, const gathered *g, ls_trace_file *
     for (int w = 0; w < t->comm->size; w++) {
         snprintf(text, sizeof text, "worker %d on %s", w, g->parts[w].host);
         ls_trace_file_process(f, w + 1, text);
-        for (int i = 0; i < 2 * t->spread.replicas; i++) {
+        for (int i = 0; i < t->timeline->track_count; i++) {
             snprintf(text, sizeof text, "%s %d", i < t->spread.replicas ? "replica" : "loader of replica",
                      i % t->spread.replicas);
+            if (i == 2 * t->spread.replicas) snprintf(text, sizeof text, "exchange");
             ls_trace_file_thread(f, w + 1, i + 1, text);
         }
     }
@@ -171,7 +172,7 @@ static void write_labels(const ls_trainer *t, const gathered *g, ls_trace_file *
 // it only takes them.
 static ls_status collect(ls_trainer *t, const gathered *g, ls_trace_file *f, ls_trace_event *chunk) {
     ls_timeline *l = t->timeline;
-    int tracks = 2 * t->spread.replicas;
+    int tracks = t->timeline->track_count;
     for (int w = 0; w < t->comm->size; w++)
         for (int i = 0; i < tracks; i++)
             for (int64_t at = 0, count = g->counts[w * tracks + i]; at < count; at += CHUNK_EVENTS) {
@@ -184,7 +185,7 @@ static ls_status collect(ls_trainer *t, const gathered *g, ls_trace_file *f, ls_
 }
 
 static ls_status hand_in(ls_trainer *t) {
-    for (int i = 0; i < 2 * t->spread.replicas; i++) {
+    for (int i = 0; i < t->timeline->track_count; i++) {
         const ls_trace *track = t->timeline->tracks[i];
         for (int64_t at = 0; at < track->count; at += CHUNK_EVENTS) {
             int64_t n = track->count - at < CHUNK_EVENTS ? track->count - at : CHUNK_EVENTS;

@@ -143,6 +143,12 @@ static ls_status plan_strategy(ls_trainer *t) {
                                  .optimizer = t->choices.optimizer,
                                  .params = t->choices.optimizer_params,
                                  .spin = host_lanes <= ls_topology_host_cores(t->topology) ? 20000 : 0,
+                                 .overlap = t->bucket_count > 1,
+                                 .overlap_own_core = t->spread.comm_cores > 0,
+                                 .overlap_begin = ls__exchange_bind,
+                                 .overlap_user = t,
+                                 .bucket_ends = t->bucket_ends,
+                                 .bucket_count = t->bucket_count,
                                  .clip_norm = t->config.clip_norm,
                                  .segments = t->segments,
                                  .segment_count = t->segment_count,
@@ -172,6 +178,7 @@ ls_status ls__trainer_plan(ls_trainer *t, int replicas) {
     t->program_bytes += after - t->rss_begun + (after - before) * (t->spread.replicas - made);
     LS_TRY(ls_params_seal(t->params));
     LS_TRY(ls_params_segments(t->params, t->graph, &t->segments, &t->segment_count));
+    LS_TRY(ls__buckets_resolve(t));
     return plan_strategy(t);
 }
 
@@ -336,6 +343,7 @@ void ls_trainer_destroy(ls_trainer **trainer) {
     free(t->at.sum);
     free(t->at.seen);
     free(t->segments);
+    free(t->bucket_ends);
     free(t->images.offset);
     free(t->images.divisor);
     free(t->images.mean);

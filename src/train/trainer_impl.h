@@ -1,5 +1,6 @@
 // The trainer from inside.
 //   recipe.c    what is asked for, checked and brought into the form that training goes by
+//   buckets.c   in which pieces gradients are exchanged
 //   feeds.c     which fields of the dataset feed which inputs of the graph
 //   images.c    what becomes of images before that
 //   trainer.c   setting up: plans, strategy, memory, weights
@@ -55,6 +56,7 @@ typedef struct ls_spread {
     int cores;            // each worker's own; 0: fewer cores than workers
     int replicas, lanes;  // per worker; in the job
     int bound;            // replicas are bound to cores
+    int comm_cores;       // of them, for the exchange alone
     char reason[160];     // why so many replicas
 } ls_spread;
 
@@ -112,6 +114,8 @@ typedef struct ls_replica {
     ls_loader *train_loader, *eval_loader;
     ls_range *ranges;  // of the running epoch or evaluation
     int64_t range_count;
+    const ls_step_info *ready_info;  // of the running step, while its last backward goes on
+    int ready;                       // buckets of it that have been handed over
     ls_phase_seconds phases;         // of the running epoch, or the latest
     double since;                    // when what is not yet in `phases` began
     ls_trace *trace, *loader_trace;  // its tracks of the timeline; NULL without one
@@ -153,6 +157,7 @@ typedef struct ls_history {
     ls_phase_seconds phases;          // per step, mean over all replicas of the job; gathered after fit
     ls_phase_seconds *worker_phases;  // (workers): the same of each worker; gathered after fit
     int64_t peak_rss, planned_bytes;  // the largest worker's; gathered after fit
+    double exchange_hidden;           // seconds in all steps, mean over workers; gathered after fit
 } ls_history;
 
 struct ls_trainer {
@@ -180,6 +185,8 @@ struct ls_trainer {
     ls_params *params;
     ls_segment *segments;
     int segment_count;
+    int64_t *bucket_ends;  // (bucket_count)
+    int bucket_count;
     ls_strategy *strategy;
     ls_span weights, copies;  // the strategy's
     ls_queue *queue;          // of the main thread, for what is set and taken outside of steps
@@ -212,6 +219,12 @@ double ls__learning_rate(const ls_trainer *trainer, int64_t step);
 ls_epoch_shape ls__epoch_shape(int64_t count, int64_t batch, int64_t micro_batch);
 // Samples and micro-batches of step `step` (from 0).
 void ls__epoch_step(const ls_epoch_shape *shape, int64_t step, int64_t *samples, int64_t *micro_batches);
+
+// buckets.c. Whether gradients are exchanged while backward goes on, the same on all workers.
+int ls__exchange_overlaps(const ls_trainer *trainer);
+// Cuts the parameter vector, once it is sealed. Errors: OUT_OF_MEMORY.
+ls_status ls__buckets_resolve(ls_trainer *trainer);
+void ls__exchange_bind(void *trainer);  // binds the calling thread, the one that exchanges
 
 // feeds.c. Finds the fields for the graph's inputs. Errors: INVALID_ARGUMENT.
 ls_status ls__inputs_resolve(ls_trainer *trainer);

@@ -21,6 +21,10 @@ does bench mnist-mlp --layers --steps 4 --batch-size 64 --micro-batch 16
 says "A micro-batch"
 does bench mnist-mlp --json --no-floor --steps 4 --batch-size 64 --micro-batch 16
 if [ -n "$mpirun" ]; then
+    does bench exchange --to 64 --workers 2
+    matches '^ +64  +[0-9.]+ .* [0-9.]+$'
+    does bench exchange --to 4 --workers 2 --json
+    says '"allreduce_over_step"'
     does scale mnist-mlp --data digits --workers 1,2 --out "$here/study" --limit-train 256 --epochs 1
     does scale mnist-mlp --data digits --workers 1,2 --out "$here/study" --limit-train 256 --epochs 1
     says "2 of them are done already"

@@ -46,9 +46,22 @@ for precision in fp32 bf16; do
             two_hosts $workers --precision $precision --strategy $strategy
             same "$alone"
             [ "$crossed" -gt 4000000 ] || wrong "$what: only $crossed bytes crossed the link"
+            what="$what, in buckets"
+            grep -q '^  exchange behind that .* in 1[0-9] buckets' "$here/out" || wrong "$what: not as many as expected"
             echo "$precision, $strategy, $workers workers on 2 hosts over ${speed:-an unlimited link}:" \
                 "$(sed -n 's/^Images per second *//p' "$here/out") images/s, $((crossed / 1000000)) MB sent by n1"
         done
+    done
+done
+
+# Other sizes of buckets, on any number of replicas, with a norm over all of them: the same weights.
+# shellcheck disable=SC2086
+for options in "--bucket-size 0.05 --replicas 2" "--bucket-size 1000" "--bucket-size 0.7 --comm-cores 1"; do
+    for norm in "" "--clip-norm 0.02"; do
+        timeout 60 "$lockstep" train $recipe $norm >"$here/out" 2>"$here/err"
+        alone=$(digest)
+        two_hosts 2 $options $norm
+        same "$alone"
     done
 done
 

@@ -49,9 +49,12 @@ for precision in fp32 bf16; do
     echo "$precision: $expected"
     compare 1 1 allreduce --precision $precision
     compare 1 2 allreduce --precision $precision
+    compare 1 2 allreduce --precision $precision --bucket-size 0.02
     [ -n "$alone" ] && continue
     compare 2 1 allreduce --precision $precision
     compare 3 1 reduce-broadcast --precision $precision
+    compare 2 2 allreduce --precision $precision --bucket-size 0.1
+    compare 3 1 reduce-broadcast --precision $precision --bucket-size 0.3
     [ "$model" = resnet20 ] && continue
     compare 3 1 allreduce --precision $precision
     compare 2 2 reduce-broadcast --precision $precision
@@ -61,5 +64,6 @@ done
 recipe="$recipe --optimizer lamb --weight-decay 0.01 --no-decay-biases --clip-norm 0.02 --label-smoothing 0.1"
 expected=$(result ref-lamb --device ref --replicas 1) || exit 1
 compare 1 2 reduce-broadcast
+compare 1 2 allreduce --bucket-size 0.1
 [ -n "$alone" ] || compare 2 1 allreduce
 exit $failed

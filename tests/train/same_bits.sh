@@ -35,7 +35,7 @@ digest() {
     grep -E '^ *"(weights_digest|train_loss|test_loss|test_accuracy)"' "$out/$name.json" | tr -d '\n'
 }
 
-# compare PRECISION WORKERS REPLICAS STRATEGY [OPTION]
+# compare PRECISION WORKERS REPLICAS STRATEGY [OPTION[ VALUE]]
 compare() {
     # shellcheck disable=SC2086 # no option is no word
     got=$(digest "$1-$2-$3-$4${5:-}" --precision "$1" --workers "$2" --replicas "$3" --strategy "$4" ${5:-}) || { failed=1; return; }
@@ -58,6 +58,8 @@ for precision in fp32 bf16; do
         compare $precision 1 1 allreduce --remat
         compare $precision 2 1 allreduce
         compare $precision 2 2 allreduce --remat
+        compare $precision 1 2 allreduce "--bucket-size 0.04"
+        compare $precision 2 2 reduce-broadcast "--bucket-size 0.3"
         compare $precision 3 1 reduce-broadcast
         compare $precision 4 1 allreduce
         continue
@@ -69,6 +71,11 @@ for precision in fp32 bf16; do
         compare $precision $workers 1 allreduce
     done
     compare $precision 4 2 allreduce
+    # In buckets, behind backward: down to the smallest, of one worker, of several, of a few that are uneven.
+    compare $precision 1 2 allreduce "--bucket-size 0.001"
+    compare $precision 2 1 allreduce "--bucket-size 1.1"
+    compare $precision 3 2 allreduce "--bucket-size 0.2"
+    compare $precision 2 2 reduce-broadcast "--bucket-size 0.5"
     compare $precision 2 1 reduce-broadcast
     compare $precision 5 1 reduce-broadcast
 done
@@ -80,6 +87,7 @@ expected=$(digest recipe-first --precision fp32 --replicas 1) || exit 1
 compare fp32 1 2 allreduce
 compare fp32 3 1 allreduce
 compare fp32 2 1 reduce-broadcast
+compare fp32 2 2 allreduce "--bucket-size 0.2"
 # Images at another size, changed at random and measured, each worker its share.
 recipe="$recipe --data shapes --image-size 36 --augment flip,crop,cutout --normalize dataset --limit-train 300 --limit-test 100"
 for precision in fp32 bf16; do
@@ -92,6 +100,7 @@ recipe="--limit-train 1500 --limit-test 500 --batch-size 512 --micro-batch 64 --
 expected=$(digest lamb-first --precision fp32 --replicas 1) || exit 1
 compare fp32 3 1 allreduce
 compare fp32 1 2 reduce-broadcast
+compare fp32 3 1 allreduce "--bucket-size 0.2"
 # Another seed must not give the same: the comparison above can fail.
 other=$(digest other --precision fp32 --replicas 1 --seed 43) || exit 1
 [ "$other" = "$(digest same --precision fp32 --replicas 1)" ] && echo "another seed gave the same digest" >&2 && failed=1

@@ -57,8 +57,16 @@ static double products_amx(int64_t rounds) {
     static _Thread_local float c[4 * LS_TILE * LS_TILE];
     enum { DEPTH = 64 };
     ls_tile_state before;
-    ls_tile_block block = {.a = a, .a_row = LS_TILE_DEPTH, .b = b, .b_column = 4 * LS_TILE_SIZE, .c = c, .c_row = 2 * LS_TILE,
-                           .groups = DEPTH / 4, .depth = 4, .rows = 2, .columns = 2};
+    ls_tile_block block = {.a = a,
+                           .a_row = LS_TILE_DEPTH,
+                           .b = b,
+                           .b_column = 4 * LS_TILE_SIZE,
+                           .c = c,
+                           .c_row = 2 * LS_TILE,
+                           .groups = DEPTH / 4,
+                           .depth = 4,
+                           .rows = 2,
+                           .columns = 2};
     ls__tiles_amx.begin(&before);
     for (int64_t r = 0; r < rounds; r++) ls__tiles_amx.multiply(&block);
     ls__tiles_amx.end(&before);
