@@ -73,6 +73,44 @@ static void fails(ls_context *context, const ls_graph *graph, ls_dataset *data, 
     ls_trainer_destroy(&t);
 }
 
+// Computes a little otherwise than the real one: as a kernel of another library would.
+static ls_status differ(ls_kernel *kernel, ls_queue *queue, const ls_span args[LS_ARG_COUNT]) {
+    LS_TRY(broken.real->run(kernel, queue, args));
+    float *y = ls_span_host(args[LS_ARG_Y]);
+    y[0] += 0.125f;
+    return LS_OK;
+}
+
+// Hosts whose kernels differ are found before training; those whose kernels are alike leave no trace of having been asked.
+static void probe(ls_context *context, const ls_graph *graph, ls_dataset *data, int worker) {
+    ls_comm *comm = context->comm;
+    ls_trainer *t;
+    ls_train_result before, after;
+    ls_train_config c;
+    ls_train_config_init(&c);
+    c.device = "ref";
+    c.batch_size = 24, c.micro_batch = 4, c.replicas = 1, c.bind = 0;
+    c.epochs = 1, c.limit_train = 48, c.limit_test = 8;
+    CHECK_OK(comm, ls_trainer_create(context, graph, data, &c, &t));
+    CHECK_OK(comm, ls_trainer_result(t, &before));
+    CHECK(comm, (before.probe[0] != 0) == (comm->hosts > 1));
+    CHECK_OK(comm, ls__probe(t));
+    CHECK_OK(comm, ls_trainer_result(t, &after));
+    CHECK(comm, strcmp(before.probe, after.probe) == 0 && strcmp(before.weights_digest, after.weights_digest) == 0);
+    ls_kernel *kernel = t->replica[0].plan[LS_PLAN_KIND_TRAIN]->steps[0].kernel;
+    if (comm->position == worker) {
+        broken = (failing){.ops = *kernel->ops, .real = kernel->ops};
+        broken.ops.run = differ;
+        kernel->ops = &broken.ops;
+    }
+    ls_status status = ls__probe(t);
+    CHECK(comm, status == (comm->hosts > 1 ? LS_STATUS_MISMATCH : LS_OK));
+    CHECK(comm, status == LS_OK || strstr(ls_error_message(), "compute different gradients from the same micro-batch"));
+    if (comm->position == worker) kernel->ops = broken.real;
+    CHECK_OK(comm, ls_trainer_fit(t, NULL));
+    ls_trainer_destroy(&t);
+}
+
 // A callback that fails, or stops, in its fourth step or at the end of the first epoch, on the worker *user names.
 static ls_status fail_in_step(void *user, const ls_step_report *step, int *stop) {
     steps_seen++;
@@ -135,6 +173,7 @@ static void test_hosts(ls_context *context) {
                 fails(context, graph, data, (*s)->name, worker, replica, 0);
     fails(context, graph, data, "allreduce", comm->size - 1, 1, 1);
     for (int rank = 0; rank < comm->size; rank++) callbacks_of_one(context, graph, data, rank);
+    probe(context, graph, data, comm->size - 1);
     ls_graph_destroy(&graph);
     ls_dataset_destroy(&data);
 }

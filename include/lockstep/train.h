@@ -142,6 +142,8 @@ typedef struct ls_train_result {
     const ls_phase_seconds *worker_phases;  // (workers), by rank: the same of each worker; owned by the trainer
     char weights_digest
         [65];  // SHA-256 of the parameters as little-endian floats in Keras's order and layout; "": not all are finite
+    char probe
+        [65];  // SHA-256 of the gradient of a micro-batch of fixed numbers, which all hosts had alike before training; "": one host
     int64_t peak_rss_bytes;  // of the largest worker
     int64_t planned_bytes;   // what it was planned to be (ls_memory.total.worker)
     int workers, hosts, replicas_per_worker, threads_per_replica;

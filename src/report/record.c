@@ -238,6 +238,7 @@ static void add_results(json_t *o, const ls_record_info *info) {
     json_object_set_new(o, "peak_rss_bytes", json_integer(r->peak_rss_bytes));
     json_object_set_new(o, "planned_bytes", json_integer(r->planned_bytes));
     json_object_set_new(o, "weights_digest", text(r->weights_digest));
+    if (r->probe[0]) json_object_set_new(o, "probe", text(r->probe));
     add_phases(o, r);
 }
 

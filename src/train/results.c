@@ -237,6 +237,7 @@ ls_status ls_trainer_result(ls_trainer *t, ls_train_result *out) {
     snprintf(r.replicas_reason, sizeof r.replicas_reason, "%s", s->reason);
     t->device->ops->describe(t->device, r.device_description, sizeof r.device_description);
     t->comm->ops->describe(t->comm, r.comm_description, sizeof r.comm_description);
+    snprintf(r.probe, sizeof r.probe, "%s", h->probe);
     LS_TRY(ls__results_digest(t, r.weights_digest));
     *out = r;
     return LS_OK;

@@ -246,6 +246,7 @@ static ls_status prepare(ls_trainer *t) {
     t->memory = ls__trainer_memory(t);
     LS_TRY(ls_comm_agree(t->comm, ls__memory_check(t)));
     LS_TRY(allocate(t));
+    LS_TRY(ls__probe(t));
     return ls__results_gather(t);
 }
 

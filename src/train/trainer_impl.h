@@ -4,6 +4,7 @@
 //   feeds.c     which fields of the dataset feed which inputs of the graph
 //   images.c    what becomes of images before that
 //   trainer.c   setting up: plans, strategy, memory, weights
+//   probe.c     whether all hosts compute the same
 //   replica.c   the lanes at work, each in a thread of its own
 //   fit.c       epochs and steps, as the main thread drives them
 //   results.c   what a run amounted to
@@ -157,6 +158,7 @@ typedef struct ls_history {
     ls_phase_seconds phases;          // per step, mean over all replicas of the job; gathered after fit
     ls_phase_seconds *worker_phases;  // (workers): the same of each worker; gathered after fit
     int64_t peak_rss, planned_bytes;  // the largest worker's; gathered after fit
+    char probe[65];                   // what all hosts computed alike; "": there is one host
     double exchange_hidden;           // seconds in all steps, mean over workers; gathered after fit
 } ls_history;
 
@@ -244,6 +246,10 @@ ls_status ls__trainer_plan(ls_trainer *trainer, int replicas);
 int64_t ls__shared_bytes(const ls_trainer *trainer);  // of the table's shared memory
 int64_t ls__arena_bytes(const ls_replica *replica);
 int64_t ls__ranges_count(const ls_trainer *trainer, const ls_epoch_shape *shape);
+
+// probe.c. Of several hosts: compares what they compute from the same micro-batch. Once there are weights, before training. Collective.
+// Errors: MISMATCH (names two workers), those of a plan.
+ls_status ls__probe(ls_trainer *trainer);
 
 // memory.c: what is going to be allocated, and what there is already. Not collective.
 ls_memory ls__trainer_memory(const ls_trainer *trainer);

@@ -1,0 +1,142 @@
+// Whether all hosts compute the same: before training every worker takes one and the same micro-batch, of numbers drawn by Philox, through
+// the plan it is going to train with, and the digests of the gradients are compared. Kernels of another library, instruction set or
+// processor may bear the same names and give other bits; then the weights would depend on who computed which micro-batch.
+#define _GNU_SOURCE
+#include <openssl/evp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/bf16.h"
+#include "base/error.h"
+#include "base/memory.h"
+#include "base/philox.h"
+#include "train/trainer_impl.h"
+
+enum { PROBE_STREAM = 0x50524F42, CHUNK_FLOATS = 1 << 18 };
+
+// --- the micro-batch -------------------------------------------------------------------------------------------------
+
+// Floating inputs are uniform in [0, 1); whole numbers are zero, which every class and every word is allowed to be.
+static ls_status write_input(ls_replica *r, const ls_plan *plan, int index, ls_span to) {
+    int64_t bytes = r->trainer->train_shape.micro_batch * r->trainer->inputs.bytes[index];
+    ls_dtype dtype;
+    char *values;
+    if (!ls_plan_feed(plan, index, &dtype)) return LS_OK;
+    LS_TRY(ls_calloc(bytes, 1, &values));
+    int64_t count = bytes / (int64_t)ls_dtype_size(dtype);
+    for (int64_t i = 0; i < count; i++) {
+        float v = ls_uniform(ls_philox(PROBE_STREAM, (uint32_t)i, (uint32_t)index, 0, 0).v[0]);
+        if (dtype == LS_DTYPE_F32) ((float *)(void *)values)[i] = v;
+        if (dtype == LS_DTYPE_BF16) ((ls_bf16 *)(void *)values)[i] = ls_float_to_bf16(v);
+    }
+    ls_status status = ls_write(r->queue, to, values, bytes);
+    if (status == LS_OK) status = ls_synchronize(r->queue);
+    free(values);
+    return status;
+}
+
+// Inputs lie in the memory of batches, which nobody uses yet.
+static ls_status write_batch(ls_replica *r, const ls_plan *plan, ls_span inputs[LS_MAX_FIELDS]) {
+    const ls_trainer *t = r->trainer;
+    int64_t samples = t->train_shape.micro_batch, offset = 0;
+    for (int i = 0; i < t->inputs.count; i++) {
+        inputs[i] = ls_span_of(r->inputs, offset);
+        LS_TRY(write_input(r, plan, i, inputs[i]));
+        offset += ls_round_up(samples * t->inputs.bytes[i], LS_ALIGN);
+    }
+    r->key->seed = t->config.seed;
+    r->key->epoch = 0;
+    for (int64_t i = 0; i < samples; i++) r->key->samples[i] = (uint64_t)i;
+    int64_t key = (int64_t)sizeof *r->key + samples * (int64_t)sizeof(uint64_t);
+    return ls_write(r->queue, ls_span_of(r->random, 0), r->key, key);
+}
+
+// --- its digest ------------------------------------------------------------------------------------------------------
+
+static ls_status add_gradient(EVP_MD_CTX *sha, ls_replica *r, ls_span gradient) {
+    int64_t length = ls_params_length(r->trainer->params);
+    float *values;
+    LS_TRY(ls_memory_alloc(CHUNK_FLOATS * (int64_t)sizeof *values, &values));
+    ls_status status = LS_OK;
+    for (int64_t at = 0; at < length && status == LS_OK; at += CHUNK_FLOATS) {
+        int64_t count = length - at < CHUNK_FLOATS ? length - at : CHUNK_FLOATS;
+        status = ls_read(r->queue, values, ls_span_at(gradient, at * 4), count * 4);
+        if (status == LS_OK) status = ls_synchronize(r->queue);
+        if (status == LS_OK) EVP_DigestUpdate(sha, values, (size_t)count * 4);
+    }
+    ls_memory_free(values);
+    return status;
+}
+
+static ls_status digest(ls_replica *r, ls_span gradient, char text[65]) {
+    EVP_MD_CTX *sha = EVP_MD_CTX_new();
+    unsigned char bytes[EVP_MAX_MD_SIZE] = {0};
+    if (!sha) return LS_FAIL(LS_STATUS_OUT_OF_MEMORY, "out of memory");
+    ls_status status = EVP_DigestInit_ex(sha, EVP_sha256(), NULL) == 1
+                           ? add_gradient(sha, r, gradient)
+                           : LS_FAIL(LS_STATUS_LIBRARY, "libcrypto could not start a SHA-256");
+    EVP_DigestFinal_ex(sha, bytes, NULL);
+    EVP_MD_CTX_free(sha);
+    for (int i = 0; i < 32; i++) snprintf(text + (ptrdiff_t)2 * i, 3, "%02x", bytes[i]);
+    return status;
+}
+
+// By this worker's first replica. A lane that has no micro-batch in a step has no gradient memory to use: it takes no part.
+static ls_status compute(ls_trainer *t, char text[65]) {
+    ls_replica *r = &t->replica[0];
+    ls_plan *plan = r->plan[LS_PLAN_KIND_TRAIN];
+    ls_step_info info = {.micro_batches = t->train_shape.micro_batches, .samples = t->train_shape.batch, .step = 1};
+    ls_span inputs[LS_MAX_FIELDS];
+    ls_feeds feeds = {inputs, ls_span_of(r->random, 0)};
+    int64_t begin, end;
+    text[0] = 0;
+    ls_strategy_deal(t->strategy, info.micro_batches, r->lane, &begin, &end);
+    if (begin == end) return LS_OK;
+    LS_TRY(write_batch(r, plan, inputs));
+    LS_TRY(ls_plan_forward(plan, r->queue, &feeds));
+    ls_span gradient = ls_strategy_gradient_begin(t->strategy, 0, &info, begin);
+    ls_status status = ls_plan_backward(plan, r->queue, &feeds, gradient, NULL, NULL);
+    if (status == LS_OK) status = ls_synchronize(r->queue);
+    if (status == LS_OK) status = digest(r, gradient, text);
+    ls_status ended = ls_strategy_gradient_end(t->strategy, 0, r->queue, &info);
+    return status != LS_OK ? status : ended;
+}
+
+// --- all workers -----------------------------------------------------------------------------------------------------
+
+typedef struct answer {
+    char digest[65];  // "": takes no part
+    char host[63];
+} answer;
+
+// Every answer is to be that of the first worker that has one.
+static ls_status compare(const answer *all, int workers, char digest[65]) {
+    const answer *first = NULL;
+    for (int w = 0; w < workers; w++) {
+        if (!all[w].digest[0]) continue;
+        if (!first) first = &all[w];
+        if (strcmp(all[w].digest, first->digest) != 0)
+            return LS_FAIL(LS_STATUS_MISMATCH,
+                           "worker %d on host %s and worker %d on host %s compute different gradients from the same "
+                           "micro-batch (%.12s and %.12s), so the weights would depend on who computes what: their "
+                           "processors or libraries are not alike. Start the job on hosts of one kind, or limit the "
+                           "instructions on all of them (ONEDNN_MAX_CPU_ISA=AVX2)",
+                           (int)(first - all), first->host, w, all[w].host, first->digest, all[w].digest);
+    }
+    if (first) snprintf(digest, sizeof first->digest, "%s", first->digest);
+    return LS_OK;
+}
+
+ls_status ls__probe(ls_trainer *t) {
+    answer mine = {.digest = ""}, *all;
+    if (t->comm->hosts == 1 || t->home != t) return LS_OK;
+    gethostname(mine.host, sizeof mine.host - 1);
+    LS_TRY(ls_comm_agree(t->comm, compute(t, mine.digest)));
+    LS_TRY(ls_comm_agree(t->comm, ls_calloc(t->comm->size, sizeof mine, &all)));
+    ls_status status = ls_comm_allgather(t->comm, &mine, all, sizeof mine);
+    if (status == LS_OK) status = compare(all, t->comm->size, t->history.probe);
+    free(all);
+    return status;
+}
