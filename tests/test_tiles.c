@@ -236,6 +236,12 @@ static void large_convolutions(void **state) {
     check_bf16(conv(130, 5, 5, 48, &(ls_conv2d_attrs){.filters = 32, .kernel = {3, 3}}));
     check_bf16(conv(33, 6, 7, 32, &(ls_conv2d_attrs){.filters = 16, .kernel = {3, 2}, .strides = {2, 3}}));
     check_bf16(conv(16, 6, 7, 32, &(ls_conv2d_attrs){.filters = 16, .kernel = {1, 1}, .strides = {2, 2}}));
+    check_bf16(
+        conv(1, 5, 60, 16,
+             &(ls_conv2d_attrs){.filters = 16, .kernel = {3, 3}, .dilation = {2, 32}, .padding = LS_PADDING_SAME}));
+    check_bf16(
+        conv(1, 70, 12, 16,
+             &(ls_conv2d_attrs){.filters = 16, .kernel = {3, 1}, .dilation = {64, 1}, .padding = LS_PADDING_SAME}));
     check_bf16(conv(40, 6, 6, 16, &(ls_conv2d_attrs){.filters = 32, .kernel = {7, 7}, .padding = LS_PADDING_SAME}));
 }
 

@@ -63,6 +63,20 @@ typedef struct overlapped {
     ls_status status;
 } overlapped;
 
+// --- communication that is broken ------------------------------------------------------------------------------------
+
+// One worker's thread that cannot go on says so to those of its host: they would wait for what it was to bring, and all their lanes with
+// them, while its main thread has to get out of the step to end the job.
+static void say_broken(ls_strategy *s, uint64_t number) {
+    atomic_store_explicit(&s->progress[s->bucket_count].reduced, number, memory_order_release);
+}
+
+static int host_broken(const ls_strategy *s, uint64_t number) {
+    return atomic_load_explicit(&s->progress[s->bucket_count].reduced, memory_order_acquire) >= number;
+}
+
+int ls__overlap_broken(const ls_lane_step *step) { return host_broken(step->strategy, step->number); }
+
 // --- what lanes say --------------------------------------------------------------------------------------------------
 
 static int all_lanes(const ls_strategy *s, int bucket, uint64_t number) {
@@ -129,8 +143,10 @@ ls_status ls__overlap_wait(ls_lane_step *step) {
 
 // --- the thread ------------------------------------------------------------------------------------------------------
 
-// Keeps the first failure, with the bucket and the worker that it was about.
+// Keeps the first failure, with the bucket and the worker that it was about. After a message that could not be sent or received, others
+// wait for what does not come: no use in going on.
 static void note(overlapped *x, ls_status status, int bucket, int peer) {
+    if (status == LS_STATUS_LIBRARY && x->o->strategy->config.comm->hosts > 1) x->broken = 1;
     if (status == LS_OK || x->status != LS_OK) return;
     x->status = status;
     if (peer >= 0 && bucket < x->o->strategy->bucket_count)
@@ -203,7 +219,7 @@ static int move(overlapped *x) {
 static int is_over(const overlapped *x) {
     const ls_strategy *s = x->o->strategy;
     int last = ls__overlap_updates(s) ? x->gathered : x->begun;
-    return x->broken || (last == s->bucket_count && x->voted == 2);
+    return x->broken || host_broken(s, x->step.number) || (last == s->bucket_count && x->voted == 2);
 }
 
 // Until a lane of this worker says something, or for a while: messages, and lanes of other workers, do not wake anybody.
@@ -242,6 +258,7 @@ static void run_step(ls_overlap *o, uint64_t number, const ls_step_info *info) {
         now = ls_clock();
         if (busy && computing) o->seconds += now - since;
     }
+    if (x.broken) say_broken(s, number);
     note(&x, ls_synchronize(o->queue), s->bucket_count, -1);
     ls__lap(&x.times, x.voted == 2 ? LS_STEP_GATHER : LS_STEP_SEND);
     o->status = x.status;

@@ -258,6 +258,7 @@ ls_status ls_strategy_step(ls_strategy *s, int replica, ls_queue *queue, const l
     ls_lane_step step = {.strategy = s, .lane = lane, .replica = replica, .queue = queue, .info = info, .times = times};
     step.factor = 1;
     step.number = (uint64_t)lane->steps + 1;
+    int broken = 0;
     ls_status status = publish(&step, 0, s->bucket_count);
     ls__vote_cast(&step, status == LS_OK ? mine : LS_VOTE_FAILED);
     if (s->overlap) {
@@ -265,15 +266,17 @@ ls_status ls_strategy_step(ls_strategy *s, int replica, ls_queue *queue, const l
             if (b == s->bucket_count || !lane->begun[b]) ls__overlap_tell(&step, b);
         ls__wait(s->host_barrier, times, LS_STEP_WAIT);
         ls__keep(&status, ls__overlap_wait(&step));
+        if (!ls__overlap_updates(s)) ls__wait(s->host_barrier, times, LS_STEP_WAIT);
+        broken = ls__overlap_broken(&step);
     } else {
         ls__wait(s->host_barrier, times, LS_STEP_WAIT);
         ls__keep(&status, ls__vote_send(&step));
         for (int b = 0; b < s->bucket_count && s->ops->reduce_begin; b++)
             ls__keep(&status, s->ops->reduce_begin(&step, b));
     }
-    if (!ls__overlap_updates(s)) ls__keep(&status, update(&step));
+    if (!ls__overlap_updates(s) && !broken) ls__keep(&status, update(&step));
     if (!s->overlap) ls__keep(&status, ls__vote_receive(&step));
-    if (status != LS_OK) ls__vote_fail(&step);
+    if (status != LS_OK || broken) ls__vote_fail(&step);
     ls__wait(s->host_barrier, times, s->ops->gather_end && s->config.comm->hosts > 1 ? LS_STEP_GATHER : LS_STEP_WAIT);
     ls_status after = take_weights(&step);
     ls__keep(&after, refresh(&step));

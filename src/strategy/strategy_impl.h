@@ -94,8 +94,9 @@ typedef struct ls_ballot {
 // How far the lanes of a host are, for those who exchange while others compute. All of it only grows: steps are told apart by what it
 // has grown to.
 typedef struct ls_progress {
-    _Alignas(64) _Atomic uint64_t ready;    // lanes that have handed the bucket over, in all steps
-    _Alignas(64) _Atomic uint64_t reduced;  // the step whose mean is there, of strategies that make it as a whole
+    _Alignas(64) _Atomic uint64_t ready;  // lanes that have handed the bucket over, in all steps
+    // The step whose mean is there, of strategies that make it as a whole; of the votes: the step that cannot be ended.
+    _Alignas(64) _Atomic uint64_t reduced;
 } ls_progress;
 
 typedef struct ls_overlap ls_overlap;
@@ -297,6 +298,8 @@ void ls__overlap_tell(ls_lane_step *step, int bucket);
 // Waits until all is done that goes on behind backward, votes included. Afterwards the main thread may communicate.
 ls_status ls__overlap_wait(ls_lane_step *step);
 // Whether it ends with the new weights; where norms have to be known first, it ends with sums on their way.
+// Whether communication has failed on a worker of this host, so that the step cannot be ended: once all of them have waited.
+int ls__overlap_broken(const ls_lane_step *step);
 static inline int ls__overlap_updates(const ls_strategy *s) {
     return s->overlap && s->config.clip_norm <= 0 && !s->config.optimizer->layerwise;
 }

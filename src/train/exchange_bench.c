@@ -108,10 +108,21 @@ static ls_status make_room(ls_exchange_bench *b) {
     return ls_comm_agree(b->comm, status);
 }
 
+// Of any host.
+static int fewest_workers(const ls_comm *comm) {
+    int fewest = comm->size;
+    for (int host = 0; host < comm->hosts; host++) {
+        int workers = 0;
+        for (int rank = 0; rank < comm->size; rank++) workers += comm->host_of[rank] == host;
+        if (workers < fewest) fewest = workers;
+    }
+    return fewest;
+}
+
 // Between hosts: a worker's share of what its host must send and receive goes to and comes from the worker at the same place on the next host.
 static ls_status over_wire(ls_exchange_bench *b) {
     const ls_comm *comm = b->comm;
-    int64_t share = 2 * b->count * (comm->hosts - 1) / comm->hosts / comm->local_size;
+    int64_t share = 2 * b->count * (comm->hosts - 1) / comm->hosts / fewest_workers(comm);
     ls_request requests[4];
     int to = -1, from = -1, pending = 0;
     for (int rank = 0; rank < comm->size; rank++) {

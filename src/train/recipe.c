@@ -242,7 +242,8 @@ ls_status ls__spread_resolve(ls_trainer *t) {
         }
     }
     s->lanes = workers * s->replicas;
-    s->bound = t->config.bind && s->replicas * threads <= cores;
+    if (s->replicas * threads > cores) s->comm_cores = 0;
+    s->bound = t->config.bind && s->replicas * threads <= s->cores;
     return LS_OK;
 }
 

@@ -373,17 +373,15 @@ static ls_status create_of_sequences(ls_cpu *cpu, const ls_kernel_spec *spec, ls
     return status;
 }
 
-// Where the library may use the AMX unit, so do we.
-static int tiles_pay(const ls_kernel_spec *spec) {
+int ls__cpu_has_tiles(void) {
     dnnl_cpu_isa_t isa = dnnl_get_effective_cpu_isa();
-    return (isa & dnnl_cpu_isa_avx512_core_amx) == dnnl_cpu_isa_avx512_core_amx && ls__cpu_conv2d_fits_tiles(spec) &&
-           ls__tiles_amx.available();
+    return (isa & dnnl_cpu_isa_avx512_core_amx) == dnnl_cpu_isa_avx512_core_amx && ls__tiles_amx.available();
 }
 
 ls_status ls__cpu_conv2d_create(ls_cpu *cpu, const ls_kernel_spec *spec, ls_kernel **out) {
     int forward = spec->pass == LS_PASS_TRAINING || spec->pass == LS_PASS_INFERENCE;
     if (is_sequence(spec)) return create_of_sequences(cpu, spec, out);
-    if (tiles_pay(spec)) {
+    if (ls__cpu_has_tiles() && ls__cpu_conv2d_fits_tiles(spec)) {
         LS_TRY(ls__cpu_conv2d_tiles_create(cpu, spec, &ls__tiles_amx, out));
         if (*out) return LS_OK;
     }

@@ -40,6 +40,7 @@ static ls_status map_axis(int64_t size, int taps, const ls_conv2d_attrs *a, int 
 static ls_status find_frame(const ls_conv2d_attrs *a, int reversed, ls_pixel_map *m) {
     int64_t reach[2] = {(m->taps_y - 1) * (int64_t)a->dilation[0], (m->taps_x - 1) * (int64_t)a->dilation[1]};
     if (a->strides[0] != 1 || a->strides[1] != 1 || ls__taps(m) == 1) return LS_OK;
+    if ((m->height + reach[0]) * (m->width + reach[1]) > INT32_MAX) return LS_OK;
     m->framed = 1;
     m->frame_height = m->height + reach[0];
     m->frame_width = m->width + reach[1];

@@ -305,12 +305,22 @@ static int64_t taps_inside(const int32_t *found, int64_t count) {
     return inside;
 }
 
+static int64_t reach_of(const ls_pixel_map *m) { return m->frame_height - m->height; }
+
+static int64_t frame_rows_once(const ls_pixel_map *m) {
+    int64_t fit = FRAME_BYTES / (frame_row(m) * 2) - reach_of(m);
+    return ls__least(m->height, fit > 0 ? fit : 1);
+}
+
 // A frame is copied once, a panel once for each tap; but of the frame's rows what would lie beyond the image's right side is multiplied in
-// vain. A copied element costs as much as about 38 multiplications.
+// vain. A copied element costs as much as about 38 multiplications. Taps far from each other may make the frame larger than the panel.
 static int frame_pays(const ls_tiles_kernel *k) {
     const ls_pixel_map *m = &k->map;
+    if (!m->framed) return 0;
     int64_t pixels = m->height * m->width, rows = ls_round_up(m->height * m->frame_width, LS_TILE);
-    return m->framed && (rows - pixels) * k->columns < 38 * pixels;
+    int64_t once = frame_rows_once(m), copied = (once + reach_of(m)) * m->frame_width;
+    return (rows - pixels) * k->columns < 38 * pixels && copied <= once * m->width * ls__taps(m) &&
+           (reach_of(m) + 1) * frame_row(m) <= INT32_MAX;
 }
 
 // Where many taps lie outside the image (small images, strides of a data gradient), rows that are one pixel of many samples leave those
@@ -324,16 +334,15 @@ static int position_pays(const ls_tiles_kernel *k) {
 
 static ls_status plan_frame(ls_tiles_kernel *k) {
     const ls_pixel_map *m = &k->map;
-    int64_t reach = m->frame_height - m->height, fit = FRAME_BYTES / (frame_row(m) * 2) - reach;
     int taps = ls__taps(m);
-    k->rows_once = ls__least(m->height, fit > 0 ? fit : 1);
+    k->rows_once = frame_rows_once(m);
     LS_TRY(ls_calloc(2 * taps, sizeof *k->tap_tiles, &k->tap_tiles));
     for (int t = 0; t < taps; t++) {
         k->tap_tiles[t] = m->tap_pixels[t] * (int32_t)frame_channels(m);
         k->tap_tiles[taps + t] = t * LS_TILE_SIZE;
     }
-    // The last block of rows may read a little more than the frame.
-    int64_t pixels = (k->rows_once + reach) * m->frame_width + 2 * LS_TILES_BLOCK;
+    // The last tile of rows may read a little more than the frame.
+    int64_t pixels = (k->rows_once + reach_of(m)) * m->frame_width + m->frame_width - m->width + LS_TILE;
     k->thread_bytes = pixels * frame_channels(m) * 2;
     return LS_OK;
 }

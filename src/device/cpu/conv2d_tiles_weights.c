@@ -186,22 +186,25 @@ void ls__tiles_weights_run(const ls_tiles_kernel *k, const ls_bf16 *x, const ls_
                            float *db) {
     const ls_pixel_map *m = &k->map;
     int64_t all = m->framed ? m->samples : ls__pixels(m), pixels = pixels_at_once(k);
-    float *sums = (float *)(void *)scratch;
+    double *totals = (double *)(void *)scratch;  // of the bias: of blocks in float, of all in double
+    float *sums = (float *)(void *)(totals + LS_TILES_COLUMNS);
     const ls_bf16 **dy_pixels = (const ls_bf16 **)(void *)(sums + 2 * LS_TILES_COLUMNS);
     const ls_bf16 **x_pixels = dy_pixels + pixels;
     ls_bf16 *pairs = (ls_bf16 *)(void *)(x_pixels + (m->framed ? k->once * read_pixels(m) : 0));
     for (int64_t begin = 0; begin < k->columns; begin += LS_TILES_COLUMNS) {
         int64_t columns = ls__least(LS_TILES_COLUMNS, k->columns - begin);
-        memset(sums, 0, 2 * (size_t)columns * sizeof *sums);
+        memset(totals, 0, (size_t)columns * sizeof *totals);
         for (int64_t first = 0; first < all; first += k->once) {
             block w = {k, x,     dy,     pairs, dy_pixels, x_pixels, dw, first, ls__least(k->once, all - first),
                        0, begin, columns};
             w.pixels = m->framed ? w.count * frame_pixels(m) : ls_round_up(w.count, LS_TILE_DEPTH);
             (m->framed ? find_frames : find_dy)(&w);
+            memset(sums, 0, 2 * (size_t)columns * sizeof *sums);
             bring_pairs(&w, pairs, db ? sums : NULL);
+            for (int64_t c = 0; c < columns; c++) totals[c] += (double)sums[c] + (double)sums[columns + c];
             run_block(&w, scratch + k->shared_bytes);
         }
-        for (int64_t c = 0; db && c < columns; c++) db[begin + c] = sums[c] + sums[columns + c];
+        for (int64_t c = 0; db && c < columns; c++) db[begin + c] = (float)totals[c];
     }
 }
 
@@ -228,7 +231,7 @@ void ls__tiles_weights_plan(ls_tiles_kernel *k) {
         k->thread_bytes = k->once * (LS_TILES_BLOCK * 2 + (int64_t)sizeof(void *));
     }
     int64_t pointers = pixels_at_once(k) + (m->framed ? k->once * read_pixels(m) : 0);
-    k->shared_bytes = 2 * LS_TILES_COLUMNS * (int64_t)sizeof(float) + pointers * (int64_t)sizeof(void *) +
-                      pixels_at_once(k) * columns * 2;
+    k->shared_bytes = LS_TILES_COLUMNS * (int64_t)(sizeof(double) + 2 * sizeof(float)) +
+                      pointers * (int64_t)sizeof(void *) + pixels_at_once(k) * columns * 2;
     k->base.tiles = units_of(m);
 }

@@ -104,6 +104,9 @@ ls_kernel_spec ls__cpu_transpose_as_conv2d(const ls_kernel_spec *spec);
 typedef ls_status (*ls_cpu_create_fn)(ls_cpu *cpu, const ls_kernel_spec *spec, ls_kernel **out);
 ls_status ls__cpu_reorder_create(ls_device *device, const ls_layout *from, const ls_layout *to, ls_kernel **out);
 
+// Whether convolutions are computed in tiles of the AMX unit (tiles.h): where the library may use it, and this was built with it.
+int ls__cpu_has_tiles(void);
+
 // What one thread can do at most (device.h: limits).
 ls_status ls__cpu_limits(ls_device *device, ls_dtype precision, ls_device_limits *out);
 

@@ -236,8 +236,8 @@ static const char *isa_name(dnnl_cpu_isa_t isa) {
 
 static void describe(const ls_device *device, char *text, size_t size) {
     const dnnl_version_t *v = dnnl_version();
-    snprintf(text, size, "cpu: oneDNN %d.%d.%d, %s", v->major, v->minor, v->patch,
-             isa_name(dnnl_get_effective_cpu_isa()));
+    snprintf(text, size, "cpu: oneDNN %d.%d.%d%s, %s", v->major, v->minor, v->patch,
+             ls__cpu_has_tiles() ? " and tiles" : "", isa_name(dnnl_get_effective_cpu_isa()));
 }
 
 static ls_status supports(const ls_device *device, ls_dtype precision) {
@@ -262,13 +262,21 @@ static ls_status kernel_create(ls_device *device, const ls_kernel_spec *spec, ls
     return creators[spec->op]((ls_cpu *)device, spec, out);
 }
 
-static void thread_begin(ls_device *device) {
-    ls__team_set(device->options.threads);
+// Denormals are treated as zeros: they are noise in training and a hundred times slower. Every thread that computes does so, so this
+// never makes two workers differ.
+static void flush_denormals(void) {
 #if defined(__x86_64__)
-    // Denormals are treated as zeros: they are noise in training and a hundred times slower. Every thread that computes
-    // does so, so this never makes two workers differ.
     _mm_setcsr(_mm_getcsr() | 0x8040);
 #endif
+}
+
+// The team may be older than the flag: its threads have that of their beginning.
+static void thread_begin(ls_device *device) {
+    int threads = device->options.threads;
+    ls__team_set(threads);
+    flush_denormals();
+#pragma omp parallel num_threads(threads) if (threads > 1)
+    flush_denormals();
 }
 
 const ls_device_ops ls_device_cpu = {

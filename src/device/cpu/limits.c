@@ -76,8 +76,7 @@ static double products_amx(int64_t rounds) {
 static work widest(ls_dtype precision, const char **name) {
     dnnl_cpu_isa_t isa = dnnl_get_effective_cpu_isa();
     int bf16 = precision == LS_DTYPE_BF16;
-    if (bf16 && (isa & dnnl_cpu_isa_avx512_core_amx) == dnnl_cpu_isa_avx512_core_amx && ls__tiles_amx.available())
-        return *name = "AMX", products_amx;
+    if (bf16 && ls__cpu_has_tiles()) return *name = "AMX", products_amx;
     if (bf16 && (isa & dnnl_cpu_isa_avx512_core_bf16) == dnnl_cpu_isa_avx512_core_bf16)
         return *name = "AVX-512 BF16", dot_avx512;
     if ((isa & dnnl_cpu_isa_avx512_core) == dnnl_cpu_isa_avx512_core) return *name = "AVX-512", fma_avx512;

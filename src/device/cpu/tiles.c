@@ -124,6 +124,7 @@ static __attribute__((noinline)) void amx_by_the_tile(const ls_tile_block *p) {
 }
 
 static void amx_multiply(const ls_tile_block *p) {
+    __asm__ volatile("" ::: "memory");  // to compilers the instructions that load tiles read nothing
     if (p->rows == 2 && p->columns == 2)
         amx_2x2(p);
     else
