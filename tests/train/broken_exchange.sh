@@ -1,0 +1,30 @@
+#!/bin/sh
+# Communication that fails on one worker, while all compute: the job ends, and says which bucket it was. Nobody waits for ever, neither the
+# other workers of its host nor other hosts.
+# usage: broken_exchange.sh LOCKSTEP FAKE_HOSTS
+set -u
+lockstep=$1 hosts=$2
+out=$(mktemp -d) || exit 1
+trap 'rm -rf "$out"' EXIT
+unset OMPI_COMM_WORLD_SIZE PMI_SIZE PMIX_RANK 2>/dev/null
+failed=0
+# Where one worker of a host sends and receives for the others, these are 0 and 2.
+for options in "--strategy allreduce" "--strategy reduce-broadcast" "--strategy allreduce --clip-norm 1"; do
+    for worker in 0 2; do
+        # shellcheck disable=SC2086 # several words
+        LD_PRELOAD=$hosts LOCKSTEP_TEST_HOSTS=2 LOCKSTEP_TEST_BREAKS=$worker:5 timeout -k 5 40 \
+            "$lockstep" train mnist-mlp --data digits --limit-train 1024 --limit-test 50 --epochs 2 --batch-size 64 --micro-batch 8 \
+            --workers 4 --replicas 1 --bucket-size 0.3 --verbose 0 $options >"$out/log" 2>&1
+        code=$?
+        if [ $code -eq 0 ] || [ $code -ge 124 ]; then
+            echo "$options, worker $worker: exit status $code"
+            cat "$out/log"
+            failed=1
+        elif ! grep -q "look for a message" "$out/log"; then
+            echo "$options, worker $worker: does not say what failed"
+            cat "$out/log"
+            failed=1
+        fi
+    done
+done
+exit $failed
