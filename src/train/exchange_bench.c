@@ -116,7 +116,7 @@ static int fewest_workers(const ls_comm *comm) {
         for (int rank = 0; rank < comm->size; rank++) workers += comm->host_of[rank] == host;
         if (workers < fewest) fewest = workers;
     }
-    return fewest;
+    return fewest > 0 ? fewest : 1;  // no host is without
 }
 
 // Between hosts: a worker's share of what its host must send and receive goes to and comes from the worker at the same place on the next host.
