@@ -195,6 +195,13 @@ class Launch:
                     pass
         return sorted(found)
 
+    def is_daemon(self, pid):
+        try:
+            with open("/proc/%d/cmdline" % pid, "rb") as f:
+                return os.path.basename(f.read().split(b"\0")[0]) == b"orted"
+        except OSError:
+            return False
+
     def hit(self, top):
         """Sends the signal; whom it went to."""
         number, who, _ = self.signal
@@ -207,6 +214,8 @@ class Launch:
             targets = rest[-1:]
         else:
             targets = [top] + rest
+        if number == signal.SIGSTOP:  # Open MPI's daemon beside a single process: stopped, nobody of ours could end it
+            targets = [p for p in targets if p == top or not self.is_daemon(p)]
         for p in targets:
             try:
                 os.kill(p, number)
