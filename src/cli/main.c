@@ -41,7 +41,7 @@ static void fail_alone(const cli *c, const char *command) {
 static void fail_before(const char *command) {
     char worker[32];
     int rank = cli_job_rank();
-    usleep(1000000 + 20000 * (unsigned)(rank < 200 ? rank : 200));
+    usleep(2500000 + 20000 * (unsigned)(rank < 200 ? rank : 200));
     snprintf(worker, sizeof worker, "worker %d: ", rank);
     say(command, worker);
 }

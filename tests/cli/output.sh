@@ -27,7 +27,7 @@ small="mnist-mlp --limit-train 640 --limit-test 100 --epochs 2"
         END { exit !(mean > 0 && sum - mean < 0.05 * mean + 0.05 && mean - sum < 0.05 * mean + 0.05) }' "$here/out" ||
         wrong "the phases do not add up to the time of an update"
     # The digest is that of an instruction set, which stands below it.
-    grep -A1 '^Weights digest' "$here/out" | grep -qE '^  on +cpu: oneDNN [0-9.]+, [a-z0-9_]+$' ||
+    grep -A1 '^Weights digest' "$here/out" | grep -qE '^  on +cpu: oneDNN [0-9.]+( and tiles)?, [a-z0-9_]+$' ||
         wrong "does not say what the digest depends on"
     # What the updates are made with.
     says "adam, learning rate 0.001"
