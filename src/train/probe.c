@@ -71,15 +71,10 @@ static ls_status add_gradient(EVP_MD_CTX *sha, ls_replica *r, ls_span gradient) 
 }
 
 static ls_status digest(ls_replica *r, ls_span gradient, char text[65]) {
-    EVP_MD_CTX *sha = EVP_MD_CTX_new();
-    unsigned char bytes[EVP_MAX_MD_SIZE] = {0};
-    if (!sha) return LS_FAIL(LS_STATUS_OUT_OF_MEMORY, "out of memory");
-    ls_status status = EVP_DigestInit_ex(sha, EVP_sha256(), NULL) == 1
-                           ? add_gradient(sha, r, gradient)
-                           : LS_FAIL(LS_STATUS_LIBRARY, "libcrypto could not start a SHA-256");
-    EVP_DigestFinal_ex(sha, bytes, NULL);
-    EVP_MD_CTX_free(sha);
-    for (int i = 0; i < 32; i++) snprintf(text + (ptrdiff_t)2 * i, 3, "%02x", bytes[i]);
+    EVP_MD_CTX *sha;
+    LS_TRY(ls__sha256_begin(&sha));
+    ls_status status = add_gradient(sha, r, gradient);
+    ls__sha256_end(sha, text);
     return status;
 }
 

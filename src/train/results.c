@@ -174,13 +174,26 @@ ls_status ls__results_finite(ls_trainer *t) {
     return LS_OK;
 }
 
+ls_status ls__sha256_begin(EVP_MD_CTX **out) {
+    *out = EVP_MD_CTX_new();
+    if (!*out) return LS_FAIL(LS_STATUS_OUT_OF_MEMORY, "out of memory");
+    if (EVP_DigestInit_ex(*out, EVP_sha256(), NULL) == 1) return LS_OK;
+    EVP_MD_CTX_free(*out);
+    return LS_FAIL(LS_STATUS_LIBRARY, "libcrypto could not start a SHA-256");
+}
+
+void ls__sha256_end(EVP_MD_CTX *sha, char text[65]) {
+    unsigned char bytes[EVP_MAX_MD_SIZE] = {0};
+    EVP_DigestFinal_ex(sha, bytes, NULL);
+    EVP_MD_CTX_free(sha);
+    for (int i = 0; i < 32; i++) snprintf(text + (ptrdiff_t)2 * i, 3, "%02x", bytes[i]);
+}
+
 ls_status ls__results_digest(ls_trainer *t, char text[65]) {
-    EVP_MD_CTX *sha = EVP_MD_CTX_new();
+    EVP_MD_CTX *sha;
     int finite = 1;
-    if (!sha) return LS_FAIL(LS_STATUS_OUT_OF_MEMORY, "out of memory");
-    ls_status status = EVP_DigestInit_ex(sha, EVP_sha256(), NULL) == 1
-                           ? LS_OK
-                           : LS_FAIL(LS_STATUS_LIBRARY, "libcrypto could not start a SHA-256");
+    LS_TRY(ls__sha256_begin(&sha));
+    ls_status status = LS_OK;
     for (int i = 0; t->weights.buffer && i < t->graph->store->count && status == LS_OK; i++) {
         int64_t count = ls_shape_count(t->graph->store->params[i].shape);
         float *plain = NULL;
@@ -190,10 +203,7 @@ ls_status ls__results_digest(ls_trainer *t, char text[65]) {
         if (status == LS_OK) finite &= all_finite(plain, count);
         ls_memory_free(plain);
     }
-    unsigned char bytes[EVP_MAX_MD_SIZE] = {0};
-    EVP_DigestFinal_ex(sha, bytes, NULL);
-    EVP_MD_CTX_free(sha);
-    for (int i = 0; i < 32; i++) snprintf(text + (ptrdiff_t)2 * i, 3, "%02x", bytes[i]);
+    ls__sha256_end(sha, text);
     if (!finite) text[0] = 0;  // all that is no number would have one digest, as if it were the same
     return status;
 }

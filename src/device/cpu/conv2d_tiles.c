@@ -157,7 +157,6 @@ ls_status ls__cpu_conv2d_tiles_create(ls_cpu *cpu, const ls_kernel_spec *spec, c
     k->tiles = tiles;
     k->pass = spec->pass;
     k->columns = data ? spec->x[0].shape.dim[3] : spec->y[0].shape.dim[3];
-    k->b_columns = ls__parts(k->columns, LS_TILE);
     k->result = data ? spec->x[0].dtype : spec->y[0].dtype;
     k->bias = spec->w_count > 1 && !data;
     k->residual = !data && !weights && spec->residual;

@@ -31,9 +31,8 @@ typedef struct ls_tiles_kernel {
     const ls_tile_ops *tiles;
     ls_pass pass;
     ls_pixel_map map;
-    int64_t columns;    // channels of the result, or of DY
-    int64_t b_columns;  // column tiles in a row of W's tiles, backward data
-    ls_dtype result;    // of Y or DX
+    int64_t columns;  // channels of the result, or of DY
+    ls_dtype result;  // of Y or DX
     int bias, residual, relu, mask;
     int threads;
     // Scratch: what threads share, then for each thread.

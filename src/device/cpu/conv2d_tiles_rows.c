@@ -37,9 +37,9 @@ static int64_t groups_of(const ls_pixel_map *m) { return ls__parts(m->channels, 
 static void set_weights(const ls_tiles_kernel *k, const ls_bf16 *w, int64_t group, int64_t groups, ls_tile_block *b) {
     int64_t taps = ls__taps(&k->map);
     if (k->pass == LS_PASS_BACKWARD_DATA) {
-        b->b = w + group * k->b_columns * taps * LS_TILE_SIZE;
         b->b_column = taps * LS_TILE_SIZE;
-        b->b_group = k->b_columns * b->b_column;
+        b->b_group = k->columns / LS_TILE * b->b_column;
+        b->b = w + group * b->b_group;
     } else {
         b->b = w + group * taps * LS_TILE_SIZE;
         b->b_column = groups_of(&k->map) * taps * LS_TILE_SIZE;
