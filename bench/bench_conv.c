@@ -10,14 +10,7 @@
 #include "base/clock.h"
 #include "base/memory.h"
 #include "device/device.h"
-
-#define MUST(call)                                                                                                     \
-    do {                                                                                                               \
-        if ((call) != LS_OK) {                                                                                         \
-            fprintf(stderr, "%s\n", ls_error_message());                                                               \
-            exit(1);                                                                                                   \
-        }                                                                                                              \
-    } while (0)
+#include "must.h"
 
 enum { POOL_BYTES = 512 << 20, RUNS = 12 };
 

@@ -10,6 +10,7 @@
 
 #include "base/clock.h"
 #include "base/memory.h"
+#include "must.h"
 #include "strategy/strategy.h"
 
 typedef struct bench {
@@ -29,14 +30,6 @@ typedef struct lane {
     double *seconds, *update;  // (steps)
     double *floor;             // (steps)
 } lane;
-
-#define MUST(call)                                                                                                     \
-    do {                                                                                                               \
-        if ((call) != LS_OK) {                                                                                         \
-            fprintf(stderr, "%s\n", ls_error_message());                                                               \
-            exit(1);                                                                                                   \
-        }                                                                                                              \
-    } while (0)
 
 // Writes the gradients of one lane, as backward would.
 static void write_gradients(bench *b, int replica, const ls_step_info *info) {

@@ -8,16 +8,9 @@
 #include <lockstep/lockstep.h>
 
 #include "base/clock.h"
+#include "must.h"
 
 enum { RECORDED = 20, WARM_UP = 2, STEPS = WARM_UP + 2 * RECORDED, MOST_EPOCHS = 1000 };
-
-#define MUST(call)                                                                                                     \
-    do {                                                                                                               \
-        if ((call) != LS_OK) {                                                                                         \
-            fprintf(stderr, "%s\n", ls_error_message());                                                               \
-            exit(1);                                                                                                   \
-        }                                                                                                              \
-    } while (0)
 
 typedef struct bench {
     double before, step[STEPS];
