@@ -6,6 +6,7 @@ if(TARGET lockstep_program)
   if(LS_WITH_MPI AND NOT CMAKE_C_FLAGS_DEBUG MATCHES fsanitize)  # sanitizers have to be loaded first
     add_library(fake_hosts SHARED fake_hosts.c)
     target_link_libraries(fake_hosts PRIVATE MPI::MPI_C)
+    ls_tests_targets(fake_hosts mpi train)
     set(several_hosts $<TARGET_FILE:fake_hosts>)
     add_test(NAME train.broken_exchange
       COMMAND sh ${CMAKE_CURRENT_SOURCE_DIR}/train/broken_exchange.sh $<TARGET_FILE:lockstep_program> ${several_hosts})

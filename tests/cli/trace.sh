@@ -23,11 +23,14 @@ small="mnist-mlp --limit-train 640 --limit-test 100 --batch-size 64 --micro-batc
 
     # A record of the same run has its slowest layers, and so has the page about it.
     run 0 "$lockstep" train $small --trace "$here/few/" --trace-steps 3 --verbose 0 --record "$here/run.json"
-    grep -A2 '"slowest_layers": \[' "$here/run.json" | grep -q '"name": "dense backward weights"' ||
-        wrong "$what: the record does not say which layer is slowest"
+    slowest=$(grep -A2 '"slowest_layers": \[' "$here/run.json" | sed -n 's/.*"name": "\(.*\)".*/\1/p')
+    case $slowest in
+    "dense "*) ;;  # which of them is the machine's matter
+    *) wrong "$what: the record does not say which layer is slowest, but '$slowest'" ;;
+    esac
     (cd "$here" && "$lockstep" report run.json --out page >page.out 2>page.err) || wrong "no report of the record"
-    grep -q 'Of the layers, dense backward weights took most' "$here/page.out" || wrong "the report names no slowest layer"
-    grep -q '<td class="name">dense backward weights</td>' "$here/page/index.html" || wrong "the page has no slowest layers"
+    grep -q "Of the layers, $slowest took most" "$here/page.out" || wrong "the report names no slowest layer"
+    grep -q "<td class=\"name\">$slowest</td>" "$here/page/index.html" || wrong "the page has no slowest layers"
     run 0 "$lockstep" train $small --trace "$here/few/" --trace-steps 3 --verbose 0
     [ -s "$here/out" ] && wrong "--verbose 0 is not silent"
     run 0 "$lockstep" report "$here/few/trace.json"

@@ -8,6 +8,7 @@ out=$(mktemp -d) || exit 1
 trap 'rm -rf "$out"' EXIT
 unset OMPI_COMM_WORLD_SIZE PMI_SIZE PMIX_RANK 2>/dev/null
 failed=0
+[ -f "$hosts" ] || { echo "there is no library $hosts: nothing would break" && exit 1; }
 # Where one worker of a host sends and receives for the others, these are 0 and 2.
 for options in "--strategy allreduce" "--strategy reduce-broadcast" "--strategy allreduce --clip-norm 1"; do
     for worker in 0 2; do
