@@ -3,6 +3,7 @@
 #define LOCKSTEP_H
 
 #include <lockstep/bench.h>
+#include <lockstep/checkpoint.h>
 #include <lockstep/context.h>
 #include <lockstep/data.h>
 #include <lockstep/graph.h>

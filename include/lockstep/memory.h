@@ -22,6 +22,7 @@ extern "C" {
     X(UNUSED, "Between buffers")                                                                                       \
     X(BATCHES, "Batches being loaded")                                                                                 \
     X(DATASET, "Dataset")                                                                                              \
+    X(CHECKPOINT, "Snapshot for checkpoints")                                                                          \
     X(RECORDS, "Order of samples, metrics")                                                                            \
     X(PROGRAM, "Program, libraries, kernels")
 typedef enum ls_memory_part {
@@ -64,6 +65,7 @@ typedef struct ls_memory_job {
     // Bytes of the program, its libraries and kernels. 0: measured, as what this process took when it created the context and
     // what making the kernels adds to that; right in a process that has made none before.
     int64_t program;
+    int checkpoints;  // 1: it takes them
     int64_t more;  // bytes that a worker's process takes beside what can be measured in this one: MPI, say
 } ls_memory_job;
 

@@ -27,6 +27,9 @@ typedef struct cli {
     double wait_limit;    // seconds for which others may be waited for; 0: what no healthy step reaches; < 0: for ever
     double deadline;      // ls_clock() when waiting is over in any case; 0: never
     const char *command;  // that is run
+    int restarts;         // of workers that this process starts, with --resume
+    int stops_kindly;     // a first Ctrl-C is passed on to them as a wish (SIGUSR1)
+    int exit_status;      // where all went well; 0, but for CLI_UNFINISHED
 } cli;
 
 typedef struct cli_command {
@@ -107,7 +110,7 @@ typedef struct cli_progress {
     int length;    // of the live line
     ls_step_report latest;
 } cli_progress;
-void cli_progress_begin(cli_progress *progress, int verbose, int epochs);
+void cli_progress_begin(cli_progress *progress, int verbose, int epoch, int epochs);  // `epoch` is the first, from 1
 void cli_progress_step(cli_progress *display, const ls_step_report *progress);
 void cli_progress_pause(cli_progress *display);  // ends the live line: something else is printed
 // An epoch is over; `more`: another one follows.

@@ -45,7 +45,9 @@ static const ls_option weightless[] = {
     {.name = "save"},         {.name = "verbose"},        {.name = "record"},
     {.name = "metrics"},      {.name = "tensorboard"},    {.name = "tensorboard-every"},
     {.name = "time-limit"},   {.name = "wait-limit"},     {.name = "trace"},
-    {.name = "trace-steps"},  {.name = "until-accuracy"}, {.name = NULL},
+    {.name = "trace-steps"},  {.name = "until-accuracy"}, {.name = "checkpoint-every"},
+    {.name = "keep"},         {.name = "keep-epochs"},    {.name = "resume"},
+    {.name = "resume-from"},  {.name = "restarts"},       {.name = NULL},
 };
 
 static void defaults(plan *p) {
@@ -58,12 +60,13 @@ static void defaults(plan *p) {
     p->options[2] = (ls_option_set){ls_train_options(), &p->config};
     p->options[3] = (ls_option_set){ls_model_options(), &p->network};
     p->options[4] = (ls_option_set){cli_train_options(), &p->train};
-    p->options[5] = (ls_option_set){NULL, NULL};
+    p->options[5] = (ls_option_set){cli_checkpoint_options(), &p->checkpoints};
+    p->options[6] = (ls_option_set){NULL, NULL};
 }
 
 static void help(const plan *p) {
     int width = cli_help_width();
-    ls_option_set shown[8] = {{cli_course_options(), NULL}, {weightless, NULL}};
+    ls_option_set shown[9] = {{cli_course_options(), NULL}, {weightless, NULL}};
     memcpy(shown + 2, p->options, sizeof p->options);
     printf("Usage: lockstep plan MODEL [--memory SIZE] [OPTIONS]\n\n");
     ls_print_entry(
@@ -160,6 +163,7 @@ static ls_status search(plan *p) {
 static ls_status run_all(plan *p) {
     p->job.workers = p->set.workers ? p->set.workers : cli_job_size() > 0 ? cli_job_size() : 1;
     p->job.hosts = p->set.hosts;
+    p->job.checkpoints = p->checkpoints.folder != NULL;
     LS_TRY(read_limit(p));
     LS_TRY(check_batch(p));
     LS_TRY(cli_model_check(p->model, &p->network));

@@ -9,8 +9,10 @@
 #include "base/clock.h"
 #include "base/duration.h"
 #include "base/error.h"
+#include "base/memory.h"
 #include "base/output.h"
 #include "base/text.h"
+#include "cli/checkpoints.h"
 #include "cli/cli.h"
 #include "cli/deadline.h"
 #include "report/metrics.h"
@@ -106,7 +108,8 @@ typedef struct run {
     settings set;
     ls_train_config config;
     ls_model_config model;
-    ls_option_set options[4];
+    ls_option_set options[5];
+    cli_checkpoints checkpoints;
     void *file;  // what the config file's texts live in
     ls_graph *graph;
     ls_dataset *dataset;
@@ -120,6 +123,7 @@ typedef struct run {
     double trained_seconds, until_seconds;  // of the epochs so far; of those until the accuracy asked for
     int until_epoch;                        // in which it was reached; 0: it was not
     int stopped;                            // before the last epoch was over
+    int asked;                              // the signal that asked it to stop; 0: none did
     int too_late_to_evaluate;
     int evaluated;    // there are numbers of the test set
     int loaded;       // parameters that came from a file
@@ -137,7 +141,9 @@ static void defaults(run *r) {
     ls_model_config_init(&r->model);
     r->options[1] = (ls_option_set){ls_model_options(), &r->model};
     r->options[2] = (ls_option_set){table, &r->set};
-    r->options[3] = (ls_option_set){NULL, NULL};
+    cli_checkpoint_defaults(&r->checkpoints.set);
+    r->options[3] = (ls_option_set){cli_checkpoint_options(), &r->checkpoints.set};
+    r->options[4] = (ls_option_set){NULL, NULL};
 }
 
 static void help(const run *r) {
@@ -188,6 +194,9 @@ static ls_status read_options(run *r, int argc, char **argv, ls_words *words) {
     LS_TRY(read_wait_limit(r->set.wait_limit, &r->cli->wait_limit));
     if (r->set.until_accuracy > 0) r->config.validate = 1;
     LS_TRY(check_weights(&r->set));
+    LS_TRY(cli_checkpoints_check(&r->checkpoints));
+    r->cli->restarts = r->checkpoints.set.restarts;
+    r->cli->stops_kindly = r->checkpoints.set.folder != NULL;
     return cli_model_check(r->set.model, &r->model);
 }
 
@@ -262,7 +271,8 @@ static void print_head(const run *r) {
             (long long)micro_batches, micro_batches == 1 ? "" : "es", (long long)t->micro_batch, r->config.precision,
             r->config.strategy);
     print_recipe(r);
-    if (r->set.weights) {
+    cli_checkpoints_say(&r->checkpoints, r->result.device_description);
+    if (r->set.weights && !r->checkpoints.resumed) {
         cli_say("weights from %s: %d of %d parameters%s", r->set.weights, r->loaded,
                 ls_store_count(ls_graph_store(r->graph)),
                 r->loaded < ls_store_count(ls_graph_store(r->graph)) ? ", the others drawn from the seed" : "");
@@ -280,20 +290,37 @@ static void row(const char *what, const char *format, ...) {
     putchar('\n');
 }
 
+static const char *stop_reason(const run *r) { return r->asked ? "signal" : "time limit"; }
+
 // The one thing that even a silent run says: it did less than it was asked to.
 static void print_stop(const run *r) {
     const ls_train_result *t = &r->result;
     const ls_epoch_result *e = &t->epoch[t->epochs - 1];
     const char *evaluation = r->too_late_to_evaluate ? "; there is no time left to evaluate" : "";
-    fprintf(r->set.verbose ? stdout : stderr,
-            "Stopped after step %lld of %lld in epoch %d of %d, to be over in time (%s)%s.\n", (long long)e->steps,
-            (long long)t->steps_per_epoch, e->epoch, r->config.epochs, r->deadline.why, evaluation);
+    FILE *out = r->set.verbose ? stdout : stderr;
+    fprintf(out, "Stopped after step %lld of %lld in epoch %d of %d, ", (long long)e->steps,
+            (long long)t->steps_per_epoch, e->epoch, r->config.epochs);
+    if (r->asked)
+        fprintf(out, "as asked to (%s)%s.\n", strsignal(r->asked), evaluation);
+    else
+        fprintf(out, "to be over in time (%s)%s.\n", r->deadline.why, evaluation);
+    if (r->checkpoints.set.folder && !r->checkpoints.failed)
+        fprintf(out, "The same command with --resume goes on from there.\n");
 }
 
 static int whole_epochs(const ls_train_result *t) {
     int whole = 0;
     for (int i = 0; i < t->epochs; i++) whole += t->epoch[i].steps == t->steps_per_epoch;
     return whole;
+}
+
+static void print_checkpoints(const run *r) {
+    ls_checkpoint_costs c = ls_trainer_checkpoint_costs(r->trainer);
+    if (!r->checkpoints.set.folder) return;
+    char failed[40] = "";
+    if (c.failed) snprintf(failed, sizeof failed, ", %d failed", c.failed);
+    row("Checkpoints", "%d written%s, of %.1f MB; training paused %.1f ms for each", c.written, failed,
+        (double)c.bytes / 1e6, c.written + c.failed > 0 ? 1e3 * c.pause / (c.written + c.failed) : 0);
 }
 
 static void print_table(const run *r) {
@@ -324,6 +351,7 @@ static void print_table(const run *r) {
             r->until_epoch, r->until_epoch == 1 ? "" : "s", 100 * r->set.until_accuracy);
     else if (r->set.until_accuracy > 0)
         row("Time to that accuracy", "%g %% was not reached", 100 * r->set.until_accuracy);
+    print_checkpoints(r);
     row("Total run time", "%.2f s", r->total_seconds);
     row("Peak memory", "%.0f MB%s, planned %.0f MB", (double)t->peak_rss_bytes / 1e6,
         t->workers > 1 ? " (largest worker)" : "", (double)t->planned_bytes / 1e6);
@@ -373,6 +401,7 @@ static ls_status write_trace(run *r) {
 }
 
 static ls_status write_record(run *r) {
+    ls_checkpoint_costs costs = ls_trainer_checkpoint_costs(r->trainer);
     ls_record_info info = {.model = r->set.model,
                            .data = r->set.data,
                            .parameters = ls_graph_parameter_count(r->graph),
@@ -388,7 +417,9 @@ static ls_status write_record(run *r) {
                            .until_accuracy = r->set.until_accuracy,
                            .until_seconds = r->until_seconds,
                            .until_epoch = r->until_epoch,
-                           .stopped = r->stopped ? "time limit" : NULL,
+                           .stopped = r->stopped ? stop_reason(r) : NULL,
+                           .resumed_from = r->checkpoints.resumed ? r->checkpoints.path : NULL,
+                           .checkpoints = r->checkpoints.set.folder ? &costs : NULL,
                            .argv = r->cli->argv,
                            .compiler = cli_compiler()};
     ls_trace_report *trace = NULL;
@@ -412,18 +443,19 @@ static ls_status check_options(const run *r) {
     char line[4096];
     size_t used = 0, format = strcspn(r->set.data, ":");
     ls_text_add(line, sizeof line, &used,
-                "model=%.80s; data=%.*s; weights=%s; save=%s; trace=%lld; until-accuracy=%.17g; ", r->set.model,
+                "model=%.80s; data=%.*s; weights=%s; save=%s; trace=%lld; until-accuracy=%.17g; checkpoints=%s; ", r->set.model,
                 (int)(format < 80 ? format : 80), r->set.data,
                 !r->set.weights          ? "drawn"
                 : r->set.weights_by_name ? "from a file, by name"
                                          : "from a file",
-                r->set.save ? "yes" : "no", r->set.trace ? (long long)r->set.trace_steps : 0, r->set.until_accuracy);
+                r->set.save ? "yes" : "no", r->set.trace ? (long long)r->set.trace_steps : 0, r->set.until_accuracy,
+                r->checkpoints.set.folder ? "yes" : "no");
     ls_options_line((ls_option_set[]){r->options[0], r->options[1], {NULL, NULL}}, line + used, sizeof line - used);
     return ls_context_check_equal(r->cli->context, "the options", line);
 }
 
 static ls_status load_weights(run *r) {
-    if (!r->set.weights) return LS_OK;
+    if (!r->set.weights || r->checkpoints.resumed) return LS_OK;
     r->loaded = ls_store_count(ls_graph_store(r->graph));
     if (r->set.weights_by_name) return ls_trainer_load_weights_by_name(r->trainer, r->set.weights, &r->loaded);
     return ls_trainer_load_weights(r->trainer, r->set.weights);
@@ -464,6 +496,8 @@ static ls_status close_metrics(run *r) {
 static ls_status close_outputs(run *r) {
     ls_status status = r->set.record && speaks(r) ? write_record(r) : LS_OK, metrics = close_metrics(r);
     if (status == LS_OK) status = metrics;
+    if (status == LS_OK && r->checkpoints.failed)
+        status = LS_FAIL(LS_STATUS_IO, "training is done, but not all its checkpoints were written, as was said above");
     if (status == LS_OK && r->saved != LS_OK) status = LS_FAIL(r->saved, "%s", r->save_failure);
     return ls_context_agree(r->cli->context, status);
 }
@@ -472,7 +506,7 @@ static ls_status on_step(void *user, const ls_step_report *step, int *stop) {
     run *r = user;
     cli_progress_step(&r->progress, step);
     if (r->metrics) note_metrics(r, ls_metrics_step(r->metrics, step));
-    *stop = speaks(r) && cli_timekeeper_step(&r->timekeeper, step, r->config.validate);
+    *stop = (speaks(r) && cli_timekeeper_step(&r->timekeeper, step, r->config.validate)) || cli_checkpoints_asked();
     return LS_OK;
 }
 
@@ -525,6 +559,33 @@ static ls_status evaluate(run *r) {
     return LS_OK;
 }
 
+static void pause_progress(void *user) {
+    run *r = user;
+    cli_progress_pause(&r->progress);
+}
+
+// The recipe that the result depends on: what is left to the library's choice is in it as chosen.
+static ls_status find_checkpoint(run *r) {
+    ls_train_config config = r->config;
+    if (!config.micro_batch) config.micro_batch = ls_micro_batch_default(config.batch_size);
+    const ls_option_set sets[] = {{ls_train_options(), &config}, {ls_model_options(), &r->model}, {NULL, NULL}};
+    return cli_checkpoints_find(&r->checkpoints, r->cli->context, r->set.model, r->set.data, sets);
+}
+
+// Which signal asked for it is known to the worker that it came to. Collective.
+static ls_status find_asked(run *r) {
+    int asked = cli_checkpoints_asked(), *all;
+    int workers = ls_context_size(r->cli->context);
+    if (!r->stopped || !r->checkpoints.set.folder) return LS_OK;
+    LS_TRY(ls_calloc(workers, sizeof *all, &all));
+    ls_status status = ls_context_gather(r->cli->context, &asked, all, sizeof asked);
+    for (int i = 0; i < workers; i++)
+        if (all[i]) r->asked = all[i];
+    free(all);
+    if (status == LS_OK) r->cli->exit_status = CLI_UNFINISHED;
+    return status;
+}
+
 static ls_status train(run *r) {
     cli *c = r->cli;
     LS_TRY(cli_job_check_batch(c, &r->config, r->set.workers));
@@ -536,6 +597,7 @@ static ls_status train(run *r) {
     LS_TRY(check_options(r));
     LS_TRY(check_outputs(r));
     LS_TRY(check_trace(r));
+    LS_TRY(find_checkpoint(r));
     LS_TRY(ls_dataset_open(c->context, r->set.data, &r->dataset));
     ls_model_config model = r->model;  // that one stays as it was asked for, for the record
     model.input = ls_train_image_shape(&r->config, ls_dataset_image_shape(r->dataset));
@@ -543,14 +605,16 @@ static ls_status train(run *r) {
     LS_TRY(ls_model_build(r->set.model, &model, &r->graph));
     LS_TRY(ls_trainer_create(c->context, r->graph, r->dataset, &r->config, &r->trainer));
     LS_TRY(load_weights(r));
+    LS_TRY(cli_checkpoints_begin(&r->checkpoints, r->trainer, pause_progress, r));
     LS_TRY(ls_trainer_result(r->trainer, &r->result));
     LS_TRY(open_metrics(r));
     if (r->set.trace) LS_TRY(ls_trainer_trace(r->trainer, r->set.trace_steps));
     int loud = speaks(r) ? r->set.verbose : 0;
     if (loud) print_head(r);
-    cli_progress_begin(&r->progress, loud, r->config.epochs);
+    cli_progress_begin(&r->progress, loud, r->checkpoints.resumed ? r->checkpoints.epoch : 1, r->config.epochs);
     c->stage = CLI_STAGE_ALONE;
     LS_TRY(fit(r));
+    LS_TRY(find_asked(r));
     save_weights(r);
     LS_TRY(evaluate(r));
     c->stage = CLI_STAGE_TOGETHER;
@@ -582,6 +646,7 @@ static ls_status run_train(cli *c, int argc, char **argv) {
         ls_dataset_destroy(&r.dataset);
     }
     ls_metrics_destroy(&r.metrics);
+    cli_checkpoints_end(&r.checkpoints);
     ls_config_free(&r.file);
     return status;
 }

@@ -177,9 +177,19 @@ static double stopped_seconds(const cli *c) {
     return c->wait_limit > 0 && c->wait_limit < STOPPED_SECONDS ? c->wait_limit : STOPPED_SECONDS;
 }
 
+// The same with --resume behind the command's name, which stands before the last argc - 2 words.
+static ls_status with_resume(const arguments *a, int argc, char ***out) {
+    int rest = argc - 2, head = a->count - rest;
+    LS_TRY(ls_calloc(a->count + 2, sizeof **out, out));
+    memcpy(*out, a->list, (size_t)head * sizeof **out);
+    (*out)[head] = "--resume";
+    memcpy(*out + head + 1, a->list + head, (size_t)rest * sizeof **out);
+    return LS_OK;
+}
+
 static ls_status launch(cli *c, int workers) {
     c->stage = CLI_STAGE_TOGETHER;  // what goes wrong from here on is not the command line's fault
-    char self[4096], program[4096], count[16], *extra = NULL;
+    char self[4096], program[4096], count[16], *extra = NULL, **again = NULL;
     ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
     if (n < 0)
         snprintf(self, sizeof self, "%s", c->argv[0]);
@@ -203,11 +213,20 @@ static ls_status launch(cli *c, int workers) {
     add(&a, self);
     for (int i = 1; i < c->argc; i++) add(&a, c->argv[i]);
     a.list[0] = program;
-    // A little longer than those who wait take, who know more.
-    status = cli_launcher_run(c->command, a.list, !by_srun, c->wait_limit < 0 ? -1 : stopped_seconds(c) + 10);
+    LS_TRY_GOTO(with_resume(&a, c->argc, &again), failed);
+    cli_launch it = {.command = c->command,
+                     .argv = a.list,
+                     .again = again,
+                     .speaks = !by_srun,
+                     // A little longer than those who wait take, who know more.
+                     .patience = c->wait_limit < 0 ? -1 : stopped_seconds(c) + 10,
+                     .restarts = c->restarts,
+                     .stops_kindly = c->stops_kindly};
+    status = cli_launcher_run(&it);
     if (status != LS_OK) ls__fail_context(status, "--workers %d: ", workers);
 failed:
     free(extra);
+    free(again);
     free(a.list);
     return status;
 }

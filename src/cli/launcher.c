@@ -29,9 +29,9 @@
 enum { BLOCK = 8192 };
 
 typedef struct supervisor {
-    const char *command;
+    const cli_launch *launch;
     pid_t launcher;
-    int speaks;       // the launcher is listened to
+    int wished;       // 1: the workers have been asked to stop, and may take their time
     int words;        // its standard error; -1: its own affair, or closed
     int signals;      // a signalfd
     char line[4096];  // not yet ended
@@ -51,7 +51,6 @@ typedef struct supervisor {
     double alone;     // since when the launcher has no workers any more; 0: it has
     double frozen;    // since when the launcher, or all that is left of its workers, is stopped; 0: it runs
     double looked;    // when that was last looked at
-    double patience;  // seconds for which that may be; < 0: for ever
     int64_t kills;    // for memory, before
 } supervisor;
 
@@ -231,6 +230,13 @@ static void take_signal(supervisor *s) {
         kill(s->launcher, number);
         return;
     }
+    if (s->launch->stops_kindly && !s->wished && !s->asked && (number == SIGINT || number == SIGTERM)) {
+        s->wished = 1;
+        fprintf(stderr, "lockstep %s: finishing the step and writing a checkpoint; asked once more, it ends at once\n",
+                s->launch->command);
+        kill(s->launcher, SIGUSR1);
+        return;
+    }
     if (!s->asked) {
         s->asked = ls_clock();
         s->asked_with = number == SIGTERM ? SIGTERM : SIGINT;
@@ -269,8 +275,8 @@ static void look_at_stopped(supervisor *s, const states *of) {
     int named = ls_watch_started(s->launcher, &launcher) >= 0 && launcher == 'T';
     int frozen = !slept && (named || (of->running == 0 && of->stopped > 0));
     s->frozen = !frozen ? 0 : s->frozen > 0 ? s->frozen : now;
-    if (!frozen || s->patience < 0 || s->asked) return;
-    if (now - s->frozen < s->patience) return;
+    if (!frozen || s->launch->patience < 0 || s->asked) return;
+    if (now - s->frozen < s->launch->patience) return;
     char host[256] = "this host", who[32] = "a worker";
     gethostname(host, sizeof host - 1);
     int rank = named ? -1 : ls_watch_rank(of->process);
@@ -301,19 +307,19 @@ static void look_after(supervisor *s) {
 
 static void say_end(const supervisor *s, int wait_status) {
     int code = WIFEXITED(wait_status) ? WEXITSTATUS(wait_status) : 0, number = s->number;
-    if (*s->given_up && !s->said) fprintf(stderr, "lockstep %s: %s. " CLI_JOB_ENDS "\n", s->command, s->given_up);
+    if (*s->given_up && !s->said) fprintf(stderr, "lockstep %s: %s. " CLI_JOB_ENDS "\n", s->launch->command, s->given_up);
     if (s->said || s->asked) return;
     if (WIFSIGNALED(wait_status)) {
-        fprintf(stderr, "lockstep %s: the launcher was ended by signal %d (%s), and the job with it\n", s->command,
+        fprintf(stderr, "lockstep %s: the launcher was ended by signal %d (%s), and the job with it\n", s->launch->command,
                 WTERMSIG(wait_status), strsignal(WTERMSIG(wait_status)));
         return;
     }
     if (!number && code > 128 && code < 128 + 65) number = code - 128;
-    if (!number && code && s->speaks && !s->spoken)
+    if (!number && code && s->launch->speaks && !s->spoken)
         fprintf(stderr,
                 "lockstep %s: the launcher ended with exit status %d, and no worker has said why; what stands above "
                 "are its words\n",
-                s->command, code);
+                s->launch->command, code);
     if (!number) return;
     char who[320];
     if (s->rank >= 0)
@@ -328,7 +334,7 @@ static void say_end(const supervisor *s, int wait_status) {
                           : "; that is what the system does when memory runs out, or somebody by hand";
     if (number == SIGSEGV || number == SIGBUS || number == SIGILL || number == SIGABRT || number == SIGFPE)
         why = "; that is a crash, and most often what stands above is the reason";
-    fprintf(stderr, "lockstep %s: %s was ended by signal %d (%s)%s. All workers end with it\n", s->command, who, number,
+    fprintf(stderr, "lockstep %s: %s was ended by signal %d (%s)%s. All workers end with it\n", s->launch->command, who, number,
             strsignal(number), why);
 }
 
@@ -369,39 +375,59 @@ static int watch_it(supervisor *s) {
     return wait_status;
 }
 
-ls_status cli_launcher_run(const char *command, char **argv, int speaks, double patience) {
-    supervisor s = {.command = command,
-                    .words = -1,
-                    .rank = -1,
-                    .kills = ls_limits_kills(),
-                    .speaks = speaks,
-                    .patience = patience};
-    static const int passed[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGTSTP, SIGUSR1, SIGUSR2, SIGCHLD};
+// Whether another start may get further: a worker or the launcher died or stood still, and nobody has asked for that.
+static int died(const supervisor *s, int wait_status) {
+    int code = WIFEXITED(wait_status) ? WEXITSTATUS(wait_status) : 0;
+    if (s->asked && !*s->given_up) return 0;
+    return !s->wished && (WIFSIGNALED(wait_status) || s->number || s->said || *s->given_up || code > 128);
+}
+
+static ls_status start(supervisor *s, char **argv, const sigset_t *mask) {
     int ends[2] = {-1, -1};
+    if (s->launch->speaks && pipe2(ends, O_CLOEXEC) != 0)
+        return LS_FAIL(LS_STATUS_IO, "cannot look after the workers: %s", strerror(errno));
+    fflush(NULL);
+    s->launcher = fork();
+    if (s->launcher == 0) become(argv, mask, ends[1]);
+    int why = errno;
+    if (ends[1] >= 0) close(ends[1]);
+    s->words = ends[0];
+    if (s->launcher < 0) {
+        if (s->words >= 0) close(s->words);
+        return LS_FAIL(LS_STATUS_IO, "cannot start %s: %s", argv[0], strerror(why));
+    }
+    setpgid(s->launcher, s->launcher);
+    return LS_OK;
+}
+
+static supervisor begin(const cli_launch *launch, int signals) {
+    return (supervisor){.launch = launch, .words = -1, .rank = -1, .kills = ls_limits_kills(), .signals = signals};
+}
+
+ls_status cli_launcher_run(const cli_launch *launch) {
+    static const int passed[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGTSTP, SIGUSR1, SIGUSR2, SIGCHLD};
     sigset_t signals, before;
     sigemptyset(&signals);
     for (size_t i = 0; i < sizeof passed / sizeof passed[0]; i++) sigaddset(&signals, passed[i]);
-    s.signals = signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
-    if (s.signals < 0 || (speaks && pipe2(ends, O_CLOEXEC) != 0))
-        return LS_FAIL(LS_STATUS_IO, "cannot look after the workers: %s", strerror(errno));
+    int listens = signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
+    if (listens < 0) return LS_FAIL(LS_STATUS_IO, "cannot look after the workers: %s", strerror(errno));
     prctl(PR_SET_CHILD_SUBREAPER, 1);
     sigprocmask(SIG_BLOCK, &signals, &before);
-    fflush(NULL);
-    s.launcher = fork();
-    if (s.launcher == 0) become(argv, &before, ends[1]);
-    int why = errno;
-    if (ends[1] >= 0) close(ends[1]);
-    s.words = ends[0];
-    if (s.launcher < 0) {
-        sigprocmask(SIG_SETMASK, &before, NULL);
-        close(s.signals);
+    supervisor s = begin(launch, listens);
+    ls_status status = start(&s, launch->argv, &before);
+    for (int restart = 1; status == LS_OK; restart++) {
+        int wait_status = watch_it(&s);
+        say_end(&s, wait_status);
+        int code = WIFSIGNALED(wait_status) ? 128 + WTERMSIG(wait_status) : WEXITSTATUS(wait_status);
+        if (code == 0 && s.asked) code = 1;
+        if (restart > launch->restarts || !died(&s, wait_status)) _exit(code);
         if (s.words >= 0) close(s.words);
-        return LS_FAIL(LS_STATUS_IO, "cannot start %s: %s", argv[0], strerror(why));
+        fprintf(stderr, "lockstep %s: starting the workers again, from the newest checkpoint (restart %d of %d)\n",
+                launch->command, restart, launch->restarts);
+        s = begin(launch, listens);
+        status = start(&s, launch->again, &before);
     }
-    setpgid(s.launcher, s.launcher);
-    int wait_status = watch_it(&s);
-    say_end(&s, wait_status);
-    int code = WIFSIGNALED(wait_status) ? 128 + WTERMSIG(wait_status) : WEXITSTATUS(wait_status);
-    if (code == 0 && s.asked) code = 1;
-    _exit(code);
+    sigprocmask(SIG_SETMASK, &before, NULL);
+    close(listens);
+    return status;
 }

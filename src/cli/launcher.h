@@ -4,10 +4,17 @@
 
 #include <lockstep/status.h>
 
-// Runs the launcher `argv[0]` (a path) until it ends, and does not return then: the process ends with its exit status. `command` is ours,
-// for what is said. `speaks`: the launcher is mpirun or mpiexec, whose own words about workers that ended are replaced by ours.
-// `patience`: seconds for which the launcher, or all that is left of its workers, may be stopped; < 0: for ever.
-// Errors: IO (it cannot be started).
-ls_status cli_launcher_run(const char *command, char **argv, int speaks, double patience);
+typedef struct cli_launch {
+    const char *command;  // ours, for what is said
+    char **argv, **again;  // the launcher, argv[0] a path; and what is run after a worker has died
+    int speaks;            // it is mpirun or mpiexec, whose own words about workers that ended are replaced by ours
+    double patience;  // seconds for which the launcher, or all that is left of its workers, may be stopped; < 0: for ever
+    int restarts;     // how often it is started again
+    int stops_kindly;  // the first SIGINT or SIGTERM goes to the workers as SIGUSR1, a wish to stop
+} cli_launch;
+
+// Runs the launcher until it ends, and again while workers die and `restarts` lasts, and does not return then: the process ends with its
+// exit status. Errors: IO (it cannot be started).
+ls_status cli_launcher_run(const cli_launch *launch);
 
 #endif

@@ -64,7 +64,7 @@ static int finish(cli *c, const char *command, ls_status status) {
         perror("lockstep: cannot write to the standard output");
         return 1;
     }
-    return status == LS_OK ? 0 : c->stage == CLI_STAGE_ARGUMENTS ? 2 : 1;
+    return status == LS_OK ? c->exit_status : c->stage == CLI_STAGE_ARGUMENTS ? 2 : 1;
 }
 
 static const cli_command *command_find(const char *name) {

@@ -2,6 +2,7 @@
 #ifndef LS_CLI_PLAN_H
 #define LS_CLI_PLAN_H
 
+#include "cli/checkpoints.h"
 #include "cli/cli.h"
 
 typedef struct plan_settings {
@@ -18,7 +19,8 @@ typedef struct plan {
     ls_train_config config;
     ls_model_config network;
     cli_train_settings train;  // taken with the rest of a command line, and of no effect
-    ls_option_set options[6];
+    ls_option_set options[7];
+    cli_checkpoint_settings checkpoints;
     void *file;  // what the config file's texts live in
     ls_graph *graph;
     ls_dataset *dataset;

@@ -76,9 +76,9 @@ static void epoch_line(int epoch, int epochs) {
     fflush(stdout);
 }
 
-void cli_progress_begin(cli_progress *d, int verbose, int epochs) {
+void cli_progress_begin(cli_progress *d, int verbose, int epoch, int epochs) {
     *d = (cli_progress){.verbose = verbose, .terminal = cli_terminal_is(stdout)};
-    if (verbose > 0) epoch_line(1, epochs);
+    if (verbose > 0 && epoch <= epochs) epoch_line(epoch, epochs);
 }
 
 void cli_progress_step(cli_progress *d, const ls_step_report *p) {

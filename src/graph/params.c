@@ -38,6 +38,28 @@ void ls_params_destroy(ls_params **params) {
     *params = NULL;
 }
 
+ls_status ls_params_twin(const ls_params *p, ls_params **out) {
+    ls_params *twin;
+    LS_TRY(ls_params_create(p->store, p->device, &twin));
+    twin->count = p->count;
+    twin->used = p->used;
+    twin->sealed = 1;
+    ls_status status = LS_OK;
+    for (int i = 0; i < p->count && status == LS_OK; i++) {
+        const ls_param_place *from = &p->place[i];
+        ls_param_place *to = &twin->place[i];
+        *to = (ls_param_place){.layout = from->layout, .plain = from->plain, .offset = from->offset};
+        if (from->to_plain)
+            status = p->device->ops->reorder_create(p->device, from->layout, from->plain, &to->to_plain);
+    }
+    if (status != LS_OK) {
+        ls_params_destroy(&twin);
+        return ls__fail_passed(status, __FILE__, __LINE__);
+    }
+    *out = twin;
+    return LS_OK;
+}
+
 int64_t ls_params_length(const ls_params *p) { return ls_round_up(p->used, LS_VECTOR_ALIGN); }
 int64_t ls_params_copies_bytes(const ls_params *p) { return p->copies_bytes; }
 

@@ -26,6 +26,9 @@ ls_status ls_params_seal(ls_params *params);
 // Makes the working copies from the masters; part of parts, for several threads to share. Thread-safe across parts.
 ls_status ls_params_refresh(ls_params *params, ls_queue *queue, ls_span weights, ls_span copies, int part, int parts);
 // Between Keras's shape and order (`plain`, ls_shape_count floats on the host) and the vector; done on return.
+// The same places, with kernels and memory of their own: what a thread reads vectors by (ls_params_get) while others do. Once sealed;
+// destroyed before `params`. Errors: OUT_OF_MEMORY, those of the device.
+ls_status ls_params_twin(const ls_params *params, ls_params **out);
 ls_status ls_params_get(ls_params *params, ls_queue *queue, int index, ls_span vector, float *plain);
 ls_status ls_params_set(ls_params *params, ls_queue *queue, int index, ls_span vector, const float *plain);
 // The placed parameters in the order of the vector, without gaps from 0 to its length, as `graph` trains them. Final once all plans

@@ -215,6 +215,15 @@ static void add_setup(json_t *o, const ls_record_info *info) {
     json_object_set_new(o, "options", options(info->options));
 }
 
+static void add_checkpoints(json_t *o, const ls_record_info *info) {
+    const ls_checkpoint_costs *c = info->checkpoints;
+    json_object_set_new(o, "resumed_from", info->resumed_from ? text(info->resumed_from) : json_null());
+    if (!c) return;
+    json_object_set_new(o, "checkpoints",
+                        json_pack("{s:i,s:i,s:o,s:I}", "written", c->written, "failed", c->failed, "pause_seconds",
+                                  real(c->pause), "bytes", (json_int_t)c->bytes));
+}
+
 static void add_results(json_t *o, const ls_record_info *info) {
     const ls_train_result *r = info->result;
     add_epochs(o, r);
@@ -258,6 +267,7 @@ static char *dump(const ls_record_info *info) {
     add_setup(o, info);
     add_results(o, info);
     add_layers(o, info);
+    add_checkpoints(o, info);
     add_environment(o, info);
     char *json = json_dumps(o, JSON_INDENT(2) | JSON_REAL_PRECISION(15));
     json_decref(o);
@@ -271,6 +281,18 @@ ls_status ls_record_print(FILE *out, const ls_record_info *info) {
     free(json);
     if (failed) return LS_FAIL(LS_STATUS_IO, "cannot write the run's record: %s", strerror(errno));
     return LS_OK;
+}
+
+ls_status ls_recipe_text(const char *model, const char *data, const ls_option_set *sets, char **out) {
+    json_t *o = json_object();
+    json_object_set_new(o, "model", text(model));
+    json_object_set_new(o, "data", text(data));
+    json_t *all = options(sets);
+    json_object_update(o, all);
+    json_decref(all);
+    *out = json_dumps(o, JSON_COMPACT | JSON_REAL_PRECISION(17));
+    json_decref(o);
+    return *out ? LS_OK : LS_FAIL(LS_STATUS_OUT_OF_MEMORY, "out of memory");
 }
 
 static ls_status cannot_write(const char *path) {

@@ -5,7 +5,7 @@
 
 #include <stdio.h>
 
-#include <lockstep/train.h>
+#include <lockstep/checkpoint.h>
 
 #include "base/options.h"
 #include "report/trace_report.h"
@@ -26,6 +26,8 @@ typedef struct ls_record_info {
     const char *stopped;           // why before its time, "time limit"; NULL: it was not
     const ls_trace_layer *layers;  // (layer_count) of the trace, slowest first; NULL: none was recorded
     int layer_count;
+    const char *resumed_from;                // the checkpoint that the run went on from; NULL: it did not
+    const ls_checkpoint_costs *checkpoints;  // NULL: none were asked for
     char *const *argv;  // NULL-terminated command line
     const char *compiler;
 } ls_record_info;
@@ -38,6 +40,10 @@ ls_status ls_record_write(const char *path, const ls_record_info *info);
 
 // The same JSON on a stream. Errors: IO, OUT_OF_MEMORY.
 ls_status ls_record_print(FILE *out, const ls_record_info *info);
+
+// The recipe of a run as a JSON object, in the form that ls_config_load reads: model, data, and all options of the tables. The caller frees
+// *out. Errors: OUT_OF_MEMORY.
+ls_status ls_recipe_text(const char *model, const char *data, const ls_option_set *options, char **out);
 
 // Sets options from a JSON file: an object with the options' names. *keep owns the text values the options then point to; free
 // it with ls_config_free after their last use. `model`, when not NULL, gets the value of "model" if it is there.

@@ -180,7 +180,7 @@ int64_t ls_strategy_trace_events(const ls_strategy *strategy);
 
 // What a lane wants after the step; the largest vote of all lanes of all workers counts. A lane that has failed goes through
 // the step all the same, so that nobody waits for it: all leave after that step, and then the main threads find out why (ls_comm_agree).
-typedef enum ls_vote { LS_VOTE_GO_ON, LS_VOTE_STOP, LS_VOTE_FAILED } ls_vote;
+typedef enum ls_vote { LS_VOTE_GO_ON, LS_VOTE_CHECKPOINT, LS_VOTE_STOP, LS_VOTE_FAILED } ls_vote;
 
 // Sums all lanes' gradients in the tree, divides, updates, and makes the new weights (and copies) visible to the lanes of this
 // worker; *decision is the same on every lane of every worker. Called by every lane of every worker, each from its own thread;

@@ -91,6 +91,7 @@ ls_status ls_trainer_step(ls_trainer *t, ls_step_report *out) {
                        t->history.failure);
     if (ls_trainer_steps_left(t) == 0)
         return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "there is no step to do: begin an epoch first, or the next one");
+    at->checkpoint_due = ls__checkpoint_due(t);
     ls__replicas_run_alone(t, LS_COMMAND_STEP);
     if (at->decision == LS_VOTE_FAILED || t->exchange_failed) {  // on all workers
         at->step++;  // the weights have taken it: what is gone on with begins behind it
@@ -104,7 +105,7 @@ ls_status ls_trainer_step(ls_trainer *t, ls_step_report *out) {
     at->step++;
     at->all_steps++;
     report(t, out);
-    return LS_OK;
+    return ls__checkpoint_after_step(t);
 }
 
 static ls_epoch_result result_of(const ls_trainer *t, double seconds, const double *sum) {
@@ -154,7 +155,7 @@ ls_status ls_trainer_end_epoch(ls_trainer *t, ls_epoch_result *out) {
         e->val_seconds = h->evaluate_seconds;
     }
     if (out) *out = *e;
-    if (!began) return LS_OK;
+    if (!began) return ls__checkpoint_after_epoch(t);
     LS_FAIL(LS_STATUS_DIVERGED,
             "training diverged: the loss of step %lld in epoch %d is no finite number any more; before it was "
             "%.4g. " LS_DIVERGED_REMEDY,
@@ -179,7 +180,7 @@ static void note_stop(ls_trainer *t, int stop) {
 
 // Until the epoch's end, or until the step after which all know that one of them wants to stop.
 static ls_status fit_steps(ls_trainer *t, const ls_callbacks *c) {
-    while (ls_trainer_steps_left(t) > 0 && t->at.decision == LS_VOTE_GO_ON) {
+    while (ls_trainer_steps_left(t) > 0 && t->at.decision <= LS_VOTE_CHECKPOINT) {
         ls_step_report step;
         int stop = 0;
         LS_TRY(ls_trainer_step(t, &step));
@@ -192,7 +193,7 @@ static ls_status fit_steps(ls_trainer *t, const ls_callbacks *c) {
 
 // Whether any worker wants to stop, or has failed in a callback. Collective.
 static ls_status agree(ls_trainer *t, int *stop) {
-    int mine = t->at.vote != LS_VOTE_GO_ON || t->at.decision != LS_VOTE_GO_ON, *all;
+    int mine = t->at.vote != LS_VOTE_GO_ON || t->at.decision > LS_VOTE_CHECKPOINT, *all;
     LS_TRY(ls__replicas_status(t));
     LS_TRY(ls_comm_agree(t->comm, ls_calloc(t->comm->size, sizeof *all, &all)));
     ls_status status = ls_comm_allgather(t->comm, &mine, all, sizeof mine);
@@ -235,6 +236,7 @@ ls_status ls_trainer_fit(ls_trainer *t, const ls_callbacks *callbacks) {
     t->at.failure[0] = 0;
     LS_TRY(status);
     LS_TRY(ls_comm_agree(t->comm, ls__results_finite(t)));
+    LS_TRY(ls__checkpoint_at_end(t));
     return ls__results_gather(t);
 }
 

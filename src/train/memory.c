@@ -97,6 +97,11 @@ static void add_records(ls_memory *m, const ls_trainer *t) {
     add_per_replica(m, LS_MEMORY_RECORDS, (train > eval ? train : eval) * (int64_t)sizeof(ls_range));
 }
 
+// Of the first host, all of whose workers copy to it; worker 0 reads it all.
+static void add_snapshot(ls_memory *m, const ls_trainer *t) {
+    if (t->takes_checkpoints) add_per_host(m, LS_MEMORY_CHECKPOINT, ls__snapshot_bytes(t));
+}
+
 ls_memory ls__trainer_memory(const ls_trainer *t) {
     ls_memory m = {.workers = t->comm->size,
                    .hosts = t->comm->hosts,
@@ -110,6 +115,7 @@ ls_memory ls__trainer_memory(const ls_trainer *t) {
     add_arenas(&m, t);
     add_per_replica(&m, LS_MEMORY_BATCHES, ls_memory_size(ls__batches_bytes(t)));
     add_records(&m, t);
+    add_snapshot(&m, t);
     if (t->dataset->shared)
         add_per_host(&m, LS_MEMORY_DATASET, ls_data_bytes(t->dataset));
     else
@@ -206,6 +212,7 @@ ls_status ls_memory_plan(const ls_context *context, const ls_graph *graph, const
         t->comm = comm;
         t->network = graph;
         t->config = *config;
+        t->takes_checkpoints = job->checkpoints;
         t->program_bytes = context->rss;
         t->rss_begun = ls_memory_rss();
         status = plan_on_dataset(t, job, out);

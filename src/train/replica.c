@@ -206,6 +206,7 @@ static void exchange(ls_replica *r, const ls_step_info *info) {
     if (r->trace) times.trace_first = t->timeline->strategy_first;
     note_failure(r, ls_synchronize(r->queue));  // what the device could not do is known before the vote
     ls_vote vote = r->index == 0 ? t->at.vote : LS_VOTE_GO_ON, decision;
+    if (r->index == 0 && vote == LS_VOTE_GO_ON && t->at.checkpoint_due) vote = LS_VOTE_CHECKPOINT;
     if (r->status != LS_OK) vote = LS_VOTE_FAILED;
     ls_status status = ls_strategy_step(t->strategy, r->index, r->queue, info, vote, &decision, &times);
     r->phases.exchange += ls_step_exchange(&times);

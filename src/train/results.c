@@ -83,7 +83,8 @@ void ls__results_epoch(ls_trainer *t, int index) {
 static void put_together(ls_trainer *t, const ls_phase_seconds *all) {
     ls_history *h = &t->history;
     int workers = t->comm->size;
-    double steps = t->at.all_steps > 0 ? (double)t->at.all_steps : 1;
+    int64_t here = t->at.all_steps - t->at.steps_before;  // phases are of this process
+    double steps = here > 0 ? (double)here : 1;
     h->phases = (ls_phase_seconds){0};
     memset(h->worker_phases, 0, (size_t)workers * sizeof *h->worker_phases);
     for (int e = 0; e < h->done; e++) h->epochs[e].mean = h->epochs[e].most = (ls_phase_seconds){0};
@@ -213,6 +214,7 @@ ls_status ls_trainer_result(ls_trainer *t, ls_train_result *out) {
     LS_NEED(t, "trainer");
     const ls_history *h = &t->history;
     const ls_spread *s = &t->spread;
+    int64_t here = t->at.all_steps - t->at.steps_before;
     ls_train_result r = {.epochs = h->done,
                          .epoch = h->epochs,
                          .steps_per_epoch = t->train_shape.steps,
@@ -231,7 +233,7 @@ ls_status ls_trainer_result(ls_trainer *t, ls_train_result *out) {
                          .threads_per_replica = t->config.threads,
                          .oversubscribed = s->replicas * t->config.threads > s->cores,
                          .buckets = t->bucket_count,
-                         .exchange_hidden = h->exchange_hidden / (t->at.all_steps > 0 ? (double)t->at.all_steps : 1),
+                         .exchange_hidden = h->exchange_hidden / (here > 0 ? (double)here : 1),
                          .synchronous = t->choices.strategy->synchronous,
                          .global_batch = t->config.batch_size,
                          .micro_batch = t->config.micro_batch,

@@ -306,6 +306,7 @@ static void destroy_history(ls_history *h) {
 static void stop(ls_trainer *t) {
     ls__replicas_stop(t);
     ls__timeline_destroy(t);
+    ls__checkpoints_destroy(t);
     for (int i = 0; t->replica && i < t->spread.replicas; i++) destroy_replica(&t->replica[i]);
     free(t->replica);
     t->replica = NULL;

@@ -132,6 +132,7 @@ typedef struct ls_position {
     int epoch;          // from 1: the running one, or the next
     int64_t step;       // steps of it that are done
     int64_t all_steps;  // done so far in all epochs
+    int64_t steps_before;  // of them, those before this trainer was made: it has resumed from a checkpoint
     int running;        // begun and not ended
     double started;     // when it was begun, or gone on with
     double seconds;     // of it before that
@@ -142,6 +143,7 @@ typedef struct ls_position {
     ls_status failed;
     double learning_rate;  // of the latest step
     ls_vote decision;      // of the latest step
+    int checkpoint_due;    // this worker wants one after the next step
     int64_t shown;         // micro-batches of the epoch that are in `seen`
 } ls_position;
 
@@ -205,6 +207,8 @@ struct ls_trainer {
     ls_position at;
     ls_history history;
     ls_timeline *timeline;  // NULL: nothing is recorded
+    struct ls_checkpointer *checkpoints;  // NULL: none are taken
+    int takes_checkpoints;  // or would
     ls_memory memory;       // what was planned
     int64_t program_bytes;  // resident in the process beside all that is told apart: complete once there are plans
     int64_t rss_begun;      // resident when the trainer was begun
@@ -255,6 +259,17 @@ ls_status ls__probe(ls_trainer *trainer);
 ls_memory ls__trainer_memory(const ls_trainer *trainer);
 // Whether this host has that much. Errors: OUT_OF_MEMORY.
 ls_status ls__memory_check(const ls_trainer *trainer);
+
+// checkpoint.c. Without ls_trainer_checkpoints all of these do nothing.
+// Before a step, on worker 0: whether a checkpoint is to follow it. Not collective.
+int ls__checkpoint_due(ls_trainer *trainer);
+// After a step, and after an epoch or what was done of it: takes one where all have agreed on it. Collective.
+ls_status ls__checkpoint_after_step(ls_trainer *trainer);
+ls_status ls__checkpoint_after_epoch(ls_trainer *trainer);
+// Where training ends, or is stopped: one more where something was done since the latest, and all that is to be written is.
+ls_status ls__checkpoint_at_end(ls_trainer *trainer);
+int64_t ls__snapshot_bytes(const ls_trainer *trainer);  // of the first host. Not collective.
+void ls__checkpoints_destroy(ls_trainer *trainer);  // Collective on the host's workers
 
 // --- replica.c -------------------------------------------------------------------------------------------------------
 

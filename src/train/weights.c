@@ -165,7 +165,7 @@ static ls_status write_values(const ls_weights *w, FILE *out, const char *path, 
     return LS_OK;
 }
 
-static ls_status write_weights(const ls_weights *w, FILE *out, const char *path) {
+ls_status ls__weights_write(const ls_weights *w, FILE *out, const char *path) {
     int count = w->graph->store->count;
     ls_stored_tensor *tensors;
     float *values;
@@ -183,7 +183,7 @@ static ls_status write_weights(const ls_weights *w, FILE *out, const char *path)
 static ls_status save_alone(const ls_weights *w, const char *path) {
     ls_output out;
     if (ls_output_open(path, &out) != 0) return ls__weights_file_failed(path);
-    ls_status status = write_weights(w, out.file, path);
+    ls_status status = ls__weights_write(w, out.file, path);
     int failed = ls_output_close(&out, path, status == LS_OK) != 0;
     return status == LS_OK && failed ? ls__weights_file_failed(path) : status;
 }

@@ -3,6 +3,8 @@
 #ifndef LS_TRAIN_WEIGHTS_H
 #define LS_TRAIN_WEIGHTS_H
 
+#include <stdio.h>
+
 #include "comm/comm.h"
 #include "graph/graph.h"
 
@@ -19,6 +21,8 @@ typedef struct ls_weights {
 // As ls_trainer_load_weights and ls_trainer_load_weights_by_name; taken may be NULL. Collective over comm.
 ls_status ls__weights_load(const ls_weights *weights, const char *path, int by_name, int *taken);
 ls_status ls__weights_save(const ls_weights *weights, const char *path);
+// The same to a stream, by this worker alone; `path` is for sentences. Not collective.
+ls_status ls__weights_write(const ls_weights *weights, FILE *out, const char *path);
 // One parameter, as ls_trainer_get_weights and ls_trainer_set_weights; setting is collective over comm. Errors: NOT_FOUND, INVALID_ARGUMENT (it
 // has not so many values).
 ls_status ls__weights_get(const ls_weights *weights, const char *name, float *out, int64_t count);

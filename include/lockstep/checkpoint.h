@@ -1,0 +1,112 @@
+// Checkpoints: all that training goes on from, in a folder that is whole or is not there.
+//
+//     ls_checkpoint_config c;
+//     ls_checkpoint_config_init(&c);
+//     c.folder = "ckpt";
+//     c.every_seconds = 300;
+//     ls_checkpoint *newest = NULL;
+//     if (rank == 0) status = ls_checkpoint_find(c.folder, &newest);          // NOT_FOUND: there is none yet
+//     ... all workers agree on that, then
+//     if (there_is_one) status = ls_trainer_resume(trainer, newest);          // any number of workers
+//     if (status == LS_OK) status = ls_trainer_checkpoints(trainer, &c);
+//     if (status == LS_OK) status = ls_trainer_fit(trainer, NULL);            // the weights of a run that nobody interrupted
+//
+// A folder of checkpoints, and what is in one of them (docs/checkpoints.md):
+//
+//     ckpt/epoch-0003/   step-000001234/
+//         weights.safetensors       the parameters under Keras's names, in Keras's shapes
+//         first_moment.safetensors, ...        the optimizer's state: a file for each vector, with the same names and shapes
+//         state.json                where training is, what its log has been so far, its recipe, versions
+//         manifest.json             length and SHA-256 of the others; written last
+//
+// It is written beside its place, to a name that begins with a dot, brought to the disk, and renamed.
+#ifndef LOCKSTEP_CHECKPOINT_H
+#define LOCKSTEP_CHECKPOINT_H
+
+#include <lockstep/train.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+// --- writing ---------------------------------------------------------------------------------------------------------
+
+// A checkpoint that has been written, or could not be.
+typedef struct ls_checkpoint_report {
+    const char *path;  // its folder
+    int epoch;         // that it goes on in
+    int64_t step;      // steps of that epoch that are done
+    int64_t bytes;     // of all its files
+    double pause;      // seconds for which training stood still
+    double seconds;    // from that on until it was on the disk
+    ls_status status;  // IO, DIVERGED (a value in it is no finite number), OUT_OF_MEMORY
+    const char *sentence;
+} ls_checkpoint_report;
+
+// When checkpoints are taken, and which are kept. ls_checkpoint_config_init sets every field to its default.
+typedef struct ls_checkpoint_config {
+    const char *folder;       // made where it is not there
+    int64_t every_steps;      // after every so many steps of the whole training; 0 (the default): not by steps
+    double every_seconds;     // so long after the one before; 0 (the default): not by time
+    int every_epochs;         // after every so many epochs; 0: not by epochs; default 1
+    int keep;                 // the newest so many; default 2
+    const char *keep_epochs;  // and those after these epochs, "30,60,85"; NULL: none
+    int keep_best;            // and the one after the epoch with the best accuracy on the test set, where training validates
+    const char *recipe;       // a JSON object, which ls_checkpoint_recipe gives back; NULL: none
+    // Called on worker 0, in its main thread, between two steps, for each that was written or could not be. Training goes on
+    // without one that could not; the one before stays. NULL: nothing.
+    void (*written)(void *user, const ls_checkpoint_report *report);
+    void *user;
+} ls_checkpoint_config;
+
+void ls_checkpoint_config_init(ls_checkpoint_config *config);
+
+// From now on the trainer takes checkpoints: as it is told to, after the last epoch, and where training is stopped in an epoch. What is
+// there of a snapshot is copied between two steps, and a thread of worker 0 writes it while training goes on; one that is due
+// meanwhile is taken when that is done. Copies the texts of config; those of the caller may go. Collective. Errors: INVALID_ARGUMENT (which field),
+// IO (the folder cannot be made or written to; it has checkpoints of another training already: resume, or name another),
+// OUT_OF_MEMORY.
+ls_status ls_trainer_checkpoints(ls_trainer *trainer, const ls_checkpoint_config *config);
+// One now, whatever the configuration says, and until it is on the disk. Between two steps, or epochs. Collective. Errors: IO,
+// DIVERGED, INVALID_ARGUMENT (ls_trainer_checkpoints was not called).
+ls_status ls_trainer_checkpoint_now(ls_trainer *trainer);
+// Waits until the latest is on the disk; the end of ls_trainer_fit does so too. Its status, the same on every worker. Collective.
+ls_status ls_trainer_checkpoint_wait(ls_trainer *trainer);
+
+// What checkpoints have cost so far, on worker 0.
+typedef struct ls_checkpoint_costs {
+    int written, failed;
+    double pause;    // seconds for which training stood still for all of them
+    int64_t bytes;   // of the latest
+} ls_checkpoint_costs;
+ls_checkpoint_costs ls_trainer_checkpoint_costs(const ls_trainer *trainer);  // not collective
+
+// --- reading ---------------------------------------------------------------------------------------------------------
+
+typedef struct ls_checkpoint ls_checkpoint;
+
+// Opens the checkpoint `path`, or the newest good one in the folder of checkpoints `path`: every file is there with the length and
+// the hash that the manifest says. Not collective. The caller closes it. Errors: NOT_FOUND (there is none), BAD_DATA (it is damaged, or all
+// in the folder are: which file, and how), IO, UNSUPPORTED (of a newer version), OUT_OF_MEMORY.
+ls_status ls_checkpoint_find(const char *path, ls_checkpoint **out);
+void ls_checkpoint_close(ls_checkpoint **checkpoint);
+
+// Owned by the checkpoint, valid until it is closed.
+const char *ls_checkpoint_path(const ls_checkpoint *checkpoint);     // its folder
+const char *ls_checkpoint_damaged(const ls_checkpoint *checkpoint);  // a sentence about a newer one that is damaged; "": none is
+const char *ls_checkpoint_recipe(const ls_checkpoint *checkpoint);   // the JSON object it was written with; "{}": there is none
+const char *ls_checkpoint_numerics(const ls_checkpoint *checkpoint); // what computed it: "cpu: oneDNN 2.6.3, avx512_core_bf16"
+int ls_checkpoint_epoch(const ls_checkpoint *checkpoint);            // that it goes on in, from 1
+int64_t ls_checkpoint_step(const ls_checkpoint *checkpoint);         // steps of that epoch that are done
+int64_t ls_checkpoint_all_steps(const ls_checkpoint *checkpoint);    // steps of the whole training that are done
+
+// Brings a trainer of the same network and optimizer, whatever its workers, replicas and strategy are, to where the checkpoint is: weights, the
+// optimizer's state, epoch, step, and the results so far. Worker 0's checkpoint counts; the others may pass NULL. Before
+// the first epoch is begun. Collective. Errors: INVALID_ARGUMENT (it is of another network, optimizer, dataset, or in the middle of an
+// epoch of another shape: which), BAD_DATA, IO, OUT_OF_MEMORY; after the latter three the trainer is not to be used.
+ls_status ls_trainer_resume(ls_trainer *trainer, const ls_checkpoint *checkpoint);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

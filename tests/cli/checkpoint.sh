@@ -1,0 +1,170 @@
+#!/bin/sh
+# Checkpoints as a user has them: a training that is ended at any time and goes on, with any number of workers, ends with the weights of
+# one that nobody touched; what is wrong with a checkpoint, or with the wish to go on from it, is a sentence.
+. "$(dirname "$0")/lib.sh"
+small="mnist-mlp --limit-train 1280 --limit-test 200 --batch-size 64 --micro-batch 8 --epochs 4 --replicas 1 --optimizer adam --schedule cosine --warmup-epochs 1 --no-bind"
+ckpt=$here/ckpt
+
+digest_of() { sed -n 's/^Weights digest *//p' "$here/out"; }
+same() {
+    now=$(digest_of)
+    [ "$now" = "$digest" ] || wrong "$what: the weights are $now, not $digest"
+}
+log_of() { cut -d, -f1-7 "$1" | tail -n 1; } # of metrics, without times
+names() { (cd "$ckpt" && echo *); }
+
+# shellcheck disable=SC2086 # several words
+{
+    run 0 "$lockstep" train $small --validate --metrics "$here/whole.csv"
+    digest=$(digest_of)
+
+    # Taking them changes nothing; the last two epochs' are there, and the best.
+    run 0 "$lockstep" train $small --checkpoint "$ckpt"
+    same
+    matches '^Checkpoints +4 written, of [0-9.]+ MB; training paused [0-9.]+ ms for each$'
+    [ "$(names)" = "epoch-0003 epoch-0004" ] || wrong "$what: keeps $(names)"
+    [ "$(cd "$ckpt/epoch-0004" && echo *)" = "first_moment.safetensors manifest.json second_moment.safetensors state.json weights.safetensors" ] ||
+        wrong "$what: a checkpoint has other files"
+    [ -z "$(find "$ckpt" -name '.*' ! -path "$ckpt")" ] || wrong "$what: leaves something behind"
+    # One that is over has nothing left to do, and says what it came to.
+    run 0 "$lockstep" train $small --checkpoint "$ckpt" --resume --record "$here/run.json"
+    same
+    says "resumed from $ckpt/epoch-0004: epoch 5"
+    grep -q "\"resumed_from\": \"$ckpt/epoch-0004\"" "$here/run.json" || wrong "$what: its record does not say from where"
+
+    # From each epoch's end, and from the middle of one; the log goes on as it was.
+    rm -rf "$ckpt"
+    run 0 "$lockstep" train $small --checkpoint "$ckpt" --checkpoint-every 7steps --keep 100 --keep-epochs 1,2
+    same
+    # One that is due while the one before is being written comes later: which steps they are of is the machine's matter.
+    [ -d "$ckpt/epoch-0001" ] && [ -d "$ckpt/epoch-0002" ] && [ -d "$ckpt/epoch-0004" ] || wrong "$what: took $(names)"
+    steps=$(cd "$ckpt" && echo step-*)
+    [ "$(echo "$steps" | wc -w)" -ge 3 ] || wrong "$what: took $(names)"
+    first=${steps%% *} last=${steps##* }
+    cp -r "$ckpt" "$here/all"
+    for from in epoch-0001 $steps; do
+        rm -rf "$here/one"
+        mkdir "$here/one"
+        cp -r "$here/all/$from" "$here/one"
+        run 0 "$lockstep" train $small --checkpoint "$here/one" --resume --validate --metrics "$here/rest.csv"
+        same
+        says "resumed from $here/one/$from: epoch "
+        [ "$from" = epoch-0004 ] || [ "$(log_of "$here/rest.csv")" = "$(log_of "$here/whole.csv")" ] || wrong "$what: its log ends otherwise"
+    done
+    if [ -n "$mpirun" ]; then
+        for workers in 2 3 5; do
+            rm -rf "$here/one"
+            mkdir "$here/one"
+            cp -r "$here/all/$first" "$here/one"
+            run 0 "$lockstep" train $small --checkpoint "$here/one" --resume --workers $workers --strategy reduce-broadcast
+            same
+        done
+    fi
+
+    # Where there is none yet it begins.
+    run 0 "$lockstep" train $small --checkpoint "$here/none" --resume
+    same
+    # Asked to stop: the step is finished, a checkpoint written, and it says how to go on.
+    rm -rf "$ckpt"
+    "$lockstep" train $small --epochs 1000000 --schedule constant --checkpoint "$ckpt" --checkpoint-every 1h >"$here/out" 2>"$here/err" &
+    process=$!
+    tries=0
+    until grep -q 'Epoch 2' "$here/out" || [ $tries -ge 300 ]; do
+        sleep 0.1
+        tries=$((tries + 1))
+    done
+    kill -TERM $process
+    wait $process
+    [ $? -eq 75 ] || wrong "a training that was asked to stop does not end with 75"
+    what="a training that was asked to stop"
+    matches '^Stopped after step [0-9]+ of 20 in epoch [0-9]+ of 1000000, as asked to \(Terminated\)\.$'
+    says "The same command with --resume goes on from there."
+    [ "$(names | wc -w)" -eq 1 ] || wrong "$what: left $(names)"
+
+    # A worker dies: all start again from the newest.
+    if [ -n "$mpirun" ]; then
+        rm -rf "$ckpt"
+        run 0 "$lockstep" train $small --epochs 400 --schedule constant --workers 2 --verbose 0
+        # shellcheck disable=SC2034
+        long="$small --epochs 400 --schedule constant --limit-train 1280"
+        run 0 "$lockstep" train $long --workers 2 --no-evaluate
+        digest=$(digest_of)
+        "$lockstep" train $long --workers 2 --no-evaluate --checkpoint "$ckpt" --checkpoint-every 50steps --restarts 3 >"$here/out" 2>"$here/err" &
+        process=$!
+        for kill in 1 2; do
+            tries=0
+            until [ -n "$(ls "$ckpt" 2>/dev/null)" ] || [ $tries -ge 300 ]; do
+                sleep 0.1
+                tries=$((tries + 1))
+            done
+            sleep 0.$((kill * 3))
+            victim=$(pgrep -f "train mnist-mlp.*--checkpoint $ckpt " | sort -n | tail -n 1)
+            [ -n "$victim" ] && [ "$victim" != $process ] && kill -KILL "$victim"
+            sleep 1
+        done
+        wait $process
+        got=$?
+        what="a training whose workers were killed"
+        [ $got -eq 0 ] || wrong "$what: exit status $got"
+        same
+        complains "starting the workers again, from the newest checkpoint (restart 1 of 3)"
+    fi
+
+    # Another recipe is another training, unless that is what is wanted.
+    cp -r "$here/all" "$here/kept"
+    refuses 1 "was made by another recipe (--seed 42 -> 43, --lr unset -> 0.5)" "$lockstep" train $small --checkpoint "$here/kept" --resume --lr 0.5 --seed 43
+    refuses 1 "has checkpoints of an earlier training, the newest epoch-0004" "$lockstep" train $small --checkpoint "$here/kept"
+    run 0 "$lockstep" train $small --epochs 6 --schedule polynomial --resume-from "$here/all/epoch-0002" --checkpoint "$here/branch"
+    says "not as it was there: --epochs 4 -> 6, --schedule cosine -> polynomial"
+    refuses 1 "its optimizer is adam, and here it is sgd" "$lockstep" train mnist-mlp --optimizer sgd --resume-from "$here/all/epoch-0002"
+    refuses 1 "cannot be gone on with: its global batch, in the middle of an epoch," "$lockstep" train $small --batch-size 32 --resume-from "$here/all/$first"
+    refuses 1 "its network is mnist-mlp, and here it is mnist-cnn" "$lockstep" train mnist-cnn --resume-from "$here/all/epoch-0002"
+    refuses 1 "goes on in epoch 5, and only 2 are asked for" "$lockstep" train $small --epochs 2 --resume-from "$here/all/epoch-0004"
+
+    # Damage is found by its hash, and the one before is used.
+    for damage in 'truncate -s -1 %/weights.safetensors' 'rm %/second_moment.safetensors' 'cp %/first_moment.safetensors %/second_moment.safetensors' 'sed -i s/position/positron/ %/state.json' 'truncate -s 10 %/manifest.json' 'sed -i s/sha/shb/ %/manifest.json'; do
+        rm -rf "$here/kept"
+        mkdir "$here/kept"
+        cp -r "$here/all/epoch-0002" "$here/all/$last" "$here/kept"
+        sh -c "$(echo "$damage" | sed "s|%|$here/kept/$last|g")"
+        run 0 "$lockstep" train $small --checkpoint "$here/kept" --resume --epochs 4
+        says "resumed from $here/kept/epoch-0002: epoch 3"
+        complains "the one before is used, $here/kept/epoch-0002"
+        refuses 1 "$here/kept/$last" "$lockstep" train $small --resume-from "$here/kept/$last"
+    done
+    rm -rf "$here/kept"
+    mkdir "$here/kept"
+    cp -r "$here/all/epoch-0002" "$here/all/$last" "$here/kept"
+    rm "$here/kept/epoch-0002/weights.safetensors"
+    truncate -s 100 "$here/kept/$last/first_moment.safetensors"
+    refuses 1 "none of the 2 checkpoints in $here/kept is whole; of the newest: $here/kept/$last/first_moment.safetensors is damaged: it has 100 bytes" \
+        "$lockstep" train $small --checkpoint "$here/kept" --resume
+    sed 's/"format_version": 1/"format_version": 2/' "$here/all/epoch-0002/state.json" >"$here/newer"
+    refuses 1 "there is no checkpoint $here/nowhere" "$lockstep" train $small --resume-from "$here/nowhere"
+    refuses 1 "is a file, and a checkpoint is a folder" "$lockstep" train $small --resume-from "$here/newer"
+    refuses 1 "there is no checkpoint in $here" "$lockstep" train $small --resume-from "$here"
+
+    # Asked for in words that say nothing.
+    refuses 2 "--resume: of which checkpoints?" "$lockstep" train $small --resume
+    refuses 2 "--restarts: of which checkpoints?" "$lockstep" train $small --restarts 3
+    refuses 2 "give one of them" "$lockstep" train $small --checkpoint "$ckpt" --resume --resume-from "$ckpt"
+    for every in 0s 5 1.5steps many -1m 3days; do
+        refuses 2 "--checkpoint-every: expected a number with" "$lockstep" train $small --checkpoint "$ckpt" --checkpoint-every "$every"
+    done
+    refuses 1 "epochs to keep are a list like 30,60,85" "$lockstep" train $small --checkpoint "$here/new" --keep-epochs 3,x
+    refuses 1 "cannot keep checkpoints in $here/newer: " "$lockstep" train $small --checkpoint "$here/newer"
+    refuses 1 "cannot keep checkpoints in $here/no/folder: No such file or directory" "$lockstep" train $small --checkpoint "$here/no/folder"
+
+    # A disk that is full: training goes on, the checkpoint that there is stays whole, and the end says that one is missing.
+    if [ "$(id -u)" = 0 ] && unshare -m true 2>/dev/null; then
+        mkdir "$here/disk"
+        # shellcheck disable=SC2016 # for the inner shell
+        run 1 unshare -m sh -c 'mount -t tmpfs -o size=1900k tmpfs "$1" && shift && "$@"; code=$?; ls "$0"; exit $code' "$here/disk/ckpt" "$here/disk" \
+            "$lockstep" train $small --checkpoint "$here/disk/ckpt" --keep 9
+        complains "No space left on device; the one before stays, and training goes on"
+        complains "training is done, but not all its checkpoints were written"
+        says "Weights digest"
+        says "epoch-0001"
+    fi
+}
+finish
