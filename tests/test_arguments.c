@@ -207,6 +207,19 @@ static void graphs(void **state) {
     ls_store_destroy(NULL);
 }
 
+static void checkpoints(void **state) {
+    ls_checkpoint *c;
+    NEEDS("path", ls_checkpoint_find(NULL, &c));
+    NEEDS("out", ls_checkpoint_find("folder", NULL));
+    assert_null(ls_checkpoint_path(NULL));
+    assert_null(ls_checkpoint_damaged(NULL));
+    assert_null(ls_checkpoint_recipe(NULL));
+    assert_null(ls_checkpoint_numerics(NULL));
+    assert_true(ls_checkpoint_epoch(NULL) == 0 && ls_checkpoint_step(NULL) == 0 && ls_checkpoint_all_steps(NULL) == 0);
+    ls_checkpoint_close(&c);
+    ls_checkpoint_close(NULL);
+}
+
 static void trainers(void **state) {
     ls_context *context;
     ls_trainer *t;
@@ -263,6 +276,17 @@ static void trainers(void **state) {
     NEEDS("path", ls_trainer_load_weights(t, NULL));
     NEEDS("path", ls_trainer_load_weights_by_name(t, NULL, NULL));
     NEEDS("path", ls_trainer_save_weights(t, NULL));
+    ls_checkpoint_config checkpoints;
+    ls_checkpoint_config_init(NULL);
+    ls_checkpoint_config_init(&checkpoints);
+    NEEDS("trainer", ls_trainer_checkpoints(NULL, &checkpoints));
+    NEEDS("config", ls_trainer_checkpoints(t, NULL));
+    REFUSED("checkpoints need a folder", ls_trainer_checkpoints(t, &checkpoints));
+    NEEDS("trainer", ls_trainer_checkpoint_now(NULL));
+    NEEDS("trainer", ls_trainer_checkpoint_wait(NULL));
+    NEEDS("trainer", ls_trainer_resume(NULL, NULL));
+    NEEDS("checkpoint", ls_trainer_resume(t, NULL));
+    assert_int_equal(ls_trainer_checkpoint_costs(NULL).written, 0);
     assert_null(ls_trainer_measure(t, -1).name);
     assert_null(ls_trainer_measure(t, ls_trainer_measure_count(t)).name);
     ls_trainer_destroy(&t);
@@ -434,9 +458,11 @@ static void sizes_that_cannot_be_counted(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(contexts), cmocka_unit_test(datasets), cmocka_unit_test(layers),
-        cmocka_unit_test(graphs),   cmocka_unit_test(trainers), cmocka_unit_test(predictors),
-        cmocka_unit_test(machines), cmocka_unit_test(benches),  cmocka_unit_test(sizes_that_cannot_be_counted),
+        cmocka_unit_test(contexts),    cmocka_unit_test(datasets),
+        cmocka_unit_test(layers),      cmocka_unit_test(graphs),
+        cmocka_unit_test(trainers),    cmocka_unit_test(predictors),
+        cmocka_unit_test(checkpoints), cmocka_unit_test(machines),
+        cmocka_unit_test(benches),     cmocka_unit_test(sizes_that_cannot_be_counted),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -105,7 +105,8 @@ static void resumes(job *j, const recipe *r, const char *name, const outcome *wh
     snprintf(path, sizeof path, "%s/%s", j->folder, name);
     if (j->comm->rank == 0) {
         CHECK_OK(j->comm, ls_checkpoint_find(path, &c));
-        CHECK(j->comm, strcmp(ls_checkpoint_recipe(c), "{\"lr\":0.5}") == 0 && strcmp(ls_checkpoint_path(c), path) == 0);
+        CHECK(j->comm,
+              strcmp(ls_checkpoint_recipe(c), "{\"lr\":0.5}") == 0 && strcmp(ls_checkpoint_path(c), path) == 0);
         CHECK(j->comm, strstr(ls_checkpoint_numerics(c), r->device) && !*ls_checkpoint_damaged(c));
     }
     ls_trainer *t = new_trainer(j, r);
@@ -164,8 +165,8 @@ static unsigned draw(unsigned n) {
     return (random_state >> 8) % n;
 }
 
-static const char *const files[] = {"weights.safetensors", "first_moment.safetensors", "second_moment.safetensors", LS_CHECKPOINT_STATE,
-                                    LS_CHECKPOINT_MANIFEST};
+static const char *const files[] = {"weights.safetensors", "first_moment.safetensors", "second_moment.safetensors",
+                                    LS_CHECKPOINT_STATE, LS_CHECKPOINT_MANIFEST};
 enum { FILES = 5 };
 
 static char *read_file(job *j, const char *path, long *size) {
@@ -230,8 +231,8 @@ static void hostile_states(job *j, const recipe *r, int times) {
     int refused = 0;
     ls_trainer *t = new_trainer(j, r);
     for (int k = 0; k < times; k++) {
-        static const char *const words[] = {"-1", "0", "1e999", "9223372036854775807", "null", "[]", "{}", "\"x\"",
-                                            "99999999999999999999", "-0.5"};
+        static const char *const words[] = {"-1", "0",  "1e999", "9223372036854775807",  "null",
+                                            "[]", "{}", "\"x\"", "99999999999999999999", "-0.5"};
         char *copy = strdup(text), *colon = copy;
         for (unsigned skip = draw(60); skip > 0 && colon; skip--) colon = strchr(colon + 1, ':');
         if (!colon || colon == copy) {

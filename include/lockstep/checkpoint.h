@@ -1,25 +1,31 @@
 // Checkpoints: all that training goes on from, in a folder that is whole or is not there.
 //
-//     ls_checkpoint_config c;
-//     ls_checkpoint_config_init(&c);
-//     c.folder = "ckpt";
-//     c.every_seconds = 300;
-//     ls_checkpoint *newest = NULL;
-//     if (rank == 0) status = ls_checkpoint_find(c.folder, &newest);          // NOT_FOUND: there is none yet
-//     ... all workers agree on that, then
-//     if (there_is_one) status = ls_trainer_resume(trainer, newest);          // any number of workers
-//     if (status == LS_OK) status = ls_trainer_checkpoints(trainer, &c);
-//     if (status == LS_OK) status = ls_trainer_fit(trainer, NULL);            // the weights of a run that nobody interrupted
+//     #include <lockstep/checkpoint.h>
 //
-// A folder of checkpoints, and what is in one of them (docs/checkpoints.md):
+//     // The weights of a training that nobody interrupted, however often it was ended and by however many workers it is gone on with.
+//     ls_status train(ls_context *workers, ls_trainer *trainer) {
+//         ls_checkpoint_config config;
+//         ls_checkpoint_config_init(&config);
+//         config.folder = "ckpt";
+//         config.every_seconds = 300;
+//         ls_checkpoint *newest = 0;
+//         ls_status status = LS_OK;
+//         if (ls_context_rank(workers) == 0) status = ls_checkpoint_find(config.folder, &newest);
+//         if (status == LS_STATUS_NOT_FOUND) status = LS_OK;  // there is none yet
+//         int found = newest != 0;
+//         status = ls_context_agree(workers, status);
+//         if (status == LS_OK) status = ls_context_broadcast(workers, &found, sizeof found, 0);
+//         if (status == LS_OK && found) status = ls_trainer_resume(trainer, newest);
+//         ls_checkpoint_close(&newest);
+//         if (status == LS_OK) status = ls_trainer_checkpoints(trainer, &config);
+//         if (status == LS_OK) status = ls_trainer_fit(trainer, 0);
+//         return status;
+//     }
 //
-//     ckpt/epoch-0003/   step-000001234/
-//         weights.safetensors       the parameters under Keras's names, in Keras's shapes
-//         first_moment.safetensors, ...        the optimizer's state: a file for each vector, with the same names and shapes
-//         state.json                where training is, what its log has been so far, its recipe, versions
-//         manifest.json             length and SHA-256 of the others; written last
-//
-// It is written beside its place, to a name that begins with a dot, brought to the disk, and renamed.
+// A folder of checkpoints has folders like epoch-0003, at the end of an epoch, and step-000001234, after that step of the whole
+// training. In each of these (docs/checkpoints.md): weights.safetensors, the parameters under Keras's names and in Keras's shapes; a file
+// like it for each vector of the optimizer's state; state.json, where training is, its log and its recipe; and manifest.json,
+// length and SHA-256 of the others. One is written beside its place, to a name that begins with a dot, brought to the disk, and renamed.
 #ifndef LOCKSTEP_CHECKPOINT_H
 #define LOCKSTEP_CHECKPOINT_H
 
@@ -51,8 +57,8 @@ typedef struct ls_checkpoint_config {
     int every_epochs;         // after every so many epochs; 0: not by epochs; default 1
     int keep;                 // the newest so many; default 2
     const char *keep_epochs;  // and those after these epochs, "30,60,85"; NULL: none
-    int keep_best;            // and the one after the epoch with the best accuracy on the test set, where training validates
-    const char *recipe;       // a JSON object, which ls_checkpoint_recipe gives back; NULL: none
+    int keep_best;       // and the one after the epoch with the best accuracy on the test set, where training validates
+    const char *recipe;  // a JSON object, which ls_checkpoint_recipe gives back; NULL: none
     // Called on worker 0, in its main thread, between two steps, for each that was written or could not be. Training goes on
     // without one that could not; the one before stays. NULL: nothing.
     void (*written)(void *user, const ls_checkpoint_report *report);
@@ -76,8 +82,8 @@ ls_status ls_trainer_checkpoint_wait(ls_trainer *trainer);
 // What checkpoints have cost so far, on worker 0.
 typedef struct ls_checkpoint_costs {
     int written, failed;
-    double pause;    // seconds for which training stood still for all of them
-    int64_t bytes;   // of the latest
+    double pause;   // seconds for which training stood still for all of them
+    int64_t bytes;  // of the latest
 } ls_checkpoint_costs;
 ls_checkpoint_costs ls_trainer_checkpoint_costs(const ls_trainer *trainer);  // not collective
 
@@ -92,13 +98,16 @@ ls_status ls_checkpoint_find(const char *path, ls_checkpoint **out);
 void ls_checkpoint_close(ls_checkpoint **checkpoint);
 
 // Owned by the checkpoint, valid until it is closed.
-const char *ls_checkpoint_path(const ls_checkpoint *checkpoint);     // its folder
-const char *ls_checkpoint_damaged(const ls_checkpoint *checkpoint);  // a sentence about a newer one that is damaged; "": none is
-const char *ls_checkpoint_recipe(const ls_checkpoint *checkpoint);   // the JSON object it was written with; "{}": there is none
-const char *ls_checkpoint_numerics(const ls_checkpoint *checkpoint); // what computed it: "cpu: oneDNN 2.6.3, avx512_core_bf16"
-int ls_checkpoint_epoch(const ls_checkpoint *checkpoint);            // that it goes on in, from 1
-int64_t ls_checkpoint_step(const ls_checkpoint *checkpoint);         // steps of that epoch that are done
-int64_t ls_checkpoint_all_steps(const ls_checkpoint *checkpoint);    // steps of the whole training that are done
+const char *ls_checkpoint_path(const ls_checkpoint *checkpoint);  // its folder
+const char *ls_checkpoint_damaged(
+    const ls_checkpoint *checkpoint);  // a sentence about a newer one that is damaged; "": none is
+const char *ls_checkpoint_recipe(
+    const ls_checkpoint *checkpoint);  // the JSON object it was written with; "{}": there is none
+const char *ls_checkpoint_numerics(
+    const ls_checkpoint *checkpoint);                         // what computed it: "cpu: oneDNN 2.6.3, avx512_core_bf16"
+int ls_checkpoint_epoch(const ls_checkpoint *checkpoint);     // that it goes on in, from 1
+int64_t ls_checkpoint_step(const ls_checkpoint *checkpoint);  // steps of that epoch that are done
+int64_t ls_checkpoint_all_steps(const ls_checkpoint *checkpoint);  // steps of the whole training that are done
 
 // Brings a trainer of the same network and optimizer, whatever its workers, replicas and strategy are, to where the checkpoint is: weights, the
 // optimizer's state, epoch, step, and the results so far. Worker 0's checkpoint counts; the others may pass NULL. Before

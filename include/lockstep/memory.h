@@ -66,7 +66,7 @@ typedef struct ls_memory_job {
     // what making the kernels adds to that; right in a process that has made none before.
     int64_t program;
     int checkpoints;  // 1: it takes them
-    int64_t more;  // bytes that a worker's process takes beside what can be measured in this one: MPI, say
+    int64_t more;     // bytes that a worker's process takes beside what can be measured in this one: MPI, say
 } ls_memory_job;
 
 // Where the memory of training `graph` would go, found by the code that trains: kernels are created, nothing large is

@@ -23,10 +23,12 @@ static const ls_option table[] = {
     {"keep-epochs", LS_OPTION_TEXT, AT(keep_epochs), .metavar = "E,E,...", GROUP, .initial = "none",
      .help = "keep those at the end of these epochs too, as 30,60,85"},
     {"resume", LS_OPTION_FLAG, AT(resume), GROUP,
-     .help = "go on from the newest good one in --checkpoint's folder, with the recipe it was made by; begin where there is "
+     .help = "go on from the newest good one in --checkpoint's folder, with the recipe it was made by; begin where "
+             "there is "
              "none"},
     {"resume-from", LS_OPTION_TEXT, AT(from), .metavar = "CKPT", GROUP, .initial = "none",
-     .help = "begin with this one (or the newest in a folder of them), with the recipe given here: what differs is said"},
+     .help =
+         "begin with this one (or the newest in a folder of them), with the recipe given here: what differs is said"},
     {"restarts", LS_OPTION_INT, AT(restarts), .metavar = "N", .max = 100000, GROUP,
      .help = "with --workers: when a worker dies, start them again from the newest checkpoint, up to N times"},
     {.name = NULL},
@@ -52,24 +54,29 @@ static ls_status read_every(const char *text, ls_checkpoint_config *c) {
         c->every_seconds = units[i].seconds > 0 ? n * units[i].seconds : 0;
         return LS_OK;
     }
-    return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
-                   "--checkpoint-every: expected a number with s, m, h, steps or epochs behind it, as 200s or 500steps, "
-                   "got '%.40s'",
-                   text);
+    return LS_FAIL(
+        LS_STATUS_INVALID_ARGUMENT,
+        "--checkpoint-every: expected a number with s, m, h, steps or epochs behind it, as 200s or 500steps, "
+        "got '%.40s'",
+        text);
 }
 
 ls_status cli_checkpoints_check(cli_checkpoints *c) {
     const cli_checkpoint_settings *s = &c->set;
-    const char *needs = s->every ? "checkpoint-every" : s->keep_epochs ? "keep-epochs" : s->resume ? "resume"
-                        : s->restarts ? "restarts" : NULL;
+    const char *needs = s->every         ? "checkpoint-every"
+                        : s->keep_epochs ? "keep-epochs"
+                        : s->resume      ? "resume"
+                        : s->restarts    ? "restarts"
+                                         : NULL;
     ls_checkpoint_config_init(&c->config);
     if (!s->folder && needs)
         return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "--%s: of which checkpoints? --checkpoint DIR names their folder",
                        needs);
     if (s->resume && s->from)
-        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
-                       "--resume goes on with what is in --checkpoint's folder, --resume-from with another one: give one "
-                       "of them");
+        return LS_FAIL(
+            LS_STATUS_INVALID_ARGUMENT,
+            "--resume goes on with what is in --checkpoint's folder, --resume-from with another one: give one "
+            "of them");
     if (s->every) LS_TRY(read_every(s->every, &c->config));
     c->config.folder = s->folder;
     c->config.keep = s->keep;

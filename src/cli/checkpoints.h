@@ -25,7 +25,7 @@ typedef struct cli_checkpoints {
     int epoch;        // and in which epoch and after how many steps of it
     int64_t step;
     char changed[1024];  // what differs from its recipe; "": nothing
-    int failed;  // some could not be written, as was said
+    int failed;          // some could not be written, as was said
     void (*pause)(void *user);
     void *user;
 } cli_checkpoints;

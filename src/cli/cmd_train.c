@@ -443,8 +443,8 @@ static ls_status check_options(const run *r) {
     char line[4096];
     size_t used = 0, format = strcspn(r->set.data, ":");
     ls_text_add(line, sizeof line, &used,
-                "model=%.80s; data=%.*s; weights=%s; save=%s; trace=%lld; until-accuracy=%.17g; checkpoints=%s; ", r->set.model,
-                (int)(format < 80 ? format : 80), r->set.data,
+                "model=%.80s; data=%.*s; weights=%s; save=%s; trace=%lld; until-accuracy=%.17g; checkpoints=%s; ",
+                r->set.model, (int)(format < 80 ? format : 80), r->set.data,
                 !r->set.weights          ? "drawn"
                 : r->set.weights_by_name ? "from a file, by name"
                                          : "from a file",

@@ -48,10 +48,10 @@ typedef struct supervisor {
     double asked;    // when it was asked to end; 0: not
     int asked_with;  // the signal
     int had_workers;
-    double alone;     // since when the launcher has no workers any more; 0: it has
-    double frozen;    // since when the launcher, or all that is left of its workers, is stopped; 0: it runs
-    double looked;    // when that was last looked at
-    int64_t kills;    // for memory, before
+    double alone;   // since when the launcher has no workers any more; 0: it has
+    double frozen;  // since when the launcher, or all that is left of its workers, is stopped; 0: it runs
+    double looked;  // when that was last looked at
+    int64_t kills;  // for memory, before
 } supervisor;
 
 static void pass_on(const char *text, size_t n) {
@@ -307,11 +307,12 @@ static void look_after(supervisor *s) {
 
 static void say_end(const supervisor *s, int wait_status) {
     int code = WIFEXITED(wait_status) ? WEXITSTATUS(wait_status) : 0, number = s->number;
-    if (*s->given_up && !s->said) fprintf(stderr, "lockstep %s: %s. " CLI_JOB_ENDS "\n", s->launch->command, s->given_up);
+    if (*s->given_up && !s->said)
+        fprintf(stderr, "lockstep %s: %s. " CLI_JOB_ENDS "\n", s->launch->command, s->given_up);
     if (s->said || s->asked) return;
     if (WIFSIGNALED(wait_status)) {
-        fprintf(stderr, "lockstep %s: the launcher was ended by signal %d (%s), and the job with it\n", s->launch->command,
-                WTERMSIG(wait_status), strsignal(WTERMSIG(wait_status)));
+        fprintf(stderr, "lockstep %s: the launcher was ended by signal %d (%s), and the job with it\n",
+                s->launch->command, WTERMSIG(wait_status), strsignal(WTERMSIG(wait_status)));
         return;
     }
     if (!number && code > 128 && code < 128 + 65) number = code - 128;
@@ -334,8 +335,8 @@ static void say_end(const supervisor *s, int wait_status) {
                           : "; that is what the system does when memory runs out, or somebody by hand";
     if (number == SIGSEGV || number == SIGBUS || number == SIGILL || number == SIGABRT || number == SIGFPE)
         why = "; that is a crash, and most often what stands above is the reason";
-    fprintf(stderr, "lockstep %s: %s was ended by signal %d (%s)%s. All workers end with it\n", s->launch->command, who, number,
-            strsignal(number), why);
+    fprintf(stderr, "lockstep %s: %s was ended by signal %d (%s)%s. All workers end with it\n", s->launch->command, who,
+            number, strsignal(number), why);
 }
 
 static int watch_it(supervisor *s) {

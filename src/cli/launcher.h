@@ -5,11 +5,12 @@
 #include <lockstep/status.h>
 
 typedef struct cli_launch {
-    const char *command;  // ours, for what is said
+    const char *command;   // ours, for what is said
     char **argv, **again;  // the launcher, argv[0] a path; and what is run after a worker has died
     int speaks;            // it is mpirun or mpiexec, whose own words about workers that ended are replaced by ours
-    double patience;  // seconds for which the launcher, or all that is left of its workers, may be stopped; < 0: for ever
-    int restarts;     // how often it is started again
+    double
+        patience;  // seconds for which the launcher, or all that is left of its workers, may be stopped; < 0: for ever
+    int restarts;  // how often it is started again
     int stops_kindly;  // the first SIGINT or SIGTERM goes to the workers as SIGUSR1, a wish to stop
 } cli_launch;
 

@@ -28,7 +28,7 @@ typedef struct ls_record_info {
     int layer_count;
     const char *resumed_from;                // the checkpoint that the run went on from; NULL: it did not
     const ls_checkpoint_costs *checkpoints;  // NULL: none were asked for
-    char *const *argv;  // NULL-terminated command line
+    char *const *argv;                       // NULL-terminated command line
     const char *compiler;
 } ls_record_info;
 

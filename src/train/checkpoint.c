@@ -93,9 +93,10 @@ static ls_status look_around(ls_trainer *t) {
     LS_TRY(try_folder(c->folder));
     LS_TRY(ls__checkpoints_list(c->folder, &c->entries, &c->entry_count));
     if (c->entry_count > 0 && t->at.all_steps == 0)
-        return LS_FAIL(LS_STATUS_IO,
-                       "%s has checkpoints of an earlier training, the newest %s: resume from it, or name another folder",
-                       c->folder, c->entries[0].name);
+        return LS_FAIL(
+            LS_STATUS_IO,
+            "%s has checkpoints of an earlier training, the newest %s: resume from it, or name another folder",
+            c->folder, c->entries[0].name);
     c->entry_count = oldest_first(c->entries, c->entry_count);
     return LS_OK;
 }
@@ -159,7 +160,8 @@ void ls__checkpoints_destroy(ls_trainer *t) {
 static int best_entry(const ls_checkpointer *c) {
     int best = -1;
     for (int i = 0; i < c->entry_count; i++)
-        if (!isnan(c->entries[i].accuracy) && (best < 0 || c->entries[i].accuracy > c->entries[best].accuracy)) best = i;
+        if (!isnan(c->entries[i].accuracy) && (best < 0 || c->entries[i].accuracy > c->entries[best].accuracy))
+            best = i;
     return best;
 }
 

@@ -101,8 +101,8 @@ static ls_status check_files(const char *folder, const json_t *manifest) {
     json_object_foreach(files, name, entry) {
         char *path;
         if (strchr(name, '/') || name[0] == '.' || strlen(name) >= LS_CHECKPOINT_NAME)
-            return LS_FAIL(LS_STATUS_BAD_DATA, "%s/" LS_CHECKPOINT_MANIFEST " is damaged: it names no file of its folder",
-                           folder);
+            return LS_FAIL(LS_STATUS_BAD_DATA,
+                           "%s/" LS_CHECKPOINT_MANIFEST " is damaged: it names no file of its folder", folder);
         LS_TRY(join(folder, name, &path));
         ls_status status = check_file(path, entry);
         free(path);
@@ -260,8 +260,7 @@ ls_status ls_checkpoint_find(const char *path, ls_checkpoint **out) {
     if (stat(path, &there) != 0)
         return LS_FAIL(errno == ENOENT ? LS_STATUS_NOT_FOUND : LS_STATUS_IO, "there is no checkpoint %s: %s", path,
                        strerror(errno));
-    if (!S_ISDIR(there.st_mode))
-        return LS_FAIL(LS_STATUS_BAD_DATA, "%s is a file, and a checkpoint is a folder", path);
+    if (!S_ISDIR(there.st_mode)) return LS_FAIL(LS_STATUS_BAD_DATA, "%s is a file, and a checkpoint is a folder", path);
     LS_TRY(join(path, LS_CHECKPOINT_MANIFEST, &manifest));
     int is_one = stat(manifest, &there) == 0;
     free(manifest);
@@ -285,7 +284,7 @@ const char *ls_checkpoint_recipe(const ls_checkpoint *c) { return c ? c->recipe 
 
 const char *ls_checkpoint_numerics(const ls_checkpoint *c) {
     const char *text = c ? json_string_value(json_object_get(c->state, "numerics")) : NULL;
-    return text ? text : "";
+    return text || !c ? text : "";
 }
 
 static int64_t place_of(const ls_checkpoint *c, const char *name) {

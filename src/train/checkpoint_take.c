@@ -210,8 +210,7 @@ static ls_status write_vector(ls_trainer *t, int vector, json_t *files) {
         status = ls_buffer_wrap(t->device, vector_of(c, vector), bytes, &source.buffer);
     } else if (status == LS_OK) {
         status = ls_buffer_create(t->device, bytes, &source.buffer);
-        if (status == LS_OK)
-            status = ls_write(source.queue, ls_span_of(source.buffer, 0), vector_of(c, vector), bytes);
+        if (status == LS_OK) status = ls_write(source.queue, ls_span_of(source.buffer, 0), vector_of(c, vector), bytes);
     }
     if (status == LS_OK) status = write_file(job, name, files, vector_content, &source);
     ls_buffer_destroy(&source.buffer);

@@ -129,16 +129,16 @@ typedef struct ls_replica {
 // --- where training is -----------------------------------------------------------------------------------------------
 
 typedef struct ls_position {
-    int epoch;          // from 1: the running one, or the next
-    int64_t step;       // steps of it that are done
-    int64_t all_steps;  // done so far in all epochs
+    int epoch;             // from 1: the running one, or the next
+    int64_t step;          // steps of it that are done
+    int64_t all_steps;     // done so far in all epochs
     int64_t steps_before;  // of them, those before this trainer was made: it has resumed from a checkpoint
-    int running;        // begun and not ended
-    double started;     // when it was begun, or gone on with
-    double seconds;     // of it before that
-    double *sum;        // (width): measures of the steps before that
-    double *seen;       // (width): of those since, as this host has them
-    ls_vote vote;       // of this worker's callbacks, for the next step
+    int running;           // begun and not ended
+    double started;        // when it was begun, or gone on with
+    double seconds;        // of it before that
+    double *sum;           // (width): measures of the steps before that
+    double *seen;          // (width): of those since, as this host has them
+    ls_vote vote;          // of this worker's callbacks, for the next step
     char failure[1024];
     ls_status failed;
     double learning_rate;  // of the latest step
@@ -206,10 +206,10 @@ struct ls_trainer {
     int64_t order_count;
     ls_position at;
     ls_history history;
-    ls_timeline *timeline;  // NULL: nothing is recorded
+    ls_timeline *timeline;                // NULL: nothing is recorded
     struct ls_checkpointer *checkpoints;  // NULL: none are taken
-    int takes_checkpoints;  // or would
-    ls_memory memory;       // what was planned
+    int takes_checkpoints;                // or would
+    ls_memory memory;                     // what was planned
     int64_t program_bytes;  // resident in the process beside all that is told apart: complete once there are plans
     int64_t rss_begun;      // resident when the trainer was begun
 };
@@ -269,7 +269,7 @@ ls_status ls__checkpoint_after_epoch(ls_trainer *trainer);
 // Where training ends, or is stopped: one more where something was done since the latest, and all that is to be written is.
 ls_status ls__checkpoint_at_end(ls_trainer *trainer);
 int64_t ls__snapshot_bytes(const ls_trainer *trainer);  // of the first host. Not collective.
-void ls__checkpoints_destroy(ls_trainer *trainer);  // Collective on the host's workers
+void ls__checkpoints_destroy(ls_trainer *trainer);      // Collective on the host's workers
 
 // --- replica.c -------------------------------------------------------------------------------------------------------
 
