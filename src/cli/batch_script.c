@@ -4,6 +4,9 @@
 #include <string.h>
 
 #include "cli/batch.h"
+#include "cli/checkpoints.h"
+
+enum { MOST_RESTARTS = 1000 };  // of a job: one that never gets anywhere is not to go round for ever
 
 #define LETTERS "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.,:=+@/%-"
 
@@ -41,6 +44,17 @@ static void print_word(const char *text) {
 
 // --- requests --------------------------------------------------------------------------------------------------------
 
+static int has_option(const batch *b, const char *name) {
+    size_t n = strlen(name);
+    for (int i = 0; i < b->command.count; i++)
+        if (strncmp(b->command.list[i], name, n) == 0 && (!b->command.list[i][n] || b->command.list[i][n] == '='))
+            return 1;
+    return 0;
+}
+
+// A training that keeps checkpoints goes on from them, in the same job.
+static int goes_on(const batch *b) { return !b->scale && has_option(b, "--checkpoint"); }
+
 static void slurm_requests(const batch *b) {
     const batch_settings *set = &b->set;
     const char *number = b->array_count ? "%A_%a" : "%j";
@@ -66,6 +80,7 @@ static void slurm_requests(const batch *b) {
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
         if (texts[i][1]) printf("#SBATCH --%s=%s\n", texts[i][0], texts[i][1]);
     if (b->array_count) printf("#SBATCH --array=0-%d\n", b->array_count - 1);
+    if (goes_on(b)) printf("#SBATCH --requeue\n#SBATCH --open-mode=append\n");
     for (int i = 0; i < b->directives.count; i++) printf("#SBATCH %s\n", b->directives.list[i]);
 }
 
@@ -143,10 +158,11 @@ static void array_tasks(const batch *b) {
 
 static void launcher(const batch *b) {
     const batch_settings *set = &b->set;
+    const char *exec = goes_on(b) ? "" : "exec ";
     if (b->scale) {
         printf("exec");  // it starts its runs itself: in Slurm as steps of the job
     } else if (!b->pbs && strcmp(set->launcher, "srun") == 0) {
-        printf("exec srun");
+        printf("%ssrun", exec);
         // LOCKSTEP_SRUN_ARGS may have several words. None of them is the shell's to expand.
         char words[4096], *rest = words, *word;
         snprintf(words, sizeof words, "%s", cli_job_pmi());
@@ -157,16 +173,23 @@ static void launcher(const batch *b) {
         if (set->cpus_per_task) printf(" --cpus-per-task=%d", set->cpus_per_task);
     } else {
         const char *bind = LS_MPI_IS_OPEN_MPI ? "--bind-to" : "-bind-to";
-        printf("exec mpirun %s none -n %s", bind, b->pbs ? "\"$(wc -l <\"$PBS_NODEFILE\")\"" : "\"$SLURM_NTASKS\"");
+        printf("%smpirun %s none -n %s", exec, bind, b->pbs ? "\"$(wc -l <\"$PBS_NODEFILE\")\"" : "\"$SLURM_NTASKS\"");
     }
 }
 
-static int has_option(const batch *b, const char *name) {
-    size_t n = strlen(name);
-    for (int i = 0; i < b->command.count; i++)
-        if (strncmp(b->command.list[i], name, n) == 0 && (!b->command.list[i][n] || b->command.list[i][n] == '='))
-            return 1;
-    return 0;
+// Stopped before its end, with a checkpoint: by the time limit, or by somebody.
+static void end_and_go_on(const batch *b) {
+    printf("status=$?\n");
+    if (b->pbs)
+        printf("[ $status -ne %d ] || echo 'Not done yet: submit this script again, and it goes on.'\n",
+               CLI_UNFINISHED);
+    else
+        printf(
+            "# Not done yet: the job goes back to the queue, and on from its newest checkpoint.\n"
+            "if [ $status -eq %d ] && [ \"${SLURM_RESTART_COUNT:-0}\" -lt %d ]; then exec scontrol requeue "
+            "\"$SLURM_JOB_ID\"; fi\n",
+            CLI_UNFINISHED, MOST_RESTARTS);
+    printf("exit $status\n");
 }
 
 void batch_print(const batch *b, const char *program) {
@@ -190,8 +213,10 @@ void batch_print(const batch *b, const char *program) {
         if (!has_option(b, "--record"))
             printf(" --record %s.\"$%s\".json", b->set.job_name, b->pbs ? "PBS_ARRAY_INDEX" : "SLURM_ARRAY_TASK_ID");
     }
+    if (goes_on(b) && !has_option(b, "--resume") && !has_option(b, "--resume-from")) printf(" --resume");
     // PBS does not say when it will end the job; a minute is for what comes before and after the program.
     if (b->pbs && b->seconds > 300 && !has_option(b, "--time-limit"))
         printf(" --time-limit 0:%ld", (long)b->seconds - 60);
     putchar('\n');
+    if (goes_on(b)) end_and_go_on(b);
 }

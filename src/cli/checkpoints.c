@@ -175,6 +175,7 @@ ls_status cli_checkpoints_find(cli_checkpoints *c, ls_context *context, const ch
     ls_status status = ls_recipe_text(model, data, options, &c->recipe);
     if (status == LS_OK && ls_context_rank(context) == 0) status = look(c);
     LS_TRY(ls_context_agree(context, status));
+    LS_TRY(ls_context_broadcast(context, &c->epoch, sizeof c->epoch, 0));
     return ls_context_broadcast(context, &c->resumed, sizeof c->resumed, 0);
 }
 

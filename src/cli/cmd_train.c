@@ -57,6 +57,12 @@ static const ls_option table[] = {
      .initial = "none", .group = "Training",
      .help = "end training when the test accuracy after an epoch is at least A, as 0.98, and tell how long that took; "
              "evaluates after every epoch"},
+    {"early-stop", LS_OPTION_INT, .offset = offsetof(settings, early_stop), .metavar = "N", .max = 1000000,
+     .initial = "none", .group = "Training",
+     .help = "end training when the test accuracy has not been better for N epochs; evaluates after every epoch"},
+    {"restore-best", LS_OPTION_FLAG, .offset = offsetof(settings, restore_best), .group = "Training",
+     .help = "in the end take the weights after the epoch with the best test accuracy, from its checkpoint; evaluates "
+             "after every epoch"},
     {"trace", LS_OPTION_TEXT, .offset = offsetof(settings, trace), .metavar = "DIR", .group = "Output",
      .help =
          "write a timeline of every worker and replica to DIR/trace.json: for ui.perfetto.dev, chrome://tracing and "
@@ -122,6 +128,10 @@ typedef struct run {
     cli_timekeeper timekeeper;
     double trained_seconds, until_seconds;  // of the epochs so far; of those until the accuracy asked for
     int until_epoch;                        // in which it was reached; 0: it was not
+    double best_accuracy;                   // on the test set after an epoch
+    int best_epoch;                         // after which it was; 0: none was evaluated
+    int settled;                            // --early-stop has ended training
+    int restored;                           // the weights are those of best_epoch
     int stopped;                            // before the last epoch was over
     int asked;                              // the signal that asked it to stop; 0: none did
     int too_late_to_evaluate;
@@ -192,9 +202,11 @@ static ls_status read_options(run *r, int argc, char **argv, ls_words *words) {
                        "which model? Usage: lockstep train MODEL [OPTIONS]; 'lockstep models' lists them");
     LS_TRY(cli_deadline_check(r->set.time_limit));
     LS_TRY(read_wait_limit(r->set.wait_limit, &r->cli->wait_limit));
-    if (r->set.until_accuracy > 0) r->config.validate = 1;
+    if (r->set.until_accuracy > 0 || r->set.early_stop > 0 || r->set.restore_best) r->config.validate = 1;
     LS_TRY(check_weights(&r->set));
     LS_TRY(cli_checkpoints_check(&r->checkpoints));
+    if (r->set.restore_best && !r->checkpoints.set.folder)
+        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "--restore-best takes them from a checkpoint: --checkpoint DIR");
     r->cli->restarts = r->checkpoints.set.restarts;
     r->cli->stops_kindly = r->checkpoints.set.folder != NULL;
     return cli_model_check(r->set.model, &r->model);
@@ -351,6 +363,9 @@ static void print_table(const run *r) {
             r->until_epoch, r->until_epoch == 1 ? "" : "s", 100 * r->set.until_accuracy);
     else if (r->set.until_accuracy > 0)
         row("Time to that accuracy", "%g %% was not reached", 100 * r->set.until_accuracy);
+    if (r->settled || r->restored)
+        row("Best epoch", "%d, %.2f %%%s", r->best_epoch, 100 * r->best_accuracy,
+            r->restored ? "; the weights are those after it" : "");
     print_checkpoints(r);
     row("Total run time", "%.2f s", r->total_seconds);
     row("Peak memory", "%.0f MB%s, planned %.0f MB", (double)t->peak_rss_bytes / 1e6,
@@ -510,18 +525,34 @@ static ls_status on_step(void *user, const ls_step_report *step, int *stop) {
     return LS_OK;
 }
 
-static ls_status on_epoch(void *user, const ls_epoch_result *e, int *stop) {
-    run *r = user;
+static void note_epoch(run *r, const ls_epoch_result *e) {
     r->trained_seconds += e->seconds;
     if (r->set.until_accuracy > 0 && e->val_accuracy >= r->set.until_accuracy && !r->until_epoch) {
         r->until_epoch = e->epoch;
         r->until_seconds = r->trained_seconds;
     }
-    cli_progress_epoch(&r->progress, e,
-                       e->epoch < r->config.epochs && !r->timekeeper.stop && !r->until_epoch && isfinite(e->loss));
+    if (!isnan(e->val_accuracy) && (!r->best_epoch || e->val_accuracy > r->best_accuracy)) {
+        r->best_epoch = e->epoch;
+        r->best_accuracy = e->val_accuracy;
+    }
+    r->settled = r->set.early_stop > 0 && r->best_epoch && e->epoch - r->best_epoch >= r->set.early_stop;
+}
+
+// What the log was before training is gone on with.
+static void note_epochs(run *r) {
+    for (int i = 0; i < r->result.epochs; i++)
+        if (r->result.epoch[i].steps == r->result.steps_per_epoch) note_epoch(r, &r->result.epoch[i]);
+}
+
+static ls_status on_epoch(void *user, const ls_epoch_result *e, int *stop) {
+    run *r = user;
+    note_epoch(r, e);
+    cli_progress_epoch(
+        &r->progress, e,
+        e->epoch < r->config.epochs && !r->timekeeper.stop && !r->until_epoch && !r->settled && isfinite(e->loss));
     if (r->config.validate) r->timekeeper.evaluation_seconds = e->val_seconds;
     if (r->metrics) note_metrics(r, ls_metrics_epoch(r->metrics, e));
-    *stop = r->until_epoch > 0;
+    *stop = r->until_epoch > 0 || r->settled;
     return LS_OK;
 }
 
@@ -543,14 +574,14 @@ static ls_status fit(run *r) {
     int late = cli_timekeeper_too_late(&r->timekeeper);
     LS_TRY(ls_context_broadcast(r->cli->context, &late, sizeof late, 0));
     r->too_late_to_evaluate = late;
-    r->stopped = !r->until_epoch && whole_epochs(&r->result) < r->config.epochs;
+    r->stopped = !r->until_epoch && !r->settled && whole_epochs(&r->result) < r->config.epochs;
     return LS_OK;
 }
 
 // An evaluation after the last epoch is the one at the end too.
 static ls_status evaluate(run *r) {
     const ls_train_result *t = &r->result;
-    r->evaluated = t->epochs > 0 && !isnan(t->epoch[t->epochs - 1].val_seconds);
+    r->evaluated = t->epochs > 0 && !isnan(t->epoch[t->epochs - 1].val_seconds) && !r->restored;
     if (r->evaluated || !r->config.evaluate || r->too_late_to_evaluate || test_count(r) == 0) return LS_OK;
     LS_TRY(known_to_all(r, ls_trainer_evaluate(r->trainer, NULL, NULL)));
     r->evaluated = 1;
@@ -586,6 +617,19 @@ static ls_status find_asked(run *r) {
     return status;
 }
 
+// The checkpoint of the best epoch is kept for this.
+static ls_status restore_best(run *r) {
+    char path[4200];
+    int elsewhere =
+        r->checkpoints.set.from && r->best_epoch < r->checkpoints.epoch;  // its checkpoint is in another folder
+    if (!r->set.restore_best || r->stopped || !r->best_epoch || r->best_epoch == r->result.epochs || elsewhere)
+        return LS_OK;
+    snprintf(path, sizeof path, "%s/epoch-%04d/weights.safetensors", r->checkpoints.set.folder, r->best_epoch);
+    LS_TRY(ls_trainer_load_weights(r->trainer, path));
+    r->restored = 1;
+    return ls_trainer_result(r->trainer, &r->result);
+}
+
 static ls_status train(run *r) {
     cli *c = r->cli;
     LS_TRY(cli_job_check_batch(c, &r->config, r->set.workers));
@@ -608,6 +652,7 @@ static ls_status train(run *r) {
     LS_TRY(cli_checkpoints_begin(&r->checkpoints, r->trainer, pause_progress, r));
     LS_TRY(ls_trainer_result(r->trainer, &r->result));
     LS_TRY(open_metrics(r));
+    note_epochs(r);
     if (r->set.trace) LS_TRY(ls_trainer_trace(r->trainer, r->set.trace_steps));
     int loud = speaks(r) ? r->set.verbose : 0;
     if (loud) print_head(r);
@@ -615,6 +660,7 @@ static ls_status train(run *r) {
     c->stage = CLI_STAGE_ALONE;
     LS_TRY(fit(r));
     LS_TRY(find_asked(r));
+    LS_TRY(restore_best(r));
     save_weights(r);
     LS_TRY(evaluate(r));
     c->stage = CLI_STAGE_TOGETHER;

@@ -278,7 +278,9 @@ static ls_status take(ls_trainer *t) {
     double sum[LS_MAX_MEASURES], begun = ls_clock();
     memcpy(sum, t->at.sum, (size_t)t->measures.width * sizeof *sum);
     c->job.begun = begun;
+    t->history.not_finite = -1;
     if (t->at.running) LS_TRY(ls__measures_gather(t, t->at.step * t->train_shape.micro_batches, sum));
+    if (t->history.not_finite >= 0) return LS_OK;  // training has diverged: the one before is the last that is good
     LS_TRY(ls__snapshot_take(t));
     ls_status status = comm->rank == 0 ? prepare(t, sum) : LS_OK;
     c->taken = ls_clock();
@@ -319,12 +321,21 @@ ls_status ls__checkpoint_after_step(ls_trainer *t) {
     return take(t);
 }
 
+// The epoch that has just ended was better on the test set than all before it.
+static int best_so_far(const ls_trainer *t) {
+    const ls_history *h = &t->history;
+    if (h->done == 0 || isnan(h->epochs[h->done - 1].val_accuracy)) return 0;
+    for (int i = 0; i < h->done - 1; i++)
+        if (h->epochs[i].val_accuracy >= h->epochs[h->done - 1].val_accuracy) return 0;
+    return 1;
+}
+
 ls_status ls__checkpoint_after_epoch(ls_trainer *t) {
     ls_checkpointer *c = t->checkpoints;
     if (!c || c->fresh || t->at.step > 0) return LS_OK;
     int done = t->at.epoch - 1, every = c->config.every_epochs;
     int wanted = done == t->config.epochs || (every > 0 && done % every == 0) || epoch_is_kept(c, done) ||
-                 t->at.decision == LS_VOTE_CHECKPOINT;
+                 t->at.decision == LS_VOTE_CHECKPOINT || (c->config.keep_best && best_so_far(t));
     if (!wanted) return LS_OK;
     if (c->busy) finish(t);
     return take(t);

@@ -49,6 +49,9 @@ static void report(ls_trainer *t, ls_step_report *out) {
     for (; at->shown < up_to; at->shown++)
         ls__measures_add(&t->measures, batch, t->table + at->shown * t->measures.width);
     ls__measures_add(&t->measures, at->seen, batch);
+    // What has diverged does not come back: all stop after the next step, and the end of the epoch says since when.
+    if (!isfinite(ls__measures_loss(&t->measures, batch)) && batch[0] > 0 && at->vote == LS_VOTE_GO_ON)
+        at->vote = LS_VOTE_STOP;
     if (!out) return;
     memcpy(epoch, at->sum, (size_t)t->measures.width * sizeof *epoch);
     ls__measures_add(&t->measures, epoch, at->seen);

@@ -144,6 +144,26 @@ names() { (cd "$ckpt" && echo *); }
     refuses 1 "is a file, and a checkpoint is a folder" "$lockstep" train $small --resume-from "$here/newer"
     refuses 1 "there is no checkpoint in $here" "$lockstep" train $small --resume-from "$here"
 
+    # Training that no longer gets better ends, with the weights of the best epoch; gone on with it ends in the same way.
+    stops="mnist-mlp --limit-train 640 --limit-test 300 --epochs 60 --optimizer sgd --lr 0.3 --replicas 1 --no-bind --early-stop 3 --restore-best"
+    run 0 "$lockstep" train $stops --checkpoint "$here/best" --save "$here/best.safetensors"
+    best=$(sed -n 's/^Best epoch *\([0-9]*\), .*; the weights are those after it$/\1/p' "$here/out")
+    [ -n "$best" ] || wrong "$what: does not stop early"
+    cmp -s "$here/best.safetensors" "$here/best/epoch-$(printf %04d "$best")/weights.safetensors" || wrong "$what: saves other weights"
+    accuracy=$(sed -n 's/^Best epoch *[0-9]*, \([0-9.]*\) %.*/\1/p' "$here/out")
+    matches "^Test accuracy +$accuracy %\$"
+    digest=$(digest_of)
+    run 0 "$lockstep" train $stops --resume-from "$here/best/epoch-$(printf %04d "$best")" --checkpoint "$here/again"
+    matches "^Best epoch +$best, $accuracy %\$"
+    refuses 2 "--restore-best takes them from a checkpoint" "$lockstep" train $stops
+
+    # Numbers that are none: nothing of them is kept, and what was good is.
+    run 1 "$lockstep" train $small --optimizer sgd --schedule constant --warmup-epochs 0 --lr 1e10 --checkpoint "$here/bad" --checkpoint-every 1steps
+    complains "training diverged: the loss of step"
+    for one in "$here/bad"/*/; do
+        [ ! -d "$one" ] || grep -q '"all_steps": [0-9],' "$one/state.json" || wrong "$what: keeps what has diverged"
+    done
+
     # Asked for in words that say nothing.
     refuses 2 "--resume: of which checkpoints?" "$lockstep" train $small --resume
     refuses 2 "--restarts: of which checkpoints?" "$lockstep" train $small --restarts 3

@@ -57,6 +57,27 @@ for line in '#SBATCH --chdir=.' '#SBATCH --constraint=fast' '#SBATCH --mem-per-c
 done
 sh -n "$here/out" || wrong "$what: is no script"
 
+# A training with checkpoints goes back to the queue where it was stopped before its end, and on from there.
+run 0 "$lockstep" batch train mnist-mlp --checkpoint ckpt --time 01:00:00
+for line in '#SBATCH --requeue' '#SBATCH --open-mode=append' 'exit $status'; do
+    grep -qxF -- "$line" "$here/out" || wrong "$what: lacks the line $line"
+done
+matches '^srun .*'
+matches ' train mnist-mlp --checkpoint ckpt --resume$'
+cp "$here/out" "$here/job"
+mkdir "$here/ends"
+for status in 0 1 75; do
+    printf '#!/bin/sh\nexit %s\n' $status >"$here/ends/srun"
+    printf '#!/bin/sh\necho "requeued: $*"\n' >"$here/ends/scontrol"
+    chmod +x "$here/ends/srun" "$here/ends/scontrol"
+    [ $status -eq 75 ] && ends=0 || ends=$status
+    run $ends env PATH="$here/ends:$PATH" SLURM_JOB_ID=17 sh "$here/job"
+    if [ $status -eq 75 ]; then says "requeued: requeue 17"; else grep -q requeued "$here/out" && wrong "$what: is requeued after $status"; fi
+done
+run 75 env PATH="$here/ends:$PATH" SLURM_JOB_ID=17 SLURM_RESTART_COUNT=1000 sh "$here/job"
+run 0 "$lockstep" batch train mnist-mlp --system pbs --checkpoint ckpt --time 01:00:00
+says "submit this script again, and it goes on."
+
 # Cores that the run has no use for are said, on the standard error and in the script.
 run 0 "$lockstep" batch train mnist-mlp --cpus-per-task 20
 complains "each worker asks for 20 cores and uses 8: a step of 128 samples in micro-batches of 16 has no more work at a time"

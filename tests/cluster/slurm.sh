@@ -168,6 +168,43 @@ TEXT
     matches '^\[1/2\] mnist-cnn, 2 workers: FAILED: srun says: .*; runs/mnist-cnn-strong-n1-w2-r1\.log may say more'
     matches '^\[2/2\] mnist-cnn, 1 worker: [0-9.]+ s per epoch'
 
+    # The end of a job costs time, never work: stopped before it, requeued, its tasks on a node killed, requeued again.
+    kept="${recipe% --epochs*} --epochs 16 --replicas 1 --verbose 2"
+    run 0 srun -N2 -n2 --mpi=pmix "$lockstep" train $kept
+    untouched=$(digest)
+    cat >"$here/first" <<'TEXT'
+if [ "${SLURM_RESTART_COUNT:-0}" -eq 0 ]; then scontrol update JobId="$SLURM_JOB_ID" EndTime=now+12seconds; fi
+TEXT
+    run 0 "$lockstep" batch train $kept --checkpoint "$here/ckpt" --checkpoint-every 10steps --nodes 2 --job-name kept --output kept.out \
+        --error kept.err --time 00:05:00 --setup "$here/first"
+    cp "$here/out" "$here/job.slurm"
+    run 0 sbatch --parsable --chdir "$here" "$here/job.slurm"
+    job=$(cat "$here/out")
+    state() { scontrol show job "$job" | sed -n 's/.*JobState=\([A-Z_]*\).*/\1/p'; }
+    is() { [ "$(state)" = "$1" ]; }
+    resumed() { [ "$(grep -c '^resumed from' "$here/kept.out")" -ge "$1" ]; }
+    # again N: it is in the queue for the N-th time, and what Slurm makes jobs wait there for is left out.
+    again() {
+        until_true 60 is PENDING || wrong "$what: is not requeued"
+        sleep 4 # until its last step is off the nodes
+        scontrol update JobId="$job" StartTime=now
+        until_true 60 resumed "$1" || wrong "$what: does not go on"
+    }
+    what="a job that ends before its training"
+    until_true 30 is RUNNING || wrong "$what: does not begin"
+    again 1
+    grep -q '^The same command with --resume goes on from there' "$here/kept.out" || wrong "$what: was not stopped in time"
+    sleep 2
+    for process in $(pgrep -f "train mnist-cnn.*--checkpoint $here/ckpt "); do
+        [ "$(cat "/proc/$process/comm" 2>/dev/null)" = lockstep ] && kill -KILL "$process" && break
+    done
+    until_true 60 is FAILED || wrong "$what: does not end when a task is killed, but is $(state)"
+    run 0 scontrol requeue "$job"
+    again 2
+    until_true 90 is COMPLETED || wrong "$what: does not end, but is $(state)"
+    tail -n 3 "$here/kept.out" >"$here/out" && cp "$here/kept.err" "$here/err"
+    same "$untouched"
+
     # The five labs, each by its script, with so little data that it takes seconds: from sbatch to the page.
     lab() {
         name=$1
