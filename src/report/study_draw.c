@@ -42,6 +42,25 @@ static void next_series(chart *c, int s) {
     fputc('\n', c->data);
 }
 
+// The name of a series beside the others: without the network's where all have the same.
+static const char *label_of(const chart *c, int s) {
+    const char *name = c->series->name[s], *comma = strstr(name, ", ");
+    size_t n = comma ? (size_t)(comma + 2 - name) : 0;
+    for (int i = 0; i < c->series->count; i++)
+        if (strncmp(c->series->name[i], name, n) != 0) n = 0;
+    return c->series->count > 1 ? name + n : name;
+}
+
+// Long names are written smaller: the key is as wide as the chart.
+static void size_key(const chart *c) {
+    enum { LONGEST = 30, FONT = 15, LEAST = 8 };
+    int longest = 0;
+    for (int s = 0; s < c->series->count; s++)
+        if ((int)strlen(label_of(c, s)) > longest) longest = (int)strlen(label_of(c, s));
+    int font = longest > LONGEST ? FONT * LONGEST / longest : FONT;
+    if (font < FONT) fprintf(c->script, "if (!SLIDES) set key font ',%d'\n", font > LEAST ? font : LEAST);
+}
+
 static int position(const chart *c, int workers) {
     int i = 0;
     while (c->count[i] != workers) i++;
@@ -61,6 +80,7 @@ static void begin_script(chart *c, const char *xlabel, const char *ylabel) {
             "if (SLIDES) set key bmargin center horizontal maxcols 2\n"
             "set xlabel '%s'\nset ylabel '%s'\n",
             c->name, c->name, c->name, c->name, xlabel, ylabel);
+    size_key(c);
     for (int i = 0; i < STYLES; i++)
         fprintf(c->script, "set style line %d linecolor rgb '%s' linewidth 2 pointtype %d pointsize 1 dashtype 1\n",
                 i + 1, colours[i], markers[i]);
@@ -84,7 +104,7 @@ static void log_axis(chart *c) {
 static void name_series(chart *c) {
     for (int s = 0; s < c->series->count; s++) {
         fprintf(c->script, "NAME%d = ", s + 1);
-        quoted(c->script, c->series->name[s]);
+        quoted(c->script, label_of(c, s));
         fputc('\n', c->script);
     }
     c->names = c->series->count;
@@ -399,7 +419,7 @@ static void draw_curves(chart *c, const char *label, double scale, double (*trai
         if (!is_new(c, i)) continue;
         int several = 0;  // rows of its series, with other weights
         for (int j = 0; j < c->study->row_count; j++) several += c->series->of[j] == c->series->of[i] && is_new(c, j);
-        snprintf(name, sizeof name, "%s, %d worker%s", c->series->name[c->series->of[i]], r->workers,
+        snprintf(name, sizeof name, "%s, %d worker%s", label_of(c, c->series->of[i]), r->workers,
                  r->workers == 1 ? "" : "s");
         fprintf(c->data, "%s# %d\n", curves ? "\n\n" : "", i);
         for (int e = 0; e < r->curve_epochs; e++) {
@@ -408,7 +428,7 @@ static void draw_curves(chart *c, const char *label, double scale, double (*trai
         }
         most = r->curve_epochs > most ? r->curve_epochs : most;
         fprintf(c->script, "NAME%d = ", ++curves);
-        quoted(c->script, several > 1 ? name : c->series->name[c->series->of[i]]);
+        quoted(c->script, several > 1 ? name : label_of(c, c->series->of[i]));
         fputc('\n', c->script);
     }
     c->names = curves;
@@ -442,7 +462,7 @@ static int names_fit(const chart *c) {
     for (int s = 0; s < c->series->count; s++) {
         int own = 1;
         for (int i = 0; i < c->study->row_count; i++) own += c->series->of[i] == s;
-        if ((int)strlen(c->series->name[s]) * bars > 40 * own) return 0;
+        if ((int)strlen(label_of(c, s)) * bars > 40 * own) return 0;
     }
     return 1;
 }
