@@ -51,6 +51,10 @@ ls_status ls_dataset_open(ls_context *context, const char *spec, ls_dataset **ou
 // nothing does, *help one line about it. Both pointers may be NULL.
 const char *ls_dataset_format(int index, const char **argument, const char **help);
 
+// The name of a class of theirs, as "frog" for 6 of "cifar10:DIR", without opening it; NULL: it has none. `spec` as above, or the name
+// alone.
+const char *ls_dataset_format_class(const char *spec, int index);
+
 // ---- datasets of a program -----------------------------------------------------------------------------------------
 
 // A set of samples in memory, field by field.
@@ -118,6 +122,13 @@ const ls_field *ls_dataset_field(const ls_dataset *dataset, int index);
 const ls_field *ls_dataset_find_field(const ls_dataset *dataset, const char *name);  // NULL: there is none
 ls_shape ls_dataset_image_shape(const ls_dataset *dataset);                          // of the field "image"; {0}: none
 int ls_dataset_classes(const ls_dataset *dataset);  // of the field "label"; 0: none, or not class numbers
+const char *ls_dataset_class(const ls_dataset *dataset, int index);  // its name, "frog"; NULL: it has none
+// Mean and deviation of pixel / 255 over the training set's images, channel by channel: (C) doubles each. As --normalize dataset
+// takes them. Errors: INVALID_ARGUMENT (no images of U8), those of reading a sample, OUT_OF_MEMORY.
+ls_status ls_dataset_channels(const ls_dataset *dataset, double *mean, double *deviation);
+// From now on the samples to train on are those to evaluate on, too, in place of a test set. Before a trainer is made with it, on all
+// workers alike. NULL is fine.
+void ls_dataset_test_on_training(ls_dataset *dataset);
 // Of all values, shapes and types (of a callback: of the samples that were read): equal data, equal number, on every machine.
 uint64_t ls_dataset_fingerprint(const ls_dataset *dataset);
 double ls_dataset_read_seconds(

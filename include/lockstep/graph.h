@@ -138,6 +138,10 @@ ls_value ls_mean_absolute_error_metric(ls_graph *graph, ls_value prediction, ls_
 // or I32 class numbers (N), each class against the rest. A label that all samples have, or none, has no area (NaN) and is left out of
 // the mean. While training there is no value: each sample has a row of 2 labels doubles, which evaluation keeps.
 ls_value ls_auc(ls_graph *graph, ls_value scores, ls_value targets, const ls_metric_attrs *attrs);
+// The mean over classes of the share of a class's samples whose largest score is at it, of equals the first: every class counts as much as
+// every other, however many samples it has (scikit-learn's balanced_accuracy_score). Classes without samples are left out. Targets as those of ls_accuracy. In
+// evaluation alone, of which ls_trainer_confusion then tells what was taken for what.
+ls_value ls_balanced_accuracy(ls_graph *graph, ls_value scores, ls_value targets, const ls_metric_attrs *attrs);
 
 // --- finishing -------------------------------------------------------------------------------------------------------
 
@@ -150,6 +154,10 @@ ls_status ls_graph_finish(ls_graph *graph, ls_value output);
 ls_status ls_graph_finish_features(ls_graph *graph, ls_value features);
 // Whether the graph is more than features: it can be trained as a classifier, or by losses of its own. Errors: INVALID_ARGUMENT.
 ls_status ls_graph_check_classifier(const ls_graph *graph);
+// A finished copy of a network without losses, on the same parameters, with those of a classifier: softmax cross-entropy "loss" and
+// "accuracy", as a trainer adds them by itself, and besides "top_k_accuracy" of k scores, where k is above 0, and "balanced_accuracy". What is evaluated has the bits of
+// the network's own evaluation. The caller destroys it. Errors: INVALID_ARGUMENT (losses of its own, features, several outputs, k), OUT_OF_MEMORY.
+ls_status ls_graph_classifier(const ls_graph *network, int k, ls_graph **out);
 // Parameters whose names match the pattern ("conv*", "block1_*", as file names match) are not trained by this graph (frozen 1) or are
 // again (0), before a trainer is made of it. *matched (may be NULL): how many do; without it none is an error. Normalizations with
 // frozen parameters compute as in inference. Errors: INVALID_ARGUMENT (not finished), NOT_FOUND.

@@ -14,5 +14,6 @@
 #include <lockstep/status.h>
 #include <lockstep/tensor.h>
 #include <lockstep/train.h>
+#include <lockstep/weights.h>
 
 #endif

@@ -241,6 +241,11 @@ typedef struct ls_measure_result {
 int ls_trainer_measure_count(const ls_trainer *trainer);
 ls_measure_result ls_trainer_measure(const ls_trainer *trainer, int index);
 
+// What the latest evaluation took for what, of a graph with a balanced accuracy: counts[i * classes + k] samples of class i had their
+// largest score at class k. (classes, classes). The same on every worker. Not collective. Errors: INVALID_ARGUMENT (no such metric, no
+// evaluation yet, another number of classes).
+ls_status ls_trainer_confusion(const ls_trainer *trainer, int64_t *counts, int classes);
+
 // A timeline of what every replica of every worker does, for people to look at. Records the first `steps` steps after the
 // first two of every epoch, or fewer, so that the whole job has no more than about a million spans; costs a reading of the clock for
 // each layer and pass. Between ls_trainer_create and ls_trainer_fit, once. Collective.

@@ -12,6 +12,7 @@
 #include "base/options.h"
 #include "base/text.h"
 #include "data/fingerprint.h"
+#include "data/normalize.h"
 
 // One line per format: the file formats/NAME.c ends in ls_format_NAME.
 #define FORMATS(X)                                                                                                     \
@@ -159,6 +160,7 @@ ls_status ls_data_open(ls_data_host *host, const char *spec, ls_dataset **out) {
     if (status == LS_OK) status = create(format->name, &dataset);
     LS_TRY_GOTO(host->agree(host->self, status), fail);
     assert(format && dataset);  // agreeing means that this worker was fine too
+    dataset->classes = format->classes;
     LS_TRY_GOTO(format->open(host, argument, dataset), fail);
     LS_TRY_GOTO(finish(host, dataset, start), fail);
     *out = dataset;
@@ -287,7 +289,9 @@ void ls_data_describe(const ls_dataset *d, char *text, size_t size) {
            (unsigned long long)d->fingerprint);
 }
 
-int64_t ls_data_bytes(const ls_dataset *d) { return d->train->bytes + (d->test ? d->test->bytes : 0); }
+int64_t ls_data_bytes(const ls_dataset *d) {
+    return d->train->bytes + (d->test && d->test != d->train ? d->test->bytes : 0);
+}
 
 const char *ls_dataset_name(const ls_dataset *d) { return d ? d->name : NULL; }
 int64_t ls_dataset_train_count(const ls_dataset *d) { return d ? d->train->count : 0; }
@@ -328,11 +332,58 @@ const char *ls_dataset_format(int index, const char **argument, const char **hel
     return (*list)->name;
 }
 
+const char *const ls__digit_classes[] = {"0", "1", "2", "3", "4", "5", "6", "7", "8", "9", NULL};
+
+static const char *class_name(const char *const *names, int class) {
+    for (int i = 0; names && class >= 0 && names[i]; i++)
+        if (i == class) return names[i];
+    return NULL;
+}
+
+const char *ls_dataset_class(const ls_dataset *d, int class) { return d ? class_name(d->classes, class) : NULL; }
+
+const char *ls_dataset_format_class(const char *spec, int class) {
+    size_t length = spec ? strcspn(spec, ":") : 0;
+    for (const ls_format *const *f = ls_formats(); spec && *f; f++)
+        if (strlen((*f)->name) == length && memcmp((*f)->name, spec, length) == 0)
+            return class_name((*f)->classes, class);
+    return NULL;
+}
+
+void ls_dataset_test_on_training(ls_dataset *d) {
+    if (!d || d->test == d->train) return;
+    ls_source_destroy(&d->test);
+    d->test = d->train;
+}
+
+ls_status ls_dataset_channels(const ls_dataset *d, double *mean, double *deviation) {
+    LS_NEED(d, "dataset");
+    LS_NEED(mean, "mean");
+    LS_NEED(deviation, "deviation");
+    const ls_field *image = ls_dataset_find_field(d, "image");
+    if (!image || image->shape.ndim != 3 || image->dtype != LS_DTYPE_U8)
+        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "the dataset %s has no images of pixels, whose channels could be measured",
+                       d->name);
+    int64_t channels = image->shape.dim[2];
+    ls_channel_sums *sums;
+    LS_TRY(ls_calloc(channels, sizeof *sums, &sums));
+    int field = ls_fields_find(d->train->field, d->train->field_count, "image");
+    ls_status status = ls_channel_sums_add(d->train, field, 0, d->train->count, sums);
+    for (int64_t c = 0; c < channels && status == LS_OK; c++) {
+        ls_channel_moments(&sums[c], &mean[c], &deviation[c]);
+        mean[c] /= 255;
+        deviation[c] /= 255;
+    }
+    free(sums);
+    return status;
+}
+
 void ls_data_close(ls_dataset **dataset) {
     if (!dataset) return;
     ls_dataset *d = *dataset;
     *dataset = NULL;
     if (!d) return;
+    if (d->test == d->train) d->test = NULL;
     ls_source_destroy(&d->train);
     ls_source_destroy(&d->test);
     if (d->release) d->release(d->owner);

@@ -33,7 +33,8 @@ typedef struct ls_split {
 
 struct ls_dataset {
     char name[64];            // the spec's first word, "mnist", or what its owner calls it
-    ls_source *train, *test;  // of the same fields; test NULL: there is none
+    ls_source *train, *test;  // of the same fields; test NULL: there is none; it may be train itself
+    const char *const *classes;  // the format's; NULL: they have no names
     int shared;               // what lies in memory does so once per host; 0: in each worker
     uint64_t version;         // part of the fingerprint, beside the values
     uint64_t fingerprint;     // equal data, equal number; the same on every machine
@@ -48,6 +49,7 @@ typedef struct ls_format {
     const char *name;      // "mnist": the word before the colon
     const char *help;      // one line, for `lockstep datasets`
     const char *argument;  // "DIR", or NULL when the dataset takes none
+    const char *const *classes;  // their names, NULL at the end; NULL: they have none
     // Makes the sources `train` and `test` of `out`, whose name is there; what it leaves behind when it fails is destroyed by
     // ls_data_open. Collective over the host's workers.
     ls_status (*open)(ls_data_host *host, const char *argument, ls_dataset *out);
@@ -55,6 +57,8 @@ typedef struct ls_format {
 
 // NULL-terminated list of all formats.
 const ls_format *const *ls_formats(void);
+// "0" to "9".
+extern const char *const ls__digit_classes[];
 
 // For formats: sources of images (H, W, C) and labels below `classes`, at most 256, both as bytes in the host's memory.
 // Collective over the host's workers. Errors: OUT_OF_MEMORY.

@@ -36,7 +36,8 @@
     X(TOP_K_ACCURACY, top_k_accuracy)                                                                                  \
     X(BINARY_ACCURACY, binary_accuracy)                                                                                \
     X(MEAN_ABSOLUTE_ERROR_METRIC, mean_absolute_error_metric)                                                          \
-    X(AUC, auc)
+    X(AUC, auc)                                                                                                        \
+    X(BALANCED_ACCURACY, balanced_accuracy)
 
 typedef enum ls_op_kind {
 #define LS_OP_ENUM(kind, name) LS_OP_##kind,

@@ -520,7 +520,19 @@ static const char *free_name(const ls_graph *graph, const char *name, char text[
     return text;
 }
 
-ls_status ls__graph_with_classifier_loss(const ls_graph *graph, int rows, double label_smoothing, ls_graph **out) {
+// The metrics that somebody who looks at a classifier wants beside its accuracy.
+static void add_metrics(ls_graph *g, ls_value logits, ls_value label, int k) {
+    char name[32];
+    if (k > 0) {
+        free_name(g, "top_k_accuracy", name);
+        ls_top_k_accuracy(g, logits, label, &(ls_metric_attrs){.name = name, .k = k});
+    }
+    ls_balanced_accuracy(g, logits, label, &(ls_metric_attrs){.name = free_name(g, "balanced_accuracy", name)});
+}
+
+// `looks`: with these metrics.
+static ls_status with_classifier(const ls_graph *graph, int rows, double label_smoothing, int looks, int k,
+                                 ls_graph **out) {
     *out = NULL;
     LS_TRY(ls_graph_check_classifier(graph));
     if (graph->output_count != 1)
@@ -538,8 +550,24 @@ ls_status ls__graph_with_classifier_loss(const ls_graph *graph, int rows, double
     ls_softmax_cross_entropy(g, logits, label,
                              &(ls_loss_attrs){.name = free_name(g, "loss", name), .label_smoothing = label_smoothing});
     ls_accuracy(g, logits, label, &(ls_metric_attrs){.name = free_name(g, "accuracy", name)});
+    if (looks) add_metrics(g, logits, label, k);
     ls_status status = g->failed ? LS_FAIL(g->failed, "%s", g->failure) : close(g);
     if (status != LS_OK) ls_graph_destroy(&g);
     *out = g;
     return status;
+}
+
+ls_status ls__graph_with_classifier_loss(const ls_graph *graph, int rows, double label_smoothing, ls_graph **out) {
+    return with_classifier(graph, rows, label_smoothing, 0, 0, out);
+}
+
+ls_status ls_graph_classifier(const ls_graph *network, int k, ls_graph **out) {
+    LS_NEED(network, "network");
+    LS_NEED(out, "out");
+    *out = NULL;
+    LS_TRY(ls__graph_check_finished(network));
+    if (ls__graph_has_losses(network))
+        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
+                       "%s has losses of its own: a classifier's are for a network without any", network->name);
+    return with_classifier(network, 0, 0, 1, k, out);
 }

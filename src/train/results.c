@@ -264,6 +264,33 @@ ls_measure_result ls_trainer_measure(const ls_trainer *t, int index) {
         .name = train->name, .is_loss = train->is_loss, .train = train->value, .test = test->value};
 }
 
+static const ls_measure *tells_classes(const ls_measures *m) {
+    for (int i = 0; i < m->count; i++)
+        if (m->list[i].op->tells_classes) return &m->list[i];
+    return NULL;
+}
+
+ls_status ls_trainer_confusion(const ls_trainer *t, int64_t *counts, int classes) {
+    LS_NEED(t, "trainer");
+    LS_NEED(counts, "counts");
+    const ls_measure *one = tells_classes(&t->measures);
+    if (!one || !t->rows.table)
+        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
+                       "model %s has no balanced accuracy, from which it is known what was taken for what: "
+                       "ls_graph_classifier adds it",
+                       t->network->name);
+    if (classes != ls_graph_classes(t->network))
+        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "model %s has %d classes, and not %d", t->network->name,
+                       ls_graph_classes(t->network), classes);
+    if (t->history.evaluate_seconds <= 0)
+        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "nothing was evaluated yet: call ls_trainer_evaluate first");
+    const double *row = t->rows.table + one->at * t->rows.samples;
+    memset(counts, 0, (size_t)classes * (size_t)classes * sizeof *counts);
+    for (int64_t n = 0; n < t->rows.samples; n++, row += one->count)
+        counts[(int64_t)row[0] * classes + (int64_t)row[1]]++;
+    return LS_OK;
+}
+
 // --- weights ---------------------------------------------------------------------------------------------------------
 
 static ls_status get(void *user, int param, float *values) {

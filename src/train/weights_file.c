@@ -259,7 +259,7 @@ failed:
 // --- the file --------------------------------------------------------------------------------------------------------
 
 void ls_weights_file_close(ls_weights_file **file) {
-    ls_weights_file *f = *file;
+    ls_weights_file *f = file ? *file : NULL;
     if (!f) return;
     if (f->fd >= 0) close(f->fd);
     json_decref(f->header);
@@ -298,7 +298,9 @@ static ls_status read_header(int fd, const char *path, ls_weights_file **out) {
 }
 
 ls_status ls_weights_file_open(const char *path, ls_weights_file **out) {
+    LS_NEED(out, "out");
     *out = NULL;
+    LS_NEED(path, "path");
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);  // a pipe nobody writes to is refused, not waited for
     if (fd < 0)
         return LS_FAIL(errno == ENOENT ? LS_STATUS_NOT_FOUND : LS_STATUS_IO, "cannot read the weights %s: %s", path,
@@ -312,7 +314,7 @@ ls_status ls_weights_file_open(const char *path, ls_weights_file **out) {
 }
 
 const ls_stored_tensor *ls_weights_file_find(const ls_weights_file *f, const char *name) {
-    for (int i = 0; i < f->count; i++)
+    for (int i = 0; f && name && i < f->count; i++)
         if (strcmp(f->tensors[i].name, name) == 0) return &f->tensors[i];
     return NULL;
 }
@@ -336,6 +338,9 @@ static float half_to_float(uint16_t h) {
 }
 
 ls_status ls_weights_file_read(const ls_weights_file *f, const ls_stored_tensor *t, float *out) {
+    LS_NEED(f, "file");
+    LS_NEED(t, "tensor");
+    LS_NEED(out, "out");
     int64_t bytes = t->end - t->begin, offset = f->data_offset + t->begin;
     int half = strcmp(t->dtype, "F16") == 0, wide = strcmp(t->dtype, "F32") == 0;
     if (!half && !wide && strcmp(t->dtype, "BF16") != 0) {

@@ -323,10 +323,29 @@ static ls_status open_cifar100(ls_data_host *host, const char *dir, ls_dataset *
     return open_folder(host, &cifar100, dir, out);
 }
 
+static const char *const classes10[] = {"airplane", "automobile", "bird",  "cat",  "deer", "dog",
+                                        "frog",     "horse",      "ship",  "truck", NULL};
+
+// The fine classes, in the order of their numbers, which is the alphabet's.
+static const char *const classes100[] = {
+    "apple", "aquarium_fish", "baby", "bear", "beaver", "bed", "bee", "beetle", "bicycle", "bottle",
+    "bowl", "boy", "bridge", "bus", "butterfly", "camel", "can", "castle", "caterpillar", "cattle",
+    "chair", "chimpanzee", "clock", "cloud", "cockroach", "couch", "crab", "crocodile", "cup", "dinosaur",
+    "dolphin", "elephant", "flatfish", "forest", "fox", "girl", "hamster", "house", "kangaroo", "keyboard",
+    "lamp", "lawn_mower", "leopard", "lion", "lizard", "lobster", "man", "maple_tree", "motorcycle", "mountain",
+    "mouse", "mushroom", "oak_tree", "orange", "orchid", "otter", "palm_tree", "pear", "pickup_truck", "pine_tree",
+    "plain", "plate", "poppy", "porcupine", "possum", "rabbit", "raccoon", "ray", "road", "rocket",
+    "rose", "sea", "seal", "shark", "shrew", "skunk", "skyscraper", "snail", "snake", "spider",
+    "squirrel", "streetcar", "sunflower", "sweet_pepper", "table", "tank", "telephone", "television", "tiger", "tractor",
+    "train", "trout", "tulip", "turtle", "wardrobe", "whale", "willow_tree", "wolf", "woman", "worm",
+    NULL,
+};
+
 const ls_format ls_format_cifar10 = {
     .name = "cifar10",
     .help = "photographs of 10 classes, 32x32 colour, 50,000 + 10,000: the folder of the Python or the binary version",
     .argument = "DIR",
+    .classes = classes10,
     .open = open_cifar10,
 };
 
@@ -334,5 +353,6 @@ const ls_format ls_format_cifar100 = {
     .name = "cifar100",
     .help = "photographs of 100 classes, 32x32 colour, 50,000 + 10,000: the folder of the Python or the binary version",
     .argument = "DIR",
+    .classes = classes100,
     .open = open_cifar100,
 };

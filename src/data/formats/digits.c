@@ -234,5 +234,6 @@ const ls_format ls_format_digits = {
     .name = "digits",
     .help = "handwritten-like 28 x 28 digits, drawn by the library itself: 60,000 + 10,000",
     .argument = NULL,
+    .classes = ls__digit_classes,
     .open = digits_open,
 };

@@ -212,12 +212,17 @@ const ls_format ls_format_mnist = {
     .name = "mnist",
     .help = "handwritten digits, 28x28 grey, 60,000 + 10,000: a folder with the four IDX files, plain or .gz",
     .argument = "DIR",
+    .classes = ls__digit_classes,
     .open = open_folder,
 };
+
+static const char *const clothes[] = {"T-shirt/top", "Trouser", "Pullover", "Dress",      "Coat", "Sandal",
+                                      "Shirt",       "Sneaker", "Bag",      "Ankle boot", NULL};
 
 const ls_format ls_format_fashion_mnist = {
     .name = "fashion-mnist",
     .help = "pieces of clothing, 28x28 grey, 60,000 + 10,000: a folder with the four IDX files, plain or .gz",
     .argument = "DIR",
+    .classes = clothes,
     .open = open_folder,
 };

@@ -132,6 +132,13 @@ static cover_fn *const figures[] = {
 };
 #define CLASSES ((int)(sizeof figures / sizeof figures[0]))
 
+static const char *const names[] = {
+#define X(figure) #figure,
+    FIGURES(X)
+#undef X
+        NULL,
+};
+
 static void draw_frame(draws *d, frame *f) {
     // Any direction, by the half-angle tangent: a point of the unit circle without sine and cosine.
     float half = draw_range(d, -1.0f, 1.0f), norm = 1.0f / (1.0f + half * half);
@@ -270,5 +277,6 @@ const ls_format ls_format_shapes = {
     .name = "shapes",
     .help = "geometric figures of 10 kinds, 32x32 colour, drawn by the library itself: 50,000 + 10,000",
     .argument = NULL,
+    .classes = names,
     .open = shapes_open,
 };

@@ -42,7 +42,8 @@
     X(top_k_accuracy)                                                                                                  \
     X(binary_accuracy)                                                                                                 \
     X(mean_absolute_error_metric)                                                                                      \
-    X(auc)
+    X(auc)                                                                                                             \
+    X(balanced_accuracy)
 
 #define X(name) extern const ls_ref_op ls__ref_##name;
 LS_REF_OPS(X)
