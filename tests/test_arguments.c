@@ -110,6 +110,23 @@ static void datasets(void **state) {
     assert_int_equal(ls_dataset_image_shape(NULL).ndim, 0);
     assert_int_equal(ls_dataset_classes(NULL), 0);
     assert_non_null(ls_dataset_format(0, NULL, NULL));
+    assert_null(ls_dataset_format_class(NULL, 0));
+    assert_null(ls_dataset_class(NULL, 0));
+    assert_null(ls_dataset_class(d, 0));
+    double mean[1], deviation[1];
+    NEEDS("dataset", ls_dataset_channels(NULL, mean, deviation));
+    NEEDS("mean", ls_dataset_channels(d, NULL, deviation));
+    NEEDS("deviation", ls_dataset_channels(d, mean, NULL));
+    OK(ls_dataset_channels(d, mean, deviation));
+    ls_dataset_test_on_training(NULL);
+    ls_image image;
+    NEEDS("path", ls_image_read(NULL, 1, &image));
+    NEEDS("out", ls_image_read("file", 1, NULL));
+    NEEDS("name", ls_image_decode(NULL, "x", 1, 1, &image));
+    NEEDS("bytes", ls_image_decode("file", NULL, 1, 1, &image));
+    NEEDS("out", ls_image_decode("file", "x", 1, 1, NULL));
+    ls_image_free(&image);
+    ls_image_free(NULL);
     ls_dataset_destroy(NULL);
     ls_dataset_destroy(&d);
     ls_dataset_destroy(&d);
@@ -152,6 +169,7 @@ static void layers(void **state) {
     NO_VALUE(none, ls_binary_accuracy(NULL, 0, 0, NULL));
     NO_VALUE(none, ls_mean_absolute_error_metric(NULL, 0, 0, NULL));
     NO_VALUE(none, ls_auc(NULL, 0, 0, NULL));
+    NO_VALUE(none, ls_balanced_accuracy(NULL, 0, 0, NULL));
     ls_graph *g;
     OK(ls_graph_create("net", LS_SHAPE(2, 2, 1), &g));
     NO_VALUE("was given NULL in place of its inputs", ls_concat(g, NULL, 2, NULL));
@@ -169,6 +187,7 @@ static void graphs(void **state) {
     NEEDS("graph", ls_graph_finish(NULL, 0));
     NEEDS("graph", ls_graph_finish_features(NULL, 0));
     NEEDS("graph", ls_graph_check_classifier(NULL));
+    NEEDS("network", ls_graph_classifier(NULL, 0, &g));
     NEEDS("graph", ls_graph_freeze(NULL, "*", 1, NULL));
     NEEDS("graph", ls_graph_summary(NULL, &text));
     NEEDS("out", ls_store_create(NULL));
@@ -185,6 +204,7 @@ static void graphs(void **state) {
 
     g = network();
     NEEDS("pattern", ls_graph_freeze(g, NULL, 1, NULL));
+    NEEDS("out", ls_graph_classifier(g, 0, NULL));
     NEEDS("text", ls_graph_summary(g, NULL));
     assert_int_equal(ls_graph_input(NULL), LS_NO_VALUE);
     assert_null(ls_graph_name(NULL));
@@ -258,6 +278,14 @@ static void trainers(void **state) {
     NEEDS("trainer", ls_trainer_load_weights_by_name(NULL, "file", NULL));
     NEEDS("trainer", ls_trainer_save_weights(NULL, "file"));
     NEEDS("path", ls_weights_file_check(NULL));
+    int64_t counts[9];
+    NEEDS("trainer", ls_trainer_confusion(NULL, counts, 3));
+    const ls_image image = {2, 2, 1, (uint8_t *)"abc"};
+    const ls_shape shape = LS_SHAPE(2, 2, 1);
+    NEEDS("config", ls_train_prepare_image(NULL, &image, shape, NULL, NULL, values));
+    NEEDS("image", ls_train_prepare_image(&config, NULL, shape, NULL, NULL, values));
+    NEEDS("out", ls_train_prepare_image(&config, &image, shape, NULL, NULL, NULL));
+    OK(ls_train_prepare_image(&config, &image, shape, NULL, NULL, values));
     assert_true(ls_trainer_steps_left(NULL) == 0 && ls_trainer_measure_count(NULL) == 0);
     assert_null(ls_trainer_measure(NULL, 0).name);
 
@@ -267,6 +295,8 @@ static void trainers(void **state) {
     while (ls_trainer_steps_left(t) > 0) OK(ls_trainer_step(t, NULL));
     OK(ls_trainer_end_epoch(t, NULL));
     OK(ls_trainer_evaluate(t, NULL, NULL));
+    NEEDS("counts", ls_trainer_confusion(t, NULL, 3));
+    REFUSED("no balanced accuracy", ls_trainer_confusion(t, counts, 3));
     NEEDS("out", ls_trainer_result(t, NULL));
     NEEDS("path", ls_trainer_trace_write(t, NULL));
     NEEDS("parameter", ls_trainer_get_weights(t, NULL, values, 3));
@@ -349,6 +379,18 @@ static void predictors(void **state) {
     ls_predictor_destroy(&p);
     ls_predictor_destroy(NULL);
     ls_graph_destroy(&g);
+}
+
+static void files_of_weights(void **state) {
+    ls_weights_file *file = NULL;
+    ls_stored_tensor tensor = {.name = "t"};
+    float value;
+    NEEDS("path", ls_weights_file_open(NULL, &file));
+    NEEDS("out", ls_weights_file_open("file", NULL));
+    assert_null(ls_weights_file_find(NULL, "t"));
+    NEEDS("file", ls_weights_file_read(NULL, &tensor, &value));
+    ls_weights_file_close(NULL);
+    ls_weights_file_close(&file);
 }
 
 static void machines(void **state) {
@@ -458,11 +500,12 @@ static void sizes_that_cannot_be_counted(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(contexts),    cmocka_unit_test(datasets),
-        cmocka_unit_test(layers),      cmocka_unit_test(graphs),
-        cmocka_unit_test(trainers),    cmocka_unit_test(predictors),
-        cmocka_unit_test(checkpoints), cmocka_unit_test(machines),
-        cmocka_unit_test(benches),     cmocka_unit_test(sizes_that_cannot_be_counted),
+        cmocka_unit_test(contexts),         cmocka_unit_test(datasets),
+        cmocka_unit_test(layers),           cmocka_unit_test(graphs),
+        cmocka_unit_test(trainers),         cmocka_unit_test(predictors),
+        cmocka_unit_test(checkpoints),      cmocka_unit_test(machines),
+        cmocka_unit_test(benches),          cmocka_unit_test(sizes_that_cannot_be_counted),
+        cmocka_unit_test(files_of_weights),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

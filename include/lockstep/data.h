@@ -134,6 +134,21 @@ uint64_t ls_dataset_fingerprint(const ls_dataset *dataset);
 double ls_dataset_read_seconds(
     const ls_dataset *dataset);  // what opening or creating it took the slowest worker of this host
 
+// ---- images in files -----------------------------------------------------------------------------------------------
+
+typedef struct ls_image {
+    int64_t height, width, channels;
+    uint8_t *pixels;  // (height, width, channels): grey, or red, green and blue
+} ls_image;
+
+// Reads a PNG or JPEG image. `channels` 1: as grey, by the brightness of colours (ITU-R BT.601); 3: in colour; 0: as it is. Transparency is left out, and
+// so is how a camera was held. The caller frees it. Not collective. Errors: NOT_FOUND, IO, BAD_DATA (damaged, cut off, no such image, or said to be
+// larger than any, which is found out before memory is taken), UNSUPPORTED (another format; colours for printing), OUT_OF_MEMORY.
+ls_status ls_image_read(const char *path, int channels, ls_image *out);
+// The same of a file in memory; `name` is for sentences.
+ls_status ls_image_decode(const char *name, const void *bytes, int64_t size, int channels, ls_image *out);
+void ls_image_free(ls_image *image);  // NULL is fine
+
 #ifdef __cplusplus
 }
 #endif

@@ -102,6 +102,12 @@ ls_status ls_train_base_rate(const ls_train_config *config, double *out);
 // The shape (H, W, C) in which a network sees a dataset's images of shape `image`: what to build it for. Not collective.
 ls_shape ls_train_image_shape(const ls_train_config *config, ls_shape image);
 
+// What the recipe makes of one image, as evaluation sees it: resized to `shape` (H, W, C), normalized, into out (H, W, C). Where normalize
+// is "dataset", mean and deviation are those of ls_train_result or ls_dataset_channels, (C) each; else they may be NULL. Not collective.
+// Errors: INVALID_ARGUMENT (an image of other channels, no mean), OUT_OF_MEMORY.
+ls_status ls_train_prepare_image(const ls_train_config *config, const ls_image *image, ls_shape shape,
+                                 const double *mean, const double *deviation, float *out);
+
 // The micro-batch for a global batch when none is asked for: a function of the batch alone, so that the same command
 // gives the same bits on any machine. Not collective.
 int64_t ls_micro_batch_default(int64_t batch_size);

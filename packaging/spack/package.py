@@ -25,6 +25,8 @@ class Lockstep(CMakePackage):
     depends_on("jansson")
     depends_on("openssl")
     depends_on("zlib-api")
+    depends_on("libpng")
+    depends_on("libjpeg-turbo")
     depends_on("mpi@3.1:", when="+mpi")
     depends_on("gnuplot@5:", type="run", when="+charts")
     depends_on("cmocka", type=("build", "link"))

@@ -225,27 +225,39 @@ static ls_status parse_option(const ls_option_set *sets, int argc, char *const *
     return set(option, values, argv[(*at)++]);
 }
 
-ls_status ls_options_parse(const ls_option_set *sets, int argc, char *const *argv, int max_words, ls_words *out) {
-    *out = (ls_words){.count = 0};
+static ls_status parse(const ls_option_set *sets, int argc, char *const *argv, int most, const char **words, int *count,
+                       int *help) {
     int only_words = 0;
+    *count = *help = 0;
     for (int i = 0; i < argc;) {
         const char *arg = argv[i];
         if (!only_words && strcmp(arg, "--") == 0) {
             only_words = 1;
             i++;
         } else if (!only_words && (strcmp(arg, "-h") == 0 || strcmp(arg, "--help") == 0)) {
-            out->help = 1;
+            *help = 1;
             return LS_OK;
         } else if (!only_words && arg[0] == '-' && arg[1]) {
             LS_TRY(parse_option(sets, argc, argv, &i));
         } else {
-            if (out->count >= max_words || out->count >= LS_MAX_WORDS)
+            if (*count >= most)
                 return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "unexpected word '%s'; --help shows the usage", arg);
-            out->word[out->count++] = arg;
+            words[(*count)++] = arg;
             i++;
         }
     }
     return LS_OK;
+}
+
+ls_status ls_options_parse(const ls_option_set *sets, int argc, char *const *argv, int max_words, ls_words *out) {
+    int most = max_words < LS_MAX_WORDS ? max_words : LS_MAX_WORDS;
+    *out = (ls_words){.count = 0};
+    return parse(sets, argc, argv, most, out->word, &out->count, &out->help);
+}
+
+ls_status ls_options_parse_words(const ls_option_set *sets, int argc, char *const *argv, const char **words, int *count,
+                                 int *help) {
+    return parse(sets, argc, argv, argc, words, count, help);
 }
 
 const char *ls_option_text(const ls_option *option, const void *values, char *buffer, size_t size) {

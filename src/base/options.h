@@ -24,6 +24,10 @@ typedef struct ls_words {
 // Errors: INVALID_ARGUMENT (names the option, what was expected, what was found; for an unknown option the nearest name).
 ls_status ls_options_parse(const ls_option_set *sets, int argc, char *const *argv, int max_words, ls_words *out);
 
+// The same with words of any number, into words[0 .. *count-1], which has room for argc of them; *help as above.
+ls_status ls_options_parse_words(const ls_option_set *sets, int argc, char *const *argv, const char **words, int *count,
+                                 int *help);
+
 // Sets one option from text, as a config file does; a flag takes "true" or "false". Text is borrowed. Errors as above.
 ls_status ls_options_assign(const ls_option_set *sets, const char *name, const char *text);
 

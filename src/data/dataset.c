@@ -362,8 +362,8 @@ ls_status ls_dataset_channels(const ls_dataset *d, double *mean, double *deviati
     LS_NEED(deviation, "deviation");
     const ls_field *image = ls_dataset_find_field(d, "image");
     if (!image || image->shape.ndim != 3 || image->dtype != LS_DTYPE_U8)
-        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "the dataset %s has no images of pixels, whose channels could be measured",
-                       d->name);
+        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
+                       "the dataset %s has no images of pixels, whose channels could be measured", d->name);
     int64_t channels = image->shape.dim[2];
     ls_channel_sums *sums;
     LS_TRY(ls_calloc(channels, sizeof *sums, &sums));

@@ -32,13 +32,13 @@ typedef struct ls_split {
 } ls_split;
 
 struct ls_dataset {
-    char name[64];            // the spec's first word, "mnist", or what its owner calls it
-    ls_source *train, *test;  // of the same fields; test NULL: there is none; it may be train itself
+    char name[64];               // the spec's first word, "mnist", or what its owner calls it
+    ls_source *train, *test;     // of the same fields; test NULL: there is none; it may be train itself
     const char *const *classes;  // the format's; NULL: they have no names
-    int shared;               // what lies in memory does so once per host; 0: in each worker
-    uint64_t version;         // part of the fingerprint, beside the values
-    uint64_t fingerprint;     // equal data, equal number; the same on every machine
-    double read_seconds;      // the slowest worker's time to have it all in memory
+    int shared;                  // what lies in memory does so once per host; 0: in each worker
+    uint64_t version;            // part of the fingerprint, beside the values
+    uint64_t fingerprint;        // equal data, equal number; the same on every machine
+    double read_seconds;         // the slowest worker's time to have it all in memory
     // Called with `owner` when the dataset is destroyed, after all else; NULL: nothing is.
     void (*release)(void *owner);
     void *owner;
@@ -46,9 +46,9 @@ struct ls_dataset {
 
 // A dataset format: one file under formats/, ending in one of these.
 typedef struct ls_format {
-    const char *name;      // "mnist": the word before the colon
-    const char *help;      // one line, for `lockstep datasets`
-    const char *argument;  // "DIR", or NULL when the dataset takes none
+    const char *name;            // "mnist": the word before the colon
+    const char *help;            // one line, for `lockstep datasets`
+    const char *argument;        // "DIR", or NULL when the dataset takes none
     const char *const *classes;  // their names, NULL at the end; NULL: they have none
     // Makes the sources `train` and `test` of `out`, whose name is there; what it leaves behind when it fails is destroyed by
     // ls_data_open. Collective over the host's workers.

@@ -334,34 +334,40 @@ static ls_status config_entry(const char *name, const json_t *value, const ls_op
     return LS_OK;
 }
 
-ls_status ls_config_load(const char *path, const ls_option_set *sets, const char **model, void **keep) {
+ls_status ls_config_take(const char *path, const json_t *root, const ls_option_set *sets, const char **model,
+                         void **keep) {
     *keep = NULL;
-    json_error_t error;
-    FILE *file = ls_input_open(path);
-    if (!file) return LS_FAIL(LS_STATUS_IO, "cannot read the config file %s: %s", path, strerror(errno));
-    json_t *root = json_loadf(file, JSON_REJECT_DUPLICATES, &error), *texts = json_array();
-    fclose(file);
-    ls_status status = LS_OK;
-    if (!root)
-        LS_FAIL_GOTO(LS_STATUS_BAD_DATA, done, "the config file %s is not JSON: line %d: %s", path, error.line,
-                     error.text);
     if (!json_is_object(root))
-        LS_FAIL_GOTO(LS_STATUS_BAD_DATA, done, "the config file %s must be an object: {\"epochs\": 5, ...}", path);
+        return LS_FAIL(LS_STATUS_BAD_DATA, "the config file %s must be an object: {\"epochs\": 5, ...}", path);
+    json_t *texts = json_array();
+    ls_status status = LS_OK;
     const char *name;
     json_t *value;
-    json_object_foreach(root, name, value) {
+    json_object_foreach((json_t *)root, name, value) {
         status = config_entry(name, value, sets, model, texts);
         if (status != LS_OK) {
             ls__fail_context(status, "%s: ", path);
             break;
         }
     }
-done:
-    json_decref(root);
     if (status == LS_OK)
         *keep = texts;
     else
         json_decref(texts);
+    return status;
+}
+
+ls_status ls_config_load(const char *path, const ls_option_set *sets, const char **model, void **keep) {
+    *keep = NULL;
+    json_error_t error;
+    FILE *file = ls_input_open(path);
+    if (!file) return LS_FAIL(LS_STATUS_IO, "cannot read the config file %s: %s", path, strerror(errno));
+    json_t *root = json_loadf(file, JSON_REJECT_DUPLICATES, &error);
+    fclose(file);
+    if (!root)
+        return LS_FAIL(LS_STATUS_BAD_DATA, "the config file %s is not JSON: line %d: %s", path, error.line, error.text);
+    ls_status status = ls_config_take(path, root, sets, model, keep);
+    json_decref(root);
     return status;
 }
 

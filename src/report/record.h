@@ -49,6 +49,10 @@ ls_status ls_recipe_text(const char *model, const char *data, const ls_option_se
 // it with ls_config_free after their last use. `model`, when not NULL, gets the value of "model" if it is there.
 // Errors: IO, BAD_DATA (line of the syntax error), INVALID_ARGUMENT (which option and what is wrong with it).
 ls_status ls_config_load(const char *path, const ls_option_set *sets, const char **model, void **keep);
+// The same from an object that is read already, of a file `path`; the texts are copied.
+struct json_t;
+ls_status ls_config_take(const char *path, const struct json_t *root, const ls_option_set *sets, const char **model,
+                         void **keep);
 void ls_config_free(void **keep);
 
 #endif

@@ -3,23 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "report/csv.h"
 #include "report/study_impl.h"
-
-// Whether a spreadsheet would compute with it. A recipe begins with the name of an option.
-static int is_formula(const char *text) {
-    if (text[0] == '-') return text[1] != '-' || strpbrk(text, "|!(") != NULL;
-    return text[0] && strchr("=+@\t\r", text[0]);
-}
-
-static void csv_text(FILE *out, const char *text) {
-    fputc('"', out);
-    if (is_formula(text)) fputc('\'', out);
-    for (; *text; text++) {
-        if (*text == '"') fputc('"', out);
-        fputc(*text, out);
-    }
-    fputc('"', out);
-}
 
 // Empty where it was not measured.
 static void csv_number(FILE *out, double x, int measured) {
@@ -79,21 +64,21 @@ void ls__study_csv(FILE *out, const ls_study *s) {
                                 r->until_seconds};
         for (size_t j = 0; j < sizeof texts / sizeof texts[0]; j++) {
             if (j) fputc(',', out);
-            csv_text(out, texts[j]);
+            ls_csv_text(out, texts[j]);
         }
         for (size_t j = 0; j < sizeof wholes / sizeof wholes[0]; j++) fprintf(out, ",%lld", wholes[j]);
         for (size_t j = 0; j < sizeof reals / sizeof reals[0]; j++) csv_number(out, reals[j], r->repeats > 0);
         fputc(',', out);
         if (r->digest[strspn(r->digest, "0123456789abcdef")])  // not one of ours
-            csv_text(out, r->digest);
+            ls_csv_text(out, r->digest);
         else
             fputs(r->digest, out);
         fprintf(out, ",%d,", r->digest_differs);
-        csv_text(out, r->device);
+        ls_csv_text(out, r->device);
         fputc(',', out);
-        csv_text(out, r->reason);
+        ls_csv_text(out, r->reason);
         fputc(',', out);
-        csv_text(out, r->recipe);
+        ls_csv_text(out, r->recipe);
         fputc('\n', out);
     }
 }

@@ -1,0 +1,361 @@
+// lockstep evaluate: what a trained network is worth on a dataset, with the loss and accuracy that train prints at its end, bit for bit:
+// the trainer's own evaluation, of the same micro-batches in the same order.
+#include <errno.h>
+#include <jansson.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/memory.h"
+#include "base/output.h"
+#include "base/text.h"
+#include "cli/trained.h"
+#include "report/confusion.h"
+
+enum { TOP = 5, PATH = 4096 };
+
+typedef struct settings {
+    const char *model, *data, *split, *json, *csv, *out;
+    int64_t limit;
+    int workers;
+} settings;
+
+static const ls_option table[] = {
+    {"model", LS_OPTION_TEXT, .offset = offsetof(settings, model), .metavar = "MODEL", .group = "Network",
+     .initial = "the recipe's", .help = "the network that the weights are of, for a file of weights alone"},
+    {"data", LS_OPTION_TEXT, .offset = offsetof(settings, data), .metavar = "SPEC", .group = "Evaluation",
+     .initial = "the recipe's", .help = "the dataset: digits, mnist:DIR, ...; 'lockstep datasets' lists them"},
+    {"split", LS_OPTION_TEXT, .offset = offsetof(settings, split), .metavar = "test|train", .group = "Evaluation",
+     .help = "the samples to evaluate on: those to test with, or those that were trained on"},
+    {"limit", LS_OPTION_COUNT, .offset = offsetof(settings, limit), .metavar = "N", .min = 1, .max = 1e12,
+     .group = "Evaluation", .initial = "those that training used", .help = "use only the first N samples"},
+    {"json", LS_OPTION_TEXT, .offset = offsetof(settings, json), .metavar = "FILE", .group = "Output",
+     .help = "write all numbers to FILE, as JSON"},
+    {"csv", LS_OPTION_TEXT, .offset = offsetof(settings, csv), .metavar = "FILE", .group = "Output",
+     .help = "write a line for each class to FILE, as CSV"},
+    {"out", LS_OPTION_TEXT, .offset = offsetof(settings, out), .metavar = "DIR", .group = "Output",
+     .help = "write what was taken for what to DIR, as a picture, confusion.svg, and as confusion.csv"},
+    {"workers", LS_OPTION_INT, .offset = offsetof(settings, workers), .metavar = "N", .min = 1, .max = 65536,
+     .initial = "1, or as many as a launcher started", .group = "Workers, replicas, threads",
+     .help = "processes to evaluate with, which find the same numbers: starts them with mpirun, inside a Slurm "
+             "allocation with "
+             "srun"},
+    {.name = NULL},
+};
+
+// Options of train that mean something else here.
+static const ls_option train_table[] = {
+    {"micro-batch", LS_OPTION_COUNT, .offset = offsetof(ls_train_config, micro_batch), .metavar = "M", .min = 1,
+     .max = LS_MAX_BATCH, .group = "Evaluation", .initial = "the recipe's",
+     .help = "samples that one replica computes at a time: the last digits of the loss may depend on it"},
+    {.name = NULL},
+};
+
+typedef struct evaluation {
+    cli *cli;
+    settings set;
+    cli_trained trained;
+    ls_option_set options[8];
+    ls_graph *network, *graph;  // the second with the metrics
+    ls_dataset *dataset;
+    ls_trainer *trainer;
+    int64_t samples, *counts;
+    const char **names;  // (classes)
+    ls_confusion confusion;
+    double loss, accuracy, top, balanced;  // the last two NAN where there are none
+} evaluation;
+
+static int speaks(const evaluation *e) { return ls_context_rank(e->cli->context) == 0; }
+
+static int on_training(const evaluation *e) { return strcmp(e->set.split, "train") == 0; }
+
+// --- the command line ------------------------------------------------------------------------------------------------
+
+static void defaults(evaluation *e) {
+    e->set = (settings){.split = "test"};
+    cli_trained_init(&e->trained);
+    const ls_option_set options[] = {{table, &e->set},
+                                     {train_table, &e->trained.config},
+                                     {cli_trained_hidden(), NULL},
+                                     {cli_course_options(), NULL},
+                                     {ls_train_options(), &e->trained.config},
+                                     {ls_model_options(), &e->trained.network},
+                                     {NULL, NULL}};
+    memcpy(e->options, options, sizeof options);
+}
+
+static void help(const evaluation *e) {
+    printf("Usage: lockstep evaluate CHECKPOINT [--data SPEC] [--split train] [OPTIONS]\n\n");
+    ls_print_entry(
+        stdout, "", 0, cli_help_width(),
+        "Evaluates a trained network: loss, accuracy, accuracy of each class, and what was taken for what. CHECKPOINT "
+        "is a "
+        "checkpoint, a folder of checkpoints, of which the newest counts, or a .safetensors file, which takes --model "
+        "and "
+        "--data. The numbers are the same for any number of workers, and those that train prints at its end.");
+    ls_options_help(stdout, e->options, cli_help_width());
+}
+
+static ls_status read_options(evaluation *e, int argc, char **argv, ls_words *words) {
+    defaults(e);
+    LS_TRY(ls_options_parse(e->options, argc, argv, 1, words));
+    if (words->help) return LS_OK;
+    if (words->count == 0)
+        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "which network? Usage: lockstep evaluate CHECKPOINT [OPTIONS]");
+    defaults(e);
+    LS_TRY(cli_trained_open(&e->trained, words->word[0]));
+    LS_TRY(ls_options_parse(e->options, argc, argv, 1, words));
+    LS_TRY(cli_trained_names(&e->trained, e->set.model, e->set.data));
+    if (e->trained.data) return LS_OK;
+    return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "on which dataset? --data names it; 'lockstep datasets' lists them");
+}
+
+// --- evaluating ------------------------------------------------------------------------------------------------------
+
+// What an evaluation depends on; of what only training does, as little as there can be: an optimizer without state.
+static ls_train_config config_of(const evaluation *e) {
+    const ls_train_config *from = &e->trained.config;
+    ls_train_config c;
+    ls_train_config_init(&c);
+    c.epochs = 1;
+    c.optimizer = "sgd";
+    c.precision = from->precision;
+    c.device = from->device;
+    c.replicas = from->replicas;
+    c.threads = from->threads;
+    c.bind = from->bind;
+    c.image_size = from->image_size;
+    c.normalize = from->normalize;
+    c.limit_test = e->set.limit ? e->set.limit : on_training(e) ? from->limit_train : from->limit_test;
+    c.micro_batch = from->micro_batch > 0 ? from->micro_batch : ls_micro_batch_default(from->batch_size);
+    // As many as there are to train with, or more, so that each worker has some: evaluation does not see how many.
+    int64_t pieces = from->batch_size / c.micro_batch, workers = ls_context_size(e->cli->context);
+    c.batch_size = c.micro_batch * (pieces > workers ? pieces : workers);
+    return c;
+}
+
+// Before the workers do anything together that depends on it.
+static ls_status check_options(const evaluation *e, const ls_train_config *config) {
+    char line[4096];
+    size_t used = 0;
+    ls_text_add(line, sizeof line, &used, "model=%.80s; data=%.200s; split=%s; weights=%s; ", e->trained.model,
+                e->trained.data, e->set.split, cli_saved_digest(&e->trained.saved, "weights.safetensors"));
+    ls_options_line(
+        (ls_option_set[]){
+            {ls_train_options(), (void *)config}, {ls_model_options(), (void *)&e->trained.network}, {NULL, NULL}},
+        line + used, sizeof line - used);
+    return ls_context_check_equal(e->cli->context, "the options", line);
+}
+
+static ls_status out_path(const evaluation *e, const char *name, char path[PATH]) {
+    if (snprintf(path, PATH, "%s/%s", e->set.out, name) < PATH) return LS_OK;
+    return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "--out: the folder's name is too long");
+}
+
+static ls_status cannot_write(const char *path) {
+    return LS_FAIL(LS_STATUS_IO, "cannot write %s: %s; name a place that can be written to", path, strerror(errno));
+}
+
+static ls_status check_output(const char *path) {
+    return !path || ls_output_check(path) == 0 ? LS_OK : cannot_write(path);
+}
+
+// By worker 0, which will write them; and that the weights are those which were saved.
+static ls_status check_files(const evaluation *e) {
+    char path[PATH];
+    LS_TRY(cli_saved_check(&e->trained.saved, "weights.safetensors"));
+    LS_TRY(check_output(e->set.json));
+    LS_TRY(check_output(e->set.csv));
+    if (!e->set.out) return LS_OK;
+    if (mkdir(e->set.out, 0777) != 0 && errno != EEXIST) return cannot_write(e->set.out);
+    LS_TRY(out_path(e, "confusion.svg", path));
+    return check_output(path);
+}
+
+static ls_status build(evaluation *e, const ls_train_config *config) {
+    cli_trained *t = &e->trained;
+    LS_TRY(ls_dataset_open(e->cli->context, t->data, &e->dataset));
+    if (on_training(e)) ls_dataset_test_on_training(e->dataset);
+    if (ls_dataset_test_count(e->dataset) == 0)
+        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "%s has no samples to test with: --split train takes the others",
+                       t->data);
+    e->samples = ls_dataset_test_count(e->dataset);
+    if (config->limit_test > 0 && config->limit_test < e->samples) e->samples = config->limit_test;
+    t->network.input = ls_train_image_shape(config, ls_dataset_image_shape(e->dataset));
+    if (!t->network.classes) t->network.classes = ls_dataset_classes(e->dataset);
+    LS_TRY(ls_model_build(t->model, &t->network, &e->network));
+    int classes = ls_graph_classes(e->network);
+    LS_TRY(ls_graph_classifier(e->network, classes > TOP ? TOP : 0, &e->graph));
+    LS_TRY(ls_trainer_create(e->cli->context, e->graph, e->dataset, config, &e->trainer));
+    return ls_trainer_load_weights(e->trainer, t->saved.weights);
+}
+
+static double measure(const evaluation *e, const char *name) {
+    for (int i = 0; i < ls_trainer_measure_count(e->trainer); i++)
+        if (strcmp(ls_trainer_measure(e->trainer, i).name, name) == 0) return ls_trainer_measure(e->trainer, i).test;
+    return NAN;
+}
+
+static ls_status evaluate(evaluation *e) {
+    int classes = ls_graph_classes(e->network);
+    e->cli->stage = CLI_STAGE_ALONE;
+    ls_status status = ls_trainer_evaluate(e->trainer, &e->loss, &e->accuracy);
+    if (status == LS_OK || status == LS_STATUS_DIVERGED) e->cli->stage = CLI_STAGE_TOGETHER;
+    LS_TRY(status);
+    e->top = measure(e, "top_k_accuracy");
+    e->balanced = measure(e, "balanced_accuracy");
+    status = ls_calloc((int64_t)classes * classes, sizeof *e->counts, &e->counts);
+    if (status == LS_OK) status = ls_calloc(classes, sizeof *e->names, &e->names);
+    if (status == LS_OK) status = ls_trainer_confusion(e->trainer, e->counts, classes);
+    LS_TRY(ls_context_agree(e->cli->context, status));
+    for (int i = 0; i < classes; i++) e->names[i] = ls_dataset_class(e->dataset, i);
+    e->confusion = (ls_confusion){classes, e->counts, e->names};
+    return LS_OK;
+}
+
+// --- output ----------------------------------------------------------------------------------------------------------
+
+static ls_status print(const evaluation *e) {
+    char what[512], count[32], right[32];
+    const char *set = on_training(e) ? "Training" : "Test";
+    cli_trained_describe(&e->trained, what, sizeof what);
+    cli_say("%s", what);
+    cli_say("%s: %s of the samples to %s\n", e->trained.data, cli_count(e->samples, count),
+            on_training(e) ? "train on" : "test with");
+    printf("%-9s%-19s%.4f\n", set, "loss", e->loss);
+    printf("%-9s%-19s%.2f %% (%s of %s)\n", set, "accuracy", 100 * e->accuracy,
+           cli_count(ls_confusion_right(&e->confusion, -1), right), count);
+    if (isfinite(e->top)) printf("%-28s%.2f %%\n", "Among the first five", 100 * e->top);
+    printf("%-28s%.2f %%\n\n", "Mean over classes", 100 * e->balanced);
+    ls_confusion_print_classes(stdout, &e->confusion);
+    putchar('\n');
+    return ls_confusion_print(stdout, &e->confusion, cli_terminal_width());
+}
+
+static json_t *number(double x) { return isfinite(x) ? json_real(x) : json_null(); }
+
+static json_t *classes_json(const ls_confusion *c) {
+    json_t *list = json_array();
+    for (int i = 0; i < c->classes; i++) {
+        int64_t samples = ls_confusion_samples(c, i), right = ls_confusion_right(c, i);
+        json_array_append_new(
+            list, json_pack("{s:s?,s:I,s:I,s:o}", "name", c->names[i], "samples", (json_int_t)samples, "right",
+                            (json_int_t)right, "accuracy", number(samples ? (double)right / (double)samples : NAN)));
+    }
+    return list;
+}
+
+static json_t *matrix_json(const ls_confusion *c) {
+    json_t *rows = json_array();
+    for (int i = 0; i < c->classes; i++) {
+        json_t *row = json_array();
+        for (int k = 0; k < c->classes; k++)
+            json_array_append_new(row, json_integer((json_int_t)c->count[(int64_t)i * c->classes + k]));
+        json_array_append_new(rows, row);
+    }
+    return rows;
+}
+
+static json_t *text(const char *s) {
+    json_t *j = json_string(s);
+    return j ? j : json_string("(not UTF-8)");
+}
+
+static ls_status write_json(const evaluation *e, FILE *out) {
+    const cli_saved *saved = &e->trained.saved;
+    json_t *o = json_pack("{s:i,s:o,s:o,s:o,s:s,s:I,s:o,s:o,s:o,s:o,s:I,s:o,s:o}", "lockstep_evaluation", 1, "model",
+                          text(e->trained.model), "weights", text(saved->weights), "data", text(e->trained.data),
+                          "split", e->set.split, "samples", (json_int_t)e->samples, "loss", number(e->loss), "accuracy",
+                          number(e->accuracy), "top_5_accuracy", number(e->top), "balanced_accuracy",
+                          number(e->balanced), "right", (json_int_t)ls_confusion_right(&e->confusion, -1), "classes",
+                          classes_json(&e->confusion), "confusion", matrix_json(&e->confusion));
+    int failed = !o || json_dumpf(o, out, JSON_INDENT(1) | JSON_REAL_PRECISION(17)) != 0 || fputc('\n', out) == EOF;
+    json_decref(o);
+    return failed ? LS_FAIL(LS_STATUS_IO, "cannot write the evaluation as JSON: %s", strerror(errno)) : LS_OK;
+}
+
+static ls_status write_csv(const evaluation *e, FILE *out) {
+    ls_confusion_classes_csv(out, &e->confusion);
+    return LS_OK;
+}
+
+static ls_status write_matrix(const evaluation *e, FILE *out) {
+    ls_confusion_csv(out, &e->confusion);
+    return LS_OK;
+}
+
+static ls_status write_picture(const evaluation *e, FILE *out) {
+    char what[512];
+    snprintf(what, sizeof what, "%.100s on %.200s: %.2f %%", e->trained.model, e->trained.data, 100 * e->accuracy);
+    ls_confusion_svg(out, &e->confusion, what);
+    return LS_OK;
+}
+
+static ls_status write_file(const evaluation *e, const char *path, ls_status (*write)(const evaluation *e, FILE *out)) {
+    ls_output output;
+    if (!path) return LS_OK;
+    if (ls_output_open(path, &output) != 0) return cannot_write(path);
+    ls_status status = write(e, output.file);
+    int failed = ls_output_close(&output, path, status == LS_OK);
+    return status == LS_OK && failed ? cannot_write(path) : status;
+}
+
+static ls_status write_files(const evaluation *e) {
+    char path[PATH];
+    LS_TRY(write_file(e, e->set.json, write_json));
+    LS_TRY(write_file(e, e->set.csv, write_csv));
+    if (!e->set.out) return LS_OK;
+    LS_TRY(out_path(e, "confusion.csv", path));
+    LS_TRY(write_file(e, path, write_matrix));
+    LS_TRY(out_path(e, "confusion.svg", path));
+    LS_TRY(write_file(e, path, write_picture));
+    printf("\n%-28s%s\n", "Picture", path);
+    return LS_OK;
+}
+
+// --- the command -----------------------------------------------------------------------------------------------------
+
+static ls_status work(evaluation *e) {
+    cli *c = e->cli;
+    LS_TRY(cli_job_launch(c, e->set.workers));
+    c->stage = CLI_STAGE_TOGETHER;
+    LS_TRY(cli_job_join(c, "evaluate", e->set.workers));
+    ls_train_config config = config_of(e);
+    LS_TRY(check_options(e, &config));
+    LS_TRY(ls_context_agree(c->context, speaks(e) ? check_files(e) : LS_OK));
+    LS_TRY(build(e, &config));
+    LS_TRY(evaluate(e));
+    ls_status status = LS_OK;
+    if (speaks(e)) {
+        status = print(e);
+        if (status == LS_OK) status = write_files(e);
+    }
+    return ls_context_agree(c->context, status);
+}
+
+static ls_status run(cli *c, int argc, char **argv) {
+    evaluation e = {.cli = c};
+    ls_words words;
+    ls_status status = read_options(&e, argc, argv, &words);
+    if (status == LS_OK && words.help)
+        help(&e);
+    else if (status == LS_OK)
+        status = work(&e);
+    // After a failure that may be this worker's alone, taking leave of the others would wait for them.
+    if (status == LS_OK || c->stage != CLI_STAGE_ALONE) {
+        ls_trainer_destroy(&e.trainer);
+        ls_graph_destroy(&e.graph);
+        ls_graph_destroy(&e.network);
+        ls_dataset_destroy(&e.dataset);
+    }
+    free(e.counts);
+    free(e.names);
+    cli_trained_close(&e.trained);
+    return status;
+}
+
+const cli_command cli_command_evaluate = {"evaluate",
+                                          "evaluate a trained network: accuracy by class, what is taken for what", run};

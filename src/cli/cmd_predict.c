@@ -1,0 +1,444 @@
+// lockstep predict: what a trained network takes images of files for.
+#define _GNU_SOURCE
+#include <dirent.h>
+#include <errno.h>
+#include <jansson.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/stat.h>
+
+#include "base/error.h"
+#include "base/memory.h"
+#include "base/output.h"
+#include "base/text.h"
+#include "cli/trained.h"
+#include "report/csv.h"
+
+enum { BATCH = 32, MOST_CHANNELS = 3 };
+
+typedef struct settings {
+    const char *model, *data, *input_shape, *json, *csv;
+    int top;
+} settings;
+
+static const ls_option table[] = {
+    {"top", LS_OPTION_INT, .offset = offsetof(settings, top), .metavar = "K", .min = 1, .group = "Prediction",
+     .help = "print the K classes that are most likely"},
+    {"model", LS_OPTION_TEXT, .offset = offsetof(settings, model), .metavar = "MODEL", .group = "Network",
+     .initial = "the recipe's", .help = "the network that the weights are of, for a file of weights alone"},
+    {"data", LS_OPTION_TEXT, .offset = offsetof(settings, data), .metavar = "SPEC", .group = "Network",
+     .initial = "the recipe's",
+     .help = "the dataset it was trained on, which has the shape of its images, their classes and, for --normalize "
+             "dataset, "
+             "their mean"},
+    {"input-shape", LS_OPTION_TEXT, .offset = offsetof(settings, input_shape), .metavar = "HxWxC", .group = "Network",
+     .initial = "the dataset's images, at --image-size",
+     .help = "the shape of its input: then no dataset is opened for that"},
+    {"json", LS_OPTION_TEXT, .offset = offsetof(settings, json), .metavar = "FILE", .group = "Output",
+     .help = "write the predictions to FILE, as JSON"},
+    {"csv", LS_OPTION_TEXT, .offset = offsetof(settings, csv), .metavar = "FILE", .group = "Output",
+     .help = "write a line for each file and class to FILE, as CSV"},
+    {.name = NULL},
+};
+
+// Options of train that evaluate has and this command has not.
+static const ls_option hidden[] = {{.name = "micro-batch"}, {.name = "replicas"}, {.name = "bind"}, {.name = NULL}};
+
+// A class that an image was taken for.
+typedef struct guess {
+    int class;
+    double probability;
+} guess;
+
+// A file, and what came of it.
+typedef struct item {
+    char *path;
+    char *failure;   // why it was not predicted; NULL: it was
+    guess *guesses;  // (top), the most likely first; NULL: it was not
+} item;
+
+typedef struct prediction {
+    settings set;
+    cli_trained trained;
+    ls_option_set options[8];
+    const char **words;  // the checkpoint, then files and folders
+    int word_count, help;
+    item *items;
+    int count, room, failed;
+    ls_dataset *dataset;  // where one is needed
+    ls_graph *graph;
+    ls_predictor *predictor;
+    ls_shape shape;                                        // (H, W, C) of the network's input
+    double mean[MOST_CHANNELS], deviation[MOST_CHANNELS];  // for --normalize dataset
+    float *inputs, *scores;                                // (BATCH, H, W, C), (BATCH, classes)
+    int classes, top;
+} prediction;
+
+// --- the command line ------------------------------------------------------------------------------------------------
+
+static void defaults(prediction *p) {
+    p->set = (settings){.top = 5};
+    cli_trained_init(&p->trained);
+    const ls_option_set options[] = {{table, &p->set},
+                                     {hidden, NULL},
+                                     {cli_trained_hidden(), NULL},
+                                     {cli_course_options(), NULL},
+                                     {ls_train_options(), &p->trained.config},
+                                     {ls_model_options(), &p->trained.network},
+                                     {NULL, NULL}};
+    memcpy(p->options, options, sizeof options);
+}
+
+static void help(const prediction *p) {
+    printf("Usage: lockstep predict CHECKPOINT FILE|FOLDER... [--top K] [OPTIONS]\n\n");
+    ls_print_entry(stdout, "", 0, cli_help_width(),
+                   "Tells what a trained network takes images for: PNG and JPEG files, and all of them in a folder. "
+                   "They are resized and "
+                   "normalized as the network's recipe says, and become grey or colour as it wants them. CHECKPOINT is "
+                   "a checkpoint, a "
+                   "folder of checkpoints, of which the newest counts, or a .safetensors file, which takes --model. "
+                   "What cannot be read is "
+                   "told, and the others are predicted; the exit status is then 1.");
+    ls_options_help(stdout, p->options, cli_help_width());
+}
+
+static ls_status read_options(prediction *p, int argc, char **argv) {
+    defaults(p);
+    LS_TRY(ls_calloc(argc + 1, sizeof *p->words, &p->words));
+    LS_TRY(ls_options_parse_words(p->options, argc, argv, p->words, &p->word_count, &p->help));
+    if (p->help) return LS_OK;
+    if (p->word_count < 2)
+        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "%s Usage: lockstep predict CHECKPOINT FILE|FOLDER... [OPTIONS]",
+                       p->word_count ? "which images?" : "which network, and which images?");
+    defaults(p);
+    LS_TRY(cli_trained_open(&p->trained, p->words[0]));
+    LS_TRY(ls_options_parse_words(p->options, argc, argv, p->words, &p->word_count, &p->help));
+    return cli_trained_names(&p->trained, p->set.model, p->set.data);
+}
+
+// --- files -----------------------------------------------------------------------------------------------------------
+
+static ls_status add(prediction *p, const char *folder, const char *name) {
+    if (p->count == p->room) {
+        int room = p->room ? 2 * p->room : 64;
+        item *larger = realloc(p->items, (size_t)room * sizeof *larger);
+        if (!larger) return LS_FAIL(LS_STATUS_OUT_OF_MEMORY, "out of memory for a list of %d files", room);
+        p->items = larger;
+        p->room = room;
+    }
+    item *i = &p->items[p->count];
+    *i = (item){.path = NULL};
+    size_t n = folder ? strlen(folder) : 0;
+    if (asprintf(&i->path, "%s%s%s", folder ? folder : "", n && folder[n - 1] != '/' ? "/" : "", name) < 0)
+        return LS_FAIL(LS_STATUS_OUT_OF_MEMORY, "out of memory for the name of a file");
+    p->count++;
+    return LS_OK;
+}
+
+// Keeps the sentence of the latest failure, and says it.
+static void note(prediction *p, item *i) {
+    char sentence[1024];
+    snprintf(sentence, sizeof sentence, "%s", ls_error_message());
+    ls_text_clean(sentence);
+    fflush(stdout);
+    fprintf(stderr, "lockstep predict: %s\n", sentence);
+    i->failure = strdup(sentence);
+    p->failed++;
+}
+
+static int is_image(const struct dirent *e) {
+    static const char *const endings[] = {".png", ".jpg", ".jpeg"};
+    size_t n = strlen(e->d_name);
+    for (size_t i = 0; i < sizeof endings / sizeof endings[0] && e->d_name[0] != '.'; i++) {
+        size_t length = strlen(endings[i]);
+        if (n > length && strcasecmp(e->d_name + n - length, endings[i]) == 0) return 1;
+    }
+    return 0;
+}
+
+static int by_name(const struct dirent **a, const struct dirent **b) { return strcmp((*a)->d_name, (*b)->d_name); }
+
+// A folder that nothing can be had of stays in the list with its failure.
+static ls_status add_folder(prediction *p, const char *folder) {
+    struct dirent **entries;
+    ls_status status = LS_OK;
+    int n = scandir(folder, &entries, is_image, by_name);
+    if (n <= 0) {
+        LS_TRY(add(p, NULL, folder));
+        if (n < 0) LS_FAIL(LS_STATUS_IO, "cannot read the folder %s: %s", folder, strerror(errno));
+        if (n == 0) LS_FAIL(LS_STATUS_NOT_FOUND, "the folder %s has no PNG or JPEG images", folder);
+        note(p, &p->items[p->count - 1]);
+        if (n == 0) free(entries);
+        return LS_OK;
+    }
+    for (int i = 0; i < n; i++) {
+        if (status == LS_OK) status = add(p, folder, entries[i]->d_name);
+        free(entries[i]);
+    }
+    free(entries);
+    return status;
+}
+
+static ls_status list_files(prediction *p) {
+    for (int i = 1; i < p->word_count; i++) {
+        struct stat there;
+        int folder = stat(p->words[i], &there) == 0 && S_ISDIR(there.st_mode);
+        LS_TRY(folder ? add_folder(p, p->words[i]) : add(p, NULL, p->words[i]));
+    }
+    return LS_OK;
+}
+
+// --- the network -----------------------------------------------------------------------------------------------------
+
+// A list of numbers that the checkpoint may tell, `count` of them. Returns whether it does.
+static int told(const prediction *p, const char *key, int count, double *out) {
+    const json_t *list = json_object_get(p->trained.saved.state, key);
+    if ((int)json_array_size(list) != count) return 0;
+    for (int i = 0; i < count; i++) {
+        out[i] = json_number_value(json_array_get(list, (size_t)i));
+        if (!(fabs(out[i]) < 1e6)) return 0;
+    }
+    return 1;
+}
+
+static ls_status open_dataset(prediction *p, cli *c) {
+    if (p->dataset) return LS_OK;
+    if (!p->trained.data)
+        return LS_FAIL(
+            LS_STATUS_INVALID_ARGUMENT,
+            "what the network was trained on is not told: --data names the dataset, or --input-shape the shape");
+    LS_TRY(ls_context_create_alone(&c->context));
+    ls_status status = ls_dataset_open(c->context, p->trained.data, &p->dataset);
+    if (status == LS_OK) return LS_OK;
+    return ls__fail_context(
+        status, "the dataset it was trained on, without which --input-shape and --classes are to be told: ");
+}
+
+// Its input and its classes: from the command line, else from the checkpoint, else from the dataset.
+static ls_status find_shape(prediction *p, cli *c) {
+    cli_trained *t = &p->trained;
+    double image[3], classes;
+    const json_t *number = json_object_get(t->saved.state, "classes");
+    classes = json_is_integer(number) ? (double)json_integer_value(number) : 0;
+    if (!t->network.classes && classes >= 1 && classes < 1e9 && !p->set.data) t->network.classes = (int)classes;
+    if (p->set.input_shape) return cli_model_input(t->model, p->set.input_shape, &t->network.input);
+    if (!p->set.data && told(p, "image", 3, image) && t->network.classes) {
+        t->network.input = LS_SHAPE((int64_t)image[0], (int64_t)image[1], (int64_t)image[2]);
+        return LS_OK;
+    }
+    LS_TRY(open_dataset(p, c));
+    t->network.input = ls_train_image_shape(&t->config, ls_dataset_image_shape(p->dataset));
+    if (!t->network.classes) t->network.classes = ls_dataset_classes(p->dataset);
+    return LS_OK;
+}
+
+static ls_status find_channels(prediction *p, cli *c) {
+    int channels = (int)p->shape.dim[2];
+    if (strcmp(p->trained.config.normalize, "dataset") != 0) return LS_OK;
+    if (!p->set.data && told(p, "channel_mean", channels, p->mean) &&
+        told(p, "channel_deviation", channels, p->deviation))
+        return LS_OK;
+    LS_TRY(open_dataset(p, c));
+    if (ls_dataset_image_shape(p->dataset).dim[2] == channels)
+        return ls_dataset_channels(p->dataset, p->mean, p->deviation);
+    return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "%s has images of %lld channels, and the network takes %d",
+                   p->trained.data, (long long)ls_dataset_image_shape(p->dataset).dim[2], channels);
+}
+
+static ls_status build(prediction *p, cli *c) {
+    cli_trained *t = &p->trained;
+    ls_predict_config config;
+    LS_TRY(cli_saved_check(&t->saved, "weights.safetensors"));
+    LS_TRY(find_shape(p, c));
+    LS_TRY(ls_model_build(t->model, &t->network, &p->graph));
+    p->shape = ls_graph_input_at(p->graph, 0).shape;
+    p->classes = ls_graph_classes(p->graph);
+    p->top = p->set.top < p->classes ? p->set.top : p->classes;
+    if (p->shape.ndim != 3 || (p->shape.dim[2] != 1 && p->shape.dim[2] != 3))
+        return LS_FAIL(LS_STATUS_UNSUPPORTED, "%s takes no images of 1 or 3 channels, as files have them", t->model);
+    LS_TRY(find_channels(p, c));
+    ls_predict_config_init(&config);
+    config.device = t->config.device;
+    config.precision = t->config.precision;
+    config.threads = t->config.threads;
+    config.batch = BATCH;
+    LS_TRY(ls_predictor_create(p->graph, &config, &p->predictor));
+    LS_TRY(ls_predictor_load_weights(p->predictor, t->saved.weights));
+    LS_TRY(ls_calloc(BATCH * ls_shape_count(p->shape), sizeof *p->inputs, &p->inputs));
+    return ls_calloc((int64_t)BATCH * p->classes, sizeof *p->scores, &p->scores);
+}
+
+// --- predicting ------------------------------------------------------------------------------------------------------
+
+static ls_status prepare(const prediction *p, const item *i, float *out) {
+    ls_image image;
+    LS_TRY(ls_image_read(i->path, (int)p->shape.dim[2], &image));
+    ls_status status = ls_train_prepare_image(&p->trained.config, &image, p->shape, p->mean, p->deviation, out);
+    ls_image_free(&image);
+    return status;
+}
+
+// The `top` largest, of equals the first.
+static void choose(const prediction *p, const float *probability, guess *out) {
+    int count = 0;
+    for (int c = 0; c < p->classes; c++) {
+        int place = count;
+        while (place > 0 && probability[c] > out[place - 1].probability) place--;
+        if (place == p->top) continue;
+        if (count < p->top) count++;
+        memmove(out + place + 1, out + place, (size_t)(count - place - 1) * sizeof *out);
+        out[place] = (guess){c, probability[c]};
+    }
+}
+
+static const char *class_name(const prediction *p, int class, char buffer[16]) {
+    const char *name = p->trained.data ? ls_dataset_format_class(p->trained.data, class) : NULL;
+    if (name) return name;
+    snprintf(buffer, 16, "%d", class);
+    return buffer;
+}
+
+static void print_item(const prediction *p, const item *i) {
+    char name[16], line[4096];
+    size_t used = 0;
+    ls_text_add(line, sizeof line, &used, "%s:", i->path);
+    for (int n = 0; n < p->top; n++)
+        ls_text_add(line, sizeof line, &used, "%s %s %.2f %%", n ? "," : "", class_name(p, i->guesses[n].class, name),
+                    100 * i->guesses[n].probability);
+    ls_text_clean(line);
+    printf("%s\n", line);
+}
+
+// The files list[0 .. count-1], which are prepared.
+static ls_status run_batch(prediction *p, const int *list, int count) {
+    const void *inputs[] = {p->inputs};
+    float *outputs[] = {p->scores};
+    if (count == 0) return LS_OK;
+    LS_TRY(ls_predictor_run(p->predictor, count, inputs, outputs));
+    ls_softmax(p->scores, count, p->classes);
+    for (int n = 0; n < count; n++) {
+        item *i = &p->items[list[n]];
+        LS_TRY(ls_calloc(p->top, sizeof *i->guesses, &i->guesses));
+        choose(p, p->scores + (int64_t)n * p->classes, i->guesses);
+        print_item(p, i);
+    }
+    return LS_OK;
+}
+
+static ls_status predict(prediction *p) {
+    int list[BATCH], ready = 0;
+    for (int i = 0; i < p->count; i++) {
+        if (p->items[i].failure) continue;
+        if (prepare(p, &p->items[i], p->inputs + ready * ls_shape_count(p->shape)) == LS_OK)
+            list[ready++] = i;
+        else
+            note(p, &p->items[i]);
+        if (ready == BATCH) {
+            LS_TRY(run_batch(p, list, ready));
+            ready = 0;
+        }
+    }
+    return run_batch(p, list, ready);
+}
+
+// --- output ----------------------------------------------------------------------------------------------------------
+
+static json_t *text(const char *s) {
+    json_t *j = json_string(s);
+    return j ? j : json_string("(not UTF-8)");
+}
+
+static json_t *item_json(const prediction *p, const item *i) {
+    char name[16];
+    if (i->failure) return json_pack("{s:o,s:o}", "file", text(i->path), "failure", text(i->failure));
+    json_t *list = json_array();
+    for (int n = 0; n < p->top && i->guesses; n++) {
+        double x = i->guesses[n].probability;
+        json_array_append_new(list, json_pack("{s:i,s:s,s:o}", "class", i->guesses[n].class, "name",
+                                              class_name(p, i->guesses[n].class, name), "probability",
+                                              isfinite(x) ? json_real(x) : json_null()));
+    }
+    return json_pack("{s:o,s:o}", "file", text(i->path), "classes", list);
+}
+
+static int write_json(const prediction *p, FILE *out) {
+    json_t *files = json_array();
+    for (int i = 0; i < p->count; i++) json_array_append_new(files, item_json(p, &p->items[i]));
+    json_t *o = json_pack("{s:i,s:o,s:o,s:o}", "lockstep_prediction", 1, "model", text(p->trained.model), "weights",
+                          text(p->trained.saved.weights), "files", files);
+    int failed = !o || json_dumpf(o, out, JSON_INDENT(1) | JSON_REAL_PRECISION(9)) != 0 || fputc('\n', out) == EOF;
+    json_decref(o);
+    return failed;
+}
+
+static int write_csv(const prediction *p, FILE *out) {
+    char name[16];
+    fputs("file,rank,class,name,probability\n", out);
+    for (int i = 0; i < p->count; i++)
+        for (int n = 0; n < p->top && p->items[i].guesses; n++) {
+            const guess *g = &p->items[i].guesses[n];
+            ls_csv_text(out, p->items[i].path);
+            fprintf(out, ",%d,%d,", n + 1, g->class);
+            ls_csv_text(out, class_name(p, g->class, name));
+            fprintf(out, ",%.9g\n", g->probability);
+        }
+    return ferror(out);
+}
+
+static ls_status cannot_write(const char *path) {
+    return LS_FAIL(LS_STATUS_IO, "cannot write %s: %s; name a place that can be written to", path, strerror(errno));
+}
+
+static ls_status write_file(const prediction *p, const char *path, int (*write)(const prediction *p, FILE *out)) {
+    ls_output output;
+    if (!path) return LS_OK;
+    if (ls_output_open(path, &output) != 0) return cannot_write(path);
+    int failed = write(p, output.file);
+    return ls_output_close(&output, path, !failed) != 0 || failed ? cannot_write(path) : LS_OK;
+}
+
+static ls_status check_output(const char *path) {
+    return !path || ls_output_check(path) == 0 ? LS_OK : cannot_write(path);
+}
+
+// --- the command -----------------------------------------------------------------------------------------------------
+
+static ls_status work(prediction *p, cli *c) {
+    c->stage = CLI_STAGE_TOGETHER;
+    LS_TRY(check_output(p->set.json));
+    LS_TRY(check_output(p->set.csv));
+    LS_TRY(build(p, c));
+    LS_TRY(list_files(p));
+    LS_TRY(predict(p));
+    LS_TRY(write_file(p, p->set.json, write_json));
+    LS_TRY(write_file(p, p->set.csv, write_csv));
+    if (!p->failed) return LS_OK;
+    return LS_FAIL(LS_STATUS_BAD_DATA, "%d of %d could not be predicted, as was said above", p->failed, p->count);
+}
+
+static ls_status run(cli *c, int argc, char **argv) {
+    prediction p = {.count = 0};
+    ls_status status = read_options(&p, argc, argv);
+    if (status == LS_OK && p.help)
+        help(&p);
+    else if (status == LS_OK)
+        status = work(&p, c);
+    ls_predictor_destroy(&p.predictor);
+    ls_graph_destroy(&p.graph);
+    ls_dataset_destroy(&p.dataset);
+    for (int i = 0; i < p.count; i++) {
+        free(p.items[i].path);
+        free(p.items[i].failure);
+        free(p.items[i].guesses);
+    }
+    free(p.items);
+    free(p.inputs);
+    free(p.scores);
+    free(p.words);
+    cli_trained_close(&p.trained);
+    return status;
+}
+
+const cli_command cli_command_predict = {"predict", "what a trained network takes images of files for", run};

@@ -1,0 +1,79 @@
+#include "cli/trained.h"
+
+#include <jansson.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "report/record.h"
+
+void cli_trained_init(cli_trained *t) {
+    *t = (cli_trained){.model = NULL};
+    ls_train_config_init(&t->config);
+    ls_model_config_init(&t->network);
+}
+
+ls_status cli_trained_open(cli_trained *t, const char *path) {
+    const ls_option_set options[] = {{ls_train_options(), &t->config},
+                                     {ls_model_options(), &t->network},
+                                     {cli_train_options(), &t->train},
+                                     {NULL, NULL}};
+    LS_TRY(cli_saved_open(path, &t->saved));
+    if (!t->saved.folder) return LS_OK;
+    if (!json_is_object(cli_saved_recipe(&t->saved)))
+        return LS_FAIL(LS_STATUS_BAD_DATA, "%s/state.json has no \"recipe\", by which its network could be built",
+                       t->saved.folder);
+    char where[4096];
+    snprintf(where, sizeof where, "%s/state.json: the recipe", t->saved.folder);
+    LS_TRY(ls_config_take(where, cli_saved_recipe(&t->saved), options, &t->model, &t->keep));
+    t->data = t->train.data;
+    return LS_OK;
+}
+
+void cli_trained_close(cli_trained *t) {
+    if (t->keep) ls_config_free(&t->keep);
+    cli_saved_close(&t->saved);
+}
+
+const ls_option *cli_trained_hidden(void) {
+    static const ls_option hidden[] = {
+        {.name = "epochs"},    {.name = "batch-size"},  {.name = "limit-train"},  {.name = "limit-test"},
+        {.name = "evaluate"},  {.name = "validate"},    {.name = "remat"},        {.name = "augment"},
+        {.name = "strategy"},  {.name = "bucket-size"}, {.name = "comm-cores"},   {.name = "optimizer"},
+        {.name = "momentum"},  {.name = "nesterov"},    {.name = "weight-decay"}, {.name = "decay-biases"},
+        {.name = "clip-norm"}, {.name = NULL},
+    };
+    return hidden;
+}
+
+// What to say where a file of weights alone was named: it mostly tells its network's name.
+static ls_status which_model(const cli_trained *t) {
+    ls_weights_file *file;
+    char name[128] = "";
+    LS_TRY(ls_weights_file_open(t->saved.weights, &file));
+    snprintf(name, sizeof name, "%s", file->model ? file->model : "");
+    ls_weights_file_close(&file);
+    ls_text_clean(name);
+    return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "%s has weights alone: --model names the network%s%s", t->saved.weights,
+                   name[0] ? ", which it says is " : "; 'lockstep models' lists them", name);
+}
+
+ls_status cli_trained_names(cli_trained *t, const char *model, const char *data) {
+    if (model) t->model = model;
+    if (data) t->data = data;
+    if (!t->model && !t->saved.folder) return which_model(t);
+    if (!t->model)
+        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "the recipe of %s names no model: --model does", t->saved.folder);
+    return cli_model_check(t->model, &t->network);
+}
+
+void cli_trained_describe(const cli_trained *t, char *text, size_t size) {
+    char count[32];
+    size_t used = 0;
+    text[0] = 0;
+    int64_t epoch = cli_saved_position(&t->saved, "epoch"), steps = cli_saved_position(&t->saved, "all_steps");
+    ls_text_add(text, size, &used, "%s", t->model);
+    if (steps >= 0) ls_text_add(text, size, &used, " after %s steps", cli_count(steps, count));
+    if (epoch >= 0) ls_text_add(text, size, &used, ", in epoch %lld", (long long)epoch);
+    ls_text_add(text, size, &used, " (%s)", t->saved.folder ? t->saved.folder : t->saved.weights);
+}

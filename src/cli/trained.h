@@ -1,0 +1,31 @@
+// A trained network as commands find it: what was saved, and the recipe that it was trained by, over which the command line goes.
+#ifndef LS_CLI_TRAINED_H
+#define LS_CLI_TRAINED_H
+
+#include "cli/cli.h"
+#include "cli/saved.h"
+
+typedef struct cli_trained {
+    cli_saved saved;
+    cli_train_settings train;  // train's own options, of the recipe
+    ls_train_config config;
+    ls_model_config network;
+    const char *model, *data;  // of the recipe; NULL: it does not tell
+    void *keep;                // what the recipe's texts live in
+} cli_trained;
+
+// As without any recipe.
+void cli_trained_init(cli_trained *trained);
+// Opens what was saved and takes its recipe. What is there after a failure is for cli_trained_close, too. Errors: those of
+// cli_saved_open, INVALID_ARGUMENT (an option of the recipe that this version does not have).
+ls_status cli_trained_open(cli_trained *trained, const char *path);
+void cli_trained_close(cli_trained *trained);
+
+// Options of train that such commands do not have: rows without help, which belong in front of the library's.
+const ls_option *cli_trained_hidden(void);
+// The network and the dataset: what the command line says, else the recipe. Errors: INVALID_ARGUMENT (neither says it).
+ls_status cli_trained_names(cli_trained *trained, const char *model, const char *data);
+// "resnet20 after epoch 14, step 5,474 (runs/a/step-000005474)"
+void cli_trained_describe(const cli_trained *trained, char *text, size_t size);
+
+#endif

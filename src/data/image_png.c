@@ -1,0 +1,81 @@
+// PNG by libpng. Its failures leave by longjmp: what they leave behind hangs off structs of the caller's.
+#include <png.h>
+#include <setjmp.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/memory.h"
+#include "data/image.h"
+
+#define MOST_PIXELS 8256       // in a byte of a PNG: deflate makes 1032 bytes of one, of 8 pixels each
+#define MOST_CHUNK  (8 << 20)  // bytes of a chunk that is no pixels
+
+typedef struct reader {
+    const ls_image_file *file;
+    int64_t at;
+    char failure[128];
+} reader;
+
+static void fail(png_structp png, png_const_charp why) {
+    reader *r = png_get_error_ptr(png);
+    snprintf(r->failure, sizeof r->failure, "%s", why);
+    png_longjmp(png, 1);
+}
+
+static void ignore(png_structp png, png_const_charp what) {}
+
+static void read_bytes(png_structp png, png_bytep out, size_t count) {
+    reader *r = png_get_io_ptr(png);
+    if ((int64_t)count > r->file->size - r->at) png_error(png, "it ends too early");
+    memcpy(out, r->file->bytes + r->at, count);
+    r->at += (int64_t)count;
+}
+
+// Whatever it is, as bytes of grey or RGB. Transparency is left out, as there is nothing behind the image.
+static void set_form(png_structp png) {
+    png_set_expand(png);
+    png_set_scale_16(png);
+    png_set_strip_alpha(png);
+}
+
+static ls_status read_pixels(png_structp png, png_infop info, const reader *r, ls_image *out) {
+    png_read_info(png, info);
+    out->height = png_get_image_height(png, info);
+    out->width = png_get_image_width(png, info);
+    LS_TRY(ls__image_check_size(r->file, out->height, out->width, MOST_PIXELS));
+    set_form(png);
+    int passes = png_set_interlace_handling(png);
+    png_read_update_info(png, info);
+    out->channels = png_get_channels(png, info);
+    int64_t row = out->width * out->channels;
+    if ((out->channels != 1 && out->channels != 3) || (int64_t)png_get_rowbytes(png, info) != row)
+        return LS_FAIL(LS_STATUS_UNSUPPORTED, "%s has %lld channels; images are grey or RGB", r->file->name,
+                       (long long)out->channels);
+    LS_TRY(ls_calloc(out->height, row, &out->pixels));
+    for (int pass = 0; pass < passes; pass++)
+        for (int64_t y = 0; y < out->height; y++) png_read_row(png, out->pixels + y * row, NULL);
+    png_read_end(png, NULL);
+    return LS_OK;
+}
+
+ls_status ls__image_png(const ls_image_file *file, ls_image *out) {
+    reader r = {.file = file};
+    ls_status status;
+    png_structp png = png_create_read_struct(PNG_LIBPNG_VER_STRING, &r, fail, ignore);
+    png_infop info = png ? png_create_info_struct(png) : NULL;
+    if (!info) {
+        png_destroy_read_struct(&png, NULL, NULL);
+        return LS_FAIL(LS_STATUS_OUT_OF_MEMORY, "out of memory for %s", file->name);
+    }
+    if (setjmp(png_jmpbuf(png)) == 0) {
+        png_set_read_fn(png, &r, read_bytes);
+        png_set_user_limits(png, 0x7fffffff, 0x7fffffff);  // ours come with a sentence
+        png_set_chunk_malloc_max(png, MOST_CHUNK);
+        status = read_pixels(png, info, &r, out);
+    } else {
+        status = ls__image_damaged(file, r.failure);
+    }
+    png_destroy_read_struct(&png, &info, NULL);
+    return status;
+}
