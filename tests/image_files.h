@@ -9,6 +9,7 @@
 
 #include <jpeglib.h>
 #include <png.h>
+#include <zlib.h>
 
 typedef struct image_file {
     unsigned char *bytes;

@@ -221,15 +221,16 @@ static ls_status evaluate(evaluation *e) {
 static ls_status print(const evaluation *e) {
     char what[512], count[32], right[32];
     const char *set = on_training(e) ? "Training" : "Test";
+    int rest = 27 - (int)strlen(set);
     cli_trained_describe(&e->trained, what, sizeof what);
     cli_say("%s", what);
     cli_say("%s: %s of the samples to %s\n", e->trained.data, cli_count(e->samples, count),
             on_training(e) ? "train on" : "test with");
-    printf("%-9s%-19s%.4f\n", set, "loss", e->loss);
-    printf("%-9s%-19s%.2f %% (%s of %s)\n", set, "accuracy", 100 * e->accuracy,
+    printf("%s %-*s%.4f\n", set, rest, "loss", e->loss);
+    printf("%s %-*s%.2f %% (%s of %s)\n", set, rest, "accuracy", 100 * e->accuracy,
            cli_count(ls_confusion_right(&e->confusion, -1), right), count);
-    if (isfinite(e->top)) printf("%-28s%.2f %%\n", "Among the first five", 100 * e->top);
-    printf("%-28s%.2f %%\n\n", "Mean over classes", 100 * e->balanced);
+    if (isfinite(e->top)) printf("%-28s%.2f %%\n", "Top-5 accuracy", 100 * e->top);
+    printf("%-28s%.2f %%\n\n", "Balanced accuracy", 100 * e->balanced);
     ls_confusion_print_classes(stdout, &e->confusion);
     putchar('\n');
     return ls_confusion_print(stdout, &e->confusion, cli_terminal_width());

@@ -23,8 +23,8 @@ says "mnist-cnn after 30 steps, in epoch 2"
 says "700 of the samples to test with"
 matches '^Test loss +[0-9.]+$'
 matches '^Test accuracy +[0-9.]+ % \([0-9]+ of 700\)$'
-matches '^Among the first five +[0-9.]+ %$'
-matches '^Mean over classes +[0-9.]+ %$'
+matches '^Top-5 accuracy +[0-9.]+ %$'
+matches '^Balanced accuracy +[0-9.]+ %$'
 matches '^7 +[0-9]+ +[0-9.]+ %$'
 says "Rows: the class; columns: what it was taken for"
 awk 'length > 80 && !/step-/ { exit 1 }' "$here/out" || wrong "a line of more than 80 columns"
@@ -56,7 +56,7 @@ says "300 of the samples to train on"
 run 0 "$lockstep" evaluate "$here/runs" --split train
 says "1,920 of the samples to train on"
 run 0 "$lockstep" evaluate "$here/runs" --precision bf16 --limit 100
-run 0 "$lockstep" evaluate "$here/digits.safetensors" --model mnist-cnn --data synthetic:28x28x1x200
+run 0 "$lockstep" evaluate "$here/digits.safetensors" --model mnist-cnn --data synthetic:28x28x1,10,200,100
 matches '^9 +[0-9]+ +[0-9.]+ %$'
 
 # Names of classes, augmentation, smoothing, another size and normalization; several workers.
