@@ -79,6 +79,7 @@ static void defaults(evaluation *e) {
     cli_trained_init(&e->trained);
     const ls_option_set options[] = {{table, &e->set},
                                      {train_table, &e->trained.config},
+                                     {cli_trained_options(), &e->trained.config},
                                      {cli_trained_hidden(), NULL},
                                      {cli_course_options(), NULL},
                                      {ls_train_options(), &e->trained.config},

@@ -11,7 +11,7 @@
 #include "cli/cli.h"
 #include "cli/saved.h"
 
-enum { NAME = 36, SHAPE = 18, PATH = 4096 };  // columns
+enum { NAME = 36, SHAPE = 18, PATH = 4096 };  // columns at most
 
 typedef struct settings {
     int all;
@@ -40,6 +40,27 @@ static const char *shape_text(const ls_stored_tensor *t, char text[SHAPE + 1]) {
     for (int i = 0; i < t->ndim; i++) ls_text_add(text, SHAPE + 1, &used, "%s%lld", i ? "x" : "", (long long)t->dim[i]);
     if (t->ndim == 0) ls_text_add(text, SHAPE + 1, &used, "scalar");
     return text;
+}
+
+// What the longest name and shape of a file take.
+typedef struct columns {
+    int name, shape;
+} columns;
+
+static columns columns_of(const ls_weights_file *f) {
+    char name[NAME + 1], shape[SHAPE + 1];
+    columns c = {6, 5};
+    for (int i = 0; i < f->count; i++) {
+        int n = (int)strlen(shown(f->tensors[i].name, name)), s = (int)strlen(shape_text(&f->tensors[i], shape));
+        c.name = n > c.name ? n : c.name;
+        c.shape = s > c.shape ? s : c.shape;
+    }
+    return c;
+}
+
+static void print_name(columns c, const ls_stored_tensor *t) {
+    char name[NAME + 1], shape[SHAPE + 1];
+    printf("%-*s %*s", c.name, shown(t->name, name), c.shape, shape_text(t, shape));
 }
 
 static int is_readable(const ls_stored_tensor *t) {
@@ -221,29 +242,31 @@ static figures measure(const float *x, int64_t count) {
     return f;
 }
 
-static void print_figures(const ls_stored_tensor *t, const figures *f) {
-    char name[NAME + 1], shape[SHAPE + 1];
-    printf("%-*s %*s", NAME, shown(t->name, name), SHAPE, shape_text(t, shape));
+static void print_figures(columns c, const ls_stored_tensor *t, const figures *f) {
+    print_name(c, t);
     if (f->finite)
-        printf(" %10.3g %10.3g %10.3g %10.3g", f->mean, f->deviation, f->least, f->most);
+        printf(" %9.3g %9.3g %9.3g %9.3g", f->mean, f->deviation, f->least, f->most);
     else
-        printf(" %10s %10s %10s %10s", "-", "-", "-", "-");
+        printf(" %9s %9s %9s %9s", "-", "-", "-", "-");
     double of = f->count ? 100 / (double)f->count : 0;
-    printf(" %6.1f %% %6.1f %%\n", of * (double)f->zeros, of * (double)(f->count - f->finite));
+    printf(" %5.1f %% %5.1f %%\n", of * (double)f->zeros, of * (double)(f->count - f->finite));
 }
 
-static ls_status print_tensor(const ls_weights_file *file, const ls_stored_tensor *t, int64_t *spoiled) {
-    char name[NAME + 1], shape[SHAPE + 1];
+static void print_other_type(columns c, const ls_stored_tensor *t, const char *dtype) {
+    print_name(c, t);
+    printf("  of type %s, which is not looked into\n", dtype);
+}
+
+static ls_status print_tensor(const ls_weights_file *file, columns c, const ls_stored_tensor *t, int64_t *spoiled) {
     float *values;
     if (!is_readable(t)) {
-        printf("%-*s %*s  of type %s, which is not looked into\n", NAME, shown(t->name, name), SHAPE,
-               shape_text(t, shape), t->dtype);
+        print_other_type(c, t, t->dtype);
         return LS_OK;
     }
     LS_TRY(read(file, t, &values));
     figures f = measure(values, t->count);
     free(values);
-    print_figures(t, &f);
+    print_figures(c, t, &f);
     *spoiled += f.count - f.finite;
     return LS_OK;
 }
@@ -254,11 +277,12 @@ static ls_status print_tensors(const char *path) {
     int64_t spoiled = 0, all = 0;
     char count[32], model[NAME + 1];
     LS_TRY(ls_weights_file_open(path, &file));
+    columns c = columns_of(file);
     printf("\n%s%s%s\n", path, file->model ? ": weights of " : "", file->model ? shown(file->model, model) : "");
-    printf("%-*s %*s %10s %10s %10s %10s %8s %8s\n", NAME, "Tensor", SHAPE, "Shape", "Mean", "Deviation", "Minimum",
-           "Maximum", "Zeros", "No number");
+    printf("%-*s %*s %9s %9s %9s %9s %7s %7s\n", c.name, "Tensor", c.shape, "Shape", "Mean", "Deviation", "Minimum",
+           "Maximum", "Zeros", "Inf, NaN");
     for (int i = 0; i < file->count && status == LS_OK; i++) {
-        status = print_tensor(file, &file->tensors[i], &spoiled);
+        status = print_tensor(file, c, &file->tensors[i], &spoiled);
         all += file->tensors[i].count;
     }
     if (status == LS_OK) printf("%d tensors, %s values", file->count, cli_count(all, count));
@@ -291,15 +315,15 @@ static difference compare(const float *a, const float *b, int64_t count) {
     return d;
 }
 
-static void print_difference(const ls_stored_tensor *t, const difference *d) {
-    char name[NAME + 1], shape[SHAPE + 1], count[32];
-    printf("%-*s %*s", NAME, shown(t->name, name), SHAPE, shape_text(t, shape));
+static void print_difference(columns c, const ls_stored_tensor *t, const difference *d) {
+    char count[32];
+    print_name(c, t);
     if (!d->differ) {
-        printf(" %12s\n", "equal");
+        printf(" %11s\n", "equal");
         return;
     }
     int64_t finite = t->count - d->unlike;
-    printf(" %12.4g %12.4g %9.1f %%", d->most, finite ? d->sum / (double)finite : 0,
+    printf(" %11.4g %11.4g %7.1f %%", d->most, finite ? d->sum / (double)finite : 0,
            100 * (double)d->differ / (double)t->count);
     if (d->unlike) printf("; %s no finite numbers", cli_count(d->unlike, count));
     putchar('\n');
@@ -309,26 +333,35 @@ static int same_shape(const ls_stored_tensor *a, const ls_stored_tensor *b) {
     return a->ndim == b->ndim && memcmp(a->dim, b->dim, (size_t)a->ndim * sizeof a->dim[0]) == 0;
 }
 
-static ls_status compare_tensor(const ls_weights_file *a, const ls_weights_file *b, const ls_stored_tensor *t,
-                                int *differ) {
-    char name[NAME + 1], shape[SHAPE + 1];
+// A tensor of which the other file has none, or one that it cannot be held against. Returns whether it is one.
+static int print_unlike(columns c, const ls_stored_tensor *t, const ls_stored_tensor *other) {
+    char shape[SHAPE + 1];
+    if (other && same_shape(t, other)) return 0;
+    print_name(c, t);
+    if (other)
+        printf("  is %s in the other\n", shape_text(other, shape));
+    else
+        printf("  is not in the other\n");
+    return 1;
+}
+
+static ls_status compare_tensor(const ls_weights_file *a, const ls_weights_file *b, columns c,
+                                const ls_stored_tensor *t, int *differ) {
     const ls_stored_tensor *other = ls_weights_file_find(b, t->name);
     float *x = NULL, *y = NULL;
-    ls_status status = LS_OK;
-    if (!other || !same_shape(t, other)) {
+    if (print_unlike(c, t, other)) {
         ++*differ;
-        printf("%-*s %*s", NAME, shown(t->name, name), SHAPE, shape_text(t, shape));
-        if (other)
-            printf("  is %s in the other\n", shape_text(other, shape));
-        else
-            printf("  is not in the other\n");
         return LS_OK;
     }
-    status = read(a, t, &x);
+    if (!is_readable(t) || !is_readable(other)) {
+        print_other_type(c, t, is_readable(t) ? other->dtype : t->dtype);
+        return LS_OK;
+    }
+    ls_status status = read(a, t, &x);
     if (status == LS_OK) status = read(b, other, &y);
     if (status == LS_OK) {
         difference d = compare(x, y, t->count);
-        print_difference(t, &d);
+        print_difference(c, t, &d);
         *differ += d.differ > 0;
     }
     free(x);
@@ -337,13 +370,12 @@ static ls_status compare_tensor(const ls_weights_file *a, const ls_weights_file 
 }
 
 // What only the second has.
-static void print_foreign(const ls_weights_file *a, const ls_weights_file *b, int *differ) {
-    char name[NAME + 1], shape[SHAPE + 1];
+static void print_foreign(const ls_weights_file *a, const ls_weights_file *b, columns c, int *differ) {
     for (int i = 0; i < b->count; i++) {
         if (ls_weights_file_find(a, b->tensors[i].name)) continue;
         ++*differ;
-        printf("%-*s %*s  is in the other alone\n", NAME, shown(b->tensors[i].name, name), SHAPE,
-               shape_text(&b->tensors[i], shape));
+        print_name(c, &b->tensors[i]);
+        printf("  is in the other alone\n");
     }
 }
 
@@ -356,10 +388,11 @@ static ls_status compare_files(const char *one, const char *two) {
         ls_weights_file_close(&a);
         return status;
     }
+    columns c = columns_of(a);
     printf("\n%s\n%s\n", one, two);
-    printf("%-*s %*s %12s %12s %11s\n", NAME, "Tensor", SHAPE, "Shape", "Maximum", "Mean", "Differ");
-    for (int i = 0; i < a->count && status == LS_OK; i++) status = compare_tensor(a, b, &a->tensors[i], &differ);
-    if (status == LS_OK) print_foreign(a, b, &differ);
+    printf("%-*s %*s %11s %11s %9s\n", c.name, "Tensor", c.shape, "Shape", "Maximum", "Mean", "Differ");
+    for (int i = 0; i < a->count && status == LS_OK; i++) status = compare_tensor(a, b, c, &a->tensors[i], &differ);
+    if (status == LS_OK) print_foreign(a, b, c, &differ);
     if (status == LS_OK && differ) printf("%d of %d tensors differ\n", differ, a->count);
     if (status == LS_OK && !differ) printf("All %d tensors are equal\n", a->count);
     ls_weights_file_close(&a);
@@ -425,13 +458,15 @@ static ls_status run(cli *c, int argc, char **argv) {
     const ls_option_set options[] = {{table, &set}, {NULL, NULL}};
     LS_TRY(ls_options_parse(options, argc, argv, 2, &words));
     if (words.help) {
-        printf(
-            "Usage: lockstep inspect CHECKPOINT [OTHER] [--all]\n\n"
+        printf("Usage: lockstep inspect CHECKPOINT [OTHER] [--all]\n\n");
+        ls_print_entry(
+            stdout, "", 0, cli_help_width(),
             "Tells what a checkpoint holds: where training was, its recipe as a command line, and its tensors in "
             "figures. "
-            "With\nOTHER, how the two differ, tensor by tensor. Each is a checkpoint, a folder of checkpoints, of "
-            "which the "
-            "newest\ncounts, or a .safetensors file.\n");
+            "With OTHER, in what the two differ, tensor by tensor: the largest and the mean distance of two values, "
+            "and how "
+            "many are not the same. Each is a checkpoint, a folder of checkpoints, of which the newest counts, or a "
+            ".safetensors file.");
         ls_options_help(stdout, options, cli_help_width());
         return LS_OK;
     }

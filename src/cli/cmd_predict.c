@@ -83,6 +83,7 @@ static void defaults(prediction *p) {
     cli_trained_init(&p->trained);
     const ls_option_set options[] = {{table, &p->set},
                                      {hidden, NULL},
+                                     {cli_trained_options(), &p->trained.config},
                                      {cli_trained_hidden(), NULL},
                                      {cli_course_options(), NULL},
                                      {ls_train_options(), &p->trained.config},

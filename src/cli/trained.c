@@ -37,13 +37,42 @@ void cli_trained_close(cli_trained *t) {
 
 const ls_option *cli_trained_hidden(void) {
     static const ls_option hidden[] = {
-        {.name = "epochs"},    {.name = "batch-size"},  {.name = "limit-train"},  {.name = "limit-test"},
-        {.name = "evaluate"},  {.name = "validate"},    {.name = "remat"},        {.name = "augment"},
-        {.name = "strategy"},  {.name = "bucket-size"}, {.name = "comm-cores"},   {.name = "optimizer"},
-        {.name = "momentum"},  {.name = "nesterov"},    {.name = "weight-decay"}, {.name = "decay-biases"},
-        {.name = "clip-norm"}, {.name = NULL},
+        {.name = "classifier-activation"},
+        {.name = "epochs"},
+        {.name = "batch-size"},
+        {.name = "limit-train"},
+        {.name = "limit-test"},
+        {.name = "evaluate"},
+        {.name = "validate"},
+        {.name = "remat"},
+        {.name = "augment"},
+        {.name = "strategy"},
+        {.name = "bucket-size"},
+        {.name = "comm-cores"},
+        {.name = "optimizer"},
+        {.name = "momentum"},
+        {.name = "nesterov"},
+        {.name = "weight-decay"},
+        {.name = "decay-biases"},
+        {.name = "clip-norm"},
+        {.name = NULL},
     };
     return hidden;
+}
+
+#define AT(member) .offset = offsetof(ls_train_config, member), .initial = "the recipe's"
+
+const ls_option *cli_trained_options(void) {
+    static const ls_option table[] = {
+        {"image-size", LS_OPTION_INT, AT(image_size), .metavar = "N", .min = 1, .max = 4096, .group = "Network",
+         .help = "the size that images are resized to, N x N pixels"},
+        {"normalize", LS_OPTION_TEXT, AT(normalize), .metavar = "unit|symmetric|dataset", .group = "Network",
+         .help = "what the pixels 0 to 255 become, as train has it"},
+        {"precision", LS_OPTION_TEXT, AT(precision), .metavar = "fp32|bf16", .group = "Network",
+         .help = "type of activations and working weights"},
+        {.name = NULL},
+    };
+    return table;
 }
 
 // What to say where a file of weights alone was named: it mostly tells its network's name.

@@ -23,6 +23,8 @@ void cli_trained_close(cli_trained *trained);
 
 // Options of train that such commands do not have: rows without help, which belong in front of the library's.
 const ls_option *cli_trained_hidden(void);
+// Options of train over ls_train_config whose default is the recipe: a table for in front of train's.
+const ls_option *cli_trained_options(void);
 // The network and the dataset: what the command line says, else the recipe. Errors: INVALID_ARGUMENT (neither says it).
 ls_status cli_trained_names(cli_trained *trained, const char *model, const char *data);
 // "resnet20 after epoch 14, step 5,474 (runs/a/step-000005474)"

@@ -22,7 +22,7 @@ says "Lockstep  0.1.0"
 says "Numerics  cpu: a library"
 says "Recipe    lockstep train mnist-linear --data 'mnist:my data' --lr 0.002 --no-shuffle --epochs 3 --validate --later 'it'\\''s'"
 says "momentum.safetensors"
-matches '^dense/kernel +784x10 +-?[0-9.e-]+ +[0-9.e-]+ +-[0-9.e-]+ +[0-9.e-]+ +[0-9.]+ % +0.0 %$'
+matches "^dense/kernel +784x10 +-?[0-9.e-]+ +[0-9.e-]+ +-[0-9.e-]+ +[0-9.e-]+ +[0-9.]+ % +0.0 %$"
 says "2 tensors, 7,850 values"
 [ "$(grep -c '^dense/kernel' "$here/out")" -eq 1 ] || wrong "the optimizer's state, without --all"
 run 0 "$lockstep" inspect "$here/a" --all

@@ -67,6 +67,7 @@ refuses 2 "which network, and which images?" "$lockstep" predict
 refuses 2 "which images?" "$lockstep" predict "$here/run"
 refuses 2 "--top: expected a whole number of at least 1" "$lockstep" predict "$here/run" "$here/bad" --top 0
 refuses 2 "unknown option --epochs" "$lockstep" predict "$here/run" "$here/bad" --epochs 1
-refuses 1 "--input-shape: expected HxWxC" "$lockstep" predict "$here/run" "$here/bad" --input-shape 28
+refuses 1 "--input-shape: expected HxWxC" "$lockstep" predict "$here/run" "$here/bad" --input-shape 28xx
+refuses 1 "mnist-cnn cannot be built" "$lockstep" predict "$here/run" "$here/bad" --input-shape 28
 refuses 1 "cannot write $here/missing/p.csv" "$lockstep" predict "$here/run" "$here/bad" --csv "$here/missing/p.csv"
 finish
