@@ -186,12 +186,12 @@ static void print_epoch(const cli_saved *s) {
 static void print_files(const cli_saved *s) {
     const char *name;
     json_t *entry;
-    char text[32], clean[NAME + 1];
+    char bytes[32], file[NAME + 1], digest[NAME + 1];
     printf("Files\n");
     json_object_foreach(json_object_get(s->manifest, "files"), name, entry) {
-        int64_t bytes = cli_saved_bytes(s, name);
-        printf("  %-*s %10s  %.16s\n", NAME, shown(name, clean), bytes < 0 ? "?" : ls_bytes_text(bytes, text),
-               shown(cli_saved_digest(s, name), clean));
+        int64_t size = cli_saved_bytes(s, name);
+        printf("  %-*s %10s  SHA-256 %.16s...\n", NAME, shown(name, file), size < 0 ? "?" : ls_bytes_text(size, bytes),
+               shown(cli_saved_digest(s, name), digest));
     }
 }
 

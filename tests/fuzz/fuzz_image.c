@@ -1,4 +1,4 @@
-// Fuzzes the reader of images. The first byte of an input says what is wanted, grey, colour or as it is; the rest is the file.
+// Fuzzes the reader of images in files. The first byte of an input says what is wanted, grey, colour or as it is; the rest is the file.
 //
 // With clang's libFuzzer (cmake -DLS_FUZZ=ON) that looks for inputs of its own. Built without, as it always is, main() below
 // stands in for it: it spoils good files in a fixed sequence of ways, the same in every run.
