@@ -299,10 +299,16 @@ typedef struct difference {
     int64_t differ, unlike;  // values with other bits; of them those where one side is no finite number
 } difference;
 
+static uint32_t bits_of(float x) {
+    uint32_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    return bits;
+}
+
 static difference compare(const float *a, const float *b, int64_t count) {
     difference d = {.most = 0};
     for (int64_t i = 0; i < count; i++) {
-        if (memcmp(&a[i], &b[i], sizeof a[i]) == 0) continue;
+        if (bits_of(a[i]) == bits_of(b[i])) continue;
         double distance = fabs((double)a[i] - (double)b[i]);
         d.differ++;
         if (!isfinite(distance)) {
