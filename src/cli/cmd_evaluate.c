@@ -65,6 +65,8 @@ typedef struct evaluation {
     int64_t samples, *counts;
     const char **names;  // (classes)
     ls_confusion confusion;
+    ls_train_result result;
+    int other_numerics;                    // it was trained by other kernels than those that are at work
     double loss, accuracy, top, balanced;  // the last two NAN where there are none
 } evaluation;
 
@@ -132,9 +134,10 @@ static ls_train_config config_of(const evaluation *e) {
     c.normalize = from->normalize;
     c.limit_test = e->set.limit ? e->set.limit : on_training(e) ? from->limit_train : from->limit_test;
     c.micro_batch = from->micro_batch > 0 ? from->micro_batch : ls_micro_batch_default(from->batch_size);
-    // As many as there are to train with, or more, so that each worker has some: evaluation does not see how many.
-    int64_t pieces = from->batch_size / c.micro_batch, workers = ls_context_size(e->cli->context);
-    c.batch_size = c.micro_batch * (pieces > workers ? pieces : workers);
+    // As many as there are to train with, or more, so that each replica has some: evaluation does not see how many.
+    int64_t pieces = from->batch_size / c.micro_batch;
+    int64_t lanes = (int64_t)ls_context_size(e->cli->context) * (from->replicas > 0 ? from->replicas : 1);
+    c.batch_size = c.micro_batch * (pieces > lanes ? pieces : lanes);
     return c;
 }
 
@@ -206,6 +209,9 @@ static ls_status evaluate(evaluation *e) {
     ls_status status = ls_trainer_evaluate(e->trainer, &e->loss, &e->accuracy);
     if (status == LS_OK || status == LS_STATUS_DIVERGED) e->cli->stage = CLI_STAGE_TOGETHER;
     LS_TRY(status);
+    LS_TRY(ls_trainer_result(e->trainer, &e->result));
+    const char *numerics = cli_saved_numerics(&e->trained.saved);
+    e->other_numerics = numerics && strcmp(numerics, e->result.device_description) != 0;
     e->top = measure(e, "top_k_accuracy");
     e->balanced = measure(e, "balanced_accuracy");
     status = ls_calloc((int64_t)classes * classes, sizeof *e->counts, &e->counts);
@@ -227,6 +233,9 @@ static ls_status print(const evaluation *e) {
     cli_say("%s", what);
     cli_say("%s: %s of the samples to %s\n", e->trained.data, cli_count(e->samples, count),
             on_training(e) ? "train on" : "test with");
+    if (e->other_numerics)
+        cli_say("Trained by %s; this is %s: last digits may be others\n", cli_saved_numerics(&e->trained.saved),
+                e->result.device_description);
     printf("%s %-*s%.4f\n", set, rest, "loss", e->loss);
     printf("%s %-*s%.2f %% (%s of %s)\n", set, rest, "accuracy", 100 * e->accuracy,
            cli_count(ls_confusion_right(&e->confusion, -1), right), count);

@@ -149,17 +149,6 @@ static void row(const char *what, const char *text) {
     printf("%-10s%s\n", what, clean);
 }
 
-static void print_position(const cli_saved *s) {
-    char count[32], text[128];
-    size_t used = 0;
-    int64_t steps = cli_saved_position(s, "all_steps"), epoch = cli_saved_position(s, "epoch"),
-            step = cli_saved_position(s, "step");
-    if (steps >= 0) ls_text_add(text, sizeof text, &used, "%s steps", cli_count(steps, count));
-    if (epoch >= 0) ls_text_add(text, sizeof text, &used, "%sepoch %lld", used ? "; " : "", (long long)epoch);
-    if (epoch >= 0 && step >= 0) ls_text_add(text, sizeof text, &used, ", %lld steps of it", (long long)step);
-    row("Trained", used ? text : NULL);
-}
-
 // The latest epoch that is whole.
 static void print_epoch(const cli_saved *s) {
     static const struct {
@@ -196,12 +185,13 @@ static void print_files(const cli_saved *s) {
 }
 
 static void print_checkpoint(const cli_saved *s) {
+    char text[128];
     row("Found", s->folder);
-    print_position(s);
+    row("Trained", cli_saved_where(s, text, sizeof text) ? text : NULL);
     print_epoch(s);
     row("Written", json_string_value(json_object_get(s->state, "written")));
     row("Lockstep", json_string_value(json_object_get(s->state, "lockstep")));
-    row("Numerics", json_string_value(json_object_get(s->state, "numerics")));
+    row("Numerics", cli_saved_numerics(s));
     print_recipe(cli_saved_recipe(s));
     print_files(s);
 }

@@ -12,6 +12,7 @@
 
 #include "base/error.h"
 #include "base/input.h"
+#include "base/text.h"
 
 #define FORMAT  "lockstep checkpoint"
 #define VERSION 1
@@ -134,6 +135,22 @@ const json_t *cli_saved_recipe(const cli_saved *s) { return json_object_get(s->s
 static int64_t position(const json_t *state, const char *what) {
     const json_t *number = json_object_get(json_object_get(state, "position"), what);
     return json_is_integer(number) ? json_integer_value(number) : -1;
+}
+
+const char *cli_saved_numerics(const cli_saved *s) { return json_string_value(json_object_get(s->state, "numerics")); }
+
+int cli_saved_where(const cli_saved *s, char *text, size_t size) {
+    size_t used = 0;
+    // The epoch is the one that training goes on in.
+    long long all = cli_saved_position(s, "all_steps"), epochs = cli_saved_position(s, "epoch") - 1,
+              steps = cli_saved_position(s, "step");
+    text[0] = 0;
+    if (all < 0) return 0;
+    ls_text_add(text, size, &used, "%lld step%s", all, all == 1 ? "" : "s");
+    if (epochs < 0 || steps < 0) return 1;
+    ls_text_add(text, size, &used, ", %lld epoch%s", epochs, epochs == 1 ? "" : "s");
+    if (steps) ls_text_add(text, size, &used, " and %lld step%s", steps, steps == 1 ? "" : "s");
+    return 1;
 }
 
 int64_t cli_saved_position(const cli_saved *s, const char *what) { return position(s->state, what); }

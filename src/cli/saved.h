@@ -8,6 +8,7 @@
 #ifndef LS_CLI_SAVED_H
 #define LS_CLI_SAVED_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 #include <lockstep/status.h>
@@ -31,6 +32,10 @@ ls_status cli_saved_check(const cli_saved *saved, const char *file);
 // What the manifest says of a file: its bytes (-1: it has none of that name), and its SHA-256, "" where it is not told.
 int64_t cli_saved_bytes(const cli_saved *saved, const char *file);
 const char *cli_saved_digest(const cli_saved *saved, const char *file);
+// Where training was, in words: "50 steps, 2 epochs", "62 steps, 2 epochs and 12 steps". 0 where it is not told.
+int cli_saved_where(const cli_saved *saved, char *text, size_t size);
+// What computed it, as "cpu: oneDNN 2.6.3, avx2"; NULL: it is not told.
+const char *cli_saved_numerics(const cli_saved *saved);
 // The recipe as ls_config_take reads it; NULL: there is none.
 const struct json_t *cli_saved_recipe(const cli_saved *saved);
 // A number of state.json's "position", as "epoch" and "all_steps"; -1 where there is none.

@@ -97,12 +97,10 @@ ls_status cli_trained_names(cli_trained *t, const char *model, const char *data)
 }
 
 void cli_trained_describe(const cli_trained *t, char *text, size_t size) {
-    char count[32];
+    char where[128];
     size_t used = 0;
     text[0] = 0;
-    int64_t epoch = cli_saved_position(&t->saved, "epoch"), steps = cli_saved_position(&t->saved, "all_steps");
     ls_text_add(text, size, &used, "%s", t->model);
-    if (steps >= 0) ls_text_add(text, size, &used, " after %s steps", cli_count(steps, count));
-    if (epoch >= 0) ls_text_add(text, size, &used, ", in epoch %lld", (long long)epoch);
+    if (cli_saved_where(&t->saved, where, sizeof where)) ls_text_add(text, size, &used, " after %s", where);
     ls_text_add(text, size, &used, " (%s)", t->saved.folder ? t->saved.folder : t->saved.weights);
 }

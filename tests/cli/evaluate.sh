@@ -19,7 +19,8 @@ checkpoint "$here/runs/step-000000030" "$here/digits.safetensors" 30 \
     '{"model": "mnist-cnn", "data": "digits", "batch-size": 64, "limit-test": 700, "limit-train": 1920, "epochs": 1, "verbose": 0, "lr": null}'
 run 0 "$lockstep" evaluate "$here/runs/step-000000030" --json "$here/one.json" --csv "$here/one.csv" --out "$here/pictures"
 agrees "$here/digits.json" "$here/one.json"
-says "mnist-cnn after 30 steps, in epoch 2"
+says "mnist-cnn after 30 steps, 1 epoch and 5 steps"
+says "Trained by cpu: a library; this is cpu: "
 says "700 of the samples to test with"
 matches '^Test loss +[0-9.]+$'
 matches '^Test accuracy +[0-9.]+ % \([0-9]+ of 700\)$'
@@ -27,7 +28,7 @@ matches '^Top-5 accuracy +[0-9.]+ %$'
 matches '^Balanced accuracy +[0-9.]+ %$'
 matches '^7 +[0-9]+ +[0-9.]+ %$'
 says "Rows: the class; columns: what it was taken for"
-awk 'length > 80 && !/step-/ { exit 1 }' "$here/out" || wrong "a line of more than 80 columns"
+awk 'length > 80 && !/step-|^Trained by/ { exit 1 }' "$here/out" || wrong "a line of more than 80 columns"
 cp "$here/pictures/confusion.csv" "$here/confusion.csv"
 [ "$(wc -l <"$here/one.csv")" -eq 11 ] || wrong "not a head and a line for each class"
 [ "$(awk -F, 'NR > 1 { right += $4 } END { print right }' "$here/one.csv")" = "$(value right "$here/one.json")" ] ||
@@ -68,7 +69,7 @@ checkpoint "$here/shapes" "$here/shapes.safetensors" 10 "$(cat "$here/recipe.jso
 run 0 "$lockstep" evaluate "$here/shapes" --json "$here/one.json"
 agrees "$here/shapes.json" "$here/one.json"
 matches '^crescent +[0-9]+ +[0-9.]+ %$'
-awk 'length > 80 && !/shapes/ { exit 1 }' "$here/out" || wrong "a line of more than 80 columns"
+awk 'length > 80 && !/shapes|^Trained by/ { exit 1 }' "$here/out" || wrong "a line of more than 80 columns"
 if [ -n "$mpirun" ]; then
     for workers in 2 3; do
         run 0 "$lockstep" evaluate "$here/shapes" --workers $workers --replicas 1 --json "$here/two.json"
@@ -77,6 +78,16 @@ if [ -n "$mpirun" ]; then
     run 0 "$lockstep" evaluate "$here/shapes" --workers 6 --replicas 1 --json "$here/two.json"  # more than a step of training has pieces
     cmp -s "$here/one.json" "$here/two.json" || wrong "6 workers find other numbers"
 fi
+
+# What train itself writes: the same numbers, and nothing to remark.
+# shellcheck disable=SC2086
+run 0 "$lockstep" train mnist-mlp $digits --checkpoint "$here/written" --record "$here/written.json"
+run 0 "$lockstep" evaluate "$here/written" --json "$here/one.json"
+says "mnist-mlp after 15 steps, 1 epoch ($here/written/epoch-0001)"
+agrees "$here/written.json" "$here/one.json"
+grep -q "last digits" "$here/out" && wrong "the same kernels are told to be others"
+run 0 "$lockstep" evaluate "$here/written" --device ref --limit 100
+says "last digits may be others"
 
 # What cannot be evaluated.
 refuses 2 "which network?" "$lockstep" evaluate

@@ -15,7 +15,7 @@ checkpoint "$here/a" "$here/a.safetensors" 1234 \
 checkpoint "$here/b" "$here/b.safetensors" 5 '{"model": "mnist-linear"}'
 
 run 0 "$lockstep" inspect "$here/a"
-says "Trained   1,234 steps; epoch 2, 5 steps of it"
+says "Trained   1234 steps, 1 epoch and 5 steps"
 says "Latest    epoch 1, loss 0.5000, accuracy 0.7500"
 says "Written   2026-11-22T12:30:00Z"
 says "Lockstep  0.1.0"
@@ -28,7 +28,17 @@ says "2 tensors, 7,850 values"
 run 0 "$lockstep" inspect "$here/a" --all
 [ "$(grep -c '^dense/kernel' "$here/out")" -eq 2 ] || wrong "--all has not all"
 
-# The recipe is one that train takes: what it tells of a run is how to repeat it.
+# The recipe of what train wrote is how to do that again.
+# shellcheck disable=SC2086
+run 0 "$lockstep" train $small --optimizer sgd --momentum 0.9 --augment flip,crop --no-shuffle --seed 7 --checkpoint "$here/written"
+run 0 "$lockstep" inspect "$here/written" --all
+says "momentum.safetensors"
+again=$(sed -n 's/^Recipe    lockstep //p' "$here/out")
+# shellcheck disable=SC2086
+run 0 "$lockstep" $again --save "$here/again.safetensors" --verbose 0
+run 0 "$lockstep" inspect "$here/written" "$here/again.safetensors"
+says "All 2 tensors are equal"
+
 run 0 "$lockstep" inspect "$here/b.safetensors"
 says "weights of mnist-linear"
 run 0 "$lockstep" inspect "$here/a" "$here/a.safetensors"
