@@ -56,7 +56,8 @@ run 0 "$lockstep" inspect "$here/a" "$here/b" --all
 # Tensors of any type and value: a header of 64 bits, then the values. No numbers, zeros, whole numbers.
 tensor() { # tensor FILE HEADER BYTES
     printf "\\$(printf %03o ${#2})\0\0\0\0\0\0\0%s" "$2" >"$1"
-    printf "$3" >>"$1" # shellcheck disable=SC2059
+    # shellcheck disable=SC2059
+    printf "$3" >>"$1"
 }
 tensor "$here/odd.safetensors" '{"a":{"dtype":"F32","shape":[4],"data_offsets":[0,16]},"b\n\u001b[2J":{"dtype":"I8","shape":[],"data_offsets":[16,17]}}' \
     '\0\0\200\077\0\0\0\0\0\0\200\177\0\0\300\177\7'
