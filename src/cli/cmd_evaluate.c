@@ -181,7 +181,9 @@ static ls_status check_files(const evaluation *e) {
 
 static ls_status build(evaluation *e, const ls_train_config *config) {
     cli_trained *t = &e->trained;
-    LS_TRY(ls_dataset_open(e->cli->context, t->data, &e->dataset));
+    ls_status status = ls_dataset_open(e->cli->context, t->data, &e->dataset);
+    if (status != LS_OK && !e->set.data) ls__fail_context(status, "the recipe's dataset (--data names another): ");
+    LS_TRY(status);
     if (on_training(e)) ls_dataset_test_on_training(e->dataset);
     if (ls_dataset_test_count(e->dataset) == 0)
         return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "%s has no samples to test with: --split train takes the others",

@@ -122,6 +122,8 @@ checkpoint "$here/odd" "$here/digits.safetensors" 1 '{"model": "mnist-mlp", "dat
 refuses 1 "has not the weights of mnist-mlp, but of mnist-cnn" "$lockstep" evaluate "$here/odd"
 checkpoint "$here/odd" "$here/digits.safetensors" 1 'null'
 refuses 2 "has no \"recipe\"" "$lockstep" evaluate "$here/odd"
+checkpoint "$here/odd" "$here/digits.safetensors" 1 '{"model": "mnist-cnn", "data": "mnist:gone"}'
+refuses 1 "the recipe's dataset (--data names another): cannot open the data folder gone" "$lockstep" evaluate "$here/odd"
 refuses 1 "cannot write $here/none/x.json" "$lockstep" evaluate "$here/runs" --json "$here/none/x.json"
 refuses 1 "there is no dataset \"cifar\"" "$lockstep" evaluate "$here/runs" --data cifar
 finish
