@@ -235,6 +235,10 @@ static void checkpoints(void **state) {
     assert_null(ls_checkpoint_damaged(NULL));
     assert_null(ls_checkpoint_recipe(NULL));
     assert_null(ls_checkpoint_numerics(NULL));
+    assert_null(ls_checkpoint_state(NULL));
+    assert_null(ls_checkpoint_file(NULL, 0));
+    assert_null(ls_checkpoint_file_digest(NULL, "weights.safetensors"));
+    assert_int_equal(ls_checkpoint_file_bytes(NULL, NULL), -1);
     assert_true(ls_checkpoint_epoch(NULL) == 0 && ls_checkpoint_step(NULL) == 0 && ls_checkpoint_all_steps(NULL) == 0);
     ls_checkpoint_close(&c);
     ls_checkpoint_close(NULL);

@@ -69,7 +69,7 @@ void ls_checkpoint_config_init(ls_checkpoint_config *config);
 
 // From now on the trainer takes checkpoints: as it is told to, after the last epoch, and where training is stopped in an epoch. What is
 // there of a snapshot is copied between two steps, and a thread of worker 0 writes it while training goes on; one that is due
-// meanwhile is taken when that is done. Copies the texts of config; those of the caller may go. Collective. Errors: INVALID_ARGUMENT (which field),
+// meanwhile by time is taken later, one that is due by steps waits for that. Copies the texts of config; those of the caller may go. Collective. Errors: INVALID_ARGUMENT (which field),
 // IO (the folder cannot be made or written to; it has checkpoints of another training already: resume, or name another),
 // OUT_OF_MEMORY.
 ls_status ls_trainer_checkpoints(ls_trainer *trainer, const ls_checkpoint_config *config);
@@ -108,6 +108,13 @@ const char *ls_checkpoint_numerics(
 int ls_checkpoint_epoch(const ls_checkpoint *checkpoint);     // that it goes on in, from 1
 int64_t ls_checkpoint_step(const ls_checkpoint *checkpoint);  // steps of that epoch that are done
 int64_t ls_checkpoint_all_steps(const ls_checkpoint *checkpoint);  // steps of the whole training that are done
+
+const char *ls_checkpoint_state(const ls_checkpoint *checkpoint);  // state.json, as one line
+const char *ls_checkpoint_file(const ls_checkpoint *checkpoint,
+                               int index);  // the name of its index-th file; NULL past the last
+// What its manifest says of a file, as "weights.safetensors": its length, -1 where there is none, and its SHA-256, "" where there is none.
+int64_t ls_checkpoint_file_bytes(const ls_checkpoint *checkpoint, const char *file);
+const char *ls_checkpoint_file_digest(const ls_checkpoint *checkpoint, const char *file);
 
 // Brings a trainer of the same network and optimizer, whatever its workers, replicas and strategy are, to where the checkpoint is: weights, the
 // optimizer's state, epoch, step, and the results so far. Worker 0's checkpoint counts; the others may pass NULL. Before

@@ -170,7 +170,6 @@ static ls_status check_output(const char *path) {
 // By worker 0, which will write them; and that the weights are those which were saved.
 static ls_status check_files(const evaluation *e) {
     char path[PATH];
-    LS_TRY(cli_saved_check(&e->trained.saved, "weights.safetensors"));
     LS_TRY(check_output(e->set.json));
     LS_TRY(check_output(e->set.csv));
     if (!e->set.out) return LS_OK;

@@ -173,15 +173,12 @@ static void print_epoch(const cli_saved *s) {
 }
 
 static void print_files(const cli_saved *s) {
-    const char *name;
-    json_t *entry;
     char bytes[32], file[NAME + 1], digest[NAME + 1];
     printf("Files\n");
-    json_object_foreach(json_object_get(s->manifest, "files"), name, entry) {
-        int64_t size = cli_saved_bytes(s, name);
-        printf("  %-*s %10s  SHA-256 %.16s...\n", NAME, shown(name, file), size < 0 ? "?" : ls_bytes_text(size, bytes),
-               shown(cli_saved_digest(s, name), digest));
-    }
+    const char *name;
+    for (int i = 0; (name = ls_checkpoint_file(s->checkpoint, i)); i++)
+        printf("  %-*s %10s  SHA-256 %.16s...\n", NAME, shown(name, file),
+               ls_bytes_text(cli_saved_bytes(s, name), bytes), shown(cli_saved_digest(s, name), digest));
 }
 
 static void print_checkpoint(const cli_saved *s) {
@@ -411,14 +408,12 @@ static ls_status path_in(const cli_saved *s, const char *name, char path[PATH]) 
 // One file of the checkpoint, beside the same of the other where there is one.
 static ls_status look_at(const cli_saved *a, const cli_saved *b, const char *name) {
     char one[PATH], two[PATH];
-    LS_TRY(cli_saved_check(a, name));
     LS_TRY(path_in(a, name, one));
     if (!b) return print_tensors(one);
     if (cli_saved_bytes(b, name) < 0) {
         printf("\n%s is not in %s\n", one, b->folder);
         return LS_OK;
     }
-    LS_TRY(cli_saved_check(b, name));
     LS_TRY(path_in(b, name, two));
     return compare_files(one, two);
 }
@@ -426,14 +421,10 @@ static ls_status look_at(const cli_saved *a, const cli_saved *b, const char *nam
 // The weights, then with --all what is beside them; a file alone, as weights.
 static ls_status look_at_all(const cli_saved *a, const cli_saved *b, const settings *set) {
     const char *name;
-    json_t *entry;
-    LS_TRY(cli_saved_check(a, "weights.safetensors"));
-    if (b) LS_TRY(cli_saved_check(b, "weights.safetensors"));
     LS_TRY(b ? compare_files(a->weights, b->weights) : print_tensors(a->weights));
     if (!set->all || !a->folder || (b && !b->folder)) return LS_OK;
-    json_object_foreach(json_object_get(a->manifest, "files"), name, entry) {
+    for (int i = 0; (name = ls_checkpoint_file(a->checkpoint, i)); i++)
         if (is_tensors(name) && strcmp(name, "weights.safetensors") != 0) LS_TRY(look_at(a, b, name));
-    }
     return LS_OK;
 }
 

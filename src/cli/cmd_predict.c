@@ -251,7 +251,6 @@ static ls_status find_channels(prediction *p, cli *c) {
 static ls_status build(prediction *p, cli *c) {
     cli_trained *t = &p->trained;
     ls_predict_config config;
-    LS_TRY(cli_saved_check(&t->saved, "weights.safetensors"));
     LS_TRY(find_shape(p, c));
     LS_TRY(ls_model_build(t->model, &t->network, &p->graph));
     p->shape = ls_graph_input_at(p->graph, 0).shape;

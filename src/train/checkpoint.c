@@ -285,7 +285,6 @@ static ls_status take(ls_trainer *t) {
     ls_status status = comm->rank == 0 ? prepare(t, sum) : LS_OK;
     c->taken = ls_clock();
     c->fresh = 1;
-    c->owed = 0;
     c->job.pause = c->taken - begun;
     c->costs.pause += c->job.pause;
     if (status == LS_OK && comm->rank == 0) status = ls__snapshot_write(t);
@@ -305,11 +304,14 @@ int ls__checkpoint_due(ls_trainer *t) {
     ls_checkpointer *c = t->checkpoints;
     if (!c || t->comm->rank != 0) return 0;
     const ls_checkpoint_config *config = &c->config;
-    int64_t next = t->at.all_steps + 1;
-    if (config->every_steps > 0 && next % config->every_steps == 0) c->owed = 1;
-    if (config->every_seconds > 0 && ls_clock() - c->taken >= config->every_seconds) c->owed = 1;
     if (c->busy && atomic_load(&c->done)) finish(t);
-    return c->owed && !c->busy;
+    if (config->every_steps > 0 && (t->at.all_steps + 1) % config->every_steps == 0) {
+        double since = ls_clock();
+        if (c->busy) finish(t);
+        c->costs.pause += ls_clock() - since;
+        return 1;
+    }
+    return !c->busy && config->every_seconds > 0 && ls_clock() - c->taken >= config->every_seconds;
 }
 
 ls_status ls__checkpoint_after_step(ls_trainer *t) {

@@ -37,8 +37,8 @@ ls_status ls__state_apply(ls_trainer *trainer, const char *path, const json_t *s
 
 struct ls_checkpoint {
     char *path, *damaged;
-    json_t *state;
-    char *recipe;
+    json_t *state, *manifest;
+    char *text, *recipe;  // the state, and of it the recipe, as texts
 };
 
 // In a folder of checkpoints: each that has a manifest, newest first. `fn` gets its name and its state; what it returns but LS_OK ends it.
@@ -80,7 +80,6 @@ typedef struct ls_checkpointer {
     ls_params *params;    // worker 0: the places, with kernels that only its thread runs
     double taken;         // ls_clock() of the latest
     int fresh;            // 1: nothing was done since the latest
-    int owed;             // worker 0: one is due, and taken as soon as none is being written
     ls_checkpoint_job job;
     int busy;  // 1: the job is not done with, as far as the main thread has seen
     pthread_t thread;

@@ -126,11 +126,10 @@ static ls_status check_format(const char *path, const json_t *state) {
 
 static ls_status open_one(const char *path, ls_checkpoint **out) {
     ls_checkpoint *c;
-    json_t *manifest = NULL;
     ls_status status;
     LS_TRY(ls_calloc(1, sizeof *c, &c));
-    LS_TRY_GOTO(read_json(path, LS_CHECKPOINT_MANIFEST, &manifest), failed);
-    LS_TRY_GOTO(check_files(path, manifest), failed);
+    LS_TRY_GOTO(read_json(path, LS_CHECKPOINT_MANIFEST, &c->manifest), failed);
+    LS_TRY_GOTO(check_files(path, c->manifest), failed);
     LS_TRY_GOTO(read_json(path, LS_CHECKPOINT_STATE, &c->state), failed);
     LS_TRY_GOTO(check_format(path, c->state), failed);
     LS_TRY_GOTO(ls_strdup(path, &c->path), failed);
@@ -138,11 +137,11 @@ static ls_status open_one(const char *path, ls_checkpoint **out) {
     const json_t *recipe = json_object_get(c->state, "recipe");
     c->recipe = json_is_object(recipe) ? json_dumps(recipe, JSON_COMPACT | JSON_REAL_PRECISION(17)) : NULL;
     if (!c->recipe) LS_TRY_GOTO(ls_strdup("{}", &c->recipe), failed);
-    json_decref(manifest);
+    c->text = json_dumps(c->state, JSON_COMPACT | JSON_REAL_PRECISION(17));
+    if (!c->text) LS_FAIL_GOTO(LS_STATUS_OUT_OF_MEMORY, failed, "out of memory");
     *out = c;
     return LS_OK;
 failed:
-    json_decref(manifest);
     ls_checkpoint_close(&c);
     return status;
 }
@@ -264,13 +263,23 @@ ls_status ls_checkpoint_find(const char *path, ls_checkpoint **out) {
     LS_TRY(join(path, LS_CHECKPOINT_MANIFEST, &manifest));
     int is_one = stat(manifest, &there) == 0;
     free(manifest);
-    return is_one ? open_one(path, out) : find_newest(path, out);
+    if (is_one) return open_one(path, out);
+    char *state;
+    LS_TRY(join(path, LS_CHECKPOINT_STATE, &state));
+    int begun = stat(state, &there) == 0;
+    free(state);
+    if (begun)
+        return LS_FAIL(LS_STATUS_BAD_DATA,
+                       "%s is not finished: it has no " LS_CHECKPOINT_MANIFEST ", which is written last", path);
+    return find_newest(path, out);
 }
 
 void ls_checkpoint_close(ls_checkpoint **checkpoint) {
     if (!checkpoint || !*checkpoint) return;
     ls_checkpoint *c = *checkpoint;
     json_decref(c->state);
+    json_decref(c->manifest);
+    free(c->text);
     free(c->path);
     free(c->damaged);
     free(c->recipe);
@@ -284,6 +293,32 @@ const char *ls_checkpoint_recipe(const ls_checkpoint *c) { return c ? c->recipe 
 
 const char *ls_checkpoint_numerics(const ls_checkpoint *c) {
     const char *text = c ? json_string_value(json_object_get(c->state, "numerics")) : NULL;
+    return text || !c ? text : "";
+}
+
+const char *ls_checkpoint_state(const ls_checkpoint *c) { return c ? c->text : NULL; }
+
+const char *ls_checkpoint_file(const ls_checkpoint *c, int index) {
+    const char *name;
+    json_t *entry;
+    int at = 0;
+    if (!c) return NULL;
+    json_object_foreach(json_object_get(c->manifest, "files"), name, entry) {
+        if (at++ == index) return name;
+    }
+    return NULL;
+}
+
+static const json_t *listed(const ls_checkpoint *c, const char *file) {
+    return c && file ? json_object_get(json_object_get(c->manifest, "files"), file) : NULL;
+}
+
+int64_t ls_checkpoint_file_bytes(const ls_checkpoint *c, const char *file) {
+    return listed(c, file) ? whole(listed(c, file), "bytes") : -1;
+}
+
+const char *ls_checkpoint_file_digest(const ls_checkpoint *c, const char *file) {
+    const char *text = json_string_value(json_object_get(listed(c, file), "sha256"));
     return text || !c ? text : "";
 }
 

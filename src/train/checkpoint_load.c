@@ -110,15 +110,10 @@ ls_status ls_trainer_resume(ls_trainer *t, const ls_checkpoint *c) {
     LS_NEED(t, "trainer");
     LS_TRY(ls_comm_agree(t->comm, check_call(t, c)));
     int reads = t->comm->rank == 0;
-    char *state = reads ? json_dumps(c->state, JSON_COMPACT | JSON_REAL_PRECISION(17)) : NULL, *text = NULL,
-         *path = NULL;
-    ls_status status = LS_OK;
-    if (reads && !state) status = LS_FAIL(LS_STATUS_OUT_OF_MEMORY, "out of memory");
-    status = ls_comm_agree(t->comm, status);
-    if (status == LS_OK) status = share_text(t->comm, state, &text);
+    char *text = NULL, *path = NULL;
+    ls_status status = share_text(t->comm, reads ? c->text : NULL, &text);
     if (status == LS_OK) status = share_text(t->comm, reads ? c->path : NULL, &path);
     if (status == LS_OK) status = resume(t, path, text);
-    free(state);
     free(text);
     free(path);
     return status;

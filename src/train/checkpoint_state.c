@@ -85,6 +85,23 @@ static ls_status parse_recipe(const char *recipe, json_t **out) {
     return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "a checkpoint's recipe is a JSON object, as {\"lr\": 0.1}, or NULL");
 }
 
+// What pictures have to become before this network sees them, for those that have no dataset.
+static void add_images(json_t *root, const ls_trainer *t) {
+    json_t *shape = json_array();
+    for (int d = 0; d < t->images.shape.ndim; d++) json_array_append_new(shape, json_integer(t->images.shape.dim[d]));
+    if (t->images.shape.ndim != 3) {
+        json_decref(shape);
+        return;
+    }
+    int channels = (int)t->images.shape.dim[2];
+    json_object_set_new(root, "image", shape);
+    if (ls_graph_classes(t->network) > 0)
+        json_object_set_new(root, "classes", json_integer(ls_graph_classes(t->network)));
+    if (!t->images.mean) return;
+    json_object_set_new(root, "channel_mean", numbers(t->images.mean, channels));
+    json_object_set_new(root, "channel_deviation", numbers(t->images.deviation, channels));
+}
+
 ls_status ls__state_write(const ls_trainer *t, const double *sum, const char *recipe, char **out) {
     double running = t->at.running ? ls_clock() - t->at.started : 0;
     char device[256], when[32] = "";
@@ -99,6 +116,7 @@ ls_status ls__state_write(const ls_trainer *t, const double *sum, const char *re
                   LS_CHECKPOINT_VERSION, "lockstep", ls_version(), "written", when, "numerics", device, "training",
                   training(t), "position", position(t, running), "recipe", kept, "epochs", epochs(&t->history),
                   "history", history(t, running), "sum", numbers(sum, t->measures.width));
+    if (root) add_images(root, t);
     *out = root ? json_dumps(root, JSON_INDENT(1) | JSON_REAL_PRECISION(17)) : NULL;
     json_decref(root);
     return *out ? LS_OK : LS_FAIL(LS_STATUS_OUT_OF_MEMORY, "out of memory for the state of a checkpoint");

@@ -96,25 +96,26 @@ says "last digits may be others"
 refuses 2 "which network?" "$lockstep" evaluate
 refuses 2 "cannot look at $here/none: No such file or directory" "$lockstep" evaluate "$here/none"
 mkdir "$here/empty"
-refuses 2 "$here/empty has no checkpoint" "$lockstep" evaluate "$here/empty"
-refuses 2 "step-000000050 is not finished: it has no manifest.json" "$lockstep" evaluate "$here/runs/step-000000050"
+refuses 2 "there is no checkpoint in $here/empty" "$lockstep" evaluate "$here/empty"
+refuses 2 "step-000000050 is not finished: it has no manifest.json, which is written last" "$lockstep" evaluate "$here/runs/step-000000050"
 refuses 2 "--split: 'validation' is not one of test, train" "$lockstep" evaluate "$here/runs" --split validation
 refuses 2 "unknown option --epochs" "$lockstep" evaluate "$here/runs" --epochs 3
 cp -R "$here/runs/step-000000030" "$here/spoiled"
 printf x | dd of="$here/spoiled/weights.safetensors" bs=1 seek=50000 conv=notrunc 2>/dev/null
-refuses 1 "$here/spoiled/weights.safetensors is damaged: its SHA-256 is not the one it was written with; name another checkpoint" \
+refuses 2 "$here/spoiled/weights.safetensors is damaged: its contents are not those that were written (SHA-256)" \
     "$lockstep" evaluate "$here/spoiled"
 head -c 50000 "$here/digits.safetensors" >"$here/spoiled/weights.safetensors"
-refuses 1 "weights.safetensors is damaged: it has 50000 bytes, and had" "$lockstep" evaluate "$here/spoiled"
+refuses 2 "weights.safetensors is damaged: it has 50000 bytes, and " "$lockstep" evaluate "$here/spoiled"
 rm "$here/spoiled/weights.safetensors"
-refuses 1 "cannot read $here/spoiled/weights.safetensors" "$lockstep" evaluate "$here/spoiled"
+refuses 2 "$here/spoiled/weights.safetensors: it is missing" "$lockstep" evaluate "$here/spoiled"
+cp "$here/digits.safetensors" "$here/spoiled/weights.safetensors"
 sed -i 's/"epoch": 2/"epoch": 3/' "$here/spoiled/state.json"
 refuses 2 "state.json is damaged" "$lockstep" evaluate "$here/spoiled"
 sed -i 's/_version": 1/_version": 2/' "$here/spoiled/state.json"
-manifest "$here/spoiled" state.json
-refuses 2 "is a checkpoint of format 2, and this version reads format 1" "$lockstep" evaluate "$here/spoiled"
+manifest "$here/spoiled" weights.safetensors state.json
+refuses 2 "is of a newer Lockstep (format 2, and this one reads up to 1)" "$lockstep" evaluate "$here/spoiled"
 echo 'no JSON' >"$here/spoiled/state.json"
-manifest "$here/spoiled" state.json
+manifest "$here/spoiled" weights.safetensors state.json
 refuses 2 "state.json is damaged: " "$lockstep" evaluate "$here/spoiled"
 checkpoint "$here/odd" "$here/digits.safetensors" 1 '{"model": "mnist-cnn", "epochs": "many"}'
 refuses 2 "$here/odd/state.json: the recipe: --epochs: expected a whole number" "$lockstep" evaluate "$here/odd"
