@@ -21,6 +21,12 @@ if(TARGET lockstep_program)
   add_test(NAME train.ref_digests
     COMMAND sh ${CMAKE_CURRENT_SOURCE_DIR}/train/ref_digests.sh $<TARGET_FILE:lockstep_program>)
   set_tests_properties(train.ref_digests PROPERTIES TIMEOUT 600 LABELS train PROCESSORS 2)
+  find_program(PYTHON3 python3)
+  if(LS_WITH_MPI AND PYTHON3)
+    add_test(NAME train.kills
+      COMMAND ${PYTHON3} ${CMAKE_CURRENT_SOURCE_DIR}/faults/kills.py $<TARGET_FILE:lockstep_program> --kills 8 --epochs 8)
+    set_tests_properties(train.kills PROPERTIES TIMEOUT 600 LABELS "train;mpi;slow" PROCESSORS 2)
+  endif()
   foreach(model mnist-cnn resnet20)
     add_test(NAME same_bits.${model}
       COMMAND sh ${CMAKE_CURRENT_SOURCE_DIR}/train/same_bits.sh $<TARGET_FILE:lockstep_program> ${model})

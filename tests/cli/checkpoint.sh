@@ -65,6 +65,7 @@ names() { (cd "$ckpt" && echo *); }
     same
     # Asked to stop: the step is finished, a checkpoint written, and it says how to go on.
     rm -rf "$ckpt"
+    : >"$here/out" # what another run wrote is not to be taken for this one's
     "$lockstep" train $small --epochs 1000000 --schedule constant --checkpoint "$ckpt" --checkpoint-every 1h >"$here/out" 2>"$here/err" &
     process=$!
     tries=0

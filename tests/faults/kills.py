@@ -2,7 +2,7 @@
 """Kills a training again and again, at random moments, and goes on with it on other numbers of workers: in the end the weights are those of a run
 that nobody touched, no checkpoint was ever unreadable, and nothing is left in shared memory.
 
-usage: kills.py LOCKSTEP [--kills N] [--seed S] [--model MODEL]
+usage: kills.py LOCKSTEP [--kills N] [--seed S] [--epochs E]
 """
 import argparse, os, random, re, shutil, signal, subprocess, sys, tempfile, time
 
