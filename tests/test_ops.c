@@ -6,9 +6,11 @@
 
 #include <cmocka.h>
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/bf16.h"
 #include "ops_check.h"
 
 // How far from the reference an operation may be, forward and in its gradients, as a share of the tensor's largest magnitude.
@@ -465,6 +467,51 @@ static void vector_functions(void **state) {
     }
 }
 
+// Every value of bf16 and floats beside it, rounded, added and packed on all devices: with the bits of one value after the other, in place and not.
+static void vector_functions_of_bf16(void **state) {
+    enum { N = 1 << 16 };
+    ls_device *devices[] = {cpu, ref};
+    for (int d = 0; d < 2; d++) {
+        const ls_vector_ops *v = devices[d]->ops->vector;
+        ls_buffer *b[4];
+        ls_queue *queue;
+        assert_int_equal(ls_queue_create(devices[d], &queue), LS_OK);
+        for (int i = 0; i < 4; i++) assert_int_equal(ls_buffer_create(devices[d], (int64_t)N * 4, &b[i]), LS_OK);
+        float *x = b[0]->memory, *y = b[1]->memory, *z = b[2]->memory;
+        ls_bf16 *packed = b[3]->memory;
+        ls_span xs = ls_span_of(b[0], 0), ys = ls_span_of(b[1], 0), zs = ls_span_of(b[2], 0), ps = ls_span_of(b[3], 0);
+        static const uint32_t beside[] = {0, 1, 0x7FFF, 0x8000, 0x8001, 0xFFFF};  // below, at and above ties
+        for (uint32_t round = 0; round < sizeof beside / sizeof beside[0]; round++) {
+            for (uint32_t i = 0; i < N; i++) {
+                uint32_t left = i << 16 | beside[round], right = (i * 40503u % N) << 16 | beside[i % 6];
+                memcpy(&x[i], &left, 4);
+                memcpy(&y[i], &right, 4);
+            }
+            assert_int_equal(v->pack_bf16(queue, ps, xs, N), LS_OK);
+            for (int i = 0; i < N; i++) assert_int_equal(packed[i], ls_float_to_bf16(x[i]));
+            assert_int_equal(v->unpack_bf16(queue, zs, ps, N), LS_OK);
+            for (int i = 0; i < N; i++) {
+                float back = ls_bf16_to_float(packed[i]), rounded = ls_bf16_round(x[i]);
+                assert_memory_equal(&z[i], &back, 4);
+                assert_memory_equal(&z[i], &rounded, 4);
+                assert_int_equal(ls_float_to_bf16(z[i]), packed[i]);
+            }
+            assert_int_equal(v->add_bf16(queue, zs, xs, ys, N), LS_OK);
+            for (int i = 0; i < N; i++) {
+                float left = ls_bf16_to_float(ls_float_to_bf16(x[i])), right = ls_bf16_to_float(ls_float_to_bf16(y[i]));
+                float sum = ls_bf16_to_float(ls_float_to_bf16(left + right));
+                // Of two that are no numbers the processor takes one or the other.
+                assert_true(isnan(sum) ? isnan(z[i]) : memcmp(&z[i], &sum, 4) == 0);
+            }
+            assert_int_equal(v->add_bf16(queue, ls_span_at(xs, 256), ls_span_at(xs, 256), ls_span_at(ys, 256), N - 64),
+                             LS_OK);
+            for (int i = 64; i < N; i++) assert_true(isnan(z[i]) ? isnan(x[i]) : memcmp(&x[i], &z[i], 4) == 0);
+        }
+        for (int i = 0; i < 4; i++) ls_buffer_destroy(&b[i]);
+        ls_queue_destroy(&queue);
+    }
+}
+
 // Last: the device must have run every layer, in every dtype it claims. (Of losses and metrics tests/test_losses.c sees to it.)
 static void every_operation_ran(void **state) {
     ls_dtype dtypes[2];
@@ -508,6 +555,7 @@ int main(void) {
         cmocka_unit_test(softmax_cross_entropy),
         cmocka_unit_test(accuracy),
         cmocka_unit_test(vector_functions),
+        cmocka_unit_test(vector_functions_of_bf16),
         cmocka_unit_test(every_operation_ran),
     };
     return cmocka_run_group_tests(tests, ops_setup, ops_teardown);

@@ -89,12 +89,18 @@ typedef struct ls_formula_call {
     _Alignas(8) unsigned char arguments[LS_FORMULA_ARGUMENTS];
 } ls_formula_call;
 
-// What gradients and weights need where they live. F32; n is a multiple of 16 and spans are aligned to 64 bytes, so that which
+// What gradients and weights need where they live. F32 where nothing else is said; n is a multiple of 16 and spans are aligned to 64 bytes, so that which
 // elements fall into a vector's tail never depends on how the whole is cut. The bits are the same on all devices.
 typedef struct ls_vector_ops {
     ls_status (*add)(ls_queue *queue, ls_span out, ls_span a, ls_span b, int64_t n);  // out = a + b; out may be a
     ls_status (*scale)(ls_queue *queue, ls_span out, ls_span a, float factor,
                        int64_t n);  // out = a * factor; out may be a
+    // Sums of what bf16 holds, kept as floats: a and b are rounded to the nearest bf16, ties to even, added, and the sum is rounded so;
+    // out may be a.
+    ls_status (*add_bf16)(ls_queue *queue, ls_span out, ls_span a, ls_span b, int64_t n);
+    // Floats to bf16, rounded the same way, and back, which changes nothing. Not in place.
+    ls_status (*pack_bf16)(ls_queue *queue, ls_span out, ls_span a, int64_t n);
+    ls_status (*unpack_bf16)(ls_queue *queue, ls_span out, ls_span a, int64_t n);
     // The squares of each unit of LS_VECTOR_ALIGN elements summed in a tree, in double: sums[u * stride], u < units.
     ls_status (*sum_squares)(ls_queue *queue, ls_span sums, int stride, ls_span x, int64_t units);
     // x: (count); spans the formula does not use may be empty. The arguments are copied. Errors: UNSUPPORTED.

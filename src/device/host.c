@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/bf16.h"
 #include "base/clones.h"
 #include "base/error.h"
 #include "base/memory.h"
@@ -116,6 +117,22 @@ void ls__host_add(float *out, const float *a, const float *b, int64_t n) {
         add_two(out, a, b, n);
 }
 
+LS_CLONES static void add_two_bf16(float *restrict out, const float *restrict a, const float *restrict b, int64_t n) {
+    for (int64_t i = 0; i < n; i++) out[i] = ls_bf16_round(ls_bf16_round(a[i]) + ls_bf16_round(b[i]));
+}
+
+LS_CLONES static void add_to_bf16(float *restrict out, const float *restrict b, int64_t n) {
+    for (int64_t i = 0; i < n; i++) out[i] = ls_bf16_round(ls_bf16_round(out[i]) + ls_bf16_round(b[i]));
+}
+
+LS_CLONES static void pack_bf16(ls_bf16 *restrict out, const float *restrict a, int64_t n) {
+    for (int64_t i = 0; i < n; i++) out[i] = ls_float_to_bf16(a[i]);
+}
+
+LS_CLONES static void unpack_bf16(float *restrict out, const ls_bf16 *restrict a, int64_t n) {
+    for (int64_t i = 0; i < n; i++) out[i] = ls_bf16_to_float(a[i]);
+}
+
 LS_CLONES void ls__host_scale(float *out, const float *a, float factor, int64_t n) {
     for (int64_t i = 0; i < n; i++) out[i] = a[i] * factor;
 }
@@ -133,6 +150,26 @@ LS_CLONES void ls__host_sum_squares(double *restrict sums, int stride, const flo
 
 static ls_status vector_add(ls_queue *queue, ls_span out, ls_span a, ls_span b, int64_t n) {
     ls__host_add(ls_span_host(out), ls_span_host(a), ls_span_host(b), n);
+    return LS_OK;
+}
+
+static ls_status vector_add_bf16(ls_queue *queue, ls_span out, ls_span a, ls_span b, int64_t n) {
+    float *sum = ls_span_host(out);
+    const float *left = ls_span_host(a), *right = ls_span_host(b);
+    if (sum == left)
+        add_to_bf16(sum, right, n);
+    else
+        add_two_bf16(sum, left, right, n);
+    return LS_OK;
+}
+
+static ls_status vector_pack_bf16(ls_queue *queue, ls_span out, ls_span a, int64_t n) {
+    pack_bf16(ls_span_host(out), ls_span_host(a), n);
+    return LS_OK;
+}
+
+static ls_status vector_unpack_bf16(ls_queue *queue, ls_span out, ls_span a, int64_t n) {
+    unpack_bf16(ls_span_host(out), ls_span_host(a), n);
     return LS_OK;
 }
 
@@ -157,6 +194,9 @@ static ls_status vector_apply(ls_queue *queue, const ls_formula *formula, const 
 const ls_vector_ops ls__host_vector = {
     .add = vector_add,
     .scale = vector_scale,
+    .add_bf16 = vector_add_bf16,
+    .pack_bf16 = vector_pack_bf16,
+    .unpack_bf16 = vector_unpack_bf16,
     .sum_squares = vector_sum_squares,
     .apply = vector_apply,
 };

@@ -33,7 +33,22 @@ typedef struct late_event {
     int64_t pending;
 } late_event;
 
-typedef enum late_kind { RUN, WRITE, READ, COPY, ZERO, ADD, SCALE, SQUARES, APPLY, RECORD, WAIT } late_kind;
+typedef enum late_kind {
+    RUN,
+    WRITE,
+    READ,
+    COPY,
+    ZERO,
+    ADD,
+    SCALE,
+    ADD_BF16,
+    PACK,
+    UNPACK,
+    SQUARES,
+    APPLY,
+    RECORD,
+    WAIT
+} late_kind;
 
 // Something put into a queue. What it names beside its arguments is looked at when it is done.
 typedef struct operation {
@@ -114,6 +129,9 @@ static ls_status perform(late_device *d, operation *o) {
     case ZERO: return memory->zero(q, s[0], o->count);
     case ADD: return vector->add(q, s[0], s[1], s[2], o->count);
     case SCALE: return vector->scale(q, s[0], s[1], o->factor, o->count);
+    case ADD_BF16: return vector->add_bf16(q, s[0], s[1], s[2], o->count);
+    case PACK: return vector->pack_bf16(q, s[0], s[1], o->count);
+    case UNPACK: return vector->unpack_bf16(q, s[0], s[1], o->count);
     case SQUARES: return vector->sum_squares(q, s[0], o->stride, s[1], o->count);
     case APPLY: return ls_apply(q, &o->call, s, o->spans, o->count);
     case RECORD:
@@ -260,6 +278,18 @@ static ls_status scale(ls_queue *queue, ls_span out, ls_span a, float factor, in
     return put(queue, &(operation){.kind = SCALE, .span = {out, a}, .factor = factor, .count = n});
 }
 
+static ls_status add_bf16(ls_queue *queue, ls_span out, ls_span a, ls_span b, int64_t n) {
+    return put(queue, &(operation){.kind = ADD_BF16, .span = {out, a, b}, .count = n});
+}
+
+static ls_status pack_bf16(ls_queue *queue, ls_span out, ls_span a, int64_t n) {
+    return put(queue, &(operation){.kind = PACK, .span = {out, a}, .count = n});
+}
+
+static ls_status unpack_bf16(ls_queue *queue, ls_span out, ls_span a, int64_t n) {
+    return put(queue, &(operation){.kind = UNPACK, .span = {out, a}, .count = n});
+}
+
 static ls_status sum_squares(ls_queue *queue, ls_span sums, int stride, ls_span x, int64_t units) {
     return put(queue, &(operation){.kind = SQUARES, .span = {sums, x}, .stride = stride, .count = units});
 }
@@ -387,7 +417,13 @@ static const ls_memory_ops late_memory = {
     .zero = zero,
 };
 
-static const ls_vector_ops late_vector = {.add = add, .scale = scale, .sum_squares = sum_squares, .apply = apply};
+static const ls_vector_ops late_vector = {.add = add,
+                                          .scale = scale,
+                                          .add_bf16 = add_bf16,
+                                          .pack_bf16 = pack_bf16,
+                                          .unpack_bf16 = unpack_bf16,
+                                          .sum_squares = sum_squares,
+                                          .apply = apply};
 
 // --- kernels ---------------------------------------------------------------------------------------------------------
 
