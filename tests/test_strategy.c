@@ -28,6 +28,7 @@ typedef struct setting {
     const ls_segment *segments;
     int segment_count;
     double clip_norm;
+    int compress;
     int buckets;  // of how many units each is, but the last; 0: one bucket
     int early;    // every how many buckets one is ready before the step, which a thread then exchanges; 0: none
 } setting;
@@ -84,20 +85,30 @@ static void fake_gradient(int step, int64_t micro_batch, float *out, int64_t len
 
 static void initial_weights(float *out, int64_t length) { fake_gradient(0, 0, out, length); }
 
-// The tree, by its definition.
-static void tree_sum(int step, int64_t v, int64_t first, int level, float *out, int64_t length) {
-    if (level == 0) {
-        fake_gradient(step, first, out, length);
-        return;
+// What a node holds: with 8 significant bits, where it is compressed (there are no denormals here), a tie going to the even one.
+static void round_node(const setting *s, float *x) {
+    for (int64_t i = 0; s->compress && i < s->length; i++) {
+        int exponent;
+        double fraction = frexp((double)x[i], &exponent);
+        x[i] = (float)ldexp(nearbyint(fraction * 256), exponent - 8);
     }
-    int64_t middle = first + ((int64_t)1 << (level - 1));
-    tree_sum(step, v, first, level - 1, out, length);
-    if (middle >= v) return;
-    float *right;
-    CHECK_OK((ls_comm *)NULL, ls_memory_alloc(length * 4, &right));
-    tree_sum(step, v, middle, level - 1, right, length);
-    for (int64_t i = 0; i < length; i++) out[i] += right[i];
-    ls_memory_free(right);
+}
+
+// The tree, by its definition.
+static void tree_sum(const setting *s, int step, int64_t v, int64_t first, int level, float *out) {
+    int64_t middle = first + ((int64_t)1 << (level > 0 ? level - 1 : 0));
+    if (level == 0) {
+        fake_gradient(step, first, out, s->length);
+    } else {
+        tree_sum(s, step, v, first, level - 1, out);
+        if (middle >= v) return;
+        float *right;
+        CHECK_OK((ls_comm *)NULL, ls_memory_alloc(s->length * 4, &right));
+        tree_sum(s, step, v, middle, level - 1, right);
+        for (int64_t i = 0; i < s->length; i++) out[i] += right[i];
+        ls_memory_free(right);
+    }
+    round_node(s, out);
 }
 
 // The sum of squares as documented: those of 64 elements in a tree, then one 64 after the other.
@@ -162,7 +173,7 @@ static void serial(const setting *s, float *weights) {
         ls_step_info info = step_info(s, step);
         int level = 0;
         while (((int64_t)1 << level) < info.micro_batches) level++;
-        tree_sum(step, info.micro_batches, 0, level, g, s->length);
+        tree_sum(s, step, info.micro_batches, 0, level, g);
         for (int64_t i = 0; i < s->length; i++) g[i] *= 1.0f / (float)info.samples;
         if (s->clip_norm > 0) clip(s, g);
         for (int64_t at = 0; at < s->length; at = segment_at(s, at).end)
@@ -404,6 +415,7 @@ static void run(const setting *s, const float *expected) {
                                  .optimizer = s->optimizer,
                                  .params = s->params,
                                  .clip_norm = s->clip_norm,
+                                 .compress = s->compress,
                                  .segments = s->segments,
                                  .segment_count = s->segment_count,
                                  .decay_kernels_only = 1,
@@ -441,17 +453,22 @@ static const struct {
     const ls_segment *segments;
     int segment_count;
     double clip_norm;
-} cases[] = {{"adam", -1, MAX_LENGTH, 8, long_segments, LONG_SEGMENTS, 0},
-             {"sgd", 0.9, MAX_LENGTH, 7, NULL, 0, 0},
-             {"adam", -1, 64 * 3, 7, short_segments, 3, 0},
-             {"sgd", 0.9, MAX_LENGTH, 8, long_segments, LONG_SEGMENTS, 1},
-             {"adam", -1, 64 * 3, 7, NULL, 0, 0.1},
-             {"lars", 0.9, MAX_LENGTH, 8, long_segments, LONG_SEGMENTS, 0},
-             {"lars", 0, 64 * 3, 7, short_segments, 3, 0.1},
-             {"lamb", -1, MAX_LENGTH, 7, long_segments, LONG_SEGMENTS, 1},
-             {"lamb", -1, MAX_LENGTH, 8, NULL, 0, 0},
-             {"adam", -1, MAX_LENGTH, 8, long_segments, LONG_SEGMENTS, 0},
-             {"sgd", 0.9, MAX_LENGTH, 7, NULL, 0, 0}};
+    int compress;
+} cases[] = {{"adam", -1, MAX_LENGTH, 8, long_segments, LONG_SEGMENTS, 0, 0},
+             {"sgd", 0.9, MAX_LENGTH, 7, NULL, 0, 0, 0},
+             {"adam", -1, 64 * 3, 7, short_segments, 3, 0, 0},
+             {"sgd", 0.9, MAX_LENGTH, 8, long_segments, LONG_SEGMENTS, 1, 0},
+             {"adam", -1, 64 * 3, 7, NULL, 0, 0.1, 0},
+             {"lars", 0.9, MAX_LENGTH, 8, long_segments, LONG_SEGMENTS, 0, 0},
+             {"lars", 0, 64 * 3, 7, short_segments, 3, 0.1, 0},
+             {"lamb", -1, MAX_LENGTH, 7, long_segments, LONG_SEGMENTS, 1, 0},
+             {"lamb", -1, MAX_LENGTH, 8, NULL, 0, 0, 0},
+             {"adam", -1, MAX_LENGTH, 8, long_segments, LONG_SEGMENTS, 0, 0},
+             {"sgd", 0.9, MAX_LENGTH, 7, NULL, 0, 0, 0},
+             {"adam", -1, MAX_LENGTH, 8, long_segments, LONG_SEGMENTS, 0, 1},
+             {"sgd", 0.9, MAX_LENGTH, 7, long_segments, LONG_SEGMENTS, 1, 1},
+             {"sgd", 0.9, MAX_LENGTH, 8, NULL, 0, 0, 1},
+             {"lamb", -1, 64 * 3, 7, short_segments, 3, 0.1, 1}};
 
 static void test_hosts(ls_comm *comm, ls_device *device, float *expected) {
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
@@ -461,7 +478,8 @@ static void test_hosts(ls_comm *comm, ls_device *device, float *expected) {
                      .micro_batches = cases[i].micro_batches,
                      .segments = cases[i].segments,
                      .segment_count = cases[i].segment_count,
-                     .clip_norm = cases[i].clip_norm};
+                     .clip_norm = cases[i].clip_norm,
+                     .compress = cases[i].compress};
         s.params = (ls_optimizer_params){-1, cases[i].momentum, -1, -1, -1, 0.01, cases[i].momentum > 0, -1};
         CHECK_OK(comm, ls_optimizer_find(cases[i].optimizer, &s.optimizer));
         CHECK_OK(comm, ls_optimizer_resolve(s.optimizer, &s.params));
@@ -686,8 +704,8 @@ int main(void) {
 #if defined(__x86_64__)
     test_denormals(world);
 #endif
-    for (int hosts = 2; hosts <= 3 && hosts <= world->size; hosts++) {
-        setenv("LOCKSTEP_TEST_HOSTS", hosts == 2 ? "2" : "3", 1);
+    for (int hosts = 2; hosts <= 4 && hosts <= world->size; hosts++) {
+        setenv("LOCKSTEP_TEST_HOSTS", (const char[]){(char)('0' + hosts), 0}, 1);
         CHECK_OK(world, ls_comm_create(&comm));
         CHECK(world, comm->hosts == hosts);
         test_all(comm, expected);

@@ -16,7 +16,7 @@
 typedef struct served {
     int rank;
     ls_slice *slices;  // (bucket_count)
-    float *partials;   // (host_pieces, length) of each slice behind one another: what this host has for it
+    char *partials;    // (host_pieces, length) of each slice behind one another, as sent: what this host has for it
 } served;
 
 // Another host, as this worker's own slices see it.
@@ -83,7 +83,7 @@ static ls_status plan_served(ls_strategy *s) {
         to->rank = rank;
         slices_of_worker(s, position, to->slices);
         int64_t length = ls__slices_length(s, to->slices);
-        LS_TRY(ls__want(s, LS_STRATEGY_SUMS, LS_WORKER, s->host_pieces * length * 4, &to->partials));
+        LS_TRY(ls__want(s, LS_STRATEGY_SUMS, LS_WORKER, s->host_pieces * length * ls__sum_bytes(s), &to->partials));
         s->reads += length;
     }
     return LS_OK;
@@ -97,7 +97,8 @@ static ls_status plan_remote(ls_strategy *s) {
     for (int host = 0; host < comm->hosts; host++) {
         if (host == comm->host) continue;
         a->remotes[host].rank = comm->order[server(s, host, comm->position)];
-        LS_TRY(ls__want_window(s, LS_STRATEGY_SUMS, LS_WORKER, s->host_pieces * ls__slices_length(s, a->slices) * 4,
+        LS_TRY(ls__want_window(s, LS_STRATEGY_SUMS, LS_WORKER,
+                               s->host_pieces * ls__slices_length(s, a->slices) * ls__sum_bytes(s),
                                &a->remotes[host].partials));
     }
     LS_TRY(plan_served(s));
@@ -140,6 +141,12 @@ static ls_status wait_for(ls_comm *comm, messages *m) {
     return ls_comm_wait_all(comm, m->requests, count);
 }
 
+// What another host has for this worker's slice of a bucket.
+static ls_window received_at(const ls_strategy *s, int host, int bucket) {
+    const allreduce *a = impl_of(s);
+    return ls__window_at(a->remotes[host].partials, s->host_pieces * a->slices[bucket].first * ls__sum_bytes(s));
+}
+
 static ls_status receive_partials(ls_strategy *s, int64_t micro_batches, int bucket) {
     allreduce *a = impl_of(s);
     ls_comm *comm = s->config.comm;
@@ -147,15 +154,14 @@ static ls_status receive_partials(ls_strategy *s, int64_t micro_batches, int buc
     for (int host = 0; host < comm->hosts; host++) {
         if (host == comm->host) continue;
         int64_t count = ls__host_piece_count(s, micro_batches, host) * ls__slice_length(mine);
-        ls_window to = ls__window_at(a->remotes[host].partials, s->host_pieces * mine.first * 4);
-        LS_TRY(receive(comm, &a->messages[bucket], to.host, count, LS_DTYPE_F32, a->remotes[host].rank,
-                       ls__tag(LS_MESSAGE_GRADIENTS, bucket)));
+        LS_TRY(receive(comm, &a->messages[bucket], received_at(s, host, bucket).host, count, ls__sum_dtype(s),
+                       a->remotes[host].rank, ls__tag(LS_MESSAGE_GRADIENTS, bucket)));
     }
     return LS_OK;
 }
 
-static float *partials_of(const ls_strategy *s, const served *to, int bucket) {
-    return to->partials + s->host_pieces * to->slices[bucket].first;
+static void *partials_of(const ls_strategy *s, const served *to, int bucket) {
+    return to->partials + s->host_pieces * to->slices[bucket].first * ls__sum_bytes(s);
 }
 
 static ls_status send_partials(ls_strategy *s, int64_t micro_batches, int bucket) {
@@ -165,7 +171,7 @@ static ls_status send_partials(ls_strategy *s, int64_t micro_batches, int bucket
     for (int i = 0; i < a->served_count; i++) {
         const served *to = &a->served[i];
         LS_TRY(send(comm, &a->messages[bucket], partials_of(s, to, bucket),
-                    pieces * ls__slice_length(to->slices[bucket]), LS_DTYPE_F32, to->rank,
+                    pieces * ls__slice_length(to->slices[bucket]), ls__sum_dtype(s), to->rank,
                     ls__tag(LS_MESSAGE_GRADIENTS, bucket)));
     }
     return LS_OK;
@@ -244,12 +250,10 @@ static ls_status reduce_end(ls_lane_step *step, int bucket) {
     lane->source_count = 0;
     for (int host = 0; host < comm->hosts; host++) {
         ls_source *sources = lane->sources + lane->source_count;
-        lane->source_count +=
-            host == comm->host || !a->remotes
-                ? ls__host_sources(s, micro_batches, sources)
-                : ls__received_sources(s, micro_batches, host,
-                                       ls__window_at(a->remotes[host].partials, s->host_pieces * mine.first * 4),
-                                       mine.begin, ls__slice_length(mine), sources);
+        lane->source_count += host == comm->host || !a->remotes
+                                  ? ls__host_sources(s, micro_batches, sources)
+                                  : ls__received_sources(s, micro_batches, host, received_at(s, host, bucket),
+                                                         mine.begin, ls__slice_length(mine), sources);
     }
     return status;
 }

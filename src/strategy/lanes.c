@@ -96,6 +96,7 @@ static ls_status plan_lane(ls_strategy *s, int replica) {
     LS_TRY(ls__want(s, LS_STRATEGY_SUMS, replica, v * (int64_t)sizeof(ls_source), &lane->sources));
     LS_TRY(ls__want_span(s, LS_STRATEGY_SUMS, replica, block_count(v) * s->block * 4, &lane->blocks));
     if (far) LS_TRY(ls__want_span(s, LS_STRATEGY_GRADIENTS, replica, s->slots * s->config.length * 4, &lane->slots));
+    if (s->config.compress) LS_TRY(ls__want_span(s, LS_STRATEGY_SUMS, replica, s->block * 2, &lane->packed));
     if (far && (ls__clips(s) || ls__layerwise(s)))
         LS_TRY(ls__want_span(s, LS_STRATEGY_SUMS, replica, s->block / LS_SLICE_ALIGN * 2 * (int64_t)sizeof(double),
                              &lane->unit_sums));
@@ -197,7 +198,7 @@ int ls__host_sources(const ls_strategy *s, int64_t micro_batches, ls_source *sou
         int64_t begin, end;
         ls_strategy_deal(s, micro_batches, first + i, &begin, &end);
         int count = ls_tree_pieces(micro_batches, begin, end, pieces);
-        for (int k = 0; k < count; k++) sources[total++] = (ls_source){pieces[k], slot(s, i, k), 0};
+        for (int k = 0; k < count; k++) sources[total++] = (ls_source){pieces[k], slot(s, i, k), 0, LS_DTYPE_F32};
     }
     return total;
 }
@@ -208,7 +209,8 @@ int ls__received_sources(const ls_strategy *s, int64_t micro_batches, int host, 
     int64_t first, end;
     ls__host_run(s, micro_batches, host, &first, &end);
     int count = ls_tree_pieces(micro_batches, first, end, pieces);
-    for (int k = 0; k < count; k++) sources[k] = (ls_source){pieces[k], ls__window_at(data, k * n * 4), begin};
+    for (int k = 0; k < count; k++)
+        sources[k] = (ls_source){pieces[k], ls__window_at(data, k * n * ls__sum_bytes(s)), begin, ls__sum_dtype(s)};
     return count;
 }
 
@@ -251,7 +253,7 @@ ls_status ls__gradient_merge(ls_strategy *s, int replica, ls_queue *queue, const
         ls_span left = slot(s, mine, depth - 1).device, right = slot(s, mine, depth).device;
         for (int64_t at = begin, n; (n = ls__trained(s, &at, end, end - begin)) > 0; at += n) {
             ls_span sum = ls_span_at(left, at * 4);
-            ls__keep(&status, ls__vector(queue)->add(queue, sum, sum, ls_span_at(right, at * 4), n));
+            ls__keep(&status, ls__add(s, queue, sum, sum, ls_span_at(right, at * 4), n));
         }
     }
     return status;

@@ -2,7 +2,8 @@
 //
 // The scheme of many first programs with MPI, kept for comparison: worker 0 does all the adding and its wires carry everything,
 // and the optimizer's state is stored once per worker. It adds in the same tree and updates with the same formulas, so
-// its bits are those of `allreduce`. One lead worker of each host talks to worker 0, for all of that host.
+// its bits are those of `allreduce`. One lead worker of each host talks to worker 0, for all of that host. With config.compress worker 0
+// sends the sum instead of the mean, since that is bf16, and leads divide.
 #include <stdlib.h>
 
 #include "base/error.h"
@@ -10,8 +11,9 @@
 #include "strategy/strategy_impl.h"
 
 typedef struct reduce_broadcast {
-    float *partials;       // (host_pieces, length), on leads but worker 0: what their host has, bucket by bucket
+    char *partials;  // (host_pieces, length), on leads but worker 0: what their host has, bucket by bucket, as sent
     ls_window *received;   // (hosts), on worker 0: the same of each other host
+    ls_window sum;         // (length), on worker 0 and other leads, with config.compress: the whole tree's, as sent
     ls_request *requests;  // (bucket_count, hosts + 1)
     int *pending;          // (bucket_count)
 } reduce_broadcast;
@@ -44,9 +46,11 @@ static ls_status plan(ls_strategy *s) {
     LS_TRY(ls__want_window(s, LS_STRATEGY_SUMS, LS_HOST, s->config.length * 4, &s->mean));
     if (comm->local_rank == 0) s->reads = s->config.length;
     if (comm->hosts == 1 || comm->local_rank != 0) return LS_OK;
-    int64_t bytes = s->host_pieces * s->config.length * 4;
+    int64_t bytes = s->host_pieces * s->config.length * ls__sum_bytes(s);
     LS_TRY(ls_calloc((int64_t)s->bucket_count * (comm->hosts + 1), sizeof *b->requests, &b->requests));
     LS_TRY(ls_calloc(s->bucket_count, sizeof *b->pending, &b->pending));
+    if (s->config.compress)
+        LS_TRY(ls__want_window(s, LS_STRATEGY_SUMS, LS_WORKER, s->config.length * ls__sum_bytes(s), &b->sum));
     if (is_lead(s)) return ls__want(s, LS_STRATEGY_SUMS, LS_WORKER, bytes, &b->partials);
     LS_TRY(ls_calloc(comm->hosts, sizeof *b->received, &b->received));
     for (int h = 1; h < comm->hosts; h++)
@@ -61,18 +65,19 @@ static ls_request *next_request(const ls_strategy *s, int bucket) {
     return &b->requests[bucket * (s->config.comm->hosts + 1) + b->pending[bucket]];
 }
 
-static ls_status receive(ls_strategy *s, int bucket, float *data, int64_t count, int rank, ls_message message) {
+// `count` of ls__sum_dtype.
+static ls_status receive(ls_strategy *s, int bucket, void *data, int64_t count, int rank, ls_message message) {
     if (count == 0) return LS_OK;
     int tag = ls__tag(message, bucket);
-    LS_TRY(ls_comm_irecv(s->config.comm, data, count, LS_DTYPE_F32, rank, tag, next_request(s, bucket)));
+    LS_TRY(ls_comm_irecv(s->config.comm, data, count, ls__sum_dtype(s), rank, tag, next_request(s, bucket)));
     impl_of(s)->pending[bucket]++;
     return LS_OK;
 }
 
-static ls_status send(ls_strategy *s, int bucket, const float *data, int64_t count, int rank, ls_message message) {
+static ls_status send(ls_strategy *s, int bucket, const void *data, int64_t count, int rank, ls_message message) {
     if (count == 0) return LS_OK;
     int tag = ls__tag(message, bucket);
-    LS_TRY(ls_comm_isend(s->config.comm, data, count, LS_DTYPE_F32, rank, tag, next_request(s, bucket)));
+    LS_TRY(ls_comm_isend(s->config.comm, data, count, ls__sum_dtype(s), rank, tag, next_request(s, bucket)));
     impl_of(s)->pending[bucket]++;
     return LS_OK;
 }
@@ -90,14 +95,21 @@ static int64_t bucket_length(const ls_strategy *s, int bucket) {
     return s->bucket_ends[bucket] - ls__bucket_begin(s, bucket);
 }
 
-// Where a host's sums of a bucket, (pieces, bucket's length), are: behind those of the buckets before.
-static int64_t partials_at(const ls_strategy *s, int bucket) { return s->host_pieces * ls__bucket_begin(s, bucket); }
-
-static ls_window received_at(const ls_strategy *s, int host, int bucket) {
-    return ls__window_at(impl_of(s)->received[host], partials_at(s, bucket) * 4);
+// Where a host's sums of a bucket, (pieces, bucket's length), are, in bytes: behind those of the buckets before.
+static int64_t partials_at(const ls_strategy *s, int bucket) {
+    return s->host_pieces * ls__bucket_begin(s, bucket) * ls__sum_bytes(s);
 }
 
-static float *mean_at(const ls_strategy *s, int bucket) { return (float *)s->mean.host + ls__bucket_begin(s, bucket); }
+static ls_window received_at(const ls_strategy *s, int host, int bucket) {
+    return ls__window_at(impl_of(s)->received[host], partials_at(s, bucket));
+}
+
+// What worker 0 sends of elements from `at` on.
+static ls_window result_at(const ls_strategy *s, int64_t at) {
+    return ls__window_at(s->config.compress ? impl_of(s)->sum : s->mean, at * ls__sum_bytes(s));
+}
+
+static void *bucket_result(const ls_strategy *s, int bucket) { return result_at(s, ls__bucket_begin(s, bucket)).host; }
 
 static ls_status receive_all(ls_strategy *s, int64_t micro_batches, int bucket) {
     for (int h = 1; h < s->config.comm->hosts; h++)
@@ -107,9 +119,9 @@ static ls_status receive_all(ls_strategy *s, int64_t micro_batches, int bucket) 
     return LS_OK;
 }
 
-static ls_status send_mean(ls_strategy *s, int bucket) {
+static ls_status send_result(ls_strategy *s, int bucket) {
     for (int h = 1; h < s->config.comm->hosts; h++)
-        LS_TRY(send(s, bucket, mean_at(s, bucket), bucket_length(s, bucket), lead_of(s, h), LS_MESSAGE_MEAN));
+        LS_TRY(send(s, bucket, bucket_result(s, bucket), bucket_length(s, bucket), lead_of(s, h), LS_MESSAGE_MEAN));
     return LS_OK;
 }
 
@@ -123,26 +135,30 @@ static ls_status reduce_begin(ls_lane_step *step, int bucket) {
     if (s->config.comm->hosts == 1) return LS_OK;
     if (is_root(s)) return step->replica == 0 ? receive_all(s, micro_batches, bucket) : LS_OK;
     if (!is_lead(s)) return LS_OK;
-    float *partials = b->partials + partials_at(s, bucket);
+    char *partials = b->partials + partials_at(s, bucket);
     ls_status status = ls__host_partials(step, begin, s->bucket_ends[bucket], partials);
     ls__keep(&status, ls_synchronize(step->queue));
     ls__lap(step->times, LS_STEP_SUM);
     ls__meet(step, LS_STEP_WAIT);
     if (step->replica != 0) return status;
-    ls__keep(&status, receive(s, bucket, mean_at(s, bucket), bucket_length(s, bucket), lead_of(s, 0), LS_MESSAGE_MEAN));
+    ls__keep(&status,
+             receive(s, bucket, bucket_result(s, bucket), bucket_length(s, bucket), lead_of(s, 0), LS_MESSAGE_MEAN));
     int pieces = ls__host_piece_count(s, micro_batches, s->config.comm->host);
     ls__keep(&status,
              send(s, bucket, partials, pieces * bucket_length(s, bucket), lead_of(s, 0), LS_MESSAGE_GRADIENTS));
     return status;
 }
 
-// The mean of a slice, from the lane's sources, to where all of the host see it.
+// The mean of a slice, from the lane's sources, to where all of the host see it; and the sum, where that is what worker 0 is going to send.
 static ls_status make_mean(ls_lane_step *step, ls_slice slice) {
     ls_strategy *s = step->strategy;
+    int sends_sum = is_root(s) && impl_of(s)->sum.host;
     for (int64_t at = slice.begin, n; (n = ls__trained(s, &at, slice.end, s->block)) > 0; at += n) {
         ls_window to = ls__window_at(s->mean, at * 4);
-        ls_span mean = to.device.buffer ? to.device : ls__block(step, 0);
-        LS_TRY(ls__mean_block(step, at, n, mean));
+        ls_span sum, mean = to.device.buffer ? to.device : ls__block(step, 0);
+        LS_TRY(ls__sum_block(step, at, n, &sum));
+        if (sends_sum) LS_TRY(ls__send_block(step, result_at(s, at).host, sum, n));
+        LS_TRY(ls__scale_mean(step, mean, sum, n));
         if (!to.device.buffer) LS_TRY(ls_read(step->queue, to.host, mean, n * 4));
     }
     return ls_synchronize(step->queue);
@@ -168,8 +184,23 @@ static ls_status sum_at_root(ls_lane_step *step, int bucket) {
     ls__lap(step->times, LS_STEP_SUM);
     if (hosts > 1) {
         ls__meet(step, LS_STEP_WAIT);
-        if (step->replica == 0) ls__keep(&status, send_mean(s, bucket));
+        if (step->replica == 0) ls__keep(&status, send_result(s, bucket));
     }
+    return status;
+}
+
+// A lead: gets the mean, or makes it of the sum.
+static ls_status mean_at_lead(ls_lane_step *step, int bucket) {
+    ls_strategy *s = step->strategy;
+    ls_lane *lane = step->lane;
+    ls_status status = step->replica == 0 ? wait_for(s, bucket) : LS_OK;
+    if (!s->config.compress) return status;
+    ls__meet(step, LS_STEP_SEND);
+    int64_t begin = ls__bucket_begin(s, bucket);
+    lane->sources[0] = (ls_source){{0, 0}, result_at(s, begin), begin, ls__sum_dtype(s)};
+    lane->source_count = 1;
+    ls__keep(&status, make_mean(step, lane->slices[bucket]));
+    ls__lap(step->times, LS_STEP_SUM);
     return status;
 }
 
@@ -200,8 +231,8 @@ static ls_status reduce_end(ls_lane_step *step, int bucket) {
     ls_status status = LS_OK;
     if (is_root(s))
         status = sum_at_root(step, bucket);
-    else if (is_lead(s) && step->replica == 0)
-        status = wait_for(s, bucket);
+    else if (is_lead(s))
+        status = mean_at_lead(step, bucket);
     if (!step->alone)
         ls__wait(s->host_barrier, step->times, LS_STEP_SEND);
     else if (step->replica == 0 && s->config.comm->local_rank == 0)
@@ -209,7 +240,7 @@ static ls_status reduce_end(ls_lane_step *step, int bucket) {
     return status;
 }
 
-// The mean has left worker 0.
+// What worker 0 sends has left it.
 static ls_status gather_end(ls_lane_step *step, int bucket) {
     ls_strategy *s = step->strategy;
     return is_root(s) && s->config.comm->hosts > 1 && step->replica == 0 ? wait_for(s, bucket) : LS_OK;

@@ -38,6 +38,12 @@ ls_status ls_strategy_find(const char *name, const ls_strategy_ops **out) {
     return LS_FAIL(LS_STATUS_NOT_FOUND, "there is no strategy \"%s\"; there are: %s", name, names);
 }
 
+ls_status ls_compress_find(const char *name, int *out) {
+    *out = strcmp(name, "bf16") == 0;
+    if (*out || strcmp(name, "none") == 0) return LS_OK;
+    return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "unknown compression of gradients '%s': there are none and bf16", name);
+}
+
 // --- making one ------------------------------------------------------------------------------------------------------
 
 // Whether the weights of the other one can be this one's.

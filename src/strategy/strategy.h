@@ -27,6 +27,10 @@
 // other workers have to see (their sums, new weights) is read to memory that the host shares, its *windows*, before a barrier, and
 // what is needed of theirs is written to the device after it. The bits are the same.
 //
+// With config.compress the value of each node of the tree (tree.h) is rounded to bf16: a leaf's, the gradient of a micro-batch, as a sum's. Which
+// nodes travel depends on the lanes; what they are does not, and a message of bf16 loses nothing of any. Additions are F32, as is all that
+// follows the tree. Rounding twice is rounding once, so a leaf is rounded by whoever reads it, which takes no pass of its own.
+//
 // Not all of the vector is trained. What is *frozen* (ls_segment) is left alone: no sum, no norm and no update concerns it. A *statistic* (ls_segment) has no gradient: its sum divided by the samples is the mean of
 // the micro-batches' statistics, and it moves towards that by a rule of its own, whatever the optimizer is. It neither decays
 // nor counts in the norm of clipping.
@@ -63,6 +67,7 @@ typedef struct ls_strategy_config {
     int segment_count;
     int decay_kernels_only;  // 1: weight decay leaves alone what is no kernel
     double clip_norm;        // the largest norm of a mean gradient; a larger one is scaled down to it. 0: none
+    int compress;            // 1: the tree's values are bf16, and travel so between hosts
     int spin;                // barriers spin this often before sleeping
     // 1: a thread of its own exchanges buckets as they are told to be ready, while lanes compute; it wants comm->any_thread. 0: the step
     // does it all.
@@ -84,6 +89,8 @@ typedef struct ls_strategy_config {
 const ls_strategy_ops *const *ls_strategies(void);  // NULL-terminated
 // Errors: NOT_FOUND with the names there are.
 ls_status ls_strategy_find(const char *name, const ls_strategy_ops **out);
+// config.compress by its name: "none", "bf16". Errors: INVALID_ARGUMENT.
+ls_status ls_compress_find(const char *name, int *out);
 // A strategy that knows what memory it is going to have. Of the communicator it asks who is who, nothing else. Not collective.
 // Errors: NOT_FOUND with the names there are, INVALID_ARGUMENT (weights_of does not fit), INTERNAL, OUT_OF_MEMORY.
 ls_status ls_strategy_plan(const char *name, const ls_strategy_config *config, ls_strategy **out);

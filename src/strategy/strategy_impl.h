@@ -31,6 +31,7 @@ typedef struct ls_source {
     ls_piece piece;
     ls_window data;
     int64_t first;
+    ls_dtype dtype;  // F32, or as messages of config.compress have it
 } ls_source;
 
 // Elements [begin, end) of the vector, and how many there are in the slices of the same owner before this one: what is kept of
@@ -54,6 +55,7 @@ typedef struct ls_lane {
     ls_span
         kept;  // of its slices: the mean gradient until the norm is known, or what a layer-wise optimizer will apply
     ls_span slots;       // (slots, length): its gradients, where they are not in the host's memory
+    ls_span packed;      // (strategy->block): bf16, on the way into a message or out of one, with config.compress
     ls_span unit_sums;   // (block / LS_SLICE_ALIGN, 2): doubles on their way to the host, where they are not made there
     double (*norms)[2];  // (runs): of layer-wise optimizers, what update is told; of the runs this lane updates
 } ls_lane;
@@ -159,6 +161,9 @@ struct ls_lane_step {
 static inline int ls__host_memory(const ls_strategy *s) { return s->config.device->ops->host_memory; }
 // Whether the lanes of a host work on one weights vector.
 static inline int ls__one_vector(const ls_strategy *s) { return s->ops->weights_shared && ls__host_memory(s); }
+// What sums are in messages.
+static inline ls_dtype ls__sum_dtype(const ls_strategy *s) { return s->config.compress ? LS_DTYPE_BF16 : LS_DTYPE_F32; }
+static inline int64_t ls__sum_bytes(const ls_strategy *s) { return (int64_t)ls_dtype_size(ls__sum_dtype(s)); }
 static inline ls_span ls__block(const ls_lane_step *step, int index) {
     return ls_span_at(step->lane->blocks, index * step->strategy->block * 4);
 }
@@ -217,21 +222,33 @@ ls_status ls__gradient_merge(ls_strategy *strategy, int replica, ls_queue *queue
                              int64_t begin, int64_t end);
 // The sums that the lanes of this host hold at the end of a step of V, in tree order. Returns how many.
 int ls__host_sources(const ls_strategy *strategy, int64_t micro_batches, ls_source *sources);
-// The sums of another host, received behind one another: (pieces, n) for elements from `begin` on.
+// The sums of another host, received behind one another: (pieces, n) of ls__sum_dtype for elements from `begin` on.
 int ls__received_sources(const ls_strategy *strategy, int64_t micro_batches, int host, ls_window data, int64_t begin,
                          int64_t n, ls_source *sources);
 // What follows works on elements [offset, offset + n) of the vector, n <= strategy->block, and is in the queue on return.
 // Where the device can read a window: there, or else in the lane's block `block`.
 ls_status ls__bring(ls_lane_step *step, ls_window window, int64_t n, int block, ls_span *out);
+// The sum of two siblings, which out may be the first of.
+static inline ls_status ls__add(const ls_strategy *s, ls_queue *queue, ls_span out, ls_span a, ls_span b, int64_t n) {
+    const ls_vector_ops *vector = ls__vector(queue);
+    return (s->config.compress ? vector->add_bf16 : vector->add)(queue, out, a, b, n);
+}
 // Adds up the sources as far as the tree allows. results[k] are the sums of piece k, in the lane's blocks or in a source. *pieces: how
 // many remain (1 when the sources are the whole tree).
 ls_status ls__reduce_block(ls_lane_step *step, const ls_source *sources, int count, int64_t offset, int64_t n,
                            ls_span *results, int *pieces);
-// The mean gradient, from the lane's sources, which are the whole tree.
+// The sum of the lane's sources, which are the whole tree: in the lane's blocks or in a source.
+ls_status ls__sum_block(ls_lane_step *step, int64_t offset, int64_t n, ls_span *sum);
+// The mean of a block of sums, into out, which may be sum.
+static inline ls_status ls__scale_mean(ls_lane_step *step, ls_span out, ls_span sum, int64_t n) {
+    return ls__vector(step->queue)->scale(step->queue, out, sum, 1.0f / (float)step->info->samples, n);
+}
+// The mean gradient, from the same.
 ls_status ls__mean_block(ls_lane_step *step, int64_t offset, int64_t n, ls_span out);
-// Adds up this host's pieces of elements [begin, end), this replica's share of it, into out: (pieces, end - begin), on the host once
-// the queue is synchronized.
-ls_status ls__host_partials(ls_lane_step *step, int64_t begin, int64_t end, float *out);
+// A block of sums, into a message: n of ls__sum_dtype at `out`, on the host once the queue is synchronized.
+ls_status ls__send_block(ls_lane_step *step, void *out, ls_span sums, int64_t n);
+// Adds up this host's pieces of elements [begin, end), this replica's share of it, into a message: (pieces, end - begin) of ls__sum_dtype.
+ls_status ls__host_partials(ls_lane_step *step, int64_t begin, int64_t end, void *out);
 // Where lanes of other workers can see this lane's sums of elements [begin, end) once the queue is synchronized.
 ls_status ls__publish(ls_lane_step *step, int64_t begin, int64_t end);
 
