@@ -102,6 +102,28 @@ static void buckets_do_not_show(void **state) {
     assert_int_equal(ls_trainer_create(f->context, f->graph, f->dataset, &c, &t), LS_STATUS_INVALID_ARGUMENT);
 }
 
+// Gradients in bf16: other weights, the same for any number of replicas, with every strategy, in buckets, also where a norm has to be known first;
+// and no less is learned.
+static void compression_is_the_same_for_all(void **state) {
+    fixture *f = *state;
+    for (int clipped = 0; clipped < 2; clipped++) {
+        ls_train_config c = small();
+        c.limit_train = 330, c.micro_batch = 8, c.clip_norm = clipped ? 0.05 : 0, c.replicas = 1;
+        ls_train_result exact = train(f, &c);
+        c.compress = "bf16";
+        ls_train_result one = train(f, &c);
+        assert_string_not_equal(one.weights_digest, exact.weights_digest);
+        for (c.replicas = 2; c.replicas <= 5; c.replicas++) {
+            c.strategy = c.replicas % 2 ? "reduce-broadcast" : "allreduce", c.bucket_size = c.replicas > 3 ? 0.07 : 0;
+            assert_string_equal(one.weights_digest, train(f, &c).weights_digest);
+        }
+    }
+    ls_train_config c = small();
+    c.limit_train = 6000, c.epochs = 3, c.compress = "bf16";
+    ls_train_result r = train(f, &c);
+    assert_true(r.train_accuracy > 0.7 && r.test_accuracy > 0.7 && r.test_loss < 1);
+}
+
 static void weights_go_in_and_out(void **state) {
     fixture *f = *state;
     ls_train_config c = small();
@@ -344,6 +366,8 @@ static void impossible_requests_are_refused(void **state) {
     refused(f, &c, "the learning rate was chosen for is 0");
     c = small(), c.clip_norm = -1;
     refused(f, &c, "clip");
+    c = small(), c.compress = "fp8";
+    refused(f, &c, "unknown compression of gradients 'fp8': there are none and bf16");
     c = small(), c.momentum = 0.9;
     refused(f, &c, "the optimizer adam has no momentum: leave it out, or choose one that has: sgd or lars");
     c = small(), c.nesterov = 1;
@@ -469,6 +493,7 @@ int main(void) {
         cmocka_unit_test(phases_add_up_to_the_epoch),
         cmocka_unit_test(every_sample_counts_once_whatever_the_cut),
         cmocka_unit_test(buckets_do_not_show),
+        cmocka_unit_test(compression_is_the_same_for_all),
         cmocka_unit_test(weights_go_in_and_out),
         cmocka_unit_test(linear_scaling_goes_by_the_batch),
         cmocka_unit_test(seeds_and_recipes_change_the_bits),

@@ -41,8 +41,11 @@ typedef struct ls_train_config {
     const char *device;     // "cpu", "ref"
     int remat;              // 1: activations are computed again in backward instead of kept: less memory, same bits
     const char *strategy;   // "allreduce", "reduce-broadcast"
-    int replicas;           // per worker; 0: one per core the worker has
-    int threads;            // per replica; default 1
+    // "none" (the default); "bf16": every micro-batch's gradient, and every sum of them, is rounded to bf16, so that sums travel between hosts in
+    // half the bytes. Changes the weights, to the same ones for any number of workers, replicas and hosts, and with every strategy.
+    const char *compress;
+    int replicas;  // per worker; 0: one per core the worker has
+    int threads;   // per replica; default 1
     // Megabytes (1e6 bytes) of gradients that are exchanged at a time, each as soon as backward has written it, while it goes on; a size of
     // the whole network or more: all of them after backward. Never shows in the bits. 0 (the default): on several hosts a twelfth of it, but 0.25 to 2; on one all.
     double bucket_size;

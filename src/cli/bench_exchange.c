@@ -22,6 +22,7 @@
 
 typedef struct settings {
     int64_t from, to;  // KiB
+    const char *compress;
     int workers, json;
 } settings;
 
@@ -30,6 +31,8 @@ static const ls_option table[] = {
      .group = "Bench", .help = "the smallest size; each next one is four times as large, the last as --to says"},
     {"to", LS_OPTION_COUNT, .offset = offsetof(settings, to), .metavar = "KiB", .min = 1, .max = 4 << 20,
      .group = "Bench", .help = "the largest, where there is memory for it"},
+    {"compress", LS_OPTION_TEXT, .offset = offsetof(settings, compress), .metavar = "none|bf16", .group = "Bench",
+     .help = "bf16: gradients and their sums are rounded to bf16 and take half the bytes between hosts"},
     {"json", LS_OPTION_FLAG, .offset = offsetof(settings, json), .group = "Bench", .help = "print JSON"},
     {"workers", LS_OPTION_INT, .offset = offsetof(settings, workers), .metavar = "N", .min = 1, .max = 65536,
      .initial = "2, or as many as a launcher started", .group = "Workers, replicas, threads",
@@ -62,11 +65,13 @@ static ls_status measure(cli *c, ls_exchange_bench *bench, measured *out) {
     return LS_OK;
 }
 
-static void print_head(const ls_context_info *info) {
+static void print_head(const settings *set, const ls_context_info *info) {
     char mpi[128];
     ls_machine_mpi(mpi, sizeof mpi);
     printf("%d workers on %d host%s, %s. GB/s: of the algorithm, of the bus. Limit: the least for these bytes %s.\n",
            info->size, info->hosts, info->hosts == 1 ? "" : "s", mpi, info->hosts == 1 ? "in memory" : "over the wire");
+    if (strcmp(set->compress, "none") != 0)
+        printf("Ours with gradients in %s; MPI_Allreduce, and GB/s, with all of their bytes.\n", set->compress);
     printf("%10s  %11s %7s %7s %6s  %11s %7s %7s  %9s %11s\n", "KiB", "ours us", "algbw", "busbw", "limit", "MPI us",
            "algbw", "busbw", "MPI/ours", "MPI+update");
 }
@@ -113,7 +118,7 @@ static ls_status run_sizes(cli *c, const settings *set, const ls_context_info *i
         if (!room && info->rank == 0 && !set->json)
             printf("%10lld  no memory for %d buffers of it on each worker\n", (long long)kib, BUFFERS);
         if (!room) break;
-        LS_TRY(ls_exchange_bench_create(c->context, kib * 256, "sgd", own_cores, &bench));
+        LS_TRY(ls_exchange_bench_create(c->context, kib * 256, "sgd", set->compress, own_cores, &bench));
         c->stage = CLI_STAGE_ALONE;
         LS_TRY(measure(c, bench, &m));
         c->stage = CLI_STAGE_TOGETHER;
@@ -136,10 +141,11 @@ static ls_status run_all(cli *c, const settings *set) {
     ls_context_info info = ls_context_describe(c->context);
     int speaks = info.rank == 0;
     if (speaks && set->json) rows = json_array();
-    if (speaks && !set->json) print_head(&info);
+    if (speaks && !set->json) print_head(set, &info);
     LS_TRY(run_sizes(c, set, &info, rows));
     if (!rows) return LS_OK;
-    json_t *root = json_pack("{s:i,s:i,s:o}", "workers", info.size, "hosts", info.hosts, "sizes", rows);
+    json_t *root = json_pack("{s:i,s:i,s:s,s:o}", "workers", info.size, "hosts", info.hosts, "compress", set->compress,
+                             "sizes", rows);
     json_dumpf(root, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(6));
     putchar('\n');
     json_decref(root);
@@ -147,7 +153,7 @@ static ls_status run_all(cli *c, const settings *set) {
 }
 
 ls_status cli_bench_exchange(cli *c, int argc, char **argv) {
-    settings set = {.from = 4, .to = 512 << 10};
+    settings set = {.from = 4, .to = 512 << 10, .compress = "none"};
     const ls_option_set options[] = {{table, &set}, {NULL, NULL}};
     ls_words words;
     LS_TRY(ls_options_parse(options, argc, argv, 1, &words));

@@ -214,10 +214,12 @@ static void print_text(bench *b) {
     char count[32];
     double images = (double)r->global_batch / r->step_seconds_median;
     if (b->set.layers) print_layers(b);
-    printf("%s, synthetic data, %s; %d worker%s x %d replica%s x %d thread%s; global batch %lld = %lld x %lld\n",
-           b->model, b->config.precision, r->workers, r->workers == 1 ? "" : "s", r->replicas_per_worker,
-           r->replicas_per_worker == 1 ? "" : "s", r->threads_per_replica, r->threads_per_replica == 1 ? "" : "s",
-           (long long)r->global_batch, (long long)(r->global_batch / r->micro_batch), (long long)r->micro_batch);
+    int compresses = strcmp(b->config.compress, "none") != 0;
+    printf("%s, synthetic data, %s%s%s; %d worker%s x %d replica%s x %d thread%s; global batch %lld = %lld x %lld\n",
+           b->model, b->config.precision, compresses ? ", gradients in " : "", compresses ? b->config.compress : "",
+           r->workers, r->workers == 1 ? "" : "s", r->replicas_per_worker, r->replicas_per_worker == 1 ? "" : "s",
+           r->threads_per_replica, r->threads_per_replica == 1 ? "" : "s", (long long)r->global_batch,
+           (long long)(r->global_batch / r->micro_batch), (long long)r->micro_batch);
     printf("%-28s%s\n", "Images per second", cli_count((int64_t)(images + 0.5), count));
     double step = p->load + p->forward + p->backward + p->exchange + p->wait + p->update + p->serial;
     printf("%-28s%.2f ms (median; mean %.2f ms)\n", "Time per step", 1e3 * r->step_seconds_median, 1e3 * step);
@@ -237,12 +239,12 @@ static void print_text(bench *b) {
 
 static ls_status print_json(bench *b) {
     const ls_train_result *r = &b->result;
-    json_t *root =
-        json_pack("{s:s,s:s,s:i,s:i,s:i,s:I,s:I,s:f,s:f,s:I}", "model", b->model, "precision", b->config.precision,
-                  "workers", r->workers, "replicas_per_worker", r->replicas_per_worker, "threads_per_replica",
-                  r->threads_per_replica, "global_batch", (json_int_t)r->global_batch, "micro_batch",
-                  (json_int_t)r->micro_batch, "images_per_second", (double)r->global_batch / r->step_seconds_median,
-                  "step_ms", 1e3 * r->step_seconds_median, "peak_rss_bytes", (json_int_t)r->peak_rss_bytes);
+    json_t *root = json_pack(
+        "{s:s,s:s,s:s,s:i,s:i,s:i,s:I,s:I,s:f,s:f,s:I}", "model", b->model, "precision", b->config.precision,
+        "compress", b->config.compress, "workers", r->workers, "replicas_per_worker", r->replicas_per_worker,
+        "threads_per_replica", r->threads_per_replica, "global_batch", (json_int_t)r->global_batch, "micro_batch",
+        (json_int_t)r->micro_batch, "images_per_second", (double)r->global_batch / r->step_seconds_median, "step_ms",
+        1e3 * r->step_seconds_median, "peak_rss_bytes", (json_int_t)r->peak_rss_bytes);
     if (!root) return LS_FAIL(LS_STATUS_OUT_OF_MEMORY, "out of memory");
     const ls_phase_seconds *p = &r->phases;
     json_object_set_new(root, "phases_ms",

@@ -279,9 +279,10 @@ static void print_head(const run *r) {
             t->replicas_reason, t->replicas_reason[0] ? ")" : "");
     cli_deadline_print(&r->deadline);
     print_images(r);
-    cli_say("global batch %lld = %lld micro-batch%s of %lld; %s, %s", (long long)t->global_batch,
+    int compresses = strcmp(r->config.compress, "none") != 0;
+    cli_say("global batch %lld = %lld micro-batch%s of %lld; %s, %s%s%s", (long long)t->global_batch,
             (long long)micro_batches, micro_batches == 1 ? "" : "es", (long long)t->micro_batch, r->config.precision,
-            r->config.strategy);
+            r->config.strategy, compresses ? ", gradients in " : "", compresses ? r->config.compress : "");
     print_recipe(r);
     cli_checkpoints_say(&r->checkpoints, r->result.device_description);
     if (r->set.weights && !r->checkpoints.resumed) {

@@ -16,10 +16,12 @@ static const char *plural(int64_t n) { return n == 1 ? "" : "s"; }
 static void print_head(const plan *p, const ls_memory *m) {
     char input[LS_INPUT_TEXT], count[32], batch[32];
     int64_t v = m->global_batch / m->micro_batch;
-    cli_say("%s, input %s, %d classes: %s parameters; %s, %s, %s%s", p->model,
+    int compresses = strcmp(p->config.compress, "none") != 0;
+    cli_say("%s, input %s, %d classes: %s parameters; %s, %s, %s%s%s%s", p->model,
             cli_input_text(ls_graph_input_at(p->graph, 0).shape, input), ls_graph_classes(p->graph),
             cli_count(ls_graph_parameter_count(p->graph), count), p->config.precision, p->config.optimizer,
-            p->config.strategy, p->config.remat ? ", remat" : "");
+            p->config.strategy, compresses ? ", gradients in " : "", compresses ? p->config.compress : "",
+            p->config.remat ? ", remat" : "");
     cli_say("%d worker%s on %d host%s x %d replica%s x %d thread%s (%s); global batch %s = %lld micro-batch%s of %lld",
             m->workers, plural(m->workers), m->hosts, plural(m->hosts), m->replicas_per_worker,
             plural(m->replicas_per_worker), m->threads_per_replica, plural(m->threads_per_replica), m->replicas_reason,

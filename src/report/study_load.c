@@ -102,6 +102,10 @@ static void set_up(ls_study_row *row, const json_t *record) {
     COPY(row->data, record, "data");
     COPY(row->precision, record, "precision");
     COPY(row->strategy, record, "strategy");
+    const char *compress = json_string_value(json_object_get(record, "compress"));
+    size_t used = strlen(row->strategy);
+    if (compress && strcmp(compress, "none") != 0)  // how they exchanged, too
+        snprintf(row->strategy + used, sizeof row->strategy - used, " in %s", compress);
     COPY(row->digest, record, "weights_digest");
     row->workers = (int)whole(record, "workers");
     row->nodes = (int)whole(record, "hosts");

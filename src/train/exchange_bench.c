@@ -14,6 +14,7 @@
 struct ls_exchange_bench {
     ls_comm *comm;
     int64_t count, done;  // floats; steps
+    int compress;
     ls_device *device;
     ls_queue *queue;
     ls_strategy *strategy;
@@ -29,22 +30,26 @@ static ls_status set_up(ls_exchange_bench *b, const char *optimizer, ls_strategy
     return ls_optimizer_resolve(config->optimizer, &config->params);
 }
 
-ls_status ls_exchange_bench_create(ls_context *context, int64_t count, const char *optimizer, int own_cores,
-                                   ls_exchange_bench **out) {
+ls_status ls_exchange_bench_create(ls_context *context, int64_t count, const char *optimizer, const char *compress,
+                                   int own_cores, ls_exchange_bench **out) {
     LS_NEED(out, "out");
     *out = NULL;
     LS_NEED(context, "context");
     LS_NEED(optimizer, "optimizer");
+    LS_NEED(compress, "compress");
     ls_exchange_bench *b = NULL;
     ls_comm *comm = context->comm;
     if (count < 1)
         return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "an exchange is of at least one parameter, not of %lld",
                        (long long)count);
+    int compresses;
+    LS_TRY(ls_compress_find(compress, &compresses));
     count = (count + LS_SLICE_ALIGN - 1) / LS_SLICE_ALIGN * LS_SLICE_ALIGN;
     ls_strategy_config config = {.comm = comm,
                                  .replicas = 1,
                                  .length = count,
                                  .micro_batches = comm->size,
+                                 .compress = compresses,
                                  .params = {-1, -1, -1, -1, -1, -1, -1, -1},
                                  .spin = own_cores ? SPINS : 0};
     ls_status status = ls_calloc(1, sizeof *b, &b);
@@ -52,6 +57,7 @@ ls_status ls_exchange_bench_create(ls_context *context, int64_t count, const cha
     LS_TRY_GOTO(ls_comm_agree(comm, status), fail);
     b->comm = comm;
     b->count = count;
+    b->compress = compresses;
     LS_TRY_GOTO(ls_strategy_create("allreduce", &config, &b->strategy), fail);
     *out = b;
     return LS_OK;
@@ -122,7 +128,8 @@ static int fewest_workers(const ls_comm *comm) {
 // Between hosts: a worker's share of what its host must send and receive goes to and comes from the worker at the same place on the next host.
 static ls_status over_wire(ls_exchange_bench *b) {
     const ls_comm *comm = b->comm;
-    int64_t share = 2 * b->count * (comm->hosts - 1) / comm->hosts / fewest_workers(comm);
+    int64_t floats = b->compress ? b->count + b->count / 2 : 2 * b->count;  // sums, weights
+    int64_t share = floats * (comm->hosts - 1) / comm->hosts / fewest_workers(comm);
     ls_request requests[4];
     int to = -1, from = -1, pending = 0;
     for (int rank = 0; rank < comm->size; rank++) {

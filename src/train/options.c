@@ -75,6 +75,10 @@ static const ls_option table[] = {
      .help = "evaluate on the test set after every epoch (val_loss, val_accuracy); an epoch's time does not count it"},
     {"precision", LS_OPTION_TEXT, AT(precision), .metavar = "fp32|bf16", TRAINING,
      .help = "type of activations and working weights; bf16 keeps fp32 master weights and sums"},
+    {"compress", LS_OPTION_TEXT, AT(compress), .metavar = "none|bf16", TRAINING,
+     .help = "bf16: gradients and their sums are rounded to bf16 and take half the bytes between hosts. This CHANGES "
+             "the result, to the same "
+             "one for any number of workers"},
     {"remat", LS_OPTION_FLAG, AT(remat), TRAINING,
      .help = "compute activations again in backward instead of keeping them: less memory, more time, the same bits"},
     {"device", LS_OPTION_TEXT, AT(device), .metavar = "NAME", .choices = device_choice, TRAINING,

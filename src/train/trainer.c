@@ -150,6 +150,7 @@ static ls_status plan_strategy(ls_trainer *t) {
                                  .bucket_ends = t->bucket_ends,
                                  .bucket_count = t->bucket_count,
                                  .clip_norm = t->config.clip_norm,
+                                 .compress = t->choices.compress,
                                  .segments = t->segments,
                                  .segment_count = t->segment_count,
                                  .decay_kernels_only = !t->config.decay_biases,

@@ -41,6 +41,7 @@ typedef struct ls_choices {
     ls_schedule_params schedule_params;
     double rate_scale;  // of linear scaling; 1: none
     int constant_warmup;
+    int compress;  // 1: gradients and their sums are bf16
     const ls_strategy_ops *strategy;
 } ls_choices;
 
