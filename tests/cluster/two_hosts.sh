@@ -54,6 +54,24 @@ for precision in fp32 bf16; do
     done
 done
 
+# Gradients in bf16: other weights, the same ones for any number of workers. Half of the bytes stay away where sums and mean are all that is
+# sent, a quarter where weights are.
+# shellcheck disable=SC2086
+timeout 60 "$lockstep" train $recipe --compress bf16 >"$here/out" 2>"$here/err"
+alone=$(digest)
+for strategy in allreduce reduce-broadcast; do
+    two_hosts 2 --strategy $strategy
+    all=$crossed
+    [ "$(digest)" != "$alone" ] || wrong "$what: gradients in bf16 change nothing"
+    for workers in 2 4; do
+        two_hosts $workers --strategy $strategy --compress bf16
+        same "$alone"
+        share=$((100 * crossed / all))
+        [ $share -lt $([ $strategy = allreduce ] && echo 80 || echo 60) ] || wrong "$what: $crossed bytes crossed the link, $all without"
+        echo "bf16 gradients, $strategy, $workers workers on 2 hosts: $((crossed / 1000000)) MB sent by n1, $share % of those without"
+    done
+done
+
 # Other sizes of buckets, on any number of replicas, with a norm over all of them: the same weights.
 # shellcheck disable=SC2086
 for options in "--bucket-size 0.05 --replicas 2" "--bucket-size 1000" "--bucket-size 0.7 --comm-cores 1"; do

@@ -37,6 +37,8 @@ if [ "$which" != cpu ]; then
         run "ref mnist-mlp lamb smoothing" mnist-mlp --data digits $ref --limit-train 40 --optimizer lamb --label-smoothing 0.1
         both "ref resnet20 sgd" resnet20 --data shapes $ref --limit-train 20 --optimizer sgd --momentum 0.9
         run "ref resnet20v2 augment remat" resnet20v2 --data shapes $ref --limit-train 16 --augment flip,crop --remat
+        run "ref mnist-mlp compress" mnist-mlp --data digits $ref --limit-train 40 --compress bf16
+        run "ref resnet20 sgd compress" resnet20 --data shapes $ref --limit-train 20 --optimizer sgd --momentum 0.9 --compress bf16
         run "ref mnist-mlp reduce-broadcast" mnist-mlp --data digits $ref --limit-train 40 --strategy reduce-broadcast --replicas 2
     }
 fi
@@ -54,6 +56,7 @@ if [ "$which" != ref ]; then
         both "mnist-cnn lars" mnist-cnn $cnn --optimizer lars --weight-decay 1e-4
         both "mnist-cnn lamb" mnist-cnn $cnn --optimizer lamb --no-decay-biases --weight-decay 0.01 --label-smoothing 0.1
         both "mnist-cnn reduce-broadcast" mnist-cnn $cnn --strategy reduce-broadcast
+        both "mnist-cnn compress" mnist-cnn $cnn --compress bf16
         both "mnist-cnn symmetric adamw" mnist-cnn $cnn --normalize symmetric --optimizer adamw --schedule cosine --warmup-epochs 1
         both "mnist-mlp" mnist-mlp $cnn
         both "resnet20 sgd" resnet20 $res --optimizer sgd --lr 0.1 --momentum 0.9

@@ -1,5 +1,5 @@
 #!/bin/sh
-# The same bits for any number of workers and replicas, for both strategies, in every precision this machine has.
+# The same bits for any number of workers and replicas, for both strategies, in every precision this machine has, and with gradients in bf16.
 # usage: same_bits.sh LOCKSTEP mnist-cnn [full]; full: two whole epochs at B = 1024, m = 128 (half an hour on two cores)
 #        same_bits.sh LOCKSTEP resnet20 [full]   batch normalization, residual sums, augmentation, with and without --remat
 set -u
@@ -80,6 +80,17 @@ for precision in fp32 bf16; do
     compare $precision 5 1 reduce-broadcast
 done
 [ "$model" = resnet20 ] && exit $failed
+# Gradients in bf16 are other bits, and the same for all.
+plain=$(digest plain --precision fp32 --replicas 1) || exit 1
+expected=$(digest compress-first --precision fp32 --replicas 1 --compress bf16) || exit 1
+[ "$plain" != "$expected" ] || { echo "gradients in bf16 changed nothing" >&2; failed=1; }
+recipe="$recipe --compress bf16"
+compare fp32 1 2 allreduce
+compare fp32 2 1 allreduce
+compare fp32 3 1 reduce-broadcast
+compare fp32 5 1 allreduce
+compare fp32 2 2 allreduce "--bucket-size 0.2"
+recipe=${recipe% --compress bf16}
 # What looks at more than a lane's own slice, or treats parts of it differently.
 recipe="$recipe --optimizer sgd --lr 0.1 --momentum 0.9 --momentum-correction --schedule one-cycle --clip-norm 0.02 --label-smoothing 0.1"
 recipe="$recipe --weight-decay 0.01 --no-decay-biases --lr-scaling linear --warmup constant --warmup-epochs 0.5"

@@ -1,0 +1,59 @@
+#!/bin/sh
+# Gradients in bf16 on several hosts: the weights and losses of one worker, whoever sends what; another digest than without; and workers
+# that were not asked for the same are refused.
+# usage: compress.sh LOCKSTEP FAKE_HOSTS MPIEXEC
+set -u
+lockstep=$1 hosts=$2 mpiexec=$3
+out=$(mktemp -d) || exit 1
+trap 'rm -rf "$out"' EXIT
+unset OMPI_COMM_WORLD_SIZE PMI_SIZE PMIX_RANK 2>/dev/null
+failed=0
+[ -f "$hosts" ] || { echo "there is no library $hosts: nothing would be sent" && exit 1; }
+
+# digest HOSTS OPTIONS...: trains with workers in so many groups, and prints the digest and the exact losses.
+digest() {
+    n=$1
+    shift
+    # shellcheck disable=SC2086 # several words
+    LD_PRELOAD=$hosts LOCKSTEP_TEST_HOSTS=$n timeout -k 5 120 "$lockstep" train $recipe --verbose 0 --record "$out/run.json" "$@" >"$out/log" 2>&1 || {
+        cat "$out/log" >&2
+        return 1
+    }
+    grep -E '^ *"(hosts|weights_digest|train_loss|test_loss|test_accuracy)"' "$out/run.json" | tr -d '\n' | sed "s/\"hosts\": $n/\"hosts\": all/"
+}
+
+# compare HOSTS OPTIONS...: against $expected.
+compare() {
+    got=$(digest "$@") || failed=1
+    if [ "$got" = "$expected" ]; then
+        echo "ok: hosts, options: $*"
+    else
+        echo "DIFFERS: hosts, options: $*: $got, expected $expected" >&2
+        failed=1
+    fi
+}
+
+base="mnist-mlp --data digits --limit-train 500 --limit-test 50 --epochs 2 --batch-size 128 --micro-batch 16"
+for options in "" "--clip-norm 0.05" "--optimizer lamb"; do
+    recipe="$base $options"
+    plain=$(digest 1 --replicas 1) || exit 1
+    recipe="$recipe --compress bf16"
+    expected=$(digest 1 --replicas 1) || exit 1
+    [ "$plain" != "$expected" ] || { echo "$options: gradients in bf16 changed nothing" >&2; failed=1; }
+    compare 1 --workers 1 --replicas 2
+    compare 2 --workers 2 --replicas 1
+    compare 3 --workers 3 --replicas 1 --strategy reduce-broadcast
+    compare 3 --workers 5 --replicas 1
+    compare 2 --workers 3 --replicas 2 --strategy reduce-broadcast --bucket-size 0.1
+done
+
+# shellcheck disable=SC2086 # several words
+timeout -k 5 60 "$(dirname "$0")/../../tools/mpirun" "$mpiexec" 1 "$lockstep" train $base --replicas 1 --compress bf16 : \
+    -n 1 "$lockstep" train $base --replicas 1 >"$out/log" 2>&1
+code=$?
+if [ $code -eq 0 ] || [ $code -ge 124 ] || ! grep -q "compress=none" "$out/log" || ! grep -q "compress=bf16" "$out/log"; then
+    echo "workers that were asked for different things: exit status $code" >&2
+    cat "$out/log" >&2
+    failed=1
+fi
+exit $failed
