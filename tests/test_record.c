@@ -67,7 +67,8 @@ static int setup(void **state) {
                           .global_batch = 64,
                           .micro_batch = 8,
                           .image = LS_SHAPE(32, 24, 3)};
-    config = (ls_train_config){.precision = "fp32", .strategy = "allreduce", .optimizer = "adam", .seed = 42};
+    config = (ls_train_config){
+        .precision = "fp32", .strategy = "allreduce", .compress = "bf16", .optimizer = "adam", .seed = 42};
     info = (ls_record_info){.model = "net",
                             .data = "digits",
                             .parameters = 7,
@@ -129,7 +130,8 @@ static void has_every_key(void **state) {
         if (!json_is_number(value) || json_number_value(value) != numbers[i].value) fail_msg("%s", numbers[i].key);
     }
     static const char *const texts[][2] = {{"model", "net"},      {"precision", "fp32"}, {"strategy", "allreduce"},
-                                           {"optimizer", "adam"}, {"data", "digits"},    {"weights_digest", "0123"}};
+                                           {"optimizer", "adam"}, {"data", "digits"},    {"weights_digest", "0123"},
+                                           {"compress", "bf16"}};
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++)
         assert_string_equal(json_string_value(json_object_get(root, texts[i][0])), texts[i][1]);
     json_t *image = json_object_get(root, "image");

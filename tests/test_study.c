@@ -277,6 +277,29 @@ static void networks_stand_by_their_numbers(void **state) {
     ls_study_free(&s);
 }
 
+// Gradients in bf16 are other work than in full: rows of their own, which the strategy tells apart. Records from before there were any say nothing.
+static void compressed_runs_stand_apart(void **state) {
+    const char *const files[] = {"old.json", "none.json", "bf16.json"}, *const compress[] = {NULL, "none", "bf16"};
+    char where[3][512];
+    const char *list[3];
+    for (int i = 0; i < 3; i++) {
+        put_record(files[i], 1 << i, 8, i < 2 ? "aa" : "bb", 0.1);
+        json_t *r = json_load_file(file(files[i]), 0, NULL);
+        assert_non_null(r);
+        if (compress[i]) json_object_set_new(r, "compress", json_string(compress[i]));
+        assert_int_equal(json_dump_file(r, file(files[i]), 0), 0);
+        json_decref(r);
+        snprintf(where[i], sizeof where[i], "%s", file(files[i]));
+        list[i] = where[i];
+    }
+    ls_study *s;
+    assert_int_equal(ls_study_load(list, 3, &s), LS_OK);
+    assert_int_equal(s->row_count, 3);
+    for (int i = 0; i < 3; i++)
+        assert_string_equal(s->rows[i].strategy, s->rows[i].workers == 4 ? "allreduce in bf16" : "allreduce");
+    ls_study_free(&s);
+}
+
 static void recipes_tell_what_differs(void **state) {
     static const char *const recipes[] = {
         "{\"lr\": 0.1, \"seed\": 7, \"remat\": true, \"optimizer\": \"sgd\", \"same\": 1}",
@@ -600,6 +623,7 @@ int main(void) {
         cmocka_unit_test_setup(a_batch_that_grows_is_no_strong_scaling, clean),
         cmocka_unit_test_setup(single_records_of_another_recipe_are_apart, clean),
         cmocka_unit_test_setup(networks_stand_by_their_numbers, clean),
+        cmocka_unit_test_setup(compressed_runs_stand_apart, clean),
         cmocka_unit_test(recipes_tell_what_differs),
         cmocka_unit_test(the_machine_is_told),
         cmocka_unit_test_setup(a_stopped_run_counts_for_its_whole_epochs, clean),
