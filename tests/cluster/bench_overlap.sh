@@ -4,7 +4,8 @@
 #
 # Two hosts made of namespaces of this machine, a link of RATE between them in tc's words (1gbit, 400mbit), a worker with one replica on each.
 # In turn, PAIRS times: gradients exchanged in buckets behind backward, and all of them after it. Prints of each run the median time of a step and
-# what a replica waits for the exchange, and of the pairs the share of that which the buckets have hidden. With BENCH="exchange [OPTIONS]" it
+# what a replica waits for the exchange, and of the pairs the share of that which the buckets have hidden. BUCKETS and AFTER are options of the
+# first and of the second run: BUCKETS="--compress bf16" AFTER="--compress none" compares those. With BENCH="exchange [OPTIONS]" it
 # runs that once over the link.
 # shellcheck disable=SC2154,SC2086 # lib.sh sets some; BENCH is words
 needs="mpirun tc python3"
@@ -51,7 +52,7 @@ esac
 i=0
 while [ $i -lt "${PAIRS:-3}" ]; do
     bench buckets ${BUCKETS:-}
-    bench after --bucket-size 1000000
+    bench after ${AFTER:---bucket-size 1000000}
     i=$((i + 1))
 done
 paste "$here/buckets" "$here/after" | awk '{ h = 1 - $2 / $7; printf "pair: step %.2f times as fast, %.0f %% of the exchange hidden\n", $6 / $1, 100 * h }'
