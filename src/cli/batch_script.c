@@ -213,7 +213,7 @@ void batch_print(const batch *b, const char *program) {
         if (!has_option(b, "--record"))
             printf(" --record %s.\"$%s\".json", b->set.job_name, b->pbs ? "PBS_ARRAY_INDEX" : "SLURM_ARRAY_TASK_ID");
     }
-    if (goes_on(b) && !has_option(b, "--resume") && !has_option(b, "--resume-from")) printf(" --resume");
+    if (goes_on(b) && !has_option(b, "--resume")) printf(" --resume");
     // PBS does not say when it will end the job; a minute is for what comes before and after the program.
     if (b->pbs && b->seconds > 300 && !has_option(b, "--time-limit"))
         printf(" --time-limit 0:%ld", (long)b->seconds - 60);

@@ -72,11 +72,6 @@ ls_status cli_checkpoints_check(cli_checkpoints *c) {
     if (!s->folder && needs)
         return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "--%s: of which checkpoints? --checkpoint DIR names their folder",
                        needs);
-    if (s->resume && s->from)
-        return LS_FAIL(
-            LS_STATUS_INVALID_ARGUMENT,
-            "--resume goes on with what is in --checkpoint's folder, --resume-from with another one: give one "
-            "of them");
     if (s->every) LS_TRY(read_every(s->every, &c->config));
     c->config.folder = s->folder;
     c->config.keep = s->keep;
@@ -140,7 +135,7 @@ static ls_status compare(cli_checkpoints *c) {
     json_decref(now);
     if (count == 0) return LS_OK;
     const char *path = ls_checkpoint_path(c->found);
-    if (c->set.from) {
+    if (c->branches) {
         snprintf(c->changed, sizeof c->changed, "%s", text);
         return LS_OK;
     }
@@ -152,12 +147,20 @@ static ls_status compare(cli_checkpoints *c) {
 
 // --- going on --------------------------------------------------------------------------------------------------------
 
-// Worker 0. Without a folder, or a checkpoint in it, training begins.
+// Worker 0. Of --checkpoint's folder where there is one to resume from, else what --resume-from names; without either training begins.
 static ls_status look(cli_checkpoints *c) {
-    const char *path = c->set.from ? c->set.from : c->set.resume ? c->set.folder : NULL;
-    if (!path) return LS_OK;
-    ls_status status = ls_checkpoint_find(path, &c->found);
-    if (status == LS_STATUS_NOT_FOUND && !c->set.from) return LS_OK;
+    const cli_checkpoint_settings *set = &c->set;
+    ls_status status = LS_STATUS_NOT_FOUND;
+    if (set->folder && (set->resume || set->from)) status = ls_checkpoint_find(set->folder, &c->found);
+    if (status != LS_STATUS_NOT_FOUND && !set->resume)
+        return LS_FAIL(
+            LS_STATUS_INVALID_ARGUMENT,
+            "--checkpoint %s has checkpoints already: name an empty folder for the training that begins with "
+            "--resume-from, or go on with it by --resume",
+            set->folder);
+    c->branches = status == LS_STATUS_NOT_FOUND && set->from;
+    if (c->branches) status = ls_checkpoint_find(set->from, &c->found);
+    if (status == LS_STATUS_NOT_FOUND && !c->branches) return LS_OK;
     LS_TRY(status);
     c->resumed = 1;
     if (ls_checkpoint_damaged(c->found)[0])
@@ -176,11 +179,13 @@ ls_status cli_checkpoints_find(cli_checkpoints *c, ls_context *context, const ch
     if (status == LS_OK && ls_context_rank(context) == 0) status = look(c);
     LS_TRY(ls_context_agree(context, status));
     LS_TRY(ls_context_broadcast(context, &c->epoch, sizeof c->epoch, 0));
+    LS_TRY(ls_context_broadcast(context, &c->branches, sizeof c->branches, 0));
     return ls_context_broadcast(context, &c->resumed, sizeof c->resumed, 0);
 }
 
 static void on_written(void *user, const ls_checkpoint_report *report) {
     cli_checkpoints *c = user;
+    if (report->seconds > c->seconds) c->seconds = report->seconds;
     if (report->status == LS_OK) return;
     if (c->pause) c->pause(c->user);
     fprintf(stderr, "lockstep train: %s\n", report->sentence);

@@ -20,11 +20,13 @@ typedef struct cli_checkpoints {
     ls_checkpoint_config config;
     ls_checkpoint *found;  // worker 0's
     int resumed;           // 1: training goes on from it
+    int branches;          // 1: it is --resume-from's, taken up in another recipe and folder
     char *recipe;
     char path[4096];  // of the one it goes on from
     int epoch;        // and in which epoch and after how many steps of it
     int64_t step;
     char changed[1024];  // what differs from its recipe; "": nothing
+    double seconds;      // the longest that one took to be written
     int failed;          // some could not be written, as was said
     void (*pause)(void *user);
     void *user;

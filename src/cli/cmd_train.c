@@ -522,6 +522,7 @@ static ls_status on_step(void *user, const ls_step_report *step, int *stop) {
     run *r = user;
     cli_progress_step(&r->progress, step);
     if (r->metrics) note_metrics(r, ls_metrics_step(r->metrics, step));
+    r->timekeeper.reserved = r->checkpoints.seconds;
     *stop = (speaks(r) && cli_timekeeper_step(&r->timekeeper, step, r->config.validate)) || cli_checkpoints_asked();
     return LS_OK;
 }
@@ -622,7 +623,7 @@ static ls_status find_asked(run *r) {
 static ls_status restore_best(run *r) {
     char path[4200];
     int elsewhere =
-        r->checkpoints.set.from && r->best_epoch < r->checkpoints.epoch;  // its checkpoint is in another folder
+        r->checkpoints.branches && r->best_epoch < r->checkpoints.epoch;  // its checkpoint is in another folder
     if (!r->set.restore_best || r->stopped || !r->best_epoch || r->best_epoch == r->result.epochs || elsewhere)
         return LS_OK;
     snprintf(path, sizeof path, "%s/epoch-%04d/weights.safetensors", r->checkpoints.set.folder, r->best_epoch);

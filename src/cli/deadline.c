@@ -188,7 +188,8 @@ static double evaluation_seconds(const cli_timekeeper *k, double a_step) {
 
 int cli_timekeeper_step(cli_timekeeper *k, const ls_step_report *p, int validate) {
     if (k->deadline.at == 0) return 0;
-    double now = ls_clock(), seconds = p->seconds / (double)p->step, end = k->deadline.at - k->deadline.margin;
+    double now = ls_clock(), seconds = p->seconds / (double)p->step;
+    double end = k->deadline.at - k->deadline.margin - k->reserved;
     if (k->latest > 0) seconds = fmax(seconds, now - k->latest);
     note_step(k, p, now);
     seconds *= 1.1;                  // none takes just what those before it took

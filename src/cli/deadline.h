@@ -30,7 +30,8 @@ typedef struct cli_timekeeper {
     double evaluation_seconds;                // the latest evaluation; 0: none yet
     double recent[CLI_RECENT_STEPS], latest;  // seconds of the latest steps, and when the last of them ended
     int recent_count;
-    double images;  // of a step
+    double images;    // of a step
+    double reserved;  // seconds for what else comes before the end: a checkpoint
     int stop;
 } cli_timekeeper;
 

@@ -116,6 +116,9 @@ names() { (cd "$ckpt" && echo *); }
     refuses 1 "has checkpoints of an earlier training, the newest epoch-0004" "$lockstep" train $small --checkpoint "$here/kept"
     run 0 "$lockstep" train $small --epochs 6 --schedule polynomial --resume-from "$here/all/epoch-0002" --checkpoint "$here/branch"
     says "not as it was there: --epochs 4 -> 6, --schedule cosine -> polynomial"
+    refuses 1 "--checkpoint $here/branch has checkpoints already" "$lockstep" train $small --epochs 6 --schedule polynomial --resume-from "$here/all/epoch-0002" --checkpoint "$here/branch"
+    run 0 "$lockstep" train $small --epochs 6 --schedule polynomial --resume-from "$here/all/epoch-0002" --checkpoint "$here/branch" --resume
+    says "resumed from $here/branch/epoch-0006: epoch 7"
     refuses 1 "its optimizer is adam, and here it is sgd" "$lockstep" train mnist-mlp --optimizer sgd --resume-from "$here/all/epoch-0002"
     refuses 1 "cannot be gone on with: its global batch, in the middle of an epoch," "$lockstep" train $small --batch-size 32 --resume-from "$here/all/$first"
     refuses 1 "its network is mnist-mlp, and here it is mnist-cnn" "$lockstep" train mnist-cnn --resume-from "$here/all/epoch-0002"
@@ -167,7 +170,6 @@ names() { (cd "$ckpt" && echo *); }
     # Asked for in words that say nothing.
     refuses 2 "--resume: of which checkpoints?" "$lockstep" train $small --resume
     refuses 2 "--restarts: of which checkpoints?" "$lockstep" train $small --restarts 3
-    refuses 2 "give one of them" "$lockstep" train $small --checkpoint "$ckpt" --resume --resume-from "$ckpt"
     for every in 0s 5 1.5steps many -1m 3days; do
         refuses 2 "--checkpoint-every: expected a number with" "$lockstep" train $small --checkpoint "$ckpt" --checkpoint-every "$every"
     done
