@@ -229,11 +229,14 @@ static volatile sig_atomic_t asked;
 
 static void note_signal(int number) { asked = number; }
 
-void cli_checkpoints_listen(void) {
+static void handle(void (*handler)(int)) {
     static const int wishes[] = {SIGINT, SIGTERM, SIGUSR1};
-    struct sigaction action = {.sa_handler = note_signal, .sa_flags = (int)(SA_RESTART | SA_RESETHAND)};
+    struct sigaction action = {.sa_handler = handler, .sa_flags = (int)(SA_RESTART | SA_RESETHAND)};
     sigemptyset(&action.sa_mask);
     for (size_t i = 0; i < sizeof wishes / sizeof wishes[0]; i++) sigaction(wishes[i], &action, NULL);
 }
+
+void cli_checkpoints_listen(void) { handle(note_signal); }
+void cli_checkpoints_deafen(void) { handle(SIG_DFL); }
 
 int cli_checkpoints_asked(void) { return asked; }

@@ -47,6 +47,7 @@ void cli_checkpoints_end(cli_checkpoints *c);
 
 // From now on SIGINT, SIGTERM and SIGUSR1 are wishes to stop after the step, the second of them an order; of this process.
 void cli_checkpoints_listen(void);
-int cli_checkpoints_asked(void);  // the signal that was the wish; 0: none was
+void cli_checkpoints_deafen(void);  // and from now on orders: training is over
+int cli_checkpoints_asked(void);    // the signal that was the wish; 0: none was
 
 #endif

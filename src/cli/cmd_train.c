@@ -314,7 +314,7 @@ static void print_stop(const run *r) {
     fprintf(out, "Stopped after step %lld of %lld in epoch %d of %d, ", (long long)e->steps,
             (long long)t->steps_per_epoch, e->epoch, r->config.epochs);
     if (r->asked)
-        fprintf(out, "as asked to (%s)%s.\n", strsignal(r->asked), evaluation);
+        fprintf(out, "as asked to%s.\n", evaluation);
     else
         fprintf(out, "to be over in time (%s)%s.\n", r->deadline.why, evaluation);
     if (r->checkpoints.set.folder && !r->checkpoints.failed)
@@ -615,7 +615,8 @@ static ls_status find_asked(run *r) {
     for (int i = 0; i < workers; i++)
         if (all[i]) r->asked = all[i];
     free(all);
-    if (status == LS_OK) r->cli->exit_status = CLI_UNFINISHED;
+    // Worker 0's alone: launchers end the others of a job when one of them ends with a status, and pass it on.
+    if (status == LS_OK && speaks(r)) r->cli->exit_status = CLI_UNFINISHED;
     return status;
 }
 
@@ -661,6 +662,7 @@ static ls_status train(run *r) {
     cli_progress_begin(&r->progress, loud, r->checkpoints.resumed ? r->checkpoints.epoch : 1, r->config.epochs);
     c->stage = CLI_STAGE_ALONE;
     LS_TRY(fit(r));
+    if (r->checkpoints.set.folder) cli_checkpoints_deafen();
     LS_TRY(find_asked(r));
     LS_TRY(restore_best(r));
     save_weights(r);

@@ -19,6 +19,7 @@
 #include "base/error.h"
 #include "base/limits.h"
 #include "base/watch.h"
+#include "cli/checkpoints.h"
 #include "cli/cli.h"
 
 #define RULE           "--------------------------------------------------------------------------"
@@ -139,7 +140,7 @@ static void take_line(supervisor *s, const char *line, size_t n) {
     }
     if (strstr(line, "Set MCA parameter \"orte_base_help_aggregate\"") ||
         strstr(line, "more process has sent help message") || strstr(line, "more processes have sent help message") ||
-        strncmp(line, "YOUR APPLICATION TERMINATED WITH", 32) == 0 ||
+        strstr(line, ": Forwarding signal ") || strncmp(line, "YOUR APPLICATION TERMINATED WITH", 32) == 0 ||
         strncmp(line, "This typically refers to a problem with your application", 56) == 0 ||
         strncmp(line, "Please see the FAQ page for debugging suggestions", 49) == 0)
         return;
@@ -316,7 +317,7 @@ static void say_end(const supervisor *s, int wait_status) {
         return;
     }
     if (!number && code > 128 && code < 128 + 65) number = code - 128;
-    if (!number && code && s->launch->speaks && !s->spoken)
+    if (!number && code && code != CLI_UNFINISHED && s->launch->speaks && !s->spoken)
         fprintf(stderr,
                 "lockstep %s: the launcher ended with exit status %d, and no worker has said why; what stands above "
                 "are its words\n",

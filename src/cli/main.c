@@ -59,11 +59,14 @@ static int finish(cli *c, const char *command, ls_status status) {
         say(command, "");
     else if (status != LS_OK && (!c->context || ls_context_size(c->context) == 1))
         fail_before(command);
+    fflush(stdout);  // a launcher may end whoever is late in leaving
     ls_context_destroy(&c->context);
     if (status == LS_OK && (fflush(stdout) || ferror(stdout))) {
         perror("lockstep: cannot write to the standard output");
         return 1;
     }
+    if (status == LS_OK && c->exit_status)
+        usleep(300000);  // the others have ended then, whom a launcher would end for it
     return status == LS_OK ? c->exit_status : c->stage == CLI_STAGE_ARGUMENTS ? 2 : 1;
 }
 

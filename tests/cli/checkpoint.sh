@@ -77,9 +77,33 @@ names() { (cd "$ckpt" && echo *); }
     wait $process
     [ $? -eq 75 ] || wrong "a training that was asked to stop does not end with 75"
     what="a training that was asked to stop"
-    matches '^Stopped after step [0-9]+ of 20 in epoch [0-9]+ of 1000000, as asked to \(Terminated\)\.$'
+    matches '^Stopped after step [0-9]+ of 20 in epoch [0-9]+ of 1000000, as asked to\.$'
     says "The same command with --resume goes on from there."
     [ "$(names | wc -w)" -eq 1 ] || wrong "$what: left $(names)"
+
+    # So it is with several workers, whose launcher has nothing to add; and where a time limit stops them.
+    if [ -n "$mpirun" ]; then
+        rm -rf "$ckpt"
+        : >"$here/out"
+        "$lockstep" train $small --epochs 1000000 --schedule constant --workers 2 --checkpoint "$ckpt" --checkpoint-every 1h >"$here/out" 2>"$here/err" &
+        process=$!
+        tries=0
+        until grep -q 'Epoch 2' "$here/out" || [ $tries -ge 300 ]; do
+            sleep 0.1
+            tries=$((tries + 1))
+        done
+        kill -INT $process
+        wait $process
+        [ $? -eq 75 ] || wrong "workers that were asked to stop do not end with 75"
+        what="workers that were asked to stop"
+        matches '^Stopped after step [0-9]+ of 20 in epoch [0-9]+ of 1000000, as asked to\.$'
+        matches '^Weights digest '
+        complains "finishing the step and writing a checkpoint; asked once more, it ends at once"
+        [ "$(grep -vc '^Starting workers as root' "$here/err")" -eq 1 ] || wrong "$what: somebody says more"
+        run 75 "$lockstep" train $small --epochs 1000000 --schedule constant --workers 2 --checkpoint "$ckpt" --resume --time-limit 0:04
+        says "The same command with --resume goes on from there."
+        [ "$(grep -vc '^Starting workers as root' "$here/err")" -eq 0 ] || wrong "$what: somebody says more"
+    fi
 
     # A worker dies: all start again from the newest.
     if [ -n "$mpirun" ]; then
