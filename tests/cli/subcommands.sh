@@ -34,6 +34,12 @@ if [ -n "$mpirun" ]; then
 fi
 does report "$here/run.json" --out "$here/page"
 does report "$here/trace"
+does train mnist-mlp --limit-train 256 --limit-test 50 --epochs 1 --verbose 0 --checkpoint "$here/kept"
+does evaluate "$here/kept"
+does inspect "$here/kept"
+run 1 "$lockstep" predict "$here/kept" "$here/run.json" # predict.sh has pictures
+complains "run.json"
+ran="$ran predict"
 does check
 does slurm train mnist-mlp --epochs 1
 does batch train mnist-mlp --epochs 1

@@ -98,6 +98,8 @@ while final is None and lives < 10 * args.kills + 50:
                 kill(p)
             killed += 1
         kinds[kind] = kinds.get(kind, 0) + 1
+        if killed % 50 == 0:
+            print(f"{killed} kills, {lives} lives, {len(broken)} broken", flush=True)
     try:
         out, err = child.communicate(timeout=300)
     except subprocess.TimeoutExpired:
