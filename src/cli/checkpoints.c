@@ -83,8 +83,8 @@ ls_status cli_checkpoints_check(cli_checkpoints *c) {
 
 // What may change without the result changing; "data" is compared by the trainer, which sees its contents.
 static int is_free(const char *name, const json_t *recipe) {
-    static const char *const names[] = {"data",        "device", "remat",      "strategy", "replicas", "threads",
-                                        "bucket-size", "bind",   "comm-cores", "evaluate", "validate", "limit-test"};
+    static const char *const names[] = {"data", "device",     "remat",    "strategy", "replicas",  "bucket-size",
+                                        "bind", "comm-cores", "evaluate", "validate", "limit-test"};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
         if (strcmp(name, names[i]) == 0) return 1;
     if (strcmp(name, "epochs") != 0) return 0;
@@ -152,7 +152,8 @@ static ls_status look(cli_checkpoints *c) {
     const cli_checkpoint_settings *set = &c->set;
     ls_status status = LS_STATUS_NOT_FOUND;
     if (set->folder && (set->resume || set->from)) status = ls_checkpoint_find(set->folder, &c->found);
-    if (status != LS_STATUS_NOT_FOUND && !set->resume)
+    if (status != LS_OK && status != LS_STATUS_NOT_FOUND) return status;
+    if (status == LS_OK && !set->resume)
         return LS_FAIL(
             LS_STATUS_INVALID_ARGUMENT,
             "--checkpoint %s has checkpoints already: name an empty folder for the training that begins with "
@@ -185,14 +186,34 @@ ls_status cli_checkpoints_find(cli_checkpoints *c, ls_context *context, const ch
 
 static void on_written(void *user, const ls_checkpoint_report *report) {
     cli_checkpoints *c = user;
-    if (report->seconds > c->seconds) c->seconds = report->seconds;
+    c->seconds = report->seconds;
+    c->latest_failed = report->status != LS_OK;
     if (report->status == LS_OK) return;
     if (c->pause) c->pause(c->user);
     fprintf(stderr, "lockstep train: %s\n", report->sentence);
     c->failed = 1;
 }
 
-ls_status cli_checkpoints_begin(cli_checkpoints *c, ls_trainer *trainer, void (*pause)(void *user), void *user) {
+// Worker 0: --resume is about the same samples, wherever they lie.
+static ls_status check_data(const cli_checkpoints *c, const ls_dataset *dataset) {
+    char now[32];
+    if (!c->found || c->branches) return LS_OK;
+    json_t *state = json_loads(ls_checkpoint_state(c->found), 0, NULL);
+    const char *before = json_string_value(json_object_get(json_object_get(state, "training"), "dataset"));
+    snprintf(now, sizeof now, "%016llx", (unsigned long long)ls_dataset_fingerprint(dataset));
+    int same = before && strcmp(before, now) == 0;
+    json_decref(state);
+    if (same) return LS_OK;
+    return LS_FAIL(
+        LS_STATUS_INVALID_ARGUMENT,
+        "--resume: %s was trained on other samples than these; to go on with others begin a new training with "
+        "--resume-from %s and another --checkpoint folder",
+        c->path, c->path);
+}
+
+ls_status cli_checkpoints_begin(cli_checkpoints *c, ls_context *context, ls_trainer *trainer, const ls_dataset *dataset,
+                                void (*pause)(void *user), void *user) {
+    if (c->resumed) LS_TRY(ls_context_agree(context, check_data(c, dataset)));
     if (c->resumed) LS_TRY(ls_trainer_resume(trainer, c->found));
     if (!c->set.folder) return LS_OK;
     c->pause = pause;
@@ -200,7 +221,6 @@ ls_status cli_checkpoints_begin(cli_checkpoints *c, ls_trainer *trainer, void (*
     c->config.recipe = c->recipe;
     c->config.written = on_written;
     c->config.user = c;
-    cli_checkpoints_listen();
     return ls_trainer_checkpoints(trainer, &c->config);
 }
 
@@ -227,7 +247,14 @@ void cli_checkpoints_end(cli_checkpoints *c) {
 
 static volatile sig_atomic_t asked;
 
-static void note_signal(int number) { asked = number; }
+// The second is an order, whichever it is.
+static void note_signal(int number) {
+    if (asked) {
+        signal(number, SIG_DFL);
+        raise(number);
+    }
+    asked = number;
+}
 
 static void handle(void (*handler)(int)) {
     static const int wishes[] = {SIGINT, SIGTERM, SIGUSR1};

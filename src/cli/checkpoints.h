@@ -26,7 +26,8 @@ typedef struct cli_checkpoints {
     int epoch;        // and in which epoch and after how many steps of it
     int64_t step;
     char changed[1024];  // what differs from its recipe; "": nothing
-    double seconds;      // the longest that one took to be written
+    int latest_failed;   // the latest could not
+    double seconds;      // that the latest took to be written
     int failed;          // some could not be written, as was said
     void (*pause)(void *user);
     void *user;
@@ -40,7 +41,8 @@ ls_status cli_checkpoints_check(cli_checkpoints *c);
 ls_status cli_checkpoints_find(cli_checkpoints *c, ls_context *context, const char *model, const char *data,
                                const ls_option_set *options);
 // Brings the trainer there, and sees to it that it takes checkpoints. `pause`: called before something is printed. Collective.
-ls_status cli_checkpoints_begin(cli_checkpoints *c, ls_trainer *trainer, void (*pause)(void *user), void *user);
+ls_status cli_checkpoints_begin(cli_checkpoints *c, ls_context *context, ls_trainer *trainer, const ls_dataset *dataset,
+                                void (*pause)(void *user), void *user);
 // Worker 0, in the head of a run: from where it goes on, and whether what computes is what computed that.
 void cli_checkpoints_say(const cli_checkpoints *c, const char *numerics);
 void cli_checkpoints_end(cli_checkpoints *c);

@@ -246,6 +246,12 @@ static ls_status read_array(batch *b) {
         return LS_FAIL(
             LS_STATUS_INVALID_ARGUMENT,
             "--array is for train: a study compares with --compare, in one job; or give each task its own study");
+    for (int i = 0; i < b->command.count; i++)
+        if (strncmp(b->command.list[i], "--checkpoint", strlen("--checkpoint")) == 0)
+            return LS_FAIL(
+                LS_STATUS_INVALID_ARGUMENT,
+                "--array and --checkpoint: the tasks would keep their checkpoints in one folder; submit a job "
+                "for each of them");
     return scale_compare_words(b->set.array, &b->array, &b->array_count);
 }
 

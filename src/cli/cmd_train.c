@@ -5,6 +5,7 @@
 #include <string.h>
 #include <strings.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/duration.h"
@@ -19,6 +20,8 @@
 #include "report/record.h"
 
 typedef cli_train_settings settings;
+
+#define SLOW_DISK 50e6  // bytes per second
 
 static const ls_option table[] = {
     {"data", LS_OPTION_TEXT, .offset = offsetof(settings, data), .metavar = "SPEC", .group = "Training",
@@ -207,6 +210,9 @@ static ls_status read_options(run *r, int argc, char **argv, ls_words *words) {
     LS_TRY(cli_checkpoints_check(&r->checkpoints));
     if (r->set.restore_best && !r->checkpoints.set.folder)
         return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "--restore-best takes them from a checkpoint: --checkpoint DIR");
+    if (r->checkpoints.set.restarts > 0 && r->set.workers < 2)
+        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
+                       "--restarts starts workers again that this program has started: --workers N, two or more");
     r->cli->restarts = r->checkpoints.set.restarts;
     r->cli->stops_kindly = r->checkpoints.set.folder != NULL;
     return cli_model_check(r->set.model, &r->model);
@@ -317,7 +323,7 @@ static void print_stop(const run *r) {
         fprintf(out, "as asked to%s.\n", evaluation);
     else
         fprintf(out, "to be over in time (%s)%s.\n", r->deadline.why, evaluation);
-    if (r->checkpoints.set.folder && !r->checkpoints.failed)
+    if (r->checkpoints.set.folder && !r->checkpoints.latest_failed)
         fprintf(out, "The same command with --resume goes on from there.\n");
 }
 
@@ -459,13 +465,16 @@ static ls_status check_options(const run *r) {
     char line[4096];
     size_t used = 0, format = strcspn(r->set.data, ":");
     ls_text_add(line, sizeof line, &used,
-                "model=%.80s; data=%.*s; weights=%s; save=%s; trace=%lld; until-accuracy=%.17g; checkpoints=%s; ",
+                "model=%.80s; data=%.*s; weights=%s; save=%s; trace=%lld; until-accuracy=%.17g; checkpoints=%s %s %s "
+                "%s; early-stop=%d %d; ",
                 r->set.model, (int)(format < 80 ? format : 80), r->set.data,
                 !r->set.weights          ? "drawn"
                 : r->set.weights_by_name ? "from a file, by name"
                                          : "from a file",
                 r->set.save ? "yes" : "no", r->set.trace ? (long long)r->set.trace_steps : 0, r->set.until_accuracy,
-                r->checkpoints.set.folder ? "yes" : "no");
+                r->checkpoints.set.folder ? "yes" : "no", r->checkpoints.set.every ? r->checkpoints.set.every : "",
+                r->checkpoints.set.keep_epochs ? r->checkpoints.set.keep_epochs : "",
+                r->checkpoints.set.from ? "from another" : "", r->set.early_stop, r->set.restore_best);
     ls_options_line((ls_option_set[]){r->options[0], r->options[1], {NULL, NULL}}, line + used, sizeof line - used);
     return ls_context_check_equal(r->cli->context, "the options", line);
 }
@@ -512,7 +521,7 @@ static ls_status close_metrics(run *r) {
 static ls_status close_outputs(run *r) {
     ls_status status = r->set.record && speaks(r) ? write_record(r) : LS_OK, metrics = close_metrics(r);
     if (status == LS_OK) status = metrics;
-    if (status == LS_OK && r->checkpoints.failed)
+    if (status == LS_OK && r->checkpoints.failed && !(r->stopped && !r->checkpoints.latest_failed))
         status = LS_FAIL(LS_STATUS_IO, "training is done, but not all its checkpoints were written, as was said above");
     if (status == LS_OK && r->saved != LS_OK) status = LS_FAIL(r->saved, "%s", r->save_failure);
     return ls_context_agree(r->cli->context, status);
@@ -542,8 +551,12 @@ static void note_epoch(run *r, const ls_epoch_result *e) {
 
 // What the log was before training is gone on with.
 static void note_epochs(run *r) {
-    for (int i = 0; i < r->result.epochs; i++)
-        if (r->result.epoch[i].steps == r->result.steps_per_epoch) note_epoch(r, &r->result.epoch[i]);
+    for (int i = 0; i < r->result.epochs; i++) {
+        const ls_epoch_result *e = &r->result.epoch[i];
+        if (e->steps != r->result.steps_per_epoch) continue;
+        note_epoch(r, e);
+        if (r->metrics) note_metrics(r, ls_metrics_epoch(r->metrics, e));
+    }
 }
 
 static ls_status on_epoch(void *user, const ls_epoch_result *e, int *stop) {
@@ -554,7 +567,7 @@ static ls_status on_epoch(void *user, const ls_epoch_result *e, int *stop) {
         e->epoch < r->config.epochs && !r->timekeeper.stop && !r->until_epoch && !r->settled && isfinite(e->loss));
     if (r->config.validate) r->timekeeper.evaluation_seconds = e->val_seconds;
     if (r->metrics) note_metrics(r, ls_metrics_epoch(r->metrics, e));
-    *stop = r->until_epoch > 0 || r->settled;
+    *stop = r->until_epoch > 0 || r->settled || cli_checkpoints_asked();
     return LS_OK;
 }
 
@@ -569,7 +582,9 @@ static ls_status fit(run *r) {
     int evaluates = r->config.evaluate || r->config.validate;
     ls_callbacks callbacks = {.user = r, .on_step = on_step, .on_epoch = on_epoch};
     LS_TRY(cli_timekeeper_begin(&r->timekeeper, r->cli->context, &r->deadline, evaluates ? test_count(r) : 0));
-    ls_status status = known_to_all(r, ls_trainer_fit(r->trainer, &callbacks));
+    // What has been reached before it was gone on with is not trained beyond.
+    int over = r->settled || r->until_epoch;
+    ls_status status = over ? LS_OK : known_to_all(r, ls_trainer_fit(r->trainer, &callbacks));
     if (status == LS_STATUS_LIBRARY) r->cli->stage = CLI_STAGE_ALONE;  // where communication failed others may wait
     LS_TRY(status);
     LS_TRY(ls_trainer_result(r->trainer, &r->result));
@@ -584,7 +599,7 @@ static ls_status fit(run *r) {
 static ls_status evaluate(run *r) {
     const ls_train_result *t = &r->result;
     r->evaluated = t->epochs > 0 && !isnan(t->epoch[t->epochs - 1].val_seconds) && !r->restored;
-    if (r->evaluated || !r->config.evaluate || r->too_late_to_evaluate || test_count(r) == 0) return LS_OK;
+    if (r->evaluated || !r->config.evaluate || r->too_late_to_evaluate || r->asked || test_count(r) == 0) return LS_OK;
     LS_TRY(known_to_all(r, ls_trainer_evaluate(r->trainer, NULL, NULL)));
     r->evaluated = 1;
     LS_TRY(ls_trainer_result(r->trainer, &r->result));
@@ -628,6 +643,14 @@ static ls_status restore_best(run *r) {
     if (!r->set.restore_best || r->stopped || !r->best_epoch || r->best_epoch == r->result.epochs || elsewhere)
         return LS_OK;
     snprintf(path, sizeof path, "%s/epoch-%04d/weights.safetensors", r->checkpoints.set.folder, r->best_epoch);
+    int there = speaks(r) && access(path, R_OK) == 0;
+    LS_TRY(ls_context_broadcast(r->cli->context, &there, sizeof there, 0));
+    if (!there) {
+        if (speaks(r))
+            fprintf(stderr, "lockstep train: %s, of the best epoch, is not there: the weights are those of the last\n",
+                    path);
+        return LS_OK;
+    }
     LS_TRY(ls_trainer_load_weights(r->trainer, path));
     r->restored = 1;
     return ls_trainer_result(r->trainer, &r->result);
@@ -638,6 +661,7 @@ static ls_status train(run *r) {
     LS_TRY(cli_job_check_batch(c, &r->config, r->set.workers));
     LS_TRY(cli_job_launch(c, r->set.workers));
     c->stage = CLI_STAGE_TOGETHER;
+    if (r->checkpoints.set.folder) cli_checkpoints_listen();
     if (cli_job_rank() <= 0) cli_deadline_find(r->set.time_limit, c->started, &r->deadline);
     c->deadline = r->deadline.at;
     LS_TRY(cli_job_join(c, "train", r->set.workers));
@@ -652,7 +676,10 @@ static ls_status train(run *r) {
     LS_TRY(ls_model_build(r->set.model, &model, &r->graph));
     LS_TRY(ls_trainer_create(c->context, r->graph, r->dataset, &r->config, &r->trainer));
     LS_TRY(load_weights(r));
-    LS_TRY(cli_checkpoints_begin(&r->checkpoints, r->trainer, pause_progress, r));
+    LS_TRY(cli_checkpoints_begin(&r->checkpoints, c->context, r->trainer, r->dataset, pause_progress, r));
+    // How long one takes is known once one was written; until then what a slow disk would take.
+    r->checkpoints.seconds =
+        r->checkpoints.set.folder ? 12.0 * (double)ls_graph_parameter_count(r->graph) / SLOW_DISK : 0;
     LS_TRY(ls_trainer_result(r->trainer, &r->result));
     LS_TRY(open_metrics(r));
     note_epochs(r);
@@ -662,7 +689,6 @@ static ls_status train(run *r) {
     cli_progress_begin(&r->progress, loud, r->checkpoints.resumed ? r->checkpoints.epoch : 1, r->config.epochs);
     c->stage = CLI_STAGE_ALONE;
     LS_TRY(fit(r));
-    if (r->checkpoints.set.folder) cli_checkpoints_deafen();
     LS_TRY(find_asked(r));
     LS_TRY(restore_best(r));
     save_weights(r);
@@ -676,6 +702,7 @@ static ls_status train(run *r) {
     char sentence[1024];                                      // the first failure is the one to tell
     snprintf(sentence, sizeof sentence, "%s", trace == LS_OK ? "" : ls_error_message());
     LS_TRY(close_outputs(r));
+    if (r->checkpoints.set.folder) cli_checkpoints_deafen();
     if (trace != LS_OK) ls__error_set(sentence);
     return trace;
 }

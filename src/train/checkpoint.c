@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include "train/checkpoint.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
@@ -87,7 +88,22 @@ static int oldest_first(ls_checkpoint_entry *list, int count) {
     return known;
 }
 
-// What is in the folder already. Those of a training that goes beyond where this one is are not to be written over.
+// What jobs that were killed have left of checkpoints that they wrote or removed.
+static void remove_parts(const char *folder) {
+    DIR *dir = opendir(folder);
+    const struct dirent *entry;
+    while (dir && (entry = readdir(dir))) {
+        const char *end = strrchr(entry->d_name, '.');
+        if (entry->d_name[0] != '.' || !end || (strcmp(end, ".part") != 0 && strcmp(end, ".gone") != 0)) continue;
+        char *path;
+        if (asprintf(&path, "%s/%s", folder, entry->d_name) < 0) break;
+        ls__checkpoint_clear(path);
+        free(path);
+    }
+    if (dir) closedir(dir);
+}
+
+// What is in the folder already. Those of a training that this one does not go on with are not to be written over.
 static ls_status look_around(ls_trainer *t) {
     ls_checkpointer *c = t->checkpoints;
     LS_TRY(try_folder(c->folder));
@@ -98,6 +114,7 @@ static ls_status look_around(ls_trainer *t) {
             "%s has checkpoints of an earlier training, the newest %s: resume from it, or name another folder",
             c->folder, c->entries[0].name);
     c->entry_count = oldest_first(c->entries, c->entry_count);
+    remove_parts(c->folder);
     return LS_OK;
 }
 
@@ -116,6 +133,11 @@ static ls_status set_up(ls_trainer *t, const ls_checkpoint_config *config) {
     c->taken = ls_clock();
     LS_TRY(copy_texts(c, config));
     LS_TRY(check_list(c->keep_epochs));
+    json_t *recipe = c->recipe ? json_loads(c->recipe, JSON_REJECT_DUPLICATES, NULL) : NULL;
+    int is_object = json_is_object(recipe);
+    json_decref(recipe);
+    if (c->recipe && !is_object)
+        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "a checkpoint's recipe is a JSON object, as {\"lr\": 0.1}, or NULL");
     if (t->comm->rank != 0) return LS_OK;
     LS_TRY(ls_params_twin(t->params, &c->params));
     return look_around(t);
@@ -126,16 +148,20 @@ ls_status ls_trainer_checkpoints(ls_trainer *t, const ls_checkpoint_config *conf
     LS_NEED(config, "config");
     if (t->checkpoints) return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "this trainer takes checkpoints already");
     LS_TRY(ls_comm_agree(t->comm, check_config(config)));
-    LS_TRY(ls_comm_agree(t->comm, ls_calloc(1, sizeof *t->checkpoints, &t->checkpoints)));
-    ls_status status = ls_comm_agree(t->comm, set_up(t, config));
+    ls_status status = ls_comm_agree(t->comm, ls_calloc(1, sizeof *t->checkpoints, &t->checkpoints));
+    if (status == LS_OK) status = ls_comm_agree(t->comm, set_up(t, config));
+    if (status != LS_OK) {
+        ls__checkpoints_destroy(t);
+        return status;
+    }
+    t->takes_checkpoints = 1;
+    t->memory = ls__trainer_memory(t);
+    status = ls_comm_agree(t->comm, ls__memory_check(t));
     ls_checkpointer *c = t->checkpoints;
     int64_t bytes = t->comm->host == 0 ? ls__snapshot_bytes(t) : LS_ALIGN;
     if (status == LS_OK) status = ls_comm_host_alloc(t->comm, bytes, &c->snapshot);
     if (status != LS_OK) ls__checkpoints_destroy(t);
-    LS_TRY(status);
-    t->takes_checkpoints = 1;
-    t->memory = ls__trainer_memory(t);
-    return LS_OK;
+    return status;
 }
 
 void ls__checkpoints_destroy(ls_trainer *t) {
@@ -276,11 +302,17 @@ static ls_status take(ls_trainer *t) {
     ls_checkpointer *c = t->checkpoints;
     ls_comm *comm = t->comm;
     double sum[LS_MAX_MEASURES], begun = ls_clock();
+    if (c->busy) finish(t);              // only worker 0 knows: the others of its host
+    LS_TRY(ls_comm_host_barrier(comm));  // must not touch the snapshot while it is being written
     memcpy(sum, t->at.sum, (size_t)t->measures.width * sizeof *sum);
     c->job.begun = begun;
     t->history.not_finite = -1;
     if (t->at.running) LS_TRY(ls__measures_gather(t, t->at.step * t->train_shape.micro_batches, sum));
-    if (t->history.not_finite >= 0) return LS_OK;  // training has diverged: the one before is the last that is good
+    if (t->history.not_finite >= 0) {  // the one before is the last that is good
+        c->failed = LS_STATUS_DIVERGED;
+        snprintf(c->failure, sizeof c->failure, "no checkpoint is taken: the loss is no finite number any more");
+        return LS_OK;
+    }
     LS_TRY(ls__snapshot_take(t));
     ls_status status = comm->rank == 0 ? prepare(t, sum) : LS_OK;
     c->taken = ls_clock();
@@ -295,7 +327,9 @@ ls_status ls_trainer_checkpoint_now(ls_trainer *t) {
     LS_NEED(t, "trainer");
     if (!t->checkpoints)
         return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "call ls_trainer_checkpoints first, which says where to");
-    if (t->checkpoints->busy) finish(t);
+    if (t->at.running && t->at.step == t->train_shape.steps)
+        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "epoch %d has no step left: end it, then take a checkpoint",
+                       t->at.epoch);
     LS_TRY(take(t));
     return ls_trainer_checkpoint_wait(t);
 }
@@ -338,18 +372,13 @@ ls_status ls__checkpoint_after_epoch(ls_trainer *t) {
     int done = t->at.epoch - 1, every = c->config.every_epochs;
     int wanted = done == t->config.epochs || (every > 0 && done % every == 0) || epoch_is_kept(c, done) ||
                  t->at.decision == LS_VOTE_CHECKPOINT || (c->config.keep_best && best_so_far(t));
-    if (!wanted) return LS_OK;
-    if (c->busy) finish(t);
-    return take(t);
+    return wanted ? take(t) : LS_OK;
 }
 
 ls_status ls__checkpoint_at_end(ls_trainer *t) {
     ls_checkpointer *c = t->checkpoints;
     if (!c) return LS_OK;
-    if (!c->fresh && t->at.all_steps > t->at.steps_before) {
-        if (c->busy) finish(t);
-        LS_TRY(take(t));
-    }
+    if (!c->fresh && t->at.all_steps > t->at.steps_before) LS_TRY(take(t));
     ls_trainer_checkpoint_wait(t);  // what could not be written has been told, and ends no training
     return LS_OK;
 }

@@ -41,8 +41,7 @@ struct ls_checkpoint {
     char *text, *recipe;  // the state, and of it the recipe, as texts
 };
 
-// In a folder of checkpoints: each that has a manifest, newest first. `fn` gets its name and its state; what it returns but LS_OK ends it.
-// Not collective. Errors: IO, OUT_OF_MEMORY.
+// In a folder of checkpoints: each that has a manifest, newest first. The caller frees *out. Not collective. Errors: IO, OUT_OF_MEMORY.
 typedef struct ls_checkpoint_entry {
     char name[LS_CHECKPOINT_NAME];
     int64_t all_steps;
@@ -97,6 +96,8 @@ ls_status ls__snapshot_take(ls_trainer *trainer);
 ls_status ls__snapshot_write(ls_trainer *trainer);
 // Worker 0: waits for the thread.
 void ls__snapshot_join(ls_trainer *trainer);
+// Removes a folder of a checkpoint's files, as far as they are.
+void ls__checkpoint_clear(const char *path);
 // Removes a checkpoint, or what is left of one, in such a way that nobody ever finds half of it.
 void ls__checkpoint_remove(const char *folder, const char *name);
 

@@ -17,11 +17,6 @@ typedef struct incoming {
     float *values;      // (length): the buffer's memory, or a copy on the host
 } incoming;
 
-static ls_status get(void *user, int param, float *values) {
-    incoming *in = user;
-    return ls_params_get(in->trainer->params, in->trainer->queue, param, ls_span_of(in->buffer, 0), values);
-}
-
 static ls_status set(void *user, int param, const float *values) {
     incoming *in = user;
     return ls_params_set(in->trainer->params, in->trainer->queue, param, ls_span_of(in->buffer, 0), values);
@@ -62,7 +57,7 @@ static ls_status load_vector(ls_trainer *t, const char *folder, const char *name
     if (status == LS_OK && asprintf(&path, "%s/%s", folder, file) < 0)
         status = LS_FAIL(LS_STATUS_OUT_OF_MEMORY, "out of memory");
     status = ls_comm_agree(t->comm, status);
-    ls_weights w = {.graph = t->graph, .comm = t->comm, .user = &in, .get = get, .set = set, .changed = changed};
+    ls_weights w = {.graph = t->graph, .comm = t->comm, .user = &in, .set = set, .changed = changed};
     if (status == LS_OK) status = ls__weights_load(&w, path, 0, NULL);
     ls_buffer_destroy(&in.buffer);
     free(path);

@@ -72,10 +72,10 @@ static json_t *training(const ls_trainer *t) {
 static json_t *history(const ls_trainer *t, double running) {
     const ls_history *h = &t->history;
     int count = t->measures.value_count;
-    return json_pack("{s:o,s:o,s:o,s:o,s:o,s:o,s:o}", "train_seconds", number(h->train_seconds + running),
-                     "evaluate_seconds", number(h->evaluate_seconds), "test_loss", number(h->test_loss),
-                     "test_accuracy", number(h->test_accuracy), "finite_loss", number(h->finite_loss), "train_values",
-                     measured(h->train_values, count), "test_values", measured(h->test_values, count));
+    return json_pack("{s:o,s:o,s:o,s:o,s:o,s:o}", "train_seconds", number(h->train_seconds + running), "test_loss",
+                     number(h->test_loss), "test_accuracy", number(h->test_accuracy), "finite_loss",
+                     number(h->finite_loss), "train_values", measured(h->train_values, count), "test_values",
+                     measured(h->test_values, count));
 }
 
 static ls_status parse_recipe(const char *recipe, json_t **out) {
@@ -196,9 +196,13 @@ static ls_status read_epoch(const ls_trainer *t, const char *path, const json_t 
     return LS_OK;
 }
 
-static ls_status read_epochs(ls_trainer *t, const char *path, const json_t *list) {
+// Those before the one that it goes on in, and that one where it was left.
+static ls_status read_epochs(ls_trainer *t, const char *path, const json_t *list, int64_t next, int64_t step) {
     ls_history *h = &t->history;
-    int count = (int)json_array_size(list);
+    size_t there = json_array_size(list);
+    if (there != (size_t)(next - 1) && !(there == (size_t)next && step > 0))
+        return bad(path, "it has not as many epochs behind it as it says");
+    int count = (int)there;
     if (count > t->config.epochs)
         return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "%s has %d epochs behind it, and only %d are asked for", path, count,
                        t->config.epochs);
@@ -217,7 +221,6 @@ static void read_measured(const json_t *list, ls_measured *values, int count) {
 static void read_history(ls_trainer *t, const json_t *o) {
     ls_history *h = &t->history;
     h->train_seconds = fmax(real_of(o, "train_seconds"), 0);
-    h->evaluate_seconds = fmax(real_of(o, "evaluate_seconds"), 0);
     h->test_loss = real_of(o, "test_loss");
     h->test_accuracy = real_of(o, "test_accuracy");
     h->finite_loss = real_of(o, "finite_loss");
@@ -229,8 +232,8 @@ static ls_status read_sum(ls_trainer *t, const char *path, const json_t *list) {
     if (json_array_size(list) != (size_t)t->measures.width) return bad(path, "its sums are not those of this network");
     for (int i = 0; i < t->measures.width; i++) {
         const json_t *value = json_array_get(list, (size_t)i);
-        if (!json_is_number(value)) return bad(path, "one of its sums is no number");
-        t->at.sum[i] = json_number_value(value);
+        if (!json_is_number(value) && !json_is_null(value)) return bad(path, "one of its sums is no number");
+        t->at.sum[i] = json_is_null(value) ? NAN : json_number_value(value);
     }
     return LS_OK;
 }
@@ -242,8 +245,9 @@ ls_status ls__state_apply(ls_trainer *t, const char *path, const json_t *state) 
     if (number < 1 || number > t->config.epochs + 1)
         return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "%s goes on in epoch %lld, and only %d are asked for", path,
                        (long long)number, t->config.epochs);
-    if (step < 0 || step >= t->train_shape.steps || all < step) return bad(path, "its position makes no sense");
-    LS_TRY(read_epochs(t, path, json_object_get(state, "epochs")));
+    if (step < 0 || step >= t->train_shape.steps || all < step || all > (int64_t)1 << 53)
+        return bad(path, "its position makes no sense");
+    LS_TRY(read_epochs(t, path, json_object_get(state, "epochs"), number, step));
     LS_TRY(read_sum(t, path, json_object_get(state, "sum")));
     read_history(t, json_object_get(state, "history"));
     ls_position *at = &t->at;

@@ -241,7 +241,7 @@ static ls_status write_files(ls_trainer *t, json_t *files) {
 // --- folders ---------------------------------------------------------------------------------------------------------
 
 // Removes the files of a folder that has no folders, and it. Best effort.
-static void remove_folder(const char *path) {
+void ls__checkpoint_clear(const char *path) {
     static const char *const known[] = {LS_CHECKPOINT_MANIFEST, LS_CHECKPOINT_STATE, "weights.safetensors"};
     char *file;
     for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
@@ -263,8 +263,8 @@ void ls__checkpoint_remove(const char *folder, const char *name) {
         free(path);
         return;
     }
-    remove_folder(gone);
-    if (rename(path, gone) == 0) remove_folder(gone);
+    ls__checkpoint_clear(gone);
+    if (rename(path, gone) == 0) ls__checkpoint_clear(gone);
     free(path);
     free(gone);
 }
@@ -283,13 +283,13 @@ static ls_status put_in_place(ls_checkpointer *c) {
 
 static ls_status write_all(ls_trainer *t) {
     ls_checkpoint_job *job = &t->checkpoints->job;
-    remove_folder(job->beside);
+    ls__checkpoint_clear(job->beside);
     if (mkdir(job->beside, 0777) != 0) return io_failure(job->path);
     json_t *files = json_object();
     ls_status status = files ? write_files(t, files) : LS_FAIL(LS_STATUS_OUT_OF_MEMORY, "out of memory");
     json_decref(files);
     if (status == LS_OK) status = put_in_place(t->checkpoints);
-    if (status != LS_OK) remove_folder(job->beside);
+    if (status != LS_OK) ls__checkpoint_clear(job->beside);
     return status;
 }
 
@@ -301,7 +301,8 @@ static void *thread_main(void *user) {
     ls_checkpointer *c = t->checkpoints;
     ls_checkpoint_job *job = &c->job;
     if (t->spread.bound) ls_topology_unbind(t->topology);
-    setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), NICENESS);
+    id_t thread = (id_t)syscall(SYS_gettid);
+    setpriority(PRIO_PROCESS, thread, getpriority(PRIO_PROCESS, thread) + NICENESS);
     if (t->device->ops->thread_begin) t->device->ops->thread_begin(t->device);
     job->status = write_all(t);
     if (job->status != LS_OK) snprintf(job->sentence, sizeof job->sentence, "%s", ls_error_message());

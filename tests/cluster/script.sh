@@ -75,6 +75,7 @@ for status in 0 1 75; do
     if [ $status -eq 75 ]; then says "requeued: requeue 17"; else grep -q requeued "$here/out" && wrong "$what: is requeued after $status"; fi
 done
 run 75 env PATH="$here/ends:$PATH" SLURM_JOB_ID=17 SLURM_RESTART_COUNT=1000 sh "$here/job"
+refuses 2 "the tasks would keep their checkpoints in one folder" "$lockstep" batch train mnist-mlp --checkpoint ckpt --array lr=0.1,0.2
 run 0 "$lockstep" batch train mnist-mlp --system pbs --checkpoint ckpt --time 01:00:00
 says "submit this script again, and it goes on."
 
