@@ -18,4 +18,5 @@ if(TARGET lockstep_program)
   set_tests_properties(cli.workers cli.check cli.subcommands PROPERTIES PROCESSORS 2)
   set_property(TEST cli.subcommands APPEND PROPERTY LABELS dnnl)  # bench --layers searches its kernels
   set_property(TEST cli.time_limit APPEND PROPERTY LABELS slow)
+  set_property(TEST cli.checkpoint APPEND PROPERTY LABELS slow)  # test_checkpoint and cli.subcommands are for the sanitizers
 endif()
