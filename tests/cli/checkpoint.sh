@@ -13,6 +13,19 @@ same() {
 log_of() { cut -d, -f1-3,6,7 "$1"; } # of metrics, without times, and without what is found by evaluating
 names() { (cd "$ckpt" && echo *); }
 
+# begins OPTIONS...: a training without end, until its second epoch; $process is it.
+begins() {
+    : >"$here/out" # what another run wrote is not to be taken for this one's
+    # shellcheck disable=SC2086 # several words
+    "$lockstep" train $small --epochs 1000000 --schedule constant --checkpoint "$ckpt" --checkpoint-every 1h "$@" >"$here/out" 2>"$here/err" &
+    process=$!
+    tries=0
+    until grep -q 'Epoch 2' "$here/out" || [ $tries -ge 300 ]; do
+        sleep 0.1
+        tries=$((tries + 1))
+    done
+}
+
 # shellcheck disable=SC2086 # several words
 {
     run 0 "$lockstep" train $small --validate --metrics "$here/whole.csv"
@@ -65,14 +78,7 @@ names() { (cd "$ckpt" && echo *); }
     same
     # Asked to stop: the step is finished, a checkpoint written, and it says how to go on.
     rm -rf "$ckpt"
-    : >"$here/out" # what another run wrote is not to be taken for this one's
-    "$lockstep" train $small --epochs 1000000 --schedule constant --checkpoint "$ckpt" --checkpoint-every 1h >"$here/out" 2>"$here/err" &
-    process=$!
-    tries=0
-    until grep -q 'Epoch 2' "$here/out" || [ $tries -ge 300 ]; do
-        sleep 0.1
-        tries=$((tries + 1))
-    done
+    begins
     kill -TERM $process
     wait $process
     [ $? -eq 75 ] || wrong "a training that was asked to stop does not end with 75"
@@ -84,14 +90,7 @@ names() { (cd "$ckpt" && echo *); }
     # So it is with several workers, whose launcher has nothing to add; and where a time limit stops them.
     if [ -n "$mpirun" ]; then
         rm -rf "$ckpt"
-        : >"$here/out"
-        "$lockstep" train $small --epochs 1000000 --schedule constant --workers 2 --checkpoint "$ckpt" --checkpoint-every 1h >"$here/out" 2>"$here/err" &
-        process=$!
-        tries=0
-        until grep -q 'Epoch 2' "$here/out" || [ $tries -ge 300 ]; do
-            sleep 0.1
-            tries=$((tries + 1))
-        done
+        begins --workers 2
         kill -INT $process
         wait $process
         [ $? -eq 75 ] || wrong "workers that were asked to stop do not end with 75"
