@@ -3,7 +3,6 @@
 #include <dirent.h>
 #include <errno.h>
 #include <math.h>
-#include <openssl/evp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,6 +13,7 @@
 #include "base/memory.h"
 #include "base/text.h"
 #include "train/checkpoint.h"
+#include "train/sha256.h"
 
 enum { BLOCK = 1 << 20, MAX_JSON = 64 << 20 };
 

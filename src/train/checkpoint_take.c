@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <math.h>
-#include <openssl/evp.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,6 +16,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "train/checkpoint.h"
+#include "train/sha256.h"
 #include "train/weights.h"
 
 enum { BUFFER = 1 << 20, TAG = 0x3000, NICENESS = 5 };

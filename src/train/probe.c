@@ -2,7 +2,6 @@
 // the plan it is going to train with, and the digests of the gradients are compared. Kernels of another library, instruction set or
 // processor may bear the same names and give other bits; then the weights would depend on who computed which micro-batch.
 #define _GNU_SOURCE
-#include <openssl/evp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,6 +11,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/philox.h"
+#include "train/sha256.h"
 #include "train/trainer_impl.h"
 
 enum { PROBE_STREAM = 0x50524F42, CHUNK_FLOATS = 1 << 18 };

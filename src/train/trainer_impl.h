@@ -291,10 +291,6 @@ void ls__replicas_stop(ls_trainer *trainer);
 ls_status ls__measures_gather(ls_trainer *trainer, int64_t count, double *sum);
 // Keeps what the phases of the epoch that is over were; its index counts from 0. Not collective.
 void ls__results_epoch(ls_trainer *trainer, int index);
-// A SHA-256, and its text; the end frees it. Errors: OUT_OF_MEMORY, LIBRARY.
-struct evp_md_ctx_st;
-ls_status ls__sha256_begin(struct evp_md_ctx_st **out);
-void ls__sha256_end(struct evp_md_ctx_st *sha, char text[65]);
 // SHA-256 of the weights, as text; "" where not all are finite. Without weights: of nothing, so that what it takes is there.
 ls_status ls__results_digest(ls_trainer *trainer, char text[65]);
 // DIVERGED where a weight is no finite number; the parameter.
