@@ -8,15 +8,17 @@ target_compile_definitions(test_prepare PRIVATE LS_GOLDEN_DIR="${CMAKE_CURRENT_S
 target_link_libraries(test_cifar PRIVATE PkgConfig::CRYPTO)
 
 # Images in files.
-foreach(test test_image fuzz/fuzz_image)
+foreach(test test_image test_images fuzz/fuzz_image)
   ls_test(${test} LABELS data)
   get_filename_component(target ${test} NAME)
-  target_link_libraries(${target} PRIVATE PkgConfig::PNG PkgConfig::JPEG ZLIB::ZLIB)
+  target_link_libraries(${target} PRIVATE PkgConfig::PNG PkgConfig::JPEG ZLIB::ZLIB Threads::Threads)
 endforeach()
-add_executable(write_images write_images.c)
-target_include_directories(write_images PRIVATE ${PROJECT_SOURCE_DIR}/src)
-target_link_libraries(write_images PRIVATE lockstep PkgConfig::PNG PkgConfig::JPEG ZLIB::ZLIB)
-ls_tests_targets(write_images cli)
+foreach(program write_images write_folders)
+  add_executable(${program} ${program}.c)
+  target_include_directories(${program} PRIVATE ${PROJECT_SOURCE_DIR}/src)
+  target_link_libraries(${program} PRIVATE lockstep PkgConfig::PNG PkgConfig::JPEG ZLIB::ZLIB)
+  ls_tests_targets(${program} cli)
+endforeach()
 
 # The embedded dataset of shapes as a picture: `cmake --build BUILD --target shapes-sheet`.
 add_executable(shapes-sheet EXCLUDE_FROM_ALL ${PROJECT_SOURCE_DIR}/tools/shapes-sheet.c)

@@ -77,4 +77,27 @@ static inline image_file image_jpeg(int width, int height, int channels, int pro
     return f;
 }
 
+// The image with Exif data in front that say how a camera was held; `big`: the most significant byte first.
+static inline void image_orient(image_file *jpeg, int orientation, int big) {
+    const unsigned char value = (unsigned char)orientation;
+    const unsigned char little[] = {0xff, 0xe1, 0,    34, 'E', 'x', 'i', 'f', 0, 0, 'I',   'I', 42, 0, 8, 0, 0, 0,
+                                    1,    0,    0x12, 1,  3,   0,   1,   0,   0, 0, value, 0,   0,  0, 0, 0, 0, 0};
+    const unsigned char large[] = {0xff, 0xe1, 0, 34,   'E', 'x', 'i', 'f', 0, 0, 'M', 'M',   0, 42, 0, 0, 0, 8,
+                                   0,    1,    1, 0x12, 0,   3,   0,   0,   0, 1, 0,   value, 0, 0,  0, 0, 0, 0};
+    image_file f = {NULL, 0, 0};
+    image_add(&f, jpeg->bytes, 2);
+    image_add(&f, big ? large : little, sizeof little);
+    image_add(&f, jpeg->bytes + 2, jpeg->size - 2);
+    free(jpeg->bytes);
+    *jpeg = f;
+}
+
+static inline int image_save(image_file f, const char *path) {
+    FILE *out = fopen(path, "wb");
+    int written = out && fwrite(f.bytes, 1, f.size, out) == f.size;
+    if (out) written &= fclose(out) == 0;
+    free(f.bytes);
+    return written;
+}
+
 #endif

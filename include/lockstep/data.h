@@ -42,8 +42,8 @@ typedef struct ls_field {
 
 // ---- datasets by name ----------------------------------------------------------------------------------------------
 
-// Opens a dataset: "mnist:DIR", "fashion-mnist:DIR", "cifar10:DIR", "cifar100:DIR", "digits", "shapes" or "synthetic:HxWxC" (`lockstep datasets`
-// says what they are). One copy per host, in memory its workers share; read by them in parallel. The caller destroys it before the context. Collective.
+// Opens a dataset: "mnist:DIR", "fashion-mnist:DIR", "cifar10:DIR", "cifar100:DIR", "images:DIR", "digits", "shapes" or "synthetic:HxWxC" (`lockstep datasets`
+// says what they are). One copy per host, in memory its workers share, read by them in parallel; of files with an image each an index. The caller destroys it before the context. Collective.
 // Errors: NOT_FOUND, IO, BAD_DATA (the file, what is wrong with it), MISMATCH (hosts read different data).
 ls_status ls_dataset_open(ls_context *context, const char *spec, ls_dataset **out);
 
@@ -120,7 +120,9 @@ int64_t ls_dataset_test_count(const ls_dataset *dataset);   // 0: there is no te
 // The index-th field, from 0, in the order of the description; NULL past the last. Owned by the dataset.
 const ls_field *ls_dataset_field(const ls_dataset *dataset, int index);
 const ls_field *ls_dataset_find_field(const ls_dataset *dataset, const char *name);  // NULL: there is none
-ls_shape ls_dataset_image_shape(const ls_dataset *dataset);                          // of the field "image"; {0}: none
+// Of the field "image"; {0}: none. Where images have sizes of their own, as those of "images:DIR", (0, 0, channels): ls_model_build takes the
+// network's own in place of a 0, and trainers resize images to what the network takes.
+ls_shape ls_dataset_image_shape(const ls_dataset *dataset);
 int ls_dataset_classes(const ls_dataset *dataset);  // of the field "label"; 0: none, or not class numbers
 const char *ls_dataset_class(const ls_dataset *dataset, int index);  // its name, "frog"; NULL: it has none
 // Mean and deviation of pixel / 255 over the training set's images, channel by channel: (C) doubles each. As --normalize dataset
@@ -141,11 +143,15 @@ typedef struct ls_image {
     uint8_t *pixels;  // (height, width, channels): grey, or red, green and blue
 } ls_image;
 
-// Reads a PNG or JPEG image. `channels` 1: as grey, by the brightness of colours (ITU-R BT.601); 3: in colour; 0: as it is. Transparency is left out, and
-// so is how a camera was held. The caller frees it. Not collective. Errors: NOT_FOUND, IO, BAD_DATA (damaged, cut off, no such image, or said to be
-// larger than any, which is found out before memory is taken), UNSUPPORTED (another format; colours for printing), OUT_OF_MEMORY.
+// Reads a PNG or JPEG image. `channels` 1: as grey, by the brightness of colours (ITU-R BT.601); 3: in colour; 0: as it is. Colours for printing
+// (CMYK) become red, green and blue, and an image is turned as its Exif data say that the camera was held; transparency is left out. The caller
+// frees it. Not collective. Errors: NOT_FOUND, IO, BAD_DATA (damaged, cut off, no such image, or said to be larger than any, which
+// is found out before memory is taken), UNSUPPORTED (another format), OUT_OF_MEMORY.
 ls_status ls_image_read(const char *path, int channels, ls_image *out);
-// The same of a file in memory; `name` is for sentences.
+// The same of an image that is going to be resized to `height` x `width`: one that is at least twice as large is halved, up to three times, as
+// datasets of images in files are (docs/datasets.md). A JPEG is, while it is decoded, which is faster.
+ls_status ls_image_read_for(const char *path, int channels, int64_t height, int64_t width, ls_image *out);
+// The same as ls_image_read of a file in memory; `name` is for sentences.
 ls_status ls_image_decode(const char *name, const void *bytes, int64_t size, int channels, ls_image *out);
 void ls_image_free(ls_image *image);  // NULL is fine
 

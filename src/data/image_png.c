@@ -39,27 +39,48 @@ static void set_form(png_structp png) {
     png_set_strip_alpha(png);
 }
 
-static ls_status read_pixels(png_structp png, png_infop info, const reader *r, ls_image *out) {
+// What comes before the pixels. Only there is looked for how the camera was held.
+static ls_status read_header(png_structp png, png_infop info, const reader *r, ls_image_header *out) {
     png_read_info(png, info);
-    out->height = png_get_image_height(png, info);
-    out->width = png_get_image_width(png, info);
-    LS_TRY(ls__image_check_size(r->file, out->height, out->width, MOST_PIXELS));
+    *out = (ls_image_header){png_get_image_height(png, info), png_get_image_width(png, info), 1};
+#ifdef PNG_eXIf_SUPPORTED
+    png_uint_32 size = 0;
+    png_bytep exif = NULL;
+    if (png_get_eXIf_1(png, info, &size, &exif) && exif) out->orientation = ls__exif_orientation(exif, size);
+#endif
+    return ls__image_check_size(r->file, out->height, out->width, MOST_PIXELS);
+}
+
+static ls_status read_pixels(png_structp png, png_infop info, const reader *r, const ls_image_wish *wish,
+                             ls_image_buffer *buffer, ls_image *out, int *orientation) {
+    ls_image_header header;
+    LS_TRY(read_header(png, info, r, &header));
+    *orientation = header.orientation;
     set_form(png);
     int passes = png_set_interlace_handling(png);
     png_read_update_info(png, info);
-    out->channels = png_get_channels(png, info);
+    *out = (ls_image){header.height, header.width, png_get_channels(png, info), NULL};
     int64_t row = out->width * out->channels;
     if ((out->channels != 1 && out->channels != 3) || (int64_t)png_get_rowbytes(png, info) != row)
         return LS_FAIL(LS_STATUS_UNSUPPORTED, "%s has %lld channels; images are grey or RGB", r->file->name,
                        (long long)out->channels);
-    LS_TRY(ls_calloc(out->height, row, &out->pixels));
+    LS_TRY(ls__image_pixels(r->file, wish, buffer, out));
     for (int pass = 0; pass < passes; pass++)
         for (int64_t y = 0; y < out->height; y++) png_read_row(png, out->pixels + y * row, NULL);
     png_read_end(png, NULL);
     return LS_OK;
 }
 
-ls_status ls__image_png(const ls_image_file *file, ls_image *out) {
+// What is asked of a file; `out` NULL: its header alone.
+typedef struct task {
+    const ls_image_wish *wish;
+    ls_image_buffer *buffer;
+    ls_image_header *header;
+    ls_image *out;
+    int *orientation;
+} task;
+
+static ls_status run(const ls_image_file *file, const task *t) {
     reader r = {.file = file};
     ls_status status;
     png_structp png = png_create_read_struct(PNG_LIBPNG_VER_STRING, &r, fail, ignore);
@@ -72,10 +93,25 @@ ls_status ls__image_png(const ls_image_file *file, ls_image *out) {
         png_set_read_fn(png, &r, read_bytes);
         png_set_user_limits(png, 0x7fffffff, 0x7fffffff);  // ours come with a sentence
         png_set_chunk_malloc_max(png, MOST_CHUNK);
-        status = read_pixels(png, info, &r, out);
+        if (t->out)
+            status = read_pixels(png, info, &r, t->wish, t->buffer, t->out, t->orientation);
+        else
+            status = read_header(png, info, &r, t->header);
     } else {
         status = ls__image_damaged(file, r.failure);
     }
     png_destroy_read_struct(&png, &info, NULL);
     return status;
+}
+
+ls_status ls__image_png_header(const ls_image_file *file, ls_image_header *out) {
+    const task t = {.header = out};
+    return run(file, &t);
+}
+
+ls_status ls__image_png(const ls_image_file *file, const ls_image_wish *wish, ls_image_buffer *buffer, ls_image *out,
+                        int *shrunk, int *orientation) {
+    const task t = {wish, buffer, NULL, out, orientation};
+    *shrunk = 1;
+    return run(file, &t);
 }

@@ -1,0 +1,79 @@
+#!/bin/sh
+# Folders of images, from train to predict: the same bits for any number of workers, and a sentence for what is wrong. Run as: images.sh LOCKSTEP
+# WRITE_FOLDERS.
+. "$(dirname "$0")/lib.sh"
+write_folders=$mpirun
+
+digest() { sed -n 's/^Weights digest *//p' "$here/out"; }
+run 0 "$write_folders" "$here/trees" 9
+data=images:$here/trees
+recipe="--image-size 16 --augment resized-crop,flip --device ref --epochs 2 --batch-size 8 --micro-batch 2 --verbose 2"
+
+# shellcheck disable=SC2086 # options are words
+{
+    run 0 "$lockstep" train mnist-linear --data "$data" $recipe --save "$here/w.safetensors" --checkpoint "$here/run" --record "$here/r.json"
+    says "30 samples to train on, 9 to test on"
+    says "images of any size, resized to 16x16; augmented: resized-crop,flip"
+    same=$(digest)
+    [ -n "$same" ] || wrong "no digest"
+    for way in "--workers 2" "--workers 3 --loader-threads 2" "--replicas 3 --loader-threads 3" "--workers 2 --replicas 2 --strategy reduce-broadcast"; do
+        run 0 "$lockstep" train mnist-linear --data "$data" $recipe $way
+        [ "$(digest)" = "$same" ] || wrong "$way: $(digest), and with one worker $same"
+    done
+    # Half of it, and the rest by another number of workers.
+    run 0 "$lockstep" train mnist-linear --data "$data" $recipe --epochs 1 --checkpoint "$here/half"
+    run 0 "$lockstep" train mnist-linear --data "$data" $recipe --checkpoint "$here/half" --resume --workers 2
+    [ "$(digest)" = "$same" ] || wrong "resumed: $(digest), and in one go $same"
+    run 0 "$lockstep" train mnist-linear --data "$data" $recipe --no-evaluate --augment flip
+    [ "$(digest)" != "$same" ] || wrong "an augmentation that changes nothing"
+    run 0 "$lockstep" train mnist-linear --data "$data" $recipe --normalize dataset --workers 2
+    normalized=$(digest)
+    run 0 "$lockstep" train mnist-linear --data "$data" $recipe --normalize dataset
+    [ "$(digest)" = "$normalized" ] || wrong "the mean of all files depends on who reads them"
+    # As large as the network takes them where nothing is said; another one, with grey pixels.
+    run 0 "$lockstep" train mnist-linear --data "$data,channels=1" --device ref --epochs 1 --batch-size 8
+    says "resized to 28x28"
+    run 0 "$lockstep" train mnist-linear --data "$data/train,validation-split=0.25" --image-size 9 --device ref --epochs 1 --batch-size 8
+    says "24 samples to train on, 6 to test on"
+}
+# The names of the classes are where people look; and a file is taken for what evaluate takes it for.
+run 0 "$lockstep" evaluate "$here/run" --json "$here/e.json" --out "$here/figures"
+matches 'ash|birch|cedar'
+run 0 "$lockstep" predict "$here/run" "$here"/trees/val/ash "$here"/trees/val/birch "$here"/trees/val/cedar --top 1 --csv "$here/p.csv"
+matches 'ash/0.*(jpg|PNG): (ash|birch|cedar) '
+right=$(awk -F, '$2 == 1 { n = split($1, part, "/"); sum += "\"" part[n - 1] "\"" == $4 } END { print sum + 0 }' "$here/p.csv")
+[ "$right" = "$(sed -n 's/^ *"right": \([0-9]*\),*$/\1/p' "$here/e.json" | head -n 1)" ] || wrong "predict and evaluate differ: $right are right"
+run 0 "$lockstep" predict "$here/run" "$here/trees/val/ash" --csv "$here/with.csv"
+mv "$here/trees" "$here/elsewhere"
+run 0 "$lockstep" predict "$here/run" "$here/elsewhere/val/ash" --csv "$here/without.csv"
+sed 's|trees|elsewhere|' "$here/with.csv" | cmp -s - "$here/without.csv" || wrong "without its dataset a checkpoint predicts something else"
+mv "$here/elsewhere" "$here/trees"
+
+run 0 "$lockstep" plan mnist-linear --data "$data" --image-size 16
+run 0 "$lockstep" datasets
+says "images:DIR"
+refuses 1 "is an image beside the folders of the classes" "$lockstep" train mnist-linear --data "images:$here/trees/train/ash"
+refuses 1 "is not a folder" "$lockstep" train mnist-linear --data "images:$here/nowhere"
+refuses 2 "from 1 to 64" "$lockstep" train mnist-linear --data digits --loader-threads 65
+head -c 300 "$here/trees/train/ash/001.jpg" >"$here/cut.jpg"
+mv "$here/cut.jpg" "$here/trees/train/ash/001.jpg"
+for workers in 1 2; do
+    run 1 "$lockstep" train mnist-linear --data "$data" --device ref --epochs 1 --batch-size 8 --workers $workers
+    complains "trees/train/ash/001.jpg is damaged"
+done
+
+# Photographs, where there are some.
+if [ -d "${LOCKSTEP_DATA:-/nowhere}/images-small" ]; then
+    flowers="train mnist-linear --data images:$LOCKSTEP_DATA/images-small --image-size 24 --augment resized-crop,flip --device ref --epochs 1 --batch-size 16 --micro-batch 4 --verbose 2"
+    # shellcheck disable=SC2086
+    {
+        run 0 "$lockstep" $flowers
+        says "80 samples to train on, 25 to test on"
+        same=$(digest)
+        run 0 "$lockstep" $flowers --workers 3 --loader-threads 2
+        [ "$(digest)" = "$same" ] || wrong "flowers: $(digest), and with one worker $same"
+    }
+else
+    echo "skipped: the photographs (LOCKSTEP_DATA is not set, or has no images-small)"
+fi
+finish
