@@ -94,10 +94,14 @@ static const char *spec(const char *options) {
 static void classes_and_order(void **state) {
     uint64_t fingerprint = 0;
     fresh();
-    put("train/b/1.jpg", 4, 5, 1), put("train/b/2.JPEG", 6, 5, 2), put("train/b/deep/3.jpg", 4, 5, 3), put("train/b/x.PNG", 4, 5, 4);
+    put("train/b/1.jpg", 4, 5, 1), put("train/b/2.JPEG", 6, 5, 2), put("train/b/deep/3.jpg", 4, 5, 3),
+        put("train/b/x.PNG", 4, 5, 4);
     put("train/Z/only.png", 9, 9, 5), put("train/a/2.jpg", 4, 5, 6), put("train/a/1.jpg", 4, 5, 7);
     put("valid/a/v.jpg", 4, 4, 8);
-    shell("cd '%s' && echo x >train/b/notes.txt && echo x >train/b/.hidden.jpg && echo x >README && mkdir train/.cache valid/b", root);
+    shell(
+        "cd '%s' && echo x >train/b/notes.txt && echo x >train/b/.hidden.jpg && echo x >README && mkdir train/.cache "
+        "valid/b",
+        root);
     for (int workers = 1; workers <= WORKERS_MAX; workers++) {
         team t = TEAM;
         worker w[WORKERS_MAX];
@@ -110,8 +114,9 @@ static void classes_and_order(void **state) {
             assert_string_equal(ls_dataset_class(d, 0), "Z");
             assert_string_equal(ls_dataset_class(d, 2), "b");
             assert_null(ls_dataset_class(d, 3));
-            holds(d->train, "train/b/1.jpg=2 train/a/1.jpg=1 train/b/2.JPEG=2 train/Z/only.png=0 train/b/deep/3.jpg=2 "
-                            "train/a/2.jpg=1 train/b/x.PNG=2");
+            holds(d->train,
+                  "train/b/1.jpg=2 train/a/1.jpg=1 train/b/2.JPEG=2 train/Z/only.png=0 train/b/deep/3.jpg=2 "
+                  "train/a/2.jpg=1 train/b/x.PNG=2");
             holds(d->test, "valid/a/v.jpg=1");
             assert_int_equal(d->train->picture_bytes, 9 * 9 * 3);
             if (!fingerprint) fingerprint = d->fingerprint;
@@ -158,10 +163,14 @@ static void without_a_test_set(void **state) {
             snprintf(name, sizeof name, "%s/%d.png", c ? "dog" : "cat", i);
             put(name, 3, 3, i);
         }
-    opens("", "cat/0.png=0 dog/0.png=1 cat/1.png=0 dog/1.png=1 cat/2.png=0 dog/2.png=1 cat/3.png=0 dog/3.png=1 cat/4.png=0 dog/4.png=1", NULL);
+    opens("",
+          "cat/0.png=0 dog/0.png=1 cat/1.png=0 dog/1.png=1 cat/2.png=0 dog/2.png=1 cat/3.png=0 dog/3.png=1 cat/4.png=0 "
+          "dog/4.png=1",
+          NULL);
     opens(",validation-split=0.4", "cat/0.png=0 dog/0.png=1 cat/1.png=0 dog/1.png=1 cat/3.png=0 dog/3.png=1",
           "cat/2.png=0 dog/2.png=1 cat/4.png=0 dog/4.png=1");
-    opens(",validation-split=0.2,channels=1", "cat/0.png=0 dog/0.png=1 cat/1.png=0 dog/1.png=1 cat/2.png=0 dog/2.png=1 cat/3.png=0 dog/3.png=1",
+    opens(",validation-split=0.2,channels=1",
+          "cat/0.png=0 dog/0.png=1 cat/1.png=0 dog/1.png=1 cat/2.png=0 dog/2.png=1 cat/3.png=0 dog/3.png=1",
           "cat/4.png=0 dog/4.png=1");
 }
 
@@ -231,7 +240,9 @@ enum { SIDE = 8, BYTES = SIDE * SIDE * 3 * 4, MOST = 64 };
 
 static ls_loader_config config_of(const ls_source *s, unsigned augment, int threads) {
     ls_loader_config c = {.split = {s, s->count}, .feed_count = 2, .micro_batch = MOST, .depth = 1, .threads = threads};
-    c.feed[0] = (ls_feed){.field = "image", .dtype = LS_DTYPE_F32, .image = 1,
+    c.feed[0] = (ls_feed){.field = "image",
+                          .dtype = LS_DTYPE_F32,
+                          .image = 1,
                           .recipe = {.height = SIDE, .width = SIDE, .augment = augment, .seed = 3}};
     c.feed[1] = (ls_feed){.field = "label", .dtype = LS_DTYPE_I32};
     return c;
@@ -263,7 +274,8 @@ static void expect(const ls_picture *p, unsigned augment, int64_t sample, float 
     ls_image image;
     int64_t h, w;
     assert_int_equal(ls_image_file_size(&file, &h, &w), LS_OK);
-    ls_augment_draw draw = ls_augment_sample(augment, 3, 2, (uint64_t)sample, LS_SHAPE(h, w, 3), LS_SHAPE(SIDE, SIDE, 3));
+    ls_augment_draw draw =
+        ls_augment_sample(augment, 3, 2, (uint64_t)sample, LS_SHAPE(h, w, 3), LS_SHAPE(SIDE, SIDE, 3));
     int by = 1;
     while (by < 8 && draw.box.height / (2 * by) >= SIDE && draw.box.width / (2 * by) >= SIDE) by *= 2;
     assert_int_equal(ls_image_file_decode(&file, (ls_image_wish){3, by}, &buffer, &image), LS_OK);
@@ -273,7 +285,8 @@ static void expect(const ls_picture *p, unsigned augment, int64_t sample, float 
     for (int y = 0; y < SIDE; y++)
         for (int x = 0; x < SIDE; x++)
             for (int c = 0; c < 3; c++) {
-                double v = (y + 0.5) * (double)(bottom - top) / SIDE - 0.5, u = (x + 0.5) * (double)(right - left) / SIDE - 0.5, value = 0;
+                double v = (y + 0.5) * (double)(bottom - top) / SIDE - 0.5,
+                       u = (x + 0.5) * (double)(right - left) / SIDE - 0.5, value = 0;
                 for (int k = 0; k < 4; k++) {
                     int64_t yy = (int64_t)(v < 0 ? -1 : v) + (k & 1), xx = (int64_t)(u < 0 ? -1 : u) + (k >> 1);
                     double wy = v - (v < 0 ? -1 : (int64_t)v), wx = u - (u < 0 ? -1 : (int64_t)u);
@@ -348,6 +361,40 @@ static void channel_moments(void **state) {
     team_close(&t, w);
 }
 
+// What it is, as it is stored, and a file that a picture is written to.
+static void look(void **state) {
+    ls_sample_info info;
+    ls_image image, again;
+    char path[128];
+    fresh();
+    put("train/a/1.png", 5, 3, 200), put("train/b/1.jpg", 7, 9, 30), put("val/b/2.png", 2, 2, 1);
+    team t = TEAM;
+    worker w[WORKERS_MAX];
+    team_open(&t, w, 1, spec(""));
+    assert_int_equal(ls_dataset_look(w[0].dataset, 0, 1, &info, NULL), LS_OK);
+    assert_true(info.height == 9 && info.width == 7 && info.label == 1 && info.channels == 0);
+    assert_non_null(strstr(info.file, "train/b/1.jpg"));
+    assert_int_equal(ls_dataset_look(w[0].dataset, 1, 0, &info, NULL), LS_OK);
+    assert_true(info.height == 2 && info.label == 1);
+    assert_int_equal(ls_dataset_look(w[0].dataset, 1, 1, &info, NULL), LS_STATUS_INVALID_ARGUMENT);
+    assert_int_equal(ls_dataset_look(w[0].dataset, 0, -1, &info, &image), LS_STATUS_INVALID_ARGUMENT);
+    assert_int_equal(ls_dataset_look(w[0].dataset, 0, 0, &info, &image), LS_OK);
+    assert_true(info.channels == 3 && image.width == 5 && image.pixels[0] == 200);
+    for (int i = 0; i < 45; i++) image.pixels[i] = (uint8_t)(5 * i);
+    snprintf(path, sizeof path, "%s/written.png", root);
+    assert_int_equal(ls_image_write(path, &image), LS_OK);
+    assert_int_equal(ls_image_read(path, 0, &again), LS_OK);
+    assert_memory_equal(image.pixels, again.pixels, 45);
+    snprintf(path, sizeof path, "%s/nowhere/written.png", root);
+    assert_int_equal(ls_image_write(path, &image), LS_STATUS_IO);
+    assert_non_null(strstr(ls_error_message(), "nowhere/written.png"));
+    image.channels = 2;
+    assert_int_equal(ls_image_write(path, &image), LS_STATUS_INVALID_ARGUMENT);
+    ls_image_free(&image);
+    ls_image_free(&again);
+    team_close(&t, w);
+}
+
 static void fails(const char *words) {
     static float out[MOST * BYTES / 4];
     team t = TEAM;
@@ -355,7 +402,8 @@ static void fails(const char *words) {
     team_open(&t, w, 1, spec(""));
     assert_string_equal(w[0].message, "");
     ls_status status = load(w[0].dataset->train, 0, 1, out);
-    if (status == LS_OK || !strstr(ls_error_message(), words) || !strstr(ls_error_message(), "of the training set of images: "))
+    if (status == LS_OK || !strstr(ls_error_message(), words) ||
+        !strstr(ls_error_message(), "of the training set of images: "))
         fail_msg("not \"%s\": %s", words, ls_error_message());
     team_close(&t, w);
 }
@@ -378,8 +426,9 @@ static void broken_files(void **state) {
     fails("a/1.jpg is a GIF image");
     // While it is in use.
     static float out[MOST * BYTES / 4];
-    static const char *const changes[][2] = {{"cp 3.jpg other; sleep 0.05; cp other 3.jpg", "was changed since this run began"},
-                                             {"rm 3.jpg", "it was there when this run began"}};
+    static const char *const changes[][2] = {
+        {"cp 3.jpg other; sleep 0.05; cp other 3.jpg", "was changed since this run began"},
+        {"rm 3.jpg", "it was there when this run began"}};
     for (int i = 0; i < 2; i++) {
         team t = TEAM;
         worker w[WORKERS_MAX];
@@ -395,8 +444,13 @@ static void broken_files(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(classes_and_order), cmocka_unit_test(without_a_test_set), cmocka_unit_test(wrong_folders),
-        cmocka_unit_test(no_memory),         cmocka_unit_test(pixels),             cmocka_unit_test(channel_moments),
+        cmocka_unit_test(classes_and_order),
+        cmocka_unit_test(without_a_test_set),
+        cmocka_unit_test(wrong_folders),
+        cmocka_unit_test(no_memory),
+        cmocka_unit_test(pixels),
+        cmocka_unit_test(channel_moments),
+        cmocka_unit_test(look),
         cmocka_unit_test(broken_files),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);

@@ -13,13 +13,15 @@ static uint8_t pixel(int class, int number, int y, int x, int c) {
 }
 
 static image_file draw_one(int class, int number, int side) {
-    int width = side + 5 * (number % 7), height = side + 9 * (number % 4), form = number % 6, channels = form == 3 ? 4 : 3;
+    int width = side + 5 * (number % 7), height = side + 9 * (number % 4), form = number % 6,
+        channels = form == 3 ? 4 : 3;
     uint8_t *pixels = malloc((size_t)(width * height * channels));
     for (int y = 0; y < height; y++)
         for (int x = 0; x < width; x++)
             for (int c = 0; c < channels; c++)
-                pixels[(y * width + x) * channels + c] = form == 3 ? (uint8_t)(255 - pixel(class, number, y, x, c) / (c == 3 ? 200 : 1))
-                                                                   : pixel(class, number, y, x, form == 2 ? 0 : c);
+                pixels[(y * width + x) * channels + c] =
+                    form == 3 ? (uint8_t)(255 - pixel(class, number, y, x, c) / (c == 3 ? 200 : 1))
+                              : pixel(class, number, y, x, form == 2 ? 0 : c);
     image_file f = form == 0   ? image_png(width, height, 8, PNG_COLOR_TYPE_RGB, 0, pixels, (size_t)(3 * width))
                    : form == 2 ? image_jpeg(width / 3 * 3, height, 1, 0, pixels)
                                : image_jpeg(width, height, channels, form == 4, pixels);
@@ -32,7 +34,7 @@ static int write_set(const char *folder, const char *set, int first, int count, 
     char path[4096];
     snprintf(path, sizeof path, "%s/%s", folder, set);
     if (mkdir(path, 0777) != 0 && errno != EEXIST) return 0;
-    for (int class = 0; class < 3; class++) {
+    for (int class = 0; class < 3; class ++) {
         snprintf(path, sizeof path, "%s/%s/%s", folder, set, classes[class]);
         if (mkdir(path, 0777) != 0 && errno != EEXIST) return 0;
         for (int i = first; i < first + count + class; i++) {

@@ -154,6 +154,23 @@ ls_status ls_image_read_for(const char *path, int channels, int64_t height, int6
 // The same as ls_image_read of a file in memory; `name` is for sentences.
 ls_status ls_image_decode(const char *name, const void *bytes, int64_t size, int channels, ls_image *out);
 void ls_image_free(ls_image *image);  // NULL is fine
+// Writes a grey or RGB image as a PNG file. Errors: INVALID_ARGUMENT (of other channels, of no pixels), IO, OUT_OF_MEMORY.
+ls_status ls_image_write(const char *path, const ls_image *image);
+
+// ---- sample by sample ----------------------------------------------------------------------------------------------
+
+// What one sample is, as it is stored.
+typedef struct ls_sample_info {
+    const char *file;                 // that it lies in, owned by the dataset; NULL: none of its own, or none is known
+    int64_t bytes;                    // that are read for it
+    int label;                        // of the field "label", where that is a class number; else -1
+    int64_t height, width, channels;  // of the field "image", where that is one; else 0
+} ls_sample_info;
+
+// Reads sample `sample` of the training set, or with `test` of the test set; what cannot be told for a failure is 0 or NULL then. `image` gets the pixels, where the sample
+// has some, decoded, of any channels, and the caller frees it; NULL: it is not decoded. May be called from several threads at once. Not
+// collective. Errors: INVALID_ARGUMENT (there is no such sample), those of reading and decoding it, with the file; OUT_OF_MEMORY.
+ls_status ls_dataset_look(const ls_dataset *dataset, int test, int64_t sample, ls_sample_info *info, ls_image *image);
 
 #ifdef __cplusplus
 }

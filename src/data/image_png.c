@@ -1,4 +1,5 @@
 // PNG by libpng. Its failures leave by longjmp: what they leave behind hangs off structs of the caller's.
+#include <errno.h>
 #include <png.h>
 #include <setjmp.h>
 #include <stdio.h>
@@ -6,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/output.h"
 #include "data/image.h"
 
 #define MOST_PIXELS 8256       // in a byte of a PNG: deflate makes 1032 bytes of one, of 8 pixels each
@@ -114,4 +116,49 @@ ls_status ls__image_png(const ls_image_file *file, const ls_image_wish *wish, ls
     const task t = {wish, buffer, NULL, out, orientation};
     *shrunk = 1;
     return run(file, &t);
+}
+
+// --- writing ---------------------------------------------------------------------------------------------------------
+
+static ls_status write_rows(const char *path, FILE *file, const ls_image *image) {
+    reader r = {.file = NULL};
+    png_structp png = png_create_write_struct(PNG_LIBPNG_VER_STRING, &r, fail, ignore);
+    png_infop info = png ? png_create_info_struct(png) : NULL;
+    ls_status status = LS_OK;
+    if (!info) {
+        png_destroy_write_struct(&png, NULL);
+        return LS_FAIL(LS_STATUS_OUT_OF_MEMORY, "out of memory for %s", path);
+    }
+    if (setjmp(png_jmpbuf(png)) == 0) {
+        png_init_io(png, file);
+        png_set_IHDR(png, info, (png_uint_32)image->width, (png_uint_32)image->height, 8,
+                     image->channels == 1 ? PNG_COLOR_TYPE_GRAY : PNG_COLOR_TYPE_RGB, PNG_INTERLACE_NONE,
+                     PNG_COMPRESSION_TYPE_DEFAULT, PNG_FILTER_TYPE_DEFAULT);
+        png_write_info(png, info);
+        for (int64_t y = 0; y < image->height; y++)
+            png_write_row(png, image->pixels + y * image->width * image->channels);
+        png_write_end(png, info);
+    } else {
+        status = LS_FAIL(LS_STATUS_IO, "cannot write %s: %s; name a place that can be written to", path, r.failure);
+    }
+    png_destroy_write_struct(&png, &info);
+    return status;
+}
+
+ls_status ls_image_write(const char *path, const ls_image *image) {
+    ls_output output;
+    LS_NEED(path, "path");
+    LS_NEED(image, "image");
+    if ((image->channels != 1 && image->channels != 3) || image->height < 1 || image->width < 1 || !image->pixels ||
+        image->height > LS_IMAGE_MAX_SIDE || image->width > LS_IMAGE_MAX_SIDE)
+        return LS_FAIL(
+            LS_STATUS_INVALID_ARGUMENT,
+            "an image of %lldx%lldx%lld was to be written to %s: it has 1 or 3 channels and sides of 1 to %d",
+            (long long)image->height, (long long)image->width, (long long)image->channels, path, LS_IMAGE_MAX_SIDE);
+    if (ls_output_open(path, &output) != 0)
+        return LS_FAIL(LS_STATUS_IO, "cannot write %s: %s; name a place that can be written to", path, strerror(errno));
+    ls_status status = write_rows(path, output.file, image);
+    int closed = ls_output_close(&output, path, status == LS_OK);
+    if (status != LS_OK || closed == 0) return status;
+    return LS_FAIL(LS_STATUS_IO, "cannot write %s: %s; is the disk full?", path, strerror(errno));
 }

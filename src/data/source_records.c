@@ -12,7 +12,8 @@
 #include "base/memory.h"
 #include "data/records.h"
 
-#define MOST_KEPT 256  // containers that stay open; of more, and of files with a sample each, one is opened for a sample
+#define MOST_KEPT                                                                                                      \
+    256  // containers that stay open; of more, and of files with a sample each, one is opened for a sample
 
 typedef struct records_source {
     ls_source base;
@@ -110,7 +111,8 @@ static void records_destroy(ls_source *source) {
 
 static const ls_source_ops records_ops = {.read = records_read, .destroy = records_destroy, .pictures = 1};
 
-ls_status ls_source_create_records(const char *name, const ls_records *records, int set, int channels, ls_source **out) {
+ls_status ls_source_create_records(const char *name, const ls_records *records, int set, int channels,
+                                   ls_source **out) {
     const ls_field fields[] = {{"image", LS_SHAPE(0, 0, channels), LS_DTYPE_U8, 0},
                                {"label", {0}, LS_DTYPE_I32, (int)records->class_count}};
     records_source *s;

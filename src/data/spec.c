@@ -29,6 +29,6 @@ ls_status ls_spec_read(const char *name, const char *argument, const ls_option *
     size_t end = strlen(out->text);
     while (end > 1 && out->text[end - 1] == '/') out->text[--end] = 0;
     if (end > 0) return LS_OK;
-    return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "the dataset %s needs a path in front of its options: write %s:PATH", name,
-                   name);
+    return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "the dataset %s needs a path in front of its options: write %s:PATH",
+                   name, name);
 }

@@ -62,6 +62,28 @@ for workers in 1 2; do
     complains "trees/train/ash/001.jpg is damaged"
 done
 
+# What there is, and what is broken in it: all of it, in one go.
+number() { sed -n "s/^ *\"$1\": \([0-9]*\),*\$/\1/p" "$here/d.json" | head -n 1; }
+run 1 "$lockstep" data "$data" --json "$here/d.json" --sheet "$here/sheet.png" --threads 3
+complains "trees/train/ash/001.jpg is damaged"
+complains "1 of 39 samples cannot be read, as was said above"
+matches 'samples +30 +9$'
+matches 'broken +1 +0$'
+matches 'height \(median\) +24 to 51 \([0-9]+\)'
+matches '^ash +9 +3$'
+matches '^cedar +11 +4$'
+[ "$(number broken)" = 1 ] && [ "$(number looked_at)" = 30 ] || wrong "the JSON has other numbers"
+bytes=$(find "$here/trees/train" -name '*.*' ! -path '*ash/001.jpg' -type f -printf '%s\n' | awk '{ sum += $1 } END { print sum }')
+[ "$(number bytes)" = "$bytes" ] || wrong "$(number bytes) bytes, and the files have $bytes"
+run 0 "$lockstep" predict "$here/run" "$here/sheet.png" --top 1
+run 0 "$lockstep" data digits --samples 50 --rate 1000
+matches 'looked at +50 +50$'
+matches 'bytes of a sample +785 B to 785 B'
+says "a training at 1000 samples per second reads 785 kB a second"
+refuses 2 "which dataset?" "$lockstep" data
+refuses 1 "there is no dataset \"imags\"" "$lockstep" data imags:x
+refuses 1 "cannot write $here/missing/x.png" "$lockstep" data digits --sheet "$here/missing/x.png"
+
 # Photographs, where there are some.
 if [ -d "${LOCKSTEP_DATA:-/nowhere}/images-small" ]; then
     flowers="train mnist-linear --data images:$LOCKSTEP_DATA/images-small --image-size 24 --augment resized-crop,flip --device ref --epochs 1 --batch-size 16 --micro-batch 4 --verbose 2"

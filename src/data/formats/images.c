@@ -84,8 +84,8 @@ static void free_entries(struct dirent **entries, int count) {
 static ls_status join(const char *folder, const char *name, char *path, size_t size) {
     int length = snprintf(path, size, "%s/%s", folder, name);
     if (length >= 0 && (size_t)length < size) return LS_OK;
-    return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "the path of a file in %s has %d bytes; there may be %zu", folder, length,
-                   size - 1);
+    return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "the path of a file in %s has %d bytes; there may be %zu", folder,
+                   length, size - 1);
 }
 
 // --- listing ---------------------------------------------------------------------------------------------------------
@@ -100,8 +100,9 @@ static ls_status add_image(listing *l, const char *path, const struct stat *ther
     int64_t changed = (int64_t)there->st_mtim.tv_sec * 1000000000 + there->st_mtim.tv_nsec;
     ls_record record = {.bytes = there->st_size, .class = l->class};
     if (there->st_size > LS_IMAGE_MAX_FILE)
-        return LS_FAIL(LS_STATUS_BAD_DATA, "%s has %lld bytes, more than the %lld MB that an image may have: make it smaller",
-                       path, (long long)there->st_size, (long long)(LS_IMAGE_MAX_FILE >> 20));
+        return LS_FAIL(LS_STATUS_BAD_DATA,
+                       "%s has %lld bytes, more than the %lld MB that an image may have: make it smaller", path,
+                       (long long)there->st_size, (long long)(LS_IMAGE_MAX_FILE >> 20));
     int set = l->split > 0 && is_held_out(l->split, l->seen) ? LS_RECORDS_TEST : l->set;
     l->seen++;
     LS_TRY(ls_records_add_file(l->builder, path, there->st_size, changed, &record.file));
@@ -123,8 +124,9 @@ static ls_status look_at(listing *l, const char *folder, const char *name, int d
     if (!S_ISREG(there.st_mode)) return LS_OK;
     if (is_read(name)) return add_image(l, path, &there);
     if (!is_other_image(name)) return LS_OK;
-    return LS_FAIL(LS_STATUS_UNSUPPORTED, "%s is an image in a format that is not read: convert it to PNG or JPEG, or "
-                                          "take it out of the dataset",
+    return LS_FAIL(LS_STATUS_UNSUPPORTED,
+                   "%s is an image in a format that is not read: convert it to PNG or JPEG, or "
+                   "take it out of the dataset",
                    path);
 }
 
@@ -134,7 +136,8 @@ static ls_status walk(listing *l, const char *folder, int depth) {
     int count;
     ls_status status = LS_OK;
     if (depth > MOST_DEPTH)
-        return LS_FAIL(LS_STATUS_BAD_DATA, "%s lies %d folders deep in its class: does a link lead back?", folder, depth);
+        return LS_FAIL(LS_STATUS_BAD_DATA, "%s lies %d folders deep in its class: does a link lead back?", folder,
+                       depth);
     LS_TRY(list_folder(folder, &entries, &count));
     for (int i = 0; i < count && status == LS_OK; i++) status = look_at(l, folder, entries[i]->d_name, depth);
     free_entries(entries, count);
@@ -159,7 +162,7 @@ static ls_status add_class(listing *l, const char *folder, const char *name) {
         class = l->builder->class_count;
         LS_TRY(ls_records_add_class(l->builder, name));
     }
-    l->class = (int32_t)class;
+    l->class = (int32_t) class;
     l->seen = 0;
     LS_TRY(walk(l, path, 0));
     if (l->seen > 0 || l->set == LS_RECORDS_TEST) return LS_OK;
@@ -177,11 +180,13 @@ static ls_status list_set(ls_records_builder *b, int set, const char *folder, do
     free_entries(entries, count);
     LS_TRY(status);
     if (set == LS_RECORDS_TRAIN && b->class_count == 0)
-        return LS_FAIL(LS_STATUS_NOT_FOUND,
-                       "%s has no folders of classes: images are expected in %s/CLASS/*.jpg, or in %s/train/CLASS/*.jpg",
-                       folder, folder, folder);
+        return LS_FAIL(
+            LS_STATUS_NOT_FOUND,
+            "%s has no folders of classes: images are expected in %s/CLASS/*.jpg, or in %s/train/CLASS/*.jpg", folder,
+            folder, folder);
     if (set == LS_RECORDS_TEST && b->count[set] == 0)
-        return LS_FAIL(LS_STATUS_BAD_DATA, "%s has no images: fill it, or remove it to train without a test set", folder);
+        return LS_FAIL(LS_STATUS_BAD_DATA, "%s has no images: fill it, or remove it to train without a test set",
+                       folder);
     return LS_OK;
 }
 
@@ -226,14 +231,15 @@ static ls_status list_all(const char *root, const settings *s, ls_records_builde
     char train[4096], test[4096];
     int has_test = 0;
     if (!is_folder(root))
-        return LS_FAIL(LS_STATUS_NOT_FOUND, "%s is not a folder: name the one that has train/ and val/, or the classes", root);
+        return LS_FAIL(LS_STATUS_NOT_FOUND, "%s is not a folder: name the one that has train/ and val/, or the classes",
+                       root);
     LS_TRY(join(root, "train", train, sizeof train));
     int apart = is_folder(train);
     if (apart) LS_TRY(find_test(root, test, sizeof test, &has_test));
     if (has_test && s->split > 0)
         return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
-                       "the test set of images:%s is %s, and validation-split would make another one: leave it out", root,
-                       test);
+                       "the test set of images:%s is %s, and validation-split would make another one: leave it out",
+                       root, test);
     LS_TRY(list_set(b, LS_RECORDS_TRAIN, apart ? train : root, s->split));
     if (has_test) LS_TRY(list_set(b, LS_RECORDS_TEST, test, 0));
     if (b->count[LS_RECORDS_TRAIN] == 0)
@@ -266,8 +272,10 @@ static ls_status images_open(ls_data_host *host, const char *argument, ls_datase
 
 const ls_format ls_format_images = {
     .name = "images",
-    .help = "photographs and other images, PNG or JPEG, of any size and number, a folder for each class: DIR/train/CLASS/*.jpg "
-            "and DIR/val/CLASS/*.jpg, or DIR/CLASS/*.jpg with DIR,validation-split=0.2; read while training",
+    .help =
+        "photographs and other images, PNG or JPEG, of any size and number, a folder for each class: "
+        "DIR/train/CLASS/*.jpg "
+        "and DIR/val/CLASS/*.jpg, or DIR/CLASS/*.jpg with DIR,validation-split=0.2; read while training",
     .argument = "DIR",
     .open = images_open,
 };
