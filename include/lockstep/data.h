@@ -172,6 +172,15 @@ typedef struct ls_sample_info {
 // collective. Errors: INVALID_ARGUMENT (there is no such sample), those of reading and decoding it, with the file; OUT_OF_MEMORY.
 ls_status ls_dataset_look(const ls_dataset *dataset, int test, int64_t sample, ls_sample_info *info, ls_image *image);
 
+// ---- writing a dataset -------------------------------------------------------------------------------------------------
+
+// Writes a dataset's images and classes in another format: "tar:FILE", "tfrecord:FILE", "recordio:FILE", with ",test=FILE" where there is a test
+// set, or "images:DIR". With `shards` above 1 the training set goes to so many files, one after the other, as train-00003-of-00016.tar for "tar:train.tar". Files of images
+// are copied as they are, other images become PNG; the order stays, so that what is trained on either has the same weights. A file is there
+// when it is whole. Not collective: for one process. Errors: INVALID_ARGUMENT (another format; no images with classes; a test set that would be
+// lost), those of reading a sample, IO, OUT_OF_MEMORY.
+ls_status ls_dataset_convert(const ls_dataset *dataset, const char *spec, int shards);
+
 #ifdef __cplusplus
 }
 #endif

@@ -21,6 +21,9 @@
     X(cifar10)                                                                                                         \
     X(cifar100)                                                                                                        \
     X(images)                                                                                                          \
+    X(tar)                                                                                                             \
+    X(tfrecord)                                                                                                        \
+    X(recordio)                                                                                                        \
     X(digits)                                                                                                          \
     X(shapes)                                                                                                          \
     X(synthetic)

@@ -70,4 +70,7 @@ ls_status ls__image_png(const ls_image_file *file, const ls_image_wish *wish, ls
 ls_status ls__image_jpeg(const ls_image_file *file, const ls_image_wish *wish, ls_image_buffer *buffer, ls_image *out,
                          int *shrunk, int *orientation);
 
+// A PNG file in memory, which the caller frees. `image` is grey or RGB. Errors: OUT_OF_MEMORY.
+ls_status ls__image_png_encode(const ls_image *image, char **bytes, size_t *size);
+
 #endif

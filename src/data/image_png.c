@@ -1,8 +1,10 @@
 // PNG by libpng. Its failures leave by longjmp: what they leave behind hangs off structs of the caller's.
+#define _GNU_SOURCE
 #include <errno.h>
 #include <png.h>
 #include <setjmp.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/error.h"
@@ -142,6 +144,18 @@ static ls_status write_rows(const char *path, FILE *file, const ls_image *image)
         status = LS_FAIL(LS_STATUS_IO, "cannot write %s: %s; name a place that can be written to", path, r.failure);
     }
     png_destroy_write_struct(&png, &info);
+    return status;
+}
+
+ls_status ls__image_png_encode(const ls_image *image, char **bytes, size_t *size) {
+    *bytes = NULL;
+    FILE *file = open_memstream(bytes, size);
+    if (!file) return LS_FAIL(LS_STATUS_OUT_OF_MEMORY, "out of memory for a PNG");
+    ls_status status = write_rows("memory", file, image);
+    if (fclose(file) != 0 && status == LS_OK) status = LS_FAIL(LS_STATUS_OUT_OF_MEMORY, "out of memory for a PNG");
+    if (status == LS_OK) return LS_OK;
+    free(*bytes);
+    *bytes = NULL;
     return status;
 }
 

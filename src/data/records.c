@@ -36,7 +36,8 @@ static ls_status add_text(ls_records_builder *b, const char *text, int64_t *wher
 ls_status ls_records_add_class(ls_records_builder *b, const char *name) {
     if (b->class_count == INT32_MAX) return LS_FAIL(LS_STATUS_BAD_DATA, "there are more than %d classes", INT32_MAX);
     LS_TRY(grow(&b->class_name, &b->class_room, b->class_count, 1, sizeof *b->class_name));
-    LS_TRY(add_text(b, name, &b->class_name[b->class_count]));
+    b->class_name[b->class_count] = -1;
+    if (name) LS_TRY(add_text(b, name, &b->class_name[b->class_count]));
     b->class_count++;
     return LS_OK;
 }
@@ -118,14 +119,15 @@ ls_status ls_records_spread(ls_records_builder *b, int set) {
 
 // What the others have to know before they can ask for memory.
 typedef struct sizes {
-    int64_t count[LS_RECORDS_SETS], file_count, text_size, class_count, longest_path, largest, picture_bytes;
+    int64_t count[LS_RECORDS_SETS], file_count, text_size, class_count, longest_path, largest, picture_bytes, kind;
 } sizes;
 
 static void measure(const ls_records_builder *b, sizes *out) {
     *out = (sizes){.file_count = b->file_count,
                    .text_size = b->text_size,
                    .class_count = b->class_count,
-                   .picture_bytes = b->picture_bytes};
+                   .picture_bytes = b->picture_bytes,
+                   .kind = (int64_t)b->kind};
     for (int s = 0; s < LS_RECORDS_SETS; s++) {
         out->count[s] = b->count[s];
         for (int64_t i = 0; i < b->count[s]; i++)
@@ -156,6 +158,7 @@ static int64_t place_parts(const sizes *s, char *block, ls_records *out) {
     out->longest_path = s->longest_path;
     out->largest = s->largest;
     out->picture_bytes = s->picture_bytes;
+    out->kind = (ls_records_kind)s->kind;
     return at + s->text_size;
 }
 
@@ -192,11 +195,12 @@ ls_status ls_records_share(ls_data_host *host, ls_status listed, const ls_record
 uint64_t ls_records_version(const ls_records *r, int64_t root) {
     uint64_t h = ls__hash_mix(1, (uint64_t)r->class_count);
     for (int64_t c = 0; c < r->class_count; c++) {
-        const char *name = r->text + r->class_name[c];
+        const char *name = r->class_name[c] < 0 ? "" : r->text + r->class_name[c];
         h = ls__hash_mix(h, ls__hash(name, (int64_t)strlen(name)));
     }
     for (int64_t f = 0; f < r->file_count; f++) {
-        const char *name = r->text + r->file[f].name + root;
+        const char *path = r->text + r->file[f].name, *slash = strrchr(path, '/');
+        const char *name = root >= 0 ? path + root : slash ? slash + 1 : path;
         h = ls__hash_mix(ls__hash_mix(h, ls__hash(name, (int64_t)strlen(name))), (uint64_t)r->file[f].bytes);
     }
     for (int k = 0; k < LS_RECORDS_SETS; k++)
@@ -213,9 +217,10 @@ uint64_t ls_records_version(const ls_records *r, int64_t root) {
 static ls_status make_dataset(const ls_records *r, const char *root, int channels, ls_dataset *out) {
     char name[128];
     LS_TRY(ls_calloc(r->class_count + 1, sizeof *out->own_classes, &out->own_classes));
-    for (int64_t c = 0; c < r->class_count; c++) out->own_classes[c] = r->text + r->class_name[c];
-    out->classes = out->own_classes;
-    out->version = ls_records_version(r, (int64_t)strlen(root));
+    for (int64_t c = 0; c < r->class_count && r->class_name[c] >= 0; c++)
+        out->own_classes[c] = r->text + r->class_name[c];
+    out->classes = out->own_classes[0] ? out->own_classes : NULL;
+    out->version = ls_records_version(r, root ? (int64_t)strlen(root) : -1);
     out->shared = 1;
     snprintf(name, sizeof name, "the training set of %s", out->name);
     LS_TRY(ls_source_create_records(name, r, LS_RECORDS_TRAIN, channels, &out->train));

@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "data/crc32c.h"
 #include "data/records.h"
 
 #define MOST_KEPT                                                                                                      \
@@ -70,7 +71,7 @@ static ls_status borrow_file(const records_source *s, uint32_t number, const cha
     return LS_OK;
 }
 
-static ls_status read_bytes(int fd, const char *path, const ls_record *r, char *out) {
+static ls_status read_bytes(int fd, const char *path, const ls_record *r, unsigned char *out) {
     for (int64_t done = 0; done < r->bytes;) {
         ssize_t n = pread(fd, out + done, (size_t)(r->bytes - done), r->at + done);
         if (n < 0 && errno == EINTR) continue;
@@ -85,18 +86,56 @@ static ls_status read_bytes(int fd, const char *path, const ls_record *r, char *
     return LS_OK;
 }
 
+static uint32_t little32(const unsigned char *p) {
+    return (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
+}
+
+static ls_status check_sum(const char *path, const ls_record *r, const unsigned char *bytes) {
+    if (ls_crc32c_masked(bytes, r->bytes - 4) == little32(bytes + r->bytes - 4)) return LS_OK;
+    return LS_FAIL(LS_STATUS_BAD_DATA, "%s is damaged: the record at byte %lld has another checksum than it says; copy or make it again",
+                   path, (long long)r->at);
+}
+
+// Behind each magic number in a record that was written in parts stand four bytes, the next part's length.
+static int64_t join_parts(unsigned char *bytes, int64_t size) {
+    int64_t to = 0;
+    for (int64_t from = 0; from < size; from += 4) {
+        int64_t n = size - from < 4 ? size - from : 4;
+        int is_magic = n == 4 && little32(bytes + from) == LS_RECORDIO_MAGIC;
+        memmove(bytes + to, bytes + from, (size_t)n);
+        to += n;
+        if (is_magic) from += 4;
+    }
+    return to;
+}
+
+// What the kind wants, and where the image lies.
+static ls_status finish(const records_source *s, const char *path, const ls_record *r, unsigned char *bytes,
+                        ls_picture *out) {
+    int64_t size = r->bytes;
+    if (s->records.kind == LS_RECORDS_TFRECORD) LS_TRY(check_sum(path, r, bytes));
+    // Only one that was written in parts is longer than what is in it.
+    if (s->records.kind == LS_RECORDS_RECORDIO && size > (int64_t)r->skip + r->size) size = join_parts(bytes, size);
+    if ((int64_t)r->skip + r->size > size)
+        return LS_FAIL(LS_STATUS_BAD_DATA, "%s is damaged: the record at byte %lld ends in its image; copy or make it again",
+                       path, (long long)r->at);
+    *out = (ls_picture){path, bytes + r->skip, r->size};
+    return LS_OK;
+}
+
 static ls_status records_read(const ls_source *source, int64_t i, void *scratch, ls_sample *out) {
     const records_source *s = (const records_source *)source;
     const ls_record *r = &s->record[i];
     const char *path = s->records.text + s->records.file[r->file].name;
     head *h = scratch;
-    char *bytes = (char *)scratch + HEAD_BYTES;
+    unsigned char *bytes = (unsigned char *)scratch + HEAD_BYTES;
     int fd;
     LS_TRY(borrow_file(s, r->file, path, &fd));
     ls_status status = read_bytes(fd, path, r, bytes);
     if (!s->kept) close(fd);
     LS_TRY(status);
-    *h = (head){{path, bytes, r->bytes}, r->class};
+    h->class = r->class;
+    LS_TRY(finish(s, path, r, bytes, &h->picture));
     out->field[0] = &h->picture;
     out->field[1] = &h->class;
     return LS_OK;

@@ -98,7 +98,7 @@ static int is_held_out(double split, int64_t i) {
 
 static ls_status add_image(listing *l, const char *path, const struct stat *there) {
     int64_t changed = (int64_t)there->st_mtim.tv_sec * 1000000000 + there->st_mtim.tv_nsec;
-    ls_record record = {.bytes = there->st_size, .class = l->class};
+    ls_record record = {.bytes = there->st_size, .class = l->class, .size = (uint32_t)there->st_size};
     if (there->st_size > LS_IMAGE_MAX_FILE)
         return LS_FAIL(LS_STATUS_BAD_DATA,
                        "%s has %lld bytes, more than the %lld MB that an image may have: make it smaller", path,
