@@ -8,7 +8,8 @@ typedef struct settings {
 } settings;
 
 static const ls_option table[] = {
-    {"shards", LS_OPTION_INT, .offset = offsetof(settings, shards), .metavar = "N", .min = 1, .max = 1024, .group = "Data",
+    {"shards", LS_OPTION_INT, .offset = offsetof(settings, shards), .metavar = "N", .min = 1, .max = 1024,
+     .group = "Data",
      .help = "write the training set to N files, one after the other, as train-00003-of-00016.tar for tar:train.tar"},
     {.name = NULL},
 };
@@ -35,10 +36,11 @@ static ls_status run(cli *c, int argc, char **argv) {
     LS_TRY(ls_options_parse(options, argc, argv, 2, &words));
     if (words.help) {
         printf("Usage: lockstep convert SPEC FORMAT:PATH[,test=PATH] [--shards N]\n\n");
-        ls_print_entry(stdout, "", 0, cli_help_width(),
-                       "Writes a dataset in another format: images:DIR, tar:FILE, tfrecord:FILE, recordio:FILE. Files of images "
-                       "are copied as they are, other images become PNG; the samples keep their order, so that training on "
-                       "either gives the same weights. 'lockstep datasets' lists what SPEC may be.");
+        ls_print_entry(
+            stdout, "", 0, cli_help_width(),
+            "Writes a dataset in another format: images:DIR, tar:FILE, tfrecord:FILE, recordio:FILE. Files of images "
+            "are copied as they are, other images become PNG; the samples keep their order, so that training on "
+            "either gives the same weights. 'lockstep datasets' lists what SPEC may be.");
         ls_options_help(stdout, options, cli_help_width());
         return LS_OK;
     }

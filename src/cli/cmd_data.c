@@ -146,9 +146,11 @@ static void print_rate(const view *v) {
             cli_count(looked(f), a), f->seconds, f->threads, f->threads == 1 ? "" : "s", alone,
             amount(alone * mean_bytes(f), b), v->set.decode ? ", all of each image decoded" : "");
     if (rate > 0)
-        cli_say("a training at %g samples per second reads %s a second, an epoch %s; as here it would keep %.2f core%s busy",
-                rate, amount(rate * mean_bytes(f), b), amount(set_bytes(&f->set[DATA_TRAIN]), c), cores,
-                cores == 1 ? "" : "s");
+        cli_say(
+            "a training at %g samples per second reads %s a second, an epoch %s; as here it would keep %.2f core%s "
+            "busy",
+            rate, amount(rate * mean_bytes(f), b), amount(set_bytes(&f->set[DATA_TRAIN]), c), cores,
+            cores == 1 ? "" : "s");
 }
 
 static void print_broken(const view *v) {
@@ -186,10 +188,9 @@ static json_t *classes_json(const view *v) {
     json_t *list = json_array();
     for (int c = 0; c < v->found.classes; c++) {
         char name[64];
-        json_array_append_new(list,
-                              json_pack("{s:o,s:I,s:I}", "name", text(class_text(v, c, name)), "train",
-                                        (json_int_t)v->found.set[DATA_TRAIN].class_count[c], "test",
-                                        (json_int_t)v->found.set[DATA_TEST].class_count[c]));
+        json_array_append_new(list, json_pack("{s:o,s:I,s:I}", "name", text(class_text(v, c, name)), "train",
+                                              (json_int_t)v->found.set[DATA_TRAIN].class_count[c], "test",
+                                              (json_int_t)v->found.set[DATA_TEST].class_count[c]));
     }
     return list;
 }
@@ -255,7 +256,8 @@ static ls_status show(view *v, cli *c) {
     print_broken(v);
     if (!broken) return LS_OK;
     return LS_FAIL(LS_STATUS_BAD_DATA, "%lld of %lld samples cannot be read%s", (long long)broken,
-                   (long long)looked(&v->found), broken > DATA_TOLD ? ", the first of which were named above" : ", as was said above");
+                   (long long)looked(&v->found),
+                   broken > DATA_TOLD ? ", the first of which were named above" : ", as was said above");
 }
 
 static ls_status run(cli *c, int argc, char **argv) {
@@ -265,10 +267,11 @@ static ls_status run(cli *c, int argc, char **argv) {
     LS_TRY(ls_options_parse(options, argc, argv, 1, &words));
     if (words.help) {
         printf("Usage: lockstep data SPEC [OPTIONS]\n\n");
-        ls_print_entry(stdout, "", 0, cli_help_width(),
-                       "Looks at every sample of a dataset and tells how many there are of each class, how large they are, "
-                       "which are broken, and what a training would read. 'lockstep datasets' lists what SPEC may be. The "
-                       "exit status is 1 where samples are broken.");
+        ls_print_entry(
+            stdout, "", 0, cli_help_width(),
+            "Looks at every sample of a dataset and tells how many there are of each class, how large they are, "
+            "which are broken, and what a training would read. 'lockstep datasets' lists what SPEC may be. The "
+            "exit status is 1 where samples are broken.");
         ls_options_help(stdout, options, cli_help_width());
         return LS_OK;
     }

@@ -16,8 +16,8 @@ typedef struct data_set {
     int64_t count, looked, broken;  // samples: of the set, looked at, that cannot be read
     int64_t bytes;                  // of those that can
     data_range size, height, width;
-    int64_t grey;         // images of one channel
-    int64_t *class_count; // (classes)
+    int64_t grey;          // images of one channel
+    int64_t *class_count;  // (classes)
 } data_set;
 
 // A sample that cannot be read.

@@ -21,9 +21,9 @@ typedef struct looker {
     data_found *found;
     int decode;
     pthread_mutex_t mutex;
-    int set;       // that is looked at
+    int set;               // that is looked at
     int64_t wanted, next;  // samples of it; the next one
-    measures *kept;  // (kept_count)
+    measures *kept;        // (kept_count)
     int64_t kept_count;
 } looker;
 
@@ -60,7 +60,8 @@ static void note(looker *l, int64_t n, const ls_sample_info *info) {
     take_range(&s->height, info->height, first);
     take_range(&s->width, info->width, first);
     if (info->label >= 0 && info->label < l->found->classes) s->class_count[info->label]++;
-    if (n % ((l->wanted + KEPT - 1) / KEPT) == 0) l->kept[l->kept_count++] = (measures){info->bytes, info->height, info->width};
+    if (n % ((l->wanted + KEPT - 1) / KEPT) == 0)
+        l->kept[l->kept_count++] = (measures){info->bytes, info->height, info->width};
 }
 
 static void *work(void *argument) {

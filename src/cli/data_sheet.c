@@ -6,7 +6,14 @@
 #include "base/memory.h"
 #include "cli/data.h"
 
-enum { SQUARE = 96, GAP = 4, COLUMNS = 10, MOST_ROWS = 24, MOST_LOOKED = 4000, BACKGROUND = 48 };  // pixels; samples; grey
+enum {
+    SQUARE = 96,
+    GAP = 4,
+    COLUMNS = 10,
+    MOST_ROWS = 24,
+    MOST_LOOKED = 4000,
+    BACKGROUND = 48
+};  // pixels; samples; grey
 
 typedef struct sheet {
     const ls_dataset *dataset;

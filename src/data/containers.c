@@ -17,15 +17,17 @@
 #define MOST_CLASSES 10000000
 
 static const ls_option table[] = {
-    {"test", LS_OPTION_TEXT, .offset = offsetof(ls_container_settings, test), .metavar = "PATH", .help = "the test set"},
+    {"test", LS_OPTION_TEXT, .offset = offsetof(ls_container_settings, test), .metavar = "PATH",
+     .help = "the test set"},
     {"validation-split", LS_OPTION_REAL, .offset = offsetof(ls_container_settings, split), .metavar = "F", .min = 0,
      .max = 0.9, .help = "so large a part is the test set, where none is named"},
-    {"channels", LS_OPTION_INT, .offset = offsetof(ls_container_settings, channels), .metavar = "1|3", .min = 1, .max = 3,
-     .help = "1: as grey, 3: in colour"},
-    {"first-class", LS_OPTION_INT, .offset = offsetof(ls_container_settings, first_class), .metavar = "N", .max = 1000000,
-     .help = "the number of the first class in the files: 1 for ImageNet's"},
+    {"channels", LS_OPTION_INT, .offset = offsetof(ls_container_settings, channels), .metavar = "1|3", .min = 1,
+     .max = 3, .help = "1: as grey, 3: in colour"},
+    {"first-class", LS_OPTION_INT, .offset = offsetof(ls_container_settings, first_class), .metavar = "N",
+     .max = 1000000, .help = "the number of the first class in the files: 1 for ImageNet's"},
     {"image", LS_OPTION_TEXT, .offset = offsetof(ls_container_settings, image), .metavar = "NAME", .help = "of images"},
-    {"label", LS_OPTION_TEXT, .offset = offsetof(ls_container_settings, label), .metavar = "NAME", .help = "of classes"},
+    {"label", LS_OPTION_TEXT, .offset = offsetof(ls_container_settings, label), .metavar = "NAME",
+     .help = "of classes"},
     {.name = NULL},
 };
 
@@ -71,16 +73,18 @@ static int is_held_out(double split, int64_t i) {
 ls_status ls_listing_add(ls_listing *l, ls_record r, int64_t class) {
     class -= l->settings->first_class;
     if (class < 0 || class >= MOST_CLASSES)
-        return LS_FAIL(LS_STATUS_BAD_DATA,
-                       "%s: the sample at byte %lld has class %lld, and the first is %d: classes are whole numbers from "
-                       "there on, up to %d of them (first-class=N says otherwise)",
-                       l->path, (long long)r.at, (long long)class + l->settings->first_class, l->settings->first_class,
-                       MOST_CLASSES);
+        return LS_FAIL(
+            LS_STATUS_BAD_DATA,
+            "%s: the sample at byte %lld has class %lld, and the first is %d: classes are whole numbers from "
+            "there on, up to %d of them (first-class=N says otherwise)",
+            l->path, (long long)r.at, (long long)class + l->settings->first_class, l->settings->first_class,
+            MOST_CLASSES);
     if (r.bytes > LS_IMAGE_MAX_FILE)
-        return LS_FAIL(LS_STATUS_BAD_DATA, "%s: the sample at byte %lld has %lld bytes, more than the %lld MB that an image may have",
+        return LS_FAIL(LS_STATUS_BAD_DATA,
+                       "%s: the sample at byte %lld has %lld bytes, more than the %lld MB that an image may have",
                        l->path, (long long)r.at, (long long)r.bytes, (long long)(LS_IMAGE_MAX_FILE >> 20));
     r.file = l->file;
-    r.class = (int32_t)class;
+    r.class = (int32_t) class;
     if (class > l->most_class) l->most_class = class;
     int set = l->settings->split > 0 && is_held_out(l->settings->split, l->seen) ? LS_RECORDS_TEST : l->set;
     l->seen++;
@@ -136,7 +140,8 @@ static void measure_pictures(ls_records_builder *b, int channels) {
         if (ls_calloc(largest->size + 1, 1, &bytes) == LS_OK) {
             ssize_t n = pread(fd, bytes, largest->size, largest->at + largest->skip);
             ls_image_file file = {"", bytes, n};
-            if (n > 0 && ls_image_file_size(&file, &height, &width) == LS_OK && height * width * channels > b->picture_bytes)
+            if (n > 0 && ls_image_file_size(&file, &height, &width) == LS_OK &&
+                height * width * channels > b->picture_bytes)
                 b->picture_bytes = height * width * channels;
             free(bytes);
         }
@@ -150,8 +155,8 @@ static ls_status list_all(const ls_container *c, const char *path, const ls_cont
     ls_container_settings whole = *s;
     if (s->test && s->split > 0)
         return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
-                       "%s:%s: test=%s and validation-split=%g both say what the test set is: leave one out", c->name, path,
-                       s->test, s->split);
+                       "%s:%s: test=%s and validation-split=%g both say what the test set is: leave one out", c->name,
+                       path, s->test, s->split);
     b->kind = c->kind;
     LS_TRY(list_set(c, &l, LS_RECORDS_TRAIN, path));
     l.settings = &whole;
@@ -166,8 +171,8 @@ static ls_status read_settings(const ls_container *c, const char *argument, ls_c
     *s = (ls_container_settings){.channels = 3};
     LS_TRY(ls_spec_read(c->name, argument, table, s, spec));
     if (s->channels == 1 || s->channels == 3) return LS_OK;
-    return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "%s:%s: channels is 1, grey, or 3, in colour, not %d", c->name, spec->text,
-                   s->channels);
+    return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "%s:%s: channels is 1, grey, or 3, in colour, not %d", c->name,
+                   spec->text, s->channels);
 }
 
 ls_status ls_container_open(const ls_container *c, ls_data_host *host, const char *argument, ls_dataset *out) {

@@ -7,8 +7,8 @@
 
 // Options behind the path; a format says which features or files are meant by `image` and `label`.
 typedef struct ls_container_settings {
-    const char *test;          // path of the test set; NULL: there is none
-    const char *image, *label; // names in a record; NULL: the usual ones
+    const char *test;           // path of the test set; NULL: there is none
+    const char *image, *label;  // names in a record; NULL: the usual ones
     double split;
     int channels, first_class;
 } ls_container_settings;

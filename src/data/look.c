@@ -9,7 +9,8 @@
 static void look_at_label(const ls_source *s, const ls_sample *sample, ls_sample_info *info) {
     int f = ls_fields_find(s->field, s->field_count, "label");
     if (f < 0 || !s->field[f].classes || ls_shape_count(s->field[f].shape) != 1) return;
-    info->label = s->field[f].dtype == LS_DTYPE_U8 ? *(const uint8_t *)sample->field[f] : *(const int32_t *)sample->field[f];
+    info->label =
+        s->field[f].dtype == LS_DTYPE_U8 ? *(const uint8_t *)sample->field[f] : *(const int32_t *)sample->field[f];
 }
 
 static ls_status look_at_picture(const ls_picture *picture, ls_sample_info *info, ls_image *image) {
@@ -59,8 +60,8 @@ ls_status ls_dataset_look(const ls_dataset *d, int test, int64_t sample, ls_samp
     const ls_source *s = test ? d->test : d->train;
     void *scratch = NULL;
     if (!s || sample < 0 || sample >= s->count)
-        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "the dataset %s has no %s sample %lld: they go from 0 to %lld", d->name,
-                       test ? "test" : "training", (long long)sample, (long long)(s ? s->count : 0) - 1);
+        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "the dataset %s has no %s sample %lld: they go from 0 to %lld",
+                       d->name, test ? "test" : "training", (long long)sample, (long long)(s ? s->count : 0) - 1);
     if (s->scratch_bytes) LS_TRY(ls_memory_alloc(s->scratch_bytes, &scratch));
     ls_status status = look(s, sample, scratch, info, image);
     ls_memory_free(scratch);

@@ -39,7 +39,8 @@ static ls_status expand_glob(const char *pattern, ls_paths *out) {
     int failed = glob(pattern, GLOB_BRACE, NULL, &found);
     if (failed == GLOB_NOMATCH)
         return LS_FAIL(LS_STATUS_NOT_FOUND, "no file matches %s: check the path, and quote it from the shell", pattern);
-    if (failed) return LS_FAIL(LS_STATUS_IO, "cannot look for %s: a folder cannot be read, or memory is short", pattern);
+    if (failed)
+        return LS_FAIL(LS_STATUS_IO, "cannot look for %s: a folder cannot be read, or memory is short", pattern);
     for (size_t i = 0; i < found.gl_pathc && status == LS_OK; i++) status = add(out, found.gl_pathv[i]);
     globfree(&found);
     return status;

@@ -60,7 +60,8 @@ static void name_shard(rewriting *w) {
     if (w->shards == 1)
         snprintf(w->name, sizeof w->name, "%.4000s", w->path);
     else
-        snprintf(w->name, sizeof w->name, "%.*s-%05d-of-%05d%s", (int)stem, w->path, w->shard, w->shards, w->path + stem);
+        snprintf(w->name, sizeof w->name, "%.*s-%05d-of-%05d%s", (int)stem, w->path, w->shard, w->shards,
+                 w->path + stem);
 }
 
 // It takes its place where all went well.
@@ -133,7 +134,8 @@ static ls_status write_set(const ls_dataset *d, const ls_writer *writer, const c
     rewriting *w;
     void *scratch = NULL;
     LS_TRY(ls_calloc(1, sizeof *w, &w));
-    *w = (rewriting){.dataset = d, .writer = writer, .path = path, .test = test, .shards = shards, .count = source->count};
+    *w = (rewriting){
+        .dataset = d, .writer = writer, .path = path, .test = test, .shards = shards, .count = source->count};
     ls_status status = LS_OK;
     if (source->scratch_bytes) status = ls_memory_alloc(source->scratch_bytes, &scratch);
     if (status == LS_OK) status = take_samples(w, source, scratch);
@@ -151,7 +153,8 @@ static ls_status check_fields(const ls_dataset *d) {
         (image->shape.dim[2] != 1 && image->shape.dim[2] != 3) || !label || !label->classes ||
         ls_shape_count(label->shape) != 1)
         return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
-                       "the dataset %s has no images in grey or colour with a class each, which these formats hold", d->name);
+                       "the dataset %s has no images in grey or colour with a class each, which these formats hold",
+                       d->name);
     return LS_OK;
 }
 
@@ -177,11 +180,12 @@ ls_status ls_dataset_convert(const ls_dataset *d, const char *spec, int shards) 
         return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "%d shards of %s: choose 1 to %d, and 1 for folders", shards, format,
                        MOST_SHARDS);
     if (folders && set.test)
-        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "images:%s has a folder val for the test set: leave test=%s out", path.text,
-                       set.test);
+        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "images:%s has a folder val for the test set: leave test=%s out",
+                       path.text, set.test);
     if (d->test && !folders && !set.test)
         return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
-                       "the dataset %s has a test set, which would be lost: write %s:%s,test=FILE", d->name, format, path.text);
+                       "the dataset %s has a test set, which would be lost: write %s:%s,test=FILE", d->name, format,
+                       path.text);
     LS_TRY(write_set(d, writer, path.text, 0, shards));
     return d->test ? write_set(d, writer, folders ? path.text : set.test, 1, 1) : LS_OK;
 }

@@ -92,7 +92,8 @@ static uint32_t little32(const unsigned char *p) {
 
 static ls_status check_sum(const char *path, const ls_record *r, const unsigned char *bytes) {
     if (ls_crc32c_masked(bytes, r->bytes - 4) == little32(bytes + r->bytes - 4)) return LS_OK;
-    return LS_FAIL(LS_STATUS_BAD_DATA, "%s is damaged: the record at byte %lld has another checksum than it says; copy or make it again",
+    return LS_FAIL(LS_STATUS_BAD_DATA,
+                   "%s is damaged: the record at byte %lld has another checksum than it says; copy or make it again",
                    path, (long long)r->at);
 }
 
@@ -117,8 +118,9 @@ static ls_status finish(const records_source *s, const char *path, const ls_reco
     // Only one that was written in parts is longer than what is in it.
     if (s->records.kind == LS_RECORDS_RECORDIO && size > (int64_t)r->skip + r->size) size = join_parts(bytes, size);
     if ((int64_t)r->skip + r->size > size)
-        return LS_FAIL(LS_STATUS_BAD_DATA, "%s is damaged: the record at byte %lld ends in its image; copy or make it again",
-                       path, (long long)r->at);
+        return LS_FAIL(LS_STATUS_BAD_DATA,
+                       "%s is damaged: the record at byte %lld ends in its image; copy or make it again", path,
+                       (long long)r->at);
     *out = (ls_picture){path, bytes + r->skip, r->size};
     return LS_OK;
 }

@@ -6,7 +6,9 @@
 #include "data/crc32c.h"
 #include "data/records.h"
 
-static int put(FILE *file, const void *bytes, int64_t size) { return fwrite(bytes, 1, (size_t)size, file) == (size_t)size ? 0 : -1; }
+static int put(FILE *file, const void *bytes, int64_t size) {
+    return fwrite(bytes, 1, (size_t)size, file) == (size_t)size ? 0 : -1;
+}
 
 static void little(unsigned char *to, uint64_t value, int bytes) {
     for (int i = 0; i < bytes; i++) to[i] = (unsigned char)(value >> 8 * i);
@@ -22,10 +24,21 @@ static int tar_member(FILE *file, const char *name, const void *bytes, int64_t s
     char h[BLOCK] = "";
     unsigned sum = 0;
     snprintf(h, 100, "%s", name);
-    memcpy(h + 100, "0000644\0" "0000000\0" "0000000\0", 24);
+    memcpy(h + 100,
+           "0000644\0"
+           "0000000\0"
+           "0000000\0",
+           24);
     snprintf(h + 124, 12, "%011llo", (unsigned long long)size);
-    memcpy(h + 136, "00000000000\0" "        " "0", 21);
-    memcpy(h + 257, "ustar\0" "00", 8);
+    memcpy(h + 136,
+           "00000000000\0"
+           "        "
+           "0",
+           21);
+    memcpy(h + 257,
+           "ustar\0"
+           "00",
+           8);
     for (int i = 0; i < BLOCK; i++) sum += (unsigned char)h[i];
     snprintf(h + 148, 8, "%06o", sum);
     h[155] = ' ';
@@ -51,8 +64,8 @@ static int tar_end(FILE *file) {
 // A message, written from its end to its beginning, so that each length is known when it is written.
 typedef struct message {
     unsigned char bytes[512];
-    int at;       // where it begins
-    int64_t size; // with what stands for the image
+    int at;        // where it begins
+    int64_t size;  // with what stands for the image
 } message;
 
 static void before(message *m, const void *bytes, int size) {
@@ -124,7 +137,9 @@ typedef struct record {
     int64_t size;
 } record;
 
-static unsigned char record_byte(const record *r, int64_t i) { return i < 24 ? r->header[i] : r->sample->image[i - 24]; }
+static unsigned char record_byte(const record *r, int64_t i) {
+    return i < 24 ? r->header[i] : r->sample->image[i - 24];
+}
 
 static int record_bytes(FILE *file, const record *r, int64_t from, int64_t size) {
     int64_t in_header = from < 24 ? (size < 24 - from ? size : 24 - from) : 0;

@@ -49,6 +49,32 @@ run 0 "$lockstep" predict "$here/run" "$here/elsewhere/val/ash" --csv "$here/wit
 sed 's|trees|elsewhere|' "$here/with.csv" | cmp -s - "$here/without.csv" || wrong "without its dataset a checkpoint predicts something else"
 mv "$here/elsewhere" "$here/trees"
 
+# The same samples in every format, in one file or in several, are the same training.
+mkdir "$here/c"
+c=$here/c
+run 0 "$lockstep" convert "$data" "tar:$c/t.tar,test=$c/v.tar"
+says "30 and 9 samples written"
+run 0 "$lockstep" convert "$data" "tfrecord:$c/t.tfr,test=$c/v.tfr" --shards 4
+run 0 "$lockstep" convert "$data" "recordio:$c/t.rec,test=$c/v.rec"
+run 0 "$lockstep" convert "tfrecord:$c/t-{00000..00003}-of-00004.tfr,test=$c/v.tfr" "images:$c/again"
+for other in "tar:$c/t.tar,test=$c/v.tar" "tfrecord:$c/t-*.tfr,test=$c/v.tfr" "recordio:$c/t.rec,test=$c/v.rec" "images:$c/again"; do
+    # shellcheck disable=SC2086
+    run 0 "$lockstep" train mnist-linear --data "$other" $recipe --workers 2
+    [ "$(digest)" = "$same" ] || wrong "$other: $(digest), and in folders $same"
+done
+# And images that are pixels: as PNG.
+run 0 "$lockstep" train mnist-linear --data synthetic:9x9x3,4,60,20 --device ref --epochs 1 --batch-size 8
+memory=$(digest)
+run 0 "$lockstep" convert synthetic:9x9x3,4,60,20 "recordio:$c/s.rec,test=$c/s-test.rec"
+run 0 "$lockstep" train mnist-linear --data "recordio:$c/s.rec,test=$c/s-test.rec" --image-size 9 --device ref --epochs 1 --batch-size 8
+[ "$(digest)" = "$memory" ] || wrong "pixels in records: $(digest), and in memory $memory"
+refuses 1 "has a test set, which would be lost" "$lockstep" convert "$data" "tar:$c/lost.tar"
+refuses 1 "what is written is images:DIR, tar:FILE" "$lockstep" convert "$data" "zip:$c/x.zip"
+refuses 1 "cannot write $here/nowhere/x.tar" "$lockstep" convert "$data" "tar:$here/nowhere/x.tar,test=$c/y.tar"
+refuses 1 "and 1 for folders" "$lockstep" convert "$data" "images:$c/more" --shards 2
+refuses 2 "into what?" "$lockstep" convert "$data"
+[ ! -e "$c/lost.tar" ] || wrong "a file of a conversion that was refused"
+
 run 0 "$lockstep" plan mnist-linear --data "$data" --image-size 16
 run 0 "$lockstep" datasets
 says "images:DIR"

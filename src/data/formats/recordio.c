@@ -33,7 +33,8 @@ static ls_status measure(ls_listing *l, int64_t at, ls_record *r, int64_t *next)
     int64_t length = 0, size = 0, first = at;
     LS_TRY(read_part(l, at, &which, &length));
     int parts = which == BEGIN;
-    if ((which != WHOLE && which != BEGIN) || (parts && length % 4)) return ls_listing_damaged(l, at, "a record without its beginning");
+    if ((which != WHOLE && which != BEGIN) || (parts && length % 4))
+        return ls_listing_damaged(l, at, "a record without its beginning");
     for (;;) {
         size += length;
         *next = at + 8 + (length + 3) / 4 * 4;
@@ -45,7 +46,8 @@ static ls_status measure(ls_listing *l, int64_t at, ls_record *r, int64_t *next)
         size += 4;
     }
     *r = (ls_record){.at = first + 8, .bytes = at + 8 + length - first - 8};
-    if (size < HEADER || size > UINT32_MAX) return ls_listing_damaged(l, first, "a record of no size that one can have");
+    if (size < HEADER || size > UINT32_MAX)
+        return ls_listing_damaged(l, first, "a record of no size that one can have");
     r->size = (uint32_t)size;
     return LS_OK;
 }
@@ -56,8 +58,8 @@ static ls_status add_record(ls_listing *l, ls_record r) {
     LS_TRY(ls_listing_read(l, r.at, HEADER, header));
     uint32_t labels = little32(header), bits = little32(header + 4);
     if (labels > 1)
-        return LS_FAIL(LS_STATUS_UNSUPPORTED, "%s: the sample at byte %lld has %u labels: one class for each is read", l->path,
-                       (long long)r.at, labels);
+        return LS_FAIL(LS_STATUS_UNSUPPORTED, "%s: the sample at byte %lld has %u labels: one class for each is read",
+                       l->path, (long long)r.at, labels);
     r.skip = HEADER + 4 * labels;
     if (labels) {
         LS_TRY(ls_listing_read(l, r.at, HEADER + 4, header));
@@ -69,8 +71,8 @@ static ls_status add_record(ls_listing *l, ls_record r) {
     // Not a class number: told by the number that it cannot be.
     int whole = label >= 0 && label <= 1e7f && floorf(label) == label;
     if (!whole && !(label < 0))
-        return LS_FAIL(LS_STATUS_BAD_DATA, "%s: the sample at byte %lld has the label %g: class numbers are whole", l->path,
-                       (long long)r.at, (double)label);
+        return LS_FAIL(LS_STATUS_BAD_DATA, "%s: the sample at byte %lld has the label %g: class numbers are whole",
+                       l->path, (long long)r.at, (double)label);
     return ls_listing_add(l, r, whole ? (int64_t)label : -1);
 }
 

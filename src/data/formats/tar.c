@@ -101,14 +101,17 @@ static ls_status next_member(ls_listing *l, int64_t *at, member *out, int *found
         LS_TRY(ls_listing_read(l, *at, BLOCK, h));
         if (is_empty(h)) return LS_OK;
         if (*at == 0 && h[0] == 0x1f && h[1] == 0x8b)
-            return LS_FAIL(LS_STATUS_UNSUPPORTED, "%s is compressed, so that no file can be read alone: gunzip it", l->path);
+            return LS_FAIL(LS_STATUS_UNSUPPORTED, "%s is compressed, so that no file can be read alone: gunzip it",
+                           l->path);
         if (!has_sum(h))
-            return ls_listing_damaged(l, *at, *at ? "a header has another checksum than it says" : "it is no tar archive");
+            return ls_listing_damaged(l, *at,
+                                      *at ? "a header has another checksum than it says" : "it is no tar archive");
         int type = h[156];
         member m = {.at = *at + BLOCK, .bytes = read_number(h + 124, 12)};
         int is_more = type == 'L' || type == 'x';
         if (size >= 0 && !is_more) m.bytes = size;
-        if (m.bytes < 0 || m.bytes > l->bytes - m.at) return ls_listing_damaged(l, *at, "a file longer than the archive");
+        if (m.bytes < 0 || m.bytes > l->bytes - m.at)
+            return ls_listing_damaged(l, *at, "a file longer than the archive");
         *at = m.at + (m.bytes + BLOCK - 1) / BLOCK * BLOCK;
         if (is_more) {
             LS_TRY(take_more(l, &m, type, name, &size));
@@ -124,7 +127,8 @@ static ls_status next_member(ls_listing *l, int64_t *at, member *out, int *found
         name[0] = 0;
         size = -1;
     }
-    return *at >= l->bytes ? LS_OK : ls_listing_damaged(l, *at, "it ends in a header");
+    if (*at >= l->bytes) return LS_OK;
+    return ls_listing_damaged(l, *at, *at ? "it ends in a header" : "it is no tar archive");
 }
 
 // --- samples ---------------------------------------------------------------------------------------------------------
@@ -133,9 +137,11 @@ static ls_status end_sample(ls_listing *l, const sample *s) {
     const char *label = l->settings->label ? l->settings->label : "cls";
     if (!s->base[0] || (!s->has_image && !s->has_label)) return LS_OK;
     if (!s->has_image || !s->has_label)
-        return LS_FAIL(LS_STATUS_BAD_DATA, "%s: the sample %s at byte %lld has no %s%s: a sample is NAME.jpg or NAME.png and NAME.%s, "
-                                           "one behind the other (image=ENDING and label=ENDING say otherwise)",
-                       l->path, s->base, (long long)s->at, s->has_image ? "class, " : "image", s->has_image ? label : "", label);
+        return LS_FAIL(LS_STATUS_BAD_DATA,
+                       "%s: the sample %s at byte %lld has no %s%s: a sample is NAME.jpg or NAME.png and NAME.%s, "
+                       "one behind the other (image=ENDING and label=ENDING say otherwise)",
+                       l->path, s->base, (long long)s->at, s->has_image ? "class, " : "image",
+                       s->has_image ? label : "", label);
     ls_record r = {.at = s->image_at, .bytes = s->image_bytes, .size = (uint32_t)s->image_bytes};
     return ls_listing_add(l, r, s->label);
 }
@@ -151,7 +157,8 @@ static ls_status read_class(ls_listing *l, const member *m, int64_t *out) {
     *out = strtoll(text, &end, 10);
     while (*end == '\n' || *end == '\r' || *end == ' ') end++;
     if (end > text && *end == 0 && text[0]) return LS_OK;
-    return LS_FAIL(LS_STATUS_BAD_DATA, "%s: %s at byte %lld is no class number in text", l->path, m->name, (long long)m->at);
+    return LS_FAIL(LS_STATUS_BAD_DATA, "%s: %s at byte %lld is no class number in text", l->path, m->name,
+                   (long long)m->at);
 }
 
 static ls_status take_member(ls_listing *l, const member *m, sample *s) {
@@ -193,8 +200,10 @@ static ls_status tar_open(ls_data_host *host, const char *argument, ls_dataset *
 
 const ls_format ls_format_tar = {
     .name = "tar",
-    .help = "images in tar archives, as WebDataset has them, NAME.jpg and NAME.cls: tar:'train-{000..099}.tar',test=val.tar; read "
-            "while training",
+    .help =
+        "images in tar archives, as WebDataset has them, NAME.jpg and NAME.cls: "
+        "tar:'train-{000..099}.tar',test=val.tar; read "
+        "while training",
     .argument = "FILES",
     .open = tar_open,
 };

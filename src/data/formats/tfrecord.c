@@ -129,8 +129,8 @@ static ls_status read_feature(ls_listing *l, span entry, example *out) {
 }
 
 static ls_status missing(const ls_listing *l, int64_t at, const char *what, const char *asked, const char *usual) {
-    return LS_FAIL(LS_STATUS_BAD_DATA, "%s: the record at byte %lld has no %s \"%s\": %s=NAME names the feature", l->path,
-                   (long long)at, what, asked ? asked : usual, strcmp(what, "image") == 0 ? "image" : "label");
+    return LS_FAIL(LS_STATUS_BAD_DATA, "%s: the record at byte %lld has no %s \"%s\": %s=NAME names the feature",
+                   l->path, (long long)at, what, asked ? asked : usual, strcmp(what, "image") == 0 ? "image" : "label");
 }
 
 static ls_status read_example(ls_listing *l, ls_record r, span message) {
@@ -168,10 +168,12 @@ static ls_status list(ls_listing *l) {
         LS_TRY(ls_listing_read(l, at, 12, head));
         uint64_t length = little(head, 8);
         if (at == 0 && head[0] == 0x1f && head[1] == 0x8b)
-            return LS_FAIL(LS_STATUS_UNSUPPORTED, "%s is compressed, so that no record can be read alone: gunzip it", l->path);
+            return LS_FAIL(LS_STATUS_UNSUPPORTED, "%s is compressed, so that no record can be read alone: gunzip it",
+                           l->path);
         if (ls_crc32c_masked(head, 8) != little(head + 8, 4))
-            return ls_listing_damaged(l, at, at ? "a record's length has another checksum than it says"
-                                                : "it is no TFRecord file, by its first checksum");
+            return ls_listing_damaged(l, at,
+                                      at ? "a record's length has another checksum than it says"
+                                         : "it is no TFRecord file, by its first checksum");
         if (length > (uint64_t)(l->bytes - at) || (int64_t)length > l->bytes - at - 16 || length > INT32_MAX)
             return ls_listing_damaged(l, at, "a record longer than the file");
         ls_record r = {.at = at + 12, .bytes = (int64_t)length + 4};
@@ -188,8 +190,10 @@ static ls_status tfrecord_open(ls_data_host *host, const char *argument, ls_data
 
 const ls_format ls_format_tfrecord = {
     .name = "tfrecord",
-    .help = "images in TensorFlow's TFRecord files of tf.train.Example: tfrecord:'train-*',test='validation-*',first-class=1; "
-            "read while training",
+    .help =
+        "images in TensorFlow's TFRecord files of tf.train.Example: "
+        "tfrecord:'train-*',test='validation-*',first-class=1; "
+        "read while training",
     .argument = "FILES",
     .open = tfrecord_open,
 };
