@@ -17,6 +17,7 @@ typedef struct image_file {
 } image_file;
 
 static void image_add(image_file *f, const void *bytes, size_t n) {
+    if (n == 0) return;
     if (f->size + n > f->room) {
         f->room = 2 * (f->size + n);
         f->bytes = realloc(f->bytes, f->room);
@@ -94,7 +95,7 @@ static inline void image_orient(image_file *jpeg, int orientation, int big) {
 
 static inline int image_save(image_file f, const char *path) {
     FILE *out = fopen(path, "wb");
-    int written = out && fwrite(f.bytes, 1, f.size, out) == f.size;
+    int written = out && (f.size == 0 || fwrite(f.bytes, 1, f.size, out) == f.size);
     if (out) written &= fclose(out) == 0;
     free(f.bytes);
     return written;

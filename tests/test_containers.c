@@ -175,11 +175,13 @@ static void examples(void **state) {
     assert_int_equal(ls_crc32c(ones, 32), 0x62a8ab43);
     assert_int_equal(ls_crc32c_more(ls_crc32c("1234", 4), "56789", 5), 0xe3069283);
     // The label in front, not packed (08 05); an unknown field and a float feature beside; the image second of the usual names.
-    static const char good[] = "\x0a\x37"
-                               "\x0a\x0d\x0a\x05label\x12\x04\x1a\x02\x08\x05"
-                               "\x0a\x0f\x0a\x05width\x12\x06\x12\x04\x0a\x02zz"
-                               "\x18\x07"
-                               "\x0a\x13\x0a\x05image\x12\x0a\x0a\x08\x0a\x06" "PIXELS";
+    static const char good[] =
+        "\x0a\x37"
+        "\x0a\x0d\x0a\x05label\x12\x04\x1a\x02\x08\x05"
+        "\x0a\x0f\x0a\x05width\x12\x06\x12\x04\x0a\x02zz"
+        "\x18\x07"
+        "\x0a\x13\x0a\x05image\x12\x0a\x0a\x08\x0a\x06"
+        "PIXELS";
     image_file f = {NULL, 0, 0};
     add_record(&f, good, sizeof good - 1);
     save("x", f.bytes, f.size);
@@ -203,7 +205,10 @@ static void examples(void **state) {
     save("x", f.bytes, f.size);
     assert_true(ls_data_open(host, spec, &d) != LS_OK && strstr(ls_error_message(), "another checksum"));
     free(f.bytes);
-    static const char *const broken[] = {"\x0a\x7f" "abc", "\x0a\x02\x0a\x09", "\x0f\x01", "\x0a\x0b\x0a\x09\x0a\x01q\x12\x04\x1a\x02\x08\xff"};
+    static const char *const broken[] = {
+        "\x0a\x7f"
+        "abc",
+        "\x0a\x02\x0a\x09", "\x0f\x01", "\x0a\x0b\x0a\x09\x0a\x01q\x12\x04\x1a\x02\x08\xff"};
     for (size_t i = 0; i < 4; i++) {
         f = (image_file){NULL, 0, 0};
         add_record(&f, broken[i], strlen(broken[i]));

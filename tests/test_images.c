@@ -442,6 +442,93 @@ static void broken_files(void **state) {
     }
 }
 
+// --- tables ----------------------------------------------------------------------------------------------------------
+
+static void table(const char *text) {
+    char path[128];
+    snprintf(path, sizeof path, "%s/t.csv", root);
+    FILE *f = fopen(path, "wb");
+    assert_true(f && fputs(text, f) >= 0 && fclose(f) == 0);
+}
+
+static const char *csv(const char *options) {
+    static char text[512];
+    snprintf(text, sizeof text, "csv:%s/t.csv%s", root, options);
+    return text;
+}
+
+static void table_holds(const char *text, const char *options, const char *train, const char *test, const char *first) {
+    for (int workers = 1; workers <= 2; workers++) {
+        team t = TEAM;
+        worker w[WORKERS_MAX];
+        table(text);
+        team_open(&t, w, workers, csv(options));
+        assert_string_equal(w[0].message, "");
+        holds(w[workers - 1].dataset->train, train);
+        if (test) holds(w[workers - 1].dataset->test, test);
+        assert_true(!test == !w[0].dataset->test);
+        if (first)
+            assert_string_equal(ls_dataset_class(w[0].dataset, 0), first);
+        else
+            assert_null(ls_dataset_class(w[0].dataset, 0));
+        team_close(&t, w);
+    }
+}
+
+static void tables(void **state) {
+    char text[512], options[128];
+    fresh();
+    put("in/1.jpg", 3, 3, 1), put("in/two, and.png", 3, 3, 2), put("in/3.jpg", 3, 3, 3);
+    table_holds("path,note,label\nin/1.jpg,x,dog\n\"in/two, and.png\",\"a \"\"b\"\"\",cat\nin/3.jpg,,dog\n", "",
+                "in/1.jpg=1 in/two, and.png=0 in/3.jpg=1", NULL, "cat");
+    // No names of columns; numbers; a byte-order mark; ends of lines of another system; empty lines.
+    table_holds("\xef\xbb\xbfin/1.jpg;10\r\n\r\nin/3.jpg;2\r\n", "", "in/1.jpg=10 in/3.jpg=2", NULL, NULL);
+    // Tabs, columns of other names, and another place where paths begin.
+    snprintf(options, sizeof options, ",file=id,label=what,root=%s/in", root);
+    table_holds("what\tid\nb\t1.jpg\na\t3.jpg", options, "in/1.jpg=1 in/3.jpg=0", NULL, "a");
+    // A part of each class, and a table of the test set with an absolute path.
+    table_holds("in/1.jpg,a\nin/3.jpg,b\nin/1.jpg,b\nin/3.jpg,a\n", ",validation-split=0.5", "in/1.jpg=0 in/3.jpg=1",
+                "in/1.jpg=1 in/3.jpg=0", "a");
+    snprintf(text, sizeof text, "cd '%s' && echo '%s/in/3.jpg,a' >v.csv", root, root);
+    shell("%s", text);
+    snprintf(options, sizeof options, ",test=%s/v.csv", root);
+    table_holds("in/1.jpg,a\n", options, "in/1.jpg=0", "in/3.jpg=0", "a");
+}
+
+static void table_refused(const char *text, const char *options, ls_status status, const char *words) {
+    team t = TEAM;
+    worker w[WORKERS_MAX];
+    table(text);
+    team_open(&t, w, 2, csv(options));
+    if (w[0].status != status || !strstr(w[0].message, words))
+        fail_msg("%s instead of \"%s\": %s", ls_status_name(w[0].status), words, w[0].message);
+    team_close(&t, w);
+}
+
+static void wrong_tables(void **state) {
+    fresh();
+    put("1.jpg", 3, 3, 1);
+    table_refused("", "", LS_STATUS_BAD_DATA, "has no samples: each line is the path of an image and its class");
+    table_refused("file,label\n", "", LS_STATUS_BAD_DATA, "has no samples");
+    table_refused("1.jpg,a\n2.jpg,b\n", "", LS_STATUS_NOT_FOUND, "line 2 of ");
+    table_refused("1.jpg,a\n2.jpg,b\n", "", LS_STATUS_NOT_FOUND, "root=DIR says where paths begin");
+    table_refused("1.jpg,a\n.,b\n", "", LS_STATUS_NOT_FOUND, "it is no file");
+    table_refused("1.jpg,a\n1.jpg\n", "", LS_STATUS_BAD_DATA, "has fewer columns than a path and a class take");
+    table_refused("1.jpg,\n", "", LS_STATUS_BAD_DATA, "has an empty path or class");
+    table_refused("\"1.jpg,a\n", "", LS_STATUS_BAD_DATA, "ends in quotes that were not closed");
+    table_refused("\"1.jpg\"x,a\n", "", LS_STATUS_BAD_DATA, "goes on behind closing quotes");
+    table_refused("1.jpg,a\n", ",label=kind", LS_STATUS_BAD_DATA, "names no column");
+    table_refused("1.jpg,a\n", ",test=x,validation-split=0.2", LS_STATUS_INVALID_ARGUMENT, "leave one out");
+    table_refused("1.jpg,a\n", ",test=/nowhere/x.csv", LS_STATUS_NOT_FOUND, "cannot read /nowhere/x.csv");
+    table_refused("1.jpg,a\n", ",channels=2", LS_STATUS_INVALID_ARGUMENT, "channels is 1, grey, or 3");
+    char options[200], path[128];
+    snprintf(path, sizeof path, "%s/v.csv", root);
+    FILE *f = fopen(path, "wb");
+    assert_true(f && fputs("1.jpg,q\n", f) >= 0 && fclose(f) == 0);
+    snprintf(options, sizeof options, ",test=%.120s", path);
+    table_refused("1.jpg,a\n", options, LS_STATUS_BAD_DATA, "has a class that the training set does not have");
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(classes_and_order),
@@ -452,6 +539,8 @@ int main(void) {
         cmocka_unit_test(channel_moments),
         cmocka_unit_test(look),
         cmocka_unit_test(broken_files),
+        cmocka_unit_test(tables),
+        cmocka_unit_test(wrong_tables),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

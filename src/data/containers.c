@@ -65,11 +65,6 @@ ls_status ls_listing_read(ls_listing *l, int64_t at, int64_t size, void *out) {
     return LS_OK;
 }
 
-// As folders of images have it: evenly spread.
-static int is_held_out(double split, int64_t i) {
-    return (int64_t)(split * (double)(i + 1) + 1e-9) > (int64_t)(split * (double)i + 1e-9);
-}
-
 ls_status ls_listing_add(ls_listing *l, ls_record r, int64_t class) {
     class -= l->settings->first_class;
     if (class < 0 || class >= MOST_CLASSES)
@@ -86,7 +81,7 @@ ls_status ls_listing_add(ls_listing *l, ls_record r, int64_t class) {
     r.file = l->file;
     r.class = (int32_t) class;
     if (class > l->most_class) l->most_class = class;
-    int set = l->settings->split > 0 && is_held_out(l->settings->split, l->seen) ? LS_RECORDS_TEST : l->set;
+    int set = l->settings->split > 0 && ls_records_held_out(l->settings->split, l->seen) ? LS_RECORDS_TEST : l->set;
     l->seen++;
     return ls_records_add(l->builder, set, r);
 }
@@ -126,29 +121,6 @@ static ls_status list_set(const ls_container *c, ls_listing *l, int set, const c
                    l->settings->split > 0 ? " left to train on: make validation-split smaller" : "");
 }
 
-// What decoding takes, by the largest records.
-static void measure_pictures(ls_records_builder *b, int channels) {
-    for (int set = 0; set < LS_RECORDS_SETS; set++) {
-        const ls_record *largest = NULL;
-        for (int64_t i = 0; i < b->count[set]; i++)
-            if (!largest || b->record[set][i].size > largest->size) largest = &b->record[set][i];
-        if (!largest) continue;
-        unsigned char *bytes;
-        int64_t height, width;
-        int fd = open(b->text + b->file[largest->file].name, O_RDONLY | O_CLOEXEC);
-        if (fd < 0) continue;
-        if (ls_calloc(largest->size + 1, 1, &bytes) == LS_OK) {
-            ssize_t n = pread(fd, bytes, largest->size, largest->at + largest->skip);
-            ls_image_file file = {"", bytes, n};
-            if (n > 0 && ls_image_file_size(&file, &height, &width) == LS_OK &&
-                height * width * channels > b->picture_bytes)
-                b->picture_bytes = height * width * channels;
-            free(bytes);
-        }
-        close(fd);
-    }
-}
-
 static ls_status list_all(const ls_container *c, const char *path, const ls_container_settings *s,
                           ls_records_builder *b) {
     ls_listing l = {.settings = s, .builder = b, .most_class = -1};
@@ -163,7 +135,7 @@ static ls_status list_all(const ls_container *c, const char *path, const ls_cont
     whole.split = 0;
     if (s->test) LS_TRY(list_set(c, &l, LS_RECORDS_TEST, s->test));
     for (int64_t i = 0; i <= l.most_class; i++) LS_TRY(ls_records_add_class(b, NULL));
-    measure_pictures(b, s->channels);
+    ls_records_measure(b, s->channels);
     return LS_OK;
 }
 

@@ -77,6 +77,29 @@ void ls_records_free(ls_records_builder *b) {
     *b = (ls_records_builder){.file = NULL};
 }
 
+// --- a test set ------------------------------------------------------------------------------------------------------
+
+// Beside 1e-9, which makes up for what a fraction in binary lacks.
+int ls_records_held_out(double split, int64_t i) {
+    return (int64_t)(split * (double)(i + 1) + 1e-9) > (int64_t)(split * (double)i + 1e-9);
+}
+
+ls_status ls_records_split(ls_records_builder *b, double split) {
+    int64_t *seen, kept = 0;  // (classes)
+    ls_status status = LS_OK;
+    LS_TRY(ls_calloc(b->class_count, sizeof *seen, &seen));
+    for (int64_t i = 0; i < b->count[LS_RECORDS_TRAIN] && status == LS_OK; i++) {
+        ls_record r = b->record[LS_RECORDS_TRAIN][i];
+        if (ls_records_held_out(split, seen[r.class]++))
+            status = ls_records_add(b, LS_RECORDS_TEST, r);
+        else
+            b->record[LS_RECORDS_TRAIN][kept++] = r;
+    }
+    b->count[LS_RECORDS_TRAIN] = kept;
+    free(seen);
+    return status;
+}
+
 // --- order -----------------------------------------------------------------------------------------------------------
 
 typedef struct place {

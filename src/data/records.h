@@ -57,6 +57,13 @@ ls_status ls_records_add_file(ls_records_builder *builder, const char *path, int
 ls_status ls_records_add(ls_records_builder *builder, int set, ls_record record);
 // Orders a set so that any first part of it has the classes in proportion, and those of one class in the order they were added.
 ls_status ls_records_spread(ls_records_builder *builder, int set);
+// Whether number i of a class, or of a set, is in the test set that is a part `split` of it: evenly spread, where the whole part of split * (i + 1) is larger
+// than that of split * i.
+int ls_records_held_out(double split, int64_t i);
+// Moves that part of each class from the training set to the test set. Errors: OUT_OF_MEMORY.
+ls_status ls_records_split(ls_records_builder *builder, double split);
+// Finds `picture_bytes`: pixels of the largest images, without reading all headers. One that is broken is told of when it is wanted.
+void ls_records_measure(ls_records_builder *builder, int channels);
 void ls_records_free(ls_records_builder *builder);
 
 // --- sharing ---------------------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-// Fuzzes the readers of containers: tar, TFRecord, RecordIO. The first byte of an input says which, and whether checksums are mended before; the
+// Fuzzes the readers of containers, tar, TFRecord and RecordIO, and of tables (csv). The first byte of an input says which, and whether checksums are mended before; the
 // rest is the file.
 //
 // With clang's libFuzzer (cmake -DLS_FUZZ=ON) that looks for inputs of its own. Built without, as it always is, main() below
@@ -27,7 +27,7 @@
         }                                                                                                              \
     } while (0)
 
-enum { MEND = 4 };  // in the first byte, beside the format
+enum { MEND = 4, TABLE = 3 };  // in the first byte: beside the format; the fourth
 
 static uint64_t number(const uint8_t *p, int bytes) {
     uint64_t value = 0;
@@ -83,7 +83,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     static int fd = -1;
     static ls_data_host *host;
     if (size < 1 || size > 1 << 20) return 0;
-    int format = data[0] % 4 % CONTAINERS;
+    int format = data[0] % 4;
     uint8_t *copy = malloc(size);
     memcpy(copy, data + 1, size - 1);
     if (data[0] & MEND) mend(format, copy, size - 1);
@@ -91,7 +91,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     MUST(fd >= 0 && ftruncate(fd, 0) == 0 && pwrite(fd, copy, size - 1, 0) == (ssize_t)size - 1);
     free(copy);
     char spec[64];
-    snprintf(spec, sizeof spec, "%s:/proc/self/fd/%d", container_formats[format], fd);
+    snprintf(spec, sizeof spec, "%s:/proc/self/fd/%d", format == TABLE ? "csv" : container_formats[format], fd);
     ls_dataset *d;
     MUST(ls_data_host_create_self(&host) == LS_OK);
     if (ls_data_open(host, spec, &d) == LS_OK) {
@@ -126,11 +126,21 @@ static void spoil(image_file *f) {
     }
 }
 
+// Its files are the table itself, which the first file that is opened is.
+static image_file make(int format) {
+    static const char text[] =
+        "path,note,label\r\n\"/proc/self/fd/3\",\"a \"\"b\"\"\",dog\n/proc/self/fd/3,,cat\n/proc/self/fd/3,;,7\n";
+    image_file f = {NULL, 0, 0};
+    if (format != TABLE) return container_make(format);
+    image_add(&f, text, sizeof text - 1);
+    return f;
+}
+
 static void try_one(void) {
-    static image_file good[CONTAINERS];
-    uint8_t first = (uint8_t)(draw(CONTAINERS) | (draw(4) ? MEND : 0));
+    static image_file good[TABLE + 1];
+    uint8_t first = (uint8_t)(draw(TABLE + 1) | (draw(4) ? MEND : 0));
     image_file *g = &good[first & 3], input = {NULL, 0, 0}, f = {NULL, 0, 0};
-    if (!g->bytes) *g = container_make(first & 3);
+    if (!g->bytes) *g = make(first & 3);
     image_add(&f, g->bytes, g->size);
     for (uint32_t i = draw(5); i; i--) spoil(&f);
     image_add(&input, &first, 1);
@@ -141,9 +151,9 @@ static void try_one(void) {
 }
 
 static int write_seeds(const char *folder) {
-    for (int format = 0; format < CONTAINERS; format++) {
+    for (int format = 0; format <= TABLE; format++) {
         char path[512];
-        image_file f = container_make(format), whole = {NULL, 0, 0};
+        image_file f = make(format), whole = {NULL, 0, 0};
         uint8_t first = (uint8_t)(format | MEND);
         snprintf(path, sizeof path, "%s/seed-%d", folder, format);
         image_add(&whole, &first, 1);

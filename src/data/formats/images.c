@@ -90,12 +90,6 @@ static ls_status join(const char *folder, const char *name, char *path, size_t s
 
 // --- listing ---------------------------------------------------------------------------------------------------------
 
-// Every so many of a class's files, by name, so that the parts are of all of it: number i is in the test set where the whole part of
-// split * (i + 1) is larger than that of split * i.
-static int is_held_out(double split, int64_t i) {
-    return (int64_t)(split * (double)(i + 1) + 1e-9) > (int64_t)(split * (double)i + 1e-9);
-}
-
 static ls_status add_image(listing *l, const char *path, const struct stat *there) {
     int64_t changed = (int64_t)there->st_mtim.tv_sec * 1000000000 + there->st_mtim.tv_nsec;
     ls_record record = {.bytes = there->st_size, .class = l->class, .size = (uint32_t)there->st_size};
@@ -103,7 +97,7 @@ static ls_status add_image(listing *l, const char *path, const struct stat *ther
         return LS_FAIL(LS_STATUS_BAD_DATA,
                        "%s has %lld bytes, more than the %lld MB that an image may have: make it smaller", path,
                        (long long)there->st_size, (long long)(LS_IMAGE_MAX_FILE >> 20));
-    int set = l->split > 0 && is_held_out(l->split, l->seen) ? LS_RECORDS_TEST : l->set;
+    int set = l->split > 0 && ls_records_held_out(l->split, l->seen) ? LS_RECORDS_TEST : l->set;
     l->seen++;
     LS_TRY(ls_records_add_file(l->builder, path, there->st_size, changed, &record.file));
     return ls_records_add(l->builder, set, record);
@@ -208,25 +202,6 @@ static ls_status find_test(const char *root, char *path, size_t size, int *found
     return LS_OK;
 }
 
-// Pixels of the largest files: what decoding is going to take, without reading all headers. One that is broken is told of when it is wanted.
-static void measure_pictures(ls_records_builder *b, int channels) {
-    enum { LOOKED_AT = 8 };
-    int64_t largest[LOOKED_AT];  // the first of them the largest
-    int count = 0;
-    for (int64_t f = 0; f < b->file_count; f++) {
-        int64_t bytes = b->file[f].bytes;
-        if (count == LOOKED_AT && bytes <= b->file[largest[count - 1]].bytes) continue;
-        int place = count < LOOKED_AT ? count++ : LOOKED_AT - 1;
-        for (; place > 0 && b->file[largest[place - 1]].bytes < bytes; place--) largest[place] = largest[place - 1];
-        largest[place] = f;
-    }
-    for (int i = 0; i < count; i++) {
-        int64_t height, width;
-        if (ls_image_path_size(b->text + b->file[largest[i]].name, &height, &width) != LS_OK) continue;
-        if (height * width * channels > b->picture_bytes) b->picture_bytes = height * width * channels;
-    }
-}
-
 static ls_status list_all(const char *root, const settings *s, ls_records_builder *b) {
     char train[4096], test[4096];
     int has_test = 0;
@@ -244,7 +219,7 @@ static ls_status list_all(const char *root, const settings *s, ls_records_builde
     if (has_test) LS_TRY(list_set(b, LS_RECORDS_TEST, test, 0));
     if (b->count[LS_RECORDS_TRAIN] == 0)
         return LS_FAIL(LS_STATUS_BAD_DATA, "validation-split=%g leaves nothing to train on: make it smaller", s->split);
-    measure_pictures(b, s->channels);
+    ls_records_measure(b, s->channels);
     for (int set = 0; set < LS_RECORDS_SETS; set++) LS_TRY(ls_records_spread(b, set));
     return LS_OK;
 }
