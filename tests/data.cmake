@@ -8,7 +8,7 @@ target_compile_definitions(test_prepare PRIVATE LS_GOLDEN_DIR="${CMAKE_CURRENT_S
 target_link_libraries(test_cifar PRIVATE PkgConfig::CRYPTO)
 
 # Images in files.
-foreach(test test_image test_images test_containers fuzz/fuzz_image fuzz/fuzz_containers)
+foreach(test test_image test_images test_containers test_numpy fuzz/fuzz_image fuzz/fuzz_containers fuzz/fuzz_npz)
   ls_test(${test} LABELS data)
   get_filename_component(target ${test} NAME)
   target_link_libraries(${target} PRIVATE PkgConfig::PNG PkgConfig::JPEG ZLIB::ZLIB Threads::Threads)
@@ -41,7 +41,7 @@ if(LS_FUZZ)
   target_compile_definitions(ls_fuzzed PUBLIC LS_FUZZ_LIBFUZZER LS_SANITIZED)
   target_compile_options(ls_fuzzed PUBLIC -O1 -g -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=undefined)
   target_link_libraries(ls_fuzzed PRIVATE ZLIB::ZLIB PkgConfig::JANSSON PkgConfig::PNG PkgConfig::JPEG Threads::Threads)
-  foreach(what idx pickle weights json options image containers)
+  foreach(what idx pickle weights json options image containers npz)
     add_executable(fuzz_${what}_libfuzzer fuzz/fuzz_${what}.c)
     if(what STREQUAL json)
       target_sources(fuzz_json_libfuzzer PRIVATE ${fuzzed_reports} ${PROJECT_SOURCE_DIR}/src/train/version.c)

@@ -21,6 +21,7 @@
     X(cifar10)                                                                                                         \
     X(cifar100)                                                                                                        \
     X(images)                                                                                                          \
+    X(numpy)                                                                                                           \
     X(csv)                                                                                                             \
     X(tar)                                                                                                             \
     X(tfrecord)                                                                                                        \

@@ -17,7 +17,8 @@ static void look_at(ls_records_builder *b, const ls_record *r, int channels) {
     if (ls_calloc((int64_t)r->size + 1, 1, &bytes) == LS_OK) {
         ssize_t n = pread(fd, bytes, r->size, r->at + r->skip);
         ls_image_file file = {"", bytes, n};
-        if (n > 0 && ls_image_file_size(&file, &height, &width) == LS_OK && height * width * channels > b->picture_bytes)
+        if (n > 0 && ls_image_file_size(&file, &height, &width) == LS_OK &&
+            height * width * channels > b->picture_bytes)
             b->picture_bytes = height * width * channels;
         free(bytes);
     }

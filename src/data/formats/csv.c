@@ -111,8 +111,10 @@ static ls_status take_names(reader *r, const row *first, int *names) {
     *names = r->file >= 0 && r->label >= 0;
     if (*names) return LS_OK;
     if (r->set->file || r->set->label)
-        return LS_FAIL(LS_STATUS_BAD_DATA, "the first line of %s names no column \"%s\": file=NAME and label=NAME are two of its words",
-                       r->path, r->file < 0 ? (r->set->file ? r->set->file : "file") : (r->set->label ? r->set->label : "label"));
+        return LS_FAIL(
+            LS_STATUS_BAD_DATA,
+            "the first line of %s names no column \"%s\": file=NAME and label=NAME are two of its words", r->path,
+            r->file < 0 ? (r->set->file ? r->set->file : "file") : (r->set->label ? r->set->label : "label"));
     r->file = 0;
     r->label = 1;
     return LS_OK;
@@ -127,7 +129,8 @@ static ls_status take_row(reader *r, const row *line) {
     if (line->count <= most) return wrong(r, "has fewer columns than a path and a class take");
     const char *file = line->cell[r->file], *label = line->cell[r->label];
     if (!*file || !*label) return wrong(r, "has an empty path or class");
-    int n = file[0] == '/' ? snprintf(path, sizeof path, "%s", file) : snprintf(path, sizeof path, "%s/%s", r->root, file);
+    int n =
+        file[0] == '/' ? snprintf(path, sizeof path, "%s", file) : snprintf(path, sizeof path, "%s/%s", r->root, file);
     if (n < 0 || n >= (int)sizeof path) return wrong(r, "has a path of more than 4000 bytes");
     if (stat(path, &there) != 0 || !S_ISREG(there.st_mode))
         return LS_FAIL(LS_STATUS_NOT_FOUND, "line %lld of %s: cannot read %s: %s; root=DIR says where paths begin",
@@ -142,7 +145,7 @@ static ls_status take_row(reader *r, const row *line) {
         LS_TRY(ls_records_add_class(r->builder, label));
     }
     r->latest = class;
-    ls_record record = {.bytes = there.st_size, .class = (int32_t)class, .size = (uint32_t)there.st_size};
+    ls_record record = {.bytes = there.st_size, .class = (int32_t) class, .size = (uint32_t)there.st_size};
     int64_t changed = (int64_t)there.st_mtim.tv_sec * 1000000000 + there.st_mtim.tv_nsec;
     LS_TRY(ls_records_add_file(r->builder, path, there.st_size, changed, &record.file));
     return ls_records_add(r->builder, r->which, record);
@@ -181,7 +184,8 @@ static ls_status list_table(const settings *s, ls_records_builder *b, const char
         snprintf(r.root, sizeof r.root, "%.*s", slash ? (int)(slash - path) : 1, slash ? path : ".");
     FILE *file = ls_input_open(path);
     if (!file)
-        return LS_FAIL(errno == ENOENT ? LS_STATUS_NOT_FOUND : LS_STATUS_IO, "cannot read %s: %s", path, strerror(errno));
+        return LS_FAIL(errno == ENOENT ? LS_STATUS_NOT_FOUND : LS_STATUS_IO, "cannot read %s: %s", path,
+                       strerror(errno));
     ls_status status = read_lines(&r, file);
     fclose(file);
     LS_TRY(status);
@@ -240,8 +244,8 @@ static ls_status number_classes(ls_records_builder *b) {
 static ls_status list_all(const char *path, const settings *s, ls_records_builder *b) {
     if (s->test && s->split > 0)
         return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
-                       "csv:%s: test=%s and validation-split=%g both say what the test set is: leave one out", path, s->test,
-                       s->split);
+                       "csv:%s: test=%s and validation-split=%g both say what the test set is: leave one out", path,
+                       s->test, s->split);
     LS_TRY(list_table(s, b, path, LS_RECORDS_TRAIN));
     if (s->test) LS_TRY(list_table(s, b, s->test, LS_RECORDS_TEST));
     LS_TRY(number_classes(b));
@@ -254,7 +258,8 @@ static ls_status read_settings(const char *argument, settings *s, ls_spec *spec)
     *s = (settings){.channels = 3};
     LS_TRY(ls_spec_read("csv", argument, table, s, spec));
     if (s->channels == 1 || s->channels == 3) return LS_OK;
-    return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "csv:%s: channels is 1, grey, or 3, in colour, not %d", spec->text, s->channels);
+    return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "csv:%s: channels is 1, grey, or 3, in colour, not %d", spec->text,
+                   s->channels);
 }
 
 static ls_status csv_open(ls_data_host *host, const char *argument, ls_dataset *out) {
@@ -272,7 +277,9 @@ static ls_status csv_open(ls_data_host *host, const char *argument, ls_dataset *
 
 const ls_format ls_format_csv = {
     .name = "csv",
-    .help = "images that a table names, a line each, its path and its class: csv:train.csv,test=test.csv; read while training",
+    .help =
+        "images that a table names, a line each, its path and its class: csv:train.csv,test=test.csv; read while "
+        "training",
     .argument = "FILE",
     .open = csv_open,
 };
