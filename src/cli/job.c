@@ -19,6 +19,7 @@
 
 #define STOPPED_SECONDS 60    // a process of this host that does not run for so long does not come back by itself
 #define WAIT_SECONDS    1800  // longer than any step
+#define SLOW_SECONDS    10    // of which a wait is told, where steps are short
 
 #define MARK "LOCKSTEP_LAUNCHED"  // in the environment of the workers a launch starts: how many were asked for
 
@@ -243,14 +244,17 @@ ls_status cli_job_check_batch(cli *c, const ls_train_config *config, int workers
                    (long long)v);
 }
 
-// The end of the job, on a thread of its own: nobody answers, so there is nobody to agree with. The launcher ends the workers it still
+// A wait that is told of; or the end of the job, on a thread of its own: nobody answers, so there is nobody to agree with. The launcher ends the workers it still
 // reaches; those of this host, which may be stopped and hear no other signal, are ended here.
-static void end_waiting(void *user, const char *sentence) {
+static void note_waiting(void *user, const ls_watch_report *report) {
     const cli *c = user;
-    char host[256] = "this host";
+    char host[256] = "this host", text[10240];
     gethostname(host, sizeof host - 1);
-    dprintf(STDERR_FILENO, "lockstep %s: worker %d on %s %s. " CLI_JOB_ENDS "\n", c->command, cli_job_rank(), host,
-            sentence);
+    int n = snprintf(text, sizeof text, "lockstep %s: worker %d on %s %s. %s\n%s", c->command, cli_job_rank(), host,
+                     report->sentence, report->over ? CLI_JOB_ENDS : "On this host:", report->records);
+    if (n >= (int)sizeof text) n = (int)sizeof text - 1;
+    while (write(STDERR_FILENO, text, (size_t)n) < 0 && errno == EINTR) continue;
+    if (!report->over) return;
     ls_watch_end_peers();
     _exit(1);
 }
@@ -258,9 +262,11 @@ static void end_waiting(void *user, const char *sentence) {
 ls_status cli_job_join(cli *c, const char *command, int workers) {
     if (cli_job_size() > 1 && c->wait_limit >= 0) {
         double limit = c->wait_limit;
-        ls_watch_limits limits = {
-            .stopped = stopped_seconds(c), .waiting = limit > 0 ? limit : WAIT_SECONDS, .deadline = c->deadline};
-        ls_watch_start(&limits, end_waiting, c);
+        ls_watch_limits limits = {.stopped = stopped_seconds(c),
+                                  .waiting = limit > 0 ? limit : WAIT_SECONDS,
+                                  .slow = SLOW_SECONDS,
+                                  .deadline = c->deadline};
+        ls_watch_start(&limits, note_waiting, c);
     }
     if (cli_job_size() == 0) cli_killed_tell(command);
     LS_TRY(ls_context_create(&c->context));
