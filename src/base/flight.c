@@ -212,7 +212,7 @@ void ls_flight_describe(const ls_flight *f, double now, char *text, size_t size)
         if (*call) ls_text_add(text, size, &used, ", in %s", call);
         get(&f->waits_for, what);
         ls_text_add(text, size, &used, ", waiting for %s", what);
-        if (rank >= 0) ls_text_add(text, size, &used, " with worker %d", rank);
+        if (rank >= 0) ls_text_add(text, size, &used, " (worker %d)", rank);
         add_lanes(f, now, text, size, &used);
     } else {
         add_before(f, count, text, size, &used);
