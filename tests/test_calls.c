@@ -42,7 +42,8 @@ static void mismatched_functions(ls_context *context) {
     ls_trainer *t;
     ls_train_config c;
     ls_train_config_init(&c);
-    c.batch_size = 16, c.micro_batch = 2, c.limit_train = 32, c.limit_test = 8, c.replicas = 1, c.bind = 0, c.device = "ref";
+    c.batch_size = 16, c.micro_batch = 2, c.limit_train = 32, c.limit_test = 8, c.replicas = 1, c.bind = 0,
+    c.device = "ref";
     CHECK_OK(comm, ls_dataset_open(context, "digits", &data));
     CHECK_OK(comm, ls_graph_create("tiny", LS_SHAPE(28, 28, 1), &graph));
     ls_value x = ls_flatten(graph, ls_graph_input(graph), NULL);

@@ -44,8 +44,7 @@ static ls_graph *new_graph(job *j, ls_activation activation) {
     CHECK_OK(j->comm, ls_graph_create("tiny", LS_SHAPE(8, 8, 1), &g));
     ls_value x = ls_conv2d(g, ls_graph_input(g), &(ls_conv2d_attrs){.filters = 4, .kernel = {3, 3}});
     x = ls_batch_norm(g, x, &(ls_batch_norm_attrs){0});
-    x = ls_dense(g, ls_flatten(g, x, NULL),
-                 &(ls_dense_attrs){.name = "middle", .units = 6, .activation = activation});
+    x = ls_dense(g, ls_flatten(g, x, NULL), &(ls_dense_attrs){.name = "middle", .units = 6, .activation = activation});
     CHECK_OK(j->comm, ls_graph_finish(g, ls_dense(g, x, &(ls_dense_attrs){.name = "head", .units = 3})));
     return g;
 }
@@ -198,8 +197,10 @@ static void an_epoch_of_nothing_is_an_error(job *j) {
     for (int i = 0; i < 18; i++) huge[i] = 3e38f;
     CHECK_OK(j->comm, ls_trainer_set_weights(t, "head/kernel", huge, 18));
     CHECK(j->comm, ls_trainer_fit(t, NULL) == LS_STATUS_DIVERGED);
-    says(j, "each of the 6 steps of epoch 1 had a gradient that is not finite, and was left out. The first such number was in what "
-            "layer head made");
+    says(j,
+         "each of the 6 steps of epoch 1 had a gradient that is not finite, and was left out. The first such number "
+         "was in what "
+         "layer head made");
     ls_trainer_destroy(&t);
     ls_dataset_destroy(&data);
 }

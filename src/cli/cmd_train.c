@@ -210,7 +210,8 @@ static ls_status read_options(run *r, int argc, char **argv, ls_words *words) {
     LS_TRY(cli_checkpoints_check(&r->checkpoints));
     if (r->set.restore_best && !r->checkpoints.set.folder)
         return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "--restore-best takes them from a checkpoint: --checkpoint DIR");
-    if (r->checkpoints.set.restarts > 0 && r->set.workers < 2)
+    // Of those that are started again there may be one left.
+    if (r->checkpoints.set.restarts > 0 && r->set.workers < 2 && !cli_job_is_launched())
         return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
                        "--restarts starts workers again that this program has started: --workers N, two or more");
     r->cli->restarts = r->checkpoints.set.restarts;

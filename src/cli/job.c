@@ -28,6 +28,8 @@ static int number(const char *name) {
     return text && *text ? atoi(text) : -1;
 }
 
+int cli_job_is_launched(void) { return number(MARK) > 0; }
+
 // Whether srun started this process. Batch scripts and interactive shells inside an allocation carry Slurm's variables too, and
 // have step numbers beyond all real ones.
 static int in_slurm_step(void) {
@@ -188,6 +190,53 @@ static ls_status with_resume(const arguments *a, int argc, char ***out) {
     return LS_OK;
 }
 
+// --- nodes that are gone ---------------------------------------------------------------------------------------------
+
+// The nodes that Slurm has left to this job, which it takes those from that have failed (--no-kill); -1 where it does not tell.
+static int nodes_left(void) {
+    char command[96], line[4096];
+    int nodes = -1;
+    snprintf(command, sizeof command, "scontrol --oneliner show job %d 2>/dev/null", number("SLURM_JOB_ID"));
+    FILE *out = popen(command, "r");
+    while (out && fgets(line, sizeof line, out)) {
+        const char *at = strstr(line, " NumNodes=");
+        if (at) nodes = atoi(at + strlen(" NumNodes="));
+    }
+    if (out) pclose(out);
+    return nodes;
+}
+
+// What Slurm has told of the job when it began, and srun would believe.
+static void forget_nodes(int nodes) {
+    static const char *const told[] = {"SLURM_NNODES",          "SLURM_NODELIST",         "SLURM_JOB_NODELIST",
+                                       "SLURM_NTASKS",          "SLURM_NPROCS",           "SLURM_TASKS_PER_NODE",
+                                       "SLURM_NTASKS_PER_NODE", "SLURM_JOB_CPUS_PER_NODE"};
+    char count[16];
+    for (size_t i = 0; i < sizeof told / sizeof told[0]; i++) unsetenv(told[i]);
+    snprintf(count, sizeof count, "%d", nodes);
+    setenv("SLURM_JOB_NUM_NODES", count, 1);
+}
+
+// Of a job that has lost nodes: as many workers on each of those that are left as before.
+static void fewer_workers(cli_launch *launch) {
+    static char count[16], option[32];  // one process launches once
+    int had = number("SLURM_JOB_NUM_NODES"), left = nodes_left();
+    if (had < 1 || left < 1 || left >= had) return;
+    int before = launch->workers;
+    launch->workers = before * left / had > 0 ? before * left / had : 1;
+    snprintf(count, sizeof count, "%d", launch->workers);
+    snprintf(option, sizeof option, "--workers=%d", launch->workers);
+    for (char **word = launch->again; *word; word++) {
+        int value = word > launch->again && (strcmp(word[-1], "-n") == 0 || strcmp(word[-1], "--workers") == 0);
+        if (value && atoi(*word) == before) *word = count;
+        if (strncmp(*word, "--workers=", 10) == 0) *word = option;
+    }
+    setenv(MARK, count, 1);
+    forget_nodes(left);
+    fprintf(stderr, "lockstep %s: %d of the job's %d nodes %s gone: going on with %d worker%s\n", launch->command,
+            had - left, had, had - left == 1 ? "is" : "are", launch->workers, launch->workers == 1 ? "" : "s");
+}
+
 static ls_status launch(cli *c, int workers) {
     c->stage = CLI_STAGE_TOGETHER;  // what goes wrong from here on is not the command line's fault
     char self[4096], program[4096], count[16], *extra = NULL, **again = NULL;
@@ -222,6 +271,8 @@ static ls_status launch(cli *c, int workers) {
                      // A little longer than those who wait take, who know more.
                      .patience = c->wait_limit < 0 ? -1 : stopped_seconds(c) + 10,
                      .restarts = c->restarts,
+                     .look_at_hosts = by_srun ? fewer_workers : NULL,
+                     .workers = workers,
                      .stops_kindly = c->stops_kindly};
     status = cli_launcher_run(&it);
     if (status != LS_OK) ls__fail_context(status, "--workers %d: ", workers);

@@ -52,8 +52,9 @@ static void tell(const ls_replica *r, const ls_finding *f, int64_t batch, char *
     name_samples(r, f->samples, batch, samples, sizeof samples);
     switch (f->what) {
     case LS_FOUND_NOTHING:
-        snprintf(text, size, "not seen again in a second forward pass of the same micro-batch: look at the memory of "
-                             "this machine");
+        snprintf(text, size,
+                 "not seen again in a second forward pass of the same micro-batch: look at the memory of "
+                 "this machine");
         break;
     case LS_FOUND_INPUT: snprintf(text, size, "in the data: %s, fed to layer %s", samples, f->node); break;
     case LS_FOUND_WEIGHTS:
@@ -96,7 +97,8 @@ void ls__not_finite_after(ls_replica *r) {
     int64_t element = ls_strategy_not_finite(t->strategy, r->index);
     if (element < 0 || r->found.key) return;
     r->found.key = 2 * (t->at.step + 1) * t->train_shape.micro_batches;
-    snprintf(r->found.text, sizeof r->found.text, "in the weights %s, as the update made them: the gradient was no finite number, or too large",
+    snprintf(r->found.text, sizeof r->found.text,
+             "in the weights %s, as the update made them: the gradient was no finite number, or too large",
              parameter_at(t, element));
 }
 

@@ -139,6 +139,31 @@ TEXT
     tail -n 3 "$here/kept.out" >"$here/out" && cp "$here/kept.err" "$here/err"
     same "$untouched"
 
+    # A node that goes away for good, with its daemon and its tasks, in a job that Slurm leaves the other one: going on with the workers that are left.
+    cat >"$here/goes.sh" <<'TEXT'
+here=$1
+shift
+"$@" >"$here/goes.out" 2>"$here/goes.err" &
+until grep -qs '^Epoch 3' "$here/goes.out"; do kill -0 $! || exit; sleep 0.2; done
+kill -KILL "$(cat "$here/slurmd.n2.pid")"
+for process in /proc/[0-9]*; do
+    case $(cat "$process/comm" 2>/dev/null) in slurmstepd | lockstep) ;; *) continue ;; esac
+    [ "$(readlink "$process/ns/uts")" = "$(readlink /proc/self/ns/uts)" ] || kill -KILL "${process#/proc/}"
+done
+scontrol update NodeName=n2 State=DOWN Reason=test
+wait $!
+TEXT
+    run 0 salloc -Q --no-kill -N2 -n2 sh "$here/goes.sh" "$here" "$lockstep" train $kept --workers 2 --checkpoint "$here/goes" \
+        --checkpoint-every 2steps --restarts 2
+    what="a training that loses a node"
+    cp "$here/goes.out" "$here/out" && cp "$here/goes.err" "$here/err"
+    complains "1 of the job's 2 nodes is gone: going on with 1 worker"
+    grep -q '^resumed from' "$here/out" || wrong "$what: begins anew"
+    same "$untouched"
+    daemon "$here/on_n2" slurmd -D -N n2
+    scontrol update NodeName=n2 State=RESUME
+    until_true 40 both_idle || wrong "$what: the node does not come back"
+
     # The five labs, each by its script, with so little data that it takes seconds: from sbatch to the page.
     lab() {
         name=$1
