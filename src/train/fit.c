@@ -44,10 +44,16 @@ int64_t ls_trainer_steps_left(const ls_trainer *t) {
     return t->at.running ? t->train_shape.steps - t->at.step : 0;
 }
 
+// Samples in the first `steps` steps of an epoch.
+static int64_t samples_in(const ls_trainer *t, int64_t steps) {
+    int64_t samples = steps * t->train_shape.batch;
+    return samples < t->train_shape.count ? samples : t->train_shape.count;
+}
+
 // Where training is, from what this host has seen of the epoch.
 static void report(ls_trainer *t, ls_step_report *out) {
     ls_position *at = &t->at;
-    int64_t up_to = at->step * t->train_shape.micro_batches, begun = at->step - 1;
+    int64_t up_to = at->step * t->train_shape.micro_batches;
     double batch[LS_MAX_MEASURES] = {0}, epoch[LS_MAX_MEASURES];
     for (; at->shown < up_to; at->shown++) {
         const double *row = t->table + at->shown * t->measures.width;
@@ -62,8 +68,6 @@ static void report(ls_trainer *t, ls_step_report *out) {
     if (!out) return;
     memcpy(epoch, at->sum, (size_t)t->measures.width * sizeof *epoch);
     ls__measures_add(&t->measures, epoch, at->seen);
-    int64_t done = (begun + 1) * t->train_shape.batch;
-    if (done > t->train_shape.count) done = t->train_shape.count;
     double seconds = at->seconds + ls_clock() - at->started;
     *out = (ls_step_report){.epoch = at->epoch,
                             .epochs = t->config.epochs,
@@ -72,7 +76,7 @@ static void report(ls_trainer *t, ls_step_report *out) {
                             .seconds = seconds,
                             .loss = ls__measures_loss(&t->measures, epoch),
                             .accuracy = ls__measures_accuracy(&t->measures, epoch),
-                            .images_per_second = (double)done / seconds,
+                            .images_per_second = (double)samples_in(t, at->step) / seconds,
                             .batch_loss = ls__measures_loss(&t->measures, batch),
                             .batch_accuracy = ls__measures_accuracy(&t->measures, batch),
                             .learning_rate = at->learning_rate,
@@ -132,7 +136,7 @@ static ls_epoch_result result_of(const ls_trainer *t, double seconds, const doub
                              .seconds = seconds,
                              .loss = ls__measures_loss(&t->measures, sum),
                              .accuracy = ls__measures_accuracy(&t->measures, sum),
-                             .images_per_second = sum[0] / seconds,
+                             .images_per_second = (double)samples_in(t, t->at.step) / seconds,
                              .learning_rate = t->at.learning_rate,
                              .val_loss = NAN,
                              .val_accuracy = NAN,
