@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/flight.h"
 #include "base/text.h"
 
 #define TICK_SECONDS   0.5
@@ -21,8 +22,18 @@
 #define REMOTE_SECONDS 5.0
 #define SEARCH_SECONDS 2.0  // between looks for workers that nobody has told of yet
 #define ENDED_SECONDS  8.0  // for which one that has not joined has ended
+#define SLOWER         10   // times the longest step is worth telling
 
-enum { MOST_PEERS = 1024 };
+enum { MOST_PEERS = 1024, SHOWN_PEERS = 16 };
+
+// Who there is, as it was told at one time. One that was told before stays: the watch may be looking at it, and there are few.
+typedef struct crew {
+    int rank, hosts;
+    int count, named;
+    ls_watch_peer *peer;       // (count)
+    const ls_flight **flight;  // (count)
+    char (*host)[64];          // (named)
+} crew;
 
 // The process has one main thread, and so one watch over it: the state is the process's, as errno is the thread's.
 static struct {
@@ -30,12 +41,15 @@ static struct {
     _Atomic(const char *) what;
     atomic_int rank;  // that is waited for
     _Atomic double deadline;
-    atomic_int peer_count, hosts, me, started;
-    ls_watch_peer peer[MOST_PEERS];
+    atomic_int started;
+    _Atomic(const crew *) crew;   // NULL: nobody has told yet
+    _Atomic double longest_step;  // 0: none yet
     // The watch's own: whom it looks at, the peers or, before they are known, those found beside this process.
     const ls_watch_peer *seen;
+    const crew *known;  // whose peers they are; NULL: they were found
     ls_watch_peer found[MOST_PEERS];
     int seen_count;
+    int told;  // this wait
     double searched;
     int started_here,
         ended_here;      // workers that the launcher has started on this host, and those that ended before they joined
@@ -54,22 +68,45 @@ void ls_watch_begin(const char *what, int rank) {
     atomic_store(&watch.what, what);
     atomic_store(&watch.rank, rank);
     atomic_store(&watch.since, ls_clock());
+    ls_flight_wait(what, rank);
 }
 
 void ls_watch_end(void) {
     if (!atomic_load_explicit(&watch.started, memory_order_relaxed) || !is_main()) return;
     atomic_store(&watch.since, 0);
+    ls_flight_wait(NULL, -1);
 }
 
 void ls_watch_deadline(double at) { atomic_store(&watch.deadline, at); }
 
-void ls_watch_peers(int rank, int hosts, const ls_watch_peer *peers, int count) {
-    if (count > MOST_PEERS) count = MOST_PEERS;
-    atomic_store(&watch.peer_count, 0);
-    if (count > 0) memcpy(watch.peer, peers, (size_t)count * sizeof *peers);
-    atomic_store(&watch.me, rank);
-    atomic_store(&watch.hosts, hosts);
-    atomic_store(&watch.peer_count, count);
+void ls_watch_step(double seconds) {
+    if (seconds > atomic_load_explicit(&watch.longest_step, memory_order_relaxed))
+        atomic_store_explicit(&watch.longest_step, seconds, memory_order_relaxed);
+}
+
+void ls_watch_crew_told(const ls_watch_crew *told) {
+    crew *c = calloc(1, sizeof *c);
+    int count = told->peer_count < MOST_PEERS ? told->peer_count : MOST_PEERS;
+    if (!c || !atomic_load(&watch.started)) {
+        free(c);
+        return;
+    }
+    *c = (crew){.rank = told->rank, .hosts = told->hosts, .count = count, .named = told->host_count};
+    c->peer = calloc((size_t)count + 1, sizeof *c->peer);
+    c->flight = calloc((size_t)count + 1, sizeof *c->flight);
+    c->host = calloc((size_t)c->named + 1, sizeof *c->host);
+    if (!c->peer || !c->flight || !c->host) {
+        free(c->peer);
+        free(c->flight);
+        free(c->host);
+        free(c);
+        return;
+    }
+    if (count > 0) memcpy(c->peer, told->peers, (size_t)count * sizeof *c->peer);
+    if (c->named > 0) memcpy(c->host, told->host_names, (size_t)c->named * sizeof *c->host);
+    for (int i = 0; i < count; i++)
+        c->flight[i] = ls_flight_open(c->peer[i].process);  // now: what it did can be told when it is gone
+    atomic_store(&watch.crew, c);
 }
 
 // The fields of /proc/PROCESS/stat from the third on, the state; NULL where there is no such process.
@@ -134,10 +171,10 @@ int ls_watch_children(int64_t parent, ls_watch_child_fn fn, void *user) {
 }
 
 int ls_watch_end_peers(void) {
-    int reached = 0, count = atomic_load(&watch.peer_count);
-    const ls_watch_peer *list = count > 0 ? watch.peer : watch.seen;
+    const crew *c = atomic_load(&watch.crew);
+    const ls_watch_peer *list = c && c->count > 0 ? c->peer : watch.seen;
+    int reached = 0, count = c && c->count > 0 ? c->count : list ? watch.seen_count : 0;
     char state;
-    if (count == 0 && list) count = watch.seen_count;
     for (int i = 0; i < count; i++)
         if (ls_watch_started(list[i].process, &state) == list[i].started && state != 'Z')
             reached += kill((pid_t)list[i].process, SIGKILL) == 0;
@@ -174,6 +211,7 @@ static void search(void) {
     memcpy(watch.found, list, sizeof list);
     memcpy(watch.missing, missing, sizeof missing);
     watch.seen = watch.found;
+    watch.known = NULL;
 }
 
 // How many processes Open MPI and MPICH's Hydra have started on this host, in the environment of each.
@@ -226,21 +264,22 @@ static void search_ended(double now) {
 
 // Whom to look at, after `waited` seconds.
 static void find_peers(double now, double waited) {
-    int count = atomic_load(&watch.peer_count);
-    if (count > 0) {
-        if (watch.seen != watch.peer) memset(watch.missing, 0, sizeof watch.missing);
-        watch.seen = watch.peer;
-        watch.seen_count = count;
+    const crew *c = atomic_load(&watch.crew);
+    if (c && c->count > 0) {
+        if (watch.seen != c->peer) memset(watch.missing, 0, sizeof watch.missing);
+        watch.known = c;
+        watch.seen = c->peer;
+        watch.seen_count = c->count;
     } else if (waited >= SEARCH_SECONDS && now - watch.searched >= SEARCH_SECONDS) {
         watch.searched = now;
         search();
-        if (atomic_load(&watch.hosts) == 0) search_ended(now);
+        if (!c) search_ended(now);
     }
 }
 
 // Whether a worker of this host has ended without joining.
 static int one_has_ended(double now) {
-    return atomic_load(&watch.hosts) == 0 && watch.ended_since > 0 && now - watch.ended_since >= ENDED_SECONDS;
+    return !atomic_load(&watch.crew) && watch.ended_since > 0 && now - watch.ended_since >= ENDED_SECONDS;
 }
 
 // Looks at everybody on this host; the longest time that one of them has not run.
@@ -262,6 +301,7 @@ static double look(double seconds) {
 static void name_missing(char *text, size_t size) {
     size_t used = strlen(text);
     int named = 0, rank = atomic_load(&watch.rank);
+    const crew *c = atomic_load(&watch.crew);
     for (int i = 0; i < watch.seen_count && named < 4; i++) {
         const ls_watch_peer *p = &watch.seen[i];
         if (watch.missing[i] <= 0) continue;
@@ -276,27 +316,94 @@ static void name_missing(char *text, size_t size) {
             ": of the %d workers that were started on this host, %d ended without joining, as one does that runs "
             "another command",
             watch.started_here, watch.ended_here);
+    else if (rank >= 0 && c && rank < c->named)
+        ls_text_add(text, size, &used, ": worker %d on %.63s has not answered; look at that host and at the network",
+                    rank, c->host[rank]);
     else if (rank >= 0)
         ls_text_add(text, size, &used, ": worker %d has not answered; look at its host and at the network", rank);
-    else if (atomic_load(&watch.hosts) > 1)
+    else if (c && c->hosts > 1)
         ls_text_add(text, size, &used,
                     ": all workers of this host run, so those of another one, or the network to it, do not answer");
     else
         ls_text_add(text, size, &used, ": no process of this host is stopped or gone, so one of them is stuck");
 }
 
-// Whether the wait has been too long, and a sentence about it.
-static int too_long(double now, double waited, double missing, char *text, size_t size) {
+static int my_rank(void) { return watch.known ? watch.known->rank : ls_watch_rank(getpid()); }
+
+// --- what everybody does ---------------------------------------------------------------------------------------------
+
+static void add_record(char *text, size_t size, size_t *used, int rank, int64_t process, const ls_flight *flight,
+                       const char *state, double now) {
+    char does[400] = "what it does cannot be seen";
+    if (flight) ls_flight_describe(flight, now, does, sizeof does);
+    ls_text_add(text, size, used, "  worker %d (process %lld%s): %s\n", rank, (long long)process, state, does);
+}
+
+// A line for each process of this host, those first that wait for nobody: they have not arrived where others wait for them.
+static void describe_all(double now, char *text, size_t size) {
+    size_t used = 0;
+    int shown = 1, left = 0;
+    const ls_flight *own = ls_flight_open(getpid());
+    text[0] = 0;
+    for (int arrived = 0; arrived < 2; arrived++)
+        for (int i = 0; i < watch.seen_count; i++) {
+            double since;
+            const ls_watch_peer *p = &watch.seen[i];
+            const ls_flight *f = watch.known ? watch.known->flight[i] : ls_flight_open(p->process);
+            int is_in = f && watch.state[i] && watch.missing[i] <= 0 && ls_flight_waits(f, &since);
+            if (is_in == arrived && shown < SHOWN_PEERS)
+                add_record(text, size, &used, p->rank, p->process, f,
+                           !watch.state[i]        ? ", gone"
+                           : watch.missing[i] > 0 ? ", stopped"
+                                                  : "",
+                           now);
+            shown += is_in == arrived;
+            left += is_in == arrived && shown > SHOWN_PEERS;
+            if (!watch.known) ls_flight_close(&f);
+        }
+    add_record(text, size, &used, my_rank(), getpid(), own, "", now);
+    if (left > 0) ls_text_add(text, size, &used, "  and %d more\n", left);
+    ls_flight_close(&own);
+}
+
+// --- too long --------------------------------------------------------------------------------------------------------
+
+// Whether the wait has been too long for good.
+static int is_over(double now, double waited, double missing) {
     double deadline = atomic_load(&watch.deadline);
-    const char *what = atomic_load(&watch.what);
-    int late = deadline > 0 && now > deadline, remote = atomic_load(&watch.hosts) > 1;
+    const crew *c = atomic_load(&watch.crew);
+    int late = deadline > 0 && now > deadline, remote = c && c->hosts > 1;
     int over = late && (missing >= 1 || (remote && waited > REMOTE_SECONDS) ||
                         (now > deadline + LATE_SECONDS && waited > LATE_SECONDS));
-    if (!over && missing < watch.limits.stopped && waited < watch.limits.waiting && !one_has_ended(now)) return 0;
-    snprintf(text, size, "has waited for %s for %.0f s%s", what ? what : "others", waited,
-             over ? ", and the time limit is reached" : "");
-    name_missing(text, size);
+    return over || missing >= watch.limits.stopped || waited >= watch.limits.waiting || one_has_ended(now);
+}
+
+// Whether a wait within a step is longer than steps have been so far, and this process is the one of its host to say so.
+static int is_slow(double now, double waited) {
+    double longest = atomic_load_explicit(&watch.longest_step, memory_order_relaxed), limit = SLOWER * longest, since;
+    ls_flight_phase phase = ls_flight_now();
+    if (limit < watch.limits.slow) limit = watch.limits.slow;
+    if (longest <= 0 || watch.told || waited < limit) return 0;
+    if (phase < LS_FLIGHT_LOAD || phase > LS_FLIGHT_EXCHANGE) return 0;
+    const crew *c = watch.known;
+    for (int i = 0; c && i < watch.seen_count; i++)
+        if (c->flight[i] && watch.state[i] && watch.missing[i] <= 0 && c->peer[i].rank < c->rank &&
+            ls_flight_waits(c->flight[i], &since) && now - since > limit / 2)
+            return 0;
     return 1;
+}
+
+static void tell(int over, double now, double waited) {
+    char sentence[1024], records[8192];
+    double deadline = atomic_load(&watch.deadline), longest = atomic_load(&watch.longest_step);
+    const char *what = atomic_load(&watch.what);
+    size_t used = 0;
+    ls_text_add(sentence, sizeof sentence, &used, "has waited for %s for %.0f s%s", what ? what : "others", waited,
+                over && deadline > 0 && now > deadline ? ", and the time limit is reached" : "");
+    if (!over) ls_text_add(sentence, sizeof sentence, &used, ", and no step before took longer than %.2g s", longest);
+    name_missing(sentence, sizeof sentence);
+    describe_all(now, records, sizeof records);
+    watch.fn(watch.user, &(ls_watch_report){over, sentence, records});
 }
 
 static void *watch_main(void *unused) {
@@ -309,21 +416,24 @@ static void *watch_main(void *unused) {
         if (since != begun) {
             begun = since;
             away = 0;
+            watch.told = 0;
             watch.ended_since = 0;
             memset(watch.missing, 0, sizeof watch.missing);
         }
         if (tick > GAP_SECONDS) away += tick;  // time in which nobody here ran is no waiting
         if (since == 0) continue;
-        find_peers(now, now - since - away);
+        double waited = now - since - away;
+        find_peers(now, waited);
         double missing = look(tick > GAP_SECONDS ? 0 : tick);
-        char sentence[640];
-        if (!too_long(now, now - since - away, missing, sentence, sizeof sentence)) continue;
+        int over = is_over(now, waited, missing);
+        if (!over && !is_slow(now, waited)) continue;
         // Those who wait longest for the same one see it at the same time: the first of them speaks.
-        int me = watch.seen == watch.found ? ls_watch_rank(getpid()) : atomic_load(&watch.me);
-        usleep(200000 * (useconds_t)(me < 0 ? 0 : me < 20 ? me : 20));
+        int me = my_rank();
+        if (over) usleep(200000 * (useconds_t)(me < 0 ? 0 : me < 20 ? me : 20));
         if (atomic_load(&watch.since) != since) continue;
-        watch.fn(watch.user, sentence);
-        return NULL;
+        tell(over, now, waited);
+        if (over) return NULL;
+        watch.told = 1;
     }
 }
 
@@ -341,6 +451,7 @@ void ls_watch_start(const ls_watch_limits *limits, ls_watch_fn fn, void *user) {
     pthread_attr_init(&small);
     pthread_attr_setstacksize(&small, 256 << 10);
     pthread_attr_setdetachstate(&small, PTHREAD_CREATE_DETACHED);
+    ls_flight_start();
     if (pthread_create(&thread, &small, watch_main, NULL) == 0) atomic_store(&watch.started, 1);
     pthread_attr_destroy(&small);
     pthread_sigmask(SIG_SETMASK, &before, NULL);

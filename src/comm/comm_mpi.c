@@ -444,20 +444,28 @@ static ls_status start(mpi_comm *c, int launched, const MPI_Comm *given) {
     return LS_OK;
 }
 
-// The watch over waiting looks after the processes of this machine, those that count as other hosts' included.
+// The watch over waiting looks after the processes of this machine, those that count as other hosts' included, and names the hosts of all.
 static ls_status tell_watch(mpi_comm *c) {
-    ls_watch_peer mine = {.rank = c->head.rank, .process = getpid()}, *all;
+    ls_watch_peer mine = {.rank = c->head.rank, .process = getpid()}, *all = NULL;
+    char name[64] = "", (*names)[64] = NULL, unused;
     int size = 0, self = 0, others = 0;
-    char unused;
     mine.started = ls_watch_started(mine.process, &unused);
+    gethostname(name, sizeof name - 1);
     MPI_TRY(MPI_Comm_size(c->host, &size), "find the hosts");
     MPI_TRY(MPI_Comm_rank(c->host, &self), "find the hosts");
-    LS_TRY(ls_calloc(size, sizeof *all, &all));
-    int code = MPI_Allgather(&mine, sizeof mine, MPI_BYTE, all, sizeof mine, MPI_BYTE, c->host);
-    for (int i = 0; i < size; i++)
+    ls_status status = ls_calloc(size, sizeof *all, &all);
+    if (status == LS_OK) status = ls_calloc(c->head.size, sizeof *names, &names);
+    int code = status != LS_OK ? MPI_ERR_NO_MEM
+                               : MPI_Allgather(&mine, sizeof mine, MPI_BYTE, all, sizeof mine, MPI_BYTE, c->host);
+    if (code == MPI_SUCCESS) code = MPI_Allgather(name, sizeof name, MPI_BYTE, names, sizeof name, MPI_BYTE, c->all);
+    for (int i = 0; code == MPI_SUCCESS && i < size; i++)
         if (i != self && all[i].started >= 0) all[others++] = all[i];
-    if (code == MPI_SUCCESS) ls_watch_peers(c->head.rank, size < c->head.size ? 2 : 1, all, others);
+    ls_watch_crew crew = {c->head.rank, size < c->head.size ? 2 : 1, all,
+                          others,       (const char(*)[64])names,    c->head.size};
+    if (code == MPI_SUCCESS) ls_watch_crew_told(&crew);
+    free(names);
     free(all);
+    if (status != LS_OK) return status;
     return code == MPI_SUCCESS ? LS_OK : mpi_failed(code, "find the hosts", __FILE__, __LINE__);
 }
 
