@@ -41,7 +41,8 @@ static inline void npz_add(npz *z, const char *name, image_file array, int defla
     unsigned char *packed = malloc(size);
     size_t at = z->file.size, length = strlen(name);
     if (deflated) {
-        z_stream s = {.next_in = array.bytes, .avail_in = (uInt)array.size, .next_out = packed, .avail_out = (uInt)size};
+        z_stream s = {
+            .next_in = array.bytes, .avail_in = (uInt)array.size, .next_out = packed, .avail_out = (uInt)size};
         deflateInit2(&s, 6, Z_DEFLATED, -MAX_WBITS, 8, Z_DEFAULT_STRATEGY);
         deflate(&s, Z_FINISH);
         size = s.total_out;
@@ -86,9 +87,11 @@ static inline image_file npz_make(void) {
     int64_t labels[NPZ_TRAIN];
     for (int i = 0; i < NPZ_TRAIN * NPZ_PIXELS; i++) pixels[i] = npz_pixel(i);
     for (int i = 0; i < NPZ_TRAIN; i++) npz_put((unsigned char *)&labels[i], (uint64_t)(i % 3), 8);
-    npz_add(&z, "x_train.npy", npy_make("{'descr': '|u1', 'fortran_order': False, 'shape': (7, 4, 4), }", pixels, 7 * 16), 0);
+    npz_add(&z, "x_train.npy",
+            npy_make("{'descr': '|u1', 'fortran_order': False, 'shape': (7, 4, 4), }", pixels, 7 * 16), 0);
     npz_add(&z, "y_train.npy", npy_make("{'descr': '<i8', 'fortran_order': False, 'shape': (7,), }", labels, 7 * 8), 1);
-    npz_add(&z, "x_test.npy", npy_make("{'descr': '|u1', 'fortran_order': False, 'shape': (3, 4, 4), }", pixels, 3 * 16), 1);
+    npz_add(&z, "x_test.npy",
+            npy_make("{'descr': '|u1', 'fortran_order': False, 'shape': (3, 4, 4), }", pixels, 3 * 16), 1);
     npz_add(&z, "y_test.npy", npy_make("{'descr': '<i8', 'fortran_order': False, 'shape': (3,), }", labels, 3 * 8), 0);
     return npz_end(&z);
 }

@@ -52,7 +52,8 @@ static const char *const usual_x = "{'descr': '|u1', 'fortran_order': False, 'sh
 static const char *const usual_y = "{'descr': '|u1', 'fortran_order': False, 'shape': (2,), }";
 
 // An archive of two members; values are `values`, as many bytes as said.
-static void save(const char *x_name, const char *x, size_t x_size, const char *y_name, const char *y, size_t y_size, const void *y_values) {
+static void save(const char *x_name, const char *x, size_t x_size, const char *y_name, const char *y, size_t y_size,
+                 const void *y_values) {
     static const uint8_t values[512] = {0, 0, 128, 63, 5, 6, 7};
     npz z = {.members = 0};
     npz_add(&z, x_name, npy_make(x, values, x_size), 1);
@@ -87,7 +88,7 @@ static void refused(ls_status status, const char *words) {
     }
 }
 
-#define X(text, size) save("x.npy", text, size, "y.npy", usual_y, 2, NULL)
+#define X(text, size)         save("x.npy", text, size, "y.npy", usual_y, 2, NULL)
 #define Y(text, size, values) save("x.npy", usual_x, 36, "y.npy", text, size, values)
 
 static void wrong_arrays(void **state) {
@@ -121,7 +122,8 @@ static void wrong_arrays(void **state) {
     refused(LS_STATUS_BAD_DATA, "no whole number for each sample");
     Y("{'descr': '|i1', 'fortran_order': False, 'shape': (2,), }", 2, "\1\xff");
     refused(LS_STATUS_BAD_DATA, "value 1 of y.npy is no class");
-    Y("{'descr': '<u8', 'fortran_order': False, 'shape': (2,), }", 16, "\xff\xff\xff\xff\xff\xff\xff\xff\0\0\0\0\0\0\0");
+    Y("{'descr': '<u8', 'fortran_order': False, 'shape': (2,), }", 16,
+      "\xff\xff\xff\xff\xff\xff\xff\xff\0\0\0\0\0\0\0");
     refused(LS_STATUS_BAD_DATA, "value 0 of y.npy is no class");
 }
 
@@ -139,8 +141,10 @@ static void wrong_archives(void **state) {
             size_t at;
             uint8_t value;
             const char *words;
-        } changes[] = {{19, 0x7f, "directory is not where it is said to be"}, {10, 200, "directory has another form"},
-                       {17, 0, "directory has another form"}, {16, 0xff, "directory"}};
+        } changes[] = {{19, 0x7f, "directory is not where it is said to be"},
+                       {10, 200, "directory has another form"},
+                       {17, 0, "directory has another form"},
+                       {16, 0xff, "directory"}};
         image_file other = {NULL, 0, 0};
         image_add(&other, f.bytes, f.size);
         other.bytes[end + changes[what].at] = changes[what].value;

@@ -18,7 +18,8 @@
 #define MUST(condition)                                                                                                \
     do {                                                                                                               \
         if (!(condition)) {                                                                                            \
-            fprintf(stderr, "fuzz_npz: line %d: not so: %s (last error: %s)\n", __LINE__, #condition, ls_error_message()); \
+            fprintf(stderr, "fuzz_npz: line %d: not so: %s (last error: %s)\n", __LINE__, #condition,                  \
+                    ls_error_message());                                                                               \
             abort();                                                                                                   \
         }                                                                                                              \
     } while (0)

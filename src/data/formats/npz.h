@@ -12,8 +12,8 @@
 
 // An array in a file.
 typedef struct ls__npy {
-    char type;             // 'u', 'i', 'f', 'b': unsigned, signed, floating, true or false
-    int width, big;        // bytes of a value; the most significant first
+    char type;       // 'u', 'i', 'f', 'b': unsigned, signed, floating, true or false
+    int width, big;  // bytes of a value; the most significant first
     int ndim;
     int64_t dim[LS_MAX_DIMS];
     int64_t count, bytes;  // of values; of all of them
@@ -27,13 +27,13 @@ ls_status ls__npy_parse(const char *name, const uint8_t *head, int64_t size, int
 // A member of an archive.
 typedef struct ls__zip_member {
     char name[128];
-    int64_t at;              // of its local header
-    int64_t packed, bytes;   // as it lies there, and unpacked
+    int64_t at;             // of its local header
+    int64_t packed, bytes;  // as it lies there, and unpacked
     int deflated;
 } ls__zip_member;
 
 // The members by the directory that ends an archive: `end` is its last `size` bytes, of `total`. Returns at most `room` of them. Errors: BAD_DATA, UNSUPPORTED
-// (packed otherwise, encrypted). 
+// (packed otherwise, encrypted).
 ls_status ls__zip_directory(const char *name, const uint8_t *end, int64_t size, int64_t total, ls__zip_member *out,
                             int room, int *count);
 

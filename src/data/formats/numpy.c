@@ -47,15 +47,17 @@ static ls_status read_at(int fd, const char *path, int64_t at, int64_t size, voi
         ssize_t n = pread(fd, (char *)out + done, (size_t)(size - done), at + done);
         if (n < 0 && errno == EINTR) continue;
         if (n < 0) return LS_FAIL(LS_STATUS_IO, "cannot read %s: %s", path, strerror(errno));
-        if (n == 0) return LS_FAIL(LS_STATUS_BAD_DATA, "%s is damaged: it ends at byte %lld; copy it again", path, (long long)(at + done));
+        if (n == 0)
+            return LS_FAIL(LS_STATUS_BAD_DATA, "%s is damaged: it ends at byte %lld; copy it again", path,
+                           (long long)(at + done));
         done += n;
     }
     return LS_OK;
 }
 
 // Unpacks a member's bytes `from` to `from` + `room`, or as many as there are; *got is how many came.
-static ls_status unpack(const char *path, const part *p, const uint8_t *packed, int64_t packed_size, int64_t from, uint8_t *out, int64_t room,
-                        int64_t *got) {
+static ls_status unpack(const char *path, const part *p, const uint8_t *packed, int64_t packed_size, int64_t from,
+                        uint8_t *out, int64_t room, int64_t *got) {
     z_stream z = {.next_in = (Bytef *)(uintptr_t)packed};
     uint8_t before[LS__NPY_HEAD];
     int64_t in = 0, done = 0;  // bytes of both
@@ -85,7 +87,8 @@ static ls_status describe_member(int fd, const char *path, const ls__zip_member 
     uint8_t local[30], *packed, head[LS__NPY_HEAD];
     snprintf(p->name, sizeof p->name, "%.150s", m->name);
     LS_TRY(read_at(fd, path, m->at, 30, local));
-    if (memcmp(local, "PK\3\4", 4) != 0) return LS_FAIL(LS_STATUS_BAD_DATA, "%s is damaged: %s is not where it is said to be", path, p->name);
+    if (memcmp(local, "PK\3\4", 4) != 0)
+        return LS_FAIL(LS_STATUS_BAD_DATA, "%s is damaged: %s is not where it is said to be", path, p->name);
     p->at = m->at + 30 + local[26] + 256 * local[27] + local[28] + 256 * local[29];
     p->packed = m->packed;
     p->bytes = m->bytes;
@@ -107,13 +110,15 @@ static ls_status describe_member(int fd, const char *path, const ls__zip_member 
 
 static const ls__zip_member *find_member(const ls__zip_member *list, int count, const char *name) {
     for (int i = 0; i < count; i++)
-        if (strncmp(list[i].name, name, strlen(name)) == 0 && strcmp(list[i].name + strlen(name), ".npy") == 0) return &list[i];
+        if (strncmp(list[i].name, name, strlen(name)) == 0 && strcmp(list[i].name + strlen(name), ".npy") == 0)
+            return &list[i];
     return NULL;
 }
 
 static ls_status describe_archive(plan *p, int fd, const ls__zip_member *list, int count) {
     for (size_t k = 0; k < sizeof names / sizeof names[0]; k++) {
-        const ls__zip_member *images = find_member(list, count, names[k][IMAGES]), *labels = find_member(list, count, names[k][LABELS]);
+        const ls__zip_member *images = find_member(list, count, names[k][IMAGES]),
+                             *labels = find_member(list, count, names[k][LABELS]);
         if (!images || !labels) continue;
         LS_TRY(describe_member(fd, p->path, images, &p->part[IMAGES]));
         LS_TRY(describe_member(fd, p->path, labels, &p->part[LABELS]));
@@ -124,7 +129,8 @@ static ls_status describe_archive(plan *p, int fd, const ls__zip_member *list, i
         return describe_member(fd, p->path, labels, &p->part[TEST_LABELS]);
     }
     return LS_FAIL(LS_STATUS_BAD_DATA,
-                   "%s has no arrays x_train and y_train, train_images and train_labels, images and labels, or x and y: save it by "
+                   "%s has no arrays x_train and y_train, train_images and train_labels, images and labels, or x and "
+                   "y: save it by "
                    "numpy.savez(file, x_train=..., y_train=..., x_test=..., y_test=...)",
                    p->path);
 }
@@ -133,18 +139,22 @@ static ls_status check_images(const plan *p, int which) {
     const ls__npy *a = &p->part[which].array, *first = &p->part[IMAGES].array, *labels = &p->part[which + 1].array;
     int pixels = a->type == 'u' && a->width == 1, floats = a->type == 'f' && a->width == 4 && !a->big;
     if ((a->ndim != 3 && a->ndim != 4) || (!pixels && !floats))
-        return LS_FAIL(LS_STATUS_BAD_DATA,
-                       "%s: %s has %d dimensions of type %c%d: images are (samples, height, width) or (samples, height, width, "
-                       "channels) of uint8 or float32",
-                       p->path, p->part[which].name, a->ndim, a->type, a->width);
+        return LS_FAIL(
+            LS_STATUS_BAD_DATA,
+            "%s: %s has %d dimensions of type %c%d: images are (samples, height, width) or (samples, height, width, "
+            "channels) of uint8 or float32",
+            p->path, p->part[which].name, a->ndim, a->type, a->width);
     if ((labels->ndim != 1 && !(labels->ndim == 2 && labels->dim[1] == 1)) || labels->type == 'f')
-        return LS_FAIL(LS_STATUS_BAD_DATA, "%s: %s is no whole number for each sample", p->path, p->part[which + 1].name);
+        return LS_FAIL(LS_STATUS_BAD_DATA, "%s: %s is no whole number for each sample", p->path,
+                       p->part[which + 1].name);
     if (labels->dim[0] != a->dim[0])
-        return LS_FAIL(LS_STATUS_BAD_DATA, "%s has %lld images and %lld classes of them", p->path, (long long)a->dim[0], (long long)labels->dim[0]);
+        return LS_FAIL(LS_STATUS_BAD_DATA, "%s has %lld images and %lld classes of them", p->path, (long long)a->dim[0],
+                       (long long)labels->dim[0]);
     int same = a->ndim == first->ndim && a->type == first->type;
     for (int d = 1; d < a->ndim && same; d++) same = a->dim[d] == first->dim[d];
     if (same) return LS_OK;
-    return LS_FAIL(LS_STATUS_BAD_DATA, "%s: the images to test with have another shape or type than those to train on", p->path);
+    return LS_FAIL(LS_STATUS_BAD_DATA, "%s: the images to test with have another shape or type than those to train on",
+                   p->path);
 }
 
 static ls_status describe(const char *path, plan *p) {
@@ -156,8 +166,8 @@ static ls_status describe(const char *path, plan *p) {
         return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "the path of a file has more than 4000 bytes");
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0 || fstat(fd, &there) != 0 || !S_ISREG(there.st_mode)) {
-        ls_status status = LS_FAIL(fd < 0 && errno == ENOENT ? LS_STATUS_NOT_FOUND : LS_STATUS_IO, "cannot read %s: %s", path,
-                                   fd < 0 ? strerror(errno) : "it is no file");
+        ls_status status = LS_FAIL(fd < 0 && errno == ENOENT ? LS_STATUS_NOT_FOUND : LS_STATUS_IO, "cannot read %s: %s",
+                                   path, fd < 0 ? strerror(errno) : "it is no file");
         if (fd >= 0) close(fd);
         return status;
     }
@@ -188,9 +198,9 @@ static ls_status take_labels(const plan *p, const part *q, const uint8_t *values
     for (int64_t i = 0; i < q->array.count; i++) {
         int64_t class = whole(&q->array, values + i * q->array.width);
         if (class < 0 || class >= MOST_CLASSES)
-            return LS_FAIL(LS_STATUS_BAD_DATA, "%s: value %lld of %s is no class: they go from 0 to %d", p->path, (long long)i, q->name,
-                           MOST_CLASSES - 1);
-        out[i] = (int32_t)class;
+            return LS_FAIL(LS_STATUS_BAD_DATA, "%s: value %lld of %s is no class: they go from 0 to %d", p->path,
+                           (long long)i, q->name, MOST_CLASSES - 1);
+        out[i] = (int32_t) class;
         if (out[i] > *most) *most = out[i];
     }
     return LS_OK;
@@ -236,9 +246,9 @@ static int64_t room_of(const part *q, int which) {
 static ls_status make_sources(const plan *p, char *const *to, ls_dataset *out) {
     const ls__npy *a = &p->part[IMAGES].array;
     int32_t most = p->most_class[0] > p->most_class[1] ? p->most_class[0] : p->most_class[1];
-    const ls_field fields[] = {
-        {"image", LS_SHAPE(a->dim[1], a->dim[2], a->ndim == 4 ? a->dim[3] : 1), a->type == 'f' ? LS_DTYPE_F32 : LS_DTYPE_U8, 0},
-        {"label", {0}, LS_DTYPE_I32, most + 1}};
+    const ls_field fields[] = {{"image", LS_SHAPE(a->dim[1], a->dim[2], a->ndim == 4 ? a->dim[3] : 1),
+                                a->type == 'f' ? LS_DTYPE_F32 : LS_DTYPE_U8, 0},
+                               {"label", {0}, LS_DTYPE_I32, most + 1}};
     for (int test = 0; test < 2; test++) {
         char name[96];
         ls_arrays arrays = {p->part[2 * test].array.dim[0], {to[2 * test], to[2 * test + 1]}};
@@ -274,8 +284,10 @@ static ls_status numpy_open(ls_data_host *host, const char *argument, ls_dataset
 
 const ls_format ls_format_numpy = {
     .name = "numpy",
-    .help = "arrays as numpy.savez writes them: x_train (samples, height, width[, channels]) of uint8 or float32, y_train, and x_test and "
-            "y_test where there are some",
+    .help =
+        "arrays as numpy.savez writes them: x_train (samples, height, width[, channels]) of uint8 or float32, y_train, "
+        "and x_test and "
+        "y_test where there are some",
     .argument = "FILE.npz",
     .open = numpy_open,
 };
