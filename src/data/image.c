@@ -33,7 +33,7 @@ static ls_status room(const char *name, ls_image_buffer *b, int which, int64_t b
     if (b->bytes[which] >= bytes) return LS_OK;
     free(b->memory[which]);
     b->bytes[which] = 0;
-    b->memory[which] = malloc((size_t)bytes);
+    b->memory[which] = malloc(bytes > 0 ? (size_t)bytes : 1);
     if (!b->memory[which])
         return LS_FAIL(LS_STATUS_OUT_OF_MEMORY, "out of memory for the %lld bytes of pixels of %s", (long long)bytes,
                        name);

@@ -119,7 +119,7 @@ static ls_status run(const task *t) {
         if (t->out)
             status = read_pixels(&jpeg, t->file, t->wish, t->buffer, t->out, t->shrunk, t->orientation);
         else
-            status = read_header(&jpeg, t->file, t->header);
+            status = t->header ? read_header(&jpeg, t->file, t->header) : LS_OK;
     } else {
         status = ls__image_damaged(t->file, r.failure);
     }

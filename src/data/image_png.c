@@ -100,7 +100,7 @@ static ls_status run(const ls_image_file *file, const task *t) {
         if (t->out)
             status = read_pixels(png, info, &r, t->wish, t->buffer, t->out, t->orientation);
         else
-            status = read_header(png, info, &r, t->header);
+            status = t->header ? read_header(png, info, &r, t->header) : LS_OK;
     } else {
         status = ls__image_damaged(file, r.failure);
     }

@@ -131,7 +131,7 @@ static ls_status records_read(const ls_source *source, int64_t i, void *scratch,
     const char *path = s->records.text + s->records.file[r->file].name;
     head *h = scratch;
     unsigned char *bytes = (unsigned char *)scratch + HEAD_BYTES;
-    int fd;
+    int fd = -1;
     LS_TRY(borrow_file(s, r->file, path, &fd));
     ls_status status = read_bytes(fd, path, r, bytes);
     if (!s->kept) close(fd);

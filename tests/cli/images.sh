@@ -1,32 +1,41 @@
 #!/bin/sh
 # Folders of images, from train to predict: the same bits for any number of workers, and a sentence for what is wrong. Run as: images.sh LOCKSTEP
-# WRITE_FOLDERS.
+# WRITE_FOLDERS [HOSTS], the last being the library that makes hosts of processes (fake_hosts.c), where the build has MPI.
 . "$(dirname "$0")/lib.sh"
-write_folders=$mpirun
+write_folders=$1
+hosts=${2:-}
+# workers N: the option, where there can be several.
+workers() { [ -z "$hosts" ] || echo "--workers $1"; }
 
 digest() { sed -n 's/^Weights digest *//p' "$here/out"; }
 run 0 "$write_folders" "$here/trees" 9
 data=images:$here/trees
 recipe="--image-size 16 --augment resized-crop,flip --device ref --epochs 2 --batch-size 8 --micro-batch 2 --verbose 2"
 
-# shellcheck disable=SC2086 # options are words
+# shellcheck disable=SC2046,SC2086 # options are words
 {
     run 0 "$lockstep" train mnist-linear --data "$data" $recipe --save "$here/w.safetensors" --checkpoint "$here/run" --record "$here/r.json"
     says "30 samples to train on, 9 to test on"
     says "images of any size, resized to 16x16; augmented: resized-crop,flip"
     same=$(digest)
     [ -n "$same" ] || wrong "no digest"
-    for way in "--workers 2" "--workers 3 --loader-threads 2" "--replicas 3 --loader-threads 3" "--workers 2 --replicas 2 --strategy reduce-broadcast"; do
+    for way in "$(workers 2)" "$(workers 3) --loader-threads 2" "--replicas 3 --loader-threads 3" "$(workers 2) --replicas 2 --strategy reduce-broadcast"; do
         run 0 "$lockstep" train mnist-linear --data "$data" $recipe $way
         [ "$(digest)" = "$same" ] || wrong "$way: $(digest), and with one worker $same"
     done
+    # Hosts that share no memory each list the files for themselves.
+    if [ -n "$hosts" ]; then
+        run 0 env LOCKSTEP_TEST_HOSTS=2 LD_PRELOAD="$hosts" "$lockstep" train mnist-linear --data "$data" $recipe --workers 3
+        says "3 workers on 2 hosts"
+        [ "$(digest)" = "$same" ] || wrong "two hosts: $(digest), and on one $same"
+    fi
     # Half of it, and the rest by another number of workers.
     run 0 "$lockstep" train mnist-linear --data "$data" $recipe --epochs 1 --checkpoint "$here/half"
-    run 0 "$lockstep" train mnist-linear --data "$data" $recipe --checkpoint "$here/half" --resume --workers 2
+    run 0 "$lockstep" train mnist-linear --data "$data" $recipe --checkpoint "$here/half" --resume $(workers 2)
     [ "$(digest)" = "$same" ] || wrong "resumed: $(digest), and in one go $same"
     run 0 "$lockstep" train mnist-linear --data "$data" $recipe --no-evaluate --augment flip
     [ "$(digest)" != "$same" ] || wrong "an augmentation that changes nothing"
-    run 0 "$lockstep" train mnist-linear --data "$data" $recipe --normalize dataset --workers 2
+    run 0 "$lockstep" train mnist-linear --data "$data" $recipe --normalize dataset $(workers 2)
     normalized=$(digest)
     run 0 "$lockstep" train mnist-linear --data "$data" $recipe --normalize dataset
     [ "$(digest)" = "$normalized" ] || wrong "the mean of all files depends on who reads them"
@@ -58,8 +67,8 @@ run 0 "$lockstep" convert "$data" "tfrecord:$c/t.tfr,test=$c/v.tfr" --shards 4
 run 0 "$lockstep" convert "$data" "recordio:$c/t.rec,test=$c/v.rec"
 run 0 "$lockstep" convert "tfrecord:$c/t-{00000..00003}-of-00004.tfr,test=$c/v.tfr" "images:$c/again"
 for other in "tar:$c/t.tar,test=$c/v.tar" "tfrecord:$c/t-*.tfr,test=$c/v.tfr" "recordio:$c/t.rec,test=$c/v.rec" "images:$c/again"; do
-    # shellcheck disable=SC2086
-    run 0 "$lockstep" train mnist-linear --data "$other" $recipe --workers 2
+    # shellcheck disable=SC2046,SC2086
+    run 0 "$lockstep" train mnist-linear --data "$other" $recipe $(workers 2)
     [ "$(digest)" = "$same" ] || wrong "$other: $(digest), and in folders $same"
 done
 # And images that are pixels: as PNG.
@@ -83,8 +92,9 @@ refuses 1 "is not a folder" "$lockstep" train mnist-linear --data "images:$here/
 refuses 2 "from 1 to 64" "$lockstep" train mnist-linear --data digits --loader-threads 65
 head -c 300 "$here/trees/train/ash/001.jpg" >"$here/cut.jpg"
 mv "$here/cut.jpg" "$here/trees/train/ash/001.jpg"
-for workers in 1 2; do
-    run 1 "$lockstep" train mnist-linear --data "$data" --device ref --epochs 1 --batch-size 8 --workers $workers
+for way in "" "$(workers 2)"; do
+    # shellcheck disable=SC2046,SC2086
+    run 1 "$lockstep" train mnist-linear --data "$data" --device ref --epochs 1 --batch-size 8 $way
     complains "trees/train/ash/001.jpg is damaged"
 done
 
@@ -113,12 +123,12 @@ refuses 1 "cannot write $here/missing/x.png" "$lockstep" data digits --sheet "$h
 # Photographs, where there are some.
 if [ -d "${LOCKSTEP_DATA:-/nowhere}/images-small" ]; then
     flowers="train mnist-linear --data images:$LOCKSTEP_DATA/images-small --image-size 24 --augment resized-crop,flip --device ref --epochs 1 --batch-size 16 --micro-batch 4 --verbose 2"
-    # shellcheck disable=SC2086
+    # shellcheck disable=SC2046,SC2086
     {
         run 0 "$lockstep" $flowers
         says "80 samples to train on, 25 to test on"
         same=$(digest)
-        run 0 "$lockstep" $flowers --workers 3 --loader-threads 2
+        run 0 "$lockstep" $flowers $(workers 3) --loader-threads 2
         [ "$(digest)" = "$same" ] || wrong "flowers: $(digest), and with one worker $same"
     }
 else

@@ -53,7 +53,7 @@ static ls_status measure(ls_listing *l, int64_t at, ls_record *r, int64_t *next)
 }
 
 static ls_status add_record(ls_listing *l, ls_record r) {
-    unsigned char header[HEADER + 4];
+    unsigned char header[HEADER + 4] = {0};
     float label;
     LS_TRY(ls_listing_read(l, r.at, HEADER, header));
     uint32_t labels = little32(header), bits = little32(header + 4);
@@ -77,7 +77,7 @@ static ls_status add_record(ls_listing *l, ls_record r) {
 }
 
 static ls_status list(ls_listing *l) {
-    for (int64_t at = 0, next; at < l->bytes; at = next) {
+    for (int64_t at = 0, next = l->bytes; at < l->bytes; at = next) {
         ls_record r;
         LS_TRY(measure(l, at, &r, &next));
         LS_TRY(add_record(l, r));
