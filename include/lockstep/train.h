@@ -40,7 +40,12 @@ typedef struct ls_train_config {
     const char *precision;  // "fp32", "bf16"
     const char *device;     // "cpu", "ref"
     int remat;              // 1: activations are computed again in backward instead of kept: less memory, same bits
-    const char *strategy;   // "allreduce", "reduce-broadcast"
+    // "allreduce" (the default), "reduce-broadcast", "mirrored" (one worker only), "central", "tree", "parameter-server": the same weights
+    // with all of them.
+    const char *strategy;
+    // Of parameter-server: workers that update the weights for the others and compute nothing; there must be more workers than these. 0 (the
+    // default): 1. A job of one worker has none: it updates what it computes.
+    int servers;
     // "none" (the default); "bf16": every micro-batch's gradient, and every sum of them, is rounded to bf16, so that sums travel between hosts in
     // half the bytes. Changes the weights, to the same ones for any number of workers, replicas and hosts, and with every strategy.
     const char *compress;

@@ -6,6 +6,8 @@
 // host and send one message of new weights to each, for each bucket and worker. On a host, the worker that *serves* a foreign
 // slice does both for all: the one whose place on its host is the owner's (modulo the number of workers), so that the wires are
 // shared evenly. These are the bytes of a bandwidth-optimal allreduce, if the hosts' runs of micro-batches are whole subtrees.
+//
+// Nothing but the table at the end says that every lane has a slice: mirrored.c, central.c and parameter_server.c have other owners.
 #include <stdlib.h>
 
 #include "base/error.h"
@@ -33,6 +35,7 @@ typedef struct messages {
 
 typedef struct allreduce {
     ls_slice *slices;  // (bucket_count): this worker's
+    char *owns;        // (hosts): whether lanes there have slices
     served *served;    // (served_count)
     int served_count;
     remote *remotes;     // (hosts); NULL: there is one
@@ -42,7 +45,7 @@ typedef struct allreduce {
 
 static allreduce *impl_of(const ls_strategy *s) { return s->impl; }
 
-static void slice(const ls_strategy *s, int lane, int bucket, int64_t *begin, int64_t *end) {
+void ls__owners_all(const ls_strategy *s, int lane, int bucket, int64_t *begin, int64_t *end) {
     ls__share(ls__bucket_begin(s, bucket), s->bucket_ends[bucket], lane, s->lanes, begin, end);
 }
 
@@ -58,16 +61,31 @@ static int server(const ls_strategy *s, int host, int position) {
     return s->host_first[host] + place % (s->host_first[host + 1] - s->host_first[host]);
 }
 
-static void destroy(ls_strategy *s) {
+void ls__owners_destroy(ls_strategy *s) {
     allreduce *a = impl_of(s);
     for (int i = 0; i < a->served_count; i++) free(a->served[i].slices);
     for (int b = 0; a->messages && b < s->bucket_count; b++) free(a->messages[b].requests);
     free(a->shared.requests);
+    free(a->owns);
     free(a->slices);
     free(a->served);
     free(a->remotes);
     free(a->messages);
     free(a);
+}
+
+static ls_status plan_owns(ls_strategy *s) {
+    allreduce *a = impl_of(s);
+    LS_TRY(ls_calloc(s->config.comm->hosts, 1, &a->owns));
+    for (int host = 0; host < s->config.comm->hosts; host++)
+        for (int lane = s->host_first[host] * s->config.replicas; lane < s->host_first[host + 1] * s->config.replicas;
+             lane++)
+            for (int b = 0; b < s->bucket_count && !a->owns[host]; b++) {
+                int64_t begin, end;
+                s->ops->slice(s, lane, b, &begin, &end);
+                a->owns[host] = begin < end;
+            }
+    return LS_OK;
 }
 
 static ls_status plan_served(ls_strategy *s) {
@@ -101,6 +119,7 @@ static ls_status plan_remote(ls_strategy *s) {
                                s->host_pieces * ls__slices_length(s, a->slices) * ls__sum_bytes(s),
                                &a->remotes[host].partials));
     }
+    LS_TRY(plan_owns(s));
     LS_TRY(plan_served(s));
     int64_t maximum = comm->hosts + a->served_count;
     LS_TRY(ls_calloc(s->bucket_count, sizeof *a->messages, &a->messages));
@@ -108,7 +127,7 @@ static ls_status plan_remote(ls_strategy *s) {
     return ls_calloc(maximum * s->bucket_count, sizeof(ls_request), &a->shared.requests);
 }
 
-static ls_status plan(ls_strategy *s) {
+ls_status ls__owners_plan(ls_strategy *s) {
     allreduce *a;
     LS_TRY(ls_calloc(1, sizeof *a, &a));
     s->impl = a;
@@ -177,15 +196,15 @@ static ls_status send_partials(ls_strategy *s, int64_t micro_batches, int bucket
     return LS_OK;
 }
 
-// What there is of this worker's slice of a bucket goes to every host, that of foreign slices comes straight into the host's
-// `whole`, which has `per_unit` elements of dtype for each LS_SLICE_ALIGN elements of the vector.
+// What there is of this worker's slice of a bucket goes to every host, sums of squares to those that update something; that of foreign
+// slices comes straight into the host's `whole`, which has `per_unit` elements of dtype for each LS_SLICE_ALIGN elements of the vector.
 static ls_status exchange_slices(ls_strategy *s, messages *m, int bucket, void *whole, ls_dtype dtype, int per_unit,
                                  ls_message message) {
     allreduce *a = impl_of(s);
     ls_comm *comm = s->config.comm;
     int64_t size = ls_dtype_size(dtype);
-    int tag = ls__tag(message, bucket);
-    for (int i = 0; i < a->served_count; i++) {
+    int tag = ls__tag(message, bucket), only_owners = message == LS_MESSAGE_SQUARES;
+    for (int i = 0; i < a->served_count && (!only_owners || a->owns[comm->host]); i++) {
         ls_slice theirs = a->served[i].slices[bucket];
         int64_t from = theirs.begin / LS_SLICE_ALIGN * per_unit, to = theirs.end / LS_SLICE_ALIGN * per_unit;
         LS_TRY(receive(comm, m, (char *)whole + from * size, to - from, dtype, a->served[i].rank, tag));
@@ -193,7 +212,7 @@ static ls_status exchange_slices(ls_strategy *s, messages *m, int bucket, void *
     ls_slice mine = a->slices[bucket];
     int64_t from = mine.begin / LS_SLICE_ALIGN * per_unit, to = mine.end / LS_SLICE_ALIGN * per_unit;
     for (int host = 0; host < comm->hosts; host++)
-        if (host != comm->host)
+        if (host != comm->host && (!only_owners || a->owns[host]))
             LS_TRY(send(comm, m, (char *)whole + from * size, to - from, dtype, a->remotes[host].rank, tag));
     return LS_OK;
 }
@@ -201,7 +220,7 @@ static ls_status exchange_slices(ls_strategy *s, messages *m, int bucket, void *
 // --- phases ----------------------------------------------------------------------------------------------------------
 
 // Partial sums of foreign slices go out, those of this worker's slice come in.
-static ls_status reduce_begin(ls_lane_step *step, int bucket) {
+ls_status ls__owners_reduce_begin(ls_lane_step *step, int bucket) {
     ls_strategy *s = step->strategy;
     allreduce *a = impl_of(s);
     ls_status status = LS_OK;
@@ -222,7 +241,7 @@ static ls_status reduce_begin(ls_lane_step *step, int bucket) {
     return status;
 }
 
-static ls_status arrived(ls_lane_step *step, int bucket, int *peer) {
+ls_status ls__owners_arrived(ls_lane_step *step, int bucket, int *peer) {
     allreduce *a = impl_of(step->strategy);
     int pending = -1;
     if (a->remotes) {
@@ -235,7 +254,7 @@ static ls_status arrived(ls_lane_step *step, int bucket, int *peer) {
 }
 
 // The whole tree over the lane's slice: what this host's lanes hold, and what came from the others.
-static ls_status reduce_end(ls_lane_step *step, int bucket) {
+ls_status ls__owners_reduce_end(ls_lane_step *step, int bucket) {
     ls_strategy *s = step->strategy;
     allreduce *a = impl_of(s);
     ls_lane *lane = step->lane;
@@ -252,13 +271,14 @@ static ls_status reduce_end(ls_lane_step *step, int bucket) {
         ls_source *sources = lane->sources + lane->source_count;
         lane->source_count += host == comm->host || !a->remotes
                                   ? ls__host_sources(s, micro_batches, sources)
-                                  : ls__received_sources(s, micro_batches, host, received_at(s, host, bucket),
-                                                         mine.begin, ls__slice_length(mine), sources);
+                                  : ls__received_sources(s, micro_batches, host, host + 1,
+                                                         received_at(s, host, bucket), mine.begin,
+                                                         ls__slice_length(mine), sources);
     }
     return status;
 }
 
-static ls_status share(ls_lane_step *step, double *units, int columns) {
+ls_status ls__owners_share(ls_lane_step *step, double *units, int columns) {
     ls_strategy *s = step->strategy;
     allreduce *a = impl_of(s);
     ls_status status = LS_OK;
@@ -272,7 +292,7 @@ static ls_status share(ls_lane_step *step, double *units, int columns) {
     return status;
 }
 
-static ls_status gather_begin(ls_lane_step *step, int bucket) {
+ls_status ls__owners_gather_begin(ls_lane_step *step, int bucket) {
     ls_strategy *s = step->strategy;
     allreduce *a = impl_of(s);
     if (!a->remotes) return LS_OK;
@@ -282,23 +302,14 @@ static ls_status gather_begin(ls_lane_step *step, int bucket) {
                            LS_MESSAGE_WEIGHTS);
 }
 
-static ls_status gather_end(ls_lane_step *step, int bucket) {
+ls_status ls__owners_gather_end(ls_lane_step *step, int bucket) {
     allreduce *a = impl_of(step->strategy);
     return a->remotes && step->replica == 0 ? wait_for(step->strategy->config.comm, &a->messages[bucket]) : LS_OK;
 }
 
 const ls_strategy_ops ls__strategy_allreduce = {
+    LS_OWNERS_PHASES,
     .name = "allreduce",
     .help = "each lane sums and updates its slices of the parameters, then all gather them",
-    .synchronous = 1,
-    .weights_shared = 1,
-    .plan = plan,
-    .destroy = destroy,
-    .slice = slice,
-    .reduce_begin = reduce_begin,
-    .arrived = arrived,
-    .reduce_end = reduce_end,
-    .share = share,
-    .gather_begin = gather_begin,
-    .gather_end = gather_end,
+    .slice = ls__owners_all,
 };

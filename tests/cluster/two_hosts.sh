@@ -41,7 +41,7 @@ for precision in fp32 bf16; do
     fi
     alone=$(digest)
     [ "${#alone}" -eq 64 ] || wrong "one worker trains nothing"
-    for strategy in allreduce reduce-broadcast; do
+    for strategy in allreduce reduce-broadcast central tree parameter-server; do
         for workers in 2 4; do
             two_hosts $workers --precision $precision --strategy $strategy
             same "$alone"
