@@ -181,7 +181,8 @@ static ls_status send_weights(ls_strategy *s, int bucket) {
 
 // --- joining the workers of a host -----------------------------------------------------------------------------------
 
-// The sums of workers [first, end) of this host once they are joined: where the leftmost of what is in each was.
+// The sums of workers [first, end) of this host once they are joined: each where the first of what is in it was. One worker's are those of its
+// lanes, which nobody has joined yet.
 static int joined_sources(const ls_strategy *s, int64_t micro_batches, int first, int end, ls_source *sources) {
     ls_piece pieces[LS_TREE_MAX_PIECES];
     int replicas = s->config.replicas, position = s->host_first[s->config.comm->host];
@@ -189,6 +190,7 @@ static int joined_sources(const ls_strategy *s, int64_t micro_batches, int first
     ls_strategy_deal(s, micro_batches, (position + first) * replicas, &begin, &unused);
     ls_strategy_deal(s, micro_batches, (position + end) * replicas - 1, &unused, &stop);
     int all = ls__lanes_sources(s, micro_batches, first * replicas, end * replicas, sources);
+    if (end - first == 1) return all;
     int count = ls_tree_pieces(micro_batches, begin, stop, pieces), k = 0;
     for (int i = 0; i < all && k < count; i++)
         if (sources[i].piece.first == pieces[k].first) {
