@@ -72,8 +72,9 @@ static void strategies_assign_them(void **state) {
     assert_int_equal(servers, 3);
     servers = 4;
     assert_int_equal(assign("parameter-server", 4, &servers), LS_STATUS_INVALID_ARGUMENT);
-    assert_string_equal(ls_error_message(), "of 4 workers 4 are to be servers, and none is left to compute: start at "
-                                            "least 5, or ask for at most 3 servers");
+    assert_string_equal(ls_error_message(),
+                        "of 4 workers 4 are to be servers, and none is left to compute: start at "
+                        "least 5, or ask for at most 3 servers");
     servers = 7;
     OK(assign("parameter-server", 1, &servers));  // it serves itself
     assert_int_equal(servers, 0);
@@ -85,8 +86,9 @@ static void strategies_assign_them(void **state) {
         assert_int_equal(assign("mirrored", workers, &servers), workers == 1 ? LS_OK : LS_STATUS_INVALID_ARGUMENT);
         servers = 1;
         assert_int_equal(assign("central", workers, &servers), LS_STATUS_INVALID_ARGUMENT);
-        assert_string_equal(ls_error_message(), "1 server was asked for, and the strategy central has none: leave them "
-                                                "out, or choose parameter-server");
+        assert_string_equal(ls_error_message(),
+                            "1 server was asked for, and the strategy central has none: leave them "
+                            "out, or choose parameter-server");
     }
 }
 

@@ -476,8 +476,8 @@ static const struct {
 static const struct {
     const char *name;
     int servers;
-} ways[] = {{"allreduce", 0}, {"reduce-broadcast", 0}, {"tree", 0},
-            {"parameter-server", 0}, {"mirrored", 0}, {"central", 0},
+} ways[] = {{"allreduce", 0},        {"reduce-broadcast", 0}, {"tree", 0},
+            {"parameter-server", 0}, {"mirrored", 0},         {"central", 0},
             {"parameter-server", 2}, {"parameter-server", 3}};
 enum { WAYS = sizeof ways / sizeof ways[0], OWN_WAYS = 4 };
 
@@ -526,8 +526,7 @@ static void test_failures(ls_comm *comm, ls_device *device) {
     ls_strategy *strategy;
     ls_strategy_config config = {.comm = comm, .device = device, .replicas = 1, .length = 64, .micro_batches = 1};
     CHECK(comm, ls_strategy_create("gossip", &config, &strategy) == LS_STATUS_NOT_FOUND && strategy == NULL);
-    CHECK(comm, strstr(ls_error_message(),
-                       "allreduce, reduce-broadcast, mirrored, central, tree, parameter-server"));
+    CHECK(comm, strstr(ls_error_message(), "allreduce, reduce-broadcast, mirrored, central, tree, parameter-server"));
     // Gradients that do not fit the memory of a host: all workers hear of it, and nothing is left behind.
     CHECK_OK(comm, ls_optimizer_find("sgd", &config.optimizer));
     const ls_segment gap[] = {{0, 64, .kernel = 1}, {128, 192, .kernel = 1}};

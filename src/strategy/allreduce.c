@@ -271,9 +271,8 @@ ls_status ls__owners_reduce_end(ls_lane_step *step, int bucket) {
         ls_source *sources = lane->sources + lane->source_count;
         lane->source_count += host == comm->host || !a->remotes
                                   ? ls__host_sources(s, micro_batches, sources)
-                                  : ls__received_sources(s, micro_batches, host, host + 1,
-                                                         received_at(s, host, bucket), mine.begin,
-                                                         ls__slice_length(mine), sources);
+                                  : ls__received_sources(s, micro_batches, host, host + 1, received_at(s, host, bucket),
+                                                         mine.begin, ls__slice_length(mine), sources);
     }
     return status;
 }

@@ -18,9 +18,6 @@ static ls_status assign(ls_roles *roles) {
 }
 
 const ls_strategy_ops ls__strategy_mirrored = {
-    LS_OWNERS_PHASES,
-    .name = "mirrored",
-    .help = "allreduce for the replicas of one worker; refuses more workers",
-    .assign = assign,
-    .slice = ls__owners_all,
+    LS_OWNERS_PHASES, .name = "mirrored",      .help = "allreduce for the replicas of one worker; refuses more workers",
+    .assign = assign, .slice = ls__owners_all,
 };

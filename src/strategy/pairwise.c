@@ -98,8 +98,7 @@ static ls_status plan_lead(ls_strategy *s) {
     p->pieces = most_pieces(s, host, p->end);
     LS_TRY(ls_calloc(children, sizeof *p->children, &p->children));
     for (stride = 1; stride < hosts; stride *= 2)
-        if (has_child(host, stride, hosts))
-            LS_TRY(plan_child(s, host + stride, smaller(host + 2 * stride, hosts)));
+        if (has_child(host, stride, hosts)) LS_TRY(plan_child(s, host + stride, smaller(host + 2 * stride, hosts)));
     LS_TRY(ls_calloc((int64_t)s->bucket_count * (children + 2), sizeof *p->requests, &p->requests));
     LS_TRY(ls_calloc(s->bucket_count, sizeof *p->pending, &p->pending));
     LS_TRY(ls_calloc(s->bucket_count, 1, &p->stages));
@@ -327,10 +326,9 @@ static void list_sources(ls_lane_step *step, int bucket) {
     lane->source_count = joined_sources(s, step->info->micro_batches, 0, s->config.comm->local_size, lane->sources);
     for (int i = 0; i < p->child_count; i++) {
         const child *c = &p->children[i];
-        lane->source_count +=
-            ls__received_sources(s, step->info->micro_batches, c->first, c->end, partials_of(s, c, bucket),
-                                 ls__bucket_begin(s, bucket), bucket_length(s, bucket),
-                                 lane->sources + lane->source_count);
+        lane->source_count += ls__received_sources(s, step->info->micro_batches, c->first, c->end,
+                                                   partials_of(s, c, bucket), ls__bucket_begin(s, bucket),
+                                                   bucket_length(s, bucket), lane->sources + lane->source_count);
     }
 }
 
@@ -363,8 +361,7 @@ static ls_status send_up(ls_lane_step *step, int bucket) {
     p->stages[bucket] = SUMS_GO;
     int64_t length = bucket_length(s, bucket);
     int count = ls__hosts_pieces(s, step->info->micro_batches, s->config.comm->host, p->end, pieces);
-    ls__keep(&status,
-             receive(s, bucket, weights_at(s, bucket), length, LS_DTYPE_F32, p->parent, LS_MESSAGE_WEIGHTS));
+    ls__keep(&status, receive(s, bucket, weights_at(s, bucket), length, LS_DTYPE_F32, p->parent, LS_MESSAGE_WEIGHTS));
     ls__keep(&status, send(s, bucket, own_partials(s, bucket), count * length, ls__sum_dtype(s), p->parent,
                            LS_MESSAGE_GRADIENTS));
     return status;

@@ -112,7 +112,7 @@ struct ls_strategy {
     ls_window
         mean;  // (length): the mean gradient, of strategies that make it as a whole; those set makes_mean while planning
     int makes_mean;
-    int64_t block;              // sums are made of so many floats at a time
+    int64_t block;  // sums are made of so many floats at a time
     ls_roles roles;
     int lanes;                  // of the job
     int host_lanes, host_lane;  // of this host; the first of this worker among them
