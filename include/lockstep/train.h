@@ -107,6 +107,10 @@ const ls_option *ls_train_options(void);
 // optimizer), INVALID_ARGUMENT (what it does not take).
 ls_status ls_train_base_rate(const ls_train_config *config, double *out);
 
+// How many of so many workers only serve, with the strategy of `config`: the others compute micro-batches. Not collective. Errors: NOT_FOUND (the
+// strategy), INVALID_ARGUMENT (it is not for so many workers, or servers; says what to do).
+ls_status ls_train_servers(const ls_train_config *config, int workers, int *out);
+
 // The shape (H, W, C) in which a network sees a dataset's images of shape `image`: what to build it for. Not collective.
 ls_shape ls_train_image_shape(const ls_train_config *config, ls_shape image);
 
@@ -161,6 +165,7 @@ typedef struct ls_train_result {
     int64_t peak_rss_bytes;  // of the largest worker
     int64_t planned_bytes;   // what it was planned to be (ls_memory.total.worker)
     int workers, hosts, replicas_per_worker, threads_per_replica;
+    int servers;  // of the workers: they update for the others and compute nothing
     int buckets;  // that gradients are exchanged in; 1: after backward
     double
         exchange_hidden;  // seconds per step in which the exchange was at work while replicas computed: mean over workers

@@ -67,6 +67,17 @@ ls_status ls_train_base_rate(const ls_train_config *c, double *out) {
     return LS_OK;
 }
 
+ls_status ls_train_servers(const ls_train_config *c, int workers, int *out) {
+    LS_NEED(out, "out");
+    LS_NEED(c, "config");
+    const ls_strategy_ops *strategy;
+    ls_roles roles = {.workers = workers, .servers = c->servers};
+    LS_TRY(ls_strategy_find(c->strategy, &strategy));
+    LS_TRY(ls_strategy_assign(strategy, &roles));
+    *out = roles.servers;
+    return LS_OK;
+}
+
 // --- checks ----------------------------------------------------------------------------------------------------------
 
 static ls_status resolve_schedule(ls_trainer *t) {
@@ -223,10 +234,10 @@ ls_status ls__spread_resolve(ls_trainer *t) {
     if (workers > v)
         return LS_FAIL(
             LS_STATUS_INVALID_ARGUMENT,
-            "%d workers%s for %lld micro-batches of %lld in a global batch of %lld: start at most %lld%s, or take "
+            "%d workers%s for %lld micro-batches of %lld in a global batch of %lld: start at most %lld, or take "
             "a smaller micro-batch or a larger global batch",
             workers, s->roles.servers ? " beside the servers" : "", (long long)v, (long long)t->config.micro_batch,
-            (long long)t->config.batch_size, (long long)v, s->roles.servers ? " of them" : "");
+            (long long)t->config.batch_size, (long long)v + s->roles.servers);
     int most = (int)(v / workers);
     if (t->config.replicas > 0) {
         s->replicas = t->config.replicas;
