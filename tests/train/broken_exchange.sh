@@ -23,7 +23,7 @@ for options in "0 2 --strategy allreduce" "0 2 --strategy reduce-broadcast" "0 2
             echo "$options, worker $worker: exit status $code"
             cat "$out/log"
             failed=1
-        elif ! grep -q "look for a message" "$out/log"; then
+        elif ! grep -q "look for a message with worker [0-3]: " "$out/log"; then
             echo "$options, worker $worker: does not say what failed"
             cat "$out/log"
             failed=1
