@@ -294,6 +294,7 @@ static void trainers(void **state) {
     NEEDS("out", ls_train_prepare_image(&config, &image, shape, NULL, NULL, NULL));
     OK(ls_train_prepare_image(&config, &image, shape, NULL, NULL, values));
     assert_true(ls_trainer_steps_left(NULL) == 0 && ls_trainer_measure_count(NULL) == 0);
+    assert_string_equal(ls_trainer_not_finite(NULL), "");
     assert_null(ls_trainer_measure(NULL, 0).name);
 
     OK(ls_trainer_create(context, g, d, &config, &t));

@@ -15,6 +15,8 @@ ls_test(test_rows HOSTS RANKS 1 2 3 5 LABELS train)
 ls_test(test_machine RANKS 1 2 3 LABELS train)
 ls_test(test_shared_store RANKS 1 2 3 LABELS train)
 ls_test(test_checkpoint HOSTS RANKS 1 2 3 5 LABELS train)
+ls_test(test_not_finite HOSTS RANKS 1 3 LABELS train)
+ls_test(test_calls HOSTS RANKS 2 3 LABELS train)
 ls_test(test_failing_lane HOSTS RANKS 1 2 3 LABELS train)
 if(TARGET lockstep_program)
   # Device ref has no library in it: its bits are the same on every machine, and change only on purpose.

@@ -77,6 +77,10 @@ typedef struct ls_train_config {
     int decay_biases;  // 1 (the default): weight decay shrinks all weights, as in Keras; 0: kernels only, neither biases nor batch norm
     double
         clip_norm;  // a mean gradient whose norm over all parameters is larger is scaled down to it; 0 (default): none
+    // When the loss or a gradient is no finite number any more: "stop" (the default): training ends after the next step, with
+    // LS_STATUS_DIVERGED; "skip": a step whose gradient is not finite changes nothing, and micro-batches whose loss is not do not count in the
+    // epoch's, an epoch of nothing else is an error; "continue": nothing is done about it.
+    const char *not_finite;
     const char *lr_scaling;  // "none"; "linear": times batch_size / lr_base_batch
     int64_t lr_base_batch;   // the batch that lr was chosen for; default 128, which is batch_size's
     double warmup_epochs;    // epochs before the rate is the full one; 0 (the default): none
@@ -145,6 +149,7 @@ typedef struct ls_epoch_result {
     double learning_rate;                               // of the last step
     double val_loss, val_accuracy, val_seconds;  // on the test set after it; NAN without ls_train_config.validate
     ls_phase_seconds mean, most;  // over all replicas of the job, of the whole epoch; zero until training is over
+    int64_t skipped;              // steps of it that were left out, as ls_train_config.not_finite = "skip" has it
 } ls_epoch_result;
 
 typedef struct ls_train_result {
@@ -257,6 +262,9 @@ typedef struct ls_measure_result {
         test;  // of the latest epoch and the latest evaluation; NAN: none, as of those that only an evaluation has
 } ls_measure_result;
 
+// Where the first number of the latest epoch came from that was no finite one, once it has ended with that or with steps left out: "in what layer
+// conv2d_1 made, of finite inputs and weights, of sample 17". "": there was none, or it is not known. Owned by the trainer. Not collective.
+const char *ls_trainer_not_finite(const ls_trainer *trainer);
 int ls_trainer_measure_count(const ls_trainer *trainer);
 ls_measure_result ls_trainer_measure(const ls_trainer *trainer, int index);
 

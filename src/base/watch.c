@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/flight.h"
 #include "base/text.h"
 
 #define TICK_SECONDS   0.5
@@ -21,8 +22,9 @@
 #define REMOTE_SECONDS 5.0
 #define SEARCH_SECONDS 2.0  // between looks for workers that nobody has told of yet
 #define ENDED_SECONDS  8.0  // for which one that has not joined has ended
+#define SLOWER         10   // times the longest step is worth telling
 
-enum { MOST_PEERS = 1024 };
+enum { MOST_PEERS = 1024, SHOWN_PEERS = 16 };
 
 // The process has one main thread, and so one watch over it: the state is the process's, as errno is the thread's.
 static struct {
@@ -32,10 +34,15 @@ static struct {
     _Atomic double deadline;
     atomic_int peer_count, hosts, me, started;
     ls_watch_peer peer[MOST_PEERS];
+    const ls_flight *peer_flight[MOST_PEERS];
+    _Atomic double longest_step;  // 0: none yet
+    _Atomic(char *) host_names;   // (host_count, 64)
+    atomic_int host_count;
     // The watch's own: whom it looks at, the peers or, before they are known, those found beside this process.
     const ls_watch_peer *seen;
     ls_watch_peer found[MOST_PEERS];
     int seen_count;
+    int told;  // this wait
     double searched;
     int started_here,
         ended_here;      // workers that the launcher has started on this host, and those that ended before they joined
@@ -54,19 +61,40 @@ void ls_watch_begin(const char *what, int rank) {
     atomic_store(&watch.what, what);
     atomic_store(&watch.rank, rank);
     atomic_store(&watch.since, ls_clock());
+    ls_flight_wait(what, rank);
 }
 
 void ls_watch_end(void) {
     if (!atomic_load_explicit(&watch.started, memory_order_relaxed) || !is_main()) return;
     atomic_store(&watch.since, 0);
+    ls_flight_wait(NULL, -1);
 }
 
 void ls_watch_deadline(double at) { atomic_store(&watch.deadline, at); }
+
+void ls_watch_step(double seconds) {
+    if (seconds > atomic_load_explicit(&watch.longest_step, memory_order_relaxed))
+        atomic_store_explicit(&watch.longest_step, seconds, memory_order_relaxed);
+}
+
+// Those of a communicator before stay: the watch may be reading them, and there are few.
+void ls_watch_hosts(const char (*names)[64], int count) {
+    char *copy = malloc((size_t)count * 64);
+    if (!copy) return;
+    memcpy(copy, names, (size_t)count * 64);
+    atomic_store(&watch.host_count, 0);
+    atomic_store(&watch.host_names, copy);
+    atomic_store(&watch.host_count, count);
+}
 
 void ls_watch_peers(int rank, int hosts, const ls_watch_peer *peers, int count) {
     if (count > MOST_PEERS) count = MOST_PEERS;
     atomic_store(&watch.peer_count, 0);
     if (count > 0) memcpy(watch.peer, peers, (size_t)count * sizeof *peers);
+    for (int i = 0; i < count; i++) {
+        ls_flight_close(&watch.peer_flight[i]);
+        watch.peer_flight[i] = ls_flight_open(peers[i].process);  // now: what it did can be told when it is gone
+    }
     atomic_store(&watch.me, rank);
     atomic_store(&watch.hosts, hosts);
     atomic_store(&watch.peer_count, count);
@@ -276,6 +304,9 @@ static void name_missing(char *text, size_t size) {
             ": of the %d workers that were started on this host, %d ended without joining, as one does that runs "
             "another command",
             watch.started_here, watch.ended_here);
+    else if (rank >= 0 && rank < atomic_load(&watch.host_count))
+        ls_text_add(text, size, &used, ": worker %d on %.63s has not answered; look at that host and at the network",
+                    rank, atomic_load(&watch.host_names) + (size_t)64 * (size_t)rank);
     else if (rank >= 0)
         ls_text_add(text, size, &used, ": worker %d has not answered; look at its host and at the network", rank);
     else if (atomic_load(&watch.hosts) > 1)
@@ -285,18 +316,80 @@ static void name_missing(char *text, size_t size) {
         ls_text_add(text, size, &used, ": no process of this host is stopped or gone, so one of them is stuck");
 }
 
-// Whether the wait has been too long, and a sentence about it.
-static int too_long(double now, double waited, double missing, char *text, size_t size) {
+// --- what everybody does ---------------------------------------------------------------------------------------------
+
+static void add_record(char *text, size_t size, size_t *used, int rank, int64_t process, const ls_flight *flight,
+                       const char *state, double now) {
+    char does[400] = "what it does cannot be seen";
+    if (flight) ls_flight_describe(flight, now, does, sizeof does);
+    ls_text_add(text, size, used, "  worker %d (process %lld%s): %s\n", rank, (long long)process, state, does);
+}
+
+// A line for each process of this host, those first that wait for nobody: they have not arrived where others wait for them.
+static void describe_all(double now, char *text, size_t size) {
+    size_t used = 0;
+    int shown = 1, left = 0;
+    const ls_flight *own = ls_flight_open(getpid());
+    text[0] = 0;
+    for (int arrived = 0; arrived < 2; arrived++)
+        for (int i = 0; i < watch.seen_count; i++) {
+            double since;
+            const ls_watch_peer *p = &watch.seen[i];
+            const ls_flight *f = watch.seen == watch.peer ? watch.peer_flight[i] : ls_flight_open(p->process);
+            int is_in = f && watch.state[i] && watch.missing[i] <= 0 && ls_flight_waits(f, &since);
+            if (is_in == arrived && shown < SHOWN_PEERS)
+                add_record(text, size, &used, p->rank, p->process, f,
+                           !watch.state[i]        ? ", gone"
+                           : watch.missing[i] > 0 ? ", stopped"
+                                                  : "",
+                           now);
+            shown += is_in == arrived;
+            left += is_in == arrived && shown > SHOWN_PEERS;
+            if (watch.seen != watch.peer) ls_flight_close(&f);
+        }
+    add_record(text, size, &used, watch.seen == watch.found ? ls_watch_rank(getpid()) : atomic_load(&watch.me),
+               getpid(), own, "", now);
+    if (left > 0) ls_text_add(text, size, &used, "  and %d more\n", left);
+    ls_flight_close(&own);
+}
+
+// --- too long --------------------------------------------------------------------------------------------------------
+
+// Whether the wait has been too long for good.
+static int is_over(double now, double waited, double missing) {
     double deadline = atomic_load(&watch.deadline);
-    const char *what = atomic_load(&watch.what);
     int late = deadline > 0 && now > deadline, remote = atomic_load(&watch.hosts) > 1;
     int over = late && (missing >= 1 || (remote && waited > REMOTE_SECONDS) ||
                         (now > deadline + LATE_SECONDS && waited > LATE_SECONDS));
-    if (!over && missing < watch.limits.stopped && waited < watch.limits.waiting && !one_has_ended(now)) return 0;
-    snprintf(text, size, "has waited for %s for %.0f s%s", what ? what : "others", waited,
-             over ? ", and the time limit is reached" : "");
-    name_missing(text, size);
+    return over || missing >= watch.limits.stopped || waited >= watch.limits.waiting || one_has_ended(now);
+}
+
+// Whether a wait within a step is longer than steps have been so far, and this process is the one of its host to say so.
+static int is_slow(double now, double waited) {
+    double longest = atomic_load_explicit(&watch.longest_step, memory_order_relaxed), limit = SLOWER * longest, since;
+    ls_flight_phase phase = ls_flight_now();
+    if (limit < watch.limits.slow) limit = watch.limits.slow;
+    if (longest <= 0 || watch.told || waited < limit) return 0;
+    if (phase < LS_FLIGHT_LOAD || phase > LS_FLIGHT_EXCHANGE) return 0;
+    for (int i = 0; i < watch.seen_count && watch.seen == watch.peer; i++)
+        if (watch.peer_flight[i] && watch.state[i] && watch.missing[i] <= 0 &&
+            watch.peer[i].rank < atomic_load(&watch.me) && ls_flight_waits(watch.peer_flight[i], &since) &&
+            now - since > limit / 2)
+            return 0;
     return 1;
+}
+
+static void tell(int over, double now, double waited) {
+    char sentence[1024], records[8192];
+    double deadline = atomic_load(&watch.deadline), longest = atomic_load(&watch.longest_step);
+    const char *what = atomic_load(&watch.what);
+    size_t used = 0;
+    ls_text_add(sentence, sizeof sentence, &used, "has waited for %s for %.0f s%s", what ? what : "others", waited,
+                over && deadline > 0 && now > deadline ? ", and the time limit is reached" : "");
+    if (!over) ls_text_add(sentence, sizeof sentence, &used, ", and no step before took longer than %.2g s", longest);
+    name_missing(sentence, sizeof sentence);
+    describe_all(now, records, sizeof records);
+    watch.fn(watch.user, &(ls_watch_report){over, sentence, records});
 }
 
 static void *watch_main(void *unused) {
@@ -309,21 +402,24 @@ static void *watch_main(void *unused) {
         if (since != begun) {
             begun = since;
             away = 0;
+            watch.told = 0;
             watch.ended_since = 0;
             memset(watch.missing, 0, sizeof watch.missing);
         }
         if (tick > GAP_SECONDS) away += tick;  // time in which nobody here ran is no waiting
         if (since == 0) continue;
-        find_peers(now, now - since - away);
+        double waited = now - since - away;
+        find_peers(now, waited);
         double missing = look(tick > GAP_SECONDS ? 0 : tick);
-        char sentence[640];
-        if (!too_long(now, now - since - away, missing, sentence, sizeof sentence)) continue;
+        int over = is_over(now, waited, missing);
+        if (!over && !is_slow(now, waited)) continue;
         // Those who wait longest for the same one see it at the same time: the first of them speaks.
         int me = watch.seen == watch.found ? ls_watch_rank(getpid()) : atomic_load(&watch.me);
-        usleep(200000 * (useconds_t)(me < 0 ? 0 : me < 20 ? me : 20));
+        if (over) usleep(200000 * (useconds_t)(me < 0 ? 0 : me < 20 ? me : 20));
         if (atomic_load(&watch.since) != since) continue;
-        watch.fn(watch.user, sentence);
-        return NULL;
+        tell(over, now, waited);
+        if (over) return NULL;
+        watch.told = 1;
     }
 }
 
@@ -341,6 +437,7 @@ void ls_watch_start(const ls_watch_limits *limits, ls_watch_fn fn, void *user) {
     pthread_attr_init(&small);
     pthread_attr_setstacksize(&small, 256 << 10);
     pthread_attr_setdetachstate(&small, PTHREAD_CREATE_DETACHED);
+    ls_flight_start();
     if (pthread_create(&thread, &small, watch_main, NULL) == 0) atomic_store(&watch.started, 1);
     pthread_attr_destroy(&small);
     pthread_sigmask(SIG_SETMASK, &before, NULL);

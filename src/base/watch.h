@@ -1,5 +1,6 @@
 // A watch over waiting: a thread that sees when this process has waited for others too long, finds out which of them do not run, and
-// says so to whoever started it. Everything that waits for other processes tells it, at the cost of two stores.
+// says so to whoever started it, with what all processes of this host did last (base/flight.h). Everything that waits for other processes tells
+// it, at the cost of a few stores.
 #ifndef LS_BASE_WATCH_H
 #define LS_BASE_WATCH_H
 
@@ -14,12 +15,19 @@ typedef struct ls_watch_peer {
 typedef struct ls_watch_limits {
     double stopped;   // seconds for which a process of this host may be stopped, or gone
     double waiting;   // seconds of waiting without a known cause
+    double slow;      // a wait within a step is told of after ten times the longest step, but no sooner than this
     double deadline;  // ls_clock() at which all has to be over; 0: none
 } ls_watch_limits;
 
-// Called on the watch's thread when the process has waited too long, with a sentence about what for and who is missing. What it
-// does is its own: it may end the process.
-typedef void (*ls_watch_fn)(void *user, const char *sentence);
+// A wait that is too long.
+typedef struct ls_watch_report {
+    int over;              // 1: for good. 0: it is unusual, and goes on; told once of a wait, by one process of a host
+    const char *sentence;  // about what is waited for and who is missing
+    const char *records;   // lines about what each process of this host does, each with its newline
+} ls_watch_report;
+
+// Called on the watch's thread. What it does is its own: where it is over it may end the process, and is not called again.
+typedef void (*ls_watch_fn)(void *user, const ls_watch_report *report);
 
 // The main thread waits for other processes: `what` ("all workers", a literal), and the rank it waits for or -1. Waits do not nest: the latest
 // counts. Both cost nothing worth counting and may be called without a watch; calls of other threads are ignored.
@@ -29,6 +37,10 @@ void ls_watch_end(void);
 // Starts the watch, at most once in a process, from its main thread. Where that fails there is none.
 void ls_watch_start(const ls_watch_limits *limits, ls_watch_fn fn, void *user);
 void ls_watch_deadline(double at);
+// A step took so long. The main thread tells.
+void ls_watch_step(double seconds);
+// The hosts of the job's workers by rank, 64 characters each, to be named; copied.
+void ls_watch_hosts(const char (*names)[64], int count);
 // Who there is: this process's rank, the others on this host (copied; up to 1,024 count), and the number of hosts.
 void ls_watch_peers(int rank, int hosts, const ls_watch_peer *peers, int count);
 // When a process started, in ticks since boot; -1 where there is none of this number. *state: its letter in /proc.

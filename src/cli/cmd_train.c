@@ -210,7 +210,8 @@ static ls_status read_options(run *r, int argc, char **argv, ls_words *words) {
     LS_TRY(cli_checkpoints_check(&r->checkpoints));
     if (r->set.restore_best && !r->checkpoints.set.folder)
         return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "--restore-best takes them from a checkpoint: --checkpoint DIR");
-    if (r->checkpoints.set.restarts > 0 && r->set.workers < 2)
+    // Of those that are started again there may be one left.
+    if (r->checkpoints.set.restarts > 0 && r->set.workers < 2 && !cli_job_is_launched())
         return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
                        "--restarts starts workers again that this program has started: --workers N, two or more");
     r->cli->restarts = r->checkpoints.set.restarts;
@@ -344,6 +345,12 @@ static void print_checkpoints(const run *r) {
         (double)c.bytes / 1e6, c.written + c.failed > 0 ? 1e3 * c.pause / (c.written + c.failed) : 0);
 }
 
+static int64_t skipped_steps(const ls_train_result *t) {
+    int64_t steps = 0;
+    for (int i = 0; i < t->epochs; i++) steps += t->epoch[i].skipped;
+    return steps;
+}
+
 static void print_table(const run *r) {
     const ls_train_result *t = &r->result;
     const ls_phase_seconds *p = &t->phases;
@@ -375,6 +382,7 @@ static void print_table(const run *r) {
     if (r->settled || r->restored)
         row("Best epoch", "%d, %.2f %%%s", r->best_epoch, 100 * r->best_accuracy,
             r->restored ? "; the weights are those after it" : "");
+    if (skipped_steps(t) > 0) row("Steps left out", "%lld, not finite", (long long)skipped_steps(t));
     print_checkpoints(r);
     row("Total run time", "%.2f s", r->total_seconds);
     row("Peak memory", "%.0f MB%s, planned %.0f MB", (double)t->peak_rss_bytes / 1e6,
@@ -561,9 +569,17 @@ static void note_epochs(run *r) {
     }
 }
 
+static void say_skipped(const run *r, const ls_epoch_result *e) {
+    const char *cause = ls_trainer_not_finite(r->trainer);
+    if (e->skipped == 0 || !speaks(r)) return;
+    fprintf(stderr, "lockstep train: left out %lld of the %lld steps of epoch %d: a gradient was not finite%s%s\n",
+            (long long)e->skipped, (long long)e->steps, e->epoch, *cause ? ". The first such number was " : "", cause);
+}
+
 static ls_status on_epoch(void *user, const ls_epoch_result *e, int *stop) {
     run *r = user;
     note_epoch(r, e);
+    say_skipped(r, e);
     cli_progress_epoch(
         &r->progress, e,
         e->epoch < r->config.epochs && !r->timekeeper.stop && !r->until_epoch && !r->settled && isfinite(e->loss));

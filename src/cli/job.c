@@ -19,6 +19,7 @@
 
 #define STOPPED_SECONDS 60    // a process of this host that does not run for so long does not come back by itself
 #define WAIT_SECONDS    1800  // longer than any step
+#define SLOW_SECONDS    10    // of which a wait is told, where steps are short
 
 #define MARK "LOCKSTEP_LAUNCHED"  // in the environment of the workers a launch starts: how many were asked for
 
@@ -26,6 +27,8 @@ static int number(const char *name) {
     const char *text = getenv(name);
     return text && *text ? atoi(text) : -1;
 }
+
+int cli_job_is_launched(void) { return number(MARK) > 0; }
 
 // Whether srun started this process. Batch scripts and interactive shells inside an allocation carry Slurm's variables too, and
 // have step numbers beyond all real ones.
@@ -187,6 +190,53 @@ static ls_status with_resume(const arguments *a, int argc, char ***out) {
     return LS_OK;
 }
 
+// --- nodes that are gone ---------------------------------------------------------------------------------------------
+
+// The nodes that Slurm has left to this job, which it takes those from that have failed (--no-kill); -1 where it does not tell.
+static int nodes_left(void) {
+    char command[96], line[4096];
+    int nodes = -1;
+    snprintf(command, sizeof command, "scontrol --oneliner show job %d 2>/dev/null", number("SLURM_JOB_ID"));
+    FILE *out = popen(command, "r");
+    while (out && fgets(line, sizeof line, out)) {
+        const char *at = strstr(line, " NumNodes=");
+        if (at) nodes = atoi(at + strlen(" NumNodes="));
+    }
+    if (out) pclose(out);
+    return nodes;
+}
+
+// What Slurm has told of the job when it began, and srun would believe.
+static void forget_nodes(int nodes) {
+    static const char *const told[] = {"SLURM_NNODES",          "SLURM_NODELIST",         "SLURM_JOB_NODELIST",
+                                       "SLURM_NTASKS",          "SLURM_NPROCS",           "SLURM_TASKS_PER_NODE",
+                                       "SLURM_NTASKS_PER_NODE", "SLURM_JOB_CPUS_PER_NODE"};
+    char count[16];
+    for (size_t i = 0; i < sizeof told / sizeof told[0]; i++) unsetenv(told[i]);
+    snprintf(count, sizeof count, "%d", nodes);
+    setenv("SLURM_JOB_NUM_NODES", count, 1);
+}
+
+// Of a job that has lost nodes: as many workers on each of those that are left as before.
+static void fewer_workers(cli_launch *launch) {
+    static char count[16], option[32];  // one process launches once
+    int had = number("SLURM_JOB_NUM_NODES"), left = nodes_left();
+    if (had < 1 || left < 1 || left >= had) return;
+    int before = launch->workers;
+    launch->workers = before * left / had > 0 ? before * left / had : 1;
+    snprintf(count, sizeof count, "%d", launch->workers);
+    snprintf(option, sizeof option, "--workers=%d", launch->workers);
+    for (char **word = launch->again; *word; word++) {
+        int value = word > launch->again && (strcmp(word[-1], "-n") == 0 || strcmp(word[-1], "--workers") == 0);
+        if (value && atoi(*word) == before) *word = count;
+        if (strncmp(*word, "--workers=", 10) == 0) *word = option;
+    }
+    setenv(MARK, count, 1);
+    forget_nodes(left);
+    fprintf(stderr, "lockstep %s: %d of the job's %d nodes %s gone: going on with %d worker%s\n", launch->command,
+            had - left, had, had - left == 1 ? "is" : "are", launch->workers, launch->workers == 1 ? "" : "s");
+}
+
 static ls_status launch(cli *c, int workers) {
     c->stage = CLI_STAGE_TOGETHER;  // what goes wrong from here on is not the command line's fault
     char self[4096], program[4096], count[16], *extra = NULL, **again = NULL;
@@ -221,6 +271,8 @@ static ls_status launch(cli *c, int workers) {
                      // A little longer than those who wait take, who know more.
                      .patience = c->wait_limit < 0 ? -1 : stopped_seconds(c) + 10,
                      .restarts = c->restarts,
+                     .look_at_hosts = by_srun ? fewer_workers : NULL,
+                     .workers = workers,
                      .stops_kindly = c->stops_kindly};
     status = cli_launcher_run(&it);
     if (status != LS_OK) ls__fail_context(status, "--workers %d: ", workers);
@@ -249,14 +301,17 @@ ls_status cli_job_check_batch(cli *c, const ls_train_config *config, int workers
     return LS_OK;
 }
 
-// The end of the job, on a thread of its own: nobody answers, so there is nobody to agree with. The launcher ends the workers it still
+// A wait that is told of; or the end of the job, on a thread of its own: nobody answers, so there is nobody to agree with. The launcher ends the workers it still
 // reaches; those of this host, which may be stopped and hear no other signal, are ended here.
-static void end_waiting(void *user, const char *sentence) {
+static void note_waiting(void *user, const ls_watch_report *report) {
     const cli *c = user;
-    char host[256] = "this host";
+    char host[256] = "this host", text[10240];
     gethostname(host, sizeof host - 1);
-    dprintf(STDERR_FILENO, "lockstep %s: worker %d on %s %s. " CLI_JOB_ENDS "\n", c->command, cli_job_rank(), host,
-            sentence);
+    int n = snprintf(text, sizeof text, "lockstep %s: worker %d on %s %s. %s\n%s", c->command, cli_job_rank(), host,
+                     report->sentence, report->over ? CLI_JOB_ENDS : "On this host:", report->records);
+    if (n >= (int)sizeof text) n = (int)sizeof text - 1;
+    while (write(STDERR_FILENO, text, (size_t)n) < 0 && errno == EINTR) continue;
+    if (!report->over) return;
     ls_watch_end_peers();
     _exit(1);
 }
@@ -264,9 +319,11 @@ static void end_waiting(void *user, const char *sentence) {
 ls_status cli_job_join(cli *c, const char *command, int workers) {
     if (cli_job_size() > 1 && c->wait_limit >= 0) {
         double limit = c->wait_limit;
-        ls_watch_limits limits = {
-            .stopped = stopped_seconds(c), .waiting = limit > 0 ? limit : WAIT_SECONDS, .deadline = c->deadline};
-        ls_watch_start(&limits, end_waiting, c);
+        ls_watch_limits limits = {.stopped = stopped_seconds(c),
+                                  .waiting = limit > 0 ? limit : WAIT_SECONDS,
+                                  .slow = SLOW_SECONDS,
+                                  .deadline = c->deadline};
+        ls_watch_start(&limits, note_waiting, c);
     }
     if (cli_job_size() == 0) cli_killed_tell(command);
     LS_TRY(ls_context_create(&c->context));

@@ -322,7 +322,7 @@ static void say_end(const supervisor *s, int wait_status) {
                 "lockstep %s: the launcher ended with exit status %d, and no worker has said why; what stands above "
                 "are its words\n",
                 s->launch->command, code);
-    if (!number) return;
+    if (!number || (number == SIGTERM && !s->launch->speaks)) return;  // srun so ends those who are left, and says why
     char who[320];
     if (s->rank >= 0)
         snprintf(who, sizeof who, "worker %d on %s", s->rank, s->host[0] ? s->host : "this host");
@@ -406,7 +406,7 @@ static supervisor begin(const cli_launch *launch, int signals) {
     return (supervisor){.launch = launch, .words = -1, .rank = -1, .kills = ls_limits_kills(), .signals = signals};
 }
 
-ls_status cli_launcher_run(const cli_launch *launch) {
+ls_status cli_launcher_run(cli_launch *launch) {
     static const int passed[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGTSTP, SIGUSR1, SIGUSR2, SIGCHLD};
     sigset_t signals, before;
     sigemptyset(&signals);
@@ -424,6 +424,7 @@ ls_status cli_launcher_run(const cli_launch *launch) {
         if (code == 0 && s.asked) code = 1;
         if (restart > launch->restarts || !died(&s, wait_status)) _exit(code);
         if (s.words >= 0) close(s.words);
+        if (launch->look_at_hosts) launch->look_at_hosts(launch);
         fprintf(stderr, "lockstep %s: starting the workers again, from the newest checkpoint (restart %d of %d)\n",
                 launch->command, restart, launch->restarts);
         s = begin(launch, listens);

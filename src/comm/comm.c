@@ -1,11 +1,13 @@
 #include "comm/comm.h"
 
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/flight.h"
 #include "base/memory.h"
 #include "comm/comm_impl.h"
 
@@ -65,6 +67,7 @@ ls_status ls__comm_arrange(ls_comm *comm, const int *leaders) {
     LS_TRY_GOTO(ls_calloc(n, sizeof(int), &comm->position_of), failed);
     LS_TRY_GOTO(ls_calloc(n, sizeof(int), &comm->host_of), failed);
     LS_TRY_GOTO(ls_calloc(n, 2 * sizeof(int32_t), &comm->scratch), failed);
+    LS_TRY_GOTO(ls_calloc(n, 2 * sizeof(int32_t), &comm->marks), failed);
 
     // A leader is the lowest rank of its host, so going through the ranks finds it first.
     comm->hosts = 0;
@@ -92,8 +95,9 @@ void ls__comm_arrays_free(ls_comm *comm) {
     free(comm->position_of);
     free(comm->host_of);
     free(comm->scratch);
+    free(comm->marks);
     comm->order = comm->position_of = comm->host_of = NULL;
-    comm->scratch = NULL;
+    comm->scratch = comm->marks = NULL;
 }
 
 static ls_status check_peer(const ls_comm *comm, int peer) {
@@ -102,14 +106,72 @@ static ls_status check_peer(const ls_comm *comm, int peer) {
     return LS_OK;
 }
 
-ls_status ls_comm_barrier(ls_comm *comm) { return comm->ops->barrier(comm); }
+// --- collective calls ------------------------------------------------------------------------------------------------
+
+static int32_t hash(const char *text) {
+    uint32_t h = 2166136261u;  // FNV-1a
+    for (; *text; text++) h = (h ^ (unsigned char)*text) * 16777619u;
+    return (int32_t)h;
+}
+
+enum { CALL_WORDS = 96 };
+
+// Not all workers make the same call: all know it, and tell each other what they do.
+static ls_status differs(ls_comm *comm, const int32_t *marks, const char *mine) {
+    char(*all)[CALL_WORDS], words[CALL_WORDS] = "";
+    int other = 0;
+    snprintf(words, sizeof words, "%s", mine);
+    while (memcmp(marks + (ptrdiff_t)2 * other, marks, 2 * sizeof *marks) == 0) other++;
+    LS_TRY(ls_calloc(comm->size, sizeof *all, &all));
+    ls_status status = comm->ops->allgather(comm, words, all, sizeof words);
+    if (status == LS_OK)
+        status = LS_FAIL(
+            LS_STATUS_MISMATCH,
+            "worker 0 is in its collective call number %d, %.95s, and worker %d in its number %d, %.95s: all workers "
+            "have to make the same calls in the same order",
+            (int)marks[0], all[0], other, (int)marks[(ptrdiff_t)2 * other], all[other]);
+    free(all);
+    return status;
+}
+
+// Before each collective call: the workers tell each other its number and a hash of its words, so that calls that do not belong together never
+// take each other's bytes.
+static ls_status meet(ls_comm *comm, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static ls_status meet(ls_comm *comm, const char *format, ...) {
+    char words[CALL_WORDS], what[64];
+    va_list arguments;
+    if (comm->size == 1) return LS_OK;
+    va_start(arguments, format);
+    vsnprintf(what, sizeof what, format, arguments);
+    va_end(arguments);
+    snprintf(words, sizeof words, "%s%s%s", comm->doing ? comm->doing : "", comm->doing ? ": " : "", what);
+    int32_t mine[2] = {(int32_t)(++comm->calls & INT32_MAX), hash(words)};
+    ls_flight_call(comm->calls, words);
+    LS_TRY(comm->ops->allgather(comm, mine, comm->marks, sizeof mine));
+    for (int rank = 1; rank < comm->size; rank++)
+        if (memcmp(comm->marks + (ptrdiff_t)2 * rank, comm->marks, sizeof mine) != 0)
+            return differs(comm, comm->marks, words);
+    return LS_OK;
+}
+
+void ls_comm_enter(ls_comm *comm, const char *function) {
+    comm->doing = function;
+    ls_flight_call(comm->calls, function);
+}
+
+ls_status ls_comm_barrier(ls_comm *comm) {
+    LS_TRY(meet(comm, "a barrier"));
+    return comm->ops->barrier(comm);
+}
 
 ls_status ls_comm_broadcast(ls_comm *comm, void *data, int64_t count, ls_dtype dtype, int root) {
     LS_TRY(check_peer(comm, root));
+    LS_TRY(meet(comm, "%lld elements of type %d from worker %d to all", (long long)count, (int)dtype, root));
     return comm->ops->broadcast(comm, data, count, dtype, root);
 }
 
 ls_status ls_comm_allgather(ls_comm *comm, const void *mine, void *all, int64_t bytes) {
+    LS_TRY(meet(comm, "%lld bytes of each worker to all", (long long)bytes));
     return comm->ops->allgather(comm, mine, all, bytes);
 }
 
@@ -141,6 +203,7 @@ ls_status ls_comm_test_all(ls_comm *comm, ls_request *requests, int count, int *
 
 ls_status ls_comm_host_alloc(ls_comm *comm, int64_t bytes, ls_shared **out) {
     *out = NULL;
+    LS_TRY(meet(comm, "memory shared by a host"));
     return comm->ops->host_alloc(comm, bytes, out);
 }
 
@@ -154,12 +217,6 @@ ls_status ls_comm_host_barrier(ls_comm *comm) { return comm->ops->host_barrier(c
 
 ls_status ls_comm_host_read(ls_comm *comm, const char *path, int64_t offset, int64_t bytes, void *out) {
     return comm->ops->host_read(comm, path, offset, bytes, out);
-}
-
-static int32_t hash(const char *text) {
-    uint32_t h = 2166136261u;  // FNV-1a
-    for (; *text; text++) h = (h ^ (unsigned char)*text) * 16777619u;
-    return (int32_t)h;
 }
 
 // As ls_comm_agree; `named`: the sentence begins with who failed, unless all did in the same words.

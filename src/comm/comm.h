@@ -48,6 +48,10 @@ struct ls_comm {
     int position;
     int any_thread;    // 1: on every worker, threads other than the main one may communicate, one at a time
     int32_t *scratch;  // (size, 2): for ls_comm_agree
+    // What workers tell each other before each collective call, so that a call that others do not make is an error on all of them.
+    uint64_t calls;     // made so far
+    const char *doing;  // the public function that makes them; NULL: none
+    int32_t *marks;     // (size, 2)
 };
 
 // Memory all workers of a host see at once. `base` may differ between processes; contents may not hold pointers.
@@ -76,6 +80,11 @@ ls_status ls_comm_create_self(ls_comm **out);
 // nothing can be exchanged or shared (INTERNAL). Not collective. Errors: INVALID_ARGUMENT (fewer workers than hosts, or none).
 ls_status ls_comm_create_planned(int size, int hosts, ls_comm **out);
 void ls_comm_destroy(ls_comm **comm);  // Collective
+
+// A public function that is collective begins: its name is part of what is compared, and what sentences about it say. Not collective itself.
+void ls_comm_enter(ls_comm *comm, const char *function);
+
+// Each of these is an error on all workers, MISMATCH, where one of them makes another call, naming both.
 
 // Collective on comm.
 ls_status ls_comm_barrier(ls_comm *comm);

@@ -476,6 +476,17 @@ static ls_status tell_watch(mpi_comm *c) {
     return code == MPI_SUCCESS ? LS_OK : mpi_failed(code, "find the hosts", __FILE__, __LINE__);
 }
 
+// By what names the hosts of all workers are spoken of.
+static ls_status tell_hosts(mpi_comm *c) {
+    char mine[64] = "", (*all)[64];
+    gethostname(mine, sizeof mine - 1);
+    LS_TRY(ls_calloc(c->head.size, sizeof *all, &all));
+    int code = MPI_Allgather(mine, sizeof mine, MPI_BYTE, all, sizeof mine, MPI_BYTE, c->all);
+    if (code == MPI_SUCCESS) ls_watch_hosts((const char(*)[64])all, c->head.size);
+    free(all);
+    return code == MPI_SUCCESS ? LS_OK : mpi_failed(code, "find the hosts", __FILE__, __LINE__);
+}
+
 // Which workers share a host.
 static ls_status find_hosts(mpi_comm *c) {
     ls_comm *comm = &c->head;
@@ -483,6 +494,7 @@ static ls_status find_hosts(mpi_comm *c) {
                     MPI_Comm_split_type(c->all, MPI_COMM_TYPE_SHARED, comm->rank, MPI_INFO_NULL, &c->host)),
             "find the hosts");
     LS_TRY(tell_watch(c));
+    LS_TRY(tell_hosts(c));
     MPI_TRY(MPI_Comm_set_errhandler(c->host, MPI_ERRORS_RETURN), "report its errors");
     MPI_TRY(MPI_Comm_rank(c->host, &comm->local_rank), "find the hosts");
     MPI_TRY(MPI_Comm_size(c->host, &comm->local_size), "find the hosts");

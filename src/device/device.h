@@ -103,6 +103,8 @@ typedef struct ls_vector_ops {
     ls_status (*unpack_bf16)(ls_queue *queue, ls_span out, ls_span a, int64_t n);
     // The squares of each unit of LS_VECTOR_ALIGN elements summed in a tree, in double: sums[u * stride], u < units.
     ls_status (*sum_squares)(ls_queue *queue, ls_span sums, int stride, ls_span x, int64_t units);
+    // Looks at x for what is no finite number: *found, an int64, becomes 1 + first + its index, where that is less than what is there or that is 0.
+    ls_status (*find_not_finite)(ls_queue *queue, ls_span found, ls_span x, int64_t first, int64_t n);
     // x: (count); spans the formula does not use may be empty. The arguments are copied. Errors: UNSUPPORTED.
     ls_status (*apply)(ls_queue *queue, const ls_formula *formula, const void *arguments, int64_t argument_bytes,
                        const ls_span *x, int count, int64_t n);

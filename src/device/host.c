@@ -148,6 +148,22 @@ LS_CLONES void ls__host_sum_squares(double *restrict sums, int stride, const flo
     }
 }
 
+// An exponent of ones is that of infinities and of what is no number. Whether there is one: bits, so that compilers make vectors of it.
+LS_CLONES static uint32_t any_not_finite(const uint32_t *restrict bits, int64_t n) {
+    uint32_t found = 0;
+    for (int64_t i = 0; i < n; i++) found |= (uint32_t)((bits[i] & 0x7f800000u) == 0x7f800000u);
+    return found;
+}
+
+static ls_status vector_find_not_finite(ls_queue *queue, ls_span found, ls_span x, int64_t first, int64_t n) {
+    const uint32_t *bits = ls_span_host(x);
+    int64_t *at = ls_span_host(found), i = 0;
+    if (!any_not_finite(bits, n)) return LS_OK;
+    while ((bits[i] & 0x7f800000u) != 0x7f800000u) i++;
+    if (*at == 0 || first + i + 1 < *at) *at = first + i + 1;
+    return LS_OK;
+}
+
 static ls_status vector_add(ls_queue *queue, ls_span out, ls_span a, ls_span b, int64_t n) {
     ls__host_add(ls_span_host(out), ls_span_host(a), ls_span_host(b), n);
     return LS_OK;
@@ -198,5 +214,6 @@ const ls_vector_ops ls__host_vector = {
     .pack_bf16 = vector_pack_bf16,
     .unpack_bf16 = vector_unpack_bf16,
     .sum_squares = vector_sum_squares,
+    .find_not_finite = vector_find_not_finite,
     .apply = vector_apply,
 };

@@ -61,6 +61,8 @@ ls_status ls_params_twin(const ls_params *p, ls_params **out) {
 }
 
 int64_t ls_params_length(const ls_params *p) { return ls_round_up(p->used, LS_VECTOR_ALIGN); }
+int64_t ls_params_offset(const ls_params *p, int index) { return p->place[index].plain ? p->place[index].offset : -1; }
+
 int64_t ls_params_copies_bytes(const ls_params *p) { return p->copies_bytes; }
 
 ls_status ls_params_seal(ls_params *p) {

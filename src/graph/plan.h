@@ -18,7 +18,9 @@ typedef struct ls_params ls_params;
 // Borrows store and device.
 ls_status ls_params_create(const ls_store *store, ls_device *device, ls_params **out);
 void ls_params_destroy(ls_params **params);
-int64_t ls_params_length(const ls_params *params);        // floats in the vector, a multiple of LS_VECTOR_ALIGN
+int64_t ls_params_length(const ls_params *params);  // floats in the vector, a multiple of LS_VECTOR_ALIGN
+int64_t ls_params_offset(const ls_params *params,
+                         int index);  // where parameter `index` begins, in floats; -1: it is not placed
 int64_t ls_params_copies_bytes(const ls_params *params);  // final once sealed
 // From now on, places and copies stay as they are, because memory was made for them. Plans made later that want another copy of a
 // parameter make it in every run, in their arena.
@@ -101,6 +103,24 @@ typedef void (*ls_bucket_ready_fn)(void *user, int64_t offset, int64_t count);
 // parameter that the graph trains overwritten).
 ls_status ls_plan_backward(ls_plan *plan, ls_queue *queue, const ls_feeds *feeds, ls_span gradient,
                            ls_bucket_ready_fn ready, void *user);
+
+// What was the first in a forward that is no finite number.
+typedef enum ls_found {
+    LS_FOUND_NOTHING,
+    LS_FOUND_INPUT,    // what the node was fed with
+    LS_FOUND_WEIGHTS,  // a parameter of it
+    LS_FOUND_OUTPUT,   // what it made of finite inputs and weights
+} ls_found;
+
+typedef struct ls_finding {
+    ls_found what;
+    const char *node, *parameter;  // the graph's, the store's; NULL: none
+    char *samples;  // (batch), the caller's: 1 for those that it shows in, as soon as a layout tells samples apart
+} ls_finding;
+
+// Does forward once more, looking at all that each step reads and makes: what the run before left is the same afterwards. Slow. Errors: OUT_OF_MEMORY,
+// those of the device.
+ls_status ls_plan_examine(ls_plan *plan, ls_queue *queue, const ls_feeds *feeds, ls_finding *out);
 
 // From now on runs record each step in `trace` while that is on, step i under the name `first` + i. NULL: nowhere. Not while running.
 void ls_plan_record(ls_plan *plan, ls_trace *trace, int first);

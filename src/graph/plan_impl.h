@@ -106,4 +106,8 @@ struct ls_plan {
 // free for its whole life, but those that are the same as another. Returns the bytes needed.
 int64_t ls__arena_place(ls_plan_buffer *buffers, int count);
 
+// plan_run.c. Where an argument of a forward step lies in a run with these feeds; and that step.
+ls_span ls__plan_span(const ls_plan *plan, ls_step_arg arg, ls_queue *queue, const ls_feeds *feeds);
+ls_status ls__plan_run_step(const ls_plan *plan, const ls_plan_step_impl *step, ls_queue *queue, const ls_feeds *feeds);
+
 #endif

@@ -62,10 +62,18 @@ static ls_span resolve(const ls_plan *p, ls_step_arg at, const run_input *run) {
     return (ls_span){0};
 }
 
+ls_span ls__plan_span(const ls_plan *p, ls_step_arg at, ls_queue *queue, const ls_feeds *feeds) {
+    return resolve(p, at, &(run_input){queue, feeds, {0}});
+}
+
 static ls_status run_step(const ls_plan *p, const ls_plan_step_impl *step, const run_input *run) {
     ls_span args[LS_ARG_COUNT];
     for (int a = 0; a < LS_ARG_COUNT; a++) args[a] = resolve(p, step->arg[a], run);
     return ls_kernel_run(step->kernel, run->queue, args);
+}
+
+ls_status ls__plan_run_step(const ls_plan *p, const ls_plan_step_impl *step, ls_queue *queue, const ls_feeds *feeds) {
+    return run_step(p, step, &(run_input){queue, feeds, {0}});
 }
 
 void ls_plan_record(ls_plan *p, ls_trace *trace, int first) {

@@ -35,7 +35,6 @@ typedef struct messages {
 
 typedef struct allreduce {
     ls_slice *slices;  // (bucket_count): this worker's
-    char *owns;        // (hosts): whether lanes there have slices
     served *served;    // (served_count)
     int served_count;
     remote *remotes;     // (hosts); NULL: there is one
@@ -66,26 +65,11 @@ void ls__owners_destroy(ls_strategy *s) {
     for (int i = 0; i < a->served_count; i++) free(a->served[i].slices);
     for (int b = 0; a->messages && b < s->bucket_count; b++) free(a->messages[b].requests);
     free(a->shared.requests);
-    free(a->owns);
     free(a->slices);
     free(a->served);
     free(a->remotes);
     free(a->messages);
     free(a);
-}
-
-static ls_status plan_owns(ls_strategy *s) {
-    allreduce *a = impl_of(s);
-    LS_TRY(ls_calloc(s->config.comm->hosts, 1, &a->owns));
-    for (int host = 0; host < s->config.comm->hosts; host++)
-        for (int lane = s->host_first[host] * s->config.replicas; lane < s->host_first[host + 1] * s->config.replicas;
-             lane++)
-            for (int b = 0; b < s->bucket_count && !a->owns[host]; b++) {
-                int64_t begin, end;
-                s->ops->slice(s, lane, b, &begin, &end);
-                a->owns[host] = begin < end;
-            }
-    return LS_OK;
 }
 
 static ls_status plan_served(ls_strategy *s) {
@@ -119,7 +103,6 @@ static ls_status plan_remote(ls_strategy *s) {
                                s->host_pieces * ls__slices_length(s, a->slices) * ls__sum_bytes(s),
                                &a->remotes[host].partials));
     }
-    LS_TRY(plan_owns(s));
     LS_TRY(plan_served(s));
     int64_t maximum = comm->hosts + a->served_count;
     LS_TRY(ls_calloc(s->bucket_count, sizeof *a->messages, &a->messages));
@@ -196,15 +179,15 @@ static ls_status send_partials(ls_strategy *s, int64_t micro_batches, int bucket
     return LS_OK;
 }
 
-// What there is of this worker's slice of a bucket goes to every host, sums of squares to those that update something; that of foreign
-// slices comes straight into the host's `whole`, which has `per_unit` elements of dtype for each LS_SLICE_ALIGN elements of the vector.
+// What there is of this worker's slice of a bucket goes to every host, that of foreign slices comes straight into the host's
+// `whole`, which has `per_unit` elements of dtype for each LS_SLICE_ALIGN elements of the vector.
 static ls_status exchange_slices(ls_strategy *s, messages *m, int bucket, void *whole, ls_dtype dtype, int per_unit,
                                  ls_message message) {
     allreduce *a = impl_of(s);
     ls_comm *comm = s->config.comm;
     int64_t size = ls_dtype_size(dtype);
-    int tag = ls__tag(message, bucket), only_owners = message == LS_MESSAGE_SQUARES;
-    for (int i = 0; i < a->served_count && (!only_owners || a->owns[comm->host]); i++) {
+    int tag = ls__tag(message, bucket);
+    for (int i = 0; i < a->served_count; i++) {
         ls_slice theirs = a->served[i].slices[bucket];
         int64_t from = theirs.begin / LS_SLICE_ALIGN * per_unit, to = theirs.end / LS_SLICE_ALIGN * per_unit;
         LS_TRY(receive(comm, m, (char *)whole + from * size, to - from, dtype, a->served[i].rank, tag));
@@ -212,7 +195,7 @@ static ls_status exchange_slices(ls_strategy *s, messages *m, int bucket, void *
     ls_slice mine = a->slices[bucket];
     int64_t from = mine.begin / LS_SLICE_ALIGN * per_unit, to = mine.end / LS_SLICE_ALIGN * per_unit;
     for (int host = 0; host < comm->hosts; host++)
-        if (host != comm->host && (!only_owners || a->owns[host]))
+        if (host != comm->host)
             LS_TRY(send(comm, m, (char *)whole + from * size, to - from, dtype, a->remotes[host].rank, tag));
     return LS_OK;
 }

@@ -124,6 +124,10 @@ static ls_status plan_lane(ls_strategy *s, int replica) {
     if (far && (ls__clips(s) || ls__layerwise(s)))
         LS_TRY(ls__want_span(s, LS_STRATEGY_SUMS, replica, s->block / LS_SLICE_ALIGN * 2 * (int64_t)sizeof(double),
                              &lane->unit_sums));
+    if (s->config.find_not_finite) {
+        LS_TRY(ls__want_span(s, LS_STRATEGY_SUMS, replica, LS_ALIGN, &lane->found));
+        LS_TRY(ls__want(s, LS_STRATEGY_SUMS, replica, LS_ALIGN, &lane->found_host));
+    }
     if (ls__layerwise(s))
         LS_TRY(ls__want(s, LS_STRATEGY_SUMS, replica, s->run_count * (int64_t)sizeof *lane->norms, &lane->norms));
     if (ls__layerwise(s) || (ls__clips(s) && !s->makes_mean))

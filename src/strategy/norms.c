@@ -34,12 +34,12 @@ ls_status ls__note_squares(ls_lane_step *step, int64_t offset, int64_t n, ls_spa
     return LS_OK;
 }
 
-float ls__clip_factor(const ls_strategy *s) {
+float ls__clip_factor(const ls_strategy *s, double *norm) {
     const double *squares = s->squares.host;
     double sum = 0, maximum = s->config.clip_norm;
     for (int64_t u = 0; u < s->config.length / LS_SLICE_ALIGN; u++) sum += squares[u];
-    double norm = sqrt(sum);
-    return norm > maximum ? (float)(maximum / norm) : 1;
+    *norm = sqrt(sum);
+    return maximum > 0 && *norm > maximum ? (float)(maximum / *norm) : 1;
 }
 
 ls_status ls__clip(ls_lane_step *step, int64_t offset, int64_t n, ls_span g, ls_span out) {

@@ -115,7 +115,7 @@ static void begin_watch(ls_overlap *o) {
     if (o->peer >= 0 && o->bucket < o->strategy->bucket_count)
         snprintf(o->watched, sizeof o->watched, "bucket %d of %d", o->bucket, o->strategy->bucket_count);
     else
-        snprintf(o->watched, sizeof o->watched, "the other replicas");
+        snprintf(o->watched, sizeof o->watched, o->peer >= 0 ? "the votes of other hosts" : "the other replicas");
     ls_watch_begin(o->watched, o->peer);
 }
 

@@ -37,6 +37,7 @@ typedef struct pairwise {
     ls_request *requests;   // (bucket_count, child_count + 2)
     int *pending;           // (bucket_count)
     unsigned char *stages;  // (bucket_count)
+    ls_request *shared;     // (child_count + 1): of sums of squares
     // With config.overlap: (bucket_count, local_size), of the host: the step in which a worker last had joined its workers' sums.
     _Atomic uint64_t *joined;
 } pairwise;
@@ -66,6 +67,7 @@ static void destroy(ls_strategy *s) {
     free(p->requests);
     free(p->pending);
     free(p->stages);
+    free(p->shared);
     free(p);
 }
 
@@ -102,6 +104,7 @@ static ls_status plan_lead(ls_strategy *s) {
     LS_TRY(ls_calloc((int64_t)s->bucket_count * (children + 2), sizeof *p->requests, &p->requests));
     LS_TRY(ls_calloc(s->bucket_count, sizeof *p->pending, &p->pending));
     LS_TRY(ls_calloc(s->bucket_count, 1, &p->stages));
+    LS_TRY(ls_calloc(children + 1, sizeof *p->shared, &p->shared));
     if (host == 0) return LS_OK;
     return ls__want(s, LS_STRATEGY_SUMS, LS_WORKER, p->pieces * s->config.length * ls__sum_bytes(s), &p->partials);
 }
@@ -381,6 +384,25 @@ static ls_status reduce_end(ls_lane_step *step, int bucket) {
     return status;
 }
 
+// Worker 0 has all, and they go the way of the weights.
+static ls_status share(ls_lane_step *step, double *units, int columns) {
+    ls_strategy *s = step->strategy;
+    pairwise *p = impl_of(s);
+    ls_comm *comm = s->config.comm;
+    int64_t bytes = s->config.length / LS_SLICE_ALIGN * columns * (int64_t)sizeof *units;
+    int tag = ls__tag(LS_MESSAGE_SQUARES, 0), count = 0;
+    if (!is_lead(s)) return LS_OK;
+    if (is_root(s)) ls_barrier_wait(s->worker_barrier);
+    if (step->replica != 0) return LS_OK;
+    if (!is_root(s)) {
+        LS_TRY(ls_comm_irecv(comm, units, bytes, LS_DTYPE_U8, p->parent, tag, &p->shared[0]));
+        LS_TRY(ls_comm_wait_all(comm, p->shared, 1));
+    }
+    for (int i = p->child_count - 1; i >= 0; i--)
+        LS_TRY(ls_comm_isend(comm, units, bytes, LS_DTYPE_U8, p->children[i].rank, tag, &p->shared[count++]));
+    return ls_comm_wait_all(comm, p->shared, count);
+}
+
 static ls_status gather_begin(ls_lane_step *step, int bucket) {
     ls_strategy *s = step->strategy;
     if (!is_root(s) || !is_lead(s)) return LS_OK;
@@ -408,6 +430,7 @@ const ls_strategy_ops ls__strategy_tree = {
     .reduce_begin = reduce_begin,
     .arrived = arrived,
     .reduce_end = reduce_end,
+    .share = share,
     .gather_begin = gather_begin,
     .gather_end = gather_end,
 };

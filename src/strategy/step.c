@@ -1,4 +1,5 @@
 // The driver of a step: what all strategies go through, and what a lane does to its slices.
+#include <math.h>
 #include <string.h>
 
 #include "base/error.h"
@@ -95,6 +96,12 @@ ls_status ls__slice_direct(ls_lane_step *step, int bucket) {
     return status;
 }
 
+// Among new weights, while they are in the caches still.
+static ls_status find_not_finite(ls_lane_step *step, int64_t at, int64_t n) {
+    ls_span w = ls_span_at(step->strategy->weights.device, at * 4);
+    return ls__vector(step->queue)->find_not_finite(step->queue, step->lane->found, w, at, n);
+}
+
 ls_status ls__slice_update(ls_lane_step *step, int bucket) {
     ls_strategy *s = step->strategy;
     ls_slice slice = step->lane->slices[bucket];
@@ -109,6 +116,7 @@ ls_status ls__slice_update(ls_lane_step *step, int bucket) {
         end_sum(&t);
         ls_update_block block = block_update(step, slice, at, n, g);
         ls__keep(&status, ls__update(step, &block));
+        if (s->config.find_not_finite) ls__keep(&status, find_not_finite(step, at, n));
         end_update(&t);
     }
     note_turns(step, &t);
@@ -176,7 +184,7 @@ static ls_status take_weights(ls_lane_step *step) {
 
 static ls_status update_and_gather(ls_lane_step *step, int bucket) {
     const ls_strategy_ops *ops = step->strategy->ops;
-    ls_status status = ls__slice_update(step, bucket);
+    ls_status status = step->skips ? LS_OK : ls__slice_update(step, bucket);
     ls__keep(&status, put_weights(step, bucket));
     if (!ops->gather_begin) return status;
     ls__keep(&status, settle(step, LS_STEP_UPDATE));
@@ -201,10 +209,14 @@ static ls_status update_measured(ls_lane_step *step) {
     ls_status status = LS_OK;
     if (ls__clips(s)) {
         ls__keep(&status, share(step, s->squares.host, 1));
-        step->factor = ls__clip_factor(s);
-        for (int b = 0; b < s->bucket_count && ls__layerwise(s); b++) ls__keep(&status, ls__slice_direct(step, b));
+        double norm;
+        step->factor = ls__clip_factor(s, &norm);
+        step->skips = s->config.skip_not_finite && !isfinite(norm);
+        step->lane->skipped += step->skips;
+        for (int b = 0; b < s->bucket_count && ls__layerwise(s) && !step->skips; b++)
+            ls__keep(&status, ls__slice_direct(step, b));
     }
-    if (ls__layerwise(s)) {
+    if (ls__layerwise(s) && !step->skips) {
         ls__keep(&status, share(step, s->layer_squares.host, 2));
         for (int b = 0; b < s->bucket_count; b++)
             ls__find_norms(s, step->lane, step->lane->slices[b].begin, step->lane->slices[b].end);
@@ -275,6 +287,7 @@ ls_status ls_strategy_step(ls_strategy *s, int replica, ls_queue *queue, const l
             ls__keep(&status, s->ops->reduce_begin(&step, b));
     }
     if (!ls__overlap_updates(s) && !broken) ls__keep(&status, update(&step));
+    if (s->config.find_not_finite) ls__keep(&status, ls_read(queue, lane->found_host, lane->found, sizeof(int64_t)));
     if (!s->overlap) ls__keep(&status, ls__vote_receive(&step));
     if (status != LS_OK || broken) ls__vote_fail(&step);
     ls__wait(s->host_barrier, times, s->ops->gather_end && s->config.comm->hosts > 1 ? LS_STEP_GATHER : LS_STEP_WAIT);
@@ -312,5 +325,11 @@ int64_t ls_strategy_trace_events(const ls_strategy *s) {
     while (1 << levels < s->config.comm->local_size) levels++;
     return (14 + 2 * levels) * (int64_t)s->bucket_count + 16;
 }
+
+int64_t ls_strategy_not_finite(const ls_strategy *s, int replica) {
+    return s->config.find_not_finite ? *s->lane[replica]->found_host - 1 : -1;
+}
+
+int64_t ls_strategy_skipped(const ls_strategy *s) { return s->lane[0]->skipped; }
 
 void ls_strategy_host_barrier(ls_strategy *s) { ls_barrier_wait(s->host_barrier); }

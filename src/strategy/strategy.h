@@ -87,8 +87,10 @@ typedef struct ls_strategy_config {
     int segment_count;
     int decay_kernels_only;  // 1: weight decay leaves alone what is no kernel
     double clip_norm;        // the largest norm of a mean gradient; a larger one is scaled down to it. 0: none
-    int compress;            // 1: the tree's values are bf16, and travel so between hosts
-    int spin;                // barriers spin this often before sleeping
+    int find_not_finite;     // 1: new weights are looked through for what is no finite number (ls_strategy_not_finite)
+    int skip_not_finite;  // 1: a step whose mean gradient holds what is no finite number leaves weights and state as they are
+    int compress;         // 1: the tree's values are bf16, and travel so between hosts
+    int spin;             // barriers spin this often before sleeping
     // 1: a thread of its own exchanges buckets as they are told to be ready, while lanes compute; it wants comm->any_thread. 0: the step
     // does it all.
     int overlap;
@@ -220,6 +222,11 @@ ls_status ls_strategy_step(ls_strategy *strategy, int replica, ls_queue *queue, 
 // nothing happens. Waits for nobody. ls_strategy_step does it for the buckets that are left. Not collective. Errors: those of the device.
 ls_status ls_strategy_bucket_ready(ls_strategy *strategy, int replica, ls_queue *queue, const ls_step_info *info,
                                    int bucket, ls_step_times *times);
+// Steps that config.skip_not_finite has left out since the strategy was made. Not while a step runs. Not collective.
+int64_t ls_strategy_skipped(const ls_strategy *strategy);
+// The first element of the weights that is no finite number, of those that this replica has updated in any step, with config.find_not_finite; -1:
+// there is none. By the replica's thread, or while no step runs. Not collective.
+int64_t ls_strategy_not_finite(const ls_strategy *strategy, int replica);
 // A barrier of all lanes of this host, for the trainer's own use.
 void ls_strategy_host_barrier(ls_strategy *strategy);
 
@@ -295,7 +302,7 @@ struct ls_strategy_ops {
     // Waits for it. Afterwards either the lane's sources are the whole tree for its slice, or strategy->mean holds that.
     ls_status (*reduce_end)(ls_lane_step *step, int bucket);
     // Brings `columns` doubles of each unit of LS_SLICE_ALIGN elements from the unit's owner to wherever `units` is kept: once for
-    // each host that updates something if weights_shared, else for each worker. NULL: they all know them.
+    // each host if weights_shared, else for each worker: all have to know whether a step is left out. NULL: they all know them.
     ls_status (*share)(ls_lane_step *step, double *units, int columns);
     // The lane's slice of the bucket has its new weights: starts to bring them to all others. NULL: they have them.
     ls_status (*gather_begin)(ls_lane_step *step, int bucket);

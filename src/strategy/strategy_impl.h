@@ -45,6 +45,7 @@ typedef struct ls_lane {
     ls_piece stack[LS_TREE_MAX_PIECES];  // the running sums; stack[i] lies in slot i
     int depth;
     int64_t steps;       // it has been through
+    int64_t skipped;     // of them, those that have updated nothing
     ls_slice *slices;    // (bucket_count): what it updates
     char *begun;         // (bucket_count): which buckets this lane has handed over already
     int open;            // 1: between ls_strategy_gradient_begin and _end
@@ -54,8 +55,10 @@ typedef struct ls_lane {
     ls_span state[LS_MAX_OPTIMIZER_STATE];
     ls_span
         kept;  // of its slices: the mean gradient until the norm is known, or what a layer-wise optimizer will apply
-    ls_span slots;       // (slots, length): its gradients, where they are not in the host's memory
-    ls_span packed;      // (strategy->block): bf16, on the way into a message or out of one, with config.compress
+    ls_span slots;        // (slots, length): its gradients, where they are not in the host's memory
+    ls_span packed;       // (strategy->block): bf16, on the way into a message or out of one, with config.compress
+    ls_span found;        // an int64: 1 + the first element of new weights that is no finite number; 0: none
+    int64_t *found_host;  // the same on the host, as of the latest step
     ls_span unit_sums;   // (block / LS_SLICE_ALIGN, 2): doubles on their way to the host, where they are not made there
     double (*norms)[2];  // (runs): of layer-wise optimizers, what update is told; of the runs this lane updates
 } ls_lane;
@@ -153,6 +156,7 @@ struct ls_lane_step {
     uint64_t number;  // of the step, from 1, as this strategy counts them
     int alone;  // 1: the one thread that exchanges goes through the phases for each replica, the first one last: nobody to wait for
     float factor;  // of clipping
+    int skips;     // 1: this step updates nothing
     // What was called last, for the blocks of a run that follow.
     const ls_run *called;
     int called_direction;
@@ -258,12 +262,13 @@ ls_status ls__publish(ls_lane_step *step, int64_t begin, int64_t end);
 
 // --- norms -----------------------------------------------------------------------------------------------------------
 
-static inline int ls__clips(const ls_strategy *s) { return s->config.clip_norm > 0; }
+// Whether the norm of the mean gradient has to be known before anything is updated.
+static inline int ls__clips(const ls_strategy *s) { return s->config.clip_norm > 0 || s->config.skip_not_finite; }
 static inline int ls__layerwise(const ls_strategy *s) { return s->config.optimizer->layerwise; }
 // For clipping: sums of squares of a block of the mean gradient, into strategy->squares once the queue is synchronized.
 ls_status ls__note_squares(ls_lane_step *step, int64_t offset, int64_t n, ls_span g);
-// What the mean gradient must be multiplied by, once strategy->squares is complete.
-float ls__clip_factor(const ls_strategy *strategy);
+// The norm of the mean gradient, and what it must be multiplied by, once strategy->squares is complete.
+float ls__clip_factor(const ls_strategy *strategy, double *norm);
 // Multiplies a block of the mean gradient by it, into out, which may be g.
 ls_status ls__clip(ls_lane_step *step, int64_t offset, int64_t n, ls_span g, ls_span out);
 // For layer-wise optimizers: sums of squares of a block of the weights and of what is applied to them, into strategy->layer_squares
@@ -322,7 +327,7 @@ ls_status ls__overlap_wait(ls_lane_step *step);
 // Whether communication has failed on a worker of this host, so that the step cannot be ended: once all of them have waited.
 int ls__overlap_broken(const ls_lane_step *step);
 static inline int ls__overlap_updates(const ls_strategy *s) {
-    return s->overlap && s->config.clip_norm <= 0 && !s->config.optimizer->layerwise;
+    return s->overlap && !ls__clips(s) && !s->config.optimizer->layerwise;
 }
 
 // step.c: all that is done to a bucket once it is reduced, as far as it does not depend on other buckets.

@@ -13,6 +13,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/flight.h"
 #include "base/memory.h"
 
 void ls_checkpoint_config_init(ls_checkpoint_config *config) {
@@ -145,6 +146,7 @@ static ls_status set_up(ls_trainer *t, const ls_checkpoint_config *config) {
 
 ls_status ls_trainer_checkpoints(ls_trainer *t, const ls_checkpoint_config *config) {
     LS_NEED(t, "trainer");
+    ls_comm_enter(t->comm, __func__);
     LS_NEED(config, "config");
     if (t->checkpoints) return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "this trainer takes checkpoints already");
     LS_TRY(ls_comm_agree(t->comm, check_config(config)));
@@ -262,6 +264,7 @@ static void finish(ls_trainer *t) {
 
 ls_status ls_trainer_checkpoint_wait(ls_trainer *t) {
     LS_NEED(t, "trainer");
+    ls_comm_enter(t->comm, __func__);
     ls_checkpointer *c = t->checkpoints;
     if (!c) return LS_OK;
     ls_status status = LS_OK;
@@ -302,12 +305,13 @@ static ls_status take(ls_trainer *t) {
     ls_checkpointer *c = t->checkpoints;
     ls_comm *comm = t->comm;
     double sum[LS_MAX_MEASURES], begun = ls_clock();
+    ls_flight_mark(LS_FLIGHT_CHECKPOINT, t->at.epoch, t->at.step);
     if (c->busy) finish(t);              // only worker 0 knows: the others of its host
     LS_TRY(ls_comm_host_barrier(comm));  // must not touch the snapshot while it is being written
     memcpy(sum, t->at.sum, (size_t)t->measures.width * sizeof *sum);
     c->job.begun = begun;
     t->history.not_finite = -1;
-    if (t->at.running) LS_TRY(ls__measures_gather(t, t->at.step * t->train_shape.micro_batches, sum));
+    if (t->at.running) LS_TRY(ls__measures_gather(t, 1, t->at.step * t->train_shape.micro_batches, sum));
     if (t->history.not_finite >= 0) {  // the one before is the last that is good
         c->failed = LS_STATUS_DIVERGED;
         snprintf(c->failure, sizeof c->failure, "no checkpoint is taken: the loss is no finite number any more");
@@ -325,6 +329,7 @@ static ls_status take(ls_trainer *t) {
 
 ls_status ls_trainer_checkpoint_now(ls_trainer *t) {
     LS_NEED(t, "trainer");
+    ls_comm_enter(t->comm, __func__);
     if (!t->checkpoints)
         return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "call ls_trainer_checkpoints first, which says where to");
     if (t->at.running && t->at.step == t->train_shape.steps)

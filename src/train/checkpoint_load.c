@@ -103,6 +103,7 @@ static ls_status resume(ls_trainer *t, const char *path, const char *state) {
 
 ls_status ls_trainer_resume(ls_trainer *t, const ls_checkpoint *c) {
     LS_NEED(t, "trainer");
+    ls_comm_enter(t->comm, __func__);
     LS_TRY(ls_comm_agree(t->comm, check_call(t, c)));
     int reads = t->comm->rank == 0;
     char *text = NULL, *path = NULL;

@@ -30,7 +30,8 @@ static json_t *numbers(const double *x, int count) {
     X(val_seconds)
 
 static json_t *epoch(const ls_epoch_result *e) {
-    json_t *o = json_pack("{s:i,s:I}", "epoch", e->epoch, "steps", (json_int_t)e->steps);
+    json_t *o =
+        json_pack("{s:i,s:I,s:I}", "epoch", e->epoch, "steps", (json_int_t)e->steps, "skipped", (json_int_t)e->skipped);
 #define PUT(name) json_object_set_new(o, #name, number(e->name));
     EPOCH_NUMBERS(PUT)
 #undef PUT
@@ -52,9 +53,10 @@ static json_t *measured(const ls_measured *values, int count) {
 
 static json_t *position(const ls_trainer *t, double running) {
     const ls_position *at = &t->at;
-    return json_pack("{s:i,s:I,s:I,s:o,s:o}", "epoch", at->epoch, "step", (json_int_t)at->step, "all_steps",
-                     (json_int_t)at->all_steps, "seconds", number(at->seconds + running), "learning_rate",
-                     number(at->learning_rate));
+    int64_t skipped = at->skipped + (at->running ? ls_strategy_skipped(t->strategy) - at->skipped_then : 0);
+    return json_pack("{s:i,s:I,s:I,s:I,s:o,s:o}", "epoch", at->epoch, "step", (json_int_t)at->step, "skipped",
+                     (json_int_t)skipped, "all_steps", (json_int_t)at->all_steps, "seconds",
+                     number(at->seconds + running), "learning_rate", number(at->learning_rate));
 }
 
 // What has to be the same where it is gone on with.
@@ -185,10 +187,15 @@ static ls_status bad(const char *path, const char *what) {
     return LS_FAIL(LS_STATUS_BAD_DATA, "%s/" LS_CHECKPOINT_STATE ": %s", path, what);
 }
 
+// Of checkpoints that say nothing of it none was left out.
+static int64_t skipped_of(const json_t *o) { return json_object_get(o, "skipped") ? whole_of(o, "skipped") : 0; }
+
 static ls_status read_epoch(const ls_trainer *t, const char *path, const json_t *o, int index, ls_epoch_result *out) {
     int64_t number = whole_of(o, "epoch"), steps = whole_of(o, "steps");
     if (number != index + 1 || steps < 0) return bad(path, "its epochs are not numbered from 1 on");
-    *out = (ls_epoch_result){.epoch = (int)number, .steps = steps};
+    int64_t skipped = skipped_of(o);
+    if (skipped < 0 || skipped > steps) return bad(path, "it left out more steps of an epoch than there were");
+    *out = (ls_epoch_result){.epoch = (int)number, .steps = steps, .skipped = skipped};
 #define GET(name) out->name = real_of(o, #name);
     EPOCH_NUMBERS(GET)
 #undef GET
@@ -245,7 +252,9 @@ ls_status ls__state_apply(ls_trainer *t, const char *path, const json_t *state) 
     if (number < 1 || number > t->config.epochs + 1)
         return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "%s goes on in epoch %lld, and only %d are asked for", path,
                        (long long)number, t->config.epochs);
-    if (step < 0 || step >= t->train_shape.steps || all < step || all > (int64_t)1 << 53)
+    int64_t skipped = skipped_of(place);
+    if (step < 0 || step >= t->train_shape.steps || all < step || all > (int64_t)1 << 53 || skipped < 0 ||
+        skipped > step)
         return bad(path, "its position makes no sense");
     LS_TRY(read_epochs(t, path, json_object_get(state, "epochs"), number, step));
     LS_TRY(read_sum(t, path, json_object_get(state, "sum")));
@@ -254,6 +263,7 @@ ls_status ls__state_apply(ls_trainer *t, const char *path, const json_t *state) 
     at->epoch = (int)number;
     at->step = step;
     at->all_steps = at->steps_before = all;
+    at->skipped = skipped;
     at->seconds = fmax(real_of(place, "seconds"), 0);
     at->learning_rate = real_of(place, "learning_rate");
     return LS_OK;

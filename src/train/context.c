@@ -70,6 +70,7 @@ ls_context_info ls_context_describe(const ls_context *context) {
 
 ls_status ls_context_agree(ls_context *context, ls_status mine) {
     LS_NEED(context, "context");
+    ls_comm_enter(context->comm, __func__);
     return ls_comm_agree(context->comm, mine);
 }
 
@@ -77,6 +78,7 @@ ls_status ls_context_check_equal(ls_context *context, const char *what, const ch
     LS_NEED(context, "context");
     LS_NEED(what, "what");
     LS_NEED(line, "line");
+    ls_comm_enter(context->comm, __func__);
     return ls_comm_check_equal(context->comm, what, line);
 }
 
@@ -93,6 +95,7 @@ ls_status ls_context_broadcast(ls_context *context, void *data, int64_t bytes, i
         return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
                        "a broadcast was asked for from worker %d; the job has workers 0 to %d", root,
                        context->comm->size - 1);
+    ls_comm_enter(context->comm, __func__);
     return ls_comm_broadcast(context->comm, data, bytes, LS_DTYPE_U8, root);
 }
 
@@ -101,10 +104,12 @@ ls_status ls_context_gather(ls_context *context, const void *mine, void *all, in
     LS_TRY(check_bytes(bytes));
     LS_NEED(mine || !bytes, "mine");
     LS_NEED(all || !bytes, "all");
+    ls_comm_enter(context->comm, __func__);
     return ls_comm_allgather(context->comm, mine, all, bytes);
 }
 
 ls_status ls_context_barrier(ls_context *context) {
     LS_NEED(context, "context");
+    ls_comm_enter(context->comm, __func__);
     return ls_comm_barrier(context->comm);
 }

@@ -94,6 +94,7 @@ ls_status ls_dataset_open(ls_context *context, const char *spec, ls_dataset **ou
     LS_NEED(spec, "spec");
     opened *o;
     char text[512];
+    ls_comm_enter(context->comm, __func__);
     snprintf(text, sizeof text, "dataset=%s", spec);  // files are read together, so all must mean the same ones
     LS_TRY(ls_comm_check_equal(context->comm, "the dataset", text));
     LS_TRY(make_owner(context->comm, &o));
@@ -129,6 +130,7 @@ ls_status ls_dataset_create_arrays(ls_context *context, const ls_arrays_config *
     *out = NULL;
     LS_NEED(context, "context");
     LS_NEED(config, "config");
+    ls_comm_enter(context->comm, __func__);
     return own(context, ls_data_create_arrays(config, out), config->copy, out);
 }
 
@@ -137,5 +139,6 @@ ls_status ls_dataset_create_callback(ls_context *context, const ls_callback_conf
     *out = NULL;
     LS_NEED(context, "context");
     LS_NEED(config, "config");
+    ls_comm_enter(context->comm, __func__);
     return own(context, ls_data_create_callback(config, out), 0, out);
 }

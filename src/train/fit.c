@@ -18,6 +18,7 @@ static ls_status clear_table(ls_trainer *t) {
 
 ls_status ls_trainer_begin_epoch(ls_trainer *t) {
     LS_NEED(t, "trainer");
+    ls_comm_enter(t->comm, __func__);
     ls_position *at = &t->at;
     if (at->running)
         return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "epoch %d is running: end it before the next is begun", at->epoch);
@@ -29,6 +30,8 @@ ls_status ls_trainer_begin_epoch(ls_trainer *t) {
     LS_TRY(clear_table(t));
     at->started = ls_clock();
     at->running = 1;
+    at->skipped_then = ls_strategy_skipped(t->strategy);
+    t->history.cause[0] = 0;
     at->vote = at->decision = LS_VOTE_GO_ON;
     t->history.failure[0] = 0;
     ls_status status = ls__replicas_run(t, LS_COMMAND_BEGIN);
@@ -41,22 +44,30 @@ int64_t ls_trainer_steps_left(const ls_trainer *t) {
     return t->at.running ? t->train_shape.steps - t->at.step : 0;
 }
 
+// Samples in the first `steps` steps of an epoch.
+static int64_t samples_in(const ls_trainer *t, int64_t steps) {
+    int64_t samples = steps * t->train_shape.batch;
+    return samples < t->train_shape.count ? samples : t->train_shape.count;
+}
+
 // Where training is, from what this host has seen of the epoch.
 static void report(ls_trainer *t, ls_step_report *out) {
     ls_position *at = &t->at;
-    int64_t up_to = at->step * t->train_shape.micro_batches, begun = at->step - 1;
+    int64_t up_to = at->step * t->train_shape.micro_batches;
     double batch[LS_MAX_MEASURES] = {0}, epoch[LS_MAX_MEASURES];
-    for (; at->shown < up_to; at->shown++)
-        ls__measures_add(&t->measures, batch, t->table + at->shown * t->measures.width);
+    for (; at->shown < up_to; at->shown++) {
+        const double *row = t->table + at->shown * t->measures.width;
+        if (ls__not_finite_counts(t, row)) ls__measures_add(&t->measures, batch, row);
+    }
     ls__measures_add(&t->measures, at->seen, batch);
     // What has diverged does not come back: all stop after the next step, and the end of the epoch says since when.
-    if (!isfinite(ls__measures_loss(&t->measures, batch)) && batch[0] > 0 && at->vote == LS_VOTE_GO_ON)
+    int finite = isfinite(ls__measures_loss(&t->measures, batch)) || batch[0] <= 0;
+    if ((!finite || ls__not_finite_found(t)) && t->choices.not_finite == LS_NOT_FINITE_STOP &&
+        at->vote == LS_VOTE_GO_ON)
         at->vote = LS_VOTE_STOP;
     if (!out) return;
     memcpy(epoch, at->sum, (size_t)t->measures.width * sizeof *epoch);
     ls__measures_add(&t->measures, epoch, at->seen);
-    int64_t done = (begun + 1) * t->train_shape.batch;
-    if (done > t->train_shape.count) done = t->train_shape.count;
     double seconds = at->seconds + ls_clock() - at->started;
     *out = (ls_step_report){.epoch = at->epoch,
                             .epochs = t->config.epochs,
@@ -65,11 +76,16 @@ static void report(ls_trainer *t, ls_step_report *out) {
                             .seconds = seconds,
                             .loss = ls__measures_loss(&t->measures, epoch),
                             .accuracy = ls__measures_accuracy(&t->measures, epoch),
-                            .images_per_second = (double)done / seconds,
+                            .images_per_second = (double)samples_in(t, at->step) / seconds,
                             .batch_loss = ls__measures_loss(&t->measures, batch),
                             .batch_accuracy = ls__measures_accuracy(&t->measures, batch),
                             .learning_rate = at->learning_rate,
                             .rank = t->comm->rank};
+}
+
+// Steps of the epoch that were left out so far, while it runs.
+static int64_t skipped(const ls_trainer *t) {
+    return t->at.skipped + ls_strategy_skipped(t->strategy) - t->at.skipped_then;
 }
 
 // Without its end, of which nobody wants to know; what is gone on with later has the measures of the steps before.
@@ -78,8 +94,9 @@ static void leave_epoch(ls_trainer *t) {
     ls__replicas_run_alone(t, LS_COMMAND_END);
     t->at.running = 0;
     t->at.seconds += seconds;
+    t->at.skipped = skipped(t);
     t->history.train_seconds += seconds;
-    if (!t->exchange_failed) ls__measures_gather(t, t->train_shape.steps * t->train_shape.micro_batches, t->at.sum);
+    if (!t->exchange_failed) ls__measures_gather(t, 1, t->train_shape.steps * t->train_shape.micro_batches, t->at.sum);
 }
 
 static void note_failure(ls_trainer *t) {
@@ -88,6 +105,7 @@ static void note_failure(ls_trainer *t) {
 
 ls_status ls_trainer_step(ls_trainer *t, ls_step_report *out) {
     LS_NEED(t, "trainer");
+    ls_comm_enter(t->comm, __func__);
     ls_position *at = &t->at;
     if (ls_trainer_steps_left(t) == 0 && t->history.failure[0])
         return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "there is no step to do, since training has failed: %s",
@@ -114,23 +132,51 @@ ls_status ls_trainer_step(ls_trainer *t, ls_step_report *out) {
 static ls_epoch_result result_of(const ls_trainer *t, double seconds, const double *sum) {
     return (ls_epoch_result){.epoch = t->at.epoch,
                              .steps = t->at.step,
+                             .skipped = skipped(t),
                              .seconds = seconds,
                              .loss = ls__measures_loss(&t->measures, sum),
                              .accuracy = ls__measures_accuracy(&t->measures, sum),
-                             .images_per_second = sum[0] / seconds,
+                             .images_per_second = (double)samples_in(t, t->at.step) / seconds,
                              .learning_rate = t->at.learning_rate,
                              .val_loss = NAN,
                              .val_accuracy = NAN,
                              .val_seconds = NAN};
 }
 
-// The first step of the epoch whose loss is no finite number, from 1; 0: none.
-static int64_t diverged_at(const ls_trainer *t) {
-    return t->history.not_finite < 0 ? 0 : t->history.not_finite / t->train_shape.micro_batches + 1;
+// What ends training at the end of an epoch in which numbers were not finite any more, from step `began` on: in the loss or, with `in_weights`, in
+// the weights after it.
+static ls_status diverged(ls_trainer *t, const ls_epoch_result *e, int64_t began, int in_weights) {
+    const ls_history *h = &t->history;
+    const char *cause = *h->cause ? ". The first such number was " : "";
+    if (e->skipped == e->steps)
+        LS_FAIL(LS_STATUS_DIVERGED,
+                "training diverged: each of the %lld steps of epoch %d had a gradient that is not finite, and was left "
+                "out%s%s. " LS_DIVERGED_REMEDY,
+                (long long)e->skipped, e->epoch, cause, h->cause);
+    else
+        LS_FAIL(LS_STATUS_DIVERGED,
+                "training diverged: %s step %lld in epoch %d %s no finite number%s any more; the loss before was "
+                "%.4g%s%s. " LS_DIVERGED_REMEDY,
+                in_weights ? "the weights after" : "the loss of", (long long)began, e->epoch, in_weights ? "are" : "is",
+                in_weights ? "s" : "", h->finite_loss, cause, h->cause);
+    note_failure(t);
+    return LS_STATUS_DIVERGED;
+}
+
+// The step of the epoch from which on its numbers are not finite any more; 0: none, or nobody minds. Collective.
+static ls_status diverged_at(ls_trainer *t, const ls_epoch_result *e, int64_t *began, int *in_weights) {
+    *began = *in_weights = 0;
+    if (t->choices.not_finite == LS_NOT_FINITE_CONTINUE) return LS_OK;
+    LS_TRY(ls__not_finite_gather(t, began, in_weights));
+    int64_t loss = t->history.not_finite < 0 ? 0 : t->history.not_finite / t->train_shape.micro_batches + 1;
+    if (loss && (!*began || loss < *began || (loss == *began && *in_weights))) *began = loss, *in_weights = 0;
+    if (t->choices.not_finite == LS_NOT_FINITE_SKIP) *began = e->steps > 0 && e->skipped == e->steps;
+    return LS_OK;
 }
 
 ls_status ls_trainer_end_epoch(ls_trainer *t, ls_epoch_result *out) {
     LS_NEED(t, "trainer");
+    ls_comm_enter(t->comm, __func__);
     ls_position *at = &t->at;
     ls_history *h = &t->history;
     int64_t all = t->train_shape.steps, micro_batches = t->train_shape.micro_batches;
@@ -138,7 +184,7 @@ ls_status ls_trainer_end_epoch(ls_trainer *t, ls_epoch_result *out) {
     double seconds = at->seconds + ls_clock() - at->started;
     LS_TRY(ls__replicas_run(t, LS_COMMAND_END));
     at->running = 0;
-    LS_TRY(ls__measures_gather(t, all * micro_batches, at->sum));
+    LS_TRY(ls__measures_gather(t, 1, all * micro_batches, at->sum));
     if (!h->done || h->epochs[h->done - 1].epoch != at->epoch) h->done++;  // else it is gone on with
     ls_epoch_result *e = &h->epochs[h->done - 1];
     *e = result_of(t, seconds, at->sum);
@@ -146,10 +192,14 @@ ls_status ls_trainer_end_epoch(ls_trainer *t, ls_epoch_result *out) {
     LS_TRY(ls__measures_values(&t->measures, at->sum, NULL, 0, h->train_values));
     h->train_seconds += seconds - at->seconds;
     at->seconds = seconds;
-    int64_t began = diverged_at(t);
+    int64_t began;
+    int in_weights;
+    LS_TRY(diverged_at(t, e, &began, &in_weights));
+    at->skipped = e->skipped;
     if (e->steps == all) {
         memset(at->sum, 0, (size_t)t->measures.width * sizeof *at->sum);
         at->seconds = 0;
+        at->skipped = 0;
         at->step = 0;
         at->epoch++;
     }
@@ -158,13 +208,7 @@ ls_status ls_trainer_end_epoch(ls_trainer *t, ls_epoch_result *out) {
         e->val_seconds = h->evaluate_seconds;
     }
     if (out) *out = *e;
-    if (!began) return ls__checkpoint_after_epoch(t);
-    LS_FAIL(LS_STATUS_DIVERGED,
-            "training diverged: the loss of step %lld in epoch %d is no finite number any more; before it was "
-            "%.4g. " LS_DIVERGED_REMEDY,
-            (long long)began, e->epoch, h->finite_loss);
-    note_failure(t);
-    return LS_STATUS_DIVERGED;
+    return began ? diverged(t, e, began, in_weights) : ls__checkpoint_after_epoch(t);
 }
 
 // --- all at once -----------------------------------------------------------------------------------------------------
@@ -230,6 +274,7 @@ static ls_status fit_epoch(ls_trainer *t, const ls_callbacks *c, int *stop) {
 
 ls_status ls_trainer_fit(ls_trainer *t, const ls_callbacks *callbacks) {
     LS_NEED(t, "trainer");
+    ls_comm_enter(t->comm, __func__);
     static const ls_callbacks none;
     int stop = 0;
     ls_status status = LS_OK;
@@ -238,7 +283,7 @@ ls_status ls_trainer_fit(ls_trainer *t, const ls_callbacks *callbacks) {
     t->at.failed = LS_OK;  // every worker has been told: what is called next does not fail for it
     t->at.failure[0] = 0;
     LS_TRY(status);
-    LS_TRY(ls_comm_agree(t->comm, ls__results_finite(t)));
+    if (t->choices.not_finite != LS_NOT_FINITE_CONTINUE) LS_TRY(ls_comm_agree(t->comm, ls__results_finite(t)));
     LS_TRY(ls__checkpoint_at_end(t));
     return ls__results_gather(t);
 }
@@ -247,6 +292,7 @@ ls_status ls_trainer_fit(ls_trainer *t, const ls_callbacks *callbacks) {
 
 ls_status ls_trainer_evaluate(ls_trainer *t, double *loss, double *accuracy) {
     LS_NEED(t, "trainer");
+    ls_comm_enter(t->comm, __func__);
     double start = ls_clock(), sum[LS_MAX_MEASURES] = {0};
     ls_history *h = &t->history;
     if (t->eval_split.count == 0)
@@ -257,13 +303,13 @@ ls_status ls_trainer_evaluate(ls_trainer *t, double *loss, double *accuracy) {
     ls__rows_begin(&t->rows, t->comm);
     LS_TRY(clear_table(t));
     LS_TRY(ls__replicas_run(t, LS_COMMAND_EVALUATE));
-    LS_TRY(ls__measures_gather(t, t->eval_shape.micro_batches, sum));
+    LS_TRY(ls__measures_gather(t, 0, t->eval_shape.micro_batches, sum));
     h->test_loss = ls__measures_loss(&t->measures, sum);
     h->test_accuracy = ls__measures_accuracy(&t->measures, sum);
     LS_TRY(ls__rows_values(&t->rows, t->comm, sum, h->test_values));
     h->evaluate_seconds = ls_clock() - start;
     LS_TRY(ls__results_memory(t));
-    if (h->not_finite >= 0)
+    if (h->not_finite >= 0 && t->choices.not_finite != LS_NOT_FINITE_CONTINUE)
         return LS_FAIL(LS_STATUS_DIVERGED,
                        "evaluation: the loss of samples %lld and following is no finite number: the weights have "
                        "diverged. " LS_DIVERGED_REMEDY,

@@ -126,6 +126,10 @@ static const ls_option table[] = {
      .help = "weight decay shrinks kernels only, neither biases nor the scales and shifts of batch normalization"},
     {"trust-coefficient", LS_OPTION_REAL, AT(trust_coefficient), .metavar = "X", OPTIMIZERS_OWN, OPTIMIZER,
      .help = "of lars: at rate 1, how far the gradient moves a kernel in a step, in norms of the kernel"},
+    {"not-finite", LS_OPTION_TEXT, AT(not_finite), .metavar = "stop|skip|continue", OPTIMIZER,
+     .help = "when the loss or a gradient is no finite number (NaN, infinity) any more: end training and say in which "
+             "layer and of which "
+             "samples it began; leave out the steps whose gradient is not finite; or go on all the same"},
     {"clip-norm", LS_OPTION_REAL, AT(clip_norm), .metavar = "X", OPTIMIZER, .initial = "no clipping",
      .help = "scale gradients down whose norm over all parameters is larger than X"},
 

@@ -7,7 +7,9 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/flight.h"
 #include "base/memory.h"
+#include "base/watch.h"
 #include "train/trainer_impl.h"
 
 // --- failures --------------------------------------------------------------------------------------------------------
@@ -40,6 +42,7 @@ static void lap_between(ls_replica *r) {
 }
 
 static void note_step_seconds(ls_replica *r, double seconds) {
+    ls_watch_step(seconds);
     if (r->step_count == r->step_capacity) {
         int64_t larger = r->step_capacity ? r->step_capacity * 2 : 1024;
         double *grown = realloc(r->step_seconds, (size_t)larger * sizeof *grown);
@@ -48,6 +51,16 @@ static void note_step_seconds(ls_replica *r, double seconds) {
         r->step_capacity = larger;
     }
     r->step_seconds[r->step_count++] = seconds;
+}
+
+// What this replica begins to do, for those who wait for it.
+static void begins(const ls_replica *r, ls_flight_phase phase) {
+    const ls_position *at = &r->trainer->at;
+    int in_step = phase >= LS_FLIGHT_LOAD && phase <= LS_FLIGHT_EXCHANGE;
+    if (r->index == 0)
+        ls_flight_mark(phase, at->epoch, in_step ? at->step + 1 : at->step);
+    else
+        ls_flight_lane(r->index, phase);
 }
 
 // --- batches ---------------------------------------------------------------------------------------------------------
@@ -170,13 +183,17 @@ static ls_status train_micro_batch(ls_replica *r, const ls_step_info *info, int6
     ls_trainer *t = r->trainer;
     ls_batch *batch;
     feeds in;
+    begins(r, LS_FLIGHT_LOAD);
     LS_TRY(ls_loader_get(r->train_loader, &batch, NULL));
     lap(r, &r->phases.load, LS_SPAN_LOAD);
+    begins(r, LS_FLIGHT_FORWARD);
     ls_plan *plan = r->plan[batch->count == t->train_shape.micro_batch ? LS_PLAN_KIND_TRAIN : LS_PLAN_KIND_TRAIN_TAIL];
     ls_status status = feed(r, batch, &in);
     if (status == LS_OK) status = ls_plan_forward(plan, r->queue, &in.all);
     if (status == LS_OK) status = take_measures(r, plan, batch->count, row);
+    if (status == LS_OK) ls__not_finite_look(r, plan, &in.all, v, batch->count, row);
     lap(r, &r->phases.forward, LS_SPAN_FORWARD);
+    begins(r, LS_FLIGHT_BACKWARD);
     ls_span gradient = ls_strategy_gradient_begin(t->strategy, r->index, info, v);
     r->ready_info = info;
     r->ready = 0;
@@ -205,6 +222,7 @@ static void exchange(ls_replica *r, const ls_step_info *info) {
     ls_step_times times = {.since = r->since, .trace = r->trace};
     if (r->trace) times.trace_first = t->timeline->strategy_first;
     note_failure(r, ls_synchronize(r->queue));  // what the device could not do is known before the vote
+    begins(r, LS_FLIGHT_EXCHANGE);
     ls_vote vote = r->index == 0 ? t->at.vote : LS_VOTE_GO_ON, decision;
     if (r->index == 0 && vote == LS_VOTE_GO_ON && t->at.checkpoint_due) vote = LS_VOTE_CHECKPOINT;
     if (r->status != LS_OK) vote = LS_VOTE_FAILED;
@@ -215,6 +233,7 @@ static void exchange(ls_replica *r, const ls_step_info *info) {
     r->since = times.since;
     if (status != LS_OK) t->exchange_failed = 1;
     note_failure(r, status);
+    ls__not_finite_after(r);
     if (r->index != 0) return;
     t->at.decision = decision;
     t->at.learning_rate = info->lr;
@@ -233,6 +252,7 @@ static void run_step(ls_replica *r) {
     for (int64_t v = begin; v < end && r->status == LS_OK; v++)
         note_failure(r, train_micro_batch(r, &info, v, v == end - 1, t->table + (row + v) * t->measures.width));
     exchange(r, &info);
+    begins(r, LS_FLIGHT_BETWEEN);
     if (r->index == 0) note_step_seconds(r, r->since - start);
     if (ls_trace_on(r->trace)) ls_trace_add(r->trace, LS_SPAN_STEP, (int)info.step, end_of_last, r->since);
 }
@@ -259,6 +279,7 @@ static ls_status evaluate_micro_batch(ls_replica *r, int64_t first, double *row)
 static void run_evaluation(ls_replica *r) {
     ls_trainer *t = r->trainer;
     double start = ls_clock();
+    begins(r, LS_FLIGHT_EVALUATE);
     ls_status status = plan_ranges(r, &t->eval_shape, 0);
     if (status == LS_OK) status = ls_loader_start(r->eval_loader, 0, t->order, r->ranges, r->range_count);
     for (int64_t i = 0; i < r->range_count && status == LS_OK; i++) {

@@ -30,7 +30,7 @@ static ls_status merge_hosts(ls_trainer *t, int64_t count, double *all) {
     return status;
 }
 
-ls_status ls__measures_gather(ls_trainer *t, int64_t count, double *sum) {
+ls_status ls__measures_gather(ls_trainer *t, int training, int64_t count, double *sum) {
     LS_TRY(ls_comm_barrier(t->comm));
     ls_history *h = &t->history;
     double *all;
@@ -45,6 +45,7 @@ ls_status ls__measures_gather(ls_trainer *t, int64_t count, double *sum) {
     for (int64_t i = 0; i < count; i++) {
         const double *row = all + i * width;
         double loss = ls__measures_loss(&t->measures, row);
+        if (training && !ls__not_finite_counts(t, row)) continue;
         ls__measures_add(&t->measures, sum, row);
         if (h->not_finite < 0 && !isfinite(loss)) h->not_finite = i;
         if (h->not_finite < 0 && row[0] > 0) h->finite_loss = loss;
@@ -241,6 +242,8 @@ ls_status ls_trainer_result(ls_trainer *t, ls_train_result *out) {
     return LS_OK;
 }
 
+const char *ls_trainer_not_finite(const ls_trainer *t) { return t ? t->history.cause : ""; }
+
 int ls_trainer_measure_count(const ls_trainer *t) { return t ? t->measures.value_count : 0; }
 
 ls_measure_result ls_trainer_measure(const ls_trainer *t, int index) {
@@ -301,6 +304,7 @@ static ls_weights weights_of(ls_trainer *t) {
 
 ls_status ls_trainer_load_weights(ls_trainer *t, const char *path) {
     LS_NEED(t, "trainer");
+    ls_comm_enter(t->comm, __func__);
     LS_NEED(path, "path");
     ls_weights w = weights_of(t);
     return ls__weights_load(&w, path, 0, NULL);
@@ -308,6 +312,7 @@ ls_status ls_trainer_load_weights(ls_trainer *t, const char *path) {
 
 ls_status ls_trainer_load_weights_by_name(ls_trainer *t, const char *path, int *taken) {
     LS_NEED(t, "trainer");
+    ls_comm_enter(t->comm, __func__);
     LS_NEED(path, "path");
     ls_weights w = weights_of(t);
     return ls__weights_load(&w, path, 1, taken);
@@ -315,6 +320,7 @@ ls_status ls_trainer_load_weights_by_name(ls_trainer *t, const char *path, int *
 
 ls_status ls_trainer_save_weights(ls_trainer *t, const char *path) {
     LS_NEED(t, "trainer");
+    ls_comm_enter(t->comm, __func__);
     LS_NEED(path, "path");
     ls_weights w = weights_of(t);
     return ls__weights_save(&w, path);

@@ -215,6 +215,7 @@ static ls_status write_file(ls_trainer *t, const gathered *g, ls_output *output,
 
 ls_status ls_trainer_trace(ls_trainer *t, int64_t steps) {
     LS_NEED(t, "trainer");
+    ls_comm_enter(t->comm, __func__);
     ls_timeline *timeline;
     if (steps < 1)
         return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "a trace records at least 1 step of an epoch, not %lld",
@@ -226,6 +227,7 @@ ls_status ls_trainer_trace(ls_trainer *t, int64_t steps) {
 
 ls_status ls_trainer_trace_write(ls_trainer *t, const char *path) {
     LS_NEED(t, "trainer");
+    ls_comm_enter(t->comm, __func__);
     LS_NEED(path || t->comm->rank != 0, "path");
     if (!t->timeline)
         return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "there is no trace to write: ask for one before training begins");

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/flight.h"
 #include "base/memory.h"
 #include "base/options.h"
 #include "train/context.h"
@@ -151,6 +152,8 @@ static ls_status plan_strategy(ls_trainer *t) {
                                  .bucket_ends = t->bucket_ends,
                                  .bucket_count = t->bucket_count,
                                  .clip_norm = t->config.clip_norm,
+                                 .find_not_finite = t->choices.not_finite == LS_NOT_FINITE_STOP,
+                                 .skip_not_finite = t->choices.not_finite == LS_NOT_FINITE_SKIP,
                                  .compress = t->choices.compress,
                                  .segments = t->segments,
                                  .segment_count = t->segment_count,
@@ -237,6 +240,7 @@ static ls_status allocate(ls_trainer *t) {
 // --- create, destroy -------------------------------------------------------------------------------------------------
 
 static ls_status prepare(ls_trainer *t) {
+    ls_flight_mark(LS_FLIGHT_SET_UP, 0, 0);
     LS_TRY(ls_comm_agree(t->comm, ls__trainer_check(t)));
     LS_TRY(check_workers_agree(t));
     LS_TRY(ls__images_normalize(t));
@@ -266,6 +270,7 @@ ls_status ls_trainer_create(ls_context *context, const ls_graph *graph, ls_datas
     LS_TRY(ls_calloc(1, sizeof *t, &t));
     t->context = context;
     t->comm = context->comm;
+    ls_comm_enter(t->comm, __func__);
     t->program_bytes = context->rss;
     t->rss_begun = ls_memory_rss();
     t->network = graph;
@@ -327,6 +332,7 @@ void ls_trainer_destroy(ls_trainer **trainer) {
     ls_trainer *t = *trainer;
     if (!t) return;
     *trainer = NULL;
+    ls_comm_enter(t->comm, __func__);
     if (!t->left) stop(t);
     t->left = 1;
     if (t->guests > 0) return;

@@ -6,6 +6,7 @@
 //   trainer.c   setting up: plans, strategy, memory, weights
 //   probe.c     whether all hosts compute the same
 //   replica.c   the lanes at work, each in a thread of its own
+//   not_finite.c  where numbers come from that are none
 //   fit.c       epochs and steps, as the main thread drives them
 //   results.c   what a run amounted to
 //   memory.c    where its memory goes
@@ -32,6 +33,9 @@
 
 // --- what is asked for -----------------------------------------------------------------------------------------------
 
+// What becomes of a step whose loss or gradient is no finite number.
+typedef enum ls_not_finite { LS_NOT_FINITE_STOP, LS_NOT_FINITE_SKIP, LS_NOT_FINITE_CONTINUE } ls_not_finite;
+
 // The configuration in the form that training goes by: no words are compared in a step.
 typedef struct ls_choices {
     ls_dtype precision;
@@ -42,6 +46,7 @@ typedef struct ls_choices {
     double rate_scale;  // of linear scaling; 1: none
     int constant_warmup;
     int compress;  // 1: gradients and their sums are bf16
+    ls_not_finite not_finite;
     const ls_strategy_ops *strategy;
 } ls_choices;
 
@@ -101,6 +106,13 @@ typedef enum ls_plan_kind {
     LS_PLAN_KINDS
 } ls_plan_kind;
 
+// The first that is no finite number in an epoch, and where that comes from.
+typedef struct ls_found_first {
+    int64_t
+        key;  // of the loss of micro-batch i of the epoch: 2 i + 1; of the weights after it: 2 i + 2; 0: there is none
+    char text[320];
+} ls_found_first;
+
 typedef struct ls_replica {
     struct ls_trainer *trainer;
     int index, lane;   // in the worker; in the job
@@ -124,6 +136,7 @@ typedef struct ls_replica {
     ls_trace *trace, *loader_trace;  // its tracks of the timeline; NULL without one
     double *step_seconds;            // replica 0: every step's
     int64_t step_count, step_capacity;
+    ls_found_first found;
     ls_status status;  // the first failure in this thread, and its sentence
     char failure[1024];
 } ls_replica;
@@ -138,6 +151,8 @@ typedef struct ls_position {
     int running;           // begun and not ended
     double started;        // when it was begun, or gone on with
     double seconds;        // of it before that
+    int64_t skipped;       // steps of it that were left out before that
+    int64_t skipped_then;  // those that the strategy had left out when it was begun, or gone on with
     double *sum;           // (width): measures of the steps before that
     double *seen;          // (width): of those since, as this host has them
     ls_vote vote;          // of this worker's callbacks, for the next step
@@ -157,6 +172,7 @@ typedef struct ls_history {
     ls_measured *train_values, *test_values;  // (measures.value_count): of the latest epoch, of the latest evaluation
     int64_t not_finite;  // of the latest sums, the first micro-batch whose loss is no finite number; -1: none
     double finite_loss;  // mean of the latest micro-batch before that
+    char cause[320];     // where that came from; "": it is not known
     char failure[512];   // what ended the latest epoch too early; "": nothing has
     ls_phase_seconds *epoch_phases;   // (2 x epochs): of each epoch the sum and the largest over this worker's replicas
     ls_phase_seconds phases;          // per step, mean over all replicas of the job; gathered after fit
@@ -286,10 +302,26 @@ void ls__replicas_stop(ls_trainer *trainer);
 
 #define LS_DIVERGED_REMEDY "A lower learning rate, a warm-up or clipping keeps it from that"
 
+// not_finite.c
+ls_status ls__not_finite_policy(const char *name, ls_not_finite *out);
+// Whether a micro-batch's row is part of the epoch's loss: not where a step of no finite numbers is left out.
+int ls__not_finite_counts(const ls_trainer *trainer, const double *row);
+// After forward of a micro-batch, number `micro_batch` of its step, whose row is there: looks where it went wrong, if it has.
+void ls__not_finite_look(ls_replica *replica, ls_plan *plan, const ls_feeds *feeds, int64_t micro_batch, int64_t batch,
+                         const double *row);
+// After the exchange of a step: looks at the weights that the replica has updated.
+void ls__not_finite_after(ls_replica *replica);
+// Whether a replica of this worker has found something in the running epoch.
+int ls__not_finite_found(const ls_trainer *trainer);
+// The first of what the replicas of all workers have found in the epoch: where it comes from, into history.cause, and *step becomes its step, from 1,
+// and *in_weights whether it is in the weights after it; 0: nothing was found. Collective.
+ls_status ls__not_finite_gather(ls_trainer *trainer, int64_t *step, int *in_weights);
+
 // --- results.c -------------------------------------------------------------------------------------------------------
 
-// Adds the first `count` rows of the table up in order, the same on every worker, onto sum, (width). Collective.
-ls_status ls__measures_gather(ls_trainer *trainer, int64_t count, double *sum);
+// Adds the first `count` rows of the table up in order, the same on every worker, onto sum, (width): in training those that count.
+// Collective.
+ls_status ls__measures_gather(ls_trainer *trainer, int training, int64_t count, double *sum);
 // Keeps what the phases of the epoch that is over were; its index counts from 0. Not collective.
 void ls__results_epoch(ls_trainer *trainer, int index);
 // SHA-256 of the weights, as text; "" where not all are finite. Without weights: of nothing, so that what it takes is there.

@@ -83,7 +83,7 @@ over() {
     [ $status -ne 0 ] || wrong "$what: exit status 0"
     [ $took -le "$1" ] || wrong "$what: took $took s to end"
     [ -z "$2" ] || complains "$2"
-    [ -z "$2" ] || [ "$(grep -c '^lockstep train: ' "$here/err")" -eq 1 ] || wrong "$what: should say one sentence"
+    [ -z "$2" ] || [ "$(grep '^lockstep train: ' "$here/err" | grep -vc ' On this host:$')" -eq 1 ] || wrong "$what: should say one sentence"
     grep -q -- '-----' "$here/err" && wrong "$what: the launcher talks"
     sleep 0.5
     [ -z "$(members)" ] || wrong "$what: processes go on: $(members)"
@@ -91,9 +91,15 @@ over() {
 afflicted KILL
 over 20 "was ended by signal 9 (Killed); that is what the system does when memory runs out, or somebody by hand"
 complains "worker 1 on "
-afflicted STOP --wait-limit 0:03
-over 30 "is stopped, as by SIGSTOP or a debugger. The job ends here"
+# First it is told of, since no step has ever taken so long; then it is over. Both say what each worker does.
+afflicted STOP --wait-limit 0:13
+over 40 "is stopped, as by SIGSTOP or a debugger. The job ends here"
 complains "worker 1 (process "
+complains "has waited for the other replicas for 10 s, and no step before took longer than "
+[ "$(grep -cE "^  worker 1 \(process $hit, stopped\): [a-z ]+, step [0-9]+ of epoch [0-9]+, for 1[0-9]\.[0-9] s" "$here/err")" -eq 2 ] ||
+    wrong "$what: does not say twice what the stopped worker did"
+[ "$(grep -cE '^  worker 0 \(process [0-9]+\): exchange and update, step [0-9]+ of .*, in ls_trainer_step, waiting for the other replicas$' "$here/err")" -eq 2 ] ||
+    wrong "$what: does not say twice what the other one does"
 afflicted STOP --time-limit 0:20
 over 60 "and the time limit is reached: worker 1 (process "
 afflicted STOP

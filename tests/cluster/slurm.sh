@@ -1,73 +1,7 @@
 #!/bin/sh
 # Lockstep under a real Slurm of two nodes: srun steps, an allocation in which it starts its workers itself, batch scripts;
 # each gives the weights of one worker.
-needs="srun salloc sbatch slurmctld slurmd munged mpirun"
-. "$(dirname "$0")/lib.sh"
-
-daemon() {
-    "$@" >>"$here/log" 2>&1 </dev/null &
-}
-
-# until_true SECONDS COMMAND...: waits for it.
-until_true() {
-    left=$(($1 * 5))
-    shift
-    until "$@" >/dev/null 2>&1; do
-        left=$((left - 1))
-        [ $left -gt 0 ] || return 1
-        sleep 0.2
-    done
-}
-
-give_up() {
-    cat "$here/log" >"$here/err"
-    wrong "$1"
-    exit 1
-}
-
-chmod 755 "$here"
-mkdir -m 755 "$here/munge"
-head -c 1024 /dev/urandom >"$here/munge/key" && chmod 400 "$here/munge/key"
-daemon munged --foreground --key-file "$here/munge/key" --socket "$here/munge/socket" --pid-file "$here/munge/pid" \
-    --log-file "$here/munge/log" --seed-file "$here/munge/seed"
-until_true 10 test -S "$here/munge/socket" || give_up "munged does not start"
-
-cat >"$here/slurm.conf" <<TEXT
-ClusterName=lockstep
-SlurmctldHost=n1(10.77.0.1)
-SlurmUser=root
-AuthType=auth/munge
-AuthInfo=socket=$here/munge/socket
-CredType=cred/munge
-MpiDefault=none
-ProctrackType=proctrack/linuxproc
-TaskPlugin=task/none
-SwitchType=switch/none
-SelectType=select/cons_tres
-SelectTypeParameters=CR_Core
-SlurmdParameters=config_overrides
-ReturnToService=2
-StateSaveLocation=$here/state
-SlurmctldPidFile=$here/slurmctld.pid
-SlurmctldLogFile=$here/slurmctld.log
-SlurmdPidFile=$here/slurmd.%n.pid
-SlurmdLogFile=$here/slurmd.%n.log
-SlurmdSpoolDir=$here/spool.%n
-TmpFS=$here/tmp.%n
-GresTypes=gpu
-NodeName=n1 NodeAddr=10.77.0.1 CPUs=2 Gres=gpu:2
-NodeName=n2 NodeAddr=10.77.0.2 CPUs=2 Gres=gpu:2
-PartitionName=all Nodes=n1,n2 Default=YES MaxTime=10 State=UP
-TEXT
-printf 'Name=gpu File=/dev/null\nName=gpu File=/dev/zero\n' >"$here/gres.conf" # devices to hand out
-mkdir "$here/state" "$here/spool.n1" "$here/spool.n2" "$here/tmp.n1" "$here/tmp.n2"
-export SLURM_CONF="$here/slurm.conf"
-srun --mpi=list 2>&1 | grep -qw pmix || skip "this Slurm has no PMIx plugin"
-daemon slurmctld -D
-daemon slurmd -D -N n1
-daemon "$here/on_n2" slurmd -D -N n2
-both_idle() { [ "$(sinfo -h -t idle -o %D)" = 2 ]; }
-until_true 40 both_idle || give_up "the two nodes do not come up: $(sinfo 2>&1)"
+. "$(dirname "$0")/slurm_nodes.sh"
 
 export COLUMNS=1000 # sentences stay whole
 recipe="mnist-cnn --limit-train 2000 --limit-test 500 --batch-size 512 --micro-batch 64 --epochs 1 --verbose 2"
@@ -204,6 +138,31 @@ TEXT
     until_true 90 is COMPLETED || wrong "$what: does not end, but is $(state)"
     tail -n 3 "$here/kept.out" >"$here/out" && cp "$here/kept.err" "$here/err"
     same "$untouched"
+
+    # A node that goes away for good, with its daemon and its tasks, in a job that Slurm leaves the other one: going on with the workers that are left.
+    cat >"$here/goes.sh" <<'TEXT'
+here=$1
+shift
+"$@" >"$here/goes.out" 2>"$here/goes.err" &
+until grep -qs '^Epoch 3' "$here/goes.out"; do kill -0 $! || exit; sleep 0.2; done
+kill -KILL "$(cat "$here/slurmd.n2.pid")"
+for process in /proc/[0-9]*; do
+    case $(cat "$process/comm" 2>/dev/null) in slurmstepd | lockstep) ;; *) continue ;; esac
+    [ "$(readlink "$process/ns/uts")" = "$(readlink /proc/self/ns/uts)" ] || kill -KILL "${process#/proc/}"
+done
+scontrol update NodeName=n2 State=DOWN Reason=test
+wait $!
+TEXT
+    run 0 salloc -Q --no-kill -N2 -n2 sh "$here/goes.sh" "$here" "$lockstep" train $kept --workers 2 --checkpoint "$here/goes" \
+        --checkpoint-every 2steps --restarts 2
+    what="a training that loses a node"
+    cp "$here/goes.out" "$here/out" && cp "$here/goes.err" "$here/err"
+    complains "1 of the job's 2 nodes is gone: going on with 1 worker"
+    grep -q '^resumed from' "$here/out" || wrong "$what: begins anew"
+    same "$untouched"
+    daemon "$here/on_n2" slurmd -D -N n2
+    scontrol update NodeName=n2 State=RESUME
+    until_true 40 both_idle || wrong "$what: the node does not come back"
 
     # The five labs, each by its script, with so little data that it takes seconds: from sbatch to the page.
     lab() {

@@ -45,6 +45,7 @@ typedef enum late_kind {
     PACK,
     UNPACK,
     SQUARES,
+    FIND,
     APPLY,
     RECORD,
     WAIT
@@ -57,7 +58,8 @@ typedef struct operation {
     ls_span span[LS_ARG_COUNT];
     late_kernel *kernel;
     late_event *event;
-    int64_t count;     // bytes, floats, units; which record of the event
+    int64_t count;  // bytes, floats, units; which record of the event
+    int64_t first;
     void *to;          // READ
     const void *from;  // WRITE
     float factor;
@@ -133,6 +135,7 @@ static ls_status perform(late_device *d, operation *o) {
     case PACK: return vector->pack_bf16(q, s[0], s[1], o->count);
     case UNPACK: return vector->unpack_bf16(q, s[0], s[1], o->count);
     case SQUARES: return vector->sum_squares(q, s[0], o->stride, s[1], o->count);
+    case FIND: return vector->find_not_finite(q, s[0], s[1], o->first, o->count);
     case APPLY: return ls_apply(q, &o->call, s, o->spans, o->count);
     case RECORD:
     case WAIT: break;
@@ -294,6 +297,10 @@ static ls_status sum_squares(ls_queue *queue, ls_span sums, int stride, ls_span 
     return put(queue, &(operation){.kind = SQUARES, .span = {sums, x}, .stride = stride, .count = units});
 }
 
+static ls_status find_not_finite(ls_queue *queue, ls_span found, ls_span x, int64_t first, int64_t n) {
+    return put(queue, &(operation){.kind = FIND, .span = {found, x}, .first = first, .count = n});
+}
+
 static ls_status apply(ls_queue *queue, const ls_formula *formula, const void *arguments, int64_t argument_bytes,
                        const ls_span *x, int count, int64_t n) {
     operation o = {.kind = APPLY, .spans = count, .count = n};
@@ -423,6 +430,7 @@ static const ls_vector_ops late_vector = {.add = add,
                                           .pack_bf16 = pack_bf16,
                                           .unpack_bf16 = unpack_bf16,
                                           .sum_squares = sum_squares,
+                                          .find_not_finite = find_not_finite,
                                           .apply = apply};
 
 // --- kernels ---------------------------------------------------------------------------------------------------------

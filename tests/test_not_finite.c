@@ -1,0 +1,250 @@
+// Numbers that are none any more, on any number of workers and hosts: where they come from is said alike by all, steps that are left out
+// change nothing, and what is not asked for costs no bit.
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <lockstep/lockstep.h>
+
+#include "train/context.h"
+#include "worker_check.h"
+
+enum { SAMPLES = 48, BAD = 21, BATCH = 8 };
+
+typedef struct job {
+    ls_context *context;
+    ls_comm *comm;
+    ls_graph *graph;
+    const char *device;
+} job;
+
+// A number for each sample and element; of one sample there is one that is none, where that is asked for.
+static ls_status read_sample(void *user, int64_t sample, void *const *fields) {
+    float *image = fields[0];
+    int64_t *bad = user;
+    for (int i = 0; i < 64; i++) image[i] = (float)((sample * 37 + i * 11) % 17) / 17.0f;
+    if (sample == *bad) image[5] = NAN;
+    *(uint8_t *)fields[1] = (uint8_t)(sample % 3);
+    return LS_OK;
+}
+
+static ls_dataset *new_data(job *j, int64_t *bad) {
+    static const ls_field fields[] = {{.name = "image", .shape = {3, {8, 8, 1}}, .dtype = LS_DTYPE_F32},
+                                      {.name = "label", .dtype = LS_DTYPE_U8, .classes = 3}};
+    ls_dataset *data;
+    ls_callback_config c = {.fields = fields, .field_count = 2, .train = {SAMPLES, read_sample, bad}};
+    CHECK_OK(j->comm, ls_dataset_create_callback(j->context, &c, &data));
+    return data;
+}
+
+// A ReLU makes 0 of what is no number, as the hardware's maximum does, so that the loss stays finite behind it.
+static ls_graph *new_graph(job *j, ls_activation activation) {
+    ls_graph *g;
+    CHECK_OK(j->comm, ls_graph_create("tiny", LS_SHAPE(8, 8, 1), &g));
+    ls_value x = ls_conv2d(g, ls_graph_input(g), &(ls_conv2d_attrs){.filters = 4, .kernel = {3, 3}});
+    x = ls_batch_norm(g, x, &(ls_batch_norm_attrs){0});
+    x = ls_dense(g, ls_flatten(g, x, NULL), &(ls_dense_attrs){.name = "middle", .units = 6, .activation = activation});
+    CHECK_OK(j->comm, ls_graph_finish(g, ls_dense(g, x, &(ls_dense_attrs){.name = "head", .units = 3})));
+    return g;
+}
+
+static ls_train_config recipe(job *j, const char *policy) {
+    ls_train_config c;
+    ls_train_config_init(&c);
+    c.device = j->device, c.not_finite = policy;
+    c.batch_size = BATCH, c.micro_batch = 2, c.epochs = 2, c.replicas = 1, c.bind = 0, c.evaluate = 0, c.shuffle = 0;
+    return c;
+}
+
+static ls_trainer *new_trainer(job *j, ls_dataset *data, const ls_train_config *c) {
+    ls_trainer *t;
+    CHECK_OK(j->comm, ls_trainer_create(j->context, j->graph, data, c, &t));
+    return t;
+}
+
+static void says(job *j, const char *words) {
+    if (!strstr(ls_error_message(), words)) fprintf(stderr, "expected: %s\n", words);
+    CHECK(j->comm, strstr(ls_error_message(), words));
+}
+
+// A sample that holds what is no number: the step, the layer and the sample, on every worker.
+static void bad_data_is_named(job *j) {
+    int64_t bad = BAD;
+    ls_dataset *data = new_data(j, &bad);
+    ls_train_config c = recipe(j, "stop");
+    ls_trainer *t = new_trainer(j, data, &c);
+    CHECK(j->comm, ls_trainer_fit(t, NULL) == LS_STATUS_DIVERGED);
+    says(j, "the loss of step 3 in epoch 1 is no finite number any more");
+    says(j, "The first such number was in the data: sample 21, fed to layer ");
+    CHECK(j->comm, strstr(ls_trainer_not_finite(t), "in the data: sample 21") != NULL);
+    ls_trainer_destroy(&t);
+    ls_dataset_destroy(&data);
+}
+
+// Behind a ReLU the loss knows nothing of it: the gradient does, in the same step.
+static void a_gradient_is_caught(job *j) {
+    int64_t bad = BAD;
+    job swallows = *j;
+    swallows.graph = new_graph(j, LS_ACTIVATION_RELU);
+    ls_dataset *data = new_data(j, &bad);
+    ls_train_config c = recipe(j, "stop");
+    ls_trainer *t = new_trainer(&swallows, data, &c);
+    CHECK(j->comm, ls_trainer_fit(t, NULL) == LS_STATUS_DIVERGED);
+    says(j, "the weights after step 3 in epoch 1 are no finite numbers any more");
+    says(j, "The first such number was in the weights ");
+    says(j, ", as the update made them: the gradient was no finite number, or too large");
+    ls_trainer_destroy(&t);
+    ls_dataset_destroy(&data);
+    ls_graph_destroy(&swallows.graph);
+}
+
+// Weights that are finite, and an output that is not.
+static void the_layer_is_named(job *j) {
+    int64_t bad = -1;
+    ls_dataset *data = new_data(j, &bad);
+    ls_train_config c = recipe(j, "stop");
+    ls_trainer *t = new_trainer(j, data, &c);
+    float huge[18];
+    for (int i = 0; i < 18; i++) huge[i] = 3e38f;
+    CHECK_OK(j->comm, ls_trainer_set_weights(t, "head/kernel", huge, 18));
+    CHECK(j->comm, ls_trainer_fit(t, NULL) == LS_STATUS_DIVERGED);
+    says(j, "the loss of step 1 in epoch 1");
+    says(j, "in what layer head made, of finite inputs and weights, of sample");
+    ls_trainer_destroy(&t);
+    ls_dataset_destroy(&data);
+}
+
+// What training with a recipe ends with.
+typedef struct outcome {
+    char digest[65];
+    double loss;
+    int64_t skipped;
+} outcome;
+
+static outcome train(job *j, int64_t bad, const ls_train_config *c) {
+    ls_dataset *data = new_data(j, &bad);
+    ls_trainer *t = new_trainer(j, data, c);
+    ls_train_result r;
+    CHECK_OK(j->comm, ls_trainer_fit(t, NULL));
+    CHECK_OK(j->comm, ls_trainer_result(t, &r));
+    outcome o = {.loss = r.train_loss, .skipped = r.epoch[0].skipped + r.epoch[1].skipped};
+    memcpy(o.digest, r.weights_digest, sizeof o.digest);
+    ls_trainer_destroy(&t);
+    ls_dataset_destroy(&data);
+    return o;
+}
+
+// The same by one worker alone.
+static outcome train_alone(job *j, int64_t bad, const ls_train_config *c) {
+    job alone = {.graph = j->graph, .device = j->device};
+    CHECK_OK(j->comm, ls_context_create_alone(&alone.context));
+    alone.comm = alone.context->comm;
+    outcome o = train(&alone, bad, c);
+    ls_context_destroy(&alone.context);
+    return o;
+}
+
+static void steps_are_left_out(job *j) {
+    static const char *const strategies[] = {"allreduce", "reduce-broadcast", "tree", "parameter-server", "central"};
+    for (int i = 0; i < 15; i++) {
+        ls_train_config skip = recipe(j, "skip"), stop = recipe(j, "stop");
+        skip.strategy = stop.strategy = strategies[i % 5];
+        skip.clip_norm = stop.clip_norm = i / 5 == 1 ? 0.5 : 0;
+        skip.optimizer = stop.optimizer = i / 5 == 2 ? "lamb" : "adam";
+        skip.bucket_size = stop.bucket_size = 0.001;
+        // With a bad sample: the same for any number of workers, two steps left out, all of it finite.
+        outcome one = train_alone(j, BAD, &skip), all = train(j, BAD, &skip);
+        CHECK(j->comm, one.skipped == 2 && all.skipped == 2);
+        CHECK(j->comm, strlen(all.digest) == 64 && strcmp(one.digest, all.digest) == 0);
+        CHECK(j->comm, isfinite(all.loss) && all.loss == one.loss);
+        // Without: as if nothing had been asked for.
+        one = train(j, -1, &stop), all = train(j, -1, &skip);
+        CHECK(j->comm, strcmp(one.digest, all.digest) == 0 && one.loss == all.loss && all.skipped == 0);
+    }
+}
+
+// A step that was left out is as if it had not been: what it would have been given makes no difference.
+static void what_is_left_out_leaves_no_trace(job *j) {
+    int64_t bad = BAD, good = -1;
+    ls_train_config c = recipe(j, "skip");
+    c.optimizer = "sgd", c.epochs = 1;
+    ls_dataset *data = new_data(j, &bad), *other = new_data(j, &good);
+    ls_trainer *t = new_trainer(j, data, &c), *u = new_trainer(j, other, &c);
+    float before[18], after[18];
+    CHECK_OK(j->comm, ls_trainer_begin_epoch(t));
+    for (int step = 0; step < 2; step++) CHECK_OK(j->comm, ls_trainer_step(t, NULL));
+    CHECK_OK(j->comm, ls_trainer_get_weights(t, "head/kernel", before, 18));
+    CHECK_OK(j->comm, ls_trainer_step(t, NULL));
+    CHECK_OK(j->comm, ls_trainer_get_weights(t, "head/kernel", after, 18));
+    CHECK(j->comm, memcmp(before, after, sizeof before) == 0);
+    CHECK_OK(j->comm, ls_trainer_step(t, NULL));
+    CHECK_OK(j->comm, ls_trainer_get_weights(t, "head/kernel", after, 18));
+    CHECK(j->comm, memcmp(before, after, sizeof before) != 0);
+    ls_trainer_destroy(&t);
+    ls_trainer_destroy(&u);
+    ls_dataset_destroy(&data);
+    ls_dataset_destroy(&other);
+}
+
+// Where nothing is left, training does not go on for ever.
+static void an_epoch_of_nothing_is_an_error(job *j) {
+    int64_t bad = -1;
+    ls_dataset *data = new_data(j, &bad);
+    ls_train_config c = recipe(j, "skip");
+    ls_trainer *t = new_trainer(j, data, &c);
+    float huge[18];
+    for (int i = 0; i < 18; i++) huge[i] = 3e38f;
+    CHECK_OK(j->comm, ls_trainer_set_weights(t, "head/kernel", huge, 18));
+    CHECK(j->comm, ls_trainer_fit(t, NULL) == LS_STATUS_DIVERGED);
+    says(j,
+         "each of the 6 steps of epoch 1 had a gradient that is not finite, and was left out. The first such number "
+         "was in what "
+         "layer head made");
+    ls_trainer_destroy(&t);
+    ls_dataset_destroy(&data);
+}
+
+static void nobody_minds(job *j) {
+    ls_train_config c = recipe(j, "continue");
+    outcome o = train(j, BAD, &c);
+    CHECK(j->comm, o.digest[0] == 0 && !isfinite(o.loss) && o.skipped == 0);
+    int64_t bad = -1;
+    ls_dataset *data = new_data(j, &bad);
+    ls_trainer *t;
+    c.not_finite = "whatever";
+    CHECK(j->comm, ls_trainer_create(j->context, j->graph, data, &c, &t) == LS_STATUS_INVALID_ARGUMENT);
+    says(j, "there are stop, skip and continue");
+    ls_dataset_destroy(&data);
+}
+
+static void test_hosts(ls_context *context) {
+    static const char *const devices[] = {"ref", "cpu"};
+    for (int d = 0; d < 2; d++) {
+        job j = {.context = context, .comm = context->comm, .device = devices[d]};
+        j.graph = new_graph(&j, LS_ACTIVATION_SIGMOID);
+        a_gradient_is_caught(&j);
+        bad_data_is_named(&j);
+        the_layer_is_named(&j);
+        steps_are_left_out(&j);
+        what_is_left_out_leaves_no_trace(&j);
+        an_epoch_of_nothing_is_an_error(&j);
+        nobody_minds(&j);
+        ls_graph_destroy(&j.graph);
+    }
+}
+
+int main(void) {
+    ls_context *world, *context;  // the first keeps MPI running
+    unsetenv("LOCKSTEP_TEST_HOSTS");
+    CHECK_OK((ls_comm *)NULL, ls_context_create(&world));
+    test_hosts(world);
+    if (world->comm->size > 1) {
+        setenv("LOCKSTEP_TEST_HOSTS", "2", 1);
+        CHECK_OK(world->comm, ls_context_create(&context));
+        test_hosts(context);
+        ls_context_destroy(&context);
+    }
+    ls_context_destroy(&world);
+    return 0;
+}
