@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <lockstep/checkpoint.h>
 #include <lockstep/lockstep.h>
 
 #include "train/context.h"
@@ -16,20 +17,27 @@ typedef struct job {
     ls_context *context;
     ls_comm *comm;
     ls_graph *graph;
-    const char *device;
+    const char *device, *precision, *folder, *weights;
+    int replicas;
 } job;
+
+typedef struct bad_sample {
+    int64_t index;  // -1: there is none
+    float value;
+} bad_sample;
+static bad_sample bad_one = {BAD, NAN}, bad_other = {BAD, -INFINITY}, none = {-1, 0};
 
 // A number for each sample and element; of one sample there is one that is none, where that is asked for.
 static ls_status read_sample(void *user, int64_t sample, void *const *fields) {
     float *image = fields[0];
-    int64_t *bad = user;
+    const bad_sample *bad = user;
     for (int i = 0; i < 64; i++) image[i] = (float)((sample * 37 + i * 11) % 17) / 17.0f;
-    if (sample == *bad) image[5] = NAN;
+    if (sample == bad->index) image[5] = bad->value;
     *(uint8_t *)fields[1] = (uint8_t)(sample % 3);
     return LS_OK;
 }
 
-static ls_dataset *new_data(job *j, int64_t *bad) {
+static ls_dataset *new_data(job *j, bad_sample *bad) {
     static const ls_field fields[] = {{.name = "image", .shape = {3, {8, 8, 1}}, .dtype = LS_DTYPE_F32},
                                       {.name = "label", .dtype = LS_DTYPE_U8, .classes = 3}};
     ls_dataset *data;
@@ -52,8 +60,9 @@ static ls_graph *new_graph(job *j, ls_activation activation) {
 static ls_train_config recipe(job *j, const char *policy) {
     ls_train_config c;
     ls_train_config_init(&c);
-    c.device = j->device, c.not_finite = policy;
-    c.batch_size = BATCH, c.micro_batch = 2, c.epochs = 2, c.replicas = 1, c.bind = 0, c.evaluate = 0, c.shuffle = 0;
+    c.device = j->device, c.precision = j->precision, c.not_finite = policy;
+    c.batch_size = BATCH, c.micro_batch = 1, c.epochs = 2, c.replicas = j->replicas, c.bind = 0, c.evaluate = 0,
+    c.shuffle = 0;
     return c;
 }
 
@@ -70,8 +79,7 @@ static void says(job *j, const char *words) {
 
 // A sample that holds what is no number: the step, the layer and the sample, on every worker.
 static void bad_data_is_named(job *j) {
-    int64_t bad = BAD;
-    ls_dataset *data = new_data(j, &bad);
+    ls_dataset *data = new_data(j, &bad_one);
     ls_train_config c = recipe(j, "stop");
     ls_trainer *t = new_trainer(j, data, &c);
     CHECK(j->comm, ls_trainer_fit(t, NULL) == LS_STATUS_DIVERGED);
@@ -84,16 +92,15 @@ static void bad_data_is_named(job *j) {
 
 // Behind a ReLU the loss knows nothing of it: the gradient does, in the same step.
 static void a_gradient_is_caught(job *j) {
-    int64_t bad = BAD;
     job swallows = *j;
     swallows.graph = new_graph(j, LS_ACTIVATION_RELU);
-    ls_dataset *data = new_data(j, &bad);
+    ls_dataset *data = new_data(j, &bad_one);
     ls_train_config c = recipe(j, "stop");
     ls_trainer *t = new_trainer(&swallows, data, &c);
     CHECK(j->comm, ls_trainer_fit(t, NULL) == LS_STATUS_DIVERGED);
     says(j, "the weights after step 3 in epoch 1 are no finite numbers any more");
     says(j, "The first such number was in the weights ");
-    says(j, ", as the update made them: the gradient was no finite number, or too large");
+    says(j, ", as the update of that step made them of finite ones");
     ls_trainer_destroy(&t);
     ls_dataset_destroy(&data);
     ls_graph_destroy(&swallows.graph);
@@ -101,8 +108,7 @@ static void a_gradient_is_caught(job *j) {
 
 // Weights that are finite, and an output that is not.
 static void the_layer_is_named(job *j) {
-    int64_t bad = -1;
-    ls_dataset *data = new_data(j, &bad);
+    ls_dataset *data = new_data(j, &none);
     ls_train_config c = recipe(j, "stop");
     ls_trainer *t = new_trainer(j, data, &c);
     float huge[18];
@@ -122,8 +128,8 @@ typedef struct outcome {
     int64_t skipped;
 } outcome;
 
-static outcome train(job *j, int64_t bad, const ls_train_config *c) {
-    ls_dataset *data = new_data(j, &bad);
+static outcome train(job *j, bad_sample *bad, const ls_train_config *c) {
+    ls_dataset *data = new_data(j, bad);
     ls_trainer *t = new_trainer(j, data, c);
     ls_train_result r;
     CHECK_OK(j->comm, ls_trainer_fit(t, NULL));
@@ -136,8 +142,8 @@ static outcome train(job *j, int64_t bad, const ls_train_config *c) {
 }
 
 // The same by one worker alone.
-static outcome train_alone(job *j, int64_t bad, const ls_train_config *c) {
-    job alone = {.graph = j->graph, .device = j->device};
+static outcome train_alone(job *j, bad_sample *bad, const ls_train_config *c) {
+    job alone = *j;
     CHECK_OK(j->comm, ls_context_create_alone(&alone.context));
     alone.comm = alone.context->comm;
     outcome o = train(&alone, bad, c);
@@ -154,43 +160,87 @@ static void steps_are_left_out(job *j) {
         skip.optimizer = stop.optimizer = i / 5 == 2 ? "lamb" : "adam";
         skip.bucket_size = stop.bucket_size = 0.001;
         // With a bad sample: the same for any number of workers, two steps left out, all of it finite.
-        outcome one = train_alone(j, BAD, &skip), all = train(j, BAD, &skip);
+        outcome one = train_alone(j, &bad_one, &skip), all = train(j, &bad_one, &skip);
         CHECK(j->comm, one.skipped == 2 && all.skipped == 2);
         CHECK(j->comm, strlen(all.digest) == 64 && strcmp(one.digest, all.digest) == 0);
         CHECK(j->comm, isfinite(all.loss) && all.loss == one.loss);
         // Without: as if nothing had been asked for.
-        one = train(j, -1, &stop), all = train(j, -1, &skip);
+        one = train(j, &none, &stop), all = train(j, &none, &skip);
         CHECK(j->comm, strcmp(one.digest, all.digest) == 0 && one.loss == all.loss && all.skipped == 0);
     }
 }
 
-// A step that was left out is as if it had not been: what it would have been given makes no difference.
+// What a step that was left out would have been given makes no difference: neither to weights nor to statistics, nor to the optimizer's state.
 static void what_is_left_out_leaves_no_trace(job *j) {
-    int64_t bad = BAD, good = -1;
-    ls_train_config c = recipe(j, "skip");
-    c.optimizer = "sgd", c.epochs = 1;
-    ls_dataset *data = new_data(j, &bad), *other = new_data(j, &good);
-    ls_trainer *t = new_trainer(j, data, &c), *u = new_trainer(j, other, &c);
-    float before[18], after[18];
-    CHECK_OK(j->comm, ls_trainer_begin_epoch(t));
-    for (int step = 0; step < 2; step++) CHECK_OK(j->comm, ls_trainer_step(t, NULL));
-    CHECK_OK(j->comm, ls_trainer_get_weights(t, "head/kernel", before, 18));
-    CHECK_OK(j->comm, ls_trainer_step(t, NULL));
-    CHECK_OK(j->comm, ls_trainer_get_weights(t, "head/kernel", after, 18));
-    CHECK(j->comm, memcmp(before, after, sizeof before) == 0);
-    CHECK_OK(j->comm, ls_trainer_step(t, NULL));
-    CHECK_OK(j->comm, ls_trainer_get_weights(t, "head/kernel", after, 18));
-    CHECK(j->comm, memcmp(before, after, sizeof before) != 0);
+    static const char *const optimizers[] = {"adam", "sgd", "lamb"};
+    for (int i = 0; i < 3; i++) {
+        ls_train_config c = recipe(j, "skip");
+        c.optimizer = optimizers[i];
+        if (i == 1) c.momentum = 0.9, c.momentum_correction = 1;
+        outcome one = train(j, &bad_one, &c), other = train(j, &bad_other, &c), without = train(j, &none, &c);
+        CHECK(j->comm, one.skipped == 2 && other.skipped == 2 && without.skipped == 0);
+        CHECK(j->comm, strcmp(one.digest, other.digest) == 0 && one.loss == other.loss);
+        CHECK(j->comm, strcmp(one.digest, without.digest) != 0);
+    }
+}
+
+// After a failure weights may be set, and training goes on.
+static void a_failure_is_forgotten(job *j) {
+    ls_dataset *data = new_data(j, &none);
+    ls_train_config c = recipe(j, "stop");
+    c.optimizer = "sgd", c.epochs = 3;
+    ls_trainer *t = new_trainer(j, data, &c);
+    ls_epoch_result e;
+    float huge[18], fine[18];
+    for (int i = 0; i < 18; i++) huge[i] = 3e38f, fine[i] = 0.01f * (float)i;
+    CHECK_OK(j->comm, ls_trainer_set_weights(t, "head/kernel", huge, 18));
+    CHECK_OK(j->comm, ls_trainer_save_weights(t, j->weights));
+    CHECK(j->comm, ls_trainer_fit(t, NULL) == LS_STATUS_DIVERGED);
+    CHECK_OK(j->comm, ls_trainer_load_weights(t, j->weights));
+    CHECK_OK(j->comm, ls_trainer_set_weights(t, "head/kernel", fine, 18));
+    for (int epoch = 0; epoch < 2; epoch++) {  // the one that was left, whose loss is lost, and the next
+        CHECK_OK(j->comm, ls_trainer_begin_epoch(t));
+        while (ls_trainer_steps_left(t) > 0) CHECK_OK(j->comm, ls_trainer_step(t, NULL));
+        CHECK_OK(j->comm, ls_trainer_end_epoch(t, &e));
+    }
+    CHECK(j->comm, e.epoch == 2 && isfinite(e.loss) && ls_trainer_not_finite(t)[0] == 0);
     ls_trainer_destroy(&t);
-    ls_trainer_destroy(&u);
     ls_dataset_destroy(&data);
-    ls_dataset_destroy(&other);
+}
+
+// Left in the middle of an epoch behind a step that was left out, and gone on with.
+static void it_is_known_after_a_resume(job *j) {
+    ls_train_config c = recipe(j, "skip");
+    outcome whole = train(j, &bad_one, &c);
+    ls_dataset *data = new_data(j, &bad_one);
+    ls_trainer *t = new_trainer(j, data, &c);
+    ls_checkpoint_config to;
+    ls_checkpoint *from = NULL;
+    ls_train_result r;
+    ls_checkpoint_config_init(&to);
+    to.folder = j->folder;
+    CHECK_OK(j->comm, ls_trainer_checkpoints(t, &to));
+    CHECK_OK(j->comm, ls_trainer_begin_epoch(t));
+    for (int step = 0; step < 4; step++) CHECK_OK(j->comm, ls_trainer_step(t, NULL));
+    CHECK_OK(j->comm, ls_trainer_checkpoint_now(t));
+    ls_trainer_destroy(&t);
+    if (j->comm->rank == 0) CHECK_OK(j->comm, ls_checkpoint_find(j->folder, &from));
+    t = new_trainer(j, data, &c);
+    CHECK_OK(j->comm, ls_trainer_resume(t, from));
+    ls_checkpoint_close(&from);
+    CHECK_OK(j->comm, ls_trainer_fit(t, NULL));
+    CHECK_OK(j->comm, ls_trainer_result(t, &r));
+    CHECK(j->comm, strcmp(r.weights_digest, whole.digest) == 0 && r.train_loss == whole.loss);
+    CHECK(j->comm, r.epoch[0].skipped == 1 && r.epoch[1].skipped == 1);
+    ls_trainer_destroy(&t);
+    ls_dataset_destroy(&data);
+    if (j->comm->rank == 0) CHECK(j->comm, system("rm -rf lockstep-not-finite") == 0);
+    CHECK_OK(j->comm, ls_comm_barrier(j->comm));
 }
 
 // Where nothing is left, training does not go on for ever.
 static void an_epoch_of_nothing_is_an_error(job *j) {
-    int64_t bad = -1;
-    ls_dataset *data = new_data(j, &bad);
+    ls_dataset *data = new_data(j, &none);
     ls_train_config c = recipe(j, "skip");
     ls_trainer *t = new_trainer(j, data, &c);
     float huge[18];
@@ -207,10 +257,9 @@ static void an_epoch_of_nothing_is_an_error(job *j) {
 
 static void nobody_minds(job *j) {
     ls_train_config c = recipe(j, "continue");
-    outcome o = train(j, BAD, &c);
+    outcome o = train(j, &bad_one, &c);
     CHECK(j->comm, o.digest[0] == 0 && !isfinite(o.loss) && o.skipped == 0);
-    int64_t bad = -1;
-    ls_dataset *data = new_data(j, &bad);
+    ls_dataset *data = new_data(j, &none);
     ls_trainer *t;
     c.not_finite = "whatever";
     CHECK(j->comm, ls_trainer_create(j->context, j->graph, data, &c, &t) == LS_STATUS_INVALID_ARGUMENT);
@@ -221,7 +270,9 @@ static void nobody_minds(job *j) {
 static void test_hosts(ls_context *context) {
     static const char *const devices[] = {"ref", "cpu"};
     for (int d = 0; d < 2; d++) {
-        job j = {.context = context, .comm = context->comm, .device = devices[d]};
+        job j = {
+            .context = context, .comm = context->comm, .device = devices[d], .precision = "fp32", .replicas = 1 + d};
+        j.folder = "lockstep-not-finite", j.weights = "lockstep-not-finite.safetensors";
         j.graph = new_graph(&j, LS_ACTIVATION_SIGMOID);
         a_gradient_is_caught(&j);
         bad_data_is_named(&j);
@@ -230,6 +281,8 @@ static void test_hosts(ls_context *context) {
         what_is_left_out_leaves_no_trace(&j);
         an_epoch_of_nothing_is_an_error(&j);
         nobody_minds(&j);
+        a_failure_is_forgotten(&j);
+        it_is_known_after_a_resume(&j);
         ls_graph_destroy(&j.graph);
     }
 }
@@ -245,6 +298,7 @@ int main(void) {
         test_hosts(context);
         ls_context_destroy(&context);
     }
+    if (world->comm->rank == 0) remove("lockstep-not-finite.safetensors");
     ls_context_destroy(&world);
     return 0;
 }

@@ -78,7 +78,8 @@ typedef struct ls_train_config {
     double
         clip_norm;  // a mean gradient whose norm over all parameters is larger is scaled down to it; 0 (default): none
     // When the loss or a gradient is no finite number any more: "stop" (the default): training ends after the next step, with
-    // LS_STATUS_DIVERGED; "skip": a step whose gradient is not finite changes nothing, and micro-batches whose loss is not do not count in the
+    // LS_STATUS_DIVERGED; "skip": a step whose gradient is not finite leaves weights and optimizer state as they are (it counts as a step for schedules and bias
+    // correction), and micro-batches whose loss is not do not count in the
     // epoch's, an epoch of nothing else is an error; "continue": nothing is done about it.
     const char *not_finite;
     const char *lr_scaling;  // "none"; "linear": times batch_size / lr_base_batch

@@ -16,7 +16,7 @@
 #include "base/text.h"
 
 #define NAME  "lockstep-flight"
-#define MAGIC 0x6c732d666c696768u + sizeof(ls_flight)
+#define MAGIC (0x6c732d666c696768u + sizeof(ls_flight))
 
 enum { MARKS = 16, WORDS = 6, SHOWN = 3 };
 
@@ -163,13 +163,6 @@ void ls_flight_close(const ls_flight **flight) {
 int ls_flight_waits(const ls_flight *f, double *since) {
     *since = atomic_load_explicit(&f->waits_since, memory_order_acquire);
     return *since > 0;
-}
-
-uint64_t ls_flight_called(const ls_flight *f, char *text, size_t size) {
-    char call[8 * WORDS];
-    get(&f->call, call);
-    snprintf(text, size, "%s", call);
-    return atomic_load_explicit(&f->calls, memory_order_acquire);
 }
 
 // Other replicas than the first that have not come to where the first one waits for them.

@@ -51,8 +51,6 @@ const ls_flight *ls_flight_open(int64_t process);
 void ls_flight_close(const ls_flight **flight);
 // Whether it waits for others, and since when (ls_clock).
 int ls_flight_waits(const ls_flight *flight, double *since);
-// The collective call it is in, or was in last; its number.
-uint64_t ls_flight_called(const ls_flight *flight, char *words, size_t size);
 // "backward, step 17 of epoch 2, for 12.2 s; before: forward 0.21 s, waiting for a micro-batch 0.01 s".
 void ls_flight_describe(const ls_flight *flight, double now, char *text, size_t size);
 

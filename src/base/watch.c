@@ -26,20 +26,27 @@
 
 enum { MOST_PEERS = 1024, SHOWN_PEERS = 16 };
 
+// Who there is, as it was told at one time. One that was told before stays: the watch may be looking at it, and there are few.
+typedef struct crew {
+    int rank, hosts;
+    int count, named;
+    ls_watch_peer *peer;       // (count)
+    const ls_flight **flight;  // (count)
+    char (*host)[64];          // (named)
+} crew;
+
 // The process has one main thread, and so one watch over it: the state is the process's, as errno is the thread's.
 static struct {
     _Atomic double since;  // 0: nobody waits
     _Atomic(const char *) what;
     atomic_int rank;  // that is waited for
     _Atomic double deadline;
-    atomic_int peer_count, hosts, me, started;
-    ls_watch_peer peer[MOST_PEERS];
-    const ls_flight *peer_flight[MOST_PEERS];
+    atomic_int started;
+    _Atomic(const crew *) crew;   // NULL: nobody has told yet
     _Atomic double longest_step;  // 0: none yet
-    _Atomic(char *) host_names;   // (host_count, 64)
-    atomic_int host_count;
     // The watch's own: whom it looks at, the peers or, before they are known, those found beside this process.
     const ls_watch_peer *seen;
+    const crew *known;  // whose peers they are; NULL: they were found
     ls_watch_peer found[MOST_PEERS];
     int seen_count;
     int told;  // this wait
@@ -77,27 +84,29 @@ void ls_watch_step(double seconds) {
         atomic_store_explicit(&watch.longest_step, seconds, memory_order_relaxed);
 }
 
-// Those of a communicator before stay: the watch may be reading them, and there are few.
-void ls_watch_hosts(const char (*names)[64], int count) {
-    char *copy = malloc((size_t)count * 64);
-    if (!copy) return;
-    memcpy(copy, names, (size_t)count * 64);
-    atomic_store(&watch.host_count, 0);
-    atomic_store(&watch.host_names, copy);
-    atomic_store(&watch.host_count, count);
-}
-
-void ls_watch_peers(int rank, int hosts, const ls_watch_peer *peers, int count) {
-    if (count > MOST_PEERS) count = MOST_PEERS;
-    atomic_store(&watch.peer_count, 0);
-    if (count > 0) memcpy(watch.peer, peers, (size_t)count * sizeof *peers);
-    for (int i = 0; i < count; i++) {
-        ls_flight_close(&watch.peer_flight[i]);
-        watch.peer_flight[i] = ls_flight_open(peers[i].process);  // now: what it did can be told when it is gone
+void ls_watch_crew_told(const ls_watch_crew *told) {
+    crew *c = calloc(1, sizeof *c);
+    int count = told->peer_count < MOST_PEERS ? told->peer_count : MOST_PEERS;
+    if (!c || !atomic_load(&watch.started)) {
+        free(c);
+        return;
     }
-    atomic_store(&watch.me, rank);
-    atomic_store(&watch.hosts, hosts);
-    atomic_store(&watch.peer_count, count);
+    *c = (crew){.rank = told->rank, .hosts = told->hosts, .count = count, .named = told->host_count};
+    c->peer = calloc((size_t)count + 1, sizeof *c->peer);
+    c->flight = calloc((size_t)count + 1, sizeof *c->flight);
+    c->host = calloc((size_t)c->named + 1, sizeof *c->host);
+    if (!c->peer || !c->flight || !c->host) {
+        free(c->peer);
+        free(c->flight);
+        free(c->host);
+        free(c);
+        return;
+    }
+    if (count > 0) memcpy(c->peer, told->peers, (size_t)count * sizeof *c->peer);
+    if (c->named > 0) memcpy(c->host, told->host_names, (size_t)c->named * sizeof *c->host);
+    for (int i = 0; i < count; i++)
+        c->flight[i] = ls_flight_open(c->peer[i].process);  // now: what it did can be told when it is gone
+    atomic_store(&watch.crew, c);
 }
 
 // The fields of /proc/PROCESS/stat from the third on, the state; NULL where there is no such process.
@@ -162,10 +171,10 @@ int ls_watch_children(int64_t parent, ls_watch_child_fn fn, void *user) {
 }
 
 int ls_watch_end_peers(void) {
-    int reached = 0, count = atomic_load(&watch.peer_count);
-    const ls_watch_peer *list = count > 0 ? watch.peer : watch.seen;
+    const crew *c = atomic_load(&watch.crew);
+    const ls_watch_peer *list = c && c->count > 0 ? c->peer : watch.seen;
+    int reached = 0, count = c && c->count > 0 ? c->count : list ? watch.seen_count : 0;
     char state;
-    if (count == 0 && list) count = watch.seen_count;
     for (int i = 0; i < count; i++)
         if (ls_watch_started(list[i].process, &state) == list[i].started && state != 'Z')
             reached += kill((pid_t)list[i].process, SIGKILL) == 0;
@@ -202,6 +211,7 @@ static void search(void) {
     memcpy(watch.found, list, sizeof list);
     memcpy(watch.missing, missing, sizeof missing);
     watch.seen = watch.found;
+    watch.known = NULL;
 }
 
 // How many processes Open MPI and MPICH's Hydra have started on this host, in the environment of each.
@@ -254,21 +264,22 @@ static void search_ended(double now) {
 
 // Whom to look at, after `waited` seconds.
 static void find_peers(double now, double waited) {
-    int count = atomic_load(&watch.peer_count);
-    if (count > 0) {
-        if (watch.seen != watch.peer) memset(watch.missing, 0, sizeof watch.missing);
-        watch.seen = watch.peer;
-        watch.seen_count = count;
+    const crew *c = atomic_load(&watch.crew);
+    if (c && c->count > 0) {
+        if (watch.seen != c->peer) memset(watch.missing, 0, sizeof watch.missing);
+        watch.known = c;
+        watch.seen = c->peer;
+        watch.seen_count = c->count;
     } else if (waited >= SEARCH_SECONDS && now - watch.searched >= SEARCH_SECONDS) {
         watch.searched = now;
         search();
-        if (atomic_load(&watch.hosts) == 0) search_ended(now);
+        if (!c) search_ended(now);
     }
 }
 
 // Whether a worker of this host has ended without joining.
 static int one_has_ended(double now) {
-    return atomic_load(&watch.hosts) == 0 && watch.ended_since > 0 && now - watch.ended_since >= ENDED_SECONDS;
+    return !atomic_load(&watch.crew) && watch.ended_since > 0 && now - watch.ended_since >= ENDED_SECONDS;
 }
 
 // Looks at everybody on this host; the longest time that one of them has not run.
@@ -290,6 +301,7 @@ static double look(double seconds) {
 static void name_missing(char *text, size_t size) {
     size_t used = strlen(text);
     int named = 0, rank = atomic_load(&watch.rank);
+    const crew *c = atomic_load(&watch.crew);
     for (int i = 0; i < watch.seen_count && named < 4; i++) {
         const ls_watch_peer *p = &watch.seen[i];
         if (watch.missing[i] <= 0) continue;
@@ -304,17 +316,19 @@ static void name_missing(char *text, size_t size) {
             ": of the %d workers that were started on this host, %d ended without joining, as one does that runs "
             "another command",
             watch.started_here, watch.ended_here);
-    else if (rank >= 0 && rank < atomic_load(&watch.host_count))
+    else if (rank >= 0 && c && rank < c->named)
         ls_text_add(text, size, &used, ": worker %d on %.63s has not answered; look at that host and at the network",
-                    rank, atomic_load(&watch.host_names) + (size_t)64 * (size_t)rank);
+                    rank, c->host[rank]);
     else if (rank >= 0)
         ls_text_add(text, size, &used, ": worker %d has not answered; look at its host and at the network", rank);
-    else if (atomic_load(&watch.hosts) > 1)
+    else if (c && c->hosts > 1)
         ls_text_add(text, size, &used,
                     ": all workers of this host run, so those of another one, or the network to it, do not answer");
     else
         ls_text_add(text, size, &used, ": no process of this host is stopped or gone, so one of them is stuck");
 }
+
+static int my_rank(void) { return watch.known ? watch.known->rank : ls_watch_rank(getpid()); }
 
 // --- what everybody does ---------------------------------------------------------------------------------------------
 
@@ -335,7 +349,7 @@ static void describe_all(double now, char *text, size_t size) {
         for (int i = 0; i < watch.seen_count; i++) {
             double since;
             const ls_watch_peer *p = &watch.seen[i];
-            const ls_flight *f = watch.seen == watch.peer ? watch.peer_flight[i] : ls_flight_open(p->process);
+            const ls_flight *f = watch.known ? watch.known->flight[i] : ls_flight_open(p->process);
             int is_in = f && watch.state[i] && watch.missing[i] <= 0 && ls_flight_waits(f, &since);
             if (is_in == arrived && shown < SHOWN_PEERS)
                 add_record(text, size, &used, p->rank, p->process, f,
@@ -345,10 +359,9 @@ static void describe_all(double now, char *text, size_t size) {
                            now);
             shown += is_in == arrived;
             left += is_in == arrived && shown > SHOWN_PEERS;
-            if (watch.seen != watch.peer) ls_flight_close(&f);
+            if (!watch.known) ls_flight_close(&f);
         }
-    add_record(text, size, &used, watch.seen == watch.found ? ls_watch_rank(getpid()) : atomic_load(&watch.me),
-               getpid(), own, "", now);
+    add_record(text, size, &used, my_rank(), getpid(), own, "", now);
     if (left > 0) ls_text_add(text, size, &used, "  and %d more\n", left);
     ls_flight_close(&own);
 }
@@ -358,7 +371,8 @@ static void describe_all(double now, char *text, size_t size) {
 // Whether the wait has been too long for good.
 static int is_over(double now, double waited, double missing) {
     double deadline = atomic_load(&watch.deadline);
-    int late = deadline > 0 && now > deadline, remote = atomic_load(&watch.hosts) > 1;
+    const crew *c = atomic_load(&watch.crew);
+    int late = deadline > 0 && now > deadline, remote = c && c->hosts > 1;
     int over = late && (missing >= 1 || (remote && waited > REMOTE_SECONDS) ||
                         (now > deadline + LATE_SECONDS && waited > LATE_SECONDS));
     return over || missing >= watch.limits.stopped || waited >= watch.limits.waiting || one_has_ended(now);
@@ -371,10 +385,10 @@ static int is_slow(double now, double waited) {
     if (limit < watch.limits.slow) limit = watch.limits.slow;
     if (longest <= 0 || watch.told || waited < limit) return 0;
     if (phase < LS_FLIGHT_LOAD || phase > LS_FLIGHT_EXCHANGE) return 0;
-    for (int i = 0; i < watch.seen_count && watch.seen == watch.peer; i++)
-        if (watch.peer_flight[i] && watch.state[i] && watch.missing[i] <= 0 &&
-            watch.peer[i].rank < atomic_load(&watch.me) && ls_flight_waits(watch.peer_flight[i], &since) &&
-            now - since > limit / 2)
+    const crew *c = watch.known;
+    for (int i = 0; c && i < watch.seen_count; i++)
+        if (c->flight[i] && watch.state[i] && watch.missing[i] <= 0 && c->peer[i].rank < c->rank &&
+            ls_flight_waits(c->flight[i], &since) && now - since > limit / 2)
             return 0;
     return 1;
 }
@@ -414,7 +428,7 @@ static void *watch_main(void *unused) {
         int over = is_over(now, waited, missing);
         if (!over && !is_slow(now, waited)) continue;
         // Those who wait longest for the same one see it at the same time: the first of them speaks.
-        int me = watch.seen == watch.found ? ls_watch_rank(getpid()) : atomic_load(&watch.me);
+        int me = my_rank();
         if (over) usleep(200000 * (useconds_t)(me < 0 ? 0 : me < 20 ? me : 20));
         if (atomic_load(&watch.since) != since) continue;
         tell(over, now, waited);

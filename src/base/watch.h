@@ -39,10 +39,15 @@ void ls_watch_start(const ls_watch_limits *limits, ls_watch_fn fn, void *user);
 void ls_watch_deadline(double at);
 // A step took so long. The main thread tells.
 void ls_watch_step(double seconds);
-// The hosts of the job's workers by rank, 64 characters each, to be named; copied.
-void ls_watch_hosts(const char (*names)[64], int count);
-// Who there is: this process's rank, the others on this host (copied; up to 1,024 count), and the number of hosts.
-void ls_watch_peers(int rank, int hosts, const ls_watch_peer *peers, int count);
+// Who there is. Before it is told, and without a watch, nobody is known.
+typedef struct ls_watch_crew {
+    int rank, hosts;             // this process's; how many there are
+    const ls_watch_peer *peers;  // (peer_count): the others on this host, of whom 1,024 count
+    int peer_count;
+    const char (*host_names)[64];  // (host_count): of the hosts of the job's workers, by rank
+    int host_count;
+} ls_watch_crew;
+void ls_watch_crew_told(const ls_watch_crew *crew);  // copied
 // When a process started, in ticks since boot; -1 where there is none of this number. *state: its letter in /proc.
 int64_t ls_watch_started(int64_t process, char *state);
 // The rank that its launcher has given a process of this host; -1 where that cannot be read.

@@ -569,9 +569,10 @@ static void note_epochs(run *r) {
     }
 }
 
-static void say_skipped(const run *r, const ls_epoch_result *e) {
+static void say_skipped(run *r, const ls_epoch_result *e) {
     const char *cause = ls_trainer_not_finite(r->trainer);
     if (e->skipped == 0 || !speaks(r)) return;
+    cli_progress_pause(&r->progress);
     fprintf(stderr, "lockstep train: left out %lld of the %lld steps of epoch %d: a gradient was not finite%s%s\n",
             (long long)e->skipped, (long long)e->steps, e->epoch, *cause ? ". The first such number was " : "", cause);
 }

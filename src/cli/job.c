@@ -180,10 +180,10 @@ static double stopped_seconds(const cli *c) {
     return c->wait_limit > 0 && c->wait_limit < STOPPED_SECONDS ? c->wait_limit : STOPPED_SECONDS;
 }
 
-// The same with --resume behind the command's name, which stands before the last argc - 2 words.
+// The same with --resume behind the command's name, which stands before the last argc - 2 words, and room for one word more.
 static ls_status with_resume(const arguments *a, int argc, char ***out) {
     int rest = argc - 2, head = a->count - rest;
-    LS_TRY(ls_calloc(a->count + 2, sizeof **out, out));
+    LS_TRY(ls_calloc(a->count + 3, sizeof **out, out));
     memcpy(*out, a->list, (size_t)head * sizeof **out);
     (*out)[head] = "--resume";
     memcpy(*out + head + 1, a->list + head, (size_t)rest * sizeof **out);
@@ -194,15 +194,17 @@ static ls_status with_resume(const arguments *a, int argc, char ***out) {
 
 // The nodes that Slurm has left to this job, which it takes those from that have failed (--no-kill); -1 where it does not tell.
 static int nodes_left(void) {
-    char command[96], line[4096];
+    char command[96], *line = NULL;
+    size_t size = 0;
     int nodes = -1;
-    snprintf(command, sizeof command, "scontrol --oneliner show job %d 2>/dev/null", number("SLURM_JOB_ID"));
+    snprintf(command, sizeof command, "timeout 20 scontrol --oneliner show job %d 2>/dev/null", number("SLURM_JOB_ID"));
     FILE *out = popen(command, "r");
-    while (out && fgets(line, sizeof line, out)) {
+    while (out && getline(&line, &size, out) > 0) {
         const char *at = strstr(line, " NumNodes=");
         if (at) nodes = atoi(at + strlen(" NumNodes="));
     }
     if (out) pclose(out);
+    free(line);
     return nodes;
 }
 
@@ -226,11 +228,11 @@ static void fewer_workers(cli_launch *launch) {
     launch->workers = before * left / had > 0 ? before * left / had : 1;
     snprintf(count, sizeof count, "%d", launch->workers);
     snprintf(option, sizeof option, "--workers=%d", launch->workers);
-    for (char **word = launch->again; *word; word++) {
-        int value = word > launch->again && (strcmp(word[-1], "-n") == 0 || strcmp(word[-1], "--workers") == 0);
-        if (value && atoi(*word) == before) *word = count;
-        if (strncmp(*word, "--workers=", 10) == 0) *word = option;
-    }
+    // srun's first words are its name, -n, and how many; of an option that is given twice the last one counts.
+    launch->again[2] = count;
+    char **last = launch->again;
+    while (*last && *last != option) last++;
+    *last = option;
     setenv(MARK, count, 1);
     forget_nodes(left);
     fprintf(stderr, "lockstep %s: %d of the job's %d nodes %s gone: going on with %d worker%s\n", launch->command,

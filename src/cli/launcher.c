@@ -121,7 +121,7 @@ static void take_line(supervisor *s, const char *line, size_t n) {
         return;
     }
     if (strncmp(line, "lockstep", 8) == 0) {
-        s->spoken = 1;
+        s->spoken |= !strstr(line, " On this host:") && !strstr(line, ": left out ");  // which ends nothing
         s->said |= strstr(line, CLI_JOB_ENDS) != NULL;
         if (s->in_block) end_block(s, 0);
     }

@@ -116,22 +116,19 @@ static int32_t hash(const char *text) {
 
 enum { CALL_WORDS = 96 };
 
-// Not all workers make the same call: all know it, and tell each other what they do.
+// Not all workers make the same call: all know it, and two of them tell what they do.
 static ls_status differs(ls_comm *comm, const int32_t *marks, const char *mine) {
-    char(*all)[CALL_WORDS], words[CALL_WORDS] = "";
+    char first[CALL_WORDS] = "", second[CALL_WORDS] = "";
     int other = 0;
-    snprintf(words, sizeof words, "%s", mine);
     while (memcmp(marks + (ptrdiff_t)2 * other, marks, 2 * sizeof *marks) == 0) other++;
-    LS_TRY(ls_calloc(comm->size, sizeof *all, &all));
-    ls_status status = comm->ops->allgather(comm, words, all, sizeof words);
-    if (status == LS_OK)
-        status = LS_FAIL(
-            LS_STATUS_MISMATCH,
-            "worker 0 is in its collective call number %d, %.95s, and worker %d in its number %d, %.95s: all workers "
-            "have to make the same calls in the same order",
-            (int)marks[0], all[0], other, (int)marks[(ptrdiff_t)2 * other], all[other]);
-    free(all);
-    return status;
+    if (comm->rank == 0) snprintf(first, sizeof first, "%s", mine);
+    if (comm->rank == other) snprintf(second, sizeof second, "%s", mine);
+    LS_TRY(comm->ops->broadcast(comm, first, sizeof first, LS_DTYPE_U8, 0));
+    LS_TRY(comm->ops->broadcast(comm, second, sizeof second, LS_DTYPE_U8, other));
+    return LS_FAIL(LS_STATUS_MISMATCH,
+                   "worker 0 is in its collective call number %d, %s, and worker %d in its number %d, %s: all workers "
+                   "have to make the same calls in the same order",
+                   (int)marks[0], first, other, (int)marks[(ptrdiff_t)2 * other], second);
 }
 
 // Before each collective call: the workers tell each other its number and a hash of its words, so that calls that do not belong together never

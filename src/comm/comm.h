@@ -84,7 +84,8 @@ void ls_comm_destroy(ls_comm **comm);  // Collective
 // A public function that is collective begins: its name is part of what is compared, and what sentences about it say. Not collective itself.
 void ls_comm_enter(ls_comm *comm, const char *function);
 
-// Each of these is an error on all workers, MISMATCH, where one of them makes another call, naming both.
+// Barrier, broadcast, allgather, what is made of them, and host_alloc: an error on all workers, MISMATCH, where one of them makes another of these,
+// naming both.
 
 // Collective on comm.
 ls_status ls_comm_barrier(ls_comm *comm);

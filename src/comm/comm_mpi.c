@@ -459,31 +459,28 @@ static ls_status start(mpi_comm *c, int launched, const MPI_Comm *given) {
     return LS_OK;
 }
 
-// The watch over waiting looks after the processes of this machine, those that count as other hosts' included.
+// The watch over waiting looks after the processes of this machine, those that count as other hosts' included, and names the hosts of all.
 static ls_status tell_watch(mpi_comm *c) {
-    ls_watch_peer mine = {.rank = c->head.rank, .process = getpid()}, *all;
+    ls_watch_peer mine = {.rank = c->head.rank, .process = getpid()}, *all = NULL;
+    char name[64] = "", (*names)[64] = NULL, unused;
     int size = 0, self = 0, others = 0;
-    char unused;
     mine.started = ls_watch_started(mine.process, &unused);
+    gethostname(name, sizeof name - 1);
     MPI_TRY(MPI_Comm_size(c->host, &size), "find the hosts");
     MPI_TRY(MPI_Comm_rank(c->host, &self), "find the hosts");
-    LS_TRY(ls_calloc(size, sizeof *all, &all));
-    int code = MPI_Allgather(&mine, sizeof mine, MPI_BYTE, all, sizeof mine, MPI_BYTE, c->host);
-    for (int i = 0; i < size; i++)
+    ls_status status = ls_calloc(size, sizeof *all, &all);
+    if (status == LS_OK) status = ls_calloc(c->head.size, sizeof *names, &names);
+    int code = status != LS_OK ? MPI_ERR_NO_MEM
+                               : MPI_Allgather(&mine, sizeof mine, MPI_BYTE, all, sizeof mine, MPI_BYTE, c->host);
+    if (code == MPI_SUCCESS) code = MPI_Allgather(name, sizeof name, MPI_BYTE, names, sizeof name, MPI_BYTE, c->all);
+    for (int i = 0; code == MPI_SUCCESS && i < size; i++)
         if (i != self && all[i].started >= 0) all[others++] = all[i];
-    if (code == MPI_SUCCESS) ls_watch_peers(c->head.rank, size < c->head.size ? 2 : 1, all, others);
+    ls_watch_crew crew = {c->head.rank, size < c->head.size ? 2 : 1, all,
+                          others,       (const char(*)[64])names,    c->head.size};
+    if (code == MPI_SUCCESS) ls_watch_crew_told(&crew);
+    free(names);
     free(all);
-    return code == MPI_SUCCESS ? LS_OK : mpi_failed(code, "find the hosts", __FILE__, __LINE__);
-}
-
-// By what names the hosts of all workers are spoken of.
-static ls_status tell_hosts(mpi_comm *c) {
-    char mine[64] = "", (*all)[64];
-    gethostname(mine, sizeof mine - 1);
-    LS_TRY(ls_calloc(c->head.size, sizeof *all, &all));
-    int code = MPI_Allgather(mine, sizeof mine, MPI_BYTE, all, sizeof mine, MPI_BYTE, c->all);
-    if (code == MPI_SUCCESS) ls_watch_hosts((const char(*)[64])all, c->head.size);
-    free(all);
+    if (status != LS_OK) return status;
     return code == MPI_SUCCESS ? LS_OK : mpi_failed(code, "find the hosts", __FILE__, __LINE__);
 }
 
@@ -494,7 +491,6 @@ static ls_status find_hosts(mpi_comm *c) {
                     MPI_Comm_split_type(c->all, MPI_COMM_TYPE_SHARED, comm->rank, MPI_INFO_NULL, &c->host)),
             "find the hosts");
     LS_TRY(tell_watch(c));
-    LS_TRY(tell_hosts(c));
     MPI_TRY(MPI_Comm_set_errhandler(c->host, MPI_ERRORS_RETURN), "report its errors");
     MPI_TRY(MPI_Comm_rank(c->host, &comm->local_rank), "find the hosts");
     MPI_TRY(MPI_Comm_size(c->host, &comm->local_size), "find the hosts");

@@ -118,8 +118,8 @@ typedef struct ls_finding {
     char *samples;  // (batch), the caller's: 1 for those that it shows in, as soon as a layout tells samples apart
 } ls_finding;
 
-// Does forward once more, looking at all that each step reads and makes: what the run before left is the same afterwards. Slow. Errors: OUT_OF_MEMORY,
-// those of the device.
+// Does forward once more, looking at all that each step reads and makes: what the run before left is the same afterwards. Slow. Errors:
+// UNSUPPORTED (memory that is not the host's), those of the device.
 ls_status ls_plan_examine(ls_plan *plan, ls_queue *queue, const ls_feeds *feeds, ls_finding *out);
 
 // From now on runs record each step in `trace` while that is on, step i under the name `first` + i. NULL: nowhere. Not while running.

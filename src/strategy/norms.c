@@ -27,19 +27,23 @@ ls_status ls__note_squares(ls_lane_step *step, int64_t offset, int64_t n, ls_spa
     int64_t end = offset + n;
     for (const ls_run *run = ls__run_at(s, offset); offset < end; run++) {
         int64_t next = ls__run_end(run, end), bytes = (next - offset) * 4;
-        if (!run->statistic) LS_TRY(note(step, s->squares, 1, offset, &g, next - offset));
+        // What statistics add up to is looked at where a step may be skipped, and is no part of the norm.
+        if (!run->statistic || s->config.skip_not_finite) LS_TRY(note(step, s->squares, 1, offset, &g, next - offset));
         g = ls_span_at(g, bytes);
         offset = next;
     }
     return LS_OK;
 }
 
-float ls__clip_factor(const ls_strategy *s, double *norm) {
+float ls__clip_factor(const ls_strategy *s, int *finite) {
     const double *squares = s->squares.host;
-    double sum = 0, maximum = s->config.clip_norm;
-    for (int64_t u = 0; u < s->config.length / LS_SLICE_ALIGN; u++) sum += squares[u];
-    *norm = sqrt(sum);
-    return maximum > 0 && *norm > maximum ? (float)(maximum / *norm) : 1;
+    double sum = 0, statistics = 0, maximum = s->config.clip_norm;
+    for (const ls_run *run = s->runs; run < s->runs + s->run_count; run++)
+        for (int64_t u = run->begin / LS_SLICE_ALIGN; u < run->end / LS_SLICE_ALIGN; u++)
+            *(run->statistic ? &statistics : &sum) += squares[u];
+    double norm = sqrt(sum);
+    *finite = isfinite(sum) && isfinite(statistics);
+    return maximum > 0 && norm > maximum ? (float)(maximum / norm) : 1;
 }
 
 ls_status ls__clip(ls_lane_step *step, int64_t offset, int64_t n, ls_span g, ls_span out) {

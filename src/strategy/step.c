@@ -1,5 +1,4 @@
 // The driver of a step: what all strategies go through, and what a lane does to its slices.
-#include <math.h>
 #include <string.h>
 
 #include "base/error.h"
@@ -209,9 +208,9 @@ static ls_status update_measured(ls_lane_step *step) {
     ls_status status = LS_OK;
     if (ls__clips(s)) {
         ls__keep(&status, share(step, s->squares.host, 1));
-        double norm;
-        step->factor = ls__clip_factor(s, &norm);
-        step->skips = s->config.skip_not_finite && !isfinite(norm);
+        int finite;
+        step->factor = ls__clip_factor(s, &finite);
+        step->skips = s->config.skip_not_finite && !finite;
         step->lane->skipped += step->skips;
         for (int b = 0; b < s->bucket_count && ls__layerwise(s) && !step->skips; b++)
             ls__keep(&status, ls__slice_direct(step, b));
@@ -264,6 +263,12 @@ static ls_status update(ls_lane_step *step) {
     return status;
 }
 
+static ls_status read_found(const ls_lane_step *step) {
+    const ls_lane *lane = step->lane;
+    ls_status status = ls_read(step->queue, lane->found_host, lane->found, sizeof *lane->found_host);
+    return status == LS_OK && !ls__host_memory(step->strategy) ? ls_synchronize(step->queue) : status;
+}
+
 ls_status ls_strategy_step(ls_strategy *s, int replica, ls_queue *queue, const ls_step_info *info, ls_vote mine,
                            ls_vote *decision, ls_step_times *times) {
     ls_lane *lane = s->lane[replica];
@@ -287,7 +292,7 @@ ls_status ls_strategy_step(ls_strategy *s, int replica, ls_queue *queue, const l
             ls__keep(&status, s->ops->reduce_begin(&step, b));
     }
     if (!ls__overlap_updates(s) && !broken) ls__keep(&status, update(&step));
-    if (s->config.find_not_finite) ls__keep(&status, ls_read(queue, lane->found_host, lane->found, sizeof(int64_t)));
+    if (s->config.find_not_finite) ls__keep(&status, read_found(&step));
     if (!s->overlap) ls__keep(&status, ls__vote_receive(&step));
     if (status != LS_OK || broken) ls__vote_fail(&step);
     ls__wait(s->host_barrier, times, s->ops->gather_end && s->config.comm->hosts > 1 ? LS_STEP_GATHER : LS_STEP_WAIT);
@@ -328,6 +333,12 @@ int64_t ls_strategy_trace_events(const ls_strategy *s) {
 
 int64_t ls_strategy_not_finite(const ls_strategy *s, int replica) {
     return s->config.find_not_finite ? *s->lane[replica]->found_host - 1 : -1;
+}
+
+ls_status ls_strategy_forget_not_finite(ls_strategy *s, int replica, ls_queue *queue) {
+    if (!s->config.find_not_finite) return LS_OK;
+    *s->lane[replica]->found_host = 0;
+    return queue->device->ops->memory->zero(queue, s->lane[replica]->found, sizeof(int64_t));
 }
 
 int64_t ls_strategy_skipped(const ls_strategy *s) { return s->lane[0]->skipped; }

@@ -224,9 +224,10 @@ ls_status ls_strategy_bucket_ready(ls_strategy *strategy, int replica, ls_queue 
                                    int bucket, ls_step_times *times);
 // Steps that config.skip_not_finite has left out since the strategy was made. Not while a step runs. Not collective.
 int64_t ls_strategy_skipped(const ls_strategy *strategy);
-// The first element of the weights that is no finite number, of those that this replica has updated in any step, with config.find_not_finite; -1:
-// there is none. By the replica's thread, or while no step runs. Not collective.
+// The first element of the weights that is no finite number, of those that this replica has updated since it was last forgotten, with
+// config.find_not_finite; -1: there is none. Both by the replica's thread, between its steps. Not collective. Errors: those of the device.
 int64_t ls_strategy_not_finite(const ls_strategy *strategy, int replica);
+ls_status ls_strategy_forget_not_finite(ls_strategy *strategy, int replica, ls_queue *queue);
 // A barrier of all lanes of this host, for the trainer's own use.
 void ls_strategy_host_barrier(ls_strategy *strategy);
 

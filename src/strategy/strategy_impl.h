@@ -267,8 +267,8 @@ static inline int ls__clips(const ls_strategy *s) { return s->config.clip_norm >
 static inline int ls__layerwise(const ls_strategy *s) { return s->config.optimizer->layerwise; }
 // For clipping: sums of squares of a block of the mean gradient, into strategy->squares once the queue is synchronized.
 ls_status ls__note_squares(ls_lane_step *step, int64_t offset, int64_t n, ls_span g);
-// The norm of the mean gradient, and what it must be multiplied by, once strategy->squares is complete.
-float ls__clip_factor(const ls_strategy *strategy, double *norm);
+// What the mean gradient must be multiplied by, and whether all of it and the statistics are finite, once strategy->squares is complete.
+float ls__clip_factor(const ls_strategy *strategy, int *finite);
 // Multiplies a block of the mean gradient by it, into out, which may be g.
 ls_status ls__clip(ls_lane_step *step, int64_t offset, int64_t n, ls_span g, ls_span out);
 // For layer-wise optimizers: sums of squares of a block of the weights and of what is applied to them, into strategy->layer_squares

@@ -146,9 +146,9 @@ static ls_status set_up(ls_trainer *t, const ls_checkpoint_config *config) {
 
 ls_status ls_trainer_checkpoints(ls_trainer *t, const ls_checkpoint_config *config) {
     LS_NEED(t, "trainer");
-    ls_comm_enter(t->comm, __func__);
     LS_NEED(config, "config");
     if (t->checkpoints) return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "this trainer takes checkpoints already");
+    ls_comm_enter(t->comm, __func__);
     LS_TRY(ls_comm_agree(t->comm, check_config(config)));
     ls_status status = ls_comm_agree(t->comm, ls_calloc(1, sizeof *t->checkpoints, &t->checkpoints));
     if (status == LS_OK) status = ls_comm_agree(t->comm, set_up(t, config));
@@ -264,9 +264,9 @@ static void finish(ls_trainer *t) {
 
 ls_status ls_trainer_checkpoint_wait(ls_trainer *t) {
     LS_NEED(t, "trainer");
-    ls_comm_enter(t->comm, __func__);
     ls_checkpointer *c = t->checkpoints;
     if (!c) return LS_OK;
+    ls_comm_enter(t->comm, __func__);
     ls_status status = LS_OK;
     if (c->busy) finish(t);
     if (t->comm->rank == 0 && c->failed != LS_OK) status = LS_FAIL(c->failed, "%s", c->failure);
@@ -301,18 +301,18 @@ static ls_status prepare(ls_trainer *t, const double *sum) {
 }
 
 // Between two steps or epochs; nothing is being written.
-static ls_status take(ls_trainer *t) {
+static ls_status take_now(ls_trainer *t) {
     ls_checkpointer *c = t->checkpoints;
     ls_comm *comm = t->comm;
     double sum[LS_MAX_MEASURES], begun = ls_clock();
-    ls_flight_mark(LS_FLIGHT_CHECKPOINT, t->at.epoch, t->at.step);
     if (c->busy) finish(t);              // only worker 0 knows: the others of its host
     LS_TRY(ls_comm_host_barrier(comm));  // must not touch the snapshot while it is being written
     memcpy(sum, t->at.sum, (size_t)t->measures.width * sizeof *sum);
     c->job.begun = begun;
     t->history.not_finite = -1;
     if (t->at.running) LS_TRY(ls__measures_gather(t, 1, t->at.step * t->train_shape.micro_batches, sum));
-    if (t->history.not_finite >= 0) {  // the one before is the last that is good
+    if (t->history.not_finite >= 0 &&
+        t->choices.not_finite != LS_NOT_FINITE_CONTINUE) {  // the one before is the last that is good
         c->failed = LS_STATUS_DIVERGED;
         snprintf(c->failure, sizeof c->failure, "no checkpoint is taken: the loss is no finite number any more");
         return LS_OK;
@@ -327,14 +327,21 @@ static ls_status take(ls_trainer *t) {
     return ls_comm_agree(comm, status);
 }
 
+static ls_status take(ls_trainer *t) {
+    ls_flight_mark(LS_FLIGHT_CHECKPOINT, t->at.epoch, t->at.step);
+    ls_status status = take_now(t);
+    ls_flight_mark(LS_FLIGHT_BETWEEN, t->at.epoch, t->at.step);
+    return status;
+}
+
 ls_status ls_trainer_checkpoint_now(ls_trainer *t) {
     LS_NEED(t, "trainer");
-    ls_comm_enter(t->comm, __func__);
     if (!t->checkpoints)
         return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "call ls_trainer_checkpoints first, which says where to");
     if (t->at.running && t->at.step == t->train_shape.steps)
         return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "epoch %d has no step left: end it, then take a checkpoint",
                        t->at.epoch);
+    ls_comm_enter(t->comm, __func__);
     LS_TRY(take(t));
     return ls_trainer_checkpoint_wait(t);
 }

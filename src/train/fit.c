@@ -18,12 +18,12 @@ static ls_status clear_table(ls_trainer *t) {
 
 ls_status ls_trainer_begin_epoch(ls_trainer *t) {
     LS_NEED(t, "trainer");
-    ls_comm_enter(t->comm, __func__);
     ls_position *at = &t->at;
     if (at->running)
         return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "epoch %d is running: end it before the next is begun", at->epoch);
     if (at->epoch > t->config.epochs)
         return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "all %d epochs are done", t->config.epochs);
+    ls_comm_enter(t->comm, __func__);
     ls_sampler_order(t->config.seed, (uint32_t)at->epoch, t->config.shuffle, t->train_split.count, t->order);
     memset(at->seen, 0, (size_t)t->measures.width * sizeof *at->seen);
     at->shown = at->step * t->train_shape.micro_batches;
@@ -50,6 +50,11 @@ static int64_t samples_in(const ls_trainer *t, int64_t steps) {
     return samples < t->train_shape.count ? samples : t->train_shape.count;
 }
 
+// NAN where no micro-batch counts.
+static double loss_of(const ls_trainer *t, const double *sum) {
+    return sum[0] > 0 ? ls__measures_loss(&t->measures, sum) : NAN;
+}
+
 // Where training is, from what this host has seen of the epoch.
 static void report(ls_trainer *t, ls_step_report *out) {
     ls_position *at = &t->at;
@@ -74,10 +79,10 @@ static void report(ls_trainer *t, ls_step_report *out) {
                             .step = at->step,
                             .steps = t->train_shape.steps,
                             .seconds = seconds,
-                            .loss = ls__measures_loss(&t->measures, epoch),
+                            .loss = loss_of(t, epoch),
                             .accuracy = ls__measures_accuracy(&t->measures, epoch),
                             .images_per_second = (double)samples_in(t, at->step) / seconds,
-                            .batch_loss = ls__measures_loss(&t->measures, batch),
+                            .batch_loss = loss_of(t, batch),
                             .batch_accuracy = ls__measures_accuracy(&t->measures, batch),
                             .learning_rate = at->learning_rate,
                             .rank = t->comm->rank};
@@ -105,13 +110,13 @@ static void note_failure(ls_trainer *t) {
 
 ls_status ls_trainer_step(ls_trainer *t, ls_step_report *out) {
     LS_NEED(t, "trainer");
-    ls_comm_enter(t->comm, __func__);
     ls_position *at = &t->at;
     if (ls_trainer_steps_left(t) == 0 && t->history.failure[0])
         return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "there is no step to do, since training has failed: %s",
                        t->history.failure);
     if (ls_trainer_steps_left(t) == 0)
         return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "there is no step to do: begin an epoch first, or the next one");
+    ls_comm_enter(t->comm, __func__);
     at->checkpoint_due = ls__checkpoint_due(t);
     ls__replicas_run_alone(t, LS_COMMAND_STEP);
     if (at->decision == LS_VOTE_FAILED || t->exchange_failed) {  // on all workers
@@ -148,17 +153,21 @@ static ls_epoch_result result_of(const ls_trainer *t, double seconds, const doub
 static ls_status diverged(ls_trainer *t, const ls_epoch_result *e, int64_t began, int in_weights) {
     const ls_history *h = &t->history;
     const char *cause = *h->cause ? ". The first such number was " : "";
-    if (e->skipped == e->steps)
+    if (t->choices.not_finite == LS_NOT_FINITE_SKIP)
         LS_FAIL(LS_STATUS_DIVERGED,
                 "training diverged: each of the %lld steps of epoch %d had a gradient that is not finite, and was left "
                 "out%s%s. " LS_DIVERGED_REMEDY,
                 (long long)e->skipped, e->epoch, cause, h->cause);
+    else if (in_weights)
+        LS_FAIL(LS_STATUS_DIVERGED,
+                "training diverged: the weights after step %lld in epoch %d are no finite numbers any "
+                "more%s%s. " LS_DIVERGED_REMEDY,
+                (long long)began, e->epoch, cause, h->cause);
     else
         LS_FAIL(LS_STATUS_DIVERGED,
-                "training diverged: %s step %lld in epoch %d %s no finite number%s any more; the loss before was "
+                "training diverged: the loss of step %lld in epoch %d is no finite number any more; before it was "
                 "%.4g%s%s. " LS_DIVERGED_REMEDY,
-                in_weights ? "the weights after" : "the loss of", (long long)began, e->epoch, in_weights ? "are" : "is",
-                in_weights ? "s" : "", h->finite_loss, cause, h->cause);
+                (long long)began, e->epoch, h->finite_loss, cause, h->cause);
     note_failure(t);
     return LS_STATUS_DIVERGED;
 }
@@ -170,17 +179,18 @@ static ls_status diverged_at(ls_trainer *t, const ls_epoch_result *e, int64_t *b
     LS_TRY(ls__not_finite_gather(t, began, in_weights));
     int64_t loss = t->history.not_finite < 0 ? 0 : t->history.not_finite / t->train_shape.micro_batches + 1;
     if (loss && (!*began || loss < *began || (loss == *began && *in_weights))) *began = loss, *in_weights = 0;
-    if (t->choices.not_finite == LS_NOT_FINITE_SKIP) *began = e->steps > 0 && e->skipped == e->steps;
+    if (t->choices.not_finite == LS_NOT_FINITE_SKIP)
+        *began = e->steps == t->train_shape.steps && e->skipped == e->steps;
     return LS_OK;
 }
 
 ls_status ls_trainer_end_epoch(ls_trainer *t, ls_epoch_result *out) {
     LS_NEED(t, "trainer");
-    ls_comm_enter(t->comm, __func__);
     ls_position *at = &t->at;
     ls_history *h = &t->history;
     int64_t all = t->train_shape.steps, micro_batches = t->train_shape.micro_batches;
     if (!at->running) return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "no epoch is running that could be ended");
+    ls_comm_enter(t->comm, __func__);
     double seconds = at->seconds + ls_clock() - at->started;
     LS_TRY(ls__replicas_run(t, LS_COMMAND_END));
     at->running = 0;
@@ -240,6 +250,7 @@ static ls_status fit_steps(ls_trainer *t, const ls_callbacks *c) {
 
 // Whether any worker wants to stop, or has failed in a callback. Collective.
 static ls_status agree(ls_trainer *t, int *stop) {
+    ls_comm_enter(t->comm, "ls_trainer_fit");  // callbacks may have called something
     int mine = t->at.vote != LS_VOTE_GO_ON || t->at.decision > LS_VOTE_CHECKPOINT, *all;
     LS_TRY(ls__replicas_status(t));
     LS_TRY(ls_comm_agree(t->comm, ls_calloc(t->comm->size, sizeof *all, &all)));
@@ -274,7 +285,6 @@ static ls_status fit_epoch(ls_trainer *t, const ls_callbacks *c, int *stop) {
 
 ls_status ls_trainer_fit(ls_trainer *t, const ls_callbacks *callbacks) {
     LS_NEED(t, "trainer");
-    ls_comm_enter(t->comm, __func__);
     static const ls_callbacks none;
     int stop = 0;
     ls_status status = LS_OK;
@@ -283,6 +293,7 @@ ls_status ls_trainer_fit(ls_trainer *t, const ls_callbacks *callbacks) {
     t->at.failed = LS_OK;  // every worker has been told: what is called next does not fail for it
     t->at.failure[0] = 0;
     LS_TRY(status);
+    ls_comm_enter(t->comm, __func__);
     if (t->choices.not_finite != LS_NOT_FINITE_CONTINUE) LS_TRY(ls_comm_agree(t->comm, ls__results_finite(t)));
     LS_TRY(ls__checkpoint_at_end(t));
     return ls__results_gather(t);
@@ -292,13 +303,13 @@ ls_status ls_trainer_fit(ls_trainer *t, const ls_callbacks *callbacks) {
 
 ls_status ls_trainer_evaluate(ls_trainer *t, double *loss, double *accuracy) {
     LS_NEED(t, "trainer");
-    ls_comm_enter(t->comm, __func__);
     double start = ls_clock(), sum[LS_MAX_MEASURES] = {0};
     ls_history *h = &t->history;
     if (t->eval_split.count == 0)
         return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "the dataset %s has no test set to evaluate on", t->dataset->name);
     if (t->at.running)
         return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "epoch %d is running: end it before evaluating", t->at.epoch);
+    ls_comm_enter(t->comm, __func__);
     for (int64_t i = 0; i < t->eval_split.count; i++) t->order[i] = (uint32_t)i;
     ls__rows_begin(&t->rows, t->comm);
     LS_TRY(clear_table(t));

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/text.h"
 #include "train/trainer_impl.h"
 
 enum { NAMED_SAMPLES = 3 };
@@ -38,13 +39,13 @@ static void name_samples(const ls_replica *r, const char *marked, int64_t batch,
                  (long long)batch, (unsigned long long)r->key->samples[0]);
         return;
     }
-    for (int64_t i = 0; i < batch && named < NAMED_SAMPLES && used < size; i++) {
+    for (int64_t i = 0; i < batch && named < NAMED_SAMPLES; i++) {
         if (!marked[i]) continue;
         const char *before = named == 0 ? (found > 1 ? "samples " : "sample ") : named + 1 == found ? " and " : ", ";
-        used += (size_t)snprintf(text + used, size - used, "%s%llu", before, (unsigned long long)r->key->samples[i]);
+        ls_text_add(text, size, &used, "%s%llu", before, (unsigned long long)r->key->samples[i]);
         named++;
     }
-    if (found > named && used < size) snprintf(text + used, size - used, " and %lld more", (long long)(found - named));
+    if (found > named) ls_text_add(text, size, &used, " and %lld more", (long long)(found - named));
 }
 
 static void tell(const ls_replica *r, const ls_finding *f, int64_t batch, char *text, size_t size) {
@@ -58,8 +59,7 @@ static void tell(const ls_replica *r, const ls_finding *f, int64_t batch, char *
         break;
     case LS_FOUND_INPUT: snprintf(text, size, "in the data: %s, fed to layer %s", samples, f->node); break;
     case LS_FOUND_WEIGHTS:
-        snprintf(text, size, "in the weights %s, as an update before this step left them: a gradient was too large",
-                 f->parameter);
+        snprintf(text, size, "in the weights %s, as they were before this step", f->parameter);
         break;
     case LS_FOUND_OUTPUT:
         snprintf(text, size, "in what layer %s made, of finite inputs and weights, of %s", f->node, samples);
@@ -72,6 +72,7 @@ void ls__not_finite_look(ls_replica *r, ls_plan *plan, const ls_feeds *feeds, in
     ls_trainer *t = r->trainer;
     ls_finding finding = {0};
     // On other devices the row is not there yet; what the epoch's end says is without a place.
+    if (t->choices.not_finite == LS_NOT_FINITE_CONTINUE) return;
     if (!t->device->ops->host_memory || isfinite(ls__measures_loss(&t->measures, row)) || r->found.key) return;
     r->found.key = 2 * (t->at.step * t->train_shape.micro_batches + micro_batch) + 1;
     snprintf(r->found.text, sizeof r->found.text, "not looked for: memory ran out");
@@ -98,8 +99,7 @@ void ls__not_finite_after(ls_replica *r) {
     if (element < 0 || r->found.key) return;
     r->found.key = 2 * (t->at.step + 1) * t->train_shape.micro_batches;
     snprintf(r->found.text, sizeof r->found.text,
-             "in the weights %s, as the update made them: the gradient was no finite number, or too large",
-             parameter_at(t, element));
+             "in the weights %s, as the update of that step made them of finite ones", parameter_at(t, element));
 }
 
 int ls__not_finite_found(const ls_trainer *t) {

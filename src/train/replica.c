@@ -148,6 +148,8 @@ static void begin_epoch(ls_replica *r) {
     ls_trainer *t = r->trainer;
     if (t->at.step == 0) r->phases = (ls_phase_seconds){0};  // else the epoch is gone on with
     r->since = t->at.started;
+    r->found = (ls_found_first){0};
+    note_failure(r, ls_strategy_forget_not_finite(t->strategy, r->index, r->queue));
     ls_status status = plan_ranges(r, &t->train_shape, t->at.step);
     if (status == LS_OK)
         status = ls_loader_start(r->train_loader, (uint32_t)t->at.epoch, t->order, r->ranges, r->range_count);
@@ -290,6 +292,7 @@ static void run_evaluation(ls_replica *r) {
     note_failure(r, status);
     note_failure(r, ls_synchronize(r->queue));
     ls_loader_cancel(r->eval_loader);
+    begins(r, LS_FLIGHT_BETWEEN);
     ls_strategy_host_barrier(t->strategy);
     if (r->trace) ls_trace_add(r->trace, LS_SPAN_EVALUATION, 0, start, ls_clock());
 }
