@@ -61,7 +61,8 @@ static ls_train_config recipe(job *j, const char *policy) {
     ls_train_config c;
     ls_train_config_init(&c);
     c.device = j->device, c.precision = j->precision, c.not_finite = policy;
-    c.batch_size = BATCH, c.micro_batch = 1, c.epochs = 2, c.replicas = j->replicas, c.bind = 0, c.evaluate = 0, c.shuffle = 0;
+    c.batch_size = BATCH, c.micro_batch = 1, c.epochs = 2, c.replicas = j->replicas, c.bind = 0, c.evaluate = 0,
+    c.shuffle = 0;
     return c;
 }
 
@@ -269,7 +270,8 @@ static void nobody_minds(job *j) {
 static void test_hosts(ls_context *context) {
     static const char *const devices[] = {"ref", "cpu"};
     for (int d = 0; d < 2; d++) {
-        job j = {.context = context, .comm = context->comm, .device = devices[d], .precision = "fp32", .replicas = 1 + d};
+        job j = {
+            .context = context, .comm = context->comm, .device = devices[d], .precision = "fp32", .replicas = 1 + d};
         j.folder = "lockstep-not-finite", j.weights = "lockstep-not-finite.safetensors";
         j.graph = new_graph(&j, LS_ACTIVATION_SIGMOID);
         a_gradient_is_caught(&j);
