@@ -168,7 +168,10 @@ int main(int argc, char **argv) {
     if (b.comm->rank == 0)
         printf("%lld floats, %lld micro-batches, %d workers on %d hosts, %d replicas each, adam\n", (long long)b.length,
                (long long)b.micro_batches, b.comm->size, b.comm->hosts, b.replicas);
-    for (const ls_strategy_ops *const *s = ls_strategies(); *s; s++) measure(&b, (*s)->name);
+    for (const ls_strategy_ops *const *s = ls_strategies(); *s; s++) {
+        ls_roles roles = {.workers = b.comm->size, .replicas = b.replicas};
+        if (ls_strategy_assign(*s, &roles) == LS_OK) measure(&b, (*s)->name);
+    }
     ls_queue_destroy(&b.queue);
     ls_device_destroy(&b.device);
     ls_comm_destroy(&b.comm);

@@ -259,6 +259,7 @@ static void trainers(void **state) {
     ls_train_result result;
     ls_epoch_result epoch;
     double rate;
+    int count;
     float values[12];
     ls_train_config_init(NULL);
     ls_train_config_init(&config);
@@ -268,6 +269,8 @@ static void trainers(void **state) {
     assert_non_null(ls_train_options());
     NEEDS("config", ls_train_base_rate(NULL, &rate));
     NEEDS("out", ls_train_base_rate(&config, NULL));
+    NEEDS("config", ls_train_servers(NULL, 2, &count));
+    NEEDS("out", ls_train_servers(&config, 2, NULL));
     assert_int_equal(ls_train_image_shape(NULL, LS_SHAPE(2, 2, 1)).ndim, 3);
     assert_true(ls_micro_batch_default(0) == 0 && ls_micro_batch_default(-5) == 0);
     REFUSED("without a context", ls_trainer_create(NULL, g, d, &config, &t));

@@ -297,7 +297,7 @@ static void test_hosts(ls_context *context, int thorough) {
     recipe last = {"adam", "allreduce", "fp32", "cpu", 0, 0.005};
     if (thorough) {
         goes_on(&j, &(recipe){"sgd", "reduce-broadcast", "fp32", "cpu", 0, 0});
-        goes_on(&j, &(recipe){"adamw", "reduce-broadcast", "fp32", "ref", 0, 0.01});
+        goes_on(&j, &(recipe){"adamw", "tree", "fp32", "ref", 0, 0.01});
     }
     goes_on(&j, &(recipe){"lamb", "allreduce", "fp32", "cpu", 1, 0.01});
     goes_on(&j, &last);

@@ -152,12 +152,12 @@ static outcome train_alone(job *j, bad_sample *bad, const ls_train_config *c) {
 }
 
 static void steps_are_left_out(job *j) {
-    static const char *const strategies[] = {"allreduce", "reduce-broadcast"};
-    for (int i = 0; i < 6; i++) {
+    static const char *const strategies[] = {"allreduce", "reduce-broadcast", "tree", "parameter-server", "central"};
+    for (int i = 0; i < 15; i++) {
         ls_train_config skip = recipe(j, "skip"), stop = recipe(j, "stop");
-        skip.strategy = stop.strategy = strategies[i % 2];
-        skip.clip_norm = stop.clip_norm = i / 2 == 1 ? 0.5 : 0;
-        skip.optimizer = stop.optimizer = i / 2 == 2 ? "lamb" : "adam";
+        skip.strategy = stop.strategy = strategies[i % 5];
+        skip.clip_norm = stop.clip_norm = i / 5 == 1 ? 0.5 : 0;
+        skip.optimizer = stop.optimizer = i / 5 == 2 ? "lamb" : "adam";
         skip.bucket_size = stop.bucket_size = 0.001;
         // With a bad sample: the same for any number of workers, two steps left out, all of it finite.
         outcome one = train_alone(j, &bad_one, &skip), all = train(j, &bad_one, &skip);

@@ -21,6 +21,7 @@ typedef struct setting {
     ls_comm *comm;
     ls_device *device;
     const char *strategy;
+    int servers;
     const ls_optimizer *optimizer;
     ls_optimizer_params params;
     int replicas;
@@ -410,6 +411,7 @@ static void run(const setting *s, const float *expected) {
                                  .bucket_ends = s->buckets ? ends : NULL,
                                  .bucket_count = s->buckets ? cut(length, s->buckets, ends) : 0,
                                  .replicas = s->replicas,
+                                 .servers = s->servers,
                                  .length = length,
                                  .micro_batches = s->micro_batches,
                                  .optimizer = s->optimizer,
@@ -470,6 +472,29 @@ static const struct {
              {"sgd", 0.9, MAX_LENGTH, 8, NULL, 0, 0, 1},
              {"lamb", -1, 64 * 3, 7, short_segments, 3, 0.1, 1}};
 
+// Every strategy, with the servers it may have: first those with phases or a dealing of their own.
+static const struct {
+    const char *name;
+    int servers;
+} ways[] = {{"allreduce", 0},        {"reduce-broadcast", 0}, {"tree", 0},
+            {"parameter-server", 0}, {"mirrored", 0},         {"central", 0},
+            {"parameter-server", 2}, {"parameter-server", 3}};
+enum { WAYS = sizeof ways / sizeof ways[0], OWN_WAYS = 4 };
+
+// Whether so many workers can be trained so.
+static int is_possible(const ls_comm *comm, int way) {
+    if (!strcmp(ways[way].name, "mirrored")) return comm->size == 1;
+    return ways[way].servers == 0 || ways[way].servers < comm->size;
+}
+
+static void test_names(ls_comm *comm) {
+    for (const ls_strategy_ops *const *ops = ls_strategies(); *ops; ops++) {
+        int known = 0;
+        for (int i = 0; i < WAYS; i++) known |= !strcmp((*ops)->name, ways[i].name);
+        CHECK(comm, known);
+    }
+}
+
 static void test_hosts(ls_comm *comm, ls_device *device, float *expected) {
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         setting s = {.comm = comm,
@@ -488,9 +513,11 @@ static void test_hosts(ls_comm *comm, ls_device *device, float *expected) {
         const int buckets[] = {0, 33, 1, (int)(s.length / 64 - 1)};
         s.buckets = buckets[i % 4], s.early = (int)((i + 1) % 3);
         for (s.replicas = 1; s.replicas <= MAX_REPLICAS; s.replicas++)
-            for (const ls_strategy_ops *const *ops = ls_strategies(); *ops; ops++) {
-                s.strategy = (*ops)->name;
-                run(&s, expected);
+            for (int w = 0; w < WAYS; w++) {
+                s.strategy = ways[w].name, s.servers = ways[w].servers;
+                // All cases are for all of them, but not with all devices and numbers of workers, hosts and replicas.
+                int of = w < 2 ? 1 : w == 2 ? 3 : 8, turn = (int)i + w + s.replicas + comm->size + comm->hosts;
+                if (is_possible(comm, w) && turn % of == 0) run(&s, expected);
             }
     }
 }
@@ -499,7 +526,7 @@ static void test_failures(ls_comm *comm, ls_device *device) {
     ls_strategy *strategy;
     ls_strategy_config config = {.comm = comm, .device = device, .replicas = 1, .length = 64, .micro_batches = 1};
     CHECK(comm, ls_strategy_create("gossip", &config, &strategy) == LS_STATUS_NOT_FOUND && strategy == NULL);
-    CHECK(comm, strstr(ls_error_message(), "allreduce, reduce-broadcast"));
+    CHECK(comm, strstr(ls_error_message(), "allreduce, reduce-broadcast, mirrored, central, tree, parameter-server"));
     // Gradients that do not fit the memory of a host: all workers hear of it, and nothing is left behind.
     CHECK_OK(comm, ls_optimizer_find("sgd", &config.optimizer));
     const ls_segment gap[] = {{0, 64, .kernel = 1}, {128, 192, .kernel = 1}};
@@ -523,6 +550,25 @@ static void test_failures(ls_comm *comm, ls_device *device) {
     config.bucket_ends = NULL;
     config.length = (int64_t)1 << 47;
     CHECK(comm, ls_strategy_create("allreduce", &config, &strategy) == LS_STATUS_OUT_OF_MEMORY && strategy == NULL);
+}
+
+// Jobs that a strategy is not for.
+static void test_roles_refused(ls_comm *comm, ls_device *device) {
+    ls_strategy *strategy;
+    ls_strategy_config config = {.comm = comm, .device = device, .replicas = 1, .length = 64, .micro_batches = 1};
+    CHECK_OK(comm, ls_optimizer_find("sgd", &config.optimizer));
+    if (comm->size > 1) {
+        CHECK(comm, ls_strategy_create("mirrored", &config, &strategy) == LS_STATUS_INVALID_ARGUMENT && !strategy);
+        CHECK(comm, strstr(ls_error_message(), "choose allreduce"));
+        config.servers = comm->size;
+        CHECK(comm,
+              ls_strategy_create("parameter-server", &config, &strategy) == LS_STATUS_INVALID_ARGUMENT && !strategy);
+        CHECK(comm, strstr(ls_error_message(), "none is left to compute: start at least"));
+    }
+    config.servers = 1;
+    CHECK(comm, ls_strategy_create("tree", &config, &strategy) == LS_STATUS_INVALID_ARGUMENT && !strategy);
+    CHECK(comm, strstr(ls_error_message(), "choose parameter-server"));
+    CHECK(comm, ls_strategy_create("mirrored", &config, &strategy) == LS_STATUS_INVALID_ARGUMENT && !strategy);
 }
 
 // --- votes -----------------------------------------------------------------------------------------------------------
@@ -551,7 +597,9 @@ static void *vote(void *argument) {
         ls_step_info info = {.micro_batches = 1, .samples = 1, .lr = 1e-3, .step = step};
         ls_step_times times = {.since = ls_clock()};
         ls_vote decision, expected = LS_VOTE_GO_ON;
-        if (lane == lanes - 1) {  // who has the one micro-batch
+        int64_t begin, end;
+        ls_strategy_deal(v->strategy, 1, lane, &begin, &end);
+        if (begin < end) {  // who has the one micro-batch
             ls_strategy_gradient_begin(v->strategy, v->index, &info, 0);
             CHECK_OK(s->comm, ls_strategy_gradient_end(v->strategy, v->index, queue, &info));
         }
@@ -567,13 +615,15 @@ static void *vote(void *argument) {
 
 // The largest vote of any lane is everybody's decision, in the step in which it is cast and in no other.
 static void test_votes(ls_comm *comm, ls_device *device) {
-    for (const ls_strategy_ops *const *ops = ls_strategies(); *ops; ops++) {
+    for (int w = 0; w < OWN_WAYS; w++) {
+        if (!is_possible(comm, w)) continue;
         setting s = {.comm = comm, .device = device, .replicas = 2};
         ls_strategy_config config = {.comm = comm, .device = device, .replicas = 2, .length = 128, .micro_batches = 1};
         ls_strategy *strategy;
         pthread_t other;
+        config.servers = ways[w].servers;
         CHECK_OK(comm, ls_optimizer_find("sgd", &config.optimizer));
-        CHECK_OK(comm, ls_strategy_create((*ops)->name, &config, &strategy));
+        CHECK_OK(comm, ls_strategy_create(ways[w].name, &config, &strategy));
         voter voters[2] = {{&s, strategy, 0}, {&s, strategy, 1}};
         CHECK(comm, pthread_create(&other, NULL, vote, &voters[1]) == 0);
         vote(&voters[0]);
@@ -591,8 +641,12 @@ static void step_once(ls_comm *comm, ls_strategy *strategy, ls_queue *queue, int
     ls_step_info info = {.micro_batches = comm->size, .samples = comm->size, .lr = 1, .step = step};
     ls_step_times times = {.since = ls_clock()};
     ls_vote decision;
-    CHECK_OK(comm, ls_write(queue, ls_strategy_gradient_begin(strategy, 0, &info, comm->position), ones, length * 4));
-    CHECK_OK(comm, ls_strategy_gradient_end(strategy, 0, queue, &info));
+    int64_t begin, end;
+    ls_strategy_deal(strategy, info.micro_batches, comm->position, &begin, &end);
+    for (int64_t m = begin; m < end; m++) {
+        CHECK_OK(comm, ls_write(queue, ls_strategy_gradient_begin(strategy, 0, &info, m), ones, length * 4));
+        CHECK_OK(comm, ls_strategy_gradient_end(strategy, 0, queue, &info));
+    }
     CHECK_OK(comm, ls_strategy_step(strategy, 0, queue, &info, LS_VOTE_GO_ON, &decision, &times));
     ls_memory_free(ones);
 }
@@ -603,23 +657,28 @@ static void test_shared_weights(ls_comm *comm, ls_device *device) {
     int64_t length = 256;
     ls_queue *queue;
     CHECK_OK(comm, ls_queue_create(device, &queue));
-    for (const ls_strategy_ops *const *ops = ls_strategies(); *ops; ops++) {
+    for (int w = 0; w < OWN_WAYS; w++) {
+        if (!is_possible(comm, w)) continue;
+        const char *name = ways[w].name;
+        const ls_strategy_ops *ops;
+        CHECK_OK(comm, ls_strategy_find(name, &ops));
         ls_strategy *first, *second, *third, *refused;
         ls_strategy_config config = {.comm = comm,
                                      .device = device,
                                      .replicas = 1,
+                                     .servers = ways[w].servers,
                                      .length = length,
                                      .micro_batches = comm->size,
                                      .copies_bytes = length * 4,
                                      .refresh = refresh,
                                      .refresh_user = &length};
         CHECK_OK(comm, ls_optimizer_find("sgd", &config.optimizer));
-        CHECK_OK(comm, ls_strategy_create((*ops)->name, &config, &first));
+        CHECK_OK(comm, ls_strategy_create(name, &config, &first));
         config.weights_of = first;
-        CHECK_OK(comm, ls_strategy_create((*ops)->name, &config, &second));
+        CHECK_OK(comm, ls_strategy_create(name, &config, &second));
         int64_t same_length = length;
         config.refresh_user = &same_length;
-        CHECK_OK(comm, ls_strategy_create((*ops)->name, &config, &third));
+        CHECK_OK(comm, ls_strategy_create(name, &config, &third));
         CHECK(comm, span_equal(ls_strategy_weights(second), ls_strategy_weights(first)) &&
                         span_equal(ls_strategy_copies(second), ls_strategy_copies(first)) &&
                         span_equal(ls_strategy_weights(third), ls_strategy_weights(first)) &&
@@ -645,10 +704,11 @@ static void test_shared_weights(ls_comm *comm, ls_device *device) {
             CHECK_OK(comm, ls_comm_barrier(comm));
         }
         config.length = 2 * length;
-        CHECK(comm, ls_strategy_create((*ops)->name, &config, &refused) == LS_STATUS_INVALID_ARGUMENT && !refused);
+        CHECK(comm, ls_strategy_create(name, &config, &refused) == LS_STATUS_INVALID_ARGUMENT && !refused);
         CHECK(comm, strstr(ls_error_message(), "256 and of 512 floats"));
         config.length = length;
-        const char *other = !strcmp((*ops)->name, "allreduce") ? "reduce-broadcast" : "allreduce";
+        const char *other = ops->weights_shared ? "reduce-broadcast" : "allreduce";
+        config.servers = 0;
         CHECK(comm, ls_strategy_create(other, &config, &refused) == LS_STATUS_INVALID_ARGUMENT && !refused);
         CHECK(comm, strstr(ls_error_message(), "choose the same strategy"));
         ls_strategy_destroy(&third);
@@ -685,6 +745,7 @@ static void test_all(ls_comm *comm, float *expected) {
         CHECK_OK(comm, ls_device_create(devices[i], NULL, &device));
         test_hosts(comm, device, expected);
         test_failures(comm, device);
+        test_roles_refused(comm, device);
         test_votes(comm, device);
         test_shared_weights(comm, device);
         ls_device_destroy(&device);
@@ -700,6 +761,7 @@ int main(void) {
         return 1;
     }
     CHECK_OK(world, ls_memory_alloc((int64_t)STEPS * MAX_LENGTH * 4, &expected));
+    test_names(world);
     test_all(world, expected);
 #if defined(__x86_64__)
     test_denormals(world);

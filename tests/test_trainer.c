@@ -102,6 +102,30 @@ static void buckets_do_not_show(void **state) {
     assert_int_equal(ls_trainer_create(f->context, f->graph, f->dataset, &c, &t), LS_STATUS_INVALID_ARGUMENT);
 }
 
+// Every strategy that one worker can have: the same weights and losses, in buckets too. Recipes that cannot be are refused.
+static void strategies_do_not_show(void **state) {
+    fixture *f = *state;
+    ls_trainer *t;
+    ls_train_config c = small();
+    c.limit_train = 330, c.micro_batch = 8, c.replicas = 1, c.clip_norm = 0.05;
+    ls_train_result first = train(f, &c);
+    static const char *const names[] = {"reduce-broadcast", "mirrored", "central", "tree", "parameter-server"};
+    c.replicas = 3;
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        c.strategy = names[i], c.bucket_size = i % 2 ? 0.07 : 0;
+        ls_train_result r = train(f, &c);
+        assert_string_equal(r.weights_digest, first.weights_digest);
+        assert_true(r.train_loss == first.train_loss && r.test_loss == first.test_loss && r.synchronous);
+    }
+    c.servers = 2;  // one worker has nobody to serve
+    assert_string_equal(train(f, &c).weights_digest, first.weights_digest);
+    c.servers = -1;
+    assert_int_equal(ls_trainer_create(f->context, f->graph, f->dataset, &c, &t), LS_STATUS_INVALID_ARGUMENT);
+    c.strategy = "allreduce", c.servers = 1;
+    assert_int_equal(ls_trainer_create(f->context, f->graph, f->dataset, &c, &t), LS_STATUS_INVALID_ARGUMENT);
+    assert_non_null(strstr(ls_error_message(), "choose parameter-server"));
+}
+
 // Gradients in bf16: other weights, the same for any number of replicas, with every strategy, in buckets, also where a norm has to be known first;
 // and no less is learned.
 static void compression_is_the_same_for_all(void **state) {
@@ -493,6 +517,7 @@ int main(void) {
         cmocka_unit_test(phases_add_up_to_the_epoch),
         cmocka_unit_test(every_sample_counts_once_whatever_the_cut),
         cmocka_unit_test(buckets_do_not_show),
+        cmocka_unit_test(strategies_do_not_show),
         cmocka_unit_test(compression_is_the_same_for_all),
         cmocka_unit_test(weights_go_in_and_out),
         cmocka_unit_test(linear_scaling_goes_by_the_batch),

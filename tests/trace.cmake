@@ -12,7 +12,9 @@ if(TARGET lockstep_program)
       COMMAND sh ${CMAKE_CURRENT_SOURCE_DIR}/train/broken_exchange.sh $<TARGET_FILE:lockstep_program> ${several_hosts})
     add_test(NAME train.compress
       COMMAND sh ${CMAKE_CURRENT_SOURCE_DIR}/train/compress.sh $<TARGET_FILE:lockstep_program> ${several_hosts} ${MPIEXEC_EXECUTABLE})
-    set_tests_properties(train.broken_exchange train.compress PROPERTIES LABELS "mpi;train" TIMEOUT 300 PROCESSORS 2)
+    add_test(NAME train.strategies
+      COMMAND sh ${CMAKE_CURRENT_SOURCE_DIR}/train/strategies.sh $<TARGET_FILE:lockstep_program> ${several_hosts})
+    set_tests_properties(train.broken_exchange train.compress train.strategies PROPERTIES LABELS "mpi;train" TIMEOUT 300 PROCESSORS 2)
   endif()
   add_test(NAME cli.trace COMMAND sh ${CMAKE_CURRENT_SOURCE_DIR}/cli/trace.sh $<TARGET_FILE:lockstep_program> ${several_hosts})
   set_tests_properties(cli.trace PROPERTIES LABELS cli TIMEOUT 300 SKIP_RETURN_CODE 77)

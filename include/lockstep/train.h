@@ -40,7 +40,12 @@ typedef struct ls_train_config {
     const char *precision;  // "fp32", "bf16"
     const char *device;     // "cpu", "ref"
     int remat;              // 1: activations are computed again in backward instead of kept: less memory, same bits
-    const char *strategy;   // "allreduce", "reduce-broadcast"
+    // "allreduce" (the default), "reduce-broadcast", "mirrored" (one worker only), "central", "tree", "parameter-server": the same weights
+    // with all of them.
+    const char *strategy;
+    // Of parameter-server: workers that update the weights for the others and compute nothing; there must be more workers than these. 0 (the
+    // default): 1. A job of one worker has none: it updates what it computes.
+    int servers;
     // "none" (the default); "bf16": every micro-batch's gradient, and every sum of them, is rounded to bf16, so that sums travel between hosts in
     // half the bytes. Changes the weights, to the same ones for any number of workers, replicas and hosts, and with every strategy.
     const char *compress;
@@ -110,6 +115,10 @@ const ls_option *ls_train_options(void);
 // optimizer), INVALID_ARGUMENT (what it does not take).
 ls_status ls_train_base_rate(const ls_train_config *config, double *out);
 
+// How many of so many workers only serve, with the strategy of `config`: the others compute micro-batches. Not collective. Errors: NOT_FOUND (the
+// strategy), INVALID_ARGUMENT (it is not for so many workers, or servers; says what to do).
+ls_status ls_train_servers(const ls_train_config *config, int workers, int *out);
+
 // The shape (H, W, C) in which a network sees a dataset's images of shape `image`: what to build it for. Not collective.
 ls_shape ls_train_image_shape(const ls_train_config *config, ls_shape image);
 
@@ -165,6 +174,7 @@ typedef struct ls_train_result {
     int64_t peak_rss_bytes;  // of the largest worker
     int64_t planned_bytes;   // what it was planned to be (ls_memory.total.worker)
     int workers, hosts, replicas_per_worker, threads_per_replica;
+    int servers;  // of the workers: they update for the others and compute nothing
     int buckets;  // that gradients are exchanged in; 1: after backward
     double
         exchange_hidden;  // seconds per step in which the exchange was at work while replicas computed: mean over workers

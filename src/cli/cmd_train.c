@@ -283,6 +283,8 @@ static void print_head(const run *r) {
     cli_say("%s: %s parameters; %s: %s samples to train on, %s to test on", r->set.model,
             cli_count(ls_graph_parameter_count(r->graph), a), r->set.data, cli_count(train_count(r), b),
             cli_count(test_count(r), c));
+    char servers[48] = "";
+    if (t->servers > 0) snprintf(servers, sizeof servers, " (%d server%s)", t->servers, t->servers == 1 ? "" : "s");
     cli_say("%d worker%s on %d host%s x %d replica%s x %d thread%s%s%s%s", t->workers, t->workers == 1 ? "" : "s",
             t->hosts, t->hosts == 1 ? "" : "s", t->replicas_per_worker, t->replicas_per_worker == 1 ? "" : "s",
             t->threads_per_replica, t->threads_per_replica == 1 ? "" : "s", t->replicas_reason[0] ? " (" : "",
@@ -290,9 +292,9 @@ static void print_head(const run *r) {
     cli_deadline_print(&r->deadline);
     print_images(r);
     int compresses = strcmp(r->config.compress, "none") != 0;
-    cli_say("global batch %lld = %lld micro-batch%s of %lld; %s, %s%s%s", (long long)t->global_batch,
+    cli_say("global batch %lld = %lld micro-batch%s of %lld; %s, %s%s%s%s", (long long)t->global_batch,
             (long long)micro_batches, micro_batches == 1 ? "" : "es", (long long)t->micro_batch, r->config.precision,
-            r->config.strategy, compresses ? ", gradients in " : "", compresses ? r->config.compress : "");
+            r->config.strategy, servers, compresses ? ", gradients in " : "", compresses ? r->config.compress : "");
     print_recipe(r);
     cli_checkpoints_say(&r->checkpoints, r->result.device_description);
     if (r->set.weights && !r->checkpoints.resumed) {

@@ -288,13 +288,19 @@ failed:
 ls_status cli_job_check_batch(cli *c, const ls_train_config *config, int workers) {
     int64_t micro = config->micro_batch > 0 ? config->micro_batch : ls_micro_batch_default(config->batch_size);
     int64_t v = (config->batch_size + micro - 1) / micro;
-    if (workers <= v) return LS_OK;
+    int servers;
+    cli_stage stage = c->stage;
+    if (workers < 1) return LS_OK;
     c->stage = CLI_STAGE_TOGETHER;  // as where the workers find it out
-    return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
-                   "%d workers for %lld micro-batch%s of %lld in a global batch of %lld: start at most %lld, or make "
-                   "--micro-batch smaller or --batch-size larger",
-                   workers, (long long)v, v == 1 ? "" : "es", (long long)micro, (long long)config->batch_size,
-                   (long long)v);
+    LS_TRY(ls_train_servers(config, workers, &servers));
+    if (workers - servers > v)
+        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
+                       "%d workers%s for %lld micro-batch%s of %lld in a global batch of %lld: start at most %lld, or "
+                       "make --micro-batch smaller or --batch-size larger",
+                       workers - servers, servers ? " beside the servers" : "", (long long)v, v == 1 ? "" : "es",
+                       (long long)micro, (long long)config->batch_size, (long long)v + servers);
+    c->stage = stage;
+    return LS_OK;
 }
 
 // A wait that is told of; or the end of the job, on a thread of its own: nobody answers, so there is nobody to agree with. The launcher ends the workers it still

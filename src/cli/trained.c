@@ -47,6 +47,7 @@ const ls_option *cli_trained_hidden(void) {
         {.name = "remat"},
         {.name = "augment"},
         {.name = "strategy"},
+        {.name = "servers"},
         {.name = "compress"},
         {.name = "bucket-size"},
         {.name = "comm-cores"},

@@ -67,6 +67,19 @@ static ls_status mpi_failed(int code, const char *what, const char *file, int li
         if (mpi_code_ != MPI_SUCCESS) return mpi_failed(mpi_code_, (what), __FILE__, __LINE__);                        \
     } while (0)
 
+// Of a message: `what` ends before the worker that it is from or to.
+static ls_status message_failed(int code, const char *what, int peer, const char *file, int line) {
+    char text[64];
+    snprintf(text, sizeof text, "%s worker %d", what, peer);
+    return mpi_failed(code, text, file, line);
+}
+
+#define MPI_TRY_MESSAGE(call, what, peer)                                                                              \
+    do {                                                                                                               \
+        int mpi_code_ = (call);                                                                                        \
+        if (mpi_code_ != MPI_SUCCESS) return message_failed(mpi_code_, (what), (peer), __FILE__, __LINE__);            \
+    } while (0)
+
 static MPI_Datatype type_of(ls_dtype dtype) {
     switch (dtype) {
     case LS_DTYPE_F32: return MPI_FLOAT;
@@ -187,7 +200,7 @@ static ls_status isend(ls_comm *comm, const void *data, int64_t count, ls_dtype 
     int n = 0;
     LS_TRY(count_of(count, &n));
     MPI_Request r;
-    MPI_TRY(MPI_Isend(data, n, type_of(dtype), to, tag, mpi_of(comm)->all, &r), "send a message");
+    MPI_TRY_MESSAGE(MPI_Isend(data, n, type_of(dtype), to, tag, mpi_of(comm)->all, &r), "send a message to", to);
     memcpy(&request->native, &r, sizeof r);
     return LS_OK;
 }
@@ -197,7 +210,8 @@ static ls_status irecv(ls_comm *comm, void *data, int64_t count, ls_dtype dtype,
     int n = 0;
     LS_TRY(count_of(count, &n));
     MPI_Request r;
-    MPI_TRY(MPI_Irecv(data, n, type_of(dtype), from, tag, mpi_of(comm)->all, &r), "receive a message");
+    MPI_TRY_MESSAGE(MPI_Irecv(data, n, type_of(dtype), from, tag, mpi_of(comm)->all, &r), "receive a message from",
+                    from);
     memcpy(&request->native, &r, sizeof r);
     return LS_OK;
 }
@@ -208,8 +222,9 @@ static ls_status wait_all(ls_comm *comm, ls_request *requests, int count) {
         MPI_Request r;
         memcpy(&r, &requests[i].native, sizeof r);
         requests[i].native = NULL;
-        MPI_TRY(complete_from(MPI_SUCCESS, &r, "a message", requests[i].peer),
-                "wait for a message");  // progresses the others meanwhile
+        // Progresses the others meanwhile.
+        MPI_TRY_MESSAGE(complete_from(MPI_SUCCESS, &r, "a message", requests[i].peer), "wait for a message with",
+                        requests[i].peer);
     }
     return LS_OK;
 }
@@ -221,7 +236,7 @@ static ls_status test_all(ls_comm *comm, ls_request *requests, int count, int *p
         MPI_Request r;
         int done = 0;
         memcpy(&r, &requests[i].native, sizeof r);
-        MPI_TRY(MPI_Test(&r, &done, MPI_STATUS_IGNORE), "look for a message");
+        MPI_TRY_MESSAGE(MPI_Test(&r, &done, MPI_STATUS_IGNORE), "look for a message with", requests[i].peer);
         if (done)
             requests[i].native = NULL;
         else

@@ -195,6 +195,7 @@ static void add_setup(json_t *o, const ls_record_info *info) {
     json_object_set_new(o, "train_count", json_integer(info->train_count));
     json_object_set_new(o, "test_count", json_integer(info->test_count));
     json_object_set_new(o, "workers", json_integer(r->workers));
+    json_object_set_new(o, "servers", json_integer(r->servers));
     json_object_set_new(o, "replicas_per_worker", json_integer(r->replicas_per_worker));
     json_object_set_new(o, "threads_per_replica", json_integer(r->threads_per_replica));
     json_object_set_new(o, "replicas_reason", text(r->replicas_reason));

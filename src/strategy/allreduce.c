@@ -6,6 +6,8 @@
 // host and send one message of new weights to each, for each bucket and worker. On a host, the worker that *serves* a foreign
 // slice does both for all: the one whose place on its host is the owner's (modulo the number of workers), so that the wires are
 // shared evenly. These are the bytes of a bandwidth-optimal allreduce, if the hosts' runs of micro-batches are whole subtrees.
+//
+// Nothing but the table at the end says that every lane has a slice: mirrored.c, central.c and parameter_server.c have other owners.
 #include <stdlib.h>
 
 #include "base/error.h"
@@ -42,7 +44,7 @@ typedef struct allreduce {
 
 static allreduce *impl_of(const ls_strategy *s) { return s->impl; }
 
-static void slice(const ls_strategy *s, int lane, int bucket, int64_t *begin, int64_t *end) {
+void ls__owners_all(const ls_strategy *s, int lane, int bucket, int64_t *begin, int64_t *end) {
     ls__share(ls__bucket_begin(s, bucket), s->bucket_ends[bucket], lane, s->lanes, begin, end);
 }
 
@@ -58,7 +60,7 @@ static int server(const ls_strategy *s, int host, int position) {
     return s->host_first[host] + place % (s->host_first[host + 1] - s->host_first[host]);
 }
 
-static void destroy(ls_strategy *s) {
+void ls__owners_destroy(ls_strategy *s) {
     allreduce *a = impl_of(s);
     for (int i = 0; i < a->served_count; i++) free(a->served[i].slices);
     for (int b = 0; a->messages && b < s->bucket_count; b++) free(a->messages[b].requests);
@@ -108,7 +110,7 @@ static ls_status plan_remote(ls_strategy *s) {
     return ls_calloc(maximum * s->bucket_count, sizeof(ls_request), &a->shared.requests);
 }
 
-static ls_status plan(ls_strategy *s) {
+ls_status ls__owners_plan(ls_strategy *s) {
     allreduce *a;
     LS_TRY(ls_calloc(1, sizeof *a, &a));
     s->impl = a;
@@ -201,7 +203,7 @@ static ls_status exchange_slices(ls_strategy *s, messages *m, int bucket, void *
 // --- phases ----------------------------------------------------------------------------------------------------------
 
 // Partial sums of foreign slices go out, those of this worker's slice come in.
-static ls_status reduce_begin(ls_lane_step *step, int bucket) {
+ls_status ls__owners_reduce_begin(ls_lane_step *step, int bucket) {
     ls_strategy *s = step->strategy;
     allreduce *a = impl_of(s);
     ls_status status = LS_OK;
@@ -222,7 +224,7 @@ static ls_status reduce_begin(ls_lane_step *step, int bucket) {
     return status;
 }
 
-static ls_status arrived(ls_lane_step *step, int bucket, int *peer) {
+ls_status ls__owners_arrived(ls_lane_step *step, int bucket, int *peer) {
     allreduce *a = impl_of(step->strategy);
     int pending = -1;
     if (a->remotes) {
@@ -235,7 +237,7 @@ static ls_status arrived(ls_lane_step *step, int bucket, int *peer) {
 }
 
 // The whole tree over the lane's slice: what this host's lanes hold, and what came from the others.
-static ls_status reduce_end(ls_lane_step *step, int bucket) {
+ls_status ls__owners_reduce_end(ls_lane_step *step, int bucket) {
     ls_strategy *s = step->strategy;
     allreduce *a = impl_of(s);
     ls_lane *lane = step->lane;
@@ -252,13 +254,13 @@ static ls_status reduce_end(ls_lane_step *step, int bucket) {
         ls_source *sources = lane->sources + lane->source_count;
         lane->source_count += host == comm->host || !a->remotes
                                   ? ls__host_sources(s, micro_batches, sources)
-                                  : ls__received_sources(s, micro_batches, host, received_at(s, host, bucket),
+                                  : ls__received_sources(s, micro_batches, host, host + 1, received_at(s, host, bucket),
                                                          mine.begin, ls__slice_length(mine), sources);
     }
     return status;
 }
 
-static ls_status share(ls_lane_step *step, double *units, int columns) {
+ls_status ls__owners_share(ls_lane_step *step, double *units, int columns) {
     ls_strategy *s = step->strategy;
     allreduce *a = impl_of(s);
     ls_status status = LS_OK;
@@ -272,7 +274,7 @@ static ls_status share(ls_lane_step *step, double *units, int columns) {
     return status;
 }
 
-static ls_status gather_begin(ls_lane_step *step, int bucket) {
+ls_status ls__owners_gather_begin(ls_lane_step *step, int bucket) {
     ls_strategy *s = step->strategy;
     allreduce *a = impl_of(s);
     if (!a->remotes) return LS_OK;
@@ -282,23 +284,14 @@ static ls_status gather_begin(ls_lane_step *step, int bucket) {
                            LS_MESSAGE_WEIGHTS);
 }
 
-static ls_status gather_end(ls_lane_step *step, int bucket) {
+ls_status ls__owners_gather_end(ls_lane_step *step, int bucket) {
     allreduce *a = impl_of(step->strategy);
     return a->remotes && step->replica == 0 ? wait_for(step->strategy->config.comm, &a->messages[bucket]) : LS_OK;
 }
 
 const ls_strategy_ops ls__strategy_allreduce = {
+    LS_OWNERS_PHASES,
     .name = "allreduce",
     .help = "each lane sums and updates its slices of the parameters, then all gather them",
-    .synchronous = 1,
-    .weights_shared = 1,
-    .plan = plan,
-    .destroy = destroy,
-    .slice = slice,
-    .reduce_begin = reduce_begin,
-    .arrived = arrived,
-    .reduce_end = reduce_end,
-    .share = share,
-    .gather_begin = gather_begin,
-    .gather_end = gather_end,
+    .slice = ls__owners_all,
 };

@@ -9,13 +9,38 @@
 
 // --- dealing ---------------------------------------------------------------------------------------------------------
 
-void ls_strategy_ops_deal(const ls_strategy_ops *ops, int64_t micro_batches, int lane, int lanes, int64_t *begin,
-                          int64_t *end) {
-    (ops->deal ? ops->deal : ls_tree_run)(micro_batches, lane, lanes, begin, end);
+ls_status ls_strategy_assign(const ls_strategy_ops *ops, ls_roles *roles) {
+    if (ops->assign) return ops->assign(roles);
+    if (roles->servers == 0) return LS_OK;
+    return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
+                   "%d server%s asked for, and the strategy %s has none: leave them out, or choose parameter-server",
+                   roles->servers, roles->servers == 1 ? " was" : "s were", ops->name);
+}
+
+// Server i of S is the last worker of the i-th of as many even parts of all workers but the first.
+static int server_position(const ls_roles *r, int server) {
+    return (int)((int64_t)(server + 1) * (r->workers - 1) / r->servers);
+}
+
+int ls_roles_server(const ls_roles *r, int position) {
+    for (int i = 0; i < r->servers; i++)
+        if (server_position(r, i) == position) return i;
+    return -1;
+}
+
+void ls_roles_deal(const ls_roles *r, int64_t micro_batches, int lane, int64_t *begin, int64_t *end) {
+    int position = lane / r->replicas, before = 0, serves = 0;
+    for (int i = 0; i < r->servers; i++) {
+        before += server_position(r, i) < position;
+        serves |= server_position(r, i) == position;
+    }
+    int computing = (r->workers - r->servers) * r->replicas, first = (position - before) * r->replicas;
+    ls_tree_run(micro_batches, serves ? first : first + lane % r->replicas, computing, begin, end);
+    if (serves) *end = *begin;
 }
 
 void ls_strategy_deal(const ls_strategy *s, int64_t micro_batches, int lane, int64_t *begin, int64_t *end) {
-    ls_strategy_ops_deal(s->ops, micro_batches, lane, s->lanes, begin, end);
+    ls_roles_deal(&s->roles, micro_batches, lane, begin, end);
 }
 
 int64_t ls_strategy_deal_maximum(const ls_strategy *s, int64_t micro_batches) {
@@ -27,18 +52,17 @@ int64_t ls_strategy_deal_maximum(const ls_strategy *s, int64_t micro_batches) {
     return maximum;
 }
 
-void ls__host_run(const ls_strategy *s, int64_t micro_batches, int host, int64_t *begin, int64_t *end) {
-    int64_t unused;
+int ls__hosts_pieces(const ls_strategy *s, int64_t micro_batches, int first, int end, ls_piece *pieces) {
+    int64_t from, to, unused;
     int replicas = s->config.replicas;
-    ls_strategy_deal(s, micro_batches, s->host_first[host] * replicas, begin, &unused);
-    ls_strategy_deal(s, micro_batches, s->host_first[host + 1] * replicas - 1, &unused, end);
+    ls_strategy_deal(s, micro_batches, s->host_first[first] * replicas, &from, &unused);
+    ls_strategy_deal(s, micro_batches, s->host_first[end] * replicas - 1, &unused, &to);
+    return ls_tree_pieces(micro_batches, from, to, pieces);
 }
 
 int ls__host_piece_count(const ls_strategy *s, int64_t micro_batches, int host) {
     ls_piece pieces[LS_TREE_MAX_PIECES];
-    int64_t begin, end;
-    ls__host_run(s, micro_batches, host, &begin, &end);
-    return ls_tree_pieces(micro_batches, begin, end, pieces);
+    return ls__hosts_pieces(s, micro_batches, host, host + 1, pieces);
 }
 
 // --- slices ----------------------------------------------------------------------------------------------------------
@@ -141,6 +165,8 @@ static void find_bounds(ls_strategy *s) {
 ls_status ls__common_plan(ls_strategy *s) {
     const ls_strategy_config *config = &s->config;
     ls_comm *comm = config->comm;
+    s->roles = (ls_roles){comm->size, config->replicas, config->servers};
+    LS_TRY(ls_strategy_assign(s->ops, &s->roles));
     s->lanes = comm->size * config->replicas;
     s->host_lanes = comm->local_size * config->replicas;
     s->host_lane = comm->local_rank * config->replicas;
@@ -194,25 +220,22 @@ static ls_window slot(const ls_strategy *s, int host_lane, int index) {
     return w;
 }
 
-int ls__host_sources(const ls_strategy *s, int64_t micro_batches, ls_source *sources) {
-    ls_comm *comm = s->config.comm;
-    int first = s->host_first[comm->host] * s->config.replicas, total = 0;
-    for (int i = 0; i < s->host_lanes; i++) {
+int ls__lanes_sources(const ls_strategy *s, int64_t micro_batches, int first, int end, ls_source *sources) {
+    int host_first = s->host_first[s->config.comm->host] * s->config.replicas, total = 0;
+    for (int i = first; i < end; i++) {
         ls_piece pieces[LS_TREE_MAX_PIECES];
-        int64_t begin, end;
-        ls_strategy_deal(s, micro_batches, first + i, &begin, &end);
-        int count = ls_tree_pieces(micro_batches, begin, end, pieces);
+        int64_t from, to;
+        ls_strategy_deal(s, micro_batches, host_first + i, &from, &to);
+        int count = ls_tree_pieces(micro_batches, from, to, pieces);
         for (int k = 0; k < count; k++) sources[total++] = (ls_source){pieces[k], slot(s, i, k), 0, LS_DTYPE_F32};
     }
     return total;
 }
 
-int ls__received_sources(const ls_strategy *s, int64_t micro_batches, int host, ls_window data, int64_t begin,
+int ls__received_sources(const ls_strategy *s, int64_t micro_batches, int first, int end, ls_window data, int64_t begin,
                          int64_t n, ls_source *sources) {
     ls_piece pieces[LS_TREE_MAX_PIECES];
-    int64_t first, end;
-    ls__host_run(s, micro_batches, host, &first, &end);
-    int count = ls_tree_pieces(micro_batches, first, end, pieces);
+    int count = ls__hosts_pieces(s, micro_batches, first, end, pieces);
     for (int k = 0; k < count; k++)
         sources[k] = (ls_source){pieces[k], ls__window_at(data, k * n * ls__sum_bytes(s)), begin, ls__sum_dtype(s)};
     return count;

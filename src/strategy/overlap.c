@@ -143,14 +143,14 @@ ls_status ls__overlap_wait(ls_lane_step *step) {
 
 // --- the thread ------------------------------------------------------------------------------------------------------
 
-// Keeps the first failure, with the bucket and the worker that it was about. After a message that could not be sent or received, others
+// Keeps the first failure, with the bucket that it was about; the worker is in the sentence of a message. After a message that could not be sent or received, others
 // wait for what does not come: no use in going on.
-static void note(overlapped *x, ls_status status, int bucket, int peer) {
+static void note(overlapped *x, ls_status status, int bucket) {
     if (status == LS_STATUS_LIBRARY && x->o->strategy->config.comm->hosts > 1) x->broken = 1;
     if (status == LS_OK || x->status != LS_OK) return;
     x->status = status;
-    if (peer >= 0 && bucket < x->o->strategy->bucket_count)
-        ls__fail_context(status, "bucket %d of %d, with worker %d: ", bucket, x->o->strategy->bucket_count, peer);
+    if (bucket < x->o->strategy->bucket_count)
+        ls__fail_context(status, "bucket %d of %d: ", bucket, x->o->strategy->bucket_count);
     snprintf(x->o->failure, sizeof x->o->failure, "%s", ls_error_message());
 }
 
@@ -160,7 +160,7 @@ static void for_replicas(overlapped *x, ls_status (*phase)(ls_lane_step *, int),
     for (int r = s->config.replicas - 1; phase && r >= 0; r--) {
         x->step.replica = r;
         x->step.lane = s->lane[r];
-        note(x, phase(&x->step, bucket), bucket, -1);
+        note(x, phase(&x->step, bucket), bucket);
     }
 }
 
@@ -175,7 +175,7 @@ static int arrived(overlapped *x, int bucket) {
     else if (s->ops->arrived)
         status = s->ops->arrived(&x->step, bucket, &peer);
     if (status != LS_OK) x->broken = 1;
-    note(x, status, bucket, peer);
+    note(x, status, bucket);
     pthread_mutex_lock(&o->lock);
     if (peer >= 0 || o->bucket == bucket) o->peer = peer, o->bucket = bucket;
     pthread_mutex_unlock(&o->lock);
@@ -205,11 +205,11 @@ static int move(overlapped *x) {
     x->step.replica = 0;
     x->step.lane = s->lane[0];
     if (x->voted == 0 && all_lanes(s, s->bucket_count, x->step.number)) {
-        note(x, ls__vote_send(&x->step), s->bucket_count, -1);
+        note(x, ls__vote_send(&x->step), s->bucket_count);
         x->voted = moved = 1;
     }
     if (x->voted == 1 && !x->broken && arrived(x, s->bucket_count)) {
-        note(x, ls__vote_receive(&x->step), s->bucket_count, -1);
+        note(x, ls__vote_receive(&x->step), s->bucket_count);
         x->voted = 2;
         moved = 1;
     }
@@ -259,7 +259,7 @@ static void run_step(ls_overlap *o, uint64_t number, const ls_step_info *info) {
         if (busy && computing) o->seconds += now - since;
     }
     if (x.broken) say_broken(s, number);
-    note(&x, ls_synchronize(o->queue), s->bucket_count, -1);
+    note(&x, ls_synchronize(o->queue), s->bucket_count);
     ls__lap(&x.times, x.voted == 2 ? LS_STEP_GATHER : LS_STEP_SEND);
     o->status = x.status;
 }

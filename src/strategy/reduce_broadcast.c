@@ -178,7 +178,7 @@ static ls_status sum_at_root(ls_lane_step *step, int bucket) {
     lane->source_count = ls__host_sources(s, micro_batches, lane->sources);
     for (int h = 1; h < hosts; h++)
         lane->source_count +=
-            ls__received_sources(s, micro_batches, h, received_at(s, h, bucket), ls__bucket_begin(s, bucket),
+            ls__received_sources(s, micro_batches, h, h + 1, received_at(s, h, bucket), ls__bucket_begin(s, bucket),
                                  bucket_length(s, bucket), lane->sources + lane->source_count);
     ls__keep(&status, make_mean(step, lane->slices[bucket]));
     ls__lap(step->times, LS_STEP_SUM);

@@ -323,8 +323,13 @@ ls_status ls_strategy_bucket_ready(ls_strategy *s, int replica, ls_queue *queue,
     return status;
 }
 
-// For each bucket at most eight stretches to reduce it and six to measure and update it; sixteen for all of them.
-int64_t ls_strategy_trace_events(const ls_strategy *s) { return 14 * (int64_t)s->bucket_count + 16; }
+// For each bucket at most eight stretches to reduce it, two more for each level of a tree of the host's workers, and six to measure and update
+// it; sixteen for all of them.
+int64_t ls_strategy_trace_events(const ls_strategy *s) {
+    int levels = 0;
+    while (1 << levels < s->config.comm->local_size) levels++;
+    return (14 + 2 * levels) * (int64_t)s->bucket_count + 16;
+}
 
 int64_t ls_strategy_not_finite(const ls_strategy *s, int replica) {
     return s->config.find_not_finite ? *s->lane[replica]->found_host - 1 : -1;

@@ -12,6 +12,10 @@
 static const ls_strategy_ops *const strategies[] = {
     &ls__strategy_allreduce,
     &ls__strategy_reduce_broadcast,
+    &ls__strategy_mirrored,
+    &ls__strategy_central,
+    &ls__strategy_tree,
+    &ls__strategy_parameter_server,
     NULL,
 };
 

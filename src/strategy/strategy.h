@@ -31,6 +31,8 @@
 // nodes travel depends on the lanes; what they are does not, and a message of bf16 loses nothing of any. Additions are F32, as is all that
 // follows the tree. Rounding twice is rounding once, so a leaf is rounded by whoever reads it, which takes no pass of its own.
 //
+// Some workers may be *servers*: they are dealt nothing, hold the optimizer's state of their slices and update them for all others.
+//
 // Not all of the vector is trained. What is *frozen* (ls_segment) is left alone: no sum, no norm and no update concerns it. A *statistic* (ls_segment) has no gradient: its sum divided by the samples is the mean of
 // the micro-batches' statistics, and it moves towards that by a rule of its own, whatever the optimizer is. It neither decays
 // nor counts in the norm of clipping.
@@ -49,12 +51,30 @@
 typedef struct ls_strategy ls_strategy;
 typedef struct ls_strategy_ops ls_strategy_ops;
 
+// --- who does what ---------------------------------------------------------------------------------------------------
+
+// What dealing and slices depend on.
+typedef struct ls_roles {
+    int workers, replicas;  // of the job; of each worker
+    int servers;            // of the workers
+} ls_roles;
+
+// How many servers a strategy has: roles->servers is what was asked for, 0: what the strategy has by itself. Not collective. Errors:
+// INVALID_ARGUMENT (not with so many workers, or servers; says what to do).
+ls_status ls_strategy_assign(const ls_strategy_ops *ops, ls_roles *roles);
+// The number among the servers of the worker at a position; -1: it is none. They are spread evenly, and the first worker is none.
+int ls_roles_server(const ls_roles *roles, int position);
+// The micro-batches [begin, end) that lane `lane` of the job computes in a step, or an evaluation, of so many: runs that follow each
+// other, and differ by at most one; of lanes of servers none. Not collective.
+void ls_roles_deal(const ls_roles *roles, int64_t micro_batches, int lane, int64_t *begin, int64_t *end);
+
 // --- making one ------------------------------------------------------------------------------------------------------
 
 typedef struct ls_strategy_config {
     ls_comm *comm;
     ls_device *device;
     int replicas;           // per worker, the same on all
+    int servers;            // as ls_strategy_assign takes it
     int64_t length;         // floats in the parameter vector, a multiple of LS_SLICE_ALIGN
     int64_t micro_batches;  // in a full step
     // Where the buckets end: ascending multiples of LS_SLICE_ALIGN, the last `length`; borrowed while planning. NULL: one bucket.
@@ -94,7 +114,7 @@ ls_status ls_strategy_find(const char *name, const ls_strategy_ops **out);
 // config.compress by its name: "none", "bf16". Errors: INVALID_ARGUMENT.
 ls_status ls_compress_find(const char *name, int *out);
 // A strategy that knows what memory it is going to have. Of the communicator it asks who is who, nothing else. Not collective.
-// Errors: NOT_FOUND with the names there are, INVALID_ARGUMENT (weights_of does not fit), INTERNAL, OUT_OF_MEMORY.
+// Errors: NOT_FOUND with the names there are, INVALID_ARGUMENT (weights_of does not fit, not with so many workers), INTERNAL, OUT_OF_MEMORY.
 ls_status ls_strategy_plan(const char *name, const ls_strategy_config *config, ls_strategy **out);
 // Gives it that memory; then it can be used. Collective. Errors: OUT_OF_MEMORY, LIBRARY.
 ls_status ls_strategy_allocate(ls_strategy *strategy);
@@ -127,11 +147,8 @@ typedef struct ls_step_info {
     int64_t step;           // from 1, over the whole training
 } ls_step_info;
 
-// The micro-batches [begin, end) that lane `lane` of the job computes in a step, or an evaluation, of so many. Not collective.
+// As ls_roles_deal. Not collective.
 void ls_strategy_deal(const ls_strategy *strategy, int64_t micro_batches, int lane, int64_t *begin, int64_t *end);
-// The same before there is a strategy: lane `lane` of `lanes`.
-void ls_strategy_ops_deal(const ls_strategy_ops *ops, int64_t micro_batches, int lane, int lanes, int64_t *begin,
-                          int64_t *end);
 // The largest number of them that a lane of the job can have.
 int64_t ls_strategy_deal_maximum(const ls_strategy *strategy, int64_t micro_batches);
 
@@ -272,12 +289,12 @@ struct ls_strategy_ops {
     const char *name, *help;
     int synchronous;     // 1: weights are the same bits for any number of workers and replicas; records say it
     int weights_shared;  // 1: the lanes of a host have one weights vector, if their device can; 0: each worker has its own
+    // As ls_strategy_assign. NULL: any number of workers, and no servers.
+    ls_status (*assign)(ls_roles *roles);
     // Decides what memory there will be and allocates none of it (strategy_impl.h: wants); what is its own goes to strategy->impl.
     ls_status (*plan)(ls_strategy *strategy);
     void (*destroy)(ls_strategy *strategy);  // its impl only
-    // As ls_strategy_ops_deal. Lanes' runs follow each other where sums are made in the tree. NULL: runs that differ by at most one.
-    void (*deal)(int64_t micro_batches, int lane, int lanes, int64_t *begin, int64_t *end);
-    // The elements of a bucket that lane `lane` of the job updates.
+    // The elements of a bucket that lane `lane` of the job updates. Those of a worker's lanes follow each other.
     void (*slice)(const ls_strategy *strategy, int lane, int bucket, int64_t *begin, int64_t *end);
     // Starts to bring together what the bucket's slices are summed of; all gradients of the host are there. NULL: nothing to start.
     ls_status (*reduce_begin)(ls_lane_step *step, int bucket);
@@ -286,7 +303,7 @@ struct ls_strategy_ops {
     // Waits for it. Afterwards either the lane's sources are the whole tree for its slice, or strategy->mean holds that.
     ls_status (*reduce_end)(ls_lane_step *step, int bucket);
     // Brings `columns` doubles of each unit of LS_SLICE_ALIGN elements from the unit's owner to wherever `units` is kept: once for
-    // each host if weights_shared, else for each worker. NULL: they all know them.
+    // each host if weights_shared, else for each worker: all have to know whether a step is left out. NULL: they all know them.
     ls_status (*share)(ls_lane_step *step, double *units, int columns);
     // The lane's slice of the bucket has its new weights: starts to bring them to all others. NULL: they have them.
     ls_status (*gather_begin)(ls_lane_step *step, int bucket);

@@ -115,7 +115,8 @@ struct ls_strategy {
     ls_window
         mean;  // (length): the mean gradient, of strategies that make it as a whole; those set makes_mean while planning
     int makes_mean;
-    int64_t block;              // sums are made of so many floats at a time
+    int64_t block;  // sums are made of so many floats at a time
+    ls_roles roles;
     int lanes;                  // of the job
     int host_lanes, host_lane;  // of this host; the first of this worker among them
     int slots;                  // gradient buffers of each lane
@@ -218,17 +219,20 @@ static inline int ls__tag(ls_message message, int bucket) { return LS_MESSAGES *
 
 // --- sums ------------------------------------------------------------------------------------------------------------
 
-// The run of micro-batches a host computes in a step of V.
-void ls__host_run(const ls_strategy *strategy, int64_t micro_batches, int host, int64_t *begin, int64_t *end);
+// The pieces of the run of micro-batches that hosts [first, end) compute in a step of V, in order. Returns how many.
+int ls__hosts_pieces(const ls_strategy *strategy, int64_t micro_batches, int first, int end, ls_piece *pieces);
 int ls__host_piece_count(const ls_strategy *strategy, int64_t micro_batches, int host);
 // Adds what the tree has for siblings once the running micro-batch of a lane ends, of elements [begin, end): its stack stays as it is.
 ls_status ls__gradient_merge(ls_strategy *strategy, int replica, ls_queue *queue, const ls_step_info *info,
                              int64_t begin, int64_t end);
-// The sums that the lanes of this host hold at the end of a step of V, in tree order. Returns how many.
-int ls__host_sources(const ls_strategy *strategy, int64_t micro_batches, ls_source *sources);
-// The sums of another host, received behind one another: (pieces, n) of ls__sum_dtype for elements from `begin` on.
-int ls__received_sources(const ls_strategy *strategy, int64_t micro_batches, int host, ls_window data, int64_t begin,
-                         int64_t n, ls_source *sources);
+// The sums that lanes [first, end) of this host hold at the end of a step of V, in tree order. Returns how many.
+int ls__lanes_sources(const ls_strategy *strategy, int64_t micro_batches, int first, int end, ls_source *sources);
+static inline int ls__host_sources(const ls_strategy *s, int64_t micro_batches, ls_source *sources) {
+    return ls__lanes_sources(s, micro_batches, 0, s->host_lanes, sources);
+}
+// The sums of other hosts [first, end), received behind one another: (pieces, n) of ls__sum_dtype for elements from `begin` on.
+int ls__received_sources(const ls_strategy *strategy, int64_t micro_batches, int first, int end, ls_window data,
+                         int64_t begin, int64_t n, ls_source *sources);
 // What follows works on elements [offset, offset + n) of the vector, n <= strategy->block, and is in the queue on return.
 // Where the device can read a window: there, or else in the lane's block `block`.
 ls_status ls__bring(ls_lane_step *step, ls_window window, int64_t n, int block, ls_span *out);
@@ -359,6 +363,26 @@ static inline void ls__keep(ls_status *first, ls_status status) {
     if (*first == LS_OK) *first = status;
 }
 
-extern const ls_strategy_ops ls__strategy_allreduce, ls__strategy_reduce_broadcast;
+// --- owners ----------------------------------------------------------------------------------------------------------
+
+// allreduce.c, which works with any slices: those who own some sum and update them in the one vector of their host, and send them to the
+// other hosts. Strategies that differ from it in slices and roles only are tables of these phases.
+ls_status ls__owners_plan(ls_strategy *strategy);
+void ls__owners_destroy(ls_strategy *strategy);
+ls_status ls__owners_reduce_begin(ls_lane_step *step, int bucket);
+ls_status ls__owners_arrived(ls_lane_step *step, int bucket, int *peer);
+ls_status ls__owners_reduce_end(ls_lane_step *step, int bucket);
+ls_status ls__owners_share(ls_lane_step *step, double *units, int columns);
+ls_status ls__owners_gather_begin(ls_lane_step *step, int bucket);
+ls_status ls__owners_gather_end(ls_lane_step *step, int bucket);
+// Every lane has a slice of every bucket.
+void ls__owners_all(const ls_strategy *strategy, int lane, int bucket, int64_t *begin, int64_t *end);
+#define LS_OWNERS_PHASES                                                                                               \
+    .synchronous = 1, .weights_shared = 1, .plan = ls__owners_plan, .destroy = ls__owners_destroy,                     \
+    .reduce_begin = ls__owners_reduce_begin, .arrived = ls__owners_arrived, .reduce_end = ls__owners_reduce_end,       \
+    .share = ls__owners_share, .gather_begin = ls__owners_gather_begin, .gather_end = ls__owners_gather_end
+
+extern const ls_strategy_ops ls__strategy_allreduce, ls__strategy_reduce_broadcast, ls__strategy_mirrored,
+    ls__strategy_central, ls__strategy_tree, ls__strategy_parameter_server;
 
 #endif

@@ -94,6 +94,9 @@ static const ls_option table[] = {
 
     {"strategy", LS_OPTION_TEXT, AT(strategy), .metavar = "NAME", .choices = strategy_choice, WORKERS,
      .help = "how workers exchange gradients and update"},
+    {"servers", LS_OPTION_INT, AT(servers), .metavar = "S", .min = 1, .max = 65535, WORKERS,
+     .initial = "1 with parameter-server",
+     .help = "with --strategy parameter-server: workers that update the weights for the others and compute nothing"},
     {"replicas", LS_OPTION_INT, AT(replicas), .metavar = "R", .min = 1, WORKERS,
      .initial = "one per core the worker has", .help = "replicas per worker, each computing micro-batches of its own"},
     {"threads", LS_OPTION_INT, AT(threads), .metavar = "T", .min = 1, .max = 1024, WORKERS,

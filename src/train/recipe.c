@@ -69,6 +69,17 @@ ls_status ls_train_base_rate(const ls_train_config *c, double *out) {
     return LS_OK;
 }
 
+ls_status ls_train_servers(const ls_train_config *c, int workers, int *out) {
+    LS_NEED(out, "out");
+    LS_NEED(c, "config");
+    const ls_strategy_ops *strategy;
+    ls_roles roles = {.workers = workers, .servers = c->servers};
+    LS_TRY(ls_strategy_find(c->strategy, &strategy));
+    LS_TRY(ls_strategy_assign(strategy, &roles));
+    *out = roles.servers;
+    return LS_OK;
+}
+
 // --- checks ----------------------------------------------------------------------------------------------------------
 
 static ls_status resolve_schedule(ls_trainer *t) {
@@ -126,6 +137,9 @@ static ls_status check_filled_in(const ls_train_config *c) {
             "gradients were to be exchanged in buckets of %g MB: give a size above 0, or 0 to leave it to the "
             "library",
             c->bucket_size);
+    if (c->servers < 0)
+        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
+                       "%d servers were asked for: ask for 1 at least, or 0 to leave it to the strategy", c->servers);
     if (c->comm_cores < 0 || c->comm_cores > 1)
         return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
                        "the exchange was to have %d cores of each worker for itself: it takes 0 or 1", c->comm_cores);
@@ -217,16 +231,19 @@ ls_status ls__sizes_resolve(ls_trainer *t) {
 ls_status ls__spread_resolve(ls_trainer *t) {
     ls_spread *s = &t->spread;
     int64_t v = t->train_shape.micro_batches;
-    int workers = t->comm->size, threads = t->config.threads;
+    s->roles = (ls_roles){.workers = t->comm->size, .servers = t->config.servers};
+    LS_TRY(ls_strategy_assign(t->choices.strategy, &s->roles));
+    int workers = t->comm->size - s->roles.servers, threads = t->config.threads;  // those that compute
     // Where there is only one core, the exchange shares it.
     s->comm_cores = ls__exchange_overlaps(t) && s->cores > t->config.comm_cores ? t->config.comm_cores : 0;
     int cores = s->cores - s->comm_cores;
     if (workers > v)
         return LS_FAIL(
             LS_STATUS_INVALID_ARGUMENT,
-            "%d workers for %lld micro-batches of %lld in a global batch of %lld: start at most %lld, or take "
+            "%d workers%s for %lld micro-batches of %lld in a global batch of %lld: start at most %lld, or take "
             "a smaller micro-batch or a larger global batch",
-            workers, (long long)v, (long long)t->config.micro_batch, (long long)t->config.batch_size, (long long)v);
+            workers, s->roles.servers ? " beside the servers" : "", (long long)v, (long long)t->config.micro_batch,
+            (long long)t->config.batch_size, (long long)v + s->roles.servers);
     int most = (int)(v / workers);
     if (t->config.replicas > 0) {
         s->replicas = t->config.replicas;
@@ -249,7 +266,8 @@ ls_status ls__spread_resolve(ls_trainer *t) {
                      cores == 1 ? "" : "s", threads, threads == 1 ? "" : "s");
         }
     }
-    s->lanes = workers * s->replicas;
+    s->roles.replicas = s->replicas;
+    s->lanes = t->comm->size * s->replicas;
     if (s->replicas * threads > cores) s->comm_cores = 0;
     s->bound = t->config.bind && s->replicas * threads <= s->cores;
     return LS_OK;

@@ -215,6 +215,7 @@ ls_status ls_trainer_result(ls_trainer *t, ls_train_result *out) {
                          .planned_bytes = h->planned_bytes,
                          .workers = t->comm->size,
                          .hosts = t->comm->hosts,
+                         .servers = s->roles.servers,
                          .replicas_per_worker = s->replicas,
                          .threads_per_replica = t->config.threads,
                          .oversubscribed = s->replicas * t->config.threads > s->cores,

@@ -103,7 +103,7 @@ static ls_status make_plan(ls_trainer *t, ls_replica *r, ls_plan_kind kind, int6
 static int runs_tail(const ls_trainer *t, const ls_epoch_shape *shape, int lane) {
     int64_t samples, micro_batches, begin, end;
     ls__epoch_step(shape, shape->steps - 1, &samples, &micro_batches);
-    ls_strategy_ops_deal(t->choices.strategy, micro_batches, lane, t->spread.lanes, &begin, &end);
+    ls_roles_deal(&t->spread.roles, micro_batches, lane, &begin, &end);
     return begin < end && end == micro_batches;
 }
 
@@ -139,6 +139,7 @@ static ls_status plan_strategy(ls_trainer *t) {
     ls_strategy_config config = {.comm = t->comm,
                                  .device = t->device,
                                  .replicas = t->spread.replicas,
+                                 .servers = t->config.servers,
                                  .length = ls_params_length(t->params),
                                  .micro_batches = t->train_shape.micro_batches,
                                  .optimizer = t->choices.optimizer,

@@ -62,6 +62,7 @@ typedef struct ls_epoch_shape {
 typedef struct ls_spread {
     int cores;            // each worker's own; 0: fewer cores than workers
     int replicas, lanes;  // per worker; in the job
+    ls_roles roles;       // with the servers that there are
     int bound;            // replicas are bound to cores
     int comm_cores;       // of them, for the exchange alone
     char reason[160];     // why so many replicas

@@ -64,11 +64,11 @@ begins() {
         [ "$(log_of "$here/rest.csv")" = "$(log_of "$here/whole.csv")" ] || wrong "$what: its log is another one"
     done
     if [ -n "$mpirun" ]; then
-        for workers in 2 3 5; do
+        for layout in "2 parameter-server" "3 tree" "5 reduce-broadcast"; do
             rm -rf "$here/one"
             mkdir "$here/one"
             cp -r "$here/all/$first" "$here/one"
-            run 0 "$lockstep" train $small --checkpoint "$here/one" --resume --workers $workers --strategy reduce-broadcast
+            run 0 "$lockstep" train $small --checkpoint "$here/one" --resume --workers "${layout% *}" --strategy "${layout#* }"
             same
         done
     fi

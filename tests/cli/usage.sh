@@ -83,7 +83,9 @@ refuses 2 "unknown option --epoch; did you mean --epochs?" "$lockstep" train mni
 refuses 2 "unknown option --epochs; --help lists the options" "$lockstep" bench mnist-cnn --epochs 3
 refuses 2 "unknown option --no-evaluate; --help lists the options" "$lockstep" bench mnist-cnn --no-evaluate
 refuses 2 "--epochs: expected a whole number of at least 1, got 'x'" "$lockstep" train mnist-cnn --epochs x
-refuses 2 "--strategy: 'ring' is not one of allreduce, reduce-broadcast" "$lockstep" train mnist-cnn --strategy ring
+refuses 2 "--strategy: 'ring' is not one of allreduce, reduce-broadcast, mirrored, central, tree, parameter-server" \
+    "$lockstep" train mnist-cnn --strategy ring
+refuses 2 "--servers: expected a whole number from 1 to 65535, got '0'" "$lockstep" train mnist-cnn --strategy parameter-server --servers 0
 refuses 2 "--optimizer: 'lion' is not one of" "$lockstep" train mnist-cnn --optimizer lion
 refuses 2 "--precision: 'fp16' is not one of fp32, bf16" "$lockstep" train mnist-cnn --precision fp16
 refuses 2 "--workers: expected a whole number from 1 to 65536, got '0'" "$lockstep" train mnist-cnn --workers 0

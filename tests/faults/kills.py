@@ -75,7 +75,7 @@ final = None
 while final is None and lives < 10 * args.kills + 50:
     workers = random.choice([1, 1, 2, 3, 4, 5, 8])
     words = recipe + ["--checkpoint", ckpt, "--resume", "--checkpoint-every", random.choice(["1steps", "5steps", "1epoch", "0.05s"])]
-    words += ["--strategy", random.choice(["allreduce", "reduce-broadcast"]), "--keep", str(random.choice([1, 2, 5]))]
+    words += ["--strategy", random.choice(["allreduce", "reduce-broadcast", "central", "tree", "parameter-server"]), "--keep", str(random.choice([1, 2, 5]))]
     if workers > 1:
         words += ["--workers", str(workers)]
     restarts = workers > 1 and random.random() < 0.3

@@ -58,6 +58,11 @@ for precision in fp32 bf16; do
     [ "$model" = resnet20 ] && continue
     compare 3 1 allreduce --precision $precision
     compare 2 2 reduce-broadcast --precision $precision
+    compare 3 1 tree --precision $precision
+    compare 4 1 tree --precision $precision --bucket-size 0.1
+    compare 2 2 central --precision $precision
+    compare 3 1 parameter-server --precision $precision
+    compare 4 1 parameter-server --precision $precision --servers 2 --bucket-size 0.1
 done
 # Gradients in bf16.
 expected=$(result ref-compress --device ref --replicas 1 --compress bf16) || exit 1

@@ -9,9 +9,11 @@ trap 'rm -rf "$out"' EXIT
 unset OMPI_COMM_WORLD_SIZE PMI_SIZE PMIX_RANK 2>/dev/null
 failed=0
 [ -f "$hosts" ] || { echo "there is no library $hosts: nothing would break" && exit 1; }
-# Where one worker of a host sends and receives for the others, these are 0 and 2.
-for options in "--strategy allreduce" "--strategy reduce-broadcast" "--strategy allreduce --clip-norm 1"; do
-    for worker in 0 2; do
+# Where one worker of a host sends and receives for the others, these are 0 and 2; the server is worker 3.
+for options in "0 2 --strategy allreduce" "0 2 --strategy reduce-broadcast" "0 2 --strategy allreduce --clip-norm 1" "0 2 --strategy tree" \
+    "1 3 --strategy parameter-server"; do
+    workers=${options%% --*} options=${options#* * }
+    for worker in $workers; do
         # shellcheck disable=SC2086 # several words
         LD_PRELOAD=$hosts LOCKSTEP_TEST_HOSTS=2 LOCKSTEP_TEST_BREAKS=$worker:5 timeout -k 5 40 \
             "$lockstep" train mnist-mlp --data digits --limit-train 1024 --limit-test 50 --epochs 2 --batch-size 64 --micro-batch 8 \
@@ -21,7 +23,7 @@ for options in "--strategy allreduce" "--strategy reduce-broadcast" "--strategy 
             echo "$options, worker $worker: exit status $code"
             cat "$out/log"
             failed=1
-        elif ! grep -q "look for a message" "$out/log"; then
+        elif ! grep -q "look for a message with worker [0-3]: " "$out/log"; then
             echo "$options, worker $worker: does not say what failed"
             cat "$out/log"
             failed=1

@@ -1,5 +1,5 @@
 #!/bin/sh
-# The same bits for any number of workers and replicas, for both strategies, in every precision this machine has, and with gradients in bf16.
+# The same bits for any number of workers and replicas, for all strategies, in every precision this machine has, and with gradients in bf16.
 # usage: same_bits.sh LOCKSTEP mnist-cnn [full]; full: two whole epochs at B = 1024, m = 128 (half an hour on two cores)
 #        same_bits.sh LOCKSTEP resnet20 [full]   batch normalization, residual sums, augmentation, with and without --remat
 set -u
@@ -62,6 +62,8 @@ for precision in fp32 bf16; do
         compare $precision 2 2 reduce-broadcast "--bucket-size 0.3"
         compare $precision 3 1 reduce-broadcast
         compare $precision 4 1 allreduce
+        compare $precision 3 1 tree
+        compare $precision 3 1 parameter-server
         continue
     fi
     compare $precision 1 1 allreduce # a second time
@@ -78,6 +80,12 @@ for precision in fp32 bf16; do
     compare $precision 2 2 reduce-broadcast "--bucket-size 0.5"
     compare $precision 2 1 reduce-broadcast
     compare $precision 5 1 reduce-broadcast
+    compare $precision 1 2 mirrored
+    compare $precision 3 2 central
+    compare $precision 5 1 tree
+    compare $precision 3 1 tree "--bucket-size 0.2"
+    compare $precision 2 2 parameter-server
+    compare $precision 4 1 parameter-server "--servers 2"
 done
 [ "$model" = resnet20 ] && exit $failed
 # Gradients in bf16 are other bits, and the same for all.

@@ -1,0 +1,102 @@
+// Who computes and who serves: runs of micro-batches follow each other whoever the servers are, and servers have none.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "ok.h"
+#include "strategy/strategy.h"
+
+#define MOST_WORKERS 9
+
+static void check_deal(const ls_roles *r, int64_t v) {
+    int64_t next = 0, least = v / ((r->workers - r->servers) * (int64_t)r->replicas);
+    for (int lane = 0; lane < r->workers * r->replicas; lane++) {
+        int64_t begin, end;
+        ls_roles_deal(r, v, lane, &begin, &end);
+        assert_int_equal(begin, next);
+        if (ls_roles_server(r, lane / r->replicas) >= 0)
+            assert_int_equal(end, begin);
+        else
+            assert_in_range(end - begin, least, least + 1);
+        next = end;
+    }
+    assert_int_equal(next, v);
+}
+
+static void runs_leave_servers_out(void **state) {
+    for (int workers = 1; workers <= MOST_WORKERS; workers++)
+        for (int servers = 0; servers < workers; servers++)
+            for (int replicas = 1; replicas <= 3; replicas++)
+                for (int64_t v = 1; v <= 30; v++) check_deal(&(ls_roles){workers, replicas, servers}, v);
+}
+
+// In every stretch of workers/servers workers there is one, so that hosts of as many workers have one each; none is the first worker.
+static void servers_are_spread(void **state) {
+    for (int workers = 2; workers <= MOST_WORKERS; workers++)
+        for (int servers = 1; servers < workers; servers++) {
+            ls_roles r = {workers, 1, servers};
+            int next = 0, before = 0;
+            for (int position = 0; position < workers; position++) {
+                int server = ls_roles_server(&r, position);
+                if (server < 0) continue;
+                assert_int_equal(server, next++);
+                assert_true(position > before && position - before <= (workers - 1 + servers - 1) / servers);
+                before = position;
+            }
+            assert_int_equal(next, servers);
+            assert_int_equal(before, workers - 1);
+        }
+    ls_roles two_hosts = {6, 2, 2};  // three workers on each
+    assert_true(ls_roles_server(&two_hosts, 2) == 0 && ls_roles_server(&two_hosts, 5) == 1);
+}
+
+static ls_status assign(const char *name, int workers, int *servers) {
+    const ls_strategy_ops *ops;
+    ls_roles r = {workers, 1, *servers};
+    OK(ls_strategy_find(name, &ops));
+    ls_status status = ls_strategy_assign(ops, &r);
+    *servers = r.servers;
+    return status;
+}
+
+static void strategies_assign_them(void **state) {
+    int servers = 0;
+    OK(assign("parameter-server", 4, &servers));
+    assert_int_equal(servers, 1);
+    servers = 3;
+    OK(assign("parameter-server", 4, &servers));
+    assert_int_equal(servers, 3);
+    servers = 4;
+    assert_int_equal(assign("parameter-server", 4, &servers), LS_STATUS_INVALID_ARGUMENT);
+    assert_string_equal(ls_error_message(),
+                        "of 4 workers 4 are to be servers, and none is left to compute: start at "
+                        "least 5, or ask for at most 3 servers");
+    servers = 7;
+    OK(assign("parameter-server", 1, &servers));  // it serves itself
+    assert_int_equal(servers, 0);
+    for (int workers = 1; workers < 3; workers++) {
+        servers = 0;
+        OK(assign("allreduce", workers, &servers));
+        OK(assign("tree", workers, &servers));
+        assert_int_equal(servers, 0);
+        assert_int_equal(assign("mirrored", workers, &servers), workers == 1 ? LS_OK : LS_STATUS_INVALID_ARGUMENT);
+        servers = 1;
+        assert_int_equal(assign("central", workers, &servers), LS_STATUS_INVALID_ARGUMENT);
+        assert_string_equal(ls_error_message(),
+                            "1 server was asked for, and the strategy central has none: leave them "
+                            "out, or choose parameter-server");
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(runs_leave_servers_out),
+        cmocka_unit_test(servers_are_spread),
+        cmocka_unit_test(strategies_assign_them),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,73 @@
+#!/bin/sh
+# Every strategy gives the weights and losses of one replica: on workers of one host and of several, with servers, in buckets, with norms over
+# all gradients, of batch statistics, and with gradients in bf16. Jobs that a strategy is not for are refused with what to do.
+# usage: strategies.sh LOCKSTEP FAKE_HOSTS
+set -u
+lockstep=$1 hosts=$2
+out=$(mktemp -d) || exit 1
+trap 'rm -rf "$out"' EXIT
+unset OMPI_COMM_WORLD_SIZE PMI_SIZE PMIX_RANK 2>/dev/null
+failed=0
+[ -f "$hosts" ] || { echo "there is no library $hosts: nothing would be sent" && exit 1; }
+
+# digest HOSTS OPTIONS...: trains with workers in so many groups, and prints the digest and the exact losses.
+digest() {
+    n=$1
+    shift
+    # shellcheck disable=SC2086 # several words
+    LD_PRELOAD=$hosts LOCKSTEP_TEST_HOSTS=$n timeout -k 5 120 "$lockstep" train $recipe --verbose 0 --record "$out/run.json" "$@" >"$out/log" 2>&1 || {
+        cat "$out/log" >&2
+        return 1
+    }
+    grep -E '^ *"(hosts|weights_digest|train_loss|test_loss|test_accuracy)"' "$out/run.json" | tr -d '\n' | sed "s/\"hosts\": $n/\"hosts\": all/"
+}
+
+# compare HOSTS OPTIONS...: against $expected.
+compare() {
+    got=$(digest "$@") || failed=1
+    if [ "$got" = "$expected" ]; then
+        echo "ok: hosts, options: $*"
+    else
+        echo "DIFFERS: hosts, options: $*: $got, expected $expected" >&2
+        failed=1
+    fi
+}
+
+recipe="mnist-mlp --data digits --limit-train 300 --limit-test 50 --epochs 1 --batch-size 128 --micro-batch 16"
+expected=$(digest 1 --replicas 1) || exit 1
+compare 1 --workers 1 --replicas 2 --strategy mirrored
+compare 3 --workers 5 --replicas 1 --strategy central
+compare 3 --workers 3 --replicas 2 --strategy tree
+compare 2 --workers 5 --replicas 1 --strategy tree --bucket-size 1000
+compare 2 --workers 4 --replicas 2 --strategy parameter-server --servers 2
+compare 1 --workers 2 --replicas 1 --strategy parameter-server
+recipe="$recipe --optimizer lamb --clip-norm 0.05"
+expected=$(digest 1 --replicas 1) || exit 1
+compare 3 --workers 5 --replicas 1 --strategy tree
+compare 2 --workers 3 --replicas 1 --strategy parameter-server --servers 2
+compare 2 --workers 2 --replicas 2 --strategy central
+recipe="mnist-mlp --data digits --limit-train 300 --limit-test 50 --epochs 1 --batch-size 128 --micro-batch 16 --compress bf16"
+expected=$(digest 1 --replicas 1) || exit 1
+compare 4 --workers 4 --replicas 1 --strategy tree
+compare 3 --workers 5 --replicas 1 --strategy parameter-server --bucket-size 0.1
+recipe="resnet20 --data shapes --limit-train 48 --limit-test 20 --epochs 1 --batch-size 32 --micro-batch 8"
+expected=$(digest 1 --replicas 1) || exit 1
+compare 2 --workers 3 --replicas 1 --strategy tree
+compare 2 --workers 4 --replicas 1 --strategy parameter-server --servers 2
+
+# refuses WORDS OPTIONS...
+refuses() {
+    words=$1
+    shift
+    timeout -k 5 60 "$lockstep" train mnist-mlp --data digits --limit-train 128 --replicas 1 "$@" >"$out/log" 2>&1
+    code=$?
+    if [ $code -eq 0 ] || [ $code -ge 124 ] || ! grep -q "$words" "$out/log"; then
+        echo "$*: exit status $code, and not the words: $words" >&2
+        cat "$out/log" >&2
+        failed=1
+    fi
+}
+refuses "this job has 2 workers: choose allreduce" --workers 2 --strategy mirrored
+refuses "none is left to compute: start at least 4, or ask for at most 1 server\$" --workers 2 --strategy parameter-server --servers 3
+refuses "the strategy tree has none: leave them out, or choose parameter-server" --workers 2 --strategy tree --servers 1
+exit $failed
