@@ -87,7 +87,6 @@ static ls_status parse_recipe(const char *recipe, json_t **out) {
     return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "a checkpoint's recipe is a JSON object, as {\"lr\": 0.1}, or NULL");
 }
 
-// What pictures have to become before this network sees them, for those that have no dataset.
 // Up to the first that has no name, or one that is no text (file names may be anything).
 static json_t *class_names(const ls_trainer *t) {
     json_t *list = json_array();
@@ -97,6 +96,7 @@ static json_t *class_names(const ls_trainer *t) {
     return list;
 }
 
+// What pictures have to become before this network sees them, for those that have no dataset.
 static void add_images(json_t *root, const ls_trainer *t) {
     json_t *shape = json_array();
     for (int d = 0; d < t->images.shape.ndim; d++) json_array_append_new(shape, json_integer(t->images.shape.dim[d]));
