@@ -72,8 +72,8 @@ refuses 1 "--input-shape: expected HxWxC" "$lockstep" predict "$here/run" "$here
 refuses 1 "mnist-cnn cannot be built" "$lockstep" predict "$here/run" "$here/bad" --input-shape 28
 refuses 1 "cannot write $here/missing/p.csv" "$lockstep" predict "$here/run" "$here/bad" --csv "$here/missing/p.csv"
 # Photographs, where they are.
-cifar="$LOCKSTEP_DATA/cifar-10-batches-py"
-if [ -n "$LOCKSTEP_DATA" ] && [ -d "$cifar" ]; then
+cifar="${LOCKSTEP_DATA:-}/cifar-10-batches-py"
+if [ -d "$cifar" ]; then
     agrees "cifar10:$cifar" resnet20 '"normalize": "dataset", "batch-norm-momentum": 0.5, "limit-train": 1920'
 else
     echo "CIFAR-10 left out: LOCKSTEP_DATA does not say where it is"
