@@ -14,6 +14,13 @@ if(TARGET lockstep_program)
   endforeach()
   add_test(NAME cli.predict COMMAND sh ${CMAKE_CURRENT_SOURCE_DIR}/cli/predict.sh $<TARGET_FILE:lockstep_program> $<TARGET_FILE:write_images>)
   set_tests_properties(cli.predict PROPERTIES LABELS cli TIMEOUT 600 SKIP_RETURN_CODE 77)
+  set(several_hosts "")
+  if(LS_WITH_MPI AND NOT CMAKE_C_FLAGS_DEBUG MATCHES fsanitize)  # as in trace.cmake
+    set(several_hosts $<TARGET_FILE:fake_hosts>)
+  endif()
+  add_test(NAME cli.images COMMAND sh ${CMAKE_CURRENT_SOURCE_DIR}/cli/images.sh $<TARGET_FILE:lockstep_program>
+    $<TARGET_FILE:write_folders> ${several_hosts})
+  set_tests_properties(cli.images PROPERTIES LABELS cli TIMEOUT 600 PROCESSORS 2)
   set_tests_properties(cli.evaluate PROPERTIES PROCESSORS 2)
   set_tests_properties(cli.workers cli.check cli.subcommands PROPERTIES PROCESSORS 2)
   set_property(TEST cli.subcommands APPEND PROPERTY LABELS dnnl)  # bench --layers searches its kernels

@@ -17,6 +17,7 @@ typedef struct image_file {
 } image_file;
 
 static void image_add(image_file *f, const void *bytes, size_t n) {
+    if (n == 0) return;
     if (f->size + n > f->room) {
         f->room = 2 * (f->size + n);
         f->bytes = realloc(f->bytes, f->room);
@@ -75,6 +76,29 @@ static inline image_file image_jpeg(int width, int height, int channels, int pro
     jpeg_destroy_compress(&jpeg);
     f.size = f.room = size;
     return f;
+}
+
+// The image with Exif data in front that say how a camera was held; `big`: the most significant byte first.
+static inline void image_orient(image_file *jpeg, int orientation, int big) {
+    const unsigned char value = (unsigned char)orientation;
+    const unsigned char little[] = {0xff, 0xe1, 0,    34, 'E', 'x', 'i', 'f', 0, 0, 'I',   'I', 42, 0, 8, 0, 0, 0,
+                                    1,    0,    0x12, 1,  3,   0,   1,   0,   0, 0, value, 0,   0,  0, 0, 0, 0, 0};
+    const unsigned char large[] = {0xff, 0xe1, 0, 34,   'E', 'x', 'i', 'f', 0, 0, 'M', 'M',   0, 42, 0, 0, 0, 8,
+                                   0,    1,    1, 0x12, 0,   3,   0,   0,   0, 1, 0,   value, 0, 0,  0, 0, 0, 0};
+    image_file f = {NULL, 0, 0};
+    image_add(&f, jpeg->bytes, 2);
+    image_add(&f, big ? large : little, sizeof little);
+    image_add(&f, jpeg->bytes + 2, jpeg->size - 2);
+    free(jpeg->bytes);
+    *jpeg = f;
+}
+
+static inline int image_save(image_file f, const char *path) {
+    FILE *out = fopen(path, "wb");
+    int written = out && (f.size == 0 || fwrite(f.bytes, 1, f.size, out) == f.size);
+    if (out) written &= fclose(out) == 0;
+    free(f.bytes);
+    return written;
 }
 
 #endif

@@ -122,6 +122,13 @@ static void datasets(void **state) {
     ls_image image;
     NEEDS("path", ls_image_read(NULL, 1, &image));
     NEEDS("out", ls_image_read("file", 1, NULL));
+    NEEDS("dataset", ls_dataset_convert(NULL, "tar:x", 1));
+    NEEDS("path", ls_image_write(NULL, &image));
+    NEEDS("image", ls_image_write("file", NULL));
+    NEEDS("info", ls_dataset_look(NULL, 0, 0, NULL, NULL));
+    NEEDS("dataset", ls_dataset_look(NULL, 0, 0, &(ls_sample_info){0}, NULL));
+    NEEDS("path", ls_image_read_for(NULL, 1, 4, 4, &image));
+    NEEDS("out", ls_image_read_for("file", 1, 4, 4, NULL));
     NEEDS("name", ls_image_decode(NULL, "x", 1, 1, &image));
     NEEDS("bytes", ls_image_decode("file", NULL, 1, 1, &image));
     NEEDS("out", ls_image_decode("file", "x", 1, 1, NULL));

@@ -1,8 +1,10 @@
 // Images from files: every form of PNG and JPEG that is read, what is converted to what, and a sentence for what is not read.
 #include <stdio.h>
+#include <unistd.h>
 
 #include "ok.h"
 
+#include "data/image.h"
 #include "data/prepare.h"
 #include "image_files.h"
 
@@ -74,6 +76,113 @@ static void jpeg_forms(void **state) {
             ls_image_free(&image);
             free(f.bytes);
         }
+}
+
+// Ink on paper becomes light: cyan takes red away. What Adobe's programs write is inverted, and says so in a marker.
+static void cmyk(void **state) {
+    uint8_t ink[4 * PIXELS], inverted[4 * PIXELS], light[3 * PIXELS];
+    for (int i = 0; i < PIXELS; i++) {
+        const uint8_t of[4] = {(uint8_t)(2 * i), (uint8_t)(200 - i), 40, (uint8_t)(i / 4)};
+        for (int c = 0; c < 4; c++) ink[4 * i + c] = of[c], inverted[4 * i + c] = (uint8_t)(255 - of[c]);
+        for (int c = 0; c < 3; c++) light[3 * i + c] = (uint8_t)((255 - of[c]) * (255 - of[3]) / 255);
+    }
+    for (int adobe = 0; adobe < 2; adobe++) {
+        image_file f = image_jpeg(WIDTH, HEIGHT, 4, 0, adobe ? inverted : ink);
+        // libjpeg writes an Adobe marker (FF EE) for CMYK; without its name nobody takes it for one.
+        for (size_t i = 0; !adobe && i + 9 < f.size; i++)
+            if (f.bytes[i] == 0xff && f.bytes[i + 1] == 0xee) memcpy(f.bytes + i + 4, "Other", 5);
+        ls_image image = decode(&f, 0);
+        assert_int_equal(image.channels, 3);
+        double sum = 0;
+        for (int i = 0; i < 3 * PIXELS; i++) sum += abs(image.pixels[i] - light[i]);
+        assert_true(sum / (3 * PIXELS) < 3);
+        ls_image_free(&image);
+        free(f.bytes);
+    }
+}
+
+// Where the first pixel of what is to be seen lies in what is stored, and the one on its right: the eight ways of Exif's table.
+static void orientations(void **state) {
+    static const int corner[8][2] = {{0, 0}, {0, 1}, {1, 1}, {1, 0},
+                                     {0, 0}, {1, 0}, {1, 1}, {0, 1}};  // (bottom, right)
+    image_file plain = image_jpeg(WIDTH, HEIGHT, 3, 0, colour);
+    ls_image stored = decode(&plain, 0);
+    for (int orientation = 1; orientation <= 8; orientation++)
+        for (int big = 0; big < 2; big++) {
+            image_file f = image_jpeg(WIDTH, HEIGHT, 3, 0, colour);
+            image_orient(&f, orientation, big);
+            ls_image image;
+            ls_image_file file = {"file", f.bytes, (int64_t)f.size};
+            int64_t height, width;
+            int bottom = corner[orientation - 1][0], right = corner[orientation - 1][1], swapped = orientation >= 5;
+            OK(ls_image_file_size(&file, &height, &width));
+            OK(ls_image_decode("file", f.bytes, (int64_t)f.size, 0, &image));
+            assert_true(height == image.height && width == image.width);
+            assert_true(height == (swapped ? WIDTH : HEIGHT) && width == (swapped ? HEIGHT : WIDTH));
+            for (int y = 0; y < height; y++)
+                for (int x = 0; x < width; x++) {
+                    int v = swapped ? x : y, u = swapped ? y : x;
+                    v = bottom ? HEIGHT - 1 - v : v;
+                    u = right ? WIDTH - 1 - u : u;
+                    assert_memory_equal(image.pixels + 3 * (y * width + x), stored.pixels + 3 * (v * WIDTH + u), 3);
+                }
+            ls_image_free(&image);
+            free(f.bytes);
+        }
+    ls_image_free(&stored);
+    free(plain.bytes);
+    // What makes no sense leaves the image as it is.
+    for (int wrong_value = 0; wrong_value <= 9; wrong_value += 9) {
+        image_file f = image_jpeg(WIDTH, HEIGHT, 3, 0, colour);
+        image_orient(&f, wrong_value, 0);
+        ls_image image = decode(&f, 0);
+        ls_image_free(&image);
+        free(f.bytes);
+    }
+}
+
+// A PNG becomes the means of squares, at the edges of what there is; a JPEG is about what its pixels' means would be, in as many.
+static void shrunk(void **state) {
+    image_file p = image_png(WIDTH, HEIGHT, 8, PNG_COLOR_TYPE_RGB, 0, colour, 3 * WIDTH);
+    image_file j = image_jpeg(WIDTH, HEIGHT, 3, 0, colour);
+    ls_image_buffer buffer = {{NULL}, {0}};
+    for (int by = 1; by <= 8; by *= 2) {
+        ls_image_file files[] = {{"png", p.bytes, (int64_t)p.size}, {"jpeg", j.bytes, (int64_t)j.size}};
+        for (int k = 0; k < 2; k++) {
+            ls_image image;
+            double off = 0;
+            OK(ls_image_file_decode(&files[k], (ls_image_wish){3, by}, &buffer, &image));
+            assert_true(image.height == (HEIGHT + by - 1) / by && image.width == (WIDTH + by - 1) / by);
+            for (int y = 0; y < image.height; y++)
+                for (int x = 0; x < image.width; x++)
+                    for (int c = 0; c < 3; c++) {
+                        int sum = 0, count = 0;
+                        for (int v = by * y; v < by * (y + 1) && v < HEIGHT; v++)
+                            for (int u = by * x; u < by * (x + 1) && u < WIDTH; u++, count++)
+                                sum += colour[3 * (v * WIDTH + u) + c];
+                        int mean = (sum + count / 2) / count, is = image.pixels[3 * (y * image.width + x) + c];
+                        if (k == 0) assert_int_equal(is, mean);
+                        off += abs(is - mean);
+                    }
+            assert_true(off / (double)(image.height * image.width * 3) < 16);
+        }
+    }
+    ls_image_buffer_free(&buffer);
+    assert_int_equal(ls_image_shrink(100, 100, 51, 20), 1);
+    assert_int_equal(ls_image_shrink(100, 100, 50, 50), 2);
+    assert_int_equal(ls_image_shrink(100, 1000, 25, 25), 4);
+    assert_int_equal(ls_image_shrink(10000, 10000, 1, 1), 8);
+    // ls_image_read_for does so with a file.
+    char path[] = "/tmp/lockstep-image-XXXXXX";
+    int fd = mkstemp(path);
+    assert_true(fd >= 0 && write(fd, p.bytes, p.size) == (ssize_t)p.size && close(fd) == 0);
+    ls_image image;
+    OK(ls_image_read_for(path, 1, 4, 6, &image));
+    assert_true(image.height == 5 && image.width == 7 && image.channels == 1);
+    ls_image_free(&image);
+    unlink(path);
+    free(p.bytes);
+    free(j.bytes);
 }
 
 static void channels(void **state) {
@@ -153,9 +262,6 @@ static void other_files(void **state) {
     refused("BM..........", 12, "is a BMP image");
     refused("hello, world", 12, "is no PNG or JPEG image");
     refused("\x89PNG", 4, "is no PNG or JPEG image");
-    image_file f = image_jpeg(WIDTH, HEIGHT, 4, 0, alpha);
-    refused(f.bytes, f.size, "convert it to RGB");
-    free(f.bytes);
     ls_image image;
     assert_int_equal(ls_image_read("/nowhere/at-all.png", 1, &image), LS_STATUS_NOT_FOUND);
     assert_non_null(strstr(ls_error_message(), "/nowhere/at-all.png"));
@@ -193,9 +299,10 @@ static void prepared(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(png_forms), cmocka_unit_test(jpeg_forms),
-                                       cmocka_unit_test(channels),  cmocka_unit_test(cut_off),
-                                       cmocka_unit_test(giants),    cmocka_unit_test(other_files),
-                                       cmocka_unit_test(prepared)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(png_forms),   cmocka_unit_test(jpeg_forms),
+                                       cmocka_unit_test(cmyk),        cmocka_unit_test(orientations),
+                                       cmocka_unit_test(shrunk),      cmocka_unit_test(channels),
+                                       cmocka_unit_test(cut_off),     cmocka_unit_test(giants),
+                                       cmocka_unit_test(other_files), cmocka_unit_test(prepared)};
     return cmocka_run_group_tests(tests, set_up, NULL);
 }

@@ -42,8 +42,8 @@ typedef struct ls_field {
 
 // ---- datasets by name ----------------------------------------------------------------------------------------------
 
-// Opens a dataset: "mnist:DIR", "fashion-mnist:DIR", "cifar10:DIR", "cifar100:DIR", "digits", "shapes" or "synthetic:HxWxC" (`lockstep datasets`
-// says what they are). One copy per host, in memory its workers share; read by them in parallel. The caller destroys it before the context. Collective.
+// Opens a dataset: "mnist:DIR", "fashion-mnist:DIR", "cifar10:DIR", "cifar100:DIR", "images:DIR", "csv:FILE", "tar:FILES", "tfrecord:FILES", "recordio:FILE", "numpy:FILE.npz", "digits", "shapes" or "synthetic:HxWxC" (`lockstep datasets`
+// says what they are). One copy per host, in memory its workers share, read by them in parallel; of files with an image each an index. The caller destroys it before the context. Collective.
 // Errors: NOT_FOUND, IO, BAD_DATA (the file, what is wrong with it), MISMATCH (hosts read different data).
 ls_status ls_dataset_open(ls_context *context, const char *spec, ls_dataset **out);
 
@@ -120,7 +120,9 @@ int64_t ls_dataset_test_count(const ls_dataset *dataset);   // 0: there is no te
 // The index-th field, from 0, in the order of the description; NULL past the last. Owned by the dataset.
 const ls_field *ls_dataset_field(const ls_dataset *dataset, int index);
 const ls_field *ls_dataset_find_field(const ls_dataset *dataset, const char *name);  // NULL: there is none
-ls_shape ls_dataset_image_shape(const ls_dataset *dataset);                          // of the field "image"; {0}: none
+// Of the field "image"; {0}: none. Where images have sizes of their own, as those of "images:DIR", (0, 0, channels): ls_model_build takes the
+// network's own in place of a 0, and trainers resize images to what the network takes.
+ls_shape ls_dataset_image_shape(const ls_dataset *dataset);
 int ls_dataset_classes(const ls_dataset *dataset);  // of the field "label"; 0: none, or not class numbers
 const char *ls_dataset_class(const ls_dataset *dataset, int index);  // its name, "frog"; NULL: it has none
 // Mean and deviation of pixel / 255 over the training set's images, channel by channel: (C) doubles each. As --normalize dataset
@@ -141,13 +143,43 @@ typedef struct ls_image {
     uint8_t *pixels;  // (height, width, channels): grey, or red, green and blue
 } ls_image;
 
-// Reads a PNG or JPEG image. `channels` 1: as grey, by the brightness of colours (ITU-R BT.601); 3: in colour; 0: as it is. Transparency is left out, and
-// so is how a camera was held. The caller frees it. Not collective. Errors: NOT_FOUND, IO, BAD_DATA (damaged, cut off, no such image, or said to be
-// larger than any, which is found out before memory is taken), UNSUPPORTED (another format; colours for printing), OUT_OF_MEMORY.
+// Reads a PNG or JPEG image. `channels` 1: as grey, by the brightness of colours (ITU-R BT.601); 3: in colour; 0: as it is. Colours for printing
+// (CMYK) become red, green and blue, and an image is turned as its Exif data say that the camera was held; transparency is left out. The caller
+// frees it. Not collective. Errors: NOT_FOUND, IO, BAD_DATA (damaged, cut off, no such image, or said to be larger than any, which
+// is found out before memory is taken), UNSUPPORTED (another format), OUT_OF_MEMORY.
 ls_status ls_image_read(const char *path, int channels, ls_image *out);
-// The same of a file in memory; `name` is for sentences.
+// The same of an image that is going to be resized to `height` x `width`: one that is at least twice as large is halved, up to three times, as
+// datasets of images in files are (docs/datasets.md). A JPEG is, while it is decoded, which is faster.
+ls_status ls_image_read_for(const char *path, int channels, int64_t height, int64_t width, ls_image *out);
+// The same as ls_image_read of a file in memory; `name` is for sentences.
 ls_status ls_image_decode(const char *name, const void *bytes, int64_t size, int channels, ls_image *out);
 void ls_image_free(ls_image *image);  // NULL is fine
+// Writes a grey or RGB image as a PNG file. Errors: INVALID_ARGUMENT (of other channels, of no pixels), IO, OUT_OF_MEMORY.
+ls_status ls_image_write(const char *path, const ls_image *image);
+
+// ---- sample by sample ----------------------------------------------------------------------------------------------
+
+// What one sample is, as it is stored.
+typedef struct ls_sample_info {
+    const char *file;                 // that it lies in, owned by the dataset; NULL: none of its own, or none is known
+    int64_t bytes;                    // that are read for it
+    int label;                        // of the field "label", where that is a class number; else -1
+    int64_t height, width, channels;  // of the field "image", where that is one; else 0
+} ls_sample_info;
+
+// Reads sample `sample` of the training set, or with `test` of the test set; what cannot be told for a failure is 0 or NULL then. `image` gets the pixels, where the sample
+// has some, decoded, of any channels, and the caller frees it; NULL: it is not decoded. May be called from several threads at once. Not
+// collective. Errors: INVALID_ARGUMENT (there is no such sample), those of reading and decoding it, with the file; OUT_OF_MEMORY.
+ls_status ls_dataset_look(const ls_dataset *dataset, int test, int64_t sample, ls_sample_info *info, ls_image *image);
+
+// ---- writing a dataset -------------------------------------------------------------------------------------------------
+
+// Writes a dataset's images and classes in another format: "tar:FILE", "tfrecord:FILE", "recordio:FILE", with ",test=FILE" where there is a test
+// set, or "images:DIR". With `shards` above 1 the training set goes to so many files, one after the other, as train-00003-of-00016.tar for "tar:train.tar". Files of images
+// are copied as they are, other images become PNG; the order stays, so that what is trained on either has the same weights. A file is there
+// when it is whole. Not collective: for one process. Errors: INVALID_ARGUMENT (another format; no images with classes; a test set that would be
+// lost), those of reading a sample, IO, OUT_OF_MEMORY.
+ls_status ls_dataset_convert(const ls_dataset *dataset, const char *spec, int shards);
 
 #ifdef __cplusplus
 }

@@ -55,11 +55,14 @@ typedef struct ls_train_config {
     // the whole network or more: all of them after backward. Never shows in the bits. 0 (the default): on several hosts a twelfth of it, but 0.25 to 2; on one all.
     double bucket_size;
     int comm_cores;  // cores of each worker that only its exchange uses: 0 (the default) or 1; of jobs whose exchange has a thread
+    // Threads that read, decode and prepare the samples of each replica; default 1. Never shows in the bits.
+    int loader_threads;
     int bind;                         // 1: bind replicas to cores (the default); 0: leave them to the system
     uint64_t seed;                    // default 42
     int shuffle;                      // 1 (the default): a new order of the samples each epoch
     int64_t limit_train, limit_test;  // use only the first so many samples; 0: all
-    int image_size;  // N: images are resized to N x N as tf.image.resize does it; 0 (the default): as they are
+    int image_size;  // N: images are resized to N x N as tf.image.resize does it; 0 (the default): as they are, or, where their sizes differ,
+                     // to what the network takes
     const char
         *augment;  // "none" (the default), or some of "flip", "crop", "resized-crop", "cutout" with commas between
     const char *normalize;  // "unit" (the default): [0, 1]; "symmetric": [-1, 1]; "dataset": mean 0, deviation 1

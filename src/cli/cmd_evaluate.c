@@ -129,6 +129,7 @@ static ls_train_config config_of(const evaluation *e) {
     c.device = from->device;
     c.replicas = from->replicas;
     c.threads = from->threads;
+    c.loader_threads = from->loader_threads;
     c.bind = from->bind;
     c.image_size = from->image_size;
     c.normalize = from->normalize;

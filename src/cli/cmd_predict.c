@@ -44,7 +44,8 @@ static const ls_option table[] = {
 };
 
 // Options of train that evaluate has and this command has not.
-static const ls_option hidden[] = {{.name = "micro-batch"}, {.name = "replicas"}, {.name = "bind"}, {.name = NULL}};
+static const ls_option hidden[] = {
+    {.name = "micro-batch"}, {.name = "replicas"}, {.name = "bind"}, {.name = "loader-threads"}, {.name = NULL}};
 
 // A class that an image was taken for.
 typedef struct guess {
@@ -274,7 +275,8 @@ static ls_status build(prediction *p, cli *c) {
 
 static ls_status prepare(const prediction *p, const item *i, float *out) {
     ls_image image;
-    LS_TRY(ls_image_read(i->path, (int)p->shape.dim[2], &image));
+    const int64_t *dim = p->shape.dim;
+    LS_TRY(ls_image_read_for(i->path, (int)dim[2], dim[0], dim[1], &image));
     ls_status status = ls_train_prepare_image(&p->trained.config, &image, p->shape, p->mean, p->deviation, out);
     ls_image_free(&image);
     return status;
@@ -293,8 +295,12 @@ static void choose(const prediction *p, const float *probability, guess *out) {
     }
 }
 
+// From the checkpoint where it tells; else from a dataset that was opened, or named.
 static const char *class_name(const prediction *p, int class, char buffer[16]) {
-    const char *name = p->trained.data ? ls_dataset_format_class(p->trained.data, class) : NULL;
+    const json_t *told = p->set.data ? NULL : json_object_get(p->trained.saved.state, "class_names");
+    const char *name = json_string_value(json_array_get(told, (size_t) class));
+    if (!name) name = ls_dataset_class(p->dataset, class);
+    if (!name && p->trained.data) name = ls_dataset_format_class(p->trained.data, class);
     if (name) return name;
     snprintf(buffer, 16, "%d", class);
     return buffer;

@@ -245,7 +245,10 @@ static void print_images(const run *r) {
     ls_shape stored = ls_dataset_image_shape(r->dataset), image = r->result.image;
     char text[256] = "";
     size_t n = 0;
-    if (!ls_shape_equal(stored, image))
+    if (stored.ndim == 3 && stored.dim[0] == 0)
+        ls_text_add(text, sizeof text, &n, "of any size, resized to %lldx%lld", (long long)image.dim[0],
+                    (long long)image.dim[1]);
+    else if (!ls_shape_equal(stored, image))
         ls_text_add(text, sizeof text, &n, "resized from %lldx%lld to %lldx%lld", (long long)stored.dim[0],
                     (long long)stored.dim[1], (long long)image.dim[0], (long long)image.dim[1]);
     if (strcmp(c->augment, "none") != 0)

@@ -20,6 +20,12 @@
     X(fashion_mnist)                                                                                                   \
     X(cifar10)                                                                                                         \
     X(cifar100)                                                                                                        \
+    X(images)                                                                                                          \
+    X(numpy)                                                                                                           \
+    X(csv)                                                                                                             \
+    X(tar)                                                                                                             \
+    X(tfrecord)                                                                                                        \
+    X(recordio)                                                                                                        \
     X(digits)                                                                                                          \
     X(shapes)                                                                                                          \
     X(synthetic)
@@ -386,6 +392,7 @@ void ls_data_close(ls_dataset **dataset) {
     if (d->test == d->train) d->test = NULL;
     ls_source_destroy(&d->train);
     ls_source_destroy(&d->test);
+    free(d->own_classes);
     if (d->release) d->release(d->owner);
     free(d);
 }

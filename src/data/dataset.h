@@ -34,11 +34,13 @@ typedef struct ls_split {
 struct ls_dataset {
     char name[64];               // the spec's first word, "mnist", or what its owner calls it
     ls_source *train, *test;     // of the same fields; test NULL: there is none; it may be train itself
-    const char *const *classes;  // the format's; NULL: they have no names
-    int shared;                  // what lies in memory does so once per host; 0: in each worker
-    uint64_t version;            // part of the fingerprint, beside the values
-    uint64_t fingerprint;        // equal data, equal number; the same on every machine
-    double read_seconds;         // the slowest worker's time to have it all in memory
+    const char *const *classes;  // the format's, or its own; NULL: they have no names
+    const char *
+        *own_classes;  // names that came with the data, NULL at the end; the list is freed with the dataset; or NULL
+    int shared;        // what lies in memory does so once per host; 0: in each worker
+    uint64_t version;  // part of the fingerprint, beside the values
+    uint64_t fingerprint;  // equal data, equal number; the same on every machine
+    double read_seconds;   // the slowest worker's time to have it all in memory
     // Called with `owner` when the dataset is destroyed, after all else; NULL: nothing is.
     void (*release)(void *owner);
     void *owner;

@@ -12,12 +12,14 @@
 typedef struct way {
     int field;              // in the source
     int64_t values, bytes;  // of the field; of what becomes of it
+    int picture;            // an image that is to be decoded
     ls_preparer *preparer;  // of images; NULL: convert
     ls_convert_fn convert;
 } way;
 
 struct ls_feeder {
     const ls_source *source;
+    ls_image_buffer buffer;  // pictures are decoded into it
     int count;
     way way[LS_MAX_FIELDS];
 };
@@ -46,6 +48,11 @@ static ls_status make_way(const ls_feed *feed, const ls_source *source, way *w) 
     w->field = ls_fields_find(source->field, source->field_count, feed->field);
     if (w->field < 0) return no_field(feed, source);
     const ls_field *field = &source->field[w->field];
+    w->picture = ls_field_is_picture(field);
+    if (w->picture && !feed->image)
+        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
+                       "the field \"%s\" of %s has pictures of different sizes, which can only be taken as images",
+                       field->name, source->name);
     w->values = ls_shape_count(field->shape);
     w->bytes = ls_feed_bytes(feed, source);
     if (!feed->image) {
@@ -87,7 +94,15 @@ void ls_feeder_destroy(ls_feeder **feeder) {
     *feeder = NULL;
     if (!f) return;
     for (int i = 0; i < f->count; i++) ls_preparer_destroy(&f->way[i].preparer);
+    ls_image_buffer_free(&f->buffer);
     free(f);
+}
+
+static ls_status run_picture(ls_feeder *f, const way *w, const ls_picture *picture, uint32_t epoch, int64_t sample,
+                             void *place) {
+    ls_image_file file = {picture->name, picture->bytes, picture->size};
+    ls_status status = ls_preparer_picture(w->preparer, &file, &f->buffer, epoch, (uint64_t)sample, place);
+    return status == LS_OK ? LS_OK : ls__source_failed(f->source, sample, status);
 }
 
 ls_status ls_feeder_run(ls_feeder *f, void *scratch, uint32_t epoch, int64_t sample, void *const *to, int64_t at) {
@@ -96,7 +111,9 @@ ls_status ls_feeder_run(ls_feeder *f, void *scratch, uint32_t epoch, int64_t sam
     for (int i = 0; i < f->count; i++) {
         const way *w = &f->way[i];
         char *place = (char *)to[i] + at * w->bytes;
-        if (w->preparer)
+        if (w->picture)
+            LS_TRY(run_picture(f, w, s.field[w->field], epoch, sample, place));
+        else if (w->preparer)
             ls_preparer_run(w->preparer, s.field[w->field], epoch, (uint64_t)sample, place);
         else
             w->convert(s.field[w->field], w->values, place);

@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "data/image.h"
 
 // The bytes are hashed in chunks of a fixed size, which the workers share out, and the chunks' hashes in their order:
 // the number does not depend on how many workers there are.
@@ -38,6 +39,9 @@ static uint64_t hash_bytes(const uint8_t *p, int64_t bytes) {
     return h ^ h >> 32;
 }
 
+uint64_t ls__hash(const void *bytes, int64_t size) { return hash_bytes(bytes, size); }
+uint64_t ls__hash_mix(uint64_t hash, uint64_t number) { return mix(hash, number); }
+
 // ---- parts ---------------------------------------------------------------------------------------------------------
 
 // Of a source that does not lie in memory, these samples are hashed: reading all could take hours.
@@ -66,19 +70,36 @@ static void hash_arrays(const ls_source *s, int64_t index, int rank, int size, u
     }
 }
 
+// Of a picture both the file and its pixels, as decoders differ too. One that cannot be decoded is told of when it is wanted.
+static uint64_t hash_picture(const ls_picture *picture, int channels, ls_image_buffer *buffer) {
+    ls_image_file file = {picture->name, picture->bytes, picture->size};
+    uint64_t h = hash_bytes(picture->bytes, picture->size);
+    ls_image image;
+    if (ls_image_file_decode(&file, (ls_image_wish){channels, 1}, buffer, &image) != LS_OK) return h;
+    h = mix(mix(h, (uint64_t)image.height), (uint64_t)image.width);
+    return mix(h, hash_bytes(image.pixels, image.height * image.width * image.channels));
+}
+
+static uint64_t hash_field(const ls_source *s, int f, const void *value, ls_image_buffer *buffer) {
+    if (!ls_field_is_picture(&s->field[f])) return hash_bytes(value, s->sample_bytes[f]);
+    return hash_picture(value, (int)s->field[f].shape.dim[2], buffer);
+}
+
 static ls_status hash_probes(const ls_source *s, int64_t index, int rank, int size, uint64_t *hashes) {
     void *scratch = NULL;
     ls_status status = LS_OK;
     ls_sample sample;
+    ls_image_buffer buffer = {{NULL}, {0}};
     if (s->scratch_bytes) LS_TRY(ls_memory_alloc(s->scratch_bytes, &scratch));
     for (int k = 0; k < PROBES; k++, index++) {
         if (index % size != rank) continue;
         LS_TRY_GOTO(ls_source_read(s, probe(s, k), scratch, &sample), done);
         uint64_t h = mix(MIX_B, (uint64_t)probe(s, k));
-        for (int f = 0; f < s->field_count; f++) h = mix(h, hash_bytes(sample.field[f], s->sample_bytes[f]));
+        for (int f = 0; f < s->field_count; f++) h = mix(h, hash_field(s, f, sample.field[f], &buffer));
         hashes[index] = h;
     }
 done:
+    ls_image_buffer_free(&buffer);
     ls_memory_free(scratch);
     return status;
 }

@@ -13,4 +13,8 @@ ls_status ls__fingerprint_hash(const ls_dataset *dataset, int rank, int size, ui
 // The number, once all parts are hashed.
 uint64_t ls__fingerprint_combine(const ls_dataset *dataset, const uint64_t *hashes, int64_t parts);
 
+// A hash of bytes, the same on every machine, and of a hash and a number more.
+uint64_t ls__hash(const void *bytes, int64_t size);
+uint64_t ls__hash_mix(uint64_t hash, uint64_t number);
+
 #endif

@@ -1,11 +1,14 @@
-// Images in files, from inside: a format is one function that fills `out`, grey or RGB, from a file in memory.
+// Images in files, from inside: a format is two functions, one that reads a file's header, one that fills `out`, grey or RGB, from a
+// file in memory.
 #ifndef LS_DATA_IMAGE_H
 #define LS_DATA_IMAGE_H
 
 #include <lockstep/data.h>
 
-#define LS_IMAGE_MAX_SIDE   65535
-#define LS_IMAGE_MAX_PIXELS ((int64_t)1 << 26)
+#define LS_IMAGE_MAX_SIDE    65535
+#define LS_IMAGE_MAX_PIXELS  ((int64_t)1 << 26)
+#define LS_IMAGE_MAX_FILE    ((int64_t)256 << 20)  // bytes
+#define LS_IMAGE_MOST_SHRUNK 8
 
 // A file in memory. `name` is for sentences.
 typedef struct ls_image_file {
@@ -14,14 +17,60 @@ typedef struct ls_image_file {
     int64_t size;
 } ls_image_file;
 
+// Memory for pixels that many images go through one after the other. All zero to begin with; freed by ls_image_buffer_free.
+typedef struct ls_image_buffer {
+    uint8_t *memory[2];  // of the image; of the one it is made from where a step cannot be done in place
+    int64_t bytes[2];
+} ls_image_buffer;
+
+void ls_image_buffer_free(ls_image_buffer *buffer);
+
+// What is asked of a file's pixels.
+typedef struct ls_image_wish {
+    int channels;  // 1: grey, 3: RGB, 0: as it is
+    int shrink;    // 1, 2, 4 or 8: sides divided by it, rounded up
+} ls_image_wish;
+
+// How often, in powers of two up to 8, height x width pixels can be halved and still be at least those that are wanted: the larger
+// an image, the less of it is decoded, and bilinear resampling, which looks at four pixels, does not skip any.
+int ls_image_shrink(int64_t height, int64_t width, int64_t wanted_height, int64_t wanted_width);
+
+// Height and width of the image as it is to be looked at: a camera's orientation is applied. Errors: as ls_image_decode.
+ls_status ls_image_file_size(const ls_image_file *file, int64_t *height, int64_t *width);
+// The same of a file on the disk. Errors: as ls_image_read.
+ls_status ls_image_path_size(const char *path, int64_t *height, int64_t *width);
+// The image, whose pixels lie in the buffer until it is used again; ls_image_free is not for them. Errors: as ls_image_decode.
+ls_status ls_image_file_decode(const ls_image_file *file, ls_image_wish wish, ls_image_buffer *buffer, ls_image *out);
+
+// --- for formats -----------------------------------------------------------------------------------------------------
+
+// What a header says.
+typedef struct ls_image_header {
+    int64_t height, width;  // as they are stored
+    int orientation;        // 1 to 8, as Exif has it
+} ls_image_header;
+
 // Whether an image of this size is taken, asked before there is memory for it: no larger than we take, and no larger than a file of so
 // many bytes can hold, a byte of which stands for `most` pixels at best. Errors: BAD_DATA.
 ls_status ls__image_check_size(const ls_image_file *file, int64_t height, int64_t width, int64_t most);
 // The sentence for a damaged file, with the decoder's words. Returns BAD_DATA.
 ls_status ls__image_damaged(const ls_image_file *file, const char *why);
+// Memory for the pixels of `image`, (height, width, channels), or of more channels where they are wished for.
+ls_status ls__image_pixels(const ls_image_file *file, const ls_image_wish *wish, ls_image_buffer *buffer,
+                           ls_image *image);
+// The orientation in a block of Exif data (a TIFF file, with or without "Exif\0\0" in front): 1 to 8, 1 where it says none or makes
+// no sense.
+int ls__exif_orientation(const unsigned char *bytes, int64_t size);
 
-// What they leave in `out` when they fail is freed by the caller.
-ls_status ls__image_png(const ls_image_file *file, ls_image *out);
-ls_status ls__image_jpeg(const ls_image_file *file, ls_image *out);
+ls_status ls__image_png_header(const ls_image_file *file, ls_image_header *out);
+ls_status ls__image_jpeg_header(const ls_image_file *file, ls_image_header *out);
+// *shrunk is by what the format has shrunk it, the wish or 1; *orientation as above. Pixels are as stored, not turned.
+ls_status ls__image_png(const ls_image_file *file, const ls_image_wish *wish, ls_image_buffer *buffer, ls_image *out,
+                        int *shrunk, int *orientation);
+ls_status ls__image_jpeg(const ls_image_file *file, const ls_image_wish *wish, ls_image_buffer *buffer, ls_image *out,
+                         int *shrunk, int *orientation);
+
+// A PNG file in memory, which the caller frees. `image` is grey or RGB. Errors: OUT_OF_MEMORY.
+ls_status ls__image_png_encode(const ls_image *image, char **bytes, size_t *size);
 
 #endif

@@ -42,29 +42,67 @@ static void watch(j_common_ptr jpeg) {
     longjmp(r->failed, 1);
 }
 
-static ls_status read_pixels(struct jpeg_decompress_struct *jpeg, const ls_image_file *file, ls_image *out) {
+// What comes before the pixels: sizes, and in a marker how the camera was held.
+static ls_status read_header(struct jpeg_decompress_struct *jpeg, const ls_image_file *file, ls_image_header *out) {
     jpeg_mem_src(jpeg, file->bytes, (unsigned long)file->size);
+    jpeg_save_markers(jpeg, JPEG_APP0 + 1, 0xffff);
     jpeg_read_header(jpeg, TRUE);
-    out->height = jpeg->image_height;
-    out->width = jpeg->image_width;
+    *out = (ls_image_header){jpeg->image_height, jpeg->image_width, 1};
+    for (jpeg_saved_marker_ptr m = jpeg->marker_list; m && out->orientation == 1; m = m->next)
+        if (m->marker == JPEG_APP0 + 1 && m->data_length >= 6 && memcmp(m->data, "Exif\0\0", 6) == 0)
+            out->orientation = ls__exif_orientation(m->data, m->data_length);
     LS_TRY(ls__image_check_size(file, out->height, out->width, MOST_PIXELS));
-    if (jpeg->num_components != 1 && jpeg->num_components != 3)
-        return LS_FAIL(LS_STATUS_UNSUPPORTED, "%s has %d channels, as images for printing have: convert it to RGB",
-                       file->name, jpeg->num_components);
-    out->channels = jpeg->num_components;
-    jpeg->out_color_space = out->channels == 1 ? JCS_GRAYSCALE : JCS_RGB;
-    int64_t row = out->width * out->channels;
-    LS_TRY(ls_calloc(out->height, row, &out->pixels));
+    if (jpeg->num_components != 1 && jpeg->num_components != 3 && jpeg->num_components != 4)
+        return LS_FAIL(LS_STATUS_UNSUPPORTED, "%s has %d channels: grey, RGB and CMYK are read; convert it", file->name,
+                       jpeg->num_components);
+    return LS_OK;
+}
+
+// Cyan, magenta, yellow and black, which Adobe's programs store inverted, to red, green and blue.
+static void from_cmyk(const uint8_t *row, int64_t width, int inverted, uint8_t *out) {
+    for (int64_t x = 0; x < width; x++, row += 4, out += 3)
+        for (int c = 0; c < 3; c++) {
+            int light = inverted ? row[c] : 255 - row[c], white = inverted ? row[3] : 255 - row[3];
+            out[c] = (uint8_t)((light * white + 127) / 255);
+        }
+}
+
+static ls_status read_pixels(struct jpeg_decompress_struct *jpeg, const ls_image_file *file, const ls_image_wish *wish,
+                             ls_image_buffer *buffer, ls_image *out, int *shrunk, int *orientation) {
+    ls_image_header header;
+    LS_TRY(read_header(jpeg, file, &header));
+    *orientation = header.orientation;
+    jpeg->scale_num = 1;
+    jpeg->scale_denom = (unsigned)wish->shrink;
+    *shrunk = wish->shrink;
+    int cmyk = jpeg->num_components == 4, grey = jpeg->num_components == 1;
+    jpeg->out_color_space = cmyk ? JCS_CMYK : grey ? JCS_GRAYSCALE : JCS_RGB;
     jpeg_start_decompress(jpeg);
+    *out = (ls_image){jpeg->output_height, jpeg->output_width, grey ? 1 : 3, NULL};
+    LS_TRY(ls__image_pixels(file, wish, buffer, out));
+    int64_t row = out->width * out->channels;
+    JSAMPARRAY ink = NULL;
+    if (cmyk) ink = jpeg->mem->alloc_sarray((j_common_ptr)jpeg, JPOOL_IMAGE, jpeg->output_width * 4, 1);
     while (jpeg->output_scanline < jpeg->output_height) {
         JSAMPROW line = out->pixels + (int64_t)jpeg->output_scanline * row;
-        jpeg_read_scanlines(jpeg, &line, 1);
+        jpeg_read_scanlines(jpeg, cmyk ? ink : &line, 1);
+        if (cmyk) from_cmyk(ink[0], out->width, jpeg->saw_Adobe_marker, line);
     }
     jpeg_finish_decompress(jpeg);
     return LS_OK;
 }
 
-ls_status ls__image_jpeg(const ls_image_file *file, ls_image *out) {
+// What is asked of a file; `out` NULL: its header alone.
+typedef struct task {
+    const ls_image_file *file;
+    const ls_image_wish *wish;
+    ls_image_buffer *buffer;
+    ls_image_header *header;
+    ls_image *out;
+    int *shrunk, *orientation;
+} task;
+
+static ls_status run(const task *t) {
     struct jpeg_decompress_struct jpeg;
     reader r;
     ls_status status;
@@ -78,10 +116,24 @@ ls_status ls__image_jpeg(const ls_image_file *file, ls_image *out) {
     if (setjmp(r.failed) == 0) {
         jpeg_create_decompress(&jpeg);
         jpeg.progress = &r.progress;
-        status = read_pixels(&jpeg, file, out);
+        if (t->out)
+            status = read_pixels(&jpeg, t->file, t->wish, t->buffer, t->out, t->shrunk, t->orientation);
+        else
+            status = t->header ? read_header(&jpeg, t->file, t->header) : LS_OK;
     } else {
-        status = ls__image_damaged(file, r.failure);
+        status = ls__image_damaged(t->file, r.failure);
     }
     jpeg_destroy_decompress(&jpeg);
     return status;
+}
+
+ls_status ls__image_jpeg_header(const ls_image_file *file, ls_image_header *out) {
+    const task t = {.file = file, .header = out};
+    return run(&t);
+}
+
+ls_status ls__image_jpeg(const ls_image_file *file, const ls_image_wish *wish, ls_image_buffer *buffer, ls_image *out,
+                         int *shrunk, int *orientation) {
+    const task t = {file, wish, buffer, NULL, out, shrunk, orientation};
+    return run(&t);
 }

@@ -7,6 +7,7 @@
 #include "base/clones.h"
 #include "base/error.h"
 #include "base/memory.h"
+#include "data/image.h"
 
 // By the values of ls_normalization.
 static const char *const names[] = {"unit", "symmetric", "dataset", "none"};
@@ -61,7 +62,40 @@ static void take(partial_sums *p, ls_channel_sums *sums) {
     p->rows = 0;
 }
 
+// Of pictures, each of which has rows of its own length.
+static ls_status add_picture(const ls_picture *picture, int channels, ls_image_buffer *buffer, ls_channel_sums *sums) {
+    ls_image_file file = {picture->name, picture->bytes, picture->size};
+    ls_image image;
+    LS_TRY(ls_image_file_decode(&file, (ls_image_wish){channels, 1}, buffer, &image));
+    const uint8_t *p = image.pixels;
+    for (int64_t i = 0; i < image.height * image.width; i++)
+        for (int c = 0; c < channels; c++, p++) {
+            sums[c].count++;
+            sums[c].sum += *p;
+            sums[c].squares += (uint32_t)*p * *p;
+        }
+    return LS_OK;
+}
+
+static ls_status add_pictures(const ls_source *source, int field, int64_t begin, int64_t end, ls_channel_sums *sums) {
+    ls_image_buffer buffer = {{NULL}, {0}};
+    ls_sample sample;
+    void *scratch = NULL;
+    ls_status status = LS_OK;
+    if (source->scratch_bytes) LS_TRY(ls_memory_alloc(source->scratch_bytes, &scratch));
+    for (int64_t i = begin; i < end && status == LS_OK; i++) {
+        status = ls_source_read(source, i, scratch, &sample);
+        if (status != LS_OK) break;
+        status = add_picture(sample.field[field], (int)source->field[field].shape.dim[2], &buffer, sums);
+        if (status != LS_OK) ls__source_failed(source, i, status);
+    }
+    ls_image_buffer_free(&buffer);
+    ls_memory_free(scratch);
+    return status;
+}
+
 ls_status ls_channel_sums_add(const ls_source *source, int field, int64_t begin, int64_t end, ls_channel_sums *sums) {
+    if (ls_field_is_picture(&source->field[field])) return add_pictures(source, field, begin, end, sums);
     ls_shape image = source->field[field].shape;
     partial_sums p = {.values = image.dim[1] * image.dim[2], .channels = image.dim[2]};
     ls_sample sample;

@@ -25,6 +25,7 @@ struct ls_preparer {
     ls_axis taps;             // columns, value by value: (W * C)
     float *offset, *divisor;  // (W * C): the channels' over and over
     float *pixels;            // a source row as floats, then one black pixel
+    int64_t room;             // values it has room for
     // Source rows, resampled: row r lies in ready[r % 2] while held[r % 2] is r. Neighbours are blended: both stay.
     float *ready[2];
     int64_t held[2];
@@ -93,6 +94,20 @@ static void cut_hole(const ls_preparer *p, const ls_rectangle *hole, void *out) 
         memset((char *)out + y * row + hole->x * pixel, 0, (size_t)(hole->width * pixel));
 }
 
+// By the tables.
+static void resample(ls_preparer *p, const uint8_t *image, const ls_augment_draw *draw, void *out) {
+    int64_t n = p->values, height = p->image.dim[0];
+    p->held[0] = p->held[1] = -1;
+    for (int64_t y = 0; y < height; y++) {
+        const float *top = source_row(p, image, p->rows.lower[y]), *bottom = source_row(p, image, p->rows.upper[y]);
+        if (p->dtype == LS_DTYPE_F32)
+            ls_resize_blend_f32(top, bottom, p->rows.weight[y], p->offset, p->divisor, n, (float *)out + y * n);
+        else
+            ls_resize_blend_bf16(top, bottom, p->rows.weight[y], p->offset, p->divisor, n, (ls_bf16 *)out + y * n);
+    }
+    cut_hole(p, &draw->hole, out);
+}
+
 void ls_preparer_run(ls_preparer *p, const uint8_t *image, uint32_t epoch, uint64_t sample, void *out) {
     int64_t n = p->values, height = p->image.dim[0];
     if (p->plain) {
@@ -104,15 +119,55 @@ void ls_preparer_run(ls_preparer *p, const uint8_t *image, uint32_t epoch, uint6
     }
     ls_augment_draw draw = ls_augment_sample(p->augment, p->seed, epoch, sample, p->source, p->image);
     if (p->augment & ~(unsigned)LS_AUGMENT_CUTOUT) fill_tables(p, &draw);
-    p->held[0] = p->held[1] = -1;
-    for (int64_t y = 0; y < height; y++) {
-        const float *top = source_row(p, image, p->rows.lower[y]), *bottom = source_row(p, image, p->rows.upper[y]);
-        if (p->dtype == LS_DTYPE_F32)
-            ls_resize_blend_f32(top, bottom, p->rows.weight[y], p->offset, p->divisor, n, (float *)out + y * n);
-        else
-            ls_resize_blend_bf16(top, bottom, p->rows.weight[y], p->offset, p->divisor, n, (ls_bf16 *)out + y * n);
+    resample(p, image, &draw, out);
+}
+
+// --- pictures of any size --------------------------------------------------------------------------------------------
+
+// An edge of a box in an image whose `side` pixels stand for `full` ones.
+static int64_t scaled_edge(int64_t edge, int64_t full, int64_t side, int up) {
+    int64_t product = edge * side;
+    return up ? (product + full - 1) / full : product / full;
+}
+
+// The box as it lies in the shrunk image: whole pixels that cover it.
+static void scale_box(ls_rectangle *box, int64_t height, int64_t width, const ls_image *image) {
+    int64_t top = scaled_edge(box->y, height, image->height, 0), left = scaled_edge(box->x, width, image->width, 0);
+    int64_t bottom = scaled_edge(box->y + box->height, height, image->height, 1);
+    int64_t right = scaled_edge(box->x + box->width, width, image->width, 1);
+    *box = (ls_rectangle){top, left, bottom - top, right - left};
+}
+
+// From now on images are of this size.
+static ls_status set_source(ls_preparer *p, int64_t height, int64_t width) {
+    int64_t channels = p->image.dim[2], values = (width + 1) * channels;
+    if (values > p->room) {
+        free(p->pixels);
+        p->room = 0;
+        LS_TRY(ls_calloc(values, sizeof *p->pixels, &p->pixels));
+        p->room = values;
     }
-    cut_hole(p, &draw.hole, out);
+    p->source.dim[0] = height;
+    p->source.dim[1] = width;
+    for (int64_t c = 0; c < channels; c++) p->pixels[width * channels + c] = 0;
+    return LS_OK;
+}
+
+ls_status ls_preparer_picture(ls_preparer *p, const ls_image_file *file, ls_image_buffer *buffer, uint32_t epoch,
+                              uint64_t sample, void *out) {
+    int64_t height, width, channels = p->image.dim[2];
+    ls_image image;
+    LS_TRY(ls_image_file_size(file, &height, &width));
+    ls_shape stored = LS_SHAPE(height, width, channels);
+    ls_augment_draw draw = ls_augment_sample(p->augment, p->seed, epoch, sample, stored, p->image);
+    ls_image_wish wish = {(int)channels,
+                          ls_image_shrink(draw.box.height, draw.box.width, p->image.dim[0], p->image.dim[1])};
+    LS_TRY(ls_image_file_decode(file, wish, buffer, &image));
+    scale_box(&draw.box, height, width, &image);
+    LS_TRY(set_source(p, image.height, image.width));
+    fill_tables(p, &draw);
+    resample(p, image.pixels, &draw, out);
+    return LS_OK;
 }
 
 // ---- create and destroy --------------------------------------------------------------------------------------------
@@ -136,13 +191,15 @@ static ls_status make_tables(ls_preparer *p, const ls_recipe *recipe) {
     LS_TRY(make_axis(p->values, &p->taps));
     LS_TRY(ls_calloc(p->values, sizeof *p->offset, &p->offset));
     LS_TRY(ls_calloc(p->values, sizeof *p->divisor, &p->divisor));
-    LS_TRY(ls_calloc((p->source.dim[1] + 1) * channels, sizeof *p->pixels, &p->pixels));
+    p->room = (p->source.dim[1] + 1) * channels;
+    LS_TRY(ls_calloc(p->room, sizeof *p->pixels, &p->pixels));
     LS_TRY(ls_calloc(p->values, sizeof *p->black, &p->black));
     for (int i = 0; i < 2; i++) LS_TRY(ls_calloc(p->values, sizeof *p->ready[i], &p->ready[i]));
     for (int64_t v = 0; v < p->values; v++) {
         p->offset[v] = recipe->offset ? recipe->offset[v % channels] : 0.0f;
         p->divisor[v] = recipe->divisor ? recipe->divisor[v % channels] : 255.0f;
     }
+    if (p->source.dim[0] == 0) return LS_OK;  // pictures: each has tables of its own
     ls_augment_draw none = ls_augment_sample(0, 0, 0, 0, p->source, p->image);
     fill_tables(p, &none);
     return LS_OK;
@@ -152,13 +209,14 @@ ls_status ls_preparer_create(const ls_recipe *recipe, ls_shape source, ls_dtype 
     *out = NULL;
     ls_preparer *p;
     ls_status status;
-    LS_TRY(ls_augment_check(recipe->augment, ls_recipe_shape(recipe, source)));
+    ls_shape image = ls_recipe_shape(recipe, source);
+    if (image.dim[0] < 1 || image.dim[1] < 1)
+        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
+                       "images of different sizes are resized to one: say to which (--image-size N)");
+    LS_TRY(ls_augment_check(recipe->augment, image));
     LS_TRY(ls_calloc(1, sizeof *p, &p));
-    *p = (ls_preparer){.source = source,
-                       .image = ls_recipe_shape(recipe, source),
-                       .dtype = dtype,
-                       .augment = recipe->augment,
-                       .seed = recipe->seed};
+    *p = (ls_preparer){
+        .source = source, .image = image, .dtype = dtype, .augment = recipe->augment, .seed = recipe->seed};
     p->values = p->image.dim[1] * p->image.dim[2];
     p->plain = ls_shape_equal(p->image, source) && !recipe->augment && !recipe->offset && !recipe->divisor;
     if (!p->plain) LS_TRY_GOTO(make_tables(p, recipe), fail);

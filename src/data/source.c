@@ -17,7 +17,7 @@ static int64_t field_bytes(const ls_field *f) {
     return bytes > (int64_t)1 << 40 ? -1 : bytes;
 }
 
-static ls_status check_field(const ls_field *f, int index) {
+static ls_status check_field(const ls_field *f, int index, int pictures) {
     if (strnlen(f->name, sizeof f->name) == sizeof f->name || !f->name[0])
         return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "field %d has %s name: give it one of 1 to %d letters", index,
                        f->name[0] ? "too long a" : "no", (int)sizeof f->name - 1);
@@ -25,7 +25,7 @@ static ls_status check_field(const ls_field *f, int index) {
         return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "the field \"%s\" has %d dimensions; there may be 0 to %d", f->name,
                        f->shape.ndim, LS_MAX_DIMS);
     for (int d = 0; d < f->shape.ndim; d++)
-        if (f->shape.dim[d] < 1)
+        if (f->shape.dim[d] < 1 && !(pictures && d < 2 && ls_field_is_picture(f)))
             return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
                            "dimension %d of the field \"%s\" is %lld; each must be at least 1", d, f->name,
                            (long long)f->shape.dim[d]);
@@ -41,6 +41,11 @@ static ls_status check_field(const ls_field *f, int index) {
             "the field \"%s\" has %d classes and is fp32: numbers of classes are u8 or i32; if it holds a row "
             "of labels, its classes are 0",
             f->name, f->classes);
+    if (pictures && ls_field_is_picture(f) &&
+        (f->dtype != LS_DTYPE_U8 || (f->shape.dim[2] != 1 && f->shape.dim[2] != 3)))
+        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
+                       "the field \"%s\" has pictures of %lld channels of %s; they are u8, and have 1 or 3", f->name,
+                       (long long)f->shape.dim[2], ls_dtype_name(f->dtype));
     if (field_bytes(f) < 0)
         return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
                        "a sample of the field \"%s\" is larger than memory; check its shape", f->name);
@@ -53,12 +58,12 @@ int ls_fields_find(const ls_field *fields, int field_count, const char *name) {
     return -1;
 }
 
-ls_status ls_fields_check(const ls_field *fields, int field_count) {
+ls_status ls_fields_check(const ls_field *fields, int field_count, int pictures) {
     if (field_count < 1 || field_count > LS_MAX_FIELDS || !fields)
         return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "samples were described with %d fields; there may be 1 to %d",
                        fields ? field_count : 0, LS_MAX_FIELDS);
     for (int i = 0; i < field_count; i++) {
-        LS_TRY(check_field(&fields[i], i));
+        LS_TRY(check_field(&fields[i], i, pictures));
         if (ls_fields_find(fields, i, fields[i].name) >= 0)
             return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "two fields are named \"%s\"; give each a name of its own",
                            fields[i].name);
@@ -109,7 +114,7 @@ ls_status ls_source_create(const ls_source_ops *ops, int64_t size, const char *n
                            int field_count, int64_t count, void *out) {
     ls_source *s;
     *(void **)out = NULL;
-    ls_status status = ls_fields_check(fields, field_count);
+    ls_status status = ls_fields_check(fields, field_count, ops->pictures);
     if (status != LS_OK) return ls__fail_context(status, "%.200s: ", name);
     if (count < 1 || count > LS_MAX_SAMPLES)
         return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "%.200s has %lld samples; there may be 1 to %lld", name,
@@ -147,7 +152,7 @@ static ls_status planned_read(const ls_source *source, int64_t i, void *scratch,
     return LS_FAIL(LS_STATUS_INTERNAL, "it is only thought of, to plan with, and has no values");
 }
 
-static const ls_source_ops planned = {.read = planned_read};
+static const ls_source_ops planned = {.read = planned_read, .pictures = 1};
 
 ls_status ls_source_create_planned(const char *name, const ls_field *fields, int field_count, int64_t count,
                                    ls_source **out) {

@@ -7,9 +7,21 @@
 
 #define LS_MAX_SAMPLES ((int64_t)1 << 32)  // samples have 32-bit numbers
 
+// A picture: an image as a file has it, PNG or JPEG, whose height and width differ from sample to sample. A field of pictures is of U8 and has
+// the shape (0, 0, channels), and its value is one of these. It is decoded by whoever knows for what (data/image.h).
+typedef struct ls_picture {
+    const char *name;  // of the file, for sentences
+    const void *bytes;
+    int64_t size;
+} ls_picture;
+
+static inline int ls_field_is_picture(const ls_field *field) {
+    return field->shape.ndim == 3 && field->shape.dim[0] == 0 && field->shape.dim[1] == 0;
+}
+
 // One sample, as its source has it.
 typedef struct ls_sample {
-    const void *field[LS_MAX_FIELDS];  // by the source's list; in the field's shape and dtype
+    const void *field[LS_MAX_FIELDS];  // by the source's list; in the field's shape and dtype, or an ls_picture
 } ls_sample;
 
 typedef struct ls_source ls_source;
@@ -25,6 +37,7 @@ typedef struct ls_source_ops {
     void (*destroy)(ls_source *source);
     // All values of a field, (count, shape), where they lie in memory one after the other. NULL: they do not, for any field.
     const void *(*array)(const ls_source *source, int field);
+    int pictures;  // 1: fields may be pictures
 } ls_source_ops;
 
 // Kinds of sources begin with it.
@@ -34,9 +47,10 @@ struct ls_source {
     int64_t count;  // at least 1, at most LS_MAX_SAMPLES
     int field_count;
     ls_field field[LS_MAX_FIELDS];
-    int64_t sample_bytes[LS_MAX_FIELDS];  // of one sample's field
+    int64_t sample_bytes[LS_MAX_FIELDS];  // of one sample's field; 0: pictures
     int64_t scratch_bytes;                // what read wants of each thread; 0: nothing
     int64_t bytes;                        // of values in memory, as ls_memory_alloc would hold them; 0: none
+    int64_t picture_bytes;                // what decoding a picture takes of each thread, as far as is known
 };
 
 // What all kinds begin with: checks the description and makes a zeroed struct of `size` bytes for the kind that `ops` is of.
@@ -45,8 +59,8 @@ ls_status ls_source_create(const ls_source_ops *ops, int64_t size, const char *n
                            int field_count, int64_t count, void *out);
 void ls_source_destroy(ls_source **source);
 
-// Checks a list of fields alone. Errors: INVALID_ARGUMENT.
-ls_status ls_fields_check(const ls_field *fields, int field_count);
+// Checks a list of fields alone; `pictures` 1: there may be some. Errors: INVALID_ARGUMENT.
+ls_status ls_fields_check(const ls_field *fields, int field_count, int pictures);
 // The place of a field in a list, -1: there is none of that name.
 int ls_fields_find(const ls_field *fields, int field_count, const char *name);
 

@@ -147,6 +147,8 @@ ls_status ls_model_build(const char *name, const ls_model_config *config, ls_gra
     LS_TRY(find_model(name, &model));
     ls_model_config c = *config;
     if (!c.input.ndim) c.input = model->input;
+    for (int d = 0; d < c.input.ndim && c.input.ndim == model->input.ndim; d++)
+        if (c.input.dim[d] == 0) c.input.dim[d] = model->input.dim[d];  // images of any size become the network's own
     if (!c.classes) c.classes = model->classes;
     LS_TRY(check(model, &c));
     ls_graph *graph;

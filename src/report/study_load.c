@@ -86,8 +86,8 @@ static double epochs_median(const json_t *list) {
 // what a batch that grows with the workers changes.
 static char *recipe_of(const json_t *record, int grows) {
     static const char *const aside[] = {
-        "workers", "replicas", "bind",  "verbose",    "record", "config",      "tensorboard", "tensorboard-every",
-        "metrics", "validate", "trace", "time-limit", "save",   "trace-steps", NULL};
+        "workers", "replicas", "bind",  "verbose",    "record", "config",      "tensorboard",    "tensorboard-every",
+        "metrics", "validate", "trace", "time-limit", "save",   "trace-steps", "loader-threads", NULL};
     static const char *const growing[] = {"batch-size", "limit-train", "lr", NULL};
     json_t *options = json_copy(json_object_get(record, "options"));
     for (int i = 0; aside[i]; i++) json_object_del(options, aside[i]);

@@ -87,6 +87,15 @@ static ls_status parse_recipe(const char *recipe, json_t **out) {
     return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "a checkpoint's recipe is a JSON object, as {\"lr\": 0.1}, or NULL");
 }
 
+// Up to the first that has no name, or one that is no text (file names may be anything).
+static json_t *class_names(const ls_trainer *t) {
+    json_t *list = json_array();
+    const char *name;
+    for (int c = 0; (name = ls_dataset_class(t->dataset, c)); c++)
+        if (json_array_append_new(list, json_string(name)) != 0) break;
+    return list;
+}
+
 // What pictures have to become before this network sees them, for those that have no dataset.
 static void add_images(json_t *root, const ls_trainer *t) {
     json_t *shape = json_array();
@@ -99,6 +108,7 @@ static void add_images(json_t *root, const ls_trainer *t) {
     json_object_set_new(root, "image", shape);
     if (ls_graph_classes(t->network) > 0)
         json_object_set_new(root, "classes", json_integer(ls_graph_classes(t->network)));
+    if (ls_dataset_class(t->dataset, 0)) json_object_set_new(root, "class_names", class_names(t));
     if (!t->images.mean) return;
     json_object_set_new(root, "channel_mean", numbers(t->images.mean, channels));
     json_object_set_new(root, "channel_deviation", numbers(t->images.deviation, channels));

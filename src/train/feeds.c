@@ -146,6 +146,7 @@ ls_loader_config ls__loader_config(const ls_trainer *t, int training) {
         .feed_count = t->inputs.count,
         .micro_batch = training ? t->train_shape.micro_batch : t->eval_shape.micro_batch,
         .depth = 3,
+        .threads = t->config.loader_threads,
     };
     memcpy(config.feed, t->inputs.feed, sizeof config.feed);
     for (int i = 0; i < t->inputs.count; i++) {
@@ -160,4 +161,9 @@ int64_t ls__batches_bytes(const ls_trainer *t) {
     ls_loader_config train = ls__loader_config(t, 1), eval = ls__loader_config(t, 0);
     int64_t a = ls_loader_bytes(&train), b = t->eval_split.count ? ls_loader_bytes(&eval) : 0;
     return a > b ? a : b;
+}
+
+int64_t ls__decoding_bytes(const ls_trainer *t) {
+    const ls_source *train = t->dataset->train, *eval = t->eval_split.count ? t->dataset->test : NULL;
+    return t->config.loader_threads * (train->picture_bytes + (eval ? eval->picture_bytes : 0));
 }

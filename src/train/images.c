@@ -51,6 +51,25 @@ ls_status ls_train_prepare_image(const ls_train_config *c, const ls_image *image
     return LS_OK;
 }
 
+// Pictures, whose sizes differ, become what --image-size says, else what the network takes.
+static ls_status find_size(ls_trainer *t) {
+    ls_recipe *recipe = &t->images.recipe;
+    ls_shape stored = ls_dataset_image_shape(t->dataset);
+    recipe->height = recipe->width = t->config.image_size;
+    for (int i = 0; i < t->network->input_count && stored.dim[0] == 0 && !recipe->height; i++) {
+        ls_shape input = ls_graph_input_at(t->network, i).shape;
+        if (input.ndim != 3) continue;
+        recipe->height = input.dim[0];
+        recipe->width = input.dim[1];
+    }
+    t->images.shape = ls_recipe_shape(recipe, stored);
+    if (t->images.shape.dim[0] > 0) return LS_OK;
+    return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
+                   "the images of the dataset %s have different sizes, and model %s takes no images, whose size they "
+                   "could become: say it (image_size)",
+                   t->dataset->name, t->network->name);
+}
+
 ls_status ls__images_resolve(ls_trainer *t) {
     const ls_train_config *c = &t->config;
     const ls_field *image = ls_dataset_find_field(t->dataset, "image");
@@ -69,9 +88,8 @@ ls_status ls__images_resolve(ls_trainer *t) {
             "resized, augmented or normalized",
             t->dataset->name);
     if (!image || image->shape.ndim != 3) return LS_OK;
-    m->recipe.height = m->recipe.width = c->image_size;
     m->recipe.seed = c->seed;
-    m->shape = ls_train_image_shape(c, ls_dataset_image_shape(t->dataset));
+    LS_TRY(find_size(t));
     return ls_augment_check(m->recipe.augment, m->shape);
 }
 

@@ -114,6 +114,7 @@ ls_memory ls__trainer_memory(const ls_trainer *t) {
     add_strategy(&m, t);
     add_arenas(&m, t);
     add_per_replica(&m, LS_MEMORY_BATCHES, ls_memory_size(ls__batches_bytes(t)));
+    add_per_replica(&m, LS_MEMORY_BATCHES, ls__decoding_bytes(t));
     add_records(&m, t);
     add_snapshot(&m, t);
     if (t->dataset->shared)

@@ -85,7 +85,7 @@ static const ls_option table[] = {
      .help = "what computes"},
 
     {"image-size", LS_OPTION_INT, AT(image_size), .metavar = "N", .min = 1, .max = 4096, IMAGES,
-     .initial = "as they are",
+     .initial = "as they are; of any size: the network's own",
      .help = "resize images to N x N pixels, bilinearly, as tf.image.resize does; the network is built for that size"},
     {"augment", LS_OPTION_TEXT, AT(augment), .metavar = "LIST", .choices = ls_augment_choice, .several = 1, IMAGES,
      .help = "change training images at random, differently in each epoch; several names with commas between them"},
@@ -106,6 +106,8 @@ static const ls_option table[] = {
      .help = "exchange gradients in pieces of so many megabytes, each as soon as backward has written it"},
     {"comm-cores", LS_OPTION_INT, AT(comm_cores), .metavar = "N", .max = 1, WORKERS,
      .help = "cores of each worker for nothing but that exchange; 0: it shares those of the replicas"},
+    {"loader-threads", LS_OPTION_INT, AT(loader_threads), .metavar = "N", .min = 1, .max = 64, WORKERS,
+     .help = "threads that read, decode and prepare the samples of each replica: more where training waits for them"},
     {"bind", LS_OPTION_FLAG, AT(bind), WORKERS, .help = "let the system move replicas between cores"},
 
     {"optimizer", LS_OPTION_TEXT, AT(optimizer), .metavar = "NAME", .choices = optimizer_choice, OPTIMIZER,

@@ -15,6 +15,7 @@ void ls_train_config_init(ls_train_config *c) {
                            .compress = "none",
                            .not_finite = "stop",
                            .threads = 1,
+                           .loader_threads = 1,
                            .bind = 1,
                            .seed = 42,
                            .shuffle = 1,
@@ -204,6 +205,9 @@ ls_status ls__sizes_resolve(ls_trainer *t) {
             "the global batch of %lld samples is not a multiple of the micro-batch of %lld: choose a micro-batch "
             "that divides it, or leave it to the library",
             (long long)c->batch_size, (long long)c->micro_batch);
+    if (c->loader_threads < 1 || c->loader_threads > 64)
+        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
+                       "a replica was to have %d threads that read its samples: choose 1 to 64", c->loader_threads);
     if (c->threads < 1)
         return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "a replica needs at least 1 thread, got %d", c->threads);
     t->train_split = (ls_split){t->dataset->train, ls_dataset_train_count(t->dataset)};

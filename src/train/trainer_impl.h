@@ -253,7 +253,8 @@ void ls__exchange_bind(void *trainer);  // binds the calling thread, the one tha
 // feeds.c. Finds the fields for the graph's inputs. Errors: INVALID_ARGUMENT.
 ls_status ls__inputs_resolve(ls_trainer *trainer);
 ls_loader_config ls__loader_config(const ls_trainer *trainer, int training);
-int64_t ls__batches_bytes(const ls_trainer *trainer);  // of a replica's loaders
+int64_t ls__batches_bytes(const ls_trainer *trainer);   // of a replica's loaders
+int64_t ls__decoding_bytes(const ls_trainer *trainer);  // and of what they decode pictures into
 
 // images.c. Size, augmentation and normalization from the options: what one worker can find wrong alone.
 ls_status ls__images_resolve(ls_trainer *trainer);

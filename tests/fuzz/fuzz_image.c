@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <lockstep/data.h>
+#include "data/image.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -24,6 +24,22 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
             abort();                                                                                                   \
         }                                                                                                              \
     } while (0)
+
+// What can be read can be read smaller, with the sizes that its header alone tells.
+static void shrink(const uint8_t *bytes, size_t size, int channels, const ls_image *image) {
+    ls_image_file file = {"input", bytes, (int64_t)size};
+    ls_image_buffer buffer = {{NULL}, {0}};
+    int64_t height, width;
+    ls_image small;
+    MUST(ls_image_file_size(&file, &height, &width) == LS_OK);
+    MUST(height == image->height && width == image->width);
+    for (int by = 2; by <= 8; by *= 2) {
+        if (ls_image_file_decode(&file, (ls_image_wish){channels, by}, &buffer, &small) != LS_OK) continue;
+        MUST(small.height == (height + by - 1) / by && small.width == (width + by - 1) / by);
+        MUST(small.channels == image->channels);
+    }
+    ls_image_buffer_free(&buffer);
+}
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     static const int wanted[] = {0, 1, 3};
@@ -43,6 +59,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     }
     MUST(image.height > 0 && image.width > 0 && (image.channels == 1 || image.channels == 3));
     MUST(!channels || image.channels == channels);
+    shrink(data + 1, size - 1, channels, &image);
     uint64_t sum = 0;
     for (int64_t i = 0; i < image.height * image.width * image.channels; i++) sum += image.pixels[i];
     MUST(sum <= (uint64_t)(255 * image.height * image.width * image.channels));
@@ -55,7 +72,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
 #include "../image_files.h"
 #include "driver.h"
 
-enum { WIDTH = 11, HEIGHT = 7, FORMS = 6 };
+enum { WIDTH = 11, HEIGHT = 7, FORMS = 8 };
 
 static image_file good(uint32_t form) {
     uint8_t pixels[4 * WIDTH * HEIGHT];
@@ -66,6 +83,12 @@ static image_file good(uint32_t form) {
     case 2: return image_png(WIDTH, HEIGHT, 8, PNG_COLOR_TYPE_PALETTE, 0, pixels, WIDTH);
     case 3: return image_jpeg(WIDTH, HEIGHT, 1, 0, pixels);
     case 4: return image_jpeg(WIDTH, HEIGHT, 3, 1, pixels);
+    case 5: return image_jpeg(WIDTH, HEIGHT, 4, 0, pixels);
+    case 6: {
+        image_file f = image_jpeg(WIDTH, HEIGHT, 3, 0, pixels);
+        image_orient(&f, 6, 1);
+        return f;
+    }
     default: return image_jpeg(WIDTH, HEIGHT, 3, 0, pixels);
     }
 }

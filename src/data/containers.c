@@ -1,0 +1,161 @@
+#define _GNU_SOURCE
+#include "data/containers.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "base/memory.h"
+#include "data/image.h"
+#include "data/spec.h"
+
+#define MOST_CLASSES 10000000
+
+static const ls_option table[] = {
+    {"test", LS_OPTION_TEXT, .offset = offsetof(ls_container_settings, test), .metavar = "PATH",
+     .help = "the test set"},
+    {"validation-split", LS_OPTION_REAL, .offset = offsetof(ls_container_settings, split), .metavar = "F", .min = 0,
+     .max = 0.9, .help = "so large a part is the test set, where none is named"},
+    {"channels", LS_OPTION_INT, .offset = offsetof(ls_container_settings, channels), .metavar = "1|3", .min = 1,
+     .max = 3, .help = "1: as grey, 3: in colour"},
+    {"first-class", LS_OPTION_INT, .offset = offsetof(ls_container_settings, first_class), .metavar = "N",
+     .max = 1000000, .help = "the number of the first class in the files: 1 for ImageNet's"},
+    {"image", LS_OPTION_TEXT, .offset = offsetof(ls_container_settings, image), .metavar = "NAME", .help = "of images"},
+    {"label", LS_OPTION_TEXT, .offset = offsetof(ls_container_settings, label), .metavar = "NAME",
+     .help = "of classes"},
+    {.name = NULL},
+};
+
+// --- one file --------------------------------------------------------------------------------------------------------
+
+ls_status ls_listing_damaged(const ls_listing *l, int64_t at, const char *why) {
+    return LS_FAIL(LS_STATUS_BAD_DATA, "%s is damaged at byte %lld: %s; copy or make it again", l->path, (long long)at,
+                   why);
+}
+
+// Bytes of the file into `out`, all of them.
+static ls_status fetch(ls_listing *l, int64_t at, int64_t size, void *out) {
+    for (int64_t done = 0; done < size;) {
+        ssize_t n = pread(l->fd, (char *)out + done, (size_t)(size - done), at + done);
+        if (n < 0 && errno == EINTR) continue;
+        if (n < 0) return LS_FAIL(LS_STATUS_IO, "cannot read %s: %s", l->path, strerror(errno));
+        if (n == 0) return ls_listing_damaged(l, at + done, "it ends here");
+        done += n;
+    }
+    return LS_OK;
+}
+
+ls_status ls_listing_read(ls_listing *l, int64_t at, int64_t size, void *out) {
+    if (at < 0 || size < 0 || size > l->bytes || at > l->bytes - size)
+        return ls_listing_damaged(l, at, "it ends before what is said to be here");
+    if (size > (int64_t)sizeof l->window) return fetch(l, at, size, out);
+    if (at < l->window_at || at + size > l->window_at + l->window_size) {
+        int64_t room = (int64_t)sizeof l->window, left = l->bytes - at;
+        l->window_size = 0;
+        LS_TRY(fetch(l, at, left < room ? left : room, l->window));
+        l->window_at = at;
+        l->window_size = left < room ? left : room;
+    }
+    memcpy(out, l->window + (at - l->window_at), (size_t)size);
+    return LS_OK;
+}
+
+ls_status ls_listing_add(ls_listing *l, ls_record r, int64_t class) {
+    class -= l->settings->first_class;
+    if (class < 0 || class >= MOST_CLASSES)
+        return LS_FAIL(
+            LS_STATUS_BAD_DATA,
+            "%s: the sample at byte %lld has class %lld, and the first is %d: classes are whole numbers from "
+            "there on, up to %d of them (first-class=N says otherwise)",
+            l->path, (long long)r.at, (long long)class + l->settings->first_class, l->settings->first_class,
+            MOST_CLASSES);
+    if (r.bytes > LS_IMAGE_MAX_FILE)
+        return LS_FAIL(LS_STATUS_BAD_DATA,
+                       "%s: the sample at byte %lld has %lld bytes, more than the %lld MB that an image may have",
+                       l->path, (long long)r.at, (long long)r.bytes, (long long)(LS_IMAGE_MAX_FILE >> 20));
+    r.file = l->file;
+    r.class = (int32_t) class;
+    if (class > l->most_class) l->most_class = class;
+    int set = l->settings->split > 0 && ls_records_held_out(l->settings->split, l->seen) ? LS_RECORDS_TEST : l->set;
+    l->seen++;
+    return ls_records_add(l->builder, set, r);
+}
+
+static ls_status list_file(const ls_container *c, ls_listing *l, const char *path) {
+    struct stat there;
+    ls_status status;
+    l->path = path;
+    l->window_size = 0;
+    l->fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (l->fd < 0 || fstat(l->fd, &there) != 0 || !S_ISREG(there.st_mode)) {
+        status = LS_FAIL(l->fd < 0 && errno == ENOENT ? LS_STATUS_NOT_FOUND : LS_STATUS_IO, "cannot read %s: %s", path,
+                         l->fd < 0 ? strerror(errno) : "it is no file");
+        if (l->fd >= 0) close(l->fd);
+        return status;
+    }
+    l->bytes = there.st_size;
+    int64_t changed = (int64_t)there.st_mtim.tv_sec * 1000000000 + there.st_mtim.tv_nsec;
+    status = ls_records_add_file(l->builder, path, l->bytes, changed, &l->file);
+    if (status == LS_OK) status = c->list(l);
+    close(l->fd);
+    return status;
+}
+
+// --- all of them -----------------------------------------------------------------------------------------------------
+
+static ls_status list_set(const ls_container *c, ls_listing *l, int set, const char *pattern) {
+    ls_paths paths;
+    ls_status status = LS_OK;
+    LS_TRY(ls_paths_expand(pattern, &paths));
+    l->set = set;
+    for (int64_t i = 0; i < paths.count && status == LS_OK; i++) status = list_file(c, l, paths.path[i]);
+    ls_paths_free(&paths);
+    LS_TRY(status);
+    if (l->builder->count[set] > 0) return LS_OK;
+    return LS_FAIL(LS_STATUS_BAD_DATA, "%s:%s has no samples%s", c->name, pattern,
+                   l->settings->split > 0 ? " left to train on: make validation-split smaller" : "");
+}
+
+static ls_status list_all(const ls_container *c, const char *path, const ls_container_settings *s,
+                          ls_records_builder *b) {
+    ls_listing l = {.settings = s, .builder = b, .most_class = -1};
+    ls_container_settings whole = *s;
+    if (s->test && s->split > 0)
+        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
+                       "%s:%s: test=%s and validation-split=%g both say what the test set is: leave one out", c->name,
+                       path, s->test, s->split);
+    b->kind = c->kind;
+    LS_TRY(list_set(c, &l, LS_RECORDS_TRAIN, path));
+    l.settings = &whole;
+    whole.split = 0;
+    if (s->test) LS_TRY(list_set(c, &l, LS_RECORDS_TEST, s->test));
+    for (int64_t i = 0; i <= l.most_class; i++) LS_TRY(ls_records_add_class(b, NULL));
+    ls_records_measure(b, s->channels);
+    return LS_OK;
+}
+
+static ls_status read_settings(const ls_container *c, const char *argument, ls_container_settings *s, ls_spec *spec) {
+    *s = (ls_container_settings){.channels = 3};
+    LS_TRY(ls_spec_read(c->name, argument, table, s, spec));
+    if (s->channels == 1 || s->channels == 3) return LS_OK;
+    return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "%s:%s: channels is 1, grey, or 3, in colour, not %d", c->name,
+                   spec->text, s->channels);
+}
+
+ls_status ls_container_open(const ls_container *c, ls_data_host *host, const char *argument, ls_dataset *out) {
+    ls_records_builder builder = {.file = NULL};
+    ls_container_settings s;
+    ls_records records;
+    ls_spec spec;
+    LS_TRY(host->agree(host->self, read_settings(c, argument, &s, &spec)));
+    ls_status status = host->rank == 0 ? list_all(c, spec.text, &s, &builder) : LS_OK;
+    status = ls_records_share(host, status, &builder, &records);
+    ls_records_free(&builder);
+    LS_TRY(status);
+    return ls_records_dataset(host, &records, NULL, s.channels, out);
+}

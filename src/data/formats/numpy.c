@@ -1,0 +1,293 @@
+// "numpy:FILE.npz": arrays as numpy.savez writes them, plain or compressed. Images (samples, height, width) or (samples, height, width, channels), pixels or
+// floating numbers, and a class for each. In memory, once per host.
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <zlib.h>
+
+#include "base/error.h"
+#include "base/memory.h"
+#include "data/dataset.h"
+#include "data/formats/npz.h"
+
+enum { IMAGES, LABELS, TEST_IMAGES, TEST_LABELS, ARRAYS, MOST_MEMBERS = 256 };
+#define MOST_END     ((int64_t)1 << 16)
+#define MOST_CLASSES 10000000
+
+// An array, and where it goes. Lies in memory shared by processes, so it has no pointers.
+typedef struct part {
+    ls__npy array;
+    int64_t at, packed, bytes;  // of the member's data; unpacked with its header
+    int deflated, there;
+    char name[160];  // for sentences
+} part;
+
+typedef struct plan {
+    char path[4096];
+    part part[ARRAYS];
+    int32_t most_class[2];  // of labels, once they are read
+} plan;
+
+// As Keras, MedMNIST and people name them.
+static const char *const names[][ARRAYS] = {{"x_train", "y_train", "x_test", "y_test"},
+                                            {"train_images", "train_labels", "test_images", "test_labels"},
+                                            {"X_train", "y_train", "X_test", "y_test"},
+                                            {"images", "labels", "test_images", "test_labels"},
+                                            {"x", "y", "x_test", "y_test"},
+                                            {"X", "y", "X_test", "y_test"}};
+
+// --- worker 0: what is there -----------------------------------------------------------------------------------------
+
+static ls_status read_at(int fd, const char *path, int64_t at, int64_t size, void *out) {
+    for (int64_t done = 0; done < size;) {
+        ssize_t n = pread(fd, (char *)out + done, (size_t)(size - done), at + done);
+        if (n < 0 && errno == EINTR) continue;
+        if (n < 0) return LS_FAIL(LS_STATUS_IO, "cannot read %s: %s", path, strerror(errno));
+        if (n == 0)
+            return LS_FAIL(LS_STATUS_BAD_DATA, "%s is damaged: it ends at byte %lld; copy it again", path,
+                           (long long)(at + done));
+        done += n;
+    }
+    return LS_OK;
+}
+
+// Unpacks a member's bytes `from` to `from` + `room`, or as many as there are; *got is how many came.
+static ls_status unpack(const char *path, const part *p, const uint8_t *packed, int64_t packed_size, int64_t from,
+                        uint8_t *out, int64_t room, int64_t *got) {
+    z_stream z = {.next_in = (Bytef *)(uintptr_t)packed};
+    uint8_t before[LS__NPY_HEAD];
+    int64_t in = 0, done = 0;  // bytes of both
+    int result = inflateInit2(&z, -MAX_WBITS);
+    while (result == Z_OK && done < from + room) {
+        int64_t left = packed_size - in, space = done < from ? from - done : from + room - done;
+        if (done < from && space > LS__NPY_HEAD) space = LS__NPY_HEAD;
+        z.next_in = (Bytef *)(uintptr_t)(packed + in);
+        z.avail_in = (uInt)(left < 1 << 30 ? left : 1 << 30);
+        z.next_out = done < from ? before : out + (done - from);
+        z.avail_out = (uInt)(space < 1 << 30 ? space : 1 << 30);
+        uInt had_in = z.avail_in, had_out = z.avail_out;
+        result = inflate(&z, Z_NO_FLUSH);
+        in += had_in - z.avail_in;
+        done += had_out - z.avail_out;
+        if (had_in == z.avail_in && had_out == z.avail_out) break;
+    }
+    inflateEnd(&z);
+    *got = done > from ? done - from : 0;
+    if (result == Z_OK || result == Z_STREAM_END || result == Z_BUF_ERROR) return LS_OK;
+    return LS_FAIL(LS_STATUS_BAD_DATA, "%s: %s is damaged: it cannot be unpacked; copy or make it again", path,
+                   p->name);
+}
+
+// Where the member's data begin, and its array's header.
+static ls_status describe_member(int fd, const char *path, const ls__zip_member *m, part *p) {
+    uint8_t local[30], *packed, head[LS__NPY_HEAD];
+    snprintf(p->name, sizeof p->name, "%.150s", m->name);
+    LS_TRY(read_at(fd, path, m->at, 30, local));
+    if (memcmp(local, "PK\3\4", 4) != 0)
+        return LS_FAIL(LS_STATUS_BAD_DATA, "%s is damaged: %s is not where it is said to be", path, p->name);
+    p->at = m->at + 30 + local[26] + 256 * local[27] + local[28] + 256 * local[29];
+    p->packed = m->packed;
+    p->bytes = m->bytes;
+    p->deflated = m->deflated;
+    p->there = 1;
+    int64_t size = m->packed < LS__NPY_HEAD ? m->packed : LS__NPY_HEAD, got = size;
+    LS_TRY(ls_calloc(size + 1, 1, &packed));
+    ls_status status = read_at(fd, path, p->at, size, packed);
+    if (status == LS_OK && p->deflated) {
+        status = unpack(path, p, packed, size, 0, head, LS__NPY_HEAD, &got);
+    } else if (status == LS_OK) {
+        memcpy(head, packed, (size_t)size);
+    }
+    free(packed);
+    LS_TRY(status);
+    status = ls__npy_parse(p->name, head, got, p->bytes, &p->array);
+    return status == LS_OK ? LS_OK : ls__fail_context(status, "%s: ", path);
+}
+
+static const ls__zip_member *find_member(const ls__zip_member *list, int count, const char *name) {
+    for (int i = 0; i < count; i++)
+        if (strncmp(list[i].name, name, strlen(name)) == 0 && strcmp(list[i].name + strlen(name), ".npy") == 0)
+            return &list[i];
+    return NULL;
+}
+
+static ls_status describe_archive(plan *p, int fd, const ls__zip_member *list, int count) {
+    for (size_t k = 0; k < sizeof names / sizeof names[0]; k++) {
+        const ls__zip_member *images = find_member(list, count, names[k][IMAGES]),
+                             *labels = find_member(list, count, names[k][LABELS]);
+        if (!images || !labels) continue;
+        LS_TRY(describe_member(fd, p->path, images, &p->part[IMAGES]));
+        LS_TRY(describe_member(fd, p->path, labels, &p->part[LABELS]));
+        images = find_member(list, count, names[k][TEST_IMAGES]);
+        labels = find_member(list, count, names[k][TEST_LABELS]);
+        if (!images || !labels) return LS_OK;
+        LS_TRY(describe_member(fd, p->path, images, &p->part[TEST_IMAGES]));
+        return describe_member(fd, p->path, labels, &p->part[TEST_LABELS]);
+    }
+    return LS_FAIL(LS_STATUS_BAD_DATA,
+                   "%s has no arrays x_train and y_train, train_images and train_labels, images and labels, or x and "
+                   "y: save it by "
+                   "numpy.savez(file, x_train=..., y_train=..., x_test=..., y_test=...)",
+                   p->path);
+}
+
+static ls_status check_images(const plan *p, int which) {
+    const ls__npy *a = &p->part[which].array, *first = &p->part[IMAGES].array, *labels = &p->part[which + 1].array;
+    int pixels = a->type == 'u' && a->width == 1, floats = a->type == 'f' && a->width == 4 && !a->big;
+    if ((a->ndim != 3 && a->ndim != 4) || (!pixels && !floats))
+        return LS_FAIL(
+            LS_STATUS_BAD_DATA,
+            "%s: %s has %d dimensions of type %c%d: images are (samples, height, width) or (samples, height, width, "
+            "channels) of uint8 or float32",
+            p->path, p->part[which].name, a->ndim, a->type, a->width);
+    if ((labels->ndim != 1 && !(labels->ndim == 2 && labels->dim[1] == 1)) || labels->type == 'f')
+        return LS_FAIL(LS_STATUS_BAD_DATA, "%s: %s is no whole number for each sample", p->path,
+                       p->part[which + 1].name);
+    if (labels->dim[0] != a->dim[0])
+        return LS_FAIL(LS_STATUS_BAD_DATA, "%s has %lld images and %lld classes of them", p->path, (long long)a->dim[0],
+                       (long long)labels->dim[0]);
+    int same = a->ndim == first->ndim && a->type == first->type;
+    for (int d = 1; d < a->ndim && same; d++) same = a->dim[d] == first->dim[d];
+    if (same) return LS_OK;
+    return LS_FAIL(LS_STATUS_BAD_DATA, "%s: the images to test with have another shape or type than those to train on",
+                   p->path);
+}
+
+static ls_status describe(const char *path, plan *p) {
+    struct stat there;
+    ls__zip_member *list = NULL;
+    uint8_t *end = NULL;
+    int count;
+    if (snprintf(p->path, sizeof p->path, "%s", path) >= (int)sizeof p->path)
+        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "the path of a file has more than 4000 bytes");
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0 || fstat(fd, &there) != 0 || !S_ISREG(there.st_mode)) {
+        ls_status status = LS_FAIL(fd < 0 && errno == ENOENT ? LS_STATUS_NOT_FOUND : LS_STATUS_IO, "cannot read %s: %s",
+                                   path, fd < 0 ? strerror(errno) : "it is no file");
+        if (fd >= 0) close(fd);
+        return status;
+    }
+    int64_t total = there.st_size, size = total < MOST_END ? total : MOST_END;
+    ls_status status = ls_calloc(MOST_MEMBERS, sizeof *list, &list);
+    if (status == LS_OK) status = ls_calloc(size + 1, 1, &end);
+    if (status == LS_OK) status = read_at(fd, path, total - size, size, end);
+    if (status == LS_OK) status = ls__zip_directory(path, end, size, total, list, MOST_MEMBERS, &count);
+    if (status == LS_OK) status = describe_archive(p, fd, list, count);
+    for (int w = 0; w < ARRAYS && status == LS_OK; w += 2)
+        if (p->part[w].there) status = check_images(p, w);
+    close(fd);
+    free(list);
+    free(end);
+    return status;
+}
+
+// --- all workers: reading --------------------------------------------------------------------------------------------
+
+static int64_t whole(const ls__npy *a, const uint8_t *p) {
+    uint64_t value = 0;
+    for (int i = 0; i < a->width; i++) value = value << 8 | p[a->big ? i : a->width - 1 - i];
+    int shift = 64 - 8 * a->width;
+    return a->type == 'i' ? (int64_t)(value << shift) >> shift : value > INT64_MAX ? -1 : (int64_t)value;
+}
+
+static ls_status take_labels(const plan *p, const part *q, const uint8_t *values, int32_t *out, int32_t *most) {
+    for (int64_t i = 0; i < q->array.count; i++) {
+        int64_t class = whole(&q->array, values + i * q->array.width);
+        if (class < 0 || class >= MOST_CLASSES)
+            return LS_FAIL(LS_STATUS_BAD_DATA, "%s: value %lld of %s is no class: they go from 0 to %d", p->path,
+                           (long long)i, q->name, MOST_CLASSES - 1);
+        out[i] = (int32_t) class;
+        if (out[i] > *most) *most = out[i];
+    }
+    return LS_OK;
+}
+
+// The values of a member, all of them.
+static ls_status read_values(const plan *p, const part *q, uint8_t *out) {
+    int64_t head = q->array.header_bytes, size = q->array.bytes, got = size;
+    uint8_t *packed = NULL;
+    int fd = open(p->path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) return LS_FAIL(LS_STATUS_IO, "cannot read %s: %s", p->path, strerror(errno));
+    ls_status status = LS_OK;
+    if (!q->deflated) {
+        status = read_at(fd, p->path, q->at + head, size, out);
+    } else {
+        status = ls_calloc(q->packed + 1, 1, &packed);
+        if (status == LS_OK) status = read_at(fd, p->path, q->at, q->packed, packed);
+        if (status == LS_OK) status = unpack(p->path, q, packed, q->packed, head, out, size, &got);
+    }
+    free(packed);
+    close(fd);
+    LS_TRY(status);
+    if (got == size) return LS_OK;
+    return LS_FAIL(LS_STATUS_BAD_DATA, "%s: %s is damaged: it unpacks to fewer bytes than are said", p->path, q->name);
+}
+
+static ls_status load(plan *p, int which, char *to) {
+    const part *q = &p->part[which];
+    uint8_t *values;
+    if (which % 2 == 0) return read_values(p, q, (uint8_t *)to);
+    LS_TRY(ls_calloc(q->array.bytes + 1, 1, &values));
+    ls_status status = read_values(p, q, values);
+    if (status == LS_OK) status = take_labels(p, q, values, (int32_t *)(void *)to, &p->most_class[which / 2]);
+    free(values);
+    return status;
+}
+
+// The directory's lengths are believed no further than an array's header goes along with them, which it was held against.
+static int64_t room_of(const part *q, int which) {
+    return q->there ? ls_round_up(which % 2 ? q->array.count * 4 : q->array.bytes, LS_ALIGN) : 0;
+}
+
+static ls_status make_sources(const plan *p, char *const *to, ls_dataset *out) {
+    const ls__npy *a = &p->part[IMAGES].array;
+    int32_t most = p->most_class[0] > p->most_class[1] ? p->most_class[0] : p->most_class[1];
+    const ls_field fields[] = {{"image", LS_SHAPE(a->dim[1], a->dim[2], a->ndim == 4 ? a->dim[3] : 1),
+                                a->type == 'f' ? LS_DTYPE_F32 : LS_DTYPE_U8, 0},
+                               {"label", {0}, LS_DTYPE_I32, most + 1}};
+    for (int test = 0; test < 2; test++) {
+        char name[96];
+        ls_arrays arrays = {p->part[2 * test].array.dim[0], {to[2 * test], to[2 * test + 1]}};
+        if (!p->part[2 * test].there) continue;
+        snprintf(name, sizeof name, "the %s set of %.64s", test ? "test" : "training", out->name);
+        LS_TRY(ls_source_create_memory(name, fields, 2, &arrays, test ? &out->test : &out->train));
+    }
+    out->shared = 1;
+    return LS_OK;
+}
+
+static ls_status numpy_open(ls_data_host *host, const char *argument, ls_dataset *out) {
+    void *block;
+    char *to[ARRAYS];
+    int64_t bytes = 0;
+    LS_TRY(host->agree(host->self, host->alloc(host->self, (int64_t)sizeof(plan), &block)));
+    plan *p = block;
+    LS_TRY(host->agree(host->self, host->rank == 0 ? describe(argument, p) : LS_OK));
+    LS_TRY(host->barrier(host->self));
+    for (int i = 0; i < ARRAYS; i++) bytes += room_of(&p->part[i], i);
+    LS_TRY(host->agree(host->self, host->alloc(host->self, bytes, &block)));
+    for (int i = 0; i < ARRAYS; i++) {
+        to[i] = block;
+        block = (char *)block + room_of(&p->part[i], i);
+    }
+    ls_status status = LS_OK;
+    for (int i = host->rank; i < ARRAYS && status == LS_OK; i += host->size)
+        if (p->part[i].there) status = load(p, i, to[i]);
+    LS_TRY(host->agree(host->self, status));
+    LS_TRY(host->barrier(host->self));
+    return host->agree(host->self, make_sources(p, to, out));
+}
+
+const ls_format ls_format_numpy = {
+    .name = "numpy",
+    .help =
+        "arrays as numpy.savez writes them: x_train (samples, height, width[, channels]) of uint8 or float32, y_train, "
+        "and x_test and "
+        "y_test where there are some",
+    .argument = "FILE.npz",
+    .open = numpy_open,
+};

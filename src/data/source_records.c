@@ -1,0 +1,176 @@
+// Samples that lie in files: read when they are wanted, into a thread's scratch.
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "base/memory.h"
+#include "data/crc32c.h"
+#include "data/records.h"
+
+#define MOST_KEPT                                                                                                      \
+    256  // containers that stay open; of more, and of files with a sample each, one is opened for a sample
+
+typedef struct records_source {
+    ls_source base;
+    ls_records records;
+    const ls_record *record;  // of its set
+    _Atomic int *kept;        // (file_count): open files, -1 where it is not yet; NULL: none stays open
+} records_source;
+
+// What read puts in front of the bytes.
+typedef struct head {
+    ls_picture picture;
+    int32_t class;
+} head;
+
+#define HEAD_BYTES ((int64_t)LS_ALIGN)
+_Static_assert(sizeof(head) <= LS_ALIGN, "a sample's head is in front of its bytes");
+
+static ls_status check_unchanged(const char *path, const ls_record_file *file, int fd) {
+    struct stat now;
+    if (fstat(fd, &now) != 0) return LS_FAIL(LS_STATUS_IO, "cannot look at %s: %s", path, strerror(errno));
+    int64_t changed = (int64_t)now.st_mtim.tv_sec * 1000000000 + now.st_mtim.tv_nsec;
+    if (now.st_size == file->bytes && changed == file->changed) return LS_OK;
+    return LS_FAIL(LS_STATUS_BAD_DATA,
+                   "%s was changed since this run began (%lld bytes then, %lld now): leave the data as they are while "
+                   "they are in use, and begin again",
+                   path, (long long)file->bytes, (long long)now.st_size);
+}
+
+static ls_status open_file(const char *path, const ls_record_file *file, int *out) {
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return LS_FAIL(errno == ENOENT ? LS_STATUS_NOT_FOUND : LS_STATUS_IO,
+                       "cannot open %s: %s; it was there when this run began", path, strerror(errno));
+    ls_status status = check_unchanged(path, file, fd);
+    if (status != LS_OK) {
+        close(fd);
+        return ls__fail_passed(status, __FILE__, __LINE__);
+    }
+    *out = fd;
+    return LS_OK;
+}
+
+// Of two threads that open it at once one closes its own.
+static ls_status borrow_file(const records_source *s, uint32_t number, const char *path, int *out) {
+    const ls_record_file *file = &s->records.file[number];
+    int expected = -1;
+    if (!s->kept) return open_file(path, file, out);
+    *out = atomic_load(&s->kept[number]);
+    if (*out >= 0) return LS_OK;
+    LS_TRY(open_file(path, file, out));
+    if (atomic_compare_exchange_strong(&s->kept[number], &expected, *out)) return LS_OK;
+    close(*out);
+    *out = expected;
+    return LS_OK;
+}
+
+static ls_status read_bytes(int fd, const char *path, const ls_record *r, unsigned char *out) {
+    for (int64_t done = 0; done < r->bytes;) {
+        ssize_t n = pread(fd, out + done, (size_t)(r->bytes - done), r->at + done);
+        if (n < 0 && errno == EINTR) continue;
+        if (n < 0)
+            return LS_FAIL(LS_STATUS_IO, "cannot read %s: %s; check the disk or copy the file again", path,
+                           strerror(errno));
+        if (n == 0)
+            return LS_FAIL(LS_STATUS_IO, "%s ends at byte %lld, and was longer when this run began", path,
+                           (long long)(r->at + done));
+        done += n;
+    }
+    return LS_OK;
+}
+
+static uint32_t little32(const unsigned char *p) {
+    return (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
+}
+
+static ls_status check_sum(const char *path, const ls_record *r, const unsigned char *bytes) {
+    if (ls_crc32c_masked(bytes, r->bytes - 4) == little32(bytes + r->bytes - 4)) return LS_OK;
+    return LS_FAIL(LS_STATUS_BAD_DATA,
+                   "%s is damaged: the record at byte %lld has another checksum than it says; copy or make it again",
+                   path, (long long)r->at);
+}
+
+// Behind each magic number in a record that was written in parts stand four bytes, the next part's length.
+static int64_t join_parts(unsigned char *bytes, int64_t size) {
+    int64_t to = 0;
+    for (int64_t from = 0; from < size; from += 4) {
+        int64_t n = size - from < 4 ? size - from : 4;
+        int is_magic = n == 4 && little32(bytes + from) == LS_RECORDIO_MAGIC;
+        memmove(bytes + to, bytes + from, (size_t)n);
+        to += n;
+        if (is_magic) from += 4;
+    }
+    return to;
+}
+
+// What the kind wants, and where the image lies.
+static ls_status finish(const records_source *s, const char *path, const ls_record *r, unsigned char *bytes,
+                        ls_picture *out) {
+    int64_t size = r->bytes;
+    if (s->records.kind == LS_RECORDS_TFRECORD) LS_TRY(check_sum(path, r, bytes));
+    // Only one that was written in parts is longer than what is in it.
+    if (s->records.kind == LS_RECORDS_RECORDIO && size > (int64_t)r->skip + r->size) size = join_parts(bytes, size);
+    if ((int64_t)r->skip + r->size > size)
+        return LS_FAIL(LS_STATUS_BAD_DATA,
+                       "%s is damaged: the record at byte %lld ends in its image; copy or make it again", path,
+                       (long long)r->at);
+    *out = (ls_picture){path, bytes + r->skip, r->size};
+    return LS_OK;
+}
+
+static ls_status records_read(const ls_source *source, int64_t i, void *scratch, ls_sample *out) {
+    const records_source *s = (const records_source *)source;
+    const ls_record *r = &s->record[i];
+    const char *path = s->records.text + s->records.file[r->file].name;
+    head *h = scratch;
+    unsigned char *bytes = (unsigned char *)scratch + HEAD_BYTES;
+    int fd = -1;
+    LS_TRY(borrow_file(s, r->file, path, &fd));
+    ls_status status = read_bytes(fd, path, r, bytes);
+    if (!s->kept) close(fd);
+    LS_TRY(status);
+    h->class = r->class;
+    LS_TRY(finish(s, path, r, bytes, &h->picture));
+    out->field[0] = &h->picture;
+    out->field[1] = &h->class;
+    return LS_OK;
+}
+
+static void records_destroy(ls_source *source) {
+    records_source *s = (records_source *)source;
+    for (int64_t f = 0; s->kept && f < s->records.file_count; f++)
+        if (s->kept[f] >= 0) close(s->kept[f]);
+    free(s->kept);
+}
+
+static const ls_source_ops records_ops = {.read = records_read, .destroy = records_destroy, .pictures = 1};
+
+ls_status ls_source_create_records(const char *name, const ls_records *records, int set, int channels,
+                                   ls_source **out) {
+    const ls_field fields[] = {{"image", LS_SHAPE(0, 0, channels), LS_DTYPE_U8, 0},
+                               {"label", {0}, LS_DTYPE_I32, (int)records->class_count}};
+    records_source *s;
+    *out = NULL;
+    LS_TRY(ls_source_create(&records_ops, sizeof *s, name, fields, 2, records->count[set], &s));
+    s->records = *records;
+    s->record = records->record[set];
+    s->base.scratch_bytes = HEAD_BYTES + records->largest;
+    s->base.picture_bytes = records->picture_bytes;
+    *out = &s->base;
+    int64_t count = records->count[LS_RECORDS_TRAIN] + records->count[LS_RECORDS_TEST];
+    if (records->file_count > MOST_KEPT || records->file_count >= count) return LS_OK;
+    ls_status status = ls_calloc(records->file_count, sizeof *s->kept, &s->kept);
+    if (status != LS_OK) {
+        ls_source_destroy(out);
+        return ls__fail_passed(status, __FILE__, __LINE__);
+    }
+    for (int64_t f = 0; f < records->file_count; f++) atomic_init(&s->kept[f], -1);
+    return LS_OK;
+}

@@ -1,0 +1,184 @@
+// What readers in formats/ read, written. Sources are there.
+#include "data/writers.h"
+
+#include <string.h>
+
+#include "data/crc32c.h"
+#include "data/records.h"
+
+static int put(FILE *file, const void *bytes, int64_t size) {
+    return fwrite(bytes, 1, (size_t)size, file) == (size_t)size ? 0 : -1;
+}
+
+static void little(unsigned char *to, uint64_t value, int bytes) {
+    for (int i = 0; i < bytes; i++) to[i] = (unsigned char)(value >> 8 * i);
+}
+
+// --- tar -------------------------------------------------------------------------------------------------------------
+
+enum { BLOCK = 512 };
+
+// Time, owner and mode are the same for all: equal samples, equal archives.
+static int tar_member(FILE *file, const char *name, const void *bytes, int64_t size) {
+    static const char none[BLOCK];
+    char h[BLOCK] = "";
+    unsigned sum = 0;
+    snprintf(h, 100, "%s", name);
+    memcpy(h + 100,
+           "0000644\0"
+           "0000000\0"
+           "0000000\0",
+           24);
+    snprintf(h + 124, 12, "%011llo", (unsigned long long)size);
+    memcpy(h + 136,
+           "00000000000\0"
+           "        "
+           "0",
+           21);
+    memcpy(h + 257,
+           "ustar\0"
+           "00",
+           8);
+    for (int i = 0; i < BLOCK; i++) sum += (unsigned char)h[i];
+    snprintf(h + 148, 8, "%06o", sum);
+    h[155] = ' ';
+    if (put(file, h, BLOCK) != 0 || put(file, bytes, size) != 0) return -1;
+    return put(file, none, (BLOCK - size % BLOCK) % BLOCK);
+}
+
+static int tar_add(FILE *file, const ls_written *s) {
+    char name[64], class[16];
+    snprintf(name, sizeof name, "%010lld.%s", (long long)s->number, s->ending);
+    if (tar_member(file, name, s->image, s->size) != 0) return -1;
+    snprintf(name, sizeof name, "%010lld.cls", (long long)s->number);
+    return tar_member(file, name, class, snprintf(class, sizeof class, "%d", s->class));
+}
+
+static int tar_end(FILE *file) {
+    static const char none[2 * BLOCK];
+    return put(file, none, sizeof none);
+}
+
+// --- TFRecord --------------------------------------------------------------------------------------------------------
+
+// A message, written from its end to its beginning, so that each length is known when it is written.
+typedef struct message {
+    unsigned char bytes[512];
+    int at;        // where it begins
+    int64_t size;  // with what stands for the image
+} message;
+
+static void before(message *m, const void *bytes, int size) {
+    m->at -= size;
+    memcpy(m->bytes + m->at, bytes, (size_t)size);
+    m->size += size;
+}
+
+static void varint_before(message *m, uint64_t value) {
+    unsigned char text[10];
+    int n = 0;
+    do {
+        text[n] = (unsigned char)((value & 127) | (value > 127 ? 128 : 0));
+        value >>= 7;
+        n++;
+    } while (value);
+    before(m, text, n);
+}
+
+// In front of what was written since the message had `since` bytes: field `field`, with its length.
+static void wrap(message *m, int field, int64_t since) {
+    varint_before(m, (uint64_t)(m->size - since));
+    varint_before(m, (uint64_t)field << 3 | 2);
+}
+
+// The entry of a map, of what was written since.
+static void entry(message *m, const char *name, int64_t since) {
+    wrap(m, 2, since);
+    int64_t key = m->size;
+    before(m, name, (int)strlen(name));
+    wrap(m, 1, key);
+    wrap(m, 1, since);
+}
+
+// Features in the order of their names: image/class/label, image/encoded, image/format. What is behind the image is in `tail`, what is in front in `head`.
+static int tfrecord_add(FILE *file, const ls_written *s) {
+    message tail = {.at = sizeof tail.bytes}, head = {.at = sizeof head.bytes};
+    before(&tail, strcmp(s->ending, "png") == 0 ? "PNG" : "JPEG", strcmp(s->ending, "png") == 0 ? 3 : 4);
+    wrap(&tail, 1, 0);
+    wrap(&tail, 1, 0);
+    entry(&tail, "image/format", 0);
+    // The image stands between the two.
+    head.size = s->size + tail.size;
+    wrap(&head, 1, tail.size);
+    wrap(&head, 1, tail.size);
+    entry(&head, "image/encoded", tail.size);
+    int64_t label = head.size;
+    varint_before(&head, (uint64_t)s->class);
+    wrap(&head, 1, label);  // packed
+    wrap(&head, 3, label);
+    entry(&head, "image/class/label", label);
+    wrap(&head, 1, 0);
+    unsigned char frame[12], sum[4];
+    little(frame, (uint64_t)head.size, 8);
+    little(frame + 8, ls_crc32c_masked(frame, 8), 4);
+    const unsigned char *front = head.bytes + head.at, *back = tail.bytes + tail.at;
+    int64_t front_size = (int64_t)sizeof head.bytes - head.at, back_size = (int64_t)sizeof tail.bytes - tail.at;
+    uint32_t crc = ls_crc32c_more(ls_crc32c_more(ls_crc32c(front, front_size), s->image, s->size), back, back_size);
+    little(sum, ls_crc32c_mask(crc), 4);
+    if (put(file, frame, 12) != 0 || put(file, front, front_size) != 0 || put(file, s->image, s->size) != 0) return -1;
+    return put(file, back, back_size) != 0 ? -1 : put(file, sum, 4);
+}
+
+// --- RecordIO --------------------------------------------------------------------------------------------------------
+
+typedef struct record {
+    unsigned char header[24];
+    const ls_written *sample;
+    int64_t size;
+} record;
+
+static unsigned char record_byte(const record *r, int64_t i) {
+    return i < 24 ? r->header[i] : r->sample->image[i - 24];
+}
+
+static int record_bytes(FILE *file, const record *r, int64_t from, int64_t size) {
+    int64_t in_header = from < 24 ? (size < 24 - from ? size : 24 - from) : 0;
+    if (in_header > 0 && put(file, r->header + from, in_header) != 0) return -1;
+    return size > in_header ? put(file, r->sample->image + (from + in_header - 24), size - in_header) : 0;
+}
+
+static int record_part(FILE *file, const record *r, unsigned which, int64_t from, int64_t size) {
+    static const char none[4];
+    unsigned char head[8];
+    little(head, LS_RECORDIO_MAGIC, 4);
+    little(head + 4, which << 29 | (uint64_t)size, 4);
+    if (put(file, head, 8) != 0 || record_bytes(file, r, from, size) != 0) return -1;
+    return put(file, none, (4 - size % 4) % 4);
+}
+
+// Cut where the magic number stands in the bytes at a multiple of four.
+static int recordio_add(FILE *file, const ls_written *s) {
+    record r = {.sample = s, .size = s->size + 24};
+    float label = (float)s->class;
+    uint32_t bits;
+    memcpy(&bits, &label, 4);
+    little(r.header + 4, bits, 4);
+    little(r.header + 8, (uint64_t)s->number, 8);
+    int64_t begin = 0;
+    for (int64_t i = 24; i + 4 <= r.size; i += 4) {
+        uint32_t word = 0;
+        for (int b = 3; b >= 0; b--) word = word << 8 | record_byte(&r, i + b);
+        if (word != LS_RECORDIO_MAGIC) continue;
+        if (record_part(file, &r, begin == 0 ? 1 : 2, begin, i - begin) != 0) return -1;
+        begin = i + 4;
+    }
+    return record_part(file, &r, begin == 0 ? 0 : 3, begin, r.size - begin);
+}
+
+const ls_writer *ls_writer_find(const char *format) {
+    static const ls_writer writers[] = {
+        {"tar", tar_add, tar_end}, {"tfrecord", tfrecord_add, NULL}, {"recordio", recordio_add, NULL}};
+    for (size_t i = 0; i < sizeof writers / sizeof writers[0]; i++)
+        if (strcmp(writers[i].format, format) == 0) return &writers[i];
+    return NULL;
+}

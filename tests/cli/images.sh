@@ -1,0 +1,137 @@
+#!/bin/sh
+# Folders of images, from train to predict: the same bits for any number of workers, and a sentence for what is wrong. Run as: images.sh LOCKSTEP
+# WRITE_FOLDERS [HOSTS], the last being the library that makes hosts of processes (fake_hosts.c), where the build has MPI.
+. "$(dirname "$0")/lib.sh"
+write_folders=$1
+hosts=${2:-}
+# workers N: the option, where there can be several.
+workers() { [ -z "$hosts" ] || echo "--workers $1"; }
+
+digest() { sed -n 's/^Weights digest *//p' "$here/out"; }
+run 0 "$write_folders" "$here/trees" 9
+data=images:$here/trees
+recipe="--image-size 16 --augment resized-crop,flip --device ref --epochs 2 --batch-size 8 --micro-batch 2 --verbose 2"
+
+# shellcheck disable=SC2046,SC2086 # options are words
+{
+    run 0 "$lockstep" train mnist-linear --data "$data" $recipe --save "$here/w.safetensors" --checkpoint "$here/run" --record "$here/r.json"
+    says "30 samples to train on, 9 to test on"
+    says "images of any size, resized to 16x16; augmented: resized-crop,flip"
+    same=$(digest)
+    [ -n "$same" ] || wrong "no digest"
+    for way in "$(workers 2)" "$(workers 3) --loader-threads 2" "--replicas 3 --loader-threads 3" "$(workers 2) --replicas 2 --strategy reduce-broadcast"; do
+        run 0 "$lockstep" train mnist-linear --data "$data" $recipe $way
+        [ "$(digest)" = "$same" ] || wrong "$way: $(digest), and with one worker $same"
+    done
+    # Hosts that share no memory each list the files for themselves.
+    if [ -n "$hosts" ]; then
+        run 0 env LOCKSTEP_TEST_HOSTS=2 LD_PRELOAD="$hosts" "$lockstep" train mnist-linear --data "$data" $recipe --workers 3
+        says "3 workers on 2 hosts"
+        [ "$(digest)" = "$same" ] || wrong "two hosts: $(digest), and on one $same"
+    fi
+    # Half of it, and the rest by another number of workers.
+    run 0 "$lockstep" train mnist-linear --data "$data" $recipe --epochs 1 --checkpoint "$here/half"
+    run 0 "$lockstep" train mnist-linear --data "$data" $recipe --checkpoint "$here/half" --resume $(workers 2)
+    [ "$(digest)" = "$same" ] || wrong "resumed: $(digest), and in one go $same"
+    run 0 "$lockstep" train mnist-linear --data "$data" $recipe --no-evaluate --augment flip
+    [ "$(digest)" != "$same" ] || wrong "an augmentation that changes nothing"
+    run 0 "$lockstep" train mnist-linear --data "$data" $recipe --normalize dataset $(workers 2)
+    normalized=$(digest)
+    run 0 "$lockstep" train mnist-linear --data "$data" $recipe --normalize dataset
+    [ "$(digest)" = "$normalized" ] || wrong "the mean of all files depends on who reads them"
+    # As large as the network takes them where nothing is said; another one, with grey pixels.
+    run 0 "$lockstep" train mnist-linear --data "$data,channels=1" --device ref --epochs 1 --batch-size 8
+    says "resized to 28x28"
+    run 0 "$lockstep" train mnist-linear --data "$data/train,validation-split=0.25" --image-size 9 --device ref --epochs 1 --batch-size 8
+    says "24 samples to train on, 6 to test on"
+}
+# The names of the classes are where people look; and a file is taken for what evaluate takes it for.
+run 0 "$lockstep" evaluate "$here/run" --json "$here/e.json" --out "$here/figures"
+matches 'ash|birch|cedar'
+run 0 "$lockstep" predict "$here/run" "$here"/trees/val/ash "$here"/trees/val/birch "$here"/trees/val/cedar --top 1 --csv "$here/p.csv"
+matches 'ash/0.*(jpg|PNG): (ash|birch|cedar) '
+right=$(awk -F, '$2 == 1 { n = split($1, part, "/"); sum += "\"" part[n - 1] "\"" == $4 } END { print sum + 0 }' "$here/p.csv")
+[ "$right" = "$(sed -n 's/^ *"right": \([0-9]*\),*$/\1/p' "$here/e.json" | head -n 1)" ] || wrong "predict and evaluate differ: $right are right"
+run 0 "$lockstep" predict "$here/run" "$here/trees/val/ash" --csv "$here/with.csv"
+mv "$here/trees" "$here/elsewhere"
+run 0 "$lockstep" predict "$here/run" "$here/elsewhere/val/ash" --csv "$here/without.csv"
+sed 's|trees|elsewhere|' "$here/with.csv" | cmp -s - "$here/without.csv" || wrong "without its dataset a checkpoint predicts something else"
+mv "$here/elsewhere" "$here/trees"
+
+# The same samples in every format, in one file or in several, are the same training.
+mkdir "$here/c"
+c=$here/c
+run 0 "$lockstep" convert "$data" "tar:$c/t.tar,test=$c/v.tar"
+says "30 and 9 samples written"
+run 0 "$lockstep" convert "$data" "tfrecord:$c/t.tfr,test=$c/v.tfr" --shards 4
+run 0 "$lockstep" convert "$data" "recordio:$c/t.rec,test=$c/v.rec"
+run 0 "$lockstep" convert "tfrecord:$c/t-{00000..00003}-of-00004.tfr,test=$c/v.tfr" "images:$c/again"
+for other in "tar:$c/t.tar,test=$c/v.tar" "tfrecord:$c/t-*.tfr,test=$c/v.tfr" "recordio:$c/t.rec,test=$c/v.rec" "images:$c/again"; do
+    # shellcheck disable=SC2046,SC2086
+    run 0 "$lockstep" train mnist-linear --data "$other" $recipe $(workers 2)
+    [ "$(digest)" = "$same" ] || wrong "$other: $(digest), and in folders $same"
+done
+# And images that are pixels: as PNG.
+run 0 "$lockstep" train mnist-linear --data synthetic:9x9x3,4,60,20 --device ref --epochs 1 --batch-size 8
+memory=$(digest)
+run 0 "$lockstep" convert synthetic:9x9x3,4,60,20 "recordio:$c/s.rec,test=$c/s-test.rec"
+run 0 "$lockstep" train mnist-linear --data "recordio:$c/s.rec,test=$c/s-test.rec" --image-size 9 --device ref --epochs 1 --batch-size 8
+[ "$(digest)" = "$memory" ] || wrong "pixels in records: $(digest), and in memory $memory"
+refuses 1 "has a test set, which would be lost" "$lockstep" convert "$data" "tar:$c/lost.tar"
+refuses 1 "what is written is images:DIR, tar:FILE" "$lockstep" convert "$data" "zip:$c/x.zip"
+refuses 1 "cannot write $here/nowhere/x.tar" "$lockstep" convert "$data" "tar:$here/nowhere/x.tar,test=$c/y.tar"
+refuses 1 "and 1 for folders" "$lockstep" convert "$data" "images:$c/more" --shards 2
+refuses 2 "into what?" "$lockstep" convert "$data"
+[ ! -e "$c/lost.tar" ] || wrong "a file of a conversion that was refused"
+
+run 0 "$lockstep" plan mnist-linear --data "$data" --image-size 16
+run 0 "$lockstep" datasets
+says "images:DIR"
+refuses 1 "is an image beside the folders of the classes" "$lockstep" train mnist-linear --data "images:$here/trees/train/ash"
+refuses 1 "is not a folder" "$lockstep" train mnist-linear --data "images:$here/nowhere"
+refuses 2 "from 1 to 64" "$lockstep" train mnist-linear --data digits --loader-threads 65
+head -c 300 "$here/trees/train/ash/001.jpg" >"$here/cut.jpg"
+mv "$here/cut.jpg" "$here/trees/train/ash/001.jpg"
+for way in "" "$(workers 2)"; do
+    # shellcheck disable=SC2046,SC2086
+    run 1 "$lockstep" train mnist-linear --data "$data" --device ref --epochs 1 --batch-size 8 $way
+    complains "trees/train/ash/001.jpg is damaged"
+done
+
+# What there is, and what is broken in it: all of it, in one go.
+number() { sed -n "s/^ *\"$1\": \([0-9]*\),*\$/\1/p" "$here/d.json" | head -n 1; }
+run 1 "$lockstep" data "$data" --json "$here/d.json" --sheet "$here/sheet.png" --threads 3
+complains "trees/train/ash/001.jpg is damaged"
+complains "1 of 39 samples cannot be read, as was said above"
+matches 'samples +30 +9$'
+matches 'broken +1 +0$'
+matches 'height \(median\) +24 to 51 \([0-9]+\)'
+matches '^ash +9 +3$'
+matches '^cedar +11 +4$'
+[ "$(number broken)" = 1 ] && [ "$(number looked_at)" = 30 ] || wrong "the JSON has other numbers"
+bytes=$(find "$here/trees/train" -name '*.*' ! -path '*ash/001.jpg' -type f -printf '%s\n' | awk '{ sum += $1 } END { print sum }')
+[ "$(number bytes)" = "$bytes" ] || wrong "$(number bytes) bytes, and the files have $bytes"
+run 0 "$lockstep" predict "$here/run" "$here/sheet.png" --top 1
+run 0 "$lockstep" data digits --samples 50 --rate 1000
+matches 'looked at +50 +50$'
+matches 'bytes of a sample +785 B to 785 B'
+says "a training at 1000 samples per second reads 785 kB a second"
+refuses 2 "which dataset?" "$lockstep" data
+refuses 1 "there is no dataset \"imags\"" "$lockstep" data imags:x
+refuses 1 "cannot write $here/missing/x.png" "$lockstep" data digits --sheet "$here/missing/x.png"
+
+# Photographs, where there are some.
+if [ -d "${LOCKSTEP_DATA:-/nowhere}/images-small" ]; then
+    flowers="train mnist-linear --data images:$LOCKSTEP_DATA/images-small --image-size 24 --augment resized-crop,flip --device ref --epochs 1 --batch-size 16 --micro-batch 4 --verbose 2"
+    # shellcheck disable=SC2046,SC2086
+    {
+        run 0 "$lockstep" $flowers
+        says "80 samples to train on, 25 to test on"
+        same=$(digest)
+        run 0 "$lockstep" $flowers $(workers 3) --loader-threads 2
+        [ "$(digest)" = "$same" ] || wrong "flowers: $(digest), and with one worker $same"
+    }
+else
+    echo "skipped: the photographs (LOCKSTEP_DATA is not set, or has no images-small)"
+fi
+finish

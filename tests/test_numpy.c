@@ -1,0 +1,173 @@
+// Arrays of NumPy's: what is in an archive, on any number of workers, and a sentence for everything that can be wrong with one.
+#define _GNU_SOURCE
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "data_team.h"
+#include "npz_files.h"
+
+static char path[64];
+
+static int set_up(void **state) {
+    strcpy(path, "/tmp/lockstep-numpy-XXXXXX");
+    int fd = mkstemp(path);
+    return fd < 0 || close(fd);
+}
+
+static int tear_down(void **state) { return unlink(path); }
+
+static const char *spec(void) {
+    static char text[100];
+    snprintf(text, sizeof text, "numpy:%s", path);
+    return text;
+}
+
+static void check_values(const ls_dataset *d) {
+    const uint8_t *pixels = ls_source_array(d->train, 0), *test = ls_source_array(d->test, 0);
+    const int32_t *labels = ls_source_array(d->train, 1);
+    assert_true(ls_shape_equal(ls_dataset_image_shape(d), LS_SHAPE(NPZ_SIDE, NPZ_SIDE, 1)));
+    assert_true(d->train->count == NPZ_TRAIN && d->test->count == NPZ_TEST && ls_dataset_classes(d) == 3);
+    for (int i = 0; i < NPZ_TRAIN * NPZ_PIXELS; i++) assert_int_equal(pixels[i], npz_pixel(i));
+    for (int i = 0; i < NPZ_TEST * NPZ_PIXELS; i++) assert_int_equal(test[i], npz_pixel(i));
+    for (int i = 0; i < NPZ_TRAIN; i++) assert_int_equal(labels[i], i % 3);
+}
+
+static void any_workers(void **state) {
+    for (int workers = 1; workers <= WORKERS_MAX; workers++) {
+        team t = TEAM;
+        worker w[WORKERS_MAX];
+        assert_true(image_save(npz_make(), path));
+        team_open(&t, w, workers, spec());
+        assert_string_equal(w[0].message, "");
+        for (int r = 0; r < workers; r++) check_values(w[r].dataset);
+        team_close(&t, w);
+    }
+}
+
+static const char *const usual_x = "{'descr': '|u1', 'fortran_order': False, 'shape': (2, 2, 3, 3), }";
+static const char *const usual_y = "{'descr': '|u1', 'fortran_order': False, 'shape': (2,), }";
+
+// An archive of two members; values are `values`, as many bytes as said.
+static void save(const char *x_name, const char *x, size_t x_size, const char *y_name, const char *y, size_t y_size,
+                 const void *y_values) {
+    static const uint8_t values[512] = {0, 0, 128, 63, 5, 6, 7};
+    npz z = {.members = 0};
+    npz_add(&z, x_name, npy_make(x, values, x_size), 1);
+    npz_add(&z, y_name, npy_make(y, y_values ? y_values : values, y_size), 0);
+    assert_true(image_save(npz_end(&z), path));
+}
+
+static void other_types(void **state) {
+    static const char big[] = {0, 2, 1, 0};  // 2 and 256
+    team t = TEAM;
+    worker w[WORKERS_MAX];
+    save("images.npy", "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 2, 2), }", 32, "labels.npy",
+         "{'descr': '>i2', 'fortran_order': False, 'shape': (2, 1), }", 4, big);
+    team_open(&t, w, 2, spec());
+    assert_string_equal(w[0].message, "");
+    const ls_dataset *d = w[1].dataset;
+    assert_true(d->train->field[0].dtype == LS_DTYPE_F32 && !d->test && ls_dataset_classes(d) == 257);
+    assert_true(*(const float *)ls_source_array(d->train, 0) == 1.0f);
+    assert_int_equal(((const int32_t *)ls_source_array(d->train, 1))[0], 2);
+    assert_int_equal(((const int32_t *)ls_source_array(d->train, 1))[1], 256);
+    team_close(&t, w);
+}
+
+static void refused(ls_status status, const char *words) {
+    for (int workers = 1; workers <= 2; workers++) {
+        team t = TEAM;
+        worker w[WORKERS_MAX];
+        team_open(&t, w, workers, spec());
+        if (w[0].status != status || !strstr(w[0].message, words) || !strstr(w[0].message, path))
+            fail_msg("%s instead of \"%s\": %s", ls_status_name(w[0].status), words, w[0].message);
+        team_close(&t, w);
+    }
+}
+
+#define X(text, size)         save("x.npy", text, size, "y.npy", usual_y, 2, NULL)
+#define Y(text, size, values) save("x.npy", usual_x, 36, "y.npy", text, size, values)
+
+static void wrong_arrays(void **state) {
+    save("q.npy", usual_x, 36, "y.npy", usual_y, 2, NULL);
+    refused(LS_STATUS_BAD_DATA, "has no arrays x_train and y_train");
+    X("{'descr': '<i4', 'fortran_order': False, 'shape': (2, 2, 2), }", 32);
+    refused(LS_STATUS_BAD_DATA, "of uint8 or float32");
+    X("{'descr': '|u1', 'fortran_order': False, 'shape': (2, 4), }", 8);
+    refused(LS_STATUS_BAD_DATA, "has 2 dimensions");
+    X("{'descr': '|u1', 'fortran_order': True, 'shape': (2, 2, 2), }", 8);
+    refused(LS_STATUS_UNSUPPORTED, "columns first");
+    X("{'descr': '|O', 'fortran_order': False, 'shape': (2, 2, 2), }", 8);
+    refused(LS_STATUS_UNSUPPORTED, "values of type '|O'");
+    X("{'descr': [('a', '<i4')], 'fortran_order': False, 'shape': (2, 2, 2), }", 8);
+    refused(LS_STATUS_BAD_DATA, "or one of several fields");
+    X("{'descr': '|u1', 'fortran_order': False, 'shape': (2, 2, 2), }", 9);
+    refused(LS_STATUS_BAD_DATA, "is said to have 8 bytes of values, and has 9");
+    X("{'descr': '|u1', 'fortran_order': False, 'shape': (9223372036854775807, 9, 2), }", 8);
+    refused(LS_STATUS_BAD_DATA, "too many");
+    X("{'descr': '|u1', 'fortran_order': False, 'shape': (0, 2, 2), }", 0);
+    refused(LS_STATUS_BAD_DATA, "no values");
+    X("{'descr': '|u1', 'shape': (2, 2, 2), }", 8);
+    refused(LS_STATUS_BAD_DATA, "tells no order");
+    X("{'descr': '|u1', 'fortran_order': False, }", 8);
+    refused(LS_STATUS_BAD_DATA, "tells no shape");
+    X("hello", 8);
+    refused(LS_STATUS_BAD_DATA, "tells no type");
+    Y("{'descr': '|u1', 'fortran_order': False, 'shape': (3,), }", 3, NULL);
+    refused(LS_STATUS_BAD_DATA, "has 2 images and 3 classes");
+    Y("{'descr': '<f4', 'fortran_order': False, 'shape': (2,), }", 8, NULL);
+    refused(LS_STATUS_BAD_DATA, "no whole number for each sample");
+    Y("{'descr': '|i1', 'fortran_order': False, 'shape': (2,), }", 2, "\1\xff");
+    refused(LS_STATUS_BAD_DATA, "value 1 of y.npy is no class");
+    Y("{'descr': '<u8', 'fortran_order': False, 'shape': (2,), }", 16,
+      "\xff\xff\xff\xff\xff\xff\xff\xff\0\0\0\0\0\0\0");
+    refused(LS_STATUS_BAD_DATA, "value 0 of y.npy is no class");
+}
+
+static void wrong_archives(void **state) {
+    image_file f = npz_make();
+    for (size_t n = 0; n < f.size; n += 7) {
+        image_file cut = {NULL, 0, 0};
+        image_add(&cut, f.bytes, n);
+        assert_true(image_save(cut, path));
+        refused(LS_STATUS_BAD_DATA, "is no zip archive, or is cut off");
+    }
+    size_t end = f.size - 22;
+    for (int what = 0; what < 4; what++) {
+        static const struct {
+            size_t at;
+            uint8_t value;
+            const char *words;
+        } changes[] = {{19, 0x7f, "directory is not where it is said to be"},
+                       {10, 200, "directory has another form"},
+                       {17, 0, "directory has another form"},
+                       {16, 0xff, "directory"}};
+        image_file other = {NULL, 0, 0};
+        image_add(&other, f.bytes, f.size);
+        other.bytes[end + changes[what].at] = changes[what].value;
+        assert_true(image_save(other, path));
+        refused(LS_STATUS_BAD_DATA, changes[what].words);
+    }
+    // Bytes of what is packed.
+    for (size_t at = 190; at < 330; at += 3) {
+        image_file other = {NULL, 0, 0};
+        team t = TEAM;
+        worker w[WORKERS_MAX];
+        image_add(&other, f.bytes, f.size);
+        other.bytes[at] ^= 0x55;
+        assert_true(image_save(other, path));
+        team_open(&t, w, 1, spec());
+        if (w[0].status != LS_OK) assert_non_null(strstr(w[0].message, path));
+        team_close(&t, w);
+    }
+    free(f.bytes);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(any_workers), cmocka_unit_test(other_types),
+                                       cmocka_unit_test(wrong_arrays), cmocka_unit_test(wrong_archives)};
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}
