@@ -1,5 +1,5 @@
 // Networks that are no classifiers of images, as make_networks.py has them in PyTorch: many labels at once, an image as target, two inputs
-// with two weighted losses, tokens, two that share a body.
+// with two weighted losses, tokens, two that share a body; and one of images, of separable convolutions, squeeze and excitation.
 #ifndef LS_TESTS_NETWORKS_H
 #define LS_TESTS_NETWORKS_H
 
@@ -102,6 +102,27 @@ static inline ls_status network_in_turn(ls_store *store, int draws, ls_graph **o
     return ls_graph_finish(*out, x);
 }
 
+// What networks for telephones are built of, with normalizations over micro-batches: "loss".
+static inline ls_status network_small_parts(ls_graph *g) {
+    ls_value x = ls_graph_add_input(g, "image", LS_SHAPE(8, 8, 3), LS_DTYPE_F32), s;
+    ls_value label = ls_graph_add_input(g, "label", (ls_shape){0}, LS_DTYPE_I32);
+    x = ls_normalize(g, ls_rescaling(g, x, &(ls_rescaling_attrs){.scale = 2, .offset = 0.25}), NULL);
+    x = ls_conv2d(g, x, &(ls_conv2d_attrs){.filters = 8, .kernel = {3, 3}, .no_bias = 1});
+    x = ls_rescaling(g, ls_batch_norm(g, x, NULL), &(ls_rescaling_attrs){.scale = 40, .offset = 1});
+    x = ls_activate(g, x, LS_ACTIVATION_RELU6, NULL);
+    x = ls_separable_conv2d(g, x, &(ls_separable_conv2d_attrs){.filters = 12, .kernel = {3, 3}, .multiplier = 2});
+    x = ls_activate(g, ls_batch_norm(g, x, &(ls_batch_norm_attrs){.no_scale = 1}), LS_ACTIVATION_RELU6, NULL);
+    s = ls_global_average_pool2d_keepdims(g, x, NULL);
+    s = ls_conv2d(g, s, &(ls_conv2d_attrs){.filters = 12, .kernel = {1, 1}, .activation = LS_ACTIVATION_SIGMOID});
+    s = ls_separable_conv2d(
+        g, ls_multiply(g, x, s, NULL),
+        &(ls_separable_conv2d_attrs){.filters = 12, .kernel = {3, 3}, .padding = LS_PADDING_SAME, .no_bias = 1});
+    x = ls_global_average_pool2d(g, ls_add(g, x, s, NULL), NULL);
+    x = network_dense(g, x, NULL, 4, 0);
+    ls_softmax_cross_entropy(g, x, label, &(ls_loss_attrs){.name = "loss"});
+    return ls_graph_finish(g, x);
+}
+
 // One of them by its name in networks.json. The caller destroys it.
 static inline ls_status network_create(const char *name, ls_graph **out) {
     ls_status status = ls_graph_create_empty(name, NULL, out);
@@ -109,6 +130,7 @@ static inline ls_status network_create(const char *name, ls_graph **out) {
     if (strcmp(name, "multi-label") == 0) return network_multi_label(*out);
     if (strcmp(name, "auto-encoder") == 0) return network_auto_encoder(*out);
     if (strcmp(name, "embedding") == 0) return network_embedding(*out);
+    if (strcmp(name, "small-parts") == 0) return network_small_parts(*out);
     return network_two_losses(*out);
 }
 

@@ -44,7 +44,7 @@ static int below_of(const op_case *c, const ls_kernel_spec *s) {
 static void absorb(const op_case *c, op_spec *out) {
     const ls_op *op = ls__op_find(c->op);
     ls_kernel_spec *s = &out->kernel;
-    if (c->relu) s->activation = LS_ACTIVATION_RELU;
+    if (c->relu) s->activation = c->relu == 6 ? LS_ACTIVATION_RELU6 : LS_ACTIVATION_RELU;
     s->residual = c->residual;
     s->mask_dx = c->mask_dx;
     if (c->wide) s->y[0].dtype = LS_DTYPE_F32;

@@ -22,9 +22,11 @@ typedef struct op_case {
     double forward, backward;
     double terms;  // the size of what cancels in sums, where it is more than that of the result
     // What it absorbs, and how a plan may otherwise ask for it:
-    int relu, residual, addend, mask_dx;
-    int wide;         // its output is F32 in any precision
-    int sides[2][2];  // of a zero padding before it
+    int relu, residual, addend, mask_dx;  // relu 6: one that is cut off there
+    int wide;                             // its output is F32 in any precision
+    double w_times;                       // what its parameters are multiplied by; 0: 1
+    int rounds_between;  // in BF16 it rounds what it computes from halfway on, once more than the reference
+    int sides[2][2];     // of a zero padding before it
 } op_case;
 
 typedef struct op_spec {

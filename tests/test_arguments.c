@@ -150,12 +150,16 @@ static void layers(void **state) {
     NO_VALUE(none, ls_average_pool2d(NULL, 0, NULL));
     NO_VALUE(none, ls_global_max_pool2d(NULL, 0, NULL));
     NO_VALUE(none, ls_global_average_pool2d(NULL, 0, NULL));
+    NO_VALUE(none, ls_global_average_pool2d_keepdims(NULL, 0, NULL));
     NO_VALUE(none, ls_relu(NULL, 0, NULL));
     NO_VALUE(none, ls_activate(NULL, 0, LS_ACTIVATION_RELU, NULL));
     NO_VALUE(none, ls_activate(NULL, 0, LS_ACTIVATION_TANH, NULL));
     NO_VALUE(none, ls_batch_norm(NULL, 0, NULL));
     NO_VALUE(none, ls_add(NULL, 0, 0, NULL));
     NO_VALUE(none, ls_multiply(NULL, 0, 0, NULL));
+    NO_VALUE(none, ls_separable_conv2d(NULL, 0, NULL));
+    NO_VALUE(none, ls_rescaling(NULL, 0, NULL));
+    NO_VALUE(none, ls_normalize(NULL, 0, NULL));
     NO_VALUE(none, ls_concat(NULL, x, 2, NULL));
     NO_VALUE(none, ls_depthwise_conv2d(NULL, 0, NULL));
     NO_VALUE(none, ls_conv2d_transpose(NULL, 0, NULL));
@@ -217,6 +221,7 @@ static void graphs(void **state) {
     assert_null(ls_graph_name(NULL));
     assert_null(ls_graph_store(NULL));
     assert_true(ls_graph_parameter_count(NULL) == 0 && ls_graph_trainable_parameter_count(NULL) == 0);
+    assert_true(ls_graph_cost(NULL).flops == 0 && ls_graph_cost(NULL).activations == 0);
     assert_true(ls_graph_classes(NULL) == 0 && ls_graph_input_count(NULL) == 0 && ls_graph_output_count(NULL) == 0);
     assert_null(ls_graph_input_at(NULL, 0).name);
     assert_null(ls_graph_input_at(g, 1).name);

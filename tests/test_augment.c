@@ -213,7 +213,9 @@ static void normalizations_have_names(void **state) {
     assert_int_equal(n, LS_NORMALIZATION_SYMMETRIC);
     assert_int_equal(ls_normalization_find("dataset", &n), LS_OK);
     assert_int_equal(n, LS_NORMALIZATION_DATASET);
-    refused(ls_normalization_find("imagenet", &n), "'imagenet': there are unit, symmetric and dataset");
+    assert_int_equal(ls_normalization_find("none", &n), LS_OK);
+    assert_int_equal(n, LS_NORMALIZATION_NONE);
+    refused(ls_normalization_find("imagenet", &n), "'imagenet': there are unit, symmetric, dataset and none");
     const char *help, *name;
     for (int i = 0; (name = ls_normalization_choice(i, &help)); i++)
         assert_int_equal(ls_normalization_find(name, &n), LS_OK);

@@ -82,6 +82,21 @@ static const struct {
     {"global_average_pool1d", {.op = LS_OP_GLOBAL_AVERAGE_POOL1D, .x = SAMPLE(4, 3)}},
     {"dense of sequences", {.op = LS_OP_DENSE, .x = SAMPLE(3, 5), .attrs = &(ls_dense_attrs){.units = 4}}},
     {"reshape", {.op = LS_OP_RESHAPE, .x = SAMPLE(2, 6), .attrs = &(ls_reshape_attrs){.shape = {3, -1, 2}}}},
+    {"separable_conv2d",
+     {.op = LS_OP_SEPARABLE_CONV2D,
+      .x = SAMPLE(5, 4, 3),
+      .attrs = &(ls_separable_conv2d_attrs){.filters = 4, .kernel = {3, 2}, .multiplier = 2}}},
+    {"separable_conv2d same",
+     {.op = LS_OP_SEPARABLE_CONV2D,
+      .x = SAMPLE(6, 5, 3),
+      .attrs =
+          &(ls_separable_conv2d_attrs){
+              .filters = 2, .kernel = {3, 3}, .strides = {2, 2}, .padding = LS_PADDING_SAME, .no_bias = 1}}},
+    {"multiply by channel", {.op = LS_OP_MULTIPLY, .x = {{.shape = LS_SHAPE(2, 3, 2)}, {.shape = LS_SHAPE(1, 1, 2)}}}},
+    {"rescaling",
+     {.op = LS_OP_RESCALING, .x = SAMPLE(3, 5), .attrs = &(ls_rescaling_attrs){.scale = -0.3, .offset = 2}}},
+    {"global_average_pool2d keepdims",
+     {.op = LS_OP_GLOBAL_AVERAGE_POOL2D, .x = SAMPLE(3, 2, 4), .attrs = &(ls_pool2d_attrs){.keepdims = 1}}},
 };
 enum { CASES = sizeof cases / sizeof cases[0] };
 

@@ -36,8 +36,38 @@ static void losses_are_ends(void **state) {
 }
 
 static void refusals_of_multiply(void **state) {
-    REFUSED("multiply: only values of one shape can be multiplied, not (None, 2, 3) and (None, 2, 1)",
-            ls_multiply(g, INPUT(2, 3), INPUT(2, 1), NULL));
+    REFUSED(
+        "multiply: only values of one shape can be multiplied, or the second has one value for each channel of the "
+        "first, and not (None, 2, 3) and (None, 2, 1)",
+        ls_multiply(g, INPUT(2, 3), INPUT(2, 1), NULL));
+    REFUSED(
+        "multiply: only values of one shape can be multiplied, or the second has one value for each channel of the "
+        "first, and not (None, 1, 1, 3) and (None, 2, 2, 3)",
+        ls_multiply(g, INPUT(1, 1, 3), INPUT(2, 2, 3), NULL));
+}
+
+#define WHOLE_NUMBERS ls_graph_add_input(g, NULL, LS_SHAPE(2, 3), LS_DTYPE_I32)
+
+static void refusals_of_what_images_go_through_first(void **state) {
+    REFUSED("rescaling: only floating values are rescaled, not whole numbers", ls_rescaling(g, WHOLE_NUMBERS, NULL));
+    REFUSED("rescaling: scale of a Rescaling layer lies between -1e+30 and 1e+30, but inf was asked for",
+            ls_rescaling(g, INPUT(2, 3), &(ls_rescaling_attrs){.scale = INFINITY}));
+    REFUSED("normalization: channels of floating values are normalized, not whole numbers, and not a single number",
+            ls_normalize(g, WHOLE_NUMBERS, NULL));
+}
+
+static void refusals_of_separable_conv2d(void **state) {
+    REFUSED("separable_conv2d: a convolution has at least 1 filter, but 0 were asked for",
+            ls_separable_conv2d(g, INPUT(4, 4, 2), &(ls_separable_conv2d_attrs){.kernel = {3, 3}}));
+    REFUSED(
+        "separable_conv2d: a SeparableConv2D layer works on images (None, H, W, C), but its input has shape (None, 4)",
+        ls_separable_conv2d(g, INPUT(4), &(ls_separable_conv2d_attrs){.filters = 2, .kernel = {3, 3}}));
+    REFUSED("separable_conv2d: depth_multiplier of a SeparableConv2D layer is at least 1, but -1 was asked for",
+            ls_separable_conv2d(g, INPUT(4, 4, 2),
+                                &(ls_separable_conv2d_attrs){.filters = 2, .kernel = {3, 3}, .multiplier = -1}));
+    REFUSED("separable_conv2d: 2000000 channels times 2000 are too many",
+            ls_separable_conv2d(g, INPUT(4, 4, 2000000),
+                                &(ls_separable_conv2d_attrs){.filters = 2, .kernel = {3, 3}, .multiplier = 2000}));
 }
 
 static void refusals_of_concat(void **state) {
@@ -81,7 +111,7 @@ static void activations_inside_layers(void **state) {
 }
 
 static void activations_end_no_logits(void **state) {
-    for (int a = LS_ACTIVATION_RELU; a <= LS_ACTIVATION_SILU; a++)
+    for (int a = LS_ACTIVATION_RELU; a <= LS_ACTIVATION_RELU6; a++)
         for (int own = 0; own < 2; own++) {
             ls_graph *g;
             OK(ls_graph_create("net", LS_SHAPE(4), &g));
@@ -150,7 +180,8 @@ static float *step_of(const ls_graph *g, const char *device, ls_dtype precision,
         int64_t n = ls_shape_count(ls_store_parameter(g->store, i).shape);
         gradient = realloc(gradient, (size_t)(*count + n) * sizeof *gradient);
         assert_non_null(gradient);
-        OK(ls_runner_get(r, i, r->gradient, gradient + *count));
+        memset(gradient + *count, 0, (size_t)n * sizeof *gradient);
+        if (!ls_store_parameter(g->store, i).frozen) OK(ls_runner_get(r, i, r->gradient, gradient + *count));
         *count += n;
     }
     ls_runner_destroy(&r);
@@ -173,7 +204,7 @@ static double farthest(const ls_graph *g, const float *a, const float *b) {
     double most = 0;
     for (int64_t i = 0, at = 0, n; i < ls_store_count(g->store); i++, at += n) {
         n = ls_shape_count(ls_store_parameter(g->store, (int)i).shape);
-        most = fmax(most, distance(a + at, b + at, n));
+        if (!ls_store_parameter(g->store, (int)i).frozen) most = fmax(most, distance(a + at, b + at, n));
     }
     return most;
 }
@@ -226,6 +257,31 @@ static ls_value of_branches(ls_graph *g) {
     c = ls_multiply(g, c, c, NULL);  // both inputs are the same
     return ls_dense(g, ls_flatten(g, c, NULL), &(ls_dense_attrs){.units = CLASSES});
 }
+
+// As networks for telephones are built: cut-off ReLUs, squeeze and excitation, separable convolutions, normalizations without gamma.
+static ls_value of_small_parts(ls_graph *g) {
+    ls_value x = ls_graph_add_input(g, NULL, LS_SHAPE(8, 8, 3), LS_DTYPE_F32), s;
+    x = ls_normalize(g, ls_rescaling(g, x, &(ls_rescaling_attrs){.scale = 2, .offset = 0.25}), NULL);
+    x = ls_conv2d(g, x, &(ls_conv2d_attrs){.filters = 24, .kernel = {3, 3}, .no_bias = 1});
+    x = ls_activate(g, ls_batch_norm(g, x, NULL), LS_ACTIVATION_RELU6, NULL);
+    x = ls_separable_conv2d(
+        g, x, &(ls_separable_conv2d_attrs){.filters = 32, .kernel = {3, 3}, .multiplier = 2, .no_bias = 1});
+    x = ls_activate(g, ls_batch_norm(g, x, &(ls_batch_norm_attrs){.no_scale = 1}), LS_ACTIVATION_SILU, NULL);
+    s = ls_global_average_pool2d_keepdims(g, x, NULL);
+    s = ls_conv2d(g, s, &(ls_conv2d_attrs){.filters = 32, .kernel = {1, 1}, .activation = LS_ACTIVATION_SIGMOID});
+    ls_value y = ls_multiply(g, x, s, NULL);
+    y = ls_separable_conv2d(g, y,
+                            &(ls_separable_conv2d_attrs){.filters = 32,
+                                                         .kernel = {3, 3},
+                                                         .padding = LS_PADDING_SAME,
+                                                         .no_bias = 1,
+                                                         .activation = LS_ACTIVATION_RELU6});
+    y = ls_dropout(g, y, &(ls_dropout_attrs){.rate = 0.5f, .per_sample = 1});
+    x = ls_global_average_pool2d(g, ls_add(g, y, x, NULL), NULL);
+    return ls_dense(g, x, &(ls_dense_attrs){.units = CLASSES});
+}
+
+static void network_of_small_parts(void **state) { check_network(of_small_parts); }
 
 static void network_of_branches(void **state) { check_network(of_branches); }
 
@@ -349,9 +405,12 @@ int main(void) {
         cmocka_unit_test(numbers_that_no_embedding_has),
         cmocka_unit_test(network_of_an_auto_encoder),
         cmocka_unit_test(network_of_groups),
+        cmocka_unit_test(network_of_small_parts),
         cmocka_unit_test(refusals_of_groups),
         cmocka_unit_test(losses_are_ends),
         cmocka_unit_test(refusals_of_multiply),
+        cmocka_unit_test(refusals_of_what_images_go_through_first),
+        cmocka_unit_test(refusals_of_separable_conv2d),
         cmocka_unit_test(refusals_of_concat),
         cmocka_unit_test(activations_inside_layers),
         cmocka_unit_test(activations_end_no_logits),

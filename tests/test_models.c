@@ -294,7 +294,8 @@ static void what_cannot_be_asked_for(void **state) {
     refuse("resnet50", &c, "resnet50: unknown pooling 'min': there are none, avg and max");
     ls_model_config_init(&c);
     c.include_top = 0;
-    refuse("mnist-cnn", &c, "mnist-cnn has no features without its classifier: only the resnets have them");
+    refuse("mnist-cnn", &c,
+           "mnist-cnn has no features without its classifier: networks of ImageNet and of CIFAR-10 have them");
     ls_model_config_init(&c);
     c.classes = -1;
     refuse("resnet50", &c, "resnet50: a network tells at least 1 class apart, not -1");
@@ -336,7 +337,7 @@ static void unknown_models(void **state) {
     assert_null(g);
     assert_non_null(strstr(ls_error_message(),
                            "there is no model named \"resnet50v3\" (did you mean resnet50v2?); the models "
-                           "are mnist-cnn, mnist-mlp, mnist-linear, resnet20, "));
+                           "are mnist-cnn, mnist-mlp, mnist-linear, lenet5, resnet20, "));
     assert_non_null(strstr(ls_error_message(), ", resnet152v2"));
     assert_int_equal(ls_model_create("transformer", (ls_shape){0}, 0, &g), LS_STATUS_NOT_FOUND);
     assert_null(strstr(ls_error_message(), "did you mean"));

@@ -149,7 +149,9 @@ static void pooling_of_padded_images(void **state) {
 
 static void global_pooling(void **state) {
     for (int i = 0; i < 24; i++) {
+        ls_pool2d_attrs a = {.keepdims = i % 3 == 0};
         check_layouts((op_case){.op = i % 2 ? LS_OP_GLOBAL_MAX_POOL2D : LS_OP_GLOBAL_AVERAGE_POOL2D,
+                                .attrs = &a,
                                 .batch = PICK(1, 3, 8),
                                 .x = SAMPLE(PICK(1, 3, 7), PICK(1, 4, 7), PICK(1, 3, 5, 16, 17, 32)),
                                 .values = i % 4 < 2 ? FEW : SMOOTH,
@@ -176,6 +178,27 @@ static void batch_norm(void **state) {
         if (c.batch * x[0] * x[1] == 1) c.x[0].shape.dim[0] = 2;
         if (i % 8 == 7) c.batch = PICK(2, 33, 300), c.x[0].shape = LS_SHAPE(PICK(3, 16, 24, 64, 1, 100));
         if (i % 8 == 6) c.batch = PICK(2, 5), c.x[0].shape = LS_SHAPE(PICK(3, 40), PICK(3, 16, 40));
+        check_layouts(c);
+    }
+}
+
+// With a ReLU that is cut off at 6, of values that reach there, and without gamma.
+static void batch_norm_otherwise(void **state) {
+    for (int i = 0; i < 14; i++) {
+        ls_batch_norm_attrs a = {.no_scale = i % 3 != 0, .epsilon = 1e-3f};
+        op_case c = {.op = LS_OP_BATCH_NORM,
+                     .attrs = &a,
+                     .relu = i % 4 == 0   ? 0
+                             : i % 4 == 1 ? 1
+                                          : 6,
+                     .addend = PICK(0, 1),
+                     .mask_dx = i % 7 == 0,
+                     .batch = PICK(2, 5),
+                     .x = SAMPLE(PICK(3, 7, 14), PICK(4, 7, 15), PICK(3, 16, 24, 64, 1, 8, 20, 100)),
+                     .forward = NORMALIZED,
+                     .backward = NORMALIZED,
+                     .terms = 1,
+                     .w_times = 8};
         check_layouts(c);
     }
 }
@@ -208,7 +231,7 @@ static void zero_padding(void **state) {
 static void relu_flatten_dropout(void **state) {
     static const ls_op_kind ops[] = {LS_OP_RELU, LS_OP_FLATTEN, LS_OP_DROPOUT, LS_OP_ACTIVATION};
     for (int i = 0; i < 48; i++) {
-        ls_dropout_attrs dropout = {.rate = i % 8 < 4 ? 0.5f : 0.3f};
+        ls_dropout_attrs dropout = {.rate = i % 8 < 4 ? 0.5f : 0.3f, .per_sample = i % 12 == 6};
         ls_activation_attrs activation = {.activation = LS_ACTIVATION_RELU};
         op_case c = {.op = ops[i % 4],
                      .attrs = i % 4 == 2   ? (const void *)&dropout
@@ -225,17 +248,18 @@ static void relu_flatten_dropout(void **state) {
 }
 
 static void activations(void **state) {
-    for (int i = 0; i < 40; i++) {
-        ls_activation_attrs a = {.activation = LS_ACTIVATION_SIGMOID + i % 5};
+    for (int i = 0; i < 48; i++) {
+        ls_activation_attrs a = {.activation = LS_ACTIVATION_SIGMOID + i % 6};
         op_case c = {.op = LS_OP_ACTIVATION,
                      .attrs = &a,
                      .batch = PICK(1, 3, 8),
                      .x = SAMPLE(PICK(1, 3, 6), PICK(1, 4), PICK(1, 3, 5, 16, 17, 32)),
+                     .values = a.activation == LS_ACTIVATION_RELU6 && i % 12 > 6 ? FAR : SMOOTH,
                      .mask_dx = PICK(0, 1),
                      .forward = ROUNDINGS,
                      .backward = ROUNDINGS,
                      .terms = 0.1};
-        if (i / 5 % 3 == 2) c.x[0].shape = LS_SHAPE(PICK(1, 7, 64, 200));
+        if (i / 6 % 3 == 2) c.x[0].shape = LS_SHAPE(PICK(1, 7, 64, 200));
         check_layouts(c);
     }
 }
@@ -249,6 +273,47 @@ static void multiply(void **state) {
                      .backward = ROUNDINGS};
         if (i % 4 == 3) c.x[0].shape = LS_SHAPE(c.x[0].shape.dim[2]);
         c.x[1] = c.x[0];
+        check_layouts(c);
+    }
+}
+
+static void multiply_by_channel(void **state) {
+    for (int i = 0; i < 20; i++) {
+        op_case c = {.op = LS_OP_MULTIPLY,
+                     .batch = PICK(1, 3, 8),
+                     .x = SAMPLE(PICK(2, 3, 14), PICK(1, 5, 14), PICK(1, 3, 4, 8, 16, 20, 24, 40, 64)),
+                     .forward = ROUNDINGS,
+                     .backward = NORMALIZED,
+                     .terms = 1};
+        int64_t channels = c.x[0].shape.dim[2];
+        c.x[1].shape = LS_SHAPE(1, 1, channels);
+        if (i % 5 == 4) c.x[0].shape = LS_SHAPE(7, channels), c.x[1].shape = LS_SHAPE(1, channels);
+        check_layouts(c);
+    }
+}
+
+static void rescaling(void **state) {
+    for (int i = 0; i < 12; i++) {
+        ls_rescaling_attrs a = {.scale = i % 2 ? 1 / 255.0 : -3, .offset = i % 3 ? 0.5 : 0};
+        op_case c = {.op = LS_OP_RESCALING,
+                     .attrs = &a,
+                     .batch = PICK(1, 3, 8),
+                     .x = SAMPLE(PICK(1, 3, 6), PICK(1, 4), PICK(1, 3, 16, 24, 32)),
+                     .forward = ROUNDINGS,
+                     .backward = ROUNDINGS};
+        if (i % 6 == 5) c.x[0].shape = LS_SHAPE(PICK(1, 7, 64, 200));
+        check_layouts(c);
+    }
+}
+
+static void normalization(void **state) {
+    for (int i = 0; i < 12; i++) {
+        op_case c = {.op = LS_OP_NORMALIZATION,
+                     .batch = PICK(1, 3, 8),
+                     .x = SAMPLE(PICK(1, 3, 6), PICK(1, 4), PICK(1, 3, 16, 24, 80)),
+                     .forward = ROUNDINGS,
+                     .backward = ROUNDINGS};
+        if (i % 6 == 5) c.x[0].shape = LS_SHAPE(PICK(1, 7, 64, 200));
         check_layouts(c);
     }
 }
@@ -274,13 +339,13 @@ static void concat(void **state) {
 // Groups of one channel and of several, of as many filters or more; kernels with gaps; both.
 static void conv2d_with_groups_and_dilation(void **state) {
     static const int channels[][3] = {{16, 16, 16}, {32, 32, 2}, {6, 9, 3}, {4, 8, 4},
-                                      {64, 32, 4},  {5, 10, 5},  {3, 7, 1}};
-    for (int i = 0; i < 84; i++) {
+                                      {64, 32, 4},  {5, 10, 5},  {3, 7, 1}, {64, 128, 16}};
+    for (int i = 0; i < 80; i++) {
         ls_conv2d_attrs a = draw_conv(PICK(1, 3), PICK(2, 3));
-        a.filters = channels[i % 7][1];
-        a.groups = channels[i % 7][2];
+        a.filters = channels[i % 8][1];
+        a.groups = channels[i % 8][2];
         if (i % 3) a.dilation[0] = PICK(1, 2, 3), a.dilation[1] = PICK(1, 2);
-        op_case c = conv(PICK(1, 3, 8), 7 + draw() % 6, 7 + draw() % 6, channels[i % 7][0], &a);
+        op_case c = conv(PICK(1, 3, 8), 7 + draw() % 6, 7 + draw() % 6, channels[i % 8][0], &a);
         c.mask_dx = PICK(0, 1);
         c.residual = i % 5 == 0;
         check(c);
@@ -307,6 +372,27 @@ static void depthwise_conv2d(void **state) {
                      .backward = PRODUCTS};
         if (i % 4 == 0 && a.padding == LS_PADDING_VALID && a.kernel[0] > 1) c.sides[0][0] = c.sides[1][1] = 1;
         check_layouts(c);
+    }
+}
+
+static void separable_conv2d(void **state) {
+    for (int i = 0; i < 14; i++) {
+        ls_separable_conv2d_attrs a = {.filters = PICK(1, 3, 16, 24, 32),
+                                       .kernel = {PICK(1, 3, 5), PICK(2, 3)},
+                                       .strides = {PICK(1, 2), 1},
+                                       .multiplier = i % 2 ? 1 : PICK(2, 3),
+                                       .padding = PICK(LS_PADDING_VALID, LS_PADDING_SAME),
+                                       .no_bias = PICK(0, 1)};
+        a.strides[1] = a.strides[0];
+        if (i % 3 == 0) a.dilation[0] = PICK(1, 2), a.dilation[1] = 2;
+        check_layouts((op_case){.op = LS_OP_SEPARABLE_CONV2D,
+                                .attrs = &a,
+                                .batch = PICK(1, 3, 8),
+                                .x = SAMPLE(9 + draw() % 4, 9 + draw() % 4, PICK(1, 3, 8, 16, 24, 32)),
+                                .forward = PRODUCTS,
+                                .backward = PRODUCTS,
+                                .terms = 4,  // gradients of parameters are sums over all pixels
+                                .rounds_between = 1});
     }
 }
 
@@ -537,11 +623,16 @@ int main(void) {
         cmocka_unit_test(pooling_of_padded_images),
         cmocka_unit_test(global_pooling),
         cmocka_unit_test(batch_norm),
+        cmocka_unit_test(batch_norm_otherwise),
         cmocka_unit_test(addition),
         cmocka_unit_test(zero_padding),
         cmocka_unit_test(relu_flatten_dropout),
         cmocka_unit_test(activations),
         cmocka_unit_test(multiply),
+        cmocka_unit_test(multiply_by_channel),
+        cmocka_unit_test(rescaling),
+        cmocka_unit_test(normalization),
+        cmocka_unit_test(separable_conv2d),
         cmocka_unit_test(concat),
         cmocka_unit_test(conv2d_with_groups_and_dilation),
         cmocka_unit_test(depthwise_conv2d),

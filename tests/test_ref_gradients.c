@@ -196,8 +196,8 @@ static void check(problem p) {
         compared++;
     }
     for (int k = 0; k < s->w_count; k++) {
+        if (p.spec.role[k] == LS_PARAM_STATISTIC) continue;  // what is there, if anything, is no gradient
         assert_true(gives[LS_ARG_DW + k]);
-        if (p.spec.role[k] == LS_PARAM_STATISTIC) continue;  // what is there is no gradient
         compare(&p, LS_ARG_DW + k, p.args.w[k], p.args.dw[k], s->w[k].shape);
         compared++;
     }
@@ -269,8 +269,9 @@ static void check_norm(op_case c) {
     for (int k = 0; k < 1; k++) scale(p.args.w[k], s->w[k].shape, 100, 0);
     s->activation = LS_ACTIVATION_NONE;
     compute(&p, LS_PASS_TRAINING, NULL);
-    for (int64_t i = 0; i < ls_shape_count(s->y[0].shape) && c.relu; i++) assert_true(fabs(p.args.y[0][i]) > 1e-4);
-    if (c.relu) s->activation = LS_ACTIVATION_RELU;
+    for (int64_t i = 0; i < ls_shape_count(s->y[0].shape) && c.relu; i++)
+        assert_true(fabs(p.args.y[0][i]) > 1e-4 && fabs(p.args.y[0][i] - 6) > 1e-4);
+    if (c.relu) s->activation = c.relu == 6 ? LS_ACTIVATION_RELU6 : LS_ACTIVATION_RELU;
     check(p);
 }
 
@@ -280,7 +281,13 @@ static void batch_norm(void **state) {
         check_norm((op_case){.op = LS_OP_BATCH_NORM, .relu = relu, .batch = 7, .x = SAMPLE(5)});
         check_norm((op_case){.op = LS_OP_BATCH_NORM, .relu = relu, .batch = 3, .x = SAMPLE(2, 4, 5), .residual = 1});
         check_norm((op_case){.op = LS_OP_BATCH_NORM, .relu = relu, .batch = 2, .x = SAMPLE(3, 3, 2), .addend = 1});
+        check_norm((op_case){.op = LS_OP_BATCH_NORM,
+                             .relu = relu,
+                             .batch = 2,
+                             .x = SAMPLE(3, 4, 3),
+                             .attrs = &(ls_batch_norm_attrs){.no_scale = 1}});
     }
+    check_norm((op_case){.op = LS_OP_BATCH_NORM, .relu = 6, .batch = 2, .x = SAMPLE(7, 4, 3), .addend = 1});
 }
 
 static void zero_padding(void **state) {
@@ -302,6 +309,10 @@ static void relu_and_flatten(void **state) {
 static void dropout(void **state) {
     check_case(
         (op_case){.op = LS_OP_DROPOUT, .batch = 2, .x = SAMPLE(3, 3, 5), .attrs = &(ls_dropout_attrs){.rate = 0.3f}});
+    check_case((op_case){.op = LS_OP_DROPOUT,
+                         .batch = 6,
+                         .x = SAMPLE(2, 2, 3),
+                         .attrs = &(ls_dropout_attrs){.rate = 0.5f, .per_sample = 1}});
 }
 
 static void softmax_cross_entropy(void **state) {
@@ -318,11 +329,15 @@ static void softmax_cross_entropy(void **state) {
 }
 
 static void activations(void **state) {
-    for (int a = LS_ACTIVATION_SIGMOID; a <= LS_ACTIVATION_SILU; a++) {
+    for (int a = LS_ACTIVATION_SIGMOID; a <= LS_ACTIVATION_RELU6; a++) {
         ls_activation_attrs attrs = {.activation = (ls_activation)a};
         check_case((op_case){.op = LS_OP_ACTIVATION, .attrs = &attrs, .batch = 3, .x = SAMPLE(2, 3, 5)});
         check_case((op_case){.op = LS_OP_ACTIVATION, .attrs = &attrs, .batch = 2, .x = SAMPLE(7)});
     }
+    ls_activation_attrs cut = {.activation = LS_ACTIVATION_RELU6};  // of values from -9 to 9
+    problem p = make_problem((op_case){.op = LS_OP_ACTIVATION, .attrs = &cut, .batch = 2, .x = SAMPLE(3, 5)});
+    scale(p.args.x[0], p.spec.kernel.x[0].shape, 60, 0);
+    check(p);
 }
 
 static void concat_and_multiply(void **state) {
@@ -337,6 +352,42 @@ static void concat_and_multiply(void **state) {
     }
     check_case(
         (op_case){.op = LS_OP_MULTIPLY, .batch = 2, .x = {{.shape = LS_SHAPE(2, 3, 4)}, {.shape = LS_SHAPE(2, 3, 4)}}});
+}
+
+static void multiply_by_channel(void **state) {
+    check_case(
+        (op_case){.op = LS_OP_MULTIPLY, .batch = 2, .x = {{.shape = LS_SHAPE(2, 3, 4)}, {.shape = LS_SHAPE(1, 1, 4)}}});
+    check_case(
+        (op_case){.op = LS_OP_MULTIPLY, .batch = 3, .x = {{.shape = LS_SHAPE(3, 2)}, {.shape = LS_SHAPE(1, 2)}}});
+}
+
+static void rescaling_and_normalization(void **state) {
+    check_case((op_case){.op = LS_OP_RESCALING,
+                         .batch = 2,
+                         .x = SAMPLE(2, 3, 4),
+                         .attrs = &(ls_rescaling_attrs){.scale = -0.3, .offset = 2}});
+    check_case((op_case){.op = LS_OP_NORMALIZATION, .batch = 2, .x = SAMPLE(2, 3, 4)});
+}
+
+static void separable_conv2d(void **state) {
+    check_case((op_case){.op = LS_OP_SEPARABLE_CONV2D,
+                         .batch = 2,
+                         .x = SAMPLE(4, 5, 3),
+                         .attrs = &(ls_separable_conv2d_attrs){.filters = 4, .kernel = {3, 2}, .multiplier = 2}});
+    check_case((op_case){.op = LS_OP_SEPARABLE_CONV2D,
+                         .x = SAMPLE(5, 4, 2),
+                         .attrs = &(ls_separable_conv2d_attrs){.filters = 3,
+                                                               .kernel = {2, 3},
+                                                               .strides = {2, 2},
+                                                               .dilation = {2, 1},
+                                                               .padding = LS_PADDING_SAME,
+                                                               .no_bias = 1}});
+}
+
+static void global_pooling_that_keeps_dimensions(void **state) {
+    ls_pool2d_attrs a = {.keepdims = 1};
+    check_case((op_case){.op = LS_OP_GLOBAL_AVERAGE_POOL2D, .batch = 2, .x = SAMPLE(3, 2, 4), .attrs = &a});
+    check_case((op_case){.op = LS_OP_GLOBAL_MAX_POOL2D, .batch = 2, .x = SAMPLE(3, 2, 4), .attrs = &a});
 }
 
 static void conv2d_with_groups_and_dilation(void **state) {
@@ -736,6 +787,10 @@ int main(void) {
         cmocka_unit_test(dropout),
         cmocka_unit_test(softmax_cross_entropy),
         cmocka_unit_test(activations),
+        cmocka_unit_test(multiply_by_channel),
+        cmocka_unit_test(rescaling_and_normalization),
+        cmocka_unit_test(separable_conv2d),
+        cmocka_unit_test(global_pooling_that_keeps_dimensions),
         cmocka_unit_test(concat_and_multiply),
         cmocka_unit_test(conv2d_with_groups_and_dilation),
         cmocka_unit_test(depthwise_conv2d),

@@ -29,7 +29,7 @@ if(TARGET lockstep_program)
       COMMAND ${PYTHON3} ${CMAKE_CURRENT_SOURCE_DIR}/faults/kills.py $<TARGET_FILE:lockstep_program> --kills 8 --epochs 8)
     set_tests_properties(train.kills PROPERTIES TIMEOUT 600 LABELS "train;mpi;slow" PROCESSORS 2)
   endif()
-  foreach(model mnist-cnn resnet20)
+  foreach(model mnist-cnn resnet20 mobilenetv2)
     add_test(NAME same_bits.${model}
       COMMAND sh ${CMAKE_CURRENT_SOURCE_DIR}/train/same_bits.sh $<TARGET_FILE:lockstep_program> ${model})
     set_tests_properties(same_bits.${model} PROPERTIES TIMEOUT 900 LABELS "train;mpi;slow" PROCESSORS 2)

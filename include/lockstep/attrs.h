@@ -20,7 +20,8 @@ extern "C" {
     X(TANH, "tanh")                                                                                                    \
     X(SOFTMAX, "softmax") /* over the last axis */                                                                     \
     X(GELU, "gelu")       /* exactly, x Phi(x) with the error function, as Keras has it by default */                  \
-    X(SILU, "silu")       /* x sigmoid(x), also called swish */
+    X(SILU, "silu")       /* x sigmoid(x), also called swish */                                                        \
+    X(RELU6, "relu6")     /* a ReLU that is cut off at 6 */
 typedef enum ls_activation {
 #define LS_ACTIVATION_ENUM(name, text) LS_ACTIVATION_##name,
     LS_ACTIVATION_LIST(LS_ACTIVATION_ENUM)
@@ -48,7 +49,9 @@ typedef enum ls_padding {
     X(LECUN_NORMAL, "lecun_normal")                                                                                    \
     X(ZEROS, "zeros")                                                                                                  \
     X(ONES, "ones")                                                                                                    \
-    X(RANDOM_UNIFORM, "random_uniform") /* from -0.05 to 0.05, for embeddings */
+    X(RANDOM_UNIFORM, "random_uniform")       /* from -0.05 to 0.05, for embeddings */                                 \
+    X(HE_NORMAL_FAN_OUT, "he_normal_fan_out") /* VarianceScaling(2, "fan_out", "truncated_normal") */                  \
+    X(FAN_OUT_UNIFORM, "fan_out_uniform")     /* VarianceScaling(1 / 3, "fan_out", "uniform") */
 typedef enum ls_initializer {
 #define LS_INITIALIZER_ENUM(name, text) LS_INITIALIZER_##name,
     LS_INITIALIZER_LIST(LS_INITIALIZER_ENUM)
@@ -76,6 +79,7 @@ typedef struct ls_pool2d_attrs {
     ls_padding padding;  // default valid
     int pad[4];          // resolved: top, left, bottom, right
     int pad_zeros;       // resolved: of max pooling, the padding takes part as zeros (a zero padding before it)
+    int keepdims;        // of global pooling, 1: the output is (N, 1, 1, C) and not (N, C)
 } ls_pool2d_attrs;
 
 typedef struct ls_dense_attrs {
@@ -90,6 +94,7 @@ typedef struct ls_batch_norm_attrs {
     const char *name;
     float momentum;  // of the moving mean and variance; default 0.99
     float epsilon;   // added to the variance; default 0.001
+    int no_scale;    // 1: without gamma (Keras's scale=False)
 } ls_batch_norm_attrs;
 
 typedef struct ls_concat_attrs {
@@ -109,6 +114,20 @@ typedef struct ls_depthwise_conv2d_attrs {
     ls_initializer kernel_initializer, bias_initializer;
     int pad[4];  // resolved: top, left, bottom, right
 } ls_depthwise_conv2d_attrs;
+
+typedef struct ls_separable_conv2d_attrs {
+    const char *name;
+    int filters;      // output channels
+    int kernel[2];    // height, width
+    int strides[2];   // default 1, 1
+    int multiplier;   // outputs of each channel, of which the filters are made; default 1 (Keras's depth_multiplier)
+    int dilation[2];  // default 1, 1
+    ls_padding padding;
+    ls_activation activation;
+    int no_bias;
+    ls_initializer depthwise_initializer, pointwise_initializer, bias_initializer;
+    int pad[4];  // resolved: top, left, bottom, right
+} ls_separable_conv2d_attrs;
 
 typedef struct ls_conv2d_transpose_attrs {
     const char *name;
@@ -154,7 +173,13 @@ typedef struct ls_dropout_attrs {
     const char *name;
     float rate;      // the fraction set to zero, 0 <= rate < 1; the rest is scaled by 1 / (1 - rate)
     uint32_t layer;  // resolved: the layer's number, a part of its random counter
+    int per_sample;  // 1: a sample is kept or set to zero as a whole (Keras's noise_shape (None, 1, 1, 1))
 } ls_dropout_attrs;
+
+typedef struct ls_rescaling_attrs {
+    const char *name;
+    double scale, offset;  // x * scale + offset; default 1, 0
+} ls_rescaling_attrs;
 
 typedef struct ls_activation_attrs {
     const char *name;

@@ -64,6 +64,8 @@ ls_value ls_average_pool2d(ls_graph *graph, ls_value x, const ls_pool2d_attrs *a
 // (N, H, W, C) -> (N, C).
 ls_value ls_global_max_pool2d(ls_graph *graph, ls_value x, const char *name);
 ls_value ls_global_average_pool2d(ls_graph *graph, ls_value x, const char *name);
+// (N, H, W, C) -> (N, 1, 1, C). Keras's GlobalAveragePooling2D(keepdims=True).
+ls_value ls_global_average_pool2d_keepdims(ls_graph *graph, ls_value x, const char *name);
 ls_value ls_relu(ls_graph *graph, ls_value x, const char *name);
 // Any activation, as Keras's Activation layer: (N, ...) -> the same. Softmax goes over the last axis. NONE: x itself.
 ls_value ls_activate(ls_graph *graph, ls_value x, ls_activation activation, const char *name);
@@ -74,14 +76,19 @@ ls_value ls_activate(ls_graph *graph, ls_value x, ls_activation activation, cons
 ls_value ls_batch_norm(ls_graph *graph, ls_value x, const ls_batch_norm_attrs *attrs);
 // The sum of two values of one shape.
 ls_value ls_add(ls_graph *graph, ls_value a, ls_value b, const char *name);
-// The product of two values of one shape, element by element. Keras's Multiply.
+// The product of two values of one shape, element by element; or the second has one value for each channel of a sample, (N, 1, 1, C) for
+// (N, H, W, C), that all pixels are multiplied by. Keras's Multiply.
 ls_value ls_multiply(ls_graph *graph, ls_value a, ls_value b, const char *name);
 // `count` values, 2 to 16, one behind the other along an axis other than the batch; in the others their shapes are the same. Keras's
 // Concatenate.
 ls_value ls_concat(ls_graph *graph, const ls_value *x, int count, const ls_concat_attrs *attrs);
 // (N, H, W, C) -> (N, H', W', C * multiplier): each channel by itself; output c * multiplier + m is the m-th of channel c. Parameters:
-// NAME/depthwise_kernel (KH, KW, C, multiplier), NAME/bias (C * multiplier). Keras's DepthwiseConv2D.
+// NAME/kernel (KH, KW, C, multiplier), NAME/bias (C * multiplier). Keras's DepthwiseConv2D (before Keras 3: NAME/depthwise_kernel).
 ls_value ls_depthwise_conv2d(ls_graph *graph, ls_value x, const ls_depthwise_conv2d_attrs *attrs);
+// (N, H, W, C) -> (N, H', W', filters): a depthwise convolution without a bias, and a 1 x 1 convolution of what it gives. Parameters:
+// NAME/depthwise_kernel (KH, KW, C, multiplier), NAME/pointwise_kernel (1, 1, C * multiplier, filters), NAME/bias (filters). Keras's
+// SeparableConv2D.
+ls_value ls_separable_conv2d(ls_graph *graph, ls_value x, const ls_separable_conv2d_attrs *attrs);
 // (N, H, W, C) -> (N, H', W', filters), the reverse of a convolution that makes H x W of H' x W': H' is H * stride with padding same,
 // else H * stride + max(KH - stride, 0). Parameters: NAME/kernel (KH, KW, filters, C), NAME/bias (filters). Keras's Conv2DTranspose.
 ls_value ls_conv2d_transpose(ls_graph *graph, ls_value x, const ls_conv2d_transpose_attrs *attrs);
@@ -101,8 +108,13 @@ ls_value ls_reshape(ls_graph *graph, ls_value x, const ls_reshape_attrs *attrs);
 ls_value ls_zero_pad2d(ls_graph *graph, ls_value x, const ls_zero_pad2d_attrs *attrs);
 // (N, ...) -> (N, product): rows in NHWC order, as Keras does it.
 ls_value ls_flatten(ls_graph *graph, ls_value x, const char *name);
+// x * scale + offset, element by element. Keras's Rescaling.
+ls_value ls_rescaling(ls_graph *graph, ls_value x, const ls_rescaling_attrs *attrs);
+// (N, ..., C) -> the same: (x - mean) / max(sqrt(variance), 1e-7), channel by channel, with numbers that come with the weights and are never
+// trained. Parameters: NAME/mean, NAME/variance (C), NAME/count, one number that nothing reads. Keras's Normalization.
+ls_value ls_normalize(ls_graph *graph, ls_value x, const char *name);
 // Zeroes a fraction of the elements while training; the identity in evaluation. Which elements is a function of
-// (seed, epoch, sample, layer), not of the batch or the worker.
+// (seed, epoch, sample, layer), not of the batch or the worker. With per_sample a fraction of the samples.
 ls_value ls_dropout(ls_graph *graph, ls_value x, const ls_dropout_attrs *attrs);
 
 // --- losses and metrics ----------------------------------------------------------------------------------------------
@@ -179,6 +191,14 @@ int ls_graph_input_count(const ls_graph *graph);
 ls_port ls_graph_input_at(const ls_graph *graph, int index);
 int ls_graph_output_count(const ls_graph *graph);
 ls_port ls_graph_output_at(const ls_graph *graph, int index);
+// What a network takes, for comparing one with another.
+typedef struct ls_cost {
+    double
+        flops;  // of a sample's forward pass, additions and multiplications each counting as one; of convolutions and dense layers
+    int64_t
+        activations;  // elements that a sample's layers give, without those that only rename or are made in passing (paddings, ReLUs, sums)
+} ls_cost;
+ls_cost ls_graph_cost(const ls_graph *graph);  // a finished one's; NULL: zeros
 // A table of the layers as Keras prints it; the caller frees *text. Errors: OUT_OF_MEMORY.
 ls_status ls_graph_summary(const ls_graph *graph, char **text);
 
@@ -222,6 +242,8 @@ typedef struct ls_model_info {
     const char *name, *help;  // owned by the library
     ls_shape input;           // of one sample
     int classes;
+    double
+        imagenet_top1;  // of published weights, in per cent of ImageNet's validation set (docs/models.md); 0: there are none
 } ls_model_info;
 // The index-th of them; past the last one the name is NULL. Not collective.
 ls_model_info ls_model_at(int index);

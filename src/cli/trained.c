@@ -68,7 +68,7 @@ const ls_option *cli_trained_options(void) {
     static const ls_option table[] = {
         {"image-size", LS_OPTION_INT, AT(image_size), .metavar = "N", .min = 1, .max = 4096, .group = "Network",
          .help = "the size that images are resized to, N x N pixels"},
-        {"normalize", LS_OPTION_TEXT, AT(normalize), .metavar = "unit|symmetric|dataset", .group = "Network",
+        {"normalize", LS_OPTION_TEXT, AT(normalize), .metavar = "unit|symmetric|dataset|none", .group = "Network",
          .help = "what the pixels 0 to 255 become, as train has it"},
         {"precision", LS_OPTION_TEXT, AT(precision), .metavar = "fp32|bf16", .group = "Network",
          .help = "type of activations and working weights"},

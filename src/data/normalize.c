@@ -10,11 +10,12 @@
 #include "data/image.h"
 
 // By the values of ls_normalization.
-static const char *const names[] = {"unit", "symmetric", "dataset"};
+static const char *const names[] = {"unit", "symmetric", "dataset", "none"};
 static const char *const help_of[] = {
     "pixel / 255: from 0 to 1",
     "pixel / 127.5 - 1: from -1 to 1, as Keras's preprocess_input of ResNetV2 and MobileNet has it",
     "(pixel - mean) / deviation, both of the training set, channel by channel",
+    "pixel: from 0 to 255, for networks that begin with a rescaling, as Keras's EfficientNets do",
 };
 
 const char *ls_normalization_choice(int index, const char **help) {
@@ -29,8 +30,8 @@ ls_status ls_normalization_find(const char *name, ls_normalization *out) {
             *out = (ls_normalization)i;
             return LS_OK;
         }
-    return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "unknown normalization '%.64s': there are unit, symmetric and dataset",
-                   name);
+    return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
+                   "unknown normalization '%.64s': there are unit, symmetric, dataset and none", name);
 }
 
 // Value by value of a row, so that vectors need not know of channels.

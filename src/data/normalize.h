@@ -8,6 +8,7 @@ typedef enum ls_normalization {
     LS_NORMALIZATION_UNIT,       // pixel / 255: [0, 1]
     LS_NORMALIZATION_SYMMETRIC,  // (pixel - 127.5) / 127.5: [-1, 1], Keras's preprocess_input for ResNetV2 and MobileNet
     LS_NORMALIZATION_DATASET,    // each channel of the training set has mean 0 and deviation 1
+    LS_NORMALIZATION_NONE,       // pixels as they are, [0, 255]: of networks that begin with a rescaling of their own
 } ls_normalization;
 
 // The index-th name, NULL past the last; *help gets one line about it.

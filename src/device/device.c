@@ -69,9 +69,10 @@ void ls_device_destroy(ls_device **device) {
 
 // --- kernels ---------------------------------------------------------------------------------------------------------
 
-static int shapes_ok(const ls_tensor_type *t, int count) {
+// Of at least so many dimensions: a parameter may be a single number, all else has the batch.
+static int shapes_ok(const ls_tensor_type *t, int count, int least) {
     for (int i = 0; i < count; i++) {
-        if (t[i].shape.ndim < 1 || t[i].shape.ndim > LS_MAX_DIMS) return 0;
+        if (t[i].shape.ndim < least || t[i].shape.ndim > LS_MAX_DIMS) return 0;
         for (int d = 0; d < t[i].shape.ndim; d++)
             if (t[i].shape.dim[d] < 1) return 0;
     }
@@ -89,8 +90,8 @@ ls_status ls_kernel_create(ls_device *device, const ls_kernel_spec *spec, ls_ker
     if (spec->op <= LS_OP_INPUT || spec->op >= LS_OP_COUNT)
         return LS_FAIL(LS_STATUS_INTERNAL, "a kernel was asked for operation %d, which computes nothing", spec->op);
     if (spec->x_count < 1 || spec->x_count > LS_MAX_INPUTS || spec->y_count < 1 || spec->y_count > LS_MAX_OUTPUTS ||
-        spec->w_count > LS_MAX_PARAMS || !shapes_ok(spec->x, spec->x_count) || !shapes_ok(spec->w, spec->w_count) ||
-        !shapes_ok(spec->y, spec->y_count))
+        spec->w_count > LS_MAX_PARAMS || !shapes_ok(spec->x, spec->x_count, 1) ||
+        !shapes_ok(spec->w, spec->w_count, 0) || !shapes_ok(spec->y, spec->y_count, 1))
         return LS_FAIL(LS_STATUS_INTERNAL, "a %s kernel was asked for shapes it cannot have", ls_op_name(spec->op));
     LS_TRY(device->ops->kernel_create(device, spec, out));
     if ((*out)->tiles < 1) (*out)->tiles = 1;

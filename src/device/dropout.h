@@ -1,6 +1,6 @@
 // Which elements dropout keeps: the one definition all devices on the host share, so that a run's masks do not depend
 // on the device. Element e of a sample, counted in NHWC order, draws word e % 4 of the Philox block
-// (e / 4, sample, layer, epoch).
+// (e / 4, sample, layer, epoch). A layer that keeps or drops whole samples draws element 0 for all of them.
 #ifndef LS_DEVICE_DROPOUT_H
 #define LS_DEVICE_DROPOUT_H
 

@@ -17,6 +17,7 @@
     X(MULTIPLY, multiply)                                                                                              \
     X(CONCAT, concat)                                                                                                  \
     X(DEPTHWISE_CONV2D, depthwise_conv2d)                                                                              \
+    X(SEPARABLE_CONV2D, separable_conv2d)                                                                              \
     X(CONV2D_TRANSPOSE, conv2d_transpose)                                                                              \
     X(UP_SAMPLING2D, up_sampling2d)                                                                                    \
     X(LAYER_NORM, layer_norm)                                                                                          \
@@ -24,6 +25,8 @@
     X(GLOBAL_AVERAGE_POOL1D, global_average_pool1d)                                                                    \
     X(RESHAPE, reshape)                                                                                                \
     X(ZERO_PAD2D, zero_pad2d)                                                                                          \
+    X(RESCALING, rescaling)                                                                                            \
+    X(NORMALIZATION, normalization)                                                                                    \
     X(RELU, relu)                                                                                                      \
     X(ACTIVATION, activation)                                                                                          \
     X(FLATTEN, flatten)                                                                                                \

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "graph/graph.h"
+#include "graph/plan_build.h"
 
 static uint64_t hash(uint64_t h, const void *bytes, size_t size) {  // FNV-1a
     for (size_t i = 0; i < size; i++) h = (h ^ ((const unsigned char *)bytes)[i]) * 1099511628211u;
@@ -61,6 +62,26 @@ int ls_graph_classes(const ls_graph *graph) {
     if (!graph->finished || graph->features || graph->output_count != 1) return 0;
     ls_shape shape = ls__value_type(graph, graph->outputs[0].value)->shape;
     return shape.ndim == 1 ? (int)shape.dim[0] : 0;
+}
+
+static int is_made_in_passing(const ls_op *op, const ls_attrs *attrs) {
+    return op->traits & (LS_OP_RENAMES | LS_OP_RENAMES_IN_INFERENCE) || ls__acts_as(op, attrs) != LS_ACTS_AS_ITSELF;
+}
+
+ls_cost ls_graph_cost(const ls_graph *graph) {
+    const ls_plan_config one = {.batch = 1, .precision = LS_DTYPE_F32, .mode = LS_PLAN_PREDICTION};
+    ls_cost cost = {.flops = 0};
+    for (int i = 0; graph && graph->finished && i < graph->node_count; i++) {
+        const ls_node *n = &graph->nodes[i];
+        const ls_op *op = ls__op_find(n->op);
+        if (n->input_count == 0 || op->part != LS_PART_LAYER) continue;
+        ls_kernel_spec spec;
+        ls__node_spec(graph, i, &one, &spec);
+        if (op->flops) cost.flops += op->flops(&spec);
+        if (is_made_in_passing(op, &n->attrs)) continue;
+        for (int k = 0; k < n->output_count; k++) cost.activations += ls_shape_count(n->output[k].shape);
+    }
+    return cost;
 }
 
 int ls_graph_input_count(const ls_graph *graph) { return graph ? graph->input_count : 0; }

@@ -53,6 +53,11 @@ void ls_param_initialize(const ls_store *store, int param, uint64_t seed, float 
     case LS_INITIALIZER_HE_UNIFORM: variance = 2 / fan_in; break;
     case LS_INITIALIZER_LECUN_NORMAL: normal = 1;  // fall through
     case LS_INITIALIZER_LECUN_UNIFORM: variance = 1 / fan_in; break;
+    case LS_INITIALIZER_HE_NORMAL_FAN_OUT:
+        normal = 1;
+        variance = 2 / (double)p->fan_out;
+        break;
+    case LS_INITIALIZER_FAN_OUT_UNIFORM: variance = 1 / (3 * (double)p->fan_out); break;
     case LS_INITIALIZER_RANDOM_UNIFORM: variance = 0.05 * 0.05 / 3; break;
     case LS_INITIALIZER_ONES: constant = 1; break;
     case LS_INITIALIZER_DEFAULT:

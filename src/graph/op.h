@@ -44,11 +44,14 @@ typedef enum ls_absorbs {
     LS_ABSORBS_PADDING = 4,   // a zero padding of its input
     LS_ABSORBS_ADDEND = 8,    // backward: the gradient of its input from other readers
     LS_ABSORBS_MASK = 16,     // backward: the mask of a ReLU that its input's operation ended in
+    LS_ABSORBS_RELU6 =
+        32,  // forward: a ReLU of its output that is cut off at 6, and masks itself by it (LS_OP_MASKS_ITSELF)
 } ls_absorbs;
 
 typedef enum ls_acts_as {
     LS_ACTS_AS_ITSELF,
     LS_ACTS_AS_RELU,     // and computes it, forward and backward, in any layout
+    LS_ACTS_AS_RELU6,    // the same of one that is cut off at 6
     LS_ACTS_AS_SUM,      // of two values, in any layout
     LS_ACTS_AS_PADDING,  // with zeros
 } ls_acts_as;

@@ -192,7 +192,7 @@ ls_status ls__backward_layer(ls_builder *b, int i) {
     const ls_node_state *s = &b->nodes[i];
     ls_tensor d[LS_MAX_OUTPUTS] = {{.layout = NULL}}, dx[LS_MAX_INPUTS] = {{.layout = NULL}};
     for (int k = 0; k < n->output_count; k++) LS_TRY(ls__gradient_of(b, i, k, &d[k]));
-    if (s->relu && !s->masked_by_reader) LS_TRY(mask(b, i, &d[0]));
+    if (s->activation != LS_ACTIVATION_NONE && !s->masked_by_reader) LS_TRY(mask(b, i, &d[0]));
     if (s->residual != LS_NO_VALUE) LS_TRY(add_gradient(b, b->values[s->residual].home, d[0], i));
     if (s->trains) LS_TRY(ls__emit_backward(b, i, LS_PASS_BACKWARD_WEIGHTS, "backward weights", d, NULL));
     if (!any_gradient_wanted(b, i)) return LS_OK;

@@ -36,10 +36,10 @@ typedef struct ls_value_state {
 
 // And of a node.
 typedef struct ls_node_state {
-    int needed;         // it leads to what the plan computes
-    int trains;         // it has a parameter that is trained
-    ls_value residual;  // added by its kernel before the activation; LS_NO_VALUE: none
-    int relu;           // its kernel ends in a ReLU
+    int needed;                // it leads to what the plan computes
+    int trains;                // it has a parameter that is trained
+    ls_value residual;         // added by its kernel before the activation; LS_NO_VALUE: none
+    ls_activation activation;  // that its kernel ends in: RELU, RELU6; else NONE
     // Its kernel ends in a ReLU, and its one reader's kernel masks the gradient by it.
     int masked_by_reader;
     ls_tensor input[LS_MAX_INPUTS];  // what its kernel read, after any reorder

@@ -69,13 +69,19 @@ static void find_gradients(ls_builder *b) {
 
 // --- folding ---------------------------------------------------------------------------------------------------------
 
-static void fold_relu(ls_builder *b, int i) {
+static void fold_activation(ls_builder *b, int i, ls_activation activation, unsigned absorbs) {
     ls_value x = b->graph->nodes[i].inputs[0], home = b->values[x].home;
-    if (b->values[x].readers != 1 || b->values[x].padding || home_node(b, home)->relu ||
-        !(home_op(b, home)->absorbs & LS_ABSORBS_RELU))
+    if (b->values[x].readers != 1 || b->values[x].padding || home_node(b, home)->activation != LS_ACTIVATION_NONE ||
+        !(home_op(b, home)->absorbs & absorbs))
         return;
     b->values[b->graph->nodes[i].value].home = home;
-    home_node(b, home)->relu = 1;
+    home_node(b, home)->activation = activation;
+}
+
+// Not behind a sum, of which the kernel would have to keep more than whether it was positive.
+static void fold_relu6(ls_builder *b, int i) {
+    if (home_node(b, b->values[b->graph->nodes[i].inputs[0]].home)->residual == LS_NO_VALUE)
+        fold_activation(b, i, LS_ACTIVATION_RELU6, LS_ABSORBS_RELU6);
 }
 
 // The later operation adds what the earlier one has computed by then.
@@ -84,8 +90,9 @@ static void fold_sum(ls_builder *b, int i) {
     int later = b->values[x[0]].home > b->values[x[1]].home ? 0 : 1;
     ls_value home = b->values[x[later]].home, other = x[1 - later];
     ls_node_state *s = home_node(b, home);
-    if (b->values[x[later]].readers != 1 || s->relu || s->residual != LS_NO_VALUE || b->values[x[later]].padding ||
-        b->values[other].padding || b->values[other].home >= home || !(home_op(b, home)->absorbs & LS_ABSORBS_RESIDUAL))
+    if (b->values[x[later]].readers != 1 || s->activation != LS_ACTIVATION_NONE || s->residual != LS_NO_VALUE ||
+        b->values[x[later]].padding || b->values[other].padding || b->values[other].home >= home ||
+        !(home_op(b, home)->absorbs & LS_ABSORBS_RESIDUAL))
         return;
     s->residual = other;
     b->values[b->graph->nodes[i].value].home = home;
@@ -131,10 +138,12 @@ ls_status ls__plan_fold(ls_builder *b) {
         const ls_node *n = &g->nodes[i];
         const ls_op *op = op_of(b, i);
         if (n->input_count == 0 || !b->nodes[i].needed) continue;
-        b->nodes[i].relu = op->activation && op->activation(&n->attrs) == LS_ACTIVATION_RELU &&
-                           ls__activation_inside(op, &n->attrs) == LS_ACTIVATION_NONE;
+        if (op->activation && op->activation(&n->attrs) == LS_ACTIVATION_RELU &&
+            ls__activation_inside(op, &n->attrs) == LS_ACTIVATION_NONE)
+            b->nodes[i].activation = LS_ACTIVATION_RELU;
         switch (ls__acts_as(op, &n->attrs)) {
-        case LS_ACTS_AS_RELU: fold_relu(b, i); break;
+        case LS_ACTS_AS_RELU: fold_activation(b, i, LS_ACTIVATION_RELU, LS_ABSORBS_RELU); break;
+        case LS_ACTS_AS_RELU6: fold_relu6(b, i); break;
         case LS_ACTS_AS_SUM: fold_sum(b, i); break;
         case LS_ACTS_AS_PADDING: fold_padding(b, i); break;
         case LS_ACTS_AS_ITSELF: break;
@@ -142,7 +151,8 @@ ls_status ls__plan_fold(ls_builder *b) {
     }
     // What one kernel does forward and backward masks for itself; of others the reader may.
     for (int i = 0; i < g->node_count; i++)
-        if (ls__has_kernel(b, i) && b->nodes[i].relu && !(op_of(b, i)->traits & LS_OP_MASKS_ITSELF))
+        if (ls__has_kernel(b, i) && b->nodes[i].activation != LS_ACTIVATION_NONE &&
+            !(op_of(b, i)->traits & LS_OP_MASKS_ITSELF))
             b->nodes[i].masked_by_reader = reader_masks(b, g->nodes[i].value);
     return LS_OK;
 }

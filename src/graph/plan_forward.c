@@ -73,7 +73,7 @@ static void forward_spec(const ls_builder *b, int i, ls_kernel_spec *spec) {
     const ls_plan_config *config = &b->plan->config;
     const ls_node *from = ls__value_node(g, ls__input_home(b, i, 0));
     ls__node_spec(g, i, config, spec);
-    spec->activation = s->relu ? LS_ACTIVATION_RELU : LS_ACTIVATION_NONE;
+    spec->activation = s->activation;
     spec->mask_dx = b->nodes[from - g->nodes].masked_by_reader;
     spec->residual = s->residual != LS_NO_VALUE;
     for (int k = 0; k < n->input_count; k++) {

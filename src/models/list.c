@@ -12,6 +12,7 @@
     X(mnist_cnn)                                                                                                       \
     X(mnist_mlp)                                                                                                       \
     X(mnist_linear)                                                                                                    \
+    X(lenet5)                                                                                                          \
     X(resnet20)                                                                                                        \
     X(resnet32)                                                                                                        \
     X(resnet44)                                                                                                        \
@@ -27,7 +28,24 @@
     X(resnet152)                                                                                                       \
     X(resnet50v2)                                                                                                      \
     X(resnet101v2)                                                                                                     \
-    X(resnet152v2)
+    X(resnet152v2)                                                                                                     \
+    X(resnet18)                                                                                                        \
+    X(resnet34)                                                                                                        \
+    X(resnext50)                                                                                                       \
+    X(alexnet)                                                                                                         \
+    X(vgg16)                                                                                                           \
+    X(vgg19)                                                                                                           \
+    X(googlenet)                                                                                                       \
+    X(inceptionv3)                                                                                                     \
+    X(xception)                                                                                                        \
+    X(densenet121)                                                                                                     \
+    X(densenet169)                                                                                                     \
+    X(densenet201)                                                                                                     \
+    X(mobilenet)                                                                                                       \
+    X(mobilenetv2)                                                                                                     \
+    X(efficientnetb0)                                                                                                  \
+    X(efficientnetb1)                                                                                                  \
+    X(efficientnetb2)
 
 #define X(name) extern const ls_model ls__model_##name;
 LS_MODELS(X)
@@ -47,12 +65,16 @@ ls_model_info ls_model_at(int index) {
     const ls_model *const *m = ls_models();
     while (*m && index > 0) m++, index--;
     if (!*m || index < 0) return (ls_model_info){.name = NULL};
-    return (ls_model_info){.name = (*m)->name, .help = (*m)->help, .input = (*m)->input, .classes = (*m)->classes};
+    return (ls_model_info){.name = (*m)->name,
+                           .help = (*m)->help,
+                           .input = (*m)->input,
+                           .classes = (*m)->classes,
+                           .imagenet_top1 = (*m)->imagenet_top1};
 }
 
 static ls_status model_not_found(const char *name) {
     const char *list[64];
-    char names[1024] = "";
+    char names[2048] = "";
     size_t used = 0;
     int count = 0;
     for (const ls_model *const *m = ls_models(); *m; m++) {
@@ -90,7 +112,8 @@ static ls_status check(const ls_model *model, const ls_model_config *c) {
                        model->name, c->classifier_activation ? c->classifier_activation : "");
     if (!c->include_top && !model->has_features)
         return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
-                       "%s has no features without its classifier: only the resnets have them", model->name);
+                       "%s has no features without its classifier: networks of ImageNet and of CIFAR-10 have them",
+                       model->name);
     if (c->include_top && strcmp(c->pooling, "none") != 0)
         return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
                        "%s: pooling %s is for a network without its classifier: ask for that too, or for no pooling",

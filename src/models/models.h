@@ -9,11 +9,12 @@ typedef struct ls_model ls_model;
 
 struct ls_model {
     const char *name, *help;
-    ls_shape input;     // of one sample, unless the caller says otherwise
-    int classes;        // the same
-    int least_side;     // of images: smaller ones are refused; 0: whatever its layers take
-    int has_features;   // 1: it ends in ls__model_top, and can be built without that
-    const int *blocks;  // of a family of networks: what tells its members apart
+    ls_shape input;        // of one sample, unless the caller says otherwise
+    int classes;           // the same
+    int least_side;        // of images: smaller ones are refused; 0: whatever its layers take
+    int has_features;      // 1: it can be built without its classifier (ls__model_top, ls__model_pooled)
+    double imagenet_top1;  // published, of the weights of who it is the same as, in per cent; 0: none are
+    const int *blocks;     // of a family of networks: what tells its members apart
     // Adds the layers to `graph` and returns the logits, or the features. `config` is checked, its classes are resolved.
     ls_value (*build)(const ls_model *model, ls_graph *graph, ls_value x, const ls_model_config *config);
 };
@@ -23,6 +24,14 @@ const ls_model *const *ls_models(void);  // NULL-terminated
 // The end of a network of images: average pooling avg_pool and a dense layer `classifier`; without the top only what pooling
 // is asked for, as in Keras's applications.
 ls_value ls__model_top(ls_graph *graph, ls_value x, const ls_model_config *config, const char *classifier);
+
+// The end of a network without its classifier, as a part of the former: what pooling is asked for, under these names (NULL: automatic).
+ls_value ls__model_pooled(ls_graph *graph, ls_value x, const ls_model_config *config, const char *avg, const char *max);
+
+// The shape of a sample of what a layer computes; of no shape where building has failed.
+ls_shape ls__model_shape(const ls_graph *graph, ls_value x);
+// Keras's correct_pad: {top, bottom}, {left, right} of zeros before a valid kernel of stride 2.
+void ls__model_correct_pad(const ls_graph *graph, ls_value x, int kernel, int padding[2][2]);
 
 // The momentum of its batch normalizations: what is asked for, else the network's own.
 static inline float ls__model_momentum(const ls_model_config *config, float own) {

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "graph/graph.h"
 #include "models/models.h"
 
 void ls_model_config_init(ls_model_config *c) {
@@ -24,7 +25,7 @@ static const ls_option table[] = {
     {"classifier-activation", LS_OPTION_TEXT, AT(classifier_activation), .metavar = "softmax|none", NETWORK,
      .help = "Keras's argument; the same network either way: it ends in logits, and the loss has the softmax"},
     {"batch-norm-momentum", LS_OPTION_REAL, AT(batch_norm_momentum), .metavar = "X", .max = 1, NETWORK,
-     .initial = "the network's own, 0.99 or 0.997",
+     .initial = "the network's own, from 0.9 to 0.999",
      .help = "how much of the moving mean and variance a step leaves; a short run wants less, as 0.9"},
     {.name = NULL},
 };
@@ -36,9 +37,25 @@ ls_value ls__model_top(ls_graph *g, ls_value x, const ls_model_config *config, c
         x = ls_global_average_pool2d(g, x, "avg_pool");
         return ls_dense(g, x, &(ls_dense_attrs){.name = classifier, .units = config->classes});
     }
-    if (strcmp(config->pooling, "avg") == 0) return ls_global_average_pool2d(g, x, "avg_pool");
-    if (strcmp(config->pooling, "max") == 0) return ls_global_max_pool2d(g, x, "max_pool");
+    return ls__model_pooled(g, x, config, "avg_pool", "max_pool");
+}
+
+ls_value ls__model_pooled(ls_graph *g, ls_value x, const ls_model_config *config, const char *avg, const char *max) {
+    if (strcmp(config->pooling, "avg") == 0) return ls_global_average_pool2d(g, x, avg);
+    if (strcmp(config->pooling, "max") == 0) return ls_global_max_pool2d(g, x, max);
     return x;
+}
+
+ls_shape ls__model_shape(const ls_graph *g, ls_value x) {
+    return x == LS_NO_VALUE ? (ls_shape){0} : ls__value_type(g, x)->shape;
+}
+
+void ls__model_correct_pad(const ls_graph *g, ls_value x, int kernel, int padding[2][2]) {
+    ls_shape shape = ls__model_shape(g, x);
+    for (int i = 0; i < 2; i++) {
+        padding[i][0] = kernel / 2 - (shape.dim[i] % 2 == 0);
+        padding[i][1] = kernel / 2;
+    }
 }
 
 const char *ls__layer_name(char buffer[LS_LAYER_NAME], const char *block, const char *part) {

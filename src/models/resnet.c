@@ -121,7 +121,7 @@ static ls_value build_v2(const ls_model *model, ls_graph *g, ls_value x, const l
     return ls__model_top(g, x, c, "predictions");
 }
 
-#define RESNET(member, version, keras, ...)                                                                            \
+#define RESNET(member, version, keras, top1, ...)                                                                      \
     const ls_model ls__model_##member = {                                                                              \
         .name = #member,                                                                                               \
         .help = "Keras's " keras,                                                                                      \
@@ -129,13 +129,14 @@ static ls_value build_v2(const ls_model *model, ls_graph *g, ls_value x, const l
         .classes = 1000,                                                                                               \
         .least_side = 32,                                                                                              \
         .has_features = 1,                                                                                             \
+        .imagenet_top1 = top1,                                                                                         \
         .blocks = (const int[STACKS]){__VA_ARGS__},                                                                    \
         .build = build_##version,                                                                                      \
     }
 
-RESNET(resnet50, v1, "ResNet50", 3, 4, 6, 3);
-RESNET(resnet101, v1, "ResNet101", 3, 4, 23, 3);
-RESNET(resnet152, v1, "ResNet152", 3, 8, 36, 3);
-RESNET(resnet50v2, v2, "ResNet50V2", 3, 4, 6, 3);
-RESNET(resnet101v2, v2, "ResNet101V2", 3, 4, 23, 3);
-RESNET(resnet152v2, v2, "ResNet152V2", 3, 8, 36, 3);
+RESNET(resnet50, v1, "ResNet50", 74.9, 3, 4, 6, 3);
+RESNET(resnet101, v1, "ResNet101", 76.4, 3, 4, 23, 3);
+RESNET(resnet152, v1, "ResNet152", 76.6, 3, 8, 36, 3);
+RESNET(resnet50v2, v2, "ResNet50V2", 76.0, 3, 4, 6, 3);
+RESNET(resnet101v2, v2, "ResNet101V2", 77.2, 3, 4, 23, 3);
+RESNET(resnet152v2, v2, "ResNet152V2", 78.0, 3, 8, 36, 3);

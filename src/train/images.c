@@ -17,6 +17,7 @@ ls_shape ls_train_image_shape(const ls_train_config *config, ls_shape image) {
 // The numbers of a normalization for one channel.
 static void scale_of(ls_normalization normalization, double mean, double deviation, float *offset, float *divisor) {
     *offset = *divisor = 127.5f;
+    if (normalization == LS_NORMALIZATION_NONE) *offset = 0, *divisor = 1;
     if (normalization != LS_NORMALIZATION_DATASET) return;
     *offset = (float)(255 * mean);
     *divisor = deviation > 0 ? (float)(255 * deviation) : 255;  // a channel that never varies is only moved
@@ -137,7 +138,8 @@ ls_status ls__images_normalize(ls_trainer *t) {
     ls_status status = ls_calloc(channels, sizeof *t->images.offset, &t->images.offset);
     if (status == LS_OK) status = ls_calloc(channels, sizeof *t->images.divisor, &t->images.divisor);
     LS_TRY(ls_comm_agree(t->comm, status));
-    for (int64_t c = 0; c < channels; c++) t->images.offset[c] = t->images.divisor[c] = 127.5f;
+    for (int64_t c = 0; c < channels; c++)
+        scale_of(t->images.normalization, 0, 0, &t->images.offset[c], &t->images.divisor[c]);
     if (t->images.normalization == LS_NORMALIZATION_DATASET) LS_TRY(measure_channels(t));
     t->images.recipe.offset = t->images.offset;
     t->images.recipe.divisor = t->images.divisor;

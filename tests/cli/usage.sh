@@ -40,8 +40,9 @@ matches '^lockstep [0-9]+\.[0-9]+\.[0-9]+$'
 says "oneDNN"
 says "MPI: "
 run 0 "$lockstep" models
-says "mnist-cnn         690,590  28x28x1        10  "
-says "resnet50v2     25,613,800  224x224x3    1000  Keras's ResNet50V2"
+says "mnist-cnn          690,590  28x28x1     10 "
+says "resnet50v2      25,613,800  224x224x3 1000 "
+says " 76.0  Keras's ResNet50V2"
 run 0 "$lockstep" datasets
 says "mnist:DIR"
 says "digits"
@@ -92,7 +93,7 @@ refuses 2 "--workers: expected a whole number from 1 to 65536, got '0'" "$lockst
 refuses 2 "--image-size: expected a whole number from 1 to 4096, got '0'" "$lockstep" train mnist-cnn --image-size 0
 refuses 2 "--image-size: expected a whole number from 1 to 4096, got '5000'" "$lockstep" bench mnist-cnn --image-size 5000
 refuses 2 "--augment: 'blur' is not one of none, flip, crop, resized-crop, cutout" "$lockstep" train mnist-cnn --augment flip,blur
-refuses 2 "--normalize: 'imagenet' is not one of unit, symmetric, dataset" "$lockstep" train mnist-cnn --normalize imagenet
+refuses 2 "--normalize: 'imagenet' is not one of unit, symmetric, dataset, none" "$lockstep" train mnist-cnn --normalize imagenet
 refuses 2 "unexpected word 'mnist:x'" "$lockstep" train mnist-cnn mnist:x
 refuses 2 "unexpected word 'x'" "$lockstep" models x
 

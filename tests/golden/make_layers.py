@@ -67,6 +67,11 @@ CASES = [
     ("global_average_pool1d", layers.GlobalAveragePooling1D(), [(4, 3)], 0),
     ("dense of sequences", layers.Dense(4), [(3, 5)], 0),
     ("reshape", layers.Reshape((3, -1, 2)), [(2, 6)], 0),
+    ("separable_conv2d", layers.SeparableConv2D(4, (3, 2), depth_multiplier=2), [(5, 4, 3)], 0),
+    ("separable_conv2d same", layers.SeparableConv2D(2, 3, strides=2, padding="same", use_bias=False), [(6, 5, 3)], 0),
+    ("multiply by channel", layers.Multiply(), [(2, 3, 2), (1, 1, 2)], 0),
+    ("rescaling", layers.Rescaling(-0.3, 2.0), [(3, 5)], 0),
+    ("global_average_pool2d keepdims", layers.GlobalAveragePooling2D(keepdims=True), [(3, 2, 4)], 0),
 ]
 
 
@@ -96,8 +101,8 @@ def compute(index, name, layer, shapes, below):
     dx = [] if below else jax.grad(objective, 1)(weights, x)
     return {
         "name": name,
-        # Keras's tanh is in float32; ours keeps an epsilon in it.
-        "tolerance": 1e-9 if y.dtype == np.float64 and not name.endswith("norm") else 1e-6,
+        # Keras's tanh and its mean over images are in float32; ours keeps an epsilon in it.
+        "tolerance": 1e-9 if y.dtype == np.float64 and not name.endswith(("norm", "keepdims")) else 1e-6,
         "shape": list(y.shape[1:]),
         "parameters": [{"name": w.name, "shape": list(w.shape)} for w in layer.trainable_variables],
         "y": plain(y),

@@ -10,7 +10,7 @@ and metrics of the same batch afterwards. The same steps in float32, and in bflo
 losses are is recorded under "distance", and is what the tolerances of the test rest on.
 
 The networks are in tests/networks.h and below. Nothing is stored that both sides can draw, with Philox as make_mnist_cnn.py has it, as
-variant 60 for multi-label, 61 for auto-encoder, 62 for two-losses, 63 for embedding, 64 for in-turn (two networks that share a body, a step
+variant 60 for multi-label, 61 for auto-encoder, 62 for two-losses, 63 for embedding, 65 for small-parts, 64 for in-turn (two networks that share a body, a step
 of one and then of the other):
 
     parameter p, element i (Keras's order)   (2 u - 1) * limit, u = (word i of stream p >> 8) / 2^24; limit is
@@ -81,6 +81,37 @@ def embedding(w, inputs):
     return [F.cross_entropy(x, label)], x
 
 
+MICRO_BATCH = 4  # of small_parts, whose normalizations take it for the whole
+
+
+def norm(x, w, name):
+    gamma = w.get(name + "/gamma")
+    return F.batch_norm(x, None, None, gamma, w[name + "/beta"], training=True, eps=1e-3)
+
+
+def separable(x, w, name, same):
+    """Kernels are (KH, KW, C, multiplier) and (1, 1, C * multiplier, filters)."""
+    k = w[name + "/depthwise_kernel"]
+    height, width, channels, multiplier = k.shape
+    k = k.permute(2, 3, 0, 1).reshape(channels * multiplier, 1, height, width)
+    x = F.conv2d(x, k, padding=height // 2 if same else 0, groups=channels)
+    return F.conv2d(x, w[name + "/pointwise_kernel"].permute(3, 2, 0, 1), w.get(name + "/bias"))
+
+
+def small_parts(w, inputs):
+    """Separable convolutions, ReLUs that are cut off at 6, squeeze and excitation, a normalization without gamma."""
+    scores = []
+    for x in inputs[0].split(MICRO_BATCH):
+        x = F.conv2d(2 * x + 0.25, w["conv2d/kernel"].permute(3, 2, 0, 1))
+        x = (40 * norm(x, w, "batch_normalization") + 1).clamp(0, 6)
+        x = norm(separable(x, w, "separable_conv2d", False), w, "batch_normalization_1").clamp(0, 6)
+        s = torch.sigmoid(conv(x.mean((2, 3), keepdim=True), w, "conv2d_1", False))
+        x = x + separable(x * s, w, "separable_conv2d_1", True)
+        scores.append(dense(x.mean((2, 3)), w, "dense"))
+    scores = torch.cat(scores)
+    return [F.cross_entropy(scores, inputs[1])], scores
+
+
 def body(w, image):
     return F.relu(dense(image.permute(0, 2, 3, 1).flatten(1), w, "body"))
 
@@ -114,6 +145,14 @@ NETWORKS = {
     "embedding": (embedding, 63, 0.5,
                   [("embedding/embeddings", (12, 6))] + DENSE("dense", 6, 8) + DENSE("dense_1", 8, 3),
                   [("classes", (10,), 12), ("classes", (), 3)]),
+    "small-parts": (small_parts, 65, 0.1,
+                    [("conv2d/kernel", (3, 3, 3, 8)), ("batch_normalization/gamma", (8,)), ("batch_normalization/beta", (8,)),
+                     ("separable_conv2d/depthwise_kernel", (3, 3, 8, 2)),
+                     ("separable_conv2d/pointwise_kernel", (1, 1, 16, 12)), ("separable_conv2d/bias", (12,)),
+                     ("batch_normalization_1/beta", (12,))] + CONV("conv2d_1", 1, 12, 12)
+                    + [("separable_conv2d_1/depthwise_kernel", (3, 3, 12, 1)),
+                       ("separable_conv2d_1/pointwise_kernel", (1, 1, 12, 12))] + DENSE("dense", 12, 4),
+                    [("floating", (8, 8, 3)), ("classes", (), 4)]),
 }
 IN_TURN = ((naming, drawing), 64, 0.1, DENSE("body", 72, 10) + DENSE("scores", 10, 4) + DENSE("values", 10, 3),
            [("floating", (6, 6, 2)), ("classes", (), 4), ("floating", (3,))])
@@ -195,7 +234,7 @@ def measured(name, x, y):
                 "accuracy": float(((scores > 0) == (there > 0.5)).mean())}
     if name == "auto-encoder":
         return {"absolute_error": float((y - x[0]).abs().mean())}
-    if name == "embedding":
+    if name in ("embedding", "small-parts"):
         return {"accuracy": float((y.argmax(1) == x[1]).double().mean())}
     return {"top_2": float((y.topk(2).indices == x[2][:, None]).any(1).double().mean())}
 

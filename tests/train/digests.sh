@@ -39,6 +39,8 @@ if [ "$which" != cpu ]; then
         run "ref resnet20v2 augment remat" resnet20v2 --data shapes $ref --limit-train 16 --augment flip,crop --remat
         run "ref mnist-mlp compress" mnist-mlp --data digits $ref --limit-train 40 --compress bf16
         run "ref resnet20 sgd compress" resnet20 --data shapes $ref --limit-train 20 --optimizer sgd --momentum 0.9 --compress bf16
+        both "ref mobilenetv2" mobilenetv2 --data shapes $ref --limit-train 12
+        run "ref efficientnetb0" efficientnetb0 --data shapes $ref --limit-train 8 --normalize none
         run "ref mnist-mlp reduce-broadcast" mnist-mlp --data digits $ref --limit-train 40 --strategy reduce-broadcast --replicas 2
     }
 fi

@@ -2,6 +2,7 @@
 # The same bits for any number of workers and replicas, for all strategies, in every precision this machine has, and with gradients in bf16.
 # usage: same_bits.sh LOCKSTEP mnist-cnn [full]; full: two whole epochs at B = 1024, m = 128 (half an hour on two cores)
 #        same_bits.sh LOCKSTEP resnet20 [full]   batch normalization, residual sums, augmentation, with and without --remat
+#        same_bits.sh LOCKSTEP NETWORK           of Keras or torchvision, a few steps on images of 32 x 32
 set -u
 lockstep=$1
 out=$(mktemp -d) || exit 1
@@ -15,6 +16,10 @@ if [ "$model" = resnet20 ]; then
     recipe="--limit-train 600 --limit-test 200 --epochs 1"
     [ "${3:-}" = full ] && recipe="--limit-train 10000 --limit-test 2000 --epochs 1"
     recipe="$recipe --batch-size 256 --micro-batch 64 --optimizer sgd --lr 0.1 --momentum 0.9 --schedule one-cycle --augment flip,crop"
+elif [ "$model" != mnist-cnn ]; then
+    data=shapes
+    recipe="--image-size 32 --limit-train 96 --limit-test 32 --epochs 1 --batch-size 32 --micro-batch 4"
+    case $model in efficientnet*) recipe="$recipe --normalize none" ;; esac
 else
     data=digits
     [ -n "${LOCKSTEP_DATA:-}" ] && [ -d "$LOCKSTEP_DATA/mnist" ] && data=mnist:$LOCKSTEP_DATA/mnist
@@ -66,6 +71,13 @@ for precision in fp32 bf16; do
         compare $precision 3 1 parameter-server
         continue
     fi
+    if [ "$model" != mnist-cnn ]; then
+        compare $precision 2 1 allreduce
+        compare $precision 3 1 reduce-broadcast
+        compare $precision 1 2 allreduce --remat
+        compare $precision 5 1 allreduce
+        continue
+    fi
     compare $precision 1 1 allreduce # a second time
     compare $precision 1 2 allreduce
     compare $precision 3 2 reduce-broadcast
@@ -87,7 +99,7 @@ for precision in fp32 bf16; do
     compare $precision 2 2 parameter-server
     compare $precision 4 1 parameter-server "--servers 2"
 done
-[ "$model" = resnet20 ] && exit $failed
+[ "$model" != mnist-cnn ] && exit $failed
 # Gradients in bf16 are other bits, and the same for all.
 plain=$(digest plain --precision fp32 --replicas 1) || exit 1
 expected=$(digest compress-first --precision fp32 --replicas 1 --compress bf16) || exit 1

@@ -35,6 +35,8 @@ EACH(hyperbolic, d *ls__tanh(v))
 EACH(hyperbolic_backward, d *(1 - v * v))  // of Y
 EACH(gelu, d *v *ls__normal_below(v))
 EACH(gelu_backward, d *(ls__normal_below(v) + v * ls__normal_density(v)))
+EACH(relu6, d *(v > 0 ? (v < 6 ? v : 6) : 0))
+EACH(relu6_backward, v > 0 && v < 6 ? d : 0)  // of Y
 EACH(silu, d *v *ls__sigmoid(v))
 EACH(silu_backward, d *ls__sigmoid(v) * (1 + v * (1 - ls__sigmoid(v))))
 
@@ -121,6 +123,7 @@ static const activation_ops all[] = {
     [LS_ACTIVATION_SOFTMAX] = {"loop:softmax", NULL, NULL, 1, 0},
     [LS_ACTIVATION_GELU] = {"loop:gelu", gelu, gelu_backward, 0, 1},
     [LS_ACTIVATION_SILU] = {"loop:silu", silu, silu_backward, 0, 1},
+    [LS_ACTIVATION_RELU6] = {"loop:relu6", relu6, relu6_backward, 1, 1},
 };
 
 // Elements [from, to).

@@ -18,17 +18,8 @@ enum {
     PANEL = 64 << 10,  // bytes of each tensor: several, and those of the next panel, fit into a second-level cache
 };
 
-// The parameters and their gradients.
-enum {
-    GAMMA = LS_ARG_W,
-    BETA = LS_ARG_W + 1,
-    MEAN = LS_ARG_W + 2,
-    VARIANCE = LS_ARG_W + 3,
-    DGAMMA = LS_ARG_DW,
-    DBETA = LS_ARG_DW + 1,
-    DMEAN = LS_ARG_DW + 2,
-    DVARIANCE = LS_ARG_DW + 3
-};
+// The parameters in their order, from that of beta on; gamma comes before them or is not there.
+enum { BETA, MEAN, VARIANCE };
 
 typedef struct group group;
 
@@ -38,7 +29,7 @@ typedef struct batch_norm_kernel {
     int64_t samples, channels, pixels;  // pixels: of all samples
     double share;                       // of one pixel
     float epsilon;
-    int threads;
+    int threads, gamma;  // gamma 1: there is one
     // How tiles lie. Element e of a row belongs to the tile's channel e % period; tiles begin `pitch` elements apart.
     ls_norm_pass tile;
     int64_t tiles, pitch, period;
@@ -81,8 +72,15 @@ static void *tile_at(const group *g, int arg, int64_t t) {
     return g->args[arg] && g->k->base.layout[arg] ? (char *)g->args[arg] + t * g->k->pitch * size : NULL;
 }
 
-// An argument of one float per channel, from the first channel of tile t on.
-static float *channels_at(const group *g, int arg, int64_t t) { return (float *)g->args[arg] + t * g->k->period; }
+// A parameter (BETA, ...), or its gradient, from the first channel of tile t on.
+static float *channels_at(const group *g, ls_arg first, int which, int64_t t) {
+    return (float *)g->args[(int)first + g->k->gamma + which] + t * g->k->period;
+}
+
+// The same of gamma; NULL where there is none.
+static float *gamma_at(const group *g, ls_arg first, int64_t t) {
+    return g->k->gamma ? (float *)g->args[first] + t * g->k->period : NULL;
+}
 
 static void begin(const group *g) {
     for (int64_t i = 0, t = g->first; i < g->count; i++, t++) {
@@ -131,12 +129,12 @@ static double gather(const batch_norm_kernel *k, const double row[LS_NORM_ROW], 
 // What normalizing tile t needs to know, by element; zero for channels that are not there, whose elements then stay zero.
 // `mean` and `rate` begin with the tile's first channel.
 static void set_coefficients(const group *g, int64_t t, const float *mean, const float *rate) {
-    const float *gamma = channels_at(g, GAMMA, t), *beta = channels_at(g, BETA, t);
+    const float *gamma = gamma_at(g, LS_ARG_W, t), *beta = channels_at(g, LS_ARG_W, BETA, t);
     ls_norm_pass *p = &g->pass[t - g->first];
     int64_t channels = tile_channels(g->k, t);
     for (int64_t i = 0; i < g->k->period; i++) {
         spread(g->k, p->mean, i, i < channels ? mean[i] : 0);
-        spread(g->k, p->scale, i, i < channels ? gamma[i] * rate[i] : 0);
+        spread(g->k, p->scale, i, i >= channels ? 0 : gamma ? gamma[i] * rate[i] : rate[i]);
         spread(g->k, p->beta, i, i < channels ? beta[i] : 0);
     }
 }
@@ -179,8 +177,8 @@ static void train_group(const group *g) {
 static void infer_group(const group *g) {
     for (int64_t i = 0, t = g->first; i < g->count; i++, t++) {
         float rate[LS_NORM_ROW];
-        rates(g->k, channels_at(g, VARIANCE, t), tile_channels(g->k, t), rate);
-        set_coefficients(g, t, channels_at(g, MEAN, t), rate);
+        rates(g->k, channels_at(g, LS_ARG_W, VARIANCE, t), tile_channels(g->k, t), rate);
+        set_coefficients(g, t, channels_at(g, LS_ARG_W, MEAN, t), rate);
     }
     sweep(g, ls__norm_forward);
 }
@@ -191,12 +189,13 @@ static void end_sums(const group *g, int64_t t) {
     const batch_norm_kernel *k = g->k;
     ls_norm_pass *p = &g->pass[t - g->first];
     statistics s = kept_statistics(g, t);
+    float *dgamma = gamma_at(g, LS_ARG_DW, t);
     for (int64_t i = 0; i < tile_channels(k, t); i++) {
         double sum = gather(k, p->sum[0], i), scaled = gather(k, p->sum[1], i) * (double)s.rate[i];
-        channels_at(g, DBETA, t)[i] = (float)sum;
-        channels_at(g, DGAMMA, t)[i] = (float)scaled;
-        channels_at(g, DMEAN, t)[i] = (float)k->samples * s.mean[i];
-        channels_at(g, DVARIANCE, t)[i] = (float)k->samples * s.variance[i];
+        channels_at(g, LS_ARG_DW, BETA, t)[i] = (float)sum;
+        if (dgamma) dgamma[i] = (float)scaled;
+        channels_at(g, LS_ARG_DW, MEAN, t)[i] = (float)k->samples * s.mean[i];
+        channels_at(g, LS_ARG_DW, VARIANCE, t)[i] = (float)k->samples * s.variance[i];
         spread(k, p->dy_mean, i, (float)(sum * k->share));
         spread(k, p->slope, i, (float)(scaled * (double)s.rate[i] * k->share));
     }
@@ -286,6 +285,7 @@ static void set_tiles(batch_norm_kernel *k, int64_t block) {
 
 static ls_status set_layouts(ls_cpu *cpu, const ls_kernel_spec *spec, ls_kernel *kernel, int64_t *block) {
     int backward = spec->pass == LS_PASS_BACKWARD, relu = spec->activation == LS_ACTIVATION_RELU;
+    int learned = spec->w_count - 2;  // gamma, where there is one, and beta
     const ls_layout *x, *y, *vector, **layout = kernel->layout;
     int image_block = 0;
     if (spec->x[0].shape.ndim == 4)
@@ -296,14 +296,14 @@ static ls_status set_layouts(ls_cpu *cpu, const ls_kernel_spec *spec, ls_kernel 
     LS_TRY(cpu->base.ops->layout_plain(&cpu->base, LS_SHAPE(channels), LS_DTYPE_F32, 0, &vector));
     *block = spec->x[0].shape.ndim == 4 ? image_block : channels;
     layout[LS_ARG_X] = x;
-    layout[GAMMA] = layout[BETA] = vector;
+    for (int i = 0; i < learned; i++) layout[LS_ARG_W + i] = vector;
     if (!backward || (spec->residual && relu)) layout[LS_ARG_Y] = x;
     if (spec->residual) layout[backward ? LS_ARG_DRESIDUAL : LS_ARG_RESIDUAL] = x;
-    if (spec->pass == LS_PASS_INFERENCE) layout[MEAN] = layout[VARIANCE] = vector;
+    for (int i = learned; i < spec->w_count && spec->pass == LS_PASS_INFERENCE; i++) layout[LS_ARG_W + i] = vector;
     if (!backward) return LS_OK;
     layout[LS_ARG_DX] = layout[LS_ARG_DY] = x;
     if (spec->addend) layout[LS_ARG_ADDEND] = x;
-    layout[DGAMMA] = layout[DBETA] = layout[DMEAN] = layout[DVARIANCE] = vector;
+    for (int i = 0; i < spec->w_count; i++) layout[LS_ARG_DW + i] = vector;
     return LS_OK;
 }
 
@@ -344,7 +344,10 @@ ls_status ls__cpu_batch_norm_create(ls_cpu *cpu, const ls_kernel_spec *spec, ls_
     k->share = 1 / (double)k->pixels;
     k->epsilon = LS_ATTRS(ls_batch_norm_attrs, &spec->attrs)->epsilon;
     k->threads = cpu->base.options.threads;
-    k->tile.relu = spec->activation == LS_ACTIVATION_RELU;
+    k->gamma = spec->w_count == 4;
+    k->tile.relu = spec->activation == LS_ACTIVATION_RELU    ? LS_NORM_RELU
+                   : spec->activation == LS_ACTIVATION_RELU6 ? LS_NORM_RELU6
+                                                             : LS_NORM_LINEAR;
     k->tile.mask_dx = spec->mask_dx;
     k->run_group = spec->pass == LS_PASS_TRAINING    ? train_group
                    : spec->pass == LS_PASS_INFERENCE ? infer_group

@@ -30,6 +30,16 @@ LS_INLINE row where_positive(row y, row d) {
     return d;
 }
 
+LS_INLINE row where_between(row y, row d) {
+    for (int h = 0; h < 2; h++) d.v[h] = where16(positive16(y.v[h]) & positive16(6 - y.v[h]), d.v[h]);
+    return d;
+}
+
+LS_INLINE v16f at_most6(v16f y) {
+    const v16f six = {6, 6, 6, 6, 6, 6, 6, 6, 6, 6, 6, 6, 6, 6, 6, 6};
+    return select16(greater16(y, six), six, y);
+}
+
 LS_INLINE row normalized(row x, const known *k) {
     for (int h = 0; h < 2; h++) x.v[h] = (x.v[h] - k->mean.v[h]) * k->scale.v[h] + k->beta.v[h];
     return x;
@@ -146,19 +156,20 @@ void ls__norm_moments(ls_dtype dtype, ls_norm_pass *p) { (dtype == LS_DTYPE_F32 
 // --- forward ---------------------------------------------------------------------------------------------------------
 
 LS_INLINE void forward_row(ls_dtype dtype, const void *x, const void *x2, void *y, int64_t at, int64_t next,
-                           int64_t count, const known *k, int relu) {
+                           int64_t count, const known *k, ls_norm_end relu) {
     row r = normalized(load_row(dtype, x, at, count), k), other = {{{0}, {0}}};
     if (x2) other = load_row(dtype, x2, at, count);
     if (x2) fetch_row(dtype, x2, next);
     fetch_row(dtype, y, next);
     for (int h = 0; h < 2; h++) {
         if (x2) r.v[h] += other.v[h];
-        if (relu) r.v[h] = relu16(r.v[h]);
+        if (relu != LS_NORM_LINEAR) r.v[h] = relu16(r.v[h]);
+        if (relu == LS_NORM_RELU6) r.v[h] = at_most6(r.v[h]);
     }
     store_row(dtype, y, at, r, count);
 }
 
-LS_INLINE void forward(ls_dtype dtype, const ls_norm_pass *p, const void *x2, int relu) {
+LS_INLINE void forward(ls_dtype dtype, const ls_norm_pass *p, const void *x2, ls_norm_end relu) {
     const known k = known_of(p);
     const void *x = p->x;
     void *y = p->y;
@@ -170,13 +181,15 @@ LS_INLINE void forward(ls_dtype dtype, const ls_norm_pass *p, const void *x2, in
 // One loop for each combination of what is fused.
 LS_INLINE void forward_any(ls_dtype dtype, const ls_norm_pass *p) {
     if (p->x2 && p->relu)
-        forward(dtype, p, p->x2, 1);
+        forward(dtype, p, p->x2, LS_NORM_RELU);
     else if (p->x2)
-        forward(dtype, p, p->x2, 0);
+        forward(dtype, p, p->x2, LS_NORM_LINEAR);
+    else if (p->relu == LS_NORM_RELU6)
+        forward(dtype, p, NULL, LS_NORM_RELU6);
     else if (p->relu)
-        forward(dtype, p, NULL, 1);
+        forward(dtype, p, NULL, LS_NORM_RELU);
     else
-        forward(dtype, p, NULL, 0);
+        forward(dtype, p, NULL, LS_NORM_LINEAR);
 }
 
 LS_CLONES static void forward_f32(const ls_norm_pass *p) { forward_any(LS_DTYPE_F32, p); }
@@ -187,14 +200,18 @@ void ls__norm_forward(ls_dtype dtype, ls_norm_pass *p) { (dtype == LS_DTYPE_F32 
 // --- backward --------------------------------------------------------------------------------------------------------
 
 // Where the gradient of Y is let through.
-typedef enum gate { OPEN, BY_X, BY_Y } gate;
+typedef enum gate { OPEN, BY_X, BY_X6, BY_Y } gate;
 
-LS_INLINE gate gate_of(const ls_norm_pass *p) { return !p->relu ? OPEN : p->y ? BY_Y : BY_X; }
+LS_INLINE gate gate_of(const ls_norm_pass *p) {
+    if (p->relu == LS_NORM_RELU6) return BY_X6;
+    return !p->relu ? OPEN : p->y ? BY_Y : BY_X;
+}
 
 LS_INLINE row gated(ls_dtype dtype, row x, const void *y, const void *dy, int64_t at, int64_t count, const known *k,
                     gate g) {
     row d = load_row(dtype, dy, at, count);
     if (g == BY_X) d = where_positive(normalized(x, k), d);
+    if (g == BY_X6) d = where_between(normalized(x, k), d);
     if (g == BY_Y) d = where_positive(load_row(dtype, y, at, count), d);
     return d;
 }
@@ -234,6 +251,7 @@ LS_INLINE void backward_sums_any(ls_dtype dtype, ls_norm_pass *p) {
             backward_sums(dtype, p, OPEN, NULL);
         break;
     case BY_X: backward_sums(dtype, p, BY_X, NULL); break;
+    case BY_X6: backward_sums(dtype, p, BY_X6, NULL); break;
     case BY_Y: backward_sums(dtype, p, BY_Y, p->dx2); break;
     }
 }
@@ -275,6 +293,8 @@ LS_INLINE void backward_data_any(ls_dtype dtype, const ls_norm_pass *p) {
         backward_data(dtype, p, BY_X, p->addend);
     else if (g == BY_X)
         backward_data(dtype, p, BY_X, NULL);
+    else if (g == BY_X6)
+        backward_data(dtype, p, BY_X6, p->addend);
     else if (g == BY_Y)
         backward_data(dtype, p, BY_Y, p->addend);
     else if (p->addend)

@@ -12,6 +12,9 @@
 
 #define LS_NORM_ROW 32
 
+// What Y ends in. RELU6, the one that is cut off at 6, has no X2 before it.
+typedef enum ls_norm_end { LS_NORM_LINEAR, LS_NORM_RELU, LS_NORM_RELU6 } ls_norm_end;
+
 typedef struct ls_norm_pass {
     // The tile. Strides count elements.
     int64_t origin;            // where it begins, from the pointers below on
@@ -25,7 +28,7 @@ typedef struct ls_norm_pass {
     // Where its first element is in each tensor. Which are used says each loop; unused ones are NULL.
     const void *x, *x2, *dy, *addend;
     void *y, *dx, *dx2;
-    int relu;     // Y ends in a ReLU
+    ls_norm_end relu;
     int mask_dx;  // X began in one
     // By place in a row (ls__norm_place), so repeated where a row holds a channel several times; zero where a row ends earlier.
     float mean[LS_NORM_ROW], scale[LS_NORM_ROW], beta[LS_NORM_ROW];
@@ -41,10 +44,10 @@ void ls__norm_sample(ls_dtype dtype, ls_norm_pass *p);
 // sum = the sums of (x - mean) and of (x - mean)^2, where mean is any number near the mean. Short runs are summed in float,
 // these in double.
 void ls__norm_moments(ls_dtype dtype, ls_norm_pass *p);
-// y = (x - mean) * scale + beta, + x2 unless NULL; with relu that where it is positive, else 0
+// y = (x - mean) * scale + beta, + x2 unless NULL; with relu that where it is positive, else 0; of RELU6 at most 6
 void ls__norm_forward(ls_dtype dtype, ls_norm_pass *p);
-// sum = the sums of d and of d * (x - mean), where d = dy, or with relu dy where y > 0, else 0. With y NULL, y is computed
-// again, as forward does it without x2. dx2 = d, unless NULL.
+// sum = the sums of d and of d * (x - mean), where d = dy, or with relu dy where y > 0 (of RELU6 and y < 6), else 0. With y NULL, y is
+// computed again, as forward does it without x2. dx2 = d, unless NULL.
 void ls__norm_backward_sums(ls_dtype dtype, ls_norm_pass *p);
 // dx = scale * ((d - dy_mean) - (x - mean) * slope), + addend unless NULL; with mask_dx that where x > 0, else 0. Here d = dx2;
 // with dx2 NULL, it is what it was in the sums.

@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/memory.h"
+#include "device/cpu/conv2d_merged.h"
 #include "device/cpu/conv2d_tiles.h"
 
 // Descriptors of one op, freed together.
@@ -373,6 +374,19 @@ static ls_status create_of_sequences(ls_cpu *cpu, const ls_kernel_spec *spec, ls
     return status;
 }
 
+// Where the library computes the weight gradient of several channels a group by its reference, groups are merged.
+static ls_status create_of_groups(ls_cpu *cpu, const ls_kernel_spec *spec, ls_kernel **out) {
+    ls_kernel *merged;
+    LS_TRY(create(cpu, spec, out));
+    if (spec->pass != LS_PASS_BACKWARD_WEIGHTS || spec->x[0].shape.dim[3] == groups_of(spec) ||
+        strncmp((*out)->name, "ref", 3) != 0)
+        return LS_OK;
+    ls_status status = ls__cpu_conv2d_merged_create(cpu, spec, &merged);
+    if (status != LS_OK || merged) ls_kernel_destroy(out);
+    if (merged) *out = merged;
+    return status;
+}
+
 int ls__cpu_has_tiles(void) {
     dnnl_cpu_isa_t isa = dnnl_get_effective_cpu_isa();
     return (isa & dnnl_cpu_isa_avx512_core_amx) == dnnl_cpu_isa_avx512_core_amx && ls__tiles_amx.available();
@@ -389,6 +403,7 @@ ls_status ls__cpu_conv2d_create(ls_cpu *cpu, const ls_kernel_spec *spec, ls_kern
         LS_TRY(create_joined(cpu, spec, out));
         if (*out) return LS_OK;
     }
+    if (groups_of(spec) > 1 && !forward) return create_of_groups(cpu, spec, out);
     return (forward && spec->residual ? create_with_residual : create)(cpu, spec, out);
 }
 
@@ -456,6 +471,8 @@ ls_status ls__cpu_fastest(ls_device *device, const ls_kernel_spec *spec, ls_kern
         ls_kernel_spec conv = depthwise ? ls__cpu_depthwise_as_conv2d(spec) : ls__cpu_transpose_as_conv2d(spec);
         return ls__cpu_fastest(device, &conv, out);
     }
+    // Two of the library's convolutions, and there is nothing to choose from.
+    if (spec->op == LS_OP_SEPARABLE_CONV2D) return ls__cpu_separable_conv2d_create((ls_cpu *)device, spec, out);
     if (is_sequence(spec)) {
         ls_kernel_spec flat = of_vectors(spec);
         return ls__cpu_fastest(device, &flat, out);

@@ -72,6 +72,7 @@ ls_status ls__cpu_dnnl_kernel_create(ls_cpu *cpu, const_dnnl_primitive_desc_t pd
     X(MULTIPLY, multiply)                                                                                              \
     X(CONCAT, concat)                                                                                                  \
     X(DEPTHWISE_CONV2D, depthwise_conv2d)                                                                              \
+    X(SEPARABLE_CONV2D, separable_conv2d)                                                                              \
     X(CONV2D_TRANSPOSE, conv2d_transpose)                                                                              \
     X(UP_SAMPLING2D, up_sampling2d)                                                                                    \
     X(LAYER_NORM, layer_norm)                                                                                          \
@@ -79,6 +80,8 @@ ls_status ls__cpu_dnnl_kernel_create(ls_cpu *cpu, const_dnnl_primitive_desc_t pd
     X(GLOBAL_AVERAGE_POOL1D, global_average_pool1d)                                                                    \
     X(RESHAPE, elementwise)                                                                                            \
     X(ZERO_PAD2D, zero_pad2d)                                                                                          \
+    X(RESCALING, rescaling)                                                                                            \
+    X(NORMALIZATION, normalization)                                                                                    \
     X(RELU, elementwise)                                                                                               \
     X(ACTIVATION, activation)                                                                                          \
     X(FLATTEN, elementwise)                                                                                            \

@@ -24,6 +24,7 @@ void ls__cpu_dims(ls_shape shape, int is_weights, dnnl_dims_t dims) {
     } else if (shape.ndim == 2 && is_weights) {  // (in, out) -> (out, in)
         dims[0] = d[1], dims[1] = d[0];
     } else {
+        dims[0] = 1;  // of a single number, which is a vector of one to the library
         for (int i = 0; i < shape.ndim; i++) dims[i] = d[i];
     }
 }
@@ -75,13 +76,13 @@ ls_status ls__cpu_layout_tag(ls_cpu *cpu, ls_shape shape, ls_dtype dtype, int is
     dnnl_dims_t dims;
     ls__cpu_dims(shape, is_weights, dims);
     ls_md md;
-    LS_TRY(ls__md_by_tag(shape.ndim, dims, dtype, tag, &md));
+    LS_TRY(ls__md_by_tag(shape.ndim ? shape.ndim : 1, dims, dtype, tag, &md));
     ls_status status = ls__cpu_layout(cpu, shape, md, out);
     ls__md_destroy(md);
     return status;
 }
 
-static const dnnl_format_tag_t row_major[] = {0, dnnl_a, dnnl_ab, dnnl_abc, dnnl_abcd, dnnl_abcde};
+static const dnnl_format_tag_t row_major[] = {dnnl_a, dnnl_a, dnnl_ab, dnnl_abc, dnnl_abcd, dnnl_abcde};
 
 // The library has no type for F64: to it they are pairs of F32.
 static ls_status layout_doubles(ls_cpu *cpu, ls_shape shape, const ls_layout **out) {

@@ -14,7 +14,7 @@ typedef struct elementwise_kernel {
     ls_dtype dtype;
     int64_t count;  // elements in all
     int64_t samples, per_sample;
-    int mask_dx, relu, threads;
+    int mask_dx, relu, threads, whole_samples;
     float rate;
     uint32_t layer;
 } elementwise_kernel;
@@ -82,10 +82,13 @@ static ls_status dropout_forward(ls_kernel *kernel, ls_queue *queue, const ls_sp
     const elementwise_kernel *k = (const elementwise_kernel *)kernel;
     const ls_random_key *key = args[LS_ARG_RANDOM];
     uint8_t *keep = args[LS_ARG_WORKSPACE];
-    for (int64_t n = 0; n < k->samples; n++)
+    for (int64_t n = 0; n < k->samples; n++) {
+        uint8_t *of = keep + n * k->per_sample;
         ls__loop_dropout_keep(key->seed, key->samples[n],
                               ls_random_stream(LS_RANDOM_DROPOUT, (uint32_t)key->epoch, k->layer),
-                              ls_dropout_threshold(k->rate), keep + n * k->per_sample, k->per_sample);
+                              ls_dropout_threshold(k->rate), of, k->whole_samples ? 1 : k->per_sample);
+        if (k->whole_samples) memset(of, of[0], (size_t)k->per_sample);
+    }
     ls__loop_scale_kept(k->dtype, args[LS_ARG_Y], args[LS_ARG_X], keep, ls_dropout_scale(k->rate), k->count);
     return LS_OK;
 }
@@ -152,6 +155,7 @@ ls_status ls__cpu_elementwise_create(ls_cpu *cpu, const ls_kernel_spec *spec, ls
     if (spec->op == LS_OP_DROPOUT && spec->pass != LS_PASS_INFERENCE) {
         k->rate = LS_ATTRS(ls_dropout_attrs, &spec->attrs)->rate;
         k->layer = LS_ATTRS(ls_dropout_attrs, &spec->attrs)->layer;
+        k->whole_samples = LS_ATTRS(ls_dropout_attrs, &spec->attrs)->per_sample;
         k->base.workspace_bytes = k->count;
     }
     *out = &k->base;

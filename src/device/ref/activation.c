@@ -29,6 +29,7 @@ static void softmax_backward(const double *y, const double *dy, double *dx, int6
 static double value(ls_activation activation, double x) {
     switch (activation) {
     case LS_ACTIVATION_RELU: return x > 0 ? x : 0;
+    case LS_ACTIVATION_RELU6: return x > 0 ? fmin(x, 6) : 0;
     case LS_ACTIVATION_SIGMOID: return sigmoid(x);
     case LS_ACTIVATION_TANH: return tanh(x);
     case LS_ACTIVATION_GELU: return x * normal_below(x);
@@ -43,6 +44,7 @@ static double value(ls_activation activation, double x) {
 static double slope(ls_activation activation, const double *x, const double *y, int64_t i) {
     switch (activation) {
     case LS_ACTIVATION_RELU: return x[i] > 0;
+    case LS_ACTIVATION_RELU6: return y[i] > 0 && y[i] < 6;
     case LS_ACTIVATION_SIGMOID: return y[i] * (1 - y[i]);
     case LS_ACTIVATION_TANH: return 1 - y[i] * y[i];
     case LS_ACTIVATION_GELU: return normal_below(x[i]) + x[i] * normal_density(x[i]);
@@ -75,8 +77,8 @@ static void backward_data(const ls_ref_args *a) {
 
 static int uses(const ls_kernel_spec *s, int arg, int by_rule) {
     ls_activation activation = which(s);
-    int by_output =
-        activation == LS_ACTIVATION_SIGMOID || activation == LS_ACTIVATION_TANH || activation == LS_ACTIVATION_SOFTMAX;
+    int by_output = activation == LS_ACTIVATION_SIGMOID || activation == LS_ACTIVATION_TANH ||
+                    activation == LS_ACTIVATION_SOFTMAX || activation == LS_ACTIVATION_RELU6;
     if (s->pass == LS_PASS_BACKWARD_DATA && arg == LS_ARG_X) return !by_output || s->mask_dx;
     if (s->pass == LS_PASS_BACKWARD_DATA && arg == LS_ARG_Y) return by_output;
     return by_rule;

@@ -7,17 +7,22 @@
 
 typedef struct channel {
     int64_t rows, stride, samples;
-    double mean, variance, deviation;
+    double gamma, mean, variance, deviation;
 } channel;
+
+// The place of beta among the parameters, of which gamma is the first or is not there.
+static int beta_of(const ls_kernel_spec *s) { return LS_ATTRS(ls_batch_norm_attrs, &s->attrs)->no_scale ? 0 : 1; }
 
 // The statistics of channel c: the micro-batch's own, or in inference the running ones.
 static channel channel_of(const ls_ref_args *a, int64_t c) {
     ls_shape x = a->spec->x[0].shape;
     channel s = {.stride = x.dim[x.ndim - 1], .samples = x.dim[0]};
+    int beta = beta_of(a->spec);
     s.rows = ls_shape_count(x) / s.stride;
+    s.gamma = beta ? a->w[0][c] : 1;
     if (a->spec->pass == LS_PASS_INFERENCE) {
-        s.mean = a->w[2][c];
-        s.variance = a->w[3][c];
+        s.mean = a->w[beta + 1][c];
+        s.variance = a->w[beta + 2][c];
     } else {
         for (int64_t i = 0; i < s.rows; i++) s.mean += a->x[0][i * s.stride + c] / (double)s.rows;
         for (int64_t i = 0; i < s.rows; i++) {
@@ -29,19 +34,24 @@ static channel channel_of(const ls_ref_args *a, int64_t c) {
     return s;
 }
 
+// Before what is absorbed.
+static double normalized(const ls_ref_args *a, const channel *s, int64_t c, int64_t at) {
+    return s->gamma * (a->x[0][at] - s->mean) / s->deviation + a->w[beta_of(a->spec)][c];
+}
+
 static void forward(const ls_ref_args *a) {
     int64_t channels = a->spec->x[0].shape.dim[a->spec->x[0].shape.ndim - 1];
     for (int64_t c = 0; c < channels; c++) {
         channel s = channel_of(a, c);
-        for (int64_t i = 0; i < s.rows; i++)
-            a->y[0][i * s.stride + c] = a->w[0][c] * (a->x[0][i * s.stride + c] - s.mean) / s.deviation + a->w[1][c];
+        for (int64_t i = 0; i < s.rows; i++) a->y[0][i * s.stride + c] = normalized(a, &s, c, i * s.stride + c);
     }
 }
 
 // The gradient before the ReLU at the end, if there is one: what was added before it is in Y alone.
 static double gradient_at(const ls_ref_args *a, const channel *s, int64_t c, int64_t at) {
-    if (a->spec->activation != LS_ACTIVATION_RELU) return a->dy[0][at];
-    double y = a->spec->residual ? a->y[0][at] : a->w[0][c] * (a->x[0][at] - s->mean) / s->deviation + a->w[1][c];
+    if (a->spec->activation == LS_ACTIVATION_NONE) return a->dy[0][at];
+    double y = a->spec->residual ? a->y[0][at] : normalized(a, s, c, at);
+    if (a->spec->activation == LS_ACTIVATION_RELU6 && y >= 6) return 0;
     return y > 0 ? a->dy[0][at] : 0;
 }
 
@@ -60,18 +70,20 @@ static void backward(const ls_ref_args *a) {
         for (int64_t i = 0; i < s.rows; i++) {
             int64_t at = i * s.stride + c;
             double d = gradient_at(a, &s, c, at), normalized = (a->x[0][at] - s.mean) / s.deviation;
-            a->dx[0][at] = a->w[0][c] / s.deviation * (d - db / (double)s.rows - normalized * dw / (double)s.rows);
+            a->dx[0][at] = s.gamma / s.deviation * (d - db / (double)s.rows - normalized * dw / (double)s.rows);
         }
-        a->dw[0][c] = dw;
-        a->dw[1][c] = db;
-        a->dw[2][c] = (double)s.samples * s.mean;
-        a->dw[3][c] = (double)s.samples * s.variance;
+        int beta = beta_of(a->spec);
+        if (beta) a->dw[0][c] = dw;
+        a->dw[beta][c] = db;
+        a->dw[beta + 1][c] = (double)s.samples * s.mean;
+        a->dw[beta + 2][c] = (double)s.samples * s.variance;
     }
 }
 
 // Running statistics are of inference only; Y is looked at where the residual hides whether the ReLU let pass.
 static int uses(const ls_kernel_spec *s, int arg, int by_rule) {
-    if (arg == LS_ARG_W + 2 || arg == LS_ARG_W + 3) return s->pass == LS_PASS_INFERENCE;
+    int mean = LS_ARG_W + beta_of(s) + 1;
+    if (arg == mean || arg == mean + 1) return s->pass == LS_PASS_INFERENCE;
     if (arg == LS_ARG_Y && s->pass == LS_PASS_BACKWARD) return s->residual && s->activation == LS_ACTIVATION_RELU;
     return by_rule;
 }

@@ -8,8 +8,9 @@ static void apply(const ls_ref_args *a, const double *from, double *to) {
     const ls_dropout_attrs *attrs = LS_ATTRS(ls_dropout_attrs, &a->spec->attrs);
     for (int64_t i = 0; i < n; i++)
         for (int64_t e = 0; e < size; e++) {
-            ls_philox4 r = ls_dropout_words(a->random, attrs->layer, i, (uint32_t)(e / 4));
-            int keep = r.v[e % 4] >= ls_dropout_threshold(attrs->rate);
+            int64_t drawn = attrs->per_sample ? 0 : e;
+            ls_philox4 r = ls_dropout_words(a->random, attrs->layer, i, (uint32_t)(drawn / 4));
+            int keep = r.v[drawn % 4] >= ls_dropout_threshold(attrs->rate);
             to[i * size + e] = keep ? from[i * size + e] * ls_dropout_scale(attrs->rate) : 0;
         }
 }

@@ -1,5 +1,6 @@
 #include "device/ref/ref.h"
 
+#include <math.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,6 +24,7 @@
     X(multiply)                                                                                                        \
     X(concat)                                                                                                          \
     X(depthwise_conv2d)                                                                                                \
+    X(separable_conv2d)                                                                                                \
     X(conv2d_transpose)                                                                                                \
     X(up_sampling2d)                                                                                                   \
     X(layer_norm)                                                                                                      \
@@ -30,6 +32,8 @@
     X(global_average_pool1d)                                                                                           \
     X(reshape)                                                                                                         \
     X(zero_pad2d)                                                                                                      \
+    X(rescaling)                                                                                                       \
+    X(normalization)                                                                                                   \
     X(relu)                                                                                                            \
     X(activation)                                                                                                      \
     X(flatten)                                                                                                         \
@@ -170,6 +174,8 @@ void ls__ref_compute(const ls_ref_op *op, const ls_ref_args *a) {
         if (s->activation == LS_ACTIVATION_RELU)
             for (int64_t i = 0; i < y_count; i++)
                 if (!(a->y[0][i] > 0)) a->y[0][i] = 0;
+        if (s->activation == LS_ACTIVATION_RELU6)
+            for (int64_t i = 0; i < y_count; i++) a->y[0][i] = a->y[0][i] > 0 ? fmin(a->y[0][i], 6) : 0;
         break;
     case LS_PASS_BACKWARD:
     case LS_PASS_BACKWARD_DATA:

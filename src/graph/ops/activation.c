@@ -24,7 +24,10 @@ static ls_status infer(ls_graph *graph, ls_node *node) {
 }
 
 static ls_acts_as acts_as(const ls_attrs *attrs) {
-    return LS_ATTRS(ls_activation_attrs, attrs)->activation == LS_ACTIVATION_RELU ? LS_ACTS_AS_RELU : LS_ACTS_AS_ITSELF;
+    ls_activation activation = LS_ATTRS(ls_activation_attrs, attrs)->activation;
+    return activation == LS_ACTIVATION_RELU    ? LS_ACTS_AS_RELU
+           : activation == LS_ACTIVATION_RELU6 ? LS_ACTS_AS_RELU6
+                                               : LS_ACTS_AS_ITSELF;
 }
 
 ls_value ls_activate(ls_graph *graph, ls_value x, ls_activation activation, const char *name) {

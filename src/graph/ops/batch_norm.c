@@ -9,6 +9,7 @@ static const ls_attr rows[] = {
      .help = "how much of the moving mean and variance a step leaves"},
     {"epsilon", LS_ATTR_FLOAT, offsetof(ls_batch_norm_attrs, epsilon), .initial = 1e-3,
      .help = "added to the variance"},
+    {"no_scale", LS_ATTR_FLAG, offsetof(ls_batch_norm_attrs, no_scale), .help = "without gamma"},
     {.name = NULL},
 };
 
@@ -30,10 +31,10 @@ static ls_status infer(ls_graph *graph, ls_node *node) {
                   {"moving_mean", LS_PARAM_STATISTIC, LS_INITIALIZER_ZEROS},
                   {"moving_variance", LS_PARAM_STATISTIC, LS_INITIALIZER_ONES}};
     int64_t channels = x.dim[x.ndim - 1];
-    for (int i = 0; i < 4; i++) {
+    for (int i = a->no_scale ? 1 : 0; i < 4; i++) {
         LS_TRY(ls__graph_param(graph, node, params[i].suffix, LS_SHAPE(channels), params[i].role,
                                LS_INITIALIZER_DEFAULT, params[i].initializer, channels, channels));
-        graph->store->params[node->params[i]].momentum = a->momentum;
+        graph->store->params[node->params[node->param_count - 1]].momentum = a->momentum;
     }
     return ls__node_output(node, x, LS_DTYPE_F32);
 }
@@ -51,7 +52,7 @@ const ls_op ls__op_batch_norm = {
     .inputs = 1,
     .infer = infer,
     .backward = ls__backward_joint,  // of input, residual and parameters, and the statistics
-    .absorbs = LS_ABSORBS_RELU | LS_ABSORBS_RESIDUAL | LS_ABSORBS_ADDEND,
+    .absorbs = LS_ABSORBS_RELU | LS_ABSORBS_RELU6 | LS_ABSORBS_RESIDUAL | LS_ABSORBS_ADDEND,
     .traits = LS_OP_MASKS_ITSELF,
     .recompute = LS_RECOMPUTE_LIGHT,
 };

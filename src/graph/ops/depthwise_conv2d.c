@@ -33,9 +33,9 @@ static ls_status infer(ls_graph *graph, ls_node *node) {
         return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "%s: %" PRId64 " channels times %d are too many", node->name,
                        channels, a->multiplier);
     LS_TRY(ls__node_output(node, LS_SHAPE(out[0], out[1], filters), LS_DTYPE_F32));
-    LS_TRY(ls__graph_param(
-        graph, node, "depthwise_kernel", LS_SHAPE(a->kernel[0], a->kernel[1], channels, a->multiplier), LS_PARAM_KERNEL,
-        a->kernel_initializer, LS_INITIALIZER_GLOROT_UNIFORM, window * channels, window * a->multiplier));
+    LS_TRY(ls__graph_param(graph, node, "kernel", LS_SHAPE(a->kernel[0], a->kernel[1], channels, a->multiplier),
+                           LS_PARAM_KERNEL, a->kernel_initializer, LS_INITIALIZER_GLOROT_UNIFORM, window * channels,
+                           window * a->multiplier));
     if (a->no_bias) return LS_OK;
     return ls__graph_param(graph, node, "bias", LS_SHAPE(filters), LS_PARAM_BIAS, a->bias_initializer,
                            LS_INITIALIZER_ZEROS, filters, filters);

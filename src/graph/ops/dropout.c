@@ -6,6 +6,7 @@
 
 static const ls_attr rows[] = {
     {"rate", LS_ATTR_FLOAT, offsetof(ls_dropout_attrs, rate), .maximum = 1, .help = "the fraction set to zero"},
+    {"per_sample", LS_ATTR_FLAG, offsetof(ls_dropout_attrs, per_sample), .help = "whole samples, not elements"},
     {.name = NULL},
 };
 

@@ -4,10 +4,15 @@ ls_value ls_global_average_pool2d(ls_graph *graph, ls_value x, const char *name)
     return ls__graph_add(graph, LS_OP_GLOBAL_AVERAGE_POOL2D, &x, 1, &(ls_pool2d_attrs){.name = name});
 }
 
+ls_value ls_global_average_pool2d_keepdims(ls_graph *graph, ls_value x, const char *name) {
+    return ls__graph_add(graph, LS_OP_GLOBAL_AVERAGE_POOL2D, &x, 1, &(ls_pool2d_attrs){.name = name, .keepdims = 1});
+}
+
 const ls_op ls__op_global_average_pool2d = {
     .kind = LS_OP_GLOBAL_AVERAGE_POOL2D,
     .keras_class = "GlobalAveragePooling2D",
     .keras_name = "global_average_pooling2d",
+    .attrs = ls__global_pool2d_rows,
     .attrs_bytes = sizeof(ls_pool2d_attrs),
     .inputs = 1,
     .infer = ls__global_pool2d_infer,

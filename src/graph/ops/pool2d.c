@@ -15,6 +15,11 @@ const ls_attr ls__pool2d_rows[] = {
     {.name = NULL},
 };
 
+const ls_attr ls__global_pool2d_rows[] = {
+    {"keepdims", LS_ATTR_FLAG, offsetof(ls_pool2d_attrs, keepdims), .help = "the output is an image of one pixel"},
+    {.name = NULL},
+};
+
 ls_status ls__pool2d_infer(ls_graph *graph, ls_node *node) {
     ls_pool2d_attrs *a = (ls_pool2d_attrs *)(void *)node->attrs.bytes;
     ls_shape x = ls__input_type(graph, node, 0)->shape;
@@ -30,7 +35,7 @@ ls_status ls__global_pool2d_infer(ls_graph *graph, ls_node *node) {
     ls_shape x = ls__input_type(graph, node, 0)->shape;
     LS_TRY(ls__images_check(node, x));
     for (int i = 0; i < 2; i++) a->size[i] = a->strides[i] = (int)x.dim[i];
-    return ls__node_output(node, LS_SHAPE(x.dim[2]), LS_DTYPE_F32);
+    return ls__node_output(node, a->keepdims ? LS_SHAPE(1, 1, x.dim[2]) : LS_SHAPE(x.dim[2]), LS_DTYPE_F32);
 }
 
 int ls__pool2d_absorb_padding(ls_attrs *attrs, const int sides[2][2]) {

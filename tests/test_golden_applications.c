@@ -1,0 +1,209 @@
+// Networks of Keras's applications and of torchvision against what those compute in float64 (tests/golden/applications.json, made by
+// tests/golden/make_applications.py, which says by which formulas both sides draw weights and images): logits, loss and gradients of one
+// step with dropout rates of 0, and the logits in inference with moving statistics made of the batch's.
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "golden_check.h"
+#include "plan_rig.h"
+
+enum { CLASSES = 10, PATCH = 8, STREAM_PATCHES = 10000, STREAM_NOISE, STREAM_LABELS, STREAM_SIGNS = 30000 };
+
+// How far from float64: norms of distances over norms. 0: not compared.
+typedef struct tolerance {
+    double logits, loss, gradient, inference;
+} tolerance;
+
+static const tolerance fp32 = {.logits = 1e-5, .loss = 1e-5, .gradient = 1e-3, .inference = 1e-5};
+static const tolerance bf16 = {.logits = 8e-2, .loss = 5e-2, .inference = 8e-2};
+
+typedef struct network {
+    const json_t *golden;
+    const char *name;
+    int64_t batch, size;
+    uint32_t variant;
+    rig rig;
+} network;
+
+// Word i of a stream, drawn four at a time by who counts up.
+typedef struct stream {
+    uint32_t number, variant;
+    ls_philox4 words;
+} stream;
+
+static uint32_t next(stream *s, int64_t i) {
+    if (i % 4 == 0) s->words = ls_philox(UINT64_C(0x4C6F636B73746570), (uint32_t)(i / 4), s->number, s->variant, 0);
+    return s->words.v[i % 4];
+}
+
+static void make_batch(network *net) {
+    rig *r = &net->rig;
+    stream noise = {.number = STREAM_NOISE, .variant = net->variant};
+    int pixels_as_they_are = strncmp(net->name, "efficientnet", 12) == 0;
+    int64_t size = net->size, across = size / PATCH;
+    for (int64_t i = 0; i < net->batch * size * size * 3; i++) {
+        int64_t c = i % 3, w = i / 3 % size, h = i / 3 / size % size, n = i / 3 / size / size;
+        int64_t patch = ((n * across + h / PATCH) * across + w / PATCH) * 3 + c;
+        uint32_t k = 3 * (draw(STREAM_PATCHES, net->variant, patch) >> 24);
+        k = (k + (next(&noise, i) >> 24)) >> 2;
+        r->images[i] = pixels_as_they_are ? (float)k : ((float)k - 127.5f) / 127.5f;
+    }
+    for (int64_t n = 0; n < net->batch; n++) r->labels[n] = (int32_t)(draw(STREAM_LABELS, net->variant, n) % CLASSES);
+}
+
+static int param_of(const rig *r, const json_t *tensor) {
+    int p = ls__store_find(r->store, json_string_value(member(tensor, "name")));
+    if (p < 0) fail_msg("%s has no parameter %s", r->graph->name, json_string_value(member(tensor, "name")));
+    return p;
+}
+
+static void make_weights(network *net) {
+    rig *r = &net->rig;
+    const json_t *tensors = member(net->golden, "tensors");
+    assert_int_equal(r->store->count, json_array_size(tensors));
+    for (int t = 0; t < r->store->count; t++) {
+        const json_t *tensor = json_array_get(tensors, (size_t)t), *formula = member(tensor, "draw");
+        int p = param_of(r, tensor), negated = json_array_size(formula) > 2;
+        double middle = element(formula, 0), width = element(formula, 1);
+        stream s = {.number = (uint32_t)t, .variant = net->variant};
+        float *plain = rig_plain(r, p);
+        for (int64_t i = 0; i < ls_shape_count(r->store->params[p].shape); i++) {
+            double u = 2 * ((next(&s, i) >> 8) * 0x1p-24) - 1;
+            plain[i] = (float)(middle + u * width);
+            if (negated && i % 2) plain[i] = -plain[i];
+        }
+        rig_set(r, p, plain);
+    }
+    rig_refresh(r);
+}
+
+static int network_create(network *net, ls_dtype precision) {
+    net->name = json_string_value(member(net->golden, "name"));
+    net->batch = (int64_t)number(net->golden, "batch");
+    net->size = (int64_t)number(net->golden, "image_size");
+    net->variant = (uint32_t)number(net->golden, "variant");
+    ls_graph *graph;
+    OK(ls_model_create(net->name, LS_SHAPE(net->size, net->size, 3), CLASSES, &graph));
+    for (int i = 0; i < graph->node_count; i++)
+        if (graph->nodes[i].op == LS_OP_DROPOUT) ((ls_dropout_attrs *)(void *)graph->nodes[i].attrs.bytes)->rate = 0;
+    if (!rig_create(&net->rig, graph, "cpu", &(ls_plan_config){.batch = net->batch, .precision = precision})) return 0;
+    make_batch(net);
+    make_weights(net);
+    return 1;
+}
+
+static void show(const network *net, const char *what, double error, double allowed) {
+    print_message("  %s: %-28s %.1e (allowed %.2g)\n", net->name, what, error, allowed);
+    check_error(what, error, allowed);
+}
+
+// Of a gradient from its norm and projection in the file, over its norm; over the third number there where it has none.
+static double distance_of_tensor(const network *net, uint32_t t, int param, const json_t *expected) {
+    stream s = {.number = STREAM_SIGNS + t, .variant = net->variant};
+    float *plain = rig_get(&net->rig, param, net->rig.gradient);
+    double square = 0, projection = 0;
+    for (int64_t i = 0; i < ls_shape_count(net->rig.store->params[param].shape); i++) {
+        square += (double)plain[i] * (double)plain[i];
+        projection += next(&s, i) & 1 ? -(double)plain[i] : (double)plain[i];
+    }
+    free(plain);
+    double norm = element(expected, json_array_size(expected) > 2 ? 2 : 0);
+    return fmax(fabs(sqrt(square) - element(expected, 0)), fabs(projection - element(expected, 1))) / norm;
+}
+
+static void check_gradients(const network *net, double allowed) {
+    const json_t *tensors = member(net->golden, "tensors");
+    double worst = 0;
+    int compared = 0;
+    const char *of = "";
+    for (size_t t = 0; t < json_array_size(tensors); t++) {
+        const json_t *tensor = json_array_get(tensors, t), *expected = json_object_get(tensor, "gradient");
+        int param = param_of(&net->rig, tensor);
+        assert_int_equal(expected != NULL, ls__graph_trains(net->rig.graph, param) &&
+                                               net->rig.store->params[param].role != LS_PARAM_STATISTIC);
+        if (!expected) continue;
+        double distance = distance_of_tensor(net, (uint32_t)t, param, expected);
+        check_error(json_string_value(member(tensor, "name")), distance, allowed);
+        if (distance > worst) of = json_string_value(member(tensor, "name"));
+        worst = fmax(worst, distance);
+        compared++;
+    }
+    assert_true(compared > 0);
+    print_message("  %s: the gradient that is farthest is that of %s\n", net->name, of);
+    show(net, "gradient, worst tensor", worst, allowed);
+}
+
+// Backward leaves the batch's mean and variance, times its samples: moving ones are made of them.
+static void move_statistics(network *net) {
+    rig *r = &net->rig;
+    for (int p = 0; p < r->store->count; p++) {
+        const char *end = strstr(r->store->params[p].name, "/moving_mean");
+        if (!end) continue;
+        char name[128];
+        snprintf(name, sizeof name, "%.*s/moving_variance", (int)(end - r->store->params[p].name),
+                 r->store->params[p].name);
+        int of_variance = ls__store_find(r->store, name);
+        float *mean = rig_get(r, p, r->gradient), *variance = rig_get(r, of_variance, r->gradient);
+        for (int64_t i = 0; i < ls_shape_count(r->store->params[p].shape); i++) {
+            double v = (double)variance[i] / (double)net->batch;
+            mean[i] = (float)((double)mean[i] / (double)net->batch + sqrt(v) / 8);
+            variance[i] = (float)(1.25 * v);
+        }
+        rig_set(r, p, mean);
+        rig_set(r, of_variance, variance);
+    }
+    rig_refresh(r);
+}
+
+static void check_network(const json_t *golden, ls_dtype precision, const tolerance *allowed) {
+    network net = {.golden = golden};
+    if (!network_create(&net, precision)) return;
+    int64_t count = net.batch * CLASSES;
+    double loss = number(golden, "loss_sum");
+    rig_sums sums = rig_forward(&net.rig);
+    double logits = distance_of_values(rig_logits(net.rig.run), member(golden, "logits"), count);
+    show(&net, precision == LS_DTYPE_F32 ? "logits" : "logits in bf16", logits, allowed->logits);
+    show(&net, "sum of losses", fabs(sums.loss - loss) / loss, allowed->loss);
+    rig_backward(&net.rig);
+    if (allowed->gradient > 0) check_gradients(&net, allowed->gradient);
+    move_statistics(&net);
+    ls_plan_config config = {.batch = net.batch, .precision = precision, .mode = LS_PLAN_EVALUATION};
+    ls_runner *run = rig_runner(&net.rig, net.rig.graph, &config);
+    rig_forward_of(&net.rig, run);
+    show(&net, "logits in inference", distance_of_values(rig_logits(run), member(golden, "inference_logits"), count),
+         allowed->inference);
+    ls_runner_destroy(&run);
+    rig_free(&net.rig);
+}
+
+static void numbers_are_those_of_keras_and_torchvision(void **state) {
+    json_t *golden = golden_load("applications");
+    const json_t *list = member(golden, "numbers");
+    for (size_t i = 0; i < json_array_size(list); i++) check_network(json_array_get(list, i), LS_DTYPE_F32, &fp32);
+    assert_true(json_array_size(list) >= 9);
+    json_decref(golden);
+}
+
+static void in_bf16_too(void **state) {
+    json_t *golden = golden_load("applications");
+    const json_t *list = member(golden, "numbers");
+    int checked = 0;
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        const char *name = json_string_value(member(json_array_get(list, i), "name"));
+        if (strcmp(name, "mobilenetv2") != 0 && strcmp(name, "efficientnetb0") != 0) continue;
+        check_network(json_array_get(list, i), LS_DTYPE_BF16, &bf16);
+        checked++;
+    }
+    assert_int_equal(checked, 2);
+    json_decref(golden);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(numbers_are_those_of_keras_and_torchvision),
+        cmocka_unit_test(in_bf16_too),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
