@@ -60,7 +60,7 @@ diverges() {
 diverges --lr 1e10
 complains "training diverged: the loss of step 4 in epoch 1 is no finite number any more; before it was "
 diverges --lr 9e29 --weight-decay 9e29 --limit-train 64 --epochs 1 --batch-size 64 --save "$here/weights" --record "$here/run.json"
-complains "after step 1, in epoch 1, weights of "
+complains "the weights after step 1 in epoch 1 are no finite numbers any more. The first such number was in the weights "
 [ -e "$here/weights" ] && wrong "$what: saves weights"
 [ -e "$here/run.json" ] && wrong "$what: has a record"
 [ -n "$mpirun" ] && diverges --lr 1e10 --workers 2
