@@ -13,12 +13,14 @@
 
 enum { SAMPLES = 48, BAD = 21, BATCH = 8 };
 
+static char folder[32], weights[48];
+
 typedef struct job {
     ls_context *context;
     ls_comm *comm;
     ls_graph *graph;
     const char *device, *precision, *folder, *weights;
-    int replicas;
+    int replicas, first;
 } job;
 
 typedef struct bad_sample {
@@ -153,7 +155,7 @@ static outcome train_alone(job *j, bad_sample *bad, const ls_train_config *c) {
 
 static void steps_are_left_out(job *j) {
     static const char *const strategies[] = {"allreduce", "reduce-broadcast", "tree", "parameter-server", "central"};
-    for (int i = 0; i < 15; i++) {
+    for (int i = j->first; i < 15; i += 3) {  // the three devices share them
         ls_train_config skip = recipe(j, "skip"), stop = recipe(j, "stop");
         skip.strategy = stop.strategy = strategies[i % 5];
         skip.clip_norm = stop.clip_norm = i / 5 == 1 ? 0.5 : 0;
@@ -234,7 +236,9 @@ static void it_is_known_after_a_resume(job *j) {
     CHECK(j->comm, r.epoch[0].skipped == 1 && r.epoch[1].skipped == 1);
     ls_trainer_destroy(&t);
     ls_dataset_destroy(&data);
-    if (j->comm->rank == 0) CHECK(j->comm, system("rm -rf lockstep-not-finite") == 0);
+    char command[64];
+    snprintf(command, sizeof command, "rm -rf %s", j->folder);
+    if (j->comm->rank == 0) CHECK(j->comm, system(command) == 0);
     CHECK_OK(j->comm, ls_comm_barrier(j->comm));
 }
 
@@ -267,19 +271,30 @@ static void nobody_minds(job *j) {
     ls_dataset_destroy(&data);
 }
 
+// Names of this job's own: others of this test run beside it.
+static void name_files(int workers) {
+    snprintf(folder, sizeof folder, "lockstep-not-finite-%d", workers);
+    snprintf(weights, sizeof weights, "%s.safetensors", folder);
+}
+
 static void test_hosts(ls_context *context) {
-    static const char *const devices[] = {"ref", "cpu"};
-    for (int d = 0; d < 2; d++) {
-        job j = {
-            .context = context, .comm = context->comm, .device = devices[d], .precision = "fp32", .replicas = 1 + d};
-        j.folder = "lockstep-not-finite", j.weights = "lockstep-not-finite.safetensors";
+    static const char *const devices[] = {"ref", "cpu", "late"};
+    for (int d = 0; d < 3; d++) {
+        int far = d == 2;  // whose numbers are not looked at before the step is over: they have no place
+        job j = {.context = context,
+                 .comm = context->comm,
+                 .device = devices[d],
+                 .precision = "fp32",
+                 .replicas = 1 + d % 2,
+                 .first = d};
+        j.folder = folder, j.weights = weights;
         j.graph = new_graph(&j, LS_ACTIVATION_SIGMOID);
         a_gradient_is_caught(&j);
-        bad_data_is_named(&j);
-        the_layer_is_named(&j);
+        if (!far) bad_data_is_named(&j);
+        if (!far) the_layer_is_named(&j);
         steps_are_left_out(&j);
         what_is_left_out_leaves_no_trace(&j);
-        an_epoch_of_nothing_is_an_error(&j);
+        if (!far) an_epoch_of_nothing_is_an_error(&j);
         nobody_minds(&j);
         a_failure_is_forgotten(&j);
         it_is_known_after_a_resume(&j);
@@ -291,6 +306,7 @@ int main(void) {
     ls_context *world, *context;  // the first keeps MPI running
     unsetenv("LOCKSTEP_TEST_HOSTS");
     CHECK_OK((ls_comm *)NULL, ls_context_create(&world));
+    name_files(world->comm->size);
     test_hosts(world);
     if (world->comm->size > 1) {
         setenv("LOCKSTEP_TEST_HOSTS", "2", 1);
@@ -298,7 +314,7 @@ int main(void) {
         test_hosts(context);
         ls_context_destroy(&context);
     }
-    if (world->comm->rank == 0) remove("lockstep-not-finite.safetensors");
+    if (world->comm->rank == 0) remove(weights);
     ls_context_destroy(&world);
     return 0;
 }

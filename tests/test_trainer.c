@@ -449,7 +449,7 @@ static void impossible_requests_are_refused(void **state) {
     c = (ls_train_config){0};
     refused(f, &c, "no precision: call ls_train_config_init first");
     c = small(), c.normalize = "imagenet";
-    refused(f, &c, "unit, symmetric and dataset");
+    refused(f, &c, "unit, symmetric, dataset and none");
     ls_graph *wide;
     OK(ls_model_create("mnist-mlp", LS_SHAPE(32, 32, 1), 10, &wide));
     ls_trainer *t = NULL;

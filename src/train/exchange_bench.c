@@ -42,6 +42,7 @@ ls_status ls_exchange_bench_create(ls_context *context, int64_t count, const cha
     if (count < 1)
         return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "an exchange is of at least one parameter, not of %lld",
                        (long long)count);
+    ls_comm_enter(comm, __func__);
     int compresses;
     LS_TRY(ls_compress_find(compress, &compresses));
     count = (count + LS_SLICE_ALIGN - 1) / LS_SLICE_ALIGN * LS_SLICE_ALIGN;
@@ -87,6 +88,7 @@ static void write_gradient(float *g, int64_t count) {
 ls_status ls_exchange_bench_step(ls_exchange_bench *b, double *seconds) {
     LS_NEED(b, "bench");
     LS_NEED(seconds, "seconds");
+    ls_comm_enter(b->comm, __func__);
     ls_step_info info = {.micro_batches = b->comm->size, .samples = b->comm->size, .lr = 1e-3, .step = ++b->done};
     ls_step_times times = {.since = ls_clock()};
     write_gradient(ls_span_host(ls_strategy_gradient_begin(b->strategy, 0, &info, b->comm->position)), b->count);
@@ -185,6 +187,7 @@ ls_status ls_exchange_bench_compare(ls_exchange_bench *b, ls_exchange_times *out
     LS_NEED(out, "out");
     double mine[4], *all;
     LS_TRY(make_room(b));
+    ls_comm_enter(b->comm, __func__);
     LS_TRY(ls_comm_agree(b->comm, ls_calloc(b->comm->size, sizeof mine, &all)));
     ls_status status = ls_exchange_bench_step(b, &mine[0]);
     write_gradient(b->mine, b->count);

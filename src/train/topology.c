@@ -102,6 +102,7 @@ ls_status ls_topology_create(ls_context *context, ls_topology **out) {
     LS_NEED(out, "out");
     *out = NULL;
     LS_NEED(context, "context");
+    ls_comm_enter(context->comm, __func__);
     return ls__topology_create(context->comm, out);
 }
 

@@ -103,7 +103,7 @@ else # a machine so busy that a step took more than a second
 fi
 [ "$(grep -cE "^  worker 1 \(process $hit, stopped\): [a-z ]+, step [0-9]+ of epoch [0-9]+, for [0-9]+\.[0-9] s" "$here/err")" -eq $told ] ||
     wrong "$what: does not say each time what the stopped worker did"
-[ "$(grep -cE '^  worker 0 \(process [0-9]+\): exchange and update, step [0-9]+ of .*, in ls_trainer_step, waiting for the other replicas$' "$here/err")" -eq $told ] ||
+[ "$(grep -cE '^  worker 0 \(process [0-9]+\): [a-z ]+, step [0-9]+ of .*, in ls_trainer_[a-z_]+.*, waiting for (the other replicas|all workers)$' "$here/err")" -eq $told ] ||
     wrong "$what: does not say each time what the other one does"
 afflicted STOP --time-limit 0:20
 over 60 "and the time limit is reached: worker 1 (process "

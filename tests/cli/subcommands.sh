@@ -16,6 +16,9 @@ does train mnist-mlp --weights "$here/weights" --limit-train 128 --limit-test 50
 does summary resnet20
 does models
 does datasets
+does data digits --samples 50 --sheet "$here/sheet.png" --json "$here/data.json"
+does convert digits "tar:$here/digits.tar,test=$here/digits-test.tar"
+does data "tar:$here/digits.tar,test=$here/digits-test.tar" --samples 50
 does plan mnist-mlp --memory 1G --batch-size 64
 does bench mnist-mlp --layers --steps 4 --batch-size 64 --micro-batch 16
 says "A micro-batch"
