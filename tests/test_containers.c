@@ -205,10 +205,8 @@ static void examples(void **state) {
     save("x", f.bytes, f.size);
     assert_true(ls_data_open(host, spec, &d) != LS_OK && strstr(ls_error_message(), "another checksum"));
     free(f.bytes);
-    static const char *const broken[] = {
-        "\x0a\x7f"
-        "abc",
-        "\x0a\x02\x0a\x09", "\x0f\x01", "\x0a\x0b\x0a\x09\x0a\x01q\x12\x04\x1a\x02\x08\xff"};
+    static const char *const broken[] = {"\x0a\177abc", "\x0a\x02\x0a\x09", "\x0f\x01",
+                                         "\x0a\x0b\x0a\x09\x0a\x01q\x12\x04\x1a\x02\x08\xff"};
     for (size_t i = 0; i < 4; i++) {
         f = (image_file){NULL, 0, 0};
         add_record(&f, broken[i], strlen(broken[i]));

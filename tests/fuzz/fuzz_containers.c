@@ -15,7 +15,6 @@
 #include "base/memory.h"
 #include "data/crc32c.h"
 #include "data/dataset.h"
-#include "driver.h"
 
 // What must hold whatever the input; ends the run where it does not.
 #define MUST(condition)                                                                                                \
@@ -79,6 +78,7 @@ static void read_all(const ls_source *s) {
     ls_memory_free(scratch);
 }
 
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     static int fd = -1;
     static ls_data_host *host;
@@ -105,6 +105,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
 }
 
 #ifndef LS_FUZZ_LIBFUZZER
+
+#include "driver.h"
 
 static void spoil(image_file *f) {
     if (f->size == 0) return;

@@ -12,7 +12,6 @@
 
 #include "../npz_files.h"
 #include "data/dataset.h"
-#include "driver.h"
 
 // What must hold whatever the input; ends the run where it does not.
 #define MUST(condition)                                                                                                \
@@ -33,6 +32,7 @@ static void check(const ls_source *s) {
     for (int64_t i = 0; i < s->count; i++) MUST(labels[i] >= 0 && labels[i] < s->field[1].classes);
 }
 
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     static int fd = -1;
     ls_data_host *host;
@@ -55,6 +55,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
 }
 
 #ifndef LS_FUZZ_LIBFUZZER
+
+#include "driver.h"
 
 static void spoil(image_file *f) {
     if (f->size == 0) return;

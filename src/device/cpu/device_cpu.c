@@ -87,10 +87,11 @@ static const dnnl_format_tag_t row_major[] = {dnnl_a, dnnl_a, dnnl_ab, dnnl_abc,
 // The library has no type for F64: to it they are pairs of F32.
 static ls_status layout_doubles(ls_cpu *cpu, ls_shape shape, const ls_layout **out) {
     ls_md md;
-    dnnl_dims_t dims;
+    dnnl_dims_t dims = {1};  // a single number is a vector of one
+    int last = shape.ndim > 0 ? shape.ndim - 1 : 0;
     for (int i = 0; i < shape.ndim; i++) dims[i] = shape.dim[i];
-    dims[shape.ndim - 1] *= 2;
-    LS_TRY(ls__md_by_tag(shape.ndim, dims, LS_DTYPE_F32, row_major[shape.ndim], &md));
+    dims[last] *= 2;
+    LS_TRY(ls__md_by_tag(last + 1, dims, LS_DTYPE_F32, row_major[shape.ndim], &md));
     ls_status status = intern(cpu, shape, LS_DTYPE_F64, md, out);
     ls__md_destroy(md);
     return status;
