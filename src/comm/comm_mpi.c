@@ -29,6 +29,7 @@ const char *ls_comm_thread_level(void) { return NULL; }
 #include <limits.h>
 #include <mpi.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -392,7 +393,22 @@ static ls_status host_read(ls_comm *comm, const char *path, int64_t offset, int6
     return LS_OK;
 }
 
-static void end_all(ls_comm *comm, int exit_status) { MPI_Abort(mpi_of(comm)->all, exit_status); }
+// MPICH goes on with messages first, which may never end where they cannot: then leaving without a word does, and the launcher ends the others.
+#define ABORT_SECONDS       5
+
+static volatile sig_atomic_t abort_status;
+
+static void leave(int unused) {
+    (void)unused;
+    _exit(abort_status);
+}
+
+static void end_all(ls_comm *comm, int exit_status) {
+    abort_status = exit_status ? exit_status : 1;
+    signal(SIGALRM, leave);
+    alarm(ABORT_SECONDS);
+    MPI_Abort(mpi_of(comm)->all, exit_status);
+}
 
 static const ls_comm_ops mpi_ops = {
     .name = "mpi",
