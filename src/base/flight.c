@@ -42,7 +42,6 @@ struct ls_flight {
     _Atomic double waits_since;  // 0: it does not
     _Atomic int32_t waits_rank;
     words waits_for;
-    _Atomic uint64_t calls;
     words call;
 };
 
@@ -113,10 +112,8 @@ void ls_flight_wait(const char *what, int rank) {
     atomic_store_explicit(&mine->waits_since, what ? ls_clock() : 0, memory_order_release);
 }
 
-void ls_flight_call(uint64_t number, const char *text) {
-    if (!mine) return;
-    put(&mine->call, text);
-    atomic_store_explicit(&mine->calls, number, memory_order_release);
+void ls_flight_call(const char *text) {
+    if (mine) put(&mine->call, text);
 }
 
 ls_flight_phase ls_flight_now(void) {

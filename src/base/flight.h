@@ -39,8 +39,8 @@ void ls_flight_mark(ls_flight_phase phase, int epoch, int64_t step);
 void ls_flight_lane(int lane, ls_flight_phase phase);
 // Its main thread waits for other processes: what for (at most 47 characters count), and the rank or -1. NULL: it does not wait.
 void ls_flight_wait(const char *what, int rank);
-// The collective call it is in: its number, and its words (as above).
-void ls_flight_call(uint64_t number, const char *words);
+// The collective call that it is in, in words (as above).
+void ls_flight_call(const char *words);
 ls_flight_phase ls_flight_now(void);  // of the main thread; START without a record
 
 // --- anybody's --------------------------------------------------------------------------------------------------------

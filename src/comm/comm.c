@@ -143,7 +143,7 @@ static ls_status meet(ls_comm *comm, const char *format, ...) {
     va_end(arguments);
     snprintf(words, sizeof words, "%s%s%s", comm->doing ? comm->doing : "", comm->doing ? ": " : "", what);
     int32_t mine[2] = {(int32_t)(++comm->calls & INT32_MAX), hash(words)};
-    ls_flight_call(comm->calls, words);
+    ls_flight_call(words);
     LS_TRY(comm->ops->allgather(comm, mine, comm->marks, sizeof mine));
     for (int rank = 1; rank < comm->size; rank++)
         if (memcmp(comm->marks + (ptrdiff_t)2 * rank, comm->marks, sizeof mine) != 0)
@@ -153,7 +153,7 @@ static ls_status meet(ls_comm *comm, const char *format, ...) {
 
 void ls_comm_enter(ls_comm *comm, const char *function) {
     comm->doing = function;
-    ls_flight_call(comm->calls, function);
+    ls_flight_call(function);
 }
 
 ls_status ls_comm_barrier(ls_comm *comm) {
