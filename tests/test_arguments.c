@@ -122,7 +122,7 @@ static void datasets(void **state) {
     ls_image image;
     NEEDS("path", ls_image_read(NULL, 1, &image));
     NEEDS("out", ls_image_read("file", 1, NULL));
-    NEEDS("dataset", ls_dataset_convert(NULL, "tar:x", 1));
+    NEEDS("dataset", ls_dataset_convert(NULL, "tar:x", NULL));
     NEEDS("path", ls_image_write(NULL, &image));
     NEEDS("image", ls_image_write("file", NULL));
     NEEDS("info", ls_dataset_look(NULL, 0, 0, NULL, NULL));

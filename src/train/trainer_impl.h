@@ -258,6 +258,10 @@ int64_t ls__decoding_bytes(const ls_trainer *trainer);  // and of what they deco
 
 // images.c. Size, augmentation and normalization from the options: what one worker can find wrong alone.
 ls_status ls__images_resolve(ls_trainer *trainer);
+// The part of a recipe that normalization is, without a trainer: `mean` and `deviation` (channels) of pixel / 255 may be NULL where the config does
+// not take them. offset and divisor, (channels), are the recipe's from then on. Errors: INVALID_ARGUMENT.
+ls_status ls__images_recipe(const ls_train_config *config, int64_t channels, const double *mean,
+                            const double *deviation, float *offset, float *divisor, ls_recipe *out);
 // The numbers of the normalization, of which some are measured. Collective.
 ls_status ls__images_normalize(ls_trainer *trainer);
 
