@@ -375,7 +375,7 @@ static void databases(void **state) {
         ls_data_close(&d);
         snprintf(spec, sizeof spec, "lmdb:%s,channel-order=rgb", at("x"));
     }
-    refused("lmdb", ",channel-order=gbr", LS_STATUS_INVALID_ARGUMENT, "channel-order is bgr or rgb");
+    refused("lmdb", ",channel-order=gbr", LS_STATUS_INVALID_ARGUMENT, "'gbr' is not one of bgr, rgb");
     refused("recordio", ",channel-order=rgb", LS_STATUS_INVALID_ARGUMENT, "leave channel-order out");
     // The later of the two descriptions counts.
     size_t page = 4096, later = get64(&f, 144) > get64(&f, page + 144) ? 0 : page, main_tree = later + 128;

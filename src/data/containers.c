@@ -153,9 +153,6 @@ static ls_status list_all(const ls_container *c, const char *path, const ls_cont
 static ls_status read_settings(const ls_container *c, const char *argument, ls_container_settings *s, ls_spec *spec) {
     *s = (ls_container_settings){.channels = 3};
     LS_TRY(ls_spec_read(c->name, argument, table, s, spec));
-    if (s->order && strcmp(s->order, "rgb") != 0 && strcmp(s->order, "bgr") != 0)
-        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "%s:%s: channel-order is bgr or rgb, not '%.40s'", c->name,
-                       spec->text, s->order);
     if (s->order && c->kind != LS_RECORDS_DATUM_BGR)
         return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
                        "%s:%s: its images are files, whose pixels have an order of their own: leave channel-order out",

@@ -94,7 +94,7 @@ static region find_region(struct jpeg_decompress_struct *jpeg, const ls_image_pa
 // A file that was cut off behind what was decoded of it: its end is looked for. In the data between markers there is none of these.
 static ls_status check_end(struct jpeg_decompress_struct *jpeg, const ls_image_file *file) {
     const unsigned char *rest = jpeg->src->next_input_byte;
-    if (jpeg_input_complete(jpeg)) return LS_OK;
+    if (jpeg_input_complete(jpeg) || jpeg->unread_marker == JPEG_EOI) return LS_OK;
     for (size_t i = jpeg->src->bytes_in_buffer; i >= 2; i--)
         if (rest[i - 1] == JPEG_EOI && rest[i - 2] == 0xff) return LS_OK;
     return ls__image_damaged(file, "it ends before its end is marked");

@@ -200,8 +200,6 @@ static ls_status look_at_file(plan *p, int set, const char *path) {
 static ls_status find_layout(plan *p, const settings *s) {
     const part *a = &p->part[IMAGES];
     int first = a->ndim == 4 && (a->dim[1] == 1 || a->dim[1] == 3), last = a->ndim == 4 && (a->dim[3] == 1 || a->dim[3] == 3);
-    if (s->layout && strcmp(s->layout, "hwc") != 0 && strcmp(s->layout, "chw") != 0)
-        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "hdf5:%s: layout is hwc or chw, not '%.40s'", p->path[0], s->layout);
     p->planes = a->ndim == 4 && (s->layout ? strcmp(s->layout, "chw") == 0 : first && (!last || strcmp(a->name, "data") == 0));
     if (a->ndim == 3 || (p->planes ? first : last)) return LS_OK;
     return LS_FAIL(LS_STATUS_BAD_DATA, "%s: %s has no dimension of 1 or 3 channels where its layout has them (layout=hwc, layout=chw)",
