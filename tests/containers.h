@@ -34,9 +34,11 @@ static inline image_file container_lmdb(int count, int pixels) {
     if (w->open(&(ls_writing){folder, count}, &database) != LS_OK) return f;
     for (int i = 0; i < count; i++) {
         image_file image = container_image(i % 6);
-        ls_written s = {.number = i, .image = image.bytes, .size = (int64_t)image.size, .ending = "png", .class = i % 3};
+        ls_written s = {
+            .number = i, .image = image.bytes, .size = (int64_t)image.size, .ending = "png", .class = i % 3};
         if (pixels && i % 2)
-            s = (ls_written){.number = i, .image = raw, .size = sizeof raw, .class = i % 3, .height = 2, .width = 3, .channels = 3};
+            s = (ls_written){
+                .number = i, .image = raw, .size = sizeof raw, .class = i % 3, .height = 2, .width = 3, .channels = 3};
         if (w->put(database, &s) != LS_OK) fprintf(stderr, "%s\n", ls_error_message());
         free(image.bytes);
     }
@@ -58,7 +60,9 @@ static inline image_file container_make(int format) {
     FILE *file = open_memstream((char **)&f.bytes, &f.size);
     for (int i = 0; i < CONTAINER_SAMPLES; i++) {
         image_file image = container_image(i);
-        w->add(file, &(ls_written){.number = i, .image = image.bytes, .size = (int64_t)image.size, .ending = "png", .class = i % 3});
+        w->add(file,
+               &(ls_written){
+                   .number = i, .image = image.bytes, .size = (int64_t)image.size, .ending = "png", .class = i % 3});
         free(image.bytes);
     }
     if (w->end) w->end(file);

@@ -124,7 +124,9 @@ static void cut_off(void **state) {
             }
             team_close(&t, w);
         }
-        assert_true(opened < (format == 0 || format == CONTAINER_LMDB ? 100 : CONTAINER_SAMPLES + 1));  // in what fills blocks and pages up, too
+        assert_true(opened < (format == 0 || format == CONTAINER_LMDB
+                                  ? 100
+                                  : CONTAINER_SAMPLES + 1));  // in what fills blocks and pages up, too
         free(f.bytes);
     }
 }
@@ -234,7 +236,8 @@ static void magic_inside(void **state) {
     image_file f = {NULL, 0, 0};
     FILE *file = open_memstream((char **)&f.bytes, &f.size);
     const ls_writer *w = ls_writer_find("recordio");
-    for (int i = 0; i < 2; i++) w->add(file, &(ls_written){.number = i, .image = picture, .size = sizeof picture, .ending = "jpg", .class = 4});
+    for (int i = 0; i < 2; i++)
+        w->add(file, &(ls_written){.number = i, .image = picture, .size = sizeof picture, .ending = "jpg", .class = 4});
     fclose(file);
     save("x", f.bytes, f.size);
     int cuts = 0;

@@ -200,6 +200,7 @@ static void changed_file(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(layouts), cmocka_unit_test(wrong), cmocka_unit_test(changed_file)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(layouts), cmocka_unit_test(wrong),
+                                       cmocka_unit_test(changed_file)};
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

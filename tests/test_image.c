@@ -213,7 +213,8 @@ static void all_parts(const image_file *f) {
         OK(ls_image_file_decode(&file, (ls_image_wish){.channels = 3, .shrink = by}, &buffer, &whole));
         int64_t h = whole.height, w = whole.width;
         for (int64_t top = 0; top < h; top += 1 + top / 20) {
-            int64_t left = top * 7 % w, bottom = top + 1 + top * 13 % (h - top), right = left + 1 + top * 5 % (w - left);
+            int64_t left = top * 7 % w, bottom = top + 1 + top * 13 % (h - top),
+                    right = left + 1 + top * 5 % (w - left);
             same_part(f, &whole, by, (ls_image_part){top, left, bottom, right});
             same_part(f, &whole, by, (ls_image_part){top, 0, h, w});
             same_part(f, &whole, by, (ls_image_part){0, left, top + 1, w});
@@ -368,10 +369,10 @@ static void prepared(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(png_forms),   cmocka_unit_test(jpeg_forms),
-                                       cmocka_unit_test(cmyk),        cmocka_unit_test(orientations),
-                                       cmocka_unit_test(shrunk), cmocka_unit_test(parts),      cmocka_unit_test(channels),
-                                       cmocka_unit_test(cut_off),     cmocka_unit_test(giants),
-                                       cmocka_unit_test(other_files), cmocka_unit_test(prepared)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(png_forms),    cmocka_unit_test(jpeg_forms), cmocka_unit_test(cmyk),
+        cmocka_unit_test(orientations), cmocka_unit_test(shrunk),     cmocka_unit_test(parts),
+        cmocka_unit_test(channels),     cmocka_unit_test(cut_off),    cmocka_unit_test(giants),
+        cmocka_unit_test(other_files),  cmocka_unit_test(prepared)};
     return cmocka_run_group_tests(tests, set_up, NULL);
 }

@@ -38,7 +38,8 @@ static const ls_option table[] = {
 };
 
 typedef struct measured {
-    double rate, per_core, cpu_rate;  // images per second: medians of rounds; of a thread; of a second of processor time
+    double rate, per_core,
+        cpu_rate;  // images per second: medians of rounds; of a thread; of a second of processor time
     int64_t images;
     int rounds;
 } measured;
@@ -81,12 +82,12 @@ static void print_text(const char *spec, const settings *set, const measured *m)
 
 static ls_status print_json(const char *spec, const settings *set, const measured *m) {
     json_t *data = json_string(spec);
-    json_t *root = json_pack("{s:o,s:i,s:s,s:s,s:i,s:I,s:I,s:i,s:f,s:f,s:f}", "data", data ? data : json_null(),
-                             "image_size", set->config.image_size, "augment", set->config.augment, "precision",
-                             set->config.precision, "threads", set->config.loader_threads, "batch_size",
-                             (json_int_t)set->batch, "images", (json_int_t)m->images, "rounds", m->rounds,
-                             "images_per_second", m->rate, "images_per_second_per_thread", m->per_core,
-                             "images_per_cpu_second", m->cpu_rate);
+    json_t *root =
+        json_pack("{s:o,s:i,s:s,s:s,s:i,s:I,s:I,s:i,s:f,s:f,s:f}", "data", data ? data : json_null(), "image_size",
+                  set->config.image_size, "augment", set->config.augment, "precision", set->config.precision, "threads",
+                  set->config.loader_threads, "batch_size", (json_int_t)set->batch, "images", (json_int_t)m->images,
+                  "rounds", m->rounds, "images_per_second", m->rate, "images_per_second_per_thread", m->per_core,
+                  "images_per_cpu_second", m->cpu_rate);
     if (!root) return LS_FAIL(LS_STATUS_OUT_OF_MEMORY, "out of memory");
     json_dumpf(root, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(6));
     putchar('\n');
@@ -122,10 +123,11 @@ ls_status cli_bench_data(cli *c, int argc, char **argv) {
     if (words.help) {
         int width = cli_help_width();
         printf("Usage: lockstep bench data SPEC [OPTIONS]\n\n");
-        ls_print_entry(stdout, "", 0, width,
-                       "Reads, decodes and prepares training images as training does, without a network, and tells how "
-                       "many a second. Images of different sizes become 224 x 224 where nothing else is said. Files are "
-                       "read once before they are measured, where there is time; what the disk gives 'lockstep data' tells.");
+        ls_print_entry(
+            stdout, "", 0, width,
+            "Reads, decodes and prepares training images as training does, without a network, and tells how "
+            "many a second. Images of different sizes become 224 x 224 where nothing else is said. Files are "
+            "read once before they are measured, where there is time; what the disk gives 'lockstep data' tells.");
         ls_options_help(stdout, options, width);
         return LS_OK;
     }

@@ -19,7 +19,8 @@ static const ls_option table[] = {
     {"pixels", LS_OPTION_FLAG, .offset = offsetof(settings, pixels), .group = "Images",
      .help = "write pixels that are not encoded: for lmdb:DIR"},
     {"workers", LS_OPTION_INT, .offset = offsetof(settings, workers), .metavar = "W", .min = 1, .max = 256,
-     .group = "Data", .initial = "1", .help = "threads that read, decode and encode; the files are the same with any number"},
+     .group = "Data", .initial = "1",
+     .help = "threads that read, decode and encode; the files are the same with any number"},
     {.name = NULL},
 };
 
@@ -45,11 +46,12 @@ static ls_status run(cli *c, int argc, char **argv) {
     LS_TRY(ls_options_parse(options, argc, argv, 2, &words));
     if (words.help) {
         printf("Usage: lockstep convert SPEC FORMAT:PATH[,test=PATH] [OPTIONS]\n\n");
-        ls_print_entry(
-            stdout, "", 0, cli_help_width(),
-            "Writes a dataset in another format: images:DIR, tar:FILE, tfrecord:FILE, recordio:FILE, lmdb:DIR. Files of images "
-            "are copied as they are, other images become PNG, where no option says otherwise; the samples keep their order, so that training on "
-            "either gives the same weights then. 'lockstep datasets' lists what SPEC may be.");
+        ls_print_entry(stdout, "", 0, cli_help_width(),
+                       "Writes a dataset in another format: images:DIR, tar:FILE, tfrecord:FILE, recordio:FILE, "
+                       "lmdb:DIR. Files of images "
+                       "are copied as they are, other images become PNG, where no option says otherwise; the samples "
+                       "keep their order, so that training on "
+                       "either gives the same weights then. 'lockstep datasets' lists what SPEC may be.");
         ls_options_help(stdout, options, cli_help_width());
         return LS_OK;
     }

@@ -3,7 +3,7 @@
 #include <string.h>
 
 enum { CHANNELS = 1, HEIGHT, WIDTH, DATA, LABEL, FLOATS, ENCODED };  // fields
-enum { VARINT, FIXED64, BYTES, FIXED32 = 5 };                       // how they are written
+enum { VARINT, FIXED64, BYTES, FIXED32 = 5 };                        // how they are written
 
 typedef struct message {
     ls_datum_read read;
@@ -52,14 +52,16 @@ static const char *check(const ls_datum *d, int floats) {
     if (d->data_at < 0) return floats ? "its values are floating numbers, and pixels are read" : "it has no image";
     if (d->data_size > INT32_MAX) return "its image is larger than any";
     if (d->encoded) return NULL;
-    if ((d->channels != 1 && d->channels != 3) || d->height < 1 || d->width < 1 || d->height > 65535 || d->width > 65535)
+    if ((d->channels != 1 && d->channels != 3) || d->height < 1 || d->width < 1 || d->height > 65535 ||
+        d->width > 65535)
         return "its image is not of 1 or 3 channels and 1 to 65535 rows and columns";
     return d->channels * d->height * d->width == d->data_size ? NULL : "its image has another size than it says";
 }
 
 const char *ls_datum_parse(ls_datum_read read, void *self, int64_t size, ls_datum *out) {
     message m = {read, self, 0, size};
-    int64_t *numbers[] = {[CHANNELS] = &out->channels, [HEIGHT] = &out->height, [WIDTH] = &out->width, [LABEL] = &out->label};
+    int64_t *numbers[] = {
+        [CHANNELS] = &out->channels, [HEIGHT] = &out->height, [WIDTH] = &out->width, [LABEL] = &out->label};
     int floats = 0;
     *out = (ls_datum){.data_at = -1};
     while (m.at < size) {

@@ -74,7 +74,8 @@ static void hash_arrays(const ls_source *s, int64_t index, int rank, int size, u
 static uint64_t hash_picture(const ls_picture *picture, int channels, ls_image_buffer *buffer) {
     uint64_t h = hash_bytes(picture->bytes, picture->size);
     ls_image image;
-    if (ls_image_file_decode(picture, (ls_image_wish){.channels = channels, .shrink = 1}, buffer, &image) != LS_OK) return h;
+    if (ls_image_file_decode(picture, (ls_image_wish){.channels = channels, .shrink = 1}, buffer, &image) != LS_OK)
+        return h;
     h = mix(mix(h, (uint64_t)image.height), (uint64_t)image.width);
     return mix(h, hash_bytes(image.pixels, image.height * image.width * image.channels));
 }

@@ -162,9 +162,8 @@ ls_status ls_preparer_picture(ls_preparer *p, const ls_image_file *file, ls_imag
     LS_TRY(ls_image_file_size(file, &height, &width));
     ls_shape stored = LS_SHAPE(height, width, channels);
     ls_augment_draw draw = ls_augment_sample(p->augment, p->seed, epoch, sample, stored, p->image);
-    ls_image_wish wish = {
-        .channels = (int)channels,
-        .shrink = ls_image_shrink(draw.box.height, draw.box.width, p->image.dim[0], p->image.dim[1])};
+    ls_image_wish wish = {.channels = (int)channels,
+                          .shrink = ls_image_shrink(draw.box.height, draw.box.width, p->image.dim[0], p->image.dim[1])};
     scale_box(&draw.box, height, width, wish.shrink);
     wish.part = (ls_image_part){draw.box.y, draw.box.x, draw.box.y + draw.box.height, draw.box.x + draw.box.width};
     LS_TRY(ls_image_file_decode(file, wish, buffer, &image));

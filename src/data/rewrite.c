@@ -229,16 +229,18 @@ static ls_status check_fields(const ls_dataset *d) {
 static ls_status check_config(const ls_dataset *d, const char *format, const ls_writer *writer,
                               const ls_convert_config *c) {
     if (c->shards < 0 || c->shards > MOST_SHARDS || (!writer && c->shards > 1))
-        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "%d shards of %s: choose 1 to %d, and 1 for folders", c->shards, format,
-                       MOST_SHARDS);
+        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "%d shards of %s: choose 1 to %d, and 1 for folders", c->shards,
+                       format, MOST_SHARDS);
     if (c->resize < 0 || c->resize > MOST_SIDE || c->quality < 0 || c->quality > 100 || c->workers < 0 ||
         c->workers > MOST_WORKERS)
-        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
-                       "a side of %d pixels, a quality of %d and %d workers were asked for: choose sides up to %d, qualities up "
-                       "to 100, and up to %d workers",
-                       c->resize, c->quality, c->workers, MOST_SIDE, MOST_WORKERS);
+        return LS_FAIL(
+            LS_STATUS_INVALID_ARGUMENT,
+            "a side of %d pixels, a quality of %d and %d workers were asked for: choose sides up to %d, qualities up "
+            "to 100, and up to %d workers",
+            c->resize, c->quality, c->workers, MOST_SIDE, MOST_WORKERS);
     if (c->pixels && c->quality)
-        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "pixels that are not encoded have no quality: leave one of both out");
+        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
+                       "pixels that are not encoded have no quality: leave one of both out");
     if (c->pixels && !(writer && writer->pixels))
         return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
                        "%s holds images as PNG or JPEG files: pixels that are not encoded can go to lmdb", format);
@@ -260,7 +262,8 @@ ls_status ls_dataset_convert(const ls_dataset *d, const char *spec, const ls_con
     int folders = strcmp(format, "images") == 0;
     if ((!writer && !folders) || !strchr(spec, ':'))
         return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
-                       "%.200s: what is written is images:DIR, tar:FILE, tfrecord:FILE, recordio:FILE or lmdb:DIR", spec);
+                       "%.200s: what is written is images:DIR, tar:FILE, tfrecord:FILE, recordio:FILE or lmdb:DIR",
+                       spec);
     LS_TRY(ls_spec_read(format, strchr(spec, ':') + 1, table, &set, &path));
     if (c.shards > ls_dataset_train_count(d)) c.shards = (int)ls_dataset_train_count(d);
     LS_TRY(check_config(d, format, writer, &c));

@@ -15,6 +15,7 @@ typedef struct ls_ready {
 
 // Reads sample i, and decodes, resizes and encodes its image as the config says. In any thread, with a scratch of its own. The image of the field
 // "image", pictures or pixels, and the class of the field "label".
-void ls__rewrite_ready(const ls_source *source, int64_t i, const ls_convert_config *config, void *scratch, ls_ready *out);
+void ls__rewrite_ready(const ls_source *source, int64_t i, const ls_convert_config *config, void *scratch,
+                       ls_ready *out);
 
 #endif

@@ -120,7 +120,8 @@ static ls_status take_image(const ls_image_file *file, int channels, const ls_co
 }
 
 static ls_status make(const ls_source *s, int64_t i, const ls_convert_config *c, void *scratch, ls_ready *r) {
-    int image = ls_fields_find(s->field, s->field_count, "image"), label = ls_fields_find(s->field, s->field_count, "label");
+    int image = ls_fields_find(s->field, s->field_count, "image"),
+        label = ls_fields_find(s->field, s->field_count, "label");
     ls_sample sample;
     LS_TRY(ls_source_read(s, i, scratch, &sample));
     r->written.number = i;
@@ -131,7 +132,8 @@ static ls_status make(const ls_source *s, int64_t i, const ls_convert_config *c,
     return status == LS_OK ? LS_OK : ls__source_failed(s, i, status);
 }
 
-void ls__rewrite_ready(const ls_source *source, int64_t i, const ls_convert_config *config, void *scratch, ls_ready *out) {
+void ls__rewrite_ready(const ls_source *source, int64_t i, const ls_convert_config *config, void *scratch,
+                       ls_ready *out) {
     *out = (ls_ready){.status = LS_OK};
     out->status = make(source, i, config, scratch, out);
     if (out->status != LS_OK) snprintf(out->message, sizeof out->message, "%s", ls_error_message());

@@ -35,7 +35,8 @@ static ls_status find_recipe(ls_data_bench *b, const ls_train_config *c, ls_shap
 }
 
 static ls_status make_loader(ls_data_bench *b, const ls_train_config *c) {
-    const ls_field *image = ls_dataset_find_field(b->dataset, "image"), *label = ls_dataset_find_field(b->dataset, "label");
+    const ls_field *image = ls_dataset_find_field(b->dataset, "image"),
+                   *label = ls_dataset_find_field(b->dataset, "label");
     ls_loader_config config = {.split = {b->dataset->train, b->count},
                                .feed_count = label ? 2 : 1,
                                .micro_batch = b->batch,
@@ -63,10 +64,8 @@ ls_status ls_data_bench_create(const ls_dataset *dataset, const ls_train_config 
                        (long long)batch);
     ls_data_bench *b;
     LS_TRY(ls_calloc(1, sizeof *b, &b));
-    *b = (ls_data_bench){.dataset = dataset,
-                         .count = ls_dataset_train_count(dataset),
-                         .seed = config->seed,
-                         .shuffle = config->shuffle};
+    *b = (ls_data_bench){
+        .dataset = dataset, .count = ls_dataset_train_count(dataset), .seed = config->seed, .shuffle = config->shuffle};
     b->batch = batch < b->count ? batch : b->count;
     b->at = b->count;
     ls_status status = make_loader(b, config);

@@ -34,7 +34,8 @@ static void shrink(const uint8_t *bytes, size_t size, int channels, const ls_ima
     MUST(ls_image_file_size(&file, &height, &width) == LS_OK);
     MUST(height == image->height && width == image->width);
     for (int by = 2; by <= 8; by *= 2) {
-        if (ls_image_file_decode(&file, (ls_image_wish){.channels = channels, .shrink = by}, &buffer, &small) != LS_OK) continue;
+        if (ls_image_file_decode(&file, (ls_image_wish){.channels = channels, .shrink = by}, &buffer, &small) != LS_OK)
+            continue;
         MUST(small.height == (height + by - 1) / by && small.width == (width + by - 1) / by);
         MUST(small.channels == image->channels);
     }

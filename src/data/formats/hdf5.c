@@ -46,7 +46,8 @@ typedef struct settings {
 static const ls_option table[] = {
     {"test", LS_OPTION_TEXT, .offset = offsetof(settings, test), .metavar = "FILE", .help = "the test set's file"},
     {"image", LS_OPTION_TEXT, .offset = offsetof(settings, image), .metavar = "NAME", .help = "the data set of images"},
-    {"label", LS_OPTION_TEXT, .offset = offsetof(settings, label), .metavar = "NAME", .help = "the data set of classes"},
+    {"label", LS_OPTION_TEXT, .offset = offsetof(settings, label), .metavar = "NAME",
+     .help = "the data set of classes"},
     {"layout", LS_OPTION_TEXT, .offset = offsetof(settings, layout), .metavar = "hwc|chw",
      .help = "of an image, where its sides do not tell"},
     {.name = NULL},
@@ -54,9 +55,12 @@ static const ls_option table[] = {
 
 // As Caffe, Keras and people name them.
 static const char *const names[][PARTS] = {
-    {"x_train", "y_train", "x_test", "y_test"},          {"X_train", "y_train", "X_test", "y_test"},
-    {"train_set_x", "train_set_y", "test_set_x", "test_set_y"}, {"data", "label", "test_data", "test_label"},
-    {"images", "labels", "test_images", "test_labels"},  {"x", "y", "x_test", "y_test"},
+    {"x_train", "y_train", "x_test", "y_test"},
+    {"X_train", "y_train", "X_test", "y_test"},
+    {"train_set_x", "train_set_y", "test_set_x", "test_set_y"},
+    {"data", "label", "test_data", "test_label"},
+    {"images", "labels", "test_images", "test_labels"},
+    {"x", "y", "x_test", "y_test"},
 };
 
 static pthread_mutex_t library = PTHREAD_MUTEX_INITIALIZER;
@@ -113,10 +117,11 @@ static ls_status describe_open(const char *path, hid_t set, int images, part *p)
     size_t width = H5Tget_size(type);
     int whole = class == H5T_INTEGER && (!images || (width == 1 && H5Tget_sign(type) == H5T_SGN_NONE));
     if (ndim < 1 || ndim > 4 || H5Sget_simple_extent_dims(space, dim, NULL) != ndim || (!whole && class != H5T_FLOAT)) {
-        status = LS_FAIL(LS_STATUS_BAD_DATA,
-                         "%s: %s has %d dimensions, of which 1 to 4 are read, or values of another type: images are uint8 or "
-                         "floating, classes whole numbers of any type, written as such or floating",
-                         path, p->name, ndim);
+        status = LS_FAIL(
+            LS_STATUS_BAD_DATA,
+            "%s: %s has %d dimensions, of which 1 to 4 are read, or values of another type: images are uint8 or "
+            "floating, classes whole numbers of any type, written as such or floating",
+            path, p->name, ndim);
     } else {
         p->ndim = ndim;
         p->pixels = class == H5T_INTEGER;
@@ -151,13 +156,15 @@ static ls_status check_pair(const plan *p, int which) {
     int64_t per_sample = 1;
     for (int d = 1; d < labels->ndim; d++) per_sample *= labels->dim[d];
     if (a->ndim < 3)
-        return LS_FAIL(LS_STATUS_BAD_DATA,
-                       "%s: %s has %d dimensions: images are (samples, height, width[, channels]) or (samples, channels, height, "
-                       "width)",
-                       p->path[which / 2], a->name, a->ndim);
+        return LS_FAIL(
+            LS_STATUS_BAD_DATA,
+            "%s: %s has %d dimensions: images are (samples, height, width[, channels]) or (samples, channels, height, "
+            "width)",
+            p->path[which / 2], a->name, a->ndim);
     if (per_sample != 1 || labels->dim[0] != a->dim[0])
-        return LS_FAIL(LS_STATUS_BAD_DATA, "%s: %s has %lld values for %lld samples: each has one class", p->path[which / 2],
-                       labels->name, (long long)(per_sample * labels->dim[0]), (long long)a->dim[0]);
+        return LS_FAIL(LS_STATUS_BAD_DATA, "%s: %s has %lld values for %lld samples: each has one class",
+                       p->path[which / 2], labels->name, (long long)(per_sample * labels->dim[0]),
+                       (long long)a->dim[0]);
     int same = a->ndim == first->ndim && a->pixels == first->pixels;
     for (int d = 1; d < a->ndim && same; d++) same = a->dim[d] == first->dim[d];
     if (same) return LS_OK;
@@ -179,7 +186,8 @@ static ls_status find_pair(plan *p, hid_t file, const settings *s, int from, int
     if (from) return LS_OK;
     return LS_FAIL(LS_STATUS_BAD_DATA,
                    "%s has no data sets %s and %s: image=NAME and label=NAME name those of images and of classes", path,
-                   s->image ? s->image : "x_train (or data, images, x)", s->label ? s->label : "y_train (or label, labels, y)");
+                   s->image ? s->image : "x_train (or data, images, x)",
+                   s->label ? s->label : "y_train (or label, labels, y)");
 }
 
 static ls_status look_at_file(plan *p, int set, const char *path) {
@@ -199,10 +207,13 @@ static ls_status look_at_file(plan *p, int set, const char *path) {
 // Which of an image's dimensions are its channels: those of 1 or 3; Caffe's, where both ends are and it has Caffe's names.
 static ls_status find_layout(plan *p, const settings *s) {
     const part *a = &p->part[IMAGES];
-    int first = a->ndim == 4 && (a->dim[1] == 1 || a->dim[1] == 3), last = a->ndim == 4 && (a->dim[3] == 1 || a->dim[3] == 3);
-    p->planes = a->ndim == 4 && (s->layout ? strcmp(s->layout, "chw") == 0 : first && (!last || strcmp(a->name, "data") == 0));
+    int first = a->ndim == 4 && (a->dim[1] == 1 || a->dim[1] == 3),
+        last = a->ndim == 4 && (a->dim[3] == 1 || a->dim[3] == 3);
+    p->planes =
+        a->ndim == 4 && (s->layout ? strcmp(s->layout, "chw") == 0 : first && (!last || strcmp(a->name, "data") == 0));
     if (a->ndim == 3 || (p->planes ? first : last)) return LS_OK;
-    return LS_FAIL(LS_STATUS_BAD_DATA, "%s: %s has no dimension of 1 or 3 channels where its layout has them (layout=hwc, layout=chw)",
+    return LS_FAIL(LS_STATUS_BAD_DATA,
+                   "%s: %s has no dimension of 1 or 3 channels where its layout has them (layout=hwc, layout=chw)",
                    p->path[0], a->name);
 }
 
@@ -235,7 +246,8 @@ static ls_status read_labels(plan *p, int which, int32_t *out) {
     ls_status status = read ? LS_OK : failed(path, q->name);
     for (int64_t i = 0; i < q->dim[0] && status == LS_OK; i++) {
         if (!(values[i] >= 0) || values[i] >= MOST_CLASSES || values[i] != (double)(int32_t)values[i])
-            status = LS_FAIL(LS_STATUS_BAD_DATA, "%s: value %lld of %s is %g, and no class: they are whole numbers from 0 to %d", path,
+            status = LS_FAIL(LS_STATUS_BAD_DATA,
+                             "%s: value %lld of %s is %g, and no class: they are whole numbers from 0 to %d", path,
                              (long long)i, q->name, values[i], MOST_CLASSES - 1);
         else
             out[i] = (int32_t)values[i];
@@ -265,8 +277,10 @@ static ls_status check_unchanged(const hdf5_source *s) {
     if (fstat(s->fd, &now) == 0 && now.st_size == p->bytes[s->set] &&
         (int64_t)now.st_mtim.tv_sec * 1000000000 + now.st_mtim.tv_nsec == p->changed[s->set])
         return LS_OK;
-    return LS_FAIL(LS_STATUS_BAD_DATA, "%s was changed since this run began: leave the data as they are while they are in use, and begin again",
-                   p->path[s->set]);
+    return LS_FAIL(
+        LS_STATUS_BAD_DATA,
+        "%s was changed since this run began: leave the data as they are while they are in use, and begin again",
+        p->path[s->set]);
 }
 
 static ls_status read_by_place(const hdf5_source *s, int64_t i, void *out) {
@@ -275,8 +289,8 @@ static ls_status read_by_place(const hdf5_source *s, int64_t i, void *out) {
         ssize_t n = pread(s->fd, (char *)out + done, (size_t)(size - done), at + done);
         if (n < 0 && errno == EINTR) continue;
         if (n <= 0)
-            return LS_FAIL(LS_STATUS_IO, "cannot read %s at byte %lld: %s", s->plan->path[s->set], (long long)(at + done),
-                           n < 0 ? strerror(errno) : "it ends before");
+            return LS_FAIL(LS_STATUS_IO, "cannot read %s at byte %lld: %s", s->plan->path[s->set],
+                           (long long)(at + done), n < 0 ? strerror(errno) : "it ends before");
         done += n;
     }
     return LS_OK;
@@ -350,9 +364,9 @@ static ls_status open_source(hdf5_source *s, const char *path) {
 static ls_status make_source(const plan *p, int test, const int32_t *classes, const char *name, ls_source **out) {
     const part *a = &p->part[2 * test];
     int channels = a->ndim == 3 ? 1 : (int)a->dim[p->planes ? 1 : 3], height = p->planes ? 2 : 1;
-    const ls_field fields[] = {{"image", LS_SHAPE(a->dim[height], a->dim[height + 1], channels),
-                                a->pixels ? LS_DTYPE_U8 : LS_DTYPE_F32, 0},
-                               {"label", {0}, LS_DTYPE_I32, p->most_class + 1}};
+    const ls_field fields[] = {
+        {"image", LS_SHAPE(a->dim[height], a->dim[height + 1], channels), a->pixels ? LS_DTYPE_U8 : LS_DTYPE_F32, 0},
+        {"label", {0}, LS_DTYPE_I32, p->most_class + 1}};
     hdf5_source *s;
     LS_TRY(ls_source_create(&hdf5_ops, sizeof *s, name, fields, 2, a->dim[0], &s));
     *out = &s->base;
@@ -409,7 +423,8 @@ static ls_status hdf5_open(ls_data_host *host, const char *argument, ls_dataset 
 const ls_format ls_format_hdf5 = {
     .name = "hdf5",
     .help =
-        "images and classes in an HDF5 file, as Keras's and Caffe's users write them: x_train and y_train with x_test and y_test, or data and label: "
+        "images and classes in an HDF5 file, as Keras's and Caffe's users write them: x_train and y_train with x_test "
+        "and y_test, or data and label: "
         "hdf5:FILE,test=FILE,image=NAME,label=NAME; read while training",
     .argument = "FILE",
     .open = hdf5_open,

@@ -13,9 +13,9 @@
 #define MAGIC 0xbeefc0deu
 
 enum { HEADER = 16, NODE = 8, META = 136, MOST_DEPTH = 32 };
-enum { BRANCH = 1, LEAF = 2, META_PAGE = 8 };                 // of pages
-enum { LARGE = 1, DATABASE = 2, DUPLICATES = 4 };             // of nodes
-enum { DUPLICATE_KEYS = 4 };                                  // of a database
+enum { BRANCH = 1, LEAF = 2, META_PAGE = 8 };      // of pages
+enum { LARGE = 1, DATABASE = 2, DUPLICATES = 4 };  // of nodes
+enum { DUPLICATE_KEYS = 4 };                       // of a database
 enum { LEAST_PAGE = 256, MOST_PAGE = 65536 };
 
 typedef struct walk {
@@ -49,7 +49,8 @@ static ls_status add_value(ls_listing *l, int64_t at, int64_t size) {
     const char *wrong = ls_datum_parse(read_value, &v, size, &d);
     if (v.status != LS_OK) return v.status;
     if (wrong)
-        return LS_FAIL(LS_STATUS_BAD_DATA, "%s: the sample at byte %lld cannot be read: %s", l->path, (long long)at, wrong);
+        return LS_FAIL(LS_STATUS_BAD_DATA, "%s: the sample at byte %lld cannot be read: %s", l->path, (long long)at,
+                       wrong);
     ls_record r = {.at = at, .bytes = size, .skip = (uint32_t)d.data_at, .size = (uint32_t)d.data_size};
     return ls_listing_add(l, r, d.label);
 }
@@ -144,7 +145,8 @@ static ls_status lmdb_open(ls_data_host *host, const char *argument, ls_dataset 
 const ls_format ls_format_lmdb = {
     .name = "lmdb",
     .help =
-        "images in Caffe's LMDB databases, a Datum each, encoded or pixels: lmdb:train_lmdb,test=val_lmdb; pixels in the order blue, "
+        "images in Caffe's LMDB databases, a Datum each, encoded or pixels: lmdb:train_lmdb,test=val_lmdb; pixels in "
+        "the order blue, "
         "green, red, or lmdb:DIR,channel-order=rgb; read while training",
     .argument = "DIR",
     .open = lmdb_open,
