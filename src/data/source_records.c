@@ -38,7 +38,7 @@ static ls_status check_unchanged(const char *path, const ls_record_file *file, i
     if (fstat(fd, &now) != 0) return LS_FAIL(LS_STATUS_IO, "cannot look at %s: %s", path, strerror(errno));
     int64_t changed = (int64_t)now.st_mtim.tv_sec * 1000000000 + now.st_mtim.tv_nsec;
     if (now.st_size == file->bytes && changed == file->changed) return LS_OK;
-    return LS_FAIL(LS_STATUS_BAD_DATA,
+    return LS_FAIL(LS_STATUS_IO,
                    "%s was changed since this run began (%lld bytes then, %lld now): leave the data as they are while "
                    "they are in use, and begin again",
                    path, (long long)file->bytes, (long long)now.st_size);

@@ -47,6 +47,7 @@ typedef struct ls_choices {
     int constant_warmup;
     int compress;  // 1: gradients and their sums are bf16
     ls_not_finite not_finite;
+    int replace_broken;  // 1: samples that cannot be decoded are replaced
     const ls_strategy_ops *strategy;
 } ls_choices;
 
@@ -180,6 +181,8 @@ typedef struct ls_history {
     int64_t peak_rss, planned_bytes;  // the largest worker's; gathered after fit
     char probe[65];                   // what all hosts computed alike; "": there is one host
     double exchange_hidden;           // seconds in all steps, mean over workers; gathered after fit
+    int64_t replaced;                 // broken samples, on all workers; gathered likewise
+    char broken[320];                 // of one of them; "": there is none
 } ls_history;
 
 struct ls_trainer {

@@ -113,6 +113,20 @@ for way in "" "$(workers 2)"; do
     complains "trees/train/ash/001.jpg is damaged"
 done
 
+# Another stands in for it, the same one for any number of workers and threads.
+recipe="--image-size 16 --augment resized-crop,flip --device ref --epochs 2 --batch-size 8 --micro-batch 2 --verbose 2 --broken skip"
+# shellcheck disable=SC2086
+run 0 "$lockstep" train mnist-linear --data "$data" $recipe --record "$here/broken.json"
+says "Broken samples"
+says "trees/train/ash/001.jpg is damaged"
+grep -q '"samples_replaced": 2,' "$here/broken.json" || wrong "samples_replaced is not 2"
+skipped=$(digest)
+for way in "--replicas 3 --loader-threads 3" "$(workers 3)"; do
+    # shellcheck disable=SC2086
+    run 0 "$lockstep" train mnist-linear --data "$data" $recipe $way
+    [ "$(digest)" = "$skipped" ] || wrong "$way: with a broken file $(digest), and alone $skipped"
+done
+
 # What there is, and what is broken in it: all of it, in one go.
 number() { sed -n "s/^ *\"$1\": \([0-9]*\),*\$/\1/p" "$here/d.json" | head -n 1; }
 run 1 "$lockstep" data "$data" --json "$here/d.json" --sheet "$here/sheet.png" --threads 3

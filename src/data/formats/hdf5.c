@@ -278,7 +278,7 @@ static ls_status check_unchanged(const hdf5_source *s) {
         (int64_t)now.st_mtim.tv_sec * 1000000000 + now.st_mtim.tv_nsec == p->changed[s->set])
         return LS_OK;
     return LS_FAIL(
-        LS_STATUS_BAD_DATA,
+        LS_STATUS_IO,
         "%s was changed since this run began: leave the data as they are while they are in use, and begin again",
         p->path[s->set]);
 }
