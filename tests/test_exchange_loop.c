@@ -126,8 +126,10 @@ static void run_step(const setting *s, ls_exchange *x, int step) {
         for (int p = PARAMETERS - 1; p >= 0; p--) {
             float *g = gradients[p];
             int told = m % 2 ? PARAMETERS - 1 - p : p;  // in any order
-            if (s->in_place) CHECK_OK(world, ls_exchange_gradient(x, told, &g));
-            else g = gradients[told];
+            if (s->in_place)
+                CHECK_OK(world, ls_exchange_gradient(x, told, &g));
+            else
+                g = gradients[told];
             fake(step, m, told, g);
             CHECK_OK(world, ls_exchange_ready(x, told));
             if (!s->in_place) memset(g, 7, (size_t)sizes[told] * 4);  // it is the program's again
@@ -166,8 +168,8 @@ static void run(ls_context *context, const setting *s) {
 
 static void test_bits(ls_context *context) {
     const setting settings[] = {
-        {"none", "allreduce", 0, 5, 0, 0, 0},      {"none", "allreduce", 0, 8, 1000, 0.005, 1},
-        {"sgd", "allreduce", 0, 6, 0, 0.02, 0},    {"sgd", "reduce-broadcast", 0.9, 3, 96, 0, 1},
+        {"none", "allreduce", 0, 5, 0, 0, 0},        {"none", "allreduce", 0, 8, 1000, 0.005, 1},
+        {"sgd", "allreduce", 0, 6, 0, 0.02, 0},      {"sgd", "reduce-broadcast", 0.9, 3, 96, 0, 1},
         {"adam", "parameter-server", 0, 7, 0, 0, 0}, {"adamw", "tree", 0, 1, 32, 0.003, 0},
         {"sgd", "central", 0.9, 4, 0, 0, 1},
     };

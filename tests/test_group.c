@@ -130,7 +130,7 @@ static void test_moving(ls_group *g, ls_dtype dtype, int64_t count) {
     int rank = ls_group_rank(g), size = ls_group_size(g);
     int64_t row = count * (int64_t)ls_dtype_size(dtype);
     char *mine = room(row), *all = room(row * size), *other = room(row * size);
-    for (int root = 0; root < size; root += size > 2 ? size - 1 : 1) {
+    for (int root = 0; root<size; root += size> 2 ? size - 1 : 1) {
         fill(mine, dtype, rank, count);
         CHECK_OK(world, ls_group_broadcast(g, mine, count, dtype, root));
         CHECK(world, same(mine, dtype, root, count));
@@ -256,8 +256,8 @@ static void test_messages(ls_group *g) {
         if (rank == 1) CHECK_OK(world, ls_group_recv(g, got, 3, LS_DTYPE_F64, 0, 0));
         if (rank == 1) CHECK(world, same(got, LS_DTYPE_F64, 0, 3));
         CHECK_OK(world, ls_group_recv(g, NULL, 0, LS_DTYPE_F64, next, 0));  // nothing: nobody waits
-        CHECK(world, ls_group_isend(g, sent, 1, LS_DTYPE_F64, next, LS_GROUP_TAGS, transfers) ==
-                         LS_STATUS_INVALID_ARGUMENT);
+        CHECK(world,
+              ls_group_isend(g, sent, 1, LS_DTYPE_F64, next, LS_GROUP_TAGS, transfers) == LS_STATUS_INVALID_ARGUMENT);
         says("tag 256 was asked for; there are 0 to 255");
         CHECK(world, ls_group_irecv(g, got, -1, LS_DTYPE_F64, next, 0, transfers) == LS_STATUS_INVALID_ARGUMENT);
         CHECK(world, ls_group_recv(g, NULL, 1, LS_DTYPE_F64, next, 0) == LS_STATUS_INVALID_ARGUMENT);
@@ -367,13 +367,15 @@ static void test_mismatches(ls_group *g) {
     says(who);
     CHECK(world, ls_group_all_reduce(g, x, y, odd ? 3 : 4, LS_DTYPE_F32, LS_REDUCE_SUM) == LS_STATUS_MISMATCH);
     says("3 elements of fp32, their sum: all");
-    CHECK(world, ls_group_reduce(g, x, y, 1, odd ? LS_DTYPE_I32 : LS_DTYPE_F32, LS_REDUCE_MAX, 0) == LS_STATUS_MISMATCH);
+    CHECK(world,
+          ls_group_reduce(g, x, y, 1, odd ? LS_DTYPE_I32 : LS_DTYPE_F32, LS_REDUCE_MAX, 0) == LS_STATUS_MISMATCH);
     says("1 elements of i32, their maximum, to worker 0: all");
     CHECK(world, ls_group_gather(g, x, y, 1, LS_DTYPE_F32, odd) == LS_STATUS_MISMATCH);
     CHECK(world, ls_group_select(g, &odd, 1, &none) == LS_STATUS_MISMATCH && !none);
     // Wrong on one worker alone: its sentence on all.
     snprintf(who, sizeof who, "worker %d: ls_group_all_reduce: out is NULL", ls_group_context_rank(g, size - 1));
-    CHECK(world, ls_group_all_reduce(g, x, odd ? NULL : y, 4, LS_DTYPE_F32, LS_REDUCE_SUM) == LS_STATUS_INVALID_ARGUMENT);
+    CHECK(world,
+          ls_group_all_reduce(g, x, odd ? NULL : y, 4, LS_DTYPE_F32, LS_REDUCE_SUM) == LS_STATUS_INVALID_ARGUMENT);
     says(who);
     CHECK(world, ls_group_broadcast(g, x, 1, LS_DTYPE_F32, rank == 0 ? -3 : 0) == LS_STATUS_INVALID_ARGUMENT);
     says("the root is worker -3");

@@ -68,7 +68,7 @@ typedef struct ls_group_info {
     int local_rank, local_size;  // this worker among those of the group on its host
 } ls_group_info;
 ls_group_info ls_group_describe(const ls_group *group);
-int ls_group_host_of(const ls_group *group, int rank);      // the host of another worker; -1: there is none
+int ls_group_host_of(const ls_group *group, int rank);       // the host of another worker; -1: there is none
 int ls_group_context_rank(const ls_group *group, int rank);  // its rank in the context; -1: there is none
 
 // --- messages --------------------------------------------------------------------------------------------------------

@@ -69,7 +69,8 @@ typedef struct ls_exchange_parameter {
 typedef struct ls_exchange_config {
     const ls_exchange_parameter *parameters;  // (parameter_count); copied, the arrays are borrowed
     int parameter_count;
-    int64_t micro_batches;  // of a step, over all workers together; to be set, to LS_EXCHANGE_MOST_MICRO_BATCHES at most
+    int64_t
+        micro_batches;  // of a step, over all workers together; to be set, to LS_EXCHANGE_MOST_MICRO_BATCHES at most
     // What the sum of their gradients is divided by. 0 (the default): micro_batches, for gradients that are means over a micro-batch; where they are sums over its
     // samples, the samples of a step.
     int64_t samples;
@@ -124,10 +125,11 @@ ls_status ls_exchange_gradient(ls_exchange *exchange, int parameter, float **out
 ls_status ls_exchange_result(const ls_exchange *exchange, int parameter, const float **out);
 
 typedef struct ls_exchange_info {
-    int64_t steps;           // so far
-    int buckets;             // that gradients travel in
-    int overlaps;            // 1: while backward goes on
-    double seconds, hidden;  // in ls_exchange_wait, over all steps; of messages, sums and updates that went on while this worker computed
+    int64_t steps;  // so far
+    int buckets;    // that gradients travel in
+    int overlaps;   // 1: while backward goes on
+    double seconds,
+        hidden;  // in ls_exchange_wait, over all steps; of messages, sums and updates that went on while this worker computed
 } ls_exchange_info;
 ls_exchange_info ls_exchange_describe(const ls_exchange *exchange);
 

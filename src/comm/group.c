@@ -21,15 +21,16 @@ enum { TAG_CALL = LS_GROUP_TAGS, TAG_DATA, TAGS };
 static ls_status post_send(ls_group *g, ls_posts *posts, const void *data, int64_t count, ls_dtype dtype, int to,
                            int tag) {
     if (count == 0) return LS_OK;
-    LS_TRY(ls_comm_isend(g->comm, data, count, dtype, g->ranks[to], g->first_tag + tag, &posts->requests[posts->count]));
+    LS_TRY(
+        ls_comm_isend(g->comm, data, count, dtype, g->ranks[to], g->first_tag + tag, &posts->requests[posts->count]));
     posts->count++;
     return LS_OK;
 }
 
 static ls_status post_recv(ls_group *g, ls_posts *posts, void *data, int64_t count, ls_dtype dtype, int from, int tag) {
     if (count == 0) return LS_OK;
-    LS_TRY(ls_comm_irecv(g->comm, data, count, dtype, g->ranks[from], g->first_tag + tag,
-                         &posts->requests[posts->count]));
+    LS_TRY(
+        ls_comm_irecv(g->comm, data, count, dtype, g->ranks[from], g->first_tag + tag, &posts->requests[posts->count]));
     posts->count++;
     return LS_OK;
 }
@@ -59,7 +60,8 @@ static ls_status spread(ls_group *g, void *data, int64_t count, ls_dtype dtype, 
         LS_TRY(ls__group_wait(g, &posts));
     }
     for (step /= 2; step > 0; step /= 2)
-        if (place + step < g->size) LS_TRY(post_send(g, &posts, data, count, dtype, (place + step + root) % g->size, tag));
+        if (place + step < g->size)
+            LS_TRY(post_send(g, &posts, data, count, dtype, (place + step + root) % g->size, tag));
     return ls__group_wait(g, &posts);
 }
 
@@ -149,11 +151,11 @@ static ls_status tell_difference(ls_group *g, uint64_t mine, const char *words) 
     LS_TRY(join_all(g, &odd));
     LS_TRY(spread(g, &first, sizeof first, LS_DTYPE_U8, 0, TAG_CALL));
     LS_TRY(spread(g, &second, sizeof second, LS_DTYPE_U8, odd.first_failed, TAG_CALL));
-    return LS_FAIL(LS_STATUS_MISMATCH,
-                   "worker %d is in its collective call number %d of this group, %s, and worker %d in its number %d, %s: "
-                   "all workers of a group have to make the same calls in the same order",
-                   g->ranks[0], (int)first.number, first.words, g->ranks[odd.first_failed], (int)second.number,
-                   second.words);
+    return LS_FAIL(
+        LS_STATUS_MISMATCH,
+        "worker %d is in its collective call number %d of this group, %s, and worker %d in its number %d, %s: "
+        "all workers of a group have to make the same calls in the same order",
+        g->ranks[0], (int)first.number, first.words, g->ranks[odd.first_failed], (int)second.number, second.words);
 }
 
 ls_status ls__group_check_usable(const ls_group *g, const char *function) {

@@ -28,9 +28,10 @@ static ls_status check_message(const ls_group *g, const char *function, const vo
     LS_TRY(ls__group_check(function, count, dtype));
     LS_TRY(ls__group_check_pointer(function, data, count, "data"));
     if (peer < 0 || peer >= g->size || peer == g->rank)
-        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
-                       "%s: worker %d was named; this is worker %d of a group with workers 0 to %d, and another one is needed",
-                       function, peer, g->rank, g->size - 1);
+        return LS_FAIL(
+            LS_STATUS_INVALID_ARGUMENT,
+            "%s: worker %d was named; this is worker %d of a group with workers 0 to %d, and another one is needed",
+            function, peer, g->rank, g->size - 1);
     if (tag < 0 || tag >= LS_GROUP_TAGS)
         return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "%s: tag %d was asked for; there are 0 to %d", function, tag,
                        LS_GROUP_TAGS - 1);
@@ -42,7 +43,8 @@ static ls_status begin_send(ls_group *g, const char *function, const void *data,
     *request = (ls_request){0};
     LS_TRY(check_message(g, function, data, count, dtype, to, tag));
     if (count == 0) return LS_OK;
-    return ls__group_end(g, ls_comm_isend(g->comm, data, count, dtype, g->ranks[to], g->first_tag + tag, request), function);
+    return ls__group_end(g, ls_comm_isend(g->comm, data, count, dtype, g->ranks[to], g->first_tag + tag, request),
+                         function);
 }
 
 static ls_status begin_recv(ls_group *g, const char *function, void *data, int64_t count, ls_dtype dtype, int from,
@@ -50,7 +52,8 @@ static ls_status begin_recv(ls_group *g, const char *function, void *data, int64
     *request = (ls_request){0};
     LS_TRY(check_message(g, function, data, count, dtype, from, tag));
     if (count == 0) return LS_OK;
-    return ls__group_end(g, ls_comm_irecv(g->comm, data, count, dtype, g->ranks[from], g->first_tag + tag, request), function);
+    return ls__group_end(g, ls_comm_irecv(g->comm, data, count, dtype, g->ranks[from], g->first_tag + tag, request),
+                         function);
 }
 
 ls_status ls_group_send(ls_group *group, const void *data, int64_t count, ls_dtype dtype, int to, int tag) {

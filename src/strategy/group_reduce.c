@@ -319,8 +319,7 @@ ls_status ls_group_all_reduce_leaves(ls_group *group, const void *leaves, void *
         status = LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "%s: a reduction of %lld arrays was asked for; it takes one",
                          __func__, (long long)total);
     if (status == LS_OK) status = ls_group_deal(group, total, &r.begin, &r.end);
-    if (status == LS_OK)
-        status = check(__func__, r.begin == r.end ? out : leaves, "leaves", out, count, dtype, op);
+    if (status == LS_OK) status = check(__func__, r.begin == r.end ? out : leaves, "leaves", out, count, dtype, op);
     if (status == LS_OK && r.end - r.begin > 1) r.slots = ls_tree_slots(total, r.begin, r.end);
     int small = status == LS_OK && is_small(&r);
     if (status == LS_OK) status = plan(&r, small, 0, &memory);

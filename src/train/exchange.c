@@ -98,8 +98,9 @@ static ls_status check_parameter(const ls_exchange *x, const ls_exchange_paramet
 
 static ls_status check_config(const ls_exchange *x, const ls_exchange_config *c) {
     if (!c->parameters || c->parameter_count < 1)
-        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "an exchange is of at least one parameter: set parameters and "
-                                                   "parameter_count");
+        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
+                       "an exchange is of at least one parameter: set parameters and "
+                       "parameter_count");
     if (c->micro_batches < 1 || c->micro_batches > LS_EXCHANGE_MOST_MICRO_BATCHES)
         return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
                        "a step of %lld micro-batches was asked for; set micro_batches to 1 to %d",
@@ -109,7 +110,8 @@ static ls_status check_config(const ls_exchange *x, const ls_exchange_config *c)
     if (!(c->clip_norm >= 0 && c->clip_norm < 1e30))
         return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "clip_norm is %g; it must be at least 0", c->clip_norm);
     if (!(c->bucket_size >= 0 && c->bucket_size < 1e9))
-        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "bucket_size is %g megabytes; it must be at least 0", c->bucket_size);
+        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "bucket_size is %g megabytes; it must be at least 0",
+                       c->bucket_size);
     for (int i = 0; i < c->parameter_count; i++) LS_TRY(check_parameter(x, &c->parameters[i], i));
     return LS_OK;
 }
@@ -164,8 +166,9 @@ static ls_status choose_optimizer(ls_exchange *x, ls_strategy_config *out) {
     out->optimizer = &no_optimizer;
     if (!x->updates) {
         if (c->lr < 0 && c->momentum < 0 && c->weight_decay < 0) return LS_OK;
-        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
-                       "lr, momentum or weight_decay is set, and there is no optimizer: set optimizer, or leave them out");
+        return LS_FAIL(
+            LS_STATUS_INVALID_ARGUMENT,
+            "lr, momentum or weight_decay is set, and there is no optimizer: set optimizer, or leave them out");
     }
     LS_TRY(ls_optimizer_find(c->optimizer, &out->optimizer));
     LS_TRY(ls_optimizer_resolve(out->optimizer, &out->params));
@@ -204,7 +207,8 @@ static ls_status make_strategy(ls_exchange *x, ls_context *context, ls_strategy_
     ls_segment *segments;
     ls_topology *topology;
     LS_TRY(ls_topology_create(context, &topology));
-    config->spin = x->comm->local_size + x->overlaps * x->comm->local_size <= ls_topology_host_cores(topology) ? SPINS : 0;
+    config->spin =
+        x->comm->local_size + x->overlaps * x->comm->local_size <= ls_topology_host_cores(topology) ? SPINS : 0;
     ls_topology_destroy(&topology);
     LS_TRY(ls_comm_agree(x->comm, ls_calloc(x->count, sizeof *segments, &segments)));
     for (int i = 0; i < x->count; i++) {
@@ -242,7 +246,8 @@ static ls_status share_weights(ls_exchange *x) {
         LS_TRY(ls_comm_broadcast(x->comm, &theirs, 1, LS_DTYPE_I32, 0));
         ls_status mine = LS_OK;
         if (there != theirs)
-            mine = LS_FAIL(LS_STATUS_MISMATCH, "parameter %d has weights on %s only", i, there ? "some workers" : "worker 0");
+            mine = LS_FAIL(LS_STATUS_MISMATCH, "parameter %d has weights on %s only", i,
+                           there ? "some workers" : "worker 0");
         LS_TRY(ls_comm_agree(x->comm, mine));
         if (!there) continue;
         LS_TRY(ls_comm_broadcast(x->comm, p->given.weights, p->given.count, LS_DTYPE_F32, 0));
@@ -327,7 +332,8 @@ void ls_exchange_destroy(ls_exchange **exchange) {
 
 static ls_status check_usable(const ls_exchange *x, const char *function) {
     if (x->failed == LS_OK) return LS_OK;
-    return LS_FAIL(x->failed, "%s: this exchange has failed before, and can only be destroyed: %s", function, x->failure);
+    return LS_FAIL(x->failed, "%s: this exchange has failed before, and can only be destroyed: %s", function,
+                   x->failure);
 }
 
 static ls_status fail(ls_exchange *x, ls_status status) {
@@ -359,8 +365,8 @@ ls_status ls_exchange_next(ls_exchange *x, int64_t micro_batches, int64_t sample
     LS_NEED(x, "exchange");
     LS_TRY(check_usable(x, __func__));
     if (has_begun(x))
-        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "%s: the step has begun; this is for before its first ls_exchange_ready",
-                       __func__);
+        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
+                       "%s: the step has begun; this is for before its first ls_exchange_ready", __func__);
     if (micro_batches < 1 || micro_batches > x->config.micro_batches || samples < 0)
         return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
                        "%s: a step of %lld micro-batches and %lld samples; it has 1 to %lld micro-batches", __func__,
@@ -410,8 +416,8 @@ ls_status ls_exchange_gradient(ls_exchange *x, int index, float **out) {
                        __func__, index);
     LS_TRY(open_micro_batch(x, __func__));
     if (x->parameters[index].ready)
-        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "%s: the gradient of parameter %d is ready already in this micro-batch",
-                       __func__, index);
+        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
+                       "%s: the gradient of parameter %d is ready already in this micro-batch", __func__, index);
     *out = (float *)ls_span_host(x->slot) + x->parameters[index].offset;
     return LS_OK;
 }
@@ -465,11 +471,12 @@ static ls_status check_complete(const ls_exchange *x) {
     char text[32];
     if (x->next == x->end) return LS_OK;
     int missing = first_missing(x);
-    return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
-                   "ls_exchange_wait: %s of micro-batch %lld is not ready, and the micro-batches of worker %d are %lld to "
-                   "%lld: call ls_exchange_ready for every parameter in each of them",
-                   name_of(&x->parameters[missing], missing, text), (long long)x->next, x->comm->rank,
-                   (long long)x->begin, (long long)x->end - 1);
+    return LS_FAIL(
+        LS_STATUS_INVALID_ARGUMENT,
+        "ls_exchange_wait: %s of micro-batch %lld is not ready, and the micro-batches of worker %d are %lld to "
+        "%lld: call ls_exchange_ready for every parameter in each of them",
+        name_of(&x->parameters[missing], missing, text), (long long)x->next, x->comm->rank, (long long)x->begin,
+        (long long)x->end - 1);
 }
 
 // What the program gets.
