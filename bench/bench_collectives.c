@@ -37,9 +37,7 @@ static ls_status our_all_gather(bench *b) {
 static ls_status mpi_all_gather(bench *b) {
     return b->comm->ops->allgather(b->comm, b->mine, b->all, b->bytes / 4 / b->comm->size * 4);
 }
-static ls_status our_broadcast(bench *b) {
-    return ls_group_broadcast(b->group, b->all, b->bytes / 4, LS_DTYPE_F32, 0);
-}
+static ls_status our_broadcast(bench *b) { return ls_group_broadcast(b->group, b->all, b->bytes / 4, LS_DTYPE_F32, 0); }
 static ls_status mpi_broadcast(bench *b) {
     return b->comm->ops->broadcast(b->comm, b->all, b->bytes / 4, LS_DTYPE_F32, 0);
 }
@@ -99,8 +97,8 @@ int main(int argc, char **argv) {
     if (b.comm->rank == 0) {
         printf("%d workers on %d hosts, %s. GB/s: of the algorithm, of the bus\n", b.comm->size, b.comm->hosts,
                ls_context_describe(context).communication);
-        printf("%-10s %10s  %11s %7s %7s  %11s %7s %7s  %9s\n", "", "KiB", "ours us", "algbw", "busbw", "MPI us", "algbw",
-               "busbw", "MPI/ours");
+        printf("%-10s %10s  %11s %7s %7s  %11s %7s %7s  %9s\n", "", "KiB", "ours us", "algbw", "busbw", "MPI us",
+               "algbw", "busbw", "MPI/ours");
     }
     for (size_t kind = 0; kind < sizeof kinds / sizeof kinds[0]; kind++)
         for (int64_t kib = from; kib <= to; kib *= 4) {

@@ -201,7 +201,7 @@ static void test_leaves(ls_group *g, ls_dtype dtype, int64_t count, ls_reduce_op
 static void test_collectives(ls_group *g) {
     static const int64_t counts[] = {0, 1, 1000, 70001};  // none, small, small, large and uneven
     for (int t = 0; t < TYPES; t++)
-        for (int c = 0; c < 4; c++) {
+        for (int c = t == 0 ? 0 : 2; c < 4; c++) {  // none, and one, of the first type only
             if (c < 3 || t % 2 == 0) test_moving(g, types[t], counts[c]);
             for (int op = LS_REDUCE_SUM; op <= LS_REDUCE_MAX; op++) {
                 if (op == LS_REDUCE_MEAN && is_whole(types[t])) continue;
