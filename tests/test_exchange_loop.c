@@ -202,6 +202,8 @@ static void test_configs(ls_context *context) {
     refused(context, &c, LS_STATUS_NOT_FOUND, "rprop");
     c = right, c.strategy = "gossip";
     refused(context, &c, LS_STATUS_NOT_FOUND, "gossip");
+    c = right, c.algorithm = "gossip";
+    refused(context, &c, LS_STATUS_INVALID_ARGUMENT, "gossip");
     c = right, c.compress = "zip";
     refused(context, &c, LS_STATUS_INVALID_ARGUMENT, "zip");
     c = right, c.optimizer = "none";

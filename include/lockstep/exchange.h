@@ -83,8 +83,9 @@ typedef struct ls_exchange_config {
     double clip_norm;          // a mean gradient with a larger norm is scaled down to it; 0 (the default): none
     const char *strategy;      // as in ls_train_config; default "allreduce". The same bits with all of them
     int servers;
-    const char *compress;  // as in ls_train_config; default "none"
-    double bucket_size;    // as in ls_train_config, in megabytes; default 0
+    const char *algorithm;  // as in ls_train_config; default "auto"
+    const char *compress;   // as in ls_train_config; default "none"
+    double bucket_size;     // as in ls_train_config, in megabytes; default 0
 } ls_exchange_config;
 
 void ls_exchange_config_init(ls_exchange_config *config);

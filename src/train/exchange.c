@@ -77,6 +77,7 @@ void ls_exchange_config_init(ls_exchange_config *c) {
                               .weight_decay = -1,
                               .trust_coefficient = -1,
                               .strategy = "allreduce",
+                              .algorithm = "auto",
                               .compress = "none"};
 }
 
@@ -182,6 +183,7 @@ static ls_status plan(ls_exchange *x, const ls_exchange_config *config, ls_strat
     LS_TRY(place(x));
     LS_TRY(cut(x));
     LS_TRY(choose_optimizer(x, out));
+    LS_TRY(ls_algorithm_find(config->algorithm, &out->algorithm));
     LS_TRY(ls_compress_find(config->compress, &out->compress));
     LS_TRY(ls_device_create("ref", NULL, &x->device));
     return ls_queue_create(x->device, &x->queue);
@@ -190,16 +192,17 @@ static ls_status plan(ls_exchange *x, const ls_exchange_config *config, ls_strat
 // What all workers have to ask for.
 static ls_status check_alike(const ls_exchange *x) {
     const ls_exchange_config *c = &x->config;
-    char line[512];
+    char line[640];
     uint64_t sizes = 1469598103934665603u;
     for (int i = 0; i < x->count; i++) sizes = (sizes ^ (uint64_t)x->parameters[i].given.count) * 1099511628211u;
     snprintf(line, sizeof line,
              "parameters=%d; elements=%lld; sizes=%016llx; micro_batches=%lld; samples=%lld; optimizer=%s; lr=%a; "
              "momentum=%a; beta1=%a; beta2=%a; epsilon=%a; weight_decay=%a; nesterov=%d; trust_coefficient=%a; "
-             "clip_norm=%a; strategy=%s; servers=%d; compress=%s; bucket_size=%a",
+             "clip_norm=%a; strategy=%s; servers=%d; algorithm=%s; compress=%s; bucket_size=%a",
              x->count, (long long)x->length, (unsigned long long)sizes, (long long)c->micro_batches,
              (long long)c->samples, c->optimizer, c->lr, c->momentum, c->beta1, c->beta2, c->epsilon, c->weight_decay,
-             c->nesterov, c->trust_coefficient, c->clip_norm, c->strategy, c->servers, c->compress, c->bucket_size);
+             c->nesterov, c->trust_coefficient, c->clip_norm, c->strategy, c->servers, c->algorithm, c->compress,
+             c->bucket_size);
     return ls_comm_check_equal(x->comm, "what is exchanged", line);
 }
 
@@ -287,7 +290,7 @@ static ls_status create(ls_context *context, const ls_exchange_config *config, l
     LS_TRY(check_alike(x));
     LS_TRY(make_strategy(x, context, &s));
     LS_TRY(share_weights(x));
-    x->config.optimizer = x->config.strategy = x->config.compress = NULL;
+    x->config.optimizer = x->config.strategy = x->config.algorithm = x->config.compress = NULL;
     begin_step(x);
     return LS_OK;
 }
@@ -300,6 +303,7 @@ ls_status ls_exchange_create(ls_context *context, const ls_exchange_config *conf
     LS_NEED(config, "config");
     LS_NEED(config->optimizer, "config->optimizer");
     LS_NEED(config->strategy, "config->strategy");
+    LS_NEED(config->algorithm, "config->algorithm");
     LS_NEED(config->compress, "config->compress");
     ls_comm_enter(context->comm, __func__);
     LS_TRY(ls_comm_agree(context->comm, ls_calloc(1, sizeof *x, &x)));
