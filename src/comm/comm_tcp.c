@@ -54,6 +54,20 @@ static ls_status has_aborted(ls__tcp *c, int rank) {
     return ls__tcp_broken(c, LS_STATUS_LIBRARY, rank);
 }
 
+// A connection is gone. Where somebody has ended the job, and this one has followed, the reason is there already.
+static ls_status is_gone(ls__tcp *c, ls_status status, int rank) {
+    char why[256];
+    snprintf(why, sizeof why, "%s", ls_error_message());
+    for (int r = 0; r < c->head.size && c->status == LS_OK; r++) {
+        ls__link *l = &c->link[r];
+        if (r == rank || l->socket < 0 || l->ended) continue;
+        if (ls__link_read(l) != LS_OK) l->ended = 1;
+        if (l->inbox.aborted) return has_aborted(c, r);
+    }
+    ls__error_set(why);
+    return ls__tcp_broken(c, status, rank);
+}
+
 // --- progress --------------------------------------------------------------------------------------------------------
 
 static ls_status look_at(ls__tcp *c, int rank, short events) {
@@ -65,7 +79,7 @@ static ls_status look_at(ls__tcp *c, int rank, short events) {
     ls_status read = ls__link_read(l);
     if (l->inbox.aborted) return has_aborted(c, rank);
     if (status == LS_OK) status = read;
-    return status == LS_OK ? LS_OK : ls__tcp_broken(c, status, rank);
+    return status == LS_OK ? LS_OK : is_gone(c, status, rank);
 }
 
 // Whether the hosts at the other ends still acknowledge what was sent: TCP itself would go on trying for a quarter of an hour.
@@ -305,6 +319,19 @@ static void queue_last(ls__link *l, ls__send *last) {
     l->queue_end = last;
 }
 
+// Whether more may come; what has come is dropped: nobody asks for it, and where it would go may be gone.
+static int has_more(ls__link *l) {
+    static const int most = 256;
+    char bytes[4096];
+    ssize_t n = 1;
+    if (l->ended) return 0;
+    for (int i = 0; i < most && n > 0; i++) {
+        n = recv(l->socket, bytes, sizeof bytes, MSG_DONTWAIT);
+        if (n < 0 && errno == EINTR) n = 1;
+    }
+    return n > 0 || (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK));
+}
+
 // Sends what is queued, ends this side, and waits for the other sides to end, so that what was sent is not lost with the connections.
 static void part(ls__tcp *c, double seconds) {
     double since = ls_clock();
@@ -315,31 +342,35 @@ static void part(ls__tcp *c, double seconds) {
         for (int r = 0; r < c->head.size; r++) {
             ls__link *l = &c->link[r];
             if (l->socket < 0) continue;
-            l->inbox.takes_all = 1;
             ls_status status = l->queue ? ls__link_write(l) : LS_OK;
             if (!l->queue && !l->left_done) {
                 shutdown(l->socket, SHUT_WR);
                 l->left_done = 1;
             }
-            ls_status read = ls__link_read(l);
-            if (status != LS_OK || (read != LS_OK && !l->queue) || (l->ended && !l->queue)) {
+            if (!has_more(l)) l->ended = 1;
+            if (status != LS_OK || (l->ended && !l->queue)) {
                 ls__link_close(l);
                 continue;
             }
             open = 1;
-            if (count < 64) one[count++] = (struct pollfd){.fd = l->socket, .events = ls__link_events(l)};
+            short events = (short)((l->ended ? 0 : POLLIN) | (l->queue ? POLLOUT : 0));
+            if (count < 64) one[count++] = (struct pollfd){.fd = l->socket, .events = events};
         }
         if (open) poll(one, (nfds_t)count, 20);
     }
 }
 
-void ls__tcp_tell_end(ls__tcp *c, const char *why) {
+void ls__tcp_tell_end(ls__tcp *c, const char *why, int data_stays) {
     size_t size = strlen(why);
     ls__send *last;
     if (ls_calloc(c->head.size, sizeof *last, &last) != LS_OK) return;
     for (int r = 0; r < c->head.size; r++) {
         ls__link *l = &c->link[r];
         if (l->socket < 0 || l->inbox.aborted) continue;
+        if (l->size >= 0 && !data_stays) {
+            ls__link_close(l);
+            continue;
+        }
         last[r] = (ls__send){.type = LS_FRAME_ABORT, .data = (const uint8_t *)why, .size = (int64_t)size};
         queue_last(l, &last[r]);
     }
@@ -352,7 +383,7 @@ static void end_all(ls_comm *comm, int exit_status) {
     ls__tcp *c = ls__tcp_of(comm);
     char why[sizeof c->failure];
     snprintf(why, sizeof why, "%s", c->status != LS_OK ? c->failure : ls_error_message());
-    ls__tcp_tell_end(c, *why ? why : "it says no more");
+    ls__tcp_tell_end(c, *why ? why : "it says no more", 1);
     _exit(exit_status ? exit_status : 1);
 }
 
@@ -374,6 +405,7 @@ static void say_bye(ls__tcp *c) {
 static void destroy(ls_comm *comm) {
     ls__tcp *c = ls__tcp_of(comm);
     if (c->link && c->status == LS_OK && comm->order) say_bye(c);
+    if (c->link && c->status != LS_OK) ls__tcp_tell_end(c, c->failure, 0);
     for (int r = 0; c->link && r < comm->size; r++) ls__link_close(&c->link[r]);
     while (c->requests) {
         ls__tcp_request *next = c->requests->next;
@@ -455,7 +487,7 @@ failed:
     if (c->link) {
         char why[sizeof c->failure];
         snprintf(why, sizeof why, "%s", ls_error_message());
-        ls__tcp_tell_end(c, why);
+        ls__tcp_tell_end(c, why, 0);
         ls__error_set(why);
     }
     destroy(&c->head);

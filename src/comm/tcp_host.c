@@ -134,15 +134,19 @@ typedef struct place {
     int64_t process;
 } place;
 
-// Memory without a name: whatever ends this process leaves nothing behind.
-static ls_status make(int64_t bytes, int *out) {
+static ls_status check_room(int64_t bytes) {
     double left = ls_limits_memory_left();
-    *out = -1;
     if (left >= 0 && (double)bytes > left)
         return LS_FAIL(LS_STATUS_OUT_OF_MEMORY,
                        "the workers of this host want to share %.1f MB, and %.1f MB of memory are left here: use fewer "
                        "workers with more replicas, a smaller network or dataset, or ask for more",
                        (double)bytes / 1e6, left / 1e6);
+    return LS_OK;
+}
+
+// Memory without a name: whatever ends this process leaves nothing behind.
+static ls_status make(int64_t bytes, int *out) {
+    *out = -1;
     int file = memfd_create("lockstep-shared", MFD_CLOEXEC);
     if (file >= 0 && ftruncate(file, (off_t)bytes) == 0) {
         *out = file;
@@ -202,11 +206,12 @@ ls_status ls__tcp_host_alloc(ls_comm *comm, int64_t bytes, ls_shared **out) {
                  ? LS_FAIL(LS_STATUS_OUT_OF_MEMORY, "%lld bytes to share", (long long)bytes)
                  : ls_calloc(1, sizeof *shared, &shared);
     if (status == LS_OK) status = ls__reserve_addresses(bytes);
+    if (status == LS_OK && comm->local_rank == 0) status = check_room(bytes);
     LS_TRY_GOTO(ls_comm_agree(comm, status), failed);
     assert(shared);  // agreeing means that this worker was fine too
     int64_t size = size_of(bytes);
     *shared = (ls_shared){.comm = comm, .bytes = bytes};
-    LS_TRY_GOTO(ls_comm_agree(comm, share(comm, size, shared)), failed);
+    LS_TRY_GOTO(share(comm, size, shared), failed);
     madvise(shared->base, (size_t)size, MADV_HUGEPAGE);  // a hint most systems ignore for shared memory
     // Each worker touches an equal part, so that pages lie near those who use that part.
     int64_t begin = bytes * comm->local_rank / comm->local_size,

@@ -41,8 +41,9 @@ void ls__tcp_where(int socket, char text[80]);
 
 // comm_tcp.c: remembers that communication is over, and gives a sentence that names the peer (-1: none) before what was said last.
 ls_status ls__tcp_broken(ls__tcp *c, ls_status status, int rank);
-// Tells all who are connected why this worker ends the job, as far as they take it within a moment.
-void ls__tcp_tell_end(ls__tcp *c, const char *why);
+// Tells all who are connected why this worker ends the job, as far as they take it within a moment. `data_stays`: what messages on their way are made
+// of is still there; else those peers only see that the connection is gone.
+void ls__tcp_tell_end(ls__tcp *c, const char *why, int data_stays);
 
 // tcp_collect.c: among all, or the ranks of a host. They stand on messages with tags of their own.
 typedef struct ls__group {
