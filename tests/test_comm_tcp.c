@@ -36,9 +36,9 @@ typedef struct job {
     } while (0)
 
 // Addresses of this machine that no other test has, by this process's number; below the ports that the system draws.
-static void address(int host, char out[16]) {
-    int id = (int)getpid();
-    snprintf(out, 16, "127.%d.%d.%d", 1 + id / 250 % 250, 1 + id % 250, 1 + host);
+static void address(int host, char out[24]) {
+    unsigned id = (unsigned)getpid();
+    snprintf(out, 24, "127.%u.%u.%u", 1 + id / 250 % 250, 1 + id % 250, 1 + (unsigned)host % 250);
 }
 
 // Worker i counts as of host i % hosts: an address of its own.
@@ -46,7 +46,7 @@ static job new_job(int size, int hosts) {
     job j = {.size = size};
     size_t used = 0;
     for (int i = 0; i < size; i++) {
-        char host[16];
+        char host[24];
         address(i % hosts, host);
         used += (size_t)snprintf(j.list + used, sizeof j.list - used, "%s%s:%d", i ? "," : "", host, 21000 + i);
     }

@@ -28,7 +28,6 @@ ls_status cli_cluster_find(cli *c, int workers) {
     const char *config = getenv("TF_CONFIG");
     ls_cluster *cluster = &c->cluster;
     int listed = config && *config;
-    c->clustered = cluster->hosts != NULL;
     if (cluster->hosts && cluster->task < 0)
         return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "--hosts: which of them is this process? --task says it, 0 is the first");
     if (cluster->hosts && workers > 0)
@@ -42,7 +41,7 @@ ls_status cli_cluster_find(cli *c, int workers) {
     if (!cluster->hosts && !listed && (cluster->task >= 0 || cluster->key_file))
         return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "--%s: of which job? --hosts names its workers",
                        cluster->task >= 0 ? "task" : "key-file");
-    if (!cluster->hosts && listed) c->clustered = workers == 0 && cli_job_size() <= 1;
+    c->clustered = cluster->hosts || (listed && workers == 0 && cli_job_size() <= 1);
     return LS_OK;
 }
 

@@ -310,7 +310,7 @@ static void note_waiting(void *user, const ls_watch_report *report) {
     const cli *c = user;
     char host[256] = "this host", text[10240];
     gethostname(host, sizeof host - 1);
-    int rank = c->clustered ? ls_context_rank(c->context) : cli_job_rank();
+    int rank = !c->clustered ? cli_job_rank() : c->context ? ls_context_rank(c->context) : c->cluster.task;
     int n = snprintf(text, sizeof text, "lockstep %s: worker %d on %s %s. %s\n%s", c->command, rank, host,
                      report->sentence, report->over ? CLI_JOB_ENDS : "On this host:", report->records);
     if (n >= (int)sizeof text) n = (int)sizeof text - 1;
@@ -332,10 +332,9 @@ static void start_watch(cli *c) {
 }
 
 ls_status cli_job_join(cli *c, const char *command, int workers) {
-    if (cli_job_size() > 1 && !c->clustered) start_watch(c);
+    if (cli_job_size() > 1 || c->clustered) start_watch(c);
     if (cli_job_size() == 0) cli_killed_tell(command);
     if (c->clustered) LS_TRY(cli_cluster_join(c));
-    if (c->clustered && ls_context_size(c->context) > 1) start_watch(c);
     if (!c->clustered) LS_TRY(ls_context_create(&c->context));
     char text[64];
     snprintf(text, sizeof text, "command=%s", command);

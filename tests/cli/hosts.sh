@@ -115,9 +115,9 @@ wait $! || wrong "the second that exchanges: $(cat "$here/err.1")"
 says "2 workers on 2 hosts"
 
 # What cannot be.
-refuses 1 "which of them is this process? --task says it" "$lockstep" train mnist-mlp --hosts a:1,b:1
-refuses 1 "leave out --workers; the list says how many" "$lockstep" train mnist-mlp --hosts a:1,b:1 --task 0 --workers 2
-refuses 1 "--task: of which job? --hosts names its workers" "$lockstep" train mnist-mlp --task 0
+refuses 2 "which of them is this process? --task says it" "$lockstep" train mnist-mlp --hosts a:1,b:1
+refuses 2 "leave out --workers; the list says how many" "$lockstep" train mnist-mlp --hosts a:1,b:1 --task 0 --workers 2
+refuses 2 "--task: of which job? --hosts names its workers" "$lockstep" train mnist-mlp --task 0
 refuses 1 "Its number is one of 0 to 1, and 2 is given" "$lockstep" train mnist-mlp --hosts a:1,b:1 --task 2
 refuses 1 "worker 1 is 'b', which has no port" "$lockstep" train mnist-mlp --hosts a:1,b --task 0
 refuses 1 "cannot open the key file $here/none" "$lockstep" train mnist-mlp --hosts a:1,b:1 --task 0 --key-file "$here/none"
