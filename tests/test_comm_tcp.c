@@ -365,6 +365,7 @@ static void test_lists(void) {
                                          {"a:1x", "whose port is not 1 to 65535"},
                                          {"a:1,b:2,a:1", "workers 0 and 2 are both a:1"},
                                          {"::1:33562", "an IPv6 address wants brackets"},
+                                         {"[a]:1", "which names no host"},
                                          {"a b:1", "which names no host"}};
     ls__entry *list;
     int count;

@@ -33,7 +33,7 @@ static ls_status read_entry(const char *text, int length, int index, ls__entry *
     size_t size = (size_t)(host_end - host);
     if (!brackets && memchr(host, ':', size))
         return wrong(index, text, length, "an IPv6 address wants brackets around it: [::1]:33562");
-    if (!plain(host, size, brackets ? ":.%-_" : ".-_")) return wrong(index, text, length, "which names no host");
+    if (!plain(host, size, brackets ? ":.%-_" : ".-_") || (brackets && !memchr(host, ':', size))) return wrong(index, text, length, "which names no host");
     if (size >= sizeof out->host) return wrong(index, text, length, "whose name is too long");
     char *past = NULL;
     long port = plain(colon, (size_t)(end - colon), "") ? strtol(colon, &past, 10) : 0;
