@@ -30,7 +30,8 @@ typedef struct job {
 #define MUST(condition)                                                                                                \
     do {                                                                                                               \
         if (!(condition)) {                                                                                            \
-            fprintf(stderr, "%s:%d: %s\n    latest failure: %s\n", __FILE__, __LINE__, #condition, ls_error_message());\
+            fprintf(stderr, "%s:%d: %s\n    latest failure: %s\n", __FILE__, __LINE__, #condition,                     \
+                    ls_error_message());                                                                               \
             exit(1);                                                                                                   \
         }                                                                                                              \
     } while (0)
@@ -97,8 +98,7 @@ static void everything(ls_comm *comm, const job *j) {
     float x[1000], y[1000];
     for (int i = 0; i < 1000; i++) x[i] = (float)(comm->rank + i);
     CHECK_OK(comm, ls_comm_sum(comm, x, y, 1000));
-    for (int i = 0; i < 1000; i++)
-        CHECK(comm, y[i] == (float)(comm->size * i + comm->size * (comm->size - 1) / 2));
+    for (int i = 0; i < 1000; i++) CHECK(comm, y[i] == (float)(comm->size * i + comm->size * (comm->size - 1) / 2));
 }
 
 static void test_all_sizes(void) {
@@ -168,7 +168,8 @@ static void other_size(ls_comm *c, const job *j) {
     // It may be there already.
     ls_status status = ls_comm_irecv(c, data, 1, LS_DTYPE_I32, 0, 5, &r);
     CHECK(c, (status == LS_OK ? ls_comm_wait_all(c, &r, 1) : status) == LS_STATUS_LIBRARY);
-    CHECK(c, strstr(ls_error_message(), "worker 0 on ") && strstr(ls_error_message(), "has 8 bytes, and 4 are expected"));
+    CHECK(c,
+          strstr(ls_error_message(), "worker 0 on ") && strstr(ls_error_message(), "has 8 bytes, and 4 are expected"));
     CHECK(c, ls_comm_barrier(c) == LS_STATUS_LIBRARY);  // nothing goes on after that
 }
 

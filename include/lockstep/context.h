@@ -32,11 +32,13 @@ ls_status ls_context_create_with_comm(const void *mpi_comm, ls_context **out);
 // Everybody proves the key of the job to everybody, before anything else is read, and every frame carries a code that only who knows the
 // key can make. What is sent is not encrypted: who can listen on the network can read weights and samples.
 typedef struct ls_cluster {
-    const char *hosts;     // "a:33562,b:33561": where each worker listens, worker 0 first; [::1]:33562 is IPv6. NULL: TF_CONFIG says it
-    int task;              // which of them this process is, from 0; -1: TF_CONFIG says it
-    const char *key_file;  // at least 16 bytes that all workers have alike, in a file that nobody else may read; NULL: LOCKSTEP_KEY
-    double join_seconds;   // for which the others are waited for to come; 0: 300; < 0: for ever
-    double link_seconds;   // after which a host that acknowledges nothing counts as gone; 0: 60
+    const char *
+        hosts;  // "a:33562,b:33561": where each worker listens, worker 0 first; [::1]:33562 is IPv6. NULL: TF_CONFIG says it
+    int task;  // which of them this process is, from 0; -1: TF_CONFIG says it
+    const char *
+        key_file;  // at least 16 bytes that all workers have alike, in a file that nobody else may read; NULL: LOCKSTEP_KEY
+    double join_seconds;  // for which the others are waited for to come; 0: 300; < 0: for ever
+    double link_seconds;  // after which a host that acknowledges nothing counts as gone; 0: 60
     // Told while others are waited for: who came and was sent away, and why. NULL: nobody.
     void (*note)(void *user, const char *sentence);
     void *user;

@@ -382,7 +382,8 @@ static int is_over(double now, double waited, double missing) {
     int late = deadline > 0 && now > deadline, remote = c && c->hosts > 1;
     int over = late && (missing >= 1 || (remote && waited > REMOTE_SECONDS) ||
                         (now > deadline + LATE_SECONDS && waited > LATE_SECONDS));
-    return over || one_is_gone() || missing >= watch.limits.stopped || waited >= watch.limits.waiting || one_has_ended(now);
+    return over || one_is_gone() || missing >= watch.limits.stopped || waited >= watch.limits.waiting ||
+           one_has_ended(now);
 }
 
 // Whether a wait within a step is longer than steps have been so far, and this process is the one of its host to say so.

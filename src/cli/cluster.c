@@ -17,8 +17,9 @@ static const ls_option table[] = {
      .initial = "what TF_CONFIG says", .help = "which of --hosts this process is, from 0"},
     {"key-file", LS_OPTION_TEXT, .offset = offsetof(ls_cluster, key_file), .metavar = "FILE", .group = GROUP,
      .initial = "LOCKSTEP_KEY in the environment",
-     .help = "the key that the workers of --hosts prove to each other: at least 16 bytes, in a file that nobody else may "
-             "read"},
+     .help =
+         "the key that the workers of --hosts prove to each other: at least 16 bytes, in a file that nobody else may "
+         "read"},
     {.name = NULL},
 };
 
@@ -29,7 +30,8 @@ ls_status cli_cluster_find(cli *c, int workers) {
     ls_cluster *cluster = &c->cluster;
     int listed = config && *config;
     if (cluster->hosts && cluster->task < 0)
-        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "--hosts: which of them is this process? --task says it, 0 is the first");
+        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
+                       "--hosts: which of them is this process? --task says it, 0 is the first");
     if (cluster->hosts && workers > 0)
         return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
                        "--workers %d with --hosts: leave out --workers; the list says how many there are", workers);

@@ -278,8 +278,7 @@ static ls_status barrier(ls_comm *comm) {
 
 static ls_status broadcast(ls_comm *comm, void *data, int64_t count, ls_dtype dtype, int root) {
     ls__group all = ls__tcp_all(comm);
-    return TOGETHER(comm, "all workers",
-                    ls__group_broadcast(&all, data, count * (int64_t)ls_dtype_size(dtype), root));
+    return TOGETHER(comm, "all workers", ls__group_broadcast(&all, data, count * (int64_t)ls_dtype_size(dtype), root));
 }
 
 static ls_status allgather(ls_comm *comm, const void *mine, void *out, int64_t bytes) {

@@ -23,7 +23,7 @@ typedef struct ls__tcp {
     struct pollfd *poll;  // (size)
     int *poll_ranks;      // (size)
     int *local;           // (head.local_size): the ranks of this host
-    int beacon;  // -1: none
+    int beacon;           // -1: none
     double link_seconds, looked;
     const char *waits_for;  // for the watch; NULL: a message
     ls_status status;       // the first failure of communication: every call gives it again

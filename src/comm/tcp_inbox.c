@@ -166,7 +166,8 @@ static ls_status begin_frame(ls__inbox *b) {
     LS_TRY(ls__seal_begin(b->seal));
     LS_TRY(ls__seal_add(b->seal, b->header, sizeof b->header));
     if (b->left || b->aborted) return no_order("something after the last");
-    if ((b->frame.type == LS_FRAME_GREETING) != !b->greeted) return no_order("a greeting is the first, and only the first");
+    if ((b->frame.type == LS_FRAME_GREETING) != !b->greeted)
+        return no_order("a greeting is the first, and only the first");
     if (b->frame.type == LS_FRAME_MESSAGE) return begin_message(b);
     if (b->frame.type == LS_FRAME_BYE && b->open) return no_order("a bye within a message");
     free(b->text);
@@ -204,7 +205,8 @@ static uint8_t *payload(const ls__inbox *b) {
 static int has_to_wait(const ls__inbox *b) {
     ls__frame f;
     int count = 0;
-    if (b->open || b->posted || b->takes_all || ls__frame_read(b->header, &f) != LS_OK || f.type != LS_FRAME_MESSAGE) return 0;
+    if (b->open || b->posted || b->takes_all || ls__frame_read(b->header, &f) != LS_OK || f.type != LS_FRAME_MESSAGE)
+        return 0;
     for (const ls__message *m = b->kept; m; m = m->next) count++;
     return f.total > SMALL || count >= MANY;
 }

@@ -24,9 +24,9 @@ typedef struct ls__inbox {
     // The frame that is being read.
     uint8_t header[LS_FRAME_HEADER], code[LS_FRAME_CODE];
     ls__frame frame;
-    int64_t used;  // bytes of the header, the payload and the code that are there
+    int64_t used;   // bytes of the header, the payload and the code that are there
     int takes_all;  // 1: nothing has to wait any more: the peer is leaving, and what it says last counts
-    int open;      // 1: a message has begun and is not complete
+    int open;       // 1: a message has begun and is not complete
     int32_t open_tag;
     int64_t open_total, open_done;
     ls__receive *into;                 // where it goes; NULL: `kept`

@@ -174,8 +174,8 @@ static int is_self(int socket) {
     socklen_t na = sizeof a, nb = sizeof b;
     memset(&a, 0, sizeof a);
     memset(&b, 0, sizeof b);
-    return getsockname(socket, (struct sockaddr *)&a, &na) == 0 && getpeername(socket, (struct sockaddr *)&b, &nb) == 0 &&
-           na == nb && memcmp(&a, &b, na) == 0;
+    return getsockname(socket, (struct sockaddr *)&a, &na) == 0 &&
+           getpeername(socket, (struct sockaddr *)&b, &nb) == 0 && na == nb && memcmp(&a, &b, na) == 0;
 }
 
 static ls_status connected(joining *j, attempt *a) {
@@ -273,13 +273,15 @@ static ls_status hello_ended(joining *j, attempt *a) {
         return LS_OK;
     }
     if (state == LS_HELLO_OTHER_VERSION)
-        return LS_FAIL(LS_STATUS_MISMATCH,
-                       "what answers at the address of worker %d, %s, is no Lockstep of this version: use the same on all "
-                       "hosts, and ports that nothing else has",
-                       a->rank, where);
-    return LS_FAIL(LS_STATUS_MISMATCH,
-                   "worker %d at %s has another key than this worker: give all workers the same (--key-file, or LOCKSTEP_KEY)",
-                   a->rank, where);
+        return LS_FAIL(
+            LS_STATUS_MISMATCH,
+            "what answers at the address of worker %d, %s, is no Lockstep of this version: use the same on all "
+            "hosts, and ports that nothing else has",
+            a->rank, where);
+    return LS_FAIL(
+        LS_STATUS_MISMATCH,
+        "worker %d at %s has another key than this worker: give all workers the same (--key-file, or LOCKSTEP_KEY)",
+        a->rank, where);
 }
 
 static void hello_write(attempt *a) {
@@ -390,7 +392,9 @@ static ls_status look_at_peers(joining *j) {
             ls_text_clean(l->inbox.text);
             return LS_FAIL(LS_STATUS_LIBRARY, "worker %d (%s) has ended the job: %.800s", r, l->where, l->inbox.text);
         }
-        if (status != LS_OK) return ls__fail_context(status, "worker %d (%s) was there, and while others were waited for: ", r, l->where);
+        if (status != LS_OK)
+            return ls__fail_context(status, "worker %d (%s) was there, and while others were waited for: ", r,
+                                    l->where);
     }
     return LS_OK;
 }

@@ -14,18 +14,18 @@
 
 static ls_status check_file(int file, const char *path) {
     struct stat s;
-    if (fstat(file, &s) != 0)
-        return LS_FAIL(LS_STATUS_IO, "cannot look at the key file %s: %s", path, strerror(errno));
+    if (fstat(file, &s) != 0) return LS_FAIL(LS_STATUS_IO, "cannot look at the key file %s: %s", path, strerror(errno));
     if (S_ISDIR(s.st_mode)) return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "the key file %s is a folder", path);
     if (S_ISREG(s.st_mode) && s.st_uid != geteuid() && s.st_uid != 0)
         return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
                        "the key file %s belongs to another user, who may know the key: copy it, and chmod 600 the copy",
                        path);
     if (S_ISREG(s.st_mode) && (s.st_mode & 077) != 0)
-        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
-                       "the key file %s is open to others (mode %03o), and who knows the key is let into the job: chmod "
-                       "600 %s, and take a new key where others may have read it",
-                       path, (unsigned)(s.st_mode & 0777), path);
+        return LS_FAIL(
+            LS_STATUS_INVALID_ARGUMENT,
+            "the key file %s is open to others (mode %03o), and who knows the key is let into the job: chmod "
+            "600 %s, and take a new key where others may have read it",
+            path, (unsigned)(s.st_mode & 0777), path);
     return LS_OK;
 }
 
@@ -44,8 +44,8 @@ static ls_status read_file(const char *path, ls__key *out) {
     if (status == LS_OK && n < 0)
         status = LS_FAIL(LS_STATUS_IO, "cannot read the key file %s: %s", path, strerror(errno));
     if (status == LS_OK && out->size == sizeof out->bytes)
-        status = LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "the key file %s is longer than %d bytes: " HOW, path,
-                         LS_KEY_MOST - 1);
+        status =
+            LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "the key file %s is longer than %d bytes: " HOW, path, LS_KEY_MOST - 1);
     close(file);
     return status;
 }

@@ -16,8 +16,8 @@
 #include "base/memory.h"
 
 enum {
-    SPARE = 64 << 10,   // bytes read at once that are not read into place
-    DIRECT = 8 << 10,   // of a payload that are worth reading into place
+    SPARE = 64 << 10,     // bytes read at once that are not read into place
+    DIRECT = 8 << 10,     // of a payload that are worth reading into place
     TURN_BYTES = 8 << 20  // from or to one peer before the others have their turn
 };
 

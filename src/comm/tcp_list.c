@@ -18,7 +18,8 @@ static ls_status wrong(int index, const char *entry, int length, const char *wha
 static int plain(const char *text, size_t size, const char *beside) {
     for (size_t i = 0; i < size; i++) {
         char c = text[i];
-        if (!(c >= '0' && c <= '9') && !(c >= 'a' && c <= 'z') && !(c >= 'A' && c <= 'Z') && !strchr(beside, c)) return 0;
+        if (!(c >= '0' && c <= '9') && !(c >= 'a' && c <= 'z') && !(c >= 'A' && c <= 'Z') && !strchr(beside, c))
+            return 0;
     }
     return size > 0;
 }
@@ -33,7 +34,8 @@ static ls_status read_entry(const char *text, int length, int index, ls__entry *
     size_t size = (size_t)(host_end - host);
     if (!brackets && memchr(host, ':', size))
         return wrong(index, text, length, "an IPv6 address wants brackets around it: [::1]:33562");
-    if (!plain(host, size, brackets ? ":.%-_" : ".-_") || (brackets && !memchr(host, ':', size))) return wrong(index, text, length, "which names no host");
+    if (!plain(host, size, brackets ? ":.%-_" : ".-_") || (brackets && !memchr(host, ':', size)))
+        return wrong(index, text, length, "which names no host");
     if (size >= sizeof out->host) return wrong(index, text, length, "whose name is too long");
     char *past = NULL;
     long port = plain(colon, (size_t)(end - colon), "") ? strtol(colon, &past, 10) : 0;
@@ -63,8 +65,10 @@ ls_status ls__list_read(const char *text, ls__entry **out, int *count) {
     *count = 0;
     for (const char *p = text; *p; p++) room += *p == ',';
     if (room > LS_LIST_WORKERS || strlen(text) >= LS_LIST_TEXT)
-        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "the list of hosts has %d workers; %d are the most that are connected "
-                       "without MPI", room, LS_LIST_WORKERS);
+        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
+                       "the list of hosts has %d workers; %d are the most that are connected "
+                       "without MPI",
+                       room, LS_LIST_WORKERS);
     LS_TRY(ls_calloc(room, sizeof **out, out));
     for (const char *p = text; status == LS_OK; n++) {
         p += strspn(p, " \t\n");

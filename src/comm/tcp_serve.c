@@ -31,11 +31,12 @@ static ls_status no_address(const char *entry, int task, int why) {
 
 static ls_status cannot_listen(const char *entry, int task, int why) {
     if (why == EADDRINUSE)
-        return LS_FAIL(LS_STATUS_IO,
-                       "worker %d cannot listen at %s: the port is taken, by another process or by a worker of this "
-                       "number that runs already; end that, or give worker %d another port in the list of hosts, on all "
-                       "workers",
-                       task, entry, task);
+        return LS_FAIL(
+            LS_STATUS_IO,
+            "worker %d cannot listen at %s: the port is taken, by another process or by a worker of this "
+            "number that runs already; end that, or give worker %d another port in the list of hosts, on all "
+            "workers",
+            task, entry, task);
     if (why == EADDRNOTAVAIL)
         return LS_FAIL(LS_STATUS_IO,
                        "worker %d cannot listen at %s: that is no address of this machine; is %d the number of the "

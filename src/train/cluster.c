@@ -47,7 +47,8 @@ static ls_status read_task(const json_t *root, const json_t *cluster, int *task)
     if (*task >= 0) return LS_OK;
     if (!of) return no_cluster("names no task: which of the workers this one is");
     int leads = type && (strcmp(type, "chief") == 0 || strcmp(type, "master") == 0);
-    if (!type || (!leads && strcmp(type, "worker") != 0)) return no_cluster("has a task that is neither a worker nor the chief");
+    if (!type || (!leads && strcmp(type, "worker") != 0))
+        return no_cluster("has a task that is neither a worker nor the chief");
     if (!json_is_integer(index) || json_integer_value(index) < 0 || json_integer_value(index) > 65535)
         return no_cluster("has a task whose index is no number");
     *task = (int)json_integer_value(index) + (leads ? 0 : (int)before);
