@@ -328,7 +328,10 @@ static void name_missing(char *text, size_t size) {
         ls_text_add(text, size, &used, ": no process of this host is stopped or gone, so one of them is stuck");
 }
 
-static int my_rank(void) { return watch.known ? watch.known->rank : ls_watch_rank(getpid()); }
+static int my_rank(void) {
+    const crew *c = atomic_load(&watch.crew);
+    return c ? c->rank : ls_watch_rank(getpid());
+}
 
 // --- what everybody does ---------------------------------------------------------------------------------------------
 

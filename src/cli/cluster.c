@@ -59,8 +59,8 @@ static void tell(void *user, const char *sentence) {
 ls_status cli_cluster_join(cli *c) {
     ls_cluster cluster = c->cluster;
     double limit = c->wait_limit;
-    cluster.join_seconds = limit;  // 0: what the library takes; < 0: for ever
-    if (limit > 0 && limit < 60) cluster.link_seconds = limit;
+    cluster.join_seconds = limit;                                      // 0: what the library takes; < 0: for ever
+    if (limit > 0 && limit < 80) cluster.link_seconds = 0.75 * limit;  // before waiting is over: it says more
     cluster.note = tell;
     cluster.user = c;
     return ls_context_create_cluster(&cluster, &c->context);
