@@ -33,6 +33,18 @@ static void contexts(void **state) {
     NEEDS("out", ls_context_create_alone(NULL));
     NEEDS("out", ls_context_create_with_comm(&mine, NULL));
     REFUSED("there is no MPI communicator", ls_context_create_with_comm(NULL, &c));
+    ls_cluster cluster = {.hosts = "a:1"};
+    ls_cluster_init(NULL);
+    ls_cluster_init(&cluster);
+    assert_true(!cluster.hosts && cluster.task == -1);
+    unsetenv("TF_CONFIG");
+    NEEDS("cluster", ls_context_create_cluster(NULL, &c));
+    NEEDS("out", ls_context_create_cluster(&cluster, NULL));
+    REFUSED("there is no list of hosts", ls_context_create_cluster(&cluster, &c));
+    cluster.hosts = "a:1,b:1";
+    REFUSED("Its number is one of 0 to 1, and -1 is given", ls_context_create_cluster(&cluster, &c));
+    cluster.hosts = "a";
+    REFUSED("worker 0 is 'a', which has no port", ls_context_create_cluster(&cluster, &c));
     OK(ls_context_create_alone(&c));
     NEEDS("context", ls_context_agree(NULL, LS_OK));
     NEEDS("context", ls_context_check_equal(NULL, "all", "a=1"));
