@@ -80,7 +80,8 @@ grep -q "$(cat "$here/key")" "$here/record" && wrong "the key is in the record"
 # What TensorFlow takes from TF_CONFIG, and the key from the environment.
 list 2 2
 config() { echo "{\"cluster\": {\"chief\": [\"${hosts%,*}\"], \"worker\": [\"${hosts#*,}\"]}, \"task\": {\"type\": \"$1\", \"index\": 0}}"; }
-export LOCKSTEP_KEY="$(cat "$here/key")"
+LOCKSTEP_KEY=$(cat "$here/key")
+export LOCKSTEP_KEY
 # shellcheck disable=SC2086
 TF_CONFIG=$(config worker) timeout 60 "$lockstep" train $recipe >"$here/out.1" 2>"$here/err.1" </dev/null &
 # shellcheck disable=SC2086
