@@ -151,8 +151,8 @@ static ls_status dial(joining *j, attempt *a) {
         return LS_OK;
     }
     // Of several addresses each has its turn.
-    int count = 0;
-    for (at = found; at; at = at->ai_next) count++;
+    int count = 1;
+    for (at = found->ai_next; at; at = at->ai_next) count++;
     at = found;
     for (int i = a->failures % count; i > 0; i--) at = at->ai_next;
     a->socket = socket(at->ai_family, at->ai_socktype | SOCK_CLOEXEC | SOCK_NONBLOCK, at->ai_protocol);
