@@ -564,7 +564,8 @@ int main(void) {
         cmocka_unit_test(channel_moments),
         cmocka_unit_test(look),
         cmocka_unit_test(broken_files),
-        cmocka_unit_test(tables), cmocka_unit_test(left_out),
+        cmocka_unit_test(tables),
+        cmocka_unit_test(left_out),
         cmocka_unit_test(wrong_tables),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);

@@ -124,14 +124,20 @@ typedef struct ls_records_settings {
 #define LS_RECORDS_OPTION(field) .offset = offsetof(ls_records_settings, field)
 // Rows that several tables have; `of` goes on a sentence about the part.
 #define LS_RECORDS_SPLIT(of)                                                                                           \
-    {"validation-split", LS_OPTION_REAL, LS_RECORDS_OPTION(split), .metavar = "F", .min = 0, .max = 0.9,               \
-     .help = "so large a part" of " is the test set, where none is there"}
+    {                                                                                                                  \
+        "validation-split", LS_OPTION_REAL, LS_RECORDS_OPTION(split),                                                  \
+            .metavar = "F", .min = 0, .max = 0.9, .help = "so large a part" of " is the test set, where none is there" \
+    }
 #define LS_RECORDS_CHANNELS                                                                                            \
-    {"channels", LS_OPTION_INT, LS_RECORDS_OPTION(channels), .metavar = "1|3", .min = 1, .max = 3,                     \
-     .help = "1: as grey, 3: in colour"}
+    {                                                                                                                  \
+        "channels", LS_OPTION_INT, LS_RECORDS_OPTION(channels), .metavar = "1|3", .min = 1, .max = 3,                  \
+                                                                .help = "1: as grey, 3: in colour"                     \
+    }
 #define LS_RECORDS_EXCLUDE                                                                                             \
-    {"exclude", LS_OPTION_TEXT, LS_RECORDS_OPTION(exclude), .metavar = "FILE",                                         \
-     .help = "leave out the files whose paths are its lines"}
+    {                                                                                                                  \
+        "exclude", LS_OPTION_TEXT, LS_RECORDS_OPTION(exclude), .metavar = "FILE",                                      \
+                                                               .help = "leave out the files whose paths are its lines" \
+    }
 
 typedef struct ls_records_format {
     const char *name;

@@ -64,8 +64,8 @@ static ls_status read_exclusions(const char *path, struct ls_exclusions *e) {
     ls_status status = LS_OK;
     FILE *file = ls_input_open(path);
     if (!file)
-        return LS_FAIL(errno == ENOENT ? LS_STATUS_NOT_FOUND : LS_STATUS_IO, "cannot read %s, the files to leave out: %s", path,
-                       strerror(errno));
+        return LS_FAIL(errno == ENOENT ? LS_STATUS_NOT_FOUND : LS_STATUS_IO,
+                       "cannot read %s, the files to leave out: %s", path, strerror(errno));
     for (int64_t line = 1; status == LS_OK && getline(&text, &room, file) >= 0; line++) {
         text[strcspn(text, "\r\n")] = 0;
         if (*text && *text != '#') status = add_line(e, text, line);
@@ -80,14 +80,16 @@ static ls_status check_met(const char *path, const struct ls_exclusions *e) {
     for (int64_t i = 0; i < e->count; i++)
         if (!e->list[i].met)
             return LS_FAIL(LS_STATUS_BAD_DATA,
-                           "line %lld of %s: there is no file %s in the dataset to leave out; paths begin where the dataset's do, or at /",
+                           "line %lld of %s: there is no file %s in the dataset to leave out; paths begin where the "
+                           "dataset's do, or at /",
                            (long long)e->list[i].line, path, e->list[i].path);
     return LS_OK;
 }
 
 // --- opening ---------------------------------------------------------------------------------------------------------
 
-static ls_status list_all(const ls_records_format *f, const char *path, const ls_records_settings *s, ls_records_builder *b) {
+static ls_status list_all(const ls_records_format *f, const char *path, const ls_records_settings *s,
+                          ls_records_builder *b) {
     struct ls_exclusions e = {NULL, 0, 0};
     ls_status status = s->exclude ? read_exclusions(s->exclude, &e) : LS_OK;
     b->exclude = s->exclude ? &e : NULL;
@@ -99,16 +101,17 @@ static ls_status list_all(const ls_records_format *f, const char *path, const ls
     return status;
 }
 
-static ls_status read_settings(const ls_records_format *f, const char *argument, ls_records_settings *s, ls_spec *spec) {
+static ls_status read_settings(const ls_records_format *f, const char *argument, ls_records_settings *s,
+                               ls_spec *spec) {
     *s = (ls_records_settings){.channels = 3};
     LS_TRY(ls_spec_read(f->name, argument, f->table, s, spec));
     if (s->channels != 1 && s->channels != 3)
-        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "%s:%s: channels is 1, grey, or 3, in colour, not %d", f->name, spec->text,
-                       s->channels);
+        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "%s:%s: channels is 1, grey, or 3, in colour, not %d", f->name,
+                       spec->text, s->channels);
     if (!s->test || !(s->split > 0)) return LS_OK;
     return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
-                   "%s:%s: test=%s and validation-split=%g both say what the test set is: leave one out", f->name, spec->text,
-                   s->test, s->split);
+                   "%s:%s: test=%s and validation-split=%g both say what the test set is: leave one out", f->name,
+                   spec->text, s->test, s->split);
 }
 
 ls_status ls_records_open(const ls_records_format *f, ls_data_host *host, const char *argument, ls_dataset *out) {
