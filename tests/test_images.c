@@ -529,6 +529,31 @@ static void wrong_tables(void **state) {
     table_refused("1.jpg,a\n", options, LS_STATUS_BAD_DATA, "has a class that the training set does not have");
 }
 
+// --- files that are left out -----------------------------------------------------------------------------------------
+
+static void left_out(void **state) {
+    char options[128];
+    fresh();
+    for (int i = 0; i < 4; i++) {
+        char name[32];
+        snprintf(name, sizeof name, "%s/%d.png", i % 2 ? "dog" : "cat", i);
+        put(name, 3, 3, i);
+    }
+    shell("cd '%s' && printf '# broken\\ncat/2.png\\r\\n\\n%s/dog/1.png\\n' >list", root, root);
+    snprintf(options, sizeof options, ",exclude=%s/list", root);
+    opens(options, "cat/0.png=0 dog/3.png=1", NULL);
+    table_holds("cat/0.png,a\ncat/2.png,a\ndog/1.png,b\ndog/3.png,b\n", options, "cat/0.png=0 dog/3.png=1", NULL, "a");
+    shell("echo dog/7.png >>'%s/list'", root);
+    refused(options, LS_STATUS_BAD_DATA, "line 5 of ");
+    refused(options, LS_STATUS_BAD_DATA, "there is no file dog/7.png in the dataset to leave out");
+    shell("printf 'cat/0.png\\ncat/2.png\\n' >'%s/list'", root);
+    refused(options, LS_STATUS_BAD_DATA, "cat has no images");
+    shell(": >'%s/list'", root);
+    opens(options, "cat/0.png=0 dog/1.png=1 cat/2.png=0 dog/3.png=1", NULL);
+    shell("rm '%s/list'", root);
+    refused(options, LS_STATUS_NOT_FOUND, "the files to leave out");
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(classes_and_order),
@@ -540,6 +565,7 @@ int main(void) {
         cmocka_unit_test(look),
         cmocka_unit_test(broken_files),
         cmocka_unit_test(tables),
+        cmocka_unit_test(left_out),
         cmocka_unit_test(wrong_tables),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);

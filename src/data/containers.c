@@ -13,23 +13,18 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "data/image.h"
-#include "data/spec.h"
 
 #define MOST_CLASSES 10000000
 
 static const ls_option table[] = {
-    {"test", LS_OPTION_TEXT, .offset = offsetof(ls_container_settings, test), .metavar = "PATH",
-     .help = "the test set"},
-    {"validation-split", LS_OPTION_REAL, .offset = offsetof(ls_container_settings, split), .metavar = "F", .min = 0,
-     .max = 0.9, .help = "so large a part is the test set, where none is named"},
-    {"channels", LS_OPTION_INT, .offset = offsetof(ls_container_settings, channels), .metavar = "1|3", .min = 1,
-     .max = 3, .help = "1: as grey, 3: in colour"},
-    {"first-class", LS_OPTION_INT, .offset = offsetof(ls_container_settings, first_class), .metavar = "N",
-     .max = 1000000, .help = "the number of the first class in the files: 1 for ImageNet's"},
-    {"image", LS_OPTION_TEXT, .offset = offsetof(ls_container_settings, image), .metavar = "NAME", .help = "of images"},
-    {"label", LS_OPTION_TEXT, .offset = offsetof(ls_container_settings, label), .metavar = "NAME",
-     .help = "of classes"},
-    {"channel-order", LS_OPTION_TEXT, .offset = offsetof(ls_container_settings, order), .metavar = "bgr|rgb",
+    {"test", LS_OPTION_TEXT, LS_RECORDS_OPTION(test), .metavar = "PATH", .help = "the test set"},
+    LS_RECORDS_SPLIT(""),
+    LS_RECORDS_CHANNELS,
+    {"first-class", LS_OPTION_INT, LS_RECORDS_OPTION(first_class), .metavar = "N", .max = 1000000,
+     .help = "the number of the first class in the files: 1 for ImageNet's"},
+    {"image", LS_OPTION_TEXT, LS_RECORDS_OPTION(image), .metavar = "NAME", .help = "of images"},
+    {"label", LS_OPTION_TEXT, LS_RECORDS_OPTION(label), .metavar = "NAME", .help = "of classes"},
+    {"channel-order", LS_OPTION_TEXT, LS_RECORDS_OPTION(order), .metavar = "bgr|rgb",
      .help = "of pixels that are not encoded, as databases may have them"},
     {.name = NULL},
 };
@@ -131,14 +126,14 @@ static ls_status list_set(const ls_container *c, ls_listing *l, int set, const c
                    l->settings->split > 0 ? " left to train on: make validation-split smaller" : "");
 }
 
-static ls_status list_all(const ls_container *c, const char *path, const ls_container_settings *s,
-                          ls_records_builder *b) {
+static ls_status list_all(const void *self, const char *path, const ls_records_settings *s, ls_records_builder *b) {
+    const ls_container *c = self;
     ls_listing l = {.settings = s, .builder = b, .most_class = -1};
-    ls_container_settings whole = *s;
-    if (s->test && s->split > 0)
+    ls_records_settings whole = *s;
+    if (s->order && c->kind != LS_RECORDS_DATUM_BGR)
         return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
-                       "%s:%s: test=%s and validation-split=%g both say what the test set is: leave one out", c->name,
-                       path, s->test, s->split);
+                       "%s:%s: its images are files, whose pixels have an order of their own: leave channel-order out",
+                       c->name, path);
     b->kind = c->kind;
     if (b->kind == LS_RECORDS_DATUM_BGR && s->order && strcmp(s->order, "rgb") == 0) b->kind = LS_RECORDS_DATUM_RGB;
     LS_TRY(list_set(c, &l, LS_RECORDS_TRAIN, path));
@@ -150,27 +145,7 @@ static ls_status list_all(const ls_container *c, const char *path, const ls_cont
     return LS_OK;
 }
 
-static ls_status read_settings(const ls_container *c, const char *argument, ls_container_settings *s, ls_spec *spec) {
-    *s = (ls_container_settings){.channels = 3};
-    LS_TRY(ls_spec_read(c->name, argument, table, s, spec));
-    if (s->order && c->kind != LS_RECORDS_DATUM_BGR)
-        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
-                       "%s:%s: its images are files, whose pixels have an order of their own: leave channel-order out",
-                       c->name, spec->text);
-    if (s->channels == 1 || s->channels == 3) return LS_OK;
-    return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "%s:%s: channels is 1, grey, or 3, in colour, not %d", c->name,
-                   spec->text, s->channels);
-}
-
 ls_status ls_container_open(const ls_container *c, ls_data_host *host, const char *argument, ls_dataset *out) {
-    ls_records_builder builder = {.file = NULL};
-    ls_container_settings s;
-    ls_records records;
-    ls_spec spec;
-    LS_TRY(host->agree(host->self, read_settings(c, argument, &s, &spec)));
-    ls_status status = host->rank == 0 ? list_all(c, spec.text, &s, &builder) : LS_OK;
-    status = ls_records_share(host, status, &builder, &records);
-    ls_records_free(&builder);
-    LS_TRY(status);
-    return ls_records_dataset(host, &records, NULL, s.channels, out);
+    const ls_records_format format = {.name = c->name, .table = table, .self = c, .list = list_all};
+    return ls_records_open(&format, host, argument, out);
 }

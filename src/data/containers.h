@@ -5,18 +5,9 @@
 
 #include "data/records.h"
 
-// Options behind the path; a format says which features or files are meant by `image` and `label`.
-typedef struct ls_container_settings {
-    const char *test;           // path of the test set; NULL: there is none
-    const char *image, *label;  // names in a record; NULL: the usual ones
-    double split;
-    int channels, first_class;
-    const char *order;  // "bgr" or "rgb": of pixels that are not encoded
-} ls_container_settings;
-
 // One file while it is listed.
 typedef struct ls_listing {
-    const ls_container_settings *settings;
+    const ls_records_settings *settings;  // a format says which features or files are meant by `image` and `label`
     ls_records_builder *builder;
     const char *path;
     int64_t bytes;  // of the file

@@ -6,6 +6,7 @@
 #ifndef LS_DATA_RECORDS_H
 #define LS_DATA_RECORDS_H
 
+#include "base/options.h"
 #include "data/dataset.h"
 
 // Where a sample lies, and in it an image.
@@ -48,6 +49,7 @@ typedef struct ls_records_builder {
     int64_t class_count, class_room;
     int64_t picture_bytes;  // what the largest pictures take when they are decoded; 0: nobody knows
     ls_records_kind kind;
+    struct ls_exclusions *exclude;  // files that are left out; NULL: none. Borrowed
 } ls_records_builder;
 
 // All zero to begin with. Errors: OUT_OF_MEMORY, BAD_DATA (more than there may be).
@@ -68,6 +70,9 @@ ls_status ls_records_split(ls_records_builder *builder, double split);
 // Finds `picture_bytes`: pixels of the largest images, without reading all headers. One that is broken is told of when it is wanted.
 void ls_records_measure(ls_records_builder *builder, int channels);
 void ls_records_free(ls_records_builder *builder);
+
+// Whether the list of exclusions names this file, whose path begins with `root` and a slash where it lies there.
+int ls_records_excluded(ls_records_builder *builder, const char *root, const char *path);
 
 // --- sharing ---------------------------------------------------------------------------------------------------------
 
@@ -102,5 +107,50 @@ ls_status ls_source_create_records(const char *name, const ls_records *records, 
 // `root` is what all paths begin with; NULL: nothing in particular. Collective over the host's workers. Errors: OUT_OF_MEMORY.
 ls_status ls_records_dataset(ls_data_host *host, const ls_records *records, const char *root, int channels,
                              ls_dataset *out);
+
+// --- opening ---------------------------------------------------------------------------------------------------------
+
+// Options behind a path, of all formats together; each has those of its table.
+typedef struct ls_records_settings {
+    const char *test;           // path of the test set; NULL: there is none
+    const char *root;           // where paths in a table begin
+    const char *image, *label;  // names of columns, of features, of endings; NULL: the usual ones
+    const char *order;          // "bgr" or "rgb": of pixels that are not encoded
+    const char *exclude;        // a file with paths of files that are left out, a line each; NULL: none
+    double split;               // so large a part is the test set, where none is named
+    int channels, first_class;
+} ls_records_settings;
+
+#define LS_RECORDS_OPTION(field) .offset = offsetof(ls_records_settings, field)
+// Rows that several tables have; `of` goes on a sentence about the part.
+#define LS_RECORDS_SPLIT(of)                                                                                           \
+    {                                                                                                                  \
+        "validation-split", LS_OPTION_REAL, LS_RECORDS_OPTION(split),                                                  \
+            .metavar = "F", .min = 0, .max = 0.9, .help = "so large a part" of " is the test set, where none is there" \
+    }
+#define LS_RECORDS_CHANNELS                                                                                            \
+    {                                                                                                                  \
+        "channels", LS_OPTION_INT, LS_RECORDS_OPTION(channels), .metavar = "1|3", .min = 1, .max = 3,                  \
+                                                                .help = "1: as grey, 3: in colour"                     \
+    }
+#define LS_RECORDS_EXCLUDE                                                                                             \
+    {                                                                                                                  \
+        "exclude", LS_OPTION_TEXT, LS_RECORDS_OPTION(exclude), .metavar = "FILE",                                      \
+                                                               .help = "leave out the files whose paths are its lines" \
+    }
+
+typedef struct ls_records_format {
+    const char *name;
+    const ls_option *table;  // over ls_records_settings
+    int rooted;              // 1: all paths begin with that of the format's argument
+    const void *self;        // passed to list
+    // Lists what there is at `path` into an empty builder; by worker 0 alone.
+    ls_status (*list)(const void *self, const char *path, const ls_records_settings *settings,
+                      ls_records_builder *builder);
+} ls_records_format;
+
+// Opens what a format's argument names, whose samples are records. Collective over the host's workers. Errors: those of options and of list; NOT_FOUND, IO,
+// BAD_DATA (the list of exclusions: it cannot be read, or names a file that is not there).
+ls_status ls_records_open(const ls_records_format *format, ls_data_host *host, const char *argument, ls_dataset *out);
 
 #endif

@@ -42,6 +42,24 @@ static void shrink(const uint8_t *bytes, size_t size, int channels, const ls_ima
     ls_image_buffer_free(&buffer);
 }
 
+// And a part of it is what the whole has there. The places come from the input's last bytes.
+static void cut(const uint8_t *bytes, size_t size, int channels, const ls_image *image) {
+    ls_image_file file = {.name = "input", .bytes = bytes, .size = (int64_t)size};
+    ls_image_buffer buffer = {{NULL}, {0}};
+    int64_t at[4] = {0}, c = image->channels;
+    ls_image part;
+    for (size_t i = 0; i < 4 && i < size; i++) at[i] = bytes[size - 1 - i] * 0x101;
+    int64_t top = at[0] % image->height, left = at[1] % image->width;
+    int64_t bottom = top + 1 + at[2] % (image->height - top), right = left + 1 + at[3] % (image->width - left);
+    ls_image_wish wish = {.channels = channels, .shrink = 1, .part = {top, left, bottom, right}};
+    MUST(ls_image_file_decode(&file, wish, &buffer, &part) == LS_OK);
+    for (int64_t y = top; y < bottom; y++) {
+        int64_t from = (y * image->width + left) * c;
+        MUST(memcmp(part.pixels + from, image->pixels + from, (size_t)((right - left) * c)) == 0);
+    }
+    ls_image_buffer_free(&buffer);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     static const int wanted[] = {0, 1, 3};
     if (size < 1) return 0;
@@ -61,6 +79,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     MUST(image.height > 0 && image.width > 0 && (image.channels == 1 || image.channels == 3));
     MUST(!channels || image.channels == channels);
     shrink(data + 1, size - 1, channels, &image);
+    cut(data + 1, size - 1, channels, &image);
     uint64_t sum = 0;
     for (int64_t i = 0; i < image.height * image.width * image.channels; i++) sum += image.pixels[i];
     MUST(sum <= (uint64_t)(255 * image.height * image.width * image.channels));

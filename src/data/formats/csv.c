@@ -14,25 +14,17 @@
 #include "base/memory.h"
 #include "data/image.h"
 #include "data/records.h"
-#include "data/spec.h"
 
 enum { MOST_COLUMNS = 256, MOST_CLASS_NUMBER = 10000000 };
 
-typedef struct settings {
-    const char *test, *root, *file, *label;
-    double split;
-    int channels;
-} settings;
-
 static const ls_option table[] = {
-    {"test", LS_OPTION_TEXT, .offset = offsetof(settings, test), .metavar = "FILE", .help = "the test set's table"},
-    {"root", LS_OPTION_TEXT, .offset = offsetof(settings, root), .metavar = "DIR", .help = "where paths begin"},
-    {"file", LS_OPTION_TEXT, .offset = offsetof(settings, file), .metavar = "NAME", .help = "the column of paths"},
-    {"label", LS_OPTION_TEXT, .offset = offsetof(settings, label), .metavar = "NAME", .help = "the column of classes"},
-    {"validation-split", LS_OPTION_REAL, .offset = offsetof(settings, split), .metavar = "F", .min = 0, .max = 0.9,
-     .help = "so large a part of each class is the test set, where none is named"},
-    {"channels", LS_OPTION_INT, .offset = offsetof(settings, channels), .metavar = "1|3", .min = 1, .max = 3,
-     .help = "1: as grey, 3: in colour"},
+    {"test", LS_OPTION_TEXT, LS_RECORDS_OPTION(test), .metavar = "FILE", .help = "the test set's table"},
+    {"root", LS_OPTION_TEXT, LS_RECORDS_OPTION(root), .metavar = "DIR", .help = "where paths begin"},
+    {"file", LS_OPTION_TEXT, LS_RECORDS_OPTION(image), .metavar = "NAME", .help = "the column of paths"},
+    {"label", LS_OPTION_TEXT, LS_RECORDS_OPTION(label), .metavar = "NAME", .help = "the column of classes"},
+    LS_RECORDS_SPLIT(" of each class"),
+    LS_RECORDS_CHANNELS,
+    LS_RECORDS_EXCLUDE,
     {.name = NULL},
 };
 
@@ -43,7 +35,7 @@ typedef struct row {
 } row;
 
 typedef struct reader {
-    const settings *set;
+    const ls_records_settings *set;
     ls_records_builder *builder;
     const char *path;
     char root[4096];
@@ -106,15 +98,15 @@ static int column(const row *names, const char *asked, const char *const *usual)
 static ls_status take_names(reader *r, const row *first, int *names) {
     static const char *const files[] = {"file", "filename", "file_name", "path", "filepath", "image", NULL};
     static const char *const labels[] = {"label", "class", "category", "target", NULL};
-    r->file = column(first, r->set->file, files);
+    r->file = column(first, r->set->image, files);
     r->label = column(first, r->set->label, labels);
     *names = r->file >= 0 && r->label >= 0;
     if (*names) return LS_OK;
-    if (r->set->file || r->set->label)
+    if (r->set->image || r->set->label)
         return LS_FAIL(
             LS_STATUS_BAD_DATA,
             "the first line of %s names no column \"%s\": file=NAME and label=NAME are two of its words", r->path,
-            r->file < 0 ? (r->set->file ? r->set->file : "file") : (r->set->label ? r->set->label : "label"));
+            r->file < 0 ? (r->set->image ? r->set->image : "file") : (r->set->label ? r->set->label : "label"));
     r->file = 0;
     r->label = 1;
     return LS_OK;
@@ -132,6 +124,7 @@ static ls_status take_row(reader *r, const row *line) {
     int n =
         file[0] == '/' ? snprintf(path, sizeof path, "%s", file) : snprintf(path, sizeof path, "%s/%s", r->root, file);
     if (n < 0 || n >= (int)sizeof path) return wrong(r, "has a path of more than 4000 bytes");
+    if (ls_records_excluded(r->builder, r->root, path)) return LS_OK;
     if (stat(path, &there) != 0 || !S_ISREG(there.st_mode))
         return LS_FAIL(LS_STATUS_NOT_FOUND, "line %lld of %s: cannot read %s: %s; root=DIR says where paths begin",
                        (long long)r->line, r->path, path, errno ? strerror(errno) : "it is no file");
@@ -175,7 +168,7 @@ static ls_status read_lines(reader *r, FILE *file) {
     return status;
 }
 
-static ls_status list_table(const settings *s, ls_records_builder *b, const char *path, int which) {
+static ls_status list_table(const ls_records_settings *s, ls_records_builder *b, const char *path, int which) {
     reader r = {.set = s, .builder = b, .path = path, .which = which};
     const char *slash = strrchr(path, '/');
     if (s->root)
@@ -241,11 +234,7 @@ static ls_status number_classes(ls_records_builder *b) {
     return LS_OK;
 }
 
-static ls_status list_all(const char *path, const settings *s, ls_records_builder *b) {
-    if (s->test && s->split > 0)
-        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
-                       "csv:%s: test=%s and validation-split=%g both say what the test set is: leave one out", path,
-                       s->test, s->split);
+static ls_status list_all(const void *self, const char *path, const ls_records_settings *s, ls_records_builder *b) {
     LS_TRY(list_table(s, b, path, LS_RECORDS_TRAIN));
     if (s->test) LS_TRY(list_table(s, b, s->test, LS_RECORDS_TEST));
     LS_TRY(number_classes(b));
@@ -254,25 +243,9 @@ static ls_status list_all(const char *path, const settings *s, ls_records_builde
     return LS_OK;
 }
 
-static ls_status read_settings(const char *argument, settings *s, ls_spec *spec) {
-    *s = (settings){.channels = 3};
-    LS_TRY(ls_spec_read("csv", argument, table, s, spec));
-    if (s->channels == 1 || s->channels == 3) return LS_OK;
-    return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "csv:%s: channels is 1, grey, or 3, in colour, not %d", spec->text,
-                   s->channels);
-}
-
 static ls_status csv_open(ls_data_host *host, const char *argument, ls_dataset *out) {
-    ls_records_builder builder = {.file = NULL};
-    ls_records records;
-    settings s;
-    ls_spec spec;
-    LS_TRY(host->agree(host->self, read_settings(argument, &s, &spec)));
-    ls_status status = host->rank == 0 ? list_all(spec.text, &s, &builder) : LS_OK;
-    status = ls_records_share(host, status, &builder, &records);
-    ls_records_free(&builder);
-    LS_TRY(status);
-    return ls_records_dataset(host, &records, NULL, s.channels, out);
+    static const ls_records_format format = {.name = "csv", .table = table, .list = list_all};
+    return ls_records_open(&format, host, argument, out);
 }
 
 const ls_format ls_format_csv = {

@@ -15,20 +15,13 @@
 #include "base/memory.h"
 #include "data/image.h"
 #include "data/records.h"
-#include "data/spec.h"
 
 #define MOST_DEPTH 16  // of folders in a class's folder
 
-typedef struct settings {
-    double split;
-    int channels;
-} settings;
-
 static const ls_option table[] = {
-    {"validation-split", LS_OPTION_REAL, .offset = offsetof(settings, split), .metavar = "F", .min = 0, .max = 0.9,
-     .help = "so large a part of each class is the test set, where there is no folder of it"},
-    {"channels", LS_OPTION_INT, .offset = offsetof(settings, channels), .metavar = "1|3", .min = 1, .max = 3,
-     .help = "1: as grey, 3: in colour"},
+    LS_RECORDS_SPLIT(" of each class"),
+    LS_RECORDS_CHANNELS,
+    LS_RECORDS_EXCLUDE,
     {.name = NULL},
 };
 
@@ -38,6 +31,7 @@ typedef struct listing {
     int32_t class;
     double split;
     int64_t seen;  // images of the class
+    const char *root;
 } listing;
 
 // --- what files are --------------------------------------------------------------------------------------------------
@@ -91,6 +85,7 @@ static ls_status join(const char *folder, const char *name, char *path, size_t s
 // --- listing ---------------------------------------------------------------------------------------------------------
 
 static ls_status add_image(listing *l, const char *path, const struct stat *there) {
+    if (ls_records_excluded(l->builder, l->root, path)) return LS_OK;
     int64_t changed = (int64_t)there->st_mtim.tv_sec * 1000000000 + there->st_mtim.tv_nsec;
     ls_record record = {.bytes = there->st_size, .class = l->class, .size = (uint32_t)there->st_size};
     if (there->st_size > LS_IMAGE_MAX_FILE)
@@ -164,8 +159,8 @@ static ls_status add_class(listing *l, const char *folder, const char *name) {
                    "%s has no images (.jpg, .jpeg, .png), and is a class by its place: fill it, or remove it", path);
 }
 
-static ls_status list_set(ls_records_builder *b, int set, const char *folder, double split) {
-    listing l = {.builder = b, .set = set, .split = split};
+static ls_status list_set(ls_records_builder *b, int set, const char *root, const char *folder, double split) {
+    listing l = {.builder = b, .set = set, .split = split, .root = root};
     struct dirent **entries;
     int count;
     ls_status status = LS_OK;
@@ -202,7 +197,7 @@ static ls_status find_test(const char *root, char *path, size_t size, int *found
     return LS_OK;
 }
 
-static ls_status list_all(const char *root, const settings *s, ls_records_builder *b) {
+static ls_status list_all(const void *self, const char *root, const ls_records_settings *s, ls_records_builder *b) {
     char train[4096], test[4096];
     int has_test = 0;
     if (!is_folder(root))
@@ -215,8 +210,8 @@ static ls_status list_all(const char *root, const settings *s, ls_records_builde
         return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
                        "the test set of images:%s is %s, and validation-split would make another one: leave it out",
                        root, test);
-    LS_TRY(list_set(b, LS_RECORDS_TRAIN, apart ? train : root, s->split));
-    if (has_test) LS_TRY(list_set(b, LS_RECORDS_TEST, test, 0));
+    LS_TRY(list_set(b, LS_RECORDS_TRAIN, root, apart ? train : root, s->split));
+    if (has_test) LS_TRY(list_set(b, LS_RECORDS_TEST, root, test, 0));
     if (b->count[LS_RECORDS_TRAIN] == 0)
         return LS_FAIL(LS_STATUS_BAD_DATA, "validation-split=%g leaves nothing to train on: make it smaller", s->split);
     ls_records_measure(b, s->channels);
@@ -224,25 +219,9 @@ static ls_status list_all(const char *root, const settings *s, ls_records_builde
     return LS_OK;
 }
 
-static ls_status read_settings(const char *argument, settings *s, ls_spec *spec) {
-    *s = (settings){.channels = 3};
-    LS_TRY(ls_spec_read("images", argument, table, s, spec));
-    if (s->channels == 1 || s->channels == 3) return LS_OK;
-    return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "images:%s: channels is 1, grey, or 3, in colour, not %d", spec->text,
-                   s->channels);
-}
-
 static ls_status images_open(ls_data_host *host, const char *argument, ls_dataset *out) {
-    ls_records_builder builder = {.file = NULL};
-    ls_records records;
-    settings s;
-    ls_spec spec;
-    LS_TRY(host->agree(host->self, read_settings(argument, &s, &spec)));
-    ls_status status = host->rank == 0 ? list_all(spec.text, &s, &builder) : LS_OK;
-    status = ls_records_share(host, status, &builder, &records);
-    ls_records_free(&builder);
-    LS_TRY(status);
-    return ls_records_dataset(host, &records, spec.text, s.channels, out);
+    static const ls_records_format format = {.name = "images", .table = table, .rooted = 1, .list = list_all};
+    return ls_records_open(&format, host, argument, out);
 }
 
 const ls_format ls_format_images = {

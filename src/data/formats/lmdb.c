@@ -118,6 +118,7 @@ static ls_status read_meta(walk *w, int64_t at, uint64_t *latest, uint64_t *root
     if (page < LEAST_PAGE || page > MOST_PAGE || (page & (page - 1)) || (w->page && page != w->page))
         return ls_listing_damaged(w->l, at, "its pages have no size that they can have");
     w->page = page;
+    w->pages = w->l->bytes / page;
     if (at > 0 && little(meta + 128, 8) <= *latest) return LS_OK;
     *latest = little(meta + 128, 8);
     *root = little(all + 40, 8);
@@ -132,7 +133,6 @@ static ls_status list(ls_listing *l) {
     uint64_t latest = 0, root = 0;
     LS_TRY(read_meta(&w, 0, &latest, &root));
     LS_TRY(read_meta(&w, w.page, &latest, &root));
-    w.pages = l->bytes / w.page;
     return root == UINT64_MAX ? LS_OK : walk_page(&w, root, 1);
 }
 
