@@ -1,6 +1,7 @@
 // Groups: which workers, what they are called for, and the messages of their calls.
 #include "comm/group.h"
 
+#include <assert.h>
 #include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -352,6 +353,7 @@ static ls_status split(ls_group *g, int color, int key, ls_status mine, const ch
     if (mine == LS_OK) mine = ls_calloc(g->size, sizeof *choices, &choices);
     ls_status status = ls__group_begin(g, mine, function, "%s", words);
     if (status == LS_OK) {
+        assert(choices);  // beginning means that this member was fine too
         choice own = {color, key, g->rank, g->comm->groups};
         status = ls_group_all_gather(g, &own, choices, sizeof own, LS_DTYPE_U8);
         // Where one has no memory for its group, nobody has one.

@@ -3,6 +3,7 @@
 // Small ones go up a binomial tree of the members to the first, and down again: each takes the nodes of those behind it and joins what the tree has for
 // siblings. Large ones are shared out: every member is sent all nodes of its slice, chunk by chunk, and joins them; then slices go around a ring. Where each run is one
 // node, that is two times (size - 1) / size of the data sent and received by each. Either way each node is made of the same two others.
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -186,6 +187,7 @@ static ls_status end_round(const reduction *r, chunks *c, int64_t round, char *o
         int count = pieces_of(r, member, member + 1, pieces);
         for (int i = 0; i < count; i++, in += n * r->size) push(r, &s, pieces[i], in, in, n);
     }
+    assert(s.depth == 1 && s.data[0]);  // the root of the tree
     if (out != s.data[0]) memmove(out, s.data[0], (size_t)(n * r->size));
     if (r->op == LS_REDUCE_MEAN) ls__elements_divide(r->dtype, out, n, r->total);
     return LS_OK;
@@ -194,17 +196,17 @@ static ls_status end_round(const reduction *r, chunks *c, int64_t round, char *o
 // This member's slice, or row, to out.
 static ls_status reduce_slices(const reduction *r, char *out) {
     chunks c[ROUNDS];
-    int64_t longest = r->count, begin, end;
+    int64_t longest = r->rows ? r->count : 0, begin, end;
+    assert(r->chunk > 0);
     for (int i = 0; i < ROUNDS; i++) {
         char *memory = r->rounds + i * r->round_bytes;
         c[i] = (chunks){.incoming = memory, .outgoing = outgoing_bytes(r) ? memory + incoming_bytes(r) : NULL};
         c[i].posts.requests = (ls_request *)(void *)(memory + incoming_bytes(r) + outgoing_bytes(r));
     }
-    for (int member = longest = 0; member < r->group->size; member++) {
+    for (int member = 0; !r->rows && member < r->group->size; member++) {
         ls__group_slice(r->group, r->count, member, &begin, &end);
         if (end - begin > longest) longest = end - begin;
     }
-    if (r->rows) longest = r->count;
     int64_t rounds = (longest + r->chunk - 1) / r->chunk;
     for (int64_t round = 0; round < rounds + ROUNDS - 1; round++) {
         if (round < rounds) LS_TRY(start_round(r, &c[round % ROUNDS], round));
@@ -259,6 +261,7 @@ static ls_status plan(reduction *r, int small, int64_t extra, char **memory) {
     ls_piece unused[LS_TREE_MAX_PIECES];
     if (small) return ls__group_scratch(r->group, small_slots(r->total) * r->count * r->size, memory);
     for (int member = 0; member < r->group->size; member++) r->pieces += pieces_of(r, member, member + 1, unused);
+    assert(r->pieces > 0);  // there is a leaf
     int64_t bytes = ROUND_BYTES / r->pieces;
     if (bytes > CHUNK_BYTES) bytes = CHUNK_BYTES;
     if (bytes < LEAST_CHUNK) bytes = LEAST_CHUNK;
