@@ -15,7 +15,7 @@ static double default_megabytes(int64_t length) {
 }
 
 int ls__exchange_overlaps(const ls_trainer *t) {
-    return t->comm->any_thread && (t->comm->hosts > 1 || t->config.bucket_size > 0);
+    return !t->config.async && t->comm->any_thread && (t->comm->hosts > 1 || t->config.bucket_size > 0);
 }
 
 ls_status ls__buckets_resolve(ls_trainer *t) {
