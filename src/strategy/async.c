@@ -188,9 +188,7 @@ static ls_status pull(ls_async *a, ls_queue *queue) {
         if (!ls__server_may_pull(a->server, a->ticket))
             return LS_FAIL(LS_STATUS_BAD_DATA, "the log of pushes cannot have happened: ticket %lld waits for itself",
                            (long long)a->ticket);
-        LS_TRY(ls__server_pull(a->server, 0, a->ticket, queue));
-        ls__server_apply(a->server, queue);
-        return LS_OK;
+        return ls__server_pull(a->server, 0, a->ticket, queue);  // in place: nothing is applied before its push
     }
     int n = 0;
     for (int s = 0; s < a->servers; s++) {

@@ -67,7 +67,7 @@ typedef struct ls_client {
     int64_t ticket, pulled;
 } ls_client;
 
-typedef struct ls_async_server {
+typedef struct ls_server {
     ls_async *async;
     int number;
     ls_strategy *strategy;  // one lane, which owns the slice
@@ -85,19 +85,19 @@ typedef struct ls_async_server {
     int released;      // 1: something has failed, so that what a replay waits for may never come
     ls_status status;  // the first failure
     char failure[512];
-} ls_async_server;
+} ls_server;
 
-ls_status ls__server_plan(ls_async *async, int number, ls_async_server **out);
-ls_status ls__server_allocate(ls_async_server *server);
-void ls__server_destroy(ls_async_server **server);
+ls_status ls__server_plan(ls_async *async, int number, ls_server **out);
+ls_status ls__server_allocate(ls_server *server);
+void ls__server_destroy(ls_server **server);
 // Whether a ticket's weights are those of now: in a replay they may have to become them.
-int ls__server_may_pull(const ls_async_server *server, int64_t ticket);
+int ls__server_may_pull(const ls_server *server, int64_t ticket);
 // Notes the pull, and copies the slice to clients[client].sent where there are others to send it to. Errors: those of the device.
-ls_status ls__server_pull(ls_async_server *server, int client, int64_t ticket, ls_queue *queue);
+ls_status ls__server_pull(ls_server *server, int client, int64_t ticket, ls_queue *queue);
 // Room for the client's push, whose sum is then put there. There is always one.
-ls_room *ls__server_room(ls_async_server *server, int client, int64_t samples);
+ls_room *ls__server_room(ls_server *server, int client, int64_t samples);
 // Applies what can be applied. What fails is kept.
-void ls__server_apply(ls_async_server *server, ls_queue *queue);
+void ls__server_apply(ls_server *server, ls_queue *queue);
 
 extern const ls_strategy_ops ls__strategy_push, ls__strategy_serve;
 
@@ -110,7 +110,7 @@ struct ls_async {
     int *server_rank, *client_rank;  // (servers), (clients)
     int number, client;              // this worker's; -1: it is none
     ls_strategy *worker;             // borrowed
-    ls_async_server *server;         // this worker's, or that of a job of one; NULL
+    ls_server *server;         // this worker's, or that of a job of one; NULL
     ls_clerk *clerk;                 // NULL: it is another worker's
     ls_push_log replay;
     int replays;

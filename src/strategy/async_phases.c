@@ -56,7 +56,7 @@ const ls_strategy_ops ls__strategy_push = {
 // --- a server --------------------------------------------------------------------------------------------------------
 
 static ls_status serve_plan(ls_strategy *s) {
-    ls_async_server *server = s->impl = s->config.behind;
+    ls_server *server = s->impl = s->config.behind;
     const ls_async *a = server->async;
     int64_t length = server->end - server->begin, bytes = length * (int64_t)sizeof(float);
     int compensates = a->config.compensation > 0;
@@ -72,14 +72,14 @@ static ls_status serve_plan(ls_strategy *s) {
 }
 
 static void serve_slice(const ls_strategy *s, int lane, int bucket, int64_t *begin, int64_t *end) {
-    const ls_async_server *server = s->impl;
+    const ls_server *server = s->impl;
     *begin = server->begin;
     *end = server->end;
 }
 
 // Delay compensation (Zheng et al. 2017, DC-ASGD): g g is the cheap estimate of the second derivative, by which the gradient is moved from
 // the weights that it was computed for to those of now. What has waited for nothing stays as it is.
-static void compensate(const ls_lane_step *step, const ls_async_server *server) {
+static void compensate(const ls_lane_step *step, const ls_server *server) {
     const ls_strategy *s = step->strategy;
     const ls_room *room = server->applied;
     if (!room->seen || room->pulled == server->version) return;
@@ -98,7 +98,7 @@ static void compensate(const ls_lane_step *step, const ls_async_server *server) 
 }
 
 static ls_status serve_reduce_end(ls_lane_step *step, int bucket) {
-    const ls_async_server *server = step->strategy->impl;
+    const ls_server *server = step->strategy->impl;
     compensate(step, server);
     step->lane->sources[0] =
         (ls_source){{0, 0}, server->applied->sum, server->begin, ls__sum_dtype(step->strategy)};

@@ -27,7 +27,7 @@ typedef struct line {
 
 typedef struct serving {
     ls_async *a;
-    ls_async_server *server;
+    ls_server *server;
     ls_queue *queue;
     line *lines;  // (clients)
     int left;     // clients that have
@@ -51,7 +51,7 @@ static ls_status answer(serving *x, int client, ls_async_head head) {
 
 static ls_status answer_pull(serving *x, int client) {
     line *l = &x->lines[client];
-    ls_async_server *server = x->server;
+    ls_server *server = x->server;
     int64_t count = server->end - server->begin;
     ls_async_head head = {.kind = LS_ASYNC_PULLS, .ticket = l->head.ticket, .version = server->version};
     LS_TRY(ls_comm_wait_all(x->a->config.comm, l->outgoing, 2));  // what is sent is written anew
@@ -89,7 +89,7 @@ static ls_status answer_all(serving *x) {
 
 static ls_status push_begins(serving *x, int client) {
     line *l = &x->lines[client];
-    ls_async_server *server = x->server;
+    ls_server *server = x->server;
     if (l->head.vote == LS_VOTE_FAILED) {  // it has none, and what a replay waits for may never come
         server->released = 1;
         LS_TRY(answer(x, client, (ls_async_head){.kind = LS_ASYNC_PUSHES, .version = server->version}));
@@ -103,7 +103,7 @@ static ls_status push_begins(serving *x, int client) {
 }
 
 static ls_status push_ends(serving *x, int client) {
-    ls_async_server *server = x->server;
+    ls_server *server = x->server;
     x->lines[client].room->arrived = 1;
     ls__server_apply(server, x->queue);
     int vote = server->status == LS_OK ? LS_VOTE_GO_ON : LS_VOTE_FAILED;

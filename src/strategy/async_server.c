@@ -9,7 +9,7 @@
 
 // --- making one ------------------------------------------------------------------------------------------------------
 
-static ls_status plan_strategy(ls_async_server *server) {
+static ls_status plan_strategy(ls_server *server) {
     ls_async *a = server->async;
     ls_strategy_config config = a->config.strategy;
     config.comm = a->config.solo;
@@ -27,8 +27,8 @@ static ls_status plan_strategy(ls_async_server *server) {
     return ls__strategy_plan_ops(&ls__strategy_serve, &config, &server->strategy);
 }
 
-ls_status ls__server_plan(ls_async *a, int number, ls_async_server **out) {
-    ls_async_server *server;
+ls_status ls__server_plan(ls_async *a, int number, ls_server **out) {
+    ls_server *server;
     LS_TRY(ls_calloc(1, sizeof *server, &server));
     *out = server;
     server->async = a;
@@ -41,10 +41,10 @@ ls_status ls__server_plan(ls_async *a, int number, ls_async_server **out) {
     return plan_strategy(server);
 }
 
-ls_status ls__server_allocate(ls_async_server *server) { return ls_strategy_allocate(server->strategy); }
+ls_status ls__server_allocate(ls_server *server) { return ls_strategy_allocate(server->strategy); }
 
-void ls__server_destroy(ls_async_server **out) {
-    ls_async_server *server = *out;
+void ls__server_destroy(ls_server **out) {
+    ls_server *server = *out;
     *out = NULL;
     if (!server) return;
     ls_strategy_destroy(&server->strategy);
@@ -56,21 +56,21 @@ void ls__server_destroy(ls_async_server **out) {
 
 // --- pulls -----------------------------------------------------------------------------------------------------------
 
-static const ls_push_log *replay_of(const ls_async_server *server) {
+static const ls_push_log *replay_of(const ls_server *server) {
     return server->async->replays && !server->released ? &server->async->replay : NULL;
 }
 
 // Of a log of one server, any number of servers does the same, each with its slice.
-static int log_number(const ls_async_server *server) {
+static int log_number(const ls_server *server) {
     return server->async->replay.servers == 1 ? 0 : server->number;
 }
 
-int ls__server_may_pull(const ls_async_server *server, int64_t ticket) {
+int ls__server_may_pull(const ls_server *server, int64_t ticket) {
     const ls_push_log *log = replay_of(server);
     return !log || ls_push_log_of(log, log_number(server), ticket)->pulled == server->version;
 }
 
-ls_status ls__server_pull(ls_async_server *server, int client, int64_t ticket, ls_queue *queue) {
+ls_status ls__server_pull(ls_server *server, int client, int64_t ticket, ls_queue *queue) {
     ls_client *c = &server->clients[client];
     c->ticket = ticket;
     c->pulled = server->version;
@@ -83,7 +83,7 @@ ls_status ls__server_pull(ls_async_server *server, int client, int64_t ticket, l
 
 // --- pushes ----------------------------------------------------------------------------------------------------------
 
-ls_room *ls__server_room(ls_async_server *server, int client, int64_t samples) {
+ls_room *ls__server_room(ls_server *server, int client, int64_t samples) {
     ls_client *c = &server->clients[client];
     ls_room *room = server->rooms;
     while (room->used) room++;
@@ -103,7 +103,7 @@ ls_room *ls__server_room(ls_async_server *server, int client, int64_t samples) {
 }
 
 // The push that is to be applied next; NULL: it is not here.
-static ls_room *next_push(ls_async_server *server) {
+static ls_room *next_push(ls_server *server) {
     const ls_push_log *log = replay_of(server);
     ls_room *next = NULL;
     int64_t ticket = 0;
@@ -120,7 +120,7 @@ static ls_room *next_push(ls_async_server *server) {
     return next;
 }
 
-static ls_status note_push(ls_async_server *server, const ls_room *room) {
+static ls_status note_push(ls_server *server, const ls_room *room) {
     ls_staleness *s = &server->staleness;
     int64_t stale = server->version - room->pulled;
     s->pushes++;
@@ -138,7 +138,7 @@ static ls_status note_push(ls_async_server *server, const ls_room *room) {
     return LS_OK;
 }
 
-static ls_status apply(ls_async_server *server, ls_room *room, ls_queue *queue) {
+static ls_status apply(ls_server *server, ls_room *room, ls_queue *queue) {
     const ls_async_config *config = &server->async->config;
     ls_step_info info = {.micro_batches = 1, .samples = room->samples};
     ls_step_times times = {.since = ls_clock()};
@@ -150,7 +150,7 @@ static ls_status apply(ls_async_server *server, ls_room *room, ls_queue *queue) 
     return ls_synchronize(queue);
 }
 
-void ls__server_apply(ls_async_server *server, ls_queue *queue) {
+void ls__server_apply(ls_server *server, ls_queue *queue) {
     for (ls_room *room; (room = next_push(server));) {
         ls_status status = server->status == LS_OK ? apply(server, room, queue) : LS_OK;
         if (status != LS_OK) {
