@@ -157,6 +157,7 @@ static ls_status follow(ls_trainer *t) {
             set_position(t, ls_async_version(t->async));
             return LS_OK;
         }
+        ls_comm_enter(t->comm, "ls_trainer_step");  // some come from there, and who has got no batch from the epoch's beginning
         LS_TRY(ls_async_settle(t->async, t->queue, &version));
         set_position(t, version);
         at->ended = ls_async_answered(t->async, &ticket, &at->decision) == LS_ASYNC_END;
@@ -198,6 +199,7 @@ void ls__async_step(ls_trainer *t) {
         }
     }
     note(t, follow(t));
+    ls__replica_waited(&t->replica[0]);
 }
 
 // --- state -----------------------------------------------------------------------------------------------------------

@@ -35,6 +35,8 @@ static void lap(ls_replica *r, double *phase, ls_timeline_span span) {
     r->since = now;
 }
 
+void ls__replica_waited(ls_replica *r) { lap(r, &r->phases.wait, LS_SPAN_NONE); }
+
 // The time between two steps is the main thread's own, for which the others wait.
 static void lap_between(ls_replica *r) {
     const ls_timeline *l = r->trainer->timeline;

@@ -320,6 +320,8 @@ void ls__checkpoints_destroy(ls_trainer *trainer);      // Collective on the hos
 void ls__replica_deal(const ls_replica *replica, int64_t micro_batches, int64_t *begin, int64_t *end);
 // Keeps a replica's first failure.
 void ls__replica_failed(ls_replica *replica, ls_status status);
+// The time since the end of its latest phase was spent waiting, or serving.
+void ls__replica_waited(ls_replica *replica);
 
 // Runs a command on all replicas of this worker, the calling thread being replica 0, and returns the first failure of any worker, its
 // callbacks' included. Collective.
