@@ -52,8 +52,10 @@ typedef struct ls_train_config {
     int staleness;  // of async: how many other pushes at most come between a pull and the push that it was for; -1 (the default): any number
     // Of async: lambda of DC-ASGD; a mean gradient g is applied as g + lambda g g (weights now - weights that it was computed from). 0 (the default): none.
     double delay_compensation;
-    const char *push_log;  // of async: a file that worker 0 writes the order of pushes and pulls to; NULL (the default): none
-    const char *replay;    // of async: such a file, whose order this training repeats, to the same bits; NULL (the default): none
+    const char
+        *push_log;  // of async: a file that worker 0 writes the order of pushes and pulls to; NULL (the default): none
+    const char *
+        replay;  // of async: such a file, whose order this training repeats, to the same bits; NULL (the default): none
     // "worker=2,factor=3": worker 2 computes at a third of its speed, for studies: it sleeps after each micro-batch. NULL (the default): none.
     const char *slow;
     // "none" (the default); "bf16": every micro-batch's gradient, and every sum of them, is rounded to bf16, so that sums travel between hosts in

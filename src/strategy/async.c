@@ -13,10 +13,10 @@
 // What needs the norm of the whole gradient, which only a lone server sees; what else does not go together.
 static ls_status check(const ls_async *a) {
     const ls_strategy_config *c = &a->config.strategy;
-    const char *what = c->clip_norm > 0              ? "clipping gradients"
-                       : c->skip_not_finite          ? "leaving out steps that are not finite"
-                       : c->optimizer->layerwise     ? "a layer-wise optimizer"
-                                                     : NULL;
+    const char *what = c->clip_norm > 0          ? "clipping gradients"
+                       : c->skip_not_finite      ? "leaving out steps that are not finite"
+                       : c->optimizer->layerwise ? "a layer-wise optimizer"
+                                                 : NULL;
     if (a->servers > 1 && what)
         return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
                        "%s takes norms over all weights, and in asynchronous training each of %d servers sees only its "
@@ -57,14 +57,16 @@ static ls_status read_replay(ls_async *a) {
     LS_TRY(ls_push_log_read(a->config.replay, &a->replay));
     a->replays = 1;
     if (strcmp(log->recipe, a->recipe) != 0)
-        return LS_FAIL(LS_STATUS_MISMATCH, "the log of pushes %s is of another training: \"%s\", and this one is \"%s\"",
-                       a->config.replay, log->recipe, a->recipe);
-    if (log->servers > 1 && (log->servers != a->servers || log->workers != a->clients))
         return LS_FAIL(LS_STATUS_MISMATCH,
-                       "the log of pushes %s has %d servers, which were pulled from at different times, so it takes as "
-                       "many and %d workers beside them to do the same again, and here are %d and %d; a log of one server can be "
-                       "replayed by any number of workers",
-                       a->config.replay, log->servers, log->workers, a->config.roles.servers, a->clients);
+                       "the log of pushes %s is of another training: \"%s\", and this one is \"%s\"", a->config.replay,
+                       log->recipe, a->recipe);
+    if (log->servers > 1 && (log->servers != a->servers || log->workers != a->clients))
+        return LS_FAIL(
+            LS_STATUS_MISMATCH,
+            "the log of pushes %s has %d servers, which were pulled from at different times, so it takes as "
+            "many and %d workers beside them to do the same again, and here are %d and %d; a log of one server can be "
+            "replayed by any number of workers",
+            a->config.replay, log->servers, log->workers, a->config.roles.servers, a->clients);
     return LS_OK;
 }
 
@@ -371,8 +373,8 @@ static ls_status write_log(ls_async *a) {
 ls_status ls_async_settle(ls_async *a, ls_queue *queue, int64_t *done) {
     settled all = {0};
     if (a->clerk)
-        all = (settled){a->server->version, a->clerk->given, ls_strategy_skipped(a->server->strategy),
-                        a->server->staleness, a->clerk->vote, a->clerk->closes};
+        all = (settled){a->server->version,   a->clerk->given, ls_strategy_skipped(a->server->strategy),
+                        a->server->staleness, a->clerk->vote,  a->clerk->closes};
     LS_TRY(ls_comm_broadcast(a->config.comm, &all, (int64_t)sizeof all, LS_DTYPE_U8, a->server_rank[0]));
     *done = a->version = all.version;
     a->decision = (ls_vote)all.vote;

@@ -41,8 +41,9 @@ typedef struct ls_async_config {
     // For what is the same as in synchronous training: device, replicas, length, micro_batches, optimizer, segments, refresh. Its
     // communicator, servers and buckets do not count.
     ls_strategy_config strategy;
-    int64_t staleness;    // the largest that a push may have; -1: any
-    double compensation;  // lambda of DC-ASGD: a mean gradient g becomes g + lambda g g (weights now - weights pulled); 0: none
+    int64_t staleness;  // the largest that a push may have; -1: any
+    double
+        compensation;  // lambda of DC-ASGD: a mean gradient g becomes g + lambda g g (weights now - weights pulled); 0: none
     // What a server applies its n-th push with, from 1 over the whole training: lr, lr_before and step; the rest is the push's.
     void (*rate)(void *user, int64_t step, ls_step_info *info);
     void *user;

@@ -14,13 +14,13 @@ void ls__clerk_begin(ls_clerk *c, int64_t done, int64_t last) {
 void ls__clerk_asks(ls_clerk *c, int client, ls_vote vote) {
     if (c->begun_on[client] >= 0) c->complete++;
     c->begun_on[client] = -1;
-    c->asking[client] = 1;
+    c->asking[client] = ++c->asked;
     if (vote > c->vote) c->vote = vote;
 }
 
 static int all_asking(const ls_clerk *c) {
     int asking = 0;
-    for (int i = 0; i < c->clients; i++) asking += c->asking[i];
+    for (int i = 0; i < c->clients; i++) asking += c->asking[i] != 0;
     return asking == c->clients;
 }
 
@@ -73,14 +73,24 @@ static int stopped(const ls_clerk *c) {
     return c->vote > LS_VOTE_GO_ON;
 }
 
+// Who has asked first of those for whom there is a ticket, so that nobody has all of them; -1: nobody.
+static int longest_asking(ls_clerk *c, int64_t *ticket) {
+    int first = -1;
+    for (int i = 0; i < c->clients; i++) {
+        int64_t next = c->asking[i] ? next_ticket(c, i) : 0;
+        if (next <= 0 || (first >= 0 && c->asking[i] > c->asking[first])) continue;
+        first = i;
+        *ticket = next;
+    }
+    return first;
+}
+
 int ls__clerk_answer(ls_clerk *c, ls_async_answer *answer, int64_t *ticket) {
-    for (int i = 0; i < c->clients && !c->closing && !stopped(c); i++) {
-        if (!c->asking[i]) continue;
-        *ticket = next_ticket(c, i);
-        if (*ticket <= 0) continue;
+    int first = c->closing || stopped(c) ? -1 : longest_asking(c, ticket);
+    if (first >= 0) {
         *answer = LS_ASYNC_TICKET;
-        give(c, i);
-        return i;
+        give(c, first);
+        return first;
     }
     if (!c->closing && all_asking(c)) close_all(c);
     for (int i = 0; i < c->clients && c->closing; i++) {

@@ -34,12 +34,14 @@ typedef struct ls_clerk {
     int64_t staleness;
     int64_t given, complete, last;  // tickets
     int64_t *begun_on;              // (clients): complete pushes when its batch was begun; -1: it has none
-    char *asking;                   // (clients)
+    int64_t *asking;                // (clients): its place among all that have ever asked; 0: it does not ask
+    int64_t asked;                  // how many have
     ls_vote vote;                   // the largest so far
     int closing;                    // clients that are still to be told `closes`; 0: nobody is
     ls_async_answer closes;
-    const ls_push_log *replay;      // NULL: none
-    int64_t *next;                  // (clients): of a replay, where in the log to look for its next ticket; of one server only the first counts
+    const ls_push_log *replay;  // NULL: none
+    int64_t *
+        next;  // (clients): of a replay, where in the log to look for its next ticket; of one server only the first counts
 } ls_clerk;
 
 void ls__clerk_begin(ls_clerk *clerk, int64_t done, int64_t last);
@@ -79,7 +81,7 @@ typedef struct ls_server {
     int room_count;
     int64_t rooms_taken;
     const ls_room *applied;  // whose sum is being applied
-    ls_push *pushes;  // (push_count): since it was settled last
+    ls_push *pushes;         // (push_count): since it was settled last
     int64_t push_count, push_capacity;
     ls_staleness staleness;
     int released;      // 1: something has failed, so that what a replay waits for may never come
@@ -110,12 +112,12 @@ struct ls_async {
     int *server_rank, *client_rank;  // (servers), (clients)
     int number, client;              // this worker's; -1: it is none
     ls_strategy *worker;             // borrowed
-    ls_server *server;         // this worker's, or that of a job of one; NULL
+    ls_server *server;               // this worker's, or that of a job of one; NULL
     ls_clerk *clerk;                 // NULL: it is another worker's
     ls_push_log replay;
     int replays;
-    void *sums;  // (length) of ls__sum_dtype: what is pushed; the worker strategy's memory
-    float *staging;  // (length): weights on their way to a device that is far; NULL: they go straight to their place
+    void *sums;       // (length) of ls__sum_dtype: what is pushed; the worker strategy's memory
+    float *staging;   // (length): weights on their way to a device that is far; NULL: they go straight to their place
     ls_queue *queue;  // of the main thread, while it steps
     ls_request *requests;  // (2 x servers)
     ls_async_head *heads;  // (2 x servers)

@@ -47,8 +47,8 @@ static ls_status read_head(reader *r, ls_push_log *log) {
     char *line;
     LS_TRY(next_line(r, &line));
     if (!line || strcmp(line, TITLE) != 0)
-        return LS_FAIL(LS_STATUS_BAD_DATA, "%s is no log of pushes of this version: it does not begin with \"" TITLE "\"",
-                       r->path);
+        return LS_FAIL(LS_STATUS_BAD_DATA,
+                       "%s is no log of pushes of this version: it does not begin with \"" TITLE "\"", r->path);
     LS_TRY(next_line(r, &line));
     if (!line || sscanf(line, "servers=%d; workers=%d; first=%" SCNd64, &log->servers, &log->workers, &log->first) != 3)
         return bad_line(r, "it does not say how many servers and workers there were");
@@ -87,7 +87,8 @@ static ls_status read_pushes(reader *r, const ls_push_log *log, lists *l) {
         LS_TRY(next_line(r, &line));
         if (!line) return LS_OK;
         if (sscanf(line, "%d %" SCNd64 " %" SCNd64 " %d %" SCNd64 " %n", &server, &number, &ticket, &worker, &pulled,
-                   &end) != 5 || line[end])
+                   &end) != 5 ||
+            line[end])
             return bad_line(r, "expected five numbers");
         if (server < 0 || server >= log->servers || worker < 0 || worker >= log->workers)
             return bad_line(r, "there was no such server, or no such worker");
@@ -127,7 +128,8 @@ static void sort_by_pulled(ls_push_log *log) {
         start[v] = at;
         at += log->pulls[v];
     }
-    for (int64_t t = 0; t < n; t++) log->order[start[log->pushes[log->position[t]].pulled - log->first]++] = log->first + 1 + t;
+    for (int64_t t = 0; t < n; t++)
+        log->order[start[log->pushes[log->position[t]].pulled - log->first]++] = log->first + 1 + t;
 }
 
 static ls_status finish(ls_push_log *log, const lists *l, const char *path) {
@@ -135,8 +137,8 @@ static ls_status finish(ls_push_log *log, const lists *l, const char *path) {
     for (int s = 1; s < log->servers; s++)
         if (l->count[s] != n)
             return LS_FAIL(LS_STATUS_BAD_DATA,
-                           "%s is not whole: it has %" PRId64 " pushes of server 0 and %" PRId64 " of server %d", path, n,
-                           l->count[s], s);
+                           "%s is not whole: it has %" PRId64 " pushes of server 0 and %" PRId64 " of server %d", path,
+                           n, l->count[s], s);
     LS_TRY(ls_calloc(log->servers * n, sizeof *log->pushes, &log->pushes));
     LS_TRY(ls_calloc(log->servers * n, sizeof *log->position, &log->position));
     LS_TRY(ls_calloc(log->servers * (n + 1), sizeof *log->pulls, &log->pulls));

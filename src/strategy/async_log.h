@@ -29,7 +29,8 @@ typedef struct ls_push_log {
     char *recipe;       // what tells trainings apart
     int64_t *position;  // (servers, count): of ticket first + 1 + i, its place in the server's list
     int64_t *pulls;     // (servers, count + 1): tickets that were pulled at version first + i
-    int64_t *order;     // (count, and as much to work in): tickets as one worker could compute them one after the other, of a log of one server
+    int64_t *
+        order;  // (count, and as much to work in): tickets as one worker could compute them one after the other, of a log of one server
 } ls_push_log;
 
 // Errors: IO (the path, the system's words), BAD_DATA (no such log, a line that cannot be), OUT_OF_MEMORY.

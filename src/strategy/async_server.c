@@ -61,9 +61,7 @@ static const ls_push_log *replay_of(const ls_server *server) {
 }
 
 // Of a log of one server, any number of servers does the same, each with its slice.
-static int log_number(const ls_server *server) {
-    return server->async->replay.servers == 1 ? 0 : server->number;
-}
+static int log_number(const ls_server *server) { return server->async->replay.servers == 1 ? 0 : server->number; }
 
 int ls__server_may_pull(const ls_server *server, int64_t ticket) {
     const ls_push_log *log = replay_of(server);

@@ -43,13 +43,14 @@ ls_status ls__async_check(ls_trainer *t) {
                                                    : NULL;
     LS_TRY(check_slow(t));
     if (c->staleness < -1 || !(c->delay_compensation >= 0 && c->delay_compensation < 1e30))
-        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
-                       "a staleness of %d and a delay compensation of %g make no sense: neither is below 0 (a staleness of "
-                       "-1: any)",
-                       c->staleness, c->delay_compensation);
+        return LS_FAIL(
+            LS_STATUS_INVALID_ARGUMENT,
+            "a staleness of %d and a delay compensation of %g make no sense: neither is below 0 (a staleness of "
+            "-1: any)",
+            c->staleness, c->delay_compensation);
     if (!c->async && what)
-        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "%s is for asynchronous training: ask for that, too, or leave it out",
-                       what);
+        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
+                       "%s is for asynchronous training: ask for that, too, or leave it out", what);
     if (!c->async) return LS_OK;
     if (strcmp(t->choices.strategy->name, "parameter-server") != 0)
         return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
@@ -84,10 +85,10 @@ static void rate(void *user, int64_t number, ls_step_info *info) {
 
 // What must be the same for a log of pushes to lead to the same weights: all options but those that say who does the work, and the data.
 static void describe(ls_trainer *t, char *text, size_t size) {
-    static const char *const free_ones[] = {
-        "epochs",    "strategy", "servers", "async",   "staleness",      "push-log", "replay",  "slow",
-        "replicas",  "bind",     "remat",   "evaluate", "loader-threads", "validate", "limit-test", "bucket-size",
-        "comm-cores"};
+    static const char *const free_ones[] = {"epochs",      "strategy",  "servers",        "async",    "staleness",
+                                            "push-log",    "replay",    "slow",           "replicas", "bind",
+                                            "remat",       "evaluate",  "loader-threads", "validate", "limit-test",
+                                            "bucket-size", "comm-cores"};
     ls_option rows[128];
     int count = 0, n;
     for (const ls_option *o = ls_train_options(); o->name && count < 127; o++) {
@@ -108,10 +109,11 @@ static void describe(ls_trainer *t, char *text, size_t size) {
 ls_status ls__async_plan(ls_trainer *t, const ls_strategy_config *strategy) {
     char recipe[4096];
     if (t->home != t)
-        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
-                       "model %s shares its weights with another, and each trained asynchronously would have servers of "
-                       "its own for them: train synchronously",
-                       t->network->name);
+        return LS_FAIL(
+            LS_STATUS_INVALID_ARGUMENT,
+            "model %s shares its weights with another, and each trained asynchronously would have servers of "
+            "its own for them: train synchronously",
+            t->network->name);
     LS_TRY(ls_comm_create_self(&t->solo));
     describe(t, recipe, sizeof recipe);
     ls_async_config config = {.comm = t->comm,
@@ -157,7 +159,8 @@ static ls_status follow(ls_trainer *t) {
             set_position(t, ls_async_version(t->async));
             return LS_OK;
         }
-        ls_comm_enter(t->comm, "ls_trainer_step");  // some come from there, and who has got no batch from the epoch's beginning
+        ls_comm_enter(t->comm,
+                      "ls_trainer_step");  // some come from there, and who has got no batch from the epoch's beginning
         LS_TRY(ls_async_settle(t->async, t->queue, &version));
         set_position(t, version);
         at->ended = ls_async_answered(t->async, &ticket, &at->decision) == LS_ASYNC_END;

@@ -96,9 +96,7 @@ static void report(ls_trainer *t, int64_t batch_done, ls_step_report *out) {
 }
 
 // Steps of the epoch that were left out so far, while it runs.
-static int64_t skipped(const ls_trainer *t) {
-    return t->at.skipped + ls__trainer_skipped(t) - t->at.skipped_then;
-}
+static int64_t skipped(const ls_trainer *t) { return t->at.skipped + ls__trainer_skipped(t) - t->at.skipped_then; }
 
 // Without its end, of which nobody wants to know; what is gone on with later has the measures of the steps before.
 static void leave_epoch(ls_trainer *t) {

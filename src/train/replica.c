@@ -191,7 +191,8 @@ static void hand_over(void *user, int64_t offset, int64_t count) {
     ls_step_times times = {.since = r->since, .trace = r->trace};
     if (r->trace) times.trace_first = t->timeline->strategy_first;
     while (r->ready < t->bucket_count && t->bucket_ends[r->ready] <= offset + count)
-        ls__replica_failed(r, ls_strategy_bucket_ready(t->strategy, r->index, r->queue, r->ready_info, r->ready++, &times));
+        ls__replica_failed(
+            r, ls_strategy_bucket_ready(t->strategy, r->index, r->queue, r->ready_info, r->ready++, &times));
     r->phases.exchange += ls_step_exchange(&times);
     r->since = times.since;
 }
