@@ -55,6 +55,7 @@ const ls_option *cli_trained_hidden(void) {
         {.name = "replay"},
         {.name = "slow"},
         {.name = "compress"},
+        {.name = "algorithm"},
         {.name = "bucket-size"},
         {.name = "comm-cores"},
         {.name = "optimizer"},

@@ -57,6 +57,10 @@ ls_status ls__async_check(ls_trainer *t) {
                        "with the strategy %s all workers take a step together: choose parameter-server to train "
                        "asynchronously",
                        t->choices.strategy->name);
+    if (t->choices.algorithm != LS_ALGORITHM_AUTO)
+        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
+                       "the algorithm %s is for allreduce between hosts: leave it out to train asynchronously",
+                       c->algorithm);
     if (c->bucket_size > 0 || c->comm_cores > 0)
         return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
                        "in asynchronous training a push is one message to each server, after backward: leave the size "
@@ -85,10 +89,10 @@ static void rate(void *user, int64_t number, ls_step_info *info) {
 
 // What must be the same for a log of pushes to lead to the same weights: all options but those that say who does the work, and the data.
 static void describe(ls_trainer *t, char *text, size_t size) {
-    static const char *const free_ones[] = {"epochs",      "strategy",  "servers",        "async",    "staleness",
-                                            "push-log",    "replay",    "slow",           "replicas", "bind",
-                                            "remat",       "evaluate",  "loader-threads", "validate", "limit-test",
-                                            "bucket-size", "comm-cores"};
+    static const char *const free_ones[] = {"epochs",      "strategy",   "servers",        "async",    "staleness",
+                                            "push-log",    "replay",     "slow",           "replicas", "bind",
+                                            "remat",       "evaluate",   "loader-threads", "validate", "limit-test",
+                                            "bucket-size", "comm-cores", "algorithm"};
     ls_option rows[128];
     int count = 0, n;
     for (const ls_option *o = ls_train_options(); o->name && count < 127; o++) {

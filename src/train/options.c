@@ -113,6 +113,9 @@ static const ls_option table[] = {
      .help = "with --async: repeat the order of such a log, to the same weights bit for bit"},
     {"slow", LS_OPTION_TEXT, AT(slow), .metavar = "worker=W,factor=F", WORKERS, .initial = "none",
      .help = "for studies: worker W computes F times slower, by sleeping; workers count from 0"},
+    {"algorithm", LS_OPTION_TEXT, AT(algorithm), .metavar = "auto|direct|halving", WORKERS,
+     .help = "how allreduce sends between hosts: each piece directly to all others, or by recursive halving and "
+             "doubling, to a few; auto: direct up to 8 hosts. The same bits"},
     {"replicas", LS_OPTION_INT, AT(replicas), .metavar = "R", .min = 1, WORKERS,
      .initial = "one per core the worker has", .help = "replicas per worker, each computing micro-batches of its own"},
     {"threads", LS_OPTION_INT, AT(threads), .metavar = "T", .min = 1, .max = 1024, WORKERS,
