@@ -2,6 +2,7 @@
 # Asynchronous training: with a staleness of 0, or one computing worker, it has the weights and losses of synchronous training; whatever else it does, its
 # log of pushes says, and a replay of that has the same weights, on fewer workers and on more. What does not go together is refused with what to do.
 # usage: async.sh LOCKSTEP FAKE_HOSTS [full]
+# shellcheck disable=SC2086 # $ps is several words
 set -u
 lockstep=$1 hosts=$2 full=${3-}
 . "$(dirname "$0")/hosts.sh"
@@ -47,7 +48,6 @@ grep -q '"digest_depends_on_timing": false' "$out/run.json" || { echo "a replay 
 refuses() {
     words=$1
     shift
-    # shellcheck disable=SC2086 # several words
     timeout -k 5 60 "$lockstep" train $base --verbose 0 --replicas 1 "$@" >"$out/log" 2>&1
     code=$?
     if [ $code -eq 0 ] || [ $code -ge 124 ] || ! grep -q "$words" "$out/log"; then
