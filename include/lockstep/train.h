@@ -46,6 +46,18 @@ typedef struct ls_train_config {
     // Of parameter-server: workers that update the weights for the others and compute nothing; there must be more workers than these. 0 (the
     // default): 1. A job of one worker has none: it updates what it computes.
     int servers;
+    // 1: of parameter-server, workers push gradients and pull weights each at its own pace: a worker takes a whole batch, and servers apply pushes
+    // as they come. The weights then depend on timing, except with a staleness of 0 or one computing worker. 0 (the default): all take a step together.
+    int async;
+    int staleness;  // of async: how many other pushes at most come between a pull and the push that it was for; -1 (the default): any number
+    // Of async: lambda of DC-ASGD; a mean gradient g is applied as g + lambda g g (weights now - weights that it was computed from). 0 (the default): none.
+    double delay_compensation;
+    const char
+        *push_log;  // of async: a file that worker 0 writes the order of pushes and pulls to; NULL (the default): none
+    const char *
+        replay;  // of async: such a file, whose order this training repeats, to the same bits; NULL (the default): none
+    // "worker=2,factor=3": worker 2 computes at a third of its speed, for studies: it sleeps after each micro-batch. NULL (the default): none.
+    const char *slow;
     // "none" (the default); "bf16": every micro-batch's gradient, and every sum of them, is rounded to bf16, so that sums travel between hosts in
     // half the bytes. Changes the weights, to the same ones for any number of workers, replicas and hosts, and with every strategy.
     const char *compress;
@@ -187,6 +199,10 @@ typedef struct ls_train_result {
     double
         exchange_hidden;  // seconds per step in which the exchange was at work while replicas computed: mean over workers
     int synchronous;      // 1: by its strategy, weights are the same bits for any number of workers and replicas
+    int digest_by_timing;  // 1: of asynchronous training, another run of the same command may have another digest
+    // Of asynchronous training: pushes that the first server has applied, and how many others came between a push and its pull, in the mean and at most.
+    int64_t pushes, staleness_largest;
+    double staleness_mean;
     int64_t global_batch, micro_batch;
     ls_shape image;  // (H, W, C), as the network sees it
     // Of pixel / 255 over the training set, (C) each and owned by the trainer; NULL where normalize is not "dataset".
@@ -219,7 +235,9 @@ void ls_trainer_destroy(ls_trainer **trainer);
 //     while (ls_trainer_steps_left(t) > 0) CHECK(ls_trainer_step(t, &report));
 //     CHECK(ls_trainer_end_epoch(t, &epoch));
 //
-// ls_trainer_fit is this loop. All workers call these together, as often as each other.
+// ls_trainer_fit is this loop. All workers call these together, as often as each other. With ls_train_config.async each calls
+// ls_trainer_step as often as ls_trainer_steps_left says that something is left: of a computing worker each is a batch of its own, of a server
+// all that it serves in the epoch.
 
 // A step as it went.
 typedef struct ls_step_report {
@@ -238,7 +256,7 @@ typedef struct ls_step_report {
 ls_status ls_trainer_begin_epoch(ls_trainer *trainer);
 // Steps until the end of the running epoch; 0: none is running, or it is at its end.
 int64_t ls_trainer_steps_left(const ls_trainer *trainer);
-// The next batch on all workers: forward and backward, exchange, update. *out may be NULL. Errors, on every worker and with the sentence of
+// The next batch on all workers (with async: of this worker): forward and backward, exchange, update. *out may be NULL. Errors, on every worker and with the sentence of
 // the one that failed: whatever a loader, a kernel or the exchange fails with; LIBRARY may be one worker's alone (ls_context_abort).
 // After one of these the trainer takes no step any more, and its weights are not to be used: part of the step may be in them.
 ls_status ls_trainer_step(ls_trainer *trainer, ls_step_report *out);

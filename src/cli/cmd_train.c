@@ -287,8 +287,13 @@ static void print_head(const run *r) {
     cli_say("%s: %s parameters; %s: %s samples to train on, %s to test on", r->set.model,
             cli_count(ls_graph_parameter_count(r->graph), a), r->set.data, cli_count(train_count(r), b),
             cli_count(test_count(r), c));
-    char servers[48] = "";
+    char servers[96] = "";
     if (t->servers > 0) snprintf(servers, sizeof servers, " (%d server%s)", t->servers, t->servers == 1 ? "" : "s");
+    if (r->config.async)
+        ls_text_add(servers, sizeof servers, &(size_t){strlen(servers)}, ", asynchronous%s",
+                    r->config.replay ? ", replayed" : "");
+    if (r->config.async && r->config.staleness >= 0)
+        ls_text_add(servers, sizeof servers, &(size_t){strlen(servers)}, ", staleness at most %d", r->config.staleness);
     cli_say("%d worker%s on %d host%s x %d replica%s x %d thread%s%s%s%s", t->workers, t->workers == 1 ? "" : "s",
             t->hosts, t->hosts == 1 ? "" : "s", t->replicas_per_worker, t->replicas_per_worker == 1 ? "" : "s",
             t->threads_per_replica, t->threads_per_replica == 1 ? "" : "s", t->replicas_reason[0] ? " (" : "",
@@ -410,7 +415,10 @@ static void print_table(const run *r) {
     row("Total run time", "%.2f s", r->total_seconds);
     row("Peak memory", "%.0f MB%s, planned %.0f MB", (double)t->peak_rss_bytes / 1e6,
         t->workers > 1 ? " (largest worker)" : "", (double)t->planned_bytes / 1e6);
+    if (r->config.async)
+        row("Staleness of pushes", "%.2f (mean), %lld (largest)", t->staleness_mean, (long long)t->staleness_largest);
     printf("%-16s%s\n", "Weights digest", t->weights_digest);  // 80 columns
+    if (t->digest_by_timing) row("", "which depends on timing; --push-log and --replay repeat it");
     row("  on", "%s", t->device_description);
     fflush(stdout);
 }

@@ -294,7 +294,7 @@ ls_status cli_job_check_batch(cli *c, const ls_train_config *config, int workers
     if (workers < 1) return LS_OK;
     c->stage = CLI_STAGE_TOGETHER;  // as where the workers find it out
     LS_TRY(ls_train_servers(config, workers, &servers));
-    if (workers - servers > v)
+    if (workers - servers > v && !config->async)
         return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
                        "%d workers%s for %lld micro-batch%s of %lld in a global batch of %lld: start at most %lld, or "
                        "make --micro-batch smaller or --batch-size larger",

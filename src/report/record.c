@@ -212,6 +212,7 @@ static void add_setup(json_t *o, const ls_record_info *info) {
     json_object_set_new(o, "precision", text(c->precision));
     json_object_set_new(o, "strategy", text(c->strategy));
     json_object_set_new(o, "compress", text(c->compress));
+    json_object_set_new(o, "async", json_boolean(c->async));
     json_object_set_new(o, "algorithm", r->algorithm && *r->algorithm ? text(r->algorithm) : json_null());
     json_object_set_new(o, "optimizer", text(c->optimizer));
     json_object_set_new(o, "seed", json_integer((json_int_t)c->seed));
@@ -228,6 +229,7 @@ static void add_checkpoints(json_t *o, const ls_record_info *info) {
 }
 
 static void add_results(json_t *o, const ls_record_info *info) {
+    const ls_train_config *c = info->config;
     const ls_train_result *r = info->result;
     add_epochs(o, r);
     int64_t skipped = 0;
@@ -254,6 +256,11 @@ static void add_results(json_t *o, const ls_record_info *info) {
     json_object_set_new(o, "peak_rss_bytes", json_integer(r->peak_rss_bytes));
     json_object_set_new(o, "planned_bytes", json_integer(r->planned_bytes));
     json_object_set_new(o, "weights_digest", text(r->weights_digest));
+    if (c->async)
+        json_object_set_new(o, "pushes",
+                            json_pack("{s:I,s:o,s:I,s:b}", "applied", (json_int_t)r->pushes, "staleness_mean",
+                                      real(r->staleness_mean), "staleness_largest", (json_int_t)r->staleness_largest,
+                                      "digest_depends_on_timing", r->digest_by_timing));
     if (r->probe[0]) json_object_set_new(o, "probe", text(r->probe));
     add_phases(o, r);
 }

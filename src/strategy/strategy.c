@@ -126,18 +126,12 @@ static ls_status build(ls_strategy *s) {
     return ls__lanes_plan(s);
 }
 
-ls_status ls_strategy_plan(const char *name, const ls_strategy_config *config, ls_strategy **out) {
-    const ls_strategy_ops *ops;
+ls_status ls__strategy_plan_ops(const ls_strategy_ops *ops, const ls_strategy_config *config, ls_strategy **out) {
     *out = NULL;
     if (config->replicas < 1 || config->micro_batches < 1 || config->length < 1 || config->length % LS_SLICE_ALIGN != 0)
         return LS_FAIL(LS_STATUS_INTERNAL,
                        "a strategy for %d replicas, %lld micro-batches and %lld floats makes no sense",
                        config->replicas, (long long)config->micro_batches, (long long)config->length);
-    LS_TRY(ls_strategy_find(name, &ops));
-    if (config->algorithm != LS_ALGORITHM_AUTO && !ops->halving)
-        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
-                       "the strategy %s has one way between hosts: leave the algorithm out, or choose allreduce", name);
-    if (halves(ops, config->algorithm, config->comm->hosts)) ops = ops->halving;
     ls_strategy *s;
     LS_TRY(ls_calloc(1, sizeof *s, &s));
     s->ops = ops;
@@ -151,6 +145,17 @@ ls_status ls_strategy_plan(const char *name, const ls_strategy_config *config, l
     }
     *out = s;
     return LS_OK;
+}
+
+ls_status ls_strategy_plan(const char *name, const ls_strategy_config *config, ls_strategy **out) {
+    const ls_strategy_ops *ops;
+    *out = NULL;
+    LS_TRY(ls_strategy_find(name, &ops));
+    if (config->algorithm != LS_ALGORITHM_AUTO && !ops->halving)
+        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
+                       "the strategy %s has one way between hosts: leave the algorithm out, or choose allreduce", name);
+    if (halves(ops, config->algorithm, config->comm->hosts)) ops = ops->halving;
+    return ls__strategy_plan_ops(ops, config, out);
 }
 
 ls_status ls_strategy_create(const char *name, const ls_strategy_config *config, ls_strategy **out) {

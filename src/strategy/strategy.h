@@ -118,6 +118,7 @@ typedef struct ls_strategy_config {
     // after this one. Working copies are shared as well where refresh, refresh_user and copies_bytes are the same; else
     // ls_strategy_weights_changed brings the own ones up to date after the other's steps. NULL: weights of its own.
     ls_strategy *weights_of;
+    void *behind;  // of strategies that are not in the list: whom they work for. Borrowed
 } ls_strategy_config;
 
 const ls_strategy_ops *const *ls_strategies(void);  // NULL-terminated

@@ -184,6 +184,8 @@ static inline ls_span ls__block(const ls_lane_step *step, int index) {
 
 // --- planning --------------------------------------------------------------------------------------------------------
 
+// ls_strategy_plan of a strategy that is not in the list.
+ls_status ls__strategy_plan_ops(const ls_strategy_ops *ops, const ls_strategy_config *config, ls_strategy **out);
 // Plan a block of memory, zeroed when it comes; `out` stays where it is until then. Those of LS_HOST are the same on all workers of a
 // host. 0 bytes: none. ls_strategy_destroy frees it.
 ls_status ls__want(ls_strategy *strategy, ls_strategy_part part, int replica, int64_t bytes, void *out);  // a pointer's

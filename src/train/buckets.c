@@ -19,7 +19,9 @@ int ls__comm_overlaps(const ls_comm *comm, double megabytes) {
     return comm->any_thread && (comm->hosts > 1 || megabytes > 0);
 }
 
-int ls__exchange_overlaps(const ls_trainer *t) { return ls__comm_overlaps(t->comm, t->config.bucket_size); }
+int ls__exchange_overlaps(const ls_trainer *t) {
+    return !t->config.async && ls__comm_overlaps(t->comm, t->config.bucket_size);
+}
 
 ls_status ls__buckets_cut(int64_t length, double megabytes, int overlaps, int64_t **ends, int *count) {
     int64_t size = length;

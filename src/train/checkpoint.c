@@ -132,6 +132,7 @@ static ls_status set_up(ls_trainer *t, const ls_checkpoint_config *config) {
     c->vectors = ls__checkpoint_vectors(t, c->names);
     c->length = ls_params_length(t->params);
     c->taken = ls_clock();
+    c->looked = t->at.all_steps;
     LS_TRY(copy_texts(c, config));
     LS_TRY(check_list(c->keep_epochs));
     json_t *recipe = c->recipe ? json_loads(c->recipe, JSON_REJECT_DUPLICATES, NULL) : NULL;
@@ -351,7 +352,9 @@ int ls__checkpoint_due(ls_trainer *t) {
     if (!c || t->comm->rank != 0) return 0;
     const ls_checkpoint_config *config = &c->config;
     if (c->busy && atomic_load(&c->done)) finish(t);
-    if (config->every_steps > 0 && (t->at.all_steps + 1) % config->every_steps == 0) {
+    int64_t before = t->async ? c->looked : t->at.all_steps;  // others' steps come between a worker's own
+    c->looked = t->at.all_steps + 1;
+    if (config->every_steps > 0 && c->looked / config->every_steps > before / config->every_steps) {
         double since = ls_clock();
         if (c->busy) finish(t);
         c->costs.pause += ls_clock() - since;

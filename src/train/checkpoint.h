@@ -78,6 +78,7 @@ typedef struct ls_checkpointer {
     ls_shared *snapshot;  // (vectors, length), of the first host's workers
     ls_params *params;    // worker 0: the places, with kernels that only its thread runs
     double taken;         // ls_clock() of the latest
+    int64_t looked;       // steps that there were when it was looked last whether one is due
     int fresh;            // 1: nothing was done since the latest
     ls_checkpoint_job job;
     int busy;  // 1: the job is not done with, as far as the main thread has seen

@@ -44,7 +44,7 @@ static ls_status changed(void *user) {
         if (status == LS_OK) status = ls_synchronize(t->queue);
         in->values = copy;
     }
-    if (status == LS_OK) status = ls_strategy_visit(t->strategy, t->queue, give, in);
+    if (status == LS_OK) status = ls__trainer_visit(t, give, in);
     ls_memory_free(copy);
     return ls_comm_agree(t->comm, status);
 }

@@ -53,7 +53,7 @@ static json_t *measured(const ls_measured *values, int count) {
 
 static json_t *position(const ls_trainer *t, double running) {
     const ls_position *at = &t->at;
-    int64_t skipped = at->skipped + (at->running ? ls_strategy_skipped(t->strategy) - at->skipped_then : 0);
+    int64_t skipped = at->skipped + (at->running ? ls__trainer_skipped(t) - at->skipped_then : 0);
     return json_pack("{s:i,s:I,s:I,s:I,s:o,s:o}", "epoch", at->epoch, "step", (json_int_t)at->step, "skipped",
                      (json_int_t)skipped, "all_steps", (json_int_t)at->all_steps, "seconds",
                      number(at->seconds + running), "learning_rate", number(at->learning_rate));

@@ -81,7 +81,7 @@ static ls_status send_piece(void *user, const ls_strategy_piece *piece) {
 static ls_status send_all(ls_trainer *t) {
     sender s = {t->checkpoints, t->comm};
     sent_piece none = {0};
-    LS_TRY(ls_strategy_visit(t->strategy, t->queue, send_piece, &s));
+    LS_TRY(ls__trainer_visit(t, send_piece, &s));
     return exchange(t->comm, &none, (int64_t)sizeof none, LS_DTYPE_U8, 0, 1);
 }
 
@@ -99,7 +99,7 @@ ls_status ls__snapshot_take(ls_trainer *t) {
     ls_comm *comm = t->comm;
     ls_status status = LS_OK;
     if (comm->host == 0)
-        status = ls_strategy_visit(t->strategy, t->queue, keep, t->checkpoints);
+        status = ls__trainer_visit(t, keep, t->checkpoints);
     else
         status = send_all(t);
     for (int rank = 1; rank < comm->size && comm->rank == 0 && status == LS_OK; rank++)

@@ -30,18 +30,21 @@ ls_status ls_trainer_begin_epoch(ls_trainer *t) {
     LS_TRY(clear_table(t));
     at->started = ls_clock();
     at->running = 1;
-    at->skipped_then = ls_strategy_skipped(t->strategy);
+    at->skipped_then = ls__trainer_skipped(t);
     t->history.cause[0] = 0;
     at->vote = at->decision = LS_VOTE_GO_ON;
     t->history.failure[0] = 0;
     ls_status status = ls__replicas_run(t, LS_COMMAND_BEGIN);
+    if (status == LS_OK && t->async) status = ls__async_begin(t);
     if (status != LS_OK) at->running = 0;
     return status;
 }
 
 int64_t ls_trainer_steps_left(const ls_trainer *t) {
     if (!t) return 0;
-    return t->at.running ? t->train_shape.steps - t->at.step : 0;
+    if (!t->at.running || (t->async && t->at.ended)) return 0;
+    int64_t left = t->train_shape.steps - t->at.step;
+    return t->async && left < 1 ? 1 : left;  // others may have done the last, and this worker not have heard of its end
 }
 
 // Samples in the first `steps` steps of an epoch.
@@ -56,9 +59,13 @@ static double loss_of(const ls_trainer *t, const double *sum) {
 }
 
 // Where training is, from what this host has seen of the epoch.
-static void report(ls_trainer *t, ls_step_report *out) {
+static void report(ls_trainer *t, int64_t batch_done, ls_step_report *out) {
     ls_position *at = &t->at;
-    int64_t up_to = at->step * t->train_shape.micro_batches;
+    int64_t micro_batches = t->train_shape.micro_batches, up_to = at->step * micro_batches;
+    if (t->async) {  // of its own batches only; a server has none
+        at->shown = batch_done < 0 ? 0 : batch_done * micro_batches;
+        up_to = batch_done < 0 ? 0 : at->shown + micro_batches;
+    }
     double batch[LS_MAX_MEASURES] = {0}, epoch[LS_MAX_MEASURES];
     for (; at->shown < up_to; at->shown++) {
         const double *row = t->table + at->shown * t->measures.width;
@@ -89,9 +96,7 @@ static void report(ls_trainer *t, ls_step_report *out) {
 }
 
 // Steps of the epoch that were left out so far, while it runs.
-static int64_t skipped(const ls_trainer *t) {
-    return t->at.skipped + ls_strategy_skipped(t->strategy) - t->at.skipped_then;
-}
+static int64_t skipped(const ls_trainer *t) { return t->at.skipped + ls__trainer_skipped(t) - t->at.skipped_then; }
 
 // Without its end, of which nobody wants to know; what is gone on with later has the measures of the steps before.
 static void leave_epoch(ls_trainer *t) {
@@ -118,20 +123,24 @@ ls_status ls_trainer_step(ls_trainer *t, ls_step_report *out) {
         return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "there is no step to do: begin an epoch first, or the next one");
     ls_comm_enter(t->comm, __func__);
     at->checkpoint_due = ls__checkpoint_due(t);
-    ls__replicas_run_alone(t, LS_COMMAND_STEP);
+    int64_t batch_done = at->batch;
+    if (t->async)
+        ls__async_step(t);
+    else
+        ls__replicas_run_alone(t, LS_COMMAND_STEP);
     if (at->decision == LS_VOTE_FAILED || t->exchange_failed) {  // on all workers
-        at->step++;  // the weights have taken it: what is gone on with begins behind it
-        at->all_steps++;
+        at->step += !t->async;  // the weights have taken it: what is gone on with begins behind it
+        at->all_steps += !t->async;
         leave_epoch(t);
         ls_status status = ls__replicas_status(t);
         if (status == LS_OK) status = LS_FAIL(LS_STATUS_INTERNAL, "a worker failed without a word");
         note_failure(t);
         return ls__fail_passed(status, __FILE__, __LINE__);
     }
-    at->step++;
-    at->all_steps++;
-    report(t, out);
-    return ls__checkpoint_after_step(t);
+    at->step += !t->async;
+    at->all_steps += !t->async;
+    report(t, batch_done, out);
+    return t->async ? LS_OK : ls__checkpoint_after_step(t);
 }
 
 static ls_epoch_result result_of(const ls_trainer *t, double seconds, const double *sum) {

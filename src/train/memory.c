@@ -62,20 +62,27 @@ static void add_arenas(ls_memory *m, const ls_trainer *t) {
                     ls_memory_size(ls__arena_bytes(first)) - ls__arena_bytes(first) + parts.unused);
 }
 
-static void add_strategy(ls_memory *m, const ls_trainer *t) {
+static void add_strategy(ls_memory *m, const ls_trainer *t, const ls_strategy *strategy) {
     static const ls_memory_part parts[LS_STRATEGY_PARTS] = {[LS_STRATEGY_WEIGHTS] = LS_MEMORY_WEIGHTS,
                                                             [LS_STRATEGY_COPIES] = LS_MEMORY_COPIES,
                                                             [LS_STRATEGY_GRADIENTS] = LS_MEMORY_GRADIENTS,
                                                             [LS_STRATEGY_STATE] = LS_MEMORY_STATE,
                                                             [LS_STRATEGY_SUMS] = LS_MEMORY_SUMS};
-    ls_strategy_memory s = ls_strategy_memory_of(t->strategy);
-    m->gradient_buffers = s.gradient_buffers;
+    ls_strategy_memory s = ls_strategy_memory_of(strategy);
     for (int i = 0; i < LS_STRATEGY_PARTS; i++) {
         ls_memory_bytes *b = &m->part[parts[i]];
+        int64_t alone = t->async ? s.part[i].shared : 0;  // of a worker that shares it with nobody
         b->replica += s.part[i].replica;
         b->worker += s.part[i].own + s.part[i].seen;
-        b->host += s.part[i].own * m->workers_per_host + s.part[i].shared;
+        b->host += (s.part[i].own + alone) * m->workers_per_host + s.part[i].shared - alone;
     }
+}
+
+static void add_strategies(ls_memory *m, const ls_trainer *t) {
+    ls_strategy *server = t->async ? ls_async_server(t->async) : NULL;
+    m->gradient_buffers = ls_strategy_memory_of(t->strategy).gradient_buffers;
+    add_strategy(m, t, t->strategy);
+    if (server) add_strategy(m, t, server);
 }
 
 // The largest parameter in Keras's layout, on its way in or out, beside everything else.
@@ -111,7 +118,7 @@ ls_memory ls__trainer_memory(const ls_trainer *t) {
                    .global_batch = t->config.batch_size,
                    .micro_batch = t->config.micro_batch};
     memcpy(m.replicas_reason, t->spread.reason, sizeof m.replicas_reason);
-    add_strategy(&m, t);
+    add_strategies(&m, t);
     add_arenas(&m, t);
     add_per_replica(&m, LS_MEMORY_BATCHES, ls_memory_size(ls__batches_bytes(t)));
     add_per_replica(&m, LS_MEMORY_BATCHES, ls__decoding_bytes(t));

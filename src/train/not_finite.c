@@ -74,7 +74,7 @@ void ls__not_finite_look(ls_replica *r, ls_plan *plan, const ls_feeds *feeds, in
     // On other devices the row is not there yet; what the epoch's end says is without a place.
     if (t->choices.not_finite == LS_NOT_FINITE_CONTINUE) return;
     if (!t->device->ops->host_memory || isfinite(ls__measures_loss(&t->measures, row)) || r->found.key) return;
-    r->found.key = 2 * (t->at.step * t->train_shape.micro_batches + micro_batch) + 1;
+    r->found.key = 2 * ((t->async ? t->at.batch : t->at.step) * t->train_shape.micro_batches + micro_batch) + 1;
     snprintf(r->found.text, sizeof r->found.text, "not looked for: memory ran out");
     if (ls_memory_alloc(batch, &finding.samples) != LS_OK) return;
     if (ls_plan_examine(plan, r->queue, feeds, &finding) == LS_OK)

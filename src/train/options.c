@@ -100,6 +100,22 @@ static const ls_option table[] = {
     {"servers", LS_OPTION_INT, AT(servers), .metavar = "S", .min = 1, .max = 65535, WORKERS,
      .initial = "1 with parameter-server",
      .help = "with --strategy parameter-server: workers that update the weights for the others and compute nothing"},
+    {"async", LS_OPTION_FLAG, AT(async), WORKERS,
+     .help =
+         "with --strategy parameter-server: each worker takes batches, pushes gradients and pulls weights at its own "
+         "pace, and servers apply pushes as they come. The result then DEPENDS ON TIMING"},
+    {"staleness", LS_OPTION_INT, AT(staleness), .metavar = "N", .max = 1000000, WORKERS, .initial = "any",
+     .help = "with --async: let at most N other pushes come between a pull and its push; 0: the bits of synchronous "
+             "training"},
+    {"delay-compensation", LS_OPTION_REAL, AT(delay_compensation), .metavar = "L", .max = 1e6, WORKERS,
+     .help =
+         "with --async: correct stale gradients by L times their squares times what the weights have moved (DC-ASGD)"},
+    {"push-log", LS_OPTION_TEXT, AT(push_log), .metavar = "FILE", WORKERS, .initial = "none",
+     .help = "with --async: write down in which order weights were pulled and gradients pushed"},
+    {"replay", LS_OPTION_TEXT, AT(replay), .metavar = "FILE", WORKERS, .initial = "none",
+     .help = "with --async: repeat the order of such a log, to the same weights bit for bit"},
+    {"slow", LS_OPTION_TEXT, AT(slow), .metavar = "worker=W,factor=F", WORKERS, .initial = "none",
+     .help = "for studies: worker W computes F times slower, by sleeping; workers count from 0"},
     {"algorithm", LS_OPTION_TEXT, AT(algorithm), .metavar = "auto|direct|halving", WORKERS,
      .help = "how allreduce sends between hosts: each piece directly to all others, or by recursive halving and "
              "doubling, to a few; auto: direct up to 8 hosts. The same bits"},

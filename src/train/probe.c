@@ -87,7 +87,7 @@ static ls_status compute(ls_trainer *t, char text[65]) {
     ls_feeds feeds = {inputs, ls_span_of(r->random, 0)};
     int64_t begin, end;
     text[0] = 0;
-    ls_strategy_deal(t->strategy, info.micro_batches, r->lane, &begin, &end);
+    ls__replica_deal(r, info.micro_batches, &begin, &end);
     if (begin == end) return LS_OK;
     LS_TRY(write_batch(r, plan, inputs));
     LS_TRY(ls_plan_forward(plan, r->queue, &feeds));

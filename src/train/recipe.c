@@ -12,6 +12,7 @@ void ls_train_config_init(ls_train_config *c) {
                            .precision = "fp32",
                            .device = "cpu",
                            .strategy = "allreduce",
+                           .staleness = -1,
                            .compress = "none",
                            .algorithm = "auto",
                            .not_finite = "stop",
@@ -193,6 +194,7 @@ ls_status ls__choices_resolve(ls_trainer *t) {
     t->choices.rate_scale = strcmp(c->lr_scaling, "linear") == 0 ? (double)c->batch_size / (double)c->lr_base_batch : 1;
     t->choices.constant_warmup = strcmp(c->warmup, "constant") == 0;
     LS_TRY(ls_strategy_find(c->strategy, &t->choices.strategy));
+    LS_TRY(ls__async_check(t));
     return resolve_schedule(t);
 }
 
@@ -240,7 +242,8 @@ ls_status ls__spread_resolve(ls_trainer *t) {
     int64_t v = t->train_shape.micro_batches;
     s->roles = (ls_roles){.workers = t->comm->size, .servers = t->config.servers};
     LS_TRY(ls_strategy_assign(t->choices.strategy, &s->roles));
-    int workers = t->comm->size - s->roles.servers, threads = t->config.threads;  // those that compute
+    int threads = t->config.threads;
+    int workers = t->config.async ? 1 : t->comm->size - s->roles.servers;  // those that share a batch
     // Where there is only one core, the exchange shares it.
     s->comm_cores = ls__exchange_overlaps(t) && s->cores > t->config.comm_cores ? t->config.comm_cores : 0;
     int cores = s->cores - s->comm_cores;
@@ -274,6 +277,7 @@ ls_status ls__spread_resolve(ls_trainer *t) {
         }
     }
     s->roles.replicas = s->replicas;
+    s->team = t->config.async ? (ls_roles){.workers = 1, .replicas = s->replicas} : s->roles;
     s->lanes = t->comm->size * s->replicas;
     if (s->replicas * threads > cores) s->comm_cores = 0;
     s->bound = t->config.bind && s->replicas * threads <= s->cores;

@@ -1,9 +1,12 @@
 // The lanes at work: each replica of a worker is a thread that computes its run of micro-batches, then goes
 // through the strategy's step together with all others.
+#define _GNU_SOURCE
+#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/clock.h"
 #include "base/error.h"
@@ -15,7 +18,7 @@
 // --- failures --------------------------------------------------------------------------------------------------------
 
 // Keeps a lane's first failure. It goes through the step all the same, so that nobody waits for it, and votes to end training.
-static void note_failure(ls_replica *r, ls_status status) {
+void ls__replica_failed(ls_replica *r, ls_status status) {
     if (status == LS_OK || r->status != LS_OK) return;
     r->status = status;
     snprintf(r->failure, sizeof r->failure, "%s", ls_error_message());
@@ -31,6 +34,8 @@ static void lap(ls_replica *r, double *phase, ls_timeline_span span) {
     if (span != LS_SPAN_NONE && ls_trace_on(r->trace)) ls_trace_add(r->trace, (int)span, 0, r->since, now);
     r->since = now;
 }
+
+void ls__replica_waited(ls_replica *r) { lap(r, &r->phases.wait, LS_SPAN_NONE); }
 
 // The time between two steps is the main thread's own, for which the others wait.
 static void lap_between(ls_replica *r) {
@@ -69,16 +74,24 @@ int64_t ls__ranges_count(const ls_trainer *t, const ls_epoch_shape *shape) {
     return shape->steps * ls_strategy_deal_maximum(t->strategy, shape->micro_batches);
 }
 
-// Which positions of the epoch's order this lane will load from step `first` on, in the order it needs them.
-static ls_status plan_ranges(ls_replica *r, const ls_epoch_shape *shape, int64_t first) {
+void ls__replica_deal(const ls_replica *r, int64_t micro_batches, int64_t *begin, int64_t *end) {
+    const ls_roles *team = &r->trainer->spread.team;
+    ls_roles_deal(team, micro_batches, team->workers == 1 ? r->index : r->lane, begin, end);
+}
+
+// Which positions of the epoch's order this lane will load in steps [first, last), in the order it needs them.
+static ls_status plan_ranges(ls_replica *r, const ls_epoch_shape *shape, int64_t first, int64_t last) {
     ls_trainer *t = r->trainer;
     free(r->ranges);
     r->range_count = 0;
     LS_TRY(ls_calloc(ls__ranges_count(t, shape), sizeof *r->ranges, &r->ranges));
-    for (int64_t step = first; step < shape->steps; step++) {
+    for (int64_t step = first; step < last; step++) {
         int64_t samples, micro_batches, begin, end;
         ls__epoch_step(shape, step, &samples, &micro_batches);
-        ls_strategy_deal(t->strategy, micro_batches, r->lane, &begin, &end);
+        if (shape == &t->train_shape)
+            ls__replica_deal(r, micro_batches, &begin, &end);
+        else
+            ls_roles_deal(&t->spread.roles, micro_batches, r->lane, &begin, &end);
         for (int64_t v = begin; v < end; v++) {
             int64_t at = v * shape->micro_batch, left = samples - at;
             r->ranges[r->range_count++] =
@@ -144,16 +157,19 @@ static ls_status take_measures(ls_replica *r, const ls_plan *plan, int64_t sampl
 
 // --- an epoch --------------------------------------------------------------------------------------------------------
 
+static ls_status start_loader(ls_replica *r, int64_t first, int64_t last) {
+    ls_trainer *t = r->trainer;
+    LS_TRY(plan_ranges(r, &t->train_shape, first, last));
+    return ls_loader_start(r->train_loader, (uint32_t)t->at.epoch, t->order, r->ranges, r->range_count);
+}
+
 static void begin_epoch(ls_replica *r) {
     ls_trainer *t = r->trainer;
     if (t->at.step == 0) r->phases = (ls_phase_seconds){0};  // else the epoch is gone on with
     r->since = t->at.started;
     r->found = (ls_found_first){0};
-    note_failure(r, ls_strategy_forget_not_finite(t->strategy, r->index, r->queue));
-    ls_status status = plan_ranges(r, &t->train_shape, t->at.step);
-    if (status == LS_OK)
-        status = ls_loader_start(r->train_loader, (uint32_t)t->at.epoch, t->order, r->ranges, r->range_count);
-    note_failure(r, status);
+    ls__replica_failed(r, ls_strategy_forget_not_finite(t->strategy, r->index, r->queue));
+    if (!t->async) ls__replica_failed(r, start_loader(r, t->at.step, t->train_shape.steps));
     lap(r, &r->phases.serial, LS_SPAN_NONE);
     if (r->trace) ls_trace_add(r->trace, LS_SPAN_SET_UP, 0, t->at.started, r->since);
 }
@@ -175,9 +191,18 @@ static void hand_over(void *user, int64_t offset, int64_t count) {
     ls_step_times times = {.since = r->since, .trace = r->trace};
     if (r->trace) times.trace_first = t->timeline->strategy_first;
     while (r->ready < t->bucket_count && t->bucket_ends[r->ready] <= offset + count)
-        note_failure(r, ls_strategy_bucket_ready(t->strategy, r->index, r->queue, r->ready_info, r->ready++, &times));
+        ls__replica_failed(
+            r, ls_strategy_bucket_ready(t->strategy, r->index, r->queue, r->ready_info, r->ready++, &times));
     r->phases.exchange += ls_step_exchange(&times);
     r->since = times.since;
+}
+
+// A worker that is to be slow sleeps as much longer as what it has computed since `start` took.
+static void slow_down(const ls_trainer *t, double start) {
+    double seconds = (ls_clock() - start) * (t->choices.slow_factor - 1);
+    if (t->comm->rank != t->choices.slow_worker) return;
+    struct timespec left = {(time_t)seconds, (long)((seconds - (double)(time_t)seconds) * 1e9)};
+    while (nanosleep(&left, &left) != 0 && errno == EINTR) continue;
 }
 
 // Forward and backward of one micro-batch, the lane's last of the step or not, into the gradient memory the strategy gives.
@@ -188,6 +213,7 @@ static ls_status train_micro_batch(ls_replica *r, const ls_step_info *info, int6
     begins(r, LS_FLIGHT_LOAD);
     LS_TRY(ls_loader_get(r->train_loader, &batch, NULL));
     lap(r, &r->phases.load, LS_SPAN_LOAD);
+    double start = r->since;
     begins(r, LS_FLIGHT_FORWARD);
     ls_plan *plan = r->plan[batch->count == t->train_shape.micro_batch ? LS_PLAN_KIND_TRAIN : LS_PLAN_KIND_TRAIN_TAIL];
     ls_status status = feed(r, batch, &in);
@@ -201,6 +227,7 @@ static ls_status train_micro_batch(ls_replica *r, const ls_step_info *info, int6
     r->ready = 0;
     ls_bucket_ready_fn ready = last && t->bucket_count > 1 ? hand_over : NULL;
     if (status == LS_OK) status = ls_plan_backward(plan, r->queue, &in.all, gradient, ready, r);
+    slow_down(t, start);
     lap(r, &r->phases.backward, LS_SPAN_BACKWARD);
     ls_status added = ls_strategy_gradient_end(t->strategy, r->index, r->queue, info);
     lap(r, &r->phases.exchange, LS_SPAN_ADD);
@@ -209,8 +236,11 @@ static ls_status train_micro_batch(ls_replica *r, const ls_step_info *info, int6
     return status != LS_OK ? status : added != LS_OK ? added : restored;
 }
 
+// The step of the epoch whose batch is computed.
+static int64_t batch_of(const ls_trainer *t) { return t->async ? t->at.batch : t->at.step; }
+
 static ls_step_info step_info(const ls_trainer *t) {
-    int64_t step = t->at.step;
+    int64_t step = batch_of(t);
     ls_step_info info = {.step = t->at.all_steps + 1, .lr = ls__learning_rate(t, step)};
     ls__epoch_step(&t->train_shape, step, &info.samples, &info.micro_batches);
     if (t->config.momentum_correction && info.step > 1) info.lr_before = ls__learning_rate(t, step - 1);
@@ -223,7 +253,7 @@ static void exchange(ls_replica *r, const ls_step_info *info) {
     ls_trainer *t = r->trainer;
     ls_step_times times = {.since = r->since, .trace = r->trace};
     if (r->trace) times.trace_first = t->timeline->strategy_first;
-    note_failure(r, ls_synchronize(r->queue));  // what the device could not do is known before the vote
+    ls__replica_failed(r, ls_synchronize(r->queue));  // what the device could not do is known before the vote
     begins(r, LS_FLIGHT_EXCHANGE);
     ls_vote vote = r->index == 0 ? t->at.vote : LS_VOTE_GO_ON, decision;
     if (r->index == 0 && vote == LS_VOTE_GO_ON && t->at.checkpoint_due) vote = LS_VOTE_CHECKPOINT;
@@ -234,7 +264,7 @@ static void exchange(ls_replica *r, const ls_step_info *info) {
     r->phases.wait += times.seconds[LS_STEP_WAIT];
     r->since = times.since;
     if (status != LS_OK) t->exchange_failed = 1;
-    note_failure(r, status);
+    ls__replica_failed(r, status);
     ls__not_finite_after(r);
     if (r->index != 0) return;
     t->at.decision = decision;
@@ -244,15 +274,16 @@ static void exchange(ls_replica *r, const ls_step_info *info) {
 static void run_step(ls_replica *r) {
     ls_trainer *t = r->trainer;
     ls_step_info info = step_info(t);
-    int64_t begin, end, row = t->at.step * t->train_shape.micro_batches;
+    int64_t begin, end, row = batch_of(t) * t->train_shape.micro_batches;
     double end_of_last = r->since;
     ls__timeline_step(r, t->at.step);
     lap_between(r);
     double start = r->since;
-    ls_strategy_deal(t->strategy, info.micro_batches, r->lane, &begin, &end);
+    ls__replica_deal(r, info.micro_batches, &begin, &end);
+    if (t->async) ls__replica_failed(r, start_loader(r, t->at.batch, t->at.batch + 1));
     lap(r, &r->phases.serial, LS_SPAN_NONE);
     for (int64_t v = begin; v < end && r->status == LS_OK; v++)
-        note_failure(r, train_micro_batch(r, &info, v, v == end - 1, t->table + (row + v) * t->measures.width));
+        ls__replica_failed(r, train_micro_batch(r, &info, v, v == end - 1, t->table + (row + v) * t->measures.width));
     exchange(r, &info);
     begins(r, LS_FLIGHT_BETWEEN);
     if (r->index == 0) note_step_seconds(r, r->since - start);
@@ -282,15 +313,15 @@ static void run_evaluation(ls_replica *r) {
     ls_trainer *t = r->trainer;
     double start = ls_clock();
     begins(r, LS_FLIGHT_EVALUATE);
-    ls_status status = plan_ranges(r, &t->eval_shape, 0);
+    ls_status status = plan_ranges(r, &t->eval_shape, 0, t->eval_shape.steps);
     if (status == LS_OK) status = ls_loader_start(r->eval_loader, 0, t->order, r->ranges, r->range_count);
     for (int64_t i = 0; i < r->range_count && status == LS_OK; i++) {
         ls__timeline_evaluate(r, i);
         int64_t first = r->ranges[i].first;
         status = evaluate_micro_batch(r, first, t->table + first / t->eval_shape.micro_batch * t->measures.width);
     }
-    note_failure(r, status);
-    note_failure(r, ls_synchronize(r->queue));
+    ls__replica_failed(r, status);
+    ls__replica_failed(r, ls_synchronize(r->queue));
     ls_loader_cancel(r->eval_loader);
     begins(r, LS_FLIGHT_BETWEEN);
     ls_strategy_host_barrier(t->strategy);
@@ -324,7 +355,7 @@ static void allocate(ls_replica *r) {
     if (status == LS_OK) status = make_inputs(r);
     if (status == LS_OK) status = ls_buffer_create(t->device, key, &r->random);
     if (status == LS_OK) status = ls_calloc(1, key, &r->key);
-    note_failure(r, status);
+    ls__replica_failed(r, status);
     for (int i = 0; i < LS_PLAN_KINDS; i++)
         if (r->plan[i]) ls_plan_bind(r->plan[i], ls_span_of(r->arena, 0), t->weights, t->copies);
 }

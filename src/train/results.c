@@ -244,12 +244,19 @@ ls_status ls_trainer_result(ls_trainer *t, ls_train_result *out) {
                          .algorithm = ls_strategy_algorithm(t->choices.strategy, t->choices.algorithm, t->comm->hosts),
                          .exchange_hidden = h->exchange_hidden / (here > 0 ? (double)here : 1),
                          .samples_replaced = h->replaced,
-                         .synchronous = t->choices.strategy->synchronous,
+                         .synchronous = t->choices.strategy->synchronous && (!t->async || t->config.staleness == 0),
+                         .digest_by_timing = ls__async_by_timing(t),
                          .global_batch = t->config.batch_size,
                          .micro_batch = t->config.micro_batch,
                          .image = t->images.shape,
                          .channel_mean = t->images.mean,
                          .channel_deviation = t->images.deviation};
+    if (t->async) {
+        ls_staleness stale = ls_async_staleness(t->async);
+        r.pushes = stale.pushes;
+        r.staleness_largest = stale.largest;
+        r.staleness_mean = stale.pushes ? (double)stale.sum / (double)stale.pushes : 0;
+    }
     LS_TRY(epochs_median(t, seconds_of, 0, &r.epoch_seconds_median));
     LS_TRY(epochs_median(t, rate_of, 1, &r.images_per_second));
     if (h->done > 0) {

@@ -100,10 +100,13 @@ static ls_status make_plan(ls_trainer *t, ls_replica *r, ls_plan_kind kind, int6
 }
 
 // Whether the lane computes the last micro-batch of the last step, which may be a smaller one.
-static int runs_tail(const ls_trainer *t, const ls_epoch_shape *shape, int lane) {
+static int runs_tail(const ls_trainer *t, const ls_epoch_shape *shape, const ls_replica *r) {
     int64_t samples, micro_batches, begin, end;
     ls__epoch_step(shape, shape->steps - 1, &samples, &micro_batches);
-    ls_roles_deal(&t->spread.roles, micro_batches, lane, &begin, &end);
+    if (shape == &t->train_shape)
+        ls__replica_deal(r, micro_batches, &begin, &end);
+    else
+        ls_roles_deal(&t->spread.roles, micro_batches, r->lane, &begin, &end);
     return begin < end && end == micro_batches;
 }
 
@@ -112,11 +115,11 @@ static int runs_tail(const ls_trainer *t, const ls_epoch_shape *shape, int lane)
 static ls_status make_plans(ls_trainer *t, ls_replica *r) {
     const ls_epoch_shape *train = &t->train_shape, *eval = &t->eval_shape;
     LS_TRY(make_plan(t, r, LS_PLAN_KIND_TRAIN, train->micro_batch));
-    if (train->tail && (r->index == 0 || runs_tail(t, train, r->lane)))
+    if (train->tail && (r->index == 0 || runs_tail(t, train, r)))
         LS_TRY(make_plan(t, r, LS_PLAN_KIND_TRAIN_TAIL, train->tail));
     if (t->eval_split.count == 0) return LS_OK;
     LS_TRY(make_plan(t, r, LS_PLAN_KIND_EVALUATE, eval->micro_batch));
-    if (eval->tail && (r->index == 0 || runs_tail(t, eval, r->lane)))
+    if (eval->tail && (r->index == 0 || runs_tail(t, eval, r)))
         LS_TRY(make_plan(t, r, LS_PLAN_KIND_EVALUATE_TAIL, eval->tail));
     return LS_OK;
 }
@@ -163,6 +166,7 @@ static ls_status plan_strategy(ls_trainer *t) {
                                  .refresh = refresh,
                                  .refresh_user = t->home,
                                  .weights_of = t->home == t ? NULL : t->home->strategy};
+    if (t->config.async) return ls__async_plan(t, &config);
     return ls_strategy_plan(t->config.strategy, &config, &t->strategy);
 }
 
@@ -227,7 +231,8 @@ static ls_status draw_weights(ls_trainer *t) {
 
 static ls_status allocate(ls_trainer *t) {
     LS_TRY(make_shared(t));
-    LS_TRY(ls_strategy_allocate(t->strategy));
+    LS_TRY(ls_comm_agree(t->comm, ls_strategy_allocate(t->strategy)));
+    if (t->async) LS_TRY(ls_async_allocate(t->async));
     t->weights = ls_strategy_weights(t->strategy);
     t->copies = ls_strategy_copies(t->strategy);
     LS_TRY(ls_comm_agree(t->comm, make_loaders(t)));
@@ -337,7 +342,9 @@ void ls_trainer_destroy(ls_trainer **trainer) {
     if (!t->left) stop(t);
     t->left = 1;
     if (t->guests > 0) return;
+    ls_async_destroy(&t->async);
     ls_strategy_destroy(&t->strategy);
+    ls_comm_destroy(&t->solo);
     ls__rows_destroy(&t->rows);
     ls_comm_host_free(&t->shared);
     ls_queue_destroy(&t->queue);

@@ -8,6 +8,7 @@
 //   replica.c   the lanes at work, each in a thread of its own
 //   not_finite.c  where numbers come from that are none
 //   fit.c       epochs and steps, as the main thread drives them
+//   async.c     the same of asynchronous training, where it differs
 //   results.c   what a run amounted to
 //   memory.c    where its memory goes
 #ifndef LS_TRAIN_TRAINER_IMPL_H
@@ -25,6 +26,7 @@
 #include "graph/graph.h"
 #include "graph/plan.h"
 #include "optim/optim.h"
+#include "strategy/async.h"
 #include "strategy/strategy.h"
 #include "train/measures.h"
 #include "train/rows.h"
@@ -50,6 +52,8 @@ typedef struct ls_choices {
     ls_not_finite not_finite;
     int replace_broken;  // 1: samples that cannot be decoded are replaced
     const ls_strategy_ops *strategy;
+    int slow_worker;     // -1: none
+    double slow_factor;  // above 1
 } ls_choices;
 
 // What shape an epoch, or an evaluation, has: `count` samples cut into steps of `batch`, each into micro-batches.
@@ -65,6 +69,7 @@ typedef struct ls_spread {
     int cores;            // each worker's own; 0: fewer cores than workers
     int replicas, lanes;  // per worker; in the job
     ls_roles roles;       // with the servers that there are
+    ls_roles team;        // those who share a batch: all, or in asynchronous training one worker
     int bound;            // replicas are bound to cores
     int comm_cores;       // of them, for the exchange alone
     char reason[160];     // why so many replicas
@@ -149,6 +154,9 @@ typedef struct ls_position {
     int epoch;             // from 1: the running one, or the next
     int64_t step;          // steps of it that are done
     int64_t all_steps;     // done so far in all epochs
+    int64_t batch;         // asynchronous: the step of the epoch whose batch this worker has taken; -1: none
+    int ended;             // asynchronous: no more batches in this epoch
+    int64_t epoch_first;   // asynchronous: steps before this epoch
     int64_t steps_before;  // of them, those before this trainer was made: it has resumed from a checkpoint
     int running;           // begun and not ended
     double started;        // when it was begun, or gone on with
@@ -214,6 +222,8 @@ struct ls_trainer {
     int64_t *bucket_ends;  // (bucket_count)
     int bucket_count;
     ls_strategy *strategy;
+    ls_async *async;          // NULL: all take a step together; else the strategy is this worker's own
+    ls_comm *solo;            // which is of this communicator
     ls_span weights, copies;  // the strategy's
     ls_queue *queue;          // of the main thread, for what is set and taken outside of steps
     int exchange_failed;      // 1: this worker's communication did, which others do not know of
@@ -253,6 +263,20 @@ int ls__exchange_overlaps(const ls_trainer *trainer);
 // Cuts the parameter vector, once it is sealed. Errors: OUT_OF_MEMORY.
 ls_status ls__buckets_resolve(ls_trainer *trainer);
 void ls__exchange_bind(void *trainer);  // binds the calling thread, the one that exchanges
+
+// async.c. What is asked for, where one worker can find it wrong alone.
+ls_status ls__async_check(ls_trainer *trainer);
+// Plans it, and the strategy. Errors: as ls_async_plan.
+ls_status ls__async_plan(ls_trainer *trainer, const ls_strategy_config *config);
+// Once the epoch is begun: tickets, the first of this worker. Collective, but that servers do not wait for the others.
+ls_status ls__async_begin(ls_trainer *trainer);
+// A batch of a computing worker, or all that a server serves; what comes of it is in the position, and failures in the replicas'.
+void ls__async_step(ls_trainer *trainer);
+// As ls_strategy_visit and ls_strategy_skipped, of whatever training this is.
+ls_status ls__trainer_visit(ls_trainer *trainer, ls_strategy_visitor visit, void *user);
+int64_t ls__trainer_skipped(const ls_trainer *trainer);
+// Whether another run of the same may have other weights.
+int ls__async_by_timing(const ls_trainer *trainer);
 
 // feeds.c. Finds the fields for the graph's inputs. Errors: INVALID_ARGUMENT.
 ls_status ls__inputs_resolve(ls_trainer *trainer);
@@ -299,6 +323,13 @@ int64_t ls__snapshot_bytes(const ls_trainer *trainer);  // of the first host. No
 void ls__checkpoints_destroy(ls_trainer *trainer);      // Collective on the host's workers
 
 // --- replica.c -------------------------------------------------------------------------------------------------------
+
+// The micro-batches of a step of so many that a replica computes, of a batch that its team shares.
+void ls__replica_deal(const ls_replica *replica, int64_t micro_batches, int64_t *begin, int64_t *end);
+// Keeps a replica's first failure.
+void ls__replica_failed(ls_replica *replica, ls_status status);
+// The time since the end of its latest phase was spent waiting, or serving.
+void ls__replica_waited(ls_replica *replica);
 
 // Runs a command on all replicas of this worker, the calling thread being replica 0, and returns the first failure of any worker, its
 // callbacks' included. Collective.
