@@ -693,8 +693,7 @@ static ls_status train(run *r) {
     LS_TRY(find_checkpoint(r));
     LS_TRY(ls_dataset_open(c->context, r->set.data, &r->dataset));
     ls_model_config model = r->model;  // that one stays as it was asked for, for the record
-    model.input = ls_train_image_shape(&r->config, ls_dataset_image_shape(r->dataset));
-    if (!model.classes) model.classes = ls_dataset_classes(r->dataset);
+    ls_train_fit_model(&r->config, r->dataset, &model);
     LS_TRY(ls_model_build(r->set.model, &model, &r->graph));
     LS_TRY(ls_trainer_create(c->context, r->graph, r->dataset, &r->config, &r->trainer));
     LS_TRY(load_weights(r));
