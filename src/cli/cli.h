@@ -109,6 +109,8 @@ typedef struct cli_progress {
     double drawn;  // when the live line was last drawn
     double first;  // when the first step was done; 0 before
     int length;    // of the live line
+    int64_t tokens;  // of a sample; 0: samples are images
+    int perplexity;  // the loss is a language model's: e to it is told as well
     ls_step_report latest;
 } cli_progress;
 void cli_progress_begin(cli_progress *progress, int verbose, int epoch, int epochs);  // `epoch` is the first, from 1

@@ -239,7 +239,11 @@ static void print_text(bench *b) {
            r->workers, r->workers == 1 ? "" : "s", r->replicas_per_worker, r->replicas_per_worker == 1 ? "" : "s",
            r->threads_per_replica, r->threads_per_replica == 1 ? "" : "s", (long long)r->global_batch,
            (long long)(r->global_batch / r->micro_batch), (long long)r->micro_batch);
-    printf("%-28s%s\n", "Images per second", cli_count((int64_t)(images + 0.5), count));
+    int64_t tokens = vocabulary_of(b) ? ls_shape_count(b->stored) : 0;
+    printf("%-28s%s\n", tokens ? "Sequences per second" : "Images per second",
+           cli_count((int64_t)(images + 0.5), count));
+    if (tokens)
+        printf("%-28s%s\n", "Tokens per second", cli_count((int64_t)(images * (double)tokens + 0.5), count));
     double step = p->load + p->forward + p->backward + p->exchange + p->wait + p->update + p->serial;
     printf("%-28s%.2f ms (median; mean %.2f ms)\n", "Time per step", 1e3 * r->step_seconds_median, 1e3 * step);
     printf("%-28s%.2f, %.2f, %.2f ms\n", "  load, forward, backward", 1e3 * p->load, 1e3 * p->forward,

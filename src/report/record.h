@@ -20,6 +20,8 @@ typedef struct ls_record_info {
     const ls_option_set *options;  // every option the run was given or took by default
     const ls_train_result *result;
     int evaluated;                 // 0: there are no test_loss and test_accuracy
+    int64_t tokens;                // of a sample, where samples are sequences; 0: they are not
+    double train_perplexity, test_perplexity;  // NAN: the network has none
     double until_accuracy;         // of the test set, at which to end; 0: none was asked for
     double until_seconds;          // of training until then
     int until_epoch;               // 0: it was not reached
