@@ -167,6 +167,12 @@ static void layers(void **state) {
     NO_VALUE(none, ls_layer_norm(NULL, 0, NULL));
     NO_VALUE(none, ls_embedding(NULL, 0, NULL));
     NO_VALUE(none, ls_global_average_pool1d(NULL, 0, NULL));
+    NO_VALUE(none, ls_global_average_pool1d_masked(NULL, 0, 0, NULL));
+    NO_VALUE(none, ls_position_embedding(NULL, 0, NULL));
+    NO_VALUE(none, ls_attention(NULL, 0, 0, NULL));
+    NO_VALUE(none, ls_lstm(NULL, 0, 0, NULL));
+    NO_VALUE(none, ls_gru(NULL, 0, 0, NULL));
+    NO_VALUE(none, ls_perplexity(NULL, 0, 0, NULL));
     NO_VALUE(none, ls_reshape(NULL, 0, NULL));
     NO_VALUE(none, ls_zero_pad2d(NULL, 0, NULL));
     NO_VALUE(none, ls_flatten(NULL, 0, NULL));

@@ -506,7 +506,7 @@ static void attention(void **state) {
 
 // Roundings of each step go on to the next.
 static void recurrent(void **state) {
-    for (int i = 0; i < 48; i++) {
+    for (int i = 0; i < 24; i++) {
         ls_recurrent_attrs a = {.units = PICK(1, 3, 16, 17, 32), .return_sequences = i % 2, .backwards = i / 2 % 2};
         int64_t t = PICK(1, 2, 7), c = PICK(1, 3, 16, 33);
         ls_op_kind op = i % 3 ? LS_OP_LSTM : LS_OP_GRU;
