@@ -181,8 +181,8 @@ typedef struct ls_train_result {
     int64_t peak_rss_bytes;  // of the largest worker
     int64_t planned_bytes;   // what it was planned to be (ls_memory.total.worker)
     int workers, hosts, replicas_per_worker, threads_per_replica;
-    int servers;  // of the workers: they update for the others and compute nothing
-    int buckets;  // that gradients are exchanged in; 1: after backward
+    int servers;            // of the workers: they update for the others and compute nothing
+    int buckets;            // that gradients are exchanged in; 1: after backward
     const char *algorithm;  // "direct", "halving"; "": one host, or a strategy that has one way only
     double
         exchange_hidden;  // seconds per step in which the exchange was at work while replicas computed: mean over workers
