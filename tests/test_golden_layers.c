@@ -13,7 +13,7 @@
 
 // A sequence (T, C), and a mask of its steps.
 #define MASKED(t, c)                                                                                                   \
-    { {.shape = LS_SHAPE(t, c)}, {.shape = LS_SHAPE(t), .dtype = LS_DTYPE_I32} }, .x_count = 2, .below = 2
+    {{.shape = LS_SHAPE(t, c)}, {.shape = LS_SHAPE(t), .dtype = LS_DTYPE_I32}}, .x_count = 2, .below = 2
 
 enum { BATCH = 2 };
 

@@ -22,7 +22,7 @@
 
 // A sequence (T, C), and a mask of its steps.
 #define MASKED(t, c)                                                                                                   \
-    { {.shape = LS_SHAPE(t, c)}, {.shape = LS_SHAPE(t), .dtype = LS_DTYPE_I32} }, .x_count = 2, .below = 2
+    {{.shape = LS_SHAPE(t, c)}, {.shape = LS_SHAPE(t), .dtype = LS_DTYPE_I32}}, .x_count = 2, .below = 2
 #define STEP      1e-5
 #define TOLERANCE 1e-8
 #define SAMPLE(...)                                                                                                    \

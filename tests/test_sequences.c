@@ -39,12 +39,14 @@ static void begin(void) {
 
 static void layers_refuse(void **state) {
     begin();
-    refused(ls_attention(g, vectors, LS_NO_VALUE, &(ls_attention_attrs){.heads = 3}),
-            "attention: query, key and value of 3 heads are three equal parts of a position's channels, each for as many "
-            "heads, but there are 12 channels");
+    refused(
+        ls_attention(g, vectors, LS_NO_VALUE, &(ls_attention_attrs){.heads = 3}),
+        "attention: query, key and value of 3 heads are three equal parts of a position's channels, each for as many "
+        "heads, but there are 12 channels");
     begin();
-    refused(ls_attention(g, tokens, LS_NO_VALUE, NULL),
-            "attention: a Attention layer works on sequences of vectors (None, T, C), but its input is i32 of (None, 4)");
+    refused(
+        ls_attention(g, tokens, LS_NO_VALUE, NULL),
+        "attention: a Attention layer works on sequences of vectors (None, T, C), but its input is i32 of (None, 4)");
     begin();
     ls_value other = ls_graph_add_input(g, "other", LS_SHAPE(5), LS_DTYPE_I32);
     refused(ls_lstm(g, vectors, other, &(ls_recurrent_attrs){.units = 2}),
@@ -53,9 +55,10 @@ static void layers_refuse(void **state) {
     refused(ls_gru(g, vectors, LS_NO_VALUE, NULL),
             "gru: units of a GRU layer lies between 1 and 5.36871e+08, but 0 was asked for");
     begin();
-    refused(ls_position_embedding(g, vectors, &(ls_position_embedding_attrs){.rows = 3}),
-            "position_embedding: sequences of 4 are longer than the 3 positions that there are vectors for: shorten them, "
-            "or ask for more positions");
+    refused(
+        ls_position_embedding(g, vectors, &(ls_position_embedding_attrs){.rows = 3}),
+        "position_embedding: sequences of 4 are longer than the 3 positions that there are vectors for: shorten them, "
+        "or ask for more positions");
     begin();
     ls_value logits = ls_dense(g, vectors, &(ls_dense_attrs){.units = 7});
     ls_value targets = ls_graph_add_input(g, "targets", LS_SHAPE(3), LS_DTYPE_I32);
@@ -214,10 +217,12 @@ static void text_comes_from_files(void **state) {
     const struct {
         const char *spec, *sentence;
     } wrong[] = {
-        {"text:test_sequences_text.txt", "test_sequences_text.txt has 101 bytes, which is too short to learn from: ten "
-                                         "windows of 64 and a byte are the least"},
-        {"text:test_sequences_text.txt,length=0", "text:test_sequences_text.txt,length=0: the length of a window is a "
-                                                  "number from 1 to 4096, as in text:test_sequences_text.txt,length=64"},
+        {"text:test_sequences_text.txt",
+         "test_sequences_text.txt has 101 bytes, which is too short to learn from: ten "
+         "windows of 64 and a byte are the least"},
+        {"text:test_sequences_text.txt,length=0",
+         "text:test_sequences_text.txt,length=0: the length of a window is a "
+         "number from 1 to 4096, as in text:test_sequences_text.txt,length=64"},
         {"text:no/such.txt", "cannot read no/such.txt: No such file or directory"},
         {"text:.", ". is no file, and text is read from one"},
     };

@@ -52,8 +52,8 @@ typedef enum ls_padding {
     X(RANDOM_UNIFORM, "random_uniform")       /* from -0.05 to 0.05, for embeddings */                                 \
     X(HE_NORMAL_FAN_OUT, "he_normal_fan_out") /* VarianceScaling(2, "fan_out", "truncated_normal") */                  \
     X(FAN_OUT_UNIFORM, "fan_out_uniform")     /* VarianceScaling(1 / 3, "fan_out", "uniform") */                       \
-    X(ORTHOGONAL, "orthogonal")               /* rows, or columns where there are fewer, of length 1 at right angles */ \
-    X(UNIT_FORGET, "unit_forget")             /* of an LSTM's bias: ones in its second quarter, else zeros */
+    X(ORTHOGONAL, "orthogonal")   /* rows, or columns where there are fewer, of length 1 at right angles */            \
+    X(UNIT_FORGET, "unit_forget") /* of an LSTM's bias: ones in its second quarter, else zeros */
 typedef enum ls_initializer {
 #define LS_INITIALIZER_ENUM(name, text) LS_INITIALIZER_##name,
     LS_INITIALIZER_LIST(LS_INITIALIZER_ENUM)

@@ -123,7 +123,8 @@ const ls_field *ls_dataset_find_field(const ls_dataset *dataset, const char *nam
 // Of the field "image"; {0}: none. Where images have sizes of their own, as those of "images:DIR", (0, 0, channels): ls_model_build takes the
 // network's own in place of a 0, and trainers resize images to what the network takes.
 ls_shape ls_dataset_image_shape(const ls_dataset *dataset);
-int ls_dataset_classes(const ls_dataset *dataset);  // of the field "label", else of "targets"; 0: none, or not class numbers
+int ls_dataset_classes(
+    const ls_dataset *dataset);  // of the field "label", else of "targets"; 0: none, or not class numbers
 // Of the field "tokens": (T) of sequences; {0}: none. *vocabulary, unless NULL: how many tokens there are, 0 where that is not known.
 ls_shape ls_dataset_sequence_shape(const ls_dataset *dataset, int *vocabulary);
 const char *ls_dataset_class(const ls_dataset *dataset, int index);  // its name, "frog"; NULL: it has none

@@ -249,8 +249,8 @@ ls_parameter ls_store_parameter(const ls_store *store, int index);
 
 // How a built-in network is to be: the arguments Keras's applications take. ls_model_config_init gives the defaults.
 typedef struct ls_model_config {
-    ls_shape input;   // of one sample; {0} (the default): the model's own
-    int classes;      // 0 (the default): the model's own
+    ls_shape input;  // of one sample; {0} (the default): the model's own
+    int classes;     // 0 (the default): the model's own
     int vocabulary;  // of networks of sequences: how many tokens there are; 0 (the default): the model's own, or there are none
     int include_top;  // 1 (the default): with the classifier; 0: the network ends in features (ls_graph_finish_features)
     const char *pooling;  // of the features: "none" (the default) (H, W, C); "avg", "max": (C), over the image

@@ -242,8 +242,7 @@ static void print_text(bench *b) {
     int64_t tokens = vocabulary_of(b) ? ls_shape_count(b->stored) : 0;
     printf("%-28s%s\n", tokens ? "Sequences per second" : "Images per second",
            cli_count((int64_t)(images + 0.5), count));
-    if (tokens)
-        printf("%-28s%s\n", "Tokens per second", cli_count((int64_t)(images * (double)tokens + 0.5), count));
+    if (tokens) printf("%-28s%s\n", "Tokens per second", cli_count((int64_t)(images * (double)tokens + 0.5), count));
     double step = p->load + p->forward + p->backward + p->exchange + p->wait + p->update + p->serial;
     printf("%-28s%.2f ms (median; mean %.2f ms)\n", "Time per step", 1e3 * r->step_seconds_median, 1e3 * step);
     printf("%-28s%.2f, %.2f, %.2f ms\n", "  load, forward, backward", 1e3 * p->load, 1e3 * p->forward,

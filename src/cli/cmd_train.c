@@ -396,7 +396,8 @@ static void print_table(const run *r) {
     int64_t tokens = tokens_of(r);
     row(tokens ? "Sequences per second" : "Images per second", "%s",
         cli_count((int64_t)(t->images_per_second + 0.5), count));
-    if (tokens) row("Tokens per second", "%s", cli_count((int64_t)(t->images_per_second * (double)tokens + 0.5), count));
+    if (tokens)
+        row("Tokens per second", "%s", cli_count((int64_t)(t->images_per_second * (double)tokens + 0.5), count));
     if (r->evaluated) {
         row("Test loss", "%.4f", t->test_loss);
         row("Test accuracy", "%.2f %%", 100 * t->test_accuracy);

@@ -40,7 +40,8 @@ static void perplexity_text(const cli_progress *d, double loss, char *text, size
 
 // " 57/469 [==>...] - ETA: 9s - loss: 1.2345 - accuracy: 0.6012 - 5400 images/s", the bar narrowed to fit `width`. `e` is the
 // epoch once it is over, NULL before.
-static int line_text(const cli_progress *d, const ls_step_report *p, const ls_epoch_result *e, int width, char *text, size_t size) {
+static int line_text(const cli_progress *d, const ls_step_report *p, const ls_epoch_result *e, int width, char *text,
+                     size_t size) {
     char steps[24], time[32], bar[BAR + 1], validation[80], doubt[40];
     int digits = snprintf(steps, sizeof steps, "%lld", (long long)p->steps), done = e || p->step >= p->steps;
     validation_text(e, validation, sizeof validation);

@@ -133,7 +133,8 @@ static ls_status check(const ls_model *model, const ls_model_config *c) {
                        "datasets of sequences",
                        model->name, c->input.ndim);
     if (!model->vocabulary && c->vocabulary)
-        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "%s takes images, not sequences of tokens, as lstm, gru and transformer do", model->name);
+        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
+                       "%s takes images, not sequences of tokens, as lstm, gru and transformer do", model->name);
     if (c->input.ndim == 3 && (c->input.dim[0] < model->least_side || c->input.dim[1] < model->least_side))
         return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
                        "%s takes images of at least %dx%d, and these are %lldx%lld: resize them to "

@@ -17,10 +17,9 @@ static ls_value build_classifier(const ls_model *model, ls_graph *g, ls_value to
     recurrent_fn recurrent = model->blocks[GRU] ? ls_gru : ls_lstm;
     ls_value x = embed(model, g, tokens, config), ways[2];
     for (int i = 0; i < 2; i++)
-        ways[i] = recurrent(g, x, tokens,
-                            &(ls_recurrent_attrs){.name = i ? "backward" : "forward",
-                                                  .units = model->blocks[UNITS],
-                                                  .backwards = i});
+        ways[i] = recurrent(
+            g, x, tokens,
+            &(ls_recurrent_attrs){.name = i ? "backward" : "forward", .units = model->blocks[UNITS], .backwards = i});
     x = ls_concat(g, ways, 2, NULL);
     return ls_dense(g, x, &(ls_dense_attrs){.name = "predictions", .units = config->classes});
 }
@@ -30,8 +29,7 @@ static ls_value build_language_model(const ls_model *model, ls_graph *g, ls_valu
     recurrent_fn recurrent = model->blocks[GRU] ? ls_gru : ls_lstm;
     ls_value x = embed(model, g, tokens, config);
     for (int i = 0; i < model->blocks[LAYERS]; i++)
-        x = recurrent(g, x, LS_NO_VALUE,
-                      &(ls_recurrent_attrs){.units = model->blocks[UNITS], .return_sequences = 1});
+        x = recurrent(g, x, LS_NO_VALUE, &(ls_recurrent_attrs){.units = model->blocks[UNITS], .return_sequences = 1});
     return ls__model_language(g, x, config);
 }
 

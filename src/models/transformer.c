@@ -18,9 +18,9 @@ typedef struct encoder {
 static ls_value dense(const encoder *e, ls_value x, const char *block, const char *part, int units,
                       ls_activation activation) {
     char name[LS_LAYER_NAME];
-    return ls_dense(e->graph, x,
-                    &(ls_dense_attrs){
-                        .name = ls__layer_name(name, block, part), .units = units, .activation = activation});
+    return ls_dense(
+        e->graph, x,
+        &(ls_dense_attrs){.name = ls__layer_name(name, block, part), .units = units, .activation = activation});
 }
 
 static ls_value norm(const encoder *e, ls_value x, const char *block, const char *part) {
@@ -39,10 +39,10 @@ static ls_value layer(const encoder *e, ls_value x, int index) {
     const int *size = e->model->blocks;
     snprintf(block, sizeof block, "block%d", index + 1);
     ls_value y = dense(e, norm(e, x, block, "_attention_norm"), block, "_qkv", 3 * size[WIDTH], LS_ACTIVATION_NONE);
-    y = ls_attention(e->graph, y, e->mask,
-                     &(ls_attention_attrs){.name = ls__layer_name(name, block, "_attention"),
-                                           .heads = size[HEADS],
-                                           .causal = size[CAUSAL]});
+    y = ls_attention(
+        e->graph, y, e->mask,
+        &(ls_attention_attrs){
+            .name = ls__layer_name(name, block, "_attention"), .heads = size[HEADS], .causal = size[CAUSAL]});
     x = add(e, x, dense(e, y, block, "_projection", size[WIDTH], LS_ACTIVATION_NONE), block, "_attention_add");
     y = dense(e, norm(e, x, block, "_dense_norm"), block, "_expand", 4 * size[WIDTH], LS_ACTIVATION_GELU);
     return add(e, x, dense(e, y, block, "_contract", size[WIDTH], LS_ACTIVATION_NONE), block, "_dense_add");

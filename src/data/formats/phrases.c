@@ -3,11 +3,12 @@
 #include <assert.h>
 #include <string.h>
 
-const char *const ls__phrase_animals[] = {"cat", "dog", "fox", "hen", "pig", "cow", "bear", "goat", "duck", "frog", NULL};
+const char *const ls__phrase_animals[] = {"cat",  "dog",  "fox",  "hen",  "pig", "cow",
+                                          "bear", "goat", "duck", "frog", NULL};
 static const char *const adjectives[] = {"old", "big", "red", "shy", "sad", "wet"};
 static const char *const asides[] = {"that sleeps", "that sings"};
 // What one does to another, and what is done to it.
-static const char *const deeds[][2] = {{"sees", "is seen by"},   {"hears", "is heard by"}, {"likes", "is liked by"},
+static const char *const deeds[][2] = {{"sees", "is seen by"},    {"hears", "is heard by"}, {"likes", "is liked by"},
                                        {"calls", "is called by"}, {"finds", "is found by"}, {"helps", "is helped by"}};
 
 #define COUNT(list) ((int)(sizeof(list) / sizeof(list)[0]))
@@ -30,7 +31,8 @@ static int add_animal(draws *d, char *text, int length, int animal) {
 }
 
 int ls__draw_phrase(draws *d, char text[PHRASE_MOST], int *object) {
-    int first = draw_below(d, PHRASE_ANIMALS), second = (first + 1 + draw_below(d, PHRASE_ANIMALS - 1)) % PHRASE_ANIMALS;
+    int first = draw_below(d, PHRASE_ANIMALS),
+        second = (first + 1 + draw_below(d, PHRASE_ANIMALS - 1)) % PHRASE_ANIMALS;
     int deed = draw_below(d, COUNT(deeds)), passive = draw_below(d, 2);
     int length = add_animal(d, text, 0, first);
     length = add(text, length, deeds[deed][passive], ' ');

@@ -16,7 +16,7 @@
 #define BYTES      256
 #define TRAIN      8192  // windows of sentences
 #define TEST       1024
-#define PIECE      4096  // characters that are drawn together
+#define PIECE      4096                 // characters that are drawn together
 #define PHRASE_KEY 0x53656e74656e6365u  // the dataset's fixed seed; another one is another dataset
 
 // A text of (train + test) * window + 1 bytes in the host's memory.
@@ -80,8 +80,8 @@ static ls_status read_argument(const char *argument, file *f) {
     long n = strtol(option + 8, &after, 10);
     if (after == option + 8 || *after || n < 1 || n > MOST)
         return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
-                       "text:%s: the length of a window is a number from 1 to %d, as in text:%s,length=64", argument, MOST,
-                       f->path);
+                       "text:%s: the length of a window is a number from 1 to %d, as in text:%s,length=64", argument,
+                       MOST, f->path);
     f->window = n;
     return LS_OK;
 }
@@ -92,7 +92,8 @@ static ls_status measure(file *f) {
     if (stat(f->path, &s) != 0)
         return LS_FAIL(errno == ENOENT ? LS_STATUS_NOT_FOUND : LS_STATUS_IO, "cannot read %s: %s", f->path,
                        strerror(errno));
-    if (!S_ISREG(s.st_mode)) return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "%s is no file, and text is read from one", f->path);
+    if (!S_ISREG(s.st_mode))
+        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "%s is no file, and text is read from one", f->path);
     int64_t windows = s.st_size > 0 ? (s.st_size - 1) / f->window : 0;
     f->test = windows / 10;
     f->train = windows - f->test;
@@ -111,15 +112,16 @@ static ls_status text_open(ls_data_host *host, const char *argument, ls_dataset 
     LS_TRY(host->agree(host->self, status));
     LS_TRY(host->agree(host->self, host->alloc(host->self, f.bytes, &memory)));
     int64_t first = f.bytes * host->rank / host->size, past = f.bytes * (host->rank + 1) / host->size;
-    LS_TRY(host->agree(host->self,
-                       host->read(host->self, f.path, first, past - first, (uint8_t *)memory + first)));
+    LS_TRY(host->agree(host->self, host->read(host->self, f.path, first, past - first, (uint8_t *)memory + first)));
     LS_TRY(host->barrier(host->self));
     return set_text(host, out, memory, f.window, f.train, f.test, BYTES);
 }
 
 const ls_format ls_format_text = {
     .name = "text",
-    .help = "a text file, for language models: windows of its bytes, of which the last tenth is to test with; FILE,length=N: of N bytes each (64)",
+    .help =
+        "a text file, for language models: windows of its bytes, of which the last tenth is to test with; "
+        "FILE,length=N: of N bytes each (64)",
     .argument = "FILE",
     .open = text_open,
 };

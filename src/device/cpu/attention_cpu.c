@@ -88,7 +88,8 @@ static void backward_rows(const attention_kernel *k, const head *h, const ls_att
     product(rows, columns, s->d, h->q + i * s->wide, s->wide, 1, h->k_columns, s->longer, scores, s->longer);
     product(rows, columns, s->d, h->dy + i * s->wide, s->wide, 1, h->v_columns, s->longer, dscores, s->longer);
     for (int64_t r = 0; r < rows; r++)
-        ls__attention_gradients(s, scores + r * s->longer, dscores + r * s->longer, h->bias, i + r, limit, &kept[i + r]);
+        ls__attention_gradients(s, scores + r * s->longer, dscores + r * s->longer, h->bias, i + r, limit,
+                                &kept[i + r]);
     product(rows, s->wide, limit, dscores, s->longer, 1, h->k, s->wide, h->out + i * s->wide, s->wide);
 }
 

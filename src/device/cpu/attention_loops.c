@@ -15,8 +15,8 @@ LS_CLONES static void load_rows(const ls_attention_sizes *s, const void *from, i
 }
 
 // Sixteen positions at a time, so that columns are written in whole vectors.
-LS_CLONES static void load_columns(const ls_attention_sizes *s, const void *from, int64_t at, int64_t step,
-                                   float scale, float *columns) {
+LS_CLONES static void load_columns(const ls_attention_sizes *s, const void *from, int64_t at, int64_t step, float scale,
+                                   float *columns) {
     float square[16][16];
     for (int64_t i = 0; i < s->longer; i += 16)
         for (int64_t e = 0; e < s->d; e += 16) {

@@ -68,7 +68,8 @@ static ls_status run_backward(ls_kernel *kernel, ls_queue *queue, const ls_span 
     ls__host_args(spans, args);
     const global_average_pool1d_kernel *k = (const global_average_pool1d_kernel *)kernel;
 #pragma omp parallel for num_threads(k->threads) if (k->threads > 1)
-    for (int64_t n = 0; n < k->samples; n++) backward_sample(k, args[LS_ARG_DY], mask_of(k, args, n), args[LS_ARG_DX], n);
+    for (int64_t n = 0; n < k->samples; n++)
+        backward_sample(k, args[LS_ARG_DY], mask_of(k, args, n), args[LS_ARG_DX], n);
     return LS_OK;
 }
 
@@ -80,8 +81,7 @@ ls_status ls__cpu_global_average_pool1d_create(ls_cpu *cpu, const ls_kernel_spec
     const ls_layout *x, *y, *mask = NULL;
     LS_TRY(cpu->base.ops->layout_plain(&cpu->base, spec->x[0].shape, spec->x[0].dtype, 0, &x));
     LS_TRY(cpu->base.ops->layout_plain(&cpu->base, spec->y[0].shape, spec->x[0].dtype, 0, &y));
-    if (spec->x_count > 1)
-        LS_TRY(cpu->base.ops->layout_plain(&cpu->base, spec->x[1].shape, LS_DTYPE_I32, 0, &mask));
+    if (spec->x_count > 1) LS_TRY(cpu->base.ops->layout_plain(&cpu->base, spec->x[1].shape, LS_DTYPE_I32, 0, &mask));
     global_average_pool1d_kernel *k;
     LS_TRY(ls_calloc(1, sizeof *k, &k));
     k->base.ops = backward ? &backward_ops : &forward_ops;

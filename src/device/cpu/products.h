@@ -7,12 +7,12 @@
 
 // C (m, n) = A (m, k) B (k, n).
 typedef struct ls_product {
-    int64_t m, n, k;        // n is a multiple of 16
-    const float *a;         // element (i, l) at i * a_row + l * a_step, so that it may be a transpose
+    int64_t m, n, k;  // n is a multiple of 16
+    const float *a;   // element (i, l) at i * a_row + l * a_step, so that it may be a transpose
     int64_t a_row, a_step;
-    const float *b;         // rows of b_row
+    const float *b;  // rows of b_row
     int64_t b_row;
-    float *c;               // rows of c_row
+    float *c;  // rows of c_row
     int64_t c_row;
 } ls_product;
 

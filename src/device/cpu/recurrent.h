@@ -10,13 +10,13 @@
 // A state before a step and after it. c: of an LSTM.
 typedef struct ls_recurrent_step {
     int64_t units;
-    const float *input, *state;         // products of the input and of the state before (gates)
-    float *gates;                       // (4 units), kept for backward; NULL: nothing is
-    const float *c_before;              // (units)
-    float *c;                           // may be c_before
-    ls_dtype dtype;                     // of h and gradients of products
-    const void *h_before;               // (units), in dtype
-    void *h;                            // may be h_before
+    const float *input, *state;  // products of the input and of the state before (gates)
+    float *gates;                // (4 units), kept for backward; NULL: nothing is
+    const float *c_before;       // (units)
+    float *c;                    // may be c_before
+    ls_dtype dtype;              // of h and gradients of products
+    const void *h_before;        // (units), in dtype
+    void *h;                     // may be h_before
 } ls_recurrent_step;
 
 void ls__lstm_forward(const ls_recurrent_step *s);
@@ -25,12 +25,12 @@ void ls__gru_forward(const ls_recurrent_step *s);
 // And back: dh and dc become the gradients of the state before, but for what comes through the product.
 typedef struct ls_recurrent_back {
     int64_t units;
-    const float *gates;             // (4 units)
-    const float *c_before, *c;      // of an LSTM
-    const void *h_before;           // of a GRU, in dtype
+    const float *gates;         // (4 units)
+    const float *c_before, *c;  // of an LSTM
+    const void *h_before;       // of a GRU, in dtype
     ls_dtype dtype;
-    float *dh, *dc;                 // (units)
-    void *dinput, *dstate;          // gradients of both products (gates); of an LSTM they are equal, and dstate is NULL
+    float *dh, *dc;         // (units)
+    void *dinput, *dstate;  // gradients of both products (gates); of an LSTM they are equal, and dstate is NULL
 } ls_recurrent_back;
 
 void ls__lstm_backward(const ls_recurrent_back *s);

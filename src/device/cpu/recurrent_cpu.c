@@ -32,8 +32,8 @@ static int64_t step_at(const recurrent_kernel *k, int64_t i) { return k->backwar
 
 typedef struct memory {
     float *gates, *c;
-    char *states;                                    // workspace
-    char *input, *state, *step, *h, *dc, *more;      // scratch
+    char *states;                                // workspace
+    char *input, *state, *step, *h, *dc, *more;  // scratch
     const int32_t *mask;
 } memory;
 

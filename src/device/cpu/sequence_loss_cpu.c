@@ -15,7 +15,7 @@ typedef struct sequence_loss_kernel {
     ls_kernel base;
     int64_t rows, classes;
     ls_dtype dx_dtype;
-    int weights;         // targets are rows of weights, not class numbers
+    int weights;          // targets are rows of weights, not class numbers
     double keep, spread;  // a target t becomes keep * t + spread
     double share;         // of a row in the sum: its loss's weight over the positions of a sample
     int threads;
@@ -68,8 +68,8 @@ static ls_status run_forward(ls_kernel *kernel, ls_queue *queue, const ls_span s
     double pieces[PIECES], sum = 0, *kept = kernel->workspace_bytes ? args[LS_ARG_WORKSPACE] : NULL;
 #pragma omp parallel for num_threads(k->threads) if (k->threads > 1)
     for (int64_t p = 0; p < PIECES; p++)
-        pieces[p] = forward_rows(k, args[LS_ARG_X], args[LS_ARG_X + 1], kept, k->rows * p / PIECES,
-                                 k->rows * (p + 1) / PIECES);
+        pieces[p] =
+            forward_rows(k, args[LS_ARG_X], args[LS_ARG_X + 1], kept, k->rows * p / PIECES, k->rows * (p + 1) / PIECES);
     for (int p = 0; p < PIECES; p++) sum += pieces[p];
     *(double *)args[LS_ARG_Y] = sum * k->share;
     return LS_OK;
@@ -84,8 +84,7 @@ LS_CLONES static void backward_row(const sequence_loss_kernel *k, const float *x
         for (int j = 0; j < BLOCK; j++) v[j] = (float)(k->share * (ls__exp((double)v[j] - all) - k->spread));
         int64_t right = ((const int32_t *)targets)[r] - c;
         if (right >= 0 && right < count)
-            v[right] = (float)(k->share *
-                               (ls__exp((double)x[r * k->classes + c + right] - all) - k->spread - k->keep));
+            v[right] = (float)(k->share * (ls__exp((double)x[r * k->classes + c + right] - all) - k->spread - k->keep));
         store_block(k->dx_dtype, dx, r * k->classes + c, count, v);
     }
 }

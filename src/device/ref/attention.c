@@ -15,7 +15,9 @@ typedef struct head {
 enum { QUERY, KEY, VALUE };
 
 // Where channel 0 of a query, key or value lies in x.
-static int64_t at(const head *g, int64_t i, int what) { return (g->n * g->t + i) * 3 * g->c + what * g->c + g->h * g->d; }
+static int64_t at(const head *g, int64_t i, int what) {
+    return (g->n * g->t + i) * 3 * g->c + what * g->c + g->h * g->d;
+}
 
 static double dot(const double *x, const double *y, int64_t count) {
     double sum = 0;

@@ -30,7 +30,7 @@ ls_status ls__recurrent_infer(ls_graph *graph, ls_node *node, int gates, int bia
                            LS_INITIALIZER_GLOROT_UNIFORM, channels, products));
     LS_TRY(ls__graph_param(graph, node, "recurrent_kernel", LS_SHAPE(units, products), LS_PARAM_KERNEL,
                            a->recurrent_initializer, LS_INITIALIZER_ORTHOGONAL, units, products));
-    LS_TRY(ls__graph_param(graph, node, "bias", biases ? LS_SHAPE(biases, products) : LS_SHAPE(products),
-                           LS_PARAM_BIAS, a->bias_initializer, bias, products, products));
+    LS_TRY(ls__graph_param(graph, node, "bias", biases ? LS_SHAPE(biases, products) : LS_SHAPE(products), LS_PARAM_BIAS,
+                           a->bias_initializer, bias, products, products));
     return ls__node_output(node, a->return_sequences ? LS_SHAPE(x.dim[0], units) : LS_SHAPE(units), LS_DTYPE_F32);
 }
