@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-// A graph of inputs and the layer. Losses want something that could be trained before them.
+// A graph of inputs and the layer. Losses and metrics want something that could be trained before them.
 static ls_graph *graph_of(const op_case *c) {
     const ls_op *op = ls__op_find(c->op);
     ls_graph *g;
@@ -22,7 +22,7 @@ static ls_graph *graph_of(const op_case *c) {
         for (int j = 0; j < 2 && i == 0; j++) shape.dim[j] += c->sides[j][0] + c->sides[j][1];
         x[i] = ls_graph_add_input(g, NULL, shape, c->x[i].dtype);
     }
-    if (op->part == LS_PART_LOSS) x[0] = ls_dropout(g, x[0], NULL);
+    if (op->part != LS_PART_LAYER) x[0] = ls_dropout(g, x[0], NULL);
     ls_value y = ls__graph_add(g, c->op, x, count, c->attrs);
     if (y == LS_NO_VALUE) fail_msg("%s", ls_error_message());
     const ls_node *n = &g->nodes[g->node_count - 1];

@@ -104,6 +104,9 @@ static void datasets(void **state) {
     assert_null(ls_dataset_find_field(NULL, "image"));
     assert_null(ls_dataset_find_field(d, NULL));
     assert_int_equal(ls_dataset_image_shape(NULL).ndim, 0);
+    int vocabulary = 7;
+    assert_int_equal(ls_dataset_sequence_shape(NULL, &vocabulary).ndim, 0);
+    assert_int_equal(vocabulary, 0);
     assert_int_equal(ls_dataset_classes(NULL), 0);
     assert_non_null(ls_dataset_format(0, NULL, NULL));
     assert_null(ls_dataset_format_class(NULL, 0));
@@ -179,6 +182,12 @@ static void layers(void **state) {
     NO_VALUE(none, ls_layer_norm(NULL, 0, NULL));
     NO_VALUE(none, ls_embedding(NULL, 0, NULL));
     NO_VALUE(none, ls_global_average_pool1d(NULL, 0, NULL));
+    NO_VALUE(none, ls_global_average_pool1d_masked(NULL, 0, 0, NULL));
+    NO_VALUE(none, ls_position_embedding(NULL, 0, NULL));
+    NO_VALUE(none, ls_attention(NULL, 0, 0, NULL));
+    NO_VALUE(none, ls_lstm(NULL, 0, 0, NULL));
+    NO_VALUE(none, ls_gru(NULL, 0, 0, NULL));
+    NO_VALUE(none, ls_perplexity(NULL, 0, 0, NULL));
     NO_VALUE(none, ls_reshape(NULL, 0, NULL));
     NO_VALUE(none, ls_zero_pad2d(NULL, 0, NULL));
     NO_VALUE(none, ls_flatten(NULL, 0, NULL));
@@ -289,6 +298,7 @@ static void trainers(void **state) {
     NEEDS("config", ls_train_servers(NULL, 2, &count));
     NEEDS("out", ls_train_servers(&config, 2, NULL));
     assert_int_equal(ls_train_image_shape(NULL, LS_SHAPE(2, 2, 1)).ndim, 3);
+    ls_train_fit_model(NULL, NULL, NULL);
     assert_true(ls_micro_batch_default(0) == 0 && ls_micro_batch_default(-5) == 0);
     REFUSED("without a context", ls_trainer_create(NULL, g, d, &config, &t));
     REFUSED("without a graph", ls_trainer_create(context, NULL, d, &config, &t));

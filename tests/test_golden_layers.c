@@ -11,6 +11,10 @@
         { .shape = LS_SHAPE(__VA_ARGS__) }                                                                             \
     }
 
+// A sequence (T, C), and a mask of its steps.
+#define MASKED(t, c)                                                                                                   \
+    {{.shape = LS_SHAPE(t, c)}, {.shape = LS_SHAPE(t), .dtype = LS_DTYPE_I32}}, .x_count = 2, .below = 2
+
 enum { BATCH = 2 };
 
 // As CASES of make_layers.py.
@@ -97,6 +101,23 @@ static const struct {
      {.op = LS_OP_RESCALING, .x = SAMPLE(3, 5), .attrs = &(ls_rescaling_attrs){.scale = -0.3, .offset = 2}}},
     {"global_average_pool2d keepdims",
      {.op = LS_OP_GLOBAL_AVERAGE_POOL2D, .x = SAMPLE(3, 2, 4), .attrs = &(ls_pool2d_attrs){.keepdims = 1}}},
+    {"global_average_pool1d masked", {.op = LS_OP_GLOBAL_AVERAGE_POOL1D, .x = MASKED(4, 3)}},
+    {"lstm", {.op = LS_OP_LSTM, .x = SAMPLE(4, 2), .attrs = &(ls_recurrent_attrs){.units = 3}}},
+    {"lstm sequences masked",
+     {.op = LS_OP_LSTM, .x = MASKED(5, 2), .attrs = &(ls_recurrent_attrs){.units = 3, .return_sequences = 1}}},
+    {"lstm backwards",
+     {.op = LS_OP_LSTM,
+      .x = SAMPLE(4, 3),
+      .attrs = &(ls_recurrent_attrs){.units = 2, .return_sequences = 1, .backwards = 1}}},
+    {"gru", {.op = LS_OP_GRU, .x = SAMPLE(4, 2), .attrs = &(ls_recurrent_attrs){.units = 3}}},
+    {"gru sequences masked",
+     {.op = LS_OP_GRU, .x = MASKED(5, 2), .attrs = &(ls_recurrent_attrs){.units = 3, .return_sequences = 1}}},
+    {"gru backwards masked",
+     {.op = LS_OP_GRU, .x = MASKED(4, 3), .attrs = &(ls_recurrent_attrs){.units = 2, .backwards = 1}}},
+    {"attention", {.op = LS_OP_ATTENTION, .x = SAMPLE(4, 12), .attrs = &(ls_attention_attrs){.heads = 2}}},
+    {"attention causal",
+     {.op = LS_OP_ATTENTION, .x = SAMPLE(5, 9), .attrs = &(ls_attention_attrs){.heads = 1, .causal = 1}}},
+    {"attention masked", {.op = LS_OP_ATTENTION, .x = MASKED(6, 12), .attrs = &(ls_attention_attrs){.heads = 2}}},
 };
 enum { CASES = sizeof cases / sizeof cases[0] };
 
@@ -145,6 +166,8 @@ static void check_case(int index, const json_t *golden) {
         a.w[k] = new_draws(spec.w[k].shape, 16 + (uint32_t)k, index);
         a.dw[k] = new_draws(spec.w[k].shape, 99, index);
     }
+    if (op->scratch) a.scratch = calloc((size_t)op->scratch(&spec), sizeof *a.scratch);
+    assert_true(!op->scratch || a.scratch);
     a.y[0] = new_draws(spec.y[0].shape, 99, index);
     a.dy[0] = new_draws(spec.y[0].shape, 32, index);
     ls__ref_compute(op, &a);
@@ -160,7 +183,7 @@ static void check_case(int index, const json_t *golden) {
         compare(golden, "gradient of parameter", a.dw[k], spec.w[k].shape, json_array_get(dw, k));
     for (int k = 0; k < LS_MAX_INPUTS; k++) free(a.x[k]), free(a.dx[k]);
     for (int k = 0; k < LS_MAX_PARAMS; k++) free(a.w[k]), free(a.dw[k]);
-    free(a.y[0]), free(a.dy[0]);
+    free(a.y[0]), free(a.dy[0]), free(a.scratch);
 }
 
 static void layers_are_those_of_keras(void **state) {

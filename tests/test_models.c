@@ -339,7 +339,7 @@ static void unknown_models(void **state) {
                            "there is no model named \"resnet50v3\" (did you mean resnet50v2?); the models "
                            "are mnist-cnn, mnist-mlp, mnist-linear, lenet5, resnet20, "));
     assert_non_null(strstr(ls_error_message(), ", resnet152v2"));
-    assert_int_equal(ls_model_create("transformer", (ls_shape){0}, 0, &g), LS_STATUS_NOT_FOUND);
+    assert_int_equal(ls_model_create("perceptron", (ls_shape){0}, 0, &g), LS_STATUS_NOT_FOUND);
     assert_null(strstr(ls_error_message(), "did you mean"));
 }
 

@@ -29,6 +29,12 @@
         { .shape = LS_SHAPE(__VA_ARGS__) }                                                                             \
     }
 
+// A sequence (T, C), and a mask of its steps.
+#define MASKED(t, c)                                                                                                   \
+    {{.shape = LS_SHAPE(t, c)}, {.shape = LS_SHAPE(t), .dtype = LS_DTYPE_I32}}, .x_count = 2, .below = 2
+
+static op_case classes(ls_op_kind op, const void *attrs, int i);
+
 static op_case conv(int64_t n, int64_t h, int64_t w, int64_t c, const ls_conv2d_attrs *attrs) {
     return (op_case){.op = LS_OP_CONV2D,
                      .attrs = attrs,
@@ -461,6 +467,80 @@ static void global_average_pool1d(void **state) {
                         .backward = ROUNDINGS});
 }
 
+static void masked_pooling(void **state) {
+    for (int i = 0; i < 12; i++) {
+        int64_t t = PICK(1, 5, 20), channels = PICK(1, 3, 16, 70);
+        check((op_case){.op = LS_OP_GLOBAL_AVERAGE_POOL1D,
+                        .batch = PICK(1, 3, 8),
+                        .x = MASKED(t, channels),
+                        .forward = ROUNDINGS,
+                        .backward = ROUNDINGS});
+    }
+}
+
+static void position_embedding(void **state) {
+    for (int i = 0; i < 12; i++) {
+        ls_position_embedding_attrs a = {.rows = PICK(9, 20)};
+        check((op_case){.op = LS_OP_POSITION_EMBEDDING,
+                        .attrs = &a,
+                        .batch = PICK(1, 3, 8),
+                        .x = SAMPLE(PICK(1, 5, 9), PICK(1, 3, 16, 40)),
+                        .forward = ROUNDINGS,
+                        .backward = ROUNDINGS});
+    }
+}
+
+// Scores of which exponentials are taken, and sums over all positions.
+static void attention(void **state) {
+    for (int i = 0; i < 40; i++) {
+        ls_attention_attrs a = {.heads = PICK(1, 2, 4), .causal = i % 2};
+        int64_t t = PICK(1, 5, 16, 17, 33, 64), c = 3 * a.heads * PICK(1, 4, 16, 17, 32);
+        op_case plain = {.op = LS_OP_ATTENTION, .attrs = &a, .batch = PICK(1, 3), .x = SAMPLE(t, c)};
+        op_case masked = {.op = LS_OP_ATTENTION, .attrs = &a, .batch = PICK(1, 3), .x = MASKED(t, c)};
+        op_case chosen = i / 2 % 2 ? masked : plain;
+        chosen.forward = chosen.backward = PRODUCTS;
+        chosen.terms = 1;
+        check(chosen);
+    }
+}
+
+// Roundings of each step go on to the next.
+static void recurrent(void **state) {
+    for (int i = 0; i < 24; i++) {
+        ls_recurrent_attrs a = {.units = PICK(1, 3, 16, 17, 32), .return_sequences = i % 2, .backwards = i / 2 % 2};
+        int64_t t = PICK(1, 2, 7), c = PICK(1, 3, 16, 33);
+        ls_op_kind op = i % 3 ? LS_OP_LSTM : LS_OP_GRU;
+        op_case plain = {.op = op, .attrs = &a, .batch = PICK(1, 3, 8), .x = SAMPLE(t, c)};
+        op_case masked = {.op = op, .attrs = &a, .batch = PICK(1, 3, 8), .x = MASKED(t, c)};
+        op_case chosen = i / 4 % 2 ? masked : plain;
+        chosen.forward = chosen.backward = PRODUCTS;
+        chosen.terms = 1;
+        chosen.rounds_between = 1;
+        check(chosen);
+    }
+}
+
+static void losses_of_sequences(void **state) {
+    static const ls_op_kind ops[] = {LS_OP_SOFTMAX_CROSS_ENTROPY, LS_OP_ACCURACY, LS_OP_PERPLEXITY};
+    for (int i = 0; i < 30; i++) {
+        ls_loss_attrs loss = {.label_smoothing = i % 2 ? 0.15 : 0, .weight = i % 5 == 4 ? 0.3 : 0};
+        int64_t t = PICK(1, 5, 40), classes = PICK(2, 10, 70, 130);
+        op_case c = {.op = ops[i % 3],
+                     .attrs = i % 3 ? NULL : &loss,
+                     .batch = PICK(1, 3, 8),
+                     .below = (int)classes,
+                     .x = {{.shape = LS_SHAPE(t, classes)}, {.shape = LS_SHAPE(t), .dtype = LS_DTYPE_I32}},
+                     .forward = ROUNDINGS,
+                     .backward = ROUNDINGS};
+        check(c);
+    }
+    for (int i = 0; i < 8; i++) {
+        op_case c = classes(LS_OP_PERPLEXITY, NULL, i);
+        c.forward = ROUNDINGS;
+        check(c);
+    }
+}
+
 static void dense_of_sequences(void **state) {
     for (int i = 0; i < 30; i++) {
         ls_dense_attrs a = {.units = PICK(1, 3, 16, 17), .no_bias = PICK(0, 1), .activation = PICK(0, 1)};
@@ -641,6 +721,11 @@ int main(void) {
         cmocka_unit_test(layer_norm),
         cmocka_unit_test(embedding),
         cmocka_unit_test(global_average_pool1d),
+        cmocka_unit_test(masked_pooling),
+        cmocka_unit_test(position_embedding),
+        cmocka_unit_test(attention),
+        cmocka_unit_test(recurrent),
+        cmocka_unit_test(losses_of_sequences),
         cmocka_unit_test(dense_of_sequences),
         cmocka_unit_test(reshape),
         cmocka_unit_test(softmax_cross_entropy),

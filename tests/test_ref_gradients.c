@@ -20,6 +20,9 @@
 #include "base/philox.h"
 #include "op_case.h"
 
+// A sequence (T, C), and a mask of its steps.
+#define MASKED(t, c)                                                                                                   \
+    {{.shape = LS_SHAPE(t, c)}, {.shape = LS_SHAPE(t), .dtype = LS_DTYPE_I32}}, .x_count = 2, .below = 2
 #define STEP      1e-5
 #define TOLERANCE 1e-8
 #define SAMPLE(...)                                                                                                    \
@@ -96,6 +99,8 @@ static problem make_problem(op_case c) {
     a->workspace = calloc((size_t)ls_shape_count(s->y[0].shape), sizeof *a->workspace);
     uint64_t *key = calloc(2 + (size_t)s->x[0].shape.dim[0], sizeof *key);
     assert_true(a->workspace && key);
+    const ls_ref_op *op = ls__ref_op_find(s->op);
+    if (op->scratch) a->scratch = new_values(op->scratch(s));
     key[0] = 9, key[1] = 3;
     for (int64_t i = 0; i < s->x[0].shape.dim[0]; i++) key[2 + i] = 5 + ((uint64_t)i << 40);
     a->random = (const ls_random_key *)(const void *)key;
@@ -108,6 +113,7 @@ static void free_problem(problem *p) {
     for (int k = 0; k < LS_MAX_PARAMS; k++) free(a->w[k]), free(a->dw[k]);
     for (int k = 0; k < LS_MAX_OUTPUTS; k++) free(a->y[k]), free(a->dy[k]);
     free(a->residual), free(a->dresidual), free(a->addend), free(a->workspace), free((void *)a->random);
+    free(a->scratch);
 }
 
 static void scale(double *values, ls_shape shape, double factor, double shift) {
@@ -452,6 +458,40 @@ static void embedding(void **state) {
 
 static void global_average_pool1d(void **state) {
     check_case((op_case){.op = LS_OP_GLOBAL_AVERAGE_POOL1D, .batch = 2, .x = SAMPLE(4, 3)});
+    check_case((op_case){.op = LS_OP_GLOBAL_AVERAGE_POOL1D, .batch = 3, .x = MASKED(4, 3)});
+}
+
+static void position_embedding(void **state) {
+    check_case((op_case){.op = LS_OP_POSITION_EMBEDDING,
+                         .batch = 2,
+                         .x = SAMPLE(3, 4),
+                         .attrs = &(ls_position_embedding_attrs){.rows = 5}});
+}
+
+static void attention(void **state) {
+    for (int i = 0; i < 4; i++) {
+        ls_attention_attrs a = {.heads = 1 + i % 2, .causal = i / 2};
+        check_case((op_case){.op = LS_OP_ATTENTION, .batch = 2, .x = SAMPLE(4, 12), .attrs = &a});
+        check_case((op_case){.op = LS_OP_ATTENTION, .batch = 3, .x = MASKED(4, 12), .attrs = &a});
+    }
+}
+
+static void recurrent(void **state) {
+    for (int i = 0; i < 8; i++) {
+        ls_recurrent_attrs a = {.units = 3, .return_sequences = i % 2, .backwards = i / 2 % 2};
+        ls_op_kind op = i / 4 ? LS_OP_GRU : LS_OP_LSTM;
+        check_case((op_case){.op = op, .batch = 2, .x = SAMPLE(3, 2), .attrs = &a});
+        check_case((op_case){.op = op, .batch = 3, .x = MASKED(4, 2), .attrs = &a});
+    }
+}
+
+static void losses_of_sequences(void **state) {
+    for (int i = 0; i < 2; i++)
+        check_case((op_case){.op = LS_OP_SOFTMAX_CROSS_ENTROPY,
+                             .batch = 2,
+                             .below = 4,
+                             .x = {{.shape = LS_SHAPE(3, 4)}, {.shape = LS_SHAPE(3), .dtype = LS_DTYPE_I32}},
+                             .attrs = &(ls_loss_attrs){.weight = 0.7, .label_smoothing = i ? 0.2 : 0}});
 }
 
 static void dense_of_sequences(void **state) {
@@ -799,6 +839,10 @@ int main(void) {
         cmocka_unit_test(layer_norm),
         cmocka_unit_test(embedding),
         cmocka_unit_test(global_average_pool1d),
+        cmocka_unit_test(position_embedding),
+        cmocka_unit_test(attention),
+        cmocka_unit_test(recurrent),
+        cmocka_unit_test(losses_of_sequences),
         cmocka_unit_test(dense_of_sequences),
         cmocka_unit_test(reshape),
         cmocka_unit_test(forward_values),

@@ -33,6 +33,9 @@ if(TARGET lockstep_program)
       COMMAND ${PYTHON3} ${CMAKE_CURRENT_SOURCE_DIR}/faults/kills.py $<TARGET_FILE:lockstep_program> --kills 8 --epochs 8)
     set_tests_properties(train.kills PROPERTIES TIMEOUT 600 LABELS "train;mpi;slow" PROCESSORS 2)
   endif()
+  add_test(NAME same_bits.sequences
+    COMMAND sh ${CMAKE_CURRENT_SOURCE_DIR}/train/sequences.sh $<TARGET_FILE:lockstep_program>)
+  set_tests_properties(same_bits.sequences PROPERTIES TIMEOUT 300 LABELS "train;mpi" PROCESSORS 2)
   foreach(model mnist-cnn resnet20 mobilenetv2)
     add_test(NAME same_bits.${model}
       COMMAND sh ${CMAKE_CURRENT_SOURCE_DIR}/train/same_bits.sh $<TARGET_FILE:lockstep_program> ${model})

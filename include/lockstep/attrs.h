@@ -51,7 +51,9 @@ typedef enum ls_padding {
     X(ONES, "ones")                                                                                                    \
     X(RANDOM_UNIFORM, "random_uniform")       /* from -0.05 to 0.05, for embeddings */                                 \
     X(HE_NORMAL_FAN_OUT, "he_normal_fan_out") /* VarianceScaling(2, "fan_out", "truncated_normal") */                  \
-    X(FAN_OUT_UNIFORM, "fan_out_uniform")     /* VarianceScaling(1 / 3, "fan_out", "uniform") */
+    X(FAN_OUT_UNIFORM, "fan_out_uniform")     /* VarianceScaling(1 / 3, "fan_out", "uniform") */                       \
+    X(ORTHOGONAL, "orthogonal")   /* rows, or columns where there are fewer, of length 1 at right angles */            \
+    X(UNIT_FORGET, "unit_forget") /* of an LSTM's bias: ones in its second quarter, else zeros */
 typedef enum ls_initializer {
 #define LS_INITIALIZER_ENUM(name, text) LS_INITIALIZER_##name,
     LS_INITIALIZER_LIST(LS_INITIALIZER_ENUM)
@@ -157,6 +159,28 @@ typedef struct ls_embedding_attrs {
     int width;                   // of the vector that each becomes (Keras's output_dim)
     ls_initializer initializer;  // default random_uniform
 } ls_embedding_attrs;
+
+typedef struct ls_position_embedding_attrs {
+    const char *name;
+    int rows;                    // positions there are: the longest sequence it takes
+    ls_initializer initializer;  // default random_uniform
+} ls_position_embedding_attrs;
+
+typedef struct ls_attention_attrs {
+    const char *name;
+    int heads;   // default 1; each has an equal share of the channels
+    int causal;  // 1: a position attends to itself and to what is before it
+} ls_attention_attrs;
+
+// What LSTM and GRU have.
+typedef struct ls_recurrent_attrs {
+    const char *name;
+    int units;
+    int return_sequences;  // 1: the state after each step, (N, T, units); 0: after the last, (N, units)
+    int backwards;         // 1: from the last step to the first; what belongs to a step still lies at its place
+    ls_initializer kernel_initializer, recurrent_initializer;  // default glorot_uniform, orthogonal
+    ls_initializer bias_initializer;  // default zeros, of an LSTM's forget gate ones (unit_forget_bias)
+} ls_recurrent_attrs;
 
 typedef struct ls_reshape_attrs {
     const char *name;

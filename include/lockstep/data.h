@@ -42,7 +42,7 @@ typedef struct ls_field {
 
 // ---- datasets by name ----------------------------------------------------------------------------------------------
 
-// Opens a dataset: "mnist:DIR", "fashion-mnist:DIR", "cifar10:DIR", "cifar100:DIR", "images:DIR", "csv:FILE", "tar:FILES", "tfrecord:FILES", "recordio:FILE", "lmdb:DIR", "hdf5:FILE", "numpy:FILE.npz", "digits", "shapes" or "synthetic:HxWxC" (`lockstep datasets`
+// Opens a dataset: "mnist:DIR", "fashion-mnist:DIR", "cifar10:DIR", "cifar100:DIR", "images:DIR", "csv:FILE", "tar:FILES", "tfrecord:FILES", "recordio:FILE", "lmdb:DIR", "hdf5:FILE", "numpy:FILE.npz", "digits", "shapes", "roles", "sentences", "text:FILE" or "synthetic:HxWxC" (`lockstep datasets`
 // says what they are). One copy per host, in memory its workers share, read by them in parallel; of files with an image each an index. The caller destroys it before the context. Collective.
 // Errors: NOT_FOUND, IO, BAD_DATA (the file, what is wrong with it), MISMATCH (hosts read different data).
 ls_status ls_dataset_open(ls_context *context, const char *spec, ls_dataset **out);
@@ -123,7 +123,10 @@ const ls_field *ls_dataset_find_field(const ls_dataset *dataset, const char *nam
 // Of the field "image"; {0}: none. Where images have sizes of their own, as those of "images:DIR", (0, 0, channels): ls_model_build takes the
 // network's own in place of a 0, and trainers resize images to what the network takes.
 ls_shape ls_dataset_image_shape(const ls_dataset *dataset);
-int ls_dataset_classes(const ls_dataset *dataset);  // of the field "label"; 0: none, or not class numbers
+int ls_dataset_classes(
+    const ls_dataset *dataset);  // of the field "label", else of "targets"; 0: none, or not class numbers
+// Of the field "tokens": (T) of sequences; {0}: none. *vocabulary, unless NULL: how many tokens there are, 0 where that is not known.
+ls_shape ls_dataset_sequence_shape(const ls_dataset *dataset, int *vocabulary);
 const char *ls_dataset_class(const ls_dataset *dataset, int index);  // its name, "frog"; NULL: it has none
 // Mean and deviation of pixel / 255 over the training set's images, channel by channel: (C) doubles each. As --normalize dataset
 // takes them. Errors: INVALID_ARGUMENT (no images of U8), those of reading a sample, OUT_OF_MEMORY.

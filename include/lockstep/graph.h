@@ -102,6 +102,28 @@ ls_value ls_layer_norm(ls_graph *graph, ls_value x, const ls_layer_norm_attrs *a
 ls_value ls_embedding(ls_graph *graph, ls_value x, const ls_embedding_attrs *attrs);
 // (N, T, C) -> (N, C): the mean over the sequence. Keras's GlobalAveragePooling1D.
 ls_value ls_global_average_pool1d(ls_graph *graph, ls_value x, const char *name);
+// The same over the steps that count (below), 0 where none does.
+ls_value ls_global_average_pool1d_masked(ls_graph *graph, ls_value x, ls_value mask, const char *name);
+// (N, T, C) -> the same: to position t row t of a table is added. A sequence may be as long as the table, no longer. Parameter:
+// NAME/embeddings (rows, C). As KerasHub's PositionEmbedding with the sum.
+ls_value ls_position_embedding(ls_graph *graph, ls_value x, const ls_position_embedding_attrs *attrs);
+
+// What follows takes sequences whose steps may not all count: `mask` is whole numbers (I32), (N, T), and a step whose number is 0 is
+// padding, as Keras's Embedding(mask_zero=True) says it; LS_NO_VALUE: all count. Mostly it is the tokens themselves.
+
+// (N, T, 3 C) -> (N, T, C): softmax attention. Of each position's 3 C channels the first C are its query, then come its key and its value;
+// head h has channels h C / heads and on of each. What it gives is sum_j p_j value_j with p = softmax_j(query . key_j / sqrt(C / heads))
+// over the positions j that count (and, with causal, are not after it), 0 where there are none. Without parameters: dense layers before
+// and after it make a multi-head attention. Source: Vaswani et al. 2017.
+ls_value ls_attention(ls_graph *graph, ls_value qkv, ls_value mask, const ls_attention_attrs *attrs);
+// (N, T, C) -> (N, units), or (N, T, units) with return_sequences: a long short-term memory. A step that does not count leaves the state
+// as it is, and gives it. Parameters, gates in the order input, forget, cell, output: NAME/kernel (C, 4 units), NAME/recurrent_kernel
+// (units, 4 units), NAME/bias (4 units). Source: Hochreiter and Schmidhuber 1997; Keras's LSTM.
+ls_value ls_lstm(ls_graph *graph, ls_value x, ls_value mask, const ls_recurrent_attrs *attrs);
+// The same with gated recurrent units, gates in the order update, reset, candidate; the reset gate is applied after the recurrent product
+// (reset_after=True, what cuDNN computes): NAME/kernel (C, 3 units), NAME/recurrent_kernel (units, 3 units), NAME/bias (2, 3 units), of
+// the input and of the state. Source: Cho et al. 2014; Keras's GRU.
+ls_value ls_gru(ls_graph *graph, ls_value x, ls_value mask, const ls_recurrent_attrs *attrs);
 // (N, ...) -> (N, shape...): as many elements, in the same order. Keras's Reshape.
 ls_value ls_reshape(ls_graph *graph, ls_value x, const ls_reshape_attrs *attrs);
 // (N, H, W, C) -> (N, top + H + bottom, left + W + right, C), zero outside.
@@ -124,7 +146,7 @@ ls_value ls_dropout(ls_graph *graph, ls_value x, const ls_dropout_attrs *attrs);
 // accuracy of its one output. Predictions compute neither.
 
 // Softmax cross-entropy of scores (N, classes), which have no activation. Targets: I32 class numbers (N), or F32 rows of weights
-// (N, classes).
+// (N, classes). Of sequences, scores (N, T, classes) and class numbers (N, T): the mean over a sample's positions.
 ls_value ls_softmax_cross_entropy(ls_graph *graph, ls_value logits, ls_value targets, const ls_loss_attrs *attrs);
 // Binary cross-entropy of logits of any shape, which have no activation: many labels at once, each there or not. The mean over a sample's
 // elements, as Keras's BinaryCrossentropy(from_logits=True). Targets: F32 of the same shape, mostly 0 or 1.
@@ -133,7 +155,10 @@ ls_value ls_binary_cross_entropy(ls_graph *graph, ls_value logits, ls_value targ
 ls_value ls_mean_squared_error(ls_graph *graph, ls_value prediction, ls_value targets, const ls_loss_attrs *attrs);
 // The same of |prediction - target|.
 ls_value ls_mean_absolute_error(ls_graph *graph, ls_value prediction, ls_value targets, const ls_loss_attrs *attrs);
-// The share of samples whose largest score is at the target's class; of equals the first counts. Targets as above.
+// e to the mean of the softmax cross-entropy, over all samples and positions: how many classes a network is in doubt between. Targets as
+// above.
+ls_value ls_perplexity(ls_graph *graph, ls_value logits, ls_value targets, const ls_metric_attrs *attrs);
+// The share of samples (and of positions) whose largest score is at the target's class; of equals the first counts. Targets as above.
 ls_value ls_accuracy(ls_graph *graph, ls_value scores, ls_value targets, const ls_metric_attrs *attrs);
 // The share of samples with fewer than k scores above that of the target's class, so that equals at the edge all count (Keras's
 // TopKCategoricalAccuracy, k: 5). Targets as above.
@@ -224,8 +249,9 @@ ls_parameter ls_store_parameter(const ls_store *store, int index);
 
 // How a built-in network is to be: the arguments Keras's applications take. ls_model_config_init gives the defaults.
 typedef struct ls_model_config {
-    ls_shape input;   // of one sample; {0} (the default): the model's own
-    int classes;      // 0 (the default): the model's own
+    ls_shape input;  // of one sample; {0} (the default): the model's own
+    int classes;     // 0 (the default): the model's own
+    int vocabulary;  // of networks of sequences: how many tokens there are; 0 (the default): the model's own, or there are none
     int include_top;  // 1 (the default): with the classifier; 0: the network ends in features (ls_graph_finish_features)
     const char *pooling;  // of the features: "none" (the default) (H, W, C); "avg", "max": (C), over the image
     // "softmax" (the default), "none". The network ends in logits either way: the softmax is part of the loss.
@@ -242,6 +268,7 @@ typedef struct ls_model_info {
     const char *name, *help;  // owned by the library
     ls_shape input;           // of one sample
     int classes;
+    int vocabulary;  // of networks of sequences (T), whose input are whole numbers below it; 0: it takes floating samples
     double
         imagenet_top1;  // of published weights, in per cent of ImageNet's validation set (docs/models.md); 0: there are none
 } ls_model_info;

@@ -140,6 +140,9 @@ ls_status ls_train_servers(const ls_train_config *config, int workers, int *out)
 
 // The shape (H, W, C) in which a network sees a dataset's images of shape `image`: what to build it for. Not collective.
 ls_shape ls_train_image_shape(const ls_train_config *config, ls_shape image);
+// Tells a network of what shape the dataset's samples are, as it will see them (images, or sequences), and, where `model` leaves it open, how
+// many classes and tokens there are. Not collective.
+void ls_train_fit_model(const ls_train_config *config, const ls_dataset *dataset, ls_model_config *model);
 
 // What the recipe makes of one image, as evaluation sees it: resized to `shape` (H, W, C), normalized, into out (H, W, C). Where normalize
 // is "dataset", mean and deviation are those of ls_train_result or ls_dataset_channels, (C) each; else they may be NULL. Not collective.

@@ -73,6 +73,15 @@ typedef struct bench {
 
 // --- synthetic data --------------------------------------------------------------------------------------------------
 
+// Of synthetic tokens, which are bytes; 0: the network takes images.
+static int vocabulary_of(const bench *b) {
+    int vocabulary = b->network.vocabulary;
+    ls_model_info m;
+    for (int i = 0; !vocabulary && (m = ls_model_at(i)).name; i++)
+        if (strcmp(m.name, b->model) == 0) vocabulary = m.vocabulary;
+    return vocabulary > 256 ? 256 : vocabulary;
+}
+
 static ls_status make_data(bench *b) {
     ls_shape image = b->stored;
     int64_t size = ls_shape_count(image), batch;
@@ -93,12 +102,22 @@ static ls_status make_data(bench *b) {
     }
     int classes = ls_graph_classes(b->graph), told = classes < 256 ? classes : 256;
     for (int64_t i = 0; i < count; i++) b->labels[i] = (uint8_t)(told ? b->images[i * size] % told : 0);
-    const ls_field fields[] = {{"image", image, LS_DTYPE_U8, 0}, {"label", {0}, LS_DTYPE_U8, classes}};
+    ls_field fields[] = {{"image", image, LS_DTYPE_U8, 0}, {"label", {0}, LS_DTYPE_U8, classes}};
+    const uint8_t *answers = b->labels;
+    int vocabulary = vocabulary_of(b);
+    if (vocabulary) {  // what is foretold of a sequence are its own tokens
+        for (int64_t i = 0; i < count * size; i++) b->images[i] = (uint8_t)(1 + b->images[i] % (vocabulary - 1));
+        fields[0] = (ls_field){"tokens", image, LS_DTYPE_U8, vocabulary};
+    }
+    if (!classes) {
+        fields[1] = (ls_field){"targets", image, LS_DTYPE_U8, vocabulary};
+        answers = b->images;
+    }
     ls_arrays_config data = {.name = "synthetic",
                              .fields = fields,
                              .field_count = 2,
-                             .train = {count, {b->images, b->labels}},
-                             .test = {test < count ? test : count, {b->images, b->labels}}};
+                             .train = {count, {b->images, answers}},
+                             .test = {test < count ? test : count, {b->images, answers}}};
     LS_TRY(ls_dataset_create_arrays(b->cli->context, &data, &b->data));
     b->samples = count;
     b->config.epochs = 1 + (int)((b->set.steps + steps - 1) / steps);
@@ -220,7 +239,10 @@ static void print_text(bench *b) {
            r->workers, r->workers == 1 ? "" : "s", r->replicas_per_worker, r->replicas_per_worker == 1 ? "" : "s",
            r->threads_per_replica, r->threads_per_replica == 1 ? "" : "s", (long long)r->global_batch,
            (long long)(r->global_batch / r->micro_batch), (long long)r->micro_batch);
-    printf("%-28s%s\n", "Images per second", cli_count((int64_t)(images + 0.5), count));
+    int64_t tokens = vocabulary_of(b) ? ls_shape_count(b->stored) : 0;
+    printf("%-28s%s\n", tokens ? "Sequences per second" : "Images per second",
+           cli_count((int64_t)(images + 0.5), count));
+    if (tokens) printf("%-28s%s\n", "Tokens per second", cli_count((int64_t)(images * (double)tokens + 0.5), count));
     double step = p->load + p->forward + p->backward + p->exchange + p->wait + p->update + p->serial;
     printf("%-28s%.2f ms (median; mean %.2f ms)\n", "Time per step", 1e3 * r->step_seconds_median, 1e3 * step);
     printf("%-28s%.2f, %.2f, %.2f ms\n", "  load, forward, backward", 1e3 * p->load, 1e3 * p->forward,

@@ -192,8 +192,7 @@ static ls_status build(evaluation *e, const ls_train_config *config) {
                        t->data);
     e->samples = ls_dataset_test_count(e->dataset);
     if (config->limit_test > 0 && config->limit_test < e->samples) e->samples = config->limit_test;
-    t->network.input = ls_train_image_shape(config, ls_dataset_image_shape(e->dataset));
-    if (!t->network.classes) t->network.classes = ls_dataset_classes(e->dataset);
+    ls_train_fit_model(config, e->dataset, &t->network);
     LS_TRY(ls_model_build(t->model, &t->network, &e->network));
     int classes = ls_graph_classes(e->network);
     LS_TRY(ls_graph_classifier(e->network, classes > TOP ? TOP : 0, &e->graph));

@@ -148,12 +148,11 @@ static ls_status create_graph(plan *p) {
     ls_model_config network = p->network;
     ls_shape stored;
     if (p->dataset) {
-        stored = ls_dataset_image_shape(p->dataset);
-        if (!network.classes) network.classes = ls_dataset_classes(p->dataset);
+        ls_train_fit_model(&p->config, p->dataset, &network);
     } else {
         LS_TRY(cli_model_input(p->model, p->set.input_shape, &stored));
+        network.input = ls_train_image_shape(&p->config, stored);
     }
-    network.input = ls_train_image_shape(&p->config, stored);
     return ls_model_build(p->model, &network, &p->graph);
 }
 

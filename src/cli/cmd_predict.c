@@ -231,8 +231,7 @@ static ls_status find_shape(prediction *p, cli *c) {
         return LS_OK;
     }
     LS_TRY(open_dataset(p, c));
-    t->network.input = ls_train_image_shape(&t->config, ls_dataset_image_shape(p->dataset));
-    if (!t->network.classes) t->network.classes = ls_dataset_classes(p->dataset);
+    ls_train_fit_model(&t->config, p->dataset, &t->network);
     return LS_OK;
 }
 

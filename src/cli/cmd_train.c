@@ -324,6 +324,27 @@ static void row(const char *what, const char *format, ...) {
     putchar('\n');
 }
 
+// Of a sample, where samples are sequences of them; else 0.
+static int64_t tokens_of(const run *r) {
+    ls_port input = ls_graph_input_at(r->graph, 0);
+    return input.dtype == LS_DTYPE_I32 ? ls_shape_count(input.shape) : 0;
+}
+
+// Of a language model, after the last epoch; of others NAN.
+static double perplexity(const run *r, int test) {
+    for (int i = 0; i < ls_trainer_measure_count(r->trainer); i++) {
+        ls_measure_result m = ls_trainer_measure(r->trainer, i);
+        if (strcmp(m.name, "perplexity") == 0 && (r->evaluated || !test)) return test ? m.test : m.train;
+    }
+    return NAN;
+}
+
+static int has_perplexity(const run *r) {
+    for (int i = 0; i < ls_trainer_measure_count(r->trainer); i++)
+        if (strcmp(ls_trainer_measure(r->trainer, i).name, "perplexity") == 0) return 1;
+    return 0;
+}
+
 static const char *stop_reason(const run *r) { return r->asked ? "signal" : "time limit"; }
 
 // The one thing that even a silent run says: it did less than it was asked to.
@@ -396,10 +417,15 @@ static void print_table(const run *r) {
         row("Time per epoch", "%.2f s (median of %d)", t->epoch_seconds_median, whole);
     else
         row("Time per epoch", "no epoch is whole");
-    row("Images per second", "%s", cli_count((int64_t)(t->images_per_second + 0.5), count));
+    int64_t tokens = tokens_of(r);
+    row(tokens ? "Sequences per second" : "Images per second", "%s",
+        cli_count((int64_t)(t->images_per_second + 0.5), count));
+    if (tokens)
+        row("Tokens per second", "%s", cli_count((int64_t)(t->images_per_second * (double)tokens + 0.5), count));
     if (r->evaluated) {
         row("Test loss", "%.4f", t->test_loss);
         row("Test accuracy", "%.2f %%", 100 * t->test_accuracy);
+        if (has_perplexity(r)) row("Test perplexity", "%.3f", perplexity(r, 1));
     }
     if (r->until_epoch)
         row("Time to that accuracy", "%.2f s of training, %d epoch%s (at least %g %% asked for)", r->until_seconds,
@@ -477,6 +503,9 @@ static ls_status write_record(run *r) {
                            .options = r->options,
                            .result = &r->result,
                            .evaluated = r->evaluated,
+                           .tokens = tokens_of(r),
+                           .train_perplexity = perplexity(r, 0),
+                           .test_perplexity = perplexity(r, 1),
                            .until_accuracy = r->set.until_accuracy,
                            .until_seconds = r->until_seconds,
                            .until_epoch = r->until_epoch,
@@ -722,8 +751,7 @@ static ls_status train(run *r) {
     LS_TRY(find_checkpoint(r));
     LS_TRY(ls_dataset_open(c->context, r->set.data, &r->dataset));
     ls_model_config model = r->model;  // that one stays as it was asked for, for the record
-    model.input = ls_train_image_shape(&r->config, ls_dataset_image_shape(r->dataset));
-    if (!model.classes) model.classes = ls_dataset_classes(r->dataset);
+    ls_train_fit_model(&r->config, r->dataset, &model);
     LS_TRY(ls_model_build(r->set.model, &model, &r->graph));
     LS_TRY(ls_trainer_create(c->context, r->graph, r->dataset, &r->config, &r->trainer));
     LS_TRY(load_weights(r));
@@ -738,6 +766,8 @@ static ls_status train(run *r) {
     int loud = speaks(r) ? r->set.verbose : 0;
     if (loud) print_head(r);
     cli_progress_begin(&r->progress, loud, r->checkpoints.resumed ? r->checkpoints.epoch : 1, r->config.epochs);
+    r->progress.tokens = tokens_of(r);
+    r->progress.perplexity = has_perplexity(r);
     c->stage = CLI_STAGE_ALONE;
     LS_TRY(fit(r));
     LS_TRY(find_asked(r));

@@ -23,7 +23,9 @@ static ls_status read_shape(const char *text, ls_shape *out) {
         long n = *p >= '0' && *p <= '9' ? strtol(p, &end, 10) : 0;
         if (n < 1 || n > MOST_SIDE || (*end && *end != 'x') || out->ndim == 3)
             return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
-                           "--input-shape: expected HxWxC, whole numbers from 1 to %d as in 224x224x3, got '%s'",
+                           "--input-shape: expected HxWxC, whole numbers from 1 to %d as in 224x224x3 (of sequences "
+                           "their length), "
+                           "got '%s'",
                            MOST_SIDE, text);
         out->dim[out->ndim++] = n;
         p = end;

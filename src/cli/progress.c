@@ -32,17 +32,26 @@ static void validation_text(const ls_epoch_result *e, char *text, size_t size) {
         snprintf(text, size, " - val_loss: %.4f - val_accuracy: %.4f", e->val_loss, e->val_accuracy);
 }
 
+// " - perplexity: 3.21", of a language model.
+static void perplexity_text(const cli_progress *d, double loss, char *text, size_t size) {
+    text[0] = 0;
+    if (d->perplexity) snprintf(text, size, " - perplexity: %.3f", exp(loss));
+}
+
 // " 57/469 [==>...] - ETA: 9s - loss: 1.2345 - accuracy: 0.6012 - 5400 images/s", the bar narrowed to fit `width`. `e` is the
 // epoch once it is over, NULL before.
-static int line_text(const ls_step_report *p, const ls_epoch_result *e, int width, char *text, size_t size) {
-    char steps[24], time[32], bar[BAR + 1], validation[80];
+static int line_text(const cli_progress *d, const ls_step_report *p, const ls_epoch_result *e, int width, char *text,
+                     size_t size) {
+    char steps[24], time[32], bar[BAR + 1], validation[80], doubt[40];
     int digits = snprintf(steps, sizeof steps, "%lld", (long long)p->steps), done = e || p->step >= p->steps;
     validation_text(e, validation, sizeof validation);
+    perplexity_text(d, p->loss, doubt, sizeof doubt);
     seconds_text(done ? p->seconds : p->seconds / (double)p->step * (double)(p->steps - p->step), time, sizeof time);
     char left[64], right[240];
     int a = snprintf(left, sizeof left, "%*lld/%s", digits, (long long)p->step, steps);
-    int b = snprintf(right, sizeof right, " - %s%s - loss: %.4f - accuracy: %.4f%s - %.0f images/s",
-                     done ? "" : "ETA: ", time, p->loss, p->accuracy, validation, p->images_per_second);
+    int b = snprintf(right, sizeof right, " - %s%s - loss: %.4f - accuracy: %.4f%s%s - %.0f %s/s",
+                     done ? "" : "ETA: ", time, p->loss, p->accuracy, doubt, validation,
+                     p->images_per_second * (d->tokens ? (double)d->tokens : 1), d->tokens ? "tokens" : "images");
     int cells = width - a - b - 4;
     if (cells > BAR) cells = BAR;
     if (cells < 3 && e) return snprintf(text, size, "%s%s", left, right);
@@ -58,7 +67,7 @@ static void draw_live(cli_progress *d, const ls_step_report *p, const ls_epoch_r
     char text[320];
     double now = ls_clock();
     if (!e && p->step < p->steps && now - d->drawn < REDRAW_SECONDS) return;
-    int width = cli_terminal_width(), n = line_text(p, e, width, text, sizeof text);
+    int width = cli_terminal_width(), n = line_text(d, p, e, width, text, sizeof text);
     int before = d->length < width ? d->length : width - 1;  // what is left of it in a window made smaller
     if (e && n >= width) {
         printf("\r%*s\r", before, "");
@@ -101,17 +110,18 @@ void cli_progress_epoch(cli_progress *d, const ls_epoch_result *e, int more) {
     p.loss = e->loss;
     p.accuracy = e->accuracy;
     p.images_per_second = e->images_per_second;
-    char text[320], time[32], validation[80];
+    char text[320], time[32], validation[80], doubt[40];
     if (d->verbose == 1 && d->terminal) {
         draw_live(d, &p, e);
     } else if (d->verbose == 1) {
-        line_text(&p, e, 1000, text, sizeof text);
+        line_text(d, &p, e, 1000, text, sizeof text);
         printf("%s\n", text);
     } else {
         seconds_text(p.seconds, time, sizeof time);
         validation_text(e, validation, sizeof validation);
-        snprintf(text, sizeof text, "%lld/%lld - %s - loss: %.4f - accuracy: %.4f", (long long)p.step,
-                 (long long)p.steps, time, p.loss, p.accuracy);
+        perplexity_text(d, p.loss, doubt, sizeof doubt);
+        snprintf(text, sizeof text, "%lld/%lld - %s - loss: %.4f - accuracy: %.4f%s", (long long)p.step,
+                 (long long)p.steps, time, p.loss, p.accuracy, doubt);
         int wraps = d->terminal && (int)(strlen(text) + strlen(validation)) > cli_terminal_width();
         printf("%s%s%s\n", text, wraps ? "\n  " : "", validation);
     }

@@ -68,8 +68,7 @@ static ls_status plan(const ls_context *context, const ls_dataset *data, const s
     char needs[32], has[32];
     if (g->mode != SCALE_STRONG) config.batch_size *= job.workers;
     if (g->mode == SCALE_WEAK) config.limit_train *= job.workers;
-    network.input = ls_train_image_shape(&config, ls_dataset_image_shape(data));
-    if (!network.classes) network.classes = ls_dataset_classes(data);
+    ls_train_fit_model(&config, data, &network);
     LS_TRY(ls_model_build(model, &network, &graph));
     ls_status status = ls_memory_plan(context, graph, &job, &config, &memory);
     ls_graph_destroy(&graph);

@@ -30,6 +30,9 @@
     X(hdf5)                                                                                                            \
     X(digits)                                                                                                          \
     X(shapes)                                                                                                          \
+    X(sentences)                                                                                                       \
+    X(text)                                                                                                            \
+    X(roles)                                                                                                           \
     X(synthetic)
 
 #define X(name) extern const ls_format ls_format_##name;
@@ -60,13 +63,18 @@ static ls_status make_memory(ls_dataset *d, int test, const ls_field *fields, in
     return ls_source_create_memory(name, fields, field_count, arrays, test ? &d->test : &d->train);
 }
 
+ls_status ls_data_set_fields(ls_data_host *host, ls_dataset *out, const ls_field *fields, int field_count,
+                             const ls_arrays *train, const ls_arrays *test) {
+    ls_status status = make_memory(out, 0, fields, field_count, train);
+    if (status == LS_OK) status = make_memory(out, 1, fields, field_count, test);
+    out->shared = 1;
+    return host->agree(host->self, status);
+}
+
 ls_status ls_data_set_images(ls_data_host *host, ls_dataset *out, ls_shape image, int classes, const ls_arrays *train,
                              const ls_arrays *test) {
     const ls_field fields[] = {{"image", image, LS_DTYPE_U8, 0}, {"label", {0}, LS_DTYPE_U8, classes}};
-    ls_status status = make_memory(out, 0, fields, 2, train);
-    if (status == LS_OK) status = make_memory(out, 1, fields, 2, test);
-    out->shared = 1;
-    return host->agree(host->self, status);
+    return ls_data_set_fields(host, out, fields, 2, train, test);
 }
 
 static ls_status create(const char *name, ls_dataset **out) {
@@ -328,7 +336,14 @@ ls_shape ls_dataset_image_shape(const ls_dataset *d) {
 
 int ls_dataset_classes(const ls_dataset *d) {
     const ls_field *label = ls_dataset_find_field(d, "label");
+    if (!label) label = ls_dataset_find_field(d, "targets");
     return label ? label->classes : 0;
+}
+
+ls_shape ls_dataset_sequence_shape(const ls_dataset *d, int *vocabulary) {
+    const ls_field *tokens = ls_dataset_find_field(d, "tokens");
+    if (vocabulary) *vocabulary = tokens ? tokens->classes : 0;
+    return tokens ? tokens->shape : (ls_shape){0};
 }
 
 const char *ls_dataset_format(int index, const char **argument, const char **help) {

@@ -62,6 +62,10 @@ const ls_format *const *ls_formats(void);
 // "0" to "9".
 extern const char *const ls__digit_classes[];
 
+// For formats: sources of any fields, which lie in the host's memory. Collective over the host's workers. Errors: those of
+// ls_source_create_memory.
+ls_status ls_data_set_fields(ls_data_host *host, ls_dataset *out, const ls_field *fields, int field_count,
+                             const ls_arrays *train, const ls_arrays *test);
 // For formats: sources of images (H, W, C) and labels below `classes`, at most 256, both as bytes in the host's memory.
 // Collective over the host's workers. Errors: OUT_OF_MEMORY.
 ls_status ls_data_set_images(ls_data_host *host, ls_dataset *out, ls_shape image, int classes, const ls_arrays *train,

@@ -23,6 +23,10 @@
     X(LAYER_NORM, layer_norm)                                                                                          \
     X(EMBEDDING, embedding)                                                                                            \
     X(GLOBAL_AVERAGE_POOL1D, global_average_pool1d)                                                                    \
+    X(POSITION_EMBEDDING, position_embedding)                                                                          \
+    X(ATTENTION, attention)                                                                                            \
+    X(LSTM, lstm)                                                                                                      \
+    X(GRU, gru)                                                                                                        \
     X(RESHAPE, reshape)                                                                                                \
     X(ZERO_PAD2D, zero_pad2d)                                                                                          \
     X(RESCALING, rescaling)                                                                                            \
@@ -36,6 +40,7 @@
     X(MEAN_SQUARED_ERROR, mean_squared_error)                                                                          \
     X(MEAN_ABSOLUTE_ERROR, mean_absolute_error)                                                                        \
     X(ACCURACY, accuracy)                                                                                              \
+    X(PERPLEXITY, perplexity)                                                                                          \
     X(TOP_K_ACCURACY, top_k_accuracy)                                                                                  \
     X(BINARY_ACCURACY, binary_accuracy)                                                                                \
     X(MEAN_ABSOLUTE_ERROR_METRIC, mean_absolute_error_metric)                                                          \

@@ -405,8 +405,9 @@ int64_t ls__graph_target_classes(const ls_graph *graph, ls_value input) {
         const ls_node *n = &graph->nodes[i];
         if (ls__op_find(n->op)->part == LS_PART_LAYER || n->input_count < 2 || n->inputs[1] != input) continue;
         const ls_tensor_type *scores = ls__input_type(graph, n, 0);
-        if (ls__input_type(graph, n, 1)->dtype != LS_DTYPE_I32 || scores->shape.ndim != 1) continue;
-        if (!least || scores->shape.dim[0] < least) least = scores->shape.dim[0];
+        int ndim = scores->shape.ndim;  // (classes), or (T, classes) of a sequence
+        if (ls__input_type(graph, n, 1)->dtype != LS_DTYPE_I32 || (ndim != 1 && ndim != 2)) continue;
+        if (!least || scores->shape.dim[ndim - 1] < least) least = scores->shape.dim[ndim - 1];
     }
     return least;
 }

@@ -36,6 +36,29 @@ static float uniform(uint64_t seed, uint32_t param, int64_t element, double limi
     return (float)((2.0 * ls_uniform(r.v[element % 4]) - 1) * limit);
 }
 
+// Normal draws, of which each vector in turn loses its part along those before it: rows, or columns where there are fewer of them.
+// Source: Saxe et al., "Exact solutions to the nonlinear dynamics of learning in deep linear neural networks", ICLR 2014; by the modified
+// Gram-Schmidt process.
+static void orthogonal(uint64_t seed, uint32_t param, ls_shape shape, float *out) {
+    int64_t columns = shape.dim[shape.ndim - 1], rows = ls_shape_count(shape) / columns;
+    int64_t count = rows < columns ? rows : columns, length = rows < columns ? columns : rows;
+    int64_t next = rows < columns ? columns : 1, step = rows < columns ? 1 : columns;
+    for (int64_t i = 0; i < rows * columns; i++) out[i] = (float)truncated_normal(seed, param, i);
+    for (int64_t v = 0; v < count; v++) {
+        float *mine = out + v * next;
+        for (int64_t u = 0; u < v; u++) {
+            const float *other = out + u * next;
+            double dot = 0;
+            for (int64_t i = 0; i < length; i++) dot += (double)mine[i * step] * (double)other[i * step];
+            for (int64_t i = 0; i < length; i++)
+                mine[i * step] = (float)((double)mine[i * step] - dot * (double)other[i * step]);
+        }
+        double squares = 0;
+        for (int64_t i = 0; i < length; i++) squares += (double)mine[i * step] * (double)mine[i * step];
+        for (int64_t i = 0; i < length; i++) mine[i * step] = (float)((double)mine[i * step] / sqrt(squares));
+    }
+}
+
 // Keras's VarianceScaling: weights of variance scale / fan.
 // Sources: Glorot and Bengio, "Understanding the difficulty of training deep feedforward neural networks", AISTATS
 // 2010, eq. 16; He et al., "Delving deep into rectifiers", ICCV 2015, eq. 10; LeCun et al., "Efficient BackProp", 1998,
@@ -60,6 +83,10 @@ void ls_param_initialize(const ls_store *store, int param, uint64_t seed, float 
     case LS_INITIALIZER_FAN_OUT_UNIFORM: variance = 1 / (3 * (double)p->fan_out); break;
     case LS_INITIALIZER_RANDOM_UNIFORM: variance = 0.05 * 0.05 / 3; break;
     case LS_INITIALIZER_ONES: constant = 1; break;
+    case LS_INITIALIZER_ORTHOGONAL: orthogonal(seed, (uint32_t)param, p->shape, out); return;
+    case LS_INITIALIZER_UNIT_FORGET:
+        for (int64_t i = 0; i < count; i++) out[i] = i >= count / 4 && i < count / 2;
+        return;
     case LS_INITIALIZER_DEFAULT:
     case LS_INITIALIZER_ZEROS: break;
     }

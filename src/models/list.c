@@ -45,7 +45,15 @@
     X(mobilenetv2)                                                                                                     \
     X(efficientnetb0)                                                                                                  \
     X(efficientnetb1)                                                                                                  \
-    X(efficientnetb2)
+    X(efficientnetb2)                                                                                                  \
+    X(lstm)                                                                                                            \
+    X(gru)                                                                                                             \
+    X(transformer)                                                                                                     \
+    X(lstm_lm)                                                                                                         \
+    X(lstm_lm_mini)                                                                                                    \
+    X(gru_lm)                                                                                                          \
+    X(transformer_lm)                                                                                                  \
+    X(transformer_lm_mini)
 
 #define X(name) extern const ls_model ls__model_##name;
 LS_MODELS(X)
@@ -69,6 +77,7 @@ ls_model_info ls_model_at(int index) {
                            .help = (*m)->help,
                            .input = (*m)->input,
                            .classes = (*m)->classes,
+                           .vocabulary = (*m)->vocabulary,
                            .imagenet_top1 = (*m)->imagenet_top1};
 }
 
@@ -118,6 +127,14 @@ static ls_status check(const ls_model *model, const ls_model_config *c) {
         return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
                        "%s: pooling %s is for a network without its classifier: ask for that too, or for no pooling",
                        model->name, c->pooling);
+    if (model->vocabulary && c->input.ndim != 1)
+        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
+                       "%s takes sequences of tokens, (T), and a sample of these has %d dimensions: text and roles are "
+                       "datasets of sequences",
+                       model->name, c->input.ndim);
+    if (!model->vocabulary && c->vocabulary)
+        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
+                       "%s takes images, not sequences of tokens, as lstm, gru and transformer do", model->name);
     if (c->input.ndim == 3 && (c->input.dim[0] < model->least_side || c->input.dim[1] < model->least_side))
         return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
                        "%s takes images of at least %dx%d, and these are %lldx%lld: resize them to "
@@ -138,6 +155,13 @@ static ls_status check_momentum(const ls_graph *g, double momentum) {
     return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "%s has no batch normalization: leave its momentum out", g->name);
 }
 
+static ls_status create(const ls_model *model, const ls_model_config *c, ls_graph **out) {
+    if (!model->vocabulary) return ls_graph_create(model->name, c->input, out);
+    LS_TRY(ls_graph_create_empty(model->name, NULL, out));
+    ls_graph_add_input(*out, "tokens", c->input, LS_DTYPE_I32);  // what is wrong with it the end of building tells
+    return LS_OK;
+}
+
 ls_status ls_model_build(const char *name, const ls_model_config *config, ls_graph **out) {
     LS_NEED(out, "out");
     *out = NULL;
@@ -150,9 +174,10 @@ ls_status ls_model_build(const char *name, const ls_model_config *config, ls_gra
     for (int d = 0; d < c.input.ndim && c.input.ndim == model->input.ndim; d++)
         if (c.input.dim[d] == 0) c.input.dim[d] = model->input.dim[d];  // images of any size become the network's own
     if (!c.classes) c.classes = model->classes;
+    if (!c.vocabulary) c.vocabulary = model->vocabulary;
     LS_TRY(check(model, &c));
     ls_graph *graph;
-    LS_TRY(ls_graph_create(name, c.input, &graph));
+    LS_TRY(create(model, &c, &graph));
     ls_value output = model->build(model, graph, ls_graph_input(graph), &c);
     ls_status status = c.include_top ? ls_graph_finish(graph, output) : ls_graph_finish_features(graph, output);
     if (status != LS_OK)

@@ -10,7 +10,8 @@ typedef struct ls_model ls_model;
 struct ls_model {
     const char *name, *help;
     ls_shape input;        // of one sample, unless the caller says otherwise
-    int classes;           // the same
+    int classes;           // the same; of a language model as many as its vocabulary
+    int vocabulary;        // above 0: it takes sequences (T) of tokens, of which there are so many; 0: floating samples
     int least_side;        // of images: smaller ones are refused; 0: whatever its layers take
     int has_features;      // 1: it can be built without its classifier (ls__model_top, ls__model_pooled)
     double imagenet_top1;  // published, of the weights of who it is the same as, in per cent; 0: none are
@@ -27,6 +28,10 @@ ls_value ls__model_top(ls_graph *graph, ls_value x, const ls_model_config *confi
 
 // The end of a network without its classifier, as a part of the former: what pooling is asked for, under these names (NULL: automatic).
 ls_value ls__model_pooled(ls_graph *graph, ls_value x, const ls_model_config *config, const char *avg, const char *max);
+
+// The end of a language model: "predictions", scores (T, classes) of x (T, C), an input "targets" (T), and loss, accuracy and
+// perplexity of both. Returns the scores.
+ls_value ls__model_language(ls_graph *graph, ls_value x, const ls_model_config *config);
 
 // The shape of a sample of what a layer computes; of no shape where building has failed.
 ls_shape ls__model_shape(const ls_graph *graph, ls_value x);

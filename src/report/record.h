@@ -19,12 +19,14 @@ typedef struct ls_record_info {
     const ls_train_config *config;
     const ls_option_set *options;  // every option the run was given or took by default
     const ls_train_result *result;
-    int evaluated;                 // 0: there are no test_loss and test_accuracy
-    double until_accuracy;         // of the test set, at which to end; 0: none was asked for
-    double until_seconds;          // of training until then
-    int until_epoch;               // 0: it was not reached
-    const char *stopped;           // why before its time, "time limit"; NULL: it was not
-    const ls_trace_layer *layers;  // (layer_count) of the trace, slowest first; NULL: none was recorded
+    int evaluated;                             // 0: there are no test_loss and test_accuracy
+    int64_t tokens;                            // of a sample, where samples are sequences; 0: they are not
+    double train_perplexity, test_perplexity;  // NAN: the network has none
+    double until_accuracy;                     // of the test set, at which to end; 0: none was asked for
+    double until_seconds;                      // of training until then
+    int until_epoch;                           // 0: it was not reached
+    const char *stopped;                       // why before its time, "time limit"; NULL: it was not
+    const ls_trace_layer *layers;              // (layer_count) of the trace, slowest first; NULL: none was recorded
     int layer_count;
     const char *resumed_from;                // the checkpoint that the run went on from; NULL: it did not
     const ls_checkpoint_costs *checkpoints;  // NULL: none were asked for

@@ -14,6 +14,15 @@ ls_shape ls_train_image_shape(const ls_train_config *config, ls_shape image) {
     return ls_recipe_shape(&recipe, image);
 }
 
+void ls_train_fit_model(const ls_train_config *config, const ls_dataset *dataset, ls_model_config *model) {
+    if (!dataset || !model) return;
+    int vocabulary;
+    ls_shape sequence = ls_dataset_sequence_shape(dataset, &vocabulary);
+    model->input = sequence.ndim ? sequence : ls_train_image_shape(config, ls_dataset_image_shape(dataset));
+    if (!model->classes) model->classes = ls_dataset_classes(dataset);
+    if (!model->vocabulary) model->vocabulary = vocabulary;
+}
+
 // The numbers of a normalization for one channel.
 static void scale_of(ls_normalization normalization, double mean, double deviation, float *offset, float *divisor) {
     *offset = *divisor = 127.5f;

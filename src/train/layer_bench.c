@@ -20,7 +20,7 @@ typedef struct bench_thread {
     ls_layer_bench *all;
     pthread_t thread;
     ls_device *device;
-    ls_graph *objective;  // the network with a loss
+    ls_graph *objective;  // the network with a loss; NULL: it has its own
     ls_runner *runner;
     int count;                         // steps of the plan
     ls_kernel **fastest;               // (count), NULL where nothing is computed
@@ -50,8 +50,12 @@ static ls_status make_plan(bench_thread *t) {
     LS_TRY(ls_precision_find(c->precision, &precision));
     ls_plan_config config = {.batch = c->micro_batch, .precision = precision, .mode = LS_PLAN_TRAINING};
     LS_TRY(ls_device_create(c->device, &options, &t->device));
-    LS_TRY(ls__graph_with_classifier_loss(t->all->graph, 0, 0, &t->objective));
-    LS_TRY(ls_runner_create(t->objective, t->device, &config, NULL, &t->runner));
+    const ls_graph *graph = t->all->graph;
+    if (!ls__graph_has_losses(graph)) {
+        LS_TRY(ls__graph_with_classifier_loss(graph, 0, 0, &t->objective));
+        graph = t->objective;
+    }
+    LS_TRY(ls_runner_create(graph, t->device, &config, NULL, &t->runner));
     LS_TRY(ls_runner_initialize(t->runner, c->seed));
     t->count = ls_plan_step_count(t->runner->plan);
     LS_TRY(ls_calloc(t->count * LS_LAYER_BENCH_ROUNDS, sizeof(double), &t->seconds));

@@ -154,10 +154,20 @@ ls_status ls__memory_check(const ls_trainer *t) {
 
 // Where there is none: one step's worth of samples, so that all plans but those of tails are made.
 static ls_status nothing(const ls_graph *graph, int64_t batch, ls_dataset **out) {
-    int classes = ls_graph_classes(graph);
-    const ls_field fields[] = {{"image", ls_graph_input_at(graph, 0).shape, LS_DTYPE_U8, 0},
-                               {"label", {0}, LS_DTYPE_I32, classes > 0 ? classes : 1}};
-    return ls_data_create_planned("none", fields, 2, batch, batch, out);
+    int classes = ls_graph_classes(graph), count = 0;
+    ls_field fields[LS_MAX_FIELDS] = {{"image", ls_graph_input_at(graph, 0).shape, LS_DTYPE_U8, 0}};
+    for (int i = 0; i < graph->input_count && i < LS_MAX_FIELDS - 1; i++) {
+        ls_port port = ls_graph_input_at(graph, i);
+        if (port.dtype != LS_DTYPE_I32) continue;
+        int64_t known = ls__graph_target_classes(graph, graph->inputs[i]);
+        fields[i] = (ls_field){.shape = port.shape, .dtype = LS_DTYPE_U8, .classes = known ? (int)known : 1};
+        snprintf(fields[i].name, sizeof fields[i].name, "%s", port.name);
+        count = i + 1;
+    }
+    if (!count) count = 1;
+    if (!ls__graph_has_losses(graph))
+        fields[count++] = (ls_field){"label", {0}, LS_DTYPE_I32, classes > 0 ? classes : 1};
+    return ls_data_create_planned("none", fields, count, batch, batch, out);
 }
 
 // The cores that each worker would have, if all hosts were like this one.

@@ -42,6 +42,43 @@ def draw(stream, variant, shape):
     return (2 * ((words(stream, variant, count) >> np.uint64(8)).astype(np.float64) * 2.0**-24) - 1).reshape(shape)
 
 
+class Recurrent(layers.Layer):
+    """A recurrent layer, whose second input, if there is one, is a mask. What belongs to a step lies at its place, backwards too."""
+
+    def __init__(self, inner):
+        super().__init__()
+        self.inner = inner
+
+    def build(self, shapes):
+        self.inner.build(shapes[0] if isinstance(shapes, list) else shapes)
+
+    def call(self, x):
+        x, mask = x if isinstance(x, list) else (x, None)
+        y = self.inner(x, mask=None if mask is None else mask != 0)
+        return y[:, ::-1] if self.inner.go_backwards and self.inner.return_sequences else y
+
+
+class Attention(layers.Layer):
+    """Query, key and value behind each other in the channels, as ls_attention takes them."""
+
+    def __init__(self, heads, causal=False):
+        super().__init__()
+        self.heads, self.causal = heads, causal
+
+    def call(self, x):
+        x, mask = x if isinstance(x, list) else (x, None)
+        n, t, c = x.shape
+        q, k, v = (p.reshape(n, t, self.heads, -1) for p in np.split(np.arange(c), 3) for p in [x[:, :, p]])
+        allowed = None if mask is None else (mask != 0)[:, None, None, :]
+        y = jax.nn.dot_product_attention(q, k, v, mask=allowed, is_causal=self.causal)
+        return y.reshape(n, t, c // 3)
+
+
+class MaskedMean(layers.GlobalAveragePooling1D):
+    def call(self, x):
+        return super().call(x[0], mask=x[1] != 0)
+
+
 BATCH = 2
 # name, layer, shapes of samples; numbers: below what.
 CASES = [
@@ -72,6 +109,17 @@ CASES = [
     ("multiply by channel", layers.Multiply(), [(2, 3, 2), (1, 1, 2)], 0),
     ("rescaling", layers.Rescaling(-0.3, 2.0), [(3, 5)], 0),
     ("global_average_pool2d keepdims", layers.GlobalAveragePooling2D(keepdims=True), [(3, 2, 4)], 0),
+    # The second input of two is a mask.
+    ("global_average_pool1d masked", MaskedMean(), [(4, 3), (4,)], 2),
+    ("lstm", Recurrent(layers.LSTM(3)), [(4, 2)], 0),
+    ("lstm sequences masked", Recurrent(layers.LSTM(3, return_sequences=True)), [(5, 2), (5,)], 2),
+    ("lstm backwards", Recurrent(layers.LSTM(2, return_sequences=True, go_backwards=True)), [(4, 3)], 0),
+    ("gru", Recurrent(layers.GRU(3)), [(4, 2)], 0),
+    ("gru sequences masked", Recurrent(layers.GRU(3, return_sequences=True)), [(5, 2), (5,)], 2),
+    ("gru backwards masked", Recurrent(layers.GRU(2, go_backwards=True)), [(4, 3), (4,)], 2),
+    ("attention", Attention(2), [(4, 12)], 0),
+    ("attention causal", Attention(1, causal=True), [(5, 9)], 0),
+    ("attention masked", Attention(2), [(6, 12), (6,)], 2),
 ]
 
 
@@ -81,7 +129,10 @@ def plain(array):
 
 def compute(index, name, layer, shapes, below):
     shapes = [(BATCH,) + s for s in shapes]
-    if below:
+    masked = len(shapes) > 1 and below > 0
+    if masked:
+        x = [draw(0, index, shapes[0]), (words(1, index, int(np.prod(shapes[1]))) % np.uint64(below)).astype(np.int32).reshape(shapes[1])]
+    elif below:
         x = [(words(0, index, int(np.prod(s))) % np.uint64(below)).astype(np.int32).reshape(s) for s in shapes]
     else:
         x = [draw(k, index, s) for k, s in enumerate(shapes)]
@@ -89,7 +140,7 @@ def compute(index, name, layer, shapes, below):
     weights = [draw(16 + k, index, tuple(w.shape)) for k, w in enumerate(layer.trainable_variables)]
 
     def apply(p, inputs):
-        return layer.stateless_call(p, [], inputs if len(inputs) > 1 else inputs[0])[0]
+        return layer.stateless_call(p, [v.value for v in layer.non_trainable_variables], inputs if len(inputs) > 1 else inputs[0])[0]
 
     y = apply(weights, x)
     dy = draw(32, index, y.shape)
@@ -98,11 +149,14 @@ def compute(index, name, layer, shapes, below):
         return (apply(p, inputs) * dy).sum()
 
     dw = jax.grad(objective, 0)(weights, x) if weights else []
-    dx = [] if below else jax.grad(objective, 1)(weights, x)
+    if masked:
+        dx = [jax.grad(lambda first: objective(weights, [first, x[1]]))(x[0])]
+    else:
+        dx = [] if below else jax.grad(objective, 1)(weights, x)
     return {
         "name": name,
         # Keras's tanh and its mean over images are in float32; ours keeps an epsilon in it.
-        "tolerance": 1e-9 if y.dtype == np.float64 and not name.endswith(("norm", "keepdims")) else 1e-6,
+        "tolerance": 1e-6 if y.dtype != np.float64 or name.endswith(("norm", "keepdims")) or name.startswith(("lstm", "gru", "attention")) else 1e-9,
         "shape": list(y.shape[1:]),
         "parameters": [{"name": w.name, "shape": list(w.shape)} for w in layer.trainable_variables],
         "y": plain(y),

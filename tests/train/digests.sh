@@ -41,6 +41,9 @@ if [ "$which" != cpu ]; then
         run "ref resnet20 sgd compress" resnet20 --data shapes $ref --limit-train 20 --optimizer sgd --momentum 0.9 --compress bf16
         both "ref mobilenetv2" mobilenetv2 --data shapes $ref --limit-train 12
         run "ref efficientnetb0" efficientnetb0 --data shapes $ref --limit-train 8 --normalize none
+        both "ref lstm masked" lstm --data roles $ref --limit-train 20
+        run "ref gru masked" gru --data roles $ref --limit-train 8
+        both "ref transformer-lm-mini" transformer-lm-mini --data sentences $ref --limit-train 8
         run "ref mnist-mlp reduce-broadcast" mnist-mlp --data digits $ref --limit-train 40 --strategy reduce-broadcast --replicas 2
     }
 fi

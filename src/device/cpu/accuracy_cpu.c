@@ -8,7 +8,8 @@
 
 typedef struct accuracy_kernel {
     ls_kernel base;
-    int64_t samples, classes;
+    int64_t samples, classes;  // of sequences, positions are samples
+    int64_t positions;         // of each
     int rows;
     int k;  // of the k largest; 0: of the largest, the first of equals
 } accuracy_kernel;
@@ -40,7 +41,7 @@ static ls_status run(ls_kernel *kernel, ls_queue *queue, const ls_span spans[LS_
         const float *row = x + n * k->classes;
         correct += k->k ? in_top_k(row, k->classes, label, k->k) : largest(row, k->classes) == label;
     }
-    *(double *)ls_span_host(spans[LS_ARG_Y]) = (double)correct;
+    *(double *)ls_span_host(spans[LS_ARG_Y]) = (double)correct / (double)k->positions;
     return LS_OK;
 }
 
@@ -52,8 +53,10 @@ ls_status ls__cpu_accuracy_create(ls_cpu *cpu, const ls_kernel_spec *spec, ls_ke
     LS_TRY(ls_calloc(1, sizeof *k, &k));
     k->base.ops = &ops;
     k->base.name = "loop:accuracy";
-    k->samples = spec->x[0].shape.dim[0];
-    k->classes = spec->x[0].shape.dim[1];
+    ls_shape x = spec->x[0].shape;
+    k->classes = x.dim[x.ndim - 1];
+    k->samples = ls_shape_count(x) / k->classes;
+    k->positions = k->samples / x.dim[0];
     k->k = spec->op == LS_OP_TOP_K_ACCURACY ? LS_ATTRS(ls_metric_attrs, &spec->attrs)->k : 0;
     k->rows = LS_ATTRS(ls_metric_attrs, &spec->attrs)->rows;
     return ls__cpu_loss_layouts(cpu, spec, &k->base, out);

@@ -78,6 +78,10 @@ ls_status ls__cpu_dnnl_kernel_create(ls_cpu *cpu, const_dnnl_primitive_desc_t pd
     X(LAYER_NORM, layer_norm)                                                                                          \
     X(EMBEDDING, embedding)                                                                                            \
     X(GLOBAL_AVERAGE_POOL1D, global_average_pool1d)                                                                    \
+    X(POSITION_EMBEDDING, position_embedding)                                                                          \
+    X(ATTENTION, attention)                                                                                            \
+    X(LSTM, recurrent)                                                                                                 \
+    X(GRU, recurrent)                                                                                                  \
     X(RESHAPE, elementwise)                                                                                            \
     X(ZERO_PAD2D, zero_pad2d)                                                                                          \
     X(RESCALING, rescaling)                                                                                            \
@@ -91,6 +95,7 @@ ls_status ls__cpu_dnnl_kernel_create(ls_cpu *cpu, const_dnnl_primitive_desc_t pd
     X(MEAN_SQUARED_ERROR, mean_error)                                                                                  \
     X(MEAN_ABSOLUTE_ERROR, mean_error)                                                                                 \
     X(ACCURACY, accuracy)                                                                                              \
+    X(PERPLEXITY, loss)                                                                                                \
     X(TOP_K_ACCURACY, accuracy)                                                                                        \
     X(BINARY_ACCURACY, binary_accuracy)                                                                                \
     X(MEAN_ABSOLUTE_ERROR_METRIC, mean_error)                                                                          \

@@ -11,6 +11,9 @@
 // or the outputs written. Takes the kernel over.
 ls_status ls__cpu_loss_layouts(ls_cpu *cpu, const ls_kernel_spec *spec, ls_kernel *kernel, ls_kernel **out);
 
+// Of sequences (N, T, classes), and perplexity: many rows.
+ls_status ls__cpu_sequence_loss_create(ls_cpu *cpu, const ls_kernel_spec *spec, ls_kernel **out);
+
 // exp(x) for x <= 0 from plain arithmetic, so that its bits do not depend on the C library: 2^k * e^r with |r| <= ln2 / 2
 // and a Taylor polynomial of degree 11, good to a relative 1e-14.
 static inline double ls__exp_plain(double x) {

@@ -98,6 +98,7 @@ static const ls_kernel_ops backward_ops = {run_backward, destroy};
 ls_status ls__cpu_loss_create(ls_cpu *cpu, const ls_kernel_spec *spec, ls_kernel **out) {
     const ls_loss_attrs *attrs = LS_ATTRS(ls_loss_attrs, &spec->attrs);
     loss_kernel *k;
+    if (spec->op == LS_OP_PERPLEXITY || spec->x[0].shape.ndim > 2) return ls__cpu_sequence_loss_create(cpu, spec, out);
     LS_TRY(ls_calloc(1, sizeof *k, &k));
     int backward = spec->pass == LS_PASS_BACKWARD_DATA;
     double smoothing = spec->pass == LS_PASS_INFERENCE ? 0 : attrs->label_smoothing;

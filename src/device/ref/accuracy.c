@@ -1,4 +1,5 @@
-// How many samples have their largest prediction where their largest target is; of equals the first counts.
+// How many samples have their largest prediction where their largest target is; of equals the first counts. Of sequences, the sum of the
+// shares of their positions.
 #include "device/ref/ref.h"
 
 static int64_t largest(const double *x, int64_t c) {
@@ -9,13 +10,14 @@ static int64_t largest(const double *x, int64_t c) {
 }
 
 static void forward(const ls_ref_args *a) {
-    int64_t n = a->spec->x[0].shape.dim[0], c = a->spec->x[0].shape.dim[1], correct = 0;
+    ls_shape x = a->spec->x[0].shape;
+    int64_t c = x.dim[x.ndim - 1], n = ls_shape_count(x) / c, correct = 0;
     int rows = LS_ATTRS(ls_metric_attrs, &a->spec->attrs)->rows;
     for (int64_t i = 0; i < n; i++) {
         int64_t label = rows ? largest(a->x[1] + i * c, c) : (int64_t)a->x[1][i];
         correct += largest(a->x[0] + i * c, c) == label;
     }
-    a->y[0][0] = (double)correct;
+    a->y[0][0] = (double)correct / (double)(n / x.dim[0]);
 }
 
 const ls_ref_op ls__ref_accuracy = {.kind = LS_OP_ACCURACY, .forward = forward};

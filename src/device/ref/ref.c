@@ -30,6 +30,10 @@
     X(layer_norm)                                                                                                      \
     X(embedding)                                                                                                       \
     X(global_average_pool1d)                                                                                           \
+    X(position_embedding)                                                                                              \
+    X(attention)                                                                                                       \
+    X(lstm)                                                                                                            \
+    X(gru)                                                                                                             \
     X(reshape)                                                                                                         \
     X(zero_pad2d)                                                                                                      \
     X(rescaling)                                                                                                       \
@@ -43,6 +47,7 @@
     X(mean_squared_error)                                                                                              \
     X(mean_absolute_error)                                                                                             \
     X(accuracy)                                                                                                        \
+    X(perplexity)                                                                                                      \
     X(top_k_accuracy)                                                                                                  \
     X(binary_accuracy)                                                                                                 \
     X(mean_absolute_error_metric)                                                                                      \
@@ -207,6 +212,7 @@ static ls_status kernel_run(ls_kernel *kernel, ls_queue *queue, const ls_span sp
                      .dresidual = tensor[LS_ARG_DRESIDUAL],
                      .addend = tensor[LS_ARG_ADDEND],
                      .workspace = args[LS_ARG_WORKSPACE],
+                     .scratch = scratch,
                      .random = args[LS_ARG_RANDOM]};
     memcpy(a.x, tensor + LS_ARG_X, sizeof a.x);
     memcpy(a.w, tensor + LS_ARG_W, sizeof a.w);
@@ -215,6 +221,7 @@ static ls_status kernel_run(ls_kernel *kernel, ls_queue *queue, const ls_span sp
     memcpy(a.dw, tensor + LS_ARG_DW, sizeof a.dw);
     memcpy(a.dy, tensor + LS_ARG_DY, sizeof a.dy);
     if (k->op->check) LS_TRY(k->op->check(&a));
+    if (k->op->scratch) memset(scratch, 0, (size_t)k->op->scratch(&k->spec) * sizeof *scratch);
     ls__ref_compute(k->op, &a);
     for (int i = 0; i < LS_ARG_COUNT; i++) {
         const ls_layout *layout = kernel->layout[i];
@@ -316,6 +323,7 @@ static ls_status kernel_create(ls_device *device, const ls_kernel_spec *spec, ls
     }
     if (op->keeps_workspace && spec->pass != LS_PASS_INFERENCE)
         k->base.workspace_bytes = ls_shape_count(spec->y[0].shape) * (int64_t)sizeof(int32_t);
+    if (op->scratch) k->base.scratch_bytes += op->scratch(spec) * (int64_t)sizeof(double);
     *out = &k->base;
     return LS_OK;
 }

@@ -17,6 +17,7 @@ typedef struct ls_ref_args {
         *dy[LS_MAX_OUTPUTS];  // outputs hold anything before and are overwritten
     double *residual, *dresidual, *addend;
     int32_t *workspace;  // NULL in inference
+    double *scratch;     // as much as the op asks for, zeroed
     const ls_random_key *random;
 } ls_ref_args;
 
@@ -32,6 +33,7 @@ typedef struct ls_ref_op {
     unsigned backward_reads;                         // of backward_data and backward: LS_REF_READS_*
     int seeds_gradient;                              // 1: backward starts here, there is no DY (losses)
     int keeps_workspace;                             // one int32_t per element of Y
+    int64_t (*scratch)(const ls_kernel_spec *spec);  // doubles it wants beside; NULL: none
     // That a pass can compute with the values it was given, before it does. NULL: it can with all.
     ls_status (*check)(const ls_ref_args *a);
     // Whether a pass uses an argument of those it is offered, where the rules above do not say it. NULL: they do.

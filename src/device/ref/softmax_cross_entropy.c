@@ -2,7 +2,18 @@
 
 #include "device/ref/ref.h"
 
-// x: logits (N, C). The largest logit is taken out before exp.
+// x: logits (N, C), or (N, T, C) of sequences, whose loss is the mean over their T positions. The largest logit is taken out before exp.
+
+typedef struct sizes {
+    int64_t rows, c;
+    double share;  // of a row in its sample's loss
+} sizes;
+
+static sizes sizes_of(const ls_ref_args *a) {
+    ls_shape x = a->spec->x[0].shape;
+    int64_t c = x.dim[x.ndim - 1], rows = ls_shape_count(x) / c;
+    return (sizes){rows, c, (double)x.dim[0] / (double)rows};
+}
 
 static int64_t largest(const double *x, int64_t c) {
     int64_t best = 0;
@@ -28,7 +39,8 @@ static double target(const ls_ref_args *a, int64_t i, int64_t k, int64_t c) {
 
 // The loss of a sample is sum_k target_k (log(sum_j exp(x_j)) - x_k).
 static void forward(const ls_ref_args *a) {
-    int64_t n = a->spec->x[0].shape.dim[0], c = a->spec->x[0].shape.dim[1];
+    sizes s = sizes_of(a);
+    int64_t n = s.rows, c = s.c;
     double loss = 0;
     for (int64_t i = 0; i < n; i++) {
         const double *x = a->x[0] + i * c;
@@ -39,18 +51,19 @@ static void forward(const ls_ref_args *a) {
             if (t != 0) loss += t * (log_sum - x[k]);
         }
     }
-    a->y[0][0] = loss * LS_ATTRS(ls_loss_attrs, &a->spec->attrs)->weight;
+    a->y[0][0] = loss * s.share * LS_ATTRS(ls_loss_attrs, &a->spec->attrs)->weight;
 }
 
 // softmax(x) times the targets' sum, minus the targets; times the weight.
 static void backward_data(const ls_ref_args *a) {
-    int64_t n = a->spec->x[0].shape.dim[0], c = a->spec->x[0].shape.dim[1];
+    sizes s = sizes_of(a);
+    int64_t n = s.rows, c = s.c;
     for (int64_t i = 0; i < n; i++) {
         const double *x = a->x[0] + i * c;
         double max = x[largest(x, c)], sum = exp_sum(x, c, max), targets = 0;
         for (int64_t k = 0; k < c; k++) targets += target(a, i, k, c);
         for (int64_t k = 0; k < c; k++)
-            a->dx[0][i * c + k] = (targets * exp(x[k] - max) / sum - target(a, i, k, c)) *
+            a->dx[0][i * c + k] = (targets * exp(x[k] - max) / sum - target(a, i, k, c)) * s.share *
                                   LS_ATTRS(ls_loss_attrs, &a->spec->attrs)->weight;
     }
 }

@@ -3,7 +3,7 @@
 
 static ls_status infer(ls_graph *graph, ls_node *node) {
     ls_metric_attrs *a = (ls_metric_attrs *)(void *)node->attrs.bytes;
-    LS_TRY(ls__targets_of_classes(graph, node, &a->rows));
+    LS_TRY(ls__targets_of_positions(graph, node, &a->rows));
     return ls__node_output(node, LS_SHAPE(1), LS_DTYPE_F64);
 }
 

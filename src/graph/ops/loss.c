@@ -47,6 +47,21 @@ ls_status ls__targets_of_elements(const ls_graph *graph, const ls_node *node) {
                    ls__shape_text(x->shape, one), ls__shape_text(t->shape, other));
 }
 
+ls_status ls__targets_of_positions(const ls_graph *graph, const ls_node *node, int *rows) {
+    const ls_tensor_type *x = ls__input_type(graph, node, 0), *t = ls__input_type(graph, node, 1);
+    char one[LS_SHAPE_TEXT], other[LS_SHAPE_TEXT];
+    if (x->shape.ndim != 2) return ls__targets_of_classes(graph, node, rows);
+    *rows = 0;
+    if (x->dtype == LS_DTYPE_F32 && t->dtype == LS_DTYPE_I32 && t->shape.ndim == 1 &&
+        t->shape.dim[0] == x->shape.dim[0])
+        return LS_OK;
+    return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
+                   "%s: of a sequence it takes scores (None, T, classes) and a class number for each position, "
+                   "(None, T) of i32, but was given %s of %s and %s of %s",
+                   node->name, ls__shape_text(x->shape, one), ls_dtype_name(x->dtype), ls__shape_text(t->shape, other),
+                   ls_dtype_name(t->dtype));
+}
+
 ls_status ls__targets_of_classes(const ls_graph *graph, const ls_node *node, int *rows) {
     const ls_tensor_type *x = ls__input_type(graph, node, 0), *t = ls__input_type(graph, node, 1);
     char one[LS_SHAPE_TEXT], other[LS_SHAPE_TEXT];

@@ -4,7 +4,7 @@
 static ls_status infer(ls_graph *graph, ls_node *node) {
     ls_loss_attrs *a = (ls_loss_attrs *)(void *)node->attrs.bytes;
     LS_TRY(ls__check_unused(node, "positive_weight", a->positive_weight));
-    LS_TRY(ls__targets_of_classes(graph, node, &a->rows));
+    LS_TRY(ls__targets_of_positions(graph, node, &a->rows));
     if (!(a->label_smoothing < 1))
         return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "%s: the label smoothing is at least 0 and less than 1, not %g",
                        node->name, a->label_smoothing);

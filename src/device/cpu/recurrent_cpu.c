@@ -1,0 +1,306 @@
+// LSTM and GRU. The input's products of all steps are one dense layer of the library's, as are in backward the gradients of the input and of
+// both kernels; between them each step is a dense layer of the state, and a loop. Products and gates are F32 in any precision.
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/memory.h"
+#include "device/cpu/cpu.h"
+#include "device/cpu/recurrent.h"
+
+// The dense layers inside. Forward: the input's products, a step's of the state. Backward: gradients of a step's state, of the input, of both
+// kernels.
+enum { INPUT, STATE, STATE_DATA = 0, INPUT_DATA, INPUT_WEIGHTS, STATE_WEIGHTS, PARTS };
+
+typedef struct recurrent_kernel {
+    ls_kernel base;
+    ls_kernel *part[PARTS];
+    int parts, backward, gru, backwards, sequences, trains, masked;
+    ls_dtype dtype;
+    int64_t n, t, c, u, gates;  // samples, steps, channels, units; products of a step
+    int threads;
+    // Of the workspace: gates (n, t, 4 u), c (n, 1 + t, u), both F32, and the states before each step (n, t, u). The first c of a sample is
+    // zero; c i + 1 is that after the i-th step that is made.
+    int64_t at_c, at_states;
+    // Of the scratch, forward: products of the input (n, t, gates) and of the state (n, gates), the state (n, u), and where nothing is
+    // kept c (n, u). Backward: gradients of both products (n, t, gates), of a step's (n, gates), dh and dc (n, u), one more (n, u).
+    int64_t at_input, at_state, at_step, at_h, at_dc, at_more, at_parts;
+} recurrent_kernel;
+
+static int64_t size_of(ls_dtype dtype) { return (int64_t)ls_dtype_size(dtype); }
+static int64_t step_at(const recurrent_kernel *k, int64_t i) { return k->backwards ? k->t - 1 - i : i; }
+
+typedef struct memory {
+    float *gates, *c;
+    char *states;                                // workspace
+    char *input, *state, *step, *h, *dc, *more;  // scratch
+    const int32_t *mask;
+} memory;
+
+static memory memory_of(const recurrent_kernel *k, void *const args[LS_ARG_COUNT]) {
+    char *work = args[LS_ARG_WORKSPACE], *scratch = args[LS_ARG_SCRATCH];
+    memory m = {.input = scratch + k->at_input,
+                .state = scratch + k->at_state,
+                .step = scratch + k->at_step,
+                .h = scratch + k->at_h,
+                .dc = scratch + k->at_dc,
+                .more = scratch + k->at_more,
+                .mask = k->masked ? args[LS_ARG_X + 1] : NULL};
+    if (k->trains || k->backward) {
+        m.gates = (float *)(void *)work;
+        m.c = k->gru ? NULL : (float *)(void *)(work + k->at_c);
+        m.states = work + k->at_states;
+    }
+    return m;
+}
+
+static int counts(const recurrent_kernel *k, const memory *m, int64_t n, int64_t at) {
+    return !m->mask || m->mask[n * k->t + at] != 0;
+}
+
+// --- forward ---------------------------------------------------------------------------------------------------------
+
+// Sample n at the i-th step that is made.
+static void forward_sample(const recurrent_kernel *k, const memory *m, char *y, int64_t n, int64_t i) {
+    int64_t at = step_at(k, i), row = n * k->t + at, bytes = k->u * size_of(k->dtype);
+    char *h = m->h + n * bytes;
+    float *c = m->c ? m->c + (n * (1 + k->t) + i) * k->u : (float *)(void *)m->dc + n * k->u;
+    ls_recurrent_step s = {.units = k->u,
+                           .input = (const float *)(const void *)m->input + row * k->gates,
+                           .state = (const float *)(const void *)m->state + n * k->gates,
+                           .gates = m->gates ? m->gates + row * 4 * k->u : NULL,
+                           .c_before = c,
+                           .c = m->c ? c + k->u : c,
+                           .dtype = k->dtype,
+                           .h_before = h,
+                           .h = h};
+    if (m->states) memcpy(m->states + row * bytes, h, (size_t)bytes);
+    if (m->c && i == 0) memset(c, 0, (size_t)k->u * sizeof *c);
+    if (counts(k, m, n, at))
+        (k->gru ? ls__gru_forward : ls__lstm_forward)(&s);
+    else if (m->c)
+        memcpy(s.c, c, (size_t)k->u * sizeof *c);
+    if (k->sequences)
+        memcpy(y + row * bytes, h, (size_t)bytes);
+    else if (i == k->t - 1)
+        memcpy(y + n * bytes, h, (size_t)bytes);
+}
+
+static ls_status run_forward(ls_kernel *kernel, ls_queue *queue, const ls_span spans[LS_ARG_COUNT]) {
+    void *args[LS_ARG_COUNT];
+    ls__host_args(spans, args);
+    const recurrent_kernel *k = (const recurrent_kernel *)kernel;
+    memory m = memory_of(k, args);
+    ls_span scratch = spans[LS_ARG_SCRATCH], inner[LS_ARG_COUNT] = {{0}};
+    inner[LS_ARG_X] = spans[LS_ARG_X];
+    inner[LS_ARG_W] = spans[LS_ARG_W];
+    inner[LS_ARG_W + 1] = spans[LS_ARG_W + 2];
+    inner[LS_ARG_Y] = ls_span_at(scratch, k->at_input);
+    inner[LS_ARG_SCRATCH] = ls_span_at(scratch, k->at_parts);
+    LS_TRY(ls_kernel_run(k->part[INPUT], queue, inner));
+    inner[LS_ARG_X] = ls_span_at(scratch, k->at_h);
+    inner[LS_ARG_W] = spans[LS_ARG_W + 1];
+    if (k->gru) inner[LS_ARG_W + 1] = ls_span_at(spans[LS_ARG_W + 2], k->gates * 4);
+    inner[LS_ARG_Y] = ls_span_at(scratch, k->at_state);
+    memset(m.h, 0, (size_t)(k->n * k->u * size_of(k->dtype)));
+    if (!m.c) memset(m.dc, 0, (size_t)(k->n * k->u) * 4);
+    for (int64_t i = 0; i < k->t; i++) {
+        LS_TRY(ls_kernel_run(k->part[STATE], queue, inner));
+#pragma omp parallel for num_threads(k->threads) if (k->threads > 1)
+        for (int64_t n = 0; n < k->n; n++) forward_sample(k, &m, args[LS_ARG_Y], n, i);
+    }
+    return LS_OK;
+}
+
+// --- backward --------------------------------------------------------------------------------------------------------
+
+// Gradients of both products of sample n at the i-th step that was made; dh and dc go on to the state before it.
+static void backward_sample(const recurrent_kernel *k, const memory *m, const char *dy, int64_t n, int64_t i) {
+    int64_t at = step_at(k, i), row = n * k->t + at, bytes = k->u * size_of(k->dtype);
+    int64_t products = k->gates * size_of(k->dtype);
+    float *dh = (float *)(void *)m->h + n * k->u, *c = m->c ? m->c + (n * (1 + k->t) + i) * k->u : NULL;
+    char *step = m->step + n * products;
+    if (k->sequences)
+        ls__recurrent_add(dh, dy + row * bytes, k->dtype, k->u);
+    else if (i == k->t - 1)
+        ls__recurrent_add(dh, dy + n * bytes, k->dtype, k->u);
+    ls_recurrent_back s = {.units = k->u,
+                           .gates = m->gates + row * 4 * k->u,
+                           .c_before = c,
+                           .c = c ? c + k->u : NULL,
+                           .h_before = m->states + row * bytes,
+                           .dtype = k->dtype,
+                           .dh = dh,
+                           .dc = (float *)(void *)m->dc + n * k->u,
+                           .dinput = m->input + row * products,
+                           .dstate = step};
+    if (!counts(k, m, n, at)) {
+        memset(s.dinput, 0, (size_t)products);
+        memset(step, 0, (size_t)products);
+    } else if (k->gru) {
+        ls__gru_backward(&s);
+    } else {
+        ls__lstm_backward(&s);
+        memcpy(step, s.dinput, (size_t)products);
+    }
+    if (k->gru) memcpy(m->state + row * products, step, (size_t)products);
+}
+
+static ls_status run_steps(const recurrent_kernel *k, ls_queue *queue, const ls_span spans[LS_ARG_COUNT],
+                           const memory *m, const char *dy) {
+    ls_span scratch = spans[LS_ARG_SCRATCH], inner[LS_ARG_COUNT] = {{0}};
+    float *dh = (float *)(void *)m->h;
+    inner[LS_ARG_DY] = ls_span_at(scratch, k->at_step);
+    inner[LS_ARG_W] = spans[LS_ARG_W + 1];
+    inner[LS_ARG_DX] = ls_span_at(scratch, k->at_more);
+    inner[LS_ARG_SCRATCH] = ls_span_at(scratch, k->at_parts);
+    memset(dh, 0, (size_t)(k->n * k->u) * 4);
+    memset(m->dc, 0, (size_t)(k->n * k->u) * 4);
+    for (int64_t i = k->t - 1; i >= 0; i--) {
+#pragma omp parallel for num_threads(k->threads) if (k->threads > 1)
+        for (int64_t n = 0; n < k->n; n++) backward_sample(k, m, dy, n, i);
+        if (i == 0) break;
+        LS_TRY(ls_kernel_run(k->part[STATE_DATA], queue, inner));
+        ls__recurrent_add(dh, m->more, k->part[STATE_DATA]->layout[LS_ARG_DX]->dtype, k->n * k->u);
+    }
+    return LS_OK;
+}
+
+static ls_status run_backward(ls_kernel *kernel, ls_queue *queue, const ls_span spans[LS_ARG_COUNT]) {
+    void *args[LS_ARG_COUNT];
+    ls__host_args(spans, args);
+    const recurrent_kernel *k = (const recurrent_kernel *)kernel;
+    memory m = memory_of(k, args);
+    ls_span scratch = spans[LS_ARG_SCRATCH], inner[LS_ARG_COUNT] = {{0}};
+    LS_TRY(run_steps(k, queue, spans, &m, args[LS_ARG_DY]));
+    ls_span dinput = ls_span_at(scratch, k->at_input), dstate = ls_span_at(scratch, k->at_state);
+    inner[LS_ARG_SCRATCH] = ls_span_at(scratch, k->at_parts);
+    inner[LS_ARG_DY] = dinput;
+    inner[LS_ARG_W] = spans[LS_ARG_W];
+    inner[LS_ARG_DX] = spans[LS_ARG_DX];
+    LS_TRY(ls_kernel_run(k->part[INPUT_DATA], queue, inner));
+    inner[LS_ARG_X] = spans[LS_ARG_X];
+    inner[LS_ARG_DW] = spans[LS_ARG_DW];
+    LS_TRY(ls_kernel_run(k->part[INPUT_WEIGHTS], queue, inner));
+    inner[LS_ARG_DY] = k->gru ? dstate : dinput;
+    inner[LS_ARG_X] = ls_span_at(spans[LS_ARG_WORKSPACE], k->at_states);
+    inner[LS_ARG_DW] = spans[LS_ARG_DW + 1];
+    LS_TRY(ls_kernel_run(k->part[STATE_WEIGHTS], queue, inner));
+    float *bias = args[LS_ARG_DW + 2];
+    ls__recurrent_sum(m.input, k->dtype, k->n * k->t, k->gates, bias);
+    if (k->gru) ls__recurrent_sum(m.state, k->dtype, k->n * k->t, k->gates, bias + k->gates);
+    return LS_OK;
+}
+
+static void destroy(ls_kernel *kernel) {
+    recurrent_kernel *k = (recurrent_kernel *)kernel;
+    for (int i = 0; i < PARTS; i++) ls_kernel_destroy(&k->part[i]);
+    free(k);
+}
+
+// --- making it -------------------------------------------------------------------------------------------------------
+
+// A dense layer of `rows` rows by parameter `w`, with a bias or without; all rows lie one after the other.
+static ls_status add_part(ls_cpu *cpu, const ls_kernel_spec *spec, recurrent_kernel *k, int index, ls_pass pass,
+                          int64_t rows, int w, int bias) {
+    int64_t channels = spec->w[w].shape.dim[0];
+    ls_kernel_spec part = {.op = LS_OP_DENSE, .pass = pass, .x_count = 1, .y_count = 1, .w_count = 1 + bias};
+    *(ls_dense_attrs *)(void *)part.attrs.bytes = (ls_dense_attrs){.units = (int)k->gates, .no_bias = !bias};
+    part.x[0] = (ls_tensor_type){LS_SHAPE(rows, channels), k->dtype, k->dtype};
+    part.y[0] = (ls_tensor_type){LS_SHAPE(rows, k->gates), LS_DTYPE_F32, k->dtype};
+    part.w[0] = spec->w[w];
+    part.w[1] = (ls_tensor_type){LS_SHAPE(k->gates), LS_DTYPE_F32, LS_DTYPE_F32};
+    // The gradient of the state, which many steps add to, in F32 where the library gives it.
+    ls_status status = LS_STATUS_UNSUPPORTED;
+    if (pass == LS_PASS_BACKWARD_DATA && w == 1) part.x[0].dtype = LS_DTYPE_F32;
+    if (part.x[0].dtype != k->dtype) status = ls__cpu_conv2d_create(cpu, &part, &k->part[index]);
+    part.x[0].dtype = status == LS_OK ? part.x[0].dtype : k->dtype;
+    if (status != LS_OK) LS_TRY(ls__cpu_conv2d_create(cpu, &part, &k->part[index]));
+    k->parts = index + 1;
+    int weights = pass == LS_PASS_BACKWARD_WEIGHTS;
+    ls_arg arg = weights ? LS_ARG_DW : LS_ARG_W;
+    const ls_layout *layout = k->part[index]->layout[arg];
+    // The two passes that read one parameter take it as they like; of one pass there is one.
+    k->base.layout[arg + w] = layout;
+    return LS_OK;
+}
+
+static ls_status add_parts(ls_cpu *cpu, const ls_kernel_spec *spec, recurrent_kernel *k) {
+    int64_t all = k->n * k->t;
+    if (!k->backward) {
+        LS_TRY(add_part(cpu, spec, k, INPUT, LS_PASS_TRAINING, all, 0, 1));
+        return add_part(cpu, spec, k, STATE, LS_PASS_TRAINING, k->n, 1, k->gru);
+    }
+    LS_TRY(add_part(cpu, spec, k, STATE_DATA, LS_PASS_BACKWARD_DATA, k->n, 1, 0));
+    LS_TRY(add_part(cpu, spec, k, INPUT_DATA, LS_PASS_BACKWARD_DATA, all, 0, 0));
+    LS_TRY(add_part(cpu, spec, k, INPUT_WEIGHTS, LS_PASS_BACKWARD_WEIGHTS, all, 0, 0));
+    return add_part(cpu, spec, k, STATE_WEIGHTS, LS_PASS_BACKWARD_WEIGHTS, all, 1, 0);
+}
+
+static ls_status choose_layouts(ls_cpu *cpu, const ls_kernel_spec *spec, recurrent_kernel *k) {
+    const ls_layout *x, *y, *b;
+    ls_device *d = &cpu->base;
+    LS_TRY(d->ops->layout_plain(d, spec->x[0].shape, k->dtype, 0, &x));
+    LS_TRY(d->ops->layout_plain(d, spec->y[0].shape, k->dtype, 0, &y));
+    LS_TRY(d->ops->layout_plain(d, spec->w[2].shape, LS_DTYPE_F32, 1, &b));
+    k->base.layout[LS_ARG_X] = x;
+    k->base.layout[k->backward ? LS_ARG_DY : LS_ARG_Y] = y;
+    k->base.layout[k->backward ? LS_ARG_DW + 2 : LS_ARG_W + 2] = b;
+    if (k->backward) k->base.layout[LS_ARG_DX] = x;
+    if (k->masked) LS_TRY(d->ops->layout_plain(d, spec->x[1].shape, LS_DTYPE_I32, 0, &k->base.layout[LS_ARG_X + 1]));
+    return LS_OK;
+}
+
+static int64_t take(int64_t *at, int64_t bytes) {
+    int64_t from = *at;
+    *at += ls_round_up(bytes, LS_ALIGN);
+    return from;
+}
+
+static void lay_out(recurrent_kernel *k) {
+    int64_t rows = k->n * k->t, size = size_of(k->dtype), work = 0, used = 0, most = 0;
+    take(&work, rows * 4 * k->u * 4);
+    k->at_c = take(&work, k->gru ? 0 : k->n * (1 + k->t) * k->u * 4);
+    k->at_states = take(&work, rows * k->u * size);
+    if (k->trains || k->backward) k->base.workspace_bytes = work;
+    k->at_input = take(&used, rows * k->gates * (k->backward ? size : 4));
+    k->at_state = take(&used, k->backward ? (k->gru ? rows * k->gates * size : 0) : k->n * k->gates * 4);
+    k->at_step = take(&used, k->backward ? k->n * k->gates * size : 0);
+    k->at_h = take(&used, k->n * k->u * (k->backward ? 4 : size));
+    k->at_dc = take(&used, k->n * k->u * 4);
+    k->at_more = take(&used, k->backward ? k->n * k->u * 4 : 0);
+    k->at_parts = used;
+    for (int i = 0; i < k->parts; i++)
+        if (k->part[i]->scratch_bytes > most) most = k->part[i]->scratch_bytes;
+    k->base.scratch_bytes = used + most;
+}
+
+ls_status ls__cpu_recurrent_create(ls_cpu *cpu, const ls_kernel_spec *spec, ls_kernel **out) {
+    static const ls_kernel_ops forward_ops = {run_forward, destroy}, backward_ops = {run_backward, destroy};
+    const ls_recurrent_attrs *a = LS_ATTRS(ls_recurrent_attrs, &spec->attrs);
+    const int64_t *x = spec->x[0].shape.dim;
+    recurrent_kernel *k;
+    LS_TRY(ls_calloc(1, sizeof *k, &k));
+    k->backward = spec->pass == LS_PASS_BACKWARD;
+    k->trains = spec->pass == LS_PASS_TRAINING;
+    k->gru = spec->op == LS_OP_GRU;
+    k->backwards = a->backwards;
+    k->sequences = a->return_sequences;
+    k->masked = spec->x_count > 1;
+    k->dtype = spec->x[0].dtype;
+    k->n = x[0], k->t = x[1], k->c = x[2], k->u = a->units;
+    k->gates = (k->gru ? 3 : 4) * k->u;
+    k->threads = cpu->base.options.threads;
+    k->base.ops = k->backward ? &backward_ops : &forward_ops;
+    ls_status status = add_parts(cpu, spec, k);
+    if (status == LS_OK) status = choose_layouts(cpu, spec, k);
+    if (status != LS_OK) {
+        destroy(&k->base);
+        return status;
+    }
+    k->base.name = k->part[0]->name;
+    lay_out(k);
+    k->base.tiles = k->n;
+    *out = &k->base;
+    return LS_OK;
+}

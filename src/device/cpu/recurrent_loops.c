@@ -1,0 +1,115 @@
+#include "device/cpu/recurrent.h"
+
+#include "device/cpu/blocks_impl.h"
+#include "device/cpu/math_impl.h"
+
+#define F LS_DTYPE_F32
+
+LS_INLINE v16f load(ls_dtype dtype, const void *from, int64_t i, int64_t lanes) {
+    return load_lanes(dtype, from, i, lanes);
+}
+
+LS_INLINE void lstm_lanes(const ls_recurrent_step *s, int64_t i, int64_t lanes) {
+    int64_t u = s->units;
+    v16f z[4];
+    for (int g = 0; g < 4; g++) z[g] = load(F, s->input, g * u + i, lanes) + load(F, s->state, g * u + i, lanes);
+    v16f in = sigmoid16(z[0]), forget = sigmoid16(z[1]), cell = tanh16(z[2]), out = sigmoid16(z[3]);
+    v16f c = forget * load(F, s->c_before, i, lanes) + in * cell;
+    if (s->gates) {
+        store_lanes(F, s->gates, i, in, lanes);
+        store_lanes(F, s->gates, u + i, forget, lanes);
+        store_lanes(F, s->gates, 2 * u + i, cell, lanes);
+        store_lanes(F, s->gates, 3 * u + i, out, lanes);
+    }
+    store_lanes(F, s->c, i, c, lanes);
+    store_lanes(s->dtype, s->h, i, out * tanh16(c), lanes);
+}
+
+LS_CLONES void ls__lstm_forward(const ls_recurrent_step *s) {
+    int64_t i = 0;
+    for (; i + 16 <= s->units; i += 16) lstm_lanes(s, i, 16);
+    if (i < s->units) lstm_lanes(s, i, s->units - i);
+}
+
+LS_INLINE void gru_lanes(const ls_recurrent_step *s, int64_t i, int64_t lanes) {
+    int64_t u = s->units;
+    v16f z = sigmoid16(load(F, s->input, i, lanes) + load(F, s->state, i, lanes));
+    v16f r = sigmoid16(load(F, s->input, u + i, lanes) + load(F, s->state, u + i, lanes));
+    v16f product = load(F, s->state, 2 * u + i, lanes), h = load(s->dtype, s->h_before, i, lanes);
+    v16f n = tanh16(load(F, s->input, 2 * u + i, lanes) + r * product);
+    if (s->gates) {
+        store_lanes(F, s->gates, i, z, lanes);
+        store_lanes(F, s->gates, u + i, r, lanes);
+        store_lanes(F, s->gates, 2 * u + i, n, lanes);
+        store_lanes(F, s->gates, 3 * u + i, product, lanes);
+    }
+    store_lanes(s->dtype, s->h, i, z * h + (1.0f - z) * n, lanes);
+}
+
+LS_CLONES void ls__gru_forward(const ls_recurrent_step *s) {
+    int64_t i = 0;
+    for (; i + 16 <= s->units; i += 16) gru_lanes(s, i, 16);
+    if (i < s->units) gru_lanes(s, i, s->units - i);
+}
+
+LS_INLINE void lstm_back(const ls_recurrent_back *s, int64_t i, int64_t lanes) {
+    int64_t u = s->units;
+    v16f in = load(F, s->gates, i, lanes), forget = load(F, s->gates, u + i, lanes);
+    v16f cell = load(F, s->gates, 2 * u + i, lanes), out = load(F, s->gates, 3 * u + i, lanes);
+    v16f t = tanh16(load(F, s->c, i, lanes)), dh = load(F, s->dh, i, lanes);
+    v16f dc = load(F, s->dc, i, lanes) + dh * out * (1.0f - t * t);
+    store_lanes(s->dtype, s->dinput, i, dc * cell * in * (1.0f - in), lanes);
+    store_lanes(s->dtype, s->dinput, u + i, dc * load(F, s->c_before, i, lanes) * forget * (1.0f - forget), lanes);
+    store_lanes(s->dtype, s->dinput, 2 * u + i, dc * in * (1.0f - cell * cell), lanes);
+    store_lanes(s->dtype, s->dinput, 3 * u + i, dh * t * out * (1.0f - out), lanes);
+    store_lanes(F, s->dc, i, dc * forget, lanes);
+    store_lanes(F, s->dh, i, all16(0), lanes);
+}
+
+LS_CLONES void ls__lstm_backward(const ls_recurrent_back *s) {
+    int64_t i = 0;
+    for (; i + 16 <= s->units; i += 16) lstm_back(s, i, 16);
+    if (i < s->units) lstm_back(s, i, s->units - i);
+}
+
+LS_INLINE void gru_back(const ls_recurrent_back *s, int64_t i, int64_t lanes) {
+    int64_t u = s->units;
+    v16f z = load(F, s->gates, i, lanes), r = load(F, s->gates, u + i, lanes), n = load(F, s->gates, 2 * u + i, lanes);
+    v16f dh = load(F, s->dh, i, lanes), dn = dh * (1.0f - z) * (1.0f - n * n);
+    v16f dz = dh * (load(s->dtype, s->h_before, i, lanes) - n) * z * (1.0f - z);
+    v16f dr = dn * load(F, s->gates, 3 * u + i, lanes) * r * (1.0f - r);
+    store_lanes(s->dtype, s->dinput, i, dz, lanes);
+    store_lanes(s->dtype, s->dinput, u + i, dr, lanes);
+    store_lanes(s->dtype, s->dinput, 2 * u + i, dn, lanes);
+    store_lanes(s->dtype, s->dstate, i, dz, lanes);
+    store_lanes(s->dtype, s->dstate, u + i, dr, lanes);
+    store_lanes(s->dtype, s->dstate, 2 * u + i, dn * r, lanes);
+    store_lanes(F, s->dh, i, dh * z, lanes);
+}
+
+LS_CLONES void ls__gru_backward(const ls_recurrent_back *s) {
+    int64_t i = 0;
+    for (; i + 16 <= s->units; i += 16) gru_back(s, i, 16);
+    if (i < s->units) gru_back(s, i, s->units - i);
+}
+
+LS_CLONES void ls__recurrent_add(float *to, const void *from, ls_dtype dtype, int64_t count) {
+    for (int64_t i = 0; i < count; i += 16) {
+        int64_t lanes = count - i < 16 ? count - i : 16;
+        store_lanes(F, to, i, load(F, to, i, lanes) + load(dtype, from, i, lanes), lanes);
+    }
+}
+
+LS_CLONES void ls__recurrent_sum(const void *from, ls_dtype dtype, int64_t rows, int64_t width, float *sums) {
+    float v[BLOCK];
+    for (int64_t c = 0; c < width; c += BLOCK) {
+        int64_t count = width - c < BLOCK ? width - c : BLOCK;
+        double sum[BLOCK] = {0};
+        for (int64_t r = 0; r < rows; r++) {
+            load_block(dtype, from, r * width + c, count, v);
+            for (int j = 0; j < BLOCK; j++) sum[j] += (double)v[j];
+        }
+        for (int j = 0; j < BLOCK; j++) v[j] = (float)sum[j];
+        store_block(F, sums, c, count, v);
+    }
+}
