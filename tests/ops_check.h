@@ -10,7 +10,7 @@
 
 #include "op_case.h"
 
-extern ls_device *cpu, *ref, *two;  // two: "cpu" with two threads
+extern ls_device *cpu, *ref, *more;  // more: "cpu" with three threads
 
 int ops_setup(void **state);
 int ops_teardown(void **state);

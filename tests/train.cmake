@@ -7,6 +7,7 @@ target_sources(test_plan_branches PRIVATE plan_rig.c)
 target_sources(test_runner PRIVATE plan_rig.c)
 ls_test(test_memory LABELS train dnnl)
 ls_test(test_arguments LABELS train)
+ls_test(test_spread LABELS train)
 ls_test(test_trainer TIMEOUT 600 LABELS train dnnl)
 ls_test(test_fit TIMEOUT 600 LABELS train dnnl)
 ls_test(test_evaluate TIMEOUT 600 LABELS train dnnl)
@@ -24,6 +25,9 @@ if(TARGET lockstep_program)
   add_test(NAME train.ref_digests
     COMMAND sh ${CMAKE_CURRENT_SOURCE_DIR}/train/ref_digests.sh $<TARGET_FILE:lockstep_program>)
   set_tests_properties(train.ref_digests PROPERTIES TIMEOUT 600 LABELS train PROCESSORS 2)
+  add_test(NAME train.threads
+    COMMAND sh ${CMAKE_CURRENT_SOURCE_DIR}/train/threads.sh $<TARGET_FILE:lockstep_program>)
+  set_tests_properties(train.threads PROPERTIES TIMEOUT 600 LABELS "train;dnnl" PROCESSORS 2)
   find_program(PYTHON3 python3)
   if(LS_WITH_MPI AND PYTHON3)
     add_test(NAME train.kills

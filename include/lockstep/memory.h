@@ -56,6 +56,8 @@ typedef struct ls_memory {
     int64_t global_batch, micro_batch;
     int gradient_buffers;       // of each replica
     char replicas_reason[160];  // why so many replicas
+    int cores_per_worker, idle_cores;  // the least that a worker has; of them without work
+    char cores_advice[240];            // what would give those work; "": they are few
 } ls_memory;
 
 // A job that is only thought of. All zero: one worker without a dataset.

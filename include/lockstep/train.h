@@ -39,6 +39,9 @@ typedef struct ls_train_config {
     int64_t micro_batch;    // samples per micro-batch; 0: a fixed function of batch_size (ls_micro_batch_default)
     const char *precision;  // "fp32", "bf16"
     const char *device;     // "cpu", "ref"
+    // The instruction set that the device "cpu" keeps to, for the same bits on processors that have more: "avx2", "avx512", "avx512-bf16", "amx".
+    // One for all of a process. NULL (the default): all that the processor has.
+    const char *isa;
     int remat;              // 1: activations are computed again in backward instead of kept: less memory, same bits
     // "allreduce" (the default), "reduce-broadcast", "mirrored" (one worker only), "central", "tree", "parameter-server": the same weights
     // with all of them.
@@ -49,8 +52,9 @@ typedef struct ls_train_config {
     // "none" (the default); "bf16": every micro-batch's gradient, and every sum of them, is rounded to bf16, so that sums travel between hosts in
     // half the bytes. Changes the weights, to the same ones for any number of workers, replicas and hosts, and with every strategy.
     const char *compress;
-    int replicas;  // per worker; 0: one per core the worker has
-    int threads;   // per replica; default 1
+    int replicas;  // per worker; 0 (the default): as many as there are cores and micro-batches for
+    int threads;   // per replica; 0 (the default): 1 where replicas are asked for, else such that every core works. Never shows in the bits.
+    int hyperthreads;  // 1: every hardware thread counts as a core; 0 (the default): a core is one, however many threads it has
     // Megabytes (1e6 bytes) of gradients that are exchanged at a time, each as soon as backward has written it, while it goes on; a size of
     // the whole network or more: all of them after backward. Never shows in the bits. 0 (the default): on several hosts a twelfth of it, but 0.25 to 2; on one all.
     double bucket_size;
@@ -119,6 +123,10 @@ ls_status ls_train_base_rate(const ls_train_config *config, double *out);
 // strategy), INVALID_ARGUMENT (it is not for so many workers, or servers; says what to do).
 ls_status ls_train_servers(const ls_train_config *config, int workers, int *out);
 
+// How each of so many workers, with so many cores in one NUMA domain, would share them: replicas, and threads of each. Not collective. Errors:
+// INVALID_ARGUMENT (more workers than micro-batches).
+ls_status ls_train_spread(const ls_train_config *config, int workers, int cores, int *replicas, int *threads);
+
 // The shape (H, W, C) in which a network sees a dataset's images of shape `image`: what to build it for. Not collective.
 ls_shape ls_train_image_shape(const ls_train_config *config, ls_shape image);
 
@@ -184,6 +192,9 @@ typedef struct ls_train_result {
     // Of pixel / 255 over the training set, (C) each and owned by the trainer; NULL where normalize is not "dataset".
     const double *channel_mean, *channel_deviation;
     char replicas_reason[160];  // why so many replicas
+    int cores_per_worker;       // the least that a worker has of its own; 0: fewer cores than workers
+    int idle_cores;             // of them without work
+    char cores_advice[240];     // what would give those work; "": they are few
     int oversubscribed;         // 1: some worker has fewer cores than threads
     char device_description[256], comm_description[256];
 } ls_train_result;

@@ -218,6 +218,8 @@ ls_status ls_trainer_result(ls_trainer *t, ls_train_result *out) {
                          .servers = s->roles.servers,
                          .replicas_per_worker = s->replicas,
                          .threads_per_replica = t->config.threads,
+                         .cores_per_worker = s->cores,
+                         .idle_cores = s->idle,
                          .oversubscribed = s->replicas * t->config.threads > s->cores,
                          .buckets = t->bucket_count,
                          .exchange_hidden = h->exchange_hidden / (here > 0 ? (double)here : 1),
@@ -234,6 +236,7 @@ ls_status ls_trainer_result(ls_trainer *t, ls_train_result *out) {
         r.train_accuracy = h->epochs[h->done - 1].accuracy;
     }
     snprintf(r.replicas_reason, sizeof r.replicas_reason, "%s", s->reason);
+    snprintf(r.cores_advice, sizeof r.cores_advice, "%s", s->advice);
     t->device->ops->describe(t->device, r.device_description, sizeof r.device_description);
     t->comm->ops->describe(t->comm, r.comm_description, sizeof r.comm_description);
     snprintf(r.probe, sizeof r.probe, "%s", h->probe);

@@ -10,7 +10,10 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "device/cpu/conv2d_merged.h"
+#include "device/cpu/conv2d_parts.h"
 #include "device/cpu/conv2d_tiles.h"
+#include "device/cpu/isa.h"
+#include "device/cpu/team.h"
 
 // Descriptors of one op, freed together.
 typedef struct descriptors {
@@ -318,7 +321,9 @@ static ls_status create_joined(ls_cpu *cpu, const ls_kernel_spec *spec, ls_kerne
     joined_kernel *k;
     LS_TRY(ls_calloc(1, sizeof *k, &k));
     ls_status status = create(cpu, &one, &k->one);
+    if (status == LS_OK) status = ls__cpu_conv2d_share(cpu, &one, create, &k->one);
     if (status != LS_OK) {
+        ls_kernel_destroy(&k->one);
         free(k);
         return status;
     }
@@ -388,12 +393,17 @@ static ls_status create_of_groups(ls_cpu *cpu, const ls_kernel_spec *spec, ls_ke
 }
 
 int ls__cpu_has_tiles(void) {
-    dnnl_cpu_isa_t isa = dnnl_get_effective_cpu_isa();
-    return (isa & dnnl_cpu_isa_avx512_core_amx) == dnnl_cpu_isa_avx512_core_amx && ls__tiles_amx.available();
+    return ls__cpu_isa_has(dnnl_cpu_isa_avx512_core_amx) && ls__tiles_amx.available();
+}
+
+// With the library's own kernels, as they are chosen for one thread.
+static ls_status create_alone(ls_cpu *cpu, const ls_kernel_spec *spec, ls_kernel **out) {
+    int forward = spec->pass == LS_PASS_TRAINING || spec->pass == LS_PASS_INFERENCE;
+    if (groups_of(spec) > 1 && !forward) return create_of_groups(cpu, spec, out);
+    return (forward && spec->residual ? create_with_residual : create)(cpu, spec, out);
 }
 
 ls_status ls__cpu_conv2d_create(ls_cpu *cpu, const ls_kernel_spec *spec, ls_kernel **out) {
-    int forward = spec->pass == LS_PASS_TRAINING || spec->pass == LS_PASS_INFERENCE;
     if (is_sequence(spec)) return create_of_sequences(cpu, spec, out);
     if (ls__cpu_has_tiles() && ls__cpu_conv2d_fits_tiles(spec)) {
         LS_TRY(ls__cpu_conv2d_tiles_create(cpu, spec, &ls__tiles_amx, out));
@@ -403,8 +413,10 @@ ls_status ls__cpu_conv2d_create(ls_cpu *cpu, const ls_kernel_spec *spec, ls_kern
         LS_TRY(create_joined(cpu, spec, out));
         if (*out) return LS_OK;
     }
-    if (groups_of(spec) > 1 && !forward) return create_of_groups(cpu, spec, out);
-    return (forward && spec->residual ? create_with_residual : create)(cpu, spec, out);
+    LS_TRY(create_alone(cpu, spec, out));
+    ls_status status = ls__cpu_conv2d_share(cpu, spec, create_alone, out);
+    if (status != LS_OK) ls_kernel_destroy(out);
+    return status;
 }
 
 // --- the library's best ----------------------------------------------------------------------------------------------
@@ -443,6 +455,7 @@ static void search(ls_cpu *cpu, const ls_kernel_spec *spec, dnnl_alg_kind_t algo
     const ls_cpu_arg *args = pass_args(spec, &count);
     descriptors d;
     ls_dnnl_choice choice = {0};
+    ls__team_allow(cpu->base.options.threads);
     if (describe_all(spec, tag, &d) == LS_OK) {
         ls_dnnl_op op = make_op(spec, &d, algorithm);
         ls__choice_begin(&choice, &op, cpu->engine);
@@ -451,6 +464,7 @@ static void search(ls_cpu *cpu, const ls_kernel_spec *spec, dnnl_alg_kind_t algo
         ls_kernel *kernel;
         double took;
         if (ls__cpu_dnnl_kernel_create(cpu, choice.pd, args, count, &kernel) != LS_OK) continue;
+        ((ls_cpu_dnnl_kernel *)kernel)->threads = cpu->base.options.threads;
         if (settle_layouts(cpu, spec, choice.pd, args, count, kernel) == LS_OK &&
             time_kernel(cpu, kernel, *seconds, &took) == LS_OK && took < *seconds) {
             ls_kernel_destroy(best);
@@ -462,6 +476,7 @@ static void search(ls_cpu *cpu, const ls_kernel_spec *spec, dnnl_alg_kind_t algo
     }
     ls__choice_end(&choice);
     descriptors_free(&d);
+    ls__team_allow(1);
 }
 
 ls_status ls__cpu_fastest(ls_device *device, const ls_kernel_spec *spec, ls_kernel **out) {
