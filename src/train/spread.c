@@ -8,8 +8,6 @@
 #include "base/text.h"
 #include "train/trainer_impl.h"
 
-#define FREELY 1.15  // times the shortest a step may take for threads to be spared
-
 // --- cores -----------------------------------------------------------------------------------------------------------
 
 int ls__cores_count(const ls_cores *cores) {
@@ -52,37 +50,18 @@ int ls__spread_fit(const ls_spread_question *q, int threads) {
 
 // --- how many --------------------------------------------------------------------------------------------------------
 
-static int64_t up(int64_t a, int64_t b) { return (a + b - 1) / b; }
-
-// Replicas of so many threads, no more than their turns need; 0: there is no room for one. turns: of a step.
-static int replicas_of(const ls_spread_question *q, int threads, int64_t *turns) {
+// Replicas of so many threads; 0: there is no room for one.
+static int replicas_of(const ls_spread_question *q, int threads) {
     int64_t most = q->micro_batches / q->workers, fit = ls__spread_fit(q, threads);
-    if (fit > most) fit = most;
-    if (fit < 1) return 0;
-    *turns = up(q->micro_batches, q->workers * fit);
-    return (int)up(q->micro_batches, q->workers * *turns);
+    return (int)(fit < most ? fit : most);
 }
 
 void ls__spread_choose(const ls_spread_question *q, int *replicas, int *threads) {
-    int64_t turns;
-    double shortest = 1e30;
     *threads = q->threads ? q->threads : 1;
-    *replicas = q->replicas;
-    if (*replicas) return;  // with one thread where nothing is said: that is what replicas are counted in
-    *replicas = 1;
-    for (int pass = 0; pass < 2 && !q->threads; pass++)
-        for (int t = 1; t <= q->most_threads; t++) {
-            int r = replicas_of(q, t, &turns);
-            if (!r) break;
-            double took = (double)turns / t;
-            if (pass == 0 && took < shortest) shortest = took;
-            if (pass == 0 || took > FREELY * shortest) continue;
-            *replicas = r;
-            *threads = t;
-            return;
-        }
-    int r = q->threads ? replicas_of(q, q->threads, &turns) : 0;
-    if (r) *replicas = r;
+    *replicas = q->replicas ? q->replicas : replicas_of(q, *threads);
+    if (*replicas < 1) *replicas = 1;
+    if (q->replicas || q->threads) return;  // what is asked for, with one thread where nothing is said
+    while (*threads < q->most_threads && ls__spread_fit(q, *threads + 1) >= *replicas) ++*threads;
 }
 
 // --- where -----------------------------------------------------------------------------------------------------------
@@ -112,7 +91,7 @@ static int domains_of(const ls_cores *cores) {
 
 static const char *s_of(int64_t n) { return n == 1 ? "" : "s"; }
 
-// The largest smaller micro-batch that would leave hardly a core without work; 0: none would.
+// The largest smaller micro-batch that would leave no more than that; 0: none would.
 static int64_t better_micro_batch(const ls_trainer *t, const ls_spread_question *q, int cores) {
     int64_t batch = t->config.batch_size;
     for (int64_t m = t->config.micro_batch - 1; m > 0; m--) {
@@ -121,17 +100,17 @@ static int64_t better_micro_batch(const ls_trainer *t, const ls_spread_question 
         int replicas, threads;
         other.micro_batches = batch / m;
         ls__spread_choose(&other, &replicas, &threads);
-        if (8 * (cores - replicas * threads) < cores) return m;
+        if (8 * (cores - replicas * threads) <= cores) return m;
     }
     return 0;
 }
 
-// Where an eighth of the cores or more have no work: what would give them some.
+// Where more than an eighth of the cores have no work: what would give them some.
 static void advise(const ls_trainer *t, const ls_spread_question *q, ls_spread *s, int cores) {
     size_t n = 0;
     int idle = cores - s->replicas * t->config.threads, domains = domains_of(&q->have[0]);
     s->idle = idle > 0 ? idle : 0;
-    if (8 * idle < cores || idle <= 0 || q->replicas || q->threads) return;
+    if (8 * idle <= cores || q->replicas || q->threads) return;
     ls_text_add(s->advice, sizeof s->advice, &n, "%d of %d cores have no work", idle, cores);
     if (domains > 1 && s->replicas < domains)
         ls_text_add(s->advice, sizeof s->advice, &n, ", as a replica stays inside one of %d NUMA domains", domains);

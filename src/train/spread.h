@@ -1,9 +1,8 @@
 // How a worker's cores are shared out: how many replicas, of how many threads each, on which cores.
 //
-// Weights are the same bits with all of that, so it is decided by time alone. A step of V micro-batches on R replicas takes as many turns
-// as one of them has micro-batches, and a turn takes 1/T of the time where a replica has T threads, if threads were perfect. They are not, so
-// of all pairs whose time is at most 15 % more than the shortest the one with the fewest threads is taken, and of those replicas no
-// more than its turns need. A replica's cores are of one NUMA domain, as long as there is any way to have it so.
+// Weights are the same bits with all of that, so it is decided by time alone. Replicas first: they work without waiting for each other until a
+// micro-batch is done. So there are as many as there are cores, or micro-batches for them in a step; where cores are left, replicas get
+// threads, as many as all of them can have. A replica's cores are of one NUMA domain, as long as there is any way to have it so.
 #ifndef LS_TRAIN_SPREAD_H
 #define LS_TRAIN_SPREAD_H
 

@@ -110,7 +110,11 @@ static ls_dnnl_op make_op(const ls_kernel_spec *spec, const descriptors *d, dnnl
 // it took 0.4 to 0.6 of direct's time. In the other passes it took 0.3 to 0.8 with 64 to 512 channels on both sides; with 32 it
 // gained nothing forward, since its output bypasses the caches the next layer would find it in, and took 1.2 to 2.2 times
 // direct's for data gradients. A version of the library without it falls through to direct.
-static int winograd_pays(const ls_kernel_spec *spec) {
+//
+// It is the one convolution whose bits depend on the sizes of caches, since it adds up in blocks that it cuts by them (tests/isa). So where an
+// instruction set is pinned, for the same bits on several kinds of processors, it is not used.
+static int winograd_pays(const ls_cpu *cpu, const ls_kernel_spec *spec) {
+    if (cpu->base.options.isa) return 0;
     const ls_conv2d_attrs *a = conv_attrs(spec);
     int64_t channels = spec->x[0].shape.dim[3], filters = a->filters;
     int64_t least_channels = spec->pass == LS_PASS_BACKWARD_WEIGHTS ? 32 : 64;
@@ -124,7 +128,7 @@ static int is_reference(const_dnnl_primitive_desc_t pd) { return strncmp(ls__pd_
 
 // Goes to the implementation the rule picks; choice->pd is NULL when the library has none at all.
 static void choose(ls_cpu *cpu, const ls_kernel_spec *spec, const descriptors *d, ls_dnnl_choice *choice) {
-    if (!is_dense(spec) && winograd_pays(spec)) {
+    if (!is_dense(spec) && winograd_pays(cpu, spec)) {
         ls_dnnl_op op = make_op(spec, d, dnnl_convolution_winograd);
         ls__choice_begin(choice, &op, cpu->engine);
         if (choice->pd && !is_reference(choice->pd)) return;
