@@ -347,7 +347,8 @@ static void compare_pass(const op_case *c, const ls_kernel_spec *spec, const sid
 
 static void compare_bits(const ls_kernel_spec *spec, const side *one, const side *other) {
     for (int arg = 0; arg < LS_ARG_COUNT; arg++)
-        if (one->value[arg] && memcmp(one->value[arg], other->value[arg], (size_t)one->count[arg] * sizeof(double)) != 0)
+        if (one->value[arg] &&
+            memcmp(one->value[arg], other->value[arg], (size_t)one->count[arg] * sizeof(double)) != 0)
             fail_msg("%s: argument %d has other bits with three threads", op_describe(spec), arg);
 }
 

@@ -28,6 +28,18 @@ if(TARGET lockstep_program)
   add_test(NAME train.threads
     COMMAND sh ${CMAKE_CURRENT_SOURCE_DIR}/train/threads.sh $<TARGET_FILE:lockstep_program>)
   set_tests_properties(train.threads PROPERTIES TIMEOUT 600 LABELS "train;dnnl" PROCESSORS 2)
+  if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64" AND TARGET fake_hosts)
+    add_library(other_caches MODULE isa/other_caches.c)
+    target_link_libraries(other_caches PRIVATE ${CMAKE_DL_LIBS})
+    target_link_options(other_caches PRIVATE -Wl,-z,initfirst)
+    add_test(NAME train.mixed
+      COMMAND sh ${CMAKE_CURRENT_SOURCE_DIR}/isa/mixed.sh $<TARGET_FILE:lockstep_program> $<TARGET_FILE:fake_hosts>
+        $<TARGET_FILE:other_caches> ${PROJECT_SOURCE_DIR}/tools/mpirun ${MPIEXEC_EXECUTABLE})
+    set_tests_properties(train.mixed PROPERTIES TIMEOUT 600 LABELS "train;mpi;dnnl" SKIP_RETURN_CODE 77 PROCESSORS 2)
+    add_executable(conv_bits EXCLUDE_FROM_ALL isa/conv_bits.c)
+    target_include_directories(conv_bits PRIVATE ${PROJECT_SOURCE_DIR}/src)
+    target_link_libraries(conv_bits PRIVATE lockstep)
+  endif()
   find_program(PYTHON3 python3)
   if(LS_WITH_MPI AND PYTHON3)
     add_test(NAME train.kills

@@ -42,7 +42,7 @@ typedef struct ls_train_config {
     // The instruction set that the device "cpu" keeps to, for the same bits on processors that have more: "avx2", "avx512", "avx512-bf16", "amx".
     // One for all of a process. NULL (the default): all that the processor has.
     const char *isa;
-    int remat;              // 1: activations are computed again in backward instead of kept: less memory, same bits
+    int remat;  // 1: activations are computed again in backward instead of kept: less memory, same bits
     // "allreduce" (the default), "reduce-broadcast", "mirrored" (one worker only), "central", "tree", "parameter-server": the same weights
     // with all of them.
     const char *strategy;
@@ -53,7 +53,7 @@ typedef struct ls_train_config {
     // half the bytes. Changes the weights, to the same ones for any number of workers, replicas and hosts, and with every strategy.
     const char *compress;
     int replicas;  // per worker; 0 (the default): as many as there are cores and micro-batches for
-    int threads;   // per replica; 0 (the default): 1 where replicas are asked for, else such that every core works. Never shows in the bits.
+    int threads;  // per replica; 0 (the default): 1 where replicas are asked for, else such that every core works. Never shows in the bits.
     int hyperthreads;  // 1: every hardware thread counts as a core; 0 (the default): a core is one, however many threads it has
     // Megabytes (1e6 bytes) of gradients that are exchanged at a time, each as soon as backward has written it, while it goes on; a size of
     // the whole network or more: all of them after backward. Never shows in the bits. 0 (the default): on several hosts a twelfth of it, but 0.25 to 2; on one all.

@@ -217,12 +217,13 @@ static ls_status check_cores(batch *b, const ls_train_config *c) {
                  "each worker asks for %d cores and uses %d: it has %d replica%s; ask for fewer, or give --replicas %d",
                  cores, used, replicas, replicas == 1 ? "" : "s", cores / threads);
     else
-        snprintf(b->note, sizeof b->note,
-                 "each worker asks for %d cores and uses %d: a step of %lld samples in micro-batches of %lld, over %lld "
-                 "worker%s, makes %d replica%s of %d thread%s; ask for fewer, or give a smaller --micro-batch or a "
-                 "larger --batch-size",
-                 cores, used, (long long)c->batch_size, (long long)micro_batch, (long long)workers,
-                 workers == 1 ? "" : "s", replicas, replicas == 1 ? "" : "s", threads, threads == 1 ? "" : "s");
+        snprintf(
+            b->note, sizeof b->note,
+            "each worker asks for %d cores and uses %d: a step of %lld samples in micro-batches of %lld, over %lld "
+            "worker%s, makes %d replica%s of %d thread%s; ask for fewer, or give a smaller --micro-batch or a "
+            "larger --batch-size",
+            cores, used, (long long)c->batch_size, (long long)micro_batch, (long long)workers, workers == 1 ? "" : "s",
+            replicas, replicas == 1 ? "" : "s", threads, threads == 1 ? "" : "s");
     return LS_OK;
 }
 

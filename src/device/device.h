@@ -19,8 +19,9 @@ typedef struct ls_event ls_event;
 typedef struct ls_device_ops ls_device_ops;
 
 typedef struct ls_device_options {
-    int threads;      // threads a kernel may use
-    const char *isa;  // the instruction set, where the device has a choice, as --isa has it; NULL: all that the processor has
+    int threads;  // threads a kernel may use
+    const char
+        *isa;  // the instruction set, where the device has a choice, as --isa has it; NULL: all that the processor has
 } ls_device_options;
 
 typedef struct ls_device_limits {

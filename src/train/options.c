@@ -85,8 +85,9 @@ static const ls_option table[] = {
      .help = "what computes"},
     {"isa", LS_OPTION_TEXT, AT(isa), .metavar = "avx2|avx512|avx512-bf16|amx", TRAINING,
      .initial = "all that the processor has",
-     .help = "the instruction set to keep to, so that hosts with more compute the same bits as those that have no more; "
-             "other bits with each"},
+     .help =
+         "the instruction set to keep to, so that hosts with more compute the same bits as those that have no more; "
+         "other bits with each"},
 
     {"image-size", LS_OPTION_INT, AT(image_size), .metavar = "N", .min = 1, .max = 4096, IMAGES,
      .initial = "as they are; of any size: the network's own",

@@ -136,12 +136,11 @@ static void explain(const ls_trainer *t, ls_spread *s, int cores) {
 
 static ls_status refuse_workers(const ls_trainer *t, int workers, int64_t v) {
     const ls_roles *roles = &t->spread.roles;
-    return LS_FAIL(
-        LS_STATUS_INVALID_ARGUMENT,
-        "%d workers%s for %lld micro-batches of %lld in a global batch of %lld: start at most %lld, or take "
-        "a smaller micro-batch or a larger global batch",
-        workers, roles->servers ? " beside the servers" : "", (long long)v, (long long)t->config.micro_batch,
-        (long long)t->config.batch_size, (long long)v + roles->servers);
+    return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
+                   "%d workers%s for %lld micro-batches of %lld in a global batch of %lld: start at most %lld, or take "
+                   "a smaller micro-batch or a larger global batch",
+                   workers, roles->servers ? " beside the servers" : "", (long long)v, (long long)t->config.micro_batch,
+                   (long long)t->config.batch_size, (long long)v + roles->servers);
 }
 
 ls_status ls__spread_resolve(ls_trainer *t) {
@@ -193,8 +192,9 @@ ls_status ls_train_spread(const ls_train_config *config, int workers, int cores,
     const ls_device_ops *device = config->device ? ls_device_ops_find(config->device) : NULL;
     ls_cores have = {.domains = 1, .count = {cores}};
     if (workers < 1 || cores < 0 || m < 1 || config->batch_size / m < workers)
-        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "%d workers of %d cores for a batch of %lld in micro-batches of %lld",
-                       workers, cores, (long long)config->batch_size, (long long)m);
+        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
+                       "%d workers of %d cores for a batch of %lld in micro-batches of %lld", workers, cores,
+                       (long long)config->batch_size, (long long)m);
     ls_spread_question q = {.have = &have,
                             .kinds = 1,
                             .workers = workers,

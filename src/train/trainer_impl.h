@@ -62,8 +62,8 @@ typedef struct ls_epoch_shape {
 
 // How the work is spread: decided from cores and micro-batches, the same on all workers.
 typedef struct ls_spread {
-    ls_cores mine;        // this worker's own
-    ls_cores *have;       // (kinds): what workers have, each kind once, the same on all
+    ls_cores mine;   // this worker's own
+    ls_cores *have;  // (kinds): what workers have, each kind once, the same on all
     int kinds;
     int cores;            // the least that a worker has of its own; 0: fewer cores than workers
     int given_threads;    // of the trainer whose device this one shares; 0: it has one of its own

@@ -22,20 +22,27 @@ typedef struct layer {
 } layer;
 
 static const layer layers[] = {
-    {"mnist 1", 28, 1, 32, 3, 1, 0, 1},         {"mnist 2", 13, 32, 128, 3, 1, 0, 1},   {"mnist 3", 5, 128, 256, 3, 1, 0, 1},
-    {"mnist dense", 0, 256, 1152, 1, 1, 0, 1},  {"dense", 0, 2048, 10, 1, 1, 0, 1},     {"rgb 3x3", 32, 3, 16, 3, 1, 1, 0},
-    {"rgb 7x7 /2", 64, 3, 64, 7, 2, 3, 1},      {"16 3x3", 32, 16, 16, 3, 1, 1, 0},     {"16 3x3 /2", 32, 16, 32, 3, 2, 1, 0},
-    {"16 1x1 /2", 32, 16, 32, 1, 2, 0, 0},      {"32 3x3", 16, 32, 32, 3, 1, 1, 0},     {"64 3x3", 8, 64, 64, 3, 1, 1, 0},
-    {"conv2 1x1", 32, 256, 64, 1, 1, 0, 1},     {"conv2 3x3", 32, 64, 64, 3, 1, 1, 0},  {"conv2 3x3 /2", 32, 64, 64, 3, 2, 1, 0},
-    {"conv2 out", 32, 64, 256, 1, 1, 0, 1},     {"conv3 3x3", 16, 128, 128, 3, 1, 1, 0}, {"conv4 1x1", 8, 1024, 256, 1, 1, 0, 1},
-    {"conv4 3x3", 8, 256, 256, 3, 1, 1, 0},     {"conv4 out", 8, 256, 1024, 1, 1, 0, 1}, {"conv5 3x3", 4, 512, 512, 3, 1, 1, 0},
-    {"conv5 out", 4, 512, 2048, 1, 1, 0, 1},    {"depthwise", 16, 64, 64, 3, 1, 1, -1},
+    {"mnist 1", 28, 1, 32, 3, 1, 0, 1},       {"mnist 2", 13, 32, 128, 3, 1, 0, 1},
+    {"mnist 3", 5, 128, 256, 3, 1, 0, 1},     {"mnist dense", 0, 256, 1152, 1, 1, 0, 1},
+    {"dense", 0, 2048, 10, 1, 1, 0, 1},       {"rgb 3x3", 32, 3, 16, 3, 1, 1, 0},
+    {"rgb 7x7 /2", 64, 3, 64, 7, 2, 3, 1},    {"16 3x3", 32, 16, 16, 3, 1, 1, 0},
+    {"16 3x3 /2", 32, 16, 32, 3, 2, 1, 0},    {"16 1x1 /2", 32, 16, 32, 1, 2, 0, 0},
+    {"32 3x3", 16, 32, 32, 3, 1, 1, 0},       {"64 3x3", 8, 64, 64, 3, 1, 1, 0},
+    {"conv2 1x1", 32, 256, 64, 1, 1, 0, 1},   {"conv2 3x3", 32, 64, 64, 3, 1, 1, 0},
+    {"conv2 3x3 /2", 32, 64, 64, 3, 2, 1, 0}, {"conv2 out", 32, 64, 256, 1, 1, 0, 1},
+    {"conv3 3x3", 16, 128, 128, 3, 1, 1, 0},  {"conv4 1x1", 8, 1024, 256, 1, 1, 0, 1},
+    {"conv4 3x3", 8, 256, 256, 3, 1, 1, 0},   {"conv4 out", 8, 256, 1024, 1, 1, 0, 1},
+    {"conv5 3x3", 4, 512, 512, 3, 1, 1, 0},   {"conv5 out", 4, 512, 2048, 1, 1, 0, 1},
+    {"depthwise", 16, 64, 64, 3, 1, 1, -1},
 };
 
 static ls_kernel_spec spec_of(const layer *l, int64_t batch, ls_dtype dtype, ls_pass pass) {
     int64_t out = (l->size + 2 * l->pad - l->kernel) / l->stride + 1, groups = l->bias < 0 ? l->channels : 1;
-    ls_kernel_spec s = {
-        .op = l->size ? LS_OP_CONV2D : LS_OP_DENSE, .pass = pass, .x_count = 1, .w_count = 1 + (l->bias > 0), .y_count = 1};
+    ls_kernel_spec s = {.op = l->size ? LS_OP_CONV2D : LS_OP_DENSE,
+                        .pass = pass,
+                        .x_count = 1,
+                        .w_count = 1 + (l->bias > 0),
+                        .y_count = 1};
     s.x[0] = (ls_tensor_type){LS_SHAPE(batch, l->size, l->size, l->channels), dtype, dtype};
     s.y[0] = (ls_tensor_type){LS_SHAPE(batch, out, out, l->filters), dtype, dtype};
     s.w[0] = (ls_tensor_type){LS_SHAPE(l->kernel, l->kernel, l->channels / groups, l->filters), dtype, LS_DTYPE_F32};
@@ -75,7 +82,8 @@ static int is_result(ls_pass pass, int arg) {
     return arg == LS_ARG_Y;
 }
 
-static void print_bits(ls_device *device, ls_queue *queue, const layer *l, int64_t batch, ls_dtype dtype, ls_pass pass) {
+static void print_bits(ls_device *device, ls_queue *queue, const layer *l, int64_t batch, ls_dtype dtype,
+                       ls_pass pass) {
     static const char *const names[] = {
         [LS_PASS_TRAINING] = "forward", [LS_PASS_BACKWARD_DATA] = "data", [LS_PASS_BACKWARD_WEIGHTS] = "weights"};
     ls_kernel_spec spec = spec_of(l, batch, dtype, pass);
@@ -88,7 +96,8 @@ static void print_bits(ls_device *device, ls_queue *queue, const layer *l, int64
         if (!k->layout[i] && (i == LS_ARG_W + 1 || i == LS_ARG_DW + 1)) bytes = l->filters * 4;
         if (!bytes) continue;
         MUST(ls_buffer_create(device, bytes, &args[i].buffer));
-        if (i != LS_ARG_SCRATCH && !is_result(pass, i)) fill(args[i], bytes, k->layout[i] ? k->layout[i]->dtype : LS_DTYPE_F32, i);
+        if (i != LS_ARG_SCRATCH && !is_result(pass, i))
+            fill(args[i], bytes, k->layout[i] ? k->layout[i]->dtype : LS_DTYPE_F32, i);
     }
     MUST(ls_kernel_run(k, queue, args));
     for (int i = 0; i < LS_ARG_COUNT; i++) {

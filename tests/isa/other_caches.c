@@ -67,6 +67,17 @@ int sigaction(int number, const struct sigaction *action, struct sigaction *befo
     return real(number, action, before);
 }
 
+// Nor does it block the signal in threads: a trap there would end it.
+int pthread_sigmask(int how, const sigset_t *set, sigset_t *before) {
+    int (*real)(int, const sigset_t *, sigset_t *) =
+        (int (*)(int, const sigset_t *, sigset_t *))dlsym(RTLD_NEXT, "pthread_sigmask");
+    sigset_t without;
+    if (!set) return real(how, set, before);
+    without = *set;
+    sigdelset(&without, SIGSEGV);
+    return real(how, &without, before);
+}
+
 // The C library is not there yet.
 static const char *value_of(char **environment, const char *name) {
     size_t n = strlen(name);

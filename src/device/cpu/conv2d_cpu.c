@@ -396,9 +396,7 @@ static ls_status create_of_groups(ls_cpu *cpu, const ls_kernel_spec *spec, ls_ke
     return status;
 }
 
-int ls__cpu_has_tiles(void) {
-    return ls__cpu_isa_has(dnnl_cpu_isa_avx512_core_amx) && ls__tiles_amx.available();
-}
+int ls__cpu_has_tiles(void) { return ls__cpu_isa_has(dnnl_cpu_isa_avx512_core_amx) && ls__tiles_amx.available(); }
 
 // With the library's own kernels, as they are chosen for one thread.
 static ls_status create_alone(ls_cpu *cpu, const ls_kernel_spec *spec, ls_kernel **out) {

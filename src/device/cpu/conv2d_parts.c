@@ -11,9 +11,9 @@ enum { BLOCK = 16 };  // of filters
 
 // Weight gradient: where the filters of a part are in DY.
 typedef struct slice {
-    int64_t rows, row_bytes;           // (rows, row_bytes), of which a part has
-    int64_t first_byte, bytes;         // these of each row
-    int64_t scratch;                   // where they come to lie together
+    int64_t rows, row_bytes;    // (rows, row_bytes), of which a part has
+    int64_t first_byte, bytes;  // these of each row
+    int64_t scratch;            // where they come to lie together
 } slice;
 
 typedef struct part {
@@ -108,7 +108,8 @@ static ls_status cut_samples(ls_cpu *cpu, const ls_kernel *whole, int64_t first,
 // --- cutting by filters ----------------------------------------------------------------------------------------------
 
 // DY of some filters in the kind of layout that all of it has; NULL where that is neither blocks of channels nor channels innermost.
-static ls_status filters_layout(ls_cpu *cpu, const ls_layout *whole, int64_t filters, const ls_layout **out, int *blocked) {
+static ls_status filters_layout(ls_cpu *cpu, const ls_layout *whole, int64_t filters, const ls_layout **out,
+                                int *blocked) {
     static const dnnl_format_tag_t tags[] = {dnnl_nhwc, dnnl_nChw16c};
     ls_shape shape = whole->shape;
     shape.dim[3] = filters;
@@ -210,8 +211,8 @@ ls_status ls__cpu_conv2d_share(ls_cpu *cpu, const ls_kernel_spec *spec, ls_cpu_c
     ls_status status = ls_calloc(count, sizeof *k->part, &k->part);
     for (int i = 0; i < count && status == LS_OK && can; i++) {
         int64_t first = pieces * i / count, end = pieces * (i + 1) / count;
-        status = make_part(cpu, spec, create, whole, first * size, (end - first) * size, pieces * size, &k->part[i],
-                           &can);
+        status =
+            make_part(cpu, spec, create, whole, first * size, (end - first) * size, pieces * size, &k->part[i], &can);
     }
     if (status != LS_OK || !can) {
         destroy(&k->base);
