@@ -71,22 +71,11 @@ static void destroy(ls_strategy *s) {
     free(p);
 }
 
-// The most pieces that hosts [first, end) have, in a full step and every shorter one.
-static int64_t most_pieces(const ls_strategy *s, int first, int end) {
-    ls_piece pieces[LS_TREE_MAX_PIECES];
-    int most = 1;
-    for (int64_t v = 1; v <= s->config.micro_batches; v++) {
-        int count = ls__hosts_pieces(s, v, first, end, pieces);
-        if (count > most) most = count;
-    }
-    return most;
-}
-
 static int lead_of(const ls_strategy *s, int host) { return s->config.comm->order[s->host_first[host]]; }
 
 static ls_status plan_child(ls_strategy *s, int first, int end) {
     child *c = &impl_of(s)->children[impl_of(s)->child_count++];
-    *c = (child){.rank = lead_of(s, first), .first = first, .end = end, .pieces = most_pieces(s, first, end)};
+    *c = (child){.rank = lead_of(s, first), .first = first, .end = end, .pieces = ls__most_pieces(s, first, end)};
     return ls__want_window(s, LS_STRATEGY_SUMS, LS_WORKER, c->pieces * s->config.length * ls__sum_bytes(s),
                            &c->partials);
 }
@@ -97,7 +86,7 @@ static ls_status plan_lead(ls_strategy *s) {
     for (; stride < hosts && host % (2 * stride) == 0; stride *= 2) children += has_child(host, stride, hosts);
     p->parent = host == 0 ? -1 : lead_of(s, host - stride);
     p->end = smaller(host + stride, hosts);
-    p->pieces = most_pieces(s, host, p->end);
+    p->pieces = ls__most_pieces(s, host, p->end);
     LS_TRY(ls_calloc(children, sizeof *p->children, &p->children));
     for (stride = 1; stride < hosts; stride *= 2)
         if (has_child(host, stride, hosts)) LS_TRY(plan_child(s, host + stride, smaller(host + 2 * stride, hosts)));
@@ -193,7 +182,7 @@ static int joined_sources(const ls_strategy *s, int64_t micro_batches, int first
     ls_strategy_deal(s, micro_batches, (position + end) * replicas - 1, &unused, &stop);
     int all = ls__lanes_sources(s, micro_batches, first * replicas, end * replicas, sources);
     if (end - first == 1) return all;
-    int count = ls_tree_pieces(micro_batches, begin, stop, pieces), k = 0;
+    int count = ls__pieces(s, micro_batches, begin, stop, pieces), k = 0;
     for (int i = 0; i < all && k < count; i++)
         if (sources[i].piece.first == pieces[k].first) {
             sources[k] = sources[i];
@@ -215,13 +204,13 @@ typedef struct joint {
     int pieces, first[LS_TREE_MAX_PIECES + 1];
 } joint;
 
-static joint find_joint(const ls_source *sources, int count, int64_t micro_batches) {
+static joint find_joint(const ls_strategy *s, const ls_source *sources, int count, int64_t micro_batches) {
     ls_piece stack[LS_TREE_MAX_PIECES];
     joint j = {0};
     for (int i = 0; i < count; i++) {
         stack[j.pieces] = sources[i].piece;
         j.first[j.pieces++] = i;
-        while (ls_tree_merge(micro_batches, stack, &j.pieces)) continue;
+        while (ls__merge(s, micro_batches, stack, &j.pieces)) continue;
     }
     j.first[j.pieces] = count;
     return j;
@@ -237,7 +226,7 @@ static ls_status join(ls_lane_step *step, int bucket, int stride) {
     int middle = comm->local_rank + stride, last = smaller(middle + stride, comm->local_size), pieces;
     int count = joined_sources(s, v, comm->local_rank, middle, sources);
     count += joined_sources(s, v, middle, last, sources + count);
-    joint j = find_joint(sources, count, v);
+    joint j = find_joint(s, sources, count, v);
     ls_span results[LS_TREE_MAX_PIECES];
     ls__share(ls__bucket_begin(s, bucket), s->bucket_ends[bucket], step->replica, s->config.replicas, &begin, &end);
     for (int64_t at = begin, n; (n = ls__trained(s, &at, end, s->block)) > 0; at += n) {
