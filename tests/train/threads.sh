@@ -31,7 +31,7 @@ for precision in fp32 bf16; do
             exit 1
         fi
         # workers, replicas, threads
-        for how in 1,1,2 1,2,3 2,1,4 1,1,8 ${full:+1,1,3 1,1,4 1,2,2 2,2,2 1,4,8 2,1,3 4,1,2 1,1,16 1,1,56}; do
+        for how in 1,2,3 2,1,4 ${full:+1,1,2 1,1,8 1,1,3 1,1,4 1,2,2 2,2,2 1,4,8 2,1,3 4,1,2 1,1,16 1,1,56}; do
             IFS=, read -r workers replicas threads <<END
 $how
 END
