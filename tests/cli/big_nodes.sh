@@ -1,9 +1,9 @@
 #!/bin/sh
+# shellcheck disable=SC2086 # options are several words
 # What runs make of nodes that are not here: hwloc is shown one of 2 x 28 cores with two hardware threads each, and one of 2 x 20 with four (160
 # of them). usage: big_nodes.sh LOCKSTEP MPIRUN...
 . "$(dirname "$0")/lib.sh"
 nodes=$(dirname "$0")/../topology
-# shellcheck disable=SC2086 # options are several words
 plan() { run 0 env HWLOC_XMLFILE="$nodes/$1.xml" "$lockstep" plan mnist-mlp --batch-size "$2" ${3:-}; }
 
 # node: batch, replicas, threads
@@ -68,13 +68,9 @@ says "8 workers on 2 hosts x 1 replica x 14 threads (14 cores per worker; the st
 # It trains there, with more threads than there are cores here, to the weights that one thread gives; the record says how.
 small="train mnist-cnn --batch-size 32 --micro-batch 16 --limit-train 64 --limit-test 32 --epochs 1 --verbose 2"
 digest() { grep -o '"weights_digest": "[0-9a-f]*"' "$1"; }
-# shellcheck disable=SC2086 # several words
-{
 run 0 "$lockstep" $small --replicas 1 --threads 1 --record "$here/one.json"
 run 0 env HWLOC_XMLFILE="$nodes/node56.xml" "$lockstep" $small --record "$here/56.json"
 says "1 worker on 1 host x 2 replicas x 28 threads (56 cores; the step has 2 micro-batches)"
-# shellcheck disable=SC2086 # several words
-{
 run 0 "$lockstep" $small --replicas 1 --threads 16 --record "$here/16.json"
 for i in 56 16; do
     [ "$(digest "$here/one.json")" = "$(digest "$here/$i.json")" ] || wrong "$i threads: other weights than with one"
