@@ -6,23 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "ok.h"
-
-// The call fails for the argument of that name.
-#define NEEDS(name, call)                                                                                              \
-    do {                                                                                                               \
-        ls_error_set(LS_STATUS_IO, "nothing");                                                                         \
-        ls_status needs_status_ = (call);                                                                              \
-        if (needs_status_ != LS_STATUS_INVALID_ARGUMENT || !strstr(ls_error_message(), name " is NULL"))               \
-            fail_msg("%s: %s: %s", #call, ls_status_name(needs_status_), ls_error_message());                          \
-    } while (0)
-
-// The call fails with INVALID_ARGUMENT, or gives LS_NO_VALUE, and the sentence has this in it.
-static void refused(int refused, const char *call, const char *sentence) {
-    if (!refused || !strstr(ls_error_message(), sentence)) fail_msg("%s: %s", call, ls_error_message());
-}
-#define REFUSED(sentence, call)  refused((call) == LS_STATUS_INVALID_ARGUMENT, #call, sentence)
-#define NO_VALUE(sentence, call) refused((call) == LS_NO_VALUE, #call, sentence)
+#include "arguments.h"
 
 static ls_graph *network(void) {
     ls_graph *g;
@@ -122,7 +106,23 @@ static void datasets(void **state) {
     ls_image image;
     NEEDS("path", ls_image_read(NULL, 1, &image));
     NEEDS("out", ls_image_read("file", 1, NULL));
-    NEEDS("dataset", ls_dataset_convert(NULL, "tar:x", 1));
+    NEEDS("dataset", ls_dataset_convert(NULL, "tar:x", NULL));
+    ls_train_config loading;
+    ls_data_bench *loads;
+    ls_data_round round;
+    ls_train_config_init(&loading);
+    NEEDS("out", ls_data_bench_create(d, &loading, 4, NULL));
+    NEEDS("dataset", ls_data_bench_create(NULL, &loading, 4, &loads));
+    NEEDS("config", ls_data_bench_create(d, NULL, 4, &loads));
+    REFUSED("at least one", ls_data_bench_create(d, &loading, 0, &loads));
+    OK(ls_data_bench_create(d, &loading, 4, &loads));
+    NEEDS("bench", ls_data_bench_round(NULL, 4, &round));
+    NEEDS("out", ls_data_bench_round(loads, 4, NULL));
+    REFUSED("load 0 samples", ls_data_bench_round(loads, 0, &round));
+    OK(ls_data_bench_round(loads, 4, &round));
+    assert_true(round.samples >= 1 && round.samples <= 4 && round.seconds > 0);
+    ls_data_bench_destroy(&loads);
+    ls_data_bench_destroy(NULL);
     NEEDS("path", ls_image_write(NULL, &image));
     NEEDS("image", ls_image_write("file", NULL));
     NEEDS("info", ls_dataset_look(NULL, 0, 0, NULL, NULL));

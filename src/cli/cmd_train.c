@@ -355,6 +355,21 @@ static int64_t skipped_steps(const ls_train_result *t) {
     return steps;
 }
 
+// What samples cost: those that were broken, and waiting for them, where that is more than a twentieth of a step.
+static void print_data(const run *r, double step) {
+    const ls_train_result *t = &r->result;
+    char broken[sizeof t->broken_sample];
+    snprintf(broken, sizeof broken, "%s", t->broken_sample);
+    ls_text_clean(broken);
+    if (t->samples_replaced)
+        row("Broken samples", "%lld times another stood in for one. For example: %s", (long long)t->samples_replaced,
+            broken);
+    if (t->phases.load > 0.05 * step)
+        row("Waited for data",
+            "%.0f %% of the time: reading, decoding and preparing by %d thread%s of each replica (--loader-threads)",
+            100 * t->phases.load / step, r->config.loader_threads, r->config.loader_threads == 1 ? "" : "s");
+}
+
 static void print_table(const run *r) {
     const ls_train_result *t = &r->result;
     const ls_phase_seconds *p = &t->phases;
@@ -387,6 +402,7 @@ static void print_table(const run *r) {
         row("Best epoch", "%d, %.2f %%%s", r->best_epoch, 100 * r->best_accuracy,
             r->restored ? "; the weights are those after it" : "");
     if (skipped_steps(t) > 0) row("Steps left out", "%lld, not finite", (long long)skipped_steps(t));
+    print_data(r, step);
     print_checkpoints(r);
     row("Total run time", "%.2f s", r->total_seconds);
     row("Peak memory", "%.0f MB%s, planned %.0f MB", (double)t->peak_rss_bytes / 1e6,

@@ -47,6 +47,9 @@ struct ls_comm {
     int *host_of;              // (size): host_of[rank]
     int position;
     int any_thread;    // 1: on every worker, threads other than the main one may communicate, one at a time
+    int tag_max;       // the largest tag of a message; 0: INT_MAX
+    int groups;        // made so far of its workers (comm/group.h)
+    int busy;          // 1: another thread communicates
     int32_t *scratch;  // (size, 2): for ls_comm_agree
     // What workers tell each other before each collective call, so that a call that others do not make is an error on all of them.
     uint64_t calls;     // made so far

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "comm/group.h"
 
 static ls_status join(const void *unused, ls_comm **out) { return ls_comm_create(out); }
 static ls_status alone(const void *unused, ls_comm **out) { return ls_comm_create_self(out); }
@@ -112,4 +113,12 @@ ls_status ls_context_barrier(ls_context *context) {
     LS_NEED(context, "context");
     ls_comm_enter(context->comm, __func__);
     return ls_comm_barrier(context->comm);
+}
+
+ls_status ls_group_create(ls_context *context, ls_group **out) {
+    LS_NEED(out, "out");
+    *out = NULL;
+    LS_NEED(context, "context");
+    ls_comm_enter(context->comm, __func__);
+    return ls__group_all(context->comm, out);
 }
