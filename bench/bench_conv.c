@@ -102,7 +102,7 @@ int main(int argc, char **argv) {
     bench b = {0};
     double all = 0, others = 0;
     MUST(ls_device_create("cpu", &(ls_device_options){.threads = 1}, &b.device));
-    b.device->ops->thread_begin(b.device);
+    b.device->ops->thread_begin(b.device, NULL, NULL);
     MUST(ls_queue_create(b.device, &b.queue));
     MUST(ls_buffer_create(b.device, POOL_BYTES, &b.memory));
     printf("%-16s %-17s %-32s %8s %8s%s\n", "Layer", "Pass", "Implementation", "ms", "GFLOP/s",

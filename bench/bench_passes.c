@@ -163,7 +163,7 @@ int main(int argc, char **argv) {
     }
     total forward = {0}, backward = {0}, sums = {0};
     MUST(ls_device_create("cpu", NULL, &b.device));
-    b.device->ops->thread_begin(b.device);
+    b.device->ops->thread_begin(b.device, NULL, NULL);
     MUST(ls_queue_create(b.device, &b.queue));
     MUST(ls_buffer_create(b.device, POOL_BYTES, &b.memory));
     b.pool = b.memory->memory;

@@ -17,20 +17,20 @@
 #include "base/philox.h"
 #include "device/cpu/cpu.h"
 
-ls_device *cpu, *ref, *two;
+ls_device *cpu, *ref, *more;
 int runs[LS_OP_COUNT][2], skips[LS_OP_COUNT][2];
 double worst[LS_OP_COUNT][2];
 
 int ops_setup(void **state) {
-    if (ls_device_create("cpu", &(ls_device_options){.threads = 2}, &two) != LS_OK) return 1;
+    if (ls_device_create("cpu", &(ls_device_options){.threads = 3}, &more) != LS_OK) return 1;
     if (ls_device_create("cpu", &(ls_device_options){.threads = 1}, &cpu) != LS_OK) return 1;
-    cpu->ops->thread_begin(cpu);
+    cpu->ops->thread_begin(cpu, NULL, NULL);
     return ls_device_create("ref", NULL, &ref) != LS_OK;
 }
 
 int ops_teardown(void **state) {
     ls_device_destroy(&cpu);
-    ls_device_destroy(&two);
+    ls_device_destroy(&more);
     ls_device_destroy(&ref);
     return 0;
 }
@@ -295,7 +295,7 @@ static ls_status run_pass(side *s, const ls_kernel_spec *spec, const inputs *in)
 
 // --- comparing -------------------------------------------------------------------------------------------------------
 
-// Arithmetic that the device may leave to a library, which may sum in another order with more threads. Kernels in tiles do not.
+// Arithmetic that the device may leave to a library.
 static int is_arithmetic(const ls_kernel_spec *spec) { return ls__op_find(spec->op)->flops != NULL; }
 
 // The case says how far from the reference fp32 may be, as a share of the tensor's largest magnitude. Of anything computed and
@@ -345,16 +345,17 @@ static void compare_pass(const op_case *c, const ls_kernel_spec *spec, const sid
     }
 }
 
-static void compare_bits(const ls_kernel_spec *spec, const side *one, const side *more) {
+static void compare_bits(const ls_kernel_spec *spec, const side *one, const side *other) {
     for (int arg = 0; arg < LS_ARG_COUNT; arg++)
-        if (one->value[arg] && memcmp(one->value[arg], more->value[arg], (size_t)one->count[arg] * sizeof(double)) != 0)
-            fail_msg("%s: argument %d has other bits with two threads", op_describe(spec), arg);
+        if (one->value[arg] &&
+            memcmp(one->value[arg], other->value[arg], (size_t)one->count[arg] * sizeof(double)) != 0)
+            fail_msg("%s: argument %d has other bits with three threads", op_describe(spec), arg);
 }
 
 // --- a case ----------------------------------------------------------------------------------------------------------
 
 typedef struct sides {
-    side ref, cpu, two;
+    side ref, cpu, more;
     lie x_lie;
 } sides;
 
@@ -386,15 +387,13 @@ static int check_pass(const op_case *c, ls_kernel_spec spec, ls_pass pass, sides
     if (run_in_layouts(&s->cpu, spec, s->x_lie, in) != LS_OK) return 0;
     assert_int_equal(run_pass(&s->ref, &spec, in), LS_OK);
     compare_pass(c, &spec, &s->ref, &s->cpu);
-    if (!is_arithmetic(&spec) || s->cpu.tiles) {
-        assert_int_equal(run_in_layouts(&s->two, spec, s->x_lie, in), LS_OK);
-        compare_bits(&spec, &s->cpu, &s->two);
-    }
+    assert_int_equal(run_in_layouts(&s->more, spec, s->x_lie, in), LS_OK);
+    compare_bits(&spec, &s->cpu, &s->more);
     for (int k = 0; k < spec.y_count && pass == LS_PASS_TRAINING; k++) {  // backward may read it
         in->value[LS_ARG_Y + k] = s->ref.value[LS_ARG_Y + k];
         s->ref.value[LS_ARG_Y + k] = NULL;
     }
-    clear_values(&s->ref), clear_values(&s->cpu), clear_values(&s->two);
+    clear_values(&s->ref), clear_values(&s->cpu), clear_values(&s->more);
     return 1;
 }
 
@@ -423,7 +422,7 @@ static void draw_values(const op_case *c, const op_spec *spec, inputs *in) {
 
 static void check_one(const op_case *c, ls_dtype dtype, lie x_lie) {
     op_spec spec = op_spec_of(c, dtype);
-    sides s = {.ref = {.device = ref}, .cpu = {.device = cpu}, .two = {.device = two}, .x_lie = x_lie};
+    sides s = {.ref = {.device = ref}, .cpu = {.device = cpu}, .more = {.device = more}, .x_lie = x_lie};
     inputs in = {0};
     ls_pass passes[3];
     int count = op_backward_passes(&spec.kernel, passes), bf16 = is_bf16(&spec.kernel);
@@ -439,7 +438,7 @@ static void check_one(const op_case *c, ls_dtype dtype, lie x_lie) {
     free(in.key);
     ls_buffer_destroy(&s.ref.workspace.buffer);
     ls_buffer_destroy(&s.cpu.workspace.buffer);
-    ls_buffer_destroy(&s.two.workspace.buffer);
+    ls_buffer_destroy(&s.more.workspace.buffer);
 }
 
 void check(op_case c) {

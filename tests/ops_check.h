@@ -4,13 +4,13 @@
 // again, as a plan does it; backward kernels are told forward's layouts and get its workspace. Inputs are rounded to
 // bf16 beforehand, so that conversions lose nothing. Outputs are filled with NaN before a kernel runs: what it leaves
 // out shows. What a blocked layout pads must come out zero. A kernel that says its output may lie in an input's memory is
-// run so too, and one of our own loops with two threads: the bits must be the same.
+// run so too, and every kernel with three threads: the bits must be the same.
 #ifndef LS_TESTS_OPS_CHECK_H
 #define LS_TESTS_OPS_CHECK_H
 
 #include "op_case.h"
 
-extern ls_device *cpu, *ref, *two;  // two: "cpu" with two threads
+extern ls_device *cpu, *ref, *more;  // more: "cpu" with three threads
 
 int ops_setup(void **state);
 int ops_teardown(void **state);

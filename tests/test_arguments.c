@@ -295,6 +295,10 @@ static void trainers(void **state) {
     assert_non_null(ls_train_options());
     NEEDS("config", ls_train_base_rate(NULL, &rate));
     NEEDS("out", ls_train_base_rate(&config, NULL));
+    int threads;
+    NEEDS("config", ls_train_spread(NULL, 1, 1, &count, &threads));
+    NEEDS("replicas", ls_train_spread(&config, 1, 1, NULL, &threads));
+    NEEDS("threads", ls_train_spread(&config, 1, 1, &count, NULL));
     NEEDS("config", ls_train_servers(NULL, 2, &count));
     NEEDS("out", ls_train_servers(&config, 2, NULL));
     assert_int_equal(ls_train_image_shape(NULL, LS_SHAPE(2, 2, 1)).ndim, 3);

@@ -85,7 +85,7 @@ static void a_plan_needs_less_than_all_its_activations(void **state) {
     ls_plan *training, *inference, *prediction;
     OK(ls_model_create("mnist-cnn", (ls_shape){0}, 0, &g));
     OK(ls__graph_with_classifier_loss(g, 0, 0, &objective));
-    OK(ls_device_create("cpu", &(ls_device_options){1}, &d));
+    OK(ls_device_create("cpu", &(ls_device_options){.threads = 1}, &d));
     OK(ls_params_create(ls_graph_store(g), d, &params));
     OK(ls_plan_create(objective, d, params, &(ls_plan_config){.batch = 128, .mode = LS_PLAN_TRAINING}, &training));
     OK(ls_plan_create(objective, d, params, &(ls_plan_config){.batch = 128, .mode = LS_PLAN_EVALUATION}, &inference));
@@ -281,7 +281,7 @@ static void plans_of_other_sizes_share_the_parameters(void **state) {
     ls_plan *large, *small;
     OK(ls_model_create("mnist-cnn", (ls_shape){0}, 0, &g));
     OK(ls__graph_with_classifier_loss(g, 0, 0, &objective));
-    OK(ls_device_create("cpu", &(ls_device_options){1}, &d));
+    OK(ls_device_create("cpu", &(ls_device_options){.threads = 1}, &d));
     OK(ls_params_create(ls_graph_store(g), d, &params));
     OK(ls_plan_create(objective, d, params, &(ls_plan_config){.batch = 16, .mode = LS_PLAN_TRAINING}, &large));
     int64_t length = ls_params_length(params);
@@ -335,7 +335,7 @@ static void segments_say_what_each_element_is(void **state) {
     ls_queue *queue;
     ls_segment *segments;
     int count;
-    OK(ls_device_create("ref", &(ls_device_options){1}, &d));
+    OK(ls_device_create("ref", &(ls_device_options){.threads = 1}, &d));
     const ls_store *store = ls_graph_store(g);
     OK(ls_params_create(store, d, &params));
     OK(ls_queue_create(d, &queue));

@@ -169,7 +169,7 @@ static int setup(void **state) {
     if (ops_setup(state) != 0) return 1;
     ops = ls_device_cpu;
     ops.kernel_create = kernel_create;
-    cpu->ops = two->ops = &ops;
+    cpu->ops = more->ops = &ops;
     return 0;
 }
 

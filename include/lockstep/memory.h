@@ -54,8 +54,10 @@ typedef struct ls_memory {
         evaluate_tail;  // of a worker's first replica; tails: what is left over
     int workers, hosts, workers_per_host, replicas_per_worker, threads_per_replica;
     int64_t global_batch, micro_batch;
-    int gradient_buffers;       // of each replica
-    char replicas_reason[160];  // why so many replicas
+    int gradient_buffers;              // of each replica
+    char replicas_reason[160];         // why so many replicas
+    int cores_per_worker, idle_cores;  // the least that a worker has; of them without work
+    char cores_advice[240];            // what would give those work; "": they are few
 } ls_memory;
 
 // A job that is only thought of. All zero: one worker without a dataset.

@@ -39,7 +39,10 @@ typedef struct ls_train_config {
     int64_t micro_batch;    // samples per micro-batch; 0: a fixed function of batch_size (ls_micro_batch_default)
     const char *precision;  // "fp32", "bf16"
     const char *device;     // "cpu", "ref"
-    int remat;              // 1: activations are computed again in backward instead of kept: less memory, same bits
+    // The instruction set that the device "cpu" keeps to, for the same bits on processors that have more: "avx2", "avx512", "avx512-bf16", "amx".
+    // One for all of a process. NULL (the default): all that the processor has.
+    const char *isa;
+    int remat;  // 1: activations are computed again in backward instead of kept: less memory, same bits
     // "allreduce" (the default), "reduce-broadcast", "mirrored" (one worker only), "central", "tree", "parameter-server": the same weights
     // with all of them.
     const char *strategy;
@@ -65,8 +68,9 @@ typedef struct ls_train_config {
     // "halving": by recursive halving and doubling, one after the other and log2(hosts) of them; "auto" (the default): direct up to 8 hosts.
     // Never shows in the bits.
     const char *algorithm;
-    int replicas;  // per worker; 0: one per core the worker has
-    int threads;   // per replica; default 1
+    int replicas;  // per worker; 0 (the default): as many as there are cores and micro-batches for
+    int threads;  // per replica; 0 (the default): 1 where replicas are asked for, else such that every core works. Never shows in the bits.
+    int hyperthreads;  // 1: every hardware thread counts as a core; 0 (the default): a core is one, however many threads it has
     // Megabytes (1e6 bytes) of gradients that are exchanged at a time, each as soon as backward has written it, while it goes on; a size of
     // the whole network or more: all of them after backward. Never shows in the bits. 0 (the default): on several hosts a twelfth of it, but 0.25 to 2; on one all.
     double bucket_size;
@@ -137,6 +141,10 @@ ls_status ls_train_base_rate(const ls_train_config *config, double *out);
 // How many of so many workers only serve, with the strategy of `config`: the others compute micro-batches. Not collective. Errors: NOT_FOUND (the
 // strategy), INVALID_ARGUMENT (it is not for so many workers, or servers; says what to do).
 ls_status ls_train_servers(const ls_train_config *config, int workers, int *out);
+
+// How each of so many workers, with so many cores in one NUMA domain, would share them: replicas, and threads of each. Not collective. Errors:
+// INVALID_ARGUMENT (more workers than micro-batches).
+ls_status ls_train_spread(const ls_train_config *config, int workers, int cores, int *replicas, int *threads);
 
 // The shape (H, W, C) in which a network sees a dataset's images of shape `image`: what to build it for. Not collective.
 ls_shape ls_train_image_shape(const ls_train_config *config, ls_shape image);
@@ -214,6 +222,9 @@ typedef struct ls_train_result {
     int64_t samples_replaced;
     char broken_sample[320];
     char replicas_reason[160];  // why so many replicas
+    int cores_per_worker;       // the least that a worker has of its own; 0: fewer cores than workers
+    int idle_cores;             // of them without work
+    char cores_advice[240];     // what would give those work; "": they are few
     int oversubscribed;         // 1: some worker has fewer cores than threads
     char device_description[256], comm_description[256];
 } ls_train_result;

@@ -205,23 +205,25 @@ static ls_status check_cores(batch *b, const ls_train_config *c) {
                        "%lld workers for %lld micro-batches of %lld in a global batch of %lld: ask for fewer, or make "
                        "--micro-batch smaller or --batch-size larger",
                        (long long)workers, (long long)v, (long long)micro_batch, (long long)c->batch_size);
-    if (v < 1) v = 1;  // a task of the array may have another batch
-    int64_t cores = b->set.cpus_per_task, most = b->scale ? 1 : v / (workers < v ? workers : v);
-    int64_t replicas = c->replicas ? c->replicas : cores / c->threads < most ? cores / c->threads : most;
-    int64_t used = (replicas > 0 ? replicas : 1) * c->threads;
+    int cores = b->set.cpus_per_task, replicas = 1, threads = c->threads ? c->threads : 1;
+    ls_train_config one = *c;
+    if (b->scale && !one.replicas) one.replicas = 1;
+    // A task of the array may have another batch, and then nothing is known.
+    if (v >= workers) LS_TRY(ls_train_spread(&one, b->scale ? 1 : (int)workers, cores, &replicas, &threads));
+    int used = replicas * threads;
     if (cores <= used) return LS_OK;
     if (b->scale || c->replicas)
         snprintf(b->note, sizeof b->note,
-                 "each worker asks for %lld cores and uses %lld: it has %lld replica%s; ask for fewer, or give "
-                 "--replicas %lld",
-                 (long long)cores, (long long)used, (long long)replicas, replicas == 1 ? "" : "s",
-                 (long long)(cores / c->threads));
+                 "each worker asks for %d cores and uses %d: it has %d replica%s; ask for fewer, or give --replicas %d",
+                 cores, used, replicas, replicas == 1 ? "" : "s", cores / threads);
     else
-        snprintf(b->note, sizeof b->note,
-                 "each worker asks for %lld cores and uses %lld: a step of %lld samples in micro-batches of %lld has "
-                 "no more "
-                 "work at a time; ask for fewer, or give a smaller --micro-batch or a larger --batch-size",
-                 (long long)cores, (long long)used, (long long)c->batch_size, (long long)micro_batch);
+        snprintf(
+            b->note, sizeof b->note,
+            "each worker asks for %d cores and uses %d: a step of %lld samples in micro-batches of %lld, over %lld "
+            "worker%s, makes %d replica%s of %d thread%s; ask for fewer, or give a smaller --micro-batch or a "
+            "larger --batch-size",
+            cores, used, (long long)c->batch_size, (long long)micro_batch, (long long)workers, workers == 1 ? "" : "s",
+            replicas, replicas == 1 ? "" : "s", threads, threads == 1 ? "" : "s");
     return LS_OK;
 }
 

@@ -155,6 +155,7 @@ static ls_status run_training(bench *b) {
         LS_TRY_GOTO(ls_layer_bench_create(b->graph, &b->config, b->set.floor, &b->layers), done);
     LS_TRY_GOTO(ls_trainer_create(b->cli->context, b->graph, b->data, &b->config, &trainer), done);
     LS_TRY_GOTO(ls_trainer_result(trainer, &b->result), done);
+    b->config.threads = b->result.threads_per_replica;  // of layers, too
     if (b->layers) LS_TRY_GOTO(ls_layer_bench_start(b->layers, b->result.replicas_per_worker), done);
     LS_TRY_GOTO(ls_trainer_fit(trainer, &callbacks), done);
     LS_TRY_GOTO(ls_trainer_result(trainer, &b->result), done);

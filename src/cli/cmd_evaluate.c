@@ -129,8 +129,10 @@ static ls_train_config config_of(const evaluation *e) {
     c.optimizer = "sgd";
     c.precision = from->precision;
     c.device = from->device;
+    c.isa = from->isa;
     c.replicas = from->replicas;
     c.threads = from->threads;
+    c.hyperthreads = from->hyperthreads;
     c.loader_threads = from->loader_threads;
     c.bind = from->bind;
     c.image_size = from->image_size;

@@ -262,7 +262,8 @@ static ls_status build(prediction *p, cli *c) {
     ls_predict_config_init(&config);
     config.device = t->config.device;
     config.precision = t->config.precision;
-    config.threads = t->config.threads;
+    config.isa = t->config.isa;
+    config.threads = t->config.threads ? t->config.threads : 1;
     config.batch = BATCH;
     LS_TRY(ls_predictor_create(p->graph, &config, &p->predictor));
     LS_TRY(ls_predictor_load_weights(p->predictor, t->saved.weights));

@@ -298,6 +298,7 @@ static void print_head(const run *r) {
             t->hosts, t->hosts == 1 ? "" : "s", t->replicas_per_worker, t->replicas_per_worker == 1 ? "" : "s",
             t->threads_per_replica, t->threads_per_replica == 1 ? "" : "s", t->replicas_reason[0] ? " (" : "",
             t->replicas_reason, t->replicas_reason[0] ? ")" : "");
+    if (t->cores_advice[0]) cli_say("%s", t->cores_advice);
     cli_deadline_print(&r->deadline);
     print_images(r);
     int compresses = strcmp(r->config.compress, "none") != 0;

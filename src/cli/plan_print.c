@@ -26,6 +26,7 @@ static void print_head(const plan *p, const ls_memory *m) {
             m->workers, plural(m->workers), m->hosts, plural(m->hosts), m->replicas_per_worker,
             plural(m->replicas_per_worker), m->threads_per_replica, plural(m->threads_per_replica), m->replicas_reason,
             cli_count(m->global_batch, batch), (long long)v, v == 1 ? "" : "es", (long long)m->micro_batch);
+    if (m->cores_advice[0]) cli_say("%s", m->cores_advice);
     putchar('\n');
 }
 

@@ -78,6 +78,7 @@ ls_status plan_search(plan *p, const ls_train_config *config, int64_t likely, pl
     memcpy(reason, low.memory.replicas_reason, sizeof reason);
     ls_train_config same = *config;
     same.replicas = low.memory.replicas_per_worker;  // larger micro-batches leave fewer for as many replicas
+    same.threads = low.memory.threads_per_replica;
     other = low;
     int64_t wanted = 16;
     for (int tries = 0;; tries++) {

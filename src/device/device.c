@@ -39,6 +39,12 @@ const char *ls_op_name(ls_op_kind kind) {
     return names[kind];
 }
 
+const ls_device_ops *ls_device_ops_find(const char *name) {
+    for (int i = 0; ls_device_ops_at(i); i++)
+        if (strcmp(ls_device_ops_at(i)->name, name) == 0) return ls_device_ops_at(i);
+    return NULL;
+}
+
 ls_status ls_device_create(const char *name, const ls_device_options *options, ls_device **out) {
     *out = NULL;
     if (!name) return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "a device was asked for without its name");

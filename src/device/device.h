@@ -20,6 +20,8 @@ typedef struct ls_device_ops ls_device_ops;
 
 typedef struct ls_device_options {
     int threads;  // threads a kernel may use
+    const char
+        *isa;  // the instruction set, where the device has a choice, as --isa has it; NULL: all that the processor has
 } ls_device_options;
 
 typedef struct ls_device_limits {
@@ -113,10 +115,14 @@ typedef struct ls_vector_ops {
 // Multiples of this many floats are where vectors are cut.
 #define LS_VECTOR_ALIGN 64
 
+// index: from 0, of the threads that share the work of a kernel.
+typedef void (*ls_thread_fn)(void *user, int index);
+
 struct ls_device_ops {
     const char *name;
     const char *help;
-    int host_memory;  // 1: its memory is the host's and its queues work at once
+    int host_memory;   // 1: its memory is the host's and its queues work at once
+    int most_threads;  // that share the work of a kernel; 0: one does it all, whatever is asked for
     const ls_memory_ops *memory;
     const ls_vector_ops *vector;
     ls_status (*create)(const ls_device_options *options, ls_device **out);
@@ -132,8 +138,9 @@ struct ls_device_ops {
     ls_status (*kernel_create)(ls_device *device, const ls_kernel_spec *spec, ls_kernel **out);
     // Copies X to Y between two layouts of one shape, converting the dtype.
     ls_status (*reorder_create)(ls_device *device, const ls_layout *from, const ls_layout *to, ls_kernel **out);
-    // Called by each thread that will run kernels, before its first: sets that thread's share of cores.
-    void (*thread_begin)(ls_device *device);
+    // Called by each thread that will run kernels, before its first. `each`, unless NULL, is called in every one of the threads that will
+    // share its kernels' work, the calling one included.
+    void (*thread_begin)(ls_device *device, ls_thread_fn each, void *user);
     // For `lockstep bench`: the kernel library's fastest implementation for a spec, over all its algorithms and layouts, by
     // measuring them now. What it is compared with must not depend on it. NULL: this device has no library to search.
     ls_status (*fastest)(ls_device *device, const ls_kernel_spec *spec, ls_kernel **out);
@@ -146,6 +153,7 @@ struct ls_device_ops {
 
 // The index-th device that there is; NULL past the last.
 const ls_device_ops *ls_device_ops_at(int index);
+const ls_device_ops *ls_device_ops_find(const char *name);  // NULL: there is none of that name
 // Creates a device by name ("cpu", "ref"). Errors: NOT_FOUND with the names there are. The caller destroys it, after all
 // kernels, plans, buffers and queues made from it.
 ls_status ls_device_create(const char *name, const ls_device_options *options, ls_device **out);

@@ -33,7 +33,7 @@ static ls_status make_feeds(ls_runner *r) {
 }
 
 static ls_status build(ls_runner *r, const ls_plan_config *config, ls_runner *weights) {
-    if (r->device->ops->thread_begin) r->device->ops->thread_begin(r->device);
+    if (r->device->ops->thread_begin) r->device->ops->thread_begin(r->device, NULL, NULL);
     r->borrows = weights != NULL;
     if (weights)
         r->params = weights->params;

@@ -199,6 +199,8 @@ static void add_setup(json_t *o, const ls_record_info *info) {
     json_object_set_new(o, "replicas_per_worker", json_integer(r->replicas_per_worker));
     json_object_set_new(o, "threads_per_replica", json_integer(r->threads_per_replica));
     json_object_set_new(o, "replicas_reason", text(r->replicas_reason));
+    json_object_set_new(o, "cores_per_worker", json_integer(r->cores_per_worker));
+    json_object_set_new(o, "idle_cores", json_integer(r->idle_cores));
     json_object_set_new(o, "oversubscribed", json_boolean(r->oversubscribed));
     json_object_set_new(o, "buckets", json_integer(r->buckets));
     json_object_set_new(o, "exchange_hidden", real(r->exchange_hidden));

@@ -269,7 +269,7 @@ static void *thread_main(void *user) {
     const ls_strategy_config *config = &o->strategy->config;
     if (config->overlap_begin) config->overlap_begin(config->overlap_user);
     // It computes as lanes do, denormals included.
-    if (config->device->ops->thread_begin) config->device->ops->thread_begin(config->device);
+    if (config->device->ops->thread_begin) config->device->ops->thread_begin(config->device, NULL, NULL);
     pthread_mutex_lock(&o->lock);
     for (;;) {
         while (!o->quit && o->asked == o->finished) pthread_cond_wait(&o->work, &o->lock);

@@ -44,9 +44,9 @@ ls_status ls__buckets_resolve(ls_trainer *t) {
                            &t->bucket_ends, &t->bucket_count);
 }
 
-// The core behind those of the replicas, where the exchange has one.
+// A core that no replica has, where the exchange has one.
 void ls__exchange_bind(void *trainer) {
     const ls_trainer *t = trainer;
-    if (t->spread.comm_cores > 0 && t->spread.bound)
-        ls_topology_bind(t->topology, t->spread.replicas * t->config.threads, t->spread.comm_cores);
+    if (t->spread.comm_cores > 0 && t->spread.bound && t->spread.spare >= 0)
+        ls_topology_bind(t->topology, t->spread.spare, t->spread.comm_cores);
 }

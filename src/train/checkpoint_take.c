@@ -303,7 +303,7 @@ static void *thread_main(void *user) {
     if (t->spread.bound) ls_topology_unbind(t->topology);
     id_t thread = (id_t)syscall(SYS_gettid);
     setpriority(PRIO_PROCESS, thread, getpriority(PRIO_PROCESS, thread) + NICENESS);
-    if (t->device->ops->thread_begin) t->device->ops->thread_begin(t->device);
+    if (t->device->ops->thread_begin) t->device->ops->thread_begin(t->device, NULL, NULL);
     job->status = write_all(t);
     if (job->status != LS_OK) snprintf(job->sentence, sizeof job->sentence, "%s", ls_error_message());
     job->seconds = ls_clock() - job->begun;

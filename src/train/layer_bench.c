@@ -45,7 +45,7 @@ struct ls_layer_bench {
 
 static ls_status make_plan(bench_thread *t) {
     const ls_train_config *c = t->all->config;
-    ls_device_options options = {.threads = c->threads};
+    ls_device_options options = {.threads = c->threads, .isa = c->isa};
     ls_dtype precision;
     LS_TRY(ls_precision_find(c->precision, &precision));
     ls_plan_config config = {.batch = c->micro_batch, .precision = precision, .mode = LS_PLAN_TRAINING};

@@ -115,9 +115,12 @@ ls_memory ls__trainer_memory(const ls_trainer *t) {
                    .workers_per_host = t->comm->local_size,
                    .replicas_per_worker = t->spread.replicas,
                    .threads_per_replica = t->config.threads,
+                   .cores_per_worker = t->spread.cores,
+                   .idle_cores = t->spread.idle,
                    .global_batch = t->config.batch_size,
                    .micro_batch = t->config.micro_batch};
     memcpy(m.replicas_reason, t->spread.reason, sizeof m.replicas_reason);
+    memcpy(m.cores_advice, t->spread.advice, sizeof m.cores_advice);
     add_strategies(&m, t);
     add_arenas(&m, t);
     add_per_replica(&m, LS_MEMORY_BATCHES, ls_memory_size(ls__batches_bytes(t)));
@@ -172,12 +175,18 @@ static ls_status nothing(const ls_graph *graph, int64_t batch, ls_dataset **out)
 
 // The cores that each worker would have, if all hosts were like this one.
 static ls_status find_cores(ls_trainer *t) {
+    ls_spread *s = &t->spread;
     ls_comm *self;
     LS_TRY(ls_comm_create_self(&self));
-    ls_status status = ls__topology_create(self, &t->topology);
+    ls_status status = ls__topology_create(self, t->config.hyperthreads, &t->topology);
     ls_comm_destroy(&self);
     LS_TRY(status);
-    t->spread.cores = ls_topology_cores(t->topology) / t->comm->local_size;
+    ls_cores host = ls__topology_mine(t->topology);
+    LS_TRY(ls_calloc(t->comm->local_size, sizeof *s->have, &s->have));
+    for (s->kinds = 0; s->kinds < t->comm->local_size; s->kinds++)
+        s->have[s->kinds] = ls__cores_share(&host, s->kinds, t->comm->local_size);
+    s->mine = s->have[0];
+    s->cores = ls__cores_count(&host) / t->comm->local_size;
     return LS_OK;
 }
 

@@ -83,6 +83,11 @@ static const ls_option table[] = {
      .help = "compute activations again in backward instead of keeping them: less memory, more time, the same bits"},
     {"device", LS_OPTION_TEXT, AT(device), .metavar = "NAME", .choices = device_choice, TRAINING,
      .help = "what computes"},
+    {"isa", LS_OPTION_TEXT, AT(isa), .metavar = "avx2|avx512|avx512-bf16|amx", TRAINING,
+     .initial = "all that the processor has",
+     .help =
+         "the instruction set to keep to, so that hosts with more compute the same bits as those that have no more; "
+         "other bits with each"},
 
     {"image-size", LS_OPTION_INT, AT(image_size), .metavar = "N", .min = 1, .max = 4096, IMAGES,
      .initial = "as they are; of any size: the network's own",
@@ -120,9 +125,14 @@ static const ls_option table[] = {
      .help = "how allreduce sends between hosts: each piece directly to all others, or by recursive halving and "
              "doubling, to a few; auto: direct up to 8 hosts. The same bits"},
     {"replicas", LS_OPTION_INT, AT(replicas), .metavar = "R", .min = 1, WORKERS,
-     .initial = "one per core the worker has", .help = "replicas per worker, each computing micro-batches of its own"},
+     .initial = "as there are cores and micro-batches for",
+     .help = "replicas per worker, each computing micro-batches of its own"},
     {"threads", LS_OPTION_INT, AT(threads), .metavar = "T", .min = 1, .max = 1024, WORKERS,
-     .help = "threads per replica"},
+     .initial = "such that every core works; 1 with --replicas",
+     .help = "threads per replica, which share the work of each layer: more where a step has fewer micro-batches than "
+             "there are cores. The result stays the same"},
+    {"hyperthreads", LS_OPTION_FLAG, AT(hyperthreads), WORKERS,
+     .help = "count every hardware thread as a core; they are left out otherwise"},
     {"bucket-size", LS_OPTION_REAL, AT(bucket_size), .metavar = "MB", .min = 0.001, .max = 1e6, WORKERS,
      .initial = "a twelfth of all, 0.25 to 2, on several hosts; all on one",
      .help = "exchange gradients in pieces of so many megabytes, each as soon as backward has written it"},

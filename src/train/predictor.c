@@ -31,7 +31,7 @@ static int64_t value_bytes(const ls_graph *graph, int input) {
 }
 
 static ls_status build(ls_predictor *p, const ls_predict_config *c) {
-    ls_device_options options = {.threads = c->threads};
+    ls_device_options options = {.threads = c->threads, .isa = c->isa};
     LS_TRY(ls__graph_check_finished(p->graph));
     if (c->batch < 1 || c->threads < 1)
         return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "a prediction takes at least 1 sample and 1 thread, not %lld and %d",
@@ -163,7 +163,7 @@ static ls_status write_inputs(ls_predictor *p, ls_runner *r, int64_t first, int6
 
 // Whichever thread this is: how many threads kernels have, and how they compute, belongs to it.
 static void use_thread(ls_predictor *p) {
-    if (p->device->ops->thread_begin) p->device->ops->thread_begin(p->device);
+    if (p->device->ops->thread_begin) p->device->ops->thread_begin(p->device, NULL, NULL);
 }
 
 static ls_status check_count(int64_t count) {

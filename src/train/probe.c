@@ -116,8 +116,8 @@ static ls_status compare(const answer *all, int workers, char digest[65]) {
             return LS_FAIL(LS_STATUS_MISMATCH,
                            "worker %d on host %s and worker %d on host %s compute different gradients from the same "
                            "micro-batch (%.12s and %.12s), so the weights would depend on who computes what: their "
-                           "processors or libraries are not alike. Start the job on hosts of one kind, or limit the "
-                           "instructions on all of them (ONEDNN_MAX_CPU_ISA=AVX2)",
+                           "processors or libraries are not alike. Start the job on hosts of one kind, or pin the "
+                           "instruction set to one that all of them have (isa, as avx2)",
                            (int)(first - all), first->host, w, all[w].host, first->digest, all[w].digest);
     }
     if (first) snprintf(digest, sizeof first->digest, "%s", first->digest);

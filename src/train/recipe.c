@@ -17,7 +17,6 @@ void ls_train_config_init(ls_train_config *c) {
                            .algorithm = "auto",
                            .not_finite = "stop",
                            .broken = "stop",
-                           .threads = 1,
                            .loader_threads = 1,
                            .bind = 1,
                            .seed = 42,
@@ -217,8 +216,9 @@ ls_status ls__sizes_resolve(ls_trainer *t) {
     if (c->loader_threads < 1 || c->loader_threads > 64)
         return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
                        "a replica was to have %d threads that read its samples: choose 1 to 64", c->loader_threads);
-    if (c->threads < 1)
-        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "a replica needs at least 1 thread, got %d", c->threads);
+    if (c->threads < 0)
+        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
+                       "a replica needs at least 1 thread, got %d; 0 leaves it to the library", c->threads);
     t->train_split = (ls_split){t->dataset->train, ls_dataset_train_count(t->dataset)};
     t->eval_split = (ls_split){t->dataset->test, ls_dataset_test_count(t->dataset)};
     if (c->limit_train > 0 && c->limit_train < t->train_split.count) t->train_split.count = c->limit_train;
@@ -231,56 +231,6 @@ ls_status ls__sizes_resolve(ls_trainer *t) {
                        t->dataset->name);
     t->eval_shape = t->eval_split.count ? ls__epoch_shape(t->eval_split.count, t->eval_split.count, eval_batch)
                                         : (ls_epoch_shape){.batch = eval_batch, .micro_batch = eval_batch};
-    return LS_OK;
-}
-
-// How many replicas each worker gets, the same number on all: what was asked for, else one per core while there are
-// micro-batches for them. One thread each: without a barrier per layer that is fastest while a step has enough
-// micro-batches, and it keeps the bits the same on every machine.
-ls_status ls__spread_resolve(ls_trainer *t) {
-    ls_spread *s = &t->spread;
-    int64_t v = t->train_shape.micro_batches;
-    s->roles = (ls_roles){.workers = t->comm->size, .servers = t->config.servers};
-    LS_TRY(ls_strategy_assign(t->choices.strategy, &s->roles));
-    int threads = t->config.threads;
-    int workers = t->config.async ? 1 : t->comm->size - s->roles.servers;  // those that share a batch
-    // Where there is only one core, the exchange shares it.
-    s->comm_cores = ls__exchange_overlaps(t) && s->cores > t->config.comm_cores ? t->config.comm_cores : 0;
-    int cores = s->cores - s->comm_cores;
-    if (workers > v)
-        return LS_FAIL(
-            LS_STATUS_INVALID_ARGUMENT,
-            "%d workers%s for %lld micro-batches of %lld in a global batch of %lld: start at most %lld, or take "
-            "a smaller micro-batch or a larger global batch",
-            workers, s->roles.servers ? " beside the servers" : "", (long long)v, (long long)t->config.micro_batch,
-            (long long)t->config.batch_size, (long long)v + s->roles.servers);
-    int most = (int)(v / workers);
-    if (t->config.replicas > 0) {
-        s->replicas = t->config.replicas;
-        if (s->replicas > most)
-            return LS_FAIL(
-                LS_STATUS_INVALID_ARGUMENT,
-                "%d worker%s with %d replicas each are %lld replicas for %lld micro-batches in a step: ask for at "
-                "most %d per worker, or take a smaller micro-batch",
-                workers, workers == 1 ? "" : "s", s->replicas, (long long)workers * s->replicas, (long long)v, most);
-        snprintf(s->reason, sizeof s->reason, "as asked for");
-    } else {
-        s->replicas = cores / threads < 1 ? 1 : cores / threads;
-        if (s->replicas > most) {
-            s->replicas = most;
-            snprintf(s->reason, sizeof s->reason, "the step has %lld micro-batch%s", (long long)v, v == 1 ? "" : "es");
-        } else if (cores / threads < 1) {
-            snprintf(s->reason, sizeof s->reason, "more workers or threads than cores");
-        } else {
-            snprintf(s->reason, sizeof s->reason, "%d core%s per worker, %d thread%s each", cores,
-                     cores == 1 ? "" : "s", threads, threads == 1 ? "" : "s");
-        }
-    }
-    s->roles.replicas = s->replicas;
-    s->team = t->config.async ? (ls_roles){.workers = 1, .replicas = s->replicas} : s->roles;
-    s->lanes = t->comm->size * s->replicas;
-    if (s->replicas * threads > cores) s->comm_cores = 0;
-    s->bound = t->config.bind && s->replicas * threads <= s->cores;
     return LS_OK;
 }
 

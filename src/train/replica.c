@@ -350,6 +350,7 @@ static void allocate(ls_replica *r) {
     ls_trainer *t = r->trainer;
     int64_t key = key_bytes(largest_micro_batch(t));
     ls_status status = ls_buffer_create(t->device, ls__arena_bytes(r), &r->arena);
+    if (status == LS_OK) status = ls_memory_alloc(ls__batches_bytes(t), &r->batches);
     if (status == LS_OK) status = ls_queue_create(t->device, &r->queue);
     if (status == LS_OK) status = ls_event_create(t->device, &r->fed);
     if (status == LS_OK) status = make_inputs(r);
@@ -373,16 +374,17 @@ static void run_command(ls_replica *r, ls_command command) {
     }
 }
 
-static void device_begin(const ls_trainer *t) {
-    if (t->device->ops->thread_begin) t->device->ops->thread_begin(t->device);
+static void device_begin(const ls_trainer *t, ls_thread_fn each, void *user) {
+    if (t->device->ops->thread_begin) t->device->ops->thread_begin(t->device, each, user);
 }
 
-static void thread_begin(ls_replica *r) {
-    ls_trainer *t = r->trainer;
-    int threads = t->device->options.threads;
-    if (t->spread.bound) ls_topology_bind(t->topology, r->index * threads, threads);
-    device_begin(t);
+// A core of its own for each thread of a replica.
+static void bind_thread(void *user, int index) {
+    const ls_replica *r = user;
+    ls_topology_bind(r->trainer->topology, r->trainer->spread.first[r->index] + index, 1);
 }
+
+static void thread_begin(ls_replica *r) { device_begin(r->trainer, r->trainer->spread.bound ? bind_thread : NULL, r); }
 
 static void *thread_main(void *user) {
     ls_replica *r = user;
@@ -401,7 +403,7 @@ void ls__replicas_run_alone(ls_trainer *t, ls_command command) {
     t->command = command;
     // The caller's thread may have worked for another trainer or a predictor meanwhile.
     if (command == LS_COMMAND_STEP)
-        device_begin(t);
+        device_begin(t, NULL, NULL);
     else
         thread_begin(&t->replica[0]);
     ls_barrier_wait(&t->team);

@@ -239,6 +239,8 @@ ls_status ls_trainer_result(ls_trainer *t, ls_train_result *out) {
                          .servers = s->roles.servers,
                          .replicas_per_worker = s->replicas,
                          .threads_per_replica = t->config.threads,
+                         .cores_per_worker = s->cores,
+                         .idle_cores = s->idle,
                          .oversubscribed = s->replicas * t->config.threads > s->cores,
                          .buckets = t->bucket_count,
                          .algorithm = ls_strategy_algorithm(t->choices.strategy, t->choices.algorithm, t->comm->hosts),
@@ -264,6 +266,7 @@ ls_status ls_trainer_result(ls_trainer *t, ls_train_result *out) {
         r.train_accuracy = h->epochs[h->done - 1].accuracy;
     }
     snprintf(r.replicas_reason, sizeof r.replicas_reason, "%s", s->reason);
+    snprintf(r.cores_advice, sizeof r.cores_advice, "%s", s->advice);
     t->device->ops->describe(t->device, r.device_description, sizeof r.device_description);
     t->comm->ops->describe(t->comm, r.comm_description, sizeof r.comm_description);
     snprintf(r.broken_sample, sizeof r.broken_sample, "%s", h->broken);

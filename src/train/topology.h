@@ -6,8 +6,13 @@
 #include <lockstep/machine.h>
 
 #include "comm/comm.h"
+#include "train/spread.h"
 
-// As ls_topology_create. Collective on comm.
-ls_status ls__topology_create(ls_comm *comm, ls_topology **out);
+// As ls_topology_create; hyperthreads 1: every hardware thread is a core. Collective on comm.
+ls_status ls__topology_create(ls_comm *comm, int hyperthreads, ls_topology **out);
+// This worker's cores.
+ls_cores ls__topology_mine(const ls_topology *topology);
+// Those of all workers, each kind once, in the same order on all of them; the caller frees them with free(). Errors: OUT_OF_MEMORY.
+ls_status ls__topology_kinds(const ls_topology *topology, ls_cores **out, int *count);
 
 #endif

@@ -60,7 +60,7 @@ static ls_status find_device(ls_trainer *t) {
         t->params = t->home->params;
         return LS_OK;
     }
-    ls_device_options options = {.threads = c->threads};
+    ls_device_options options = {.threads = c->threads, .isa = c->isa};
     LS_TRY(ls_device_create(c->device, &options, &t->device));
     if (t->device->ops->supports) LS_TRY(t->device->ops->supports(t->device, t->choices.precision));
     return LS_OK;
@@ -73,6 +73,9 @@ ls_status ls__trainer_check(ls_trainer *t) {
     LS_TRY(find_objective(t));
     LS_TRY(ls__inputs_resolve(t));
     LS_TRY(ls__sizes_resolve(t));
+    const ls_trainer *placed = t->context ? t->graph->store->placed : NULL;
+    t->spread.given_threads = placed ? placed->device->options.threads : 0;
+    LS_TRY(ls__spread_resolve(t));
     ls_history *h = &t->history;
     LS_TRY(ls_calloc(t->config.epochs, sizeof *h->epochs, &h->epochs));
     LS_TRY(ls_calloc(2 * (int64_t)t->config.epochs, sizeof *h->epoch_phases, &h->epoch_phases));
@@ -85,7 +88,7 @@ ls_status ls__trainer_check(ls_trainer *t) {
     t->at.epoch = 1;
     LS_TRY(find_device(t));
     // Kernels may be chosen by how many threads they will have: say so before the first is made.
-    if (t->device->ops->thread_begin) t->device->ops->thread_begin(t->device);
+    if (t->device->ops->thread_begin) t->device->ops->thread_begin(t->device, NULL, NULL);
     return LS_OK;
 }
 
@@ -171,7 +174,6 @@ static ls_status plan_strategy(ls_trainer *t) {
 }
 
 ls_status ls__trainer_plan(ls_trainer *t, int replicas) {
-    LS_TRY(ls__spread_resolve(t));
     t->table_rows = t->train_shape.steps * t->train_shape.micro_batches;
     if (t->eval_shape.micro_batches > t->table_rows) t->table_rows = t->eval_shape.micro_batches;
     t->order_count = t->train_split.count > t->eval_split.count ? t->train_split.count : t->eval_split.count;
@@ -209,7 +211,6 @@ static ls_status make_shared(ls_trainer *t) {
 static ls_status make_loaders(ls_trainer *t) {
     ls_loader_config train = ls__loader_config(t, 1), eval = ls__loader_config(t, 0);
     for (int i = 0; i < t->spread.replicas; i++) {
-        LS_TRY(ls_memory_alloc(ls__batches_bytes(t), &t->replica[i].batches));
         train.memory = eval.memory = t->replica[i].batches;
         LS_TRY(ls_loader_create(&train, &t->replica[i].train_loader));
         if (t->eval_split.count) LS_TRY(ls_loader_create(&eval, &t->replica[i].eval_loader));
@@ -235,9 +236,10 @@ static ls_status allocate(ls_trainer *t) {
     if (t->async) LS_TRY(ls_async_allocate(t->async));
     t->weights = ls_strategy_weights(t->strategy);
     t->copies = ls_strategy_copies(t->strategy);
-    LS_TRY(ls_comm_agree(t->comm, make_loaders(t)));
     LS_TRY(ls_comm_agree(t->comm, ls__replicas_start(t)));
     LS_TRY(ls__replicas_run(t, LS_COMMAND_ALLOCATE));
+    if (t->spread.bound) ls_topology_unbind(t->topology);  // threads of loaders run where there is room
+    LS_TRY(ls_comm_agree(t->comm, make_loaders(t)));
     if (t->home != t) return LS_OK;
     LS_TRY(ls_comm_agree(t->comm, draw_weights(t)));
     return ls_strategy_weights_changed(t->strategy, t->queue);
@@ -245,13 +247,20 @@ static ls_status allocate(ls_trainer *t) {
 
 // --- create, destroy -------------------------------------------------------------------------------------------------
 
+static ls_status find_cores(ls_trainer *t) {
+    ls_spread *s = &t->spread;
+    LS_TRY(ls__topology_create(t->comm, t->config.hyperthreads, &t->topology));
+    s->cores = ls_topology_cores_least(t->topology);
+    s->mine = ls__topology_mine(t->topology);
+    return ls__topology_kinds(t->topology, &s->have, &s->kinds);
+}
+
 static ls_status prepare(ls_trainer *t) {
     ls_flight_mark(LS_FLIGHT_SET_UP, 0, 0);
+    LS_TRY(find_cores(t));
     LS_TRY(ls_comm_agree(t->comm, ls__trainer_check(t)));
     LS_TRY(check_workers_agree(t));
     LS_TRY(ls__images_normalize(t));
-    LS_TRY(ls__topology_create(t->comm, &t->topology));
-    t->spread.cores = ls_topology_cores_least(t->topology);
     char unused[65];
     LS_TRY(ls_comm_agree(t->comm, ls__results_digest(t, unused)));
     LS_TRY(ls_comm_agree(t->comm, ls__trainer_plan(t, 0)));
@@ -360,6 +369,8 @@ void ls_trainer_destroy(ls_trainer **trainer) {
     destroy_history(&t->history);
     free(t->at.sum);
     free(t->at.seen);
+    free(t->spread.have);
+    free(t->spread.first);
     free(t->segments);
     free(t->bucket_ends);
     free(t->images.offset);

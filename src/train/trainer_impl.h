@@ -1,5 +1,6 @@
 // The trainer from inside.
 //   recipe.c    what is asked for, checked and brought into the form that training goes by
+//   spread.c    how many replicas and threads, and where
 //   buckets.c   in which pieces gradients are exchanged
 //   feeds.c     which fields of the dataset feed which inputs of the graph
 //   images.c    what becomes of images before that
@@ -30,6 +31,7 @@
 #include "strategy/strategy.h"
 #include "train/measures.h"
 #include "train/rows.h"
+#include "train/spread.h"
 #include "train/timeline.h"
 #include "train/topology.h"
 
@@ -66,13 +68,21 @@ typedef struct ls_epoch_shape {
 
 // How the work is spread: decided from cores and micro-batches, the same on all workers.
 typedef struct ls_spread {
-    int cores;            // each worker's own; 0: fewer cores than workers
+    ls_cores mine;   // this worker's own
+    ls_cores *have;  // (kinds): what workers have, each kind once, the same on all
+    int kinds;
+    int cores;            // the least that a worker has of its own; 0: fewer cores than workers
+    int given_threads;    // of the trainer whose device this one shares; 0: it has one of its own
     int replicas, lanes;  // per worker; in the job
     ls_roles roles;       // with the servers that there are
     ls_roles team;        // those who share a batch: all, or in asynchronous training one worker
     int bound;            // replicas are bound to cores
+    int *first;           // (replicas): of the cores, by replica
+    int spare;            // a core that no replica has; -1: there is none
     int comm_cores;       // of them, for the exchange alone
+    int idle;             // cores of a worker without work
     char reason[160];     // why so many replicas
+    char advice[240];     // what would give those work; "": they are few
 } ls_spread;
 
 // What batches consist of: feed i goes to input i of the graph.
@@ -248,15 +258,18 @@ struct ls_trainer {
 
 // --- setting up ------------------------------------------------------------------------------------------------------
 
-// recipe.c. What one worker can find wrong alone, before anything is shared; the second wants spread.cores.
+// recipe.c. What one worker can find wrong alone, before anything is shared.
 ls_status ls__choices_resolve(ls_trainer *trainer);
 ls_status ls__sizes_resolve(ls_trainer *trainer);
-ls_status ls__spread_resolve(ls_trainer *trainer);
 // The rate of step `step` (from 0) of the running epoch; step -1 is the last of the epoch before.
 double ls__learning_rate(const ls_trainer *trainer, int64_t step);
 ls_epoch_shape ls__epoch_shape(int64_t count, int64_t batch, int64_t micro_batch);
 // Samples and micro-batches of step `step` (from 0).
 void ls__epoch_step(const ls_epoch_shape *shape, int64_t step, int64_t *samples, int64_t *micro_batches);
+
+// spread.c. Decides on replicas and threads once the cores are known (spread.mine, have, kinds, cores) and the sizes; config.threads is that
+// number from then on. Errors: INVALID_ARGUMENT (more workers or replicas than micro-batches), OUT_OF_MEMORY.
+ls_status ls__spread_resolve(ls_trainer *trainer);
 
 // buckets.c. Whether gradients are exchanged while backward goes on, the same on all workers.
 int ls__exchange_overlaps(const ls_trainer *trainer);

@@ -81,13 +81,14 @@ says "submit this script again, and it goes on."
 
 # Cores that the run has no use for are said, on the standard error and in the script.
 run 0 "$lockstep" batch train mnist-mlp --cpus-per-task 20
-complains "each worker asks for 20 cores and uses 8: a step of 128 samples in micro-batches of 16 has no more work at a time"
+complains "each worker asks for 20 cores and uses 16: a step of 128 samples in micro-batches of 16, over 1 worker, makes 8 replicas of 2 threads; ask for fewer,"
 grep -q '^# Note: each worker asks for 20 cores' "$here/out" || wrong "$what: the script does not say it"
-run 0 "$lockstep" batch train mnist-mlp --cpus-per-task 160 --batch-size 1024 --tasks-per-node 4
-complains "each worker asks for 160 cores and uses 2:"
+run 0 "$lockstep" batch train mnist-mlp --cpus-per-task 29 --batch-size 1024 --tasks-per-node 4
+complains "each worker asks for 29 cores and uses 28: a step of 1024 samples in micro-batches of 128, over 4 workers, makes 2 replicas of 14 threads"
 run 0 "$lockstep" batch scale mnist-mlp --workers 1,2 --out s --cpus-per-task 4
 complains "uses 1: it has 1 replica; ask for fewer, or give --replicas 4"
-for fits in "--cpus-per-task 8" "--cpus-per-task 4 --tasks-per-node 2" "--cpus-per-task 20 --micro-batch 4 --batch-size 256"; do
+for fits in "--cpus-per-task 8" "--cpus-per-task 4 --tasks-per-node 2" "--cpus-per-task 20 --micro-batch 4 --batch-size 256" \
+    "--cpus-per-task 56" "--cpus-per-task 160 --tasks-per-node 4"; do
     # shellcheck disable=SC2086
     run 0 "$lockstep" batch train mnist-mlp $fits
     [ -s "$here/err" ] && wrong "$what: warns of nothing"

@@ -10,7 +10,10 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "device/cpu/conv2d_merged.h"
+#include "device/cpu/conv2d_parts.h"
 #include "device/cpu/conv2d_tiles.h"
+#include "device/cpu/isa.h"
+#include "device/cpu/team.h"
 
 // Descriptors of one op, freed together.
 typedef struct descriptors {
@@ -107,7 +110,11 @@ static ls_dnnl_op make_op(const ls_kernel_spec *spec, const descriptors *d, dnnl
 // it took 0.4 to 0.6 of direct's time. In the other passes it took 0.3 to 0.8 with 64 to 512 channels on both sides; with 32 it
 // gained nothing forward, since its output bypasses the caches the next layer would find it in, and took 1.2 to 2.2 times
 // direct's for data gradients. A version of the library without it falls through to direct.
-static int winograd_pays(const ls_kernel_spec *spec) {
+//
+// It is the one convolution whose bits depend on the sizes of caches, since it adds up in blocks that it cuts by them (tests/isa). So where an
+// instruction set is pinned, for the same bits on several kinds of processors, it is not used.
+static int winograd_pays(const ls_cpu *cpu, const ls_kernel_spec *spec) {
+    if (cpu->base.options.isa) return 0;
     const ls_conv2d_attrs *a = conv_attrs(spec);
     int64_t channels = spec->x[0].shape.dim[3], filters = a->filters;
     int64_t least_channels = spec->pass == LS_PASS_BACKWARD_WEIGHTS ? 32 : 64;
@@ -121,7 +128,7 @@ static int is_reference(const_dnnl_primitive_desc_t pd) { return strncmp(ls__pd_
 
 // Goes to the implementation the rule picks; choice->pd is NULL when the library has none at all.
 static void choose(ls_cpu *cpu, const ls_kernel_spec *spec, const descriptors *d, ls_dnnl_choice *choice) {
-    if (!is_dense(spec) && winograd_pays(spec)) {
+    if (!is_dense(spec) && winograd_pays(cpu, spec)) {
         ls_dnnl_op op = make_op(spec, d, dnnl_convolution_winograd);
         ls__choice_begin(choice, &op, cpu->engine);
         if (choice->pd && !is_reference(choice->pd)) return;
@@ -318,7 +325,9 @@ static ls_status create_joined(ls_cpu *cpu, const ls_kernel_spec *spec, ls_kerne
     joined_kernel *k;
     LS_TRY(ls_calloc(1, sizeof *k, &k));
     ls_status status = create(cpu, &one, &k->one);
+    if (status == LS_OK) status = ls__cpu_conv2d_share(cpu, &one, create, &k->one);
     if (status != LS_OK) {
+        ls_kernel_destroy(&k->one);
         free(k);
         return status;
     }
@@ -387,13 +396,16 @@ static ls_status create_of_groups(ls_cpu *cpu, const ls_kernel_spec *spec, ls_ke
     return status;
 }
 
-int ls__cpu_has_tiles(void) {
-    dnnl_cpu_isa_t isa = dnnl_get_effective_cpu_isa();
-    return (isa & dnnl_cpu_isa_avx512_core_amx) == dnnl_cpu_isa_avx512_core_amx && ls__tiles_amx.available();
+int ls__cpu_has_tiles(void) { return ls__cpu_isa_has(dnnl_cpu_isa_avx512_core_amx) && ls__tiles_amx.available(); }
+
+// With the library's own kernels, as they are chosen for one thread.
+static ls_status create_alone(ls_cpu *cpu, const ls_kernel_spec *spec, ls_kernel **out) {
+    int forward = spec->pass == LS_PASS_TRAINING || spec->pass == LS_PASS_INFERENCE;
+    if (groups_of(spec) > 1 && !forward) return create_of_groups(cpu, spec, out);
+    return (forward && spec->residual ? create_with_residual : create)(cpu, spec, out);
 }
 
 ls_status ls__cpu_conv2d_create(ls_cpu *cpu, const ls_kernel_spec *spec, ls_kernel **out) {
-    int forward = spec->pass == LS_PASS_TRAINING || spec->pass == LS_PASS_INFERENCE;
     if (is_sequence(spec)) return create_of_sequences(cpu, spec, out);
     if (ls__cpu_has_tiles() && ls__cpu_conv2d_fits_tiles(spec)) {
         LS_TRY(ls__cpu_conv2d_tiles_create(cpu, spec, &ls__tiles_amx, out));
@@ -403,8 +415,10 @@ ls_status ls__cpu_conv2d_create(ls_cpu *cpu, const ls_kernel_spec *spec, ls_kern
         LS_TRY(create_joined(cpu, spec, out));
         if (*out) return LS_OK;
     }
-    if (groups_of(spec) > 1 && !forward) return create_of_groups(cpu, spec, out);
-    return (forward && spec->residual ? create_with_residual : create)(cpu, spec, out);
+    LS_TRY(create_alone(cpu, spec, out));
+    ls_status status = ls__cpu_conv2d_share(cpu, spec, create_alone, out);
+    if (status != LS_OK) ls_kernel_destroy(out);
+    return status;
 }
 
 // --- the library's best ----------------------------------------------------------------------------------------------
@@ -443,6 +457,7 @@ static void search(ls_cpu *cpu, const ls_kernel_spec *spec, dnnl_alg_kind_t algo
     const ls_cpu_arg *args = pass_args(spec, &count);
     descriptors d;
     ls_dnnl_choice choice = {0};
+    ls__team_allow(cpu->base.options.threads);
     if (describe_all(spec, tag, &d) == LS_OK) {
         ls_dnnl_op op = make_op(spec, &d, algorithm);
         ls__choice_begin(&choice, &op, cpu->engine);
@@ -451,6 +466,7 @@ static void search(ls_cpu *cpu, const ls_kernel_spec *spec, dnnl_alg_kind_t algo
         ls_kernel *kernel;
         double took;
         if (ls__cpu_dnnl_kernel_create(cpu, choice.pd, args, count, &kernel) != LS_OK) continue;
+        ((ls_cpu_dnnl_kernel *)kernel)->threads = cpu->base.options.threads;
         if (settle_layouts(cpu, spec, choice.pd, args, count, kernel) == LS_OK &&
             time_kernel(cpu, kernel, *seconds, &took) == LS_OK && took < *seconds) {
             ls_kernel_destroy(best);
@@ -462,6 +478,7 @@ static void search(ls_cpu *cpu, const ls_kernel_spec *spec, dnnl_alg_kind_t algo
     }
     ls__choice_end(&choice);
     descriptors_free(&d);
+    ls__team_allow(1);
 }
 
 ls_status ls__cpu_fastest(ls_device *device, const ls_kernel_spec *spec, ls_kernel **out) {

@@ -46,6 +46,7 @@ typedef struct ls_cpu_dnnl_kernel {
     int64_t mask_count;  // elements of DX to multiply by (X > 0); 0: no masking
     int64_t add_count;   // elements of Y that X2 is added to; 0: none
     int add_relu;        // with a ReLU after it
+    int threads;         // that the library was told of when it was made; 0: one
 } ls_cpu_dnnl_kernel;
 
 // Builds the kernel for an implementation: `names` pairs oneDNN's argument ids with ours, `query` says where the

@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "device/cpu/cpu.h"
+#include "device/cpu/isa.h"
 #include "device/cpu/loops.h"
 #include "device/cpu/team.h"
 
@@ -145,7 +146,10 @@ static ls_status dnnl_kernel_run(ls_kernel *kernel, ls_queue *queue, const ls_sp
         LS_DNNL(dnnl_memory_set_data_handle(k->args[i].memory, pointer), "set a tensor's memory");
         k->bound[i] = pointer;
     }
-    LS_DNNL(dnnl_primitive_execute(k->primitive, k->stream, k->count, k->args), "run a kernel");
+    if (k->threads > 1) ls__team_allow(k->threads);
+    dnnl_status_t ran = dnnl_primitive_execute(k->primitive, k->stream, k->count, k->args);
+    if (k->threads > 1) ls__team_allow(1);
+    LS_DNNL(ran, "run a kernel");
     LS_DNNL(dnnl_stream_wait(k->stream), "finish a kernel");
     if (k->mask_count)
         ls__loop_mask(kernel->layout[LS_ARG_DX]->dtype, args[LS_ARG_DX], args[LS_ARG_DX], args[LS_ARG_X],
@@ -213,6 +217,7 @@ static void destroy(ls_device *device) {
 
 static ls_status create(const ls_device_options *options, ls_device **out) {
     ls_cpu *cpu;
+    LS_TRY(ls__cpu_isa_pin(options->isa));
     LS_TRY(ls__team_check(options->threads));
     LS_TRY(ls_calloc(1, sizeof *cpu, &cpu));
     pthread_mutex_init(&cpu->mutex, NULL);
@@ -225,32 +230,19 @@ static ls_status create(const ls_device_options *options, ls_device **out) {
     return LS_OK;
 }
 
-static const char *isa_name(dnnl_cpu_isa_t isa) {
-    if ((isa & dnnl_cpu_isa_avx512_core_amx) == dnnl_cpu_isa_avx512_core_amx) return "avx512_core_amx";
-    if ((isa & dnnl_cpu_isa_avx512_core_bf16) == dnnl_cpu_isa_avx512_core_bf16) return "avx512_core_bf16";
-    if ((isa & dnnl_cpu_isa_avx512_core_vnni) == dnnl_cpu_isa_avx512_core_vnni) return "avx512_core_vnni";
-    if ((isa & dnnl_cpu_isa_avx512_core) == dnnl_cpu_isa_avx512_core) return "avx512_core";
-    if ((isa & dnnl_cpu_isa_avx2_vnni) == dnnl_cpu_isa_avx2_vnni) return "avx2_vnni";
-    if ((isa & dnnl_cpu_isa_avx2) == dnnl_cpu_isa_avx2) return "avx2";
-    if ((isa & dnnl_cpu_isa_avx) == dnnl_cpu_isa_avx) return "avx";
-    return "sse41";
-}
-
 static void describe(const ls_device *device, char *text, size_t size) {
     const dnnl_version_t *v = dnnl_version();
     snprintf(text, size, "cpu: oneDNN %d.%d.%d%s, %s", v->major, v->minor, v->patch,
-             ls__cpu_has_tiles() ? " and tiles" : "", isa_name(dnnl_get_effective_cpu_isa()));
+             ls__cpu_has_tiles() ? " and tiles" : "", ls__cpu_isa_name());
 }
 
 static ls_status supports(const ls_device *device, ls_dtype precision) {
     if (precision == LS_DTYPE_F32) return LS_OK;
-    dnnl_cpu_isa_t isa = dnnl_get_effective_cpu_isa();
-    if (precision == LS_DTYPE_BF16 && (isa & dnnl_cpu_isa_avx512_core_bf16) == dnnl_cpu_isa_avx512_core_bf16)
-        return LS_OK;
+    if (precision == LS_DTYPE_BF16 && ls__cpu_isa_has(dnnl_cpu_isa_avx512_core_bf16)) return LS_OK;
     return LS_FAIL(LS_STATUS_UNSUPPORTED,
                    "precision %s needs a CPU with native bfloat16 (AVX512-BF16 or AMX); this one computes with %s: use "
                    "fp32",
-                   ls_dtype_name(precision), isa_name(isa));
+                   ls_dtype_name(precision), ls__cpu_isa_name());
 }
 
 static ls_status kernel_create(ls_device *device, const ls_kernel_spec *spec, ls_kernel **out) {
@@ -273,18 +265,21 @@ static void flush_denormals(void) {
 }
 
 // The team may be older than the flag: its threads have that of their beginning.
-static void thread_begin(ls_device *device) {
+static void thread_begin(ls_device *device, ls_thread_fn each, void *user) {
     int threads = device->options.threads;
-    ls__team_set(threads);
-    flush_denormals();
+    ls__team_set();
 #pragma omp parallel num_threads(threads) if (threads > 1)
-    flush_denormals();
+    {
+        flush_denormals();
+        if (each) each(user, ls__team_index());
+    }
 }
 
 const ls_device_ops ls_device_cpu = {
     .name = "cpu",
     .help = "oneDNN kernels and vector loops",
     .host_memory = 1,
+    .most_threads = LS_TEAM_MOST,
     .memory = &ls__host_memory,
     .vector = &ls__host_vector,
     .create = create,

@@ -72,6 +72,16 @@ ls_status ls__md_clone(ls_md md, ls_md *out) {
     return LS_OK;
 }
 
+ls_status ls__md_first(ls_md md, int64_t count, ls_md *out) {
+    dnnl_dims_t dims, offsets = {0};
+    dnnl_memory_desc_t part = NULL;
+    ls__md_dims(md, dims);
+    dims[0] = count;
+    LS_DNNL(dnnl_memory_desc_create_submemory(&part, md, dims, offsets), "describe a part of a tensor");
+    *out = part;
+    return LS_OK;
+}
+
 void ls__md_destroy(ls_md md) {
     if (md) dnnl_memory_desc_destroy((dnnl_memory_desc_t)md);
 }
@@ -159,6 +169,15 @@ ls_status ls__md_clone(ls_md md, ls_md *out) {
     *copy = *md;
     *out = copy;
     return LS_OK;
+}
+
+ls_status ls__md_first(ls_md md, int64_t count, ls_md *out) {
+    dnnl_memory_desc_t part;
+    dnnl_dims_t dims, offsets = {0};
+    memcpy(dims, md->dims, sizeof dims);
+    dims[0] = count;
+    LS_DNNL(dnnl_memory_desc_init_submemory(&part, md, dims, offsets), "describe a part of a tensor");
+    return ls__md_clone(&part, out);
 }
 
 void ls__md_destroy(ls_md md) { free((void *)md); }

@@ -27,6 +27,8 @@ dnnl_data_type_t ls__dnnl_dtype(ls_dtype dtype);
 
 ls_status ls__md_by_tag(int ndim, const dnnl_dims_t dims, ls_dtype dtype, dnnl_format_tag_t tag, ls_md *out);
 ls_status ls__md_clone(ls_md md, ls_md *out);
+// Of the first `count` along the library's first dimension (samples; filters of weights): UNSUPPORTED where blocks would be cut.
+ls_status ls__md_first(ls_md md, int64_t count, ls_md *out);
 void ls__md_destroy(ls_md md);
 ls_dtype ls__md_dtype(ls_md md);
 int ls__md_dims(ls_md md, dnnl_dims_t dims);  // returns how many

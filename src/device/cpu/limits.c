@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "device/cpu/cpu.h"
+#include "device/cpu/isa.h"
 #include "device/cpu/tiles.h"
 
 #define MEASURE_SECONDS 0.002
@@ -74,13 +75,11 @@ static double products_amx(int64_t rounds) {
 }
 
 static work widest(ls_dtype precision, const char **name) {
-    dnnl_cpu_isa_t isa = dnnl_get_effective_cpu_isa();
     int bf16 = precision == LS_DTYPE_BF16;
     if (bf16 && ls__cpu_has_tiles()) return *name = "AMX", products_amx;
-    if (bf16 && (isa & dnnl_cpu_isa_avx512_core_bf16) == dnnl_cpu_isa_avx512_core_bf16)
-        return *name = "AVX-512 BF16", dot_avx512;
-    if ((isa & dnnl_cpu_isa_avx512_core) == dnnl_cpu_isa_avx512_core) return *name = "AVX-512", fma_avx512;
-    if ((isa & dnnl_cpu_isa_avx2) == dnnl_cpu_isa_avx2) return *name = "AVX2", fma_avx2;
+    if (bf16 && ls__cpu_isa_has(dnnl_cpu_isa_avx512_core_bf16)) return *name = "AVX-512 BF16", dot_avx512;
+    if (ls__cpu_isa_has(dnnl_cpu_isa_avx512_core)) return *name = "AVX-512", fma_avx512;
+    if (ls__cpu_isa_has(dnnl_cpu_isa_avx2)) return *name = "AVX2", fma_avx2;
     return NULL;
 }
 #else

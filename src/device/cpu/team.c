@@ -11,8 +11,10 @@
 
 int ls__team_index(void) { return omp_get_thread_num(); }
 
-void ls__team_set(int threads) {
-    omp_set_num_threads(threads);
+void ls__team_allow(int threads) { omp_set_num_threads(threads); }
+
+void ls__team_set(void) {
+    ls__team_allow(1);
     omp_set_dynamic(0);
     if (omp_get_max_active_levels() <= omp_get_active_level()) omp_set_max_active_levels(omp_get_active_level() + 1);
 }
@@ -58,7 +60,7 @@ ls_status ls__team_check(int threads) {
     if (threads > LS_TEAM_MOST)
         return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "a replica of %d threads is asked for; there are at most %d",
                        threads, LS_TEAM_MOST);
-    ls__team_set(threads);
+    ls__team_set();
     if (threads == 1) return LS_OK;
     if (omp_get_thread_limit() >= threads) LS_TRY(try_threads(threads - 1));
     int size = team_size(threads);

@@ -6,12 +6,14 @@
 
 enum { LS_TEAM_MOST = 1024 };  // threads: more than any machine has cores; far more would not even start
 
-// The calling thread's teams have `threads` threads from now on: settings of the environment that would make them smaller, and that a
-// program can change, are changed.
-void ls__team_set(int threads);
+// The calling thread's teams are as large as a loop asks for, and of one thread where it does not say, as the kernel library's do not
+// (conv2d_parts.h says why): settings of the environment that would make them smaller, and that a program can change, are changed.
+void ls__team_set(void);
+// Until the next call, teams of the calling thread that do not say their size have this one: for the library by itself.
+void ls__team_allow(int threads);
 // The calling thread's number in its team; 0 outside.
 int ls__team_index(void);
-// Does so and tries: kernels are planned for that many threads, and with fewer they would wait for the others for ever.
+// Does so and tries it with `threads`: kernels are planned for that many threads, and with fewer they would wait for the others for ever.
 // Errors: INVALID_ARGUMENT (too many), UNSUPPORTED (the runtime gives fewer; names what in the environment is to be changed),
 // OUT_OF_MEMORY (the system starts no more threads).
 ls_status ls__team_check(int threads);

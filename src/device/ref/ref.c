@@ -380,7 +380,9 @@ static ls_status supports(const ls_device *device, ls_dtype precision) {
     return LS_FAIL(LS_STATUS_UNSUPPORTED, "device ref computes in fp32 and bf16, not in %s", ls_dtype_name(precision));
 }
 
-static void thread_begin(ls_device *device) {}
+static void thread_begin(ls_device *device, ls_thread_fn each, void *user) {
+    if (each) each(user, 0);
+}
 
 const ls_device_ops ls_device_ref = {
     .name = "ref",

@@ -1,0 +1,18 @@
+// The library's convolutions, shared by the threads of a replica.
+//
+// The library cuts a pass by the number of its threads, and where it adds up a weight gradient in pieces of a batch the sums have another order
+// with each number. So it is never told of more than one: a pass is cut here, into passes of one thread each. Forward and data gradients are
+// cut by samples, weight gradients by filters, in blocks of 16. What an element of the result is does not change with that.
+//
+// But for the library's Winograd: it cuts its products by caches and by how much it is given, and adds up in another order with each. So one
+// thread computes it whole. Where an instruction set is pinned it is not used (conv2d_cpu.c), and then all are shared.
+#ifndef LS_DEVICE_CPU_CONV2D_PARTS_H
+#define LS_DEVICE_CPU_CONV2D_PARTS_H
+
+#include "device/cpu/cpu.h"
+
+// Puts in place of *kernel, which `create` has made for `spec`, one that the device's threads share, if there are several and the parts can
+// be made by the same implementation in the same layouts; leaves it as it is otherwise, and then one thread computes it. Errors: OUT_OF_MEMORY.
+ls_status ls__cpu_conv2d_share(ls_cpu *cpu, const ls_kernel_spec *spec, ls_cpu_create_fn create, ls_kernel **kernel);
+
+#endif
