@@ -6,23 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "ok.h"
-
-// The call fails for the argument of that name.
-#define NEEDS(name, call)                                                                                              \
-    do {                                                                                                               \
-        ls_error_set(LS_STATUS_IO, "nothing");                                                                         \
-        ls_status needs_status_ = (call);                                                                              \
-        if (needs_status_ != LS_STATUS_INVALID_ARGUMENT || !strstr(ls_error_message(), name " is NULL"))               \
-            fail_msg("%s: %s: %s", #call, ls_status_name(needs_status_), ls_error_message());                          \
-    } while (0)
-
-// The call fails with INVALID_ARGUMENT, or gives LS_NO_VALUE, and the sentence has this in it.
-static void refused(int refused, const char *call, const char *sentence) {
-    if (!refused || !strstr(ls_error_message(), sentence)) fail_msg("%s: %s", call, ls_error_message());
-}
-#define REFUSED(sentence, call)  refused((call) == LS_STATUS_INVALID_ARGUMENT, #call, sentence)
-#define NO_VALUE(sentence, call) refused((call) == LS_NO_VALUE, #call, sentence)
+#include "arguments.h"
 
 static ls_graph *network(void) {
     ls_graph *g;
@@ -49,6 +33,18 @@ static void contexts(void **state) {
     NEEDS("out", ls_context_create_alone(NULL));
     NEEDS("out", ls_context_create_with_comm(&mine, NULL));
     REFUSED("there is no MPI communicator", ls_context_create_with_comm(NULL, &c));
+    ls_cluster cluster = {.hosts = "a:1"};
+    ls_cluster_init(NULL);
+    ls_cluster_init(&cluster);
+    assert_true(!cluster.hosts && cluster.task == -1);
+    unsetenv("TF_CONFIG");
+    NEEDS("cluster", ls_context_create_cluster(NULL, &c));
+    NEEDS("out", ls_context_create_cluster(&cluster, NULL));
+    REFUSED("there is no list of hosts", ls_context_create_cluster(&cluster, &c));
+    cluster.hosts = "a:1,b:1";
+    REFUSED("Its number is one of 0 to 1, and -1 is given", ls_context_create_cluster(&cluster, &c));
+    cluster.hosts = "a";
+    REFUSED("worker 0 is 'a', which has no port", ls_context_create_cluster(&cluster, &c));
     OK(ls_context_create_alone(&c));
     NEEDS("context", ls_context_agree(NULL, LS_OK));
     NEEDS("context", ls_context_check_equal(NULL, "all", "a=1"));

@@ -117,7 +117,7 @@ typedef struct run {
     settings set;
     ls_train_config config;
     ls_model_config model;
-    ls_option_set options[5];
+    ls_option_set options[6];
     cli_checkpoints checkpoints;
     void *file;  // what the config file's texts live in
     ls_graph *graph;
@@ -156,7 +156,9 @@ static void defaults(run *r) {
     r->options[2] = (ls_option_set){table, &r->set};
     cli_checkpoint_defaults(&r->checkpoints.set);
     r->options[3] = (ls_option_set){cli_checkpoint_options(), &r->checkpoints.set};
-    r->options[4] = (ls_option_set){NULL, NULL};
+    ls_cluster_init(&r->cli->cluster);
+    r->options[4] = (ls_option_set){cli_cluster_options(), &r->cli->cluster};
+    r->options[5] = (ls_option_set){NULL, NULL};
 }
 
 static void help(const run *r) {
@@ -229,6 +231,8 @@ ls_status cli_train_check(int argc, char **argv, ls_train_config *config) {
         status = LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
                          "--workers %d: leave it out; the job's nodes and tasks say how many workers there are",
                          r.set.workers);
+    if (status == LS_OK && nobody.cluster.hosts)
+        status = LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "--hosts: leave it out; the job's launcher starts the workers");
     ls_config_free(&r.file);
     return status;
 }
@@ -705,6 +709,7 @@ static ls_status restore_best(run *r) {
 static ls_status train(run *r) {
     cli *c = r->cli;
     LS_TRY(cli_job_check_batch(c, &r->config, r->set.workers));
+    LS_TRY(cli_cluster_find(c, r->set.workers));
     LS_TRY(cli_job_launch(c, r->set.workers));
     c->stage = CLI_STAGE_TOGETHER;
     if (r->checkpoints.set.folder) cli_checkpoints_listen();
