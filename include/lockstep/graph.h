@@ -248,11 +248,27 @@ typedef struct ls_model_info {
 // The index-th of them; past the last one the name is NULL. Not collective.
 ls_model_info ls_model_at(int index);
 
-// A built-in network by name; `lockstep models` lists them. The caller destroys it. Errors: NOT_FOUND (with the names there
-// are), INVALID_ARGUMENT (an option the network does not have, images it is too deep for, ...).
+// A built-in network by name; `lockstep models` lists them. A name that ends in ".net" is a file's, as ls_network_read has it. The caller
+// destroys it. Errors: NOT_FOUND (with the names there are), INVALID_ARGUMENT (an option the network does not have, images it is too deep
+// for, ...), those of ls_network_read.
 ls_status ls_model_build(const char *name, const ls_model_config *config, ls_graph **out);
+int ls_model_is_file(const char *name);  // "my.net"
 // The same with everything but the input's shape and the number of classes as it is by default; {0} and 0 mean the model's own.
 ls_status ls_model_create(const char *name, ls_shape input, int classes, ls_graph **out);
+
+// --- networks as text ------------------------------------------------------------------------------------------------
+
+// A network from a text that says what the functions above say, one layer a line; docs/networks.md has the format. `text` NULL: the file
+// `path`, and what it includes. Otherwise `path` is for sentences, and what else is included is found beside it. `config`: as for a
+// built-in network; its input's shape and classes take the place of the text's. The caller destroys the graph. Errors: NOT_FOUND,
+// IO, BAD_DATA ("FILE:LINE:COLUMN: " and what is wrong there), INVALID_ARGUMENT (what is asked for does not fit it).
+ls_status ls_network_read(const char *path, const char *text, const ls_model_config *config, ls_graph **out);
+// A finished graph as such a text: read again it is the same, with the same parameters in the same order. The caller frees *text. Errors:
+// INVALID_ARGUMENT (not finished), UNSUPPORTED (a name that no line can hold), OUT_OF_MEMORY.
+ls_status ls_network_text(const ls_graph *graph, char **text);
+// A built-in network, or a file's, as such a text, which says where its number of classes stands and where its classifier begins. `config`
+// as for ls_model_build. The caller frees *text.
+ls_status ls_model_text(const char *name, const ls_model_config *config, char **text);
 
 #ifdef __cplusplus
 }

@@ -463,12 +463,18 @@ static ls_status write_record(run *r) {
         info.layers = trace->layers;
         info.layer_count = trace->layer_count;
     }
+    char *network = NULL;
+    if (ls_model_is_file(r->set.model) && ls_network_text(r->graph, &network) == LS_OK) info.network = network;
     ls_status status = ls_record_write(r->set.record, &info);
     ls_trace_report_free(&trace);
-    if (status == LS_OK) return LS_OK;
+    if (status == LS_OK) {
+        free(network);
+        return LS_OK;
+    }
     char sentence[1024];  // the numbers must not be lost with the disk; printing them may fail too, and say less
     snprintf(sentence, sizeof sentence, "%s", ls_error_message());
     ls_record_print(stdout, &info);
+    free(network);
     return LS_FAIL(status, "%s. The record is printed on the standard output instead", sentence);
 }
 
