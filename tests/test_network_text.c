@@ -78,8 +78,9 @@ static void test_graph_of_ones_own(void **state) {
     ls_value target = ls_graph_add_input(g, "target", LS_SHAPE(3), LS_DTYPE_F32);
     ls_value w = ls_embedding(g, words, &(ls_embedding_attrs){.rows = 11, .width = 4});
     w = ls_global_average_pool1d(g, w, "a name of \"words\" \\ #1");
-    ls_value x = ls_conv2d(g, ls_graph_input(g), &(ls_conv2d_attrs){.filters = 4, .kernel = {3, 2}, .strides = {2, 1},
-                                                                    .activation = LS_ACTIVATION_TANH});
+    ls_value x = ls_conv2d(
+        g, ls_graph_input(g),
+        &(ls_conv2d_attrs){.filters = 4, .kernel = {3, 2}, .strides = {2, 1}, .activation = LS_ACTIVATION_TANH});
     x = ls_zero_pad2d(g, x, &(ls_zero_pad2d_attrs){.padding = {{0, 1}, {2, 3}}});
     x = ls_dropout(g, x, &(ls_dropout_attrs){.rate = 0.1f, .per_sample = 1});
     x = ls_rescaling(g, x, &(ls_rescaling_attrs){.scale = 1.0 / 127.5, .offset = -1});
@@ -159,10 +160,12 @@ typedef struct refusal {
 
 static const refusal refusals[] = {
     {"", "my.net has no network in it"},
-    {"input 8x8x1\nconv3d filters=2\n", "my.net:2:1: there is no kind of layer and no block named 'conv3d' (did you mean conv2d?)"},
+    {"input 8x8x1\nconv3d filters=2\n",
+     "my.net:2:1: there is no kind of layer and no block named 'conv3d' (did you mean conv2d?)"},
     {"input 8x8x1\n  c = input2\n", "my.net:2:7: there is no kind of layer"},
     {"block b\nwrong\nend\ninput 8\ndense units=2", "my.net:2:1: there is no kind of layer"},  // never called
-    {"input 8x8x1\nconv2d filter=2 kernel_size=3\n", "my.net:2:8: conv2d has no attribute 'filter' (did you mean filters?)"},
+    {"input 8x8x1\nconv2d filter=2 kernel_size=3\n",
+     "my.net:2:8: conv2d has no attribute 'filter' (did you mean filters?)"},
     {"input 8x8x1\nflatten filters=2\n", "my.net:2:9: flatten has no attributes, so no 'filters'"},
     {"input 8x8x1\nconv2d filters=2 kernel_size=9\n", "my.net:2:1: conv2d: "},
     {"input 8x8x1\nc = conv2d filters=2 kernel_size=9\n", "my.net:2:5: c: "},
@@ -176,17 +179,20 @@ static const refusal refusals[] = {
     {"input 8x8x1\nconv2d filters= kernel_size=3\n", "my.net:2:17: there is no variable 'kernel_size'"},
     {"input 8x8x1\nconv2d filters=3x3 kernel_size=3\n", "my.net:2:8: filters takes 1 number, and 2 are given"},
     {"input 8x8x1\nconv2d filters=1x2x3x4x5\n", "more than 4 numbers"},
-    {"input 8x8x1\nconv2d filters=3 padding=sama kernel_size=3\n", "my.net:2:18: padding cannot be 'sama'; there are valid, same"},
+    {"input 8x8x1\nconv2d filters=3 padding=sama kernel_size=3\n",
+     "my.net:2:18: padding cannot be 'sama'; there are valid, same"},
     {"input 8x8x1\nconv2d filters=3 padding=2 kernel_size=3\n", "my.net:2:18: padding is a word: valid, same"},
     {"input 8x8x1\nbatch_norm momentum=0\n", "my.net:2:12: momentum is never 0; without it it is 0.99"},
     {"input 8x8x1\na = relu\na = relu\n", "my.net:3:5: two layers are named a"},
     {"input 8x8x1\nrepeat 2\na = relu\nend\n", "my.net:3:5: two layers are named a"},
     {"input 8x8x1\nadd\n", "my.net:2:1: add reads 2 values: say which, as in 'add from a, b'"},
-    {"input 8x8x1\na = relu from b\nb = relu\n", "my.net:2:15: 'b' is made on line 3: a layer reads what is above it, so that a network has no cycles"},
+    {"input 8x8x1\na = relu from b\nb = relu\n",
+     "my.net:2:15: 'b' is made on line 3: a layer reads what is above it, so that a network has no cycles"},
     {"input 8x8x1\na = relu from a\n", "my.net:2:15: 'a' is made on line 2"},
     {"input 8x8x1\na = relu from c\n", "my.net:2:15: there is no layer named 'c' above this line"},
     {"a = relu\ninput 8x8x1\n", "my.net:1:5: there is nothing above that this layer could read"},
-    {"input 8x8x1\na = relu\nflatten from in\ndense units=3\n", "my.net: my: layer a does not lead to the output dense"},
+    {"input 8x8x1\na = relu\nflatten from in\ndense units=3\n",
+     "my.net: my: layer a does not lead to the output dense"},
     {"input 8x8x1\nrelu\n", "my.net: "},  // no classes
     {"input 8x8x0\nrelu\n", "my.net:1:7: a side of a sample lies between 1 and"},
     {"input 8x8x1 f32\nrelu\n", "my.net:1:13: an input is a shape"},
@@ -197,7 +203,8 @@ static const refusal refusals[] = {
     {"end\n", "my.net:1:1: no block and no repeat is open"},
     {"input 8\nrepeat 3\ndense units=2\n", "my.net:2:8: this is not ended"},
     {"input 8\nrepeat 1.5\nend\n", "my.net:2:8: how often it is repeated is a whole number, and this is 1.5"},
-    {"input 8\nrepeat 1000000000\ndense units=2\nend\n", "my.net:2:8: how often it is repeated lies between 0 and 1000000"},
+    {"input 8\nrepeat 1000000000\ndense units=2\nend\n",
+     "my.net:2:8: how often it is repeated lies between 0 and 1000000"},
     {"input 8\nrepeat 999\nrepeat 999\nrepeat 999\nend\nend\nend\n", "goes through more than 1000000 lines"},
     {"input 8\nrepeat 20000\ndense units=2\nend\n", "my.net:3:1: a network has at most 5000 layers"},
     {"input 8\nrepeat 2 times i\nend\n", "my.net:2:10: after the number comes a variable that counts: as i"},
@@ -209,7 +216,8 @@ static const refusal refusals[] = {
     {"block b\ninput 8\nend\n", "my.net:2:1: 'input' stands by itself"},
     {"block b n\ndense units=n\nend\ninput 8\nb\n", "my.net:5:1: block b wants n=..."},
     {"block b n=1\ndense units=n\nend\ninput 8\nb m=2\n", "my.net:5:1: block b has no argument 'm'"},
-    {"block b n\ndense units=n\nend\ninput 8\nb n=0\n", "my.net:2:1: dense: a dense layer has at least 1 unit, but 0 were asked for (in the block of line 1)"},
+    {"block b n\ndense units=n\nend\ninput 8\nb n=0\n",
+     "my.net:2:1: dense: a dense layer has at least 1 unit, but 0 were asked for (in the block of line 1)"},
     {"block b\nx = relu from y\nend\ninput 8\ny = relu\nb\n", "my.net:2:15: 'y' is made on line 5"},
     {"input 8\nd{ = dense units=3\n", "my.net:2:1: what stands in braces"},
     {"input 8\nd{1/2} = dense units=3\n", "my.net:2:1: what stands in braces is a whole number"},

@@ -83,9 +83,9 @@ static ls_status model_not_found(const char *name) {
         if (count < 64) list[count++] = (*m)->name;
     }
     const char *near = ls_nearest(name, list, count);
-    return LS_FAIL(LS_STATUS_NOT_FOUND, "there is no model named \"%s\"%s%s%s; the models are %s, and files that end in "
-                   LS_NETWORK_ENDING, name,
-                   near ? " (did you mean " : "", near ? near : "", near ? "?)" : "", names);
+    return LS_FAIL(LS_STATUS_NOT_FOUND,
+                   "there is no model named \"%s\"%s%s%s; the models are %s, and files that end in " LS_NETWORK_ENDING,
+                   name, near ? " (did you mean " : "", near ? near : "", near ? "?)" : "", names);
 }
 
 static ls_status find_model(const char *name, const ls_model **out) {
@@ -158,8 +158,7 @@ static ls_status build_built_in(const char *name, const ls_model_config *config,
     LS_TRY(ls_graph_create(name, c.input, &graph));
     ls_value output = model->build(model, graph, ls_graph_input(graph), &c);
     ls_status status = c.include_top ? ls_graph_finish(graph, output) : ls_graph_finish_features(graph, output);
-    if (status != LS_OK)
-        ls__fail_context(status, "%s cannot be built: ", name);
+    if (status != LS_OK) ls__fail_context(status, "%s cannot be built: ", name);
     if (status != LS_OK) {
         ls_graph_destroy(&graph);
         return ls__fail_passed(status, __FILE__, __LINE__);

@@ -10,12 +10,12 @@
 #define LS_NETWORK_ENDING ".net"
 
 enum {
-    LS_NETWORK_NAME = 128,           // bytes of a name
-    LS_NETWORK_FILE_BYTES = 1 << 20, // of one file
-    LS_NETWORK_FILES = 64,           // a file and what it includes
-    LS_NETWORK_DEPTH = 16,           // of includes, blocks and repeats in one another
+    LS_NETWORK_NAME = 128,            // bytes of a name
+    LS_NETWORK_FILE_BYTES = 1 << 20,  // of one file
+    LS_NETWORK_FILES = 64,            // a file and what it includes
+    LS_NETWORK_DEPTH = 16,            // of includes, blocks and repeats in one another
     LS_NETWORK_LAYERS = 5000,
-    LS_NETWORK_STEPS = 1000000,      // statements gone through
+    LS_NETWORK_STEPS = 1000000,  // statements gone through
 };
 
 // A place in a file, and what follows it on its line.
@@ -62,8 +62,8 @@ int net_find_block(const net_program *program, const char *name);
 
 // BAD_DATA with "FILE:LINE:COLUMN: " in front.
 ls_status net_wrong(const net_cursor *at, const char *format, ...) __attribute__((format(printf, 2, 3)));
-void net_skip(net_cursor *c);          // blanks; a comment goes on to the line's end
-int net_ended(net_cursor *c);          // whether the line has no more
+void net_skip(net_cursor *c);            // blanks; a comment goes on to the line's end
+int net_ended(net_cursor *c);            // whether the line has no more
 int net_take(net_cursor *c, char sign);  // the sign, after blanks, if it is next
 // The next word: up to a blank, a comma or "="; or what stands between quotes, where \" and \\ are the two. `what` is for the sentence
 // where there is none.

@@ -17,7 +17,7 @@ enum { MOST_STATEMENTS = 100000 };
 typedef struct loader {
     net_program *program;
     int room;
-    int open[LS_NETWORK_DEPTH], depth;           // statements whose end is to come
+    int open[LS_NETWORK_DEPTH], depth;            // statements whose end is to come
     const char *including[LS_NETWORK_DEPTH + 1];  // real paths of the files that are being read
     int included, named;
 } loader;
@@ -91,7 +91,9 @@ ls_status net_word(net_cursor *c, const char *what, char out[LS_NETWORK_NAME], i
 // --- blocks ----------------------------------------------------------------------------------------------------------
 
 // The name of a block, which stands behind its word.
-static ls_status block_name(net_cursor c, char out[LS_NETWORK_NAME]) { return net_word(&c, "a block's name", out, NULL); }
+static ls_status block_name(net_cursor c, char out[LS_NETWORK_NAME]) {
+    return net_word(&c, "a block's name", out, NULL);
+}
 
 int net_find_block(const net_program *program, const char *name) {
     char other[LS_NETWORK_NAME];
@@ -120,8 +122,8 @@ static const struct {
     const char *word;
     net_kind kind;
     int anywhere;  // also inside blocks and repeats
-} keywords[] = {{"input", NET_INPUT, 0},   {"classes", NET_CLASSES, 0}, {"block", NET_BLOCK, 1},
-                {"repeat", NET_REPEAT, 1}, {"end", NET_END, 1},         {"top", NET_TOP, 0},
+} keywords[] = {{"input", NET_INPUT, 0},       {"classes", NET_CLASSES, 0}, {"block", NET_BLOCK, 1},
+                {"repeat", NET_REPEAT, 1},     {"end", NET_END, 1},         {"top", NET_TOP, 0},
                 {"features", NET_FEATURES, 0}, {"output", NET_OUTPUT, 0}};
 
 static ls_status add(loader *l, net_kind kind, const net_cursor *from) {
@@ -225,7 +227,8 @@ static ls_status read_file(const char *path, char **out) {
     if (status == LS_OK && ferror(file))
         status = LS_FAIL(LS_STATUS_IO, "cannot read the network %s: %s", path, strerror(errno));
     if (status == LS_OK && n > LS_NETWORK_FILE_BYTES)
-        status = LS_FAIL(LS_STATUS_BAD_DATA, "%s is no network: it is larger than %d bytes", path, LS_NETWORK_FILE_BYTES);
+        status =
+            LS_FAIL(LS_STATUS_BAD_DATA, "%s is no network: it is larger than %d bytes", path, LS_NETWORK_FILE_BYTES);
     if (status == LS_OK && memchr(*out, 0, n)) status = LS_FAIL(LS_STATUS_BAD_DATA, "%s is no text", path);
     fclose(file);
     return status;

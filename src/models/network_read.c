@@ -21,10 +21,10 @@ typedef struct label {
 typedef struct scope {
     label *labels;
     int count, room;
-    net_variables variables;      // the first two are channels and classes
+    net_variables variables;       // the first two are channels and classes
     char prefix[LS_NETWORK_NAME];  // of its layers' names
-    int named;                    // 0: labels are for reading alone, and layers have automatic names
-    ls_value latest;              // what a layer reads that says nothing
+    int named;                     // 0: labels are for reading alone, and layers have automatic names
+    ls_value latest;               // what a layer reads that says nothing
 } scope;
 
 typedef struct reader {
@@ -75,8 +75,7 @@ static int made_below(const net_program *p, const net_cursor *at, const char *na
 static ls_status not_found(const reader *r, const net_cursor *at, const char *name) {
     int line = made_below(r->program, at, name);
     if (line > 0)
-        return net_wrong(at,
-                         "'%s' is made on line %d: a layer reads what is above it, so that a network has no cycles",
+        return net_wrong(at, "'%s' is made on line %d: a layer reads what is above it, so that a network has no cycles",
                          name, line);
     return net_wrong(at, "there is no layer named '%s' above this line%s", name,
                      r->depth ? " in this block; a block reads what it is given: in" : "");
@@ -214,7 +213,8 @@ static ls_status default_inputs(const scope *s, layer_line *line, const ls_op *o
 static ls_status full_name(const scope *s, const layer_line *line, char out[LS_NETWORK_NAME]) {
     size_t used = 0;
     if (ls_text_add(out, LS_NETWORK_NAME, &used, "%s%s", s->prefix, line->label)) return LS_OK;
-    return net_wrong(&line->at, "the name of this layer, with its blocks', is longer than %d bytes", LS_NETWORK_NAME - 1);
+    return net_wrong(&line->at, "the name of this layer, with its blocks', is longer than %d bytes",
+                     LS_NETWORK_NAME - 1);
 }
 
 static ls_status add_op(reader *r, scope *s, net_cursor *c, layer_line *line, const ls_op *op) {
@@ -473,7 +473,8 @@ static ls_status check_config(const char *path, const reader *r, const scope *s)
         return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
                        "%s does not say where its classifier begins: put a line 'top' before that", path);
     if ((r->features || r->over) && r->outputs)
-        return LS_FAIL(LS_STATUS_BAD_DATA, "%s: a network without a classifier has one output, its features: leave out 'output'", path);
+        return LS_FAIL(LS_STATUS_BAD_DATA,
+                       "%s: a network without a classifier has one output, its features: leave out 'output'", path);
     return LS_OK;
 }
 

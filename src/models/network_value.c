@@ -163,7 +163,8 @@ ls_status net_whole(const net_cursor *at, const char *what, const net_value *val
     if (value->count != 1) return net_wrong(at, "%s is one whole number", what);
     double x = value->number[0];
     if (x != floor(x)) return net_wrong(at, "%s is a whole number, and this is %.10g", what, x);
-    if (x < least || x > most) return net_wrong(at, "%s lies between %.0f and %.0f, not at %.10g", what, least, most, x);
+    if (x < least || x > most)
+        return net_wrong(at, "%s lies between %.0f and %.0f, not at %.10g", what, least, most, x);
     *out = (int)x;
     return LS_OK;
 }

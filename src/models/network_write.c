@@ -19,8 +19,8 @@ typedef struct writer {
 static ls_status write_name(const writer *w, const char *name) {
     static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-";
     if (strlen(name) >= LS_NETWORK_NAME || strchr(name, '\n') || strchr(name, '\r'))
-        return LS_FAIL(LS_STATUS_UNSUPPORTED, "%s: the name of layer %.60s... cannot be written as text", w->graph->name,
-                       name);
+        return LS_FAIL(LS_STATUS_UNSUPPORTED, "%s: the name of layer %.60s... cannot be written as text",
+                       w->graph->name, name);
     if (name[strspn(name, plain)] == 0 && name[0]) return fputs(name, w->out), LS_OK;
     fputc('"', w->out);
     for (const char *p = name; *p; p++) fprintf(w->out, *p == '"' || *p == '\\' ? "\\%c" : "%c", *p);
@@ -79,8 +79,9 @@ static ls_status write_inputs(const writer *w, const ls_node *n) {
     if (n->input_count == 1 && n->inputs[0] == w->latest) return LS_OK;
     for (int k = 0; k < n->input_count; k++) {
         if (w->graph->values[n->inputs[k]].index != 0)
-            return LS_FAIL(LS_STATUS_UNSUPPORTED, "%s: %s reads a second output of a layer, which a text has no word for",
-                           w->graph->name, n->name);
+            return LS_FAIL(LS_STATUS_UNSUPPORTED,
+                           "%s: %s reads a second output of a layer, which a text has no word for", w->graph->name,
+                           n->name);
         fputs(k ? ", " : " from ", w->out);
         LS_TRY(write_name(w, ls__value_node(w->graph, n->inputs[k])->name));
     }
@@ -120,8 +121,8 @@ static ls_status write_layer(writer *w, int i) {
 static int body(const writer *w) {
     int n = 0;
     if (!w->top || w->top->output_count != 1) return -1;
-    while (n < w->graph->node_count && n < w->top->node_count &&
-           w->graph->nodes[n].op == w->top->nodes[n].op && strcmp(w->graph->nodes[n].name, w->top->nodes[n].name) == 0)
+    while (n < w->graph->node_count && n < w->top->node_count && w->graph->nodes[n].op == w->top->nodes[n].op &&
+           strcmp(w->graph->nodes[n].name, w->top->nodes[n].name) == 0)
         n++;
     return n == w->top->node_count ? n : -1;
 }
@@ -193,7 +194,8 @@ ls_status ls_model_text(const char *name, const ls_model_config *config, char **
     more.classes = ls_graph_classes(graph) + 1;
     less.include_top = 0;
     // Not every network has the two: then its text says less.
-    if (config->include_top && ls_graph_classes(graph) > 0 && ls_model_build(name, &more, &larger) != LS_OK) larger = NULL;
+    if (config->include_top && ls_graph_classes(graph) > 0 && ls_model_build(name, &more, &larger) != LS_OK)
+        larger = NULL;
     if (config->include_top && ls_model_build(name, &less, &top) != LS_OK) top = NULL;
     ls_status status = net_write(graph, larger, top, text);
     ls_graph_destroy(&graph);

@@ -76,10 +76,40 @@ static void replace(input *in, size_t at, size_t n, const char *by) {
 }
 
 static void spoil(input *in) {
-    static const char *const words[] = {"repeat 3\n", "end\n", "block q n=2\n", "from", " from in", "=", "{i}", "{", "\"", "#",
-                                        "1e9", "-1", "0", "x", ",", "(", ")", "*", "/0", "channels", "classes", "top\n",
-                                        "output in\n", "input 4\n", "conv2d", "dense units=2\n", "relu\n", "b f=1\n",
-                                        "include \"in.net\"\n", "features\n", " as i", "flatten\n", "999999999", "network z\n"};
+    static const char *const words[] = {"repeat 3\n",
+                                        "end\n",
+                                        "block q n=2\n",
+                                        "from",
+                                        " from in",
+                                        "=",
+                                        "{i}",
+                                        "{",
+                                        "\"",
+                                        "#",
+                                        "1e9",
+                                        "-1",
+                                        "0",
+                                        "x",
+                                        ",",
+                                        "(",
+                                        ")",
+                                        "*",
+                                        "/0",
+                                        "channels",
+                                        "classes",
+                                        "top\n",
+                                        "output in\n",
+                                        "input 4\n",
+                                        "conv2d",
+                                        "dense units=2\n",
+                                        "relu\n",
+                                        "b f=1\n",
+                                        "include \"in.net\"\n",
+                                        "features\n",
+                                        " as i",
+                                        "flatten\n",
+                                        "999999999",
+                                        "network z\n"};
     if (in->n < 2) return;
     size_t at = draw((uint32_t)in->n), run = 1 + draw(12), from = draw((uint32_t)in->n);
     switch (draw(6)) {
