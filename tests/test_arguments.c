@@ -461,12 +461,13 @@ static void benches(void **state) {
     assert_true(ls_layer_bench_limit(layers).flops == 0 && ls_layer_bench_limit(NULL).flops == 0);
     ls_layer_bench_destroy(&layers);
     ls_layer_bench_destroy(NULL);
-    NEEDS("context", ls_exchange_bench_create(NULL, 64, "sgd", "none", 1, &exchange));
-    NEEDS("out", ls_exchange_bench_create(context, 64, "sgd", "none", 1, NULL));
+    NEEDS("context", ls_exchange_bench_create(NULL, 64, "sgd", "none", "auto", 1, &exchange));
+    NEEDS("out", ls_exchange_bench_create(context, 64, "sgd", "none", "auto", 1, NULL));
     NEEDS("bench", ls_exchange_bench_step(NULL, &seconds));
-    NEEDS("optimizer", ls_exchange_bench_create(context, 64, NULL, "none", 1, &exchange));
-    NEEDS("compress", ls_exchange_bench_create(context, 64, "sgd", NULL, 1, &exchange));
-    OK(ls_exchange_bench_create(context, 64, "sgd", "none", 1, &exchange));
+    NEEDS("optimizer", ls_exchange_bench_create(context, 64, NULL, "none", "auto", 1, &exchange));
+    NEEDS("compress", ls_exchange_bench_create(context, 64, "sgd", NULL, "auto", 1, &exchange));
+    NEEDS("algorithm", ls_exchange_bench_create(context, 64, "sgd", "none", NULL, 1, &exchange));
+    OK(ls_exchange_bench_create(context, 64, "sgd", "none", "auto", 1, &exchange));
     NEEDS("seconds", ls_exchange_bench_step(exchange, NULL));
     NEEDS("bench", ls_exchange_bench_compare(NULL, &times));
     NEEDS("out", ls_exchange_bench_compare(exchange, NULL));

@@ -92,12 +92,13 @@ static void layer_benches_fail_with_words(ls_comm *c) {
 
 static void exchanges_are_timed(ls_context *context, ls_comm *c) {
     ls_exchange_bench *bench;
-    CHECK(c, ls_exchange_bench_create(context, 0, "adam", "none", 0, &bench) == LS_STATUS_INVALID_ARGUMENT);
-    CHECK(c, ls_exchange_bench_create(context, 1, "magic", "none", 0, &bench) == LS_STATUS_NOT_FOUND);
-    CHECK(c, ls_exchange_bench_create(context, 1, "sgd", "zip", 0, &bench) == LS_STATUS_INVALID_ARGUMENT);
+    CHECK(c, ls_exchange_bench_create(context, 0, "adam", "none", "auto", 0, &bench) == LS_STATUS_INVALID_ARGUMENT);
+    CHECK(c, ls_exchange_bench_create(context, 1, "magic", "none", "auto", 0, &bench) == LS_STATUS_NOT_FOUND);
+    CHECK(c, ls_exchange_bench_create(context, 1, "sgd", "zip", "auto", 0, &bench) == LS_STATUS_INVALID_ARGUMENT);
+    CHECK(c, ls_exchange_bench_create(context, 1, "sgd", "none", "ring", 0, &bench) == LS_STATUS_INVALID_ARGUMENT);
     for (int64_t count = 1; count < 100000; count *= 317) {
         const char *optimizer = count == 1 ? "sgd" : "adam", *compress = count == 317 ? "bf16" : "none";
-        CHECK_OK(c, ls_exchange_bench_create(context, count, optimizer, compress, 0, &bench));
+        CHECK_OK(c, ls_exchange_bench_create(context, count, optimizer, compress, "auto", 0, &bench));
         for (int i = 0; i < 4; i++) {
             double seconds = -1;
             CHECK_OK(c, ls_exchange_bench_step(bench, &seconds));

@@ -22,6 +22,7 @@ typedef struct setting {
     ls_device *device;
     const char *strategy;
     int servers;
+    ls_algorithm algorithm;
     const ls_optimizer *optimizer;
     ls_optimizer_params params;
     int replicas;
@@ -412,6 +413,7 @@ static void run(const setting *s, const float *expected) {
                                  .bucket_count = s->buckets ? cut(length, s->buckets, ends) : 0,
                                  .replicas = s->replicas,
                                  .servers = s->servers,
+                                 .algorithm = s->algorithm,
                                  .length = length,
                                  .micro_batches = s->micro_batches,
                                  .optimizer = s->optimizer,
@@ -430,6 +432,8 @@ static void run(const setting *s, const float *expected) {
     ls_strategy *strategy;
     CHECK_OK(s->comm, ls_strategy_create(s->strategy, &config, &strategy));
     CHECK(s->comm, ls_strategy_memory_bytes(strategy) >= length * 4 / s->comm->local_size);
+    CHECK(s->comm, (ls_strategy_ops_of(strategy) == &ls__strategy_allreduce_halving) ==
+                       (s->algorithm == LS_ALGORITHM_HALVING));
     check_memory(s, strategy, config);
     ls_queue *queue;
     CHECK_OK(s->comm, ls_queue_create(s->device, &queue));
@@ -476,14 +480,22 @@ static const struct {
 static const struct {
     const char *name;
     int servers;
-} ways[] = {{"allreduce", 0},        {"reduce-broadcast", 0}, {"tree", 0},
-            {"parameter-server", 0}, {"mirrored", 0},         {"central", 0},
-            {"parameter-server", 2}, {"parameter-server", 3}};
-enum { WAYS = sizeof ways / sizeof ways[0], OWN_WAYS = 4 };
+    ls_algorithm algorithm;
+} ways[] = {{.name = "allreduce"},
+            {.name = "reduce-broadcast"},
+            {.name = "allreduce", .algorithm = LS_ALGORITHM_HALVING},
+            {.name = "tree"},
+            {.name = "parameter-server"},
+            {.name = "mirrored"},
+            {.name = "central"},
+            {.name = "parameter-server", .servers = 2},
+            {.name = "parameter-server", .servers = 3}};
+enum { WAYS = sizeof ways / sizeof ways[0], OWN_WAYS = 5 };
 
 // Whether so many workers can be trained so.
 static int is_possible(const ls_comm *comm, int way) {
     if (!strcmp(ways[way].name, "mirrored")) return comm->size == 1;
+    if (ways[way].algorithm == LS_ALGORITHM_HALVING && comm->hosts == 1) return 0;
     return ways[way].servers == 0 || ways[way].servers < comm->size;
 }
 
@@ -495,7 +507,8 @@ static void test_names(ls_comm *comm) {
     }
 }
 
-static void test_hosts(ls_comm *comm, ls_device *device, float *expected) {
+// All ways, or the one that is for many hosts.
+static void test_hosts(ls_comm *comm, ls_device *device, int many, float *expected) {
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         setting s = {.comm = comm,
                      .device = device,
@@ -514,10 +527,10 @@ static void test_hosts(ls_comm *comm, ls_device *device, float *expected) {
         s.buckets = buckets[i % 4], s.early = (int)((i + 1) % 3);
         for (s.replicas = 1; s.replicas <= MAX_REPLICAS; s.replicas++)
             for (int w = 0; w < WAYS; w++) {
-                s.strategy = ways[w].name, s.servers = ways[w].servers;
+                s.strategy = ways[w].name, s.servers = ways[w].servers, s.algorithm = ways[w].algorithm;
                 // All cases are for all of them, but not with all devices and numbers of workers, hosts and replicas.
-                int of = w < 2 ? 1 : w == 2 ? 3 : 8, turn = (int)i + w + s.replicas + comm->size + comm->hosts;
-                if (is_possible(comm, w) && turn % of == 0) run(&s, expected);
+                int of = w < 3 ? 1 : w == 3 ? 3 : 8, turn = (int)i + w + s.replicas + comm->size + comm->hosts;
+                if (is_possible(comm, w) && (many ? w == 2 : turn % of == 0)) run(&s, expected);
             }
     }
 }
@@ -565,6 +578,11 @@ static void test_roles_refused(ls_comm *comm, ls_device *device) {
               ls_strategy_create("parameter-server", &config, &strategy) == LS_STATUS_INVALID_ARGUMENT && !strategy);
         CHECK(comm, strstr(ls_error_message(), "none is left to compute: start at least"));
     }
+    config.servers = 0;
+    config.algorithm = LS_ALGORITHM_HALVING;
+    CHECK(comm, ls_strategy_create("tree", &config, &strategy) == LS_STATUS_INVALID_ARGUMENT && !strategy);
+    CHECK(comm, strstr(ls_error_message(), "has one way between hosts"));
+    config.algorithm = LS_ALGORITHM_AUTO;
     config.servers = 1;
     CHECK(comm, ls_strategy_create("tree", &config, &strategy) == LS_STATUS_INVALID_ARGUMENT && !strategy);
     CHECK(comm, strstr(ls_error_message(), "choose parameter-server"));
@@ -622,6 +640,7 @@ static void test_votes(ls_comm *comm, ls_device *device) {
         ls_strategy *strategy;
         pthread_t other;
         config.servers = ways[w].servers;
+        config.algorithm = ways[w].algorithm;
         CHECK_OK(comm, ls_optimizer_find("sgd", &config.optimizer));
         CHECK_OK(comm, ls_strategy_create(ways[w].name, &config, &strategy));
         voter voters[2] = {{&s, strategy, 0}, {&s, strategy, 1}};
@@ -667,6 +686,7 @@ static void test_shared_weights(ls_comm *comm, ls_device *device) {
                                      .device = device,
                                      .replicas = 1,
                                      .servers = ways[w].servers,
+                                     .algorithm = ways[w].algorithm,
                                      .length = length,
                                      .micro_batches = comm->size,
                                      .copies_bytes = length * 4,
@@ -709,6 +729,7 @@ static void test_shared_weights(ls_comm *comm, ls_device *device) {
         config.length = length;
         const char *other = ops->weights_shared ? "reduce-broadcast" : "allreduce";
         config.servers = 0;
+        config.algorithm = LS_ALGORITHM_AUTO;
         CHECK(comm, ls_strategy_create(other, &config, &refused) == LS_STATUS_INVALID_ARGUMENT && !refused);
         CHECK(comm, strstr(ls_error_message(), "choose the same strategy"));
         ls_strategy_destroy(&third);
@@ -743,13 +764,26 @@ static void test_all(ls_comm *comm, float *expected) {
     for (int i = 0; i < 2; i++) {
         ls_device *device;
         CHECK_OK(comm, ls_device_create(devices[i], NULL, &device));
-        test_hosts(comm, device, expected);
+        test_hosts(comm, device, 0, expected);
         test_failures(comm, device);
         test_roles_refused(comm, device);
         test_votes(comm, device);
         test_shared_weights(comm, device);
         ls_device_destroy(&device);
     }
+}
+
+// Every worker has a host of its own.
+static void test_many_hosts(ls_comm *world, float *expected) {
+    ls_comm *comm;
+    ls_device *device;
+    setenv("LOCKSTEP_TEST_HOSTS", (const char[]){(char)('0' + world->size), 0}, 1);
+    CHECK_OK(world, ls_comm_create(&comm));
+    CHECK(world, comm->hosts == world->size);
+    CHECK_OK(comm, ls_device_create("ref", NULL, &device));
+    test_hosts(comm, device, 1, expected);
+    ls_device_destroy(&device);
+    ls_comm_destroy(&comm);
 }
 
 int main(void) {
@@ -773,6 +807,7 @@ int main(void) {
         test_all(comm, expected);
         ls_comm_destroy(&comm);
     }
+    if (world->size > 4) test_many_hosts(world, expected);
     ls_memory_free(expected);
     ls_comm_destroy(&world);
     return 0;

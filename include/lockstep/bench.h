@@ -60,11 +60,11 @@ ls_machine_limit ls_layer_bench_limit(const ls_layer_bench *bench);  // after th
 typedef struct ls_exchange_bench ls_exchange_bench;
 
 // For `count` parameters (rounded up to what divides well), by the strategy allreduce and an optimizer ("adam", "sgd"), with gradients
-// compressed as ls_train_config.compress says. `own_cores`: 1: each worker has cores of its own and may
+// compressed and sent as ls_train_config.compress and .algorithm say. `own_cores`: 1: each worker has cores of its own and may
 // spin while it waits; 0: they share cores. Borrows the context. Collective. The caller destroys it.
-// Errors, on every worker: INVALID_ARGUMENT (no parameters, an unknown compression), NOT_FOUND (the optimizer), OUT_OF_MEMORY, and those of a communication that is not possible here.
+// Errors, on every worker: INVALID_ARGUMENT (no parameters, an unknown compression or algorithm), NOT_FOUND (the optimizer), OUT_OF_MEMORY, and those of a communication that is not possible here.
 ls_status ls_exchange_bench_create(ls_context *context, int64_t count, const char *optimizer, const char *compress,
-                                   int own_cores, ls_exchange_bench **out);
+                                   const char *algorithm, int own_cores, ls_exchange_bench **out);
 void ls_exchange_bench_destroy(ls_exchange_bench **bench);
 // One step: *seconds from the last worker's gradient to the new weights. Collective. Errors: LIBRARY, which may be one worker's alone.
 ls_status ls_exchange_bench_step(ls_exchange_bench *bench, double *seconds);

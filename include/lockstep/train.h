@@ -49,6 +49,10 @@ typedef struct ls_train_config {
     // "none" (the default); "bf16": every micro-batch's gradient, and every sum of them, is rounded to bf16, so that sums travel between hosts in
     // half the bytes. Changes the weights, to the same ones for any number of workers, replicas and hosts, and with every strategy.
     const char *compress;
+    // Whom the workers of a host speak to, with allreduce on several hosts: "direct": for each piece those of all other hosts, at once;
+    // "halving": by recursive halving and doubling, one after the other and log2(hosts) of them; "auto" (the default): direct up to 8 hosts.
+    // Never shows in the bits.
+    const char *algorithm;
     int replicas;  // per worker; 0: one per core the worker has
     int threads;   // per replica; default 1
     // Megabytes (1e6 bytes) of gradients that are exchanged at a time, each as soon as backward has written it, while it goes on; a size of
@@ -176,6 +180,7 @@ typedef struct ls_train_result {
     int workers, hosts, replicas_per_worker, threads_per_replica;
     int servers;  // of the workers: they update for the others and compute nothing
     int buckets;  // that gradients are exchanged in; 1: after backward
+    const char *algorithm;  // "direct", "halving"; "": one host, or a strategy that has one way only
     double
         exchange_hidden;  // seconds per step in which the exchange was at work while replicas computed: mean over workers
     int synchronous;      // 1: by its strategy, weights are the same bits for any number of workers and replicas

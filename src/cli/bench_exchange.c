@@ -22,7 +22,7 @@
 
 typedef struct settings {
     int64_t from, to;  // KiB
-    const char *compress;
+    const char *compress, *algorithm;
     int workers, json;
 } settings;
 
@@ -33,6 +33,8 @@ static const ls_option table[] = {
      .group = "Bench", .help = "the largest, where there is memory for it"},
     {"compress", LS_OPTION_TEXT, .offset = offsetof(settings, compress), .metavar = "none|bf16", .group = "Bench",
      .help = "bf16: gradients and their sums are rounded to bf16 and take half the bytes between hosts"},
+    {"algorithm", LS_OPTION_TEXT, .offset = offsetof(settings, algorithm), .metavar = "auto|direct|halving",
+     .group = "Bench", .help = "how it is sent between hosts, as train's option says"},
     {"json", LS_OPTION_FLAG, .offset = offsetof(settings, json), .group = "Bench", .help = "print JSON"},
     {"workers", LS_OPTION_INT, .offset = offsetof(settings, workers), .metavar = "N", .min = 1, .max = 65536,
      .initial = "2, or as many as a launcher started", .group = "Workers, replicas, threads",
@@ -118,7 +120,7 @@ static ls_status run_sizes(cli *c, const settings *set, const ls_context_info *i
         if (!room && info->rank == 0 && !set->json)
             printf("%10lld  no memory for %d buffers of it on each worker\n", (long long)kib, BUFFERS);
         if (!room) break;
-        LS_TRY(ls_exchange_bench_create(c->context, kib * 256, "sgd", set->compress, own_cores, &bench));
+        LS_TRY(ls_exchange_bench_create(c->context, kib * 256, "sgd", set->compress, set->algorithm, own_cores, &bench));
         c->stage = CLI_STAGE_ALONE;
         LS_TRY(measure(c, bench, &m));
         c->stage = CLI_STAGE_TOGETHER;
@@ -144,7 +146,8 @@ static ls_status run_all(cli *c, const settings *set) {
     if (speaks && !set->json) print_head(set, &info);
     LS_TRY(run_sizes(c, set, &info, rows));
     if (!rows) return LS_OK;
-    json_t *root = json_pack("{s:i,s:i,s:s,s:o}", "workers", info.size, "hosts", info.hosts, "compress", set->compress,
+    json_t *root = json_pack("{s:i,s:i,s:s,s:s,s:o}", "workers", info.size, "hosts", info.hosts, "compress", set->compress,
+                             "algorithm", set->algorithm,
                              "sizes", rows);
     json_dumpf(root, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(6));
     putchar('\n');
@@ -153,7 +156,7 @@ static ls_status run_all(cli *c, const settings *set) {
 }
 
 ls_status cli_bench_exchange(cli *c, int argc, char **argv) {
-    settings set = {.from = 4, .to = 512 << 10, .compress = "none"};
+    settings set = {.from = 4, .to = 512 << 10, .compress = "none", .algorithm = "auto"};
     const ls_option_set options[] = {{table, &set}, {NULL, NULL}};
     ls_words words;
     LS_TRY(ls_options_parse(options, argc, argv, 1, &words));

@@ -49,6 +49,7 @@ const ls_option *cli_trained_hidden(void) {
         {.name = "strategy"},
         {.name = "servers"},
         {.name = "compress"},
+        {.name = "algorithm"},
         {.name = "bucket-size"},
         {.name = "comm-cores"},
         {.name = "optimizer"},

@@ -213,6 +213,7 @@ static void add_setup(json_t *o, const ls_record_info *info) {
     json_object_set_new(o, "precision", text(c->precision));
     json_object_set_new(o, "strategy", text(c->strategy));
     json_object_set_new(o, "compress", text(c->compress));
+    json_object_set_new(o, "algorithm", r->algorithm && *r->algorithm ? text(r->algorithm) : json_null());
     json_object_set_new(o, "optimizer", text(c->optimizer));
     json_object_set_new(o, "seed", json_integer((json_int_t)c->seed));
     json_object_set_new(o, "options", options(info->options));

@@ -293,5 +293,6 @@ const ls_strategy_ops ls__strategy_allreduce = {
     LS_OWNERS_PHASES,
     .name = "allreduce",
     .help = "each lane sums and updates its slices of the parameters, then all gather them",
+    .halving = &ls__strategy_allreduce_halving,
     .slice = ls__owners_all,
 };

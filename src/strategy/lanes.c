@@ -65,6 +65,16 @@ int ls__host_piece_count(const ls_strategy *s, int64_t micro_batches, int host) 
     return ls__hosts_pieces(s, micro_batches, host, host + 1, pieces);
 }
 
+int ls__most_pieces(const ls_strategy *s, int first, int end) {
+    ls_piece pieces[LS_TREE_MAX_PIECES];
+    int most = 1;
+    for (int64_t v = 1; v <= s->config.micro_batches; v++) {
+        int count = ls__hosts_pieces(s, v, first, end, pieces);
+        if (count > most) most = count;
+    }
+    return most;
+}
+
 // --- slices ----------------------------------------------------------------------------------------------------------
 
 void ls__share(int64_t begin, int64_t end, int part, int parts, int64_t *part_begin, int64_t *part_end) {
@@ -148,17 +158,16 @@ static void find_bounds(ls_strategy *s) {
     ls_comm *comm = s->config.comm;
     s->slots = 1;
     s->host_pieces = 1;
-    for (int64_t v = 1; v <= s->config.micro_batches; v++) {
+    for (int64_t v = 1; v <= s->config.micro_batches; v++)
         for (int lane = 0; lane < s->lanes; lane++) {
             int64_t begin, end;
             ls_strategy_deal(s, v, lane, &begin, &end);
             int slots = ls_tree_slots(v, begin, end);
             if (slots > s->slots) s->slots = slots;
         }
-        for (int host = 0; host < comm->hosts; host++) {
-            int pieces = ls__host_piece_count(s, v, host);
-            if (pieces > s->host_pieces) s->host_pieces = pieces;
-        }
+    for (int host = 0; host < comm->hosts; host++) {
+        int pieces = ls__most_pieces(s, host, host + 1);
+        if (pieces > s->host_pieces) s->host_pieces = pieces;
     }
 }
 

@@ -345,9 +345,10 @@ void ls_strategy_overlap_record(ls_strategy *s, ls_trace *trace, int first) {
     s->overlap->trace_first = first;
 }
 
-// For each bucket and replica what a lane has of it, three waits for each bucket, and the end.
+// For each bucket and replica what a lane has of it, three waits for each bucket, three stretches for each level of hosts, and the end.
 int64_t ls_strategy_overlap_events(const ls_strategy *s) {
-    return s->overlap ? (14 * (int64_t)s->config.replicas + 4) * s->bucket_count + 8 : 0;
+    int64_t each = 14 * s->config.replicas + 4 + 3 * ls__levels(s->config.comm->hosts);
+    return s->overlap ? each * s->bucket_count + 8 : 0;
 }
 
 double ls_strategy_overlap_seconds(const ls_strategy *s) { return s->overlap ? s->overlap->seconds : 0; }

@@ -71,22 +71,11 @@ static void destroy(ls_strategy *s) {
     free(p);
 }
 
-// The most pieces that hosts [first, end) have, in a full step and every shorter one.
-static int64_t most_pieces(const ls_strategy *s, int first, int end) {
-    ls_piece pieces[LS_TREE_MAX_PIECES];
-    int most = 1;
-    for (int64_t v = 1; v <= s->config.micro_batches; v++) {
-        int count = ls__hosts_pieces(s, v, first, end, pieces);
-        if (count > most) most = count;
-    }
-    return most;
-}
-
 static int lead_of(const ls_strategy *s, int host) { return s->config.comm->order[s->host_first[host]]; }
 
 static ls_status plan_child(ls_strategy *s, int first, int end) {
     child *c = &impl_of(s)->children[impl_of(s)->child_count++];
-    *c = (child){.rank = lead_of(s, first), .first = first, .end = end, .pieces = most_pieces(s, first, end)};
+    *c = (child){.rank = lead_of(s, first), .first = first, .end = end, .pieces = ls__most_pieces(s, first, end)};
     return ls__want_window(s, LS_STRATEGY_SUMS, LS_WORKER, c->pieces * s->config.length * ls__sum_bytes(s),
                            &c->partials);
 }
@@ -97,7 +86,7 @@ static ls_status plan_lead(ls_strategy *s) {
     for (; stride < hosts && host % (2 * stride) == 0; stride *= 2) children += has_child(host, stride, hosts);
     p->parent = host == 0 ? -1 : lead_of(s, host - stride);
     p->end = smaller(host + stride, hosts);
-    p->pieces = most_pieces(s, host, p->end);
+    p->pieces = ls__most_pieces(s, host, p->end);
     LS_TRY(ls_calloc(children, sizeof *p->children, &p->children));
     for (stride = 1; stride < hosts; stride *= 2)
         if (has_child(host, stride, hosts)) LS_TRY(plan_child(s, host + stride, smaller(host + 2 * stride, hosts)));

@@ -323,12 +323,11 @@ ls_status ls_strategy_bucket_ready(ls_strategy *s, int replica, ls_queue *queue,
     return status;
 }
 
-// For each bucket at most eight stretches to reduce it, two more for each level of a tree of the host's workers, and six to measure and update
-// it; sixteen for all of them.
+// For each bucket at most eight stretches to reduce it, two more for each level of a tree of the host's workers, four for each level of
+// hosts, and six to measure and update it; sixteen for all of them.
 int64_t ls_strategy_trace_events(const ls_strategy *s) {
-    int levels = 0;
-    while (1 << levels < s->config.comm->local_size) levels++;
-    return (14 + 2 * levels) * (int64_t)s->bucket_count + 16;
+    const ls_comm *comm = s->config.comm;
+    return (14 + 2 * ls__levels(comm->local_size) + 4 * ls__levels(comm->hosts)) * (int64_t)s->bucket_count + 16;
 }
 
 int64_t ls_strategy_not_finite(const ls_strategy *s, int replica) {

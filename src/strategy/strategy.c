@@ -48,6 +48,28 @@ ls_status ls_compress_find(const char *name, int *out) {
     return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "unknown compression of gradients '%s': there are none and bf16", name);
 }
 
+static const char *const algorithm_names[] = {"auto", "direct", "halving"};
+
+ls_status ls_algorithm_find(const char *name, ls_algorithm *out) {
+    for (int i = 0; i < 3; i++)
+        if (strcmp(name, algorithm_names[i]) == 0) {
+            *out = (ls_algorithm)i;
+            return LS_OK;
+        }
+    return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "unknown algorithm of exchange '%s': there are auto, direct and halving",
+                   name);
+}
+
+static int halves(const ls_strategy_ops *ops, ls_algorithm algorithm, int hosts) {
+    return ops->halving && hosts > 1 &&
+           (algorithm == LS_ALGORITHM_HALVING || (algorithm == LS_ALGORITHM_AUTO && hosts > LS_DIRECT_HOSTS));
+}
+
+const char *ls_strategy_algorithm(const ls_strategy_ops *ops, ls_algorithm algorithm, int hosts) {
+    if (!ops->halving || hosts == 1) return "";
+    return algorithm_names[halves(ops, algorithm, hosts) ? LS_ALGORITHM_HALVING : LS_ALGORITHM_DIRECT];
+}
+
 // --- making one ------------------------------------------------------------------------------------------------------
 
 // Whether the weights of the other one can be this one's.
@@ -112,6 +134,10 @@ ls_status ls_strategy_plan(const char *name, const ls_strategy_config *config, l
                        "a strategy for %d replicas, %lld micro-batches and %lld floats makes no sense",
                        config->replicas, (long long)config->micro_batches, (long long)config->length);
     LS_TRY(ls_strategy_find(name, &ops));
+    if (config->algorithm != LS_ALGORITHM_AUTO && !ops->halving)
+        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
+                       "the strategy %s has one way between hosts: leave the algorithm out, or choose allreduce", name);
+    if (halves(ops, config->algorithm, config->comm->hosts)) ops = ops->halving;
     ls_strategy *s;
     LS_TRY(ls_calloc(1, sizeof *s, &s));
     s->ops = ops;

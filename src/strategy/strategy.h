@@ -70,6 +70,14 @@ void ls_roles_deal(const ls_roles *roles, int64_t micro_batches, int lane, int64
 
 // --- making one ------------------------------------------------------------------------------------------------------
 
+// Whom the workers of a host speak to, of strategies that leave it open.
+typedef enum ls_algorithm {
+    LS_ALGORITHM_AUTO,    // direct up to LS_DIRECT_HOSTS hosts
+    LS_ALGORITHM_DIRECT,  // the owner of a slice to a worker of every other host: one message of the way, hosts - 1 at once
+    LS_ALGORITHM_HALVING  // recursive halving and doubling: log2(hosts) messages one after the other
+} ls_algorithm;
+#define LS_DIRECT_HOSTS 8
+
 typedef struct ls_strategy_config {
     ls_comm *comm;
     ls_device *device;
@@ -90,6 +98,7 @@ typedef struct ls_strategy_config {
     int find_not_finite;     // 1: new weights are looked through for what is no finite number (ls_strategy_not_finite)
     int skip_not_finite;  // 1: a step whose mean gradient holds what is no finite number leaves weights and state as they are
     int compress;         // 1: the tree's values are bf16, and travel so between hosts
+    ls_algorithm algorithm;
     int spin;             // barriers spin this often before sleeping
     // 1: a thread of its own exchanges buckets as they are told to be ready, while lanes compute; it wants comm->any_thread. 0: the step
     // does it all.
@@ -113,6 +122,10 @@ const ls_strategy_ops *const *ls_strategies(void);  // NULL-terminated
 ls_status ls_strategy_find(const char *name, const ls_strategy_ops **out);
 // config.compress by its name: "none", "bf16". Errors: INVALID_ARGUMENT.
 ls_status ls_compress_find(const char *name, int *out);
+// config.algorithm by its name: "auto", "direct", "halving". Errors: INVALID_ARGUMENT.
+ls_status ls_algorithm_find(const char *name, ls_algorithm *out);
+// The algorithm that a strategy is going to use between so many hosts: its name; "" where it has no choice, or there is one host.
+const char *ls_strategy_algorithm(const ls_strategy_ops *ops, ls_algorithm algorithm, int hosts);
 // A strategy that knows what memory it is going to have. Of the communicator it asks who is who, nothing else. Not collective.
 // Errors: NOT_FOUND with the names there are, INVALID_ARGUMENT (weights_of does not fit, not with so many workers), INTERNAL, OUT_OF_MEMORY.
 ls_status ls_strategy_plan(const char *name, const ls_strategy_config *config, ls_strategy **out);
@@ -287,6 +300,7 @@ typedef struct ls_lane_step ls_lane_step;
 // its last barrier, so that no lane waits for it.
 struct ls_strategy_ops {
     const char *name, *help;
+    const ls_strategy_ops *halving;  // the same by LS_ALGORITHM_HALVING; NULL: there is one way only
     int synchronous;     // 1: weights are the same bits for any number of workers and replicas; records say it
     int weights_shared;  // 1: the lanes of a host have one weights vector, if their device can; 0: each worker has its own
     // As ls_strategy_assign. NULL: any number of workers, and no servers.

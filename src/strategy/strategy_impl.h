@@ -135,8 +135,10 @@ struct ls_strategy {
     ls_ballot *ballots;          // (2), of the host
     ls_progress *progress;  // (bucket_count + 1), of the host, with config.overlap: of each bucket, and of the votes
     ls_overlap *overlap;    // NULL: none
-    int *votes;             // (1 + hosts): sent, received; where this worker speaks for its host to others
-    ls_request *vote_requests;  // (2 * hosts)
+    // Of the worker that speaks for its host to others:
+    int vote_rounds, vote_round;  // how many, and the first that is not over
+    int *votes;                   // (vote_rounds, 2): sent, received
+    ls_request *vote_requests;    // the same
     // Of a host, or of a worker with weights of its own, doubles: sums of squares of the mean gradient, (length / LS_SLICE_ALIGN), for
     // clipping; of the weights and what is applied to them, (length / LS_SLICE_ALIGN, 2), for layer-wise optimizers.
     ls_window squares, layer_squares;
@@ -162,6 +164,13 @@ struct ls_lane_step {
     int called_direction;
     ls_formula_call call;
 };
+
+// How often n nodes can be halved until each is alone.
+static inline int ls__levels(int n) {
+    int levels = 0;
+    while (1 << levels < n) levels++;
+    return levels;
+}
 
 static inline int ls__host_memory(const ls_strategy *s) { return s->config.device->ops->host_memory; }
 // Whether the lanes of a host work on one weights vector.
@@ -221,6 +230,8 @@ static inline int ls__tag(ls_message message, int bucket) { return LS_MESSAGES *
 
 // The pieces of the run of micro-batches that hosts [first, end) compute in a step of V, in order. Returns how many.
 int ls__hosts_pieces(const ls_strategy *strategy, int64_t micro_batches, int first, int end, ls_piece *pieces);
+// The most pieces that they have, in a full step and every shorter one.
+int ls__most_pieces(const ls_strategy *strategy, int first, int end);
 int ls__host_piece_count(const ls_strategy *strategy, int64_t micro_batches, int host);
 // Adds what the tree has for siblings once the running micro-batch of a lane ends, of elements [begin, end): its stack stays as it is.
 ls_status ls__gradient_merge(ls_strategy *strategy, int replica, ls_queue *queue, const ls_step_info *info,
@@ -381,6 +392,9 @@ void ls__owners_all(const ls_strategy *strategy, int lane, int bucket, int64_t *
     .synchronous = 1, .weights_shared = 1, .plan = ls__owners_plan, .destroy = ls__owners_destroy,                     \
     .reduce_begin = ls__owners_reduce_begin, .arrived = ls__owners_arrived, .reduce_end = ls__owners_reduce_end,       \
     .share = ls__owners_share, .gather_begin = ls__owners_gather_begin, .gather_end = ls__owners_gather_end
+
+// halving.c: allreduce with messages to a few of many hosts.
+extern const ls_strategy_ops ls__strategy_allreduce_halving;
 
 extern const ls_strategy_ops ls__strategy_allreduce, ls__strategy_reduce_broadcast, ls__strategy_mirrored,
     ls__strategy_central, ls__strategy_tree, ls__strategy_parameter_server;

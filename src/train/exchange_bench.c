@@ -31,12 +31,13 @@ static ls_status set_up(ls_exchange_bench *b, const char *optimizer, ls_strategy
 }
 
 ls_status ls_exchange_bench_create(ls_context *context, int64_t count, const char *optimizer, const char *compress,
-                                   int own_cores, ls_exchange_bench **out) {
+                                   const char *algorithm, int own_cores, ls_exchange_bench **out) {
     LS_NEED(out, "out");
     *out = NULL;
     LS_NEED(context, "context");
     LS_NEED(optimizer, "optimizer");
     LS_NEED(compress, "compress");
+    LS_NEED(algorithm, "algorithm");
     ls_exchange_bench *b = NULL;
     ls_comm *comm = context->comm;
     if (count < 1)
@@ -44,13 +45,16 @@ ls_status ls_exchange_bench_create(ls_context *context, int64_t count, const cha
                        (long long)count);
     ls_comm_enter(comm, __func__);
     int compresses;
+    ls_algorithm way;
     LS_TRY(ls_compress_find(compress, &compresses));
+    LS_TRY(ls_algorithm_find(algorithm, &way));
     count = (count + LS_SLICE_ALIGN - 1) / LS_SLICE_ALIGN * LS_SLICE_ALIGN;
     ls_strategy_config config = {.comm = comm,
                                  .replicas = 1,
                                  .length = count,
                                  .micro_batches = comm->size,
                                  .compress = compresses,
+                                 .algorithm = way,
                                  .params = {-1, -1, -1, -1, -1, -1, -1, -1},
                                  .spin = own_cores ? SPINS : 0};
     ls_status status = ls_calloc(1, sizeof *b, &b);

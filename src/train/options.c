@@ -97,6 +97,9 @@ static const ls_option table[] = {
     {"servers", LS_OPTION_INT, AT(servers), .metavar = "S", .min = 1, .max = 65535, WORKERS,
      .initial = "1 with parameter-server",
      .help = "with --strategy parameter-server: workers that update the weights for the others and compute nothing"},
+    {"algorithm", LS_OPTION_TEXT, AT(algorithm), .metavar = "auto|direct|halving", WORKERS,
+     .help = "how allreduce sends between hosts: each piece directly to all others, or by recursive halving and "
+             "doubling, to a few; auto: direct up to 8 hosts. The same bits"},
     {"replicas", LS_OPTION_INT, AT(replicas), .metavar = "R", .min = 1, WORKERS,
      .initial = "one per core the worker has", .help = "replicas per worker, each computing micro-batches of its own"},
     {"threads", LS_OPTION_INT, AT(threads), .metavar = "T", .min = 1, .max = 1024, WORKERS,

@@ -13,6 +13,7 @@ void ls_train_config_init(ls_train_config *c) {
                            .device = "cpu",
                            .strategy = "allreduce",
                            .compress = "none",
+                           .algorithm = "auto",
                            .not_finite = "stop",
                            .threads = 1,
                            .loader_threads = 1,
@@ -154,6 +155,7 @@ ls_status ls__choices_resolve(ls_trainer *t) {
     LS_TRY(check_filled_in(c));
     LS_TRY(ls_precision_find(c->precision, &t->choices.precision));
     LS_TRY(ls_compress_find(c->compress, &t->choices.compress));
+    LS_TRY(ls_algorithm_find(c->algorithm, &t->choices.algorithm));
     LS_TRY(ls__not_finite_policy(c->not_finite, &t->choices.not_finite));
     if (!(c->clip_norm >= 0 && c->clip_norm < 1e30))
         return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,

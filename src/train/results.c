@@ -220,6 +220,7 @@ ls_status ls_trainer_result(ls_trainer *t, ls_train_result *out) {
                          .threads_per_replica = t->config.threads,
                          .oversubscribed = s->replicas * t->config.threads > s->cores,
                          .buckets = t->bucket_count,
+                         .algorithm = ls_strategy_algorithm(t->choices.strategy, t->choices.algorithm, t->comm->hosts),
                          .exchange_hidden = h->exchange_hidden / (here > 0 ? (double)here : 1),
                          .synchronous = t->choices.strategy->synchronous,
                          .global_batch = t->config.batch_size,

@@ -155,6 +155,7 @@ static ls_status plan_strategy(ls_trainer *t) {
                                  .find_not_finite = t->choices.not_finite == LS_NOT_FINITE_STOP,
                                  .skip_not_finite = t->choices.not_finite == LS_NOT_FINITE_SKIP,
                                  .compress = t->choices.compress,
+                                 .algorithm = t->choices.algorithm,
                                  .segments = t->segments,
                                  .segment_count = t->segment_count,
                                  .decay_kernels_only = !t->config.decay_biases,

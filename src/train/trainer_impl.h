@@ -46,6 +46,7 @@ typedef struct ls_choices {
     double rate_scale;  // of linear scaling; 1: none
     int constant_warmup;
     int compress;  // 1: gradients and their sums are bf16
+    ls_algorithm algorithm;
     ls_not_finite not_finite;
     const ls_strategy_ops *strategy;
 } ls_choices;

@@ -14,11 +14,13 @@ compare 3 --workers 3 --replicas 2 --strategy tree
 compare 2 --workers 5 --replicas 1 --strategy tree --bucket-size 1000
 compare 2 --workers 4 --replicas 2 --strategy parameter-server --servers 2
 compare 1 --workers 2 --replicas 1 --strategy parameter-server
+compare 5 --workers 5 --replicas 1 --algorithm halving --bucket-size 0.1
 recipe="$recipe --optimizer lamb --clip-norm 0.05"
 expected=$(digest 1 --replicas 1) || exit 1
 compare 3 --workers 5 --replicas 1 --strategy tree
 compare 2 --workers 3 --replicas 1 --strategy parameter-server --servers 2
 compare 2 --workers 2 --replicas 2 --strategy central
+compare 3 --workers 4 --replicas 1 --algorithm halving --bucket-size 1000
 recipe="mnist-mlp --data digits --limit-train 300 --limit-test 50 --epochs 1 --batch-size 128 --micro-batch 16 --compress bf16"
 expected=$(digest 1 --replicas 1) || exit 1
 compare 4 --workers 4 --replicas 1 --strategy tree
@@ -43,4 +45,5 @@ refuses() {
 refuses "this job has 2 workers: choose allreduce" --workers 2 --strategy mirrored
 refuses "none is left to compute: start at least 4, or ask for at most 1 server\$" --workers 2 --strategy parameter-server --servers 3
 refuses "the strategy tree has none: leave them out, or choose parameter-server" --workers 2 --strategy tree --servers 1
+refuses "has one way between hosts: leave the algorithm out, or choose allreduce" --workers 2 --strategy tree --algorithm halving
 exit $failed

@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
-"""A residual network's training step in PyTorch on CPU cores, at its best: beside `lockstep bench resnet50v2` and others.
+"""A network's training step in PyTorch on CPU cores, at its best: beside `lockstep bench resnet50v2` and others.
 
-    python bench/peers/resnet_torch.py resnet50v2 --image-size 128 --batch 64
+    python bench/peers/networks_torch.py resnet50v2 --image-size 128 --batch 64
+    python bench/peers/networks_torch.py densenet121 --image-size 128 --batch 32
 
-The networks are those of tests/golden/keras_resnet.py: the same as Lockstep's and Keras's, layer by layer. One step is
+The residual networks are those of tests/golden/keras_resnet.py: the same as Lockstep's and Keras's, layer by layer. The others
+are torchvision's by that name; what it does otherwise than Keras is said in docs/models.md and takes no time. One step is
 forward, loss, backward and SGD update (momentum 0.9) of one batch of synthetic images held in memory; nothing else is timed.
 With --micro-batch a step does that many images at a time and adds up their gradients, which takes less memory. Settings
 not given are tried, and the fastest is measured. Prints one JSON object on standard output; progress goes to standard error.
@@ -22,10 +24,21 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "tests" / "
 import keras_resnet
 
 
-class ResnetPeer(Peer):
+# Lockstep's names: torchvision's, and the side of their images.
+TORCHVISION = {
+    "alexnet": ("alexnet", 224), "vgg16": ("vgg16", 224), "vgg19": ("vgg19", 224), "resnet18": ("resnet18", 224),
+    "resnet34": ("resnet34", 224), "resnext50": ("resnext50_32x4d", 224), "densenet121": ("densenet121", 224),
+    "mobilenetv2": ("mobilenet_v2", 224), "efficientnetb0": ("efficientnet_b0", 224),
+}
+
+
+class NetworkPeer(Peer):
     kept_batches = 2  # of so many megabytes that none stays in the cache
 
     def network(self, setting):
+        if setting["model"] in TORCHVISION:
+            import torchvision
+            return getattr(torchvision.models, TORCHVISION[setting["model"]][0])(num_classes=setting["classes"])
         return keras_resnet.Net(setting["model"], setting["classes"], batch_norm=torch.nn.BatchNorm2d)
 
     def make_optimizer(self, parameters, setting):
@@ -46,7 +59,7 @@ def physical_cores():
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
-    parser.add_argument("model", choices=list(keras_resnet.NETWORKS))
+    parser.add_argument("model", choices=[*keras_resnet.NETWORKS, *TORCHVISION])
     parser.add_argument("--image-size", type=int, help="default: the network's own")
     parser.add_argument("--classes", type=int, default=10)
     parser.add_argument("--micro-batch", type=int, help="images at a time; default: tries the batch and half of it")
@@ -66,8 +79,8 @@ def main():
         "optimizer": [args.optimizer] if args.optimizer else ["fused", "foreach"],
     }
     extra = {"model": args.model, "classes": args.classes,
-             "image_size": args.image_size or keras_resnet.NETWORKS[args.model][1]}
-    torch_peer.main(ResnetPeer, args, extra, choices,
+             "image_size": args.image_size or {**TORCHVISION, **keras_resnet.NETWORKS}[args.model][1]}
+    torch_peer.main(NetworkPeer, args, extra, choices,
                     (("threads", "memory_format"), ("compile",), ("micro_batch",), ("optimizer",)))
 
 
