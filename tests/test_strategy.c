@@ -432,8 +432,8 @@ static void run(const setting *s, const float *expected) {
     ls_strategy *strategy;
     CHECK_OK(s->comm, ls_strategy_create(s->strategy, &config, &strategy));
     CHECK(s->comm, ls_strategy_memory_bytes(strategy) >= length * 4 / s->comm->local_size);
-    CHECK(s->comm, (ls_strategy_ops_of(strategy) == &ls__strategy_allreduce_halving) ==
-                       (s->algorithm == LS_ALGORITHM_HALVING));
+    CHECK(s->comm,
+          (ls_strategy_ops_of(strategy) == &ls__strategy_allreduce_halving) == (s->algorithm == LS_ALGORITHM_HALVING));
     check_memory(s, strategy, config);
     ls_queue *queue;
     CHECK_OK(s->comm, ls_queue_create(s->device, &queue));

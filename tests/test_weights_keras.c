@@ -84,7 +84,8 @@ static kept a, b;
 static void check_loaded(const ls_graph *g, const char *path) {
     for (int i = 0; i < g->store->count; i++) {
         if (b.set[i] != 1) fail_msg("%s: %s was not taken", path, g->store->params[i].name);
-        assert_memory_equal(a.values[i], b.values[i], (size_t)ls_shape_count(g->store->params[i].shape) * sizeof(float));
+        assert_memory_equal(a.values[i], b.values[i],
+                            (size_t)ls_shape_count(g->store->params[i].shape) * sizeof(float));
     }
 }
 
@@ -152,8 +153,11 @@ static void written_and_read(void **state) {
 static void names_in_files(void **state) {
     static const struct {
         const char *file, *tensor;
-    } tensors[] = {{"two.h5", "s/pointwise_kernel"}, {"two.h5", "n/moving_mean"}, {"three.weights.h5", "s/1"},
-                   {"three.weights.h5", "n/2"}, {"three.keras", "z/2"}};
+    } tensors[] = {{"two.h5", "s/pointwise_kernel"},
+                   {"two.h5", "n/moving_mean"},
+                   {"three.weights.h5", "s/1"},
+                   {"three.weights.h5", "n/2"},
+                   {"three.keras", "z/2"}};
     for (size_t i = 0; i < sizeof tensors / sizeof tensors[0]; i++) {
         ls_weights_file *f;
         OK(ls_weights_file_open(in_folder(tensors[i].file), &f));
@@ -170,14 +174,17 @@ static void other_networks(void **state) {
         ls_weights to = weights_of(other, &b, 0);
         int taken;
         assert_int_equal(ls__weights_load(&to, path, 0, NULL), LS_STATUS_BAD_DATA);
-        assert_non_null(strstr(ls_error_message(), "parameter 'head/kernel' is (4, 5) there, and (4, 7) in the network"));
+        assert_non_null(
+            strstr(ls_error_message(), "parameter 'head/kernel' is (4, 5) there, and (4, 7) in the network"));
         OK(ls__weights_load(&to, path, 1, &taken));
         assert_int_equal(taken, 17);  // all but the head's two
         assert_int_equal(b.set[17] + b.set[18], 0);
     }
     ls_weights to = weights_of(renamed, &b, 0);
     assert_int_equal(ls__weights_load(&to, in_folder("two.h5"), 0, NULL), LS_STATUS_BAD_DATA);
-    assert_non_null(strstr(ls_error_message(), "parameter 'tail/kernel' (4, 5) is not in it; it has 2 that small lacks, first 'head/kernel'"));
+    assert_non_null(
+        strstr(ls_error_message(),
+               "parameter 'tail/kernel' (4, 5) is not in it; it has 2 that small lacks, first 'head/kernel'"));
     ls_graph_destroy(&other);
     ls_graph_destroy(&renamed);
 }

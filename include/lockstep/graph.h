@@ -174,6 +174,9 @@ ls_status ls_graph_classifier(const ls_graph *network, int k, ls_graph **out);
 // again (0), before a trainer is made of it. *matched (may be NULL): how many do; without it none is an error. Normalizations with
 // frozen parameters compute as in inference. Errors: INVALID_ARGUMENT (not finished), NOT_FOUND.
 ls_status ls_graph_freeze(ls_graph *graph, const char *pattern, int frozen, int *matched);
+// The learning rate of parameters that match, times `scale` above 0: a new head on a trained body wants more, or the body less.
+// Statistics have none. Errors: as above; INVALID_ARGUMENT (the scale).
+ls_status ls_graph_scale_rate(ls_graph *graph, const char *pattern, double scale, int *matched);
 
 // --- looking at one --------------------------------------------------------------------------------------------------
 
@@ -230,6 +233,10 @@ typedef struct ls_model_config {
     const char *pooling;  // of the features: "none" (the default) (H, W, C); "avg", "max": (C), over the image
     // "softmax" (the default), "none". The network ends in logits either way: the softmax is part of the loss.
     const char *classifier_activation;
+    // Patterns of parameters that are not trained, as ls_graph_freeze has them, with commas between; NULL: all are.
+    const char *freeze;
+    // Patterns of parameters, and what their learning rate is multiplied by: "head*=10,conv*=0.1"; NULL: none.
+    const char *lr_scale;
     double batch_norm_momentum;  // of all moving means and variances, below 1; 0 (the default): the model's own
 } ls_model_config;
 

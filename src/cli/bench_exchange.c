@@ -120,7 +120,8 @@ static ls_status run_sizes(cli *c, const settings *set, const ls_context_info *i
         if (!room && info->rank == 0 && !set->json)
             printf("%10lld  no memory for %d buffers of it on each worker\n", (long long)kib, BUFFERS);
         if (!room) break;
-        LS_TRY(ls_exchange_bench_create(c->context, kib * 256, "sgd", set->compress, set->algorithm, own_cores, &bench));
+        LS_TRY(
+            ls_exchange_bench_create(c->context, kib * 256, "sgd", set->compress, set->algorithm, own_cores, &bench));
         c->stage = CLI_STAGE_ALONE;
         LS_TRY(measure(c, bench, &m));
         c->stage = CLI_STAGE_TOGETHER;
@@ -146,9 +147,8 @@ static ls_status run_all(cli *c, const settings *set) {
     if (speaks && !set->json) print_head(set, &info);
     LS_TRY(run_sizes(c, set, &info, rows));
     if (!rows) return LS_OK;
-    json_t *root = json_pack("{s:i,s:i,s:s,s:s,s:o}", "workers", info.size, "hosts", info.hosts, "compress", set->compress,
-                             "algorithm", set->algorithm,
-                             "sizes", rows);
+    json_t *root = json_pack("{s:i,s:i,s:s,s:s,s:o}", "workers", info.size, "hosts", info.hosts, "compress",
+                             set->compress, "algorithm", set->algorithm, "sizes", rows);
     json_dumpf(root, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(6));
     putchar('\n');
     json_decref(root);

@@ -127,8 +127,8 @@ ls_status check_exchange(check *c) {
         return LS_OK;
     }
     ls_exchange_bench *bench;
-    if (ls_exchange_bench_create(c->context, EXCHANGE_FLOATS, "adam", "none", "auto", c->mine.facts.cores > 0, &bench) !=
-        LS_OK) {  // on every worker
+    if (ls_exchange_bench_create(c->context, EXCHANGE_FLOATS, "adam", "none", "auto", c->mine.facts.cores > 0,
+                                 &bench) != LS_OK) {  // on every worker
         check_say(l, CHECK_FAIL, "Without it several workers cannot train; one worker with more replicas can.", "%s",
                   ls_error_message());
         return LS_OK;

@@ -67,7 +67,7 @@ typedef struct cli_train_settings {
         *save;
     int64_t trace_steps;
     double until_accuracy;  // 0: none
-    int workers, verbose, tensorboard_every, weights_by_name, early_stop, restore_best;
+    int workers, verbose, tensorboard_every, weights_by_name, without_top, early_stop, restore_best;
 } cli_train_settings;
 const ls_option *cli_train_options(void);
 // Names of options that change what training arrives at, but neither a step's time nor its memory: rows without help, for commands

@@ -462,6 +462,12 @@ ls_status ls_graph_check_classifier(const ls_graph *graph) {
                    graph->name);
 }
 
+static ls_status no_match(const ls_graph *graph, const char *pattern) {
+    return LS_FAIL(LS_STATUS_NOT_FOUND,
+                   "%s: no parameter matches \"%s\"; names look like \"%s\", and * stands for anything", graph->name,
+                   pattern, graph->store->count ? graph->store->params[0].name : "dense/kernel");
+}
+
 ls_status ls_graph_freeze(ls_graph *graph, const char *pattern, int frozen, int *matched) {
     LS_NEED(graph, "graph");
     LS_NEED(pattern, "pattern");
@@ -475,10 +481,29 @@ ls_status ls_graph_freeze(ls_graph *graph, const char *pattern, int frozen, int 
         count++;
     }
     if (matched) *matched = count;
-    if (count > 0 || matched) return LS_OK;
-    return LS_FAIL(LS_STATUS_NOT_FOUND,
-                   "%s: no parameter matches \"%s\"; names look like \"%s\", and * stands for anything", graph->name,
-                   pattern, graph->store->count ? graph->store->params[0].name : "dense/kernel");
+    return count > 0 || matched ? LS_OK : no_match(graph, pattern);
+}
+
+ls_status ls_graph_scale_rate(ls_graph *graph, const char *pattern, double scale, int *matched) {
+    LS_NEED(graph, "graph");
+    LS_NEED(pattern, "pattern");
+    int count = 0;
+    if (!graph->finished)
+        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "%s: finish the graph before scaling learning rates of it",
+                       graph->name);
+    if (!(scale >= 1e-6 && scale <= 1e6))
+        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
+                       "%s: the learning rate of \"%s\" is multiplied by a number from 1e-6 to 1e6, not by %g; what is "
+                       "not to be trained at all is frozen",
+                       graph->name, pattern, scale);
+    for (int i = 0; i < graph->store->count; i++) {
+        ls_param *p = &graph->store->params[i];
+        if (!ls__graph_uses(graph, i) || p->role == LS_PARAM_STATISTIC || fnmatch(pattern, p->name, 0) != 0) continue;
+        p->rate = (float)scale;
+        count++;
+    }
+    if (matched) *matched = count;
+    return count > 0 || matched ? LS_OK : no_match(graph, pattern);
 }
 
 // --- copies ----------------------------------------------------------------------------------------------------------

@@ -181,6 +181,7 @@ ls_status ls_model_build(const char *name, const ls_model_config *config, ls_gra
     LS_NEED(config, "config");
     LS_TRY(ls_model_is_file(name) ? ls_network_read(name, NULL, config, &graph) : build_built_in(name, config, &graph));
     ls_status status = check_momentum(graph, config->batch_norm_momentum);
+    if (status == LS_OK) status = ls__model_set_training(graph, config);
     if (status != LS_OK) ls_graph_destroy(&graph);
     *out = graph;
     return status;

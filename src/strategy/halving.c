@@ -28,12 +28,13 @@ typedef struct group {
 // What a worker gets from one other in a round, or sends to it: sums of slices. New weights go back in the same memory.
 typedef struct parcel {
     int rank, column;
-    group of;      // the hosts whose sums they are
-    int *owners;   // (owner_count): hosts, in order
+    group of;     // the hosts whose sums they are
+    int *owners;  // (owner_count): hosts, in order
     int owner_count;
-    int64_t *starts;  // (bucket_count, owner_count + 1): elements before each owner's slice; (bucket_count - 1, owner_count): all
-    int64_t stride;   // bytes of memory for each element
-    ls_window data;   // of what is sent: host memory
+    int64_t *
+        starts;  // (bucket_count, owner_count + 1): elements before each owner's slice; (bucket_count - 1, owner_count): all
+    int64_t stride;  // bytes of memory for each element
+    ls_window data;  // of what is sent: host memory
 } parcel;
 
 typedef struct round {
@@ -247,16 +248,16 @@ static int64_t sums_at(const ls_strategy *s, const parcel *p, int bucket, int ow
 }
 
 // What has come in a round for what `owner` owns in a column, as sources. Returns how many; 0: nothing.
-static int received_sources(const ls_strategy *s, int64_t micro_batches, const round *r, int owner, int column, int bucket,
-                            ls_source *sources) {
+static int received_sources(const ls_strategy *s, int64_t micro_batches, const round *r, int owner, int column,
+                            int bucket, ls_source *sources) {
     for (int i = 0; i < r->receive_count; i++) {
         const parcel *p = &r->receives[i];
         for (int k = 0; p->column == column && k < p->owner_count; k++) {
             if (p->owners[k] != owner) continue;
             int64_t begin, end;
             owned(s, owner, column, bucket, &begin, &end);
-            ls_window at = ls__window_at(bucket_at(p, bucket),
-                                         sums_at(s, p, bucket, k, pieces_of(s, p, micro_batches)));
+            ls_window at =
+                ls__window_at(bucket_at(p, bucket), sums_at(s, p, bucket, k, pieces_of(s, p, micro_batches)));
             return ls__received_sources(s, micro_batches, p->of.first, p->of.first + p->of.count, at, begin,
                                         end - begin, sources);
         }
@@ -298,8 +299,8 @@ static ls_status fill(ls_lane_step *step, int k, const parcel *p, int bucket) {
         for (int64_t at = from, n; (n = ls__trained(s, &at, to, s->block)) > 0; at += n) {
             LS_TRY(ls__reduce_block(step, lane->sources, count, at, n, results, &found));
             for (int j = 0; j < found; j++)
-                LS_TRY(ls__send_block(step, slice + (j * (end - begin) + (at - begin)) * ls__sum_bytes(s), results[j],
-                                      n));
+                LS_TRY(
+                    ls__send_block(step, slice + (j * (end - begin) + (at - begin)) * ls__sum_bytes(s), results[j], n));
         }
     }
     return LS_OK;
@@ -360,9 +361,8 @@ static ls_status send_sums(ls_strategy *s, int64_t micro_batches, int bucket, in
     const round *r = &impl_of(s)->rounds[k];
     for (int i = 0; i < r->send_count; i++) {
         const parcel *p = &r->sends[i];
-        LS_TRY(send(s, bucket, k, bucket_at(p, bucket).host,
-                    pieces_of(s, p, micro_batches) * parcel_length(p, bucket), ls__sum_dtype(s), p->rank,
-                    LS_MESSAGE_GRADIENTS));
+        LS_TRY(send(s, bucket, k, bucket_at(p, bucket).host, pieces_of(s, p, micro_batches) * parcel_length(p, bucket),
+                    ls__sum_dtype(s), p->rank, LS_MESSAGE_GRADIENTS));
     }
     return LS_OK;
 }
@@ -511,8 +511,8 @@ static ls_status reduce_end(ls_lane_step *step, int bucket) {
         ls__meet(step, LS_STEP_SEND);
         if (k + 1 < h->round_count) ls__keep(&status, begin_round(step, bucket, k + 1));
     }
-    lane->source_count = list_sources(step, h->round_count, s->config.comm->host, s->config.comm->local_rank, bucket,
-                                      lane->sources);
+    lane->source_count =
+        list_sources(step, h->round_count, s->config.comm->host, s->config.comm->local_rank, bucket, lane->sources);
     return status;
 }
 

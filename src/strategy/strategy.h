@@ -72,7 +72,7 @@ void ls_roles_deal(const ls_roles *roles, int64_t micro_batches, int lane, int64
 
 // Whom the workers of a host speak to, of strategies that leave it open.
 typedef enum ls_algorithm {
-    LS_ALGORITHM_AUTO,    // direct up to LS_DIRECT_HOSTS hosts
+    LS_ALGORITHM_AUTO,  // direct up to LS_DIRECT_HOSTS hosts
     LS_ALGORITHM_DIRECT,  // the owner of a slice to a worker of every other host: one message of the way, hosts - 1 at once
     LS_ALGORITHM_HALVING  // recursive halving and doubling: log2(hosts) messages one after the other
 } ls_algorithm;
@@ -99,7 +99,7 @@ typedef struct ls_strategy_config {
     int skip_not_finite;  // 1: a step whose mean gradient holds what is no finite number leaves weights and state as they are
     int compress;         // 1: the tree's values are bf16, and travel so between hosts
     ls_algorithm algorithm;
-    int spin;             // barriers spin this often before sleeping
+    int spin;  // barriers spin this often before sleeping
     // 1: a thread of its own exchanges buckets as they are told to be ready, while lanes compute; it wants comm->any_thread. 0: the step
     // does it all.
     int overlap;

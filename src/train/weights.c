@@ -96,12 +96,18 @@ static ls_status missing(const ls_graph *graph, const ls_weights_file *file, con
                    ls__stored_shape(want, shape), others);
 }
 
+static int is_wanted(const ls_weights *w, int param) {
+    return !w->body || ls__store_find(w->body, w->graph->store->params[param].name) >= 0;
+}
+
 // All of the file's tensors for all of the network's parameters.
-static ls_status check_all(const ls_graph *graph, const ls_weights_file *file) {
+static ls_status check_all(const ls_weights *w, const ls_weights_file *file) {
+    const ls_graph *graph = w->graph;
     char shape[LS_WEIGHTS_SHAPE_TEXT], other[LS_WEIGHTS_SHAPE_TEXT], name[LS_WEIGHTS_NAME_TEXT], begin[REFUSAL];
     int count;
     for (int i = 0; i < graph->store->count; i++) {
         ls_stored_tensor want = as_stored(&graph->store->params[i]);
+        if (!is_wanted(w, i)) continue;
         const ls_stored_tensor *have = find_stored(graph, file, i);
         if (!have) return missing(graph, file, &want);
         if (!same_shape(have, &want))
@@ -110,6 +116,7 @@ static ls_status check_all(const ls_graph *graph, const ls_weights_file *file) {
                 "%s: parameter '%s' is %s there, and %s in the network; by name the others can be taken without it",
                 refusal(graph, file, begin), want.name, ls__stored_shape(have, other), ls__stored_shape(&want, shape));
     }
+    if (w->body) return LS_OK;  // what else there is was the other network's top
     const ls_stored_tensor *foreign = first_foreign(graph, file, &count);
     if (!foreign) return LS_OK;
     return LS_FAIL(LS_STATUS_BAD_DATA,
@@ -119,13 +126,14 @@ static ls_status check_all(const ls_graph *graph, const ls_weights_file *file) {
 }
 
 // Sets `take` for the parameters that are in the file: all, or by name those that fit.
-static ls_status choose(const ls_graph *graph, const ls_weights_file *file, int by_name, uint8_t *take) {
+static ls_status choose(const ls_weights *w, const ls_weights_file *file, int by_name, uint8_t *take) {
+    const ls_graph *graph = w->graph;
     int taken = 0;
-    if (!by_name) LS_TRY(check_all(graph, file));
+    if (!by_name) LS_TRY(check_all(w, file));
     for (int i = 0; i < graph->store->count; i++) {
         ls_stored_tensor want = as_stored(&graph->store->params[i]);
         const ls_stored_tensor *have = find_stored(graph, file, i);
-        take[i] = have && same_shape(have, &want);
+        take[i] = have && same_shape(have, &want) && is_wanted(w, i);
         taken += take[i];
     }
     if (taken) return LS_OK;
@@ -169,7 +177,7 @@ ls_status ls__weights_load(const ls_weights *w, const char *path, int by_name, i
     int count = w->graph->store->count;
     ls_status status = ls_calloc(count, sizeof *take, &take);
     if (status == LS_OK && reads(w)) status = ls_weights_file_open(path, &file);
-    if (status == LS_OK && reads(w)) status = choose(w->graph, file, by_name, take);
+    if (status == LS_OK && reads(w)) status = choose(w, file, by_name, take);
     status = agree(w, status);
     if (status == LS_OK) status = broadcast(w, take, count, LS_DTYPE_U8);
     if (status == LS_OK) status = load(w, file, take);

@@ -30,7 +30,7 @@ enum {
 // --- what lies in the file -------------------------------------------------------------------------------------------
 
 typedef struct found {
-    char name[NAME];   // as a tensor
+    char name[NAME];       // as a tensor
     char place[4 * NAME];  // in the file
     int ndim;
     int64_t dim[LS_WEIGHTS_MAX_DIMS], count;
@@ -55,12 +55,14 @@ static ls_status check_dataset(reader *r, hid_t set, found *t) {
     int elsewhere = H5Pget_layout(plist) == H5D_VIRTUAL || H5Pget_external_count(plist) > 0;
     hsize_t dims[H5S_MAX_RANK] = {0};
     t->ndim = H5Sget_simple_extent_ndims(space);
-    int shaped = t->ndim >= 0 && t->ndim <= LS_WEIGHTS_MAX_DIMS && H5Sget_simple_extent_dims(space, dims, NULL) == t->ndim;
+    int shaped =
+        t->ndim >= 0 && t->ndim <= LS_WEIGHTS_MAX_DIMS && H5Sget_simple_extent_dims(space, dims, NULL) == t->ndim;
     // Packed values are at most about 1000 times as many; with none stored there is nothing to read.
     int64_t stored = (int64_t)H5Dget_storage_size(set), most = stored > r->file_bytes ? 0 : 1032 * stored;
     H5Tclose(type), H5Sclose(space), H5Pclose(plist);
     if (!numbers)
-        return LS_FAIL(LS_STATUS_UNSUPPORTED, "%s: weights '%s' are neither floating nor whole numbers", r->path, t->name);
+        return LS_FAIL(LS_STATUS_UNSUPPORTED, "%s: weights '%s' are neither floating nor whole numbers", r->path,
+                       t->name);
     if (elsewhere) return LS_FAIL(LS_STATUS_UNSUPPORTED, "%s: weights '%s' lie in another file", r->path, t->name);
     if (!shaped) return damaged(r, "it has a tensor without a shape, or of too many dimensions");
     t->count = 1;
@@ -91,7 +93,8 @@ static ls_status add(reader *r, hid_t from, const char *place, const char *name)
     hid_t set = H5Dopen2(from, place, H5P_DEFAULT);
     if (set < 0) return damaged(r, "a tensor that it names is not there");
     ssize_t length = H5Iget_name(set, t->place, sizeof t->place);
-    ls_status status = length > 0 && length < (ssize_t)sizeof t->place ? check_dataset(r, set, t) : damaged(r, "a name is too long");
+    ls_status status =
+        length > 0 && length < (ssize_t)sizeof t->place ? check_dataset(r, set, t) : damaged(r, "a name is too long");
     H5Dclose(set);
     if (status == LS_OK) r->count++;
     return status;
@@ -100,7 +103,8 @@ static ls_status add(reader *r, hid_t from, const char *place, const char *name)
 // --- Keras 2 ---------------------------------------------------------------------------------------------------------
 
 // An attribute that is a list of texts, or one; the caller frees *texts, each `width` bytes with a 0 at its end.
-static ls_status texts_of_attribute(const reader *r, hid_t of, const char *name, char **texts, int *count, size_t *width) {
+static ls_status texts_of_attribute(const reader *r, hid_t of, const char *name, char **texts, int *count,
+                                    size_t *width) {
     hid_t attribute = H5Aopen(of, name, H5P_DEFAULT), type = -1, space = -1, as = -1;
     ls_status status = damaged(r, "the names in it are no text");
     char **pointers = NULL;
@@ -216,9 +220,7 @@ static ls_status list_layers(reader *r, hid_t root, const char *unused, const ch
     return status;
 }
 
-static int is_keras_2(hid_t root) {
-    return H5Aexists(root, "layer_names") > 0 || H5Aexists(root, "layer_names0") > 0;
-}
+static int is_keras_2(hid_t root) { return H5Aexists(root, "layer_names") > 0 || H5Aexists(root, "layer_names0") > 0; }
 
 // --- Keras 3 ---------------------------------------------------------------------------------------------------------
 
@@ -246,8 +248,8 @@ static ls_status walk(reader *r, hid_t group, const char *path, int depth);
 
 // What is not the network's: the optimizer's state, metrics, generators of random numbers.
 static int is_foreign(const char *name) {
-    static const char *const others[] = {"optimizer", "optimizer_weights", "metrics", "_metrics", "seed_generator",
-                                         "_loss_tracker", "loss_tracker"};
+    static const char *const others[] = {"optimizer",      "optimizer_weights", "metrics",     "_metrics",
+                                         "seed_generator", "_loss_tracker",     "loss_tracker"};
     for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
         if (strcmp(name, others[i]) == 0) return 1;
     return 0;
@@ -285,7 +287,8 @@ static ls_status list_tensors(reader *r) {
     hid_t root = H5Gopen2(r->file, "/", H5P_DEFAULT), model;
     if (root < 0) return damaged(r, "it has no beginning");
     ls_status status;
-    if (H5Lexists(root, "model_weights", H5P_DEFAULT) > 0 && (model = H5Gopen2(root, "model_weights", H5P_DEFAULT)) >= 0) {
+    if (H5Lexists(root, "model_weights", H5P_DEFAULT) > 0 &&
+        (model = H5Gopen2(root, "model_weights", H5P_DEFAULT)) >= 0) {
         status = for_attributes(r, model, NULL, "layer_names", list_layers);
         H5Gclose(model);
     } else if (is_keras_2(root)) {
@@ -345,9 +348,10 @@ static ls_status find_in_archive(const char *path, int fd, int64_t total, int64_
     for (int i = 0; i < count && i < 1024; i++)
         if (strcmp(members[i].name, "model.weights.h5") == 0) found_at = i;
     if (status == LS_OK && (found_at < 0 || members[found_at].deflated))
-        status = LS_FAIL(LS_STATUS_UNSUPPORTED,
-                         "%s is a zip archive, but not one of Keras's (.keras): there is no model.weights.h5 in it, or it is packed",
-                         path);
+        status = LS_FAIL(
+            LS_STATUS_UNSUPPORTED,
+            "%s is a zip archive, but not one of Keras's (.keras): there is no model.weights.h5 in it, or it is packed",
+            path);
     if (status == LS_OK) {
         const ls__zip_member *m = &members[found_at];
         int there = pread(fd, local, sizeof local, m->at) == sizeof local;
@@ -381,7 +385,8 @@ static ls_status open_file(reader *r, int fd) {
     if (!image) return LS_FAIL(LS_STATUS_OUT_OF_MEMORY, "out of memory for %s", r->path);
     ls_status status = read_whole(r->path, fd, at, r->file_bytes, image);
     hid_t access = H5Pcreate(H5P_FILE_ACCESS);
-    if (status == LS_OK && (H5Pset_fapl_core(access, 1 << 20, 0) < 0 || H5Pset_file_image(access, image, (size_t)r->file_bytes) < 0))
+    if (status == LS_OK &&
+        (H5Pset_fapl_core(access, 1 << 20, 0) < 0 || H5Pset_file_image(access, image, (size_t)r->file_bytes) < 0))
         status = LS_FAIL(LS_STATUS_OUT_OF_MEMORY, "out of memory for %s", r->path);
     free(image);
     if (status == LS_OK) {
@@ -441,8 +446,9 @@ static ls_status convert(const char *path, int fd, int64_t bytes, int to) {
     pid_t process = fork();
     if (process == 0) child(path, fd, bytes, to, pipes[1]);
     close(pipes[1]);
-    ls_status status = process > 0 ? hear(path, pipes[0], process)
-                                   : LS_FAIL(LS_STATUS_OUT_OF_MEMORY, "cannot start a process to read %s: %s", path, strerror(errno));
+    ls_status status =
+        process > 0 ? hear(path, pipes[0], process)
+                    : LS_FAIL(LS_STATUS_OUT_OF_MEMORY, "cannot start a process to read %s: %s", path, strerror(errno));
     close(pipes[0]);
     return status;
 }

@@ -181,7 +181,8 @@ static ls_status write_image(const writer *w, FILE *out) {
     void *image = malloc((size_t)size);
     if (!image) return LS_FAIL(LS_STATUS_OUT_OF_MEMORY, "out of memory for the weights %s", w->path);
     ls_status status = H5Fget_file_image(w->file, image, (size_t)size) == size ? LS_OK : failed(w);
-    if (status == LS_OK && fwrite(image, 1, (size_t)size, out) != (size_t)size) status = ls__weights_file_failed(w->path);
+    if (status == LS_OK && fwrite(image, 1, (size_t)size, out) != (size_t)size)
+        status = ls__weights_file_failed(w->path);
     free(image);
     return status;
 }
