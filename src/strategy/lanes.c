@@ -52,12 +52,25 @@ int64_t ls_strategy_deal_maximum(const ls_strategy *s, int64_t micro_batches) {
     return maximum;
 }
 
+int ls__pieces(const ls_strategy *s, int64_t micro_batches, int64_t begin, int64_t end, ls_piece *pieces) {
+    if (!s->config.any_order) return ls_tree_pieces(micro_batches, begin, end, pieces);
+    pieces[0] = (ls_piece){begin, 0};
+    return begin < end;
+}
+
+int ls__merge(const ls_strategy *s, int64_t micro_batches, ls_piece *stack, int *depth) {
+    if (!s->config.any_order) return ls_tree_merge(micro_batches, stack, depth);
+    if (*depth < 2) return 0;
+    --*depth;
+    return 1;
+}
+
 int ls__hosts_pieces(const ls_strategy *s, int64_t micro_batches, int first, int end, ls_piece *pieces) {
     int64_t from, to, unused;
     int replicas = s->config.replicas;
     ls_strategy_deal(s, micro_batches, s->host_first[first] * replicas, &from, &unused);
     ls_strategy_deal(s, micro_batches, s->host_first[end] * replicas - 1, &unused, &to);
-    return ls_tree_pieces(micro_batches, from, to, pieces);
+    return ls__pieces(s, micro_batches, from, to, pieces);
 }
 
 int ls__host_piece_count(const ls_strategy *s, int64_t micro_batches, int host) {
@@ -162,7 +175,7 @@ static void find_bounds(ls_strategy *s) {
         for (int lane = 0; lane < s->lanes; lane++) {
             int64_t begin, end;
             ls_strategy_deal(s, v, lane, &begin, &end);
-            int slots = ls_tree_slots(v, begin, end);
+            int slots = s->config.any_order ? 2 : ls_tree_slots(v, begin, end);
             if (slots > s->slots) s->slots = slots;
         }
     for (int host = 0; host < comm->hosts; host++) {
@@ -235,7 +248,7 @@ int ls__lanes_sources(const ls_strategy *s, int64_t micro_batches, int first, in
         ls_piece pieces[LS_TREE_MAX_PIECES];
         int64_t from, to;
         ls_strategy_deal(s, micro_batches, host_first + i, &from, &to);
-        int count = ls_tree_pieces(micro_batches, from, to, pieces);
+        int count = ls__pieces(s, micro_batches, from, to, pieces);
         for (int k = 0; k < count; k++) sources[total++] = (ls_source){pieces[k], slot(s, i, k), 0, LS_DTYPE_F32};
     }
     return total;
@@ -257,7 +270,7 @@ ls_status ls__publish(ls_lane_step *step, int64_t begin, int64_t end) {
     int mine = s->host_lane + step->replica;
     if (ls__host_memory(s) || !s->slots_window.host) return LS_OK;
     ls_strategy_deal(s, micro_batches, s->config.comm->position * s->config.replicas + step->replica, &first, &last);
-    int count = ls_tree_pieces(micro_batches, first, last, pieces);
+    int count = ls__pieces(s, micro_batches, first, last, pieces);
     for (int k = 0; k < count; k++)
         for (int64_t at = begin, n; (n = ls__trained(s, &at, end, end)) > 0; at += n) {
             ls_window w = ls__window_at(slot(s, mine, k), at * 4);
@@ -285,7 +298,7 @@ ls_status ls__gradient_merge(ls_strategy *s, int replica, ls_queue *queue, const
     ls_piece stack[LS_TREE_MAX_PIECES];
     ls_status status = LS_OK;
     memcpy(stack, lane->stack, (size_t)depth * sizeof *stack);
-    while (ls_tree_merge(info->micro_batches, stack, &depth)) {
+    while (ls__merge(s, info->micro_batches, stack, &depth)) {
         ls_span left = slot(s, mine, depth - 1).device, right = slot(s, mine, depth).device;
         for (int64_t at = begin, n; (n = ls__trained(s, &at, end, end - begin)) > 0; at += n) {
             ls_span sum = ls_span_at(left, at * 4);
@@ -307,6 +320,6 @@ ls_status ls_strategy_gradient_end(ls_strategy *s, int replica, ls_queue *queue,
     }
     lane->open = 0;
     lane->depth++;
-    while (ls_tree_merge(info->micro_batches, lane->stack, &lane->depth)) continue;
+    while (ls__merge(s, info->micro_batches, lane->stack, &lane->depth)) continue;
     return status;
 }

@@ -182,7 +182,7 @@ static int joined_sources(const ls_strategy *s, int64_t micro_batches, int first
     ls_strategy_deal(s, micro_batches, (position + end) * replicas - 1, &unused, &stop);
     int all = ls__lanes_sources(s, micro_batches, first * replicas, end * replicas, sources);
     if (end - first == 1) return all;
-    int count = ls_tree_pieces(micro_batches, begin, stop, pieces), k = 0;
+    int count = ls__pieces(s, micro_batches, begin, stop, pieces), k = 0;
     for (int i = 0; i < all && k < count; i++)
         if (sources[i].piece.first == pieces[k].first) {
             sources[k] = sources[i];
@@ -204,13 +204,13 @@ typedef struct joint {
     int pieces, first[LS_TREE_MAX_PIECES + 1];
 } joint;
 
-static joint find_joint(const ls_source *sources, int count, int64_t micro_batches) {
+static joint find_joint(const ls_strategy *s, const ls_source *sources, int count, int64_t micro_batches) {
     ls_piece stack[LS_TREE_MAX_PIECES];
     joint j = {0};
     for (int i = 0; i < count; i++) {
         stack[j.pieces] = sources[i].piece;
         j.first[j.pieces++] = i;
-        while (ls_tree_merge(micro_batches, stack, &j.pieces)) continue;
+        while (ls__merge(s, micro_batches, stack, &j.pieces)) continue;
     }
     j.first[j.pieces] = count;
     return j;
@@ -226,7 +226,7 @@ static ls_status join(ls_lane_step *step, int bucket, int stride) {
     int middle = comm->local_rank + stride, last = smaller(middle + stride, comm->local_size), pieces;
     int count = joined_sources(s, v, comm->local_rank, middle, sources);
     count += joined_sources(s, v, middle, last, sources + count);
-    joint j = find_joint(sources, count, v);
+    joint j = find_joint(s, sources, count, v);
     ls_span results[LS_TREE_MAX_PIECES];
     ls__share(ls__bucket_begin(s, bucket), s->bucket_ends[bucket], step->replica, s->config.replicas, &begin, &end);
     for (int64_t at = begin, n; (n = ls__trained(s, &at, end, s->block)) > 0; at += n) {

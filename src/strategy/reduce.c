@@ -33,7 +33,7 @@ ls_status ls__reduce_block(ls_lane_step *step, const ls_source *sources, int cou
         // Stack position k has block k + 1: the first is not for sums. A source is read where it lies until it is added to something.
         LS_TRY(bring_source(step, &sources[i], offset, n, depth + 1, &results[depth]));
         depth++;
-        while (ls_tree_merge(micro_batches, stack, &depth)) {
+        while (ls__merge(step->strategy, micro_batches, stack, &depth)) {
             ls_span out = ls__block(step, depth);
             LS_TRY(ls__add(step->strategy, step->queue, out, results[depth - 1], results[depth], n));
             results[depth - 1] = out;

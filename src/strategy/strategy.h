@@ -99,6 +99,9 @@ typedef struct ls_strategy_config {
     int skip_not_finite;  // 1: a step whose mean gradient holds what is no finite number leaves weights and state as they are
     int compress;         // 1: the tree's values are bf16, and travel so between hosts
     ls_algorithm algorithm;
+    // 1: sums are added as they lie, lane by lane, and not in the tree: the bits depend on the workers then. To measure what the tree costs, for
+    // nothing else.
+    int any_order;
     int spin;  // barriers spin this often before sleeping
     // 1: a thread of its own exchanges buckets as they are told to be ready, while lanes compute; it wants comm->any_thread. 0: the step
     // does it all.

@@ -229,6 +229,9 @@ static inline int ls__tag(ls_message message, int bucket) { return LS_MESSAGES *
 
 // --- sums ------------------------------------------------------------------------------------------------------------
 
+// The pieces of a run of micro-batches, and the rule of adding: those of the tree (tree.h), or with config.any_order one, and anything.
+int ls__pieces(const ls_strategy *strategy, int64_t micro_batches, int64_t begin, int64_t end, ls_piece *pieces);
+int ls__merge(const ls_strategy *strategy, int64_t micro_batches, ls_piece *stack, int *depth);
 // The pieces of the run of micro-batches that hosts [first, end) compute in a step of V, in order. Returns how many.
 int ls__hosts_pieces(const ls_strategy *strategy, int64_t micro_batches, int first, int end, ls_piece *pieces);
 // The most pieces that they have, in a full step and every shorter one.

@@ -74,7 +74,7 @@ static int64_t gradients_seen(const ls_strategy *s) {
         int64_t begin, end;
         if (lane >= s->host_lane && lane < s->host_lane + replicas) continue;
         ls_strategy_deal(s, micro_batches, first + lane, &begin, &end);
-        sums += ls_tree_pieces(micro_batches, begin, end, pieces);
+        sums += ls__pieces(s, micro_batches, begin, end, pieces);
     }
     return replicas * lane_gradient_bytes(s) + sums * s->reads * (int64_t)sizeof(float);
 }
