@@ -33,11 +33,11 @@ if(LS_FUZZ)
   endif()
   file(GLOB fuzzed CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/base/*.c ${PROJECT_SOURCE_DIR}/src/tensor/*.c
     ${PROJECT_SOURCE_DIR}/src/data/*.c ${PROJECT_SOURCE_DIR}/src/data/formats/*.c
-    ${PROJECT_SOURCE_DIR}/src/train/weights_file.c)
+    ${PROJECT_SOURCE_DIR}/src/train/weights_file.c ${PROJECT_SOURCE_DIR}/src/train/weights_hdf5.c)
   file(GLOB fuzzed_reports CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/report/*.c)
   # Compiled once for all of them.
   add_library(ls_fuzzed OBJECT ${fuzzed})
-  target_include_directories(ls_fuzzed PUBLIC ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src)
+  target_include_directories(ls_fuzzed PUBLIC ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src ${HDF5_C_INCLUDE_DIRS})
   target_compile_definitions(ls_fuzzed PUBLIC LS_FUZZ_LIBFUZZER LS_SANITIZED)
   target_compile_options(ls_fuzzed PUBLIC -O1 -g -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=undefined)
   target_link_libraries(ls_fuzzed PRIVATE ZLIB::ZLIB PkgConfig::JANSSON PkgConfig::PNG PkgConfig::JPEG Threads::Threads)
@@ -48,7 +48,7 @@ if(LS_FUZZ)
       target_compile_definitions(fuzz_json_libfuzzer PRIVATE LS_VERSION="0")
     endif()
     target_link_options(fuzz_${what}_libfuzzer PRIVATE -fsanitize=fuzzer,address,undefined)
-    target_link_libraries(fuzz_${what}_libfuzzer PRIVATE ls_fuzzed ZLIB::ZLIB PkgConfig::JANSSON PkgConfig::PNG PkgConfig::JPEG Threads::Threads m)
+    target_link_libraries(fuzz_${what}_libfuzzer PRIVATE ls_fuzzed ZLIB::ZLIB PkgConfig::JANSSON PkgConfig::PNG PkgConfig::JPEG ${HDF5_C_LIBRARIES} Threads::Threads m)
 
     file(MAKE_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR}/corpus_${what})
     add_test(NAME fuzz_${what}_seeds COMMAND fuzz_${what} --seeds ${CMAKE_CURRENT_BINARY_DIR}/corpus_${what})
