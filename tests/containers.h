@@ -7,28 +7,62 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "data/writers.h"
 #include "image_files.h"
 
-static const char *const container_formats[] = {"tar", "tfrecord", "recordio"};
-enum { CONTAINERS = 3, CONTAINER_SAMPLES = 5 };
+// The first ones are streams; LMDB's library writes the last.
+static const char *const container_formats[] = {"tar", "tfrecord", "recordio", "lmdb"};
+enum { CONTAINER_STREAMS = 3, CONTAINER_LMDB = 3, CONTAINERS = 4, CONTAINER_SAMPLES = 5 };
 
-// Sample i is a PNG of one grey, of class i % 3.
+// Sample i, below 6, is a PNG of one grey, of class i % 3.
 static inline image_file container_image(int i) {
     uint8_t pixels[3 * 36];
     memset(pixels, 40 * i + 7, sizeof pixels);
     return image_png(6, 6, 8, PNG_COLOR_TYPE_RGB, 0, pixels, 18);
 }
 
+// The file of a database with `count` samples, of which every other one is pixels where `pixels` is 1.
+static inline image_file container_lmdb(int count, int pixels) {
+    static const unsigned char raw[2 * 3 * 3] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18};
+    const ls_writer *w = ls_writer_find("lmdb");
+    char folder[] = "/tmp/lockstep-lmdb-XXXXXX", path[64], byte;
+    image_file f = {NULL, 0, 0};
+    void *database;
+    if (!mkdtemp(folder)) return f;
+    if (w->open(&(ls_writing){folder, count}, &database) != LS_OK) return f;
+    for (int i = 0; i < count; i++) {
+        image_file image = container_image(i % 6);
+        ls_written s = {
+            .number = i, .image = image.bytes, .size = (int64_t)image.size, .ending = "png", .class = i % 3};
+        if (pixels && i % 2)
+            s = (ls_written){
+                .number = i, .image = raw, .size = sizeof raw, .class = i % 3, .height = 2, .width = 3, .channels = 3};
+        if (w->put(database, &s) != LS_OK) fprintf(stderr, "%s\n", ls_error_message());
+        free(image.bytes);
+    }
+    if (w->close(database, 1) != LS_OK) fprintf(stderr, "%s\n", ls_error_message());
+    snprintf(path, sizeof path, "%s/data.mdb", folder);
+    FILE *file = fopen(path, "rb");
+    while (file && fread(&byte, 1, 1, file) == 1) image_add(&f, &byte, 1);
+    if (file) fclose(file);
+    unlink(path);
+    rmdir(folder);
+    return f;
+}
+
 // A file in memory with them, which the caller frees.
 static inline image_file container_make(int format) {
     const ls_writer *w = ls_writer_find(container_formats[format]);
     image_file f = {NULL, 0, 0};
+    if (format == CONTAINER_LMDB) return container_lmdb(CONTAINER_SAMPLES, 0);
     FILE *file = open_memstream((char **)&f.bytes, &f.size);
     for (int i = 0; i < CONTAINER_SAMPLES; i++) {
         image_file image = container_image(i);
-        w->add(file, &(ls_written){i, image.bytes, (int64_t)image.size, "png", i % 3});
+        w->add(file,
+               &(ls_written){
+                   .number = i, .image = image.bytes, .size = (int64_t)image.size, .ending = "png", .class = i % 3});
         free(image.bytes);
     }
     if (w->end) w->end(file);

@@ -51,8 +51,9 @@ static inline image_file image_png(int width, int height, int depth, int type, i
     return f;
 }
 
-// `channels` 1, 3 or 4 (CMYK).
-static inline image_file image_jpeg(int width, int height, int channels, int progressive, const uint8_t *pixels) {
+// `channels` 1, 3 or 4 (CMYK). `h` and `v`: so many columns and rows of pixels share a colour.
+static inline image_file image_jpeg_sampled(int width, int height, int channels, int progressive, int h, int v,
+                                            const uint8_t *pixels) {
     struct jpeg_compress_struct jpeg;
     struct jpeg_error_mgr errors;
     image_file f = {NULL, 0, 0};
@@ -66,6 +67,8 @@ static inline image_file image_jpeg(int width, int height, int channels, int pro
     jpeg.in_color_space = channels == 1 ? JCS_GRAYSCALE : channels == 3 ? JCS_RGB : JCS_CMYK;
     jpeg_set_defaults(&jpeg);
     jpeg_set_quality(&jpeg, 95, TRUE);
+    jpeg.comp_info[0].h_samp_factor = h;
+    jpeg.comp_info[0].v_samp_factor = v;
     if (progressive) jpeg_simple_progression(&jpeg);
     jpeg_start_compress(&jpeg, TRUE);
     while (jpeg.next_scanline < jpeg.image_height) {
@@ -76,6 +79,11 @@ static inline image_file image_jpeg(int width, int height, int channels, int pro
     jpeg_destroy_compress(&jpeg);
     f.size = f.room = size;
     return f;
+}
+
+static inline image_file image_jpeg(int width, int height, int channels, int progressive, const uint8_t *pixels) {
+    int by = channels == 3 ? 2 : 1;
+    return image_jpeg_sampled(width, height, channels, progressive, by, by, pixels);
 }
 
 // The image with Exif data in front that say how a camera was held; `big`: the most significant byte first.

@@ -6,23 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "ok.h"
-
-// The call fails for the argument of that name.
-#define NEEDS(name, call)                                                                                              \
-    do {                                                                                                               \
-        ls_error_set(LS_STATUS_IO, "nothing");                                                                         \
-        ls_status needs_status_ = (call);                                                                              \
-        if (needs_status_ != LS_STATUS_INVALID_ARGUMENT || !strstr(ls_error_message(), name " is NULL"))               \
-            fail_msg("%s: %s: %s", #call, ls_status_name(needs_status_), ls_error_message());                          \
-    } while (0)
-
-// The call fails with INVALID_ARGUMENT, or gives LS_NO_VALUE, and the sentence has this in it.
-static void refused(int refused, const char *call, const char *sentence) {
-    if (!refused || !strstr(ls_error_message(), sentence)) fail_msg("%s: %s", call, ls_error_message());
-}
-#define REFUSED(sentence, call)  refused((call) == LS_STATUS_INVALID_ARGUMENT, #call, sentence)
-#define NO_VALUE(sentence, call) refused((call) == LS_NO_VALUE, #call, sentence)
+#include "arguments.h"
 
 static ls_graph *network(void) {
     ls_graph *g;
@@ -49,6 +33,18 @@ static void contexts(void **state) {
     NEEDS("out", ls_context_create_alone(NULL));
     NEEDS("out", ls_context_create_with_comm(&mine, NULL));
     REFUSED("there is no MPI communicator", ls_context_create_with_comm(NULL, &c));
+    ls_cluster cluster = {.hosts = "a:1"};
+    ls_cluster_init(NULL);
+    ls_cluster_init(&cluster);
+    assert_true(!cluster.hosts && cluster.task == -1);
+    unsetenv("TF_CONFIG");
+    NEEDS("cluster", ls_context_create_cluster(NULL, &c));
+    NEEDS("out", ls_context_create_cluster(&cluster, NULL));
+    REFUSED("there is no list of hosts", ls_context_create_cluster(&cluster, &c));
+    cluster.hosts = "a:1,b:1";
+    REFUSED("Its number is one of 0 to 1, and -1 is given", ls_context_create_cluster(&cluster, &c));
+    cluster.hosts = "a";
+    REFUSED("worker 0 is 'a', which has no port", ls_context_create_cluster(&cluster, &c));
     OK(ls_context_create_alone(&c));
     NEEDS("context", ls_context_agree(NULL, LS_OK));
     NEEDS("context", ls_context_check_equal(NULL, "all", "a=1"));
@@ -122,7 +118,23 @@ static void datasets(void **state) {
     ls_image image;
     NEEDS("path", ls_image_read(NULL, 1, &image));
     NEEDS("out", ls_image_read("file", 1, NULL));
-    NEEDS("dataset", ls_dataset_convert(NULL, "tar:x", 1));
+    NEEDS("dataset", ls_dataset_convert(NULL, "tar:x", NULL));
+    ls_train_config loading;
+    ls_data_bench *loads;
+    ls_data_round round;
+    ls_train_config_init(&loading);
+    NEEDS("out", ls_data_bench_create(d, &loading, 4, NULL));
+    NEEDS("dataset", ls_data_bench_create(NULL, &loading, 4, &loads));
+    NEEDS("config", ls_data_bench_create(d, NULL, 4, &loads));
+    REFUSED("at least one", ls_data_bench_create(d, &loading, 0, &loads));
+    OK(ls_data_bench_create(d, &loading, 4, &loads));
+    NEEDS("bench", ls_data_bench_round(NULL, 4, &round));
+    NEEDS("out", ls_data_bench_round(loads, 4, NULL));
+    REFUSED("load 0 samples", ls_data_bench_round(loads, 0, &round));
+    OK(ls_data_bench_round(loads, 4, &round));
+    assert_true(round.samples >= 1 && round.samples <= 4 && round.seconds > 0);
+    ls_data_bench_destroy(&loads);
+    ls_data_bench_destroy(NULL);
     NEEDS("path", ls_image_write(NULL, &image));
     NEEDS("image", ls_image_write("file", NULL));
     NEEDS("info", ls_dataset_look(NULL, 0, 0, NULL, NULL));
@@ -210,11 +222,22 @@ static void graphs(void **state) {
     NEEDS("name", ls_model_build(NULL, &config, &g));
     NEEDS("config", ls_model_build("mnist-cnn", NULL, &g));
     NEEDS("out", ls_model_build("mnist-cnn", &config, NULL));
+    NEEDS("path", ls_network_read(NULL, NULL, &config, &g));
+    NEEDS("config", ls_network_read("my.net", NULL, NULL, &g));
+    NEEDS("out", ls_network_read("my.net", NULL, &config, NULL));
+    NEEDS("graph", ls_network_text(NULL, &text));
+    NEEDS("name", ls_model_text(NULL, &config, &text));
+    NEEDS("config", ls_model_text("mnist-cnn", NULL, &text));
+    NEEDS("text", ls_model_text("mnist-cnn", &config, NULL));
+    assert_int_equal(ls_model_is_file(NULL), 0);
     assert_null(ls_model_at(-1).name);
     assert_non_null(ls_model_options());
 
     g = network();
     NEEDS("pattern", ls_graph_freeze(g, NULL, 1, NULL));
+    NEEDS("graph", ls_graph_scale_rate(NULL, "*", 2, NULL));
+    NEEDS("pattern", ls_graph_scale_rate(g, NULL, 2, NULL));
+    NEEDS("text", ls_network_text(g, NULL));
     NEEDS("out", ls_graph_classifier(g, 0, NULL));
     NEEDS("text", ls_graph_summary(g, NULL));
     assert_int_equal(ls_graph_input(NULL), LS_NO_VALUE);
@@ -295,6 +318,7 @@ static void trainers(void **state) {
     NEEDS("trainer", ls_trainer_set_weights(NULL, "dense/bias", values, 3));
     NEEDS("trainer", ls_trainer_load_weights(NULL, "file"));
     NEEDS("trainer", ls_trainer_load_weights_by_name(NULL, "file", NULL));
+    NEEDS("trainer", ls_trainer_load_body(NULL, "file", NULL, NULL));
     NEEDS("trainer", ls_trainer_save_weights(NULL, "file"));
     NEEDS("path", ls_weights_file_check(NULL));
     int64_t counts[9];
@@ -325,6 +349,8 @@ static void trainers(void **state) {
     NEEDS("values", ls_trainer_set_weights(t, "dense/bias", NULL, 3));
     NEEDS("path", ls_trainer_load_weights(t, NULL));
     NEEDS("path", ls_trainer_load_weights_by_name(t, NULL, NULL));
+    NEEDS("path", ls_trainer_load_body(t, NULL, NULL, NULL));
+    NEEDS("body", ls_trainer_load_body(t, "file", NULL, NULL));
     NEEDS("path", ls_trainer_save_weights(t, NULL));
     ls_checkpoint_config checkpoints;
     ls_checkpoint_config_init(NULL);

@@ -110,21 +110,23 @@ static void cut_off(void **state) {
         image_file f = container_make(format);
         char spec[400];
         int opened = 0;
-        for (size_t n = 0; n < f.size; n += format == 0 ? 61 : 7) {
+        for (size_t n = 0; n < f.size; n += format == 0 || format == CONTAINER_LMDB ? 61 : 7) {
             team t = TEAM;
             worker w[WORKERS_MAX];
             save("x", f.bytes, n);
             snprintf(spec, sizeof spec, "%s:%s", container_formats[format], at("x"));
             team_open(&t, w, 1, spec);
             if (w[0].status == LS_OK) {
-                assert_true(w[0].dataset->train->count < CONTAINER_SAMPLES || format == 0);
+                assert_true(w[0].dataset->train->count < CONTAINER_SAMPLES || format == 0 || format == CONTAINER_LMDB);
                 opened++;
             } else if (!strstr(w[0].message, "is damaged at byte") && !strstr(w[0].message, "has no")) {
                 fail_msg("%d bytes of %s: %s", (int)n, container_formats[format], w[0].message);
             }
             team_close(&t, w);
         }
-        assert_true(opened < (format == 0 ? 100 : CONTAINER_SAMPLES + 1));  // tar: in what fills a block up, too
+        assert_true(opened < (format == 0 || format == CONTAINER_LMDB
+                                  ? 100
+                                  : CONTAINER_SAMPLES + 1));  // in what fills blocks and pages up, too
         free(f.bytes);
     }
 }
@@ -132,7 +134,7 @@ static void cut_off(void **state) {
 static void damaged(void **state) {
     static const char *const first[] = {"it is no tar archive", "it is no TFRecord file, by its first checksum",
                                         "it is no RecordIO file, by its first bytes"};
-    for (int format = 0; format < CONTAINERS; format++) {
+    for (int format = 0; format < CONTAINER_STREAMS; format++) {
         image_file f = container_make(format);
         save("x", "hello, hello, hello, hello, hello", 33);
         refused(container_formats[format], "", LS_STATUS_BAD_DATA, first[format]);
@@ -234,7 +236,8 @@ static void magic_inside(void **state) {
     image_file f = {NULL, 0, 0};
     FILE *file = open_memstream((char **)&f.bytes, &f.size);
     const ls_writer *w = ls_writer_find("recordio");
-    for (int i = 0; i < 2; i++) w->add(file, &(ls_written){i, picture, sizeof picture, "jpg", 4});
+    for (int i = 0; i < 2; i++)
+        w->add(file, &(ls_written){.number = i, .image = picture, .size = sizeof picture, .ending = "jpg", .class = 4});
     fclose(file);
     save("x", f.bytes, f.size);
     int cuts = 0;
@@ -332,10 +335,90 @@ static void tar_programs(void **state) {
     refused("tar", "", LS_STATUS_BAD_DATA, "has no samples");
 }
 
+// --- LMDB ------------------------------------------------------------------------------------------------------------
+
+static void put64(image_file *f, size_t where, uint64_t value) {
+    for (int i = 0; i < 8; i++) f->bytes[where + (size_t)i] = (unsigned char)(value >> 8 * i);
+}
+
+static uint64_t get64(const image_file *f, size_t where) {
+    uint64_t value = 0;
+    for (int i = 7; i >= 0; i--) value = value << 8 | f->bytes[where + (size_t)i];
+    return value;
+}
+
+// A tree of several levels, values in pages of their own, pixels in the order that Caffe has them.
+static void databases(void **state) {
+    enum { COUNT = 3000 };
+    ls_data_host *host;
+    ls_dataset *d;
+    void *scratch;
+    ls_sample sample;
+    char spec[400];
+    image_file f = container_lmdb(COUNT, 1);
+    save("x", f.bytes, f.size);
+    snprintf(spec, sizeof spec, "lmdb:%s", at("x"));
+    assert_int_equal(ls_data_host_create_self(&host), LS_OK);
+    for (int rgb = 0; rgb < 2; rgb++) {
+        static const uint8_t pixels[][3] = {{1, 2, 3}, {3, 2, 1}};
+        if (ls_data_open(host, spec, &d) != LS_OK) fail_msg("%s", ls_error_message());
+        assert_true(d->train->count == COUNT && ls_dataset_classes(d) == 3);
+        assert_int_equal(ls_memory_alloc(d->train->scratch_bytes, &scratch), LS_OK);
+        for (int64_t i = 0; i < COUNT; i += 2) is_sample(d->train, i, (int)(i % 6), (int)(i % 3));
+        for (int64_t i = 1; i < COUNT; i += 2) {
+            ls_image image;
+            assert_int_equal(ls_source_read(d->train, i, scratch, &sample), LS_OK);
+            assert_int_equal(*(const int32_t *)sample.field[1], i % 3);
+            assert_int_equal(ls_image_file_load(sample.field[0], 0, &image), LS_OK);
+            assert_true(image.height == 2 && image.width == 3 && image.channels == 3);
+            assert_memory_equal(image.pixels, pixels[rgb], 3);
+            ls_image_free(&image);
+        }
+        ls_memory_free(scratch);
+        ls_data_close(&d);
+        snprintf(spec, sizeof spec, "lmdb:%s,channel-order=rgb", at("x"));
+    }
+    refused("lmdb", ",channel-order=gbr", LS_STATUS_INVALID_ARGUMENT, "'gbr' is not one of bgr, rgb");
+    refused("recordio", ",channel-order=rgb", LS_STATUS_INVALID_ARGUMENT, "leave channel-order out");
+    // The later of the two descriptions counts.
+    size_t page = 4096, later = get64(&f, 144) > get64(&f, page + 144) ? 0 : page, main_tree = later + 128;
+    uint64_t was = get64(&f, main_tree);
+    put64(&f, main_tree, f.size / page);
+    save("x", f.bytes, f.size);
+    refused("lmdb", "", LS_STATUS_BAD_DATA, "lead back, or beyond the file's end");
+    put64(&f, main_tree, 1);
+    save("x", f.bytes, f.size);
+    refused("lmdb", "", LS_STATUS_BAD_DATA, "lead back, or beyond the file's end");
+    put64(&f, main_tree, UINT64_MAX);
+    save("x", f.bytes, f.size);
+    refused("lmdb", "", LS_STATUS_BAD_DATA, "has no samples");
+    put64(&f, main_tree, was);
+    // Its root's first child becomes itself.
+    size_t node = (size_t)was * page, first = f.bytes[node + 16] + 256u * f.bytes[node + 17];
+    assert_int_equal(f.bytes[node + 10], 1);  // a branch
+    unsigned char child = f.bytes[node + first];
+    f.bytes[node + first] = (unsigned char)was;
+    f.bytes[node + first + 1] = (unsigned char)(was >> 8);
+    save("x", f.bytes, f.size);
+    refused("lmdb", "", LS_STATUS_BAD_DATA, "lead back, or beyond the file's end");
+    f.bytes[node + first] = child;
+    f.bytes[16] ^= 1;
+    save("x", f.bytes, f.size);
+    refused("lmdb", "", LS_STATUS_BAD_DATA, "it is no database of LMDB's");
+    save("x", "hello", 5);
+    refused("lmdb", "", LS_STATUS_BAD_DATA, "it ends before what is said to be here");
+    shell("rm -rf x && mkdir x");
+    refused("lmdb", "", LS_STATUS_NOT_FOUND, "x/data.mdb");
+    shell("rm -rf x");
+    free(f.bytes);
+    ls_data_host_destroy_self(&host);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(written_is_read), cmocka_unit_test(cut_off),      cmocka_unit_test(damaged),
         cmocka_unit_test(examples),        cmocka_unit_test(magic_inside), cmocka_unit_test(tar_programs),
+        cmocka_unit_test(databases),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

@@ -112,7 +112,7 @@ static void orientations(void **state) {
             image_file f = image_jpeg(WIDTH, HEIGHT, 3, 0, colour);
             image_orient(&f, orientation, big);
             ls_image image;
-            ls_image_file file = {"file", f.bytes, (int64_t)f.size};
+            ls_image_file file = {.name = "file", .bytes = f.bytes, .size = (int64_t)f.size};
             int64_t height, width;
             int bottom = corner[orientation - 1][0], right = corner[orientation - 1][1], swapped = orientation >= 5;
             OK(ls_image_file_size(&file, &height, &width));
@@ -147,11 +147,12 @@ static void shrunk(void **state) {
     image_file j = image_jpeg(WIDTH, HEIGHT, 3, 0, colour);
     ls_image_buffer buffer = {{NULL}, {0}};
     for (int by = 1; by <= 8; by *= 2) {
-        ls_image_file files[] = {{"png", p.bytes, (int64_t)p.size}, {"jpeg", j.bytes, (int64_t)j.size}};
+        ls_image_file files[] = {{.name = "png", .bytes = p.bytes, .size = (int64_t)p.size},
+                                 {.name = "jpeg", .bytes = j.bytes, .size = (int64_t)j.size}};
         for (int k = 0; k < 2; k++) {
             ls_image image;
             double off = 0;
-            OK(ls_image_file_decode(&files[k], (ls_image_wish){3, by}, &buffer, &image));
+            OK(ls_image_file_decode(&files[k], (ls_image_wish){.channels = 3, .shrink = by}, &buffer, &image));
             assert_true(image.height == (HEIGHT + by - 1) / by && image.width == (WIDTH + by - 1) / by);
             for (int y = 0; y < image.height; y++)
                 for (int x = 0; x < image.width; x++)
@@ -183,6 +184,75 @@ static void shrunk(void **state) {
     unlink(path);
     free(p.bytes);
     free(j.bytes);
+}
+
+// --- parts of images -------------------------------------------------------------------------------------------------
+
+enum { WIDE = 83, HIGH = 61 };
+
+// What is asked for is what the whole image has there.
+static void same_part(const image_file *f, const ls_image *whole, int by, ls_image_part part) {
+    static ls_image_buffer buffer;
+    ls_image_file file = {.name = "part", .bytes = f->bytes, .size = (int64_t)f->size};
+    ls_image image;
+    OK(ls_image_file_decode(&file, (ls_image_wish){.channels = 3, .shrink = by, .part = part}, &buffer, &image));
+    assert_true(image.height == whole->height && image.width == whole->width);
+    for (int64_t y = part.top; y < part.bottom; y++) {
+        int64_t at = 3 * (y * image.width + part.left);
+        if (memcmp(image.pixels + at, whole->pixels + at, (size_t)(3 * (part.right - part.left))) != 0)
+            fail_msg("row %d, columns %d to %d, shrunk by %d", (int)y, (int)part.left, (int)part.right, by);
+    }
+    ls_image_buffer_free(&buffer);
+}
+
+static void all_parts(const image_file *f) {
+    ls_image_buffer buffer = {{NULL}, {0}};
+    ls_image_file file = {.name = "whole", .bytes = f->bytes, .size = (int64_t)f->size};
+    for (int by = 1; by <= 8; by *= 2) {
+        ls_image whole;
+        OK(ls_image_file_decode(&file, (ls_image_wish){.channels = 3, .shrink = by}, &buffer, &whole));
+        int64_t h = whole.height, w = whole.width;
+        for (int64_t top = 0; top < h; top += 1 + top / 20) {
+            int64_t left = top * 7 % w, bottom = top + 1 + top * 13 % (h - top),
+                    right = left + 1 + top * 5 % (w - left);
+            same_part(f, &whole, by, (ls_image_part){top, left, bottom, right});
+            same_part(f, &whole, by, (ls_image_part){top, 0, h, w});
+            same_part(f, &whole, by, (ls_image_part){0, left, top + 1, w});
+        }
+        for (int64_t left = 0; left < w; left++)
+            same_part(f, &whole, by, (ls_image_part){h / 3, left, h / 3 + 1, left + 1});
+    }
+    ls_image_buffer_free(&buffer);
+}
+
+static void parts(void **state) {
+    static const int sampled[][2] = {{1, 1}, {2, 1}, {1, 2}, {2, 2}, {4, 1}};
+    uint8_t *pixels = malloc(4 * WIDE * HIGH);
+    uint32_t x = 1;
+    for (int i = 0; i < 4 * WIDE * HIGH; i++) pixels[i] = (uint8_t)((x = 1664525 * x + 1013904223) >> 24);
+    for (int s = 0; s < 5; s++)
+        for (int progressive = 0; progressive < 2; progressive++) {
+            image_file f = image_jpeg_sampled(WIDE, HIGH, 3, progressive, sampled[s][0], sampled[s][1], pixels);
+            all_parts(&f);
+            free(f.bytes);
+        }
+    image_file others[] = {image_jpeg(WIDE, HIGH, 1, 0, pixels), image_jpeg(WIDE, HIGH, 4, 0, pixels),
+                           image_png(WIDE, HIGH, 8, PNG_COLOR_TYPE_RGB, 0, pixels, 3 * WIDE)};
+    for (int k = 0; k < 3; k++) {
+        all_parts(&others[k]);
+        free(others[k].bytes);
+    }
+    // Cut off below what is asked for.
+    image_file f = image_jpeg(WIDE, HIGH, 3, 0, pixels);
+    ls_image_file file = {.name = "cut", .bytes = f.bytes, .size = (int64_t)f.size - 2};
+    ls_image_buffer buffer = {{NULL}, {0}};
+    ls_image image;
+    ls_image_wish wish = {.channels = 3, .shrink = 1, .part = {0, 0, 4, 4}};
+    assert_int_equal(ls_image_file_decode(&file, wish, &buffer, &image), LS_STATUS_BAD_DATA);
+    assert_non_null(strstr(ls_error_message(), "cut is damaged: it ends before its end is marked"));
+    ls_image_buffer_free(&buffer);
+    free(f.bytes);
+    free(pixels);
 }
 
 static void channels(void **state) {
@@ -299,10 +369,10 @@ static void prepared(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(png_forms),   cmocka_unit_test(jpeg_forms),
-                                       cmocka_unit_test(cmyk),        cmocka_unit_test(orientations),
-                                       cmocka_unit_test(shrunk),      cmocka_unit_test(channels),
-                                       cmocka_unit_test(cut_off),     cmocka_unit_test(giants),
-                                       cmocka_unit_test(other_files), cmocka_unit_test(prepared)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(png_forms),    cmocka_unit_test(jpeg_forms), cmocka_unit_test(cmyk),
+        cmocka_unit_test(orientations), cmocka_unit_test(shrunk),     cmocka_unit_test(parts),
+        cmocka_unit_test(channels),     cmocka_unit_test(cut_off),    cmocka_unit_test(giants),
+        cmocka_unit_test(other_files),  cmocka_unit_test(prepared)};
     return cmocka_run_group_tests(tests, set_up, NULL);
 }

@@ -269,7 +269,7 @@ static ls_status load(const ls_source *s, unsigned augment, int threads, float *
 
 // A plain loop's pixel: the file is decoded, halved, cut and resampled, one after the other.
 static void expect(const ls_picture *p, unsigned augment, int64_t sample, float *out) {
-    ls_image_file file = {p->name, p->bytes, p->size};
+    ls_image_file file = *p;
     ls_image_buffer buffer = {{NULL}, {0}};
     ls_image image;
     int64_t h, w;
@@ -278,7 +278,7 @@ static void expect(const ls_picture *p, unsigned augment, int64_t sample, float 
         ls_augment_sample(augment, 3, 2, (uint64_t)sample, LS_SHAPE(h, w, 3), LS_SHAPE(SIDE, SIDE, 3));
     int by = 1;
     while (by < 8 && draw.box.height / (2 * by) >= SIDE && draw.box.width / (2 * by) >= SIDE) by *= 2;
-    assert_int_equal(ls_image_file_decode(&file, (ls_image_wish){3, by}, &buffer, &image), LS_OK);
+    assert_int_equal(ls_image_file_decode(&file, (ls_image_wish){.channels = 3, .shrink = by}, &buffer, &image), LS_OK);
     int64_t top = draw.box.y * image.height / h, left = draw.box.x * image.width / w;
     int64_t bottom = ((draw.box.y + draw.box.height) * image.height + h - 1) / h;
     int64_t right = ((draw.box.x + draw.box.width) * image.width + w - 1) / w;

@@ -166,8 +166,53 @@ static void wrong_archives(void **state) {
     free(f.bytes);
 }
 
+// Arrays in files of their own.
+static void one_by_one(void **state) {
+    static const uint8_t pixels[2 * 18] = {9, 8, 7}, classes[2] = {4, 1};
+    static const struct {
+        const char *options, *words;
+        ls_status status;
+    } wrong[] = {{"", "name the file of their classes", LS_STATUS_INVALID_ARGUMENT},
+                 {",labels=L,test=X", "both test= and test-labels=", LS_STATUS_INVALID_ARGUMENT},
+                 {",labels=X", "is no whole number for each sample", LS_STATUS_BAD_DATA},
+                 {",labels=X-none", "cannot read", LS_STATUS_NOT_FOUND}};
+    char labels[100], text[400];
+    snprintf(labels, sizeof labels, "%s-labels", path);
+    assert_true(image_save(npy_make(usual_x, pixels, sizeof pixels), path));
+    assert_true(image_save(npy_make(usual_y, classes, sizeof classes), labels));
+    for (int test = 0; test < 2; test++) {
+        team t = TEAM;
+        worker w[WORKERS_MAX];
+        int n = snprintf(text, sizeof text, "numpy:%s,labels=%s", path, labels);
+        if (test) snprintf(text + n, sizeof text - (size_t)n, ",test=%s,test-labels=%s", path, labels);
+        team_open(&t, w, 2, text);
+        assert_string_equal(w[0].message, "");
+        const ls_dataset *d = w[1].dataset;
+        assert_true(d->train->count == 2 && !d->test == !test && ls_dataset_classes(d) == 5);
+        assert_memory_equal(ls_source_array(d->train, 0), pixels, sizeof pixels);
+        assert_int_equal(((const int32_t *)ls_source_array(d->train, 1))[0], 4);
+        team_close(&t, w);
+    }
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        team t = TEAM;
+        worker w[WORKERS_MAX];
+        int n = snprintf(text, sizeof text, "numpy:%s", path);
+        for (const char *c = wrong[i].options; *c; c++)
+            n += snprintf(text + n, sizeof text - (size_t)n, "%.*s", *c == 'X' || *c == 'L' ? 60 : 1,
+                          *c == 'X'   ? path
+                          : *c == 'L' ? labels
+                                      : c);
+        team_open(&t, w, 1, text);
+        if (w[0].status != wrong[i].status || !strstr(w[0].message, wrong[i].words))
+            fail_msg("%s instead of \"%s\": %s", ls_status_name(w[0].status), wrong[i].words, w[0].message);
+        team_close(&t, w);
+    }
+    unlink(labels);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(any_workers), cmocka_unit_test(other_types),
-                                       cmocka_unit_test(wrong_arrays), cmocka_unit_test(wrong_archives)};
+                                       cmocka_unit_test(one_by_one), cmocka_unit_test(wrong_arrays),
+                                       cmocka_unit_test(wrong_archives)};
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

@@ -2,6 +2,7 @@
 
 Not a program: mnist_cnn_torch.py and resnet_torch.py are. Everything but PyTorch itself is Python's standard library.
 """
+import contextlib
 import ctypes
 import itertools
 import json
@@ -17,8 +18,12 @@ import time
 # cores, and a factor of ten and more when anything else runs; read when PyTorch is loaded.
 os.environ.setdefault("GOMP_SPINCOUNT", "10000")
 
+# Started by torch.distributed.run: one process of several, each with its part of the batch.
+RANK, WORLD = int(os.environ.get("RANK", 0)), int(os.environ.get("WORLD_SIZE", 1))
+
 try:
     import torch
+    import torch.distributed
     import torch.nn.functional as F
 except ImportError:
     sys.exit(f"{sys.executable} has no PyTorch; bench/peers/README.md says how to get it")
@@ -47,9 +52,12 @@ class Peer:
         torch.set_flush_denormal(setting.get("flush_denormal") == "on")
         layout = FORMATS[setting["memory_format"]]
         self.bf16 = setting["precision"] == "bf16"
-        self.batch = setting["batch"]
-        self.micro_batch = setting.get("micro_batch", self.batch)
+        self.batch = setting["batch"] // WORLD
+        self.micro_batch = min(setting.get("micro_batch", self.batch), self.batch)
         self.model = self.network(setting).to(memory_format=layout).train()
+        if WORLD > 1:
+            self.model = torch.nn.parallel.DistributedDataParallel(self.model, gradient_as_bucket_view=True,
+                                                                   static_graph=True)
         self.optimizer = self.make_optimizer(self.model.parameters(), setting)
         self.batches = [(torch.rand(self.batch, *self.image_shape(setting)).to(memory_format=layout),
                          torch.randint(0, 10, (self.batch,))) for _ in range(self.kept_batches)]
@@ -68,9 +76,16 @@ class Peer:
         x, y = self.batches[self.done % len(self.batches)]
         self.done += 1
         for i in range(0, self.batch, self.micro_batch):
-            self.loss(x[i:i + self.micro_batch], y[i:i + self.micro_batch]).backward()
+            last = i + self.micro_batch >= self.batch
+            with contextlib.nullcontext() if last or WORLD == 1 else self.model.no_sync():
+                self.loss(x[i:i + self.micro_batch], y[i:i + self.micro_batch]).backward()
         self.optimizer.step()
         self.optimizer.zero_grad(set_to_none=True)
+
+    def one_step(self):
+        begin = time.perf_counter()
+        self.step()
+        return time.perf_counter() - begin
 
     def times(self, seconds, least=3):
         """The seconds of single steps, for about so long."""
@@ -161,8 +176,24 @@ def add_arguments(parser, batch):
                         help="keep: the C library keeps freed memory (default, faster); stock: as it comes")
 
 
+def together(steps):
+    """A number of steps that all processes make: the first one's."""
+    if WORLD == 1:
+        return steps
+    count = torch.tensor([steps])
+    torch.distributed.broadcast(count, 0)
+    return int(count)
+
+
 def main(peer_class, args, extra, choices, rounds):
-    """Searches in rounds (names of choices that depend on each other are tried together), measures, prints JSON."""
+    """Searches in rounds (names of choices that depend on each other are tried together), measures, prints JSON.
+
+    As one of several processes (DistributedDataParallel over gloo) it does not search: every choice has to be made."""
+    if WORLD > 1:
+        open_choices = [name for name, values in choices.items() if len(values) > 1]
+        if open_choices or args.batch % WORLD:
+            sys.exit(f"{WORLD} processes: choose {', '.join(open_choices) or 'a batch that can be divided'}")
+        torch.distributed.init_process_group("gloo")
     if args.malloc == "keep":
         keep_memory()
     bare = memory("VmRSS")  # Python, PyTorch, and nothing of ours
@@ -173,22 +204,32 @@ def main(peer_class, args, extra, choices, rounds):
 
     torch.compiler.reset()
     peer = peer_class(setting)
-    step = min(peer.times(1.0, least=2))
+    if WORLD > 1:
+        for _ in range(3):
+            peer.step()
+    step = min(peer.times(1.0, least=2)) if WORLD == 1 else peer.one_step()
     whole = memory("VmHWM")
     forgotten = forget_peak()
-    steps = args.steps or max(1, round(0.1 / step))
+    steps = together(args.steps or max(1, round(0.1 / step)))
     blocks = []
     for _ in range(args.blocks):
+        if WORLD > 1:
+            torch.distributed.barrier()
         begin = time.perf_counter()
         for _ in range(steps):
             peer.step()
         blocks.append((time.perf_counter() - begin) / steps)
     median, best = statistics.median(blocks), min(blocks)
+    if WORLD > 1:
+        torch.distributed.destroy_process_group()
+    if RANK > 0:
+        return
     print(json.dumps({
         "images_per_second": round(args.batch / median, 1),
         "step_ms": round(median * 1e3, 4),
         "best_images_per_second": round(args.batch / best, 1),
         "best_step_ms": round(best * 1e3, 4),
+        "processes": WORLD,
         "blocks": args.blocks,
         "steps_per_block": steps,
         "peak_rss_bytes": max(whole, memory("VmHWM")),

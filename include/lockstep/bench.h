@@ -1,8 +1,10 @@
-// Parts of training measured apart from it: what the kernels of a network take, beside the fastest there are, and what an exchange costs.
+// Parts of training measured apart from it: what the kernels of a network take, beside the fastest there are, what an exchange costs, and what
+// a loader gives.
 #ifndef LOCKSTEP_BENCH_H
 #define LOCKSTEP_BENCH_H
 
 #include <lockstep/context.h>
+#include <lockstep/data.h>
 #include <lockstep/graph.h>
 #include <lockstep/train.h>
 
@@ -81,6 +83,27 @@ typedef struct ls_exchange_times {
 // One of each, one after the other, each begun by all workers at once. Takes memory of its own on the first call: three times the gradients. Collective.
 // Errors: OUT_OF_MEMORY, on every worker; LIBRARY, which may be one worker's alone.
 ls_status ls_exchange_bench_compare(ls_exchange_bench *bench, ls_exchange_times *out);
+
+// --- data ------------------------------------------------------------------------------------------------------------
+
+// A loader by itself: samples of the training set are read, decoded and prepared as for training, in the order of training, and given back at once.
+typedef struct ls_data_bench ls_data_bench;
+
+// By config's image_size, augment, normalize, precision, seed, shuffle and loader_threads (which are all there are); batches have `batch` samples. Borrows
+// the dataset. Not collective. The caller destroys it. Errors: INVALID_ARGUMENT (no images of U8; images of different sizes, and no image_size; those of the
+// options), LIBRARY (no threads), OUT_OF_MEMORY.
+ls_status ls_data_bench_create(const ls_dataset *dataset, const ls_train_config *config, int64_t batch,
+                               ls_data_bench **out);
+void ls_data_bench_destroy(ls_data_bench **bench);
+
+typedef struct ls_data_round {
+    int64_t samples;
+    double seconds;
+    double cpu_seconds;  // that this process computed meanwhile, in all threads
+} ls_data_round;
+
+// Loads the next `samples` of the training set, fewer at the end of an epoch; the next round goes on there. Errors: INVALID_ARGUMENT (none), those of reading a sample.
+ls_status ls_data_bench_round(ls_data_bench *bench, int64_t samples, ls_data_round *out);
 
 #ifdef __cplusplus
 }

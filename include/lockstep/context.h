@@ -25,6 +25,30 @@ ls_status ls_context_create_alone(ls_context **out);
 // Errors: INVALID_ARGUMENT (MPI was not started, or the communicator is MPI_COMM_NULL), UNSUPPORTED (the thread level; a library built
 // without MPI), LIBRARY.
 ls_status ls_context_create_with_comm(const void *mpi_comm, ls_context **out);
+
+// A job without a launcher: each worker is started by hand or by whatever starts processes at a site, with the list of all and its own number
+// in it, as TensorFlow's ClusterSpec has it. Workers talk over TCP.
+//
+// Everybody proves the key of the job to everybody, before anything else is read, and every frame carries a code that only who knows the
+// key can make. What is sent is not encrypted: who can listen on the network can read weights and samples.
+typedef struct ls_cluster {
+    const char *
+        hosts;  // "a:33562,b:33561": where each worker listens, worker 0 first; [::1]:33562 is IPv6. NULL: TF_CONFIG says it
+    int task;  // which of them this process is, from 0; -1: TF_CONFIG says it
+    const char *
+        key_file;  // at least 16 bytes that all workers have alike, in a file that nobody else may read; NULL: LOCKSTEP_KEY
+    double join_seconds;  // for which the others are waited for to come; 0: 300; < 0: for ever
+    double link_seconds;  // after which a host that acknowledges nothing counts as gone; 0: 60
+    // Told while others are waited for: who came and was sent away, and why. NULL: nobody.
+    void (*note)(void *user, const char *sentence);
+    void *user;
+} ls_cluster;
+void ls_cluster_init(ls_cluster *cluster);  // hosts NULL, task -1, the rest 0
+// Joins such a job. Workers whose entries name the same host and that reach each other's memory share it, as under MPI. Collective: returns when
+// all have come. Errors: INVALID_ARGUMENT (no list, a bad one, a task that is not in it, no key, a short one, a key file that others may read), NOT_FOUND
+// (the file; a host's name; who has not come in time), IO (the address is taken, or not this machine's), MISMATCH (another key, another list, a
+// task number twice), LIBRARY (somebody who had come has left), OUT_OF_MEMORY.
+ls_status ls_context_create_cluster(const ls_cluster *cluster, ls_context **out);
 // Leaves the job. Collective.
 void ls_context_destroy(ls_context **context);
 int ls_context_rank(const ls_context *context);  // 0 .. size-1; worker 0 is the one that speaks

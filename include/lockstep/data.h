@@ -42,7 +42,7 @@ typedef struct ls_field {
 
 // ---- datasets by name ----------------------------------------------------------------------------------------------
 
-// Opens a dataset: "mnist:DIR", "fashion-mnist:DIR", "cifar10:DIR", "cifar100:DIR", "images:DIR", "csv:FILE", "tar:FILES", "tfrecord:FILES", "recordio:FILE", "numpy:FILE.npz", "digits", "shapes" or "synthetic:HxWxC" (`lockstep datasets`
+// Opens a dataset: "mnist:DIR", "fashion-mnist:DIR", "cifar10:DIR", "cifar100:DIR", "images:DIR", "csv:FILE", "tar:FILES", "tfrecord:FILES", "recordio:FILE", "lmdb:DIR", "hdf5:FILE", "numpy:FILE.npz", "digits", "shapes" or "synthetic:HxWxC" (`lockstep datasets`
 // says what they are). One copy per host, in memory its workers share, read by them in parallel; of files with an image each an index. The caller destroys it before the context. Collective.
 // Errors: NOT_FOUND, IO, BAD_DATA (the file, what is wrong with it), MISMATCH (hosts read different data).
 ls_status ls_dataset_open(ls_context *context, const char *spec, ls_dataset **out);
@@ -174,12 +174,21 @@ ls_status ls_dataset_look(const ls_dataset *dataset, int test, int64_t sample, l
 
 // ---- writing a dataset -------------------------------------------------------------------------------------------------
 
+// What becomes of images on the way. All zero: nothing.
+typedef struct ls_convert_config {
+    int shards;  // above 1: the training set goes to so many files, one after the other, as train-00003-of-00016.tar for "tar:train.tar"
+    int resize;  // the shorter side of all images becomes so many pixels, up to 4096, by the rule of docs/datasets.md; 0: they keep their size
+    int quality;  // 1 to 100: all images become JPEG files of it; 0: those that are resized stay what they were, JPEG of 95 or PNG
+    int pixels;   // 1: pixels that are not encoded; for "lmdb:DIR"
+    int workers;  // threads that read, decode and encode; 0: one. What is written does not depend on it
+} ls_convert_config;
+
 // Writes a dataset's images and classes in another format: "tar:FILE", "tfrecord:FILE", "recordio:FILE", with ",test=FILE" where there is a test
-// set, or "images:DIR". With `shards` above 1 the training set goes to so many files, one after the other, as train-00003-of-00016.tar for "tar:train.tar". Files of images
-// are copied as they are, other images become PNG; the order stays, so that what is trained on either has the same weights. A file is there
-// when it is whole. Not collective: for one process. Errors: INVALID_ARGUMENT (another format; no images with classes; a test set that would be
-// lost), those of reading a sample, IO, OUT_OF_MEMORY.
-ls_status ls_dataset_convert(const ls_dataset *dataset, const char *spec, int shards);
+// set, "lmdb:DIR" in the same way, or "images:DIR". The order stays. Where the config says nothing else, files of images are copied as they are and other images become PNG, so
+// that what is trained on either has the same weights. A file is there when it is whole. Not collective: for one process. `config` NULL: all zero.
+// Errors: INVALID_ARGUMENT (another format; no images with classes; a test set that would be
+// lost; a config that does not go with the format), those of reading a sample, IO, OUT_OF_MEMORY.
+ls_status ls_dataset_convert(const ls_dataset *dataset, const char *spec, const ls_convert_config *config);
 
 #ifdef __cplusplus
 }

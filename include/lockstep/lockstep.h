@@ -4,8 +4,10 @@
 
 #include <lockstep/bench.h>
 #include <lockstep/checkpoint.h>
+#include <lockstep/comm.h>
 #include <lockstep/context.h>
 #include <lockstep/data.h>
+#include <lockstep/exchange.h>
 #include <lockstep/graph.h>
 #include <lockstep/machine.h>
 #include <lockstep/memory.h>

@@ -70,6 +70,9 @@ typedef struct ls_train_config {
     const char
         *augment;  // "none" (the default), or some of "flip", "crop", "resized-crop", "cutout" with commas between
     const char *normalize;  // "unit" (the default): [0, 1]; "symmetric": [-1, 1]; "dataset": mean 0, deviation 1
+    // What becomes of samples that cannot be decoded: "stop" (the default): training ends with the sample, the file and what is wrong; "skip": the next sample
+    // of the set that can be read stands in for it, the same one for any number of workers and threads (ls_train_result.samples_replaced).
+    const char *broken;
     // S, 0 <= S < 1: what is trained towards is 1 - S + S / classes for a sample's class and S / classes for the others; the
     // training loss is with respect to that, evaluation is not smoothed. Default 0.
     double label_smoothing;
@@ -188,6 +191,9 @@ typedef struct ls_train_result {
     ls_shape image;  // (H, W, C), as the network sees it
     // Of pixel / 255 over the training set, (C) each and owned by the trainer; NULL where normalize is not "dataset".
     const double *channel_mean, *channel_deviation;
+    // Broken samples that others stood in for, in all steps and evaluations of this process's training; the sentence of one of them, "" for none.
+    int64_t samples_replaced;
+    char broken_sample[320];
     char replicas_reason[160];  // why so many replicas
     int oversubscribed;         // 1: some worker has fewer cores than threads
     char device_description[256], comm_description[256];

@@ -27,6 +27,8 @@ class Lockstep(CMakePackage):
     depends_on("zlib-api")
     depends_on("libpng")
     depends_on("libjpeg-turbo")
+    depends_on("lmdb")
+    depends_on("hdf5~mpi")
     depends_on("mpi@3.1:", when="+mpi")
     depends_on("gnuplot@5:", type="run", when="+charts")
     depends_on("cmocka", type=("build", "link"))

@@ -328,7 +328,10 @@ static void name_missing(char *text, size_t size) {
         ls_text_add(text, size, &used, ": no process of this host is stopped or gone, so one of them is stuck");
 }
 
-static int my_rank(void) { return watch.known ? watch.known->rank : ls_watch_rank(getpid()); }
+static int my_rank(void) {
+    const crew *c = atomic_load(&watch.crew);
+    return c ? c->rank : ls_watch_rank(getpid());
+}
 
 // --- what everybody does ---------------------------------------------------------------------------------------------
 
@@ -368,6 +371,13 @@ static void describe_all(double now, char *text, size_t size) {
 
 // --- too long --------------------------------------------------------------------------------------------------------
 
+static int one_is_gone(void) {
+    int found = 0;
+    for (int i = 0; i < watch.seen_count; i++)
+        found |= !watch.state[i] && watch.missing[i] > 0 && watch.missing[i] >= watch.limits.gone;
+    return found && watch.limits.gone > 0;
+}
+
 // Whether the wait has been too long for good.
 static int is_over(double now, double waited, double missing) {
     double deadline = atomic_load(&watch.deadline);
@@ -375,7 +385,8 @@ static int is_over(double now, double waited, double missing) {
     int late = deadline > 0 && now > deadline, remote = c && c->hosts > 1;
     int over = late && (missing >= 1 || (remote && waited > REMOTE_SECONDS) ||
                         (now > deadline + LATE_SECONDS && waited > LATE_SECONDS));
-    return over || missing >= watch.limits.stopped || waited >= watch.limits.waiting || one_has_ended(now);
+    return over || one_is_gone() || missing >= watch.limits.stopped || waited >= watch.limits.waiting ||
+           one_has_ended(now);
 }
 
 // Whether a wait within a step is longer than steps have been so far, and this process is the one of its host to say so.

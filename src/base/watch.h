@@ -14,6 +14,7 @@ typedef struct ls_watch_peer {
 
 typedef struct ls_watch_limits {
     double stopped;   // seconds for which a process of this host may be stopped, or gone
+    double gone;      // less, for which it may be gone, where nobody else sees to that; 0: as above
     double waiting;   // seconds of waiting without a known cause
     double slow;      // a wait within a step is told of after ten times the longest step, but no sooner than this
     double deadline;  // ls_clock() at which all has to be over; 0: none

@@ -137,7 +137,8 @@ static ls_status run_all(cli *c, const settings *set) {
     if (set->from > set->to)
         return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "--from %lld is larger than --to %lld", (long long)set->from,
                        (long long)set->to);
-    int workers = set->workers ? set->workers : cli_job_size() > 0 ? 0 : 2;
+    LS_TRY(cli_cluster_find(c, set->workers));
+    int workers = set->workers ? set->workers : cli_job_size() > 0 || c->clustered ? 0 : 2;
     LS_TRY(cli_job_launch(c, workers));
     c->stage = CLI_STAGE_TOGETHER;
     LS_TRY(cli_job_join(c, "bench", workers));
@@ -157,7 +158,7 @@ static ls_status run_all(cli *c, const settings *set) {
 
 ls_status cli_bench_exchange(cli *c, int argc, char **argv) {
     settings set = {.from = 4, .to = 512 << 10, .compress = "none", .algorithm = "auto"};
-    const ls_option_set options[] = {{table, &set}, {NULL, NULL}};
+    const ls_option_set options[] = {{table, &set}, {cli_cluster_options(), &c->cluster}, {NULL, NULL}};
     ls_words words;
     LS_TRY(ls_options_parse(options, argc, argv, 1, &words));
     if (words.help) {

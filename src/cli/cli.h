@@ -30,6 +30,8 @@ typedef struct cli {
     int restarts;         // of workers that this process starts, with --resume
     int stops_kindly;     // a first Ctrl-C is passed on to them as a wish (SIGUSR1)
     int exit_status;      // where all went well; 0, but for CLI_UNFINISHED
+    ls_cluster cluster;   // cluster.c: --hosts, --task, --key-file
+    int clustered;        // 1: the job is that of a list of hosts, without a launcher: each worker speaks for itself
 } cli;
 
 typedef struct cli_command {
@@ -56,6 +58,13 @@ ls_status cli_job_check_batch(cli *cli, const ls_train_config *config, int worke
 // Joins the job with all that were started, each of which must run the same command. Collective. Errors: those of ls_context_create,
 // MISMATCH (another command), UNSUPPORTED (`workers` were asked for, and there are others).
 ls_status cli_job_join(cli *cli, const char *command, int workers);
+// cluster.c: the options of commands that take a list of workers (values: cli->cluster, after ls_cluster_init), and whether one is given:
+// on the command line, or in TF_CONFIG where neither a launcher nor --workers says otherwise. That sets cli->clustered: before
+// cli_job_launch, which then starts nobody. Errors: INVALID_ARGUMENT (options that do not go together).
+const ls_option *cli_cluster_options(void);
+ls_status cli_cluster_find(cli *cli, int workers);
+// Joins that job. Errors: those of ls_context_create_cluster.
+ls_status cli_cluster_join(cli *cli);
 // The launchers it would use: the path in `out`, or 0 where there is none.
 int cli_job_mpiexec(char *out, size_t size);  // of the MPI this was built with
 int cli_job_srun(char *out, size_t size);

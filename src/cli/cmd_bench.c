@@ -289,7 +289,9 @@ static void help(const bench *b) {
     int width = cli_help_width();
     ls_option_set shown[6] = {{cli_course_options(), NULL}};  // without its top a network is refused
     memcpy(shown + 1, b->options, sizeof b->options);
-    printf("Usage: lockstep bench MODEL [OPTIONS]\n       lockstep bench exchange [OPTIONS]\n\n");
+    printf(
+        "Usage: lockstep bench MODEL [OPTIONS]\n       lockstep bench exchange [OPTIONS]\n       lockstep bench data "
+        "SPEC [OPTIONS]\n\n");
     ls_print_entry(stdout, "", 0, width,
                    "Trains a network on synthetic data and prints images per second, the time per step and its phases, "
                    "and how far that is from the kernel library's own best times for the model's shapes. Options of "
@@ -332,6 +334,7 @@ static ls_status run_bench(cli *c, int argc, char **argv) {
     bench b = {.cli = c};
     ls_words words;
     if (argc > 0 && !strcmp(argv[0], "exchange")) return cli_bench_exchange(c, argc, argv);
+    if (argc > 0 && !strcmp(argv[0], "data")) return cli_bench_data(c, argc, argv);
     defaults(&b);
     LS_TRY(ls_options_parse(b.options, argc, argv, 1, &words));
     if (words.help) {

@@ -1,16 +1,26 @@
 // lockstep convert: a dataset in another format.
+#include <stddef.h>
+
 #include "base/clock.h"
 #include "base/error.h"
 #include "cli/cli.h"
 
-typedef struct settings {
-    int shards;
-} settings;
+typedef ls_convert_config settings;
 
 static const ls_option table[] = {
     {"shards", LS_OPTION_INT, .offset = offsetof(settings, shards), .metavar = "N", .min = 1, .max = 1024,
      .group = "Data",
      .help = "write the training set to N files, one after the other, as train-00003-of-00016.tar for tar:train.tar"},
+    {"resize", LS_OPTION_INT, .offset = offsetof(settings, resize), .metavar = "N", .min = 1, .max = 4096,
+     .group = "Images", .initial = "as they are", .help = "make the shorter side of all images N pixels"},
+    {"quality", LS_OPTION_INT, .offset = offsetof(settings, quality), .metavar = "Q", .min = 1, .max = 100,
+     .group = "Images", .initial = "95 for JPEG files that are resized",
+     .help = "write all images as JPEG files of this quality"},
+    {"pixels", LS_OPTION_FLAG, .offset = offsetof(settings, pixels), .group = "Images",
+     .help = "write pixels that are not encoded: for lmdb:DIR"},
+    {"workers", LS_OPTION_INT, .offset = offsetof(settings, workers), .metavar = "W", .min = 1, .max = 256,
+     .group = "Data", .initial = "1",
+     .help = "threads that read, decode and encode; the files are the same with any number"},
     {.name = NULL},
 };
 
@@ -21,7 +31,7 @@ static ls_status convert(cli *c, const char *from, const char *to, const setting
     double start = ls_clock();
     LS_TRY(ls_context_create_alone(&c->context));
     LS_TRY(ls_dataset_open(c->context, from, &dataset));
-    ls_status status = ls_dataset_convert(dataset, to, set->shards);
+    ls_status status = ls_dataset_convert(dataset, to, set);
     if (status == LS_OK)
         cli_say("%s: %s and %s samples written in %.1f s", to, cli_count(ls_dataset_train_count(dataset), a),
                 cli_count(ls_dataset_test_count(dataset), b), ls_clock() - start);
@@ -35,12 +45,13 @@ static ls_status run(cli *c, int argc, char **argv) {
     ls_words words;
     LS_TRY(ls_options_parse(options, argc, argv, 2, &words));
     if (words.help) {
-        printf("Usage: lockstep convert SPEC FORMAT:PATH[,test=PATH] [--shards N]\n\n");
-        ls_print_entry(
-            stdout, "", 0, cli_help_width(),
-            "Writes a dataset in another format: images:DIR, tar:FILE, tfrecord:FILE, recordio:FILE. Files of images "
-            "are copied as they are, other images become PNG; the samples keep their order, so that training on "
-            "either gives the same weights. 'lockstep datasets' lists what SPEC may be.");
+        printf("Usage: lockstep convert SPEC FORMAT:PATH[,test=PATH] [OPTIONS]\n\n");
+        ls_print_entry(stdout, "", 0, cli_help_width(),
+                       "Writes a dataset in another format: images:DIR, tar:FILE, tfrecord:FILE, recordio:FILE, "
+                       "lmdb:DIR. Files of images "
+                       "are copied as they are, other images become PNG, where no option says otherwise; the samples "
+                       "keep their order, so that training on "
+                       "either gives the same weights then. 'lockstep datasets' lists what SPEC may be.");
         ls_options_help(stdout, options, cli_help_width());
         return LS_OK;
     }

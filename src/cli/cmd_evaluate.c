@@ -58,7 +58,7 @@ typedef struct evaluation {
     cli *cli;
     settings set;
     cli_trained trained;
-    ls_option_set options[8];
+    ls_option_set options[9];
     ls_graph *network, *graph;  // the second with the metrics
     ls_dataset *dataset;
     ls_trainer *trainer;
@@ -79,7 +79,9 @@ static int on_training(const evaluation *e) { return strcmp(e->set.split, "train
 static void defaults(evaluation *e) {
     e->set = (settings){.split = "test"};
     cli_trained_init(&e->trained);
+    ls_cluster_init(&e->cli->cluster);
     const ls_option_set options[] = {{table, &e->set},
+                                     {cli_cluster_options(), &e->cli->cluster},
                                      {train_table, &e->trained.config},
                                      {cli_trained_options(), &e->trained.config},
                                      {cli_trained_hidden(), NULL},
@@ -333,6 +335,7 @@ static ls_status write_files(const evaluation *e) {
 
 static ls_status work(evaluation *e) {
     cli *c = e->cli;
+    LS_TRY(cli_cluster_find(c, e->set.workers));
     LS_TRY(cli_job_launch(c, e->set.workers));
     c->stage = CLI_STAGE_TOGETHER;
     LS_TRY(cli_job_join(c, "evaluate", e->set.workers));

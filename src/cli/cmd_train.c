@@ -119,7 +119,7 @@ typedef struct run {
     settings set;
     ls_train_config config;
     ls_model_config model;
-    ls_option_set options[5];
+    ls_option_set options[6];
     cli_checkpoints checkpoints;
     void *file;  // what the config file's texts live in
     ls_graph *graph;
@@ -158,7 +158,9 @@ static void defaults(run *r) {
     r->options[2] = (ls_option_set){table, &r->set};
     cli_checkpoint_defaults(&r->checkpoints.set);
     r->options[3] = (ls_option_set){cli_checkpoint_options(), &r->checkpoints.set};
-    r->options[4] = (ls_option_set){NULL, NULL};
+    ls_cluster_init(&r->cli->cluster);
+    r->options[4] = (ls_option_set){cli_cluster_options(), &r->cli->cluster};
+    r->options[5] = (ls_option_set){NULL, NULL};
 }
 
 static void help(const run *r) {
@@ -237,6 +239,8 @@ ls_status cli_train_check(int argc, char **argv, ls_train_config *config) {
         status = LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
                          "--workers %d: leave it out; the job's nodes and tasks say how many workers there are",
                          r.set.workers);
+    if (status == LS_OK && nobody.cluster.hosts)
+        status = LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "--hosts: leave it out; the job's launcher starts the workers");
     ls_config_free(&r.file);
     return status;
 }
@@ -362,6 +366,21 @@ static int64_t skipped_steps(const ls_train_result *t) {
     return steps;
 }
 
+// What samples cost: those that were broken, and waiting for them, where that is more than a twentieth of a step.
+static void print_data(const run *r, double step) {
+    const ls_train_result *t = &r->result;
+    char broken[sizeof t->broken_sample];
+    snprintf(broken, sizeof broken, "%s", t->broken_sample);
+    ls_text_clean(broken);
+    if (t->samples_replaced)
+        row("Broken samples", "%lld times another stood in for one. For example: %s", (long long)t->samples_replaced,
+            broken);
+    if (t->phases.load > 0.05 * step)
+        row("Waited for data",
+            "%.0f %% of the time: reading, decoding and preparing by %d thread%s of each replica (--loader-threads)",
+            100 * t->phases.load / step, r->config.loader_threads, r->config.loader_threads == 1 ? "" : "s");
+}
+
 static void print_table(const run *r) {
     const ls_train_result *t = &r->result;
     const ls_phase_seconds *p = &t->phases;
@@ -394,6 +413,7 @@ static void print_table(const run *r) {
         row("Best epoch", "%d, %.2f %%%s", r->best_epoch, 100 * r->best_accuracy,
             r->restored ? "; the weights are those after it" : "");
     if (skipped_steps(t) > 0) row("Steps left out", "%lld, not finite", (long long)skipped_steps(t));
+    print_data(r, step);
     print_checkpoints(r);
     row("Total run time", "%.2f s", r->total_seconds);
     row("Peak memory", "%.0f MB%s, planned %.0f MB", (double)t->peak_rss_bytes / 1e6,
@@ -710,6 +730,7 @@ static ls_status restore_best(run *r) {
 static ls_status train(run *r) {
     cli *c = r->cli;
     LS_TRY(cli_job_check_batch(c, &r->config, r->set.workers));
+    LS_TRY(cli_cluster_find(c, r->set.workers));
     LS_TRY(cli_job_launch(c, r->set.workers));
     c->stage = CLI_STAGE_TOGETHER;
     if (r->checkpoints.set.folder) cli_checkpoints_listen();

@@ -18,6 +18,7 @@
 #endif
 
 #define STOPPED_SECONDS 60    // a process of this host that does not run for so long does not come back by itself
+#define GONE_SECONDS    3     // nor does one that has ended
 #define WAIT_SECONDS    1800  // longer than any step
 #define SLOW_SECONDS    10    // of which a wait is told, where steps are short
 
@@ -309,26 +310,32 @@ static void note_waiting(void *user, const ls_watch_report *report) {
     const cli *c = user;
     char host[256] = "this host", text[10240];
     gethostname(host, sizeof host - 1);
-    int n = snprintf(text, sizeof text, "lockstep %s: worker %d on %s %s. %s\n%s", c->command, cli_job_rank(), host,
+    int rank = !c->clustered ? cli_job_rank() : c->context ? ls_context_rank(c->context) : c->cluster.task;
+    int n = snprintf(text, sizeof text, "lockstep %s: worker %d on %s %s. %s\n%s", c->command, rank, host,
                      report->sentence, report->over ? CLI_JOB_ENDS : "On this host:", report->records);
     if (n >= (int)sizeof text) n = (int)sizeof text - 1;
     while (write(STDERR_FILENO, text, (size_t)n) < 0 && errno == EINTR) continue;
     if (!report->over) return;
-    ls_watch_end_peers();
+    if (!c->clustered) ls_watch_end_peers();  // else they see that this one is gone, and say so where they were started
     _exit(1);
 }
 
+static void start_watch(cli *c) {
+    double limit = c->wait_limit;
+    if (limit < 0) return;
+    ls_watch_limits limits = {.stopped = stopped_seconds(c),
+                              .gone = c->clustered ? GONE_SECONDS : 0,  // a launcher would end the others
+                              .waiting = limit > 0 ? limit : WAIT_SECONDS,
+                              .slow = SLOW_SECONDS,
+                              .deadline = c->deadline};
+    ls_watch_start(&limits, note_waiting, c);
+}
+
 ls_status cli_job_join(cli *c, const char *command, int workers) {
-    if (cli_job_size() > 1 && c->wait_limit >= 0) {
-        double limit = c->wait_limit;
-        ls_watch_limits limits = {.stopped = stopped_seconds(c),
-                                  .waiting = limit > 0 ? limit : WAIT_SECONDS,
-                                  .slow = SLOW_SECONDS,
-                                  .deadline = c->deadline};
-        ls_watch_start(&limits, note_waiting, c);
-    }
+    if (cli_job_size() > 1 || c->clustered) start_watch(c);
     if (cli_job_size() == 0) cli_killed_tell(command);
-    LS_TRY(ls_context_create(&c->context));
+    if (c->clustered) LS_TRY(cli_cluster_join(c));
+    if (!c->clustered) LS_TRY(ls_context_create(&c->context));
     char text[64];
     snprintf(text, sizeof text, "command=%s", command);
     LS_TRY(ls_context_check_equal(c->context, "the command", text));
@@ -341,7 +348,7 @@ ls_status cli_job_join(cli *c, const char *command, int workers) {
 
 ls_status cli_job_launch(cli *c, int workers) {
     int size = cli_job_size();
-    if (workers == 0) return LS_OK;
+    if (workers == 0 || c->clustered) return LS_OK;
     if (number(MARK) == workers && size == 0 && workers > 1)
         return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
                        "--workers %d: " MARK

@@ -12,6 +12,7 @@
 // Whether this worker is the one that speaks. Before it has joined the job its launcher's word counts, and after too when it
 // turned out to be alone: several processes that each think they are the only one must not all talk.
 static int speaks(const cli *c) {
+    if (c->clustered) return 1;  // where it was started nobody else does
     if (c->context && ls_context_size(c->context) > 1) return ls_context_rank(c->context) == 0;
     return cli_job_rank() <= 0;
 }
@@ -31,7 +32,7 @@ static void fail_alone(const cli *c, const char *command) {
     char worker[32] = "";
     int rank = ls_context_rank(c->context);
     if (ls_context_size(c->context) > 1) snprintf(worker, sizeof worker, "worker %d: ", rank);
-    if (rank > 0) usleep(1000000 + 20000 * (unsigned)rank);
+    if (rank > 0 && !c->clustered) usleep(1000000 + 20000 * (unsigned)rank);
     say(command, worker);
     ls_context_abort(c->context, 1);
 }
@@ -53,10 +54,13 @@ static void open_streams(void) {
 }
 
 static int finish(cli *c, const char *command, ls_status status) {
+    char worker[32] = "";
+    int rank = c->context ? ls_context_rank(c->context) : c->cluster.task;
+    if (c->clustered && rank >= 0) snprintf(worker, sizeof worker, "worker %d: ", rank);
     if (status != LS_OK && c->stage == CLI_STAGE_ALONE && c->context)
         fail_alone(c, command);
     else if (status != LS_OK && speaks(c))
-        say(command, "");
+        say(command, worker);
     else if (status != LS_OK && (!c->context || ls_context_size(c->context) == 1))
         fail_before(command);
     fflush(stdout);  // a launcher may end whoever is late in leaving
@@ -111,6 +115,7 @@ int main(int argc, char **argv) {
     signal(SIGXFSZ,
            SIG_IGN);  // a file that grows too large is a failed write, which is said, not the end of the process
     cli c = {.argc = argc, .argv = argv, .started = cli_process_started()};
+    ls_cluster_init(&c.cluster);
     const char *name = argc > 1 ? argv[1] : "--help";
     int asks_help = strcmp(name, "help") == 0;
     if (strcmp(name, "--version") == 0) return finish(&c, NULL, cli_version(stdout));

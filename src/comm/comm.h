@@ -4,6 +4,7 @@
 #ifndef LS_COMM_COMM_H
 #define LS_COMM_COMM_H
 
+#include <lockstep/context.h>
 #include <lockstep/status.h>
 #include <lockstep/tensor.h>
 
@@ -16,7 +17,7 @@ typedef struct ls_request {
 } ls_request;
 
 typedef struct ls_comm_ops {
-    const char *name;  // "self", "mpi"
+    const char *name;  // "self", "mpi", "tcp"
     void (*destroy)(ls_comm *comm);
     void (*describe)(const ls_comm *comm, char *text, size_t size);
     ls_status (*barrier)(ls_comm *comm);
@@ -47,6 +48,9 @@ struct ls_comm {
     int *host_of;              // (size): host_of[rank]
     int position;
     int any_thread;    // 1: on every worker, threads other than the main one may communicate, one at a time
+    int tag_max;       // the largest tag of a message; 0: INT_MAX
+    int groups;        // made so far of its workers (comm/group.h)
+    int busy;          // 1: another thread communicates
     int32_t *scratch;  // (size, 2): for ls_comm_agree
     // What workers tell each other before each collective call, so that a call that others do not make is an error on all of them.
     uint64_t calls;     // made so far
@@ -74,6 +78,9 @@ int ls_comm_launch_rank(void);
 // (which has messages of its own). Collective on it.
 // Errors: INVALID_ARGUMENT (MPI is not running, or there is no such communicator), UNSUPPORTED (thread level; built without MPI), LIBRARY.
 ls_status ls_comm_create_from(const void *mpi_comm, ls_comm **out);
+// The workers of a list, connected over TCP, without MPI and its launcher: `cluster` as in <lockstep/context.h>, with hosts and task there. Collective.
+// Errors: as ls_context_create_cluster.
+ls_status ls_comm_create_tcp(const ls_cluster *cluster, ls_comm **out);
 // Only this process, MPI untouched. Not collective.
 ls_status ls_comm_create_self(ls_comm **out);
 // Worker 0 of a job that is only planned: `size` workers on `hosts` hosts, as evenly as can be. It knows who is who;

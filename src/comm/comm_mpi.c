@@ -88,6 +88,7 @@ static MPI_Datatype type_of(ls_dtype dtype) {
     case LS_DTYPE_U8: return MPI_UINT8_T;
     case LS_DTYPE_I32: return MPI_INT32_T;
     case LS_DTYPE_F64: return MPI_DOUBLE;
+    case LS_DTYPE_I64: return MPI_INT64_T;
     }
     return MPI_DATATYPE_NULL;
 }
@@ -470,6 +471,9 @@ static ls_status start(mpi_comm *c, int launched, const MPI_Comm *given) {
     MPI_TRY(MPI_Comm_set_errhandler(c->all, MPI_ERRORS_RETURN), "report its errors");
     int mine = provided >= MPI_THREAD_SERIALIZED;
     MPI_TRY(MPI_Allreduce(&mine, &c->head.any_thread, 1, MPI_INT, MPI_MIN, c->all), "agree on threads");
+    int *tag_max, known;
+    MPI_TRY(MPI_Comm_get_attr(MPI_COMM_WORLD, MPI_TAG_UB, &tag_max, &known), "tell its largest tag");
+    if (known) c->head.tag_max = *tag_max;
     MPI_TRY(MPI_Comm_rank(c->all, &c->head.rank), "tell this worker's rank");
     MPI_TRY(MPI_Comm_size(c->all, &c->head.size), "tell how many workers there are");
     return LS_OK;

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -28,6 +29,8 @@ static const ls_option table[] = {
     {"image", LS_OPTION_TEXT, .offset = offsetof(ls_container_settings, image), .metavar = "NAME", .help = "of images"},
     {"label", LS_OPTION_TEXT, .offset = offsetof(ls_container_settings, label), .metavar = "NAME",
      .help = "of classes"},
+    {"channel-order", LS_OPTION_TEXT, .offset = offsetof(ls_container_settings, order), .metavar = "bgr|rgb",
+     .help = "of pixels that are not encoded, as databases may have them"},
     {.name = NULL},
 };
 
@@ -89,6 +92,13 @@ ls_status ls_listing_add(ls_listing *l, ls_record r, int64_t class) {
 static ls_status list_file(const ls_container *c, ls_listing *l, const char *path) {
     struct stat there;
     ls_status status;
+    char inside[4096];
+    if (c->inside && stat(path, &there) == 0 && S_ISDIR(there.st_mode)) {
+        int length = snprintf(inside, sizeof inside, "%s/%s", path, c->inside);
+        if (length < 0 || length >= (int)sizeof inside)
+            return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "the path of a file has more than 4000 bytes");
+        path = inside;
+    }
     l->path = path;
     l->window_size = 0;
     l->fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -130,6 +140,7 @@ static ls_status list_all(const ls_container *c, const char *path, const ls_cont
                        "%s:%s: test=%s and validation-split=%g both say what the test set is: leave one out", c->name,
                        path, s->test, s->split);
     b->kind = c->kind;
+    if (b->kind == LS_RECORDS_DATUM_BGR && s->order && strcmp(s->order, "rgb") == 0) b->kind = LS_RECORDS_DATUM_RGB;
     LS_TRY(list_set(c, &l, LS_RECORDS_TRAIN, path));
     l.settings = &whole;
     whole.split = 0;
@@ -142,6 +153,10 @@ static ls_status list_all(const ls_container *c, const char *path, const ls_cont
 static ls_status read_settings(const ls_container *c, const char *argument, ls_container_settings *s, ls_spec *spec) {
     *s = (ls_container_settings){.channels = 3};
     LS_TRY(ls_spec_read(c->name, argument, table, s, spec));
+    if (s->order && c->kind != LS_RECORDS_DATUM_BGR)
+        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
+                       "%s:%s: its images are files, whose pixels have an order of their own: leave channel-order out",
+                       c->name, spec->text);
     if (s->channels == 1 || s->channels == 3) return LS_OK;
     return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "%s:%s: channels is 1, grey, or 3, in colour, not %d", c->name,
                    spec->text, s->channels);

@@ -11,6 +11,7 @@ typedef struct ls_container_settings {
     const char *image, *label;  // names in a record; NULL: the usual ones
     double split;
     int channels, first_class;
+    const char *order;  // "bgr" or "rgb": of pixels that are not encoded
 } ls_container_settings;
 
 // One file while it is listed.
@@ -30,6 +31,7 @@ typedef struct ls_container {
     const char *name;  // the format's
     ls_records_kind kind;
     ls_status (*list)(ls_listing *listing);  // all of one file
+    const char *inside;                      // the file in a folder, where a path may name one; NULL: none
 } ls_container;
 
 // `size` bytes at `at` of the file. Errors: IO; BAD_DATA (it ends before).

@@ -26,6 +26,8 @@
     X(tar)                                                                                                             \
     X(tfrecord)                                                                                                        \
     X(recordio)                                                                                                        \
+    X(lmdb)                                                                                                            \
+    X(hdf5)                                                                                                            \
     X(digits)                                                                                                          \
     X(shapes)                                                                                                          \
     X(synthetic)

@@ -100,8 +100,7 @@ void ls_feeder_destroy(ls_feeder **feeder) {
 
 static ls_status run_picture(ls_feeder *f, const way *w, const ls_picture *picture, uint32_t epoch, int64_t sample,
                              void *place) {
-    ls_image_file file = {picture->name, picture->bytes, picture->size};
-    ls_status status = ls_preparer_picture(w->preparer, &file, &f->buffer, epoch, (uint64_t)sample, place);
+    ls_status status = ls_preparer_picture(w->preparer, picture, &f->buffer, epoch, (uint64_t)sample, place);
     return status == LS_OK ? LS_OK : ls__source_failed(f->source, sample, status);
 }
 

@@ -72,10 +72,10 @@ static void hash_arrays(const ls_source *s, int64_t index, int rank, int size, u
 
 // Of a picture both the file and its pixels, as decoders differ too. One that cannot be decoded is told of when it is wanted.
 static uint64_t hash_picture(const ls_picture *picture, int channels, ls_image_buffer *buffer) {
-    ls_image_file file = {picture->name, picture->bytes, picture->size};
     uint64_t h = hash_bytes(picture->bytes, picture->size);
     ls_image image;
-    if (ls_image_file_decode(&file, (ls_image_wish){channels, 1}, buffer, &image) != LS_OK) return h;
+    if (ls_image_file_decode(picture, (ls_image_wish){.channels = channels, .shrink = 1}, buffer, &image) != LS_OK)
+        return h;
     h = mix(mix(h, (uint64_t)image.height), (uint64_t)image.width);
     return mix(h, hash_bytes(image.pixels, image.height * image.width * image.channels));
 }

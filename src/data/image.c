@@ -159,6 +159,7 @@ typedef struct kind {
 } kind;
 
 static const kind *kind_of(const ls_image_file *file) {
+    static const kind raw = {"pixels", "", 0, ls__image_raw_header, ls__image_raw};
     static const kind kinds[] = {
         {"a PNG", "\x89PNG\r\n\x1a\n", 8, ls__image_png_header, ls__image_png},
         {"a JPEG", "\xff\xd8\xff", 3, ls__image_jpeg_header, ls__image_jpeg},
@@ -168,6 +169,7 @@ static const kind *kind_of(const ls_image_file *file) {
         {"a TIFF", "MM\0*", 4, NULL, NULL},
         {"a WebP", "RIFF", 4, NULL, NULL},
     };
+    if (file->raw.height) return &raw;
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
         if (file->size >= kinds[i].length && memcmp(file->bytes, kinds[i].signature, (size_t)kinds[i].length) == 0)
             return &kinds[i];
@@ -205,20 +207,19 @@ ls_status ls_image_file_decode(const ls_image_file *file, ls_image_wish wish, ls
 }
 
 // All of an image, or as little of it as still has the pixels that are wanted; in memory of its own.
-static ls_status decode(const char *name, const void *bytes, int64_t size, int channels, int64_t height, int64_t width,
-                        ls_image *out) {
-    ls_image_file file = {name, bytes, size};
-    ls_image_wish wish = {channels, 1};
+static ls_status decode(const ls_image_file *file, int channels, int64_t height, int64_t width, ls_image *out) {
+    ls_image_wish wish = {.channels = channels, .shrink = 1};
     ls_image_buffer buffer = {{NULL}, {0}};
     ls_status status = LS_OK;
     int64_t h, w;
     if (channels != 0 && channels != 1 && channels != 3)
-        return LS_FAIL(LS_STATUS_UNSUPPORTED, "%s: images have 1 channel, grey, or 3, and not %d", name, channels);
+        return LS_FAIL(LS_STATUS_UNSUPPORTED, "%s: images have 1 channel, grey, or 3, and not %d", file->name,
+                       channels);
     if (height > 0 && width > 0) {
-        LS_TRY(ls_image_file_size(&file, &h, &w));
+        LS_TRY(ls_image_file_size(file, &h, &w));
         wish.shrink = ls_image_shrink(h, w, height, width);
     }
-    status = ls_image_file_decode(&file, wish, &buffer, out);
+    status = ls_image_file_decode(file, wish, &buffer, out);
     if (status == LS_OK) buffer.memory[0] = NULL;  // it is the image's
     ls_image_buffer_free(&buffer);
     if (status == LS_OK) return LS_OK;
@@ -231,7 +232,11 @@ ls_status ls_image_decode(const char *name, const void *bytes, int64_t size, int
     *out = (ls_image){.pixels = NULL};
     LS_NEED(name, "name");
     LS_NEED(bytes, "bytes");
-    return decode(name, bytes, size, channels, 0, 0, out);
+    return decode(&(ls_image_file){.name = name, .bytes = bytes, .size = size}, channels, 0, 0, out);
+}
+
+ls_status ls_image_file_load(const ls_image_file *file, int channels, ls_image *out) {
+    return decode(file, channels, 0, 0, out);
 }
 
 void ls_image_free(ls_image *image) {
@@ -281,7 +286,7 @@ ls_status ls_image_path_size(const char *path, int64_t *height, int64_t *width) 
     char *bytes;
     int64_t size;
     LS_TRY(read_path(path, &bytes, &size));
-    ls_image_file file = {path, (const unsigned char *)bytes, size};
+    ls_image_file file = {.name = path, .bytes = (const unsigned char *)bytes, .size = size};
     ls_status status = ls_image_file_size(&file, height, width);
     free(bytes);
     return status;
@@ -294,7 +299,8 @@ ls_status ls_image_read_for(const char *path, int channels, int64_t height, int6
     char *bytes;
     int64_t size;
     LS_TRY(read_path(path, &bytes, &size));
-    ls_status status = decode(path, bytes, size, channels, height, width, out);
+    ls_image_file file = {.name = path, .bytes = (const unsigned char *)bytes, .size = size};
+    ls_status status = decode(&file, channels, height, width, out);
     free(bytes);
     return status;
 }

@@ -10,11 +10,20 @@
 #define LS_IMAGE_MAX_FILE    ((int64_t)256 << 20)  // bytes
 #define LS_IMAGE_MOST_SHRUNK 8
 
-// A file in memory. `name` is for sentences.
+// How pixels lie that are not encoded. `height` 0: they are.
+typedef struct ls_image_raw {
+    int64_t height, width;
+    int channels;
+    int planar;  // 1: (channels, height, width), else (height, width, channels)
+    int bgr;     // 1: the last channel comes first
+} ls_image_raw;
+
+// A file in memory. `name` is for sentences. With `raw` the bytes are pixels, as databases have them.
 typedef struct ls_image_file {
     const char *name;
     const unsigned char *bytes;
     int64_t size;
+    ls_image_raw raw;
 } ls_image_file;
 
 // Memory for pixels that many images go through one after the other. All zero to begin with; freed by ls_image_buffer_free.
@@ -25,10 +34,18 @@ typedef struct ls_image_buffer {
 
 void ls_image_buffer_free(ls_image_buffer *buffer);
 
+// Rows top .. bottom-1 and columns left .. right-1. All zero: the whole image.
+typedef struct ls_image_part {
+    int64_t top, left, bottom, right;
+} ls_image_part;
+
 // What is asked of a file's pixels.
 typedef struct ls_image_wish {
     int channels;  // 1: grey, 3: RGB, 0: as it is
     int shrink;    // 1, 2, 4 or 8: sides divided by it, rounded up
+    // Of the shrunk image, as it is looked at: what will be read of it. Its other pixels are anything; where that saves decoding they are not decoded,
+    // and damage in them is not found. A JPEG that ends too early is.
+    ls_image_part part;
 } ls_image_wish;
 
 // How often, in powers of two up to 8, height x width pixels can be halved and still be at least those that are wanted: the larger
@@ -39,6 +56,8 @@ int ls_image_shrink(int64_t height, int64_t width, int64_t wanted_height, int64_
 ls_status ls_image_file_size(const ls_image_file *file, int64_t *height, int64_t *width);
 // The same of a file on the disk. Errors: as ls_image_read.
 ls_status ls_image_path_size(const char *path, int64_t *height, int64_t *width);
+// All of the image in memory of its own, which ls_image_free frees; `channels` as a wish's. Errors: as ls_image_decode.
+ls_status ls_image_file_load(const ls_image_file *file, int channels, ls_image *out);
 // The image, whose pixels lie in the buffer until it is used again; ls_image_free is not for them. Errors: as ls_image_decode.
 ls_status ls_image_file_decode(const ls_image_file *file, ls_image_wish wish, ls_image_buffer *buffer, ls_image *out);
 
@@ -62,6 +81,10 @@ ls_status ls__image_pixels(const ls_image_file *file, const ls_image_wish *wish,
 // no sense.
 int ls__exif_orientation(const unsigned char *bytes, int64_t size);
 
+// Of pixels that are not encoded. Errors: BAD_DATA (their sizes and bytes do not agree).
+ls_status ls__image_raw_header(const ls_image_file *file, ls_image_header *out);
+ls_status ls__image_raw(const ls_image_file *file, const ls_image_wish *wish, ls_image_buffer *buffer, ls_image *out,
+                        int *shrunk, int *orientation);
 ls_status ls__image_png_header(const ls_image_file *file, ls_image_header *out);
 ls_status ls__image_jpeg_header(const ls_image_file *file, ls_image_header *out);
 // *shrunk is by what the format has shrunk it, the wish or 1; *orientation as above. Pixels are as stored, not turned.
@@ -72,5 +95,7 @@ ls_status ls__image_jpeg(const ls_image_file *file, const ls_image_wish *wish, l
 
 // A PNG file in memory, which the caller frees. `image` is grey or RGB. Errors: OUT_OF_MEMORY.
 ls_status ls__image_png_encode(const ls_image *image, char **bytes, size_t *size);
+// A JPEG file in memory, which the caller frees; `quality` 1 to 100, colours at half the resolution. Errors: OUT_OF_MEMORY, LIBRARY.
+ls_status ls__image_jpeg_encode(const ls_image *image, int quality, char **bytes, size_t *size);
 
 #endif

@@ -67,6 +67,57 @@ static void from_cmyk(const uint8_t *row, int64_t width, int inverted, uint8_t *
         }
 }
 
+// --- parts -----------------------------------------------------------------------------------------------------------
+
+// At the edges of what is decoded colours are interpolated as at those of the image: so many columns beyond what is asked for.
+enum { MARGIN = 8 };
+
+// What is decoded of the image: rows, and the columns that jpeg_crop_scanline makes of those that are wanted, which begin at a block.
+typedef struct region {
+    JDIMENSION top, bottom, left;
+} region;
+
+// After jpeg_start_decompress. From then on jpeg->output_width is that of the region.
+static region find_region(struct jpeg_decompress_struct *jpeg, const ls_image_part *part) {
+    region r = {0, jpeg->output_height, 0};
+    JDIMENSION right = jpeg->output_width;
+    if (part->bottom == 0) return r;
+    r.top = (JDIMENSION)part->top;
+    r.bottom = part->bottom < r.bottom ? (JDIMENSION)part->bottom : r.bottom;
+    r.left = part->left > MARGIN ? (JDIMENSION)part->left - MARGIN : 0;
+    if (part->right + MARGIN < right) right = (JDIMENSION)part->right + MARGIN;
+    JDIMENSION width = right - r.left;
+    if (width < jpeg->output_width) jpeg_crop_scanline(jpeg, &r.left, &width);
+    return r;
+}
+
+// A file that was cut off behind what was decoded of it: its end is looked for. In the data between markers there is none of these.
+static ls_status check_end(struct jpeg_decompress_struct *jpeg, const ls_image_file *file) {
+    const unsigned char *rest = jpeg->src->next_input_byte;
+    if (jpeg_input_complete(jpeg) || jpeg->unread_marker == JPEG_EOI) return LS_OK;
+    for (size_t i = jpeg->src->bytes_in_buffer; i >= 2; i--)
+        if (rest[i - 1] == JPEG_EOI && rest[i - 2] == 0xff) return LS_OK;
+    return ls__image_damaged(file, "it ends before its end is marked");
+}
+
+// Rows of the region, to their places in the whole image.
+static void read_rows(struct jpeg_decompress_struct *jpeg, const region *r, const ls_image *out) {
+    enum { ROWS = 16 };
+    int64_t row = out->width * out->channels;
+    JSAMPARRAY ink = NULL;
+    int cmyk = jpeg->out_color_space == JCS_CMYK;
+    if (cmyk) ink = jpeg->mem->alloc_sarray((j_common_ptr)jpeg, JPOOL_IMAGE, jpeg->output_width * 4, 1);
+    if (r->top > 0) jpeg_skip_scanlines(jpeg, r->top);
+    while (jpeg->output_scanline < r->bottom) {
+        JSAMPROW lines[ROWS];
+        JDIMENSION at = jpeg->output_scanline, count = r->bottom - at < ROWS ? r->bottom - at : ROWS;
+        for (JDIMENSION i = 0; i < count; i++)
+            lines[i] = out->pixels + (int64_t)(at + i) * row + (int64_t)r->left * out->channels;
+        jpeg_read_scanlines(jpeg, cmyk ? ink : lines, cmyk ? 1 : count);
+        if (cmyk) from_cmyk(ink[0], jpeg->output_width, jpeg->saw_Adobe_marker, lines[0]);
+    }
+}
+
 static ls_status read_pixels(struct jpeg_decompress_struct *jpeg, const ls_image_file *file, const ls_image_wish *wish,
                              ls_image_buffer *buffer, ls_image *out, int *shrunk, int *orientation) {
     ls_image_header header;
@@ -80,14 +131,11 @@ static ls_status read_pixels(struct jpeg_decompress_struct *jpeg, const ls_image
     jpeg_start_decompress(jpeg);
     *out = (ls_image){jpeg->output_height, jpeg->output_width, grey ? 1 : 3, NULL};
     LS_TRY(ls__image_pixels(file, wish, buffer, out));
-    int64_t row = out->width * out->channels;
-    JSAMPARRAY ink = NULL;
-    if (cmyk) ink = jpeg->mem->alloc_sarray((j_common_ptr)jpeg, JPOOL_IMAGE, jpeg->output_width * 4, 1);
-    while (jpeg->output_scanline < jpeg->output_height) {
-        JSAMPROW line = out->pixels + (int64_t)jpeg->output_scanline * row;
-        jpeg_read_scanlines(jpeg, cmyk ? ink : &line, 1);
-        if (cmyk) from_cmyk(ink[0], out->width, jpeg->saw_Adobe_marker, line);
-    }
+    // One that is going to be turned is decoded as a whole.
+    const ls_image_part whole = {0};
+    region r = find_region(jpeg, header.orientation == 1 ? &wish->part : &whole);
+    read_rows(jpeg, &r, out);
+    if (jpeg->output_scanline < jpeg->output_height) return check_end(jpeg, file);
     jpeg_finish_decompress(jpeg);
     return LS_OK;
 }

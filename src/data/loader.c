@@ -17,6 +17,7 @@
 #include "base/memory.h"
 
 #define MOST_THREADS 1024
+#define MOST_BROKEN  100  // samples in a row
 
 typedef enum slot_state { SLOT_FREE, SLOT_FILLING, SLOT_READY, SLOT_TAKEN } slot_state;
 
@@ -27,6 +28,8 @@ typedef struct slot {
     ls_status status;  // of its first sample that could not be read: at `failed`, with a sentence
     int64_t failed;
     char message[1024];
+    int64_t replaced;  // samples that others stand in for; why, of one of them
+    char why[512];
 } slot;
 
 typedef struct worker {
@@ -57,6 +60,8 @@ struct ls_loader {
     int64_t taken;  // over all epochs
     int filling;    // threads at work on samples
     int stop;
+    int64_t replaced;  // in batches that were taken
+    char why[512];
     _Atomic int dropping;  // what is being prepared is not wanted any more
     ls_trace *trace;       // where the first thread records; NULL: nowhere
     int trace_name;
@@ -87,6 +92,7 @@ static int take_job(ls_loader *l, job *j) {
         if (l->dealt_samples == 0) {
             s->batch.count = s->left = range.count;
             s->status = LS_OK;
+            s->replaced = 0;
             s->state = range.count ? SLOT_FILLING : SLOT_READY;
         }
         int64_t at = l->dealt_samples, left = range.count - at, most = portion(l, range.count);
@@ -98,24 +104,52 @@ static int take_job(ls_loader *l, job *j) {
     }
 }
 
-// On failure, *failed is the place in the batch of the sample that could not be read. Outside the mutex.
-static ls_status fill(const worker *w, const job *j, int64_t *failed) {
+// What a batch's sample is filled with, and how many of its samples were not what was asked for.
+typedef struct filled {
+    int64_t failed;  // the place in the batch of the sample that could not be read
+    int64_t replaced;
+    char why[512];
+} filled;
+
+static int is_broken(ls_status status) { return status == LS_STATUS_BAD_DATA || status == LS_STATUS_UNSUPPORTED; }
+
+// The sample, or where it is broken one that stands in for it, into place `at`. Who does depends on the files alone.
+static ls_status fill_sample(const worker *w, const job *j, int64_t wanted, int64_t at, filled *f) {
+    const ls_loader *l = w->loader;
     ls_batch *b = &j->slot->batch;
+    int64_t sample = wanted, count = l->config.split.count;
+    ls_status status = ls_feeder_run(w->feeder, w->scratch, j->epoch, sample, b->feed, at);
+    if (is_broken(status) && l->config.replace_broken) {
+        char first[sizeof f->why];
+        snprintf(first, sizeof first, "%s", ls_error_message());
+        for (int n = 1; is_broken(status) && n < MOST_BROKEN && n < count; n++) {
+            sample = (wanted + n) % count;
+            status = ls_feeder_run(w->feeder, w->scratch, j->epoch, sample, b->feed, at);
+        }
+        if (status == LS_OK && f->replaced++ == 0) memcpy(f->why, first, sizeof first);
+    }
+    b->samples[at] = (uint64_t)sample;
+    return status;
+}
+
+// On failure, failed is the place in the batch of the sample that could not be read. Outside the mutex.
+static ls_status fill(const worker *w, const job *j, filled *f) {
     for (int64_t i = 0; i < j->count; i++) {
         if (atomic_load_explicit(&w->loader->dropping, memory_order_relaxed)) return LS_OK;
-        *failed = j->at + i;
-        LS_TRY(ls_feeder_run(w->feeder, w->scratch, j->epoch, j->order[i], b->feed, j->at + i));
-        b->samples[j->at + i] = j->order[i];
+        f->failed = j->at + i;
+        LS_TRY(fill_sample(w, j, j->order[i], j->at + i, f));
     }
     return LS_OK;
 }
 
 // Of several failures the first in the batch is kept, whoever was faster. Under the mutex.
-static void end_job(ls_loader *l, const job *j, ls_status status, int64_t failed) {
+static void end_job(ls_loader *l, const job *j, ls_status status, const filled *f) {
     slot *s = j->slot;
-    if (status != LS_OK && (s->status == LS_OK || failed < s->failed)) {
+    if (f->replaced && s->replaced == 0) memcpy(s->why, f->why, sizeof s->why);
+    s->replaced += f->replaced;
+    if (status != LS_OK && (s->status == LS_OK || f->failed < s->failed)) {
         s->status = status;
-        s->failed = failed;
+        s->failed = f->failed;
         snprintf(s->message, sizeof s->message, "%s", ls_error_message());
     }
     s->left -= j->count;
@@ -139,11 +173,11 @@ static void *run(void *argument) {
         l->filling++;
         pthread_mutex_unlock(&l->mutex);
         double start = trace ? ls_clock() : 0;
-        int64_t failed = 0;
-        ls_status status = fill(w, &j, &failed);
+        filled f = {.failed = 0};
+        ls_status status = fill(w, &j, &f);
         if (trace) ls_trace_add(trace, name, 0, start, ls_clock());
         pthread_mutex_lock(&l->mutex);
-        end_job(l, &j, status, failed);
+        end_job(l, &j, status, &f);
     }
     pthread_mutex_unlock(&l->mutex);
     return NULL;
@@ -355,6 +389,8 @@ ls_status ls_loader_get(ls_loader *l, ls_batch **out, double *waited) {
         if (status == LS_OK) {
             s->state = SLOT_TAKEN;
             *out = &s->batch;
+            if (s->replaced && l->replaced == 0) memcpy(l->why, s->why, sizeof l->why);
+            l->replaced += s->replaced;
         } else {
             memcpy(message, s->message, sizeof message);
             s->state = SLOT_FREE;
@@ -369,6 +405,11 @@ ls_status ls_loader_get(ls_loader *l, ls_batch **out, double *waited) {
         return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
                        "all %d micro-batches of the loader are borrowed; give one back first", l->config.depth);
     return status == LS_OK ? LS_OK : batch_failed(status, message);
+}
+
+int64_t ls_loader_replaced(const ls_loader *l, const char **why) {
+    if (why) *why = l->why;
+    return l->replaced;
 }
 
 void ls_loader_restore(ls_loader *l, ls_batch **batch) {

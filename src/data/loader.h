@@ -25,6 +25,9 @@ typedef struct ls_loader_config {
     int64_t micro_batch;  // largest count of a batch
     int depth;            // batches prepared ahead; at least 1
     int threads;          // that read and prepare; 0: 1. What is in which batch does not depend on it
+    // 1: where a sample is broken (BAD_DATA, UNSUPPORTED), the next one of the split that is not stands in for it, the first behind the last; after a hundred
+    // broken ones in a row the batch fails. 0: the batch fails.
+    int replace_broken;
     // ls_loader_bytes of memory, aligned; NULL: its own. Loaders that never have an epoch at the same time may share it.
     void *memory;
 } ls_loader_config;
@@ -62,6 +65,8 @@ void ls_loader_cancel(ls_loader *loader);
 // and given back, and the next call gets the one after it. Errors: INVALID_ARGUMENT (no batch is left, all are borrowed), those
 // of the source.
 ls_status ls_loader_get(ls_loader *loader, ls_batch **out, double *waited);
+// Samples of the batches taken so far that others stood in for, and the sentence of one of them, the loader's; "" for none. By the thread that takes them.
+int64_t ls_loader_replaced(const ls_loader *loader, const char **why);
 // Gives the borrowed batch back; its memory is reused.
 void ls_loader_restore(ls_loader *loader, ls_batch **batch);
 

@@ -14,11 +14,10 @@ static void look_at_label(const ls_source *s, const ls_sample *sample, ls_sample
 }
 
 static ls_status look_at_picture(const ls_picture *picture, ls_sample_info *info, ls_image *image) {
-    ls_image_file file = {picture->name, picture->bytes, picture->size};
     info->file = picture->name;
     info->bytes = picture->size;  // its label comes from an index
-    if (!image) return ls_image_file_size(&file, &info->height, &info->width);
-    LS_TRY(ls_image_decode(picture->name, picture->bytes, picture->size, 0, image));
+    if (!image) return ls_image_file_size(picture, &info->height, &info->width);
+    LS_TRY(ls_image_file_load(picture, 0, image));
     info->height = image->height;
     info->width = image->width;
     info->channels = image->channels;

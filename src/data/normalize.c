@@ -64,9 +64,8 @@ static void take(partial_sums *p, ls_channel_sums *sums) {
 
 // Of pictures, each of which has rows of its own length.
 static ls_status add_picture(const ls_picture *picture, int channels, ls_image_buffer *buffer, ls_channel_sums *sums) {
-    ls_image_file file = {picture->name, picture->bytes, picture->size};
     ls_image image;
-    LS_TRY(ls_image_file_decode(&file, (ls_image_wish){channels, 1}, buffer, &image));
+    LS_TRY(ls_image_file_decode(picture, (ls_image_wish){.channels = channels, .shrink = 1}, buffer, &image));
     const uint8_t *p = image.pixels;
     for (int64_t i = 0; i < image.height * image.width; i++)
         for (int c = 0; c < channels; c++, p++) {

@@ -76,12 +76,12 @@ static void fill_tables(ls_preparer *p, const ls_augment_draw *draw) {
         }
 }
 
-// A row of the source as wide as the image.
-static const float *source_row(ls_preparer *p, const uint8_t *image, int64_t row) {
-    int64_t n = p->source.dim[1] * p->source.dim[2], slot = row % 2;
+// A row of the source as wide as the image. Nothing but the box is looked at.
+static const float *source_row(ls_preparer *p, const uint8_t *image, const ls_rectangle *box, int64_t row) {
+    int64_t channels = p->source.dim[2], n = p->source.dim[1] * channels, slot = row % 2, from = box->x * channels;
     if (row == p->source.dim[0]) return p->black;
     if (p->held[slot] != row) {
-        widen(image + row * n, n, p->pixels);
+        widen(image + row * n + from, box->width * channels, p->pixels + from);
         ls_resize_row(p->pixels, &p->taps, p->values, p->ready[slot]);
         p->held[slot] = row;
     }
@@ -99,7 +99,8 @@ static void resample(ls_preparer *p, const uint8_t *image, const ls_augment_draw
     int64_t n = p->values, height = p->image.dim[0];
     p->held[0] = p->held[1] = -1;
     for (int64_t y = 0; y < height; y++) {
-        const float *top = source_row(p, image, p->rows.lower[y]), *bottom = source_row(p, image, p->rows.upper[y]);
+        const float *top = source_row(p, image, &draw->box, p->rows.lower[y]);
+        const float *bottom = source_row(p, image, &draw->box, p->rows.upper[y]);
         if (p->dtype == LS_DTYPE_F32)
             ls_resize_blend_f32(top, bottom, p->rows.weight[y], p->offset, p->divisor, n, (float *)out + y * n);
         else
@@ -130,11 +131,12 @@ static int64_t scaled_edge(int64_t edge, int64_t full, int64_t side, int up) {
     return up ? (product + full - 1) / full : product / full;
 }
 
-// The box as it lies in the shrunk image: whole pixels that cover it.
-static void scale_box(ls_rectangle *box, int64_t height, int64_t width, const ls_image *image) {
-    int64_t top = scaled_edge(box->y, height, image->height, 0), left = scaled_edge(box->x, width, image->width, 0);
-    int64_t bottom = scaled_edge(box->y + box->height, height, image->height, 1);
-    int64_t right = scaled_edge(box->x + box->width, width, image->width, 1);
+// The box as it lies in the image shrunk by `by`: whole pixels that cover it.
+static void scale_box(ls_rectangle *box, int64_t height, int64_t width, int by) {
+    int64_t h = (height + by - 1) / by, w = (width + by - 1) / by;
+    int64_t top = scaled_edge(box->y, height, h, 0), left = scaled_edge(box->x, width, w, 0);
+    int64_t bottom = scaled_edge(box->y + box->height, height, h, 1);
+    int64_t right = scaled_edge(box->x + box->width, width, w, 1);
     *box = (ls_rectangle){top, left, bottom - top, right - left};
 }
 
@@ -160,10 +162,11 @@ ls_status ls_preparer_picture(ls_preparer *p, const ls_image_file *file, ls_imag
     LS_TRY(ls_image_file_size(file, &height, &width));
     ls_shape stored = LS_SHAPE(height, width, channels);
     ls_augment_draw draw = ls_augment_sample(p->augment, p->seed, epoch, sample, stored, p->image);
-    ls_image_wish wish = {(int)channels,
-                          ls_image_shrink(draw.box.height, draw.box.width, p->image.dim[0], p->image.dim[1])};
+    ls_image_wish wish = {.channels = (int)channels,
+                          .shrink = ls_image_shrink(draw.box.height, draw.box.width, p->image.dim[0], p->image.dim[1])};
+    scale_box(&draw.box, height, width, wish.shrink);
+    wish.part = (ls_image_part){draw.box.y, draw.box.x, draw.box.y + draw.box.height, draw.box.x + draw.box.width};
     LS_TRY(ls_image_file_decode(file, wish, buffer, &image));
-    scale_box(&draw.box, height, width, &image);
     LS_TRY(set_source(p, image.height, image.width));
     fill_tables(p, &draw);
     resample(p, image.pixels, &draw, out);

@@ -21,6 +21,9 @@ typedef enum ls_records_kind {
     LS_RECORDS_PLAIN,     // nothing
     LS_RECORDS_TFRECORD,  // they end in a checksum of all before, which is checked
     LS_RECORDS_RECORDIO,  // parts are put together
+    // They are Caffe's Datum, which says what the image is; pixels that are not encoded are red, green, blue, or the other way around.
+    LS_RECORDS_DATUM_RGB,
+    LS_RECORDS_DATUM_BGR,
 } ls_records_kind;
 
 typedef struct ls_record_file {

@@ -16,10 +16,12 @@ static void look_at(ls_records_builder *b, const ls_record *r, int channels) {
     if (fd < 0) return;
     if (ls_calloc((int64_t)r->size + 1, 1, &bytes) == LS_OK) {
         ssize_t n = pread(fd, bytes, r->size, r->at + r->skip);
-        ls_image_file file = {"", bytes, n};
-        if (n > 0 && ls_image_file_size(&file, &height, &width) == LS_OK &&
-            height * width * channels > b->picture_bytes)
-            b->picture_bytes = height * width * channels;
+        ls_image_file file = {.name = "", .bytes = bytes, .size = n};
+        int encoded = n > 0 && ls_image_file_size(&file, &height, &width) == LS_OK;
+        // Pixels of a database are as many as their bytes.
+        int pixels = !encoded && (b->kind == LS_RECORDS_DATUM_RGB || b->kind == LS_RECORDS_DATUM_BGR);
+        int64_t bytes_of = encoded ? height * width * channels : pixels ? (int64_t)r->size : 0;
+        if (bytes_of > b->picture_bytes) b->picture_bytes = bytes_of;
         free(bytes);
     }
     close(fd);

@@ -1,6 +1,9 @@
-// A dataset in another format: files of images as they are, other images as PNG.
+// A dataset in another format. Samples are made ready by several threads (rewrite_ready.c), and written in their order by one.
 #define _GNU_SOURCE
 #include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,10 +14,10 @@
 #include "base/output.h"
 #include "data/dataset.h"
 #include "data/image.h"
+#include "data/rewrite.h"
 #include "data/spec.h"
-#include "data/writers.h"
 
-enum { MOST_SHARDS = 1024 };
+enum { MOST_SHARDS = 1024, MOST_SIDE = 4096, MOST_WORKERS = 256 };
 
 typedef struct rewriting {
     const ls_dataset *dataset;
@@ -23,6 +26,7 @@ typedef struct rewriting {
     int test, shards;
     int64_t count;     // samples of the set
     ls_output output;  // the shard's that is written
+    void *library;     // in place of it, where the writer has one
     char name[4096];
     int shard, open;
 } rewriting;
@@ -68,6 +72,10 @@ static void name_shard(rewriting *w) {
 static ls_status close_shard(rewriting *w, ls_status status) {
     if (!w->open) return status;
     w->open = 0;
+    if (w->writer->open) {
+        ls_status closed = w->writer->close(w->library, status == LS_OK);
+        return status == LS_OK ? closed : status;
+    }
     if (status == LS_OK && w->writer->end && w->writer->end(w->output.file) != 0) status = cannot_write(w->name);
     if (ls_output_close(&w->output, w->name, status == LS_OK) != 0 && status == LS_OK) status = cannot_write(w->name);
     return status;
@@ -78,6 +86,14 @@ static ls_status open_shard(rewriting *w, int shard) {
     LS_TRY(close_shard(w, LS_OK));
     w->shard = shard;
     name_shard(w);
+    if (w->writer->open) {
+        // Samples of the shard: those that write_sample puts there.
+        int64_t begin = (shard * w->count + w->shards - 1) / w->shards;
+        ls_writing what = {w->name, ((shard + 1) * w->count + w->shards - 1) / w->shards - begin};
+        LS_TRY(w->writer->open(&what, &w->library));
+        w->open = 1;
+        return LS_OK;
+    }
     if (ls_output_open(w->name, &w->output) != 0) return cannot_write(w->name);
     w->open = 1;
     return LS_OK;
@@ -87,60 +103,112 @@ static ls_status open_shard(rewriting *w, int shard) {
 static ls_status write_sample(rewriting *w, const ls_written *s) {
     if (!w->writer) return write_file(w, s);
     LS_TRY(open_shard(w, (int)(s->number * w->shards / w->count)));
+    if (w->writer->open) return w->writer->put(w->library, s);
     return w->writer->add(w->output.file, s) == 0 ? LS_OK : cannot_write(w->name);
 }
 
-static ls_status take_picture(rewriting *w, const ls_picture *p, ls_written *s) {
-    s->image = p->bytes;
-    s->size = p->size;
-    s->ending = p->size > 0 && *(const unsigned char *)p->bytes == 0x89 ? "png" : "jpg";
-    return write_sample(w, s);
+// --- samples ---------------------------------------------------------------------------------------------------------
+
+enum { TOGETHER = 64 };  // samples of a worker that are made ready before they are written
+
+// What threads make ready: samples from `base` on.
+typedef struct batch {
+    const ls_source *source;
+    const ls_convert_config *config;
+    int64_t base, count;
+    _Atomic int64_t next;
+    ls_ready ready[];  // (count)
+} batch;
+
+typedef struct worker {
+    batch *batch;
+    void *scratch;
+    pthread_t thread;
+    int runs;
+} worker;
+
+static void *make_ready(void *argument) {
+    worker *w = argument;
+    batch *b = w->batch;
+    for (int64_t i; (i = atomic_fetch_add(&b->next, 1)) < b->count;)
+        ls__rewrite_ready(b->source, b->base + i, b->config, w->scratch, &b->ready[i]);
+    return NULL;
 }
 
-static ls_status take_pixels(rewriting *w, ls_shape shape, const void *pixels, ls_written *s) {
-    ls_image image = {shape.dim[0], shape.dim[1], shape.dim[2], (uint8_t *)(uintptr_t)pixels};
-    char *bytes;
-    size_t size;
-    LS_TRY(ls__image_png_encode(&image, &bytes, &size));
-    s->image = (const unsigned char *)bytes;
-    s->size = (int64_t)size;
-    s->ending = "png";
-    ls_status status = write_sample(w, s);
-    free(bytes);
+// The calling thread is one of them. Signals are the main thread's business.
+static void run_workers(batch *b, worker *workers, int count) {
+    sigset_t all, before;
+    atomic_store(&b->next, 0);
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    for (int i = 1; i < count; i++)
+        workers[i].runs = pthread_create(&workers[i].thread, NULL, make_ready, &workers[i]) == 0;
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    make_ready(&workers[0]);
+    for (int i = 1; i < count; i++)
+        if (workers[i].runs) pthread_join(workers[i].thread, NULL);
+}
+
+static ls_status write_batch(rewriting *w, batch *b) {
+    ls_status status = LS_OK;
+    for (int64_t i = 0; i < b->count; i++) {
+        ls_ready *r = &b->ready[i];
+        if (status == LS_OK && r->status != LS_OK) {
+            ls__error_set(r->message);
+            status = ls__fail_passed(r->status, __FILE__, __LINE__);
+        }
+        if (status == LS_OK) status = write_sample(w, &r->written);
+        free(r->memory);
+    }
     return status;
 }
 
-static ls_status take_samples(rewriting *w, const ls_source *source, void *scratch) {
-    int image = ls_fields_find(source->field, source->field_count, "image");
-    int label = ls_fields_find(source->field, source->field_count, "label");
-    for (int64_t i = 0; i < source->count; i++) {
-        ls_sample sample;
-        ls_written s = {.number = i};
-        LS_TRY(ls_source_read(source, i, scratch, &sample));
-        s.class = source->field[label].dtype == LS_DTYPE_U8 ? *(const uint8_t *)sample.field[label]
-                                                            : *(const int32_t *)sample.field[label];
-        if (ls_field_is_picture(&source->field[image]))
-            LS_TRY(take_picture(w, sample.field[image], &s));
-        else
-            LS_TRY(take_pixels(w, source->field[image].shape, sample.field[image], &s));
+static ls_status write_batches(rewriting *w, batch *b, worker *workers, int count) {
+    int64_t most = (int64_t)count * TOGETHER;
+    for (b->base = 0; b->base < b->source->count; b->base += b->count) {
+        int64_t left = b->source->count - b->base;
+        b->count = left < most ? left : most;
+        memset(b->ready, 0, (size_t)b->count * sizeof *b->ready);
+        run_workers(b, workers, count);
+        LS_TRY(write_batch(w, b));
     }
     return LS_OK;
 }
 
+static ls_status take_samples(rewriting *w, const ls_source *source, const ls_convert_config *c) {
+    int count = c->workers > 1 ? c->workers : 1;
+    batch *b;
+    worker *workers = NULL;
+    LS_TRY(ls_calloc(1, (int64_t)sizeof *b + (int64_t)count * TOGETHER * (int64_t)sizeof b->ready[0], &b));
+    b->source = source;
+    b->config = c;
+    ls_status status = ls_calloc(count, sizeof *workers, &workers);
+    for (int i = 0; i < count && status == LS_OK; i++) {
+        workers[i].batch = b;
+        if (source->scratch_bytes) status = ls_memory_alloc(source->scratch_bytes, &workers[i].scratch);
+    }
+    if (status == LS_OK) status = write_batches(w, b, workers, count);
+    for (int i = 0; workers && i < count; i++) ls_memory_free(workers[i].scratch);
+    free(workers);
+    free(b);
+    return status;
+}
+
 // --- a set -----------------------------------------------------------------------------------------------------------
 
-static ls_status write_set(const ls_dataset *d, const ls_writer *writer, const char *path, int test, int shards) {
+static ls_status write_set(const ls_dataset *d, const ls_writer *writer, const char *path, int test,
+                           const ls_convert_config *c) {
     const ls_source *source = test ? d->test : d->train;
     rewriting *w;
-    void *scratch = NULL;
     LS_TRY(ls_calloc(1, sizeof *w, &w));
-    *w = (rewriting){
-        .dataset = d, .writer = writer, .path = path, .test = test, .shards = shards, .count = source->count};
-    ls_status status = LS_OK;
-    if (source->scratch_bytes) status = ls_memory_alloc(source->scratch_bytes, &scratch);
-    if (status == LS_OK) status = take_samples(w, source, scratch);
+    *w = (rewriting){.dataset = d,
+                     .writer = writer,
+                     .path = path,
+                     .test = test,
+                     .shards = test || c->shards < 1 ? 1 : c->shards,
+                     .count = source->count};
+    ls_status status = take_samples(w, source, c);
     status = close_shard(w, status);
-    ls_memory_free(scratch);
     free(w);
     return status;
 }
@@ -158,7 +226,28 @@ static ls_status check_fields(const ls_dataset *d) {
     return LS_OK;
 }
 
-ls_status ls_dataset_convert(const ls_dataset *d, const char *spec, int shards) {
+static ls_status check_config(const ls_dataset *d, const char *format, const ls_writer *writer,
+                              const ls_convert_config *c) {
+    if (c->shards < 0 || c->shards > MOST_SHARDS || (!writer && c->shards > 1))
+        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "%d shards of %s: choose 1 to %d, and 1 for folders", c->shards,
+                       format, MOST_SHARDS);
+    if (c->resize < 0 || c->resize > MOST_SIDE || c->quality < 0 || c->quality > 100 || c->workers < 0 ||
+        c->workers > MOST_WORKERS)
+        return LS_FAIL(
+            LS_STATUS_INVALID_ARGUMENT,
+            "a side of %d pixels, a quality of %d and %d workers were asked for: choose sides up to %d, qualities up "
+            "to 100, and up to %d workers",
+            c->resize, c->quality, c->workers, MOST_SIDE, MOST_WORKERS);
+    if (c->pixels && c->quality)
+        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
+                       "pixels that are not encoded have no quality: leave one of both out");
+    if (c->pixels && !(writer && writer->pixels))
+        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
+                       "%s holds images as PNG or JPEG files: pixels that are not encoded can go to lmdb", format);
+    return check_fields(d);
+}
+
+ls_status ls_dataset_convert(const ls_dataset *d, const char *spec, const ls_convert_config *config) {
     struct {
         const char *test;
     } set = {NULL};
@@ -167,18 +256,17 @@ ls_status ls_dataset_convert(const ls_dataset *d, const char *spec, int shards) 
     ls_spec path;
     LS_NEED(d, "dataset");
     LS_NEED(spec, "spec");
+    ls_convert_config c = config ? *config : (ls_convert_config){.shards = 1};
     snprintf(format, sizeof format, "%.*s", (int)strcspn(spec, ":"), spec);
     const ls_writer *writer = ls_writer_find(format);
     int folders = strcmp(format, "images") == 0;
     if ((!writer && !folders) || !strchr(spec, ':'))
         return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
-                       "%.200s: what is written is images:DIR, tar:FILE, tfrecord:FILE or recordio:FILE", spec);
+                       "%.200s: what is written is images:DIR, tar:FILE, tfrecord:FILE, recordio:FILE or lmdb:DIR",
+                       spec);
     LS_TRY(ls_spec_read(format, strchr(spec, ':') + 1, table, &set, &path));
-    LS_TRY(check_fields(d));
-    if (shards > ls_dataset_train_count(d)) shards = (int)ls_dataset_train_count(d);
-    if (shards < 1 || shards > MOST_SHARDS || (folders && shards > 1))
-        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "%d shards of %s: choose 1 to %d, and 1 for folders", shards, format,
-                       MOST_SHARDS);
+    if (c.shards > ls_dataset_train_count(d)) c.shards = (int)ls_dataset_train_count(d);
+    LS_TRY(check_config(d, format, writer, &c));
     if (folders && set.test)
         return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "images:%s has a folder val for the test set: leave test=%s out",
                        path.text, set.test);
@@ -186,6 +274,6 @@ ls_status ls_dataset_convert(const ls_dataset *d, const char *spec, int shards) 
         return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
                        "the dataset %s has a test set, which would be lost: write %s:%s,test=FILE", d->name, format,
                        path.text);
-    LS_TRY(write_set(d, writer, path.text, 0, shards));
-    return d->test ? write_set(d, writer, folders ? path.text : set.test, 1, 1) : LS_OK;
+    LS_TRY(write_set(d, writer, path.text, 0, &c));
+    return d->test ? write_set(d, writer, folders ? path.text : set.test, 1, &c) : LS_OK;
 }

@@ -5,15 +5,13 @@
 
 #include <lockstep/data.h>
 
+#include "data/image.h"
+
 #define LS_MAX_SAMPLES ((int64_t)1 << 32)  // samples have 32-bit numbers
 
-// A picture: an image as a file has it, PNG or JPEG, whose height and width differ from sample to sample. A field of pictures is of U8 and has
+// A picture: an image as a file or a database has it, whose height and width differ from sample to sample. A field of pictures is of U8 and has
 // the shape (0, 0, channels), and its value is one of these. It is decoded by whoever knows for what (data/image.h).
-typedef struct ls_picture {
-    const char *name;  // of the file, for sentences
-    const void *bytes;
-    int64_t size;
-} ls_picture;
+typedef ls_image_file ls_picture;
 
 static inline int ls_field_is_picture(const ls_field *field) {
     return field->shape.ndim == 3 && field->shape.dim[0] == 0 && field->shape.dim[1] == 0;

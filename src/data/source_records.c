@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "data/crc32c.h"
+#include "data/datum.h"
 #include "data/records.h"
 
 #define MOST_KEPT                                                                                                      \
@@ -37,7 +38,7 @@ static ls_status check_unchanged(const char *path, const ls_record_file *file, i
     if (fstat(fd, &now) != 0) return LS_FAIL(LS_STATUS_IO, "cannot look at %s: %s", path, strerror(errno));
     int64_t changed = (int64_t)now.st_mtim.tv_sec * 1000000000 + now.st_mtim.tv_nsec;
     if (now.st_size == file->bytes && changed == file->changed) return LS_OK;
-    return LS_FAIL(LS_STATUS_BAD_DATA,
+    return LS_FAIL(LS_STATUS_IO,
                    "%s was changed since this run began (%lld bytes then, %lld now): leave the data as they are while "
                    "they are in use, and begin again",
                    path, (long long)file->bytes, (long long)now.st_size);
@@ -110,6 +111,19 @@ static int64_t join_parts(unsigned char *bytes, int64_t size) {
     return to;
 }
 
+// Encoded, as Caffe's tools write it on demand, or pixels.
+static ls_status take_datum(const records_source *s, const char *path, const ls_record *r, unsigned char *bytes,
+                            ls_picture *out) {
+    ls_datum d;
+    const char *wrong = ls_datum_parse(ls_datum_from_memory, bytes, r->bytes, &d);
+    if (wrong || d.data_at != r->skip || d.data_size != r->size)
+        return LS_FAIL(LS_STATUS_BAD_DATA, "%s is damaged: the sample at byte %lld is not what it was: %s", path,
+                       (long long)r->at, wrong ? wrong : "its image lies elsewhere");
+    if (!d.encoded)
+        out->raw = (ls_image_raw){d.height, d.width, (int)d.channels, 1, s->records.kind == LS_RECORDS_DATUM_BGR};
+    return LS_OK;
+}
+
 // What the kind wants, and where the image lies.
 static ls_status finish(const records_source *s, const char *path, const ls_record *r, unsigned char *bytes,
                         ls_picture *out) {
@@ -121,7 +135,9 @@ static ls_status finish(const records_source *s, const char *path, const ls_reco
         return LS_FAIL(LS_STATUS_BAD_DATA,
                        "%s is damaged: the record at byte %lld ends in its image; copy or make it again", path,
                        (long long)r->at);
-    *out = (ls_picture){path, bytes + r->skip, r->size};
+    *out = (ls_picture){.name = path, .bytes = bytes + r->skip, .size = r->size};
+    if (s->records.kind == LS_RECORDS_DATUM_RGB || s->records.kind == LS_RECORDS_DATUM_BGR)
+        return take_datum(s, path, r, bytes, out);
     return LS_OK;
 }
 

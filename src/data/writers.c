@@ -177,8 +177,14 @@ static int recordio_add(FILE *file, const ls_written *s) {
 
 const ls_writer *ls_writer_find(const char *format) {
     static const ls_writer writers[] = {
-        {"tar", tar_add, tar_end}, {"tfrecord", tfrecord_add, NULL}, {"recordio", recordio_add, NULL}};
+        {.format = "tar", .add = tar_add, .end = tar_end},
+        {.format = "tfrecord", .add = tfrecord_add},
+        {.format = "recordio", .add = recordio_add},
+    };
+    static const ls_writer *const libraries[] = {&ls__writer_lmdb};
     for (size_t i = 0; i < sizeof writers / sizeof writers[0]; i++)
         if (strcmp(writers[i].format, format) == 0) return &writers[i];
+    for (size_t i = 0; i < sizeof libraries / sizeof libraries[0]; i++)
+        if (strcmp(libraries[i]->format, format) == 0) return libraries[i];
     return NULL;
 }

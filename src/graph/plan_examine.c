@@ -19,7 +19,8 @@ static double value_at(const void *data, ls_dtype dtype, int64_t i) {
         return value;
     }
     case LS_DTYPE_U8:
-    case LS_DTYPE_I32: break;
+    case LS_DTYPE_I32:
+    case LS_DTYPE_I64: break;
     }
     return 0;
 }

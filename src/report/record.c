@@ -234,6 +234,7 @@ static void add_results(json_t *o, const ls_record_info *info) {
     int64_t skipped = 0;
     for (int i = 0; i < r->epochs; i++) skipped += r->epoch[i].skipped;
     json_object_set_new(o, "steps_skipped", json_integer((json_int_t)skipped));
+    json_object_set_new(o, "samples_replaced", json_integer((json_int_t)r->samples_replaced));
     add_stop(o, info);
     int asked = info->until_accuracy > 0, reached = info->until_epoch > 0;
     json_object_set_new(o, "until_accuracy", asked ? real(info->until_accuracy) : json_null());

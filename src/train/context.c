@@ -5,14 +5,15 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "comm/group.h"
 
 static ls_status join(const void *unused, ls_comm **out) { return ls_comm_create(out); }
 static ls_status alone(const void *unused, ls_comm **out) { return ls_comm_create_self(out); }
 
-static ls_status create(ls_status (*how)(const void *, ls_comm **), const void *mpi_comm, ls_context **out) {
+ls_status ls__context_create(ls_status (*how)(const void *of, ls_comm **out), const void *of, ls_context **out) {
     ls_context *c;
     LS_TRY(ls_calloc(1, sizeof *c, &c));
-    ls_status status = how(mpi_comm, &c->comm);
+    ls_status status = how(of, &c->comm);
     if (status != LS_OK) {
         free(c);
         return ls__fail_passed(status, __FILE__, __LINE__);
@@ -26,20 +27,20 @@ static ls_status create(ls_status (*how)(const void *, ls_comm **), const void *
 ls_status ls_context_create(ls_context **out) {
     LS_NEED(out, "out");
     *out = NULL;
-    return create(join, NULL, out);
+    return ls__context_create(join, NULL, out);
 }
 
 ls_status ls_context_create_with_comm(const void *mpi_comm, ls_context **out) {
     LS_NEED(out, "out");
     *out = NULL;
     if (!mpi_comm) return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "there is no MPI communicator: pass the address of one");
-    return create(ls_comm_create_from, mpi_comm, out);
+    return ls__context_create(ls_comm_create_from, mpi_comm, out);
 }
 
 ls_status ls_context_create_alone(ls_context **out) {
     LS_NEED(out, "out");
     *out = NULL;
-    return create(alone, NULL, out);
+    return ls__context_create(alone, NULL, out);
 }
 
 void ls_context_destroy(ls_context **context) {
@@ -112,4 +113,12 @@ ls_status ls_context_barrier(ls_context *context) {
     LS_NEED(context, "context");
     ls_comm_enter(context->comm, __func__);
     return ls_comm_barrier(context->comm);
+}
+
+ls_status ls_group_create(ls_context *context, ls_group **out) {
+    LS_NEED(out, "out");
+    *out = NULL;
+    LS_NEED(context, "context");
+    ls_comm_enter(context->comm, __func__);
+    return ls__group_all(context->comm, out);
 }

@@ -12,4 +12,7 @@ struct ls_context {
     int64_t rss;  // resident in this process once the job was joined: the program and its libraries
 };
 
+// A context around the communicator that `how` makes of `of`. Errors: its own, OUT_OF_MEMORY.
+ls_status ls__context_create(ls_status (*how)(const void *of, ls_comm **out), const void *of, ls_context **out);
+
 #endif

@@ -147,6 +147,7 @@ ls_loader_config ls__loader_config(const ls_trainer *t, int training) {
         .micro_batch = training ? t->train_shape.micro_batch : t->eval_shape.micro_batch,
         .depth = 3,
         .threads = t->config.loader_threads,
+        .replace_broken = t->choices.replace_broken,
     };
     memcpy(config.feed, t->inputs.feed, sizeof config.feed);
     for (int i = 0; i < t->inputs.count; i++) {

@@ -23,27 +23,33 @@ static void scale_of(ls_normalization normalization, double mean, double deviati
     *divisor = deviation > 0 ? (float)(255 * deviation) : 255;  // a channel that never varies is only moved
 }
 
+ls_status ls__images_recipe(const ls_train_config *c, int64_t channels, const double *mean, const double *deviation,
+                            float *offset, float *divisor, ls_recipe *out) {
+    ls_normalization normalization;
+    LS_TRY(ls_normalization_find(c->normalize, &normalization));
+    if (normalization == LS_NORMALIZATION_DATASET && (!mean || !deviation))
+        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
+                       "images are normalized by mean and deviation of the training set, which are not given");
+    int scaled = normalization != LS_NORMALIZATION_UNIT, measured = normalization == LS_NORMALIZATION_DATASET;
+    for (int64_t i = 0; i < channels && scaled; i++)
+        scale_of(normalization, measured ? mean[i] : 0, measured ? deviation[i] : 0, &offset[i], &divisor[i]);
+    out->offset = scaled ? offset : NULL;
+    out->divisor = scaled ? divisor : NULL;
+    return LS_OK;
+}
+
 ls_status ls_train_prepare_image(const ls_train_config *c, const ls_image *image, ls_shape shape, const double *mean,
                                  const double *deviation, float *out) {
-    ls_normalization normalization;
     ls_preparer *preparer;
     float offset[3], divisor[3];
     LS_NEED(c, "config");
     LS_NEED(image, "image");
     LS_NEED(out, "out");
-    LS_TRY(ls_normalization_find(c->normalize, &normalization));
     if (shape.ndim != 3 || shape.dim[2] != image->channels || image->channels < 1 || image->channels > 3)
         return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "an image of %lld channels was to be prepared for a network of %lld",
                        (long long)image->channels, (long long)(shape.ndim == 3 ? shape.dim[2] : 0));
-    if (normalization == LS_NORMALIZATION_DATASET && (!mean || !deviation))
-        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
-                       "images are normalized by mean and deviation of the training set, which are not given");
     ls_recipe recipe = {.height = shape.dim[0], .width = shape.dim[1]};
-    int scaled = normalization != LS_NORMALIZATION_UNIT, measured = normalization == LS_NORMALIZATION_DATASET;
-    for (int64_t i = 0; i < image->channels && scaled; i++)
-        scale_of(normalization, measured ? mean[i] : 0, measured ? deviation[i] : 0, &offset[i], &divisor[i]);
-    recipe.offset = scaled ? offset : NULL;
-    recipe.divisor = scaled ? divisor : NULL;
+    LS_TRY(ls__images_recipe(c, image->channels, mean, deviation, offset, divisor, &recipe));
     LS_TRY(
         ls_preparer_create(&recipe, LS_SHAPE(image->height, image->width, image->channels), LS_DTYPE_F32, &preparer));
     ls_preparer_run(preparer, image->pixels, 0, 0, out);

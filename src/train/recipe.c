@@ -15,6 +15,7 @@ void ls_train_config_init(ls_train_config *c) {
                            .compress = "none",
                            .algorithm = "auto",
                            .not_finite = "stop",
+                           .broken = "stop",
                            .threads = 1,
                            .loader_threads = 1,
                            .bind = 1,
@@ -157,6 +158,10 @@ ls_status ls__choices_resolve(ls_trainer *t) {
     LS_TRY(ls_compress_find(c->compress, &t->choices.compress));
     LS_TRY(ls_algorithm_find(c->algorithm, &t->choices.algorithm));
     LS_TRY(ls__not_finite_policy(c->not_finite, &t->choices.not_finite));
+    t->choices.replace_broken = strcmp(c->broken, "skip") == 0;
+    if (!t->choices.replace_broken && strcmp(c->broken, "stop") != 0)
+        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "unknown policy '%.64s' for broken samples: there are stop and skip",
+                       c->broken);
     if (!(c->clip_norm >= 0 && c->clip_norm < 1e30))
         return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
                        "the gradient norm to clip at is %g; it must be at least 0 and less than 1e30", c->clip_norm);

@@ -100,16 +100,37 @@ static void put_together(ls_trainer *t, const ls_phase_seconds *all) {
         }
 }
 
+// Of this worker's replicas, and the sentence of one.
+static int64_t count_replaced(const ls_trainer *t, char *text, size_t size) {
+    int64_t count = 0;
+    for (int r = 0; r < t->spread.replicas; r++) {
+        const ls_loader *loaders[] = {t->replica[r].train_loader, t->replica[r].eval_loader};
+        for (int k = 0; k < 2; k++) {
+            const char *why;
+            int64_t replaced = loaders[k] ? ls_loader_replaced(loaders[k], &why) : 0;
+            if (replaced && !count) snprintf(text, size, "%s", why);
+            count += replaced;
+        }
+    }
+    return count;
+}
+
 ls_status ls__results_memory(ls_trainer *t) {
     struct {
         int64_t peak, planned;
         double hidden;
-    } mine = {ls_memory_peak_rss(), t->memory.total.worker, ls_strategy_overlap_seconds(t->strategy)}, *all;
+        int64_t replaced;
+        char broken[sizeof t->history.broken];
+    } mine = {ls_memory_peak_rss(), t->memory.total.worker, ls_strategy_overlap_seconds(t->strategy), 0, ""}, *all;
     ls_history *h = &t->history;
+    mine.replaced = count_replaced(t, mine.broken, sizeof mine.broken);
     LS_TRY(ls_comm_agree(t->comm, ls_calloc(t->comm->size, sizeof *all, &all)));
     ls_status status = ls_comm_allgather(t->comm, &mine, all, sizeof mine);
     h->exchange_hidden = 0;
+    h->replaced = 0;
     for (int r = 0; r < t->comm->size; r++) {
+        h->replaced += all[r].replaced;
+        if (!h->broken[0]) memcpy(h->broken, all[r].broken, sizeof h->broken);
         h->exchange_hidden += all[r].hidden / t->comm->size;
         if (all[r].peak > h->peak_rss) h->peak_rss = all[r].peak;
         if (all[r].planned > h->planned_bytes) h->planned_bytes = all[r].planned;
@@ -222,6 +243,7 @@ ls_status ls_trainer_result(ls_trainer *t, ls_train_result *out) {
                          .buckets = t->bucket_count,
                          .algorithm = ls_strategy_algorithm(t->choices.strategy, t->choices.algorithm, t->comm->hosts),
                          .exchange_hidden = h->exchange_hidden / (here > 0 ? (double)here : 1),
+                         .samples_replaced = h->replaced,
                          .synchronous = t->choices.strategy->synchronous,
                          .global_batch = t->config.batch_size,
                          .micro_batch = t->config.micro_batch,
@@ -237,6 +259,7 @@ ls_status ls_trainer_result(ls_trainer *t, ls_train_result *out) {
     snprintf(r.replicas_reason, sizeof r.replicas_reason, "%s", s->reason);
     t->device->ops->describe(t->device, r.device_description, sizeof r.device_description);
     t->comm->ops->describe(t->comm, r.comm_description, sizeof r.comm_description);
+    snprintf(r.broken_sample, sizeof r.broken_sample, "%s", h->broken);
     snprintf(r.probe, sizeof r.probe, "%s", h->probe);
     LS_TRY(ls__results_digest(t, r.weights_digest));
     *out = r;

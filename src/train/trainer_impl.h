@@ -48,6 +48,7 @@ typedef struct ls_choices {
     int compress;  // 1: gradients and their sums are bf16
     ls_algorithm algorithm;
     ls_not_finite not_finite;
+    int replace_broken;  // 1: samples that cannot be decoded are replaced
     const ls_strategy_ops *strategy;
 } ls_choices;
 
@@ -181,6 +182,8 @@ typedef struct ls_history {
     int64_t peak_rss, planned_bytes;  // the largest worker's; gathered after fit
     char probe[65];                   // what all hosts computed alike; "": there is one host
     double exchange_hidden;           // seconds in all steps, mean over workers; gathered after fit
+    int64_t replaced;                 // broken samples, on all workers; gathered likewise
+    char broken[320];                 // of one of them; "": there is none
 } ls_history;
 
 struct ls_trainer {
@@ -259,6 +262,10 @@ int64_t ls__decoding_bytes(const ls_trainer *trainer);  // and of what they deco
 
 // images.c. Size, augmentation and normalization from the options: what one worker can find wrong alone.
 ls_status ls__images_resolve(ls_trainer *trainer);
+// The part of a recipe that normalization is, without a trainer: `mean` and `deviation` (channels) of pixel / 255 may be NULL where the config does
+// not take them. offset and divisor, (channels), are the recipe's from then on. Errors: INVALID_ARGUMENT.
+ls_status ls__images_recipe(const ls_train_config *config, int64_t channels, const double *mean,
+                            const double *deviation, float *offset, float *divisor, ls_recipe *out);
 // The numbers of the normalization, of which some are measured. Collective.
 ls_status ls__images_normalize(ls_trainer *trainer);
 

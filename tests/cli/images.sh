@@ -65,8 +65,10 @@ run 0 "$lockstep" convert "$data" "tar:$c/t.tar,test=$c/v.tar"
 says "30 and 9 samples written"
 run 0 "$lockstep" convert "$data" "tfrecord:$c/t.tfr,test=$c/v.tfr" --shards 4
 run 0 "$lockstep" convert "$data" "recordio:$c/t.rec,test=$c/v.rec"
+run 0 "$lockstep" convert "$data" "lmdb:$c/t_lmdb,test=$c/v_lmdb" --workers 3
 run 0 "$lockstep" convert "tfrecord:$c/t-{00000..00003}-of-00004.tfr,test=$c/v.tfr" "images:$c/again"
-for other in "tar:$c/t.tar,test=$c/v.tar" "tfrecord:$c/t-*.tfr,test=$c/v.tfr" "recordio:$c/t.rec,test=$c/v.rec" "images:$c/again"; do
+for other in "tar:$c/t.tar,test=$c/v.tar" "tfrecord:$c/t-*.tfr,test=$c/v.tfr" "recordio:$c/t.rec,test=$c/v.rec" "images:$c/again" \
+    "lmdb:$c/t_lmdb,test=$c/v_lmdb"; do
     # shellcheck disable=SC2046,SC2086
     run 0 "$lockstep" train mnist-linear --data "$other" $recipe $(workers 2)
     [ "$(digest)" = "$same" ] || wrong "$other: $(digest), and in folders $same"
@@ -77,6 +79,19 @@ memory=$(digest)
 run 0 "$lockstep" convert synthetic:9x9x3,4,60,20 "recordio:$c/s.rec,test=$c/s-test.rec"
 run 0 "$lockstep" train mnist-linear --data "recordio:$c/s.rec,test=$c/s-test.rec" --image-size 9 --device ref --epochs 1 --batch-size 8
 [ "$(digest)" = "$memory" ] || wrong "pixels in records: $(digest), and in memory $memory"
+run 0 "$lockstep" convert synthetic:9x9x3,4,60,20 "lmdb:$c/s,test=$c/s-test" --pixels
+run 0 "$lockstep" train mnist-linear --data "lmdb:$c/s,test=$c/s-test" --image-size 9 --device ref --epochs 1 --batch-size 8
+[ "$(digest)" = "$memory" ] || wrong "pixels in a database: $(digest), and in memory $memory"
+refuses 1 "is there already: name another folder" "$lockstep" convert "$data" "lmdb:$c/t_lmdb,test=$c/v2"
+# Smaller, by any number of threads: the same files.
+for threads in 1 3; do
+    run 0 "$lockstep" convert "$data" "tar:$c/small-$threads.tar,test=$c/small-test-$threads.tar" --resize 12 --quality 80 --workers $threads
+done
+cmp -s "$c/small-1.tar" "$c/small-3.tar" || wrong "three threads convert to other files than one"
+run 0 "$lockstep" data "tar:$c/small-1.tar,test=$c/small-test-1.tar" --json "$c/small.json"
+grep -q '"least": 12' "$c/small.json" || wrong "the shorter side is not 12: $(cat "$c/small.json")"
+refuses 1 "pixels that are not encoded can go to lmdb" "$lockstep" convert "$data" "tar:$c/p.tar,test=$c/q.tar" --pixels
+refuses 1 "have no quality" "$lockstep" convert "$data" "lmdb:$c/p,test=$c/q" --pixels --quality 90
 refuses 1 "has a test set, which would be lost" "$lockstep" convert "$data" "tar:$c/lost.tar"
 refuses 1 "what is written is images:DIR, tar:FILE" "$lockstep" convert "$data" "zip:$c/x.zip"
 refuses 1 "cannot write $here/nowhere/x.tar" "$lockstep" convert "$data" "tar:$here/nowhere/x.tar,test=$c/y.tar"
@@ -96,6 +111,20 @@ for way in "" "$(workers 2)"; do
     # shellcheck disable=SC2046,SC2086
     run 1 "$lockstep" train mnist-linear --data "$data" --device ref --epochs 1 --batch-size 8 $way
     complains "trees/train/ash/001.jpg is damaged"
+done
+
+# Another stands in for it, the same one for any number of workers and threads.
+recipe="--image-size 16 --augment resized-crop,flip --device ref --epochs 2 --batch-size 8 --micro-batch 2 --verbose 2 --broken skip"
+# shellcheck disable=SC2086
+run 0 "$lockstep" train mnist-linear --data "$data" $recipe --record "$here/broken.json"
+says "Broken samples"
+says "trees/train/ash/001.jpg is damaged"
+grep -q '"samples_replaced": 2,' "$here/broken.json" || wrong "samples_replaced is not 2"
+skipped=$(digest)
+for way in "--replicas 3 --loader-threads 3" "$(workers 3)"; do
+    # shellcheck disable=SC2086
+    run 0 "$lockstep" train mnist-linear --data "$data" $recipe $way
+    [ "$(digest)" = "$skipped" ] || wrong "$way: with a broken file $(digest), and alone $skipped"
 done
 
 # What there is, and what is broken in it: all of it, in one go.

@@ -23,6 +23,10 @@ does plan mnist-mlp --memory 1G --batch-size 64
 does bench mnist-mlp --layers --steps 4 --batch-size 64 --micro-batch 16
 says "A micro-batch"
 does bench mnist-mlp --json --no-floor --steps 4 --batch-size 64 --micro-batch 16
+does bench data digits --seconds 0.2 --augment flip --batch-size 8
+says "of a processor second"
+does bench data digits --seconds 0.2 --json --loader-threads 2
+says '"images_per_second_per_thread"'
 if [ -n "$mpirun" ]; then
     does bench exchange --to 64 --workers 2
     matches '^ +64  +[0-9.]+ .* [0-9.]+$'

@@ -1,4 +1,4 @@
-// Fuzzes the readers of containers, tar, TFRecord and RecordIO, and of tables (csv). The first byte of an input says which, and whether checksums are mended before; the
+// Fuzzes the readers of containers, tar, TFRecord, RecordIO and LMDB, and of tables (csv). The first byte of an input says which, and whether checksums are mended before; the
 // rest is the file.
 //
 // With clang's libFuzzer (cmake -DLS_FUZZ=ON) that looks for inputs of its own. Built without, as it always is, main() below
@@ -26,7 +26,7 @@
         }                                                                                                              \
     } while (0)
 
-enum { MEND = 4, TABLE = 3 };  // in the first byte: beside the format; the fourth
+enum { MEND = 8, TABLE = CONTAINERS, KINDS };  // in the first byte: beside the format; the one behind the containers
 
 static uint64_t number(const uint8_t *p, int bytes) {
     uint64_t value = 0;
@@ -72,6 +72,8 @@ static void read_all(const ls_source *s) {
         MUST(p->size >= 0 && bytes + p->size <= (unsigned char *)scratch + s->scratch_bytes);
         for (int64_t k = 0; k < p->size; k++) sum += bytes[k];
         MUST(sum <= 255 * (uint64_t)p->size);
+        ls_image image;
+        if (p->raw.height && p->size < 1 << 16 && ls_image_file_load(p, 3, &image) == LS_OK) ls_image_free(&image);
         int32_t class = *(const int32_t *)sample.field[1];
         MUST(class >= 0 && class < s->field[1].classes);
     }
@@ -83,7 +85,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     static int fd = -1;
     static ls_data_host *host;
     if (size < 1 || size > 1 << 20) return 0;
-    int format = data[0] % 4;
+    int format = data[0] % MEND % KINDS;
     uint8_t *copy = malloc(size);
     memcpy(copy, data + 1, size - 1);
     if (data[0] & MEND) mend(format, copy, size - 1);
@@ -140,9 +142,9 @@ static image_file make(int format) {
 
 static void try_one(void) {
     static image_file good[TABLE + 1];
-    uint8_t first = (uint8_t)(draw(TABLE + 1) | (draw(4) ? MEND : 0));
-    image_file *g = &good[first & 3], input = {NULL, 0, 0}, f = {NULL, 0, 0};
-    if (!g->bytes) *g = make(first & 3);
+    uint8_t first = (uint8_t)(draw(KINDS) | (draw(4) ? MEND : 0));
+    image_file *g = &good[first % MEND], input = {NULL, 0, 0}, f = {NULL, 0, 0};
+    if (!g->bytes) *g = make(first % MEND);
     image_add(&f, g->bytes, g->size);
     for (uint32_t i = draw(5); i; i--) spoil(&f);
     image_add(&input, &first, 1);

@@ -27,14 +27,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 // What can be read can be read smaller, with the sizes that its header alone tells.
 static void shrink(const uint8_t *bytes, size_t size, int channels, const ls_image *image) {
-    ls_image_file file = {"input", bytes, (int64_t)size};
+    ls_image_file file = {.name = "input", .bytes = bytes, .size = (int64_t)size};
     ls_image_buffer buffer = {{NULL}, {0}};
     int64_t height, width;
     ls_image small;
     MUST(ls_image_file_size(&file, &height, &width) == LS_OK);
     MUST(height == image->height && width == image->width);
     for (int by = 2; by <= 8; by *= 2) {
-        if (ls_image_file_decode(&file, (ls_image_wish){channels, by}, &buffer, &small) != LS_OK) continue;
+        if (ls_image_file_decode(&file, (ls_image_wish){.channels = channels, .shrink = by}, &buffer, &small) != LS_OK)
+            continue;
         MUST(small.height == (height + by - 1) / by && small.width == (width + by - 1) / by);
         MUST(small.channels == image->channels);
     }

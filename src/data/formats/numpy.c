@@ -1,7 +1,8 @@
-// "numpy:FILE.npz": arrays as numpy.savez writes them, plain or compressed. Images (samples, height, width) or (samples, height, width, channels), pixels or
+// "numpy:FILE.npz": arrays as numpy.savez writes them, plain or compressed; "numpy:IMAGES.npy,labels=FILE.npy": as numpy.save does. Images (samples, height, width) or (samples, height, width, channels), pixels or
 // floating numbers, and a class for each. In memory, once per host.
 #include <errno.h>
 #include <fcntl.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,6 +14,7 @@
 #include "base/memory.h"
 #include "data/dataset.h"
 #include "data/formats/npz.h"
+#include "data/spec.h"
 
 enum { IMAGES, LABELS, TEST_IMAGES, TEST_LABELS, ARRAYS, MOST_MEMBERS = 256 };
 #define MOST_END     ((int64_t)1 << 16)
@@ -23,14 +25,29 @@ typedef struct part {
     ls__npy array;
     int64_t at, packed, bytes;  // of the member's data; unpacked with its header
     int deflated, there;
+    int file;        // of the plan's paths, that it lies in
     char name[160];  // for sentences
 } part;
 
 typedef struct plan {
-    char path[4096];
+    char path[ARRAYS][4096];  // of an archive the first alone
     part part[ARRAYS];
     int32_t most_class[2];  // of labels, once they are read
 } plan;
+
+typedef struct settings {
+    const char *labels, *test, *test_labels;
+} settings;
+
+static const ls_option table[] = {
+    {"labels", LS_OPTION_TEXT, .offset = offsetof(settings, labels), .metavar = "FILE.npy",
+     .help = "the classes, of an array by itself"},
+    {"test", LS_OPTION_TEXT, .offset = offsetof(settings, test), .metavar = "FILE.npy",
+     .help = "the images of the test set, beside"},
+    {"test-labels", LS_OPTION_TEXT, .offset = offsetof(settings, test_labels), .metavar = "FILE.npy",
+     .help = "and their classes"},
+    {.name = NULL},
+};
 
 // As Keras, MedMNIST and people name them.
 static const char *const names[][ARRAYS] = {{"x_train", "y_train", "x_test", "y_test"},
@@ -120,19 +137,19 @@ static ls_status describe_archive(plan *p, int fd, const ls__zip_member *list, i
         const ls__zip_member *images = find_member(list, count, names[k][IMAGES]),
                              *labels = find_member(list, count, names[k][LABELS]);
         if (!images || !labels) continue;
-        LS_TRY(describe_member(fd, p->path, images, &p->part[IMAGES]));
-        LS_TRY(describe_member(fd, p->path, labels, &p->part[LABELS]));
+        LS_TRY(describe_member(fd, p->path[0], images, &p->part[IMAGES]));
+        LS_TRY(describe_member(fd, p->path[0], labels, &p->part[LABELS]));
         images = find_member(list, count, names[k][TEST_IMAGES]);
         labels = find_member(list, count, names[k][TEST_LABELS]);
         if (!images || !labels) return LS_OK;
-        LS_TRY(describe_member(fd, p->path, images, &p->part[TEST_IMAGES]));
-        return describe_member(fd, p->path, labels, &p->part[TEST_LABELS]);
+        LS_TRY(describe_member(fd, p->path[0], images, &p->part[TEST_IMAGES]));
+        return describe_member(fd, p->path[0], labels, &p->part[TEST_LABELS]);
     }
     return LS_FAIL(LS_STATUS_BAD_DATA,
                    "%s has no arrays x_train and y_train, train_images and train_labels, images and labels, or x and "
                    "y: save it by "
                    "numpy.savez(file, x_train=..., y_train=..., x_test=..., y_test=...)",
-                   p->path);
+                   p->path[0]);
 }
 
 static ls_status check_images(const plan *p, int which) {
@@ -143,46 +160,94 @@ static ls_status check_images(const plan *p, int which) {
             LS_STATUS_BAD_DATA,
             "%s: %s has %d dimensions of type %c%d: images are (samples, height, width) or (samples, height, width, "
             "channels) of uint8 or float32",
-            p->path, p->part[which].name, a->ndim, a->type, a->width);
+            p->path[p->part[which].file], p->part[which].name, a->ndim, a->type, a->width);
     if ((labels->ndim != 1 && !(labels->ndim == 2 && labels->dim[1] == 1)) || labels->type == 'f')
-        return LS_FAIL(LS_STATUS_BAD_DATA, "%s: %s is no whole number for each sample", p->path,
+        return LS_FAIL(LS_STATUS_BAD_DATA, "%s: %s is no whole number for each sample", p->path[p->part[which].file],
                        p->part[which + 1].name);
     if (labels->dim[0] != a->dim[0])
-        return LS_FAIL(LS_STATUS_BAD_DATA, "%s has %lld images and %lld classes of them", p->path, (long long)a->dim[0],
-                       (long long)labels->dim[0]);
+        return LS_FAIL(LS_STATUS_BAD_DATA, "%s has %lld images and %lld classes of them", p->path[p->part[which].file],
+                       (long long)a->dim[0], (long long)labels->dim[0]);
     int same = a->ndim == first->ndim && a->type == first->type;
     for (int d = 1; d < a->ndim && same; d++) same = a->dim[d] == first->dim[d];
     if (same) return LS_OK;
     return LS_FAIL(LS_STATUS_BAD_DATA, "%s: the images to test with have another shape or type than those to train on",
-                   p->path);
+                   p->path[p->part[which].file]);
 }
 
-static ls_status describe(const char *path, plan *p) {
-    struct stat there;
+static ls_status describe_zip(plan *p, int fd, int64_t total) {
     ls__zip_member *list = NULL;
     uint8_t *end = NULL;
     int count;
-    if (snprintf(p->path, sizeof p->path, "%s", path) >= (int)sizeof p->path)
-        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "the path of a file has more than 4000 bytes");
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0 || fstat(fd, &there) != 0 || !S_ISREG(there.st_mode)) {
-        ls_status status = LS_FAIL(fd < 0 && errno == ENOENT ? LS_STATUS_NOT_FOUND : LS_STATUS_IO, "cannot read %s: %s",
-                                   path, fd < 0 ? strerror(errno) : "it is no file");
-        if (fd >= 0) close(fd);
-        return status;
-    }
-    int64_t total = there.st_size, size = total < MOST_END ? total : MOST_END;
+    int64_t size = total < MOST_END ? total : MOST_END;
     ls_status status = ls_calloc(MOST_MEMBERS, sizeof *list, &list);
     if (status == LS_OK) status = ls_calloc(size + 1, 1, &end);
-    if (status == LS_OK) status = read_at(fd, path, total - size, size, end);
-    if (status == LS_OK) status = ls__zip_directory(path, end, size, total, list, MOST_MEMBERS, &count);
+    if (status == LS_OK) status = read_at(fd, p->path[0], total - size, size, end);
+    if (status == LS_OK) status = ls__zip_directory(p->path[0], end, size, total, list, MOST_MEMBERS, &count);
     if (status == LS_OK) status = describe_archive(p, fd, list, count);
-    for (int w = 0; w < ARRAYS && status == LS_OK; w += 2)
-        if (p->part[w].there) status = check_images(p, w);
-    close(fd);
     free(list);
     free(end);
     return status;
+}
+
+// An array by itself. Its name is the file's.
+static ls_status describe_array(plan *p, int fd, int64_t total, int which) {
+    uint8_t head[LS__NPY_HEAD];
+    const char *path = p->path[which], *slash = strrchr(path, '/');
+    part *q = &p->part[which];
+    int64_t size = total < LS__NPY_HEAD ? total : LS__NPY_HEAD;
+    *q = (part){.packed = total, .bytes = total, .there = 1, .file = which};
+    snprintf(q->name, sizeof q->name, "%.150s", slash ? slash + 1 : path);
+    LS_TRY(read_at(fd, path, 0, size, head));
+    return ls__npy_parse(path, head, size, total, &q->array);
+}
+
+static ls_status open_path(const char *path, int *fd, int64_t *total) {
+    struct stat there;
+    *fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (*fd >= 0 && fstat(*fd, &there) == 0 && S_ISREG(there.st_mode)) {
+        *total = there.st_size;
+        return LS_OK;
+    }
+    ls_status status = LS_FAIL(*fd < 0 && errno == ENOENT ? LS_STATUS_NOT_FOUND : LS_STATUS_IO, "cannot read %s: %s",
+                               path, *fd < 0 ? strerror(errno) : "it is no file");
+    if (*fd >= 0) close(*fd);
+    return status;
+}
+
+// A file of the plan: an archive, which only the first may be, or array number `which`.
+static ls_status describe_file(plan *p, const char *path, int which, int *is_array) {
+    uint8_t first[6] = "";
+    int fd;
+    int64_t total;
+    if (snprintf(p->path[which], sizeof p->path[which], "%s", path) >= (int)sizeof p->path[which])
+        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "the path of a file has more than 4000 bytes");
+    LS_TRY(open_path(path, &fd, &total));
+    ls_status status = read_at(fd, path, 0, total < 6 ? total : 6, first);
+    *is_array = which > 0 || memcmp(first, "\x93NUMPY", 6) == 0;
+    if (status == LS_OK) status = *is_array ? describe_array(p, fd, total, which) : describe_zip(p, fd, total);
+    close(fd);
+    return status;
+}
+
+static ls_status describe(const char *path, const settings *s, plan *p) {
+    const char *others[] = {NULL, s->labels, s->test, s->test_labels};
+    int is_array, given = s->labels || s->test || s->test_labels;
+    LS_TRY(describe_file(p, path, IMAGES, &is_array));
+    if (!is_array && given)
+        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
+                       "numpy:%s is an archive, in which all is found by name: leave labels, test and test-labels out",
+                       path);
+    if (is_array && (!s->labels || !s->test != !s->test_labels))
+        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
+                       "numpy:%s is an array of images alone: name the file of their classes, labels=FILE.npy, and for "
+                       "a test set both test= and "
+                       "test-labels=",
+                       path);
+    for (int i = LABELS; i < ARRAYS; i++)
+        if (others[i]) LS_TRY(describe_file(p, others[i], i, &is_array));
+    for (int w = 0; w < ARRAYS; w += 2)
+        if (p->part[w].there) LS_TRY(check_images(p, w));
+    return LS_OK;
 }
 
 // --- all workers: reading --------------------------------------------------------------------------------------------
@@ -198,8 +263,8 @@ static ls_status take_labels(const plan *p, const part *q, const uint8_t *values
     for (int64_t i = 0; i < q->array.count; i++) {
         int64_t class = whole(&q->array, values + i * q->array.width);
         if (class < 0 || class >= MOST_CLASSES)
-            return LS_FAIL(LS_STATUS_BAD_DATA, "%s: value %lld of %s is no class: they go from 0 to %d", p->path,
-                           (long long)i, q->name, MOST_CLASSES - 1);
+            return LS_FAIL(LS_STATUS_BAD_DATA, "%s: value %lld of %s is no class: they go from 0 to %d",
+                           p->path[q->file], (long long)i, q->name, MOST_CLASSES - 1);
         out[i] = (int32_t) class;
         if (out[i] > *most) *most = out[i];
     }
@@ -210,21 +275,22 @@ static ls_status take_labels(const plan *p, const part *q, const uint8_t *values
 static ls_status read_values(const plan *p, const part *q, uint8_t *out) {
     int64_t head = q->array.header_bytes, size = q->array.bytes, got = size;
     uint8_t *packed = NULL;
-    int fd = open(p->path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0) return LS_FAIL(LS_STATUS_IO, "cannot read %s: %s", p->path, strerror(errno));
+    int fd = open(p->path[q->file], O_RDONLY | O_CLOEXEC);
+    if (fd < 0) return LS_FAIL(LS_STATUS_IO, "cannot read %s: %s", p->path[q->file], strerror(errno));
     ls_status status = LS_OK;
     if (!q->deflated) {
-        status = read_at(fd, p->path, q->at + head, size, out);
+        status = read_at(fd, p->path[q->file], q->at + head, size, out);
     } else {
         status = ls_calloc(q->packed + 1, 1, &packed);
-        if (status == LS_OK) status = read_at(fd, p->path, q->at, q->packed, packed);
-        if (status == LS_OK) status = unpack(p->path, q, packed, q->packed, head, out, size, &got);
+        if (status == LS_OK) status = read_at(fd, p->path[q->file], q->at, q->packed, packed);
+        if (status == LS_OK) status = unpack(p->path[q->file], q, packed, q->packed, head, out, size, &got);
     }
     free(packed);
     close(fd);
     LS_TRY(status);
     if (got == size) return LS_OK;
-    return LS_FAIL(LS_STATUS_BAD_DATA, "%s: %s is damaged: it unpacks to fewer bytes than are said", p->path, q->name);
+    return LS_FAIL(LS_STATUS_BAD_DATA, "%s: %s is damaged: it unpacks to fewer bytes than are said", p->path[q->file],
+                   q->name);
 }
 
 static ls_status load(plan *p, int which, char *to) {
@@ -264,9 +330,12 @@ static ls_status numpy_open(ls_data_host *host, const char *argument, ls_dataset
     void *block;
     char *to[ARRAYS];
     int64_t bytes = 0;
+    settings s = {NULL, NULL, NULL};
+    ls_spec spec;
+    LS_TRY(host->agree(host->self, ls_spec_read("numpy", argument, table, &s, &spec)));
     LS_TRY(host->agree(host->self, host->alloc(host->self, (int64_t)sizeof(plan), &block)));
     plan *p = block;
-    LS_TRY(host->agree(host->self, host->rank == 0 ? describe(argument, p) : LS_OK));
+    LS_TRY(host->agree(host->self, host->rank == 0 ? describe(spec.text, &s, p) : LS_OK));
     LS_TRY(host->barrier(host->self));
     for (int i = 0; i < ARRAYS; i++) bytes += room_of(&p->part[i], i);
     LS_TRY(host->agree(host->self, host->alloc(host->self, bytes, &block)));
@@ -287,7 +356,8 @@ const ls_format ls_format_numpy = {
     .help =
         "arrays as numpy.savez writes them: x_train (samples, height, width[, channels]) of uint8 or float32, y_train, "
         "and x_test and "
-        "y_test where there are some",
+        "y_test where there are some; or one by one, as numpy.save does: "
+        "numpy:X.npy,labels=Y.npy,test=X.npy,test-labels=Y.npy",
     .argument = "FILE.npz",
     .open = numpy_open,
 };

@@ -86,7 +86,7 @@ static ls_status list(ls_listing *l) {
 }
 
 static ls_status recordio_open(ls_data_host *host, const char *argument, ls_dataset *out) {
-    static const ls_container container = {"recordio", LS_RECORDS_RECORDIO, list};
+    static const ls_container container = {.name = "recordio", .kind = LS_RECORDS_RECORDIO, .list = list};
     return ls_container_open(&container, host, argument, out);
 }
 

@@ -194,7 +194,7 @@ static ls_status list(ls_listing *l) {
 }
 
 static ls_status tar_open(ls_data_host *host, const char *argument, ls_dataset *out) {
-    static const ls_container container = {"tar", LS_RECORDS_PLAIN, list};
+    static const ls_container container = {.name = "tar", .kind = LS_RECORDS_PLAIN, .list = list};
     return ls_container_open(&container, host, argument, out);
 }
 

@@ -184,7 +184,7 @@ static ls_status list(ls_listing *l) {
 }
 
 static ls_status tfrecord_open(ls_data_host *host, const char *argument, ls_dataset *out) {
-    static const ls_container container = {"tfrecord", LS_RECORDS_TFRECORD, list};
+    static const ls_container container = {.name = "tfrecord", .kind = LS_RECORDS_TFRECORD, .list = list};
     return ls_container_open(&container, host, argument, out);
 }
 

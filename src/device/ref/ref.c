@@ -97,6 +97,7 @@ static double widen_one(const void *from, ls_dtype dtype, int64_t i) {
     case LS_DTYPE_I32: return ((const int32_t *)from)[i];
     case LS_DTYPE_U8: return ((const uint8_t *)from)[i];
     case LS_DTYPE_F64: return ((const double *)from)[i];
+    case LS_DTYPE_I64: return (double)((const int64_t *)from)[i];
     case LS_DTYPE_F32: break;
     }
     return ((const float *)from)[i];

@@ -1,0 +1,206 @@
+// Images and classes in HDF5 files: the layouts that Keras's and Caffe's users write, in one piece and packed, on any number of workers; a sentence for what is
+// wrong with one.
+#define _GNU_SOURCE
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+#include <hdf5.h>
+
+#include "base/memory.h"
+#include "data_team.h"
+
+enum { COUNT = 7, HIGH = 4, WIDE = 5, CHANNELS = 3, PIXELS = HIGH * WIDE * CHANNELS };
+
+static char path[] = "/tmp/lockstep-hdf5-XXXXXX", other[64];
+
+static int set_up(void **state) {
+    int fd = mkstemp(path);
+    snprintf(other, sizeof other, "%s-test", path);
+    return fd < 0 ? -1 : close(fd);
+}
+
+static int tear_down(void **state) {
+    unlink(other);
+    return unlink(path);
+}
+
+// --- files -----------------------------------------------------------------------------------------------------------
+
+static int pixel(int64_t sample, int y, int x, int c) { return (int)(41 * sample + 13 * y + 5 * x + 3 * c) % 256; }
+
+static void put(hid_t file, const char *name, hid_t stored, hid_t given, const void *values, int packed, int ndim,
+                const hsize_t *dim) {
+    hid_t space = H5Screate_simple(ndim, dim, NULL), how = H5Pcreate(H5P_DATASET_CREATE),
+          links = H5Pcreate(H5P_LINK_CREATE);
+    hsize_t chunk[4] = {3, 2, 2, 1};
+    if (packed) {
+        for (int d = 0; d < ndim; d++) chunk[d] = dim[d] < chunk[d] ? dim[d] : chunk[d];
+        H5Pset_chunk(how, ndim, chunk);
+        H5Pset_deflate(how, 5);
+    }
+    H5Pset_create_intermediate_group(links, 1);
+    hid_t set = H5Dcreate2(file, name, stored, space, links, how, H5P_DEFAULT);
+    assert_true(set >= 0 && H5Dwrite(set, given, H5S_ALL, H5S_ALL, H5P_DEFAULT, values) >= 0);
+    H5Dclose(set);
+    H5Pclose(links);
+    H5Pclose(how);
+    H5Sclose(space);
+}
+
+// Images, plane by plane or pixel by pixel, and sample i's class i % 4.
+static void add(hid_t file, const char *image, const char *label, int planes, int packed, hid_t type, int count) {
+    static float values[COUNT * PIXELS];
+    double classes[COUNT];
+    int at = 0;
+    for (int i = 0; i < count; i++) {
+        classes[i] = i % 4;
+        for (int k = 0; k < PIXELS; k++) {
+            int c = planes ? k / (HIGH * WIDE) : k % CHANNELS, p = planes ? k % (HIGH * WIDE) : k / CHANNELS;
+            values[at++] = (float)pixel(i, p / WIDE, p % WIDE, c);
+        }
+    }
+    hsize_t hwc[] = {(hsize_t)count, HIGH, WIDE, CHANNELS}, chw[] = {(hsize_t)count, CHANNELS, HIGH, WIDE};
+    put(file, image, type, H5T_NATIVE_FLOAT, values, packed, 4, planes ? chw : hwc);
+    put(file, label, planes ? H5T_IEEE_F32LE : H5T_STD_I16BE, H5T_NATIVE_DOUBLE, classes, packed, planes ? 2 : 1,
+        (hsize_t[]){(hsize_t)count, 1});
+}
+
+static hid_t create(const char *name) { return H5Fcreate(name, H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT); }
+
+// --- reading ---------------------------------------------------------------------------------------------------------
+
+static void holds(const ls_source *s, int count, int floats) {
+    void *scratch;
+    ls_sample sample;
+    assert_true(s->count == count && s->field[0].dtype == (floats ? LS_DTYPE_F32 : LS_DTYPE_U8));
+    assert_true(ls_shape_equal(s->field[0].shape, LS_SHAPE(HIGH, WIDE, CHANNELS)));
+    assert_int_equal(ls_memory_alloc(s->scratch_bytes, &scratch), LS_OK);
+    for (int i = count - 1; i >= 0; i--) {
+        if (ls_source_read(s, i, scratch, &sample) != LS_OK) fail_msg("%s", ls_error_message());
+        assert_int_equal(*(const int32_t *)sample.field[1], i % 4);
+        for (int k = 0; k < PIXELS; k++) {
+            int p = k / CHANNELS, expected = pixel(i, p / WIDE, p % WIDE, k % CHANNELS);
+            if (floats)
+                assert_true(((const float *)sample.field[0])[k] == (float)expected);
+            else
+                assert_int_equal(((const uint8_t *)sample.field[0])[k], expected);
+        }
+    }
+    ls_memory_free(scratch);
+}
+
+static void opens(const char *options, int train, int test, int floats) {
+    char spec[400];
+    uint64_t fingerprint = 0;
+    snprintf(spec, sizeof spec, "hdf5:%s%s", path, options);
+    for (int workers = 1; workers <= WORKERS_MAX; workers++) {
+        team t = TEAM;
+        worker w[WORKERS_MAX];
+        team_open(&t, w, workers, spec);
+        if (w[0].status != LS_OK) fail_msg("%s", w[0].message);
+        for (int r = 0; r < workers; r++) {
+            holds(w[r].dataset->train, train, floats);
+            assert_true(!w[r].dataset->test == !test);
+            if (test) holds(w[r].dataset->test, test, floats);
+        }
+        assert_int_equal(ls_dataset_classes(w[0].dataset), 4);
+        if (!fingerprint) fingerprint = w[0].dataset->fingerprint;
+        assert_true(fingerprint == w[0].dataset->fingerprint);
+        team_close(&t, w);
+    }
+}
+
+static void layouts(void **state) {
+    char options[100];
+    hid_t types[] = {H5T_STD_U8LE, H5T_IEEE_F32LE, H5T_IEEE_F64BE};
+    for (int type = 0; type < 3; type++)
+        for (int packed = 0; packed < 2; packed++)
+            for (int planes = 0; planes < 2; planes++) {
+                hid_t file = create(path);
+                add(file, "x_train", "y_train", planes, packed, types[type], COUNT);
+                add(file, "x_test", "y_test", planes, packed, types[type], 5);
+                H5Fclose(file);
+                opens("", COUNT, 5, type > 0);
+            }
+    hid_t file = create(path);
+    add(file, "data", "label", 1, 0, H5T_IEEE_F32LE, COUNT);
+    add(file, "deep/in/here", "deep/classes", 0, 1, H5T_STD_U8LE, 6);
+    H5Fclose(file);
+    opens("", COUNT, 0, 1);
+    opens(",image=deep/in/here,label=/deep/classes,layout=hwc", 6, 0, 0);
+    file = create(other);
+    add(file, "data", "label", 1, 1, H5T_IEEE_F32LE, 5);
+    H5Fclose(file);
+    snprintf(options, sizeof options, ",test=%s", other);
+    opens(options, COUNT, 5, 1);
+}
+
+static void refused(const char *options, ls_status status, const char *words) {
+    char spec[400];
+    team t = TEAM;
+    worker w[WORKERS_MAX];
+    snprintf(spec, sizeof spec, "hdf5:%s%s", path, options);
+    team_open(&t, w, 2, spec);
+    if (w[0].status != status || !strstr(w[0].message, words) || !strstr(w[0].message, path))
+        fail_msg("%s instead of \"%s\": %s", ls_status_name(w[0].status), words, w[0].message);
+    team_close(&t, w);
+}
+
+static void wrong(void **state) {
+    const double values[COUNT] = {0, 1, 2, 0.5, 1, 2, 0};
+    hid_t file = create(path);
+    add(file, "x_train", "y_train", 0, 0, H5T_STD_U8LE, COUNT);
+    put(file, "halves", H5T_IEEE_F64LE, H5T_NATIVE_DOUBLE, values, 0, 1, (hsize_t[]){COUNT});
+    put(file, "few", H5T_STD_I32LE, H5T_NATIVE_DOUBLE, values, 0, 1, (hsize_t[]){3});
+    put(file, "flat", H5T_STD_U8LE, H5T_NATIVE_DOUBLE, values, 0, 2, (hsize_t[]){COUNT, 1});
+    put(file, "wide", H5T_STD_I32LE, H5T_NATIVE_DOUBLE, values, 0, 3, (hsize_t[]){COUNT, 1, 1});
+    H5Fclose(file);
+    opens("", COUNT, 0, 0);
+    refused(",label=halves", LS_STATUS_BAD_DATA, "value 3 of halves is 0.5, and no class");
+    refused(",label=few", LS_STATUS_BAD_DATA, "few has 3 values for 7 samples");
+    refused(",image=flat", LS_STATUS_BAD_DATA, "flat has 2 dimensions: images are");
+    refused(",image=wide", LS_STATUS_BAD_DATA, "values of another type: images are uint8 or floating");
+    refused(",image=none", LS_STATUS_BAD_DATA, "has no data sets none and");
+    refused(",layout=chw", LS_STATUS_BAD_DATA, "has no dimension of 1 or 3 channels where its layout has them");
+    refused("-nothing", LS_STATUS_NOT_FOUND, "cannot read");
+    // Cut off behind its directory, and no such file at all.
+    assert_int_equal(truncate(path, 700), 0);
+    refused("", LS_STATUS_BAD_DATA, "HDF5 says");
+    assert_int_equal(truncate(path, 0), 0);
+    refused("", LS_STATUS_BAD_DATA, "HDF5 says");
+}
+
+static void changed_file(void **state) {
+    char spec[400];
+    worker w[WORKERS_MAX];
+    void *scratch;
+    ls_sample sample;
+    for (int packed = 0; packed < 2; packed++) {
+        team t = TEAM;
+        hid_t file = create(path);
+        add(file, "x", "y", 0, packed, H5T_STD_U8LE, COUNT);
+        H5Fclose(file);
+        snprintf(spec, sizeof spec, "hdf5:%s", path);
+        team_open(&t, w, 1, spec);
+        assert_int_equal(w[0].status, LS_OK);
+        const ls_source *s = w[0].dataset->train;
+        assert_int_equal(ls_memory_alloc(s->scratch_bytes, &scratch), LS_OK);
+        assert_int_equal(ls_source_read(s, 3, scratch, &sample), LS_OK);
+        assert_int_equal(truncate(path, 100), 0);
+        assert_int_equal(ls_source_read(s, 3, scratch, &sample), LS_STATUS_IO);
+        assert_non_null(strstr(ls_error_message(), "was changed since this run began"));
+        ls_memory_free(scratch);
+        team_close(&t, w);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(layouts), cmocka_unit_test(wrong),
+                                       cmocka_unit_test(changed_file)};
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}
