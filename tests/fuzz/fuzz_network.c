@@ -21,17 +21,16 @@
     } while (0)
 
 static const char *const good[] = {
-    (
-    "network n\nblock b f k=3x3 act=relu\n  a = conv2d filters=f*2 kernel_size=k padding=same activation=act\n"
-    "  c = conv2d filters=channels kernel_size=1 from a\n  add from a, c\nend\nclasses 7\nimage = input 12x12x3\n"
-    "repeat 2 as i\n  u{i} = b f=4\nend\n\"a b\" = concat from u1, u2\nmax_pool2d\ntop\nflatten\ndropout rate=0.5\n"
-    "dense units=classes\n"),
+    ("network n\nblock b f k=3x3 act=relu\n  a = conv2d filters=f*2 kernel_size=k padding=same activation=act\n"
+     "  c = conv2d filters=channels kernel_size=1 from a\n  add from a, c\nend\nclasses 7\nimage = input 12x12x3\n"
+     "repeat 2 as i\n  u{i} = b f=4\nend\n\"a b\" = concat from u1, u2\nmax_pool2d\ntop\nflatten\ndropout rate=0.5\n"
+     "dense units=classes\n"),
     ("words = input 6 i32\nlabel = input i32\ntarget = input 3\nx = embedding input_dim=9 output_dim=4\n"
-    "global_average_pool1d\na = dense units=3 no_bias\nb = dense units=3 kernel_initializer=he_normal from x\n"
-    "reshape target_shape=3x6\nflatten\nc = dense units=3\nbinary_cross_entropy weight=0.5 from c, target\n"
-    "softmax_cross_entropy from a, label\nauc from a, target\noutput a\noutput second = c\n"),
+     "global_average_pool1d\na = dense units=3 no_bias\nb = dense units=3 kernel_initializer=he_normal from x\n"
+     "reshape target_shape=3x6\nflatten\nc = dense units=3\nbinary_cross_entropy weight=0.5 from c, target\n"
+     "softmax_cross_entropy from a, label\nauc from a, target\noutput a\noutput second = c\n"),
     ("input 9x9x2\nzero_pad2d padding=0,1,2,3\nbatch_norm epsilon=1e-5 no_scale\nrescaling scale=1/127.5 offset=-1\n"
-    "global_average_pool2d keepdims\nfeatures\n"),
+     "global_average_pool2d keepdims\nfeatures\n"),
 };
 enum { TEXTS = sizeof good / sizeof good[0], ROOM = 8192 };
 
