@@ -35,7 +35,7 @@ if(LS_FUZZ)
   endif()
   file(GLOB fuzzed CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/base/*.c ${PROJECT_SOURCE_DIR}/src/tensor/*.c
     ${PROJECT_SOURCE_DIR}/src/data/*.c ${PROJECT_SOURCE_DIR}/src/data/formats/*.c
-    ${PROJECT_SOURCE_DIR}/src/train/weights_file.c)
+    ${PROJECT_SOURCE_DIR}/src/train/weights_file.c ${PROJECT_SOURCE_DIR}/src/train/weights_hdf5.c)
   file(GLOB fuzzed_reports CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/report/*.c)
   set(fuzzed_frames)
   foreach(file frame hello inbox greet list)

@@ -231,11 +231,22 @@ static void graphs(void **state) {
     NEEDS("name", ls_model_build(NULL, &config, &g));
     NEEDS("config", ls_model_build("mnist-cnn", NULL, &g));
     NEEDS("out", ls_model_build("mnist-cnn", &config, NULL));
+    NEEDS("path", ls_network_read(NULL, NULL, &config, &g));
+    NEEDS("config", ls_network_read("my.net", NULL, NULL, &g));
+    NEEDS("out", ls_network_read("my.net", NULL, &config, NULL));
+    NEEDS("graph", ls_network_text(NULL, &text));
+    NEEDS("name", ls_model_text(NULL, &config, &text));
+    NEEDS("config", ls_model_text("mnist-cnn", NULL, &text));
+    NEEDS("text", ls_model_text("mnist-cnn", &config, NULL));
+    assert_int_equal(ls_model_is_file(NULL), 0);
     assert_null(ls_model_at(-1).name);
     assert_non_null(ls_model_options());
 
     g = network();
     NEEDS("pattern", ls_graph_freeze(g, NULL, 1, NULL));
+    NEEDS("graph", ls_graph_scale_rate(NULL, "*", 2, NULL));
+    NEEDS("pattern", ls_graph_scale_rate(g, NULL, 2, NULL));
+    NEEDS("text", ls_network_text(g, NULL));
     NEEDS("out", ls_graph_classifier(g, 0, NULL));
     NEEDS("text", ls_graph_summary(g, NULL));
     assert_int_equal(ls_graph_input(NULL), LS_NO_VALUE);
@@ -321,6 +332,7 @@ static void trainers(void **state) {
     NEEDS("trainer", ls_trainer_set_weights(NULL, "dense/bias", values, 3));
     NEEDS("trainer", ls_trainer_load_weights(NULL, "file"));
     NEEDS("trainer", ls_trainer_load_weights_by_name(NULL, "file", NULL));
+    NEEDS("trainer", ls_trainer_load_body(NULL, "file", NULL, NULL));
     NEEDS("trainer", ls_trainer_save_weights(NULL, "file"));
     NEEDS("path", ls_weights_file_check(NULL));
     int64_t counts[9];
@@ -351,6 +363,8 @@ static void trainers(void **state) {
     NEEDS("values", ls_trainer_set_weights(t, "dense/bias", NULL, 3));
     NEEDS("path", ls_trainer_load_weights(t, NULL));
     NEEDS("path", ls_trainer_load_weights_by_name(t, NULL, NULL));
+    NEEDS("path", ls_trainer_load_body(t, NULL, NULL, NULL));
+    NEEDS("body", ls_trainer_load_body(t, "file", NULL, NULL));
     NEEDS("path", ls_trainer_save_weights(t, NULL));
     ls_checkpoint_config checkpoints;
     ls_checkpoint_config_init(NULL);

@@ -211,8 +211,8 @@ static void other_files(void **state) {
     assert_string_equal(ls_error_message(), "/tmp is no regular file, as weights are");
     refuse_file("", 0, " is no safetensors file: it has 0 bytes, and its header's length alone takes 8");
     refuse_file("{}", 2, " is no safetensors file: it has 2 bytes, and its header's length alone takes 8");
-    refuse_file("\x89HDF\r\n\x1a\n....", 12, " is an HDF5 file (Keras's .h5): weights are read from safetensors files");
-    refuse_file("PK\3\4........", 12, " is a zip archive (Keras's .keras, numpy's .npz, PyTorch's .pt): weights are");
+    refuse_file("\x89HDF\r\n\x1a\n....", 12, " is damaged, or no file of weights: it is cut off");
+    refuse_file("PK\3\4........", 12, " is no zip archive, or is cut off");
     refuse_file("\3\0\0\0\0\0\0\0{}", 10,
                 " is cut off, or no safetensors file: its header is said to have 3 bytes, and 2 are there");
     refuse_file("\xff\xff\xff\xff\xff\xff\xff\xff{}", 10,

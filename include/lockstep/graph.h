@@ -199,6 +199,9 @@ ls_status ls_graph_classifier(const ls_graph *network, int k, ls_graph **out);
 // again (0), before a trainer is made of it. *matched (may be NULL): how many do; without it none is an error. Normalizations with
 // frozen parameters compute as in inference. Errors: INVALID_ARGUMENT (not finished), NOT_FOUND.
 ls_status ls_graph_freeze(ls_graph *graph, const char *pattern, int frozen, int *matched);
+// The learning rate of parameters that match, times `scale` above 0: a new head on a trained body wants more, or the body less.
+// Statistics have none. Errors: as above; INVALID_ARGUMENT (the scale).
+ls_status ls_graph_scale_rate(ls_graph *graph, const char *pattern, double scale, int *matched);
 
 // --- looking at one --------------------------------------------------------------------------------------------------
 
@@ -256,6 +259,10 @@ typedef struct ls_model_config {
     const char *pooling;  // of the features: "none" (the default) (H, W, C); "avg", "max": (C), over the image
     // "softmax" (the default), "none". The network ends in logits either way: the softmax is part of the loss.
     const char *classifier_activation;
+    // Patterns of parameters that are not trained, as ls_graph_freeze has them, with commas between; NULL: all are.
+    const char *freeze;
+    // Patterns of parameters, and what their learning rate is multiplied by: "head*=10,conv*=0.1"; NULL: none.
+    const char *lr_scale;
     double batch_norm_momentum;  // of all moving means and variances, below 1; 0 (the default): the model's own
 } ls_model_config;
 
@@ -275,11 +282,27 @@ typedef struct ls_model_info {
 // The index-th of them; past the last one the name is NULL. Not collective.
 ls_model_info ls_model_at(int index);
 
-// A built-in network by name; `lockstep models` lists them. The caller destroys it. Errors: NOT_FOUND (with the names there
-// are), INVALID_ARGUMENT (an option the network does not have, images it is too deep for, ...).
+// A built-in network by name; `lockstep models` lists them. A name that ends in ".net" is a file's, as ls_network_read has it. The caller
+// destroys it. Errors: NOT_FOUND (with the names there are), INVALID_ARGUMENT (an option the network does not have, images it is too deep
+// for, ...), those of ls_network_read.
 ls_status ls_model_build(const char *name, const ls_model_config *config, ls_graph **out);
+int ls_model_is_file(const char *name);  // "my.net"
 // The same with everything but the input's shape and the number of classes as it is by default; {0} and 0 mean the model's own.
 ls_status ls_model_create(const char *name, ls_shape input, int classes, ls_graph **out);
+
+// --- networks as text ------------------------------------------------------------------------------------------------
+
+// A network from a text that says what the functions above say, one layer a line; docs/networks.md has the format. `text` NULL: the file
+// `path`, and what it includes. Otherwise `path` is for sentences, and what else is included is found beside it. `config`: as for a
+// built-in network; its input's shape and classes take the place of the text's. The caller destroys the graph. Errors: NOT_FOUND,
+// IO, BAD_DATA ("FILE:LINE:COLUMN: " and what is wrong there), INVALID_ARGUMENT (what is asked for does not fit it).
+ls_status ls_network_read(const char *path, const char *text, const ls_model_config *config, ls_graph **out);
+// A finished graph as such a text: read again it is the same, with the same parameters in the same order. The caller frees *text. Errors:
+// INVALID_ARGUMENT (not finished), UNSUPPORTED (a name that no line can hold), OUT_OF_MEMORY.
+ls_status ls_network_text(const ls_graph *graph, char **text);
+// A built-in network, or a file's, as such a text, which says where its number of classes stands and where its classifier begins. `config`
+// as for ls_model_build. The caller frees *text.
+ls_status ls_model_text(const char *name, const ls_model_config *config, char **text);
 
 #ifdef __cplusplus
 }

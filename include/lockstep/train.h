@@ -337,14 +337,17 @@ ls_status ls_trainer_set_weights(ls_trainer *trainer, const char *parameter, con
 // Weights in files of the format safetensors, under Keras's names and in Keras's shapes (docs/models.md). Worker 0 reads and
 // writes; a failure is every worker's.
 //
-// Takes every parameter from a file that has these and no others, as F32, F16 or BF16. When a file cannot be read to its end,
+// Takes every parameter from a file that has these and no others: safetensors, of F32, F16 or BF16, or HDF5 as Keras writes it. When a file cannot be read to its end,
 // some of the weights are its own. Errors: NOT_FOUND, IO, BAD_DATA (a damaged file; another network's: the first parameter that
 // is missing, of another shape, or too many), UNSUPPORTED (another type).
 ls_status ls_trainer_load_weights(ls_trainer *trainer, const char *path);
 // Takes those that the file has under the same name and in the same shape, *taken of them (may be NULL), and leaves the others:
 // Keras's load_weights(by_name=True, skip_mismatch=True). Errors: as above; BAD_DATA (there is none).
 ls_status ls_trainer_load_weights_by_name(ls_trainer *trainer, const char *path, int *taken);
-// Writes all parameters as F32, beside `path` first and then into place in one move. Errors: IO, OUT_OF_MEMORY.
+// Takes those that `body` has too, a graph of the same network without its top: a new head on what was trained for other classes.
+// Errors: as above; BAD_DATA (one of the body's is missing, or of another shape).
+ls_status ls_trainer_load_body(ls_trainer *trainer, const char *path, const ls_graph *body, int *taken);
+// Writes all parameters as F32: safetensors, or as Keras does where the name ends in .weights.h5 (Keras 3) or .h5; beside `path` first and then into place in one move. Errors: IO, OUT_OF_MEMORY.
 ls_status ls_trainer_save_weights(ls_trainer *trainer, const char *path);
 // Whether that can be done to `path`, asked before hours of training. Not collective. Errors: IO (the path and the system's words).
 ls_status ls_weights_file_check(const char *path);

@@ -76,7 +76,7 @@ typedef struct cli_train_settings {
         *save;
     int64_t trace_steps;
     double until_accuracy;  // 0: none
-    int workers, verbose, tensorboard_every, weights_by_name, early_stop, restore_best;
+    int workers, verbose, tensorboard_every, weights_by_name, without_top, early_stop, restore_best;
 } cli_train_settings;
 const ls_option *cli_train_options(void);
 // Names of options that change what training arrives at, but neither a step's time nor its memory: rows without help, for commands
@@ -90,11 +90,13 @@ ls_status cli_train_check(int argc, char **argv, ls_train_config *config);
 // collective. Errors: INVALID_ARGUMENT, as scale gives them; those of reading its config file.
 ls_status cli_scale_check(int argc, char **argv, int *nodes, int *workers_per_node, ls_train_config *config);
 
-// model.c: a network for the commands that have no dataset. Its input is `input_shape` ("224x224x3"), else images of
+// model.c: a network, built in or a file's, for the commands that have no dataset. Its input is `input_shape` ("224x224x3"), else images of
 // `image_size`, else, with NULL and 0, the network's own. Errors: INVALID_ARGUMENT, and those of ls_model_build.
 ls_status cli_model_build(const char *name, const ls_model_config *config, const char *input_shape, int image_size,
                           ls_graph **out);
-// That input alone: of no shape where there is no network of this name. Errors: INVALID_ARGUMENT.
+// The input that is asked for: of no shape where neither is given. Errors: INVALID_ARGUMENT.
+ls_status cli_model_shape(const char *name, const char *input_shape, int image_size, ls_shape *out);
+// The network's own input, or what is asked for: of no shape where there is no network of this name. Errors: INVALID_ARGUMENT.
 ls_status cli_model_input(const char *name, const char *input_shape, ls_shape *out);
 // Whether a dataset's images could train it, as far as can be told without them. Errors: as above; INVALID_ARGUMENT (a network
 // without its top).

@@ -1,3 +1,4 @@
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/error.h"
@@ -25,21 +26,57 @@ static ls_status print_model(const ls_model_info *model, int width) {
     return LS_OK;
 }
 
+typedef struct settings {
+    const char *export, *input_shape;
+    int image_size;
+} settings;
+
+static const ls_option table[] = {
+    {"export", LS_OPTION_TEXT, .offset = offsetof(settings, export), .metavar = "NAME", .initial = "none: list them",
+     .group = "Output",
+     .help = "print this network as text, which train and the others read again from a file that ends in .net"},
+    {"input-shape", LS_OPTION_TEXT, .offset = offsetof(settings, input_shape), .metavar = "HxWxC",
+     .initial = "the network's own", .group = "Network", .help = "with --export: the shape of a sample"},
+    {"image-size", LS_OPTION_INT, .offset = offsetof(settings, image_size), .metavar = "N", .min = 1, .max = 65536,
+     .initial = "the network's own", .group = "Network", .help = "with --export: images of N x N"},
+    {.name = NULL},
+};
+
+static ls_status export_model(const settings *set, const ls_model_config *config) {
+    ls_model_config c = *config;
+    char *text = NULL;
+    LS_TRY(cli_model_shape(set->export, set->input_shape, set->image_size, &c.input));
+    LS_TRY(ls_model_text(set->export, &c, &text));
+    int failed = fputs(text, stdout) < 0;
+    free(text);
+    return failed ? LS_FAIL(LS_STATUS_IO, "cannot write the network to the standard output") : LS_OK;
+}
+
+static void help(const ls_option_set *options) {
+    printf(
+        "Usage: lockstep models [--export NAME]\n\n"
+        "Lists the networks that 'lockstep train', 'bench', 'scale' and 'summary' know, with their parameters as "
+        "they\n"
+        "are by default: for samples of this shape and so many classes. Training takes both from the dataset.\n\n"
+        "Cls     classes\n"
+        "MFLOP   of a sample's forward pass, additions and multiplications each counting as one\n"
+        "MB      that a sample's layers give in fp32, most of which training keeps; 'lockstep plan' knows better\n"
+        "Top-1   accuracy on ImageNet, as published with the weights of the network it is the same as\n");
+    ls_options_help(stdout, options, cli_help_width());
+}
+
 static ls_status run(cli *c, int argc, char **argv) {
+    settings set = {.export = NULL};
+    ls_model_config config;
     ls_words words;
-    LS_TRY(ls_options_parse(&(ls_option_set){.table = NULL}, argc, argv, 0, &words));
+    ls_model_config_init(&config);
+    const ls_option_set options[] = {{table, &set}, {ls_model_options(), &config}, {NULL, NULL}};
+    LS_TRY(ls_options_parse(options, argc, argv, 0, &words));
     if (words.help) {
-        printf(
-            "Usage: lockstep models\n\n"
-            "Lists the networks that 'lockstep train', 'bench', 'scale' and 'summary' know, with their parameters as "
-            "they\n"
-            "are by default: for samples of this shape and so many classes. Training takes both from the dataset.\n\n"
-            "Cls     classes\n"
-            "MFLOP   of a sample's forward pass, additions and multiplications each counting as one\n"
-            "MB      that a sample's layers give in fp32, most of which training keeps; 'lockstep plan' knows better\n"
-            "Top-1   accuracy on ImageNet, as published with the weights of the network it is the same as\n");
+        help(options);
         return LS_OK;
     }
+    if (set.export) return export_model(&set, &config);
     printf("%-14s %11s  %-9s %4s %6s %6s %5s  %s\n", "Network", "Parameters", "Input", "Cls", "MFLOP", "MB", "Top-1",
            "What it is");
     ls_model_info m;
@@ -47,4 +84,4 @@ static ls_status run(cli *c, int argc, char **argv) {
     return LS_OK;
 }
 
-const cli_command cli_command_models = {"models", "list the networks there are", run};
+const cli_command cli_command_models = {"models", "list the networks there are, or print one as text", run};

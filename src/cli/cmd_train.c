@@ -28,11 +28,13 @@ static const ls_option table[] = {
      .help = "the dataset: digits, mnist:DIR, ...; 'lockstep datasets' lists them"},
     {"weights", LS_OPTION_TEXT, .offset = offsetof(settings, weights), .metavar = "FILE", .group = "Network",
      .initial = "none: drawn from the seed",
-     .help = "the weights to begin with: a safetensors file with Keras's names"},
+     .help = "the weights to begin with: safetensors with Keras's names, or Keras's own .h5, .weights.h5 or .keras"},
     {"weights-by-name", LS_OPTION_FLAG, .offset = offsetof(settings, weights_by_name), .group = "Network",
      .help = "take from it the weights whose names and shapes are the network's, and draw the others from the seed"},
+    {"without-top", LS_OPTION_FLAG, .offset = offsetof(settings, without_top), .group = "Network",
+     .help = "take from it the weights of all but the classifier, which begins anew: for other classes"},
     {"save", LS_OPTION_TEXT, .offset = offsetof(settings, save), .metavar = "FILE", .group = "Output",
-     .help = "write the weights after training to FILE, in the same format"},
+     .help = "write the weights after training to FILE: safetensors, or Keras's where it ends in .h5 or .weights.h5"},
     {"workers", LS_OPTION_INT, .offset = offsetof(settings, workers), .metavar = "N", .min = 1, .max = 65536,
      .initial = "1, or as many as a launcher started", .group = "Workers, replicas, threads",
      .help = "processes to train with: starts them with mpirun, inside a Slurm allocation with srun"},
@@ -174,11 +176,17 @@ static void help(const run *r) {
 static ls_status check_weights(settings *set) {
     if (set->weights && strcasecmp(set->weights, "none") == 0) set->weights = NULL;
     if (set->weights && strcasecmp(set->weights, "imagenet") == 0)
+        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
+                       "--weights %s: nothing is downloaded here; weights come from a file, --weights FILE, "
+                       "and docs/models.md says how to make one of Keras's",
+                       set->weights);
+    if (set->without_top && !set->weights)
+        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "--without-top: of which file? --weights FILE names it");
+    if (set->without_top && set->weights_by_name)
         return LS_FAIL(
             LS_STATUS_INVALID_ARGUMENT,
-            "--weights %s: nothing is downloaded here; weights come from a safetensors file, --weights FILE, "
-            "and docs/models.md says how to make one of Keras's",
-            set->weights);
+            "--without-top takes all weights but the classifier's, --weights-by-name those that fit: give one "
+            "of them");
     if (set->weights_by_name && !set->weights)
         return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "--weights-by-name: from which file? --weights FILE names it");
     return LS_OK;
@@ -521,12 +529,18 @@ static ls_status write_record(run *r) {
         info.layers = trace->layers;
         info.layer_count = trace->layer_count;
     }
+    char *network = NULL;
+    if (ls_model_is_file(r->set.model) && ls_network_text(r->graph, &network) == LS_OK) info.network = network;
     ls_status status = ls_record_write(r->set.record, &info);
     ls_trace_report_free(&trace);
-    if (status == LS_OK) return LS_OK;
+    if (status == LS_OK) {
+        free(network);
+        return LS_OK;
+    }
     char sentence[1024];  // the numbers must not be lost with the disk; printing them may fail too, and say less
     snprintf(sentence, sizeof sentence, "%s", ls_error_message());
     ls_record_print(stdout, &info);
+    free(network);
     return LS_FAIL(status, "%s. The record is printed on the standard output instead", sentence);
 }
 
@@ -540,6 +554,7 @@ static ls_status check_options(const run *r) {
                 "%s; early-stop=%d %d; ",
                 r->set.model, (int)(format < 80 ? format : 80), r->set.data,
                 !r->set.weights          ? "drawn"
+                : r->set.without_top     ? "from a file, without the top"
                 : r->set.weights_by_name ? "from a file, by name"
                                          : "from a file",
                 r->set.save ? "yes" : "no", r->set.trace ? (long long)r->set.trace_steps : 0, r->set.until_accuracy,
@@ -550,9 +565,23 @@ static ls_status check_options(const run *r) {
     return ls_context_check_equal(r->cli->context, "the options", line);
 }
 
-static ls_status load_weights(run *r) {
+// All but the classifier's.
+static ls_status load_body(run *r, const ls_model_config *built) {
+    ls_model_config config = *built;
+    ls_graph *body;
+    config.include_top = 0;
+    config.freeze = config.lr_scale = NULL;  // which may name the classifier
+    config.batch_norm_momentum = 0;
+    LS_TRY(ls_model_build(r->set.model, &config, &body));
+    ls_status status = ls_trainer_load_body(r->trainer, r->set.weights, body, &r->loaded);
+    ls_graph_destroy(&body);
+    return status;
+}
+
+static ls_status load_weights(run *r, const ls_model_config *built) {
     if (!r->set.weights || r->checkpoints.resumed) return LS_OK;
     r->loaded = ls_store_count(ls_graph_store(r->graph));
+    if (r->set.without_top) return load_body(r, built);
     if (r->set.weights_by_name) return ls_trainer_load_weights_by_name(r->trainer, r->set.weights, &r->loaded);
     return ls_trainer_load_weights(r->trainer, r->set.weights);
 }
@@ -755,7 +784,7 @@ static ls_status train(run *r) {
     ls_train_fit_model(&r->config, r->dataset, &model);
     LS_TRY(ls_model_build(r->set.model, &model, &r->graph));
     LS_TRY(ls_trainer_create(c->context, r->graph, r->dataset, &r->config, &r->trainer));
-    LS_TRY(load_weights(r));
+    LS_TRY(load_weights(r, &model));
     LS_TRY(cli_checkpoints_begin(&r->checkpoints, c->context, r->trainer, r->dataset, pause_progress, r));
     // How long one takes is known once one was written; until then what a slow disk would take.
     r->checkpoints.seconds =

@@ -37,7 +37,11 @@ static ls_shape default_input(const char *name) {
     ls_model_info m;
     for (int i = 0; (m = ls_model_at(i)).name; i++)
         if (strcmp(m.name, name) == 0) return m.input;
-    return (ls_shape){0};
+    ls_graph *graph;  // a file's says it itself
+    ls_shape shape = {0};
+    if (ls_model_create(name, shape, 0, &graph) == LS_OK) shape = ls_graph_input_at(graph, 0).shape;
+    ls_graph_destroy(&graph);
+    return shape;
 }
 
 ls_status cli_model_input(const char *name, const char *input_shape, ls_shape *out) {
@@ -45,18 +49,26 @@ ls_status cli_model_input(const char *name, const char *input_shape, ls_shape *o
     return input_shape ? read_shape(input_shape, out) : LS_OK;
 }
 
+ls_status cli_model_shape(const char *name, const char *input_shape, int image_size, ls_shape *out) {
+    *out = (ls_shape){0};
+    if (input_shape && image_size)
+        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
+                       "--input-shape and --image-size say the same thing: give one of them");
+    if (input_shape) LS_TRY(read_shape(input_shape, out));
+    if (image_size) {
+        *out = default_input(name);  // for its channels; of no shape where the name is wrong, which is said next
+        out->dim[0] = out->dim[1] = image_size;
+    }
+    return LS_OK;
+}
+
 ls_status cli_model_build(const char *name, const ls_model_config *config, const char *input_shape, int image_size,
                           ls_graph **out) {
     ls_model_config c = *config;
     *out = NULL;
-    if (input_shape && image_size)
-        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
-                       "--input-shape and --image-size say the same thing: give one of them");
-    if (input_shape) LS_TRY(read_shape(input_shape, &c.input));
-    if (image_size) {
-        c.input = default_input(name);  // for its channels; of no shape where the name is wrong, which is said next
-        c.input.dim[0] = c.input.dim[1] = image_size;
-    }
+    ls_shape asked;
+    LS_TRY(cli_model_shape(name, input_shape, image_size, &asked));
+    if (input_shape || image_size) c.input = asked;
     return ls_model_build(name, &c, out);
 }
 

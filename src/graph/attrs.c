@@ -15,18 +15,18 @@ const char *const ls__initializer_names[] = {LS_INITIALIZER_LIST(X) NULL};
 
 static int is_real(ls_attr_type type) { return type == LS_ATTR_FLOAT || type == LS_ATTR_REAL; }
 
-static int count_of(ls_attr_type type) {
-    return type == LS_ATTR_PAIR ? 2 : type == LS_ATTR_SIDES || type == LS_ATTR_DIMS ? 4 : 1;
+int ls__attr_count(const ls_attr *row) {
+    return row->type == LS_ATTR_PAIR ? 2 : row->type == LS_ATTR_SIDES || row->type == LS_ATTR_DIMS ? 4 : 1;
 }
 
-static double get(const ls_attr *row, const ls_attrs *attrs, int i) {
+double ls__attr_get(const ls_attr *row, const ls_attrs *attrs, int i) {
     const void *at = attrs->bytes + row->offset;
     if (row->type == LS_ATTR_FLOAT) return (double)*(const float *)at;
     if (row->type == LS_ATTR_REAL) return *(const double *)at;
     return ((const int *)at)[i];
 }
 
-static void set(const ls_attr *row, ls_attrs *attrs, int i, double value) {
+void ls__attr_set(const ls_attr *row, ls_attrs *attrs, int i, double value) {
     void *at = attrs->bytes + row->offset;
     if (row->type == LS_ATTR_FLOAT)
         *(float *)at = (float)value;
@@ -37,9 +37,9 @@ static void set(const ls_attr *row, ls_attrs *attrs, int i, double value) {
 }
 
 static void fill(const ls_attr *row, ls_attrs *attrs) {
-    for (int i = 0; i < count_of(row->type); i++)
-        if (get(row, attrs, i) != 0) return;
-    for (int i = 0; i < count_of(row->type); i++) set(row, attrs, i, row->initial);
+    for (int i = 0; i < ls__attr_count(row); i++)
+        if (ls__attr_get(row, attrs, i) != 0) return;
+    for (int i = 0; i < ls__attr_count(row); i++) ls__attr_set(row, attrs, i, row->initial);
 }
 
 static ls_status check(const ls_op *op, const ls_attr *row, const char *layer, double value) {
@@ -68,7 +68,7 @@ static ls_status check(const ls_op *op, const ls_attr *row, const char *layer, d
 ls_status ls__attrs_resolve(const ls_op *op, const char *layer, ls_attrs *attrs) {
     for (const ls_attr *row = op->attrs; row && row->name; row++) {
         fill(row, attrs);
-        for (int i = 0; i < count_of(row->type); i++) LS_TRY(check(op, row, layer, get(row, attrs, i)));
+        for (int i = 0; i < ls__attr_count(row); i++) LS_TRY(check(op, row, layer, ls__attr_get(row, attrs, i)));
     }
     return LS_OK;
 }
@@ -79,8 +79,8 @@ int ls__attrs_text(const ls_op *op, const ls_attrs *attrs, char *text, size_t si
     for (const ls_attr *row = op->attrs; row && row->name; row++) {
         size_t at = (size_t)used < size ? (size_t)used : size;
         used += snprintf(text + at, size - at, "%s%s=", used ? "; " : "", row->name);
-        for (int i = 0; i < count_of(row->type); i++) {
-            double value = get(row, attrs, i);
+        for (int i = 0; i < ls__attr_count(row); i++) {
+            double value = ls__attr_get(row, attrs, i);
             at = (size_t)used < size ? (size_t)used : size;
             if (row->choices)
                 used += snprintf(text + at, size - at, "%s", row->choices[(int)value]);

@@ -45,7 +45,7 @@ static int name_taken(const ls_graph *graph, const char *name) {
 
 // Keras's automatic name: the first free of conv2d, conv2d_1, conv2d_2, ... In a store that others have parameters in, one that is
 // free there too: layers share parameters when they are told to, by a name, never by accident.
-static ls_status choose_name(const ls_graph *graph, const ls_op *op, const char *asked, char **out) {
+static ls_status choose_name(ls_graph *graph, const ls_op *op, const char *asked, char **out) {
     if (asked) {
         if (!asked[0] || strchr(asked, '/'))
             return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
@@ -58,9 +58,11 @@ static ls_status choose_name(const ls_graph *graph, const ls_op *op, const char 
         return ls_strdup(asked, out);
     }
     char name[64];
-    snprintf(name, sizeof name, "%s", op->keras_name);
-    for (int i = 1; name_taken(graph, name) || ls__store_has_layer(graph->store, name); i++)
-        snprintf(name, sizeof name, "%s_%d", op->keras_name, i);
+    int *i = &graph->next_name[op->kind];  // names are never given back: what is below stays taken
+    do {
+        snprintf(name, sizeof name, *i ? "%s_%d" : "%s", op->keras_name, *i);
+        ++*i;
+    } while (name_taken(graph, name) || ls__store_has_layer(graph->store, name));
     return ls_strdup(name, out);
 }
 
@@ -231,8 +233,10 @@ static int is_open(const ls_graph *graph) {
 
 // Adds the activation that the kernels of the latest node do not have, under the node's own name.
 static ls_value add_inside(ls_graph *graph, ls_value value, ls_activation activation) {
-    int i = graph->node_count;
+    int i = graph->node_count, next[LS_OP_COUNT];
+    memcpy(next, graph->next_name, sizeof next);
     value = ls_activate(graph, value, activation, NULL);
+    memcpy(graph->next_name, next, sizeof next);  // its automatic name is given back
     if (value == LS_NO_VALUE) return value;
     char *name;
     ls_status status = ls_strdup(graph->nodes[i - 1].name, &name);
@@ -459,6 +463,12 @@ ls_status ls_graph_check_classifier(const ls_graph *graph) {
                    graph->name);
 }
 
+static ls_status no_match(const ls_graph *graph, const char *pattern) {
+    return LS_FAIL(LS_STATUS_NOT_FOUND,
+                   "%s: no parameter matches \"%s\"; names look like \"%s\", and * stands for anything", graph->name,
+                   pattern, graph->store->count ? graph->store->params[0].name : "dense/kernel");
+}
+
 ls_status ls_graph_freeze(ls_graph *graph, const char *pattern, int frozen, int *matched) {
     LS_NEED(graph, "graph");
     LS_NEED(pattern, "pattern");
@@ -472,10 +482,29 @@ ls_status ls_graph_freeze(ls_graph *graph, const char *pattern, int frozen, int 
         count++;
     }
     if (matched) *matched = count;
-    if (count > 0 || matched) return LS_OK;
-    return LS_FAIL(LS_STATUS_NOT_FOUND,
-                   "%s: no parameter matches \"%s\"; names look like \"%s\", and * stands for anything", graph->name,
-                   pattern, graph->store->count ? graph->store->params[0].name : "dense/kernel");
+    return count > 0 || matched ? LS_OK : no_match(graph, pattern);
+}
+
+ls_status ls_graph_scale_rate(ls_graph *graph, const char *pattern, double scale, int *matched) {
+    LS_NEED(graph, "graph");
+    LS_NEED(pattern, "pattern");
+    int count = 0;
+    if (!graph->finished)
+        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "%s: finish the graph before scaling learning rates of it",
+                       graph->name);
+    if (!(scale >= 1e-6 && scale <= 1e6))
+        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
+                       "%s: the learning rate of \"%s\" is multiplied by a number from 1e-6 to 1e6, not by %g; what is "
+                       "not to be trained at all is frozen",
+                       graph->name, pattern, scale);
+    for (int i = 0; i < graph->store->count; i++) {
+        ls_param *p = &graph->store->params[i];
+        if (!ls__graph_uses(graph, i) || p->role == LS_PARAM_STATISTIC || fnmatch(pattern, p->name, 0) != 0) continue;
+        p->rate = (float)scale;
+        count++;
+    }
+    if (matched) *matched = count;
+    return count > 0 || matched ? LS_OK : no_match(graph, pattern);
 }
 
 // --- copies ----------------------------------------------------------------------------------------------------------

@@ -48,8 +48,9 @@ struct ls_graph {
     ls_graph_output *outputs;
     int output_count;
     ls_store *store;
-    char *uses, *frozen;  // (param_count): parameters this graph reads (ls_use); those it is told not to train
-    int param_count;      // in the store when the graph was finished; others may have come since
+    char *uses, *frozen;         // (param_count): parameters this graph reads (ls_use); those it is told not to train
+    int next_name[LS_OP_COUNT];  // of an automatic name's numbers the first that may be free
+    int param_count;             // in the store when the graph was finished; others may have come since
     int finished;
     int features;      // 1: finished without a classifier
     ls_status failed;  // the first failure, kept for ls_graph_finish

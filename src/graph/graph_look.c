@@ -28,6 +28,7 @@ static uint64_t hash_node(uint64_t h, const ls_graph *graph, const ls_node *n) {
         h = hash_shape(hash_text(h, p->name), p->shape);
         h = hash(hash(h, &p->role, sizeof p->role), &p->initializer, sizeof p->initializer);
         h = hash(hash(h, &trains, sizeof trains), &p->momentum, sizeof p->momentum);
+        if (p->rate > 0 && p->rate != 1) h = hash(h, &p->rate, sizeof p->rate);
     }
     return h;
 }

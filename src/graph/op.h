@@ -135,6 +135,10 @@ static inline ls_activation ls__activation_inside(const ls_op *op, const ls_attr
 
 // Fills defaults in and checks bounds by the op's rows. Errors: INVALID_ARGUMENT (names the layer and the attribute).
 ls_status ls__attrs_resolve(const ls_op *op, const char *layer, ls_attrs *attrs);
+// How many numbers an attribute has, one of them, and setting one, which fits its type.
+int ls__attr_count(const ls_attr *row);
+double ls__attr_get(const ls_attr *row, const ls_attrs *attrs, int index);
+void ls__attr_set(const ls_attr *row, ls_attrs *attrs, int index, double value);
 // "filters=32; kernel=3,3; padding=same": all rows. Returns how long it is, cut off at `size` or not.
 int ls__attrs_text(const ls_op *op, const ls_attrs *attrs, char *text, size_t size);
 

@@ -197,6 +197,7 @@ ls_status ls_params_segments(const ls_params *p, const ls_graph *graph, ls_segme
                                  .kernel = param->decay,
                                  .statistic = statistic,
                                  .momentum = statistic ? param->momentum : 0,
+                                 .rate = param->rate,
                                  .frozen = !ls__graph_trains(graph, i)};
     }
     *segments = list;

@@ -15,6 +15,7 @@ typedef struct ls_segment {
     // times its samples, and each step the parameter keeps `momentum` of itself.
     int statistic;
     float momentum;
+    float rate;  // of learning, times the step's; 0: 1
     int frozen;  // 1: not trained: its gradient is not written, and it stays as it is
 } ls_segment;
 

@@ -21,6 +21,7 @@ typedef struct ls_param {
     int64_t fan_in, fan_out;     // as Keras counts them, for the initializers
     int decay;                   // 1: a kernel, to which weight decay can be confined
     float momentum;              // statistics: the share of itself it keeps at each step
+    float rate;                  // of learning, times the step's; 0: 1
     int frozen;                  // 1: no graph trains it
 } ls_param;
 

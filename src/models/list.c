@@ -7,6 +7,7 @@
 #include "base/text.h"
 #include "graph/graph.h"
 #include "models/models.h"
+#include "models/network.h"
 
 #define LS_MODELS(X)                                                                                                   \
     X(mnist_cnn)                                                                                                       \
@@ -91,8 +92,9 @@ static ls_status model_not_found(const char *name) {
         if (count < 64) list[count++] = (*m)->name;
     }
     const char *near = ls_nearest(name, list, count);
-    return LS_FAIL(LS_STATUS_NOT_FOUND, "there is no model named \"%s\"%s%s%s; the models are %s", name,
-                   near ? " (did you mean " : "", near ? near : "", near ? "?)" : "", names);
+    return LS_FAIL(LS_STATUS_NOT_FOUND,
+                   "there is no model named \"%s\"%s%s%s; the models are %s, and files that end in " LS_NETWORK_ENDING,
+                   name, near ? " (did you mean " : "", near ? near : "", near ? "?)" : "", names);
 }
 
 static ls_status find_model(const char *name, const ls_model **out) {
@@ -109,24 +111,29 @@ static int one_of(const char *text, const char *a, const char *b, const char *c)
     return strcmp(text, a) == 0 || strcmp(text, b) == 0 || (c && strcmp(text, c) == 0);
 }
 
-static ls_status check(const ls_model *model, const ls_model_config *c) {
+ls_status ls__model_check_words(const char *name, const ls_model_config *c) {
     if (c->classes < 0)
-        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "%s: a network tells at least 1 class apart, not %d", model->name,
+        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "%s: a network tells at least 1 class apart, not %d", name,
                        c->classes);
     if (!c->pooling || !one_of(c->pooling, "none", "avg", "max"))
-        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "%s: unknown pooling '%s': there are none, avg and max", model->name,
+        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "%s: unknown pooling '%s': there are none, avg and max", name,
                        c->pooling ? c->pooling : "");
     if (!c->classifier_activation || !one_of(c->classifier_activation, "softmax", "none", NULL))
         return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "%s: unknown classifier activation '%s': there are softmax and none",
-                       model->name, c->classifier_activation ? c->classifier_activation : "");
+                       name, c->classifier_activation ? c->classifier_activation : "");
+    if (c->include_top && strcmp(c->pooling, "none") != 0)
+        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
+                       "%s: pooling %s is for a network without its classifier: ask for that too, or for no pooling",
+                       name, c->pooling);
+    return LS_OK;
+}
+
+static ls_status check(const ls_model *model, const ls_model_config *c) {
+    LS_TRY(ls__model_check_words(model->name, c));
     if (!c->include_top && !model->has_features)
         return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
                        "%s has no features without its classifier: networks of ImageNet and of CIFAR-10 have them",
                        model->name);
-    if (c->include_top && strcmp(c->pooling, "none") != 0)
-        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
-                       "%s: pooling %s is for a network without its classifier: ask for that too, or for no pooling",
-                       model->name, c->pooling);
     if (model->vocabulary && c->input.ndim != 1)
         return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
                        "%s takes sequences of tokens, (T), and a sample of these has %d dimensions: text and roles are "
@@ -162,11 +169,7 @@ static ls_status create(const ls_model *model, const ls_model_config *c, ls_grap
     return LS_OK;
 }
 
-ls_status ls_model_build(const char *name, const ls_model_config *config, ls_graph **out) {
-    LS_NEED(out, "out");
-    *out = NULL;
-    LS_NEED(name, "name");
-    LS_NEED(config, "config");
+static ls_status build_built_in(const char *name, const ls_model_config *config, ls_graph **out) {
     const ls_model *model = NULL;
     LS_TRY(find_model(name, &model));
     ls_model_config c = *config;
@@ -180,16 +183,33 @@ ls_status ls_model_build(const char *name, const ls_model_config *config, ls_gra
     LS_TRY(create(model, &c, &graph));
     ls_value output = model->build(model, graph, ls_graph_input(graph), &c);
     ls_status status = c.include_top ? ls_graph_finish(graph, output) : ls_graph_finish_features(graph, output);
-    if (status != LS_OK)
-        ls__fail_context(status, "%s cannot be built: ", name);
-    else
-        status = check_momentum(graph, c.batch_norm_momentum);
+    if (status != LS_OK) ls__fail_context(status, "%s cannot be built: ", name);
     if (status != LS_OK) {
         ls_graph_destroy(&graph);
         return ls__fail_passed(status, __FILE__, __LINE__);
     }
     *out = graph;
     return LS_OK;
+}
+
+int ls_model_is_file(const char *name) {
+    if (!name) return 0;
+    size_t length = strlen(name), ending = strlen(LS_NETWORK_ENDING);
+    return length > ending && strcmp(name + length - ending, LS_NETWORK_ENDING) == 0;
+}
+
+ls_status ls_model_build(const char *name, const ls_model_config *config, ls_graph **out) {
+    ls_graph *graph = NULL;
+    LS_NEED(out, "out");
+    *out = NULL;
+    LS_NEED(name, "name");
+    LS_NEED(config, "config");
+    LS_TRY(ls_model_is_file(name) ? ls_network_read(name, NULL, config, &graph) : build_built_in(name, config, &graph));
+    ls_status status = check_momentum(graph, config->batch_norm_momentum);
+    if (status == LS_OK) status = ls__model_set_training(graph, config);
+    if (status != LS_OK) ls_graph_destroy(&graph);
+    *out = graph;
+    return status;
 }
 
 ls_status ls_model_create(const char *name, ls_shape input, int classes, ls_graph **out) {

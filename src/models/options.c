@@ -30,6 +30,11 @@ static const ls_option table[] = {
     {"batch-norm-momentum", LS_OPTION_REAL, AT(batch_norm_momentum), .metavar = "X", .max = 1, NETWORK,
      .initial = "the network's own, from 0.9 to 0.999",
      .help = "how much of the moving mean and variance a step leaves; a short run wants less, as 0.9"},
+    {"freeze", LS_OPTION_TEXT, AT(freeze), .metavar = "PATTERNS", NETWORK, .initial = "none",
+     .help =
+         "do not train the weights whose names match, as 'conv[1-4]*': patterns of file names, with commas between"},
+    {"lr-scale", LS_OPTION_TEXT, AT(lr_scale), .metavar = "PATTERN=X,...", NETWORK, .initial = "none",
+     .help = "multiply the learning rate of the weights whose names match: 'head*=10', 'conv*=0.1,bn*=0.1'"},
     {.name = NULL},
 };
 

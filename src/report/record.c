@@ -190,6 +190,7 @@ static void add_setup(json_t *o, const ls_record_info *info) {
     const ls_train_config *c = info->config;
     const ls_train_result *r = info->result;
     json_object_set_new(o, "model", text(info->model));
+    if (info->network) json_object_set_new(o, "network", text(info->network));
     json_object_set_new(o, "parameters", json_integer(info->parameters));
     json_object_set_new(o, "data", text(info->data));
     json_object_set_new(o, "train_count", json_integer(info->train_count));

@@ -14,6 +14,7 @@
 
 typedef struct ls_record_info {
     const char *model, *data;
+    const char *network;  // of a file: its layers as text; NULL: a built-in one
     int64_t parameters, train_count, test_count;
     double read_seconds, first_step_seconds, total_seconds;
     const ls_train_config *config;

@@ -14,6 +14,7 @@ static ls_run make_run(const ls_strategy_config *config, const ls_segment *segme
                   .frozen = segment->frozen,
                   .statistic = segment->statistic && !segment->frozen,
                   .momentum = segment->momentum,
+                  .rate = segment->rate > 0 ? segment->rate : 1,
                   .params = config->params};
     run.adapts = config->optimizer->layerwise && segment->kernel && !segment->statistic && !segment->frozen;
     if (config->decay_kernels_only && !segment->kernel) run.params.weight_decay = 0;
@@ -23,7 +24,7 @@ static ls_run make_run(const ls_strategy_config *config, const ls_segment *segme
 static int updated_alike(const ls_run *a, const ls_run *b) {
     if (a->frozen || b->frozen) return a->frozen && b->frozen;
     if (a->statistic || b->statistic) return a->statistic && b->statistic && a->momentum == b->momentum;
-    return !a->adapts && !b->adapts && a->params.weight_decay == b->params.weight_decay;
+    return !a->adapts && !b->adapts && a->params.weight_decay == b->params.weight_decay && a->rate == b->rate;
 }
 
 // Neighbours that are updated alike become one run, so that update loops are long and a vector without options is one run.
@@ -106,7 +107,9 @@ static const ls_formula_call *call_of(ls_lane_step *step, const ls_run *run, int
     const ls_strategy *s = step->strategy;
     const ls_optimizer *optimizer = s->config.optimizer;
     if (step->called == run && step->called_direction == direction) return &step->call;
-    ls_update u = {.lr = step->info->lr, .lr_before = step->info->lr_before, .step = step->info->step};
+    ls_update u = {.lr = step->info->lr * run->rate,  // by 1 nothing changes
+                   .lr_before = step->info->lr_before * run->rate,
+                   .step = step->info->step};
     if (run->adapts && !direction) {
         u.w_norm = step->lane->norms[run - s->runs][0];
         u.g_norm = step->lane->norms[run - s->runs][1];

@@ -87,6 +87,7 @@ typedef struct ls_run {
     int statistic;
     int adapts;                  // 1: one kernel, whose norms update is told
     float momentum;              // of a statistic
+    float rate;                  // of learning, times the step's
     ls_optimizer_params params;  // without weight decay where there is none
 } ls_run;
 

@@ -352,6 +352,16 @@ ls_status ls_trainer_load_weights_by_name(ls_trainer *t, const char *path, int *
     return ls__weights_load(&w, path, 1, taken);
 }
 
+ls_status ls_trainer_load_body(ls_trainer *t, const char *path, const ls_graph *body, int *taken) {
+    LS_NEED(t, "trainer");
+    ls_comm_enter(t->comm, __func__);
+    LS_NEED(path, "path");
+    LS_NEED(body, "body");
+    ls_weights w = weights_of(t);
+    w.body = ls_graph_store(body);
+    return ls__weights_load(&w, path, 0, taken);
+}
+
 ls_status ls_trainer_save_weights(ls_trainer *t, const char *path) {
     LS_NEED(t, "trainer");
     ls_comm_enter(t->comm, __func__);

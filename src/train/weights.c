@@ -7,6 +7,7 @@
 #include "base/memory.h"
 #include "base/output.h"
 #include "train/weights_file.h"
+#include "train/weights_hdf5.h"
 
 static ls_stored_tensor as_stored(const ls_param *param) {
     ls_stored_tensor t = {.name = param->name, .dtype = "F32", .ndim = param->shape.ndim};
@@ -30,18 +31,44 @@ static int64_t largest_parameter(const ls_graph *graph) {
 
 // --- which of a file's tensors are the network's ---------------------------------------------------------------------
 
+// The layer that has a parameter, and its number among the layer's.
+static int layer_of(const ls_graph *graph, int param, int *number) {
+    for (int i = 0; i < graph->node_count; i++)
+        for (*number = 0; *number < graph->nodes[i].param_count; ++*number)
+            if (graph->nodes[i].params[*number] == param) return i;
+    return -1;
+}
+
+// By its name; or, where a file of Keras 3 has the weights of a layer in order, by the layer's name, or by its place among those of its kind.
+static const ls_stored_tensor *find_stored(const ls_graph *graph, const ls_weights_file *file, int param) {
+    char name[512], place[128];
+    int number, layer;
+    const ls_stored_tensor *t = ls_weights_file_find(file, graph->store->params[param].name);
+    if (t || (layer = layer_of(graph, param, &number)) < 0) return t;
+    snprintf(name, sizeof name, "%s/%d", graph->nodes[layer].name, number);
+    t = ls_weights_file_find(file, name);
+    if (t) return t;
+    ls__hdf5_place(graph, layer, place);
+    snprintf(name, sizeof name, "%s/%d", place, number);
+    return ls_weights_file_find(file, name);
+}
+
 // The first tensor the network has no parameter for, and how many there are of them.
 static const ls_stored_tensor *first_foreign(const ls_graph *graph, const ls_weights_file *file, int *count) {
     const ls_stored_tensor *first = NULL;
+    char *known = calloc((size_t)file->count + 1, 1);
     *count = 0;
+    if (!known) return NULL;
+    for (int k = 0; k < graph->store->count; k++) {
+        const ls_stored_tensor *t = find_stored(graph, file, k);
+        if (t) known[t - file->tensors] = 1;
+    }
     for (int i = 0; i < file->count; i++) {
-        int known = 0;
-        for (int k = 0; k < graph->store->count && !known; k++)
-            known = strcmp(graph->store->params[k].name, file->tensors[i].name) == 0;
-        if (known) continue;
+        if (known[i]) continue;
         if (!first) first = &file->tensors[i];
         ++*count;
     }
+    free(known);
     return first;
 }
 
@@ -69,13 +96,19 @@ static ls_status missing(const ls_graph *graph, const ls_weights_file *file, con
                    ls__stored_shape(want, shape), others);
 }
 
+static int is_wanted(const ls_weights *w, int param) {
+    return !w->body || ls__store_find(w->body, w->graph->store->params[param].name) >= 0;
+}
+
 // All of the file's tensors for all of the network's parameters.
-static ls_status check_all(const ls_graph *graph, const ls_weights_file *file) {
+static ls_status check_all(const ls_weights *w, const ls_weights_file *file) {
+    const ls_graph *graph = w->graph;
     char shape[LS_WEIGHTS_SHAPE_TEXT], other[LS_WEIGHTS_SHAPE_TEXT], name[LS_WEIGHTS_NAME_TEXT], begin[REFUSAL];
     int count;
     for (int i = 0; i < graph->store->count; i++) {
         ls_stored_tensor want = as_stored(&graph->store->params[i]);
-        const ls_stored_tensor *have = ls_weights_file_find(file, want.name);
+        if (!is_wanted(w, i)) continue;
+        const ls_stored_tensor *have = find_stored(graph, file, i);
         if (!have) return missing(graph, file, &want);
         if (!same_shape(have, &want))
             return LS_FAIL(
@@ -83,6 +116,7 @@ static ls_status check_all(const ls_graph *graph, const ls_weights_file *file) {
                 "%s: parameter '%s' is %s there, and %s in the network; by name the others can be taken without it",
                 refusal(graph, file, begin), want.name, ls__stored_shape(have, other), ls__stored_shape(&want, shape));
     }
+    if (w->body) return LS_OK;  // what else there is was the other network's top
     const ls_stored_tensor *foreign = first_foreign(graph, file, &count);
     if (!foreign) return LS_OK;
     return LS_FAIL(LS_STATUS_BAD_DATA,
@@ -92,13 +126,14 @@ static ls_status check_all(const ls_graph *graph, const ls_weights_file *file) {
 }
 
 // Sets `take` for the parameters that are in the file: all, or by name those that fit.
-static ls_status choose(const ls_graph *graph, const ls_weights_file *file, int by_name, uint8_t *take) {
+static ls_status choose(const ls_weights *w, const ls_weights_file *file, int by_name, uint8_t *take) {
+    const ls_graph *graph = w->graph;
     int taken = 0;
-    if (!by_name) LS_TRY(check_all(graph, file));
+    if (!by_name) LS_TRY(check_all(w, file));
     for (int i = 0; i < graph->store->count; i++) {
         ls_stored_tensor want = as_stored(&graph->store->params[i]);
-        const ls_stored_tensor *have = ls_weights_file_find(file, want.name);
-        take[i] = have && same_shape(have, &want);
+        const ls_stored_tensor *have = find_stored(graph, file, i);
+        take[i] = have && same_shape(have, &want) && is_wanted(w, i);
         taken += take[i];
     }
     if (taken) return LS_OK;
@@ -125,7 +160,7 @@ static ls_status load(const ls_weights *w, const ls_weights_file *file, const ui
     for (int i = 0; i < w->graph->store->count && status == LS_OK; i++) {
         const ls_param *p = &w->graph->store->params[i];
         if (!take[i]) continue;
-        if (mine == LS_OK && reads(w)) mine = ls_weights_file_read(file, ls_weights_file_find(file, p->name), values);
+        if (mine == LS_OK && reads(w)) mine = ls_weights_file_read(file, find_stored(w->graph, file, i), values);
         status = agree(w, mine);
         if (status == LS_OK) status = broadcast(w, values, ls_shape_count(p->shape), LS_DTYPE_F32);
         if (status == LS_OK) mine = w->set(w->user, i, values);
@@ -142,7 +177,7 @@ ls_status ls__weights_load(const ls_weights *w, const char *path, int by_name, i
     int count = w->graph->store->count;
     ls_status status = ls_calloc(count, sizeof *take, &take);
     if (status == LS_OK && reads(w)) status = ls_weights_file_open(path, &file);
-    if (status == LS_OK && reads(w)) status = choose(w->graph, file, by_name, take);
+    if (status == LS_OK && reads(w)) status = choose(w, file, by_name, take);
     status = agree(w, status);
     if (status == LS_OK) status = broadcast(w, take, count, LS_DTYPE_U8);
     if (status == LS_OK) status = load(w, file, take);
@@ -183,7 +218,8 @@ ls_status ls__weights_write(const ls_weights *w, FILE *out, const char *path) {
 static ls_status save_alone(const ls_weights *w, const char *path) {
     ls_output out;
     if (ls_output_open(path, &out) != 0) return ls__weights_file_failed(path);
-    ls_status status = ls__weights_write(w, out.file, path);
+    ls_status status =
+        ls__hdf5_is_named(path) ? ls__hdf5_write(w, out.file, path) : ls__weights_write(w, out.file, path);
     int failed = ls_output_close(&out, path, status == LS_OK) != 0;
     return status == LS_OK && failed ? ls__weights_file_failed(path) : status;
 }

@@ -11,7 +11,8 @@
 // Where weights are kept, and how to get at them: parameters in Keras's shape and order.
 typedef struct ls_weights {
     const ls_graph *graph;
-    ls_comm *comm;  // NULL: this process alone
+    const ls_store *body;  // loading takes the parameters that this has too, and all of them; NULL: the graph's
+    ls_comm *comm;         // NULL: this process alone
     void *user;
     ls_status (*get)(void *user, int param, float *values);
     ls_status (*set)(void *user, int param, const float *values);

@@ -14,6 +14,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/output.h"
+#include "train/weights_hdf5.h"
 
 // A header has about 100 bytes a tensor; what is larger than this is none.
 #define MAX_HEADER ((int64_t)32 << 20)
@@ -71,23 +72,11 @@ static uint64_t little_endian(const unsigned char *p) {
     return n;
 }
 
-// What people have instead, by its first bytes.
-static const char *other_format(const unsigned char *p) {
-    if (memcmp(p, "\x89HDF\r\n\x1a\n", 8) == 0) return "an HDF5 file (Keras's .h5)";
-    if (memcmp(p, "PK\3\4", 4) == 0) return "a zip archive (Keras's .keras, numpy's .npz, PyTorch's .pt)";
-    return NULL;
-}
-
 static ls_status check_length(const char *path, const unsigned char *head, int64_t file_bytes, int64_t *out) {
     if (file_bytes < LS_WEIGHTS_LENGTH_BYTES)
         return LS_FAIL(LS_STATUS_BAD_DATA,
                        "%s is no safetensors file: it has %lld bytes, and its header's length alone takes %d", path,
                        (long long)file_bytes, LS_WEIGHTS_LENGTH_BYTES);
-    const char *other = other_format(head);
-    if (other)
-        return LS_FAIL(LS_STATUS_BAD_DATA,
-                       "%s is %s: weights are read from safetensors files, and docs/models.md says how to make one",
-                       path, other);
     uint64_t length = little_endian(head);
     int64_t left = file_bytes - LS_WEIGHTS_LENGTH_BYTES;
     if (length > (uint64_t)left)
@@ -297,6 +286,12 @@ static ls_status read_header(int fd, const char *path, ls_weights_file **out) {
     return status;
 }
 
+ls_status ls__weights_file_take(const char *path, int fd, ls_weights_file **out) {
+    LS_TRY(read_header(fd, path, out));
+    (*out)->fd = fd;
+    return LS_OK;
+}
+
 ls_status ls_weights_file_open(const char *path, ls_weights_file **out) {
     LS_NEED(out, "out");
     *out = NULL;
@@ -305,11 +300,14 @@ ls_status ls_weights_file_open(const char *path, ls_weights_file **out) {
     if (fd < 0)
         return LS_FAIL(errno == ENOENT ? LS_STATUS_NOT_FOUND : LS_STATUS_IO, "cannot read the weights %s: %s", path,
                        strerror(errno));
-    ls_status status = read_header(fd, path, out);
-    if (status == LS_OK)
-        (*out)->fd = fd;
-    else
+    unsigned char head[8] = {0};
+    if (pread(fd, head, sizeof head, 0) == sizeof head && ls__hdf5_begins(head)) {
+        ls_status status = ls__hdf5_open(path, fd, out);
         close(fd);
+        return status;
+    }
+    ls_status status = ls__weights_file_take(path, fd, out);
+    if (status != LS_OK) close(fd);
     return status;
 }
 
@@ -370,6 +368,13 @@ ls_status ls__weights_file_failed(const char *path) {
 
 ls_status ls_weights_file_check(const char *path) {
     LS_NEED(path, "path");
+    size_t length = strlen(path);
+    if (length > 6 && strcmp(path + length - 6, ".keras") == 0)
+        return LS_FAIL(
+            LS_STATUS_UNSUPPORTED,
+            "%s would hold a network as Keras describes it, and only weights are written: name a .weights.h5, "
+            "a .h5 or a .safetensors file",
+            path);
     return ls_output_check(path) == 0 ? LS_OK : ls__weights_file_failed(path);
 }
 
@@ -387,7 +392,7 @@ static json_t *tensor_entry(const ls_stored_tensor *t, int64_t *at) {
 
 ls_status ls_weights_header_write(FILE *out, const char *path, const char *model, const ls_stored_tensor *tensors,
                                   int count) {
-    json_t *header = json_pack("{s:{s:s}}", "__metadata__", "model", model);
+    json_t *header = model ? json_pack("{s:{s:s}}", "__metadata__", "model", model) : json_object();
     int64_t at = 0;
     int failed = !header;
     for (int i = 0; i < count && !failed; i++)

@@ -39,7 +39,7 @@ TEXT
         [ "$(cat "$here/out")" = "$expected" ] || wrong "completing '$*': not $expected"
     }
     offers "summary scale slurm" s
-    offers "--lr --lr-scaling --lr-base-batch" train mnist-cnn --lr
+    offers "--lr --lr-scaling --lr-base-batch --lr-scale" train mnist-cnn --lr
     offers "fp32 bf16" train mnist-cnn --precision ""
     offers "sgd adam adamw lars lamb" train mnist-cnn --optimizer ""
     offers "mnist-cnn mnist-mlp mnist-linear" train mnist

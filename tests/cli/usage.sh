@@ -77,7 +77,7 @@ refuses 2 "mnist-cnn has no features without its classifier" "$lockstep" train m
 refuses 2 "resnet20 was built without its top" "$lockstep" train resnet20 --no-top --pooling avg
 refuses 2 "--weights-by-name: from which file?" "$lockstep" train resnet20 --weights-by-name
 refuses 2 "--weights-by-name: from which file?" "$lockstep" train resnet20 --weights-by-name --weights none
-refuses 2 "--weights imagenet: nothing is downloaded here; weights come from a safetensors file" \
+refuses 2 "--weights imagenet: nothing is downloaded here; weights come from a file, --weights FILE" \
     "$lockstep" train resnet50v2 --weights imagenet
 refuses 2 "resnet20 was built without its top" "$lockstep" scale resnet20 --no-top --workers 1 --out "$here/study"
 refuses 2 "unknown option --epoch; did you mean --epochs?" "$lockstep" train mnist-cnn --epoch 3

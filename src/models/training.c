@@ -1,0 +1,35 @@
+// Which parameters of a network are trained, and how fast, by patterns of their names.
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/memory.h"
+#include "models/models.h"
+
+static ls_status scale(ls_graph *graph, char *item) {
+    char *equals = strrchr(item, '='), *end;
+    double x = equals ? strtod(equals + 1, &end) : 0;
+    if (!equals || end == equals + 1 || *end || equals == item)
+        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "--lr-scale: expected PATTERN=X, as head*=10, but got '%s'", item);
+    *equals = 0;
+    return ls_graph_scale_rate(graph, item, x, NULL);
+}
+
+static ls_status freeze(ls_graph *graph, char *item) { return ls_graph_freeze(graph, item, 1, NULL); }
+
+// Each of the items between commas.
+static ls_status for_items(ls_graph *graph, const char *list, ls_status (*take)(ls_graph *graph, char *item)) {
+    char *items, *rest;
+    if (!list) return LS_OK;
+    LS_TRY(ls_strdup(list, &items));
+    ls_status status = LS_OK;
+    for (char *item = strtok_r(items, ",", &rest); item && status == LS_OK; item = strtok_r(NULL, ",", &rest))
+        status = take(graph, item);
+    free(items);
+    return status;
+}
+
+ls_status ls__model_set_training(ls_graph *graph, const ls_model_config *config) {
+    LS_TRY(for_items(graph, config->freeze, freeze));
+    return for_items(graph, config->lr_scale, scale);
+}

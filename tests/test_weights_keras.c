@@ -1,0 +1,237 @@
+// Keras's files of weights: both layouts written and read again, the archive, tensors by name and by order, and damage.
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <lockstep/graph.h>
+
+#include "ok.h"
+#include "train/weights.h"
+#include "train/weights_hdf5.h"
+
+static char folder[64];
+
+static int make_folder(void **state) {
+    strcpy(folder, "/tmp/lockstep-keras-XXXXXX");
+    return mkdtemp(folder) ? 0 : -1;
+}
+
+static int remove_folder(void **state) {
+    char command[128];
+    snprintf(command, sizeof command, "rm -r %s", folder);
+    return system(command);
+}
+
+static const char *in_folder(const char *name) {
+    static char path[8][128];
+    static int next;
+    char *p = path[next++ % 8];
+    snprintf(p, sizeof path[0], "%s/%s", folder, name);
+    return p;
+}
+
+// --- a network whose weights lie in arrays ---------------------------------------------------------------------------
+
+enum { ROOM = 1024 };
+typedef struct kept {
+    float values[32][ROOM];
+    int set[32];
+    const ls_graph *graph;
+} kept;
+
+static ls_status get(void *user, int param, float *values) {
+    kept *k = user;
+    memcpy(values, k->values[param], (size_t)ls_shape_count(k->graph->store->params[param].shape) * sizeof *values);
+    return LS_OK;
+}
+
+static ls_status set(void *user, int param, const float *values) {
+    kept *k = user;
+    memcpy(k->values[param], values, (size_t)ls_shape_count(k->graph->store->params[param].shape) * sizeof *values);
+    k->set[param]++;
+    return LS_OK;
+}
+
+static ls_status changed(void *user) { return LS_OK; }
+
+static ls_graph *network(int classes, const char *head) {
+    char text[1024];
+    ls_graph *g;
+    ls_model_config config;
+    ls_model_config_init(&config);
+    snprintf(text, sizeof text,
+             "input 6x6x2\nc = conv2d filters=3 kernel_size=3\nn = batch_norm no_scale\nm = batch_norm\n"
+             "d = depthwise_conv2d kernel_size=2\ns = separable_conv2d filters=4 kernel_size=2\nrescaling scale=2\n"
+             "z = normalization\nglobal_average_pool2d\n%s = dense units=%d\n",
+             head, classes);
+    OK(ls_network_read("small.net", text, &config, &g));
+    return g;
+}
+
+static ls_weights weights_of(ls_graph *g, kept *k, int from) {
+    memset(k, 0, sizeof *k);
+    k->graph = g;
+    for (int i = 0; i < ls_store_count(ls_graph_store(g)) && from; i++)
+        for (int64_t e = 0; e < ls_shape_count(g->store->params[i].shape); e++)
+            k->values[i][e] = (float)(from + 100 * i) + (float)e / 8;
+    return (ls_weights){.graph = g, .user = k, .get = get, .set = set, .changed = changed};
+}
+
+static kept a, b;
+
+static void check_loaded(const ls_graph *g, const char *path) {
+    for (int i = 0; i < g->store->count; i++) {
+        if (b.set[i] != 1) fail_msg("%s: %s was not taken", path, g->store->params[i].name);
+        assert_memory_equal(a.values[i], b.values[i],
+                            (size_t)ls_shape_count(g->store->params[i].shape) * sizeof(float));
+    }
+}
+
+static uint8_t *file_bytes(const char *path, size_t *size) {
+    FILE *f = fopen(path, "rb");
+    assert_non_null(f);
+    uint8_t *bytes = malloc(1 << 20);
+    *size = fread(bytes, 1, 1 << 20, f);
+    fclose(f);
+    return bytes;
+}
+
+static void put_bytes(const char *path, const void *bytes, size_t size) {
+    FILE *f = fopen(path, "wb");
+    assert_non_null(f);
+    assert_int_equal(fwrite(bytes, 1, size, f), size);
+    assert_int_equal(fclose(f), 0);
+}
+
+static void put_little(uint8_t *p, size_t value, int bytes) {
+    for (int i = 0; i < bytes; i++) p[i] = (uint8_t)(value >> 8 * i);
+}
+
+// An archive as Keras writes it: its members are not packed.
+static void put_archive(const char *path, const char *name, const uint8_t *bytes, size_t size) {
+    size_t n = strlen(name);
+    uint8_t *zip = calloc(size + 512, 1), *p = zip;
+    memcpy(p, "PK\3\4", 4);
+    put_little(p + 18, size, 4), put_little(p + 22, size, 4), put_little(p + 26, n, 2);
+    memcpy(p + 30, name, n), memcpy(p + 30 + n, bytes, size);
+    p += 30 + n + size;
+    size_t directory = (size_t)(p - zip);
+    memcpy(p, "PK\1\2", 4);
+    put_little(p + 20, size, 4), put_little(p + 24, size, 4), put_little(p + 28, n, 2);
+    memcpy(p + 46, name, n);
+    p += 46 + n;
+    memcpy(p, "PK\5\6", 4);
+    put_little(p + 8, 1, 2), put_little(p + 10, 1, 2), put_little(p + 12, 46 + n, 4), put_little(p + 16, directory, 4);
+    put_bytes(path, zip, (size_t)(p - zip) + 22);
+    free(zip);
+}
+
+// --- tests -----------------------------------------------------------------------------------------------------------
+
+static void written_and_read(void **state) {
+    static const char *const names[] = {"two.h5", "three.weights.h5", "three.keras"};
+    ls_graph *g = network(5, "head");
+    for (int i = 0; i < 3; i++) {
+        const char *path = in_folder(names[i]);
+        ls_weights from = weights_of(g, &a, 1), to = weights_of(g, &b, 0);
+        if (i < 2) {
+            OK(ls__weights_save(&from, path));
+        } else {
+            size_t size;
+            uint8_t *bytes = file_bytes(in_folder(names[1]), &size);
+            put_archive(path, "model.weights.h5", bytes, size);
+            free(bytes);
+        }
+        OK(ls__weights_load(&to, path, 0, NULL));
+        check_loaded(g, path);
+    }
+    ls_graph_destroy(&g);
+}
+
+static void names_in_files(void **state) {
+    static const struct {
+        const char *file, *tensor;
+    } tensors[] = {{"two.h5", "s/pointwise_kernel"},
+                   {"two.h5", "n/moving_mean"},
+                   {"three.weights.h5", "s/1"},
+                   {"three.weights.h5", "n/2"},
+                   {"three.keras", "z/2"}};
+    for (size_t i = 0; i < sizeof tensors / sizeof tensors[0]; i++) {
+        ls_weights_file *f;
+        OK(ls_weights_file_open(in_folder(tensors[i].file), &f));
+        if (!ls_weights_file_find(f, tensors[i].tensor)) fail_msg("%s has no %s", tensors[i].file, tensors[i].tensor);
+        assert_int_equal(f->count, 2 + 3 + 4 + 2 + 3 + 3 + 2);
+        ls_weights_file_close(&f);
+    }
+}
+
+static void other_networks(void **state) {
+    ls_graph *other = network(7, "head"), *renamed = network(5, "tail");
+    for (int i = 0; i < 2; i++) {
+        const char *path = in_folder(i ? "three.weights.h5" : "two.h5");
+        ls_weights to = weights_of(other, &b, 0);
+        int taken;
+        assert_int_equal(ls__weights_load(&to, path, 0, NULL), LS_STATUS_BAD_DATA);
+        assert_non_null(
+            strstr(ls_error_message(), "parameter 'head/kernel' is (4, 5) there, and (4, 7) in the network"));
+        OK(ls__weights_load(&to, path, 1, &taken));
+        assert_int_equal(taken, 17);  // all but the head's two
+        assert_int_equal(b.set[17] + b.set[18], 0);
+    }
+    ls_weights to = weights_of(renamed, &b, 0);
+    assert_int_equal(ls__weights_load(&to, in_folder("two.h5"), 0, NULL), LS_STATUS_BAD_DATA);
+    assert_non_null(
+        strstr(ls_error_message(),
+               "parameter 'tail/kernel' (4, 5) is not in it; it has 2 that small lacks, first 'head/kernel'"));
+    ls_graph_destroy(&other);
+    ls_graph_destroy(&renamed);
+}
+
+// Whatever has become of a file: it is read, or a sentence says that it is damaged.
+static void damage(void **state) {
+    static const char *const names[] = {"two.h5", "three.weights.h5", "three.keras"};
+    uint32_t draw = 12345;
+    int refused = 0;
+    for (int i = 0; i < 3; i++) {
+        size_t size;
+        uint8_t *good = file_bytes(in_folder(names[i]), &size), *bad = malloc(size);
+        const char *path = in_folder("damaged.h5");
+        for (int k = 0; k < 60; k++) {
+            size_t n = size;
+            memcpy(bad, good, size);
+            if (k % 10 == 0) n = size * (size_t)k / 60;
+            for (int times = k % 4 + 1; times > 0 && k % 10; times--) {
+                draw = draw * 1664525u + 1013904223u;
+                bad[(draw >> 8) % (k % 2 ? size : 2048)] ^= (uint8_t)(1u << (draw & 7));
+            }
+            put_bytes(path, bad, n);
+            ls_weights_file *f;
+            ls_status status = ls_weights_file_open(path, &f);
+            assert_true((status == LS_OK) == (f != NULL));
+            if (status != LS_OK && !strstr(ls_error_message(), path)) fail_msg("no path in '%s'", ls_error_message());
+            refused += status != LS_OK;
+            ls_weights_file_close(&f);
+        }
+        free(good), free(bad);
+    }
+    assert_true(refused > 18);  // those that are cut off, and more
+}
+
+static void other_archives(void **state) {
+    ls_weights_file *f;
+    put_archive(in_folder("a.zip"), "x_train.npy", (const uint8_t *)"12345678", 8);
+    assert_int_equal(ls_weights_file_open(in_folder("a.zip"), &f), LS_STATUS_UNSUPPORTED);
+    assert_non_null(strstr(ls_error_message(), "a.zip is a zip archive, but not one of Keras's (.keras)"));
+    assert_int_equal(ls_weights_file_check(in_folder("new.keras")), LS_STATUS_UNSUPPORTED);
+    assert_non_null(strstr(ls_error_message(), "name a .weights.h5"));
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(written_and_read), cmocka_unit_test(names_in_files), cmocka_unit_test(other_networks),
+        cmocka_unit_test(damage),           cmocka_unit_test(other_archives),
+    };
+    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+}
