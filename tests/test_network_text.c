@@ -32,7 +32,7 @@ static ls_graph *read_text(const char *text) {
 // Operations, attributes, names, connections; and the parameters, each at its place, by which they are drawn.
 static void check_same(ls_graph *a, ls_graph *b) {
     const ls_store *s = ls_graph_store(a), *t = ls_graph_store(b);
-    assert_true(ls__graph_fingerprint(a) == ls__graph_fingerprint(b));
+    if (ls__graph_fingerprint(a) != ls__graph_fingerprint(b)) fail_msg("%s is not what its text is", ls_graph_name(b));
     assert_string_equal(ls_graph_name(a), ls_graph_name(b));
     assert_int_equal(ls_store_count(s), ls_store_count(t));
     for (int i = 0; i < ls_store_count(s); i++)
@@ -60,7 +60,8 @@ static void test_round_trip(void **state) {
         if (ls_model_text(m.name, &config, &text) != LS_OK) fail_msg("%s", ls_error_message());
         check_same(read_text(text), build(m.name, 0, 1));
         config.classes = 7;  // in place of the text's
-        check_same(read_with(text, &config), build(m.name, 7, 1));
+        // Language models say their vocabulary in numbers.
+        if (strstr(text, "\nclasses ")) check_same(read_with(text, &config), build(m.name, 7, 1));
         config.classes = 0;
         config.include_top = 0;
         if (ls_models()[i]->has_features) check_same(read_with(text, &config), build(m.name, 0, 0));

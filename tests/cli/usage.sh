@@ -113,7 +113,7 @@ for length in 4095 5000 12000 100000; do
     complains ": File name too long"
 done
 refuses 2 "unknown option --xxxx" "$lockstep" train mnist-mlp "--$long"
-refuses 2 "the models are mnist-cnn" "$lockstep" summary "$long"
+refuses 2 "transformer-lm-mini, and files that end in .net" "$lockstep" summary "$long"
 
 # Every process of a job reads the same command line: one of them speaks.
 if [ -n "$mpirun" ]; then
