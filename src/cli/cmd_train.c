@@ -1,22 +1,15 @@
-#include <errno.h>
 #include <math.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "base/duration.h"
 #include "base/error.h"
 #include "base/memory.h"
-#include "base/output.h"
 #include "base/text.h"
-#include "cli/checkpoints.h"
-#include "cli/cli.h"
-#include "cli/deadline.h"
-#include "report/metrics.h"
+#include "cli/train_run.h"
 #include "report/record.h"
 
 typedef cli_train_settings settings;
@@ -113,43 +106,7 @@ const ls_option *cli_course_options(void) {
     return course;
 }
 
-// Everything one training run holds.
-typedef struct run {
-    cli *cli;
-    settings set;
-    ls_train_config config;
-    ls_model_config model;
-    ls_option_set options[6];
-    cli_checkpoints checkpoints;
-    void *file;  // what the config file's texts live in
-    ls_graph *graph;
-    ls_dataset *dataset;
-    ls_trainer *trainer;
-    ls_train_result result;
-    cli_progress progress;
-    ls_metrics *metrics;  // of the worker that speaks, where they are asked for
-    int metrics_failed;
-    cli_deadline deadline;  // worker 0's
-    cli_timekeeper timekeeper;
-    double trained_seconds, until_seconds;  // of the epochs so far; of those until the accuracy asked for
-    int until_epoch;                        // in which it was reached; 0: it was not
-    double best_accuracy;                   // on the test set after an epoch
-    int best_epoch;                         // after which it was; 0: none was evaluated
-    int settled;                            // --early-stop has ended training
-    int restored;                           // the weights are those of best_epoch
-    int stopped;                            // before the last epoch was over
-    int asked;                              // the signal that asked it to stop; 0: none did
-    int too_late_to_evaluate;
-    int evaluated;    // there are numbers of the test set
-    int loaded;       // parameters that came from a file
-    ls_status saved;  // how writing the weights went
-    char save_failure[1024];
-    double first_step_seconds, total_seconds;
-} run;
-
-static int speaks(const run *r) { return ls_context_rank(r->cli->context) == 0; }
-
-static void defaults(run *r) {
+static void defaults(cli_train_run *r) {
     r->set = (settings){.data = "digits", .verbose = 1, .tensorboard_every = 1, .trace_steps = 10};
     ls_train_config_init(&r->config);
     r->options[0] = (ls_option_set){ls_train_options(), &r->config};
@@ -163,7 +120,7 @@ static void defaults(run *r) {
     r->options[5] = (ls_option_set){NULL, NULL};
 }
 
-static void help(const run *r) {
+static void help(const cli_train_run *r) {
     printf("Usage: lockstep train MODEL [--data SPEC] [OPTIONS]\n\n");
     ls_print_entry(
         stdout, "", 0, cli_help_width(),
@@ -199,7 +156,7 @@ static ls_status read_wait_limit(const char *text, double *seconds) {
 }
 
 // Reads the command line; when it names a config file, that first and the command line again on top of it.
-static ls_status read_options(run *r, int argc, char **argv, ls_words *words) {
+static ls_status read_options(cli_train_run *r, int argc, char **argv, ls_words *words) {
     defaults(r);
     LS_TRY(ls_options_parse(r->options, argc, argv, 1, words));
     if (words->help) return LS_OK;
@@ -231,7 +188,7 @@ static ls_status read_options(run *r, int argc, char **argv, ls_words *words) {
 
 ls_status cli_train_check(int argc, char **argv, ls_train_config *config) {
     cli nobody = {0};
-    run r = {.cli = &nobody};
+    cli_train_run r = {.cli = &nobody};
     ls_words words;
     ls_status status = read_options(&r, argc, argv, &words);
     *config = r.config;
@@ -245,308 +202,9 @@ ls_status cli_train_check(int argc, char **argv, ls_train_config *config) {
     return status;
 }
 
-static int64_t limited(int64_t count, int64_t limit) { return limit > 0 && limit < count ? limit : count; }
-
-static int64_t train_count(const run *r) { return limited(ls_dataset_train_count(r->dataset), r->config.limit_train); }
-
-static int64_t test_count(const run *r) { return limited(ls_dataset_test_count(r->dataset), r->config.limit_test); }
-
-// What becomes of the images, where it is not the usual.
-static void print_images(const run *r) {
-    const ls_train_config *c = &r->config;
-    ls_shape stored = ls_dataset_image_shape(r->dataset), image = r->result.image;
-    char text[256] = "";
-    size_t n = 0;
-    if (stored.ndim == 3 && stored.dim[0] == 0)
-        ls_text_add(text, sizeof text, &n, "of any size, resized to %lldx%lld", (long long)image.dim[0],
-                    (long long)image.dim[1]);
-    else if (!ls_shape_equal(stored, image))
-        ls_text_add(text, sizeof text, &n, "resized from %lldx%lld to %lldx%lld", (long long)stored.dim[0],
-                    (long long)stored.dim[1], (long long)image.dim[0], (long long)image.dim[1]);
-    if (strcmp(c->augment, "none") != 0)
-        ls_text_add(text, sizeof text, &n, "%saugmented: %s", n ? "; " : "", c->augment);
-    if (strcmp(c->normalize, "unit") != 0)
-        ls_text_add(text, sizeof text, &n, "%snormalized: %s", n ? "; " : "", c->normalize);
-    if (text[0]) cli_say("images %s", text);
-}
-
-// "adam, learning rate 0.008 (0.001 x 1024 / 128), warm-up of 1 epoch, cosine"
-static void print_recipe(const run *r) {
-    const ls_train_config *c = &r->config;
-    double rate;
-    if (ls_train_base_rate(c, &rate) != LS_OK) return;
-    int linear = strcmp(c->lr_scaling, "linear") == 0;
-    double scale = linear ? (double)c->batch_size / (double)c->lr_base_batch : 1;
-    char scaled[80] = "", warmup[64] = "";
-    if (linear)
-        snprintf(scaled, sizeof scaled, " (%.4g x %lld / %lld)", rate, (long long)c->batch_size,
-                 (long long)c->lr_base_batch);
-    if (c->warmup_epochs > 0)
-        snprintf(warmup, sizeof warmup, ", warm-up of %g epoch%s", c->warmup_epochs, c->warmup_epochs == 1 ? "" : "s");
-    int constant = strcmp(c->schedule, "constant") == 0;
-    cli_say("%s, learning rate %.4g%s%s%s%s", c->optimizer, rate * scale, scaled, warmup, constant ? "" : ", ",
-            constant ? "" : c->schedule);
-}
-
-static void print_head(const run *r) {
-    const ls_train_result *t = &r->result;
-    char a[32], b[32], c[32];
-    int64_t micro_batches = t->micro_batch > 0 ? t->global_batch / t->micro_batch : 0;
-    cli_say("%s: %s parameters; %s: %s samples to train on, %s to test on", r->set.model,
-            cli_count(ls_graph_parameter_count(r->graph), a), r->set.data, cli_count(train_count(r), b),
-            cli_count(test_count(r), c));
-    char servers[96] = "";
-    if (t->servers > 0) snprintf(servers, sizeof servers, " (%d server%s)", t->servers, t->servers == 1 ? "" : "s");
-    if (r->config.async)
-        ls_text_add(servers, sizeof servers, &(size_t){strlen(servers)}, ", asynchronous%s",
-                    r->config.replay ? ", replayed" : "");
-    if (r->config.async && r->config.staleness >= 0)
-        ls_text_add(servers, sizeof servers, &(size_t){strlen(servers)}, ", staleness at most %d", r->config.staleness);
-    cli_say("%d worker%s on %d host%s x %d replica%s x %d thread%s%s%s%s", t->workers, t->workers == 1 ? "" : "s",
-            t->hosts, t->hosts == 1 ? "" : "s", t->replicas_per_worker, t->replicas_per_worker == 1 ? "" : "s",
-            t->threads_per_replica, t->threads_per_replica == 1 ? "" : "s", t->replicas_reason[0] ? " (" : "",
-            t->replicas_reason, t->replicas_reason[0] ? ")" : "");
-    if (t->cores_advice[0]) cli_say("%s", t->cores_advice);
-    cli_deadline_print(&r->deadline);
-    print_images(r);
-    int compresses = strcmp(r->config.compress, "none") != 0;
-    cli_say("global batch %lld = %lld micro-batch%s of %lld; %s, %s%s%s%s", (long long)t->global_batch,
-            (long long)micro_batches, micro_batches == 1 ? "" : "es", (long long)t->micro_batch, r->config.precision,
-            r->config.strategy, servers, compresses ? ", gradients in " : "", compresses ? r->config.compress : "");
-    print_recipe(r);
-    cli_checkpoints_say(&r->checkpoints, r->result.device_description);
-    if (r->set.weights && !r->checkpoints.resumed) {
-        cli_say("weights from %s: %d of %d parameters%s", r->set.weights, r->loaded,
-                ls_store_count(ls_graph_store(r->graph)),
-                r->loaded < ls_store_count(ls_graph_store(r->graph)) ? ", the others drawn from the seed" : "");
-    }
-    fflush(stdout);
-}
-
-static void row(const char *what, const char *format, ...) __attribute__((format(printf, 2, 3)));
-static void row(const char *what, const char *format, ...) {
-    va_list args;
-    printf("%-28s", what);
-    va_start(args, format);
-    vprintf(format, args);
-    va_end(args);
-    putchar('\n');
-}
-
-// Of a sample, where samples are sequences of them; else 0.
-static int64_t tokens_of(const run *r) {
-    ls_port input = ls_graph_input_at(r->graph, 0);
-    return input.dtype == LS_DTYPE_I32 ? ls_shape_count(input.shape) : 0;
-}
-
-// Of a language model, after the last epoch; of others NAN.
-static double perplexity(const run *r, int test) {
-    for (int i = 0; i < ls_trainer_measure_count(r->trainer); i++) {
-        ls_measure_result m = ls_trainer_measure(r->trainer, i);
-        if (strcmp(m.name, "perplexity") == 0 && (r->evaluated || !test)) return test ? m.test : m.train;
-    }
-    return NAN;
-}
-
-static int has_perplexity(const run *r) {
-    for (int i = 0; i < ls_trainer_measure_count(r->trainer); i++)
-        if (strcmp(ls_trainer_measure(r->trainer, i).name, "perplexity") == 0) return 1;
-    return 0;
-}
-
-static const char *stop_reason(const run *r) { return r->asked ? "signal" : "time limit"; }
-
-// The one thing that even a silent run says: it did less than it was asked to.
-static void print_stop(const run *r) {
-    const ls_train_result *t = &r->result;
-    const ls_epoch_result *e = &t->epoch[t->epochs - 1];
-    const char *evaluation = r->too_late_to_evaluate ? "; there is no time left to evaluate" : "";
-    FILE *out = r->set.verbose ? stdout : stderr;
-    fprintf(out, "Stopped after step %lld of %lld in epoch %d of %d, ", (long long)e->steps,
-            (long long)t->steps_per_epoch, e->epoch, r->config.epochs);
-    if (r->asked)
-        fprintf(out, "as asked to%s.\n", evaluation);
-    else
-        fprintf(out, "to be over in time (%s)%s.\n", r->deadline.why, evaluation);
-    if (r->checkpoints.set.folder && !r->checkpoints.latest_failed)
-        fprintf(out, "The same command with --resume goes on from there.\n");
-}
-
-static int whole_epochs(const ls_train_result *t) {
-    int whole = 0;
-    for (int i = 0; i < t->epochs; i++) whole += t->epoch[i].steps == t->steps_per_epoch;
-    return whole;
-}
-
-static void print_checkpoints(const run *r) {
-    ls_checkpoint_costs c = ls_trainer_checkpoint_costs(r->trainer);
-    if (!r->checkpoints.set.folder) return;
-    char failed[40] = "";
-    if (c.failed) snprintf(failed, sizeof failed, ", %d failed", c.failed);
-    row("Checkpoints", "%d written%s, of %.1f MB; training paused %.1f ms for each", c.written, failed,
-        (double)c.bytes / 1e6, c.written + c.failed > 0 ? 1e3 * c.pause / (c.written + c.failed) : 0);
-}
-
-static int64_t skipped_steps(const ls_train_result *t) {
-    int64_t steps = 0;
-    for (int i = 0; i < t->epochs; i++) steps += t->epoch[i].skipped;
-    return steps;
-}
-
-// What samples cost: those that were broken, and waiting for them, where that is more than a twentieth of a step.
-static void print_data(const run *r, double step) {
-    const ls_train_result *t = &r->result;
-    char broken[sizeof t->broken_sample];
-    snprintf(broken, sizeof broken, "%s", t->broken_sample);
-    ls_text_clean(broken);
-    if (t->samples_replaced)
-        row("Broken samples", "%lld times another stood in for one. For example: %s", (long long)t->samples_replaced,
-            broken);
-    if (t->phases.load > 0.05 * step)
-        row("Waited for data",
-            "%.0f %% of the time: reading, decoding and preparing by %d thread%s of each replica (--loader-threads)",
-            100 * t->phases.load / step, r->config.loader_threads, r->config.loader_threads == 1 ? "" : "s");
-}
-
-static void print_table(const run *r) {
-    const ls_train_result *t = &r->result;
-    const ls_phase_seconds *p = &t->phases;
-    char count[32];
-    int whole = whole_epochs(t);
-    putchar('\n');
-    row("Time to read the data", "%.2f s", ls_dataset_read_seconds(r->dataset));
-    double step = p->load + p->forward + p->backward + p->exchange + p->wait + p->update + p->serial;
-    row("Time per gradient update", "%.2f ms (mean; median %.2f ms)", 1e3 * step, 1e3 * t->step_seconds_median);
-    row("  load, forward, backward", "%.2f, %.2f, %.2f ms", 1e3 * p->load, 1e3 * p->forward, 1e3 * p->backward);
-    row("  exchange, wait, update", "%.2f, %.2f, %.2f ms", 1e3 * p->exchange, 1e3 * p->wait, 1e3 * p->update);
-    if (t->buckets > 1) row("  exchange behind that", "%.2f ms, in %d buckets", 1e3 * t->exchange_hidden, t->buckets);
-    if (p->serial > 0.005 * step) row("  serial parts", "%.2f ms", 1e3 * p->serial);
-    row("First update done after", "%.2f s", r->first_step_seconds);
-    if (whole > 0)
-        row("Time per epoch", "%.2f s (median of %d)", t->epoch_seconds_median, whole);
-    else
-        row("Time per epoch", "no epoch is whole");
-    int64_t tokens = tokens_of(r);
-    row(tokens ? "Sequences per second" : "Images per second", "%s",
-        cli_count((int64_t)(t->images_per_second + 0.5), count));
-    if (tokens)
-        row("Tokens per second", "%s", cli_count((int64_t)(t->images_per_second * (double)tokens + 0.5), count));
-    if (r->evaluated) {
-        row("Test loss", "%.4f", t->test_loss);
-        row("Test accuracy", "%.2f %%", 100 * t->test_accuracy);
-        if (has_perplexity(r)) row("Test perplexity", "%.3f", perplexity(r, 1));
-    }
-    if (r->until_epoch)
-        row("Time to that accuracy", "%.2f s of training, %d epoch%s (at least %g %% asked for)", r->until_seconds,
-            r->until_epoch, r->until_epoch == 1 ? "" : "s", 100 * r->set.until_accuracy);
-    else if (r->set.until_accuracy > 0)
-        row("Time to that accuracy", "%g %% was not reached", 100 * r->set.until_accuracy);
-    if (r->settled || r->restored)
-        row("Best epoch", "%d, %.2f %%%s", r->best_epoch, 100 * r->best_accuracy,
-            r->restored ? "; the weights are those after it" : "");
-    if (skipped_steps(t) > 0) row("Steps left out", "%lld, not finite", (long long)skipped_steps(t));
-    print_data(r, step);
-    print_checkpoints(r);
-    row("Total run time", "%.2f s", r->total_seconds);
-    row("Peak memory", "%.0f MB%s, planned %.0f MB", (double)t->peak_rss_bytes / 1e6,
-        t->workers > 1 ? " (largest worker)" : "", (double)t->planned_bytes / 1e6);
-    if (r->config.async)
-        row("Staleness of pushes", "%.2f (mean), %lld (largest)", t->staleness_mean, (long long)t->staleness_largest);
-    printf("%-16s%s\n", "Weights digest", t->weights_digest);  // 80 columns
-    if (t->digest_by_timing) row("", "which depends on timing; --push-log and --replay repeat it");
-    row("  on", "%s", t->device_description);
-    fflush(stdout);
-}
-
-// Before training and by worker 0 alone, the one that will write them.
-static ls_status check_outputs(run *r) {
-    ls_status status = LS_OK;
-    if (r->set.record && speaks(r)) status = ls_record_check(r->set.record);
-    if (status == LS_OK && r->set.save && speaks(r)) status = ls_weights_file_check(r->set.save);
-    return ls_context_agree(r->cli->context, status);
-}
-
-static ls_status trace_path(const run *r, char *path, size_t size) {
-    const char *slash = r->set.trace[0] && r->set.trace[strlen(r->set.trace) - 1] == '/' ? "" : "/";
-    if ((size_t)snprintf(path, size, "%s%strace.json", r->set.trace, slash) < size) return LS_OK;
-    return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "--trace: the folder's name is too long");
-}
-
-// Before training, by worker 0 alone: makes the folder and finds out whether it can be written to.
-static ls_status check_trace(run *r) {
-    char path[4096];
-    ls_status status = LS_OK;
-    if (r->set.trace && speaks(r)) {
-        status = trace_path(r, path, sizeof path);
-        if (status == LS_OK && ((mkdir(r->set.trace, 0777) != 0 && errno != EEXIST) || ls_output_check(path) != 0))
-            status = LS_FAIL(LS_STATUS_IO, "cannot write the trace %s: %s; name a folder that can be written to", path,
-                             strerror(errno));
-    }
-    return ls_context_agree(r->cli->context, status);
-}
-
-// The last thing of all: a full disk must not take the result of training with it.
-static ls_status write_trace(run *r) {
-    char path[4096], sentence[1024];
-    ls_status status = trace_path(r, path, sizeof path);
-    if (status == LS_OK) status = ls_trainer_trace_write(r->trainer, path);
-    if (status == LS_OK) {
-        if (speaks(r) && r->set.verbose) printf("%-28s%s\n", "Trace", path);
-        return LS_OK;
-    }
-    snprintf(sentence, sizeof sentence, "%s", ls_error_message());
-    return LS_FAIL(status, "%s. Training itself is done, and its result complete", sentence);
-}
-
-static ls_status write_record(run *r) {
-    ls_checkpoint_costs costs = ls_trainer_checkpoint_costs(r->trainer);
-    ls_record_info info = {.model = r->set.model,
-                           .data = r->set.data,
-                           .parameters = ls_graph_parameter_count(r->graph),
-                           .train_count = train_count(r),
-                           .test_count = test_count(r),
-                           .read_seconds = ls_dataset_read_seconds(r->dataset),
-                           .first_step_seconds = r->first_step_seconds,
-                           .total_seconds = r->total_seconds,
-                           .config = &r->config,
-                           .options = r->options,
-                           .result = &r->result,
-                           .evaluated = r->evaluated,
-                           .tokens = tokens_of(r),
-                           .train_perplexity = perplexity(r, 0),
-                           .test_perplexity = perplexity(r, 1),
-                           .until_accuracy = r->set.until_accuracy,
-                           .until_seconds = r->until_seconds,
-                           .until_epoch = r->until_epoch,
-                           .stopped = r->stopped ? stop_reason(r) : NULL,
-                           .resumed_from = r->checkpoints.resumed ? r->checkpoints.path : NULL,
-                           .checkpoints = r->checkpoints.set.folder ? &costs : NULL,
-                           .argv = r->cli->argv,
-                           .compiler = cli_compiler()};
-    ls_trace_report *trace = NULL;
-    char path[4096];
-    if (r->set.trace && trace_path(r, path, sizeof path) == LS_OK && ls_trace_report_load(path, &trace) == LS_OK) {
-        info.layers = trace->layers;
-        info.layer_count = trace->layer_count;
-    }
-    char *network = NULL;
-    if (ls_model_is_file(r->set.model) && ls_network_text(r->graph, &network) == LS_OK) info.network = network;
-    ls_status status = ls_record_write(r->set.record, &info);
-    ls_trace_report_free(&trace);
-    if (status == LS_OK) {
-        free(network);
-        return LS_OK;
-    }
-    char sentence[1024];  // the numbers must not be lost with the disk; printing them may fail too, and say less
-    snprintf(sentence, sizeof sentence, "%s", ls_error_message());
-    ls_record_print(stdout, &info);
-    free(network);
-    return LS_FAIL(status, "%s. The record is printed on the standard output instead", sentence);
-}
-
 // Before the workers do anything together that depends on it: with different options they would wait for each other for ever.
 // Folders and files may differ from host to host: what was read from them is compared by the trainer, or sent by worker 0.
-static ls_status check_options(const run *r) {
+static ls_status check_options(const cli_train_run *r) {
     char line[4096];
     size_t used = 0, format = strcspn(r->set.data, ":");
     ls_text_add(line, sizeof line, &used,
@@ -566,7 +224,7 @@ static ls_status check_options(const run *r) {
 }
 
 // All but the classifier's.
-static ls_status load_body(run *r, const ls_model_config *built) {
+static ls_status load_body(cli_train_run *r, const ls_model_config *built) {
     ls_model_config config = *built;
     ls_graph *body;
     config.include_top = 0;
@@ -578,7 +236,7 @@ static ls_status load_body(run *r, const ls_model_config *built) {
     return status;
 }
 
-static ls_status load_weights(run *r, const ls_model_config *built) {
+static ls_status load_weights(cli_train_run *r, const ls_model_config *built) {
     if (!r->set.weights || r->checkpoints.resumed) return LS_OK;
     r->loaded = ls_store_count(ls_graph_store(r->graph));
     if (r->set.without_top) return load_body(r, built);
@@ -586,57 +244,16 @@ static ls_status load_weights(run *r, const ls_model_config *built) {
     return ls_trainer_load_weights(r->trainer, r->set.weights);
 }
 
-// As soon as they are there. A failure, which all workers see, is kept for the end: there are results to be shown.
-static void save_weights(run *r) {
-    if (!r->set.save) return;
-    r->saved = ls_trainer_save_weights(r->trainer, r->set.save);
-    if (r->saved != LS_OK) snprintf(r->save_failure, sizeof r->save_failure, "%s", ls_error_message());
-}
-
-static ls_status open_metrics(run *r) {
-    ls_metrics_config config = {.csv = r->set.metrics,
-                                .tensorboard = r->set.tensorboard,
-                                .every = r->set.tensorboard_every,
-                                .validate = r->config.validate,
-                                .evaluate = r->config.evaluate};
-    ls_status status = LS_OK;
-    if ((config.csv || config.tensorboard) && speaks(r)) status = ls_metrics_create(&config, &r->metrics);
-    return ls_context_agree(r->cli->context, status);
-}
-
-// Training is worth more than its metrics: what goes wrong with them is said at once, and training goes on.
-static void note_metrics(run *r, ls_status status) {
-    if (status == LS_OK) return;
-    cli_progress_pause(&r->progress);
-    fprintf(stderr, "lockstep train: %s; training goes on without it\n", ls_error_message());
-    r->metrics_failed = 1;
-}
-
-static ls_status close_metrics(run *r) {
-    ls_metrics_destroy(&r->metrics);
-    if (!r->metrics_failed) return LS_OK;
-    return LS_FAIL(LS_STATUS_IO, "training is done, but its metrics are not complete, as was said above");
-}
-
-static ls_status close_outputs(run *r) {
-    ls_status status = r->set.record && speaks(r) ? write_record(r) : LS_OK, metrics = close_metrics(r);
-    if (status == LS_OK) status = metrics;
-    if (status == LS_OK && r->checkpoints.failed && !(r->stopped && !r->checkpoints.latest_failed))
-        status = LS_FAIL(LS_STATUS_IO, "training is done, but not all its checkpoints were written, as was said above");
-    if (status == LS_OK && r->saved != LS_OK) status = LS_FAIL(r->saved, "%s", r->save_failure);
-    return ls_context_agree(r->cli->context, status);
-}
-
 static ls_status on_step(void *user, const ls_step_report *step, int *stop) {
-    run *r = user;
+    cli_train_run *r = user;
     cli_progress_step(&r->progress, step);
-    if (r->metrics) note_metrics(r, ls_metrics_step(r->metrics, step));
+    if (r->metrics) cli_train_note_metrics(r, ls_metrics_step(r->metrics, step));
     r->timekeeper.reserved = r->checkpoints.seconds;
-    *stop = (speaks(r) && cli_timekeeper_step(&r->timekeeper, step, r->config.validate)) || cli_checkpoints_asked();
+    *stop = (cli_train_speaks(r) && cli_timekeeper_step(&r->timekeeper, step, r->config.validate)) || cli_checkpoints_asked();
     return LS_OK;
 }
 
-static void note_epoch(run *r, const ls_epoch_result *e) {
+static void note_epoch(cli_train_run *r, const ls_epoch_result *e) {
     r->trained_seconds += e->seconds;
     if (r->set.until_accuracy > 0 && e->val_accuracy >= r->set.until_accuracy && !r->until_epoch) {
         r->until_epoch = e->epoch;
@@ -650,47 +267,47 @@ static void note_epoch(run *r, const ls_epoch_result *e) {
 }
 
 // What the log was before training is gone on with.
-static void note_epochs(run *r) {
+static void note_epochs(cli_train_run *r) {
     for (int i = 0; i < r->result.epochs; i++) {
         const ls_epoch_result *e = &r->result.epoch[i];
         if (e->steps != r->result.steps_per_epoch) continue;
         note_epoch(r, e);
-        if (r->metrics) note_metrics(r, ls_metrics_epoch(r->metrics, e));
+        if (r->metrics) cli_train_note_metrics(r, ls_metrics_epoch(r->metrics, e));
     }
 }
 
-static void say_skipped(run *r, const ls_epoch_result *e) {
+static void say_skipped(cli_train_run *r, const ls_epoch_result *e) {
     const char *cause = ls_trainer_not_finite(r->trainer);
-    if (e->skipped == 0 || !speaks(r)) return;
+    if (e->skipped == 0 || !cli_train_speaks(r)) return;
     cli_progress_pause(&r->progress);
     fprintf(stderr, "lockstep train: left out %lld of the %lld steps of epoch %d: a gradient was not finite%s%s\n",
             (long long)e->skipped, (long long)e->steps, e->epoch, *cause ? ". The first such number was " : "", cause);
 }
 
 static ls_status on_epoch(void *user, const ls_epoch_result *e, int *stop) {
-    run *r = user;
+    cli_train_run *r = user;
     note_epoch(r, e);
     say_skipped(r, e);
     cli_progress_epoch(
         &r->progress, e,
         e->epoch < r->config.epochs && !r->timekeeper.stop && !r->until_epoch && !r->settled && isfinite(e->loss));
     if (r->config.validate) r->timekeeper.evaluation_seconds = e->val_seconds;
-    if (r->metrics) note_metrics(r, ls_metrics_epoch(r->metrics, e));
+    if (r->metrics) cli_train_note_metrics(r, ls_metrics_epoch(r->metrics, e));
     *stop = r->until_epoch > 0 || r->settled || cli_checkpoints_asked();
     return LS_OK;
 }
 
 // Divergence is seen by all workers alike, who then leave together.
-static ls_status known_to_all(run *r, ls_status status) {
+static ls_status known_to_all(cli_train_run *r, ls_status status) {
     if (status == LS_STATUS_DIVERGED) r->cli->stage = CLI_STAGE_TOGETHER;
     return status;
 }
 
 // Training, until all epochs are done or the time is up.
-static ls_status fit(run *r) {
+static ls_status fit(cli_train_run *r) {
     int evaluates = r->config.evaluate || r->config.validate;
     ls_callbacks callbacks = {.user = r, .on_step = on_step, .on_epoch = on_epoch};
-    LS_TRY(cli_timekeeper_begin(&r->timekeeper, r->cli->context, &r->deadline, evaluates ? test_count(r) : 0));
+    LS_TRY(cli_timekeeper_begin(&r->timekeeper, r->cli->context, &r->deadline, evaluates ? cli_train_test_count(r) : 0));
     // What has been reached before it was gone on with is not trained beyond.
     int over = r->settled || r->until_epoch;
     ls_status status = over ? LS_OK : known_to_all(r, ls_trainer_fit(r->trainer, &callbacks));
@@ -700,29 +317,29 @@ static ls_status fit(run *r) {
     int late = cli_timekeeper_too_late(&r->timekeeper);
     LS_TRY(ls_context_broadcast(r->cli->context, &late, sizeof late, 0));
     r->too_late_to_evaluate = late;
-    r->stopped = !r->until_epoch && !r->settled && whole_epochs(&r->result) < r->config.epochs;
+    r->stopped = !r->until_epoch && !r->settled && cli_train_whole_epochs(&r->result) < r->config.epochs;
     return LS_OK;
 }
 
 // An evaluation after the last epoch is the one at the end too.
-static ls_status evaluate(run *r) {
+static ls_status evaluate(cli_train_run *r) {
     const ls_train_result *t = &r->result;
     r->evaluated = t->epochs > 0 && !isnan(t->epoch[t->epochs - 1].val_seconds) && !r->restored;
-    if (r->evaluated || !r->config.evaluate || r->too_late_to_evaluate || r->asked || test_count(r) == 0) return LS_OK;
+    if (r->evaluated || !r->config.evaluate || r->too_late_to_evaluate || r->asked || cli_train_test_count(r) == 0) return LS_OK;
     LS_TRY(known_to_all(r, ls_trainer_evaluate(r->trainer, NULL, NULL)));
     r->evaluated = 1;
     LS_TRY(ls_trainer_result(r->trainer, &r->result));
-    if (r->metrics) note_metrics(r, ls_metrics_test(r->metrics, t->epochs, t->test_loss, t->test_accuracy));
+    if (r->metrics) cli_train_note_metrics(r, ls_metrics_test(r->metrics, t->epochs, t->test_loss, t->test_accuracy));
     return LS_OK;
 }
 
 static void pause_progress(void *user) {
-    run *r = user;
+    cli_train_run *r = user;
     cli_progress_pause(&r->progress);
 }
 
 // The recipe that the result depends on: what is left to the library's choice is in it as chosen.
-static ls_status find_checkpoint(run *r) {
+static ls_status find_checkpoint(cli_train_run *r) {
     ls_train_config config = r->config;
     if (!config.micro_batch) config.micro_batch = ls_micro_batch_default(config.batch_size);
     const ls_option_set sets[] = {{ls_train_options(), &config}, {ls_model_options(), &r->model}, {NULL, NULL}};
@@ -730,7 +347,7 @@ static ls_status find_checkpoint(run *r) {
 }
 
 // Which signal asked for it is known to the worker that it came to. Collective.
-static ls_status find_asked(run *r) {
+static ls_status find_asked(cli_train_run *r) {
     int asked = cli_checkpoints_asked(), *all;
     int workers = ls_context_size(r->cli->context);
     if (!r->stopped || !r->checkpoints.set.folder) return LS_OK;
@@ -740,22 +357,22 @@ static ls_status find_asked(run *r) {
         if (all[i]) r->asked = all[i];
     free(all);
     // Worker 0's alone: launchers end the others of a job when one of them ends with a status, and pass it on.
-    if (status == LS_OK && speaks(r)) r->cli->exit_status = CLI_UNFINISHED;
+    if (status == LS_OK && cli_train_speaks(r)) r->cli->exit_status = CLI_UNFINISHED;
     return status;
 }
 
 // The checkpoint of the best epoch is kept for this.
-static ls_status restore_best(run *r) {
+static ls_status restore_best(cli_train_run *r) {
     char path[4200];
     int elsewhere =
         r->checkpoints.branches && r->best_epoch < r->checkpoints.epoch;  // its checkpoint is in another folder
     if (!r->set.restore_best || r->stopped || !r->best_epoch || r->best_epoch == r->result.epochs || elsewhere)
         return LS_OK;
     snprintf(path, sizeof path, "%s/epoch-%04d/weights.safetensors", r->checkpoints.set.folder, r->best_epoch);
-    int there = speaks(r) && access(path, R_OK) == 0;
+    int there = cli_train_speaks(r) && access(path, R_OK) == 0;
     LS_TRY(ls_context_broadcast(r->cli->context, &there, sizeof there, 0));
     if (!there) {
-        if (speaks(r))
+        if (cli_train_speaks(r))
             fprintf(stderr, "lockstep train: %s, of the best epoch, is not there: the weights are those of the last\n",
                     path);
         return LS_OK;
@@ -765,7 +382,7 @@ static ls_status restore_best(run *r) {
     return ls_trainer_result(r->trainer, &r->result);
 }
 
-static ls_status train(run *r) {
+static ls_status train(cli_train_run *r) {
     cli *c = r->cli;
     LS_TRY(cli_job_check_batch(c, &r->config, r->set.workers));
     LS_TRY(cli_cluster_find(c, r->set.workers));
@@ -776,8 +393,8 @@ static ls_status train(run *r) {
     c->deadline = r->deadline.at;
     LS_TRY(cli_job_join(c, "train", r->set.workers));
     LS_TRY(check_options(r));
-    LS_TRY(check_outputs(r));
-    LS_TRY(check_trace(r));
+    LS_TRY(cli_train_check_outputs(r));
+    LS_TRY(cli_train_check_trace(r));
     LS_TRY(find_checkpoint(r));
     LS_TRY(ls_dataset_open(c->context, r->set.data, &r->dataset));
     ls_model_config model = r->model;  // that one stays as it was asked for, for the record
@@ -790,36 +407,36 @@ static ls_status train(run *r) {
     r->checkpoints.seconds =
         r->checkpoints.set.folder ? 12.0 * (double)ls_graph_parameter_count(r->graph) / SLOW_DISK : 0;
     LS_TRY(ls_trainer_result(r->trainer, &r->result));
-    LS_TRY(open_metrics(r));
+    LS_TRY(cli_train_open_metrics(r));
     note_epochs(r);
     if (r->set.trace) LS_TRY(ls_trainer_trace(r->trainer, r->set.trace_steps));
-    int loud = speaks(r) ? r->set.verbose : 0;
-    if (loud) print_head(r);
+    int loud = cli_train_speaks(r) ? r->set.verbose : 0;
+    if (loud) cli_train_print_head(r);
     cli_progress_begin(&r->progress, loud, r->checkpoints.resumed ? r->checkpoints.epoch : 1, r->config.epochs);
-    r->progress.tokens = tokens_of(r);
-    r->progress.perplexity = has_perplexity(r);
+    r->progress.tokens = cli_train_tokens_of(r);
+    r->progress.perplexity = cli_train_has_perplexity(r);
     c->stage = CLI_STAGE_ALONE;
     LS_TRY(fit(r));
     LS_TRY(find_asked(r));
     LS_TRY(restore_best(r));
-    save_weights(r);
+    cli_train_save_weights(r);
     LS_TRY(evaluate(r));
     c->stage = CLI_STAGE_TOGETHER;
     r->first_step_seconds = r->progress.first > 0 ? r->progress.first - c->started : 0;
     r->total_seconds = ls_clock() - c->started;
-    if (r->stopped && speaks(r)) print_stop(r);
-    if (loud) print_table(r);
-    ls_status trace = r->set.trace ? write_trace(r) : LS_OK;  // what is slow in it is in the record
+    if (r->stopped && cli_train_speaks(r)) cli_train_print_stop(r);
+    if (loud) cli_train_print_table(r);
+    ls_status trace = r->set.trace ? cli_train_write_trace(r) : LS_OK;  // what is slow in it is in the record
     char sentence[1024];                                      // the first failure is the one to tell
     snprintf(sentence, sizeof sentence, "%s", trace == LS_OK ? "" : ls_error_message());
-    LS_TRY(close_outputs(r));
+    LS_TRY(cli_train_close_outputs(r));
     if (r->checkpoints.set.folder) cli_checkpoints_deafen();
     if (trace != LS_OK) ls__error_set(sentence);
     return trace;
 }
 
 static ls_status run_train(cli *c, int argc, char **argv) {
-    run r = {.cli = c};
+    cli_train_run r = {.cli = c};
     ls_words words;
     ls_status status = read_options(&r, argc, argv, &words);
     if (status == LS_OK && words.help)

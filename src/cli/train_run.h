@@ -1,0 +1,74 @@
+// A run of `lockstep train`: what its command (cmd_train.c), what it prints (train_print.c) and what it writes (train_outputs.c) share.
+#ifndef LS_CLI_TRAIN_RUN_H
+#define LS_CLI_TRAIN_RUN_H
+
+#include "cli/checkpoints.h"
+#include "cli/cli.h"
+#include "cli/deadline.h"
+#include "report/metrics.h"
+
+// Everything one training run holds.
+typedef struct cli_train_run {
+    cli *cli;
+    cli_train_settings set;
+    ls_train_config config;
+    ls_model_config model;
+    ls_option_set options[6];
+    cli_checkpoints checkpoints;
+    void *file;  // what the config file's texts live in
+    ls_graph *graph;
+    ls_dataset *dataset;
+    ls_trainer *trainer;
+    ls_train_result result;
+    cli_progress progress;
+    ls_metrics *metrics;  // of the worker that speaks, where they are asked for
+    int metrics_failed;
+    cli_deadline deadline;  // worker 0's
+    cli_timekeeper timekeeper;
+    double trained_seconds, until_seconds;  // of the epochs so far; of those until the accuracy asked for
+    int until_epoch;                        // in which it was reached; 0: it was not
+    double best_accuracy;                   // on the test set after an epoch
+    int best_epoch;                         // after which it was; 0: none was evaluated
+    int settled;                            // --early-stop has ended training
+    int restored;                           // the weights are those of best_epoch
+    int stopped;                            // before the last epoch was over
+    int asked;                              // the signal that asked it to stop; 0: none did
+    int too_late_to_evaluate;
+    int evaluated;    // there are numbers of the test set
+    int loaded;       // parameters that came from a file
+    ls_status saved;  // how writing the weights went
+    char save_failure[1024];
+    double first_step_seconds, total_seconds;
+} cli_train_run;
+
+static inline int cli_train_speaks(const cli_train_run *r) { return ls_context_rank(r->cli->context) == 0; }
+
+// --- what it prints --------------------------------------------------------------------------------------------------
+
+int64_t cli_train_samples(const cli_train_run *r);  // to train on
+int64_t cli_train_test_count(const cli_train_run *r);
+int64_t cli_train_tokens_of(const cli_train_run *r);  // of a sample, where samples are sequences of them; else 0
+// Of a language model, after the last epoch, on the training or the test set; of others NAN.
+double cli_train_perplexity(const cli_train_run *r, int test);
+int cli_train_has_perplexity(const cli_train_run *r);
+const char *cli_train_stop_reason(const cli_train_run *r);
+int cli_train_whole_epochs(const ls_train_result *t);
+void cli_train_print_head(const cli_train_run *r);
+void cli_train_print_stop(const cli_train_run *r);  // the one thing that even a silent run says: it did less than it was asked to
+void cli_train_print_table(const cli_train_run *r);
+
+// --- what it writes --------------------------------------------------------------------------------------------------
+
+// Before training: whether all that is to be written can be. Collective. Errors: IO and others, on every worker.
+ls_status cli_train_check_outputs(cli_train_run *r);
+ls_status cli_train_check_trace(cli_train_run *r);
+ls_status cli_train_open_metrics(cli_train_run *r);
+// Training is worth more than its metrics: what goes wrong with them is said at once, and training goes on.
+void cli_train_note_metrics(cli_train_run *r, ls_status status);
+// As soon as there are weights to save. Collective. A failure is kept for the end: there are results to be shown.
+void cli_train_save_weights(cli_train_run *r);
+// The last things of all. Collective. Errors: what went wrong with any of them.
+ls_status cli_train_write_trace(cli_train_run *r);
+ls_status cli_train_close_outputs(cli_train_run *r);
+
+#endif
