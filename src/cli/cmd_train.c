@@ -249,7 +249,8 @@ static ls_status on_step(void *user, const ls_step_report *step, int *stop) {
     cli_progress_step(&r->progress, step);
     if (r->metrics) cli_train_note_metrics(r, ls_metrics_step(r->metrics, step));
     r->timekeeper.reserved = r->checkpoints.seconds;
-    *stop = (cli_train_speaks(r) && cli_timekeeper_step(&r->timekeeper, step, r->config.validate)) || cli_checkpoints_asked();
+    *stop = (cli_train_speaks(r) && cli_timekeeper_step(&r->timekeeper, step, r->config.validate)) ||
+            cli_checkpoints_asked();
     return LS_OK;
 }
 
@@ -307,7 +308,8 @@ static ls_status known_to_all(cli_train_run *r, ls_status status) {
 static ls_status fit(cli_train_run *r) {
     int evaluates = r->config.evaluate || r->config.validate;
     ls_callbacks callbacks = {.user = r, .on_step = on_step, .on_epoch = on_epoch};
-    LS_TRY(cli_timekeeper_begin(&r->timekeeper, r->cli->context, &r->deadline, evaluates ? cli_train_test_count(r) : 0));
+    LS_TRY(
+        cli_timekeeper_begin(&r->timekeeper, r->cli->context, &r->deadline, evaluates ? cli_train_test_count(r) : 0));
     // What has been reached before it was gone on with is not trained beyond.
     int over = r->settled || r->until_epoch;
     ls_status status = over ? LS_OK : known_to_all(r, ls_trainer_fit(r->trainer, &callbacks));
@@ -325,7 +327,8 @@ static ls_status fit(cli_train_run *r) {
 static ls_status evaluate(cli_train_run *r) {
     const ls_train_result *t = &r->result;
     r->evaluated = t->epochs > 0 && !isnan(t->epoch[t->epochs - 1].val_seconds) && !r->restored;
-    if (r->evaluated || !r->config.evaluate || r->too_late_to_evaluate || r->asked || cli_train_test_count(r) == 0) return LS_OK;
+    if (r->evaluated || !r->config.evaluate || r->too_late_to_evaluate || r->asked || cli_train_test_count(r) == 0)
+        return LS_OK;
     LS_TRY(known_to_all(r, ls_trainer_evaluate(r->trainer, NULL, NULL)));
     r->evaluated = 1;
     LS_TRY(ls_trainer_result(r->trainer, &r->result));
@@ -427,7 +430,7 @@ static ls_status train(cli_train_run *r) {
     if (r->stopped && cli_train_speaks(r)) cli_train_print_stop(r);
     if (loud) cli_train_print_table(r);
     ls_status trace = r->set.trace ? cli_train_write_trace(r) : LS_OK;  // what is slow in it is in the record
-    char sentence[1024];                                      // the first failure is the one to tell
+    char sentence[1024];                                                // the first failure is the one to tell
     snprintf(sentence, sizeof sentence, "%s", trace == LS_OK ? "" : ls_error_message());
     LS_TRY(cli_train_close_outputs(r));
     if (r->checkpoints.set.folder) cli_checkpoints_deafen();

@@ -8,9 +8,13 @@
 
 static int64_t limited(int64_t count, int64_t limit) { return limit > 0 && limit < count ? limit : count; }
 
-int64_t cli_train_samples(const cli_train_run *r) { return limited(ls_dataset_train_count(r->dataset), r->config.limit_train); }
+int64_t cli_train_samples(const cli_train_run *r) {
+    return limited(ls_dataset_train_count(r->dataset), r->config.limit_train);
+}
 
-int64_t cli_train_test_count(const cli_train_run *r) { return limited(ls_dataset_test_count(r->dataset), r->config.limit_test); }
+int64_t cli_train_test_count(const cli_train_run *r) {
+    return limited(ls_dataset_test_count(r->dataset), r->config.limit_test);
+}
 
 // What becomes of the images, where it is not the usual.
 static void print_images(const cli_train_run *r) {
@@ -164,9 +168,8 @@ static void print_data(const cli_train_run *r, double step) {
         row("Broken samples", "%lld times another stood in for one. For example: %s", (long long)t->samples_replaced,
             broken);
     if (t->phases.load > 0.05 * step)
-        row("Waited for data",
-            "%.0f %% of the time: reading, decoding and preparing by %d thread%s of each replica (--loader-threads)",
-            100 * t->phases.load / step, r->config.loader_threads, r->config.loader_threads == 1 ? "" : "s");
+        row("Waited for data", "%.0f %% of the time, for %d loader thread%s a replica", 100 * t->phases.load / step,
+            r->config.loader_threads, r->config.loader_threads == 1 ? "" : "s");
 }
 
 void cli_train_print_table(const cli_train_run *r) {

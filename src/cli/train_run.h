@@ -54,7 +54,8 @@ int cli_train_has_perplexity(const cli_train_run *r);
 const char *cli_train_stop_reason(const cli_train_run *r);
 int cli_train_whole_epochs(const ls_train_result *t);
 void cli_train_print_head(const cli_train_run *r);
-void cli_train_print_stop(const cli_train_run *r);  // the one thing that even a silent run says: it did less than it was asked to
+void cli_train_print_stop(
+    const cli_train_run *r);  // the one thing that even a silent run says: it did less than it was asked to
 void cli_train_print_table(const cli_train_run *r);
 
 // --- what it writes --------------------------------------------------------------------------------------------------

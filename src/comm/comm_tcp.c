@@ -273,31 +273,32 @@ static ls_status together(ls_comm *comm, ls_status status) {
 }
 
 static ls_status barrier(ls_comm *comm) {
-    ls__group all = ls__tcp_all(comm);
-    return TOGETHER(comm, "all workers", ls__group_barrier(&all));
+    ls__tcp_group all = ls__tcp_all(comm);
+    return TOGETHER(comm, "all workers", ls__tcp_group_barrier(&all));
 }
 
 static ls_status broadcast(ls_comm *comm, void *data, int64_t count, ls_dtype dtype, int root) {
-    ls__group all = ls__tcp_all(comm);
-    return TOGETHER(comm, "all workers", ls__group_broadcast(&all, data, count * (int64_t)ls_dtype_size(dtype), root));
+    ls__tcp_group all = ls__tcp_all(comm);
+    return TOGETHER(comm, "all workers",
+                    ls__tcp_group_broadcast(&all, data, count * (int64_t)ls_dtype_size(dtype), root));
 }
 
 static ls_status allgather(ls_comm *comm, const void *mine, void *out, int64_t bytes) {
-    ls__group all = ls__tcp_all(comm);
-    return TOGETHER(comm, "all workers", ls__group_allgather(&all, mine, out, bytes));
+    ls__tcp_group all = ls__tcp_all(comm);
+    return TOGETHER(comm, "all workers", ls__tcp_group_allgather(&all, mine, out, bytes));
 }
 
 static ls_status sum(ls_comm *comm, const float *mine, float *out, int64_t count) {
-    ls__group all = ls__tcp_all(comm);
+    ls__tcp_group all = ls__tcp_all(comm);
     int64_t unused;
     LS_TRY(bytes_of(count, LS_DTYPE_F32, &unused));
-    return TOGETHER(comm, "all workers", ls__group_sum(&all, mine, out, count));
+    return TOGETHER(comm, "all workers", ls__tcp_group_sum(&all, mine, out, count));
 }
 
 // Messages through the kernel order memory accesses.
 static ls_status host_barrier(ls_comm *comm) {
-    ls__group host = ls__tcp_host(comm);
-    return TOGETHER(comm, "all workers", ls__group_barrier(&host));
+    ls__tcp_group host = ls__tcp_host(comm);
+    return TOGETHER(comm, "all workers", ls__tcp_group_barrier(&host));
 }
 
 static void describe(const ls_comm *comm, char *text, size_t size) {
@@ -477,8 +478,8 @@ ls_status ls_comm_create_tcp(const ls_cluster *cluster, ls_comm **out) {
     LS_TRY_GOTO(ls__tcp_join(c, cluster, &key), failed);
     explicit_bzero(&key, sizeof key);
     c->looked = ls_clock();
-    ls__group all = ls__tcp_all(&c->head);
-    LS_TRY_GOTO(ls__group_barrier(&all), failed);  // all have come to all
+    ls__tcp_group all = ls__tcp_all(&c->head);
+    LS_TRY_GOTO(ls__tcp_group_barrier(&all), failed);  // all have come to all
     LS_TRY_GOTO(ls__tcp_find_hosts(c), failed);
     *out = &c->head;
     return LS_OK;

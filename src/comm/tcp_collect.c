@@ -9,9 +9,9 @@
 
 #define PART ((int64_t)1 << 30)  // bytes of a message at most
 
-static int rank_of(const ls__group *g, int index) { return g->ranks ? g->ranks[index] : index; }
+static int rank_of(const ls__tcp_group *g, int index) { return g->ranks ? g->ranks[index] : index; }
 
-static ls_status start(const ls__group *g, int sends, void *data, int64_t bytes, int index, ls_request *request) {
+static ls_status start(const ls__tcp_group *g, int sends, void *data, int64_t bytes, int index, ls_request *request) {
     int peer = rank_of(g, index);
     *request = (ls_request){.peer = peer};
     return sends ? g->comm->ops->isend(g->comm, data, bytes, LS_DTYPE_U8, peer, g->tag, request)
@@ -19,7 +19,7 @@ static ls_status start(const ls__group *g, int sends, void *data, int64_t bytes,
 }
 
 // `bytes` to one and as many from another at the same time.
-static ls_status swap(const ls__group *g, const void *out, int to, void *in, int from, int64_t bytes) {
+static ls_status swap(const ls__tcp_group *g, const void *out, int to, void *in, int from, int64_t bytes) {
     for (int64_t done = 0; done == 0 || done < bytes; done += PART) {
         int64_t part = bytes - done < PART ? bytes - done : PART;
         ls_request r[2];
@@ -31,7 +31,7 @@ static ls_status swap(const ls__group *g, const void *out, int to, void *in, int
 }
 
 // Dissemination: after round k everybody has heard from 2^k others, directly or not.
-ls_status ls__group_barrier(const ls__group *g) {
+ls_status ls__tcp_group_barrier(const ls__tcp_group *g) {
     char in, out = 0;
     for (int k = 1; k < g->count; k *= 2)
         LS_TRY(swap(g, &out, (g->self + k) % g->count, &in, (g->self - k + g->count) % g->count, 1));
@@ -39,7 +39,7 @@ ls_status ls__group_barrier(const ls__group *g) {
 }
 
 // A binomial tree: whoever has it gives it to the one that is half of what is left away.
-ls_status ls__group_broadcast(const ls__group *g, void *data, int64_t bytes, int root) {
+ls_status ls__tcp_group_broadcast(const ls__tcp_group *g, void *data, int64_t bytes, int root) {
     int n = g->count, place = (g->self - root + n) % n, step = 1;
     while (step < n && !(place & step)) step *= 2;
     for (int64_t done = 0; done < bytes; done += PART) {
@@ -58,7 +58,7 @@ ls_status ls__group_broadcast(const ls__group *g, void *data, int64_t bytes, int
 }
 
 // Bruck's: each round doubles what everybody has.
-ls_status ls__group_allgather(const ls__group *g, const void *mine, void *all, int64_t bytes) {
+ls_status ls__tcp_group_allgather(const ls__tcp_group *g, const void *mine, void *all, int64_t bytes) {
     int n = g->count;
     char *rows;
     if (bytes == 0) return LS_OK;
@@ -76,7 +76,7 @@ ls_status ls__group_allgather(const ls__group *g, const void *mine, void *all, i
 }
 
 // Around a ring: parts are summed on their way, then handed on whole. What others do, to be measured beside.
-ls_status ls__group_sum(const ls__group *g, const float *mine, float *all, int64_t count) {
+ls_status ls__tcp_group_sum(const ls__tcp_group *g, const float *mine, float *all, int64_t count) {
     int n = g->count, next = (g->self + 1) % n, before = (g->self + n - 1) % n;
     int64_t part = (count + n - 1) / n;
     float *in;
@@ -104,20 +104,20 @@ failed:
     return status;
 }
 
-ls_status ls__group_agree(const ls__group *g, ls_status mine) {
+ls_status ls__tcp_group_agree(const ls__tcp_group *g, ls_status mine) {
     int32_t status = (int32_t)mine, *all;
     int first = 0;
     char sentence[1024] = "";
     if (g->count == 1) return mine;
     if (mine != LS_OK) snprintf(sentence, sizeof sentence, "%s", ls_error_message());
     LS_TRY(ls_calloc(g->count, sizeof *all, &all));
-    ls_status result = ls__group_allgather(g, &status, all, sizeof status);
+    ls_status result = ls__tcp_group_allgather(g, &status, all, sizeof status);
     while (first < g->count && all[first] == LS_OK) first++;
     status = first < g->count ? all[first] : LS_OK;
     free(all);
     LS_TRY(result);
     if (status == LS_OK) return LS_OK;
-    LS_TRY(ls__group_broadcast(g, sentence, sizeof sentence, first));
+    LS_TRY(ls__tcp_group_broadcast(g, sentence, sizeof sentence, first));
     ls__error_set(sentence);
     return (ls_status)status;
 }

@@ -21,12 +21,12 @@
 #define TAG_ALL  (-1)
 #define TAG_HOST (-2)
 
-ls__group ls__tcp_all(ls_comm *comm) {
-    return (ls__group){.comm = comm, .count = comm->size, .self = comm->rank, .tag = TAG_ALL};
+ls__tcp_group ls__tcp_all(ls_comm *comm) {
+    return (ls__tcp_group){.comm = comm, .count = comm->size, .self = comm->rank, .tag = TAG_ALL};
 }
 
-ls__group ls__tcp_host(ls_comm *comm) {
-    return (ls__group){comm, ls__tcp_of(comm)->local, comm->local_size, comm->local_rank, TAG_HOST};
+ls__tcp_group ls__tcp_host(ls_comm *comm) {
+    return (ls__tcp_group){comm, ls__tcp_of(comm)->local, comm->local_size, comm->local_rank, TAG_HOST};
 }
 
 // --- who shares a host -----------------------------------------------------------------------------------------------
@@ -112,9 +112,9 @@ ls_status ls__tcp_find_hosts(ls__tcp *c) {
     ls_comm *comm = &c->head;
     int leader = 0, *leaders;
     while (!shares(c, leader)) leader++;
-    ls__group all = ls__tcp_all(comm);
+    ls__tcp_group all = ls__tcp_all(comm);
     LS_TRY(ls_calloc(comm->size, sizeof *leaders, &leaders));
-    ls_status status = ls__group_allgather(&all, &leader, leaders, sizeof leader);
+    ls_status status = ls__tcp_group_allgather(&all, &leader, leaders, sizeof leader);
     // One that does not share with its own leader's leader is nobody's: what all can see counts.
     for (int r = 0; r < comm->size && status == LS_OK; r++)
         if (leaders[leaders[r]] != leaders[r]) leaders[r] = r;
@@ -176,17 +176,17 @@ static ls_status map(ls_shared *shared, int file, int64_t bytes) {
 // On each worker of the host; `size` bytes are mapped.
 static ls_status share(ls_comm *comm, int64_t size, ls_shared *shared) {
     ls__tcp *c = ls__tcp_of(comm);
-    ls__group host = ls__tcp_host(comm);
+    ls__tcp_group host = ls__tcp_host(comm);
     int file = -1;
     place at = {0};
-    ls_status status = ls__group_agree(&host, comm->local_rank == 0 ? make(size, &file) : LS_OK);
+    ls_status status = ls__tcp_group_agree(&host, comm->local_rank == 0 ? make(size, &file) : LS_OK);
     if (status == LS_OK) {
         at = (place){file, getpid()};
-        status = ls__group_broadcast(&host, &at, sizeof at, 0);
+        status = ls__tcp_group_broadcast(&host, &at, sizeof at, 0);
     }
     if (status == LS_OK) {
         if (comm->local_rank > 0) file = opened(&c->theirs[c->local[0]], at.file, O_RDWR);
-        status = ls__group_agree(&host, map(shared, file, size));  // then nobody needs the name any more
+        status = ls__tcp_group_agree(&host, map(shared, file, size));  // then nobody needs the name any more
     }
     if (file >= 0) close(file);
     return status;
@@ -236,6 +236,6 @@ void ls__tcp_host_free(ls_shared *shared) {
 }
 
 ls_status ls__tcp_host_read(ls_comm *comm, const char *path, int64_t offset, int64_t bytes, void *out) {
-    ls__group host = ls__tcp_host(comm);
-    return ls__group_agree(&host, ls__private_read(comm, path, offset, bytes, out));
+    ls__tcp_group host = ls__tcp_host(comm);
+    return ls__tcp_group_agree(&host, ls__private_read(comm, path, offset, bytes, out));
 }

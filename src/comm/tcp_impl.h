@@ -46,21 +46,21 @@ ls_status ls__tcp_broken(ls__tcp *c, ls_status status, int rank);
 void ls__tcp_tell_end(ls__tcp *c, const char *why, int data_stays);
 
 // tcp_collect.c: among all, or the ranks of a host. They stand on messages with tags of their own.
-typedef struct ls__group {
+typedef struct ls__tcp_group {
     ls_comm *comm;
     const int *ranks;  // (count); NULL: all
     int count, self;   // index of this worker
     int32_t tag;       // below 0
-} ls__group;
-ls_status ls__group_barrier(const ls__group *g);
-ls_status ls__group_broadcast(const ls__group *g, void *data, int64_t bytes, int root);
-ls_status ls__group_allgather(const ls__group *g, const void *mine, void *all, int64_t bytes);
-ls_status ls__group_sum(const ls__group *g, const float *mine, float *all, int64_t count);
-ls_status ls__group_agree(const ls__group *g, ls_status mine);  // as ls_comm_agree, without names
+} ls__tcp_group;
+ls_status ls__tcp_group_barrier(const ls__tcp_group *g);
+ls_status ls__tcp_group_broadcast(const ls__tcp_group *g, void *data, int64_t bytes, int root);
+ls_status ls__tcp_group_allgather(const ls__tcp_group *g, const void *mine, void *all, int64_t bytes);
+ls_status ls__tcp_group_sum(const ls__tcp_group *g, const float *mine, float *all, int64_t count);
+ls_status ls__tcp_group_agree(const ls__tcp_group *g, ls_status mine);  // as ls_comm_agree, without names
 
 // tcp_host.c: memory and files of a host's workers.
-ls__group ls__tcp_all(ls_comm *comm);
-ls__group ls__tcp_host(ls_comm *comm);
+ls__tcp_group ls__tcp_all(ls_comm *comm);
+ls__tcp_group ls__tcp_host(ls_comm *comm);
 ls_status ls__tcp_beacon(ls__tcp *c, ls__greeting *mine);  // makes it. Errors: LIBRARY
 ls_status ls__tcp_find_hosts(ls__tcp *c);                  // Collective on all
 ls_status ls__tcp_host_alloc(ls_comm *comm, int64_t bytes, ls_shared **out);
