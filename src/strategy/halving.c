@@ -13,249 +13,42 @@
 // Groups are runs of hosts, so their micro-batches are runs, too, and what is added are siblings of the tree (tree.h): what has none yet
 // travels as it is. A host adds up what it sends when it sends it, from its lanes' sums and everything that has come for it: nothing is
 // added twice, and bytes are those of direct messages, in log2(hosts) messages each way, or up to twice as many where the hosts are no power of two.
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/error.h"
-#include "base/memory.h"
-#include "strategy/strategy_impl.h"
-
-// Consecutive hosts.
-typedef struct group {
-    int first, count;
-} group;
-
-// What a worker gets from one other in a round, or sends to it: sums of slices. New weights go back in the same memory.
-typedef struct parcel {
-    int rank, column;
-    group of;     // the hosts whose sums they are
-    int *owners;  // (owner_count): hosts, in order
-    int owner_count;
-    int64_t *
-        starts;  // (bucket_count, owner_count + 1): elements before each owner's slice; (bucket_count - 1, owner_count): all
-    int64_t stride;  // bytes of memory for each element
-    ls_window data;  // of what is sent: host memory
-} parcel;
-
-typedef struct round {
-    group sibling;  // whose sums come
-    parcel *sends, *receives;
-    int send_count, receive_count;
-    int first_request;
-} round;
-
-typedef struct halving {
-    int columns;  // of the job: the most workers that a host has
-    round *rounds;
-    int round_count, request_count;
-    // Of each bucket: messages on their way, those of a round behind one another.
-    ls_request *requests;  // (bucket_count, request_count)
-    int *pending;          // (bucket_count, round_count): how many there are
-    int *round;            // (bucket_count): the first round that is not over
-    char *gathers;         // (bucket_count): 1: weights come, and no sums
-} halving;
-
-static halving *impl_of(const ls_strategy *s) { return s->impl; }
-
-// --- who holds what --------------------------------------------------------------------------------------------------
-
-// The half of the group that the host is in, or the other one.
-static group half_of(group g, int host, int other) {
-    int left = (g.count + 1) / 2, is_right = host >= g.first + left;
-    return is_right != other ? (group){g.first + left, g.count - left} : (group){g.first, left};
-}
-
-static int is_in(group g, int host) { return host >= g.first && host < g.first + g.count; }
-
-// The host's group once the hosts have been halved so often.
-static group group_at(int hosts, int host, int depth) {
-    group g = {0, hosts};
-    for (; depth > 0 && g.count > 1; depth--) g = half_of(g, host, 0);
-    return g;
-}
-
-// Who, in that group, holds the sums of what `owner` owns: the owner, or else whoever stands where the holder stands in the other half.
-static int holder(int hosts, int owner, int host, int depth) {
-    group g = {0, hosts};
-    for (; depth > 0 && g.count > 1; depth--) {
-        group mine = half_of(g, host, 0), other = half_of(g, host, 1);
-        if (is_in(other, owner)) owner = mine.first + (owner - other.first) % mine.count;
-        g = mine;
-    }
-    return owner;
-}
-
-// The worker of a host that speaks for a column.
-static int speaker(const ls_strategy *s, int host, int column) {
-    int first = s->host_first[host], workers = s->host_first[host + 1] - first;
-    return s->config.comm->order[first + column % workers];
-}
-
-// What a host's worker in this column owns of a bucket.
-static void owned(const ls_strategy *s, int host, int column, int bucket, int64_t *begin, int64_t *end) {
-    int position = s->host_first[host] + column, replicas = s->config.replicas;
-    int64_t unused;
-    *begin = *end = ls__bucket_begin(s, bucket);
-    if (position >= s->host_first[host + 1]) return;
-    s->ops->slice(s, position * replicas, bucket, begin, &unused);
-    s->ops->slice(s, (position + 1) * replicas - 1, bucket, &unused, end);
-}
-
-// --- planning --------------------------------------------------------------------------------------------------------
-
-static void free_parcels(parcel *parcels, int count) {
-    for (int i = 0; i < count; i++) {
-        free(parcels[i].owners);
-        free(parcels[i].starts);
-    }
-    free(parcels);
-}
-
-static void destroy(ls_strategy *s) {
-    halving *h = impl_of(s);
-    for (int k = 0; h->rounds && k < h->round_count; k++) {
-        free_parcels(h->rounds[k].sends, h->rounds[k].send_count);
-        free_parcels(h->rounds[k].receives, h->rounds[k].receive_count);
-    }
-    free(h->rounds);
-    free(h->requests);
-    free(h->pending);
-    free(h->round);
-    free(h->gathers);
-    free(h);
-}
-
-// The parcel of this column from or to a host, which is made when it is needed first; NULL: out of memory.
-static parcel *find_parcel(const ls_strategy *s, parcel *parcels, int *count, int host, int column, group of) {
-    int rank = speaker(s, host, column);
-    for (int i = 0; i < *count; i++)
-        if (parcels[i].rank == rank && parcels[i].column == column) return &parcels[i];
-    parcel *p = &parcels[*count];
-    *p = (parcel){.rank = rank, .column = column, .of = of};
-    if (ls_calloc(s->config.comm->hosts, sizeof *p->owners, &p->owners) != LS_OK) return NULL;
-    ++*count;
-    return p;
-}
-
-static ls_status plan_parcel(ls_strategy *s, parcel *p) {
-    int64_t before = 0, begin, end;
-    int entries = p->owner_count + 1;
-    LS_TRY(ls_calloc((int64_t)s->bucket_count * entries, sizeof *p->starts, &p->starts));
-    for (int b = 0; b < s->bucket_count; b++) {
-        for (int i = 0; i < p->owner_count; i++) {
-            p->starts[b * entries + i] = before;
-            owned(s, p->owners[i], p->column, b, &begin, &end);
-            before += end - begin;
-        }
-        p->starts[b * entries + p->owner_count] = before;
-    }
-    int64_t sums = ls__most_pieces(s, p->of.first, p->of.first + p->of.count) * ls__sum_bytes(s);
-    p->stride = sums > (int64_t)sizeof(float) ? sums : (int64_t)sizeof(float);
-    return LS_OK;
-}
-
-// What is exchanged in a column when the two halves of this host's group at `depth` are made one.
-static ls_status plan_column(ls_strategy *s, round *r, int depth, int column) {
-    int hosts = s->config.comm->hosts, me = s->config.comm->host;
-    group mine = group_at(hosts, me, depth + 1);
-    for (int owner = 0; owner < hosts; owner++) {
-        if (holder(hosts, owner, me, depth + 1) != me) continue;
-        int there = holder(hosts, owner, r->sibling.first, depth + 1), sends = holder(hosts, owner, me, depth) != me;
-        parcel *p = sends ? find_parcel(s, r->sends, &r->send_count, there, column, mine)
-                          : find_parcel(s, r->receives, &r->receive_count, there, column, r->sibling);
-        if (!p) return LS_STATUS_OUT_OF_MEMORY;
-        p->owners[p->owner_count++] = owner;
-    }
-    return LS_OK;
-}
-
-static ls_status plan_round(ls_strategy *s, round *r, int depth) {
-    halving *h = impl_of(s);
-    const ls_comm *comm = s->config.comm;
-    r->sibling = half_of(group_at(comm->hosts, comm->host, depth), comm->host, 1);
-    int64_t most = (int64_t)r->sibling.count * h->columns;
-    LS_TRY(ls_calloc(most, sizeof *r->sends, &r->sends));
-    LS_TRY(ls_calloc(most, sizeof *r->receives, &r->receives));
-    for (int column = comm->local_rank; column < h->columns; column += comm->local_size)
-        LS_TRY(plan_column(s, r, depth, column));
-    for (int i = 0; i < r->send_count; i++) {
-        parcel *p = &r->sends[i];
-        LS_TRY(plan_parcel(s, p));
-        int64_t length = p->starts[s->bucket_count * (p->owner_count + 1) - 1];
-        LS_TRY(ls__want(s, LS_STRATEGY_SUMS, LS_WORKER, length * p->stride, &p->data.host));
-    }
-    for (int i = 0; i < r->receive_count; i++) {
-        parcel *p = &r->receives[i];
-        LS_TRY(plan_parcel(s, p));
-        int64_t length = p->starts[s->bucket_count * (p->owner_count + 1) - 1];
-        LS_TRY(ls__want_window(s, LS_STRATEGY_SUMS, LS_WORKER, length * p->stride, &p->data));
-    }
-    r->first_request = h->request_count;
-    h->request_count += r->send_count + r->receive_count;
-    return LS_OK;
-}
-
-static ls_status plan(ls_strategy *s) {
-    const ls_comm *comm = s->config.comm;
-    halving *h;
-    LS_TRY(ls_calloc(1, sizeof *h, &h));
-    s->impl = h;
-    for (int host = 0; host < comm->hosts; host++) {
-        int workers = s->host_first[host + 1] - s->host_first[host];
-        if (workers > h->columns) h->columns = workers;
-    }
-    for (int b = 0; b < s->bucket_count; b++)
-        for (int host = 0; host < comm->hosts; host++)
-            for (int column = comm->local_rank; column < h->columns; column += comm->local_size) {
-                int64_t begin, end;
-                owned(s, host, column, b, &begin, &end);
-                s->reads += end - begin;
-            }
-    int levels = ls__levels(comm->hosts);
-    LS_TRY(ls_calloc(levels, sizeof *h->rounds, &h->rounds));
-    for (int depth = levels - 1; depth >= 0; depth--) {
-        if (group_at(comm->hosts, comm->host, depth).count < 2) continue;  // a group of one while others are of two
-        LS_TRY(plan_round(s, &h->rounds[h->round_count++], depth));
-    }
-    LS_TRY(ls_calloc((int64_t)s->bucket_count * h->request_count, sizeof *h->requests, &h->requests));
-    LS_TRY(ls_calloc((int64_t)s->bucket_count * h->round_count, sizeof *h->pending, &h->pending));
-    LS_TRY(ls_calloc(s->bucket_count, sizeof *h->round, &h->round));
-    return ls_calloc(s->bucket_count, 1, &h->gathers);
-}
+#include "strategy/halving.h"
 
 // --- parcels ---------------------------------------------------------------------------------------------------------
 
-static const int64_t *starts_of(const parcel *p, int bucket) { return p->starts + bucket * (p->owner_count + 1); }
-
-static int64_t parcel_length(const parcel *p, int bucket) {
-    const int64_t *starts = starts_of(p, bucket);
+static int64_t parcel_length(const ls_parcel *p, int bucket) {
+    const int64_t *starts = ls__parcel_starts(p, bucket);
     return starts[p->owner_count] - starts[0];
 }
 
-static ls_window bucket_at(const parcel *p, int bucket) {
-    return ls__window_at(p->data, starts_of(p, bucket)[0] * p->stride);
+static ls_window bucket_at(const ls_parcel *p, int bucket) {
+    return ls__window_at(p->data, ls__parcel_starts(p, bucket)[0] * p->stride);
 }
 
-static int pieces_of(const ls_strategy *s, const parcel *p, int64_t micro_batches) {
+static int pieces_of(const ls_strategy *s, const ls_parcel *p, int64_t micro_batches) {
     ls_piece pieces[LS_TREE_MAX_PIECES];
     return ls__hosts_pieces(s, micro_batches, p->of.first, p->of.first + p->of.count, pieces);
 }
 
 // Where owner i's slice of a bucket begins in a parcel of sums, of so many pieces.
-static int64_t sums_at(const ls_strategy *s, const parcel *p, int bucket, int owner, int pieces) {
-    const int64_t *starts = starts_of(p, bucket);
+static int64_t sums_at(const ls_strategy *s, const ls_parcel *p, int bucket, int owner, int pieces) {
+    const int64_t *starts = ls__parcel_starts(p, bucket);
     return (starts[owner] - starts[0]) * pieces * ls__sum_bytes(s);
 }
 
 // What has come in a round for what `owner` owns in a column, as sources. Returns how many; 0: nothing.
-static int received_sources(const ls_strategy *s, int64_t micro_batches, const round *r, int owner, int column,
-                            int bucket, ls_source *sources) {
+static int received_sources(const ls_strategy *s, int64_t micro_batches, const ls_halving_round *r, int owner,
+                            int column, int bucket, ls_source *sources) {
     for (int i = 0; i < r->receive_count; i++) {
-        const parcel *p = &r->receives[i];
+        const ls_parcel *p = &r->receives[i];
         for (int k = 0; p->column == column && k < p->owner_count; k++) {
             if (p->owners[k] != owner) continue;
             int64_t begin, end;
-            owned(s, owner, column, bucket, &begin, &end);
+            ls__halving_owned(s, owner, column, bucket, &begin, &end);
             ls_window at =
                 ls__window_at(bucket_at(p, bucket), sums_at(s, p, bucket, k, pieces_of(s, p, micro_batches)));
             return ls__received_sources(s, micro_batches, p->of.first, p->of.first + p->of.count, at, begin,
@@ -269,7 +62,7 @@ static int received_sources(const ls_strategy *s, int64_t micro_batches, const r
 // first; this host's own; what came from the right.
 static int list_sources(const ls_lane_step *step, int before, int owner, int column, int bucket, ls_source *sources) {
     const ls_strategy *s = step->strategy;
-    const halving *h = impl_of(s);
+    const ls_halving *h = ls__halving_of(s);
     int64_t v = step->info->micro_batches;
     int count = 0, me = s->config.comm->host;
     for (int k = before - 1; k >= 0; k--)
@@ -283,7 +76,7 @@ static int list_sources(const ls_lane_step *step, int before, int owner, int col
 }
 
 // This replica's share of a parcel, or all of it: added up as it is sent.
-static ls_status fill(ls_lane_step *step, int k, const parcel *p, int bucket) {
+static ls_status fill(ls_lane_step *step, int k, const ls_parcel *p, int bucket) {
     ls_strategy *s = step->strategy;
     ls_lane *lane = step->lane;
     ls_span results[LS_TREE_MAX_PIECES] = {{.buffer = NULL}};
@@ -291,7 +84,7 @@ static ls_status fill(ls_lane_step *step, int k, const parcel *p, int bucket) {
     char *out = bucket_at(p, bucket).host;
     for (int i = 0; i < p->owner_count; i++) {
         int64_t begin, end, from, to;
-        owned(s, p->owners[i], p->column, bucket, &begin, &end);
+        ls__halving_owned(s, p->owners[i], p->column, bucket, &begin, &end);
         char *slice = out + sums_at(s, p, bucket, i, pieces);
         from = begin, to = end;
         if (!step->alone) ls__share(begin, end, step->replica, s->config.replicas, &from, &to);
@@ -309,12 +102,12 @@ static ls_status fill(ls_lane_step *step, int k, const parcel *p, int bucket) {
 // --- messages --------------------------------------------------------------------------------------------------------
 
 static ls_request *requests_at(const ls_strategy *s, int bucket, int k) {
-    halving *h = impl_of(s);
+    ls_halving *h = ls__halving_of(s);
     return &h->requests[(int64_t)bucket * h->request_count + h->rounds[k].first_request];
 }
 
 static int *pending_at(const ls_strategy *s, int bucket, int k) {
-    halving *h = impl_of(s);
+    ls_halving *h = ls__halving_of(s);
     return &h->pending[(int64_t)bucket * h->round_count + k];
 }
 
@@ -346,10 +139,10 @@ static ls_status wait_for(ls_strategy *s, int bucket, int k) {
 
 // All that is going to come of sums.
 static ls_status receive_sums(ls_strategy *s, int64_t micro_batches, int bucket) {
-    const halving *h = impl_of(s);
+    const ls_halving *h = ls__halving_of(s);
     for (int k = 0; k < h->round_count; k++)
         for (int i = 0; i < h->rounds[k].receive_count; i++) {
-            const parcel *p = &h->rounds[k].receives[i];
+            const ls_parcel *p = &h->rounds[k].receives[i];
             LS_TRY(receive(s, bucket, k, bucket_at(p, bucket).host,
                            pieces_of(s, p, micro_batches) * parcel_length(p, bucket), ls__sum_dtype(s), p->rank,
                            LS_MESSAGE_GRADIENTS));
@@ -358,9 +151,9 @@ static ls_status receive_sums(ls_strategy *s, int64_t micro_batches, int bucket)
 }
 
 static ls_status send_sums(ls_strategy *s, int64_t micro_batches, int bucket, int k) {
-    const round *r = &impl_of(s)->rounds[k];
+    const ls_halving_round *r = &ls__halving_of(s)->rounds[k];
     for (int i = 0; i < r->send_count; i++) {
-        const parcel *p = &r->sends[i];
+        const ls_parcel *p = &r->sends[i];
         LS_TRY(send(s, bucket, k, bucket_at(p, bucket).host, pieces_of(s, p, micro_batches) * parcel_length(p, bucket),
                     ls__sum_dtype(s), p->rank, LS_MESSAGE_GRADIENTS));
     }
@@ -370,7 +163,7 @@ static ls_status send_sums(ls_strategy *s, int64_t micro_batches, int bucket, in
 // One round of sums goes out: each replica adds up its share, the first one sends; or one thread does it all.
 static ls_status begin_round(ls_lane_step *step, int bucket, int k) {
     ls_strategy *s = step->strategy;
-    const round *r = &impl_of(s)->rounds[k];
+    const ls_halving_round *r = &ls__halving_of(s)->rounds[k];
     ls_status status = LS_OK;
     for (int i = 0; i < r->send_count; i++) ls__keep(&status, fill(step, k, &r->sends[i], bucket));
     ls__keep(&status, ls_synchronize(step->queue));
@@ -396,15 +189,15 @@ static cargo weights_of(const ls_strategy *s) {
 }
 
 // Owner i's slice of a bucket, where it belongs. Returns its bytes.
-static int64_t slice_of(const ls_strategy *s, const parcel *p, cargo c, int bucket, int owner, char **at) {
+static int64_t slice_of(const ls_strategy *s, const ls_parcel *p, cargo c, int bucket, int owner, char **at) {
     int64_t begin, end;
-    owned(s, p->owners[owner], p->column, bucket, &begin, &end);
+    ls__halving_owned(s, p->owners[owner], p->column, bucket, &begin, &end);
     *at = c.whole + begin / LS_SLICE_ALIGN * c.unit;
     return (end - begin) / LS_SLICE_ALIGN * c.unit;
 }
 
 // Copies a parcel's slices of a bucket into memory behind one another, or out of it. Returns their bytes.
-static int64_t pack(const ls_strategy *s, const parcel *p, cargo c, int bucket, char *packed, int out) {
+static int64_t pack(const ls_strategy *s, const ls_parcel *p, cargo c, int bucket, char *packed, int out) {
     int64_t bytes = 0;
     for (int i = 0; i < p->owner_count; i++) {
         char *at;
@@ -416,7 +209,7 @@ static int64_t pack(const ls_strategy *s, const parcel *p, cargo c, int bucket, 
 }
 
 // Where a parcel's weights are while they travel: one slice where it belongs, several in the memory of the sums that went the other way.
-static void *travelling(const ls_strategy *s, const parcel *p, int bucket) {
+static void *travelling(const ls_strategy *s, const ls_parcel *p, int bucket) {
     char *at = bucket_at(p, bucket).host;
     if (p->owner_count == 1) slice_of(s, p, weights_of(s), bucket, 0, &at);
     return at;
@@ -424,10 +217,10 @@ static void *travelling(const ls_strategy *s, const parcel *p, int bucket) {
 
 // Weights go from the largest groups to the smallest: the rounds backwards.
 static ls_status receive_weights(ls_strategy *s, int bucket) {
-    const halving *h = impl_of(s);
+    const ls_halving *h = ls__halving_of(s);
     for (int k = h->round_count - 1; k >= 0; k--)
         for (int i = 0; i < h->rounds[k].send_count; i++) {
-            const parcel *p = &h->rounds[k].sends[i];
+            const ls_parcel *p = &h->rounds[k].sends[i];
             LS_TRY(receive(s, bucket, k, travelling(s, p, bucket), parcel_length(p, bucket), LS_DTYPE_F32, p->rank,
                            LS_MESSAGE_WEIGHTS));
         }
@@ -435,9 +228,9 @@ static ls_status receive_weights(ls_strategy *s, int bucket) {
 }
 
 static ls_status send_weights(ls_strategy *s, int bucket, int k) {
-    const round *r = &impl_of(s)->rounds[k];
+    const ls_halving_round *r = &ls__halving_of(s)->rounds[k];
     for (int i = 0; i < r->receive_count; i++) {
-        const parcel *p = &r->receives[i];
+        const ls_parcel *p = &r->receives[i];
         char *at = travelling(s, p, bucket);
         if (p->owner_count > 1) pack(s, p, weights_of(s), bucket, at, 0);
         LS_TRY(send(s, bucket, k, at, parcel_length(p, bucket), LS_DTYPE_F32, p->rank, LS_MESSAGE_WEIGHTS));
@@ -446,7 +239,7 @@ static ls_status send_weights(ls_strategy *s, int bucket, int k) {
 }
 
 static void take_weights(ls_strategy *s, int bucket, int k) {
-    const round *r = &impl_of(s)->rounds[k];
+    const ls_halving_round *r = &ls__halving_of(s)->rounds[k];
     for (int i = 0; i < r->send_count; i++)
         if (r->sends[i].owner_count > 1)
             pack(s, &r->sends[i], weights_of(s), bucket, travelling(s, &r->sends[i], bucket), 1);
@@ -456,7 +249,7 @@ static void take_weights(ls_strategy *s, int bucket, int k) {
 
 static ls_status reduce_begin(ls_lane_step *step, int bucket) {
     ls_strategy *s = step->strategy;
-    halving *h = impl_of(s);
+    ls_halving *h = ls__halving_of(s);
     ls_status status = LS_OK;
     if (step->alone && step->replica != 0) return LS_OK;
     if (step->replica == 0) {
@@ -471,7 +264,7 @@ static ls_status reduce_begin(ls_lane_step *step, int bucket) {
 // What has come in a round is there: goes on with the next one.
 static ls_status end_round(ls_lane_step *step, int bucket) {
     ls_strategy *s = step->strategy;
-    halving *h = impl_of(s);
+    ls_halving *h = ls__halving_of(s);
     int k = h->round[bucket];
     *pending_at(s, bucket, k) = 0;
     if (h->gathers[bucket]) {
@@ -486,7 +279,7 @@ static ls_status end_round(ls_lane_step *step, int bucket) {
 
 static ls_status arrived(ls_lane_step *step, int bucket, int *peer) {
     ls_strategy *s = step->strategy;
-    halving *h = impl_of(s);
+    ls_halving *h = ls__halving_of(s);
     *peer = -1;
     while (h->round[bucket] >= 0 && h->round[bucket] < h->round_count) {
         int k = h->round[bucket], pending;
@@ -503,7 +296,7 @@ static ls_status arrived(ls_lane_step *step, int bucket, int *peer) {
 
 static ls_status reduce_end(ls_lane_step *step, int bucket) {
     ls_strategy *s = step->strategy;
-    const halving *h = impl_of(s);
+    const ls_halving *h = ls__halving_of(s);
     ls_lane *lane = step->lane;
     ls_status status = LS_OK;
     for (int k = 0; k < h->round_count && !step->alone; k++) {
@@ -518,7 +311,7 @@ static ls_status reduce_end(ls_lane_step *step, int bucket) {
 
 static ls_status gather_begin(ls_lane_step *step, int bucket) {
     ls_strategy *s = step->strategy;
-    halving *h = impl_of(s);
+    ls_halving *h = ls__halving_of(s);
     if (!step->alone) ls_barrier_wait(s->worker_barrier);
     if (step->replica != 0) return LS_OK;
     h->round[bucket] = h->round_count - 1;
@@ -529,7 +322,7 @@ static ls_status gather_begin(ls_lane_step *step, int bucket) {
 
 static ls_status gather_end(ls_lane_step *step, int bucket) {
     ls_strategy *s = step->strategy;
-    const halving *h = impl_of(s);
+    const ls_halving *h = ls__halving_of(s);
     if (step->replica != 0) return LS_OK;
     while (h->round[bucket] >= 0) {
         LS_TRY(wait_for(s, bucket, h->round[bucket]));
@@ -540,21 +333,21 @@ static ls_status gather_end(ls_lane_step *step, int bucket) {
 
 // The sums that were in the memory of the parcels are used up: squares of all buckets go through it in one message.
 static ls_status share_round(ls_strategy *s, cargo c, int k) {
-    const round *r = &impl_of(s)->rounds[k];
+    const ls_halving_round *r = &ls__halving_of(s)->rounds[k];
     for (int i = 0; i < r->send_count; i++) {
-        const parcel *p = &r->sends[i];
+        const ls_parcel *p = &r->sends[i];
         int64_t bytes = p->starts[s->bucket_count * (p->owner_count + 1) - 1] / LS_SLICE_ALIGN * c.unit;
         LS_TRY(receive(s, 0, k, p->data.host, bytes, LS_DTYPE_U8, p->rank, LS_MESSAGE_SQUARES));
     }
     for (int i = 0; i < r->receive_count; i++) {
-        const parcel *p = &r->receives[i];
+        const ls_parcel *p = &r->receives[i];
         int64_t bytes = 0;
         for (int b = 0; b < s->bucket_count; b++) bytes += pack(s, p, c, b, (char *)p->data.host + bytes, 0);
         LS_TRY(send(s, 0, k, p->data.host, bytes, LS_DTYPE_U8, p->rank, LS_MESSAGE_SQUARES));
     }
     LS_TRY(wait_for(s, 0, k));
     for (int i = 0; i < r->send_count; i++) {
-        const parcel *p = &r->sends[i];
+        const ls_parcel *p = &r->sends[i];
         int64_t bytes = 0;
         for (int b = 0; b < s->bucket_count; b++) bytes += pack(s, p, c, b, (char *)p->data.host + bytes, 1);
     }
@@ -565,7 +358,7 @@ static ls_status share(ls_lane_step *step, double *units, int columns) {
     ls_strategy *s = step->strategy;
     ls_barrier_wait(s->worker_barrier);
     if (step->replica != 0) return LS_OK;
-    for (int k = impl_of(s)->round_count - 1; k >= 0; k--)
+    for (int k = ls__halving_of(s)->round_count - 1; k >= 0; k--)
         LS_TRY(share_round(s, (cargo){(char *)units, columns * (int64_t)sizeof *units}, k));
     return LS_OK;
 }
@@ -575,8 +368,8 @@ const ls_strategy_ops ls__strategy_allreduce_halving = {
     .help = "allreduce between many hosts, in rounds",
     .synchronous = 1,
     .weights_shared = 1,
-    .plan = plan,
-    .destroy = destroy,
+    .plan = ls__halving_plan,
+    .destroy = ls__halving_destroy,
     .slice = ls__owners_all,
     .reduce_begin = reduce_begin,
     .arrived = arrived,
