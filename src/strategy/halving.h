@@ -12,8 +12,8 @@ typedef struct ls_host_group {
 // What a worker gets from one other in a round, or sends to it: sums of slices. New weights go back in the same memory.
 typedef struct ls_parcel {
     int rank, column;
-    ls_host_group of;     // the hosts whose sums they are
-    int *owners;  // (owner_count): hosts, in order
+    ls_host_group of;  // the hosts whose sums they are
+    int *owners;       // (owner_count): hosts, in order
     int owner_count;
     // (bucket_count, owner_count + 1): elements before each owner's slice; the last of all: how many there are.
     int64_t *starts;

@@ -73,7 +73,8 @@ void ls__halving_destroy(ls_strategy *s) {
 }
 
 // The parcel of this column from or to a host, which is made when it is needed first; NULL: out of memory.
-static ls_parcel *find_parcel(const ls_strategy *s, ls_parcel *parcels, int *count, int host, int column, ls_host_group of) {
+static ls_parcel *find_parcel(const ls_strategy *s, ls_parcel *parcels, int *count, int host, int column,
+                              ls_host_group of) {
     int rank = speaker(s, host, column);
     for (int i = 0; i < *count; i++)
         if (parcels[i].rank == rank && parcels[i].column == column) return &parcels[i];
@@ -109,7 +110,7 @@ static ls_status plan_column(ls_strategy *s, ls_halving_round *r, int depth, int
         if (holder(hosts, owner, me, depth + 1) != me) continue;
         int there = holder(hosts, owner, r->sibling.first, depth + 1), sends = holder(hosts, owner, me, depth) != me;
         ls_parcel *p = sends ? find_parcel(s, r->sends, &r->send_count, there, column, mine)
-                          : find_parcel(s, r->receives, &r->receive_count, there, column, r->sibling);
+                             : find_parcel(s, r->receives, &r->receive_count, there, column, r->sibling);
         if (!p) return LS_STATUS_OUT_OF_MEMORY;
         p->owners[p->owner_count++] = owner;
     }
@@ -161,7 +162,8 @@ ls_status ls__halving_plan(ls_strategy *s) {
     int levels = ls__levels(comm->hosts);
     LS_TRY(ls_calloc(levels, sizeof *h->rounds, &h->rounds));
     for (int depth = levels - 1; depth >= 0; depth--) {
-        if (group_at(comm->hosts, comm->host, depth).count < 2) continue;  // a ls_host_group of one while others are of two
+        if (group_at(comm->hosts, comm->host, depth).count < 2)
+            continue;  // a ls_host_group of one while others are of two
         LS_TRY(plan_round(s, &h->rounds[h->round_count++], depth));
     }
     LS_TRY(ls_calloc((int64_t)s->bucket_count * h->request_count, sizeof *h->requests, &h->requests));
