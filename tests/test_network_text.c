@@ -300,6 +300,12 @@ static void test_files(void **state) {
     put("c.net", "\n  include \"a.net\"\n");
     expect(path, "c.net:2:11: ");
     expect(path, "a.net includes itself");
+    path = put("a.net", "input 8\nrepeat 2\ninclude \"b.net\"\nend\n");
+    put("b.net", "end\n");
+    expect(path, "b.net:1:1: no block and no repeat is open that this could end");
+    put("b.net", "end\nrepeat 1\n");
+    expect(path, "b.net:1:1: no block and no repeat is open that this could end");
+    put("a.net", "include \"b.net\"\ninput 8\nhead n=3\n");
     put("b.net", "repeat 3\n");
     expect(path, "b.net:1:8: this is not ended");
     put("b.net", "block head n\ndense units=n\nend\nend\n");

@@ -94,7 +94,8 @@ void ls_exchange_config_init(ls_exchange_config *config);
 // Errors, on every worker: INVALID_ARGUMENT (what is not set or cannot be), NOT_FOUND (the optimizer, the strategy), MISMATCH (workers ask for different things),
 // OUT_OF_MEMORY, LIBRARY.
 ls_status ls_exchange_create(ls_context *context, const ls_exchange_config *config, ls_exchange **out);
-// Collective.
+// Collective. In the middle of a step, after a failure, it waits for nobody, and leaves the memory that messages may still come for; workers
+// that wait for this one are not released by it: end the program.
 void ls_exchange_destroy(ls_exchange **exchange);
 
 // The micro-batches of the coming, or running, step that this worker computes: [*begin, *end) of 0 .. micro_batches - 1. There may be none. Not collective.

@@ -155,7 +155,7 @@ ls_status ls__link_read(ls__link *l) {
         else
             l->spare_end = (size_t)n;
     }
-    return LS_OK;
+    return take_spare(l);  // what stays there waits for a receive, and no more is read until then
 }
 
 short ls__link_events(const ls__link *l) {

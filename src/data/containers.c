@@ -101,6 +101,7 @@ static ls_status list_file(const ls_container *c, ls_listing *l, const char *pat
         status = LS_FAIL(l->fd < 0 && errno == ENOENT ? LS_STATUS_NOT_FOUND : LS_STATUS_IO, "cannot read %s: %s", path,
                          l->fd < 0 ? strerror(errno) : "it is no file");
         if (l->fd >= 0) close(l->fd);
+        l->path = NULL;
         return status;
     }
     l->bytes = there.st_size;
@@ -108,6 +109,7 @@ static ls_status list_file(const ls_container *c, ls_listing *l, const char *pat
     status = ls_records_add_file(l->builder, path, l->bytes, changed, &l->file);
     if (status == LS_OK) status = c->list(l);
     close(l->fd);
+    l->path = NULL;
     return status;
 }
 

@@ -153,7 +153,7 @@ static ls_status check(const ls_model *model, const ls_model_config *c) {
 
 // Of batch normalizations, where it is asked for.
 static ls_status check_momentum(const ls_graph *g, double momentum) {
-    if (momentum == 0) return LS_OK;
+    if (!g || momentum == 0) return LS_OK;
     if (!(momentum > 0 && momentum < 1))
         return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
                        "%s: a momentum of batch normalization lies between 0 and 1, not at %g", g->name, momentum);

@@ -18,6 +18,7 @@ typedef struct loader {
     net_program *program;
     int room;
     int open[LS_NETWORK_DEPTH], depth;            // statements whose end is to come
+    int floor;                                    // as many of them are of files that include this one
     const char *including[LS_NETWORK_DEPTH + 1];  // real paths of the files that are being read
     int included, named;
 } loader;
@@ -146,7 +147,7 @@ static ls_status add_keyword(loader *l, int k, const net_cursor *word, const net
         return net_wrong(word, "'%s' stands by itself, not inside a block or a repeat", keywords[k].word);
     if (kind == NET_BLOCK) LS_TRY(check_block(l, from));
     if (kind == NET_END) {
-        if (l->depth == 0) return net_wrong(word, "no block and no repeat is open that this could end");
+        if (l->depth == l->floor) return net_wrong(word, "no block and no repeat is open that this could end");
         int begin = l->open[--l->depth];
         LS_TRY(add(l, kind, from));
         l->program->statements[begin].partner = l->program->count - 1;
@@ -250,12 +251,15 @@ static ls_status take_file(loader *l, const net_cursor *at, const char *path, co
             return net_wrong(at, "%s includes itself", path);
         }
     l->including[l->included++] = real;
-    int depth = l->depth;
+    int floor = l->floor;
+    l->floor = l->depth;  // what other files have begun is theirs to end
     ls_status status = take_text(l, p->paths[index], p->texts[index]);
     l->included--;
     free(real);
     LS_TRY(status);
-    if (l->depth == depth) return LS_OK;
+    int ended = l->depth == l->floor;
+    l->floor = floor;
+    if (ended) return LS_OK;
     const net_cursor *open = &p->statements[l->open[l->depth - 1]].from;
     return net_wrong(open, "this is not ended: 'end' is missing");
 }

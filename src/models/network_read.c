@@ -244,10 +244,16 @@ static ls_status take_argument(void *user, const net_cursor *at, const char *nam
     return net_set(given, name, value);
 }
 
+static int is_argument(const net_variables *variables, int first, const char *name) {
+    for (int i = first; i < variables->count; i++)
+        if (strcmp(variables->all[i].name, name) == 0) return 1;
+    return 0;
+}
+
 // The variables of a call: what it gives, and for the others what the block says. `c`: behind the block's name.
 static ls_status set_arguments(const layer_line *line, net_cursor c, const net_variables *given, scope *s) {
     char name[LS_NETWORK_NAME];
-    int used = 0;
+    int used = 0, of_all = s->variables.count;  // those that every block has
     while (!net_ended(&c)) {
         net_value value;
         net_cursor at = c;
@@ -264,7 +270,7 @@ static ls_status set_arguments(const layer_line *line, net_cursor c, const net_v
         LS_TRY(net_set(&s->variables, name, set ? set : &value));
     }
     for (int i = 0; i < given->count && used < given->count; i++)
-        if (!net_get(&s->variables, given->all[i].name))
+        if (!is_argument(&s->variables, of_all, given->all[i].name))
             return net_wrong(&line->at, "block %s has no argument '%s'", line->kind, given->all[i].name);
     return LS_OK;
 }

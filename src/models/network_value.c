@@ -174,7 +174,7 @@ ls_status net_fill_in(const net_cursor *c, const char *word, const net_variables
     size_t used = 0;
     out[0] = 0;
     for (const char *p = word; *p;) {
-        int n, fits;
+        int n = 0, fits;
         if (*p != '{') {
             fits = ls_text_add(out, LS_NETWORK_NAME, &used, "%c", *p++);
         } else {

@@ -268,6 +268,8 @@ ls_status ls__async_exchange(ls_async *a, ls_lane_step *step, ls_vote vote) {
         LS_TRY(say(a, a->servers, (ls_async_head){.kind = LS_ASYNC_PUSHES, .vote = LS_VOTE_FAILED}, 1, 0));
     else
         LS_TRY(push(a, step->info, &failed));
+    // One server has failed: pulls that wait at the others for what will not come hear of it.
+    if (failed) LS_TRY(say(a, a->servers, (ls_async_head){.kind = LS_ASYNC_PUSHES, .vote = LS_VOTE_FAILED}, 1, 0));
     return ask(a, step->queue, failed ? LS_VOTE_FAILED : vote);
 }
 

@@ -60,7 +60,8 @@ static void give(ls_clerk *c, int client) {
 
 // Everybody waits, so nothing is on its way: all are told the same. A log that ends here ends the training.
 static void close_all(ls_clerk *c) {
-    int ended = c->replay && c->next[0] >= c->replay->count && c->given < c->last;
+    // Or has no ticket of this epoch next, though the epoch is not over.
+    int ended = c->replay && c->given < c->last && (c->next[0] >= c->replay->count || c->vote == LS_VOTE_GO_ON);
     c->closing = c->clients;
     c->closes = c->vote == LS_VOTE_CHECKPOINT && c->given < c->last ? LS_ASYNC_PAUSE : LS_ASYNC_END;
     if (ended && c->vote < LS_VOTE_STOP) c->vote = LS_VOTE_STOP;

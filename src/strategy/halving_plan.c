@@ -98,6 +98,15 @@ static ls_status plan_parcel(ls_strategy *s, ls_parcel *p) {
         p->starts[b * entries + p->owner_count] = before;
     }
     int64_t sums = ls__most_pieces(s, p->of.first, p->of.first + p->of.count) * ls__sum_bytes(s);
+    int64_t largest = 0;
+    for (int b = 0; b < s->bucket_count; b++) {
+        const int64_t *starts = ls__parcel_starts(p, b);
+        if (starts[p->owner_count] - starts[0] > largest) largest = starts[p->owner_count] - starts[0];
+    }
+    if (largest > INT32_MAX / (sums / ls__sum_bytes(s)))
+        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
+                       "messages of %lld numbers are more than MPI can send: take smaller buckets, or the algorithm direct",
+                       (long long)(largest * (sums / ls__sum_bytes(s))));
     p->stride = sums > (int64_t)sizeof(float) ? sums : (int64_t)sizeof(float);
     return LS_OK;
 }

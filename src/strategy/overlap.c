@@ -219,7 +219,10 @@ static int move(overlapped *x) {
 static int is_over(const overlapped *x) {
     const ls_strategy *s = x->o->strategy;
     int last = ls__overlap_updates(s) ? x->gathered : x->begun;
-    return x->broken || host_broken(s, x->step.number) || (last == s->bucket_count && x->voted == 2);
+    pthread_mutex_lock(&x->o->lock);
+    int quit = x->o->quit;  // in the middle of a step: ls_strategy_abandon
+    pthread_mutex_unlock(&x->o->lock);
+    return quit || x->broken || host_broken(s, x->step.number) || (last == s->bucket_count && x->voted == 2);
 }
 
 // Until a lane of this worker says something, or for a while: messages, and lanes of other workers, do not wake anybody.

@@ -177,6 +177,12 @@ void ls_strategy_destroy(ls_strategy **strategy) {
     *strategy = NULL;
 }
 
+void ls_strategy_abandon(ls_strategy **strategy) {
+    if (!strategy || !*strategy) return;
+    ls__overlap_free(*strategy);
+    *strategy = NULL;
+}
+
 const ls_strategy_ops *ls_strategy_ops_of(const ls_strategy *s) { return s->ops; }
 const ls_strategy_config *ls_strategy_config_of(const ls_strategy *s) { return &s->config; }
 

@@ -138,6 +138,9 @@ ls_status ls_strategy_allocate(ls_strategy *strategy);
 // Both at once. Collective.
 ls_status ls_strategy_create(const char *name, const ls_strategy_config *config, ls_strategy **out);
 void ls_strategy_destroy(ls_strategy **strategy);  // Collective once allocated
+// In the middle of a step that will not be ended: stops the thread of config.overlap, and leaves alone, for ever, the memory that messages may still
+// come for. Not collective.
+void ls_strategy_abandon(ls_strategy **strategy);
 
 const ls_strategy_ops *ls_strategy_ops_of(const ls_strategy *strategy);
 const ls_strategy_config *ls_strategy_config_of(

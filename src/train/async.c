@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/options.h"
+#include "train/checkpoint.h"
 #include "train/trainer_impl.h"
 
 // --- what is asked for -----------------------------------------------------------------------------------------------
@@ -167,6 +168,7 @@ static ls_status follow(ls_trainer *t) {
                       "ls_trainer_step");  // some come from there, and who has got no batch from the epoch's beginning
         LS_TRY(ls_async_settle(t->async, t->queue, &version));
         set_position(t, version);
+        if (t->checkpoints) t->checkpoints->fresh = 0;  // steps of others count, too
         at->ended = ls_async_answered(t->async, &ticket, &at->decision) == LS_ASYNC_END;
         at->learning_rate = ls__learning_rate(t, at->step > 0 ? at->step - 1 : 0);
         if (at->ended) return LS_OK;

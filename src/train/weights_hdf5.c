@@ -169,7 +169,7 @@ static void rename_depthwise(char *name, const char *weights, int count, size_t 
     if (strcmp(last, "depthwise_kernel") != 0) return;
     for (int i = 0; i < count; i++)
         if (strstr(weights + (size_t)i * width, "pointwise_kernel")) return;
-    strcpy(last, "kernel");
+    memcpy(last, "kernel", sizeof "kernel");
 }
 
 static ls_status list_names(reader *r, hid_t layer, const char *name, const char *attribute) {
@@ -405,7 +405,7 @@ typedef struct answer {
 } answer;
 
 static void child(const char *path, int fd, int64_t bytes, int to, int tell) {
-    const struct rlimit seconds = {MOST_SECONDS, MOST_SECONDS}, none = {0, 0};
+    const struct rlimit seconds = {MOST_SECONDS, MOST_SECONDS + 5}, none = {0, 0};
     setrlimit(RLIMIT_CPU, &seconds);
     setrlimit(RLIMIT_CORE, &none);
     static const int signals[] = {SIGSEGV, SIGABRT, SIGBUS, SIGFPE, SIGILL, SIGTERM, SIGINT, SIGXCPU};

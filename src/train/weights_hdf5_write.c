@@ -134,7 +134,7 @@ static ls_status write_layer_2(writer *w, const ls_node *n) {
     for (int k = 0; k < n->param_count && status == LS_OK; k++) {
         char name[512];
         snprintf(name, sizeof name, "%s:0", w->weights->graph->store->params[n->params[k]].name);
-        memcpy(names + (size_t)k * width, name, strlen(name) < width ? strlen(name) : width);
+        snprintf(names + (size_t)k * width, width + 1, "%s", name);  // its 0 is overwritten by the next
         status = write_values(w, group, name, n->params[k]);
     }
     if (status == LS_OK) status = write_texts(w, group, "weight_names", names, n->param_count, width);

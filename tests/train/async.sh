@@ -44,6 +44,11 @@ bounded "$out/two.log" 2
 compare 2 --workers 5 $ps --servers 2 --replay "$out/two.log"
 grep -q '"digest_depends_on_timing": false' "$out/run.json" || { echo "a replay is said to depend on timing" >&2 && failed=1; }
 
+# A checkpoint after every epoch, and not of the first one only.
+"$lockstep" train $base $ps --workers 3 --replicas 1 --epochs 3 --verbose 0 --checkpoint "$out/kept" --checkpoint-every 1epochs --keep 9 >"$out/log" 2>&1 ||
+    { cat "$out/log" >&2 && failed=1; }
+[ -d "$out/kept/epoch-0003" ] || { echo "no checkpoint after epoch 3: $(ls "$out/kept")" >&2 && failed=1; }
+
 # refuses WORDS OPTIONS...
 refuses() {
     words=$1

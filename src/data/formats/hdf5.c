@@ -154,7 +154,7 @@ static ls_status describe(const char *path, hid_t file, const char *name, int im
 static ls_status check_pair(const plan *p, int which) {
     const part *a = &p->part[which], *first = &p->part[IMAGES], *labels = a + 1;
     int64_t per_sample = 1;
-    for (int d = 1; d < labels->ndim; d++) per_sample *= labels->dim[d];
+    for (int d = 1; d < labels->ndim && per_sample <= INT32_MAX; d++) per_sample *= labels->dim[d];
     if (a->ndim < 3)
         return LS_FAIL(
             LS_STATUS_BAD_DATA,

@@ -268,6 +268,7 @@ static void flush_denormals(void) {
 static void thread_begin(ls_device *device, ls_thread_fn each, void *user) {
     int threads = device->options.threads;
     ls__team_set();
+    flush_denormals();  // by itself too: some OpenMP libraries put it back as it was where a region of one thread ends
 #pragma omp parallel num_threads(threads) if (threads > 1)
     {
         flush_denormals();

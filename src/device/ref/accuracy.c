@@ -11,13 +11,13 @@ static int64_t largest(const double *x, int64_t c) {
 
 static void forward(const ls_ref_args *a) {
     ls_shape x = a->spec->x[0].shape;
-    int64_t c = x.dim[x.ndim - 1], n = ls_shape_count(x) / c, correct = 0;
+    int64_t c = x.dim[x.ndim - 1], n = ls_shape_count(x) / c, positions = n / x.dim[0], correct = 0;
     int rows = LS_ATTRS(ls_metric_attrs, &a->spec->attrs)->rows;
     for (int64_t i = 0; i < n; i++) {
         int64_t label = rows ? largest(a->x[1] + i * c, c) : (int64_t)a->x[1][i];
         correct += largest(a->x[0] + i * c, c) == label;
     }
-    a->y[0][0] = (double)correct / (double)(n / x.dim[0]);
+    a->y[0][0] = (double)correct / (double)positions;
 }
 
 const ls_ref_op ls__ref_accuracy = {.kind = LS_OP_ACCURACY, .forward = forward};
