@@ -35,6 +35,8 @@ if(TARGET lockstep_program)
     add_library(other_caches MODULE isa/other_caches.c)
     target_link_libraries(other_caches PRIVATE ${CMAKE_DL_LIBS})
     target_link_options(other_caches PRIVATE -Wl,-z,initfirst)
+    ls_tests_targets(other_caches mpi dnnl)
+    ls_tests_targets(fake_hosts dnnl)
     add_test(NAME train.mixed
       COMMAND sh ${CMAKE_CURRENT_SOURCE_DIR}/isa/mixed.sh $<TARGET_FILE:lockstep_program> $<TARGET_FILE:fake_hosts>
         $<TARGET_FILE:other_caches> ${PROJECT_SOURCE_DIR}/tools/mpirun ${MPIEXEC_EXECUTABLE})
