@@ -109,10 +109,9 @@ static void read_rows(struct jpeg_decompress_struct *jpeg, const region *r, cons
     if (cmyk) ink = jpeg->mem->alloc_sarray((j_common_ptr)jpeg, JPOOL_IMAGE, jpeg->output_width * 4, 1);
     if (r->top > 0) jpeg_skip_scanlines(jpeg, r->top);
     while (jpeg->output_scanline < r->bottom) {
-        JSAMPROW lines[ROWS] = {NULL};
         JDIMENSION at = jpeg->output_scanline, count = r->bottom - at < ROWS ? r->bottom - at : ROWS;
-        for (JDIMENSION i = 0; i < count; i++)
-            lines[i] = out->pixels + (int64_t)(at + i) * row + (int64_t)r->left * out->channels;
+        JSAMPROW lines[ROWS] = {out->pixels + (int64_t)at * row + (int64_t)r->left * out->channels};
+        for (JDIMENSION i = 1; i < count; i++) lines[i] = lines[i - 1] + row;
         jpeg_read_scanlines(jpeg, cmyk ? ink : lines, cmyk ? 1 : count);
         if (cmyk) from_cmyk(ink[0], jpeg->output_width, jpeg->saw_Adobe_marker, lines[0]);
     }
