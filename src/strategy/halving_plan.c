@@ -104,9 +104,10 @@ static ls_status plan_parcel(ls_strategy *s, ls_parcel *p) {
         if (starts[p->owner_count] - starts[0] > largest) largest = starts[p->owner_count] - starts[0];
     }
     if (largest > INT32_MAX / (sums / ls__sum_bytes(s)))
-        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
-                       "messages of %lld numbers are more than MPI can send: take smaller buckets, or the algorithm direct",
-                       (long long)(largest * (sums / ls__sum_bytes(s))));
+        return LS_FAIL(
+            LS_STATUS_INVALID_ARGUMENT,
+            "messages of %lld numbers are more than MPI can send: take smaller buckets, or the algorithm direct",
+            (long long)(largest * (sums / ls__sum_bytes(s))));
     p->stride = sums > (int64_t)sizeof(float) ? sums : (int64_t)sizeof(float);
     return LS_OK;
 }
