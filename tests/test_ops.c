@@ -61,6 +61,9 @@ static void conv2d(void **state) {
         c.mask_dx = PICK(0, 1);
         check(c);
     }
+    // An odd number of filters, innermost.
+    ls_conv2d_attrs odd = {.filters = 3, .kernel = {1, 1}, .strides = {1, 1}};
+    check_layouts(conv(8, 5, 6, 64, &odd));
     // The layers of mnist-cnn.
     ls_conv2d_attrs a = {.filters = 32, .kernel = {3, 3}, .activation = LS_ACTIVATION_RELU};
     check(conv(8, 28, 28, 1, &a));

@@ -124,6 +124,12 @@ static int winograd_pays(const ls_cpu *cpu, const ls_kernel_spec *spec) {
            channels >= least_channels && channels % 16 == 0 && filters >= least_filters && filters % 16 == 0;
 }
 
+// oneDNN 2.6 on AVX512-BF16: data gradients of 1x1 convolutions with an odd number of filters are wrong where channels are innermost.
+static int is_wrong(const ls_kernel_spec *spec, const_dnnl_primitive_desc_t pd) {
+    return spec->pass == LS_PASS_BACKWARD_DATA && conv_attrs(spec)->filters % 2 == 1 &&
+           strncmp(ls__pd_name(pd), "jit_bf16_1x1", 12) == 0;
+}
+
 static int is_reference(const_dnnl_primitive_desc_t pd) { return strncmp(ls__pd_name(pd), "ref", 3) == 0; }
 
 // Goes to the implementation the rule picks; choice->pd is NULL when the library has none at all.
@@ -136,6 +142,7 @@ static void choose(ls_cpu *cpu, const ls_kernel_spec *spec, const descriptors *d
     }
     ls_dnnl_op op = make_op(spec, d, dnnl_convolution_direct);
     ls__choice_begin(choice, &op, cpu->engine);
+    while (choice->pd && !is_dense(spec) && is_wrong(spec, choice->pd)) ls__choice_next(choice);
 }
 
 // With a residual, it lies as Y does and is the last.
