@@ -317,6 +317,7 @@ int64_t ls_dataset_test_count(const ls_dataset *d) {
 }
 
 uint64_t ls_dataset_fingerprint(const ls_dataset *d) { return d ? d->fingerprint : 0; }
+const char *ls_dataset_note(const ls_dataset *d) { return d ? d->note : ""; }
 double ls_dataset_read_seconds(const ls_dataset *d) { return d ? d->read_seconds : 0; }
 
 const ls_field *ls_dataset_field(const ls_dataset *d, int index) {

@@ -41,6 +41,7 @@ struct ls_dataset {
     uint64_t version;  // part of the fingerprint, beside the values
     uint64_t fingerprint;  // equal data, equal number; the same on every machine
     double read_seconds;   // the slowest worker's time to have it all in memory
+    char note[512];        // what went wrong beside the data, of the worker that did it; "": nothing
     // Called with `owner` when the dataset is destroyed, after all else; NULL: nothing is.
     void (*release)(void *owner);
     void *owner;
