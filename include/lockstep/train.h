@@ -77,6 +77,9 @@ typedef struct ls_train_config {
     int comm_cores;  // cores of each worker that only its exchange uses: 0 (the default) or 1; of jobs whose exchange has a thread
     // Threads that read, decode and prepare the samples of each replica; default 1. Never shows in the bits.
     int loader_threads;
+    // "8G": up to so many bytes (K, M, G, T) of samples of files, as they are in their files, stay in memory that the workers of a host share once they
+    // were read; the rest is read each time. Never shows in the bits. NULL (the default): none.
+    const char *cache;
     int bind;                         // 1: bind replicas to cores (the default); 0: leave them to the system
     uint64_t seed;                    // default 42
     int shuffle;                      // 1 (the default): a new order of the samples each epoch

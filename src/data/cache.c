@@ -22,16 +22,22 @@ int64_t ls_cache_size(const ls_record *record, int64_t count, int64_t limit, int
 void ls_cache_place(const ls_record *record, int64_t kept, void *memory, int fill, ls_cache *out) {
     char *block = memory;
     int64_t at = 0;
-    *out = (ls_cache){.count = kept, .at = memory, .state = (_Atomic unsigned char *)(void *)(block + 8 * kept)};
+    out->at = memory;
+    out->state = (_Atomic unsigned char *)(void *)(block + 8 * kept);
     out->bytes = (unsigned char *)block + 8 * kept + ls_round_up(kept, 8);
     for (int64_t i = 0; i < kept && fill; i++) {
         out->at[i] = at;
         at += ls_round_up(record[i].bytes, 8);
     }
+    atomic_store(&out->count, kept);
+}
+
+int ls_cache_has(const ls_cache *c, int64_t i) {
+    return i < c->count && atomic_load_explicit(&c->state[i], memory_order_acquire) == READY;
 }
 
 int ls_cache_get(const ls_cache *c, int64_t i, int64_t bytes, void *out) {
-    if (i >= c->count || atomic_load_explicit(&c->state[i], memory_order_acquire) != READY) return 0;
+    if (!ls_cache_has(c, i)) return 0;
     memcpy(out, c->bytes + c->at[i], (size_t)bytes);
     return 1;
 }

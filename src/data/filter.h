@@ -5,7 +5,7 @@
 //                  OpenCV's INTER_CUBIC.
 // area             the mean of the area that a pixel covers: OpenCV's INTER_AREA where images become smaller.
 // pillow-bilinear, pillow-bicubic
-//                  Pillow's Image.resize, to the bit: a triangle, or Keys's cubic with a = -0.5, as wide as an output pixel; weights are
+//                  Pillow's Image.resize (12.3; 13.0 may take columns first), to the bit: a triangle, or Keys's cubic with a = -0.5, as wide as an output pixel; weights are
 //                  multiples of 2^-22 and each of the two passes rounds to bytes. torchvision's transforms do this to images that are not tensors.
 //                  Source: Pillow, src/libImaging/Resample.c.
 #ifndef LS_DATA_FILTER_H

@@ -182,6 +182,18 @@ static void records_destroy(ls_source *source) {
     free(s->index);
 }
 
+// A file with many samples is asked for once it is open.
+static void records_ahead(const ls_source *source, int64_t i) {
+    const records_source *s = (const records_source *)source;
+    const ls_record *r = &s->record[i];
+    if (ls_cache_has(&s->cache, i)) return;
+    int fd = s->kept ? atomic_load(&s->kept[r->file])
+                     : open(s->records.text + s->records.file[r->file].name, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) return;
+    posix_fadvise(fd, r->at, r->bytes, POSIX_FADV_WILLNEED);
+    if (!s->kept) close(fd);
+}
+
 static int64_t records_cache_size(const ls_source *source, int64_t limit) {
     const records_source *s = (const records_source *)source;
     int64_t kept;
@@ -198,6 +210,7 @@ static void records_cache_attach(ls_source *source, int64_t limit, void *memory,
 static const ls_source_ops records_ops = {.read = records_read,
                                           .destroy = records_destroy,
                                           .pictures = 1,
+                                          .ahead = records_ahead,
                                           .cache_size = records_cache_size,
                                           .cache_attach = records_cache_attach};
 

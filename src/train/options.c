@@ -155,6 +155,9 @@ static const ls_option table[] = {
      .help = "cores of each worker for nothing but that exchange; 0: it shares those of the replicas"},
     {"loader-threads", LS_OPTION_INT, AT(loader_threads), .metavar = "N", .min = 1, .max = 64, WORKERS,
      .help = "threads that read, decode and prepare the samples of each replica: more where training waits for them"},
+    {"cache", LS_OPTION_TEXT, AT(cache), .metavar = "SIZE", WORKERS, .initial = "none",
+     .help = "keep up to so much of the samples that are read of files in the memory of each host, as 8G: the first ones, as they "
+             "are in their files; the rest is read in each epoch. The result stays the same"},
     {"bind", LS_OPTION_FLAG, AT(bind), WORKERS, .help = "let the system move replicas between cores"},
 
     {"optimizer", LS_OPTION_TEXT, AT(optimizer), .metavar = "NAME", .choices = optimizer_choice, OPTIMIZER,

@@ -52,6 +52,7 @@ typedef struct ls_choices {
     int compress;  // 1: gradients and their sums are bf16
     ls_algorithm algorithm;
     ls_not_finite not_finite;
+    int64_t cache;       // bytes of samples of files that are kept in memory, at most
     int replace_broken;  // 1: samples that cannot be decoded are replaced
     const ls_strategy_ops *strategy;
     int slow_worker;     // -1: none

@@ -106,7 +106,7 @@ static void try_one(void) {
     size_t size = good_size;
     memcpy(input, good, size);
     for (uint32_t i = draw(4) + 1; i; i--) {
-        size_t at = draw(2) ? draw(128) : draw((uint32_t)size);
+        size_t at = draw(2) ? draw(128) : draw((uint32_t)good_size);
         switch (draw(5)) {
         case 0: input[at] ^= (uint8_t)(1u << draw(8)); break;
         case 1: input[at] = (uint8_t)draw(256); break;
