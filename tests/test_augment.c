@@ -39,7 +39,8 @@ static void lists_are_understood_or_refused(void **state) {
         assert_int_equal(ls_augment_parse(good[i].list, &augment, &amounts), LS_OK);
         assert_int_equal(augment, good[i].augment);
     }
-    refused(ls_augment_parse("flip,blur", &augment, &amounts), "'blur': there are none, flip, crop, resized-crop, random-crop, rotate, brightness, "
+    refused(ls_augment_parse("flip,blur", &augment, &amounts),
+            "'blur': there are none, flip, crop, resized-crop, random-crop, rotate, brightness, "
             "contrast, saturation, hue, lighting and cutout");
     refused(ls_augment_parse("Flip", &augment, &amounts), "'Flip'");
     refused(ls_augment_parse("flip, crop", &augment, &amounts), "' crop'");
@@ -223,7 +224,8 @@ static void draws_stay_as_they_are(void **state) {
 
 // Factors are spread evenly over what they may be, orders over all that there are, angles and lighting around 0.
 static void looks_are_spread(void **state) {
-    const ls_augment_amounts a = {.brightness = 0.4, .contrast = 1.5, .saturation = 0.2, .hue = 0.1, .lighting = 0.1, .rotate = 30};
+    const ls_augment_amounts a = {
+        .brightness = 0.4, .contrast = 1.5, .saturation = 0.2, .hue = 0.1, .lighting = 0.1, .rotate = 30};
     double low = 1, high = 0, brightness = 0, hue = 0, sine = 0, light[3] = {0}, squares[3] = {0};
     int orders[256] = {0}, kinds = 0;
     for (uint64_t s = 0; s < DRAWS; s++) {
@@ -234,7 +236,8 @@ static void looks_are_spread(void **state) {
         if (d.contrast < low) low = d.contrast;
         if (d.contrast > high) high = d.contrast;
         brightness += (double)d.brightness / DRAWS, hue += (double)d.hue / DRAWS, sine += (double)d.sine / DRAWS;
-        for (int c = 0; c < 3; c++) light[c] += (double)d.lighting[c], squares[c] += (double)d.lighting[c] * (double)d.lighting[c];
+        for (int c = 0; c < 3; c++)
+            light[c] += (double)d.lighting[c], squares[c] += (double)d.lighting[c] * (double)d.lighting[c];
         kinds += orders[d.order[0] | d.order[1] << 2 | d.order[2] << 4 | d.order[3] << 6]++ == 0;
     }
     assert_true(low >= 0 && low < 0.01 && high > 2.48 && high <= 2.5);  // no factor is below 0
@@ -254,8 +257,9 @@ static void looks_stay_as_they_are(void **state) {
     uint64_t hash = 1469598103934665603u;
     for (uint64_t s = 0; s < 2000; s++) {
         ls_augment_look d = ls_augment_sample_look(LS_AUGMENT_STAGED, &a, 42, (uint32_t)(s % 7), s);
-        const float all[] = {d.brightness, d.contrast, d.saturation, d.hue, d.lighting[0], d.lighting[1], d.lighting[2], d.sine,
-                             d.cosine, (float)d.order[0], (float)d.order[3]};
+        const float all[] = {d.brightness,  d.contrast,        d.saturation,     d.hue,
+                             d.lighting[0], d.lighting[1],     d.lighting[2],    d.sine,
+                             d.cosine,      (float)d.order[0], (float)d.order[3]};
         for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
             uint32_t bits;
             memcpy(&bits, &all[i], 4);

@@ -288,9 +288,11 @@ static void goes_when_a_file_changed(void **state) {
 static void tables_and_patterns(void **state) {
     uint64_t first, again;
     fresh();
-    shell("cd '%s/data' && (cd a && printf 0 >0.cls && cp 0.png x.png && printf 1 >x.cls && tar cf ../t-0.tar 0.png 0.cls "
-          "&& tar cf ../t-1.tar x.png x.cls) && printf 'a/0.png,dog\\nb/1.png,cat\\n' >table.csv && echo a/2.png >out",
-          root);
+    shell(
+        "cd '%s/data' && (cd a && printf 0 >0.cls && cp 0.png x.png && printf 1 >x.cls && tar cf ../t-0.tar 0.png "
+        "0.cls "
+        "&& tar cf ../t-1.tar x.png x.cls) && printf 'a/0.png,dog\\nb/1.png,cat\\n' >table.csv && echo a/2.png >out",
+        root);
     age();
     assert_int_equal(count_of("tar", "/t-*.tar", &first, NULL), 2);
     assert_int_equal(count_of("tar", "/t-*.tar", &again, NULL), 2);

@@ -148,10 +148,13 @@ static void numbers_and_order(void **state) {
     for (int way = 0; way < 3; way++)
         for (int bgr = 0; bgr < 2; bgr++) {
             // To its own size every interpolation is the same pixels.
-            ls_recipe recipe = {.interpolation = way == 0 ? LS_INTERPOLATION_BILINEAR
+            ls_recipe recipe = {.interpolation = way == 0   ? LS_INTERPOLATION_BILINEAR
                                                  : way == 1 ? LS_INTERPOLATION_PILLOW_BICUBIC
                                                             : LS_INTERPOLATION_AREA,
-                                .offset = offset, .divisor = divisor, .scale = 0.0078125f, .bgr = bgr};
+                                .offset = offset,
+                                .divisor = divisor,
+                                .scale = 0.0078125f,
+                                .bgr = bgr};
             float *ours = prepared(&recipe, shape, 0, 0);
             for (int64_t i = 0; i < ls_shape_count(shape); i++) {
                 int64_t c = i % 3, from = bgr ? i - c + 2 - c : i;
@@ -174,8 +177,14 @@ static void windows_are_parts(void **state) {
     const ls_shape shape = LS_SHAPE(30, 45, 3);
     for (int r = 0; r < 4; r++)
         for (int random = 0; random < 2; random++) {
-            ls_recipe cut = {.height = 16, .width = 16, .resize = 24, .interpolation = rules[r], .seed = 4, .offset = zeros,
-                             .divisor = ones, .augment = random ? LS_AUGMENT_RANDOM_CROP : 0};
+            ls_recipe cut = {.height = 16,
+                             .width = 16,
+                             .resize = 24,
+                             .interpolation = rules[r],
+                             .seed = 4,
+                             .offset = zeros,
+                             .divisor = ones,
+                             .augment = random ? LS_AUGMENT_RANDOM_CROP : 0};
             ls_recipe all = {.height = 24, .width = 36, .interpolation = rules[r], .offset = zeros, .divisor = ones};
             float *whole_image = prepared(&all, shape, 0, 0);
             int places = 0;
@@ -197,7 +206,13 @@ static void windows_are_parts(void **state) {
 // All of it at once: the same in bf16, the same again by the same preparer, another in another epoch.
 static void everything_at_once(void **state) {
     const ls_shape shape = LS_SHAPE(40, 32, 3);
-    ls_recipe recipe = {.height = 24, .width = 24, .resize = 28, .seed = 7, .bgr = 1, .offset = zeros, .divisor = ones,
+    ls_recipe recipe = {.height = 24,
+                        .width = 24,
+                        .resize = 28,
+                        .seed = 7,
+                        .bgr = 1,
+                        .offset = zeros,
+                        .divisor = ones,
                         .interpolation = LS_INTERPOLATION_PILLOW_BILINEAR};
     OK(ls_augment_parse("random-crop,flip,rotate,brightness,contrast,saturation,hue,lighting,cutout", &recipe.augment,
                         &recipe.amounts));
@@ -249,10 +264,10 @@ static void refuses_what_cannot_be(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(resizes_as_they_do),   cmocka_unit_test(colours_as_torchvision),
+        cmocka_unit_test(resizes_as_they_do),     cmocka_unit_test(colours_as_torchvision),
         cmocka_unit_test(rotates_as_torchvision), cmocka_unit_test(grey_and_lighting),
-        cmocka_unit_test(numbers_and_order),    cmocka_unit_test(windows_are_parts),
-        cmocka_unit_test(everything_at_once),   cmocka_unit_test(refuses_what_cannot_be),
+        cmocka_unit_test(numbers_and_order),      cmocka_unit_test(windows_are_parts),
+        cmocka_unit_test(everything_at_once),     cmocka_unit_test(refuses_what_cannot_be),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

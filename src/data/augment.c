@@ -9,14 +9,14 @@
 #include "base/error.h"
 #include "base/philox.h"
 
-#define NO_AMOUNT SIZE_MAX
+#define NO_AMOUNT     SIZE_MAX
 #define AMOUNT(field) offsetof(ls_augment_amounts, field)
 
 // In the order in which --help shows them.
 static const struct {
     unsigned bit;
     const char *name, *help;
-    size_t amount;         // where it is; NO_AMOUNT: it has none
+    size_t amount;          // where it is; NO_AMOUNT: it has none
     double usual, largest;  // where none is said; the largest that may be
 } list[] = {
     {0, "none", "the images as they are", NO_AMOUNT, 0, 0},

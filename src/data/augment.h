@@ -82,12 +82,12 @@ void ls_augment_window(unsigned augment, uint64_t seed, uint32_t epoch, uint64_t
 
 // What is done to colours, and by which angle an image is turned.
 typedef struct ls_augment_look {
-    unsigned augment;                         // LS_AUGMENT_STAGED bits of it
-    int order[4];                             // in which brightness (0), contrast (1), saturation (2) and hue (3) come
-    float brightness, contrast, saturation;   // factors
-    float hue;                                // added to it, of a circle of 1
-    float lighting[3];                        // added to red, green and blue, of pixels 0 to 255
-    float sine, cosine;                       // of the angle, counter-clockwise
+    unsigned augment;                        // LS_AUGMENT_STAGED bits of it
+    int order[4];                            // in which brightness (0), contrast (1), saturation (2) and hue (3) come
+    float brightness, contrast, saturation;  // factors
+    float hue;                               // added to it, of a circle of 1
+    float lighting[3];                       // added to red, green and blue, of pixels 0 to 255
+    float sine, cosine;                      // of the angle, counter-clockwise
 } ls_augment_look;
 
 ls_augment_look ls_augment_sample_look(unsigned augment, const ls_augment_amounts *amounts, uint64_t seed,

@@ -45,8 +45,8 @@ static void move_hue(float by, int64_t count, float *p) {
         float part = hue - (float)sixth, s = range / most;
         float low = clamp(most * (1 - s)), falling = clamp(most * (1 - s * part)),
               rising = clamp(most * (1 - s * (1 - part)));
-        const float all[6][3] = {{most, rising, low}, {falling, most, low},  {low, most, rising},
-                                 {low, falling, most}, {rising, low, most}, {most, low, falling}};
+        const float all[6][3] = {{most, rising, low},  {falling, most, low}, {low, most, rising},
+                                 {low, falling, most}, {rising, low, most},  {most, low, falling}};
         for (int c = 0; c < 3; c++) p[c] = all[sixth % 6][c];
     }
 }

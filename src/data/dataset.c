@@ -292,8 +292,7 @@ int64_t ls_data_cache_size(const ls_dataset *d, int64_t limit) {
 void ls_data_cache_attach(ls_dataset *d, int64_t limit, void *memory, int fill) {
     int64_t train = cache_of(d->train, limit), test = d->test == d->train ? 0 : cache_of(d->test, limit - train);
     if (train) d->train->ops->cache_attach(d->train, limit / LS_ALIGN * LS_ALIGN, memory, fill);
-    if (test)
-        d->test->ops->cache_attach(d->test, (limit - train) / LS_ALIGN * LS_ALIGN, (char *)memory + train, fill);
+    if (test) d->test->ops->cache_attach(d->test, (limit - train) / LS_ALIGN * LS_ALIGN, (char *)memory + train, fill);
     d->cache_bytes = train + test;
 }
 

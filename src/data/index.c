@@ -306,6 +306,6 @@ void ls__index_write(const char *path, const char *key, const ls_records_builder
         errno = why;
     }
     if (failed)
-        snprintf(note, size, "the index of the data, which took %.0f s to make, cannot be kept in %s: %s", seconds, path,
-                 strerror(errno));
+        snprintf(note, size, "the index of the data, which took %.0f s to make, cannot be kept in %s: %s", seconds,
+                 path, strerror(errno));
 }

@@ -18,16 +18,16 @@
 typedef struct stage {
     float *image, *turned;  // (H, W, C) of the output
     ls_filter rows, columns;
-    void *resampled;        // source rows as wide as the output: floats, or bytes for Pillow's
-    int64_t room;           // of it, in values
-    float *ones;            // (W * C)
+    void *resampled;  // source rows as wide as the output: floats, or bytes for Pillow's
+    int64_t room;     // of it, in values
+    float *ones;      // (W * C)
 } stage;
 
 struct ls_preparer {
     ls_shape source, image;
     ls_dtype dtype;
-    ls_recipe recipe;         // its numbers are below
-    int plain;                // nothing but pixel / 255
+    ls_recipe recipe;  // its numbers are below
+    int plain;         // nothing but pixel / 255
     int staged;
     int64_t values;           // of a row of the image: W * C
     ls_axis rows, columns;    // where they are taken from: rows (H), columns (W)
@@ -403,9 +403,10 @@ static ls_status make_tables(ls_preparer *p, const ls_recipe *recipe) {
 ls_status ls_recipe_check(const ls_recipe *r, ls_shape image) {
     LS_TRY(ls_augment_check(r->augment, image));
     if (r->augment & LS_AUGMENT_RANDOM_CROP && !r->resize)
-        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
-                       "the augmentation random-crop cuts images out of larger ones: say what the shorter side of these "
-                       "is (--resize N)");
+        return LS_FAIL(
+            LS_STATUS_INVALID_ARGUMENT,
+            "the augmentation random-crop cuts images out of larger ones: say what the shorter side of these "
+            "is (--resize N)");
     int64_t longer = image.dim[0] > image.dim[1] ? image.dim[0] : image.dim[1];
     if (!r->resize || r->resize >= longer) return LS_OK;
     return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,

@@ -38,9 +38,10 @@ enum { LS_RECORDS_TRAIN, LS_RECORDS_TEST, LS_RECORDS_SETS };
 // What a list was made from: as long as these are what they were, so is the list (data/index.h).
 enum { LS_WITNESS_FILE, LS_WITNESS_FOLDER, LS_WITNESS_PATTERN };
 typedef struct ls_record_witness {
-    int64_t name;            // a path, or a pattern of paths: where in the text
-    int64_t kind;            // LS_WITNESS_...
-    int64_t bytes, changed;  // of a folder the time alone; of a pattern how many paths it stands for, and a number that tells them apart
+    int64_t name;  // a path, or a pattern of paths: where in the text
+    int64_t kind;  // LS_WITNESS_...
+    int64_t bytes,
+        changed;  // of a folder the time alone; of a pattern how many paths it stands for, and a number that tells them apart
 } ls_record_witness;
 
 #define LS_RECORDIO_MAGIC 0xced7230au
@@ -112,8 +113,9 @@ typedef struct ls_records {
     int64_t longest_path, largest;  // bytes of a path and of a record, the largest
     int64_t picture_bytes;          // of the largest pictures, decoded
     ls_records_kind kind;
-    int64_t bytes;      // of all this
-    const char *index;  // the file that it is kept in, which is removed where something in it is not so any more; NULL: none
+    int64_t bytes;  // of all this
+    const char
+        *index;  // the file that it is kept in, which is removed where something in it is not so any more; NULL: none
 } ls_records;
 
 // Worker 0's list, with `listed` how making it went, for all workers of the host; the others' builders are not looked at. Collective.

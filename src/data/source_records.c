@@ -24,7 +24,7 @@ typedef struct records_source {
     const ls_record *record;  // of its set
     char *index;              // the file it is kept in; NULL: none
     ls_cache cache;
-    _Atomic int *kept;        // (file_count): open files, -1 where it is not yet; NULL: none stays open
+    _Atomic int *kept;  // (file_count): open files, -1 where it is not yet; NULL: none stays open
 } records_source;
 
 // What read puts in front of the bytes.
@@ -40,10 +40,11 @@ static ls_status check_unchanged(const char *path, const ls_record_file *file, i
     struct stat now;
     if (fstat(fd, &now) != 0) return LS_FAIL(LS_STATUS_IO, "cannot look at %s: %s", path, strerror(errno));
     if (now.st_size == file->bytes && ls_records_time(&now) == file->changed) return LS_OK;
-    return LS_FAIL(LS_STATUS_IO,
-                   "%s was changed since this run began, or since its index was made (%lld bytes then, %lld now): leave the "
-                   "data as they are while they are in use, and begin again",
-                   path, (long long)file->bytes, (long long)now.st_size);
+    return LS_FAIL(
+        LS_STATUS_IO,
+        "%s was changed since this run began, or since its index was made (%lld bytes then, %lld now): leave the "
+        "data as they are while they are in use, and begin again",
+        path, (long long)file->bytes, (long long)now.st_size);
 }
 
 // An index that is kept may be older than this run, and is not right any more: without it the next run finds what is there now.
@@ -55,8 +56,8 @@ static ls_status open_file(const records_source *s, const char *path, const ls_r
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0 && errno == ENOENT) {
         forget_index(s);
-        return LS_FAIL(LS_STATUS_NOT_FOUND, "cannot open %s: it was there when this run began, or when its index was made",
-                       path);
+        return LS_FAIL(LS_STATUS_NOT_FOUND,
+                       "cannot open %s: it was there when this run began, or when its index was made", path);
     }
     if (fd < 0)
         return LS_FAIL(LS_STATUS_IO, "cannot open %s: %s; it was there when this run began", path, strerror(errno));

@@ -7,7 +7,7 @@
 #include "base/memory.h"
 #include "train/trainer_impl.h"
 
-#define MAXIMUM_SIZE           4096
+#define MAXIMUM_SIZE  4096
 #define MOST_CHANNELS 64  // of which --mean may name each
 
 ls_shape ls_train_image_shape(const ls_train_config *config, ls_shape image) {
@@ -35,8 +35,8 @@ static ls_status read_numbers(const char *option, const char *text, int64_t chan
         double value = strtod(at, &end);
         if (end == at || (*end && *end != ',') || !(fabs(value) <= 1e6))
             return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
-                           "--%s takes a number for each channel, as in 104,117,123, or one for all, not '%.80s'", option,
-                           text);
+                           "--%s takes a number for each channel, as in 104,117,123, or one for all, not '%.80s'",
+                           option, text);
         if (count < channels) out[count] = value;
         count++;
         at = end;
@@ -57,10 +57,11 @@ static ls_status check_units(const ls_train_config *c, const double *mean, const
     if (!c->mean || !c->std || c->scale != 1) return LS_OK;
     for (int64_t i = 0; i < channels; i++)
         if (fabs(mean[i]) > 1 || std[i] >= 1) return LS_OK;
-    return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
-                   "--mean %.80s and --std %.80s look like numbers for pixels from 0 to 1, and pixels go from 0 to 255: "
-                   "multiply all of them by 255",
-                   c->mean, c->std);
+    return LS_FAIL(
+        LS_STATUS_INVALID_ARGUMENT,
+        "--mean %.80s and --std %.80s look like numbers for pixels from 0 to 1, and pixels go from 0 to 255: "
+        "multiply all of them by 255",
+        c->mean, c->std);
 }
 
 static ls_status find_own(const ls_train_config *c, int64_t channels, float *offset, float *divisor) {
@@ -73,8 +74,7 @@ static ls_status find_own(const ls_train_config *c, int64_t channels, float *off
     if (c->std) LS_TRY(read_numbers("std", c->std, channels, std));
     LS_TRY(check_units(c, mean, std, channels));
     for (int64_t i = 0; i < channels; i++) {
-        if (!(std[i] > 0))
-            return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "--std %.80s: a deviation is above 0", c->std);
+        if (!(std[i] > 0)) return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "--std %.80s: a deviation is above 0", c->std);
         offset[i] = (float)mean[i];
         divisor[i] = (float)std[i];
     }
@@ -116,10 +116,11 @@ static ls_status check_numbers(const ls_train_config *c, int64_t channels) {
                        c->scale);
     if (!own_numbers(c)) return LS_OK;
     if (strcmp(c->normalize, "unit") != 0 && strcmp(c->normalize, "none") != 0)
-        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
-                       "--mean, --std and --scale say what pixels become, and --normalize %s says something else: leave "
-                       "one of them out",
-                       c->normalize);
+        return LS_FAIL(
+            LS_STATUS_INVALID_ARGUMENT,
+            "--mean, --std and --scale say what pixels become, and --normalize %s says something else: leave "
+            "one of them out",
+            c->normalize);
     return find_own(c, channels, offset, divisor);
 }
 

@@ -94,8 +94,9 @@ static const ls_option table[] = {
      .initial = "as they are; of any size: the network's own",
      .help = "resize images to N x N pixels, the network is built for that size"},
     {"resize", LS_OPTION_INT, AT(resize), .metavar = "N", .max = 4096, IMAGES, .initial = "the whole image",
-     .help = "bring the shorter side of images to N pixels first, and cut --image-size out of the middle; training cuts "
-             "anywhere with --augment random-crop"},
+     .help =
+         "bring the shorter side of images to N pixels first, and cut --image-size out of the middle; training cuts "
+         "anywhere with --augment random-crop"},
     {"interpolation", LS_OPTION_TEXT, AT(interpolation), .metavar = "NAME", .choices = ls_interpolation_choice, IMAGES,
      .help = "how images are resized"},
     {"augment", LS_OPTION_TEXT, AT(augment), .metavar = "LIST", .choices = ls_augment_choice, .several = 1, IMAGES,
@@ -106,8 +107,9 @@ static const ls_option table[] = {
     {"normalize", LS_OPTION_TEXT, AT(normalize), .metavar = "NAME", .choices = ls_normalization_choice, IMAGES,
      .help = "what the pixels 0 to 255 become"},
     {"mean", LS_OPTION_TEXT, AT(mean), .metavar = "A,B,C", IMAGES, .initial = "none",
-     .help = "subtract these from the pixels 0 to 255 of the channels, as 104,117,123; with --std and --scale: (pixel - "
-             "mean) / std * scale, in place of --normalize"},
+     .help =
+         "subtract these from the pixels 0 to 255 of the channels, as 104,117,123; with --std and --scale: (pixel - "
+         "mean) / std * scale, in place of --normalize"},
     {"std", LS_OPTION_TEXT, AT(std), .metavar = "A,B,C", IMAGES, .initial = "none",
      .help = "divide by these, after --mean"},
     {"scale", LS_OPTION_REAL, AT(scale), .metavar = "X", .max = 1e6, IMAGES,
@@ -156,7 +158,8 @@ static const ls_option table[] = {
     {"loader-threads", LS_OPTION_INT, AT(loader_threads), .metavar = "N", .min = 1, .max = 64, WORKERS,
      .help = "threads that read, decode and prepare the samples of each replica: more where training waits for them"},
     {"cache", LS_OPTION_TEXT, AT(cache), .metavar = "SIZE", WORKERS, .initial = "none",
-     .help = "keep up to so much of the samples that are read of files in the memory of each host, as 8G: the first ones, as they "
+     .help = "keep up to so much of the samples that are read of files in the memory of each host, as 8G: the first "
+             "ones, as they "
              "are in their files; the rest is read in each epoch. The result stays the same"},
     {"bind", LS_OPTION_FLAG, AT(bind), WORKERS, .help = "let the system move replicas between cores"},
 

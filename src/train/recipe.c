@@ -160,9 +160,10 @@ static ls_status resolve_cache(ls_trainer *t) {
     ls_status status = ls_bytes_parse(t->config.cache, &t->choices.cache);
     if (status != LS_OK) return ls__fail_context(status, "--cache: ");
     if (t->dataset->cache_bytes || ls_data_cache_size(t->dataset, INT64_MAX / 4) > 0) return LS_OK;
-    return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
-                   "--cache %.40s: nothing is read of files while training on %s, which has no use for it: leave it out",
-                   t->config.cache, t->dataset->name);
+    return LS_FAIL(
+        LS_STATUS_INVALID_ARGUMENT,
+        "--cache %.40s: nothing is read of files while training on %s, which has no use for it: leave it out",
+        t->config.cache, t->dataset->name);
 }
 
 ls_status ls__choices_resolve(ls_trainer *t) {

@@ -80,8 +80,10 @@ static void make(void) {
     for (int f = 0; f < 5; f++) {
         MUST(ls_records_add_file(&b, "/data/some.tar", 1000, 7, &number) == LS_OK);
         for (int i = 0; i < 4; i++)
-            MUST(ls_records_add(&b, i % 2, (ls_record){.at = 100 * i, .bytes = 90, .file = number, .class = f % 3, .skip = 10,
-                                                       .size = 80}) == LS_OK);
+            MUST(ls_records_add(
+                     &b, i % 2,
+                     (ls_record){.at = 100 * i, .bytes = 90, .file = number, .class = f % 3, .skip = 10, .size = 80}) ==
+                 LS_OK);
     }
     MUST(ls_records_witness(&b, LS_WITNESS_FOLDER, "/") == LS_OK);
     int fd = mkstemp(path);
