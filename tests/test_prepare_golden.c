@@ -138,6 +138,11 @@ static void grey_and_lighting(void **state) {
     look = (ls_augment_look){LS_AUGMENT_LIGHTING, .lighting = {1.5f, -2, 60}};
     ls_colour_apply(&look, 1, 3, pixel);
     assert_true(pixel[0] == 11.5f && pixel[1] == 198 && pixel[2] == 150);
+    // What a bicubic curve leaves beside an edge from black to green.
+    float beside[] = {0, -12, 0, 0, 270, 0};
+    look = (ls_augment_look){LS_AUGMENT_HUE, {3, 2, 1, 0}, .hue = 0.3f};
+    ls_colour_apply(&look, 2, 3, beside);
+    for (int i = 0; i < 6; i++) assert_true(beside[i] >= -12 && beside[i] <= 255);
 }
 
 // (pixel - mean) / std * scale, channels turned around, whichever way an image takes.

@@ -18,7 +18,7 @@
 #include "data/image.h"
 
 #define MAGIC     "lockstep index\n"
-#define VERSION   1
+#define VERSION   1  // raised with every change of what formats list, and in which order
 #define SAMPLED   256  // files with a sample each that are looked at, of all that there are
 #define MOST_SIZE ((int64_t)1 << 36)
 
@@ -42,7 +42,7 @@ static int add_folder(char *path, size_t size, const char *folder, const char *b
 
 int ls__index_name(const char *format, const char *argument, char *path, size_t path_size, char *key, size_t key_size) {
     const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
-    char from[4096] = "", folder[4096];
+    char from[4096] = "", folder[4096], host[256] = "";
     if (cache && cache[0] == '/') {
         if (!add_folder(folder, sizeof folder, cache, "/lockstep")) return 0;
     } else if (!home || home[0] != '/' || !add_folder(folder, sizeof folder, home, "/.cache/lockstep")) {
@@ -50,7 +50,8 @@ int ls__index_name(const char *format, const char *argument, char *path, size_t 
     }
     // Options may be paths, too.
     if ((argument[0] != '/' || strchr(argument, '=')) && !getcwd(from, sizeof from)) return 0;
-    int n = snprintf(key, key_size, "%s:%s from %s", format, argument, from);
+    gethostname(host, sizeof host - 1);  // which may have disks of its own below the same names
+    int n = snprintf(key, key_size, "%s:%s from %s on %s", format, argument, from, host);
     if (n < 0 || (size_t)n >= key_size) return 0;
     n = snprintf(path, path_size, "%s/%016llx.index", folder, (unsigned long long)ls__hash(key, n));
     return n > 0 && (size_t)n < path_size;

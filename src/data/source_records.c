@@ -195,6 +195,8 @@ static void records_ahead(const ls_source *source, int64_t i) {
     if (!s->kept) close(fd);
 }
 
+static void records_forget(const ls_source *source) { forget_index((const records_source *)source); }
+
 static int64_t records_cache_size(const ls_source *source, int64_t limit) {
     const records_source *s = (const records_source *)source;
     int64_t kept;
@@ -212,6 +214,7 @@ static const ls_source_ops records_ops = {.read = records_read,
                                           .destroy = records_destroy,
                                           .pictures = 1,
                                           .ahead = records_ahead,
+                                          .forget = records_forget,
                                           .cache_size = records_cache_size,
                                           .cache_attach = records_cache_attach};
 

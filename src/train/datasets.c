@@ -83,6 +83,8 @@ static ls_status hand_over(opened *o, ls_dataset **dataset) {
     ls_data_describe(*dataset, text, sizeof text);
     ls_status status = ls_comm_check_equal(o->comm, "the dataset", text);
     if (status == LS_OK) return LS_OK;
+    const ls_source *train = (*dataset)->train;
+    if (train->ops->forget) train->ops->forget(train);
     ls_data_close(dataset);
     return ls__fail_passed(status, __FILE__, __LINE__);
 }
