@@ -191,6 +191,8 @@ ls_status ls_graph_finish(ls_graph *graph, ls_value output);
 ls_status ls_graph_finish_features(ls_graph *graph, ls_value features);
 // Whether the graph is more than features: it can be trained as a classifier, or by losses of its own. Errors: INVALID_ARGUMENT.
 ls_status ls_graph_check_classifier(const ls_graph *graph);
+// Whether it has losses of its own.
+int ls_graph_has_losses(const ls_graph *graph);
 // A finished copy of a network without losses, on the same parameters, with those of a classifier: softmax cross-entropy "loss" and
 // "accuracy", as a trainer adds them by itself, and besides "top_k_accuracy" of k scores, where k is above 0, and "balanced_accuracy". What is evaluated has the bits of
 // the network's own evaluation. The caller destroys it. Errors: INVALID_ARGUMENT (losses of its own, features, several outputs, k), OUT_OF_MEMORY.

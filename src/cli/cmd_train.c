@@ -424,6 +424,9 @@ static ls_status train(cli_train_run *r) {
     LS_TRY(restore_best(r));
     cli_train_save_weights(r);
     LS_TRY(evaluate(r));
+    // Of a training that was at its end before it was gone on with there are no scores.
+    if (r->evaluated && ls_dataset_labels(r->dataset) > 0 && !ls_graph_has_losses(r->graph))
+        (void)cli_label_curves(r->trainer, r->dataset, &r->roc, &r->labels);
     c->stage = CLI_STAGE_TOGETHER;
     r->first_step_seconds = r->progress.first > 0 ? r->progress.first - c->started : 0;
     r->total_seconds = ls_clock() - c->started;
@@ -454,6 +457,7 @@ static ls_status run_train(cli *c, int argc, char **argv) {
         ls_dataset_destroy(&r.dataset);
     }
     ls_metrics_destroy(&r.metrics);
+    free(r.roc);
     cli_checkpoints_end(&r.checkpoints);
     ls_config_free(&r.file);
     return status;

@@ -5,6 +5,7 @@
 #include "cli/checkpoints.h"
 #include "cli/cli.h"
 #include "cli/deadline.h"
+#include "cli/labels.h"
 #include "report/metrics.h"
 
 // Everything one training run holds.
@@ -35,6 +36,8 @@ typedef struct cli_train_run {
     int asked;                              // the signal that asked it to stop; 0: none did
     int too_late_to_evaluate;
     int evaluated;    // there are numbers of the test set
+    ls_roc *roc;      // (labels) of several labels at once, of the latest evaluation; NULL: there are none
+    int labels;
     int loaded;       // parameters that came from a file
     ls_status saved;  // how writing the weights went
     char save_failure[1024];
@@ -50,6 +53,8 @@ int64_t cli_train_test_count(const cli_train_run *r);
 int64_t cli_train_tokens_of(const cli_train_run *r);  // of a sample, where samples are sequences of them; else 0
 // Of a language model, after the last epoch, on the training or the test set; of others NAN.
 double cli_train_perplexity(const cli_train_run *r, int test);
+// The mean area under the ROC curves of several labels on the test set; NAN: there is none.
+double cli_train_area(const cli_train_run *r);
 int cli_train_has_perplexity(const cli_train_run *r);
 const char *cli_train_stop_reason(const cli_train_run *r);
 int cli_train_whole_epochs(const ls_train_result *t);

@@ -8,6 +8,7 @@
 #include <lockstep/checkpoint.h>
 
 #include "base/options.h"
+#include "report/roc.h"
 #include "report/trace_report.h"
 
 #define LS_RECORD_FORMAT 1  // "lockstep_run"; grows when a key changes its meaning or goes away
@@ -23,6 +24,8 @@ typedef struct ls_record_info {
     int evaluated;                             // 0: there are no test_loss and test_accuracy
     int64_t tokens;                            // of a sample, where samples are sequences; 0: they are not
     double train_perplexity, test_perplexity;  // NAN: the network has none
+    const ls_roc *roc;                         // (labels) of several labels, on the test set; NULL: there are none
+    int labels;
     double until_accuracy;                     // of the test set, at which to end; 0: none was asked for
     double until_seconds;                      // of training until then
     int until_epoch;                           // 0: it was not reached

@@ -106,6 +106,14 @@ static ls_status check_classes(const ls_trainer *t, ls_value input, const ls_fie
     return LS_OK;
 }
 
+// A row of labels, where the network has no losses of its own: as many as it has scores.
+static ls_status check_labels(const ls_trainer *t, ls_port port) {
+    int labels = ls_dataset_labels(t->dataset);
+    if (!t->objective || !labels || port.shape.ndim != 1 || port.shape.dim[0] == labels) return LS_OK;
+    return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "model %s tells %lld labels apart, dataset %s has %d: give it as many",
+                   t->network->name, (long long)port.shape.dim[0], t->dataset->name, labels);
+}
+
 static ls_status resolve_one(ls_trainer *t, int i) {
     ls_value input = t->graph->inputs[i];
     ls_port port = ls_graph_input_at(t->graph, i);
@@ -120,6 +128,7 @@ static ls_status resolve_one(ls_trainer *t, int i) {
     }
     feed->dtype = target ? LS_DTYPE_F32 : t->choices.precision;
     feed->image = field->dtype == LS_DTYPE_U8 && field->shape.ndim == 3 && port.shape.ndim == 3;
+    if (target) LS_TRY(check_labels(t, port));
     if (strcmp(field->name, "image") != 0) return feed->image ? LS_OK : check_values(t, port, field);
     if (field->shape.ndim != 3) return check_values(t, port, field);
     LS_TRY(check_image(t, port));

@@ -70,6 +70,9 @@ static const ls_option table[] = {
      .help = "use only the first N test samples"},
     {"label-smoothing", LS_OPTION_REAL, AT(label_smoothing), .metavar = "S", .max = 1, TRAINING,
      .help = "train towards 1 - S + S/classes for a sample's class and S/classes for the others; evaluation does not"},
+    {"positive-weight", LS_OPTION_REAL, AT(positive_weight), .metavar = "X", .max = 1e6, TRAINING,
+     .help = "of samples with several labels: what a label that is there adds to the loss is multiplied by X, for labels "
+             "that are rare"},
     {"evaluate", LS_OPTION_FLAG, AT(evaluate), TRAINING, .help = "do not evaluate on the test set at the end"},
     {"validate", LS_OPTION_FLAG, AT(validate), TRAINING,
      .help = "evaluate on the test set after every epoch (val_loss, val_accuracy); an epoch's time does not count it"},

@@ -383,6 +383,8 @@ ls_status ls__results_digest(ls_trainer *trainer, char text[65]);
 ls_status ls__results_finite(ls_trainer *trainer);
 // Gathers peak memory over all workers. Collective.
 ls_status ls__results_memory(ls_trainer *trainer);
+// Of the latest evaluation, the mean area under the ROC curves of labels; NAN: there are none.
+double ls__results_area(const ls_trainer *trainer);
 // Gathers that and phases over all workers. Collective.
 ls_status ls__results_gather(ls_trainer *trainer);
 
