@@ -178,7 +178,7 @@ static void wrong_tables(void **state) {
     refused("file,labels\n0.png\n", "", bad, "has fewer columns than");
     refused("file,labels\n9.png,a\n", "", LS_STATUS_NOT_FOUND, "line 2 of ");
     refused("file,labels\n,a\n", "", bad, "has an empty path");
-    refused("file,labels\n0.png,a\n", ",names=/nowhere", LS_STATUS_NOT_FOUND, "cannot read /nowhere, the list of labels");
+    refused("file,labels\n0.png,a\n", ",names=/nowhere/x", LS_STATUS_NOT_FOUND, "cannot read /nowhere/x, the list of labels");
     write_file("names.txt", "a\nb\na\n");
     refused("file,labels\n0.png,a\n", ",names=@/names.txt", bad, "has the label a again");
     write_file("names.txt", "\n");

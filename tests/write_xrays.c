@@ -32,12 +32,12 @@ static double form(int label, double y, double x) {
 
 static uint8_t pixel(int image, int side, int row, int column) {
     double y = (row + 0.5) / side, x = (column + 0.5) / side, light = 60 + 60 * y + 40 * x * (1 - x);
-    light += 40 * unit(image, 4, row * side + column);
+    light += 110 * unit(image, 4, row * side + column);
     for (int l = 0; l < LABELS; l++) {
         if (!is_there(image, l)) continue;
         double top = 0.12 + 0.25 * (l / 4) + 0.08 * (unit(image, 2, l) - 0.5);
         double left = 0.14 + 0.24 * (l % 4) + 0.08 * (unit(image, 3, l) - 0.5);
-        light += 90 * form(l, y - top, x - left);
+        light += 30 * form(l, y - top, x - left);
     }
     return (uint8_t)(light > 255 ? 255 : light);
 }

@@ -86,6 +86,9 @@ typedef struct ls_train_config {
     const char
         *augment;  // "none" (the default), or some of "flip", "crop", "resized-crop", "cutout" with commas between
     const char *normalize;  // "unit" (the default): [0, 1]; "symmetric": [-1, 1]; "dataset": mean 0, deviation 1
+    // Normal noise of this deviation, of pixel / 255, on the images that the network sees; what it is trained towards has none. Drawn for each sample and
+    // epoch; black and white are the limits. Evaluation has some too where images are what is trained towards, as denoising is. Default 0.
+    double noise;
     // What becomes of samples that cannot be decoded: "stop" (the default): training ends with the sample, the file and what is wrong; "skip": the next sample
     // of the set that can be read stands in for it, the same one for any number of workers and threads (ls_train_result.samples_replaced).
     const char *broken;
@@ -159,6 +162,10 @@ void ls_train_fit_model(const ls_train_config *config, const ls_dataset *dataset
 // Errors: INVALID_ARGUMENT (an image of other channels, no mean), OUT_OF_MEMORY.
 ls_status ls_train_prepare_image(const ls_train_config *config, const ls_image *image, ls_shape shape,
                                  const double *mean, const double *deviation, float *out);
+
+// The same with the noise that evaluation adds to sample `sample`, where config has some. Errors: as above.
+ls_status ls_train_prepare_sample(const ls_train_config *config, const ls_image *image, int64_t sample, ls_shape shape,
+                                  const double *mean, const double *deviation, float *out);
 
 // The micro-batch for a global batch when none is asked for: a function of the batch alone, so that the same command
 // gives the same bits on any machine. Not collective.

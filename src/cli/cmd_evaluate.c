@@ -119,6 +119,8 @@ static ls_train_config config_of(const evaluation *e) {
     c.image_size = from->image_size;
     c.normalize = from->normalize;
     c.positive_weight = from->positive_weight;
+    c.noise = from->noise;
+    c.seed = from->seed;
     c.limit_test = e->set.limit ? e->set.limit : on_training(e) ? from->limit_train : from->limit_test;
     c.micro_batch = from->micro_batch > 0 ? from->micro_batch : ls_micro_batch_default(from->batch_size);
     // As many as there are to train with, or more, so that each replica has some: evaluation does not see how many.

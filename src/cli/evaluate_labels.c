@@ -1,6 +1,7 @@
 // What lockstep evaluate tells of networks that say of several labels which are there.
 #include <math.h>
 
+#include "base/error.h"
 #include "base/memory.h"
 #include "cli/evaluate.h"
 

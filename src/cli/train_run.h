@@ -6,6 +6,7 @@
 #include "cli/cli.h"
 #include "cli/deadline.h"
 #include "cli/labels.h"
+#include "cli/samples.h"
 #include "report/metrics.h"
 
 // Everything one training run holds.
@@ -23,7 +24,8 @@ typedef struct cli_train_run {
     ls_train_result result;
     cli_progress progress;
     ls_metrics *metrics;  // of the worker that speaks, where they are asked for
-    int metrics_failed;
+    int metrics_failed, samples_failed;
+    cli_samples samples;  // of the worker that speaks, where they are asked for
     cli_deadline deadline;  // worker 0's
     cli_timekeeper timekeeper;
     double trained_seconds, until_seconds;  // of the epochs so far; of those until the accuracy asked for
@@ -69,6 +71,8 @@ void cli_train_print_table(const cli_train_run *r);
 ls_status cli_train_check_outputs(cli_train_run *r);
 ls_status cli_train_check_trace(cli_train_run *r);
 ls_status cli_train_open_metrics(cli_train_run *r);
+ls_status cli_train_begin_samples(cli_train_run *r);  // Collective. Errors: those of cli_samples_begin, on every worker
+void cli_train_note_samples(cli_train_run *r, ls_status status);
 // Training is worth more than its metrics: what goes wrong with them is said at once, and training goes on.
 void cli_train_note_metrics(cli_train_run *r, ls_status status);
 // As soon as there are weights to save. Collective. A failure is kept for the end: there are results to be shown.

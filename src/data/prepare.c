@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "data/augment.h"
+#include "data/noise.h"
 #include "data/resize.h"
 
 struct ls_preparer {
@@ -30,6 +31,7 @@ struct ls_preparer {
     float *ready[2];
     int64_t held[2];
     float *black;  // a row from beyond the edge
+    ls_noise_range *noise;  // (C); NULL: none
 };
 
 ls_shape ls_recipe_shape(const ls_recipe *recipe, ls_shape source) {
@@ -109,7 +111,12 @@ static void resample(ls_preparer *p, const uint8_t *image, const ls_augment_draw
     cut_hole(p, &draw->hole, out);
 }
 
-void ls_preparer_run(ls_preparer *p, const uint8_t *image, uint32_t epoch, uint64_t sample, void *out) {
+static void add_noise(const ls_preparer *p, uint32_t epoch, uint64_t sample, void *out) {
+    if (p->noise)
+        ls_noise_add(out, p->dtype, ls_shape_count(p->image), p->noise, p->image.dim[2], p->seed, epoch, sample);
+}
+
+static void run_clean(ls_preparer *p, const uint8_t *image, uint32_t epoch, uint64_t sample, void *out) {
     int64_t n = p->values, height = p->image.dim[0];
     if (p->plain) {
         if (p->dtype == LS_DTYPE_F32)
@@ -121,6 +128,11 @@ void ls_preparer_run(ls_preparer *p, const uint8_t *image, uint32_t epoch, uint6
     ls_augment_draw draw = ls_augment_sample(p->augment, p->seed, epoch, sample, p->source, p->image);
     if (p->augment & ~(unsigned)LS_AUGMENT_CUTOUT) fill_tables(p, &draw);
     resample(p, image, &draw, out);
+}
+
+void ls_preparer_run(ls_preparer *p, const uint8_t *image, uint32_t epoch, uint64_t sample, void *out) {
+    run_clean(p, image, epoch, sample, out);
+    add_noise(p, epoch, sample, out);
 }
 
 // --- pictures of any size --------------------------------------------------------------------------------------------
@@ -170,6 +182,7 @@ ls_status ls_preparer_picture(ls_preparer *p, const ls_image_file *file, ls_imag
     LS_TRY(set_source(p, image.height, image.width));
     fill_tables(p, &draw);
     resample(p, image.pixels, &draw, out);
+    add_noise(p, epoch, sample, out);
     return LS_OK;
 }
 
@@ -208,6 +221,16 @@ static ls_status make_tables(ls_preparer *p, const ls_recipe *recipe) {
     return LS_OK;
 }
 
+static ls_status make_noise(ls_preparer *p, const ls_recipe *recipe) {
+    int64_t channels = p->image.dim[2];
+    LS_TRY(ls_calloc(channels, sizeof *p->noise, &p->noise));
+    for (int64_t c = 0; c < channels; c++) {
+        float offset = recipe->offset ? recipe->offset[c] : 0, divisor = recipe->divisor ? recipe->divisor[c] : 255;
+        p->noise[c] = (ls_noise_range){(float)(255 * recipe->noise) / divisor, -offset / divisor, (255 - offset) / divisor};
+    }
+    return LS_OK;
+}
+
 ls_status ls_preparer_create(const ls_recipe *recipe, ls_shape source, ls_dtype dtype, ls_preparer **out) {
     *out = NULL;
     ls_preparer *p;
@@ -223,6 +246,7 @@ ls_status ls_preparer_create(const ls_recipe *recipe, ls_shape source, ls_dtype 
     p->values = p->image.dim[1] * p->image.dim[2];
     p->plain = ls_shape_equal(p->image, source) && !recipe->augment && !recipe->offset && !recipe->divisor;
     if (!p->plain) LS_TRY_GOTO(make_tables(p, recipe), fail);
+    if (recipe->noise > 0) LS_TRY_GOTO(make_noise(p, recipe), fail);
     *out = p;
     return LS_OK;
 fail:
@@ -241,6 +265,7 @@ void ls_preparer_destroy(ls_preparer **preparer) {
     free(p->divisor);
     free(p->pixels);
     free(p->black);
+    free(p->noise);
     free(p->ready[0]);
     free(p->ready[1]);
     free(p);

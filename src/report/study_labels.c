@@ -51,7 +51,7 @@ ls_status ls__labels_read(ls_study *study, int *count, ls_study_row *row, const 
 // --- the chart -------------------------------------------------------------------------------------------------------
 
 static void name_curve(chart *c, const char *name, double area) {
-    char text[320];
+    char text[400];
     snprintf(text, sizeof text, "%s: %.3f", name, area);
     fprintf(c->script, "NAME%d = ", ++c->names);
     ls__chart_quoted(c->script, text);

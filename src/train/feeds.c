@@ -24,6 +24,12 @@ static void list_fields(const ls_dataset *d, char *text, size_t size) {
         used += (size_t)snprintf(text + used, size - used, "%s%s", i ? ", " : "", ls_dataset_field(d, i)->name);
 }
 
+// The shape in which it comes to the network: pictures, of any size, are resized.
+static ls_shape shape_of(const ls_trainer *t, const ls_field *field) {
+    return strcmp(field->name, "image") == 0 && field->dtype == LS_DTYPE_U8 && field->shape.ndim == 3 ? t->images.shape
+                                                                                                    : field->shape;
+}
+
 // The field of the input's name, or the one that such inputs mostly take.
 static const ls_field *find_field(const ls_trainer *t, ls_port port, int target) {
     static const char *const usual[][4] = {{"image", "input"}, {"target", "label", "image"}, {"label", "tokens"}};
@@ -33,7 +39,7 @@ static const ls_field *find_field(const ls_trainer *t, ls_port port, int target)
     int by_shape = kind == 1 || (kind == 0 && !t->objective && port.shape.ndim != 3);
     for (int i = 0; !field && usual[kind][i]; i++) {
         field = ls_dataset_find_field(t->dataset, usual[kind][i]);
-        if (field && by_shape && ls_shape_count(field->shape) != ls_shape_count(port.shape)) field = NULL;
+        if (field && by_shape && ls_shape_count(shape_of(t, field)) != ls_shape_count(port.shape)) field = NULL;
     }
     return field;
 }
@@ -117,7 +123,7 @@ static ls_status check_labels(const ls_trainer *t, ls_port port) {
 static ls_status resolve_one(ls_trainer *t, int i) {
     ls_value input = t->graph->inputs[i];
     ls_port port = ls_graph_input_at(t->graph, i);
-    int target = is_target(t->graph, input);
+    int target = t->inputs.target[i] = is_target(t->graph, input);
     const ls_field *field = find_field(t, port, target);
     ls_feed *feed = &t->inputs.feed[i];
     if (!field) return missing(t, port);
@@ -159,10 +165,13 @@ ls_loader_config ls__loader_config(const ls_trainer *t, int training) {
         .replace_broken = t->choices.replace_broken,
     };
     memcpy(config.feed, t->inputs.feed, sizeof config.feed);
+    int to_image = 0;  // images are trained towards
+    for (int i = 0; i < t->inputs.count; i++) to_image |= t->inputs.target[i] && t->inputs.feed[i].image;
     for (int i = 0; i < t->inputs.count; i++) {
         if (!config.feed[i].image || strcmp(config.feed[i].field, "image") != 0) continue;
         config.feed[i].recipe = t->images.recipe;
         if (!training) config.feed[i].recipe.augment = 0;
+        if (t->inputs.target[i] || (!training && !to_image)) config.feed[i].recipe.noise = 0;
     }
     return config;
 }

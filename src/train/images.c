@@ -48,8 +48,8 @@ ls_status ls__images_recipe(const ls_train_config *c, int64_t channels, const do
     return LS_OK;
 }
 
-ls_status ls_train_prepare_image(const ls_train_config *c, const ls_image *image, ls_shape shape, const double *mean,
-                                 const double *deviation, float *out) {
+static ls_status prepare_one(const ls_train_config *c, const ls_image *image, int64_t sample, int noise, ls_shape shape,
+                             const double *mean, const double *deviation, float *out) {
     ls_preparer *preparer;
     float offset[3], divisor[3];
     LS_NEED(c, "config");
@@ -58,13 +58,24 @@ ls_status ls_train_prepare_image(const ls_train_config *c, const ls_image *image
     if (shape.ndim != 3 || shape.dim[2] != image->channels || image->channels < 1 || image->channels > 3)
         return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "an image of %lld channels was to be prepared for a network of %lld",
                        (long long)image->channels, (long long)(shape.ndim == 3 ? shape.dim[2] : 0));
-    ls_recipe recipe = {.height = shape.dim[0], .width = shape.dim[1]};
+    ls_recipe recipe = {
+        .height = shape.dim[0], .width = shape.dim[1], .seed = c->seed, .noise = noise ? c->noise : 0};
     LS_TRY(ls__images_recipe(c, image->channels, mean, deviation, offset, divisor, &recipe));
     LS_TRY(
         ls_preparer_create(&recipe, LS_SHAPE(image->height, image->width, image->channels), LS_DTYPE_F32, &preparer));
-    ls_preparer_run(preparer, image->pixels, 0, 0, out);
+    ls_preparer_run(preparer, image->pixels, 0, (uint64_t)sample, out);
     ls_preparer_destroy(&preparer);
     return LS_OK;
+}
+
+ls_status ls_train_prepare_image(const ls_train_config *c, const ls_image *image, ls_shape shape, const double *mean,
+                                 const double *deviation, float *out) {
+    return prepare_one(c, image, 0, 0, shape, mean, deviation, out);
+}
+
+ls_status ls_train_prepare_sample(const ls_train_config *c, const ls_image *image, int64_t sample, ls_shape shape,
+                                  const double *mean, const double *deviation, float *out) {
+    return prepare_one(c, image, sample, 1, shape, mean, deviation, out);
 }
 
 // Pictures, whose sizes differ, become what --image-size says, else what the network takes.
@@ -97,14 +108,15 @@ ls_status ls__images_resolve(ls_trainer *t) {
     LS_TRY(ls_normalization_find(c->normalize, &m->normalization));
     LS_TRY(ls_augment_parse(c->augment, &m->recipe.augment));
     int pixels = image && image->shape.ndim == 3 && image->dtype == LS_DTYPE_U8;
-    if (!pixels && (c->image_size || m->recipe.augment || m->normalization != LS_NORMALIZATION_UNIT))
+    if (!pixels && (c->image_size || m->recipe.augment || m->normalization != LS_NORMALIZATION_UNIT || c->noise > 0))
         return LS_FAIL(
             LS_STATUS_INVALID_ARGUMENT,
             "the images of the dataset %s are numbers, not pixels of u8: they are taken as they are, and cannot be "
-            "resized, augmented or normalized",
+            "resized, augmented or normalized, nor have noise",
             t->dataset->name);
     if (!image || image->shape.ndim != 3) return LS_OK;
     m->recipe.seed = c->seed;
+    m->recipe.noise = c->noise;
     LS_TRY(find_size(t));
     return ls_augment_check(m->recipe.augment, m->shape);
 }

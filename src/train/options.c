@@ -97,6 +97,9 @@ static const ls_option table[] = {
      .help = "resize images to N x N pixels, bilinearly, as tf.image.resize does; the network is built for that size"},
     {"augment", LS_OPTION_TEXT, AT(augment), .metavar = "LIST", .choices = ls_augment_choice, .several = 1, IMAGES,
      .help = "change training images at random, differently in each epoch; several names with commas between them"},
+    {"noise", LS_OPTION_REAL, AT(noise), .metavar = "S", .max = 10, IMAGES,
+     .help = "normal noise of deviation S on images, black to white being 1, and not on those that are trained towards: "
+             "for denoising"},
     {"broken", LS_OPTION_TEXT, AT(broken), .metavar = "stop|skip", IMAGES,
      .help =
          "a sample that cannot be decoded ends training, or the next one that can stands in for it, and is counted"},

@@ -90,6 +90,7 @@ typedef struct ls_inputs {
     ls_feed feed[LS_MAX_FIELDS];
     int count;
     int image;                     // the one that the recipe makes of pixels; -1: none
+    int target[LS_MAX_FIELDS];     // 1: losses and metrics alone read it
     int64_t bytes[LS_MAX_FIELDS];  // of one sample
 } ls_inputs;
 

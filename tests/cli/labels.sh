@@ -4,7 +4,7 @@
 . "$(dirname "$0")/lib.sh"
 write=$1
 shift
-"$write" "$here/set" 250 24 || wrong "no images"
+"$write" "$here/set" 150 24 || wrong "no images"
 set="csv:$here/set/train.csv,test=$here/set/test.csv,channels=1"
 # A small network, said in its own words.
 cat >"$here/small.net" <<'END'
@@ -16,7 +16,7 @@ conv2d filters=12 kernel_size=3 strides=2 activation=relu
 flatten
 dense units=classes
 END
-options="--epochs 2 --batch-size 40 --micro-batch 8 --verbose 2 --validate --device ref"
+options="--epochs 1 --batch-size 40 --micro-batch 8 --verbose 2 --validate"
 # shellcheck disable=SC2086
 run 0 "$lockstep" train "$here/small.net" --data "$set" $options --positive-weight 2 --record "$here/one.json" --checkpoint "$here/run"
 matches ' - val_loss: [0-9.]+ - val_accuracy: [0-9.]+ - val_auc: 0\.[0-9]+$'
@@ -40,11 +40,12 @@ fi
 # evaluate finds the same areas, and writes what they come from.
 run 0 "$lockstep" evaluate "$here/run" --json "$here/e.json" --csv "$here/e.csv" --out "$here/curves"
 matches '^Area under the ROC curve +0\.[0-9]{4} '
-grep -o '"area": [0-9.]*' "$here/e.json" | cut -c 1-20 | tail -n +2 >"$here/a"
-grep -o '"area": [0-9.]*' "$here/one.json" | cut -c 1-20 >"$here/b"
+areas() { sed -n 's/^ *"area": \([0-9.]*\),*$/\1/p' "$1" | awk '{ printf "%.12f\n", $1 }'; }
+areas "$here/e.json" | tail -n +2 >"$here/a" # the first is their mean
+areas "$here/one.json" >"$here/b"
 cmp -s "$here/a" "$here/b" || wrong "evaluate finds other areas"
 [ "$(wc -l <"$here/e.csv")" -eq 15 ] || wrong "not a head and a line for each label"
-[ "$(wc -l <"$here/curves/scores.csv")" -eq 50 ] || wrong "not a line for each sample"
+[ "$(wc -l <"$here/curves/scores.csv")" -eq 30 ] || wrong "not a line for each sample"
 [ "$(head -n 1 "$here/curves/scores.csv" | tr , '\n' | wc -l)" -eq 28 ] || wrong "not a score and a truth for each label"
 tail -n 1 "$here/curves/roc.svg" | grep -q '</svg>' || wrong "half a picture"
 # predict tells each label by itself.
@@ -57,6 +58,6 @@ grep -q 'Emphysema: 0\.' "$here/report/charts/roc.gp" || wrong "no script of the
 if command -v gnuplot >/dev/null; then
     grep -q 'charts/roc.svg' "$here/report/index.html" || wrong "no chart of the curves"
 fi
-refuses 2 "tells 13 labels apart, dataset csv has 14" "$lockstep" train mnist-mlp --data "$set" --classes 13
-refuses 2 "leave it at 1" "$lockstep" train mnist-mlp --data digits --positive-weight 2
+refuses 1 "tells 13 labels apart, dataset csv has 14" "$lockstep" train mnist-mlp --data "$set" --classes 13
+refuses 1 "leave it at 1" "$lockstep" train mnist-mlp --data digits --positive-weight 2
 finish

@@ -27,8 +27,8 @@ static const ls_option table[] = {
     {"label", LS_OPTION_TEXT, LS_RECORDS_OPTION(label), .metavar = "NAME", .help = "the column of classes"},
     {"labels", LS_OPTION_TEXT, LS_RECORDS_OPTION(labels), .metavar = "NAME",
      .help = "the column of several labels, with | between them"},
-    {"columns", LS_OPTION_TEXT, LS_RECORDS_OPTION(columns), .metavar = "all|NAME|NAME...",
-     .help = "columns that are labels, 0 or 1 in each line"},
+    {"columns", LS_OPTION_TEXT, LS_RECORDS_OPTION(columns), .metavar = "NAMES",
+     .help = "columns that are labels, 0 or 1 in each line, with | between their names; all: all others"},
     {"names", LS_OPTION_TEXT, LS_RECORDS_OPTION(names), .metavar = "FILE", .help = "all labels there are, a line each"},
     {"none", LS_OPTION_TEXT, LS_RECORDS_OPTION(none), .metavar = "WORD",
      .help = "stands for no label; No Finding does"},
@@ -45,7 +45,7 @@ typedef struct row {
 } row;
 
 // What a line tells of its image.
-typedef enum kind { CLASS, LIST, COLUMNS } kind;
+typedef enum content { CLASS, LIST, COLUMNS } content;
 
 typedef struct reader {
     const ls_records_settings *set;
@@ -55,7 +55,7 @@ typedef struct reader {
     char root[4096];
     int64_t line, latest;  // latest: the class of the line before
     char separator;
-    kind kind;
+    content kind;
     int file, label;            // columns
     int64_t of[MOST_COLUMNS];   // by column: its label; -1: it is none
     int columns;                // with one
@@ -315,7 +315,7 @@ static ls_status read_lines(reader *r, FILE *file) {
     return status;
 }
 
-static ls_status list_table(const ls_records_settings *s, ls_labels *labels, const char *path, int which, kind *kind) {
+static ls_status list_table(const ls_records_settings *s, ls_labels *labels, const char *path, int which, content *kind) {
     ls_records_builder *b = labels->builder;
     reader r = {.set = s, .builder = b, .labels = labels, .path = path, .which = which, .kind = *kind};
     for (int i = 0; i < MOST_COLUMNS; i++) r.of[i] = -1;
@@ -427,7 +427,7 @@ static ls_status check_options(const ls_records_settings *s, const char *path) {
                    path);
 }
 
-static ls_status read_tables(const char *path, const ls_records_settings *s, ls_labels *labels, kind *kind) {
+static ls_status read_tables(const char *path, const ls_records_settings *s, ls_labels *labels, content *kind) {
     if (s->names) LS_TRY(ls_labels_read_list(labels, s->names));
     LS_TRY(list_table(s, labels, path, LS_RECORDS_TRAIN, kind));
     if (*kind == CLASS && (s->names || s->none))
@@ -443,7 +443,7 @@ static ls_status read_tables(const char *path, const ls_records_settings *s, ls_
 
 static ls_status list_all(const void *self, const char *path, const ls_records_settings *s, ls_records_builder *b) {
     ls_labels labels = {.builder = b};
-    kind kind = CLASS;
+    content kind = CLASS;
     LS_TRY(check_options(s, path));
     ls_status status = read_tables(path, s, &labels, &kind);
     ls_labels_free(&labels);
