@@ -191,9 +191,9 @@ typedef struct ls_epoch_result {
     double seconds, loss, accuracy, images_per_second;  // of training; not of the evaluation after it
     double learning_rate;                               // of the last step
     double val_loss, val_accuracy, val_seconds;  // on the test set after it; NAN without ls_train_config.validate
-    double val_area;  // of several labels, the mean area under their ROC curves on the test set after it; NAN: there is none
     ls_phase_seconds mean, most;  // over all replicas of the job, of the whole epoch; zero until training is over
     int64_t skipped;              // steps of it that were left out, as ls_train_config.not_finite = "skip" has it
+    double val_area;  // of several labels, the mean area under their ROC curves on the test set after it; NAN: there is none
 } ls_epoch_result;
 
 typedef struct ls_train_result {

@@ -30,7 +30,7 @@ static ls_value build(const ls_model *model, ls_graph *g, ls_value x, const ls_m
     if (x == LS_NO_VALUE) return x;
     ls_value target = ls_graph_add_input(g, "target", image, LS_DTYPE_F32);
     ls_mean_squared_error(g, x, target, &(ls_loss_attrs){.name = "loss"});
-    ls_mean_absolute_error_metric(g, x, target, NULL);
+    ls_mean_absolute_error_metric(g, x, target, &(ls_metric_attrs){.name = "mean_absolute_error"});
     return x;
 }
 

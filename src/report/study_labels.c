@@ -114,7 +114,7 @@ void ls__draw_roc(chart *c) {
     for (int i = 0; i < c->study->row_count && rows > 1; i++)
         if (is_new(c, i)) draw_mean(c, i);
     if (rows == 1) draw_labels(c, &c->study->rows[first]);
-    fprintf(c->script, "set xrange [0:1]\nset yrange [0:1]\nset key tmargin left Left reverse samplen 2 maxcols 2\n");
+    fprintf(c->script, "set xrange [0:1]\nset yrange [0:1]\n");
     if (c->names > 10) fprintf(c->script, "if (!SLIDES) set key font ',11'\n");
     fprintf(c->script, "PLOT = \"plot x with lines linestyle 10 notitle");
     for (int i = 0; i < c->names; i++) {
@@ -123,7 +123,6 @@ void ls__draw_roc(chart *c) {
                 i % LS_CHART_STYLES + 1, dashes[i / LS_CHART_STYLES % 4], i + 1);
     }
     fprintf(c->script, "\"\n");
-    c->names = (c->names + 1) / 2;  // in two columns
 }
 
 // --- the page --------------------------------------------------------------------------------------------------------

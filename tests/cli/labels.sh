@@ -21,7 +21,7 @@ options="--epochs 1 --batch-size 40 --micro-batch 8 --verbose 2 --validate"
 run 0 "$lockstep" train "$here/small.net" --data "$set" $options --positive-weight 2 --record "$here/one.json" --checkpoint "$here/run"
 matches ' - val_loss: [0-9.]+ - val_accuracy: [0-9.]+ - val_auc: 0\.[0-9]+$'
 matches '^Test area under ROC +0\.[0-9]{4} \(mean of 14 labels\)$'
-matches '^Pleural_Thickening +[0-9]+ +[01]\.[0-9]{4} '
+matches '^Atelectasis +[0-9]+ +[01]\.[0-9]{4} '
 digest=$(sed -n 's/^Weights digest *//p' "$here/out")
 grep -q '"name": "Hernia"' "$here/one.json" || wrong "the record has no labels"
 area=$(sed -n 's/^ *"test_area": \([0-9.]*\),*$/\1/p' "$here/one.json")
