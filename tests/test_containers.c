@@ -470,8 +470,8 @@ static void databases(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(written_is_read), cmocka_unit_test(cut_off),      cmocka_unit_test(damaged),
-        cmocka_unit_test(examples),        cmocka_unit_test(magic_inside), cmocka_unit_test(rows_of_labels), cmocka_unit_test(tar_programs),
-        cmocka_unit_test(databases),
+        cmocka_unit_test(examples),        cmocka_unit_test(magic_inside), cmocka_unit_test(rows_of_labels),
+        cmocka_unit_test(tar_programs),    cmocka_unit_test(databases),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

@@ -171,14 +171,16 @@ static void wrong_tables(void **state) {
     write_file("v.csv", "file,labels\n0.png,a\n");
     refused("file,labels\n0.png,a\n1.png,b\n", ",test=@/v.csv", bad, "to test with: leave it out of one");
     write_file("v.csv", "file,labels\n5.png,c\n");
-    refused("file,labels\n0.png,a\n1.png,b\n", ",test=@/v.csv", bad, "has the label c, which the training set does not have");
+    refused("file,labels\n0.png,a\n1.png,b\n", ",test=@/v.csv", bad,
+            "has the label c, which the training set does not have");
     write_file("v.csv", "file,label\n5.png,a\n");
     refused("file,labels\n0.png,a\n1.png,b\n", ",test=@/v.csv", bad, "names no column \"labels\"");
     refused("file,labels\n0.png,\"a\n", "", bad, "ends in quotes that were not closed");
     refused("file,labels\n0.png\n", "", bad, "has fewer columns than");
     refused("file,labels\n9.png,a\n", "", LS_STATUS_NOT_FOUND, "line 2 of ");
     refused("file,labels\n,a\n", "", bad, "has an empty path");
-    refused("file,labels\n0.png,a\n", ",names=/nowhere/x", LS_STATUS_NOT_FOUND, "cannot read /nowhere/x, the list of labels");
+    refused("file,labels\n0.png,a\n", ",names=/nowhere/x", LS_STATUS_NOT_FOUND,
+            "cannot read /nowhere/x, the list of labels");
     write_file("names.txt", "a\nb\na\n");
     refused("file,labels\n0.png,a\n", ",names=@/names.txt", bad, "has the label a again");
     write_file("names.txt", "\n");

@@ -10,11 +10,13 @@
 
 enum { LABELS = 14, MOST_SIDE = 1024 };
 
-static const char *const names[LABELS] = {"Atelectasis", "Cardiomegaly", "Effusion",      "Infiltration", "Mass",
-                                          "Nodule",      "Pneumonia",    "Pneumothorax",  "Consolidation", "Edema",
+static const char *const names[LABELS] = {"Atelectasis", "Cardiomegaly", "Effusion",           "Infiltration",  "Mass",
+                                          "Nodule",      "Pneumonia",    "Pneumothorax",       "Consolidation", "Edema",
                                           "Emphysema",   "Fibrosis",     "Pleural_Thickening", "Hernia"};
 
-static uint32_t word(int image, int what, int k) { return ls_philox(7, (uint32_t)image, (uint32_t)what, (uint32_t)k, 0).v[0]; }
+static uint32_t word(int image, int what, int k) {
+    return ls_philox(7, (uint32_t)image, (uint32_t)what, (uint32_t)k, 0).v[0];
+}
 static double unit(int image, int what, int k) { return word(image, what, k) * 0x1p-32; }
 
 static int is_there(int image, int label) { return unit(image, 1, label) < 0.25 - 0.015 * label; }
@@ -83,7 +85,8 @@ int main(int argc, char **argv) {
     snprintf(path, sizeof path, "%s/images", argv[1]);
     if ((mkdir(argv[1], 0777) != 0 && errno != EEXIST) || (mkdir(path, 0777) != 0 && errno != EEXIST)) good = 0;
     for (int i = 0; i < count && good; i++) good = write_image(argv[1], i, side);
-    good = good && write_table(argv[1], "labels.csv", 0, count) && write_table(argv[1], "train.csv", 0, count - count / 5);
+    good =
+        good && write_table(argv[1], "labels.csv", 0, count) && write_table(argv[1], "train.csv", 0, count - count / 5);
     if (good && write_table(argv[1], "test.csv", count - count / 5, count) && write_names(argv[1])) return 0;
     fprintf(stderr, "write_xrays: cannot write to %s\n", argv[1]);
     return 1;

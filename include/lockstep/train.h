@@ -167,6 +167,9 @@ ls_status ls_train_prepare_image(const ls_train_config *config, const ls_image *
 ls_status ls_train_prepare_sample(const ls_train_config *config, const ls_image *image, int64_t sample, ls_shape shape,
                                   const double *mean, const double *deviation, float *out);
 
+// What a trainer feeds to an input LS_INPUT_NOISE of `count` elements for sample `sample` in evaluation. Not collective.
+void ls_train_draw_noise(const ls_train_config *config, int64_t sample, int64_t count, float *out);
+
 // The micro-batch for a global batch when none is asked for: a function of the batch alone, so that the same command
 // gives the same bits on any machine. Not collective.
 int64_t ls_micro_batch_default(int64_t batch_size);
@@ -193,7 +196,8 @@ typedef struct ls_epoch_result {
     double val_loss, val_accuracy, val_seconds;  // on the test set after it; NAN without ls_train_config.validate
     ls_phase_seconds mean, most;  // over all replicas of the job, of the whole epoch; zero until training is over
     int64_t skipped;              // steps of it that were left out, as ls_train_config.not_finite = "skip" has it
-    double val_area;  // of several labels, the mean area under their ROC curves on the test set after it; NAN: there is none
+    double
+        val_area;  // of several labels, the mean area under their ROC curves on the test set after it; NAN: there is none
 } ls_epoch_result;
 
 typedef struct ls_train_result {

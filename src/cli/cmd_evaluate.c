@@ -33,7 +33,8 @@ static const ls_option table[] = {
     {"csv", LS_OPTION_TEXT, .offset = offsetof(settings, csv), .metavar = "FILE", .group = "Output",
      .help = "write a line for each class, or label, to FILE, as CSV"},
     {"out", LS_OPTION_TEXT, .offset = offsetof(settings, out), .metavar = "DIR", .group = "Output",
-     .help = "write what was taken for what to DIR, as a picture, confusion.svg, and as confusion.csv; of several labels the "
+     .help = "write what was taken for what to DIR, as a picture, confusion.svg, and as confusion.csv; of several "
+             "labels the "
              "ROC curves, roc.svg and roc.csv, and the scores, scores.csv"},
     {"workers", LS_OPTION_INT, .offset = offsetof(settings, workers), .metavar = "N", .min = 1, .max = 65536,
      .initial = "1, or as many as a launcher started", .group = "Workers, replicas, threads",
@@ -169,7 +170,7 @@ static ls_status check_files(const evaluation *e) {
 
 // What there is to be told of it, and whether there are files for all that is asked for.
 static ls_status find_kind(evaluation *e) {
-    e->kind = ls_graph_has_losses(e->network)      ? &cli_evaluation_losses
+    e->kind = ls_graph_has_losses(e->network)     ? &cli_evaluation_losses
               : ls_dataset_labels(e->dataset) > 0 ? &cli_evaluation_labels
                                                   : &cli_evaluation_classes;
     if (e->kind->csv || (!e->set.csv && !e->set.out)) return LS_OK;
@@ -248,10 +249,10 @@ static json_t *text(const char *s) {
 
 static ls_status write_json(const evaluation *e, FILE *out) {
     const cli_saved *saved = &e->trained.saved;
-    json_t *o = json_pack("{s:i,s:o,s:o,s:o,s:s,s:I,s:o,s:o}", "lockstep_evaluation", 1, "model",
-                          text(e->trained.model), "weights", text(saved->weights), "data", text(e->trained.data),
-                          "split", e->set.split, "samples", (json_int_t)e->samples, "loss", cli_json_number(e->loss),
-                          "accuracy", cli_json_number(e->accuracy));
+    json_t *o =
+        json_pack("{s:i,s:o,s:o,s:o,s:s,s:I,s:o,s:o}", "lockstep_evaluation", 1, "model", text(e->trained.model),
+                  "weights", text(saved->weights), "data", text(e->trained.data), "split", e->set.split, "samples",
+                  (json_int_t)e->samples, "loss", cli_json_number(e->loss), "accuracy", cli_json_number(e->accuracy));
     if (o) e->kind->json(e, o);
     int failed = !o || json_dumpf(o, out, JSON_INDENT(1) | JSON_REAL_PRECISION(17)) != 0 || fputc('\n', out) == EOF;
     json_decref(o);

@@ -297,7 +297,8 @@ static ls_status on_epoch(void *user, const ls_epoch_result *e, int *stop) {
         e->epoch < r->config.epochs && !r->timekeeper.stop && !r->until_epoch && !r->settled && isfinite(e->loss));
     if (r->config.validate) r->timekeeper.evaluation_seconds = e->val_seconds;
     if (r->metrics) cli_train_note_metrics(r, ls_metrics_epoch(r->metrics, e));
-    if (r->set.samples && cli_train_speaks(r)) cli_train_note_samples(r, cli_samples_draw(&r->samples, r->trainer, e->epoch));
+    if (r->set.samples && cli_train_speaks(r))
+        cli_train_note_samples(r, cli_samples_draw(&r->samples, r->trainer, e->epoch));
     *stop = r->until_epoch > 0 || r->settled || cli_checkpoints_asked();
     return LS_OK;
 }

@@ -45,9 +45,9 @@ typedef struct cli_evaluation_kind {
     ls_status (*build)(cli_evaluation *e);
     // After the evaluation, by every worker, what there is to be told. Errors: OUT_OF_MEMORY and others, one worker's alone. NULL: nothing.
     ls_status (*find)(cli_evaluation *e);
-    ls_status (*print)(const cli_evaluation *e);              // behind loss and accuracy. NULL: nothing
-    void (*json)(const cli_evaluation *e, json_t *root);      // its keys
-    ls_status (*csv)(const cli_evaluation *e, FILE *out);     // for --csv. NULL: there is nothing to write
+    ls_status (*print)(const cli_evaluation *e);           // behind loss and accuracy. NULL: nothing
+    void (*json)(const cli_evaluation *e, json_t *root);   // its keys
+    ls_status (*csv)(const cli_evaluation *e, FILE *out);  // for --csv. NULL: there is nothing to write
     const struct {
         const char *name;
         ls_status (*write)(const cli_evaluation *e, FILE *out);

@@ -5,9 +5,7 @@
 #include "base/memory.h"
 #include "cli/evaluate.h"
 
-static ls_status find(cli_evaluation *e) {
-    return cli_label_curves(e->trainer, e->dataset, &e->roc, &e->labels);
-}
+static ls_status find(cli_evaluation *e) { return cli_label_curves(e->trainer, e->dataset, &e->roc, &e->labels); }
 
 static ls_status print(const cli_evaluation *e) {
     printf("%-28s%.4f (mean of the labels)\n\n", "Area under the ROC curve", ls_roc_mean_area(e->roc, e->labels));

@@ -60,9 +60,9 @@ static int line_text(const cli_progress *d, const ls_step_report *p, const ls_ep
     seconds_text(done ? p->seconds : p->seconds / (double)p->step * (double)(p->steps - p->step), time, sizeof time);
     char left[64], right[240];
     int a = snprintf(left, sizeof left, "%*lld/%s", digits, (long long)p->step, steps);
-    int b = snprintf(right, sizeof right, " - %s%s - loss: %.4f%s%s%s - %.0f %s/s",
-                     done ? "" : "ETA: ", time, p->loss, accuracy, doubt, validation,
-                     p->images_per_second * (d->tokens ? (double)d->tokens : 1), d->tokens ? "tokens" : "images");
+    int b = snprintf(right, sizeof right, " - %s%s - loss: %.4f%s%s%s - %.0f %s/s", done ? "" : "ETA: ", time, p->loss,
+                     accuracy, doubt, validation, p->images_per_second * (d->tokens ? (double)d->tokens : 1),
+                     d->tokens ? "tokens" : "images");
     int cells = width - a - b - 4;
     if (cells > BAR) cells = BAR;
     if (cells < 3 && e) return snprintf(text, size, "%s%s", left, right);

@@ -67,7 +67,8 @@ static void find_scale(cli_samples *s, const ls_train_config *config, const ls_t
 static ls_status read_samples(cli_samples *s, const ls_dataset *dataset, const ls_train_config *config,
                               const ls_train_result *result) {
     int test = ls_dataset_test_count(dataset) > 0;
-    int64_t n = ls_shape_count(s->shape), there = test ? ls_dataset_test_count(dataset) : ls_dataset_train_count(dataset);
+    int64_t n = ls_shape_count(s->shape),
+            there = test ? ls_dataset_test_count(dataset) : ls_dataset_train_count(dataset);
     s->count = there < SAMPLES ? (int)there : SAMPLES;
     LS_TRY(ls_calloc(s->count * n, sizeof *s->in, &s->in));
     LS_TRY(ls_calloc(s->count * n, sizeof *s->out, &s->out));
@@ -109,15 +110,15 @@ ls_status cli_samples_begin(cli_samples *s, const char *folder, const ls_graph *
     return ls_predictor_create(graph, &c, &s->predictor);
 }
 
-static ls_status take_weights(cli_samples *s, const ls_trainer *trainer) {
-    const ls_store *store = ls_graph_store(s->graph);
+ls_status cli_take_weights(const ls_graph *graph, ls_trainer *trainer, ls_predictor *predictor) {
+    const ls_store *store = ls_graph_store(graph);
     for (int i = 0; i < ls_store_count(store); i++) {
         ls_parameter p = ls_store_parameter(store, i);
         int64_t count = ls_shape_count(p.shape);
         float *values;
         LS_TRY(ls_calloc(count, sizeof *values, &values));
-        ls_status status = ls_trainer_get_weights((ls_trainer *)trainer, p.name, values, count);
-        if (status == LS_OK) status = ls_predictor_set_weights(s->predictor, p.name, values, count);
+        ls_status status = ls_trainer_get_weights(trainer, p.name, values, count);
+        if (status == LS_OK) status = ls_predictor_set_weights(predictor, p.name, values, count);
         free(values);
         LS_TRY(status);
     }
@@ -132,7 +133,7 @@ static void put_pixels(const cli_samples *s, const float *values, uint8_t *out) 
     }
 }
 
-ls_status cli_samples_draw(cli_samples *s, const ls_trainer *trainer, int epoch) {
+ls_status cli_samples_draw(cli_samples *s, ls_trainer *trainer, int epoch) {
     const void *inputs[LS_MAX_FIELDS] = {s->in};
     float *outputs[LS_MAX_FIELDS] = {s->out};
     const float *rows[ROWS] = {s->in, s->out, s->to};
@@ -140,7 +141,7 @@ ls_status cli_samples_draw(cli_samples *s, const ls_trainer *trainer, int epoch)
     char path[PATH];
     uint8_t *pixels;
     LS_TRY(path_of(s->folder, epoch, path));
-    LS_TRY(take_weights(s, trainer));
+    LS_TRY(cli_take_weights(s->graph, trainer, s->predictor));
     LS_TRY(ls_predictor_run(s->predictor, s->count, inputs, outputs));
     LS_TRY(ls_calloc(ROWS * n, 1, &pixels));
     for (int r = 0; r < ROWS; r++) put_pixels(s, rows[r], pixels + r * n);

@@ -23,9 +23,11 @@ ls_status cli_samples_check(const char *folder);
 ls_status cli_samples_begin(cli_samples *samples, const char *folder, const ls_graph *graph, const ls_dataset *dataset,
                             const ls_train_config *config, const ls_train_result *result);
 // The picture after an epoch. Errors: IO, those of predictors.
-ls_status cli_samples_draw(cli_samples *samples, const ls_trainer *trainer, int epoch);
+ls_status cli_samples_draw(cli_samples *samples, ls_trainer *trainer, int epoch);
 void cli_samples_end(cli_samples *samples);
 
+// All parameters of a graph's store that the trainer has, into a predictor of that graph. Not collective. Errors: those of both.
+ls_status cli_take_weights(const ls_graph *graph, ls_trainer *trainer, ls_predictor *predictor);
 // A sheet of `rows` x `columns` images (H, W, C), row by row, whose pixels are between 0 and 255, as a PNG, enlarged where they are small. Errors: IO, OUT_OF_MEMORY.
 ls_status cli_sheet_write(const char *path, const uint8_t *pixels, ls_shape image, int rows, int columns);
 

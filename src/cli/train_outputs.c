@@ -149,7 +149,8 @@ ls_status cli_train_close_outputs(cli_train_run *r) {
     ls_status status = r->set.record && cli_train_speaks(r) ? write_record(r) : LS_OK, metrics = close_metrics(r);
     if (status == LS_OK) status = metrics;
     if (status == LS_OK && r->samples_failed)
-        status = LS_FAIL(LS_STATUS_IO, "training is done, but not all pictures of samples were drawn, as was said above");
+        status =
+            LS_FAIL(LS_STATUS_IO, "training is done, but not all pictures of samples were drawn, as was said above");
     if (status == LS_OK && r->checkpoints.failed && !(r->stopped && !r->checkpoints.latest_failed))
         status = LS_FAIL(LS_STATUS_IO, "training is done, but not all its checkpoints were written, as was said above");
     if (status == LS_OK && r->saved != LS_OK) status = LS_FAIL(r->saved, "%s", r->save_failure);

@@ -25,7 +25,7 @@ typedef struct cli_train_run {
     cli_progress progress;
     ls_metrics *metrics;  // of the worker that speaks, where they are asked for
     int metrics_failed, samples_failed;
-    cli_samples samples;  // of the worker that speaks, where they are asked for
+    cli_samples samples;    // of the worker that speaks, where they are asked for
     cli_deadline deadline;  // worker 0's
     cli_timekeeper timekeeper;
     double trained_seconds, until_seconds;  // of the epochs so far; of those until the accuracy asked for
@@ -37,8 +37,8 @@ typedef struct cli_train_run {
     int stopped;                            // before the last epoch was over
     int asked;                              // the signal that asked it to stop; 0: none did
     int too_late_to_evaluate;
-    int evaluated;    // there are numbers of the test set
-    ls_roc *roc;      // (labels) of several labels at once, of the latest evaluation; NULL: there are none
+    int evaluated;  // there are numbers of the test set
+    ls_roc *roc;    // (labels) of several labels at once, of the latest evaluation; NULL: there are none
     int labels;
     int loaded;       // parameters that came from a file
     ls_status saved;  // how writing the weights went

@@ -79,8 +79,8 @@ static ls_status add(ls_listing *l, ls_record r) {
 static ls_status check_width(ls_listing *l, const ls_record *r, int width) {
     if (!l->listed) l->builder->label_width = width;
     if (l->builder->label_width == width) return LS_OK;
-    return LS_FAIL(LS_STATUS_BAD_DATA, "%s: the sample at byte %lld has %d labels, and those before it have %d", l->path,
-                   (long long)r->at, width ? width : 1, l->builder->label_width ? l->builder->label_width : 1);
+    return LS_FAIL(LS_STATUS_BAD_DATA, "%s: the sample at byte %lld has %d labels, and those before it have %d",
+                   l->path, (long long)r->at, width ? width : 1, l->builder->label_width ? l->builder->label_width : 1);
 }
 
 ls_status ls_listing_add_labels(ls_listing *l, ls_record r, const uint8_t *row, int width) {

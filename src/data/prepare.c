@@ -30,7 +30,7 @@ struct ls_preparer {
     // Source rows, resampled: row r lies in ready[r % 2] while held[r % 2] is r. Neighbours are blended: both stay.
     float *ready[2];
     int64_t held[2];
-    float *black;  // a row from beyond the edge
+    float *black;           // a row from beyond the edge
     ls_noise_range *noise;  // (C); NULL: none
 };
 
@@ -226,7 +226,8 @@ static ls_status make_noise(ls_preparer *p, const ls_recipe *recipe) {
     LS_TRY(ls_calloc(channels, sizeof *p->noise, &p->noise));
     for (int64_t c = 0; c < channels; c++) {
         float offset = recipe->offset ? recipe->offset[c] : 0, divisor = recipe->divisor ? recipe->divisor[c] : 255;
-        p->noise[c] = (ls_noise_range){(float)(255 * recipe->noise) / divisor, -offset / divisor, (255 - offset) / divisor};
+        p->noise[c] =
+            (ls_noise_range){(float)(255 * recipe->noise) / divisor, -offset / divisor, (255 - offset) / divisor};
     }
     return LS_OK;
 }

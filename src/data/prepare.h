@@ -13,7 +13,7 @@ typedef struct ls_recipe {
     unsigned augment;               // LS_AUGMENT_ bits (see data/augment.h)
     uint64_t seed;                  // what augmentation and noise are drawn from
     const float *offset, *divisor;  // (C): (pixel - offset) / divisor; NULL: 0 and 255. Copied
-    double noise;                   // normal noise on all that, of this deviation of pixel / 255 (data/noise.h); 0: none
+    double noise;  // normal noise on all that, of this deviation of pixel / 255 (data/noise.h); 0: none
 } ls_recipe;
 
 // The shape that images (H, W, C) have afterwards.

@@ -13,7 +13,7 @@
 typedef struct ls_record {
     int64_t at, bytes;  // what is read, in its file
     uint32_t file;
-    int32_t class;         // of samples with several labels: their row
+    int32_t class;        // of samples with several labels: their row
     uint32_t skip, size;  // the image in it, after ls_records_kind has been seen to
 } ls_record;
 
@@ -47,8 +47,8 @@ typedef struct ls_records_builder {
     int64_t text_size, text_room;
     int64_t *class_name;  // (class_count): where in the text
     int64_t class_count, class_room;
-    int label_width;        // above 0: samples have several labels at once, the classes, and rows of so many
-    uint8_t *label;         // (label_count, label_width): 1 where a label is there; each row once
+    int label_width;  // above 0: samples have several labels at once, the classes, and rows of so many
+    uint8_t *label;   // (label_count, label_width): 1 where a label is there; each row once
     int64_t label_count, label_room;
     int32_t *slot;  // (slots), a power of two: where rows are found by their hash; -1: free
     int64_t slots;
@@ -131,7 +131,7 @@ typedef struct ls_records_settings {
     const char *exclude;        // a file with paths of files that are left out, a line each; NULL: none
     // Of several labels at once: the column of lists, or the columns of 0 and 1; a file with all labels; the word for none. NULL: the usual ones
     const char *labels, *columns, *names, *none;
-    double split;               // so large a part is the test set, where none is named
+    double split;  // so large a part is the test set, where none is named
     int channels, first_class;
 } ls_records_settings;
 

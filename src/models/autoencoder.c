@@ -8,8 +8,7 @@ enum { FILTERS = 32 };
 static ls_value conv(ls_graph *g, ls_value x, int filters, ls_activation activation) {
     return ls_conv2d(
         g, x,
-        &(ls_conv2d_attrs){
-            .filters = filters, .kernel = {3, 3}, .padding = LS_PADDING_SAME, .activation = activation});
+        &(ls_conv2d_attrs){.filters = filters, .kernel = {3, 3}, .padding = LS_PADDING_SAME, .activation = activation});
 }
 
 static ls_value up(ls_graph *g, ls_value x) {

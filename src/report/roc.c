@@ -197,7 +197,8 @@ static void svg_axes(FILE *out) {
             "<path d=\"M%d %dv%dh%d\" fill=\"none\" stroke=\"#555555\"/>\n"
             "<text x=\"%d\" y=\"%d\" text-anchor=\"middle\">false positive rate</text>\n"
             "<text transform=\"translate(20,%d) rotate(-90)\" text-anchor=\"middle\">true positive rate</text>\n",
-            LEFT, TOP + SIDE, LEFT + SIDE, TOP, LEFT, TOP, SIDE, SIDE, LEFT + SIDE / 2, TOP + SIDE + 42, TOP + SIDE / 2);
+            LEFT, TOP + SIDE, LEFT + SIDE, TOP, LEFT, TOP, SIDE, SIDE, LEFT + SIDE / 2, TOP + SIDE + 42,
+            TOP + SIDE / 2);
 }
 
 static void svg_curve(FILE *out, const ls_roc *r, int i) {

@@ -23,8 +23,8 @@ typedef struct ls_roc {
 
 // Of label `label`, from (samples, 2 labels) numbers: scores of all labels, then 1 where each is there. `name` NULL: its number. Errors: OUT_OF_MEMORY.
 ls_status ls_roc_find(const double *rows, int64_t samples, int labels, int label, const char *name, ls_roc *out);
-double ls_roc_precision(const ls_roc *roc);                // right / said; NAN: none is said to have it
-double ls_roc_recall(const ls_roc *roc);                   // right / there; NAN: none has it
+double ls_roc_precision(const ls_roc *roc);               // right / said; NAN: none is said to have it
+double ls_roc_recall(const ls_roc *roc);                  // right / there; NAN: none has it
 double ls_roc_mean_area(const ls_roc *list, int labels);  // of those that have one; NAN: none has
 
 // A table of all labels; of many those with the smallest areas.

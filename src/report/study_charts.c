@@ -14,8 +14,9 @@
 // --- files and gnuplot -----------------------------------------------------------------------------------------------
 
 static void (*const draw[])(chart *) = {
-    ls__draw_epoch_time, ls__draw_throughput, ls__draw_speedup,        ls__draw_efficiency, ls__draw_phases,
-    ls__draw_until,      ls__draw_accuracy,   ls__draw_accuracy_batch, ls__draw_learning,   ls__draw_loss, ls__draw_roc};
+    ls__draw_epoch_time, ls__draw_throughput, ls__draw_speedup,  ls__draw_efficiency,
+    ls__draw_phases,     ls__draw_until,      ls__draw_accuracy, ls__draw_accuracy_batch,
+    ls__draw_learning,   ls__draw_loss,       ls__draw_roc};
 const ls_chart ls__charts[] = {
     {"epoch-time", "Time per epoch", "Time per epoch"},
     {"throughput", "Images per second", "Throughput: training images per second"},

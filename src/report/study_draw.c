@@ -151,7 +151,7 @@ static extent write_points(chart *c, const char *what, point_of get) {
             point p = {NAN, NAN, NAN, NAN, r->oversubscribed};
             if (c->series->of[i] != s || !get(c, r, &p) || !isfinite(p.value)) continue;
             ls__chart_line(c, "%d %d %.6g %.6g %.6g %d %.6g", r->workers, position(c, r->workers), p.value, p.least,
-                         p.most, p.hollow, p.ideal);
+                           p.most, p.hollow, p.ideal);
             e.least = fmin(e.least, fmin(p.value, p.least));
             e.most = fmax(e.most, fmax(p.value, p.most));
             e.hollow += p.hollow != 0;

@@ -60,8 +60,7 @@ static void name_curve(chart *c, const char *name, double area) {
 
 static void add_curve(chart *c, const double *curve) {
     fprintf(c->data, "%s0 0\n", c->names > 1 ? "\n\n" : "");
-    for (int k = 0; k < LS_STUDY_CURVE; k++)
-        ls__chart_line(c, "%.6g %.6g", (double)k / (LS_STUDY_CURVE - 1), curve[k]);
+    for (int k = 0; k < LS_STUDY_CURVE; k++) ls__chart_line(c, "%.6g %.6g", (double)k / (LS_STUDY_CURVE - 1), curve[k]);
 }
 
 static void draw_labels(chart *c, const ls_study_row *r) {
@@ -140,7 +139,8 @@ void ls__labels_table(FILE *out, const ls_study *study, const ls_study_row *row)
     if (!row->label_count) return;
     fputs(
         "<div class=\"scroll\" role=\"region\" tabindex=\"0\" aria-label=\"What was found of each label\">\n<table>\n"
-        "<caption>What was found of each label on the test set; a label is said to be there from a probability of a half "
+        "<caption>What was found of each label on the test set; a label is said to be there from a probability of a "
+        "half "
         "on</caption>\n<thead><tr><th class=\"name\" scope=\"col\">Label</th><th scope=\"col\">Samples</th><th "
         "scope=\"col\">Area under the ROC curve</th><th scope=\"col\">Precision (%)</th><th scope=\"col\">Recall "
         "(%)</th></tr></thead>\n<tbody>\n",

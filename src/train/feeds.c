@@ -27,7 +27,7 @@ static void list_fields(const ls_dataset *d, char *text, size_t size) {
 // The shape in which it comes to the network: pictures, of any size, are resized.
 static ls_shape shape_of(const ls_trainer *t, const ls_field *field) {
     return strcmp(field->name, "image") == 0 && field->dtype == LS_DTYPE_U8 && field->shape.ndim == 3 ? t->images.shape
-                                                                                                    : field->shape;
+                                                                                                      : field->shape;
 }
 
 // The field of the input's name, or the one that such inputs mostly take.
@@ -120,12 +120,25 @@ static ls_status check_labels(const ls_trainer *t, ls_port port) {
                    t->network->name, (long long)port.shape.dim[0], t->dataset->name, labels);
 }
 
+// Inputs that trainers draw numbers for, where the dataset has no field of that name.
+static int resolve_drawn(ls_trainer *t, ls_port port, ls_feed *feed) {
+    int noise = strcmp(port.name, LS_INPUT_NOISE) == 0, coin = strcmp(port.name, LS_INPUT_COIN) == 0;
+    if ((!noise && !coin) || port.dtype != LS_DTYPE_F32 || ls_dataset_find_field(t->dataset, port.name)) return 0;
+    *feed = (ls_feed){.field = port.name,
+                      .kind = noise ? LS_FEED_NORMAL : LS_FEED_COIN,
+                      .shape = port.shape,
+                      .dtype = t->choices.precision,
+                      .recipe.seed = t->config.seed};
+    return 1;
+}
+
 static ls_status resolve_one(ls_trainer *t, int i) {
     ls_value input = t->graph->inputs[i];
     ls_port port = ls_graph_input_at(t->graph, i);
     int target = t->inputs.target[i] = is_target(t->graph, input);
-    const ls_field *field = find_field(t, port, target);
     ls_feed *feed = &t->inputs.feed[i];
+    if (resolve_drawn(t, port, feed)) return LS_OK;
+    const ls_field *field = find_field(t, port, target);
     if (!field) return missing(t, port);
     *feed = (ls_feed){.field = field->name, .dtype = port.dtype};
     if (port.dtype == LS_DTYPE_I32) {

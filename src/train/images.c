@@ -4,6 +4,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "data/augment.h"
+#include "data/noise.h"
 #include "train/trainer_impl.h"
 
 #define MAXIMUM_SIZE 4096
@@ -58,8 +59,7 @@ static ls_status prepare_one(const ls_train_config *c, const ls_image *image, in
     if (shape.ndim != 3 || shape.dim[2] != image->channels || image->channels < 1 || image->channels > 3)
         return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "an image of %lld channels was to be prepared for a network of %lld",
                        (long long)image->channels, (long long)(shape.ndim == 3 ? shape.dim[2] : 0));
-    ls_recipe recipe = {
-        .height = shape.dim[0], .width = shape.dim[1], .seed = c->seed, .noise = noise ? c->noise : 0};
+    ls_recipe recipe = {.height = shape.dim[0], .width = shape.dim[1], .seed = c->seed, .noise = noise ? c->noise : 0};
     LS_TRY(ls__images_recipe(c, image->channels, mean, deviation, offset, divisor, &recipe));
     LS_TRY(
         ls_preparer_create(&recipe, LS_SHAPE(image->height, image->width, image->channels), LS_DTYPE_F32, &preparer));
@@ -76,6 +76,10 @@ ls_status ls_train_prepare_image(const ls_train_config *c, const ls_image *image
 ls_status ls_train_prepare_sample(const ls_train_config *c, const ls_image *image, int64_t sample, ls_shape shape,
                                   const double *mean, const double *deviation, float *out) {
     return prepare_one(c, image, sample, 1, shape, mean, deviation, out);
+}
+
+void ls_train_draw_noise(const ls_train_config *c, int64_t sample, int64_t count, float *out) {
+    for (int64_t i = 0; c && out && i < count; i++) out[i] = ls_noise_drawn(c->seed, 0, (uint64_t)sample, (uint32_t)i);
 }
 
 // Pictures, whose sizes differ, become what --image-size says, else what the network takes.

@@ -311,10 +311,11 @@ ls_status ls_trainer_label_scores(const ls_trainer *t, ls_label_scores *out) {
     LS_NEED(out, "out");
     const ls_measure *one = tells_labels(&t->measures);
     if (!one || !t->rows.table)
-        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
-                       "model %s has no areas under ROC curves, whose scores these are: a dataset of several labels, or "
-                       "ls_auc, gives it some",
-                       t->network->name);
+        return LS_FAIL(
+            LS_STATUS_INVALID_ARGUMENT,
+            "model %s has no areas under ROC curves, whose scores these are: a dataset of several labels, or "
+            "ls_auc, gives it some",
+            t->network->name);
     if (t->history.evaluate_seconds <= 0)
         return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "nothing was evaluated yet: call ls_trainer_evaluate first");
     *out = (ls_label_scores){t->rows.samples, one->parts, t->rows.table + one->at * t->rows.samples};

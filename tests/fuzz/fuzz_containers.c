@@ -142,7 +142,8 @@ static void spoil(image_file *f) {
 static image_file make(int format) {
     static const char text[] =
         "path,note,label\r\n\"/proc/self/fd/3\",\"a \"\"b\"\"\",dog\n/proc/self/fd/3,,cat\n/proc/self/fd/3,;,7\n";
-    static const char lists[] = "path,labels\r\n\"/proc/self/fd/3\",\"b|a\"\n/proc/self/fd/../fd/3,No Finding\n/dev/fd/3,c\n";
+    static const char lists[] =
+        "path,labels\r\n\"/proc/self/fd/3\",\"b|a\"\n/proc/self/fd/../fd/3,No Finding\n/dev/fd/3,c\n";
     static const char columns[] = "path,a,b\n/proc/self/fd/3,1,0\n/dev/fd/3,0.0,1.0\n";
     image_file f = {NULL, 0, 0};
     if (format < TABLE) return container_make(format);

@@ -56,10 +56,10 @@ typedef struct reader {
     int64_t line, latest;  // latest: the class of the line before
     char separator;
     content kind;
-    int file, label;            // columns
-    int64_t of[MOST_COLUMNS];   // by column: its label; -1: it is none
-    int columns;                // with one
-    int which;                  // of the two sets
+    int file, label;           // columns
+    int64_t of[MOST_COLUMNS];  // by column: its label; -1: it is none
+    int columns;               // with one
+    int which;                 // of the two sets
 } reader;
 
 // --- lines -----------------------------------------------------------------------------------------------------------
@@ -244,7 +244,8 @@ static ls_status take_flags(reader *r, const row *line) {
         const char *cell = line->cell[i];
         if (r->of[i] < 0 || !*cell || strcmp(cell, "0") == 0 || strcmp(cell, "0.0") == 0) continue;
         if (strcmp(cell, "1") != 0 && strcmp(cell, "1.0") != 0)
-            return LS_FAIL(LS_STATUS_BAD_DATA, "line %lld of %s has \"%.40s\" for the label %s: it is there, 1, or not, 0",
+            return LS_FAIL(LS_STATUS_BAD_DATA,
+                           "line %lld of %s has \"%.40s\" for the label %s: it is there, 1, or not, 0",
                            (long long)r->line, r->path, cell, ls_records_class(r->builder, r->of[i]));
         LS_TRY(ls_labels_mark(r->labels, r->of[i], NULL));
     }
@@ -315,7 +316,8 @@ static ls_status read_lines(reader *r, FILE *file) {
     return status;
 }
 
-static ls_status list_table(const ls_records_settings *s, ls_labels *labels, const char *path, int which, content *kind) {
+static ls_status list_table(const ls_records_settings *s, ls_labels *labels, const char *path, int which,
+                            content *kind) {
     ls_records_builder *b = labels->builder;
     reader r = {.set = s, .builder = b, .labels = labels, .path = path, .which = which, .kind = *kind};
     for (int i = 0; i < MOST_COLUMNS; i++) r.of[i] = -1;
@@ -408,11 +410,11 @@ static ls_status check_once(const ls_records_builder *b, const ls_records_settin
     for (int64_t i = 1; i < n && status == LS_OK; i++) {
         if (strcmp(list[i].path, list[i - 1].path) != 0) continue;
         int both = list[i - 1].file < trained && list[i].file >= trained;
-        status = both ? LS_FAIL(LS_STATUS_BAD_DATA,
-                                "%s is in %s, to train on, and in %s, to test with: leave it out of one", list[i].path,
-                                path, s->test)
-                      : LS_FAIL(LS_STATUS_BAD_DATA, "%s has two lines in %s: write all its labels into one",
-                                list[i].path, list[i].file < trained ? path : s->test);
+        status =
+            both ? LS_FAIL(LS_STATUS_BAD_DATA, "%s is in %s, to train on, and in %s, to test with: leave it out of one",
+                           list[i].path, path, s->test)
+                 : LS_FAIL(LS_STATUS_BAD_DATA, "%s has two lines in %s: write all its labels into one", list[i].path,
+                           list[i].file < trained ? path : s->test);
     }
     free(list);
     return status;
@@ -461,7 +463,8 @@ static ls_status csv_open(ls_data_host *host, const char *argument, ls_dataset *
 const ls_format ls_format_csv = {
     .name = "csv",
     .help =
-        "images that a table names, a line each, its path and its class, or several labels: csv:train.csv,test=test.csv; "
+        "images that a table names, a line each, its path and its class, or several labels: "
+        "csv:train.csv,test=test.csv; "
         "read while training",
     .argument = "FILE",
     .open = csv_open,

@@ -10,7 +10,7 @@
 #include "base/memory.h"
 #include "data/containers.h"
 
-enum { WHOLE, BEGIN, MIDDLE, END };  // which part
+enum { WHOLE, BEGIN, MIDDLE, END };         // which part
 enum { HEADER = 24, MOST_LABELS = 10000 };  // flag, label, id, id2; of one sample
 
 static uint32_t little32(const unsigned char *p) {
@@ -73,10 +73,11 @@ static ls_status add_row(ls_listing *l, ls_record r, uint32_t labels) {
         float label = float_of(bytes);
         row[i] = label == 1;
         if (label != 0 && label != 1)
-            status = LS_FAIL(LS_STATUS_BAD_DATA,
-                             "%s: the sample at byte %lld has %u labels, and number %u of them is %g: each is 1, there, "
-                             "or 0, not there",
-                             l->path, (long long)r.at, labels, i, (double)label);
+            status =
+                LS_FAIL(LS_STATUS_BAD_DATA,
+                        "%s: the sample at byte %lld has %u labels, and number %u of them is %g: each is 1, there, "
+                        "or 0, not there",
+                        l->path, (long long)r.at, labels, i, (double)label);
     }
     if (status == LS_OK) status = ls_listing_add_labels(l, r, row, (int)labels);
     free(row);
