@@ -49,6 +49,12 @@ static const ls_option train_table[] = {
     {"micro-batch", LS_OPTION_COUNT, .offset = offsetof(ls_train_config, micro_batch), .metavar = "M", .min = 1,
      .max = LS_MAX_BATCH, .group = "Evaluation", .initial = "the recipe's",
      .help = "samples that one replica computes at a time: the last digits of the loss may depend on it"},
+    {"noise", LS_OPTION_REAL, .offset = offsetof(ls_train_config, noise), .metavar = "S", .max = 10,
+     .group = "Evaluation", .initial = "the recipe's",
+     .help = "of networks that draw their image again: noise on what they see, as train has it"},
+    {"positive-weight", LS_OPTION_REAL, .offset = offsetof(ls_train_config, positive_weight), .metavar = "X",
+     .max = 1e6, .group = "Evaluation", .initial = "the recipe's",
+     .help = "of several labels: the weight of those that are there, in the loss"},
     {.name = NULL},
 };
 

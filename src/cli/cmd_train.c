@@ -86,6 +86,8 @@ const ls_option *cli_course_options(void) {
         {.name = "seed"},
         {.name = "shuffle"},
         {.name = "label-smoothing"},
+        {.name = "positive-weight"},
+        {.name = "noise"},
         {.name = "lr"},
         {.name = "beta1"},
         {.name = "beta2"},
