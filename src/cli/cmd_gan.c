@@ -34,11 +34,11 @@ static const ls_option table[] = {
 };
 
 // Options of train that mean nothing here.
-static const ls_option hidden[] = {{.name = "evaluate"},     {.name = "validate"},        {.name = "limit-test"},
-                                   {.name = "augment"},      {.name = "normalize"},       {.name = "noise"},
-                                   {.name = "async"},        {.name = "staleness"},       {.name = "delay-compensation"},
-                                   {.name = "push-log"},     {.name = "replay"},          {.name = "slow"},
-                                   {.name = "positive-weight"}, {.name = "label-smoothing"}, {.name = NULL}};
+static const ls_option hidden[] = {
+    {.name = "evaluate"},           {.name = "validate"},        {.name = "limit-test"}, {.name = "augment"},
+    {.name = "normalize"},          {.name = "noise"},           {.name = "async"},      {.name = "staleness"},
+    {.name = "delay-compensation"}, {.name = "push-log"},        {.name = "replay"},     {.name = "slow"},
+    {.name = "positive-weight"},    {.name = "label-smoothing"}, {.name = NULL}};
 
 enum { DISCRIMINATOR, GENERATOR, NETWORKS };
 
@@ -74,10 +74,11 @@ static void defaults(game *g) {
 
 static void help(const game *g) {
     printf("Usage: lockstep gan [--data SPEC] [--samples DIR] [OPTIONS]\n\n");
-    ls_print_entry(stdout, "", 0, cli_help_width(),
-                   "Trains two networks in turn: a generator, which makes images of noise, and a discriminator, which learns "
-                   "to tell them from a dataset's. The same data and recipe give the same bits, and the same pictures, for any "
-                   "number of workers.");
+    ls_print_entry(
+        stdout, "", 0, cli_help_width(),
+        "Trains two networks in turn: a generator, which makes images of noise, and a discriminator, which learns "
+        "to tell them from a dataset's. The same data and recipe give the same bits, and the same pictures, for any "
+        "number of workers.");
     ls_options_help(stdout, g->options, cli_help_width());
 }
 
@@ -140,7 +141,8 @@ static ls_status build(game *g) {
     ls_shape stored = ls_dataset_image_shape(g->dataset);
     if (stored.ndim == 3 && stored.dim[0] == 0 && !g->config.image_size)
         return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
-                       "the images of %s have different sizes: --image-size N says to which they are resized", g->set.data);
+                       "the images of %s have different sizes: --image-size N says to which they are resized",
+                       g->set.data);
     g->shape = ls_train_image_shape(&g->config, stored);
     LS_TRY(ls_gan_build(g->shape, &g->gan));
     const ls_graph *graphs[NETWORKS] = {g->gan.discriminator, g->gan.generator};

@@ -15,12 +15,10 @@
 enum { NOISE = 64, WIDE = 64, NARROW = 32 };
 
 static ls_value up(ls_graph *g, ls_value x, const char *name, const char *norm, int filters) {
-    x = ls_conv2d_transpose(g, x,
-                            &(ls_conv2d_transpose_attrs){.name = name,
-                                                         .filters = filters,
-                                                         .kernel = {4, 4},
-                                                         .strides = {2, 2},
-                                                         .padding = LS_PADDING_SAME});
+    x = ls_conv2d_transpose(
+        g, x,
+        &(ls_conv2d_transpose_attrs){
+            .name = name, .filters = filters, .kernel = {4, 4}, .strides = {2, 2}, .padding = LS_PADDING_SAME});
     return ls_activate(g, ls_layer_norm(g, x, &(ls_layer_norm_attrs){.name = norm}), LS_ACTIVATION_RELU, NULL);
 }
 
@@ -59,7 +57,7 @@ static ls_value judge(ls_graph *g, ls_value x) {
     return ls_dense(g, x, &(ls_dense_attrs){.name = "discriminator_score", .units = 1});
 }
 
-static ls_value not(ls_graph *g, ls_value coin) {
+static ls_value not(ls_graph * g, ls_value coin) {
     return ls_rescaling(g, coin, &(ls_rescaling_attrs){.scale = -1, .offset = 1});
 }
 
@@ -88,7 +86,8 @@ static ls_status build_generator(ls_graph *g, ls_shape image) {
     ls_value noise = ls_graph_add_input(g, LS_INPUT_NOISE, LS_SHAPE(NOISE), LS_DTYPE_F32);
     ls_value coin = ls_graph_add_input(g, LS_INPUT_COIN, LS_SHAPE(1), LS_DTYPE_F32);
     ls_value score = judge(g, generate(g, noise, image));
-    ls_binary_cross_entropy(g, score, ls_add(g, coin, not(g, coin), "ones"), &(ls_loss_attrs){.name = "generator_loss"});
+    ls_binary_cross_entropy(g, score, ls_add(g, coin, not(g, coin), "ones"),
+                            &(ls_loss_attrs){.name = "generator_loss"});
     LS_TRY(ls_graph_finish(g, score));
     return ls_graph_freeze(g, "discriminator*", 1, NULL);
 }
@@ -104,9 +103,10 @@ ls_status ls_gan_build(ls_shape image, ls_gan *out) {
     *out = (ls_gan){.noise = NOISE};
     if (image.ndim != 3 || image.dim[0] < 8 || image.dim[1] < 8 || image.dim[0] % 4 || image.dim[1] % 4 ||
         (image.dim[2] != 1 && image.dim[2] != 3))
-        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
-                       "the generator draws images in grey or colour whose sides 4 divides, of 8 pixels at least: resize "
-                       "them (image_size)");
+        return LS_FAIL(
+            LS_STATUS_INVALID_ARGUMENT,
+            "the generator draws images in grey or colour whose sides 4 divides, of 8 pixels at least: resize "
+            "them (image_size)");
     LS_TRY(ls_store_create(&store));
     ls_status status = ls_graph_create_empty("discriminator", store, &out->discriminator);
     if (status == LS_OK) status = ls_graph_create_empty("generator", store, &out->generator);
