@@ -181,7 +181,7 @@ static ls_status take_names(reader *r, const row *first, int *names) {
     if (r->kind == LIST) r->label = list;
     *names = r->file >= 0 && (r->kind == COLUMNS || r->label >= 0);
     if (r->file < 0 && (s->image || r->kind != CLASS)) return no_column(r, s->image ? s->image : "file");
-    if (r->kind == COLUMNS) {
+    if (r->kind == COLUMNS && s->columns) {
         if (strcmp(s->columns, "all") != 0) LS_TRY(check_asked(r, first));
         return take_columns(r, first);
     }
