@@ -106,6 +106,7 @@ static void datasets(void **state) {
     assert_int_equal(ls_dataset_image_shape(NULL).ndim, 0);
     int vocabulary = 7;
     assert_int_equal(ls_dataset_sequence_shape(NULL, &vocabulary).ndim, 0);
+    assert_int_equal(ls_dataset_labels(NULL), 0);
     assert_int_equal(vocabulary, 0);
     assert_int_equal(ls_dataset_classes(NULL), 0);
     assert_non_null(ls_dataset_format(0, NULL, NULL));
@@ -221,6 +222,17 @@ static void graphs(void **state) {
     NEEDS("graph", ls_graph_finish(NULL, 0));
     NEEDS("graph", ls_graph_finish_features(NULL, 0));
     NEEDS("graph", ls_graph_check_classifier(NULL));
+    assert_int_equal(ls_graph_has_losses(NULL), 0);
+    ls_gan gan;
+    NEEDS("out", ls_gan_build(LS_SHAPE(12, 12, 1), NULL));
+    REFUSED("whose sides 4 divides", ls_gan_build(LS_SHAPE(12, 10, 1), &gan));
+    REFUSED("whose sides 4 divides", ls_gan_build(LS_SHAPE(12, 12, 2), &gan));
+    OK(ls_gan_build(LS_SHAPE(12, 8, 3), &gan));
+    assert_int_equal(ls_graph_has_losses(gan.discriminator), 1);
+    assert_int_equal(ls_graph_has_losses(gan.drawing), 0);
+    ls_gan_destroy(&gan);
+    ls_gan_destroy(&gan);
+    ls_gan_destroy(NULL);
     NEEDS("network", ls_graph_classifier(NULL, 0, &g));
     NEEDS("graph", ls_graph_freeze(NULL, "*", 1, NULL));
     NEEDS("graph", ls_graph_summary(NULL, &text));
@@ -339,6 +351,8 @@ static void trainers(void **state) {
     NEEDS("path", ls_weights_file_check(NULL));
     int64_t counts[9];
     NEEDS("trainer", ls_trainer_confusion(NULL, counts, 3));
+    ls_label_scores scores;
+    NEEDS("trainer", ls_trainer_label_scores(NULL, &scores));
     const ls_image image = {2, 2, 1, (uint8_t *)"abc"};
     const ls_shape shape = LS_SHAPE(2, 2, 1);
     NEEDS("config", ls_train_prepare_image(NULL, &image, shape, NULL, NULL, values));
@@ -348,6 +362,11 @@ static void trainers(void **state) {
     NEEDS("config", ls_train_prepare_file(NULL, "f", shape, NULL, NULL, values));
     NEEDS("path", ls_train_prepare_file(&config, NULL, shape, NULL, NULL, values));
     NEEDS("out", ls_train_prepare_file(&config, "f", shape, NULL, NULL, NULL));
+    NEEDS("config", ls_train_prepare_sample(NULL, &image, 0, shape, NULL, NULL, values));
+    NEEDS("image", ls_train_prepare_sample(&config, NULL, 0, shape, NULL, NULL, values));
+    NEEDS("out", ls_train_prepare_sample(&config, &image, 0, shape, NULL, NULL, NULL));
+    ls_train_draw_noise(NULL, 0, 1, values);
+    ls_train_draw_noise(&config, 0, 1, NULL);
     assert_true(ls_trainer_steps_left(NULL) == 0 && ls_trainer_measure_count(NULL) == 0);
     assert_string_equal(ls_trainer_not_finite(NULL), "");
     assert_null(ls_trainer_measure(NULL, 0).name);
@@ -360,6 +379,8 @@ static void trainers(void **state) {
     OK(ls_trainer_evaluate(t, NULL, NULL));
     NEEDS("counts", ls_trainer_confusion(t, NULL, 3));
     REFUSED("no balanced accuracy", ls_trainer_confusion(t, counts, 3));
+    NEEDS("out", ls_trainer_label_scores(t, NULL));
+    REFUSED("no areas under ROC curves", ls_trainer_label_scores(t, &scores));
     NEEDS("out", ls_trainer_result(t, NULL));
     NEEDS("path", ls_trainer_trace_write(t, NULL));
     NEEDS("parameter", ls_trainer_get_weights(t, NULL, values, 3));

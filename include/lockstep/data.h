@@ -125,9 +125,12 @@ const ls_field *ls_dataset_find_field(const ls_dataset *dataset, const char *nam
 ls_shape ls_dataset_image_shape(const ls_dataset *dataset);
 int ls_dataset_classes(
     const ls_dataset *dataset);  // of the field "label", else of "targets"; 0: none, or not class numbers
+// Of samples with any number of labels at once: how many the field "label" has, a row of 0 and 1; 0: it is none.
+int ls_dataset_labels(const ls_dataset *dataset);
 // Of the field "tokens": (T) of sequences; {0}: none. *vocabulary, unless NULL: how many tokens there are, 0 where that is not known.
 ls_shape ls_dataset_sequence_shape(const ls_dataset *dataset, int *vocabulary);
-const char *ls_dataset_class(const ls_dataset *dataset, int index);  // its name, "frog"; NULL: it has none
+const char *ls_dataset_class(const ls_dataset *dataset,
+                             int index);  // the name of a class, "frog", or of a label; NULL: it has none
 // Mean and deviation of pixel / 255 over the training set's images, channel by channel: (C) doubles each. As --normalize dataset
 // takes them. Errors: INVALID_ARGUMENT (no images of U8), those of reading a sample, OUT_OF_MEMORY.
 ls_status ls_dataset_channels(const ls_dataset *dataset, double *mean, double *deviation);

@@ -73,7 +73,7 @@ const char *cli_job_pmi(void);  // what tells srun how to wire it up: "--mpi=pmi
 // cmd_train.c: train's own options, beside those of the library, for a command that is given train's command line.
 typedef struct cli_train_settings {
     const char *model, *data, *config, *record, *metrics, *tensorboard, *time_limit, *wait_limit, *trace, *weights,
-        *save;
+        *save, *samples;
     int64_t trace_steps;
     double until_accuracy;  // 0: none
     int workers, verbose, tensorboard_every, weights_by_name, without_top, early_stop, restore_best;

@@ -131,6 +131,8 @@ double cli_train_perplexity(const cli_train_run *r, int test) {
     return NAN;
 }
 
+double cli_train_area(const cli_train_run *r) { return r->roc ? ls_roc_mean_area(r->roc, r->labels) : NAN; }
+
 int cli_train_has_perplexity(const cli_train_run *r) {
     for (int i = 0; i < ls_trainer_measure_count(r->trainer); i++)
         if (strcmp(ls_trainer_measure(r->trainer, i).name, "perplexity") == 0) return 1;
@@ -215,7 +217,9 @@ void cli_train_print_table(const cli_train_run *r) {
         row("Tokens per second", "%s", cli_count((int64_t)(t->images_per_second * (double)tokens + 0.5), count));
     if (r->evaluated) {
         row("Test loss", "%.4f", t->test_loss);
-        row("Test accuracy", "%.2f %%", 100 * t->test_accuracy);
+        if (isfinite(t->test_accuracy)) row("Test accuracy", "%.2f %%", 100 * t->test_accuracy);
+        if (isfinite(cli_train_area(r)))
+            row("Test area under ROC", "%.4f (mean of %d labels)", cli_train_area(r), r->labels);
         if (cli_train_has_perplexity(r)) row("Test perplexity", "%.3f", cli_train_perplexity(r, 1));
     }
     if (r->until_epoch)
@@ -237,5 +241,7 @@ void cli_train_print_table(const cli_train_run *r) {
     printf("%-16s%s\n", "Weights digest", t->weights_digest);  // 80 columns
     if (t->digest_by_timing) row("", "which depends on timing; --push-log and --replay repeat it");
     row("  on", "%s", t->device_description);
+    if (r->roc) putchar('\n');
+    if (r->roc) ls_roc_print(stdout, r->roc, r->labels);
     fflush(stdout);
 }

@@ -359,6 +359,11 @@ int ls_dataset_classes(const ls_dataset *d) {
     return label ? label->classes : 0;
 }
 
+int ls_dataset_labels(const ls_dataset *d) {
+    const ls_field *label = ls_dataset_find_field(d, "label");
+    return label && !label->classes && label->shape.ndim == 1 ? (int)label->shape.dim[0] : 0;
+}
+
 ls_shape ls_dataset_sequence_shape(const ls_dataset *d, int *vocabulary) {
     const ls_field *tokens = ls_dataset_find_field(d, "tokens");
     if (vocabulary) *vocabulary = tokens ? tokens->classes : 0;

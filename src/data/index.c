@@ -298,7 +298,7 @@ void ls__index_write(const char *path, const char *key, const ls_records_builder
     double least = least_seconds();
     ls_output output;
     note[0] = 0;
-    if (least < 0 || seconds < least || b->unwitnessed || !is_settled(b, seconds)) return;
+    if (least < 0 || seconds < least || b->unwitnessed || b->label_width > 0 || !is_settled(b, seconds)) return;
     int failed = make_folders(path) != 0 || ls_output_open(path, &output) != 0;
     if (!failed) {
         failed = write_all(output.file, key, b) != 0;

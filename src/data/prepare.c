@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "data/colour.h"
+#include "data/noise.h"
 #include "data/resize.h"
 
 // What is done to an image as a whole, or looks at many pixels, goes through floats of the whole image first.
@@ -40,6 +41,7 @@ struct ls_preparer {
     int64_t held[2];
     float *black;  // a row from beyond the edge
     stage stage;
+    ls_noise_range *noise;  // (C); NULL: none
 };
 
 // Where an image is taken from: of a box of the source, resized to `full`, what begins at (y, x).
@@ -251,7 +253,12 @@ static ls_status run_tables(ls_preparer *p, const uint8_t *image, const ls_augme
     return LS_OK;
 }
 
-ls_status ls_preparer_run(ls_preparer *p, const uint8_t *image, uint32_t epoch, uint64_t sample, void *out) {
+static void add_noise(const ls_preparer *p, uint32_t epoch, uint64_t sample, void *out) {
+    if (p->noise)
+        ls_noise_add(out, p->dtype, ls_shape_count(p->image), p->noise, p->image.dim[2], p->recipe.seed, epoch, sample);
+}
+
+static ls_status run_clean(ls_preparer *p, const uint8_t *image, uint32_t epoch, uint64_t sample, void *out) {
     int64_t n = p->values, height = p->image.dim[0];
     if (p->plain) {
         if (p->dtype == LS_DTYPE_F32)
@@ -263,6 +270,12 @@ ls_status ls_preparer_run(ls_preparer *p, const uint8_t *image, uint32_t epoch, 
     view v = draw_view(p, p->source, epoch, sample);
     if (p->recipe.augment & ~(unsigned)(LS_AUGMENT_CUTOUT | LS_AUGMENT_STAGED)) LS_TRY(fill_tables(p, &v));
     return run_tables(p, image, &v.draw, epoch, sample, out);
+}
+
+ls_status ls_preparer_run(ls_preparer *p, const uint8_t *image, uint32_t epoch, uint64_t sample, void *out) {
+    LS_TRY(run_clean(p, image, epoch, sample, out));
+    add_noise(p, epoch, sample, out);
+    return LS_OK;
 }
 
 // --- pictures of any size --------------------------------------------------------------------------------------------
@@ -342,7 +355,9 @@ ls_status ls_preparer_picture(ls_preparer *p, const ls_image_file *file, ls_imag
     if (image.height != rows || image.width != columns)
         return LS_FAIL(LS_STATUS_INTERNAL, "%s was decoded to %lld x %lld pixels and not %lld x %lld", file->name,
                        (long long)image.width, (long long)image.height, (long long)columns, (long long)rows);
-    return run_tables(p, image.pixels, &v.draw, epoch, sample, out);
+    LS_TRY(run_tables(p, image.pixels, &v.draw, epoch, sample, out));
+    add_noise(p, epoch, sample, out);
+    return LS_OK;
 }
 
 int64_t ls_preparer_bytes(const ls_recipe *r, ls_shape source) {
@@ -415,6 +430,18 @@ ls_status ls_recipe_check(const ls_recipe *r, ls_shape image) {
                    (long long)r->resize, (long long)image.dim[0], (long long)image.dim[1], (long long)longer);
 }
 
+static ls_status make_noise(ls_preparer *p, const ls_recipe *recipe) {
+    int64_t channels = p->image.dim[2];
+    LS_TRY(ls_calloc(channels, sizeof *p->noise, &p->noise));
+    for (int64_t c = 0; c < channels; c++) {
+        float offset = recipe->offset ? recipe->offset[c] : 0, divisor = recipe->divisor ? recipe->divisor[c] : 255;
+        float scale = p->recipe.scale;
+        p->noise[c] = (ls_noise_range){(float)(255 * recipe->noise) / divisor * scale, -offset / divisor * scale,
+                                       (255 - offset) / divisor * scale};
+    }
+    return LS_OK;
+}
+
 ls_status ls_preparer_create(const ls_recipe *recipe, ls_shape source, ls_dtype dtype, ls_preparer **out) {
     *out = NULL;
     ls_preparer *p;
@@ -432,6 +459,7 @@ ls_status ls_preparer_create(const ls_recipe *recipe, ls_shape source, ls_dtype 
     p->plain = ls_shape_equal(p->image, source) && !recipe->augment && !recipe->offset && !recipe->divisor &&
                !recipe->resize && !recipe->bgr && p->recipe.scale == 1;
     if (!p->plain) LS_TRY_GOTO(make_tables(p, recipe), fail);
+    if (recipe->noise > 0) LS_TRY_GOTO(make_noise(p, recipe), fail);
     p->recipe.offset = p->recipe.divisor = NULL;  // the caller's
     *out = p;
     return LS_OK;
@@ -451,6 +479,7 @@ void ls_preparer_destroy(ls_preparer **preparer) {
     free(p->divisor);
     free(p->pixels);
     free(p->black);
+    free(p->noise);
     free(p->ready[0]);
     free(p->ready[1]);
     free(p->stage.image);

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "data/noise.h"
 #include "train/trainer_impl.h"
 
 #define MAXIMUM_SIZE  4096
@@ -22,6 +23,7 @@ void ls_train_fit_model(const ls_train_config *config, const ls_dataset *dataset
     ls_shape sequence = ls_dataset_sequence_shape(dataset, &vocabulary);
     model->input = sequence.ndim ? sequence : ls_train_image_shape(config, ls_dataset_image_shape(dataset));
     if (!model->classes) model->classes = ls_dataset_classes(dataset);
+    if (!model->classes) model->classes = ls_dataset_labels(dataset);
     if (!model->vocabulary) model->vocabulary = vocabulary;
 }
 
@@ -156,8 +158,8 @@ static ls_status recipe_of(const ls_train_config *c, ls_shape shape, const doubl
     return ls__images_numbers(c, shape.dim[2], mean, deviation, offset, divisor, out);
 }
 
-ls_status ls_train_prepare_image(const ls_train_config *c, const ls_image *image, ls_shape shape, const double *mean,
-                                 const double *deviation, float *out) {
+static ls_status prepare_one(const ls_train_config *c, const ls_image *image, int64_t sample, int noise, ls_shape shape,
+                             const double *mean, const double *deviation, float *out) {
     ls_preparer *preparer;
     ls_recipe recipe;
     float offset[3], divisor[3];
@@ -168,11 +170,26 @@ ls_status ls_train_prepare_image(const ls_train_config *c, const ls_image *image
         return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "an image of %lld channels was to be prepared for a network of %lld",
                        (long long)image->channels, (long long)(shape.ndim == 3 ? shape.dim[2] : 0));
     LS_TRY(recipe_of(c, shape, mean, deviation, offset, divisor, &recipe));
+    recipe.noise = noise ? c->noise : 0;
     LS_TRY(
         ls_preparer_create(&recipe, LS_SHAPE(image->height, image->width, image->channels), LS_DTYPE_F32, &preparer));
-    ls_status status = ls_preparer_run(preparer, image->pixels, 0, 0, out);
+    ls_status status = ls_preparer_run(preparer, image->pixels, 0, (uint64_t)sample, out);
     ls_preparer_destroy(&preparer);
     return status;
+}
+
+ls_status ls_train_prepare_image(const ls_train_config *c, const ls_image *image, ls_shape shape, const double *mean,
+                                 const double *deviation, float *out) {
+    return prepare_one(c, image, 0, 0, shape, mean, deviation, out);
+}
+
+ls_status ls_train_prepare_sample(const ls_train_config *c, const ls_image *image, int64_t sample, ls_shape shape,
+                                  const double *mean, const double *deviation, float *out) {
+    return prepare_one(c, image, sample, 1, shape, mean, deviation, out);
+}
+
+void ls_train_draw_noise(const ls_train_config *c, int64_t sample, int64_t count, float *out) {
+    for (int64_t i = 0; c && out && i < count; i++) out[i] = ls_noise_drawn(c->seed, 0, (uint64_t)sample, (uint32_t)i);
 }
 
 ls_status ls_train_prepare_file(const ls_train_config *c, const char *path, ls_shape shape, const double *mean,
@@ -233,13 +250,14 @@ ls_status ls__images_resolve(ls_trainer *t) {
     LS_TRY(ls__images_recipe(c, image && image->shape.ndim == 3 ? image->shape.dim[2] : 3, &m->recipe));
     int pixels = image && image->shape.ndim == 3 && image->dtype == LS_DTYPE_U8;
     int asked = c->image_size || c->resize || m->recipe.augment || m->recipe.bgr || own_numbers(c);
-    if (!pixels && (asked || m->normalization != LS_NORMALIZATION_UNIT))
+    if (!pixels && (asked || m->normalization != LS_NORMALIZATION_UNIT || c->noise > 0))
         return LS_FAIL(
             LS_STATUS_INVALID_ARGUMENT,
             "the images of the dataset %s are numbers, not pixels of u8: they are taken as they are, and cannot be "
-            "resized, augmented or normalized",
+            "resized, augmented or normalized, nor have noise",
             t->dataset->name);
     if (!image || image->shape.ndim != 3) return LS_OK;
+    m->recipe.noise = c->noise;
     LS_TRY(find_size(t));
     return ls_recipe_check(&m->recipe, m->shape);
 }

@@ -71,6 +71,10 @@ static const ls_option table[] = {
      .help = "use only the first N test samples"},
     {"label-smoothing", LS_OPTION_REAL, AT(label_smoothing), .metavar = "S", .max = 1, TRAINING,
      .help = "train towards 1 - S + S/classes for a sample's class and S/classes for the others; evaluation does not"},
+    {"positive-weight", LS_OPTION_REAL, AT(positive_weight), .metavar = "X", .max = 1e6, TRAINING,
+     .help =
+         "of samples with several labels: what a label that is there adds to the loss is multiplied by X, for labels "
+         "that are rare"},
     {"evaluate", LS_OPTION_FLAG, AT(evaluate), TRAINING, .help = "do not evaluate on the test set at the end"},
     {"validate", LS_OPTION_FLAG, AT(validate), TRAINING,
      .help = "evaluate on the test set after every epoch (val_loss, val_accuracy); an epoch's time does not count it"},
@@ -102,6 +106,10 @@ static const ls_option table[] = {
      .help = "how images are resized"},
     {"augment", LS_OPTION_TEXT, AT(augment), .metavar = "LIST", .choices = ls_augment_choice, .several = 1, IMAGES,
      .help = "change training images at random, differently in each epoch; several names with commas between them"},
+    {"noise", LS_OPTION_REAL, AT(noise), .metavar = "S", .max = 10, IMAGES,
+     .help =
+         "normal noise of deviation S on images, black to white being 1, and not on those that are trained towards: "
+         "for denoising"},
     {"broken", LS_OPTION_TEXT, AT(broken), .metavar = "stop|skip", IMAGES,
      .help =
          "a sample that cannot be decoded ends training, or the next one that can stands in for it, and is counted"},

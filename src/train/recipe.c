@@ -23,6 +23,7 @@ void ls_train_config_init(ls_train_config *c) {
                            .bind = 1,
                            .seed = 42,
                            .shuffle = 1,
+                           .positive_weight = 1,
                            .evaluate = 1,
                            .interpolation = "bilinear",
                            .augment = "none",
@@ -183,6 +184,15 @@ ls_status ls__choices_resolve(ls_trainer *t) {
     if (!(c->clip_norm >= 0 && c->clip_norm < 1e30))
         return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
                        "the gradient norm to clip at is %g; it must be at least 0 and less than 1e30", c->clip_norm);
+    if (!(c->noise >= 0 && c->noise <= 10))
+        return LS_FAIL(
+            LS_STATUS_INVALID_ARGUMENT,
+            "noise on images was to have a deviation of %g; it lies from 0 to 10, where 1 is from black to white",
+            c->noise);
+    if (!(c->positive_weight > 0 && c->positive_weight < 1e6))
+        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
+                       "labels that are there were to weigh %g; a weight lies above 0 and below 1e6",
+                       c->positive_weight);
     if (!(c->label_smoothing >= 0 && c->label_smoothing < 1))
         return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "the label smoothing is %g; it must be at least 0 and less than 1",
                        c->label_smoothing);

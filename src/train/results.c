@@ -298,6 +298,35 @@ static const ls_measure *tells_classes(const ls_measures *m) {
     return NULL;
 }
 
+static const ls_measure *tells_labels(const ls_measures *m) {
+    for (int i = 0; i < m->count; i++)
+        if (m->list[i].op->tells_labels) return &m->list[i];
+    return NULL;
+}
+
+double ls__results_area(const ls_trainer *t) {
+    const ls_measure *one = tells_labels(&t->measures);
+    for (int i = 0; one && i < t->measures.value_count; i++)
+        if (strcmp(t->history.test_values[i].name, one->name) == 0) return t->history.test_values[i].value;
+    return NAN;
+}
+
+ls_status ls_trainer_label_scores(const ls_trainer *t, ls_label_scores *out) {
+    LS_NEED(t, "trainer");
+    LS_NEED(out, "out");
+    const ls_measure *one = tells_labels(&t->measures);
+    if (!one || !t->rows.table)
+        return LS_FAIL(
+            LS_STATUS_INVALID_ARGUMENT,
+            "model %s has no areas under ROC curves, whose scores these are: a dataset of several labels, or "
+            "ls_auc, gives it some",
+            t->network->name);
+    if (t->history.evaluate_seconds <= 0)
+        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "nothing was evaluated yet: call ls_trainer_evaluate first");
+    *out = (ls_label_scores){t->rows.samples, one->parts, t->rows.table + one->at * t->rows.samples};
+    return LS_OK;
+}
+
 ls_status ls_trainer_confusion(const ls_trainer *t, int64_t *counts, int classes) {
     LS_NEED(t, "trainer");
     LS_NEED(counts, "counts");

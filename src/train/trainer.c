@@ -27,8 +27,20 @@ static ls_status check_workers_agree(ls_trainer *t) {
 
 // What is trained: the network with the losses it has, or else as a classifier.
 static ls_status find_objective(ls_trainer *t) {
+    const ls_train_config *c = &t->config;
+    int labels = ls_dataset_labels(t->dataset), own = ls__graph_has_losses(t->network);
     t->graph = t->network;
-    if (!ls__graph_has_losses(t->network)) {
+    if (c->positive_weight != 1 && (own || !labels))
+        return LS_FAIL(
+            LS_STATUS_INVALID_ARGUMENT,
+            "a weight of %g for labels that are there belongs to samples with several labels at once, and %s "
+            "%s: leave it at 1",
+            c->positive_weight, own ? t->network->name : t->dataset->name,
+            own ? "has losses of its own" : "has no rows of them");
+    if (!own && labels) {
+        LS_TRY(ls__graph_with_label_losses(t->network, c->label_smoothing, c->positive_weight, &t->objective));
+        t->graph = t->objective;
+    } else if (!own) {
         LS_TRY(ls__graph_with_classifier_loss(t->network, 0, t->config.label_smoothing, &t->objective));
         t->graph = t->objective;
     } else if (t->config.label_smoothing > 0) {

@@ -94,6 +94,7 @@ typedef struct ls_inputs {
     ls_feed feed[LS_MAX_FIELDS];
     int count;
     int image;                     // the one that the recipe makes of pixels; -1: none
+    int target[LS_MAX_FIELDS];     // 1: losses and metrics alone read it
     int64_t bytes[LS_MAX_FIELDS];  // of one sample
 } ls_inputs;
 
@@ -393,6 +394,8 @@ ls_status ls__results_digest(ls_trainer *trainer, char text[65]);
 ls_status ls__results_finite(ls_trainer *trainer);
 // Gathers peak memory over all workers. Collective.
 ls_status ls__results_memory(ls_trainer *trainer);
+// Of the latest evaluation, the mean area under the ROC curves of labels; NAN: there are none.
+double ls__results_area(const ls_trainer *trainer);
 // Gathers that and phases over all workers. Collective.
 ls_status ls__results_gather(ls_trainer *trainer);
 
