@@ -68,6 +68,10 @@ typedef struct ls_train_config {
     // "halving": by recursive halving and doubling, one after the other and log2(hosts) of them; "auto" (the default): direct up to 8 hosts.
     // Never shows in the bits.
     const char *algorithm;
+    // Whether the size of buckets and the algorithm, where both are left to the library, come from a measurement at start-up: "auto" (the default):
+    // of allreduce between hosts, with 4 MB of parameters at least; a measurement of an earlier job counts that was made on such machines with as
+    // many workers (in $XDG_CACHE_HOME/lockstep, or ~/.cache/lockstep). "again": now, whatever the size. "off": never. Never shows in the bits.
+    const char *tune;
     int replicas;  // per worker; 0 (the default): as many as there are cores and micro-batches for
     int threads;  // per replica; 0 (the default): 1 where replicas are asked for, else such that every core works. Never shows in the bits.
     int hyperthreads;  // 1: every hardware thread counts as a core; 0 (the default): a core is one, however many threads it has
@@ -224,6 +228,10 @@ typedef struct ls_train_result {
     int servers;            // of the workers: they update for the others and compute nothing
     int buckets;            // that gradients are exchanged in; 1: after backward
     const char *algorithm;  // "direct", "halving"; "": one host, or a strategy that has one way only
+    const char *
+        tuned;  // where the size of buckets and the algorithm come from: "measured", "cached" (by an earlier job); "": no measurement
+    double bucket_megabytes;  // where measured; what a bucket costs, however small, and bytes of parameters a second
+    double bucket_seconds, exchange_bytes_per_second;
     double
         exchange_hidden;  // seconds per step in which the exchange was at work while replicas computed: mean over workers
     int synchronous;      // 1: by its strategy, weights are the same bits for any number of workers and replicas

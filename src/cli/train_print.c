@@ -62,6 +62,13 @@ static void print_recipe(const cli_train_run *r) {
             constant ? "" : c->schedule);
 }
 
+static void print_tuned(const ls_train_result *t) {
+    if (!t->tuned || !*t->tuned) return;
+    cli_say("exchange %s, in buckets of %.2g MB, as measured%s (%.3g ms a bucket, %.4g MB/s)", t->algorithm,
+            t->bucket_megabytes, strcmp(t->tuned, "cached") == 0 ? " by an earlier job" : "", 1e3 * t->bucket_seconds,
+            t->exchange_bytes_per_second / 1e6);
+}
+
 void cli_train_print_head(const cli_train_run *r) {
     const ls_train_result *t = &r->result;
     char a[32], b[32], c[32];
@@ -87,7 +94,8 @@ void cli_train_print_head(const cli_train_run *r) {
     int compresses = strcmp(r->config.compress, "none") != 0;
     cli_say("global batch %lld = %lld micro-batch%s of %lld; %s, %s%s%s%s", (long long)t->global_batch,
             (long long)micro_batches, micro_batches == 1 ? "" : "es", (long long)t->micro_batch, r->config.precision,
-            r->config.strategy, servers, compresses ? ", gradients in " : "", compresses ? r->config.compress : "");
+            r->config.strategy, servers, cli_compress_text(r->config.compress), compresses ? r->config.compress : "");
+    print_tuned(t);
     print_recipe(r);
     cli_checkpoints_say(&r->checkpoints, r->result.device_description);
     if (r->set.weights && !r->checkpoints.resumed) {

@@ -56,6 +56,7 @@ const ls_option *cli_trained_hidden(void) {
         {.name = "slow"},
         {.name = "compress"},
         {.name = "algorithm"},
+        {.name = "tune"},
         {.name = "bucket-size"},
         {.name = "cache"},
         {.name = "comm-cores"},

@@ -63,11 +63,10 @@ static void add_arenas(ls_memory *m, const ls_trainer *t) {
 }
 
 static void add_strategy(ls_memory *m, const ls_trainer *t, const ls_strategy *strategy) {
-    static const ls_memory_part parts[LS_STRATEGY_PARTS] = {[LS_STRATEGY_WEIGHTS] = LS_MEMORY_WEIGHTS,
-                                                            [LS_STRATEGY_COPIES] = LS_MEMORY_COPIES,
-                                                            [LS_STRATEGY_GRADIENTS] = LS_MEMORY_GRADIENTS,
-                                                            [LS_STRATEGY_STATE] = LS_MEMORY_STATE,
-                                                            [LS_STRATEGY_SUMS] = LS_MEMORY_SUMS};
+    static const ls_memory_part parts[LS_STRATEGY_PARTS] = {
+        [LS_STRATEGY_WEIGHTS] = LS_MEMORY_WEIGHTS,     [LS_STRATEGY_COPIES] = LS_MEMORY_COPIES,
+        [LS_STRATEGY_GRADIENTS] = LS_MEMORY_GRADIENTS, [LS_STRATEGY_STATE] = LS_MEMORY_STATE,
+        [LS_STRATEGY_RESIDUALS] = LS_MEMORY_RESIDUALS, [LS_STRATEGY_SUMS] = LS_MEMORY_SUMS};
     ls_strategy_memory s = ls_strategy_memory_of(strategy);
     for (int i = 0; i < LS_STRATEGY_PARTS; i++) {
         ls_memory_bytes *b = &m->part[parts[i]];

@@ -76,9 +76,10 @@ static const ls_option table[] = {
      .help = "evaluate on the test set after every epoch (val_loss, val_accuracy); an epoch's time does not count it"},
     {"precision", LS_OPTION_TEXT, AT(precision), .metavar = "fp32|bf16", TRAINING,
      .help = "type of activations and working weights; bf16 keeps fp32 master weights and sums"},
-    {"compress", LS_OPTION_TEXT, AT(compress), .metavar = "none|bf16", TRAINING,
-     .help = "bf16: gradients and their sums are rounded to bf16 and take half the bytes between hosts. This CHANGES "
-             "the result, to the same "
+    {"compress", LS_OPTION_TEXT, AT(compress), .metavar = "WAY", TRAINING,
+     .help = "what becomes of gradients: none, bf16, topk or topk:PART. bf16: they and their sums are rounded to bf16 "
+             "and take half the bytes between hosts. topk:0.01, as topk is: of each micro-batch's gradient the largest "
+             "hundredth counts, and the rest is added to that of the next step. Both CHANGE the result, to the same "
              "one for any number of workers"},
     {"remat", LS_OPTION_FLAG, AT(remat), TRAINING,
      .help = "compute activations again in backward instead of keeping them: less memory, more time, the same bits"},
@@ -140,7 +141,11 @@ static const ls_option table[] = {
      .help = "for studies: worker W computes F times slower, by sleeping; workers count from 0"},
     {"algorithm", LS_OPTION_TEXT, AT(algorithm), .metavar = "auto|direct|halving", WORKERS,
      .help = "how allreduce sends between hosts: each piece directly to all others, or by recursive halving and "
-             "doubling, to a few; auto: direct up to 8 hosts. The same bits"},
+             "doubling, to a few; auto: what --tune measures, else direct up to 8 hosts. The same bits"},
+    {"tune", LS_OPTION_TEXT, AT(tune), .metavar = "off|auto|again", WORKERS,
+     .help = "measure the exchange between hosts at start-up, in about 0.3 s, to choose --bucket-size and --algorithm "
+             "where they are not given. auto: for networks of 4 MB at least, and measurements are kept for later jobs; "
+             "again: measure anew. The same bits"},
     {"replicas", LS_OPTION_INT, AT(replicas), .metavar = "R", .min = 1, WORKERS,
      .initial = "as there are cores and micro-batches for",
      .help = "replicas per worker, each computing micro-batches of its own"},
@@ -151,7 +156,7 @@ static const ls_option table[] = {
     {"hyperthreads", LS_OPTION_FLAG, AT(hyperthreads), WORKERS,
      .help = "count every hardware thread as a core; they are left out otherwise"},
     {"bucket-size", LS_OPTION_REAL, AT(bucket_size), .metavar = "MB", .min = 0.001, .max = 1e6, WORKERS,
-     .initial = "a twelfth of all, 0.25 to 2, on several hosts; all on one",
+     .initial = "as --tune measures; else a twelfth of all, 0.25 to 2, on several hosts; all on one",
      .help = "exchange gradients in pieces of so many megabytes, each as soon as backward has written it"},
     {"comm-cores", LS_OPTION_INT, AT(comm_cores), .metavar = "N", .max = 1, WORKERS,
      .help = "cores of each worker for nothing but that exchange; 0: it shares those of the replicas"},

@@ -16,6 +16,7 @@ void ls_train_config_init(ls_train_config *c) {
                            .staleness = -1,
                            .compress = "none",
                            .algorithm = "auto",
+                           .tune = "auto",
                            .not_finite = "stop",
                            .broken = "stop",
                            .loader_threads = 1,
@@ -170,8 +171,9 @@ ls_status ls__choices_resolve(ls_trainer *t) {
     const ls_train_config *c = &t->config;
     LS_TRY(check_filled_in(c));
     LS_TRY(ls_precision_find(c->precision, &t->choices.precision));
-    LS_TRY(ls_compress_find(c->compress, &t->choices.compress));
+    LS_TRY(ls_compress_find(c->compress, &t->choices.compress, &t->choices.compress_fraction));
     LS_TRY(ls_algorithm_find(c->algorithm, &t->choices.algorithm));
+    LS_TRY(ls_tune_find(c->tune, &t->choices.tune));
     LS_TRY(ls__not_finite_policy(c->not_finite, &t->choices.not_finite));
     t->choices.replace_broken = strcmp(c->broken, "skip") == 0;
     if (!t->choices.replace_broken && strcmp(c->broken, "stop") != 0)

@@ -161,6 +161,7 @@ static ls_status plan_strategy(ls_trainer *t) {
                                  .find_not_finite = t->choices.not_finite == LS_NOT_FINITE_STOP,
                                  .skip_not_finite = t->choices.not_finite == LS_NOT_FINITE_SKIP,
                                  .compress = t->choices.compress,
+                                 .compress_fraction = t->choices.compress_fraction,
                                  .algorithm = t->choices.algorithm,
                                  .segments = t->segments,
                                  .segment_count = t->segment_count,
@@ -264,6 +265,8 @@ static ls_status prepare(ls_trainer *t, ls_dataset *dataset) {
     LS_TRY(ls__images_normalize(t));
     char unused[65];
     LS_TRY(ls_comm_agree(t->comm, ls__results_digest(t, unused)));
+    LS_TRY(ls__exchange_tune(t));
+    ls_comm_enter(t->comm, "ls_trainer_create");
     LS_TRY(ls_comm_agree(t->comm, ls__trainer_plan(t, 0)));
     t->memory = ls__trainer_memory(t);
     LS_TRY(ls_comm_agree(t->comm, ls__memory_check(t)));

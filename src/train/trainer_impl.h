@@ -34,6 +34,7 @@
 #include "train/spread.h"
 #include "train/timeline.h"
 #include "train/topology.h"
+#include "train/tune.h"
 
 // --- what is asked for -----------------------------------------------------------------------------------------------
 
@@ -49,8 +50,10 @@ typedef struct ls_choices {
     ls_schedule_params schedule_params;
     double rate_scale;  // of linear scaling; 1: none
     int constant_warmup;
-    int compress;  // 1: gradients and their sums are bf16
-    ls_algorithm algorithm;
+    ls_compress compress;
+    double compress_fraction;  // as in ls_strategy_config
+    ls_algorithm algorithm;    // once it is measured, that
+    ls_tune tune;
     ls_not_finite not_finite;
     int64_t cache;       // bytes of samples of files that are kept in memory, at most
     int replace_broken;  // 1: samples that cannot be decoded are replaced
@@ -230,6 +233,8 @@ struct ls_trainer {
     ls_params *params;
     ls_segment *segments;
     int segment_count;
+    ls_tune_choice tuned;  // of the exchange; megabytes 0: nothing was measured
+    int tuned_earlier;     // 1: by an earlier job
     int64_t *bucket_ends;  // (bucket_count)
     int bucket_count;
     ls_strategy *strategy;
@@ -274,6 +279,8 @@ ls_status ls__spread_resolve(ls_trainer *trainer);
 
 // buckets.c. Whether gradients are exchanged while backward goes on, the same on all workers.
 int ls__exchange_overlaps(const ls_trainer *trainer);
+// Chooses the size of buckets and the algorithm by measuring, where that is asked for and worth it. Collective. Errors: as ls_tune_measure.
+ls_status ls__exchange_tune(ls_trainer *trainer);
 // Cuts the parameter vector, once it is sealed. Errors: OUT_OF_MEMORY.
 ls_status ls__buckets_resolve(ls_trainer *trainer);
 void ls__exchange_bind(void *trainer);  // binds the calling thread, the one that exchanges
