@@ -100,6 +100,10 @@ ls_status cli_samples_begin(cli_samples *s, const char *folder, const ls_graph *
     if (!field || field->dtype != LS_DTYPE_U8)
         return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "--samples: the dataset %s has no images of pixels",
                        ls_dataset_name(dataset));
+    if (config->mean || config->std || config->scale != 1 || strcmp(config->channel_order, "rgb") != 0)
+        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
+                       "--samples turns numbers back into pixels as --normalize says: leave out --mean, --std, --scale "
+                       "and --channel-order, or --samples");
     find_scale(s, config, result);
     LS_TRY(read_samples(s, dataset, config, result));
     ls_predict_config_init(&c);

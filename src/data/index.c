@@ -31,6 +31,9 @@ typedef struct header {
     uint64_t largest_record;  // what a record takes: one of another build is not read
 } header;
 
+// A member more of a builder belongs into `header`, `parts`, `fill` and `write_all`, with checks: what is forgotten there is lost.
+// (Rows of labels are not kept: there is no index of samples that have some.)
+_Static_assert(sizeof(void *) != 8 || sizeof(ls_records_builder) == 224, "an index keeps all that a builder has");
 _Static_assert(sizeof(header) % 8 == 0, "what comes behind a header is aligned");
 
 // --- names -----------------------------------------------------------------------------------------------------------

@@ -77,7 +77,11 @@ static ls_status borrow_file(const records_source *s, uint32_t number, const cha
     int expected = -1;
     if (!s->kept) return open_file(s, path, file, out);
     *out = atomic_load(&s->kept[number]);
-    if (*out >= 0) return LS_OK;
+    if (*out >= 0) {
+        ls_status status = check_unchanged(path, file, *out);
+        if (status != LS_OK) forget_index(s);
+        return status;
+    }
     LS_TRY(open_file(s, path, file, out));
     if (atomic_compare_exchange_strong(&s->kept[number], &expected, *out)) return LS_OK;
     close(*out);
