@@ -130,6 +130,9 @@ ls_memory ls__trainer_memory(const ls_trainer *t) {
         add_per_host(&m, LS_MEMORY_DATASET, ls_data_bytes(t->dataset));
     else
         add_per_worker(&m, LS_MEMORY_DATASET, ls_data_bytes(t->dataset));
+    int64_t cache = t->dataset->cache_bytes;
+    if (!cache && t->choices.cache) cache = ls_data_cache_size(t->dataset, t->choices.cache);
+    add_per_host(&m, LS_MEMORY_DATASET, cache);
     add_per_worker(&m, LS_MEMORY_WEIGHTS, parameter_bytes(t->graph));
     add_per_worker(&m, LS_MEMORY_PROGRAM, t->program_bytes);
     for (int i = 0; i < LS_MEMORY_PARTS; i++) {
@@ -146,10 +149,11 @@ ls_status ls__memory_check(const ls_trainer *t) {
     if (limit < 0 || need <= 1.02 * limit) return LS_OK;
     return LS_FAIL(
         LS_STATUS_OUT_OF_MEMORY,
-        "the %d worker%s of this host would need %.1f MB, and there are only %.1f MB (%s): use a smaller "
+        "the %d worker%s of this host would need %.1f MB, and there are only %.1f MB (%s): use %sa smaller "
         "micro-batch, rematerialization, fewer replicas or fewer workers; 'lockstep plan' says what each of them gives",
         m->workers_per_host, m->workers_per_host == 1 ? "" : "s", need / 1e6, limit / 1e6,
-        ls_limits_group_memory() >= 0 ? "its control group's limit" : "all memory of the machine");
+        ls_limits_group_memory() >= 0 ? "its control group's limit" : "all memory of the machine",
+        t->choices.cache ? "a smaller cache (--cache), " : "");
 }
 
 // --- without training ------------------------------------------------------------------------------------------------

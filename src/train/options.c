@@ -2,6 +2,7 @@
 #include <lockstep/train.h>
 
 #include "data/augment.h"
+#include "data/filter.h"
 #include "data/normalize.h"
 #include "device/device.h"
 #include "optim/optim.h"
@@ -92,7 +93,13 @@ static const ls_option table[] = {
 
     {"image-size", LS_OPTION_INT, AT(image_size), .metavar = "N", .min = 1, .max = 4096, IMAGES,
      .initial = "as they are; of any size: the network's own",
-     .help = "resize images to N x N pixels, bilinearly, as tf.image.resize does; the network is built for that size"},
+     .help = "resize images to N x N pixels, the network is built for that size"},
+    {"resize", LS_OPTION_INT, AT(resize), .metavar = "N", .max = 4096, IMAGES, .initial = "the whole image",
+     .help =
+         "bring the shorter side of images to N pixels first, and cut --image-size out of the middle; training cuts "
+         "anywhere with --augment random-crop"},
+    {"interpolation", LS_OPTION_TEXT, AT(interpolation), .metavar = "NAME", .choices = ls_interpolation_choice, IMAGES,
+     .help = "how images are resized"},
     {"augment", LS_OPTION_TEXT, AT(augment), .metavar = "LIST", .choices = ls_augment_choice, .several = 1, IMAGES,
      .help = "change training images at random, differently in each epoch; several names with commas between them"},
     {"broken", LS_OPTION_TEXT, AT(broken), .metavar = "stop|skip", IMAGES,
@@ -100,6 +107,16 @@ static const ls_option table[] = {
          "a sample that cannot be decoded ends training, or the next one that can stands in for it, and is counted"},
     {"normalize", LS_OPTION_TEXT, AT(normalize), .metavar = "NAME", .choices = ls_normalization_choice, IMAGES,
      .help = "what the pixels 0 to 255 become"},
+    {"mean", LS_OPTION_TEXT, AT(mean), .metavar = "A,B,C", IMAGES, .initial = "none",
+     .help =
+         "subtract these from the pixels 0 to 255 of the channels, as 104,117,123; with --std and --scale: (pixel - "
+         "mean) / std * scale, in place of --normalize"},
+    {"std", LS_OPTION_TEXT, AT(std), .metavar = "A,B,C", IMAGES, .initial = "none",
+     .help = "divide by these, after --mean"},
+    {"scale", LS_OPTION_REAL, AT(scale), .metavar = "X", .max = 1e6, IMAGES,
+     .help = "multiply by X, after --mean and --std: 0.0078125 with a mean of 128 makes -1 to 1"},
+    {"channel-order", LS_OPTION_TEXT, AT(channel_order), .metavar = "rgb|bgr", IMAGES,
+     .help = "the order in which the network gets the channels; --mean and --std are in it"},
 
     {"strategy", LS_OPTION_TEXT, AT(strategy), .metavar = "NAME", .choices = strategy_choice, WORKERS,
      .help = "how workers exchange gradients and update"},
@@ -145,6 +162,10 @@ static const ls_option table[] = {
      .help = "cores of each worker for nothing but that exchange; 0: it shares those of the replicas"},
     {"loader-threads", LS_OPTION_INT, AT(loader_threads), .metavar = "N", .min = 1, .max = 64, WORKERS,
      .help = "threads that read, decode and prepare the samples of each replica: more where training waits for them"},
+    {"cache", LS_OPTION_TEXT, AT(cache), .metavar = "SIZE", WORKERS, .initial = "none",
+     .help = "keep up to so much of the samples that are read of files in the memory of each host, as 8G: the first "
+             "ones, as they "
+             "are in their files; the rest is read in each epoch. The result stays the same"},
     {"bind", LS_OPTION_FLAG, AT(bind), WORKERS, .help = "let the system move replicas between cores"},
 
     {"optimizer", LS_OPTION_TEXT, AT(optimizer), .metavar = "NAME", .choices = optimizer_choice, OPTIMIZER,

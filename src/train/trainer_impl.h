@@ -55,6 +55,7 @@ typedef struct ls_choices {
     ls_algorithm algorithm;    // once it is measured, that
     ls_tune tune;
     ls_not_finite not_finite;
+    int64_t cache;       // bytes of samples of files that are kept in memory, at most
     int replace_broken;  // 1: samples that cannot be decoded are replaced
     const ls_strategy_ops *strategy;
     int slow_worker;     // -1: none
@@ -101,7 +102,7 @@ typedef struct ls_images {
     ls_shape shape;    // (H, W, C), as the network sees them
     ls_recipe recipe;  // of training samples
     ls_normalization normalization;
-    float *offset, *divisor;   // (C), for the recipe; NULL: its own
+    float *offset, *divisor;   // (C), for the recipe; NULL: pixel / 255
     double *mean, *deviation;  // (C), of pixel / 255; NULL: not measured
 } ls_images;
 
@@ -306,10 +307,12 @@ int64_t ls__decoding_bytes(const ls_trainer *trainer);  // and of what they deco
 
 // images.c. Size, augmentation and normalization from the options: what one worker can find wrong alone.
 ls_status ls__images_resolve(ls_trainer *trainer);
-// The part of a recipe that normalization is, without a trainer: `mean` and `deviation` (channels) of pixel / 255 may be NULL where the config does
-// not take them. offset and divisor, (channels), are the recipe's from then on. Errors: INVALID_ARGUMENT.
-ls_status ls__images_recipe(const ls_train_config *config, int64_t channels, const double *mean,
-                            const double *deviation, float *offset, float *divisor, ls_recipe *out);
+// All that the config says of images of so many channels, but for a normalization's numbers. Errors: INVALID_ARGUMENT.
+ls_status ls__images_recipe(const ls_train_config *config, int64_t channels, ls_recipe *out);
+// Those numbers: `mean` and `deviation` (channels) of pixel / 255 as they are stored, which may be NULL where the config does not take them. offset and
+// divisor, (channels), are the recipe's from then on. Errors: INVALID_ARGUMENT.
+ls_status ls__images_numbers(const ls_train_config *config, int64_t channels, const double *mean,
+                             const double *deviation, float *offset, float *divisor, ls_recipe *out);
 // The numbers of the normalization, of which some are measured. Collective.
 ls_status ls__images_normalize(ls_trainer *trainer);
 
