@@ -86,7 +86,7 @@ double cli_process_started(void) {
 
 const char *cli_compress_text(const char *compress) {
     if (strcmp(compress, "none") == 0) return "";
-    return strncmp(compress, "topk", 4) == 0 ? ", of gradients " : ", gradients in ";
+    return strncmp(compress, "topk", 4) == 0 ? ", gradients by " : ", gradients in ";
 }
 
 const char *cli_count(int64_t n, char buffer[32]) {

@@ -82,6 +82,7 @@ class Launch:
         maybe(0.1 * self.bad, "--momentum", self.pick(0.9, 1, -1, "x"))
         maybe(0.1, "--precision", self.value(["bf16", "fp32"], ["fp16"]))
         maybe(0.1, "--compress", self.value(["bf16", "none", "topk", "topk:0.1"], ["fp8", "topk:2"]))
+        maybe(0.1, "--tune", self.value(["off", "auto", "again"], ["often"]))
         maybe(0.1, "--validate")
         maybe(0.1, "--remat")
         maybe(0.1, "--no-evaluate")
