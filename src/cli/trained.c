@@ -57,6 +57,7 @@ const ls_option *cli_trained_hidden(void) {
         {.name = "compress"},
         {.name = "algorithm"},
         {.name = "bucket-size"},
+        {.name = "early-forward"},
         {.name = "comm-cores"},
         {.name = "optimizer"},
         {.name = "momentum"},
