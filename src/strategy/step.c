@@ -302,6 +302,7 @@ static ls_status step_early(ls_lane_step *step, ls_vote mine, ls_vote *decision)
     for (int b = 0; b < s->bucket_count; b++)
         if (!lane->begun[b]) ls__overlap_tell(step, b);
     ls__overlap_end(step);
+    ls__lap(step->times, LS_STEP_WAIT);  // in a trace it says when this lane was through
     if (ls__overlap_decided(step)) *decision = ls__vote_decision(step);
     end_lane_step(s, lane);
     return status;
