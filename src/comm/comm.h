@@ -1,6 +1,6 @@
 // The workers of a job: who they are, which share a host, and how they exchange bytes. Only strategy/ and train/ see this.
 // Called from one thread of a worker at a time: its main thread, and while a step runs that of the exchange, where any_thread is 1
-// (MPI_THREAD_SERIALIZED). Replicas synchronize at barriers in shared memory instead.
+// (MPI_THREAD_SERIALIZED); after it, until what is `away` was brought home (ls_comm_home), where `between` is. Replicas synchronize at barriers in shared memory instead.
 #ifndef LS_COMM_COMM_H
 #define LS_COMM_COMM_H
 
@@ -54,7 +54,7 @@ struct ls_comm {
     int *host_of;              // (size): host_of[rank]
     int position;
     int any_thread;    // 1: on every worker, threads other than the main one may communicate, one at a time
-    int between;       // 1: also between two calls of the program, which does not communicate itself, or not by what would mind
+    int between;       // 1: also between two calls of the program, which does not use MPI itself, or one that does not mind
     int tag_max;       // the largest tag of a message; 0: INT_MAX
     int groups;        // made so far of its workers (comm/group.h)
     int busy;          // 1: another thread communicates
