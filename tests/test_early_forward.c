@@ -4,14 +4,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <lockstep/checkpoint.h>
 #include <lockstep/comm.h>
 #include <lockstep/lockstep.h>
 
-#include "strategy/strategy_impl.h"
+#include "slow_strategy.h"
 #include "train/context.h"
 #include "train/trainer_impl.h"
 #include "worker_check.h"
@@ -39,29 +38,13 @@ static ls_graph *network(const job *j) {
     CHECK_OK(j->comm, ls_graph_create("early", LS_SHAPE(28, 28, 1), &g));
     ls_value x = ls_conv2d(
         g, ls_graph_input(g),
-        &(ls_conv2d_attrs){.name = "first", .filters = 4, .kernel = {3, 3}, .strides = {2, 2}, .activation = LS_ACTIVATION_RELU});
+        &(ls_conv2d_attrs){
+            .name = "first", .filters = 4, .kernel = {3, 3}, .strides = {2, 2}, .activation = LS_ACTIVATION_RELU});
     x = ls_batch_norm(g, x, &(ls_batch_norm_attrs){0});
     x = ls_dropout(g, ls_flatten(g, x, NULL), &(ls_dropout_attrs){.rate = 0.2f});
     x = ls_dense(g, x, &(ls_dense_attrs){.units = 48, .activation = LS_ACTIVATION_RELU});
     CHECK_OK(j->comm, ls_graph_finish(g, ls_dense(g, x, &(ls_dense_attrs){.units = 10})));
     return g;
-}
-
-// Weights that come home late: whoever does not wait for them sees old ones.
-static ls_strategy_ops slow;
-static ls_status (*gather_end)(ls_lane_step *, int);
-
-static ls_status gather_late(ls_lane_step *step, int bucket) {
-    nanosleep(&(struct timespec){0, 300000}, NULL);
-    return gather_end(step, bucket);
-}
-
-static void slow_down(ls_trainer *t) {
-    slow = *t->strategy->ops;
-    gather_end = slow.gather_end;
-    CHECK(t->comm, gather_end != NULL);
-    slow.gather_end = gather_late;
-    t->strategy->ops = &slow;
 }
 
 typedef struct way {
@@ -76,7 +59,8 @@ static ls_status create(const job *j, const way *w, int early, ls_trainer **out)
     c.strategy = w->strategy, c.precision = w->precision, c.replicas = w->replicas, c.servers = w->servers;
     c.bucket_size = w->bucket_size, c.early_forward = early;
     c.batch_size = 24, c.micro_batch = 2, c.bind = 0, c.threads = 1;
-    c.epochs = EPOCHS, c.limit_train = 24 * STEPS - 7, c.limit_test = 30, c.validate = 1;  // the last step is a shorter one
+    c.epochs = EPOCHS, c.limit_train = 24 * STEPS - 7, c.limit_test = 30,
+    c.validate = 1;  // the last step is a shorter one
     c.optimizer = "adam", c.lr = 0.01, c.augment = "crop";
     return ls_trainer_create(j->context, j->graph, j->data, &c, out);
 }
@@ -122,6 +106,15 @@ static void act(const job *j, ls_trainer *t, int number, int action, const outco
     CHECK(j->comm, action == 0 || action == 5 || !t->comm->away.home);
 }
 
+// What earlier trainings have left in the folder, or the folder with it.
+static void clear(const job *j, const char *what) {
+    char command[128];
+    CHECK_OK(j->comm, ls_comm_barrier(j->comm));
+    snprintf(command, sizeof command, "rm -rf %s%s", j->folder, what);
+    if (j->comm->rank == 0) CHECK(j->comm, system(command) == 0);
+    CHECK_OK(j->comm, ls_comm_barrier(j->comm));
+}
+
 static void train(const job *j, const way *w, int early, int shift, const outcome *expected, outcome *out) {
     ls_trainer *t;
     memset(out, 0, sizeof *out);
@@ -130,7 +123,8 @@ static void train(const job *j, const way *w, int early, int shift, const outcom
     CHECK_OK(j->comm, status);
     CHECK(j->comm, ls_strategy_is_early(t->strategy) == early && (t->bucket_count > 1) == (w->bucket_size > 0));
     out->there = 1;
-    if (early) slow_down(t);
+    if (early) slow_strategy(t->strategy);
+    clear(j, "/*");
     ls_checkpoint_config checkpoints;
     ls_checkpoint_config_init(&checkpoints);
     checkpoints.folder = j->folder, checkpoints.every_steps = 0;
@@ -157,7 +151,7 @@ static void train(const job *j, const way *w, int early, int shift, const outcom
     get_digest(j, t, out->digest[last]);
     ls_train_result r;
     CHECK_OK(j->comm, ls_trainer_result(t, &r));
-    CHECK(j->comm, !early || r.exchange_hidden > 0);
+    CHECK(j->comm, r.buckets == t->bucket_count);
     ls_trainer_destroy(&t);
 }
 
@@ -212,26 +206,21 @@ static void in_turn(const job *j) {
 }
 
 static void test_hosts(const job *j, const outcome expected[2]) {
-    static const way ways[] = {{"allreduce", "bf16", 2, 0, 0.02},      {"allreduce", "fp32", 1, 0, 0.005},
-                               {"tree", "fp32", 2, 0, 0.02},           {"parameter-server", "bf16", 1, 1, 0.02},
+    static const way ways[] = {{"allreduce", "bf16", 2, 0, 0.02},
+                               {"allreduce", "fp32", 1, 0, 0.005},
+                               {"tree", "fp32", 2, 0, 0.02},
+                               {"parameter-server", "bf16", 1, 1, 0.02},
                                {"reduce-broadcast", "fp32", 2, 0, 0.03}};
     static outcome o;
     for (size_t i = 0; i < sizeof ways / sizeof ways[0]; i++) {
         if (ways[i].servers >= j->comm->size) continue;
+        if (j->comm->size > 1 && (i + (size_t)j->comm->hosts) % 2) continue;  // each on some hosts
         const outcome *e = &expected[strcmp(ways[i].precision, "bf16") == 0];
         if (!e->there) continue;
         train(j, &ways[i], 1, (int)i, e, &o);
         check_same(j, &o, e);
     }
-    in_turn(j);
-}
-
-static void clear(const job *j) {
-    char command[128];
-    CHECK_OK(j->comm, ls_comm_barrier(j->comm));
-    snprintf(command, sizeof command, "rm -rf %s", j->folder);
-    if (j->comm->rank == 0) CHECK(j->comm, system(command) == 0);
-    CHECK_OK(j->comm, ls_comm_barrier(j->comm));
+    if (j->comm->hosts == j->comm->size) in_turn(j);
 }
 
 int main(void) {
@@ -255,15 +244,15 @@ int main(void) {
         if (hosts == 1) {
             train(&j, &(way){"allreduce", "fp32", 1, 0, 0}, 0, 0, NULL, &expected[0]);
             train(&j, &(way){"allreduce", "bf16", 1, 0, 0}, 0, 0, NULL, &expected[1]);
-            refused(&j);
         }
+        if (hosts == world->comm->size) refused(&j);
         test_hosts(&j, expected);
         ls_graph_destroy(&j.graph);
         ls_dataset_destroy(&j.data);
         if (hosts > 1) ls_context_destroy(&j.context);
     }
     j.context = world, j.comm = world->comm;
-    clear(&j);
+    clear(&j, "");
     ls_context_destroy(&world);
     return 0;
 }

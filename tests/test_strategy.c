@@ -659,7 +659,8 @@ static void *vote(void *argument) {
         ls_step_times times = {.since = ls_clock()};
         CHECK_OK(s->comm, ls_strategy_home(v->strategy, v->index, queue, &times));
         if (step % 5)  // before the step where it may be, else in it
-            CHECK_OK(s->comm, ls_strategy_vote(v->strategy, v->index, queue, &info, vote_of(lane, lanes, step), &times));
+            CHECK_OK(s->comm,
+                     ls_strategy_vote(v->strategy, v->index, queue, &info, vote_of(lane, lanes, step), &times));
         ls_vote decision, expected = LS_VOTE_GO_ON;
         int64_t begin, end;
         ls_strategy_deal(v->strategy, 1, lane, &begin, &end);

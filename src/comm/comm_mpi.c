@@ -432,7 +432,7 @@ static const ls_comm_ops mpi_ops = {
 
 // An MPI that was started here is used here alone. One that the program has started it may use whenever it likes, between its calls of this library,
 // too: MPI_THREAD_SERIALIZED leaves no other thread that time. What tells the first from the second for contexts that come later.
-#define LS_MPI_MARK "lockstep"
+#define LS_MPI_MARK         "lockstep"
 
 static ls_status find_mark(int *ours) {
     char name[MPI_MAX_OBJECT_NAME] = "";

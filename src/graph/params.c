@@ -121,8 +121,7 @@ static ls_status refresh_copy(ls_params *p, ls_queue *queue, ls_span weights, ls
 }
 
 ls_status ls_params_refresh(ls_params *p, ls_queue *queue, ls_span weights, ls_span copies, int part, int parts) {
-    for (int i = part; i < p->copy_count; i += parts)
-        LS_TRY(refresh_copy(p, queue, weights, copies, &p->copies[i]));
+    for (int i = part; i < p->copy_count; i += parts) LS_TRY(refresh_copy(p, queue, weights, copies, &p->copies[i]));
     return LS_OK;
 }
 

@@ -124,7 +124,8 @@ ls_status ls_plan_forward(ls_plan *p, ls_queue *queue, const ls_feeds *feeds, ls
 ls_status ls_plan_backward(ls_plan *p, ls_queue *queue, const ls_feeds *feeds, ls_span gradient,
                            ls_bucket_ready_fn ready, void *user) {
     run_input run = {queue, feeds, gradient};
-    if (ls_trace_on(p->trace)) return run_recorded(p, p->forward_count, p->step_count, &run, &(run_hooks){.ready = ready, .user = user});
+    if (ls_trace_on(p->trace))
+        return run_recorded(p, p->forward_count, p->step_count, &run, &(run_hooks){.ready = ready, .user = user});
     for (int i = p->forward_count; i < p->step_count; i++) {
         const ls_plan_step_impl *step = &p->steps[i];
         LS_TRY(run_step(p, step, &run));

@@ -30,7 +30,8 @@ static ls_status wait_until(ls_overlap *o, int replica, const _Atomic uint64_t *
     while (o->finished < number && !is_there(mark, number))
         if (watched || replica != 0) {
             pthread_cond_wait(&o->done, &o->lock);
-        } else if (ls__overlap_wait_some(o, &o->done, WATCH_SECONDS) == ETIMEDOUT && o->finished < number && !is_there(mark, number)) {
+        } else if (ls__overlap_wait_some(o, &o->done, WATCH_SECONDS) == ETIMEDOUT && o->finished < number &&
+                   !is_there(mark, number)) {
             begin_watch(o);
             watched = 1;
         }

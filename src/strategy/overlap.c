@@ -30,9 +30,9 @@
 #include "base/memory.h"
 #include "strategy/overlap.h"
 
-#define IN_FLIGHT     4       // buckets whose sums are on their way
-#define NAP_SECONDS   200e-6  // between looks at messages, and at what lanes of other workers say, on a shared core
-#define REST_SECONDS  50e-3   // where only lanes of this worker are waited for, who wake the thread
+#define IN_FLIGHT    4       // buckets whose sums are on their way
+#define NAP_SECONDS  200e-6  // between looks at messages, and at what lanes of other workers say, on a shared core
+#define REST_SECONDS 50e-3   // where only lanes of this worker are waited for, who wake the thread
 
 // A step in the thread.
 typedef struct overlapped {
@@ -44,9 +44,9 @@ typedef struct overlapped {
     int64_t low, high;             // elements between these are not whole
     int voted;                     // 1: votes are on their way; 2: they are there; 3: all of the host know the decision
     int next_in_order;
-    int reached;                   // once backward is over, else -1
-    int broken;                    // 1: messages cannot be looked for any more
-    uint64_t seen;                 // of told
+    int reached;    // once backward is over, else -1
+    int broken;     // 1: messages cannot be looked for any more
+    uint64_t seen;  // of told
     ls_status status;
 } overlapped;
 
@@ -272,7 +272,8 @@ static int is_over(const overlapped *x) {
     pthread_mutex_lock(&x->o->lock);
     int quit = x->o->quit;  // in the middle of a step: ls_strategy_abandon
     pthread_mutex_unlock(&x->o->lock);
-    return quit || x->broken || host_broken(s, x->step.number) || (last == s->bucket_count && x->voted == (early ? 3 : 2));
+    return quit || x->broken || host_broken(s, x->step.number) ||
+           (last == s->bucket_count && x->voted == (early ? 3 : 2));
 }
 
 // Until a lane of this worker says something, or for a while: messages, and lanes of other workers, do not wake anybody.

@@ -24,7 +24,8 @@ struct ls_overlap {
     ls_step_info info;         // of the step that was asked for last
     ls_status status;          // the first failure, and its sentence
     char failure[1024], watched[64];
-    _Atomic uint64_t *home;  // (bucket_count + 1): the step in which a bucket was home last; of the votes, whose decision is known
+    _Atomic uint64_t
+        *home;  // (bucket_count + 1): the step in which a bucket was home last; of the votes, whose decision is known
     // The thread's own:
     int in_order;
     ls_trace *trace;

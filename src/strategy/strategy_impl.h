@@ -330,9 +330,9 @@ ls_status ls__slice_update(ls_lane_step *step, int bucket);
 ls_status ls__votes_plan(ls_strategy *strategy);
 void ls__votes_free(ls_strategy *strategy);
 void ls__vote_cast(ls_lane_step *step, int vote, int reached);  // before the first barrier of the step
-ls_status ls__vote_send(ls_lane_step *step);                // after it: hosts tell each other
-ls_status ls__vote_arrived(ls_lane_step *step, int *peer);  // whether the next would not wait: *peer is -1
-ls_status ls__vote_receive(ls_lane_step *step);             // before the last barrier
+ls_status ls__vote_send(ls_lane_step *step);                    // after it: hosts tell each other
+ls_status ls__vote_arrived(ls_lane_step *step, int *peer);      // whether the next would not wait: *peer is -1
+ls_status ls__vote_receive(ls_lane_step *step);                 // before the last barrier
 void ls__vote_fail(ls_lane_step *step);  // before the last barrier: what other hosts say does not count any more
 ls_vote ls__vote_decision(const ls_lane_step *step);  // after it
 int ls__vote_reached(const ls_lane_step *step);       // likewise
