@@ -122,6 +122,12 @@ static void weak_scaling_and_differing_weights_are_said(void **state) {
     has(text, "net: 4 runs with different numbers of workers ended with the same weights");  // of the others
     free(text);
     rows[1].digest_differs = 0;
+    rows[1].by_timing = 1;
+    text = words();
+    has(text, "net with 2 workers: asynchronous, so its weights depend on which gradients came first");
+    has_not(text, "other weights than a run");
+    free(text);
+    rows[1].by_timing = 0;
     for (int i = 0; i < 3; i++) {
         rows[i].compared = LS_COMPARED_WEAK;
         rows[i].global_batch = 64 << i;

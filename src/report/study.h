@@ -103,6 +103,7 @@ typedef struct ls_study_row {
     char digest[65];                                    // of the first run that was not stopped
     char device[96];     // the kernel library and its instruction set, which the digest depends on
     int digest_differs;  // a run that did the same work, on the same device, ended with other weights
+    int by_timing;       // asynchronous: its weights depend on who came first, and are compared with no one's
 } ls_study_row;
 
 typedef struct ls_study {

@@ -95,10 +95,10 @@ static void find_base(ls_study_run *rows, int count, int i) {
 static void compare_digests(ls_study_run *rows, int count, int i) {
     ls_study_row *row = &rows[i].row;
     const ls_study_row *least = row;
-    if (!ls__row_finished(row)) return;
+    if (!ls__row_finished(row) || row->by_timing) return;
     for (int j = 0; j < count; j++) {
         const ls_study_row *other = &rows[j].row;
-        if (!ls__row_finished(other) || strcmp(other->model, row->model) != 0 || !same(rows[i].recipe, rows[j].recipe))
+        if (!ls__row_finished(other) || other->by_timing || strcmp(other->model, row->model) != 0 || !same(rows[i].recipe, rows[j].recipe))
             continue;
         if (other->train_count != row->train_count || other->threads_per_replica != row->threads_per_replica) continue;
         if (strcmp(other->device, row->device) == 0 && other->workers < least->workers) least = other;

@@ -107,6 +107,7 @@ static void set_up(ls_study_row *row, const json_t *record) {
     if (compress && strcmp(compress, "none") != 0)  // how they exchanged, too
         snprintf(row->strategy + used, sizeof row->strategy - used, " in %s", compress);
     COPY(row->digest, record, "weights_digest");
+    row->by_timing = json_is_true(json_object_get(json_object_get(record, "pushes"), "digest_depends_on_timing"));
     row->workers = (int)whole(record, "workers");
     row->nodes = (int)whole(record, "hosts");
     row->replicas_per_worker = (int)whole(record, "replicas_per_worker");

@@ -88,7 +88,7 @@ static ls_status join(ls_study_run *runs, int count, ls_study_run *out) {
         if (r->peak_rss_bytes > row->peak_rss_bytes) row->peak_rss_bytes = r->peak_rss_bytes;
         if (r->planned_bytes > row->planned_bytes) row->planned_bytes = r->planned_bytes;
         if (ls__row_finished(r) && strcmp(r->device, row->device) == 0 && strcmp(r->digest, row->digest) != 0)
-            row->digest_differs = 1;
+            row->digest_differs = !row->by_timing;
     }
     if (!row->repeats) row->epoch_seconds_least = 0;
     for (int m = 0; median_field(row, m) && row->repeats; m++) {

@@ -125,7 +125,9 @@ static void weights_column(table *t, const ls_study *s) {
                  !s->rows[i].repeats    ? "-"
                  : s->rows[i].digest[0] ? s->rows[i].digest
                                         : "stopped",
-                 s->rows[i].digest_differs ? " DIFFERS" : "");
+                 s->rows[i].digest_differs ? " DIFFERS"
+                 : s->rows[i].by_timing    ? " by timing"
+                                           : "");
 }
 
 static void spread_column(table *t, const ls_study *s) {

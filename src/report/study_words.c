@@ -278,7 +278,7 @@ static void same_weights(words *w, int i) {
     if (!first->digest[0]) return;
     for (int j = 0; j < w->study->row_count; j++) {
         if (strcmp(row[j].digest, first->digest) != 0 || strcmp(row[j].model, first->model) != 0) continue;
-        if (row[j].digest_differs) continue;
+        if (row[j].digest_differs || row[j].by_timing) continue;
         if (j < i) return;
         rows++;
         runs += row[j].repeats - row[j].stopped;
@@ -299,6 +299,11 @@ static void digests(words *w) {
             say(w, LS_WORD_WARNING, 0,
                 "%s ended with other weights than a run of the same work and kernels, so its times are those of other "
                 "work: this is a defect worth reporting.",
+                which(w, &w->study->rows[i], name));
+        else if (w->study->rows[i].by_timing)
+            say(w, LS_WORD_CAVEAT, 0,
+                "%s: asynchronous, so its weights depend on which gradients came first, and another run's may differ; "
+                "--push-log writes down what happened, and --replay gives those weights again.",
                 which(w, &w->study->rows[i], name));
         else
             same_weights(w, i);
