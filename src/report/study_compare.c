@@ -98,7 +98,8 @@ static void compare_digests(ls_study_run *rows, int count, int i) {
     if (!ls__row_finished(row) || row->by_timing) return;
     for (int j = 0; j < count; j++) {
         const ls_study_row *other = &rows[j].row;
-        if (!ls__row_finished(other) || other->by_timing || strcmp(other->model, row->model) != 0 || !same(rows[i].recipe, rows[j].recipe))
+        if (!ls__row_finished(other) || other->by_timing || strcmp(other->model, row->model) != 0 ||
+            !same(rows[i].recipe, rows[j].recipe))
             continue;
         if (other->train_count != row->train_count || other->threads_per_replica != row->threads_per_replica) continue;
         if (strcmp(other->device, row->device) == 0 && other->workers < least->workers) least = other;

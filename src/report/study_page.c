@@ -84,7 +84,10 @@ static void range(FILE *out, const ls_study_row *r) {
 }
 
 static void digest(FILE *out, const ls_study_row *r) {
-    ls__html(out, "%.8s%s", r->digest[0] ? r->digest : "stopped", r->digest_differs ? " differs" : r->by_timing ? " by timing" : "");
+    ls__html(out, "%.8s%s", r->digest[0] ? r->digest : "stopped",
+             r->digest_differs ? " differs"
+             : r->by_timing    ? " by timing"
+                               : "");
 }
 
 static void device(FILE *out, const ls_study_row *r) { ls__html(out, "%s", r->device); }
