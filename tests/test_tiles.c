@@ -130,12 +130,13 @@ static void rows_become_tiles(void **state) {
     static ls_bf16 rows[LS_TILE_DEPTH][COLUMNS * LS_TILE], pairs[COLUMNS][LS_TILE_SIZE],
         turned[COLUMNS * LS_TILE][LS_TILE_DEPTH];
     const ls_bf16 *from[LS_TILE_DEPTH];
-    float sums[2][COLUMNS * LS_TILE] = {{0}};
+    float sums[COLUMNS][2][LS_TILE] = {{{0}}};
     for (int r = 0; r < LS_TILE_DEPTH; r++) {
         from[r] = rows[r];
         for (int c = 0; c < COLUMNS * LS_TILE; c++) rows[r][c] = ls_float_to_bf16((float)(r * 100 + c % 7));
     }
-    ls__tile_pairs(pairs[0], LS_TILE_SIZE, from, COLUMNS, sums[0]);
+    ls__tile_pairs(pairs[0], LS_TILE_SIZE, from, 0, 1, sums[0][0]);
+    ls__tile_pairs(pairs[0], LS_TILE_SIZE, from, 1, COLUMNS, sums[0][0]);
     ls__tile_transpose(turned[0], LS_TILE_DEPTH, from, COLUMNS);
     for (int c = 0; c < COLUMNS * LS_TILE; c++) {
         float sum[2] = {0};
@@ -144,7 +145,7 @@ static void rows_become_tiles(void **state) {
             assert_int_equal(turned[c][r], rows[r][c]);
             sum[r % 2] += ls_bf16_to_float(rows[r][c]);
         }
-        assert_true(sums[0][c] == sum[0] && sums[1][c] == sum[1]);
+        for (int i = 0; i < 2; i++) assert_true(sums[c / LS_TILE][i][c % LS_TILE] == sum[i]);
     }
 }
 
