@@ -58,6 +58,7 @@ const ls_option *cli_trained_hidden(void) {
         {.name = "algorithm"},
         {.name = "tune"},
         {.name = "bucket-size"},
+        {.name = "early-forward"},
         {.name = "comm-cores"},
         {.name = "optimizer"},
         {.name = "momentum"},

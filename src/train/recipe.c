@@ -20,6 +20,7 @@ void ls_train_config_init(ls_train_config *c) {
                            .broken = "stop",
                            .loader_threads = 1,
                            .bind = 1,
+                           .early_forward = 1,
                            .seed = 42,
                            .shuffle = 1,
                            .evaluate = 1,
