@@ -27,11 +27,14 @@ static ls_status fail_at_last(ls_kernel *kernel, ls_queue *queue, const ls_span 
     return broken.real->run(kernel, queue, args);
 }
 
-// The first kernel of that replica's plan fails from its run number FAILS_AT on; of evaluation at once. Returns the kernel.
-static ls_kernel *break_kernel(ls_trainer *t, int replica, int evaluation) {
-    ls_plan *plan = t->replica[replica].plan[evaluation ? LS_PLAN_KIND_EVALUATE : LS_PLAN_KIND_TRAIN];
-    ls_kernel *kernel = plan->steps[0].kernel;
-    broken = (failing){.ops = *kernel->ops, .real = kernel->ops, .runs = evaluation ? FAILS_AT - 1 : 0};
+// What fails, and with it whether gradients are exchanged behind backward: then what comes after the vote is told one step later.
+typedef enum where { FORWARD, BACKWARD, EVALUATION } where;
+
+// The first kernel of that replica's plan, or the last, fails from its run number FAILS_AT on; of evaluation at once. Returns the kernel.
+static ls_kernel *break_kernel(ls_trainer *t, int replica, where at) {
+    ls_plan *plan = t->replica[replica].plan[at == EVALUATION ? LS_PLAN_KIND_EVALUATE : LS_PLAN_KIND_TRAIN];
+    ls_kernel *kernel = plan->steps[at == BACKWARD ? plan->step_count - 1 : 0].kernel;
+    broken = (failing){.ops = *kernel->ops, .real = kernel->ops, .runs = at == EVALUATION ? FAILS_AT - 1 : 0};
     broken.ops.run = fail_at_last;
     kernel->ops = &broken.ops;
     return kernel;
@@ -45,7 +48,8 @@ static ls_status count_steps(void *user, const ls_step_report *step, int *stop) 
 }
 
 static void fails(ls_context *context, const ls_graph *graph, ls_dataset *data, const char *strategy, int worker,
-                  int replica, int evaluation) {
+                  int replica, where at) {
+    int evaluation = at == EVALUATION;
     ls_comm *comm = context->comm;
     ls_trainer *t;
     ls_kernel *kernel = NULL;
@@ -55,8 +59,9 @@ static void fails(ls_context *context, const ls_graph *graph, ls_dataset *data, 
     c.strategy = strategy;
     c.batch_size = 24, c.micro_batch = 1, c.replicas = REPLICAS, c.bind = 0;
     c.epochs = 2, c.limit_train = 240, c.limit_test = 640;
+    c.bucket_size = at == BACKWARD || (at == FORWARD && worker % 2) ? 0.01 : 0;
     CHECK_OK(comm, ls_trainer_create(context, graph, data, &c, &t));
-    if (comm->position == worker) kernel = break_kernel(t, replica, evaluation);
+    if (comm->position == worker) kernel = break_kernel(t, replica, at);
     steps_seen = 0;
     ls_callbacks callbacks = {.on_step = count_steps};
     ls_status status = evaluation ? ls_trainer_evaluate(t, NULL, NULL) : ls_trainer_fit(t, &callbacks);
@@ -142,6 +147,7 @@ static void callbacks_of_one(ls_context *context, const ls_graph *graph, ls_data
     c.device = "ref";
     c.batch_size = 24, c.micro_batch = 1, c.replicas = REPLICAS, c.bind = 0;
     c.epochs = 3, c.limit_train = 240, c.evaluate = 0;
+    c.bucket_size = rank % 2 ? 0.01 : 0;
     int this_one = comm->rank == rank;
     CHECK_OK(comm, ls_trainer_create(context, graph, data, &c, &t));
     steps_seen = 0;
@@ -172,9 +178,9 @@ static void test_hosts(ls_context *context) {
         if (ls_strategy_assign(*s, &roles) != LS_OK) continue;
         for (int worker = 0; worker < comm->size; worker++)
             for (int replica = 0; replica < REPLICAS && ls_roles_server(&roles, worker) < 0; replica++)
-                fails(context, graph, data, (*s)->name, worker, replica, 0);
+                fails(context, graph, data, (*s)->name, worker, replica, (worker + replica) % 2 ? BACKWARD : FORWARD);
     }
-    fails(context, graph, data, "allreduce", comm->size - 1, 1, 1);
+    fails(context, graph, data, "allreduce", comm->size - 1, 1, EVALUATION);
     for (int rank = 0; rank < comm->size; rank++) callbacks_of_one(context, graph, data, rank);
     probe(context, graph, data, comm->size - 1);
     ls_graph_destroy(&graph);

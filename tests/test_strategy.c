@@ -11,7 +11,7 @@
 #include "base/memory.h"
 #include "base/philox.h"
 #include "late/late.h"
-#include "strategy/strategy_impl.h"
+#include "strategy/overlap.h"
 #include "worker_check.h"
 
 #define STEPS        5
@@ -35,6 +35,7 @@ typedef struct setting {
     float *residuals;  // (micro_batches, length), of top-k
     int buckets;       // of how many units each is, but the last; 0: one bucket
     int early;         // every how many buckets one is ready before the step, which a thread then exchanges; 0: none
+    int behind;        // 1: and weights come home behind the next step
 } setting;
 
 // Kernels, what else is trained, statistics, what is frozen: in each order, of one unit and of more than a block, on and off the cuts
@@ -226,6 +227,18 @@ static ls_status refresh(void *user, ls_queue *queue, ls_span weights, ls_span c
                                     end - begin);
 }
 
+// What has come home, each element once; of a vector that comes in any order what is home are its two ends.
+static ls_status refresh_some(void *user, ls_queue *queue, ls_span weights, ls_span copies, const ls_homecoming *h,
+                              int part, int parts) {
+    int64_t begin, end, length = *(const int64_t *)user;
+    CHECK((ls_comm *)NULL, 0 <= h->low && h->low <= h->high && h->high <= length);
+    CHECK((ls_comm *)NULL, h->begin < h->end && (h->end == h->low || h->begin == h->high));
+    ls__share(h->begin, h->end, part, parts, &begin, &end);
+    if (begin == end) return LS_OK;
+    return ls__vector(queue)->scale(queue, ls_span_at(copies, begin * 4), ls_span_at(weights, begin * 4), -1,
+                                    end - begin);
+}
+
 // What a span of floats holds, on the host; the caller frees it.
 static float *contents(ls_comm *comm, ls_queue *queue, ls_span span, int64_t length) {
     float *x;
@@ -260,7 +273,7 @@ typedef struct replica {
 static void check_times(ls_comm *comm, const ls_step_times *times, double began) {
     double spent[LS_STEP_PHASES] = {0};
     const ls_trace *trace = times->trace;
-    CHECK(comm, trace->count >= 3 && trace->dropped == 0 && trace->events[0].start == began);
+    CHECK(comm, trace->count >= 2 && trace->dropped == 0 && trace->events[0].start == began);
     for (int64_t i = 0; i < trace->count; i++) {
         const ls_trace_event *e = &trace->events[i];
         CHECK(comm, e->name >= 7 && e->name < 7 + LS_STEP_PHASES);
@@ -288,6 +301,25 @@ static void check_weights(const setting *s, ls_strategy *strategy, ls_queue *que
     for (int64_t i = 0; i < s->length; i++) CHECK(s->comm, copies[i] == -expected[i]);
     ls_memory_free(weights);
     ls_memory_free(copies);
+}
+
+// Each bucket is waited for, the last first as forward does it, and seen; then the lane votes.
+static void come_home(const replica *r, ls_queue *queue, const ls_step_info *info, const float *expected,
+                      ls_step_times *times) {
+    const setting *s = r->setting;
+    const ls_strategy *strategy = r->strategy;
+    int early = ls_strategy_is_early(r->strategy);
+    for (int b = strategy->bucket_count - 1; b >= 0; b--) {
+        int64_t begin = ls__bucket_begin(strategy, b), end = strategy->bucket_ends[b];
+        ls_strategy_await(r->strategy, r->index, begin, end - begin, times);
+        CHECK(s->comm, ls_strategy_is_home(strategy, r->index, begin, end - begin));
+        if (!early || !expected) continue;
+        const float *weights = ls_span_host(ls_strategy_weights(r->strategy)),
+                    *copies = ls_span_host(ls_strategy_copies(r->strategy));
+        CHECK(s->comm, memcmp(weights + begin, expected + begin, (size_t)(end - begin) * 4) == 0);
+        for (int64_t i = begin; i < end; i++) CHECK(s->comm, copies[i] == -expected[i]);
+    }
+    CHECK_OK(s->comm, ls_strategy_vote(r->strategy, r->index, queue, info, LS_VOTE_GO_ON, times));
 }
 
 // Some buckets are ready before the step: in odd steps while the last micro-batch's gradient is still open, as in backward.
@@ -319,6 +351,7 @@ static void *train(void *argument) {
         trace.count = 0;
         double began = ls_clock();
         ls_step_times times = {.since = began, .trace = &trace, .trace_first = 7};
+        come_home(r, queue, &info, step > 1 ? r->expected + (step - 2) * s->length : NULL, &times);
         for (int64_t m = begin; m < end; m++) {
             ls_span gradient = ls_strategy_gradient_begin(r->strategy, r->index, &info, m);
             CHECK(s->comm, (uintptr_t)ls_span_host(gradient) % 64 == 0);
@@ -332,8 +365,11 @@ static void *train(void *argument) {
         CHECK_OK(s->comm, ls_strategy_step(r->strategy, r->index, queue, &info, LS_VOTE_GO_ON, &decision, &times));
         CHECK(s->comm, decision == LS_VOTE_GO_ON && trace.count <= events);
         check_times(s->comm, &times, began);
+        if (ls_strategy_is_early(r->strategy) && step % 2) continue;
+        CHECK_OK(s->comm, ls_strategy_home(r->strategy, r->index, queue, NULL));
         check_weights(s, r->strategy, queue, r->expected + (step - 1) * s->length);
     }
+    CHECK_OK(s->comm, ls_strategy_home(r->strategy, r->index, queue, NULL));
     ls_trace_release(&trace);
     ls_queue_destroy(&queue);
     ls_memory_free(values);
@@ -469,8 +505,10 @@ static void run(const setting *s, const float *expected) {
                                  .spin = 0,
                                  .overlap = s->early > 0,
                                  .overlap_own_core = s->early > 1,
+                                 .early = s->behind,
                                  .copies_bytes = length * 4,
                                  .refresh = refresh,
+                                 .refresh_some = refresh_some,
                                  .refresh_user = &length};
     ls_strategy *strategy;
     CHECK_OK(s->comm, ls_strategy_create(s->strategy, &config, &strategy));
@@ -478,6 +516,10 @@ static void run(const setting *s, const float *expected) {
     CHECK(s->comm,
           (ls_strategy_ops_of(strategy) == &ls__strategy_allreduce_halving) == (s->algorithm == LS_ALGORITHM_HALVING));
     check_memory(s, strategy, config);
+    int can = s->device->ops->host_memory && s->clip_norm <= 0 && !s->optimizer->layerwise;
+    CHECK(s->comm, ls_strategy_is_early(strategy) == (s->behind && can));
+    // The order that buckets are begun in is found in training; all workers have to begin with the same.
+    if (s->behind) strategy->overlap->in_order = strategy->bucket_count * (s->comm->size % 3) / 2;
     ls_queue *queue;
     CHECK_OK(s->comm, ls_queue_create(s->device, &queue));
     set_weights(s, strategy, queue);
@@ -583,6 +625,7 @@ static void test_hosts(ls_comm *comm, ls_device *device, int many, float *expect
         for (s.replicas = 1; s.replicas <= MAX_REPLICAS; s.replicas++)
             for (int w = 0; w < WAYS; w++) {
                 s.strategy = ways[w].name, s.servers = ways[w].servers, s.algorithm = ways[w].algorithm;
+                s.behind = s.early && (w + s.replicas + i) % 2;
                 // All cases are for all of them, but not with all devices and numbers of workers, hosts and replicas.
                 int of = w < 3 ? 1 : w == 3 ? 3 : 8, turn = (int)i + w + s.replicas + comm->size + comm->hosts;
                 if (!is_possible(comm, w) || !compresses(w, s.compress)) continue;
@@ -678,6 +721,10 @@ static void *vote(void *argument) {
     for (int step = 1; step <= VOTES; step++) {
         ls_step_info info = {.micro_batches = 1, .samples = 1, .lr = 1e-3, .step = step};
         ls_step_times times = {.since = ls_clock()};
+        CHECK_OK(s->comm, ls_strategy_home(v->strategy, v->index, queue, &times));
+        if (step % 5)  // before the step where it may be, else in it
+            CHECK_OK(s->comm,
+                     ls_strategy_vote(v->strategy, v->index, queue, &info, vote_of(lane, lanes, step), &times));
         ls_vote decision, expected = LS_VOTE_GO_ON;
         int64_t begin, end;
         ls_strategy_deal(v->strategy, 1, lane, &begin, &end);
@@ -691,17 +738,21 @@ static void *vote(void *argument) {
                  ls_strategy_step(v->strategy, v->index, queue, &info, vote_of(lane, lanes, step), &decision, &times));
         CHECK(s->comm, decision == expected);
     }
+    CHECK_OK(s->comm, ls_strategy_home(v->strategy, v->index, queue, NULL));
     ls_queue_destroy(&queue);
     return NULL;
 }
 
 // The largest vote of any lane is everybody's decision, in the step in which it is cast and in no other.
 static void test_votes(ls_comm *comm, ls_device *device) {
-    for (int w = 0; w < OWN_WAYS; w++) {
+    static const int64_t ends[] = {64, 128};
+    for (int i = 0; i < 2 * OWN_WAYS; i++) {
+        int w = i / 2, early = i % 2;
         if (!is_possible(comm, w)) continue;
         setting s = {.comm = comm, .device = device, .replicas = 2};
         ls_strategy_config config = {.comm = comm, .device = device, .replicas = 2, .length = 128, .micro_batches = 1};
         ls_strategy *strategy;
+        config.overlap = config.early = early, config.bucket_ends = ends, config.bucket_count = 2;
         pthread_t other;
         config.servers = ways[w].servers;
         config.algorithm = ways[w].algorithm;

@@ -21,7 +21,7 @@ ls_status ls_context_create(ls_context **out);
 // Errors: OUT_OF_MEMORY.
 ls_status ls_context_create_alone(ls_context **out);
 // The processes of an MPI communicator of the caller's: `mpi_comm` is the address of an MPI_Comm. MPI must have been started, with
-// MPI_THREAD_FUNNELED at least (with MPI_THREAD_SERIALIZED exchange goes on behind backward), and is not ended here: destroy the context first. Messages go over a duplicate. Collective on it.
+// MPI_THREAD_FUNNELED at least (with MPI_THREAD_SERIALIZED exchange goes on behind backward, with MPI_THREAD_MULTIPLE behind the next forward, too), and is not ended here: destroy the context first. Messages go over a duplicate. Collective on it.
 // Errors: INVALID_ARGUMENT (MPI was not started, or the communicator is MPI_COMM_NULL), UNSUPPORTED (the thread level; a library built
 // without MPI), LIBRARY.
 ls_status ls_context_create_with_comm(const void *mpi_comm, ls_context **out);

@@ -78,6 +78,10 @@ typedef struct ls_train_config {
     // Megabytes (1e6 bytes) of gradients that are exchanged at a time, each as soon as backward has written it, while it goes on; a size of
     // the whole network or more: all of them after backward. Never shows in the bits. 0 (the default): on several hosts a twelfth of it, but 0.25 to 2; on one all.
     double bucket_size;
+    // 1 (the default): where gradients are exchanged in buckets, the next step's forward begins before the last weights have come, and each layer waits
+    // for its own; 0: a step ends with all of them. Never shows in the bits. It is 0 anyway where norms are taken over all gradients (clip_norm, not_finite
+    // "skip", lars, lamb), and where the program has started MPI itself with less than MPI_THREAD_MULTIPLE.
+    int early_forward;
     int comm_cores;  // cores of each worker that only its exchange uses: 0 (the default) or 1; of jobs whose exchange has a thread
     // Threads that read, decode and prepare the samples of each replica; default 1. Never shows in the bits.
     int loader_threads;

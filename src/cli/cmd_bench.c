@@ -137,6 +137,8 @@ static ls_status note_step(void *user, const ls_step_report *p, int *stop) {
     b->steps[p->step - 1] = p->step == 1 ? p->seconds : p->seconds - b->since;
     b->since = p->seconds;
     if (p->step < p->steps) return LS_OK;
+    if (b->layers)
+        LS_TRY(ls_context_barrier(b->cli->context));  // nothing goes on beside the floor: not the exchange either
     double floor = b->layers ? ls_layer_bench_round(b->layers) : 0;
     if (p->epoch == 1 || b->blocks == LS_LAYER_BENCH_ROUNDS) return LS_OK;
     int lanes = b->result.workers * b->result.replicas_per_worker, i = b->blocks++;

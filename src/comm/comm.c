@@ -151,9 +151,21 @@ static ls_status meet(ls_comm *comm, const char *format, ...) {
     return LS_OK;
 }
 
-void ls_comm_enter(ls_comm *comm, const char *function) {
+void ls_comm_home(ls_comm *comm) {
+    ls_away away = comm->away;
+    comm->away = (ls_away){NULL, NULL};
+    if (away.home) away.home(away.user);
+}
+
+void ls_comm_enter_again(ls_comm *comm, const char *function, const void *user) {
+    if (comm->away.user != user) ls_comm_home(comm);
     comm->doing = function;
     ls_flight_call(function);
+}
+
+void ls_comm_enter(ls_comm *comm, const char *function) {
+    ls_comm_home(comm);
+    ls_comm_enter_again(comm, function, NULL);
 }
 
 ls_status ls_comm_barrier(ls_comm *comm) {

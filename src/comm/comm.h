@@ -1,6 +1,6 @@
 // The workers of a job: who they are, which share a host, and how they exchange bytes. Only strategy/ and train/ see this.
 // Called from one thread of a worker at a time: its main thread, and while a step runs that of the exchange, where any_thread is 1
-// (MPI_THREAD_SERIALIZED). Replicas synchronize at barriers in shared memory instead.
+// (MPI_THREAD_SERIALIZED); after it, until what is `away` was brought home (ls_comm_home), where `between` is. Replicas synchronize at barriers in shared memory instead.
 #ifndef LS_COMM_COMM_H
 #define LS_COMM_COMM_H
 
@@ -15,6 +15,12 @@ typedef struct ls_request {
     void *native;  // NULL: nothing pending
     int peer;      // whom it is from or to
 } ls_request;
+
+// What goes on behind the main thread's back, and communicates: `home` ends it, in the main thread.
+typedef struct ls_away {
+    void (*home)(void *user);  // NULL: there is nothing
+    void *user;
+} ls_away;
 
 typedef struct ls_comm_ops {
     const char *name;  // "self", "mpi", "tcp"
@@ -48,10 +54,12 @@ struct ls_comm {
     int *order, *position_of;  // (size) each; position_of[rank] is that rank's index in order
     int *host_of;              // (size): host_of[rank]
     int position;
-    int any_thread;    // 1: on every worker, threads other than the main one may communicate, one at a time
-    int tag_max;       // the largest tag of a message; 0: INT_MAX
-    int groups;        // made so far of its workers (comm/group.h)
-    int busy;          // 1: another thread communicates
+    int any_thread;  // 1: on every worker, threads other than the main one may communicate, one at a time
+    int between;   // 1: also between two calls of the program, which does not use MPI itself, or one that does not mind
+    int tag_max;   // the largest tag of a message; 0: INT_MAX
+    int groups;    // made so far of its workers (comm/group.h)
+    int busy;      // 1: another thread communicates
+    ls_away away;  // where another thread does so between two calls of the program: who ends that (ls_comm_home)
     int32_t *scratch;  // (size, 2): for ls_comm_agree
     // What workers tell each other before each collective call, so that a call that others do not make is an error on all of them.
     uint64_t calls;     // made so far
@@ -89,8 +97,15 @@ ls_status ls_comm_create_self(ls_comm **out);
 ls_status ls_comm_create_planned(int size, int hosts, ls_comm **out);
 void ls_comm_destroy(ls_comm **comm);  // Collective
 
-// A public function that is collective begins: its name is part of what is compared, and what sentences about it say. Not collective itself.
+// A public function that is collective begins: its name is part of what is compared, and what sentences about it say. Brings home what is away. Not
+// collective itself.
 void ls_comm_enter(ls_comm *comm, const char *function);
+// The same for whoever goes on with what is away: that of `user` stays so.
+void ls_comm_enter_again(ls_comm *comm, const char *function, const void *user);
+// Ends what goes on in another thread between two calls of the program: afterwards the main thread may communicate, and weights are whole. Everyone who
+// looks at weights or communicates comes by here: collective functions in ls_comm_enter, others call it. What fails in it is told by whose it is.
+// Not collective.
+void ls_comm_home(ls_comm *comm);
 
 // Barrier, broadcast, allgather, what is made of them, and host_alloc: an error on all workers, MISMATCH, where one of them makes another of these,
 // naming both.

@@ -430,6 +430,18 @@ static const ls_comm_ops mpi_ops = {
     .abort = end_all,
 };
 
+// An MPI that was started here is used here alone. One that the program has started it may use whenever it likes, between its calls of this library,
+// too: MPI_THREAD_SERIALIZED leaves no other thread that time. What tells the first from the second for contexts that come later.
+#define LS_MPI_MARK         "lockstep"
+
+static ls_status find_mark(int *ours) {
+    char name[MPI_MAX_OBJECT_NAME] = "";
+    int length;
+    MPI_TRY(MPI_Comm_get_name(MPI_COMM_SELF, name, &length), "tell a communicator's name");
+    *ours = strcmp(name, LS_MPI_MARK) == 0;
+    return LS_OK;
+}
+
 static ls_status start(mpi_comm *c, int launched, const MPI_Comm *given) {
     int initialized, finalized, provided;
     MPI_Finalized(&finalized);
@@ -444,12 +456,15 @@ static ls_status start(mpi_comm *c, int launched, const MPI_Comm *given) {
                        initialized
                            ? "the MPI communicator that was given is MPI_COMM_NULL: this process is not part of it"
                            : "an MPI communicator was given before MPI was started: call MPI_Init_thread first");
+    int ours = !initialized;
     if (initialized) {
         MPI_TRY(MPI_Query_thread(&provided), "tell its thread level");
+        LS_TRY(find_mark(&ours));
     } else {
         LS_TRY(ls__reserve_files());
         MPI_TRY(WATCHED("all workers to join the job", MPI_Init_thread(NULL, NULL, MPI_THREAD_SERIALIZED, &provided)),
                 "start");
+        MPI_TRY(MPI_Comm_set_name(MPI_COMM_SELF, LS_MPI_MARK), "name a communicator");
         c->finalize = 1;
     }
     char library[128];
@@ -469,8 +484,10 @@ static ls_status start(mpi_comm *c, int launched, const MPI_Comm *given) {
     MPI_TRY(WATCHED("all workers to join the job", MPI_Comm_dup(given ? *given : MPI_COMM_WORLD, &c->all)),
             "make a communicator");
     MPI_TRY(MPI_Comm_set_errhandler(c->all, MPI_ERRORS_RETURN), "report its errors");
-    int mine = provided >= MPI_THREAD_SERIALIZED;
-    MPI_TRY(MPI_Allreduce(&mine, &c->head.any_thread, 1, MPI_INT, MPI_MIN, c->all), "agree on threads");
+    int mine[2] = {provided >= MPI_THREAD_SERIALIZED, ours || provided >= MPI_THREAD_MULTIPLE}, all[2];
+    MPI_TRY(MPI_Allreduce(mine, all, 2, MPI_INT, MPI_MIN, c->all), "agree on threads");
+    c->head.any_thread = all[0];
+    c->head.between = all[0] && all[1];
     int *tag_max, known;
     MPI_TRY(MPI_Comm_get_attr(MPI_COMM_WORLD, MPI_TAG_UB, &tag_max, &known), "tell its largest tag");
     if (known) c->head.tag_max = *tag_max;

@@ -81,7 +81,7 @@ ls_status ls_comm_create_planned(int size, int hosts, ls_comm **out) {
     LS_TRY(ls_calloc(1, sizeof *comm, &comm));
     comm->ops = &planned_ops;
     comm->size = size;
-    comm->any_thread = 1;
+    comm->any_thread = comm->between = 1;
     LS_TRY_GOTO(ls_calloc(size, sizeof *leaders, &leaders), failed);
     // Host h begins at worker ceil(h * size / hosts), so that host 0 is among the largest.
     for (int r = 0; r < size; r++) {

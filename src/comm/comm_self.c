@@ -114,7 +114,7 @@ ls_status ls_comm_create_self(ls_comm **out) {
     *out = NULL;
     LS_TRY(ls_calloc(1, sizeof *comm, &comm));
     comm->ops = &self_ops;
-    comm->size = comm->local_size = comm->any_thread = 1;
+    comm->size = comm->local_size = comm->any_thread = comm->between = 1;
     ls_status status = ls__comm_arrange(comm, &(int){0});
     if (status != LS_OK) {
         free(comm);

@@ -471,7 +471,7 @@ ls_status ls_comm_create_tcp(const ls_cluster *cluster, ls_comm **out) {
     *out = NULL;
     LS_TRY(ls_calloc(1, sizeof *c, &c));
     c->head.ops = &tcp_ops;
-    c->head.any_thread = 1;
+    c->head.any_thread = c->head.between = 1;
     c->beacon = -1;
     LS_TRY_GOTO(prepare(c, cluster), failed);
     LS_TRY_GOTO(ls__key_read(cluster->key_file, &key), failed);

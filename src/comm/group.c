@@ -163,6 +163,7 @@ ls_status ls__group_check_usable(const ls_group *g, const char *function) {
     if (g->broken != LS_OK)
         return LS_FAIL(g->broken, "%s: this group's messages have failed before, and it can only be destroyed: %s",
                        function, g->failure);
+    ls_comm_home(g->comm);
     if (g->comm->busy)
         return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "%s: an exchange is under way: call ls_exchange_wait first",
                        function);

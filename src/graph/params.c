@@ -113,13 +113,26 @@ ls_status ls__params_want(ls_params *p, int index, const ls_layout *layout, int 
     return LS_OK;
 }
 
+static ls_status refresh_copy(ls_params *p, ls_queue *queue, ls_span weights, ls_span copies, ls_param_copy *c) {
+    ls_span args[LS_ARG_COUNT] = {[LS_ARG_X] = ls_span_at(weights, p->place[c->param].offset * 4),
+                                  [LS_ARG_Y] = ls_span_at(copies, c->offset),
+                                  [LS_ARG_SCRATCH] = {c->scratch, 0}};
+    return ls_kernel_run(c->reorder, queue, args);
+}
+
 ls_status ls_params_refresh(ls_params *p, ls_queue *queue, ls_span weights, ls_span copies, int part, int parts) {
+    for (int i = part; i < p->copy_count; i += parts) LS_TRY(refresh_copy(p, queue, weights, copies, &p->copies[i]));
+    return LS_OK;
+}
+
+ls_status ls_params_refresh_some(ls_params *p, ls_queue *queue, ls_span weights, ls_span copies, int64_t begin,
+                                 int64_t end, int64_t low, int64_t high, int part, int parts) {
     for (int i = part; i < p->copy_count; i += parts) {
         ls_param_copy *c = &p->copies[i];
-        ls_span args[LS_ARG_COUNT] = {[LS_ARG_X] = ls_span_at(weights, p->place[c->param].offset * 4),
-                                      [LS_ARG_Y] = ls_span_at(copies, c->offset),
-                                      [LS_ARG_SCRATCH] = {c->scratch, 0}};
-        LS_TRY(ls_kernel_run(c->reorder, queue, args));
+        int64_t first = p->place[c->param].offset,
+                last = first + p->place[c->param].layout->bytes / (int64_t)sizeof(float);
+        if (first < end && last > begin && (low >= high || last <= low || first >= high))
+            LS_TRY(refresh_copy(p, queue, weights, copies, c));
     }
     return LS_OK;
 }

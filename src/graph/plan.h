@@ -33,6 +33,10 @@ ls_status ls_params_refresh(ls_params *params, ls_queue *queue, ls_span weights,
 ls_status ls_params_twin(const ls_params *params, ls_params **out);
 ls_status ls_params_get(ls_params *params, ls_queue *queue, int index, ls_span vector, float *plain);
 ls_status ls_params_set(ls_params *params, ls_queue *queue, int index, ls_span vector, const float *plain);
+// Of a vector that comes home in pieces: the copies of parameters that have elements in [begin, end) and none in [low, high), which is all that is
+// not home yet. Each copy is made once if each piece is named once. Threads as above.
+ls_status ls_params_refresh_some(ls_params *params, ls_queue *queue, ls_span weights, ls_span copies, int64_t begin,
+                                 int64_t end, int64_t low, int64_t high, int part, int parts);
 // The placed parameters in the order of the vector, without gaps from 0 to its length, as `graph` trains them. Final once all plans
 // are made; the caller frees *segments. Errors: OUT_OF_MEMORY.
 ls_status ls_params_segments(const ls_params *params, const ls_graph *graph, ls_segment **segments, int *count);
@@ -92,8 +96,14 @@ typedef struct ls_feeds {
     ls_span random;         // ls_random_key of the batch
 } ls_feeds;
 
-// Puts forward into the queue: up to the losses and metrics, or the outputs.
-ls_status ls_plan_forward(ls_plan *plan, ls_queue *queue, const ls_feeds *feeds);
+// Asked before a step of forward is put into the queue that reads weights or copies of elements [offset, offset + count) of the vector: returns once they
+// may be read.
+typedef void (*ls_weights_needed_fn)(void *user, int64_t offset, int64_t count);
+
+// Puts forward into the queue: up to the losses and metrics, or the outputs. `needed` NULL: all weights may be read. Of a training plan; others do not
+// ask.
+ls_status ls_plan_forward(ls_plan *plan, ls_queue *queue, const ls_feeds *feeds, ls_weights_needed_fn needed,
+                          void *user);
 
 // Told when the gradients [offset, offset + count) of the vector are complete and this run reads their master weights no more, in ascending
 // order of offset, between which only what is not trained is left out: all that makes and reads them is in the queue.

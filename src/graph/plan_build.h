@@ -117,7 +117,7 @@ ls_status ls__plan_settle(ls_builder *b);
 // Places buffers in the arena.
 ls_status ls__plan_place(ls_builder *b);
 // --- plan_ready.c
-// What is complete after which step of backward, once steps are as they will run.
+// What is complete after which step of backward, and what each step of forward reads, once steps are as they will run.
 ls_status ls__plan_ready(ls_builder *b);
 
 #endif

@@ -71,6 +71,7 @@ typedef struct ls_plan_step_impl {
     ls_kernel_spec *spec;  // with all layouts free; of steps with arithmetic, else NULL
     ls_step_arg arg[LS_ARG_COUNT];
     int64_t ready_offset, ready_count;  // gradients complete after this step, their weights read; count 0: none
+    int64_t needs_offset, needs_count;  // weights that a step of forward reads, with all between them; count 0: none
 } ls_plan_step_impl;
 
 // A piece of the arena, alive from its first step to its last.

@@ -81,35 +81,51 @@ void ls_plan_record(ls_plan *p, ls_trace *trace, int first) {
     p->trace_first = first;
 }
 
-// Steps [begin, end) with each in the trace. The end of one is the beginning of the next, unless `ready` came between.
-static ls_status run_recorded(ls_plan *p, int begin, int end, const run_input *run, ls_bucket_ready_fn ready,
-                              void *user) {
+// Who is asked before a step, and told after it; either may be NULL.
+typedef struct run_hooks {
+    ls_weights_needed_fn needed;
+    ls_bucket_ready_fn ready;
+    void *user;
+} run_hooks;
+
+// Steps [begin, end) with each in the trace. The end of one is the beginning of the next, unless a hook came between.
+static ls_status run_recorded(ls_plan *p, int begin, int end, const run_input *run, const run_hooks *hooks) {
     double since = ls_clock();
     for (int i = begin; i < end; i++) {
         const ls_plan_step_impl *step = &p->steps[i];
+        if (hooks->needed && step->needs_count) {
+            hooks->needed(hooks->user, step->needs_offset, step->needs_count);
+            since = ls_clock();
+        }
         LS_TRY(run_step(p, step, run));
         double now = ls_clock();
         ls_trace_add(p->trace, p->trace_first + i, 0, since, now);
         since = now;
-        if (ready && step->ready_count) {
-            ready(user, step->ready_offset, step->ready_count);
+        if (hooks->ready && step->ready_count) {
+            hooks->ready(hooks->user, step->ready_offset, step->ready_count);
             since = ls_clock();
         }
     }
     return LS_OK;
 }
 
-ls_status ls_plan_forward(ls_plan *p, ls_queue *queue, const ls_feeds *feeds) {
+ls_status ls_plan_forward(ls_plan *p, ls_queue *queue, const ls_feeds *feeds, ls_weights_needed_fn needed, void *user) {
     run_input run = {queue, feeds, {0}};
-    if (ls_trace_on(p->trace)) return run_recorded(p, 0, p->forward_count, &run, NULL, NULL);
-    for (int i = 0; i < p->forward_count; i++) LS_TRY(run_step(p, &p->steps[i], &run));
+    if (ls_trace_on(p->trace))
+        return run_recorded(p, 0, p->forward_count, &run, &(run_hooks){.needed = needed, .user = user});
+    for (int i = 0; i < p->forward_count; i++) {
+        const ls_plan_step_impl *step = &p->steps[i];
+        if (needed && step->needs_count) needed(user, step->needs_offset, step->needs_count);
+        LS_TRY(run_step(p, step, &run));
+    }
     return LS_OK;
 }
 
 ls_status ls_plan_backward(ls_plan *p, ls_queue *queue, const ls_feeds *feeds, ls_span gradient,
                            ls_bucket_ready_fn ready, void *user) {
     run_input run = {queue, feeds, gradient};
-    if (ls_trace_on(p->trace)) return run_recorded(p, p->forward_count, p->step_count, &run, ready, user);
+    if (ls_trace_on(p->trace))
+        return run_recorded(p, p->forward_count, p->step_count, &run, &(run_hooks){.ready = ready, .user = user});
     for (int i = p->forward_count; i < p->step_count; i++) {
         const ls_plan_step_impl *step = &p->steps[i];
         LS_TRY(run_step(p, step, &run));

@@ -2,15 +2,22 @@
 //
 // A lane that has a bucket's gradients says so in the host's memory and goes on: nobody waits for anybody. Once all lanes of the host have
 // said it, their workers' threads take the bucket through the phases of strategy.h, each for its own worker, all replicas of it one after the other; as many
-// as IN_FLIGHT buckets are on their way at once, always in order, so that the first are home first. While a step runs this thread alone
-// communicates; when the lanes come to the end of the step they wait for it, and the main thread has communication back.
+// as IN_FLIGHT buckets are on their way at once, in an order that all workers have alike, or they would wait for each other. While a step runs this thread
+// alone communicates; when the lanes come to the end of the step they wait for it, and the main thread has communication back.
 //
 //     lanes     backward ······ ready 0 ······ ready 1 ······ ready 2, vote | wait | copies are refreshed
 //     thread             sum, send 0 ·· sum, send 1, update 0, gather 0 ·· ···· |
 //
 // Where a norm over all gradients has to be known before the first update, the thread ends with sums on their way, and the lanes do the rest.
+//
+// Of a strategy that is early (strategy.h) nobody waits for all: the thread refreshes copies as well, and says of each bucket when it is home.
+// The next forward reads first what backward has made last. So only the first buckets, `in_order`, are taken as they come: as many as the
+// exchange can begin while backward goes on. The others wait until it is over, and then the last goes first:
+//
+//     0 1 2 ... in_order - 1 | bucket_count - 1, bucket_count - 2, ... in_order
+//
+// How many that are each worker sees in every step, and tells the others with its next vote; one number counts for all in the step after that.
 #define _GNU_SOURCE
-#include <errno.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -21,35 +28,11 @@
 
 #include "base/error.h"
 #include "base/memory.h"
-#include "base/watch.h"
-#include "strategy/strategy_impl.h"
+#include "strategy/overlap.h"
 
-#define IN_FLIGHT     4       // buckets whose sums are on their way
-#define NAP_SECONDS   200e-6  // between looks at messages, and at what lanes of other workers say, on a shared core
-#define REST_SECONDS  50e-3   // where only lanes of this worker are waited for, who wake the thread
-#define WATCH_SECONDS 0.2     // of waiting before the watch is told whom for
-
-struct ls_overlap {
-    ls_strategy *strategy;
-    pthread_t thread;
-    int started;
-    ls_queue *queue;
-    pthread_mutex_t lock;
-    pthread_cond_t work, done;  // for the thread; for lanes
-    // Under the lock:
-    int quit;
-    uint64_t asked, finished;  // steps
-    uint64_t told;             // by lanes of this worker: something is new
-    int waiting;               // its lanes that have come to the end of the step
-    int peer, bucket;          // the rank that is waited for, -1: nobody, and for what
-    ls_step_info info;         // of the step that was asked for last
-    ls_status status;          // the first failure, and its sentence
-    char failure[1024], watched[64];
-    // The thread's own:
-    ls_trace *trace;
-    int trace_first;
-    double seconds;  // ls_strategy_overlap_seconds
-};
+#define IN_FLIGHT    4       // buckets whose sums are on their way
+#define NAP_SECONDS  200e-6  // between looks at messages, and at what lanes of other workers say, on a shared core
+#define REST_SECONDS 50e-3   // where only lanes of this worker are waited for, who wake the thread
 
 // A step in the thread.
 typedef struct overlapped {
@@ -57,9 +40,13 @@ typedef struct overlapped {
     ls_lane_step step;  // of whichever replica it works for
     ls_step_times times;
     int begun, reduced, gathered;  // buckets that have come so far
-    int voted;                     // 1: votes are on their way; 2: they are there
-    int broken;                    // 1: messages cannot be looked for any more
-    uint64_t seen;                 // of told
+    int whole, home;               // of those that are early: new on all of the host, copies too
+    int64_t low, high;             // elements between these are not whole
+    int voted;                     // 1: votes are on their way; 2: they are there; 3: all of the host know the decision
+    int next_in_order;
+    int reached;    // once backward is over, else -1
+    int broken;     // 1: messages cannot be looked for any more
+    uint64_t seen;  // of told
     ls_status status;
 } overlapped;
 
@@ -75,7 +62,7 @@ static int host_broken(const ls_strategy *s, uint64_t number) {
     return atomic_load_explicit(&s->progress[s->bucket_count].reduced, memory_order_acquire) >= number;
 }
 
-int ls__overlap_broken(const ls_lane_step *step) { return host_broken(step->strategy, step->number); }
+int ls__overlap_broken(const ls_strategy *s, uint64_t number) { return number > 0 && host_broken(s, number); }
 
 // --- what lanes say --------------------------------------------------------------------------------------------------
 
@@ -92,53 +79,29 @@ void ls__overlap_tell(ls_lane_step *step, int bucket) {
     if (o->asked < step->number) {
         o->asked = step->number;
         o->info = *step->info;
-        o->waiting = 0;
+        o->ended = 0;
     }
-    o->waiting += bucket == s->bucket_count;
     o->told++;
     pthread_cond_signal(&o->work);
     pthread_mutex_unlock(&o->lock);
 }
 
-// Waits on a condition for so many seconds at most.
-static int wait_some(ls_overlap *o, pthread_cond_t *condition, double seconds) {
+void ls__overlap_end(ls_lane_step *step) {
+    ls_overlap *o = step->strategy->overlap;
+    pthread_mutex_lock(&o->lock);
+    o->ended++;
+    o->told++;
+    pthread_cond_signal(&o->work);
+    pthread_mutex_unlock(&o->lock);
+}
+
+int ls__overlap_wait_some(ls_overlap *o, pthread_cond_t *condition, double seconds) {
     struct timespec until;
     clock_gettime(CLOCK_MONOTONIC, &until);
     until.tv_nsec += (long)(seconds * 1e9);
     until.tv_sec += until.tv_nsec / 1000000000;
     until.tv_nsec %= 1000000000;
     return pthread_cond_timedwait(condition, &o->lock, &until);
-}
-
-// The main thread tells the watch what it waits for.
-static void begin_watch(ls_overlap *o) {
-    if (o->peer >= 0 && o->bucket < o->strategy->bucket_count)
-        snprintf(o->watched, sizeof o->watched, "bucket %d of %d", o->bucket, o->strategy->bucket_count);
-    else
-        snprintf(o->watched, sizeof o->watched, o->peer >= 0 ? "the votes of other hosts" : "the other replicas");
-    ls_watch_begin(o->watched, o->peer);
-}
-
-ls_status ls__overlap_wait(ls_lane_step *step) {
-    ls_overlap *o = step->strategy->overlap;
-    int watched = 0;
-    ls_status status = LS_OK;
-    pthread_mutex_lock(&o->lock);
-    while (o->finished < step->number)
-        if (watched || step->replica != 0) {
-            pthread_cond_wait(&o->done, &o->lock);
-        } else if (wait_some(o, &o->done, WATCH_SECONDS) == ETIMEDOUT && o->finished < step->number) {
-            begin_watch(o);
-            watched = 1;
-        }
-    if (step->replica == 0 && o->status != LS_OK) {
-        status = o->status;
-        ls__error_set(o->failure);
-    }
-    pthread_mutex_unlock(&o->lock);
-    if (watched) ls_watch_end();
-    ls__lap(step->times, LS_STEP_SEND);
-    return status;
 }
 
 // --- the thread ------------------------------------------------------------------------------------------------------
@@ -152,6 +115,12 @@ static void note(overlapped *x, ls_status status, int bucket) {
     if (bucket < x->o->strategy->bucket_count)
         ls__fail_context(status, "bucket %d of %d: ", bucket, x->o->strategy->bucket_count);
     snprintf(x->o->failure, sizeof x->o->failure, "%s", ls_error_message());
+}
+
+// The bucket that is taken as number `position`.
+static int bucket_at(const overlapped *x, int position) {
+    int in_order = x->o->in_order;
+    return position < in_order ? position : x->o->strategy->bucket_count - 1 - (position - in_order);
 }
 
 // A phase for all replicas, the first one last: it communicates for them.
@@ -187,21 +156,29 @@ static int move(overlapped *x) {
     ls_strategy *s = x->o->strategy;
     int updates = ls__overlap_updates(s), moved = 0;
     if (x->begun < s->bucket_count && (!updates || x->begun - x->reduced < IN_FLIGHT) &&
-        all_lanes(s, x->begun, x->step.number)) {
+        all_lanes(s, bucket_at(x, x->begun), x->step.number)) {
         ls__lap(&x->times, x->gathered < x->begun ? LS_STEP_SEND : LS_STEP_WAIT);
-        for_replicas(x, s->ops->reduce_begin, x->begun++);
+        for_replicas(x, s->ops->reduce_begin, bucket_at(x, x->begun++));
         moved = 1;
     }
-    if (updates && x->gathered < x->reduced && arrived(x, x->gathered)) {
+    if (updates && x->gathered < x->reduced && arrived(x, bucket_at(x, x->gathered))) {
         ls__lap(&x->times, LS_STEP_GATHER);
-        for_replicas(x, s->ops->gather_end, x->gathered++);
+        int bucket = bucket_at(x, x->gathered++);
+        for_replicas(x, s->ops->gather_end, bucket);
+        if (ls__early(s)) atomic_fetch_add_explicit(&s->progress[bucket].gathered, 1, memory_order_acq_rel);
         moved = 1;
     }
-    if (updates && x->reduced < x->begun && !x->broken && arrived(x, x->reduced)) {
+    if (updates && x->reduced < x->begun && !x->broken && arrived(x, bucket_at(x, x->reduced))) {
         ls__lap(&x->times, LS_STEP_SEND);
-        for_replicas(x, ls__reduce_end, x->reduced++);
+        for_replicas(x, ls__reduce_end, bucket_at(x, x->reduced++));
         moved = 1;
     }
+    return moved;
+}
+
+static int move_votes(overlapped *x) {
+    ls_strategy *s = x->o->strategy;
+    int moved = 0;
     x->step.replica = 0;
     x->step.lane = s->lane[0];
     if (x->voted == 0 && all_lanes(s, s->bucket_count, x->step.number)) {
@@ -216,13 +193,87 @@ static int move(overlapped *x) {
     return moved;
 }
 
+// --- the thread of a strategy that is early --------------------------------------------------------------------------
+
+// Something is there that lanes may wait for.
+static void announce(ls_overlap *o, int index, uint64_t number) {
+    atomic_store_explicit(&o->home[index], number, memory_order_release);
+    pthread_mutex_lock(&o->lock);
+    if (o->waiting > 0) pthread_cond_broadcast(&o->done);
+    pthread_mutex_unlock(&o->lock);
+}
+
+// How many workers of the host have been there with all buckets of this step, as both counters count.
+static uint64_t all_workers(const overlapped *x) {
+    return x->step.number * (uint64_t)x->o->strategy->config.comm->local_size;
+}
+
+// This worker's part of the copies that are complete with a bucket that is whole.
+static void refresh(overlapped *x, int bucket) {
+    ls_strategy *s = x->o->strategy;
+    const ls_strategy_config *config = &s->config;
+    ls_homecoming h = {.begin = ls__bucket_begin(s, bucket), .end = s->bucket_ends[bucket]};
+    if (h.begin == x->low)
+        x->low = h.end;
+    else
+        x->high = h.begin;
+    h.low = x->low;
+    h.high = x->high;
+    if (!config->refresh_some) return;
+    int shared = ls__one_vector(s);
+    ls__lap(&x->times, LS_STEP_GATHER);
+    note(x,
+         config->refresh_some(config->refresh_user, x->step.queue, s->weights.device, s->copies, &h,
+                              shared ? config->comm->local_rank : 0, shared ? config->comm->local_size : 1),
+         bucket);
+    ls__lap(&x->times, LS_STEP_REFRESH);
+}
+
+static int move_home(overlapped *x) {
+    ls_strategy *s = x->o->strategy;
+    int moved = 0;
+    if (x->whole < x->gathered) {
+        ls_progress *p = &s->progress[bucket_at(x, x->whole)];
+        if (ls__is_at(&p->gathered, all_workers(x))) {
+            refresh(x, bucket_at(x, x->whole++));
+            atomic_fetch_add_explicit(&p->fresh, 1, memory_order_acq_rel);
+            moved = 1;
+        }
+    }
+    if (x->home < x->whole && ls__is_at(&s->progress[bucket_at(x, x->home)].fresh, all_workers(x))) {
+        announce(x->o, bucket_at(x, x->home++), x->step.number);
+        moved = 1;
+    }
+    ls_progress *votes = &s->progress[s->bucket_count];
+    if (x->voted == 2 && s->config.comm->local_rank == 0)
+        atomic_store_explicit(&votes->decided, x->step.number, memory_order_release);
+    if (x->voted == 2 && ls__is_at(&votes->decided, x->step.number)) {
+        x->voted = 3;
+        x->next_in_order = ls__vote_reached(&x->step);
+        announce(x->o, s->bucket_count, x->step.number);
+        moved = 1;
+    }
+    return moved;
+}
+
+// When backward is over: how many buckets the exchange has begun, or would have, had it not kept the others back.
+static int count_reached(const overlapped *x) {
+    int count = x->o->strategy->bucket_count, in_order = x->o->in_order;
+    if (x->begun < in_order) return x->begun;
+    int idle = x->gathered == x->begun, more = idle ? count / 8 + 1 : IN_FLIGHT - (x->begun - x->reduced);
+    return in_order + more < count ? in_order + more : count;
+}
+
+// --- a step ----------------------------------------------------------------------------------------------------------
+
 static int is_over(const overlapped *x) {
     const ls_strategy *s = x->o->strategy;
-    int last = ls__overlap_updates(s) ? x->gathered : x->begun;
+    int early = ls__early(s), last = early ? x->home : ls__overlap_updates(s) ? x->gathered : x->begun;
     pthread_mutex_lock(&x->o->lock);
     int quit = x->o->quit;  // in the middle of a step: ls_strategy_abandon
     pthread_mutex_unlock(&x->o->lock);
-    return quit || x->broken || host_broken(s, x->step.number) || (last == s->bucket_count && x->voted == 2);
+    return quit || x->broken || host_broken(s, x->step.number) ||
+           (last == s->bucket_count && x->voted == (early ? 3 : 2));
 }
 
 // Until a lane of this worker says something, or for a while: messages, and lanes of other workers, do not wake anybody.
@@ -234,37 +285,44 @@ static void nap(overlapped *x) {
     }
     int looks = x->gathered < x->begun || x->voted == 1 || o->strategy->config.comm->local_size > 1;
     pthread_mutex_lock(&o->lock);
-    if (o->told == x->seen) wait_some(o, &o->work, looks ? NAP_SECONDS : REST_SECONDS);
+    if (o->told == x->seen) ls__overlap_wait_some(o, &o->work, looks ? NAP_SECONDS : REST_SECONDS);
     x->seen = o->told;
     pthread_mutex_unlock(&o->lock);
 }
 
-static int lanes_compute(ls_overlap *o) {
+// Whether lanes have something to do that hides what this thread does; and whether all have come to the end of the step.
+static int lanes_compute(ls_overlap *o, int *ended) {
+    int replicas = o->strategy->config.replicas;
     pthread_mutex_lock(&o->lock);
-    int computing = o->waiting < o->strategy->config.replicas;
+    *ended = o->ended == replicas;
+    int computing = o->waiting < replicas && (ls__early(o->strategy) || !*ended);
     pthread_mutex_unlock(&o->lock);
     return computing;
 }
 
 static void run_step(ls_overlap *o, uint64_t number, const ls_step_info *info) {
     ls_strategy *s = o->strategy;
-    overlapped x = {.o = o};
+    overlapped x = {.o = o, .high = s->config.length, .next_in_order = s->bucket_count, .reached = -1};
     x.times = (ls_step_times){.since = ls_clock(), .trace = o->trace, .trace_first = o->trace_first};
     x.step = (ls_lane_step){.strategy = s, .queue = o->queue, .info = info, .times = &x.times, .number = number};
     x.step.alone = 1;
     x.step.factor = 1;
     x.step.lane = s->lane[0];
     for (double now = x.times.since; !is_over(&x);) {
-        int busy = x.gathered < x.begun || x.voted == 1, computing = lanes_compute(o);
-        if (!move(&x)) nap(&x);
+        int busy = x.gathered < x.begun || x.voted == 1, ended, computing = lanes_compute(o, &ended);
+        if (ended && x.reached < 0) x.reached = count_reached(&x);
+        if (!(move(&x) | move_votes(&x) | (ls__early(s) && move_home(&x)))) nap(&x);
         double since = now;
         now = ls_clock();
         if (busy && computing) o->seconds += now - since;
     }
     if (x.broken) say_broken(s, number);
     note(&x, ls_synchronize(o->queue), s->bucket_count);
-    ls__lap(&x.times, x.voted == 2 ? LS_STEP_GATHER : LS_STEP_SEND);
+    ls__lap(&x.times, x.voted >= 2 ? LS_STEP_GATHER : LS_STEP_SEND);
     o->status = x.status;
+    if (!ls__early(s)) return;
+    o->reached = x.reached < 0 ? s->bucket_count : x.reached;
+    o->in_order = x.next_in_order;
 }
 
 static void *thread_main(void *user) {
@@ -299,6 +357,8 @@ ls_status ls__overlap_plan(ls_strategy *s) {
     LS_TRY(ls__want(s, LS_STRATEGY_SUMS, LS_HOST, (s->bucket_count + 1) * (int64_t)sizeof *s->progress, &s->progress));
     LS_TRY(ls_calloc(1, sizeof *s->overlap, &s->overlap));
     ls_overlap *o = s->overlap;
+    LS_TRY(ls_calloc(s->bucket_count + 1, sizeof *o->home, &o->home));
+    o->in_order = o->reached = s->bucket_count;
     pthread_condattr_t monotonic;
     o->strategy = s;
     o->peer = -1;
@@ -338,6 +398,7 @@ void ls__overlap_free(ls_strategy *s) {
     pthread_cond_destroy(&o->work);
     pthread_cond_destroy(&o->done);
     pthread_mutex_destroy(&o->lock);
+    free((void *)o->home);
     free(o);
     s->overlap = NULL;
 }
@@ -348,9 +409,9 @@ void ls_strategy_overlap_record(ls_strategy *s, ls_trace *trace, int first) {
     s->overlap->trace_first = first;
 }
 
-// For each bucket and replica what a lane has of it, three waits for each bucket, three stretches for each level of hosts, and the end.
+// For each bucket and replica what a lane has of it, five waits and copies for each bucket, three stretches for each level of hosts, and the end.
 int64_t ls_strategy_overlap_events(const ls_strategy *s) {
-    int64_t each = 14 * s->config.replicas + 4 + 3 * ls__levels(s->config.comm->hosts);
+    int64_t each = 14 * s->config.replicas + 6 + 3 * ls__levels(s->config.comm->hosts);
     return s->overlap ? each * s->bucket_count + 8 : 0;
 }
 

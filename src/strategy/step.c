@@ -263,10 +263,49 @@ static ls_status update(ls_lane_step *step) {
     return status;
 }
 
-static ls_status read_found(const ls_lane_step *step) {
+ls_status ls__read_found(const ls_lane_step *step) {
     const ls_lane *lane = step->lane;
     ls_status status = ls_read(step->queue, lane->found_host, lane->found, sizeof *lane->found_host);
     return status == LS_OK && !ls__host_memory(step->strategy) ? ls_synchronize(step->queue) : status;
+}
+
+// --- a step ----------------------------------------------------------------------------------------------------------
+
+ls_status ls_strategy_vote(ls_strategy *s, int replica, ls_queue *queue, const ls_step_info *info, ls_vote mine,
+                           ls_step_times *times) {
+    ls_lane_step step = {.strategy = s, .lane = s->lane[replica], .replica = replica, .queue = queue, .info = info};
+    uint64_t before = (uint64_t)step.lane->steps;
+    step.times = times;
+    step.number = before + 1;
+    if (!ls__early(s) || step.lane->voted) return LS_OK;
+    ls_status status = ls_strategy_home(s, replica, queue, times);
+    if (ls__overlap_broken(s, before)) return status;
+    ls__vote_cast(&step, status == LS_OK ? mine : LS_VOTE_FAILED, ls__overlap_reached(s));
+    ls__overlap_tell(&step, s->bucket_count);
+    step.lane->voted = 1;
+    return status;
+}
+
+static void end_lane_step(const ls_strategy *s, ls_lane *lane) {
+    memset(lane->begun, 0, (size_t)s->bucket_count);
+    lane->voted = 0;
+    lane->steps++;
+}
+
+// Of a strategy that is early: waits for nobody's weights, only for the votes.
+static ls_status step_early(ls_lane_step *step, ls_vote mine, ls_vote *decision) {
+    ls_strategy *s = step->strategy;
+    ls_lane *lane = step->lane;
+    ls_status status = ls_strategy_vote(s, step->replica, step->queue, step->info, mine, step->times);
+    *decision = LS_VOTE_FAILED;
+    if (!lane->voted) return status;  // the step before has not come to its end
+    for (int b = 0; b < s->bucket_count; b++)
+        if (!lane->begun[b]) ls__overlap_tell(step, b);
+    ls__overlap_end(step);
+    ls__lap(step->times, LS_STEP_WAIT);  // in a trace it says when this lane was through
+    if (ls__overlap_decided(step)) *decision = ls__vote_decision(step);
+    end_lane_step(s, lane);
+    return status;
 }
 
 ls_status ls_strategy_step(ls_strategy *s, int replica, ls_queue *queue, const ls_step_info *info, ls_vote mine,
@@ -275,16 +314,18 @@ ls_status ls_strategy_step(ls_strategy *s, int replica, ls_queue *queue, const l
     ls_lane_step step = {.strategy = s, .lane = lane, .replica = replica, .queue = queue, .info = info, .times = times};
     step.factor = 1;
     step.number = (uint64_t)lane->steps + 1;
+    if (ls__early(s)) return step_early(&step, mine, decision);
     int broken = 0;
     ls_status status = publish(&step, 0, s->bucket_count);
-    ls__vote_cast(&step, status == LS_OK ? mine : LS_VOTE_FAILED);
+    ls__vote_cast(&step, status == LS_OK ? mine : LS_VOTE_FAILED, 0);
     if (s->overlap) {
         for (int b = 0; b <= s->bucket_count; b++)
             if (b == s->bucket_count || !lane->begun[b]) ls__overlap_tell(&step, b);
+        ls__overlap_end(&step);
         ls__wait(s->host_barrier, times, LS_STEP_WAIT);
         ls__keep(&status, ls__overlap_wait(&step));
         if (!ls__overlap_updates(s)) ls__wait(s->host_barrier, times, LS_STEP_WAIT);
-        broken = ls__overlap_broken(&step);
+        broken = ls__overlap_broken(s, step.number);
     } else {
         ls__wait(s->host_barrier, times, LS_STEP_WAIT);
         ls__keep(&status, ls__vote_send(&step));
@@ -292,7 +333,7 @@ ls_status ls_strategy_step(ls_strategy *s, int replica, ls_queue *queue, const l
             ls__keep(&status, s->ops->reduce_begin(&step, b));
     }
     if (!ls__overlap_updates(s) && !broken) ls__keep(&status, update(&step));
-    if (s->config.find_not_finite) ls__keep(&status, read_found(&step));
+    if (s->config.find_not_finite) ls__keep(&status, ls__read_found(&step));
     if (!s->overlap) ls__keep(&status, ls__vote_receive(&step));
     if (status != LS_OK || broken) ls__vote_fail(&step);
     ls__wait(s->host_barrier, times, s->ops->gather_end && s->config.comm->hosts > 1 ? LS_STEP_GATHER : LS_STEP_WAIT);
@@ -300,8 +341,7 @@ ls_status ls_strategy_step(ls_strategy *s, int replica, ls_queue *queue, const l
     ls__keep(&after, refresh(&step));
     *decision = after == LS_OK ? ls__vote_decision(&step) : LS_VOTE_FAILED;
     ls__keep(&status, after);
-    memset(lane->begun, 0, (size_t)s->bucket_count);
-    lane->steps++;
+    end_lane_step(s, lane);
     return status;
 }
 
@@ -311,7 +351,7 @@ ls_status ls_strategy_bucket_ready(ls_strategy *s, int replica, ls_queue *queue,
     ls_status status = LS_OK;
     step.times = times;
     step.number = (uint64_t)step.lane->steps + 1;
-    if (!s->overlap || step.lane->begun[bucket]) return LS_OK;
+    if (!s->overlap || step.lane->begun[bucket] || (ls__early(s) && !step.lane->voted)) return LS_OK;
     int64_t begin = ls__bucket_begin(s, bucket), end = s->bucket_ends[bucket];
     if (step.lane->open) {
         status = ls__gradient_merge(s, replica, queue, info, begin, end);
@@ -324,10 +364,10 @@ ls_status ls_strategy_bucket_ready(ls_strategy *s, int replica, ls_queue *queue,
 }
 
 // For each bucket at most eight stretches to reduce it, two more for each level of a tree of the host's workers, four for each level of
-// hosts, and six to measure and update it; sixteen for all of them.
+// hosts, six to measure and update it, and one to wait until it is home; sixteen for all of them.
 int64_t ls_strategy_trace_events(const ls_strategy *s) {
     const ls_comm *comm = s->config.comm;
-    return (14 + 2 * ls__levels(comm->local_size) + 4 * ls__levels(comm->hosts)) * (int64_t)s->bucket_count + 16;
+    return (15 + 2 * ls__levels(comm->local_size) + 4 * ls__levels(comm->hosts)) * (int64_t)s->bucket_count + 16;
 }
 
 int64_t ls_strategy_not_finite(const ls_strategy *s, int replica) {

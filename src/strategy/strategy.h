@@ -89,6 +89,11 @@ typedef enum ls_compress {
     LS_COMPRESS_TOPK   // of each micro-batch's gradient the largest elements, the rest later
 } ls_compress;
 
+// Elements [begin, end) have come home, and now those outside of [low, high) all are; low == high: the whole vector.
+typedef struct ls_homecoming {
+    int64_t begin, end, low, high;
+} ls_homecoming;
+
 typedef struct ls_strategy_config {
     ls_comm *comm;
     ls_device *device;
@@ -118,6 +123,7 @@ typedef struct ls_strategy_config {
     // 1: a thread of its own exchanges buckets as they are told to be ready, while lanes compute; it wants comm->any_thread. 0: the step
     // does it all.
     int overlap;
+    int early;  // 1, with overlap: a step ends before its weights are home, where that can be ("before weights are home")
     int overlap_own_core;               // 1: that thread has a core and polls; 0: it shares one and naps between looks
     void (*overlap_begin)(void *user);  // called in that thread when it starts, to bind it; NULL: nothing
     void *overlap_user;
@@ -125,6 +131,9 @@ typedef struct ls_strategy_config {
     // share one weights vector share the work of refreshing the copies that belong to it: refresh(user, ...), which puts part `part` of `parts` into the queue.
     int64_t copies_bytes;
     ls_status (*refresh)(void *user, ls_queue *queue, ls_span weights, ls_span copies, int part, int parts);
+    // The same of what is complete with some more of the vector, which comes home in pieces; with `early` it must be there where refresh is.
+    ls_status (*refresh_some)(void *user, ls_queue *queue, ls_span weights, ls_span copies, const ls_homecoming *home,
+                              int part, int parts);
     void *refresh_user;
     // Another strategy whose weights this one updates too, the two taking turns (two networks that train in turn). Borrowed: destroyed
     // after this one. Working copies are shared as well where refresh, refresh_user and copies_bytes are the same; else
@@ -266,6 +275,40 @@ int64_t ls_strategy_not_finite(const ls_strategy *strategy, int replica);
 ls_status ls_strategy_forget_not_finite(ls_strategy *strategy, int replica, ls_queue *queue);
 // A barrier of all lanes of this host, for the trainer's own use.
 void ls_strategy_host_barrier(ls_strategy *strategy);
+
+// --- before weights are home -----------------------------------------------------------------------------------------
+//
+// A bucket is *home* on a worker once all lanes of its host may read its new weights and copies, and write its gradients again. With
+// config.early a step's buckets come home behind the forward of the next one; the exchange's thread brings them, those first that forward
+// reads first. Until all of them are:
+//
+//     may go on     forward of the lane's next micro-batch, each kernel once what it reads is home (ls_strategy_await); loaders; whatever looks at
+//                   neither weights nor state and does not communicate: showing progress, a callback's own business
+//     waits         everything else, by ls_strategy_home: backward (it writes gradients), the vote, another step's exchange; reading and
+//                   setting weights, visiting state, evaluation, a digest, ls_strategy_not_finite and ls_strategy_overlap_seconds; and, since the
+//                   thread communicates, whoever communicates (ls_comm_home is where all of those come by)
+//
+// A strategy is early where its config says so and nothing stands against it: a norm over all gradients comes before the first update (clipping,
+// steps left out, layer-wise optimizers), or the device's memory is not the host's. Any other ends its steps with all weights home, and the
+// functions below return at once. Bits are the same.
+//
+//     lanes     forward (await, await, ...) | home | vote | backward ······ ready 0 ··· ready 1 | step: decision | forward of the next ···
+//     thread    home 7, 6, 5              ·         votes        begin 0 ··· begin 1 ···                           home 0, 7, 6, ...
+
+int ls_strategy_is_early(const ls_strategy *strategy);
+// Whether elements [offset, offset + count) of the weights that this replica's latest step made are home. By the replica's thread. Not collective.
+int ls_strategy_is_home(const ls_strategy *strategy, int replica, int64_t offset, int64_t count);
+// Waits until they are, which is counted as LS_STEP_GATHER: nothing hides it. Where communication fails they never are; then it returns, the
+// replica's next vote or step says so, and what is computed until then is lost. By the replica's thread. Not collective. Errors: none.
+void ls_strategy_await(ls_strategy *strategy, int replica, int64_t offset, int64_t count, ls_step_times *times);
+// Waits until all of the latest step is, this replica's part of ls_strategy_not_finite included; the main thread may communicate again then. By the
+// replica's thread, as often as it likes; for times may be NULL. Not collective, but that the other lanes of the host must come to their
+// step's end, too. Errors: as ls_strategy_step, of that step.
+ls_status ls_strategy_home(ls_strategy *strategy, int replica, ls_queue *queue, ls_step_times *times);
+// Votes for the step that has begun, before its backward: hosts tell each other while that goes on. Waits as ls_strategy_home does. What is voted in
+// ls_strategy_step does not count any more then: a lane that fails later votes so in the next step. Where a strategy is not early it does nothing.
+ls_status ls_strategy_vote(ls_strategy *strategy, int replica, ls_queue *queue, const ls_step_info *info, ls_vote mine,
+                           ls_step_times *times);
 
 // --- state -----------------------------------------------------------------------------------------------------------
 

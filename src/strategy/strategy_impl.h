@@ -52,6 +52,7 @@ typedef struct ls_lane {
     ls_slice *slices;    // (bucket_count): what it updates
     char *begun;         // (bucket_count): which buckets this lane has handed over already
     int open;            // 1: between ls_strategy_gradient_begin and _end
+    int voted;           // 1: for the step that has begun (ls_strategy_vote)
     ls_source *sources;  // (micro_batches): room to list what a sum is made of
     int source_count;    // of the bucket that was reduced last
     ls_span blocks;      // (block_count, strategy->block): partial sums; the first is the driver's
@@ -110,6 +111,10 @@ typedef struct ls_progress {
     _Alignas(64) _Atomic uint64_t ready;  // lanes that have handed the bucket over, in all steps
     // The step whose mean is there, of strategies that make it as a whole; of the votes: the step that cannot be ended.
     _Alignas(64) _Atomic uint64_t reduced;
+    // Of strategies that are early, workers in all steps: that have gathered the bucket, and made their part of its copies.
+    _Alignas(64) _Atomic uint64_t gathered;
+    _Atomic uint64_t fresh;
+    _Atomic uint64_t decided;  // of the votes: the step whose decision is known
 } ls_progress;
 
 typedef struct ls_overlap ls_overlap;
@@ -331,14 +336,16 @@ ls_status ls__slice_update(ls_lane_step *step, int bucket);
 
 // --- votes -----------------------------------------------------------------------------------------------------------
 
+// With the vote travels how far the exchange's thread was when backward ended (overlap.c), for the order of its buckets: all take one worker's.
 ls_status ls__votes_plan(ls_strategy *strategy);
 void ls__votes_free(ls_strategy *strategy);
-void ls__vote_cast(ls_lane_step *step, int vote);           // before the first barrier of the step
-ls_status ls__vote_send(ls_lane_step *step);                // after it: hosts tell each other
-ls_status ls__vote_arrived(ls_lane_step *step, int *peer);  // whether the next would not wait: *peer is -1
-ls_status ls__vote_receive(ls_lane_step *step);             // before the last barrier
+void ls__vote_cast(ls_lane_step *step, int vote, int reached);  // before the first barrier of the step
+ls_status ls__vote_send(ls_lane_step *step);                    // after it: hosts tell each other
+ls_status ls__vote_arrived(ls_lane_step *step, int *peer);      // whether the next would not wait: *peer is -1
+ls_status ls__vote_receive(ls_lane_step *step);                 // before the last barrier
 void ls__vote_fail(ls_lane_step *step);  // before the last barrier: what other hosts say does not count any more
 ls_vote ls__vote_decision(const ls_lane_step *step);  // after it
+int ls__vote_reached(const ls_lane_step *step);       // likewise
 
 // --- behind backward -------------------------------------------------------------------------------------------------
 
@@ -348,15 +355,28 @@ ls_status ls__overlap_start(ls_strategy *strategy);
 void ls__overlap_free(ls_strategy *strategy);
 // The lane has handed `bucket` over, or, bucket_count, cast its vote: what it wrote before is seen by who acts on it.
 void ls__overlap_tell(ls_lane_step *step, int bucket);
+// The lane has handed over all that it has of the step.
+void ls__overlap_end(ls_lane_step *step);
 // Waits until all is done that goes on behind backward, votes included. Afterwards the main thread may communicate.
 ls_status ls__overlap_wait(ls_lane_step *step);
+// Waits until the step's votes are there. Returns whether they are: not where communication has failed.
+int ls__overlap_decided(ls_lane_step *step);
+// How many buckets were begun when backward of the latest step ended, for its vote.
+int ls__overlap_reached(ls_strategy *strategy);
+// Whether communication has failed on a worker of this host, so that the step of this number cannot be ended: once all of them have waited.
+int ls__overlap_broken(const ls_strategy *strategy, uint64_t number);
 // Whether it ends with the new weights; where norms have to be known first, it ends with sums on their way.
-// Whether communication has failed on a worker of this host, so that the step cannot be ended: once all of them have waited.
-int ls__overlap_broken(const ls_lane_step *step);
 static inline int ls__overlap_updates(const ls_strategy *s) {
     return s->overlap && !ls__clips(s) && !s->config.optimizer->layerwise;
 }
 
+// Whether steps end before their weights are home (strategy.h).
+static inline int ls__early(const ls_strategy *s) {
+    return s->config.early && ls__overlap_updates(s) && ls__host_memory(s);
+}
+
+// step.c: what the lane's slices had that is no finite number, once all of them are updated.
+ls_status ls__read_found(const ls_lane_step *step);
 // step.c: all that is done to a bucket once it is reduced, as far as it does not depend on other buckets.
 ls_status ls__reduce_end(ls_lane_step *step, int bucket);
 

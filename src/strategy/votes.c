@@ -3,7 +3,8 @@
 // Lanes of a host write to its shared memory before the step's first barrier. Then one worker of each host tells others, four bytes on the
 // way together with the gradients, and writes what it is told before the last barrier: in round k the host 2^k further on is told the largest
 // vote known so far, so that after log2(hosts) rounds all know it of all. The ballots of
-// two steps take turns: all have read the one before by the first barrier, so that it can be emptied after that.
+// two steps take turns: all have read the one before by the first barrier, so that it can be emptied after that. Where steps end before their
+// weights are home there is no barrier: votes are cast before backward, and who has cast one has read the decision before.
 #include <stdlib.h>
 
 #include "base/error.h"
@@ -33,7 +34,13 @@ void ls__votes_free(ls_strategy *s) {
     free(s->vote_requests);
 }
 
-void ls__vote_cast(ls_lane_step *step, int vote) { raise_to(&ballot_of(step)->host, vote); }
+// The vote, and below it how far the exchange was: the largest of both together is one of them.
+enum { VOTE_UNIT = 1 << 16 };
+_Static_assert(LS_MAX_BUCKETS < VOTE_UNIT, "a number of buckets has room below a vote");
+
+void ls__vote_cast(ls_lane_step *step, int vote, int reached) {
+    raise_to(&ballot_of(step)->host, vote * VOTE_UNIT + reached);
+}
 
 // The first worker of the host that is so many further on.
 static int lead_at(const ls_strategy *s, int distance) {
@@ -99,10 +106,14 @@ ls_status ls__vote_receive(ls_lane_step *step) {
     return LS_OK;
 }
 
-void ls__vote_fail(ls_lane_step *step) { raise_to(&ballot_of(step)->all, LS_VOTE_FAILED); }
+void ls__vote_fail(ls_lane_step *step) { raise_to(&ballot_of(step)->all, LS_VOTE_FAILED * VOTE_UNIT); }
 
-ls_vote ls__vote_decision(const ls_lane_step *step) {
+static int largest(const ls_lane_step *step) {
     const ls_ballot *ballot = ballot_of(step);
     int host = atomic_load(&ballot->host), all = atomic_load(&ballot->all);
-    return (ls_vote)(step->strategy->config.comm->hosts > 1 || all > host ? all : host);
+    return step->strategy->config.comm->hosts > 1 || all > host ? all : host;
 }
+
+ls_vote ls__vote_decision(const ls_lane_step *step) { return (ls_vote)(largest(step) / VOTE_UNIT); }
+
+int ls__vote_reached(const ls_lane_step *step) { return largest(step) % VOTE_UNIT; }

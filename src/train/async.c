@@ -94,10 +94,10 @@ static void rate(void *user, int64_t number, ls_step_info *info) {
 
 // What must be the same for a log of pushes to lead to the same weights: all options but those that say who does the work, and the data.
 static void describe(ls_trainer *t, char *text, size_t size) {
-    static const char *const free_ones[] = {"epochs",      "strategy",   "servers",        "async",    "staleness",
-                                            "push-log",    "replay",     "slow",           "replicas", "bind",
-                                            "remat",       "evaluate",   "loader-threads", "validate", "limit-test",
-                                            "bucket-size", "comm-cores", "algorithm"};
+    static const char *const free_ones[] = {"epochs",      "strategy",   "servers",        "async",        "staleness",
+                                            "push-log",    "replay",     "slow",           "replicas",     "bind",
+                                            "remat",       "evaluate",   "loader-threads", "validate",     "limit-test",
+                                            "bucket-size", "comm-cores", "algorithm",      "early-forward"};
     ls_option rows[128];
     int count = 0, n;
     for (const ls_option *o = ls_train_options(); o->name && count < 127; o++) {
@@ -235,6 +235,7 @@ static ls_status pass_on(void *user, const ls_strategy_piece *piece) {
 }
 
 ls_status ls__trainer_visit(ls_trainer *t, ls_strategy_visitor fn, void *user) {
+    ls_comm_home(t->comm);
     if (!t->async) return ls_strategy_visit(t->strategy, t->queue, fn, user);
     ls_strategy *server = ls_async_server(t->async);
     visit v = {fn, user, t->comm, t->spread.replicas, 0};

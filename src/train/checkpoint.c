@@ -328,6 +328,7 @@ static ls_status take_now(ls_trainer *t) {
 }
 
 static ls_status take(ls_trainer *t) {
+    ls_comm_home(t->comm);
     ls_flight_mark(LS_FLIGHT_CHECKPOINT, t->at.epoch, t->at.step);
     ls_status status = take_now(t);
     ls_flight_mark(LS_FLIGHT_BETWEEN, t->at.epoch, t->at.step);

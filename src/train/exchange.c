@@ -344,6 +344,7 @@ void ls_exchange_destroy(ls_exchange **exchange) {
 // --- a step ----------------------------------------------------------------------------------------------------------
 
 static ls_status check_usable(const ls_exchange *x, const char *function) {
+    ls_comm_home(x->comm);
     if (x->failed == LS_OK) return LS_OK;
     return LS_FAIL(x->failed, "%s: this exchange has failed before, and can only be destroyed: %s", function,
                    x->failure);

@@ -100,6 +100,7 @@ static int64_t skipped(const ls_trainer *t) { return t->at.skipped + ls__trainer
 
 // Without its end, of which nobody wants to know; what is gone on with later has the measures of the steps before.
 static void leave_epoch(ls_trainer *t) {
+    ls_comm_home(t->comm);
     double seconds = ls_clock() - t->at.started;
     ls__replicas_run_alone(t, LS_COMMAND_END);
     t->at.running = 0;
@@ -121,13 +122,14 @@ ls_status ls_trainer_step(ls_trainer *t, ls_step_report *out) {
                        t->history.failure);
     if (ls_trainer_steps_left(t) == 0)
         return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "there is no step to do: begin an epoch first, or the next one");
-    ls_comm_enter(t->comm, __func__);
+    ls_comm_enter_again(t->comm, __func__, t);
     at->checkpoint_due = ls__checkpoint_due(t);
     int64_t batch_done = at->batch;
     if (t->async)
         ls__async_step(t);
     else
         ls__replicas_run_alone(t, LS_COMMAND_STEP);
+    ls__weights_away(t);
     if (at->decision == LS_VOTE_FAILED || t->exchange_failed) {  // on all workers
         at->step += !t->async;  // the weights have taken it: what is gone on with begins behind it
         at->all_steps += !t->async;

@@ -93,13 +93,14 @@ static const char *parameter_at(const ls_trainer *t, int64_t element) {
     return "a parameter";
 }
 
-void ls__not_finite_after(ls_replica *r) {
+int ls__not_finite_after(ls_replica *r, int64_t step) {
     ls_trainer *t = r->trainer;
     int64_t element = ls_strategy_not_finite(t->strategy, r->index);
-    if (element < 0 || r->found.key) return;
-    r->found.key = 2 * (t->at.step + 1) * t->train_shape.micro_batches;
+    if (element < 0 || r->found.key) return 0;
+    r->found.key = 2 * step * t->train_shape.micro_batches;
     snprintf(r->found.text, sizeof r->found.text,
              "in the weights %s, as the update of that step made them of finite ones", parameter_at(t, element));
+    return 1;
 }
 
 int ls__not_finite_found(const ls_trainer *t) {

@@ -166,6 +166,9 @@ static const ls_option table[] = {
     {"bucket-size", LS_OPTION_REAL, AT(bucket_size), .metavar = "MB", .min = 0.001, .max = 1e6, WORKERS,
      .initial = "as --tune measures; else a twelfth of all, 0.25 to 2, on several hosts; all on one",
      .help = "exchange gradients in pieces of so many megabytes, each as soon as backward has written it"},
+    {"early-forward", LS_OPTION_FLAG, AT(early_forward), WORKERS,
+     .help = "end a step once all new weights have come, not before; each layer of the next forward waits for its own "
+             "otherwise. The result stays the same"},
     {"comm-cores", LS_OPTION_INT, AT(comm_cores), .metavar = "N", .max = 1, WORKERS,
      .help = "cores of each worker for nothing but that exchange; 0: it shares those of the replicas"},
     {"loader-threads", LS_OPTION_INT, AT(loader_threads), .metavar = "N", .min = 1, .max = 64, WORKERS,

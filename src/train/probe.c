@@ -90,7 +90,7 @@ static ls_status compute(ls_trainer *t, char text[65]) {
     ls__replica_deal(r, info.micro_batches, &begin, &end);
     if (begin == end) return LS_OK;
     LS_TRY(write_batch(r, plan, inputs));
-    LS_TRY(ls_plan_forward(plan, r->queue, &feeds));
+    LS_TRY(ls_plan_forward(plan, r->queue, &feeds, NULL, NULL));
     ls_span gradient = ls_strategy_gradient_begin(t->strategy, 0, &info, begin);
     ls_status status = ls_plan_backward(plan, r->queue, &feeds, gradient, NULL, NULL);
     if (status == LS_OK) status = ls_synchronize(r->queue);

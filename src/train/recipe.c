@@ -21,6 +21,7 @@ void ls_train_config_init(ls_train_config *c) {
                            .broken = "stop",
                            .loader_threads = 1,
                            .bind = 1,
+                           .early_forward = 1,
                            .seed = 42,
                            .shuffle = 1,
                            .positive_weight = 1,

@@ -155,6 +155,82 @@ static ls_status take_measures(ls_replica *r, const ls_plan *plan, int64_t sampl
     return ls_read(r->queue, row + 1, ls_plan_measures(plan), (r->trainer->measures.width - 1) * (int64_t)sizeof *row);
 }
 
+// --- weights that are not home yet -----------------------------------------------------------------------------------
+
+static ls_step_times times_of(const ls_replica *r) {
+    ls_step_times times = {.since = r->since, .trace = r->trace};
+    if (r->trace) times.trace_first = r->trainer->timeline->strategy_first;
+    return times;
+}
+
+// What the strategy has made this replica wait for is exchange that nothing has hidden.
+static void add_times(ls_replica *r, const ls_step_times *times) {
+    r->phases.exchange += ls_step_exchange(times);
+    r->phases.update += ls_step_update(times);
+    r->phases.wait += times->seconds[LS_STEP_WAIT];
+    r->since = times->since;
+}
+
+// In forward of the lane's first micro-batch of a step: the next kernel reads these.
+static void await_weights(void *user, int64_t offset, int64_t count) {
+    ls_replica *r = user;
+    ls_strategy *s = r->trainer->strategy;
+    if (ls_strategy_is_home(s, r->index, offset, count)) return;
+    lap(r, &r->phases.forward, LS_SPAN_FORWARD);
+    begins(r, LS_FLIGHT_EXCHANGE);
+    ls_step_times times = times_of(r);
+    ls_strategy_await(s, r->index, offset, count, &times);
+    add_times(r, &times);
+    begins(r, LS_FLIGHT_FORWARD);
+}
+
+// All weights of the latest step are home from here on. Does nothing where they were already.
+static void come_home(ls_replica *r) {
+    ls_trainer *t = r->trainer;
+    if (r->home || !ls_strategy_is_early(t->strategy)) return;
+    ls_step_times times = times_of(r);
+    ls_status status = ls_strategy_home(t->strategy, r->index, r->queue, &times);
+    add_times(r, &times);
+    if (status != LS_OK) t->exchange_failed = 1;
+    ls__replica_failed(r, status);
+    r->home = 1;
+    if (ls__not_finite_after(r, t->at.step)) r->stops = 1;
+}
+
+static ls_vote vote_of(const ls_replica *r) {
+    const ls_trainer *t = r->trainer;
+    ls_vote vote = r->index == 0 ? t->at.vote : LS_VOTE_GO_ON;
+    if (r->index == 0 && vote == LS_VOTE_GO_ON && t->at.checkpoint_due) vote = LS_VOTE_CHECKPOINT;
+    if (r->stops && vote < LS_VOTE_STOP && t->choices.not_finite == LS_NOT_FINITE_STOP) vote = LS_VOTE_STOP;
+    return r->status != LS_OK ? LS_VOTE_FAILED : vote;
+}
+
+// Votes before backward where the strategy can: until then a failure of this step is told in it, and weights that are no finite numbers end training
+// after the step that follows theirs.
+static void vote_early(ls_replica *r, const ls_step_info *info) {
+    ls_trainer *t = r->trainer;
+    if (!ls_strategy_is_early(t->strategy)) return;
+    come_home(r);
+    ls__timeline_exchange(r, t->at.step);
+    ls_step_times times = times_of(r);
+    ls_status status = ls_strategy_vote(t->strategy, r->index, r->queue, info, vote_of(r), &times);
+    add_times(r, &times);
+    if (status != LS_OK) t->exchange_failed = 1;
+    ls__replica_failed(r, status);
+}
+
+// The main thread's, from ls_comm_home: between two steps.
+static void bring_home(void *user) {
+    ls_trainer *t = user;
+    ls_replica *r = &t->replica[0];
+    lap_between(r);
+    come_home(r);
+}
+
+void ls__weights_away(ls_trainer *t) {
+    if (ls_strategy_is_early(t->strategy)) t->comm->away = (ls_away){bring_home, t};
+}
+
 // --- an epoch --------------------------------------------------------------------------------------------------------
 
 static ls_status start_loader(ls_replica *r, int64_t first, int64_t last) {
@@ -168,6 +244,7 @@ static void begin_epoch(ls_replica *r) {
     if (t->at.step == 0) r->phases = (ls_phase_seconds){0};  // else the epoch is gone on with
     r->since = t->at.started;
     r->found = (ls_found_first){0};
+    r->stops = 0;
     ls__replica_failed(r, ls_strategy_forget_not_finite(t->strategy, r->index, r->queue));
     if (!t->async) ls__replica_failed(r, start_loader(r, t->at.step, t->train_shape.steps));
     lap(r, &r->phases.serial, LS_SPAN_NONE);
@@ -176,6 +253,7 @@ static void begin_epoch(ls_replica *r) {
 
 static void end_epoch(ls_replica *r) {
     lap_between(r);
+    come_home(r);
     ls_loader_cancel(r->train_loader);  // the other loader has the memory next
     lap(r, &r->phases.serial, LS_SPAN_NONE);
     if (r->trace) ls_trace_add(r->trace, LS_SPAN_EPOCH, r->trainer->at.epoch, r->trainer->at.started, r->since);
@@ -188,8 +266,7 @@ static void hand_over(void *user, int64_t offset, int64_t count) {
     ls_trainer *t = r->trainer;
     if (r->ready == t->bucket_count || t->bucket_ends[r->ready] > offset + count) return;
     lap(r, &r->phases.backward, LS_SPAN_BACKWARD);
-    ls_step_times times = {.since = r->since, .trace = r->trace};
-    if (r->trace) times.trace_first = t->timeline->strategy_first;
+    ls_step_times times = times_of(r);
     while (r->ready < t->bucket_count && t->bucket_ends[r->ready] <= offset + count)
         ls__replica_failed(
             r, ls_strategy_bucket_ready(t->strategy, r->index, r->queue, r->ready_info, r->ready++, &times));
@@ -197,7 +274,9 @@ static void hand_over(void *user, int64_t offset, int64_t count) {
     r->since = times.since;
 }
 
-// A worker that is to be slow sleeps as much longer as what it has computed since `start` took.
+// --- a micro-batch ---------------------------------------------------------------------------------------------------
+
+// A worker that is to be slow sleeps as much longer as what it has computed since `start`, not waited for, took.
 static void slow_down(const ls_trainer *t, double start) {
     double seconds = (ls_clock() - start) * (t->choices.slow_factor - 1);
     if (t->comm->rank != t->choices.slow_worker) return;
@@ -213,21 +292,28 @@ static ls_status train_micro_batch(ls_replica *r, const ls_step_info *info, int6
     begins(r, LS_FLIGHT_LOAD);
     LS_TRY(ls_loader_get(r->train_loader, &batch, NULL));
     lap(r, &r->phases.load, LS_SPAN_LOAD);
-    double start = r->since;
+    double start = r->since, waited = r->phases.exchange;
     begins(r, LS_FLIGHT_FORWARD);
     ls_plan *plan = r->plan[batch->count == t->train_shape.micro_batch ? LS_PLAN_KIND_TRAIN : LS_PLAN_KIND_TRAIN_TAIL];
     ls_status status = feed(r, batch, &in);
-    if (status == LS_OK) status = ls_plan_forward(plan, r->queue, &in.all);
+    if (status == LS_OK) status = ls_plan_forward(plan, r->queue, &in.all, r->home ? NULL : await_weights, r);
     if (status == LS_OK) status = take_measures(r, plan, batch->count, row);
+    if (!r->home) {  // what forward does not read, and backward is going to write
+        lap(r, &r->phases.forward, LS_SPAN_FORWARD);
+        begins(r, LS_FLIGHT_EXCHANGE);
+        come_home(r);
+    }
     if (status == LS_OK) ls__not_finite_look(r, plan, &in.all, v, batch->count, row);
     lap(r, &r->phases.forward, LS_SPAN_FORWARD);
+    ls__replica_failed(r, status);
+    if (last) vote_early(r, info);
     begins(r, LS_FLIGHT_BACKWARD);
     ls_span gradient = ls_strategy_gradient_begin(t->strategy, r->index, info, v);
     r->ready_info = info;
     r->ready = 0;
     ls_bucket_ready_fn ready = last && t->bucket_count > 1 ? hand_over : NULL;
     if (status == LS_OK) status = ls_plan_backward(plan, r->queue, &in.all, gradient, ready, r);
-    slow_down(t, start);
+    slow_down(t, start + r->phases.exchange - waited);
     lap(r, &r->phases.backward, LS_SPAN_BACKWARD);
     ls_status added = ls_strategy_gradient_end(t->strategy, r->index, r->queue, info);
     lap(r, &r->phases.exchange, LS_SPAN_ADD);
@@ -251,21 +337,17 @@ static ls_step_info step_info(const ls_trainer *t) {
 // fails is told by its own status: other hosts may wait for this one for ever.
 static void exchange(ls_replica *r, const ls_step_info *info) {
     ls_trainer *t = r->trainer;
-    ls_step_times times = {.since = r->since, .trace = r->trace};
-    if (r->trace) times.trace_first = t->timeline->strategy_first;
+    ls_vote decision;
     ls__replica_failed(r, ls_synchronize(r->queue));  // what the device could not do is known before the vote
     begins(r, LS_FLIGHT_EXCHANGE);
-    ls_vote vote = r->index == 0 ? t->at.vote : LS_VOTE_GO_ON, decision;
-    if (r->index == 0 && vote == LS_VOTE_GO_ON && t->at.checkpoint_due) vote = LS_VOTE_CHECKPOINT;
-    if (r->status != LS_OK) vote = LS_VOTE_FAILED;
-    ls_status status = ls_strategy_step(t->strategy, r->index, r->queue, info, vote, &decision, &times);
-    r->phases.exchange += ls_step_exchange(&times);
-    r->phases.update += ls_step_update(&times);
-    r->phases.wait += times.seconds[LS_STEP_WAIT];
-    r->since = times.since;
+    vote_early(r, info);  // of a lane that computed nothing, or failed before its last micro-batch
+    ls_step_times times = times_of(r);
+    ls_status status = ls_strategy_step(t->strategy, r->index, r->queue, info, vote_of(r), &decision, &times);
+    add_times(r, &times);
     if (status != LS_OK) t->exchange_failed = 1;
     ls__replica_failed(r, status);
-    ls__not_finite_after(r);
+    r->home = !ls_strategy_is_early(t->strategy);
+    if (r->home) ls__not_finite_after(r, t->at.step + 1);
     if (r->index != 0) return;
     t->at.decision = decision;
     t->at.learning_rate = info->lr;
@@ -277,6 +359,7 @@ static void run_step(ls_replica *r) {
     int64_t begin, end, row = batch_of(t) * t->train_shape.micro_batches;
     double end_of_last = r->since;
     ls__timeline_step(r, t->at.step);
+    if (!ls_strategy_is_early(t->strategy)) ls__timeline_exchange(r, t->at.step);
     lap_between(r);
     double start = r->since;
     ls__replica_deal(r, info.micro_batches, &begin, &end);
@@ -301,7 +384,7 @@ static ls_status evaluate_micro_batch(ls_replica *r, int64_t first, double *row)
     ls_plan *plan =
         r->plan[batch->count == t->eval_shape.micro_batch ? LS_PLAN_KIND_EVALUATE : LS_PLAN_KIND_EVALUATE_TAIL];
     ls_status status = feed(r, batch, &in);
-    if (status == LS_OK) status = ls_plan_forward(plan, r->queue, &in.all);
+    if (status == LS_OK) status = ls_plan_forward(plan, r->queue, &in.all, NULL, NULL);
     if (status == LS_OK) status = take_measures(r, plan, batch->count, row);
     if (status == LS_OK) status = ls__rows_take(&t->rows, r->queue, plan, first, batch->count);
     if (ls_trace_on(r->trace)) ls_trace_add(r->trace, LS_SPAN_EVALUATE, 0, start, ls_clock());

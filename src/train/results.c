@@ -178,6 +178,7 @@ static int all_finite(const float *values, int64_t count) {
 }
 
 ls_status ls__results_finite(ls_trainer *t) {
+    ls_comm_home(t->comm);
     for (int i = 0; i < t->graph->store->count; i++) {
         const ls_param *p = &t->graph->store->params[i];
         int64_t count = ls_shape_count(p->shape);
@@ -200,6 +201,7 @@ ls_status ls__results_finite(ls_trainer *t) {
 ls_status ls__results_digest(ls_trainer *t, char text[65]) {
     EVP_MD_CTX *sha;
     int finite = 1;
+    ls_comm_home(t->comm);
     LS_TRY(ls__sha256_begin(&sha));
     ls_status status = LS_OK;
     for (int i = 0; t->weights.buffer && i < t->graph->store->count && status == LS_OK; i++) {
@@ -352,11 +354,13 @@ ls_status ls_trainer_confusion(const ls_trainer *t, int64_t *counts, int classes
 
 static ls_status get(void *user, int param, float *values) {
     ls_trainer *t = user;
+    ls_comm_home(t->comm);
     return ls_params_get(t->params, t->queue, param, t->weights, values);
 }
 
 static ls_status set(void *user, int param, const float *values) {
     ls_trainer *t = user;
+    ls_comm_home(t->comm);
     if (!ls_strategy_writes_weights(t->strategy)) return LS_OK;
     return ls_params_set(t->params, t->queue, param, t->weights, values);
 }

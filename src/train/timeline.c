@@ -82,7 +82,7 @@ static int64_t make_room(const ls_trainer *t, ls_timeline *l) {
     int64_t need =
         run * (larger(steps_of(plan[LS_PLAN_KIND_TRAIN]), steps_of(plan[LS_PLAN_KIND_TRAIN_TAIL])) + BATCH_EVENTS) +
         STEP_EVENTS + ls_strategy_trace_events(t->strategy) + ls_strategy_overlap_events(t->strategy) +
-        2 * t->bucket_count;
+        4 * t->bucket_count;
     int64_t room = MOST_EVENTS / t->spread.lanes, epochs = larger(t->config.epochs, 1);
     ls__timeline_choose(l, t->train_shape.steps, epochs, room, need);
     int64_t batch =
@@ -166,14 +166,22 @@ void ls__timeline_destroy(ls_trainer *t) {
     t->timeline = NULL;
 }
 
+static int records(const ls_trainer *t, int64_t step) {
+    const ls_timeline *l = t->timeline;
+    return t->at.epoch <= l->epochs && step >= l->first && step < l->first + l->steps;
+}
+
 void ls__timeline_step(ls_replica *r, int64_t step) {
     if (!r->trace) return;
-    const ls_timeline *l = r->trainer->timeline;
-    int on = r->trainer->at.epoch <= l->epochs && step >= l->first && step < l->first + l->steps;
+    int on = records(r->trainer, step);
     ls_trace_switch(r->trace, on);
     ls_trace_switch(r->loader_trace, on);
-    if (r->index == 0 && l->track_count > 2 * r->trainer->spread.replicas)
-        ls_trace_switch(l->tracks[l->track_count - 1], on);
+}
+
+void ls__timeline_exchange(ls_replica *r, int64_t step) {
+    const ls_timeline *l = r->trainer->timeline;
+    if (r->index == 0 && l && l->track_count > 2 * r->trainer->spread.replicas)
+        ls_trace_switch(l->tracks[l->track_count - 1], records(r->trainer, step));
 }
 
 void ls__timeline_evaluate(ls_replica *r, int64_t micro_batch) {

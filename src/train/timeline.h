@@ -55,8 +55,9 @@ void ls__timeline_choose(ls_timeline *timeline, int64_t steps, int64_t epochs, i
 ls_status ls__timeline_create(struct ls_trainer *trainer, int64_t steps, ls_timeline **out);
 void ls__timeline_destroy(struct ls_trainer *trainer);
 // Before each step (from 0) of an epoch and each micro-batch of an evaluation: whether it will be recorded. Costs nothing without a
-// timeline.
+// timeline. The exchange's thread has a step of its own: once it is through with the one before.
 void ls__timeline_step(struct ls_replica *replica, int64_t step);
+void ls__timeline_exchange(struct ls_replica *replica, int64_t step);
 void ls__timeline_evaluate(struct ls_replica *replica, int64_t micro_batch);
 
 // How much this worker's `clock` (ls_clock, but in tests) is ahead of worker 0's, and how far that may be off: half the fastest

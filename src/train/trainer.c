@@ -152,6 +152,12 @@ static ls_status refresh(void *user, ls_queue *queue, ls_span weights, ls_span c
     return ls_params_refresh(t->params, queue, weights, copies, part, parts);
 }
 
+static ls_status refresh_some(void *user, ls_queue *queue, ls_span weights, ls_span copies, const ls_homecoming *h,
+                              int part, int parts) {
+    ls_trainer *t = user;
+    return ls_params_refresh_some(t->params, queue, weights, copies, h->begin, h->end, h->low, h->high, part, parts);
+}
+
 static ls_status plan_strategy(ls_trainer *t) {
     int host_lanes = t->comm->local_size * t->spread.replicas * t->config.threads;
     ls_strategy_config config = {.comm = t->comm,
@@ -164,6 +170,7 @@ static ls_status plan_strategy(ls_trainer *t) {
                                  .params = t->choices.optimizer_params,
                                  .spin = host_lanes <= ls_topology_host_cores(t->topology) ? 20000 : 0,
                                  .overlap = t->bucket_count > 1,
+                                 .early = t->bucket_count > 1 && t->config.early_forward && t->comm->between,
                                  .overlap_own_core = t->spread.comm_cores > 0,
                                  .overlap_begin = ls__exchange_bind,
                                  .overlap_user = t,
@@ -180,6 +187,7 @@ static ls_status plan_strategy(ls_trainer *t) {
                                  .decay_kernels_only = !t->config.decay_biases,
                                  .copies_bytes = ls_params_copies_bytes(t->params),
                                  .refresh = refresh,
+                                 .refresh_some = refresh_some,
                                  .refresh_user = t->home,
                                  .weights_of = t->home == t ? NULL : t->home->strategy};
     if (t->config.async) return ls__async_plan(t, &config);

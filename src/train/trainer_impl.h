@@ -151,6 +151,8 @@ typedef struct ls_replica {
     ls_loader *train_loader, *eval_loader;
     ls_range *ranges;  // of the running epoch or evaluation
     int64_t range_count;
+    int home;                        // 1: the weights of the latest step are
+    int stops;                       // 1: they had what is no finite number: votes to stop
     const ls_step_info *ready_info;  // of the running step, while its last backward goes on
     int ready;                       // buckets of it that have been handed over
     ls_phase_seconds phases;         // of the running epoch, or the latest
@@ -354,6 +356,8 @@ void ls__replica_deal(const ls_replica *replica, int64_t micro_batches, int64_t 
 void ls__replica_failed(ls_replica *replica, ls_status status);
 // The time since the end of its latest phase was spent waiting, or serving.
 void ls__replica_waited(ls_replica *replica);
+// After a step of a strategy that is early: leaves its weights to come home behind whatever the program does next (ls_comm_home brings them).
+void ls__weights_away(ls_trainer *trainer);
 
 // Runs a command on all replicas of this worker, the calling thread being replica 0, and returns the first failure of any worker, its
 // callbacks' included. Collective.
@@ -373,8 +377,8 @@ int ls__not_finite_counts(const ls_trainer *trainer, const double *row);
 // After forward of a micro-batch, number `micro_batch` of its step, whose row is there: looks where it went wrong, if it has.
 void ls__not_finite_look(ls_replica *replica, ls_plan *plan, const ls_feeds *feeds, int64_t micro_batch, int64_t batch,
                          const double *row);
-// After the exchange of a step: looks at the weights that the replica has updated.
-void ls__not_finite_after(ls_replica *replica);
+// Once the weights that the replica has updated in a step, from 1, are home: looks at them. Returns whether they are the first it finds.
+int ls__not_finite_after(ls_replica *replica, int64_t step);
 // Whether a replica of this worker has found something in the running epoch.
 int ls__not_finite_found(const ls_trainer *trainer);
 // The first of what the replicas of all workers have found in the epoch: where it comes from, into history.cause, and *step becomes its step, from 1,

@@ -1,11 +1,12 @@
 #!/bin/sh
-# How much of an exchange over a link is hidden behind backward, as root:
+# How much of an exchange over a link is hidden behind backward and the next forward, as root:
 #     RATE=1gbit PAIRS=3 BENCH="resnet50v2 --input-shape 128x128x3 --batch-size 32" sh tests/cluster/bench_overlap.sh build/release/lockstep
 #
 # Two hosts made of namespaces of this machine, a link of RATE between them in tc's words (1gbit, 400mbit), a worker with one replica on each.
-# In turn, PAIRS times: gradients exchanged in buckets behind backward, and all of them after it. Prints of each run the median time of a step and
+# In turn, PAIRS times: gradients exchanged in buckets behind backward and the next forward, and all of them between the two. Prints of each run the median time of a step and
 # what a replica waits for the exchange, and of the pairs the share of that which the buckets have hidden. BUCKETS and AFTER are options of the
-# first and of the second run: BUCKETS="--compress bf16" AFTER="--compress none" compares those. With BENCH="exchange [OPTIONS]" it
+# first and of the second run: BUCKETS="--compress bf16" AFTER="--compress none" compares those, AFTER=--no-early-forward
+# what the next forward hides of what backward does not. With BENCH="exchange [OPTIONS]" it
 # runs that once over the link.
 # shellcheck disable=SC2154,SC2086 # lib.sh sets some; BENCH is words
 needs="mpirun tc python3"

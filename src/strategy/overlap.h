@@ -1,0 +1,44 @@
+// What the exchange's thread (overlap.c) and the lanes that wait for it (home.c) share.
+#ifndef LS_STRATEGY_OVERLAP_H
+#define LS_STRATEGY_OVERLAP_H
+
+#include <pthread.h>
+
+#include "strategy/strategy_impl.h"
+
+struct ls_overlap {
+    ls_strategy *strategy;
+    pthread_t thread;
+    int started;
+    ls_queue *queue;
+    pthread_mutex_t lock;
+    pthread_cond_t work, done;  // for the thread; for lanes
+    // Under the lock:
+    int quit;
+    uint64_t asked, finished;  // steps
+    uint64_t told;             // by lanes of this worker: something is new
+    int ended;                 // its lanes that have come to the end of the step
+    int waiting;               // its lanes that wait for this thread now
+    int reached;               // what in_order should have been in the latest step
+    int peer, bucket;          // the rank that is waited for, -1: nobody, and for what
+    ls_step_info info;         // of the step that was asked for last
+    ls_status status;          // the first failure, and its sentence
+    char failure[1024], watched[64];
+    _Atomic uint64_t
+        *home;  // (bucket_count + 1): the step in which a bucket was home last; of the votes, whose decision is known
+    // The thread's own:
+    int in_order;
+    ls_trace *trace;
+    int trace_first;
+    double seconds;  // ls_strategy_overlap_seconds
+};
+
+// Waits on a condition for so many seconds at most, with the lock held. 0, or ETIMEDOUT.
+int ls__overlap_wait_some(ls_overlap *overlap, pthread_cond_t *condition, double seconds);
+
+// Whether what is counted by steps is at this one.
+static inline int ls__is_at(const _Atomic uint64_t *mark, uint64_t number) {
+    return atomic_load_explicit(mark, memory_order_acquire) >= number;
+}
+
+#endif
