@@ -110,6 +110,8 @@ static void datasets(void **state) {
     assert_int_equal(ls_dataset_classes(NULL), 0);
     assert_non_null(ls_dataset_format(0, NULL, NULL));
     assert_null(ls_dataset_format_class(NULL, 0));
+    assert_string_equal(ls_dataset_note(NULL), "");
+    assert_string_equal(ls_dataset_note(d), "");
     assert_null(ls_dataset_class(NULL, 0));
     assert_null(ls_dataset_class(d, 0));
     double mean[1], deviation[1];
@@ -343,6 +345,9 @@ static void trainers(void **state) {
     NEEDS("image", ls_train_prepare_image(&config, NULL, shape, NULL, NULL, values));
     NEEDS("out", ls_train_prepare_image(&config, &image, shape, NULL, NULL, NULL));
     OK(ls_train_prepare_image(&config, &image, shape, NULL, NULL, values));
+    NEEDS("config", ls_train_prepare_file(NULL, "f", shape, NULL, NULL, values));
+    NEEDS("path", ls_train_prepare_file(&config, NULL, shape, NULL, NULL, values));
+    NEEDS("out", ls_train_prepare_file(&config, "f", shape, NULL, NULL, NULL));
     assert_true(ls_trainer_steps_left(NULL) == 0 && ls_trainer_measure_count(NULL) == 0);
     assert_string_equal(ls_trainer_not_finite(NULL), "");
     assert_null(ls_trainer_measure(NULL, 0).name);

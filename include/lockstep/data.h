@@ -136,6 +136,9 @@ ls_status ls_dataset_channels(const ls_dataset *dataset, double *mean, double *d
 void ls_dataset_test_on_training(ls_dataset *dataset);
 // Of all values, shapes and types (of a callback: of the samples that were read): equal data, equal number, on every machine.
 uint64_t ls_dataset_fingerprint(const ls_dataset *dataset);
+// A sentence about what went wrong beside the data, on the worker that it went wrong on: an index of files that could not be kept. "": nothing. Owned by the
+// dataset.
+const char *ls_dataset_note(const ls_dataset *dataset);
 double ls_dataset_read_seconds(
     const ls_dataset *dataset);  // what opening or creating it took the slowest worker of this host
 

@@ -68,6 +68,10 @@ typedef struct ls_train_config {
     // "halving": by recursive halving and doubling, one after the other and log2(hosts) of them; "auto" (the default): direct up to 8 hosts.
     // Never shows in the bits.
     const char *algorithm;
+    // Whether the size of buckets and the algorithm, where both are left to the library, come from a measurement at start-up: "auto" (the default):
+    // of allreduce between hosts, with 4 MB of parameters at least; a measurement of an earlier job counts that was made on such machines with as
+    // many workers (in $XDG_CACHE_HOME/lockstep, or ~/.cache/lockstep). "again": now, whatever the size. "off": never. Never shows in the bits.
+    const char *tune;
     int replicas;  // per worker; 0 (the default): as many as there are cores and micro-batches for
     int threads;  // per replica; 0 (the default): 1 where replicas are asked for, else such that every core works. Never shows in the bits.
     int hyperthreads;  // 1: every hardware thread counts as a core; 0 (the default): a core is one, however many threads it has
@@ -81,15 +85,28 @@ typedef struct ls_train_config {
     int comm_cores;  // cores of each worker that only its exchange uses: 0 (the default) or 1; of jobs whose exchange has a thread
     // Threads that read, decode and prepare the samples of each replica; default 1. Never shows in the bits.
     int loader_threads;
+    // "8G": up to so many bytes (K, M, G, T) of samples of files, as they are in their files, stay in memory that the workers of a host share once they
+    // were read; the rest is read each time. Never shows in the bits. NULL (the default): none.
+    const char *cache;
     int bind;                         // 1: bind replicas to cores (the default); 0: leave them to the system
     uint64_t seed;                    // default 42
     int shuffle;                      // 1 (the default): a new order of the samples each epoch
     int64_t limit_train, limit_test;  // use only the first so many samples; 0: all
     int image_size;  // N: images are resized to N x N as tf.image.resize does it; 0 (the default): as they are, or, where their sizes differ,
                      // to what the network takes
-    const char
-        *augment;  // "none" (the default), or some of "flip", "crop", "resized-crop", "cutout" with commas between
+    // N: the shorter side of images becomes N, and image_size x image_size are cut out of the middle, or where an augmentation has it; 0 (the
+    // default): all of an image becomes image_size x image_size.
+    int resize;
+    const char *interpolation;  // "bilinear" (the default), "bicubic", "area", "pillow-bilinear", "pillow-bicubic"
+    // "none" (the default), or some of "flip", "crop", "resized-crop", "random-crop", "rotate", "brightness", "contrast", "saturation", "hue",
+    // "lighting", "cutout" with commas between, from "rotate" to "lighting" with an amount: "hue=0.1".
+    const char *augment;
     const char *normalize;  // "unit" (the default): [0, 1]; "symmetric": [-1, 1]; "dataset": mean 0, deviation 1
+    // Numbers of one's own instead: (pixel - mean) / std * scale, pixels from 0 to 255; "104,117,123", a number for each channel in the order that
+    // channel_order makes, or one for all. NULL (the default): mean 0, std 1. With scale 1 (the default) and neither, normalize counts.
+    const char *mean, *std;
+    double scale;
+    const char *channel_order;  // "rgb" (the default); "bgr": blue first, as Caffe's and OpenCV's users have it
     // What becomes of samples that cannot be decoded: "stop" (the default): training ends with the sample, the file and what is wrong; "skip": the next sample
     // of the set that can be read stands in for it, the same one for any number of workers and threads (ls_train_result.samples_replaced).
     const char *broken;
@@ -162,6 +179,10 @@ void ls_train_fit_model(const ls_train_config *config, const ls_dataset *dataset
 ls_status ls_train_prepare_image(const ls_train_config *config, const ls_image *image, ls_shape shape,
                                  const double *mean, const double *deviation, float *out);
 
+// The same of a PNG or JPEG file, to the pixels that training on files would have of it. Errors: those of ls_image_read, too.
+ls_status ls_train_prepare_file(const ls_train_config *config, const char *path, ls_shape shape, const double *mean,
+                                const double *deviation, float *out);
+
 // The micro-batch for a global batch when none is asked for: a function of the batch alone, so that the same command
 // gives the same bits on any machine. Not collective.
 int64_t ls_micro_batch_default(int64_t batch_size);
@@ -211,6 +232,10 @@ typedef struct ls_train_result {
     int servers;            // of the workers: they update for the others and compute nothing
     int buckets;            // that gradients are exchanged in; 1: after backward
     const char *algorithm;  // "direct", "halving"; "": one host, or a strategy that has one way only
+    const char *
+        tuned;  // where the size of buckets and the algorithm come from: "measured", "cached" (by an earlier job); "": no measurement
+    double bucket_megabytes;  // where measured; what a bucket costs, however small, and bytes of parameters a second
+    double bucket_seconds, exchange_bytes_per_second;
     double
         exchange_hidden;  // seconds per step in which the exchange was at work while replicas computed: mean over workers
     int synchronous;      // 1: by its strategy, weights are the same bits for any number of workers and replicas

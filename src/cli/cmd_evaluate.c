@@ -136,7 +136,13 @@ static ls_train_config config_of(const evaluation *e) {
     c.loader_threads = from->loader_threads;
     c.bind = from->bind;
     c.image_size = from->image_size;
+    c.resize = from->resize;
+    c.interpolation = from->interpolation;
     c.normalize = from->normalize;
+    c.mean = from->mean;
+    c.std = from->std;
+    c.scale = from->scale;
+    c.channel_order = from->channel_order;
     c.limit_test = e->set.limit ? e->set.limit : on_training(e) ? from->limit_train : from->limit_test;
     c.micro_batch = from->micro_batch > 0 ? from->micro_batch : ls_micro_batch_default(from->batch_size);
     // As many as there are to train with, or more, so that each replica has some: evaluation does not see how many.

@@ -274,12 +274,7 @@ static ls_status build(prediction *p, cli *c) {
 // --- predicting ------------------------------------------------------------------------------------------------------
 
 static ls_status prepare(const prediction *p, const item *i, float *out) {
-    ls_image image;
-    const int64_t *dim = p->shape.dim;
-    LS_TRY(ls_image_read_for(i->path, (int)dim[2], dim[0], dim[1], &image));
-    ls_status status = ls_train_prepare_image(&p->trained.config, &image, p->shape, p->mean, p->deviation, out);
-    ls_image_free(&image);
-    return status;
+    return ls_train_prepare_file(&p->trained.config, i->path, p->shape, p->mean, p->deviation, out);
 }
 
 // The `top` largest, of equals the first.

@@ -105,8 +105,8 @@ static ls_status list_file(const ls_container *c, ls_listing *l, const char *pat
         return status;
     }
     l->bytes = there.st_size;
-    int64_t changed = (int64_t)there.st_mtim.tv_sec * 1000000000 + there.st_mtim.tv_nsec;
-    status = ls_records_add_file(l->builder, path, l->bytes, changed, &l->file);
+    status = ls_records_add_file(l->builder, path, l->bytes, ls_records_time(&there), &l->file);
+    if (status == LS_OK) status = ls_records_witness(l->builder, LS_WITNESS_FILE, path);
     if (status == LS_OK) status = c->list(l);
     close(l->fd);
     l->path = NULL;
@@ -120,6 +120,7 @@ static ls_status list_set(const ls_container *c, ls_listing *l, int set, const c
     ls_status status = LS_OK;
     LS_TRY(ls_paths_expand(pattern, &paths));
     l->set = set;
+    status = ls_records_witness(l->builder, LS_WITNESS_PATTERN, pattern);
     for (int64_t i = 0; i < paths.count && status == LS_OK; i++) status = list_file(c, l, paths.path[i]);
     ls_paths_free(&paths);
     LS_TRY(status);

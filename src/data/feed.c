@@ -113,7 +113,7 @@ ls_status ls_feeder_run(ls_feeder *f, void *scratch, uint32_t epoch, int64_t sam
         if (w->picture)
             LS_TRY(run_picture(f, w, s.field[w->field], epoch, sample, place));
         else if (w->preparer)
-            ls_preparer_run(w->preparer, s.field[w->field], epoch, (uint64_t)sample, place);
+            LS_TRY(ls_preparer_run(w->preparer, s.field[w->field], epoch, (uint64_t)sample, place));
         else
             w->convert(s.field[w->field], w->values, place);
     }

@@ -24,7 +24,7 @@ static ls_status grow(void *array, int64_t *room, int64_t count, int64_t more, s
     return LS_OK;
 }
 
-static ls_status add_text(ls_records_builder *b, const char *text, int64_t *where) {
+ls_status ls_records_add_text(ls_records_builder *b, const char *text, int64_t *where) {
     int64_t size = (int64_t)strlen(text) + 1;
     LS_TRY(grow(&b->text, &b->text_room, b->text_size, size, 1));
     memcpy(b->text + b->text_size, text, (size_t)size);
@@ -37,7 +37,7 @@ ls_status ls_records_add_class(ls_records_builder *b, const char *name) {
     if (b->class_count == INT32_MAX) return LS_FAIL(LS_STATUS_BAD_DATA, "there are more than %d classes", INT32_MAX);
     LS_TRY(grow(&b->class_name, &b->class_room, b->class_count, 1, sizeof *b->class_name));
     b->class_name[b->class_count] = -1;
-    if (name) LS_TRY(add_text(b, name, &b->class_name[b->class_count]));
+    if (name) LS_TRY(ls_records_add_text(b, name, &b->class_name[b->class_count]));
     b->class_count++;
     return LS_OK;
 }
@@ -56,7 +56,7 @@ ls_status ls_records_add_file(ls_records_builder *b, const char *path, int64_t b
     LS_TRY(grow(&b->file, &b->file_room, b->file_count, 1, sizeof *b->file));
     ls_record_file *f = &b->file[b->file_count];
     *f = (ls_record_file){.bytes = bytes, .changed = changed};
-    LS_TRY(add_text(b, path, &f->name));
+    LS_TRY(ls_records_add_text(b, path, &f->name));
     *number = (uint32_t)b->file_count++;
     return LS_OK;
 }
@@ -74,6 +74,7 @@ void ls_records_free(ls_records_builder *b) {
     free(b->file);
     free(b->text);
     free(b->class_name);
+    free(b->witness);
     *b = (ls_records_builder){.file = NULL};
 }
 

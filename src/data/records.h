@@ -25,6 +25,7 @@ typedef enum ls_records_kind {
     // They are Caffe's Datum, which says what the image is; pixels that are not encoded are red, green, blue, or the other way around.
     LS_RECORDS_DATUM_RGB,
     LS_RECORDS_DATUM_BGR,
+    LS_RECORDS_KINDS,
 } ls_records_kind;
 
 typedef struct ls_record_file {
@@ -33,6 +34,15 @@ typedef struct ls_record_file {
 } ls_record_file;
 
 enum { LS_RECORDS_TRAIN, LS_RECORDS_TEST, LS_RECORDS_SETS };
+
+// What a list was made from: as long as these are what they were, so is the list (data/index.h).
+enum { LS_WITNESS_FILE, LS_WITNESS_FOLDER, LS_WITNESS_PATTERN };
+typedef struct ls_record_witness {
+    int64_t name;  // a path, or a pattern of paths: where in the text
+    int64_t kind;  // LS_WITNESS_...
+    int64_t bytes,
+        changed;  // of a folder the time alone; of a pattern how many paths it stands for, and a number that tells them apart
+} ls_record_witness;
 
 #define LS_RECORDIO_MAGIC 0xced7230au
 
@@ -50,6 +60,9 @@ typedef struct ls_records_builder {
     int64_t picture_bytes;  // what the largest pictures take when they are decoded; 0: nobody knows
     ls_records_kind kind;
     struct ls_exclusions *exclude;  // files that are left out; NULL: none. Borrowed
+    ls_record_witness *witness;
+    int64_t witness_count, witness_room;
+    int unwitnessed;  // 1: it was also made from something that there is no witness of
 } ls_records_builder;
 
 // All zero to begin with. Errors: OUT_OF_MEMORY, BAD_DATA (more than there may be).
@@ -60,6 +73,8 @@ const char *ls_records_class(const ls_records_builder *builder, int64_t class);
 ls_status ls_records_add_file(ls_records_builder *builder, const char *path, int64_t bytes, int64_t changed,
                               uint32_t *number);
 ls_status ls_records_add(ls_records_builder *builder, int set, ls_record record);
+// Puts a text with the 0 at its end behind all others: *where.
+ls_status ls_records_add_text(ls_records_builder *builder, const char *text, int64_t *where);
 // Orders a set so that any first part of it has the classes in proportion, and those of one class in the order they were added.
 ls_status ls_records_spread(ls_records_builder *builder, int set);
 // Whether number i of a class, or of a set, is in the test set that is a part `split` of it: evenly spread, where the whole part of split * (i + 1) is larger
@@ -70,6 +85,15 @@ ls_status ls_records_split(ls_records_builder *builder, double split);
 // Finds `picture_bytes`: pixels of the largest images, without reading all headers. One that is broken is told of when it is wanted.
 void ls_records_measure(ls_records_builder *builder, int channels);
 void ls_records_free(ls_records_builder *builder);
+
+// Notes what the list is made from; before that is read, so that what changes while it is read is found. What cannot be looked at
+// leaves the list unwitnessed. Errors: OUT_OF_MEMORY.
+ls_status ls_records_witness(ls_records_builder *builder, int kind, const char *name);
+// Looks at what a witness is of again, and puts what is there now into it. 0, or -1: it cannot be looked at.
+int ls_records_look_again(const ls_records_builder *builder, ls_record_witness *witness);
+// A file's time in nanoseconds.
+struct stat;
+int64_t ls_records_time(const struct stat *there);
 
 // Whether the list of exclusions names this file, whose path begins with `root` and a slash where it lies there.
 int ls_records_excluded(ls_records_builder *builder, const char *root, const char *path);
@@ -90,6 +114,8 @@ typedef struct ls_records {
     int64_t picture_bytes;          // of the largest pictures, decoded
     ls_records_kind kind;
     int64_t bytes;  // of all this
+    const char
+        *index;  // the file that it is kept in, which is removed where something in it is not so any more; NULL: none
 } ls_records;
 
 // Worker 0's list, with `listed` how making it went, for all workers of the host; the others' builders are not looked at. Collective.
@@ -99,8 +125,8 @@ ls_status ls_records_share(ls_data_host *host, ls_status listed, const ls_record
 // A number that tells lists apart: sizes, classes, and paths from `root` bytes on; -1: files' names alone.
 uint64_t ls_records_version(const ls_records *records, int64_t root);
 
-// A source of the fields "image" (pictures of `channels`) and "label" (a class) from one of the sets. `records` is copied, what it points at
-// borrowed.
+// A source of the fields "image" (pictures of `channels`) and "label" (a class) from one of the sets. `records` is copied with the name of its index, what
+// else it points at borrowed.
 ls_status ls_source_create_records(const char *name, const ls_records *records, int set, int channels, ls_source **out);
 
 // Sources of both sets, names of classes and a version, for a format that has shared its list. The names are borrowed from the host's memory.

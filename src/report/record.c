@@ -205,6 +205,11 @@ static void add_setup(json_t *o, const ls_record_info *info) {
     json_object_set_new(o, "oversubscribed", json_boolean(r->oversubscribed));
     json_object_set_new(o, "buckets", json_integer(r->buckets));
     json_object_set_new(o, "exchange_hidden", real(r->exchange_hidden));
+    if (r->tuned && *r->tuned)
+        json_object_set_new(o, "tuned",
+                            json_pack("{s:s,s:o,s:o,s:o}", "source", r->tuned, "bucket_megabytes",
+                                      real(r->bucket_megabytes), "bucket_seconds", real(r->bucket_seconds),
+                                      "bytes_per_second", real(r->exchange_bytes_per_second)));
     json_object_set_new(o, "global_batch", json_integer(r->global_batch));
     json_object_set_new(o, "micro_batch", json_integer(r->micro_batch));
     json_t *image = json_array();

@@ -105,7 +105,8 @@ static void set_up(ls_study_row *row, const json_t *record) {
     const char *compress = json_string_value(json_object_get(record, "compress"));
     size_t used = strlen(row->strategy);
     if (compress && strcmp(compress, "none") != 0)  // how they exchanged, too
-        snprintf(row->strategy + used, sizeof row->strategy - used, " in %s", compress);
+        snprintf(row->strategy + used, sizeof row->strategy - used, "%s%s",
+                 strncmp(compress, "topk", 4) == 0 ? ", " : " in ", compress);
     COPY(row->digest, record, "weights_digest");
     row->by_timing = json_is_true(json_object_get(json_object_get(record, "pushes"), "digest_depends_on_timing"));
     row->workers = (int)whole(record, "workers");

@@ -65,10 +65,11 @@ static json_t *training(const ls_trainer *t) {
     char layers[32], dataset[32];
     snprintf(layers, sizeof layers, "%016llx", (unsigned long long)ls__graph_fingerprint(t->graph));
     snprintf(dataset, sizeof dataset, "%016llx", (unsigned long long)t->dataset->fingerprint);
-    return json_pack("{s:s,s:s,s:s,s:s,s:I,s:I,s:I,s:I,s:b}", "network", t->network->name, "layers", layers, "dataset",
-                     dataset, "optimizer", t->choices.optimizer->name, "seed", (json_int_t)c->seed, "batch_size",
-                     (json_int_t)c->batch_size, "micro_batch", (json_int_t)c->micro_batch, "samples",
-                     (json_int_t)t->train_split.count, "shuffle", c->shuffle);
+    return json_pack("{s:s,s:s,s:s,s:s,s:I,s:I,s:I,s:I,s:I,s:b}", "network", t->network->name, "layers", layers,
+                     "dataset", dataset, "optimizer", t->choices.optimizer->name, "seed", (json_int_t)c->seed,
+                     "batch_size", (json_int_t)c->batch_size, "micro_batch", (json_int_t)c->micro_batch, "samples",
+                     (json_int_t)t->train_split.count, "residuals", (json_int_t)ls__checkpoint_residuals(t), "shuffle",
+                     c->shuffle);
 }
 
 static json_t *history(const ls_trainer *t, double running) {
@@ -183,11 +184,22 @@ static ls_status check_epoch(const char *path, const json_t *there, const json_t
     return a == b ? LS_OK : other(path, "order of samples", a ? "shuffled" : "kept", b ? "shuffled" : "kept");
 }
 
+// What topk has left over is of the micro-batches that a step had.
+static ls_status check_residuals(const ls_trainer *t, const char *path, const json_t *there) {
+    int64_t mine = ls__checkpoint_residuals(t), its = json_integer_value(json_object_get(there, "residuals"));
+    if (mine == 0 || its == 0 || mine == its) return LS_OK;
+    return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
+                   "%s cannot be gone on with: it was compressed by topk with %lld micro-batches in a step, and here a "
+                   "step has %lld",
+                   path, (long long)its, (long long)mine);
+}
+
 static ls_status check_training(const ls_trainer *t, const char *path, const json_t *there, int64_t step) {
     json_t *here = training(t);
     ls_status status = same_text(path, there, here, "network", "network");
     if (status == LS_OK) status = same_text(path, there, here, "layers", "network's layers (by their fingerprint)");
     if (status == LS_OK) status = same_text(path, there, here, "optimizer", "optimizer");
+    if (status == LS_OK) status = check_residuals(t, path, there);
     if (status == LS_OK && step > 0) status = check_epoch(path, there, here);
     json_decref(here);
     return status;

@@ -164,7 +164,15 @@ int64_t ls__batches_bytes(const ls_trainer *t) {
     return a > b ? a : b;
 }
 
+// What a thread of a loader has beside its batches.
+static int64_t preparing_bytes(const ls_trainer *t, const ls_source *source, int training) {
+    ls_recipe recipe = t->images.recipe;
+    if (t->inputs.image < 0 || !t->inputs.feed[t->inputs.image].image) return 0;
+    if (!training) recipe.augment = 0;
+    return source->picture_bytes + ls_preparer_bytes(&recipe, ls_dataset_image_shape(t->dataset));
+}
+
 int64_t ls__decoding_bytes(const ls_trainer *t) {
     const ls_source *train = t->dataset->train, *eval = t->eval_split.count ? t->dataset->test : NULL;
-    return t->config.loader_threads * (train->picture_bytes + (eval ? eval->picture_bytes : 0));
+    return t->config.loader_threads * (preparing_bytes(t, train, 1) + (eval ? preparing_bytes(t, eval, 0) : 0));
 }

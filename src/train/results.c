@@ -224,6 +224,7 @@ ls_status ls_trainer_result(ls_trainer *t, ls_train_result *out) {
     const ls_history *h = &t->history;
     const ls_spread *s = &t->spread;
     int64_t here = t->at.all_steps - t->at.steps_before;
+    ls_algorithm algorithm = t->choices.compress == LS_COMPRESS_TOPK ? LS_ALGORITHM_DIRECT : t->choices.algorithm;
     ls_train_result r = {.epochs = h->done,
                          .epoch = h->epochs,
                          .steps_per_epoch = t->train_shape.steps,
@@ -245,7 +246,11 @@ ls_status ls_trainer_result(ls_trainer *t, ls_train_result *out) {
                          .idle_cores = s->idle,
                          .oversubscribed = s->replicas * t->config.threads > s->cores,
                          .buckets = t->bucket_count,
-                         .algorithm = ls_strategy_algorithm(t->choices.strategy, t->choices.algorithm, t->comm->hosts),
+                         .algorithm = ls_strategy_algorithm(t->choices.strategy, algorithm, t->comm->hosts),
+                         .tuned = t->tuned.megabytes > 0 ? t->tuned_earlier ? "cached" : "measured" : "",
+                         .bucket_megabytes = t->tuned.megabytes,
+                         .bucket_seconds = t->tuned.speed.bucket_seconds,
+                         .exchange_bytes_per_second = t->tuned.speed.bytes_per_second,
                          .exchange_hidden = h->exchange_hidden / (here > 0 ? (double)here : 1),
                          .samples_replaced = h->replaced,
                          .synchronous = t->choices.strategy->synchronous && (!t->async || t->config.staleness == 0),

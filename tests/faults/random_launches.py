@@ -81,7 +81,7 @@ class Launch:
         maybe(0.3, "--lr", self.value([0, 1e-3, 0.1], [1e10, 1e38, "nan", "-1", "1e-400", "0x1p3", "1,5"]))
         maybe(0.1 * self.bad, "--momentum", self.pick(0.9, 1, -1, "x"))
         maybe(0.1, "--precision", self.value(["bf16", "fp32"], ["fp16"]))
-        maybe(0.1, "--compress", self.value(["bf16", "none"], ["fp8"]))
+        maybe(0.1, "--compress", self.value(["bf16", "none", "topk", "topk:0.1"], ["fp8", "topk:2"]))
         maybe(0.1, "--validate")
         maybe(0.1, "--remat")
         maybe(0.1, "--no-evaluate")

@@ -139,8 +139,7 @@ static ls_status take_row(reader *r, const row *line) {
     }
     r->latest = class;
     ls_record record = {.bytes = there.st_size, .class = (int32_t) class, .size = (uint32_t)there.st_size};
-    int64_t changed = (int64_t)there.st_mtim.tv_sec * 1000000000 + there.st_mtim.tv_nsec;
-    LS_TRY(ls_records_add_file(r->builder, path, there.st_size, changed, &record.file));
+    LS_TRY(ls_records_add_file(r->builder, path, there.st_size, ls_records_time(&there), &record.file));
     return ls_records_add(r->builder, r->which, record);
 }
 
@@ -175,6 +174,7 @@ static ls_status list_table(const ls_records_settings *s, ls_records_builder *b,
         snprintf(r.root, sizeof r.root, "%s", s->root);
     else
         snprintf(r.root, sizeof r.root, "%.*s", slash ? (int)(slash - path) : 1, slash ? path : ".");
+    LS_TRY(ls_records_witness(b, LS_WITNESS_FILE, path));
     FILE *file = ls_input_open(path);
     if (!file)
         return LS_FAIL(errno == ENOENT ? LS_STATUS_NOT_FOUND : LS_STATUS_IO, "cannot read %s: %s", path,
