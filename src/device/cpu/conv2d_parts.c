@@ -146,6 +146,8 @@ static ls_status cut_filters(ls_cpu *cpu, const ls_kernel *whole, int64_t first,
     LS_TRY(filters_layout(cpu, dy, count, &spec->layout[LS_ARG_DY], &blocked));
     LS_TRY(first_of(cpu, dw, 3, count, &spec->layout[LS_ARG_DW]));
     if (!spec->layout[LS_ARG_DY] || !spec->layout[LS_ARG_DW]) return LS_OK;
+    if (whole->layout[LS_ARG_DW + 1])
+        LS_TRY(first_of(cpu, whole->layout[LS_ARG_DW + 1], 0, count, &spec->layout[LS_ARG_DW + 1]));
     p->dy = slice_of(dy, blocked, first, count);
     p->offset[LS_ARG_DW] = dw->bytes / of * first;
     p->offset[LS_ARG_DW + 1] = first * (int64_t)sizeof(float);

@@ -32,9 +32,11 @@ static int64_t channel_row(const ls_pixel_map *m, int64_t images) {
 
 typedef struct block {
     const ls_tiles_kernel *kernel;
-    const ls_bf16 *x, *dy, *pairs;
+    const ls_bf16 *x, *dy;
+    ls_bf16 *pairs;
     const ls_bf16 **dy_pixels, **x_pixels;  // x_pixels: framed
     float *dw;
+    float *sums;             // of each tile's columns, those of even and those of odd pixels; NULL: no bias
     int64_t first, count;    // pixels; framed: images
     int64_t pixels;          // of DY, in whole tiles
     int64_t begin, columns;  // of DW
@@ -77,10 +79,14 @@ static void find_tap(const block *w, int tap, const ls_bf16 **pixels) {
 
 // --- into tiles ------------------------------------------------------------------------------------------------------
 
-// DY in tiles: (columns / 16, tiles, 16, 16, 2). Adds to the bias's sums.
-static void bring_pairs(const block *w, ls_bf16 *pairs, float *sums) {
-    for (int64_t p = 0; p < w->pixels; p += LS_TILE_DEPTH)
-        ls__tile_pairs(pairs + p * LS_TILE, w->pixels * LS_TILE, w->dy_pixels + p, w->columns / LS_TILE, sums);
+// DY in tiles: (columns / 16, tiles, 16, 16, 2); threads take some columns each. Adds to the bias's sums, in the order of pixels.
+static void bring_pairs(const block *w) {
+    int64_t tiles = w->columns / LS_TILE, parts = ls__least(w->kernel->threads, tiles);
+#pragma omp for schedule(static)
+    for (int64_t i = 0; i < parts; i++)
+        for (int64_t p = 0; p < w->pixels; p += LS_TILE_DEPTH)
+            ls__tile_pairs(w->pairs + p * LS_TILE, w->pixels * LS_TILE, w->dy_pixels + p, tiles * i / parts,
+                           tiles * (i + 1) / parts, w->sums);
 }
 
 // 16 * tiles channels from `channel` on of `count` pixels, transposed: 32 pixels of channel c lie at to + i * step + c * row. Zero behind
@@ -116,22 +122,60 @@ static void multiply_tap(const block *w, const ls_tile_block *product, int tap, 
 
 static int64_t channel_blocks(const ls_pixel_map *m) { return ls__parts(m->channels, LS_TILES_BLOCK); }
 
-// 32 channels of all taps.
-static void framed_unit(const block *w, int64_t unit, char *scratch) {
+// The products of 32 channels at all taps: what `tap_product` needs beside the tap.
+static ls_tile_block framed_product(const block *w, int64_t unit, const ls_bf16 *transposed) {
     const ls_pixel_map *m = &w->kernel->map;
-    int64_t channel = unit * LS_TILES_BLOCK, deep = frame_pixels(m) / LS_TILE_DEPTH;
+    int64_t deep = frame_pixels(m) / LS_TILE_DEPTH;
+    return (ls_tile_block){.a = transposed,
+                           .a_row = channel_row(m, w->kernel->once),
+                           .a_group = read_pixels(m),
+                           .a_step = LS_TILE_DEPTH,
+                           .b_group = deep * LS_TILE_SIZE,
+                           .groups = w->count,
+                           .depth = deep,
+                           .rows = (int)ls__least(2, (m->channels - unit * LS_TILES_BLOCK) / LS_TILE)};
+}
+
+// Those of one tap.
+static void framed_tap(const block *w, const ls_tile_block *product, int64_t unit, int tap) {
+    ls_tile_block b = *product;
+    b.a += w->kernel->map.tap_pixels[tap];
+    multiply_tap(w, &b, tap, unit * LS_TILES_BLOCK);
+}
+
+// The pixels from `first` on, `count` of them, of 32 channels.
+static void framed_bring(const block *w, const ls_tile_block *product, int64_t unit, int64_t first, int64_t count,
+                         ls_bf16 *transposed) {
+    bring_transposed(w->x_pixels + first, count, unit * LS_TILES_BLOCK, product->rows, transposed + first,
+                     LS_TILE_DEPTH, product->a_row);
+}
+
+// 32 channels of all taps, by one thread.
+static void framed_unit(const block *w, int64_t unit, char *scratch) {
     ls_bf16 *transposed = (ls_bf16 *)(void *)scratch;
-    ls_tile_block b = {.a_row = channel_row(m, w->kernel->once),
-                       .a_group = read_pixels(m),
-                       .a_step = LS_TILE_DEPTH,
-                       .b_group = deep * LS_TILE_SIZE,
-                       .groups = w->count,
-                       .depth = deep,
-                       .rows = (int)ls__least(2, (m->channels - channel) / LS_TILE)};
-    bring_transposed(w->x_pixels, w->count * read_pixels(m), channel, b.rows, transposed, LS_TILE_DEPTH, b.a_row);
-    for (int tap = 0; tap < ls__taps(m); tap++) {
-        b.a = transposed + m->tap_pixels[tap];
-        multiply_tap(w, &b, tap, channel);
+    ls_tile_block b = framed_product(w, unit, transposed);
+    framed_bring(w, &b, unit, 0, w->count * read_pixels(&w->kernel->map), transposed);
+    for (int tap = 0; tap < ls__taps(&w->kernel->map); tap++) framed_tap(w, &b, unit, tap);
+}
+
+// All channels, by threads that outnumber their blocks: first they transpose an image each, then they take a tap each. A block lies in
+// the scratch of the thread of its number.
+static void framed_together(const block *w, char *threads) {
+    const ls_tiles_kernel *k = w->kernel;
+    const ls_pixel_map *m = &k->map;
+    int64_t blocks = channel_blocks(m), taps = ls__taps(m);
+#pragma omp for schedule(static)
+    for (int64_t i = 0; i < blocks * w->count; i++) {
+        int64_t unit = i / w->count, image = i % w->count;
+        ls_bf16 *transposed = (ls_bf16 *)(void *)(threads + unit * k->thread_bytes);
+        ls_tile_block b = framed_product(w, unit, transposed);
+        framed_bring(w, &b, unit, image * read_pixels(m), read_pixels(m), transposed);
+    }
+#pragma omp for schedule(static)
+    for (int64_t i = 0; i < blocks * taps; i++) {
+        ls_bf16 *transposed = (ls_bf16 *)(void *)(threads + i / taps * k->thread_bytes);
+        ls_tile_block b = framed_product(w, i / taps, transposed);
+        framed_tap(w, &b, i / taps, (int)(i % taps));
     }
 }
 
@@ -164,13 +208,18 @@ static void run_block(const block *w, char *threads) {
         ls_tile_state before;
         char *scratch = threads + ls__team_index() * k->thread_bytes;
         int tap = -1;
+        bring_pairs(w);
         k->tiles->begin(&before);
+        if (k->map.framed && channel_blocks(&k->map) < k->threads) {
+            framed_together(w, threads);
+        } else {
 #pragma omp for schedule(static)
-        for (int64_t u = 0; u < units_of(&k->map); u++) {
-            if (k->map.framed)
-                framed_unit(w, u, scratch);
-            else
-                tap_unit(w, u, scratch, &tap);
+            for (int64_t u = 0; u < units_of(&k->map); u++) {
+                if (k->map.framed)
+                    framed_unit(w, u, scratch);
+                else
+                    tap_unit(w, u, scratch, &tap);
+            }
         }
         k->tiles->end(&before);
     }
@@ -195,14 +244,26 @@ void ls__tiles_weights_run(const ls_tiles_kernel *k, const ls_bf16 *x, const ls_
         int64_t columns = ls__least(LS_TILES_COLUMNS, k->columns - begin);
         memset(totals, 0, (size_t)columns * sizeof *totals);
         for (int64_t first = 0; first < all; first += k->once) {
-            block w = {k, x,     dy,     pairs, dy_pixels, x_pixels, dw, first, ls__least(k->once, all - first),
-                       0, begin, columns};
+            block w = {.kernel = k,
+                       .x = x,
+                       .dy = dy,
+                       .pairs = pairs,
+                       .dy_pixels = dy_pixels,
+                       .x_pixels = x_pixels,
+                       .dw = dw,
+                       .sums = db ? sums : NULL,
+                       .first = first,
+                       .count = ls__least(k->once, all - first),
+                       .begin = begin,
+                       .columns = columns};
             w.pixels = m->framed ? w.count * frame_pixels(m) : ls_round_up(w.count, LS_TILE_DEPTH);
             (m->framed ? find_frames : find_dy)(&w);
             memset(sums, 0, 2 * (size_t)columns * sizeof *sums);
-            bring_pairs(&w, pairs, db ? sums : NULL);
-            for (int64_t c = 0; c < columns; c++) totals[c] += (double)sums[c] + (double)sums[columns + c];
             run_block(&w, scratch + k->shared_bytes);
+            for (int64_t c = 0; c < columns; c++) {
+                const float *both = sums + c / LS_TILE * 2 * LS_TILE + c % LS_TILE;
+                totals[c] += (double)both[0] + (double)both[LS_TILE];
+            }
         }
         for (int64_t c = 0; db && c < columns; c++) db[begin + c] = (float)totals[c];
     }

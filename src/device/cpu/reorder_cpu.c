@@ -78,6 +78,101 @@ static ls_status in_groups(const ls_layout *plain, const ls_layout *other, ls_md
     return ls__md_by_tag(5, dims, plain->dtype, dnnl_hwigo, out);
 }
 
+// --- shared by threads -----------------------------------------------------------------------------------------------
+
+#define LEAST_BYTES (1 << 16)  // from which on a part is worth a thread
+
+// A copy along the outermost dimension in as many pieces as there are threads.
+typedef struct shared_kernel {
+    ls_kernel base;
+    int count;
+    struct piece {
+        ls_kernel *kernel;
+        int64_t from, to, scratch;  // bytes, from where the tensors begin to where the piece does
+    } * piece;
+} shared_kernel;
+
+static ls_status shared_run(ls_kernel *kernel, ls_queue *queue, const ls_span args[LS_ARG_COUNT]) {
+    const shared_kernel *k = (const shared_kernel *)kernel;
+    ls_status status = LS_OK;
+#pragma omp parallel for num_threads(k->count) schedule(static, 1)
+    for (int i = 0; i < k->count; i++) {
+        const struct piece *p = &k->piece[i];
+        ls_span mine[LS_ARG_COUNT] = {[LS_ARG_X] = ls_span_at(args[LS_ARG_X], p->from),
+                                      [LS_ARG_Y] = ls_span_at(args[LS_ARG_Y], p->to),
+                                      [LS_ARG_SCRATCH] = ls_span_at(args[LS_ARG_SCRATCH], p->scratch)};
+        ls_status done = ls_kernel_run(p->kernel, queue, mine);
+        if (done != LS_OK) {
+#pragma omp atomic write
+            status = done;
+        }
+    }
+    return status == LS_OK ? LS_OK : LS_FAIL(status, "a tensor could not be copied between two layouts");
+}
+
+static void shared_destroy(ls_kernel *kernel) {
+    shared_kernel *k = (shared_kernel *)kernel;
+    for (int i = 0; k->piece && i < k->count; i++) ls_kernel_destroy(&k->piece[i].kernel);
+    free(k->piece);
+    free(k);
+}
+
+// Whether one sample lies behind the other. (The library describes a part of a block of filters, too, and with a size that looks right.)
+static ls_status is_by_samples(ls_cpu *cpu, const ls_layout *layout, int *is) {
+    static const dnnl_format_tag_t tags[] = {dnnl_nhwc, dnnl_nchw, dnnl_nChw16c, dnnl_nChw8c};
+    const ls_layout *found = NULL;
+    for (int i = 0; i < 4 && layout->shape.ndim == 4 && found != layout; i++)
+        LS_TRY(ls__cpu_layout_tag(cpu, layout->shape, layout->dtype, 0, tags[i], &found));
+    *is = found == layout;
+    return LS_OK;
+}
+
+static ls_status create_piece(ls_cpu *cpu, ls_md from, ls_md to, int64_t count, ls_kernel **out) {
+    ls_md some_from = NULL, some_to = NULL;
+    ls_status status = ls__md_first(from, count, &some_from);
+    if (status == LS_OK) status = ls__md_first(to, count, &some_to);
+    if (status == LS_OK) status = direct(cpu, some_from, some_to, out);
+    ls__md_destroy(some_from);
+    ls__md_destroy(some_to);
+    return status;
+}
+
+// Puts a kernel that threads share in place of *kernel, where there are samples, and enough of them. Errors: OUT_OF_MEMORY.
+static ls_status share(ls_cpu *cpu, const ls_layout *from, const ls_layout *to, ls_kernel **kernel) {
+    static const ls_kernel_ops ops = {shared_run, shared_destroy};
+    int by_samples = 0;
+    int64_t of = to->shape.dim[0], count = to->bytes / LEAST_BYTES;
+    if (count > cpu->base.options.threads) count = cpu->base.options.threads;
+    if (count > of) count = of;
+    if (count < 2) return LS_OK;
+    LS_TRY(is_by_samples(cpu, from, &by_samples));
+    if (by_samples) LS_TRY(is_by_samples(cpu, to, &by_samples));
+    if (!by_samples) return LS_OK;
+    shared_kernel *k;
+    LS_TRY(ls_calloc(1, sizeof *k, &k));
+    k->base = **kernel;
+    k->base.ops = &ops;
+    k->base.scratch_bytes = 0;
+    ls_status status = ls_calloc((size_t)count, sizeof *k->piece, &k->piece);
+    for (; status == LS_OK && k->count < count; k->count++) {
+        struct piece *p = &k->piece[k->count];
+        int64_t first = of * k->count / count, end = of * (k->count + 1) / count;
+        status = create_piece(cpu, from->native, to->native, end - first, &p->kernel);
+        if (status != LS_OK) break;
+        p->from = from->bytes / of * first;
+        p->to = to->bytes / of * first;
+        p->scratch = k->base.scratch_bytes;
+        k->base.scratch_bytes += ls_round_up(p->kernel->scratch_bytes, LS_ALIGN);
+    }
+    if (status != LS_OK) {
+        shared_destroy(&k->base);
+        return status == LS_STATUS_OUT_OF_MEMORY ? status : LS_OK;
+    }
+    ls_kernel_destroy(kernel);
+    *kernel = &k->base;
+    return LS_OK;
+}
+
 static ls_status between(ls_cpu *cpu, ls_md from, ls_md to, ls_kernel **out) {
     ls_status status = direct(cpu, from, to, out);
     return status == LS_STATUS_UNSUPPORTED ? detour(cpu, from, to, out) : status;
@@ -92,6 +187,7 @@ ls_status ls__cpu_reorder_create(ls_device *device, const ls_layout *from, const
         status = between(cpu, from_groups ? from_groups : from->native, to_groups ? to_groups : to->native, out);
     ls__md_destroy(from_groups);
     ls__md_destroy(to_groups);
+    if (status == LS_OK) status = share(cpu, from, to, out);
     if (status != LS_OK) return ls__fail_passed(status, __FILE__, __LINE__);
     (*out)->layout[LS_ARG_X] = from;
     (*out)->layout[LS_ARG_Y] = to;

@@ -177,18 +177,18 @@ LS_INLINE v16u load_words(const ls_bf16 *p) {
     return __builtin_convertvector(h, v16u);
 }
 
-LS_CLONES void ls__tile_pairs(ls_bf16 *to, int64_t to_column, const ls_bf16 *const from[LS_TILE_DEPTH], int64_t columns,
-                              float *sums) {
-    for (int64_t t = 0; t < columns; t++) {
+LS_CLONES void ls__tile_pairs(ls_bf16 *to, int64_t to_column, const ls_bf16 *const from[LS_TILE_DEPTH], int64_t begin,
+                              int64_t end, float *sums) {
+    for (int64_t t = begin; t < end; t++) {
         v16f even, odd;
-        if (sums) even = load16(LS_DTYPE_F32, sums, t * 16), odd = load16(LS_DTYPE_F32, sums, (columns + t) * 16);
+        if (sums) even = load16(LS_DTYPE_F32, sums, t * 32), odd = load16(LS_DTYPE_F32, sums, t * 32 + 16);
         for (int r = 0; r < LS_TILE; r++) {
             v16u low = load_words(from[2 * r] + t * 16), high = load_words(from[2 * r + 1] + t * 16) << 16;
             v16u both = low | high;
             memcpy(to + t * to_column + r * 32, &both, sizeof both);
             if (sums) even += (v16f)(low << 16), odd += (v16f)high;
         }
-        if (sums) store16(LS_DTYPE_F32, sums, t * 16, even), store16(LS_DTYPE_F32, sums, (columns + t) * 16, odd);
+        if (sums) store16(LS_DTYPE_F32, sums, t * 32, even), store16(LS_DTYPE_F32, sums, t * 32 + 16, odd);
     }
 }
 

@@ -51,10 +51,10 @@ extern const ls_tile_ops ls__tiles_amx, ls__tiles_plain;
 
 // --- bringing numbers into tiles -------------------------------------------------------------------------------------
 
-// Tiles of B from 32 rows of numbers: column tile t (of `columns`) lies at to + t * to_column. from[r]: row r, (16 * columns).
-// The first 16 * columns of `sums`, unless NULL, are (2, 16 * columns): to the first half the even rows are added, in order, to the second the odd ones.
-void ls__tile_pairs(ls_bf16 *to, int64_t to_column, const ls_bf16 *const from[LS_TILE_DEPTH], int64_t columns,
-                    float *sums);
+// Tiles of B from 32 rows of numbers, for the columns of tiles `begin` to `end`: column tile t lies at to + t * to_column. from[r]: row r.
+// Unless NULL, sums + 32 * t has 2 * 16 sums of column tile t: to the first half the even rows are added, in order, to the second the odd ones.
+void ls__tile_pairs(ls_bf16 *to, int64_t to_column, const ls_bf16 *const from[LS_TILE_DEPTH], int64_t begin,
+                    int64_t end, float *sums);
 // The transpose: row c (of 16 * columns) of `to` has column c of the 32 rows: to[c * to_row + r] = from[r][c].
 void ls__tile_transpose(ls_bf16 *to, int64_t to_row, const ls_bf16 *const from[LS_TILE_DEPTH], int64_t columns);
 
