@@ -253,6 +253,61 @@ static void late_readers(const job *in) {
     ls_graph_destroy(&j.graph);
 }
 
+// Calls that communicate without looking at weights: a parameter that nobody knows, and what is destroyed by all together.
+static void others(const job *j) {
+    static float weights[3], gradients[3];
+    const way w = {"allreduce", "fp32", 1, 0, 0.005};
+    ls_exchange_parameter parameter = {.name = "w", .count = 3, .weights = weights, .gradient = gradients};
+    ls_exchange_config c;
+    ls_exchange_config_init(&c);
+    c.parameters = &parameter, c.parameter_count = 1, c.micro_batches = j->comm->size;
+    ls_dataset *data;
+    ls_exchange *exchange;
+    ls_trainer *t;
+    CHECK_OK(j->comm, ls_dataset_open(j->context, "digits", &data));
+    CHECK_OK(j->comm, ls_exchange_create(j->context, &c, &exchange));
+    CHECK_OK(j->comm, create(j, &w, 1, &t));
+    slow_strategy(t->strategy);
+    CHECK_OK(j->comm, ls_trainer_begin_epoch(t));
+    for (int i = 0; i < 3; i++) {
+        CHECK_OK(j->comm, ls_trainer_step(t, NULL));
+        CHECK(j->comm, t->comm->away.home != NULL);
+        if (i == 0)
+            CHECK(j->comm, ls_trainer_set_weights(t, "nobody/kernel", weights, 3) == LS_STATUS_NOT_FOUND);
+        else if (i == 1)
+            ls_dataset_destroy(&data);
+        else
+            ls_exchange_destroy(&exchange);
+        CHECK(j->comm, !t->comm->away.home);
+    }
+    ls_trainer_destroy(&t);
+}
+
+// What a step returned before its weights were lost in is good; who then asks for them is told, and what was saved before stays as it was.
+static void lost(const job *j) {
+    const way w = {"allreduce", "fp32", 1, 0, 0.02};
+    char path[96], before[64] = "", after[64] = "";
+    float kernel[KERNEL];
+    ls_train_result r;
+    ls_trainer *t;
+    snprintf(path, sizeof path, "%s/lost.%d", j->folder, j->comm->rank);
+    FILE *file = fopen(path, "w");
+    CHECK(j->comm, file && fputs("what was good", file) >= 0 && fclose(file) == 0);
+    CHECK_OK(j->comm, create(j, &w, 1, &t));
+    losing_strategy(t->strategy);
+    CHECK_OK(j->comm, ls_trainer_begin_epoch(t));
+    ls_status status = ls_trainer_step(t, NULL);
+    CHECK(j->comm, status == LS_OK || status == LS_STATUS_LIBRARY);
+    CHECK(j->comm, ls_trainer_get_weights(t, "first/kernel", kernel, KERNEL) == LS_STATUS_LIBRARY);
+    CHECK(j->comm, strstr(ls_error_message(), "the message was lost"));
+    CHECK(j->comm, ls_trainer_result(t, &r) == LS_STATUS_LIBRARY);
+    CHECK(j->comm, ls_trainer_save_weights(t, path) == LS_STATUS_LIBRARY);
+    snprintf(before, sizeof before, "what was good");
+    file = fopen(path, "r");
+    CHECK(j->comm, file && fgets(after, sizeof after, file) && fclose(file) == 0 && strcmp(before, after) == 0);
+    ls_trainer_destroy(&t);
+}
+
 // Two networks that train the same weights in turn: each waits for what the other has left away.
 static void in_turn(const job *j) {
     char digests[2][65];
@@ -287,6 +342,8 @@ static void test_hosts(const job *j, const outcome expected[2]) {
         check_same(j, &o, e);
     }
     if (j->comm->hosts == j->comm->size) in_turn(j);
+    if (j->comm->hosts == j->comm->size) others(j);
+    if (j->comm->hosts == 2 && j->comm->size == 2) lost(j);
 }
 
 int main(void) {
