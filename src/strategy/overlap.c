@@ -165,7 +165,8 @@ static int move(overlapped *x) {
         ls__lap(&x->times, LS_STEP_GATHER);
         int bucket = bucket_at(x, x->gathered++);
         for_replicas(x, s->ops->gather_end, bucket);
-        if (ls__early(s) && !x->broken) atomic_fetch_add_explicit(&s->progress[bucket].gathered, 1, memory_order_acq_rel);
+        if (ls__early(s) && !x->broken)
+            atomic_fetch_add_explicit(&s->progress[bucket].gathered, 1, memory_order_acq_rel);
         moved = 1;
     }
     if (updates && x->reduced < x->begun && !x->broken && arrived(x, bucket_at(x, x->reduced))) {
