@@ -7,6 +7,7 @@ ls_test(test_group HOSTS RANKS 1 2 3 5 TIMEOUT 300 LABELS comm)
 ls_test(test_comm_tcp TIMEOUT 300 LABELS comm)
 ls_test(fuzz/fuzz_tcp LABELS comm)
 target_link_libraries(fuzz_tcp PRIVATE PkgConfig::CRYPTO)
+ls_test(test_tune HOSTS RANKS 1 2 3 LABELS train)
 ls_test(test_strategy HOSTS RANKS 1 2 3 4 5 8 TIMEOUT 300 LABELS strategy)
 target_sources(test_strategy PRIVATE late/late.c)
 # MPICH polls while it waits inside a call: more processes than cores take minutes with it, and try no other call than three do.

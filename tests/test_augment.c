@@ -34,29 +34,48 @@ static void lists_are_understood_or_refused(void **state) {
                 {"crop,flip", LS_AUGMENT_FLIP | LS_AUGMENT_CROP},
                 {"cutout,resized-crop,flip", LS_AUGMENT_CUTOUT | LS_AUGMENT_RESIZED_CROP | LS_AUGMENT_FLIP}};
     unsigned augment;
+    ls_augment_amounts amounts;
     for (size_t i = 0; i < sizeof good / sizeof good[0]; i++) {
-        assert_int_equal(ls_augment_parse(good[i].list, &augment), LS_OK);
+        assert_int_equal(ls_augment_parse(good[i].list, &augment, &amounts), LS_OK);
         assert_int_equal(augment, good[i].augment);
     }
-    refused(ls_augment_parse("flip,blur", &augment), "'blur': there are none, flip, crop, resized-crop and cutout");
-    refused(ls_augment_parse("Flip", &augment), "'Flip'");
-    refused(ls_augment_parse("flip, crop", &augment), "' crop'");
-    refused(ls_augment_parse("fli", &augment), "'fli'");
-    refused(ls_augment_parse("", &augment), "empty");
-    refused(ls_augment_parse("flip,", &augment), "empty");
-    refused(ls_augment_parse(",flip", &augment), "empty");
-    refused(ls_augment_parse("flip,,crop", &augment), "empty");
-    refused(ls_augment_parse("flip,none", &augment), "none beside others");
-    refused(ls_augment_parse("flip,crop,flip", &augment), "flip is named twice");
-    refused(ls_augment_parse("crop,resized-crop", &augment), "crop and resized-crop");
+    refused(ls_augment_parse("flip,blur", &augment, &amounts),
+            "'blur': there are none, flip, crop, resized-crop, random-crop, rotate, brightness, "
+            "contrast, saturation, hue, lighting and cutout");
+    refused(ls_augment_parse("Flip", &augment, &amounts), "'Flip'");
+    refused(ls_augment_parse("flip, crop", &augment, &amounts), "' crop'");
+    refused(ls_augment_parse("fli", &augment, &amounts), "'fli'");
+    refused(ls_augment_parse("", &augment, &amounts), "empty");
+    refused(ls_augment_parse("flip,", &augment, &amounts), "empty");
+    refused(ls_augment_parse(",flip", &augment, &amounts), "empty");
+    refused(ls_augment_parse("flip,,crop", &augment, &amounts), "empty");
+    refused(ls_augment_parse("flip,none", &augment, &amounts), "none beside others");
+    refused(ls_augment_parse("flip,crop,flip", &augment, &amounts), "flip is named twice");
+    refused(ls_augment_parse("crop,resized-crop", &augment, &amounts), "crop and resized-crop");
     // All that --help shows are names.
     const char *help = NULL, *name;
     int count = 0;
     for (; (name = ls_augment_choice(count, &help)); count++) {
-        assert_int_equal(ls_augment_parse(name, &augment), LS_OK);
+        assert_int_equal(ls_augment_parse(name, &augment, &amounts), LS_OK);
         assert_true(help && *help);
     }
-    assert_int_equal(count, 5);
+    assert_int_equal(count, 12);
+}
+
+static void amounts_are_understood_or_refused(void **state) {
+    unsigned augment;
+    ls_augment_amounts a;
+    assert_int_equal(ls_augment_parse("hue=0.25,flip,rotate=7.5,brightness", &augment, &a), LS_OK);
+    assert_int_equal(augment, LS_AUGMENT_HUE | LS_AUGMENT_FLIP | LS_AUGMENT_ROTATE | LS_AUGMENT_BRIGHTNESS);
+    assert_true(a.hue == 0.25 && a.rotate == 7.5 && a.brightness == 0.4 && a.contrast == 0);
+    refused(ls_augment_parse("flip=1", &augment, &a), "flip takes no amount: leave '=1' out");
+    refused(ls_augment_parse("hue=0.6", &augment, &a), "hue takes an amount above 0 and up to 0.5, not '0.6'");
+    refused(ls_augment_parse("hue=,flip", &augment, &a), "not ''");
+    refused(ls_augment_parse("contrast=0", &augment, &a), "above 0");
+    refused(ls_augment_parse("contrast=nan", &augment, &a), "above 0");
+    refused(ls_augment_parse("rotate=10x", &augment, &a), "not '10x'");
+    refused(ls_augment_parse("random-crop,resized-crop", &augment, &a), "resized-crop and random-crop");
+    refused(ls_augment_parse("blur=3", &augment, &a), "'blur=3'");
 }
 
 static void small_images_are_refused(void **state) {
@@ -203,6 +222,53 @@ static void draws_stay_as_they_are(void **state) {
     if (hash != UINT64_C(0x62962ec0c09ef9fb)) fail_msg("the draws have the digest 0x%llx", (unsigned long long)hash);
 }
 
+// Factors are spread evenly over what they may be, orders over all that there are, angles and lighting around 0.
+static void looks_are_spread(void **state) {
+    const ls_augment_amounts a = {
+        .brightness = 0.4, .contrast = 1.5, .saturation = 0.2, .hue = 0.1, .lighting = 0.1, .rotate = 30};
+    double low = 1, high = 0, brightness = 0, hue = 0, sine = 0, light[3] = {0}, squares[3] = {0};
+    int orders[256] = {0}, kinds = 0;
+    for (uint64_t s = 0; s < DRAWS; s++) {
+        ls_augment_look d = ls_augment_sample_look(LS_AUGMENT_STAGED, &a, 3, 1, s);
+        assert_true(d.brightness >= 0.6f && d.brightness <= 1.4f && d.saturation >= 0.8f && d.saturation <= 1.2f);
+        assert_true(fabsf(d.hue) <= 0.1f && fabsf(d.sine) <= 0.5001f && d.cosine >= 0.866f);
+        assert_true(fabs(d.sine * (double)d.sine + d.cosine * (double)d.cosine - 1) < 1e-6);
+        if (d.contrast < low) low = d.contrast;
+        if (d.contrast > high) high = d.contrast;
+        brightness += (double)d.brightness / DRAWS, hue += (double)d.hue / DRAWS, sine += (double)d.sine / DRAWS;
+        for (int c = 0; c < 3; c++)
+            light[c] += (double)d.lighting[c], squares[c] += (double)d.lighting[c] * (double)d.lighting[c];
+        kinds += orders[d.order[0] | d.order[1] << 2 | d.order[2] << 4 | d.order[3] << 6]++ == 0;
+    }
+    assert_true(low >= 0 && low < 0.01 && high > 2.48 && high <= 2.5);  // no factor is below 0
+    assert_true(fabs(brightness - 1) < 0.02 && fabs(hue) < 0.006 && fabs(sine) < 0.03);
+    assert_int_equal(kinds, 24);
+    // 0.1 sqrt(sum of (vector value)^2): 3.16, 3.22, 3.25 of red, green and blue.
+    static const double deviation[3] = {3.1667, 3.2226, 3.2541};
+    for (int c = 0; c < 3; c++) {
+        assert_true(fabs(light[c] / DRAWS) < 0.2);
+        assert_true(fabs(sqrt(squares[c] / DRAWS) - deviation[c]) < 0.12);
+    }
+}
+
+// A change here changes what every recipe with colours trains.
+static void looks_stay_as_they_are(void **state) {
+    const ls_augment_amounts a = {0.4, 0.4, 0.4, 0.1, 0.1, 45};
+    uint64_t hash = 1469598103934665603u;
+    for (uint64_t s = 0; s < 2000; s++) {
+        ls_augment_look d = ls_augment_sample_look(LS_AUGMENT_STAGED, &a, 42, (uint32_t)(s % 7), s);
+        const float all[] = {d.brightness,  d.contrast,        d.saturation,     d.hue,
+                             d.lighting[0], d.lighting[1],     d.lighting[2],    d.sine,
+                             d.cosine,      (float)d.order[0], (float)d.order[3]};
+        for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
+            uint32_t bits;
+            memcpy(&bits, &all[i], 4);
+            hash = (hash ^ bits) * 1099511628211u;
+        }
+    }
+    if (hash != UINT64_C(0xf7eadfd88816d7a1)) fail_msg("the draws have the digest 0x%llx", (unsigned long long)hash);
+}
+
 // ---- normalization -------------------------------------------------------------------------------------------------
 
 static void normalizations_have_names(void **state) {
@@ -267,6 +333,9 @@ int main(void) {
         cmocka_unit_test(boxes_are_of_any_area_and_shape),
         cmocka_unit_test(boxes_fit_in_any_image),
         cmocka_unit_test(draws_stay_as_they_are),
+        cmocka_unit_test(amounts_are_understood_or_refused),
+        cmocka_unit_test(looks_are_spread),
+        cmocka_unit_test(looks_stay_as_they_are),
         cmocka_unit_test(normalizations_have_names),
         cmocka_unit_test(moments_of_channels),
     };

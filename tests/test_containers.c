@@ -260,7 +260,7 @@ static void magic_inside(void **state) {
         assert_memory_equal(p->bytes, picture, sizeof picture);
     }
     ls_data_close(&d);
-    // One label in an array, as mxnet packs lists; of more than one it is said.
+    // One label in an array, as mxnet packs lists.
     unsigned char record[8 + 28 + 4] = {0x0a, 0x23, 0xd7, 0xce, 32, 0, 0, 0, 1};
     const float label = 2;
     memcpy(record + 8 + 24, &label, 4);
@@ -275,7 +275,11 @@ static void magic_inside(void **state) {
     ls_data_host_destroy_self(&host);
     record[8] = 14;
     save("x", record, sizeof record);
-    refused("recordio", "", LS_STATUS_UNSUPPORTED, "has 14 labels");
+    refused("recordio", "", LS_STATUS_BAD_DATA, "a record without an image");
+    record[8] = 0, record[11] = 1;
+    save("x", record, sizeof record);
+    refused("recordio", "", LS_STATUS_BAD_DATA, "has 16777216 labels; there may be up to 10000");
+    record[11] = 0;
     record[8] = 0;
     const float half = 0.5f;
     memcpy(record + 12, &half, 4);
@@ -284,6 +288,55 @@ static void magic_inside(void **state) {
     record[7] = 0x40;
     save("x", record, sizeof record);
     refused("recordio", "", LS_STATUS_BAD_DATA, "a record without its beginning");
+    free(f.bytes);
+}
+
+// A record of an image of four bytes with a row of labels, as im2rec --pack-label writes it.
+static void add_labels(image_file *f, const float *label, uint32_t count) {
+    uint32_t head[2 + 6] = {0xced7230a, 24 + 4 * count + 4, count};
+    image_add(f, head, sizeof head);
+    image_add(f, label, 4 * count);
+    image_add(f, "JPEG", 4);
+}
+
+// Several labels for each sample: rows of 0 and 1, as many in all of them.
+static void rows_of_labels(void **state) {
+    static const float labels[3][3] = {{1, 0, 1}, {0, 0, 0}, {1, 0, 1}};
+    image_file f = {NULL, 0, 0};
+    for (int i = 0; i < 3; i++) add_labels(&f, labels[i], 3);
+    save("x", f.bytes, f.size);
+    char spec[400];
+    snprintf(spec, sizeof spec, "recordio:%s", at("x"));
+    for (int workers = 1; workers <= 2; workers++) {
+        team t = TEAM;
+        worker w[WORKERS_MAX];
+        ls_sample sample;
+        void *scratch;
+        team_open(&t, w, workers, spec);
+        assert_string_equal(w[0].message, "");
+        const ls_source *s = w[workers - 1].dataset->train;
+        assert_true(ls_dataset_labels(w[0].dataset) == 3 && ls_dataset_classes(w[0].dataset) == 0);
+        assert_int_equal(ls_memory_alloc(s->scratch_bytes, &scratch), LS_OK);
+        for (int i = 0; i < 3; i++) {
+            assert_int_equal(ls_source_read(s, i, scratch, &sample), LS_OK);
+            const uint8_t *row = sample.field[1];
+            for (int k = 0; k < 3; k++) assert_true(row[k] == labels[i][k]);
+            assert_memory_equal(((const ls_picture *)sample.field[0])->bytes, "JPEG", 4);
+        }
+        ls_memory_free(scratch);
+        team_close(&t, w);
+    }
+    add_labels(&f, labels[0], 2);
+    save("x", f.bytes, f.size);
+    refused("recordio", "", LS_STATUS_BAD_DATA, "has 2 labels, and those before it have 3");
+    f.size -= 8 + 24 + 8 + 4;
+    add_labels(&f, (const float[]){1}, 1);
+    save("x", f.bytes, f.size);
+    refused("recordio", "", LS_STATUS_BAD_DATA, "has 1 labels, and those before it have 3");
+    f.size = 0;
+    add_labels(&f, (const float[]){1, 0.5f}, 2);
+    save("x", f.bytes, f.size);
+    refused("recordio", "", LS_STATUS_BAD_DATA, "and number 1 of them is 0.5: each is 1, there, or 0, not there");
     free(f.bytes);
 }
 
@@ -417,8 +470,8 @@ static void databases(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(written_is_read), cmocka_unit_test(cut_off),      cmocka_unit_test(damaged),
-        cmocka_unit_test(examples),        cmocka_unit_test(magic_inside), cmocka_unit_test(tar_programs),
-        cmocka_unit_test(databases),
+        cmocka_unit_test(examples),        cmocka_unit_test(magic_inside), cmocka_unit_test(rows_of_labels),
+        cmocka_unit_test(tar_programs),    cmocka_unit_test(databases),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

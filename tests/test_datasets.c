@@ -213,7 +213,7 @@ static void what_cannot_be_trained_on_is_refused(job *j) {
     options.batch_size = 8, options.micro_batch = 1;
     for (int k = 0; k < 5; k++) {
         const char *words =
-            k == 0   ? "takes whole numbers, and the field \"label\" of the dataset arrays has fp32"
+            k == 0   ? "tells 1000 labels apart, dataset arrays has 4: give it as many"
             : k == 1 ? "net takes (None, 6, 6, 1), and the field \"image\" of the dataset arrays is (None, 36)"
             : k == 2 ? "are numbers, not pixels"
             : k == 3 ? "tells 1000 classes apart, dataset arrays has 1001"

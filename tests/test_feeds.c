@@ -77,18 +77,20 @@ static void refused(ls_status status, ls_status expected, const char *words) {
 
 // The image twice: changed at random, and as it is, as something to be reached.
 static ls_loader_config config_of(const ls_source *source, int threads, int depth) {
-    return (ls_loader_config){
-        .split = {source, source->count},
-        .feed = {{"image", LS_DTYPE_F32, 1, {.augment = LS_AUGMENT_FLIP | LS_AUGMENT_CROP, .seed = 3}},
-                 {"tokens", LS_DTYPE_I32, 0, {0}},
-                 {"label", LS_DTYPE_I32, 0, {0}},
-                 {"row", LS_DTYPE_BF16, 0, {0}},
-                 {"image", LS_DTYPE_F32, 1, {0}},
-                 {"label", LS_DTYPE_F32, 0, {0}}},
-        .feed_count = 6,
-        .micro_batch = MICRO,
-        .depth = depth,
-        .threads = threads};
+    return (ls_loader_config){.split = {source, source->count},
+                              .feed = {{.field = "image",
+                                        .dtype = LS_DTYPE_F32,
+                                        .image = 1,
+                                        .recipe = {.augment = LS_AUGMENT_FLIP | LS_AUGMENT_CROP, .seed = 3}},
+                                       {.field = "tokens", .dtype = LS_DTYPE_I32},
+                                       {.field = "label", .dtype = LS_DTYPE_I32},
+                                       {.field = "row", .dtype = LS_DTYPE_BF16},
+                                       {.field = "image", .dtype = LS_DTYPE_F32, .image = 1},
+                                       {.field = "label", .dtype = LS_DTYPE_F32}},
+                              .feed_count = 6,
+                              .micro_batch = MICRO,
+                              .depth = depth,
+                              .threads = threads};
 }
 
 static const int64_t bytes_of[] = {SIDE * SIDE * 3 * 4, TOKENS * 4, 4, 4 * 2, SIDE *SIDE * 3 * 4, 4};

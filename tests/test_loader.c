@@ -42,11 +42,12 @@ static int free_split(void **state) {
 
 // Of all samples of a source: images in `dtype`, then labels.
 static ls_loader_config images_of(const ls_source *from, ls_dtype dtype, int64_t micro, int depth) {
-    return (ls_loader_config){.split = {from, from->count},
-                              .feed = {{"image", dtype, 1, {0}}, {"label", LS_DTYPE_I32, 0, {0}}},
-                              .feed_count = 2,
-                              .micro_batch = micro,
-                              .depth = depth};
+    return (ls_loader_config){
+        .split = {from, from->count},
+        .feed = {{.field = "image", .dtype = dtype, .image = 1}, {.field = "label", .dtype = LS_DTYPE_I32}},
+        .feed_count = 2,
+        .micro_batch = micro,
+        .depth = depth};
 }
 
 static ls_loader *make(ls_dtype dtype, int depth) {

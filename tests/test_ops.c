@@ -681,6 +681,56 @@ static void vector_functions_of_bf16(void **state) {
     }
 }
 
+// What stays, by trying: how many are larger, or equal and before it.
+static int stays_by_counting(const float *x, int n, int i, int keep) {
+    int before = 0;
+    for (int k = 0; k < n; k++) {
+        uint32_t a, b;
+        memcpy(&a, &x[k], 4);
+        memcpy(&b, &x[i], 4);
+        a &= 0x7fffffffu, b &= 0x7fffffffu;
+        before += a > b || (a == b && k < i);
+    }
+    return before < keep;
+}
+
+// The largest stay, of equal ones the first, and what is left over comes back in the next call; of zeros, equals and what is no finite number, too.
+static void vector_function_of_the_largest(void **state) {
+    enum { N = 330 };
+    ls_device *devices[] = {cpu, ref};
+    for (int d = 0; d < 2; d++) {
+        ls_queue *queue;
+        ls_buffer *b[2];
+        assert_int_equal(ls_queue_create(devices[d], &queue), LS_OK);
+        for (int i = 0; i < 2; i++) assert_int_equal(ls_buffer_create(devices[d], N * 4, &b[i]), LS_OK);
+        float *x = b[0]->memory, *rest = b[1]->memory, wanted[N], left[N];
+        for (int what = 0; what < 5; what++)
+            for (int keep = 1; keep < N; keep = 2 * keep + 3) {
+                for (int i = 0; i < N; i++) {
+                    uint32_t r = (uint32_t)(i * 7 + what + keep) * 2654435761u >> 8;
+                    x[i] = (float)(int)(r % (what == 1 ? 5 : 10007)) - (what == 1 ? 2.0f : 5003.0f);
+                    rest[i] = what == 3 ? (float)(r % 17) * 0.25f : 0;
+                    if (what == 2) x[i] = i % 50 ? 0 : -x[i];
+                    if (what == 4 && i % 40 == 3) x[i] = i % 80 == 3 ? NAN : -INFINITY;
+                    wanted[i] = x[i] + rest[i] * 4;
+                }
+                memcpy(left, wanted, sizeof left);
+                for (int i = 0; i < N; i++) wanted[i] = stays_by_counting(left, N, i, keep) ? left[i] : 0;
+                const ls_vector_ops *v = devices[d]->ops->vector;
+                assert_int_equal(v->keep_largest(queue, ls_span_of(b[0], 0), ls_span_of(b[1], 0), 4, 0.25f, N, keep),
+                                 LS_OK);
+                for (int i = 0; i < N; i++) {
+                    int waits = isfinite(left[i]) && !stays_by_counting(left, N, i, keep);
+                    assert_memory_equal(&x[i], &wanted[i], wanted[i] != 0 ? 4 : 0);
+                    assert_true(isnan(wanted[i]) || x[i] == wanted[i]);
+                    assert_true(rest[i] == (waits ? left[i] * 0.25f : 0));
+                }
+            }
+        for (int i = 0; i < 2; i++) ls_buffer_destroy(&b[i]);
+        ls_queue_destroy(&queue);
+    }
+}
+
 // Last: the device must have run every layer, in every dtype it claims. (Of losses and metrics tests/test_losses.c sees to it.)
 static void every_operation_ran(void **state) {
     ls_dtype dtypes[2];
@@ -735,6 +785,7 @@ int main(void) {
         cmocka_unit_test(accuracy),
         cmocka_unit_test(vector_functions),
         cmocka_unit_test(vector_functions_of_bf16),
+        cmocka_unit_test(vector_function_of_the_largest),
         cmocka_unit_test(every_operation_ran),
     };
     return cmocka_run_group_tests(tests, ops_setup, ops_teardown);

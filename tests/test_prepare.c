@@ -10,6 +10,7 @@
 
 #include "base/bf16.h"
 #include "data/augment.h"
+#include "data/noise.h"
 #include "data/prepare.h"
 #include "ok.h"
 
@@ -245,6 +246,80 @@ static void too_small_is_refused(void **state) {
     ls_preparer_destroy(&p);
 }
 
+// ---- noise ---------------------------------------------------------------------------------------------------------
+
+enum { NOISY = 64 };
+
+// Normal in its first four moments and in how much lies within one, two and three deviations; never beyond 4.9.
+static void noise_is_normal(void **state) {
+    enum { DRAWS = 200000 };
+    double sum[5] = {0};
+    int within[4] = {0};
+    for (uint32_t i = 0; i < DRAWS; i++) {
+        double x = ls_noise_normal(5, 2, 77, i), power = 1;
+        for (int k = 1; k < 5; k++) sum[k] += power *= x;
+        for (int k = 1; k < 4; k++) within[k] += fabs(x) < k;
+        assert_true(fabs(x) < 4.9);
+    }
+    assert_true(fabs(sum[1] / DRAWS) < 0.01 && fabs(sum[2] / DRAWS - 1) < 0.01 && fabs(sum[3] / DRAWS) < 0.03);
+    assert_true(fabs(sum[4] / DRAWS - 3) < 0.2);  // 2.85: eight are not as many as there could be
+    assert_true(fabs((double)within[1] / DRAWS - 0.683) < 0.01 && fabs((double)within[2] / DRAWS - 0.954) < 0.01);
+    assert_true(fabs((double)within[3] / DRAWS - 0.997) < 0.002);
+}
+
+// On grey of a half: what is added has the deviation in pixel / 255 under every normalization, and depends on seed, epoch and sample.
+static void noise_on_images(void **state) {
+    const ls_shape shape = LS_SHAPE(NOISY, NOISY, 1);
+    const float offset[] = {40}, divisor[] = {50};
+    uint8_t image[NOISY * NOISY];
+    memset(image, 128, sizeof image);
+    for (int normalized = 0; normalized < 2; normalized++) {
+        ls_recipe recipe = {.noise = 0.1, .seed = 9};
+        if (normalized) recipe.offset = offset, recipe.divisor = divisor;
+        float scale = normalized ? 255.0f / 50 : 1, middle = normalized ? 88.0f / 50 : 128.0f / 255;
+        float *one = prepared(&recipe, LS_DTYPE_F32, shape, image, 3, 17), *again;
+        double sum = 0, squares = 0;
+        for (int i = 0; i < NOISY * NOISY; i++) {
+            double x = (one[i] - middle) / scale;
+            sum += x, squares += x * x;
+        }
+        assert_true(fabs(sum / NOISY / NOISY) < 0.005 && fabs(sqrt(squares / NOISY / NOISY) - 0.1) < 0.005);
+        again = prepared(&recipe, LS_DTYPE_F32, shape, image, 3, 17);
+        assert_memory_equal(one, again, sizeof image * 4);
+        free(again);
+        for (int k = 0; k < 3; k++) {
+            ls_recipe other = recipe;
+            other.seed += k == 2;
+            again = prepared(&other, LS_DTYPE_F32, shape, image, k == 0 ? 4 : 3, k == 1 ? 18 : 17);
+            int same = 0;
+            for (int i = 0; i < NOISY * NOISY; i++) same += one[i] == again[i];
+            assert_true(same < NOISY);
+            free(again);
+        }
+        free(one);
+    }
+}
+
+// Nothing is darker than black or brighter than white, and bf16 is what fp32 is of the rounded image, rounded.
+static void noise_has_limits(void **state) {
+    const ls_shape shape = LS_SHAPE(NOISY, NOISY, 1);
+    const ls_recipe recipe = {.noise = 0.5, .seed = 4};
+    uint8_t image[NOISY * NOISY];
+    memset(image, 51, sizeof image);
+    float *wide = prepared(&recipe, LS_DTYPE_F32, shape, image, 1, 1);
+    ls_bf16 *narrow = prepared(&recipe, LS_DTYPE_BF16, shape, image, 1, 1);
+    int black = 0, white = 0;
+    for (int i = 0; i < NOISY * NOISY; i++) {
+        assert_true(wide[i] >= 0 && wide[i] <= 1);
+        black += wide[i] == 0;
+        white += wide[i] == 1;
+        assert_true(fabs(ls_bf16_to_float(narrow[i]) - wide[i]) < 0.005);
+    }
+    assert_true(black > NOISY * NOISY / 4 && black < NOISY * NOISY / 2 && white > 20);
+    free(wide);
+    free(narrow);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(resizes_like_pytorch_and_to_tensorflows_bits),
@@ -255,6 +330,9 @@ int main(void) {
         cmocka_unit_test(resized_crop_is_the_box_resized),
         cmocka_unit_test(samples_leave_nothing_behind),
         cmocka_unit_test(too_small_is_refused),
+        cmocka_unit_test(noise_is_normal),
+        cmocka_unit_test(noise_on_images),
+        cmocka_unit_test(noise_has_limits),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -35,8 +35,8 @@ static const ls_option table[] = {
 static values v;
 static const ls_option_set sets[] = {{table, &v}, {NULL, NULL}};
 static const ls_epoch_result epochs[] = {
-    {1, 10, 1.5, 0.5, 0.8, 100, 0.1, 0.75, 0.625, 0.5, {.load = 0.5, .wait = 0.25}, {.load = 0.75}, 0},
-    {2, 10, 1.25, 0.25, 0.9, 120, 0.05, 0.5, 0.75, 0.25, {.load = 0.125, .wait = 0.5}, {.load = 0.875}, 0},
+    {1, 10, 1.5, 0.5, 0.8, 100, 0.1, 0.75, 0.625, 0.5, {.load = 0.5, .wait = 0.25}, {.load = 0.75}, 0, 0.5},
+    {2, 10, 1.25, 0.25, 0.9, 120, 0.05, 0.5, 0.75, 0.25, {.load = 0.125, .wait = 0.5}, {.load = 0.875}, 0, 0.5},
 };
 static const ls_phase_seconds workers[] = {{.forward = 1}, {.forward = 2}, {.forward = 3, .serial = 7}};
 static ls_train_result result;

@@ -1,5 +1,6 @@
 // A study's charts, page and explanation: what stands in their files, that nothing in a record becomes markup or a command, and
 // that the explanation claims what the numbers show and no more.
+#include <math.h>
 #include "study_rows.h"
 
 // --- charts ----------------------------------------------------------------------------------------------------------
@@ -27,6 +28,9 @@ static void gnuplot_draws_them(void **state) {
     memcpy(rows[1].model, "it's `touch x` \"$(y)\"\n", 22);
     study.epochs = (ls_study_epoch[]){{2, 0.5, 2.5, 0.4}, {1, 0.8, 1.5, 0.7}};
     rows[0].curve_epochs = 2;
+    study.labels =
+        (ls_study_label[]){{"it's `touch x`", 7, 0.75, 1, 0.5, {0.25, 0.5, 0.75}}, {.name = "none", .area = NAN}};
+    rows[0].label_count = 2;
     rows[2].global_batch = 128;
     rows[0].until_seconds = rows[2].until_seconds = 3;
     assert_int_equal(ls_study_write_charts(&study, folder, 1), LS_OK);
@@ -41,6 +45,8 @@ static void gnuplot_draws_them(void **state) {
     }
     file_has("charts/speedup.svg", "it's `touch x` ");
     file_has("charts/learning.dat", "\n1 50 40\n2 80 70\n");
+    file_has("charts/roc.dat", "\n0 0\n0 0.25\n0.02 0.5\n0.04 0.75\n");
+    file_has("charts/roc.svg", "it's `touch x`: 0.750");
     file_has("charts/accuracy-batch.dat", "\n128 4 98.8 ");
     assert_null(read_text("charts/x"));
 }

@@ -31,14 +31,30 @@ static void runs_leave_servers_out(void **state) {
     for (int workers = 1; workers <= MOST_WORKERS; workers++)
         for (int servers = 0; servers < workers; servers++)
             for (int replicas = 1; replicas <= 3; replicas++)
-                for (int64_t v = 1; v <= 30; v++) check_deal(&(ls_roles){workers, replicas, servers}, v);
+                for (int64_t v = 1; v <= 30; v++) check_deal(&(ls_roles){workers, replicas, servers, 0}, v);
+}
+
+// Short steps that are dealt as whole ones: every lane has what it has then, but for what there is not.
+static void short_steps_may_be_dealt_as_whole_ones(void **state) {
+    for (int workers = 1; workers <= MOST_WORKERS; workers++)
+        for (int64_t whole = 1; whole <= 20; whole++)
+            for (int64_t v = 1; v <= whole; v++)
+                for (int lane = 0; lane < 2 * workers; lane++) {
+                    ls_roles r = {workers, 2, 0, 0};
+                    int64_t first, last, begin, end;
+                    ls_roles_deal(&r, whole, lane, &first, &last);
+                    r.whole = whole;
+                    ls_roles_deal(&r, v, lane, &begin, &end);
+                    assert_int_equal(begin, first < v ? first : v);
+                    assert_int_equal(end, last < v ? last : v);
+                }
 }
 
 // In every stretch of workers/servers workers there is one, so that hosts of as many workers have one each; none is the first worker.
 static void servers_are_spread(void **state) {
     for (int workers = 2; workers <= MOST_WORKERS; workers++)
         for (int servers = 1; servers < workers; servers++) {
-            ls_roles r = {workers, 1, servers};
+            ls_roles r = {workers, 1, servers, 0};
             int next = 0, before = 0;
             for (int position = 0; position < workers; position++) {
                 int server = ls_roles_server(&r, position);
@@ -50,13 +66,13 @@ static void servers_are_spread(void **state) {
             assert_int_equal(next, servers);
             assert_int_equal(before, workers - 1);
         }
-    ls_roles two_hosts = {6, 2, 2};  // three workers on each
+    ls_roles two_hosts = {6, 2, 2, 0};  // three workers on each
     assert_true(ls_roles_server(&two_hosts, 2) == 0 && ls_roles_server(&two_hosts, 5) == 1);
 }
 
 static ls_status assign(const char *name, int workers, int *servers) {
     const ls_strategy_ops *ops;
-    ls_roles r = {workers, 1, *servers};
+    ls_roles r = {workers, 1, *servers, 0};
     OK(ls_strategy_find(name, &ops));
     ls_status status = ls_strategy_assign(ops, &r);
     *servers = r.servers;
@@ -95,6 +111,7 @@ static void strategies_assign_them(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(runs_leave_servers_out),
+        cmocka_unit_test(short_steps_may_be_dealt_as_whole_ones),
         cmocka_unit_test(servers_are_spread),
         cmocka_unit_test(strategies_assign_them),
     };

@@ -3,6 +3,7 @@
 #include <math.h>
 #include <pthread.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
@@ -30,10 +31,11 @@ typedef struct setting {
     const ls_segment *segments;
     int segment_count;
     double clip_norm;
-    int compress;
-    int buckets;  // of how many units each is, but the last; 0: one bucket
-    int early;    // every how many buckets one is ready before the step, which a thread then exchanges; 0: none
-    int behind;   // 1: and weights come home behind the next step
+    ls_compress compress;
+    float *residuals;  // (micro_batches, length), of top-k
+    int buckets;       // of how many units each is, but the last; 0: one bucket
+    int early;         // every how many buckets one is ready before the step, which a thread then exchanges; 0: none
+    int behind;        // 1: and weights come home behind the next step
 } setting;
 
 // Kernels, what else is trained, statistics, what is frozen: in each order, of one unit and of more than a block, on and off the cuts
@@ -90,11 +92,37 @@ static void initial_weights(float *out, int64_t length) { fake_gradient(0, 0, ou
 
 // What a node holds: with 8 significant bits, where it is compressed (there are no denormals here), a tie going to the even one.
 static void round_node(const setting *s, float *x) {
-    for (int64_t i = 0; s->compress && i < s->length; i++) {
+    for (int64_t i = 0; s->compress == LS_COMPRESS_BF16 && i < s->length; i++) {
         int exponent;
         double fraction = frexp((double)x[i], &exponent);
         x[i] = (float)ldexp(nearbyint(fraction * 256), exponent - 8);
     }
+}
+
+#define TOPK_PART 0.03
+
+// By their definition: of every 4096 elements of a kernel so many stay, the largest first, of equal ones the earlier, and the others wait.
+static void keep_largest(const setting *s, int64_t micro_batch, float samples, float *x) {
+    float *rest = s->residuals + micro_batch * s->length;
+    char *stays;
+    CHECK_OK(s->comm, ls_calloc(s->length, 1, &stays));
+    for (int64_t begin = 0, end; begin < s->length; begin = end) {
+        ls_segment segment = segment_at(s, begin);
+        end = begin + 4096 < segment.end ? begin + 4096 : segment.end;
+        if (!segment.kernel || segment.statistic || segment.frozen) continue;
+        for (int64_t i = begin; i < end; i++) x[i] += rest[i] * samples;
+        for (int64_t n = (int64_t)ceil(TOPK_PART * (double)(end - begin)); n > 0; n--) {
+            int64_t most = -1;
+            for (int64_t i = begin; i < end; i++)
+                if (!stays[i] && (most < 0 || fabsf(x[i]) > fabsf(x[most]))) most = i;
+            stays[most] = 1;
+        }
+        for (int64_t i = begin; i < end; i++) {
+            rest[i] = stays[i] ? 0 : x[i] * (1.0f / samples);
+            if (!stays[i]) x[i] = 0;
+        }
+    }
+    free(stays);
 }
 
 // The tree, by its definition.
@@ -102,6 +130,7 @@ static void tree_sum(const setting *s, int step, int64_t v, int64_t first, int l
     int64_t middle = first + ((int64_t)1 << (level > 0 ? level - 1 : 0));
     if (level == 0) {
         fake_gradient(step, first, out, s->length);
+        if (s->compress == LS_COMPRESS_TOPK) keep_largest(s, first, (float)step_info(s, step).samples, out);
     } else {
         tree_sum(s, step, v, first, level - 1, out);
         if (middle >= v) return;
@@ -221,11 +250,15 @@ static float *contents(ls_comm *comm, ls_queue *queue, ls_span span, int64_t len
 
 static int span_equal(ls_span a, ls_span b) { return a.buffer == b.buffer && a.offset == b.offset; }
 
-// Buckets of `units` units of the vector; returns how many.
-static int cut(int64_t length, int units, int64_t *ends) {
+// Buckets of s->buckets units of the vector, as far as the compression lets them be; returns how many.
+static int cut(const setting *s, int64_t *ends) {
     int count = 0;
-    for (int64_t end = 64 * (int64_t)units; end < length; end += 64 * (int64_t)units) ends[count++] = end;
-    ends[count++] = length;
+    const ls_segment whole = {.end = s->length, .kernel = 1};
+    int64_t size = s->buckets ? 64 * (int64_t)s->buckets : s->length;
+    for (int64_t end = size; end < s->length; end += size) ends[count++] = end;
+    ends[count++] = s->length;
+    ls_strategy_bucket_ends(s->compress, s->segments ? s->segments : &whole, s->segments ? s->segment_count : 1, ends,
+                            &count);
     return count;
 }
 
@@ -308,9 +341,8 @@ static void *train(void *argument) {
     int64_t events = ls_strategy_trace_events(r->strategy);
     CHECK_OK(s->comm, ls_trace_allocate(&trace, events));
     ls_trace_switch(&trace, 1);
-    int lane = s->comm->position * s->replicas + r->index, buckets = 1;
     int64_t ends[MAX_LENGTH / 64];
-    if (s->buckets) buckets = cut(s->length, s->buckets, ends);
+    int lane = s->comm->position * s->replicas + r->index, buckets = cut(s, ends);
     for (int step = 1; step <= STEPS; step++) {
         ls_step_info info = step_info(s, step);
         int64_t begin, end;
@@ -375,11 +407,19 @@ typedef struct coverage {
     const setting *setting;
     const float *weights;  // as they have to be
     float counted[3][MAX_LENGTH], seen[3][MAX_LENGTH];
+    int residuals;
 } coverage;
 
 static ls_status cover(void *user, const ls_strategy_piece *piece) {
     coverage *c = user;
     const setting *s = c->setting;
+    if (s->compress == LS_COMPRESS_TOPK && strncmp(piece->vector, LS_RESIDUAL, strlen(LS_RESIDUAL)) == 0) {
+        int64_t v = atoi(piece->vector + strlen(LS_RESIDUAL));
+        CHECK(s->comm, piece->copy == 0 && piece->offset == 0 && piece->count == s->length && v < s->micro_batches);
+        CHECK(s->comm, memcmp(piece->data, s->residuals + v * s->length, (size_t)s->length * 4) == 0);
+        c->residuals++;
+        return LS_OK;
+    }
     int vector = !strcmp(piece->vector, "weights") ? 0 : !strcmp(piece->vector, s->optimizer->state_names[0]) ? 1 : 2;
     CHECK(s->comm, vector < 2 || !strcmp(piece->vector, s->optimizer->state_names[1]));
     CHECK(s->comm, piece->count > 0 && piece->offset >= 0 && piece->offset + piece->count <= s->length);
@@ -416,7 +456,9 @@ static void check_visitor(const setting *s, ls_strategy *strategy, ls_queue *que
     for (int64_t i = 0; i < s->length; i++) CHECK(s->comm, now[i] == 2 * weights[i]);
     ls_memory_free(now);
     CHECK_OK(s->comm, ls_comm_allgather(s->comm, mine, all, sizeof *mine));
-    int states = s->optimizer->state_count(&s->params);
+    int states = s->optimizer->state_count(&s->params), residuals = 0;
+    for (int w = 0; w < s->comm->size; w++) residuals += all[w].residuals;
+    CHECK(s->comm, residuals == (s->compress == LS_COMPRESS_TOPK ? s->micro_batches : 0));
     for (int v = 0; v < 3; v++)
         for (int64_t i = 0; i < s->length; i++) {
             float counted = 0, seen = 0;
@@ -446,7 +488,7 @@ static void run(const setting *s, const float *expected) {
     ls_strategy_config config = {.comm = s->comm,
                                  .device = s->device,
                                  .bucket_ends = s->buckets ? ends : NULL,
-                                 .bucket_count = s->buckets ? cut(length, s->buckets, ends) : 0,
+                                 .bucket_count = cut(s, ends),
                                  .replicas = s->replicas,
                                  .servers = s->servers,
                                  .algorithm = s->algorithm,
@@ -456,6 +498,7 @@ static void run(const setting *s, const float *expected) {
                                  .params = s->params,
                                  .clip_norm = s->clip_norm,
                                  .compress = s->compress,
+                                 .compress_fraction = TOPK_PART,
                                  .segments = s->segments,
                                  .segment_count = s->segment_count,
                                  .decay_kernels_only = 1,
@@ -501,7 +544,7 @@ static const struct {
     const ls_segment *segments;
     int segment_count;
     double clip_norm;
-    int compress;
+    ls_compress compress;
 } cases[] = {{"adam", -1, MAX_LENGTH, 8, long_segments, LONG_SEGMENTS, 0, 0},
              {"sgd", 0.9, MAX_LENGTH, 7, NULL, 0, 0, 0},
              {"adam", -1, 64 * 3, 7, short_segments, 3, 0, 0},
@@ -516,7 +559,11 @@ static const struct {
              {"adam", -1, MAX_LENGTH, 8, long_segments, LONG_SEGMENTS, 0, 1},
              {"sgd", 0.9, MAX_LENGTH, 7, long_segments, LONG_SEGMENTS, 1, 1},
              {"sgd", 0.9, MAX_LENGTH, 8, NULL, 0, 0, 1},
-             {"lamb", -1, 64 * 3, 7, short_segments, 3, 0.1, 1}};
+             {"lamb", -1, 64 * 3, 7, short_segments, 3, 0.1, 1},
+             {"adam", -1, MAX_LENGTH, 8, long_segments, LONG_SEGMENTS, 0, LS_COMPRESS_TOPK},
+             {"sgd", 0.9, MAX_LENGTH, 7, NULL, 0, 0, LS_COMPRESS_TOPK},
+             {"lamb", -1, 64 * 3, 7, short_segments, 3, 0.1, LS_COMPRESS_TOPK},
+             {"sgd", 0.9, MAX_LENGTH, 8, long_segments, LONG_SEGMENTS, 0.5, LS_COMPRESS_TOPK}};
 
 // Every strategy, with the servers it may have: first those with phases or a dealing of their own.
 static const struct {
@@ -533,6 +580,13 @@ static const struct {
             {.name = "parameter-server", .servers = 2},
             {.name = "parameter-server", .servers = 3}};
 enum { WAYS = sizeof ways / sizeof ways[0], OWN_WAYS = 5 };
+
+// Whether gradients can be compressed so.
+static int compresses(int way, ls_compress compress) {
+    return compress != LS_COMPRESS_TOPK ||
+           (ways[way].algorithm == LS_ALGORITHM_AUTO && ways[way].servers == 0 &&
+            (!strcmp(ways[way].name, "allreduce") || !strcmp(ways[way].name, "mirrored")));
+}
 
 // Whether so many workers can be trained so.
 static int is_possible(const ls_comm *comm, int way) {
@@ -563,6 +617,7 @@ static void test_hosts(ls_comm *comm, ls_device *device, int many, float *expect
         s.params = (ls_optimizer_params){-1, cases[i].momentum, -1, -1, -1, 0.01, cases[i].momentum > 0, -1};
         CHECK_OK(comm, ls_optimizer_find(cases[i].optimizer, &s.optimizer));
         CHECK_OK(comm, ls_optimizer_resolve(s.optimizer, &s.params));
+        CHECK_OK(comm, ls_memory_alloc(s.micro_batches * s.length * 4, &s.residuals));
         serial(&s, expected);
         // One bucket; several; as many as there are units; two, the second of which is small. All, or every second, are ready early.
         const int buckets[] = {0, 33, 1, (int)(s.length / 64 - 1)};
@@ -573,8 +628,11 @@ static void test_hosts(ls_comm *comm, ls_device *device, int many, float *expect
                 s.behind = s.early && (w + s.replicas + i) % 2;
                 // All cases are for all of them, but not with all devices and numbers of workers, hosts and replicas.
                 int of = w < 3 ? 1 : w == 3 ? 3 : 8, turn = (int)i + w + s.replicas + comm->size + comm->hosts;
-                if (is_possible(comm, w) && (many ? w == 2 : turn % of == 0)) run(&s, expected);
+                if (!is_possible(comm, w) || !compresses(w, s.compress)) continue;
+                int many_way = s.compress == LS_COMPRESS_TOPK ? 0 : 2;
+                if (many ? w == many_way : turn % of == 0) run(&s, expected);
             }
+        ls_memory_free(s.residuals);
     }
 }
 
@@ -625,7 +683,13 @@ static void test_roles_refused(ls_comm *comm, ls_device *device) {
     config.algorithm = LS_ALGORITHM_HALVING;
     CHECK(comm, ls_strategy_create("tree", &config, &strategy) == LS_STATUS_INVALID_ARGUMENT && !strategy);
     CHECK(comm, strstr(ls_error_message(), "has one way between hosts"));
+    config.compress = LS_COMPRESS_TOPK, config.compress_fraction = 0.5;
+    CHECK(comm, ls_strategy_create("allreduce", &config, &strategy) == LS_STATUS_INVALID_ARGUMENT && !strategy);
+    CHECK(comm, strstr(ls_error_message(), "leave the algorithm out, or choose another compression than topk"));
     config.algorithm = LS_ALGORITHM_AUTO;
+    CHECK(comm, ls_strategy_create("tree", &config, &strategy) == LS_STATUS_INVALID_ARGUMENT && !strategy);
+    CHECK(comm, strstr(ls_error_message(), "choose allreduce, or another compression than topk"));
+    config.compress = LS_COMPRESS_NONE;
     config.servers = 1;
     CHECK(comm, ls_strategy_create("tree", &config, &strategy) == LS_STATUS_INVALID_ARGUMENT && !strategy);
     CHECK(comm, strstr(ls_error_message(), "choose parameter-server"));

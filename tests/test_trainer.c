@@ -148,6 +148,29 @@ static void compression_is_the_same_for_all(void **state) {
     assert_true(r.train_accuracy > 0.7 && r.test_accuracy > 0.7 && r.test_loss < 1);
 }
 
+// The largest elements alone, with what was left over added later: other weights with each part, the same for any number of replicas, with
+// steps of fewer micro-batches, and much is learned where hardly anything counts. Without the rest it would be less.
+static void the_largest_are_the_same_for_all(void **state) {
+    fixture *f = *state;
+    ls_train_config c = small();
+    c.limit_train = 300, c.micro_batch = 8, c.replicas = 1, c.compress = "topk:1";
+    ls_train_result exact = train(f, &c);
+    c.compress = "none";
+    assert_string_equal(train(f, &c).weights_digest, exact.weights_digest);
+    c.compress = "topk";
+    ls_train_result one = train(f, &c);
+    c.compress = "topk:0.01";
+    assert_string_not_equal(one.weights_digest, exact.weights_digest);
+    for (c.replicas = 2; c.replicas <= 4; c.replicas++) {
+        c.strategy = c.replicas % 2 ? "mirrored" : "allreduce", c.bucket_size = c.replicas > 3 ? 0.07 : 0;
+        assert_string_equal(one.weights_digest, train(f, &c).weights_digest);
+    }
+    c = small();
+    c.limit_train = 6000, c.epochs = 3, c.compress = "topk:0.001";
+    ls_train_result r = train(f, &c);
+    assert_true(r.train_accuracy > 0.7 && r.test_accuracy > 0.7 && r.test_loss < 1);
+}
+
 static void weights_go_in_and_out(void **state) {
     fixture *f = *state;
     ls_train_config c = small();
@@ -391,7 +414,17 @@ static void impossible_requests_are_refused(void **state) {
     c = small(), c.clip_norm = -1;
     refused(f, &c, "clip");
     c = small(), c.compress = "fp8";
-    refused(f, &c, "unknown compression of gradients 'fp8': there are none and bf16");
+    refused(f, &c, "unknown compression of gradients 'fp8': there are none, bf16 and topk");
+    c = small(), c.compress = "topk:0";
+    refused(f, &c, "a number above 0 and at most 1, as in topk:0.01, and not '0'");
+    c.compress = "topk:1%";
+    refused(f, &c, "and not '1%'");
+    c.compress = "topk", c.strategy = "central";
+    refused(f, &c, "the strategy central sends new weights, of which no part can be left out: choose allreduce");
+    c.strategy = "allreduce", c.algorithm = "halving";
+    refused(f, &c, "the algorithm halving sends new weights");
+    c.strategy = "parameter-server", c.algorithm = "auto", c.async = 1;
+    refused(f, &c, "what topk leaves over would be anybody's");
     c = small(), c.momentum = 0.9;
     refused(f, &c, "the optimizer adam has no momentum: leave it out, or choose one that has: sgd or lars");
     c = small(), c.nesterov = 1;
@@ -431,7 +464,7 @@ static void impossible_requests_are_refused(void **state) {
     c.image_size = 6, c.augment = "crop";
     refused(f, &c, "6x6 pixels");
     c = small(), c.augment = "flip,blur";
-    refused(f, &c, "'blur': there are none, flip, crop, resized-crop and cutout");
+    refused(f, &c, "'blur': there are none, flip, crop, resized-crop, random-crop, ");
     c = small(), c.augment = "crop,resized-crop";
     refused(f, &c, "name one");
     c = small(), c.replicas = -1;
@@ -519,6 +552,7 @@ int main(void) {
         cmocka_unit_test(buckets_do_not_show),
         cmocka_unit_test(strategies_do_not_show),
         cmocka_unit_test(compression_is_the_same_for_all),
+        cmocka_unit_test(the_largest_are_the_same_for_all),
         cmocka_unit_test(weights_go_in_and_out),
         cmocka_unit_test(linear_scaling_goes_by_the_batch),
         cmocka_unit_test(seeds_and_recipes_change_the_bits),

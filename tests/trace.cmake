@@ -14,11 +14,13 @@ if(TARGET lockstep_program)
       COMMAND sh ${CMAKE_CURRENT_SOURCE_DIR}/train/compress.sh $<TARGET_FILE:lockstep_program> ${several_hosts} ${MPIEXEC_EXECUTABLE})
     add_test(NAME train.strategies
       COMMAND sh ${CMAKE_CURRENT_SOURCE_DIR}/train/strategies.sh $<TARGET_FILE:lockstep_program> ${several_hosts})
+    add_test(NAME train.tune
+      COMMAND sh ${CMAKE_CURRENT_SOURCE_DIR}/train/tune.sh $<TARGET_FILE:lockstep_program> ${several_hosts})
     add_test(NAME train.async
       COMMAND sh ${CMAKE_CURRENT_SOURCE_DIR}/train/async.sh $<TARGET_FILE:lockstep_program> ${several_hosts})
     add_test(NAME train.async_full
       COMMAND sh ${CMAKE_CURRENT_SOURCE_DIR}/train/async.sh $<TARGET_FILE:lockstep_program> ${several_hosts} full)
-    set_tests_properties(train.async train.async_full train.broken_exchange train.compress train.strategies PROPERTIES LABELS "mpi;train" TIMEOUT 300 PROCESSORS 2)
+    set_tests_properties(train.async train.async_full train.broken_exchange train.compress train.strategies train.tune PROPERTIES LABELS "mpi;train" TIMEOUT 300 PROCESSORS 2)
     set_property(TEST train.async_full APPEND PROPERTY LABELS slow)
   endif()
   add_test(NAME cli.trace COMMAND sh ${CMAKE_CURRENT_SOURCE_DIR}/cli/trace.sh $<TARGET_FILE:lockstep_program> ${several_hosts})

@@ -89,7 +89,7 @@ ls_status ls_exchange_bench_compare(ls_exchange_bench *bench, ls_exchange_times 
 // A loader by itself: samples of the training set are read, decoded and prepared as for training, in the order of training, and given back at once.
 typedef struct ls_data_bench ls_data_bench;
 
-// By config's image_size, augment, normalize, precision, seed, shuffle and loader_threads (which are all there are); batches have `batch` samples. Borrows
+// By config's options of images, precision, seed, shuffle and loader_threads (which are all there are); batches have `batch` samples. Borrows
 // the dataset. Not collective. The caller destroys it. Errors: INVALID_ARGUMENT (no images of U8; images of different sizes, and no image_size; those of the
 // options), LIBRARY (no threads), OUT_OF_MEMORY.
 ls_status ls_data_bench_create(const ls_dataset *dataset, const ls_train_config *config, int64_t batch,

@@ -125,9 +125,12 @@ const ls_field *ls_dataset_find_field(const ls_dataset *dataset, const char *nam
 ls_shape ls_dataset_image_shape(const ls_dataset *dataset);
 int ls_dataset_classes(
     const ls_dataset *dataset);  // of the field "label", else of "targets"; 0: none, or not class numbers
+// Of samples with any number of labels at once: how many the field "label" has, a row of 0 and 1; 0: it is none.
+int ls_dataset_labels(const ls_dataset *dataset);
 // Of the field "tokens": (T) of sequences; {0}: none. *vocabulary, unless NULL: how many tokens there are, 0 where that is not known.
 ls_shape ls_dataset_sequence_shape(const ls_dataset *dataset, int *vocabulary);
-const char *ls_dataset_class(const ls_dataset *dataset, int index);  // its name, "frog"; NULL: it has none
+const char *ls_dataset_class(const ls_dataset *dataset,
+                             int index);  // the name of a class, "frog", or of a label; NULL: it has none
 // Mean and deviation of pixel / 255 over the training set's images, channel by channel: (C) doubles each. As --normalize dataset
 // takes them. Errors: INVALID_ARGUMENT (no images of U8), those of reading a sample, OUT_OF_MEMORY.
 ls_status ls_dataset_channels(const ls_dataset *dataset, double *mean, double *deviation);
@@ -136,6 +139,9 @@ ls_status ls_dataset_channels(const ls_dataset *dataset, double *mean, double *d
 void ls_dataset_test_on_training(ls_dataset *dataset);
 // Of all values, shapes and types (of a callback: of the samples that were read): equal data, equal number, on every machine.
 uint64_t ls_dataset_fingerprint(const ls_dataset *dataset);
+// A sentence about what went wrong beside the data, on the worker that it went wrong on: an index of files that could not be kept. "": nothing. Owned by the
+// dataset.
+const char *ls_dataset_note(const ls_dataset *dataset);
 double ls_dataset_read_seconds(
     const ls_dataset *dataset);  // what opening or creating it took the slowest worker of this host
 

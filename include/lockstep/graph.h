@@ -191,6 +191,8 @@ ls_status ls_graph_finish(ls_graph *graph, ls_value output);
 ls_status ls_graph_finish_features(ls_graph *graph, ls_value features);
 // Whether the graph is more than features: it can be trained as a classifier, or by losses of its own. Errors: INVALID_ARGUMENT.
 ls_status ls_graph_check_classifier(const ls_graph *graph);
+// Whether it has losses of its own.
+int ls_graph_has_losses(const ls_graph *graph);
 // A finished copy of a network without losses, on the same parameters, with those of a classifier: softmax cross-entropy "loss" and
 // "accuracy", as a trainer adds them by itself, and besides "top_k_accuracy" of k scores, where k is above 0, and "balanced_accuracy". What is evaluated has the bits of
 // the network's own evaluation. The caller destroys it. Errors: INVALID_ARGUMENT (losses of its own, features, several outputs, k), OUT_OF_MEMORY.
@@ -289,6 +291,28 @@ ls_status ls_model_build(const char *name, const ls_model_config *config, ls_gra
 int ls_model_is_file(const char *name);  // "my.net"
 // The same with everything but the input's shape and the number of classes as it is by default; {0} and 0 mean the model's own.
 ls_status ls_model_create(const char *name, ls_shape input, int classes, ls_graph **out);
+
+// --- two networks against each other -----------------------------------------------------------------------------------
+
+// Inputs (F32) that a trainer draws numbers for, where the dataset has no field of that name, as a function of seed, epoch and sample: normal ones of mean 0 and deviation 1; 0 or 1, all
+// elements of a sample alike.
+#define LS_INPUT_NOISE "noise"
+#define LS_INPUT_COIN  "coin"
+
+// A generative adversarial network of convolutions (DCGAN), for images (H, W, C) with values between 0 and 1: graphs on one store, whose trainers take
+// steps in turn. Layers are named generator... and discriminator....
+typedef struct ls_gan {
+    // Told by a coin, it sees the sample's image or one that the generator makes of noise, and learns which it was: "discriminator_loss", "accuracy". The generator is
+    // frozen in it.
+    ls_graph *discriminator;
+    ls_graph *generator;  // learns to be taken for real: "generator_loss". The discriminator is frozen in it
+    ls_graph *drawing;    // the generator alone, for a predictor: LS_INPUT_NOISE (noise) to an image (H, W, C)
+    int noise;
+} ls_gan;
+
+// The caller destroys it. Errors: INVALID_ARGUMENT (sides that 4 does not divide, under 8 pixels; other channels than 1 and 3), OUT_OF_MEMORY.
+ls_status ls_gan_build(ls_shape image, ls_gan *out);
+void ls_gan_destroy(ls_gan *gan);
 
 // --- networks as text ------------------------------------------------------------------------------------------------
 

@@ -15,6 +15,7 @@ extern "C" {
     X(COPIES, "Working copies of weights")                                                                             \
     X(GRADIENTS, "Gradients")                                                                                          \
     X(STATE, "Optimizer state")                                                                                        \
+    X(RESIDUALS, "Residuals of gradients")                                                                             \
     X(SUMS, "Partial sums")                                                                                            \
     X(ACTIVATIONS, "Activations")                                                                                      \
     X(BACKWARD, "Gradients of activations")                                                                            \

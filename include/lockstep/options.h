@@ -29,11 +29,11 @@ typedef struct ls_option {
     size_t offset;              // of the field in the struct that holds the values
     const char *metavar;        // what --help calls the value: "N", "FILE"; or all the choices: "fp32|bf16"
     ls_option_choices choices;  // where the values are a list of their own; NULL otherwise
-    int several;                // 1: the value is several of the choices, with commas between them
-    double min, max;            // of numbers; max <= min: no upper limit
-    const char *initial;        // words for the default where its value would say nothing; NULL: the value itself
-    const char *group;          // heading in --help
-    const char *help;           // a flag that is on by default is shown, and described, as --no-name; NULL: see below
+    int several;  // 1: the value is several of the choices, with commas between them; each may go on with "=" and what it takes
+    double min, max;      // of numbers; max <= min: no upper limit
+    const char *initial;  // words for the default where its value would say nothing; NULL: the value itself
+    const char *group;    // heading in --help
+    const char *help;     // a flag that is on by default is shown, and described, as --no-name; NULL: see below
 } ls_option;
 
 // A table and the struct its offsets point into. Functions take an array of these, ended by a NULL table, so that a command

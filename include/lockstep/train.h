@@ -68,6 +68,10 @@ typedef struct ls_train_config {
     // "halving": by recursive halving and doubling, one after the other and log2(hosts) of them; "auto" (the default): direct up to 8 hosts.
     // Never shows in the bits.
     const char *algorithm;
+    // Whether the size of buckets and the algorithm, where both are left to the library, come from a measurement at start-up: "auto" (the default):
+    // of allreduce between hosts, with 4 MB of parameters at least; a measurement of an earlier job counts that was made on such machines with as
+    // many workers (in $XDG_CACHE_HOME/lockstep, or ~/.cache/lockstep). "again": now, whatever the size. "off": never. Never shows in the bits.
+    const char *tune;
     int replicas;  // per worker; 0 (the default): as many as there are cores and micro-batches for
     int threads;  // per replica; 0 (the default): 1 where replicas are asked for, else such that every core works. Never shows in the bits.
     int hyperthreads;  // 1: every hardware thread counts as a core; 0 (the default): a core is one, however many threads it has
@@ -81,21 +85,39 @@ typedef struct ls_train_config {
     int comm_cores;  // cores of each worker that only its exchange uses: 0 (the default) or 1; of jobs whose exchange has a thread
     // Threads that read, decode and prepare the samples of each replica; default 1. Never shows in the bits.
     int loader_threads;
+    // "8G": up to so many bytes (K, M, G, T) of samples of files, as they are in their files, stay in memory that the workers of a host share once they
+    // were read; the rest is read each time. Never shows in the bits. NULL (the default): none.
+    const char *cache;
     int bind;                         // 1: bind replicas to cores (the default); 0: leave them to the system
     uint64_t seed;                    // default 42
     int shuffle;                      // 1 (the default): a new order of the samples each epoch
     int64_t limit_train, limit_test;  // use only the first so many samples; 0: all
     int image_size;  // N: images are resized to N x N as tf.image.resize does it; 0 (the default): as they are, or, where their sizes differ,
                      // to what the network takes
-    const char
-        *augment;  // "none" (the default), or some of "flip", "crop", "resized-crop", "cutout" with commas between
+    // N: the shorter side of images becomes N, and image_size x image_size are cut out of the middle, or where an augmentation has it; 0 (the
+    // default): all of an image becomes image_size x image_size.
+    int resize;
+    const char *interpolation;  // "bilinear" (the default), "bicubic", "area", "pillow-bilinear", "pillow-bicubic"
+    // "none" (the default), or some of "flip", "crop", "resized-crop", "random-crop", "rotate", "brightness", "contrast", "saturation", "hue",
+    // "lighting", "cutout" with commas between, from "rotate" to "lighting" with an amount: "hue=0.1".
+    const char *augment;
     const char *normalize;  // "unit" (the default): [0, 1]; "symmetric": [-1, 1]; "dataset": mean 0, deviation 1
+    // Numbers of one's own instead: (pixel - mean) / std * scale, pixels from 0 to 255; "104,117,123", a number for each channel in the order that
+    // channel_order makes, or one for all. NULL (the default): mean 0, std 1. With scale 1 (the default) and neither, normalize counts.
+    const char *mean, *std;
+    double scale;
+    const char *channel_order;  // "rgb" (the default); "bgr": blue first, as Caffe's and OpenCV's users have it
+    // Normal noise of this deviation, of pixel / 255, on the images that the network sees; what it is trained towards has none. Drawn for each sample and
+    // epoch; black and white are the limits. Evaluation has some too where images are what is trained towards, as denoising is. Default 0.
+    double noise;
     // What becomes of samples that cannot be decoded: "stop" (the default): training ends with the sample, the file and what is wrong; "skip": the next sample
     // of the set that can be read stands in for it, the same one for any number of workers and threads (ls_train_result.samples_replaced).
     const char *broken;
     // S, 0 <= S < 1: what is trained towards is 1 - S + S / classes for a sample's class and S / classes for the others; the
     // training loss is with respect to that, evaluation is not smoothed. Default 0.
     double label_smoothing;
+    // Of samples with several labels at once: what a label that is there adds to the loss is multiplied by it; default 1.
+    double positive_weight;
     int evaluate;  // 1 (the default): evaluate on the test set at the end
     int validate;  // 1: evaluate on the test set after every epoch, as Keras's validation_data; 0 (the default): do not
 
@@ -162,6 +184,16 @@ void ls_train_fit_model(const ls_train_config *config, const ls_dataset *dataset
 ls_status ls_train_prepare_image(const ls_train_config *config, const ls_image *image, ls_shape shape,
                                  const double *mean, const double *deviation, float *out);
 
+// The same of a PNG or JPEG file, to the pixels that training on files would have of it. Errors: those of ls_image_read, too.
+ls_status ls_train_prepare_file(const ls_train_config *config, const char *path, ls_shape shape, const double *mean,
+                                const double *deviation, float *out);
+// The same with the noise that evaluation adds to sample `sample`, where config has some. Errors: as above.
+ls_status ls_train_prepare_sample(const ls_train_config *config, const ls_image *image, int64_t sample, ls_shape shape,
+                                  const double *mean, const double *deviation, float *out);
+
+// What a trainer feeds to an input LS_INPUT_NOISE of `count` elements for sample `sample` in evaluation. Not collective.
+void ls_train_draw_noise(const ls_train_config *config, int64_t sample, int64_t count, float *out);
+
 // The micro-batch for a global batch when none is asked for: a function of the batch alone, so that the same command
 // gives the same bits on any machine. Not collective.
 int64_t ls_micro_batch_default(int64_t batch_size);
@@ -188,6 +220,8 @@ typedef struct ls_epoch_result {
     double val_loss, val_accuracy, val_seconds;  // on the test set after it; NAN without ls_train_config.validate
     ls_phase_seconds mean, most;  // over all replicas of the job, of the whole epoch; zero until training is over
     int64_t skipped;              // steps of it that were left out, as ls_train_config.not_finite = "skip" has it
+    double
+        val_area;  // of several labels, the mean area under their ROC curves on the test set after it; NAN: there is none
 } ls_epoch_result;
 
 typedef struct ls_train_result {
@@ -211,6 +245,10 @@ typedef struct ls_train_result {
     int servers;            // of the workers: they update for the others and compute nothing
     int buckets;            // that gradients are exchanged in; 1: after backward
     const char *algorithm;  // "direct", "halving"; "": one host, or a strategy that has one way only
+    const char *
+        tuned;  // where the size of buckets and the algorithm come from: "measured", "cached" (by an earlier job); "": no measurement
+    double bucket_megabytes;  // where measured; what a bucket costs, however small, and bytes of parameters a second
+    double bucket_seconds, exchange_bytes_per_second;
     double
         exchange_hidden;  // seconds per step in which the exchange was at work while replicas computed: mean over workers
     int synchronous;      // 1: by its strategy, weights are the same bits for any number of workers and replicas
@@ -239,7 +277,8 @@ typedef struct ls_train_result {
 // initial weights. What a batch feeds to an input of the graph is the dataset's field of its name; where there is none, a floating
 // input takes "image", class numbers "label", and what losses alone read "target", "label" or "image", whichever fits. An input may
 // itself be a loss's target: an auto-encoder's is ls_graph_input(graph). A graph
-// without losses is trained as a classifier (graph.h). Trainers of graphs that share a store train the same weights in turn; the
+// without losses is trained as a classifier (graph.h); where the dataset's "label" is a row of 0 and 1, as one of several labels at once: binary
+// cross-entropy "loss", binary accuracy "accuracy" and, in evaluation, the area under the ROC curve of each, "auc". Trainers of graphs that share a store train the same weights in turn; the
 // first sets the device, the precision and the strategy for all. They are destroyed in any order, the same on all workers.
 // Borrows context, graph, dataset and the texts of config. The caller destroys it.
 // Errors: INVALID_ARGUMENT, UNSUPPORTED (precision), MISMATCH (which worker differs, in what), OUT_OF_MEMORY.
@@ -323,6 +362,16 @@ ls_measure_result ls_trainer_measure(const ls_trainer *trainer, int index);
 // largest score at class k. (classes, classes). The same on every worker. Not collective. Errors: INVALID_ARGUMENT (no such metric, no
 // evaluation yet, another number of classes).
 ls_status ls_trainer_confusion(const ls_trainer *trainer, int64_t *counts, int classes);
+
+// The scores that the latest evaluation gave, of a graph with areas under ROC curves, as one that is trained on labels has them. Row n is of sample n:
+// `labels` scores, logits mostly, then for each label 1 where it is there and 0 where not.
+typedef struct ls_label_scores {
+    int64_t samples;
+    int labels;
+    const double *rows;  // (samples, 2 labels); the trainer's, until it evaluates again or is destroyed
+} ls_label_scores;
+// The same on every worker. Not collective. Errors: INVALID_ARGUMENT (no such metric, no evaluation yet).
+ls_status ls_trainer_label_scores(const ls_trainer *trainer, ls_label_scores *out);
 
 // A timeline of what every replica of every worker does, for people to look at. Records the first `steps` steps after the
 // first two of every epoch, or fewer, so that the whole job has no more than about a million spans; costs a reading of the clock for

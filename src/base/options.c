@@ -156,12 +156,12 @@ static ls_status check_choice(const ls_option *option, const char *text) {
                    near ? "; did you mean " : "", near ? near : "", near ? "?" : "");
 }
 
-// The same for each of several words with commas between them.
+// The same for each of several words with commas between them. What goes on with = is for whoever takes the word.
 static ls_status check_choices(const ls_option *option, const char *text) {
     char word[64];
     for (;;) {
         size_t length = strcspn(text, ",");
-        snprintf(word, sizeof word, "%.*s", (int)length, text);
+        snprintf(word, sizeof word, "%.*s", (int)strcspn(text, ",="), text);
         LS_TRY(check_choice(option, word));
         if (!text[length]) return LS_OK;
         text += length + 1;

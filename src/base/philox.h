@@ -18,6 +18,7 @@ typedef enum ls_random_use {
     LS_RANDOM_DROPOUT,   // dropout masks: (epoch, sample, layer, element)
     LS_RANDOM_AUGMENT,   // augmentation: (epoch, sample, choice)
     LS_RANDOM_DATA,      // generated datasets: (sample, choice)
+    LS_RANDOM_NOISE,     // noise on images: (epoch, sample, element)
 } ls_random_use;
 
 // One block of four independent 32-bit words for a counter (c0..c3) under a 64-bit key.

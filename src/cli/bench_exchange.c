@@ -31,8 +31,10 @@ static const ls_option table[] = {
      .group = "Bench", .help = "the smallest size; each next one is four times as large, the last as --to says"},
     {"to", LS_OPTION_COUNT, .offset = offsetof(settings, to), .metavar = "KiB", .min = 1, .max = 4 << 20,
      .group = "Bench", .help = "the largest, where there is memory for it"},
-    {"compress", LS_OPTION_TEXT, .offset = offsetof(settings, compress), .metavar = "none|bf16", .group = "Bench",
-     .help = "bf16: gradients and their sums are rounded to bf16 and take half the bytes between hosts"},
+    {"compress", LS_OPTION_TEXT, .offset = offsetof(settings, compress), .metavar = "WAY", .group = "Bench",
+     .help = "none, bf16, topk or topk:PART. bf16: gradients and their sums are rounded to bf16 and take half the "
+             "bytes between hosts; topk: the "
+             "largest of them alone are sent, as train's option says, and finding them counts"},
     {"algorithm", LS_OPTION_TEXT, .offset = offsetof(settings, algorithm), .metavar = "auto|direct|halving",
      .group = "Bench", .help = "how it is sent between hosts, as train's option says"},
     {"json", LS_OPTION_FLAG, .offset = offsetof(settings, json), .group = "Bench", .help = "print JSON"},
@@ -78,7 +80,7 @@ static void print_head(const settings *set, const ls_context_info *info) {
            info->size, info->hosts, info->hosts == 1 ? "" : "s", info->communication,
            info->hosts == 1 ? "in memory" : "over the wire");
     if (strcmp(set->compress, "none") != 0)
-        printf("Ours with gradients in %s; %s, and GB/s, with all of their bytes.\n", set->compress,
+        printf("Ours%s%s; %s, and GB/s, with all of their bytes.\n", cli_compress_text(set->compress), set->compress,
                *what == 'r' ? "the ring" : "MPI_Allreduce");
     printf("%10s  %11s %7s %7s %6s  %11s %7s %7s  %9s %11s\n", "KiB", "ours us", "algbw", "busbw", "limit", heads[0],
            "algbw", "busbw", heads[1], heads[2]);

@@ -83,10 +83,11 @@ ls_status cli_checkpoints_check(cli_checkpoints *c) {
 
 // What may change without the result changing; "data" is compared by the trainer, which sees its contents.
 static int is_free(const char *name, const json_t *recipe) {
-    static const char *const names[] = {
-        "data",     "device",       "remat",       "strategy",       "servers",    "algorithm",     "replicas",
-        "threads",  "hyperthreads", "bucket-size", "bind",           "comm-cores", "early-forward", "evaluate",
-        "validate", "limit-test",   "not-finite",  "loader-threads", "push-log",   "slow",          "broken"};
+    static const char *const names[] = {"data",       "device",     "remat",          "strategy",     "servers",
+                                        "algorithm",  "replicas",   "threads",        "hyperthreads", "bucket-size",
+                                        "bind",       "comm-cores", "early-forward",  "evaluate",     "validate",
+                                        "limit-test", "not-finite", "loader-threads", "push-log",     "slow",
+                                        "broken",     "tune"};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
         if (strcmp(name, names[i]) == 0) return 1;
     if (strcmp(name, "epochs") != 0) return 0;

@@ -73,7 +73,7 @@ const char *cli_job_pmi(void);  // what tells srun how to wire it up: "--mpi=pmi
 // cmd_train.c: train's own options, beside those of the library, for a command that is given train's command line.
 typedef struct cli_train_settings {
     const char *model, *data, *config, *record, *metrics, *tensorboard, *time_limit, *wait_limit, *trace, *weights,
-        *save;
+        *save, *samples;
     int64_t trace_steps;
     double until_accuracy;  // 0: none
     int workers, verbose, tensorboard_every, weights_by_name, without_top, early_stop, restore_best;
@@ -110,9 +110,10 @@ int cli_terminal_width(void);       // columns of stdout, 80 where unknown
 int cli_terminal_utf8(void);        // the locale's characters are UTF-8
 // A line, broken between words where a terminal is too narrow for it. Without the newline at its end.
 void cli_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
-int cli_help_width(void);                           // the same, between 60 and 100
-double cli_process_started(void);                   // when this process started, on ls_clock()'s scale
-const char *cli_count(int64_t n, char buffer[32]);  // "690,590"; returns the buffer
+int cli_help_width(void);                             // the same, between 60 and 100
+double cli_process_started(void);                     // when this process started, on ls_clock()'s scale
+const char *cli_compress_text(const char *compress);  // of --compress: "", ", gradients in ", ", gradients by "
+const char *cli_count(int64_t n, char buffer[32]);    // "690,590"; returns the buffer
 
 // progress.c: Keras's progress display. Not collective; silent with verbose 0.
 typedef struct cli_progress {

@@ -238,7 +238,7 @@ static void print_text(bench *b) {
     if (b->set.layers) print_layers(b);
     int compresses = strcmp(b->config.compress, "none") != 0;
     printf("%s, synthetic data, %s%s%s; %d worker%s x %d replica%s x %d thread%s; global batch %lld = %lld x %lld\n",
-           b->model, b->config.precision, compresses ? ", gradients in " : "", compresses ? b->config.compress : "",
+           b->model, b->config.precision, cli_compress_text(b->config.compress), compresses ? b->config.compress : "",
            r->workers, r->workers == 1 ? "" : "s", r->replicas_per_worker, r->replicas_per_worker == 1 ? "" : "s",
            r->threads_per_replica, r->threads_per_replica == 1 ? "" : "s", (long long)r->global_batch,
            (long long)(r->global_batch / r->micro_batch), (long long)r->micro_batch);

@@ -246,6 +246,7 @@ static ls_status show(view *v, cli *c) {
     snprintf(name, sizeof name, "%s", v->spec);
     ls_text_clean(name);
     cli_say("%s: %s classes", name, cli_count(v->found.classes, (char[32]){0}));
+    if (*ls_dataset_note(v->dataset)) cli_say("%s", ls_dataset_note(v->dataset));
     printf("\n");
     print_sets(v);
     print_classes(v);

@@ -12,16 +12,12 @@
 #include "base/memory.h"
 #include "base/output.h"
 #include "base/text.h"
-#include "cli/trained.h"
-#include "report/confusion.h"
+#include "cli/evaluate.h"
 
-enum { TOP = 5, PATH = 4096 };
+enum { PATH = 4096 };
 
-typedef struct settings {
-    const char *model, *data, *split, *json, *csv, *out;
-    int64_t limit;
-    int workers;
-} settings;
+typedef cli_evaluate_settings settings;
+typedef cli_evaluation evaluation;
 
 static const ls_option table[] = {
     {"model", LS_OPTION_TEXT, .offset = offsetof(settings, model), .metavar = "MODEL", .group = "Network",
@@ -35,9 +31,11 @@ static const ls_option table[] = {
     {"json", LS_OPTION_TEXT, .offset = offsetof(settings, json), .metavar = "FILE", .group = "Output",
      .help = "write all numbers to FILE, as JSON"},
     {"csv", LS_OPTION_TEXT, .offset = offsetof(settings, csv), .metavar = "FILE", .group = "Output",
-     .help = "write a line for each class to FILE, as CSV"},
+     .help = "write a line for each class, or label, to FILE, as CSV"},
     {"out", LS_OPTION_TEXT, .offset = offsetof(settings, out), .metavar = "DIR", .group = "Output",
-     .help = "write what was taken for what to DIR, as a picture, confusion.svg, and as confusion.csv"},
+     .help = "write what was taken for what to DIR, as a picture, confusion.svg, and as confusion.csv; of several "
+             "labels the "
+             "ROC curves, roc.svg and roc.csv, and the scores, scores.csv"},
     {"workers", LS_OPTION_INT, .offset = offsetof(settings, workers), .metavar = "N", .min = 1, .max = 65536,
      .initial = "1, or as many as a launcher started", .group = "Workers, replicas, threads",
      .help = "processes to evaluate with, which find the same numbers: starts them with mpirun, inside a Slurm "
@@ -51,24 +49,14 @@ static const ls_option train_table[] = {
     {"micro-batch", LS_OPTION_COUNT, .offset = offsetof(ls_train_config, micro_batch), .metavar = "M", .min = 1,
      .max = LS_MAX_BATCH, .group = "Evaluation", .initial = "the recipe's",
      .help = "samples that one replica computes at a time: the last digits of the loss may depend on it"},
+    {"noise", LS_OPTION_REAL, .offset = offsetof(ls_train_config, noise), .metavar = "S", .max = 10,
+     .group = "Evaluation", .initial = "the recipe's",
+     .help = "of networks that draw their image again: noise on what they see, as train has it"},
+    {"positive-weight", LS_OPTION_REAL, .offset = offsetof(ls_train_config, positive_weight), .metavar = "X",
+     .max = 1e6, .group = "Evaluation", .initial = "the recipe's",
+     .help = "of several labels: the weight of those that are there, in the loss"},
     {.name = NULL},
 };
-
-typedef struct evaluation {
-    cli *cli;
-    settings set;
-    cli_trained trained;
-    ls_option_set options[9];
-    ls_graph *network, *graph;  // the second with the metrics
-    ls_dataset *dataset;
-    ls_trainer *trainer;
-    int64_t samples, *counts;
-    const char **names;  // (classes)
-    ls_confusion confusion;
-    ls_train_result result;
-    int other_numerics;                    // it was trained by other kernels than those that are at work
-    double loss, accuracy, top, balanced;  // the last two NAN where there are none
-} evaluation;
 
 static int speaks(const evaluation *e) { return ls_context_rank(e->cli->context) == 0; }
 
@@ -96,8 +84,8 @@ static void help(const evaluation *e) {
     printf("Usage: lockstep evaluate CHECKPOINT [--data SPEC] [--split train] [OPTIONS]\n\n");
     ls_print_entry(
         stdout, "", 0, cli_help_width(),
-        "Evaluates a trained network: loss, accuracy, accuracy of each class, and what was taken for what. CHECKPOINT "
-        "is a "
+        "Evaluates a trained network: loss, accuracy, accuracy of each class, and what was taken for what; of several "
+        "labels the area under the ROC curve of each; of a language model its perplexity. CHECKPOINT is a "
         "checkpoint, a folder of checkpoints, of which the newest counts, or a .safetensors file, which takes --model "
         "and "
         "--data. The numbers are the same for any number of workers, and those that train prints at its end.");
@@ -136,7 +124,16 @@ static ls_train_config config_of(const evaluation *e) {
     c.loader_threads = from->loader_threads;
     c.bind = from->bind;
     c.image_size = from->image_size;
+    c.resize = from->resize;
+    c.interpolation = from->interpolation;
     c.normalize = from->normalize;
+    c.mean = from->mean;
+    c.std = from->std;
+    c.scale = from->scale;
+    c.channel_order = from->channel_order;
+    c.positive_weight = from->positive_weight;
+    c.noise = from->noise;
+    c.seed = from->seed;
     c.limit_test = e->set.limit ? e->set.limit : on_training(e) ? from->limit_train : from->limit_test;
     c.micro_batch = from->micro_batch > 0 ? from->micro_batch : ls_micro_batch_default(from->batch_size);
     // As many as there are to train with, or more, so that each replica has some: evaluation does not see how many.
@@ -179,8 +176,20 @@ static ls_status check_files(const evaluation *e) {
     LS_TRY(check_output(e->set.csv));
     if (!e->set.out) return LS_OK;
     if (mkdir(e->set.out, 0777) != 0 && errno != EEXIST) return cannot_write(e->set.out);
-    LS_TRY(out_path(e, "confusion.svg", path));
+    LS_TRY(out_path(e, "evaluation", path));
     return check_output(path);
+}
+
+// What there is to be told of it, and whether there are files for all that is asked for.
+static ls_status find_kind(evaluation *e) {
+    e->kind = ls_graph_has_losses(e->network)     ? &cli_evaluation_losses
+              : ls_dataset_labels(e->dataset) > 0 ? &cli_evaluation_labels
+                                                  : &cli_evaluation_classes;
+    if (e->kind->csv || (!e->set.csv && !e->set.out)) return LS_OK;
+    return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
+                   "%s: %s names neither classes nor labels that a table or a picture could be of; --json FILE has all "
+                   "numbers",
+                   e->set.csv ? "--csv" : "--out", e->trained.model);
 }
 
 static ls_status build(evaluation *e, const ls_train_config *config) {
@@ -196,20 +205,21 @@ static ls_status build(evaluation *e, const ls_train_config *config) {
     if (config->limit_test > 0 && config->limit_test < e->samples) e->samples = config->limit_test;
     ls_train_fit_model(config, e->dataset, &t->network);
     LS_TRY(ls_model_build(t->model, &t->network, &e->network));
-    int classes = ls_graph_classes(e->network);
-    LS_TRY(ls_graph_classifier(e->network, classes > TOP ? TOP : 0, &e->graph));
-    LS_TRY(ls_trainer_create(e->cli->context, e->graph, e->dataset, config, &e->trainer));
+    LS_TRY(find_kind(e));
+    ls_port input = ls_graph_input_at(e->network, 0);
+    e->tokens = input.dtype == LS_DTYPE_I32 ? ls_shape_count(input.shape) : 0;
+    if (e->kind->build) LS_TRY(e->kind->build(e));
+    LS_TRY(ls_trainer_create(e->cli->context, e->graph ? e->graph : e->network, e->dataset, config, &e->trainer));
     return ls_trainer_load_weights(e->trainer, t->saved.weights);
 }
 
-static double measure(const evaluation *e, const char *name) {
+double cli_evaluation_measure(const evaluation *e, const char *name) {
     for (int i = 0; i < ls_trainer_measure_count(e->trainer); i++)
         if (strcmp(ls_trainer_measure(e->trainer, i).name, name) == 0) return ls_trainer_measure(e->trainer, i).test;
     return NAN;
 }
 
 static ls_status evaluate(evaluation *e) {
-    int classes = ls_graph_classes(e->network);
     e->cli->stage = CLI_STAGE_ALONE;
     ls_status status = ls_trainer_evaluate(e->trainer, &e->loss, &e->accuracy);
     if (status == LS_OK || status == LS_STATUS_DIVERGED) e->cli->stage = CLI_STAGE_TOGETHER;
@@ -217,21 +227,13 @@ static ls_status evaluate(evaluation *e) {
     LS_TRY(ls_trainer_result(e->trainer, &e->result));
     const char *numerics = cli_saved_numerics(&e->trained.saved);
     e->other_numerics = numerics && strcmp(numerics, e->result.device_description) != 0;
-    e->top = measure(e, "top_k_accuracy");
-    e->balanced = measure(e, "balanced_accuracy");
-    status = ls_calloc((int64_t)classes * classes, sizeof *e->counts, &e->counts);
-    if (status == LS_OK) status = ls_calloc(classes, sizeof *e->names, &e->names);
-    if (status == LS_OK) status = ls_trainer_confusion(e->trainer, e->counts, classes);
-    LS_TRY(ls_context_agree(e->cli->context, status));
-    for (int i = 0; i < classes; i++) e->names[i] = ls_dataset_class(e->dataset, i);
-    e->confusion = (ls_confusion){classes, e->counts, e->names};
-    return LS_OK;
+    return ls_context_agree(e->cli->context, e->kind->find ? e->kind->find(e) : LS_OK);
 }
 
 // --- output ----------------------------------------------------------------------------------------------------------
 
 static ls_status print(const evaluation *e) {
-    char what[512], count[32], right[32];
+    char what[512], count[32];
     const char *set = on_training(e) ? "Training" : "Test";
     int rest = 27 - (int)strlen(set);
     cli_trained_describe(&e->trained, what, sizeof what);
@@ -242,38 +244,15 @@ static ls_status print(const evaluation *e) {
         cli_say("Trained by %s; this is %s: last digits may be others\n", cli_saved_numerics(&e->trained.saved),
                 e->result.device_description);
     printf("%s %-*s%.4f\n", set, rest, "loss", e->loss);
-    printf("%s %-*s%.2f %% (%s of %s)\n", set, rest, "accuracy", 100 * e->accuracy,
-           cli_count(ls_confusion_right(&e->confusion, -1), right), count);
-    if (isfinite(e->top)) printf("%-28s%.2f %%\n", "Top-5 accuracy", 100 * e->top);
-    printf("%-28s%.2f %%\n\n", "Balanced accuracy", 100 * e->balanced);
-    ls_confusion_print_classes(stdout, &e->confusion);
-    putchar('\n');
-    return ls_confusion_print(stdout, &e->confusion, cli_terminal_width());
+    char right[80] = "";
+    if (e->counts)
+        snprintf(right, sizeof right, " (%s of %s)", cli_count(ls_confusion_right(&e->confusion, -1), (char[32]){0}),
+                 count);
+    if (isfinite(e->accuracy)) printf("%s %-*s%.2f %%%s\n", set, rest, "accuracy", 100 * e->accuracy, right);
+    return e->kind->print ? e->kind->print(e) : LS_OK;
 }
 
-static json_t *number(double x) { return isfinite(x) ? json_real(x) : json_null(); }
-
-static json_t *classes_json(const ls_confusion *c) {
-    json_t *list = json_array();
-    for (int i = 0; i < c->classes; i++) {
-        int64_t samples = ls_confusion_samples(c, i), right = ls_confusion_right(c, i);
-        json_array_append_new(
-            list, json_pack("{s:s?,s:I,s:I,s:o}", "name", c->names[i], "samples", (json_int_t)samples, "right",
-                            (json_int_t)right, "accuracy", number(samples ? (double)right / (double)samples : NAN)));
-    }
-    return list;
-}
-
-static json_t *matrix_json(const ls_confusion *c) {
-    json_t *rows = json_array();
-    for (int i = 0; i < c->classes; i++) {
-        json_t *row = json_array();
-        for (int k = 0; k < c->classes; k++)
-            json_array_append_new(row, json_integer((json_int_t)c->count[(int64_t)i * c->classes + k]));
-        json_array_append_new(rows, row);
-    }
-    return rows;
-}
+json_t *cli_json_number(double x) { return isfinite(x) ? json_real(x) : json_null(); }
 
 static json_t *text(const char *s) {
     json_t *j = json_string(s);
@@ -282,32 +261,14 @@ static json_t *text(const char *s) {
 
 static ls_status write_json(const evaluation *e, FILE *out) {
     const cli_saved *saved = &e->trained.saved;
-    json_t *o = json_pack("{s:i,s:o,s:o,s:o,s:s,s:I,s:o,s:o,s:o,s:o,s:I,s:o,s:o}", "lockstep_evaluation", 1, "model",
-                          text(e->trained.model), "weights", text(saved->weights), "data", text(e->trained.data),
-                          "split", e->set.split, "samples", (json_int_t)e->samples, "loss", number(e->loss), "accuracy",
-                          number(e->accuracy), "top_5_accuracy", number(e->top), "balanced_accuracy",
-                          number(e->balanced), "right", (json_int_t)ls_confusion_right(&e->confusion, -1), "classes",
-                          classes_json(&e->confusion), "confusion", matrix_json(&e->confusion));
+    json_t *o =
+        json_pack("{s:i,s:o,s:o,s:o,s:s,s:I,s:o,s:o}", "lockstep_evaluation", 1, "model", text(e->trained.model),
+                  "weights", text(saved->weights), "data", text(e->trained.data), "split", e->set.split, "samples",
+                  (json_int_t)e->samples, "loss", cli_json_number(e->loss), "accuracy", cli_json_number(e->accuracy));
+    if (o) e->kind->json(e, o);
     int failed = !o || json_dumpf(o, out, JSON_INDENT(1) | JSON_REAL_PRECISION(17)) != 0 || fputc('\n', out) == EOF;
     json_decref(o);
     return failed ? LS_FAIL(LS_STATUS_IO, "cannot write the evaluation as JSON: %s", strerror(errno)) : LS_OK;
-}
-
-static ls_status write_csv(const evaluation *e, FILE *out) {
-    ls_confusion_classes_csv(out, &e->confusion);
-    return LS_OK;
-}
-
-static ls_status write_matrix(const evaluation *e, FILE *out) {
-    ls_confusion_csv(out, &e->confusion);
-    return LS_OK;
-}
-
-static ls_status write_picture(const evaluation *e, FILE *out) {
-    char what[512];
-    snprintf(what, sizeof what, "%.100s on %.200s: %.2f %%", e->trained.model, e->trained.data, 100 * e->accuracy);
-    ls_confusion_svg(out, &e->confusion, what);
-    return LS_OK;
 }
 
 static ls_status write_file(const evaluation *e, const char *path, ls_status (*write)(const evaluation *e, FILE *out)) {
@@ -322,13 +283,12 @@ static ls_status write_file(const evaluation *e, const char *path, ls_status (*w
 static ls_status write_files(const evaluation *e) {
     char path[PATH];
     LS_TRY(write_file(e, e->set.json, write_json));
-    LS_TRY(write_file(e, e->set.csv, write_csv));
-    if (!e->set.out) return LS_OK;
-    LS_TRY(out_path(e, "confusion.csv", path));
-    LS_TRY(write_file(e, path, write_matrix));
-    LS_TRY(out_path(e, "confusion.svg", path));
-    LS_TRY(write_file(e, path, write_picture));
-    printf("\n%-28s%s\n", "Picture", path);
+    if (e->set.csv) LS_TRY(write_file(e, e->set.csv, e->kind->csv));
+    for (int i = 0; e->set.out && e->kind->files[i].name; i++) {
+        LS_TRY(out_path(e, e->kind->files[i].name, path));
+        LS_TRY(write_file(e, path, e->kind->files[i].write));
+        if (!e->kind->files[i + 1].name) printf("\n%-28s%s\n", "Picture", path);
+    }
     return LS_OK;
 }
 
@@ -369,6 +329,7 @@ static ls_status run(cli *c, int argc, char **argv) {
         ls_dataset_destroy(&e.dataset);
     }
     free(e.counts);
+    free(e.roc);
     free(e.names);
     cli_trained_close(&e.trained);
     return status;

@@ -25,7 +25,7 @@ typedef struct settings {
 
 static const ls_option table[] = {
     {"top", LS_OPTION_INT, .offset = offsetof(settings, top), .metavar = "K", .min = 1, .group = "Prediction",
-     .help = "print the K classes that are most likely"},
+     .help = "print the K classes, or labels, that are most likely"},
     {"model", LS_OPTION_TEXT, .offset = offsetof(settings, model), .metavar = "MODEL", .group = "Network",
      .initial = "the recipe's", .help = "the network that the weights are of, for a file of weights alone"},
     {"data", LS_OPTION_TEXT, .offset = offsetof(settings, data), .metavar = "SPEC", .group = "Network",
@@ -274,12 +274,7 @@ static ls_status build(prediction *p, cli *c) {
 // --- predicting ------------------------------------------------------------------------------------------------------
 
 static ls_status prepare(const prediction *p, const item *i, float *out) {
-    ls_image image;
-    const int64_t *dim = p->shape.dim;
-    LS_TRY(ls_image_read_for(i->path, (int)dim[2], dim[0], dim[1], &image));
-    ls_status status = ls_train_prepare_image(&p->trained.config, &image, p->shape, p->mean, p->deviation, out);
-    ls_image_free(&image);
-    return status;
+    return ls_train_prepare_file(&p->trained.config, i->path, p->shape, p->mean, p->deviation, out);
 }
 
 // The `top` largest, of equals the first.
@@ -317,13 +312,22 @@ static void print_item(const prediction *p, const item *i) {
     printf("%s\n", line);
 }
 
+// Of one class among all, or of each label by itself.
+static void find_probabilities(const prediction *p, int count) {
+    int labels = p->dataset ? ls_dataset_labels(p->dataset) > 0
+                            : json_is_true(json_object_get(p->trained.saved.state, "several_labels"));
+    if (!labels) ls_softmax(p->scores, count, p->classes);
+    for (int64_t i = 0; i < (int64_t)count * p->classes && labels; i++)
+        p->scores[i] = (float)(1 / (1 + exp(-(double)p->scores[i])));
+}
+
 // The files list[0 .. count-1], which are prepared.
 static ls_status run_batch(prediction *p, const int *list, int count) {
     const void *inputs[] = {p->inputs};
     float *outputs[] = {p->scores};
     if (count == 0) return LS_OK;
     LS_TRY(ls_predictor_run(p->predictor, count, inputs, outputs));
-    ls_softmax(p->scores, count, p->classes);
+    find_probabilities(p, count);
     for (int n = 0; n < count; n++) {
         item *i = &p->items[list[n]];
         LS_TRY(ls_calloc(p->top, sizeof *i->guesses, &i->guesses));

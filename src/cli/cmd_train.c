@@ -67,6 +67,9 @@ static const ls_option table[] = {
          "'lockstep report DIR'"},
     {"trace-steps", LS_OPTION_COUNT, .offset = offsetof(settings, trace_steps), .metavar = "N", .min = 1,
      .group = "Output", .help = "with so many steps of every epoch, after its first two"},
+    {"samples", LS_OPTION_TEXT, .offset = offsetof(settings, samples), .metavar = "DIR", .group = "Output",
+     .help = "of a network that draws images, as an auto-encoder: what it makes of ten, after each epoch, to "
+             "DIR/epoch-0001.png, ..."},
     {"config", LS_OPTION_TEXT, .offset = offsetof(settings, config), .metavar = "FILE", .group = "Output",
      .help = "take options from FILE, a JSON object with the names used here; the command line wins"},
     {.name = NULL},
@@ -83,6 +86,8 @@ const ls_option *cli_course_options(void) {
         {.name = "seed"},
         {.name = "shuffle"},
         {.name = "label-smoothing"},
+        {.name = "positive-weight"},
+        {.name = "noise"},
         {.name = "lr"},
         {.name = "beta1"},
         {.name = "beta2"},
@@ -294,6 +299,8 @@ static ls_status on_epoch(void *user, const ls_epoch_result *e, int *stop) {
         e->epoch < r->config.epochs && !r->timekeeper.stop && !r->until_epoch && !r->settled && isfinite(e->loss));
     if (r->config.validate) r->timekeeper.evaluation_seconds = e->val_seconds;
     if (r->metrics) cli_train_note_metrics(r, ls_metrics_epoch(r->metrics, e));
+    if (r->set.samples && cli_train_speaks(r))
+        cli_train_note_samples(r, cli_samples_draw(&r->samples, r->trainer, e->epoch));
     *stop = r->until_epoch > 0 || r->settled || cli_checkpoints_asked();
     return LS_OK;
 }
@@ -412,6 +419,7 @@ static ls_status train(cli_train_run *r) {
     LS_TRY(ls_trainer_result(r->trainer, &r->result));
     LS_TRY(cli_train_open_metrics(r));
     note_epochs(r);
+    if (r->set.samples) LS_TRY(cli_train_begin_samples(r));
     if (r->set.trace) LS_TRY(ls_trainer_trace(r->trainer, r->set.trace_steps));
     int loud = cli_train_speaks(r) ? r->set.verbose : 0;
     if (loud) cli_train_print_head(r);
@@ -424,6 +432,9 @@ static ls_status train(cli_train_run *r) {
     LS_TRY(restore_best(r));
     cli_train_save_weights(r);
     LS_TRY(evaluate(r));
+    // Of a training that was at its end before it was gone on with there are no scores.
+    if (r->evaluated && ls_dataset_labels(r->dataset) > 0 && !ls_graph_has_losses(r->graph))
+        (void)cli_label_curves(r->trainer, r->dataset, &r->roc, &r->labels);
     c->stage = CLI_STAGE_TOGETHER;
     r->first_step_seconds = r->progress.first > 0 ? r->progress.first - c->started : 0;
     r->total_seconds = ls_clock() - c->started;
@@ -454,6 +465,8 @@ static ls_status run_train(cli *c, int argc, char **argv) {
         ls_dataset_destroy(&r.dataset);
     }
     ls_metrics_destroy(&r.metrics);
+    free(r.roc);
+    cli_samples_end(&r.samples);
     cli_checkpoints_end(&r.checkpoints);
     ls_config_free(&r.file);
     return status;

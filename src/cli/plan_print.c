@@ -20,7 +20,7 @@ static void print_head(const plan *p, const ls_memory *m) {
     cli_say("%s, input %s, %d classes: %s parameters; %s, %s, %s%s%s%s", p->model,
             cli_input_text(ls_graph_input_at(p->graph, 0).shape, input), ls_graph_classes(p->graph),
             cli_count(ls_graph_parameter_count(p->graph), count), p->config.precision, p->config.optimizer,
-            p->config.strategy, compresses ? ", gradients in " : "", compresses ? p->config.compress : "",
+            p->config.strategy, cli_compress_text(p->config.compress), compresses ? p->config.compress : "",
             p->config.remat ? ", remat" : "");
     cli_say("%d worker%s on %d host%s x %d replica%s x %d thread%s (%s); global batch %s = %lld micro-batch%s of %lld",
             m->workers, plural(m->workers), m->hosts, plural(m->hosts), m->replicas_per_worker,

@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "base/options.h"
+#include "base/text.h"
 #include "cli/cli.h"
 
 #define BAR            30  // cells, as in Keras
@@ -28,8 +29,11 @@ static void bar_text(const ls_step_report *p, int cells, char *text) {
 // " - val_loss: 0.0712 - val_accuracy: 0.9781", nothing where the epoch is not evaluated.
 static void validation_text(const ls_epoch_result *e, char *text, size_t size) {
     text[0] = 0;
-    if (e && !isnan(e->val_accuracy))
-        snprintf(text, size, " - val_loss: %.4f - val_accuracy: %.4f", e->val_loss, e->val_accuracy);
+    size_t used = 0;
+    if (!e || isnan(e->val_seconds)) return;
+    ls_text_add(text, size, &used, " - val_loss: %.4f", e->val_loss);
+    if (!isnan(e->val_accuracy)) ls_text_add(text, size, &used, " - val_accuracy: %.4f", e->val_accuracy);
+    if (!isnan(e->val_area)) ls_text_add(text, size, &used, " - val_auc: %.4f", e->val_area);
 }
 
 // " - perplexity: 3.21", of a language model.
@@ -38,20 +42,27 @@ static void perplexity_text(const cli_progress *d, double loss, char *text, size
     if (d->perplexity) snprintf(text, size, " - perplexity: %.3f", exp(loss));
 }
 
+// " - accuracy: 0.6012"; nothing of networks without one.
+static void accuracy_text(double accuracy, char *text, size_t size) {
+    text[0] = 0;
+    if (!isnan(accuracy)) snprintf(text, size, " - accuracy: %.4f", accuracy);
+}
+
 // " 57/469 [==>...] - ETA: 9s - loss: 1.2345 - accuracy: 0.6012 - 5400 images/s", the bar narrowed to fit `width`. `e` is the
 // epoch once it is over, NULL before.
 static int line_text(const cli_progress *d, const ls_step_report *p, const ls_epoch_result *e, int width, char *text,
                      size_t size) {
-    char steps[24], time[32], bar[BAR + 1], validation[80], doubt[40];
+    char steps[24], time[32], bar[BAR + 1], validation[100], doubt[40], accuracy[40];
     int digits = snprintf(steps, sizeof steps, "%lld", (long long)p->steps), done = e || p->step >= p->steps;
     validation_text(e, validation, sizeof validation);
     perplexity_text(d, p->loss, doubt, sizeof doubt);
+    accuracy_text(p->accuracy, accuracy, sizeof accuracy);
     seconds_text(done ? p->seconds : p->seconds / (double)p->step * (double)(p->steps - p->step), time, sizeof time);
     char left[64], right[240];
     int a = snprintf(left, sizeof left, "%*lld/%s", digits, (long long)p->step, steps);
-    int b = snprintf(right, sizeof right, " - %s%s - loss: %.4f - accuracy: %.4f%s%s - %.0f %s/s",
-                     done ? "" : "ETA: ", time, p->loss, p->accuracy, doubt, validation,
-                     p->images_per_second * (d->tokens ? (double)d->tokens : 1), d->tokens ? "tokens" : "images");
+    int b = snprintf(right, sizeof right, " - %s%s - loss: %.4f%s%s%s - %.0f %s/s", done ? "" : "ETA: ", time, p->loss,
+                     accuracy, doubt, validation, p->images_per_second * (d->tokens ? (double)d->tokens : 1),
+                     d->tokens ? "tokens" : "images");
     int cells = width - a - b - 4;
     if (cells > BAR) cells = BAR;
     if (cells < 3 && e) return snprintf(text, size, "%s%s", left, right);
@@ -110,7 +121,7 @@ void cli_progress_epoch(cli_progress *d, const ls_epoch_result *e, int more) {
     p.loss = e->loss;
     p.accuracy = e->accuracy;
     p.images_per_second = e->images_per_second;
-    char text[320], time[32], validation[80], doubt[40];
+    char text[320], time[32], validation[100], doubt[40], accuracy[40];
     if (d->verbose == 1 && d->terminal) {
         draw_live(d, &p, e);
     } else if (d->verbose == 1) {
@@ -120,8 +131,9 @@ void cli_progress_epoch(cli_progress *d, const ls_epoch_result *e, int more) {
         seconds_text(p.seconds, time, sizeof time);
         validation_text(e, validation, sizeof validation);
         perplexity_text(d, p.loss, doubt, sizeof doubt);
-        snprintf(text, sizeof text, "%lld/%lld - %s - loss: %.4f - accuracy: %.4f%s", (long long)p.step,
-                 (long long)p.steps, time, p.loss, p.accuracy, doubt);
+        accuracy_text(p.accuracy, accuracy, sizeof accuracy);
+        snprintf(text, sizeof text, "%lld/%lld - %s - loss: %.4f%s%s", (long long)p.step, (long long)p.steps, time,
+                 p.loss, accuracy, doubt);
         int wraps = d->terminal && (int)(strlen(text) + strlen(validation)) > cli_terminal_width();
         printf("%s%s%s\n", text, wraps ? "\n  " : "", validation);
     }

@@ -84,6 +84,11 @@ double cli_process_started(void) {
     return ago >= 0 && ago < 3600 ? now - ago : now;
 }
 
+const char *cli_compress_text(const char *compress) {
+    if (strcmp(compress, "none") == 0) return "";
+    return strncmp(compress, "topk", 4) == 0 ? ", gradients by " : ", gradients in ";
+}
+
 const char *cli_count(int64_t n, char buffer[32]) {
     char digits[24];
     int length = snprintf(digits, sizeof digits, "%lld", (long long)n), at = 0;

@@ -14,6 +14,7 @@ ls_status cli_train_check_outputs(cli_train_run *r) {
     ls_status status = LS_OK;
     if (r->set.record && cli_train_speaks(r)) status = ls_record_check(r->set.record);
     if (status == LS_OK && r->set.save && cli_train_speaks(r)) status = ls_weights_file_check(r->set.save);
+    if (status == LS_OK && r->set.samples && cli_train_speaks(r)) status = cli_samples_check(r->set.samples);
     return ls_context_agree(r->cli->context, status);
 }
 
@@ -66,6 +67,8 @@ static ls_status write_record(cli_train_run *r) {
                            .tokens = cli_train_tokens_of(r),
                            .train_perplexity = cli_train_perplexity(r, 0),
                            .test_perplexity = cli_train_perplexity(r, 1),
+                           .roc = r->roc,
+                           .labels = r->labels,
                            .until_accuracy = r->set.until_accuracy,
                            .until_seconds = r->until_seconds,
                            .until_epoch = r->until_epoch,
@@ -121,6 +124,21 @@ void cli_train_note_metrics(cli_train_run *r, ls_status status) {
     r->metrics_failed = 1;
 }
 
+ls_status cli_train_begin_samples(cli_train_run *r) {
+    ls_status status = LS_OK;
+    if (cli_train_speaks(r))
+        status = cli_samples_begin(&r->samples, r->set.samples, r->graph, r->dataset, &r->config, &r->result);
+    return ls_context_agree(r->cli->context, status);
+}
+
+// As with metrics.
+void cli_train_note_samples(cli_train_run *r, ls_status status) {
+    if (status == LS_OK || r->samples_failed) return;
+    cli_progress_pause(&r->progress);
+    fprintf(stderr, "lockstep train: %s; training goes on\n", ls_error_message());
+    r->samples_failed = 1;
+}
+
 static ls_status close_metrics(cli_train_run *r) {
     ls_metrics_destroy(&r->metrics);
     if (!r->metrics_failed) return LS_OK;
@@ -130,6 +148,9 @@ static ls_status close_metrics(cli_train_run *r) {
 ls_status cli_train_close_outputs(cli_train_run *r) {
     ls_status status = r->set.record && cli_train_speaks(r) ? write_record(r) : LS_OK, metrics = close_metrics(r);
     if (status == LS_OK) status = metrics;
+    if (status == LS_OK && r->samples_failed)
+        status =
+            LS_FAIL(LS_STATUS_IO, "training is done, but not all pictures of samples were drawn, as was said above");
     if (status == LS_OK && r->checkpoints.failed && !(r->stopped && !r->checkpoints.latest_failed))
         status = LS_FAIL(LS_STATUS_IO, "training is done, but not all its checkpoints were written, as was said above");
     if (status == LS_OK && r->saved != LS_OK) status = LS_FAIL(r->saved, "%s", r->save_failure);

@@ -20,7 +20,7 @@ int64_t cli_train_test_count(const cli_train_run *r) {
 static void print_images(const cli_train_run *r) {
     const ls_train_config *c = &r->config;
     ls_shape stored = ls_dataset_image_shape(r->dataset), image = r->result.image;
-    char text[256] = "";
+    char text[640] = "";
     size_t n = 0;
     if (stored.ndim == 3 && stored.dim[0] == 0)
         ls_text_add(text, sizeof text, &n, "of any size, resized to %lldx%lld", (long long)image.dim[0],
@@ -28,10 +28,19 @@ static void print_images(const cli_train_run *r) {
     else if (!ls_shape_equal(stored, image))
         ls_text_add(text, sizeof text, &n, "resized from %lldx%lld to %lldx%lld", (long long)stored.dim[0],
                     (long long)stored.dim[1], (long long)image.dim[0], (long long)image.dim[1]);
+    if (c->resize > 0)
+        ls_text_add(text, sizeof text, &n, "%scut out of %d pixels for the shorter side", n ? "; " : "", c->resize);
+    if (strcmp(c->interpolation, "bilinear") != 0)
+        ls_text_add(text, sizeof text, &n, "%sinterpolation: %s", n ? "; " : "", c->interpolation);
     if (strcmp(c->augment, "none") != 0)
         ls_text_add(text, sizeof text, &n, "%saugmented: %s", n ? "; " : "", c->augment);
     if (strcmp(c->normalize, "unit") != 0)
         ls_text_add(text, sizeof text, &n, "%snormalized: %s", n ? "; " : "", c->normalize);
+    if (c->mean || c->std || c->scale != 1)
+        ls_text_add(text, sizeof text, &n, "%s(pixel - %s) / %s * %g", n ? "; " : "", c->mean ? c->mean : "0",
+                    c->std ? c->std : "1", c->scale);
+    if (strcmp(c->channel_order, "rgb") != 0)
+        ls_text_add(text, sizeof text, &n, "%schannels in the order %s", n ? "; " : "", c->channel_order);
     if (text[0]) cli_say("images %s", text);
 }
 
@@ -53,6 +62,13 @@ static void print_recipe(const cli_train_run *r) {
             constant ? "" : c->schedule);
 }
 
+static void print_tuned(const ls_train_result *t) {
+    if (!t->tuned || !*t->tuned) return;
+    cli_say("exchange %s, in buckets of %.2g MB, as measured%s (%.3g ms a bucket, %.4g MB/s)", t->algorithm,
+            t->bucket_megabytes, strcmp(t->tuned, "cached") == 0 ? " by an earlier job" : "", 1e3 * t->bucket_seconds,
+            t->exchange_bytes_per_second / 1e6);
+}
+
 void cli_train_print_head(const cli_train_run *r) {
     const ls_train_result *t = &r->result;
     char a[32], b[32], c[32];
@@ -60,6 +76,7 @@ void cli_train_print_head(const cli_train_run *r) {
     cli_say("%s: %s parameters; %s: %s samples to train on, %s to test on", r->set.model,
             cli_count(ls_graph_parameter_count(r->graph), a), r->set.data, cli_count(cli_train_samples(r), b),
             cli_count(cli_train_test_count(r), c));
+    if (*ls_dataset_note(r->dataset)) cli_say("%s", ls_dataset_note(r->dataset));
     char servers[96] = "";
     if (t->servers > 0) snprintf(servers, sizeof servers, " (%d server%s)", t->servers, t->servers == 1 ? "" : "s");
     if (r->config.async)
@@ -77,7 +94,8 @@ void cli_train_print_head(const cli_train_run *r) {
     int compresses = strcmp(r->config.compress, "none") != 0;
     cli_say("global batch %lld = %lld micro-batch%s of %lld; %s, %s%s%s%s", (long long)t->global_batch,
             (long long)micro_batches, micro_batches == 1 ? "" : "es", (long long)t->micro_batch, r->config.precision,
-            r->config.strategy, servers, compresses ? ", gradients in " : "", compresses ? r->config.compress : "");
+            r->config.strategy, servers, cli_compress_text(r->config.compress), compresses ? r->config.compress : "");
+    print_tuned(t);
     print_recipe(r);
     cli_checkpoints_say(&r->checkpoints, r->result.device_description);
     if (r->set.weights && !r->checkpoints.resumed) {
@@ -112,6 +130,8 @@ double cli_train_perplexity(const cli_train_run *r, int test) {
     }
     return NAN;
 }
+
+double cli_train_area(const cli_train_run *r) { return r->roc ? ls_roc_mean_area(r->roc, r->labels) : NAN; }
 
 int cli_train_has_perplexity(const cli_train_run *r) {
     for (int i = 0; i < ls_trainer_measure_count(r->trainer); i++)
@@ -197,7 +217,9 @@ void cli_train_print_table(const cli_train_run *r) {
         row("Tokens per second", "%s", cli_count((int64_t)(t->images_per_second * (double)tokens + 0.5), count));
     if (r->evaluated) {
         row("Test loss", "%.4f", t->test_loss);
-        row("Test accuracy", "%.2f %%", 100 * t->test_accuracy);
+        if (isfinite(t->test_accuracy)) row("Test accuracy", "%.2f %%", 100 * t->test_accuracy);
+        if (isfinite(cli_train_area(r)))
+            row("Test area under ROC", "%.4f (mean of %d labels)", cli_train_area(r), r->labels);
         if (cli_train_has_perplexity(r)) row("Test perplexity", "%.3f", cli_train_perplexity(r, 1));
     }
     if (r->until_epoch)
@@ -219,5 +241,7 @@ void cli_train_print_table(const cli_train_run *r) {
     printf("%-16s%s\n", "Weights digest", t->weights_digest);  // 80 columns
     if (t->digest_by_timing) row("", "which depends on timing; --push-log and --replay repeat it");
     row("  on", "%s", t->device_description);
+    if (r->roc) putchar('\n');
+    if (r->roc) ls_roc_print(stdout, r->roc, r->labels);
     fflush(stdout);
 }

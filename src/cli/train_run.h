@@ -5,6 +5,8 @@
 #include "cli/checkpoints.h"
 #include "cli/cli.h"
 #include "cli/deadline.h"
+#include "cli/labels.h"
+#include "cli/samples.h"
 #include "report/metrics.h"
 
 // Everything one training run holds.
@@ -22,7 +24,8 @@ typedef struct cli_train_run {
     ls_train_result result;
     cli_progress progress;
     ls_metrics *metrics;  // of the worker that speaks, where they are asked for
-    int metrics_failed;
+    int metrics_failed, samples_failed;
+    cli_samples samples;    // of the worker that speaks, where they are asked for
     cli_deadline deadline;  // worker 0's
     cli_timekeeper timekeeper;
     double trained_seconds, until_seconds;  // of the epochs so far; of those until the accuracy asked for
@@ -34,7 +37,9 @@ typedef struct cli_train_run {
     int stopped;                            // before the last epoch was over
     int asked;                              // the signal that asked it to stop; 0: none did
     int too_late_to_evaluate;
-    int evaluated;    // there are numbers of the test set
+    int evaluated;  // there are numbers of the test set
+    ls_roc *roc;    // (labels) of several labels at once, of the latest evaluation; NULL: there are none
+    int labels;
     int loaded;       // parameters that came from a file
     ls_status saved;  // how writing the weights went
     char save_failure[1024];
@@ -50,6 +55,8 @@ int64_t cli_train_test_count(const cli_train_run *r);
 int64_t cli_train_tokens_of(const cli_train_run *r);  // of a sample, where samples are sequences of them; else 0
 // Of a language model, after the last epoch, on the training or the test set; of others NAN.
 double cli_train_perplexity(const cli_train_run *r, int test);
+// The mean area under the ROC curves of several labels on the test set; NAN: there is none.
+double cli_train_area(const cli_train_run *r);
 int cli_train_has_perplexity(const cli_train_run *r);
 const char *cli_train_stop_reason(const cli_train_run *r);
 int cli_train_whole_epochs(const ls_train_result *t);
@@ -64,6 +71,8 @@ void cli_train_print_table(const cli_train_run *r);
 ls_status cli_train_check_outputs(cli_train_run *r);
 ls_status cli_train_check_trace(cli_train_run *r);
 ls_status cli_train_open_metrics(cli_train_run *r);
+ls_status cli_train_begin_samples(cli_train_run *r);  // Collective. Errors: those of cli_samples_begin, on every worker
+void cli_train_note_samples(cli_train_run *r, ls_status status);
 // Training is worth more than its metrics: what goes wrong with them is said at once, and training goes on.
 void cli_train_note_metrics(cli_train_run *r, ls_status status);
 // As soon as there are weights to save. Collective. A failure is kept for the end: there are results to be shown.

@@ -200,7 +200,14 @@ ls_status ls_comm_irecv(ls_comm *comm, void *data, int64_t count, ls_dtype dtype
                         ls_request *request) {
     *request = (ls_request){.peer = from};
     LS_TRY(check_peer(comm, from));
-    return comm->ops->irecv(comm, data, count, dtype, from, tag, request);
+    return comm->ops->irecv(comm, data, count, 0, dtype, from, tag, request);
+}
+
+ls_status ls_comm_irecv_most(ls_comm *comm, void *data, int64_t most, ls_dtype dtype, int from, int tag,
+                             ls_request *request) {
+    *request = (ls_request){.peer = from};
+    LS_TRY(check_peer(comm, from));
+    return comm->ops->irecv(comm, data, most, 1, dtype, from, tag, request);
 }
 
 ls_status ls_comm_wait_all(ls_comm *comm, ls_request *requests, int count) {

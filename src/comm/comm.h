@@ -32,7 +32,8 @@ typedef struct ls_comm_ops {
     ls_status (*sum)(ls_comm *comm, const float *mine, float *all, int64_t count);
     ls_status (*isend)(ls_comm *comm, const void *data, int64_t count, ls_dtype dtype, int to, int tag,
                        ls_request *request);
-    ls_status (*irecv)(ls_comm *comm, void *data, int64_t count, ls_dtype dtype, int from, int tag,
+    // `shorter`: 1: of at most so many elements.
+    ls_status (*irecv)(ls_comm *comm, void *data, int64_t count, int shorter, ls_dtype dtype, int from, int tag,
                        ls_request *request);
     ls_status (*wait_all)(ls_comm *comm, ls_request *requests, int count);
     ls_status (*test_all)(ls_comm *comm, ls_request *requests, int count, int *pending);
@@ -124,6 +125,9 @@ ls_status ls_comm_isend(ls_comm *comm, const void *data, int64_t count, ls_dtype
                         ls_request *request);
 ls_status ls_comm_irecv(ls_comm *comm, void *data, int64_t count, ls_dtype dtype, int from, int tag,
                         ls_request *request);
+// The same for a message of at most `most` elements: how long it is has to be found in it. What lies behind it keeps what it had.
+ls_status ls_comm_irecv_most(ls_comm *comm, void *data, int64_t most, ls_dtype dtype, int from, int tag,
+                             ls_request *request);
 ls_status ls_comm_wait_all(ls_comm *comm, ls_request *requests, int count);
 // Without waiting: *pending is the first request that is not complete, -1 where all are. Lets messages move on. Not collective.
 ls_status ls_comm_test_all(ls_comm *comm, ls_request *requests, int count, int *pending);

@@ -35,7 +35,7 @@ static ls_status isend(ls_comm *comm, const void *data, int64_t count, ls_dtype 
                        ls_request *request) {
     return refuse();
 }
-static ls_status irecv(ls_comm *comm, void *data, int64_t count, ls_dtype dtype, int from, int tag,
+static ls_status irecv(ls_comm *comm, void *data, int64_t count, int shorter, ls_dtype dtype, int from, int tag,
                        ls_request *request) {
     return refuse();
 }

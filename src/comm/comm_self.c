@@ -76,7 +76,7 @@ static ls_status isend(ls_comm *comm, const void *data, int64_t count, ls_dtype 
     return LS_FAIL(LS_STATUS_INTERNAL, "a job of one worker sends a message to itself");
 }
 
-static ls_status irecv(ls_comm *comm, void *data, int64_t count, ls_dtype dtype, int from, int tag,
+static ls_status irecv(ls_comm *comm, void *data, int64_t count, int shorter, ls_dtype dtype, int from, int tag,
                        ls_request *request) {
     return LS_FAIL(LS_STATUS_INTERNAL, "a job of one worker waits for a message from itself");
 }

@@ -189,14 +189,14 @@ static ls_status isend(ls_comm *comm, const void *data, int64_t count, ls_dtype 
     return ls__tcp_broken(c, status, to);
 }
 
-static ls_status irecv(ls_comm *comm, void *data, int64_t count, ls_dtype dtype, int from, int tag,
+static ls_status irecv(ls_comm *comm, void *data, int64_t count, int shorter, ls_dtype dtype, int from, int tag,
                        ls_request *request) {
     ls__tcp *c = ls__tcp_of(comm);
     ls__tcp_request *r;
     int64_t bytes;
     LS_TRY(bytes_of(count, dtype, &bytes));
     LS_TRY(request_create(c, from, 0, request, &r));
-    r->receive = (ls__receive){.tag = tag, .data = data, .size = bytes};
+    r->receive = (ls__receive){.tag = tag, .data = data, .size = bytes, .shorter = shorter};
     ls__link *l = &c->link[from];
     ls_status status = ls__inbox_post(from == comm->rank ? &c->self : &l->inbox, &r->receive);
     if (status != LS_OK) {

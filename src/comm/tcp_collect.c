@@ -15,7 +15,7 @@ static ls_status start(const ls__tcp_group *g, int sends, void *data, int64_t by
     int peer = rank_of(g, index);
     *request = (ls_request){.peer = peer};
     return sends ? g->comm->ops->isend(g->comm, data, bytes, LS_DTYPE_U8, peer, g->tag, request)
-                 : g->comm->ops->irecv(g->comm, data, bytes, LS_DTYPE_U8, peer, g->tag, request);
+                 : g->comm->ops->irecv(g->comm, data, bytes, 0, LS_DTYPE_U8, peer, g->tag, request);
 }
 
 // `bytes` to one and as many from another at the same time.

@@ -42,6 +42,8 @@ static ls_status other_size(int32_t tag, int64_t asked, int64_t sent) {
                    (long long)sent, (long long)asked);
 }
 
+static int fits(const ls__receive *r, int64_t size) { return r->shorter ? size <= r->size : size == r->size; }
+
 // Takes the first receive of this tag out of those that wait.
 static ls__receive *find_receive(ls__inbox *b, int32_t tag) {
     ls__receive *before = NULL;
@@ -91,7 +93,7 @@ ls_status ls__inbox_post(ls__inbox *b, ls__receive *r) {
         b->posted_end = r;
         return LS_OK;
     }
-    if (m->total != r->size) return other_size(r->tag, r->size, m->total);
+    if (!fits(r, m->total)) return other_size(r->tag, r->size, m->total);
     int64_t there = m->complete ? m->total : b->open_done + partial(b);
     if (there > 0) memcpy(r->data, m->data, (size_t)there);
     r->done = m->complete;
@@ -104,7 +106,7 @@ ls_status ls__inbox_post(ls__inbox *b, ls__receive *r) {
 ls_status ls__inbox_put(ls__inbox *b, int32_t tag, const void *data, int64_t size) {
     ls__receive *r = find_receive(b, tag);
     ls__message *m;
-    if (r && r->size != size) return other_size(tag, r->size, size);
+    if (r && !fits(r, size)) return other_size(tag, r->size, size);
     if (r) {
         if (size > 0) memcpy(r->data, data, (size_t)size);
         r->done = 1;
@@ -155,7 +157,7 @@ static ls_status begin_message(ls__inbox *b) {
         b->open_done = 0;
         b->into = find_receive(b, f->tag);
         ls__message *unused;
-        if (b->into && b->into->size != f->total) return other_size(f->tag, b->into->size, f->total);
+        if (b->into && !fits(b->into, f->total)) return other_size(f->tag, b->into->size, f->total);
         if (!b->into) LS_TRY(keep(b, f->tag, f->total, &unused));
     }
     return b->into ? LS_OK : grow(b->kept_end, f->offset + f->size);

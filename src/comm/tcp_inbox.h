@@ -14,6 +14,7 @@ typedef struct ls__receive {
     uint8_t *data;
     int64_t size;
     int32_t tag;
+    int shorter;  // 1: a message of fewer bytes will do
     int done;
 } ls__receive;
 

@@ -1,24 +1,42 @@
 #include "data/augment.h"
 
 #include <math.h>
+#include <stddef.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/error.h"
 #include "base/philox.h"
 
+#define NO_AMOUNT     SIZE_MAX
+#define AMOUNT(field) offsetof(ls_augment_amounts, field)
+
 // In the order in which --help shows them.
 static const struct {
     unsigned bit;
     const char *name, *help;
+    size_t amount;          // where it is; NO_AMOUNT: it has none
+    double usual, largest;  // where none is said; the largest that may be
 } list[] = {
-    {0, "none", "the images as they are"},
-    {LS_AUGMENT_FLIP, "flip", "mirror half of them, left to right"},
+    {0, "none", "the images as they are", NO_AMOUNT, 0, 0},
+    {LS_AUGMENT_FLIP, "flip", "mirror half of them, left to right", NO_AMOUNT, 0, 0},
     {LS_AUGMENT_CROP, "crop",
-     "move them by up to an eighth of their side, black coming in: at 32 pixels, pad by 4 and crop"},
+     "move them by up to an eighth of their side, black coming in: at 32 pixels, pad by 4 and crop", NO_AMOUNT, 0, 0},
     {LS_AUGMENT_RESIZED_CROP, "resized-crop",
-     "cut out 8 to 100 % of the area, between 3:4 and 4:3 in shape, and resize that to the whole"},
-    {LS_AUGMENT_CUTOUT, "cutout", "after normalization, set a square of half the side to 0"},
+     "cut out 8 to 100 % of the area, between 3:4 and 4:3 in shape, and resize that to the whole", NO_AMOUNT, 0, 0},
+    {LS_AUGMENT_RANDOM_CROP, "random-crop", "with --resize: cut the image out anywhere, not in the middle", NO_AMOUNT,
+     0, 0},
+    {LS_AUGMENT_ROTATE, "rotate", "rotate=15: turn them by up to 15 degrees (10) in either direction, black coming in",
+     AMOUNT(rotate), 10, 180},
+    {LS_AUGMENT_BRIGHTNESS, "brightness", "brightness=0.4: times 0.6 to 1.4 (0.4)", AMOUNT(brightness), 0.4, 10},
+    {LS_AUGMENT_CONTRAST, "contrast", "contrast=0.4: as much, around their mean brightness (0.4)", AMOUNT(contrast),
+     0.4, 10},
+    {LS_AUGMENT_SATURATION, "saturation", "saturation=0.4: as much, of colours (0.4)", AMOUNT(saturation), 0.4, 10},
+    {LS_AUGMENT_HUE, "hue", "hue=0.1: colours move by up to a tenth of their circle (0.1)", AMOUNT(hue), 0.1, 0.5},
+    {LS_AUGMENT_LIGHTING, "lighting", "lighting=0.1: noise along the colours of ImageNet, as AlexNet has it (0.1)",
+     AMOUNT(lighting), 0.1, 10},
+    {LS_AUGMENT_CUTOUT, "cutout", "after normalization, set a square of half the side to 0", NO_AMOUNT, 0, 0},
 };
 
 #define COUNT ((int)(sizeof list / sizeof list[0]))
@@ -44,14 +62,49 @@ static ls_status unknown(const char *word, int length) {
                    word, names);
 }
 
-ls_status ls_augment_parse(const char *text, unsigned *out) {
+// `text` begins behind the name, and goes on to a comma or the end.
+static ls_status read_amount(int i, const char *text, ls_augment_amounts *amounts) {
+    int length = (int)strcspn(text, ",");
+    double value = list[i].usual;
+    if (list[i].amount == NO_AMOUNT && length == 0) return LS_OK;
+    if (list[i].amount == NO_AMOUNT)
+        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "the augmentation %s takes no amount: leave '%.*s' out",
+                       list[i].name, length < 64 ? length : 64, text);
+    if (length > 0) {
+        char *end;
+        value = strtod(text + 1, &end);
+        if (length == 1 || end != text + length || !(value > 0 && value <= list[i].largest))
+            return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
+                           "the augmentation %s takes an amount above 0 and up to %g, not '%.*s'", list[i].name,
+                           list[i].largest, length < 64 ? length - 1 : 63, text + 1);
+    }
+    memcpy((char *)amounts + list[i].amount, &value, sizeof value);
+    return LS_OK;
+}
+
+// At most one of them chooses what is seen of an image.
+static ls_status check_crops(unsigned augment) {
+    static const unsigned crops[] = {LS_AUGMENT_CROP, LS_AUGMENT_RESIZED_CROP, LS_AUGMENT_RANDOM_CROP};
+    const char *named[3];
+    int count = 0;
+    for (int c = 0; c < 3; c++)
+        for (int i = 0; i < COUNT && augment & crops[c]; i++)
+            if (list[i].bit == crops[c]) named[count++] = list[i].name;
+    if (count < 2) return LS_OK;
+    return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
+                   "the augmentations %s and %s both choose what of an image is seen: name one of them", named[0],
+                   named[1]);
+}
+
+ls_status ls_augment_parse(const char *text, unsigned *out, ls_augment_amounts *amounts) {
     *out = 0;
+    *amounts = (ls_augment_amounts){0};
     if (strcmp(text, "none") == 0) return LS_OK;
     for (const char *word = text;; word++) {
-        int length = (int)strcspn(word, ","), i = 0;
+        int length = (int)strcspn(word, ",="), i = 0;
         while (i < COUNT && !((int)strlen(list[i].name) == length && memcmp(list[i].name, word, (size_t)length) == 0))
             i++;
-        if (i == COUNT) return unknown(word, length);
+        if (i == COUNT) return unknown(word, (int)strcspn(word, ","));
         if (list[i].bit == 0)
             return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
                            "the augmentations '%.200s' name none beside others: leave it out", text);
@@ -59,14 +112,11 @@ ls_status ls_augment_parse(const char *text, unsigned *out) {
             return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "the augmentation %s is named twice; once is enough",
                            list[i].name);
         *out |= list[i].bit;
-        word += length;
+        LS_TRY(read_amount(i, word + length, amounts));
+        word += strcspn(word, ",");
         if (!*word) break;
     }
-    if (*out & LS_AUGMENT_CROP && *out & LS_AUGMENT_RESIZED_CROP)
-        return LS_FAIL(
-            LS_STATUS_INVALID_ARGUMENT,
-            "the augmentations crop and resized-crop both choose what of an image is seen: name one of them");
-    return LS_OK;
+    return check_crops(*out);
 }
 
 ls_status ls_augment_check(unsigned augment, ls_shape image) {
@@ -83,6 +133,17 @@ ls_status ls_augment_check(unsigned augment, ls_shape image) {
             "the augmentation cutout blanks a square of half the side, and these images have %lldx%lld pixels: "
             "leave it out, or resize them to at least 4x4",
             (long long)height, (long long)width);
+    int64_t channels = image.dim[2];
+    if (augment & LS_AUGMENT_LIGHTING && channels != 3)
+        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
+                       "the augmentation lighting is of red, green and blue, and these images have %lld channel%s: "
+                       "leave it out",
+                       (long long)channels, channels == 1 ? "" : "s");
+    if (augment & LS_AUGMENT_COLOURS && channels != 1 && channels != 3)
+        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
+                       "augmentations of colours are of images in grey or colour, and these have %lld channels: leave "
+                       "them out",
+                       (long long)channels);
     return LS_OK;
 }
 
@@ -156,5 +217,110 @@ ls_augment_draw ls_augment_sample(unsigned augment, uint64_t seed, uint32_t epoc
     if (augment & LS_AUGMENT_CROP) draw_shift(&d, height, width, &out);
     if (augment & LS_AUGMENT_FLIP) out.mirror = words(&d, LS_AUGMENT_FLIP, 0).v[0] >> 31;
     if (augment & LS_AUGMENT_CUTOUT) out.hole = draw_hole(&d, height, width);
+    return out;
+}
+
+void ls_augment_window(unsigned augment, uint64_t seed, uint32_t epoch, uint64_t sample, ls_shape full, ls_shape image,
+                       int64_t *y, int64_t *x) {
+    drawer d = {seed, sample, epoch};
+    int64_t down = full.dim[0] - image.dim[0], right = full.dim[1] - image.dim[1];
+    if (augment & LS_AUGMENT_RANDOM_CROP) {
+        ls_philox4 r = words(&d, LS_AUGMENT_RANDOM_CROP, 0);
+        *y = below(r.v[0], down + 1);
+        *x = below(r.v[1], right + 1);
+        return;
+    }
+    // Half of it, and where that is between two whole numbers the even one: Python's round().
+    *y = down / 2 + (down % 4 == 3);
+    *x = right / 2 + (right % 4 == 3);
+}
+
+// ---- colours and angles ---------------------------------------------------------------------------------------------
+//
+// Again without what the C library rounds in its own way.
+
+#define PI  3.14159265358979323846
+#define LN2 0.69314718055994530942
+
+// For |x| up to pi, to 1e-14.
+static void sine_and_cosine(double x, double *sine, double *cosine) {
+    double s = 1, c = 1, square = x * x;
+    for (int n = 16; n >= 1; n--) {
+        c = 1 - square / ((2 * n - 1) * (2 * n)) * c;
+        s = 1 - square / ((2 * n) * (2 * n + 1)) * s;
+    }
+    *sine = x * s;
+    *cosine = c;
+}
+
+// The natural logarithm of 0 < x <= 1: x = 2^e m, and ln m = 2 atanh((m - 1) / (m + 1)).
+static double logarithm(double x) {
+    int exponent;
+    double m = frexp(x, &exponent), t = (m - 1) / (m + 1), square = t * t, sum = 0;
+    for (int n = 31; n >= 1; n -= 2) sum = sum * square + 1.0 / n;
+    return exponent * LN2 + 2 * t * sum;
+}
+
+// Two standard normal numbers, by Marsaglia's polar method.
+static void normal_pair(const drawer *d, unsigned augment, uint32_t first, double out[2]) {
+    for (uint32_t attempt = 0;; attempt++) {
+        ls_philox4 r = words(d, augment, first + attempt);
+        double u = 2 * (r.v[0] + 0.5) * 0x1p-32 - 1, v = 2 * (r.v[1] + 0.5) * 0x1p-32 - 1, s = u * u + v * v;
+        if (s >= 1 || s == 0) continue;
+        double radius = sqrt(-2 * logarithm(s) / s);
+        out[0] = u * radius;
+        out[1] = v * radius;
+        return;
+    }
+}
+
+// Eigenvectors and eigenvalues of the colours of ImageNet's pixels, 0 to 255, as MXNet's LightingAug has them.
+static void draw_lighting(const drawer *d, double amount, float out[3]) {
+    static const double value[3] = {55.46, 4.794, 1.148};
+    static const double vector[3][3] = {
+        {-0.5675, 0.7192, 0.4009}, {-0.5808, -0.0045, -0.8140}, {-0.5836, -0.6948, 0.4203}};
+    double drawn[4];
+    normal_pair(d, LS_AUGMENT_LIGHTING, 0, drawn);
+    normal_pair(d, LS_AUGMENT_LIGHTING, 1u << 16, drawn + 2);
+    for (int c = 0; c < 3; c++) {
+        double sum = 0;
+        for (int i = 0; i < 3; i++) sum += vector[c][i] * amount * drawn[i] * value[i];
+        out[c] = (float)sum;
+    }
+}
+
+static float draw_factor(const drawer *d, unsigned augment, double amount) {
+    double least = amount < 1 ? 1 - amount : 0;
+    return (float)(least + (1 + amount - least) * (double)ls_uniform(words(d, augment, 0).v[0]));
+}
+
+static void draw_order(const drawer *d, int order[4]) {
+    ls_philox4 r = words(d, LS_AUGMENT_COLOURS, 0);
+    for (int i = 0; i < 4; i++) order[i] = i;
+    for (int i = 3; i > 0; i--) {
+        int64_t k = below(r.v[i], i + 1);
+        int kept = order[i];
+        order[i] = order[k];
+        order[k] = kept;
+    }
+}
+
+ls_augment_look ls_augment_sample_look(unsigned augment, const ls_augment_amounts *a, uint64_t seed, uint32_t epoch,
+                                       uint64_t sample) {
+    drawer d = {seed, sample, epoch};
+    ls_augment_look out = {.augment = augment & LS_AUGMENT_STAGED, .cosine = 1};
+    draw_order(&d, out.order);
+    if (augment & LS_AUGMENT_BRIGHTNESS) out.brightness = draw_factor(&d, LS_AUGMENT_BRIGHTNESS, a->brightness);
+    if (augment & LS_AUGMENT_CONTRAST) out.contrast = draw_factor(&d, LS_AUGMENT_CONTRAST, a->contrast);
+    if (augment & LS_AUGMENT_SATURATION) out.saturation = draw_factor(&d, LS_AUGMENT_SATURATION, a->saturation);
+    if (augment & LS_AUGMENT_HUE)
+        out.hue = (float)(a->hue * (2 * (double)ls_uniform(words(&d, LS_AUGMENT_HUE, 0).v[0]) - 1));
+    if (augment & LS_AUGMENT_LIGHTING) draw_lighting(&d, a->lighting, out.lighting);
+    if (augment & LS_AUGMENT_ROTATE) {
+        double turn = 2 * (double)ls_uniform(words(&d, LS_AUGMENT_ROTATE, 0).v[0]) - 1, sine, cosine;
+        sine_and_cosine(turn * a->rotate * (PI / 180), &sine, &cosine);
+        out.sine = (float)sine;
+        out.cosine = (float)cosine;
+    }
     return out;
 }

@@ -63,7 +63,34 @@ ls_status ls_listing_read(ls_listing *l, int64_t at, int64_t size, void *out) {
     return LS_OK;
 }
 
+static ls_status add(ls_listing *l, ls_record r) {
+    if (r.bytes > LS_IMAGE_MAX_FILE)
+        return LS_FAIL(LS_STATUS_BAD_DATA,
+                       "%s: the sample at byte %lld has %lld bytes, more than the %lld MB that an image may have",
+                       l->path, (long long)r.at, (long long)r.bytes, (long long)(LS_IMAGE_MAX_FILE >> 20));
+    r.file = l->file;
+    int set = l->settings->split > 0 && ls_records_held_out(l->settings->split, l->seen) ? LS_RECORDS_TEST : l->set;
+    l->seen++;
+    l->listed++;
+    return ls_records_add(l->builder, set, r);
+}
+
+// The first sample decides: one class for each, or rows of so many labels.
+static ls_status check_width(ls_listing *l, const ls_record *r, int width) {
+    if (!l->listed) l->builder->label_width = width;
+    if (l->builder->label_width == width) return LS_OK;
+    return LS_FAIL(LS_STATUS_BAD_DATA, "%s: the sample at byte %lld has %d labels, and those before it have %d",
+                   l->path, (long long)r->at, width ? width : 1, l->builder->label_width ? l->builder->label_width : 1);
+}
+
+ls_status ls_listing_add_labels(ls_listing *l, ls_record r, const uint8_t *row, int width) {
+    LS_TRY(check_width(l, &r, width));
+    LS_TRY(ls_records_add_row(l->builder, row, &r.class));
+    return add(l, r);
+}
+
 ls_status ls_listing_add(ls_listing *l, ls_record r, int64_t class) {
+    LS_TRY(check_width(l, &r, 0));
     class -= l->settings->first_class;
     if (class < 0 || class >= MOST_CLASSES)
         return LS_FAIL(
@@ -72,16 +99,9 @@ ls_status ls_listing_add(ls_listing *l, ls_record r, int64_t class) {
             "there on, up to %d of them (first-class=N says otherwise)",
             l->path, (long long)r.at, (long long)class + l->settings->first_class, l->settings->first_class,
             MOST_CLASSES);
-    if (r.bytes > LS_IMAGE_MAX_FILE)
-        return LS_FAIL(LS_STATUS_BAD_DATA,
-                       "%s: the sample at byte %lld has %lld bytes, more than the %lld MB that an image may have",
-                       l->path, (long long)r.at, (long long)r.bytes, (long long)(LS_IMAGE_MAX_FILE >> 20));
-    r.file = l->file;
     r.class = (int32_t) class;
     if (class > l->most_class) l->most_class = class;
-    int set = l->settings->split > 0 && ls_records_held_out(l->settings->split, l->seen) ? LS_RECORDS_TEST : l->set;
-    l->seen++;
-    return ls_records_add(l->builder, set, r);
+    return add(l, r);
 }
 
 static ls_status list_file(const ls_container *c, ls_listing *l, const char *path) {
@@ -105,8 +125,8 @@ static ls_status list_file(const ls_container *c, ls_listing *l, const char *pat
         return status;
     }
     l->bytes = there.st_size;
-    int64_t changed = (int64_t)there.st_mtim.tv_sec * 1000000000 + there.st_mtim.tv_nsec;
-    status = ls_records_add_file(l->builder, path, l->bytes, changed, &l->file);
+    status = ls_records_add_file(l->builder, path, l->bytes, ls_records_time(&there), &l->file);
+    if (status == LS_OK) status = ls_records_witness(l->builder, LS_WITNESS_FILE, path);
     if (status == LS_OK) status = c->list(l);
     close(l->fd);
     l->path = NULL;
@@ -120,6 +140,7 @@ static ls_status list_set(const ls_container *c, ls_listing *l, int set, const c
     ls_status status = LS_OK;
     LS_TRY(ls_paths_expand(pattern, &paths));
     l->set = set;
+    status = ls_records_witness(l->builder, LS_WITNESS_PATTERN, pattern);
     for (int64_t i = 0; i < paths.count && status == LS_OK; i++) status = list_file(c, l, paths.path[i]);
     ls_paths_free(&paths);
     LS_TRY(status);
@@ -142,6 +163,7 @@ static ls_status list_all(const void *self, const char *path, const ls_records_s
     l.settings = &whole;
     whole.split = 0;
     if (s->test) LS_TRY(list_set(c, &l, LS_RECORDS_TEST, s->test));
+    if (b->label_width) l.most_class = b->label_width - 1;
     for (int64_t i = 0; i <= l.most_class; i++) LS_TRY(ls_records_add_class(b, NULL));
     ls_records_measure(b, s->channels);
     return LS_OK;

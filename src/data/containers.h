@@ -14,6 +14,7 @@ typedef struct ls_listing {
     uint32_t file;  // its number
     int set, fd;
     int64_t seen, most_class;  // over all files: samples of the set, the highest class
+    int64_t listed;            // samples of both sets
     unsigned char window[4096];
     int64_t window_at, window_size;
 } ls_listing;
@@ -31,6 +32,10 @@ ls_status ls_listing_read(ls_listing *listing, int64_t at, int64_t size, void *o
 ls_status ls_listing_damaged(const ls_listing *listing, int64_t at, const char *why);
 // A sample; `record.class` as the file has it. Errors: BAD_DATA (no class number, an image larger than any), OUT_OF_MEMORY.
 ls_status ls_listing_add(ls_listing *listing, ls_record record, int64_t class);
+
+// A sample with several labels at once: `row` (width), 1 where a label is there. All samples have as many. Errors: BAD_DATA (they have not; an image
+// larger than any), OUT_OF_MEMORY.
+ls_status ls_listing_add_labels(ls_listing *listing, ls_record record, const uint8_t *row, int width);
 
 // Opens what a format's argument names. Collective over the host's workers.
 ls_status ls_container_open(const ls_container *container, ls_data_host *host, const char *argument, ls_dataset *out);

@@ -278,6 +278,24 @@ ls_status ls_data_copy(ls_data_host *host, ls_dataset *d) {
     return LS_OK;
 }
 
+// ---- a cache of files -----------------------------------------------------------------------------------------------
+
+static int64_t cache_of(const ls_source *s, int64_t limit) {
+    return s && s->ops->cache_size ? ls_round_up(s->ops->cache_size(s, limit / LS_ALIGN * LS_ALIGN), LS_ALIGN) : 0;
+}
+
+int64_t ls_data_cache_size(const ls_dataset *d, int64_t limit) {
+    int64_t train = cache_of(d->train, limit);
+    return train + (d->test == d->train ? 0 : cache_of(d->test, limit - train));
+}
+
+void ls_data_cache_attach(ls_dataset *d, int64_t limit, void *memory, int fill) {
+    int64_t train = cache_of(d->train, limit), test = d->test == d->train ? 0 : cache_of(d->test, limit - train);
+    if (train) d->train->ops->cache_attach(d->train, limit / LS_ALIGN * LS_ALIGN, memory, fill);
+    if (test) d->test->ops->cache_attach(d->test, (limit - train) / LS_ALIGN * LS_ALIGN, (char *)memory + train, fill);
+    d->cache_bytes = train + test;
+}
+
 // ---- what it is ----------------------------------------------------------------------------------------------------
 
 // Appends what fits.
@@ -317,6 +335,7 @@ int64_t ls_dataset_test_count(const ls_dataset *d) {
 }
 
 uint64_t ls_dataset_fingerprint(const ls_dataset *d) { return d ? d->fingerprint : 0; }
+const char *ls_dataset_note(const ls_dataset *d) { return d ? d->note : ""; }
 double ls_dataset_read_seconds(const ls_dataset *d) { return d ? d->read_seconds : 0; }
 
 const ls_field *ls_dataset_field(const ls_dataset *d, int index) {
@@ -338,6 +357,11 @@ int ls_dataset_classes(const ls_dataset *d) {
     const ls_field *label = ls_dataset_find_field(d, "label");
     if (!label) label = ls_dataset_find_field(d, "targets");
     return label ? label->classes : 0;
+}
+
+int ls_dataset_labels(const ls_dataset *d) {
+    const ls_field *label = ls_dataset_find_field(d, "label");
+    return label && !label->classes && label->shape.ndim == 1 ? (int)label->shape.dim[0] : 0;
 }
 
 ls_shape ls_dataset_sequence_shape(const ls_dataset *d, int *vocabulary) {

@@ -41,6 +41,8 @@ struct ls_dataset {
     uint64_t version;  // part of the fingerprint, beside the values
     uint64_t fingerprint;  // equal data, equal number; the same on every machine
     double read_seconds;   // the slowest worker's time to have it all in memory
+    int64_t cache_bytes;   // of memory that keeps what was read of files; 0: none
+    char note[512];        // what went wrong beside the data, of the worker that did it; "": nothing
     // Called with `owner` when the dataset is destroyed, after all else; NULL: nothing is.
     void (*release)(void *owner);
     void *owner;
@@ -86,6 +88,11 @@ ls_status ls_data_create_planned(const char *name, const ls_field *fields, int f
 // Copies a dataset of arrays into memory of the host's; every worker has an equal one, and copies its share of it.
 // Collective over the host's workers. Errors: OUT_OF_MEMORY.
 ls_status ls_data_copy(ls_data_host *host, ls_dataset *dataset);
+
+// What a cache of its files' samples takes, at most `limit` bytes: of the training set, and with what is left of the test set. 0: there is none to be had.
+int64_t ls_data_cache_size(const ls_dataset *dataset, int64_t limit);
+// The cache itself, in so much zeroed memory of the host's (see ls_source_ops.cache_attach).
+void ls_data_cache_attach(ls_dataset *dataset, int64_t limit, void *memory, int fill);
 
 // All there is to say of a dataset in one line, "key=value; ...", equal for equal ones.
 void ls_data_describe(const ls_dataset *dataset, char *text, size_t size);

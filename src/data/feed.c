@@ -4,12 +4,17 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/bf16.h"
 #include "base/error.h"
 #include "base/memory.h"
 #include "data/convert.h"
+#include "data/noise.h"
 
 // One feed in one thread.
 typedef struct way {
+    ls_feed_kind kind;
+    uint64_t seed;          // of what is drawn
+    ls_dtype dtype;         // the same
     int field;              // in the source
     int64_t values, bytes;  // of the field; of what becomes of it
     int picture;            // an image that is to be decoded
@@ -25,6 +30,7 @@ struct ls_feeder {
 };
 
 ls_shape ls_feed_shape(const ls_feed *feed, const ls_source *source) {
+    if (feed->kind != LS_FEED_FIELD) return feed->shape;
     int field = ls_fields_find(source->field, source->field_count, feed->field);
     ls_shape shape = source->field[field].shape;
     return feed->image ? ls_recipe_shape(&feed->recipe, shape) : shape;
@@ -44,7 +50,19 @@ static ls_status no_field(const ls_feed *feed, const ls_source *source) {
                    names);
 }
 
+static ls_status make_drawn(const ls_feed *feed, const ls_source *source, way *w) {
+    w->values = ls_shape_count(feed->shape);
+    w->bytes = ls_feed_bytes(feed, source);
+    w->seed = feed->recipe.seed;
+    w->dtype = feed->dtype;
+    if (feed->dtype == LS_DTYPE_F32 || feed->dtype == LS_DTYPE_BF16) return LS_OK;
+    return LS_FAIL(LS_STATUS_UNSUPPORTED, "numbers that are drawn are fp32 or bf16, not %s",
+                   ls_dtype_name(feed->dtype));
+}
+
 static ls_status make_way(const ls_feed *feed, const ls_source *source, way *w) {
+    w->kind = feed->kind;
+    if (feed->kind != LS_FEED_FIELD) return make_drawn(feed, source, w);
     w->field = ls_fields_find(source->field, source->field_count, feed->field);
     if (w->field < 0) return no_field(feed, source);
     const ls_field *field = &source->field[w->field];
@@ -98,6 +116,17 @@ void ls_feeder_destroy(ls_feeder **feeder) {
     free(f);
 }
 
+static void draw(const way *w, uint32_t epoch, uint64_t sample, void *place) {
+    float coin = (float)ls_noise_coin(w->seed, epoch, sample);
+    for (int64_t i = 0; i < w->values; i++) {
+        float x = w->kind == LS_FEED_COIN ? coin : ls_noise_drawn(w->seed, epoch, sample, (uint32_t)i);
+        if (w->dtype == LS_DTYPE_F32)
+            ((float *)place)[i] = x;
+        else
+            ((ls_bf16 *)place)[i] = ls_float_to_bf16(x);
+    }
+}
+
 static ls_status run_picture(ls_feeder *f, const way *w, const ls_picture *picture, uint32_t epoch, int64_t sample,
                              void *place) {
     ls_status status = ls_preparer_picture(w->preparer, picture, &f->buffer, epoch, (uint64_t)sample, place);
@@ -110,10 +139,12 @@ ls_status ls_feeder_run(ls_feeder *f, void *scratch, uint32_t epoch, int64_t sam
     for (int i = 0; i < f->count; i++) {
         const way *w = &f->way[i];
         char *place = (char *)to[i] + at * w->bytes;
-        if (w->picture)
+        if (w->kind != LS_FEED_FIELD)
+            draw(w, epoch, (uint64_t)sample, place);
+        else if (w->picture)
             LS_TRY(run_picture(f, w, s.field[w->field], epoch, sample, place));
         else if (w->preparer)
-            ls_preparer_run(w->preparer, s.field[w->field], epoch, (uint64_t)sample, place);
+            LS_TRY(ls_preparer_run(w->preparer, s.field[w->field], epoch, (uint64_t)sample, place));
         else
             w->convert(s.field[w->field], w->values, place);
     }

@@ -5,12 +5,21 @@
 #include "data/prepare.h"
 #include "data/source.h"
 
-// What a network takes of a sample: a field, in the form it computes with. Two feeds may be of the same field.
+// Where a feed comes from.
+typedef enum ls_feed_kind {
+    LS_FEED_FIELD,   // a field of the source
+    LS_FEED_NORMAL,  // drawn: normal numbers of mean 0 and deviation 1 (data/noise.h), for each sample and epoch
+    LS_FEED_COIN,    // drawn: 0 or 1, as likely, all elements of a sample alike
+} ls_feed_kind;
+
+// What a network takes of a sample: a field, in the form it computes with, or numbers that are drawn for it. Two feeds may be of the same field.
 typedef struct ls_feed {
     const char *field;  // its name in the source
     ls_dtype dtype;     // of the batch. Images: F32 or BF16. Else whatever the field's values fit in (data/convert.h)
     int image;          // 1: an image (H, W, C) in U8, which `recipe` says what becomes of; 0: numbers, as they are
-    ls_recipe recipe;   // all zero: pixel / 255
+    ls_recipe recipe;   // all zero: pixel / 255. Of what is drawn its seed alone
+    ls_feed_kind kind;
+    ls_shape shape;  // of what is drawn; F32 or BF16
 } ls_feed;
 
 // The shape that it has for one sample of a source, and its bytes. The source has the field.

@@ -272,7 +272,7 @@ static ls_status read_all(FILE *file, const char *path, char **bytes, int64_t *s
     return status;
 }
 
-static ls_status read_path(const char *path, char **bytes, int64_t *size) {
+ls_status ls_image_path_bytes(const char *path, char **bytes, int64_t *size) {
     FILE *file = ls_input_open(path);
     if (!file)
         return LS_FAIL(errno == ENOENT ? LS_STATUS_NOT_FOUND : LS_STATUS_IO, "cannot read %s: %s", path,
@@ -285,7 +285,7 @@ static ls_status read_path(const char *path, char **bytes, int64_t *size) {
 ls_status ls_image_path_size(const char *path, int64_t *height, int64_t *width) {
     char *bytes;
     int64_t size;
-    LS_TRY(read_path(path, &bytes, &size));
+    LS_TRY(ls_image_path_bytes(path, &bytes, &size));
     ls_image_file file = {.name = path, .bytes = (const unsigned char *)bytes, .size = size};
     ls_status status = ls_image_file_size(&file, height, width);
     free(bytes);
@@ -298,7 +298,7 @@ ls_status ls_image_read_for(const char *path, int channels, int64_t height, int6
     LS_NEED(path, "path");
     char *bytes;
     int64_t size;
-    LS_TRY(read_path(path, &bytes, &size));
+    LS_TRY(ls_image_path_bytes(path, &bytes, &size));
     ls_image_file file = {.name = path, .bytes = (const unsigned char *)bytes, .size = size};
     ls_status status = decode(&file, channels, height, width, out);
     free(bytes);

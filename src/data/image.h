@@ -56,6 +56,8 @@ int ls_image_shrink(int64_t height, int64_t width, int64_t wanted_height, int64_
 ls_status ls_image_file_size(const ls_image_file *file, int64_t *height, int64_t *width);
 // The same of a file on the disk. Errors: as ls_image_read.
 ls_status ls_image_path_size(const char *path, int64_t *height, int64_t *width);
+// All bytes of a file on the disk, which the caller frees. Errors: as ls_image_read.
+ls_status ls_image_path_bytes(const char *path, char **bytes, int64_t *size);
 // All of the image in memory of its own, which ls_image_free frees; `channels` as a wish's. Errors: as ls_image_decode.
 ls_status ls_image_file_load(const ls_image_file *file, int channels, ls_image *out);
 // The image, whose pixels lie in the buffer until it is used again; ls_image_free is not for them. Errors: as ls_image_decode.

@@ -75,6 +75,8 @@ typedef struct job {
     uint32_t epoch;
     const uint32_t *order;  // from the job's first sample on
     int64_t at, count;      // in the batch
+    const uint32_t *next;   // the same places of the batch behind it
+    int64_t next_count;
 } job;
 
 // One thread takes whole batches. Several take a quarter of their share at a time, so that none waits long for the last.
@@ -96,7 +98,12 @@ static int take_job(ls_loader *l, job *j) {
             s->state = range.count ? SLOT_FILLING : SLOT_READY;
         }
         int64_t at = l->dealt_samples, left = range.count - at, most = portion(l, range.count);
-        *j = (job){s, l->epoch, l->order + range.first + at, at, left < most ? left : most};
+        *j = (job){s, l->epoch, l->order + range.first + at, at, left < most ? left : most, NULL, 0};
+        ls_range next = l->dealt + 1 < l->total ? l->ranges[l->dealt + 1 - l->base] : (ls_range){0, 0};
+        if (next.count > at) {
+            j->next = l->order + next.first + at;
+            j->next_count = next.count - at < j->count ? next.count - at : j->count;
+        }
         l->dealt_samples += j->count;
         if (l->dealt_samples == range.count) l->dealt++, l->dealt_samples = 0;
         if (range.count) return 1;
@@ -132,8 +139,15 @@ static ls_status fill_sample(const worker *w, const job *j, int64_t wanted, int6
     return status;
 }
 
+// So that reads of a whole batch are under way while the one before is decoded. Of an epoch's first batch they are not.
+static void ask_ahead(const worker *w, const job *j) {
+    const ls_source *source = w->loader->config.split.source;
+    for (int64_t i = 0; source->ops->ahead && i < j->next_count; i++) source->ops->ahead(source, j->next[i]);
+}
+
 // On failure, failed is the place in the batch of the sample that could not be read. Outside the mutex.
 static ls_status fill(const worker *w, const job *j, filled *f) {
+    ask_ahead(w, j);
     for (int64_t i = 0; i < j->count; i++) {
         if (atomic_load_explicit(&w->loader->dropping, memory_order_relaxed)) return LS_OK;
         f->failed = j->at + i;

@@ -10,8 +10,7 @@
 
 // --- listing ---------------------------------------------------------------------------------------------------------
 
-// Makes room for `more` elements of `size` bytes behind `count`.
-static ls_status grow(void *array, int64_t *room, int64_t count, int64_t more, size_t size) {
+ls_status ls__records_grow(void *array, int64_t *room, int64_t count, int64_t more, size_t size) {
     void **at = array;
     if (count + more <= *room) return LS_OK;
     int64_t larger = 2 * (count + more) + 64;
@@ -24,9 +23,9 @@ static ls_status grow(void *array, int64_t *room, int64_t count, int64_t more, s
     return LS_OK;
 }
 
-static ls_status add_text(ls_records_builder *b, const char *text, int64_t *where) {
+ls_status ls_records_add_text(ls_records_builder *b, const char *text, int64_t *where) {
     int64_t size = (int64_t)strlen(text) + 1;
-    LS_TRY(grow(&b->text, &b->text_room, b->text_size, size, 1));
+    LS_TRY(ls__records_grow(&b->text, &b->text_room, b->text_size, size, 1));
     memcpy(b->text + b->text_size, text, (size_t)size);
     *where = b->text_size;
     b->text_size += size;
@@ -35,9 +34,9 @@ static ls_status add_text(ls_records_builder *b, const char *text, int64_t *wher
 
 ls_status ls_records_add_class(ls_records_builder *b, const char *name) {
     if (b->class_count == INT32_MAX) return LS_FAIL(LS_STATUS_BAD_DATA, "there are more than %d classes", INT32_MAX);
-    LS_TRY(grow(&b->class_name, &b->class_room, b->class_count, 1, sizeof *b->class_name));
+    LS_TRY(ls__records_grow(&b->class_name, &b->class_room, b->class_count, 1, sizeof *b->class_name));
     b->class_name[b->class_count] = -1;
-    if (name) LS_TRY(add_text(b, name, &b->class_name[b->class_count]));
+    if (name) LS_TRY(ls_records_add_text(b, name, &b->class_name[b->class_count]));
     b->class_count++;
     return LS_OK;
 }
@@ -53,10 +52,10 @@ int64_t ls_records_find_class(const ls_records_builder *b, const char *name) {
 ls_status ls_records_add_file(ls_records_builder *b, const char *path, int64_t bytes, int64_t changed,
                               uint32_t *number) {
     if (b->file_count == UINT32_MAX) return LS_FAIL(LS_STATUS_BAD_DATA, "there are more than %u files", UINT32_MAX);
-    LS_TRY(grow(&b->file, &b->file_room, b->file_count, 1, sizeof *b->file));
+    LS_TRY(ls__records_grow(&b->file, &b->file_room, b->file_count, 1, sizeof *b->file));
     ls_record_file *f = &b->file[b->file_count];
     *f = (ls_record_file){.bytes = bytes, .changed = changed};
-    LS_TRY(add_text(b, path, &f->name));
+    LS_TRY(ls_records_add_text(b, path, &f->name));
     *number = (uint32_t)b->file_count++;
     return LS_OK;
 }
@@ -64,16 +63,53 @@ ls_status ls_records_add_file(ls_records_builder *b, const char *path, int64_t b
 ls_status ls_records_add(ls_records_builder *b, int set, ls_record record) {
     if (b->count[set] == LS_MAX_SAMPLES)
         return LS_FAIL(LS_STATUS_BAD_DATA, "there are more than %lld samples", (long long)LS_MAX_SAMPLES);
-    LS_TRY(grow(&b->record[set], &b->room[set], b->count[set], 1, sizeof record));
+    LS_TRY(ls__records_grow(&b->record[set], &b->room[set], b->count[set], 1, sizeof record));
     b->record[set][b->count[set]++] = record;
     return LS_OK;
 }
 
+// Twice as many slots, and every row in the one that its hash says, or the next free one.
+static ls_status more_slots(ls_records_builder *b) {
+    int64_t slots = b->slots ? 2 * b->slots : 256;
+    int32_t *slot;
+    LS_TRY(ls_calloc(slots, sizeof *slot, &slot));
+    memset(slot, -1, (size_t)slots * sizeof *slot);
+    for (int64_t i = 0; i < b->label_count; i++) {
+        uint64_t at = ls__hash(b->label + i * b->label_width, b->label_width);
+        while (slot[at & (uint64_t)(slots - 1)] >= 0) at++;
+        slot[at & (uint64_t)(slots - 1)] = (int32_t)i;
+    }
+    free(b->slot);
+    b->slot = slot;
+    b->slots = slots;
+    return LS_OK;
+}
+
+ls_status ls_records_add_row(ls_records_builder *b, const uint8_t *row, int32_t *number) {
+    int64_t width = b->label_width;
+    if (2 * b->label_count >= b->slots) LS_TRY(more_slots(b));
+    uint64_t at = ls__hash(row, width);
+    int32_t *slot = &b->slot[at & (uint64_t)(b->slots - 1)];
+    while (*slot >= 0 && memcmp(b->label + *slot * width, row, (size_t)width) != 0)
+        slot = &b->slot[++at & (uint64_t)(b->slots - 1)];
+    *number = *slot;
+    if (*slot >= 0) return LS_OK;
+    if (b->label_count == INT32_MAX)
+        return LS_FAIL(LS_STATUS_BAD_DATA, "there are more than %d combinations of labels", INT32_MAX);
+    LS_TRY(ls__records_grow(&b->label, &b->label_room, b->label_count * width, width, 1));
+    memcpy(b->label + b->label_count * width, row, (size_t)width);
+    *number = *slot = (int32_t)b->label_count++;
+    return LS_OK;
+}
+
 void ls_records_free(ls_records_builder *b) {
+    free(b->label);
+    free(b->slot);
     for (int s = 0; s < LS_RECORDS_SETS; s++) free(b->record[s]);
     free(b->file);
     free(b->text);
     free(b->class_name);
+    free(b->witness);
     *b = (ls_records_builder){.file = NULL};
 }
 
@@ -90,7 +126,7 @@ ls_status ls_records_split(ls_records_builder *b, double split) {
     LS_TRY(ls_calloc(b->class_count, sizeof *seen, &seen));
     for (int64_t i = 0; i < b->count[LS_RECORDS_TRAIN] && status == LS_OK; i++) {
         ls_record r = b->record[LS_RECORDS_TRAIN][i];
-        if (ls_records_held_out(split, seen[r.class]++))
+        if (ls_records_held_out(split, seen[b->label_width ? 0 : r.class]++))
             status = ls_records_add(b, LS_RECORDS_TEST, r);
         else
             b->record[LS_RECORDS_TRAIN][kept++] = r;
@@ -143,6 +179,7 @@ ls_status ls_records_spread(ls_records_builder *b, int set) {
 // What the others have to know before they can ask for memory.
 typedef struct sizes {
     int64_t count[LS_RECORDS_SETS], file_count, text_size, class_count, longest_path, largest, picture_bytes, kind;
+    int64_t label_count, label_width;
 } sizes;
 
 static void measure(const ls_records_builder *b, sizes *out) {
@@ -150,7 +187,9 @@ static void measure(const ls_records_builder *b, sizes *out) {
                    .text_size = b->text_size,
                    .class_count = b->class_count,
                    .picture_bytes = b->picture_bytes,
-                   .kind = (int64_t)b->kind};
+                   .kind = (int64_t)b->kind,
+                   .label_count = b->label_count,
+                   .label_width = b->label_width};
     for (int s = 0; s < LS_RECORDS_SETS; s++) {
         out->count[s] = b->count[s];
         for (int64_t i = 0; i < b->count[s]; i++)
@@ -176,6 +215,10 @@ static int64_t place_parts(const sizes *s, char *block, ls_records *out) {
     out->class_count = s->class_count;
     out->class_name = (int64_t *)(void *)(block + at);
     at += s->class_count * (int64_t)sizeof(int64_t);
+    out->label_count = s->label_count;
+    out->label_width = (int)s->label_width;
+    out->label = (uint8_t *)(block + at);
+    at += s->label_count * s->label_width;
     out->text = block + at;
     out->text_size = s->text_size;
     out->longest_path = s->longest_path;
@@ -210,6 +253,7 @@ ls_status ls_records_share(ls_data_host *host, ls_status listed, const ls_record
             copy(out->record[k], b->record[k], b->count[k] * (int64_t)sizeof(ls_record));
         copy(out->file, b->file, b->file_count * (int64_t)sizeof(ls_record_file));
         copy(out->class_name, b->class_name, b->class_count * (int64_t)sizeof(int64_t));
+        copy(out->label, b->label, b->label_count * b->label_width);
         copy(out->text, b->text, b->text_size);
     }
     return settle(host, LS_OK);
@@ -232,6 +276,7 @@ uint64_t ls_records_version(const ls_records *r, int64_t root) {
             h = ls__hash_mix(ls__hash_mix(h, (uint64_t)one->at), (uint64_t)one->bytes);
             h = ls__hash_mix(h, (uint64_t)one->file << 32 | (uint32_t)one->class);
         }
+    if (r->label_width) h = ls__hash_mix(h, ls__hash(r->label, r->label_count * r->label_width));
     return h ? h : 1;
 }
 

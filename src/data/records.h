@@ -13,7 +13,7 @@
 typedef struct ls_record {
     int64_t at, bytes;  // what is read, in its file
     uint32_t file;
-    int32_t class;
+    int32_t class;        // of samples with several labels: their row
     uint32_t skip, size;  // the image in it, after ls_records_kind has been seen to
 } ls_record;
 
@@ -25,6 +25,7 @@ typedef enum ls_records_kind {
     // They are Caffe's Datum, which says what the image is; pixels that are not encoded are red, green, blue, or the other way around.
     LS_RECORDS_DATUM_RGB,
     LS_RECORDS_DATUM_BGR,
+    LS_RECORDS_KINDS,
 } ls_records_kind;
 
 typedef struct ls_record_file {
@@ -33,6 +34,15 @@ typedef struct ls_record_file {
 } ls_record_file;
 
 enum { LS_RECORDS_TRAIN, LS_RECORDS_TEST, LS_RECORDS_SETS };
+
+// What a list was made from: as long as these are what they were, so is the list (data/index.h).
+enum { LS_WITNESS_FILE, LS_WITNESS_FOLDER, LS_WITNESS_PATTERN };
+typedef struct ls_record_witness {
+    int64_t name;  // a path, or a pattern of paths: where in the text
+    int64_t kind;  // LS_WITNESS_...
+    int64_t bytes,
+        changed;  // of a folder the time alone; of a pattern how many paths it stands for, and a number that tells them apart
+} ls_record_witness;
 
 #define LS_RECORDIO_MAGIC 0xced7230au
 
@@ -47,9 +57,17 @@ typedef struct ls_records_builder {
     int64_t text_size, text_room;
     int64_t *class_name;  // (class_count): where in the text
     int64_t class_count, class_room;
+    int label_width;  // above 0: samples have several labels at once, the classes, and rows of so many
+    uint8_t *label;   // (label_count, label_width): 1 where a label is there; each row once
+    int64_t label_count, label_room;
+    int32_t *slot;  // (slots), a power of two: where rows are found by their hash; -1: free
+    int64_t slots;
     int64_t picture_bytes;  // what the largest pictures take when they are decoded; 0: nobody knows
     ls_records_kind kind;
     struct ls_exclusions *exclude;  // files that are left out; NULL: none. Borrowed
+    ls_record_witness *witness;
+    int64_t witness_count, witness_room;
+    int unwitnessed;  // 1: it was also made from something that there is no witness of
 } ls_records_builder;
 
 // All zero to begin with. Errors: OUT_OF_MEMORY, BAD_DATA (more than there may be).
@@ -60,16 +78,31 @@ const char *ls_records_class(const ls_records_builder *builder, int64_t class);
 ls_status ls_records_add_file(ls_records_builder *builder, const char *path, int64_t bytes, int64_t changed,
                               uint32_t *number);
 ls_status ls_records_add(ls_records_builder *builder, int set, ls_record record);
+// Puts a text with the 0 at its end behind all others: *where.
+ls_status ls_records_add_text(ls_records_builder *builder, const char *text, int64_t *where);
+// A row of `label_width` labels: its number, whether it was there or is new. Errors: OUT_OF_MEMORY, BAD_DATA (too many).
+ls_status ls_records_add_row(ls_records_builder *builder, const uint8_t *row, int32_t *number);
 // Orders a set so that any first part of it has the classes in proportion, and those of one class in the order they were added.
 ls_status ls_records_spread(ls_records_builder *builder, int set);
 // Whether number i of a class, or of a set, is in the test set that is a part `split` of it: evenly spread, where the whole part of split * (i + 1) is larger
 // than that of split * i.
 int ls_records_held_out(double split, int64_t i);
-// Moves that part of each class from the training set to the test set. Errors: OUT_OF_MEMORY.
+// Moves that part of each class, with several labels of all samples, from the training set to the test set. Errors: OUT_OF_MEMORY.
 ls_status ls_records_split(ls_records_builder *builder, double split);
 // Finds `picture_bytes`: pixels of the largest images, without reading all headers. One that is broken is told of when it is wanted.
 void ls_records_measure(ls_records_builder *builder, int channels);
 void ls_records_free(ls_records_builder *builder);
+// Makes room for `more` elements of `size` bytes behind `count` in an array, *array, of *room. Errors: OUT_OF_MEMORY.
+ls_status ls__records_grow(void *array, int64_t *room, int64_t count, int64_t more, size_t size);
+
+// Notes what the list is made from; before that is read, so that what changes while it is read is found. What cannot be looked at
+// leaves the list unwitnessed. Errors: OUT_OF_MEMORY.
+ls_status ls_records_witness(ls_records_builder *builder, int kind, const char *name);
+// Looks at what a witness is of again, and puts what is there now into it. 0, or -1: it cannot be looked at.
+int ls_records_look_again(const ls_records_builder *builder, ls_record_witness *witness);
+// A file's time in nanoseconds.
+struct stat;
+int64_t ls_records_time(const struct stat *there);
 
 // Whether the list of exclusions names this file, whose path begins with `root` and a slash where it lies there.
 int ls_records_excluded(ls_records_builder *builder, const char *root, const char *path);
@@ -86,10 +119,15 @@ typedef struct ls_records {
     int64_t text_size;
     int64_t class_count;
     int64_t *class_name;
+    int label_width;  // as in the builder
+    int64_t label_count;
+    uint8_t *label;
     int64_t longest_path, largest;  // bytes of a path and of a record, the largest
     int64_t picture_bytes;          // of the largest pictures, decoded
     ls_records_kind kind;
     int64_t bytes;  // of all this
+    const char
+        *index;  // the file that it is kept in, which is removed where something in it is not so any more; NULL: none
 } ls_records;
 
 // Worker 0's list, with `listed` how making it went, for all workers of the host; the others' builders are not looked at. Collective.
@@ -99,8 +137,8 @@ ls_status ls_records_share(ls_data_host *host, ls_status listed, const ls_record
 // A number that tells lists apart: sizes, classes, and paths from `root` bytes on; -1: files' names alone.
 uint64_t ls_records_version(const ls_records *records, int64_t root);
 
-// A source of the fields "image" (pictures of `channels`) and "label" (a class) from one of the sets. `records` is copied, what it points at
-// borrowed.
+// A source of the fields "image" (pictures of `channels`) and "label" (a class, or a row of labels) from one of the sets. `records` is copied with the name of its
+// index, what else it points at borrowed.
 ls_status ls_source_create_records(const char *name, const ls_records *records, int set, int channels, ls_source **out);
 
 // Sources of both sets, names of classes and a version, for a format that has shared its list. The names are borrowed from the host's memory.
@@ -117,7 +155,9 @@ typedef struct ls_records_settings {
     const char *image, *label;  // names of columns, of features, of endings; NULL: the usual ones
     const char *order;          // "bgr" or "rgb": of pixels that are not encoded
     const char *exclude;        // a file with paths of files that are left out, a line each; NULL: none
-    double split;               // so large a part is the test set, where none is named
+    // Of several labels at once: the column of lists, or the columns of 0 and 1; a file with all labels; the word for none. NULL: the usual ones
+    const char *labels, *columns, *names, *none;
+    double split;  // so large a part is the test set, where none is named
     int channels, first_class;
 } ls_records_settings;
 

@@ -4,9 +4,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/input.h"
 #include "base/memory.h"
+#include "data/index.h"
 #include "data/records.h"
 #include "data/spec.h"
 
@@ -91,7 +93,8 @@ static ls_status check_met(const char *path, const struct ls_exclusions *e) {
 static ls_status list_all(const ls_records_format *f, const char *path, const ls_records_settings *s,
                           ls_records_builder *b) {
     struct ls_exclusions e = {NULL, 0, 0};
-    ls_status status = s->exclude ? read_exclusions(s->exclude, &e) : LS_OK;
+    ls_status status = s->exclude ? ls_records_witness(b, LS_WITNESS_FILE, s->exclude) : LS_OK;
+    if (status == LS_OK && s->exclude) status = read_exclusions(s->exclude, &e);
     b->exclude = s->exclude ? &e : NULL;
     if (status == LS_OK) status = f->list(f->self, path, s, b);
     if (status == LS_OK) status = check_met(s->exclude, &e);
@@ -114,15 +117,36 @@ static ls_status read_settings(const ls_records_format *f, const char *argument,
                    spec->text, s->test, s->split);
 }
 
+// Where the index of this is kept, if anywhere.
+typedef struct kept {
+    char path[4096], key[9000];
+    int named;
+} kept;
+
+// From what is kept, or anew.
+static ls_status list_or_read(const ls_records_format *f, const ls_spec *spec, const ls_records_settings *s,
+                              const kept *k, ls_records_builder *b, char *note, size_t size) {
+    note[0] = 0;
+    if (k->named && ls__index_read(k->path, k->key, b)) return LS_OK;
+    double start = ls_clock();
+    LS_TRY(list_all(f, spec->text, s, b));
+    if (k->named) ls__index_write(k->path, k->key, b, ls_clock() - start, note, size);
+    return LS_OK;
+}
+
 ls_status ls_records_open(const ls_records_format *f, ls_data_host *host, const char *argument, ls_dataset *out) {
     ls_records_builder builder = {.file = NULL};
     ls_records_settings s;
     ls_records records;
     ls_spec spec;
+    kept k;
     LS_TRY(host->agree(host->self, read_settings(f, argument, &s, &spec)));
-    ls_status status = host->rank == 0 ? list_all(f, spec.text, &s, &builder) : LS_OK;
+    k.named = ls__index_name(f->name, argument, k.path, sizeof k.path, k.key, sizeof k.key);
+    ls_status status = LS_OK;
+    if (host->rank == 0) status = list_or_read(f, &spec, &s, &k, &builder, out->note, sizeof out->note);
     status = ls_records_share(host, status, &builder, &records);
     ls_records_free(&builder);
     LS_TRY(status);
+    records.index = k.named ? k.path : NULL;
     return ls_records_dataset(host, &records, f->rooted ? spec.text : NULL, s.channels, out);
 }

@@ -10,11 +10,12 @@
 #include "base/bf16.h"
 
 // How the `count` positions of an output's axis are taken from the source: resample source[first .. first + length - 1] to
-// `count` positions, move them by `shift` (position i gets what was at i + shift), then mirror them.
+// `full` positions, take `count` of them from `window` on, move these by `shift` (position i gets what was at i + shift), then mirror them.
 typedef struct ls_axis_map {
     int64_t first, length;
     int64_t shift;
     int mirror;
+    int64_t full, window;  // full 0: count
 } ls_axis_map;
 
 // Position i is source[lower[i]] + (source[upper[i]] - source[lower[i]]) * weight[i].
@@ -29,10 +30,10 @@ void ls_axis_fill(const ls_axis_map *map, int64_t count, int32_t outside, ls_axi
 // One row: `axis` has a position for each of its n values.
 void ls_resize_row(const float *source, const ls_axis *axis, int64_t n, float *out);
 
-// Between two such rows, normalized: (top + (bottom - top) * weight - offset) / divisor, value by value.
+// Between two such rows, normalized: (top + (bottom - top) * weight - offset) / divisor * scale, value by value.
 void ls_resize_blend_f32(const float *top, const float *bottom, float weight, const float *offset, const float *divisor,
-                         int64_t n, float *out);
+                         float scale, int64_t n, float *out);
 void ls_resize_blend_bf16(const float *top, const float *bottom, float weight, const float *offset,
-                          const float *divisor, int64_t n, ls_bf16 *out);
+                          const float *divisor, float scale, int64_t n, ls_bf16 *out);
 
 #endif

@@ -36,6 +36,15 @@ typedef struct ls_source_ops {
     // All values of a field, (count, shape), where they lie in memory one after the other. NULL: they do not, for any field.
     const void *(*array)(const ls_source *source, int field);
     int pictures;  // 1: fields may be pictures
+    // Optional: sample i will be read soon: asks the system for its bytes, without waiting for them. Called as read is; what goes wrong is told by read.
+    void (*ahead)(const ls_source *source, int64_t i);
+    // Optional: other hosts have other data under its name. What it was made from, if that is kept anywhere, is not used again.
+    void (*forget)(const ls_source *source);
+    // Optional, of sources that read files: what a cache of the first samples takes, at most `limit` bytes; 0: none fits.
+    int64_t (*cache_size)(const ls_source *source, int64_t limit);
+    // From now on it keeps what it reads of these in so much zeroed memory of the host's, which lives as long as the source does. One of those who share the memory
+    // passes `fill`, and the others read after it. Before the first sample is read.
+    void (*cache_attach)(ls_source *source, int64_t limit, void *memory, int fill);
 } ls_source_ops;
 
 // Kinds of sources begin with it.

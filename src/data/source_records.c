@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "data/cache.h"
 #include "data/crc32c.h"
 #include "data/datum.h"
 #include "data/records.h"
@@ -21,7 +22,9 @@ typedef struct records_source {
     ls_source base;
     ls_records records;
     const ls_record *record;  // of its set
-    _Atomic int *kept;        // (file_count): open files, -1 where it is not yet; NULL: none stays open
+    char *index;              // the file it is kept in; NULL: none
+    ls_cache cache;
+    _Atomic int *kept;  // (file_count): open files, -1 where it is not yet; NULL: none stays open
 } records_source;
 
 // What read puts in front of the bytes.
@@ -36,21 +39,31 @@ _Static_assert(sizeof(head) <= LS_ALIGN, "a sample's head is in front of its byt
 static ls_status check_unchanged(const char *path, const ls_record_file *file, int fd) {
     struct stat now;
     if (fstat(fd, &now) != 0) return LS_FAIL(LS_STATUS_IO, "cannot look at %s: %s", path, strerror(errno));
-    int64_t changed = (int64_t)now.st_mtim.tv_sec * 1000000000 + now.st_mtim.tv_nsec;
-    if (now.st_size == file->bytes && changed == file->changed) return LS_OK;
-    return LS_FAIL(LS_STATUS_IO,
-                   "%s was changed since this run began (%lld bytes then, %lld now): leave the data as they are while "
-                   "they are in use, and begin again",
-                   path, (long long)file->bytes, (long long)now.st_size);
+    if (now.st_size == file->bytes && ls_records_time(&now) == file->changed) return LS_OK;
+    return LS_FAIL(
+        LS_STATUS_IO,
+        "%s was changed since this run began, or since its index was made (%lld bytes then, %lld now): leave the "
+        "data as they are while they are in use, and begin again",
+        path, (long long)file->bytes, (long long)now.st_size);
 }
 
-static ls_status open_file(const char *path, const ls_record_file *file, int *out) {
+// An index that is kept may be older than this run, and is not right any more: without it the next run finds what is there now.
+static void forget_index(const records_source *s) {
+    if (s->index) unlink(s->index);
+}
+
+static ls_status open_file(const records_source *s, const char *path, const ls_record_file *file, int *out) {
     int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0 && errno == ENOENT) {
+        forget_index(s);
+        return LS_FAIL(LS_STATUS_NOT_FOUND,
+                       "cannot open %s: it was there when this run began, or when its index was made", path);
+    }
     if (fd < 0)
-        return LS_FAIL(errno == ENOENT ? LS_STATUS_NOT_FOUND : LS_STATUS_IO,
-                       "cannot open %s: %s; it was there when this run began", path, strerror(errno));
+        return LS_FAIL(LS_STATUS_IO, "cannot open %s: %s; it was there when this run began", path, strerror(errno));
     ls_status status = check_unchanged(path, file, fd);
     if (status != LS_OK) {
+        forget_index(s);
         close(fd);
         return ls__fail_passed(status, __FILE__, __LINE__);
     }
@@ -62,10 +75,14 @@ static ls_status open_file(const char *path, const ls_record_file *file, int *ou
 static ls_status borrow_file(const records_source *s, uint32_t number, const char *path, int *out) {
     const ls_record_file *file = &s->records.file[number];
     int expected = -1;
-    if (!s->kept) return open_file(path, file, out);
+    if (!s->kept) return open_file(s, path, file, out);
     *out = atomic_load(&s->kept[number]);
-    if (*out >= 0) return LS_OK;
-    LS_TRY(open_file(path, file, out));
+    if (*out >= 0) {
+        ls_status status = check_unchanged(path, file, *out);
+        if (status != LS_OK) forget_index(s);
+        return status;
+    }
+    LS_TRY(open_file(s, path, file, out));
     if (atomic_compare_exchange_strong(&s->kept[number], &expected, *out)) return LS_OK;
     close(*out);
     *out = expected;
@@ -147,15 +164,20 @@ static ls_status records_read(const ls_source *source, int64_t i, void *scratch,
     const char *path = s->records.text + s->records.file[r->file].name;
     head *h = scratch;
     unsigned char *bytes = (unsigned char *)scratch + HEAD_BYTES;
-    int fd = -1;
-    LS_TRY(borrow_file(s, r->file, path, &fd));
-    ls_status status = read_bytes(fd, path, r, bytes);
-    if (!s->kept) close(fd);
-    LS_TRY(status);
+    if (!ls_cache_get(&s->cache, i, r->bytes, bytes)) {
+        int fd = -1;
+        LS_TRY(borrow_file(s, r->file, path, &fd));
+        ls_status status = read_bytes(fd, path, r, bytes);
+        if (!s->kept) close(fd);
+        LS_TRY(status);
+        ls_cache_put(&s->cache, i, r->bytes, bytes);
+    }
     h->class = r->class;
     LS_TRY(finish(s, path, r, bytes, &h->picture));
     out->field[0] = &h->picture;
-    out->field[1] = &h->class;
+    out->field[1] = s->records.label_width
+                        ? (const void *)(s->records.label + (int64_t)r->class * s->records.label_width)
+                        : &h->class;
     return LS_OK;
 }
 
@@ -164,14 +186,49 @@ static void records_destroy(ls_source *source) {
     for (int64_t f = 0; s->kept && f < s->records.file_count; f++)
         if (s->kept[f] >= 0) close(s->kept[f]);
     free(s->kept);
+    free(s->index);
 }
 
-static const ls_source_ops records_ops = {.read = records_read, .destroy = records_destroy, .pictures = 1};
+// A file with many samples is asked for once it is open.
+static void records_ahead(const ls_source *source, int64_t i) {
+    const records_source *s = (const records_source *)source;
+    const ls_record *r = &s->record[i];
+    if (ls_cache_has(&s->cache, i)) return;
+    int fd = s->kept ? atomic_load(&s->kept[r->file])
+                     : open(s->records.text + s->records.file[r->file].name, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) return;
+    posix_fadvise(fd, r->at, r->bytes, POSIX_FADV_WILLNEED);
+    if (!s->kept) close(fd);
+}
+
+static void records_forget(const ls_source *source) { forget_index((const records_source *)source); }
+
+static int64_t records_cache_size(const ls_source *source, int64_t limit) {
+    const records_source *s = (const records_source *)source;
+    int64_t kept;
+    return ls_cache_size(s->record, source->count, limit, &kept);
+}
+
+static void records_cache_attach(ls_source *source, int64_t limit, void *memory, int fill) {
+    records_source *s = (records_source *)source;
+    int64_t kept;
+    ls_cache_size(s->record, source->count, limit, &kept);
+    ls_cache_place(s->record, kept, memory, fill, &s->cache);
+}
+
+static const ls_source_ops records_ops = {.read = records_read,
+                                          .destroy = records_destroy,
+                                          .pictures = 1,
+                                          .ahead = records_ahead,
+                                          .forget = records_forget,
+                                          .cache_size = records_cache_size,
+                                          .cache_attach = records_cache_attach};
 
 ls_status ls_source_create_records(const char *name, const ls_records *records, int set, int channels,
                                    ls_source **out) {
-    const ls_field fields[] = {{"image", LS_SHAPE(0, 0, channels), LS_DTYPE_U8, 0},
-                               {"label", {0}, LS_DTYPE_I32, (int)records->class_count}};
+    ls_field fields[] = {{"image", LS_SHAPE(0, 0, channels), LS_DTYPE_U8, 0},
+                         {"label", {0}, LS_DTYPE_I32, (int)records->class_count}};
+    if (records->label_width) fields[1] = (ls_field){"label", LS_SHAPE(records->label_width), LS_DTYPE_U8, 0};
     records_source *s;
     *out = NULL;
     LS_TRY(ls_source_create(&records_ops, sizeof *s, name, fields, 2, records->count[set], &s));
@@ -180,6 +237,14 @@ ls_status ls_source_create_records(const char *name, const ls_records *records, 
     s->base.scratch_bytes = HEAD_BYTES + records->largest;
     s->base.picture_bytes = records->picture_bytes;
     *out = &s->base;
+    s->records.index = NULL;
+    if (records->index) {
+        ls_status status = ls_strdup(records->index, &s->index);
+        if (status != LS_OK) {
+            ls_source_destroy(out);
+            return ls__fail_passed(status, __FILE__, __LINE__);
+        }
+    }
     int64_t count = records->count[LS_RECORDS_TRAIN] + records->count[LS_RECORDS_TEST];
     if (records->file_count > MOST_KEPT || records->file_count >= count) return LS_OK;
     ls_status status = ls_calloc(records->file_count, sizeof *s->kept, &s->kept);

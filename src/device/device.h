@@ -103,6 +103,10 @@ typedef struct ls_vector_ops {
     // Floats to bf16, rounded the same way, and back, which changes nothing. Not in place.
     ls_status (*pack_bf16)(ls_queue *queue, ls_span out, ls_span a, int64_t n);
     ls_status (*unpack_bf16)(ls_queue *queue, ls_span out, ls_span a, int64_t n);
+    // Error feedback: x += rest * scale; then the `keep` largest by magnitude of the n elements stay in x (of equal ones the first), 1 <= keep < n, and
+    // the others are zero there. rest becomes what did not stay, times `back`; zero where it stayed, or is no finite number.
+    ls_status (*keep_largest)(ls_queue *queue, ls_span x, ls_span rest, float scale, float back, int64_t n,
+                              int64_t keep);
     // The squares of each unit of LS_VECTOR_ALIGN elements summed in a tree, in double: sums[u * stride], u < units.
     ls_status (*sum_squares)(ls_queue *queue, ls_span sums, int stride, ls_span x, int64_t units);
     // Looks at x for what is no finite number: *found, an int64, becomes 1 + first + its index, where that is less than what is there or that is 0.

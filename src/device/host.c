@@ -189,6 +189,12 @@ static ls_status vector_unpack_bf16(ls_queue *queue, ls_span out, ls_span a, int
     return LS_OK;
 }
 
+static ls_status vector_keep_largest(ls_queue *queue, ls_span x, ls_span rest, float scale, float back, int64_t n,
+                                     int64_t keep) {
+    ls__host_keep_largest(ls_span_host(x), ls_span_host(rest), scale, back, n, keep);
+    return LS_OK;
+}
+
 static ls_status vector_scale(ls_queue *queue, ls_span out, ls_span a, float factor, int64_t n) {
     ls__host_scale(ls_span_host(out), ls_span_host(a), factor, n);
     return LS_OK;
@@ -213,6 +219,7 @@ const ls_vector_ops ls__host_vector = {
     .add_bf16 = vector_add_bf16,
     .pack_bf16 = vector_pack_bf16,
     .unpack_bf16 = vector_unpack_bf16,
+    .keep_largest = vector_keep_largest,
     .sum_squares = vector_sum_squares,
     .find_not_finite = vector_find_not_finite,
     .apply = vector_apply,

@@ -463,6 +463,8 @@ ls_status ls_graph_check_classifier(const ls_graph *graph) {
                    graph->name);
 }
 
+int ls_graph_has_losses(const ls_graph *graph) { return graph && ls__graph_has_losses(graph); }
+
 static ls_status no_match(const ls_graph *graph, const char *pattern) {
     return LS_FAIL(LS_STATUS_NOT_FOUND,
                    "%s: no parameter matches \"%s\"; names look like \"%s\", and * stands for anything", graph->name,
@@ -560,9 +562,8 @@ static void add_metrics(ls_graph *g, ls_value logits, ls_value label, int k) {
     ls_balanced_accuracy(g, logits, label, &(ls_metric_attrs){.name = free_name(g, "balanced_accuracy", name)});
 }
 
-// `looks`: with these metrics.
-static ls_status with_classifier(const ls_graph *graph, int rows, double label_smoothing, int looks, int k,
-                                 ls_graph **out) {
+// A copy that losses can be added to, of a network of one output without any, and that output.
+static ls_status copy_for_losses(const ls_graph *graph, ls_graph **out, ls_value *logits) {
     *out = NULL;
     LS_TRY(ls_graph_check_classifier(graph));
     if (graph->output_count != 1)
@@ -570,10 +571,39 @@ static ls_status with_classifier(const ls_graph *graph, int rows, double label_s
             LS_STATUS_INVALID_ARGUMENT,
             "%s has %d outputs and no loss: say what each is trained towards (ls_softmax_cross_entropy, ...)",
             graph->name, graph->output_count);
-    ls_value logits = graph->outputs[0].value;
-    LS_TRY(check_classifier(graph, logits));
-    ls_graph *g;
-    LS_TRY(ls__graph_copy(graph, &g));
+    *logits = graph->outputs[0].value;
+    LS_TRY(check_classifier(graph, *logits));
+    return ls__graph_copy(graph, out);
+}
+
+static ls_status close_copy(ls_graph **g) {
+    ls_status status = (*g)->failed ? LS_FAIL((*g)->failed, "%s", (*g)->failure) : close(*g);
+    if (status != LS_OK) ls_graph_destroy(g);
+    return status;
+}
+
+ls_status ls__graph_with_label_losses(const ls_graph *graph, double label_smoothing, double positive_weight,
+                                      ls_graph **out) {
+    ls_value logits;
+    char name[32];
+    LS_TRY(copy_for_losses(graph, out, &logits));
+    ls_graph *g = *out;
+    ls_value label = ls_graph_add_input(g, free_name(g, "label", name), ls__value_type(g, logits)->shape, LS_DTYPE_F32);
+    ls_binary_cross_entropy(g, logits, label,
+                            &(ls_loss_attrs){.name = free_name(g, "loss", name),
+                                             .label_smoothing = label_smoothing,
+                                             .positive_weight = positive_weight});
+    ls_binary_accuracy(g, logits, label, &(ls_metric_attrs){.name = free_name(g, "accuracy", name)});
+    ls_auc(g, logits, label, &(ls_metric_attrs){.name = free_name(g, "auc", name)});
+    return close_copy(out);
+}
+
+// `looks`: with these metrics.
+static ls_status with_classifier(const ls_graph *graph, int rows, double label_smoothing, int looks, int k,
+                                 ls_graph **out) {
+    ls_value logits;
+    LS_TRY(copy_for_losses(graph, out, &logits));
+    ls_graph *g = *out;
     ls_shape shape = rows ? ls__value_type(g, logits)->shape : (ls_shape){0};
     char name[32];
     ls_value label = ls_graph_add_input(g, free_name(g, "label", name), shape, rows ? LS_DTYPE_F32 : LS_DTYPE_I32);
@@ -581,10 +611,7 @@ static ls_status with_classifier(const ls_graph *graph, int rows, double label_s
                              &(ls_loss_attrs){.name = free_name(g, "loss", name), .label_smoothing = label_smoothing});
     ls_accuracy(g, logits, label, &(ls_metric_attrs){.name = free_name(g, "accuracy", name)});
     if (looks) add_metrics(g, logits, label, k);
-    ls_status status = g->failed ? LS_FAIL(g->failed, "%s", g->failure) : close(g);
-    if (status != LS_OK) ls_graph_destroy(&g);
-    *out = g;
-    return status;
+    return close_copy(out);
 }
 
 ls_status ls__graph_with_classifier_loss(const ls_graph *graph, int rows, double label_smoothing, ls_graph **out) {

@@ -47,6 +47,7 @@
     X(efficientnetb0)                                                                                                  \
     X(efficientnetb1)                                                                                                  \
     X(efficientnetb2)                                                                                                  \
+    X(autoencoder)                                                                                                     \
     X(lstm)                                                                                                            \
     X(gru)                                                                                                             \
     X(transformer)                                                                                                     \

@@ -205,6 +205,11 @@ static void add_setup(json_t *o, const ls_record_info *info) {
     json_object_set_new(o, "oversubscribed", json_boolean(r->oversubscribed));
     json_object_set_new(o, "buckets", json_integer(r->buckets));
     json_object_set_new(o, "exchange_hidden", real(r->exchange_hidden));
+    if (r->tuned && *r->tuned)
+        json_object_set_new(o, "tuned",
+                            json_pack("{s:s,s:o,s:o,s:o}", "source", r->tuned, "bucket_megabytes",
+                                      real(r->bucket_megabytes), "bucket_seconds", real(r->bucket_seconds),
+                                      "bytes_per_second", real(r->exchange_bytes_per_second)));
     json_object_set_new(o, "global_batch", json_integer(r->global_batch));
     json_object_set_new(o, "micro_batch", json_integer(r->micro_batch));
     json_t *image = json_array();
@@ -271,6 +276,32 @@ static void add_results(json_t *o, const ls_record_info *info) {
     add_phases(o, r);
 }
 
+static double rounded(double x) { return round(1e6 * x) / 1e6; }
+
+// Of several labels, on the test set: areas in full, curves to six digits.
+static void add_labels(json_t *o, const ls_record_info *info) {
+    json_t *list = json_array();
+    if (!info->roc) {
+        json_decref(list);
+        return;
+    }
+    for (int i = 0; i < info->labels; i++) {
+        const ls_roc *r = &info->roc[i];
+        json_t *curve = isnan(r->area) ? json_null() : json_array(), *one = json_object();
+        for (int k = 0; k <= LS_ROC_STEPS; k++) json_array_append_new(curve, real(rounded(r->curve[k])));
+        json_object_set_new(one, "name", text(r->name));
+        json_object_set_new(one, "samples", json_integer((json_int_t)r->there));
+        json_object_set_new(one, "area", real(r->area));
+        json_object_set_new(one, "precision", real(ls_roc_precision(r)));
+        json_object_set_new(one, "recall", real(ls_roc_recall(r)));
+        json_object_set_new(one, "curve", curve);
+        json_array_append_new(list, one);
+    }
+    json_object_set_new(o, "test_area", real(ls_roc_mean_area(info->roc, info->labels)));
+    json_object_set_new(o, "epoch_val_area", epochs(info->result, offsetof(ls_epoch_result, val_area)));
+    json_object_set_new(o, "labels", list);
+}
+
 // Of the recorded steps: those layers and passes that took most.
 static void add_layers(json_t *o, const ls_record_info *info) {
     json_t *list = json_array();
@@ -286,6 +317,7 @@ static char *dump(const ls_record_info *info) {
     json_object_set_new(o, "lockstep_run", json_integer(LS_RECORD_FORMAT));
     add_setup(o, info);
     add_results(o, info);
+    add_labels(o, info);
     add_layers(o, info);
     add_checkpoints(o, info);
     add_environment(o, info);

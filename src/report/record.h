@@ -8,6 +8,7 @@
 #include <lockstep/checkpoint.h>
 
 #include "base/options.h"
+#include "report/roc.h"
 #include "report/trace_report.h"
 
 #define LS_RECORD_FORMAT 1  // "lockstep_run"; grows when a key changes its meaning or goes away
@@ -23,11 +24,13 @@ typedef struct ls_record_info {
     int evaluated;                             // 0: there are no test_loss and test_accuracy
     int64_t tokens;                            // of a sample, where samples are sequences; 0: they are not
     double train_perplexity, test_perplexity;  // NAN: the network has none
-    double until_accuracy;                     // of the test set, at which to end; 0: none was asked for
-    double until_seconds;                      // of training until then
-    int until_epoch;                           // 0: it was not reached
-    const char *stopped;                       // why before its time, "time limit"; NULL: it was not
-    const ls_trace_layer *layers;              // (layer_count) of the trace, slowest first; NULL: none was recorded
+    const ls_roc *roc;                         // (labels) of several labels, on the test set; NULL: there are none
+    int labels;
+    double until_accuracy;         // of the test set, at which to end; 0: none was asked for
+    double until_seconds;          // of training until then
+    int until_epoch;               // 0: it was not reached
+    const char *stopped;           // why before its time, "time limit"; NULL: it was not
+    const ls_trace_layer *layers;  // (layer_count) of the trace, slowest first; NULL: none was recorded
     int layer_count;
     const char *resumed_from;                // the checkpoint that the run went on from; NULL: it did not
     const ls_checkpoint_costs *checkpoints;  // NULL: none were asked for

@@ -67,6 +67,15 @@ typedef struct ls_study_layer {
 } ls_study_layer;
 #define LS_STUDY_LAYERS 8
 
+// A label of samples that have several, as a run found it on its test set. NAN: it is not known, or there is none.
+enum { LS_STUDY_CURVE = 51 };
+typedef struct ls_study_label {
+    char name[64];
+    int64_t samples;  // with the label
+    double area, precision, recall;
+    double curve[LS_STUDY_CURVE];  // true positive rates at false positive rates from 0 to 1
+} ls_study_label;
+
 // One configuration of a study: its repeats put together. Times in seconds; medians over repeats, with least and most.
 typedef struct ls_study_row {
     char model[64], precision[8], strategy[32], data[64];
@@ -98,6 +107,8 @@ typedef struct ls_study_row {
     int oversubscribed;                                 // fewer cores than threads: its time says nothing about scaling
     double until_accuracy, until_seconds, until_epoch;  // to the accuracy that was asked for; NAN: none, or not reached
     int curve, curve_epochs;                            // its epochs in ls_study.epochs, of the first run
+    int labels, label_count;                            // its labels in ls_study.labels, of the first run; 0: none
+    double test_area;                                   // the mean area under their ROC curves; NAN: none
     ls_study_layer layer[LS_STUDY_LAYERS];              // slowest first, of the first run
     int layer_count;                                    // 0: it had no trace
     char digest[65];                                    // of the first run that was not stopped
@@ -111,6 +122,7 @@ typedef struct ls_study {
     ls_study_row *rows;  // sorted by model, nodes, workers
     int row_count;
     ls_study_epoch *epochs;         // of all rows' learning curves
+    ls_study_label *labels;         // of all rows
     char host[256], versions[512];  // of the first record with the most workers
     char cpu[128],
         machine[512];    // of the study it is from: "2 cores, 25.3 GB of memory, network: eth0, 10000 Mbit/s"; or ""

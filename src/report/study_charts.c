@@ -14,8 +14,9 @@
 // --- files and gnuplot -----------------------------------------------------------------------------------------------
 
 static void (*const draw[])(chart *) = {
-    ls__draw_epoch_time, ls__draw_throughput, ls__draw_speedup,        ls__draw_efficiency, ls__draw_phases,
-    ls__draw_until,      ls__draw_accuracy,   ls__draw_accuracy_batch, ls__draw_learning,   ls__draw_loss};
+    ls__draw_epoch_time, ls__draw_throughput, ls__draw_speedup,  ls__draw_efficiency,
+    ls__draw_phases,     ls__draw_until,      ls__draw_accuracy, ls__draw_accuracy_batch,
+    ls__draw_learning,   ls__draw_loss,       ls__draw_roc};
 const ls_chart ls__charts[] = {
     {"epoch-time", "Time per epoch", "Time per epoch"},
     {"throughput", "Images per second", "Throughput: training images per second"},
@@ -31,6 +32,8 @@ const ls_chart ls__charts[] = {
      "Accuracy after each epoch: on the test set in full, on the training set while it learned in dashes"},
     {"loss", "Loss after each epoch",
      "Loss after each epoch: on the test set in full, on the training set while it learned in dashes"},
+    {"roc", "ROC curves of the labels",
+     "ROC curves on the test set: of each label, with the area under it, or of several runs the mean over labels"},
     {.name = NULL},
 };
 

@@ -10,12 +10,12 @@
 static const char *const colours[] = {"#0072B2", "#E69F00", "#009E73", "#D55E00", "#56B4E9", "#CC79A7", "#F0E442"};
 static const int patterns[] = {3, 4, 2, 5, 1, 6, 7}, markers[] = {7, 5, 9, 11, 13, 15, 3},
                  hollow[] = {6, 4, 8, 10, 12, 14, 3};
-enum { STYLES = sizeof colours / sizeof colours[0] };
+enum { STYLES = LS_CHART_STYLES };
+_Static_assert(sizeof colours / sizeof colours[0] == STYLES, "a style for each colour");
 static const double FAR_APART =
     8;  // one network's values over another's, from where on a linear axis hides the small one
 
-// A text between gnuplot's single quotes, in which only the quote itself means anything.
-static void quoted(FILE *out, const char *text) {
+void ls__chart_quoted(FILE *out, const char *text) {
     fputc('\'', out);
     for (const char *p = text; *p; p++) {
         if (*p == '\'') fputc('\'', out);
@@ -24,8 +24,7 @@ static void quoted(FILE *out, const char *text) {
     fputc('\'', out);
 }
 
-static void line_of_data(chart *c, const char *format, ...) __attribute__((format(printf, 2, 3)));
-static void line_of_data(chart *c, const char *format, ...) {
+void ls__chart_line(chart *c, const char *format, ...) {
     va_list args;
     va_start(args, format);
     vfprintf(c->data, format, args);
@@ -42,8 +41,7 @@ static void next_series(chart *c, int s) {
     fputc('\n', c->data);
 }
 
-// The name of a series beside the others: without the network's where all have the same.
-static const char *label_of(const chart *c, int s) {
+const char *ls__chart_label(const chart *c, int s) {
     const char *name = c->series->name[s], *comma = strstr(name, ", ");
     size_t n = comma ? (size_t)(comma + 2 - name) : 0;
     for (int i = 0; i < c->series->count; i++)
@@ -56,7 +54,7 @@ static void size_key(const chart *c) {
     enum { LONGEST = 30, FONT = 15, LEAST = 8 };
     int longest = 0;
     for (int s = 0; s < c->series->count; s++)
-        if ((int)strlen(label_of(c, s)) > longest) longest = (int)strlen(label_of(c, s));
+        if ((int)strlen(ls__chart_label(c, s)) > longest) longest = (int)strlen(ls__chart_label(c, s));
     int font = longest > LONGEST ? FONT * LONGEST / longest : FONT;
     if (font < FONT) fprintf(c->script, "if (!SLIDES) set key font ',%d'\n", font > LEAST ? font : LEAST);
 }
@@ -67,7 +65,7 @@ static int position(const chart *c, int workers) {
     return i;
 }
 
-static void begin_script(chart *c, const char *xlabel, const char *ylabel) {
+void ls__chart_begin(chart *c, const char *xlabel, const char *ylabel) {
     fprintf(c->script,
             "# 'gnuplot %s.gp' in this folder draws %s.svg and %s.png from %s.dat.\n"
             "# It is yours to change; a new report into the same folder writes it again.\n"
@@ -104,7 +102,7 @@ static void log_axis(chart *c) {
 static void name_series(chart *c) {
     for (int s = 0; s < c->series->count; s++) {
         fprintf(c->script, "NAME%d = ", s + 1);
-        quoted(c->script, label_of(c, s));
+        ls__chart_quoted(c->script, ls__chart_label(c, s));
         fputc('\n', c->script);
     }
     c->names = c->series->count;
@@ -152,8 +150,8 @@ static extent write_points(chart *c, const char *what, point_of get) {
             const ls_study_row *r = &c->study->rows[i];
             point p = {NAN, NAN, NAN, NAN, r->oversubscribed};
             if (c->series->of[i] != s || !get(c, r, &p) || !isfinite(p.value)) continue;
-            line_of_data(c, "%d %d %.6g %.6g %.6g %d %.6g", r->workers, position(c, r->workers), p.value, p.least,
-                         p.most, p.hollow, p.ideal);
+            ls__chart_line(c, "%d %d %.6g %.6g %.6g %d %.6g", r->workers, position(c, r->workers), p.value, p.least,
+                           p.most, p.hollow, p.ideal);
             e.least = fmin(e.least, fmin(p.value, p.least));
             e.most = fmax(e.most, fmax(p.value, p.most));
             e.hollow += p.hollow != 0;
@@ -228,7 +226,7 @@ static void plot_sizes(chart *c, const char *label, point_of get, const char *wh
         if (own > 0) least = fmin(least, own);
         most = fmax(most, own);
     }
-    begin_script(c, axis_name(c, axis), label);
+    ls__chart_begin(c, axis_name(c, axis), label);
     name_series(c);
     if (most < FAR_APART * least || c->counts < 2) {
         plot_bars(c, &e);
@@ -311,7 +309,7 @@ void ls__draw_speedup(chart *c) {
         snprintf(label, sizeof label, "speedup over %.0f worker%s", base, base > 1.5 ? "s" : "");
     else
         snprintf(label, sizeof label, "speedup over the fewest workers");
-    begin_script(c, axis_name(c, axis), label);
+    ls__chart_begin(c, axis_name(c, axis), label);
     name_series(c);
     log_axis(c);
     fprintf(c->script, "set logscale y 2\nset yrange [%.4g:%.4g]\n", fmin(1, e.least) / 1.15, most * 1.15);
@@ -335,7 +333,7 @@ static int efficiency_point(const chart *c, const ls_study_row *r, point *out) {
 void ls__draw_efficiency(chart *c) {
     char axis[64];
     extent e = write_points(c, "efficiency_percent", efficiency_point);
-    begin_script(c, axis_name(c, axis), "parallel efficiency (%)");
+    ls__chart_begin(c, axis_name(c, axis), "parallel efficiency (%)");
     name_series(c);
     log_axis(c);
     fprintf(c->script, "set yrange [0:%.4g]\n", fmax(100, e.most) * 1.05);
@@ -361,7 +359,7 @@ static void accuracy_range(chart *c, double least, double most) {
 void ls__draw_accuracy(chart *c) {
     char axis[64];
     extent e = write_points(c, "test_accuracy_percent", accuracy_point);
-    begin_script(c, axis_name(c, axis), "test accuracy (%)");
+    ls__chart_begin(c, axis_name(c, axis), "test accuracy (%)");
     name_series(c);
     log_axis(c);
     accuracy_range(c, e.least, e.most);
@@ -378,7 +376,7 @@ void ls__draw_accuracy_batch(chart *c) {
         largest = fmax(largest, (double)r->global_batch);
     }
     fprintf(c->data, "# global_batch workers test_accuracy_percent NaN NaN 0\n");
-    begin_script(c, "global batch", "test accuracy (%)");
+    ls__chart_begin(c, "global batch", "test accuracy (%)");
     name_series(c);
     fprintf(c->script, "set logscale x 2\nset xrange [%.6g:%.6g]\nset xtics (", smallest / 1.25, largest * 1.25);
     for (int s = 0, tics = 0; s < c->series->count; s++) {
@@ -386,7 +384,7 @@ void ls__draw_accuracy_batch(chart *c) {
         for (int i = 0; i < c->study->row_count; i++) {
             const ls_study_row *r = &c->study->rows[i];
             if (c->series->of[i] != s || !ls__row_evaluated(r) || !(largest > smallest) || smallest < 1) continue;
-            line_of_data(c, "%lld %d %.6g NaN NaN 0", (long long)r->global_batch, r->workers, 100 * r->test_accuracy);
+            ls__chart_line(c, "%lld %d %.6g NaN NaN 0", (long long)r->global_batch, r->workers, 100 * r->test_accuracy);
             fprintf(c->script, "%s%lld", tics++ ? ", " : "", (long long)r->global_batch);
             least = fmin(least, 100 * r->test_accuracy);
             most = fmax(most, 100 * r->test_accuracy);
@@ -412,23 +410,23 @@ static void draw_curves(chart *c, const char *label, double scale, double (*trai
                         double (*tested)(const ls_study_epoch *)) {
     int curves = 0, most = 0;
     fprintf(c->data, "# epoch training test\n");
-    begin_script(c, "epoch", label);
+    ls__chart_begin(c, "epoch", label);
     for (int i = 0; i < c->study->row_count && curves < MOST_CURVES; i++) {
         const ls_study_row *r = &c->study->rows[i];
         char name[320];
         if (!is_new(c, i)) continue;
         int several = 0;  // rows of its series, with other weights
         for (int j = 0; j < c->study->row_count; j++) several += c->series->of[j] == c->series->of[i] && is_new(c, j);
-        snprintf(name, sizeof name, "%s, %d worker%s", label_of(c, c->series->of[i]), r->workers,
+        snprintf(name, sizeof name, "%s, %d worker%s", ls__chart_label(c, c->series->of[i]), r->workers,
                  r->workers == 1 ? "" : "s");
         fprintf(c->data, "%s# %d\n", curves ? "\n\n" : "", i);
         for (int e = 0; e < r->curve_epochs; e++) {
             const ls_study_epoch *x = &c->study->epochs[r->curve + e];
-            line_of_data(c, "%d %.6g %.6g", e + 1, scale * trained(x), scale * tested(x));
+            ls__chart_line(c, "%d %.6g %.6g", e + 1, scale * trained(x), scale * tested(x));
         }
         most = r->curve_epochs > most ? r->curve_epochs : most;
         fprintf(c->script, "NAME%d = ", ++curves);
-        quoted(c->script, several > 1 ? name : label_of(c, c->series->of[i]));
+        ls__chart_quoted(c->script, several > 1 ? name : ls__chart_label(c, c->series->of[i]));
         fputc('\n', c->script);
     }
     c->names = curves;
@@ -462,7 +460,7 @@ static int names_fit(const chart *c) {
     for (int s = 0; s < c->series->count; s++) {
         int own = 1;
         for (int i = 0; i < c->study->row_count; i++) own += c->series->of[i] == s;
-        if ((int)strlen(label_of(c, s)) * bars > 40 * own) return 0;
+        if ((int)strlen(ls__chart_label(c, s)) * bars > 40 * own) return 0;
     }
     return 1;
 }
@@ -494,7 +492,7 @@ static void phase_values(chart *c, const ls_study_row *r, double at, const int s
         else
             fprintf(c->data, " %.6g", x);
     }
-    line_of_data(c, " %.6g", other);
+    ls__chart_line(c, " %.6g", other);
 }
 
 static void phase_bars(chart *c, const int small[LS_STUDY_PHASES]) {
@@ -525,7 +523,7 @@ void ls__draw_phases(chart *c) {
     for (int p = 0; p < LS_STUDY_PHASES; p++)
         if (!small[p]) fprintf(c->data, " %s", ls_study_phase_name((ls_study_phase_kind)p));
     fprintf(c->data, " other: milliseconds per step\n");
-    begin_script(c, axis_name(c, axis), "time per step (ms)");
+    ls__chart_begin(c, axis_name(c, axis), "time per step (ms)");
     name_series(c);
     c->names = 0;
     double at = 0;

@@ -55,6 +55,12 @@ void ls__statements_free(ls_statements *words);
 // study_csv.c: a line of heads, and one for each configuration.
 void ls__study_csv(FILE *out, const ls_study *study);
 
+// study_labels.c: labels of a run's record behind the *count that the study has. Errors: OUT_OF_MEMORY.
+struct json_t;
+ls_status ls__labels_read(ls_study *study, int *count, ls_study_row *row, const struct json_t *record);
+// The page's table of a row's labels; nothing where it has none.
+void ls__labels_table(FILE *out, const ls_study *study, const ls_study_row *row);
+
 // study_html.c: text from format and arguments with everything escaped that HTML and XML would take for markup.
 void ls__html(FILE *out, const char *format, ...) __attribute__((format(printf, 2, 3)));
 // The <svg> element of a file, its ids with `prefix` in front, so that several fit on one page. Returns 0 where there is none.

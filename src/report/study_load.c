@@ -13,6 +13,7 @@
 #include "base/memory.h"
 #include "base/text.h"
 #include "report/record.h"
+#include "report/study_impl.h"
 #include "report/study_loss.h"
 #include "report/study_machine.h"
 #include "report/study_runs.h"
@@ -20,7 +21,7 @@
 typedef struct loader {
     ls_study_run *runs;
     int count, capacity, source;
-    int epochs;            // in study->epochs
+    int epochs, labels;    // in study->epochs, study->labels
     char date[2][11];      // the first and the last of the records
     char made_by[256];     // the program and the kernels of the first record
     int64_t most_workers;  // of the record that s->host and s->versions come from
@@ -39,6 +40,7 @@ static ls_status grow(loader *l, ls_study_run **out) {
     **out = (ls_study_run){.source = l->source};
     (*out)->lr = NAN;
     (*out)->row.test_loss = (*out)->row.test_accuracy = (*out)->row.rate = NAN;
+    (*out)->row.test_area = NAN;
     (*out)->row.until_accuracy = (*out)->row.until_seconds = (*out)->row.until_epoch = NAN;
     return LS_OK;
 }
@@ -105,7 +107,8 @@ static void set_up(ls_study_row *row, const json_t *record) {
     const char *compress = json_string_value(json_object_get(record, "compress"));
     size_t used = strlen(row->strategy);
     if (compress && strcmp(compress, "none") != 0)  // how they exchanged, too
-        snprintf(row->strategy + used, sizeof row->strategy - used, " in %s", compress);
+        snprintf(row->strategy + used, sizeof row->strategy - used, "%s%s",
+                 strncmp(compress, "topk", 4) == 0 ? ", " : " in ", compress);
     COPY(row->digest, record, "weights_digest");
     row->by_timing = json_is_true(json_object_get(json_object_get(record, "pushes"), "digest_depends_on_timing"));
     row->workers = (int)whole(record, "workers");
@@ -303,6 +306,7 @@ static ls_status add_record(loader *l, const char *path, const json_t *record, l
     measured(&r->row, record);
     note_stop(&r->row, record);
     LS_TRY(read_curve(l, &r->row, record));
+    LS_TRY(ls__labels_read(l->study, &l->labels, &r->row, record));
     read_layers(&r->row, record);
     r->recipe = recipe_of(record, 0);
     r->core = recipe_of(record, 1);
@@ -550,6 +554,7 @@ void ls_study_free(ls_study **study) {
     free(s->title);
     free(s->commands);
     free(s->epochs);
+    free(s->labels);
     free(s->rows);
     free(s);
     *study = NULL;

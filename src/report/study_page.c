@@ -44,6 +44,7 @@ static double epoch(const ls_study_row *r) { return r->epoch_seconds; }
 static double total(const ls_study_row *r) { return r->total_seconds; }
 static double loss(const ls_study_row *r) { return ls__row_evaluated(r) ? r->test_loss : NAN; }
 static double accuracy(const ls_study_row *r) { return ls__row_evaluated(r) ? 100 * r->test_accuracy : NAN; }
+static double area(const ls_study_row *r) { return r->label_count ? r->test_area : NAN; }
 static double until(const ls_study_row *r) { return r->until_seconds; }
 static double batch(const ls_study_row *r) { return (double)r->global_batch; }
 static double images(const ls_study_row *r) { return r->images_per_second; }
@@ -100,6 +101,7 @@ static const column results[] = {{.head = "Nodes", .value = nodes, .decimals = 0
                                  {.head = "Time per epoch (s)", .value = epoch, .decimals = -1},
                                  {.head = "Test loss", .value = loss, .decimals = 4},
                                  {.head = "Test accuracy (%)", .value = accuracy, .decimals = 2},
+                                 {.head = "Mean area under the ROC curves", .value = area, .decimals = 4},
                                  {.head = "Training time to the accuracy asked for (s)", .value = until, .decimals = 2},
                                  {.head = "Total run time (s)", .value = total, .decimals = 2},
                                  {.head = NULL}};
@@ -218,11 +220,17 @@ static void layers(const page *p, const ls_study_row *row) {
     fputs("</tbody>\n</table></div>\n", p->out);
 }
 
+// Of one run; of several their curves are in the chart.
+static void labels(const page *p) {
+    if (p->alone) ls__labels_table(p->out, p->study, &p->study->rows[0]);
+}
+
 static void tables(const page *p) {
     int shared = 0;
     if (p->series->count == 0) return;
     fputs("<h2>Numbers</h2>\n", p->out);
     table(p, results, "What each configuration took, and what came out");
+    labels(p);
     if (!p->alone) table(p, scaling, p->compared ? "Scaling" : "Speed");
     table(p, phases, "Where the time of one step goes, in milliseconds, as the mean over replicas");
     if (p->alone) layers(p, &p->study->rows[0]);

@@ -294,5 +294,6 @@ const ls_strategy_ops ls__strategy_allreduce = {
     .name = "allreduce",
     .help = "each lane sums and updates its slices of the parameters, then all gather them",
     .halving = &ls__strategy_allreduce_halving,
+    .topk = &ls__strategy_allreduce_topk,
     .slice = ls__owners_all,
 };

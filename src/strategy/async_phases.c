@@ -100,7 +100,8 @@ static void compensate(const ls_lane_step *step, const ls_server *server) {
 static ls_status serve_reduce_end(ls_lane_step *step, int bucket) {
     const ls_server *server = step->strategy->impl;
     compensate(step, server);
-    step->lane->sources[0] = (ls_source){{0, 0}, server->applied->sum, server->begin, ls__sum_dtype(step->strategy)};
+    step->lane->sources[0] =
+        (ls_source){.data = server->applied->sum, .first = server->begin, .dtype = ls__sum_dtype(step->strategy)};
     step->lane->source_count = 1;
     return LS_OK;
 }

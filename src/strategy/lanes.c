@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "strategy/strategy_impl.h"
+#include "strategy/topk.h"
 
 // --- dealing ---------------------------------------------------------------------------------------------------------
 
@@ -35,7 +36,10 @@ void ls_roles_deal(const ls_roles *r, int64_t micro_batches, int lane, int64_t *
         serves |= server_position(r, i) == position;
     }
     int computing = (r->workers - r->servers) * r->replicas, first = (position - before) * r->replicas;
-    ls_tree_run(micro_batches, serves ? first : first + lane % r->replicas, computing, begin, end);
+    int64_t dealt = r->whole > micro_batches ? r->whole : micro_batches;
+    ls_tree_run(dealt, serves ? first : first + lane % r->replicas, computing, begin, end);
+    if (*begin > micro_batches) *begin = micro_batches;
+    if (*end > micro_batches) *end = micro_batches;
     if (serves) *end = *begin;
 }
 
@@ -143,7 +147,7 @@ static ls_status plan_lane(ls_strategy *s, int replica) {
     LS_TRY(ls__want(s, LS_STRATEGY_SUMS, replica, v * (int64_t)sizeof(ls_source), &lane->sources));
     LS_TRY(ls__want_span(s, LS_STRATEGY_SUMS, replica, block_count(v) * s->block * 4, &lane->blocks));
     if (far) LS_TRY(ls__want_span(s, LS_STRATEGY_GRADIENTS, replica, s->slots * s->config.length * 4, &lane->slots));
-    if (s->config.compress) LS_TRY(ls__want_span(s, LS_STRATEGY_SUMS, replica, s->block * 2, &lane->packed));
+    if (ls__rounds(s)) LS_TRY(ls__want_span(s, LS_STRATEGY_SUMS, replica, s->block * 2, &lane->packed));
     if (far && (ls__clips(s) || ls__layerwise(s)))
         LS_TRY(ls__want_span(s, LS_STRATEGY_SUMS, replica, s->block / LS_SLICE_ALIGN * 2 * (int64_t)sizeof(double),
                              &lane->unit_sums));
@@ -155,6 +159,7 @@ static ls_status plan_lane(ls_strategy *s, int replica) {
         LS_TRY(ls__want(s, LS_STRATEGY_SUMS, replica, s->run_count * (int64_t)sizeof *lane->norms, &lane->norms));
     if (ls__layerwise(s) || (ls__clips(s) && !s->makes_mean))
         LS_TRY(ls__want_span(s, LS_STRATEGY_SUMS, replica, bytes, &lane->kept));
+    LS_TRY(ls__topk_plan_lane(s, replica));
     int states = s->config.optimizer->state_count(&s->config.params);
     for (int i = 0; i < states; i++) LS_TRY(ls__want_span(s, LS_STRATEGY_STATE, replica, bytes, &lane->state[i]));
     return LS_OK;
@@ -187,7 +192,8 @@ static void find_bounds(ls_strategy *s) {
 ls_status ls__common_plan(ls_strategy *s) {
     const ls_strategy_config *config = &s->config;
     ls_comm *comm = config->comm;
-    s->roles = (ls_roles){comm->size, config->replicas, config->servers};
+    s->roles = (ls_roles){.workers = comm->size, .replicas = config->replicas, .servers = config->servers};
+    if (config->compress == LS_COMPRESS_TOPK) s->roles.whole = config->micro_batches;
     LS_TRY(ls_strategy_assign(s->ops, &s->roles));
     s->lanes = comm->size * config->replicas;
     s->host_lanes = comm->local_size * config->replicas;
@@ -201,6 +207,7 @@ ls_status ls__common_plan(ls_strategy *s) {
     find_bounds(s);
     LS_TRY(plan_buckets(s));
     LS_TRY(ls__runs_create(s));
+    LS_TRY(ls__topk_plan(s));
     LS_TRY(ls_calloc(config->replicas, sizeof *s->lane, &s->lane));
 
     LS_TRY(ls__want(s, LS_STRATEGY_SUMS, LS_HOST, sizeof(ls_barrier), &s->host_barrier));
@@ -224,6 +231,7 @@ void ls__common_free(ls_strategy *s) {
     }
     free(s->lane);
     free(s->runs);
+    ls__topk_free(s);
     free(s->bucket_ends);
     free(s->host_first);
     ls__votes_free(s);
@@ -249,7 +257,8 @@ int ls__lanes_sources(const ls_strategy *s, int64_t micro_batches, int first, in
         int64_t from, to;
         ls_strategy_deal(s, micro_batches, host_first + i, &from, &to);
         int count = ls__pieces(s, micro_batches, from, to, pieces);
-        for (int k = 0; k < count; k++) sources[total++] = (ls_source){pieces[k], slot(s, i, k), 0, LS_DTYPE_F32};
+        for (int k = 0; k < count; k++)
+            sources[total++] = (ls_source){.piece = pieces[k], .data = slot(s, i, k), .dtype = LS_DTYPE_F32};
     }
     return total;
 }
@@ -259,7 +268,10 @@ int ls__received_sources(const ls_strategy *s, int64_t micro_batches, int first,
     ls_piece pieces[LS_TREE_MAX_PIECES];
     int count = ls__hosts_pieces(s, micro_batches, first, end, pieces);
     for (int k = 0; k < count; k++)
-        sources[k] = (ls_source){pieces[k], ls__window_at(data, k * n * ls__sum_bytes(s)), begin, ls__sum_dtype(s)};
+        sources[k] = (ls_source){.piece = pieces[k],
+                                 .data = ls__window_at(data, k * n * ls__sum_bytes(s)),
+                                 .first = begin,
+                                 .dtype = ls__sum_dtype(s)};
     return count;
 }
 
@@ -297,6 +309,7 @@ ls_status ls__gradient_merge(ls_strategy *s, int replica, ls_queue *queue, const
     int mine = s->host_lane + replica, depth = lane->depth + 1;
     ls_piece stack[LS_TREE_MAX_PIECES];
     ls_status status = LS_OK;
+    if (s->topk) status = ls__topk_select(s, replica, queue, info, slot(s, mine, lane->depth).device, begin, end);
     memcpy(stack, lane->stack, (size_t)depth * sizeof *stack);
     while (ls__merge(s, info->micro_batches, stack, &depth)) {
         ls_span left = slot(s, mine, depth - 1).device, right = slot(s, mine, depth).device;
@@ -307,6 +320,8 @@ ls_status ls__gradient_merge(ls_strategy *s, int replica, ls_queue *queue, const
     }
     return status;
 }
+
+void ls_strategy_gradient_drop(ls_strategy *s, int replica) { s->lane[replica]->open = 0; }
 
 ls_status ls_strategy_gradient_end(ls_strategy *s, int replica, ls_queue *queue, const ls_step_info *info) {
     ls_lane *lane = s->lane[replica];

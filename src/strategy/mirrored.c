@@ -19,5 +19,5 @@ static ls_status assign(ls_roles *roles) {
 
 const ls_strategy_ops ls__strategy_mirrored = {
     LS_OWNERS_PHASES, .name = "mirrored",      .help = "allreduce for the replicas of one worker; refuses more workers",
-    .assign = assign, .slice = ls__owners_all,
+    .assign = assign, .slice = ls__owners_all, .topk = &ls__strategy_allreduce_topk,
 };

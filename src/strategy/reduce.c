@@ -1,6 +1,7 @@
 // Adding pieces up in the tree, block by block, so that partial sums stay in the caches.
 #include "base/error.h"
 #include "strategy/strategy_impl.h"
+#include "strategy/topk.h"
 
 ls_status ls__bring(ls_lane_step *step, ls_window window, int64_t n, int block, ls_span *out) {
     *out = window.device;
@@ -12,6 +13,7 @@ ls_status ls__bring(ls_lane_step *step, ls_window window, int64_t n, int block, 
 // Elements [offset, offset + n) of a source, where the device can read them as floats: there, or in the lane's block `block`.
 static ls_status bring_source(ls_lane_step *step, const ls_source *source, int64_t offset, int64_t n, int block,
                               ls_span *out) {
+    if (source->pieces > 0) return ls__topk_bring(step, source, offset, n, block, out);
     int64_t size = (int64_t)ls_dtype_size(source->dtype);
     ls_window from = ls__window_at(source->data, (offset - source->first) * size);
     if (source->dtype == LS_DTYPE_F32) return ls__bring(step, from, n, block, out);
@@ -50,7 +52,7 @@ ls_status ls__sum_block(ls_lane_step *step, int64_t offset, int64_t n, ls_span *
     int pieces;
     LS_TRY(ls__reduce_block(step, lane->sources, lane->source_count, offset, n, results, &pieces));
     *sum = results[0];
-    if (!step->strategy->config.compress || step->info->micro_batches > 1) return LS_OK;
+    if (!ls__rounds(step->strategy) || step->info->micro_batches > 1) return LS_OK;
     // The one sum that is a leaf: nobody has rounded it.
     *sum = ls__block(step, 1);
     LS_TRY(vector->pack_bf16(step->queue, lane->packed, results[0], n));
@@ -65,7 +67,7 @@ ls_status ls__mean_block(ls_lane_step *step, int64_t offset, int64_t n, ls_span 
 
 ls_status ls__send_block(ls_lane_step *step, void *out, ls_span sums, int64_t n) {
     const ls_strategy *s = step->strategy;
-    if (s->config.compress) {
+    if (ls__rounds(s)) {
         LS_TRY(ls__vector(step->queue)->pack_bf16(step->queue, step->lane->packed, sums, n));
         sums = step->lane->packed;
     }

@@ -2,7 +2,7 @@
 //
 // The scheme of many first programs with MPI, kept for comparison: worker 0 does all the adding and its wires carry everything,
 // and the optimizer's state is stored once per worker. It adds in the same tree and updates with the same formulas, so
-// its bits are those of `allreduce`. One lead worker of each host talks to worker 0, for all of that host. With config.compress worker 0
+// its bits are those of `allreduce`. One lead worker of each host talks to worker 0, for all of that host. With LS_COMPRESS_BF16 worker 0
 // sends the sum instead of the mean, since that is bf16, and leads divide.
 #include <stdlib.h>
 
@@ -13,7 +13,7 @@
 typedef struct reduce_broadcast {
     char *partials;  // (host_pieces, length), on leads but worker 0: what their host has, bucket by bucket, as sent
     ls_window *received;   // (hosts), on worker 0: the same of each other host
-    ls_window sum;         // (length), on worker 0 and other leads, with config.compress: the whole tree's, as sent
+    ls_window sum;         // (length), on worker 0 and other leads, with LS_COMPRESS_BF16: the whole tree's, as sent
     ls_request *requests;  // (bucket_count, hosts + 1)
     int *pending;          // (bucket_count)
 } reduce_broadcast;
@@ -49,7 +49,7 @@ static ls_status plan(ls_strategy *s) {
     int64_t bytes = s->host_pieces * s->config.length * ls__sum_bytes(s);
     LS_TRY(ls_calloc((int64_t)s->bucket_count * (comm->hosts + 1), sizeof *b->requests, &b->requests));
     LS_TRY(ls_calloc(s->bucket_count, sizeof *b->pending, &b->pending));
-    if (s->config.compress)
+    if (ls__rounds(s))
         LS_TRY(ls__want_window(s, LS_STRATEGY_SUMS, LS_WORKER, s->config.length * ls__sum_bytes(s), &b->sum));
     if (is_lead(s)) return ls__want(s, LS_STRATEGY_SUMS, LS_WORKER, bytes, &b->partials);
     LS_TRY(ls_calloc(comm->hosts, sizeof *b->received, &b->received));
@@ -106,7 +106,7 @@ static ls_window received_at(const ls_strategy *s, int host, int bucket) {
 
 // What worker 0 sends of elements from `at` on.
 static ls_window result_at(const ls_strategy *s, int64_t at) {
-    return ls__window_at(s->config.compress ? impl_of(s)->sum : s->mean, at * ls__sum_bytes(s));
+    return ls__window_at(ls__rounds(s) ? impl_of(s)->sum : s->mean, at * ls__sum_bytes(s));
 }
 
 static void *bucket_result(const ls_strategy *s, int bucket) { return result_at(s, ls__bucket_begin(s, bucket)).host; }
@@ -194,10 +194,10 @@ static ls_status mean_at_lead(ls_lane_step *step, int bucket) {
     ls_strategy *s = step->strategy;
     ls_lane *lane = step->lane;
     ls_status status = step->replica == 0 ? wait_for(s, bucket) : LS_OK;
-    if (!s->config.compress) return status;
+    if (!ls__rounds(s)) return status;
     ls__meet(step, LS_STEP_SEND);
     int64_t begin = ls__bucket_begin(s, bucket);
-    lane->sources[0] = (ls_source){{0, 0}, result_at(s, begin), begin, ls__sum_dtype(s)};
+    lane->sources[0] = (ls_source){.data = result_at(s, begin), .first = begin, .dtype = ls__sum_dtype(s)};
     lane->source_count = 1;
     ls__keep(&status, make_mean(step, lane->slices[bucket]));
     ls__lap(step->times, LS_STEP_SUM);

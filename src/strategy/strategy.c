@@ -42,10 +42,23 @@ ls_status ls_strategy_find(const char *name, const ls_strategy_ops **out) {
     return LS_FAIL(LS_STATUS_NOT_FOUND, "there is no strategy \"%s\"; there are: %s", name, names);
 }
 
-ls_status ls_compress_find(const char *name, int *out) {
-    *out = strcmp(name, "bf16") == 0;
+ls_status ls_compress_find(const char *name, ls_compress *out, double *fraction) {
+    *out = strcmp(name, "bf16") == 0 ? LS_COMPRESS_BF16 : LS_COMPRESS_NONE;
+    *fraction = 1;
     if (*out || strcmp(name, "none") == 0) return LS_OK;
-    return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "unknown compression of gradients '%s': there are none and bf16", name);
+    if (strncmp(name, "topk", 4) == 0 && (!name[4] || name[4] == ':')) {
+        char *end = NULL;
+        *out = LS_COMPRESS_TOPK;
+        *fraction = name[4] ? strtod(name + 5, &end) : 0.01;
+        if (name[4] && (end == name + 5 || *end || !(*fraction > 0 && *fraction <= 1)))
+            return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
+                           "what part of the gradients is to count is a number above 0 and at most 1, as in topk:0.01, "
+                           "and not '%.40s'",
+                           name + 5);
+        return LS_OK;
+    }
+    return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
+                   "unknown compression of gradients '%.40s': there are none, bf16 and topk", name);
 }
 
 static const char *const algorithm_names[] = {"auto", "direct", "halving"};
@@ -147,6 +160,19 @@ ls_status ls__strategy_plan_ops(const ls_strategy_ops *ops, const ls_strategy_co
     return LS_OK;
 }
 
+static ls_status check_topk(const ls_strategy_ops *ops, const ls_strategy_config *config) {
+    if (!ops->topk)
+        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
+                       "the strategy %s sends new weights, of which no part can be left out: choose allreduce, or "
+                       "another compression than topk",
+                       ops->name);
+    if (config->algorithm != LS_ALGORITHM_HALVING) return LS_OK;
+    return LS_FAIL(
+        LS_STATUS_INVALID_ARGUMENT,
+        "the algorithm halving sends new weights, of which no part can be left out: leave the algorithm out, "
+        "or choose another compression than topk");
+}
+
 ls_status ls_strategy_plan(const char *name, const ls_strategy_config *config, ls_strategy **out) {
     const ls_strategy_ops *ops;
     *out = NULL;
@@ -154,7 +180,11 @@ ls_status ls_strategy_plan(const char *name, const ls_strategy_config *config, l
     if (config->algorithm != LS_ALGORITHM_AUTO && !ops->halving)
         return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
                        "the strategy %s has one way between hosts: leave the algorithm out, or choose allreduce", name);
-    if (halves(ops, config->algorithm, config->comm->hosts)) ops = ops->halving;
+    if (config->compress == LS_COMPRESS_TOPK) LS_TRY(check_topk(ops, config));
+    if (config->compress == LS_COMPRESS_TOPK && config->comm->hosts > 1)
+        ops = ops->topk;
+    else if (halves(ops, config->algorithm, config->comm->hosts))
+        ops = ops->halving;
     return ls__strategy_plan_ops(ops, config, out);
 }
 
@@ -250,10 +280,22 @@ static ls_status show(const visit *v, ls_strategy_piece *piece, ls_span at) {
     return status;
 }
 
+static ls_status visit_residuals(const visit *v, const ls_lane *lane, int number) {
+    int64_t length = v->strategy->config.length;
+    for (int64_t i = 0; i < lane->leaves; i++) {
+        char name[32];
+        snprintf(name, sizeof name, LS_RESIDUAL "%lld", (long long)(lane->first_leaf + i));
+        ls_strategy_piece piece = {.vector = name, .lane = number, .count = length};
+        LS_TRY(show(v, &piece, ls_span_at(lane->residuals, i * length * 4)));
+    }
+    return LS_OK;
+}
+
 static ls_status visit_lane(const visit *v, int replica) {
     const ls_strategy *s = v->strategy;
     const ls_lane *lane = s->lane[replica];
     int number = s->config.comm->position * s->config.replicas + replica;
+    LS_TRY(visit_residuals(v, lane, number));
     for (int b = 0; b < s->bucket_count; b++) {
         ls_slice slice = lane->slices[b];
         if (slice.begin == slice.end) continue;

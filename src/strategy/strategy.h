@@ -27,9 +27,12 @@
 // other workers have to see (their sums, new weights) is read to memory that the host shares, its *windows*, before a barrier, and
 // what is needed of theirs is written to the device after it. The bits are the same.
 //
-// With config.compress the value of each node of the tree (tree.h) is rounded to bf16: a leaf's, the gradient of a micro-batch, as a sum's. Which
+// With LS_COMPRESS_BF16 the value of each node of the tree (tree.h) is rounded to bf16: a leaf's, the gradient of a micro-batch, as a sum's. Which
 // nodes travel depends on the lanes; what they are does not, and a message of bf16 loses nothing of any. Additions are F32, as is all that
 // follows the tree. Rounding twice is rounding once, so a leaf is rounded by whoever reads it, which takes no pass of its own.
+//
+// Top-k (topk.h) changes a leaf, too: of a micro-batch's gradient only the largest elements count, and what is left over waits for the next step. That is
+// done by whoever computed it, so it does not depend on the lanes either. Between hosts what is zero is not sent.
 //
 // Some workers may be *servers*: they are dealt nothing, hold the optimizer's state of their slices and update them for all others.
 //
@@ -57,6 +60,7 @@ typedef struct ls_strategy_ops ls_strategy_ops;
 typedef struct ls_roles {
     int workers, replicas;  // of the job; of each worker
     int servers;            // of the workers
+    int64_t whole;  // above 0: steps of fewer micro-batches are dealt as one of so many, but for those that they lack
 } ls_roles;
 
 // How many servers a strategy has: roles->servers is what was asked for, 0: what the strategy has by itself. Not collective. Errors:
@@ -77,6 +81,13 @@ typedef enum ls_algorithm {
     LS_ALGORITHM_HALVING  // recursive halving and doubling: log2(hosts) messages one after the other
 } ls_algorithm;
 #define LS_DIRECT_HOSTS 8
+
+// What becomes of gradients on their way.
+typedef enum ls_compress {
+    LS_COMPRESS_NONE,
+    LS_COMPRESS_BF16,  // all sums are bf16
+    LS_COMPRESS_TOPK   // of each micro-batch's gradient the largest elements, the rest later
+} ls_compress;
 
 // Elements [begin, end) have come home, and now those outside of [low, high) all are; low == high: the whole vector.
 typedef struct ls_homecoming {
@@ -102,7 +113,8 @@ typedef struct ls_strategy_config {
     double clip_norm;        // the largest norm of a mean gradient; a larger one is scaled down to it. 0: none
     int find_not_finite;     // 1: new weights are looked through for what is no finite number (ls_strategy_not_finite)
     int skip_not_finite;  // 1: a step whose mean gradient holds what is no finite number leaves weights and state as they are
-    int compress;         // 1: the tree's values are bf16, and travel so between hosts
+    ls_compress compress;
+    double compress_fraction;  // of LS_COMPRESS_TOPK: the part of a kernel's elements that stays; above 0, at most 1
     ls_algorithm algorithm;
     // 1: sums are added as they lie, lane by lane, and not in the tree: the bits depend on the workers then. To measure what the tree costs, for
     // nothing else.
@@ -133,14 +145,16 @@ typedef struct ls_strategy_config {
 const ls_strategy_ops *const *ls_strategies(void);  // NULL-terminated
 // Errors: NOT_FOUND with the names there are.
 ls_status ls_strategy_find(const char *name, const ls_strategy_ops **out);
-// config.compress by its name: "none", "bf16". Errors: INVALID_ARGUMENT.
-ls_status ls_compress_find(const char *name, int *out);
+// config.compress and compress_fraction by their name: "none", "bf16", "topk", "topk:0.05". Errors: INVALID_ARGUMENT.
+ls_status ls_compress_find(const char *name, ls_compress *out, double *fraction);
+// Moves the ends of buckets to where the compression lets them be; *count may become smaller. Segments as in ls_strategy_config.
+void ls_strategy_bucket_ends(int compress, const ls_segment *segments, int segment_count, int64_t *ends, int *count);
 // config.algorithm by its name: "auto", "direct", "halving". Errors: INVALID_ARGUMENT.
 ls_status ls_algorithm_find(const char *name, ls_algorithm *out);
 // The algorithm that a strategy is going to use between so many hosts: its name; "" where it has no choice, or there is one host.
 const char *ls_strategy_algorithm(const ls_strategy_ops *ops, ls_algorithm algorithm, int hosts);
 // A strategy that knows what memory it is going to have. Of the communicator it asks who is who, nothing else. Not collective.
-// Errors: NOT_FOUND with the names there are, INVALID_ARGUMENT (weights_of does not fit, not with so many workers), INTERNAL, OUT_OF_MEMORY.
+// Errors: NOT_FOUND with the names there are, INVALID_ARGUMENT (weights_of does not fit, not with so many workers, not so compressed), INTERNAL, OUT_OF_MEMORY.
 ls_status ls_strategy_plan(const char *name, const ls_strategy_config *config, ls_strategy **out);
 // Gives it that memory; then it can be used. Collective. Errors: OUT_OF_MEMORY, LIBRARY.
 ls_status ls_strategy_allocate(ls_strategy *strategy);
@@ -186,6 +200,8 @@ int64_t ls_strategy_deal_maximum(const ls_strategy *strategy, int64_t micro_batc
 // replica. Errors: those of the device.
 ls_span ls_strategy_gradient_begin(ls_strategy *strategy, int replica, const ls_step_info *info, int64_t micro_batch);
 ls_status ls_strategy_gradient_end(ls_strategy *strategy, int replica, ls_queue *queue, const ls_step_info *info);
+// In place of the latter, where the gradient was looked at and is to count for nothing: of the first micro-batch of a lane, outside of steps.
+void ls_strategy_gradient_drop(ls_strategy *strategy, int replica);
 
 // What a lane does in a step, in the words of traces.
 #define LS_STEP_PHASE_LIST(X)                                                                                          \
@@ -296,10 +312,12 @@ ls_status ls_strategy_vote(ls_strategy *strategy, int replica, ls_queue *queue, 
 
 // --- state -----------------------------------------------------------------------------------------------------------
 
-// Elements [offset, offset + count) of a vector that belongs to training: "weights", or what the optimizer calls its state.
+// Elements [offset, offset + count) of a vector that belongs to training: "weights", what the optimizer calls its state, or "residual-3", which
+// LS_COMPRESS_TOPK keeps for micro-batch 3 of a step.
+#define LS_RESIDUAL "residual-"
 typedef struct ls_strategy_piece {
-    const char *vector;
-    int lane;  // of the job, which keeps it; of weights the first that reads them
+    const char *vector;  // while it is visited
+    int lane;            // of the job, which keeps it; of weights the first that reads them
     int copy;  // 0: of all that have these elements of this vector the one that counts; else equal to it, and its number
     int64_t offset, count;
     float *data;  // (count), on the host; what the visitor writes there is the state from now on
@@ -320,8 +338,9 @@ typedef enum ls_strategy_part {
     LS_STRATEGY_WEIGHTS,
     LS_STRATEGY_COPIES,
     LS_STRATEGY_GRADIENTS,
-    LS_STRATEGY_STATE,  // of the optimizer
-    LS_STRATEGY_SUMS,   // partial sums, received sums, norms, barriers
+    LS_STRATEGY_STATE,      // of the optimizer
+    LS_STRATEGY_RESIDUALS,  // of LS_COMPRESS_TOPK
+    LS_STRATEGY_SUMS,       // partial sums, received sums, norms, barriers
     LS_STRATEGY_PARTS
 } ls_strategy_part;
 
@@ -351,6 +370,7 @@ typedef struct ls_lane_step ls_lane_step;
 struct ls_strategy_ops {
     const char *name, *help;
     const ls_strategy_ops *halving;  // the same by LS_ALGORITHM_HALVING; NULL: there is one way only
+    const ls_strategy_ops *topk;     // the same between hosts with LS_COMPRESS_TOPK; NULL: it cannot
     int synchronous;     // 1: weights are the same bits for any number of workers and replicas; records say it
     int weights_shared;  // 1: the lanes of a host have one weights vector, if their device can; 0: each worker has its own
     // As ls_strategy_assign. NULL: any number of workers, and no servers.

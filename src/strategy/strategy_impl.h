@@ -32,6 +32,9 @@ typedef struct ls_source {
     ls_window data;
     int64_t first;
     ls_dtype dtype;  // F32, or as messages of config.compress have it
+    // Above 0: it came in messages of LS_COMPRESS_TOPK, from a host with so many pieces, of which it is number `index`. Then there is no `data`.
+    int pieces;
+    int index, host, bucket;
 } ls_source;
 
 // Elements [begin, end) of the vector, and how many there are in the slices of the same owner before this one: what is kept of
@@ -60,6 +63,10 @@ typedef struct ls_lane {
     ls_span packed;       // (strategy->block): bf16, on the way into a message or out of one, with config.compress
     ls_span found;        // an int64: 1 + the first element of new weights that is no finite number; 0: none
     int64_t *found_host;  // the same on the host, as of the latest step
+    ls_span
+        residuals;  // (leaves, length), with LS_COMPRESS_TOPK: of the micro-batches from first_leaf on, in parts of the mean gradient
+    int64_t first_leaf, leaves;
+    float *scratch;      // (pieces, LS_TOPK_CHUNK) on the host, between it and a device that is far from it
     ls_span unit_sums;   // (block / LS_SLICE_ALIGN, 2): doubles on their way to the host, where they are not made there
     double (*norms)[2];  // (runs): of layer-wise optimizers, what update is told; of the runs this lane updates
 } ls_lane;
@@ -111,6 +118,7 @@ typedef struct ls_progress {
 } ls_progress;
 
 typedef struct ls_overlap ls_overlap;
+typedef struct ls_topk ls_topk;
 
 struct ls_strategy {
     const ls_strategy_ops *ops;
@@ -130,7 +138,8 @@ struct ls_strategy {
     int host_pieces;            // the most pieces a host's run can have
     int64_t *bucket_ends;       // (bucket_count)
     int bucket_count;
-    ls_run *runs;  // (run_count), the whole vector without gaps
+    ls_topk *topk;  // NULL: none
+    ls_run *runs;   // (run_count), the whole vector without gaps
     int run_count;
     ls_shared *common;       // what wants of LS_HOST are given
     ls_shared *gradients;    // (host_lanes, slots, length); of 0 bytes: no other process needs them
@@ -182,7 +191,8 @@ static inline int ls__host_memory(const ls_strategy *s) { return s->config.devic
 // Whether the lanes of a host work on one weights vector.
 static inline int ls__one_vector(const ls_strategy *s) { return s->ops->weights_shared && ls__host_memory(s); }
 // What sums are in messages.
-static inline ls_dtype ls__sum_dtype(const ls_strategy *s) { return s->config.compress ? LS_DTYPE_BF16 : LS_DTYPE_F32; }
+static inline int ls__rounds(const ls_strategy *s) { return s->config.compress == LS_COMPRESS_BF16; }
+static inline ls_dtype ls__sum_dtype(const ls_strategy *s) { return ls__rounds(s) ? LS_DTYPE_BF16 : LS_DTYPE_F32; }
 static inline int64_t ls__sum_bytes(const ls_strategy *s) { return (int64_t)ls_dtype_size(ls__sum_dtype(s)); }
 static inline ls_span ls__block(const ls_lane_step *step, int index) {
     return ls_span_at(step->lane->blocks, index * step->strategy->block * 4);
@@ -261,7 +271,7 @@ ls_status ls__bring(ls_lane_step *step, ls_window window, int64_t n, int block, 
 // The sum of two siblings, which out may be the first of.
 static inline ls_status ls__add(const ls_strategy *s, ls_queue *queue, ls_span out, ls_span a, ls_span b, int64_t n) {
     const ls_vector_ops *vector = ls__vector(queue);
-    return (s->config.compress ? vector->add_bf16 : vector->add)(queue, out, a, b, n);
+    return (ls__rounds(s) ? vector->add_bf16 : vector->add)(queue, out, a, b, n);
 }
 // Adds up the sources as far as the tree allows. results[k] are the sums of piece k, in the lane's blocks or in a source. *pieces: how
 // many remain (1 when the sources are the whole tree).
@@ -421,6 +431,8 @@ void ls__owners_all(const ls_strategy *strategy, int lane, int bucket, int64_t *
 
 // halving.c: allreduce with messages to a few of many hosts.
 extern const ls_strategy_ops ls__strategy_allreduce_halving;
+// allreduce_topk.c: what is not zero goes to all hosts, each of which updates everything.
+extern const ls_strategy_ops ls__strategy_allreduce_topk;
 
 extern const ls_strategy_ops ls__strategy_allreduce, ls__strategy_reduce_broadcast, ls__strategy_mirrored,
     ls__strategy_central, ls__strategy_tree, ls__strategy_parameter_server;

@@ -62,6 +62,10 @@ ls_status ls__async_check(ls_trainer *t) {
         return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
                        "the algorithm %s is for allreduce between hosts: leave it out to train asynchronously",
                        c->algorithm);
+    if (t->choices.compress == LS_COMPRESS_TOPK)
+        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
+                       "in asynchronous training a batch is computed by whoever asks for it, and what topk leaves over "
+                       "would be anybody's: choose another compression");
     if (c->bucket_size > 0 || c->comm_cores > 0)
         return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
                        "in asynchronous training a push is one message to each server, after backward: leave the size "

@@ -1,5 +1,6 @@
 // Into which buckets gradients are cut for exchange, and whether it goes on behind backward.
 #include <math.h>
+#include <stdlib.h>
 
 #include "base/error.h"
 #include "base/memory.h"
@@ -39,9 +40,64 @@ ls_status ls__buckets_cut(int64_t length, double megabytes, int overlaps, int64_
     return LS_OK;
 }
 
+// --- from a measurement ----------------------------------------------------------------------------------------------
+
+#define LEAST_TUNED 4e6  // bytes: less is home in a few dozen milliseconds however it is sent
+
+// Whether this trainer would follow a measurement.
+static int follows(const ls_trainer *t, double bytes) {
+    const ls_choices *c = &t->choices;
+    if (!t->context || c->tune == LS_TUNE_OFF || t->comm->hosts == 1 || !ls__exchange_overlaps(t)) return 0;
+    if (!c->strategy->halving || (t->config.bucket_size > 0 && c->algorithm != LS_ALGORITHM_AUTO)) return 0;
+    return c->tune == LS_TUNE_AGAIN || bytes >= LEAST_TUNED;
+}
+
+// Whether a measurement has what is to be chosen from.
+static int suffices(const ls_trainer *t, const ls_tune_measured *m) {
+    const ls_choices *c = &t->choices;
+    int halves = c->algorithm == LS_ALGORITHM_AUTO && t->comm->hosts > 2 && c->compress != LS_COMPRESS_TOPK;
+    return (m->direct.bytes_per_second > 0 || c->algorithm == LS_ALGORITHM_HALVING) &&
+           (m->halving.bytes_per_second > 0 || (c->algorithm != LS_ALGORITHM_HALVING && !halves));
+}
+
+static ls_status measure(ls_trainer *t, ls_tune_measured *m) {
+    char key[LS_TUNE_KEY];
+    char *folder = t->comm->rank == 0 ? ls_tune_folder() : NULL;
+    int own_cores = t->comm->local_size <= ls_topology_host_cores(t->topology);
+    ls_tune_key(t->context, t->topology, t->config.compress, key);
+    if (t->choices.tune == LS_TUNE_AUTO && ls_tune_load(folder, key, m)) t->tuned_earlier = suffices(t, m);
+    ls_status status = ls_comm_broadcast(t->comm, &t->tuned_earlier, 1, LS_DTYPE_I32, 0);
+    if (status == LS_OK && t->tuned_earlier) {
+        status = ls_comm_broadcast(t->comm, m, (int64_t)sizeof *m, LS_DTYPE_U8, 0);
+    } else if (status == LS_OK) {
+        status = ls_tune_measure(t->context, t->config.compress, t->choices.algorithm, own_cores, m);
+        if (status == LS_OK && folder) ls_tune_store(folder, key, m);
+    }
+    free(folder);
+    return status;
+}
+
+ls_status ls__exchange_tune(ls_trainer *t) {
+    ls_tune_measured m = {0};
+    double bytes = (double)ls_graph_parameter_count(t->graph) * sizeof(float);
+    if (!follows(t, bytes)) return LS_OK;
+    LS_TRY(measure(t, &m));
+    if (t->choices.algorithm == LS_ALGORITHM_DIRECT) m.halving = (ls_tune_speed){0};
+    if (t->choices.algorithm == LS_ALGORITHM_HALVING) m.direct = (ls_tune_speed){0};
+    t->tuned = ls_tune_choose(&m, bytes);
+    if (t->config.bucket_size > 0) t->tuned.megabytes = t->config.bucket_size;
+    t->choices.algorithm = t->tuned.algorithm;
+    return LS_OK;
+}
+
+// --- cutting ---------------------------------------------------------------------------------------------------------
+
 ls_status ls__buckets_resolve(ls_trainer *t) {
-    return ls__buckets_cut(ls_params_length(t->params), t->config.bucket_size, ls__exchange_overlaps(t),
-                           &t->bucket_ends, &t->bucket_count);
+    double megabytes = t->tuned.megabytes > 0 ? t->tuned.megabytes : t->config.bucket_size;
+    LS_TRY(ls__buckets_cut(ls_params_length(t->params), megabytes, ls__exchange_overlaps(t), &t->bucket_ends,
+                           &t->bucket_count));
+    ls_strategy_bucket_ends(t->choices.compress, t->segments, t->segment_count, t->bucket_ends, &t->bucket_count);
+    return LS_OK;
 }
 
 // A core that no replica has, where the exchange has one.

@@ -21,8 +21,7 @@ void ls_checkpoint_config_init(ls_checkpoint_config *config) {
 }
 
 int64_t ls__snapshot_bytes(const ls_trainer *t) {
-    const char *names[LS_CHECKPOINT_VECTORS];
-    return ls__checkpoint_vectors(t, names) * ls_params_length(t->params) * (int64_t)sizeof(float);
+    return ls__checkpoint_vectors(t) * ls_params_length(t->params) * (int64_t)sizeof(float);
 }
 
 // --- setting up ------------------------------------------------------------------------------------------------------
@@ -129,7 +128,7 @@ static ls_status copy_texts(ls_checkpointer *c, const ls_checkpoint_config *conf
 static ls_status set_up(ls_trainer *t, const ls_checkpoint_config *config) {
     ls_checkpointer *c = t->checkpoints;
     c->config = *config;
-    c->vectors = ls__checkpoint_vectors(t, c->names);
+    c->vectors = ls__checkpoint_vectors(t);
     c->length = ls_params_length(t->params);
     c->taken = ls_clock();
     c->looked = t->at.all_steps;

@@ -16,11 +16,13 @@
 #define LS_CHECKPOINT_VERSION  1
 #define LS_CHECKPOINT_STATE    "state.json"
 #define LS_CHECKPOINT_MANIFEST "manifest.json"
-#define LS_CHECKPOINT_VECTORS  (1 + LS_MAX_OPTIMIZER_STATE)
 #define LS_CHECKPOINT_NAME     64
 
-// The vectors of a training: "weights", and what its optimizer calls its state.
-int ls__checkpoint_vectors(const ls_trainer *trainer, const char *names[LS_CHECKPOINT_VECTORS]);
+// The vectors of a training: "weights", what its optimizer calls its state, and with topk "residual-0" and so on, of each micro-batch of a step.
+int ls__checkpoint_vectors(const ls_trainer *trainer);  // how many
+void ls__checkpoint_vector(const ls_trainer *trainer, int index, char name[LS_CHECKPOINT_NAME]);
+// Those of them that are residuals: the micro-batches of a step, or 0.
+int64_t ls__checkpoint_residuals(const ls_trainer *trainer);
 // "weights.safetensors"
 void ls__checkpoint_file(const char *vector, char name[LS_CHECKPOINT_NAME]);
 
@@ -72,7 +74,6 @@ typedef struct ls_checkpoint_job {
 typedef struct ls_checkpointer {
     ls_checkpoint_config config;
     char *folder, *keep_epochs, *recipe;  // what config points to
-    const char *names[LS_CHECKPOINT_VECTORS];
     int vectors;
     int64_t length;       // floats of a vector
     ls_shared *snapshot;  // (vectors, length), of the first host's workers

@@ -93,11 +93,23 @@ static ls_status apply(ls_trainer *t, const char *path, const char *text) {
     return status;
 }
 
+// A training that begins with topk where another one ended has left nothing over so far.
+static int has_residuals(const char *text) {
+    json_t *state = json_loads(text, 0, NULL);
+    int has = json_integer_value(json_object_get(json_object_get(state, "training"), "residuals")) > 0;
+    json_decref(state);
+    return has;
+}
+
 static ls_status resume(ls_trainer *t, const char *path, const char *state) {
-    const char *names[LS_CHECKPOINT_VECTORS];
-    int vectors = ls__checkpoint_vectors(t, names);
+    int vectors = ls__checkpoint_vectors(t);
     LS_TRY(ls_comm_agree(t->comm, apply(t, path, state)));
-    for (int v = 0; v < vectors; v++) LS_TRY(load_vector(t, path, names[v]));
+    if (!has_residuals(state)) vectors -= (int)ls__checkpoint_residuals(t);
+    for (int v = 0; v < vectors; v++) {
+        char name[LS_CHECKPOINT_NAME];
+        ls__checkpoint_vector(t, v, name);
+        LS_TRY(load_vector(t, path, name));
+    }
     return ls_strategy_weights_changed(t->strategy, t->queue);
 }
 

@@ -27,6 +27,7 @@ static json_t *numbers(const double *x, int count) {
     X(learning_rate)                                                                                                   \
     X(val_loss)                                                                                                        \
     X(val_accuracy)                                                                                                    \
+    X(val_area)                                                                                                        \
     X(val_seconds)
 
 static json_t *epoch(const ls_epoch_result *e) {
@@ -65,10 +66,11 @@ static json_t *training(const ls_trainer *t) {
     char layers[32], dataset[32];
     snprintf(layers, sizeof layers, "%016llx", (unsigned long long)ls__graph_fingerprint(t->graph));
     snprintf(dataset, sizeof dataset, "%016llx", (unsigned long long)t->dataset->fingerprint);
-    return json_pack("{s:s,s:s,s:s,s:s,s:I,s:I,s:I,s:I,s:b}", "network", t->network->name, "layers", layers, "dataset",
-                     dataset, "optimizer", t->choices.optimizer->name, "seed", (json_int_t)c->seed, "batch_size",
-                     (json_int_t)c->batch_size, "micro_batch", (json_int_t)c->micro_batch, "samples",
-                     (json_int_t)t->train_split.count, "shuffle", c->shuffle);
+    return json_pack("{s:s,s:s,s:s,s:s,s:I,s:I,s:I,s:I,s:I,s:b}", "network", t->network->name, "layers", layers,
+                     "dataset", dataset, "optimizer", t->choices.optimizer->name, "seed", (json_int_t)c->seed,
+                     "batch_size", (json_int_t)c->batch_size, "micro_batch", (json_int_t)c->micro_batch, "samples",
+                     (json_int_t)t->train_split.count, "residuals", (json_int_t)ls__checkpoint_residuals(t), "shuffle",
+                     c->shuffle);
 }
 
 static json_t *history(const ls_trainer *t, double running) {
@@ -109,6 +111,7 @@ static void add_images(json_t *root, const ls_trainer *t) {
     if (ls_graph_classes(t->network) > 0)
         json_object_set_new(root, "classes", json_integer(ls_graph_classes(t->network)));
     if (ls_dataset_class(t->dataset, 0)) json_object_set_new(root, "class_names", class_names(t));
+    if (ls_dataset_labels(t->dataset)) json_object_set_new(root, "several_labels", json_true());
     if (!t->images.mean) return;
     json_object_set_new(root, "channel_mean", numbers(t->images.mean, channels));
     json_object_set_new(root, "channel_deviation", numbers(t->images.deviation, channels));
@@ -183,11 +186,22 @@ static ls_status check_epoch(const char *path, const json_t *there, const json_t
     return a == b ? LS_OK : other(path, "order of samples", a ? "shuffled" : "kept", b ? "shuffled" : "kept");
 }
 
+// What topk has left over is of the micro-batches that a step had.
+static ls_status check_residuals(const ls_trainer *t, const char *path, const json_t *there) {
+    int64_t mine = ls__checkpoint_residuals(t), its = json_integer_value(json_object_get(there, "residuals"));
+    if (mine == 0 || its == 0 || mine == its) return LS_OK;
+    return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
+                   "%s cannot be gone on with: it was compressed by topk with %lld micro-batches in a step, and here a "
+                   "step has %lld",
+                   path, (long long)its, (long long)mine);
+}
+
 static ls_status check_training(const ls_trainer *t, const char *path, const json_t *there, int64_t step) {
     json_t *here = training(t);
     ls_status status = same_text(path, there, here, "network", "network");
     if (status == LS_OK) status = same_text(path, there, here, "layers", "network's layers (by their fingerprint)");
     if (status == LS_OK) status = same_text(path, there, here, "optimizer", "optimizer");
+    if (status == LS_OK) status = check_residuals(t, path, there);
     if (status == LS_OK && step > 0) status = check_epoch(path, there, here);
     json_decref(here);
     return status;

@@ -1,5 +1,6 @@
 // A snapshot of what all workers keep, and the thread of worker 0 that writes it while training goes on.
 #define _GNU_SOURCE
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <math.h>
@@ -21,11 +22,20 @@
 
 enum { BUFFER = 1 << 20, TAG = 0x3000, NICENESS = 5 };
 
-int ls__checkpoint_vectors(const ls_trainer *t, const char *names[LS_CHECKPOINT_VECTORS]) {
-    int states = t->choices.optimizer->state_count(&t->choices.optimizer_params);
-    names[0] = "weights";
-    for (int i = 0; i < states; i++) names[1 + i] = t->choices.optimizer->state_names[i];
-    return 1 + states;
+static int states_of(const ls_trainer *t) { return t->choices.optimizer->state_count(&t->choices.optimizer_params); }
+
+int64_t ls__checkpoint_residuals(const ls_trainer *t) {
+    return t->choices.compress == LS_COMPRESS_TOPK ? t->train_shape.micro_batches : 0;
+}
+
+int ls__checkpoint_vectors(const ls_trainer *t) { return 1 + states_of(t) + (int)ls__checkpoint_residuals(t); }
+
+void ls__checkpoint_vector(const ls_trainer *t, int index, char name[LS_CHECKPOINT_NAME]) {
+    int states = states_of(t);
+    if (index > states)
+        snprintf(name, LS_CHECKPOINT_NAME, LS_RESIDUAL "%d", index - 1 - states);
+    else
+        snprintf(name, LS_CHECKPOINT_NAME, "%s", index == 0 ? "weights" : t->choices.optimizer->state_names[index - 1]);
 }
 
 void ls__checkpoint_file(const char *vector, char name[LS_CHECKPOINT_NAME]) {
@@ -38,18 +48,21 @@ static float *vector_of(const ls_checkpointer *c, int vector) {
     return (float *)c->snapshot->base + (int64_t)vector * c->length;
 }
 
-static int index_of(const ls_checkpointer *c, const char *name) {
-    for (int i = 0; i < c->vectors; i++)
-        if (strcmp(c->names[i], name) == 0) return i;
+static int index_of(const ls_trainer *t, const char *vector) {
+    for (int i = 0; i < t->checkpoints->vectors; i++) {
+        char name[LS_CHECKPOINT_NAME];
+        ls__checkpoint_vector(t, i, name);
+        if (strcmp(name, vector) == 0) return i;
+    }
     return -1;
 }
 
 // On the first host: into the memory that its workers share.
 static ls_status keep(void *user, const ls_strategy_piece *piece) {
-    const ls_checkpointer *c = user;
-    int v = index_of(c, piece->vector);
+    const ls_trainer *t = user;
+    int v = index_of(t, piece->vector);
     if (piece->copy != 0 || v < 0) return LS_OK;
-    memcpy(vector_of(c, v) + piece->offset, piece->data, (size_t)piece->count * sizeof *piece->data);
+    memcpy(vector_of(t->checkpoints, v) + piece->offset, piece->data, (size_t)piece->count * sizeof *piece->data);
     return LS_OK;
 }
 
@@ -57,11 +70,6 @@ static ls_status keep(void *user, const ls_strategy_piece *piece) {
 typedef struct sent_piece {
     int64_t vector, offset, count;
 } sent_piece;
-
-typedef struct sender {
-    const ls_checkpointer *checkpoints;
-    ls_comm *comm;
-} sender;
 
 static ls_status exchange(ls_comm *comm, void *data, int64_t count, ls_dtype dtype, int peer, int sends) {
     ls_request request = {0};
@@ -71,17 +79,16 @@ static ls_status exchange(ls_comm *comm, void *data, int64_t count, ls_dtype dty
 }
 
 static ls_status send_piece(void *user, const ls_strategy_piece *piece) {
-    const sender *s = user;
-    sent_piece head = {index_of(s->checkpoints, piece->vector), piece->offset, piece->count};
+    const ls_trainer *t = user;
+    sent_piece head = {index_of(t, piece->vector), piece->offset, piece->count};
     if (piece->copy != 0 || head.vector < 0) return LS_OK;
-    LS_TRY(exchange(s->comm, &head, (int64_t)sizeof head, LS_DTYPE_U8, 0, 1));
-    return exchange(s->comm, piece->data, piece->count, LS_DTYPE_F32, 0, 1);
+    LS_TRY(exchange(t->comm, &head, (int64_t)sizeof head, LS_DTYPE_U8, 0, 1));
+    return exchange(t->comm, piece->data, piece->count, LS_DTYPE_F32, 0, 1);
 }
 
 static ls_status send_all(ls_trainer *t) {
-    sender s = {t->checkpoints, t->comm};
     sent_piece none = {0};
-    LS_TRY(ls__trainer_visit(t, send_piece, &s));
+    LS_TRY(ls__trainer_visit(t, send_piece, t));
     return exchange(t->comm, &none, (int64_t)sizeof none, LS_DTYPE_U8, 0, 1);
 }
 
@@ -99,7 +106,7 @@ ls_status ls__snapshot_take(ls_trainer *t) {
     ls_comm *comm = t->comm;
     ls_status status = LS_OK;
     if (comm->host == 0)
-        status = ls__trainer_visit(t, keep, t->checkpoints);
+        status = ls__trainer_visit(t, keep, t);
     else
         status = send_all(t);
     for (int rank = 1; rank < comm->size && comm->rank == 0 && status == LS_OK; rank++)
@@ -203,8 +210,9 @@ static ls_status write_vector(ls_trainer *t, int vector, json_t *files) {
     ls_checkpoint_job *job = &c->job;
     vector_source source = {.trainer = t, .params = c->params};
     int64_t bytes = c->length * (int64_t)sizeof(float);
-    char name[LS_CHECKPOINT_NAME];
-    ls__checkpoint_file(c->names[vector], name);
+    char vector_name[LS_CHECKPOINT_NAME], name[LS_CHECKPOINT_NAME];
+    ls__checkpoint_vector(t, vector, vector_name);
+    ls__checkpoint_file(vector_name, name);
     ls_status status = ls_queue_create(t->device, &source.queue);
     if (status == LS_OK && t->device->ops->host_memory) {
         status = ls_buffer_wrap(t->device, vector_of(c, vector), bytes, &source.buffer);
@@ -253,6 +261,10 @@ void ls__checkpoint_clear(const char *path) {
             ls__checkpoint_file((*o)->state_names[i], name);
             if (asprintf(&file, "%s/%s", path, name) >= 0) unlink(file), free(file);
         }
+    DIR *dir = opendir(path);
+    for (struct dirent *e; dir && (e = readdir(dir));)
+        if (strncmp(e->d_name, LS_RESIDUAL, strlen(LS_RESIDUAL)) == 0) unlinkat(dirfd(dir), e->d_name, 0);
+    if (dir) closedir(dir);
     rmdir(path);
 }
 

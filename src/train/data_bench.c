@@ -6,7 +6,6 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/memory.h"
-#include "data/augment.h"
 #include "train/trainer_impl.h"
 
 enum { DEPTH = 3, CHANNELS = 3 };
@@ -27,11 +26,10 @@ struct ls_data_bench {
 static ls_status find_recipe(ls_data_bench *b, const ls_train_config *c, ls_shape stored, ls_recipe *out) {
     double mean[CHANNELS], deviation[CHANNELS];
     ls_normalization normalization;
-    *out = (ls_recipe){.height = c->image_size, .width = c->image_size, .seed = c->seed};
-    LS_TRY(ls_augment_parse(c->augment, &out->augment));
+    LS_TRY(ls__images_recipe(c, stored.dim[2], out));
     LS_TRY(ls_normalization_find(c->normalize, &normalization));
     if (normalization == LS_NORMALIZATION_DATASET) LS_TRY(ls_dataset_channels(b->dataset, mean, deviation));
-    return ls__images_recipe(c, stored.dim[2], mean, deviation, b->offset, b->divisor, out);
+    return ls__images_numbers(c, stored.dim[2], mean, deviation, b->offset, b->divisor, out);
 }
 
 static ls_status make_loader(ls_data_bench *b, const ls_train_config *c) {

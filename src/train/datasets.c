@@ -83,6 +83,8 @@ static ls_status hand_over(opened *o, ls_dataset **dataset) {
     ls_data_describe(*dataset, text, sizeof text);
     ls_status status = ls_comm_check_equal(o->comm, "the dataset", text);
     if (status == LS_OK) return LS_OK;
+    const ls_source *train = (*dataset)->train;
+    if (train->ops->forget) train->ops->forget(train);
     ls_data_close(dataset);
     return ls__fail_passed(status, __FILE__, __LINE__);
 }
@@ -123,6 +125,21 @@ static ls_status own(ls_context *context, ls_status made, int copy, ls_dataset *
     if (status == LS_OK) return LS_OK;
     ls_data_close(dataset);
     return ls__fail_passed(status, __FILE__, __LINE__);
+}
+
+ls_status ls__dataset_cache(ls_dataset *d, int64_t limit) {
+    opened *o = d->owner;
+    ls_shared *block;
+    int64_t bytes = ls_data_cache_size(d, limit);
+    if (bytes == 0 || d->cache_bytes) return LS_OK;
+    if (o->block_count == MAX_BLOCKS)
+        return LS_FAIL(LS_STATUS_INTERNAL, "a dataset asked for too many blocks of memory");
+    LS_TRY(ls_comm_host_alloc(o->comm, bytes, &block));
+    o->blocks[o->block_count++] = block;
+    if (o->comm->local_rank == 0) ls_data_cache_attach(d, limit, block->base, 1);
+    LS_TRY(ls_comm_host_barrier(o->comm));
+    if (o->comm->local_rank > 0) ls_data_cache_attach(d, limit, block->base, 0);
+    return LS_OK;
 }
 
 ls_status ls_dataset_create_arrays(ls_context *context, const ls_arrays_config *config, ls_dataset **out) {

@@ -33,6 +33,7 @@ struct ls_exchange {
     parameter *parameters;
     int count, updates;  // updates: 1: there is an optimizer
     int64_t length;
+    ls_segment *segments;  // (count), in the order of the vector
     int64_t *bucket_ends;
     int bucket_count, overlaps;
     int *missing;  // (bucket_count): parameters of the running micro-batch that are not ready yet
@@ -138,10 +139,22 @@ static ls_status place(ls_exchange *x) {
     return LS_OK;
 }
 
+static ls_status make_segments(ls_exchange *x) {
+    LS_TRY(ls_calloc(x->count, sizeof *x->segments, &x->segments));
+    for (int i = 0; i < x->count; i++) {
+        const parameter *p = &x->parameters[x->count - 1 - i];
+        x->segments[i] = (ls_segment){.begin = p->offset,
+                                      .end = p->offset + ls_round_up(p->given.count, LS_SLICE_ALIGN),
+                                      .kernel = !p->given.bias};
+    }
+    return LS_OK;
+}
+
 // Which buckets each parameter has a part in.
-static ls_status cut(ls_exchange *x) {
+static ls_status cut(ls_exchange *x, ls_compress compress) {
     x->overlaps = ls__comm_overlaps(x->comm, x->config.bucket_size);
     LS_TRY(ls__buckets_cut(x->length, x->config.bucket_size, x->overlaps, &x->bucket_ends, &x->bucket_count));
+    ls_strategy_bucket_ends(compress, x->segments, x->count, x->bucket_ends, &x->bucket_count);
     x->overlaps = x->bucket_count > 1;
     LS_TRY(ls_calloc(x->bucket_count, sizeof *x->missing, &x->missing));
     for (int i = 0; i < x->count; i++) {
@@ -180,11 +193,12 @@ static ls_status choose_optimizer(ls_exchange *x, ls_strategy_config *out) {
 static ls_status plan(ls_exchange *x, const ls_exchange_config *config, ls_strategy_config *out) {
     x->updates = strcmp(config->optimizer, "none") != 0;
     LS_TRY(check_config(x, config));
+    LS_TRY(ls_compress_find(config->compress, &out->compress, &out->compress_fraction));
     LS_TRY(place(x));
-    LS_TRY(cut(x));
+    LS_TRY(make_segments(x));
+    LS_TRY(cut(x, out->compress));
     LS_TRY(choose_optimizer(x, out));
     LS_TRY(ls_algorithm_find(config->algorithm, &out->algorithm));
-    LS_TRY(ls_compress_find(config->compress, &out->compress));
     LS_TRY(ls_device_create("ref", NULL, &x->device));
     return ls_queue_create(x->device, &x->queue);
 }
@@ -207,19 +221,11 @@ static ls_status check_alike(const ls_exchange *x) {
 }
 
 static ls_status make_strategy(ls_exchange *x, ls_context *context, ls_strategy_config *config) {
-    ls_segment *segments;
     ls_topology *topology;
     LS_TRY(ls_topology_create(context, &topology));
     config->spin =
         x->comm->local_size + x->overlaps * x->comm->local_size <= ls_topology_host_cores(topology) ? SPINS : 0;
     ls_topology_destroy(&topology);
-    LS_TRY(ls_comm_agree(x->comm, ls_calloc(x->count, sizeof *segments, &segments)));
-    for (int i = 0; i < x->count; i++) {
-        const parameter *p = &x->parameters[x->count - 1 - i];
-        segments[i] = (ls_segment){.begin = p->offset,
-                                   .end = p->offset + ls_round_up(p->given.count, LS_SLICE_ALIGN),
-                                   .kernel = !p->given.bias};
-    }
     config->comm = x->comm;
     config->device = x->device;
     config->replicas = 1;
@@ -228,13 +234,11 @@ static ls_status make_strategy(ls_exchange *x, ls_context *context, ls_strategy_
     config->micro_batches = x->config.micro_batches;
     config->bucket_ends = x->bucket_ends;
     config->bucket_count = x->bucket_count;
-    config->segments = segments;
+    config->segments = x->segments;
     config->segment_count = x->count;
     config->clip_norm = x->config.clip_norm;
     config->overlap = x->overlaps;
-    ls_status status = ls_strategy_create(x->config.strategy, config, &x->strategy);
-    free(segments);
-    return status;
+    return ls_strategy_create(x->config.strategy, config, &x->strategy);
 }
 
 static float *result_of(const ls_exchange *x, const parameter *p) {
@@ -331,6 +335,7 @@ void ls_exchange_destroy(ls_exchange **exchange) {
     ls_device_destroy(&x->device);
     for (int i = 0; i < x->count; i++) free((char *)x->parameters[i].given.name);
     free(x->parameters);
+    free(x->segments);
     free(x->bucket_ends);
     free(x->missing);
     free(x);

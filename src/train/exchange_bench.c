@@ -14,7 +14,8 @@
 struct ls_exchange_bench {
     ls_comm *comm;
     int64_t count, done;  // floats; steps
-    int compress;
+    ls_compress compress;
+    double fraction;  // of topk
     ls_device *device;
     ls_queue *queue;
     ls_strategy *strategy;
@@ -44,9 +45,10 @@ ls_status ls_exchange_bench_create(ls_context *context, int64_t count, const cha
         return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "an exchange is of at least one parameter, not of %lld",
                        (long long)count);
     ls_comm_enter(comm, __func__);
-    int compresses;
+    ls_compress compresses;
+    double fraction;
     ls_algorithm way;
-    LS_TRY(ls_compress_find(compress, &compresses));
+    LS_TRY(ls_compress_find(compress, &compresses, &fraction));
     LS_TRY(ls_algorithm_find(algorithm, &way));
     count = (count + LS_SLICE_ALIGN - 1) / LS_SLICE_ALIGN * LS_SLICE_ALIGN;
     ls_strategy_config config = {.comm = comm,
@@ -54,6 +56,7 @@ ls_status ls_exchange_bench_create(ls_context *context, int64_t count, const cha
                                  .length = count,
                                  .micro_batches = comm->size,
                                  .compress = compresses,
+                                 .compress_fraction = fraction,
                                  .algorithm = way,
                                  .params = {-1, -1, -1, -1, -1, -1, -1, -1},
                                  .spin = own_cores ? SPINS : 0};
@@ -63,6 +66,7 @@ ls_status ls_exchange_bench_create(ls_context *context, int64_t count, const cha
     b->comm = comm;
     b->count = count;
     b->compress = compresses;
+    b->fraction = fraction;
     LS_TRY_GOTO(ls_strategy_create("allreduce", &config, &b->strategy), fail);
     *out = b;
     return LS_OK;
@@ -85,8 +89,13 @@ void ls_exchange_bench_destroy(ls_exchange_bench **bench) {
     *bench = NULL;
 }
 
-static void write_gradient(float *g, int64_t count) {
-    for (int64_t i = 0; i < count; i++) g[i] = (float)(i & 7);
+// Of many sizes, and another on each worker: for topk that is neither easy nor hard.
+LS_CLONES static void write_gradient(float *g, int64_t count, int rank) {
+    for (int64_t i = 0; i < count; i++) {
+        uint32_t r = (uint32_t)(i + 1) * 2654435761u + (uint32_t)rank * 2246822519u;
+        r = (r ^ r >> 15) * 2246822519u;
+        g[i] = (float)(int32_t)(r ^ r >> 13) * 0x1p-40f;
+    }
 }
 
 ls_status ls_exchange_bench_step(ls_exchange_bench *b, double *seconds) {
@@ -95,11 +104,12 @@ ls_status ls_exchange_bench_step(ls_exchange_bench *b, double *seconds) {
     ls_comm_enter(b->comm, __func__);
     ls_step_info info = {.micro_batches = b->comm->size, .samples = b->comm->size, .lr = 1e-3, .step = ++b->done};
     ls_step_times times = {.since = ls_clock()};
-    write_gradient(ls_span_host(ls_strategy_gradient_begin(b->strategy, 0, &info, b->comm->position)), b->count);
-    LS_TRY(ls_strategy_gradient_end(b->strategy, 0, b->queue, &info));
+    write_gradient(ls_span_host(ls_strategy_gradient_begin(b->strategy, 0, &info, b->comm->position)), b->count,
+                   b->comm->rank);
     LS_TRY(ls_comm_barrier(b->comm));
     double start = ls_clock();
     ls_vote unused;
+    LS_TRY(ls_strategy_gradient_end(b->strategy, 0, b->queue, &info));  // here topk finds the largest
     LS_TRY(ls_strategy_step(b->strategy, 0, b->queue, &info, LS_VOTE_GO_ON, &unused, &times));
     *seconds = ls_clock() - start;
     return LS_OK;
@@ -131,11 +141,21 @@ static int fewest_workers(const ls_comm *comm) {
     return fewest > 0 ? fewest : 1;  // no host is without
 }
 
+// What a worker must send in a step, and receive, in floats.
+static int64_t must_send(const ls_exchange_bench *b) {
+    const ls_comm *comm = b->comm;
+    if (b->compress == LS_COMPRESS_TOPK) {  // the largest of its own, with indices of half the size, to each other host
+        int64_t most = (int64_t)((double)b->count * b->fraction * 1.5) * (comm->hosts - 1);
+        return most < 2 * b->count ? most : 2 * b->count;
+    }
+    int64_t floats = b->compress == LS_COMPRESS_BF16 ? b->count + b->count / 2 : 2 * b->count;  // sums, weights
+    return floats * (comm->hosts - 1) / comm->hosts / fewest_workers(comm);
+}
+
 // Between hosts: a worker's share of what its host must send and receive goes to and comes from the worker at the same place on the next host.
 static ls_status over_wire(ls_exchange_bench *b) {
     const ls_comm *comm = b->comm;
-    int64_t floats = b->compress ? b->count + b->count / 2 : 2 * b->count;  // sums, weights
-    int64_t share = floats * (comm->hosts - 1) / comm->hosts / fewest_workers(comm);
+    int64_t share = must_send(b);
     ls_request requests[4];
     int to = -1, from = -1, pending = 0;
     for (int rank = 0; rank < comm->size; rank++) {
@@ -194,7 +214,7 @@ ls_status ls_exchange_bench_compare(ls_exchange_bench *b, ls_exchange_times *out
     ls_comm_enter(b->comm, __func__);
     LS_TRY(ls_comm_agree(b->comm, ls_calloc(b->comm->size, sizeof mine, &all)));
     ls_status status = ls_exchange_bench_step(b, &mine[0]);
-    write_gradient(b->mine, b->count);
+    write_gradient(b->mine, b->count, b->comm->rank);
     if (status == LS_OK) status = time_one(b, run_allreduce, &mine[1]);
     if (status == LS_OK) status = time_one(b, run_update, &mine[2]);
     if (status == LS_OK) status = time_one(b, run_limit, &mine[3]);

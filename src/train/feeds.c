@@ -24,6 +24,12 @@ static void list_fields(const ls_dataset *d, char *text, size_t size) {
         used += (size_t)snprintf(text + used, size - used, "%s%s", i ? ", " : "", ls_dataset_field(d, i)->name);
 }
 
+// The shape in which it comes to the network: pictures, of any size, are resized.
+static ls_shape shape_of(const ls_trainer *t, const ls_field *field) {
+    return strcmp(field->name, "image") == 0 && field->dtype == LS_DTYPE_U8 && field->shape.ndim == 3 ? t->images.shape
+                                                                                                      : field->shape;
+}
+
 // The field of the input's name, or the one that such inputs mostly take.
 static const ls_field *find_field(const ls_trainer *t, ls_port port, int target) {
     static const char *const usual[][4] = {{"image", "input"}, {"target", "label", "image"}, {"label", "tokens"}};
@@ -33,7 +39,7 @@ static const ls_field *find_field(const ls_trainer *t, ls_port port, int target)
     int by_shape = kind == 1 || (kind == 0 && !t->objective && port.shape.ndim != 3);
     for (int i = 0; !field && usual[kind][i]; i++) {
         field = ls_dataset_find_field(t->dataset, usual[kind][i]);
-        if (field && by_shape && ls_shape_count(field->shape) != ls_shape_count(port.shape)) field = NULL;
+        if (field && by_shape && ls_shape_count(shape_of(t, field)) != ls_shape_count(port.shape)) field = NULL;
     }
     return field;
 }
@@ -106,12 +112,33 @@ static ls_status check_classes(const ls_trainer *t, ls_value input, const ls_fie
     return LS_OK;
 }
 
+// A row of labels, where the network has no losses of its own: as many as it has scores.
+static ls_status check_labels(const ls_trainer *t, ls_port port) {
+    int labels = ls_dataset_labels(t->dataset);
+    if (!t->objective || !labels || port.shape.ndim != 1 || port.shape.dim[0] == labels) return LS_OK;
+    return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "model %s tells %lld labels apart, dataset %s has %d: give it as many",
+                   t->network->name, (long long)port.shape.dim[0], t->dataset->name, labels);
+}
+
+// Inputs that trainers draw numbers for, where the dataset has no field of that name.
+static int resolve_drawn(ls_trainer *t, ls_port port, ls_feed *feed) {
+    int noise = strcmp(port.name, LS_INPUT_NOISE) == 0, coin = strcmp(port.name, LS_INPUT_COIN) == 0;
+    if ((!noise && !coin) || port.dtype != LS_DTYPE_F32 || ls_dataset_find_field(t->dataset, port.name)) return 0;
+    *feed = (ls_feed){.field = port.name,
+                      .kind = noise ? LS_FEED_NORMAL : LS_FEED_COIN,
+                      .shape = port.shape,
+                      .dtype = t->choices.precision,
+                      .recipe.seed = t->config.seed};
+    return 1;
+}
+
 static ls_status resolve_one(ls_trainer *t, int i) {
     ls_value input = t->graph->inputs[i];
     ls_port port = ls_graph_input_at(t->graph, i);
-    int target = is_target(t->graph, input);
-    const ls_field *field = find_field(t, port, target);
+    int target = t->inputs.target[i] = is_target(t->graph, input);
     ls_feed *feed = &t->inputs.feed[i];
+    if (resolve_drawn(t, port, feed)) return LS_OK;
+    const ls_field *field = find_field(t, port, target);
     if (!field) return missing(t, port);
     *feed = (ls_feed){.field = field->name, .dtype = port.dtype};
     if (port.dtype == LS_DTYPE_I32) {
@@ -120,6 +147,7 @@ static ls_status resolve_one(ls_trainer *t, int i) {
     }
     feed->dtype = target ? LS_DTYPE_F32 : t->choices.precision;
     feed->image = field->dtype == LS_DTYPE_U8 && field->shape.ndim == 3 && port.shape.ndim == 3;
+    if (target) LS_TRY(check_labels(t, port));
     if (strcmp(field->name, "image") != 0) return feed->image ? LS_OK : check_values(t, port, field);
     if (field->shape.ndim != 3) return check_values(t, port, field);
     LS_TRY(check_image(t, port));
@@ -150,10 +178,13 @@ ls_loader_config ls__loader_config(const ls_trainer *t, int training) {
         .replace_broken = t->choices.replace_broken,
     };
     memcpy(config.feed, t->inputs.feed, sizeof config.feed);
+    int to_image = 0;  // images are trained towards
+    for (int i = 0; i < t->inputs.count; i++) to_image |= t->inputs.target[i] && t->inputs.feed[i].image;
     for (int i = 0; i < t->inputs.count; i++) {
         if (!config.feed[i].image || strcmp(config.feed[i].field, "image") != 0) continue;
         config.feed[i].recipe = t->images.recipe;
         if (!training) config.feed[i].recipe.augment = 0;
+        if (t->inputs.target[i] || (!training && !to_image)) config.feed[i].recipe.noise = 0;
     }
     return config;
 }
@@ -164,7 +195,15 @@ int64_t ls__batches_bytes(const ls_trainer *t) {
     return a > b ? a : b;
 }
 
+// What a thread of a loader has beside its batches.
+static int64_t preparing_bytes(const ls_trainer *t, const ls_source *source, int training) {
+    ls_recipe recipe = t->images.recipe;
+    if (t->inputs.image < 0 || !t->inputs.feed[t->inputs.image].image) return 0;
+    if (!training) recipe.augment = 0;
+    return source->picture_bytes + ls_preparer_bytes(&recipe, ls_dataset_image_shape(t->dataset));
+}
+
 int64_t ls__decoding_bytes(const ls_trainer *t) {
     const ls_source *train = t->dataset->train, *eval = t->eval_split.count ? t->dataset->test : NULL;
-    return t->config.loader_threads * (train->picture_bytes + (eval ? eval->picture_bytes : 0));
+    return t->config.loader_threads * (preparing_bytes(t, train, 1) + (eval ? preparing_bytes(t, eval, 0) : 0));
 }

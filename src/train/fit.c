@@ -157,6 +157,7 @@ static ls_epoch_result result_of(const ls_trainer *t, double seconds, const doub
                              .learning_rate = t->at.learning_rate,
                              .val_loss = NAN,
                              .val_accuracy = NAN,
+                             .val_area = NAN,
                              .val_seconds = NAN};
 }
 
@@ -228,6 +229,7 @@ ls_status ls_trainer_end_epoch(ls_trainer *t, ls_epoch_result *out) {
     if (t->config.validate && e->steps == all && !began) {
         LS_TRY(ls_trainer_evaluate(t, &e->val_loss, &e->val_accuracy));
         e->val_seconds = h->evaluate_seconds;
+        e->val_area = ls__results_area(t);
     }
     if (out) *out = *e;
     return began ? diverged(t, e, began, in_weights) : ls__checkpoint_after_epoch(t);

@@ -63,11 +63,10 @@ static void add_arenas(ls_memory *m, const ls_trainer *t) {
 }
 
 static void add_strategy(ls_memory *m, const ls_trainer *t, const ls_strategy *strategy) {
-    static const ls_memory_part parts[LS_STRATEGY_PARTS] = {[LS_STRATEGY_WEIGHTS] = LS_MEMORY_WEIGHTS,
-                                                            [LS_STRATEGY_COPIES] = LS_MEMORY_COPIES,
-                                                            [LS_STRATEGY_GRADIENTS] = LS_MEMORY_GRADIENTS,
-                                                            [LS_STRATEGY_STATE] = LS_MEMORY_STATE,
-                                                            [LS_STRATEGY_SUMS] = LS_MEMORY_SUMS};
+    static const ls_memory_part parts[LS_STRATEGY_PARTS] = {
+        [LS_STRATEGY_WEIGHTS] = LS_MEMORY_WEIGHTS,     [LS_STRATEGY_COPIES] = LS_MEMORY_COPIES,
+        [LS_STRATEGY_GRADIENTS] = LS_MEMORY_GRADIENTS, [LS_STRATEGY_STATE] = LS_MEMORY_STATE,
+        [LS_STRATEGY_RESIDUALS] = LS_MEMORY_RESIDUALS, [LS_STRATEGY_SUMS] = LS_MEMORY_SUMS};
     ls_strategy_memory s = ls_strategy_memory_of(strategy);
     for (int i = 0; i < LS_STRATEGY_PARTS; i++) {
         ls_memory_bytes *b = &m->part[parts[i]];
@@ -131,6 +130,9 @@ ls_memory ls__trainer_memory(const ls_trainer *t) {
         add_per_host(&m, LS_MEMORY_DATASET, ls_data_bytes(t->dataset));
     else
         add_per_worker(&m, LS_MEMORY_DATASET, ls_data_bytes(t->dataset));
+    int64_t cache = t->dataset->cache_bytes;
+    if (!cache && t->choices.cache) cache = ls_data_cache_size(t->dataset, t->choices.cache);
+    add_per_host(&m, LS_MEMORY_DATASET, cache);
     add_per_worker(&m, LS_MEMORY_WEIGHTS, parameter_bytes(t->graph));
     add_per_worker(&m, LS_MEMORY_PROGRAM, t->program_bytes);
     for (int i = 0; i < LS_MEMORY_PARTS; i++) {
@@ -147,10 +149,11 @@ ls_status ls__memory_check(const ls_trainer *t) {
     if (limit < 0 || need <= 1.02 * limit) return LS_OK;
     return LS_FAIL(
         LS_STATUS_OUT_OF_MEMORY,
-        "the %d worker%s of this host would need %.1f MB, and there are only %.1f MB (%s): use a smaller "
+        "the %d worker%s of this host would need %.1f MB, and there are only %.1f MB (%s): use %sa smaller "
         "micro-batch, rematerialization, fewer replicas or fewer workers; 'lockstep plan' says what each of them gives",
         m->workers_per_host, m->workers_per_host == 1 ? "" : "s", need / 1e6, limit / 1e6,
-        ls_limits_group_memory() >= 0 ? "its control group's limit" : "all memory of the machine");
+        ls_limits_group_memory() >= 0 ? "its control group's limit" : "all memory of the machine",
+        t->choices.cache ? "a smaller cache (--cache), " : "");
 }
 
 // --- without training ------------------------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 #include <lockstep/train.h>
 
 #include "data/augment.h"
+#include "data/filter.h"
 #include "data/normalize.h"
 #include "device/device.h"
 #include "optim/optim.h"
@@ -70,14 +71,19 @@ static const ls_option table[] = {
      .help = "use only the first N test samples"},
     {"label-smoothing", LS_OPTION_REAL, AT(label_smoothing), .metavar = "S", .max = 1, TRAINING,
      .help = "train towards 1 - S + S/classes for a sample's class and S/classes for the others; evaluation does not"},
+    {"positive-weight", LS_OPTION_REAL, AT(positive_weight), .metavar = "X", .max = 1e6, TRAINING,
+     .help =
+         "of samples with several labels: what a label that is there adds to the loss is multiplied by X, for labels "
+         "that are rare"},
     {"evaluate", LS_OPTION_FLAG, AT(evaluate), TRAINING, .help = "do not evaluate on the test set at the end"},
     {"validate", LS_OPTION_FLAG, AT(validate), TRAINING,
      .help = "evaluate on the test set after every epoch (val_loss, val_accuracy); an epoch's time does not count it"},
     {"precision", LS_OPTION_TEXT, AT(precision), .metavar = "fp32|bf16", TRAINING,
      .help = "type of activations and working weights; bf16 keeps fp32 master weights and sums"},
-    {"compress", LS_OPTION_TEXT, AT(compress), .metavar = "none|bf16", TRAINING,
-     .help = "bf16: gradients and their sums are rounded to bf16 and take half the bytes between hosts. This CHANGES "
-             "the result, to the same "
+    {"compress", LS_OPTION_TEXT, AT(compress), .metavar = "WAY", TRAINING,
+     .help = "what becomes of gradients: none, bf16, topk or topk:PART. bf16: they and their sums are rounded to bf16 "
+             "and take half the bytes between hosts. topk:0.01, as topk is: of each micro-batch's gradient the largest "
+             "hundredth counts, and the rest is added to that of the next step. Both CHANGE the result, to the same "
              "one for any number of workers"},
     {"remat", LS_OPTION_FLAG, AT(remat), TRAINING,
      .help = "compute activations again in backward instead of keeping them: less memory, more time, the same bits"},
@@ -91,14 +97,34 @@ static const ls_option table[] = {
 
     {"image-size", LS_OPTION_INT, AT(image_size), .metavar = "N", .min = 1, .max = 4096, IMAGES,
      .initial = "as they are; of any size: the network's own",
-     .help = "resize images to N x N pixels, bilinearly, as tf.image.resize does; the network is built for that size"},
+     .help = "resize images to N x N pixels, the network is built for that size"},
+    {"resize", LS_OPTION_INT, AT(resize), .metavar = "N", .max = 4096, IMAGES, .initial = "the whole image",
+     .help =
+         "bring the shorter side of images to N pixels first, and cut --image-size out of the middle; training cuts "
+         "anywhere with --augment random-crop"},
+    {"interpolation", LS_OPTION_TEXT, AT(interpolation), .metavar = "NAME", .choices = ls_interpolation_choice, IMAGES,
+     .help = "how images are resized"},
     {"augment", LS_OPTION_TEXT, AT(augment), .metavar = "LIST", .choices = ls_augment_choice, .several = 1, IMAGES,
      .help = "change training images at random, differently in each epoch; several names with commas between them"},
+    {"noise", LS_OPTION_REAL, AT(noise), .metavar = "S", .max = 10, IMAGES,
+     .help =
+         "normal noise of deviation S on images, black to white being 1, and not on those that are trained towards: "
+         "for denoising"},
     {"broken", LS_OPTION_TEXT, AT(broken), .metavar = "stop|skip", IMAGES,
      .help =
          "a sample that cannot be decoded ends training, or the next one that can stands in for it, and is counted"},
     {"normalize", LS_OPTION_TEXT, AT(normalize), .metavar = "NAME", .choices = ls_normalization_choice, IMAGES,
      .help = "what the pixels 0 to 255 become"},
+    {"mean", LS_OPTION_TEXT, AT(mean), .metavar = "A,B,C", IMAGES, .initial = "none",
+     .help =
+         "subtract these from the pixels 0 to 255 of the channels, as 104,117,123; with --std and --scale: (pixel - "
+         "mean) / std * scale, in place of --normalize"},
+    {"std", LS_OPTION_TEXT, AT(std), .metavar = "A,B,C", IMAGES, .initial = "none",
+     .help = "divide by these, after --mean"},
+    {"scale", LS_OPTION_REAL, AT(scale), .metavar = "X", .max = 1e6, IMAGES,
+     .help = "multiply by X, after --mean and --std: 0.0078125 with a mean of 128 makes -1 to 1"},
+    {"channel-order", LS_OPTION_TEXT, AT(channel_order), .metavar = "rgb|bgr", IMAGES,
+     .help = "the order in which the network gets the channels; --mean and --std are in it"},
 
     {"strategy", LS_OPTION_TEXT, AT(strategy), .metavar = "NAME", .choices = strategy_choice, WORKERS,
      .help = "how workers exchange gradients and update"},
@@ -123,7 +149,11 @@ static const ls_option table[] = {
      .help = "for studies: worker W computes F times slower, by sleeping; workers count from 0"},
     {"algorithm", LS_OPTION_TEXT, AT(algorithm), .metavar = "auto|direct|halving", WORKERS,
      .help = "how allreduce sends between hosts: each piece directly to all others, or by recursive halving and "
-             "doubling, to a few; auto: direct up to 8 hosts. The same bits"},
+             "doubling, to a few; auto: what --tune measures, else direct up to 8 hosts. The same bits"},
+    {"tune", LS_OPTION_TEXT, AT(tune), .metavar = "off|auto|again", WORKERS,
+     .help = "measure the exchange between hosts at start-up, in about 0.3 s, to choose --bucket-size and --algorithm "
+             "where they are not given. auto: for networks of 4 MB at least, and measurements are kept for later jobs; "
+             "again: measure anew. The same bits"},
     {"replicas", LS_OPTION_INT, AT(replicas), .metavar = "R", .min = 1, WORKERS,
      .initial = "as there are cores and micro-batches for",
      .help = "replicas per worker, each computing micro-batches of its own"},
@@ -134,7 +164,7 @@ static const ls_option table[] = {
     {"hyperthreads", LS_OPTION_FLAG, AT(hyperthreads), WORKERS,
      .help = "count every hardware thread as a core; they are left out otherwise"},
     {"bucket-size", LS_OPTION_REAL, AT(bucket_size), .metavar = "MB", .min = 0.001, .max = 1e6, WORKERS,
-     .initial = "a twelfth of all, 0.25 to 2, on several hosts; all on one",
+     .initial = "as --tune measures; else a twelfth of all, 0.25 to 2, on several hosts; all on one",
      .help = "exchange gradients in pieces of so many megabytes, each as soon as backward has written it"},
     {"early-forward", LS_OPTION_FLAG, AT(early_forward), WORKERS,
      .help = "end a step once all new weights have come, not before; each layer of the next forward waits for its own "
@@ -143,6 +173,10 @@ static const ls_option table[] = {
      .help = "cores of each worker for nothing but that exchange; 0: it shares those of the replicas"},
     {"loader-threads", LS_OPTION_INT, AT(loader_threads), .metavar = "N", .min = 1, .max = 64, WORKERS,
      .help = "threads that read, decode and prepare the samples of each replica: more where training waits for them"},
+    {"cache", LS_OPTION_TEXT, AT(cache), .metavar = "SIZE", WORKERS, .initial = "none",
+     .help = "keep up to so much of the samples that are read of files in the memory of each host, as 8G: the first "
+             "ones, as they "
+             "are in their files; the rest is read in each epoch. The result stays the same"},
     {"bind", LS_OPTION_FLAG, AT(bind), WORKERS, .help = "let the system move replicas between cores"},
 
     {"optimizer", LS_OPTION_TEXT, AT(optimizer), .metavar = "NAME", .choices = optimizer_choice, OPTIMIZER,

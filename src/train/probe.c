@@ -95,8 +95,8 @@ static ls_status compute(ls_trainer *t, char text[65]) {
     ls_status status = ls_plan_backward(plan, r->queue, &feeds, gradient, NULL, NULL);
     if (status == LS_OK) status = ls_synchronize(r->queue);
     if (status == LS_OK) status = digest(r, gradient, text);
-    ls_status ended = ls_strategy_gradient_end(t->strategy, 0, r->queue, &info);
-    return status != LS_OK ? status : ended;
+    ls_strategy_gradient_drop(t->strategy, 0);
+    return status;
 }
 
 // --- all workers -----------------------------------------------------------------------------------------------------

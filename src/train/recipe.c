@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/bytes.h"
 #include "base/error.h"
 #include "train/trainer_impl.h"
 
@@ -15,6 +16,7 @@ void ls_train_config_init(ls_train_config *c) {
                            .staleness = -1,
                            .compress = "none",
                            .algorithm = "auto",
+                           .tune = "auto",
                            .not_finite = "stop",
                            .broken = "stop",
                            .loader_threads = 1,
@@ -22,9 +24,13 @@ void ls_train_config_init(ls_train_config *c) {
                            .early_forward = 1,
                            .seed = 42,
                            .shuffle = 1,
+                           .positive_weight = 1,
                            .evaluate = 1,
+                           .interpolation = "bilinear",
                            .augment = "none",
                            .normalize = "unit",
+                           .scale = 1,
+                           .channel_order = "rgb",
                            .optimizer = "adam",
                            .lr = -1,
                            .momentum = -1,
@@ -152,20 +158,42 @@ static ls_status check_filled_in(const ls_train_config *c) {
     return LS_OK;
 }
 
+static ls_status resolve_cache(ls_trainer *t) {
+    if (!t->config.cache) return LS_OK;
+    ls_status status = ls_bytes_parse(t->config.cache, &t->choices.cache);
+    if (status != LS_OK) return ls__fail_context(status, "--cache: ");
+    if (t->dataset->cache_bytes || ls_data_cache_size(t->dataset, INT64_MAX / 4) > 0) return LS_OK;
+    return LS_FAIL(
+        LS_STATUS_INVALID_ARGUMENT,
+        "--cache %.40s: nothing is read of files while training on %s, which has no use for it: leave it out",
+        t->config.cache, t->dataset->name);
+}
+
 ls_status ls__choices_resolve(ls_trainer *t) {
     const ls_train_config *c = &t->config;
     LS_TRY(check_filled_in(c));
     LS_TRY(ls_precision_find(c->precision, &t->choices.precision));
-    LS_TRY(ls_compress_find(c->compress, &t->choices.compress));
+    LS_TRY(ls_compress_find(c->compress, &t->choices.compress, &t->choices.compress_fraction));
     LS_TRY(ls_algorithm_find(c->algorithm, &t->choices.algorithm));
+    LS_TRY(ls_tune_find(c->tune, &t->choices.tune));
     LS_TRY(ls__not_finite_policy(c->not_finite, &t->choices.not_finite));
     t->choices.replace_broken = strcmp(c->broken, "skip") == 0;
     if (!t->choices.replace_broken && strcmp(c->broken, "stop") != 0)
         return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "unknown policy '%.64s' for broken samples: there are stop and skip",
                        c->broken);
+    LS_TRY(resolve_cache(t));
     if (!(c->clip_norm >= 0 && c->clip_norm < 1e30))
         return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
                        "the gradient norm to clip at is %g; it must be at least 0 and less than 1e30", c->clip_norm);
+    if (!(c->noise >= 0 && c->noise <= 10))
+        return LS_FAIL(
+            LS_STATUS_INVALID_ARGUMENT,
+            "noise on images was to have a deviation of %g; it lies from 0 to 10, where 1 is from black to white",
+            c->noise);
+    if (!(c->positive_weight > 0 && c->positive_weight < 1e6))
+        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
+                       "labels that are there were to weigh %g; a weight lies above 0 and below 1e6",
+                       c->positive_weight);
     if (!(c->label_smoothing >= 0 && c->label_smoothing < 1))
         return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "the label smoothing is %g; it must be at least 0 and less than 1",
                        c->label_smoothing);

@@ -225,6 +225,7 @@ ls_status ls_trainer_result(ls_trainer *t, ls_train_result *out) {
     const ls_history *h = &t->history;
     const ls_spread *s = &t->spread;
     int64_t here = t->at.all_steps - t->at.steps_before;
+    ls_algorithm algorithm = t->choices.compress == LS_COMPRESS_TOPK ? LS_ALGORITHM_DIRECT : t->choices.algorithm;
     ls_train_result r = {.epochs = h->done,
                          .epoch = h->epochs,
                          .steps_per_epoch = t->train_shape.steps,
@@ -246,7 +247,11 @@ ls_status ls_trainer_result(ls_trainer *t, ls_train_result *out) {
                          .idle_cores = s->idle,
                          .oversubscribed = s->replicas * t->config.threads > s->cores,
                          .buckets = t->bucket_count,
-                         .algorithm = ls_strategy_algorithm(t->choices.strategy, t->choices.algorithm, t->comm->hosts),
+                         .algorithm = ls_strategy_algorithm(t->choices.strategy, algorithm, t->comm->hosts),
+                         .tuned = t->tuned.megabytes > 0 ? t->tuned_earlier ? "cached" : "measured" : "",
+                         .bucket_megabytes = t->tuned.megabytes,
+                         .bucket_seconds = t->tuned.speed.bucket_seconds,
+                         .exchange_bytes_per_second = t->tuned.speed.bytes_per_second,
                          .exchange_hidden = h->exchange_hidden / (here > 0 ? (double)here : 1),
                          .samples_replaced = h->replaced,
                          .synchronous = t->choices.strategy->synchronous && (!t->async || t->config.staleness == 0),
@@ -294,6 +299,35 @@ static const ls_measure *tells_classes(const ls_measures *m) {
     for (int i = 0; i < m->count; i++)
         if (m->list[i].op->tells_classes) return &m->list[i];
     return NULL;
+}
+
+static const ls_measure *tells_labels(const ls_measures *m) {
+    for (int i = 0; i < m->count; i++)
+        if (m->list[i].op->tells_labels) return &m->list[i];
+    return NULL;
+}
+
+double ls__results_area(const ls_trainer *t) {
+    const ls_measure *one = tells_labels(&t->measures);
+    for (int i = 0; one && i < t->measures.value_count; i++)
+        if (strcmp(t->history.test_values[i].name, one->name) == 0) return t->history.test_values[i].value;
+    return NAN;
+}
+
+ls_status ls_trainer_label_scores(const ls_trainer *t, ls_label_scores *out) {
+    LS_NEED(t, "trainer");
+    LS_NEED(out, "out");
+    const ls_measure *one = tells_labels(&t->measures);
+    if (!one || !t->rows.table)
+        return LS_FAIL(
+            LS_STATUS_INVALID_ARGUMENT,
+            "model %s has no areas under ROC curves, whose scores these are: a dataset of several labels, or "
+            "ls_auc, gives it some",
+            t->network->name);
+    if (t->history.evaluate_seconds <= 0)
+        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "nothing was evaluated yet: call ls_trainer_evaluate first");
+    *out = (ls_label_scores){t->rows.samples, one->parts, t->rows.table + one->at * t->rows.samples};
+    return LS_OK;
 }
 
 ls_status ls_trainer_confusion(const ls_trainer *t, int64_t *counts, int classes) {

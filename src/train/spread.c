@@ -177,6 +177,7 @@ ls_status ls__spread_resolve(ls_trainer *t) {
     advise(t, &q, s, cores);
     s->roles.replicas = s->replicas;
     s->team = c->async ? (ls_roles){.workers = 1, .replicas = s->replicas} : s->roles;
+    if (t->choices.compress == LS_COMPRESS_TOPK) s->team.whole = v;
     s->lanes = t->comm->size * s->replicas;
     if (s->replicas * c->threads > cores) s->comm_cores = 0;
     s->bound = c->bind && s->replicas * c->threads <= s->cores;

@@ -2,6 +2,7 @@
 
 #include <assert.h>
 #include <hwloc.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -178,4 +179,10 @@ void ls_topology_bind(const ls_topology *t, int first, int count) {
 void ls_topology_unbind(const ls_topology *t) {
     if (!t) return;
     hwloc_set_cpubind(t->hwloc, t->allowed, HWLOC_CPUBIND_THREAD);
+}
+
+void ls__topology_processor(const ls_topology *t, char *text, size_t size) {
+    hwloc_obj_t package = t ? hwloc_get_obj_by_type(t->hwloc, HWLOC_OBJ_PACKAGE, 0) : NULL;
+    const char *model = package ? hwloc_obj_get_info_by_name(package, "CPUModel") : NULL;
+    snprintf(text, size, "%s", model ? model : "a processor");
 }

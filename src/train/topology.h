@@ -12,6 +12,8 @@
 ls_status ls__topology_create(ls_comm *comm, int hyperthreads, ls_topology **out);
 // This worker's cores.
 ls_cores ls__topology_mine(const ls_topology *topology);
+// What the processor calls itself, as hwloc has it. Not collective.
+void ls__topology_processor(const ls_topology *topology, char *text, size_t size);
 // Those of all workers, each kind once, in the same order on all of them; the caller frees them with free(). Errors: OUT_OF_MEMORY.
 ls_status ls__topology_kinds(const ls_topology *topology, ls_cores **out, int *count);
 

@@ -27,8 +27,20 @@ static ls_status check_workers_agree(ls_trainer *t) {
 
 // What is trained: the network with the losses it has, or else as a classifier.
 static ls_status find_objective(ls_trainer *t) {
+    const ls_train_config *c = &t->config;
+    int labels = ls_dataset_labels(t->dataset), own = ls__graph_has_losses(t->network);
     t->graph = t->network;
-    if (!ls__graph_has_losses(t->network)) {
+    if (c->positive_weight != 1 && (own || !labels))
+        return LS_FAIL(
+            LS_STATUS_INVALID_ARGUMENT,
+            "a weight of %g for labels that are there belongs to samples with several labels at once, and %s "
+            "%s: leave it at 1",
+            c->positive_weight, own ? t->network->name : t->dataset->name,
+            own ? "has losses of its own" : "has no rows of them");
+    if (!own && labels) {
+        LS_TRY(ls__graph_with_label_losses(t->network, c->label_smoothing, c->positive_weight, &t->objective));
+        t->graph = t->objective;
+    } else if (!own) {
         LS_TRY(ls__graph_with_classifier_loss(t->network, 0, t->config.label_smoothing, &t->objective));
         t->graph = t->objective;
     } else if (t->config.label_smoothing > 0) {
@@ -168,6 +180,7 @@ static ls_status plan_strategy(ls_trainer *t) {
                                  .find_not_finite = t->choices.not_finite == LS_NOT_FINITE_STOP,
                                  .skip_not_finite = t->choices.not_finite == LS_NOT_FINITE_SKIP,
                                  .compress = t->choices.compress,
+                                 .compress_fraction = t->choices.compress_fraction,
                                  .algorithm = t->choices.algorithm,
                                  .segments = t->segments,
                                  .segment_count = t->segment_count,
@@ -238,8 +251,9 @@ static ls_status draw_weights(ls_trainer *t) {
     return LS_OK;
 }
 
-static ls_status allocate(ls_trainer *t) {
+static ls_status allocate(ls_trainer *t, ls_dataset *dataset) {
     LS_TRY(make_shared(t));
+    if (t->choices.cache) LS_TRY(ls__dataset_cache(dataset, t->choices.cache));
     LS_TRY(ls_comm_agree(t->comm, ls_strategy_allocate(t->strategy)));
     if (t->async) LS_TRY(ls_async_allocate(t->async));
     t->weights = ls_strategy_weights(t->strategy);
@@ -263,7 +277,7 @@ static ls_status find_cores(ls_trainer *t) {
     return ls__topology_kinds(t->topology, &s->have, &s->kinds);
 }
 
-static ls_status prepare(ls_trainer *t) {
+static ls_status prepare(ls_trainer *t, ls_dataset *dataset) {
     ls_flight_mark(LS_FLIGHT_SET_UP, 0, 0);
     LS_TRY(find_cores(t));
     LS_TRY(ls_comm_agree(t->comm, ls__trainer_check(t)));
@@ -271,10 +285,12 @@ static ls_status prepare(ls_trainer *t) {
     LS_TRY(ls__images_normalize(t));
     char unused[65];
     LS_TRY(ls_comm_agree(t->comm, ls__results_digest(t, unused)));
+    LS_TRY(ls__exchange_tune(t));
+    ls_comm_enter(t->comm, "ls_trainer_create");
     LS_TRY(ls_comm_agree(t->comm, ls__trainer_plan(t, 0)));
     t->memory = ls__trainer_memory(t);
     LS_TRY(ls_comm_agree(t->comm, ls__memory_check(t)));
-    LS_TRY(allocate(t));
+    LS_TRY(allocate(t, dataset));
     LS_TRY(ls__probe(t));
     return ls__results_gather(t);
 }
@@ -299,7 +315,7 @@ ls_status ls_trainer_create(ls_context *context, const ls_graph *graph, ls_datas
     t->network = graph;
     t->dataset = dataset;
     t->config = *config;
-    ls_status status = prepare(t);
+    ls_status status = prepare(t, dataset);
     if (status != LS_OK) {
         ls_trainer_destroy(&t);
         return ls__fail_passed(status, __FILE__, __LINE__);

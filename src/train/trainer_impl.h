@@ -34,6 +34,7 @@
 #include "train/spread.h"
 #include "train/timeline.h"
 #include "train/topology.h"
+#include "train/tune.h"
 
 // --- what is asked for -----------------------------------------------------------------------------------------------
 
@@ -49,9 +50,12 @@ typedef struct ls_choices {
     ls_schedule_params schedule_params;
     double rate_scale;  // of linear scaling; 1: none
     int constant_warmup;
-    int compress;  // 1: gradients and their sums are bf16
-    ls_algorithm algorithm;
+    ls_compress compress;
+    double compress_fraction;  // as in ls_strategy_config
+    ls_algorithm algorithm;    // once it is measured, that
+    ls_tune tune;
     ls_not_finite not_finite;
+    int64_t cache;       // bytes of samples of files that are kept in memory, at most
     int replace_broken;  // 1: samples that cannot be decoded are replaced
     const ls_strategy_ops *strategy;
     int slow_worker;     // -1: none
@@ -90,6 +94,7 @@ typedef struct ls_inputs {
     ls_feed feed[LS_MAX_FIELDS];
     int count;
     int image;                     // the one that the recipe makes of pixels; -1: none
+    int target[LS_MAX_FIELDS];     // 1: losses and metrics alone read it
     int64_t bytes[LS_MAX_FIELDS];  // of one sample
 } ls_inputs;
 
@@ -98,7 +103,7 @@ typedef struct ls_images {
     ls_shape shape;    // (H, W, C), as the network sees them
     ls_recipe recipe;  // of training samples
     ls_normalization normalization;
-    float *offset, *divisor;   // (C), for the recipe; NULL: its own
+    float *offset, *divisor;   // (C), for the recipe; NULL: pixel / 255
     double *mean, *deviation;  // (C), of pixel / 255; NULL: not measured
 } ls_images;
 
@@ -231,6 +236,8 @@ struct ls_trainer {
     ls_params *params;
     ls_segment *segments;
     int segment_count;
+    ls_tune_choice tuned;  // of the exchange; megabytes 0: nothing was measured
+    int tuned_earlier;     // 1: by an earlier job
     int64_t *bucket_ends;  // (bucket_count)
     int bucket_count;
     ls_strategy *strategy;
@@ -275,6 +282,8 @@ ls_status ls__spread_resolve(ls_trainer *trainer);
 
 // buckets.c. Whether gradients are exchanged while backward goes on, the same on all workers.
 int ls__exchange_overlaps(const ls_trainer *trainer);
+// Chooses the size of buckets and the algorithm by measuring, where that is asked for and worth it. Collective. Errors: as ls_tune_measure.
+ls_status ls__exchange_tune(ls_trainer *trainer);
 // Cuts the parameter vector, once it is sealed. Errors: OUT_OF_MEMORY.
 ls_status ls__buckets_resolve(ls_trainer *trainer);
 void ls__exchange_bind(void *trainer);  // binds the calling thread, the one that exchanges
@@ -301,10 +310,12 @@ int64_t ls__decoding_bytes(const ls_trainer *trainer);  // and of what they deco
 
 // images.c. Size, augmentation and normalization from the options: what one worker can find wrong alone.
 ls_status ls__images_resolve(ls_trainer *trainer);
-// The part of a recipe that normalization is, without a trainer: `mean` and `deviation` (channels) of pixel / 255 may be NULL where the config does
-// not take them. offset and divisor, (channels), are the recipe's from then on. Errors: INVALID_ARGUMENT.
-ls_status ls__images_recipe(const ls_train_config *config, int64_t channels, const double *mean,
-                            const double *deviation, float *offset, float *divisor, ls_recipe *out);
+// All that the config says of images of so many channels, but for a normalization's numbers. Errors: INVALID_ARGUMENT.
+ls_status ls__images_recipe(const ls_train_config *config, int64_t channels, ls_recipe *out);
+// Those numbers: `mean` and `deviation` (channels) of pixel / 255 as they are stored, which may be NULL where the config does not take them. offset and
+// divisor, (channels), are the recipe's from then on. Errors: INVALID_ARGUMENT.
+ls_status ls__images_numbers(const ls_train_config *config, int64_t channels, const double *mean,
+                             const double *deviation, float *offset, float *divisor, ls_recipe *out);
 // The numbers of the normalization, of which some are measured. Collective.
 ls_status ls__images_normalize(ls_trainer *trainer);
 
@@ -392,6 +403,8 @@ ls_status ls__results_digest(ls_trainer *trainer, char text[65]);
 ls_status ls__results_finite(ls_trainer *trainer);
 // Gathers peak memory over all workers. Collective.
 ls_status ls__results_memory(ls_trainer *trainer);
+// Of the latest evaluation, the mean area under the ROC curves of labels; NAN: there are none.
+double ls__results_area(const ls_trainer *trainer);
 // Gathers that and phases over all workers. Collective.
 ls_status ls__results_gather(ls_trainer *trainer);
 

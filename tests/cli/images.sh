@@ -58,6 +58,60 @@ run 0 "$lockstep" predict "$here/run" "$here/elsewhere/val/ash" --csv "$here/wit
 sed 's|trees|elsewhere|' "$here/with.csv" | cmp -s - "$here/without.csv" || wrong "without its dataset a checkpoint predicts something else"
 mv "$here/elsewhere" "$here/trees"
 
+# Some of it in memory, or all of it: the same weights, and plan counts it.
+# shellcheck disable=SC2046,SC2086
+{
+    for way in "--cache 4K $(workers 2)" "--cache 8G --loader-threads 2 --validate"; do
+        run 0 "$lockstep" train mnist-linear --data "$data" $recipe $way
+        [ "$(digest)" = "$same" ] || wrong "$way: $(digest), and without a cache $same"
+    done
+    refuses 1 "nothing is read of files while training on digits" "$lockstep" train mnist-linear --cache 1G
+    refuses 1 "--cache: " "$lockstep" train mnist-linear --data "$data" $recipe --cache much
+    run 0 "$lockstep" plan mnist-linear --data "$data" --image-size 16 --json
+    cp "$here/out" "$here/without.json"
+    run 0 "$lockstep" plan mnist-linear --data "$data" --image-size 16 --json --cache 1G
+    cmp -s "$here/out" "$here/without.json" && wrong "plan does not count a cache"
+}
+
+# All that may become of images on the way: the same weights for any number of workers and threads, and evaluate and predict see what training saw.
+prepare="--image-size 12 --resize 14 --interpolation pillow-bilinear --mean 104,117,123 --std 58,57,57 --channel-order bgr --device ref --epochs 1
+    --augment random-crop,flip,rotate,brightness,contrast,saturation,hue,lighting --batch-size 8 --micro-batch 2 --verbose 2"
+# shellcheck disable=SC2046,SC2086
+{
+    run 0 "$lockstep" train mnist-linear --data "$data" $prepare --checkpoint "$here/prepared"
+    says "resized to 12x12; cut out of 14 pixels for the shorter side; interpolation: pillow-bilinear; augmented: random-crop"
+    says "(pixel - 104,117,123) / 58,57,57 * 1; channels in the order bgr"
+    prepared=$(digest)
+    for way in "$(workers 2)" "$(workers 3) --loader-threads 2"; do
+        run 0 "$lockstep" train mnist-linear --data "$data" $prepare $way
+        [ "$(digest)" = "$prepared" ] || wrong "$way: $(digest), and with one worker $prepared"
+    done
+    for other in "--channel-order rgb" "--scale 0.5" "--interpolation bicubic" "--resize 15"; do
+        run 0 "$lockstep" train mnist-linear --data "$data" $prepare --no-evaluate $other
+        [ "$(digest)" != "$prepared" ] || wrong "$other changes nothing"
+    done
+    refuses 1 "--mean 1,2 has 2 numbers, and the images have 3 channels" "$lockstep" train mnist-linear --data "$data" $prepare --mean 1,2
+    refuses 1 "--mean takes a number for each channel, as in 104,117,123, or one for all, not '1,,2'" "$lockstep" train mnist-linear \
+        --data "$data" $prepare --mean 1,,2
+    refuses 1 "look like numbers for pixels from 0 to 1" "$lockstep" train mnist-linear --data "$data" $prepare \
+        --mean 0.485,0.456,0.406 --std 0.229,0.224,0.225
+    refuses 1 "and --normalize symmetric says something else" "$lockstep" train mnist-linear --data "$data" $prepare --normalize symmetric
+    refuses 1 "a deviation is above 0" "$lockstep" train mnist-linear --data "$data" $prepare --std 0
+    refuses 1 "resize them to 12 or more" "$lockstep" train mnist-linear --data "$data" $prepare --resize 11
+    refuses 2 "--channel-order: 'gbr' is not one of rgb, bgr" "$lockstep" train mnist-linear --data "$data" $prepare --channel-order gbr
+    refuses 1 "these have 1 channel" "$lockstep" train mnist-linear --data "$data,channels=1" $prepare --mean 104 --std 58 --augment flip
+    refuses 2 "'lanczos' is not one of" "$lockstep" train mnist-linear --data "$data" $prepare --interpolation lanczos
+    refuses 1 "hue takes an amount above 0 and up to 0.5" "$lockstep" train mnist-linear --data "$data" $prepare --augment hue=3
+}
+run 0 "$lockstep" evaluate "$here/prepared" --json "$here/e.json" --out "$here/figures"
+run 0 "$lockstep" predict "$here/prepared" "$here"/trees/val/ash "$here"/trees/val/birch "$here"/trees/val/cedar --top 1 --csv "$here/p.csv"
+right=$(awk -F, '$2 == 1 { n = split($1, part, "/"); sum += "\"" part[n - 1] "\"" == $4 } END { print sum + 0 }' "$here/p.csv")
+[ "$right" = "$(sed -n 's/^ *"right": \([0-9]*\),*$/\1/p' "$here/e.json" | head -n 1)" ] || wrong "predict and evaluate differ: $right are right"
+# What the recipe says counts: another order of channels on the command line is another prediction.
+run 0 "$lockstep" predict "$here/prepared" "$here"/trees/val/ash --csv "$here/with.csv"
+run 0 "$lockstep" predict "$here/prepared" "$here"/trees/val/ash --csv "$here/other.csv" --channel-order rgb
+cmp -s "$here/with.csv" "$here/other.csv" && wrong "the order of channels changes nothing in predict"
+
 # The same samples in every format, in one file or in several, are the same training.
 mkdir "$here/c"
 c=$here/c

@@ -39,6 +39,8 @@ if [ -n "$mpirun" ]; then
     run 1 "$lockstep" scale mnist-mlp --workers 1 --out "$here/late" --limit-train 256 --epochs 100000 --timeout 1
     says "FAILED: it took longer"
 fi
+does gan --data synthetic:8x8x1,10,16,4 --epochs 1 --batch-size 8 --samples "$here/drawn" --save "$here/gan.safetensors"
+says "generator loss: "
 does report "$here/run.json" --out "$here/page"
 does report "$here/trace"
 does train mnist-mlp --limit-train 256 --limit-test 50 --epochs 1 --verbose 0 --checkpoint "$here/kept"

@@ -26,7 +26,8 @@
         }                                                                                                              \
     } while (0)
 
-enum { MEND = 8, TABLE = CONTAINERS, KINDS };  // in the first byte: beside the format; the one behind the containers
+// In the first byte: beside the format; those behind the containers, of one class for each image, of lists of labels and of columns of labels.
+enum { MEND = 8, TABLE = CONTAINERS, LISTS, COLUMNS, KINDS };
 
 static uint64_t number(const uint8_t *p, int bytes) {
     uint64_t value = 0;
@@ -58,7 +59,7 @@ static void mend(int format, uint8_t *p, size_t size) {
 }
 
 // A sentence names the file; a table's names files of its own.
-static int names_file(int format) { return format == TABLE || strstr(ls_error_message(), "/proc/self/fd") != NULL; }
+static int names_file(int format) { return format >= TABLE || strstr(ls_error_message(), "/proc/self/fd") != NULL; }
 
 static void read_all(const ls_source *s, int format) {
     void *scratch;
@@ -77,6 +78,9 @@ static void read_all(const ls_source *s, int format) {
         MUST(sum <= 255 * (uint64_t)p->size);
         ls_image image;
         if (p->raw.height && p->size < 1 << 16 && ls_image_file_load(p, 3, &image) == LS_OK) ls_image_free(&image);
+        const uint8_t *row = sample.field[1];
+        for (int64_t k = 0; !s->field[1].classes && k < s->field[1].shape.dim[0]; k++) MUST(row[k] <= 1);
+        if (!s->field[1].classes) continue;
         int32_t class = *(const int32_t *)sample.field[1];
         MUST(class >= 0 && class < s->field[1].classes);
     }
@@ -96,7 +100,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     MUST(fd >= 0 && ftruncate(fd, 0) == 0 && pwrite(fd, copy, size - 1, 0) == (ssize_t)size - 1);
     free(copy);
     char spec[64];
-    snprintf(spec, sizeof spec, "%s:/proc/self/fd/%d", format == TABLE ? "csv" : container_formats[format], fd);
+    snprintf(spec, sizeof spec, "%s:/proc/self/fd/%d%s", format >= TABLE ? "csv" : container_formats[format], fd,
+             format == COLUMNS ? ",columns=all" : "");
     ls_dataset *d;
     MUST(ls_data_host_create_self(&host) == LS_OK);
     if (ls_data_open(host, spec, &d) == LS_OK) {
@@ -137,14 +142,19 @@ static void spoil(image_file *f) {
 static image_file make(int format) {
     static const char text[] =
         "path,note,label\r\n\"/proc/self/fd/3\",\"a \"\"b\"\"\",dog\n/proc/self/fd/3,,cat\n/proc/self/fd/3,;,7\n";
+    static const char lists[] =
+        "path,labels\r\n\"/proc/self/fd/3\",\"b|a\"\n/proc/self/fd/../fd/3,No Finding\n/dev/fd/3,c\n";
+    static const char columns[] = "path,a,b\n/proc/self/fd/3,1,0\n/dev/fd/3,0.0,1.0\n";
     image_file f = {NULL, 0, 0};
-    if (format != TABLE) return container_make(format);
-    image_add(&f, text, sizeof text - 1);
+    if (format < TABLE) return container_make(format);
+    if (format == TABLE) image_add(&f, text, sizeof text - 1);
+    if (format == LISTS) image_add(&f, lists, sizeof lists - 1);
+    if (format == COLUMNS) image_add(&f, columns, sizeof columns - 1);
     return f;
 }
 
 static void try_one(void) {
-    static image_file good[TABLE + 1];
+    static image_file good[KINDS];
     uint8_t first = (uint8_t)(draw(KINDS) | (draw(4) ? MEND : 0));
     image_file *g = &good[first % MEND], input = {NULL, 0, 0}, f = {NULL, 0, 0};
     if (!g->bytes) *g = make(first % MEND);
@@ -158,7 +168,7 @@ static void try_one(void) {
 }
 
 static int write_seeds(const char *folder) {
-    for (int format = 0; format <= TABLE; format++) {
+    for (int format = 0; format < KINDS; format++) {
         char path[512];
         image_file f = make(format), whole = {NULL, 0, 0};
         uint8_t first = (uint8_t)(format | MEND);

@@ -14,12 +14,15 @@ and label l, in case c:
              label 2 in none
 
 roc_auc_score has no area for a label of one class only: null.
+
+In case 1 there are besides, label by label, precision and recall of scores above 0 (null where no score is, or no sample has the label), and
+the true positive rates at false positive rates 0, 0.02, ..., 1 on the lines between the points of roc_curve; where it rises at a rate, the top.
 """
 import json
 import pathlib
 
 import numpy as np
-from sklearn.metrics import roc_auc_score
+from sklearn.metrics import precision_score, recall_score, roc_auc_score, roc_curve
 
 from make_mnist_cnn import philox
 
@@ -46,7 +49,29 @@ def case(c):
     for label in range(LABELS):
         one_class = len(set(there[:, label])) < 2
         areas.append(None if one_class else float(roc_auc_score(there[:, label], scores[:, label])))
-    return {"areas": areas, "mean": float(np.mean([a for a in areas if a is not None]))}
+    more = rates(scores, there) if c == 1 else {}
+    return {**more, "areas": areas, "mean": float(np.mean([a for a in areas if a is not None]))}
+
+
+def curve(there, scores):
+    x, y, _ = roc_curve(there, scores, drop_intermediate=False)
+    out = []
+    for k in range(51):
+        at = k / 50
+        i = int(np.searchsorted(x, at + 1e-12, side="right")) - 1  # the last point that is not beyond
+        rest = 0 if i + 1 == len(x) or at - x[i] < 1e-12 else (at - x[i]) / (x[i + 1] - x[i]) * (y[i + 1] - y[i])
+        out.append(float(y[i] + rest))
+    return out
+
+
+def rates(scores, there):
+    found = {"precision": [], "recall": [], "curves": []}
+    for label in range(LABELS):
+        said = scores[:, label] > 0
+        found["precision"].append(float(precision_score(there[:, label], said)))
+        found["recall"].append(float(recall_score(there[:, label], said)))
+        found["curves"].append(curve(there[:, label], scores[:, label]))
+    return found
 
 
 def main():

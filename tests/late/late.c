@@ -44,6 +44,7 @@ typedef enum late_kind {
     ADD_BF16,
     PACK,
     UNPACK,
+    KEEP,
     SQUARES,
     FIND,
     APPLY,
@@ -62,7 +63,7 @@ typedef struct operation {
     int64_t first;
     void *to;          // READ
     const void *from;  // WRITE
-    float factor;
+    float factor, back;
     int stride;
     ls_formula_call call;
     int spans;  // APPLY
@@ -133,6 +134,7 @@ static ls_status perform(late_device *d, operation *o) {
     case SCALE: return vector->scale(q, s[0], s[1], o->factor, o->count);
     case ADD_BF16: return vector->add_bf16(q, s[0], s[1], s[2], o->count);
     case PACK: return vector->pack_bf16(q, s[0], s[1], o->count);
+    case KEEP: return vector->keep_largest(q, s[0], s[1], o->factor, o->back, o->count, o->first);
     case UNPACK: return vector->unpack_bf16(q, s[0], s[1], o->count);
     case SQUARES: return vector->sum_squares(q, s[0], o->stride, s[1], o->count);
     case FIND: return vector->find_not_finite(q, s[0], s[1], o->first, o->count);
@@ -293,6 +295,12 @@ static ls_status unpack_bf16(ls_queue *queue, ls_span out, ls_span a, int64_t n)
     return put(queue, &(operation){.kind = UNPACK, .span = {out, a}, .count = n});
 }
 
+static ls_status keep_largest(ls_queue *queue, ls_span x, ls_span rest, float scaled, float back, int64_t n,
+                              int64_t keep) {
+    return put(queue, &(operation){
+                          .kind = KEEP, .span = {x, rest}, .factor = scaled, .back = back, .count = n, .first = keep});
+}
+
 static ls_status sum_squares(ls_queue *queue, ls_span sums, int stride, ls_span x, int64_t units) {
     return put(queue, &(operation){.kind = SQUARES, .span = {sums, x}, .stride = stride, .count = units});
 }
@@ -429,6 +437,7 @@ static const ls_vector_ops late_vector = {.add = add,
                                           .add_bf16 = add_bf16,
                                           .pack_bf16 = pack_bf16,
                                           .unpack_bf16 = unpack_bf16,
+                                          .keep_largest = keep_largest,
                                           .sum_squares = sum_squares,
                                           .find_not_finite = find_not_finite,
                                           .apply = apply};

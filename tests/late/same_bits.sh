@@ -68,6 +68,8 @@ done
 expected=$(result ref-compress --device ref --replicas 1 --compress bf16) || exit 1
 compare 1 2 allreduce --compress bf16
 [ -n "$alone" ] || compare 3 1 reduce-broadcast --compress bf16 --bucket-size 0.3
+expected=$(result ref-topk --device ref --replicas 1 --compress topk:0.1) || exit 1
+compare 1 2 allreduce --compress topk:0.1
 [ "$model" = resnet20 ] && exit $failed
 # Norms, and what treats parts of the vector differently.
 recipe="$recipe --optimizer lamb --weight-decay 0.01 --no-decay-biases --clip-norm 0.02 --label-smoothing 0.1"

@@ -20,6 +20,23 @@ for options in "" "--clip-norm 0.05" "--optimizer lamb"; do
     compare 2 --workers 3 --replicas 2 --strategy reduce-broadcast --bucket-size 0.1
 done
 
+# The largest elements alone: the last step has fewer micro-batches. A checkpoint has what was left over: other workers go on with it.
+recipe="mnist-mlp --data digits --limit-train 440 --limit-test 50 --epochs 2 --batch-size 128 --micro-batch 16"
+plain=$(digest 1 --replicas 1) || exit 1
+recipe="$recipe --compress topk:0.02"
+expected=$(digest 1 --replicas 1) || exit 1
+[ "$plain" != "$expected" ] || { echo "the largest gradients alone changed nothing" >&2; failed=1; }
+compare 2 --workers 3 --replicas 2 --bucket-size 0.1
+digest 2 --workers 2 --replicas 1 --epochs 1 --checkpoint "$out/checkpoints" >/dev/null || failed=1
+compare 3 --workers 3 --replicas 1 --checkpoint "$out/checkpoints" --resume
+# What is left over of eight micro-batches is not that of four.
+if "$lockstep" train mnist-mlp --data digits --limit-train 440 --epochs 4 --batch-size 128 --micro-batch 32 --replicas 1 --compress topk --checkpoint "$out/branch" \
+    --resume-from "$out/checkpoints" >"$out/log" 2>&1 || ! grep -q "compressed by topk with 8 micro-batches in a step, and here a step has 4" "$out/log"; then
+    echo "residuals of other micro-batches were taken" >&2
+    cat "$out/log" >&2
+    failed=1
+fi
+
 # shellcheck disable=SC2086 # several words
 timeout -k 5 60 "$(dirname "$0")/../../tools/mpirun" "$mpiexec" 1 "$lockstep" train $base --replicas 1 --compress bf16 : \
     -n 1 "$lockstep" train $base --replicas 1 >"$out/log" 2>&1

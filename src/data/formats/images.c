@@ -86,7 +86,6 @@ static ls_status join(const char *folder, const char *name, char *path, size_t s
 
 static ls_status add_image(listing *l, const char *path, const struct stat *there) {
     if (ls_records_excluded(l->builder, l->root, path)) return LS_OK;
-    int64_t changed = (int64_t)there->st_mtim.tv_sec * 1000000000 + there->st_mtim.tv_nsec;
     ls_record record = {.bytes = there->st_size, .class = l->class, .size = (uint32_t)there->st_size};
     if (there->st_size > LS_IMAGE_MAX_FILE)
         return LS_FAIL(LS_STATUS_BAD_DATA,
@@ -94,7 +93,7 @@ static ls_status add_image(listing *l, const char *path, const struct stat *ther
                        (long long)there->st_size, (long long)(LS_IMAGE_MAX_FILE >> 20));
     int set = l->split > 0 && ls_records_held_out(l->split, l->seen) ? LS_RECORDS_TEST : l->set;
     l->seen++;
-    LS_TRY(ls_records_add_file(l->builder, path, there->st_size, changed, &record.file));
+    LS_TRY(ls_records_add_file(l->builder, path, there->st_size, ls_records_time(there), &record.file));
     return ls_records_add(l->builder, set, record);
 }
 
@@ -127,6 +126,7 @@ static ls_status walk(listing *l, const char *folder, int depth) {
     if (depth > MOST_DEPTH)
         return LS_FAIL(LS_STATUS_BAD_DATA, "%s lies %d folders deep in its class: does a link lead back?", folder,
                        depth);
+    LS_TRY(ls_records_witness(l->builder, LS_WITNESS_FOLDER, folder));
     LS_TRY(list_folder(folder, &entries, &count));
     for (int i = 0; i < count && status == LS_OK; i++) status = look_at(l, folder, entries[i]->d_name, depth);
     free_entries(entries, count);
@@ -164,6 +164,7 @@ static ls_status list_set(ls_records_builder *b, int set, const char *root, cons
     struct dirent **entries;
     int count;
     ls_status status = LS_OK;
+    LS_TRY(ls_records_witness(b, LS_WITNESS_FOLDER, folder));
     LS_TRY(list_folder(folder, &entries, &count));
     for (int i = 0; i < count && status == LS_OK; i++) status = add_class(&l, folder, entries[i]->d_name);
     free_entries(entries, count);
@@ -203,6 +204,7 @@ static ls_status list_all(const void *self, const char *root, const ls_records_s
     if (!is_folder(root))
         return LS_FAIL(LS_STATUS_NOT_FOUND, "%s is not a folder: name the one that has train/ and val/, or the classes",
                        root);
+    LS_TRY(ls_records_witness(b, LS_WITNESS_FOLDER, root));
     LS_TRY(join(root, "train", train, sizeof train));
     int apart = is_folder(train);
     if (apart) LS_TRY(find_test(root, test, sizeof test, &has_test));

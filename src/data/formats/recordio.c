@@ -3,13 +3,15 @@
 // bytes have the magic number in them at a multiple of four is cut there into parts, and the number left out. Sources: dmlc-core,
 // include/dmlc/recordio.h; mxnet, python/mxnet/recordio.py (IRHeader). The index (.idx) is not needed: lengths are read one after the other.
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/error.h"
+#include "base/memory.h"
 #include "data/containers.h"
 
-enum { WHOLE, BEGIN, MIDDLE, END };  // which part
-enum { HEADER = 24 };                // flag, label, id, id2
+enum { WHOLE, BEGIN, MIDDLE, END };         // which part
+enum { HEADER = 24, MOST_LABELS = 10000 };  // flag, label, id, id2; of one sample
 
 static uint32_t little32(const unsigned char *p) {
     return (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
@@ -52,22 +54,52 @@ static ls_status measure(ls_listing *l, int64_t at, ls_record *r, int64_t *next)
     return LS_OK;
 }
 
+static float float_of(const unsigned char *p) {
+    uint32_t bits = little32(p);
+    float x;
+    memcpy(&x, &bits, 4);
+    return x;
+}
+
+// A row of several, which im2rec writes as floats behind the header: each label is there, 1, or not, 0.
+static ls_status add_row(ls_listing *l, ls_record r, uint32_t labels) {
+    uint8_t *row;
+    ls_status status = LS_OK;
+    LS_TRY(ls_calloc(labels, 1, &row));
+    for (uint32_t i = 0; i < labels && status == LS_OK; i++) {
+        unsigned char bytes[4];
+        status = ls_listing_read(l, r.at + HEADER + 4 * (int64_t)i, 4, bytes);
+        if (status != LS_OK) break;
+        float label = float_of(bytes);
+        row[i] = label == 1;
+        if (label != 0 && label != 1)
+            status =
+                LS_FAIL(LS_STATUS_BAD_DATA,
+                        "%s: the sample at byte %lld has %u labels, and number %u of them is %g: each is 1, there, "
+                        "or 0, not there",
+                        l->path, (long long)r.at, labels, i, (double)label);
+    }
+    if (status == LS_OK) status = ls_listing_add_labels(l, r, row, (int)labels);
+    free(row);
+    return status;
+}
+
 static ls_status add_record(ls_listing *l, ls_record r) {
     unsigned char header[HEADER + 4] = {0};
-    float label;
     LS_TRY(ls_listing_read(l, r.at, HEADER, header));
-    uint32_t labels = little32(header), bits = little32(header + 4);
-    if (labels > 1)
-        return LS_FAIL(LS_STATUS_UNSUPPORTED, "%s: the sample at byte %lld has %u labels: one class for each is read",
-                       l->path, (long long)r.at, labels);
+    uint32_t labels = little32(header);
+    float label = float_of(header + 4);
+    if (labels > MOST_LABELS)
+        return LS_FAIL(LS_STATUS_BAD_DATA, "%s: the sample at byte %lld has %u labels; there may be up to %d", l->path,
+                       (long long)r.at, labels, MOST_LABELS);
     r.skip = HEADER + 4 * labels;
-    if (labels) {
-        LS_TRY(ls_listing_read(l, r.at, HEADER + 4, header));
-        bits = little32(header + HEADER);
-    }
-    memcpy(&label, &bits, 4);
     if (r.size < r.skip) return ls_listing_damaged(l, r.at, "a record without an image");
     r.size -= r.skip;
+    if (labels > 1) return add_row(l, r, labels);
+    if (labels) {
+        LS_TRY(ls_listing_read(l, r.at, HEADER + 4, header));
+        label = float_of(header + HEADER);
+    }
     // Not a class number: told by the number that it cannot be.
     int whole = label >= 0 && label <= 1e7f && floorf(label) == label;
     if (!whole && !(label < 0))

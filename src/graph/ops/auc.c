@@ -75,5 +75,6 @@ const ls_op ls__op_auc = {
     .inputs = 2,
     .infer = infer,
     .traits = LS_OP_ROWS,
+    .tells_labels = 1,
     .finish = finish,
 };

@@ -1,0 +1,163 @@
+#include "cli/samples.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/error.h"
+#include "base/memory.h"
+#include "base/output.h"
+
+enum { SAMPLES = 10, SIDE = 64, GAP = 4, BACKGROUND = 48, ROWS = 3, PATH = 4096 };  // pixels; grey
+
+// --- a sheet ---------------------------------------------------------------------------------------------------------
+
+ls_status cli_sheet_write(const char *path, const uint8_t *pixels, ls_shape image, int rows, int columns) {
+    int64_t h = image.dim[0], w = image.dim[1], channels = image.dim[2], longest = h > w ? h : w;
+    int64_t zoom = longest < SIDE ? SIDE / longest : 1;
+    ls_image sheet = {GAP + rows * (h * zoom + GAP), GAP + columns * (w * zoom + GAP), channels, NULL};
+    LS_TRY(ls_calloc(sheet.height * sheet.width, channels, &sheet.pixels));
+    memset(sheet.pixels, BACKGROUND, (size_t)(sheet.height * sheet.width * channels));
+    for (int i = 0; i < rows * columns; i++)
+        for (int64_t y = 0; y < h * zoom; y++)
+            for (int64_t x = 0; x < w * zoom; x++) {
+                int64_t top = GAP + i / columns * (h * zoom + GAP) + y, left = GAP + i % columns * (w * zoom + GAP) + x;
+                memcpy(sheet.pixels + (top * sheet.width + left) * channels,
+                       pixels + ((i * h + y / zoom) * w + x / zoom) * channels, (size_t)channels);
+            }
+    ls_status status = ls_image_write(path, &sheet);
+    ls_image_free(&sheet);
+    return status;
+}
+
+// --- reconstructions -------------------------------------------------------------------------------------------------
+
+static ls_status cannot_write(const char *path) {
+    return LS_FAIL(LS_STATUS_IO, "cannot write samples to %s: %s; name a folder that can be written to with --samples",
+                   path, strerror(errno));
+}
+
+static ls_status path_of(const char *folder, int epoch, char path[PATH]) {
+    if (snprintf(path, PATH, "%s/epoch-%04d.png", folder, epoch) < PATH) return LS_OK;
+    return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "--samples: the folder's name is too long");
+}
+
+ls_status cli_samples_check(const char *folder) {
+    char path[PATH];
+    LS_TRY(path_of(folder, 1, path));
+    if ((mkdir(folder, 0777) != 0 && errno != EEXIST) || ls_output_check(path) != 0) return cannot_write(folder);
+    return LS_OK;
+}
+
+// What turns numbers into pixels again.
+static void find_scale(cli_samples *s, const ls_train_config *config, const ls_train_result *result) {
+    for (int c = 0; c < (int)s->shape.dim[2]; c++) {
+        s->offset[c] = 0;
+        s->divisor[c] = 255;
+        if (strcmp(config->normalize, "none") == 0) s->divisor[c] = 1;
+        if (strcmp(config->normalize, "symmetric") == 0) s->offset[c] = s->divisor[c] = 127.5F;
+        if (strcmp(config->normalize, "dataset") != 0) continue;
+        s->offset[c] = (float)(255 * result->channel_mean[c]);
+        if (result->channel_deviation[c] > 0) s->divisor[c] = (float)(255 * result->channel_deviation[c]);
+    }
+}
+
+static ls_status read_samples(cli_samples *s, const ls_dataset *dataset, const ls_train_config *config,
+                              const ls_train_result *result) {
+    int test = ls_dataset_test_count(dataset) > 0;
+    int64_t n = ls_shape_count(s->shape),
+            there = test ? ls_dataset_test_count(dataset) : ls_dataset_train_count(dataset);
+    s->count = there < SAMPLES ? (int)there : SAMPLES;
+    LS_TRY(ls_calloc(s->count * n, sizeof *s->in, &s->in));
+    LS_TRY(ls_calloc(s->count * n, sizeof *s->out, &s->out));
+    LS_TRY(ls_calloc(s->count * n, sizeof *s->to, &s->to));
+    for (int i = 0; i < s->count; i++) {
+        ls_sample_info info;
+        ls_image image;
+        LS_TRY(ls_dataset_look(dataset, test, i, &info, &image));
+        ls_status status = ls_train_prepare_sample(config, &image, i, s->shape, result->channel_mean,
+                                                   result->channel_deviation, s->in + i * n);
+        if (status == LS_OK)
+            status = ls_train_prepare_image(config, &image, s->shape, result->channel_mean, result->channel_deviation,
+                                            s->to + i * n);
+        ls_image_free(&image);
+        LS_TRY(status);
+    }
+    return LS_OK;
+}
+
+ls_status cli_samples_begin(cli_samples *s, const char *folder, const ls_graph *graph, const ls_dataset *dataset,
+                            const ls_train_config *config, const ls_train_result *result) {
+    ls_predict_config c;
+    ls_port in = ls_graph_input_at(graph, 0), out = ls_graph_output_at(graph, 0);
+    const ls_field *field = ls_dataset_find_field(dataset, "image");
+    *s = (cli_samples){.folder = folder, .graph = graph, .shape = in.shape};
+    if (in.shape.ndim != 3 || !ls_shape_equal(in.shape, out.shape) || in.shape.dim[2] > 3 || in.shape.dim[2] == 2)
+        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "--samples: %s draws no images like those that it sees",
+                       ls_graph_name(graph));
+    if (!field || field->dtype != LS_DTYPE_U8)
+        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "--samples: the dataset %s has no images of pixels",
+                       ls_dataset_name(dataset));
+    if (config->mean || config->std || config->scale != 1 || strcmp(config->channel_order, "rgb") != 0)
+        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
+                       "--samples turns numbers back into pixels as --normalize says: leave out --mean, --std, --scale "
+                       "and --channel-order, or --samples");
+    find_scale(s, config, result);
+    LS_TRY(read_samples(s, dataset, config, result));
+    ls_predict_config_init(&c);
+    c.device = config->device;
+    c.precision = config->precision;
+    c.isa = config->isa;
+    c.batch = s->count;
+    return ls_predictor_create(graph, &c, &s->predictor);
+}
+
+ls_status cli_take_weights(const ls_graph *graph, ls_trainer *trainer, ls_predictor *predictor) {
+    const ls_store *store = ls_graph_store(graph);
+    for (int i = 0; i < ls_store_count(store); i++) {
+        ls_parameter p = ls_store_parameter(store, i);
+        int64_t count = ls_shape_count(p.shape);
+        float *values;
+        LS_TRY(ls_calloc(count, sizeof *values, &values));
+        ls_status status = ls_trainer_get_weights(trainer, p.name, values, count);
+        if (status == LS_OK) status = ls_predictor_set_weights(predictor, p.name, values, count);
+        free(values);
+        LS_TRY(status);
+    }
+    return LS_OK;
+}
+
+static void put_pixels(const cli_samples *s, const float *values, uint8_t *out) {
+    int64_t n = s->count * ls_shape_count(s->shape);
+    for (int64_t i = 0; i < n; i++) {
+        float x = values[i] * s->divisor[i % s->shape.dim[2]] + s->offset[i % s->shape.dim[2]] + 0.5F;
+        out[i] = (uint8_t)(x < 0 ? 0 : x > 255 ? 255 : x);
+    }
+}
+
+ls_status cli_samples_draw(cli_samples *s, ls_trainer *trainer, int epoch) {
+    const void *inputs[LS_MAX_FIELDS] = {s->in};
+    float *outputs[LS_MAX_FIELDS] = {s->out};
+    const float *rows[ROWS] = {s->in, s->out, s->to};
+    int64_t n = s->count * ls_shape_count(s->shape);
+    char path[PATH];
+    uint8_t *pixels;
+    LS_TRY(path_of(s->folder, epoch, path));
+    LS_TRY(cli_take_weights(s->graph, trainer, s->predictor));
+    LS_TRY(ls_predictor_run(s->predictor, s->count, inputs, outputs));
+    LS_TRY(ls_calloc(ROWS * n, 1, &pixels));
+    for (int r = 0; r < ROWS; r++) put_pixels(s, rows[r], pixels + r * n);
+    ls_status status = cli_sheet_write(path, pixels, s->shape, ROWS, s->count);
+    free(pixels);
+    return status;
+}
+
+void cli_samples_end(cli_samples *s) {
+    ls_predictor_destroy(&s->predictor);
+    free(s->in);
+    free(s->out);
+    free(s->to);
+    *s = (cli_samples){.folder = NULL};
+}

@@ -1,0 +1,61 @@
+// What a measurement at start-up chooses of the exchange between hosts: the size of buckets, and the algorithm. The bits do not depend on either.
+//
+// An exchange of s bytes takes about
+//
+//     c + s / b       c: for a bucket, however small; b: bytes a second
+//
+// which two sizes tell. Of a vector of P bytes in buckets of s, what is not hidden behind backward is the last bucket, s / b, and what the buckets
+// themselves cost, c P / s. Their sum is smallest with buckets of sqrt(P c b) bytes. Each algorithm has a c and a b of its own, and the one with the
+// smaller total P / b + 2 sqrt(P c / b) is taken.
+//
+// What was measured is kept in a file of the user's cache, for the next job of the same machines, communication, workers, hosts and compression.
+#ifndef LS_TRAIN_TUNE_H
+#define LS_TRAIN_TUNE_H
+
+#include <lockstep/context.h>
+
+#include "strategy/strategy.h"
+#include "train/topology.h"
+
+typedef enum ls_tune { LS_TUNE_OFF, LS_TUNE_AUTO, LS_TUNE_AGAIN } ls_tune;
+
+// Of an algorithm. Zeros: not measured.
+typedef struct ls_tune_speed {
+    double bucket_seconds;    // c
+    double bytes_per_second;  // b, in bytes of parameters
+} ls_tune_speed;
+
+typedef struct ls_tune_measured {
+    ls_tune_speed direct, halving;
+} ls_tune_measured;
+
+typedef struct ls_tune_choice {
+    double megabytes;  // of a bucket
+    ls_algorithm algorithm;
+    ls_tune_speed speed;  // of that algorithm
+} ls_tune_choice;
+
+// By its name: "off", "auto", "again". Errors: INVALID_ARGUMENT.
+ls_status ls_tune_find(const char *name, ls_tune *out);
+// What is best for a vector of so many bytes. Halving is chosen where it is measured, and better by a tenth at least.
+ls_tune_choice ls_tune_choose(const ls_tune_measured *measured, double bytes);
+// Measures, in about 0.3 s where an exchange of two megabytes does not take longer; halving where there are three hosts or more, and it can be.
+// Worker 0's numbers, on all workers. Collective. Errors: LIBRARY, OUT_OF_MEMORY.
+// `algorithm`: the one to measure, or AUTO: both.
+ls_status ls_tune_measure(ls_context *context, const char *compress, ls_algorithm algorithm, int own_cores,
+                          ls_tune_measured *out);
+
+// --- the cache -------------------------------------------------------------------------------------------------------
+
+#define LS_TUNE_KEY 512
+
+// What decides whether an earlier measurement holds. Not collective.
+void ls_tune_key(const ls_context *context, const ls_topology *topology, const char *compress, char key[LS_TUNE_KEY]);
+// $XDG_CACHE_HOME/lockstep or ~/.cache/lockstep; the caller frees it. NULL: there is none.
+char *ls_tune_folder(void);
+// 1: the folder has a measurement of this key. What cannot be read, is damaged or somebody else's is none. Not collective.
+int ls_tune_load(const char *folder, const char *key, ls_tune_measured *out);
+// Whoever reads meanwhile finds the old one or the new one. What cannot be written is not. Not collective.
+void ls_tune_store(const char *folder, const char *key, const ls_tune_measured *measured);
+
+#endif

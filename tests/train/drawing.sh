@@ -1,0 +1,59 @@
+#!/bin/sh
+# Networks that draw: the same weights, losses and pictures for any number of workers: an auto-encoder with noise on what it sees, and two networks in turn.
+# usage: drawing.sh LOCKSTEP [full]; full: more workers, larger runs, in every precision this machine has
+set -u
+lockstep=$1
+out=$(mktemp -d) || exit 1
+trap 'rm -rf "$out"' EXIT
+unset OMPI_COMM_WORLD_SIZE PMI_SIZE PMIX_RANK 2>/dev/null
+failed=0
+size="--data synthetic:12x12x1,10,40,10 --batch-size 20 --micro-batch 4 --epochs 1 --replicas 1"
+precisions=fp32
+auto="1 2 3"
+gan="1 3"
+if [ "${2:-}" = full ]; then
+    size="--data digits --limit-train 800 --batch-size 80 --micro-batch 8 --epochs 2 --replicas 1"
+    precisions="fp32 bf16"
+    auto="1 2 3 5"
+    gan=$auto
+fi
+
+# numbers NETWORK WORKERS PRECISION OPTIONS...: trains, and prints what it said and a sum of the pictures.
+numbers() {
+    network=$1
+    workers=$2
+    precision=$3
+    shift 3
+    rm -rf "$out/pictures"
+    [ "$network" = gan ] && command=gan || command="train $network --verbose 2"
+    [ "$workers" = 1 ] || set -- --workers "$workers" "$@"
+    # shellcheck disable=SC2086 # options are words
+    if ! "$lockstep" $command $size --precision "$precision" --samples "$out/pictures" "$@" >"$out/log" 2>&1; then
+        echo "FAILED: $network" >&2
+        cat "$out/log" >&2
+        return 1
+    fi
+    grep -oE 'Weights digest .*|loss: [0-9.]+|Test loss .*' "$out/log"
+    for picture in "$out"/pictures/epoch-000*.png; do sha256sum <"$picture" || return 1; done
+}
+
+for precision in $precisions; do
+    for network in autoencoder gan; do
+        [ $network = gan ] && several=$gan || several=$auto
+        noise="--noise 0.3"
+        [ $network = gan ] && noise=
+        one=
+        for workers in $several; do
+            # shellcheck disable=SC2086
+            this=$(numbers $network "$workers" "$precision" $noise) || exit 1
+            [ -n "$one" ] || one=$this
+            [ "$one" = "$this" ] && continue
+            echo "$network in $precision: 1 worker has $one, and $workers have $this" >&2
+            failed=1
+        done
+        echo "$network $precision: $one"
+    done
+    noisy=$(numbers autoencoder 1 "$precision" --noise 0.3) || exit 1
+    [ "$(numbers autoencoder 1 "$precision")" != "$noisy" ] || { echo "noise changes nothing" >&2; failed=1; }
+done
+exit $failed

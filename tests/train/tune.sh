@@ -1,0 +1,39 @@
+#!/bin/sh
+# Buckets and algorithm from a measurement: told, recorded, kept for the next job, and never to be seen in the weights.
+# usage: tune.sh LOCKSTEP FAKE_HOSTS
+set -u
+lockstep=$1 hosts=$2
+. "$(dirname "$0")/hosts.sh"
+XDG_CACHE_HOME=$out/cache
+export XDG_CACHE_HOME
+# Of 4 MB just so.
+cat >"$out/wide.net" <<TEXT
+network wide
+input 28x28x1
+classes 10
+flatten
+dense units=1300 activation=relu
+dense units=classes
+TEXT
+recipe="$out/wide.net --data digits --limit-train 64 --limit-test 10 --epochs 1 --batch-size 32 --micro-batch 8 --replicas 1"
+
+# says WORDS: of the record of the latest run, on one line.
+says() {
+    tr -d ' \n' <"$out/run.json" | grep -q "$1" && return
+    echo "the record does not say $1" >&2
+    grep -A 6 tuned "$out/run.json" >&2
+    failed=1
+}
+
+expected=$(digest 1 --workers 1) || exit 1
+[ -d "$out/cache" ] && echo "one host was measured" >&2 && failed=1
+compare 2 --workers 2
+says '"tuned":{"source":"measured","bucket_megabytes":[0-9.]*,"bucket_seconds":[0-9.e-]*,"bytes_per_second":[1-9]'
+compare 2 --workers 2
+says '"tuned":{"source":"cached"'
+for file in "$out"/cache/lockstep/exchange-*.json; do echo "{" >"$file"; done
+compare 2 --workers 2 --bucket-size 1
+says '"tuned":{"source":"measured","bucket_megabytes":1[.0]*,'
+compare 2 --workers 2 --tune off
+tr -d ' \n' <"$out/run.json" | grep -q '"tuned":' && echo "measured although that was off" >&2 && failed=1
+exit $failed
