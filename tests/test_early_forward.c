@@ -4,12 +4,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <lockstep/checkpoint.h>
 #include <lockstep/comm.h>
 #include <lockstep/lockstep.h>
 
+#include "graph/plan_impl.h"
 #include "slow_strategy.h"
 #include "train/context.h"
 #include "train/trainer_impl.h"
@@ -187,6 +189,125 @@ static void refused(const job *j) {
     }
 }
 
+// A kernel that sleeps before it reads.
+typedef struct late_kernel {
+    ls_kernel_ops ops;  // first: a kernel's ops are one of these
+    const ls_kernel_ops *real;
+} late_kernel;
+
+static ls_status run_late(ls_kernel *kernel, ls_queue *queue, const ls_span args[LS_ARG_COUNT]) {
+    nanosleep(&(struct timespec){0, 1500000}, NULL);
+    return ((const late_kernel *)kernel->ops)->real->run(kernel, queue, args);
+}
+
+// All kernels of backward that read working copies of weights. Returns how many.
+static int make_late(ls_trainer *t, late_kernel late[16], ls_kernel *kernels[16]) {
+    const ls_plan *plan = t->replica[0].plan[LS_PLAN_KIND_TRAIN];
+    int count = 0;
+    for (int i = plan->forward_count; i < plan->step_count && count < 16; i++)
+        for (int a = 0; a < LS_ARG_COUNT; a++) {
+            if (plan->steps[i].arg[a].place != LS_PLACE_COPY) continue;
+            ls_kernel *kernel = kernels[count] = plan->steps[i].kernel;
+            late[count] = (late_kernel){.ops = *kernel->ops, .real = kernel->ops};
+            late[count].ops.run = run_late;
+            kernel->ops = &late[count++].ops;
+            break;
+        }
+    return count;
+}
+
+// Layers whose biases are as long as several buckets: once those of one are handed over, its weights could be written while its backward of data,
+// which comes after that of weights, still reads the copy.
+static ls_graph *wide_network(const job *j) {
+    ls_graph *g;
+    CHECK_OK(j->comm, ls_graph_create("wide", LS_SHAPE(28, 28, 1), &g));
+    ls_value x = ls_flatten(g, ls_graph_input(g), NULL);
+    for (int i = 0; i < 4; i++)
+        x = ls_dense(g, x, &(ls_dense_attrs){.units = i % 2 ? 512 : 8, .activation = LS_ACTIVATION_RELU});
+    CHECK_OK(j->comm, ls_graph_finish(g, ls_dense(g, x, &(ls_dense_attrs){.units = 10})));
+    return g;
+}
+
+// On one host, where nothing is waited for but lanes: backward may be as slow as it likes to read weights, they are those of its own step.
+static void late_readers(const job *in) {
+    job j = *in;
+    late_kernel late[16];
+    ls_kernel *kernels[16];
+    ls_trainer *t;
+    char digest[2][65];
+    j.graph = wide_network(&j);
+    for (int early = 0; early < 2; early++) {
+        const way w = {"allreduce", "bf16", 1, 0, early ? 0.001 : 0};
+        int count = 0;
+        CHECK_OK(j.comm, create(&j, &w, early, &t));
+        CHECK(j.comm, ls_strategy_is_early(t->strategy) == early);
+        if (early) count = make_late(t, late, kernels);
+        CHECK(j.comm, !early || count >= 4);
+        CHECK_OK(j.comm, ls_trainer_begin_epoch(t));
+        for (int step = 0; step < 3; step++) CHECK_OK(j.comm, ls_trainer_step(t, NULL));
+        get_digest(&j, t, digest[early]);
+        for (int i = 0; i < count; i++) kernels[i]->ops = late[i].real;
+        ls_trainer_destroy(&t);
+    }
+    CHECK(j.comm, strcmp(digest[0], digest[1]) == 0);
+    ls_graph_destroy(&j.graph);
+}
+
+// Calls that communicate without looking at weights: a parameter that nobody knows, and what is destroyed by all together.
+static void others(const job *j) {
+    static float weights[3], gradients[3];
+    const way w = {"allreduce", "fp32", 1, 0, 0.005};
+    ls_exchange_parameter parameter = {.name = "w", .count = 3, .weights = weights, .gradient = gradients};
+    ls_exchange_config c;
+    ls_exchange_config_init(&c);
+    c.parameters = &parameter, c.parameter_count = 1, c.micro_batches = j->comm->size;
+    ls_dataset *data;
+    ls_exchange *exchange;
+    ls_trainer *t;
+    CHECK_OK(j->comm, ls_dataset_open(j->context, "digits", &data));
+    CHECK_OK(j->comm, ls_exchange_create(j->context, &c, &exchange));
+    CHECK_OK(j->comm, create(j, &w, 1, &t));
+    slow_strategy(t->strategy);
+    CHECK_OK(j->comm, ls_trainer_begin_epoch(t));
+    for (int i = 0; i < 3; i++) {
+        CHECK_OK(j->comm, ls_trainer_step(t, NULL));
+        CHECK(j->comm, t->comm->away.home != NULL);
+        if (i == 0)
+            CHECK(j->comm, ls_trainer_set_weights(t, "nobody/kernel", weights, 3) == LS_STATUS_NOT_FOUND);
+        else if (i == 1)
+            ls_dataset_destroy(&data);
+        else
+            ls_exchange_destroy(&exchange);
+        CHECK(j->comm, !t->comm->away.home);
+    }
+    ls_trainer_destroy(&t);
+}
+
+// What a step returned before its weights were lost in is good; who then asks for them is told, and what was saved before stays as it was.
+static void lost(const job *j) {
+    const way w = {"allreduce", "fp32", 1, 0, 0.02};
+    char path[96], before[64] = "", after[64] = "";
+    float kernel[KERNEL];
+    ls_train_result r;
+    ls_trainer *t;
+    snprintf(path, sizeof path, "%s/lost.%d", j->folder, j->comm->rank);
+    FILE *file = fopen(path, "w");
+    CHECK(j->comm, file && fputs("what was good", file) >= 0 && fclose(file) == 0);
+    CHECK_OK(j->comm, create(j, &w, 1, &t));
+    losing_strategy(t->strategy);
+    CHECK_OK(j->comm, ls_trainer_begin_epoch(t));
+    ls_status status = ls_trainer_step(t, NULL);
+    CHECK(j->comm, status == LS_OK || status == LS_STATUS_LIBRARY);
+    CHECK(j->comm, ls_trainer_get_weights(t, "first/kernel", kernel, KERNEL) == LS_STATUS_LIBRARY);
+    CHECK(j->comm, strstr(ls_error_message(), "the message was lost"));
+    CHECK(j->comm, ls_trainer_result(t, &r) == LS_STATUS_LIBRARY);
+    CHECK(j->comm, ls_trainer_save_weights(t, path) == LS_STATUS_LIBRARY);
+    snprintf(before, sizeof before, "what was good");
+    file = fopen(path, "r");
+    CHECK(j->comm, file && fgets(after, sizeof after, file) && fclose(file) == 0 && strcmp(before, after) == 0);
+    ls_trainer_destroy(&t);
+}
+
 // Two networks that train the same weights in turn: each waits for what the other has left away.
 static void in_turn(const job *j) {
     char digests[2][65];
@@ -221,6 +342,8 @@ static void test_hosts(const job *j, const outcome expected[2]) {
         check_same(j, &o, e);
     }
     if (j->comm->hosts == j->comm->size) in_turn(j);
+    if (j->comm->hosts == j->comm->size) others(j);
+    if (j->comm->hosts == 2 && j->comm->size == 2) lost(j);
 }
 
 int main(void) {
@@ -244,6 +367,7 @@ int main(void) {
         if (hosts == 1) {
             train(&j, &(way){"allreduce", "fp32", 1, 0, 0}, 0, 0, NULL, &expected[0]);
             train(&j, &(way){"allreduce", "bf16", 1, 0, 0}, 0, 0, NULL, &expected[1]);
+            if (expected[1].there) late_readers(&j);
         }
         if (hosts == world->comm->size) refused(&j);
         test_hosts(&j, expected);

@@ -1,7 +1,9 @@
 // A lane that fails in the middle of an epoch, on one of several workers, replicas and hosts: nobody waits for it, all leave after the
 // same step, and all are told who it was and why.
 #define _GNU_SOURCE
+#include <lockstep/checkpoint.h>
 #include <lockstep/lockstep.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -76,6 +78,38 @@ static void fails(ls_context *context, const ls_graph *graph, ls_dataset *data, 
     for (int w = 0; w < comm->size; w++) CHECK(comm, all[w] == steps_seen && (evaluation || steps_seen <= 5));
     if (kernel) kernel->ops = broken.real;
     ls_trainer_destroy(&t);
+}
+
+// A backward that fails after the votes of its step: of that step no checkpoint is taken, and the one before is kept for it.
+static void keeps_good(ls_context *context, const ls_graph *graph, ls_dataset *data) {
+    ls_comm *comm = context->comm;
+    ls_trainer *t;
+    ls_train_config c;
+    ls_checkpoint_config k;
+    ls_checkpoint_costs costs;
+    char folder[64] = "failing_lane.XXXXXX", command[128];
+    if (comm->rank == 0) CHECK(comm, mkdtemp(folder) != NULL);
+    CHECK_OK(comm, ls_comm_broadcast(comm, folder, sizeof folder, LS_DTYPE_U8, 0));
+    ls_train_config_init(&c);
+    c.device = "ref";
+    c.batch_size = 24, c.micro_batch = 1, c.replicas = 1, c.bind = 0, c.evaluate = 0;
+    c.epochs = 1, c.limit_train = 240, c.bucket_size = 0.01;
+    CHECK_OK(comm, ls_trainer_create(context, graph, data, &c, &t));
+    ls_checkpoint_config_init(&k);
+    k.folder = folder, k.every_steps = 1, k.every_epochs = 0, k.every_seconds = 0, k.keep = 1;
+    CHECK_OK(comm, ls_trainer_checkpoints(t, &k));
+    int64_t begin, end;
+    ls_strategy_deal(t->strategy, 24, comm->position, &begin, &end);
+    ls_kernel *kernel = comm->rank == 0 ? break_kernel(t, 0, BACKWARD) : NULL;
+    broken.runs = FAILS_AT - 2 * (int)(end - begin);  // the last of the second step
+    CHECK(comm, ls_trainer_fit(t, NULL) == LS_STATUS_BAD_DATA);
+    ls_trainer_checkpoint_wait(t);
+    costs = ls_trainer_checkpoint_costs(t);
+    CHECK(comm, comm->rank != 0 || costs.written == 1);
+    snprintf(command, sizeof command, "test -d %s/step-000000001 && rm -r %s", folder, folder);
+    if (kernel) kernel->ops = broken.real;
+    ls_trainer_destroy(&t);
+    CHECK(comm, comm->rank != 0 || system(command) == 0);
 }
 
 // Computes a little otherwise than the real one: as a kernel of another library would.
@@ -183,6 +217,7 @@ static void test_hosts(ls_context *context) {
     fails(context, graph, data, "allreduce", comm->size - 1, 1, EVALUATION);
     for (int rank = 0; rank < comm->size; rank++) callbacks_of_one(context, graph, data, rank);
     probe(context, graph, data, comm->size - 1);
+    keeps_good(context, graph, data);
     ls_graph_destroy(&graph);
     ls_dataset_destroy(&data);
 }

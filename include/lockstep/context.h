@@ -16,6 +16,8 @@ typedef struct ls_context ls_context;
 
 // Joins the job: every worker an MPI launcher started, or this process alone when none did (no MPI is started then).
 // Errors: UNSUPPORTED (a launcher this build's MPI does not understand), LIBRARY.
+// Of an MPI that this starts the program itself makes no calls while trainers live, not between two steps either: exchange goes on there. A program that
+// does trains with ls_train_config.early_forward = 0.
 ls_status ls_context_create(ls_context **out);
 // This process alone, whatever launcher has started it: for what one worker can find out. No MPI is started. Not collective.
 // Errors: OUT_OF_MEMORY.

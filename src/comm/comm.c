@@ -137,6 +137,7 @@ static ls_status meet(ls_comm *comm, const char *format, ...) __attribute__((for
 static ls_status meet(ls_comm *comm, const char *format, ...) {
     char words[CALL_WORDS], what[64];
     va_list arguments;
+    ls_comm_home(comm);
     if (comm->size == 1) return LS_OK;
     va_start(arguments, format);
     vsnprintf(what, sizeof what, format, arguments);
@@ -225,13 +226,18 @@ ls_status ls_comm_host_alloc(ls_comm *comm, int64_t bytes, ls_shared **out) {
 
 void ls_comm_host_free(ls_shared **shared) {
     if (!shared || !*shared) return;
+    ls_comm_home((*shared)->comm);
     (*shared)->comm->ops->host_free(*shared);
     *shared = NULL;
 }
 
-ls_status ls_comm_host_barrier(ls_comm *comm) { return comm->ops->host_barrier(comm); }
+ls_status ls_comm_host_barrier(ls_comm *comm) {
+    ls_comm_home(comm);
+    return comm->ops->host_barrier(comm);
+}
 
 ls_status ls_comm_host_read(ls_comm *comm, const char *path, int64_t offset, int64_t bytes, void *out) {
+    ls_comm_home(comm);
     return comm->ops->host_read(comm, path, offset, bytes, out);
 }
 

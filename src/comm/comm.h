@@ -103,8 +103,8 @@ void ls_comm_enter(ls_comm *comm, const char *function);
 // The same for whoever goes on with what is away: that of `user` stays so.
 void ls_comm_enter_again(ls_comm *comm, const char *function, const void *user);
 // Ends what goes on in another thread between two calls of the program: afterwards the main thread may communicate, and weights are whole. Everyone who
-// looks at weights or communicates comes by here: collective functions in ls_comm_enter, others call it. What fails in it is told by whose it is.
-// Not collective.
+// looks at weights or communicates comes by here: collective functions in ls_comm_enter, what is below but for messages by itself, others call it. What fails in
+// it is told by whose it is (of a trainer's weights: ls__weights_home). Not collective.
 void ls_comm_home(ls_comm *comm);
 
 // Barrier, broadcast, allgather, what is made of them, and host_alloc: an error on all workers, MISMATCH, where one of them makes another of these,

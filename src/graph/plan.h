@@ -105,8 +105,9 @@ typedef void (*ls_weights_needed_fn)(void *user, int64_t offset, int64_t count);
 ls_status ls_plan_forward(ls_plan *plan, ls_queue *queue, const ls_feeds *feeds, ls_weights_needed_fn needed,
                           void *user);
 
-// Told when the gradients [offset, offset + count) of the vector are complete and this run reads their master weights no more, in ascending
-// order of offset, between which only what is not trained is left out: all that makes and reads them is in the queue.
+// Told when the gradients [offset, offset + count) of the vector are complete and this run reads the weights of that part no more, neither masters nor
+// copies, in ascending order of offset, between which only what is not trained is left out (of which nothing is read any more, either): all that makes
+// and reads them is in the queue.
 typedef void (*ls_bucket_ready_fn)(void *user, int64_t offset, int64_t count);
 
 // Backward of the same input: the gradient of the *sum* of the losses, written to `gradient` (length floats, every element of a

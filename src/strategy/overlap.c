@@ -165,7 +165,8 @@ static int move(overlapped *x) {
         ls__lap(&x->times, LS_STEP_GATHER);
         int bucket = bucket_at(x, x->gathered++);
         for_replicas(x, s->ops->gather_end, bucket);
-        if (ls__early(s)) atomic_fetch_add_explicit(&s->progress[bucket].gathered, 1, memory_order_acq_rel);
+        if (ls__early(s) && !x->broken)
+            atomic_fetch_add_explicit(&s->progress[bucket].gathered, 1, memory_order_acq_rel);
         moved = 1;
     }
     if (updates && x->reduced < x->begun && !x->broken && arrived(x, bucket_at(x, x->reduced))) {
@@ -311,7 +312,7 @@ static void run_step(ls_overlap *o, uint64_t number, const ls_step_info *info) {
     for (double now = x.times.since; !is_over(&x);) {
         int busy = x.gathered < x.begun || x.voted == 1, ended, computing = lanes_compute(o, &ended);
         if (ended && x.reached < 0) x.reached = count_reached(&x);
-        if (!(move(&x) | move_votes(&x) | (ls__early(s) && move_home(&x)))) nap(&x);
+        if (!(move(&x) | move_votes(&x) | (ls__early(s) && !x.broken && move_home(&x)))) nap(&x);
         double since = now;
         now = ls_clock();
         if (busy && computing) o->seconds += now - since;

@@ -235,7 +235,7 @@ static ls_status pass_on(void *user, const ls_strategy_piece *piece) {
 }
 
 ls_status ls__trainer_visit(ls_trainer *t, ls_strategy_visitor fn, void *user) {
-    ls_comm_home(t->comm);
+    LS_TRY(ls__weights_home(t));
     if (!t->async) return ls_strategy_visit(t->strategy, t->queue, fn, user);
     ls_strategy *server = ls_async_server(t->async);
     visit v = {fn, user, t->comm, t->spread.replicas, 0};

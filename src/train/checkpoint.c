@@ -307,6 +307,13 @@ static ls_status take_now(ls_trainer *t) {
     double sum[LS_MAX_MEASURES], begun = ls_clock();
     if (c->busy) finish(t);              // only worker 0 knows: the others of its host
     LS_TRY(ls_comm_host_barrier(comm));  // must not touch the snapshot while it is being written
+    ls_status trained = ls__replicas_trained(t);
+    if (trained != LS_OK) {  // what the latest step made of weights is nobody's: the one before stays
+        c->failed = trained;
+        snprintf(c->failure, sizeof c->failure, "no checkpoint is taken, since training has failed: %s",
+                 ls_error_message());
+        return LS_OK;
+    }
     memcpy(sum, t->at.sum, (size_t)t->measures.width * sizeof *sum);
     c->job.begun = begun;
     t->history.not_finite = -1;
@@ -328,7 +335,7 @@ static ls_status take_now(ls_trainer *t) {
 }
 
 static ls_status take(ls_trainer *t) {
-    ls_comm_home(t->comm);
+    LS_TRY(ls__weights_home(t));
     ls_flight_mark(LS_FLIGHT_CHECKPOINT, t->at.epoch, t->at.step);
     ls_status status = take_now(t);
     ls_flight_mark(LS_FLIGHT_BETWEEN, t->at.epoch, t->at.step);

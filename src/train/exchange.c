@@ -325,6 +325,7 @@ ls_status ls_exchange_create(ls_context *context, const ls_exchange_config *conf
 void ls_exchange_destroy(ls_exchange **exchange) {
     if (!exchange || !*exchange) return;
     ls_exchange *x = *exchange;
+    if (x->comm) ls_comm_home(x->comm);
     if (x->comm && x->overlaps && x->comm->busy) {
         ls_strategy_abandon(&x->strategy);
         x->comm->busy = 0;

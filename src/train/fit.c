@@ -125,6 +125,7 @@ ls_status ls_trainer_step(ls_trainer *t, ls_step_report *out) {
     ls_comm_enter_again(t->comm, __func__, t);
     at->checkpoint_due = ls__checkpoint_due(t);
     int64_t batch_done = at->batch;
+    t->comm->away = (ls_away){NULL, NULL};  // the step brings it home, and may communicate before all is
     if (t->async)
         ls__async_step(t);
     else

@@ -231,6 +231,17 @@ void ls__weights_away(ls_trainer *t) {
     if (ls_strategy_is_early(t->strategy)) t->comm->away = (ls_away){bring_home, t};
 }
 
+ls_status ls__weights_home(ls_trainer *t) {
+    const ls_replica *r = &t->replica[0];
+    ls_comm_home(t->comm);
+    if (!t->strategy || !t->weights.buffer || ls_strategy_is_home(t->strategy, 0, 0, ls_params_length(t->params)))
+        return LS_OK;
+    if (r->status != LS_OK) return LS_FAIL(r->status, "%s", r->failure);
+    return LS_FAIL(LS_STATUS_LIBRARY,
+                   "the weights of step %lld have not come: another worker of this host could not communicate",
+                   (long long)t->at.all_steps);
+}
+
 // --- an epoch --------------------------------------------------------------------------------------------------------
 
 static ls_status start_loader(ls_replica *r, int64_t first, int64_t last) {
@@ -494,12 +505,20 @@ void ls__replicas_run_alone(ls_trainer *t, ls_command command) {
     ls_barrier_wait(&t->team);
 }
 
-ls_status ls__replicas_status(ls_trainer *t) {
-    ls_status mine = LS_OK;
-    for (int i = 0; i < t->spread.replicas && mine == LS_OK; i++) {
-        mine = t->replica[i].status;
-        if (mine != LS_OK) ls__error_set(t->replica[i].failure);
+// The first failure of this worker's replicas.
+static ls_status failed_here(const ls_trainer *t) {
+    for (int i = 0; i < t->spread.replicas; i++) {
+        if (t->replica[i].status == LS_OK) continue;
+        ls__error_set(t->replica[i].failure);
+        return t->replica[i].status;
     }
+    return LS_OK;
+}
+
+ls_status ls__replicas_trained(ls_trainer *t) { return ls_comm_agree(t->comm, failed_here(t)); }
+
+ls_status ls__replicas_status(ls_trainer *t) {
+    ls_status mine = failed_here(t);
     if (mine == LS_OK && t->at.failed != LS_OK) {
         mine = t->at.failed;
         ls__error_set(t->at.failure);

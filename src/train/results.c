@@ -178,7 +178,7 @@ static int all_finite(const float *values, int64_t count) {
 }
 
 ls_status ls__results_finite(ls_trainer *t) {
-    ls_comm_home(t->comm);
+    LS_TRY(ls__weights_home(t));
     for (int i = 0; i < t->graph->store->count; i++) {
         const ls_param *p = &t->graph->store->params[i];
         int64_t count = ls_shape_count(p->shape);
@@ -201,7 +201,8 @@ ls_status ls__results_finite(ls_trainer *t) {
 ls_status ls__results_digest(ls_trainer *t, char text[65]) {
     EVP_MD_CTX *sha;
     int finite = 1;
-    ls_comm_home(t->comm);
+    text[0] = 0;
+    LS_TRY(ls__weights_home(t));
     LS_TRY(ls__sha256_begin(&sha));
     ls_status status = LS_OK;
     for (int i = 0; t->weights.buffer && i < t->graph->store->count && status == LS_OK; i++) {
@@ -354,13 +355,12 @@ ls_status ls_trainer_confusion(const ls_trainer *t, int64_t *counts, int classes
 
 static ls_status get(void *user, int param, float *values) {
     ls_trainer *t = user;
-    ls_comm_home(t->comm);
+    LS_TRY(ls__weights_home(t));
     return ls_params_get(t->params, t->queue, param, t->weights, values);
 }
 
 static ls_status set(void *user, int param, const float *values) {
     ls_trainer *t = user;
-    ls_comm_home(t->comm);
     if (!ls_strategy_writes_weights(t->strategy)) return LS_OK;
     return ls_params_set(t->params, t->queue, param, t->weights, values);
 }
@@ -378,6 +378,7 @@ ls_status ls_trainer_load_weights(ls_trainer *t, const char *path) {
     LS_NEED(t, "trainer");
     ls_comm_enter(t->comm, __func__);
     LS_NEED(path, "path");
+    LS_TRY(ls__weights_home(t));
     ls_weights w = weights_of(t);
     return ls__weights_load(&w, path, 0, NULL);
 }
@@ -386,6 +387,7 @@ ls_status ls_trainer_load_weights_by_name(ls_trainer *t, const char *path, int *
     LS_NEED(t, "trainer");
     ls_comm_enter(t->comm, __func__);
     LS_NEED(path, "path");
+    LS_TRY(ls__weights_home(t));
     ls_weights w = weights_of(t);
     return ls__weights_load(&w, path, 1, taken);
 }
@@ -395,6 +397,7 @@ ls_status ls_trainer_load_body(ls_trainer *t, const char *path, const ls_graph *
     ls_comm_enter(t->comm, __func__);
     LS_NEED(path, "path");
     LS_NEED(body, "body");
+    LS_TRY(ls__weights_home(t));
     ls_weights w = weights_of(t);
     w.body = ls_graph_store(body);
     return ls__weights_load(&w, path, 0, taken);
@@ -404,6 +407,7 @@ ls_status ls_trainer_save_weights(ls_trainer *t, const char *path) {
     LS_NEED(t, "trainer");
     ls_comm_enter(t->comm, __func__);
     LS_NEED(path, "path");
+    LS_TRY(ls__weights_home(t));
     ls_weights w = weights_of(t);
     return ls__weights_save(&w, path);
 }
@@ -418,8 +422,10 @@ ls_status ls_trainer_get_weights(ls_trainer *t, const char *parameter, float *ou
 
 ls_status ls_trainer_set_weights(ls_trainer *t, const char *parameter, const float *values, int64_t count) {
     LS_NEED(t, "trainer");
+    ls_comm_enter(t->comm, __func__);
     LS_NEED(parameter, "parameter");
     LS_NEED(values, "values");
+    LS_TRY(ls__weights_home(t));
     ls_weights w = weights_of(t);
     return ls__weights_set(&w, parameter, values, count);
 }

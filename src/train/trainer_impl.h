@@ -358,6 +358,9 @@ void ls__replica_failed(ls_replica *replica, ls_status status);
 void ls__replica_waited(ls_replica *replica);
 // After a step of a strategy that is early: leaves its weights to come home behind whatever the program does next (ls_comm_home brings them).
 void ls__weights_away(ls_trainer *trainer);
+// Brings home what is away, as ls_comm_home, for whoever looks at this trainer's weights or state. Not collective. Errors: that of the exchange which could
+// not bring all of it: the weights are partly those of the latest step, partly older ones, and nobody is to have them.
+ls_status ls__weights_home(ls_trainer *trainer);
 
 // Runs a command on all replicas of this worker, the calling thread being replica 0, and returns the first failure of any worker, its
 // callbacks' included. Collective.
@@ -365,6 +368,8 @@ ls_status ls__replicas_run(ls_trainer *trainer, ls_command command);
 // The two halves of it. A step needs the second only when the vote was that somebody failed.
 void ls__replicas_run_alone(ls_trainer *trainer, ls_command command);
 ls_status ls__replicas_status(ls_trainer *trainer);
+// Whether all replicas of all workers have computed all that they were told to; callbacks do not count. Collective.
+ls_status ls__replicas_trained(ls_trainer *trainer);
 ls_status ls__replicas_start(ls_trainer *trainer);
 void ls__replicas_stop(ls_trainer *trainer);
 
