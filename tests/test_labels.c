@@ -161,6 +161,10 @@ static void wrong_tables(void **state) {
     refused("file,labels\n0.png,a\n1.png,b|x\n", ",names=@/names.txt", bad, "line 3 of ");
     refused("file,labels\n0.png,a\n1.png,b|x\n", ",names=@/names.txt", bad, "has the label x, which ");
     refused("file,labels\n0.png,a\n", ",names=@/names.txt", bad, "has the label b, so nothing could be learned of it");
+    refused("file,labels\n0.png,a\n1.png,b\n", ",validation-split=0.5", bad,
+            "after validation-split: no sample to train on in ");
+    refused("file,labels\n0.png,a\n1.png,b\n", ",validation-split=0.5", bad,
+            "has the label b, so nothing could be learned of it");
     refused("file,a,b\n0.png,1,0\n", ",columns=all", bad, "has the label b, so nothing could be learned of it");
     refused("file,labels\n0.png,No Finding\n1.png,\n", "", bad, "has a label: there is nothing to tell apart");
     refused("file,labels\n0.png,a\n1.png,a|No Finding\n", "", bad, "line 3 of ");

@@ -222,13 +222,13 @@ static ls_status run(cli *c, int argc, char **argv) {
         help(&g);
     else if (status == LS_OK)
         status = work(&g);
+    ls_predictor_destroy(&g.predictor);  // it borrows the graph
     // After a failure that may be this worker's alone, taking leave of the others would wait for them.
     if (status == LS_OK || c->stage != CLI_STAGE_ALONE) {
         for (int i = NETWORKS - 1; i >= 0; i--) ls_trainer_destroy(&g.trainer[i]);
         ls_gan_destroy(&g.gan);
         ls_dataset_destroy(&g.dataset);
     }
-    ls_predictor_destroy(&g.predictor);
     free(g.noise);
     free(g.drawn);
     return status;

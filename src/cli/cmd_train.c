@@ -457,6 +457,7 @@ static ls_status run_train(cli *c, int argc, char **argv) {
         help(&r);
     else if (status == LS_OK)
         status = train(&r);
+    cli_samples_end(&r.samples);  // its predictor borrows the graph
     // A failure that the other workers may not have seen leaves everything to the end of the process: taking leave of them
     // would wait for them.
     if (status == LS_OK || c->stage != CLI_STAGE_ALONE) {
@@ -466,7 +467,6 @@ static ls_status run_train(cli *c, int argc, char **argv) {
     }
     ls_metrics_destroy(&r.metrics);
     free(r.roc);
-    cli_samples_end(&r.samples);
     cli_checkpoints_end(&r.checkpoints);
     ls_config_free(&r.file);
     return status;

@@ -1,5 +1,5 @@
 // Pictures of what a network draws while it is trained: DIR/epoch-0001.png, ... Only the worker that speaks draws them, from its own copy of the weights, which are
-// the same on all: so the pictures are the same for any number of workers.
+// the same on all: so the pictures are the same for any number of workers, except with --async.
 #ifndef LS_CLI_SAMPLES_H
 #define LS_CLI_SAMPLES_H
 

@@ -90,9 +90,11 @@ static ls_status check_seen(const ls_labels *l, const char *path) {
     }
     for (int64_t c = 0; c < b->class_count && status == LS_OK; c++)
         if (!seen[c])
-            status = LS_FAIL(LS_STATUS_BAD_DATA,
-                             "no sample of %s has the label %s, so nothing could be learned of it: leave it out of %s",
-                             path, ls_records_class(b, c), l->list ? l->list : "the columns of labels");
+            status =
+                LS_FAIL(LS_STATUS_BAD_DATA,
+                        "no sample to train on in %s has the label %s, so nothing could be learned of it: leave it "
+                        "out of %s; a table to evaluate on is a test set, test=FILE behind the table of training",
+                        path, ls_records_class(b, c), l->list ? l->list : "the table");
     free(seen);
     return status;
 }

@@ -429,6 +429,16 @@ static ls_status check_options(const ls_records_settings *s, const char *path) {
                    path);
 }
 
+// After the split: a label is to be learned from what is left to train on.
+static ls_status number_labels(ls_labels *labels, const ls_records_settings *s, const char *path, int sort) {
+    ls_records_builder *b = labels->builder;
+    LS_TRY(check_once(b, s, path));
+    b->label_width = (int)b->class_count;
+    if (s->split > 0 && b->label_width > 0) LS_TRY(ls_records_split(b, s->split));
+    ls_status status = ls_labels_finish(labels, sort, path);
+    return status == LS_STATUS_BAD_DATA && s->split > 0 ? ls__fail_context(status, "after validation-split: ") : status;
+}
+
 static ls_status read_tables(const char *path, const ls_records_settings *s, ls_labels *labels, content *kind) {
     if (s->names) LS_TRY(ls_labels_read_list(labels, s->names));
     LS_TRY(list_table(s, labels, path, LS_RECORDS_TRAIN, kind));
@@ -438,9 +448,9 @@ static ls_status read_tables(const char *path, const ls_records_settings *s, ls_
                        "where they stand",
                        path);
     if (s->test) LS_TRY(list_table(s, labels, s->test, LS_RECORDS_TEST, kind));
-    if (*kind == CLASS) return number_classes(labels->builder);
-    LS_TRY(check_once(labels->builder, s, path));
-    return ls_labels_finish(labels, *kind == LIST && !labels->list, path);
+    if (*kind != CLASS) return number_labels(labels, s, path, *kind == LIST && !labels->list);
+    LS_TRY(number_classes(labels->builder));
+    return s->split > 0 ? ls_records_split(labels->builder, s->split) : LS_OK;
 }
 
 static ls_status list_all(const void *self, const char *path, const ls_records_settings *s, ls_records_builder *b) {
@@ -450,7 +460,6 @@ static ls_status list_all(const void *self, const char *path, const ls_records_s
     ls_status status = read_tables(path, s, &labels, &kind);
     ls_labels_free(&labels);
     LS_TRY(status);
-    if (s->split > 0) LS_TRY(ls_records_split(b, s->split));
     ls_records_measure(b, s->channels);
     return LS_OK;
 }
