@@ -64,8 +64,8 @@ LS_CLONES static void widen(const uint8_t *restrict in, int64_t n, float *restri
 // Where the image's pixels come from. Without cutting, moving and mirroring it is the same for all.
 static void fill_tables(ls_preparer *p, const ls_augment_draw *draw) {
     int64_t height = p->image.dim[0], width = p->image.dim[1], channels = p->image.dim[2];
-    ls_axis_map y = {draw->box.y, draw->box.height, draw->shift_y, 0};
-    ls_axis_map x = {draw->box.x, draw->box.width, draw->shift_x, draw->mirror};
+    ls_axis_map y = {draw->box.y, draw->box.height, draw->shift_y, 0, draw->reflect};
+    ls_axis_map x = {draw->box.x, draw->box.width, draw->shift_x, draw->mirror, draw->reflect};
     ls_axis_fill(&y, height, (int32_t)p->source.dim[0], &p->rows);
     ls_axis_fill(&x, width, (int32_t)p->source.dim[1], &p->columns);
     for (int64_t i = 0, v = 0; i < width; i++)
