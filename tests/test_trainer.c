@@ -431,7 +431,7 @@ static void impossible_requests_are_refused(void **state) {
     c.image_size = 6, c.augment = "crop";
     refused(f, &c, "6x6 pixels");
     c = small(), c.augment = "flip,blur";
-    refused(f, &c, "'blur': there are none, flip, crop, resized-crop and cutout");
+    refused(f, &c, "'blur': there are none, flip, crop, resized-crop, cutout, translate and alternate-flip");
     c = small(), c.augment = "crop,resized-crop";
     refused(f, &c, "name one");
     c = small(), c.replicas = -1;

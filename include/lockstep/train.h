@@ -83,8 +83,8 @@ typedef struct ls_train_config {
     int64_t limit_train, limit_test;  // use only the first so many samples; 0: all
     int image_size;  // N: images are resized to N x N as tf.image.resize does it; 0 (the default): as they are, or, where their sizes differ,
                      // to what the network takes
-    const char
-        *augment;  // "none" (the default), or some of "flip", "crop", "resized-crop", "cutout" with commas between
+    const char *
+        augment;  // "none" (the default), or some of "flip", "crop", "resized-crop", "cutout", "translate", "alternate-flip" with commas between
     const char *normalize;  // "unit" (the default): [0, 1]; "symmetric": [-1, 1]; "dataset": mean 0, deviation 1
     // What becomes of samples that cannot be decoded: "stop" (the default): training ends with the sample, the file and what is wrong; "skip": the next sample
     // of the set that can be read stands in for it, the same one for any number of workers and threads (ls_train_result.samples_replaced).
@@ -92,6 +92,9 @@ typedef struct ls_train_config {
     // S, 0 <= S < 1: what is trained towards is 1 - S + S / classes for a sample's class and S / classes for the others; the
     // training loss is with respect to that, evaluation is not smoothed. Default 0.
     double label_smoothing;
+    // How evaluation looks at the images of a classifier: "none" (the default): once, as they are; "flip": mirrored, too; "flip-translate": these two
+    // count half, and moved by a pixel up and left, and down and right, each mirrored, too, the other half. Scores are averaged.
+    const char *tta;
     int evaluate;  // 1 (the default): evaluate on the test set at the end
     int validate;  // 1: evaluate on the test set after every epoch, as Keras's validation_data; 0 (the default): do not
 
@@ -103,6 +106,11 @@ typedef struct ls_train_config {
     int decay_biases;  // 1 (the default): weight decay shrinks all weights, as in Keras; 0: kernels only, neither biases nor batch norm
     double
         clip_norm;  // a mean gradient whose norm over all parameters is larger is scaled down to it; 0 (default): none
+    // Beside the weights slow ones are kept, which every `lookahead` steps go a part of the way to them, and they become those; 0 (the default):
+    // none. The part is lookahead_step (default 0.5) with a power of 0 (the default); else it goes from 1 to that with the power of how much of
+    // training is done. Training ends on the slow weights. Zhang et al. 2019.
+    int lookahead;
+    double lookahead_step, lookahead_power;
     // When the loss or a gradient is no finite number any more: "stop" (the default): training ends after the next step, with
     // LS_STATUS_DIVERGED; "skip": a step whose gradient is not finite leaves weights and optimizer state as they are (it counts as a step for schedules and bias
     // correction), and micro-batches whose loss is not do not count in the

@@ -83,13 +83,15 @@ ls_status cli_checkpoints_check(cli_checkpoints *c) {
 
 // What may change without the result changing; "data" is compared by the trainer, which sees its contents.
 static int is_free(const char *name, const json_t *recipe) {
-    static const char *const names[] = {"data",       "device",         "remat",    "strategy",     "servers",
-                                        "algorithm",  "replicas",       "threads",  "hyperthreads", "bucket-size",
-                                        "bind",       "comm-cores",     "evaluate", "validate",     "limit-test",
-                                        "not-finite", "loader-threads", "push-log", "slow",         "broken"};
+    static const char *const names[] = {
+        "data",       "device",       "remat",          "strategy", "servers",    "algorithm", "replicas",
+        "threads",    "hyperthreads", "bucket-size",    "bind",     "comm-cores", "evaluate",  "validate",
+        "limit-test", "not-finite",   "loader-threads", "push-log", "slow",       "broken",    "tta"};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
         if (strcmp(name, names[i]) == 0) return 1;
     if (strcmp(name, "epochs") != 0) return 0;
+    if (json_number_value(json_object_get(recipe, "lookahead")) > 0)
+        return 0;  // whose steps go by the share that is done
     const char *schedule = json_string_value(json_object_get(recipe, "schedule"));
     return schedule &&
            (strcmp(schedule, "constant") == 0 || strcmp(schedule, "step") == 0 || strcmp(schedule, "cyclic") == 0);

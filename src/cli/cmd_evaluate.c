@@ -51,6 +51,9 @@ static const ls_option train_table[] = {
     {"micro-batch", LS_OPTION_COUNT, .offset = offsetof(ls_train_config, micro_batch), .metavar = "M", .min = 1,
      .max = LS_MAX_BATCH, .group = "Evaluation", .initial = "the recipe's",
      .help = "samples that one replica computes at a time: the last digits of the loss may depend on it"},
+    {"tta", LS_OPTION_TEXT, .offset = offsetof(ls_train_config, tta), .metavar = "none|flip|flip-translate",
+     .group = "Evaluation", .initial = "the recipe's",
+     .help = "average the scores of each image, its mirror image, and both moved by a pixel"},
     {.name = NULL},
 };
 
@@ -137,6 +140,7 @@ static ls_train_config config_of(const evaluation *e) {
     c.bind = from->bind;
     c.image_size = from->image_size;
     c.normalize = from->normalize;
+    c.tta = from->tta;
     c.limit_test = e->set.limit ? e->set.limit : on_training(e) ? from->limit_train : from->limit_test;
     c.micro_batch = from->micro_batch > 0 ? from->micro_batch : ls_micro_batch_default(from->batch_size);
     // As many as there are to train with, or more, so that each replica has some: evaluation does not see how many.
@@ -197,7 +201,8 @@ static ls_status build(evaluation *e, const ls_train_config *config) {
     ls_train_fit_model(config, e->dataset, &t->network);
     LS_TRY(ls_model_build(t->model, &t->network, &e->network));
     int classes = ls_graph_classes(e->network);
-    LS_TRY(ls_graph_classifier(e->network, classes > TOP ? TOP : 0, &e->graph));
+    int averaged = strcmp(config->tta, "none") != 0;  // of a mean of scores it is loss and accuracy that are known
+    LS_TRY(ls_graph_classifier(e->network, classes > TOP && !averaged ? TOP : 0, &e->graph));
     LS_TRY(ls_trainer_create(e->cli->context, e->graph, e->dataset, config, &e->trainer));
     return ls_trainer_load_weights(e->trainer, t->saved.weights);
 }

@@ -157,6 +157,7 @@ static ls_status plan_lane(ls_strategy *s, int replica) {
         LS_TRY(ls__want_span(s, LS_STRATEGY_SUMS, replica, bytes, &lane->kept));
     int states = s->config.optimizer->state_count(&s->config.params);
     for (int i = 0; i < states; i++) LS_TRY(ls__want_span(s, LS_STRATEGY_STATE, replica, bytes, &lane->state[i]));
+    if (s->config.lookahead) LS_TRY(ls__want_span(s, LS_STRATEGY_STATE, replica, bytes, &lane->slow));
     return LS_OK;
 }
 

@@ -93,7 +93,7 @@ static void describe(ls_trainer *t, char *text, size_t size) {
     static const char *const free_ones[] = {"epochs",      "strategy",   "servers",        "async",    "staleness",
                                             "push-log",    "replay",     "slow",           "replicas", "bind",
                                             "remat",       "evaluate",   "loader-threads", "validate", "limit-test",
-                                            "bucket-size", "comm-cores", "algorithm"};
+                                            "bucket-size", "comm-cores", "algorithm",      "tta"};
     ls_option rows[128];
     int count = 0, n;
     for (const ls_option *o = ls_train_options(); o->name && count < 127; o++) {

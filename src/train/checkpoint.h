@@ -16,7 +16,7 @@
 #define LS_CHECKPOINT_VERSION  1
 #define LS_CHECKPOINT_STATE    "state.json"
 #define LS_CHECKPOINT_MANIFEST "manifest.json"
-#define LS_CHECKPOINT_VECTORS  (1 + LS_MAX_OPTIMIZER_STATE)
+#define LS_CHECKPOINT_VECTORS  (2 + LS_MAX_OPTIMIZER_STATE)
 #define LS_CHECKPOINT_NAME     64
 
 // The vectors of a training: "weights", and what its optimizer calls its state.

@@ -15,6 +15,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/memory.h"
+#include "optim/lookahead.h"
 #include "train/checkpoint.h"
 #include "train/sha256.h"
 #include "train/weights.h"
@@ -25,6 +26,7 @@ int ls__checkpoint_vectors(const ls_trainer *t, const char *names[LS_CHECKPOINT_
     int states = t->choices.optimizer->state_count(&t->choices.optimizer_params);
     names[0] = "weights";
     for (int i = 0; i < states; i++) names[1 + i] = t->choices.optimizer->state_names[i];
+    if (t->config.lookahead) names[++states] = LS_SLOW_WEIGHTS;
     return 1 + states;
 }
 
@@ -242,7 +244,8 @@ static ls_status write_files(ls_trainer *t, json_t *files) {
 
 // Removes the files of a folder that has no folders, and it. Best effort.
 void ls__checkpoint_clear(const char *path) {
-    static const char *const known[] = {LS_CHECKPOINT_MANIFEST, LS_CHECKPOINT_STATE, "weights.safetensors"};
+    static const char *const known[] = {LS_CHECKPOINT_MANIFEST, LS_CHECKPOINT_STATE, "weights.safetensors",
+                                        LS_SLOW_WEIGHTS ".safetensors"};
     char *file;
     for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
         if (asprintf(&file, "%s/%s", path, known[i]) >= 0) unlink(file), free(file);

@@ -92,7 +92,7 @@ refuses 2 "--precision: 'fp16' is not one of fp32, bf16" "$lockstep" train mnist
 refuses 2 "--workers: expected a whole number from 1 to 65536, got '0'" "$lockstep" train mnist-cnn --workers 0
 refuses 2 "--image-size: expected a whole number from 1 to 4096, got '0'" "$lockstep" train mnist-cnn --image-size 0
 refuses 2 "--image-size: expected a whole number from 1 to 4096, got '5000'" "$lockstep" bench mnist-cnn --image-size 5000
-refuses 2 "--augment: 'blur' is not one of none, flip, crop, resized-crop, cutout" "$lockstep" train mnist-cnn --augment flip,blur
+refuses 2 "--augment: 'blur' is not one of none, flip, crop, resized-crop, cutout, translate, alternate-flip" "$lockstep" train mnist-cnn --augment flip,blur
 refuses 2 "--normalize: 'imagenet' is not one of unit, symmetric, dataset, none" "$lockstep" train mnist-cnn --normalize imagenet
 refuses 2 "unexpected word 'mnist:x'" "$lockstep" train mnist-cnn mnist:x
 refuses 2 "unexpected word 'x'" "$lockstep" models x
