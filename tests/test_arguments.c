@@ -260,6 +260,8 @@ static void graphs(void **state) {
     NEEDS("pattern", ls_graph_freeze(g, NULL, 1, NULL));
     NEEDS("graph", ls_graph_scale_rate(NULL, "*", 2, NULL));
     NEEDS("pattern", ls_graph_scale_rate(g, NULL, 2, NULL));
+    NEEDS("graph", ls_graph_scale_decay(NULL, "*", 2, NULL));
+    NEEDS("pattern", ls_graph_scale_decay(g, NULL, 2, NULL));
     NEEDS("text", ls_network_text(g, NULL));
     NEEDS("out", ls_graph_classifier(g, 0, NULL));
     NEEDS("text", ls_graph_summary(g, NULL));

@@ -41,7 +41,7 @@ static void lists_are_understood_or_refused(void **state) {
     }
     refused(ls_augment_parse("flip,blur", &augment, &amounts),
             "'blur': there are none, flip, crop, resized-crop, random-crop, rotate, brightness, "
-            "contrast, saturation, hue, lighting and cutout");
+            "contrast, saturation, hue, lighting, cutout, translate and alternate-flip");
     refused(ls_augment_parse("Flip", &augment, &amounts), "'Flip'");
     refused(ls_augment_parse("flip, crop", &augment, &amounts), "' crop'");
     refused(ls_augment_parse("fli", &augment, &amounts), "'fli'");
@@ -52,6 +52,12 @@ static void lists_are_understood_or_refused(void **state) {
     refused(ls_augment_parse("flip,none", &augment, &amounts), "none beside others");
     refused(ls_augment_parse("flip,crop,flip", &augment, &amounts), "flip is named twice");
     refused(ls_augment_parse("crop,resized-crop", &augment, &amounts), "crop and resized-crop");
+    refused(ls_augment_parse("resized-crop,translate", &augment, &amounts),
+            "translate and resized-crop both choose what");
+    refused(ls_augment_parse("translate,crop", &augment, &amounts), "crop and translate both move images");
+    refused(ls_augment_parse("flip,alternate-flip", &augment, &amounts), "flip and alternate-flip both choose which");
+    assert_int_equal(ls_augment_parse("alternate-flip,translate,cutout", &augment, &amounts), LS_OK);
+    assert_int_equal(augment, LS_AUGMENT_ALTERNATE_FLIP | LS_AUGMENT_TRANSLATE | LS_AUGMENT_CUTOUT);
     // All that --help shows are names.
     const char *help = NULL, *name;
     int count = 0;
@@ -59,7 +65,7 @@ static void lists_are_understood_or_refused(void **state) {
         assert_int_equal(ls_augment_parse(name, &augment, &amounts), LS_OK);
         assert_true(help && *help);
     }
-    assert_int_equal(count, 12);
+    assert_int_equal(count, 14);
 }
 
 static void amounts_are_understood_or_refused(void **state) {
@@ -82,6 +88,9 @@ static void small_images_are_refused(void **state) {
     assert_int_equal(ls_augment_check(ALL, LS_SHAPE(8, 8, 1)), LS_OK);
     refused(ls_augment_check(LS_AUGMENT_CROP, LS_SHAPE(8, 7, 1)), "8x7");
     refused(ls_augment_check(LS_AUGMENT_CUTOUT, LS_SHAPE(3, 8, 1)), "3x8");
+    refused(ls_augment_check(LS_AUGMENT_TRANSLATE, LS_SHAPE(16, 15, 1)), "16x15");
+    refused(ls_augment_check(LS_AUGMENT_VIEW, LS_SHAPE(1, 16, 1)), "1x16");
+    assert_int_equal(ls_augment_check(LS_AUGMENT_TRANSLATE | LS_AUGMENT_VIEW, LS_SHAPE(16, 16, 1)), LS_OK);
     assert_int_equal(ls_augment_check(LS_AUGMENT_FLIP | LS_AUGMENT_RESIZED_CROP, LS_SHAPE(1, 1, 1)), LS_OK);
 }
 
@@ -149,6 +158,42 @@ static void crops_are_anywhere(void **state) {
         if (d.shift_y > most) most = d.shift_y;
     }
     assert_int_equal(most, 16);
+}
+
+// In two epochs that follow each other every image is seen both ways; which comes first is drawn.
+static void turns_are_taken(void **state) {
+    int mirrored = 0;
+    for (uint64_t s = 0; s < DRAWS; s++) {
+        int first = draw(LS_AUGMENT_ALTERNATE_FLIP, 42, 1, s).mirror;
+        mirrored += first;
+        for (uint32_t epoch = 2; epoch < 6; epoch++)
+            assert_int_equal(draw(LS_AUGMENT_ALTERNATE_FLIP, 42, epoch, s).mirror, first ^ (epoch % 2 == 0));
+    }
+    assert_true(abs(mirrored - DRAWS / 2) < 5 * 71);
+}
+
+// Each of the 5 x 5 places: chi-squared of 24 degrees stays under 80 but for one time in ten million.
+static void translations_are_anywhere(void **state) {
+    int count[5][5] = {{0}};
+    for (uint64_t s = 0; s < DRAWS; s++) {
+        ls_augment_draw d = draw(LS_AUGMENT_TRANSLATE, 42, 1, s);
+        assert_true(d.reflect && d.shift_y >= -2 && d.shift_y <= 2 && d.shift_x >= -2 && d.shift_x <= 2);
+        count[d.shift_y + 2][d.shift_x + 2]++;
+    }
+    double chi = 0, each = DRAWS / 25.0;
+    for (int i = 0; i < 25; i++) chi += pow(count[i / 5][i % 5] - each, 2) / each;
+    assert_true(chi < 80);
+}
+
+// Views are no matter of chance.
+static void views_are_told(void **state) {
+    static const int64_t shift[] = {0, 0, -1, -1, 1, 1};
+    for (uint32_t view = 0; view < LS_VIEWS; view++)
+        for (uint64_t s = 0; s < 20; s++) {
+            ls_augment_draw d = draw(LS_AUGMENT_VIEW, s, view, s * s);
+            assert_true(d.reflect && d.shift_y == shift[view] && d.shift_x == shift[view]);
+            assert_int_equal(d.mirror, view % 2);
+        }
 }
 
 static void holes_are_half_a_side_around_any_pixel(void **state) {
@@ -329,6 +374,9 @@ int main(void) {
         cmocka_unit_test(draws_depend_on_their_key_alone),
         cmocka_unit_test(half_of_the_images_are_mirrored),
         cmocka_unit_test(crops_are_anywhere),
+        cmocka_unit_test(turns_are_taken),
+        cmocka_unit_test(translations_are_anywhere),
+        cmocka_unit_test(views_are_told),
         cmocka_unit_test(holes_are_half_a_side_around_any_pixel),
         cmocka_unit_test(boxes_are_of_any_area_and_shape),
         cmocka_unit_test(boxes_fit_in_any_image),

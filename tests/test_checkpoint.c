@@ -37,6 +37,7 @@ static ls_graph *network(job *j, const char *name) {
 typedef struct recipe {
     const char *optimizer, *strategy, *precision, *device;
     double clip, bucket;
+    int lookahead;
 } recipe;
 
 static ls_trainer *new_trainer(job *j, const recipe *r) {
@@ -47,6 +48,7 @@ static ls_trainer *new_trainer(job *j, const recipe *r) {
     c.lr = 0.01, c.clip_norm = r->clip, c.bucket_size = r->bucket;
     c.schedule = "cosine", c.warmup_epochs = 0.5;
     if (strcmp(r->optimizer, "sgd") == 0) c.momentum = 0.9, c.momentum_correction = 1;
+    c.lookahead = r->lookahead, c.lookahead_power = 1;
     c.augment = "crop";
     c.batch_size = 16, c.micro_batch = 2, c.replicas = 1, c.bind = 0, c.validate = 1;
     c.epochs = 3, c.limit_train = 93, c.limit_test = 16;  // six steps, the last a smaller one
@@ -294,12 +296,12 @@ static void test_hosts(ls_context *context, int thorough) {
         CHECK(j.comm, mkdtemp(j.folder));
     }
     CHECK_OK(j.comm, ls_comm_broadcast(j.comm, j.folder, sizeof j.folder, LS_DTYPE_U8, 0));
-    recipe last = {"adam", "allreduce", "fp32", "cpu", 0, 0.005};
+    recipe last = {"adam", "allreduce", "fp32", "cpu", 0, 0.005, 0};
     if (thorough) {
-        goes_on(&j, &(recipe){"sgd", "reduce-broadcast", "fp32", "cpu", 0, 0});
-        goes_on(&j, &(recipe){"adamw", "tree", "fp32", "ref", 0, 0.01});
+        goes_on(&j, &(recipe){"sgd", "reduce-broadcast", "fp32", "cpu", 0, 0, 4});
+        goes_on(&j, &(recipe){"adamw", "tree", "fp32", "ref", 0, 0.01, 0});
     }
-    goes_on(&j, &(recipe){"lamb", "allreduce", "fp32", "cpu", 1, 0.01});
+    goes_on(&j, &(recipe){"lamb", "allreduce", "fp32", "cpu", 1, 0.01, 3});
     goes_on(&j, &last);
     bad_calls(&j, &last);
     if (j.comm->size == 1) {

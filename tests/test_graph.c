@@ -294,6 +294,34 @@ static uint64_t hash(const float *values, int64_t count) {
     return h;
 }
 
+// torch.nn.init.dirac_ on the first filters; the others are those of fan_in_uniform.
+static void dirac_passes_channels_on(void **state) {
+    static const struct {
+        int height, width, channels, filters;
+    } known[] = {{3, 3, 4, 10}, {3, 3, 6, 6}, {3, 5, 6, 4}, {2, 2, 3, 5}, {1, 1, 2, 3}};
+    for (size_t k = 0; k < sizeof known / sizeof known[0]; k++) {
+        int h = known[k].height, w = known[k].width, in = known[k].channels, out = known[k].filters;
+        float values[2][3 * 5 * 6 * 10];
+        for (int plain = 0; plain < 2; plain++) {
+            ls_graph *g = new_graph(LS_SHAPE(8, 8, in));
+            ls_conv2d(
+                g, ls_graph_input(g),
+                &(ls_conv2d_attrs){.filters = out,
+                                   .kernel = {h, w},
+                                   .kernel_initializer = plain ? LS_INITIALIZER_FAN_IN_UNIFORM : LS_INITIALIZER_DIRAC});
+            ls_param_initialize(ls_graph_store(g), 0, 7, values[plain]);
+            ls_graph_destroy(&g);
+        }
+        for (int i = 0; i < h * w * in * out; i++) {
+            int o = i % out, c = i / out % in, x = i / out / in % w, y = i / out / in / w;
+            if (o >= in)
+                assert_true(values[0][i] == values[1][i] && values[0][i] != 0);
+            else
+                assert_true(values[0][i] == (y == h / 2 && x == w / 2 && c == o));
+        }
+    }
+}
+
 static void initializers_follow_keras(void **state) {
     enum { IN = 300, OUT = 200, COUNT = IN * OUT };
     // Variance and largest magnitude by Keras's formulas, and the bits: the same on every machine and compiler.
@@ -309,6 +337,7 @@ static void initializers_follow_keras(void **state) {
         {LS_INITIALIZER_HE_UNIFORM, 2.0 / IN, 0.1414213562373095, 0x665871c85bbcb673},
         {LS_INITIALIZER_HE_NORMAL, 2.0 / IN, 2 * 0.0816496580927726 / 0.87962566103423978, 0x0294e3bc8d844d23},
         {LS_INITIALIZER_LECUN_UNIFORM, 1.0 / IN, 0.1, 0xbe9e622fb7af947e},
+        {LS_INITIALIZER_FAN_IN_UNIFORM, 1.0 / (3 * IN), 0.0577350269189626, 0x8c2aea55b9c7408b},
         {LS_INITIALIZER_LECUN_NORMAL, 1.0 / IN, 2 * 0.0577350269189626 / 0.87962566103423978, 0xac58a4e212ef6ceb},
     };
     for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
@@ -356,6 +385,7 @@ int main(void) {
         cmocka_unit_test(what_kept_a_graph_open_is_not_hidden),
         cmocka_unit_test(a_finished_graph_stays_as_it_is),
         cmocka_unit_test(initializers_follow_keras),
+        cmocka_unit_test(dirac_passes_channels_on),
         cmocka_unit_test(draws_depend_on_seed_and_parameter_only),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

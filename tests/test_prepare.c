@@ -145,6 +145,10 @@ static float expected(const float *resized, ls_shape shape, const ls_augment_dra
     const ls_rectangle *h = &d->hole;
     if (y >= h->y && y < h->y + h->height && x >= h->x && x < h->x + h->width) return 0;
     int64_t from_y = y + d->shift_y, from_x = (d->mirror ? shape.dim[1] - 1 - x : x) + d->shift_x;
+    if (d->reflect) {
+        from_y = from_y < 0 ? -from_y : from_y >= shape.dim[0] ? 2 * shape.dim[0] - 2 - from_y : from_y;
+        from_x = from_x < 0 ? -from_x : from_x >= shape.dim[1] ? 2 * shape.dim[1] - 2 - from_x : from_x;
+    }
     int inside = from_y >= 0 && from_y < shape.dim[0] && from_x >= 0 && from_x < shape.dim[1];
     float pixel = inside ? resized[(from_y * shape.dim[1] + from_x) * shape.dim[2] + c] : 0;
     return (pixel - offset[c]) / divisor[c];
@@ -184,6 +188,13 @@ static void augmented_is_what_was_drawn(void **state) {
         check_augmented(augment, LS_SHAPE(9, 17, 2), 0, 0);
         check_augmented(augment, LS_SHAPE(32, 32, 3), 50, 41);
         check_augmented(augment, LS_SHAPE(32, 32, 3), 16, 8);
+    }
+    static const unsigned reflected[] = {LS_AUGMENT_TRANSLATE, LS_AUGMENT_TRANSLATE | LS_AUGMENT_ALTERNATE_FLIP,
+                                         LS_AUGMENT_TRANSLATE | LS_AUGMENT_FLIP | LS_AUGMENT_CUTOUT, LS_AUGMENT_VIEW};
+    for (size_t i = 0; i < sizeof reflected / sizeof reflected[0]; i++) {
+        check_augmented(reflected[i], LS_SHAPE(32, 32, 3), 0, 0);
+        check_augmented(reflected[i], LS_SHAPE(16, 31, 1), 0, 0);
+        check_augmented(reflected[i], LS_SHAPE(32, 32, 3), 50, 41);
     }
 }
 

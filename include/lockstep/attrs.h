@@ -53,7 +53,12 @@ typedef enum ls_padding {
     X(HE_NORMAL_FAN_OUT, "he_normal_fan_out") /* VarianceScaling(2, "fan_out", "truncated_normal") */                  \
     X(FAN_OUT_UNIFORM, "fan_out_uniform")     /* VarianceScaling(1 / 3, "fan_out", "uniform") */                       \
     X(ORTHOGONAL, "orthogonal")   /* rows, or columns where there are fewer, of length 1 at right angles */            \
-    X(UNIT_FORGET, "unit_forget") /* of an LSTM's bias: ones in its second quarter, else zeros */
+    X(UNIT_FORGET, "unit_forget") /* of an LSTM's bias: ones in its second quarter, else zeros */                      \
+    X(DIRAC,                                                                                                           \
+      "dirac") /* the first filters pass on a channel each (torch.nn.init.dirac_), the others as fan_in_uniform */     \
+    X(FAN_IN_UNIFORM, "fan_in_uniform") /* VarianceScaling(1 / 3, "fan_in", "uniform"), PyTorch's own */               \
+    X(PATCH_WHITENING,                                                                                                 \
+      "patch_whitening") /* of a convolution of the images: measured by a trainer (ls_trainer_create) */
 typedef enum ls_initializer {
 #define LS_INITIALIZER_ENUM(name, text) LS_INITIALIZER_##name,
     LS_INITIALIZER_LIST(LS_INITIALIZER_ENUM)

@@ -204,6 +204,9 @@ ls_status ls_graph_freeze(ls_graph *graph, const char *pattern, int frozen, int 
 // The learning rate of parameters that match, times `scale` above 0: a new head on a trained body wants more, or the body less.
 // Statistics have none. Errors: as above; INVALID_ARGUMENT (the scale).
 ls_status ls_graph_scale_rate(ls_graph *graph, const char *pattern, double scale, int *matched);
+// The weight decay of parameters that match, times `scale`, 0 or more. Decay is in proportion to a parameter's learning rate, too: where that is
+// scaled by X and decay is to stay, scale it by 1/X. Errors: as above.
+ls_status ls_graph_scale_decay(ls_graph *graph, const char *pattern, double scale, int *matched);
 
 // --- looking at one --------------------------------------------------------------------------------------------------
 
@@ -265,6 +268,7 @@ typedef struct ls_model_config {
     const char *freeze;
     // Patterns of parameters, and what their learning rate is multiplied by: "head*=10,conv*=0.1"; NULL: none.
     const char *lr_scale;
+    const char *decay_scale;     // the same of their weight decay, 0 or more: "*beta=0"; NULL: none
     double batch_norm_momentum;  // of all moving means and variances, below 1; 0 (the default): the model's own
 } ls_model_config;
 

@@ -99,7 +99,7 @@ typedef struct ls_train_config {
     int resize;
     const char *interpolation;  // "bilinear" (the default), "bicubic", "area", "pillow-bilinear", "pillow-bicubic"
     // "none" (the default), or some of "flip", "crop", "resized-crop", "random-crop", "rotate", "brightness", "contrast", "saturation", "hue",
-    // "lighting", "cutout" with commas between, from "rotate" to "lighting" with an amount: "hue=0.1".
+    // "lighting", "cutout", "translate", "alternate-flip" with commas between, from "rotate" to "lighting" with an amount: "hue=0.1".
     const char *augment;
     const char *normalize;  // "unit" (the default): [0, 1]; "symmetric": [-1, 1]; "dataset": mean 0, deviation 1
     // Numbers of one's own instead: (pixel - mean) / std * scale, pixels from 0 to 255; "104,117,123", a number for each channel in the order that
@@ -118,6 +118,9 @@ typedef struct ls_train_config {
     double label_smoothing;
     // Of samples with several labels at once: what a label that is there adds to the loss is multiplied by it; default 1.
     double positive_weight;
+    // How evaluation looks at the images of a classifier: "none" (the default): once, as they are; "flip": mirrored, too; "flip-translate": these two
+    // count half, and moved by a pixel up and left, and down and right, each mirrored, too, the other half. Scores are averaged.
+    const char *tta;
     int evaluate;  // 1 (the default): evaluate on the test set at the end
     int validate;  // 1: evaluate on the test set after every epoch, as Keras's validation_data; 0 (the default): do not
 
@@ -129,6 +132,11 @@ typedef struct ls_train_config {
     int decay_biases;  // 1 (the default): weight decay shrinks all weights, as in Keras; 0: kernels only, neither biases nor batch norm
     double
         clip_norm;  // a mean gradient whose norm over all parameters is larger is scaled down to it; 0 (default): none
+    // Beside the weights slow ones are kept, which every `lookahead` steps go a part of the way to them, and they become those; 0 (the default):
+    // none. The part is lookahead_step (default 0.5) with a power of 0 (the default); else it goes from 1 to that with the power of how much of
+    // training is done. Training ends on the slow weights. Zhang et al. 2019.
+    int lookahead;
+    double lookahead_step, lookahead_power;
     // When the loss or a gradient is no finite number any more: "stop" (the default): training ends after the next step, with
     // LS_STATUS_DIVERGED; "skip": a step whose gradient is not finite leaves weights and optimizer state as they are (it counts as a step for schedules and bias
     // correction), and micro-batches whose loss is not do not count in the

@@ -87,10 +87,12 @@ static int is_free(const char *name, const json_t *recipe) {
                                         "algorithm",  "replicas",   "threads",        "hyperthreads", "bucket-size",
                                         "bind",       "comm-cores", "early-forward",  "evaluate",     "validate",
                                         "limit-test", "not-finite", "loader-threads", "push-log",     "slow",
-                                        "broken",     "tune",       "cache"};
+                                        "broken",     "tune",       "cache",          "tta"};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
         if (strcmp(name, names[i]) == 0) return 1;
     if (strcmp(name, "epochs") != 0) return 0;
+    if (json_number_value(json_object_get(recipe, "lookahead")) > 0)
+        return 0;  // whose steps go by the share that is done
     const char *schedule = json_string_value(json_object_get(recipe, "schedule"));
     return schedule &&
            (strcmp(schedule, "constant") == 0 || strcmp(schedule, "step") == 0 || strcmp(schedule, "cyclic") == 0);

@@ -46,6 +46,7 @@ static const ls_option train_table[] = {
     {.name = "limit-test"},
     {.name = "evaluate"},
     {.name = "validate"},
+    {.name = "tta"},
     {.name = NULL},
 };
 

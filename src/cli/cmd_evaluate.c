@@ -55,6 +55,9 @@ static const ls_option train_table[] = {
     {"positive-weight", LS_OPTION_REAL, .offset = offsetof(ls_train_config, positive_weight), .metavar = "X",
      .max = 1e6, .group = "Evaluation", .initial = "the recipe's",
      .help = "of several labels: the weight of those that are there, in the loss"},
+    {"tta", LS_OPTION_TEXT, .offset = offsetof(ls_train_config, tta), .metavar = "none|flip|flip-translate",
+     .group = "Evaluation", .initial = "the recipe's",
+     .help = "average the scores of each image, its mirror image, and both moved by a pixel"},
     {.name = NULL},
 };
 
@@ -134,6 +137,7 @@ static ls_train_config config_of(const evaluation *e) {
     c.positive_weight = from->positive_weight;
     c.noise = from->noise;
     c.seed = from->seed;
+    c.tta = from->tta;
     c.limit_test = e->set.limit ? e->set.limit : on_training(e) ? from->limit_train : from->limit_test;
     c.micro_batch = from->micro_batch > 0 ? from->micro_batch : ls_micro_batch_default(from->batch_size);
     // As many as there are to train with, or more, so that each replica has some: evaluation does not see how many.

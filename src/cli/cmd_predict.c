@@ -44,8 +44,8 @@ static const ls_option table[] = {
 };
 
 // Options of train that evaluate has and this command has not.
-static const ls_option hidden[] = {
-    {.name = "micro-batch"}, {.name = "replicas"}, {.name = "bind"}, {.name = "loader-threads"}, {.name = NULL}};
+static const ls_option hidden[] = {{.name = "micro-batch"},    {.name = "replicas"}, {.name = "bind"},
+                                   {.name = "loader-threads"}, {.name = "tta"},      {.name = NULL}};
 
 // A class that an image was taken for.
 typedef struct guess {

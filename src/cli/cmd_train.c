@@ -233,7 +233,7 @@ static ls_status load_body(cli_train_run *r, const ls_model_config *built) {
     ls_model_config config = *built;
     ls_graph *body;
     config.include_top = 0;
-    config.freeze = config.lr_scale = NULL;  // which may name the classifier
+    config.freeze = config.lr_scale = config.decay_scale = NULL;  // which may name the classifier
     config.batch_norm_momentum = 0;
     LS_TRY(ls_model_build(r->set.model, &config, &body));
     ls_status status = ls_trainer_load_body(r->trainer, r->set.weights, body, &r->loaded);

@@ -1,5 +1,6 @@
 // What lockstep evaluate tells of networks that name one class for each sample.
 #include <math.h>
+#include <string.h>
 
 #include "base/error.h"
 #include "base/memory.h"
@@ -8,7 +9,9 @@
 enum { TOP = 5 };
 
 static ls_status build(cli_evaluation *e) {
-    return ls_graph_classifier(e->network, ls_graph_classes(e->network) > TOP ? TOP : 0, &e->graph);
+    int averaged =
+        strcmp(e->trained.config.tta, "none") != 0;  // of a mean of scores it is loss and accuracy that are known
+    return ls_graph_classifier(e->network, ls_graph_classes(e->network) > TOP && !averaged ? TOP : 0, &e->graph);
 }
 
 static ls_status find(cli_evaluation *e) {

@@ -67,6 +67,9 @@ const ls_option *cli_trained_hidden(void) {
         {.name = "weight-decay"},
         {.name = "decay-biases"},
         {.name = "clip-norm"},
+        {.name = "lookahead"},
+        {.name = "lookahead-step"},
+        {.name = "lookahead-power"},
         {.name = NULL},
     };
     return hidden;

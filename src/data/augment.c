@@ -37,6 +37,10 @@ static const struct {
     {LS_AUGMENT_LIGHTING, "lighting", "lighting=0.1: noise along the colours of ImageNet, as AlexNet has it (0.1)",
      AMOUNT(lighting), 0.1, 10},
     {LS_AUGMENT_CUTOUT, "cutout", "after normalization, set a square of half the side to 0", NO_AMOUNT, 0, 0},
+    {LS_AUGMENT_TRANSLATE, "translate",
+     "move them by up to a sixteenth of their side, reflected at the edge: at 32 pixels, by 2", NO_AMOUNT, 0, 0},
+    {LS_AUGMENT_ALTERNATE_FLIP, "alternate-flip",
+     "mirror half of them in the first epoch, the others in the next, and so on in turn", NO_AMOUNT, 0, 0},
 };
 
 #define COUNT ((int)(sizeof list / sizeof list[0]))
@@ -82,18 +86,27 @@ static ls_status read_amount(int i, const char *text, ls_augment_amounts *amount
     return LS_OK;
 }
 
-// At most one of them chooses what is seen of an image.
-static ls_status check_crops(unsigned augment) {
-    static const unsigned crops[] = {LS_AUGMENT_CROP, LS_AUGMENT_RESIZED_CROP, LS_AUGMENT_RANDOM_CROP};
-    const char *named[3];
-    int count = 0;
-    for (int c = 0; c < 3; c++)
-        for (int i = 0; i < COUNT && augment & crops[c]; i++)
-            if (list[i].bit == crops[c]) named[count++] = list[i].name;
-    if (count < 2) return LS_OK;
-    return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
-                   "the augmentations %s and %s both choose what of an image is seen: name one of them", named[0],
-                   named[1]);
+// Two that are not named together, and why.
+static ls_status check_pairs(unsigned augment) {
+    static const struct {
+        unsigned both;
+        const char *names, *what;
+    } pairs[] = {
+        {LS_AUGMENT_CROP | LS_AUGMENT_RESIZED_CROP, "crop and resized-crop", "choose what of an image is seen"},
+        {LS_AUGMENT_TRANSLATE | LS_AUGMENT_RESIZED_CROP, "translate and resized-crop",
+         "choose what of an image is seen"},
+        {LS_AUGMENT_CROP | LS_AUGMENT_RANDOM_CROP, "crop and random-crop", "choose what of an image is seen"},
+        {LS_AUGMENT_RESIZED_CROP | LS_AUGMENT_RANDOM_CROP, "resized-crop and random-crop",
+         "choose what of an image is seen"},
+        {LS_AUGMENT_TRANSLATE | LS_AUGMENT_RANDOM_CROP, "translate and random-crop", "choose what of an image is seen"},
+        {LS_AUGMENT_CROP | LS_AUGMENT_TRANSLATE, "crop and translate", "move images"},
+        {LS_AUGMENT_FLIP | LS_AUGMENT_ALTERNATE_FLIP, "flip and alternate-flip", "choose which images are mirrored"},
+    };
+    for (size_t i = 0; i < sizeof pairs / sizeof pairs[0]; i++)
+        if ((augment & pairs[i].both) == pairs[i].both)
+            return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "the augmentations %s both %s: name one of them", pairs[i].names,
+                           pairs[i].what);
+    return LS_OK;
 }
 
 ls_status ls_augment_parse(const char *text, unsigned *out, ls_augment_amounts *amounts) {
@@ -116,7 +129,7 @@ ls_status ls_augment_parse(const char *text, unsigned *out, ls_augment_amounts *
         word += strcspn(word, ",");
         if (!*word) break;
     }
-    return check_crops(*out);
+    return check_pairs(*out);
 }
 
 ls_status ls_augment_check(unsigned augment, ls_shape image) {
@@ -127,6 +140,16 @@ ls_status ls_augment_check(unsigned augment, ls_shape image) {
             "the augmentation crop moves images by an eighth of their side, and these have %lldx%lld pixels: "
             "leave it out, or resize them to at least 8x8",
             (long long)height, (long long)width);
+    if (augment & LS_AUGMENT_TRANSLATE && side < 16)
+        return LS_FAIL(
+            LS_STATUS_INVALID_ARGUMENT,
+            "the augmentation translate moves images by a sixteenth of their side, and these have %lldx%lld pixels: "
+            "leave it out, or resize them to at least 16x16",
+            (long long)height, (long long)width);
+    if (augment & LS_AUGMENT_VIEW && side < 2)
+        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
+                       "images are looked at moved by a pixel, and these have %lldx%lld: leave that out",
+                       (long long)height, (long long)width);
     if (augment & LS_AUGMENT_CUTOUT && side < 4)
         return LS_FAIL(
             LS_STATUS_INVALID_ARGUMENT,
@@ -193,10 +216,26 @@ static ls_rectangle draw_box(const drawer *d, int64_t height, int64_t width) {
     return (ls_rectangle){0, 0, height, width};
 }
 
-static void draw_shift(const drawer *d, int64_t height, int64_t width, ls_augment_draw *out) {
-    ls_philox4 r = words(d, LS_AUGMENT_CROP, 0);
-    out->shift_y = below(r.v[0], 2 * (height / 8) + 1) - height / 8;
-    out->shift_x = below(r.v[1], 2 * (width / 8) + 1) - width / 8;
+// Up to `part` of the side.
+static void draw_shift(const drawer *d, unsigned augment, int part, int64_t height, int64_t width,
+                       ls_augment_draw *out) {
+    ls_philox4 r = words(d, augment, 0);
+    out->shift_y = below(r.v[0], 2 * (height / part) + 1) - height / part;
+    out->shift_x = below(r.v[1], 2 * (width / part) + 1) - width / part;
+}
+
+// Which half is mirrored first is drawn once, for the first epoch; from there the halves take turns. Its bit is beyond what a stream
+// has room for, so it draws where no single bit is.
+static int draw_turn(const drawer *d) {
+    enum { OF_TURNS = 3 };
+    drawer first = {d->seed, d->sample, 1};
+    return (int)((words(&first, OF_TURNS, 0).v[0] >> 31 ^ (d->epoch + 1)) & 1);
+}
+
+static void take_view(uint32_t view, ls_augment_draw *out) {
+    out->shift_y = out->shift_x = view < 2 ? 0 : view < 4 ? -1 : 1;
+    out->mirror = (int)(view & 1);
+    out->reflect = 1;
 }
 
 static int64_t clamp(int64_t x, int64_t most) { return x < 0 ? 0 : x > most ? most : x; }
@@ -214,8 +253,12 @@ ls_augment_draw ls_augment_sample(unsigned augment, uint64_t seed, uint32_t epoc
     int64_t height = image.dim[0], width = image.dim[1];
     ls_augment_draw out = {.box = {0, 0, source.dim[0], source.dim[1]}};
     if (augment & LS_AUGMENT_RESIZED_CROP) out.box = draw_box(&d, source.dim[0], source.dim[1]);
-    if (augment & LS_AUGMENT_CROP) draw_shift(&d, height, width, &out);
+    if (augment & LS_AUGMENT_CROP) draw_shift(&d, LS_AUGMENT_CROP, 8, height, width, &out);
+    if (augment & LS_AUGMENT_TRANSLATE) draw_shift(&d, LS_AUGMENT_TRANSLATE, 16, height, width, &out);
+    out.reflect = (augment & LS_AUGMENT_TRANSLATE) != 0;
     if (augment & LS_AUGMENT_FLIP) out.mirror = words(&d, LS_AUGMENT_FLIP, 0).v[0] >> 31;
+    if (augment & LS_AUGMENT_ALTERNATE_FLIP) out.mirror = draw_turn(&d);
+    if (augment & LS_AUGMENT_VIEW) take_view(epoch, &out);
     if (augment & LS_AUGMENT_CUTOUT) out.hole = draw_hole(&d, height, width);
     return out;
 }

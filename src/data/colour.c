@@ -34,7 +34,8 @@ static void saturate(float factor, int64_t count, float *p) {
 // To hue, saturation and value, and back with the hue moved. A bicubic curve may have left what a colour can be.
 static void move_hue(float by, int64_t count, float *p) {
     for (int64_t i = 0; i < count; i++, p += 3) {
-        float r = clamp(p[0]), g = clamp(p[1]), b = clamp(p[2]), most = fmaxf(r, fmaxf(g, b)), least = fminf(r, fminf(g, b));
+        float r = clamp(p[0]), g = clamp(p[1]), b = clamp(p[2]), most = fmaxf(r, fmaxf(g, b)),
+              least = fminf(r, fminf(g, b));
         float range = most - least;
         if (range <= 0) continue;
         float red = (most - r) / range, green = (most - g) / range, blue = (most - b) / range;

@@ -149,6 +149,8 @@ ls_status ls_filter_fill(ls_interpolation rule, const ls_axis_map *map, int64_t 
     LS_TRY(ls_calloc(most, sizeof *p.weight, &p.weight));
     for (int64_t i = 0; i < count; i++) {
         int64_t at = (map->mirror ? count - 1 - i : i) + map->shift;
+        if (map->reflect && at < 0) at = -at;
+        if (map->reflect && at >= count) at = 2 * (count - 1) - at;
         f->first[i] = (int32_t)map->first;
         f->taps[i] = 0;
         if (at < 0 || at >= count) continue;

@@ -101,8 +101,8 @@ LS_CLONES static void widen(const uint8_t *restrict in, int64_t n, float *restri
 static ls_status fill_tables(ls_preparer *p, const view *v) {
     const ls_augment_draw *draw = &v->draw;
     int64_t height = p->image.dim[0], width = p->image.dim[1], channels = p->image.dim[2];
-    ls_axis_map y = {draw->box.y, draw->box.height, draw->shift_y, 0, v->full.dim[0], v->y};
-    ls_axis_map x = {draw->box.x, draw->box.width, draw->shift_x, draw->mirror, v->full.dim[1], v->x};
+    ls_axis_map y = {draw->box.y, draw->box.height, draw->shift_y, 0, v->full.dim[0], v->y, draw->reflect};
+    ls_axis_map x = {draw->box.x, draw->box.width, draw->shift_x, draw->mirror, v->full.dim[1], v->x, draw->reflect};
     int swap = p->recipe.bgr && !p->staged;
     if (p->recipe.interpolation != LS_INTERPOLATION_BILINEAR) {
         LS_TRY(ls_filter_fill(p->recipe.interpolation, &y, height, &p->stage.rows));

@@ -21,7 +21,7 @@ typedef struct ls_recipe {
     uint64_t seed;                  // what augmentation is drawn from
     const float *offset, *divisor;  // (C): (pixel - offset) / divisor * scale; NULL: 0 and 255. Copied
     float scale;                    // 0: 1
-    int bgr;  // 1: the last channel comes first; offset and divisor are in the order that comes out
+    int bgr;       // 1: the last channel comes first; offset and divisor are in the order that comes out
     double noise;  // normal noise on all that, of this deviation of pixel / 255 (data/noise.h); 0: none
 } ls_recipe;
 

@@ -10,6 +10,8 @@ void ls_axis_fill(const ls_axis_map *map, int64_t count, int32_t outside, ls_axi
     float scale = (float)map->length / (float)(map->full ? map->full : count);
     for (int64_t i = 0; i < count; i++) {
         int64_t at = (map->mirror ? count - 1 - i : i) + map->shift;
+        if (map->reflect && at < 0) at = -at;
+        if (map->reflect && at >= count) at = 2 * (count - 1) - at;
         if (at < 0 || at >= count) {
             axis->lower[i] = axis->upper[i] = outside;
             axis->weight[i] = 0;

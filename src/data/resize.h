@@ -16,6 +16,7 @@ typedef struct ls_axis_map {
     int64_t shift;
     int mirror;
     int64_t full, window;  // full 0: count
+    int reflect;  // what `shift` brings in: 0: see ls_axis_fill; 1: the axis, reflected at its first and last position
 } ls_axis_map;
 
 // Position i is source[lower[i]] + (source[upper[i]] - source[lower[i]]) * weight[i].
@@ -24,7 +25,7 @@ typedef struct ls_axis {
     float *weight;           // (count)
 } ls_axis;
 
-// Fills `axis` for an output of `count` positions. What `shift` brings in from beyond the edge is source[outside].
+// Fills `axis` for an output of `count` positions. What `shift`, which is less than that, brings in from beyond the edge is source[outside], unless it is reflected.
 void ls_axis_fill(const ls_axis_map *map, int64_t count, int32_t outside, ls_axis *axis);
 
 // One row: `axis` has a position for each of its n values.

@@ -509,6 +509,27 @@ ls_status ls_graph_scale_rate(ls_graph *graph, const char *pattern, double scale
     return count > 0 || matched ? LS_OK : no_match(graph, pattern);
 }
 
+ls_status ls_graph_scale_decay(ls_graph *graph, const char *pattern, double scale, int *matched) {
+    LS_NEED(graph, "graph");
+    LS_NEED(pattern, "pattern");
+    int count = 0;
+    if (!graph->finished)
+        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "%s: finish the graph before scaling weight decay of it",
+                       graph->name);
+    if (!(scale == 0 || (scale >= 1e-6 && scale <= 1e6)))
+        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
+                       "%s: the weight decay of \"%s\" is multiplied by 0 or a number from 1e-6 to 1e6, not by %g",
+                       graph->name, pattern, scale);
+    for (int i = 0; i < graph->store->count; i++) {
+        ls_param *p = &graph->store->params[i];
+        if (!ls__graph_uses(graph, i) || p->role == LS_PARAM_STATISTIC || fnmatch(pattern, p->name, 0) != 0) continue;
+        p->decay_scale = scale == 1 ? 0 : scale == 0 ? -1 : (float)scale;
+        count++;
+    }
+    if (matched) *matched = count;
+    return count > 0 || matched ? LS_OK : no_match(graph, pattern);
+}
+
 // --- copies ----------------------------------------------------------------------------------------------------------
 
 static ls_status copy_node(ls_graph *to, const ls_node *from) {

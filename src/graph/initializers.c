@@ -59,6 +59,23 @@ static void orthogonal(uint64_t seed, uint32_t param, ls_shape shape, float *out
     }
 }
 
+static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
+
+// Filter o of the first ones gives channel o as it is: 1 in the middle of the window, else 0. Elements of a kernel are (window, in, out);
+// of a window of even side the middle is what PyTorch's torch.nn.init.dirac_ takes for it.
+static void pass_channels(ls_shape shape, float *out) {
+    int64_t filters = shape.dim[shape.ndim - 1], channels = shape.ndim > 1 ? shape.dim[shape.ndim - 2] : 1;
+    int64_t places = 1, middle = 0;
+    for (int i = 0; i + 2 < shape.ndim; i++) {
+        places *= shape.dim[i];
+        middle = middle * shape.dim[i] + shape.dim[i] / 2;
+    }
+    for (int64_t place = 0; place < places; place++)
+        for (int64_t c = 0; c < channels; c++)
+            for (int64_t o = 0; o < least(filters, channels); o++)
+                out[(place * channels + c) * filters + o] = place == middle && c == o;
+}
+
 // Keras's VarianceScaling: weights of variance scale / fan.
 // Sources: Glorot and Bengio, "Understanding the difficulty of training deep feedforward neural networks", AISTATS
 // 2010, eq. 16; He et al., "Delving deep into rectifiers", ICCV 2015, eq. 10; LeCun et al., "Efficient BackProp", 1998,
@@ -81,6 +98,9 @@ void ls_param_initialize(const ls_store *store, int param, uint64_t seed, float 
         variance = 2 / (double)p->fan_out;
         break;
     case LS_INITIALIZER_FAN_OUT_UNIFORM: variance = 1 / (3 * (double)p->fan_out); break;
+    case LS_INITIALIZER_PATCH_WHITENING:  // until a trainer has measured the images
+    case LS_INITIALIZER_DIRAC:
+    case LS_INITIALIZER_FAN_IN_UNIFORM: variance = 1 / (3 * fan_in); break;
     case LS_INITIALIZER_RANDOM_UNIFORM: variance = 0.05 * 0.05 / 3; break;
     case LS_INITIALIZER_ONES: constant = 1; break;
     case LS_INITIALIZER_ORTHOGONAL: orthogonal(seed, (uint32_t)param, p->shape, out); return;
@@ -100,4 +120,5 @@ void ls_param_initialize(const ls_store *store, int param, uint64_t seed, float 
     } else {
         for (int64_t i = 0; i < count; i++) out[i] = constant;
     }
+    if (p->initializer == LS_INITIALIZER_DIRAC) pass_channels(p->shape, out);
 }

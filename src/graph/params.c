@@ -211,6 +211,7 @@ ls_status ls_params_segments(const ls_params *p, const ls_graph *graph, ls_segme
                                  .statistic = statistic,
                                  .momentum = statistic ? param->momentum : 0,
                                  .rate = param->rate,
+                                 .decay_scale = param->decay_scale,
                                  .frozen = !ls__graph_trains(graph, i)};
     }
     *segments = list;

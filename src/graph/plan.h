@@ -61,6 +61,7 @@ typedef struct ls_plan_config {
     ls_dtype precision;  // F32 or BF16: activations and working weights; masters, gradients and losses are F32
     ls_plan_mode mode;
     ls_remat remat;  // of a training plan
+    int outputs;     // of an evaluation, 1: gives outputs, too
 } ls_plan_config;
 
 // The plan and what it adds to `params`. Borrows graph, device and params. Errors: UNSUPPORTED, OUT_OF_MEMORY, LIBRARY.
@@ -143,7 +144,7 @@ ls_span ls_plan_measures(const ls_plan *plan);
 // The rows of those that have them (LS_OP_ROWS) in evaluation: (batch, row) of each, one after the other in the order of the graph.
 int ls_plan_row_count(const ls_plan *plan);  // doubles
 ls_span ls_plan_rows(const ls_plan *plan);
-// Output `index` of the graph as of the latest forward of a prediction: (batch, ...) plain F32, until the next run.
+// Output `index` of the graph as of the latest forward of a plan that gives them: (batch, ...) plain F32, until the next run.
 ls_span ls_plan_output(const ls_plan *plan, int index);
 
 // For `lockstep bench` and reports: the steps of the plan.

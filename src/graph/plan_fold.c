@@ -26,8 +26,7 @@ static int measured(const ls_builder *b, const ls_op *op) {
 
 static void find_needed(ls_builder *b) {
     const ls_graph *g = b->graph;
-    int predicts = b->plan->config.mode == LS_PLAN_PREDICTION;
-    for (int i = 0; i < g->output_count && predicts; i++) need_value(b, g->outputs[i].value);
+    for (int i = 0; i < g->output_count && ls__gives_outputs(&b->plan->config); i++) need_value(b, g->outputs[i].value);
     for (int i = g->node_count - 1; i >= 0; i--) {
         const ls_node *n = &g->nodes[i];
         if (measured(b, op_of(b, i))) b->nodes[i].needed = 1;
@@ -49,7 +48,7 @@ static void find_readers(ls_builder *b) {
             if (op_of(b, i)->part == LS_PART_LAYER) v->only_measured = 0;
         }
     }
-    for (int i = 0; i < g->output_count && b->plan->config.mode == LS_PLAN_PREDICTION; i++)
+    for (int i = 0; i < g->output_count && ls__gives_outputs(&b->plan->config); i++)
         b->values[g->outputs[i].value].readers++;  // the caller
 }
 

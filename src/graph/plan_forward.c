@@ -191,7 +191,7 @@ static ls_status copy_input(ls_builder *b, ls_tensor from, int node, ls_tensor *
 
 static ls_status place_outputs(ls_builder *b) {
     const ls_graph *g = b->graph;
-    for (int i = 0; i < g->output_count && b->plan->config.mode == LS_PLAN_PREDICTION; i++) {
+    for (int i = 0; i < g->output_count && ls__gives_outputs(&b->plan->config); i++) {
         ls_value v = b->values[b->values[g->outputs[i].value].source].home;
         ls_shape shape = ls__batched(b, ls__value_type(g, g->outputs[i].value)->shape);
         const ls_layout *plain;

@@ -44,6 +44,11 @@ ls_status ls__params_want(ls_params *params, int index, const ls_layout *layout,
 
 // --- plan ------------------------------------------------------------------------------------------------------------
 
+// Whether a plan gives the graph's outputs.
+static inline int ls__gives_outputs(const ls_plan_config *config) {
+    return config->mode == LS_PLAN_PREDICTION || (config->mode == LS_PLAN_EVALUATION && config->outputs);
+}
+
 // Where an argument's memory is.
 typedef enum ls_place {
     LS_PLACE_NONE,
@@ -96,7 +101,7 @@ struct ls_plan {
     char *reads;                   // (graph inputs)
     int measures, rows;            // buffers; -1: there is none
     int measure_count, row_count;  // doubles in them
-    ls_step_arg *outputs;          // (graph outputs), of predictions
+    ls_step_arg *outputs;          // (graph outputs), where it gives them
     int64_t arena_bytes;
     ls_span arena, weights, copies;  // bound
     ls_trace *trace;                 // where steps are recorded; NULL: nowhere

@@ -15,8 +15,9 @@ typedef struct ls_segment {
     // times its samples, and each step the parameter keeps `momentum` of itself.
     int statistic;
     float momentum;
-    float rate;  // of learning, times the step's; 0: 1
-    int frozen;  // 1: not trained: its gradient is not written, and it stays as it is
+    float rate;         // of learning, times the step's; 0: 1
+    float decay_scale;  // of weight decay, times the optimizer's; 0: 1; below 0: none
+    int frozen;         // 1: not trained: its gradient is not written, and it stays as it is
 } ls_segment;
 
 #endif

@@ -22,6 +22,7 @@ typedef struct ls_param {
     int decay;                   // 1: a kernel, to which weight decay can be confined
     float momentum;              // statistics: the share of itself it keeps at each step
     float rate;                  // of learning, times the step's; 0: 1
+    float decay_scale;           // of weight decay, times the optimizer's; 0: 1; below 0: none
     int frozen;                  // 1: no graph trains it
 } ls_param;
 

@@ -24,6 +24,7 @@
     X(resnet44v2)                                                                                                      \
     X(resnet56v2)                                                                                                      \
     X(resnet110v2)                                                                                                     \
+    X(cifar_cnn)                                                                                                       \
     X(resnet50)                                                                                                        \
     X(resnet101)                                                                                                       \
     X(resnet152)                                                                                                       \

@@ -47,7 +47,7 @@ static inline float ls__model_momentum(const ls_model_config *config, float own)
 // What any network's options are of: classes, pooling, activation. Errors: INVALID_ARGUMENT.
 ls_status ls__model_check_words(const char *name, const ls_model_config *config);
 
-// Freezes parameters and scales learning rates as the options ask. Errors: INVALID_ARGUMENT, NOT_FOUND (nothing matches).
+// Freezes parameters, scales learning rates and weight decay as the options ask. Errors: INVALID_ARGUMENT, NOT_FOUND (nothing matches).
 ls_status ls__model_set_training(ls_graph *graph, const ls_model_config *config);
 
 // A layer's name out of its block's and its own: "conv2_block1" and "_1_conv". Returns the buffer.

@@ -35,6 +35,8 @@ static const ls_option table[] = {
          "do not train the weights whose names match, as 'conv[1-4]*': patterns of file names, with commas between"},
     {"lr-scale", LS_OPTION_TEXT, AT(lr_scale), .metavar = "PATTERN=X,...", NETWORK, .initial = "none",
      .help = "multiply the learning rate of the weights whose names match: 'head*=10', 'conv*=0.1,bn*=0.1'"},
+    {"decay-scale", LS_OPTION_TEXT, AT(decay_scale), .metavar = "PATTERN=X,...", NETWORK, .initial = "none",
+     .help = "the same of their weight decay, which goes with their learning rate, too: '*beta=0'"},
     {.name = NULL},
 };
 

@@ -1,4 +1,4 @@
-// Which parameters of a network are trained, and how fast, by patterns of their names.
+// Which parameters of a network are trained, how fast, and how they decay, by patterns of their names.
 #include <stdlib.h>
 #include <string.h>
 
@@ -6,13 +6,27 @@
 #include "base/memory.h"
 #include "models/models.h"
 
-static ls_status scale(ls_graph *graph, char *item) {
+// "PATTERN=X": the pattern, in the item's place, and X.
+static ls_status read_scale(const char *option, const char *example, char *item, double *x) {
     char *equals = strrchr(item, '='), *end;
-    double x = equals ? strtod(equals + 1, &end) : 0;
+    *x = equals ? strtod(equals + 1, &end) : 0;
     if (!equals || end == equals + 1 || *end || equals == item)
-        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "--lr-scale: expected PATTERN=X, as head*=10, but got '%s'", item);
+        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "%s: expected PATTERN=X, as %s, but got '%s'", option, example,
+                       item);
     *equals = 0;
+    return LS_OK;
+}
+
+static ls_status scale_rate(ls_graph *graph, char *item) {
+    double x;
+    LS_TRY(read_scale("--lr-scale", "head*=10", item, &x));
     return ls_graph_scale_rate(graph, item, x, NULL);
+}
+
+static ls_status scale_decay(ls_graph *graph, char *item) {
+    double x;
+    LS_TRY(read_scale("--decay-scale", "*beta=0", item, &x));
+    return ls_graph_scale_decay(graph, item, x, NULL);
 }
 
 static ls_status freeze(ls_graph *graph, char *item) { return ls_graph_freeze(graph, item, 1, NULL); }
@@ -31,5 +45,6 @@ static ls_status for_items(ls_graph *graph, const char *list, ls_status (*take)(
 
 ls_status ls__model_set_training(ls_graph *graph, const ls_model_config *config) {
     LS_TRY(for_items(graph, config->freeze, freeze));
-    return for_items(graph, config->lr_scale, scale);
+    LS_TRY(for_items(graph, config->lr_scale, scale_rate));
+    return for_items(graph, config->decay_scale, scale_decay);
 }

@@ -13,6 +13,9 @@
 // x to the power n >= 0 by repeated squaring. pow() belongs to the C library, and its last bit is the C library's choice.
 double ls__power(double x, int64_t n);
 
+// x >= 0 to any power >= 0: whole ones by ls__power; only a broken one needs the C library.
+double ls__power_of(double x, double power);
+
 // Puts a formula and its arguments, (bytes), into a call.
 static inline void ls__call(ls_formula_call *out, const ls_formula *formula, const void *arguments, size_t bytes) {
     assert(bytes <= sizeof out->arguments);

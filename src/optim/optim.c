@@ -1,5 +1,6 @@
 #include "optim/optim.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -100,6 +101,11 @@ ls_status ls_optimizer_resolve(const ls_optimizer *optimizer, ls_optimizer_param
 float ls__history(const ls_optimizer_params *params, const ls_update *u) {
     // Where the rate was 0, so is the velocity.
     return (float)(u->lr_before > 0 ? params->momentum * (u->lr / u->lr_before) : params->momentum);
+}
+
+double ls__power_of(double x, double power) {
+    double whole = floor(power);
+    return power == whole && power >= 0 && power < 1e6 ? ls__power(x, (int64_t)whole) : pow(x, power);
 }
 
 double ls__power(double x, int64_t n) {

@@ -34,6 +34,7 @@ typedef enum ls_update_span {
     LS_UPDATE_G,      // mean gradient, or what `direction` made of it
     LS_UPDATE_STATE,  // the vectors of state, in place, zero before the first step
     LS_UPDATE_OUT = LS_UPDATE_STATE + LS_MAX_OPTIMIZER_STATE,  // of `direction`: what it makes; not G
+    LS_UPDATE_SLOW,  // of no optimizer's formula: the slow weights of lookahead
     LS_UPDATE_SPANS
 } ls_update_span;
 

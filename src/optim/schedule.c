@@ -45,11 +45,7 @@ static double cosine_factor(const ls_schedule_params *params, double epoch) {
 }
 
 static double polynomial_factor(const ls_schedule_params *params, double epoch) {
-    double rest = 1 - progress(params, epoch), power = params->power;
-    // Whole powers by multiplication, with the same bits everywhere; only a broken one needs the C library.
-    double whole = floor(power);
-    double risen = power == whole && power >= 0 && power < 1e6 ? ls__power(rest, (int64_t)whole) : pow(rest, power);
-    return params->end + (1 - params->end) * risen;
+    return params->end + (1 - params->end) * ls__power_of(1 - progress(params, epoch), params->power);
 }
 
 // Source: Smith and Topin, "Super-convergence: very fast training of neural networks using large learning rates", 2018;

@@ -162,6 +162,7 @@ static ls_status plan_lane(ls_strategy *s, int replica) {
     LS_TRY(ls__topk_plan_lane(s, replica));
     int states = s->config.optimizer->state_count(&s->config.params);
     for (int i = 0; i < states; i++) LS_TRY(ls__want_span(s, LS_STRATEGY_STATE, replica, bytes, &lane->state[i]));
+    if (s->config.lookahead) LS_TRY(ls__want_span(s, LS_STRATEGY_STATE, replica, bytes, &lane->slow));
     return LS_OK;
 }
 

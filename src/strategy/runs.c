@@ -6,6 +6,7 @@
 #include "base/clones.h"
 #include "base/error.h"
 #include "base/memory.h"
+#include "optim/lookahead.h"
 #include "strategy/strategy_impl.h"
 
 static ls_run make_run(const ls_strategy_config *config, const ls_segment *segment) {
@@ -17,7 +18,8 @@ static ls_run make_run(const ls_strategy_config *config, const ls_segment *segme
                   .rate = segment->rate > 0 ? segment->rate : 1,
                   .params = config->params};
     run.adapts = config->optimizer->layerwise && segment->kernel && !segment->statistic && !segment->frozen;
-    if (config->decay_kernels_only && !segment->kernel) run.params.weight_decay = 0;
+    if (segment->decay_scale > 0) run.params.weight_decay *= segment->decay_scale;
+    if (segment->decay_scale < 0 || (config->decay_kernels_only && !segment->kernel)) run.params.weight_decay = 0;
     return run;
 }
 
@@ -129,6 +131,20 @@ static void spans_at(const ls_update_block *block, int64_t at, ls_span x[LS_UPDA
         x[i] = block->x[i].buffer ? ls_span_at(block->x[i], (at - block->offset) * 4) : block->x[i];
 }
 
+// Slow weights begin as the weights do, before the first step.
+static ls_status begin_slow(const ls_lane_step *step, const ls_span *x, int64_t n) {
+    if (!step->strategy->config.lookahead || step->info->step != 1) return LS_OK;
+    return ls_copy(step->queue, x[LS_UPDATE_SLOW], x[LS_UPDATE_W], n * 4);
+}
+
+static ls_status follow(const ls_lane_step *step, const ls_span *x, int64_t n) {
+    if (!step->strategy->config.lookahead || step->info->slow_keeps < 0) return LS_OK;
+    ls_formula_call call;
+    ls_span both[] = {x[LS_UPDATE_W], x[LS_UPDATE_SLOW]};
+    ls_lookahead_call(step->info->slow_keeps, &call);
+    return ls_apply(step->queue, &call, both, 2, n);
+}
+
 ls_status ls__direct(ls_lane_step *step, const ls_update_block *block) {
     const ls_strategy *s = step->strategy;
     int64_t at = block->offset, end = at + block->n;
@@ -152,7 +168,9 @@ ls_status ls__update(ls_lane_step *step, const ls_update_block *block) {
         ls_span x[LS_UPDATE_SPANS];
         int64_t n = ls__run_end(run, end) - at;
         spans_at(block, at, x);
+        LS_TRY(begin_slow(step, x, n));
         LS_TRY(ls_apply(step->queue, call_of(step, run, 0), x, LS_UPDATE_OUT, n));
+        LS_TRY(follow(step, x, n));
         at += n;
     }
     return LS_OK;

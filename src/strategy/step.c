@@ -59,6 +59,8 @@ static ls_update_block block_update(const ls_lane_step *step, ls_slice slice, in
     for (int i = 0; i < LS_MAX_OPTIMIZER_STATE; i++)
         if (lane->state[i].buffer)
             block.x[LS_UPDATE_STATE + i] = ls_span_at(lane->state[i], (slice.first + (at - slice.begin)) * 4);
+    if (step->strategy->config.lookahead)
+        block.x[LS_UPDATE_SLOW] = ls_span_at(lane->slow, (slice.first + (at - slice.begin)) * 4);
     return block;
 }
 

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "optim/lookahead.h"
 #include "strategy/strategy_impl.h"
 
 static const ls_strategy_ops *const strategies[] = {
@@ -309,6 +310,12 @@ static ls_status visit_lane(const visit *v, int replica) {
                                        .count = ls__slice_length(slice)};
             LS_TRY(show(v, &piece, ls_span_at(lane->state[i], slice.first * 4)));
         }
+        ls_strategy_piece slow = {.vector = LS_SLOW_WEIGHTS,
+                                  .lane = number,
+                                  .copy = copy,
+                                  .offset = slice.begin,
+                                  .count = ls__slice_length(slice)};
+        if (s->config.lookahead) LS_TRY(show(v, &slow, ls_span_at(lane->slow, slice.first * 4)));
     }
     return LS_OK;
 }

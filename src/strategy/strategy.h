@@ -110,6 +110,7 @@ typedef struct ls_strategy_config {
     const ls_segment *segments;
     int segment_count;
     int decay_kernels_only;  // 1: weight decay leaves alone what is no kernel
+    int lookahead;           // 1: slow weights are kept, which ls_step_info.slow_keeps moves (optim/lookahead.h)
     double clip_norm;        // the largest norm of a mean gradient; a larger one is scaled down to it. 0: none
     int find_not_finite;     // 1: new weights are looked through for what is no finite number (ls_strategy_not_finite)
     int skip_not_finite;  // 1: a step whose mean gradient holds what is no finite number leaves weights and state as they are
@@ -188,6 +189,7 @@ typedef struct ls_step_info {
     int64_t samples;        // the true number: the gradient sum is divided by it once
     double lr, lr_before;   // as in ls_update
     int64_t step;           // from 1, over the whole training
+    double slow_keeps;      // with config.lookahead: as ls_lookahead_keeps
 } ls_step_info;
 
 // As ls_roles_deal. Not collective.

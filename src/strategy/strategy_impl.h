@@ -57,6 +57,7 @@ typedef struct ls_lane {
     int source_count;    // of the bucket that was reduced last
     ls_span blocks;      // (block_count, strategy->block): partial sums; the first is the driver's
     ls_span state[LS_MAX_OPTIMIZER_STATE];
+    ls_span slow;  // of its slices, with config.lookahead: the slow weights
     ls_span
         kept;  // of its slices: the mean gradient until the norm is known, or what a layer-wise optimizer will apply
     ls_span slots;        // (slots, length): its gradients, where they are not in the host's memory

@@ -94,10 +94,11 @@ static void rate(void *user, int64_t number, ls_step_info *info) {
 
 // What must be the same for a log of pushes to lead to the same weights: all options but those that say who does the work, and the data.
 static void describe(ls_trainer *t, char *text, size_t size) {
-    static const char *const free_ones[] = {"epochs",      "strategy",   "servers",        "async",        "staleness",
-                                            "push-log",    "replay",     "slow",           "replicas",     "bind",
-                                            "remat",       "evaluate",   "loader-threads", "validate",     "limit-test",
-                                            "bucket-size", "comm-cores", "algorithm",      "early-forward"};
+    static const char *const free_ones[] = {"epochs",         "strategy",  "servers",       "async",
+                                            "staleness",      "push-log",  "replay",        "slow",
+                                            "replicas",       "bind",      "remat",         "evaluate",
+                                            "loader-threads", "validate",  "limit-test",    "bucket-size",
+                                            "comm-cores",     "algorithm", "early-forward", "tta"};
     ls_option rows[128];
     int count = 0, n;
     for (const ls_option *o = ls_train_options(); o->name && count < 127; o++) {

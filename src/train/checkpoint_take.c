@@ -16,13 +16,17 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/memory.h"
+#include "optim/lookahead.h"
 #include "train/checkpoint.h"
 #include "train/sha256.h"
 #include "train/weights.h"
 
 enum { BUFFER = 1 << 20, TAG = 0x3000, NICENESS = 5 };
 
-static int states_of(const ls_trainer *t) { return t->choices.optimizer->state_count(&t->choices.optimizer_params); }
+// The optimizer's state, and with lookahead the slow weights.
+static int states_of(const ls_trainer *t) {
+    return t->choices.optimizer->state_count(&t->choices.optimizer_params) + (t->config.lookahead != 0);
+}
 
 int64_t ls__checkpoint_residuals(const ls_trainer *t) {
     return t->choices.compress == LS_COMPRESS_TOPK ? t->train_shape.micro_batches : 0;
@@ -34,6 +38,8 @@ void ls__checkpoint_vector(const ls_trainer *t, int index, char name[LS_CHECKPOI
     int states = states_of(t);
     if (index > states)
         snprintf(name, LS_CHECKPOINT_NAME, LS_RESIDUAL "%d", index - 1 - states);
+    else if (index == states && t->config.lookahead)
+        snprintf(name, LS_CHECKPOINT_NAME, "%s", LS_SLOW_WEIGHTS);
     else
         snprintf(name, LS_CHECKPOINT_NAME, "%s", index == 0 ? "weights" : t->choices.optimizer->state_names[index - 1]);
 }
@@ -250,7 +256,8 @@ static ls_status write_files(ls_trainer *t, json_t *files) {
 
 // Removes the files of a folder that has no folders, and it. Best effort.
 void ls__checkpoint_clear(const char *path) {
-    static const char *const known[] = {LS_CHECKPOINT_MANIFEST, LS_CHECKPOINT_STATE, "weights.safetensors"};
+    static const char *const known[] = {LS_CHECKPOINT_MANIFEST, LS_CHECKPOINT_STATE, "weights.safetensors",
+                                        LS_SLOW_WEIGHTS ".safetensors"};
     char *file;
     for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
         if (asprintf(&file, "%s/%s", path, known[i]) >= 0) unlink(file), free(file);

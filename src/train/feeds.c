@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "data/augment.h"
 #include "train/trainer_impl.h"
 
 // Whether losses and metrics alone read an input: then it is a target, and comes in F32 in any precision.
@@ -183,7 +184,7 @@ ls_loader_config ls__loader_config(const ls_trainer *t, int training) {
     for (int i = 0; i < t->inputs.count; i++) {
         if (!config.feed[i].image || strcmp(config.feed[i].field, "image") != 0) continue;
         config.feed[i].recipe = t->images.recipe;
-        if (!training) config.feed[i].recipe.augment = 0;
+        if (!training) config.feed[i].recipe.augment = t->views.count ? LS_AUGMENT_VIEW : 0;
         if (t->inputs.target[i] || (!training && !to_image)) config.feed[i].recipe.noise = 0;
     }
     return config;

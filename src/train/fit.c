@@ -315,9 +315,26 @@ ls_status ls_trainer_fit(ls_trainer *t, const ls_callbacks *callbacks) {
 
 // --- evaluation ------------------------------------------------------------------------------------------------------
 
+// All samples once, in one of the views of them.
+static ls_status look(ls_trainer *t, int view, double sum[LS_MAX_MEASURES]) {
+    memset(sum, 0, LS_MAX_MEASURES * sizeof *sum);
+    t->views.now = view;
+    ls__rows_begin(&t->rows, t->comm);
+    LS_TRY(clear_table(t));
+    LS_TRY(ls__replicas_run(t, LS_COMMAND_EVALUATE));
+    return ls__measures_gather(t, 0, t->eval_shape.micro_batches, sum);
+}
+
+// The first view is the last that is looked at, and what metrics without rows have.
+static ls_status look_often(ls_trainer *t, double sum[LS_MAX_MEASURES]) {
+    ls__rows_begin(&t->views.rows, t->comm);
+    for (int view = t->views.count - 1; view > 0; view--) LS_TRY(look(t, view, sum));
+    return look(t, 0, sum);
+}
+
 ls_status ls_trainer_evaluate(ls_trainer *t, double *loss, double *accuracy) {
     LS_NEED(t, "trainer");
-    double start = ls_clock(), sum[LS_MAX_MEASURES] = {0};
+    double start = ls_clock(), sum[LS_MAX_MEASURES];
     ls_history *h = &t->history;
     if (t->eval_split.count == 0)
         return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "the dataset %s has no test set to evaluate on", t->dataset->name);
@@ -325,13 +342,12 @@ ls_status ls_trainer_evaluate(ls_trainer *t, double *loss, double *accuracy) {
         return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "epoch %d is running: end it before evaluating", t->at.epoch);
     ls_comm_enter(t->comm, __func__);
     for (int64_t i = 0; i < t->eval_split.count; i++) t->order[i] = (uint32_t)i;
-    ls__rows_begin(&t->rows, t->comm);
-    LS_TRY(clear_table(t));
-    LS_TRY(ls__replicas_run(t, LS_COMMAND_EVALUATE));
-    LS_TRY(ls__measures_gather(t, 0, t->eval_shape.micro_batches, sum));
+    LS_TRY(look_often(t, sum));
     h->test_loss = ls__measures_loss(&t->measures, sum);
     h->test_accuracy = ls__measures_accuracy(&t->measures, sum);
+    if (t->views.count) LS_TRY(ls__views_finish(t, &h->test_loss, &h->test_accuracy));
     LS_TRY(ls__rows_values(&t->rows, t->comm, sum, h->test_values));
+    if (t->views.count) ls__views_values(t, h->test_loss, h->test_accuracy, h->test_values);
     h->evaluate_seconds = ls_clock() - start;
     LS_TRY(ls__results_memory(t));
     if (h->not_finite >= 0 && t->choices.not_finite != LS_NOT_FINITE_CONTINUE)

@@ -98,6 +98,7 @@ static void add_records(ls_memory *m, const ls_trainer *t) {
     int64_t train = ls__ranges_count(t, &t->train_shape), eval = ls__ranges_count(t, &t->eval_shape);
     add_per_host(m, LS_MEMORY_RECORDS, ls__shared_bytes(t));
     add_per_host(m, LS_MEMORY_RECORDS, ls__rows_bytes(&t->measures, t->eval_split.count));
+    if (t->views.count) add_per_host(m, LS_MEMORY_RECORDS, ls__rows_bytes(&t->views.measures, t->eval_split.count));
     add_per_worker(m, LS_MEMORY_RECORDS, ls__shared_bytes(t));  // summing them up takes a copy
     add_per_worker(m, LS_MEMORY_RECORDS, t->order_count * (int64_t)sizeof *t->order);
     add_per_replica(m, LS_MEMORY_RECORDS, (train > eval ? train : eval) * (int64_t)sizeof(ls_range));

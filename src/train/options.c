@@ -7,6 +7,7 @@
 #include "device/device.h"
 #include "optim/optim.h"
 #include "strategy/strategy.h"
+#include "train/views.h"
 
 static const char *device_choice(int index, const char **help) {
     const ls_device_ops *device = ls_device_ops_at(index);
@@ -42,6 +43,13 @@ static const char *schedule_choice(int index, const char **help) {
             return list[i]->name;
         }
     return NULL;
+}
+
+static const char *views_choice(int index, const char **help) {
+    const ls_views_kind *kind = ls__views_kind(index);
+    if (!kind) return NULL;
+    *help = kind->help;
+    return kind->name;
 }
 
 #define AT(member)     .offset = offsetof(ls_train_config, member)
@@ -110,6 +118,8 @@ static const ls_option table[] = {
      .help =
          "normal noise of deviation S on images, black to white being 1, and not on those that are trained towards: "
          "for denoising"},
+    {"tta", LS_OPTION_TEXT, AT(tta), .metavar = "NAME", .choices = views_choice, IMAGES,
+     .help = "test-time augmentation: what evaluation averages a classifier's scores over"},
     {"broken", LS_OPTION_TEXT, AT(broken), .metavar = "stop|skip", IMAGES,
      .help =
          "a sample that cannot be decoded ends training, or the next one that can stands in for it, and is counted"},
@@ -197,6 +207,13 @@ static const ls_option table[] = {
      .help = "weight decay shrinks kernels only, neither biases nor the scales and shifts of batch normalization"},
     {"trust-coefficient", LS_OPTION_REAL, AT(trust_coefficient), .metavar = "X", OPTIMIZERS_OWN, OPTIMIZER,
      .help = "of lars: at rate 1, how far the gradient moves a kernel in a step, in norms of the kernel"},
+    {"lookahead", LS_OPTION_INT, AT(lookahead), .metavar = "K", .min = 1, .max = 1000000, OPTIMIZER, .initial = "none",
+     .help = "every K steps, slow weights go part of the way to the weights, which become them; at the end, too"},
+    {"lookahead-step", LS_OPTION_REAL, AT(lookahead_step), .metavar = "A", .max = 1, OPTIMIZER,
+     .help = "of lookahead: which part of the way"},
+    {"lookahead-power", LS_OPTION_REAL, AT(lookahead_power), .metavar = "P", .max = 100, OPTIMIZER,
+     .help = "of lookahead: that part goes from 1 to A with the P-th power of how much of training is done; 0: it is A "
+             "all the time"},
     {"not-finite", LS_OPTION_TEXT, AT(not_finite), .metavar = "stop|skip|continue", OPTIMIZER,
      .help = "when the loss or a gradient is no finite number (NaN, infinity) any more: end training and say in which "
              "layer and of which "

@@ -28,6 +28,7 @@ void ls_train_config_init(ls_train_config *c) {
                            .evaluate = 1,
                            .interpolation = "bilinear",
                            .augment = "none",
+                           .tta = "none",
                            .normalize = "unit",
                            .scale = 1,
                            .channel_order = "rgb",
@@ -40,6 +41,7 @@ void ls_train_config_init(ls_train_config *c) {
                            .weight_decay = -1,
                            .trust_coefficient = -1,
                            .decay_biases = 1,
+                           .lookahead_step = 0.5,
                            .lr_scaling = "none",
                            .lr_base_batch = 128,
                            .warmup = "gradual",
@@ -169,6 +171,14 @@ static ls_status resolve_cache(ls_trainer *t) {
         t->config.cache, t->dataset->name);
 }
 
+static ls_status check_lookahead(const ls_train_config *c, const ls_choices *choices) {
+    LS_TRY(ls_lookahead_check(&choices->lookahead));
+    if (c->lookahead == 0 || (!c->async && choices->not_finite != LS_NOT_FINITE_SKIP)) return LS_OK;
+    return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "lookahead does not go together with %s: leave one of them out",
+                   c->async ? "asynchronous training, in which weights have no common steps"
+                            : "steps that are left out (not-finite skip), of which the first could be one");
+}
+
 ls_status ls__choices_resolve(ls_trainer *t) {
     const ls_train_config *c = &t->config;
     LS_TRY(check_filled_in(c));
@@ -219,6 +229,8 @@ ls_status ls__choices_resolve(ls_trainer *t) {
         return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
                        "there is no momentum in %s to correct: leave its correction out, or choose sgd or lars",
                        t->choices.optimizer->name);
+    t->choices.lookahead = (ls_lookahead){c->lookahead, c->lookahead_step, c->lookahead_power};
+    LS_TRY(check_lookahead(c, &t->choices));
     t->choices.rate_scale = strcmp(c->lr_scaling, "linear") == 0 ? (double)c->batch_size / (double)c->lr_base_batch : 1;
     t->choices.constant_warmup = strcmp(c->warmup, "constant") == 0;
     LS_TRY(ls_strategy_find(c->strategy, &t->choices.strategy));

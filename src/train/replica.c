@@ -340,6 +340,7 @@ static ls_step_info step_info(const ls_trainer *t) {
     int64_t step = batch_of(t);
     ls_step_info info = {.step = t->at.all_steps + 1, .lr = ls__learning_rate(t, step)};
     ls__epoch_step(&t->train_shape, step, &info.samples, &info.micro_batches);
+    info.slow_keeps = ls_lookahead_keeps(&t->choices.lookahead, info.step, t->config.epochs * t->train_shape.steps);
     if (t->config.momentum_correction && info.step > 1) info.lr_before = ls__learning_rate(t, step - 1);
     return info;
 }
@@ -398,6 +399,7 @@ static ls_status evaluate_micro_batch(ls_replica *r, int64_t first, double *row)
     if (status == LS_OK) status = ls_plan_forward(plan, r->queue, &in.all, NULL, NULL);
     if (status == LS_OK) status = take_measures(r, plan, batch->count, row);
     if (status == LS_OK) status = ls__rows_take(&t->rows, r->queue, plan, first, batch->count);
+    if (status == LS_OK && t->views.count) status = ls__views_take(r, plan, batch, first);
     if (ls_trace_on(r->trace)) ls_trace_add(r->trace, LS_SPAN_EVALUATE, 0, start, ls_clock());
     ls_status restored = restore(r, r->eval_loader, &batch);
     return status == LS_OK ? restored : status;
@@ -408,7 +410,8 @@ static void run_evaluation(ls_replica *r) {
     double start = ls_clock();
     begins(r, LS_FLIGHT_EVALUATE);
     ls_status status = plan_ranges(r, &t->eval_shape, 0, t->eval_shape.steps);
-    if (status == LS_OK) status = ls_loader_start(r->eval_loader, 0, t->order, r->ranges, r->range_count);
+    if (status == LS_OK)
+        status = ls_loader_start(r->eval_loader, (uint32_t)t->views.now, t->order, r->ranges, r->range_count);
     for (int64_t i = 0; i < r->range_count && status == LS_OK; i++) {
         ls__timeline_evaluate(r, i);
         int64_t first = r->ranges[i].first;

@@ -90,7 +90,7 @@ static ls_status merge_hosts(ls_rows *rows, ls_comm *comm, unsigned char *seen, 
     return LS_OK;
 }
 
-static ls_status gather(ls_rows *rows, ls_comm *comm) {
+ls_status ls__rows_gather(ls_rows *rows, ls_comm *comm) {
     unsigned char *seen = NULL;
     void *dropped = NULL;
     LS_TRY(ls_comm_barrier(comm));
@@ -106,7 +106,7 @@ static ls_status gather(ls_rows *rows, ls_comm *comm) {
 }
 
 ls_status ls__rows_values(ls_rows *rows, ls_comm *comm, const double *sum, ls_measured *out) {
-    if (rows->table) LS_TRY(gather(rows, comm));
+    if (rows->table) LS_TRY(ls__rows_gather(rows, comm));
     ls_status status = ls__measures_values(rows->measures, sum, rows->table, rows->samples, out);
     return rows->table ? ls_comm_agree(comm, status) : status;  // nobody writes rows while another still reads them
 }

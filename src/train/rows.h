@@ -28,7 +28,9 @@ void ls__rows_begin(ls_rows *rows, const ls_comm *comm);
 // The rows of the plan's latest forward are those of samples [first, first + count). Reading them is put into the queue: they are there
 // after the next synchronize. Not collective; lanes write different samples at once.
 ls_status ls__rows_take(ls_rows *rows, ls_queue *queue, const ls_plan *plan, int64_t first, int64_t count);
-// After an evaluation: the rows of all hosts, and the values of all measures from them and the sums, (value_count). Collective on comm.
+// After an evaluation: the rows of all hosts come to each. Collective on comm. Errors: OUT_OF_MEMORY, LIBRARY.
+ls_status ls__rows_gather(ls_rows *rows, ls_comm *comm);
+// The same, and the values of all measures from them and the sums, (value_count). Collective on comm.
 // Errors: OUT_OF_MEMORY, LIBRARY.
 ls_status ls__rows_values(ls_rows *rows, ls_comm *comm, const double *sum, ls_measured *out);
 

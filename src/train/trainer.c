@@ -59,6 +59,12 @@ static ls_status find_device(ls_trainer *t) {
         const ls_trainer *home = t->home;  // of a destroyed one only what is its own is left: no graph, no texts
         int threads = home->device->options.threads;
         t->home->guests++;
+        if (c->lookahead || home->config.lookahead)
+            return LS_FAIL(
+                LS_STATUS_INVALID_ARGUMENT,
+                "model %s shares its weights with another, and with lookahead slow weights would follow only "
+                "one of the two: leave lookahead out",
+                t->network->name);
         if (t->comm != home->comm || strcmp(c->device, home->device->ops->name) != 0 ||
             t->choices.precision != home->choices.precision || t->choices.strategy != home->choices.strategy ||
             c->threads != threads)
@@ -85,6 +91,7 @@ ls_status ls__trainer_check(ls_trainer *t) {
     LS_TRY(find_objective(t));
     LS_TRY(ls__inputs_resolve(t));
     LS_TRY(ls__sizes_resolve(t));
+    LS_TRY(ls__views_resolve(t));
     const ls_trainer *placed = t->context ? t->graph->store->placed : NULL;
     t->spread.given_threads = placed ? placed->device->options.threads : 0;
     LS_TRY(ls__spread_resolve(t));
@@ -110,6 +117,7 @@ static ls_status make_plan(ls_trainer *t, ls_replica *r, ls_plan_kind kind, int6
     ls_plan_config config = {.batch = batch,
                              .precision = t->choices.precision,
                              .mode = kind <= LS_PLAN_KIND_TRAIN_TAIL ? LS_PLAN_TRAINING : LS_PLAN_EVALUATION,
+                             .outputs = t->views.count > 0,
                              .remat = t->config.remat ? LS_REMAT_FULL : LS_REMAT_NONE};
     return ls_plan_create(t->graph, t->device, t->params, &config, &r->plan[kind]);
 }
@@ -185,6 +193,7 @@ static ls_status plan_strategy(ls_trainer *t) {
                                  .segments = t->segments,
                                  .segment_count = t->segment_count,
                                  .decay_kernels_only = !t->config.decay_biases,
+                                 .lookahead = t->config.lookahead > 0,
                                  .copies_bytes = ls_params_copies_bytes(t->params),
                                  .refresh = refresh,
                                  .refresh_some = refresh_some,
@@ -225,6 +234,7 @@ static ls_status make_shared(ls_trainer *t) {
     LS_TRY(ls_comm_host_alloc(t->comm, ls__shared_bytes(t), &t->shared));
     t->table = t->shared->base;
     LS_TRY(ls__rows_create(t->comm, &t->measures, t->eval_split.count, &t->rows));
+    if (t->views.count) LS_TRY(ls__rows_create(t->comm, &t->views.measures, t->eval_split.count, &t->views.rows));
     return ls_comm_agree(t->comm, ls_calloc(t->order_count, sizeof *t->order, &t->order));
 }
 
@@ -244,7 +254,10 @@ static ls_status draw_weights(ls_trainer *t) {
         float *values;
         LS_TRY(ls_memory_alloc(ls_shape_count(t->graph->store->params[i].shape) * 4, &values));
         ls_param_initialize(t->graph->store, i, t->config.seed, values);
-        ls_status status = ls_params_set(t->params, t->queue, i, t->weights, values);
+        ls_status status = LS_OK;
+        if (t->graph->store->params[i].initializer == LS_INITIALIZER_PATCH_WHITENING)
+            status = ls__whitening_draw(t, i, values);
+        if (status == LS_OK) status = ls_params_set(t->params, t->queue, i, t->weights, values);
         ls_memory_free(values);
         LS_TRY(status);
     }
@@ -379,6 +392,7 @@ void ls_trainer_destroy(ls_trainer **trainer) {
     ls_strategy_destroy(&t->strategy);
     ls_comm_destroy(&t->solo);
     ls__rows_destroy(&t->rows);
+    ls__rows_destroy(&t->views.rows);
     ls_comm_host_free(&t->shared);
     ls_queue_destroy(&t->queue);
     if (t->home == t || !t->home) {

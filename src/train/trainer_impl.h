@@ -5,11 +5,13 @@
 //   feeds.c     which fields of the dataset feed which inputs of the graph
 //   images.c    what becomes of images before that
 //   trainer.c   setting up: plans, strategy, memory, weights
+//   whitening.c an initializer that measures the images
 //   probe.c     whether all hosts compute the same
 //   replica.c   the lanes at work, each in a thread of its own
 //   not_finite.c  where numbers come from that are none
 //   fit.c       epochs and steps, as the main thread drives them
 //   async.c     the same of asynchronous training, where it differs
+//   views.c     evaluation that looks at images several times
 //   results.c   what a run amounted to
 //   memory.c    where its memory goes
 #ifndef LS_TRAIN_TRAINER_IMPL_H
@@ -26,6 +28,7 @@
 #include "data/normalize.h"
 #include "graph/graph.h"
 #include "graph/plan.h"
+#include "optim/lookahead.h"
 #include "optim/optim.h"
 #include "strategy/async.h"
 #include "strategy/strategy.h"
@@ -48,6 +51,7 @@ typedef struct ls_choices {
     ls_optimizer_params optimizer_params;
     const ls_schedule *schedule;
     ls_schedule_params schedule_params;
+    ls_lookahead lookahead;
     double rate_scale;  // of linear scaling; 1: none
     int constant_warmup;
     ls_compress compress;
@@ -106,6 +110,18 @@ typedef struct ls_images {
     float *offset, *divisor;   // (C), for the recipe; NULL: pixel / 255
     double *mean, *deviation;  // (C), of pixel / 255; NULL: not measured
 } ls_images;
+
+// How evaluation looks at images several times (views.c).
+typedef struct ls_views {
+    int count;             // 0: once, as they are
+    const double *weight;  // (count): of each view's scores in their mean
+    int now;               // the one that is looked at
+    int label;             // the input that has the classes
+    int classes;
+    ls_measures measures;  // one: a row for each sample, its class and the sum of its scores so far
+    ls_measure one;
+    ls_rows rows;
+} ls_views;
 
 // --- replicas --------------------------------------------------------------------------------------------------------
 
@@ -219,6 +235,7 @@ struct ls_trainer {
     const ls_graph *graph;    // the one of the two that is trained
     ls_measures measures;     // what its losses and metrics are
     ls_rows rows;             // of evaluation, for metrics that need all samples at once
+    ls_views views;
     const ls_dataset *dataset;
     ls_train_config config;
     ls_choices choices;
@@ -319,6 +336,15 @@ ls_status ls__images_numbers(const ls_train_config *config, int64_t channels, co
 // The numbers of the normalization, of which some are measured. Collective.
 ls_status ls__images_normalize(ls_trainer *trainer);
 
+// views.c. What is asked for, once inputs and sizes are known. Errors: INVALID_ARGUMENT (an unknown name, no classifier of images).
+ls_status ls__views_resolve(ls_trainer *trainer);
+// Adds the scores of the latest forward, of samples from `first` on, to their rows. Not collective.
+ls_status ls__views_take(ls_replica *replica, const ls_plan *plan, const ls_batch *batch, int64_t first);
+// Once all views are looked at: loss and accuracy, from the mean scores. Rows of what is taken for what follow these. Collective.
+ls_status ls__views_finish(ls_trainer *trainer, double *loss, double *accuracy);
+// Of the values of measures, (value_count): these two in their places, nothing where a measure is no row of samples.
+void ls__views_values(const ls_trainer *trainer, double loss, double accuracy, ls_measured *values);
+
 // trainer.c. What one worker can find wrong alone, before anything is shared:
 ls_status ls__trainer_check(ls_trainer *trainer);
 // Everything whose size matters is decided, nothing of it is allocated. Plans are made for so many replicas, 0: all. Wants
@@ -327,6 +353,10 @@ ls_status ls__trainer_plan(ls_trainer *trainer, int replicas);
 int64_t ls__shared_bytes(const ls_trainer *trainer);  // of the table's shared memory
 int64_t ls__arena_bytes(const ls_replica *replica);
 int64_t ls__ranges_count(const ls_trainer *trainer, const ls_epoch_shape *shape);
+
+// whitening.c. What the initializer patch_whitening makes of parameter `param`, in Keras's order: the same on every worker. Images are known and
+// normalized. Not collective. Errors: INVALID_ARGUMENT (the layer is none that it can be made for), OUT_OF_MEMORY, those of the source.
+ls_status ls__whitening_draw(const ls_trainer *trainer, int param, float *out);
 
 // probe.c. Of several hosts: compares what they compute from the same micro-batch. Once there are weights, before training. Collective.
 // Errors: MISMATCH (names two workers), those of a plan.

@@ -63,6 +63,18 @@ run 0 "$lockstep" train "$here/small.net" $few --limit-train 64 --epochs 1 --rec
 [ "$(digest "$here/scaled.json")" != "$(digest "$here/plain.json")" ] || wrong "--lr-scale changes nothing"
 run 0 "$lockstep" train "$here/small.net" $few --limit-train 64 --epochs 1 --lr-scale 'head*=1' --record "$here/one.json"
 [ "$(digest "$here/one.json")" = "$(digest "$here/plain.json")" ] || wrong "--lr-scale by 1 changes bits"
+decays="--optimizer sgd --momentum 0.9 --weight-decay 0.1 --limit-train 64 --epochs 1"
+run 0 "$lockstep" train "$here/small.net" $few $decays --record "$here/decays.json"
+run 0 "$lockstep" train "$here/small.net" $few $decays --decay-scale '*=1' --record "$here/one.json"
+[ "$(digest "$here/one.json")" = "$(digest "$here/decays.json")" ] || wrong "--decay-scale by 1 changes bits"
+run 0 "$lockstep" train "$here/small.net" $few $decays --no-decay-biases --record "$here/kernels.json"
+run 0 "$lockstep" train "$here/small.net" $few $decays --decay-scale '*bias=0,*gamma=0,*beta=0' --record "$here/one.json"
+[ "$(digest "$here/one.json")" = "$(digest "$here/kernels.json")" ] || wrong "--decay-scale 0 is not --no-decay-biases"
+[ "$(digest "$here/one.json")" != "$(digest "$here/decays.json")" ] || wrong "--decay-scale changes nothing"
+run 0 "$lockstep" train "$here/small.net" $few $decays --weight-decay 0.2 --decay-scale '*=0.5' --record "$here/one.json"
+[ "$(digest "$here/one.json")" = "$(digest "$here/decays.json")" ] || wrong "half of twice the decay is not the decay"
+refuses 2 "expected PATTERN=X, as *beta=0, but got 'head'" "$lockstep" train "$here/small.net" --decay-scale 'head'
+refuses 2 "by 0 or a number from 1e-6 to 1e6, not by -1" "$lockstep" train "$here/small.net" --decay-scale 'head*=-1'
 refuses 2 'no parameter matches "heads*"' "$lockstep" train "$here/small.net" --freeze 'heads*'
 refuses 2 "expected PATTERN=X, as head*=10, but got 'head*'" "$lockstep" train "$here/small.net" --lr-scale 'head*'
 refuses 2 "from 1e-6 to 1e6, not by 0" "$lockstep" train "$here/small.net" --lr-scale 'head*=0'
