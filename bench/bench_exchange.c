@@ -56,7 +56,8 @@ static void measure_floor(lane *l) {
     for (int i = 0; i < 4; i++) MUST(ls_memory_alloc(n * 4, &memory[i]));
     MUST(ls_memory_alloc(n * 4 * sources, &gradients));
     for (int s = 0; s < b->steps; s++) {
-        ls_step_info info = {b->micro_batches, b->micro_batches * 128, 1e-3, 0, s + 1};
+        ls_step_info info = {
+            .micro_batches = b->micro_batches, .samples = b->micro_batches * 128, .lr = 1e-3, .step = s + 1};
         write_gradients(b, l->replica, &info);
         double begin = ls_clock();
         for (int64_t at = 0; at < n; at += 4096) {
@@ -81,7 +82,8 @@ static void *run(void *argument) {
     lane *l = argument;
     bench *b = l->bench;
     for (int s = 0; s < b->steps; s++) {
-        ls_step_info info = {b->micro_batches, b->micro_batches * 128, 1e-3, 0, s + 1};
+        ls_step_info info = {
+            .micro_batches = b->micro_batches, .samples = b->micro_batches * 128, .lr = 1e-3, .step = s + 1};
         double adding = write_gradients(b, l->replica, &info), start = ls_clock();
         ls_step_times times = {.since = start};
         ls_vote unused;
