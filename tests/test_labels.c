@@ -103,6 +103,7 @@ static void lists(void **state) {
     write_file("names.txt", "Mass\n\n  Edema\t\r\nHernia\n");
     holds(table, ",names=@/names.txt", "Mass Edema Hernia", "0=110 1=000 2=010 3=111 4=110", NULL);
     holds("file;what\n0.png;a|b\n1.png;nichts\n2.png;\n", ",labels=what,none=nichts", "a b", "0=11 1=00 2=00", NULL);
+    holds("file,labels\n0.png,a | b\n1.png,No Finding \n2.png, b\t\n", "", "a b", "0=11 1=00 2=01", NULL);
     write_file("v.csv", "labels,file\nb,5.png\nno finding,6.png\n");
     holds("file,labels\n0.png,a|b\n1.png,a\n", ",test=@/v.csv", "a b", "0=11 1=10", "5=01 6=00");
 }

@@ -101,11 +101,28 @@ static void no_numbers(void **state) {
                 isnan(ls_roc_mean_area(&r, 1)));
 }
 
+// Of 32 letters of two bytes there is room for 31 and a half.
+static void long_names(void **state) {
+    double rows[] = {2, 1};
+    char name[65] = "";
+    ls_roc r;
+    for (int i = 0; i < 32; i++) strcat(name, "\xc3\xa9");
+    OK(ls_roc_find(rows, 1, 1, 0, name, &r));
+    name[62] = 0;
+    assert_string_equal(r.name, name);
+    char *text = write_all(&r, 1);
+    json_t *whole = json_string(text);
+    assert_non_null(whole);  // which it is not of half a letter
+    json_decref(whole);
+    free(text);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(golden_numbers),
         cmocka_unit_test(written),
         cmocka_unit_test(no_numbers),
+        cmocka_unit_test(long_names),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -273,17 +273,17 @@ static ls_status print(const evaluation *e) {
 
 json_t *cli_json_number(double x) { return isfinite(x) ? json_real(x) : json_null(); }
 
-static json_t *text(const char *s) {
-    json_t *j = json_string(s);
+json_t *cli_json_text(const char *s) {
+    json_t *j = s ? json_string(s) : json_null();
     return j ? j : json_string("(not UTF-8)");
 }
 
 static ls_status write_json(const evaluation *e, FILE *out) {
     const cli_saved *saved = &e->trained.saved;
-    json_t *o =
-        json_pack("{s:i,s:o,s:o,s:o,s:s,s:I,s:o,s:o}", "lockstep_evaluation", 1, "model", text(e->trained.model),
-                  "weights", text(saved->weights), "data", text(e->trained.data), "split", e->set.split, "samples",
-                  (json_int_t)e->samples, "loss", cli_json_number(e->loss), "accuracy", cli_json_number(e->accuracy));
+    json_t *o = json_pack("{s:i,s:o,s:o,s:o,s:s,s:I,s:o,s:o}", "lockstep_evaluation", 1, "model",
+                          cli_json_text(e->trained.model), "weights", cli_json_text(saved->weights), "data",
+                          cli_json_text(e->trained.data), "split", e->set.split, "samples", (json_int_t)e->samples,
+                          "loss", cli_json_number(e->loss), "accuracy", cli_json_number(e->accuracy));
     if (o) e->kind->json(e, o);
     int failed = !o || json_dumpf(o, out, JSON_INDENT(1) | JSON_REAL_PRECISION(17)) != 0 || fputc('\n', out) == EOF;
     json_decref(o);

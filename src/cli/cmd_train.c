@@ -433,8 +433,10 @@ static ls_status train(cli_train_run *r) {
     cli_train_save_weights(r);
     LS_TRY(evaluate(r));
     // Of a training that was at its end before it was gone on with there are no scores.
-    if (r->evaluated && ls_dataset_labels(r->dataset) > 0 && !ls_graph_has_losses(r->graph))
-        (void)cli_label_curves(r->trainer, r->dataset, &r->roc, &r->labels);
+    if (r->evaluated && ls_dataset_labels(r->dataset) > 0 && !ls_graph_has_losses(r->graph)) {
+        ls_status curves = cli_label_curves(r->trainer, r->dataset, &r->roc, &r->labels);
+        LS_TRY(curves == LS_STATUS_OUT_OF_MEMORY ? curves : LS_OK);
+    }
     c->stage = CLI_STAGE_TOGETHER;
     r->first_step_seconds = r->progress.first > 0 ? r->progress.first - c->started : 0;
     r->total_seconds = ls_clock() - c->started;

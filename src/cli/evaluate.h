@@ -58,6 +58,7 @@ extern const cli_evaluation_kind cli_evaluation_classes, cli_evaluation_labels, 
 
 // A measure of the test set by its name; NAN: there is none.
 double cli_evaluation_measure(const cli_evaluation *e, const char *name);
-json_t *cli_json_number(double x);  // null where it is none
+json_t *cli_json_number(double x);     // null where it is none
+json_t *cli_json_text(const char *s);  // NULL: null; what is no text as JSON has it: a word that says so
 
 #endif

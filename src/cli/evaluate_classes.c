@@ -38,8 +38,8 @@ static json_t *classes_json(const ls_confusion *c) {
     json_t *list = json_array();
     for (int i = 0; i < c->classes; i++) {
         int64_t samples = ls_confusion_samples(c, i), right = ls_confusion_right(c, i);
-        json_array_append_new(list, json_pack("{s:s?,s:I,s:I,s:o}", "name", c->names[i], "samples", (json_int_t)samples,
-                                              "right", (json_int_t)right, "accuracy",
+        json_array_append_new(list, json_pack("{s:o,s:I,s:I,s:o}", "name", cli_json_text(c->names[i]), "samples",
+                                              (json_int_t)samples, "right", (json_int_t)right, "accuracy",
                                               cli_json_number(samples ? (double)right / (double)samples : NAN)));
     }
     return list;

@@ -20,10 +20,10 @@ static void json(const cli_evaluation *e, json_t *root) {
         json_t *curve = isnan(r->area) ? json_null() : json_array();
         for (int k = 0; k <= LS_ROC_STEPS; k++) json_array_append_new(curve, cli_json_number(r->curve[k]));
         json_array_append_new(
-            list, json_pack("{s:s?,s:I,s:I,s:I,s:o,s:o,s:o,s:o}", "name", ls_dataset_class(e->dataset, i), "samples",
-                            (json_int_t)r->there, "said", (json_int_t)r->said, "right", (json_int_t)r->right, "area",
-                            cli_json_number(r->area), "precision", cli_json_number(ls_roc_precision(r)), "recall",
-                            cli_json_number(ls_roc_recall(r)), "curve", curve));
+            list, json_pack("{s:o,s:I,s:I,s:I,s:o,s:o,s:o,s:o}", "name", cli_json_text(ls_dataset_class(e->dataset, i)),
+                            "samples", (json_int_t)r->there, "said", (json_int_t)r->said, "right", (json_int_t)r->right,
+                            "area", cli_json_number(r->area), "precision", cli_json_number(ls_roc_precision(r)),
+                            "recall", cli_json_number(ls_roc_recall(r)), "curve", curve));
     }
     json_object_set_new(root, "area", cli_json_number(ls_roc_mean_area(e->roc, e->labels)));
     json_object_set_new(root, "labels", list);

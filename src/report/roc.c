@@ -41,12 +41,21 @@ static void walk(const scored *s, int64_t count, ls_roc *out) {
     out->area = halves / (2 * with * without);
 }
 
+// What does not fit is cut off in front of a character, not in it.
+static void set_name(char *to, size_t size, const char *name) {
+    size_t n = strlen(name);
+    if (n >= size)
+        for (n = size - 1; n > 0 && ((unsigned char)name[n] & 0xC0) == 0x80;) n--;
+    memcpy(to, name, n);
+    to[n] = 0;
+}
+
 ls_status ls_roc_find(const double *rows, int64_t samples, int labels, int label, const char *name, ls_roc *out) {
     scored *s;
     int numbers = 1;
     *out = (ls_roc){.samples = samples, .area = NAN};
     snprintf(out->name, sizeof out->name, "%d", label);
-    if (name) snprintf(out->name, sizeof out->name, "%s", name);
+    if (name) set_name(out->name, sizeof out->name, name);
     for (int k = 0; k <= LS_ROC_STEPS; k++) out->curve[k] = NAN;
     LS_TRY(ls_calloc(samples + 1, sizeof *s, &s));
     for (int64_t n = 0; n < samples; n++) {
@@ -91,7 +100,9 @@ static void print_share(FILE *out, double x) {
 }
 
 static void print_label(FILE *out, const ls_roc *r) {
-    fprintf(out, "%-*.*s %9lld ", NAME, NAME, r->name, (long long)r->there);
+    char name[NAME + 1];
+    set_name(name, sizeof name, r->name);
+    fprintf(out, "%-*s %9lld ", NAME, name, (long long)r->there);
     if (isnan(r->area))
         fprintf(out, "%10s", "-");
     else

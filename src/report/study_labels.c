@@ -88,7 +88,7 @@ static void draw_mean(chart *c, int row) {
     for (int k = 0; k < LS_STUDY_CURVE; k++) mean[k] /= found;
     snprintf(name, sizeof name, "%s, %d worker%s", ls__chart_label(c, c->series->of[row]), r->workers,
              r->workers == 1 ? "" : "s");
-    name_curve(c, name, area / found);
+    name_curve(c, name, isnan(r->test_area) ? area / found : r->test_area);
     add_curve(c, mean);
 }
 
@@ -156,4 +156,6 @@ void ls__labels_table(FILE *out, const ls_study *study, const ls_study_row *row)
         fputs("</tr>\n", out);
     }
     fputs("</tbody>\n</table></div>\n", out);
+    if (row->label_count == MOST_LABELS)
+        fprintf(out, "<p>The table has %d labels at most; the record has all.</p>\n", MOST_LABELS);
 }

@@ -223,14 +223,22 @@ static ls_status take_label(reader *r, const char *name) {
     return LS_FAIL(LS_STATUS_BAD_DATA, "line %lld of %s has the label %s twice", (long long)r->line, r->path, name);
 }
 
-// "A|B"; nothing, or the word for it, is no label.
+static char *trim(char *text) {
+    text += strspn(text, " \t");
+    for (size_t n = strlen(text); n > 0 && (text[n - 1] == ' ' || text[n - 1] == '\t');) text[--n] = 0;
+    return text;
+}
+
+// "A|B", with or without blanks around; nothing, or the word for it, is no label.
 static ls_status take_list(reader *r, char *list) {
     const char *none = r->set->none ? r->set->none : "No Finding";
     int several = strchr(list, '|') != NULL;
+    list = trim(list);
     if (!*list || strcasecmp(list, none) == 0) return LS_OK;
     for (char *at = list, *next; at; at = next) {
         next = strchr(at, '|');
         if (next) *next++ = 0;
+        at = trim(at);
         if (several && strcasecmp(at, none) == 0)
             return LS_FAIL(LS_STATUS_BAD_DATA, "line %lld of %s has labels and also %s, which says that there are none",
                            (long long)r->line, r->path, at);
