@@ -75,6 +75,14 @@ int ls__overlap_reached(ls_strategy *s) {
 
 int ls_strategy_is_early(const ls_strategy *s) { return ls__early(s); }
 
+void ls_strategy_begin(ls_strategy *s, int replica) {
+    (void)replica;  // whichever it is
+    if (!ls__early(s)) return;
+    pthread_mutex_lock(&s->overlap->lock);
+    s->overlap->inside++;
+    pthread_mutex_unlock(&s->overlap->lock);
+}
+
 // The bucket that an element lies in.
 static int bucket_of(const ls_strategy *s, int64_t element) {
     int first = 0, last = s->bucket_count - 1;

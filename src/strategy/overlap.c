@@ -90,6 +90,7 @@ void ls__overlap_end(ls_lane_step *step) {
     ls_overlap *o = step->strategy->overlap;
     pthread_mutex_lock(&o->lock);
     o->ended++;
+    if (o->inside > 0) o->inside--;
     o->told++;
     pthread_cond_signal(&o->work);
     pthread_mutex_unlock(&o->lock);
@@ -296,7 +297,7 @@ static int lanes_compute(ls_overlap *o, int *ended) {
     int replicas = o->strategy->config.replicas;
     pthread_mutex_lock(&o->lock);
     *ended = o->ended == replicas;
-    int computing = o->waiting < replicas && (ls__early(o->strategy) || !*ended);
+    int computing = ls__early(o->strategy) ? o->waiting < o->inside : o->waiting < replicas && !*ended;
     pthread_mutex_unlock(&o->lock);
     return computing;
 }

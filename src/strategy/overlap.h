@@ -18,6 +18,7 @@ struct ls_overlap {
     uint64_t asked, finished;  // steps
     uint64_t told;             // by lanes of this worker: something is new
     int ended;                 // its lanes that have come to the end of the step
+    int inside;                // its lanes that have begun a step and not come to its end: those that compute, or wait
     int waiting;               // its lanes that wait for this thread now
     int reached;               // what in_order should have been in the latest step
     int peer, bucket;          // the rank that is waited for, -1: nobody, and for what

@@ -298,6 +298,9 @@ void ls_strategy_host_barrier(ls_strategy *strategy);
 //     thread    home 7, 6, 5              ·         votes        begin 0 ··· begin 1 ···                           home 0, 7, 6, ...
 
 int ls_strategy_is_early(const ls_strategy *strategy);
+// This replica begins to compute for a step: until it comes to that step's end, what the exchange's thread does is hidden behind computing where not all
+// such lanes wait (ls_strategy_overlap_seconds). Between two steps nothing is. By the replica's thread. Not collective.
+void ls_strategy_begin(ls_strategy *strategy, int replica);
 // Whether elements [offset, offset + count) of the weights that this replica's latest step made are home. By the replica's thread. Not collective.
 int ls_strategy_is_home(const ls_strategy *strategy, int replica, int64_t offset, int64_t count);
 // Waits until they are, which is counted as LS_STEP_GATHER: nothing hides it. Where communication fails they never are; then it returns, the

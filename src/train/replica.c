@@ -197,6 +197,13 @@ static void come_home(ls_replica *r) {
     if (ls__not_finite_after(r, t->at.step)) r->stops = 1;
 }
 
+// The same between two steps: what is waited for there is time of the step before.
+static void come_home_after(ls_replica *r) {
+    double start = r->since;
+    come_home(r);
+    if (r->index == 0 && r->step_count > 0) r->step_seconds[r->step_count - 1] += r->since - start;
+}
+
 static ls_vote vote_of(const ls_replica *r) {
     const ls_trainer *t = r->trainer;
     ls_vote vote = r->index == 0 ? t->at.vote : LS_VOTE_GO_ON;
@@ -224,7 +231,7 @@ static void bring_home(void *user) {
     ls_trainer *t = user;
     ls_replica *r = &t->replica[0];
     lap_between(r);
-    come_home(r);
+    come_home_after(r);
 }
 
 void ls__weights_away(ls_trainer *t) {
@@ -264,7 +271,7 @@ static void begin_epoch(ls_replica *r) {
 
 static void end_epoch(ls_replica *r) {
     lap_between(r);
-    come_home(r);
+    come_home_after(r);
     ls_loader_cancel(r->train_loader);  // the other loader has the memory next
     lap(r, &r->phases.serial, LS_SPAN_NONE);
     if (r->trace) ls_trace_add(r->trace, LS_SPAN_EPOCH, r->trainer->at.epoch, r->trainer->at.started, r->since);
@@ -374,6 +381,7 @@ static void run_step(ls_replica *r) {
     if (!ls_strategy_is_early(t->strategy)) ls__timeline_exchange(r, t->at.step);
     lap_between(r);
     double start = r->since;
+    ls_strategy_begin(t->strategy, r->index);
     ls__replica_deal(r, info.micro_batches, &begin, &end);
     if (t->async) ls__replica_failed(r, start_loader(r, t->at.batch, t->at.batch + 1));
     lap(r, &r->phases.serial, LS_SPAN_NONE);
