@@ -134,7 +134,7 @@ typedef struct ls_train_config {
         clip_norm;  // a mean gradient whose norm over all parameters is larger is scaled down to it; 0 (default): none
     // Beside the weights slow ones are kept, which every `lookahead` steps go a part of the way to them, and they become those; 0 (the default):
     // none. The part is lookahead_step (default 0.5) with a power of 0 (the default); else it goes from 1 to that with the power of how much of
-    // training is done. Training ends on the slow weights. Zhang et al. 2019.
+    // training is done. Training that does all its steps ends on the slow weights; where it is stopped, on those that the optimizer moves. Zhang et al. 2019.
     int lookahead;
     double lookahead_step, lookahead_power;
     // When the loss or a gradient is no finite number any more: "stop" (the default): training ends after the next step, with

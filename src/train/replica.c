@@ -347,7 +347,9 @@ static ls_step_info step_info(const ls_trainer *t) {
     int64_t step = batch_of(t);
     ls_step_info info = {.step = t->at.all_steps + 1, .lr = ls__learning_rate(t, step)};
     ls__epoch_step(&t->train_shape, step, &info.samples, &info.micro_batches);
-    info.slow_keeps = ls_lookahead_keeps(&t->choices.lookahead, info.step, t->config.epochs * t->train_shape.steps);
+    // Steps that are left, this one too: those before may have been another number for each epoch.
+    int64_t left = (t->config.epochs - t->at.epoch + 1) * t->train_shape.steps - t->at.step;
+    info.slow_keeps = ls_lookahead_keeps(&t->choices.lookahead, info.step, t->at.all_steps + left);
     if (t->config.momentum_correction && info.step > 1) info.lr_before = ls__learning_rate(t, step - 1);
     return info;
 }

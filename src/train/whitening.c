@@ -83,6 +83,7 @@ static ls_status make_room(const ls_trainer *t, int64_t n, room *r) {
     feed.dtype = LS_DTYPE_F32;
     feed.recipe = t->images.recipe;
     feed.recipe.augment = 0;
+    feed.recipe.noise = 0;
     LS_TRY(ls_calloc(ls_shape_count(t->images.shape), sizeof *r->image, &r->image));
     LS_TRY(ls_calloc(n, sizeof *r->patch, &r->patch));
     LS_TRY(ls_calloc(n * n, sizeof *r->sum, &r->sum));
@@ -101,11 +102,20 @@ static ls_status measure(const ls_trainer *t, ls_shape kernel, room *r) {
     void *to[1] = {r->image};
     if (count > IMAGES) count = IMAGES;
     if ((double)count > most) count = (int64_t)most;
+    int64_t used = 0;
     for (int64_t sample = 0; sample < count; sample++) {
-        LS_TRY(ls_feeder_run(r->feeder, r->scratch, 0, sample, to, 0));
+        ls_status status = ls_feeder_run(r->feeder, r->scratch, 0, sample, to, 0);
+        int broken = status == LS_STATUS_BAD_DATA || status == LS_STATUS_UNSUPPORTED;
+        if (broken && t->choices.replace_broken) continue;
+        LS_TRY(status);
         add_patches(r->image, image, kernel, r->patch, r->sum);
+        used++;
     }
-    double share = 1 / ((double)patches * (double)count);
+    if (used == 0 || patches < 1)
+        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
+                       "filters that make pixels uncorrelated are measured from images as large as they are or larger, "
+                       "and there is none: choose another initializer or larger images");
+    double share = 1 / ((double)patches * (double)used);
     for (int64_t i = 0; i < n; i++)
         for (int64_t k = i; k < n; k++) r->sum[k * n + i] = r->sum[i * n + k] *= share;
     ls_eigen_symmetric((int)n, r->sum, r->values, r->vectors);
