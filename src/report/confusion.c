@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "report/csv.h"
+#include "report/svg.h"
 
 enum { MOST_ROWS = 24, WORST = 10, PAIRS = 10, NAME = 20 };  // of classes that are listed; of pairs; columns of a name
 
@@ -192,16 +193,6 @@ void ls_confusion_classes_csv(FILE *out, const ls_confusion *c) {
 
 enum { LETTER = 7, GAP = 8, HEAD = 44, NUMBERED = 24, NAMED = 60, TOLD = 100 };  // pixels; classes up to which
 
-static void svg_text(FILE *out, const char *text) {
-    for (; *text; text++) switch (*text) {
-        case '<': fputs("&lt;", out); break;
-        case '>': fputs("&gt;", out); break;
-        case '&': fputs("&amp;", out); break;
-        case '"': fputs("&quot;", out); break;
-        default: fputc((unsigned char)*text < ' ' ? ' ' : *text, out);
-        }
-}
-
 // From white to blue for what is right, to vermilion for what is not: Okabe and Ito's, which colour-blind readers tell apart. Mistakes
 // are rare, so small shares of them are shown larger.
 static void svg_colour(FILE *out, double part, int right) {
@@ -222,9 +213,9 @@ static void svg_cell(FILE *out, const ls_confusion *c, int i, int k, int x, int 
     fputs("\">", out);
     if (c->classes <= TOLD) {
         fputs("<title>", out);
-        svg_text(out, ls_confusion_name(c, i, a));
+        ls__svg_text(out, ls_confusion_name(c, i, a));
         fputs(i == k ? ": right " : " taken for ", out);
-        if (i != k) svg_text(out, ls_confusion_name(c, k, b));
+        if (i != k) ls__svg_text(out, ls_confusion_name(c, k, b));
         fprintf(out, "%s%lld of %lld</title>", i == k ? "" : ": ", (long long)n, (long long)samples);
     }
     fputs("</rect>\n", out);
@@ -239,9 +230,9 @@ static void svg_names(FILE *out, const ls_confusion *c, int left, int top, int s
     for (int i = 0; i < c->classes; i += every) {
         int middle = i * side + side / 2;
         fprintf(out, "<text x=\"%d\" y=\"%d\" text-anchor=\"end\">", left - GAP, top + middle + 4);
-        svg_text(out, ls_confusion_name(c, i, number));
+        ls__svg_text(out, ls_confusion_name(c, i, number));
         fprintf(out, "</text>\n<text transform=\"translate(%d,%d) rotate(-90)\">", left + middle + 4, top - GAP);
-        svg_text(out, ls_confusion_name(c, i, number));
+        ls__svg_text(out, ls_confusion_name(c, i, number));
         fputs("</text>\n", out);
     }
 }
@@ -257,7 +248,7 @@ void ls_confusion_svg(FILE *out, const ls_confusion *c, const char *title) {
             "font-family=\"sans-serif\" font-size=\"12\" fill=\"#222222\">\n"
             "<rect width=\"100%%\" height=\"100%%\" fill=\"#ffffff\"/>\n<text x=\"16\" y=\"20\" font-size=\"14\">",
             width, height, width, height);
-    svg_text(out, title);
+    ls__svg_text(out, title);
     fputs("</text>\n<text x=\"16\" y=\"38\" fill=\"#555555\">Rows: the class; columns: what it was taken for</text>\n",
           out);
     svg_names(out, c, left, top, side);

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "report/csv.h"
+#include "report/svg.h"
 
 enum { MOST_ROWS = 24, WORST = 10, NAME = 24 };  // of labels that are listed; columns of a name
 
@@ -178,16 +179,6 @@ static const char *const colours[] = {"#0072B2", "#E69F00", "#009E73", "#D55E00"
 static const char *const dashes[] = {"", "6 3", "2 3", "10 3 2 3"};
 enum { COLOURS = sizeof colours / sizeof colours[0], DASHES = sizeof dashes / sizeof dashes[0] };
 
-static void svg_text(FILE *out, const char *text) {
-    for (; *text; text++) switch (*text) {
-        case '<': fputs("&lt;", out); break;
-        case '>': fputs("&gt;", out); break;
-        case '&': fputs("&amp;", out); break;
-        case '"': fputs("&quot;", out); break;
-        default: fputc((unsigned char)*text < ' ' ? ' ' : *text, out);
-        }
-}
-
 static void svg_stroke(FILE *out, int i) {
     fprintf(out, " fill=\"none\" stroke=\"%s\" stroke-width=\"1.6\"", colours[i % COLOURS]);
     if (*dashes[i / COLOURS % DASHES]) fprintf(out, " stroke-dasharray=\"%s\"", dashes[i / COLOURS % DASHES]);
@@ -225,7 +216,7 @@ static void svg_curve(FILE *out, const ls_roc *r, int i) {
     fprintf(out, "<path d=\"M%d %dh24\"", x, y);
     svg_stroke(out, i);
     fprintf(out, "/>\n<text x=\"%d\" y=\"%d\">", x + 32, y + 4);
-    svg_text(out, r->name);
+    ls__svg_text(out, r->name);
     if (isnan(r->area))
         fputs(": none to tell apart</text>\n", out);
     else
@@ -240,7 +231,7 @@ void ls_roc_svg(FILE *out, const ls_roc *list, int labels, const char *title) {
             "font-family=\"sans-serif\" font-size=\"12\" fill=\"#222222\">\n"
             "<rect width=\"100%%\" height=\"100%%\" fill=\"#ffffff\"/>\n<text x=\"16\" y=\"24\" font-size=\"14\">",
             width, height, width, height);
-    svg_text(out, title);
+    ls__svg_text(out, title);
     fputs("</text>\n", out);
     svg_axes(out);
     for (int i = 0; i < shown; i++) svg_curve(out, &list[i], i);

@@ -22,6 +22,8 @@ void ls__chart_quoted(FILE *out, const char *text);
 void ls__chart_line(chart *c, const char *format, ...) __attribute__((format(printf, 2, 3)));
 // The name of a series beside the others: without the network's where all have the same.
 const char *ls__chart_label(const chart *c, int series);
+// Whether a row before it that is drawn, too, ended with the same weights: its curves are the same.
+int ls__chart_repeats(const chart *c, int row);
 void ls__chart_begin(chart *c, const char *xlabel, const char *ylabel);
 
 // Each writes the data and the script up to its plot command, which is a text in the variable PLOT. Without points there is no

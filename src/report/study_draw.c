@@ -397,13 +397,18 @@ void ls__draw_accuracy_batch(chart *c) {
 
 enum { MOST_CURVES = 8 };
 
+int ls__chart_repeats(const chart *c, int row) {
+    const char *digest = c->study->rows[row].digest;
+    for (int i = 0; i < row; i++)
+        if (digest[0] && strcmp(c->study->rows[i].digest, digest) == 0 && c->series->of[i] >= 0) return 1;
+    return 0;
+}
+
 // Rows with weights that another row has too learned the same, and are left out.
 static int is_new(const chart *c, int row) {
     const ls_study_row *r = &c->study->rows[row];
     if (c->series->of[row] < 0 || r->curve_epochs < 2) return 0;
-    for (int i = 0; i < row; i++)
-        if (r->digest[0] && strcmp(c->study->rows[i].digest, r->digest) == 0 && c->series->of[i] >= 0) return 0;
-    return 1;
+    return !ls__chart_repeats(c, row);
 }
 
 static void draw_curves(chart *c, const char *label, double scale, double (*trained)(const ls_study_epoch *),

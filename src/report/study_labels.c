@@ -96,9 +96,7 @@ static void draw_mean(chart *c, int row) {
 static int is_new(const chart *c, int row) {
     const ls_study_row *r = &c->study->rows[row];
     if (c->series->of[row] < 0 || !r->label_count) return 0;
-    for (int i = 0; i < row; i++)
-        if (r->digest[0] && strcmp(c->study->rows[i].digest, r->digest) == 0 && c->series->of[i] >= 0) return 0;
-    return 1;
+    return !ls__chart_repeats(c, row);
 }
 
 void ls__draw_roc(chart *c) {
