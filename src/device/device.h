@@ -44,6 +44,7 @@ struct ls_buffer {
 };
 struct ls_queue {
     ls_device *device;
+    int threads;  // that vector functions may use, where the thread whose queue it is has a team of so many (thread_begin); 0: one
 };
 struct ls_event {
     ls_device *device;

@@ -235,13 +235,13 @@ static ls_status run(ls_kernel *kernel, ls_queue *queue, const ls_span spans[LS_
     void *args[LS_ARG_COUNT];
     ls__host_args(spans, args);
     const batch_norm_kernel *k = (const batch_norm_kernel *)kernel;
-    int64_t threads = k->threads < k->tiles ? k->threads : k->tiles;
-    if (threads <= 1) {
+    int64_t parts = k->threads < k->tiles ? k->threads : k->tiles;
+    if (parts <= 1) {
         run_tiles(k, args, 0, k->tiles);
         return LS_OK;
     }
-#pragma omp parallel for num_threads((int)threads)
-    for (int64_t i = 0; i < threads; i++) run_tiles(k, args, k->tiles * i / threads, k->tiles * (i + 1) / threads);
+#pragma omp parallel for num_threads(k->threads) schedule(static, 1)
+    for (int64_t i = 0; i < parts; i++) run_tiles(k, args, k->tiles * i / parts, k->tiles * (i + 1) / parts);
     return LS_OK;
 }
 

@@ -379,7 +379,7 @@ static ls_status create_of_sequences(ls_cpu *cpu, const ls_kernel_spec *spec, ls
     ls_kernel_spec flat = of_vectors(spec);
     ls_kernel *kernel;
     LS_TRY(create(cpu, &flat, &kernel));
-    ls_status status = LS_OK;
+    ls_status status = ls__cpu_conv2d_share(cpu, &flat, create, &kernel);
     for (int i = 0; i < 4 && status == LS_OK; i++) {
         const ls_layout **layout = &kernel->layout[args[i]];
         ls_shape shape = i % 2 ? spec->y[0].shape : spec->x[0].shape;

@@ -7,12 +7,15 @@
 #include "device/cpu/dnnl_api.h"
 #include "device/host.h"
 
+typedef struct ls_cpu_trial ls_cpu_trial;  // trial.h
+
 typedef struct ls_cpu {
     ls_device base;
     dnnl_engine_t engine;
-    pthread_mutex_t mutex;  // guards the list of layouts
+    pthread_mutex_t mutex;  // guards the lists
     ls_layout **layouts;
     int layout_count, layout_capacity;
+    ls_cpu_trial *trials;
 } ls_cpu;
 
 // The interned layout for a descriptor (copied) of a tensor with this logical shape.

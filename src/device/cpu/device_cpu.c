@@ -9,6 +9,7 @@
 #include "device/cpu/isa.h"
 #include "device/cpu/loops.h"
 #include "device/cpu/team.h"
+#include "device/cpu/trial.h"
 
 #if defined(__x86_64__)
 #include <xmmintrin.h>
@@ -210,6 +211,7 @@ static void destroy(ls_device *device) {
         free(cpu->layouts[i]);
     }
     free(cpu->layouts);
+    ls__cpu_trials_free(cpu);
     if (cpu->engine) dnnl_engine_destroy(cpu->engine);
     pthread_mutex_destroy(&cpu->mutex);
     free(cpu);

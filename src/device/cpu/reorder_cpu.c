@@ -85,7 +85,7 @@ static ls_status in_groups(const ls_layout *plain, const ls_layout *other, ls_md
 // A copy along the outermost dimension in as many pieces as there are threads.
 typedef struct shared_kernel {
     ls_kernel base;
-    int count;
+    int count, threads;
     struct piece {
         ls_kernel *kernel;
         int64_t from, to, scratch;  // bytes, from where the tensors begin to where the piece does
@@ -95,7 +95,7 @@ typedef struct shared_kernel {
 static ls_status shared_run(ls_kernel *kernel, ls_queue *queue, const ls_span args[LS_ARG_COUNT]) {
     const shared_kernel *k = (const shared_kernel *)kernel;
     ls_status status = LS_OK;
-#pragma omp parallel for num_threads(k->count) schedule(static, 1)
+#pragma omp parallel for num_threads(k->threads) schedule(static, 1)
     for (int i = 0; i < k->count; i++) {
         const struct piece *p = &k->piece[i];
         ls_span mine[LS_ARG_COUNT] = {[LS_ARG_X] = ls_span_at(args[LS_ARG_X], p->from),
@@ -152,6 +152,7 @@ static ls_status share(ls_cpu *cpu, const ls_layout *from, const ls_layout *to, 
     LS_TRY(ls_calloc(1, sizeof *k, &k));
     k->base = **kernel;
     k->base.ops = &ops;
+    k->threads = cpu->base.options.threads;
     k->base.scratch_bytes = 0;
     ls_status status = ls_calloc((size_t)count, sizeof *k->piece, &k->piece);
     for (; status == LS_OK && k->count < count; k->count++) {
