@@ -59,9 +59,8 @@ static const ls_layout *layout_of(bench *b, ls_shape x) {
                            .x[0] = tensor(b, x),
                            .w[0] = {LS_SHAPE(1, 1, c, c), b->dtype, LS_DTYPE_F32},
                            .y[0] = tensor(b, x)};
-    *(ls_conv2d_attrs *)(void *)conv.attrs.bytes =
-        (ls_conv2d_attrs){
-            .kernel = {1, 1}, .strides = {1, 1}, .dilation = {1, 1}, .groups = 1, .filters = (int)c, .no_bias = 1};
+    *(ls_conv2d_attrs *)(void *)conv.attrs.bytes = (ls_conv2d_attrs){
+        .kernel = {1, 1}, .strides = {1, 1}, .dilation = {1, 1}, .groups = 1, .filters = (int)c, .no_bias = 1};
     ls_kernel *k;
     MUST(ls_kernel_create(b->device, &conv, &k));
     layout = k->layout[LS_ARG_Y];
