@@ -10,8 +10,8 @@
 #include "golden_check.h"
 #include "plan_rig.h"
 
-static const char *const large[] = {"vgg19",   "densenet169", "densenet201", "efficientnetb1", "efficientnetb2",
-                                    "alexnet", "resnet101",   "resnet152",   "resnet101v2",    "resnet152v2"};
+static const char *const large[] = {"vgg19",          "densenet169",    "densenet201",
+                                    "efficientnetb1", "efficientnetb2", "alexnet"};
 
 enum { CLASSES = 10, PATCH = 8, STREAM_PATCHES = 10000, STREAM_NOISE, STREAM_LABELS, STREAM_SIGNS = 30000 };
 
@@ -93,11 +93,6 @@ static void check_names(const network *net) {
     assert_string_equal(hash, json_string_value(member(net->golden, "weights")));
 }
 
-static int ends_in(const char *name, size_t length, const char *end) {
-    size_t n = strlen(end);
-    return length >= n && strncmp(name + length - n, end, n) == 0;
-}
-
 // What a weight's elements are drawn from: middle +- width, odd ones negated.
 typedef struct formula {
     double middle, width;
@@ -105,19 +100,17 @@ typedef struct formula {
 } formula;
 
 // initial() of make_applications.py.
-static formula formula_of(const char *model, const char *name, ls_shape s) {
-    size_t layer = (size_t)(strchr(name, '/') - name);
-    const char *kind = name + layer + 1, *last = ends_in(model, strlen(model), "v2") ? "_3_conv" : "_3_bn";
-    double scale = strncmp(model, "resnet", 6) == 0 && ends_in(name, layer, last) ? 0.25 : 1;
+static formula formula_of(const char *name, ls_shape s) {
+    const char *kind = strchr(name, '/') + 1;
     if (strcmp(kind, "bias") == 0) return (formula){0, 0.1, 0};
     if (strcmp(kind, "mean") == 0 || strcmp(kind, "variance") == 0) return (formula){0.5, 0.25, 0};
     if (strcmp(kind, "count") == 0 || strncmp(kind, "moving_", 7) == 0) return (formula){0, 0, 0};
-    if (strcmp(kind, "gamma") == 0) return (formula){scale, 0.25 * scale, 0};
-    if (strcmp(kind, "beta") == 0) return (formula){2 * scale, 0.5 * scale, 1};
+    if (strcmp(kind, "gamma") == 0) return (formula){1, 0.25, 0};
+    if (strcmp(kind, "beta") == 0) return (formula){2, 0.5, 1};
     if (s.ndim == 2) return (formula){0, sqrt(6.0 / (double)(s.dim[0] + s.dim[1])), 0};
     int64_t fan_in = s.dim[0] * s.dim[1];
     if (strcmp(kind, "depthwise_kernel") != 0 && s.dim[3] != 1) fan_in *= s.dim[2];
-    return (formula){0, scale * sqrt(6.0 / (double)fan_in), 0};
+    return (formula){0, sqrt(6.0 / (double)fan_in), 0};
 }
 
 static void make_weights(network *net) {
@@ -125,7 +118,7 @@ static void make_weights(network *net) {
     sort_names(net);
     check_names(net);
     for (int t = 0; t < r->store->count; t++) {
-        formula f = formula_of(net->name, param_at(net, t)->name, param_at(net, t)->shape);
+        formula f = formula_of(param_at(net, t)->name, param_at(net, t)->shape);
         stream s = {.number = (uint32_t)t, .variant = net->variant};
         float *plain = rig_plain(r, net->order[t]);
         for (int64_t i = 0; i < ls_shape_count(param_at(net, t)->shape); i++) {

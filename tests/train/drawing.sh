@@ -41,6 +41,7 @@ numbers() {
 for precision in $precisions; do
     for network in autoencoder vae gan; do
         [ $network = gan ] && several=$gan || several=$auto
+        [ $network = vae ] && several="1 2 3 5"
         noise="--noise 0.3"
         [ $network = autoencoder ] || noise=
         one=
