@@ -58,6 +58,28 @@ static inline ls_status network_auto_encoder(ls_graph *g) {
     return ls_graph_finish(g, x);
 }
 
+// A normal distribution of an image, 4 means and 4 log variances, and an image of a sample of it: "reconstruction_loss", "kl_loss".
+static inline ls_status network_variational(ls_graph *g) {
+    ls_value image = ls_graph_add_input(g, "image", LS_SHAPE(8, 8, 1), LS_DTYPE_F32);
+    ls_value noise = ls_graph_add_input(g, LS_INPUT_NOISE, LS_SHAPE(4), LS_DTYPE_F32);
+    ls_value x = ls_conv2d(g, image,
+                           &(ls_conv2d_attrs){.filters = 8,
+                                              .kernel = {3, 3},
+                                              .strides = {2, 2},
+                                              .padding = LS_PADDING_SAME,
+                                              .activation = LS_ACTIVATION_RELU});
+    ls_value code = network_dense(g, ls_flatten(g, x, NULL), "code", 8, 0);
+    x = network_dense(g, ls_normal_sample(g, code, noise, NULL), "decoder", 64, 1);
+    x = ls_reshape(g, x, &(ls_reshape_attrs){.shape = {4, 4, 4}});
+    x = ls_conv2d_transpose(
+        g, x,
+        &(ls_conv2d_transpose_attrs){
+            .name = "logits", .filters = 1, .kernel = {3, 3}, .strides = {2, 2}, .padding = LS_PADDING_SAME});
+    ls_binary_cross_entropy(g, x, image, &(ls_loss_attrs){.name = "reconstruction_loss", .weight = 64});
+    ls_normal_divergence(g, code, &(ls_loss_attrs){.name = "kl_loss", .weight = 0.5});
+    return ls_graph_finish(g, x);
+}
+
 // An image and some numbers; a class and some numbers: "class_loss", "top_2", "value_loss".
 static inline ls_status network_two_losses(ls_graph *g) {
     ls_value image = ls_graph_add_input(g, "image", LS_SHAPE(6, 6, 2), LS_DTYPE_F32);
@@ -129,6 +151,7 @@ static inline ls_status network_create(const char *name, ls_graph **out) {
     if (status != LS_OK) return status;
     if (strcmp(name, "multi-label") == 0) return network_multi_label(*out);
     if (strcmp(name, "auto-encoder") == 0) return network_auto_encoder(*out);
+    if (strcmp(name, "variational") == 0) return network_variational(*out);
     if (strcmp(name, "embedding") == 0) return network_embedding(*out);
     if (strcmp(name, "small-parts") == 0) return network_small_parts(*out);
     return network_two_losses(*out);

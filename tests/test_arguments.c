@@ -188,6 +188,7 @@ static void layers(void **state) {
     NO_VALUE(none, ls_global_average_pool1d_masked(NULL, 0, 0, NULL));
     NO_VALUE(none, ls_position_embedding(NULL, 0, NULL));
     NO_VALUE(none, ls_attention(NULL, 0, 0, NULL));
+    NO_VALUE(none, ls_normal_sample(NULL, 0, 0, NULL));
     NO_VALUE(none, ls_lstm(NULL, 0, 0, NULL));
     NO_VALUE(none, ls_gru(NULL, 0, 0, NULL));
     NO_VALUE(none, ls_perplexity(NULL, 0, 0, NULL));
@@ -198,6 +199,7 @@ static void layers(void **state) {
     NO_VALUE(none, ls_softmax_cross_entropy(NULL, 0, 0, NULL));
     NO_VALUE(none, ls_binary_cross_entropy(NULL, 0, 0, NULL));
     NO_VALUE(none, ls_mean_squared_error(NULL, 0, 0, NULL));
+    NO_VALUE(none, ls_normal_divergence(NULL, 0, NULL));
     NO_VALUE(none, ls_mean_absolute_error(NULL, 0, 0, NULL));
     NO_VALUE(none, ls_accuracy(NULL, 0, 0, NULL));
     NO_VALUE(none, ls_top_k_accuracy(NULL, 0, 0, NULL));
@@ -234,6 +236,7 @@ static void graphs(void **state) {
     ls_gan_destroy(&gan);
     ls_gan_destroy(NULL);
     NEEDS("network", ls_graph_classifier(NULL, 0, &g));
+    NEEDS("network", ls_graph_decoder(NULL, &g));
     NEEDS("graph", ls_graph_freeze(NULL, "*", 1, NULL));
     NEEDS("graph", ls_graph_summary(NULL, &text));
     NEEDS("out", ls_store_create(NULL));
@@ -264,6 +267,7 @@ static void graphs(void **state) {
     NEEDS("pattern", ls_graph_scale_decay(g, NULL, 2, NULL));
     NEEDS("text", ls_network_text(g, NULL));
     NEEDS("out", ls_graph_classifier(g, 0, NULL));
+    NEEDS("out", ls_graph_decoder(g, NULL));
     NEEDS("text", ls_graph_summary(g, NULL));
     assert_int_equal(ls_graph_input(NULL), LS_NO_VALUE);
     assert_null(ls_graph_name(NULL));

@@ -12,7 +12,8 @@
 // --- layers that do not fit -----------------------------------------------------------------------------------------
 
 // That adding a layer to the graph g fails with the sentence. INPUT(...) is an input of g.
-#define INPUT(...) ls_graph_add_input(g, NULL, LS_SHAPE(__VA_ARGS__), LS_DTYPE_F32)
+#define INPUT(...)    ls_graph_add_input(g, NULL, LS_SHAPE(__VA_ARGS__), LS_DTYPE_F32)
+#define WHOLE_NUMBERS ls_graph_add_input(g, NULL, LS_SHAPE(2, 3), LS_DTYPE_I32)
 #define REFUSED(sentence, layer)                                                                                       \
     do {                                                                                                               \
         ls_graph *g;                                                                                                   \
@@ -35,6 +36,31 @@ static void losses_are_ends(void **state) {
     ls_graph_destroy(&g);
 }
 
+static void refusals_of_distributions(void **state) {
+    REFUSED(
+        "sampling: it takes C means and behind them C log variances, (None, ..., 2 C), and noise (None, ..., C), and "
+        "was "
+        "given (None, 7) and (None, 3)",
+        ls_normal_sample(g, INPUT(7), INPUT(3), NULL));
+    REFUSED(
+        "sampling: it takes C means and behind them C log variances, (None, ..., 2 C), and noise (None, ..., C), and "
+        "was "
+        "given (None, 2, 6) and (None, 3)",
+        ls_normal_sample(g, INPUT(2, 6), INPUT(3), NULL));
+    REFUSED("sampling: only floating values are drawn, not whole numbers",
+            ls_normal_sample(g, INPUT(2, 6), WHOLE_NUMBERS, NULL));
+    REFUSED(
+        "normal_divergence: it takes C means and behind them C log variances, (None, ..., 2 C) of fp32, and was given "
+        "(None, 7) of fp32",
+        ls_normal_divergence(g, INPUT(7), NULL));
+    REFUSED(
+        "normal_divergence: it takes C means and behind them C log variances, (None, ..., 2 C) of fp32, and was given "
+        "(None, 2, 3) of i32",
+        ls_normal_divergence(g, WHOLE_NUMBERS, NULL));
+    REFUSED("normal_divergence: a NormalDivergence layer has no label_smoothing, but 0.1 was asked for",
+            ls_normal_divergence(g, INPUT(6), &(ls_loss_attrs){.label_smoothing = 0.1}));
+}
+
 static void refusals_of_multiply(void **state) {
     REFUSED(
         "multiply: only values of one shape can be multiplied, or the second has one value for each channel of the "
@@ -45,8 +71,6 @@ static void refusals_of_multiply(void **state) {
         "first, and not (None, 1, 1, 3) and (None, 2, 2, 3)",
         ls_multiply(g, INPUT(1, 1, 3), INPUT(2, 2, 3), NULL));
 }
-
-#define WHOLE_NUMBERS ls_graph_add_input(g, NULL, LS_SHAPE(2, 3), LS_DTYPE_I32)
 
 static void refusals_of_what_images_go_through_first(void **state) {
     REFUSED("rescaling: only floating values are rescaled, not whole numbers", ls_rescaling(g, WHOLE_NUMBERS, NULL));
@@ -408,6 +432,7 @@ int main(void) {
         cmocka_unit_test(network_of_small_parts),
         cmocka_unit_test(refusals_of_groups),
         cmocka_unit_test(losses_are_ends),
+        cmocka_unit_test(refusals_of_distributions),
         cmocka_unit_test(refusals_of_multiply),
         cmocka_unit_test(refusals_of_what_images_go_through_first),
         cmocka_unit_test(refusals_of_separable_conv2d),

@@ -169,6 +169,8 @@ static void evaluate(network *n, const char *name) {
         assert_true(ls__measures_accuracy(&n->measures, sum) == value_of(&n->measures, values, "binary_accuracy"));
     } else if (strcmp(name, "auto-encoder") == 0) {
         check_metric(n, values, "error", "absolute_error", 1e-6);
+    } else if (strcmp(name, "variational") == 0) {
+        assert_int_equal(n->measures.value_count, 2);
     } else if (strcmp(name, "embedding") == 0) {
         check_metric(n, values, "accuracy", "accuracy", 1e-12);
     } else {
@@ -199,15 +201,14 @@ static void check(const char *name) {
 
 static void test_multi_label(void **state) { check("multi-label"); }
 static void test_auto_encoder(void **state) { check("auto-encoder"); }
+static void test_variational(void **state) { check("variational"); }
 static void test_two_losses(void **state) { check("two-losses"); }
 static void test_embedding(void **state) { check("embedding"); }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_multi_label),
-        cmocka_unit_test(test_auto_encoder),
-        cmocka_unit_test(test_two_losses),
-        cmocka_unit_test(test_embedding),
+        cmocka_unit_test(test_multi_label), cmocka_unit_test(test_auto_encoder), cmocka_unit_test(test_variational),
+        cmocka_unit_test(test_two_losses),  cmocka_unit_test(test_embedding),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

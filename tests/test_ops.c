@@ -458,6 +458,33 @@ static void layer_norm(void **state) {
     }
 }
 
+static void normal_sample(void **state) {
+    for (int i = 0; i < 16; i++) {
+        int64_t c = PICK(1, 3, 16, 64, 70), rows = PICK(1, 4);
+        op_case o = {.op = LS_OP_NORMAL_SAMPLE,
+                     .batch = PICK(1, 3, 8),
+                     .x = {{.shape = LS_SHAPE(2 * c)}, {.shape = LS_SHAPE(c)}},
+                     .forward = ROUNDINGS,
+                     .backward = ROUNDINGS};
+        if (i % 2) o.x[0].shape = LS_SHAPE(rows, 2 * c), o.x[1].shape = LS_SHAPE(rows, c);
+        check(o);
+    }
+}
+
+static void normal_divergence(void **state) {
+    for (int i = 0; i < 8; i++) {
+        ls_loss_attrs a = {.weight = i % 2 ? 0.25 : 0};
+        op_case o = {.op = LS_OP_NORMAL_DIVERGENCE,
+                     .attrs = &a,
+                     .batch = PICK(1, 3, 8),
+                     .x = SAMPLE(PICK(2, 6, 32, 140)),
+                     .forward = ROUNDINGS,
+                     .backward = ROUNDINGS};
+        if (i % 4 == 3) o.x[0].shape = LS_SHAPE(3, 2, 8);
+        check(o);
+    }
+}
+
 static void embedding(void **state) {
     for (int i = 0; i < 24; i++) {
         ls_embedding_attrs a = {.rows = PICK(1, 7, 50), .width = PICK(1, 5, 16, 40)};
@@ -782,6 +809,8 @@ int main(void) {
         cmocka_unit_test(conv2d_transpose),
         cmocka_unit_test(up_sampling2d),
         cmocka_unit_test(layer_norm),
+        cmocka_unit_test(normal_sample),
+        cmocka_unit_test(normal_divergence),
         cmocka_unit_test(embedding),
         cmocka_unit_test(global_average_pool1d),
         cmocka_unit_test(masked_pooling),

@@ -375,6 +375,16 @@ static void rescaling_and_normalization(void **state) {
     check_case((op_case){.op = LS_OP_NORMALIZATION, .batch = 2, .x = SAMPLE(2, 3, 4)});
 }
 
+// Exponentials of values between -1 and 1.
+static void samples_of_distributions(void **state) {
+    check_case((op_case){.op = LS_OP_NORMAL_SAMPLE, .batch = 3, .x = {{.shape = LS_SHAPE(6)}, {.shape = LS_SHAPE(3)}}});
+    check_case((op_case){
+        .op = LS_OP_NORMAL_SAMPLE, .batch = 2, .x = {{.shape = LS_SHAPE(2, 3, 4)}, {.shape = LS_SHAPE(2, 3, 2)}}});
+    check_case((op_case){.op = LS_OP_NORMAL_DIVERGENCE, .batch = 3, .x = SAMPLE(6)});
+    check_case((op_case){
+        .op = LS_OP_NORMAL_DIVERGENCE, .batch = 2, .x = SAMPLE(2, 3, 4), .attrs = &(ls_loss_attrs){.weight = 0.3}});
+}
+
 static void separable_conv2d(void **state) {
     check_case((op_case){.op = LS_OP_SEPARABLE_CONV2D,
                          .batch = 2,
@@ -829,6 +839,7 @@ int main(void) {
         cmocka_unit_test(activations),
         cmocka_unit_test(multiply_by_channel),
         cmocka_unit_test(rescaling_and_normalization),
+        cmocka_unit_test(samples_of_distributions),
         cmocka_unit_test(separable_conv2d),
         cmocka_unit_test(global_pooling_that_keeps_dimensions),
         cmocka_unit_test(concat_and_multiply),

@@ -124,6 +124,10 @@ ls_value ls_lstm(ls_graph *graph, ls_value x, ls_value mask, const ls_recurrent_
 // (reset_after=True, what cuDNN computes): NAME/kernel (C, 3 units), NAME/recurrent_kernel (units, 3 units), NAME/bias (2, 3 units), of
 // the input and of the state. Source: Cho et al. 2014; Keras's GRU.
 ls_value ls_gru(ls_graph *graph, ls_value x, ls_value mask, const ls_recurrent_attrs *attrs);
+// (N, ..., 2 C) and noise (N, ..., C) -> (N, ..., C): mean + exp(log variance / 2) * noise, where the first C channels of the code are means
+// and the others log variances. With noise of mean 0 and deviation 1 (LS_INPUT_NOISE) a sample of that normal distribution, through which
+// gradients reach the code. Source: Kingma and Welling, "Auto-encoding variational Bayes", 2013, section 2.4.
+ls_value ls_normal_sample(ls_graph *graph, ls_value code, ls_value noise, const char *name);
 // (N, ...) -> (N, shape...): as many elements, in the same order. Keras's Reshape.
 ls_value ls_reshape(ls_graph *graph, ls_value x, const ls_reshape_attrs *attrs);
 // (N, H, W, C) -> (N, top + H + bottom, left + W + right, C), zero outside.
@@ -142,7 +146,7 @@ ls_value ls_dropout(ls_graph *graph, ls_value x, const ls_dropout_attrs *attrs);
 // --- losses and metrics ----------------------------------------------------------------------------------------------
 //
 // What training makes small is the sum of a graph's losses, each times its weight, over the samples; a metric is for people to look
-// at. Both read what an input brings along as target. A graph without losses is trained as a classifier: softmax cross-entropy and
+// at. Both read what an input brings along as target, where they have one. A graph without losses is trained as a classifier: softmax cross-entropy and
 // accuracy of its one output. Predictions compute neither.
 
 // Softmax cross-entropy of scores (N, classes), which have no activation. Targets: I32 class numbers (N), or F32 rows of weights
@@ -155,6 +159,10 @@ ls_value ls_binary_cross_entropy(ls_graph *graph, ls_value logits, ls_value targ
 ls_value ls_mean_squared_error(ls_graph *graph, ls_value prediction, ls_value targets, const ls_loss_attrs *attrs);
 // The same of |prediction - target|.
 ls_value ls_mean_absolute_error(ls_graph *graph, ls_value prediction, ls_value targets, const ls_loss_attrs *attrs);
+// How far the normal distribution that a code (N, ..., 2 C) is, C means and behind them C log variances, diverges from mean 0 and variance 1
+// (Kullback and Leibler): the sum over a sample of (mean^2 + variance - 1 - log variance) / 2. It has no targets. Source: Kingma and
+// Welling 2013, appendix B.
+ls_value ls_normal_divergence(ls_graph *graph, ls_value code, const ls_loss_attrs *attrs);
 // e to the mean of the softmax cross-entropy, over all samples and positions: how many classes a network is in doubt between. Targets as
 // above.
 ls_value ls_perplexity(ls_graph *graph, ls_value logits, ls_value targets, const ls_metric_attrs *attrs);
@@ -189,6 +197,10 @@ ls_status ls_graph_finish(ls_graph *graph, ls_value output);
 // The same for a network without a classifier: `features` is its output, of any shape. It has layers and parameters to look
 // at and cannot be trained without a loss of its own.
 ls_status ls_graph_finish_features(ls_graph *graph, ls_value features);
+// What a network with a layer ls_normal_sample draws of noise: all between that layer and its output, as a network of features on the same
+// parameters, whose one input, LS_INPUT_NOISE, takes the sample's place. The caller destroys it. Errors: NOT_FOUND (there is no such layer),
+// INVALID_ARGUMENT (its output is made of something else, too; not finished; several outputs), OUT_OF_MEMORY.
+ls_status ls_graph_decoder(const ls_graph *network, ls_graph **out);
 // Whether the graph is more than features: it can be trained as a classifier, or by losses of its own. Errors: INVALID_ARGUMENT.
 ls_status ls_graph_check_classifier(const ls_graph *graph);
 // Whether it has losses of its own.

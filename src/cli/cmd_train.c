@@ -294,6 +294,7 @@ static ls_status on_epoch(void *user, const ls_epoch_result *e, int *stop) {
     cli_train_run *r = user;
     note_epoch(r, e);
     say_skipped(r, e);
+    cli_losses_epoch(&r->losses, r->trainer, e, &r->progress);
     cli_progress_epoch(
         &r->progress, e,
         e->epoch < r->config.epochs && !r->timekeeper.stop && !r->until_epoch && !r->settled && isfinite(e->loss));
@@ -419,6 +420,7 @@ static ls_status train(cli_train_run *r) {
     LS_TRY(ls_trainer_result(r->trainer, &r->result));
     LS_TRY(cli_train_open_metrics(r));
     note_epochs(r);
+    LS_TRY(cli_losses_begin(&r->losses, r->trainer, r->config.epochs));
     if (r->set.samples) LS_TRY(cli_train_begin_samples(r));
     if (r->set.trace) LS_TRY(ls_trainer_trace(r->trainer, r->set.trace_steps));
     int loud = cli_train_speaks(r) ? r->set.verbose : 0;
@@ -432,6 +434,7 @@ static ls_status train(cli_train_run *r) {
     LS_TRY(restore_best(r));
     cli_train_save_weights(r);
     LS_TRY(evaluate(r));
+    if (r->evaluated) cli_losses_test(&r->losses, r->trainer);
     // Of a training that was at its end before it was gone on with there are no scores.
     if (r->evaluated && ls_dataset_labels(r->dataset) > 0 && !ls_graph_has_losses(r->graph)) {
         ls_status curves = cli_label_curves(r->trainer, r->dataset, &r->roc, &r->labels);
@@ -468,6 +471,7 @@ static ls_status run_train(cli *c, int argc, char **argv) {
         ls_dataset_destroy(&r.dataset);
     }
     ls_metrics_destroy(&r.metrics);
+    cli_losses_end(&r.losses);
     free(r.roc);
     cli_checkpoints_end(&r.checkpoints);
     ls_config_free(&r.file);

@@ -10,7 +10,8 @@
 #include "base/memory.h"
 #include "base/output.h"
 
-enum { SAMPLES = 10, SIDE = 64, GAP = 4, BACKGROUND = 48, ROWS = 3, PATH = 4096 };  // pixels; grey
+enum { SAMPLES = 10, SIDE = 64, GAP = 4, BACKGROUND = 48, PATH = 4096 };  // pixels; grey
+enum { ROWS = 3, DRAWN = 4 };                                             // of images, and of what a decoder draws
 
 // --- a sheet ---------------------------------------------------------------------------------------------------------
 
@@ -88,9 +89,40 @@ static ls_status read_samples(cli_samples *s, const ls_dataset *dataset, const l
     return LS_OK;
 }
 
+static ls_status create_predictor(const ls_graph *graph, const ls_train_config *config, int64_t batch,
+                                  ls_predictor **out) {
+    ls_predict_config c;
+    ls_predict_config_init(&c);
+    c.device = config->device;
+    c.precision = config->precision;
+    c.isa = config->isa;
+    c.batch = batch;
+    return ls_predictor_create(graph, &c, out);
+}
+
+static int64_t noise_count(const cli_samples *s) { return ls_shape_count(ls_graph_input_at(s->decoder, 0).shape); }
+
+// What a decoder makes of noise, the same after every epoch. Networks without one have none.
+static ls_status begin_drawing(cli_samples *s, const ls_train_config *config) {
+    ls_status status = ls_graph_decoder(s->graph, &s->decoder);
+    s->rows = ROWS;
+    if (status == LS_STATUS_NOT_FOUND || status == LS_STATUS_INVALID_ARGUMENT) return LS_OK;
+    LS_TRY(status);
+    if (strcmp(config->normalize, "unit") != 0)
+        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
+                       "--samples: %s draws pixels from 0 to 1: leave out --normalize %s, or --samples",
+                       ls_graph_name(s->graph), config->normalize);
+    int64_t images = (int64_t)DRAWN * s->count, n = noise_count(s);
+    if (config->noise == 0) s->rows = ROWS - 1;  // what is to come of it is what it sees
+    LS_TRY(ls_calloc(s->count * n, sizeof *s->still, &s->still));
+    LS_TRY(ls_calloc(images * n, sizeof *s->noise, &s->noise));
+    LS_TRY(ls_calloc(images * ls_shape_count(s->shape), sizeof *s->drawn, &s->drawn));
+    for (int64_t i = 0; i < images; i++) ls_train_draw_noise(config, i, n, s->noise + i * n);
+    return create_predictor(s->decoder, config, images, &s->draws);
+}
+
 ls_status cli_samples_begin(cli_samples *s, const char *folder, const ls_graph *graph, const ls_dataset *dataset,
                             const ls_train_config *config, const ls_train_result *result) {
-    ls_predict_config c;
     ls_port in = ls_graph_input_at(graph, 0), out = ls_graph_output_at(graph, 0);
     const ls_field *field = ls_dataset_find_field(dataset, "image");
     *s = (cli_samples){.folder = folder, .graph = graph, .shape = in.shape};
@@ -106,12 +138,8 @@ ls_status cli_samples_begin(cli_samples *s, const char *folder, const ls_graph *
                        "and --channel-order, or --samples");
     find_scale(s, config, result);
     LS_TRY(read_samples(s, dataset, config, result));
-    ls_predict_config_init(&c);
-    c.device = config->device;
-    c.precision = config->precision;
-    c.isa = config->isa;
-    c.batch = s->count;
-    return ls_predictor_create(graph, &c, &s->predictor);
+    LS_TRY(begin_drawing(s, config));
+    return create_predictor(graph, config, s->count, &s->predictor);
 }
 
 ls_status cli_take_weights(const ls_graph *graph, ls_trainer *trainer, ls_predictor *predictor) {
@@ -129,35 +157,56 @@ ls_status cli_take_weights(const ls_graph *graph, ls_trainer *trainer, ls_predic
     return LS_OK;
 }
 
-static void put_pixels(const cli_samples *s, const float *values, uint8_t *out) {
-    int64_t n = s->count * ls_shape_count(s->shape);
+static void put_pixels(const cli_samples *s, const float *values, int64_t n, uint8_t *out) {
     for (int64_t i = 0; i < n; i++) {
         float x = values[i] * s->divisor[i % s->shape.dim[2]] + s->offset[i % s->shape.dim[2]] + 0.5F;
         out[i] = (uint8_t)(x < 0 ? 0 : x > 255 ? 255 : x);
     }
 }
 
-ls_status cli_samples_draw(cli_samples *s, ls_trainer *trainer, int epoch) {
+// What the network makes of what it sees.
+static ls_status reconstruct(cli_samples *s, ls_trainer *trainer) {
     const void *inputs[LS_MAX_FIELDS] = {s->in};
     float *outputs[LS_MAX_FIELDS] = {s->out};
+    for (int i = 1; i < ls_graph_input_count(s->graph) && i < LS_MAX_FIELDS; i++)
+        if (strcmp(ls_graph_input_at(s->graph, i).name, LS_INPUT_NOISE) == 0) inputs[i] = s->still;
+    LS_TRY(cli_take_weights(s->graph, trainer, s->predictor));
+    return ls_predictor_run(s->predictor, s->count, inputs, outputs);
+}
+
+static ls_status draw(cli_samples *s, ls_trainer *trainer) {
+    const void *inputs[] = {s->noise};
+    float *outputs[] = {s->drawn};
+    if (!s->draws) return LS_OK;
+    LS_TRY(cli_take_weights(s->decoder, trainer, s->draws));
+    return ls_predictor_run(s->draws, (int64_t)DRAWN * s->count, inputs, outputs);
+}
+
+ls_status cli_samples_draw(cli_samples *s, ls_trainer *trainer, int epoch) {
     const float *rows[ROWS] = {s->in, s->out, s->to};
     int64_t n = s->count * ls_shape_count(s->shape);
     char path[PATH];
     uint8_t *pixels;
     LS_TRY(path_of(s->folder, epoch, path));
-    LS_TRY(cli_take_weights(s->graph, trainer, s->predictor));
-    LS_TRY(ls_predictor_run(s->predictor, s->count, inputs, outputs));
-    LS_TRY(ls_calloc(ROWS * n, 1, &pixels));
-    for (int r = 0; r < ROWS; r++) put_pixels(s, rows[r], pixels + r * n);
-    ls_status status = cli_sheet_write(path, pixels, s->shape, ROWS, s->count);
+    LS_TRY(reconstruct(s, trainer));
+    LS_TRY(draw(s, trainer));
+    LS_TRY(ls_calloc((ROWS + DRAWN) * n, 1, &pixels));
+    for (int r = 0; r < s->rows; r++) put_pixels(s, rows[r], n, pixels + r * n);
+    if (s->draws) put_pixels(s, s->drawn, DRAWN * n, pixels + s->rows * n);
+    ls_status status = cli_sheet_write(path, pixels, s->shape, s->rows + (s->draws ? DRAWN : 0), s->count);
     free(pixels);
     return status;
 }
 
 void cli_samples_end(cli_samples *s) {
     ls_predictor_destroy(&s->predictor);
+    ls_predictor_destroy(&s->draws);
+    ls_graph_destroy(&s->decoder);
     free(s->in);
     free(s->out);
     free(s->to);
+    free(s->still);
+    free(s->noise);
+    free(s->drawn);
     *s = (cli_samples){.folder = NULL};
 }

@@ -7,7 +7,6 @@
 #include "base/error.h"
 #include "base/output.h"
 #include "cli/train_run.h"
-#include "report/record.h"
 
 // Before training and by worker 0 alone, the one that will write them.
 ls_status cli_train_check_outputs(cli_train_run *r) {
@@ -69,6 +68,8 @@ static ls_status write_record(cli_train_run *r) {
                            .test_perplexity = cli_train_perplexity(r, 1),
                            .roc = r->roc,
                            .labels = r->labels,
+                           .losses = r->losses.of,
+                           .loss_count = r->losses.count,
                            .until_accuracy = r->set.until_accuracy,
                            .until_seconds = r->until_seconds,
                            .until_epoch = r->until_epoch,

@@ -217,6 +217,8 @@ void cli_train_print_table(const cli_train_run *r) {
         row("Tokens per second", "%s", cli_count((int64_t)(t->images_per_second * (double)tokens + 0.5), count));
     if (r->evaluated) {
         row("Test loss", "%.4f", t->test_loss);
+        for (int i = 0; i < r->losses.count; i++)
+            row(i ? "" : "  of that", "%s: %.4f", r->losses.of[i].name, r->losses.of[i].test);
         if (isfinite(t->test_accuracy)) row("Test accuracy", "%.2f %%", 100 * t->test_accuracy);
         if (isfinite(cli_train_area(r)))
             row("Test area under ROC", "%.4f (mean of %d labels)", cli_train_area(r), r->labels);

@@ -45,7 +45,9 @@
     X(BINARY_ACCURACY, binary_accuracy)                                                                                \
     X(MEAN_ABSOLUTE_ERROR_METRIC, mean_absolute_error_metric)                                                          \
     X(AUC, auc)                                                                                                        \
-    X(BALANCED_ACCURACY, balanced_accuracy)
+    X(BALANCED_ACCURACY, balanced_accuracy)                                                                            \
+    X(NORMAL_SAMPLE, normal_sample)                                                                                    \
+    X(NORMAL_DIVERGENCE, normal_divergence)
 
 typedef enum ls_op_kind {
 #define LS_OP_ENUM(kind, name) LS_OP_##kind,

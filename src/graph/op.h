@@ -77,6 +77,7 @@ enum {
     LS_OP_MASKS_ITSELF = 32,         // its backward kernel masks by the ReLU that it absorbed
     LS_OP_ROWS = 64,                 // of metrics: a row for each sample instead of sums; computed in evaluation alone
     LS_OP_ACTIVATES = 128,           // what it gives is no logits any more
+    LS_OP_DRAWS = 256,               // what it gives is a sample of a distribution: behind it a decoder begins
 };
 
 // What a metric's value is made from.

@@ -1,5 +1,6 @@
 #!/bin/sh
-# Networks that draw: the same weights, losses and pictures for any number of workers: an auto-encoder with noise on what it sees, and two networks in turn.
+# Networks that draw: the same weights, losses and pictures for any number of workers: an auto-encoder with noise on what it sees, a variational one, and two
+# networks in turn.
 # usage: drawing.sh LOCKSTEP [full]; full: more workers, larger runs, in every precision this machine has
 set -u
 lockstep=$1
@@ -38,10 +39,11 @@ numbers() {
 }
 
 for precision in $precisions; do
-    for network in autoencoder gan; do
+    for network in autoencoder vae gan; do
         [ $network = gan ] && several=$gan || several=$auto
+        [ $network = vae ] && several="1 2 3 5"
         noise="--noise 0.3"
-        [ $network = gan ] && noise=
+        [ $network = autoencoder ] || noise=
         one=
         for workers in $several; do
             # shellcheck disable=SC2086
@@ -56,4 +58,15 @@ for precision in $precisions; do
     noisy=$(numbers autoencoder 1 "$precision" --noise 0.3) || exit 1
     [ "$(numbers autoencoder 1 "$precision")" != "$noisy" ] || { echo "noise changes nothing" >&2; failed=1; }
 done
+
+# Both losses of the variational one are told; and what it cannot draw.
+# shellcheck disable=SC2086
+"$lockstep" train vae $size --validate --verbose 2 --record "$out/run.json" >"$out/log" 2>&1 || failed=1
+grep -qE ' - reconstruction_loss: [0-9.]+ - kl_loss: [0-9.]+ .* - val_reconstruction_loss: [0-9.]+ - val_kl_loss: [0-9]' "$out/log" ||
+    { echo "the display has not both losses" >&2; cat "$out/log" >&2; failed=1; }
+grep -qE '^ +kl_loss: [0-9]' "$out/log" || { echo "the table has not both losses" >&2; failed=1; }
+grep -A20 '"losses": \[' "$out/run.json" | grep -q '"name": "kl_loss"' || { echo "the record has not both losses" >&2; failed=1; }
+# shellcheck disable=SC2086
+"$lockstep" train vae $size --normalize symmetric --samples "$out/pictures" >"$out/log" 2>&1 && failed=1
+grep -q 'vae draws pixels from 0 to 1: leave out --normalize symmetric' "$out/log" || { cat "$out/log" >&2; failed=1; }
 exit $failed

@@ -104,7 +104,9 @@ ls_status ls__cpu_dnnl_kernel_create(ls_cpu *cpu, const_dnnl_primitive_desc_t pd
     X(BINARY_ACCURACY, binary_accuracy)                                                                                \
     X(MEAN_ABSOLUTE_ERROR_METRIC, mean_error)                                                                          \
     X(AUC, auc)                                                                                                        \
-    X(BALANCED_ACCURACY, balanced_accuracy)
+    X(BALANCED_ACCURACY, balanced_accuracy)                                                                            \
+    X(NORMAL_SAMPLE, normal_sample)                                                                                    \
+    X(NORMAL_DIVERGENCE, normal_divergence)
 
 #define X(kind, creator) ls_status ls__cpu_##creator##_create(ls_cpu *cpu, const ls_kernel_spec *spec, ls_kernel **out);
 LS_CPU_OPS(X)

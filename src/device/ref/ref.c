@@ -52,7 +52,9 @@
     X(binary_accuracy)                                                                                                 \
     X(mean_absolute_error_metric)                                                                                      \
     X(auc)                                                                                                             \
-    X(balanced_accuracy)
+    X(balanced_accuracy)                                                                                               \
+    X(normal_sample)                                                                                                   \
+    X(normal_divergence)
 
 #define X(name) extern const ls_ref_op ls__ref_##name;
 LS_REF_OPS(X)
