@@ -22,6 +22,7 @@ dnnl_data_type_t ls__dnnl_dtype(ls_dtype dtype) {
     case LS_DTYPE_U8: return dnnl_u8;
     case LS_DTYPE_I32: return dnnl_s32;
     case LS_DTYPE_F64:
+    case LS_DTYPE_F16:
     case LS_DTYPE_I64: break;
     }
     return dnnl_data_type_undef;
