@@ -28,6 +28,11 @@ static inline double ls__exp_plain(double x) {
     return p * scale;
 }
 
+// What the gradient is multiplied by.
+static inline double ls__loss_scale(const ls_span spans[LS_ARG_COUNT]) {
+    return spans[LS_ARG_SCALE].buffer ? *(const float *)ls_span_host(spans[LS_ARG_SCALE]) : 1;
+}
+
 // An element of a gradient, in its type.
 static inline void ls__gradient_put(void *dx, ls_dtype dtype, int64_t i, float value) {
     if (dtype == LS_DTYPE_F32)
