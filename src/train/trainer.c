@@ -186,7 +186,8 @@ static ls_status plan_strategy(ls_trainer *t) {
                                  .bucket_count = t->bucket_count,
                                  .clip_norm = t->config.clip_norm,
                                  .find_not_finite = t->choices.not_finite == LS_NOT_FINITE_STOP,
-                                 .skip_not_finite = t->choices.not_finite == LS_NOT_FINITE_SKIP,
+                                 .skip_not_finite = t->choices.not_finite == LS_NOT_FINITE_SKIP ||
+                                                    t->choices.loss_scale.dynamic,
                                  .compress = t->choices.compress,
                                  .compress_fraction = t->choices.compress_fraction,
                                  .algorithm = t->choices.algorithm,
@@ -348,6 +349,7 @@ static void destroy_replica(ls_replica *r) {
     ls_memory_free(r->batches);
     ls_buffer_destroy(&r->arena);
     ls_buffer_destroy(&r->random);
+    ls_buffer_destroy(&r->scale);
     free(r->key);
     free(r->ranges);
     free(r->step_seconds);
