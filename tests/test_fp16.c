@@ -125,14 +125,16 @@ static void halves_are_reduced_in_floats(void **state) {
     assert_true(a[0] == 0x3400 && a[1] == ls_float_to_fp16(65504.0f / 4));
 }
 
-// On this machine as on all: the sentence says what is missing and what there is instead.
-static void the_cpu_refuses_it(void **state) {
+// Where processor or library have it not, the sentence says what is missing and what there is instead.
+static void devices_say_whether_they_have_it(void **state) {
     ls_device *device;
     OK(ls_device_create("cpu", NULL, &device));
-    assert_int_equal(device->ops->supports(device, LS_DTYPE_F16), LS_STATUS_UNSUPPORTED);
-    assert_non_null(strstr(ls_error_message(), "device cpu does not compute in fp16"));
-    assert_non_null(strstr(ls_error_message(), "avx512_fp16 and amx_fp16 (this one has "));
-    assert_non_null(strstr(ls_error_message(), ", or the device ref"));
+    if (device->ops->supports(device, LS_DTYPE_F16) == LS_OK) {
+        print_message("this cpu computes in fp16\n");
+    } else {
+        assert_non_null(strstr(ls_error_message(), "precision fp16 needs a CPU with avx512_fp16 and oneDNN 3.0 or later"));
+        assert_non_null(strstr(ls_error_message(), ", or the device ref"));
+    }
     ls_device_destroy(&device);
     OK(ls_device_create("ref", NULL, &device));
     OK(device->ops->supports(device, LS_DTYPE_F16));
@@ -148,7 +150,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(conversions_are_pytorchs),     cmocka_unit_test(every_half_comes_back),
         cmocka_unit_test(edges),                        cmocka_unit_test(samples_become_halves),
-        cmocka_unit_test(halves_are_reduced_in_floats), cmocka_unit_test(the_cpu_refuses_it),
+        cmocka_unit_test(halves_are_reduced_in_floats), cmocka_unit_test(devices_say_whether_they_have_it),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -311,8 +311,6 @@ static void wrong_ones_are_refused(job *j) {
     refused(j, &c, "loss scaling goes with steps that all workers take together");
     c = recipe(j, NULL), c.precision = "fp16", c.strategy = "parameter-server", c.async = 1;
     refused(j, &c, "fp16, with its dynamic loss scale, goes with steps that all workers take together");
-    c = recipe(j, NULL), c.device = "cpu", c.precision = "fp16";
-    refused(j, &c, "device cpu does not compute in fp16");
 }
 
 static void test_hosts(ls_context *context) {

@@ -37,7 +37,7 @@ typedef struct ls_train_config {
     int epochs;             // default 5
     int64_t batch_size;     // GLOBAL batch: samples per step over all workers together; default 128
     int64_t micro_batch;    // samples per micro-batch; 0: a fixed function of batch_size (ls_micro_batch_default)
-    const char *precision;  // "fp32", "bf16", "fp16" (which the device "ref" has)
+    const char *precision;  // "fp32", "bf16", "fp16" (on the device "cpu" with AVX512-FP16 and oneDNN 3)
     const char *device;     // "cpu", "ref"
     // The instruction set that the device "cpu" keeps to, for the same bits on processors that have more: "avx2", "avx512", "avx512-bf16", "amx".
     // One for all of a process. NULL (the default): all that the processor has.

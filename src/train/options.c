@@ -87,8 +87,8 @@ static const ls_option table[] = {
     {"validate", LS_OPTION_FLAG, AT(validate), TRAINING,
      .help = "evaluate on the test set after every epoch (val_loss, val_accuracy); an epoch's time does not count it"},
     {"precision", LS_OPTION_TEXT, AT(precision), .metavar = "fp32|bf16|fp16", TRAINING,
-     .help = "type of activations and working weights; bf16 and fp16 keep fp32 master weights and sums. fp16, with a "
-             "dynamic loss scale, is on the device ref"},
+     .help = "type of activations and working weights; bf16 and fp16 keep fp32 master weights and sums. fp16 has a "
+             "dynamic loss scale, and wants a processor with avx512_fp16, or the device ref"},
     {"compress", LS_OPTION_TEXT, AT(compress), .metavar = "WAY", TRAINING,
      .help = "what becomes of gradients: none, bf16, topk or topk:PART. bf16: they and their sums are rounded to bf16 "
              "and take half the bytes between hosts. topk:0.01, as topk is: of each micro-batch's gradient the largest "

@@ -237,32 +237,24 @@ static void describe(const ls_device *device, char *text, size_t size) {
              ls__cpu_has_tiles() ? " and tiles" : "", ls__cpu_isa_name());
 }
 
-// The flags of the processor that products of fp16 take: AVX512-FP16 in leaf 7, AMX-FP16 in its first subleaf.
-static const char *fp16_flags(void) {
-#if defined(__x86_64__)
-    unsigned a, b, c, d, vectors = 0, tiles = 0;
-    if (__get_cpuid_count(7, 0, &a, &b, &c, &d)) vectors = d >> 23 & 1;
-    if (__get_cpuid_count(7, 1, &a, &b, &c, &d)) tiles = a >> 21 & 1;
-    return vectors && tiles ? "both" : vectors ? "avx512_fp16 alone" : "neither";
-#else
-    return "neither";
-#endif
-}
-
-// oneDNN 3.x makes weight gradients of convolutions in fp16 by plain loops where there is no amx_fp16, and 2.x nothing of the kind.
+// What is missing for fp16: the flag of the processor, the version of the library, or a pinned instruction set.
 static ls_status refuse_fp16(void) {
     const dnnl_version_t *v = dnnl_version();
+    unsigned a = 0, b = 0, c = 0, d = 0;
+#if defined(__x86_64__)
+    if (!__get_cpuid_count(7, 0, &a, &b, &c, &d)) d = 0;
+#endif
+    int flag = d >> 23 & 1;  // AVX512-FP16
     return LS_FAIL(LS_STATUS_UNSUPPORTED,
-                   "device cpu does not compute in fp16: the kernel library trains in it from oneDNN 3.0 on (this is "
-                   "%d.%d.%d), at speed on processors with avx512_fp16 and amx_fp16 (this one has %s), and the device's "
-                   "own loops know fp32 and bf16 alone: use %s, or the device ref, which has fp16 and is slow",
-                   v->major, v->minor, v->patch, fp16_flags(),
+                   "precision fp16 needs a CPU with avx512_fp16 and oneDNN 3.0 or later; this CPU has %s, this is oneDNN "
+                   "%d.%d.%d, and it computes with %s: use %s, or the device ref, which has fp16 and is slow",
+                   flag ? "it" : "not got it", v->major, v->minor, v->patch, ls__cpu_isa_name(),
                    ls__cpu_isa_has(dnnl_cpu_isa_avx512_core_bf16) ? "bf16" : "fp32");
 }
 
 static ls_status supports(const ls_device *device, ls_dtype precision) {
     if (precision == LS_DTYPE_F32) return LS_OK;
-    if (precision == LS_DTYPE_F16) return refuse_fp16();
+    if (precision == LS_DTYPE_F16) return ls__cpu_has_half() ? LS_OK : refuse_fp16();
     if (precision == LS_DTYPE_BF16 && ls__cpu_isa_has(dnnl_cpu_isa_avx512_core_bf16)) return LS_OK;
     return LS_FAIL(LS_STATUS_UNSUPPORTED,
                    "precision %s needs a CPU with native bfloat16 (AVX512-BF16 or AMX); this one computes with %s: use "
