@@ -80,8 +80,8 @@ static void edges(void **state) {
         {65504, 0x7BFF},                                      // the largest
         {65519.996f, 0x7BFF},  {65520, 0x7C00},               // half way to what would be the next: infinite
         {-1e30f, 0xFC00},      {INFINITY, 0x7C00},            // beyond
-        {0x1p-14f, 0x0400},    {0x1.ffcp-15f, 0x03FF},        // the least normal one, and the largest that is not
-        {0x1.ffep-15f, 0x0400},                               // half way between them, to even
+        {0x1p-14f, 0x0400},    {0x1.ff8p-15f, 0x03FF},        // the least normal one, and the largest that is not
+        {0x1.ffcp-15f, 0x0400},                               // half way between them, to even
         {0x1p-24f, 0x0001},    {-0x1p-24f, 0x8001},           // the least
         {0x1p-25f, 0x0000},    {0x1.000002p-25f, 0x0001},     // half of it, to even; just over
         {0x1.8p-24f, 0x0002},                                 // half way, to even: up

@@ -243,6 +243,7 @@ static int unload_golden(void **state) {
 int main(void) {
     static setting ref_fp32 = {"ref", LS_DTYPE_F32, &fp32}, cpu_fp32 = {"cpu", LS_DTYPE_F32, &fp32};
     static setting cpu_bf16 = {"cpu", LS_DTYPE_BF16, &bf16}, ref_fp16 = {"ref", LS_DTYPE_F16, &fp16};
+    static setting cpu_fp16 = {"cpu", LS_DTYPE_F16, &fp16};
 #define GOLDEN_TEST(test, with)                                                                                        \
     { #test ", " #with, test, NULL, NULL, &with }
     const struct CMUnitTest tests[] = {
@@ -251,7 +252,8 @@ int main(void) {
         GOLDEN_TEST(adam_matches_pytorch, cpu_fp32), GOLDEN_TEST(sgd_matches_pytorch, cpu_fp32),
         GOLDEN_TEST(step_matches_pytorch, cpu_bf16), GOLDEN_TEST(adam_matches_pytorch, cpu_bf16),
         GOLDEN_TEST(sgd_matches_pytorch, cpu_bf16),  GOLDEN_TEST(step_matches_pytorch, ref_fp16),
-        GOLDEN_TEST(adam_matches_pytorch, ref_fp16),
+        GOLDEN_TEST(adam_matches_pytorch, ref_fp16), GOLDEN_TEST(step_matches_pytorch, cpu_fp16),
+        GOLDEN_TEST(adam_matches_pytorch, cpu_fp16), GOLDEN_TEST(sgd_matches_pytorch, cpu_fp16),
     };
     return cmocka_run_group_tests(tests, load_golden, unload_golden);
 }
