@@ -5,8 +5,8 @@
 
 #include "base/fp16.h"
 #include "data/convert.h"
-#include "golden_check.h"
 #include "device/device.h"
+#include "golden_check.h"
 #include "strategy/elements.h"
 
 static float from_bits(uint32_t bits) {
@@ -77,16 +77,16 @@ static void edges(void **state) {
         float from;
         uint16_t to;
     } known[] = {
-        {65504, 0x7BFF},                                      // the largest
-        {65519.996f, 0x7BFF},  {65520, 0x7C00},               // half way to what would be the next: infinite
-        {-1e30f, 0xFC00},      {INFINITY, 0x7C00},            // beyond
-        {0x1p-14f, 0x0400},    {0x1.ff8p-15f, 0x03FF},        // the least normal one, and the largest that is not
-        {0x1.ffcp-15f, 0x0400},                               // half way between them, to even
-        {0x1p-24f, 0x0001},    {-0x1p-24f, 0x8001},           // the least
-        {0x1p-25f, 0x0000},    {0x1.000002p-25f, 0x0001},     // half of it, to even; just over
-        {0x1.8p-24f, 0x0002},                                 // half way, to even: up
-        {0x1p-149f, 0x0000},   {-0x1p-149f, 0x8000},          // denormal floats
-        {1 + 0x1p-11f, 0x3C00}, {1 + 0x1.8p-10f, 0x3C02},     // half way
+        {65504, 0x7BFF},                                    // the largest
+        {65519.996f, 0x7BFF},   {65520, 0x7C00},            // half way to what would be the next: infinite
+        {-1e30f, 0xFC00},       {INFINITY, 0x7C00},         // beyond
+        {0x1p-14f, 0x0400},     {0x1.ff8p-15f, 0x03FF},     // the least normal one, and the largest that is not
+        {0x1.ffcp-15f, 0x0400},                             // half way between them, to even
+        {0x1p-24f, 0x0001},     {-0x1p-24f, 0x8001},        // the least
+        {0x1p-25f, 0x0000},     {0x1.000002p-25f, 0x0001},  // half of it, to even; just over
+        {0x1.8p-24f, 0x0002},                               // half way, to even: up
+        {0x1p-149f, 0x0000},    {-0x1p-149f, 0x8000},       // denormal floats
+        {1 + 0x1p-11f, 0x3C00}, {1 + 0x1.8p-10f, 0x3C02},   // half way
     };
     for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
         assert_int_equal(ls_float_to_fp16(known[i].from), known[i].to);
@@ -132,7 +132,8 @@ static void devices_say_whether_they_have_it(void **state) {
     if (device->ops->supports(device, LS_DTYPE_F16) == LS_OK) {
         print_message("this cpu computes in fp16\n");
     } else {
-        assert_non_null(strstr(ls_error_message(), "precision fp16 needs a CPU with avx512_fp16 and oneDNN 3.0 or later"));
+        assert_non_null(
+            strstr(ls_error_message(), "precision fp16 needs a CPU with avx512_fp16 and oneDNN 3.0 or later"));
         assert_non_null(strstr(ls_error_message(), ", or the device ref"));
     }
     ls_device_destroy(&device);
@@ -148,9 +149,12 @@ static void devices_say_whether_they_have_it(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(conversions_are_pytorchs),     cmocka_unit_test(every_half_comes_back),
-        cmocka_unit_test(edges),                        cmocka_unit_test(samples_become_halves),
-        cmocka_unit_test(halves_are_reduced_in_floats), cmocka_unit_test(devices_say_whether_they_have_it),
+        cmocka_unit_test(conversions_are_pytorchs),
+        cmocka_unit_test(every_half_comes_back),
+        cmocka_unit_test(edges),
+        cmocka_unit_test(samples_become_halves),
+        cmocka_unit_test(halves_are_reduced_in_floats),
+        cmocka_unit_test(devices_say_whether_they_have_it),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

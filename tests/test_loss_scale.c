@@ -54,7 +54,8 @@ static ls_graph *new_graph(job *j, double weight) {
     CHECK_OK(j->comm, ls_graph_create("tiny", LS_SHAPE(8, 8, 1), &g));
     ls_value x = ls_conv2d(g, ls_graph_input(g), &(ls_conv2d_attrs){.filters = 4, .kernel = {3, 3}});
     x = ls_batch_norm(g, x, &(ls_batch_norm_attrs){0});
-    x = ls_dense(g, ls_flatten(g, x, NULL), &(ls_dense_attrs){.name = "middle", .units = 6, .activation = LS_ACTIVATION_RELU});
+    x = ls_dense(g, ls_flatten(g, x, NULL),
+                 &(ls_dense_attrs){.name = "middle", .units = 6, .activation = LS_ACTIVATION_RELU});
     x = ls_dense(g, x, &(ls_dense_attrs){.name = "head", .units = 3});
     if (weight > 0) {
         ls_value label = ls_graph_add_input(g, "label", (ls_shape){0}, LS_DTYPE_I32);
@@ -114,9 +115,12 @@ static void a_number_changes_no_bit(job *j) {
     static const struct {
         const char *strategy, *optimizer, *compress;
         double clip;
-    } ways[] = {{"allreduce", "adam", "none", 0},          {"reduce-broadcast", "sgd", "bf16", 0},
-                {"tree", "lamb", "none", 0.5},             {"parameter-server", "adamw", "bf16", 0},
-                {"central", "lars", "none", 0},            {"allreduce", "sgd", "topk:0.1", 0.1},
+    } ways[] = {{"allreduce", "adam", "none", 0},
+                {"reduce-broadcast", "sgd", "bf16", 0},
+                {"tree", "lamb", "none", 0.5},
+                {"parameter-server", "adamw", "bf16", 0},
+                {"central", "lars", "none", 0},
+                {"allreduce", "sgd", "topk:0.1", 0.1},
                 {"reduce-broadcast", "lars", "none", 0.2}};
     for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
         ls_train_config plain = recipe(j, NULL), scaled = recipe(j, i % 2 ? "16777216" : "4096");
@@ -296,7 +300,8 @@ static void refused(job *j, const ls_train_config *c, const char *words) {
 }
 
 static void wrong_ones_are_refused(job *j) {
-    static const char *const bad[] = {"", "0", "3", "-2", "0.5", "33554432", "1e300", "nan", "2x", "dynamics", "dynamic:", "dynamic:7", "auto"};
+    static const char *const bad[] = {"",    "0",  "3",        "-2",       "0.5",       "33554432", "1e300",
+                                      "nan", "2x", "dynamics", "dynamic:", "dynamic:7", "auto"};
     ls_train_config c;
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         c = recipe(j, bad[i]);

@@ -746,7 +746,8 @@ static void every_operation_ran(void **state) {
         }
     // Without a library that has fp16, of the device's own loops.
     for (int op = LS_OP_INPUT + 1; op < LS_OP_COUNT; op++)
-        if (runs[op][2]) print_message("%-24s fp16 %d cases, %.2f\n", ls_op_name((ls_op_kind)op), runs[op][2], worst[op][2]);
+        if (runs[op][2])
+            print_message("%-24s fp16 %d cases, %.2f\n", ls_op_name((ls_op_kind)op), runs[op][2], worst[op][2]);
     assert_true(runs[LS_OP_BATCH_NORM][2] > 0 && runs[LS_OP_MAX_POOL2D][2] > 0 && runs[LS_OP_ATTENTION][2] > 0);
     if (count == 1) print_message("bf16 not tested: %s\n", ls_error_message());
 }

@@ -32,7 +32,7 @@ static inline ls_fp16 ls_float_to_fp16(float f) {
     if (a >= 0x477FF000u) return (ls_fp16)(sign | 0x7C00u);
     if (a >= 0x38800000u)  // normal there, too: the exponent counts from 15 instead of 127
         return (ls_fp16)(sign | (((a + 0xFFFu + (a >> 13 & 1)) >> 13) - (112u << 10)));
-    if (a < 0x33000000u) return (ls_fp16)sign;  // below half of the least number, 2^-24
+    if (a < 0x33000000u) return (ls_fp16)sign;                              // below half of the least number, 2^-24
     uint32_t whole = (a & 0x7FFFFFu) | 0x800000u, shift = 126 - (a >> 23);  // in units of 2^-24: whole >> shift
     uint32_t rest = whole & ((1u << shift) - 1), half = 1u << (shift - 1), units = whole >> shift;
     return (ls_fp16)(sign | (units + (rest > half || (rest == half && (units & 1)))));

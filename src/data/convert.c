@@ -72,7 +72,7 @@ static const struct {
     {LS_DTYPE_I32, LS_DTYPE_I32, copy_4},       {LS_DTYPE_I32, LS_DTYPE_F32, i32_to_f32},
     {LS_DTYPE_I32, LS_DTYPE_BF16, i32_to_bf16}, {LS_DTYPE_F32, LS_DTYPE_F32, copy_4},
     {LS_DTYPE_F32, LS_DTYPE_BF16, f32_to_bf16}, {LS_DTYPE_U8, LS_DTYPE_F16, u8_to_fp16},
-    {LS_DTYPE_I32, LS_DTYPE_F16, i32_to_fp16}, {LS_DTYPE_F32, LS_DTYPE_F16, f32_to_fp16},
+    {LS_DTYPE_I32, LS_DTYPE_F16, i32_to_fp16},  {LS_DTYPE_F32, LS_DTYPE_F16, f32_to_fp16},
 };
 
 ls_status ls_convert_find(ls_dtype from, ls_dtype to, ls_convert_fn *out) {

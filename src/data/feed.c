@@ -89,7 +89,9 @@ static ls_status make_way(const ls_feed *feed, const ls_source *source, way *w) 
                        "width, channels) in u8",
                        field->name, source->name, field->shape.ndim, ls_dtype_name(field->dtype));
     if (!is_floating(feed->dtype))
-        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "a loader makes fp32, bf16 or fp16 images, not %s; ask for one of these", ls_dtype_name(feed->dtype));
+        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
+                       "a loader makes fp32, bf16 or fp16 images, not %s; ask for one of these",
+                       ls_dtype_name(feed->dtype));
     return ls_preparer_create(&feed->recipe, field->shape, feed->dtype, &w->preparer);
 }
 

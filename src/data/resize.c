@@ -58,6 +58,5 @@ LS_CLONES void ls_resize_blend_bf16(const float *top, const float *bottom, float
 LS_CLONES void ls_resize_blend_fp16(const float *top, const float *bottom, float weight, const float *restrict offset,
                                     const float *restrict divisor, float scale, int64_t n, ls_fp16 *restrict out) {
     for (int64_t i = 0; i < n; i++)
-        out[i] =
-            ls_float_to_fp16((top[i] + (bottom[i] - top[i]) * weight - offset[i]) / divisor[i] * scale);
+        out[i] = ls_float_to_fp16((top[i] + (bottom[i] - top[i]) * weight - offset[i]) / divisor[i] * scale);
 }

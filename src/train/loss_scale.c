@@ -49,18 +49,21 @@ ls_status ls__loss_scale_resolve(ls_trainer *t) {
     scale->steps = c->loss_scale_steps;
     if (scale->dynamic && scale->steps < 1)
         return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
-                       "a dynamic loss scale was to be doubled after %d steps: give it 1 at least", c->loss_scale_steps);
+                       "a dynamic loss scale was to be doubled after %d steps: give it 1 at least",
+                       c->loss_scale_steps);
     t->at.scale = scale->initial;
     if (!scale->used) return LS_OK;
     if (c->async)
-        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
-                       "%s goes with steps that all workers take together, and asynchronous training has none: train in "
-                       "%s with a loss scale of 1, or in bf16 or fp32",
-                       c->loss_scale ? "loss scaling" : "fp16, with its dynamic loss scale,", c->precision);
+        return LS_FAIL(
+            LS_STATUS_INVALID_ARGUMENT,
+            "%s goes with steps that all workers take together, and asynchronous training has none: train in "
+            "%s with a loss scale of 1, or in bf16 or fp32",
+            c->loss_scale ? "loss scaling" : "fp16, with its dynamic loss scale,", c->precision);
     if (scale->dynamic && c->lookahead)
-        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
-                       "lookahead does not go together with a dynamic loss scale, which leaves steps out, and the first "
-                       "could be one: leave one of them out, or give the loss scale a number");
+        return LS_FAIL(
+            LS_STATUS_INVALID_ARGUMENT,
+            "lookahead does not go together with a dynamic loss scale, which leaves steps out, and the first "
+            "could be one: leave one of them out, or give the loss scale a number");
     return LS_OK;
 }
 

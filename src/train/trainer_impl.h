@@ -339,7 +339,7 @@ ls_status ls__loss_scale_resolve(ls_trainer *trainer);
 // What a step is told of it, by any replica; and what comes of the step, between two steps: `skipped_before` is ls__trainer_skipped before it.
 void ls__loss_scale_begin(const ls_trainer *trainer, ls_step_info *info);
 void ls__loss_scale_end(ls_trainer *trainer, int64_t skipped_before);
-int ls__loss_scale_valid(double scale);                        // whether it can be one
+int ls__loss_scale_valid(double scale);                  // whether it can be one
 int ls__loss_scale_at_least(const ls_trainer *trainer);  // whether there is no smaller one to try
 
 // feeds.c. Finds the fields for the graph's inputs. Errors: INVALID_ARGUMENT.

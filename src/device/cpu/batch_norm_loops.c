@@ -120,7 +120,9 @@ LS_CLONES static void sample_f32(ls_norm_pass *p) { sample(LS_DTYPE_F32, p); }
 LS_CLONES static void sample_bf16(ls_norm_pass *p) { sample(LS_DTYPE_BF16, p); }
 LS_CLONES static void sample_fp16(ls_norm_pass *p) { sample(LS_DTYPE_F16, p); }
 
-void ls__norm_sample(ls_dtype dtype, ls_norm_pass *p) { (dtype == LS_DTYPE_F32 ? sample_f32 : dtype == LS_DTYPE_F16 ? sample_fp16 : sample_bf16)(p); }
+void ls__norm_sample(ls_dtype dtype, ls_norm_pass *p) {
+    (dtype == LS_DTYPE_F32 ? sample_f32 : dtype == LS_DTYPE_F16 ? sample_fp16 : sample_bf16)(p);
+}
 
 // --- the mean and the variance ---------------------------------------------------------------------------------------
 
@@ -153,7 +155,9 @@ LS_CLONES static void moments_f32(ls_norm_pass *p) { moments(LS_DTYPE_F32, p); }
 LS_CLONES static void moments_bf16(ls_norm_pass *p) { moments(LS_DTYPE_BF16, p); }
 LS_CLONES static void moments_fp16(ls_norm_pass *p) { moments(LS_DTYPE_F16, p); }
 
-void ls__norm_moments(ls_dtype dtype, ls_norm_pass *p) { (dtype == LS_DTYPE_F32 ? moments_f32 : dtype == LS_DTYPE_F16 ? moments_fp16 : moments_bf16)(p); }
+void ls__norm_moments(ls_dtype dtype, ls_norm_pass *p) {
+    (dtype == LS_DTYPE_F32 ? moments_f32 : dtype == LS_DTYPE_F16 ? moments_fp16 : moments_bf16)(p);
+}
 
 // --- forward ---------------------------------------------------------------------------------------------------------
 
@@ -198,7 +202,9 @@ LS_CLONES static void forward_f32(const ls_norm_pass *p) { forward_any(LS_DTYPE_
 LS_CLONES static void forward_bf16(const ls_norm_pass *p) { forward_any(LS_DTYPE_BF16, p); }
 LS_CLONES static void forward_fp16(const ls_norm_pass *p) { forward_any(LS_DTYPE_F16, p); }
 
-void ls__norm_forward(ls_dtype dtype, ls_norm_pass *p) { (dtype == LS_DTYPE_F32 ? forward_f32 : dtype == LS_DTYPE_F16 ? forward_fp16 : forward_bf16)(p); }
+void ls__norm_forward(ls_dtype dtype, ls_norm_pass *p) {
+    (dtype == LS_DTYPE_F32 ? forward_f32 : dtype == LS_DTYPE_F16 ? forward_fp16 : forward_bf16)(p);
+}
 
 // --- backward --------------------------------------------------------------------------------------------------------
 

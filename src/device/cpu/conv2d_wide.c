@@ -23,8 +23,7 @@ static ls_status run(ls_kernel *kernel, ls_queue *queue, const ls_span args[LS_A
     for (int i = 0; i < LS_ARG_COUNT; i++) inner[i] = args[i];
     inner[LS_ARG_SCRATCH] = rest;
     for (int i = 0; i < BROUGHT; i++) {
-        ls_span copy[LS_ARG_COUNT] = {
-            [LS_ARG_X] = args[brought[i]], [LS_ARG_Y] = at, [LS_ARG_SCRATCH] = rest};
+        ls_span copy[LS_ARG_COUNT] = {[LS_ARG_X] = args[brought[i]], [LS_ARG_Y] = at, [LS_ARG_SCRATCH] = rest};
         LS_TRY(ls_kernel_run(k->bring[i], queue, copy));
         inner[brought[i]] = at;
         at = ls_span_at(at, k->bytes[i]);

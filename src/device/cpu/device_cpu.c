@@ -245,11 +245,12 @@ static ls_status refuse_fp16(void) {
     if (!__get_cpuid_count(7, 0, &a, &b, &c, &d)) d = 0;
 #endif
     int flag = d >> 23 & 1;  // AVX512-FP16
-    return LS_FAIL(LS_STATUS_UNSUPPORTED,
-                   "precision fp16 needs a CPU with avx512_fp16 and oneDNN 3.0 or later; this CPU has %s, this is oneDNN "
-                   "%d.%d.%d, and it computes with %s: use %s, or the device ref, which has fp16 and is slow",
-                   flag ? "it" : "not got it", v->major, v->minor, v->patch, ls__cpu_isa_name(),
-                   ls__cpu_isa_has(dnnl_cpu_isa_avx512_core_bf16) ? "bf16" : "fp32");
+    return LS_FAIL(
+        LS_STATUS_UNSUPPORTED,
+        "precision fp16 needs a CPU with avx512_fp16 and oneDNN 3.0 or later; this CPU has %s, this is oneDNN "
+        "%d.%d.%d, and it computes with %s: use %s, or the device ref, which has fp16 and is slow",
+        flag ? "it" : "not got it", v->major, v->minor, v->patch, ls__cpu_isa_name(),
+        ls__cpu_isa_has(dnnl_cpu_isa_avx512_core_bf16) ? "bf16" : "fp32");
 }
 
 static ls_status supports(const ls_device *device, ls_dtype precision) {

@@ -114,5 +114,7 @@ LS_CLONES static void scale_kept_fp16(void *y, const void *x, const uint8_t *kee
 }
 
 void ls__loop_scale_kept(ls_dtype dtype, void *y, const void *x, const uint8_t *keep, float factor, int64_t n) {
-    (dtype == LS_DTYPE_F32 ? scale_kept_f32 : dtype == LS_DTYPE_F16 ? scale_kept_fp16 : scale_kept_bf16)(y, x, keep, factor, n);
+    (dtype == LS_DTYPE_F32   ? scale_kept_f32
+     : dtype == LS_DTYPE_F16 ? scale_kept_fp16
+                             : scale_kept_bf16)(y, x, keep, factor, n);
 }

@@ -65,7 +65,7 @@ static ls_status run_backward(ls_kernel *kernel, ls_queue *queue, const ls_span 
         for (int64_t c = 0; c < k->classes; c++) targets += target(k, labels, n, c);
         for (int64_t c = 0; c < k->classes; c++) {
             float dx = (float)(weight * (targets * ls__exp_plain((double)row[c] - row[largest]) / sum -
-                                            target(k, labels, n, c)));
+                                         target(k, labels, n, c)));
             ls__gradient_put(args[LS_ARG_DX], k->dx_dtype, n * k->classes + c, dx);
         }
     }

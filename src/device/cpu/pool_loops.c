@@ -285,7 +285,9 @@ int64_t ls__loop_max_pool_line_bytes(const ls_pool_shape *s) { return line_pixel
 
 void ls__loop_max_pool_backward(ls_dtype dtype, const ls_pool_shape *s, const void *dy, const uint8_t *index, void *dx,
                                 void *line) {
-    (dtype == LS_DTYPE_F32 ? max_pool_backward_f32 : dtype == LS_DTYPE_F16 ? max_pool_backward_fp16 : max_pool_backward_bf16)(s, dy, index, dx, line);
+    (dtype == LS_DTYPE_F32   ? max_pool_backward_f32
+     : dtype == LS_DTYPE_F16 ? max_pool_backward_fp16
+                             : max_pool_backward_bf16)(s, dy, index, dx, line);
 }
 
 // --- average pooling -------------------------------------------------------------------------------------------------
@@ -412,5 +414,7 @@ LS_CLONES static void average_pool_backward_fp16(const ls_pool_shape *s, const v
 }
 
 void ls__loop_average_pool_backward(ls_dtype dtype, const ls_pool_shape *s, const void *dy, const void *x, void *dx) {
-    (dtype == LS_DTYPE_F32 ? average_pool_backward_f32 : dtype == LS_DTYPE_F16 ? average_pool_backward_fp16 : average_pool_backward_bf16)(s, dy, x, dx);
+    (dtype == LS_DTYPE_F32   ? average_pool_backward_f32
+     : dtype == LS_DTYPE_F16 ? average_pool_backward_fp16
+                             : average_pool_backward_bf16)(s, dy, x, dx);
 }
