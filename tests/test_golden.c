@@ -35,8 +35,9 @@ static const tolerance fp32 = {.logits = 1e-4, .loss = 1e-5, .gradient = 1e-3, .
 // however uncertain the sign of its gradient.
 static const tolerance bf16 = {.logits = 1e-2, .loss = 2e-4, .gradient = 0.25, .adam_loss = 6e-3, .sgd_loss = 2e-4};
 
-// An fp16 value has 11 significant bits: an eighth of that in all that does not change sides.
-static const tolerance fp16 = {.logits = 2e-3, .loss = 5e-5, .gradient = 0.06, .adam_loss = 2e-3, .sgd_loss = 5e-5};
+// An fp16 value has 11 significant bits: PyTorch's fp16 autocast is at 0.05 % in the logits, at 4.5 % in the worst gradient, and at 0.14 % and
+// 0.0006 % in the losses.
+static const tolerance fp16 = {.logits = 1e-3, .loss = 5e-5, .gradient = 0.1, .adam_loss = 3e-3, .sgd_loss = 5e-5};
 
 typedef struct setting {
     const char *device;
