@@ -27,11 +27,11 @@ grep '"device": "cpu: ' "$out/first.json"
 compare() {
     tolerance=$1 network=$2
     shift 2
-    result ref "$network" --device ref "$@" --replicas 1 && result one "$network" "$@" --replicas 1 --threads 1 || {
+    if ! { result ref "$network" --device ref "$@" --replicas 1 && result one "$network" "$@" --replicas 1 --threads 1; }; then
         echo "FAILED: $network"
         failed=1
         return
-    }
+    fi
     theirs=$(value ref train_loss) ours=$(value one train_loss) expected=$(value one weights_digest)
     echo "$network: loss $ours, of ref $theirs; scale $(value one loss_scale), left out $(value one steps_skipped) and $(value ref steps_skipped)"
     awk -v a="$ours" -v b="$theirs" -v t="$tolerance" 'BEGIN { d = a - b; exit !(b > 0 && (d < 0 ? -d : d) <= t * b) }' || {
