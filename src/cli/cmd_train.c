@@ -285,9 +285,12 @@ static void note_epochs(cli_train_run *r) {
 static void say_skipped(cli_train_run *r, const ls_epoch_result *e) {
     const char *cause = ls_trainer_not_finite(r->trainer);
     if (e->skipped == 0 || !cli_train_speaks(r)) return;
+    char scale[64] = "";
+    if (e->loss_scale != 1) snprintf(scale, sizeof scale, "; the loss scale is %.10g now", e->loss_scale);
     cli_progress_pause(&r->progress);
-    fprintf(stderr, "lockstep train: left out %lld of the %lld steps of epoch %d: a gradient was not finite%s%s\n",
-            (long long)e->skipped, (long long)e->steps, e->epoch, *cause ? ". The first such number was " : "", cause);
+    fprintf(stderr, "lockstep train: left out %lld of the %lld steps of epoch %d: a gradient was not finite%s%s%s\n",
+            (long long)e->skipped, (long long)e->steps, e->epoch, scale, *cause ? ". The first such number was " : "",
+            cause);
 }
 
 static ls_status on_epoch(void *user, const ls_epoch_result *e, int *stop) {

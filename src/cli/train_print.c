@@ -232,6 +232,8 @@ void cli_train_print_table(const cli_train_run *r) {
     if (r->settled || r->restored)
         row("Best epoch", "%d, %.2f %%%s", r->best_epoch, 100 * r->best_accuracy,
             r->restored ? "; the weights are those after it" : "");
+    if (t->loss_scale != 1 || t->loss_scale_dynamic)
+        row("Loss scale", "%.10g%s", t->loss_scale, t->loss_scale_dynamic ? ", dynamic" : "");
     if (skipped_steps(t) > 0) row("Steps left out", "%lld, not finite", (long long)skipped_steps(t));
     print_data(r, step);
     print_checkpoints(r);

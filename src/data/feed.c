@@ -6,6 +6,7 @@
 
 #include "base/bf16.h"
 #include "base/error.h"
+#include "base/fp16.h"
 #include "base/memory.h"
 #include "data/convert.h"
 #include "data/noise.h"
@@ -50,13 +51,17 @@ static ls_status no_field(const ls_feed *feed, const ls_source *source) {
                    names);
 }
 
+static int is_floating(ls_dtype dtype) {
+    return dtype == LS_DTYPE_F32 || dtype == LS_DTYPE_BF16 || dtype == LS_DTYPE_F16;
+}
+
 static ls_status make_drawn(const ls_feed *feed, const ls_source *source, way *w) {
     w->values = ls_shape_count(feed->shape);
     w->bytes = ls_feed_bytes(feed, source);
     w->seed = feed->recipe.seed;
     w->dtype = feed->dtype;
-    if (feed->dtype == LS_DTYPE_F32 || feed->dtype == LS_DTYPE_BF16) return LS_OK;
-    return LS_FAIL(LS_STATUS_UNSUPPORTED, "numbers that are drawn are fp32 or bf16, not %s",
+    if (is_floating(feed->dtype)) return LS_OK;
+    return LS_FAIL(LS_STATUS_UNSUPPORTED, "numbers that are drawn are fp32, bf16 or fp16, not %s",
                    ls_dtype_name(feed->dtype));
 }
 
@@ -83,8 +88,9 @@ static ls_status make_way(const ls_feed *feed, const ls_source *source, way *w) 
                        "the field \"%s\" of %s has %d dimensions of %s; images that are to be prepared are (height, "
                        "width, channels) in u8",
                        field->name, source->name, field->shape.ndim, ls_dtype_name(field->dtype));
-    if (feed->dtype != LS_DTYPE_F32 && feed->dtype != LS_DTYPE_BF16)
-        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "a loader makes fp32 or bf16 images, not %s; ask for one of these",
+    if (!is_floating(feed->dtype))
+        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
+                       "a loader makes fp32, bf16 or fp16 images, not %s; ask for one of these",
                        ls_dtype_name(feed->dtype));
     return ls_preparer_create(&feed->recipe, field->shape, feed->dtype, &w->preparer);
 }
@@ -122,6 +128,8 @@ static void draw(const way *w, uint32_t epoch, uint64_t sample, void *place) {
         float x = w->kind == LS_FEED_COIN ? coin : ls_noise_drawn(w->seed, epoch, sample, (uint32_t)i);
         if (w->dtype == LS_DTYPE_F32)
             ((float *)place)[i] = x;
+        else if (w->dtype == LS_DTYPE_F16)
+            ((ls_fp16 *)place)[i] = ls_float_to_fp16(x);
         else
             ((ls_bf16 *)place)[i] = ls_float_to_bf16(x);
     }

@@ -15,11 +15,11 @@ typedef enum ls_feed_kind {
 // What a network takes of a sample: a field, in the form it computes with, or numbers that are drawn for it. Two feeds may be of the same field.
 typedef struct ls_feed {
     const char *field;  // its name in the source
-    ls_dtype dtype;     // of the batch. Images: F32 or BF16. Else whatever the field's values fit in (data/convert.h)
-    int image;          // 1: an image (H, W, C) in U8, which `recipe` says what becomes of; 0: numbers, as they are
-    ls_recipe recipe;   // all zero: pixel / 255. Of what is drawn its seed alone
+    ls_dtype dtype;  // of the batch. Images: F32, BF16 or F16. Else whatever the field's values fit in (data/convert.h)
+    int image;       // 1: an image (H, W, C) in U8, which `recipe` says what becomes of; 0: numbers, as they are
+    ls_recipe recipe;  // all zero: pixel / 255. Of what is drawn its seed alone
     ls_feed_kind kind;
-    ls_shape shape;  // of what is drawn; F32 or BF16
+    ls_shape shape;  // of what is drawn; F32, BF16 or F16
 } ls_feed;
 
 // The shape that it has for one sample of a source, and its bytes. The source has the field.

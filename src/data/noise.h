@@ -41,7 +41,7 @@ typedef struct ls_noise_range {
     float deviation, low, high;
 } ls_noise_range;
 
-// Adds it to `count` values, F32 or BF16, whose channels (channels) take turns.
+// Adds it to `count` values, F32, BF16 or F16, whose channels (channels) take turns.
 void ls_noise_add(void *values, ls_dtype dtype, int64_t count, const ls_noise_range *channel, int64_t channels,
                   uint64_t seed, uint32_t epoch, uint64_t sample);
 

@@ -243,6 +243,10 @@ static void add_results(json_t *o, const ls_record_info *info) {
     int64_t skipped = 0;
     for (int i = 0; i < r->epochs; i++) skipped += r->epoch[i].skipped;
     json_object_set_new(o, "steps_skipped", json_integer((json_int_t)skipped));
+    if ((r->loss_scale > 0 && r->loss_scale != 1) || r->loss_scale_dynamic) {
+        json_object_set_new(o, "loss_scale", real(r->loss_scale));
+        json_object_set_new(o, "epoch_loss_scale", epochs(r, offsetof(ls_epoch_result, loss_scale)));
+    }
     json_object_set_new(o, "samples_replaced", json_integer((json_int_t)r->samples_replaced));
     add_stop(o, info);
     int asked = info->until_accuracy > 0, reached = info->until_epoch > 0;

@@ -18,6 +18,7 @@ void ls_train_config_init(ls_train_config *c) {
                            .algorithm = "auto",
                            .tune = "auto",
                            .not_finite = "stop",
+                           .loss_scale_steps = 2000,
                            .broken = "stop",
                            .loader_threads = 1,
                            .bind = 1,
@@ -187,6 +188,7 @@ ls_status ls__choices_resolve(ls_trainer *t) {
     LS_TRY(ls_algorithm_find(c->algorithm, &t->choices.algorithm));
     LS_TRY(ls_tune_find(c->tune, &t->choices.tune));
     LS_TRY(ls__not_finite_policy(c->not_finite, &t->choices.not_finite));
+    LS_TRY(ls__loss_scale_resolve(t));
     t->choices.replace_broken = strcmp(c->broken, "skip") == 0;
     if (!t->choices.replace_broken && strcmp(c->broken, "stop") != 0)
         return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "unknown policy '%.64s' for broken samples: there are stop and skip",

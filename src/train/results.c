@@ -254,6 +254,8 @@ ls_status ls_trainer_result(ls_trainer *t, ls_train_result *out) {
                          .exchange_bytes_per_second = t->tuned.speed.bytes_per_second,
                          .exchange_hidden = h->exchange_hidden / (here > 0 ? (double)here : 1),
                          .samples_replaced = h->replaced,
+                         .loss_scale = t->at.scale,
+                         .loss_scale_dynamic = t->choices.loss_scale.dynamic,
                          .synchronous = t->choices.strategy->synchronous && (!t->async || t->config.staleness == 0),
                          .digest_by_timing = ls__async_by_timing(t),
                          .global_batch = t->config.batch_size,

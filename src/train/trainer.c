@@ -167,6 +167,7 @@ static ls_status refresh_some(void *user, ls_queue *queue, ls_span weights, ls_s
 }
 
 static ls_status plan_strategy(ls_trainer *t) {
+    int skips = t->choices.not_finite == LS_NOT_FINITE_SKIP || t->choices.loss_scale.dynamic;
     int host_lanes = t->comm->local_size * t->spread.replicas * t->config.threads;
     ls_strategy_config config = {.comm = t->comm,
                                  .device = t->device,
@@ -186,7 +187,7 @@ static ls_status plan_strategy(ls_trainer *t) {
                                  .bucket_count = t->bucket_count,
                                  .clip_norm = t->config.clip_norm,
                                  .find_not_finite = t->choices.not_finite == LS_NOT_FINITE_STOP,
-                                 .skip_not_finite = t->choices.not_finite == LS_NOT_FINITE_SKIP,
+                                 .skip_not_finite = skips,
                                  .compress = t->choices.compress,
                                  .compress_fraction = t->choices.compress_fraction,
                                  .algorithm = t->choices.algorithm,
@@ -348,6 +349,7 @@ static void destroy_replica(ls_replica *r) {
     ls_memory_free(r->batches);
     ls_buffer_destroy(&r->arena);
     ls_buffer_destroy(&r->random);
+    ls_buffer_destroy(&r->scale);
     free(r->key);
     free(r->ranges);
     free(r->step_seconds);

@@ -88,7 +88,7 @@ refuses 2 "--strategy: 'ring' is not one of allreduce, reduce-broadcast, mirrore
     "$lockstep" train mnist-cnn --strategy ring
 refuses 2 "--servers: expected a whole number from 1 to 65535, got '0'" "$lockstep" train mnist-cnn --strategy parameter-server --servers 0
 refuses 2 "--optimizer: 'lion' is not one of" "$lockstep" train mnist-cnn --optimizer lion
-refuses 2 "--precision: 'fp16' is not one of fp32, bf16" "$lockstep" train mnist-cnn --precision fp16
+refuses 2 "--precision: 'fp8' is not one of fp32, bf16, fp16" "$lockstep" train mnist-cnn --precision fp8
 refuses 2 "--workers: expected a whole number from 1 to 65536, got '0'" "$lockstep" train mnist-cnn --workers 0
 refuses 2 "--image-size: expected a whole number from 1 to 4096, got '0'" "$lockstep" train mnist-cnn --image-size 0
 refuses 2 "--image-size: expected a whole number from 1 to 4096, got '5000'" "$lockstep" bench mnist-cnn --image-size 5000

@@ -322,10 +322,10 @@ static void set_in_place(const ls_kernel_spec *spec, ls_kernel *kernel) {
 
 ls_status ls__cpu_batch_norm_create(ls_cpu *cpu, const ls_kernel_spec *spec, ls_kernel **out) {
     static const ls_kernel_ops ops = {run, destroy};
-    if ((spec->x[0].dtype != LS_DTYPE_F32 && spec->x[0].dtype != LS_DTYPE_BF16) ||
+    if ((spec->x[0].dtype != LS_DTYPE_F32 && spec->x[0].dtype != LS_DTYPE_BF16 && spec->x[0].dtype != LS_DTYPE_F16) ||
         spec->y[0].dtype != spec->x[0].dtype || spec->y[0].gradient != spec->x[0].dtype)
         return LS_FAIL(LS_STATUS_UNSUPPORTED,
-                       "device cpu normalizes tensors of one type, fp32 or bf16: not from %s to %s",
+                       "device cpu normalizes tensors of one type, fp32, bf16 or fp16: not from %s to %s",
                        ls_dtype_name(spec->x[0].dtype), ls_dtype_name(spec->y[0].dtype));
     batch_norm_kernel *k;
     int64_t block;

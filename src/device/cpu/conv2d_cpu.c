@@ -12,6 +12,7 @@
 #include "device/cpu/conv2d_merged.h"
 #include "device/cpu/conv2d_parts.h"
 #include "device/cpu/conv2d_tiles.h"
+#include "device/cpu/conv2d_wide.h"
 #include "device/cpu/isa.h"
 #include "device/cpu/team.h"
 
@@ -417,6 +418,9 @@ ls_status ls__cpu_conv2d_create(ls_cpu *cpu, const ls_kernel_spec *spec, ls_kern
         LS_TRY(ls__cpu_conv2d_tiles_create(cpu, spec, &ls__tiles_amx, out));
         if (*out) return LS_OK;
     }
+    if (!is_dense(spec) && spec->pass == LS_PASS_BACKWARD_WEIGHTS && spec->x[0].dtype == LS_DTYPE_F16 &&
+        !ls__cpu_has_half_tiles())
+        return ls__cpu_conv2d_wide_create(cpu, spec, out);
     if (!is_dense(spec) && joining_pays(spec)) {
         LS_TRY(create_joined(cpu, spec, out));
         if (*out) return LS_OK;

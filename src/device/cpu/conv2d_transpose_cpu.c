@@ -179,7 +179,7 @@ static ls_status create_conv(ls_cpu *cpu, const ls_kernel_spec *spec, int wide, 
 static ls_status build(ls_cpu *cpu, const ls_kernel_spec *spec, conv2d_transpose_kernel *k) {
     const int64_t *y = spec->y[0].shape.dim;
     int forward = spec->pass == LS_PASS_TRAINING || spec->pass == LS_PASS_INFERENCE;
-    int wide = forward && spec->w_count > 1 && spec->y[0].dtype == LS_DTYPE_BF16;
+    int wide = forward && spec->w_count > 1 && spec->y[0].dtype != LS_DTYPE_F32;
     LS_TRY(create_conv(cpu, spec, wide, k));
     k->pass = spec->pass;
     k->dtype = spec->y[0].dtype;

@@ -12,6 +12,7 @@
 #include "device/cpu/trial.h"
 
 #if defined(__x86_64__)
+#include <cpuid.h>
 #include <xmmintrin.h>
 #endif
 
@@ -238,8 +239,25 @@ static void describe(const ls_device *device, char *text, size_t size) {
              ls__cpu_has_tiles() ? " and tiles" : "", ls__cpu_isa_name());
 }
 
+// What is missing for fp16: the flag of the processor, the version of the library, or a pinned instruction set.
+static ls_status refuse_fp16(void) {
+    const dnnl_version_t *v = dnnl_version();
+    unsigned a = 0, b = 0, c = 0, d = 0;
+#if defined(__x86_64__)
+    if (!__get_cpuid_count(7, 0, &a, &b, &c, &d)) d = 0;
+#endif
+    int flag = d >> 23 & 1;  // AVX512-FP16
+    return LS_FAIL(
+        LS_STATUS_UNSUPPORTED,
+        "precision fp16 needs a CPU with avx512_fp16 and oneDNN 3.0 or later; this CPU has %s, this is oneDNN "
+        "%d.%d.%d, and it computes with %s: use %s, or the device ref, which has fp16 and is slow",
+        flag ? "it" : "not got it", v->major, v->minor, v->patch, ls__cpu_isa_name(),
+        ls__cpu_isa_has(dnnl_cpu_isa_avx512_core_bf16) ? "bf16" : "fp32");
+}
+
 static ls_status supports(const ls_device *device, ls_dtype precision) {
     if (precision == LS_DTYPE_F32) return LS_OK;
+    if (precision == LS_DTYPE_F16) return ls__cpu_has_half() ? LS_OK : refuse_fp16();
     if (precision == LS_DTYPE_BF16 && ls__cpu_isa_has(dnnl_cpu_isa_avx512_core_bf16)) return LS_OK;
     return LS_FAIL(LS_STATUS_UNSUPPORTED,
                    "precision %s needs a CPU with native bfloat16 (AVX512-BF16 or AMX); this one computes with %s: use "

@@ -147,9 +147,12 @@ LS_CLONES static void max_pool_f32(const ls_pool_shape *s, const void *x, void *
 LS_CLONES static void max_pool_bf16(const ls_pool_shape *s, const void *x, void *y, uint8_t *index) {
     max_pool(LS_DTYPE_BF16, s, x, y, index);
 }
+LS_CLONES static void max_pool_fp16(const ls_pool_shape *s, const void *x, void *y, uint8_t *index) {
+    max_pool(LS_DTYPE_F16, s, x, y, index);
+}
 
 void ls__loop_max_pool(ls_dtype dtype, const ls_pool_shape *s, const void *x, void *y, uint8_t *index) {
-    (dtype == LS_DTYPE_F32 ? max_pool_f32 : max_pool_bf16)(s, x, y, index);
+    (dtype == LS_DTYPE_F32 ? max_pool_f32 : dtype == LS_DTYPE_F16 ? max_pool_fp16 : max_pool_bf16)(s, x, y, index);
 }
 
 // Which output positions' windows cover image position `at` along one dimension: [*first, *last].
@@ -274,12 +277,21 @@ LS_CLONES static void max_pool_backward_bf16(const ls_pool_shape *s, const void 
     else
         max_pool_backward(LS_DTYPE_BF16, s, dy, index, dx, line);
 }
+LS_CLONES static void max_pool_backward_fp16(const ls_pool_shape *s, const void *dy, const uint8_t *index, void *dx,
+                                             void *line) {
+    if (windows_apart(s))
+        max_pool_backward_apart(LS_DTYPE_F16, s, dy, index, dx);
+    else
+        max_pool_backward(LS_DTYPE_F16, s, dy, index, dx, line);
+}
 
 int64_t ls__loop_max_pool_line_bytes(const ls_pool_shape *s) { return line_pixels(s) * (int64_t)sizeof(v16f); }
 
 void ls__loop_max_pool_backward(ls_dtype dtype, const ls_pool_shape *s, const void *dy, const uint8_t *index, void *dx,
                                 void *line) {
-    (dtype == LS_DTYPE_F32 ? max_pool_backward_f32 : max_pool_backward_bf16)(s, dy, index, dx, line);
+    (dtype == LS_DTYPE_F32   ? max_pool_backward_f32
+     : dtype == LS_DTYPE_F16 ? max_pool_backward_fp16
+                             : max_pool_backward_bf16)(s, dy, index, dx, line);
 }
 
 // --- average pooling -------------------------------------------------------------------------------------------------
@@ -349,9 +361,12 @@ LS_CLONES static void average_pool_f32(const ls_pool_shape *s, const void *x, vo
 LS_CLONES static void average_pool_bf16(const ls_pool_shape *s, const void *x, void *y) {
     average_pool(LS_DTYPE_BF16, s, x, y);
 }
+LS_CLONES static void average_pool_fp16(const ls_pool_shape *s, const void *x, void *y) {
+    average_pool(LS_DTYPE_F16, s, x, y);
+}
 
 void ls__loop_average_pool(ls_dtype dtype, const ls_pool_shape *s, const void *x, void *y) {
-    (dtype == LS_DTYPE_F32 ? average_pool_f32 : average_pool_bf16)(s, x, y);
+    (dtype == LS_DTYPE_F32 ? average_pool_f32 : dtype == LS_DTYPE_F16 ? average_pool_fp16 : average_pool_bf16)(s, x, y);
 }
 
 // The share of the gradients of all windows in [rows] x [columns] that one pixel gets.
@@ -455,7 +470,15 @@ LS_CLONES static void average_pool_backward_bf16(const ls_pool_shape *s, const v
     else
         average_pool_backward(LS_DTYPE_BF16, s, dy, x, dx);
 }
+LS_CLONES static void average_pool_backward_fp16(const ls_pool_shape *s, const void *dy, const void *x, void *dx) {
+    if (covers_all(s))
+        average_pool_backward_global(LS_DTYPE_F16, s, dy, x, dx);
+    else
+        average_pool_backward(LS_DTYPE_F16, s, dy, x, dx);
+}
 
 void ls__loop_average_pool_backward(ls_dtype dtype, const ls_pool_shape *s, const void *dy, const void *x, void *dx) {
-    (dtype == LS_DTYPE_F32 ? average_pool_backward_f32 : average_pool_backward_bf16)(s, dy, x, dx);
+    (dtype == LS_DTYPE_F32   ? average_pool_backward_f32
+     : dtype == LS_DTYPE_F16 ? average_pool_backward_fp16
+                             : average_pool_backward_bf16)(s, dy, x, dx);
 }

@@ -8,6 +8,7 @@
 
 #include "base/bf16.h"
 #include "base/error.h"
+#include "base/fp16.h"
 #include "base/memory.h"
 #include "device/host.h"
 
@@ -101,6 +102,7 @@ ls_ref_window ls__ref_window(const ls_kernel_spec *spec, const int kernel[2], co
 static double widen_one(const void *from, ls_dtype dtype, int64_t i) {
     switch (dtype) {
     case LS_DTYPE_BF16: return ls_bf16_to_float(((const ls_bf16 *)from)[i]);
+    case LS_DTYPE_F16: return ls_fp16_to_float(((const ls_fp16 *)from)[i]);
     case LS_DTYPE_I32: return ((const int32_t *)from)[i];
     case LS_DTYPE_U8: return ((const uint8_t *)from)[i];
     case LS_DTYPE_F64: return ((const double *)from)[i];
@@ -118,6 +120,8 @@ static void narrow(const double *from, int64_t count, ls_dtype dtype, void *to) 
     for (int64_t i = 0; i < count; i++) {
         if (dtype == LS_DTYPE_BF16)
             ((ls_bf16 *)to)[i] = ls_float_to_bf16((float)from[i]);
+        else if (dtype == LS_DTYPE_F16)
+            ((ls_fp16 *)to)[i] = ls_float_to_fp16((float)from[i]);
         else if (dtype == LS_DTYPE_F64)
             ((double *)to)[i] = from[i];
         else if (dtype == LS_DTYPE_I32)
@@ -225,6 +229,10 @@ static ls_status kernel_run(ls_kernel *kernel, ls_queue *queue, const ls_span sp
     if (k->op->check) LS_TRY(k->op->check(&a));
     if (k->op->scratch) memset(scratch, 0, (size_t)k->op->scratch(&k->spec) * sizeof *scratch);
     ls__ref_compute(k->op, &a);
+    if (k->op->seeds_gradient && args[LS_ARG_SCALE] && a.dx[0]) {
+        double scale = *(const float *)args[LS_ARG_SCALE];
+        for (int64_t i = 0, count = ls_shape_count(k->spec.x[0].shape); i < count; i++) a.dx[0][i] *= scale;
+    }
     for (int i = 0; i < LS_ARG_COUNT; i++) {
         const ls_layout *layout = kernel->layout[i];
         if (layout && is_output(k->spec.pass, i))
@@ -378,8 +386,9 @@ static void describe(const ls_device *device, char *text, size_t size) {
 }
 
 static ls_status supports(const ls_device *device, ls_dtype precision) {
-    if (precision == LS_DTYPE_F32 || precision == LS_DTYPE_BF16) return LS_OK;
-    return LS_FAIL(LS_STATUS_UNSUPPORTED, "device ref computes in fp32 and bf16, not in %s", ls_dtype_name(precision));
+    if (precision == LS_DTYPE_F32 || precision == LS_DTYPE_BF16 || precision == LS_DTYPE_F16) return LS_OK;
+    return LS_FAIL(LS_STATUS_UNSUPPORTED, "device ref computes in fp32, bf16 and fp16, not in %s",
+                   ls_dtype_name(precision));
 }
 
 static void thread_begin(ls_device *device, ls_thread_fn each, void *user) {
