@@ -181,6 +181,10 @@ static void layers(void **state) {
     NO_VALUE(none, ls_concat(NULL, x, 2, NULL));
     NO_VALUE(none, ls_depthwise_conv2d(NULL, 0, NULL));
     NO_VALUE(none, ls_conv2d_transpose(NULL, 0, NULL));
+    NO_VALUE(none, ls_conv3d(NULL, 0, NULL));
+    NO_VALUE(none, ls_conv3d_transpose(NULL, 0, NULL));
+    NO_VALUE(none, ls_max_pool3d(NULL, 0, NULL));
+    NO_VALUE(none, ls_average_pool3d(NULL, 0, NULL));
     NO_VALUE(none, ls_up_sampling2d(NULL, 0, NULL));
     NO_VALUE(none, ls_layer_norm(NULL, 0, NULL));
     NO_VALUE(none, ls_embedding(NULL, 0, NULL));

@@ -10,7 +10,7 @@
 #include "base/memory.h"
 #include "base/output.h"
 
-enum { SAMPLES = 10, SIDE = 64, GAP = 4, BACKGROUND = 48, ROWS = 3, PATH = 4096 };  // pixels; grey
+enum { SAMPLES = 10, CLIPS = 4, SIDE = 64, GAP = 4, BACKGROUND = 48, ROWS = 3, PATH = 4096 };  // pixels; grey
 
 // --- a sheet ---------------------------------------------------------------------------------------------------------
 
@@ -64,15 +64,47 @@ static void find_scale(cli_samples *s, const ls_train_config *config, const ls_t
     }
 }
 
+static ls_status take_memory(cli_samples *s, const ls_dataset *dataset, int most) {
+    int64_t n = s->frames * ls_shape_count(s->shape), there = ls_dataset_test_count(dataset);
+    if (there == 0) there = ls_dataset_train_count(dataset);
+    s->count = there < most ? (int)there : most;
+    LS_TRY(ls_calloc(s->count * n, sizeof *s->in, &s->in));
+    LS_TRY(ls_calloc(s->count * n, sizeof *s->out, &s->out));
+    return ls_calloc(s->count * n, sizeof *s->to, &s->to);
+}
+
+// Which of its fields a clip's numbers are; -1: none of that name, type and shape.
+static int find_clips(const ls_dataset *dataset, const char *name, ls_shape shape) {
+    const ls_field *field;
+    for (int f = 0; (field = ls_dataset_field(dataset, f)); f++)
+        if (strcmp(field->name, name) == 0)
+            return field->dtype == LS_DTYPE_F32 && ls_shape_equal(field->shape, shape) ? f : -1;
+    return -1;
+}
+
+// Their values go from 0 to 1.
+static ls_status read_clips(cli_samples *s, const ls_dataset *dataset, ls_shape clip) {
+    int in = find_clips(dataset, "image", clip), to = find_clips(dataset, "target", clip);
+    if (in < 0 || to < 0)
+        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
+                       "--samples: the dataset %s has no clips \"image\" and \"target\" of fp32 for %s to draw",
+                       ls_dataset_name(dataset), ls_graph_name(s->graph));
+    for (int64_t c = 0; c < clip.dim[3]; c++) s->divisor[c] = 255;
+    LS_TRY(take_memory(s, dataset, CLIPS));
+    for (int i = 0; i < s->count; i++) {
+        void *fields[LS_MAX_FIELDS] = {NULL};
+        fields[in] = s->in + i * ls_shape_count(clip);
+        fields[to] = s->to + i * ls_shape_count(clip);
+        LS_TRY(ls_dataset_read(dataset, ls_dataset_test_count(dataset) > 0, i, fields));
+    }
+    return LS_OK;
+}
+
 static ls_status read_samples(cli_samples *s, const ls_dataset *dataset, const ls_train_config *config,
                               const ls_train_result *result) {
     int test = ls_dataset_test_count(dataset) > 0;
-    int64_t n = ls_shape_count(s->shape),
-            there = test ? ls_dataset_test_count(dataset) : ls_dataset_train_count(dataset);
-    s->count = there < SAMPLES ? (int)there : SAMPLES;
-    LS_TRY(ls_calloc(s->count * n, sizeof *s->in, &s->in));
-    LS_TRY(ls_calloc(s->count * n, sizeof *s->out, &s->out));
-    LS_TRY(ls_calloc(s->count * n, sizeof *s->to, &s->to));
+    int64_t n = ls_shape_count(s->shape);
+    LS_TRY(take_memory(s, dataset, SAMPLES));
     for (int i = 0; i < s->count; i++) {
         ls_sample_info info;
         ls_image image;
@@ -88,15 +120,9 @@ static ls_status read_samples(cli_samples *s, const ls_dataset *dataset, const l
     return LS_OK;
 }
 
-ls_status cli_samples_begin(cli_samples *s, const char *folder, const ls_graph *graph, const ls_dataset *dataset,
-                            const ls_train_config *config, const ls_train_result *result) {
-    ls_predict_config c;
-    ls_port in = ls_graph_input_at(graph, 0), out = ls_graph_output_at(graph, 0);
+static ls_status begin_images(cli_samples *s, const ls_dataset *dataset, const ls_train_config *config,
+                              const ls_train_result *result) {
     const ls_field *field = ls_dataset_find_field(dataset, "image");
-    *s = (cli_samples){.folder = folder, .graph = graph, .shape = in.shape};
-    if (in.shape.ndim != 3 || !ls_shape_equal(in.shape, out.shape) || in.shape.dim[2] > 3 || in.shape.dim[2] == 2)
-        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "--samples: %s draws no images like those that it sees",
-                       ls_graph_name(graph));
     if (!field || field->dtype != LS_DTYPE_U8)
         return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "--samples: the dataset %s has no images of pixels",
                        ls_dataset_name(dataset));
@@ -105,7 +131,26 @@ ls_status cli_samples_begin(cli_samples *s, const char *folder, const ls_graph *
                        "--samples turns numbers back into pixels as --normalize says: leave out --mean, --std, --scale "
                        "and --channel-order, or --samples");
     find_scale(s, config, result);
-    LS_TRY(read_samples(s, dataset, config, result));
+    return read_samples(s, dataset, config, result);
+}
+
+ls_status cli_samples_begin(cli_samples *s, const char *folder, const ls_graph *graph, const ls_dataset *dataset,
+                            const ls_train_config *config, const ls_train_result *result) {
+    ls_predict_config c;
+    ls_port in = ls_graph_input_at(graph, 0), out = ls_graph_output_at(graph, 0);
+    int clips = in.shape.ndim == 4;
+    int64_t channels = in.shape.dim[2 + clips];
+    *s = (cli_samples){.folder = folder, .graph = graph, .shape = in.shape, .frames = 1};
+    if ((in.shape.ndim != 3 && !clips) || !ls_shape_equal(in.shape, out.shape) || (channels != 1 && channels != 3))
+        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "--samples: %s draws no images like those that it sees",
+                       ls_graph_name(graph));
+    if (clips) {
+        s->frames = (int)in.shape.dim[0];
+        s->shape = LS_SHAPE(in.shape.dim[1], in.shape.dim[2], channels);
+        LS_TRY(read_clips(s, dataset, in.shape));
+    } else {
+        LS_TRY(begin_images(s, dataset, config, result));
+    }
     ls_predict_config_init(&c);
     c.device = config->device;
     c.precision = config->precision;
@@ -130,7 +175,7 @@ ls_status cli_take_weights(const ls_graph *graph, ls_trainer *trainer, ls_predic
 }
 
 static void put_pixels(const cli_samples *s, const float *values, uint8_t *out) {
-    int64_t n = s->count * ls_shape_count(s->shape);
+    int64_t n = s->count * s->frames * ls_shape_count(s->shape);
     for (int64_t i = 0; i < n; i++) {
         float x = values[i] * s->divisor[i % s->shape.dim[2]] + s->offset[i % s->shape.dim[2]] + 0.5F;
         out[i] = (uint8_t)(x < 0 ? 0 : x > 255 ? 255 : x);
@@ -141,7 +186,7 @@ ls_status cli_samples_draw(cli_samples *s, ls_trainer *trainer, int epoch) {
     const void *inputs[LS_MAX_FIELDS] = {s->in};
     float *outputs[LS_MAX_FIELDS] = {s->out};
     const float *rows[ROWS] = {s->in, s->out, s->to};
-    int64_t n = s->count * ls_shape_count(s->shape);
+    int64_t n = s->count * s->frames * ls_shape_count(s->shape);
     char path[PATH];
     uint8_t *pixels;
     LS_TRY(path_of(s->folder, epoch, path));
@@ -149,7 +194,7 @@ ls_status cli_samples_draw(cli_samples *s, ls_trainer *trainer, int epoch) {
     LS_TRY(ls_predictor_run(s->predictor, s->count, inputs, outputs));
     LS_TRY(ls_calloc(ROWS * n, 1, &pixels));
     for (int r = 0; r < ROWS; r++) put_pixels(s, rows[r], pixels + r * n);
-    ls_status status = cli_sheet_write(path, pixels, s->shape, ROWS, s->count);
+    ls_status status = cli_sheet_write(path, pixels, s->shape, ROWS, s->count * s->frames);
     free(pixels);
     return status;
 }

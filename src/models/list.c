@@ -49,6 +49,7 @@
     X(efficientnetb1)                                                                                                  \
     X(efficientnetb2)                                                                                                  \
     X(autoencoder)                                                                                                     \
+    X(frame_prediction)                                                                                                \
     X(lstm)                                                                                                            \
     X(gru)                                                                                                             \
     X(transformer)                                                                                                     \
