@@ -196,6 +196,8 @@ static void check_case(int index, const json_t *golden) {
     }
     if (op->scratch) a.scratch = calloc((size_t)op->scratch(&spec), sizeof *a.scratch);
     assert_true(!op->scratch || a.scratch);
+    a.workspace = calloc((size_t)ls_shape_count(spec.y[0].shape), sizeof *a.workspace);
+    assert_non_null(a.workspace);
     a.y[0] = new_draws(spec.y[0].shape, 99, index);
     a.dy[0] = new_draws(spec.y[0].shape, 32, index);
     ls__ref_compute(op, &a);
@@ -211,7 +213,7 @@ static void check_case(int index, const json_t *golden) {
         compare(golden, "gradient of parameter", a.dw[k], spec.w[k].shape, json_array_get(dw, k));
     for (int k = 0; k < LS_MAX_INPUTS; k++) free(a.x[k]), free(a.dx[k]);
     for (int k = 0; k < LS_MAX_PARAMS; k++) free(a.w[k]), free(a.dw[k]);
-    free(a.y[0]), free(a.dy[0]), free(a.scratch);
+    free(a.y[0]), free(a.dy[0]), free(a.scratch), free(a.workspace);
 }
 
 static void layers_are_those_of_keras(void **state) {
