@@ -145,6 +145,7 @@ static void datasets(void **state) {
     NEEDS("image", ls_image_write("file", NULL));
     NEEDS("info", ls_dataset_look(NULL, 0, 0, NULL, NULL));
     NEEDS("dataset", ls_dataset_look(NULL, 0, 0, &(ls_sample_info){0}, NULL));
+    NEEDS("dataset", ls_dataset_read(NULL, 0, 0, (void *[LS_MAX_FIELDS]){NULL}));
     NEEDS("path", ls_image_read_for(NULL, 1, 4, 4, &image));
     NEEDS("out", ls_image_read_for("file", 1, 4, 4, NULL));
     NEEDS("name", ls_image_decode(NULL, "x", 1, 1, &image));

@@ -72,9 +72,9 @@ done
 refuses 2 "give one of them" "$lockstep" summary resnet20 --input-shape 32x32x3 --image-size 32
 refuses 2 "works on images (None, H, W, C), but its input has shape (None, 4, 32, 32, 3)" "$lockstep" summary resnet20 --input-shape 4x32x32x3
 run 0 "$lockstep" summary frame-prediction --input-shape 6x16x24x3
-says " conv3d_3 (Conv3D)                          (None, 6, 4, 6, 64)"
+says "(None, 6, 4, 6, 64)     110592      "
 run 0 "$lockstep" summary frame-prediction --image-size 64
-says " conv3d_4 (Conv3D)                          (None, 4, 64, 64, 1)"
+says "(None, 4, 64, 64, 1)    433         "
 refuses 2 "--classes: expected a whole number of at least 1, got '0'" "$lockstep" train resnet20 --classes 0
 refuses 2 "--pooling: 'min' is not one of none, avg, max" "$lockstep" train resnet20 --pooling min
 refuses 2 "a network without its classifier: ask for that too" "$lockstep" train resnet20 --pooling avg
