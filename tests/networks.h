@@ -1,4 +1,4 @@
-// Networks that are no classifiers of images, as make_networks.py has them in PyTorch: many labels at once, an image as target, two inputs
+// Networks that are no classifiers of images, as make_networks.py has them in PyTorch: many labels at once, an image as target, clips, two inputs
 // with two weighted losses, tokens, two that share a body; and one of images, of separable convolutions, squeeze and excitation.
 #ifndef LS_TESTS_NETWORKS_H
 #define LS_TESTS_NETWORKS_H
@@ -80,6 +80,32 @@ static inline ls_status network_variational(ls_graph *g) {
     return ls_graph_finish(g, x);
 }
 
+// What follows a clip, by convolutions and poolings over time, height and width: "loss", "error".
+static inline ls_status network_volumes(ls_graph *g) {
+    ls_value x = ls_graph_add_input(g, "image", LS_SHAPE(4, 6, 6, 2), LS_DTYPE_F32);
+    ls_value target = ls_graph_add_input(g, "target", LS_SHAPE(4, 6, 6, 2), LS_DTYPE_F32);
+    ls_conv3d_attrs conv = {
+        .filters = 6, .kernel = {3, 3, 3}, .padding = LS_PADDING_SAME, .activation = LS_ACTIVATION_RELU};
+    x = ls_max_pool3d(g, ls_conv3d(g, x, &conv), &(ls_pool3d_attrs){.size = {1, 2, 2}});
+    x = ls_conv3d(
+        g, x,
+        &(ls_conv3d_attrs){
+            .name = "code", .filters = 4, .kernel = {2, 3, 3}, .strides = {2, 1, 1}, .padding = LS_PADDING_SAME});
+    x = ls_conv3d_transpose(g, x,
+                            &(ls_conv3d_transpose_attrs){.filters = 6,
+                                                         .kernel = {2, 4, 4},
+                                                         .strides = {2, 2, 2},
+                                                         .padding = LS_PADDING_SAME,
+                                                         .activation = LS_ACTIVATION_RELU});
+    x = ls_average_pool3d(g, x,
+                          &(ls_pool3d_attrs){.size = {1, 3, 3}, .strides = {1, 1, 1}, .padding = LS_PADDING_SAME});
+    conv.filters = 2, conv.activation = LS_ACTIVATION_NONE;
+    x = ls_conv3d(g, x, &conv);
+    ls_mean_squared_error(g, x, target, &(ls_loss_attrs){.name = "loss"});
+    ls_mean_absolute_error_metric(g, x, target, &(ls_metric_attrs){.name = "error"});
+    return ls_graph_finish(g, x);
+}
+
 // An image and some numbers; a class and some numbers: "class_loss", "top_2", "value_loss".
 static inline ls_status network_two_losses(ls_graph *g) {
     ls_value image = ls_graph_add_input(g, "image", LS_SHAPE(6, 6, 2), LS_DTYPE_F32);
@@ -152,6 +178,7 @@ static inline ls_status network_create(const char *name, ls_graph **out) {
     if (strcmp(name, "multi-label") == 0) return network_multi_label(*out);
     if (strcmp(name, "auto-encoder") == 0) return network_auto_encoder(*out);
     if (strcmp(name, "variational") == 0) return network_variational(*out);
+    if (strcmp(name, "volumes") == 0) return network_volumes(*out);
     if (strcmp(name, "embedding") == 0) return network_embedding(*out);
     if (strcmp(name, "small-parts") == 0) return network_small_parts(*out);
     return network_two_losses(*out);

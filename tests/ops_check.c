@@ -74,10 +74,14 @@ int each_dtype(ls_dtype *dtypes) {
 
 // How the outputs of convolutions lie.
 static const ls_layout *conv_output_layout(ls_device *d, ls_shape shape, ls_dtype dtype) {
-    op_case c = {.op = LS_OP_CONV2D,
+    int volume = shape.ndim == 5;
+    ls_conv2d_attrs images = {.filters = (int)shape.dim[3], .kernel = {1, 1}};
+    ls_conv3d_attrs volumes = {.filters = (int)shape.dim[4], .kernel = {1, 1, 1}};
+    op_case c = {.op = volume ? LS_OP_CONV3D : LS_OP_CONV2D,
                  .batch = shape.dim[0],
                  .x = {{.shape = LS_SHAPE(shape.dim[1], shape.dim[2], 16)}},
-                 .attrs = &(ls_conv2d_attrs){.filters = (int)shape.dim[3], .kernel = {1, 1}}};
+                 .attrs = volume ? (const void *)&volumes : &images};
+    if (volume) c.x[0].shape = LS_SHAPE(shape.dim[1], shape.dim[2], shape.dim[3], 16);
     op_spec spec = op_spec_of(&c, dtype);
     ls_kernel *k;
     assert_int_equal(ls_kernel_create(d, &spec.kernel, &k), LS_OK);
@@ -93,8 +97,12 @@ static const ls_layout *layout_of(ls_device *d, lie l, ls_tensor_type x) {
     case AS_LIKED: break;
     case PLAIN: status = d->ops->layout_plain(d, x.shape, x.dtype, 0, &layout); break;
     case AS_OF_CONV: layout = conv_output_layout(d, x.shape, x.dtype); break;
-    case BLOCKS_OF_16: status = ls__cpu_layout_tag((ls_cpu *)d, x.shape, x.dtype, 0, dnnl_nChw16c, &layout); break;
-    case BLOCKS_OF_8: status = ls__cpu_layout_tag((ls_cpu *)d, x.shape, x.dtype, 0, dnnl_nChw8c, &layout); break;
+    case BLOCKS_OF_16:
+    case BLOCKS_OF_8: {
+        dnnl_format_tag_t tag = ls__cpu_blocked_tag(x.shape.ndim, l == BLOCKS_OF_16 ? 16 : 8);
+        status = ls__cpu_layout_tag((ls_cpu *)d, x.shape, x.dtype, 0, tag, &layout);
+        break;
+    }
     }
     assert_int_equal(status, LS_OK);
     return layout;
@@ -484,7 +492,7 @@ void check_layouts(op_case c) {
     for (int d = 0; d < count; d++) {
         check_one(&c, dtypes[d], AS_LIKED);
         check_one(&c, dtypes[d], PLAIN);
-        for (lie l = AS_OF_CONV; l <= BLOCKS_OF_8 && c.x[0].shape.ndim == 3; l++) check_one(&c, dtypes[d], l);
+        for (lie l = AS_OF_CONV; l <= BLOCKS_OF_8 && c.x[0].shape.ndim >= 3; l++) check_one(&c, dtypes[d], l);
     }
     check_loops_of_halves(&c);
 }

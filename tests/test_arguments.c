@@ -145,6 +145,7 @@ static void datasets(void **state) {
     NEEDS("image", ls_image_write("file", NULL));
     NEEDS("info", ls_dataset_look(NULL, 0, 0, NULL, NULL));
     NEEDS("dataset", ls_dataset_look(NULL, 0, 0, &(ls_sample_info){0}, NULL));
+    NEEDS("dataset", ls_dataset_read(NULL, 0, 0, (void *[LS_MAX_FIELDS]){NULL}));
     NEEDS("path", ls_image_read_for(NULL, 1, 4, 4, &image));
     NEEDS("out", ls_image_read_for("file", 1, 4, 4, NULL));
     NEEDS("name", ls_image_decode(NULL, "x", 1, 1, &image));
@@ -181,6 +182,10 @@ static void layers(void **state) {
     NO_VALUE(none, ls_concat(NULL, x, 2, NULL));
     NO_VALUE(none, ls_depthwise_conv2d(NULL, 0, NULL));
     NO_VALUE(none, ls_conv2d_transpose(NULL, 0, NULL));
+    NO_VALUE(none, ls_conv3d(NULL, 0, NULL));
+    NO_VALUE(none, ls_conv3d_transpose(NULL, 0, NULL));
+    NO_VALUE(none, ls_max_pool3d(NULL, 0, NULL));
+    NO_VALUE(none, ls_average_pool3d(NULL, 0, NULL));
     NO_VALUE(none, ls_up_sampling2d(NULL, 0, NULL));
     NO_VALUE(none, ls_layer_norm(NULL, 0, NULL));
     NO_VALUE(none, ls_embedding(NULL, 0, NULL));

@@ -94,6 +94,34 @@ static void refusals_of_separable_conv2d(void **state) {
                                 &(ls_separable_conv2d_attrs){.filters = 2, .kernel = {3, 3}, .multiplier = 2000}));
 }
 
+static void refusals_of_volumes(void **state) {
+    REFUSED(
+        "conv3d: a Conv3D layer works on volumes or clips (None, D, H, W, C), but its input has shape (None, 4, 4, 2)",
+        ls_conv3d(g, INPUT(4, 4, 2), &(ls_conv3d_attrs){.filters = 2, .kernel = {3, 3, 3}}));
+    REFUSED("conv3d: filters of a Conv3D layer is at least 1, but 0 was asked for",
+            ls_conv3d(g, INPUT(4, 4, 4, 2), &(ls_conv3d_attrs){.kernel = {3, 3, 3}}));
+    REFUSED("conv3d: kernel_size of a Conv3D layer lies between 1 and 1024, but 0 was asked for",
+            ls_conv3d(g, INPUT(4, 4, 4, 2), &(ls_conv3d_attrs){.filters = 2, .kernel = {3, 3}}));
+    REFUSED("conv3d: a 3x5x3 valid kernel does not fit its 4x4x4 input; use padding same or drop a layer",
+            ls_conv3d(g, INPUT(4, 4, 4, 2), &(ls_conv3d_attrs){.filters = 2, .kernel = {3, 5, 3}}));
+    REFUSED(
+        "conv3d_transpose: a Conv3DTranspose layer works on volumes or clips (None, D, H, W, C), but its input has "
+        "shape (None, 4)",
+        ls_conv3d_transpose(g, INPUT(4), &(ls_conv3d_transpose_attrs){.filters = 2, .kernel = {3, 3, 3}}));
+    REFUSED(
+        "conv3d_transpose: strides of a Conv3DTranspose layer lies between 1 and 1024, but 2000 was asked for",
+        ls_conv3d_transpose(g, INPUT(4, 4, 4, 2),
+                            &(ls_conv3d_transpose_attrs){.filters = 2, .kernel = {3, 3, 3}, .strides = {1, 1, 2000}}));
+    REFUSED(
+        "max_pooling3d: the sides and strides of its window are at least 1, but a 2x2x2 window with strides 0x2x2 was "
+        "asked for",
+        ls_max_pool3d(g, INPUT(4, 4, 4, 2), &(ls_pool3d_attrs){.strides = {0, 2, 2}}));
+    REFUSED(
+        "average_pooling3d: a AveragePooling3D layer works on volumes or clips (None, D, H, W, C), but its input has "
+        "shape (None, 4, 4, 2)",
+        ls_average_pool3d(g, INPUT(4, 4, 2), NULL));
+}
+
 static void refusals_of_concat(void **state) {
     REFUSED("concatenate: values of shape (None, 2, 3) cannot be put together along axis 3",
             ls_concat(g, (ls_value[]){INPUT(2, 3), INPUT(2, 3)}, 2, &(ls_concat_attrs){.axis = 3}));
@@ -354,6 +382,28 @@ static ls_value of_an_auto_encoder(ls_graph *g) {
 
 static void network_of_an_auto_encoder(void **state) { check_network(of_an_auto_encoder); }
 
+// What is folded into convolutions of volumes: a residual with a ReLU, and masks; activations that are not.
+static ls_value of_clips(ls_graph *g) {
+    ls_value x = INPUT(2, 4, 6, 3);
+    ls_conv3d_attrs a = {.filters = 16, .kernel = {2, 3, 3}, .padding = LS_PADDING_SAME};
+    a.no_bias = 1;  // whose gradient would be nothing but roundings
+    x = ls_relu(g, ls_batch_norm(g, ls_conv3d(g, x, &a), NULL), NULL);
+    a.no_bias = 0;
+    x = ls_relu(g, ls_add(g, ls_conv3d(g, x, &a), x, NULL), NULL);
+    x = ls_max_pool3d(g, x, &(ls_pool3d_attrs){.size = {1, 2, 2}});
+    x = ls_conv3d_transpose(g, x,
+                            &(ls_conv3d_transpose_attrs){.filters = 5,
+                                                         .kernel = {2, 2, 2},
+                                                         .strides = {1, 2, 2},
+                                                         .padding = LS_PADDING_SAME,
+                                                         .activation = LS_ACTIVATION_TANH});
+    x = ls_average_pool3d(g, x,
+                          &(ls_pool3d_attrs){.size = {2, 2, 2}, .strides = {1, 2, 2}, .padding = LS_PADDING_SAME});
+    return ls_dense(g, ls_flatten(g, x, NULL), &(ls_dense_attrs){.units = CLASSES});
+}
+
+static void network_of_clips(void **state) { check_network(of_clips); }
+
 static void numbers_that_no_embedding_has(void **state) {
     static const char *const devices[] = {"cpu", "ref"};
     static const int32_t wrong[] = {-1, 7, INT32_MIN, INT32_MAX};
@@ -428,6 +478,7 @@ int main(void) {
         cmocka_unit_test(network_of_sequences),
         cmocka_unit_test(numbers_that_no_embedding_has),
         cmocka_unit_test(network_of_an_auto_encoder),
+        cmocka_unit_test(network_of_clips),
         cmocka_unit_test(network_of_groups),
         cmocka_unit_test(network_of_small_parts),
         cmocka_unit_test(refusals_of_groups),
@@ -437,6 +488,7 @@ int main(void) {
         cmocka_unit_test(refusals_of_what_images_go_through_first),
         cmocka_unit_test(refusals_of_separable_conv2d),
         cmocka_unit_test(refusals_of_concat),
+        cmocka_unit_test(refusals_of_volumes),
         cmocka_unit_test(activations_inside_layers),
         cmocka_unit_test(activations_end_no_logits),
         cmocka_unit_test(network_of_activations),

@@ -192,6 +192,7 @@ static void test_all(ls_context *context, ls_context *alone) {
     test_network(context, alone, golden, "two-losses");
     test_network(context, alone, golden, "embedding");
     test_network(context, alone, golden, "small-parts");
+    test_network(context, alone, golden, "volumes");
     test_network(context, alone, golden, "in-turn");
     json_decref(golden);
 }

@@ -431,6 +431,91 @@ static void conv2d_transpose(void **state) {
     }
 }
 
+// --- volumes and clips -----------------------------------------------------------------------------------------------
+
+static void conv3d(void **state) {
+    for (int i = 0; i < 48; i++) {
+        ls_conv3d_attrs a = {.filters = PICK(1, 3, 8, 16, 17, 32),
+                             .kernel = {PICK(1, 2, 3), PICK(1, 3), PICK(1, 2, 3)},
+                             .strides = {PICK(1, 2), PICK(1, 2), PICK(1, 1, 2)},
+                             .dilation = {PICK(1, 1, 2), 1, PICK(1, 1, 2)},
+                             .padding = PICK(LS_PADDING_VALID, LS_PADDING_SAME),
+                             .activation = PICK(LS_ACTIVATION_NONE, LS_ACTIVATION_RELU),
+                             .no_bias = PICK(0, 1)};
+        op_case c = {.op = LS_OP_CONV3D,
+                     .attrs = &a,
+                     .batch = PICK(1, 3, 4),
+                     .x = SAMPLE(5 + draw() % 2, 3 + draw() % 4, 5 + draw() % 3, PICK(1, 3, 8, 16, 17, 32)),
+                     .residual = i % 4 == 3,
+                     .mask_dx = PICK(0, 1),
+                     .wide = i % 5 == 4 && i % 4 != 3,
+                     .forward = PRODUCTS,
+                     .backward = PRODUCTS};
+        check(c);
+        if (i % 4 == 0) check_layouts(c);
+    }
+}
+
+static void conv3d_transpose(void **state) {
+    for (int i = 0; i < 30; i++) {
+        ls_conv3d_transpose_attrs a = {.filters = PICK(1, 3, 8, 16, 17, 32),
+                                       .kernel = {PICK(1, 2, 3), PICK(2, 3, 4), PICK(2, 3)},
+                                       .strides = {PICK(1, 2), PICK(1, 2), PICK(1, 2, 3)},
+                                       .padding = PICK(LS_PADDING_VALID, LS_PADDING_SAME),
+                                       .no_bias = PICK(0, 1)};
+        check_layouts((op_case){.op = LS_OP_CONV3D_TRANSPOSE,
+                                .attrs = &a,
+                                .batch = PICK(1, 3),
+                                .x = SAMPLE(PICK(1, 2, 3), PICK(2, 4), PICK(3, 5), PICK(1, 3, 8, 16, 24, 32)),
+                                .forward = PRODUCTS,
+                                .backward = PRODUCTS});
+    }
+}
+
+static void pooling3d(void **state) {
+    for (int i = 0; i < 32; i++) {
+        ls_pool3d_attrs a = {.size = {PICK(1, 2, 3), PICK(1, 2, 3), PICK(2, 3)}, .padding = PICK(0, 1)};
+        int mean = i % 2, overlaps = 0;
+        for (int j = 0; j < 3; j++) {
+            a.strides[j] = PICK(1, 2, 3);
+            overlaps |= a.strides[j] < a.size[j];
+        }
+        check_layouts((op_case){.op = mean ? LS_OP_AVERAGE_POOL3D : LS_OP_MAX_POOL3D,
+                                .attrs = &a,
+                                .batch = PICK(1, 3),
+                                .x = SAMPLE(3 + draw() % 3, 3 + draw() % 3, 3 + draw() % 4, PICK(1, 3, 8, 16, 17, 32)),
+                                .values = i % 4 < 2 ? FEW : SMOOTH,
+                                .mask_dx = PICK(0, 1),
+                                .forward = mean ? ROUNDINGS : 0,
+                                .backward = mean || overlaps ? ROUNDINGS : 0});
+    }
+}
+
+// Other layers that clips go through.
+static void layers_of_volumes(void **state) {
+    for (int i = 0; i < 12; i++) {
+        op_case c = {.op = LS_OP_BATCH_NORM,
+                     .relu = i % 2,
+                     .batch = PICK(1, 2, 5),
+                     .x = SAMPLE(PICK(1, 3), PICK(2, 4), PICK(3, 7), PICK(1, 3, 16, 17, 24, 64)),
+                     .forward = NORMALIZED,
+                     .backward = NORMALIZED,
+                     .terms = 1};
+        check_layouts(c);
+        check_layouts((op_case){.op = LS_OP_RELU, .batch = 2, .x = {c.x[0]}});
+        check_layouts((op_case){.op = LS_OP_FLATTEN, .batch = 2, .x = {c.x[0]}});
+        check_layouts((op_case){.op = LS_OP_ADD, .batch = 2, .x = {c.x[0], c.x[0]}, .forward = ROUNDINGS});
+        check_layouts((op_case){.op = LS_OP_CONCAT, .batch = 2, .x_count = 2, .x = {c.x[0], c.x[0]}});
+        check_layouts((op_case){.op = LS_OP_ACTIVATION,
+                                .attrs = &(ls_activation_attrs){.activation = LS_ACTIVATION_TANH},
+                                .batch = 2,
+                                .x = {c.x[0]},
+                                .forward = ROUNDINGS,
+                                .backward = ROUNDINGS,
+                                .terms = 0.1});
+    }
+}
+
 static void up_sampling2d(void **state) {
     for (int i = 0; i < 24; i++) {
         ls_up_sampling2d_attrs a = {.size = {PICK(1, 2, 3), PICK(1, 2, 4)}};
@@ -832,6 +917,10 @@ int main(void) {
         cmocka_unit_test(vector_functions_of_bf16),
         cmocka_unit_test(vector_function_of_the_largest),
         cmocka_unit_test(conv2d_of_few_channels),
+        cmocka_unit_test(conv3d),
+        cmocka_unit_test(conv3d_transpose),
+        cmocka_unit_test(pooling3d),
+        cmocka_unit_test(layers_of_volumes),
         cmocka_unit_test(every_operation_ran),
     };
     return cmocka_run_group_tests(tests, ops_setup, ops_teardown);

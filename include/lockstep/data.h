@@ -42,7 +42,7 @@ typedef struct ls_field {
 
 // ---- datasets by name ----------------------------------------------------------------------------------------------
 
-// Opens a dataset: "mnist:DIR", "fashion-mnist:DIR", "cifar10:DIR", "cifar100:DIR", "images:DIR", "csv:FILE", "tar:FILES", "tfrecord:FILES", "recordio:FILE", "lmdb:DIR", "hdf5:FILE", "numpy:FILE.npz", "digits", "shapes", "roles", "sentences", "text:FILE" or "synthetic:HxWxC" (`lockstep datasets`
+// Opens a dataset: "mnist:DIR", "fashion-mnist:DIR", "cifar10:DIR", "cifar100:DIR", "images:DIR", "csv:FILE", "tar:FILES", "tfrecord:FILES", "recordio:FILE", "lmdb:DIR", "hdf5:FILE", "numpy:FILE.npz", "digits", "moving-digits", "shapes", "roles", "sentences", "text:FILE" or "synthetic:HxWxC" (`lockstep datasets`
 // says what they are). One copy per host, in memory its workers share, read by them in parallel; of files with an image each an index. The caller destroys it before the context. Collective.
 // Errors: NOT_FOUND, IO, BAD_DATA (the file, what is wrong with it), MISMATCH (hosts read different data).
 ls_status ls_dataset_open(ls_context *context, const char *spec, ls_dataset **out);
@@ -180,6 +180,11 @@ typedef struct ls_sample_info {
 // has some, decoded, of any channels, and the caller frees it; NULL: it is not decoded. May be called from several threads at once. Not
 // collective. Errors: INVALID_ARGUMENT (there is no such sample), those of reading and decoding it, with the file; OUT_OF_MEMORY.
 ls_status ls_dataset_look(const ls_dataset *dataset, int test, int64_t sample, ls_sample_info *info, ls_image *image);
+
+// Reads the values of sample `sample`: field f of the dataset goes to fields[f], in the field's shape and type, unless that is NULL. May be called from
+// several threads at once. Not collective. Errors: INVALID_ARGUMENT (there is no such sample; an image that is still encoded, which ls_dataset_look
+// decodes), those of reading it, OUT_OF_MEMORY.
+ls_status ls_dataset_read(const ls_dataset *dataset, int test, int64_t sample, void *const *fields);
 
 // ---- writing a dataset -------------------------------------------------------------------------------------------------
 

@@ -92,6 +92,15 @@ ls_value ls_separable_conv2d(ls_graph *graph, ls_value x, const ls_separable_con
 // (N, H, W, C) -> (N, H', W', filters), the reverse of a convolution that makes H x W of H' x W': H' is H * stride with padding same,
 // else H * stride + max(KH - stride, 0). Parameters: NAME/kernel (KH, KW, filters, C), NAME/bias (filters). Keras's Conv2DTranspose.
 ls_value ls_conv2d_transpose(ls_graph *graph, ls_value x, const ls_conv2d_transpose_attrs *attrs);
+// (N, D, H, W, C) -> (N, D', H', W', filters): a convolution of volumes, or of clips, whose depth is time. Parameters: NAME/kernel
+// (KD, KH, KW, C, filters), NAME/bias (filters). Keras's Conv3D, without groups.
+ls_value ls_conv3d(ls_graph *graph, ls_value x, const ls_conv3d_attrs *attrs);
+// (N, D, H, W, C) -> (N, D', H', W', filters), the reverse of one, each side as ls_conv2d_transpose has it. Parameters: NAME/kernel
+// (KD, KH, KW, filters, C), NAME/bias (filters). Keras's Conv3DTranspose.
+ls_value ls_conv3d_transpose(ls_graph *graph, ls_value x, const ls_conv3d_transpose_attrs *attrs);
+// (N, D, H, W, C) -> (N, D', H', W', C). Keras's MaxPooling3D and AveragePooling3D; padding does not count.
+ls_value ls_max_pool3d(ls_graph *graph, ls_value x, const ls_pool3d_attrs *attrs);
+ls_value ls_average_pool3d(ls_graph *graph, ls_value x, const ls_pool3d_attrs *attrs);
 // (N, H, W, C) -> (N, H * size[0], W * size[1], C): every pixel several times. Keras's UpSampling2D with interpolation nearest.
 ls_value ls_up_sampling2d(ls_graph *graph, ls_value x, const ls_up_sampling2d_attrs *attrs);
 // (N, ..., C) -> the same: the last axis of each sample normalized to mean 0 and variance 1, then scaled by gamma and shifted by beta, in

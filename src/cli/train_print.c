@@ -25,7 +25,7 @@ static void print_images(const cli_train_run *r) {
     if (stored.ndim == 3 && stored.dim[0] == 0)
         ls_text_add(text, sizeof text, &n, "of any size, resized to %lldx%lld", (long long)image.dim[0],
                     (long long)image.dim[1]);
-    else if (!ls_shape_equal(stored, image))
+    else if (image.ndim == 3 && !ls_shape_equal(stored, image))
         ls_text_add(text, sizeof text, &n, "resized from %lldx%lld to %lldx%lld", (long long)stored.dim[0],
                     (long long)stored.dim[1], (long long)image.dim[0], (long long)image.dim[1]);
     if (c->resize > 0)
@@ -211,8 +211,11 @@ void cli_train_print_table(const cli_train_run *r) {
     else
         row("Time per epoch", "no epoch is whole");
     int64_t tokens = cli_train_tokens_of(r);
-    row(tokens ? "Sequences per second" : "Images per second", "%s",
-        cli_count((int64_t)(t->images_per_second + 0.5), count));
+    int clips = ls_dataset_image_shape(r->dataset).ndim == 4;
+    row(tokens  ? "Sequences per second"
+        : clips ? "Clips per second"
+                : "Images per second",
+        "%s", cli_count((int64_t)(t->images_per_second + 0.5), count));
     if (tokens)
         row("Tokens per second", "%s", cli_count((int64_t)(t->images_per_second * (double)tokens + 0.5), count));
     if (r->evaluated) {

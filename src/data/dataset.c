@@ -29,6 +29,7 @@
     X(lmdb)                                                                                                            \
     X(hdf5)                                                                                                            \
     X(digits)                                                                                                          \
+    X(moving_digits)                                                                                                   \
     X(shapes)                                                                                                          \
     X(sentences)                                                                                                       \
     X(text)                                                                                                            \

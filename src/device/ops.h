@@ -19,6 +19,10 @@
     X(DEPTHWISE_CONV2D, depthwise_conv2d)                                                                              \
     X(SEPARABLE_CONV2D, separable_conv2d)                                                                              \
     X(CONV2D_TRANSPOSE, conv2d_transpose)                                                                              \
+    X(CONV3D, conv3d)                                                                                                  \
+    X(CONV3D_TRANSPOSE, conv3d_transpose)                                                                              \
+    X(MAX_POOL3D, max_pool3d)                                                                                          \
+    X(AVERAGE_POOL3D, average_pool3d)                                                                                  \
     X(UP_SAMPLING2D, up_sampling2d)                                                                                    \
     X(LAYER_NORM, layer_norm)                                                                                          \
     X(EMBEDDING, embedding)                                                                                            \

@@ -50,6 +50,7 @@
     X(efficientnetb2)                                                                                                  \
     X(autoencoder)                                                                                                     \
     X(vae)                                                                                                             \
+    X(frame_prediction)                                                                                                \
     X(lstm)                                                                                                            \
     X(gru)                                                                                                             \
     X(transformer)                                                                                                     \

@@ -11,12 +11,12 @@ and metrics of the same batch afterwards. The same steps in float32, and in bflo
 losses are is recorded under "distance", and is what the tolerances of the test rest on.
 
 The networks are in tests/networks.h and below. Nothing is stored that both sides can draw, with Philox as make_mnist_cnn.py has it, as
-variant 60 for multi-label, 61 for auto-encoder, 62 for two-losses, 63 for embedding, 65 for small-parts, 66 for variational, 64 for in-turn (two networks that share a
-body, a step of one and then of the other):
+variant 60 for multi-label, 61 for auto-encoder, 62 for two-losses, 63 for embedding, 65 for small-parts, 66 for variational and for volumes, 64 for in-turn (two networks that
+share a body, a step of one and then of the other):
 
     parameter p, element i (Keras's order)   (2 u - 1) * limit, u = (word i of stream p >> 8) / 2^24; limit is
                                              sqrt(6 / (fan_in + fan_out)) for kernels and tables, 0.05 for biases
-    input k, element i (NHWC)                floating: 2 u - 1 from stream 100 + k
+    input k, element i (NHWC, NDHWC)              floating: 2 u - 1 from stream 100 + k
                                              labels: 1 where word i of stream 100 + k is below 0.3 * 2^32, else 0
                                              class numbers: that word % classes
 """
@@ -80,6 +80,24 @@ def variational(w, inputs):
     normal = torch.distributions.Normal(torch.zeros_like(mean), torch.ones_like(mean))
     found = torch.distributions.Normal(mean, torch.exp(logarithm / 2))
     return [reconstruction, 0.5 * torch.distributions.kl_divergence(found, normal).sum() / len(x)], y
+
+
+def conv3d(x, w, name, **options):
+    """x is (N, C, D, H, W), kernels are (KD, KH, KW, C, filters)."""
+    return F.conv3d(x, w[name + "/kernel"].permute(4, 3, 0, 1, 2), w[name + "/bias"], **options)
+
+
+def volumes(w, inputs):
+    """What follows a clip, by convolutions and poolings over time, height and width."""
+    x, target = inputs
+    x = F.max_pool3d(F.relu(conv3d(x, w, "conv3d", padding=1)), (1, 2, 2))
+    x = conv3d(x, w, "code", stride=(2, 1, 1), padding=(0, 1, 1))
+    # Its kernel is (KD, KH, KW, filters, C).
+    kernel = w["conv3d_transpose/kernel"].permute(4, 3, 0, 1, 2)
+    x = F.relu(F.conv_transpose3d(x, kernel, w["conv3d_transpose/bias"], stride=2, padding=(0, 1, 1)))
+    x = F.avg_pool3d(x, (1, 3, 3), stride=1, padding=(0, 1, 1), count_include_pad=False)
+    x = conv3d(x, w, "conv3d_1", padding=1)
+    return [F.mse_loss(x, target)], x
 
 
 def two_losses(w, inputs):
@@ -160,6 +178,11 @@ NETWORKS = {
                     CONV("conv2d", 3, 1, 8) + DENSE("code", 128, 2 * CODE) + DENSE("decoder", CODE, 64)
                     + [("logits/kernel", (3, 3, 1, 4)), ("logits/bias", (1,))],
                     [("labels", (8, 8, 1)), ("floating", (CODE,))]),
+    "volumes": (volumes, 66, 0.5,
+                [("conv3d/kernel", (3, 3, 3, 2, 6)), ("conv3d/bias", (6,)), ("code/kernel", (2, 3, 3, 6, 4)), ("code/bias", (4,)),
+                 ("conv3d_transpose/kernel", (2, 4, 4, 6, 4)), ("conv3d_transpose/bias", (6,)),
+                 ("conv3d_1/kernel", (3, 3, 3, 6, 2)), ("conv3d_1/bias", (2,))],
+                [("floating", (4, 6, 6, 2)), ("floating", (4, 6, 6, 2))]),
     "two-losses": (two_losses, 62, 0.1,
                    CONV("conv2d", 3, 2, 4) + DENSE("of_image", 64, 10) + DENSE("of_numbers", 5, 10)
                    + DENSE("scores", 10, 4) + DENSE("values", 10, 3),
@@ -200,6 +223,8 @@ def batch(variant, k, kind, shape, classes=None):
         x = torch.from_numpy((words < 0.3 * 2.0**32).astype(np.float32).reshape((BATCH,) + shape))
         return x.permute(0, 3, 1, 2) if len(shape) == 3 else x
     x = torch.from_numpy(signed(100 + k, variant, (BATCH,) + shape).astype(np.float32))
+    if len(shape) == 4:
+        return x.permute(0, 4, 1, 2, 3)
     return x.permute(0, 3, 1, 2) if len(shape) == 3 else x
 
 
@@ -261,6 +286,8 @@ def measured(name, x, y):
         return {}
     if name == "auto-encoder":
         return {"absolute_error": float((y - x[0]).abs().mean())}
+    if name == "volumes":
+        return {"absolute_error": float((y - x[1]).abs().mean())}
     if name in ("embedding", "small-parts"):
         return {"accuracy": float((y.argmax(1) == x[1]).double().mean())}
     return {"top_2": float((y.topk(2).indices == x[2][:, None]).any(1).double().mean())}

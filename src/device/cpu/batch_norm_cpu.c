@@ -288,13 +288,13 @@ static ls_status set_layouts(ls_cpu *cpu, const ls_kernel_spec *spec, ls_kernel 
     int learned = spec->w_count - 2;  // gamma, where there is one, and beta
     const ls_layout *x, *y, *vector, **layout = kernel->layout;
     int image_block = 0;
-    if (spec->x[0].shape.ndim == 4)
+    if (spec->x[0].shape.ndim >= 4)
         LS_TRY(ls__cpu_image_layouts(cpu, spec, &x, &y, &image_block));
     else
         LS_TRY(cpu->base.ops->layout_plain(&cpu->base, spec->x[0].shape, spec->x[0].dtype, 0, &x));
     int64_t channels = spec->x[0].shape.dim[spec->x[0].shape.ndim - 1];
     LS_TRY(cpu->base.ops->layout_plain(&cpu->base, LS_SHAPE(channels), LS_DTYPE_F32, 0, &vector));
-    *block = spec->x[0].shape.ndim == 4 ? image_block : channels;
+    *block = spec->x[0].shape.ndim >= 4 ? image_block : channels;
     layout[LS_ARG_X] = x;
     for (int i = 0; i < learned; i++) layout[LS_ARG_W + i] = vector;
     if (!backward || (spec->residual && relu)) layout[LS_ARG_Y] = x;

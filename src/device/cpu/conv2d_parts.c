@@ -117,9 +117,9 @@ static ls_status cut_samples(ls_cpu *cpu, const ls_kernel *whole, int64_t first,
 // DY of some filters in the kind of layout that all of it has; NULL where that is neither blocks of channels nor channels innermost.
 static ls_status filters_layout(ls_cpu *cpu, const ls_layout *whole, int64_t filters, const ls_layout **out,
                                 int *blocked) {
-    static const dnnl_format_tag_t tags[] = {dnnl_nhwc, dnnl_nChw16c};
     ls_shape shape = whole->shape;
-    shape.dim[3] = filters;
+    const dnnl_format_tag_t tags[] = {shape.ndim == 5 ? dnnl_ndhwc : dnnl_nhwc, ls__cpu_blocked_tag(shape.ndim, 16)};
+    shape.dim[shape.ndim - 1] = filters;
     for (*blocked = 0; *blocked < 2; ++*blocked) {
         LS_TRY(ls__cpu_layout_tag(cpu, whole->shape, whole->dtype, 0, tags[*blocked], out));
         if (*out == whole) return ls__cpu_layout_tag(cpu, shape, whole->dtype, 0, tags[*blocked], out);
@@ -129,11 +129,12 @@ static ls_status filters_layout(ls_cpu *cpu, const ls_layout *whole, int64_t fil
 }
 
 static slice slice_of(const ls_layout *whole, int blocked, int64_t first, int64_t filters) {
-    const int64_t *d = whole->shape.dim;
-    int64_t size = (int64_t)ls_dtype_size(whole->dtype), pixels = d[1] * d[2];
-    slice s = {.rows = blocked ? d[0] : d[0] * pixels};
+    int64_t size = (int64_t)ls_dtype_size(whole->dtype), samples = whole->shape.dim[0];
+    int64_t all = whole->shape.dim[whole->shape.ndim - 1];  // filters
+    int64_t pixels = ls_shape_count(whole->shape) / samples / all;
+    slice s = {.rows = blocked ? samples : samples * pixels};
     int64_t each = blocked ? pixels * size : size;  // of a filter in a row
-    s.row_bytes = d[3] * each;
+    s.row_bytes = all * each;
     s.first_byte = first * each;
     s.bytes = filters * each;
     return s;
@@ -142,16 +143,18 @@ static slice slice_of(const ls_layout *whole, int blocked, int64_t first, int64_
 static ls_status cut_filters(ls_cpu *cpu, const ls_kernel *whole, int64_t first, int64_t count, int64_t of,
                              ls_kernel_spec *spec, part *p, int *can) {
     const ls_layout *dy = whole->layout[LS_ARG_DY], *dw = whole->layout[LS_ARG_DW];
-    ls_conv2d_attrs *attrs = (ls_conv2d_attrs *)(void *)spec->attrs.bytes;
-    int blocked;
+    int blocked, last = spec->y[0].shape.ndim - 1;
     *can = 0;
-    attrs->filters = (int)count;
-    spec->y[0].shape.dim[3] = count;
-    spec->w[0].shape.dim[3] = count;
+    if (spec->op == LS_OP_CONV3D)
+        ((ls_conv3d_attrs *)(void *)spec->attrs.bytes)->filters = (int)count;
+    else
+        ((ls_conv2d_attrs *)(void *)spec->attrs.bytes)->filters = (int)count;
+    spec->y[0].shape.dim[last] = count;
+    spec->w[0].shape.dim[last] = count;
     if (spec->w_count > 1) spec->w[1].shape.dim[0] = count;
     spec->layout[LS_ARG_X] = whole->layout[LS_ARG_X];
     LS_TRY(filters_layout(cpu, dy, count, &spec->layout[LS_ARG_DY], &blocked));
-    LS_TRY(first_of(cpu, dw, 3, count, &spec->layout[LS_ARG_DW]));
+    LS_TRY(first_of(cpu, dw, last, count, &spec->layout[LS_ARG_DW]));
     if (!spec->layout[LS_ARG_DY] || !spec->layout[LS_ARG_DW]) return LS_OK;
     if (whole->layout[LS_ARG_DW + 1])
         LS_TRY(first_of(cpu, whole->layout[LS_ARG_DW + 1], 0, count, &spec->layout[LS_ARG_DW + 1]));
@@ -221,8 +224,9 @@ static ls_status find_pieces(ls_cpu *cpu, const ls_kernel_spec *spec, const ls_k
         *pieces = (spec->y[0].shape.dim[1] + *size - 1) / *size;
         return LS_OK;
     }
-    const ls_conv2d_attrs *a = LS_ATTRS(ls_conv2d_attrs, &spec->attrs);
-    if (a->groups == 1 && a->filters % BLOCK == 0) *pieces = a->filters / BLOCK;
+    int groups = spec->op == LS_OP_CONV2D ? LS_ATTRS(ls_conv2d_attrs, &spec->attrs)->groups : 1;
+    int64_t filters = spec->y[0].shape.dim[spec->y[0].shape.ndim - 1];
+    if (groups == 1 && filters % BLOCK == 0) *pieces = filters / BLOCK;
     return LS_OK;
 }
 
@@ -286,7 +290,7 @@ ls_status ls__cpu_conv2d_share(ls_cpu *cpu, const ls_kernel_spec *spec, ls_cpu_c
     ls_kernel *whole = *kernel;
     int64_t size, pieces;
     int threads = cpu->base.options.threads, can;
-    if (threads < 2 || (spec->op != LS_OP_CONV2D && !is_dense(spec))) return LS_OK;
+    if (threads < 2 || (spec->op != LS_OP_CONV2D && spec->op != LS_OP_CONV3D && !is_dense(spec))) return LS_OK;
     LS_TRY(find_pieces(cpu, spec, whole, &pieces, &size));
     if (pieces < 2) return LS_OK;
     parts_kernel *k;

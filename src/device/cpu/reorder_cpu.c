@@ -119,10 +119,12 @@ static void shared_destroy(ls_kernel *kernel) {
 
 // Whether one sample lies behind the other. (The library describes a part of a block of filters, too, and with a size that looks right.)
 static ls_status is_by_samples(ls_cpu *cpu, const ls_layout *layout, int *is) {
-    static const dnnl_format_tag_t tags[] = {dnnl_nhwc, dnnl_nchw, dnnl_nChw16c, dnnl_nChw8c};
+    static const dnnl_format_tag_t images[] = {dnnl_nhwc, dnnl_nchw, dnnl_nChw16c, dnnl_nChw8c},
+                                   volumes[] = {dnnl_ndhwc, dnnl_ncdhw, dnnl_nCdhw16c, dnnl_nCdhw8c};
     const ls_layout *found = NULL;
-    for (int i = 0; i < 4 && layout->shape.ndim == 4 && found != layout; i++)
-        LS_TRY(ls__cpu_layout_tag(cpu, layout->shape, layout->dtype, 0, tags[i], &found));
+    int ndim = layout->shape.ndim;
+    for (int i = 0; i < 4 && (ndim == 4 || ndim == 5) && found != layout; i++)
+        LS_TRY(ls__cpu_layout_tag(cpu, layout->shape, layout->dtype, 0, (ndim == 5 ? volumes : images)[i], &found));
     *is = found == layout;
     return LS_OK;
 }

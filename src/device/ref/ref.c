@@ -27,6 +27,10 @@
     X(depthwise_conv2d)                                                                                                \
     X(separable_conv2d)                                                                                                \
     X(conv2d_transpose)                                                                                                \
+    X(conv3d)                                                                                                          \
+    X(conv3d_transpose)                                                                                                \
+    X(max_pool3d)                                                                                                      \
+    X(average_pool3d)                                                                                                  \
     X(up_sampling2d)                                                                                                   \
     X(layer_norm)                                                                                                      \
     X(embedding)                                                                                                       \
@@ -93,6 +97,20 @@ ls_ref_window ls__ref_window(const ls_kernel_spec *spec, const int kernel[2], co
     if (ndim == 4) {  // global pooling leaves no height and width
         g.oh = y[1];
         g.ow = y[2];
+    }
+    return g;
+}
+
+ls_ref_volume ls__ref_volume(ls_shape x, ls_shape y, const int size[3], const int strides[3], const int dilation[3],
+                             const int pad[6]) {
+    ls_ref_volume g = {.n = x.dim[0], .c = x.dim[4], .oc = y.dim[4], .ins = 1, .outs = 1, .taps = 1};
+    for (int i = 0; i < 3; i++) {
+        g.ins *= g.in[i] = x.dim[i + 1];
+        g.outs *= g.out[i] = y.dim[i + 1];
+        g.taps *= g.size[i] = size[i];
+        g.strides[i] = strides[i];
+        g.dilation[i] = dilation ? dilation[i] : 1;
+        g.front[i] = pad[i];
     }
     return g;
 }
