@@ -123,13 +123,17 @@ int64_t cli_train_tokens_of(const cli_train_run *r) {
 }
 
 // Of a language model, after the last epoch; of others NAN.
-double cli_train_perplexity(const cli_train_run *r, int test) {
+static double measure_of(const cli_train_run *r, const char *name, int test) {
     for (int i = 0; i < ls_trainer_measure_count(r->trainer); i++) {
         ls_measure_result m = ls_trainer_measure(r->trainer, i);
-        if (strcmp(m.name, "perplexity") == 0 && (r->evaluated || !test)) return test ? m.test : m.train;
+        if (strcmp(m.name, name) == 0 && (r->evaluated || !test)) return test ? m.test : m.train;
     }
     return NAN;
 }
+
+double cli_train_perplexity(const cli_train_run *r, int test) { return measure_of(r, "perplexity", test); }
+
+double cli_train_top_5(const cli_train_run *r, int test) { return measure_of(r, "top_k_accuracy", test); }
 
 double cli_train_area(const cli_train_run *r) { return r->roc ? ls_roc_mean_area(r->roc, r->labels) : NAN; }
 
@@ -218,6 +222,7 @@ void cli_train_print_table(const cli_train_run *r) {
     if (r->evaluated) {
         row("Test loss", "%.4f", t->test_loss);
         if (isfinite(t->test_accuracy)) row("Test accuracy", "%.2f %%", 100 * t->test_accuracy);
+        if (isfinite(cli_train_top_5(r, 1))) row("Test top-5 accuracy", "%.2f %%", 100 * cli_train_top_5(r, 1));
         if (isfinite(cli_train_area(r)))
             row("Test area under ROC", "%.4f (mean of %d labels)", cli_train_area(r), r->labels);
         if (cli_train_has_perplexity(r)) row("Test perplexity", "%.3f", cli_train_perplexity(r, 1));

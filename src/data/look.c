@@ -61,6 +61,7 @@ ls_status ls_dataset_look(const ls_dataset *d, int test, int64_t sample, ls_samp
     if (!s || sample < 0 || sample >= s->count)
         return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "the dataset %s has no %s sample %lld: they go from 0 to %lld",
                        d->name, test ? "test" : "training", (long long)sample, (long long)(s ? s->count : 0) - 1);
+    info->number = ls_source_number(s, sample);
     if (s->scratch_bytes) LS_TRY(ls_memory_alloc(s->scratch_bytes, &scratch));
     ls_status status = look(s, sample, scratch, info, image);
     ls_memory_free(scratch);

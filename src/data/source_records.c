@@ -201,6 +201,13 @@ static void records_ahead(const ls_source *source, int64_t i) {
     if (!s->kept) close(fd);
 }
 
+static int64_t records_stored(const ls_source *source) {
+    const records_source *s = (const records_source *)source;
+    int64_t bytes = 0;
+    for (int64_t i = 0; i < source->count; i++) bytes += s->record[i].bytes;
+    return bytes;
+}
+
 static void records_forget(const ls_source *source) { forget_index((const records_source *)source); }
 
 static int64_t records_cache_size(const ls_source *source, int64_t limit) {
@@ -219,6 +226,7 @@ static void records_cache_attach(ls_source *source, int64_t limit, void *memory,
 static const ls_source_ops records_ops = {.read = records_read,
                                           .destroy = records_destroy,
                                           .pictures = 1,
+                                          .stored = records_stored,
                                           .ahead = records_ahead,
                                           .forget = records_forget,
                                           .cache_size = records_cache_size,

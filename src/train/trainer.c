@@ -25,6 +25,9 @@ static ls_status check_workers_agree(ls_trainer *t) {
     return ls_comm_check_equal(t->comm, "the options", text);
 }
 
+// Of more classes than these, so many largest scores count beside the largest: of ten, five tell little.
+enum { TOP_CLASSES = 10, TOP = 5 };
+
 // What is trained: the network with the losses it has, or else as a classifier.
 static ls_status find_objective(ls_trainer *t) {
     const ls_train_config *c = &t->config;
@@ -41,7 +44,8 @@ static ls_status find_objective(ls_trainer *t) {
         LS_TRY(ls__graph_with_label_losses(t->network, c->label_smoothing, c->positive_weight, &t->objective));
         t->graph = t->objective;
     } else if (!own) {
-        LS_TRY(ls__graph_with_classifier_loss(t->network, 0, t->config.label_smoothing, &t->objective));
+        int k = ls_graph_classes(t->network) > TOP_CLASSES ? TOP : 0;
+        LS_TRY(ls__graph_with_top_k(t->network, t->config.label_smoothing, k, &t->objective));
         t->graph = t->objective;
     } else if (t->config.label_smoothing > 0) {
         return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
