@@ -118,6 +118,9 @@ typedef struct ls_train_config {
     double label_smoothing;
     // Of samples with several labels at once: what a label that is there adds to the loss is multiplied by it; default 1.
     double positive_weight;
+    // Of samples with one class each: what a training sample adds to the loss is multiplied by the weight of its class. "none" or NULL: by 1; "balanced": by samples /
+    // (classes * samples of the class); or a number for each class, "1,2,0.5". The mean is still over samples; evaluation has no weights.
+    const char *class_weight;
     // How evaluation looks at the images of a classifier: "none" (the default): once, as they are; "flip": mirrored, too; "flip-translate": these two
     // count half, and moved by a pixel up and left, and down and right, each mirrored, too, the other half. Scores are averaged.
     const char *tta;

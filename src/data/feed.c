@@ -19,6 +19,8 @@ typedef struct way {
     int64_t values, bytes;  // of the field; of what becomes of it
     int picture;            // an image that is to be decoded
     ls_preparer *preparer;  // of images; NULL: convert
+    float *weights;         // (values) of classes; NULL: 1
+    double smoothing;
     ls_convert_fn convert;
 } way;
 
@@ -60,8 +62,28 @@ static ls_status make_drawn(const ls_feed *feed, const ls_source *source, way *w
                    ls_dtype_name(feed->dtype));
 }
 
+static ls_status make_class(const ls_feed *feed, const ls_source *source, way *w) {
+    w->field = ls_fields_find(source->field, source->field_count, feed->field);
+    if (w->field < 0) return no_field(feed, source);
+    const ls_field *field = &source->field[w->field];
+    w->values = ls_shape_count(feed->shape);
+    w->bytes = ls_feed_bytes(feed, source);
+    w->dtype = field->dtype;
+    w->smoothing = feed->smoothing;
+    if (feed->dtype != LS_DTYPE_F32 || !field->classes || field->classes > w->values ||
+        ls_shape_count(field->shape) != 1)
+        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
+                       "the field \"%s\" of %s is no class below %lld, of which a row in fp32 could be made", field->name,
+                       source->name, (long long)w->values);
+    if (!feed->weights) return LS_OK;
+    LS_TRY(ls_calloc(w->values, sizeof *w->weights, &w->weights));
+    memcpy(w->weights, feed->weights, (size_t)w->values * sizeof *w->weights);
+    return LS_OK;
+}
+
 static ls_status make_way(const ls_feed *feed, const ls_source *source, way *w) {
     w->kind = feed->kind;
+    if (feed->kind == LS_FEED_CLASS) return make_class(feed, source, w);
     if (feed->kind != LS_FEED_FIELD) return make_drawn(feed, source, w);
     w->field = ls_fields_find(source->field, source->field_count, feed->field);
     if (w->field < 0) return no_field(feed, source);
@@ -111,7 +133,10 @@ void ls_feeder_destroy(ls_feeder **feeder) {
     ls_feeder *f = *feeder;
     *feeder = NULL;
     if (!f) return;
-    for (int i = 0; i < f->count; i++) ls_preparer_destroy(&f->way[i].preparer);
+    for (int i = 0; i < f->count; i++) {
+        ls_preparer_destroy(&f->way[i].preparer);
+        free(f->way[i].weights);
+    }
     ls_image_buffer_free(&f->buffer);
     free(f);
 }
@@ -127,6 +152,13 @@ static void draw(const way *w, uint32_t epoch, uint64_t sample, void *place) {
     }
 }
 
+static void run_class(const way *w, const void *value, float *row) {
+    int64_t class = w->dtype == LS_DTYPE_U8 ? *(const uint8_t *)value : *(const int32_t *)value;
+    double weight = w->weights ? (double)w->weights[class] : 1, rest = w->smoothing / (double)w->values;
+    for (int64_t k = 0; k < w->values; k++)
+        row[k] = (float)(weight * (rest + (k == class ? 1 - w->smoothing : 0)));
+}
+
 static ls_status run_picture(ls_feeder *f, const way *w, const ls_picture *picture, uint32_t epoch, int64_t sample,
                              void *place) {
     ls_status status = ls_preparer_picture(w->preparer, picture, &f->buffer, epoch, (uint64_t)sample, place);
@@ -139,7 +171,9 @@ ls_status ls_feeder_run(ls_feeder *f, void *scratch, uint32_t epoch, int64_t sam
     for (int i = 0; i < f->count; i++) {
         const way *w = &f->way[i];
         char *place = (char *)to[i] + at * w->bytes;
-        if (w->kind != LS_FEED_FIELD)
+        if (w->kind == LS_FEED_CLASS)
+            run_class(w, s.field[w->field], (float *)(void *)place);
+        else if (w->kind != LS_FEED_FIELD)
             draw(w, epoch, (uint64_t)sample, place);
         else if (w->picture)
             LS_TRY(run_picture(f, w, s.field[w->field], epoch, sample, place));

@@ -38,6 +38,8 @@ typedef struct ls_source_ops {
     int pictures;  // 1: fields may be pictures
     // Optional: the number that sample i has for people, where it is another: of a source without some of its samples. NULL: i.
     int64_t (*number)(const ls_source *source, int64_t i);
+    // Optional, of samples with one class: that of sample i, without reading it; -1: it is not known.
+    int64_t (*class)(const ls_source *source, int64_t i);
     // Optional, of sources that read files: bytes that an epoch of all samples reads.
     int64_t (*stored)(const ls_source *source);
     // Optional: sample i will be read soon: asks the system for its bytes, without waiting for them. Called as read is; what goes wrong is told by read.

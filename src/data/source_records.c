@@ -201,6 +201,11 @@ static void records_ahead(const ls_source *source, int64_t i) {
     if (!s->kept) close(fd);
 }
 
+static int64_t records_class(const ls_source *source, int64_t i) {
+    const records_source *s = (const records_source *)source;
+    return s->records.label_width ? -1 : s->record[i].class;
+}
+
 static int64_t records_stored(const ls_source *source) {
     const records_source *s = (const records_source *)source;
     int64_t bytes = 0;
@@ -226,6 +231,7 @@ static void records_cache_attach(ls_source *source, int64_t limit, void *memory,
 static const ls_source_ops records_ops = {.read = records_read,
                                           .destroy = records_destroy,
                                           .pictures = 1,
+                                          .class = records_class,
                                           .stored = records_stored,
                                           .ahead = records_ahead,
                                           .forget = records_forget,

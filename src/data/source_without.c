@@ -28,6 +28,10 @@ static ls_status without_read(const ls_source *source, int64_t i, void *scratch,
 
 static void without_destroy(ls_source *source) { ls_source_destroy(&source->inner); }
 
+static int64_t without_class(const ls_source *source, int64_t i) {
+    return source->inner->ops->class ? source->inner->ops->class(source->inner, number_of(source, i)) : -1;
+}
+
 // As if those that are gone were as large as the others.
 static int64_t without_stored(const ls_source *source) {
     const ls_source *inner = source->inner;
@@ -56,6 +60,7 @@ static const ls_source_ops without_ops = {.read = without_read,
                                           .destroy = without_destroy,
                                           .pictures = 1,
                                           .number = number_of,
+                                          .class = without_class,
                                           .stored = without_stored,
                                           .ahead = without_ahead,
                                           .forget = without_forget,

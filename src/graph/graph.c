@@ -639,8 +639,8 @@ ls_status ls__graph_with_classifier_loss(const ls_graph *graph, int rows, double
     return with_classifier(graph, rows, label_smoothing, 0, 0, out);
 }
 
-ls_status ls__graph_with_top_k(const ls_graph *graph, double label_smoothing, int k, ls_graph **out) {
-    return with_classifier(graph, 0, label_smoothing, 0, k, out);
+ls_status ls__graph_with_top_k(const ls_graph *graph, int rows, double label_smoothing, int k, ls_graph **out) {
+    return with_classifier(graph, rows, label_smoothing, 0, k, out);
 }
 
 ls_status ls_graph_classifier(const ls_graph *network, int k, ls_graph **out) {

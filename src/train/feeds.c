@@ -133,12 +133,24 @@ static int resolve_drawn(ls_trainer *t, ls_port port, ls_feed *feed) {
     return 1;
 }
 
+// The classifier's labels, where they have weights: its last input.
+static int resolve_weighted(ls_trainer *t, int i, ls_port port, ls_feed *feed) {
+    if (!t->class_weight || i != t->graph->input_count - 1) return 0;
+    *feed = (ls_feed){.field = "label",
+                      .kind = LS_FEED_CLASS,
+                      .shape = port.shape,
+                      .dtype = LS_DTYPE_F32,
+                      .weights = t->class_weight,
+                      .smoothing = t->config.label_smoothing};
+    return 1;
+}
+
 static ls_status resolve_one(ls_trainer *t, int i) {
     ls_value input = t->graph->inputs[i];
     ls_port port = ls_graph_input_at(t->graph, i);
     int target = t->inputs.target[i] = is_target(t->graph, input);
     ls_feed *feed = &t->inputs.feed[i];
-    if (resolve_drawn(t, port, feed)) return LS_OK;
+    if (resolve_weighted(t, i, port, feed) || resolve_drawn(t, port, feed)) return LS_OK;
     const ls_field *field = find_field(t, port, target);
     if (!field) return missing(t, port);
     *feed = (ls_feed){.field = field->name, .dtype = port.dtype};
@@ -182,6 +194,7 @@ ls_loader_config ls__loader_config(const ls_trainer *t, int training) {
     int to_image = 0;  // images are trained towards
     for (int i = 0; i < t->inputs.count; i++) to_image |= t->inputs.target[i] && t->inputs.feed[i].image;
     for (int i = 0; i < t->inputs.count; i++) {
+        if (!training && config.feed[i].kind == LS_FEED_CLASS) config.feed[i].weights = NULL, config.feed[i].smoothing = 0;
         if (!config.feed[i].image || strcmp(config.feed[i].field, "image") != 0) continue;
         config.feed[i].recipe = t->images.recipe;
         if (!training) config.feed[i].recipe.augment = t->views.count ? LS_AUGMENT_VIEW : 0;

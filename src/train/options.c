@@ -79,6 +79,9 @@ static const ls_option table[] = {
      .help = "use only the first N test samples"},
     {"label-smoothing", LS_OPTION_REAL, AT(label_smoothing), .metavar = "S", .max = 1, TRAINING,
      .help = "train towards 1 - S + S/classes for a sample's class and S/classes for the others; evaluation does not"},
+    {"class-weight", LS_OPTION_TEXT, AT(class_weight), .metavar = "WEIGHTS", TRAINING, .initial = "none",
+     .help = "multiply what a training sample adds to the loss by the weight of its class: a number for each, or balanced: samples / "
+             "(classes x samples of the class)"},
     {"positive-weight", LS_OPTION_REAL, AT(positive_weight), .metavar = "X", .max = 1e6, TRAINING,
      .help =
          "of samples with several labels: what a label that is there adds to the loss is multiplied by X, for labels "

@@ -44,8 +44,9 @@ static ls_status find_objective(ls_trainer *t) {
         LS_TRY(ls__graph_with_label_losses(t->network, c->label_smoothing, c->positive_weight, &t->objective));
         t->graph = t->objective;
     } else if (!own) {
-        int k = ls_graph_classes(t->network) > TOP_CLASSES ? TOP : 0;
-        LS_TRY(ls__graph_with_top_k(t->network, t->config.label_smoothing, k, &t->objective));
+        // Rows for classes that have weights are smoothed where they are made.
+        int k = ls_graph_classes(t->network) > TOP_CLASSES ? TOP : 0, rows = ls__weighs_classes(c);
+        LS_TRY(ls__graph_with_top_k(t->network, rows, rows ? 0 : c->label_smoothing, k, &t->objective));
         t->graph = t->objective;
     } else if (t->config.label_smoothing > 0) {
         return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
@@ -93,6 +94,7 @@ ls_status ls__trainer_check(ls_trainer *t) {
     LS_TRY(ls__choices_resolve(t));
     LS_TRY(ls__images_resolve(t));
     LS_TRY(find_objective(t));
+    LS_TRY(ls__class_weights_resolve(t));
     LS_TRY(ls__inputs_resolve(t));
     LS_TRY(ls__sizes_resolve(t));
     LS_TRY(ls__views_resolve(t));
@@ -415,6 +417,7 @@ void ls_trainer_destroy(ls_trainer **trainer) {
     free(t->spread.first);
     free(t->segments);
     free(t->bucket_ends);
+    free(t->class_weight);
     free(t->images.offset);
     free(t->images.divisor);
     free(t->images.mean);

@@ -354,9 +354,11 @@ static void hdf5_destroy(ls_source *source) {
     if (s->fd >= 0) close(s->fd);
 }
 
+static int64_t hdf5_class(const ls_source *source, int64_t i) { return ((const hdf5_source *)source)->classes[i]; }
 static int64_t hdf5_stored(const ls_source *source) { return source->count * source->sample_bytes[0]; }
 
-static const ls_source_ops hdf5_ops = {.read = hdf5_read, .destroy = hdf5_destroy, .stored = hdf5_stored};
+static const ls_source_ops hdf5_ops = {
+    .read = hdf5_read, .destroy = hdf5_destroy, .class = hdf5_class, .stored = hdf5_stored};
 
 static ls_status open_source(hdf5_source *s, const char *path) {
     s->fd = open(path, O_RDONLY | O_CLOEXEC);
