@@ -348,6 +348,46 @@ static void scratch_is_counted(void **state) {
     assert_int_equal(ls_loader_bytes(&memory), bytes);
 }
 
+// A class becomes a row: its weight at the class, a part of it everywhere where it is smoothed.
+static void classes_become_rows(void **state) {
+    static float weights[1003];
+    for (int k = 0; k < 1003; k++) weights[k] = 1 + (float)(k % 5);
+    for (int way = 0; way < 3; way++) {
+        double smoothing = way == 2 ? 0.25 : 0;
+        ls_loader_config c = {.split = {stored, COUNT},
+                              .feed = {{.field = "label",
+                                        .kind = LS_FEED_CLASS,
+                                        .dtype = LS_DTYPE_F32,
+                                        .shape = {1, {1003}},
+                                        .weights = way ? weights : NULL,
+                                        .smoothing = smoothing}},
+                              .feed_count = 1,
+                              .micro_batch = MICRO,
+                              .depth = 2,
+                              .threads = 2};
+        ls_loader *loader;
+        ls_batch *batch;
+        ls_sampler_order(1, 1, 1, COUNT, order);
+        OK(ls_loader_create(&c, &loader));
+        OK(ls_loader_start(loader, 1, order, ranges, EPOCH));
+        OK(ls_loader_get(loader, &batch, NULL));
+        for (int64_t i = 0; i < batch->count; i++) {
+            const float *row = (const float *)batch->feed[0] + i * 1003;
+            int class = 999 - (int)order[i];
+            for (int k = 0; k < 1003; k++) {
+                double weight = way ? 1 + class % 5 : 1;
+                assert_true(row[k] == (float)(weight * (smoothing / 1003 + (k == class ? 1 - smoothing : 0))));
+            }
+        }
+        ls_loader_restore(loader, &batch);
+        ls_loader_destroy(&loader);
+        c.feed[0].shape.dim[0] = 999;
+        refused(ls_loader_create(&c, &loader), LS_STATUS_INVALID_ARGUMENT, "is no class below 999");
+        c.feed[0].field = "row";
+        refused(ls_loader_create(&c, &loader), LS_STATUS_INVALID_ARGUMENT, "of which a row in fp32 could be made");
+    }
+}
+
 int main(void) {
     alarm(100);  // a hang ends the test
     const struct CMUnitTest tests[] = {
@@ -360,6 +400,7 @@ int main(void) {
         cmocka_unit_test(leaving_waits_for_a_sample_at_most),
         cmocka_unit_test(feeds_that_cannot_be_are_refused),
         cmocka_unit_test(scratch_is_counted),
+        cmocka_unit_test(classes_become_rows),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }
