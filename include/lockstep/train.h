@@ -274,6 +274,8 @@ typedef struct ls_train_result {
     // Broken samples that others stood in for, in all steps and evaluations of this process's training; the sentence of one of them, "" for none.
     int64_t samples_replaced;
     char broken_sample[320];
+    // Seconds that the threads that load this worker's training samples have spent, all together: reading, and decoding and preparing.
+    double load_reading, load_preparing;
     char replicas_reason[160];  // why so many replicas
     int cores_per_worker;       // the least that a worker has of its own; 0: fewer cores than workers
     int idle_cores;             // of them without work

@@ -182,6 +182,21 @@ static int64_t skipped_steps(const ls_train_result *t) {
     return steps;
 }
 
+// What loaders cannot keep up with: whatever takes more of their time.
+static void print_waited(const cli_train_run *r, double percent) {
+    const ls_train_result *t = &r->result;
+    double all = t->load_reading + t->load_preparing;
+    int threads = r->config.loader_threads * t->replicas_per_worker;
+    if (all <= 0) {
+        row("Waited for data", "%.0f %% of the time, for %d loader thread%s", percent, threads, threads == 1 ? "" : "s");
+        return;
+    }
+    int reads = t->load_reading > t->load_preparing;
+    row("Waited for data", "%.0f %% of the time, for %d loader thread%s, which were %s for %.0f %% of theirs%s", percent,
+        threads, threads == 1 ? "" : "s", reads ? "reading" : "decoding and preparing",
+        100 * (reads ? t->load_reading : t->load_preparing) / all, reads ? ": 'lockstep data' measures the storage" : "");
+}
+
 // What samples cost: those that were broken, and waiting for them, where that is more than a twentieth of a step.
 static void print_data(const cli_train_run *r, double step) {
     const ls_train_result *t = &r->result;
@@ -192,8 +207,7 @@ static void print_data(const cli_train_run *r, double step) {
         row("Broken samples", "%lld times another stood in for one. For example: %s", (long long)t->samples_replaced,
             broken);
     if (t->phases.load > 0.05 * step)
-        row("Waited for data", "%.0f %% of the time, for %d loader thread%s a replica", 100 * t->phases.load / step,
-            r->config.loader_threads, r->config.loader_threads == 1 ? "" : "s");
+        print_waited(r, 100 * t->phases.load / step);
 }
 
 void cli_train_print_table(const cli_train_run *r) {

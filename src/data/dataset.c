@@ -193,6 +193,7 @@ ls_status ls_data_open(ls_data_host *host, const char *spec, ls_dataset **out) {
     const char *argument = NULL;
     ls_dataset *dataset = NULL;
     left_out excluded;
+    excluded.there = 0;
     ls_status status = parse(spec, &format, &argument);
     if (status == LS_OK) status = find_list(format, &argument, &excluded);
     if (status == LS_OK) status = create(format->name, &dataset);

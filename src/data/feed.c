@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/bf16.h"
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/memory.h"
 #include "data/convert.h"
@@ -28,6 +29,7 @@ struct ls_feeder {
     const ls_source *source;
     ls_image_buffer buffer;  // pictures are decoded into it
     int count;
+    double reading, preparing;  // seconds
     way way[LS_MAX_FIELDS];
 };
 
@@ -167,7 +169,10 @@ static ls_status run_picture(ls_feeder *f, const way *w, const ls_picture *pictu
 
 ls_status ls_feeder_run(ls_feeder *f, void *scratch, uint32_t epoch, int64_t sample, void *const *to, int64_t at) {
     ls_sample s;
+    double start = ls_clock();
     LS_TRY(ls_source_read(f->source, sample, scratch, &s));
+    double read = ls_clock();
+    f->reading += read - start;
     for (int i = 0; i < f->count; i++) {
         const way *w = &f->way[i];
         char *place = (char *)to[i] + at * w->bytes;
@@ -182,5 +187,12 @@ ls_status ls_feeder_run(ls_feeder *f, void *scratch, uint32_t epoch, int64_t sam
         else
             w->convert(s.field[w->field], w->values, place);
     }
+    f->preparing += ls_clock() - read;
     return LS_OK;
+}
+
+void ls_feeder_spent(ls_feeder *f, double *reading, double *preparing) {
+    *reading = f->reading;
+    *preparing = f->preparing;
+    f->reading = f->preparing = 0;
 }

@@ -40,5 +40,7 @@ void ls_feeder_destroy(ls_feeder **feeder);
 // Reads sample `sample` and puts each feed f into place `at` of to[f], (..., shape). `epoch` is what augmentation is drawn for.
 // `scratch` is (source->scratch_bytes), aligned to LS_ALIGN. Errors: those of the source.
 ls_status ls_feeder_run(ls_feeder *feeder, void *scratch, uint32_t epoch, int64_t sample, void *const *to, int64_t at);
+// Seconds that reading and everything else of all its samples took; begins anew.
+void ls_feeder_spent(ls_feeder *feeder, double *reading, double *preparing);
 
 #endif

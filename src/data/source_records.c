@@ -53,7 +53,7 @@ static void forget_index(const records_source *s) {
 }
 
 static ls_status open_file(const records_source *s, const char *path, const ls_record_file *file, int *out) {
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);  // a pipe in its place would be waited for
     if (fd < 0 && errno == ENOENT) {
         forget_index(s);
         return LS_FAIL(LS_STATUS_NOT_FOUND,
@@ -195,7 +195,7 @@ static void records_ahead(const ls_source *source, int64_t i) {
     const ls_record *r = &s->record[i];
     if (ls_cache_has(&s->cache, i)) return;
     int fd = s->kept ? atomic_load(&s->kept[r->file])
-                     : open(s->records.text + s->records.file[r->file].name, O_RDONLY | O_CLOEXEC);
+                     : open(s->records.text + s->records.file[r->file].name, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0) return;
     posix_fadvise(fd, r->at, r->bytes, POSIX_FADV_WILLNEED);
     if (!s->kept) close(fd);

@@ -361,7 +361,7 @@ static const ls_source_ops hdf5_ops = {
     .read = hdf5_read, .destroy = hdf5_destroy, .class = hdf5_class, .stored = hdf5_stored};
 
 static ls_status open_source(hdf5_source *s, const char *path) {
-    s->fd = open(path, O_RDONLY | O_CLOEXEC);
+    s->fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (s->fd < 0) return LS_FAIL(LS_STATUS_IO, "cannot read %s: %s", path, strerror(errno));
     if (s->part->at >= 0) return LS_OK;
     pthread_mutex_lock(&ls__hdf5_library);
