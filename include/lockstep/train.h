@@ -121,6 +121,9 @@ typedef struct ls_train_config {
     // Of samples with one class each: what a training sample adds to the loss is multiplied by the weight of its class. "none" or NULL: by 1; "balanced": by samples /
     // (classes * samples of the class); or a number for each class, "1,2,0.5". The mean is still over samples; evaluation has no weights.
     const char *class_weight;
+    // A, 0.05 <= A <= 1: training images are mixed with others, and their labels: the share of each is drawn from Beta(A, A), keyed by (seed, epoch, sample); the training accuracy is by the class that has
+    // more. 0 (the default): they are not. Of classifiers of images, with one class each.
+    double mixup;
     // How evaluation looks at the images of a classifier: "none" (the default): once, as they are; "flip": mirrored, too; "flip-translate": these two
     // count half, and moved by a pixel up and left, and down and right, each mirrored, too, the other half. Scores are averaged.
     const char *tta;

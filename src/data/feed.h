@@ -22,6 +22,9 @@ typedef struct ls_feed {
     ls_feed_kind kind;
     ls_shape shape;  // of what is drawn, F32 or BF16; of a row for a class, F32
     const float *weights;  // of classes, (shape); NULL: 1
+    // Of images of pixels and rows of classes: above 0, samples are mixed (ls_noise_mix), by the recipe's seed, with one of the first `mix_count` of the source.
+    double mix;
+    int64_t mix_count;
     double smoothing;      // S: the row is 1 - S at the class and S / (its length) everywhere, times the weight
 } ls_feed;
 

@@ -1,4 +1,4 @@
-// Weights of classes: what a training sample adds to the loss is multiplied by its class's, so that rare classes count. Labels become rows with that weight at the
+// Labels as rows: mixed ones, and weights of classes: what a training sample adds to the loss is multiplied by its class's, so that rare classes count. Labels become rows with that weight at the
 // class (data/feed.h), which losses and metrics take as they are; evaluation has weights of 1.
 #include <ctype.h>
 #include <math.h>
@@ -9,7 +9,9 @@
 #include "base/memory.h"
 #include "train/trainer_impl.h"
 
-int ls__weighs_classes(const ls_train_config *c) { return c->class_weight && strcmp(c->class_weight, "none") != 0; }
+static int weighs(const ls_train_config *c) { return c->class_weight && strcmp(c->class_weight, "none") != 0; }
+
+int ls__labels_are_rows(const ls_train_config *c) { return weighs(c) || c->mixup > 0; }
 
 // How many samples that are trained on each class has. Where labels do not lie in memory the samples are read.
 static ls_status count_classes(const ls_trainer *t, const ls_field *field, int64_t *count) {
@@ -66,16 +68,18 @@ static ls_status read_list(ls_trainer *t, int64_t classes) {
 
 ls_status ls__class_weights_resolve(ls_trainer *t) {
     const ls_field *field = ls_dataset_find_field(t->dataset, "label");
-    if (!ls__weighs_classes(&t->config)) return LS_OK;
+    const char *what = weighs(&t->config) ? "weights of classes belong" : "mixup belongs";
+    if (!ls__labels_are_rows(&t->config)) return LS_OK;
     if (!t->objective || !field || !field->classes || ls_shape_count(field->shape) != 1)
         return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
-                       "weights of classes belong to a classifier without losses of its own and to samples with one "
-                       "class each, which model %s on dataset %s is not: leave --class-weight out",
-                       t->network->name, t->dataset->name);
+                       "%s to a classifier without losses of its own and to samples with one class each, which model %s "
+                       "on dataset %s is not: leave --%s out",
+                       what, t->network->name, t->dataset->name, weighs(&t->config) ? "class-weight" : "mixup");
     int64_t classes = ls_graph_classes(t->network);
     if (classes < field->classes)
         return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "model %s tells %lld classes apart, dataset %s has %d: give it as many",
                        t->network->name, (long long)classes, t->dataset->name, field->classes);
+    if (!weighs(&t->config)) return LS_OK;
     LS_TRY(ls_calloc(classes, sizeof *t->class_weight, &t->class_weight));
     return strcmp(t->config.class_weight, "balanced") == 0 ? balance(t, field, classes) : read_list(t, classes);
 }

@@ -117,6 +117,8 @@ static const ls_option table[] = {
      .help = "how images are resized"},
     {"augment", LS_OPTION_TEXT, AT(augment), .metavar = "LIST", .choices = ls_augment_choice, .several = 1, IMAGES,
      .help = "change training images at random, differently in each epoch; several names with commas between them"},
+    {"mixup", LS_OPTION_REAL, AT(mixup), .metavar = "A", .max = 1, IMAGES,
+     .help = "mix each training image and its label with another's, in a share drawn from Beta(A, A); A from 0.05 to 1"},
     {"noise", LS_OPTION_REAL, AT(noise), .metavar = "S", .max = 10, IMAGES,
      .help =
          "normal noise of deviation S on images, black to white being 1, and not on those that are trained towards: "

@@ -44,8 +44,8 @@ static ls_status find_objective(ls_trainer *t) {
         LS_TRY(ls__graph_with_label_losses(t->network, c->label_smoothing, c->positive_weight, &t->objective));
         t->graph = t->objective;
     } else if (!own) {
-        // Rows for classes that have weights are smoothed where they are made.
-        int k = ls_graph_classes(t->network) > TOP_CLASSES ? TOP : 0, rows = ls__weighs_classes(c);
+        // Rows are smoothed where they are made.
+        int k = ls_graph_classes(t->network) > TOP_CLASSES ? TOP : 0, rows = ls__labels_are_rows(c);
         LS_TRY(ls__graph_with_top_k(t->network, rows, rows ? 0 : c->label_smoothing, k, &t->objective));
         t->graph = t->objective;
     } else if (t->config.label_smoothing > 0) {

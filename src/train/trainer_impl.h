@@ -323,9 +323,9 @@ int ls__async_by_timing(const ls_trainer *trainer);
 // feeds.c. Finds the fields for the graph's inputs. Errors: INVALID_ARGUMENT.
 ls_status ls__inputs_resolve(ls_trainer *trainer);
 ls_loader_config ls__loader_config(const ls_trainer *trainer, int training);
-// Whether classes have weights, and what they are: `class_weight`. Before the inputs. Reads labels of the training set, where they are not in memory. Not collective.
+// Whether labels are rows, since classes have weights or samples are mixed; and what the weights are: `class_weight`. Before the inputs. Reads labels of the training set, where they are not in memory. Not collective.
 // Errors: INVALID_ARGUMENT (no such weights, no such classes), those of the source, OUT_OF_MEMORY.
-int ls__weighs_classes(const ls_train_config *config);
+int ls__labels_are_rows(const ls_train_config *config);
 ls_status ls__class_weights_resolve(ls_trainer *trainer);
 int64_t ls__batches_bytes(const ls_trainer *trainer);   // of a replica's loaders
 int64_t ls__decoding_bytes(const ls_trainer *trainer);  // and of what they decode pictures into

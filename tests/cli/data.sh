@@ -96,6 +96,26 @@ sgd="--data synthetic:6x6x1,3,60,20 --device ref --epochs 2 --batch-size 8 --mic
     refuses 1 "leave --class-weight out" "$lockstep" train lstm-lm-mini --data sentences --class-weight balanced --device ref
 }
 
+# Mixed samples: the same weights for any number of workers and threads, others than without; evaluation has none.
+# shellcheck disable=SC2046,SC2086
+{
+    mix="--mixup 0.4 --label-smoothing 0.1 --augment flip"
+    run 0 "$lockstep" train mnist-linear --data "$data" $recipe $mix
+    mixed=$(digest)
+    for way in "$(workers 3)" "--replicas 2 --loader-threads 3" "--class-weight 1,1,1"; do
+        run 0 "$lockstep" train mnist-linear --data "$data" $recipe $mix $way
+        [ "$(digest)" = "$mixed" ] || wrong "$way: mixed samples give $(digest), and alone $mixed"
+    done
+    run 0 "$lockstep" train mnist-linear --data "$data" $recipe --label-smoothing 0.1 --augment flip
+    [ "$(digest)" != "$mixed" ] || wrong "mixing changes nothing"
+    run 0 "$lockstep" train mnist-linear $sgd --lr 0 --mixup 1 --record "$here/weighted.json"
+    a=$(grep '"test_loss"' "$here/weighted.json")
+    [ "$a" = "$b" ] || wrong "mixed samples in evaluation: $a, not $b"
+    run 0 "$lockstep" plan mnist-linear --data "$data" --image-size 16 --mixup 1
+    refuses 1 "mixup is 0.01; it is from 0.05 to 1" "$lockstep" train mnist-linear $sgd --mixup 0.01
+    refuses 1 "leave --mixup out" "$lockstep" train lstm --data roles --mixup 1 --device ref
+}
+
 # Top-5 where there are more than ten classes.
 run 0 "$lockstep" train mnist-linear --data synthetic:6x6x1,12,120,60 --device ref --epochs 1 --record "$here/r.json" --verbose 2
 matches '^Test top-5 accuracy +[0-9.]+ %$'
