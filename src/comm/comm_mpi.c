@@ -442,6 +442,14 @@ static ls_status find_mark(int *ours) {
     return LS_OK;
 }
 
+// Over TCP, Open MPI 4 announces where long messages are to be written, and two hosts that send to each other take turns: half of the
+// link. Without "put" it sends them in fragments, both ways at once. What the user has set stays.
+static void both_ways(void) {
+#ifdef OPEN_MPI
+    setenv("OMPI_MCA_btl_tcp_flags", "send,inplace,need-ack,need-csum,hetero-rdma", 0);
+#endif
+}
+
 static ls_status start(mpi_comm *c, int launched, const MPI_Comm *given) {
     int initialized, finalized, provided;
     MPI_Finalized(&finalized);
@@ -462,6 +470,7 @@ static ls_status start(mpi_comm *c, int launched, const MPI_Comm *given) {
         LS_TRY(find_mark(&ours));
     } else {
         LS_TRY(ls__reserve_files());
+        both_ways();
         MPI_TRY(WATCHED("all workers to join the job", MPI_Init_thread(NULL, NULL, MPI_THREAD_SERIALIZED, &provided)),
                 "start");
         MPI_TRY(MPI_Comm_set_name(MPI_COMM_SELF, LS_MPI_MARK), "name a communicator");
