@@ -160,6 +160,7 @@ static void what_is_read(void **state) {
     team_close(&t, w);
     ls_memory_free(memory);
     make_files();
+    t = (team)TEAM;
     team_open(&t, w, 1, spec);
     assert_string_equal(w[0].message, "");
     assert_int_equal(truncate(at("recordio"), 30), 0);

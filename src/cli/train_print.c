@@ -182,6 +182,8 @@ static int64_t skipped_steps(const ls_train_result *t) {
     return steps;
 }
 
+enum { MOST_LOADERS = 64 };
+
 // What loaders cannot keep up with: whatever takes more of their time.
 static void print_waited(const cli_train_run *r, double percent) {
     const ls_train_result *t = &r->result;
@@ -192,9 +194,12 @@ static void print_waited(const cli_train_run *r, double percent) {
         return;
     }
     int reads = t->load_reading > t->load_preparing;
-    row("Waited for data", "%.0f %% of the time, for %d loader thread%s, which were %s for %.0f %% of theirs%s", percent,
-        threads, threads == 1 ? "" : "s", reads ? "reading" : "decoding and preparing",
-        100 * (reads ? t->load_reading : t->load_preparing) / all, reads ? ": 'lockstep data' measures the storage" : "");
+    // As many more as would make in the rest of the time what is waited for.
+    double enough = percent < 98 ? ceil(r->config.loader_threads / (1 - percent / 100)) : MOST_LOADERS;
+    row("Waited for data", "%.0f %% of the time, for %d loader thread%s, which were %s for %.0f %% of theirs; --loader-threads %.0f %s%s",
+        percent, threads, threads == 1 ? "" : "s", reads ? "reading" : "decoding and preparing",
+        100 * (reads ? t->load_reading : t->load_preparing) / all, fmin(enough, MOST_LOADERS),
+        "would keep up, where there are cores for them", reads ? "; 'lockstep data' measures the storage" : "");
 }
 
 // What samples cost: those that were broken, and waiting for them, where that is more than a twentieth of a step.

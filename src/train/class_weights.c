@@ -1,7 +1,6 @@
 // Labels as rows: mixed ones, and weights of classes: what a training sample adds to the loss is multiplied by its class's, so that rare classes count. Labels become rows with that weight at the
 // class (data/feed.h), which losses and metrics take as they are; evaluation has weights of 1.
 #include <ctype.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -50,8 +49,9 @@ static ls_status read_list(ls_trainer *t, int64_t classes) {
     int64_t n = 0;
     for (const char *at = text;; at++) {
         char *end;
-        double weight = isdigit((unsigned char)*at) || *at == '.' ? strtod(at, &end) : NAN;
-        if (!(weight > 0 && weight < 1e6) || (*end && *end != ','))
+        double weight = strtod(at, &end);
+        int plain = isdigit((unsigned char)*at) || *at == '.';  // no blanks, signs or words
+        if (!plain || !(weight > 0 && weight < 1e6) || (*end && *end != ','))
             return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
                            "--class-weight takes balanced or a number for each class, above 0 and below 1e6, with commas "
                            "between them, not '%.64s'",
