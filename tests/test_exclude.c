@@ -203,11 +203,14 @@ static void names(void **state) {
     remains(of("lmdb"), "0 1 2", NULL);
     list("0000000001\ntrain:1\n");
     remains(of("tar"), "0 2 3", NULL);
-    list("\xef\xbb\xbf" "0000000004\n");
+    list(
+        "\xef\xbb\xbf"
+        "0000000004\n");
     remains(of("lmdb"), "0 1 2 3", NULL);
     list("0000000001\n0000000007\n");
     refused(of("tar"), LS_STATUS_BAD_DATA, "line 2 of ");
-    refused(of("tar"), LS_STATUS_BAD_DATA, "there is no sample named 0000000007 in the dataset to leave out; a sample's name");
+    refused(of("tar"), LS_STATUS_BAD_DATA,
+            "there is no sample named 0000000007 in the dataset to leave out; a sample's name");
     refused(of("lmdb"), LS_STATUS_BAD_DATA, "a sample's name is its key");
     static const char *const nameless[] = {"tfrecord", "recordio", "numpy"};
     for (int i = 0; i < 3; i++)

@@ -246,7 +246,8 @@ static void leftovers_go(void **state) {
     assert_int_equal(count_of("images", "", NULL, NULL), 6);
     assert_int_equal(kept(path), 1);
     shell(
-        "cd '%s/lockstep' && touch -d '2 hours ago' 0123456789abcdef.index.AbCdEf other.index.AbCdEfG notes.txt && touch "
+        "cd '%s/lockstep' && touch -d '2 hours ago' 0123456789abcdef.index.AbCdEf other.index.AbCdEfG notes.txt && "
+        "touch "
         "0123456789abcdef.index.GhIjKl && mkdir x.index.AbCdEf && touch -d '2 hours ago' x.index.AbCdEf",
         cache);
     assert_int_equal(kept(NULL), 6);

@@ -90,7 +90,8 @@ static int files(void) {
 
 static void written_is_read(void **state) {
     static const char *const from[] = {"synthetic:5x7x3,4,19,6", "synthetic:8x8x1,3,9,5", "synthetic:6x6x3,3,8,0"};
-    static const char *const to[] = {"numpy:%1$s/a.npz", "hdf5:%1$s/a.h5", "hdf5:%1$s/a.h5,layout=caffe,test=%1$s/b.h5"};
+    static const char *const to[] = {"numpy:%1$s/a.npz", "hdf5:%1$s/a.h5",
+                                     "hdf5:%1$s/a.h5,layout=caffe,test=%1$s/b.h5"};
     static const char *const back[] = {"numpy:%1$s/a.npz", "hdf5:%1$s/a.h5", "hdf5:%1$s/a.h5,test=%1$s/b.h5"};
     for (int f = 0; f < 3; f++)
         for (int t = 0; t < 3; t++) {
@@ -143,7 +144,8 @@ static void sizes(void **state) {
     for (int i = 0; i < 4; i++) {
         memset(pixels, 50 * i + 20, sizeof pixels);
         snprintf(path, sizeof path, "%s/in/%c/%d.png", root, "ab"[i % 2], i);
-        assert_true(image_save(image_png(10 + 5 * i, 12, 8, PNG_COLOR_TYPE_RGB, 0, pixels, (size_t)(3 * (10 + 5 * i))), path));
+        assert_true(
+            image_save(image_png(10 + 5 * i, 12, 8, PNG_COLOR_TYPE_RGB, 0, pixels, (size_t)(3 * (10 + 5 * i))), path));
     }
     snprintf(spec, sizeof spec, "images:%s/in", root);
     opened o = open_data(spec);
@@ -169,7 +171,8 @@ static void refused(const ls_dataset *d, const char *to, ls_convert_config c, co
     char spec[300];
     snprintf(spec, sizeof spec, to, root);
     ls_status status = ls_dataset_convert(d, spec, &c);
-    if (status == LS_OK || !strstr(ls_error_message(), words)) fail_msg("%s: not \"%s\": %s", spec, words, ls_error_message());
+    if (status == LS_OK || !strstr(ls_error_message(), words))
+        fail_msg("%s: not \"%s\": %s", spec, words, ls_error_message());
 }
 
 static void wrong(void **state) {
@@ -183,7 +186,8 @@ static void wrong(void **state) {
     refused(o.dataset, "numpy:%s/a.npz,layout=caffe", none, "numpy has one layout");
     refused(o.dataset, "numpy:%s/a.npz", (ls_convert_config){.shards = 2}, "and 1 for folders and arrays");
     refused(o.dataset, "hdf5:%s/a.h5", (ls_convert_config){.quality = 90}, "holds pixels, which have no quality");
-    refused(o.dataset, "hdf5:%s/a.h5", (ls_convert_config){.image_size = 4, .resize = 4}, "either this or a shorter side");
+    refused(o.dataset, "hdf5:%s/a.h5", (ls_convert_config){.image_size = 4, .resize = 4},
+            "either this or a shorter side");
     refused(o.dataset, "hdf5:%s/nowhere/a.h5", none, "cannot write ");
     refused(o.dataset, "numpy:%s/nowhere/a.npz", none, "cannot write ");
     refused(o.dataset, "numpy:/dev/null", none, "is a pipe or a device");

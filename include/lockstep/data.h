@@ -177,7 +177,7 @@ typedef struct ls_sample_info {
     int64_t bytes;                    // that are read for it
     int label;                        // of the field "label", where that is a class number; else -1
     int64_t height, width, channels;  // of the field "image", where that is one; else 0
-    int64_t number;                   // what sentences and lists of exclusions call it: its number where none are left out by number
+    int64_t number;  // what sentences and lists of exclusions call it: its number where none are left out by number
 } ls_sample_info;
 
 // Reads sample `sample` of the training set, or with `test` of the test set; what cannot be told for a failure is 0 or NULL then. `image` gets the pixels, where the sample
@@ -192,7 +192,7 @@ typedef struct ls_convert_config {
     int shards;  // above 1: the training set goes to so many files, one after the other, as train-00003-of-00016.tar for "tar:train.tar"
     int resize;  // the shorter side of all images becomes so many pixels, up to 4096, by the rule of docs/datasets.md; 0: they keep their size
     int quality;  // 1 to 100: all images become JPEG files of it; 0: those that are resized stay what they were, JPEG of 95 or PNG
-    int pixels;   // 1: pixels that are not encoded; for "lmdb:DIR". "hdf5:FILE" and "numpy:FILE" always have these
+    int pixels;  // 1: pixels that are not encoded; for "lmdb:DIR". "hdf5:FILE" and "numpy:FILE" always have these
     int image_size;  // all images become so many pixels high and wide, up to 4096, by the same rule; 0: they do not. Not with `resize`
     int workers;  // threads that read, decode and encode; 0: one. What is written does not depend on it
 } ls_convert_config;

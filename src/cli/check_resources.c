@@ -247,7 +247,7 @@ ls_status check_shared_room(void) {
 // --- disk ------------------------------------------------------------------------------------------------------------
 
 #define DISK_PIECE   (4 << 20)
-#define DISK_PIECES  16        // 64 MB in all
+#define DISK_PIECES  16  // 64 MB in all
 #define SMALL_PIECE  (1 << 16)
 #define DISK_SECONDS 0.4       // for writing and again for reading: fewer pieces where the disk is slow
 #define DISK_NEEDED  (1 * GB)  // records, charts and checkpoints of a study, with room to spare
@@ -343,6 +343,7 @@ void check_disk(check *c) {
         check_say(l, CHECK_WARN, "Keep datasets and records on a faster disk; network folders are often slow.",
                   "%s here; writes %.1f MB/s, reads %.1f MB/s", space, f->disk_write / MB, f->disk_read / MB);
     else
-        check_say(l, CHECK_OK, NULL, "this folder: %s; writes %.0f MB/s, reads %.0f MB/s, in pieces of 64 kB at random %.0f MB/s",
-                  space, f->disk_write / MB, f->disk_read / MB, f->disk_random / MB);
+        check_say(l, CHECK_OK, NULL,
+                  "this folder: %s; writes %.0f MB/s, reads %.0f MB/s, in pieces of 64 kB at random %.0f MB/s", space,
+                  f->disk_write / MB, f->disk_read / MB, f->disk_random / MB);
 }

@@ -169,12 +169,14 @@ static void print_limit(const view *v, double wanted) {
     double decoding = thread_rate(f) * f->threads;
     int files = r->files > 0 && r->samples < decoding;
     double least = files ? r->samples : decoding;
-    const char *what = files ? "reading is the limit" : v->set.decode ? "decoding is the limit" : "the processor is the limit";
+    const char *what = files           ? "reading is the limit"
+                       : v->set.decode ? "decoding is the limit"
+                                       : "the processor is the limit";
     if (least >= wanted)
         cli_say("%s: up to %.0f samples a second on a node like this, and %g are wanted", what, least, wanted);
     else
-        cli_say("%s, and too slow: %.0f samples a second on a node like this, where %g are wanted%s", what, least, wanted,
-                files ? "; pack the files into a container, keep them on the nodes, or give --cache" : "");
+        cli_say("%s, and too slow: %.0f samples a second on a node like this, where %g are wanted%s", what, least,
+                wanted, files ? "; pack the files into a container, keep them on the nodes, or give --cache" : "");
 }
 
 static void print_storage(const view *v) {
@@ -182,10 +184,11 @@ static void print_storage(const view *v) {
     double wanted = v->set.rate / v->set.nodes;
     char a[32], b[32], c[32];
     if (r->files)
-        cli_say("what the files lie on gives %s a second in order, %s a second in samples at random with %d thread%s (%.0f "
-                "samples), and %s files opened a second; from the system's cache, where they are there and stay",
-                amount(r->in_order, a), amount(r->at_random, b), r->threads, r->threads == 1 ? "" : "s", r->samples,
-                cli_count((int64_t)r->opened, c));
+        cli_say(
+            "what the files lie on gives %s a second in order, %s a second in samples at random with %d thread%s (%.0f "
+            "samples), and %s files opened a second; from the system's cache, where they are there and stay",
+            amount(r->in_order, a), amount(r->at_random, b), r->threads, r->threads == 1 ? "" : "s", r->samples,
+            cli_count((int64_t)r->opened, c));
     if (wanted > 0 && thread_rate(&v->found) > 0) print_limit(v, wanted);
 }
 
@@ -249,11 +252,11 @@ static ls_status write_json(const view *v) {
     if (!v->set.json) return LS_OK;
     if (ls_output_open(v->set.json, &output) != 0) return cannot_write(v->set.json);
     const data_rates *r = &v->rates;
-    json_t *storage = r->files ? json_pack("{s:I,s:i,s:f,s:f,s:f,s:f}", "files", (json_int_t)r->files, "threads",
-                                           r->threads, "in_order_bytes_per_second", r->in_order,
-                                           "random_bytes_per_second", r->at_random, "random_samples_per_second",
-                                           r->samples, "files_opened_per_second", r->opened)
-                               : json_null();
+    json_t *storage = r->files
+                          ? json_pack("{s:I,s:i,s:f,s:f,s:f,s:f}", "files", (json_int_t)r->files, "threads", r->threads,
+                                      "in_order_bytes_per_second", r->in_order, "random_bytes_per_second", r->at_random,
+                                      "random_samples_per_second", r->samples, "files_opened_per_second", r->opened)
+                          : json_null();
     json_t *o = json_pack("{s:i,s:o,s:o,s:o,s:o,s:o,s:f,s:i,s:b,s:f,s:o}", "lockstep_data", 1, "data", text(v->spec),
                           "train", set_json(&f->set[DATA_TRAIN]), "test", set_json(&f->set[DATA_TEST]), "classes",
                           classes_json(v), "broken", broken_json(f), "seconds", f->seconds, "threads", f->threads,

@@ -45,12 +45,12 @@ int64_t data_sample(int64_t n, int64_t looked, int64_t count);
 
 // What the files' storage gives, each second.
 typedef struct data_rates {
-    int64_t files;       // that were looked at; 0: the samples lie in memory, or are made, and nothing was measured
+    int64_t files;  // that were looked at; 0: the samples lie in memory, or are made, and nothing was measured
     int threads;
-    double in_order;     // bytes
-    double at_random;    // bytes of samples anywhere, by all threads
-    double samples;      // the same in samples
-    double opened;       // files, by one thread
+    double in_order;   // bytes
+    double at_random;  // bytes of samples anywhere, by all threads
+    double samples;    // the same in samples
+    double opened;     // files, by one thread
 } data_rates;
 
 // Measures for some three seconds. `sample_bytes` is a sample's mean. Errors: OUT_OF_MEMORY.

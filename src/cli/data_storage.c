@@ -115,9 +115,7 @@ static void drop_all(const measuring *m) {
     }
 }
 
-static int by_path(const void *a, const void *b) {
-    return strcmp(((const place *)a)->path, ((const place *)b)->path);
-}
+static int by_path(const void *a, const void *b) { return strcmp(((const place *)a)->path, ((const place *)b)->path); }
 
 // Files of samples, evenly spread.
 static ls_status find_files(const ls_dataset *dataset, measuring *m) {

@@ -59,10 +59,11 @@ static void print_reading(const plan *p, const ls_memory *m) {
     char sample[32], epoch[32], host[32], rate[32];
     if (stored <= 0) return;
     double each = p->set.rate * stored / count / m->hosts;
-    cli_say("Data: %s are read for a sample, %s for an epoch. At %s samples a second of the whole job %s host reads %s a "
-            "second; 'lockstep data' measures what the storage gives",
-            ls_bytes_text((int64_t)(stored / count), sample), ls_bytes_text((int64_t)stored, epoch),
-            cli_count((int64_t)p->set.rate, rate), m->hosts > 1 ? "each" : "the", ls_bytes_text((int64_t)each, host));
+    cli_say(
+        "Data: %s are read for a sample, %s for an epoch. At %s samples a second of the whole job %s host reads %s a "
+        "second; 'lockstep data' measures what the storage gives",
+        ls_bytes_text((int64_t)(stored / count), sample), ls_bytes_text((int64_t)stored, epoch),
+        cli_count((int64_t)p->set.rate, rate), m->hosts > 1 ? "each" : "the", ls_bytes_text((int64_t)each, host));
 }
 
 // The plan may be for another machine, so that is no failure; training here would be refused.

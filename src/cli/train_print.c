@@ -190,13 +190,15 @@ static void print_waited(const cli_train_run *r, double percent) {
     double all = t->load_reading + t->load_preparing;
     int threads = r->config.loader_threads * t->replicas_per_worker;
     if (all <= 0) {
-        row("Waited for data", "%.0f %% of the time, for %d loader thread%s", percent, threads, threads == 1 ? "" : "s");
+        row("Waited for data", "%.0f %% of the time, for %d loader thread%s", percent, threads,
+            threads == 1 ? "" : "s");
         return;
     }
     int reads = t->load_reading > t->load_preparing;
     // As many more as would make in the rest of the time what is waited for.
     double enough = percent < 98 ? ceil(r->config.loader_threads / (1 - percent / 100)) : MOST_LOADERS;
-    row("Waited for data", "%.0f %% of the time, for %d loader thread%s, which were %s for %.0f %% of theirs; --loader-threads %.0f %s%s",
+    row("Waited for data",
+        "%.0f %% of the time, for %d loader thread%s, which were %s for %.0f %% of theirs; --loader-threads %.0f %s%s",
         percent, threads, threads == 1 ? "" : "s", reads ? "reading" : "decoding and preparing",
         100 * (reads ? t->load_reading : t->load_preparing) / all, fmin(enough, MOST_LOADERS),
         "would keep up, where there are cores for them", reads ? "; 'lockstep data' measures the storage" : "");
@@ -211,8 +213,7 @@ static void print_data(const cli_train_run *r, double step) {
     if (t->samples_replaced)
         row("Broken samples", "%lld times another stood in for one. For example: %s", (long long)t->samples_replaced,
             broken);
-    if (t->phases.load > 0.05 * step)
-        print_waited(r, 100 * t->phases.load / step);
+    if (t->phases.load > 0.05 * step) print_waited(r, 100 * t->phases.load / step);
 }
 
 void cli_train_print_table(const cli_train_run *r) {

@@ -41,8 +41,7 @@ static ls_status grow(void *array, int64_t *room, int64_t count, size_t size) {
     if (count < *room) return LS_OK;
     int64_t larger = 2 * *room + 64;
     void *memory = realloc(*at, (size_t)larger * size);
-    if (!memory)
-        return LS_FAIL(LS_STATUS_OUT_OF_MEMORY, "out of memory for a list of %lld samples", (long long)larger);
+    if (!memory) return LS_FAIL(LS_STATUS_OUT_OF_MEMORY, "out of memory for a list of %lld samples", (long long)larger);
     *at = memory;
     *room = larger;
     return LS_OK;
@@ -173,10 +172,11 @@ ls_status ls_exclusions_check(const ls_exclusions *e, const char *what, const ch
     for (int64_t i = 0; i < e->name_count; i++)
         if (!e->names[i].met && (!first || e->names[i].line < first->line)) first = &e->names[i];
     if (!first) return LS_OK;
-    return LS_FAIL(LS_STATUS_BAD_DATA,
-                   "line %lld of %s: there is no %s %s in the dataset to leave out; %s; train:17 and test:3 are numbers "
-                   "of samples",
-                   (long long)first->line, e->path, what, first->text, how);
+    return LS_FAIL(
+        LS_STATUS_BAD_DATA,
+        "line %lld of %s: there is no %s %s in the dataset to leave out; %s; train:17 and test:3 are numbers "
+        "of samples",
+        (long long)first->line, e->path, what, first->text, how);
 }
 
 // --- numbers ---------------------------------------------------------------------------------------------------------

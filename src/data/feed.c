@@ -80,8 +80,8 @@ static ls_status make_class(const ls_feed *feed, const ls_source *source, way *w
     if (feed->dtype != LS_DTYPE_F32 || !field->classes || field->classes > w->values ||
         ls_shape_count(field->shape) != 1)
         return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
-                       "the field \"%s\" of %s is no class below %lld, of which a row in fp32 could be made", field->name,
-                       source->name, (long long)w->values);
+                       "the field \"%s\" of %s is no class below %lld, of which a row in fp32 could be made",
+                       field->name, source->name, (long long)w->values);
     if (!feed->weights) return LS_OK;
     LS_TRY(ls_calloc(w->values, sizeof *w->weights, &w->weights));
     memcpy(w->weights, feed->weights, (size_t)w->values * sizeof *w->weights);

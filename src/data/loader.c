@@ -63,8 +63,8 @@ struct ls_loader {
     int64_t replaced;  // in batches that were taken
     char why[512];
     double reading, preparing;  // seconds of all threads
-    _Atomic int dropping;  // what is being prepared is not wanted any more
-    ls_trace *trace;       // where the first thread records; NULL: nowhere
+    _Atomic int dropping;       // what is being prepared is not wanted any more
+    ls_trace *trace;            // where the first thread records; NULL: nowhere
     int trace_name;
 };
 

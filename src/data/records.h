@@ -178,7 +178,7 @@ typedef struct ls_records_settings {
 #define LS_RECORDS_EXCLUDE                                                                                             \
     {                                                                                                                  \
         "exclude", LS_OPTION_TEXT, LS_RECORDS_OPTION(exclude), .metavar = "FILE",                                      \
-                                                               .help = "leave out the samples that are its lines" \
+                                                               .help = "leave out the samples that are its lines"      \
     }
 
 typedef struct ls_records_format {

@@ -91,9 +91,8 @@ static ls_status open_shard(rewriting *w, int shard) {
     if (w->writer->open) {
         // Samples of the shard: those that write_sample puts there.
         int64_t begin = (shard * w->count + w->shards - 1) / w->shards;
-        ls_writing what = {.path = w->name,
-                           .count = ((shard + 1) * w->count + w->shards - 1) / w->shards - begin,
-                           .caffe = w->caffe};
+        ls_writing what = {
+            .path = w->name, .count = ((shard + 1) * w->count + w->shards - 1) / w->shards - begin, .caffe = w->caffe};
         LS_TRY(w->writer->open(&what, &w->library));
         w->open = 1;
         return LS_OK;
@@ -283,9 +282,9 @@ static ls_status check_config(const ls_dataset *d, const char *format, const ls_
         return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
                        "pixels that are not encoded have no quality: leave one of both out");
     if (c->pixels && !(writer && writer->pixels))
-        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
-                       "%s holds images as PNG or JPEG files: pixels that are not encoded can go to lmdb, hdf5 and numpy",
-                       format);
+        return LS_FAIL(
+            LS_STATUS_INVALID_ARGUMENT,
+            "%s holds images as PNG or JPEG files: pixels that are not encoded can go to lmdb, hdf5 and numpy", format);
     return check_fields(d);
 }
 
@@ -311,11 +310,11 @@ static ls_status check_target(const ls_dataset *d, const char *format, target *t
 
 ls_status ls_dataset_convert(const ls_dataset *d, const char *spec, const ls_convert_config *config) {
     target to = {NULL, NULL, NULL, NULL, 0};
-    const ls_option table[] = {{"test", LS_OPTION_TEXT, .offset = offsetof(target, test), .metavar = "PATH",
-                                .help = "of the test set"},
-                               {"layout", LS_OPTION_TEXT, .offset = offsetof(target, layout),
-                                .metavar = "keras|caffe", .help = "of HDF5's data sets"},
-                               {.name = NULL}};
+    const ls_option table[] = {
+        {"test", LS_OPTION_TEXT, .offset = offsetof(target, test), .metavar = "PATH", .help = "of the test set"},
+        {"layout", LS_OPTION_TEXT, .offset = offsetof(target, layout), .metavar = "keras|caffe",
+         .help = "of HDF5's data sets"},
+        {.name = NULL}};
     char format[32];
     ls_spec path;
     LS_NEED(d, "dataset");

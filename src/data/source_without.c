@@ -70,7 +70,8 @@ static const ls_source_ops without_ops = {.read = without_read,
 ls_status ls_source_create_without(ls_source *inner, const uint32_t *gone, int64_t gone_count, ls_source **out) {
     without_source *s = NULL;
     *out = NULL;
-    ls_status status = ls_source_check_classes(inner);  // nobody does later, as the values do not lie one after the other
+    ls_status status =
+        ls_source_check_classes(inner);  // nobody does later, as the values do not lie one after the other
     if (status == LS_OK)
         status = ls_source_create(&without_ops, sizeof *s, inner->name, inner->field, inner->field_count,
                                   inner->count - gone_count, &s);

@@ -21,7 +21,8 @@ ls_status ls_spec_take(const char *name, const char *argument, const char *optio
     *there = 0;
     rest[0] = value[0] = 0;
     if (length < 0 || length >= (int)sizeof text || (size_t)length >= size)
-        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "what is behind %s: has %d bytes; give less than 4000", name, length);
+        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "what is behind %s: has %d bytes; give less than 4000", name,
+                       length);
     for (char *at, *end = text + length; (at = last_option(text)); end = at) {
         int is_it = strncmp(at + 1, option, word) == 0 && at[1 + word] == '=';
         if (is_it && *there)

@@ -21,15 +21,16 @@ typedef struct database {
     int caffe, set;
     int64_t count[2], written;  // of the sets; of the one that is written
     hid_t file, images;
-    int64_t *classes;        // (count[set])
-    unsigned char *planes;   // an image; Caffe's
+    int64_t *classes;       // (count[set])
+    unsigned char *planes;  // an image; Caffe's
 } database;
 
 static ls_status failed(const database *d) {
     char why[128];
     ls__hdf5_why(why, sizeof why);
-    return LS_FAIL(LS_STATUS_IO, "cannot write %s: HDF5 says \"%s\"; name a place that can be written to, with room for it",
-                   d->path, why);
+    return LS_FAIL(LS_STATUS_IO,
+                   "cannot write %s: HDF5 says \"%s\"; name a place that can be written to, with room for it", d->path,
+                   why);
 }
 
 // A data set in one piece, whose room is taken at once.
@@ -62,7 +63,8 @@ static ls_status begin_set(database *d, int set) {
 
 static ls_status end_set(database *d) {
     hsize_t n = (hsize_t)d->written;
-    hid_t labels = create(d, d->caffe ? "label" : label_names[d->set], d->caffe ? H5T_IEEE_F32LE : H5T_STD_I64LE, 1, &n);
+    hid_t labels =
+        create(d, d->caffe ? "label" : label_names[d->set], d->caffe ? H5T_IEEE_F32LE : H5T_STD_I64LE, 1, &n);
     int wrong = labels < 0 || H5Dwrite(labels, H5T_NATIVE_INT64, H5S_ALL, H5S_ALL, H5P_DEFAULT, d->classes) < 0;
     ls_status status = wrong ? failed(d) : LS_OK;
     if (labels >= 0 && H5Dclose(labels) < 0 && status == LS_OK) status = failed(d);
@@ -82,7 +84,8 @@ static const void *arrange(database *d, const ls_written *s) {
 }
 
 static ls_status write_image(database *d, const ls_written *s) {
-    hsize_t from[4] = {(hsize_t)d->written}, count[4] = {1, (hsize_t)s->height, (hsize_t)s->width, (hsize_t)s->channels};
+    hsize_t from[4] = {(hsize_t)d->written},
+            count[4] = {1, (hsize_t)s->height, (hsize_t)s->width, (hsize_t)s->channels};
     hsize_t planes[4] = {1, (hsize_t)s->channels, (hsize_t)s->height, (hsize_t)s->width}, size = (hsize_t)s->size;
     hid_t there = H5Dget_space(d->images), here = H5Screate_simple(1, &size, NULL);
     int written = H5Sselect_hyperslab(there, H5S_SELECT_SET, from, NULL, d->caffe ? planes : count, NULL) >= 0 &&

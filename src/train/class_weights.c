@@ -52,10 +52,11 @@ static ls_status read_list(ls_trainer *t, int64_t classes) {
         double weight = strtod(at, &end);
         int plain = isdigit((unsigned char)*at) || *at == '.';  // no blanks, signs or words
         if (!plain || !(weight > 0 && weight < 1e6) || (*end && *end != ','))
-            return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
-                           "--class-weight takes balanced or a number for each class, above 0 and below 1e6, with commas "
-                           "between them, not '%.64s'",
-                           text);
+            return LS_FAIL(
+                LS_STATUS_INVALID_ARGUMENT,
+                "--class-weight takes balanced or a number for each class, above 0 and below 1e6, with commas "
+                "between them, not '%.64s'",
+                text);
         if (n < classes) t->class_weight[n] = (float)weight;
         n++;
         at = end;
@@ -71,14 +72,16 @@ ls_status ls__class_weights_resolve(ls_trainer *t) {
     const char *what = weighs(&t->config) ? "weights of classes belong" : "mixup belongs";
     if (!ls__labels_are_rows(&t->config)) return LS_OK;
     if (!t->objective || !field || !field->classes || ls_shape_count(field->shape) != 1)
-        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
-                       "%s to a classifier without losses of its own and to samples with one class each, which model %s "
-                       "on dataset %s is not: leave --%s out",
-                       what, t->network->name, t->dataset->name, weighs(&t->config) ? "class-weight" : "mixup");
+        return LS_FAIL(
+            LS_STATUS_INVALID_ARGUMENT,
+            "%s to a classifier without losses of its own and to samples with one class each, which model %s "
+            "on dataset %s is not: leave --%s out",
+            what, t->network->name, t->dataset->name, weighs(&t->config) ? "class-weight" : "mixup");
     int64_t classes = ls_graph_classes(t->network);
     if (classes < field->classes)
-        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "model %s tells %lld classes apart, dataset %s has %d: give it as many",
-                       t->network->name, (long long)classes, t->dataset->name, field->classes);
+        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
+                       "model %s tells %lld classes apart, dataset %s has %d: give it as many", t->network->name,
+                       (long long)classes, t->dataset->name, field->classes);
     if (!weighs(&t->config)) return LS_OK;
     LS_TRY(ls_calloc(classes, sizeof *t->class_weight, &t->class_weight));
     return strcmp(t->config.class_weight, "balanced") == 0 ? balance(t, field, classes) : read_list(t, classes);

@@ -203,7 +203,8 @@ ls_loader_config ls__loader_config(const ls_trainer *t, int training) {
             config.feed[i].mix_count = t->train_split.count;
             config.feed[i].recipe.seed = t->config.seed;
         }
-        if (!training && config.feed[i].kind == LS_FEED_CLASS) config.feed[i].weights = NULL, config.feed[i].smoothing = 0;
+        if (!training && config.feed[i].kind == LS_FEED_CLASS)
+            config.feed[i].weights = NULL, config.feed[i].smoothing = 0;
         if (!config.feed[i].image || strcmp(config.feed[i].field, "image") != 0) continue;
         config.feed[i].recipe = t->images.recipe;
         if (!training) config.feed[i].recipe.augment = t->views.count ? LS_AUGMENT_VIEW : 0;

@@ -49,8 +49,8 @@ static const fixed *files(void) {
     MUST(f.list >= 0);
     // The pictures are the list itself, under several names.
     int n = snprintf(text, sizeof text,
-                     "path,labels\n/proc/self/fd/%d,a|b\n/proc/self/fd/../fd/%d,No Finding\n/proc/self/./fd/%d,b\n", f.list,
-                     f.list, f.list);
+                     "path,labels\n/proc/self/fd/%d,a|b\n/proc/self/fd/../fd/%d,No Finding\n/proc/self/./fd/%d,b\n",
+                     f.list, f.list, f.list);
     f.table = memory_file(text, (size_t)n);
     n = snprintf(text, sizeof text, "path,label\n/proc/self/fd/%d,x\n/proc/self/fd/../fd/%d,y\n/proc/self/./fd/%d,x\n",
                  f.list, f.list, f.list);
@@ -66,7 +66,9 @@ static void make_spec(int kind, char *text, size_t size) {
     switch (kind) {
     case NAMES: snprintf(text, size, "csv:/proc/self/fd/%d,names=/proc/self/fd/%d", f->table, f->list); break;
     case TABLE: snprintf(text, size, "csv:/proc/self/fd/%d,columns=all", f->list); break;
-    case OUT_OF_TABLE: snprintf(text, size, "csv:/proc/self/fd/%d,exclude=/proc/self/fd/%d", f->classes, f->list); break;
+    case OUT_OF_TABLE:
+        snprintf(text, size, "csv:/proc/self/fd/%d,exclude=/proc/self/fd/%d", f->classes, f->list);
+        break;
     case OUT_OF_TAR:
         snprintf(text, size, "tar:/proc/self/fd/%d,validation-split=0.4,exclude=/proc/self/fd/%d", f->tar, f->list);
         break;
@@ -142,10 +144,12 @@ static image_file make(int kind) {
         snprintf(text, sizeof text, "path,a,\"b, c\",d\n/proc/self/fd/%d,1,0,1\n/proc/self/fd/../fd/%d,,1.0,0.0\n",
                  of->list, of->list);
         break;
-    case OUT_OF_TABLE:
-        snprintf(text, sizeof text, "# broken\n/proc/self/fd/../fd/%d\r\ntrain:1\n", of->list);
+    case OUT_OF_TABLE: snprintf(text, sizeof text, "# broken\n/proc/self/fd/../fd/%d\r\ntrain:1\n", of->list); break;
+    case OUT_OF_TAR:
+        snprintf(text, sizeof text,
+                 "\xef\xbb\xbf"
+                 "0000000003\n\ntest:0\ntrain:0-1\n");
         break;
-    case OUT_OF_TAR: snprintf(text, sizeof text, "\xef\xbb\xbf" "0000000003\n\ntest:0\ntrain:0-1\n"); break;
     default: snprintf(text, sizeof text, "train:0\ntrain:5-17\ntest:3\ntrain:9-20\ntrain:69\n");
     }
     image_add(&f, text, strlen(text));

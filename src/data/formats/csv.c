@@ -473,7 +473,11 @@ static ls_status list_all(const void *self, const char *path, const ls_records_s
 }
 
 static ls_status csv_open(ls_data_host *host, const char *argument, ls_dataset *out) {
-    static const ls_records_format format = {.name = "csv", .table = table, .list = list_all, .what = "file", .how = "paths begin where the dataset's do, or at /"};
+    static const ls_records_format format = {.name = "csv",
+                                             .table = table,
+                                             .list = list_all,
+                                             .what = "file",
+                                             .how = "paths begin where the dataset's do, or at /"};
     return ls_records_open(&format, host, argument, out);
 }
 

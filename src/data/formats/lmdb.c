@@ -147,8 +147,11 @@ static ls_status list(ls_listing *l) {
 }
 
 static ls_status lmdb_open(ls_data_host *host, const char *argument, ls_dataset *out) {
-    static const ls_container container = {
-        .name = "lmdb", .kind = LS_RECORDS_DATUM_BGR, .list = list, .inside = "data.mdb", .how = "a sample's name is its key"};
+    static const ls_container container = {.name = "lmdb",
+                                           .kind = LS_RECORDS_DATUM_BGR,
+                                           .list = list,
+                                           .inside = "data.mdb",
+                                           .how = "a sample's name is its key"};
     return ls_container_open(&container, host, argument, out);
 }
 
