@@ -159,7 +159,6 @@ static void print_rate(const view *v) {
     if (rate > 0 && v->set.nodes > 1)
         cli_say("each of %d nodes: %.3g samples and %s a second, %.2f cores", v->set.nodes, rate / v->set.nodes,
                 amount(rate / v->set.nodes * mean_bytes(f), b), cores / v->set.nodes);
-    print_storage(v);
 }
 
 // Which of what was measured is less than the training wants, on each node; the least is the limit.
@@ -297,6 +296,7 @@ static ls_status show(view *v, cli *c) {
     print_sets(v);
     print_classes(v);
     print_rate(v);
+    print_storage(v);
     if (v->set.sheet) LS_TRY(data_sheet(v->dataset, v->set.sheet));
     LS_TRY(write_json(v));
     int64_t broken = all_broken(&v->found);

@@ -12,14 +12,20 @@ static int weighs(const ls_train_config *c) { return c->class_weight && strcmp(c
 
 int ls__labels_are_rows(const ls_train_config *c) { return weighs(c) || c->mixup > 0; }
 
+// Samples: sizes are not resolved yet.
+static int64_t trained_on(const ls_trainer *t) {
+    int64_t all = ls_dataset_train_count(t->dataset), most = t->config.limit_train;
+    return most > 0 && most < all ? most : all;
+}
+
 // How many samples that are trained on each class has. Where labels do not lie in memory the samples are read.
 static ls_status count_classes(const ls_trainer *t, const ls_field *field, int64_t *count) {
-    const ls_source *s = t->train_split.source;
+    const ls_source *s = t->dataset->train;
     int f = (int)(field - s->field);
     void *scratch = NULL;
     ls_status status = LS_OK;
     if (s->scratch_bytes) LS_TRY(ls_memory_alloc(s->scratch_bytes, &scratch));
-    for (int64_t i = 0; i < t->train_split.count && status == LS_OK; i++) {
+    for (int64_t i = 0; i < trained_on(t) && status == LS_OK; i++) {
         ls_sample sample;
         int64_t class = s->ops->class ? s->ops->class(s, i) : -1;
         if (class < 0) status = ls_source_read(s, i, scratch, &sample);
@@ -39,7 +45,7 @@ static ls_status balance(ls_trainer *t, const ls_field *field, int64_t classes) 
     ls_status status = t->context ? count_classes(t, field, count) : LS_OK;  // planned: values do not matter
     for (int64_t c = 0; c < classes && status == LS_OK; c++)
         t->class_weight[c] =
-            count[c] ? (float)((double)t->train_split.count / ((double)field->classes * (double)count[c])) : 1;
+            count[c] ? (float)((double)trained_on(t) / ((double)field->classes * (double)count[c])) : 1;
     free(count);
     return status;
 }
