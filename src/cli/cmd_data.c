@@ -172,9 +172,9 @@ static void print_limit(const view *v, double wanted) {
                        : v->set.decode ? "decoding is the limit"
                                        : "the processor is the limit";
     if (least >= wanted)
-        cli_say("%s: up to %.0f samples a second on a node like this, and %g are wanted", what, least, wanted);
+        cli_say("%s: up to %.0f samples a second on a node like this, and %.3g are wanted", what, least, wanted);
     else
-        cli_say("%s, and too slow: %.0f samples a second on a node like this, where %g are wanted%s", what, least,
+        cli_say("%s, and too slow: %.0f samples a second on a node like this, where %.3g are wanted%s", what, least,
                 wanted, files ? "; pack the files into a container, keep them on the nodes, or give --cache" : "");
 }
 
