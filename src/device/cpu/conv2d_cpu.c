@@ -390,13 +390,12 @@ static ls_status create_of_sequences(ls_cpu *cpu, const ls_kernel_spec *spec, ls
     return status;
 }
 
-// Where the library computes the weight gradient of several channels a group by its reference, groups are merged.
-static ls_status create_of_groups(ls_cpu *cpu, const ls_kernel_spec *spec, ls_kernel **out) {
+// Where the library computes a weight gradient by its reference, groups are merged, and few channels filled up.
+static ls_status create_weights(ls_cpu *cpu, const ls_kernel_spec *spec, ls_kernel **out) {
     ls_kernel *merged;
     LS_TRY(create(cpu, spec, out));
-    if (spec->pass != LS_PASS_BACKWARD_WEIGHTS || spec->x[0].shape.dim[3] == groups_of(spec) ||
-        strncmp((*out)->name, "ref", 3) != 0)
-        return LS_OK;
+    int depthwise = groups_of(spec) > 1 && spec->x[0].shape.dim[3] == groups_of(spec);
+    if (depthwise || strncmp((*out)->name, "ref", 3) != 0) return LS_OK;
     ls_status status = ls__cpu_conv2d_merged_create(cpu, spec, &merged);
     if (status != LS_OK || merged) ls_kernel_destroy(out);
     if (merged) *out = merged;
@@ -408,7 +407,7 @@ int ls__cpu_has_tiles(void) { return ls__cpu_isa_has(dnnl_cpu_isa_avx512_core_am
 // With the library's own kernels, as they are chosen for one thread.
 static ls_status create_alone(ls_cpu *cpu, const ls_kernel_spec *spec, ls_kernel **out) {
     int forward = spec->pass == LS_PASS_TRAINING || spec->pass == LS_PASS_INFERENCE;
-    if (groups_of(spec) > 1 && !forward) return create_of_groups(cpu, spec, out);
+    if (spec->pass == LS_PASS_BACKWARD_WEIGHTS && !is_dense(spec)) return create_weights(cpu, spec, out);
     return (forward && spec->residual ? create_with_residual : create)(cpu, spec, out);
 }
 

@@ -1,6 +1,6 @@
-// The weight gradient of convolutions with many narrow groups, for which the library has nothing but its reference: several groups are taken
+// Weight gradients for which the library has nothing but its reference. Of convolutions with many narrow groups: several groups are taken
 // for one that is wide enough, and of its gradient the blocks on the diagonal are kept. Most of the products are thrown away; the rest takes
-// a thousandth of the time.
+// a thousandth of the time. Of first layers whose filters are no whole blocks, in bf16: with the image's few channels filled up to a block.
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,17 +14,17 @@ typedef struct merged_kernel {
     ls_kernel base;
     ls_kernel *wide, *to_plain;  // the gradient of the wide groups; its way to plain order
     ls_kernel *bring[2];         // X and DY into the layouts of that; NULL: they lie so
-    int64_t taps, channels, filters, groups, merged;
+    int64_t taps, channels, rows, filters, groups, merged;
     int64_t wide_bytes, plain_bytes, brought_bytes[2];
 } merged_kernel;
 
-// plain (taps, channels * merged, filters) to dw (taps, channels, filters).
+// plain (taps, rows, filters), rows being at least channels * merged, to dw (taps, channels, filters).
 static void take_diagonal(const merged_kernel *k, float *restrict dw, const float *restrict plain) {
     int64_t per_group = k->filters / k->groups;
     for (int64_t tap = 0; tap < k->taps; tap++)
         for (int64_t c = 0; c < k->channels; c++)
             for (int64_t g = 0; g < k->groups; g++) {
-                const float *row = plain + ((tap * k->merged + g % k->merged) * k->channels + c) * k->filters;
+                const float *row = plain + (tap * k->rows + g % k->merged * k->channels + c) * k->filters;
                 float *to = dw + (tap * k->channels + c) * k->filters;
                 memcpy(to + g * per_group, row + g * per_group, (size_t)per_group * sizeof *to);
             }
@@ -65,13 +65,22 @@ static void destroy(ls_kernel *kernel) {
     free(k);
 }
 
-// How many groups are taken for one; 0: no number makes them wide enough.
+// How many groups are taken for one; 0: no number makes them wide enough, or the only one has whole blocks.
 static int groups_to_merge(const ls_kernel_spec *spec) {
     const ls_conv2d_attrs *a = LS_ATTRS(ls_conv2d_attrs, &spec->attrs);
+    if (a->groups == 1) return spec->x[0].shape.dim[3] % WIDE != 0;
     int64_t channels = spec->x[0].shape.dim[3] / a->groups;
     for (int m = 2; m <= a->groups; m++)
         if (a->groups % m == 0 && channels * m % WIDE == 0 && a->filters / a->groups * m % WIDE == 0) return m;
     return 0;
+}
+
+// Channels up to a whole block. Those that are filled up lie in blocks as the whole ones do, and are zeros there.
+static ls_status fill_up(ls_cpu *cpu, ls_kernel_spec *spec) {
+    int64_t *channels = &spec->x[0].shape.dim[3];
+    *channels = ls_round_up(*channels, WIDE);
+    spec->w[0].shape.dim[2] = *channels;
+    return ls__cpu_layout_tag(cpu, spec->x[0].shape, spec->x[0].dtype, 0, dnnl_nChw16c, &spec->layout[LS_ARG_X]);
 }
 
 static ls_status build(ls_cpu *cpu, const ls_kernel_spec *spec, int merged, merged_kernel *k) {
@@ -87,6 +96,8 @@ static ls_status build(ls_cpu *cpu, const ls_kernel_spec *spec, int merged, merg
     memcpy(wide.attrs.bytes, &a, sizeof a);
     wide.w[0].shape.dim[2] *= merged;
     wide.layout[LS_ARG_DW] = wide.layout[LS_ARG_X] = wide.layout[LS_ARG_DY] = NULL;
+    if (k->groups == 1) LS_TRY(fill_up(cpu, &wide));
+    k->rows = wide.w[0].shape.dim[2];
     LS_TRY(ls__cpu_conv2d_create(cpu, &wide, &k->wide));
     const ls_layout *dw = k->wide->layout[LS_ARG_DW];
     LS_TRY(cpu->base.ops->layout_plain(&cpu->base, wide.w[0].shape, LS_DTYPE_F32, 1, &plain));
@@ -97,9 +108,11 @@ static ls_status build(ls_cpu *cpu, const ls_kernel_spec *spec, int merged, merg
         k->wide->scratch_bytes > k->to_plain->scratch_bytes ? k->wide->scratch_bytes : k->to_plain->scratch_bytes;
     for (int i = 0; i < 2; i++) {
         const ls_layout *given = spec->layout[brought[i]], *wanted = k->wide->layout[brought[i]];
-        if (!given || given == wanted) continue;
+        if (brought[i] == LS_ARG_X && k->groups == 1)
+            LS_TRY(ls__cpu_layout_tag(cpu, spec->x[0].shape, spec->x[0].dtype, 0, dnnl_nChw16c, &wanted));
+        k->base.layout[brought[i]] = given ? given : wanted;
+        if (k->base.layout[brought[i]] == wanted) continue;
         LS_TRY(ls__cpu_reorder_create(&cpu->base, given, wanted, &k->bring[i]));
-        k->base.layout[brought[i]] = given;
         k->brought_bytes[i] = ls_round_up(wanted->bytes, LS_ALIGN);
         if (k->bring[i]->scratch_bytes > most) most = k->bring[i]->scratch_bytes;
     }
