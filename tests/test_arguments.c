@@ -99,6 +99,7 @@ static void datasets(void **state) {
     assert_null(ls_dataset_name(NULL));
     assert_true(ls_dataset_train_count(NULL) == 0 && ls_dataset_test_count(NULL) == 0);
     assert_true(ls_dataset_fingerprint(NULL) == 0 && ls_dataset_read_seconds(NULL) == 0);
+    assert_true(ls_dataset_stored_bytes(NULL) == 0);
     assert_null(ls_dataset_field(NULL, 0));
     assert_null(ls_dataset_field(d, 2));
     assert_null(ls_dataset_find_field(NULL, "image"));

@@ -118,6 +118,12 @@ typedef struct ls_train_config {
     double label_smoothing;
     // Of samples with several labels at once: what a label that is there adds to the loss is multiplied by it; default 1.
     double positive_weight;
+    // Of samples with one class each: what a training sample adds to the loss is multiplied by the weight of its class. "none" or NULL: by 1; "balanced": by samples /
+    // (classes * samples of the class); or a number for each class, "1,2,0.5". The mean is still over samples; evaluation has no weights.
+    const char *class_weight;
+    // A, 0.05 <= A <= 1: training images are mixed with others, and their labels: the share of each is drawn from Beta(A, A), keyed by (seed, epoch, sample); the training accuracy is by the class that has
+    // more. 0 (the default): they are not. Of classifiers of images, with one class each.
+    double mixup;
     // How evaluation looks at the images of a classifier: "none" (the default): once, as they are; "flip": mirrored, too; "flip-translate": these two
     // count half, and moved by a pixel up and left, and down and right, each mirrored, too, the other half. Scores are averaged.
     const char *tta;
@@ -279,6 +285,8 @@ typedef struct ls_train_result {
     // Broken samples that others stood in for, in all steps and evaluations of this process's training; the sentence of one of them, "" for none.
     int64_t samples_replaced;
     char broken_sample[320];
+    // Seconds that the threads that load this worker's training samples have spent, all together: reading, and decoding and preparing.
+    double load_reading, load_preparing;
     char replicas_reason[160];  // why so many replicas
     int cores_per_worker;       // the least that a worker has of its own; 0: fewer cores than workers
     int idle_cores;             // of them without work

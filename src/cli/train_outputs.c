@@ -66,6 +66,8 @@ static ls_status write_record(cli_train_run *r) {
                            .tokens = cli_train_tokens_of(r),
                            .train_perplexity = cli_train_perplexity(r, 0),
                            .test_perplexity = cli_train_perplexity(r, 1),
+                           .train_top_5 = cli_train_top_5(r, 0),
+                           .test_top_5 = cli_train_top_5(r, 1),
                            .roc = r->roc,
                            .labels = r->labels,
                            .losses = r->losses.of,

@@ -66,6 +66,8 @@ int64_t cli_train_test_count(const cli_train_run *r);
 int64_t cli_train_tokens_of(const cli_train_run *r);  // of a sample, where samples are sequences of them; else 0
 // Of a language model, after the last epoch, on the training or the test set; of others NAN.
 double cli_train_perplexity(const cli_train_run *r, int test);
+// Whether the class is among the five largest scores, of classifiers with more than ten classes, in the same way; of others NAN.
+double cli_train_top_5(const cli_train_run *r, int test);
 // The mean area under the ROC curves of several labels on the test set; NAN: there is none.
 double cli_train_area(const cli_train_run *r);
 int cli_train_has_perplexity(const cli_train_run *r);

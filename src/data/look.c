@@ -66,6 +66,7 @@ ls_status ls_dataset_look(const ls_dataset *d, int test, int64_t sample, ls_samp
     const ls_source *s = test ? d->test : d->train;
     void *scratch = NULL;
     LS_TRY(check_sample(d, test, sample));
+    info->number = ls_source_number(s, sample);
     if (s->scratch_bytes) LS_TRY(ls_memory_alloc(s->scratch_bytes, &scratch));
     ls_status status = look(s, sample, scratch, info, image);
     ls_memory_free(scratch);

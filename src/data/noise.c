@@ -1,5 +1,7 @@
 #include "data/noise.h"
 
+#include <math.h>
+
 #include "base/bf16.h"
 #include "base/fp16.h"
 
@@ -21,4 +23,18 @@ void ls_noise_add(void *values, ls_dtype dtype, int64_t count, const ls_noise_ra
         else
             b[i] = ls_float_to_bf16(x);
     }
+}
+
+static double uniform(uint32_t word) { return ((double)word + 0.5) * 0x1p-32; }
+
+// By rejection, as M. D. Joehnk has it ("Erzeugung von betaverteilten und gammaverteilten Zufallszahlen", Metrika 8, 1964).
+float ls_noise_mix(uint64_t seed, uint32_t epoch, uint64_t sample, double alpha, int64_t count, int64_t *partner) {
+    ls_philox4 r = ls__noise_words(seed, epoch, sample, 0, 3);
+    *partner = (int64_t)((uint64_t)r.v[0] * (uint64_t)count >> 32);
+    for (uint32_t turn = 1; turn < 100; turn++) {
+        r = ls__noise_words(seed, epoch, sample, turn, 3);
+        double x = pow(uniform(r.v[0]), 1 / alpha), y = pow(uniform(r.v[1]), 1 / alpha);
+        if (x + y <= 1) return (float)(floor(x / (x + y) * 65536 + 0.5) / 65536);
+    }
+    return 0.5F;
 }

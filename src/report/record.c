@@ -260,6 +260,8 @@ static void add_results(json_t *o, const ls_record_info *info) {
     if (info->tokens) json_object_set_new(o, "tokens_per_second", real(r->images_per_second * (double)info->tokens));
     if (!isnan(info->train_perplexity)) json_object_set_new(o, "train_perplexity", real(info->train_perplexity));
     if (!isnan(info->test_perplexity)) json_object_set_new(o, "test_perplexity", real(info->test_perplexity));
+    if (!isnan(info->train_top_5)) json_object_set_new(o, "train_top_5_accuracy", real(info->train_top_5));
+    if (!isnan(info->test_top_5)) json_object_set_new(o, "test_top_5_accuracy", real(info->test_top_5));
     json_object_set_new(o, "train_loss", real(r->train_loss));
     json_object_set_new(o, "train_accuracy", real(r->train_accuracy));
     json_object_set_new(o, "test_loss", info->evaluated ? real(r->test_loss) : json_null());

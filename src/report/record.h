@@ -31,6 +31,7 @@ typedef struct ls_record_info {
     int evaluated;                             // 0: there are no test_loss and test_accuracy
     int64_t tokens;                            // of a sample, where samples are sequences; 0: they are not
     double train_perplexity, test_perplexity;  // NAN: the network has none
+    double train_top_5, test_top_5;            // shares of samples; NAN: there are none
     const ls_roc *roc;                         // (labels) of several labels, on the test set; NULL: there are none
     int labels;
     const ls_record_loss *losses;  // (loss_count); 0 of them: the network has one loss, or none of its own

@@ -79,6 +79,10 @@ static const ls_option table[] = {
      .help = "use only the first N test samples"},
     {"label-smoothing", LS_OPTION_REAL, AT(label_smoothing), .metavar = "S", .max = 1, TRAINING,
      .help = "train towards 1 - S + S/classes for a sample's class and S/classes for the others; evaluation does not"},
+    {"class-weight", LS_OPTION_TEXT, AT(class_weight), .metavar = "WEIGHTS", TRAINING, .initial = "none",
+     .help = "multiply what a training sample adds to the loss by the weight of its class: a number for each, or "
+             "balanced: samples / "
+             "(classes x samples of the class)"},
     {"positive-weight", LS_OPTION_REAL, AT(positive_weight), .metavar = "X", .max = 1e6, TRAINING,
      .help =
          "of samples with several labels: what a label that is there adds to the loss is multiplied by X, for labels "
@@ -115,6 +119,9 @@ static const ls_option table[] = {
      .help = "how images are resized"},
     {"augment", LS_OPTION_TEXT, AT(augment), .metavar = "LIST", .choices = ls_augment_choice, .several = 1, IMAGES,
      .help = "change training images at random, differently in each epoch; several names with commas between them"},
+    {"mixup", LS_OPTION_REAL, AT(mixup), .metavar = "A", .max = 1, IMAGES,
+     .help =
+         "mix each training image and its label with another's, in a share drawn from Beta(A, A); A from 0.05 to 1"},
     {"noise", LS_OPTION_REAL, AT(noise), .metavar = "S", .max = 10, IMAGES,
      .help =
          "normal noise of deviation S on images, black to white being 1, and not on those that are trained towards: "

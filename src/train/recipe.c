@@ -202,6 +202,8 @@ ls_status ls__choices_resolve(ls_trainer *t) {
             LS_STATUS_INVALID_ARGUMENT,
             "noise on images was to have a deviation of %g; it lies from 0 to 10, where 1 is from black to white",
             c->noise);
+    if (!(c->mixup == 0 || (c->mixup >= 0.05 && c->mixup <= 1)))
+        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "mixup is %g; it is from 0.05 to 1, or 0 for none", c->mixup);
     if (!(c->positive_weight > 0 && c->positive_weight < 1e6))
         return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
                        "labels that are there were to weigh %g; a weight lies above 0 and below 1e6",

@@ -257,6 +257,7 @@ struct ls_trainer {
     ls_epoch_shape train_shape, eval_shape;
     ls_split train_split, eval_split;
     ls_inputs inputs;
+    float *class_weight;  // (classes of the network); NULL: all are 1
     ls_images images;
     ls_spread spread;
 
@@ -345,6 +346,10 @@ int ls__loss_scale_at_least(const ls_trainer *trainer);  // whether there is no 
 // feeds.c. Finds the fields for the graph's inputs. Errors: INVALID_ARGUMENT.
 ls_status ls__inputs_resolve(ls_trainer *trainer);
 ls_loader_config ls__loader_config(const ls_trainer *trainer, int training);
+// Whether labels are rows, since classes have weights or samples are mixed; and what the weights are: `class_weight`. Before the inputs. Reads labels of the training set, where they are not in memory. Not collective.
+// Errors: INVALID_ARGUMENT (no such weights, no such classes), those of the source, OUT_OF_MEMORY.
+int ls__labels_are_rows(const ls_train_config *config);
+ls_status ls__class_weights_resolve(ls_trainer *trainer);
 int64_t ls__batches_bytes(const ls_trainer *trainer);   // of a replica's loaders
 int64_t ls__decoding_bytes(const ls_trainer *trainer);  // and of what they decode pictures into
 
