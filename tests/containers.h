@@ -31,7 +31,7 @@ static inline image_file container_lmdb(int count, int pixels) {
     image_file f = {NULL, 0, 0};
     void *database;
     if (!mkdtemp(folder)) return f;
-    if (w->open(&(ls_writing){folder, count}, &database) != LS_OK) return f;
+    if (w->open(&(ls_writing){.path = folder, .count = count}, &database) != LS_OK) return f;
     for (int i = 0; i < count; i++) {
         image_file image = container_image(i % 6);
         ls_written s = {

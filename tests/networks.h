@@ -1,4 +1,4 @@
-// Networks that are no classifiers of images, as make_networks.py has them in PyTorch: many labels at once, an image as target, two inputs
+// Networks that are no classifiers of images, as make_networks.py has them in PyTorch: many labels at once, an image as target, clips, two inputs
 // with two weighted losses, tokens, two that share a body; and one of images, of separable convolutions, squeeze and excitation.
 #ifndef LS_TESTS_NETWORKS_H
 #define LS_TESTS_NETWORKS_H
@@ -55,6 +55,54 @@ static inline ls_status network_auto_encoder(ls_graph *g) {
     x = network_conv(g, x, NULL, 3, 3, 1, 0);
     ls_mean_squared_error(g, x, image, &(ls_loss_attrs){.name = "loss"});
     ls_mean_absolute_error_metric(g, x, image, &(ls_metric_attrs){.name = "error"});
+    return ls_graph_finish(g, x);
+}
+
+// A normal distribution of an image, 4 means and 4 log variances, and an image of a sample of it: "reconstruction_loss", "kl_loss".
+static inline ls_status network_variational(ls_graph *g) {
+    ls_value image = ls_graph_add_input(g, "image", LS_SHAPE(8, 8, 1), LS_DTYPE_F32);
+    ls_value noise = ls_graph_add_input(g, LS_INPUT_NOISE, LS_SHAPE(4), LS_DTYPE_F32);
+    ls_value x = ls_conv2d(g, image,
+                           &(ls_conv2d_attrs){.filters = 8,
+                                              .kernel = {3, 3},
+                                              .strides = {2, 2},
+                                              .padding = LS_PADDING_SAME,
+                                              .activation = LS_ACTIVATION_RELU});
+    ls_value code = network_dense(g, ls_flatten(g, x, NULL), "code", 8, 0);
+    x = network_dense(g, ls_normal_sample(g, code, noise, NULL), "decoder", 64, 1);
+    x = ls_reshape(g, x, &(ls_reshape_attrs){.shape = {4, 4, 4}});
+    x = ls_conv2d_transpose(
+        g, x,
+        &(ls_conv2d_transpose_attrs){
+            .name = "logits", .filters = 1, .kernel = {3, 3}, .strides = {2, 2}, .padding = LS_PADDING_SAME});
+    ls_binary_cross_entropy(g, x, image, &(ls_loss_attrs){.name = "reconstruction_loss", .weight = 64});
+    ls_normal_divergence(g, code, &(ls_loss_attrs){.name = "kl_loss", .weight = 0.5});
+    return ls_graph_finish(g, x);
+}
+
+// What follows a clip, by convolutions and poolings over time, height and width: "loss", "error".
+static inline ls_status network_volumes(ls_graph *g) {
+    ls_value x = ls_graph_add_input(g, "image", LS_SHAPE(4, 6, 6, 2), LS_DTYPE_F32);
+    ls_value target = ls_graph_add_input(g, "target", LS_SHAPE(4, 6, 6, 2), LS_DTYPE_F32);
+    ls_conv3d_attrs conv = {
+        .filters = 6, .kernel = {3, 3, 3}, .padding = LS_PADDING_SAME, .activation = LS_ACTIVATION_RELU};
+    x = ls_max_pool3d(g, ls_conv3d(g, x, &conv), &(ls_pool3d_attrs){.size = {1, 2, 2}});
+    x = ls_conv3d(
+        g, x,
+        &(ls_conv3d_attrs){
+            .name = "code", .filters = 4, .kernel = {2, 3, 3}, .strides = {2, 1, 1}, .padding = LS_PADDING_SAME});
+    x = ls_conv3d_transpose(g, x,
+                            &(ls_conv3d_transpose_attrs){.filters = 6,
+                                                         .kernel = {2, 4, 4},
+                                                         .strides = {2, 2, 2},
+                                                         .padding = LS_PADDING_SAME,
+                                                         .activation = LS_ACTIVATION_RELU});
+    x = ls_average_pool3d(g, x,
+                          &(ls_pool3d_attrs){.size = {1, 3, 3}, .strides = {1, 1, 1}, .padding = LS_PADDING_SAME});
+    conv.filters = 2, conv.activation = LS_ACTIVATION_NONE;
+    x = ls_conv3d(g, x, &conv);
+    ls_mean_squared_error(g, x, target, &(ls_loss_attrs){.name = "loss"});
+    ls_mean_absolute_error_metric(g, x, target, &(ls_metric_attrs){.name = "error"});
     return ls_graph_finish(g, x);
 }
 
@@ -129,6 +177,8 @@ static inline ls_status network_create(const char *name, ls_graph **out) {
     if (status != LS_OK) return status;
     if (strcmp(name, "multi-label") == 0) return network_multi_label(*out);
     if (strcmp(name, "auto-encoder") == 0) return network_auto_encoder(*out);
+    if (strcmp(name, "variational") == 0) return network_variational(*out);
+    if (strcmp(name, "volumes") == 0) return network_volumes(*out);
     if (strcmp(name, "embedding") == 0) return network_embedding(*out);
     if (strcmp(name, "small-parts") == 0) return network_small_parts(*out);
     return network_two_losses(*out);

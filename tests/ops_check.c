@@ -13,13 +13,14 @@
 #include <string.h>
 
 #include "base/bf16.h"
+#include "base/fp16.h"
 #include "base/memory.h"
 #include "base/philox.h"
 #include "device/cpu/cpu.h"
 
 ls_device *cpu, *ref, *more;
-int runs[LS_OP_COUNT][2], skips[LS_OP_COUNT][2];
-double worst[LS_OP_COUNT][2];
+int runs[LS_OP_COUNT][DTYPES], skips[LS_OP_COUNT][DTYPES];
+double worst[LS_OP_COUNT][DTYPES];
 
 int ops_setup(void **state) {
     if (ls_device_create("cpu", &(ls_device_options){.threads = 3}, &more) != LS_OK) return 1;
@@ -49,7 +50,7 @@ static double *new_values(int64_t count, kind k) {
         if (k == FEW) v = floorf(v * 3) / 4;
         if (k == NOT_NEGATIVE && v < 0) v = 0;
         if (k == FAR) v = 20 + v;
-        values[i] = (double)ls_bf16_to_float(ls_float_to_bf16(v));
+        values[i] = (double)ls_fp16_to_float(ls_float_to_fp16(ls_bf16_to_float(ls_float_to_bf16(v))));
     }
     return values;
 }
@@ -62,19 +63,25 @@ static double *new_whole_numbers(int64_t count, int below) {
 }
 
 int each_dtype(ls_dtype *dtypes) {
+    int count = 1;
     dtypes[0] = LS_DTYPE_F32;
-    dtypes[1] = LS_DTYPE_BF16;
-    return cpu->ops->supports(cpu, LS_DTYPE_BF16) == LS_OK ? 2 : 1;
+    if (cpu->ops->supports(cpu, LS_DTYPE_F16) == LS_OK) dtypes[count++] = LS_DTYPE_F16;
+    if (cpu->ops->supports(cpu, LS_DTYPE_BF16) == LS_OK) dtypes[count++] = LS_DTYPE_BF16;
+    return count;
 }
 
 // --- layouts ---------------------------------------------------------------------------------------------------------
 
 // How the outputs of convolutions lie.
 static const ls_layout *conv_output_layout(ls_device *d, ls_shape shape, ls_dtype dtype) {
-    op_case c = {.op = LS_OP_CONV2D,
+    int volume = shape.ndim == 5;
+    ls_conv2d_attrs images = {.filters = (int)shape.dim[3], .kernel = {1, 1}};
+    ls_conv3d_attrs volumes = {.filters = (int)shape.dim[4], .kernel = {1, 1, 1}};
+    op_case c = {.op = volume ? LS_OP_CONV3D : LS_OP_CONV2D,
                  .batch = shape.dim[0],
                  .x = {{.shape = LS_SHAPE(shape.dim[1], shape.dim[2], 16)}},
-                 .attrs = &(ls_conv2d_attrs){.filters = (int)shape.dim[3], .kernel = {1, 1}}};
+                 .attrs = volume ? (const void *)&volumes : &images};
+    if (volume) c.x[0].shape = LS_SHAPE(shape.dim[1], shape.dim[2], shape.dim[3], 16);
     op_spec spec = op_spec_of(&c, dtype);
     ls_kernel *k;
     assert_int_equal(ls_kernel_create(d, &spec.kernel, &k), LS_OK);
@@ -90,8 +97,12 @@ static const ls_layout *layout_of(ls_device *d, lie l, ls_tensor_type x) {
     case AS_LIKED: break;
     case PLAIN: status = d->ops->layout_plain(d, x.shape, x.dtype, 0, &layout); break;
     case AS_OF_CONV: layout = conv_output_layout(d, x.shape, x.dtype); break;
-    case BLOCKS_OF_16: status = ls__cpu_layout_tag((ls_cpu *)d, x.shape, x.dtype, 0, dnnl_nChw16c, &layout); break;
-    case BLOCKS_OF_8: status = ls__cpu_layout_tag((ls_cpu *)d, x.shape, x.dtype, 0, dnnl_nChw8c, &layout); break;
+    case BLOCKS_OF_16:
+    case BLOCKS_OF_8: {
+        dnnl_format_tag_t tag = ls__cpu_blocked_tag(x.shape.ndim, l == BLOCKS_OF_16 ? 16 : 8);
+        status = ls__cpu_layout_tag((ls_cpu *)d, x.shape, x.dtype, 0, tag, &layout);
+        break;
+    }
     }
     assert_int_equal(status, LS_OK);
     return layout;
@@ -133,7 +144,12 @@ static void convert(ls_device *d, const ls_layout *from, ls_span x, const ls_lay
     ls_kernel_destroy(&k);
 }
 
-static int is_floating(ls_dtype dtype) { return dtype == LS_DTYPE_F32 || dtype == LS_DTYPE_BF16; }
+static int is_floating(ls_dtype dtype) {
+    return dtype == LS_DTYPE_F32 || dtype == LS_DTYPE_BF16 || dtype == LS_DTYPE_F16;
+}
+
+// Of halves row by row, which a library without fp16 does not convert.
+static int are_plain_halves(const ls_layout *layout) { return layout->dtype == LS_DTYPE_F16 && layout->plain; }
 
 // Plain values into memory that lies as `layout` says. Whole numbers and doubles are never laid out in another way.
 static void put(ls_device *d, int arg, const double *values, const ls_layout *layout, ls_span to) {
@@ -141,6 +157,10 @@ static void put(ls_device *d, int arg, const double *values, const ls_layout *la
     if (!is_floating(layout->dtype)) {
         assert_int_equal(layout->dtype, LS_DTYPE_I32);
         for (int64_t i = 0; i < count; i++) ((int32_t *)ls_span_host(to))[i] = (int32_t)values[i];
+        return;
+    }
+    if (are_plain_halves(layout)) {
+        for (int64_t i = 0; i < count; i++) ((ls_fp16 *)ls_span_host(to))[i] = ls_float_to_fp16((float)values[i]);
         return;
     }
     const ls_layout *from = plain(d, layout, arg);
@@ -163,6 +183,10 @@ static double *get(ls_device *d, const ls_kernel *k, int arg, ls_span found) {
     if (!is_floating(layout->dtype)) {
         assert_int_equal(layout->dtype, LS_DTYPE_I32);
         for (int64_t i = 0; i < count; i++) values[i] = ((int32_t *)ls_span_host(found))[i];
+        return values;
+    }
+    if (are_plain_halves(layout)) {
+        for (int64_t i = 0; i < count; i++) values[i] = ls_fp16_to_float(((const ls_fp16 *)ls_span_host(found))[i]);
         return values;
     }
     const ls_layout *to = plain(d, layout, arg);
@@ -299,33 +323,42 @@ static ls_status run_pass(side *s, const ls_kernel_spec *spec, const inputs *in)
 static int is_arithmetic(const ls_kernel_spec *spec) { return ls__op_find(spec->op)->flops != NULL; }
 
 // The case says how far from the reference fp32 may be, as a share of the tensor's largest magnitude. Of anything computed and
-// stored in bf16, 2^-7 of the element is on top: numbers a rounding apart are neighbours; arithmetic with a residual may round
+// stored in bf16, 2^-7 of the element is on top, in fp16 2^-10: numbers a rounding apart are neighbours; arithmetic with a residual may round
 // before and after adding it: as much of the largest, too.
 typedef struct tolerance {
     double of_element, of_largest;
 } tolerance;
 
-static int is_bf16(const ls_kernel_spec *spec) {
-    return spec->x[0].gradient == LS_DTYPE_BF16 || spec->y[0].gradient == LS_DTYPE_BF16;
+// The narrow type it computes in; F32: none.
+static ls_dtype narrow_of(const ls_kernel_spec *spec) {
+    ls_dtype x = spec->x[0].gradient, y = spec->y[0].gradient;
+    return x == LS_DTYPE_BF16 || x == LS_DTYPE_F16 ? x : y == LS_DTYPE_BF16 || y == LS_DTYPE_F16 ? y : LS_DTYPE_F32;
 }
+
+static int column_of(ls_dtype dtype) { return dtype == LS_DTYPE_BF16 ? 1 : dtype == LS_DTYPE_F16 ? 2 : 0; }
 
 static tolerance tolerance_of(const op_case *c, const ls_kernel_spec *spec, int arg) {
     int forward = arg >= LS_ARG_Y && arg < LS_ARG_DX, dx = arg >= LS_ARG_DX && arg < LS_ARG_DW;
     tolerance t = {0, forward ? c->forward : c->backward};
     ls_dtype stored = forward ? spec->y[arg - LS_ARG_Y].dtype : dx ? spec->x[arg - LS_ARG_DX].gradient : LS_DTYPE_F32;
     if (arg == LS_ARG_DRESIDUAL) return (tolerance){0, 0};
-    if (c->rounds_between && is_bf16(spec)) t.of_largest = 0x1p-7;
-    if (stored == LS_DTYPE_BF16 && t.of_largest > 0) t.of_element = 0x1p-7;
-    if (stored == LS_DTYPE_BF16 && is_arithmetic(spec) && spec->residual && forward) t.of_largest = 0x1p-8;
+    double step = narrow_of(spec) == LS_DTYPE_F16 ? 0x1p-10 : 0x1p-7;
+    int narrow = stored == LS_DTYPE_BF16 || stored == LS_DTYPE_F16;
+    if (c->rounds_between && narrow_of(spec) != LS_DTYPE_F32) t.of_largest = step;
+    if (narrow && t.of_largest > 0) t.of_element = step;
+    if (narrow && is_arithmetic(spec) && spec->residual && forward) t.of_largest = step / 2;
+    if (stored == LS_DTYPE_F16 && t.of_largest > 0) t.of_largest += 0x1p-24;  // below 2^-14 steps are as large
     return t;
 }
 
 static void compare(const op_case *c, const ls_kernel_spec *spec, int arg, const double *expected, const double *found,
                     int64_t count) {
     tolerance t = tolerance_of(c, spec, arg);
-    double largest = c->terms, *most = &worst[c->op][is_bf16(spec)];
-    for (int64_t i = 0; i < count; i++) largest = fmax(largest, fabs(expected[i]));
+    double largest = c->terms, *most = &worst[c->op][column_of(narrow_of(spec))];
+    for (int64_t i = 0; i < count; i++)
+        if (isfinite(expected[i])) largest = fmax(largest, fabs(expected[i]));
     for (int64_t i = 0; i < count; i++) {
+        if (isinf(expected[i]) && found[i] == expected[i]) continue;  // too large for fp16
         double allowed = t.of_element * fabs(expected[i]) + t.of_largest * largest,
                error = fabs(found[i] - expected[i]);
         if (!(error <= allowed))
@@ -425,14 +458,14 @@ static void check_one(const op_case *c, ls_dtype dtype, lie x_lie) {
     sides s = {.ref = {.device = ref}, .cpu = {.device = cpu}, .more = {.device = more}, .x_lie = x_lie};
     inputs in = {0};
     ls_pass passes[3];
-    int count = op_backward_passes(&spec.kernel, passes), bf16 = is_bf16(&spec.kernel);
+    int count = op_backward_passes(&spec.kernel, passes), column = column_of(narrow_of(&spec.kernel));
     draw_values(c, &spec, &in);
     int supported =
         check_pass(c, spec.kernel, LS_PASS_TRAINING, &s, &in) && check_pass(c, spec.kernel, LS_PASS_INFERENCE, &s, &in);
     for (int i = 0; i < count && supported; i++) supported = check_pass(c, spec.kernel, passes[i], &s, &in);
     if (supported)
-        runs[c->op][bf16]++;
-    else if (!skips[c->op][bf16]++)
+        runs[c->op][column]++;
+    else if (!skips[c->op][column]++ && column < 2)
         print_message("not supported: %s: %s\n", op_describe(&spec.kernel), ls_error_message());
     for (int i = 0; i < LS_ARG_COUNT; i++) free(in.value[i]);
     free(in.key);
@@ -441,18 +474,25 @@ static void check_one(const op_case *c, ls_dtype dtype, lie x_lie) {
     ls_buffer_destroy(&s.more.workspace.buffer);
 }
 
+// Where the library has no fp16, the device's own loops do all the same; what is the library's is passed over.
+static void check_loops_of_halves(const op_case *c) {
+    if (cpu->ops->supports(cpu, LS_DTYPE_F16) != LS_OK) check_one(c, LS_DTYPE_F16, PLAIN);
+}
+
 void check(op_case c) {
-    ls_dtype dtypes[2];
+    ls_dtype dtypes[DTYPES];
     int count = each_dtype(dtypes);
     for (int d = 0; d < count; d++) check_one(&c, dtypes[d], AS_LIKED);
+    check_loops_of_halves(&c);
 }
 
 void check_layouts(op_case c) {
-    ls_dtype dtypes[2];
+    ls_dtype dtypes[DTYPES];
     int count = each_dtype(dtypes);
     for (int d = 0; d < count; d++) {
         check_one(&c, dtypes[d], AS_LIKED);
         check_one(&c, dtypes[d], PLAIN);
-        for (lie l = AS_OF_CONV; l <= BLOCKS_OF_8 && c.x[0].shape.ndim == 3; l++) check_one(&c, dtypes[d], l);
+        for (lie l = AS_OF_CONV; l <= BLOCKS_OF_8 && c.x[0].shape.ndim >= 3; l++) check_one(&c, dtypes[d], l);
     }
+    check_loops_of_halves(&c);
 }

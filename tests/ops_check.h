@@ -2,7 +2,7 @@
 //
 // Both devices get the same plain values, brought into each kernel's layouts by the device's own reorders and back
 // again, as a plan does it; backward kernels are told forward's layouts and get its workspace. Inputs are rounded to
-// bf16 beforehand, so that conversions lose nothing. Outputs are filled with NaN before a kernel runs: what it leaves
+// bf16 and fp16 beforehand, so that conversions lose nothing. Outputs are filled with NaN before a kernel runs: what it leaves
 // out shows. What a blocked layout pads must come out zero. A kernel that says its output may lie in an input's memory is
 // run so too, and every kernel with three threads: the bits must be the same.
 #ifndef LS_TESTS_OPS_CHECK_H
@@ -28,9 +28,10 @@ void check(op_case c);
 // Also in each layout that images come in.
 void check_layouts(op_case c);
 
-// What was checked: by dtype, fp32 and bf16.
-extern int runs[LS_OP_COUNT][2], skips[LS_OP_COUNT][2];
-extern double worst[LS_OP_COUNT][2];  // largest error seen, as a share of the tolerance
+// What was checked: by dtype, fp32, bf16 and fp16.
+enum { DTYPES = 3 };
+extern int runs[LS_OP_COUNT][DTYPES], skips[LS_OP_COUNT][DTYPES];
+extern double worst[LS_OP_COUNT][DTYPES];  // largest error seen, as a share of the tolerance
 
 int each_dtype(ls_dtype *dtypes);
 

@@ -99,6 +99,7 @@ static void datasets(void **state) {
     assert_null(ls_dataset_name(NULL));
     assert_true(ls_dataset_train_count(NULL) == 0 && ls_dataset_test_count(NULL) == 0);
     assert_true(ls_dataset_fingerprint(NULL) == 0 && ls_dataset_read_seconds(NULL) == 0);
+    assert_true(ls_dataset_stored_bytes(NULL) == 0);
     assert_null(ls_dataset_field(NULL, 0));
     assert_null(ls_dataset_field(d, 2));
     assert_null(ls_dataset_find_field(NULL, "image"));
@@ -145,6 +146,7 @@ static void datasets(void **state) {
     NEEDS("image", ls_image_write("file", NULL));
     NEEDS("info", ls_dataset_look(NULL, 0, 0, NULL, NULL));
     NEEDS("dataset", ls_dataset_look(NULL, 0, 0, &(ls_sample_info){0}, NULL));
+    NEEDS("dataset", ls_dataset_read(NULL, 0, 0, (void *[LS_MAX_FIELDS]){NULL}));
     NEEDS("path", ls_image_read_for(NULL, 1, 4, 4, &image));
     NEEDS("out", ls_image_read_for("file", 1, 4, 4, NULL));
     NEEDS("name", ls_image_decode(NULL, "x", 1, 1, &image));
@@ -181,6 +183,10 @@ static void layers(void **state) {
     NO_VALUE(none, ls_concat(NULL, x, 2, NULL));
     NO_VALUE(none, ls_depthwise_conv2d(NULL, 0, NULL));
     NO_VALUE(none, ls_conv2d_transpose(NULL, 0, NULL));
+    NO_VALUE(none, ls_conv3d(NULL, 0, NULL));
+    NO_VALUE(none, ls_conv3d_transpose(NULL, 0, NULL));
+    NO_VALUE(none, ls_max_pool3d(NULL, 0, NULL));
+    NO_VALUE(none, ls_average_pool3d(NULL, 0, NULL));
     NO_VALUE(none, ls_up_sampling2d(NULL, 0, NULL));
     NO_VALUE(none, ls_layer_norm(NULL, 0, NULL));
     NO_VALUE(none, ls_embedding(NULL, 0, NULL));
@@ -188,6 +194,7 @@ static void layers(void **state) {
     NO_VALUE(none, ls_global_average_pool1d_masked(NULL, 0, 0, NULL));
     NO_VALUE(none, ls_position_embedding(NULL, 0, NULL));
     NO_VALUE(none, ls_attention(NULL, 0, 0, NULL));
+    NO_VALUE(none, ls_normal_sample(NULL, 0, 0, NULL));
     NO_VALUE(none, ls_lstm(NULL, 0, 0, NULL));
     NO_VALUE(none, ls_gru(NULL, 0, 0, NULL));
     NO_VALUE(none, ls_perplexity(NULL, 0, 0, NULL));
@@ -198,6 +205,7 @@ static void layers(void **state) {
     NO_VALUE(none, ls_softmax_cross_entropy(NULL, 0, 0, NULL));
     NO_VALUE(none, ls_binary_cross_entropy(NULL, 0, 0, NULL));
     NO_VALUE(none, ls_mean_squared_error(NULL, 0, 0, NULL));
+    NO_VALUE(none, ls_normal_divergence(NULL, 0, NULL));
     NO_VALUE(none, ls_mean_absolute_error(NULL, 0, 0, NULL));
     NO_VALUE(none, ls_accuracy(NULL, 0, 0, NULL));
     NO_VALUE(none, ls_top_k_accuracy(NULL, 0, 0, NULL));
@@ -234,6 +242,7 @@ static void graphs(void **state) {
     ls_gan_destroy(&gan);
     ls_gan_destroy(NULL);
     NEEDS("network", ls_graph_classifier(NULL, 0, &g));
+    NEEDS("network", ls_graph_decoder(NULL, &g));
     NEEDS("graph", ls_graph_freeze(NULL, "*", 1, NULL));
     NEEDS("graph", ls_graph_summary(NULL, &text));
     NEEDS("out", ls_store_create(NULL));
@@ -264,6 +273,7 @@ static void graphs(void **state) {
     NEEDS("pattern", ls_graph_scale_decay(g, NULL, 2, NULL));
     NEEDS("text", ls_network_text(g, NULL));
     NEEDS("out", ls_graph_classifier(g, 0, NULL));
+    NEEDS("out", ls_graph_decoder(g, NULL));
     NEEDS("text", ls_graph_summary(g, NULL));
     assert_int_equal(ls_graph_input(NULL), LS_NO_VALUE);
     assert_null(ls_graph_name(NULL));

@@ -4,6 +4,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -150,6 +151,11 @@ static void damaged(void **state) {
         refused(container_formats[format], "-nothing", LS_STATUS_NOT_FOUND, "cannot read");
         free(f.bytes);
     }
+    // A pipe that nobody writes to is not waited for.
+    assert_true(unlink(at("x")) == 0 && mkfifo(at("x"), 0600) == 0);
+    refused("tar", "", LS_STATUS_IO, "it is no file");
+    refused("recordio", "", LS_STATUS_IO, "it is no file");
+    assert_int_equal(unlink(at("x")), 0);
     save("x", "\x1f\x8b\x08\0 more than twelve bytes", 24);
     refused("tfrecord", "", LS_STATUS_UNSUPPORTED, "is compressed");
     char zeros[1024] = "\x1f\x8b";

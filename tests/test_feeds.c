@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "data/augment.h"
 #include "data/loader.h"
+#include "data/noise.h"
 #include "ok.h"
 
 enum { COUNT = 61, MICRO = 9, EPOCH = (COUNT + MICRO - 1) / MICRO, SIDE = 8, TOKENS = 5 };
@@ -348,6 +349,110 @@ static void scratch_is_counted(void **state) {
     assert_int_equal(ls_loader_bytes(&memory), bytes);
 }
 
+// A class becomes a row: its weight at the class, a part of it everywhere where it is smoothed.
+static void classes_become_rows(void **state) {
+    static float weights[1003];
+    for (int k = 0; k < 1003; k++) weights[k] = 1 + (float)(k % 5);
+    for (int way = 0; way < 3; way++) {
+        double smoothing = way == 2 ? 0.25 : 0;
+        ls_loader_config c = {.split = {stored, COUNT},
+                              .feed = {{.field = "label",
+                                        .kind = LS_FEED_CLASS,
+                                        .dtype = LS_DTYPE_F32,
+                                        .shape = {1, {1003}},
+                                        .weights = way ? weights : NULL,
+                                        .smoothing = smoothing}},
+                              .feed_count = 1,
+                              .micro_batch = MICRO,
+                              .depth = 2,
+                              .threads = 2};
+        ls_loader *loader;
+        ls_batch *batch;
+        ls_sampler_order(1, 1, 1, COUNT, order);
+        OK(ls_loader_create(&c, &loader));
+        OK(ls_loader_start(loader, 1, order, ranges, EPOCH));
+        OK(ls_loader_get(loader, &batch, NULL));
+        for (int64_t i = 0; i < batch->count; i++) {
+            const float *row = (const float *)batch->feed[0] + i * 1003;
+            int class = 999 - (int)order[i];
+            for (int k = 0; k < 1003; k++) {
+                double weight = way ? 1 + class % 5 : 1;
+                assert_true(row[k] == (float)(weight * (smoothing / 1003 + (k == class ? 1 - smoothing : 0))));
+            }
+        }
+        ls_loader_restore(loader, &batch);
+        ls_loader_destroy(&loader);
+        c.feed[0].shape.dim[0] = 999;
+        refused(ls_loader_create(&c, &loader), LS_STATUS_INVALID_ARGUMENT, "is no class below 999");
+        c.feed[0].field = "row";
+        refused(ls_loader_create(&c, &loader), LS_STATUS_INVALID_ARGUMENT, "of which a row in fp32 could be made");
+    }
+}
+
+// A mixed sample is so much of itself, and the rest of another, as both would be by themselves; its row likewise. The shares are Beta's.
+static void samples_are_mixed(void **state) {
+    enum { VALUES = SIDE * SIDE * 3, CLASSES = 1000 };
+    const double alphas[] = {0.2, 1};
+    float *alone = malloc(sizeof *alone * COUNT * VALUES);
+    for (int way = 0; way < 4; way++) {
+        double alpha = alphas[way % 2], mean = 0, square = 0;
+        for (int mixed = 0; mixed < 2; mixed++) {
+            ls_recipe recipe = {.augment = LS_AUGMENT_FLIP | LS_AUGMENT_CROP, .seed = 3};
+            ls_loader_config c = {.split = {way < 2 ? stored : given, COUNT},
+                                  .feed = {{.field = "image", .dtype = LS_DTYPE_F32, .image = 1, .recipe = recipe},
+                                           {.field = "label",
+                                            .kind = LS_FEED_CLASS,
+                                            .dtype = LS_DTYPE_F32,
+                                            .shape = {1, {CLASSES}},
+                                            .recipe = recipe}},
+                                  .feed_count = 2,
+                                  .micro_batch = MICRO,
+                                  .depth = 2,
+                                  .threads = 1 + way};
+            for (int f = 0; mixed && f < 2; f++) c.feed[f].mix = alpha, c.feed[f].mix_count = 40;
+            ls_loader *loader;
+            ls_sampler_order(1, 1, 1, COUNT, order);
+            OK(ls_loader_create(&c, &loader));
+            OK(ls_loader_start(loader, 5, order, ranges, EPOCH));
+            for (int b = 0; b < EPOCH; b++) {
+                ls_batch *batch;
+                OK(ls_loader_get(loader, &batch, NULL));
+                for (int64_t i = 0; i < batch->count; i++) {
+                    uint32_t sample = order[b * MICRO + i];
+                    const float *image = (const float *)batch->feed[0] + i * VALUES,
+                                *row = (const float *)batch->feed[1] + i * CLASSES;
+                    int64_t other;
+                    float share = ls_noise_mix(3, 5, sample, alpha, 40, &other), sum = 0;
+                    if (!mixed) {
+                        memcpy(alone + sample * VALUES, image, VALUES * sizeof *image);
+                        continue;
+                    }
+                    assert_true(other >= 0 && other < 40 && share >= 0 && share <= 1);
+                    for (int k = 0; k < VALUES; k++) {
+                        float expected = share * alone[sample * VALUES + k] + (1 - share) * alone[other * VALUES + k];
+                        assert_true(image[k] - expected < 1e-6F && expected - image[k] < 1e-6F);
+                    }
+                    for (int k = 0; k < CLASSES; k++) sum += row[k];
+                    assert_true(sum > 0.99999F && sum < 1.00001F);
+                    if (other != sample) assert_true(row[999 - sample] == share && row[999 - other] == 1 - share);
+                }
+                ls_loader_restore(loader, &batch);
+            }
+            ls_loader_destroy(&loader);
+        }
+        // The mean is a half, the variance 1 / (4 (2 alpha + 1)).
+        for (uint32_t n = 0; n < 20000; n++) {
+            int64_t other;
+            double share = (double)ls_noise_mix(7, 1, n, alpha, COUNT, &other);
+            mean += share / 20000;
+            square += (share - 0.5) * (share - 0.5) / 20000;
+        }
+        assert_true(mean > 0.49 && mean < 0.51);
+        assert_true(square > 0.97 / (4 * (2 * alpha + 1)) && square < 1.03 / (4 * (2 * alpha + 1)));
+    }
+    free(alone);
+}
+
 int main(void) {
     alarm(100);  // a hang ends the test
     const struct CMUnitTest tests[] = {
@@ -360,6 +465,8 @@ int main(void) {
         cmocka_unit_test(leaving_waits_for_a_sample_at_most),
         cmocka_unit_test(feeds_that_cannot_be_are_refused),
         cmocka_unit_test(scratch_is_counted),
+        cmocka_unit_test(classes_become_rows),
+        cmocka_unit_test(samples_are_mixed),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

@@ -1,6 +1,7 @@
 // Networks of Keras's applications and of torchvision against what those compute in float64 (tests/golden/applications.json, made by
 // tests/golden/make_applications.py, which says by which formulas both sides draw weights and images): logits, loss and gradients of one
-// step with dropout rates of 0, and the logits in inference with moving statistics made of the batch's.
+// step with dropout rates of 0, and the logits in inference with moving statistics made of the batch's. With the argument "large": those
+// that take long, whose ops the smaller ones have, too; with a network's name: that one.
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,6 +9,9 @@
 
 #include "golden_check.h"
 #include "plan_rig.h"
+
+static const char *const large[] = {"vgg19",          "densenet169",    "densenet201",
+                                    "efficientnetb1", "efficientnetb2", "alexnet"};
 
 enum { CLASSES = 10, PATCH = 8, STREAM_PATCHES = 10000, STREAM_NOISE, STREAM_LABELS, STREAM_SIGNS = 30000 };
 
@@ -25,6 +29,7 @@ typedef struct network {
     int64_t batch, size;
     uint32_t variant;
     rig rig;
+    int *order;  // (count of parameters): their numbers, in the order of their names
 } network;
 
 // Word i of a stream, drawn four at a time by who counts up.
@@ -53,28 +58,75 @@ static void make_batch(network *net) {
     for (int64_t n = 0; n < net->batch; n++) r->labels[n] = (int32_t)(draw(STREAM_LABELS, net->variant, n) % CLASSES);
 }
 
-static int param_of(const rig *r, const json_t *tensor) {
-    int p = ls__store_find(r->store, json_string_value(member(tensor, "name")));
-    if (p < 0) fail_msg("%s has no parameter %s", r->graph->name, json_string_value(member(tensor, "name")));
-    return p;
+// --- weights ---------------------------------------------------------------------------------------------------------
+
+static const ls_param *param_at(const network *net, int t) { return &net->rig.store->params[net->order[t]]; }
+
+static int has_gradient(const network *net, int t) {
+    return ls__graph_trains(net->rig.graph, net->order[t]) && param_at(net, t)->role != LS_PARAM_STATISTIC;
+}
+
+static void sort_names(network *net) {
+    int count = net->rig.store->count;
+    net->order = calloc((size_t)count, sizeof *net->order);
+    assert_non_null(net->order);
+    for (int t = 0; t < count; t++) {
+        int at = t;
+        for (; at > 0 && strcmp(param_at(net, at - 1)->name, net->rig.store->params[t].name) > 0; at--)
+            net->order[at] = net->order[at - 1];
+        net->order[at] = t;
+    }
+}
+
+static uint64_t hash_of(uint64_t h, const char *text) {
+    for (; *text; text++) h = (h ^ (unsigned char)*text) * 1099511628211u;
+    return h;
+}
+
+// That both sides mean the same weights by their numbers, and the same of them are trained.
+static void check_names(const network *net) {
+    uint64_t h = 14695981039346656037u;
+    char hash[17];
+    for (int t = 0; t < net->rig.store->count; t++)
+        h = hash_of(hash_of(h, param_at(net, t)->name), has_gradient(net, t) ? " trained\n" : "\n");
+    snprintf(hash, sizeof hash, "%016llx", (unsigned long long)h);
+    assert_string_equal(hash, json_string_value(member(net->golden, "weights")));
+}
+
+// What a weight's elements are drawn from: middle +- width, odd ones negated.
+typedef struct formula {
+    double middle, width;
+    int negated;
+} formula;
+
+// initial() of make_applications.py.
+static formula formula_of(const char *name, ls_shape s) {
+    const char *kind = strchr(name, '/') + 1;
+    if (strcmp(kind, "bias") == 0) return (formula){0, 0.1, 0};
+    if (strcmp(kind, "mean") == 0 || strcmp(kind, "variance") == 0) return (formula){0.5, 0.25, 0};
+    if (strcmp(kind, "count") == 0 || strncmp(kind, "moving_", 7) == 0) return (formula){0, 0, 0};
+    if (strcmp(kind, "gamma") == 0) return (formula){1, 0.25, 0};
+    if (strcmp(kind, "beta") == 0) return (formula){2, 0.5, 1};
+    if (s.ndim == 2) return (formula){0, sqrt(6.0 / (double)(s.dim[0] + s.dim[1])), 0};
+    int64_t fan_in = s.dim[0] * s.dim[1];
+    if (strcmp(kind, "depthwise_kernel") != 0 && s.dim[3] != 1) fan_in *= s.dim[2];
+    return (formula){0, sqrt(6.0 / (double)fan_in), 0};
 }
 
 static void make_weights(network *net) {
     rig *r = &net->rig;
-    const json_t *tensors = member(net->golden, "tensors");
-    assert_int_equal(r->store->count, json_array_size(tensors));
+    sort_names(net);
+    check_names(net);
     for (int t = 0; t < r->store->count; t++) {
-        const json_t *tensor = json_array_get(tensors, (size_t)t), *formula = member(tensor, "draw");
-        int p = param_of(r, tensor), negated = json_array_size(formula) > 2;
-        double middle = element(formula, 0), width = element(formula, 1);
+        formula f = formula_of(param_at(net, t)->name, param_at(net, t)->shape);
         stream s = {.number = (uint32_t)t, .variant = net->variant};
-        float *plain = rig_plain(r, p);
-        for (int64_t i = 0; i < ls_shape_count(r->store->params[p].shape); i++) {
+        float *plain = rig_plain(r, net->order[t]);
+        for (int64_t i = 0; i < ls_shape_count(param_at(net, t)->shape); i++) {
             double u = 2 * ((next(&s, i) >> 8) * 0x1p-24) - 1;
-            plain[i] = (float)(middle + u * width);
-            if (negated && i % 2) plain[i] = -plain[i];
+            plain[i] = (float)(f.middle + u * f.width);
+            if (f.negated && i % 2) plain[i] = -plain[i];
         }
-        rig_set(r, p, plain);
+        rig_set(r, net->order[t], plain);
     }
     rig_refresh(r);
 }
@@ -114,23 +166,19 @@ static double distance_of_tensor(const network *net, uint32_t t, int param, cons
 }
 
 static void check_gradients(const network *net, double allowed) {
-    const json_t *tensors = member(net->golden, "tensors");
+    const json_t *gradients = member(net->golden, "gradients");
     double worst = 0;
-    int compared = 0;
+    size_t compared = 0;
     const char *of = "";
-    for (size_t t = 0; t < json_array_size(tensors); t++) {
-        const json_t *tensor = json_array_get(tensors, t), *expected = json_object_get(tensor, "gradient");
-        int param = param_of(&net->rig, tensor);
-        assert_int_equal(expected != NULL, ls__graph_trains(net->rig.graph, param) &&
-                                               net->rig.store->params[param].role != LS_PARAM_STATISTIC);
-        if (!expected) continue;
-        double distance = distance_of_tensor(net, (uint32_t)t, param, expected);
-        check_error(json_string_value(member(tensor, "name")), distance, allowed);
-        if (distance > worst) of = json_string_value(member(tensor, "name"));
+    for (int t = 0; t < net->rig.store->count; t++) {
+        if (!has_gradient(net, t)) continue;
+        const json_t *expected = json_array_get(gradients, compared++);
+        double distance = distance_of_tensor(net, (uint32_t)t, net->order[t], expected);
+        check_error(param_at(net, t)->name, distance, allowed);
+        if (distance > worst) of = param_at(net, t)->name;
         worst = fmax(worst, distance);
-        compared++;
     }
-    assert_true(compared > 0);
+    assert_int_equal(compared, json_array_size(gradients));
     print_message("  %s: the gradient that is farthest is that of %s\n", net->name, of);
     show(net, "gradient, worst tensor", worst, allowed);
 }
@@ -175,14 +223,41 @@ static void check_network(const json_t *golden, ls_dtype precision, const tolera
     show(&net, "logits in inference", distance_of_values(rig_logits(run), member(golden, "inference_logits"), count),
          allowed->inference);
     ls_runner_destroy(&run);
+    free(net.order);
     rig_free(&net.rig);
 }
 
-static void numbers_are_those_of_keras_and_torchvision(void **state) {
+static int is_large(const char *name) {
+    for (size_t i = 0; i < sizeof large / sizeof large[0]; i++)
+        if (strcmp(name, large[i]) == 0) return 1;
+    return 0;
+}
+
+static void check_all(int those_large) {
     json_t *golden = golden_load("applications");
     const json_t *list = member(golden, "numbers");
-    for (size_t i = 0; i < json_array_size(list); i++) check_network(json_array_get(list, i), LS_DTYPE_F32, &fp32);
-    assert_true(json_array_size(list) >= 9);
+    size_t checked = 0;
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        const json_t *one = json_array_get(list, i);
+        if (is_large(json_string_value(member(one, "name"))) != those_large) continue;
+        check_network(one, LS_DTYPE_F32, &fp32);
+        checked++;
+    }
+    assert_int_equal(checked, those_large ? sizeof large / sizeof large[0] : 11);
+    json_decref(golden);
+}
+
+static void numbers_are_those_of_keras_and_torchvision(void **state) { check_all(0); }
+
+static void those_of_large_networks_too(void **state) { check_all(1); }
+
+static void check_one(void **state) {
+    json_t *golden = golden_load("applications");
+    const json_t *list = member(golden, "numbers");
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        const json_t *one = json_array_get(list, i);
+        if (strcmp(json_string_value(member(one, "name")), *state) == 0) check_network(one, LS_DTYPE_F32, &fp32);
+    }
     json_decref(golden);
 }
 
@@ -200,10 +275,14 @@ static void in_bf16_too(void **state) {
     json_decref(golden);
 }
 
-int main(void) {
+int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(numbers_are_those_of_keras_and_torchvision),
         cmocka_unit_test(in_bf16_too),
     };
+    const struct CMUnitTest long_ones[] = {cmocka_unit_test(those_of_large_networks_too)};
+    const struct CMUnitTest single[] = {cmocka_unit_test_prestate(check_one, argc > 1 ? argv[1] : NULL)};
+    if (argc > 1 && strcmp(argv[1], "large") == 0) return cmocka_run_group_tests(long_ones, NULL, NULL);
+    if (argc > 1) return cmocka_run_group_tests(single, NULL, NULL);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -118,6 +118,34 @@ static const struct {
     {"attention causal",
      {.op = LS_OP_ATTENTION, .x = SAMPLE(5, 9), .attrs = &(ls_attention_attrs){.heads = 1, .causal = 1}}},
     {"attention masked", {.op = LS_OP_ATTENTION, .x = MASKED(6, 12), .attrs = &(ls_attention_attrs){.heads = 2}}},
+    {"conv3d",
+     {.op = LS_OP_CONV3D,
+      .x = SAMPLE(3, 4, 5, 2),
+      .attrs = &(ls_conv3d_attrs){.filters = 3, .kernel = {2, 3, 2}, .dilation = {1, 1, 2}}}},
+    {"conv3d same",
+     {.op = LS_OP_CONV3D,
+      .x = SAMPLE(4, 3, 5, 2),
+      .attrs =
+          &(ls_conv3d_attrs){
+              .filters = 2, .kernel = {3, 2, 3}, .strides = {2, 1, 2}, .padding = LS_PADDING_SAME, .no_bias = 1}}},
+    {"conv3d_transpose",
+     {.op = LS_OP_CONV3D_TRANSPOSE,
+      .x = SAMPLE(2, 3, 2, 2),
+      .attrs = &(ls_conv3d_transpose_attrs){.filters = 2, .kernel = {2, 3, 4}, .strides = {1, 2, 3}}}},
+    {"conv3d_transpose same",
+     {.op = LS_OP_CONV3D_TRANSPOSE,
+      .x = SAMPLE(2, 2, 3, 2),
+      .attrs =
+          &(ls_conv3d_transpose_attrs){
+              .filters = 2, .kernel = {3, 4, 1}, .strides = {2, 2, 2}, .padding = LS_PADDING_SAME}}},
+    {"max_pool3d same",
+     {.op = LS_OP_MAX_POOL3D,
+      .x = SAMPLE(3, 4, 3, 2),
+      .attrs = &(ls_pool3d_attrs){.size = {2, 3, 2}, .strides = {1, 2, 2}, .padding = LS_PADDING_SAME}}},
+    {"average_pool3d same",
+     {.op = LS_OP_AVERAGE_POOL3D,
+      .x = SAMPLE(3, 4, 3, 2),
+      .attrs = &(ls_pool3d_attrs){.size = {2, 3, 2}, .strides = {1, 2, 2}, .padding = LS_PADDING_SAME}}},
 };
 enum { CASES = sizeof cases / sizeof cases[0] };
 
@@ -168,6 +196,8 @@ static void check_case(int index, const json_t *golden) {
     }
     if (op->scratch) a.scratch = calloc((size_t)op->scratch(&spec), sizeof *a.scratch);
     assert_true(!op->scratch || a.scratch);
+    a.workspace = calloc((size_t)ls_shape_count(spec.y[0].shape), sizeof *a.workspace);
+    assert_non_null(a.workspace);
     a.y[0] = new_draws(spec.y[0].shape, 99, index);
     a.dy[0] = new_draws(spec.y[0].shape, 32, index);
     ls__ref_compute(op, &a);
@@ -183,7 +213,7 @@ static void check_case(int index, const json_t *golden) {
         compare(golden, "gradient of parameter", a.dw[k], spec.w[k].shape, json_array_get(dw, k));
     for (int k = 0; k < LS_MAX_INPUTS; k++) free(a.x[k]), free(a.dx[k]);
     for (int k = 0; k < LS_MAX_PARAMS; k++) free(a.w[k]), free(a.dw[k]);
-    free(a.y[0]), free(a.dy[0]), free(a.scratch);
+    free(a.y[0]), free(a.dy[0]), free(a.scratch), free(a.workspace);
 }
 
 static void layers_are_those_of_keras(void **state) {

@@ -9,6 +9,7 @@
 
 #include "base/bf16.h"
 #include "base/error.h"
+#include "base/fp16.h"
 #include "base/memory.h"
 #include "base/philox.h"
 #include "comm/group.h"
@@ -18,7 +19,8 @@
 
 static ls_comm *world;  // for CHECK
 
-static const ls_dtype types[] = {LS_DTYPE_F32, LS_DTYPE_BF16, LS_DTYPE_U8, LS_DTYPE_I32, LS_DTYPE_F64, LS_DTYPE_I64};
+static const ls_dtype types[] = {LS_DTYPE_F32, LS_DTYPE_BF16, LS_DTYPE_U8, LS_DTYPE_I32,
+                                 LS_DTYPE_F64, LS_DTYPE_I64,  LS_DTYPE_F16};
 #define TYPES ((int)(sizeof types / sizeof types[0]))
 
 static void says(const char *words) {
@@ -43,6 +45,7 @@ static void put(void *data, ls_dtype dtype, int64_t i, double x) {
     switch (dtype) {
     case LS_DTYPE_F32: ((float *)data)[i] = (float)x; break;
     case LS_DTYPE_BF16: ((ls_bf16 *)data)[i] = ls_float_to_bf16((float)x); break;
+    case LS_DTYPE_F16: ((ls_fp16 *)data)[i] = ls_float_to_fp16((float)x); break;
     case LS_DTYPE_U8: ((uint8_t *)data)[i] = (uint8_t)(int64_t)x; break;
     case LS_DTYPE_I32: ((int32_t *)data)[i] = (int32_t)(x * 4096); break;
     case LS_DTYPE_F64: ((double *)data)[i] = x; break;
@@ -90,6 +93,12 @@ static void join_one(ls_reduce_op op, ls_dtype dtype, char *a, const char *b) {
         x = op == LS_REDUCE_MIN ? fminf(x, y) : op == LS_REDUCE_MAX ? fmaxf(x, y) : x + y;
         *(ls_bf16 *)(void *)a = ls_float_to_bf16(x);
         break;
+    case LS_DTYPE_F16:
+        x = ls_fp16_to_float(*(ls_fp16 *)(void *)a);
+        y = ls_fp16_to_float(*(const ls_fp16 *)(const void *)b);
+        x = op == LS_REDUCE_MIN ? fminf(x, y) : op == LS_REDUCE_MAX ? fmaxf(x, y) : x + y;
+        *(ls_fp16 *)(void *)a = ls_float_to_fp16(x);
+        break;
     }
 }
 
@@ -119,6 +128,8 @@ static void expect(ls_reduce_op op, ls_dtype dtype, int base, int64_t total, cha
         if (dtype == LS_DTYPE_F64) ((double *)(void *)out)[i] /= (double)total;
         ls_bf16 *b = (ls_bf16 *)(void *)out;
         if (dtype == LS_DTYPE_BF16) b[i] = ls_float_to_bf16(ls_bf16_to_float(b[i]) / (float)total);
+        ls_fp16 *h = (ls_fp16 *)(void *)out;
+        if (dtype == LS_DTYPE_F16) h[i] = ls_float_to_fp16(ls_fp16_to_float(h[i]) / (float)total);
     }
 }
 

@@ -428,8 +428,11 @@ static void broken_files(void **state) {
     static float out[MOST * BYTES / 4];
     static const char *const changes[][2] = {
         {"cp 3.jpg other; sleep 0.05; cp other 3.jpg", "was changed since this run began"},
-        {"rm 3.jpg", "it was there when this run began"}};
-    for (int i = 0; i < 2; i++) {
+        {"rm 3.jpg", "it was there when this run began"},
+        {"rm 3.jpg && mkfifo 3.jpg", "was changed since this run began"},
+        {"rm 3.jpg && mkdir 3.jpg", "was changed since this run began"}};
+    for (int i = 0; i < 4; i++) {
+        shell("cd '%s/a' && rm -rf 3.jpg", root);
         team t = TEAM;
         worker w[WORKERS_MAX];
         shell("cd '%s/a' && cp good 1.jpg && cp good 3.jpg", root);

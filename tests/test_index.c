@@ -239,6 +239,49 @@ static void cannot_be_written(void **state) {
     setenv("XDG_CACHE_HOME", cache, 1);
 }
 
+// What a killed writer left is removed by the next one, when it is old; nothing else in the folder is.
+static void leftovers_go(void **state) {
+    char path[400];
+    fresh();
+    assert_int_equal(count_of("images", "", NULL, NULL), 6);
+    assert_int_equal(kept(path), 1);
+    shell(
+        "cd '%s/lockstep' && touch -d '2 hours ago' 0123456789abcdef.index.AbCdEf other.index.AbCdEfG notes.txt && "
+        "touch "
+        "0123456789abcdef.index.GhIjKl && mkdir x.index.AbCdEf && touch -d '2 hours ago' x.index.AbCdEf",
+        cache);
+    assert_int_equal(kept(NULL), 6);
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(count_of("images", "", NULL, NULL), 6);
+    assert_int_equal(kept(NULL), 5);
+    shell("cd '%s/lockstep' && ls notes.txt other.index.AbCdEfG 0123456789abcdef.index.GhIjKl >/dev/null", cache);
+}
+
+// Another user's index, in a folder that several share, is neither read nor replaced.
+static void of_another_user(void **state) {
+    char path[400], note[512];
+    struct stat there;
+    if (geteuid() != 0) skip();
+    fresh();
+    assert_int_equal(count_of("images", "", NULL, NULL), 6);
+    assert_int_equal(kept(path), 1);
+    assert_true(chown(path, 12345, 12345) == 0 && chmod(path, 0644) == 0);
+    shell("chmod 1777 '%s/lockstep' && cd '%s/data/a' && cp 0.png 8.png", cache, root);
+    age();
+    shell("chmod 711 '%s' && chmod -R a+rX '%s/data'", root, root);
+    pid_t child = fork();
+    if (child == 0) {
+        if (setuid(23456) != 0) _exit(9);
+        int64_t count = count_of("images", "", NULL, note);
+        _exit(count == 7 && strstr(note, "cannot be kept in ") ? 0 : 1);
+    }
+    int how;
+    assert_int_equal(waitpid(child, &how, 0), child);
+    assert_true(WIFEXITED(how) && WEXITSTATUS(how) == 0);
+    assert_true(stat(path, &there) == 0 && there.st_uid == 12345);
+    assert_int_equal(kept(NULL), 1);
+}
+
 // Several that find none, at once.
 static void two_jobs_at_once(void **state) {
     enum { JOBS = 4, ROUNDS = 8 };
@@ -318,6 +361,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(is_read_and_checked),   cmocka_unit_test(is_not_kept),
         cmocka_unit_test(damage_is_passed_over), cmocka_unit_test(cannot_be_written),
+        cmocka_unit_test(leftovers_go),          cmocka_unit_test(of_another_user),
         cmocka_unit_test(two_jobs_at_once),      cmocka_unit_test(goes_when_a_file_changed),
         cmocka_unit_test(tables_and_patterns),
     };

@@ -12,7 +12,8 @@
 // --- layers that do not fit -----------------------------------------------------------------------------------------
 
 // That adding a layer to the graph g fails with the sentence. INPUT(...) is an input of g.
-#define INPUT(...) ls_graph_add_input(g, NULL, LS_SHAPE(__VA_ARGS__), LS_DTYPE_F32)
+#define INPUT(...)    ls_graph_add_input(g, NULL, LS_SHAPE(__VA_ARGS__), LS_DTYPE_F32)
+#define WHOLE_NUMBERS ls_graph_add_input(g, NULL, LS_SHAPE(2, 3), LS_DTYPE_I32)
 #define REFUSED(sentence, layer)                                                                                       \
     do {                                                                                                               \
         ls_graph *g;                                                                                                   \
@@ -35,6 +36,31 @@ static void losses_are_ends(void **state) {
     ls_graph_destroy(&g);
 }
 
+static void refusals_of_distributions(void **state) {
+    REFUSED(
+        "sampling: it takes C means and behind them C log variances, (None, ..., 2 C), and noise (None, ..., C), and "
+        "was "
+        "given (None, 7) and (None, 3)",
+        ls_normal_sample(g, INPUT(7), INPUT(3), NULL));
+    REFUSED(
+        "sampling: it takes C means and behind them C log variances, (None, ..., 2 C), and noise (None, ..., C), and "
+        "was "
+        "given (None, 2, 6) and (None, 3)",
+        ls_normal_sample(g, INPUT(2, 6), INPUT(3), NULL));
+    REFUSED("sampling: only floating values are drawn, not whole numbers",
+            ls_normal_sample(g, INPUT(2, 6), WHOLE_NUMBERS, NULL));
+    REFUSED(
+        "normal_divergence: it takes C means and behind them C log variances, (None, ..., 2 C) of fp32, and was given "
+        "(None, 7) of fp32",
+        ls_normal_divergence(g, INPUT(7), NULL));
+    REFUSED(
+        "normal_divergence: it takes C means and behind them C log variances, (None, ..., 2 C) of fp32, and was given "
+        "(None, 2, 3) of i32",
+        ls_normal_divergence(g, WHOLE_NUMBERS, NULL));
+    REFUSED("normal_divergence: a NormalDivergence layer has no label_smoothing, but 0.1 was asked for",
+            ls_normal_divergence(g, INPUT(6), &(ls_loss_attrs){.label_smoothing = 0.1}));
+}
+
 static void refusals_of_multiply(void **state) {
     REFUSED(
         "multiply: only values of one shape can be multiplied, or the second has one value for each channel of the "
@@ -45,8 +71,6 @@ static void refusals_of_multiply(void **state) {
         "first, and not (None, 1, 1, 3) and (None, 2, 2, 3)",
         ls_multiply(g, INPUT(1, 1, 3), INPUT(2, 2, 3), NULL));
 }
-
-#define WHOLE_NUMBERS ls_graph_add_input(g, NULL, LS_SHAPE(2, 3), LS_DTYPE_I32)
 
 static void refusals_of_what_images_go_through_first(void **state) {
     REFUSED("rescaling: only floating values are rescaled, not whole numbers", ls_rescaling(g, WHOLE_NUMBERS, NULL));
@@ -68,6 +92,34 @@ static void refusals_of_separable_conv2d(void **state) {
     REFUSED("separable_conv2d: 2000000 channels times 2000 are too many",
             ls_separable_conv2d(g, INPUT(4, 4, 2000000),
                                 &(ls_separable_conv2d_attrs){.filters = 2, .kernel = {3, 3}, .multiplier = 2000}));
+}
+
+static void refusals_of_volumes(void **state) {
+    REFUSED(
+        "conv3d: a Conv3D layer works on volumes or clips (None, D, H, W, C), but its input has shape (None, 4, 4, 2)",
+        ls_conv3d(g, INPUT(4, 4, 2), &(ls_conv3d_attrs){.filters = 2, .kernel = {3, 3, 3}}));
+    REFUSED("conv3d: filters of a Conv3D layer is at least 1, but 0 was asked for",
+            ls_conv3d(g, INPUT(4, 4, 4, 2), &(ls_conv3d_attrs){.kernel = {3, 3, 3}}));
+    REFUSED("conv3d: kernel_size of a Conv3D layer lies between 1 and 1024, but 0 was asked for",
+            ls_conv3d(g, INPUT(4, 4, 4, 2), &(ls_conv3d_attrs){.filters = 2, .kernel = {3, 3}}));
+    REFUSED("conv3d: a 3x5x3 valid kernel does not fit its 4x4x4 input; use padding same or drop a layer",
+            ls_conv3d(g, INPUT(4, 4, 4, 2), &(ls_conv3d_attrs){.filters = 2, .kernel = {3, 5, 3}}));
+    REFUSED(
+        "conv3d_transpose: a Conv3DTranspose layer works on volumes or clips (None, D, H, W, C), but its input has "
+        "shape (None, 4)",
+        ls_conv3d_transpose(g, INPUT(4), &(ls_conv3d_transpose_attrs){.filters = 2, .kernel = {3, 3, 3}}));
+    REFUSED(
+        "conv3d_transpose: strides of a Conv3DTranspose layer lies between 1 and 1024, but 2000 was asked for",
+        ls_conv3d_transpose(g, INPUT(4, 4, 4, 2),
+                            &(ls_conv3d_transpose_attrs){.filters = 2, .kernel = {3, 3, 3}, .strides = {1, 1, 2000}}));
+    REFUSED(
+        "max_pooling3d: the sides and strides of its window are at least 1, but a 2x2x2 window with strides 0x2x2 was "
+        "asked for",
+        ls_max_pool3d(g, INPUT(4, 4, 4, 2), &(ls_pool3d_attrs){.strides = {0, 2, 2}}));
+    REFUSED(
+        "average_pooling3d: a AveragePooling3D layer works on volumes or clips (None, D, H, W, C), but its input has "
+        "shape (None, 4, 4, 2)",
+        ls_average_pool3d(g, INPUT(4, 4, 2), NULL));
 }
 
 static void refusals_of_concat(void **state) {
@@ -330,6 +382,28 @@ static ls_value of_an_auto_encoder(ls_graph *g) {
 
 static void network_of_an_auto_encoder(void **state) { check_network(of_an_auto_encoder); }
 
+// What is folded into convolutions of volumes: a residual with a ReLU, and masks; activations that are not.
+static ls_value of_clips(ls_graph *g) {
+    ls_value x = INPUT(2, 4, 6, 3);
+    ls_conv3d_attrs a = {.filters = 16, .kernel = {2, 3, 3}, .padding = LS_PADDING_SAME};
+    a.no_bias = 1;  // whose gradient would be nothing but roundings
+    x = ls_relu(g, ls_batch_norm(g, ls_conv3d(g, x, &a), NULL), NULL);
+    a.no_bias = 0;
+    x = ls_relu(g, ls_add(g, ls_conv3d(g, x, &a), x, NULL), NULL);
+    x = ls_max_pool3d(g, x, &(ls_pool3d_attrs){.size = {1, 2, 2}});
+    x = ls_conv3d_transpose(g, x,
+                            &(ls_conv3d_transpose_attrs){.filters = 5,
+                                                         .kernel = {2, 2, 2},
+                                                         .strides = {1, 2, 2},
+                                                         .padding = LS_PADDING_SAME,
+                                                         .activation = LS_ACTIVATION_TANH});
+    x = ls_average_pool3d(g, x,
+                          &(ls_pool3d_attrs){.size = {2, 2, 2}, .strides = {1, 2, 2}, .padding = LS_PADDING_SAME});
+    return ls_dense(g, ls_flatten(g, x, NULL), &(ls_dense_attrs){.units = CLASSES});
+}
+
+static void network_of_clips(void **state) { check_network(of_clips); }
+
 static void numbers_that_no_embedding_has(void **state) {
     static const char *const devices[] = {"cpu", "ref"};
     static const int32_t wrong[] = {-1, 7, INT32_MIN, INT32_MAX};
@@ -404,14 +478,17 @@ int main(void) {
         cmocka_unit_test(network_of_sequences),
         cmocka_unit_test(numbers_that_no_embedding_has),
         cmocka_unit_test(network_of_an_auto_encoder),
+        cmocka_unit_test(network_of_clips),
         cmocka_unit_test(network_of_groups),
         cmocka_unit_test(network_of_small_parts),
         cmocka_unit_test(refusals_of_groups),
         cmocka_unit_test(losses_are_ends),
+        cmocka_unit_test(refusals_of_distributions),
         cmocka_unit_test(refusals_of_multiply),
         cmocka_unit_test(refusals_of_what_images_go_through_first),
         cmocka_unit_test(refusals_of_separable_conv2d),
         cmocka_unit_test(refusals_of_concat),
+        cmocka_unit_test(refusals_of_volumes),
         cmocka_unit_test(activations_inside_layers),
         cmocka_unit_test(activations_end_no_logits),
         cmocka_unit_test(network_of_activations),

@@ -331,6 +331,24 @@ static void moving_statistics_can_be_faster(void **state) {
     refuse("resnet20", &c, "resnet20: a momentum of batch normalization lies between 0 and 1, not at 1");
 }
 
+static void frame_prediction(void **state) {
+    ls_graph *g = model("frame-prediction", (ls_shape){0}, 0);
+    assert_int_equal(ls_graph_parameter_count(g), 304353);
+    assert_int_equal(ls_graph_trainable_parameter_count(g), 304353 - 2 * 224);
+    assert_true(ls_shape_equal(shape_of(g, "conv3d_3"), LS_SHAPE(4, 8, 8, 64)));
+    assert_true(ls_shape_equal(shape_of(g, "conv3d_4"), LS_SHAPE(4, 32, 32, 1)));
+    assert_true(ls_shape_equal(shape_of(g, "conv3d_transpose_1"), LS_SHAPE(4, 32, 32, 16)));
+    ls_graph_destroy(&g);
+    g = model("frame-prediction", LS_SHAPE(5, 16, 24, 3), 0);
+    assert_true(ls_shape_equal(ls_graph_output_at(g, 0).shape, LS_SHAPE(5, 16, 24, 3)));
+    ls_graph_destroy(&g);
+    assert_int_equal(ls_model_create("frame-prediction", LS_SHAPE(28, 28, 1), 0, &g), LS_STATUS_INVALID_ARGUMENT);
+    assert_non_null(
+        strstr(ls_error_message(), "works on volumes or clips (None, D, H, W, C), but its input has shape"));
+    assert_int_equal(ls_model_create("frame-prediction", LS_SHAPE(4, 30, 30, 1), 0, &g), LS_STATUS_INVALID_ARGUMENT);
+    assert_non_null(strstr(ls_error_message(), "targets have the shape of the prediction, (None, 4, 32, 32, 1)"));
+}
+
 static void unknown_models(void **state) {
     ls_graph *g;
     assert_int_equal(ls_model_create("resnet50v3", (ls_shape){0}, 0, &g), LS_STATUS_NOT_FOUND);
@@ -346,6 +364,7 @@ static void unknown_models(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(resnets_are_those_of_keras),
+        cmocka_unit_test(frame_prediction),
         cmocka_unit_test(resnets_have_keras_attributes),
         cmocka_unit_test(resnets_for_small_images),
         cmocka_unit_test(a_small_resnet_has_the_official_names),

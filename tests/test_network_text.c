@@ -161,8 +161,8 @@ typedef struct refusal {
 
 static const refusal refusals[] = {
     {"", "my.net has no network in it"},
-    {"input 8x8x1\nconv3d filters=2\n",
-     "my.net:2:1: there is no kind of layer and no block named 'conv3d' (did you mean conv2d?)"},
+    {"input 8x8x1\nconv4d filters=2\n",
+     "my.net:2:1: there is no kind of layer and no block named 'conv4d' (did you mean conv2d?)"},
     {"input 8x8x1\n  c = input2\n", "my.net:2:7: there is no kind of layer"},
     {"block b\nwrong\nend\ninput 8\ndense units=2", "my.net:2:1: there is no kind of layer"},  // never called
     {"input 8x8x1\nconv2d filter=2 kernel_size=3\n",

@@ -41,7 +41,8 @@ static void draw_weights(network *n) {
         check_shape(shape, member(json_array_get(list, p), "shape"));
         double limit = 0.05;
         if (shape.ndim > 1) {
-            double window = shape.ndim == 4 ? (double)(shape.dim[0] * shape.dim[1]) : 1;
+            double window = 1;
+            for (int d = 0; d < shape.ndim - 2; d++) window *= (double)shape.dim[d];
             limit = sqrt(6 / (window * (double)(shape.dim[shape.ndim - 2] + shape.dim[shape.ndim - 1])));
         }
         assert_true(ls_shape_count(shape) <= MAX_PARAMETER);
@@ -167,8 +168,10 @@ static void evaluate(network *n, const char *name) {
         check_metric(n, values, "auc", "mean_area", 1e-12);
         check_metric(n, values, "binary_accuracy", "accuracy", 1e-12);
         assert_true(ls__measures_accuracy(&n->measures, sum) == value_of(&n->measures, values, "binary_accuracy"));
-    } else if (strcmp(name, "auto-encoder") == 0) {
+    } else if (strcmp(name, "auto-encoder") == 0 || strcmp(name, "volumes") == 0) {
         check_metric(n, values, "error", "absolute_error", 1e-6);
+    } else if (strcmp(name, "variational") == 0) {
+        assert_int_equal(n->measures.value_count, 2);
     } else if (strcmp(name, "embedding") == 0) {
         check_metric(n, values, "accuracy", "accuracy", 1e-12);
     } else {
@@ -199,15 +202,15 @@ static void check(const char *name) {
 
 static void test_multi_label(void **state) { check("multi-label"); }
 static void test_auto_encoder(void **state) { check("auto-encoder"); }
+static void test_variational(void **state) { check("variational"); }
 static void test_two_losses(void **state) { check("two-losses"); }
 static void test_embedding(void **state) { check("embedding"); }
+static void test_volumes(void **state) { check("volumes"); }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_multi_label),
-        cmocka_unit_test(test_auto_encoder),
-        cmocka_unit_test(test_two_losses),
-        cmocka_unit_test(test_embedding),
+        cmocka_unit_test(test_multi_label), cmocka_unit_test(test_auto_encoder), cmocka_unit_test(test_variational),
+        cmocka_unit_test(test_two_losses),  cmocka_unit_test(test_embedding),    cmocka_unit_test(test_volumes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -188,9 +188,11 @@ static void test_all(ls_context *context, ls_context *alone) {
     CHECK(context->comm, golden);
     test_network(context, alone, golden, "multi-label");
     test_network(context, alone, golden, "auto-encoder");
+    test_network(context, alone, golden, "variational");
     test_network(context, alone, golden, "two-losses");
     test_network(context, alone, golden, "embedding");
     test_network(context, alone, golden, "small-parts");
+    test_network(context, alone, golden, "volumes");
     test_network(context, alone, golden, "in-turn");
     json_decref(golden);
 }

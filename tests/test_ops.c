@@ -431,6 +431,91 @@ static void conv2d_transpose(void **state) {
     }
 }
 
+// --- volumes and clips -----------------------------------------------------------------------------------------------
+
+static void conv3d(void **state) {
+    for (int i = 0; i < 48; i++) {
+        ls_conv3d_attrs a = {.filters = PICK(1, 3, 8, 16, 17, 32),
+                             .kernel = {PICK(1, 2, 3), PICK(1, 3), PICK(1, 2, 3)},
+                             .strides = {PICK(1, 2), PICK(1, 2), PICK(1, 1, 2)},
+                             .dilation = {PICK(1, 1, 2), 1, PICK(1, 1, 2)},
+                             .padding = PICK(LS_PADDING_VALID, LS_PADDING_SAME),
+                             .activation = PICK(LS_ACTIVATION_NONE, LS_ACTIVATION_RELU),
+                             .no_bias = PICK(0, 1)};
+        op_case c = {.op = LS_OP_CONV3D,
+                     .attrs = &a,
+                     .batch = PICK(1, 3, 4),
+                     .x = SAMPLE(5 + draw() % 2, 3 + draw() % 4, 5 + draw() % 3, PICK(1, 3, 8, 16, 17, 32)),
+                     .residual = i % 4 == 3,
+                     .mask_dx = PICK(0, 1),
+                     .wide = i % 5 == 4 && i % 4 != 3,
+                     .forward = PRODUCTS,
+                     .backward = PRODUCTS};
+        check(c);
+        if (i % 4 == 0) check_layouts(c);
+    }
+}
+
+static void conv3d_transpose(void **state) {
+    for (int i = 0; i < 30; i++) {
+        ls_conv3d_transpose_attrs a = {.filters = PICK(1, 3, 8, 16, 17, 32),
+                                       .kernel = {PICK(1, 2, 3), PICK(2, 3, 4), PICK(2, 3)},
+                                       .strides = {PICK(1, 2), PICK(1, 2), PICK(1, 2, 3)},
+                                       .padding = PICK(LS_PADDING_VALID, LS_PADDING_SAME),
+                                       .no_bias = PICK(0, 1)};
+        check_layouts((op_case){.op = LS_OP_CONV3D_TRANSPOSE,
+                                .attrs = &a,
+                                .batch = PICK(1, 3),
+                                .x = SAMPLE(PICK(1, 2, 3), PICK(2, 4), PICK(3, 5), PICK(1, 3, 8, 16, 24, 32)),
+                                .forward = PRODUCTS,
+                                .backward = PRODUCTS});
+    }
+}
+
+static void pooling3d(void **state) {
+    for (int i = 0; i < 32; i++) {
+        ls_pool3d_attrs a = {.size = {PICK(1, 2, 3), PICK(1, 2, 3), PICK(2, 3)}, .padding = PICK(0, 1)};
+        int mean = i % 2, overlaps = 0;
+        for (int j = 0; j < 3; j++) {
+            a.strides[j] = PICK(1, 2, 3);
+            overlaps |= a.strides[j] < a.size[j];
+        }
+        check_layouts((op_case){.op = mean ? LS_OP_AVERAGE_POOL3D : LS_OP_MAX_POOL3D,
+                                .attrs = &a,
+                                .batch = PICK(1, 3),
+                                .x = SAMPLE(3 + draw() % 3, 3 + draw() % 3, 3 + draw() % 4, PICK(1, 3, 8, 16, 17, 32)),
+                                .values = i % 4 < 2 ? FEW : SMOOTH,
+                                .mask_dx = PICK(0, 1),
+                                .forward = mean ? ROUNDINGS : 0,
+                                .backward = mean || overlaps ? ROUNDINGS : 0});
+    }
+}
+
+// Other layers that clips go through.
+static void layers_of_volumes(void **state) {
+    for (int i = 0; i < 12; i++) {
+        op_case c = {.op = LS_OP_BATCH_NORM,
+                     .relu = i % 2,
+                     .batch = PICK(1, 2, 5),
+                     .x = SAMPLE(PICK(1, 3), PICK(2, 4), PICK(3, 7), PICK(1, 3, 16, 17, 24, 64)),
+                     .forward = NORMALIZED,
+                     .backward = NORMALIZED,
+                     .terms = 1};
+        check_layouts(c);
+        check_layouts((op_case){.op = LS_OP_RELU, .batch = 2, .x = {c.x[0]}});
+        check_layouts((op_case){.op = LS_OP_FLATTEN, .batch = 2, .x = {c.x[0]}});
+        check_layouts((op_case){.op = LS_OP_ADD, .batch = 2, .x = {c.x[0], c.x[0]}, .forward = ROUNDINGS});
+        check_layouts((op_case){.op = LS_OP_CONCAT, .batch = 2, .x_count = 2, .x = {c.x[0], c.x[0]}});
+        check_layouts((op_case){.op = LS_OP_ACTIVATION,
+                                .attrs = &(ls_activation_attrs){.activation = LS_ACTIVATION_TANH},
+                                .batch = 2,
+                                .x = {c.x[0]},
+                                .forward = ROUNDINGS,
+                                .backward = ROUNDINGS,
+                                .terms = 0.1});
+    }
+}
+
 static void up_sampling2d(void **state) {
     for (int i = 0; i < 24; i++) {
         ls_up_sampling2d_attrs a = {.size = {PICK(1, 2, 3), PICK(1, 2, 4)}};
@@ -455,6 +540,33 @@ static void layer_norm(void **state) {
         if (i % 4 == 3) c.x[0].shape = LS_SHAPE(PICK(2, 100));
         if (i % 4 == 2) c.x[0].shape = LS_SHAPE(PICK(1, 3), PICK(2, 5), PICK(3, 16, 24));
         check_layouts(c);
+    }
+}
+
+static void normal_sample(void **state) {
+    for (int i = 0; i < 16; i++) {
+        int64_t c = PICK(1, 3, 16, 64, 70), rows = PICK(1, 4);
+        op_case o = {.op = LS_OP_NORMAL_SAMPLE,
+                     .batch = PICK(1, 3, 8),
+                     .x = {{.shape = LS_SHAPE(2 * c)}, {.shape = LS_SHAPE(c)}},
+                     .forward = ROUNDINGS,
+                     .backward = ROUNDINGS};
+        if (i % 2) o.x[0].shape = LS_SHAPE(rows, 2 * c), o.x[1].shape = LS_SHAPE(rows, c);
+        check(o);
+    }
+}
+
+static void normal_divergence(void **state) {
+    for (int i = 0; i < 8; i++) {
+        ls_loss_attrs a = {.weight = i % 2 ? 0.25 : 0};
+        op_case o = {.op = LS_OP_NORMAL_DIVERGENCE,
+                     .attrs = &a,
+                     .batch = PICK(1, 3, 8),
+                     .x = SAMPLE(PICK(2, 6, 32, 140)),
+                     .forward = ROUNDINGS,
+                     .backward = ROUNDINGS};
+        if (i % 4 == 3) o.x[0].shape = LS_SHAPE(3, 2, 8);
+        check(o);
     }
 }
 
@@ -743,16 +855,22 @@ static void vector_function_of_the_largest(void **state) {
 
 // Last: the device must have run every layer, in every dtype it claims. (Of losses and metrics tests/test_losses.c sees to it.)
 static void every_operation_ran(void **state) {
-    ls_dtype dtypes[2];
+    ls_dtype dtypes[DTYPES];
     int count = each_dtype(dtypes);
     for (int op = LS_OP_INPUT + 1; op < LS_OP_COUNT; op++)
         for (int d = 0; d < count && ls__op_find((ls_op_kind)op)->part == LS_PART_LAYER; d++) {
+            int column = dtypes[d] == LS_DTYPE_BF16 ? 1 : dtypes[d] == LS_DTYPE_F16 ? 2 : 0;
             print_message("%-24s %s  %4d cases, %d not supported; largest error %.2f of what is allowed\n",
-                          ls_op_name((ls_op_kind)op), ls_dtype_name(dtypes[d]), runs[op][d], skips[op][d],
-                          worst[op][d]);
-            assert_true(runs[op][d] > 0);
-            assert_int_equal(skips[op][d], 0);
+                          ls_op_name((ls_op_kind)op), ls_dtype_name(dtypes[d]), runs[op][column], skips[op][column],
+                          worst[op][column]);
+            assert_true(runs[op][column] > 0);
+            assert_int_equal(skips[op][column], 0);
         }
+    // Without a library that has fp16, of the device's own loops.
+    for (int op = LS_OP_INPUT + 1; op < LS_OP_COUNT; op++)
+        if (runs[op][2])
+            print_message("%-24s fp16 %d cases, %.2f\n", ls_op_name((ls_op_kind)op), runs[op][2], worst[op][2]);
+    assert_true(runs[LS_OP_BATCH_NORM][2] > 0 && runs[LS_OP_MAX_POOL2D][2] > 0 && runs[LS_OP_ATTENTION][2] > 0);
     if (count == 1) print_message("bf16 not tested: %s\n", ls_error_message());
 }
 
@@ -782,6 +900,8 @@ int main(void) {
         cmocka_unit_test(conv2d_transpose),
         cmocka_unit_test(up_sampling2d),
         cmocka_unit_test(layer_norm),
+        cmocka_unit_test(normal_sample),
+        cmocka_unit_test(normal_divergence),
         cmocka_unit_test(embedding),
         cmocka_unit_test(global_average_pool1d),
         cmocka_unit_test(masked_pooling),
@@ -797,6 +917,10 @@ int main(void) {
         cmocka_unit_test(vector_functions_of_bf16),
         cmocka_unit_test(vector_function_of_the_largest),
         cmocka_unit_test(conv2d_of_few_channels),
+        cmocka_unit_test(conv3d),
+        cmocka_unit_test(conv3d_transpose),
+        cmocka_unit_test(pooling3d),
+        cmocka_unit_test(layers_of_volumes),
         cmocka_unit_test(every_operation_ran),
     };
     return cmocka_run_group_tests(tests, ops_setup, ops_teardown);

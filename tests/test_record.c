@@ -35,8 +35,8 @@ static const ls_option table[] = {
 static values v;
 static const ls_option_set sets[] = {{table, &v}, {NULL, NULL}};
 static const ls_epoch_result epochs[] = {
-    {1, 10, 1.5, 0.5, 0.8, 100, 0.1, 0.75, 0.625, 0.5, {.load = 0.5, .wait = 0.25}, {.load = 0.75}, 0, 0.5},
-    {2, 10, 1.25, 0.25, 0.9, 120, 0.05, 0.5, 0.75, 0.25, {.load = 0.125, .wait = 0.5}, {.load = 0.875}, 0, 0.5},
+    {1, 10, 1.5, 0.5, 0.8, 100, 0.1, 0.75, 0.625, 0.5, {.load = 0.5, .wait = 0.25}, {.load = 0.75}, 0, 0.5, 4096},
+    {2, 10, 1.25, 0.25, 0.9, 120, 0.05, 0.5, 0.75, 0.25, {.load = 0.125, .wait = 0.5}, {.load = 0.875}, 0, 0.5, 2048},
 };
 static const ls_phase_seconds workers[] = {{.forward = 1}, {.forward = 2}, {.forward = 3, .serial = 7}};
 static ls_train_result result;
@@ -99,6 +99,18 @@ static void has_what_was_measured_of_the_channels(void **state) {
     list = json_object_get(root, "channel_deviation");
     assert_int_equal(json_array_size(list), 3);
     assert_true(json_number_value(json_array_get(list, 1)) == 2);
+    json_decref(root);
+}
+
+static void has_the_loss_scale_where_there_is_one(void **state) {
+    json_t *root = written();
+    assert_null(json_object_get(root, "loss_scale"));
+    json_decref(root);
+    result.loss_scale = 1024, result.loss_scale_dynamic = 1;
+    root = written();
+    assert_true(json_number_value(json_object_get(root, "loss_scale")) == 1024);
+    const json_t *list = json_object_get(root, "epoch_loss_scale");
+    assert_true(json_array_size(list) == 2 && json_number_value(json_array_get(list, 0)) == 4096);
     json_decref(root);
 }
 
@@ -274,6 +286,7 @@ static int folder_remove(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(has_every_key, setup),
+        cmocka_unit_test_setup(has_the_loss_scale_where_there_is_one, setup),
         cmocka_unit_test_setup(has_what_was_measured_of_the_channels, setup),
         cmocka_unit_test_setup(what_was_not_measured_is_null, setup),
         cmocka_unit_test_setup(an_epoch_cut_short_is_apart, setup),

@@ -296,6 +296,38 @@ static void batch_norm(void **state) {
     check_norm((op_case){.op = LS_OP_BATCH_NORM, .relu = 6, .batch = 2, .x = SAMPLE(7, 4, 3), .addend = 1});
 }
 
+static void volumes(void **state) {
+    check_case((op_case){.op = LS_OP_CONV3D,
+                         .batch = 2,
+                         .x = SAMPLE(3, 4, 3, 2),
+                         .attrs = &(ls_conv3d_attrs){.filters = 3, .kernel = {2, 3, 2}}});
+    check_case((op_case){.op = LS_OP_CONV3D,
+                         .x = SAMPLE(4, 5, 4, 2),
+                         .attrs = &(ls_conv3d_attrs){.filters = 2,
+                                                     .kernel = {3, 2, 3},
+                                                     .strides = {2, 1, 2},
+                                                     .dilation = {1, 2, 1},
+                                                     .padding = LS_PADDING_SAME,
+                                                     .no_bias = 1}});
+    check_case(
+        (op_case){.op = LS_OP_CONV3D_TRANSPOSE,
+                  .batch = 2,
+                  .x = SAMPLE(2, 2, 3, 2),
+                  .attrs = &(ls_conv3d_transpose_attrs){.filters = 3, .kernel = {2, 3, 3}, .strides = {1, 2, 2}}});
+    check_case((op_case){
+        .op = LS_OP_CONV3D_TRANSPOSE,
+        .x = SAMPLE(2, 3, 2, 2),
+        .attrs = &(ls_conv3d_transpose_attrs){
+            .filters = 2, .kernel = {3, 4, 2}, .strides = {2, 2, 3}, .padding = LS_PADDING_SAME, .no_bias = 1}});
+    for (int i = 0; i < 2; i++) {
+        ls_op_kind op = i ? LS_OP_MAX_POOL3D : LS_OP_AVERAGE_POOL3D;
+        ls_pool3d_attrs a = {.size = {3, 2, 3}, .strides = {1, 2, 2}, .padding = LS_PADDING_SAME};
+        check_case((op_case){.op = op, .batch = 2, .x = SAMPLE(3, 4, 5, 2)});
+        check_case((op_case){.op = op, .batch = 2, .x = SAMPLE(3, 3, 4, 2), .attrs = &a});
+    }
+    check_norm((op_case){.op = LS_OP_BATCH_NORM, .relu = 1, .batch = 2, .x = SAMPLE(2, 3, 2, 3)});
+}
+
 static void zero_padding(void **state) {
     check_case((op_case){.op = LS_OP_ZERO_PAD2D,
                          .batch = 2,
@@ -373,6 +405,16 @@ static void rescaling_and_normalization(void **state) {
                          .x = SAMPLE(2, 3, 4),
                          .attrs = &(ls_rescaling_attrs){.scale = -0.3, .offset = 2}});
     check_case((op_case){.op = LS_OP_NORMALIZATION, .batch = 2, .x = SAMPLE(2, 3, 4)});
+}
+
+// Exponentials of values between -1 and 1.
+static void samples_of_distributions(void **state) {
+    check_case((op_case){.op = LS_OP_NORMAL_SAMPLE, .batch = 3, .x = {{.shape = LS_SHAPE(6)}, {.shape = LS_SHAPE(3)}}});
+    check_case((op_case){
+        .op = LS_OP_NORMAL_SAMPLE, .batch = 2, .x = {{.shape = LS_SHAPE(2, 3, 4)}, {.shape = LS_SHAPE(2, 3, 2)}}});
+    check_case((op_case){.op = LS_OP_NORMAL_DIVERGENCE, .batch = 3, .x = SAMPLE(6)});
+    check_case((op_case){
+        .op = LS_OP_NORMAL_DIVERGENCE, .batch = 2, .x = SAMPLE(2, 3, 4), .attrs = &(ls_loss_attrs){.weight = 0.3}});
 }
 
 static void separable_conv2d(void **state) {
@@ -819,6 +861,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(conv2d),
         cmocka_unit_test(dense),
+        cmocka_unit_test(volumes),
         cmocka_unit_test(pooling),
         cmocka_unit_test(pooling_of_padded_images),
         cmocka_unit_test(batch_norm),
@@ -829,6 +872,7 @@ int main(void) {
         cmocka_unit_test(activations),
         cmocka_unit_test(multiply_by_channel),
         cmocka_unit_test(rescaling_and_normalization),
+        cmocka_unit_test(samples_of_distributions),
         cmocka_unit_test(separable_conv2d),
         cmocka_unit_test(global_pooling_that_keeps_dimensions),
         cmocka_unit_test(concat_and_multiply),

@@ -185,7 +185,7 @@ static op_case conv(int64_t n, int64_t h, int64_t w, int64_t c, const ls_conv2d_
 }
 
 static void check_bf16(op_case c) {
-    ls_dtype dtypes[2];
+    ls_dtype dtypes[DTYPES];
     if (each_dtype(dtypes) < 2) {
         print_message("skipped: the library here does not convert to BF16\n");
         skip();

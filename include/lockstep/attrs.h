@@ -148,6 +148,40 @@ typedef struct ls_conv2d_transpose_attrs {
     int pad[4];  // resolved: top, left, bottom, right of the output, cut off
 } ls_conv2d_transpose_attrs;
 
+// Of volumes and clips (D, H, W, C): depth, or time, comes first.
+typedef struct ls_conv3d_attrs {
+    const char *name;
+    int filters;         // output channels
+    int kernel[3];       // depth, height, width
+    int strides[3];      // default 1, 1, 1
+    ls_padding padding;  // default valid
+    ls_activation activation;
+    int no_bias;
+    ls_initializer kernel_initializer, bias_initializer;
+    int dilation[3];  // default 1, 1, 1
+    int pad[6];       // resolved: front, top, left, back, bottom, right
+} ls_conv3d_attrs;
+
+typedef struct ls_conv3d_transpose_attrs {
+    const char *name;
+    int filters;         // output channels
+    int kernel[3];       // depth, height, width
+    int strides[3];      // default 1, 1, 1
+    ls_padding padding;  // default valid
+    ls_activation activation;
+    int no_bias;
+    ls_initializer kernel_initializer, bias_initializer;
+    int pad[6];  // resolved: front, top, left, back, bottom, right of the output, cut off
+} ls_conv3d_transpose_attrs;
+
+typedef struct ls_pool3d_attrs {
+    const char *name;
+    int size[3];         // default 2, 2, 2
+    int strides[3];      // default: the size
+    ls_padding padding;  // default valid
+    int pad[6];          // resolved: front, top, left, back, bottom, right
+} ls_pool3d_attrs;
+
 typedef struct ls_up_sampling2d_attrs {
     const char *name;
     int size[2];  // rows and columns that each pixel becomes; default 2, 2

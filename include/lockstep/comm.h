@@ -122,7 +122,7 @@ ls_status ls_group_all_to_all(ls_group *group, const void *to, void *from, int64
 //
 // and what is not: that ls_group_all_reduce has the bits of another number of workers (what each brings is a sum of its own by then), or those of MPI_Allreduce.
 //
-// Sums are made in the type itself; those of bf16 in fp32, each rounded to bf16 (to nearest, ties to even). Whole numbers wrap around. Of floats, the minimum or maximum with
+// Sums are made in the type itself; those of bf16 and fp16 in fp32, each rounded to the type (to nearest, ties to even). Whole numbers wrap around. Of floats, the minimum or maximum with
 // a NaN is NaN.
 
 //   name    text

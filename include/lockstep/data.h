@@ -42,7 +42,7 @@ typedef struct ls_field {
 
 // ---- datasets by name ----------------------------------------------------------------------------------------------
 
-// Opens a dataset: "mnist:DIR", "fashion-mnist:DIR", "cifar10:DIR", "cifar100:DIR", "images:DIR", "csv:FILE", "tar:FILES", "tfrecord:FILES", "recordio:FILE", "lmdb:DIR", "hdf5:FILE", "numpy:FILE.npz", "digits", "shapes", "roles", "sentences", "text:FILE" or "synthetic:HxWxC" (`lockstep datasets`
+// Opens a dataset: "mnist:DIR", "fashion-mnist:DIR", "cifar10:DIR", "cifar100:DIR", "images:DIR", "csv:FILE", "tar:FILES", "tfrecord:FILES", "recordio:FILE", "lmdb:DIR", "hdf5:FILE", "numpy:FILE.npz", "digits", "moving-digits", "shapes", "roles", "sentences", "text:FILE" or "synthetic:HxWxC" (`lockstep datasets`
 // says what they are). One copy per host, in memory its workers share, read by them in parallel; of files with an image each an index. The caller destroys it before the context. Collective.
 // Errors: NOT_FOUND, IO, BAD_DATA (the file, what is wrong with it), MISMATCH (hosts read different data).
 ls_status ls_dataset_open(ls_context *context, const char *spec, ls_dataset **out);
@@ -166,6 +166,9 @@ void ls_image_free(ls_image *image);  // NULL is fine
 // Writes a grey or RGB image as a PNG file. Errors: INVALID_ARGUMENT (of other channels, of no pixels), IO, OUT_OF_MEMORY.
 ls_status ls_image_write(const char *path, const ls_image *image);
 
+// Bytes that an epoch of the training set reads from files, as they are stored; 0: the samples lie in memory, or are made. Not collective.
+int64_t ls_dataset_stored_bytes(const ls_dataset *dataset);
+
 // ---- sample by sample ----------------------------------------------------------------------------------------------
 
 // What one sample is, as it is stored.
@@ -174,12 +177,18 @@ typedef struct ls_sample_info {
     int64_t bytes;                    // that are read for it
     int label;                        // of the field "label", where that is a class number; else -1
     int64_t height, width, channels;  // of the field "image", where that is one; else 0
+    int64_t number;  // what sentences and lists of exclusions call it: its number where none are left out by number
 } ls_sample_info;
 
 // Reads sample `sample` of the training set, or with `test` of the test set; what cannot be told for a failure is 0 or NULL then. `image` gets the pixels, where the sample
 // has some, decoded, of any channels, and the caller frees it; NULL: it is not decoded. May be called from several threads at once. Not
 // collective. Errors: INVALID_ARGUMENT (there is no such sample), those of reading and decoding it, with the file; OUT_OF_MEMORY.
 ls_status ls_dataset_look(const ls_dataset *dataset, int test, int64_t sample, ls_sample_info *info, ls_image *image);
+
+// Reads the values of sample `sample`: field f of the dataset goes to fields[f], in the field's shape and type, unless that is NULL. May be called from
+// several threads at once. Not collective. Errors: INVALID_ARGUMENT (there is no such sample; an image that is still encoded, which ls_dataset_look
+// decodes), those of reading it, OUT_OF_MEMORY.
+ls_status ls_dataset_read(const ls_dataset *dataset, int test, int64_t sample, void *const *fields);
 
 // ---- writing a dataset -------------------------------------------------------------------------------------------------
 
@@ -188,12 +197,14 @@ typedef struct ls_convert_config {
     int shards;  // above 1: the training set goes to so many files, one after the other, as train-00003-of-00016.tar for "tar:train.tar"
     int resize;  // the shorter side of all images becomes so many pixels, up to 4096, by the rule of docs/datasets.md; 0: they keep their size
     int quality;  // 1 to 100: all images become JPEG files of it; 0: those that are resized stay what they were, JPEG of 95 or PNG
-    int pixels;   // 1: pixels that are not encoded; for "lmdb:DIR"
+    int pixels;  // 1: pixels that are not encoded; for "lmdb:DIR". "hdf5:FILE" and "numpy:FILE" always have these
+    int image_size;  // all images become so many pixels high and wide, up to 4096, by the same rule; 0: they do not. Not with `resize`
     int workers;  // threads that read, decode and encode; 0: one. What is written does not depend on it
 } ls_convert_config;
 
 // Writes a dataset's images and classes in another format: "tar:FILE", "tfrecord:FILE", "recordio:FILE", with ",test=FILE" where there is a test
-// set, "lmdb:DIR" in the same way, or "images:DIR". The order stays. Where the config says nothing else, files of images are copied as they are and other images become PNG, so
+// set, "lmdb:DIR" in the same way, "images:DIR", "numpy:FILE.npz" or "hdf5:FILE", which have both sets; "hdf5:FILE,layout=caffe" has a file for each set.
+// Arrays are of images of one size. The order stays. Where the config says nothing else, files of images are copied as they are and other images become PNG, so
 // that what is trained on either has the same weights. A file is there when it is whole. Not collective: for one process. `config` NULL: all zero.
 // Errors: INVALID_ARGUMENT (another format; no images with classes; a test set that would be
 // lost; a config that does not go with the format), those of reading a sample, IO, OUT_OF_MEMORY.

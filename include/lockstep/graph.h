@@ -92,6 +92,15 @@ ls_value ls_separable_conv2d(ls_graph *graph, ls_value x, const ls_separable_con
 // (N, H, W, C) -> (N, H', W', filters), the reverse of a convolution that makes H x W of H' x W': H' is H * stride with padding same,
 // else H * stride + max(KH - stride, 0). Parameters: NAME/kernel (KH, KW, filters, C), NAME/bias (filters). Keras's Conv2DTranspose.
 ls_value ls_conv2d_transpose(ls_graph *graph, ls_value x, const ls_conv2d_transpose_attrs *attrs);
+// (N, D, H, W, C) -> (N, D', H', W', filters): a convolution of volumes, or of clips, whose depth is time. Parameters: NAME/kernel
+// (KD, KH, KW, C, filters), NAME/bias (filters). Keras's Conv3D, without groups.
+ls_value ls_conv3d(ls_graph *graph, ls_value x, const ls_conv3d_attrs *attrs);
+// (N, D, H, W, C) -> (N, D', H', W', filters), the reverse of one, each side as ls_conv2d_transpose has it. Parameters: NAME/kernel
+// (KD, KH, KW, filters, C), NAME/bias (filters). Keras's Conv3DTranspose.
+ls_value ls_conv3d_transpose(ls_graph *graph, ls_value x, const ls_conv3d_transpose_attrs *attrs);
+// (N, D, H, W, C) -> (N, D', H', W', C). Keras's MaxPooling3D and AveragePooling3D; padding does not count.
+ls_value ls_max_pool3d(ls_graph *graph, ls_value x, const ls_pool3d_attrs *attrs);
+ls_value ls_average_pool3d(ls_graph *graph, ls_value x, const ls_pool3d_attrs *attrs);
 // (N, H, W, C) -> (N, H * size[0], W * size[1], C): every pixel several times. Keras's UpSampling2D with interpolation nearest.
 ls_value ls_up_sampling2d(ls_graph *graph, ls_value x, const ls_up_sampling2d_attrs *attrs);
 // (N, ..., C) -> the same: the last axis of each sample normalized to mean 0 and variance 1, then scaled by gamma and shifted by beta, in
@@ -124,6 +133,10 @@ ls_value ls_lstm(ls_graph *graph, ls_value x, ls_value mask, const ls_recurrent_
 // (reset_after=True, what cuDNN computes): NAME/kernel (C, 3 units), NAME/recurrent_kernel (units, 3 units), NAME/bias (2, 3 units), of
 // the input and of the state. Source: Cho et al. 2014; Keras's GRU.
 ls_value ls_gru(ls_graph *graph, ls_value x, ls_value mask, const ls_recurrent_attrs *attrs);
+// (N, ..., 2 C) and noise (N, ..., C) -> (N, ..., C): mean + exp(log variance / 2) * noise, where the first C channels of the code are means
+// and the others log variances. With noise of mean 0 and deviation 1 (LS_INPUT_NOISE) a sample of that normal distribution, through which
+// gradients reach the code. Source: Kingma and Welling, "Auto-encoding variational Bayes", 2013, section 2.4.
+ls_value ls_normal_sample(ls_graph *graph, ls_value code, ls_value noise, const char *name);
 // (N, ...) -> (N, shape...): as many elements, in the same order. Keras's Reshape.
 ls_value ls_reshape(ls_graph *graph, ls_value x, const ls_reshape_attrs *attrs);
 // (N, H, W, C) -> (N, top + H + bottom, left + W + right, C), zero outside.
@@ -142,7 +155,7 @@ ls_value ls_dropout(ls_graph *graph, ls_value x, const ls_dropout_attrs *attrs);
 // --- losses and metrics ----------------------------------------------------------------------------------------------
 //
 // What training makes small is the sum of a graph's losses, each times its weight, over the samples; a metric is for people to look
-// at. Both read what an input brings along as target. A graph without losses is trained as a classifier: softmax cross-entropy and
+// at. Both read what an input brings along as target, where they have one. A graph without losses is trained as a classifier: softmax cross-entropy and
 // accuracy of its one output. Predictions compute neither.
 
 // Softmax cross-entropy of scores (N, classes), which have no activation. Targets: I32 class numbers (N), or F32 rows of weights
@@ -155,6 +168,10 @@ ls_value ls_binary_cross_entropy(ls_graph *graph, ls_value logits, ls_value targ
 ls_value ls_mean_squared_error(ls_graph *graph, ls_value prediction, ls_value targets, const ls_loss_attrs *attrs);
 // The same of |prediction - target|.
 ls_value ls_mean_absolute_error(ls_graph *graph, ls_value prediction, ls_value targets, const ls_loss_attrs *attrs);
+// How far the normal distribution that a code (N, ..., 2 C) is, C means and behind them C log variances, diverges from mean 0 and variance 1
+// (Kullback and Leibler): the sum over a sample of (mean^2 + variance - 1 - log variance) / 2. It has no targets. Source: Kingma and
+// Welling 2013, appendix B.
+ls_value ls_normal_divergence(ls_graph *graph, ls_value code, const ls_loss_attrs *attrs);
 // e to the mean of the softmax cross-entropy, over all samples and positions: how many classes a network is in doubt between. Targets as
 // above.
 ls_value ls_perplexity(ls_graph *graph, ls_value logits, ls_value targets, const ls_metric_attrs *attrs);
@@ -189,6 +206,10 @@ ls_status ls_graph_finish(ls_graph *graph, ls_value output);
 // The same for a network without a classifier: `features` is its output, of any shape. It has layers and parameters to look
 // at and cannot be trained without a loss of its own.
 ls_status ls_graph_finish_features(ls_graph *graph, ls_value features);
+// What a network with a layer ls_normal_sample draws of noise: all between that layer and its output, as a network of features on the same
+// parameters, whose one input, LS_INPUT_NOISE, takes the sample's place. The caller destroys it. Errors: NOT_FOUND (there is no such layer),
+// INVALID_ARGUMENT (its output is made of something else, too; not finished; several outputs), OUT_OF_MEMORY.
+ls_status ls_graph_decoder(const ls_graph *network, ls_graph **out);
 // Whether the graph is more than features: it can be trained as a classifier, or by losses of its own. Errors: INVALID_ARGUMENT.
 ls_status ls_graph_check_classifier(const ls_graph *graph);
 // Whether it has losses of its own.

@@ -14,7 +14,7 @@ typedef struct ls_predictor ls_predictor;
 
 typedef struct ls_predict_config {
     const char *device;     // "cpu" (the default), "ref"
-    const char *precision;  // "fp32" (the default), "bf16"
+    const char *precision;  // "fp32" (the default), "bf16", "fp16"
     const char *isa;        // as ls_train_config.isa; NULL is the default
     int64_t batch;          // samples a run takes at most; default 32
     int threads;            // default 1

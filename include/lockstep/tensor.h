@@ -16,7 +16,8 @@ extern "C" {
     X(U8, 1, "u8")                                                                                                     \
     X(I32, 4, "i32")                                                                                                   \
     X(F64, 8, "fp64")                                                                                                  \
-    X(I64, 8, "i64")
+    X(I64, 8, "i64")                                                                                                   \
+    X(F16, 2, "fp16")
 
 typedef enum ls_dtype {
 #define LS_DTYPE_ENUM(name, bytes, text) LS_DTYPE_##name,

@@ -37,7 +37,7 @@ typedef struct ls_train_config {
     int epochs;             // default 5
     int64_t batch_size;     // GLOBAL batch: samples per step over all workers together; default 128
     int64_t micro_batch;    // samples per micro-batch; 0: a fixed function of batch_size (ls_micro_batch_default)
-    const char *precision;  // "fp32", "bf16"
+    const char *precision;  // "fp32", "bf16", "fp16" (on the device "cpu" with AVX512-FP16 and oneDNN 3)
     const char *device;     // "cpu", "ref"
     // The instruction set that the device "cpu" keeps to, for the same bits on processors that have more: "avx2", "avx512", "avx512-bf16", "amx".
     // One for all of a process. NULL (the default): all that the processor has.
@@ -118,6 +118,12 @@ typedef struct ls_train_config {
     double label_smoothing;
     // Of samples with several labels at once: what a label that is there adds to the loss is multiplied by it; default 1.
     double positive_weight;
+    // Of samples with one class each: what a training sample adds to the loss is multiplied by the weight of its class. "none" or NULL: by 1; "balanced": by samples /
+    // (classes * samples of the class); or a number for each class, "1,2,0.5". The mean is still over samples; evaluation has no weights.
+    const char *class_weight;
+    // A, 0.05 <= A <= 1: training images are mixed with others, and their labels: the share of each is drawn from Beta(A, A), keyed by (seed, epoch, sample); the training accuracy is by the class that has
+    // more. 0 (the default): they are not. Of classifiers of images, with one class each.
+    double mixup;
     // How evaluation looks at the images of a classifier: "none" (the default): once, as they are; "flip": mirrored, too; "flip-translate": these two
     // count half, and moved by a pixel up and left, and down and right, each mirrored, too, the other half. Scores are averaged.
     const char *tta;
@@ -142,6 +148,12 @@ typedef struct ls_train_config {
     // correction), and micro-batches whose loss is not do not count in the
     // epoch's, an epoch of nothing else is an error; "continue": nothing is done about it.
     const char *not_finite;
+    // What a loss's gradient is multiplied by, and the mean gradient divided by again: a power of two from 1 to 16777216, "1024"; or "dynamic", from 32768
+    // on, "dynamic:1024", from that: halved after a step whose gradient is not finite, which is left out, and doubled after loss_scale_steps (default 2000)
+    // in a row that were taken. NULL (the default): dynamic with precision "fp16", else 1. In other precisions it changes no bit that neither overflows nor
+    // is flushed to zero. Not with async; dynamic not with lookahead. Micikevicius et al. 2018; Keras's LossScaleOptimizer.
+    const char *loss_scale;
+    int loss_scale_steps;
     const char *lr_scaling;  // "none"; "linear": times batch_size / lr_base_batch
     int64_t lr_base_batch;   // the batch that lr was chosen for; default 128, which is batch_size's
     double warmup_epochs;    // epochs before the rate is the full one; 0 (the default): none
@@ -227,9 +239,11 @@ typedef struct ls_epoch_result {
     double learning_rate;                               // of the last step
     double val_loss, val_accuracy, val_seconds;  // on the test set after it; NAN without ls_train_config.validate
     ls_phase_seconds mean, most;  // over all replicas of the job, of the whole epoch; zero until training is over
-    int64_t skipped;              // steps of it that were left out, as ls_train_config.not_finite = "skip" has it
+    // Steps of it that were left out, as ls_train_config.not_finite = "skip" has it, or a dynamic loss scale
+    int64_t skipped;
     double
         val_area;  // of several labels, the mean area under their ROC curves on the test set after it; NAN: there is none
+    double loss_scale;  // after it, for the next step; 1: none
 } ls_epoch_result;
 
 typedef struct ls_train_result {
@@ -271,12 +285,16 @@ typedef struct ls_train_result {
     // Broken samples that others stood in for, in all steps and evaluations of this process's training; the sentence of one of them, "" for none.
     int64_t samples_replaced;
     char broken_sample[320];
+    // Seconds that the threads that load this worker's training samples have spent, all together: reading, and decoding and preparing.
+    double load_reading, load_preparing;
     char replicas_reason[160];  // why so many replicas
     int cores_per_worker;       // the least that a worker has of its own; 0: fewer cores than workers
     int idle_cores;             // of them without work
     char cores_advice[240];     // what would give those work; "": they are few
     int oversubscribed;         // 1: some worker has fewer cores than threads
     char device_description[256], comm_description[256];
+    double loss_scale;       // for the step that would come next; 1: none
+    int loss_scale_dynamic;  // 1: it changes with the gradients
 } ls_train_result;
 
 // --- a trainer -------------------------------------------------------------------------------------------------------

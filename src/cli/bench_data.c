@@ -31,7 +31,7 @@ static const ls_option table[] = {
     {"scale", LS_OPTION_REAL, AT(scale), .metavar = "X", .max = 1e6, .group = "Images", .help = "as train has it"},
     {"channel-order", LS_OPTION_TEXT, AT(channel_order), .metavar = "rgb|bgr", .group = "Images",
      .help = "as train has it"},
-    {"precision", LS_OPTION_TEXT, AT(precision), .metavar = "fp32|bf16", .group = "Images",
+    {"precision", LS_OPTION_TEXT, AT(precision), .metavar = "fp32|bf16|fp16", .group = "Images",
      .help = "type of what comes out"},
     {"seed", LS_OPTION_SEED, AT(seed), .metavar = "N", .group = "Images",
      .help = "what order and augmentation are drawn from"},

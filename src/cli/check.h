@@ -45,7 +45,7 @@ typedef struct check_facts {
     double clock;                                              // Hz, the processor's highest
     double bandwidth, bandwidth_per_core;                      // bytes per second
     double exchange;                                           // seconds per step
-    double disk_write, disk_read;                              // bytes per second, on one worker of each host
+    double disk_write, disk_read, disk_random;                 // bytes per second, on one worker of each host
     int64_t memory_available, shm_total, shm_free, disk_free;  // bytes
 } check_facts;
 

@@ -247,7 +247,8 @@ ls_status check_shared_room(void) {
 // --- disk ------------------------------------------------------------------------------------------------------------
 
 #define DISK_PIECE   (4 << 20)
-#define DISK_PIECES  16        // 64 MB in all
+#define DISK_PIECES  16  // 64 MB in all
+#define SMALL_PIECE  (1 << 16)
 #define DISK_SECONDS 0.4       // for writing and again for reading: fewer pieces where the disk is slow
 #define DISK_NEEDED  (1 * GB)  // records, charts and checkpoints of a study, with room to spare
 
@@ -280,6 +281,23 @@ static double pass(int file, void *piece, int *pieces, int writes) {
     return (double)i * DISK_PIECE / seconds;
 }
 
+// Pieces of 64 kB anywhere in what was written, as images of a container are read; bytes per second, 0 and errno on failure.
+static double scattered(int file, void *piece, int pieces) {
+    int64_t places = (int64_t)pieces * DISK_PIECE / SMALL_PIECE, read = 0;
+    double start = ls_clock(), seconds = 0;
+    for (uint64_t x = 1; seconds < DISK_SECONDS / 2 && read < places * SMALL_PIECE; seconds = ls_clock() - start) {
+        x = x * 6364136223846793005u + 1442695040888963407u;
+        ssize_t n = pread(file, piece, SMALL_PIECE, (off_t)((int64_t)(x >> 33) % places * SMALL_PIECE));
+        if (n < 0 && errno == EINTR) continue;
+        if (n != SMALL_PIECE) {
+            if (n >= 0) errno = EIO;
+            return 0;
+        }
+        read += n;
+    }
+    return seconds > 0 ? (double)read / seconds : 0;
+}
+
 // The file has no name any more while it is in use: whatever ends this process leaves nothing behind.
 static int measure_disk(check_facts *f) {
     char name[] = "lockstep-check.XXXXXX";
@@ -295,6 +313,8 @@ static int measure_disk(check_facts *f) {
     // What was just written is asked of the disk again, where the file system heeds that.
     if (!failed) posix_fadvise(file, 0, 0, POSIX_FADV_DONTNEED);
     if (!failed && (f->disk_read = pass(file, piece, &pieces, 0)) <= 0) failed = errno;
+    if (!failed) posix_fadvise(file, 0, 0, POSIX_FADV_DONTNEED);
+    if (!failed && (f->disk_random = scattered(file, piece, pieces)) <= 0) failed = errno;
     ls_memory_free(piece);
     close(file);
     return failed;
@@ -323,6 +343,7 @@ void check_disk(check *c) {
         check_say(l, CHECK_WARN, "Keep datasets and records on a faster disk; network folders are often slow.",
                   "%s here; writes %.1f MB/s, reads %.1f MB/s", space, f->disk_write / MB, f->disk_read / MB);
     else
-        check_say(l, CHECK_OK, NULL, "this folder: %s; writes %.0f MB/s, reads %.0f MB/s", space, f->disk_write / MB,
-                  f->disk_read / MB);
+        check_say(l, CHECK_OK, NULL,
+                  "this folder: %s; writes %.0f MB/s, reads %.0f MB/s, in pieces of 64 kB at random %.0f MB/s", space,
+                  f->disk_write / MB, f->disk_read / MB, f->disk_random / MB);
 }

@@ -118,11 +118,12 @@ const char *cli_count(int64_t n, char buffer[32]);    // "690,590"; returns the 
 // progress.c: Keras's progress display. Not collective; silent with verbose 0.
 typedef struct cli_progress {
     int verbose, terminal;
-    double drawn;    // when the live line was last drawn
-    double first;    // when the first step was done; 0 before
-    int length;      // of the live line
-    int64_t tokens;  // of a sample; 0: samples are images
-    int perplexity;  // the loss is a language model's: e to it is told as well
+    double drawn;                       // when the live line was last drawn
+    double first;                       // when the first step was done; 0 before
+    int length;                         // of the live line
+    int64_t tokens;                     // of a sample; 0: samples are images
+    int perplexity;                     // the loss is a language model's: e to it is told as well
+    char losses[240], val_losses[240];  // of the epoch that is over, where there are several: " - kl_loss: 6.1032"
     ls_step_report latest;
 } cli_progress;
 void cli_progress_begin(cli_progress *progress, int verbose, int epoch, int epochs);  // `epoch` is the first, from 1

@@ -164,6 +164,7 @@ static json_t *worker_json(const check_facts *f, int rank) {
     set_number(o, "exchange_seconds", f->exchange);
     set_number(o, "disk_write_bytes_per_second", f->disk_write);
     set_number(o, "disk_read_bytes_per_second", f->disk_read);
+    set_number(o, "disk_random_bytes_per_second", f->disk_random);
     return o;
 }
 

@@ -13,11 +13,13 @@ static const ls_option table[] = {
      .help = "write the training set to N files, one after the other, as train-00003-of-00016.tar for tar:train.tar"},
     {"resize", LS_OPTION_INT, .offset = offsetof(settings, resize), .metavar = "N", .min = 1, .max = 4096,
      .group = "Images", .initial = "as they are", .help = "make the shorter side of all images N pixels"},
+    {"image-size", LS_OPTION_INT, .offset = offsetof(settings, image_size), .metavar = "N", .min = 1, .max = 4096,
+     .group = "Images", .initial = "as they are", .help = "make all images N x N pixels, as arrays want it"},
     {"quality", LS_OPTION_INT, .offset = offsetof(settings, quality), .metavar = "Q", .min = 1, .max = 100,
      .group = "Images", .initial = "95 for JPEG files that are resized",
      .help = "write all images as JPEG files of this quality"},
     {"pixels", LS_OPTION_FLAG, .offset = offsetof(settings, pixels), .group = "Images",
-     .help = "write pixels that are not encoded: for lmdb:DIR"},
+     .help = "write pixels that are not encoded: for lmdb:DIR; hdf5 and numpy always have them"},
     {"workers", LS_OPTION_INT, .offset = offsetof(settings, workers), .metavar = "W", .min = 1, .max = 256,
      .group = "Data", .initial = "1",
      .help = "threads that read, decode and encode; the files are the same with any number"},
@@ -48,7 +50,7 @@ static ls_status run(cli *c, int argc, char **argv) {
         printf("Usage: lockstep convert SPEC FORMAT:PATH[,test=PATH] [OPTIONS]\n\n");
         ls_print_entry(stdout, "", 0, cli_help_width(),
                        "Writes a dataset in another format: images:DIR, tar:FILE, tfrecord:FILE, recordio:FILE, "
-                       "lmdb:DIR. Files of images "
+                       "lmdb:DIR, hdf5:FILE[,layout=caffe], numpy:FILE.npz. Files of images "
                        "are copied as they are, other images become PNG, where no option says otherwise; the samples "
                        "keep their order, so that training on "
                        "either gives the same weights then. 'lockstep datasets' lists what SPEC may be.");

@@ -14,7 +14,7 @@ enum { MOST_CLASSES = 40 };  // that are listed one by one
 typedef struct settings {
     const char *sheet, *json;
     int64_t samples;
-    int threads, decode;
+    int threads, decode, storage, nodes;
     double rate;
 } settings;
 
@@ -27,6 +27,10 @@ static const ls_option table[] = {
      .group = "Data", .initial = "one per core", .help = "threads that read and decode"},
     {"rate", LS_OPTION_REAL, .offset = offsetof(settings, rate), .metavar = "R", .min = 0, .group = "Data",
      .initial = "100", .help = "samples per second of a training, as 'lockstep bench' tells them: what it would read"},
+    {"nodes", LS_OPTION_INT, .offset = offsetof(settings, nodes), .metavar = "N", .min = 1, .max = 1000000,
+     .group = "Data", .help = "that share this rate: what each of them would read"},
+    {"storage", LS_OPTION_FLAG, .offset = offsetof(settings, storage), .group = "Data",
+     .help = "do not measure what the files lie on, which takes three seconds"},
     {"sheet", LS_OPTION_TEXT, .offset = offsetof(settings, sheet), .metavar = "FILE", .group = "Output",
      .help = "draw ten training images of each class into FILE, a PNG"},
     {"json", LS_OPTION_TEXT, .offset = offsetof(settings, json), .metavar = "FILE", .group = "Output",
@@ -39,6 +43,7 @@ typedef struct view {
     const char *spec;
     ls_dataset *dataset;
     data_found found;
+    data_rates rates;
 } view;
 
 static const char *const set_words[DATA_SETS] = {"train", "test"};
@@ -151,6 +156,39 @@ static void print_rate(const view *v) {
             "busy",
             rate, amount(rate * mean_bytes(f), b), amount(set_bytes(&f->set[DATA_TRAIN]), c), cores,
             cores == 1 ? "" : "s");
+    if (rate > 0 && v->set.nodes > 1)
+        cli_say("each of %d nodes: %.3g samples and %s a second, %.2f cores", v->set.nodes, rate / v->set.nodes,
+                amount(rate / v->set.nodes * mean_bytes(f), b), cores / v->set.nodes);
+}
+
+// Which of what was measured is less than the training wants, on each node; the least is the limit.
+static void print_limit(const view *v, double wanted) {
+    const data_found *f = &v->found;
+    const data_rates *r = &v->rates;
+    double decoding = thread_rate(f) * f->threads;
+    int files = r->files > 0 && r->samples < decoding;
+    double least = files ? r->samples : decoding;
+    const char *what = files           ? "reading is the limit"
+                       : v->set.decode ? "decoding is the limit"
+                                       : "the processor is the limit";
+    if (least >= wanted)
+        cli_say("%s: up to %.0f samples a second on a node like this, and %.3g are wanted", what, least, wanted);
+    else
+        cli_say("%s, and too slow: %.0f samples a second on a node like this, where %.3g are wanted%s", what, least,
+                wanted, files ? "; pack the files into a container, keep them on the nodes, or give --cache" : "");
+}
+
+static void print_storage(const view *v) {
+    const data_rates *r = &v->rates;
+    double wanted = v->set.rate / v->set.nodes;
+    char a[32], b[32], c[32];
+    if (r->files)
+        cli_say(
+            "what the files lie on gives %s a second in order, %s a second in samples at random with %d thread%s (%.0f "
+            "samples), and %s files opened a second; from the system's cache, where they are there and stay",
+            amount(r->in_order, a), amount(r->at_random, b), r->threads, r->threads == 1 ? "" : "s", r->samples,
+            cli_count((int64_t)r->opened, c));
+    if (wanted > 0 && thread_rate(&v->found) > 0) print_limit(v, wanted);
 }
 
 static void print_broken(const view *v) {
@@ -212,10 +250,16 @@ static ls_status write_json(const view *v) {
     ls_output output;
     if (!v->set.json) return LS_OK;
     if (ls_output_open(v->set.json, &output) != 0) return cannot_write(v->set.json);
-    json_t *o = json_pack("{s:i,s:o,s:o,s:o,s:o,s:o,s:f,s:i,s:b,s:f}", "lockstep_data", 1, "data", text(v->spec),
+    const data_rates *r = &v->rates;
+    json_t *storage = r->files
+                          ? json_pack("{s:I,s:i,s:f,s:f,s:f,s:f}", "files", (json_int_t)r->files, "threads", r->threads,
+                                      "in_order_bytes_per_second", r->in_order, "random_bytes_per_second", r->at_random,
+                                      "random_samples_per_second", r->samples, "files_opened_per_second", r->opened)
+                          : json_null();
+    json_t *o = json_pack("{s:i,s:o,s:o,s:o,s:o,s:o,s:f,s:i,s:b,s:f,s:o}", "lockstep_data", 1, "data", text(v->spec),
                           "train", set_json(&f->set[DATA_TRAIN]), "test", set_json(&f->set[DATA_TEST]), "classes",
                           classes_json(v), "broken", broken_json(f), "seconds", f->seconds, "threads", f->threads,
-                          "decoded", v->set.decode, "mean_sample_bytes", mean_bytes(f));
+                          "decoded", v->set.decode, "mean_sample_bytes", mean_bytes(f), "storage", storage);
     int failed = !o || json_dumpf(o, output.file, JSON_INDENT(1) | JSON_REAL_PRECISION(9)) != 0 ||
                  fputc('\n', output.file) == EOF;
     json_decref(o);
@@ -243,6 +287,7 @@ static ls_status show(view *v, cli *c) {
     LS_TRY(find_threads(v, c));
     LS_TRY(ls_dataset_open(c->context, v->spec, &v->dataset));
     LS_TRY(data_look(v->dataset, v->set.samples, v->set.threads, v->set.decode, &v->found));
+    if (v->set.storage) LS_TRY(data_storage(v->dataset, mean_bytes(&v->found), v->set.threads, &v->rates));
     snprintf(name, sizeof name, "%s", v->spec);
     ls_text_clean(name);
     cli_say("%s: %s classes", name, cli_count(v->found.classes, (char[32]){0}));
@@ -251,6 +296,7 @@ static ls_status show(view *v, cli *c) {
     print_sets(v);
     print_classes(v);
     print_rate(v);
+    print_storage(v);
     if (v->set.sheet) LS_TRY(data_sheet(v->dataset, v->set.sheet));
     LS_TRY(write_json(v));
     int64_t broken = all_broken(&v->found);
@@ -262,7 +308,7 @@ static ls_status show(view *v, cli *c) {
 }
 
 static ls_status run(cli *c, int argc, char **argv) {
-    view v = {.set = {.decode = 1, .rate = 100}};
+    view v = {.set = {.decode = 1, .rate = 100, .storage = 1, .nodes = 1}};
     ls_words words;
     const ls_option_set options[] = {{table, &v.set}, {NULL, NULL}};
     LS_TRY(ls_options_parse(options, argc, argv, 1, &words));

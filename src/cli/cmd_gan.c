@@ -151,6 +151,11 @@ static ls_status build(game *g) {
     return ls_context_agree(g->cli->context, begin_samples(g));
 }
 
+static int64_t samples(const game *g) {
+    int64_t all = ls_dataset_train_count(g->dataset), limit = g->config.limit_train;
+    return limit > 0 && limit < all ? limit : all;
+}
+
 static void print_head(const game *g) {
     char a[32], b[32], c[32];
     ls_train_result r;
@@ -158,7 +163,7 @@ static void print_head(const game *g) {
     cli_say("generator: %s parameters; discriminator: %s; %s: %s samples",
             cli_count(ls_graph_trainable_parameter_count(g->gan.generator), a),
             cli_count(ls_graph_trainable_parameter_count(g->gan.discriminator), b), g->set.data,
-            cli_count(ls_dataset_train_count(g->dataset), c));
+            cli_count(samples(g), c));
     cli_say("%d worker%s x %d replica%s x %d thread%s; global batch %lld in micro-batches of %lld; %s, %s", r.workers,
             r.workers == 1 ? "" : "s", r.replicas_per_worker, r.replicas_per_worker == 1 ? "" : "s",
             r.threads_per_replica, r.threads_per_replica == 1 ? "" : "s", (long long)r.global_batch,

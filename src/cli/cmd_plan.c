@@ -19,6 +19,9 @@ static const ls_option table[] = {
      .help = "print JSON, in bytes"},
     {"data", LS_OPTION_TEXT, .offset = offsetof(plan_settings, data), .metavar = "SPEC", .group = "Training",
      .initial = "none: the network's own input and classes", .help = "the dataset, which is then read and counted in"},
+    {"rate", LS_OPTION_REAL, .offset = offsetof(plan_settings, rate), .metavar = "R", .min = 0, .group = "Training",
+     .initial = "1000",
+     .help = "samples per second of the whole job, as 'lockstep bench' tells them: what a host reads of files then"},
     {"input-shape", LS_OPTION_TEXT, .offset = offsetof(plan_settings, input_shape), .metavar = "HxWxC",
      .initial = "the network's own", .group = "Network", .help = "the shape of a sample, where there is no dataset"},
     {"workers", LS_OPTION_INT, .offset = offsetof(plan_settings, workers), .metavar = "N", .min = 1, .max = 65536,
@@ -208,7 +211,7 @@ static ls_status run_all(plan *p) {
 }
 
 static ls_status run_plan(cli *c, int argc, char **argv) {
-    plan p = {.cli = c, .argc = argc, .argv = argv};
+    plan p = {.cli = c, .argc = argc, .argv = argv, .set = {.rate = 1000}};
     ls_words words;
     ls_status status = read_options(&p, &words);
     if (status == LS_OK && words.help)

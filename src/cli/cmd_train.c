@@ -285,15 +285,19 @@ static void note_epochs(cli_train_run *r) {
 static void say_skipped(cli_train_run *r, const ls_epoch_result *e) {
     const char *cause = ls_trainer_not_finite(r->trainer);
     if (e->skipped == 0 || !cli_train_speaks(r)) return;
+    char scale[64] = "";
+    if (e->loss_scale != 1) snprintf(scale, sizeof scale, "; the loss scale is %.10g now", e->loss_scale);
     cli_progress_pause(&r->progress);
-    fprintf(stderr, "lockstep train: left out %lld of the %lld steps of epoch %d: a gradient was not finite%s%s\n",
-            (long long)e->skipped, (long long)e->steps, e->epoch, *cause ? ". The first such number was " : "", cause);
+    fprintf(stderr, "lockstep train: left out %lld of the %lld steps of epoch %d: a gradient was not finite%s%s%s\n",
+            (long long)e->skipped, (long long)e->steps, e->epoch, scale, *cause ? ". The first such number was " : "",
+            cause);
 }
 
 static ls_status on_epoch(void *user, const ls_epoch_result *e, int *stop) {
     cli_train_run *r = user;
     note_epoch(r, e);
     say_skipped(r, e);
+    cli_losses_epoch(&r->losses, r->trainer, e, &r->progress);
     cli_progress_epoch(
         &r->progress, e,
         e->epoch < r->config.epochs && !r->timekeeper.stop && !r->until_epoch && !r->settled && isfinite(e->loss));
@@ -419,6 +423,7 @@ static ls_status train(cli_train_run *r) {
     LS_TRY(ls_trainer_result(r->trainer, &r->result));
     LS_TRY(cli_train_open_metrics(r));
     note_epochs(r);
+    LS_TRY(cli_losses_begin(&r->losses, r->trainer, r->config.epochs));
     if (r->set.samples) LS_TRY(cli_train_begin_samples(r));
     if (r->set.trace) LS_TRY(ls_trainer_trace(r->trainer, r->set.trace_steps));
     int loud = cli_train_speaks(r) ? r->set.verbose : 0;
@@ -432,6 +437,7 @@ static ls_status train(cli_train_run *r) {
     LS_TRY(restore_best(r));
     cli_train_save_weights(r);
     LS_TRY(evaluate(r));
+    if (r->evaluated) cli_losses_test(&r->losses, r->trainer);
     // Of a training that was at its end before it was gone on with there are no scores.
     if (r->evaluated && ls_dataset_labels(r->dataset) > 0 && !ls_graph_has_losses(r->graph)) {
         ls_status curves = cli_label_curves(r->trainer, r->dataset, &r->roc, &r->labels);
@@ -468,6 +474,7 @@ static ls_status run_train(cli *c, int argc, char **argv) {
         ls_dataset_destroy(&r.dataset);
     }
     ls_metrics_destroy(&r.metrics);
+    cli_losses_end(&r.losses);
     free(r.roc);
     cli_checkpoints_end(&r.checkpoints);
     ls_config_free(&r.file);

@@ -1,4 +1,4 @@
-// lockstep data: what a dataset has. cmd_data.c prints it, data_look.c looks at the samples, data_sheet.c draws some.
+// lockstep data: what a dataset has. cmd_data.c prints it, data_look.c looks at the samples, data_storage.c at what they lie on, data_sheet.c draws some.
 #ifndef LS_CLI_DATA_H
 #define LS_CLI_DATA_H
 
@@ -42,6 +42,19 @@ ls_status data_look(const ls_dataset *dataset, int64_t samples, int threads, int
 void data_found_free(data_found *found);
 // The n-th of `looked` of `count` samples.
 int64_t data_sample(int64_t n, int64_t looked, int64_t count);
+
+// What the files' storage gives, each second.
+typedef struct data_rates {
+    int64_t files;  // that were looked at; 0: the samples lie in memory, or are made, and nothing was measured
+    int threads;
+    double in_order;   // bytes
+    double at_random;  // bytes of samples anywhere, by all threads
+    double samples;    // the same in samples
+    double opened;     // files, by one thread
+} data_rates;
+
+// Measures for some three seconds. `sample_bytes` is a sample's mean. Errors: OUT_OF_MEMORY.
+ls_status data_storage(const ls_dataset *dataset, double sample_bytes, int threads, data_rates *out);
 
 // Draws samples of the training set, a row for each class, or in rows as they come where there are none. Samples that cannot be read are left
 // out. Errors: INVALID_ARGUMENT (there are no images), IO, OUT_OF_MEMORY.

@@ -81,7 +81,7 @@ static void *work(void *argument) {
             note(l, n, &info);
         } else {
             s->broken++;
-            note_broken(l, sample);
+            note_broken(l, info.number);
         }
     }
     pthread_mutex_unlock(&l->mutex);

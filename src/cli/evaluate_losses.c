@@ -5,13 +5,20 @@
 #include "base/text.h"
 #include "cli/evaluate.h"
 
-// Beside "accuracy", which is told of all networks: "mean_absolute_error 0.0613".
+static int count_losses(const cli_evaluation *e) {
+    int losses = 0;
+    for (int i = 0; i < ls_trainer_measure_count(e->trainer); i++) losses += ls_trainer_measure(e->trainer, i).is_loss;
+    return losses;
+}
+
+// Beside "accuracy", which is told of all networks: "mean_absolute_error 0.0613"; of several losses each.
 static ls_status print(const cli_evaluation *e) {
     char count[32];
+    int several = count_losses(e) > 1;
     for (int i = 0; i < ls_trainer_measure_count(e->trainer); i++) {
         ls_measure_result m = ls_trainer_measure(e->trainer, i);
         char name[40];
-        if (m.is_loss || isnan(m.test) || strcmp(m.name, "accuracy") == 0) continue;
+        if ((m.is_loss && !several) || isnan(m.test) || strcmp(m.name, "accuracy") == 0) continue;
         snprintf(name, sizeof name, "%.30s", m.name);
         for (char *p = name; *p; p++)
             if (*p == '_') *p = ' ';

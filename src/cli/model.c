@@ -21,10 +21,10 @@ static ls_status read_shape(const char *text, ls_shape *out) {
     for (const char *p = text;; p++) {
         char *end;
         long n = *p >= '0' && *p <= '9' ? strtol(p, &end, 10) : 0;
-        if (n < 1 || n > MOST_SIDE || (*end && *end != 'x') || out->ndim == 3)
+        if (n < 1 || n > MOST_SIDE || (*end && *end != 'x') || out->ndim == LS_MAX_DIMS - 1)
             return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
                            "--input-shape: expected HxWxC, whole numbers from 1 to %d as in 224x224x3 (of sequences "
-                           "their length), "
+                           "their length, of clips and volumes DxHxWxC), "
                            "got '%s'",
                            MOST_SIDE, text);
         out->dim[out->ndim++] = n;
@@ -57,7 +57,8 @@ ls_status cli_model_shape(const char *name, const char *input_shape, int image_s
     if (input_shape) LS_TRY(read_shape(input_shape, out));
     if (image_size) {
         *out = default_input(name);  // for its channels; of no shape where the name is wrong, which is said next
-        out->dim[0] = out->dim[1] = image_size;
+        int first = out->ndim == LS_MAX_DIMS - 1;  // of clips and volumes the frames
+        out->dim[first] = out->dim[first + 1] = image_size;
     }
     return LS_OK;
 }

@@ -8,6 +8,7 @@
 typedef struct plan_settings {
     const char *data, *memory, *input_shape;
     int workers, hosts, json;
+    double rate;
 } plan_settings;
 
 typedef struct plan {

@@ -53,6 +53,19 @@ static void print_arenas(const ls_memory *m) {
     print_arena("evaluation, the last", &m->evaluate_tail);
 }
 
+// What is read of files at some rate, of which each host has its share.
+static void print_reading(const plan *p, const ls_memory *m) {
+    double stored = (double)ls_dataset_stored_bytes(p->dataset), count = (double)ls_dataset_train_count(p->dataset);
+    char sample[32], epoch[32], host[32], rate[32];
+    if (stored <= 0) return;
+    double each = p->set.rate * stored / count / m->hosts;
+    cli_say(
+        "Data: %s are read for a sample, %s for an epoch. At %s samples a second of the whole job %s host reads %s a "
+        "second; 'lockstep data' measures what the storage gives",
+        ls_bytes_text((int64_t)(stored / count), sample), ls_bytes_text((int64_t)stored, epoch),
+        cli_count((int64_t)p->set.rate, rate), m->hosts > 1 ? "each" : "the", ls_bytes_text((int64_t)each, host));
+}
+
 // The plan may be for another machine, so that is no failure; training here would be refused.
 static void print_limit(const ls_memory *m) {
     double limit = ls_limits_memory();
@@ -82,6 +95,7 @@ void plan_print(const plan *p, const ls_memory *m) {
     // A tenth to spare: for pages of files that Slurm counts, and for MPI's network.
     double mib = 1.1 * (double)m->total.host / 1048576;
     printf("In Slurm: --mem=%lldM for a node, a tenth of it to spare\n", (long long)mib + 1);
+    if (p->dataset) print_reading(p, m);
     print_limit(m);
 }
 
@@ -129,7 +143,7 @@ static void print_word(const char *word) {
 
 // Whether the option is one that train does not have or that the command below gives anew; *takes: a word follows.
 static int is_replaced(const char *word, int *takes) {
-    static const char *const names[] = {"memory", "hosts", "input-shape", "batch-size", "micro-batch"};
+    static const char *const names[] = {"memory", "hosts", "rate", "input-shape", "batch-size", "micro-batch"};
     *takes = 0;
     if (strcmp(word, "--json") == 0 || strcmp(word, "--no-json") == 0) return 1;
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
@@ -247,6 +261,7 @@ ls_status plan_print_json(const plan *p, const ls_memory *m, const plan_found *f
                           int count) {
     json_t *root = memory_json(m);
     if (root) json_object_set_new(root, "model", json_string(p->model));
+    if (root) json_object_set_new(root, "stored_bytes", json_integer(ls_dataset_stored_bytes(p->dataset)));
     if (root && found) {
         json_t *list = json_array();
         json_object_set_new(root, "limit", json_integer(p->limit));

@@ -112,7 +112,7 @@ static int with_remat(const ls_memory *m, ls_train_config *c) {
 }
 
 static int with_bf16(const ls_memory *m, ls_train_config *c) {
-    int changes = strcmp(c->precision, "bf16") != 0;
+    int changes = strcmp(c->precision, "fp32") == 0;
     c->precision = "bf16";
     return changes;
 }

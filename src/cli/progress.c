@@ -58,11 +58,11 @@ static int line_text(const cli_progress *d, const ls_step_report *p, const ls_ep
     perplexity_text(d, p->loss, doubt, sizeof doubt);
     accuracy_text(p->accuracy, accuracy, sizeof accuracy);
     seconds_text(done ? p->seconds : p->seconds / (double)p->step * (double)(p->steps - p->step), time, sizeof time);
-    char left[64], right[240];
+    char left[64], right[720];
     int a = snprintf(left, sizeof left, "%*lld/%s", digits, (long long)p->step, steps);
-    int b = snprintf(right, sizeof right, " - %s%s - loss: %.4f%s%s%s - %.0f %s/s", done ? "" : "ETA: ", time, p->loss,
-                     accuracy, doubt, validation, p->images_per_second * (d->tokens ? (double)d->tokens : 1),
-                     d->tokens ? "tokens" : "images");
+    int b = snprintf(right, sizeof right, " - %s%s - loss: %.4f%s%s%s%s%s - %.0f %s/s", done ? "" : "ETA: ", time,
+                     p->loss, e ? d->losses : "", accuracy, doubt, validation, e ? d->val_losses : "",
+                     p->images_per_second * (d->tokens ? (double)d->tokens : 1), d->tokens ? "tokens" : "images");
     int cells = width - a - b - 4;
     if (cells > BAR) cells = BAR;
     if (cells < 3 && e) return snprintf(text, size, "%s%s", left, right);
@@ -75,7 +75,7 @@ static int line_text(const cli_progress *d, const ls_step_report *p, const ls_ep
 }
 
 static void draw_live(cli_progress *d, const ls_step_report *p, const ls_epoch_result *e) {
-    char text[320];
+    char text[800];
     double now = ls_clock();
     if (!e && p->step < p->steps && now - d->drawn < REDRAW_SECONDS) return;
     int width = cli_terminal_width(), n = line_text(d, p, e, width, text, sizeof text);
@@ -121,7 +121,7 @@ void cli_progress_epoch(cli_progress *d, const ls_epoch_result *e, int more) {
     p.loss = e->loss;
     p.accuracy = e->accuracy;
     p.images_per_second = e->images_per_second;
-    char text[320], time[32], validation[100], doubt[40], accuracy[40];
+    char text[800], time[32], validation[100], doubt[40], accuracy[40];
     if (d->verbose == 1 && d->terminal) {
         draw_live(d, &p, e);
     } else if (d->verbose == 1) {
@@ -132,10 +132,11 @@ void cli_progress_epoch(cli_progress *d, const ls_epoch_result *e, int more) {
         validation_text(e, validation, sizeof validation);
         perplexity_text(d, p.loss, doubt, sizeof doubt);
         accuracy_text(p.accuracy, accuracy, sizeof accuracy);
-        snprintf(text, sizeof text, "%lld/%lld - %s - loss: %.4f%s%s", (long long)p.step, (long long)p.steps, time,
-                 p.loss, accuracy, doubt);
-        int wraps = d->terminal && (int)(strlen(text) + strlen(validation)) > cli_terminal_width();
-        printf("%s%s%s\n", text, wraps ? "\n  " : "", validation);
+        snprintf(text, sizeof text, "%lld/%lld - %s - loss: %.4f%s%s%s", (long long)p.step, (long long)p.steps, time,
+                 p.loss, d->losses, accuracy, doubt);
+        size_t after = strlen(validation) + strlen(d->val_losses);
+        int wraps = d->terminal && after > 0 && (int)(strlen(text) + after) > cli_terminal_width();
+        printf("%s%s%s%s\n", text, wraps ? "\n  " : "", validation, d->val_losses);
     }
     if (more) epoch_line(e->epoch + 1, p.epochs);
     fflush(stdout);

@@ -10,7 +10,8 @@
 #include "base/memory.h"
 #include "base/output.h"
 
-enum { SAMPLES = 10, SIDE = 64, GAP = 4, BACKGROUND = 48, ROWS = 3, PATH = 4096 };  // pixels; grey
+enum { SAMPLES = 10, CLIPS = 4, SIDE = 64, GAP = 4, BACKGROUND = 48, PATH = 4096 };  // pixels; grey
+enum { ROWS = 3, DRAWN = 4 };  // of images, and of what a decoder draws
 
 // --- a sheet ---------------------------------------------------------------------------------------------------------
 
@@ -64,15 +65,47 @@ static void find_scale(cli_samples *s, const ls_train_config *config, const ls_t
     }
 }
 
+static ls_status take_memory(cli_samples *s, const ls_dataset *dataset, int most) {
+    int64_t n = s->frames * ls_shape_count(s->shape), there = ls_dataset_test_count(dataset);
+    if (there == 0) there = ls_dataset_train_count(dataset);
+    s->count = there < most ? (int)there : most;
+    LS_TRY(ls_calloc(s->count * n, sizeof *s->in, &s->in));
+    LS_TRY(ls_calloc(s->count * n, sizeof *s->out, &s->out));
+    return ls_calloc(s->count * n, sizeof *s->to, &s->to);
+}
+
+// Which of its fields a clip's numbers are; -1: none of that name, type and shape.
+static int find_clips(const ls_dataset *dataset, const char *name, ls_shape shape) {
+    const ls_field *field;
+    for (int f = 0; (field = ls_dataset_field(dataset, f)); f++)
+        if (strcmp(field->name, name) == 0)
+            return field->dtype == LS_DTYPE_F32 && ls_shape_equal(field->shape, shape) ? f : -1;
+    return -1;
+}
+
+// Their values go from 0 to 1.
+static ls_status read_clips(cli_samples *s, const ls_dataset *dataset, ls_shape clip) {
+    int in = find_clips(dataset, "image", clip), to = find_clips(dataset, "target", clip);
+    if (in < 0 || to < 0)
+        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
+                       "--samples: the dataset %s has no clips \"image\" and \"target\" of fp32 for %s to draw",
+                       ls_dataset_name(dataset), ls_graph_name(s->graph));
+    for (int64_t c = 0; c < clip.dim[3]; c++) s->divisor[c] = 255;
+    LS_TRY(take_memory(s, dataset, CLIPS));
+    for (int i = 0; i < s->count; i++) {
+        void *fields[LS_MAX_FIELDS] = {NULL};
+        fields[in] = s->in + i * ls_shape_count(clip);
+        fields[to] = s->to + i * ls_shape_count(clip);
+        LS_TRY(ls_dataset_read(dataset, ls_dataset_test_count(dataset) > 0, i, fields));
+    }
+    return LS_OK;
+}
+
 static ls_status read_samples(cli_samples *s, const ls_dataset *dataset, const ls_train_config *config,
                               const ls_train_result *result) {
     int test = ls_dataset_test_count(dataset) > 0;
-    int64_t n = ls_shape_count(s->shape),
-            there = test ? ls_dataset_test_count(dataset) : ls_dataset_train_count(dataset);
-    s->count = there < SAMPLES ? (int)there : SAMPLES;
-    LS_TRY(ls_calloc(s->count * n, sizeof *s->in, &s->in));
-    LS_TRY(ls_calloc(s->count * n, sizeof *s->out, &s->out));
-    LS_TRY(ls_calloc(s->count * n, sizeof *s->to, &s->to));
+    int64_t n = ls_shape_count(s->shape);
+    LS_TRY(take_memory(s, dataset, SAMPLES));
     for (int i = 0; i < s->count; i++) {
         ls_sample_info info;
         ls_image image;
@@ -88,15 +121,40 @@ static ls_status read_samples(cli_samples *s, const ls_dataset *dataset, const l
     return LS_OK;
 }
 
-ls_status cli_samples_begin(cli_samples *s, const char *folder, const ls_graph *graph, const ls_dataset *dataset,
-                            const ls_train_config *config, const ls_train_result *result) {
+static ls_status create_predictor(const ls_graph *graph, const ls_train_config *config, int64_t batch,
+                                  ls_predictor **out) {
     ls_predict_config c;
-    ls_port in = ls_graph_input_at(graph, 0), out = ls_graph_output_at(graph, 0);
+    ls_predict_config_init(&c);
+    c.device = config->device;
+    c.precision = config->precision;
+    c.isa = config->isa;
+    c.batch = batch;
+    return ls_predictor_create(graph, &c, out);
+}
+
+static int64_t noise_count(const cli_samples *s) { return ls_shape_count(ls_graph_input_at(s->decoder, 0).shape); }
+
+// What a decoder makes of noise, the same after every epoch. Networks without one have none.
+static ls_status begin_drawing(cli_samples *s, const ls_train_config *config) {
+    ls_status status = ls_graph_decoder(s->graph, &s->decoder);
+    if (status == LS_STATUS_NOT_FOUND || status == LS_STATUS_INVALID_ARGUMENT) return LS_OK;
+    LS_TRY(status);
+    if (strcmp(config->normalize, "unit") != 0)
+        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
+                       "--samples: %s draws pixels from 0 to 1: leave out --normalize %s, or --samples",
+                       ls_graph_name(s->graph), config->normalize);
+    int64_t images = (int64_t)DRAWN * s->count, n = noise_count(s);
+    if (config->noise == 0) s->rows = ROWS - 1;  // what is to come of it is what it sees
+    LS_TRY(ls_calloc(s->count * n, sizeof *s->still, &s->still));
+    LS_TRY(ls_calloc(images * n, sizeof *s->noise, &s->noise));
+    LS_TRY(ls_calloc(images * ls_shape_count(s->shape), sizeof *s->drawn, &s->drawn));
+    for (int64_t i = 0; i < images; i++) ls_train_draw_noise(config, i, n, s->noise + i * n);
+    return create_predictor(s->decoder, config, images, &s->draws);
+}
+
+static ls_status begin_images(cli_samples *s, const ls_dataset *dataset, const ls_train_config *config,
+                              const ls_train_result *result) {
     const ls_field *field = ls_dataset_find_field(dataset, "image");
-    *s = (cli_samples){.folder = folder, .graph = graph, .shape = in.shape};
-    if (in.shape.ndim != 3 || !ls_shape_equal(in.shape, out.shape) || in.shape.dim[2] > 3 || in.shape.dim[2] == 2)
-        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "--samples: %s draws no images like those that it sees",
-                       ls_graph_name(graph));
     if (!field || field->dtype != LS_DTYPE_U8)
         return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "--samples: the dataset %s has no images of pixels",
                        ls_dataset_name(dataset));
@@ -106,12 +164,26 @@ ls_status cli_samples_begin(cli_samples *s, const char *folder, const ls_graph *
                        "and --channel-order, or --samples");
     find_scale(s, config, result);
     LS_TRY(read_samples(s, dataset, config, result));
-    ls_predict_config_init(&c);
-    c.device = config->device;
-    c.precision = config->precision;
-    c.isa = config->isa;
-    c.batch = s->count;
-    return ls_predictor_create(graph, &c, &s->predictor);
+    return begin_drawing(s, config);
+}
+
+ls_status cli_samples_begin(cli_samples *s, const char *folder, const ls_graph *graph, const ls_dataset *dataset,
+                            const ls_train_config *config, const ls_train_result *result) {
+    ls_port in = ls_graph_input_at(graph, 0), out = ls_graph_output_at(graph, 0);
+    int clips = in.shape.ndim == 4;
+    int64_t channels = in.shape.dim[2 + clips];
+    *s = (cli_samples){.folder = folder, .graph = graph, .shape = in.shape, .frames = 1, .rows = ROWS};
+    if ((in.shape.ndim != 3 && !clips) || !ls_shape_equal(in.shape, out.shape) || (channels != 1 && channels != 3))
+        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "--samples: %s draws no images like those that it sees",
+                       ls_graph_name(graph));
+    if (clips) {
+        s->frames = (int)in.shape.dim[0];
+        s->shape = LS_SHAPE(in.shape.dim[1], in.shape.dim[2], channels);
+        LS_TRY(read_clips(s, dataset, in.shape));
+    } else {
+        LS_TRY(begin_images(s, dataset, config, result));
+    }
+    return create_predictor(graph, config, s->count, &s->predictor);
 }
 
 ls_status cli_take_weights(const ls_graph *graph, ls_trainer *trainer, ls_predictor *predictor) {
@@ -129,35 +201,56 @@ ls_status cli_take_weights(const ls_graph *graph, ls_trainer *trainer, ls_predic
     return LS_OK;
 }
 
-static void put_pixels(const cli_samples *s, const float *values, uint8_t *out) {
-    int64_t n = s->count * ls_shape_count(s->shape);
+static void put_pixels(const cli_samples *s, const float *values, int64_t n, uint8_t *out) {
     for (int64_t i = 0; i < n; i++) {
         float x = values[i] * s->divisor[i % s->shape.dim[2]] + s->offset[i % s->shape.dim[2]] + 0.5F;
         out[i] = (uint8_t)(x < 0 ? 0 : x > 255 ? 255 : x);
     }
 }
 
-ls_status cli_samples_draw(cli_samples *s, ls_trainer *trainer, int epoch) {
+// What the network makes of what it sees.
+static ls_status reconstruct(cli_samples *s, ls_trainer *trainer) {
     const void *inputs[LS_MAX_FIELDS] = {s->in};
     float *outputs[LS_MAX_FIELDS] = {s->out};
+    for (int i = 1; i < ls_graph_input_count(s->graph) && i < LS_MAX_FIELDS; i++)
+        if (strcmp(ls_graph_input_at(s->graph, i).name, LS_INPUT_NOISE) == 0) inputs[i] = s->still;
+    LS_TRY(cli_take_weights(s->graph, trainer, s->predictor));
+    return ls_predictor_run(s->predictor, s->count, inputs, outputs);
+}
+
+static ls_status draw(cli_samples *s, ls_trainer *trainer) {
+    const void *inputs[] = {s->noise};
+    float *outputs[] = {s->drawn};
+    if (!s->draws) return LS_OK;
+    LS_TRY(cli_take_weights(s->decoder, trainer, s->draws));
+    return ls_predictor_run(s->draws, (int64_t)DRAWN * s->count, inputs, outputs);
+}
+
+ls_status cli_samples_draw(cli_samples *s, ls_trainer *trainer, int epoch) {
     const float *rows[ROWS] = {s->in, s->out, s->to};
-    int64_t n = s->count * ls_shape_count(s->shape);
+    int64_t n = s->count * s->frames * ls_shape_count(s->shape);
     char path[PATH];
     uint8_t *pixels;
     LS_TRY(path_of(s->folder, epoch, path));
-    LS_TRY(cli_take_weights(s->graph, trainer, s->predictor));
-    LS_TRY(ls_predictor_run(s->predictor, s->count, inputs, outputs));
-    LS_TRY(ls_calloc(ROWS * n, 1, &pixels));
-    for (int r = 0; r < ROWS; r++) put_pixels(s, rows[r], pixels + r * n);
-    ls_status status = cli_sheet_write(path, pixels, s->shape, ROWS, s->count);
+    LS_TRY(reconstruct(s, trainer));
+    LS_TRY(draw(s, trainer));
+    LS_TRY(ls_calloc((ROWS + DRAWN) * n, 1, &pixels));
+    for (int r = 0; r < s->rows; r++) put_pixels(s, rows[r], n, pixels + r * n);
+    if (s->draws) put_pixels(s, s->drawn, DRAWN * n, pixels + s->rows * n);
+    ls_status status = cli_sheet_write(path, pixels, s->shape, s->rows + (s->draws ? DRAWN : 0), s->count * s->frames);
     free(pixels);
     return status;
 }
 
 void cli_samples_end(cli_samples *s) {
     ls_predictor_destroy(&s->predictor);
+    ls_predictor_destroy(&s->draws);
+    ls_graph_destroy(&s->decoder);
     free(s->in);
     free(s->out);
     free(s->to);
+    free(s->still);
+    free(s->noise);
+    free(s->drawn);
     *s = (cli_samples){.folder = NULL};
 }

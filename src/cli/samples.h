@@ -10,16 +10,22 @@ typedef struct cli_samples {
     const char *folder;
     const ls_graph *graph;
     ls_predictor *predictor;
-    ls_shape shape;               // (H, W, C) of its images
-    int count;                    // of samples in a picture
-    float *in, *out, *to;         // (count, H, W, C): what it sees, what it makes of that, what is to come of it
+    ls_graph *decoder;      // of a network that draws samples of a distribution; else NULL
+    ls_predictor *draws;    // of the decoder
+    ls_shape shape;         // (H, W, C) of its images
+    int frames;             // of a clip, side by side; 1: images
+    int count;              // of samples in a picture
+    int rows;               // of the picture
+    float *in, *out, *to;   // (count, frames, H, W, C): what it sees, what it makes of that, what is to come of it
+    float *still;           // (count, ...) zeros in place of noise: a distribution's mean is what is decoded
+    float *noise, *drawn;   // (DRAWN * count, ...): what the decoder makes of noise
     float offset[3], divisor[3];  // of a channel's pixels
 } cli_samples;
 
 // Before training: makes the folder, and finds out whether it can be written to. Errors: IO.
 ls_status cli_samples_check(const char *folder);
-// The first test samples, or training samples where there are none, as the recipe prepares them. Errors: INVALID_ARGUMENT (the network draws no
-// images like those that it sees), those of reading samples and of predictors.
+// The first test samples, or training samples where there are none, as the recipe prepares them; of a network of clips (T, H, W, C) the fields "image"
+// and "target". Errors: INVALID_ARGUMENT (the network draws no images like those that it sees), those of reading samples and of predictors.
 ls_status cli_samples_begin(cli_samples *samples, const char *folder, const ls_graph *graph, const ls_dataset *dataset,
                             const ls_train_config *config, const ls_train_result *result);
 // The picture after an epoch. Errors: IO, those of predictors.

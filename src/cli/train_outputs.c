@@ -7,7 +7,6 @@
 #include "base/error.h"
 #include "base/output.h"
 #include "cli/train_run.h"
-#include "report/record.h"
 
 // Before training and by worker 0 alone, the one that will write them.
 ls_status cli_train_check_outputs(cli_train_run *r) {
@@ -67,8 +66,12 @@ static ls_status write_record(cli_train_run *r) {
                            .tokens = cli_train_tokens_of(r),
                            .train_perplexity = cli_train_perplexity(r, 0),
                            .test_perplexity = cli_train_perplexity(r, 1),
+                           .train_top_5 = cli_train_top_5(r, 0),
+                           .test_top_5 = cli_train_top_5(r, 1),
                            .roc = r->roc,
                            .labels = r->labels,
+                           .losses = r->losses.of,
+                           .loss_count = r->losses.count,
                            .until_accuracy = r->set.until_accuracy,
                            .until_seconds = r->until_seconds,
                            .until_epoch = r->until_epoch,

@@ -25,7 +25,7 @@ static void print_images(const cli_train_run *r) {
     if (stored.ndim == 3 && stored.dim[0] == 0)
         ls_text_add(text, sizeof text, &n, "of any size, resized to %lldx%lld", (long long)image.dim[0],
                     (long long)image.dim[1]);
-    else if (!ls_shape_equal(stored, image))
+    else if (image.ndim == 3 && !ls_shape_equal(stored, image))
         ls_text_add(text, sizeof text, &n, "resized from %lldx%lld to %lldx%lld", (long long)stored.dim[0],
                     (long long)stored.dim[1], (long long)image.dim[0], (long long)image.dim[1]);
     if (c->resize > 0)
@@ -123,13 +123,17 @@ int64_t cli_train_tokens_of(const cli_train_run *r) {
 }
 
 // Of a language model, after the last epoch; of others NAN.
-double cli_train_perplexity(const cli_train_run *r, int test) {
+static double measure_of(const cli_train_run *r, const char *name, int test) {
     for (int i = 0; i < ls_trainer_measure_count(r->trainer); i++) {
         ls_measure_result m = ls_trainer_measure(r->trainer, i);
-        if (strcmp(m.name, "perplexity") == 0 && (r->evaluated || !test)) return test ? m.test : m.train;
+        if (strcmp(m.name, name) == 0 && (r->evaluated || !test)) return test ? m.test : m.train;
     }
     return NAN;
 }
+
+double cli_train_perplexity(const cli_train_run *r, int test) { return measure_of(r, "perplexity", test); }
+
+double cli_train_top_5(const cli_train_run *r, int test) { return measure_of(r, "top_k_accuracy", test); }
 
 double cli_train_area(const cli_train_run *r) { return r->roc ? ls_roc_mean_area(r->roc, r->labels) : NAN; }
 
@@ -178,6 +182,28 @@ static int64_t skipped_steps(const ls_train_result *t) {
     return steps;
 }
 
+enum { MOST_LOADERS = 64 };
+
+// What loaders cannot keep up with: whatever takes more of their time.
+static void print_waited(const cli_train_run *r, double percent) {
+    const ls_train_result *t = &r->result;
+    double all = t->load_reading + t->load_preparing;
+    int threads = r->config.loader_threads * t->replicas_per_worker;
+    if (all <= 0) {
+        row("Waited for data", "%.0f %% of the time, for %d loader thread%s", percent, threads,
+            threads == 1 ? "" : "s");
+        return;
+    }
+    int reads = t->load_reading > t->load_preparing;
+    // As many more as would make in the rest of the time what is waited for.
+    double enough = percent < 98 ? ceil(r->config.loader_threads / (1 - percent / 100)) : MOST_LOADERS;
+    row("Waited for data",
+        "%.0f %% of the time, for %d loader thread%s, which were %s for %.0f %% of theirs; --loader-threads %.0f %s%s",
+        percent, threads, threads == 1 ? "" : "s", reads ? "reading" : "decoding and preparing",
+        100 * (reads ? t->load_reading : t->load_preparing) / all, fmin(enough, MOST_LOADERS),
+        "would keep up, where there are cores for them", reads ? "; 'lockstep data' measures the storage" : "");
+}
+
 // What samples cost: those that were broken, and waiting for them, where that is more than a twentieth of a step.
 static void print_data(const cli_train_run *r, double step) {
     const ls_train_result *t = &r->result;
@@ -187,9 +213,7 @@ static void print_data(const cli_train_run *r, double step) {
     if (t->samples_replaced)
         row("Broken samples", "%lld times another stood in for one. For example: %s", (long long)t->samples_replaced,
             broken);
-    if (t->phases.load > 0.05 * step)
-        row("Waited for data", "%.0f %% of the time, for %d loader thread%s a replica", 100 * t->phases.load / step,
-            r->config.loader_threads, r->config.loader_threads == 1 ? "" : "s");
+    if (t->phases.load > 0.05 * step) print_waited(r, 100 * t->phases.load / step);
 }
 
 void cli_train_print_table(const cli_train_run *r) {
@@ -211,13 +235,19 @@ void cli_train_print_table(const cli_train_run *r) {
     else
         row("Time per epoch", "no epoch is whole");
     int64_t tokens = cli_train_tokens_of(r);
-    row(tokens ? "Sequences per second" : "Images per second", "%s",
-        cli_count((int64_t)(t->images_per_second + 0.5), count));
+    int clips = ls_dataset_image_shape(r->dataset).ndim == 4;
+    row(tokens  ? "Sequences per second"
+        : clips ? "Clips per second"
+                : "Images per second",
+        "%s", cli_count((int64_t)(t->images_per_second + 0.5), count));
     if (tokens)
         row("Tokens per second", "%s", cli_count((int64_t)(t->images_per_second * (double)tokens + 0.5), count));
     if (r->evaluated) {
         row("Test loss", "%.4f", t->test_loss);
+        for (int i = 0; i < r->losses.count; i++)
+            row(i ? "" : "  of that", "%s: %.4f", r->losses.of[i].name, r->losses.of[i].test);
         if (isfinite(t->test_accuracy)) row("Test accuracy", "%.2f %%", 100 * t->test_accuracy);
+        if (isfinite(cli_train_top_5(r, 1))) row("Test top-5 accuracy", "%.2f %%", 100 * cli_train_top_5(r, 1));
         if (isfinite(cli_train_area(r)))
             row("Test area under ROC", "%.4f (mean of %d labels)", cli_train_area(r), r->labels);
         if (cli_train_has_perplexity(r)) row("Test perplexity", "%.3f", cli_train_perplexity(r, 1));
@@ -230,6 +260,8 @@ void cli_train_print_table(const cli_train_run *r) {
     if (r->settled || r->restored)
         row("Best epoch", "%d, %.2f %%%s", r->best_epoch, 100 * r->best_accuracy,
             r->restored ? "; the weights are those after it" : "");
+    if (t->loss_scale != 1 || t->loss_scale_dynamic)
+        row("Loss scale", "%.10g%s", t->loss_scale, t->loss_scale_dynamic ? ", dynamic" : "");
     if (skipped_steps(t) > 0) row("Steps left out", "%lld, not finite", (long long)skipped_steps(t));
     print_data(r, step);
     print_checkpoints(r);

@@ -8,6 +8,16 @@
 #include "cli/labels.h"
 #include "cli/samples.h"
 #include "report/metrics.h"
+#include "report/record.h"
+
+// The losses of a network that has several.
+#define CLI_MOST_LOSSES 8
+typedef struct cli_losses {
+    int count, epochs;             // 0: there is one, or none of its own
+    int measure[CLI_MOST_LOSSES];  // their numbers for ls_trainer_measure
+    ls_record_loss *of;            // (count)
+    double *values;                // (count, 2, epochs): in training, and on the test set
+} cli_losses;
 
 // Everything one training run holds.
 typedef struct cli_train_run {
@@ -25,6 +35,7 @@ typedef struct cli_train_run {
     cli_progress progress;
     ls_metrics *metrics;  // of the worker that speaks, where they are asked for
     int metrics_failed, samples_failed;
+    cli_losses losses;
     cli_samples samples;    // of the worker that speaks, where they are asked for
     cli_deadline deadline;  // worker 0's
     cli_timekeeper timekeeper;
@@ -55,6 +66,8 @@ int64_t cli_train_test_count(const cli_train_run *r);
 int64_t cli_train_tokens_of(const cli_train_run *r);  // of a sample, where samples are sequences of them; else 0
 // Of a language model, after the last epoch, on the training or the test set; of others NAN.
 double cli_train_perplexity(const cli_train_run *r, int test);
+// Whether the class is among the five largest scores, of classifiers with more than ten classes, in the same way; of others NAN.
+double cli_train_top_5(const cli_train_run *r, int test);
 // The mean area under the ROC curves of several labels on the test set; NAN: there is none.
 double cli_train_area(const cli_train_run *r);
 int cli_train_has_perplexity(const cli_train_run *r);
@@ -64,6 +77,13 @@ void cli_train_print_head(const cli_train_run *r);
 void cli_train_print_stop(
     const cli_train_run *r);  // the one thing that even a silent run says: it did less than it was asked to
 void cli_train_print_table(const cli_train_run *r);
+
+// What each loss came to: in an epoch, for the display, and in the latest evaluation. `epochs`: there will be at most.
+ls_status cli_losses_begin(cli_losses *losses, const ls_trainer *trainer, int epochs);
+void cli_losses_epoch(cli_losses *losses, const ls_trainer *trainer, const ls_epoch_result *epoch,
+                      cli_progress *display);
+void cli_losses_test(cli_losses *losses, const ls_trainer *trainer);
+void cli_losses_end(cli_losses *losses);
 
 // --- what it writes --------------------------------------------------------------------------------------------------
 

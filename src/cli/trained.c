@@ -93,7 +93,7 @@ const ls_option *cli_trained_options(void) {
         {"scale", LS_OPTION_REAL, AT(scale), .metavar = "X", .max = 1e6, .group = "Network", .help = "as train has it"},
         {"channel-order", LS_OPTION_TEXT, AT(channel_order), .metavar = "rgb|bgr", .group = "Network",
          .help = "the order in which the network gets the channels"},
-        {"precision", LS_OPTION_TEXT, AT(precision), .metavar = "fp32|bf16", .group = "Network",
+        {"precision", LS_OPTION_TEXT, AT(precision), .metavar = "fp32|bf16|fp16", .group = "Network",
          .help = "type of activations and working weights"},
         {.name = NULL},
     };

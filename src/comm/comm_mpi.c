@@ -84,7 +84,8 @@ static ls_status message_failed(int code, const char *what, int peer, const char
 static MPI_Datatype type_of(ls_dtype dtype) {
     switch (dtype) {
     case LS_DTYPE_F32: return MPI_FLOAT;
-    case LS_DTYPE_BF16: return MPI_UINT16_T;
+    case LS_DTYPE_BF16:
+    case LS_DTYPE_F16: return MPI_UINT16_T;
     case LS_DTYPE_U8: return MPI_UINT8_T;
     case LS_DTYPE_I32: return MPI_INT32_T;
     case LS_DTYPE_F64: return MPI_DOUBLE;

@@ -20,6 +20,7 @@ static const ls_option table[] = {
     {"test", LS_OPTION_TEXT, LS_RECORDS_OPTION(test), .metavar = "PATH", .help = "the test set"},
     LS_RECORDS_SPLIT(""),
     LS_RECORDS_CHANNELS,
+    LS_RECORDS_EXCLUDE,
     {"first-class", LS_OPTION_INT, LS_RECORDS_OPTION(first_class), .metavar = "N", .max = 1000000,
      .help = "the number of the first class in the files: 1 for ImageNet's"},
     {"image", LS_OPTION_TEXT, LS_RECORDS_OPTION(image), .metavar = "NAME", .help = "of images"},
@@ -116,7 +117,7 @@ static ls_status list_file(const ls_container *c, ls_listing *l, const char *pat
     }
     l->path = path;
     l->window_size = 0;
-    l->fd = open(path, O_RDONLY | O_CLOEXEC);
+    l->fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);  // a pipe that nobody writes to is not waited for
     if (l->fd < 0 || fstat(l->fd, &there) != 0 || !S_ISREG(there.st_mode)) {
         status = LS_FAIL(l->fd < 0 && errno == ENOENT ? LS_STATUS_NOT_FOUND : LS_STATUS_IO, "cannot read %s: %s", path,
                          l->fd < 0 ? strerror(errno) : "it is no file");
@@ -170,6 +171,11 @@ static ls_status list_all(const void *self, const char *path, const ls_records_s
 }
 
 ls_status ls_container_open(const ls_container *c, ls_data_host *host, const char *argument, ls_dataset *out) {
-    const ls_records_format format = {.name = c->name, .table = table, .self = c, .list = list_all};
+    const ls_records_format format = {.name = c->name,
+                                      .table = table,
+                                      .self = c,
+                                      .list = list_all,
+                                      .what = "sample named",
+                                      .how = c->how ? c->how : "the samples of this format have numbers alone"};
     return ls_records_open(&format, host, argument, out);
 }

@@ -24,6 +24,7 @@ typedef struct ls_container {
     ls_records_kind kind;
     ls_status (*list)(ls_listing *listing);  // all of one file
     const char *inside;                      // the file in a folder, where a path may name one; NULL: none
+    const char *how;                         // what a list of exclusions names samples by; NULL: they have no names
 } ls_container;
 
 // `size` bytes at `at` of the file. Errors: IO; BAD_DATA (it ends before).

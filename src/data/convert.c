@@ -4,6 +4,7 @@
 
 #include "base/bf16.h"
 #include "base/error.h"
+#include "base/fp16.h"
 
 static void copy_1(const void *in, int64_t n, void *out) { memcpy(out, in, (size_t)n); }
 static void copy_4(const void *in, int64_t n, void *out) { memcpy(out, in, (size_t)n * 4); }
@@ -26,6 +27,12 @@ static void u8_to_bf16(const void *in, int64_t n, void *out) {
     for (int64_t i = 0; i < n; i++) to[i] = ls_float_to_bf16(from[i]);
 }
 
+static void u8_to_fp16(const void *in, int64_t n, void *out) {
+    const uint8_t *restrict from = in;
+    ls_fp16 *restrict to = out;
+    for (int64_t i = 0; i < n; i++) to[i] = ls_float_to_fp16(from[i]);
+}
+
 static void i32_to_f32(const void *in, int64_t n, void *out) {
     const int32_t *restrict from = in;
     float *restrict to = out;
@@ -38,10 +45,22 @@ static void i32_to_bf16(const void *in, int64_t n, void *out) {
     for (int64_t i = 0; i < n; i++) to[i] = ls_float_to_bf16((float)from[i]);
 }
 
+static void i32_to_fp16(const void *in, int64_t n, void *out) {
+    const int32_t *restrict from = in;
+    ls_fp16 *restrict to = out;
+    for (int64_t i = 0; i < n; i++) to[i] = ls_float_to_fp16((float)from[i]);
+}
+
 static void f32_to_bf16(const void *in, int64_t n, void *out) {
     const float *restrict from = in;
     ls_bf16 *restrict to = out;
     for (int64_t i = 0; i < n; i++) to[i] = ls_float_to_bf16(from[i]);
+}
+
+static void f32_to_fp16(const void *in, int64_t n, void *out) {
+    const float *restrict from = in;
+    ls_fp16 *restrict to = out;
+    for (int64_t i = 0; i < n; i++) to[i] = ls_float_to_fp16(from[i]);
 }
 
 static const struct {
@@ -52,7 +71,8 @@ static const struct {
     {LS_DTYPE_U8, LS_DTYPE_F32, u8_to_f32},     {LS_DTYPE_U8, LS_DTYPE_BF16, u8_to_bf16},
     {LS_DTYPE_I32, LS_DTYPE_I32, copy_4},       {LS_DTYPE_I32, LS_DTYPE_F32, i32_to_f32},
     {LS_DTYPE_I32, LS_DTYPE_BF16, i32_to_bf16}, {LS_DTYPE_F32, LS_DTYPE_F32, copy_4},
-    {LS_DTYPE_F32, LS_DTYPE_BF16, f32_to_bf16},
+    {LS_DTYPE_F32, LS_DTYPE_BF16, f32_to_bf16}, {LS_DTYPE_U8, LS_DTYPE_F16, u8_to_fp16},
+    {LS_DTYPE_I32, LS_DTYPE_F16, i32_to_fp16},  {LS_DTYPE_F32, LS_DTYPE_F16, f32_to_fp16},
 };
 
 ls_status ls_convert_find(ls_dtype from, ls_dtype to, ls_convert_fn *out) {

@@ -8,7 +8,7 @@
 // in: (n) of one type; out: (n) of another.
 typedef void (*ls_convert_fn)(const void *in, int64_t n, void *out);
 
-// The function from `from` (U8, I32, F32) to `to`: integers become floats and wider integers, floats become bf16, rounded to nearest.
+// The function from `from` (U8, I32, F32) to `to`: integers become floats and wider integers, floats become bf16 or fp16, rounded to nearest.
 // Errors: UNSUPPORTED (values would be lost).
 ls_status ls_convert_find(ls_dtype from, ls_dtype to, ls_convert_fn *out);
 

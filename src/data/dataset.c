@@ -11,8 +11,10 @@
 #include "base/memory.h"
 #include "base/options.h"
 #include "base/text.h"
+#include "data/exclude.h"
 #include "data/fingerprint.h"
 #include "data/normalize.h"
+#include "data/spec.h"
 
 // One line per format: the file formats/NAME.c ends in ls_format_NAME.
 #define FORMATS(X)                                                                                                     \
@@ -29,6 +31,7 @@
     X(lmdb)                                                                                                            \
     X(hdf5)                                                                                                            \
     X(digits)                                                                                                          \
+    X(moving_digits)                                                                                                   \
     X(shapes)                                                                                                          \
     X(sentences)                                                                                                       \
     X(text)                                                                                                            \
@@ -166,18 +169,40 @@ static ls_status parse(const char *spec, const ls_format **format, const char **
     return LS_OK;
 }
 
+// The list of samples that are left out, behind any dataset's argument.
+typedef struct left_out {
+    char rest[4096], list[4096];  // the argument without it; its path
+    int there;
+} left_out;
+
+// A format that leaves names out sees the option, too.
+static ls_status find_list(const ls_format *format, const char **argument, left_out *e) {
+    e->there = 0;
+    if (!*argument) return LS_OK;
+    LS_TRY(ls_spec_take(format->name, *argument, "exclude", e->rest, e->list, sizeof e->list, &e->there));
+    if (!e->there) return LS_OK;
+    if (!format->names) *argument = e->rest;
+    if (e->list[0]) return LS_OK;
+    return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "%s:%s: exclude= names the file with what is left out: exclude=FILE",
+                   format->name, e->rest);
+}
+
 ls_status ls_data_open(ls_data_host *host, const char *spec, ls_dataset **out) {
     *out = NULL;
     double start = ls_clock();
     const ls_format *format = NULL;
     const char *argument = NULL;
     ls_dataset *dataset = NULL;
+    left_out excluded;
+    excluded.there = 0;
     ls_status status = parse(spec, &format, &argument);
+    if (status == LS_OK) status = find_list(format, &argument, &excluded);
     if (status == LS_OK) status = create(format->name, &dataset);
     LS_TRY_GOTO(host->agree(host->self, status), fail);
     assert(format && dataset);  // agreeing means that this worker was fine too
     dataset->classes = format->classes;
     LS_TRY_GOTO(format->open(host, argument, dataset), fail);
+    if (excluded.there) LS_TRY_GOTO(ls_exclude_numbers(host, excluded.list, format->names, dataset), fail);
     LS_TRY_GOTO(finish(host, dataset, start), fail);
     *out = dataset;
     return LS_OK;
@@ -336,6 +361,9 @@ int64_t ls_dataset_test_count(const ls_dataset *d) {
 
 uint64_t ls_dataset_fingerprint(const ls_dataset *d) { return d ? d->fingerprint : 0; }
 const char *ls_dataset_note(const ls_dataset *d) { return d ? d->note : ""; }
+int64_t ls_dataset_stored_bytes(const ls_dataset *d) {
+    return d && d->train->ops->stored ? d->train->ops->stored(d->train) : 0;
+}
 double ls_dataset_read_seconds(const ls_dataset *d) { return d ? d->read_seconds : 0; }
 
 const ls_field *ls_dataset_field(const ls_dataset *d, int index) {

@@ -54,6 +54,7 @@ typedef struct ls_format {
     const char *help;            // one line, for `lockstep datasets`
     const char *argument;        // "DIR", or NULL when the dataset takes none
     const char *const *classes;  // their names, NULL at the end; NULL: they have none
+    int names;  // 1: its argument may have exclude=FILE, of which it leaves names out; numbers are left out of any dataset's samples
     // Makes the sources `train` and `test` of `out`, whose name is there; what it leaves behind when it fails is destroyed by
     // ls_data_open. Collective over the host's workers.
     ls_status (*open)(ls_data_host *host, const char *argument, ls_dataset *out);

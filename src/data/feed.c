@@ -5,7 +5,9 @@
 #include <string.h>
 
 #include "base/bf16.h"
+#include "base/clock.h"
 #include "base/error.h"
+#include "base/fp16.h"
 #include "base/memory.h"
 #include "data/convert.h"
 #include "data/noise.h"
@@ -19,6 +21,10 @@ typedef struct way {
     int64_t values, bytes;  // of the field; of what becomes of it
     int picture;            // an image that is to be decoded
     ls_preparer *preparer;  // of images; NULL: convert
+    int mixed;
+    void *other;     // (bytes) the image that is mixed in; NULL: none is
+    float *weights;  // (values) of classes; NULL: 1
+    double smoothing;
     ls_convert_fn convert;
 } way;
 
@@ -26,6 +32,10 @@ struct ls_feeder {
     const ls_source *source;
     ls_image_buffer buffer;  // pictures are decoded into it
     int count;
+    double reading, preparing;  // seconds
+    double mix;                 // as its feeds say; 0: samples are not mixed
+    int64_t mix_count;
+    uint64_t mix_seed;
     way way[LS_MAX_FIELDS];
 };
 
@@ -50,18 +60,42 @@ static ls_status no_field(const ls_feed *feed, const ls_source *source) {
                    names);
 }
 
+static int is_floating(ls_dtype dtype) {
+    return dtype == LS_DTYPE_F32 || dtype == LS_DTYPE_BF16 || dtype == LS_DTYPE_F16;
+}
+
 static ls_status make_drawn(const ls_feed *feed, const ls_source *source, way *w) {
     w->values = ls_shape_count(feed->shape);
     w->bytes = ls_feed_bytes(feed, source);
     w->seed = feed->recipe.seed;
     w->dtype = feed->dtype;
-    if (feed->dtype == LS_DTYPE_F32 || feed->dtype == LS_DTYPE_BF16) return LS_OK;
-    return LS_FAIL(LS_STATUS_UNSUPPORTED, "numbers that are drawn are fp32 or bf16, not %s",
+    if (is_floating(feed->dtype)) return LS_OK;
+    return LS_FAIL(LS_STATUS_UNSUPPORTED, "numbers that are drawn are fp32, bf16 or fp16, not %s",
                    ls_dtype_name(feed->dtype));
+}
+
+static ls_status make_class(const ls_feed *feed, const ls_source *source, way *w) {
+    w->field = ls_fields_find(source->field, source->field_count, feed->field);
+    if (w->field < 0) return no_field(feed, source);
+    const ls_field *field = &source->field[w->field];
+    w->values = ls_shape_count(feed->shape);
+    w->bytes = ls_feed_bytes(feed, source);
+    w->dtype = field->dtype;
+    w->smoothing = feed->smoothing;
+    if (feed->dtype != LS_DTYPE_F32 || !field->classes || field->classes > w->values ||
+        ls_shape_count(field->shape) != 1)
+        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
+                       "the field \"%s\" of %s is no class below %lld, of which a row in fp32 could be made",
+                       field->name, source->name, (long long)w->values);
+    if (!feed->weights) return LS_OK;
+    LS_TRY(ls_calloc(w->values, sizeof *w->weights, &w->weights));
+    memcpy(w->weights, feed->weights, (size_t)w->values * sizeof *w->weights);
+    return LS_OK;
 }
 
 static ls_status make_way(const ls_feed *feed, const ls_source *source, way *w) {
     w->kind = feed->kind;
+    if (feed->kind == LS_FEED_CLASS) return make_class(feed, source, w);
     if (feed->kind != LS_FEED_FIELD) return make_drawn(feed, source, w);
     w->field = ls_fields_find(source->field, source->field_count, feed->field);
     if (w->field < 0) return no_field(feed, source);
@@ -83,10 +117,25 @@ static ls_status make_way(const ls_feed *feed, const ls_source *source, way *w) 
                        "the field \"%s\" of %s has %d dimensions of %s; images that are to be prepared are (height, "
                        "width, channels) in u8",
                        field->name, source->name, field->shape.ndim, ls_dtype_name(field->dtype));
-    if (feed->dtype != LS_DTYPE_F32 && feed->dtype != LS_DTYPE_BF16)
-        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "a loader makes fp32 or bf16 images, not %s; ask for one of these",
+    if (!is_floating(feed->dtype))
+        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
+                       "a loader makes fp32, bf16 or fp16 images, not %s; ask for one of these",
                        ls_dtype_name(feed->dtype));
     return ls_preparer_create(&feed->recipe, field->shape, feed->dtype, &w->preparer);
+}
+
+static ls_status mix_way(ls_feeder *f, const ls_feed *feed, way *w) {
+    f->mix = feed->mix;
+    f->mix_count = feed->mix_count;
+    f->mix_seed = feed->recipe.seed;
+    w->mixed = 1;
+    w->dtype = feed->kind == LS_FEED_CLASS ? w->dtype : feed->dtype;
+    if (feed->kind == LS_FEED_CLASS) return LS_OK;
+    if (w->preparer && feed->mix_count >= 1 && feed->mix_count <= f->source->count)
+        return ls_calloc(w->bytes, 1, &w->other);
+    return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
+                   "%s: images of pixels can be mixed with one of the first %lld samples, and the field \"%s\" is none",
+                   f->source->name, (long long)feed->mix_count, feed->field);
 }
 
 ls_status ls_feeder_create(const ls_feed *feeds, int feed_count, const ls_source *source, ls_feeder **out) {
@@ -99,7 +148,10 @@ ls_status ls_feeder_create(const ls_feed *feeds, int feed_count, const ls_source
     LS_TRY(ls_calloc(1, sizeof *f, &f));
     f->source = source;
     f->count = feed_count;
-    for (int i = 0; i < feed_count; i++) LS_TRY_GOTO(make_way(&feeds[i], source, &f->way[i]), fail);
+    for (int i = 0; i < feed_count; i++) {
+        LS_TRY_GOTO(make_way(&feeds[i], source, &f->way[i]), fail);
+        if (feeds[i].mix > 0) LS_TRY_GOTO(mix_way(f, &feeds[i], &f->way[i]), fail);
+    }
     *out = f;
     return LS_OK;
 fail:
@@ -111,7 +163,11 @@ void ls_feeder_destroy(ls_feeder **feeder) {
     ls_feeder *f = *feeder;
     *feeder = NULL;
     if (!f) return;
-    for (int i = 0; i < f->count; i++) ls_preparer_destroy(&f->way[i].preparer);
+    for (int i = 0; i < f->count; i++) {
+        ls_preparer_destroy(&f->way[i].preparer);
+        free(f->way[i].weights);
+        free(f->way[i].other);
+    }
     ls_image_buffer_free(&f->buffer);
     free(f);
 }
@@ -122,8 +178,23 @@ static void draw(const way *w, uint32_t epoch, uint64_t sample, void *place) {
         float x = w->kind == LS_FEED_COIN ? coin : ls_noise_drawn(w->seed, epoch, sample, (uint32_t)i);
         if (w->dtype == LS_DTYPE_F32)
             ((float *)place)[i] = x;
+        else if (w->dtype == LS_DTYPE_F16)
+            ((ls_fp16 *)place)[i] = ls_float_to_fp16(x);
         else
             ((ls_bf16 *)place)[i] = ls_float_to_bf16(x);
+    }
+}
+
+static int64_t class_of(const way *w, const void *value) {
+    return w->dtype == LS_DTYPE_U8 ? *(const uint8_t *)value : *(const int32_t *)value;
+}
+
+// The row of a class, times `share`; `more`: added to what is there.
+static void run_class(const way *w, int64_t class, double share, int more, float *row) {
+    double weight = share * (w->weights ? (double)w->weights[class] : 1), rest = w->smoothing / (double)w->values;
+    for (int64_t k = 0; k < w->values; k++) {
+        float value = (float)(weight * (rest + (k == class ? 1 - w->smoothing : 0)));
+        row[k] = more ? row[k] + value : value;
     }
 }
 
@@ -133,20 +204,76 @@ static ls_status run_picture(ls_feeder *f, const way *w, const ls_picture *pictu
     return status == LS_OK ? LS_OK : ls__source_failed(f->source, sample, status);
 }
 
+// An image of pixels, from a file or from memory.
+static ls_status run_image(ls_feeder *f, const way *w, const void *value, uint32_t epoch, int64_t sample, void *place) {
+    if (w->picture) return run_picture(f, w, value, epoch, sample, place);
+    return ls_preparer_run(w->preparer, value, epoch, (uint64_t)sample, place);
+}
+
+// What a sample is mixed with.
+typedef struct partner {
+    int64_t sample, class;
+    float share;  // of the sample itself
+} partner;
+
+// Its images go to where they wait, its class is kept. It is the sample that it would be by itself.
+static ls_status run_partner(ls_feeder *f, void *scratch, uint32_t epoch, partner *p) {
+    ls_sample s;
+    double start = ls_clock();
+    LS_TRY(ls_source_read(f->source, p->sample, scratch, &s));
+    f->reading += ls_clock() - start;
+    for (int i = 0; i < f->count; i++) {
+        const way *w = &f->way[i];
+        if (w->kind == LS_FEED_CLASS) p->class = class_of(w, s.field[w->field]);
+        if (w->other) LS_TRY(run_image(f, w, s.field[w->field], epoch, p->sample, w->other));
+    }
+    return LS_OK;
+}
+
+static void blend(const way *w, float share, void *place) {
+    int64_t n = w->bytes / (int64_t)ls_dtype_size(w->dtype);
+    float *x = place;
+    const float *y = w->other;
+    ls_bf16 *a = place;
+    const ls_bf16 *b = w->other;
+    for (int64_t i = 0; i < n && w->dtype == LS_DTYPE_F32; i++) x[i] = share * x[i] + (1 - share) * y[i];
+    for (int64_t i = 0; i < n && w->dtype == LS_DTYPE_BF16; i++)
+        a[i] = ls_float_to_bf16(share * ls_bf16_to_float(a[i]) + (1 - share) * ls_bf16_to_float(b[i]));
+}
+
 ls_status ls_feeder_run(ls_feeder *f, void *scratch, uint32_t epoch, int64_t sample, void *const *to, int64_t at) {
     ls_sample s;
+    partner p = {.share = 1};
+    if (f->mix > 0) {
+        p.share = ls_noise_mix(f->mix_seed, epoch, (uint64_t)sample, f->mix, f->mix_count, &p.sample);
+        LS_TRY(run_partner(f, scratch, epoch, &p));
+    }
+    double start = ls_clock();
     LS_TRY(ls_source_read(f->source, sample, scratch, &s));
+    double read = ls_clock();
+    f->reading += read - start;
     for (int i = 0; i < f->count; i++) {
         const way *w = &f->way[i];
         char *place = (char *)to[i] + at * w->bytes;
-        if (w->kind != LS_FEED_FIELD)
+        float *row = (float *)(void *)place;
+        if (w->kind == LS_FEED_CLASS) {
+            run_class(w, class_of(w, s.field[w->field]), (double)p.share, 0, row);
+            if (w->mixed) run_class(w, p.class, 1 - (double)p.share, 1, row);
+        } else if (w->kind != LS_FEED_FIELD) {
             draw(w, epoch, (uint64_t)sample, place);
-        else if (w->picture)
-            LS_TRY(run_picture(f, w, s.field[w->field], epoch, sample, place));
-        else if (w->preparer)
-            LS_TRY(ls_preparer_run(w->preparer, s.field[w->field], epoch, (uint64_t)sample, place));
-        else
+        } else if (w->preparer) {
+            LS_TRY(run_image(f, w, s.field[w->field], epoch, sample, place));
+            if (w->other) blend(w, p.share, place);
+        } else {
             w->convert(s.field[w->field], w->values, place);
+        }
     }
+    f->preparing += ls_clock() - read;
     return LS_OK;
+}
+
+void ls_feeder_spent(ls_feeder *f, double *reading, double *preparing) {
+    *reading = f->reading;
+    *preparing = f->preparing;
+    f->reading = f->preparing = 0;
 }

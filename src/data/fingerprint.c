@@ -50,6 +50,11 @@ static int64_t probe(const ls_source *s, int k) { return (s->count - 1) * k / (P
 
 static int64_t chunks(int64_t bytes) { return (bytes + CHUNK - 1) / CHUNK; }
 
+// Of a source in memory without some of its samples all values count; the numbers of those are in the dataset's version.
+static const ls_source *hashed(const ls_source *s) {
+    return s && s->inner && ls_source_array(s->inner, 0) ? s->inner : s;
+}
+
 static int64_t source_parts(const ls_source *s) {
     int64_t parts = 0;
     if (!s) return 0;
@@ -58,7 +63,9 @@ static int64_t source_parts(const ls_source *s) {
     return parts;
 }
 
-int64_t ls__fingerprint_parts(const ls_dataset *d) { return source_parts(d->train) + source_parts(d->test); }
+int64_t ls__fingerprint_parts(const ls_dataset *d) {
+    return source_parts(hashed(d->train)) + source_parts(hashed(d->test));
+}
 
 // Both take the number of the source's first part among all.
 static void hash_arrays(const ls_source *s, int64_t index, int rank, int size, uint64_t *hashes) {
@@ -105,7 +112,7 @@ done:
 }
 
 ls_status ls__fingerprint_hash(const ls_dataset *d, int rank, int size, uint64_t *hashes) {
-    const ls_source *sources[] = {d->train, d->test};
+    const ls_source *sources[] = {hashed(d->train), hashed(d->test)};
     int64_t index = 0;
     for (int k = 0; k < 2 && sources[k]; index += source_parts(sources[k++])) {
         if (ls_source_array(sources[k], 0))

@@ -1,6 +1,7 @@
 #define _GNU_SOURCE
 #include "data/index.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -17,10 +18,11 @@
 #include "data/fingerprint.h"
 #include "data/image.h"
 
-#define MAGIC     "lockstep index\n"
-#define VERSION   1    // raised with every change of what formats list, and in which order
-#define SAMPLED   256  // files with a sample each that are looked at, of all that there are
-#define MOST_SIZE ((int64_t)1 << 36)
+#define MAGIC        "lockstep index\n"
+#define VERSION      1    // raised with every change of what formats list, and in which order
+#define SAMPLED      256  // files with a sample each that are looked at, of all that there are
+#define MOST_SIZE    ((int64_t)1 << 36)
+#define LEFT_SECONDS 3600  // nobody writes an index for so long
 
 typedef struct header {
     char magic[16];
@@ -277,6 +279,23 @@ static int make_folders(const char *path) {
     return mkdir(folder, 0700) == 0 || errno == EEXIST ? 0 : -1;
 }
 
+// What writers left that were killed: files of this user's beside an index's name, an hour old.
+static void sweep(const char *path) {
+    char folder[4096];
+    struct dirent *e;
+    struct stat there;
+    snprintf(folder, sizeof folder, "%s", path);
+    *strrchr(folder, '/') = 0;
+    DIR *d = opendir(folder);
+    while (d && (e = readdir(d))) {
+        const char *behind = strstr(e->d_name, ".index.");
+        if (!behind || strlen(behind) != strlen(".index.XXXXXX")) continue;
+        if (fstatat(dirfd(d), e->d_name, &there, AT_SYMLINK_NOFOLLOW) != 0 || !S_ISREG(there.st_mode)) continue;
+        if (there.st_uid == geteuid() && time(NULL) - there.st_mtime > LEFT_SECONDS) unlinkat(dirfd(d), e->d_name, 0);
+    }
+    if (d) closedir(d);
+}
+
 // How long making it must have taken; below 0: it is never kept.
 static double least_seconds(void) {
     const char *text = getenv("LOCKSTEP_INDEX_SECONDS");
@@ -302,7 +321,9 @@ void ls__index_write(const char *path, const char *key, const ls_records_builder
     ls_output output;
     note[0] = 0;
     if (least < 0 || seconds < least || b->unwitnessed || b->label_width > 0 || !is_settled(b, seconds)) return;
-    int failed = make_folders(path) != 0 || ls_output_open(path, &output) != 0;
+    int failed = make_folders(path) != 0;
+    if (!failed) sweep(path);
+    failed = failed || ls_output_open(path, &output) != 0;
     if (!failed) {
         failed = write_all(output.file, key, b) != 0;
         int why = errno;

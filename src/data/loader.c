@@ -62,8 +62,9 @@ struct ls_loader {
     int stop;
     int64_t replaced;  // in batches that were taken
     char why[512];
-    _Atomic int dropping;  // what is being prepared is not wanted any more
-    ls_trace *trace;       // where the first thread records; NULL: nowhere
+    double reading, preparing;  // seconds of all threads
+    _Atomic int dropping;       // what is being prepared is not wanted any more
+    ls_trace *trace;            // where the first thread records; NULL: nowhere
     int trace_name;
 };
 
@@ -190,7 +191,11 @@ static void *run(void *argument) {
         filled f = {.failed = 0};
         ls_status status = fill(w, &j, &f);
         if (trace) ls_trace_add(trace, name, 0, start, ls_clock());
+        double reading, preparing;
+        ls_feeder_spent(w->feeder, &reading, &preparing);
         pthread_mutex_lock(&l->mutex);
+        l->reading += reading;
+        l->preparing += preparing;
         end_job(l, &j, status, &f);
     }
     pthread_mutex_unlock(&l->mutex);
@@ -424,6 +429,13 @@ ls_status ls_loader_get(ls_loader *l, ls_batch **out, double *waited) {
 int64_t ls_loader_replaced(const ls_loader *l, const char **why) {
     if (why) *why = l->why;
     return l->replaced;
+}
+
+void ls_loader_spent(ls_loader *l, double *reading, double *preparing) {
+    pthread_mutex_lock(&l->mutex);
+    *reading = l->reading;
+    *preparing = l->preparing;
+    pthread_mutex_unlock(&l->mutex);
 }
 
 void ls_loader_restore(ls_loader *l, ls_batch **batch) {

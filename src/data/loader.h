@@ -67,6 +67,8 @@ void ls_loader_cancel(ls_loader *loader);
 ls_status ls_loader_get(ls_loader *loader, ls_batch **out, double *waited);
 // Samples of the batches taken so far that others stood in for, and the sentence of one of them, the loader's; "" for none. By the thread that takes them.
 int64_t ls_loader_replaced(const ls_loader *loader, const char **why);
+// Seconds that its threads together have spent on reading samples and on preparing them so far. By any thread.
+void ls_loader_spent(ls_loader *loader, double *reading, double *preparing);
 // Gives the borrowed batch back; its memory is reused.
 void ls_loader_restore(ls_loader *loader, ls_batch **batch);
 

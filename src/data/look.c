@@ -51,6 +51,13 @@ static ls_status look(const ls_source *s, int64_t i, void *scratch, ls_sample_in
     return status == LS_OK ? LS_OK : ls__source_failed(s, i, status);
 }
 
+static ls_status check_sample(const ls_dataset *d, int test, int64_t sample) {
+    const ls_source *s = test ? d->test : d->train;
+    if (s && sample >= 0 && sample < s->count) return LS_OK;
+    return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "the dataset %s has no %s sample %lld: they go from 0 to %lld", d->name,
+                   test ? "test" : "training", (long long)sample, (long long)(s ? s->count : 0) - 1);
+}
+
 ls_status ls_dataset_look(const ls_dataset *d, int test, int64_t sample, ls_sample_info *info, ls_image *image) {
     LS_NEED(info, "info");
     *info = (ls_sample_info){.label = -1};
@@ -58,11 +65,35 @@ ls_status ls_dataset_look(const ls_dataset *d, int test, int64_t sample, ls_samp
     LS_NEED(d, "dataset");
     const ls_source *s = test ? d->test : d->train;
     void *scratch = NULL;
-    if (!s || sample < 0 || sample >= s->count)
-        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "the dataset %s has no %s sample %lld: they go from 0 to %lld",
-                       d->name, test ? "test" : "training", (long long)sample, (long long)(s ? s->count : 0) - 1);
+    LS_TRY(check_sample(d, test, sample));
+    info->number = ls_source_number(s, sample);
     if (s->scratch_bytes) LS_TRY(ls_memory_alloc(s->scratch_bytes, &scratch));
     ls_status status = look(s, sample, scratch, info, image);
+    ls_memory_free(scratch);
+    return status;
+}
+
+static ls_status copy_values(const ls_source *s, int64_t i, void *scratch, void *const *fields) {
+    ls_sample sample;
+    LS_TRY(ls_source_read(s, i, scratch, &sample));
+    for (int f = 0; f < s->field_count; f++)
+        if (fields[f]) memcpy(fields[f], sample.field[f], (size_t)s->sample_bytes[f]);
+    return LS_OK;
+}
+
+ls_status ls_dataset_read(const ls_dataset *d, int test, int64_t sample, void *const *fields) {
+    LS_NEED(d, "dataset");
+    LS_NEED(fields, "fields");
+    const ls_source *s = test ? d->test : d->train;
+    void *scratch = NULL;
+    LS_TRY(check_sample(d, test, sample));
+    for (int f = 0; f < s->field_count; f++)
+        if (fields[f] && ls_field_is_picture(&s->field[f]))
+            return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
+                           "the field \"%s\" of %s is an image that is still encoded: ls_dataset_look decodes it",
+                           s->field[f].name, s->name);
+    if (s->scratch_bytes) LS_TRY(ls_memory_alloc(s->scratch_bytes, &scratch));
+    ls_status status = copy_values(s, sample, scratch, fields);
     ls_memory_free(scratch);
     return status;
 }

@@ -15,7 +15,7 @@ static inline float ls__noise_of(ls_philox4 r) {
     return (float)(sum - 262140) * (1 / 53509.9f);  // 65536 times the root of 8 / 12
 }
 
-// Draws for different uses, by `use`: 0 noise on images, 1 numbers that a network is given, 2 coins.
+// Draws for different uses, by `use`: 0 noise on images, 1 numbers that a network is given, 2 coins, 3 mixing.
 static inline ls_philox4 ls__noise_words(uint64_t seed, uint32_t epoch, uint64_t sample, uint32_t element,
                                          uint32_t use) {
     return ls_philox(seed, element, (uint32_t)sample, (uint32_t)(sample >> 32),
@@ -36,12 +36,16 @@ static inline int ls_noise_coin(uint64_t seed, uint32_t epoch, uint64_t sample) 
     return (int)(ls__noise_words(seed, epoch, sample, 0, 2).v[0] >> 31);
 }
 
+// What a sample is mixed with (Zhang et al., "mixup: Beyond empirical risk minimization", ICLR 2018): *partner, one of `count` samples, each as likely, and how much of the sample itself is
+// left, from Beta(alpha, alpha), in multiples of 2^-16, so that the last bits of a library's pow do not show. `alpha` from 0.05 to 1.
+float ls_noise_mix(uint64_t seed, uint32_t epoch, uint64_t sample, double alpha, int64_t count, int64_t *partner);
+
 // What the noise on a channel is: its deviation, and the values of black and white, beyond which nothing goes.
 typedef struct ls_noise_range {
     float deviation, low, high;
 } ls_noise_range;
 
-// Adds it to `count` values, F32 or BF16, whose channels (channels) take turns.
+// Adds it to `count` values, F32, BF16 or F16, whose channels (channels) take turns.
 void ls_noise_add(void *values, ls_dtype dtype, int64_t count, const ls_noise_range *channel, int64_t channels,
                   uint64_t seed, uint32_t epoch, uint64_t sample);
 

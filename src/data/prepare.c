@@ -10,6 +10,7 @@
 #include "base/bf16.h"
 #include "base/clones.h"
 #include "base/error.h"
+#include "base/fp16.h"
 #include "base/memory.h"
 #include "data/colour.h"
 #include "data/noise.h"
@@ -91,6 +92,10 @@ LS_CLONES static void convert_bf16(const uint8_t *restrict in, int64_t n, ls_bf1
     }
 }
 
+LS_CLONES static void convert_fp16(const uint8_t *restrict in, int64_t n, ls_fp16 *restrict out) {
+    for (int64_t i = 0; i < n; i++) out[i] = ls_float_to_fp16((float)in[i] / 255.0f);
+}
+
 LS_CLONES static void widen(const uint8_t *restrict in, int64_t n, float *restrict out) {
     for (int64_t i = 0; i < n; i++) out[i] = (float)in[i];
 }
@@ -144,6 +149,8 @@ static void write_row(const ls_preparer *p, const float *top, const float *botto
     float scale = p->recipe.scale;
     if (p->dtype == LS_DTYPE_F32)
         ls_resize_blend_f32(top, bottom, weight, p->offset, p->divisor, scale, n, (float *)out + y * n);
+    else if (p->dtype == LS_DTYPE_F16)
+        ls_resize_blend_fp16(top, bottom, weight, p->offset, p->divisor, scale, n, (ls_fp16 *)out + y * n);
     else
         ls_resize_blend_bf16(top, bottom, weight, p->offset, p->divisor, scale, n, (ls_bf16 *)out + y * n);
 }
@@ -263,6 +270,8 @@ static ls_status run_clean(ls_preparer *p, const uint8_t *image, uint32_t epoch,
     if (p->plain) {
         if (p->dtype == LS_DTYPE_F32)
             convert_f32(image, height * n, out);
+        else if (p->dtype == LS_DTYPE_F16)
+            convert_fp16(image, height * n, out);
         else
             convert_bf16(image, height * n, out);
         return LS_OK;

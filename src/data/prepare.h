@@ -34,7 +34,7 @@ ls_status ls_recipe_check(const ls_recipe *recipe, ls_shape image);
 
 // For one thread at a time.
 typedef struct ls_preparer ls_preparer;
-// `source` is the shape (H, W, C) of stored images, or (0, 0, C): pictures of any size; `dtype` F32 or BF16. Errors: those of
+// `source` is the shape (H, W, C) of stored images, or (0, 0, C): pictures of any size; `dtype` F32, BF16 or F16. Errors: those of
 // ls_recipe_check, INVALID_ARGUMENT (pictures, and a recipe without a size), OUT_OF_MEMORY.
 ls_status ls_preparer_create(const ls_recipe *recipe, ls_shape source, ls_dtype dtype, ls_preparer **out);
 void ls_preparer_destroy(ls_preparer **preparer);

@@ -64,7 +64,7 @@ typedef struct ls_records_builder {
     int64_t slots;
     int64_t picture_bytes;  // what the largest pictures take when they are decoded; 0: nobody knows
     ls_records_kind kind;
-    struct ls_exclusions *exclude;  // files that are left out; NULL: none. Borrowed
+    struct ls_exclusions *exclude;  // names of what is left out; NULL: none. Borrowed
     ls_record_witness *witness;
     int64_t witness_count, witness_room;
     int unwitnessed;  // 1: it was also made from something that there is no witness of
@@ -106,6 +106,8 @@ int64_t ls_records_time(const struct stat *there);
 
 // Whether the list of exclusions names this file, whose path begins with `root` and a slash where it lies there.
 int ls_records_excluded(ls_records_builder *builder, const char *root, const char *path);
+// Whether it names this sample, of a format in which samples have names.
+int ls_records_excluded_name(ls_records_builder *builder, const char *name);
 
 // --- sharing ---------------------------------------------------------------------------------------------------------
 
@@ -154,7 +156,7 @@ typedef struct ls_records_settings {
     const char *root;           // where paths in a table begin
     const char *image, *label;  // names of columns, of features, of endings; NULL: the usual ones
     const char *order;          // "bgr" or "rgb": of pixels that are not encoded
-    const char *exclude;        // a file with paths of files that are left out, a line each; NULL: none
+    const char *exclude;        // a file with names and numbers of samples that are left out, a line each; NULL: none
     // Of several labels at once: the column of lists, or the columns of 0 and 1; a file with all labels; the word for none. NULL: the usual ones
     const char *labels, *columns, *names, *none;
     double split;  // so large a part is the test set, where none is named
@@ -176,13 +178,14 @@ typedef struct ls_records_settings {
 #define LS_RECORDS_EXCLUDE                                                                                             \
     {                                                                                                                  \
         "exclude", LS_OPTION_TEXT, LS_RECORDS_OPTION(exclude), .metavar = "FILE",                                      \
-                                                               .help = "leave out the files whose paths are its lines" \
+                                                               .help = "leave out the samples that are its lines"      \
     }
 
 typedef struct ls_records_format {
     const char *name;
     const ls_option *table;  // over ls_records_settings
     int rooted;              // 1: all paths begin with that of the format's argument
+    const char *what, *how;  // what a list of exclusions names, as "file", and how: "paths begin ..."
     const void *self;        // passed to list
     // Lists what there is at `path` into an empty builder; by worker 0 alone.
     ls_status (*list)(const void *self, const char *path, const ls_records_settings *settings,

@@ -1,106 +1,34 @@
 // What formats of records have in common when they are opened: options, files that are left out, one list for all workers.
-#include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "base/input.h"
-#include "base/memory.h"
+#include "data/exclude.h"
 #include "data/index.h"
 #include "data/records.h"
 #include "data/spec.h"
 
-// --- files that are left out -----------------------------------------------------------------------------------------
+// --- what is left out ------------------------------------------------------------------------------------------------
 
-typedef struct exclusion {
-    char *path;
-    int64_t line;
-    int met;
-} exclusion;
-
-struct ls_exclusions {
-    exclusion *list;  // (count), by path
-    int64_t count, room;
-};
-
-static int by_path(const void *a, const void *b) {
-    return strcmp(((const exclusion *)a)->path, ((const exclusion *)b)->path);
-}
-
-static int leaves_out(struct ls_exclusions *e, const char *path) {
-    const exclusion key = {.path = (char *)(uintptr_t)path};
-    exclusion *found = e->count ? bsearch(&key, e->list, (size_t)e->count, sizeof key, by_path) : NULL;
-    if (found) found->met = 1;
-    return found != NULL;
+int ls_records_excluded_name(ls_records_builder *b, const char *name) {
+    return b->exclude && ls_exclusions_name(b->exclude, name);
 }
 
 int ls_records_excluded(ls_records_builder *b, const char *root, const char *path) {
     size_t length = strlen(root);
-    if (!b->exclude) return 0;
-    if (leaves_out(b->exclude, path)) return 1;
-    return strncmp(path, root, length) == 0 && path[length] == '/' && leaves_out(b->exclude, path + length + 1);
-}
-
-static ls_status add_line(struct ls_exclusions *e, const char *text, int64_t line) {
-    if (e->count == e->room) {
-        int64_t room = 2 * e->room + 64;
-        exclusion *list = realloc(e->list, (size_t)room * sizeof *list);
-        if (!list) return LS_FAIL(LS_STATUS_OUT_OF_MEMORY, "out of memory for a list of %lld files", (long long)room);
-        e->list = list;
-        e->room = room;
-    }
-    exclusion *x = &e->list[e->count];
-    *x = (exclusion){.line = line};
-    LS_TRY(ls_calloc((int64_t)strlen(text) + 1, 1, &x->path));
-    memcpy(x->path, text, strlen(text));
-    e->count++;
-    return LS_OK;
-}
-
-// Lines are paths; empty ones and those that begin with # are none.
-static ls_status read_exclusions(const char *path, struct ls_exclusions *e) {
-    char *text = NULL;
-    size_t room = 0;
-    ls_status status = LS_OK;
-    FILE *file = ls_input_open(path);
-    if (!file)
-        return LS_FAIL(errno == ENOENT ? LS_STATUS_NOT_FOUND : LS_STATUS_IO,
-                       "cannot read %s, the files to leave out: %s", path, strerror(errno));
-    for (int64_t line = 1; status == LS_OK && getline(&text, &room, file) >= 0; line++) {
-        text[strcspn(text, "\r\n")] = 0;
-        if (*text && *text != '#') status = add_line(e, text, line);
-    }
-    free(text);
-    fclose(file);
-    if (e->count) qsort(e->list, (size_t)e->count, sizeof *e->list, by_path);
-    return status;
-}
-
-static ls_status check_met(const char *path, const struct ls_exclusions *e) {
-    for (int64_t i = 0; i < e->count; i++)
-        if (!e->list[i].met)
-            return LS_FAIL(LS_STATUS_BAD_DATA,
-                           "line %lld of %s: there is no file %s in the dataset to leave out; paths begin where the "
-                           "dataset's do, or at /",
-                           (long long)e->list[i].line, path, e->list[i].path);
-    return LS_OK;
+    if (ls_records_excluded_name(b, path)) return 1;
+    return strncmp(path, root, length) == 0 && path[length] == '/' && ls_records_excluded_name(b, path + length + 1);
 }
 
 // --- opening ---------------------------------------------------------------------------------------------------------
 
 static ls_status list_all(const ls_records_format *f, const char *path, const ls_records_settings *s,
                           ls_records_builder *b) {
-    struct ls_exclusions e = {NULL, 0, 0};
     ls_status status = s->exclude ? ls_records_witness(b, LS_WITNESS_FILE, s->exclude) : LS_OK;
-    if (status == LS_OK && s->exclude) status = read_exclusions(s->exclude, &e);
-    b->exclude = s->exclude ? &e : NULL;
+    if (status == LS_OK && s->exclude) status = ls_exclusions_read(s->exclude, &b->exclude);
     if (status == LS_OK) status = f->list(f->self, path, s, b);
-    if (status == LS_OK) status = check_met(s->exclude, &e);
-    for (int64_t i = 0; i < e.count; i++) free(e.list[i].path);
-    free(e.list);
-    b->exclude = NULL;
+    if (status == LS_OK && b->exclude) status = ls_exclusions_check(b->exclude, f->what, f->how);
+    ls_exclusions_destroy(&b->exclude);
     return status;
 }
 

@@ -54,3 +54,9 @@ LS_CLONES void ls_resize_blend_bf16(const float *top, const float *bottom, float
         out[i] = (ls_bf16)((u + 0x7FFFu + ((u >> 16) & 1)) >> 16);
     }
 }
+
+LS_CLONES void ls_resize_blend_fp16(const float *top, const float *bottom, float weight, const float *restrict offset,
+                                    const float *restrict divisor, float scale, int64_t n, ls_fp16 *restrict out) {
+    for (int64_t i = 0; i < n; i++)
+        out[i] = ls_float_to_fp16((top[i] + (bottom[i] - top[i]) * weight - offset[i]) / divisor[i] * scale);
+}

@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #include "base/bf16.h"
+#include "base/fp16.h"
 
 // How the `count` positions of an output's axis are taken from the source: resample source[first .. first + length - 1] to
 // `full` positions, take `count` of them from `window` on, move these by `shift` (position i gets what was at i + shift), then mirror them.
@@ -36,5 +37,7 @@ void ls_resize_blend_f32(const float *top, const float *bottom, float weight, co
                          float scale, int64_t n, float *out);
 void ls_resize_blend_bf16(const float *top, const float *bottom, float weight, const float *offset,
                           const float *divisor, float scale, int64_t n, ls_bf16 *out);
+void ls_resize_blend_fp16(const float *top, const float *bottom, float weight, const float *offset,
+                          const float *divisor, float scale, int64_t n, ls_fp16 *out);
 
 #endif

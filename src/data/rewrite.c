@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <stdatomic.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -23,12 +24,13 @@ typedef struct rewriting {
     const ls_dataset *dataset;
     const ls_writer *writer;  // NULL: folders of images
     const char *path;         // of the set's file, or of the folder of all
-    int test, shards;
+    int test, shards, caffe;
     int64_t count;     // samples of the set
     ls_output output;  // the shard's that is written
     void *library;     // in place of it, where the writer has one
     char name[4096];
     int shard, open;
+    int both;  // 1: `library` holds both sets, and is not this set's to close
 } rewriting;
 
 static ls_status cannot_write(const char *path) {
@@ -70,7 +72,7 @@ static void name_shard(rewriting *w) {
 
 // It takes its place where all went well.
 static ls_status close_shard(rewriting *w, ls_status status) {
-    if (!w->open) return status;
+    if (!w->open || w->both) return status;
     w->open = 0;
     if (w->writer->open) {
         ls_status closed = w->writer->close(w->library, status == LS_OK);
@@ -82,14 +84,15 @@ static ls_status close_shard(rewriting *w, ls_status status) {
 }
 
 static ls_status open_shard(rewriting *w, int shard) {
-    if (w->open && w->shard == shard) return LS_OK;
+    if (w->both || (w->open && w->shard == shard)) return LS_OK;
     LS_TRY(close_shard(w, LS_OK));
     w->shard = shard;
     name_shard(w);
     if (w->writer->open) {
         // Samples of the shard: those that write_sample puts there.
         int64_t begin = (shard * w->count + w->shards - 1) / w->shards;
-        ls_writing what = {w->name, ((shard + 1) * w->count + w->shards - 1) / w->shards - begin};
+        ls_writing what = {
+            .path = w->name, .count = ((shard + 1) * w->count + w->shards - 1) / w->shards - begin, .caffe = w->caffe};
         LS_TRY(w->writer->open(&what, &w->library));
         w->open = 1;
         return LS_OK;
@@ -157,6 +160,7 @@ static ls_status write_batch(rewriting *w, batch *b) {
             ls__error_set(r->message);
             status = ls__fail_passed(r->status, __FILE__, __LINE__);
         }
+        r->written.test = w->both && w->test;
         if (status == LS_OK) status = write_sample(w, &r->written);
         free(r->memory);
     }
@@ -196,21 +200,51 @@ static ls_status take_samples(rewriting *w, const ls_source *source, const ls_co
 
 // --- a set -----------------------------------------------------------------------------------------------------------
 
-static ls_status write_set(const ls_dataset *d, const ls_writer *writer, const char *path, int test,
+// How the words behind a format are meant.
+typedef struct target {
+    const ls_writer *writer;  // NULL: folders
+    const char *path, *test;  // test NULL: none is named
+    const char *layout;
+    int caffe;
+} target;
+
+static ls_status write_set(const ls_dataset *d, const target *to, const char *path, int test,
                            const ls_convert_config *c) {
     const ls_source *source = test ? d->test : d->train;
     rewriting *w;
     LS_TRY(ls_calloc(1, sizeof *w, &w));
     *w = (rewriting){.dataset = d,
-                     .writer = writer,
+                     .writer = to->writer,
                      .path = path,
                      .test = test,
+                     .caffe = to->caffe,
                      .shards = test || c->shards < 1 ? 1 : c->shards,
                      .count = source->count};
     ls_status status = take_samples(w, source, c);
     status = close_shard(w, status);
     free(w);
     return status;
+}
+
+// Both sets into one file of a library's.
+static ls_status write_both(const ls_dataset *d, const target *to, const ls_convert_config *c) {
+    rewriting *w;
+    ls_writing what = {.path = to->path, .count = d->train->count, .test_count = d->test ? d->test->count : 0};
+    LS_TRY(ls_calloc(1, sizeof *w, &w));
+    *w = (rewriting){.dataset = d, .writer = to->writer, .path = to->path, .shards = 1, .both = 1};
+    ls_status status = to->writer->open(&what, &w->library);
+    if (status != LS_OK) {
+        free(w);
+        return ls__fail_passed(status, __FILE__, __LINE__);
+    }
+    for (w->test = 0; w->test < (d->test ? 2 : 1) && status == LS_OK; w->test++) {
+        const ls_source *source = w->test ? d->test : d->train;
+        w->count = source->count;
+        status = take_samples(w, source, c);
+    }
+    ls_status closed = to->writer->close(w->library, status == LS_OK);
+    free(w);
+    return status == LS_OK ? closed : status;
 }
 
 // --- all of it -------------------------------------------------------------------------------------------------------
@@ -228,9 +262,15 @@ static ls_status check_fields(const ls_dataset *d) {
 
 static ls_status check_config(const ls_dataset *d, const char *format, const ls_writer *writer,
                               const ls_convert_config *c) {
-    if (c->shards < 0 || c->shards > MOST_SHARDS || (!writer && c->shards > 1))
-        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "%d shards of %s: choose 1 to %d, and 1 for folders", c->shards,
-                       format, MOST_SHARDS);
+    if (c->shards < 0 || c->shards > MOST_SHARDS || ((!writer || writer->arrays) && c->shards > 1))
+        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "%d shards of %s: choose 1 to %d, and 1 for folders and arrays",
+                       c->shards, format, MOST_SHARDS);
+    if (c->image_size < 0 || c->image_size > MOST_SIDE || (c->image_size && c->resize))
+        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
+                       "images of %d pixels in height and width%s: choose up to %d, and either this or a shorter side",
+                       c->image_size, c->resize ? ", and a shorter side" : "", MOST_SIDE);
+    if (c->quality && writer && writer->arrays)
+        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "%s holds pixels, which have no quality: leave it out", format);
     if (c->resize < 0 || c->resize > MOST_SIDE || c->quality < 0 || c->quality > 100 || c->workers < 0 ||
         c->workers > MOST_WORKERS)
         return LS_FAIL(
@@ -242,38 +282,58 @@ static ls_status check_config(const ls_dataset *d, const char *format, const ls_
         return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
                        "pixels that are not encoded have no quality: leave one of both out");
     if (c->pixels && !(writer && writer->pixels))
-        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
-                       "%s holds images as PNG or JPEG files: pixels that are not encoded can go to lmdb", format);
+        return LS_FAIL(
+            LS_STATUS_INVALID_ARGUMENT,
+            "%s holds images as PNG or JPEG files: pixels that are not encoded can go to lmdb, hdf5 and numpy", format);
     return check_fields(d);
 }
 
+// Where the test set goes.
+static ls_status check_target(const ls_dataset *d, const char *format, target *to) {
+    int whole = !to->writer || to->writer->arrays;  // one place has both
+    if (to->layout && (!to->writer || !to->writer->layouts))
+        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "%s has one layout: leave layout=%s out", format, to->layout);
+    to->caffe = to->layout && strcmp(to->layout, "caffe") == 0;
+    if (to->caffe) whole = 0;
+    if (!to->writer && to->test)
+        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "images:%s has a folder val for the test set: leave test=%s out",
+                       to->path, to->test);
+    if (whole && to->test)
+        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "%s:%s has arrays of the test set, too: leave test=%s out", format,
+                       to->path, to->test);
+    if (d->test && !whole && !to->test)
+        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
+                       "the dataset %s has a test set, which would be lost: write %s:%s,test=FILE", d->name, format,
+                       to->path);
+    return LS_OK;
+}
+
 ls_status ls_dataset_convert(const ls_dataset *d, const char *spec, const ls_convert_config *config) {
-    struct {
-        const char *test;
-    } set = {NULL};
-    const ls_option table[] = {{"test", LS_OPTION_TEXT, .metavar = "PATH", .help = "of the test set"}, {.name = NULL}};
+    target to = {NULL, NULL, NULL, NULL, 0};
+    const ls_option table[] = {
+        {"test", LS_OPTION_TEXT, .offset = offsetof(target, test), .metavar = "PATH", .help = "of the test set"},
+        {"layout", LS_OPTION_TEXT, .offset = offsetof(target, layout), .metavar = "keras|caffe",
+         .help = "of HDF5's data sets"},
+        {.name = NULL}};
     char format[32];
     ls_spec path;
     LS_NEED(d, "dataset");
     LS_NEED(spec, "spec");
     ls_convert_config c = config ? *config : (ls_convert_config){.shards = 1};
     snprintf(format, sizeof format, "%.*s", (int)strcspn(spec, ":"), spec);
-    const ls_writer *writer = ls_writer_find(format);
-    int folders = strcmp(format, "images") == 0;
-    if ((!writer && !folders) || !strchr(spec, ':'))
+    to.writer = ls_writer_find(format);
+    if ((!to.writer && strcmp(format, "images") != 0) || !strchr(spec, ':'))
         return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
-                       "%.200s: what is written is images:DIR, tar:FILE, tfrecord:FILE, recordio:FILE or lmdb:DIR",
+                       "%.200s: what is written is images:DIR, tar:FILE, tfrecord:FILE, recordio:FILE, lmdb:DIR, "
+                       "hdf5:FILE or numpy:FILE.npz",
                        spec);
-    LS_TRY(ls_spec_read(format, strchr(spec, ':') + 1, table, &set, &path));
+    LS_TRY(ls_spec_read(format, strchr(spec, ':') + 1, table, &to, &path));
+    to.path = path.text;
     if (c.shards > ls_dataset_train_count(d)) c.shards = (int)ls_dataset_train_count(d);
-    LS_TRY(check_config(d, format, writer, &c));
-    if (folders && set.test)
-        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "images:%s has a folder val for the test set: leave test=%s out",
-                       path.text, set.test);
-    if (d->test && !folders && !set.test)
-        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
-                       "the dataset %s has a test set, which would be lost: write %s:%s,test=FILE", d->name, format,
-                       path.text);
-    LS_TRY(write_set(d, writer, path.text, 0, &c));
-    return d->test ? write_set(d, writer, folders ? path.text : set.test, 1, &c) : LS_OK;
+    LS_TRY(check_config(d, format, to.writer, &c));
+    LS_TRY(check_target(d, format, &to));
+    if (to.writer && to.writer->arrays) c.pixels = 1;
+    if (to.writer && to.writer->arrays && !to.caffe) return write_both(d, &to, &c);
+    LS_TRY(write_set(d, &to, path.text, 0, &c));
+    return d->test ? write_set(d, &to, to.writer ? to.test : path.text, 1, &c) : LS_OK;
 }

@@ -60,15 +60,19 @@ static ls_status find_pixels(const ls_image_file *file, int channels, const ls_c
                              int *same) {
     int64_t height, width;
     int encoded = !file->raw.height && !c->quality && !c->pixels;
-    *same = encoded && !c->resize;
+    *same = encoded && !c->resize && !c->image_size;
     if (*same) return LS_OK;
-    if (!c->resize) return ls_image_file_load(file, channels, out);
+    if (!c->resize && !c->image_size) return ls_image_file_load(file, channels, out);
     LS_TRY(ls_image_file_size(file, &height, &width));
-    int fits = (height < width ? height : width) == c->resize;
+    int fits = c->image_size ? height == c->image_size && width == c->image_size
+                             : (height < width ? height : width) == c->resize;
     *same = encoded && fits;
     if (*same) return LS_OK;
     if (fits) return ls_image_file_load(file, channels, out);
-    shorten(c->resize, &height, &width);
+    if (c->image_size)
+        height = width = c->image_size;
+    else
+        shorten(c->resize, &height, &width);
     if (height > LS_IMAGE_MAX_SIDE || width > LS_IMAGE_MAX_SIDE)
         return LS_FAIL(LS_STATUS_BAD_DATA, "%s would have a side of more than %d pixels: it is too long for --resize",
                        file->name, LS_IMAGE_MAX_SIDE);

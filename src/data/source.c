@@ -143,7 +143,7 @@ void ls_source_destroy(ls_source **source) {
 const void *ls_source_array(const ls_source *s, int field) { return s->ops->array ? s->ops->array(s, field) : NULL; }
 
 ls_status ls__source_failed(const ls_source *s, int64_t i, ls_status status) {
-    return ls__fail_context(status, "sample %lld of %s: ", (long long)i, s->name);
+    return ls__fail_context(status, "sample %lld of %s: ", (long long)ls_source_number(s, i), s->name);
 }
 
 // ---- only thought of -----------------------------------------------------------------------------------------------

@@ -36,6 +36,12 @@ typedef struct ls_source_ops {
     // All values of a field, (count, shape), where they lie in memory one after the other. NULL: they do not, for any field.
     const void *(*array)(const ls_source *source, int field);
     int pictures;  // 1: fields may be pictures
+    // Optional: the number that sample i has for people, where it is another: of a source without some of its samples. NULL: i.
+    int64_t (*number)(const ls_source *source, int64_t i);
+    // Optional, of samples with one class: that of sample i, without reading it; -1: it is not known.
+    int64_t (*class)(const ls_source *source, int64_t i);
+    // Optional, of sources that read files: bytes that an epoch of all samples reads.
+    int64_t (*stored)(const ls_source *source);
     // Optional: sample i will be read soon: asks the system for its bytes, without waiting for them. Called as read is; what goes wrong is told by read.
     void (*ahead)(const ls_source *source, int64_t i);
     // Optional: other hosts have other data under its name. What it was made from, if that is kept anywhere, is not used again.
@@ -58,6 +64,7 @@ struct ls_source {
     int64_t scratch_bytes;                // what read wants of each thread; 0: nothing
     int64_t bytes;                        // of values in memory, as ls_memory_alloc would hold them; 0: none
     int64_t picture_bytes;                // what decoding a picture takes of each thread, as far as is known
+    ls_source *inner;                     // of one without some samples: the one that has all of them; else NULL
 };
 
 // What all kinds begin with: checks the description and makes a zeroed struct of `size` bytes for the kind that `ops` is of.
@@ -71,6 +78,10 @@ ls_status ls_fields_check(const ls_field *fields, int field_count, int pictures)
 // The place of a field in a list, -1: there is none of that name.
 int ls_fields_find(const ls_field *fields, int field_count, const char *name);
 
+// Sample i's number in sentences.
+static inline int64_t ls_source_number(const ls_source *source, int64_t i) {
+    return source->ops->number ? source->ops->number(source, i) : i;
+}
 // Puts the sample and the source's name in front of a failure's sentence.
 ls_status ls__source_failed(const ls_source *source, int64_t i, ls_status status);
 

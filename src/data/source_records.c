@@ -53,7 +53,7 @@ static void forget_index(const records_source *s) {
 }
 
 static ls_status open_file(const records_source *s, const char *path, const ls_record_file *file, int *out) {
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);  // a pipe in its place would be waited for
     if (fd < 0 && errno == ENOENT) {
         forget_index(s);
         return LS_FAIL(LS_STATUS_NOT_FOUND,
@@ -195,10 +195,22 @@ static void records_ahead(const ls_source *source, int64_t i) {
     const ls_record *r = &s->record[i];
     if (ls_cache_has(&s->cache, i)) return;
     int fd = s->kept ? atomic_load(&s->kept[r->file])
-                     : open(s->records.text + s->records.file[r->file].name, O_RDONLY | O_CLOEXEC);
+                     : open(s->records.text + s->records.file[r->file].name, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0) return;
     posix_fadvise(fd, r->at, r->bytes, POSIX_FADV_WILLNEED);
     if (!s->kept) close(fd);
+}
+
+static int64_t records_class(const ls_source *source, int64_t i) {
+    const records_source *s = (const records_source *)source;
+    return s->records.label_width ? -1 : s->record[i].class;
+}
+
+static int64_t records_stored(const ls_source *source) {
+    const records_source *s = (const records_source *)source;
+    int64_t bytes = 0;
+    for (int64_t i = 0; i < source->count; i++) bytes += s->record[i].bytes;
+    return bytes;
 }
 
 static void records_forget(const ls_source *source) { forget_index((const records_source *)source); }
@@ -219,6 +231,8 @@ static void records_cache_attach(ls_source *source, int64_t limit, void *memory,
 static const ls_source_ops records_ops = {.read = records_read,
                                           .destroy = records_destroy,
                                           .pictures = 1,
+                                          .class = records_class,
+                                          .stored = records_stored,
                                           .ahead = records_ahead,
                                           .forget = records_forget,
                                           .cache_size = records_cache_size,

@@ -13,6 +13,30 @@ static char *last_option(char *text) {
     return word > 0 && comma[1 + word] == '=' ? comma : NULL;
 }
 
+ls_status ls_spec_take(const char *name, const char *argument, const char *option, char *rest, char *value, size_t size,
+                       int *there) {
+    char text[4096];
+    size_t word = strlen(option);
+    int length = snprintf(text, sizeof text, "%s", argument);
+    *there = 0;
+    rest[0] = value[0] = 0;
+    if (length < 0 || length >= (int)sizeof text || (size_t)length >= size)
+        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "what is behind %s: has %d bytes; give less than 4000", name,
+                       length);
+    for (char *at, *end = text + length; (at = last_option(text)); end = at) {
+        int is_it = strncmp(at + 1, option, word) == 0 && at[1 + word] == '=';
+        if (is_it && *there)
+            return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "%s:%s has %s= twice: give it once", name, argument, option);
+        if (is_it) {
+            snprintf(value, size, "%s", at + word + 2);
+            snprintf(rest, size, "%.*s%s", (int)(at - text), argument, argument + (end - text));
+            *there = 1;
+        }
+        *at = 0;
+    }
+    return LS_OK;
+}
+
 ls_status ls_spec_read(const char *name, const char *argument, const ls_option *table, void *values, ls_spec *out) {
     const ls_option_set sets[] = {{table, values}, {NULL, NULL}};
     int length = snprintf(out->text, sizeof out->text, "%s", argument);

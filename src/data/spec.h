@@ -14,4 +14,9 @@ typedef struct ls_spec {
 // Errors: INVALID_ARGUMENT (no such option, which is near; a value that it does not take; no path, or one that is too long).
 ls_status ls_spec_read(const char *name, const char *argument, const ls_option *table, void *values, ls_spec *out);
 
+// Takes one option out of an argument, whatever the others are. `list` and `rest` (size each): its value, and the argument without it; *there 0: it has none, and
+// they hold nothing. Errors: INVALID_ARGUMENT (longer than `size`, the option twice).
+ls_status ls_spec_take(const char *name, const char *argument, const char *option, char *rest, char *value, size_t size,
+                       int *there);
+
 #endif

@@ -181,7 +181,7 @@ const ls_writer *ls_writer_find(const char *format) {
         {.format = "tfrecord", .add = tfrecord_add},
         {.format = "recordio", .add = recordio_add},
     };
-    static const ls_writer *const libraries[] = {&ls__writer_lmdb};
+    static const ls_writer *const libraries[] = {&ls__writer_lmdb, &ls__writer_numpy, &ls__writer_hdf5};
     for (size_t i = 0; i < sizeof writers / sizeof writers[0]; i++)
         if (strcmp(writers[i].format, format) == 0) return &writers[i];
     for (size_t i = 0; i < sizeof libraries / sizeof libraries[0]; i++)

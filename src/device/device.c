@@ -86,9 +86,14 @@ static int shapes_ok(const ls_tensor_type *t, int count, int least) {
 }
 
 ls_status ls_precision_find(const char *name, ls_dtype *out) {
-    *out = strcmp(name, "bf16") == 0 ? LS_DTYPE_BF16 : LS_DTYPE_F32;
-    if (strcmp(name, "fp32") == 0 || strcmp(name, "bf16") == 0) return LS_OK;
-    return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "unknown precision '%s': there are fp32 and bf16", name);
+    static const ls_dtype precisions[] = {LS_DTYPE_F32, LS_DTYPE_BF16, LS_DTYPE_F16};
+    for (size_t i = 0; i < sizeof precisions / sizeof *precisions; i++)
+        if (strcmp(name, ls_dtype_name(precisions[i])) == 0) {
+            *out = precisions[i];
+            return LS_OK;
+        }
+    *out = LS_DTYPE_F32;
+    return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "unknown precision '%s': there are fp32, bf16 and fp16", name);
 }
 
 ls_status ls_kernel_create(ls_device *device, const ls_kernel_spec *spec, ls_kernel **out) {

@@ -44,6 +44,7 @@ struct ls_buffer {
 };
 struct ls_queue {
     ls_device *device;
+    int threads;  // that vector functions may use, where the thread whose queue it is has a team of so many (thread_begin); 0: one
 };
 struct ls_event {
     ls_device *device;
@@ -162,7 +163,7 @@ const ls_device_ops *ls_device_ops_find(const char *name);  // NULL: there is no
 // kernels, plans, buffers and queues made from it.
 ls_status ls_device_create(const char *name, const ls_device_options *options, ls_device **out);
 void ls_device_destroy(ls_device **device);
-// The type a precision computes in: "fp32", "bf16". Errors: INVALID_ARGUMENT.
+// The type a precision computes in: "fp32", "bf16", "fp16". Errors: INVALID_ARGUMENT.
 ls_status ls_precision_find(const char *name, ls_dtype *out);
 ls_status ls_kernel_create(ls_device *device, const ls_kernel_spec *spec, ls_kernel **out);
 void ls_kernel_destroy(ls_kernel **kernel);

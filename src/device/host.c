@@ -101,6 +101,8 @@ const ls_memory_ops ls__host_memory = {
 
 // --- vector functions ------------------------------------------------------------------------------------------------
 
+enum { LEAST_SHARED = 1 << 15 };  // floats: shorter sums are done before other threads have begun
+
 LS_CLONES static void add_two(float *restrict out, const float *restrict a, const float *restrict b, int64_t n) {
     for (int64_t i = 0; i < n; i++) out[i] = a[i] + b[i];
 }
@@ -164,18 +166,38 @@ static ls_status vector_find_not_finite(ls_queue *queue, ls_span found, ls_span 
     return LS_OK;
 }
 
+static void host_add_bf16(float *out, const float *a, const float *b, int64_t n) {
+    if (out == a)
+        add_to_bf16(out, b, n);
+    else
+        add_two_bf16(out, a, b, n);
+}
+
+// Sums of gradients are as long as the weights: the thread's team shares them, in units of LS_VECTOR_ALIGN.
+static void add_shared(const ls_queue *queue, void (*add)(float *, const float *, const float *, int64_t), ls_span out,
+                       ls_span a, ls_span b, int64_t n) {
+    float *sum = ls_span_host(out);
+    const float *left = ls_span_host(a), *right = ls_span_host(b);
+    int64_t threads = queue->threads, units = n / LS_VECTOR_ALIGN;
+    if (threads <= 1 || n < LEAST_SHARED) {
+        add(sum, left, right, n);
+        return;
+    }
+#pragma omp parallel for num_threads((int)threads)
+    for (int64_t t = 0; t < threads; t++) {
+        int64_t from = units * t / threads * LS_VECTOR_ALIGN;
+        int64_t to = t + 1 == threads ? n : units * (t + 1) / threads * LS_VECTOR_ALIGN;
+        add(sum + from, left + from, right + from, to - from);
+    }
+}
+
 static ls_status vector_add(ls_queue *queue, ls_span out, ls_span a, ls_span b, int64_t n) {
-    ls__host_add(ls_span_host(out), ls_span_host(a), ls_span_host(b), n);
+    add_shared(queue, ls__host_add, out, a, b, n);
     return LS_OK;
 }
 
 static ls_status vector_add_bf16(ls_queue *queue, ls_span out, ls_span a, ls_span b, int64_t n) {
-    float *sum = ls_span_host(out);
-    const float *left = ls_span_host(a), *right = ls_span_host(b);
-    if (sum == left)
-        add_to_bf16(sum, right, n);
-    else
-        add_two_bf16(sum, left, right, n);
+    add_shared(queue, host_add_bf16, out, a, b, n);
     return LS_OK;
 }
 

@@ -62,6 +62,7 @@ typedef enum ls_arg {
     LS_ARG_WORKSPACE,                // kept from forward to backward (e.g. which element was the maximum)
     LS_ARG_SCRATCH,                  // free again when the kernel is done
     LS_ARG_RANDOM,                   // ls_random_key
+    LS_ARG_SCALE,                    // a float, which a loss multiplies the gradient by that begins at it; none: 1
     LS_ARG_COUNT
 } ls_arg;
 

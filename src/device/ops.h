@@ -19,6 +19,10 @@
     X(DEPTHWISE_CONV2D, depthwise_conv2d)                                                                              \
     X(SEPARABLE_CONV2D, separable_conv2d)                                                                              \
     X(CONV2D_TRANSPOSE, conv2d_transpose)                                                                              \
+    X(CONV3D, conv3d)                                                                                                  \
+    X(CONV3D_TRANSPOSE, conv3d_transpose)                                                                              \
+    X(MAX_POOL3D, max_pool3d)                                                                                          \
+    X(AVERAGE_POOL3D, average_pool3d)                                                                                  \
     X(UP_SAMPLING2D, up_sampling2d)                                                                                    \
     X(LAYER_NORM, layer_norm)                                                                                          \
     X(EMBEDDING, embedding)                                                                                            \
@@ -45,7 +49,9 @@
     X(BINARY_ACCURACY, binary_accuracy)                                                                                \
     X(MEAN_ABSOLUTE_ERROR_METRIC, mean_absolute_error_metric)                                                          \
     X(AUC, auc)                                                                                                        \
-    X(BALANCED_ACCURACY, balanced_accuracy)
+    X(BALANCED_ACCURACY, balanced_accuracy)                                                                            \
+    X(NORMAL_SAMPLE, normal_sample)                                                                                    \
+    X(NORMAL_DIVERGENCE, normal_divergence)
 
 typedef enum ls_op_kind {
 #define LS_OP_ENUM(kind, name) LS_OP_##kind,

@@ -16,7 +16,10 @@ const char *const ls__initializer_names[] = {LS_INITIALIZER_LIST(X) NULL};
 static int is_real(ls_attr_type type) { return type == LS_ATTR_FLOAT || type == LS_ATTR_REAL; }
 
 int ls__attr_count(const ls_attr *row) {
-    return row->type == LS_ATTR_PAIR ? 2 : row->type == LS_ATTR_SIDES || row->type == LS_ATTR_DIMS ? 4 : 1;
+    return row->type == LS_ATTR_PAIR                                 ? 2
+           : row->type == LS_ATTR_TRIPLE                             ? 3
+           : row->type == LS_ATTR_SIDES || row->type == LS_ATTR_DIMS ? 4
+                                                                     : 1;
 }
 
 double ls__attr_get(const ls_attr *row, const ls_attrs *attrs, int i) {
@@ -48,7 +51,7 @@ static ls_status check(const ls_op *op, const ls_attr *row, const char *layer, d
     while (row->choices && row->choices[choices]) choices++;
     if (row->choices) most = choices - 1;
     if (row->type == LS_ATTR_FLAG) most = 1;
-    int sides = row->type == LS_ATTR_PAIR || row->type == LS_ATTR_SIDES;
+    int sides = row->type == LS_ATTR_PAIR || row->type == LS_ATTR_TRIPLE || row->type == LS_ATTR_SIDES;
     int bounded = row->choices || row->type == LS_ATTR_FLAG || row->maximum > row->minimum;
     if (sides && !bounded && value > LARGEST_SIDE)
         return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "%s: %s of a %s layer is at most %d, but %.0f was asked for", layer,

@@ -573,14 +573,15 @@ static const char *free_name(const ls_graph *graph, const char *name, char text[
     return text;
 }
 
-// The metrics that somebody who looks at a classifier wants beside its accuracy.
-static void add_metrics(ls_graph *g, ls_value logits, ls_value label, int k) {
+// The metrics that somebody who looks at a classifier wants beside its accuracy; `looks`: also what was taken for what.
+static void add_metrics(ls_graph *g, ls_value logits, ls_value label, int looks, int k) {
     char name[32];
     if (k > 0) {
         free_name(g, "top_k_accuracy", name);
         ls_top_k_accuracy(g, logits, label, &(ls_metric_attrs){.name = name, .k = k});
     }
-    ls_balanced_accuracy(g, logits, label, &(ls_metric_attrs){.name = free_name(g, "balanced_accuracy", name)});
+    if (looks)
+        ls_balanced_accuracy(g, logits, label, &(ls_metric_attrs){.name = free_name(g, "balanced_accuracy", name)});
 }
 
 // A copy that losses can be added to, of a network of one output without any, and that output.
@@ -619,7 +620,6 @@ ls_status ls__graph_with_label_losses(const ls_graph *graph, double label_smooth
     return close_copy(out);
 }
 
-// `looks`: with these metrics.
 static ls_status with_classifier(const ls_graph *graph, int rows, double label_smoothing, int looks, int k,
                                  ls_graph **out) {
     ls_value logits;
@@ -631,12 +631,16 @@ static ls_status with_classifier(const ls_graph *graph, int rows, double label_s
     ls_softmax_cross_entropy(g, logits, label,
                              &(ls_loss_attrs){.name = free_name(g, "loss", name), .label_smoothing = label_smoothing});
     ls_accuracy(g, logits, label, &(ls_metric_attrs){.name = free_name(g, "accuracy", name)});
-    if (looks) add_metrics(g, logits, label, k);
+    add_metrics(g, logits, label, looks, k);
     return close_copy(out);
 }
 
 ls_status ls__graph_with_classifier_loss(const ls_graph *graph, int rows, double label_smoothing, ls_graph **out) {
     return with_classifier(graph, rows, label_smoothing, 0, 0, out);
+}
+
+ls_status ls__graph_with_top_k(const ls_graph *graph, int rows, double label_smoothing, int k, ls_graph **out) {
+    return with_classifier(graph, rows, label_smoothing, 0, k, out);
 }
 
 ls_status ls_graph_classifier(const ls_graph *network, int k, ls_graph **out) {

@@ -91,6 +91,8 @@ ls_status ls__graph_copy(const ls_graph *graph, ls_graph **out);
 // What training does without losses of the graph's own: a copy with an input "label", its last, and softmax cross-entropy "loss" and
 // "accuracy" on its output; where layers have those names, "label_1" and so on. `rows`: labels are rows of weights. Errors: INVALID_ARGUMENT (features, or several outputs).
 ls_status ls__graph_with_classifier_loss(const ls_graph *graph, int rows, double label_smoothing, ls_graph **out);
+// The same, with `k` above 0 also the accuracy of the k largest scores, "top_k_accuracy".
+ls_status ls__graph_with_top_k(const ls_graph *graph, int rows, double label_smoothing, int k, ls_graph **out);
 // The same for samples with several labels at once: an input "label" of a row of 0 and 1, binary cross-entropy "loss", binary accuracy "accuracy" and, in
 // evaluation, the area under the ROC curve of each label, "auc". Errors: as above.
 ls_status ls__graph_with_label_losses(const ls_graph *graph, double label_smoothing, double positive_weight,

@@ -14,6 +14,7 @@ struct ls_builder;
 typedef enum ls_attr_type {
     LS_ATTR_INT,
     LS_ATTR_PAIR,    // int[2]
+    LS_ATTR_TRIPLE,  // int[3]
     LS_ATTR_SIDES,   // int[2][2]: {top, bottom}, {left, right}
     LS_ATTR_DIMS,    // int[4]: a shape; 0 after its last dimension
     LS_ATTR_FLAG,    // int: 0 or 1
@@ -23,7 +24,7 @@ typedef enum ls_attr_type {
 } ls_attr_type;
 
 // One row of an op's attributes. Defaults, bounds, texts, and what workers compare all come from it. A value of 0 means the default
-// (of pairs and sides: all 0); numbers outside of [minimum, maximum] are refused (maximum <= minimum: no upper limit).
+// (of pairs, triples and sides: all 0); numbers outside of [minimum, maximum] are refused (maximum <= minimum: no upper limit).
 typedef struct ls_attr {
     const char *name;  // "filters", as Keras has it; NULL ends a table
     ls_attr_type type;
@@ -77,6 +78,7 @@ enum {
     LS_OP_MASKS_ITSELF = 32,         // its backward kernel masks by the ReLU that it absorbed
     LS_OP_ROWS = 64,                 // of metrics: a row for each sample instead of sums; computed in evaluation alone
     LS_OP_ACTIVATES = 128,           // what it gives is no logits any more
+    LS_OP_DRAWS = 256,               // what it gives is a sample of a distribution: behind it a decoder begins
 };
 
 // What a metric's value is made from.

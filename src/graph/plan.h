@@ -58,7 +58,7 @@ typedef enum ls_plan_mode {
 
 typedef struct ls_plan_config {
     int64_t batch;       // samples a run takes
-    ls_dtype precision;  // F32 or BF16: activations and working weights; masters, gradients and losses are F32
+    ls_dtype precision;  // F32, BF16 or F16: activations and working weights; masters, gradients and losses are F32
     ls_plan_mode mode;
     ls_remat remat;  // of a training plan
     int outputs;     // of an evaluation, 1: gives outputs, too
@@ -95,6 +95,7 @@ int ls_plan_feed(const ls_plan *plan, int index, ls_dtype *dtype);
 typedef struct ls_feeds {
     const ls_span *inputs;  // by the graph's inputs; those it does not read may be empty
     ls_span random;         // ls_random_key of the batch
+    ls_span scale;          // a float that the losses' gradients are multiplied by; empty: 1
 } ls_feeds;
 
 // Asked before a step of forward is put into the queue that reads weights or copies of elements [offset, offset + count) of the vector: returns once they
@@ -111,8 +112,8 @@ ls_status ls_plan_forward(ls_plan *plan, ls_queue *queue, const ls_feeds *feeds,
 // and reads them is in the queue.
 typedef void (*ls_bucket_ready_fn)(void *user, int64_t offset, int64_t count);
 
-// Backward of the same input: the gradient of the *sum* of the losses, written to `gradient` (length floats, every element of a
-// parameter that the graph trains overwritten).
+// Backward of the same input: the gradient of the *sum* of the losses times feeds->scale, and statistics as they are, written to `gradient` (length
+// floats, every element of a parameter that the graph trains overwritten).
 ls_status ls_plan_backward(ls_plan *plan, ls_queue *queue, const ls_feeds *feeds, ls_span gradient,
                            ls_bucket_ready_fn ready, void *user);
 

@@ -3,7 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/bf16.h"
 #include "base/error.h"
+#include "base/fp16.h"
 #include "graph/plan.h"
 #include "graph/plan_impl.h"
 
@@ -12,12 +14,8 @@ static double value_at(const void *data, ls_dtype dtype, int64_t i) {
     switch (dtype) {
     case LS_DTYPE_F32: return ((const float *)data)[i];
     case LS_DTYPE_F64: return ((const double *)data)[i];
-    case LS_DTYPE_BF16: {
-        uint32_t bits = (uint32_t)((const uint16_t *)data)[i] << 16;
-        float value;
-        memcpy(&value, &bits, sizeof value);
-        return value;
-    }
+    case LS_DTYPE_BF16: return ls_bf16_to_float(((const ls_bf16 *)data)[i]);
+    case LS_DTYPE_F16: return ls_fp16_to_float(((const ls_fp16 *)data)[i]);
     case LS_DTYPE_U8:
     case LS_DTYPE_I32:
     case LS_DTYPE_I64: break;

@@ -197,7 +197,7 @@ static ls_status place_outputs(ls_builder *b) {
         const ls_layout *plain;
         ls_tensor out;
         ls_dtype dtype = b->values[v].value.layout->dtype;
-        dtype = dtype == LS_DTYPE_BF16 ? LS_DTYPE_F32 : dtype;
+        dtype = dtype == LS_DTYPE_BF16 || dtype == LS_DTYPE_F16 ? LS_DTYPE_F32 : dtype;
         LS_TRY(b->device->ops->layout_plain(b->device, shape, dtype, 0, &plain));
         LS_TRY(ls__in_layout(b, b->values[v].value, plain, g->values[v].node, &out));
         if (out.at.place != LS_PLACE_ARENA) LS_TRY(copy_input(b, out, g->values[v].node, &out));

@@ -58,6 +58,7 @@ typedef enum ls_place {
     LS_PLACE_GRADIENT,  // index: parameter, in the gradient vector of this run
     LS_PLACE_INPUT,     // index: of the graph's inputs, with the run's feeds
     LS_PLACE_RANDOM,
+    LS_PLACE_SCALE,
 } ls_place;
 
 typedef struct ls_step_arg {

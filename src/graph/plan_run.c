@@ -58,6 +58,7 @@ static ls_span resolve(const ls_plan *p, ls_step_arg at, const run_input *run) {
     case LS_PLACE_GRADIENT: return ls_span_at(run->gradient, p->params->place[at.index].offset * 4);
     case LS_PLACE_INPUT: return run->feeds->inputs[at.index];
     case LS_PLACE_RANDOM: return run->feeds->random;
+    case LS_PLACE_SCALE: return run->feeds->scale;
     }
     return (ls_span){0};
 }

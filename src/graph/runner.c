@@ -5,6 +5,7 @@
 
 #include "base/bf16.h"
 #include "base/error.h"
+#include "base/fp16.h"
 #include "base/memory.h"
 #include "graph/graph.h"
 #include "graph/plan_impl.h"
@@ -28,7 +29,7 @@ static ls_status make_feeds(ls_runner *r) {
         r->spans[i] = (ls_span){r->inputs[i], 0};
     }
     LS_TRY(ls_buffer_create(r->device, key_bytes(r->batch), &r->random));
-    r->feeds = (ls_feeds){r->spans, {r->random, 0}};
+    r->feeds = (ls_feeds){.inputs = r->spans, .random = {r->random, 0}};
     return ls_runner_key(r, 0, 0, NULL);
 }
 
@@ -123,13 +124,16 @@ ls_status ls_runner_write(ls_runner *r, int index, const void *values) {
     ls_dtype dtype;
     int64_t count = input_count(r, index);
     if (!ls_plan_feed(r->plan, index, &dtype)) return LS_OK;
-    if (dtype != LS_DTYPE_BF16) {
+    if (dtype != LS_DTYPE_BF16 && dtype != LS_DTYPE_F16) {
         LS_TRY(ls_write(r->queue, r->spans[index], values, count * (int64_t)ls_dtype_size(dtype)));
         return ls_synchronize(r->queue);
     }
-    ls_bf16 *narrow;
+    uint16_t *narrow;
     LS_TRY(ls_memory_alloc(count * (int64_t)sizeof *narrow, &narrow));
-    for (int64_t i = 0; i < count; i++) narrow[i] = ls_float_to_bf16(((const float *)values)[i]);
+    for (int64_t i = 0; i < count; i++) {
+        float x = ((const float *)values)[i];
+        narrow[i] = dtype == LS_DTYPE_F16 ? ls_float_to_fp16(x) : ls_float_to_bf16(x);
+    }
     ls_status status = ls_write(r->queue, r->spans[index], narrow, count * (int64_t)sizeof *narrow);
     if (status == LS_OK) status = ls_synchronize(r->queue);
     ls_memory_free(narrow);

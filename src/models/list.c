@@ -49,6 +49,8 @@
     X(efficientnetb1)                                                                                                  \
     X(efficientnetb2)                                                                                                  \
     X(autoencoder)                                                                                                     \
+    X(vae)                                                                                                             \
+    X(frame_prediction)                                                                                                \
     X(lstm)                                                                                                            \
     X(gru)                                                                                                             \
     X(transformer)                                                                                                     \

@@ -243,6 +243,10 @@ static void add_results(json_t *o, const ls_record_info *info) {
     int64_t skipped = 0;
     for (int i = 0; i < r->epochs; i++) skipped += r->epoch[i].skipped;
     json_object_set_new(o, "steps_skipped", json_integer((json_int_t)skipped));
+    if ((r->loss_scale > 0 && r->loss_scale != 1) || r->loss_scale_dynamic) {
+        json_object_set_new(o, "loss_scale", real(r->loss_scale));
+        json_object_set_new(o, "epoch_loss_scale", epochs(r, offsetof(ls_epoch_result, loss_scale)));
+    }
     json_object_set_new(o, "samples_replaced", json_integer((json_int_t)r->samples_replaced));
     add_stop(o, info);
     int asked = info->until_accuracy > 0, reached = info->until_epoch > 0;
@@ -256,6 +260,8 @@ static void add_results(json_t *o, const ls_record_info *info) {
     if (info->tokens) json_object_set_new(o, "tokens_per_second", real(r->images_per_second * (double)info->tokens));
     if (!isnan(info->train_perplexity)) json_object_set_new(o, "train_perplexity", real(info->train_perplexity));
     if (!isnan(info->test_perplexity)) json_object_set_new(o, "test_perplexity", real(info->test_perplexity));
+    if (!isnan(info->train_top_5)) json_object_set_new(o, "train_top_5_accuracy", real(info->train_top_5));
+    if (!isnan(info->test_top_5)) json_object_set_new(o, "test_top_5_accuracy", real(info->test_top_5));
     json_object_set_new(o, "train_loss", real(r->train_loss));
     json_object_set_new(o, "train_accuracy", real(r->train_accuracy));
     json_object_set_new(o, "test_loss", info->evaluated ? real(r->test_loss) : json_null());
@@ -302,6 +308,35 @@ static void add_labels(json_t *o, const ls_record_info *info) {
     json_object_set_new(o, "labels", list);
 }
 
+// Whole epochs' numbers of one of several losses; null where none of them is known.
+static json_t *loss_epochs(const ls_train_result *r, const double *values) {
+    json_t *list = json_array();
+    int known = 0;
+    for (int i = 0; i < r->epochs; i++) {
+        if (!is_whole(r, &r->epoch[i])) continue;
+        json_array_append_new(list, real(values[r->epoch[i].epoch - 1]));
+        known += isfinite(values[r->epoch[i].epoch - 1]) != 0;
+    }
+    if (known) return list;
+    json_decref(list);
+    return json_null();
+}
+
+static void add_losses(json_t *o, const ls_record_info *info) {
+    if (info->loss_count == 0) return;
+    json_t *list = json_array();
+    for (int i = 0; i < info->loss_count; i++) {
+        const ls_record_loss *l = &info->losses[i];
+        json_t *one = json_object();
+        json_object_set_new(one, "name", text(l->name));
+        json_object_set_new(one, "epoch_loss", loss_epochs(info->result, l->train));
+        json_object_set_new(one, "epoch_val_loss", loss_epochs(info->result, l->val));
+        json_object_set_new(one, "test_loss", real(l->test));
+        json_array_append_new(list, one);
+    }
+    json_object_set_new(o, "losses", list);
+}
+
 // Of the recorded steps: those layers and passes that took most.
 static void add_layers(json_t *o, const ls_record_info *info) {
     json_t *list = json_array();
@@ -318,6 +353,7 @@ static char *dump(const ls_record_info *info) {
     add_setup(o, info);
     add_results(o, info);
     add_labels(o, info);
+    add_losses(o, info);
     add_layers(o, info);
     add_checkpoints(o, info);
     add_environment(o, info);

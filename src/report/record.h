@@ -13,6 +13,13 @@
 
 #define LS_RECORD_FORMAT 1  // "lockstep_run"; grows when a key changes its meaning or goes away
 
+// One of several losses, times its weight; numbers are NAN where there are none.
+typedef struct ls_record_loss {
+    const char *name;
+    const double *train, *val;  // by the number of the epoch, less 1: in training; on the test set after it
+    double test;
+} ls_record_loss;
+
 typedef struct ls_record_info {
     const char *model, *data;
     const char *network;  // of a file: its layers as text; NULL: a built-in one
@@ -24,8 +31,11 @@ typedef struct ls_record_info {
     int evaluated;                             // 0: there are no test_loss and test_accuracy
     int64_t tokens;                            // of a sample, where samples are sequences; 0: they are not
     double train_perplexity, test_perplexity;  // NAN: the network has none
+    double train_top_5, test_top_5;            // shares of samples; NAN: there are none
     const ls_roc *roc;                         // (labels) of several labels, on the test set; NULL: there are none
     int labels;
+    const ls_record_loss *losses;  // (loss_count); 0 of them: the network has one loss, or none of its own
+    int loss_count;
     double until_accuracy;         // of the test set, at which to end; 0: none was asked for
     double until_seconds;          // of training until then
     int until_epoch;               // 0: it was not reached

@@ -91,6 +91,7 @@ typedef struct ls_study_row {
         epoch_seconds_most;  // without each run's first epoch, where it has several
     double first_epoch_seconds;
     double images_per_second, test_loss, test_accuracy;  // NAN where no run was evaluated
+    double test_top_5;                                   // NAN where there is none
     double load, forward, backward, exchange, update;    // per step, mean over replicas, of the epoch whose time counts
     double wait, serial;  // the same; NAN: the records do not tell, and exchange has the waiting in it
     int64_t steps;        // of an epoch; 0: the records do not tell

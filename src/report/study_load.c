@@ -40,7 +40,7 @@ static ls_status grow(loader *l, ls_study_run **out) {
     **out = (ls_study_run){.source = l->source};
     (*out)->lr = NAN;
     (*out)->row.test_loss = (*out)->row.test_accuracy = (*out)->row.rate = NAN;
-    (*out)->row.test_area = NAN;
+    (*out)->row.test_area = (*out)->row.test_top_5 = NAN;
     (*out)->row.until_accuracy = (*out)->row.until_seconds = (*out)->row.until_epoch = NAN;
     return LS_OK;
 }
@@ -176,6 +176,7 @@ static void measured(ls_study_row *row, const json_t *record) {
     row->images_per_second = known(epochs_median(json_object_get(record, "epoch_images_per_second")));
     row->test_loss = number(record, "test_loss");
     row->test_accuracy = number(record, "test_accuracy");
+    row->test_top_5 = number(record, "test_top_5_accuracy");
     int first, count;
     double *epochs = later_epochs(seconds, &first, &count);
     ls__phases_read(row, record, epochs, epochs ? count : 0, first);
@@ -196,7 +197,7 @@ static void note_stop(ls_study_row *row, const json_t *record) {
     if (!why) return;
     snprintf(row->reason, sizeof row->reason, "stopped by its %s after step %lld of %lld in epoch %lld", why,
              (long long)whole(where, "step"), (long long)whole(where, "steps"), (long long)whole(where, "epoch"));
-    row->test_loss = row->test_accuracy = row->total_seconds = NAN;
+    row->test_loss = row->test_accuracy = row->test_top_5 = row->total_seconds = NAN;
     row->digest[0] = 0;
     row->stopped = row->epochs > 0;
     row->failed = !row->stopped;

@@ -44,6 +44,7 @@ static double epoch(const ls_study_row *r) { return r->epoch_seconds; }
 static double total(const ls_study_row *r) { return r->total_seconds; }
 static double loss(const ls_study_row *r) { return ls__row_evaluated(r) ? r->test_loss : NAN; }
 static double accuracy(const ls_study_row *r) { return ls__row_evaluated(r) ? 100 * r->test_accuracy : NAN; }
+static double top_5(const ls_study_row *r) { return r->test_top_5 > 0 ? 100 * r->test_top_5 : NAN; }
 static double area(const ls_study_row *r) { return r->label_count ? r->test_area : NAN; }
 static double until(const ls_study_row *r) { return r->until_seconds; }
 static double batch(const ls_study_row *r) { return (double)r->global_batch; }
@@ -101,6 +102,7 @@ static const column results[] = {{.head = "Nodes", .value = nodes, .decimals = 0
                                  {.head = "Time per epoch (s)", .value = epoch, .decimals = -1},
                                  {.head = "Test loss", .value = loss, .decimals = 4},
                                  {.head = "Test accuracy (%)", .value = accuracy, .decimals = 2},
+                                 {.head = "Test top-5 accuracy (%)", .value = top_5, .decimals = 2},
                                  {.head = "Mean area under the ROC curves", .value = area, .decimals = 4},
                                  {.head = "Training time to the accuracy asked for (s)", .value = until, .decimals = 2},
                                  {.head = "Total run time (s)", .value = total, .decimals = 2},

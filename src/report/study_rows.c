@@ -52,7 +52,7 @@ static int compare_order(const void *a, const void *b) {
 static double *median_field(ls_study_row *r, int i) {
     double *const fields[] = {&r->read_seconds,  &r->step_seconds_median, &r->total_seconds, &r->epoch_seconds,
                               &r->test_loss,     &r->first_epoch_seconds, &r->test_accuracy, &r->images_per_second,
-                              &r->until_seconds, &r->until_epoch};
+                              &r->until_seconds, &r->until_epoch,         &r->test_top_5};
     return i < (int)(sizeof fields / sizeof fields[0]) ? fields[i] : NULL;
 }
 

@@ -172,6 +172,11 @@ static ls_status times_table(table *t, const ls_study *s) {
     real_column(t, s, "Time per epoch (s)", AT(epoch_seconds), 1, 2);
     real_column(t, s, "Test loss", AT(test_loss), 1, 4);
     real_column(t, s, "Test accuracy (%)", AT(test_accuracy), 100, 2);
+    for (int i = 0; i < s->row_count; i++) {
+        if (!(s->rows[i].test_top_5 > 0)) continue;
+        real_column(t, s, "Test top-5 accuracy (%)", AT(test_top_5), 100, 2);
+        break;
+    }
     real_column(t, s, "Total time (s)", AT(total_seconds), 1, 2);
     for (int i = 0; i < s->row_count; i++) {
         if (!isfinite(s->rows[i].until_accuracy)) continue;

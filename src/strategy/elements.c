@@ -2,6 +2,7 @@
 
 #include "base/bf16.h"
 #include "base/clones.h"
+#include "base/fp16.h"
 
 // No element depends on another one, also where out is a or b: loops may be vectorized.
 #if defined(__clang__)
@@ -37,10 +38,15 @@ FLOATING(float)
 FLOATING(double)
 
 static inline float wide(ls_bf16 x) { return ls_bf16_to_float(x); }
+static inline float wide_half(ls_fp16 x) { return ls_fp16_to_float(x); }
 
 JOIN(bf16_sum, ls_bf16, ls_float_to_bf16(wide(l) + wide(r)))
 JOIN(bf16_min, ls_bf16, wide(r) != wide(r) || wide(l) > wide(r) ? r : l)
 JOIN(bf16_max, ls_bf16, wide(r) != wide(r) || wide(l) < wide(r) ? r : l)
+
+JOIN(fp16_sum, ls_fp16, ls_float_to_fp16(wide_half(l) + wide_half(r)))
+JOIN(fp16_min, ls_fp16, wide_half(r) != wide_half(r) || wide_half(l) > wide_half(r) ? r : l)
+JOIN(fp16_max, ls_fp16, wide_half(r) != wide_half(r) || wide_half(l) < wide_half(r) ? r : l)
 
 #define BY_OP(type, prefix)                                                                                            \
     do {                                                                                                               \
@@ -57,6 +63,7 @@ void ls__elements_join(ls_reduce_op op, ls_dtype dtype, void *out, const void *a
     case LS_DTYPE_F32: BY_OP(float, float); break;
     case LS_DTYPE_F64: BY_OP(double, double); break;
     case LS_DTYPE_BF16: BY_OP(ls_bf16, bf16); break;
+    case LS_DTYPE_F16: BY_OP(ls_fp16, fp16); break;
     case LS_DTYPE_U8: BY_OP(uint8_t, uint8_t); break;
     case LS_DTYPE_I32: BY_OP(int32_t, int32_t); break;
     case LS_DTYPE_I64: BY_OP(int64_t, int64_t); break;
@@ -68,6 +75,9 @@ void ls__elements_divide(ls_dtype dtype, void *x, int64_t n, int64_t total) {
         for (int64_t i = 0; i < n; i++) ((double *)x)[i] /= (double)total;
     else if (dtype == LS_DTYPE_F32)
         for (int64_t i = 0; i < n; i++) ((float *)x)[i] /= (float)total;
+    else if (dtype == LS_DTYPE_F16)
+        for (int64_t i = 0; i < n; i++)
+            ((ls_fp16 *)x)[i] = ls_float_to_fp16(wide_half(((ls_fp16 *)x)[i]) / (float)total);
     else
         for (int64_t i = 0; i < n; i++) ((ls_bf16 *)x)[i] = ls_float_to_bf16(wide(((ls_bf16 *)x)[i]) / (float)total);
 }

@@ -59,10 +59,26 @@ ls_status ls__sum_block(ls_lane_step *step, int64_t offset, int64_t n, ls_span *
     return vector->unpack_bf16(step->queue, *sum, lane->packed, n);
 }
 
+// By a power of two nothing is rounded: the mean is what it would be without a scale.
+ls_status ls__scale_mean(ls_lane_step *step, int64_t offset, ls_span out, ls_span sum, int64_t n) {
+    const ls_vector_ops *vector = ls__vector(step->queue);
+    float mean = 1.0f / (float)step->info->samples, scale = ls__gradient_scale(step->info);
+    if (scale == 1) return vector->scale(step->queue, out, sum, mean, n);
+    int64_t end = offset + n;
+    for (const ls_run *run = ls__run_at(step->strategy, offset); offset < end; run++) {
+        int64_t next = ls__run_end(run, end), bytes = (next - offset) * 4;
+        LS_TRY(vector->scale(step->queue, out, sum, run->statistic ? mean : mean / scale, next - offset));
+        out = ls_span_at(out, bytes);
+        sum = ls_span_at(sum, bytes);
+        offset = next;
+    }
+    return LS_OK;
+}
+
 ls_status ls__mean_block(ls_lane_step *step, int64_t offset, int64_t n, ls_span out) {
     ls_span sum;
     LS_TRY(ls__sum_block(step, offset, n, &sum));
-    return ls__scale_mean(step, out, sum, n);
+    return ls__scale_mean(step, offset, out, sum, n);
 }
 
 ls_status ls__send_block(ls_lane_step *step, void *out, ls_span sums, int64_t n) {

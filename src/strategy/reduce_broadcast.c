@@ -158,7 +158,7 @@ static ls_status make_mean(ls_lane_step *step, ls_slice slice) {
         ls_span sum, mean = to.device.buffer ? to.device : ls__block(step, 0);
         LS_TRY(ls__sum_block(step, at, n, &sum));
         if (sends_sum) LS_TRY(ls__send_block(step, result_at(s, at).host, sum, n));
-        LS_TRY(ls__scale_mean(step, mean, sum, n));
+        LS_TRY(ls__scale_mean(step, at, mean, sum, n));
         if (!to.device.buffer) LS_TRY(ls_read(step->queue, to.host, mean, n * 4));
     }
     return ls_synchronize(step->queue);

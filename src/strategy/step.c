@@ -212,7 +212,7 @@ static ls_status update_measured(ls_lane_step *step) {
         ls__keep(&status, share(step, s->squares.host, 1));
         int finite;
         step->factor = ls__clip_factor(s, &finite);
-        step->skips = s->config.skip_not_finite && !finite;
+        step->skips = s->config.skip_not_finite && !step->info->takes_all && !finite;
         step->lane->skipped += step->skips;
         for (int b = 0; b < s->bucket_count && ls__layerwise(s) && !step->skips; b++)
             ls__keep(&status, ls__slice_direct(step, b));

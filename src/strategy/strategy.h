@@ -190,6 +190,9 @@ typedef struct ls_step_info {
     double lr, lr_before;   // as in ls_update
     int64_t step;           // from 1, over the whole training
     double slow_keeps;      // with config.lookahead: as ls_lookahead_keeps
+    // A power of two that gradients come multiplied by, and statistics do not: their mean is divided by it. 0: 1.
+    double loss_scale;
+    int takes_all;  // with config.skip_not_finite, 1: this step is not left out
 } ls_step_info;
 
 // As ls_roles_deal. Not collective.

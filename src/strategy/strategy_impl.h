@@ -280,9 +280,10 @@ ls_status ls__reduce_block(ls_lane_step *step, const ls_source *sources, int cou
                            ls_span *results, int *pieces);
 // The sum of the lane's sources, which are the whole tree: in the lane's blocks or in a source.
 ls_status ls__sum_block(ls_lane_step *step, int64_t offset, int64_t n, ls_span *sum);
-// The mean of a block of sums, into out, which may be sum.
-static inline ls_status ls__scale_mean(ls_lane_step *step, ls_span out, ls_span sum, int64_t n) {
-    return ls__vector(step->queue)->scale(step->queue, out, sum, 1.0f / (float)step->info->samples, n);
+// The mean of a block of sums from element `offset` of the vector on, into out, which may be sum: without the loss scale.
+ls_status ls__scale_mean(ls_lane_step *step, int64_t offset, ls_span out, ls_span sum, int64_t n);
+static inline float ls__gradient_scale(const ls_step_info *info) {
+    return info->loss_scale > 0 ? (float)info->loss_scale : 1;
 }
 // The mean gradient, from the same.
 ls_status ls__mean_block(ls_lane_step *step, int64_t offset, int64_t n, ls_span out);

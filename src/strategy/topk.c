@@ -102,13 +102,13 @@ ls_status ls__topk_select(ls_strategy *s, int replica, ls_queue *queue, const ls
     const ls_lane *lane = s->lane[replica];
     int64_t leaf = lane->stack[lane->depth].first - lane->first_leaf;
     ls_span residual = ls_span_at(lane->residuals, leaf * s->config.length * 4);
-    float samples = (float)info->samples;
+    float whole = (float)info->samples * ls__gradient_scale(info);  // what a residual is a part of, and is kept without
     for (int i = ls__topk_chunk_at(s->topk, begin); i < s->topk->count && s->topk->chunks[i].begin < end; i++) {
         const ls_topk_chunk *chunk = &s->topk->chunks[i];
         int64_t n = chunk->end - chunk->begin;
         if (chunk->keep == n) continue;
         LS_TRY(ls__vector(queue)->keep_largest(queue, ls_span_at(gradient, chunk->begin * 4),
-                                               ls_span_at(residual, chunk->begin * 4), samples, 1.0f / samples, n,
+                                               ls_span_at(residual, chunk->begin * 4), whole, 1.0f / whole, n,
                                                chunk->keep));
     }
     return LS_OK;

@@ -25,6 +25,7 @@ static json_t *numbers(const double *x, int count) {
     X(accuracy)                                                                                                        \
     X(images_per_second)                                                                                               \
     X(learning_rate)                                                                                                   \
+    X(loss_scale)                                                                                                      \
     X(val_loss)                                                                                                        \
     X(val_accuracy)                                                                                                    \
     X(val_area)                                                                                                        \
@@ -55,9 +56,14 @@ static json_t *measured(const ls_measured *values, int count) {
 static json_t *position(const ls_trainer *t, double running) {
     const ls_position *at = &t->at;
     int64_t skipped = at->skipped + (at->running ? ls__trainer_skipped(t) - at->skipped_then : 0);
-    return json_pack("{s:i,s:I,s:I,s:I,s:o,s:o}", "epoch", at->epoch, "step", (json_int_t)at->step, "skipped",
-                     (json_int_t)skipped, "all_steps", (json_int_t)at->all_steps, "seconds",
-                     number(at->seconds + running), "learning_rate", number(at->learning_rate));
+    json_t *o = json_pack("{s:i,s:I,s:I,s:I,s:o,s:o}", "epoch", at->epoch, "step", (json_int_t)at->step, "skipped",
+                          (json_int_t)skipped, "all_steps", (json_int_t)at->all_steps, "seconds",
+                          number(at->seconds + running), "learning_rate", number(at->learning_rate));
+    if (o && t->choices.loss_scale.dynamic)
+        json_object_set_new(o, "loss_scale",
+                            json_pack("{s:o,s:I,s:I}", "scale", number(at->scale), "steps", (json_int_t)at->scale_steps,
+                                      "overflows", (json_int_t)at->overflows));
+    return o;
 }
 
 // What has to be the same where it is gone on with.
@@ -224,6 +230,7 @@ static ls_status read_epoch(const ls_trainer *t, const char *path, const json_t 
     EPOCH_NUMBERS(GET)
 #undef GET
     if (t->measures.accuracy < 0) out->accuracy = NAN;
+    if (!(out->loss_scale > 0)) out->loss_scale = 1;  // written before there was one
     return LS_OK;
 }
 
@@ -269,6 +276,19 @@ static ls_status read_sum(ls_trainer *t, const char *path, const json_t *list) {
     return LS_OK;
 }
 
+// A dynamic loss scale goes on with what there is; one that has a number keeps that.
+static ls_status read_scale(ls_trainer *t, const char *path, const json_t *o) {
+    if (!o || !t->choices.loss_scale.dynamic) return LS_OK;
+    double scale = real_of(o, "scale");
+    int64_t steps = whole_of(o, "steps"), overflows = whole_of(o, "overflows");
+    if (!ls__loss_scale_valid(scale) || steps < 0 || overflows < 0 || overflows > t->at.all_steps)
+        return bad(path, "its loss scale makes no sense");
+    t->at.scale = scale;
+    t->at.scale_steps = steps;
+    t->at.overflows = overflows;
+    return LS_OK;
+}
+
 ls_status ls__state_apply(ls_trainer *t, const char *path, const json_t *state) {
     const json_t *place = json_object_get(state, "position");
     int64_t number = whole_of(place, "epoch"), step = whole_of(place, "step"), all = whole_of(place, "all_steps");
@@ -290,5 +310,5 @@ ls_status ls__state_apply(ls_trainer *t, const char *path, const json_t *state) 
     at->skipped = skipped;
     at->seconds = fmax(real_of(place, "seconds"), 0);
     at->learning_rate = real_of(place, "learning_rate");
-    return LS_OK;
+    return read_scale(t, path, json_object_get(place, "loss_scale"));
 }

@@ -133,12 +133,24 @@ static int resolve_drawn(ls_trainer *t, ls_port port, ls_feed *feed) {
     return 1;
 }
 
+// The classifier's labels, where they are rows: its last input.
+static int resolve_row(ls_trainer *t, int i, ls_port port, ls_feed *feed) {
+    if (!t->objective || !ls__labels_are_rows(&t->config) || i != t->graph->input_count - 1) return 0;
+    *feed = (ls_feed){.field = "label",
+                      .kind = LS_FEED_CLASS,
+                      .shape = port.shape,
+                      .dtype = LS_DTYPE_F32,
+                      .weights = t->class_weight,
+                      .smoothing = t->config.label_smoothing};
+    return 1;
+}
+
 static ls_status resolve_one(ls_trainer *t, int i) {
     ls_value input = t->graph->inputs[i];
     ls_port port = ls_graph_input_at(t->graph, i);
     int target = t->inputs.target[i] = is_target(t->graph, input);
     ls_feed *feed = &t->inputs.feed[i];
-    if (resolve_drawn(t, port, feed)) return LS_OK;
+    if (resolve_row(t, i, port, feed) || resolve_drawn(t, port, feed)) return LS_OK;
     const ls_field *field = find_field(t, port, target);
     if (!field) return missing(t, port);
     *feed = (ls_feed){.field = field->name, .dtype = port.dtype};
@@ -163,6 +175,10 @@ ls_status ls__inputs_resolve(ls_trainer *t) {
                        g->input_count, LS_MAX_FIELDS);
     t->inputs = (ls_inputs){.count = g->input_count, .image = -1};
     for (int i = 0; i < g->input_count; i++) LS_TRY(resolve_one(t, i));
+    if (t->config.mixup > 0 && (t->inputs.image < 0 || !t->inputs.feed[t->inputs.image].image))
+        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
+                       "images of pixels are mixed, which model %s does not get of dataset %s: leave --mixup out",
+                       t->network->name, t->dataset->name);
     for (int i = 0; i < g->input_count; i++)
         t->inputs.bytes[i] =
             ls_shape_count(ls_graph_input_at(g, i).shape) * (int64_t)ls_dtype_size(t->inputs.feed[i].dtype);
@@ -182,6 +198,13 @@ ls_loader_config ls__loader_config(const ls_trainer *t, int training) {
     int to_image = 0;  // images are trained towards
     for (int i = 0; i < t->inputs.count; i++) to_image |= t->inputs.target[i] && t->inputs.feed[i].image;
     for (int i = 0; i < t->inputs.count; i++) {
+        if (training && t->config.mixup > 0 && (config.feed[i].kind == LS_FEED_CLASS || i == t->inputs.image)) {
+            config.feed[i].mix = t->config.mixup;
+            config.feed[i].mix_count = t->train_split.count;
+            config.feed[i].recipe.seed = t->config.seed;
+        }
+        if (!training && config.feed[i].kind == LS_FEED_CLASS)
+            config.feed[i].weights = NULL, config.feed[i].smoothing = 0;
         if (!config.feed[i].image || strcmp(config.feed[i].field, "image") != 0) continue;
         config.feed[i].recipe = t->images.recipe;
         if (!training) config.feed[i].recipe.augment = t->views.count ? LS_AUGMENT_VIEW : 0;
@@ -201,7 +224,8 @@ static int64_t preparing_bytes(const ls_trainer *t, const ls_source *source, int
     ls_recipe recipe = t->images.recipe;
     if (t->inputs.image < 0 || !t->inputs.feed[t->inputs.image].image) return 0;
     if (!training) recipe.augment = 0;
-    return source->picture_bytes + ls_preparer_bytes(&recipe, ls_dataset_image_shape(t->dataset));
+    int64_t mixed = training && t->config.mixup > 0 ? t->inputs.bytes[t->inputs.image] : 0;
+    return mixed + source->picture_bytes + ls_preparer_bytes(&recipe, ls_dataset_image_shape(t->dataset));
 }
 
 int64_t ls__decoding_bytes(const ls_trainer *t) {

@@ -124,7 +124,7 @@ ls_status ls_trainer_step(ls_trainer *t, ls_step_report *out) {
         return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "there is no step to do: begin an epoch first, or the next one");
     ls_comm_enter_again(t->comm, __func__, t);
     at->checkpoint_due = ls__checkpoint_due(t);
-    int64_t batch_done = at->batch;
+    int64_t batch_done = at->batch, skipped_before = ls__trainer_skipped(t);
     t->comm->away = (ls_away){NULL, NULL};  // the step brings it home, and may communicate before all is
     if (t->async)
         ls__async_step(t);
@@ -142,6 +142,7 @@ ls_status ls_trainer_step(ls_trainer *t, ls_step_report *out) {
     }
     at->step += !t->async;
     at->all_steps += !t->async;
+    ls__loss_scale_end(t, skipped_before);
     report(t, batch_done, out);
     return t->async ? LS_OK : ls__checkpoint_after_step(t);
 }
@@ -155,6 +156,7 @@ static ls_epoch_result result_of(const ls_trainer *t, double seconds, const doub
                              .accuracy = ls__measures_accuracy(&t->measures, sum),
                              .images_per_second = (double)samples_in(t, t->at.step) / seconds,
                              .learning_rate = t->at.learning_rate,
+                             .loss_scale = t->at.scale,
                              .val_loss = NAN,
                              .val_accuracy = NAN,
                              .val_area = NAN,
@@ -193,7 +195,7 @@ static ls_status diverged_at(ls_trainer *t, const ls_epoch_result *e, int64_t *b
     int64_t loss = t->history.not_finite < 0 ? 0 : t->history.not_finite / t->train_shape.micro_batches + 1;
     if (loss && (!*began || loss < *began || (loss == *began && *in_weights))) *began = loss, *in_weights = 0;
     if (t->choices.not_finite == LS_NOT_FINITE_SKIP)
-        *began = e->steps == t->train_shape.steps && e->skipped == e->steps;
+        *began = e->steps == t->train_shape.steps && e->skipped == e->steps && ls__loss_scale_at_least(t);
     return LS_OK;
 }
 

@@ -79,6 +79,10 @@ static const ls_option table[] = {
      .help = "use only the first N test samples"},
     {"label-smoothing", LS_OPTION_REAL, AT(label_smoothing), .metavar = "S", .max = 1, TRAINING,
      .help = "train towards 1 - S + S/classes for a sample's class and S/classes for the others; evaluation does not"},
+    {"class-weight", LS_OPTION_TEXT, AT(class_weight), .metavar = "WEIGHTS", TRAINING, .initial = "none",
+     .help = "multiply what a training sample adds to the loss by the weight of its class: a number for each, or "
+             "balanced: samples / "
+             "(classes x samples of the class)"},
     {"positive-weight", LS_OPTION_REAL, AT(positive_weight), .metavar = "X", .max = 1e6, TRAINING,
      .help =
          "of samples with several labels: what a label that is there adds to the loss is multiplied by X, for labels "
@@ -86,8 +90,9 @@ static const ls_option table[] = {
     {"evaluate", LS_OPTION_FLAG, AT(evaluate), TRAINING, .help = "do not evaluate on the test set at the end"},
     {"validate", LS_OPTION_FLAG, AT(validate), TRAINING,
      .help = "evaluate on the test set after every epoch (val_loss, val_accuracy); an epoch's time does not count it"},
-    {"precision", LS_OPTION_TEXT, AT(precision), .metavar = "fp32|bf16", TRAINING,
-     .help = "type of activations and working weights; bf16 keeps fp32 master weights and sums"},
+    {"precision", LS_OPTION_TEXT, AT(precision), .metavar = "fp32|bf16|fp16", TRAINING,
+     .help = "type of activations and working weights; bf16 and fp16 keep fp32 master weights and sums. fp16 has a "
+             "dynamic loss scale, and wants a processor with avx512_fp16, or the device ref"},
     {"compress", LS_OPTION_TEXT, AT(compress), .metavar = "WAY", TRAINING,
      .help = "what becomes of gradients: none, bf16, topk or topk:PART. bf16: they and their sums are rounded to bf16 "
              "and take half the bytes between hosts. topk:0.01, as topk is: of each micro-batch's gradient the largest "
@@ -114,6 +119,9 @@ static const ls_option table[] = {
      .help = "how images are resized"},
     {"augment", LS_OPTION_TEXT, AT(augment), .metavar = "LIST", .choices = ls_augment_choice, .several = 1, IMAGES,
      .help = "change training images at random, differently in each epoch; several names with commas between them"},
+    {"mixup", LS_OPTION_REAL, AT(mixup), .metavar = "A", .max = 1, IMAGES,
+     .help =
+         "mix each training image and its label with another's, in a share drawn from Beta(A, A); A from 0.05 to 1"},
     {"noise", LS_OPTION_REAL, AT(noise), .metavar = "S", .max = 10, IMAGES,
      .help =
          "normal noise of deviation S on images, black to white being 1, and not on those that are trained towards: "
@@ -218,6 +226,12 @@ static const ls_option table[] = {
      .help = "when the loss or a gradient is no finite number (NaN, infinity) any more: end training and say in which "
              "layer and of which "
              "samples it began; leave out the steps whose gradient is not finite; or go on all the same"},
+    {"loss-scale", LS_OPTION_TEXT, AT(loss_scale), .metavar = "SCALE", OPTIMIZER,
+     .initial = "dynamic with --precision fp16, else 1",
+     .help = "multiply the loss's gradient by this power of two, and divide the mean gradient by it; dynamic, or "
+             "dynamic:N to begin with N: halved after a step whose gradient is not finite, which is left out"},
+    {"loss-scale-steps", LS_OPTION_INT, AT(loss_scale_steps), .metavar = "N", .min = 1, .max = 1000000000, OPTIMIZER,
+     .help = "of a dynamic loss scale: steps in a row that are taken before it is doubled"},
     {"clip-norm", LS_OPTION_REAL, AT(clip_norm), .metavar = "X", OPTIMIZER, .initial = "no clipping",
      .help = "scale gradients down whose norm over all parameters is larger than X"},
 

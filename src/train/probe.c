@@ -9,6 +9,7 @@
 
 #include "base/bf16.h"
 #include "base/error.h"
+#include "base/fp16.h"
 #include "base/memory.h"
 #include "base/philox.h"
 #include "train/sha256.h"
@@ -30,6 +31,7 @@ static ls_status write_input(ls_replica *r, const ls_plan *plan, int index, ls_s
         float v = ls_uniform(ls_philox(PROBE_STREAM, (uint32_t)i, (uint32_t)index, 0, 0).v[0]);
         if (dtype == LS_DTYPE_F32) ((float *)(void *)values)[i] = v;
         if (dtype == LS_DTYPE_BF16) ((ls_bf16 *)(void *)values)[i] = ls_float_to_bf16(v);
+        if (dtype == LS_DTYPE_F16) ((ls_fp16 *)(void *)values)[i] = ls_float_to_fp16(v);
     }
     ls_status status = ls_write(r->queue, to, values, bytes);
     if (status == LS_OK) status = ls_synchronize(r->queue);
@@ -84,7 +86,7 @@ static ls_status compute(ls_trainer *t, char text[65]) {
     ls_plan *plan = r->plan[LS_PLAN_KIND_TRAIN];
     ls_step_info info = {.micro_batches = t->train_shape.micro_batches, .samples = t->train_shape.batch, .step = 1};
     ls_span inputs[LS_MAX_FIELDS];
-    ls_feeds feeds = {inputs, ls_span_of(r->random, 0)};
+    ls_feeds feeds = {.inputs = inputs, .random = ls_span_of(r->random, 0)};
     int64_t begin, end;
     text[0] = 0;
     ls__replica_deal(r, info.micro_batches, &begin, &end);

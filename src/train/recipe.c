@@ -18,6 +18,7 @@ void ls_train_config_init(ls_train_config *c) {
                            .algorithm = "auto",
                            .tune = "auto",
                            .not_finite = "stop",
+                           .loss_scale_steps = 2000,
                            .broken = "stop",
                            .loader_threads = 1,
                            .bind = 1,
@@ -187,6 +188,7 @@ ls_status ls__choices_resolve(ls_trainer *t) {
     LS_TRY(ls_algorithm_find(c->algorithm, &t->choices.algorithm));
     LS_TRY(ls_tune_find(c->tune, &t->choices.tune));
     LS_TRY(ls__not_finite_policy(c->not_finite, &t->choices.not_finite));
+    LS_TRY(ls__loss_scale_resolve(t));
     t->choices.replace_broken = strcmp(c->broken, "skip") == 0;
     if (!t->choices.replace_broken && strcmp(c->broken, "stop") != 0)
         return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "unknown policy '%.64s' for broken samples: there are stop and skip",
@@ -200,6 +202,8 @@ ls_status ls__choices_resolve(ls_trainer *t) {
             LS_STATUS_INVALID_ARGUMENT,
             "noise on images was to have a deviation of %g; it lies from 0 to 10, where 1 is from black to white",
             c->noise);
+    if (!(c->mixup == 0 || (c->mixup >= 0.05 && c->mixup <= 1)))
+        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "mixup is %g; it is from 0.05 to 1, or 0 for none", c->mixup);
     if (!(c->positive_weight > 0 && c->positive_weight < 1e6))
         return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
                        "labels that are there were to weigh %g; a weight lies above 0 and below 1e6",

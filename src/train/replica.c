@@ -125,7 +125,12 @@ typedef struct feeds {
 static ls_status feed(ls_replica *r, const ls_batch *batch, feeds *out) {
     const ls_trainer *t = r->trainer;
     int64_t offset = 0;
-    out->all = (ls_feeds){out->inputs, {r->random, 0}};
+    out->all = (ls_feeds){.inputs = out->inputs, .random = {r->random, 0}};
+    if (r->scale) {
+        r->scale_host = (float)t->at.scale;  // which does not change before the queue is through
+        out->all.scale = (ls_span){r->scale, 0};
+        LS_TRY(ls_write(r->queue, out->all.scale, &r->scale_host, sizeof r->scale_host));
+    }
     for (int i = 0; i < t->inputs.count; i++) {
         if (t->device->ops->host_memory) {
             out->inputs[i] = ls_span_of(r->inputs, (const char *)batch->feed[i] - (const char *)r->batches);
@@ -347,6 +352,7 @@ static ls_step_info step_info(const ls_trainer *t) {
     int64_t step = batch_of(t);
     ls_step_info info = {.step = t->at.all_steps + 1, .lr = ls__learning_rate(t, step)};
     ls__epoch_step(&t->train_shape, step, &info.samples, &info.micro_batches);
+    ls__loss_scale_begin(t, &info);
     // Steps that are left, this one too: those before may have been another number for each epoch.
     int64_t left = (t->config.epochs - t->at.epoch + 1) * t->train_shape.steps - t->at.step;
     info.slow_keeps = ls_lookahead_keeps(&t->choices.lookahead, info.step, t->at.all_steps + left);
@@ -392,7 +398,7 @@ static void run_step(ls_replica *r) {
     exchange(r, &info);
     begins(r, LS_FLIGHT_BETWEEN);
     if (r->index == 0) note_step_seconds(r, r->since - start);
-    if (ls_trace_on(r->trace)) ls_trace_add(r->trace, LS_SPAN_STEP, (int)info.step, end_of_last, r->since);
+    if (ls_trace_on(r->trace)) ls_trace_add(r->trace, LS_SPAN_STEP, (int)t->at.all_steps + 1, end_of_last, r->since);
 }
 
 // --- evaluation ------------------------------------------------------------------------------------------------------
@@ -459,10 +465,12 @@ static void allocate(ls_replica *r) {
     ls_status status = ls_buffer_create(t->device, ls__arena_bytes(r), &r->arena);
     if (status == LS_OK) status = ls_memory_alloc(ls__batches_bytes(t), &r->batches);
     if (status == LS_OK) status = ls_queue_create(t->device, &r->queue);
+    if (status == LS_OK) r->queue->threads = t->device->options.threads;
     if (status == LS_OK) status = ls_event_create(t->device, &r->fed);
     if (status == LS_OK) status = make_inputs(r);
     if (status == LS_OK) status = ls_buffer_create(t->device, key, &r->random);
     if (status == LS_OK) status = ls_calloc(1, key, &r->key);
+    if (status == LS_OK && t->choices.loss_scale.used) status = ls_buffer_create(t->device, LS_ALIGN, &r->scale);
     ls__replica_failed(r, status);
     for (int i = 0; i < LS_PLAN_KINDS; i++)
         if (r->plan[i]) ls_plan_bind(r->plan[i], ls_span_of(r->arena, 0), t->weights, t->copies);

@@ -100,6 +100,16 @@ static void put_together(ls_trainer *t, const ls_phase_seconds *all) {
         }
 }
 
+// What the threads that load this worker's training samples were busy with.
+static void find_loading(const ls_trainer *t, ls_train_result *r) {
+    for (int i = 0; i < t->spread.replicas; i++) {
+        double reading = 0, preparing = 0;
+        if (t->replica[i].train_loader) ls_loader_spent(t->replica[i].train_loader, &reading, &preparing);
+        r->load_reading += reading;
+        r->load_preparing += preparing;
+    }
+}
+
 // Of this worker's replicas, and the sentence of one.
 static int64_t count_replaced(const ls_trainer *t, char *text, size_t size) {
     int64_t count = 0;
@@ -254,6 +264,8 @@ ls_status ls_trainer_result(ls_trainer *t, ls_train_result *out) {
                          .exchange_bytes_per_second = t->tuned.speed.bytes_per_second,
                          .exchange_hidden = h->exchange_hidden / (here > 0 ? (double)here : 1),
                          .samples_replaced = h->replaced,
+                         .loss_scale = t->at.scale,
+                         .loss_scale_dynamic = t->choices.loss_scale.dynamic,
                          .synchronous = t->choices.strategy->synchronous && (!t->async || t->config.staleness == 0),
                          .digest_by_timing = ls__async_by_timing(t),
                          .global_batch = t->config.batch_size,
@@ -279,6 +291,7 @@ ls_status ls_trainer_result(ls_trainer *t, ls_train_result *out) {
     t->comm->ops->describe(t->comm, r.comm_description, sizeof r.comm_description);
     snprintf(r.broken_sample, sizeof r.broken_sample, "%s", h->broken);
     snprintf(r.probe, sizeof r.probe, "%s", h->probe);
+    find_loading(t, &r);
     LS_TRY(ls__results_digest(t, r.weights_digest));
     *out = r;
     return LS_OK;

@@ -25,6 +25,9 @@ static ls_status check_workers_agree(ls_trainer *t) {
     return ls_comm_check_equal(t->comm, "the options", text);
 }
 
+// Of more classes than these, so many largest scores count beside the largest: of ten, five tell little.
+enum { TOP_CLASSES = 10, TOP = 5 };
+
 // What is trained: the network with the losses it has, or else as a classifier.
 static ls_status find_objective(ls_trainer *t) {
     const ls_train_config *c = &t->config;
@@ -41,7 +44,9 @@ static ls_status find_objective(ls_trainer *t) {
         LS_TRY(ls__graph_with_label_losses(t->network, c->label_smoothing, c->positive_weight, &t->objective));
         t->graph = t->objective;
     } else if (!own) {
-        LS_TRY(ls__graph_with_classifier_loss(t->network, 0, t->config.label_smoothing, &t->objective));
+        // Rows are smoothed where they are made.
+        int k = ls_graph_classes(t->network) > TOP_CLASSES ? TOP : 0, rows = ls__labels_are_rows(c);
+        LS_TRY(ls__graph_with_top_k(t->network, rows, rows ? 0 : c->label_smoothing, k, &t->objective));
         t->graph = t->objective;
     } else if (t->config.label_smoothing > 0) {
         return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
@@ -89,6 +94,7 @@ ls_status ls__trainer_check(ls_trainer *t) {
     LS_TRY(ls__choices_resolve(t));
     LS_TRY(ls__images_resolve(t));
     LS_TRY(find_objective(t));
+    LS_TRY(ls__class_weights_resolve(t));
     LS_TRY(ls__inputs_resolve(t));
     LS_TRY(ls__sizes_resolve(t));
     LS_TRY(ls__views_resolve(t));
@@ -167,6 +173,7 @@ static ls_status refresh_some(void *user, ls_queue *queue, ls_span weights, ls_s
 }
 
 static ls_status plan_strategy(ls_trainer *t) {
+    int skips = t->choices.not_finite == LS_NOT_FINITE_SKIP || t->choices.loss_scale.dynamic;
     int host_lanes = t->comm->local_size * t->spread.replicas * t->config.threads;
     ls_strategy_config config = {.comm = t->comm,
                                  .device = t->device,
@@ -186,7 +193,7 @@ static ls_status plan_strategy(ls_trainer *t) {
                                  .bucket_count = t->bucket_count,
                                  .clip_norm = t->config.clip_norm,
                                  .find_not_finite = t->choices.not_finite == LS_NOT_FINITE_STOP,
-                                 .skip_not_finite = t->choices.not_finite == LS_NOT_FINITE_SKIP,
+                                 .skip_not_finite = skips,
                                  .compress = t->choices.compress,
                                  .compress_fraction = t->choices.compress_fraction,
                                  .algorithm = t->choices.algorithm,
@@ -348,6 +355,7 @@ static void destroy_replica(ls_replica *r) {
     ls_memory_free(r->batches);
     ls_buffer_destroy(&r->arena);
     ls_buffer_destroy(&r->random);
+    ls_buffer_destroy(&r->scale);
     free(r->key);
     free(r->ranges);
     free(r->step_seconds);
@@ -411,6 +419,7 @@ void ls_trainer_destroy(ls_trainer **trainer) {
     free(t->spread.first);
     free(t->segments);
     free(t->bucket_ends);
+    free(t->class_weight);
     free(t->images.offset);
     free(t->images.divisor);
     free(t->images.mean);

@@ -9,6 +9,7 @@
 //   probe.c     whether all hosts compute the same
 //   replica.c   the lanes at work, each in a thread of its own
 //   not_finite.c  where numbers come from that are none
+//   loss_scale.c  what the loss is multiplied by in backward
 //   fit.c       epochs and steps, as the main thread drives them
 //   async.c     the same of asynchronous training, where it differs
 //   views.c     evaluation that looks at images several times
@@ -44,6 +45,14 @@
 // What becomes of a step whose loss or gradient is no finite number.
 typedef enum ls_not_finite { LS_NOT_FINITE_STOP, LS_NOT_FINITE_SKIP, LS_NOT_FINITE_CONTINUE } ls_not_finite;
 
+// What the gradients of losses are multiplied by.
+typedef struct ls_loss_scale {
+    int used;  // 0: by 1, all the time
+    int dynamic;
+    double initial;  // powers of two
+    int64_t steps;   // of a dynamic one: in a row that are taken before it is doubled
+} ls_loss_scale;
+
 // The configuration in the form that training goes by: no words are compared in a step.
 typedef struct ls_choices {
     ls_dtype precision;
@@ -59,6 +68,7 @@ typedef struct ls_choices {
     ls_algorithm algorithm;    // once it is measured, that
     ls_tune tune;
     ls_not_finite not_finite;
+    ls_loss_scale loss_scale;
     int64_t cache;       // bytes of samples of files that are kept in memory, at most
     int replace_broken;  // 1: samples that cannot be decoded are replaced
     const ls_strategy_ops *strategy;
@@ -164,6 +174,8 @@ typedef struct ls_replica {
     ls_buffer *inputs;   // the same as the device's, or room for a batch there
     ls_buffer *random;   // ls_random_key of the running micro-batch
     ls_random_key *key;  // the same on the host
+    ls_buffer *scale;    // of the losses, a float; NULL where it is 1
+    float scale_host;    // the same on the host
     ls_loader *train_loader, *eval_loader;
     ls_range *ranges;  // of the running epoch or evaluation
     int64_t range_count;
@@ -196,6 +208,9 @@ typedef struct ls_position {
     double seconds;        // of it before that
     int64_t skipped;       // steps of it that were left out before that
     int64_t skipped_then;  // those that the strategy had left out when it was begun, or gone on with
+    double scale;          // of the losses, for the next step
+    int64_t scale_steps;   // that have been taken in a row with it
+    int64_t overflows;     // steps of all epochs that were left out under a dynamic one
     double *sum;           // (width): measures of the steps before that
     double *seen;          // (width): of those since, as this host has them
     ls_vote vote;          // of this worker's callbacks, for the next step
@@ -242,6 +257,7 @@ struct ls_trainer {
     ls_epoch_shape train_shape, eval_shape;
     ls_split train_split, eval_split;
     ls_inputs inputs;
+    float *class_weight;  // (classes of the network); NULL: all are 1
     ls_images images;
     ls_spread spread;
 
@@ -319,9 +335,21 @@ int64_t ls__trainer_skipped(const ls_trainer *trainer);
 // Whether another run of the same may have other weights.
 int ls__async_by_timing(const ls_trainer *trainer);
 
+// loss_scale.c. From the configuration; into the position, too. Errors: INVALID_ARGUMENT.
+ls_status ls__loss_scale_resolve(ls_trainer *trainer);
+// What a step is told of it, by any replica; and what comes of the step, between two steps: `skipped_before` is ls__trainer_skipped before it.
+void ls__loss_scale_begin(const ls_trainer *trainer, ls_step_info *info);
+void ls__loss_scale_end(ls_trainer *trainer, int64_t skipped_before);
+int ls__loss_scale_valid(double scale);                  // whether it can be one
+int ls__loss_scale_at_least(const ls_trainer *trainer);  // whether there is no smaller one to try
+
 // feeds.c. Finds the fields for the graph's inputs. Errors: INVALID_ARGUMENT.
 ls_status ls__inputs_resolve(ls_trainer *trainer);
 ls_loader_config ls__loader_config(const ls_trainer *trainer, int training);
+// Whether labels are rows, since classes have weights or samples are mixed; and what the weights are: `class_weight`. Before the inputs. Reads labels of the training set, where they are not in memory. Not collective.
+// Errors: INVALID_ARGUMENT (no such weights, no such classes), those of the source, OUT_OF_MEMORY.
+int ls__labels_are_rows(const ls_train_config *config);
+ls_status ls__class_weights_resolve(ls_trainer *trainer);
 int64_t ls__batches_bytes(const ls_trainer *trainer);   // of a replica's loaders
 int64_t ls__decoding_bytes(const ls_trainer *trainer);  // and of what they decode pictures into
 

@@ -12,6 +12,7 @@
 
 #include "base/bf16.h"
 #include "base/error.h"
+#include "base/fp16.h"
 #include "base/memory.h"
 #include "base/output.h"
 #include "train/weights_hdf5.h"
@@ -319,22 +320,6 @@ const ls_stored_tensor *ls_weights_file_find(const ls_weights_file *f, const cha
 
 // --- values ----------------------------------------------------------------------------------------------------------
 
-static float half_to_float(uint16_t h) {
-    uint32_t sign = (uint32_t)(h & 0x8000) << 16, exponent = h >> 10 & 31, fraction = h & 1023, bits;
-    float f;
-    if (exponent == 31) {
-        bits = sign | 0x7F800000u | fraction << 13;
-    } else if (exponent > 0) {
-        bits = sign | (exponent + 112) << 23 | fraction << 13;
-    } else {
-        f = (float)fraction * 0x1p-24f;  // exact, also of 0
-        memcpy(&bits, &f, 4);
-        bits |= sign;
-    }
-    memcpy(&f, &bits, 4);
-    return f;
-}
-
 ls_status ls_weights_file_read(const ls_weights_file *f, const ls_stored_tensor *t, float *out) {
     LS_NEED(f, "file");
     LS_NEED(t, "tensor");
@@ -353,7 +338,7 @@ ls_status ls_weights_file_read(const ls_weights_file *f, const ls_stored_tensor 
     for (int64_t i = 0; i < t->count; i++) {
         uint16_t value;
         memcpy(&value, raw + 2 * i, 2);
-        float x = half ? half_to_float(value) : ls_bf16_to_float(value);
+        float x = half ? ls_fp16_to_float(value) : ls_bf16_to_float(value);
         memcpy(out + i, &x, 4);
     }
     return LS_OK;

@@ -40,7 +40,7 @@ TEXT
     }
     offers "summary scale slurm" s
     offers "--lr --lr-scaling --lr-base-batch --lr-scale" train mnist-cnn --lr
-    offers "fp32 bf16" train mnist-cnn --precision ""
+    offers "fp32 bf16 fp16" train mnist-cnn --precision ""
     offers "sgd adam adamw lars lamb" train mnist-cnn --optimizer ""
     offers "mnist-cnn mnist-mlp mnist-linear" train mnist
     offers "train scale" batch ""

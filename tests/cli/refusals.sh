@@ -29,6 +29,11 @@ fi
 printf '\2\0\0\0\0\0\0\0{}' >"$here/empty"
 each "$here/empty has not the weights of mnist-mlp: parameter 'dense/kernel' (784, 128) is not in it" --weights "$here/empty"
 rm "$here/empty"
+refuses 1 "works on volumes or clips (None, D, H, W, C), but its input has shape (None, 28, 28, 1)" "$lockstep" train frame-prediction --data digits
+refuses 1 "are numbers, not pixels of u8: they are taken as they are, and cannot be resized" "$lockstep" train frame-prediction \
+    --data moving-digits --image-size 16
+refuses 1 "are numbers, not pixels of u8" "$lockstep" train frame-prediction --data moving-digits --noise 0.1
+refuses 1 "the dataset moving-digits takes no argument" "$lockstep" train frame-prediction --data moving-digits:5
 # One worker that was told something else than the others.
 if [ -n "$mpirun" ]; then
     for options in "--seed" "--no-evaluate --epochs" "--limit-train 128 --data digits --micro-batch"; do

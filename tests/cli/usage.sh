@@ -66,10 +66,15 @@ refuses 2 "mnist-cnn" "$lockstep" train mnist-cn
 refuses 2 "mnist-cnn" "$lockstep" summary resnet-9000
 refuses 2 "did you mean resnet50v2?" "$lockstep" train resnet50-v2
 refuses 2 "resnet50v2 takes images of at least 32x32, and these are 28x28" "$lockstep" summary resnet50v2 --image-size 28
-for shape in 32x32x3x1 0x32x3 32x-1x3 32xx3 x 32x32x 65537x2x1 "32 x32x3" 32X32; do
+for shape in 4x32x32x3x1 0x32x3 32x-1x3 32xx3 x 32x32x 65537x2x1 "32 x32x3" 32X32; do
     refuses 2 "expected HxWxC" "$lockstep" summary resnet20 --input-shape "$shape"
 done
 refuses 2 "give one of them" "$lockstep" summary resnet20 --input-shape 32x32x3 --image-size 32
+refuses 2 "works on images (None, H, W, C), but its input has shape (None, 4, 32, 32, 3)" "$lockstep" summary resnet20 --input-shape 4x32x32x3
+run 0 "$lockstep" summary frame-prediction --input-shape 6x16x24x3
+says "(None, 6, 4, 6, 64)     110592      "
+run 0 "$lockstep" summary frame-prediction --image-size 64
+says "(None, 4, 64, 64, 1)    433         "
 refuses 2 "--classes: expected a whole number of at least 1, got '0'" "$lockstep" train resnet20 --classes 0
 refuses 2 "--pooling: 'min' is not one of none, avg, max" "$lockstep" train resnet20 --pooling min
 refuses 2 "a network without its classifier: ask for that too" "$lockstep" train resnet20 --pooling avg
@@ -88,7 +93,7 @@ refuses 2 "--strategy: 'ring' is not one of allreduce, reduce-broadcast, mirrore
     "$lockstep" train mnist-cnn --strategy ring
 refuses 2 "--servers: expected a whole number from 1 to 65535, got '0'" "$lockstep" train mnist-cnn --strategy parameter-server --servers 0
 refuses 2 "--optimizer: 'lion' is not one of" "$lockstep" train mnist-cnn --optimizer lion
-refuses 2 "--precision: 'fp16' is not one of fp32, bf16" "$lockstep" train mnist-cnn --precision fp16
+refuses 2 "--precision: 'fp8' is not one of fp32, bf16, fp16" "$lockstep" train mnist-cnn --precision fp8
 refuses 2 "--workers: expected a whole number from 1 to 65536, got '0'" "$lockstep" train mnist-cnn --workers 0
 refuses 2 "--image-size: expected a whole number from 1 to 4096, got '0'" "$lockstep" train mnist-cnn --image-size 0
 refuses 2 "--image-size: expected a whole number from 1 to 4096, got '5000'" "$lockstep" bench mnist-cnn --image-size 5000

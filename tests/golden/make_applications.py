@@ -4,8 +4,10 @@ tests/test_applications.c and tests/test_golden_applications.c.
 
 Run it in a virtual environment with torch, torchvision and keras (this was Keras 3.15 on PyTorch, torchvision 0.29):
 
-    KERAS_BACKEND=torch python tests/golden/make_applications.py               # writes tests/golden/applications.json
-    KERAS_BACKEND=torch python tests/golden/make_applications.py --text vgg16  # the text behind one line of it
+    KERAS_BACKEND=torch python tests/golden/make_applications.py                         # writes tests/golden/applications.json
+    KERAS_BACKEND=torch python tests/golden/make_applications.py --only vgg16,alexnet    # the numbers of these anew
+    KERAS_BACKEND=torch python tests/golden/make_applications.py --search 8 --only vgg16 # looks for other variants of its draws
+    KERAS_BACKEND=torch python tests/golden/make_applications.py --text vgg16            # the text behind one line of it
 
 **Structure.** The text of a network of Keras has a line for each layer, with name, class, output shape and the layers it reads, and a line
 for each weight; that of one of torchvision the lines of its weights, with Keras's words for them and in Keras's shapes. Lines are sorted,
@@ -15,11 +17,13 @@ that it is here, and the softmax at a network's end is left out: it is a part of
     block_1_expand_relu Activation (112, 112, 96) block_1_expand_BN
     block_1_expand/kernel (1, 1, 16, 96)
 
-**Numbers.** Of some networks, for each op that came with them: in float64, with 10 classes and small images, the logits and the gradient
-of the sum of losses in training mode, dropout rates set to 0; and the logits in inference, with moving statistics made of the batch's: mean
-+ deviation / 8 and variance * 1.25. Gradients are told by norm and one projection each; weights, images, labels and signs are drawn on both
-sides, as make_resnet.py says, with one formula per kind of weight (initial(), below). Variants are such that no value is so near to an edge
-of a ReLU or a pooling window that rounding takes it over: of the first ones tried, those whose gradients in fp32 are the nearest.
+**Numbers.** Of every network in the lists below (ResNets of Keras's are in make_resnet.py): in float64, with 10 classes and small images, the
+logits and the gradient of the sum of losses in training mode, dropout rates set to 0; and the logits in inference, with moving statistics
+made of the batch's: mean + deviation / 8 and variance * 1.25. Weights, images, labels and signs are drawn on both sides, as make_resnet.py
+says, with one formula per kind of weight (initial(), below); weights are numbered by their names in order. Gradients are told by norm and
+one projection each, in that order. "weights" is the FNV-1a hash of the names, a line each, with " trained" behind those that have a
+gradient. Variants are such that no value is so near to an edge of a ReLU or a pooling window that rounding takes it over: of the first ones
+tried, those whose gradients in fp32 are the nearest (--search).
 """
 import argparse
 import json
@@ -49,9 +53,10 @@ STREAM_PATCHES, STREAM_NOISE, STREAM_LABELS, STREAM_SIGNS = 10000, 10001, 10002,
 
 # What is computed: image size, batch, variant of the draws.
 NUMBERS = {
-    "mobilenet": (64, 4, 70), "mobilenetv2": (64, 4, 171), "xception": (96, 4, 272), "inceptionv3": (128, 4, 273),
+    "mobilenet": (64, 4, 70), "mobilenetv2": (64, 4, 171), "xception": (96, 4, 372), "inceptionv3": (128, 4, 273),
     "efficientnetb0": (64, 4, 74), "densenet121": (64, 4, 75), "resnet18": (64, 4, 76), "resnext50": (64, 4, 77),
-    "googlenet": (64, 4, 278),
+    "googlenet": (64, 4, 278), "vgg16": (32, 2, 80), "vgg19": (32, 2, 81), "densenet169": (64, 4, 82), "densenet201": (64, 4, 183),
+    "efficientnetb1": (64, 4, 84), "efficientnetb2": (64, 4, 85), "resnet34": (64, 4, 86), "alexnet": (224, 2, 87),
 }
 
 
@@ -151,11 +156,15 @@ def initial(name, dims):
 
 
 class Run:
-    """A network in float64: weights by name, in Keras's shapes."""
+    """A network in float64, or float32: weights by name, in Keras's shapes."""
 
-    def __init__(self, name):
-        self.name = name
+    def __init__(self, name, dtype=torch.float64, variant=None):
+        self.name, self.dtype = name, dtype
         self.size, self.count, self.variant = NUMBERS[name]
+        if variant is not None:
+            self.variant = variant
+        keras.config.set_floatx(str(dtype).split(".")[1])
+        keras.config.set_dtype_policy(str(dtype).split(".")[1])
         if name in KERAS:
             self.make_keras()
         else:
@@ -164,8 +173,8 @@ class Run:
         self.draws = [initial(n, self.tensors[n][0].permute(self.tensors[n][1]).shape) for n in self.names]
         with torch.no_grad():
             for p, n in enumerate(self.names):
-                tensor, order = self.tensors[n]
-                tensor.permute(order).copy_(torch.from_numpy(self.draw(p)))
+                view = self.as_keras(n, self.tensors[n][0])
+                view.copy_(torch.from_numpy(self.draw(p)).reshape(view.shape))
         for layer in getattr(self, "normalizations", []):
             layer.finalize_state()
 
@@ -185,7 +194,7 @@ class Run:
         self.forward = lambda x, training: model(x, training=training)
 
     def make_torch(self):
-        model = torch_model(self.name, CLASSES).double()
+        model = torch_model(self.name, CLASSES).to(self.dtype)
         self.model, self.tensors = model, torch_weights(model)
         for module in model.modules():
             if isinstance(module, torch.nn.Dropout):
@@ -194,6 +203,12 @@ class Run:
                 module.momentum = 1.0
                 module.register_forward_hook(self.count_values)
         self.forward = lambda x, training: model.train(training)(x.permute(0, 3, 1, 2))
+
+    def as_keras(self, name, tensor):
+        """A weight, or its gradient, with its elements in Keras's order."""
+        if self.name == "alexnet" and name == "classifier.1/kernel":  # which counts its inputs in the order of NHWC
+            return tensor.view(tensor.shape[0], 256, 6, 6).permute(2, 3, 1, 0)
+        return tensor.permute(self.tensors[name][1])
 
     @staticmethod
     def count_values(module, inputs, output):
@@ -226,30 +241,37 @@ class Run:
         if not self.name.startswith("efficientnet"):  # which take pixels as they are
             k = (k - np.float32(127.5)) / np.float32(127.5)
         labels = (self.words(STREAM_LABELS, self.count) % np.uint32(CLASSES)).astype(np.int64)
-        return torch.from_numpy(k).double(), torch.from_numpy(labels)
+        return torch.from_numpy(k).to(self.dtype), torch.from_numpy(labels)
 
     def summary(self, p, gradient):
         words = torch.from_numpy(self.words(STREAM_SIGNS + p, gradient.numel()).astype(np.int64))
         return [float(f"{v:.7g}") for v in (gradient.norm().item(), (gradient * (1 - 2 * (words & 1))).sum().item())]
 
-    def make(self):
+    def step(self):
+        """Logits, loss and {number of a weight: its gradient} of a step."""
         x, labels = self.batch()
         logits = self.forward(x, True)
         loss = F.cross_entropy(logits, labels, reduction="sum")
         trained = [p for p, n in enumerate(self.names) if self.tensors[n][0].requires_grad]
-        gradients = dict(zip(trained, torch.autograd.grad(loss, [self.tensors[self.names[p]][0] for p in trained])))
-        tensors = []
-        for p, n in enumerate(self.names):
-            tensor, order = self.tensors[n]
-            tensors.append({"name": n, "draw": self.draws[p]})
-            if p in gradients:
-                tensors[-1]["gradient"] = self.summary(p, gradients[p].permute(order).reshape(-1))
-            # What a normalization behind it takes away again has no gradient but rounding: its errors are measured by its layer's other one.
-            other = n.replace("/beta", "/gamma").replace("/bias", "/kernel")
-            if other != n and other in self.names:
-                norm = gradients[self.names.index(other)].norm().item()
-                if gradients[p].norm().item() < 1e-9 * norm:
-                    tensors[-1]["gradient"] = [0.0, 0.0, float(f"{norm:.7g}")]
+        gradients = torch.autograd.grad(loss, [self.tensors[self.names[p]][0] for p in trained])
+        return logits.detach(), loss.item(), {p: self.as_keras(self.names[p], g) for p, g in zip(trained, gradients)}
+
+    def measure_of(self, p, gradients):
+        """What errors of a gradient are measured by: its norm. What a normalization behind it takes away again has no gradient but
+        rounding: its errors are measured by its layer's other one."""
+        norm, n = gradients[p].norm().item(), self.names[p]
+        other = n.replace("/beta", "/gamma").replace("/bias", "/kernel")
+        if other == n or other not in self.names:
+            return norm, False
+        of_other = gradients[self.names.index(other)].norm().item()
+        return (of_other, True) if norm < 1e-9 * of_other else (norm, False)
+
+    def make(self):
+        logits, loss, gradients = self.step()
+        told = []
+        for p in gradients:
+            measure, vanishes = self.measure_of(p, gradients)
+            told.append([0.0, 0.0, float(f"{measure:.7g}")] if vanishes else self.summary(p, gradients[p].reshape(-1)))
         with torch.no_grad():
             if self.name in TORCHVISION:
                 self.take_population_variances()
@@ -258,37 +280,56 @@ class Run:
                     mean, variance = self.tensors[n][0], self.tensors[n.replace("_mean", "_variance")][0]
                     mean.add_(variance.sqrt() / 8)
                     variance.mul_(1.25)
-            inference = self.forward(x, False)
+            inference = self.forward(self.batch()[0], False)
+        lines = "".join(n + (" trained" if p in gradients else "") + "\n" for p, n in enumerate(self.names))
         return {"name": self.name, "image_size": self.size, "batch": self.count, "variant": self.variant,
-                "logits": logits.detach().flatten().tolist(), "loss_sum": loss.item(),
-                "inference_logits": inference.flatten().tolist(), "tensors": tensors}
+                "weights": f"{fnv1a(lines):016x}", "logits": logits.flatten().tolist(), "loss_sum": loss,
+                "inference_logits": inference.flatten().tolist(), "gradients": told}
+
+
+def search(name, count):
+    """Prints how far float32's gradients are from float64's, the worst tensor's, for other variants of the draws."""
+    for variant in range(NUMBERS[name][2], NUMBERS[name][2] + 100 * count, 100):
+        wide, narrow = Run(name, torch.float64, variant), Run(name, torch.float32, variant)
+        (_, _, exact), (_, _, rounded) = wide.step(), narrow.step()
+        worst = max((rounded[p].double() - exact[p]).norm().item() / wide.measure_of(p, exact)[0] for p in exact)
+        print(f"{name}, variant {variant}: {worst:.1e}", flush=True)
 
 
 def json_text(golden):
-    """One line for each list of numbers, each network of the structure, each tensor."""
+    """One line for each list of numbers and each network of the structure."""
     text = json.dumps(shorten(golden), indent=1)
     text = re.sub(r"\[\s+([^\[\]{}]*?)\s+\]", lambda m: "[" + re.sub(r"\s+", " ", m.group(1)) + "]", text)
-    return re.sub(r"\{\s+(\"name\"[^{}]*?)\s+\}", lambda m: "{" + re.sub(r"\s*\n\s*", " ", m.group(1)) + "}", text) + "\n"
+    text = re.sub(r"\[\s+(\[[^{}]*?\])\s+\](?=\s*[,}])", lambda m: "[" + re.sub(r"\s+", " ", m.group(1)) + "]", text)
+    return re.sub(r"\{\s+(\"name\"[^{}\[\]]*?)\s+\}", lambda m: "{" + re.sub(r"\s*\n\s*", " ", m.group(1)) + "}", text) + "\n"
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--text", metavar="NETWORK", help="print the text of a network instead")
+    parser.add_argument("--only", metavar="NETWORK,...", help="make the numbers of these, and keep those of the others")
+    parser.add_argument("--search", metavar="N", type=int, help="try N variants of the draws, and print how near fp32 is to float64")
     args = parser.parse_args()
     if args.text:
         print(text_of(args.text), end="")
         return
-    golden = {"made_by": f"tests/golden/make_applications.py with keras {keras.__version__}, torch {torch.__version__}, "
-                         f"torchvision {torchvision.__version__}",
-              "structure": [structure(name) for name in [*KERAS, *TORCHVISION]]}
-    keras.config.set_floatx("float64")
-    keras.config.set_dtype_policy("float64")
+    file = pathlib.Path(__file__).with_name("applications.json")
+    names = args.only.split(",") if args.only else list(NUMBERS)
     keras.src.backend.common.dtypes.BIT64_TO_BIT32_DTYPE.pop("float64", None)  # some ops go back to float32 by this
-    golden["numbers"] = []
-    for name in NUMBERS:
-        golden["numbers"].append(Run(name).make())
-        print(name, golden["numbers"][-1]["loss_sum"], flush=True)
-    pathlib.Path(__file__).with_name("applications.json").write_text(json_text(golden))
+    if args.search:
+        for name in names:
+            search(name, args.search)
+        return
+    golden = json.loads(file.read_text()) if args.only else {
+        "made_by": f"tests/golden/make_applications.py with keras {keras.__version__}, torch {torch.__version__}, "
+                   f"torchvision {torchvision.__version__}",
+        "structure": [structure(name) for name in [*KERAS, *TORCHVISION]], "numbers": []}
+    made = {network["name"]: network for network in golden["numbers"]}
+    for name in names:
+        made[name] = Run(name).make()
+        print(name, made[name]["loss_sum"], flush=True)
+    golden["numbers"] = [made[name] for name in NUMBERS if name in made]
+    file.write_text(json_text(golden))
 
 
 if __name__ == "__main__":

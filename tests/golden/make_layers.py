@@ -120,6 +120,12 @@ CASES = [
     ("attention", Attention(2), [(4, 12)], 0),
     ("attention causal", Attention(1, causal=True), [(5, 9)], 0),
     ("attention masked", Attention(2), [(6, 12), (6,)], 2),
+    ("conv3d", layers.Conv3D(3, (2, 3, 2), dilation_rate=(1, 1, 2)), [(3, 4, 5, 2)], 0),
+    ("conv3d same", layers.Conv3D(2, (3, 2, 3), strides=(2, 1, 2), padding="same", use_bias=False), [(4, 3, 5, 2)], 0),
+    ("conv3d_transpose", layers.Conv3DTranspose(2, (2, 3, 4), strides=(1, 2, 3)), [(2, 3, 2, 2)], 0),
+    ("conv3d_transpose same", layers.Conv3DTranspose(2, (3, 4, 1), strides=(2, 2, 2), padding="same"), [(2, 2, 3, 2)], 0),
+    ("max_pool3d same", layers.MaxPooling3D((2, 3, 2), strides=(1, 2, 2), padding="same"), [(3, 4, 3, 2)], 0),
+    ("average_pool3d same", layers.AveragePooling3D((2, 3, 2), strides=(1, 2, 2), padding="same"), [(3, 4, 3, 2)], 0),
 ]
 
 

@@ -5,7 +5,7 @@ Run it in a virtual environment with torch and numpy (bench/peers/README.md says
 
     python tests/golden/make_mnist_cnn.py            # writes tests/golden/mnist_cnn.json
 
-The reference numbers are PyTorch's in float64. The same run in float32, and in bfloat16 under autocast, is made as
+The reference numbers are PyTorch's in float64. The same run in float32, and in bfloat16 and float16 under autocast, is made as
 well: how far those are from float64 is recorded under "distance", and is what the tolerances of the test rest on.
 
 The network is that of the table 3x3 convolutions of 32, 128 and 256 filters (valid, ReLU), each followed by 2x2 maximum
@@ -103,7 +103,7 @@ def to_torch(value):
 class Run:
     """The network in one precision; its parameters are leaves in Keras's shapes, so gradients are in Keras's order."""
 
-    def __init__(self, dtype, autocast=False):
+    def __init__(self, dtype, autocast=None):
         self.autocast = autocast
         k, labels = batch()
         images = k.astype(np.float32) / np.float32(255)
@@ -113,7 +113,7 @@ class Run:
 
     def logits(self):
         p = [to_torch(v) for v in self.params]
-        with torch.autocast("cpu", dtype=torch.bfloat16, enabled=self.autocast):
+        with torch.autocast("cpu", dtype=self.autocast or torch.bfloat16, enabled=self.autocast is not None):
             x = self.x
             for i in (0, 2, 4):
                 x = F.max_pool2d(F.relu(F.conv2d(x, p[i], p[i + 1])), 2)
@@ -121,7 +121,7 @@ class Run:
             x = F.relu(F.linear(x, p[6], p[7]))
             x = F.relu(F.linear(x, p[8], p[9]))
             x = F.linear(x, p[10], p[11])
-        return x.float() if self.autocast else x
+        return x if self.autocast is None else x.float()
 
     def forward(self):
         logits = self.logits()
@@ -161,7 +161,7 @@ def sgd(w, g, state, t):
     w += state[0]
 
 
-def measure(dtype, autocast=False):
+def measure(dtype, autocast=None):
     logits, loss, gradients = Run(dtype, autocast).step()
     return {
         "logits": logits.double(),
@@ -231,7 +231,8 @@ def main():
         "sgd": {**SGD, "losses": reference["sgd"]},
         "distance": {
             "float32": distance(measure(torch.float32), reference),
-            "bfloat16": distance(measure(torch.float32, autocast=True), reference),
+            "bfloat16": distance(measure(torch.float32, autocast=torch.bfloat16), reference),
+            "float16": distance(measure(torch.float32, autocast=torch.float16), reference),
         },
     }
     text = json.dumps(shorten(golden), indent=1)

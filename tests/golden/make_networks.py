@@ -3,22 +3,24 @@
 
 Run it in a virtual environment with torch, numpy and scikit-learn:
 
-    python tests/golden/make_networks.py            # writes tests/golden/networks.json
+    python tests/golden/make_networks.py                       # writes tests/golden/networks.json
+    python tests/golden/make_networks.py --only variational    # that network's numbers anew
 
 The reference numbers are PyTorch's in float64: the losses of five steps of plain SGD, each loss of each step and their weighted sum,
 and metrics of the same batch afterwards. The same steps in float32, and in bfloat16 under autocast, are made as well: how far their
 losses are is recorded under "distance", and is what the tolerances of the test rest on.
 
 The networks are in tests/networks.h and below. Nothing is stored that both sides can draw, with Philox as make_mnist_cnn.py has it, as
-variant 60 for multi-label, 61 for auto-encoder, 62 for two-losses, 63 for embedding, 65 for small-parts, 64 for in-turn (two networks that share a body, a step
-of one and then of the other):
+variant 60 for multi-label, 61 for auto-encoder, 62 for two-losses, 63 for embedding, 65 for small-parts, 66 for variational and for volumes, 64 for in-turn (two networks that
+share a body, a step of one and then of the other):
 
     parameter p, element i (Keras's order)   (2 u - 1) * limit, u = (word i of stream p >> 8) / 2^24; limit is
                                              sqrt(6 / (fan_in + fan_out)) for kernels and tables, 0.05 for biases
-    input k, element i (NHWC)                floating: 2 u - 1 from stream 100 + k
+    input k, element i (NHWC, NDHWC)              floating: 2 u - 1 from stream 100 + k
                                              labels: 1 where word i of stream 100 + k is below 0.3 * 2^32, else 0
                                              class numbers: that word % classes
 """
+import argparse
 import json
 import math
 import pathlib
@@ -26,7 +28,6 @@ import pathlib
 import numpy as np
 import torch
 import torch.nn.functional as F
-from sklearn.metrics import roc_auc_score
 
 from make_mnist_cnn import philox
 
@@ -62,6 +63,41 @@ def auto_encoder(w, inputs):
     y = F.conv_transpose2d(y, w["conv2d_transpose/kernel"].permute(3, 2, 0, 1), w["conv2d_transpose/bias"], stride=2)
     y = conv(F.relu(y[:, :, :8, :8]), w, "conv2d_1", True)
     return [F.mse_loss(y, x)], y
+
+
+CODE = 4  # of variational, its noise an input
+
+
+def variational(w, inputs):
+    """A normal distribution of an image, 4 means and behind them 4 log variances, and an image of a sample of it."""
+    x, noise = inputs
+    y = F.conv2d(F.pad(x, (0, 1, 0, 1)), w["conv2d/kernel"].permute(3, 2, 0, 1), w["conv2d/bias"], stride=2)
+    code = dense(F.relu(y).permute(0, 2, 3, 1).flatten(1), w, "code")
+    mean, logarithm = code[:, :CODE], code[:, CODE:]
+    y = F.relu(dense(mean + torch.exp(logarithm / 2) * noise, w, "decoder")).reshape(-1, 4, 4, 4).permute(0, 3, 1, 2)
+    y = F.conv_transpose2d(y, w["logits/kernel"].permute(3, 2, 0, 1), w["logits/bias"], stride=2)[:, :, :8, :8]
+    reconstruction = F.binary_cross_entropy_with_logits(y, x, reduction="sum") / len(x)
+    normal = torch.distributions.Normal(torch.zeros_like(mean), torch.ones_like(mean))
+    found = torch.distributions.Normal(mean, torch.exp(logarithm / 2))
+    return [reconstruction, 0.5 * torch.distributions.kl_divergence(found, normal).sum() / len(x)], y
+
+
+def conv3d(x, w, name, **options):
+    """x is (N, C, D, H, W), kernels are (KD, KH, KW, C, filters)."""
+    return F.conv3d(x, w[name + "/kernel"].permute(4, 3, 0, 1, 2), w[name + "/bias"], **options)
+
+
+def volumes(w, inputs):
+    """What follows a clip, by convolutions and poolings over time, height and width."""
+    x, target = inputs
+    x = F.max_pool3d(F.relu(conv3d(x, w, "conv3d", padding=1)), (1, 2, 2))
+    x = conv3d(x, w, "code", stride=(2, 1, 1), padding=(0, 1, 1))
+    # Its kernel is (KD, KH, KW, filters, C).
+    kernel = w["conv3d_transpose/kernel"].permute(4, 3, 0, 1, 2)
+    x = F.relu(F.conv_transpose3d(x, kernel, w["conv3d_transpose/bias"], stride=2, padding=(0, 1, 1)))
+    x = F.avg_pool3d(x, (1, 3, 3), stride=1, padding=(0, 1, 1), count_include_pad=False)
+    x = conv3d(x, w, "conv3d_1", padding=1)
+    return [F.mse_loss(x, target)], x
 
 
 def two_losses(w, inputs):
@@ -138,6 +174,15 @@ NETWORKS = {
                      CONV("conv2d", 3, 3, 8) + CONV("code", 1, 8, 4)
                      + [("conv2d_transpose/kernel", (3, 3, 8, 4)), ("conv2d_transpose/bias", (8,))] + CONV("conv2d_1", 3, 8, 3),
                      [("floating", (8, 8, 3))]),
+    "variational": (variational, 66, 0.01,
+                    CONV("conv2d", 3, 1, 8) + DENSE("code", 128, 2 * CODE) + DENSE("decoder", CODE, 64)
+                    + [("logits/kernel", (3, 3, 1, 4)), ("logits/bias", (1,))],
+                    [("labels", (8, 8, 1)), ("floating", (CODE,))]),
+    "volumes": (volumes, 66, 0.5,
+                [("conv3d/kernel", (3, 3, 3, 2, 6)), ("conv3d/bias", (6,)), ("code/kernel", (2, 3, 3, 6, 4)), ("code/bias", (4,)),
+                 ("conv3d_transpose/kernel", (2, 4, 4, 6, 4)), ("conv3d_transpose/bias", (6,)),
+                 ("conv3d_1/kernel", (3, 3, 3, 6, 2)), ("conv3d_1/bias", (2,))],
+                [("floating", (4, 6, 6, 2)), ("floating", (4, 6, 6, 2))]),
     "two-losses": (two_losses, 62, 0.1,
                    CONV("conv2d", 3, 2, 4) + DENSE("of_image", 64, 10) + DENSE("of_numbers", 5, 10)
                    + DENSE("scores", 10, 4) + DENSE("values", 10, 3),
@@ -175,8 +220,11 @@ def batch(variant, k, kind, shape, classes=None):
     if kind == "classes":
         return torch.from_numpy((words % np.uint32(classes)).astype(np.int64).reshape((BATCH,) + shape))
     if kind == "labels":
-        return torch.from_numpy((words < 0.3 * 2.0**32).astype(np.float32).reshape((BATCH,) + shape))
+        x = torch.from_numpy((words < 0.3 * 2.0**32).astype(np.float32).reshape((BATCH,) + shape))
+        return x.permute(0, 3, 1, 2) if len(shape) == 3 else x
     x = torch.from_numpy(signed(100 + k, variant, (BATCH,) + shape).astype(np.float32))
+    if len(shape) == 4:
+        return x.permute(0, 4, 1, 2, 3)
     return x.permute(0, 3, 1, 2) if len(shape) == 3 else x
 
 
@@ -227,21 +275,35 @@ def run_in_turn(dtype):
 def measured(name, x, y):
     """Metrics of the same batch after the steps."""
     if name == "multi-label":
+        from sklearn.metrics import roc_auc_score  # which the others do without
+
         there, scores = x[1].numpy(), y.numpy()
         gap = min(abs(a - b) for l in range(14) for a in scores[there[:, l] == 1, l] for b in scores[there[:, l] == 0, l])
         areas = [roc_auc_score(there[:, l], scores[:, l]) for l in range(14)]
         return {"areas": areas, "mean_area": float(np.mean(areas)), "smallest_gap": float(gap),
                 "accuracy": float(((scores > 0) == (there > 0.5)).mean())}
+    if name == "variational":
+        return {}
     if name == "auto-encoder":
         return {"absolute_error": float((y - x[0]).abs().mean())}
+    if name == "volumes":
+        return {"absolute_error": float((y - x[1]).abs().mean())}
     if name in ("embedding", "small-parts"):
         return {"accuracy": float((y.argmax(1) == x[1]).double().mean())}
     return {"top_2": float((y.topk(2).indices == x[2][:, None]).any(1).double().mean())}
 
 
 def main():
+    path = pathlib.Path(__file__).with_name("networks.json")
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser.add_argument("--only", metavar="NETWORK", help="make the numbers of this one, and keep those of the others")
+    only = parser.parse_args().only
     golden = {"made_with": f"PyTorch {torch.__version__}", "batch": BATCH, "networks": {}}
+    if only:
+        golden = json.loads(path.read_text())
     for name, (_, variant, rate, parameters, inputs) in NETWORKS.items():
+        if only and name != only:
+            continue
         reference, x, y = run(name, torch.float64)
         far = lambda other: max(abs(a - b) / b for a, b in zip(other["losses"], reference["losses"]))
         golden["networks"][name] = {
@@ -251,15 +313,19 @@ def main():
             **reference, "after": measured(name, x, y),
             "distance": {"float32": far(run(name, torch.float32)[0]), "bfloat16": far(run(name, torch.float32, True)[0])},
         }
+    if not only:
+        golden["networks"]["in-turn"] = in_turn()
+    path.write_text(json.dumps(golden, indent=1) + "\n")
+
+
+def in_turn():
     losses, single = run_in_turn(torch.float64), run_in_turn(torch.float32)
-    golden["networks"]["in-turn"] = {
+    return {
         "variant": IN_TURN[1], "rate": IN_TURN[2],
         "parameters": [{"name": n, "shape": s} for n, s in IN_TURN[3]],
         "inputs": [{"kind": i[0], "classes": i[2] if len(i) > 2 else 0} for i in IN_TURN[4]],
         "losses": losses, "distance": {"float32": max(abs(a - b) / b for a, b in zip(single, losses))},
     }
-    path = pathlib.Path(__file__).with_name("networks.json")
-    path.write_text(json.dumps(golden, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The Python packages lmdb, h5py and numpy write what Lockstep trains on to the same weights, and lmdb reads what `lockstep convert` writes.
+"""The Python packages lmdb, h5py and numpy write what Lockstep trains on to the same weights, and lmdb, h5py and numpy read what `lockstep convert` writes.
 
     python3 -m venv build/interop && build/interop/bin/pip install lmdb h5py numpy pillow
     build/interop/bin/python tests/interop/databases.py build/release/lockstep images:DIR
@@ -109,4 +109,23 @@ with h5py.File(path("caffe.h5"), "w") as file:
     file["data"] = pixels.transpose(0, 3, 1, 2)
     file["label"] = labels.astype(np.float32)
 assert digest(f"hdf5:{path('caffe.h5')}") == same
-print(f"{len(samples)} samples, three times {expected}, and six times {same}")
+
+# What convert writes of arrays is read by h5py and numpy, and is what it was made of.
+flat = {"x_train": pixels, "y_train": labels, "x_test": pixels[:5], "y_test": labels[:5]}
+np.savez(path("both.npz"), **flat)
+for source in (f"numpy:{path('both.npz')}", f"hdf5:{path('keras.h5')}"):
+    lockstep("convert", source, f"hdf5:{path('keras.h5') if source[0] == 'n' else path('again.h5')}")
+    lockstep("convert", source, f"hdf5:{path('one.h5')},layout=caffe,test={path('two.h5')}")
+    lockstep("convert", source, f"numpy:{path('ours.npz')}", "--workers", "3")
+    for name in ("keras.h5", "again.h5") if source[0] == "h" else ("keras.h5",):
+        with h5py.File(path(name)) as file:
+            assert sorted(file) == sorted(flat) and all(np.array_equal(file[k][()], v) for k, v in flat.items()), name
+    with h5py.File(path("one.h5")) as one, h5py.File(path("two.h5")) as two:
+        for file, x, y in ((one, pixels, labels), (two, pixels[:5], labels[:5])):
+            assert np.array_equal(file["data"][()].transpose(0, 2, 3, 1), x) and np.array_equal(file["label"][()], y)
+    with np.load(path("ours.npz")) as file:
+        assert sorted(file.files) == sorted(flat) and all(np.array_equal(file[k], v) for k, v in flat.items())
+lockstep("convert", images, f"numpy:{path('square.npz')}", "--image-size", "32")
+with np.load(path("square.npz")) as file:
+    assert file["x_train"].shape == (len(samples), 32, 32, 3) and np.array_equal(file["y_train"], labels)
+print(f"{len(samples)} samples, three times {expected}, and six times {same}; arrays are read by h5py and numpy")

@@ -19,6 +19,7 @@ typedef struct layer {
     const char *name;
     int64_t size, channels;  // size 0: a dense layer
     int filters, kernel, stride, pad, bias;
+    int64_t depth;  // above 0: volumes, with a kernel that is as deep as it is wide, and no stride in depth
 } layer;
 
 static const layer layers[] = {
@@ -33,8 +34,24 @@ static const layer layers[] = {
     {"conv3 3x3", 16, 128, 128, 3, 1, 1, 0},  {"conv4 1x1", 8, 1024, 256, 1, 1, 0, 1},
     {"conv4 3x3", 8, 256, 256, 3, 1, 1, 0},   {"conv4 out", 8, 256, 1024, 1, 1, 0, 1},
     {"conv5 3x3", 4, 512, 512, 3, 1, 1, 0},   {"conv5 out", 4, 512, 2048, 1, 1, 0, 1},
-    {"depthwise", 16, 64, 64, 3, 1, 1, -1},
+    {"depthwise", 16, 64, 64, 3, 1, 1, -1},   {"volume 1", 32, 1, 16, 3, 1, 1, 0, 4},
+    {"volume /2", 16, 32, 64, 3, 2, 1, 0, 4}, {"volume", 8, 64, 64, 3, 1, 1, 1, 4},
 };
+
+static void set_volumes(const layer *l, int64_t batch, int64_t out, ls_kernel_spec *s) {
+    int64_t deep = l->depth + 2 * l->pad - l->kernel + 1;
+    s->op = LS_OP_CONV3D;
+    s->x[0].shape = LS_SHAPE(batch, l->depth, l->size, l->size, l->channels);
+    s->y[0].shape = LS_SHAPE(batch, deep, out, out, l->filters);
+    s->w[0].shape = LS_SHAPE(l->kernel, l->kernel, l->kernel, l->channels, l->filters);
+    *(ls_conv3d_attrs *)(void *)s->attrs.bytes =
+        (ls_conv3d_attrs){.filters = l->filters,
+                          .kernel = {l->kernel, l->kernel, l->kernel},
+                          .strides = {1, l->stride, l->stride},
+                          .no_bias = l->bias <= 0,
+                          .dilation = {1, 1, 1},
+                          .pad = {l->pad, l->pad, l->pad, l->pad, l->pad, l->pad}};
+}
 
 static ls_kernel_spec spec_of(const layer *l, int64_t batch, ls_dtype dtype, ls_pass pass) {
     int64_t out = (l->size + 2 * l->pad - l->kernel) / l->stride + 1, groups = l->bias < 0 ? l->channels : 1;
@@ -51,6 +68,10 @@ static ls_kernel_spec spec_of(const layer *l, int64_t batch, ls_dtype dtype, ls_
         s.x[0].shape = LS_SHAPE(batch, l->channels);
         s.y[0].shape = LS_SHAPE(batch, l->filters);
         s.w[0].shape = LS_SHAPE(l->channels, l->filters);
+        return s;
+    }
+    if (l->depth) {
+        set_volumes(l, batch, out, &s);
         return s;
     }
     *(ls_conv2d_attrs *)(void *)s.attrs.bytes = (ls_conv2d_attrs){.filters = l->filters,

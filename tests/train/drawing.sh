@@ -1,5 +1,6 @@
 #!/bin/sh
-# Networks that draw: the same weights, losses and pictures for any number of workers: an auto-encoder with noise on what it sees, and two networks in turn.
+# Networks that draw: the same weights, losses and pictures for any number of workers: an auto-encoder with noise on what it sees, a variational one, one of
+# clips whose convolutions are 3D, and two networks in turn.
 # usage: drawing.sh LOCKSTEP [full]; full: more workers, larger runs, in every precision this machine has
 set -u
 lockstep=$1
@@ -8,11 +9,14 @@ trap 'rm -rf "$out"' EXIT
 unset OMPI_COMM_WORLD_SIZE PMI_SIZE PMIX_RANK 2>/dev/null
 failed=0
 size="--data synthetic:12x12x1,10,40,10 --batch-size 20 --micro-batch 4 --epochs 1 --replicas 1"
+clip_size="--data moving-digits --limit-train 20 --limit-test 5 --batch-size 10 --micro-batch 2 --epochs 1 --replicas 1"
 precisions=fp32
 auto="1 2 3"
+clips="1 2 3 5"
 gan="1 3"
 if [ "${2:-}" = full ]; then
     size="--data digits --limit-train 800 --batch-size 80 --micro-batch 8 --epochs 2 --replicas 1"
+    clip_size="--data moving-digits --limit-train 160 --limit-test 40 --batch-size 40 --micro-batch 8 --epochs 2 --replicas 1"
     precisions="fp32 bf16"
     auto="1 2 3 5"
     gan=$auto
@@ -26,9 +30,10 @@ numbers() {
     shift 3
     rm -rf "$out/pictures"
     [ "$network" = gan ] && command=gan || command="train $network --verbose 2"
+    [ "$network" = frame-prediction ] && sizes=$clip_size || sizes=$size
     [ "$workers" = 1 ] || set -- --workers "$workers" "$@"
     # shellcheck disable=SC2086 # options are words
-    if ! "$lockstep" $command $size --precision "$precision" --samples "$out/pictures" "$@" >"$out/log" 2>&1; then
+    if ! "$lockstep" $command $sizes --precision "$precision" --samples "$out/pictures" "$@" >"$out/log" 2>&1; then
         echo "FAILED: $network" >&2
         cat "$out/log" >&2
         return 1
@@ -38,10 +43,12 @@ numbers() {
 }
 
 for precision in $precisions; do
-    for network in autoencoder gan; do
-        [ $network = gan ] && several=$gan || several=$auto
-        noise="--noise 0.3"
-        [ $network = gan ] && noise=
+    for network in autoencoder vae frame-prediction gan; do
+        several=$auto noise="--noise 0.3"
+        [ $network = autoencoder ] || noise=
+        [ $network = vae ] && several="1 2 3 5"
+        [ $network = frame-prediction ] && several=$clips
+        [ $network = gan ] && several=$gan
         one=
         for workers in $several; do
             # shellcheck disable=SC2086
@@ -56,4 +63,15 @@ for precision in $precisions; do
     noisy=$(numbers autoencoder 1 "$precision" --noise 0.3) || exit 1
     [ "$(numbers autoencoder 1 "$precision")" != "$noisy" ] || { echo "noise changes nothing" >&2; failed=1; }
 done
+
+# Both losses of the variational one are told; and what it cannot draw.
+# shellcheck disable=SC2086
+"$lockstep" train vae $size --validate --verbose 2 --record "$out/run.json" >"$out/log" 2>&1 || failed=1
+grep -qE ' - reconstruction_loss: [0-9.]+ - kl_loss: [0-9.]+ .* - val_reconstruction_loss: [0-9.]+ - val_kl_loss: [0-9]' "$out/log" ||
+    { echo "the display has not both losses" >&2; cat "$out/log" >&2; failed=1; }
+grep -qE '^ +kl_loss: [0-9]' "$out/log" || { echo "the table has not both losses" >&2; failed=1; }
+grep -A20 '"losses": \[' "$out/run.json" | grep -q '"name": "kl_loss"' || { echo "the record has not both losses" >&2; failed=1; }
+# shellcheck disable=SC2086
+"$lockstep" train vae $size --normalize symmetric --samples "$out/pictures" >"$out/log" 2>&1 && failed=1
+grep -q 'vae draws pixels from 0 to 1: leave out --normalize symmetric' "$out/log" || { cat "$out/log" >&2; failed=1; }
 exit $failed

@@ -473,7 +473,11 @@ static ls_status list_all(const void *self, const char *path, const ls_records_s
 }
 
 static ls_status csv_open(ls_data_host *host, const char *argument, ls_dataset *out) {
-    static const ls_records_format format = {.name = "csv", .table = table, .list = list_all};
+    static const ls_records_format format = {.name = "csv",
+                                             .table = table,
+                                             .list = list_all,
+                                             .what = "file",
+                                             .how = "paths begin where the dataset's do, or at /"};
     return ls_records_open(&format, host, argument, out);
 }
 
@@ -484,5 +488,6 @@ const ls_format ls_format_csv = {
         "csv:train.csv,test=test.csv; "
         "read while training",
     .argument = "FILE",
+    .names = 1,
     .open = csv_open,
 };

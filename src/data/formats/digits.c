@@ -9,19 +9,20 @@
 // One sample: strokes of a glyph → points moved (each a little, then all by one smooth field) → affine map to pixels →
 // splines flattened to segments → coverage by a round pen along each segment, the largest wins → grain → bytes.
 
-#include "data/dataset.h"
+#include "data/formats/digits.h"
 
 #include <assert.h>
 #include <string.h>
 
 #include "base/error.h"
+#include "data/dataset.h"
 #include "data/formats/digits_strokes.h"
 #include "data/formats/draws.h"
 
-#define SIDE       28
+#define SIDE       LS_DIGITS_SIDE
 #define PIXELS     (SIDE * SIDE)
-#define TRAIN      60000
-#define TEST       10000
+#define TRAIN      LS_DIGITS_TRAIN
+#define TEST       LS_DIGITS_TEST
 #define DIGITS_KEY 0x4c6f636b73746570u  // the dataset's fixed seed; another one is another dataset
 
 #define VECTOR      4  // pixels of a row are drawn in multiples of this: the loop vectorizes without a rest
@@ -201,7 +202,7 @@ static void write_pixels(float cover[SIDE][STRIDE], uint32_t sample, const hand 
     }
 }
 
-static void draw_sample(uint32_t sample, uint8_t *image, uint8_t *label) {
+void ls__digits_draw(uint32_t sample, uint8_t *image, uint8_t *label) {
     float cover[SIDE][STRIDE];
     memset(cover, 0, sizeof cover);
     draws d = draws_of(DIGITS_KEY, sample);
@@ -222,7 +223,7 @@ static ls_status digits_open(ls_data_host *host, const char *argument, ls_datase
     LS_TRY(host->agree(host->self, host->alloc(host->self, total * (PIXELS + 1), &memory)));
     uint8_t *images = memory, *labels = images + total * PIXELS;
     int64_t first = total * host->rank / host->size, past = total * (host->rank + 1) / host->size;
-    for (int64_t i = first; i < past; i++) draw_sample((uint32_t)i, images + i * PIXELS, labels + i);
+    for (int64_t i = first; i < past; i++) ls__digits_draw((uint32_t)i, images + i * PIXELS, labels + i);
     LS_TRY(host->barrier(host->self));
 
     ls_arrays train_set = {TRAIN, {images, labels}};

@@ -17,6 +17,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "data/fingerprint.h"
+#include "data/hdf5_library.h"
 #include "data/records.h"
 #include "data/spec.h"
 
@@ -63,7 +64,7 @@ static const char *const names[][PARTS] = {
     {"x", "y", "x_test", "y_test"},
 };
 
-static pthread_mutex_t library = PTHREAD_MUTEX_INITIALIZER;
+pthread_mutex_t ls__hdf5_library = PTHREAD_MUTEX_INITIALIZER;
 
 // --- the library's words ---------------------------------------------------------------------------------------------
 
@@ -72,9 +73,15 @@ static herr_t innermost(unsigned n, const H5E_error2_t *e, void *text) {
     return 0;
 }
 
-static ls_status failed(const char *path, const char *name) {
+void ls__hdf5_why(char *text, size_t size) {
     char why[128] = "no reason";
     H5Ewalk2(H5E_DEFAULT, H5E_WALK_UPWARD, innermost, why);
+    snprintf(text, size, "%s", why);
+}
+
+static ls_status failed(const char *path, const char *name) {
+    char why[128];
+    ls__hdf5_why(why, sizeof why);
     return LS_FAIL(LS_STATUS_BAD_DATA, "%s: cannot read %s: HDF5 says \"%s\"; copy or make it again", path, name, why);
 }
 
@@ -299,7 +306,7 @@ static ls_status read_by_place(const hdf5_source *s, int64_t i, void *out) {
 static ls_status read_by_library(const hdf5_source *s, int64_t i, void *out) {
     hsize_t from[4] = {(hsize_t)i}, count[4] = {1, 1, 1, 1}, size = (hsize_t)s->values;
     for (int d = 1; d < s->part->ndim; d++) count[d] = (hsize_t)s->part->dim[d];
-    pthread_mutex_lock(&library);
+    pthread_mutex_lock(&ls__hdf5_library);
     hid_t there = H5Dget_space(s->data), here = H5Screate_simple(1, &size, NULL);
     hid_t type = s->part->pixels ? H5T_NATIVE_UCHAR : H5T_NATIVE_FLOAT;
     int read = H5Sselect_hyperslab(there, H5S_SELECT_SET, from, NULL, count, NULL) >= 0 &&
@@ -307,7 +314,7 @@ static ls_status read_by_library(const hdf5_source *s, int64_t i, void *out) {
     ls_status status = read ? LS_OK : failed(s->plan->path[s->set], s->part->name);
     H5Sclose(here);
     H5Sclose(there);
-    pthread_mutex_unlock(&library);
+    pthread_mutex_unlock(&ls__hdf5_library);
     return status;
 }
 
@@ -340,24 +347,28 @@ static ls_status hdf5_read(const ls_source *source, int64_t i, void *scratch, ls
 
 static void hdf5_destroy(ls_source *source) {
     hdf5_source *s = (hdf5_source *)source;
-    pthread_mutex_lock(&library);
+    pthread_mutex_lock(&ls__hdf5_library);
     if (s->data > 0) H5Dclose(s->data);
     if (s->file > 0) H5Fclose(s->file);
-    pthread_mutex_unlock(&library);
+    pthread_mutex_unlock(&ls__hdf5_library);
     if (s->fd >= 0) close(s->fd);
 }
 
-static const ls_source_ops hdf5_ops = {.read = hdf5_read, .destroy = hdf5_destroy};
+static int64_t hdf5_class(const ls_source *source, int64_t i) { return ((const hdf5_source *)source)->classes[i]; }
+static int64_t hdf5_stored(const ls_source *source) { return source->count * source->sample_bytes[0]; }
+
+static const ls_source_ops hdf5_ops = {
+    .read = hdf5_read, .destroy = hdf5_destroy, .class = hdf5_class, .stored = hdf5_stored};
 
 static ls_status open_source(hdf5_source *s, const char *path) {
-    s->fd = open(path, O_RDONLY | O_CLOEXEC);
+    s->fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (s->fd < 0) return LS_FAIL(LS_STATUS_IO, "cannot read %s: %s", path, strerror(errno));
     if (s->part->at >= 0) return LS_OK;
-    pthread_mutex_lock(&library);
+    pthread_mutex_lock(&ls__hdf5_library);
     s->file = open_file(path);
     s->data = s->file >= 0 ? H5Dopen2(s->file, s->part->name, H5P_DEFAULT) : -1;
     ls_status status = s->data < 0 ? failed(path, s->part->name) : LS_OK;
-    pthread_mutex_unlock(&library);
+    pthread_mutex_unlock(&ls__hdf5_library);
     return status;
 }
 
@@ -403,18 +414,18 @@ static ls_status hdf5_open(ls_data_host *host, const char *argument, ls_dataset 
     LS_TRY(host->agree(host->self, ls_spec_read("hdf5", argument, table, &s, &spec)));
     LS_TRY(host->agree(host->self, host->alloc(host->self, (int64_t)sizeof(plan), &block)));
     plan *p = block;
-    pthread_mutex_lock(&library);
+    pthread_mutex_lock(&ls__hdf5_library);
     status = host->rank == 0 ? describe_files(p, spec.text, &s) : LS_OK;
-    pthread_mutex_unlock(&library);
+    pthread_mutex_unlock(&ls__hdf5_library);
     LS_TRY(host->agree(host->self, status));
     LS_TRY(host->barrier(host->self));
     int64_t train = p->part[IMAGES].dim[0], test = p->part[TEST_IMAGES].there ? p->part[TEST_IMAGES].dim[0] : 0;
     LS_TRY(host->agree(host->self, host->alloc(host->self, 4 * (train + test), &block)));
     int32_t *classes[2] = {block, (int32_t *)block + train};
-    pthread_mutex_lock(&library);
+    pthread_mutex_lock(&ls__hdf5_library);
     if (host->rank == 0) status = read_labels(p, LABELS, classes[0]);
     if (host->rank == 0 && status == LS_OK && test) status = read_labels(p, TEST_LABELS, classes[1]);
-    pthread_mutex_unlock(&library);
+    pthread_mutex_unlock(&ls__hdf5_library);
     LS_TRY(host->agree(host->self, status));
     LS_TRY(host->barrier(host->self));
     return host->agree(host->self, make_sources(p, classes, out));

@@ -222,7 +222,12 @@ static ls_status list_all(const void *self, const char *root, const ls_records_s
 }
 
 static ls_status images_open(ls_data_host *host, const char *argument, ls_dataset *out) {
-    static const ls_records_format format = {.name = "images", .table = table, .rooted = 1, .list = list_all};
+    static const ls_records_format format = {.name = "images",
+                                             .table = table,
+                                             .rooted = 1,
+                                             .list = list_all,
+                                             .what = "file",
+                                             .how = "paths begin where the dataset's do, or at /"};
     return ls_records_open(&format, host, argument, out);
 }
 
@@ -233,5 +238,6 @@ const ls_format ls_format_images = {
         "DIR/train/CLASS/*.jpg "
         "and DIR/val/CLASS/*.jpg, or DIR/CLASS/*.jpg with DIR,validation-split=0.2; read while training",
     .argument = "DIR",
+    .names = 1,
     .open = images_open,
 };

@@ -16,7 +16,7 @@ enum { HEADER = 16, NODE = 8, META = 136, MOST_DEPTH = 32 };
 enum { BRANCH = 1, LEAF = 2, META_PAGE = 8 };      // of pages
 enum { LARGE = 1, DATABASE = 2, DUPLICATES = 4 };  // of nodes
 enum { DUPLICATE_KEYS = 4 };                       // of a database
-enum { LEAST_PAGE = 256, MOST_PAGE = 65536 };
+enum { LEAST_PAGE = 256, MOST_PAGE = 65536, MOST_KEY = 1000 };
 
 typedef struct walk {
     ls_listing *l;
@@ -59,10 +59,20 @@ static ls_status add_value(ls_listing *l, int64_t at, int64_t size) {
 
 static ls_status walk_page(walk *w, uint64_t number, int depth);
 
+// A key of `size` bytes, of which the page has `room`.
+static int is_left_out(const walk *w, const unsigned char *key, int64_t size, int64_t room) {
+    char name[MOST_KEY + 1];
+    if (!w->l->builder->exclude || size > MOST_KEY || size > room) return 0;
+    memcpy(name, key, (size_t)size);
+    name[size] = 0;
+    return ls_records_excluded_name(w->l->builder, name);
+}
+
 static ls_status take_leaf(walk *w, int64_t page_at, const unsigned char *page, int64_t at) {
     ls_listing *l = w->l;
     int64_t size = (int64_t)little(page + at, 4), flags = (int64_t)little(page + at + 4, 2);
     int64_t from = at + NODE + (int64_t)little(page + at + 6, 2);
+    if (is_left_out(w, page + at + NODE, from - at - NODE, w->page - at - NODE)) return LS_OK;
     if (flags & (DATABASE | DUPLICATES))
         return LS_FAIL(LS_STATUS_UNSUPPORTED,
                        "%s has databases in it, or several values for a key: one value for each key is read", l->path);
@@ -137,8 +147,11 @@ static ls_status list(ls_listing *l) {
 }
 
 static ls_status lmdb_open(ls_data_host *host, const char *argument, ls_dataset *out) {
-    static const ls_container container = {
-        .name = "lmdb", .kind = LS_RECORDS_DATUM_BGR, .list = list, .inside = "data.mdb"};
+    static const ls_container container = {.name = "lmdb",
+                                           .kind = LS_RECORDS_DATUM_BGR,
+                                           .list = list,
+                                           .inside = "data.mdb",
+                                           .how = "a sample's name is its key"};
     return ls_container_open(&container, host, argument, out);
 }
 
@@ -149,5 +162,6 @@ const ls_format ls_format_lmdb = {
         "the order blue, "
         "green, red, or lmdb:DIR,channel-order=rgb; read while training",
     .argument = "DIR",
+    .names = 1,
     .open = lmdb_open,
 };

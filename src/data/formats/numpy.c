@@ -203,7 +203,7 @@ static ls_status describe_array(plan *p, int fd, int64_t total, int which) {
 
 static ls_status open_path(const char *path, int *fd, int64_t *total) {
     struct stat there;
-    *fd = open(path, O_RDONLY | O_CLOEXEC);
+    *fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (*fd >= 0 && fstat(*fd, &there) == 0 && S_ISREG(there.st_mode)) {
         *total = there.st_size;
         return LS_OK;

@@ -126,5 +126,6 @@ const ls_format ls_format_recordio = {
     .name = "recordio",
     .help = "images in MXNet's .rec files, as im2rec writes them: recordio:train.rec,test=val.rec; read while training",
     .argument = "FILE",
+    .names = 1,
     .open = recordio_open,
 };

@@ -135,7 +135,7 @@ static ls_status next_member(ls_listing *l, int64_t *at, member *out, int *found
 
 static ls_status end_sample(ls_listing *l, const sample *s) {
     const char *label = l->settings->label ? l->settings->label : "cls";
-    if (!s->base[0] || (!s->has_image && !s->has_label)) return LS_OK;
+    if (!s->base[0] || (!s->has_image && !s->has_label) || ls_records_excluded_name(l->builder, s->base)) return LS_OK;
     if (!s->has_image || !s->has_label)
         return LS_FAIL(LS_STATUS_BAD_DATA,
                        "%s: the sample %s at byte %lld has no %s%s: a sample is NAME.jpg or NAME.png and NAME.%s, "
@@ -194,7 +194,11 @@ static ls_status list(ls_listing *l) {
 }
 
 static ls_status tar_open(ls_data_host *host, const char *argument, ls_dataset *out) {
-    static const ls_container container = {.name = "tar", .kind = LS_RECORDS_PLAIN, .list = list};
+    static const ls_container container = {
+        .name = "tar",
+        .kind = LS_RECORDS_PLAIN,
+        .list = list,
+        .how = "a sample's name is that of its files, folders and all, without what is behind the first dot"};
     return ls_container_open(&container, host, argument, out);
 }
 
@@ -205,5 +209,6 @@ const ls_format ls_format_tar = {
         "tar:'train-{000..099}.tar',test=val.tar; read "
         "while training",
     .argument = "FILES",
+    .names = 1,
     .open = tar_open,
 };

@@ -195,5 +195,6 @@ const ls_format ls_format_tfrecord = {
         "tfrecord:'train-*',test='validation-*',first-class=1; "
         "read while training",
     .argument = "FILES",
+    .names = 1,
     .open = tfrecord_open,
 };

@@ -235,13 +235,13 @@ static ls_status run(ls_kernel *kernel, ls_queue *queue, const ls_span spans[LS_
     void *args[LS_ARG_COUNT];
     ls__host_args(spans, args);
     const batch_norm_kernel *k = (const batch_norm_kernel *)kernel;
-    int64_t threads = k->threads < k->tiles ? k->threads : k->tiles;
-    if (threads <= 1) {
+    int64_t parts = k->threads < k->tiles ? k->threads : k->tiles;
+    if (parts <= 1) {
         run_tiles(k, args, 0, k->tiles);
         return LS_OK;
     }
-#pragma omp parallel for num_threads((int)threads)
-    for (int64_t i = 0; i < threads; i++) run_tiles(k, args, k->tiles * i / threads, k->tiles * (i + 1) / threads);
+#pragma omp parallel for num_threads(k->threads) schedule(static, 1)
+    for (int64_t i = 0; i < parts; i++) run_tiles(k, args, k->tiles * i / parts, k->tiles * (i + 1) / parts);
     return LS_OK;
 }
 
@@ -288,13 +288,13 @@ static ls_status set_layouts(ls_cpu *cpu, const ls_kernel_spec *spec, ls_kernel 
     int learned = spec->w_count - 2;  // gamma, where there is one, and beta
     const ls_layout *x, *y, *vector, **layout = kernel->layout;
     int image_block = 0;
-    if (spec->x[0].shape.ndim == 4)
+    if (spec->x[0].shape.ndim >= 4)
         LS_TRY(ls__cpu_image_layouts(cpu, spec, &x, &y, &image_block));
     else
         LS_TRY(cpu->base.ops->layout_plain(&cpu->base, spec->x[0].shape, spec->x[0].dtype, 0, &x));
     int64_t channels = spec->x[0].shape.dim[spec->x[0].shape.ndim - 1];
     LS_TRY(cpu->base.ops->layout_plain(&cpu->base, LS_SHAPE(channels), LS_DTYPE_F32, 0, &vector));
-    *block = spec->x[0].shape.ndim == 4 ? image_block : channels;
+    *block = spec->x[0].shape.ndim >= 4 ? image_block : channels;
     layout[LS_ARG_X] = x;
     for (int i = 0; i < learned; i++) layout[LS_ARG_W + i] = vector;
     if (!backward || (spec->residual && relu)) layout[LS_ARG_Y] = x;
@@ -322,10 +322,10 @@ static void set_in_place(const ls_kernel_spec *spec, ls_kernel *kernel) {
 
 ls_status ls__cpu_batch_norm_create(ls_cpu *cpu, const ls_kernel_spec *spec, ls_kernel **out) {
     static const ls_kernel_ops ops = {run, destroy};
-    if ((spec->x[0].dtype != LS_DTYPE_F32 && spec->x[0].dtype != LS_DTYPE_BF16) ||
+    if ((spec->x[0].dtype != LS_DTYPE_F32 && spec->x[0].dtype != LS_DTYPE_BF16 && spec->x[0].dtype != LS_DTYPE_F16) ||
         spec->y[0].dtype != spec->x[0].dtype || spec->y[0].gradient != spec->x[0].dtype)
         return LS_FAIL(LS_STATUS_UNSUPPORTED,
-                       "device cpu normalizes tensors of one type, fp32 or bf16: not from %s to %s",
+                       "device cpu normalizes tensors of one type, fp32, bf16 or fp16: not from %s to %s",
                        ls_dtype_name(spec->x[0].dtype), ls_dtype_name(spec->y[0].dtype));
     batch_norm_kernel *k;
     int64_t block;

@@ -118,8 +118,11 @@ LS_INLINE void sample(ls_dtype dtype, ls_norm_pass *p) {
 
 LS_CLONES static void sample_f32(ls_norm_pass *p) { sample(LS_DTYPE_F32, p); }
 LS_CLONES static void sample_bf16(ls_norm_pass *p) { sample(LS_DTYPE_BF16, p); }
+LS_CLONES static void sample_fp16(ls_norm_pass *p) { sample(LS_DTYPE_F16, p); }
 
-void ls__norm_sample(ls_dtype dtype, ls_norm_pass *p) { (dtype == LS_DTYPE_F32 ? sample_f32 : sample_bf16)(p); }
+void ls__norm_sample(ls_dtype dtype, ls_norm_pass *p) {
+    (dtype == LS_DTYPE_F32 ? sample_f32 : dtype == LS_DTYPE_F16 ? sample_fp16 : sample_bf16)(p);
+}
 
 // --- the mean and the variance ---------------------------------------------------------------------------------------
 
@@ -150,8 +153,11 @@ LS_INLINE void moments(ls_dtype dtype, ls_norm_pass *p) {
 
 LS_CLONES static void moments_f32(ls_norm_pass *p) { moments(LS_DTYPE_F32, p); }
 LS_CLONES static void moments_bf16(ls_norm_pass *p) { moments(LS_DTYPE_BF16, p); }
+LS_CLONES static void moments_fp16(ls_norm_pass *p) { moments(LS_DTYPE_F16, p); }
 
-void ls__norm_moments(ls_dtype dtype, ls_norm_pass *p) { (dtype == LS_DTYPE_F32 ? moments_f32 : moments_bf16)(p); }
+void ls__norm_moments(ls_dtype dtype, ls_norm_pass *p) {
+    (dtype == LS_DTYPE_F32 ? moments_f32 : dtype == LS_DTYPE_F16 ? moments_fp16 : moments_bf16)(p);
+}
 
 // --- forward ---------------------------------------------------------------------------------------------------------
 
@@ -194,8 +200,11 @@ LS_INLINE void forward_any(ls_dtype dtype, const ls_norm_pass *p) {
 
 LS_CLONES static void forward_f32(const ls_norm_pass *p) { forward_any(LS_DTYPE_F32, p); }
 LS_CLONES static void forward_bf16(const ls_norm_pass *p) { forward_any(LS_DTYPE_BF16, p); }
+LS_CLONES static void forward_fp16(const ls_norm_pass *p) { forward_any(LS_DTYPE_F16, p); }
 
-void ls__norm_forward(ls_dtype dtype, ls_norm_pass *p) { (dtype == LS_DTYPE_F32 ? forward_f32 : forward_bf16)(p); }
+void ls__norm_forward(ls_dtype dtype, ls_norm_pass *p) {
+    (dtype == LS_DTYPE_F32 ? forward_f32 : dtype == LS_DTYPE_F16 ? forward_fp16 : forward_bf16)(p);
+}
 
 // --- backward --------------------------------------------------------------------------------------------------------
 
@@ -258,9 +267,10 @@ LS_INLINE void backward_sums_any(ls_dtype dtype, ls_norm_pass *p) {
 
 LS_CLONES static void backward_sums_f32(ls_norm_pass *p) { backward_sums_any(LS_DTYPE_F32, p); }
 LS_CLONES static void backward_sums_bf16(ls_norm_pass *p) { backward_sums_any(LS_DTYPE_BF16, p); }
+LS_CLONES static void backward_sums_fp16(ls_norm_pass *p) { backward_sums_any(LS_DTYPE_F16, p); }
 
 void ls__norm_backward_sums(ls_dtype dtype, ls_norm_pass *p) {
-    (dtype == LS_DTYPE_F32 ? backward_sums_f32 : backward_sums_bf16)(p);
+    (dtype == LS_DTYPE_F32 ? backward_sums_f32 : dtype == LS_DTYPE_F16 ? backward_sums_fp16 : backward_sums_bf16)(p);
 }
 
 LS_INLINE void data_row(ls_dtype dtype, const void *x, const void *y, const void *dy, const void *addend, void *dx,
@@ -305,7 +315,8 @@ LS_INLINE void backward_data_any(ls_dtype dtype, const ls_norm_pass *p) {
 
 LS_CLONES static void backward_data_f32(const ls_norm_pass *p) { backward_data_any(LS_DTYPE_F32, p); }
 LS_CLONES static void backward_data_bf16(const ls_norm_pass *p) { backward_data_any(LS_DTYPE_BF16, p); }
+LS_CLONES static void backward_data_fp16(const ls_norm_pass *p) { backward_data_any(LS_DTYPE_F16, p); }
 
 void ls__norm_backward_data(ls_dtype dtype, ls_norm_pass *p) {
-    (dtype == LS_DTYPE_F32 ? backward_data_f32 : backward_data_bf16)(p);
+    (dtype == LS_DTYPE_F32 ? backward_data_f32 : dtype == LS_DTYPE_F16 ? backward_data_fp16 : backward_data_bf16)(p);
 }

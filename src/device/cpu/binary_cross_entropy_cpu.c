@@ -33,10 +33,11 @@ static ls_status run_backward(ls_kernel *kernel, ls_queue *queue, const ls_span 
     const entropy_kernel *k = (const entropy_kernel *)kernel;
     const float *xs = ls_span_host(spans[LS_ARG_X]), *targets = ls_span_host(spans[LS_ARG_X + 1]);
     void *dx = ls_span_host(spans[LS_ARG_DX]);
+    double share = k->share * ls__loss_scale(spans);
     for (int64_t i = 0; i < k->count; i++) {
         double x = xs[i], t = k->keep * targets[i] + k->shift, e = ls__exp_plain(-fabs(x));
         double sigmoid = (x > 0 ? 1 : e) / (1 + e), rest = (x > 0 ? e : 1) / (1 + e);
-        ls__gradient_put(dx, k->dx_dtype, i, (float)(k->share * ((1 - t) * sigmoid - k->positive * t * rest)));
+        ls__gradient_put(dx, k->dx_dtype, i, (float)(share * ((1 - t) * sigmoid - k->positive * t * rest)));
     }
     return LS_OK;
 }

@@ -1,4 +1,4 @@
-// For loops that compute in double: blocks of elements, of F32 or BF16 in memory, and sums whose order is the same on every machine.
+// For loops that compute in double: blocks of elements, of F32, BF16 or F16 in memory, and sums whose order is the same on every machine.
 #ifndef LS_DEVICE_CPU_BLOCKS_IMPL_H
 #define LS_DEVICE_CPU_BLOCKS_IMPL_H
 
@@ -11,6 +11,8 @@ LS_INLINE void load_block(ls_dtype dtype, const void *from, int64_t at, int64_t 
     if (count < BLOCK) memset(v, 0, BLOCK * sizeof *v);
     if (dtype == LS_DTYPE_F32)
         memcpy(v, (const float *)from + at, (size_t)count * sizeof *v);
+    else if (dtype == LS_DTYPE_F16)
+        for (int64_t j = 0; j < count; j++) v[j] = ls_fp16_to_float(((const ls_fp16 *)from)[at + j]);
     else
         for (int64_t j = 0; j < count; j++) v[j] = ls_bf16_to_float(((const ls_bf16 *)from)[at + j]);
 }
@@ -18,6 +20,8 @@ LS_INLINE void load_block(ls_dtype dtype, const void *from, int64_t at, int64_t 
 LS_INLINE void store_block(ls_dtype dtype, void *to, int64_t at, int64_t count, const float *v) {
     if (dtype == LS_DTYPE_F32)
         memcpy((float *)to + at, v, (size_t)count * sizeof *v);
+    else if (dtype == LS_DTYPE_F16)
+        for (int64_t j = 0; j < count; j++) ((ls_fp16 *)to)[at + j] = ls_float_to_fp16(v[j]);
     else
         for (int64_t j = 0; j < count; j++) ((ls_bf16 *)to)[at + j] = ls_float_to_bf16(v[j]);
 }

@@ -1,4 +1,4 @@
-// Convolution and dense layers through oneDNN, all passes.
+// Convolution of images and volumes, and dense layers, through oneDNN, all passes.
 //
 // Which implementation runs is a fixed function of the shapes and the instruction set, never of a measurement made at run
 // time: two workers that measured differently would compute different bits. The rule below was chosen from measurements
@@ -12,6 +12,7 @@
 #include "device/cpu/conv2d_merged.h"
 #include "device/cpu/conv2d_parts.h"
 #include "device/cpu/conv2d_tiles.h"
+#include "device/cpu/conv2d_wide.h"
 #include "device/cpu/isa.h"
 #include "device/cpu/team.h"
 
@@ -27,7 +28,10 @@ static void descriptors_free(descriptors *d) {
 
 static int is_dense(const ls_kernel_spec *spec) { return spec->op == LS_OP_DENSE; }
 
+// Of images alone.
 static const ls_conv2d_attrs *conv_attrs(const ls_kernel_spec *spec) { return LS_ATTRS(ls_conv2d_attrs, &spec->attrs); }
+
+static int is_volume(const ls_kernel_spec *spec) { return spec->op == LS_OP_CONV3D; }
 
 static int64_t filters_of(const ls_kernel_spec *spec) { return spec->y[0].shape.dim[spec->y[0].shape.ndim - 1]; }
 
@@ -44,7 +48,9 @@ static ls_status describe(const ls_layout *settled, ls_shape shape, ls_dtype dty
     return ls__md_by_tag(shape.ndim, dims, dtype, tag, out);
 }
 
-static int64_t groups_of(const ls_kernel_spec *spec) { return is_dense(spec) ? 1 : conv_attrs(spec)->groups; }
+static int64_t groups_of(const ls_kernel_spec *spec) {
+    return is_dense(spec) || is_volume(spec) ? 1 : conv_attrs(spec)->groups;
+}
 
 // The weights. Of several groups the library has one more dimension: (groups, filters, channels, H, W).
 static ls_status describe_weights(const ls_kernel_spec *spec, const ls_layout *settled, ls_dtype dtype, ls_md *out) {
@@ -75,6 +81,19 @@ static ls_status describe_all(const ls_kernel_spec *spec, dnnl_format_tag_t imag
     return describe_weights(spec, NULL, spec->w[0].dtype, &d->any_w);
 }
 
+// How a window moves over the axes there are, in the library's words.
+static void set_window(const ls_kernel_spec *spec, ls_dnnl_op *op) {
+    const ls_conv2d_attrs none = {.dilation = {1, 1}}, *a = is_dense(spec) ? &none : conv_attrs(spec);
+    const ls_conv3d_attrs *v = LS_ATTRS(ls_conv3d_attrs, &spec->attrs);
+    int volume = is_volume(spec), axes = volume ? 3 : 2;
+    for (int i = 0; i < axes; i++) {
+        op->strides[i] = (volume ? v->strides : a->strides)[i];
+        op->dilation[i] = (volume ? v->dilation : a->dilation)[i] - 1;
+        op->pad_begin[i] = (volume ? v->pad : a->pad)[i];
+        op->pad_end[i] = (volume ? v->pad : a->pad)[i + axes];
+    }
+}
+
 static ls_dnnl_op make_op(const ls_kernel_spec *spec, const descriptors *d, dnnl_alg_kind_t algorithm) {
     static const dnnl_prop_kind_t props[] = {
         [LS_PASS_TRAINING] = dnnl_forward_training,
@@ -84,9 +103,8 @@ static ls_dnnl_op make_op(const ls_kernel_spec *spec, const descriptors *d, dnnl
         [LS_PASS_BACKWARD_DATA] = dnnl_backward_data,
         [LS_PASS_BACKWARD_WEIGHTS] = dnnl_backward_weights,
     };
-    const ls_conv2d_attrs none = {.dilation = {1, 1}}, *a = is_dense(spec) ? &none : conv_attrs(spec);
     int forward = spec->pass == LS_PASS_TRAINING || spec->pass == LS_PASS_INFERENCE;
-    return (ls_dnnl_op){
+    ls_dnnl_op op = {
         .inner_product = is_dense(spec),
         .prop = props[spec->pass],
         .algorithm = algorithm,
@@ -97,13 +115,11 @@ static ls_dnnl_op make_op(const ls_kernel_spec *spec, const descriptors *d, dnnl
         .hint_x = d->any_x,
         .hint_w = d->any_w,
         .hint_y = d->any_y,
-        .strides = {a->strides[0], a->strides[1]},
-        .dilation = {a->dilation[0] - 1, a->dilation[1] - 1},
-        .pad_begin = {a->pad[0], a->pad[1]},
-        .pad_end = {a->pad[2], a->pad[3]},
         .residual = forward && spec->residual ? d->y : NULL,
         .relu = forward && spec->activation == LS_ACTIVATION_RELU,
     };
+    set_window(spec, &op);
+    return op;
 }
 
 // The rule: Winograd F(4x4, 3x3) for 3x3 kernels with stride 1 and whole channel blocks in fp32. In the weight-gradient pass
@@ -114,7 +130,7 @@ static ls_dnnl_op make_op(const ls_kernel_spec *spec, const descriptors *d, dnnl
 // It is the one convolution whose bits depend on the sizes of caches, since it adds up in blocks that it cuts by them (tests/isa). So where an
 // instruction set is pinned, for the same bits on several kinds of processors, it is not used.
 static int winograd_pays(const ls_cpu *cpu, const ls_kernel_spec *spec) {
-    if (cpu->base.options.isa) return 0;
+    if (cpu->base.options.isa || is_volume(spec)) return 0;
     const ls_conv2d_attrs *a = conv_attrs(spec);
     int64_t channels = spec->x[0].shape.dim[3], filters = a->filters;
     int64_t least_channels = spec->pass == LS_PASS_BACKWARD_WEIGHTS ? 32 : 64;
@@ -126,7 +142,7 @@ static int winograd_pays(const ls_cpu *cpu, const ls_kernel_spec *spec) {
 
 // oneDNN 2.6 on AVX512-BF16: data gradients of 1x1 convolutions with an odd number of filters are wrong where channels are innermost.
 static int is_wrong(const ls_kernel_spec *spec, const_dnnl_primitive_desc_t pd) {
-    return spec->pass == LS_PASS_BACKWARD_DATA && conv_attrs(spec)->filters % 2 == 1 &&
+    return spec->pass == LS_PASS_BACKWARD_DATA && filters_of(spec) % 2 == 1 &&
            strncmp(ls__pd_name(pd), "jit_bf16_1x1", 12) == 0;
 }
 
@@ -304,8 +320,8 @@ static void joined_destroy(ls_kernel *kernel) {
 // lasts twice as long.
 static int joining_pays(const ls_kernel_spec *spec) {
     const ls_conv2d_attrs *a = conv_attrs(spec);
-    return spec->pass == LS_PASS_BACKWARD_WEIGHTS && spec->x[0].dtype == LS_DTYPE_BF16 && a->kernel[0] == 1 &&
-           a->kernel[1] == 1 && a->groups == 1 &&
+    return !is_volume(spec) && spec->pass == LS_PASS_BACKWARD_WEIGHTS && spec->x[0].dtype == LS_DTYPE_BF16 &&
+           a->kernel[0] == 1 && a->kernel[1] == 1 && a->groups == 1 &&
            ls_shape_equal(spec->y[0].shape, LS_SHAPE(spec->x[0].shape.dim[0], spec->x[0].shape.dim[1],
                                                      spec->x[0].shape.dim[2], a->filters)) &&
            spec->x[0].shape.dim[0] > 1 && spec->x[0].shape.dim[1] * spec->x[0].shape.dim[2] <= 32 &&
@@ -379,7 +395,7 @@ static ls_status create_of_sequences(ls_cpu *cpu, const ls_kernel_spec *spec, ls
     ls_kernel_spec flat = of_vectors(spec);
     ls_kernel *kernel;
     LS_TRY(create(cpu, &flat, &kernel));
-    ls_status status = LS_OK;
+    ls_status status = ls__cpu_conv2d_share(cpu, &flat, create, &kernel);
     for (int i = 0; i < 4 && status == LS_OK; i++) {
         const ls_layout **layout = &kernel->layout[args[i]];
         ls_shape shape = i % 2 ? spec->y[0].shape : spec->x[0].shape;
@@ -407,7 +423,8 @@ int ls__cpu_has_tiles(void) { return ls__cpu_isa_has(dnnl_cpu_isa_avx512_core_am
 // With the library's own kernels, as they are chosen for one thread.
 static ls_status create_alone(ls_cpu *cpu, const ls_kernel_spec *spec, ls_kernel **out) {
     int forward = spec->pass == LS_PASS_TRAINING || spec->pass == LS_PASS_INFERENCE;
-    if (spec->pass == LS_PASS_BACKWARD_WEIGHTS && !is_dense(spec)) return create_weights(cpu, spec, out);
+    if (spec->pass == LS_PASS_BACKWARD_WEIGHTS && !is_dense(spec) && !is_volume(spec))
+        return create_weights(cpu, spec, out);
     return (forward && spec->residual ? create_with_residual : create)(cpu, spec, out);
 }
 
@@ -417,6 +434,9 @@ ls_status ls__cpu_conv2d_create(ls_cpu *cpu, const ls_kernel_spec *spec, ls_kern
         LS_TRY(ls__cpu_conv2d_tiles_create(cpu, spec, &ls__tiles_amx, out));
         if (*out) return LS_OK;
     }
+    if (!is_dense(spec) && spec->pass == LS_PASS_BACKWARD_WEIGHTS && spec->x[0].dtype == LS_DTYPE_F16 &&
+        !ls__cpu_has_half_tiles())
+        return ls__cpu_conv2d_wide_create(cpu, spec, out);
     if (!is_dense(spec) && joining_pays(spec)) {
         LS_TRY(create_joined(cpu, spec, out));
         if (*out) return LS_OK;
@@ -488,10 +508,12 @@ static void search(ls_cpu *cpu, const ls_kernel_spec *spec, dnnl_alg_kind_t algo
 }
 
 ls_status ls__cpu_fastest(ls_device *device, const ls_kernel_spec *spec, ls_kernel **out) {
-    static const dnnl_format_tag_t tags[] = {dnnl_format_tag_any, dnnl_nhwc, dnnl_nChw16c};
-    if (spec->op == LS_OP_DEPTHWISE_CONV2D || spec->op == LS_OP_CONV2D_TRANSPOSE) {
+    const dnnl_format_tag_t tags[] = {dnnl_format_tag_any, is_volume(spec) ? dnnl_ndhwc : dnnl_nhwc,
+                                      ls__cpu_blocked_tag(spec->x[0].shape.ndim, 16)};
+    if (spec->op == LS_OP_DEPTHWISE_CONV2D || spec->op == LS_OP_CONV2D_TRANSPOSE ||
+        spec->op == LS_OP_CONV3D_TRANSPOSE) {
         int depthwise = spec->op == LS_OP_DEPTHWISE_CONV2D;
-        ls_kernel_spec conv = depthwise ? ls__cpu_depthwise_as_conv2d(spec) : ls__cpu_transpose_as_conv2d(spec);
+        ls_kernel_spec conv = depthwise ? ls__cpu_depthwise_as_conv2d(spec) : ls__cpu_transpose_as_conv(spec);
         return ls__cpu_fastest(device, &conv, out);
     }
     // Two of the library's convolutions, and there is nothing to choose from.
@@ -507,7 +529,8 @@ ls_status ls__cpu_fastest(ls_device *device, const ls_kernel_spec *spec, ls_kern
     *out = NULL;
     for (int t = 0; t < (is_dense(spec) ? 1 : 3); t++) {
         search((ls_cpu *)device, &bare, dnnl_convolution_direct, tags[t], out, &seconds);
-        if (!is_dense(spec)) search((ls_cpu *)device, &bare, dnnl_convolution_winograd, tags[t], out, &seconds);
+        if (!is_dense(spec) && !is_volume(spec))
+            search((ls_cpu *)device, &bare, dnnl_convolution_winograd, tags[t], out, &seconds);
     }
     return *out ? LS_OK : unsupported(spec);
 }

@@ -6,8 +6,15 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "device/cpu/trial.h"
 
 enum { BLOCK = 16 };  // of filters
+
+// Where filters of dense layers lie outermost, in blocks of so many: the layouts of weight gradients that can be cut.
+static const struct {
+    dnnl_format_tag_t tag;
+    int block;
+} dense_layouts[] = {{dnnl_oi, 1}, {dnnl_OI16i16o, 16}, {dnnl_OI16i32o, 32}, {dnnl_OI16i64o, 64}};
 
 // Weight gradient: where the filters of a part are in DY.
 typedef struct slice {
@@ -24,7 +31,7 @@ typedef struct part {
 
 typedef struct parts_kernel {
     ls_kernel base;
-    int count;
+    int count, threads;
     part *part;
 } parts_kernel;
 
@@ -49,7 +56,7 @@ static ls_status run(ls_kernel *kernel, ls_queue *queue, const ls_span spans[LS_
     const parts_kernel *k = (const parts_kernel *)kernel;
     char failure[512] = "";
     ls_status status = LS_OK;
-#pragma omp parallel for num_threads(k->count) schedule(static, 1)
+#pragma omp parallel for num_threads(k->threads) schedule(static, 1)
     for (int i = 0; i < k->count; i++) {
         ls_status mine = run_part(&k->part[i], queue, spans);
         if (mine == LS_OK) continue;
@@ -110,9 +117,9 @@ static ls_status cut_samples(ls_cpu *cpu, const ls_kernel *whole, int64_t first,
 // DY of some filters in the kind of layout that all of it has; NULL where that is neither blocks of channels nor channels innermost.
 static ls_status filters_layout(ls_cpu *cpu, const ls_layout *whole, int64_t filters, const ls_layout **out,
                                 int *blocked) {
-    static const dnnl_format_tag_t tags[] = {dnnl_nhwc, dnnl_nChw16c};
     ls_shape shape = whole->shape;
-    shape.dim[3] = filters;
+    const dnnl_format_tag_t tags[] = {shape.ndim == 5 ? dnnl_ndhwc : dnnl_nhwc, ls__cpu_blocked_tag(shape.ndim, 16)};
+    shape.dim[shape.ndim - 1] = filters;
     for (*blocked = 0; *blocked < 2; ++*blocked) {
         LS_TRY(ls__cpu_layout_tag(cpu, whole->shape, whole->dtype, 0, tags[*blocked], out));
         if (*out == whole) return ls__cpu_layout_tag(cpu, shape, whole->dtype, 0, tags[*blocked], out);
@@ -122,11 +129,12 @@ static ls_status filters_layout(ls_cpu *cpu, const ls_layout *whole, int64_t fil
 }
 
 static slice slice_of(const ls_layout *whole, int blocked, int64_t first, int64_t filters) {
-    const int64_t *d = whole->shape.dim;
-    int64_t size = (int64_t)ls_dtype_size(whole->dtype), pixels = d[1] * d[2];
-    slice s = {.rows = blocked ? d[0] : d[0] * pixels};
+    int64_t size = (int64_t)ls_dtype_size(whole->dtype), samples = whole->shape.dim[0];
+    int64_t all = whole->shape.dim[whole->shape.ndim - 1];  // filters
+    int64_t pixels = ls_shape_count(whole->shape) / samples / all;
+    slice s = {.rows = blocked ? samples : samples * pixels};
     int64_t each = blocked ? pixels * size : size;  // of a filter in a row
-    s.row_bytes = d[3] * each;
+    s.row_bytes = all * each;
     s.first_byte = first * each;
     s.bytes = filters * each;
     return s;
@@ -135,16 +143,18 @@ static slice slice_of(const ls_layout *whole, int blocked, int64_t first, int64_
 static ls_status cut_filters(ls_cpu *cpu, const ls_kernel *whole, int64_t first, int64_t count, int64_t of,
                              ls_kernel_spec *spec, part *p, int *can) {
     const ls_layout *dy = whole->layout[LS_ARG_DY], *dw = whole->layout[LS_ARG_DW];
-    ls_conv2d_attrs *attrs = (ls_conv2d_attrs *)(void *)spec->attrs.bytes;
-    int blocked;
+    int blocked, last = spec->y[0].shape.ndim - 1;
     *can = 0;
-    attrs->filters = (int)count;
-    spec->y[0].shape.dim[3] = count;
-    spec->w[0].shape.dim[3] = count;
+    if (spec->op == LS_OP_CONV3D)
+        ((ls_conv3d_attrs *)(void *)spec->attrs.bytes)->filters = (int)count;
+    else
+        ((ls_conv2d_attrs *)(void *)spec->attrs.bytes)->filters = (int)count;
+    spec->y[0].shape.dim[last] = count;
+    spec->w[0].shape.dim[last] = count;
     if (spec->w_count > 1) spec->w[1].shape.dim[0] = count;
     spec->layout[LS_ARG_X] = whole->layout[LS_ARG_X];
     LS_TRY(filters_layout(cpu, dy, count, &spec->layout[LS_ARG_DY], &blocked));
-    LS_TRY(first_of(cpu, dw, 3, count, &spec->layout[LS_ARG_DW]));
+    LS_TRY(first_of(cpu, dw, last, count, &spec->layout[LS_ARG_DW]));
     if (!spec->layout[LS_ARG_DY] || !spec->layout[LS_ARG_DW]) return LS_OK;
     if (whole->layout[LS_ARG_DW + 1])
         LS_TRY(first_of(cpu, whole->layout[LS_ARG_DW + 1], 0, count, &spec->layout[LS_ARG_DW + 1]));
@@ -155,15 +165,75 @@ static ls_status cut_filters(ls_cpu *cpu, const ls_kernel *whole, int64_t first,
     return LS_OK;
 }
 
+// --- cutting by units ------------------------------------------------------------------------------------------------
+
+static int is_dense(const ls_kernel_spec *spec) { return spec->op == LS_OP_DENSE; }
+
+// Which of the layouts a weight gradient has; -1: none of them.
+static ls_status dense_layout(ls_cpu *cpu, const ls_layout *dw, int *which) {
+    const ls_layout *known;
+    *which = -1;
+    for (size_t i = 0; i < sizeof dense_layouts / sizeof dense_layouts[0] && *which < 0; i++) {
+        LS_TRY(ls__cpu_layout_tag(cpu, dw->shape, dw->dtype, 1, dense_layouts[i].tag, &known));
+        if (known == dw) *which = (int)i;
+    }
+    return LS_OK;
+}
+
+// The units of a dense layer, of which the last part may have fewer than it asks for.
+static ls_status cut_units(ls_cpu *cpu, const ls_kernel *whole, int64_t first, int64_t count, int64_t of,
+                           ls_kernel_spec *spec, part *p, int *can) {
+    const ls_layout *dy = whole->layout[LS_ARG_DY], *dw = whole->layout[LS_ARG_DW], *rows;
+    int64_t samples = dy->shape.dim[0], units = dy->shape.dim[1], size = (int64_t)ls_dtype_size(dy->dtype);
+    int which;
+    *can = 0;
+    LS_TRY(dense_layout(cpu, dw, &which));
+    LS_TRY(ls__cpu_layout_tag(cpu, dy->shape, dy->dtype, 0, dnnl_ab, &rows));
+    if (which < 0 || dy != rows) return LS_OK;
+    if (first + count > units) count = units - first;
+    ((ls_dense_attrs *)(void *)spec->attrs.bytes)->units = (int)count;
+    spec->y[0].shape.dim[1] = spec->w[0].shape.dim[1] = count;
+    if (spec->w_count > 1) spec->w[1].shape.dim[0] = count;
+    spec->layout[LS_ARG_X] = whole->layout[LS_ARG_X];
+    LS_TRY(ls__cpu_layout_tag(cpu, spec->y[0].shape, dy->dtype, 0, dnnl_ab, &spec->layout[LS_ARG_DY]));
+    LS_TRY(ls__cpu_layout_tag(cpu, spec->w[0].shape, dw->dtype, 1, dense_layouts[which].tag, &spec->layout[LS_ARG_DW]));
+    if (whole->layout[LS_ARG_DW + 1])
+        LS_TRY(first_of(cpu, whole->layout[LS_ARG_DW + 1], 0, count, &spec->layout[LS_ARG_DW + 1]));
+    p->dy = (slice){.rows = samples, .row_bytes = units * size, .first_byte = first * size, .bytes = count * size};
+    p->offset[LS_ARG_DW] = dw->bytes / ls_round_up(units, dense_layouts[which].block) * first;
+    p->offset[LS_ARG_DW + 1] = first * (int64_t)sizeof(float);
+    *can = 1;
+    return LS_OK;
+}
+
 // --- making ----------------------------------------------------------------------------------------------------------
 
-// Into how many pieces of how much a pass can be cut.
-static int64_t pieces_of(const ls_kernel_spec *spec, int64_t *size) {
-    const ls_conv2d_attrs *a = LS_ATTRS(ls_conv2d_attrs, &spec->attrs);
-    int weights = spec->pass == LS_PASS_BACKWARD_WEIGHTS;
-    *size = weights ? BLOCK : 1;
-    if (spec->op != LS_OP_CONV2D || (weights && (a->groups > 1 || a->filters % BLOCK != 0))) return 1;
-    return weights ? a->filters / BLOCK : spec->x[0].shape.dim[0];
+// Into how many pieces of how much a pass can be cut; the last may be smaller.
+static ls_status find_pieces(ls_cpu *cpu, const ls_kernel_spec *spec, const ls_kernel *whole, int64_t *pieces,
+                             int64_t *size) {
+    *pieces = spec->x[0].shape.dim[0];
+    *size = 1;
+    if (spec->pass != LS_PASS_BACKWARD_WEIGHTS) return LS_OK;
+    *pieces = 1;
+    *size = BLOCK;
+    if (is_dense(spec)) {
+        int which;
+        LS_TRY(dense_layout(cpu, whole->layout[LS_ARG_DW], &which));
+        if (which < 0) return LS_OK;
+        if (dense_layouts[which].block > BLOCK) *size = dense_layouts[which].block;
+        *pieces = (spec->y[0].shape.dim[1] + *size - 1) / *size;
+        return LS_OK;
+    }
+    int groups = spec->op == LS_OP_CONV2D ? LS_ATTRS(ls_conv2d_attrs, &spec->attrs)->groups : 1;
+    int64_t filters = spec->y[0].shape.dim[spec->y[0].shape.ndim - 1];
+    if (groups == 1 && filters % BLOCK == 0) *pieces = filters / BLOCK;
+    return LS_OK;
+}
+
+// The library's Winograd and products of matrices may be cut by how much they are given, and then add up in another order: what that does to
+// bits is tried.
+static int is_to_be_tried(const ls_kernel_spec *spec, const ls_kernel *whole) {
+    return is_dense(spec) || strstr(whole->name, "wino");
 }
 
 static int is_as(const ls_kernel *one, const ls_kernel_spec *wanted, const ls_kernel *whole) {
@@ -177,8 +247,10 @@ static ls_status make_part(ls_cpu *cpu, const ls_kernel_spec *spec, ls_cpu_creat
                            int64_t first, int64_t count, int64_t of, part *p, int *can) {
     ls_kernel_spec mine = *spec;
     memset(mine.layout, 0, sizeof mine.layout);
-    LS_TRY((spec->pass == LS_PASS_BACKWARD_WEIGHTS ? cut_filters : cut_samples)(cpu, whole, first, count, of, &mine, p,
-                                                                                can));
+    int weights = spec->pass == LS_PASS_BACKWARD_WEIGHTS;
+    LS_TRY((!weights         ? cut_samples
+            : is_dense(spec) ? cut_units
+                             : cut_filters)(cpu, whole, first, count, of, &mine, p, can));
     if (!*can) return LS_OK;
     ls_status status = create(cpu, &mine, &p->kernel);
     *can = status == LS_OK && is_as(p->kernel, &mine, whole);
@@ -198,29 +270,40 @@ static void place_scratch(parts_kernel *k) {
     k->base.scratch_bytes = at;
 }
 
+static ls_status make_parts(ls_cpu *cpu, const ls_kernel_spec *spec, ls_cpu_create_fn create, ls_kernel *whole,
+                            parts_kernel *k, int64_t pieces, int64_t size, int *can) {
+    *can = 1;
+    LS_TRY(ls_calloc(k->count, sizeof *k->part, &k->part));
+    for (int i = 0; i < k->count && *can; i++) {
+        int64_t first = pieces * i / k->count, end = pieces * (i + 1) / k->count;
+        LS_TRY(
+            make_part(cpu, spec, create, whole, first * size, (end - first) * size, pieces * size, &k->part[i], can));
+    }
+    if (!*can) return LS_OK;
+    place_scratch(k);
+    if (!is_to_be_tried(spec, whole)) return LS_OK;
+    return ls__cpu_same_bits(cpu, spec, whole, &k->base, k->count, can);
+}
+
 ls_status ls__cpu_conv2d_share(ls_cpu *cpu, const ls_kernel_spec *spec, ls_cpu_create_fn create, ls_kernel **kernel) {
     static const ls_kernel_ops ops = {run, destroy};
-    const ls_kernel *whole = *kernel;
-    int64_t size, pieces = pieces_of(spec, &size);
-    int threads = cpu->base.options.threads, can = 1;
-    int count = pieces < threads ? (int)pieces : threads;
-    if (count < 2 || strstr(whole->name, "wino")) return LS_OK;
+    ls_kernel *whole = *kernel;
+    int64_t size, pieces;
+    int threads = cpu->base.options.threads, can;
+    if (threads < 2 || (spec->op != LS_OP_CONV2D && spec->op != LS_OP_CONV3D && !is_dense(spec))) return LS_OK;
+    LS_TRY(find_pieces(cpu, spec, whole, &pieces, &size));
+    if (pieces < 2) return LS_OK;
     parts_kernel *k;
     LS_TRY(ls_calloc(1, sizeof *k, &k));
     k->base = *whole;
     k->base.ops = &ops;
-    k->count = count;
-    ls_status status = ls_calloc(count, sizeof *k->part, &k->part);
-    for (int i = 0; i < count && status == LS_OK && can; i++) {
-        int64_t first = pieces * i / count, end = pieces * (i + 1) / count;
-        status =
-            make_part(cpu, spec, create, whole, first * size, (end - first) * size, pieces * size, &k->part[i], &can);
-    }
+    k->threads = threads;
+    k->count = pieces < threads ? (int)pieces : threads;
+    ls_status status = make_parts(cpu, spec, create, whole, k, pieces, size, &can);
     if (status != LS_OK || !can) {
         destroy(&k->base);
         return status;
     }
-    place_scratch(k);
     ls_kernel_destroy(kernel);
     *kernel = &k->base;
     return LS_OK;

@@ -1,11 +1,12 @@
-// The library's convolutions, shared by the threads of a replica.
+// The library's convolutions and dense layers, shared by the threads of a replica.
 //
 // The library cuts a pass by the number of its threads, and where it adds up a weight gradient in pieces of a batch the sums have another order
 // with each number. So it is never told of more than one: a pass is cut here, into passes of one thread each. Forward and data gradients are
-// cut by samples, weight gradients by filters, in blocks of 16. What an element of the result is does not change with that.
+// cut by samples, weight gradients by filters, in blocks of 16 or of the layout's. What an element of the result is does not change with that.
 //
-// But for the library's Winograd: it cuts its products by caches and by how much it is given, and adds up in another order with each. So one
-// thread computes it whole. Where an instruction set is pinned it is not used (conv2d_cpu.c), and then all are shared.
+// But for the library's Winograd and its products of matrices, which cut themselves by caches and by how much they are given, and may add up in
+// another order with each. So parts of these are tried beside the whole when they are made (trial.h), and where a bit differs one thread
+// computes the whole. Where an instruction set is pinned there is no Winograd (conv2d_cpu.c).
 #ifndef LS_DEVICE_CPU_CONV2D_PARTS_H
 #define LS_DEVICE_CPU_CONV2D_PARTS_H
 

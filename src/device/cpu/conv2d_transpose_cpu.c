@@ -1,4 +1,4 @@
-// Transposed convolution by the kernels of the convolution it is the reverse of, whose input is our output: forward is that one's data
+// Transposed convolution, of images and of volumes, by the kernels of the convolution it is the reverse of, whose input is our output: forward is that one's data
 // gradient, the data gradient its forward pass, the weight gradient its own with the two sides exchanged. The bias is ours: where Y is BF16
 // the convolution gives F32 into scratch, so that Y is rounded once.
 #include <stdlib.h>
@@ -111,21 +111,9 @@ static void destroy(ls_kernel *kernel) {
     free(k);
 }
 
-ls_kernel_spec ls__cpu_transpose_as_conv2d(const ls_kernel_spec *spec) {
+static void set_images(const ls_kernel_spec *spec, ls_kernel_spec *conv) {
     const ls_conv2d_transpose_attrs *t = LS_ATTRS(ls_conv2d_transpose_attrs, &spec->attrs);
-    static const ls_pass passes[] = {[LS_PASS_TRAINING] = LS_PASS_BACKWARD_DATA,
-                                     [LS_PASS_INFERENCE] = LS_PASS_BACKWARD_DATA,
-                                     [LS_PASS_BACKWARD_DATA] = LS_PASS_TRAINING,
-                                     [LS_PASS_BACKWARD_WEIGHTS] = LS_PASS_BACKWARD_WEIGHTS};
-    ls_kernel_spec conv = {.op = LS_OP_CONV2D,
-                           .pass = passes[spec->pass],
-                           .x_count = 1,
-                           .w_count = 1,
-                           .y_count = 1,
-                           .x = {spec->y[0]},
-                           .w = {spec->w[0]},
-                           .y = {spec->x[0]}};
-    *(ls_conv2d_attrs *)(void *)conv.attrs.bytes = (ls_conv2d_attrs){
+    *(ls_conv2d_attrs *)(void *)conv->attrs.bytes = (ls_conv2d_attrs){
         .filters = (int)spec->x[0].shape.dim[3],
         .kernel = {t->kernel[0], t->kernel[1]},
         .strides = {t->strides[0], t->strides[1]},
@@ -134,6 +122,32 @@ ls_kernel_spec ls__cpu_transpose_as_conv2d(const ls_kernel_spec *spec) {
         .dilation = {1, 1},
         .pad = {t->pad[0], t->pad[1], t->pad[2], t->pad[3]},
     };
+}
+
+static void set_volumes(const ls_kernel_spec *spec, ls_kernel_spec *conv) {
+    const ls_conv3d_transpose_attrs *t = LS_ATTRS(ls_conv3d_transpose_attrs, &spec->attrs);
+    ls_conv3d_attrs *a = (ls_conv3d_attrs *)(void *)conv->attrs.bytes;
+    *a = (ls_conv3d_attrs){.filters = (int)spec->x[0].shape.dim[4], .no_bias = 1, .dilation = {1, 1, 1}};
+    memcpy(a->kernel, t->kernel, sizeof a->kernel);
+    memcpy(a->strides, t->strides, sizeof a->strides);
+    memcpy(a->pad, t->pad, sizeof a->pad);
+}
+
+ls_kernel_spec ls__cpu_transpose_as_conv(const ls_kernel_spec *spec) {
+    int volume = spec->op == LS_OP_CONV3D_TRANSPOSE;
+    static const ls_pass passes[] = {[LS_PASS_TRAINING] = LS_PASS_BACKWARD_DATA,
+                                     [LS_PASS_INFERENCE] = LS_PASS_BACKWARD_DATA,
+                                     [LS_PASS_BACKWARD_DATA] = LS_PASS_TRAINING,
+                                     [LS_PASS_BACKWARD_WEIGHTS] = LS_PASS_BACKWARD_WEIGHTS};
+    ls_kernel_spec conv = {.op = volume ? LS_OP_CONV3D : LS_OP_CONV2D,
+                           .pass = passes[spec->pass],
+                           .x_count = 1,
+                           .w_count = 1,
+                           .y_count = 1,
+                           .x = {spec->y[0]},
+                           .w = {spec->w[0]},
+                           .y = {spec->x[0]}};
+    (volume ? set_volumes : set_images)(spec, &conv);
     for (int i = 0; i < PAIRS; i++)
         conv.layout[pairs_of(spec->pass)[i].conv] = spec->layout[pairs_of(spec->pass)[i].ours];
     return conv;
@@ -141,17 +155,14 @@ ls_kernel_spec ls__cpu_transpose_as_conv2d(const ls_kernel_spec *spec) {
 
 // How many filters lie together in a layout; 0: it is none that the bias can be added in.
 static ls_status block_of(ls_cpu *cpu, const ls_layout *layout, int64_t *block) {
-    static const struct {
-        dnnl_format_tag_t tag;
-        int block;
-    } known[] = {{dnnl_nChw16c, 16}, {dnnl_nChw8c, 8}};
     const ls_layout *one;
+    int ndim = layout->shape.ndim;
     *block = 0;
     LS_TRY(cpu->base.ops->layout_plain(&cpu->base, layout->shape, layout->dtype, 0, &one));
-    if (one == layout) *block = layout->shape.dim[3];
-    for (int i = 0; i < 2 && !*block; i++) {
-        LS_TRY(ls__cpu_layout_tag(cpu, layout->shape, layout->dtype, 0, known[i].tag, &one));
-        if (one == layout) *block = known[i].block;
+    if (one == layout) *block = layout->shape.dim[ndim - 1];
+    for (int i = 16; i >= 8 && !*block; i /= 2) {
+        LS_TRY(ls__cpu_layout_tag(cpu, layout->shape, layout->dtype, 0, ls__cpu_blocked_tag(ndim, i), &one));
+        if (one == layout) *block = i;
     }
     return LS_OK;
 }
@@ -159,11 +170,11 @@ static ls_status block_of(ls_cpu *cpu, const ls_layout *layout, int64_t *block) 
 // The same layout in another type.
 static ls_status layout_in(ls_cpu *cpu, const ls_layout *layout, int64_t block, ls_dtype dtype, const ls_layout **out) {
     if (layout->plain) return cpu->base.ops->layout_plain(&cpu->base, layout->shape, dtype, 0, out);
-    return ls__cpu_layout_tag(cpu, layout->shape, dtype, 0, block == 16 ? dnnl_nChw16c : dnnl_nChw8c, out);
+    return ls__cpu_layout_tag(cpu, layout->shape, dtype, 0, ls__cpu_blocked_tag(layout->shape.ndim, (int)block), out);
 }
 
 static ls_status create_conv(ls_cpu *cpu, const ls_kernel_spec *spec, int wide, conv2d_transpose_kernel *k) {
-    ls_kernel_spec conv = ls__cpu_transpose_as_conv2d(spec);
+    ls_kernel_spec conv = ls__cpu_transpose_as_conv(spec);
     ls_arg side = pairs_of(spec->pass)[0].conv;
     if (wide) conv.x[0].dtype = LS_DTYPE_F32;
     LS_TRY(ls__cpu_conv2d_create(cpu, &conv, &k->conv));
@@ -171,22 +182,22 @@ static ls_status create_conv(ls_cpu *cpu, const ls_kernel_spec *spec, int wide, 
     if (k->block) return LS_OK;
     ls_kernel_destroy(&k->conv);
     LS_TRY(cpu->base.ops->layout_plain(&cpu->base, spec->y[0].shape, conv.x[0].dtype, 0, &conv.layout[side]));
-    k->block = spec->y[0].shape.dim[3];
+    k->block = spec->y[0].shape.dim[spec->y[0].shape.ndim - 1];
     LS_TRY(ls__cpu_conv2d_create(cpu, &conv, &k->conv));
     return LS_OK;
 }
 
 static ls_status build(ls_cpu *cpu, const ls_kernel_spec *spec, conv2d_transpose_kernel *k) {
-    const int64_t *y = spec->y[0].shape.dim;
+    ls_shape y = spec->y[0].shape;
     int forward = spec->pass == LS_PASS_TRAINING || spec->pass == LS_PASS_INFERENCE;
-    int wide = forward && spec->w_count > 1 && spec->y[0].dtype == LS_DTYPE_BF16;
+    int wide = forward && spec->w_count > 1 && spec->y[0].dtype != LS_DTYPE_F32;
     LS_TRY(create_conv(cpu, spec, wide, k));
     k->pass = spec->pass;
     k->dtype = spec->y[0].dtype;
-    k->samples = y[0];
-    k->filters = y[3];
-    k->planes = y[0] * ((y[3] + k->block - 1) / k->block);
-    k->pixels = y[1] * y[2];
+    k->samples = y.dim[0];
+    k->filters = y.dim[y.ndim - 1];
+    k->planes = k->samples * ((k->filters + k->block - 1) / k->block);
+    k->pixels = ls_shape_count(y) / k->samples / k->filters;
     k->threads = cpu->base.options.threads;
     k->base.name = k->conv->name;
     k->base.tiles = k->conv->tiles;

@@ -7,24 +7,29 @@
 #include "device/cpu/dnnl_api.h"
 #include "device/host.h"
 
+typedef struct ls_cpu_trial ls_cpu_trial;  // trial.h
+
 typedef struct ls_cpu {
     ls_device base;
     dnnl_engine_t engine;
-    pthread_mutex_t mutex;  // guards the list of layouts
+    pthread_mutex_t mutex;  // guards the lists
     ls_layout **layouts;
     int layout_count, layout_capacity;
+    ls_cpu_trial *trials;
 } ls_cpu;
 
 // The interned layout for a descriptor (copied) of a tensor with this logical shape.
 ls_status ls__cpu_layout(ls_cpu *cpu, ls_shape shape, ls_md md, const ls_layout **out);
 // The interned layout by oneDNN's tag, its dims derived from the shape: 4-D NHWC -> NCHW, 4-D HWIO weights -> OIHW
-// (is_weights), 2-D weights (in, out) -> (out, in).
+// (is_weights), 5-D in the same way, 2-D weights (in, out) -> (out, in).
 ls_status ls__cpu_layout_tag(ls_cpu *cpu, ls_shape shape, ls_dtype dtype, int is_weights, dnnl_format_tag_t tag,
                              const ls_layout **out);
 // oneDNN's dims for a logical shape.
 void ls__cpu_dims(ls_shape shape, int is_weights, dnnl_dims_t dims);
-// For our own loops over images, which take the layout X or DX comes in: that layout where channels lie innermost in it, else
-// plain NHWC; the same kind of layout for Y or DY; and how many channels lie together: C for plain NHWC, 16 or 8 for the
+// The tag of images (4 dimensions) or volumes (5) whose channels lie in blocks of 16 or 8.
+dnnl_format_tag_t ls__cpu_blocked_tag(int ndim, int block);
+// For our own loops over images and volumes, which take the layout X or DX comes in: that layout where channels lie innermost in it, else
+// plain; the same kind of layout for Y or DY; and how many channels lie together: C for plain ones, 16 or 8 for the
 // blocked ones, which pad C up to whole blocks.
 ls_status ls__cpu_image_layouts(ls_cpu *cpu, const ls_kernel_spec *spec, const ls_layout **x, const ls_layout **y,
                                 int *block);
@@ -75,6 +80,10 @@ ls_status ls__cpu_dnnl_kernel_create(ls_cpu *cpu, const_dnnl_primitive_desc_t pd
     X(DEPTHWISE_CONV2D, depthwise_conv2d)                                                                              \
     X(SEPARABLE_CONV2D, separable_conv2d)                                                                              \
     X(CONV2D_TRANSPOSE, conv2d_transpose)                                                                              \
+    X(CONV3D, conv2d)                                                                                                  \
+    X(CONV3D_TRANSPOSE, conv2d_transpose)                                                                              \
+    X(MAX_POOL3D, pool3d)                                                                                              \
+    X(AVERAGE_POOL3D, pool3d)                                                                                          \
     X(UP_SAMPLING2D, up_sampling2d)                                                                                    \
     X(LAYER_NORM, layer_norm)                                                                                          \
     X(EMBEDDING, embedding)                                                                                            \
@@ -101,7 +110,9 @@ ls_status ls__cpu_dnnl_kernel_create(ls_cpu *cpu, const_dnnl_primitive_desc_t pd
     X(BINARY_ACCURACY, binary_accuracy)                                                                                \
     X(MEAN_ABSOLUTE_ERROR_METRIC, mean_error)                                                                          \
     X(AUC, auc)                                                                                                        \
-    X(BALANCED_ACCURACY, balanced_accuracy)
+    X(BALANCED_ACCURACY, balanced_accuracy)                                                                            \
+    X(NORMAL_SAMPLE, normal_sample)                                                                                    \
+    X(NORMAL_DIVERGENCE, normal_divergence)
 
 #define X(kind, creator) ls_status ls__cpu_##creator##_create(ls_cpu *cpu, const ls_kernel_spec *spec, ls_kernel **out);
 LS_CPU_OPS(X)
@@ -109,7 +120,7 @@ LS_CPU_OPS(X)
 
 // The convolution whose kernels compute a depthwise or a transposed one.
 ls_kernel_spec ls__cpu_depthwise_as_conv2d(const ls_kernel_spec *spec);
-ls_kernel_spec ls__cpu_transpose_as_conv2d(const ls_kernel_spec *spec);
+ls_kernel_spec ls__cpu_transpose_as_conv(const ls_kernel_spec *spec);
 
 typedef ls_status (*ls_cpu_create_fn)(ls_cpu *cpu, const ls_kernel_spec *spec, ls_kernel **out);
 ls_status ls__cpu_reorder_create(ls_device *device, const ls_layout *from, const ls_layout *to, ls_kernel **out);

@@ -9,8 +9,10 @@
 #include "device/cpu/isa.h"
 #include "device/cpu/loops.h"
 #include "device/cpu/team.h"
+#include "device/cpu/trial.h"
 
 #if defined(__x86_64__)
+#include <cpuid.h>
 #include <xmmintrin.h>
 #endif
 
@@ -18,10 +20,13 @@
 
 void ls__cpu_dims(ls_shape shape, int is_weights, dnnl_dims_t dims) {
     const int64_t *d = shape.dim;
-    if (shape.ndim == 4 && is_weights) {  // HWIO -> OIHW
-        dims[0] = d[3], dims[1] = d[2], dims[2] = d[0], dims[3] = d[1];
-    } else if (shape.ndim == 4) {  // NHWC -> NCHW
-        dims[0] = d[0], dims[1] = d[3], dims[2] = d[1], dims[3] = d[2];
+    int last = shape.ndim - 1;
+    if (shape.ndim >= 4 && is_weights) {  // HWIO -> OIHW, DHWIO -> OIDHW
+        dims[0] = d[last], dims[1] = d[last - 1];
+        for (int i = 2; i <= last; i++) dims[i] = d[i - 2];
+    } else if (shape.ndim >= 4) {  // NHWC -> NCHW, NDHWC -> NCDHW
+        dims[0] = d[0], dims[1] = d[last];
+        for (int i = 2; i <= last; i++) dims[i] = d[i - 1];
     } else if (shape.ndim == 2 && is_weights) {  // (in, out) -> (out, in)
         dims[0] = d[1], dims[1] = d[0];
     } else {
@@ -74,6 +79,7 @@ ls_status ls__cpu_layout_tag(ls_cpu *cpu, ls_shape shape, ls_dtype dtype, int is
                              const ls_layout **out) {
     // One channel lies the same in both orders, and kernels for such images ask for it under the name nchw.
     if (tag == dnnl_nhwc && shape.dim[3] == 1) tag = dnnl_nchw;
+    if (tag == dnnl_ndhwc && shape.dim[4] == 1) tag = dnnl_ncdhw;
     dnnl_dims_t dims;
     ls__cpu_dims(shape, is_weights, dims);
     ls_md md;
@@ -98,12 +104,13 @@ static ls_status layout_doubles(ls_cpu *cpu, ls_shape shape, const ls_layout **o
     return status;
 }
 
-// Images are NHWC, kernels HWIO and (in, out): whether a 4-D or 2-D shape is a kernel is not in the shape, so plain
+// Images are NHWC, volumes NDHWC, kernels HWIO, DHWIO and (in, out): whether a 5-D, 4-D or 2-D shape is a kernel is not in the shape, so plain
 // layouts of kernels are told apart by the caller: see layout_plain_weights.
 static ls_status layout_plain(ls_device *device, ls_shape shape, ls_dtype dtype, int is_weights,
                               const ls_layout **out) {
     dnnl_format_tag_t tag = row_major[shape.ndim];
     if (shape.ndim == 4) tag = is_weights ? dnnl_hwio : dnnl_nhwc;
+    if (shape.ndim == 5) tag = is_weights ? dnnl_dhwio : dnnl_ndhwc;
     if (shape.ndim == 2 && is_weights) tag = dnnl_io;
     if (dtype == LS_DTYPE_F64)
         LS_TRY(layout_doubles((ls_cpu *)device, shape, out));
@@ -113,23 +120,26 @@ static ls_status layout_plain(ls_device *device, ls_shape shape, ls_dtype dtype,
     return LS_OK;
 }
 
+dnnl_format_tag_t ls__cpu_blocked_tag(int ndim, int block) {
+    if (ndim == 5) return block == 16 ? dnnl_nCdhw16c : dnnl_nCdhw8c;
+    return block == 16 ? dnnl_nChw16c : dnnl_nChw8c;
+}
+
 ls_status ls__cpu_image_layouts(ls_cpu *cpu, const ls_kernel_spec *spec, const ls_layout **x, const ls_layout **y,
                                 int *block) {
-    static const struct {
-        dnnl_format_tag_t tag;
-        int block;
-    } known[] = {{dnnl_nChw16c, 16}, {dnnl_nChw8c, 8}};
     const ls_layout *given = spec->layout[spec->pass == LS_PASS_BACKWARD_DATA ? LS_ARG_DX : LS_ARG_X];
-    for (size_t i = 0; given && i < sizeof known / sizeof known[0]; i++) {
-        LS_TRY(ls__cpu_layout_tag(cpu, spec->x[0].shape, spec->x[0].dtype, 0, known[i].tag, x));
+    int ndim = spec->x[0].shape.ndim;
+    int64_t channels = spec->x[0].shape.dim[ndim - 1];
+    for (*block = 16; given && *block >= 8; *block /= 2) {
+        dnnl_format_tag_t tag = ls__cpu_blocked_tag(ndim, *block);
+        LS_TRY(ls__cpu_layout_tag(cpu, spec->x[0].shape, spec->x[0].dtype, 0, tag, x));
         if (*x != given) continue;
-        *block = known[i].block;
-        if (spec->y[0].shape.ndim == 4)
-            return ls__cpu_layout_tag(cpu, spec->y[0].shape, spec->x[0].dtype, 0, known[i].tag, y);
-        if (spec->x[0].shape.dim[3] % *block != 0) break;  // a global pool's (N, C) has no room for padding
+        if (spec->y[0].shape.ndim == ndim)
+            return ls__cpu_layout_tag(cpu, spec->y[0].shape, spec->x[0].dtype, 0, tag, y);
+        if (channels % *block != 0) break;  // a global pool's (N, C) has no room for padding
         return layout_plain(&cpu->base, spec->y[0].shape, spec->x[0].dtype, 0, y);
     }
-    *block = (int)spec->x[0].shape.dim[3];
+    *block = (int)channels;
     LS_TRY(layout_plain(&cpu->base, spec->x[0].shape, spec->x[0].dtype, 0, x));
     return layout_plain(&cpu->base, spec->y[0].shape, spec->x[0].dtype, 0, y);
 }
@@ -210,6 +220,7 @@ static void destroy(ls_device *device) {
         free(cpu->layouts[i]);
     }
     free(cpu->layouts);
+    ls__cpu_trials_free(cpu);
     if (cpu->engine) dnnl_engine_destroy(cpu->engine);
     pthread_mutex_destroy(&cpu->mutex);
     free(cpu);
@@ -236,8 +247,25 @@ static void describe(const ls_device *device, char *text, size_t size) {
              ls__cpu_has_tiles() ? " and tiles" : "", ls__cpu_isa_name());
 }
 
+// What is missing for fp16: the flag of the processor, the version of the library, or a pinned instruction set.
+static ls_status refuse_fp16(void) {
+    const dnnl_version_t *v = dnnl_version();
+    unsigned a = 0, b = 0, c = 0, d = 0;
+#if defined(__x86_64__)
+    if (!__get_cpuid_count(7, 0, &a, &b, &c, &d)) d = 0;
+#endif
+    int flag = d >> 23 & 1;  // AVX512-FP16
+    return LS_FAIL(
+        LS_STATUS_UNSUPPORTED,
+        "precision fp16 needs a CPU with avx512_fp16 and oneDNN 3.0 or later; this CPU has %s, this is oneDNN "
+        "%d.%d.%d, and it computes with %s: use %s, or the device ref, which has fp16 and is slow",
+        flag ? "it" : "not got it", v->major, v->minor, v->patch, ls__cpu_isa_name(),
+        ls__cpu_isa_has(dnnl_cpu_isa_avx512_core_bf16) ? "bf16" : "fp32");
+}
+
 static ls_status supports(const ls_device *device, ls_dtype precision) {
     if (precision == LS_DTYPE_F32) return LS_OK;
+    if (precision == LS_DTYPE_F16) return ls__cpu_has_half() ? LS_OK : refuse_fp16();
     if (precision == LS_DTYPE_BF16 && ls__cpu_isa_has(dnnl_cpu_isa_avx512_core_bf16)) return LS_OK;
     return LS_FAIL(LS_STATUS_UNSUPPORTED,
                    "precision %s needs a CPU with native bfloat16 (AVX512-BF16 or AMX); this one computes with %s: use "

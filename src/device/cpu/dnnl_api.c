@@ -19,6 +19,7 @@ dnnl_data_type_t ls__dnnl_dtype(ls_dtype dtype) {
     switch (dtype) {
     case LS_DTYPE_F32: return dnnl_f32;
     case LS_DTYPE_BF16: return dnnl_bf16;
+    case LS_DTYPE_F16: return dnnl_f16;
     case LS_DTYPE_U8: return dnnl_u8;
     case LS_DTYPE_I32: return dnnl_s32;
     case LS_DTYPE_F64:
@@ -29,6 +30,7 @@ dnnl_data_type_t ls__dnnl_dtype(ls_dtype dtype) {
 
 static ls_dtype dtype_of(dnnl_data_type_t type) {
     return type == dnnl_bf16  ? LS_DTYPE_BF16
+           : type == dnnl_f16 ? LS_DTYPE_F16
            : type == dnnl_u8  ? LS_DTYPE_U8
            : type == dnnl_s32 ? LS_DTYPE_I32
                               : LS_DTYPE_F32;

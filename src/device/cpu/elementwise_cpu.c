@@ -19,39 +19,63 @@ typedef struct elementwise_kernel {
     uint32_t layer;
 } elementwise_kernel;
 
+// --- shared by threads -----------------------------------------------------------------------------------------------
+
+enum { LEAST_SHARED = 1 << 14 };  // elements: fewer are done before the others have begun
+
+// Elements [from, to) of a pass.
+typedef void (*part_fn)(const elementwise_kernel *k, void *const args[LS_ARG_COUNT], int64_t from, int64_t to);
+
+static void share(const elementwise_kernel *k, void *const args[LS_ARG_COUNT], part_fn part) {
+    int64_t threads = k->threads, units = k->count / 64;
+    if (threads <= 1 || k->count < LEAST_SHARED) {
+        part(k, args, 0, k->count);
+        return;
+    }
+#pragma omp parallel for num_threads(k->threads)
+    for (int64_t t = 0; t < threads; t++)
+        part(k, args, units * t / threads * 64, t + 1 == threads ? k->count : units * (t + 1) / threads * 64);
+}
+
+// Element `from` of an argument.
+static void *at(const elementwise_kernel *k, void *const args[LS_ARG_COUNT], int arg, int64_t from) {
+    return (char *)args[arg] + from * (int64_t)ls_dtype_size(k->dtype);
+}
+
+// --- passes ----------------------------------------------------------------------------------------------------------
+
+static void relu_part(const elementwise_kernel *k, void *const args[LS_ARG_COUNT], int64_t from, int64_t to) {
+    ls__loop_relu(k->dtype, at(k, args, LS_ARG_Y, from), at(k, args, LS_ARG_X, from), to - from);
+}
+
+static void mask_part(const elementwise_kernel *k, void *const args[LS_ARG_COUNT], int64_t from, int64_t to) {
+    ls__loop_mask(k->dtype, at(k, args, LS_ARG_DX, from), at(k, args, LS_ARG_DY, from), at(k, args, LS_ARG_X, from),
+                  to - from);
+}
+
+static void add_part(const elementwise_kernel *k, void *const args[LS_ARG_COUNT], int64_t from, int64_t to) {
+    ls__loop_add(k->dtype, at(k, args, LS_ARG_Y, from), at(k, args, LS_ARG_X, from), at(k, args, LS_ARG_X + 1, from),
+                 k->relu, to - from);
+}
+
 static ls_status relu_forward(ls_kernel *kernel, ls_queue *queue, const ls_span spans[LS_ARG_COUNT]) {
     void *args[LS_ARG_COUNT];
     ls__host_args(spans, args);
-    const elementwise_kernel *k = (const elementwise_kernel *)kernel;
-    ls__loop_relu(k->dtype, args[LS_ARG_Y], args[LS_ARG_X], k->count);
+    share((const elementwise_kernel *)kernel, args, relu_part);
     return LS_OK;
 }
 
 static ls_status relu_backward(ls_kernel *kernel, ls_queue *queue, const ls_span spans[LS_ARG_COUNT]) {
     void *args[LS_ARG_COUNT];
     ls__host_args(spans, args);
-    const elementwise_kernel *k = (const elementwise_kernel *)kernel;
-    ls__loop_mask(k->dtype, args[LS_ARG_DX], args[LS_ARG_DY], args[LS_ARG_X], k->count);
+    share((const elementwise_kernel *)kernel, args, mask_part);
     return LS_OK;
 }
 
 static ls_status add_forward(ls_kernel *kernel, ls_queue *queue, const ls_span spans[LS_ARG_COUNT]) {
     void *args[LS_ARG_COUNT];
     ls__host_args(spans, args);
-    const elementwise_kernel *k = (const elementwise_kernel *)kernel;
-    int64_t size = (int64_t)ls_dtype_size(k->dtype), threads = k->threads;
-    char *y = args[LS_ARG_Y];
-    const char *x = args[LS_ARG_X], *x2 = args[LS_ARG_X + 1];
-    if (threads <= 1) {
-        ls__loop_add(k->dtype, y, x, x2, k->relu, k->count);
-        return LS_OK;
-    }
-#pragma omp parallel for num_threads((int)threads)
-    for (int64_t t = 0; t < threads; t++) {
-        int64_t from = k->count / 64 * t / threads * 64;
-        int64_t to = t + 1 == threads ? k->count : k->count / 64 * (t + 1) / threads * 64;
-        ls__loop_add(k->dtype, y + from * size, x + from * size, x2 + from * size, k->relu, to - from);
-    }
+    share((const elementwise_kernel *)kernel, args, add_part);
     return LS_OK;
 }
 
@@ -69,10 +93,34 @@ static ls_status copy_backward(ls_kernel *kernel, ls_queue *queue, const ls_span
     ls__host_args(spans, args);
     const elementwise_kernel *k = (const elementwise_kernel *)kernel;
     if (k->mask_dx)
-        ls__loop_mask(k->dtype, args[LS_ARG_DX], args[LS_ARG_DY], args[LS_ARG_X], k->count);
+        share(k, args, mask_part);
     else if (args[LS_ARG_DX] && args[LS_ARG_DX] != args[LS_ARG_DY])
         memcpy(args[LS_ARG_DX], args[LS_ARG_DY], (size_t)k->count * ls_dtype_size(k->dtype));
     return LS_OK;
+}
+
+// --- dropout ---------------------------------------------------------------------------------------------------------
+
+// Draws the decisions of sample n.
+static void keep_sample(const elementwise_kernel *k, void *const args[LS_ARG_COUNT], int64_t n) {
+    const ls_random_key *key = args[LS_ARG_RANDOM];
+    uint8_t *of = (uint8_t *)args[LS_ARG_WORKSPACE] + n * k->per_sample;
+    ls__loop_dropout_keep(key->seed, key->samples[n],
+                          ls_random_stream(LS_RANDOM_DROPOUT, (uint32_t)key->epoch, k->layer),
+                          ls_dropout_threshold(k->rate), of, k->whole_samples ? 1 : k->per_sample);
+    if (k->whole_samples) memset(of, of[0], (size_t)k->per_sample);
+}
+
+static void drop_part(const elementwise_kernel *k, void *const args[LS_ARG_COUNT], int64_t from, int64_t to) {
+    ls__loop_scale_kept(k->dtype, at(k, args, LS_ARG_Y, from), at(k, args, LS_ARG_X, from),
+                        (const uint8_t *)args[LS_ARG_WORKSPACE] + from, ls_dropout_scale(k->rate), to - from);
+}
+
+static void drop_backward_part(const elementwise_kernel *k, void *const args[LS_ARG_COUNT], int64_t from, int64_t to) {
+    void *dx = at(k, args, LS_ARG_DX, from);
+    ls__loop_scale_kept(k->dtype, dx, at(k, args, LS_ARG_DY, from), (const uint8_t *)args[LS_ARG_WORKSPACE] + from,
+                        ls_dropout_scale(k->rate), to - from);
+    if (k->mask_dx) ls__loop_mask(k->dtype, dx, dx, at(k, args, LS_ARG_X, from), to - from);
 }
 
 // The decisions are drawn in forward and kept, a byte each, for backward.
@@ -80,26 +128,20 @@ static ls_status dropout_forward(ls_kernel *kernel, ls_queue *queue, const ls_sp
     void *args[LS_ARG_COUNT];
     ls__host_args(spans, args);
     const elementwise_kernel *k = (const elementwise_kernel *)kernel;
-    const ls_random_key *key = args[LS_ARG_RANDOM];
-    uint8_t *keep = args[LS_ARG_WORKSPACE];
-    for (int64_t n = 0; n < k->samples; n++) {
-        uint8_t *of = keep + n * k->per_sample;
-        ls__loop_dropout_keep(key->seed, key->samples[n],
-                              ls_random_stream(LS_RANDOM_DROPOUT, (uint32_t)key->epoch, k->layer),
-                              ls_dropout_threshold(k->rate), of, k->whole_samples ? 1 : k->per_sample);
-        if (k->whole_samples) memset(of, of[0], (size_t)k->per_sample);
+    if (k->threads <= 1 || k->count < LEAST_SHARED) {
+        for (int64_t n = 0; n < k->samples; n++) keep_sample(k, args, n);
+    } else {
+#pragma omp parallel for num_threads(k->threads)
+        for (int64_t n = 0; n < k->samples; n++) keep_sample(k, args, n);
     }
-    ls__loop_scale_kept(k->dtype, args[LS_ARG_Y], args[LS_ARG_X], keep, ls_dropout_scale(k->rate), k->count);
+    share(k, args, drop_part);
     return LS_OK;
 }
 
 static ls_status dropout_backward(ls_kernel *kernel, ls_queue *queue, const ls_span spans[LS_ARG_COUNT]) {
     void *args[LS_ARG_COUNT];
     ls__host_args(spans, args);
-    const elementwise_kernel *k = (const elementwise_kernel *)kernel;
-    ls__loop_scale_kept(k->dtype, args[LS_ARG_DX], args[LS_ARG_DY], args[LS_ARG_WORKSPACE], ls_dropout_scale(k->rate),
-                        k->count);
-    if (k->mask_dx) ls__loop_mask(k->dtype, args[LS_ARG_DX], args[LS_ARG_DX], args[LS_ARG_X], k->count);
+    share((const elementwise_kernel *)kernel, args, drop_backward_part);
     return LS_OK;
 }
 

@@ -23,6 +23,14 @@ enum { KNOWN = sizeof known / sizeof *known };
 
 int ls__cpu_isa_has(dnnl_cpu_isa_t isa) { return (dnnl_get_effective_cpu_isa() & isa) == isa; }
 
+#if DNNL_VERSION_MAJOR >= 3
+int ls__cpu_has_half(void) { return ls__cpu_isa_has(dnnl_cpu_isa_avx512_core_fp16); }
+int ls__cpu_has_half_tiles(void) { return ls__cpu_isa_has(dnnl_cpu_isa_avx512_core_amx_fp16); }
+#else
+int ls__cpu_has_half(void) { return 0; }
+int ls__cpu_has_half_tiles(void) { return 0; }
+#endif
+
 const char *ls__cpu_isa_name(void) {
     for (int i = KNOWN - 1; i > 0; i--)
         if (ls__cpu_isa_has(known[i].isa)) return known[i].name;

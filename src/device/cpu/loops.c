@@ -20,9 +20,12 @@ LS_CLONES static void mask_f32(void *dx, const void *dy, const void *x, int64_t 
 LS_CLONES static void mask_bf16(void *dx, const void *dy, const void *x, int64_t n) {
     mask(LS_DTYPE_BF16, dx, dy, x, n);
 }
+LS_CLONES static void mask_fp16(void *dx, const void *dy, const void *x, int64_t n) {
+    mask(LS_DTYPE_F16, dx, dy, x, n);
+}
 
 void ls__loop_mask(ls_dtype dtype, void *dx, const void *dy, const void *x, int64_t n) {
-    (dtype == LS_DTYPE_F32 ? mask_f32 : mask_bf16)(dx, dy, x, n);
+    (dtype == LS_DTYPE_F32 ? mask_f32 : dtype == LS_DTYPE_F16 ? mask_fp16 : mask_bf16)(dx, dy, x, n);
 }
 
 void ls__loop_relu(ls_dtype dtype, void *y, const void *x, int64_t n) { ls__loop_mask(dtype, y, x, x, n); }
@@ -48,9 +51,12 @@ LS_CLONES static void add_f32(void *y, const void *x, const void *x2, int relu, 
 LS_CLONES static void add_bf16(void *y, const void *x, const void *x2, int relu, int64_t n) {
     add(LS_DTYPE_BF16, y, x, x2, relu, n);
 }
+LS_CLONES static void add_fp16(void *y, const void *x, const void *x2, int relu, int64_t n) {
+    add(LS_DTYPE_F16, y, x, x2, relu, n);
+}
 
 void ls__loop_add(ls_dtype dtype, void *y, const void *x, const void *x2, int relu, int64_t n) {
-    (dtype == LS_DTYPE_F32 ? add_f32 : add_bf16)(y, x, x2, relu, n);
+    (dtype == LS_DTYPE_F32 ? add_f32 : dtype == LS_DTYPE_F16 ? add_fp16 : add_bf16)(y, x, x2, relu, n);
 }
 
 // --- dropout ---------------------------------------------------------------------------------------------------------
@@ -103,7 +109,12 @@ LS_CLONES static void scale_kept_f32(void *y, const void *x, const uint8_t *keep
 LS_CLONES static void scale_kept_bf16(void *y, const void *x, const uint8_t *keep, float factor, int64_t n) {
     scale_kept(LS_DTYPE_BF16, y, x, keep, factor, n);
 }
+LS_CLONES static void scale_kept_fp16(void *y, const void *x, const uint8_t *keep, float factor, int64_t n) {
+    scale_kept(LS_DTYPE_F16, y, x, keep, factor, n);
+}
 
 void ls__loop_scale_kept(ls_dtype dtype, void *y, const void *x, const uint8_t *keep, float factor, int64_t n) {
-    (dtype == LS_DTYPE_F32 ? scale_kept_f32 : scale_kept_bf16)(y, x, keep, factor, n);
+    (dtype == LS_DTYPE_F32   ? scale_kept_f32
+     : dtype == LS_DTYPE_F16 ? scale_kept_fp16
+                             : scale_kept_bf16)(y, x, keep, factor, n);
 }

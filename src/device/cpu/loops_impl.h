@@ -1,4 +1,4 @@
-// What the files of loops share: sixteen elements at a time, loaded from F32 or BF16 and stored with one rounding. Only for
+// What the files of loops share: sixteen elements at a time, loaded from F32, BF16 or F16 and stored with one rounding. Only for
 // files of loops: everything here is inlined into functions marked LS_CLONES.
 #ifndef LS_DEVICE_CPU_LOOPS_IMPL_H
 #define LS_DEVICE_CPU_LOOPS_IMPL_H
@@ -10,6 +10,7 @@
 
 #include "base/bf16.h"
 #include "base/clones.h"
+#include "base/fp16.h"
 
 // No vector crosses a call: everything below is inlined, so the calling convention gcc warns of is never used.
 #pragma GCC diagnostic ignored "-Wpsabi"
@@ -37,6 +38,27 @@ LS_INLINE v16f relu16(v16f x) { return (v16f)((v16i)x & ~((v16i)x >> 31)); }    
 LS_INLINE v16u from_bytes(v16b b) { return __builtin_convertvector(__builtin_convertvector(b, v16h), v16u); }
 LS_INLINE v16b to_bytes(v16i i) { return __builtin_convertvector(__builtin_convertvector((v16u)i, v16h), v16b); }
 
+// Halves in the lower parts of words to floats, and back: base/fp16.h for sixteen at once, every case computed and one chosen.
+LS_INLINE v16f from_halves(v16u h) {
+    v16u a = h & 0x7FFF, normal = (a << 13) + (112u << 23);
+    v16f small = __builtin_convertvector((v16i)a, v16f) * 0x1p-24f;  // exact
+    v16u is_small = (v16u)((v16i)(a - 0x400) >> 31), is_special = (v16u)((v16i)(0x7BFF - a) >> 31);
+    normal += is_special & (112u << 23);
+    return (v16f)(((v16u)small & is_small) | (normal & ~is_small) | (h & 0x8000) << 16);
+}
+
+LS_INLINE v16u to_halves(v16f v) {
+    v16u u = (v16u)v, a = u & 0x7FFFFFFFu;
+    v16u normal = ((a + 0xFFFu + (a >> 13 & 1)) >> 13) - (112u << 10);
+    // Beside a half, floats are multiples of 2^-24: the sum is rounded as is wanted.
+    v16u small = (v16u)((v16f)a + 0.5f) - 0x3F000000u;
+    v16u is_small = (v16u)((v16i)(a - 0x38800000u) >> 31), is_large = (v16u)((v16i)(0x477FEFFFu - a) >> 31);
+    v16u is_nan = (v16u)((v16i)(0x7F800000u - a) >> 31);
+    v16u h = (small & is_small) | (normal & ~is_small);
+    h = (h & ~is_large) | (0x7C00 & is_large) | ((0x200 | (a >> 13 & 0x3FF)) & is_nan);
+    return h | (u >> 16 & 0x8000);
+}
+
 LS_INLINE v16f load16(ls_dtype dtype, const void *p, int64_t at) {
     if (dtype == LS_DTYPE_F32) {
         v16f v;
@@ -45,6 +67,7 @@ LS_INLINE v16f load16(ls_dtype dtype, const void *p, int64_t at) {
     }
     v16h h;
     memcpy(&h, (const uint16_t *)p + at, sizeof h);
+    if (dtype == LS_DTYPE_F16) return from_halves(__builtin_convertvector(h, v16u));
     return (v16f)(__builtin_convertvector(h, v16u) << 16);
 }
 
@@ -60,13 +83,18 @@ LS_INLINE void store16(ls_dtype dtype, void *p, int64_t at, v16f v) {
         memcpy((float *)p + at, &v, sizeof v);
         return;
     }
-    v16h h = __builtin_convertvector(round16(v) >> 16, v16h);
+    v16h h = __builtin_convertvector(dtype == LS_DTYPE_F16 ? to_halves(v) : round16(v) >> 16, v16h);
     memcpy((uint16_t *)p + at, &h, sizeof h);
 }
 
 // The same with fewer lanes: the others read as zero, and are not written.
 LS_INLINE v16f load_lanes(ls_dtype dtype, const void *p, int64_t at, int64_t lanes) {
     if (lanes >= 16) return load16(dtype, p, at);
+    if (dtype == LS_DTYPE_F16) {
+        uint16_t halves[16] = {0};
+        for (int64_t i = 0; i < lanes; i++) halves[i] = ((const uint16_t *)p)[at + i];
+        return load16(dtype, halves, 0);
+    }
     uint32_t words[16] = {0};
     for (int64_t i = 0; i < lanes; i++)
         words[i] =
@@ -87,7 +115,7 @@ LS_INLINE void store_lanes(ls_dtype dtype, void *p, int64_t at, v16f v, int64_t 
     for (int64_t i = 0; i < lanes * size; i++) ((char *)p)[at * size + i] = bytes[i];
 }
 
-// A row: 32 neighbouring elements. In F32 v[0] has the first sixteen; in BF16 the even ones, the lower halves of 32-bit words,
+// A row: 32 neighbouring elements. In F32 v[0] has the first sixteen; in BF16 and F16 the even ones, the lower halves of 32-bit words,
 // and v[1] the odd ones, so that nothing has to cross lanes.
 enum { ROW = 32 };
 
@@ -119,6 +147,7 @@ LS_INLINE row load_whole_row(ls_dtype dtype, const void *p, int64_t at) {
     if (dtype == LS_DTYPE_F32) return (row){{load16(dtype, p, at), load16(dtype, p, at + 16)}};
     v16u pairs;
     memcpy(&pairs, (const uint16_t *)p + at, sizeof pairs);
+    if (dtype == LS_DTYPE_F16) return (row){{from_halves(pairs & 0xFFFF), from_halves(pairs >> 16)}};
     return (row){{(v16f)(pairs << 16), (v16f)(pairs & 0xFFFF0000u)}};
 }
 
@@ -128,7 +157,8 @@ LS_INLINE void store_whole_row(ls_dtype dtype, void *p, int64_t at, row r) {
         store16(dtype, p, at + 16, r.v[1]);
         return;
     }
-    v16u pairs = round16(r.v[0]) >> 16 | (round16(r.v[1]) & 0xFFFF0000u);
+    v16u pairs = dtype == LS_DTYPE_F16 ? to_halves(r.v[0]) | to_halves(r.v[1]) << 16
+                                       : round16(r.v[0]) >> 16 | (round16(r.v[1]) & 0xFFFF0000u);
     memcpy((uint16_t *)p + at, &pairs, sizeof pairs);
 }
 

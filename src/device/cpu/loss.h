@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/bf16.h"
+#include "base/fp16.h"
 #include "device/cpu/cpu.h"
 
 // The end of a creator: says how a loss or metric lies, all of it plain. Prediction and targets are read, the gradient of the prediction
@@ -28,10 +29,17 @@ static inline double ls__exp_plain(double x) {
     return p * scale;
 }
 
+// What the gradient is multiplied by.
+static inline double ls__loss_scale(const ls_span spans[LS_ARG_COUNT]) {
+    return spans[LS_ARG_SCALE].buffer ? *(const float *)ls_span_host(spans[LS_ARG_SCALE]) : 1;
+}
+
 // An element of a gradient, in its type.
 static inline void ls__gradient_put(void *dx, ls_dtype dtype, int64_t i, float value) {
     if (dtype == LS_DTYPE_F32)
         ((float *)dx)[i] = value;
+    else if (dtype == LS_DTYPE_F16)
+        ((ls_fp16 *)dx)[i] = ls_float_to_fp16(value);
     else
         ((ls_bf16 *)dx)[i] = ls_float_to_bf16(value);
 }

@@ -57,14 +57,15 @@ static ls_status run_backward(ls_kernel *kernel, ls_queue *queue, const ls_span 
     const loss_kernel *k = (const loss_kernel *)kernel;
     const float *x = args[LS_ARG_X];
     const void *labels = args[LS_ARG_X + 1];
+    double weight = k->weight * ls__loss_scale(spans);
     for (int64_t n = 0; n < k->samples; n++) {
         const float *row = x + n * k->classes;
         int64_t largest;
         double sum = row_sum(row, k->classes, &largest), targets = 0;
         for (int64_t c = 0; c < k->classes; c++) targets += target(k, labels, n, c);
         for (int64_t c = 0; c < k->classes; c++) {
-            float dx = (float)(k->weight * (targets * ls__exp_plain((double)row[c] - row[largest]) / sum -
-                                            target(k, labels, n, c)));
+            float dx = (float)(weight * (targets * ls__exp_plain((double)row[c] - row[largest]) / sum -
+                                         target(k, labels, n, c)));
             ls__gradient_put(args[LS_ARG_DX], k->dx_dtype, n * k->classes + c, dx);
         }
     }

@@ -29,8 +29,9 @@ static ls_status run_squared_backward(ls_kernel *kernel, ls_queue *queue, const 
     const error_kernel *k = (const error_kernel *)kernel;
     const float *x = ls_span_host(spans[LS_ARG_X]), *t = ls_span_host(spans[LS_ARG_X + 1]);
     void *dx = ls_span_host(spans[LS_ARG_DX]);
+    double share = k->share * ls__loss_scale(spans);
     for (int64_t i = 0; i < k->count; i++)
-        ls__gradient_put(dx, k->dx_dtype, i, (float)(2 * k->share * ((double)x[i] - t[i])));
+        ls__gradient_put(dx, k->dx_dtype, i, (float)(2 * share * ((double)x[i] - t[i])));
     return LS_OK;
 }
 
@@ -47,8 +48,9 @@ static ls_status run_absolute_backward(ls_kernel *kernel, ls_queue *queue, const
     const error_kernel *k = (const error_kernel *)kernel;
     const float *x = ls_span_host(spans[LS_ARG_X]), *t = ls_span_host(spans[LS_ARG_X + 1]);
     void *dx = ls_span_host(spans[LS_ARG_DX]);
+    double share = k->share * ls__loss_scale(spans);
     for (int64_t i = 0; i < k->count; i++)
-        ls__gradient_put(dx, k->dx_dtype, i, (float)(k->share * ((x[i] > t[i]) - (x[i] < t[i]))));
+        ls__gradient_put(dx, k->dx_dtype, i, (float)(share * ((x[i] > t[i]) - (x[i] < t[i]))));
     return LS_OK;
 }
 

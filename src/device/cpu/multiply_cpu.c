@@ -105,6 +105,7 @@ LS_CLONES static void strip_backward(ls_dtype dtype, void *dx, const void *dy, c
 }
 
 static float factor_at(ls_dtype dtype, const void *from, int64_t i) {
+    if (dtype == LS_DTYPE_F16) return ls_fp16_to_float(((const ls_fp16 *)from)[i]);
     return dtype == LS_DTYPE_F32 ? ((const float *)from)[i] : ls_bf16_to_float(((const ls_bf16 *)from)[i]);
 }
 
@@ -134,6 +135,8 @@ static void store_sums(const multiply_kernel *k, void *to, int64_t at, int64_t l
     for (int64_t l = 0; l < lanes; l++) {
         if (k->dtype == LS_DTYPE_F32)
             ((float *)to)[at + l] = (float)sums[l];
+        else if (k->dtype == LS_DTYPE_F16)
+            ((ls_fp16 *)to)[at + l] = ls_float_to_fp16((float)sums[l]);
         else
             ((ls_bf16 *)to)[at + l] = ls_float_to_bf16((float)sums[l]);
     }

@@ -147,9 +147,12 @@ LS_CLONES static void max_pool_f32(const ls_pool_shape *s, const void *x, void *
 LS_CLONES static void max_pool_bf16(const ls_pool_shape *s, const void *x, void *y, uint8_t *index) {
     max_pool(LS_DTYPE_BF16, s, x, y, index);
 }
+LS_CLONES static void max_pool_fp16(const ls_pool_shape *s, const void *x, void *y, uint8_t *index) {
+    max_pool(LS_DTYPE_F16, s, x, y, index);
+}
 
 void ls__loop_max_pool(ls_dtype dtype, const ls_pool_shape *s, const void *x, void *y, uint8_t *index) {
-    (dtype == LS_DTYPE_F32 ? max_pool_f32 : max_pool_bf16)(s, x, y, index);
+    (dtype == LS_DTYPE_F32 ? max_pool_f32 : dtype == LS_DTYPE_F16 ? max_pool_fp16 : max_pool_bf16)(s, x, y, index);
 }
 
 // Which output positions' windows cover image position `at` along one dimension: [*first, *last].
@@ -158,6 +161,13 @@ LS_INLINE void covering(int64_t at, int pad, int kernel, int stride, int64_t out
     *first = padded < kernel ? 0 : (padded - kernel) / stride + 1;
     *last = padded / stride;
     if (*last >= out) *last = out - 1;
+}
+
+// What lies to the right of a row of windows that do not overlap, whose first pixel is `at`: from column `from` on.
+LS_INLINE void zero_right(const ls_pool_shape *s, void *dx, int64_t at, int64_t from, int64_t size) {
+    for (int kh = 0; kh < s->kernel[0] && from < s->width; kh++)
+        memset((char *)dx + (at + (kh * s->width + from) * s->block) * size, 0,
+               (size_t)((s->width - from) * s->block * size));
 }
 
 // Windows that do not overlap: every gradient goes to one element of its window, the window's other elements get zero, and
@@ -182,10 +192,7 @@ LS_INLINE void max_pool_backward_apart(ls_dtype dtype, const ls_pool_shape *s, c
                             store16(dtype, dx, at + kh * line + kw * s->block + c,
                                     where16(equal16(where, (v16u){0} + (uint32_t)(kh * s->kernel[1] + kw)), g));
                 }
-            if (covered_w < s->width)
-                for (int kh = 0; kh < s->kernel[0]; kh++)
-                    memset((char *)dx + (plane + (oh * s->strides[0] + kh) * line + covered_w * s->block) * size, 0,
-                           (size_t)((s->width - covered_w) * s->block * size));
+            zero_right(s, dx, plane + oh * s->strides[0] * line, covered_w, size);
         }
         memset((char *)dx + (plane + covered_h * line) * size, 0, (size_t)((s->height - covered_h) * line * size));
     }
@@ -270,12 +277,21 @@ LS_CLONES static void max_pool_backward_bf16(const ls_pool_shape *s, const void 
     else
         max_pool_backward(LS_DTYPE_BF16, s, dy, index, dx, line);
 }
+LS_CLONES static void max_pool_backward_fp16(const ls_pool_shape *s, const void *dy, const uint8_t *index, void *dx,
+                                             void *line) {
+    if (windows_apart(s))
+        max_pool_backward_apart(LS_DTYPE_F16, s, dy, index, dx);
+    else
+        max_pool_backward(LS_DTYPE_F16, s, dy, index, dx, line);
+}
 
 int64_t ls__loop_max_pool_line_bytes(const ls_pool_shape *s) { return line_pixels(s) * (int64_t)sizeof(v16f); }
 
 void ls__loop_max_pool_backward(ls_dtype dtype, const ls_pool_shape *s, const void *dy, const uint8_t *index, void *dx,
                                 void *line) {
-    (dtype == LS_DTYPE_F32 ? max_pool_backward_f32 : max_pool_backward_bf16)(s, dy, index, dx, line);
+    (dtype == LS_DTYPE_F32   ? max_pool_backward_f32
+     : dtype == LS_DTYPE_F16 ? max_pool_backward_fp16
+                             : max_pool_backward_bf16)(s, dy, index, dx, line);
 }
 
 // --- average pooling -------------------------------------------------------------------------------------------------
@@ -289,20 +305,53 @@ LS_INLINE v16f mean_of(ls_dtype dtype, const ls_pool_shape *s, const window *win
     return sum / (float)((win->h1 - win->h0) * (win->w1 - win->w0));
 }
 
+LS_INLINE void average_pool_pixel(ls_dtype dtype, const ls_pool_shape *s, int64_t oh, int64_t ow, int64_t plane,
+                                  int64_t at, const void *x, void *y) {
+    window win = window_at(s, oh, ow);
+    for (int64_t c = 0; c < s->block; c += 16) {
+        int64_t lanes = s->block - c < 16 ? s->block - c : 16;
+        v16f mean =
+            lanes == 16 ? mean_of(dtype, s, &win, x, plane + c, 16) : mean_of(dtype, s, &win, x, plane + c, lanes);
+        store_lanes(dtype, y, at + c, mean, lanes);
+    }
+}
+
+// A row of output pixels whose windows all lie inside the image, as max_pool_inside.
+LS_INLINE void average_pool_inside(ls_dtype dtype, const ls_pool_shape *s, int kh, int kw, int64_t count, int64_t from,
+                                   int64_t at, const void *x, void *y) {
+    const int64_t block = s->block, line = s->width * block, step = s->strides[1] * block;
+    for (int64_t n = 0; n < count; n++, from += step, at += block)
+        for (int64_t c = 0; c < block; c += 16) {
+            v16f sum = {0};
+            for (int i = 0; i < kh; i++)
+                for (int j = 0; j < kw; j++) sum += load16(dtype, x, from + c + i * line + j * block);
+            store16(dtype, y, at + c, sum / (float)(kh * kw));
+        }
+}
+
 LS_INLINE void average_pool(ls_dtype dtype, const ls_pool_shape *s, const void *x, void *y) {
-    int64_t at = 0;
+    const int *k = s->kernel;
+    int64_t oh0, oh1, ow0, ow1, at = 0;
+    inside(s->height, s->pad_top, k[0], s->strides[0], s->out_height, &oh0, &oh1);
+    inside(s->width, s->pad_left, k[1], s->strides[1], s->out_width, &ow0, &ow1);
+    if (s->block % 16) oh1 = oh0;
     for (int64_t p = 0; p < s->planes; p++) {
         int64_t plane = p * s->height * s->width * s->block;
-        for (int64_t oh = 0; oh < s->out_height; oh++)
-            for (int64_t ow = 0; ow < s->out_width; ow++, at += s->block) {
-                window win = window_at(s, oh, ow);
-                for (int64_t c = 0; c < s->block; c += 16) {
-                    int64_t lanes = s->block - c < 16 ? s->block - c : 16;
-                    v16f mean = lanes == 16 ? mean_of(dtype, s, &win, x, plane + c, 16)
-                                            : mean_of(dtype, s, &win, x, plane + c, lanes);
-                    store_lanes(dtype, y, at + c, mean, lanes);
-                }
-            }
+        for (int64_t oh = 0; oh < s->out_height; oh++) {
+            int64_t ow = 0, count = oh >= oh0 && oh < oh1 ? ow1 - ow0 : 0;
+            for (; ow < (count ? ow0 : s->out_width); ow++, at += s->block)
+                average_pool_pixel(dtype, s, oh, ow, plane, at, x, y);
+            int64_t h = oh * s->strides[0] - s->pad_top, w = ow * s->strides[1] - s->pad_left,
+                    from = plane + (h * s->width + w) * s->block;
+            if (k[0] == 2 && k[1] == 2)
+                average_pool_inside(dtype, s, 2, 2, count, from, at, x, y);
+            else if (k[0] == 3 && k[1] == 3)
+                average_pool_inside(dtype, s, 3, 3, count, from, at, x, y);
+            else
+                average_pool_inside(dtype, s, k[0], k[1], count, from, at, x, y);
+            ow += count, at += count * s->block;
+            for (; ow < s->out_width; ow++, at += s->block) average_pool_pixel(dtype, s, oh, ow, plane, at, x, y);
+        }
     }
 }
 
@@ -312,9 +361,12 @@ LS_CLONES static void average_pool_f32(const ls_pool_shape *s, const void *x, vo
 LS_CLONES static void average_pool_bf16(const ls_pool_shape *s, const void *x, void *y) {
     average_pool(LS_DTYPE_BF16, s, x, y);
 }
+LS_CLONES static void average_pool_fp16(const ls_pool_shape *s, const void *x, void *y) {
+    average_pool(LS_DTYPE_F16, s, x, y);
+}
 
 void ls__loop_average_pool(ls_dtype dtype, const ls_pool_shape *s, const void *x, void *y) {
-    (dtype == LS_DTYPE_F32 ? average_pool_f32 : average_pool_bf16)(s, x, y);
+    (dtype == LS_DTYPE_F32 ? average_pool_f32 : dtype == LS_DTYPE_F16 ? average_pool_fp16 : average_pool_bf16)(s, x, y);
 }
 
 // The share of the gradients of all windows in [rows] x [columns] that one pixel gets.
@@ -354,6 +406,29 @@ LS_INLINE void average_pool_backward_global(ls_dtype dtype, const ls_pool_shape 
         }
 }
 
+// Windows that do not overlap: all pixels of a window get the same share, and what no window covers gets zero.
+LS_INLINE void average_pool_backward_apart(ls_dtype dtype, const ls_pool_shape *s, const void *dy, const void *x,
+                                           void *dx) {
+    int64_t line = s->width * s->block, covered_w = s->out_width * s->strides[1],
+            covered_h = s->out_height * s->strides[0], size = (int64_t)ls_dtype_size(dtype), from = 0;
+    float area = (float)(s->kernel[0] * s->kernel[1]);
+    for (int64_t p = 0; p < s->planes; p++) {
+        int64_t plane = p * s->height * line;
+        for (int64_t oh = 0; oh < s->out_height; oh++) {
+            int64_t at = plane + oh * s->strides[0] * line;
+            for (int64_t ow = 0; ow < s->out_width; ow++, at += s->strides[1] * s->block)
+                for (int64_t c = 0; c < s->block; c += 16, from += 16) {
+                    v16f share = (v16f){0} + load16(dtype, dy, from) / area;
+                    for (int kh = 0; kh < s->kernel[0]; kh++)
+                        for (int kw = 0; kw < s->kernel[1]; kw++)
+                            store_masked(dtype, s, x, dx, at + kh * line + kw * s->block + c, share, 16);
+                }
+            zero_right(s, dx, plane + oh * s->strides[0] * line, covered_w, size);
+        }
+        memset((char *)dx + (plane + covered_h * line) * size, 0, (size_t)((s->height - covered_h) * line * size));
+    }
+}
+
 LS_INLINE void average_pool_backward(ls_dtype dtype, const ls_pool_shape *s, const void *dy, const void *x, void *dx) {
     int64_t at = 0;
     for (int64_t p = 0; p < s->planes; p++) {
@@ -382,16 +457,28 @@ LS_INLINE int covers_all(const ls_pool_shape *s) {
 LS_CLONES static void average_pool_backward_f32(const ls_pool_shape *s, const void *dy, const void *x, void *dx) {
     if (covers_all(s))
         average_pool_backward_global(LS_DTYPE_F32, s, dy, x, dx);
+    else if (windows_apart(s))
+        average_pool_backward_apart(LS_DTYPE_F32, s, dy, x, dx);
     else
         average_pool_backward(LS_DTYPE_F32, s, dy, x, dx);
 }
 LS_CLONES static void average_pool_backward_bf16(const ls_pool_shape *s, const void *dy, const void *x, void *dx) {
     if (covers_all(s))
         average_pool_backward_global(LS_DTYPE_BF16, s, dy, x, dx);
+    else if (windows_apart(s))
+        average_pool_backward_apart(LS_DTYPE_BF16, s, dy, x, dx);
     else
         average_pool_backward(LS_DTYPE_BF16, s, dy, x, dx);
 }
+LS_CLONES static void average_pool_backward_fp16(const ls_pool_shape *s, const void *dy, const void *x, void *dx) {
+    if (covers_all(s))
+        average_pool_backward_global(LS_DTYPE_F16, s, dy, x, dx);
+    else
+        average_pool_backward(LS_DTYPE_F16, s, dy, x, dx);
+}
 
 void ls__loop_average_pool_backward(ls_dtype dtype, const ls_pool_shape *s, const void *dy, const void *x, void *dx) {
-    (dtype == LS_DTYPE_F32 ? average_pool_backward_f32 : average_pool_backward_bf16)(s, dy, x, dx);
+    (dtype == LS_DTYPE_F32   ? average_pool_backward_f32
+     : dtype == LS_DTYPE_F16 ? average_pool_backward_fp16
+                             : average_pool_backward_bf16)(s, dy, x, dx);
 }

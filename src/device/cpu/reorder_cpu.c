@@ -85,7 +85,7 @@ static ls_status in_groups(const ls_layout *plain, const ls_layout *other, ls_md
 // A copy along the outermost dimension in as many pieces as there are threads.
 typedef struct shared_kernel {
     ls_kernel base;
-    int count;
+    int count, threads;
     struct piece {
         ls_kernel *kernel;
         int64_t from, to, scratch;  // bytes, from where the tensors begin to where the piece does
@@ -95,7 +95,7 @@ typedef struct shared_kernel {
 static ls_status shared_run(ls_kernel *kernel, ls_queue *queue, const ls_span args[LS_ARG_COUNT]) {
     const shared_kernel *k = (const shared_kernel *)kernel;
     ls_status status = LS_OK;
-#pragma omp parallel for num_threads(k->count) schedule(static, 1)
+#pragma omp parallel for num_threads(k->threads) schedule(static, 1)
     for (int i = 0; i < k->count; i++) {
         const struct piece *p = &k->piece[i];
         ls_span mine[LS_ARG_COUNT] = {[LS_ARG_X] = ls_span_at(args[LS_ARG_X], p->from),
@@ -119,10 +119,12 @@ static void shared_destroy(ls_kernel *kernel) {
 
 // Whether one sample lies behind the other. (The library describes a part of a block of filters, too, and with a size that looks right.)
 static ls_status is_by_samples(ls_cpu *cpu, const ls_layout *layout, int *is) {
-    static const dnnl_format_tag_t tags[] = {dnnl_nhwc, dnnl_nchw, dnnl_nChw16c, dnnl_nChw8c};
+    static const dnnl_format_tag_t images[] = {dnnl_nhwc, dnnl_nchw, dnnl_nChw16c, dnnl_nChw8c},
+                                   volumes[] = {dnnl_ndhwc, dnnl_ncdhw, dnnl_nCdhw16c, dnnl_nCdhw8c};
     const ls_layout *found = NULL;
-    for (int i = 0; i < 4 && layout->shape.ndim == 4 && found != layout; i++)
-        LS_TRY(ls__cpu_layout_tag(cpu, layout->shape, layout->dtype, 0, tags[i], &found));
+    int ndim = layout->shape.ndim;
+    for (int i = 0; i < 4 && (ndim == 4 || ndim == 5) && found != layout; i++)
+        LS_TRY(ls__cpu_layout_tag(cpu, layout->shape, layout->dtype, 0, (ndim == 5 ? volumes : images)[i], &found));
     *is = found == layout;
     return LS_OK;
 }
@@ -152,6 +154,7 @@ static ls_status share(ls_cpu *cpu, const ls_layout *from, const ls_layout *to, 
     LS_TRY(ls_calloc(1, sizeof *k, &k));
     k->base = **kernel;
     k->base.ops = &ops;
+    k->threads = cpu->base.options.threads;
     k->base.scratch_bytes = 0;
     ls_status status = ls_calloc((size_t)count, sizeof *k->piece, &k->piece);
     for (; status == LS_OK && k->count < count; k->count++) {

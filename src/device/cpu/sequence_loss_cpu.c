@@ -76,15 +76,15 @@ static ls_status run_forward(ls_kernel *kernel, ls_queue *queue, const ls_span s
 }
 
 LS_CLONES static void backward_row(const sequence_loss_kernel *k, const float *x, const void *targets, void *dx,
-                                   int64_t r, double all) {
+                                   int64_t r, double all, double share) {
     float v[BLOCK];
     for (int64_t c = 0; c < k->classes; c += BLOCK) {
         int64_t count = k->classes - c < BLOCK ? k->classes - c : BLOCK;
         load_block(LS_DTYPE_F32, x, r * k->classes + c, count, v);
-        for (int j = 0; j < BLOCK; j++) v[j] = (float)(k->share * (ls__exp((double)v[j] - all) - k->spread));
+        for (int j = 0; j < BLOCK; j++) v[j] = (float)(share * (ls__exp((double)v[j] - all) - k->spread));
         int64_t right = ((const int32_t *)targets)[r] - c;
         if (right >= 0 && right < count)
-            v[right] = (float)(k->share * (ls__exp((double)x[r * k->classes + c + right] - all) - k->spread - k->keep));
+            v[right] = (float)(share * (ls__exp((double)x[r * k->classes + c + right] - all) - k->spread - k->keep));
         store_block(k->dx_dtype, dx, r * k->classes + c, count, v);
     }
 }
@@ -94,9 +94,10 @@ static ls_status run_backward(ls_kernel *kernel, ls_queue *queue, const ls_span 
     ls__host_args(spans, args);
     const sequence_loss_kernel *k = (const sequence_loss_kernel *)kernel;
     const double *kept = args[LS_ARG_WORKSPACE];
+    double share = k->share * ls__loss_scale(spans);
 #pragma omp parallel for num_threads(k->threads) if (k->threads > 1)
     for (int64_t r = 0; r < k->rows; r++)
-        backward_row(k, args[LS_ARG_X], args[LS_ARG_X + 1], args[LS_ARG_DX], r, kept[r]);
+        backward_row(k, args[LS_ARG_X], args[LS_ARG_X + 1], args[LS_ARG_DX], r, kept[r], share);
     return LS_OK;
 }
 

@@ -1,4 +1,8 @@
 // Teams of OpenMP threads as large as they are asked for, whatever the environment says of OpenMP.
+//
+// A kernel's parallel region has all threads of its replica's team or is none, also where there is work for a few only: GCC's runtime ends the
+// threads that a smaller region leaves out, and those that it starts for the next one are bound to no core of their own, but to that of the
+// thread that starts them.
 #ifndef LS_DEVICE_CPU_TEAM_H
 #define LS_DEVICE_CPU_TEAM_H
 

@@ -8,6 +8,7 @@
 
 #include "base/bf16.h"
 #include "base/error.h"
+#include "base/fp16.h"
 #include "base/memory.h"
 #include "device/host.h"
 
@@ -26,6 +27,10 @@
     X(depthwise_conv2d)                                                                                                \
     X(separable_conv2d)                                                                                                \
     X(conv2d_transpose)                                                                                                \
+    X(conv3d)                                                                                                          \
+    X(conv3d_transpose)                                                                                                \
+    X(max_pool3d)                                                                                                      \
+    X(average_pool3d)                                                                                                  \
     X(up_sampling2d)                                                                                                   \
     X(layer_norm)                                                                                                      \
     X(embedding)                                                                                                       \
@@ -52,7 +57,9 @@
     X(binary_accuracy)                                                                                                 \
     X(mean_absolute_error_metric)                                                                                      \
     X(auc)                                                                                                             \
-    X(balanced_accuracy)
+    X(balanced_accuracy)                                                                                               \
+    X(normal_sample)                                                                                                   \
+    X(normal_divergence)
 
 #define X(name) extern const ls_ref_op ls__ref_##name;
 LS_REF_OPS(X)
@@ -94,11 +101,26 @@ ls_ref_window ls__ref_window(const ls_kernel_spec *spec, const int kernel[2], co
     return g;
 }
 
+ls_ref_volume ls__ref_volume(ls_shape x, ls_shape y, const int size[3], const int strides[3], const int dilation[3],
+                             const int pad[6]) {
+    ls_ref_volume g = {.n = x.dim[0], .c = x.dim[4], .oc = y.dim[4], .ins = 1, .outs = 1, .taps = 1};
+    for (int i = 0; i < 3; i++) {
+        g.ins *= g.in[i] = x.dim[i + 1];
+        g.outs *= g.out[i] = y.dim[i + 1];
+        g.taps *= g.size[i] = size[i];
+        g.strides[i] = strides[i];
+        g.dilation[i] = dilation ? dilation[i] : 1;
+        g.front[i] = pad[i];
+    }
+    return g;
+}
+
 // --- numbers ---------------------------------------------------------------------------------------------------------
 
 static double widen_one(const void *from, ls_dtype dtype, int64_t i) {
     switch (dtype) {
     case LS_DTYPE_BF16: return ls_bf16_to_float(((const ls_bf16 *)from)[i]);
+    case LS_DTYPE_F16: return ls_fp16_to_float(((const ls_fp16 *)from)[i]);
     case LS_DTYPE_I32: return ((const int32_t *)from)[i];
     case LS_DTYPE_U8: return ((const uint8_t *)from)[i];
     case LS_DTYPE_F64: return ((const double *)from)[i];
@@ -116,6 +138,8 @@ static void narrow(const double *from, int64_t count, ls_dtype dtype, void *to) 
     for (int64_t i = 0; i < count; i++) {
         if (dtype == LS_DTYPE_BF16)
             ((ls_bf16 *)to)[i] = ls_float_to_bf16((float)from[i]);
+        else if (dtype == LS_DTYPE_F16)
+            ((ls_fp16 *)to)[i] = ls_float_to_fp16((float)from[i]);
         else if (dtype == LS_DTYPE_F64)
             ((double *)to)[i] = from[i];
         else if (dtype == LS_DTYPE_I32)
@@ -223,6 +247,10 @@ static ls_status kernel_run(ls_kernel *kernel, ls_queue *queue, const ls_span sp
     if (k->op->check) LS_TRY(k->op->check(&a));
     if (k->op->scratch) memset(scratch, 0, (size_t)k->op->scratch(&k->spec) * sizeof *scratch);
     ls__ref_compute(k->op, &a);
+    if (k->op->seeds_gradient && args[LS_ARG_SCALE] && a.dx[0]) {
+        double scale = *(const float *)args[LS_ARG_SCALE];
+        for (int64_t i = 0, count = ls_shape_count(k->spec.x[0].shape); i < count; i++) a.dx[0][i] *= scale;
+    }
     for (int i = 0; i < LS_ARG_COUNT; i++) {
         const ls_layout *layout = kernel->layout[i];
         if (layout && is_output(k->spec.pass, i))
@@ -376,8 +404,9 @@ static void describe(const ls_device *device, char *text, size_t size) {
 }
 
 static ls_status supports(const ls_device *device, ls_dtype precision) {
-    if (precision == LS_DTYPE_F32 || precision == LS_DTYPE_BF16) return LS_OK;
-    return LS_FAIL(LS_STATUS_UNSUPPORTED, "device ref computes in fp32 and bf16, not in %s", ls_dtype_name(precision));
+    if (precision == LS_DTYPE_F32 || precision == LS_DTYPE_BF16 || precision == LS_DTYPE_F16) return LS_OK;
+    return LS_FAIL(LS_STATUS_UNSUPPORTED, "device ref computes in fp32, bf16 and fp16, not in %s",
+                   ls_dtype_name(precision));
 }
 
 static void thread_begin(ls_device *device, ls_thread_fn each, void *user) {

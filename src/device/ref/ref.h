@@ -60,4 +60,27 @@ static inline int64_t ls__ref_pixel(const ls_ref_window *g, int64_t n, int64_t o
     return ((n * g->h + h) * g->w + w) * g->c;
 }
 
+// The same over volumes: x (N, in[0], in[1], in[2], C) to y (N, out[0], out[1], out[2], OC).
+typedef struct ls_ref_volume {
+    int64_t n, c, oc, in[3], out[3];
+    int64_t size[3], strides[3], dilation[3], front[3];  // of the window; front: padding before each axis
+    int64_t ins, outs, taps;                             // products: positions of x, of y, and in the window
+} ls_ref_volume;
+
+ls_ref_volume ls__ref_volume(ls_shape x, ls_shape y, const int size[3], const int strides[3], const int dilation[3],
+                             const int pad[6]);
+
+// The offset in x (channel 0) of what lies under position `tap` of the window at output position `at`, both counted row by row; -1 in
+// the padding.
+static inline int64_t ls__ref_voxel(const ls_ref_volume *g, int64_t n, int64_t at, int64_t tap) {
+    int64_t place[3] = {at / (g->out[1] * g->out[2]), at / g->out[2] % g->out[1], at % g->out[2]};
+    int64_t in_window[3] = {tap / (g->size[1] * g->size[2]), tap / g->size[2] % g->size[1], tap % g->size[2]};
+    for (int i = 0; i < 3; i++) {
+        int64_t x = place[i] * g->strides[i] - g->front[i] + in_window[i] * g->dilation[i];
+        if (x < 0 || x >= g->in[i]) return -1;
+        n = n * g->in[i] + x;
+    }
+    return n * g->c;
+}
+
 #endif

@@ -21,19 +21,12 @@ static const ls_attr rows[] = {
     {.name = NULL},
 };
 
-// What the padding same cuts off is what a convolution of the output would pad it with: the odd element at the bottom and the right.
 static ls_status infer(ls_graph *graph, ls_node *node) {
     ls_conv2d_transpose_attrs *a = (ls_conv2d_transpose_attrs *)(void *)node->attrs.bytes;
     ls_shape x = ls__input_type(graph, node, 0)->shape;
     int64_t out[2];
     LS_TRY(ls__images_check(node, x));
-    for (int i = 0; i < 2; i++) {
-        int beyond = a->kernel[i] > a->strides[i] ? a->kernel[i] - a->strides[i] : 0;
-        int cut = a->padding == LS_PADDING_SAME ? beyond : 0;
-        out[i] = x.dim[i] * a->strides[i] + beyond - cut;
-        a->pad[i] = cut / 2;
-        a->pad[i + 2] = cut - cut / 2;
-    }
+    ls__window_infer_transposed(2, x, a->kernel, a->strides, a->padding, a->pad, out);
     LS_TRY(ls__node_output(node, LS_SHAPE(out[0], out[1], a->filters), LS_DTYPE_F32));
     int64_t window = (int64_t)a->kernel[0] * a->kernel[1], channels = x.dim[2];
     LS_TRY(ls__graph_param(graph, node, "kernel", LS_SHAPE(a->kernel[0], a->kernel[1], a->filters, channels),

@@ -1,0 +1,12 @@
+// The embedded digits one by one, for datasets that are made of them.
+#ifndef LS_DATA_FORMATS_DIGITS_H
+#define LS_DATA_FORMATS_DIGITS_H
+
+#include <stdint.h>
+
+enum { LS_DIGITS_SIDE = 28, LS_DIGITS_TRAIN = 60000, LS_DIGITS_TEST = 10000 };
+
+// Draws sample `sample` of the dataset "digits", of which those from LS_DIGITS_TRAIN on are for tests: an image (28, 28), and its class.
+void ls__digits_draw(uint32_t sample, uint8_t *image, uint8_t *label);
+
+#endif

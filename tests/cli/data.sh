@@ -1,0 +1,187 @@
+#!/bin/sh
+# What a run leaves out, arrays that are written, weights of classes, what reading costs, and data that go away while they are in use. Run as: data.sh LOCKSTEP
+# WRITE_FOLDERS [HOSTS], as images.sh.
+. "$(dirname "$0")/lib.sh"
+write_folders=$1
+hosts=${2:-}
+workers() { [ -z "$hosts" ] || echo "--workers $1"; }
+
+digest() { sed -n 's/^Weights digest *//p' "$here/out"; }
+run 0 "$write_folders" "$here/trees" 9
+data=images:$here/trees
+recipe="--image-size 16 --device ref --epochs 2 --batch-size 8 --micro-batch 2 --verbose 2"
+
+# The same samples are left out of every format, by numbers, and of some by names: the same weights.
+mkdir "$here/c"
+c=$here/c
+run 0 "$lockstep" convert "$data" "tar:$c/t.tar,test=$c/v.tar"
+run 0 "$lockstep" convert "$data" "lmdb:$c/t,test=$c/v"
+run 0 "$lockstep" convert "$data" "recordio:$c/t.rec,test=$c/v.rec"
+printf '# not ours\ntrain:3\ntrain:10-12\ntest:0\n' >"$c/numbers"
+# shellcheck disable=SC2046,SC2086 # options are words
+{
+    run 0 "$lockstep" train mnist-linear --data "$data,exclude=$c/numbers" $recipe
+    says "26 samples to train on, 8 to test on"
+    left=$(digest)
+    for other in "tar:$c/t.tar,test=$c/v.tar" "lmdb:$c/t,test=$c/v" "recordio:$c/t.rec,test=$c/v.rec"; do
+        run 0 "$lockstep" train mnist-linear --data "$other,exclude=$c/numbers" $recipe $(workers 2)
+        [ "$(digest)" = "$left" ] || wrong "$other without some: $(digest), and of folders $left"
+    done
+    # A name goes out of both sets that have it, so there is one set here.
+    refuses 1 "the dataset tar has no test set" "$lockstep" train mnist-linear --data "tar:$c/t.tar,exclude=$c/numbers" $recipe
+    printf 'train:3\ntrain:10-12\n' >"$c/numbers"
+    printf '0000000003\n0000000010\n0000000011\n0000000012\n' >"$c/names"
+    run 0 "$lockstep" train mnist-linear --data "tar:$c/t.tar,exclude=$c/numbers" $recipe
+    left=$(digest)
+    for other in "tar:$c/t.tar" "lmdb:$c/t"; do
+        run 0 "$lockstep" train mnist-linear --data "$other,exclude=$c/names" $recipe
+        [ "$(digest)" = "$left" ] || wrong "$other without names: $(digest), and by numbers $left"
+    done
+    run 0 "$lockstep" train mnist-linear --data "tar:$c/t.tar" $recipe
+    [ "$(digest)" != "$left" ] || wrong "leaving samples out changes nothing"
+}
+printf 'train:3\ntrain:99\n' >"$c/numbers"
+refuses 1 "line 2 of $c/numbers: the training set of images has no sample 99 to leave out: they go from 0 to 29" "$lockstep" train mnist-linear \
+    --data "$data,exclude=$c/numbers" --device ref
+refuses 1 "the files to leave out" "$lockstep" data "$data,exclude=$c/nothing"
+refuses 1 "have numbers alone" "$lockstep" data "recordio:$c/t.rec,exclude=$c/names"
+# What is broken has the number that leaves it out.
+cp "$c/t.rec" "$c/broken.rec"
+printf 'XXXX' | dd of="$c/broken.rec" bs=1 seek=36 conv=notrunc 2>/dev/null
+printf 'train:5\n' >"$c/numbers"
+run 1 "$lockstep" data "recordio:$c/broken.rec,exclude=$c/numbers" --no-storage
+complains "sample 0 of the training set of recordio"
+printf 'train:5\ntrain:0\n' >"$c/numbers"
+run 0 "$lockstep" data "recordio:$c/broken.rec,exclude=$c/numbers" --no-storage
+
+# Arrays: both sets in a file, or Caffe's layout in two; the same training as of what they were made of.
+run 0 "$lockstep" train mnist-linear --data synthetic:9x9x3,4,60,20 --device ref --epochs 1 --batch-size 8
+memory=$(digest)
+run 0 "$lockstep" convert synthetic:9x9x3,4,60,20 "hdf5:$c/k.h5"
+run 0 "$lockstep" convert synthetic:9x9x3,4,60,20 "hdf5:$c/a.h5,layout=caffe,test=$c/b.h5" --workers 2
+run 0 "$lockstep" convert "hdf5:$c/k.h5" "numpy:$c/k.npz"
+says "60 and 20 samples written"
+for other in "hdf5:$c/k.h5" "hdf5:$c/a.h5,test=$c/b.h5" "numpy:$c/k.npz"; do
+    # shellcheck disable=SC2046
+    run 0 "$lockstep" train mnist-linear --data "$other" --device ref --epochs 1 --batch-size 8 $(workers 2)
+    [ "$(digest)" = "$memory" ] || wrong "$other: $(digest), and in memory $memory"
+done
+run 0 "$lockstep" convert "$data" "numpy:$c/trees.npz" --image-size 20
+run 0 "$lockstep" data "numpy:$c/trees.npz"
+matches 'samples +30 +9$'
+refuses 1 "an array has images of one size; --image-size N makes all of them N x N" "$lockstep" convert "$data" "hdf5:$c/trees.h5"
+[ ! -e "$c/trees.h5" ] || wrong "a file of a conversion that was refused"
+
+# Weights of classes. Twice of all is twice the rate, to the bit; rows of labels are the same for any number of workers; evaluation has none.
+sgd="--data synthetic:6x6x1,3,60,20 --device ref --epochs 2 --batch-size 8 --micro-batch 2 --optimizer sgd --verbose 2"
+# shellcheck disable=SC2046,SC2086
+{
+    run 0 "$lockstep" train mnist-linear $sgd --lr 0.25
+    twice=$(digest)
+    run 0 "$lockstep" train mnist-linear $sgd --lr 0.125 --class-weight 2,2,2
+    [ "$(digest)" = "$twice" ] || wrong "weights of 2: $(digest), and twice the rate $twice"
+    run 0 "$lockstep" train mnist-linear $sgd --lr 0.125 --class-weight balanced --label-smoothing 0.1
+    balanced=$(digest)
+    for way in "$(workers 2)" "--replicas 3 --loader-threads 2"; do
+        run 0 "$lockstep" train mnist-linear $sgd --lr 0.125 --class-weight balanced --label-smoothing 0.1 $way
+        [ "$(digest)" = "$balanced" ] || wrong "$way: weights of classes give $(digest), and alone $balanced"
+    done
+    run 0 "$lockstep" train mnist-linear $sgd --lr 0 --class-weight 5,1,9 --record "$here/weighted.json"
+    run 0 "$lockstep" train mnist-linear $sgd --lr 0 --record "$here/plain.json"
+    a=$(grep '"test_loss"' "$here/weighted.json") b=$(grep '"test_loss"' "$here/plain.json")
+    [ "$a" = "$b" ] || wrong "weights in evaluation: $a, not $b"
+    run 0 "$lockstep" plan mnist-linear --data synthetic:6x6x1,3,60,20 --class-weight balanced
+    refuses 1 "--class-weight has 2 numbers, and model mnist-linear tells 3 classes apart" "$lockstep" train mnist-linear $sgd --class-weight 1,2
+    refuses 1 "a number for each class, above 0 and below 1e6" "$lockstep" train mnist-linear $sgd --class-weight 1,0,2
+    refuses 1 "leave --class-weight out" "$lockstep" train lstm-lm-mini --data sentences --class-weight balanced --device ref
+}
+
+# Mixed samples: the same weights for any number of workers and threads, others than without; evaluation has none.
+# shellcheck disable=SC2046,SC2086
+{
+    mix="--mixup 0.4 --label-smoothing 0.1 --augment flip"
+    run 0 "$lockstep" train mnist-linear --data "$data" $recipe $mix
+    mixed=$(digest)
+    for way in "$(workers 3)" "--replicas 2 --loader-threads 3" "--class-weight 1,1,1"; do
+        run 0 "$lockstep" train mnist-linear --data "$data" $recipe $mix $way
+        [ "$(digest)" = "$mixed" ] || wrong "$way: mixed samples give $(digest), and alone $mixed"
+    done
+    run 0 "$lockstep" train mnist-linear --data "$data" $recipe --label-smoothing 0.1 --augment flip
+    [ "$(digest)" != "$mixed" ] || wrong "mixing changes nothing"
+    run 0 "$lockstep" train mnist-linear $sgd --lr 0 --mixup 1 --record "$here/weighted.json"
+    a=$(grep '"test_loss"' "$here/weighted.json")
+    [ "$a" = "$b" ] || wrong "mixed samples in evaluation: $a, not $b"
+    run 0 "$lockstep" plan mnist-linear --data "$data" --image-size 16 --mixup 1
+    refuses 1 "mixup is 0.01; it is from 0.05 to 1" "$lockstep" train mnist-linear $sgd --mixup 0.01
+    refuses 1 "leave --mixup out" "$lockstep" train lstm --data roles --mixup 1 --device ref
+}
+
+# Top-5 where there are more than ten classes.
+run 0 "$lockstep" train mnist-linear --data synthetic:6x6x1,12,120,60 --device ref --epochs 1 --record "$here/r.json" --verbose 2
+matches '^Test top-5 accuracy +[0-9.]+ %$'
+grep -q '"test_top_5_accuracy": 0\.' "$here/r.json" && grep -q '"train_top_5_accuracy": 0\.' "$here/r.json" || wrong "no top-5 in the record"
+run 0 "$lockstep" report "$here/r.json"
+matches 'top-5'
+run 0 "$lockstep" train mnist-linear --data synthetic:6x6x1,10,60,20 --device ref --epochs 1 --verbose 2
+! grep -q 'top-5' "$here/out" || wrong "top-5 of ten classes"
+
+# What is read, by whom, and what it comes from.
+run 0 "$lockstep" data "$data" --rate 100000000 --nodes 4 --json "$here/d.json"
+says "each of 4 nodes: "
+says "what the files lie on gives "
+says "is the limit, and too slow: "
+grep -q '"files": 30' "$here/d.json" && grep -q '"files_opened_per_second": [1-9]' "$here/d.json" || wrong "no storage in the JSON"
+run 0 "$lockstep" data "$data" --rate 0.001
+matches 'is the limit: up to [0-9]+ samples a second on a node like this, and 0.001 are wanted'
+run 0 "$lockstep" data digits --samples 50 --json "$here/d.json"
+grep -q '"storage": null' "$here/d.json" || wrong "storage of data in memory"
+bytes=$(find "$here/trees/train" -name '*.*' -type f -printf '%s\n' | awk '{ sum += $1 } END { print sum }')
+run 0 "$lockstep" plan mnist-linear --data "$data" --image-size 16 --workers 4 --hosts 2 --rate 500
+matches '^Data: [0-9.]+ kB are read for a sample, '
+says "At 500 samples a second"
+run 0 "$lockstep" plan mnist-linear --data "$data" --image-size 16 --json
+grep -q "\"stored_bytes\": $bytes" "$here/out" || wrong "plan's JSON has not the $bytes bytes of the files"
+
+# Files that go away in mid-epoch: a sentence, on any number of workers, and nothing hangs (run gives up after two minutes).
+for way in "" "$(workers 2)" "--loader-threads 3 --cache 1K"; do
+    cp -r "$here/trees" "$here/going"
+    # Long enough for the files to go while it trains.
+    # shellcheck disable=SC2086
+    timeout -k 10 120 "$lockstep" train mnist-linear --data "images:$here/going" --device ref --epochs 100000 --batch-size 8 --micro-batch 2 --verbose 2 $way \
+        >"$here/out" 2>"$here/err" </dev/null &
+    job=$!
+    for _ in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do
+        grep -q '^Epoch 2/' "$here/out" && break
+        sleep 0.5
+    done
+    rm "$here/going/train/ash/001.jpg"
+    what="removed in mid-epoch $way"
+    wait $job
+    got=$?
+    [ "$got" -eq 1 ] || wrong "$what: exit status $got, expected 1"
+    complains "going/train/ash/001.jpg: it was there when this run began"
+    rm -rf "$here/going"
+done
+# A class that is missing, a class without images, a set without any.
+cp -r "$here/trees" "$here/less"
+rm "$here"/less/train/ash/*
+refuses 1 "less/train/ash has no images" "$lockstep" train mnist-linear --data "images:$here/less" --device ref
+rmdir "$here/less/train/ash"
+refuses 1 "less/val/ash is a class that the training set does not have" "$lockstep" train mnist-linear --data "images:$here/less" --device ref
+rm -r "$here"/less/val/*
+refuses 1 "less/val has no images" "$lockstep" train mnist-linear --data "images:$here/less" --device ref
+rm -r "$here"/less/train
+mkdir "$here/less/train"
+refuses 1 "has no folders of classes" "$lockstep" train mnist-linear --data "images:$here/less" --device ref
+# A disk that is full where the index is kept: the run goes on, and says so. (A small file system, where one can be made.)
+mkdir "$here/full"
+if mount -t tmpfs -o size=4k tmpfs "$here/full" 2>/dev/null; then
+    run 0 env XDG_CACHE_HOME="$here/full" LOCKSTEP_INDEX_SECONDS=0 sh -c "find $here/trees -exec touch -d 2020-02-02 {} + && exec $lockstep data $data --no-storage"
+    says "cannot be kept in $here/full/lockstep"
+    refuses 1 "cannot write $here/full/x.npz: No space left on device" "$lockstep" convert synthetic:32x32x3,4,600,0 "numpy:$here/full/x.npz"
+    refuses 1 "cannot write $here/full/x.h5: " "$lockstep" convert synthetic:32x32x3,4,600,0 "hdf5:$here/full/x.h5"
+    refuses 1 "cannot write $here/full/x.rec: No space left on device" "$lockstep" convert synthetic:32x32x3,4,600,0 "recordio:$here/full/x.rec"
+    [ -z "$(find "$here/full" -type f)" ] || wrong "a full disk has half a file: $(find "$here/full" -type f)"
+    umount "$here/full"
+fi
+finish

@@ -1,0 +1,289 @@
+// What the threads of a replica share: the bits of one thread for any number of them, on layers as large as networks have them; parts that add
+// up in another order are found; and no thread of a team ends because a region has less work than threads.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/bf16.h"
+#include "device/cpu/trial.h"
+#include "ok.h"
+#include "op_case.h"
+
+#define SAMPLE(...)                                                                                                    \
+    {                                                                                                                  \
+        { .shape = LS_SHAPE(__VA_ARGS__) }                                                                             \
+    }
+
+enum { MOST_THREADS = 4 };
+static ls_device *devices[MOST_THREADS + 1];
+
+static int setup(void **state) {
+    for (int t = MOST_THREADS; t > 0; t--)
+        if (ls_device_create("cpu", &(ls_device_options){.threads = t}, &devices[t]) != LS_OK) return 1;
+    return 0;
+}
+
+static int teardown(void **state) {
+    for (int t = 1; t <= MOST_THREADS; t++) ls_device_destroy(&devices[t]);
+    return 0;
+}
+
+// --- a kernel on drawn numbers ---------------------------------------------------------------------------------------
+
+// Memory of a kernel's arguments, and what it wrote.
+typedef struct ran {
+    ls_kernel *kernel;
+    ls_queue *queue;
+    ls_span args[LS_ARG_COUNT];
+    int64_t bytes[LS_ARG_COUNT];
+} ran;
+
+static int is_result(int arg) { return arg >= LS_ARG_Y && arg < LS_ARG_DY; }
+
+static void fill(ls_dtype dtype, int arg, int64_t bytes, void *to) {
+    for (int64_t i = 0; i < bytes / (int64_t)ls_dtype_size(dtype); i++) {
+        uint32_t h = ((uint32_t)i + 977u * (uint32_t)arg) * 2654435761u;
+        float v = (float)((h ^ (h >> 15)) * 0x85EBCA6Bu >> 8) * 0x1p-23f - 1;
+        if (dtype == LS_DTYPE_F32) ((float *)to)[i] = v;
+        if (dtype == LS_DTYPE_BF16) ((ls_bf16 *)to)[i] = ls_float_to_bf16(v);
+    }
+}
+
+// Bias and its gradient have room also where a kernel does not say how they lie.
+static int64_t bytes_of(const ran *r, const ls_kernel_spec *spec, int arg) {
+    const ls_layout *layout = r->kernel->layout[arg];
+    if (arg == LS_ARG_SCRATCH) return r->kernel->scratch_bytes;
+    if (arg == LS_ARG_WORKSPACE) return r->kernel->workspace_bytes;
+    if (arg == LS_ARG_W + 1 || arg == LS_ARG_DW + 1)
+        return spec->w_count > 1 ? ls_shape_count(spec->w[1].shape) * (int64_t)sizeof(float) : 0;
+    return layout ? layout->bytes : 0;
+}
+
+static void begin(ls_device *device, const ls_kernel_spec *spec, ran *r) {
+    *r = (ran){0};
+    OK(ls_kernel_create(device, spec, &r->kernel));
+    OK(ls_queue_create(device, &r->queue));
+    for (int i = 0; i < LS_ARG_COUNT; i++) {
+        const ls_layout *layout = r->kernel->layout[i];
+        r->bytes[i] = bytes_of(r, spec, i);
+        if (!r->bytes[i]) continue;
+        OK(ls_buffer_create(device, r->bytes[i], &r->args[i].buffer));
+        if (i < LS_ARG_WORKSPACE && !is_result(i))
+            fill(layout ? layout->dtype : LS_DTYPE_F32, i, r->bytes[i], ls_span_host(r->args[i]));
+    }
+}
+
+static void end(ran *r) {
+    for (int i = 0; i < LS_ARG_COUNT; i++) ls_buffer_destroy(&r->args[i].buffer);
+    ls_queue_destroy(&r->queue);
+    ls_kernel_destroy(&r->kernel);
+}
+
+static void same_results(const ls_kernel_spec *spec, const ran *one, const ran *other, int threads) {
+    for (int i = 0; i < LS_ARG_COUNT; i++) {
+        if (!is_result(i) || !one->bytes[i]) continue;
+        assert_int_equal(one->bytes[i], other->bytes[i]);
+        if (memcmp(ls_span_host(one->args[i]), ls_span_host(other->args[i]), (size_t)one->bytes[i]) != 0)
+            fail_msg("%s, %s: argument %d has other bits with %d threads", op_describe(spec), one->kernel->name, i,
+                     threads);
+    }
+}
+
+static void check_spec(const ls_kernel_spec *spec) {
+    ran one, other;
+    begin(devices[1], spec, &one);
+    OK(ls_kernel_run(one.kernel, one.queue, one.args));
+    for (int t = 2; t <= MOST_THREADS; t++) {
+        begin(devices[t], spec, &other);
+        for (int again = 0; again < 2; again++) OK(ls_kernel_run(other.kernel, other.queue, other.args));
+        same_results(spec, &one, &other, t);
+        end(&other);
+    }
+    end(&one);
+}
+
+static void check(op_case c) {
+    for (int bf16 = 0; bf16 < 2; bf16++) {
+        ls_pass passes[3];
+        if (bf16 && devices[1]->ops->supports(devices[1], LS_DTYPE_BF16) != LS_OK) continue;
+        op_spec spec = op_spec_of(&c, bf16 ? LS_DTYPE_BF16 : LS_DTYPE_F32);
+        check_spec(&spec.kernel);
+        int count = op_backward_passes(&spec.kernel, passes);
+        for (int i = 0; i < count; i++) {
+            spec.kernel.pass = passes[i];
+            check_spec(&spec.kernel);
+        }
+    }
+}
+
+// --- layers ----------------------------------------------------------------------------------------------------------
+
+static void convolutions(void **state) {
+    static const struct {
+        int64_t n, size, channels;
+        int filters, kernel;
+    } shapes[] = {{32, 28, 1, 32, 3},   {128, 13, 32, 128, 3}, {32, 13, 32, 128, 3}, {128, 5, 128, 256, 3},
+                  {13, 5, 128, 256, 3}, {16, 8, 64, 64, 3},    {8, 8, 256, 256, 3},  {3, 4, 512, 1024, 1}};
+    for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
+        ls_conv2d_attrs a = {.filters = shapes[i].filters,
+                             .kernel = {shapes[i].kernel, shapes[i].kernel},
+                             .activation = LS_ACTIVATION_RELU};
+        check((op_case){.op = LS_OP_CONV2D,
+                        .attrs = &a,
+                        .batch = shapes[i].n,
+                        .x = SAMPLE(shapes[i].size, shapes[i].size, shapes[i].channels)});
+    }
+}
+
+static void dense_layers(void **state) {
+    static const int sizes[][3] = {{128, 256, 1000}, {128, 1000, 100}, {128, 100, 10}, {13, 256, 1000}, {1, 64, 192},
+                                   {64, 2048, 10},   {7, 512, 512},    {32, 784, 128}, {100, 33, 17}};
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        ls_dense_attrs a = {.units = sizes[i][2], .activation = i % 2 ? LS_ACTIVATION_NONE : LS_ACTIVATION_RELU};
+        check((op_case){.op = LS_OP_DENSE,
+                        .attrs = &a,
+                        .batch = sizes[i][0],
+                        .x = SAMPLE(sizes[i][1]),
+                        .mask_dx = i % 3 == 0,
+                        .wide = i % 3 == 2});
+    }
+    ls_dense_attrs sequence = {.units = 96};
+    check((op_case){.op = LS_OP_DENSE, .attrs = &sequence, .batch = 5, .x = SAMPLE(31, 64)});
+}
+
+// Of so many elements that they are shared.
+static void elements(void **state) {
+    check((op_case){.op = LS_OP_RELU, .batch = 7, .x = SAMPLE(31, 17, 16)});
+    check(
+        (op_case){.op = LS_OP_ADD, .batch = 7, .x = {{.shape = LS_SHAPE(31, 17, 5)}, {.shape = LS_SHAPE(31, 17, 5)}}});
+    check((op_case){.op = LS_OP_FLATTEN, .batch = 9, .x = SAMPLE(20, 20, 8), .mask_dx = 1});
+}
+
+// --- sums ------------------------------------------------------------------------------------------------------------
+
+static void sums_of_gradients(void **state) {
+    enum { N = 64 * 5003 };
+    const ls_vector_ops *v = devices[1]->ops->vector;
+    float *x = malloc(N * sizeof *x), *y = malloc(N * sizeof *y);
+    assert_true(x && y);
+    for (int bf16 = 0; bf16 < 2; bf16++)
+        for (int t = 1; t <= MOST_THREADS; t++) {
+            ls_queue *queue;
+            ls_buffer *b[2];
+            OK(ls_queue_create(devices[t], &queue));
+            queue->threads = t;
+            for (int i = 0; i < 2; i++) {
+                OK(ls_buffer_create(devices[t], N * (int64_t)sizeof *x, &b[i]));
+                fill(LS_DTYPE_F32, i, N * (int64_t)sizeof *x, b[i]->memory);
+            }
+            ls_span sum = ls_span_of(b[0], 0), other = ls_span_of(b[1], 0);
+            OK((bf16 ? v->add_bf16 : v->add)(queue, sum, sum, other, N));
+            if (t == 1) memcpy(x, b[0]->memory, N * sizeof *x);
+            assert_memory_equal(x, b[0]->memory, N * sizeof *x);
+            fill(LS_DTYPE_F32, 2, N * (int64_t)sizeof *x, b[1]->memory);
+            OK((bf16 ? v->add_bf16 : v->add)(queue, other, sum, other, 64 * 700));
+            if (t == 1) memcpy(y, b[1]->memory, N * sizeof *y);
+            assert_memory_equal(y, b[1]->memory, N * sizeof *y);
+            for (int i = 0; i < 2; i++) ls_buffer_destroy(&b[i]);
+            ls_queue_destroy(&queue);
+        }
+    free(x), free(y);
+}
+
+// --- parts that differ -----------------------------------------------------------------------------------------------
+
+// Runs another kernel and changes the last bit of one element of what it wrote.
+typedef struct off_by_one {
+    ls_kernel base;
+    ls_kernel *right;
+    int wrong;
+} off_by_one;
+
+static ls_status run_off(ls_kernel *kernel, ls_queue *queue, const ls_span args[LS_ARG_COUNT]) {
+    const off_by_one *k = (const off_by_one *)kernel;
+    ls_status status = ls_kernel_run(k->right, queue, args);
+    if (k->wrong) ((uint8_t *)ls_span_host(args[LS_ARG_Y]))[k->base.layout[LS_ARG_Y]->bytes / 2] ^= 1;
+    return status;
+}
+
+static void parts_that_differ_are_found(void **state) {
+    static const ls_kernel_ops ops = {run_off, NULL};
+    ls_dense_attrs a = {.units = 32};
+    op_case c = {.op = LS_OP_DENSE, .attrs = &a, .batch = 8, .x = SAMPLE(48)};
+    op_spec spec = op_spec_of(&c, LS_DTYPE_F32);
+    ls_cpu *cpu = (ls_cpu *)devices[1];
+    ls_kernel *whole;
+    OK(ls_kernel_create(devices[1], &spec.kernel, &whole));
+    for (int wrong = 0; wrong < 2; wrong++) {
+        off_by_one cut = {.base = *whole, .right = whole, .wrong = wrong};
+        int same = -1;
+        cut.base.ops = &ops;
+        OK(ls__cpu_same_bits(cpu, &spec.kernel, whole, &cut.base, 100 + wrong, &same));
+        assert_int_equal(same, !wrong);
+        cut.wrong = !wrong;  // it is not asked again
+        OK(ls__cpu_same_bits(cpu, &spec.kernel, whole, &cut.base, 100 + wrong, &same));
+        assert_int_equal(same, !wrong);
+    }
+    ls_kernel_destroy(&whole);
+}
+
+// --- teams -----------------------------------------------------------------------------------------------------------
+
+enum { MOST_TASKS = 256 };
+
+// The threads of this process, by their numbers in ascending order as the system lists them. Returns how many.
+static int tasks(long id[MOST_TASKS]) {
+    DIR *all = opendir("/proc/self/task");
+    int count = 0;
+    assert_non_null(all);
+    for (const struct dirent *e; (e = readdir(all));)
+        if (e->d_name[0] != '.' && count < MOST_TASKS) id[count++] = atol(e->d_name);
+    closedir(all);
+    return count;
+}
+
+static void a_team_keeps_its_threads(void **state) {
+    long before[MOST_TASKS] = {0}, after[MOST_TASKS] = {0};
+    ls_device *d = devices[MOST_THREADS];
+    d->ops->thread_begin(d, NULL, NULL);
+    int count = tasks(before);
+    // Two blocks of filters, three samples, one tile: fewer than there are threads.
+    ls_conv2d_attrs a = {.filters = 32, .kernel = {3, 3}};
+    ls_batch_norm_attrs norm = {.epsilon = 1e-3f};
+    op_case cases[] = {{.op = LS_OP_CONV2D, .attrs = &a, .batch = 3, .x = SAMPLE(64, 64, 16)},
+                       {.op = LS_OP_BATCH_NORM, .attrs = &norm, .batch = 3, .x = SAMPLE(64, 64, 32)}};
+    for (int i = 0; i < 2; i++) {
+        ls_pass passes[3];
+        op_spec spec = op_spec_of(&cases[i], LS_DTYPE_F32);
+        int backward = op_backward_passes(&spec.kernel, passes);
+        for (int p = -1; p < backward; p++) {
+            ran r;
+            if (p >= 0) spec.kernel.pass = passes[p];
+            begin(d, &spec.kernel, &r);
+            OK(ls_kernel_run(r.kernel, r.queue, r.args));
+            end(&r);
+        }
+    }
+    assert_int_equal(tasks(after), count);
+    assert_memory_equal(before, after, sizeof before);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_team_keeps_its_threads),
+        cmocka_unit_test(convolutions),
+        cmocka_unit_test(dense_layers),
+        cmocka_unit_test(elements),
+        cmocka_unit_test(sums_of_gradients),
+        cmocka_unit_test(parts_that_differ_are_found),
+    };
+    return cmocka_run_group_tests(tests, setup, teardown);
+}
