@@ -80,7 +80,7 @@ static void every_model_builds(void **state) {
         int several = ls_graph_output_at(g, 0).shape.ndim > 1;  // scores of each position, or an image
         assert_int_equal(ls_graph_classes(g), several ? 0 : (*m)->classes);
         ls_graph_destroy(&g);
-        if ((*m)->vocabulary) continue;  // of sequences: tests/test_sequences.c
+        if ((*m)->vocabulary || (*m)->input.ndim > 3) continue;  // of sequences: tests/test_sequences.c; of clips
         int side = (*m)->least_side > 32 ? (*m)->least_side : 32;
         assert_int_equal(ls_model_create((*m)->name, LS_SHAPE(side, side, 3), 7, &g), LS_OK);
         assert_int_equal(ls_graph_classes(g), several ? 0 : 7);

@@ -144,7 +144,7 @@ static void workers_share_their_host(void **state) {
     assert_non_null(strstr(ls_error_message(), "9 workers for 8 micro-batches"));
     job = (ls_memory_job){.workers = 1, .hosts = 2};
     assert_int_equal(ls_memory_plan(f->context, f->graph, &job, &c, &m), LS_STATUS_INVALID_ARGUMENT);
-    job.hosts = 1, c.precision = "fp16";
+    job.hosts = 1, c.precision = "fp8";
     assert_int_equal(ls_memory_plan(f->context, f->graph, &job, &c, &m), LS_STATUS_INVALID_ARGUMENT);
 }
 

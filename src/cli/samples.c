@@ -145,7 +145,6 @@ static ls_status begin_drawing(cli_samples *s, const ls_train_config *config) {
                        ls_graph_name(s->graph), config->normalize);
     int64_t images = (int64_t)DRAWN * s->count, n = noise_count(s);
     if (config->noise == 0) s->rows = ROWS - 1;  // what is to come of it is what it sees
-    LS_TRY(ls_calloc(s->count * n, sizeof *s->still, &s->still));
     LS_TRY(ls_calloc(images * n, sizeof *s->noise, &s->noise));
     LS_TRY(ls_calloc(images * ls_shape_count(s->shape), sizeof *s->drawn, &s->drawn));
     for (int64_t i = 0; i < images; i++) ls_train_draw_noise(config, i, n, s->noise + i * n);
@@ -182,6 +181,11 @@ ls_status cli_samples_begin(cli_samples *s, const char *folder, const ls_graph *
         LS_TRY(read_clips(s, dataset, in.shape));
     } else {
         LS_TRY(begin_images(s, dataset, config, result));
+    }
+    for (int i = 1; i < ls_graph_input_count(graph) && !s->still; i++) {
+        ls_port port = ls_graph_input_at(graph, i);
+        if (strcmp(port.name, LS_INPUT_NOISE) == 0)
+            LS_TRY(ls_calloc(s->count * ls_shape_count(port.shape), sizeof *s->still, &s->still));
     }
     return create_predictor(graph, config, s->count, &s->predictor);
 }

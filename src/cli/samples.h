@@ -10,15 +10,15 @@ typedef struct cli_samples {
     const char *folder;
     const ls_graph *graph;
     ls_predictor *predictor;
-    ls_graph *decoder;      // of a network that draws samples of a distribution; else NULL
-    ls_predictor *draws;    // of the decoder
-    ls_shape shape;         // (H, W, C) of its images
-    int frames;             // of a clip, side by side; 1: images
-    int count;              // of samples in a picture
-    int rows;               // of the picture
-    float *in, *out, *to;   // (count, frames, H, W, C): what it sees, what it makes of that, what is to come of it
-    float *still;           // (count, ...) zeros in place of noise: a distribution's mean is what is decoded
-    float *noise, *drawn;   // (DRAWN * count, ...): what the decoder makes of noise
+    ls_graph *decoder;     // of a network that draws samples of a distribution; else NULL
+    ls_predictor *draws;   // of the decoder
+    ls_shape shape;        // (H, W, C) of its images
+    int frames;            // of a clip, side by side; 1: images
+    int count;             // of samples in a picture
+    int rows;              // of the picture
+    float *in, *out, *to;  // (count, frames, H, W, C): what it sees, what it makes of that, what is to come of it
+    float *still;          // (count, ...) zeros in place of noise: a distribution's mean is what is decoded
+    float *noise, *drawn;  // (DRAWN * count, ...): what the decoder makes of noise
     float offset[3], divisor[3];  // of a channel's pixels
 } cli_samples;
 

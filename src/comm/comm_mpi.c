@@ -444,9 +444,9 @@ static ls_status find_mark(int *ours) {
 }
 
 // Over TCP, Open MPI 4 announces where long messages are to be written, and two hosts that send to each other take turns: half of the
-// link. Without "put" it sends them in fragments, both ways at once. What the user has set stays.
+// link. Without "put" it sends them in fragments, both ways at once. What is set in the environment or by mpirun stays; it goes before a file.
 static void both_ways(void) {
-#ifdef OPEN_MPI
+#if defined(OPEN_MPI) && OMPI_MAJOR_VERSION == 4
     setenv("OMPI_MCA_btl_tcp_flags", "send,inplace,need-ack,need-csum,hetero-rdma", 0);
 #endif
 }

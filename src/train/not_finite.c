@@ -98,8 +98,11 @@ int ls__not_finite_after(ls_replica *r, int64_t step) {
     int64_t element = ls_strategy_not_finite(t->strategy, r->index);
     if (element < 0 || r->found.key) return 0;
     r->found.key = 2 * step * t->train_shape.micro_batches;
-    snprintf(r->found.text, sizeof r->found.text,
-             "in the weights %s, as the update of that step made them of finite ones", parameter_at(t, element));
+    int fixed = t->choices.loss_scale.used && !t->choices.loss_scale.dynamic;
+    snprintf(
+        r->found.text, sizeof r->found.text, "in the weights %s, as the update of that step made them of finite ones%s",
+        parameter_at(t, element),
+        fixed ? ", with a loss scale that is fixed: a smaller one, or dynamic, where gradients were too large" : "");
     return 1;
 }
 

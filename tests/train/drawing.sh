@@ -71,6 +71,10 @@ grep -qE ' - reconstruction_loss: [0-9.]+ - kl_loss: [0-9.]+ .* - val_reconstruc
     { echo "the display has not both losses" >&2; cat "$out/log" >&2; failed=1; }
 grep -qE '^ +kl_loss: [0-9]' "$out/log" || { echo "the table has not both losses" >&2; failed=1; }
 grep -A20 '"losses": \[' "$out/run.json" | grep -q '"name": "kl_loss"' || { echo "the record has not both losses" >&2; failed=1; }
+# A loss scale is a power of two, which both of its losses have in their gradients and none in the weights.
+# shellcheck disable=SC2086
+for scale in 1 1024; do "$lockstep" train vae $size --loss-scale $scale 2>&1 | grep 'Weights digest' >"$out/scale$scale"; done
+{ [ -s "$out/scale1" ] && cmp "$out/scale1" "$out/scale1024"; } || { echo "a loss scale changes the weights" >&2; failed=1; }
 # shellcheck disable=SC2086
 "$lockstep" train vae $size --normalize symmetric --samples "$out/pictures" >"$out/log" 2>&1 && failed=1
 grep -q 'vae draws pixels from 0 to 1: leave out --normalize symmetric' "$out/log" || { cat "$out/log" >&2; failed=1; }

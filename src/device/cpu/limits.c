@@ -76,6 +76,7 @@ static double products_amx(int64_t rounds) {
 
 static work widest(ls_dtype precision, const char **name) {
     int bf16 = precision == LS_DTYPE_BF16;
+    if (precision == LS_DTYPE_F16) return NULL;  // the library's products may be of fp16 or of fp32
     if (bf16 && ls__cpu_has_tiles()) return *name = "AMX", products_amx;
     if (bf16 && ls__cpu_isa_has(dnnl_cpu_isa_avx512_core_bf16)) return *name = "AVX-512 BF16", dot_avx512;
     if (ls__cpu_isa_has(dnnl_cpu_isa_avx512_core)) return *name = "AVX-512", fma_avx512;

@@ -119,12 +119,13 @@ static ls_status run_divergence_backward(ls_kernel *kernel, ls_queue *queue, con
     const normal_kernel *k = (const normal_kernel *)kernel;
     const float *code = ls_span_host(spans[LS_ARG_X]);
     void *dx = ls_span_host(spans[LS_ARG_DX]);
+    double weight = k->weight * ls__loss_scale(spans);
     for (int64_t r = 0; r < k->rows; r++)
         for (int64_t c = 0; c < k->channels; c++) {
             int64_t at = r * 2 * k->channels + c;
-            ls__gradient_put(dx, k->dx_dtype, at, (float)(k->weight * (double)code[at]));
+            ls__gradient_put(dx, k->dx_dtype, at, (float)(weight * (double)code[at]));
             at += k->channels;
-            ls__gradient_put(dx, k->dx_dtype, at, (float)(0.5 * k->weight * (ls__exp((double)code[at]) - 1)));
+            ls__gradient_put(dx, k->dx_dtype, at, (float)(0.5 * weight * (ls__exp((double)code[at]) - 1)));
         }
     return LS_OK;
 }

@@ -180,6 +180,10 @@ LS_CLONES static void forward_bf16(int average, const pool_volume *v, const void
                                    int64_t first, int64_t last) {
     forward(LS_DTYPE_BF16, average, v, x, y, index, first, last);
 }
+LS_CLONES static void forward_fp16(int average, const pool_volume *v, const void *x, void *y, uint8_t *index,
+                                   int64_t first, int64_t last) {
+    forward(LS_DTYPE_F16, average, v, x, y, index, first, last);
+}
 LS_CLONES static void backward_f32(int average, const pool_volume *v, const void *dy, const void *x,
                                    const uint8_t *index, void *dx, int64_t first, int64_t last) {
     backward(LS_DTYPE_F32, average, v, dy, x, index, dx, first, last);
@@ -188,18 +192,26 @@ LS_CLONES static void backward_bf16(int average, const pool_volume *v, const voi
                                     const uint8_t *index, void *dx, int64_t first, int64_t last) {
     backward(LS_DTYPE_BF16, average, v, dy, x, index, dx, first, last);
 }
+LS_CLONES static void backward_fp16(int average, const pool_volume *v, const void *dy, const void *x,
+                                    const uint8_t *index, void *dx, int64_t first, int64_t last) {
+    backward(LS_DTYPE_F16, average, v, dy, x, index, dx, first, last);
+}
 
 // --- the kernel ------------------------------------------------------------------------------------------------------
 
 static void run_planes(const pool3d_kernel *k, void *const args[LS_ARG_COUNT], int64_t first, int64_t last) {
-    int f32 = k->dtype == LS_DTYPE_F32;
+    int f32 = k->dtype == LS_DTYPE_F32, fp16 = k->dtype == LS_DTYPE_F16;
     uint8_t *index = k->average ? NULL : args[LS_ARG_WORKSPACE];
     if (k->backward)
-        (f32 ? backward_f32 : backward_bf16)(k->average, &k->volume, args[LS_ARG_DY], args[LS_ARG_X], index,
-                                             args[LS_ARG_DX], first, last);
+        (f32    ? backward_f32
+         : fp16 ? backward_fp16
+                : backward_bf16)(k->average, &k->volume, args[LS_ARG_DY], args[LS_ARG_X], index, args[LS_ARG_DX], first,
+                                 last);
     else
-        (f32 ? forward_f32 : forward_bf16)(k->average, &k->volume, args[LS_ARG_X], args[LS_ARG_Y],
-                                           k->training ? index : NULL, first, last);
+        (f32    ? forward_f32
+         : fp16 ? forward_fp16
+                : forward_bf16)(k->average, &k->volume, args[LS_ARG_X], args[LS_ARG_Y], k->training ? index : NULL,
+                                first, last);
 }
 
 static ls_status run(ls_kernel *kernel, ls_queue *queue, const ls_span spans[LS_ARG_COUNT]) {

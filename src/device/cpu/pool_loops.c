@@ -473,6 +473,8 @@ LS_CLONES static void average_pool_backward_bf16(const ls_pool_shape *s, const v
 LS_CLONES static void average_pool_backward_fp16(const ls_pool_shape *s, const void *dy, const void *x, void *dx) {
     if (covers_all(s))
         average_pool_backward_global(LS_DTYPE_F16, s, dy, x, dx);
+    else if (windows_apart(s))
+        average_pool_backward_apart(LS_DTYPE_F16, s, dy, x, dx);
     else
         average_pool_backward(LS_DTYPE_F16, s, dy, x, dx);
 }

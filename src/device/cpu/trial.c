@@ -6,6 +6,7 @@
 
 #include "base/bf16.h"
 #include "base/error.h"
+#include "base/fp16.h"
 #include "base/memory.h"
 
 // What an answer is remembered by. Compared by bytes: made of zeros before it is filled in.
@@ -34,6 +35,7 @@ static void ask(const ls_kernel_spec *spec, const ls_kernel *whole, int parts, q
     q->mask_dx = spec->mask_dx;
     q->residual = spec->residual;
     q->attrs = spec->attrs;
+    memset(q->attrs.bytes, 0, sizeof(char *));  // its name, with which every kind's attributes begin
     q->x = spec->x[0].shape;
     q->y = spec->y[0].shape;
     memcpy(q->layout, whole->layout, sizeof q->layout);
@@ -81,12 +83,13 @@ static inline float drawn(uint32_t i, uint32_t of) {
 static void draw(const ls_layout *layout, uint32_t of, ls_span to) {
     int64_t count = layout->bytes / (int64_t)ls_dtype_size(layout->dtype);
     float *floats = ls_span_host(to);
-    ls_bf16 *halves = ls_span_host(to);
+    uint16_t *halves = ls_span_host(to);
     for (int64_t i = 0; i < count; i++) {
+        float number = drawn((uint32_t)i, of);
         if (layout->dtype == LS_DTYPE_F32)
-            floats[i] = drawn((uint32_t)i, of);
+            floats[i] = number;
         else
-            halves[i] = ls_float_to_bf16(drawn((uint32_t)i, of));
+            halves[i] = layout->dtype == LS_DTYPE_F16 ? ls_float_to_fp16(number) : ls_float_to_bf16(number);
     }
 }
 
@@ -149,5 +152,5 @@ ls_status ls__cpu_same_bits(ls_cpu *cpu, const ls_kernel_spec *spec, ls_kernel *
     if (status == LS_OK) status = try_both(cpu, whole, cut, &m, same);
     release(&m);
     if (status == LS_OK) remember(cpu, &q, *same);
-    return status;
+    return status == LS_STATUS_OUT_OF_MEMORY ? LS_OK : status;  // one thread needs no more than was planned
 }
