@@ -6,7 +6,7 @@ hosts=$2
 caches=$3
 set -- "$1" "$4" "$5"
 . "$(dirname "$0")/../cli/lib.sh"
-LS_CACHES=32,512,8192 LD_PRELOAD=$caches true || { echo "skipped: this system does not trap CPUID" && exit 77; }
+env LS_CACHES=32,512,8192 LD_PRELOAD="$caches" true || { echo "skipped: this system does not trap CPUID" && exit 77; }
 recipe="train mnist-cnn --batch-size 32 --micro-batch 16 --limit-train 64 --epochs 1 --no-evaluate --verbose 0 --replicas 1"
 
 # mixed STATUS VARIABLE OPTIONS...: the second of two workers, each a host, has the variable.
