@@ -4,6 +4,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -219,6 +220,24 @@ static void names(void **state) {
     refused(of("recordio"), LS_STATUS_BAD_DATA, "there is no sample named train:x");
 }
 
+// Hosts whose lists differ meet in every call: an empty list asks for as many as one with numbers.
+static void calls(void **state) {
+    int allocated[2];
+    make_files();
+    for (int some = 0; some < 2; some++) {
+        char spec[400];
+        team t = TEAM;
+        worker w[WORKERS_MAX];
+        list(some ? "train:1\n" : "");
+        snprintf(spec, sizeof spec, "%s,exclude=%s", of("recordio"), at("list"));
+        team_open(&t, w, 2, spec);
+        assert_string_equal(w[0].message, "");
+        allocated[some] = t.allocated;
+        team_close(&t, w);
+    }
+    assert_int_equal(allocated[0], allocated[1]);
+}
+
 // --- lists that are wrong --------------------------------------------------------------------------------------------
 
 static void wrong_lists(void **state) {
@@ -260,9 +279,30 @@ static void wrong_lists(void **state) {
     team_close(&t, w);
 }
 
+// What is no text in a file is refused before it leaves the wrong samples in.
+static void no_lists(void **state) {
+    image_file f = {NULL, 0, 0};
+    make_files();
+    image_add(&f, "train:1\ntrain:2\0x\n", 18);
+    save("list", f);
+    refused(of("recordio"), LS_STATUS_BAD_DATA, "line 2 of ");
+    refused(of("tar"), LS_STATUS_BAD_DATA, " has a zero byte");
+    assert_int_equal(truncate(at("list"), (64 << 20) + 1), 0);
+    refused(of("tar"), LS_STATUS_INVALID_ARGUMENT, " has 67108865 bytes, and a list of what to leave out at most");
+    assert_int_equal(unlink(at("list")), 0);
+    assert_int_equal(mkfifo(at("list"), 0600), 0);
+    refused(of("tar"), LS_STATUS_INVALID_ARGUMENT, "is read twice; name a file");
+    refused(of("recordio"), LS_STATUS_INVALID_ARGUMENT, "is read twice; name a file");
+    assert_int_equal(unlink(at("list")), 0);
+    assert_int_equal(mkdir(at("list"), 0700), 0);
+    refused(of("recordio"), LS_STATUS_IO, "the files to leave out: Is a directory");
+    assert_int_equal(rmdir(at("list")), 0);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(every_source), cmocka_unit_test(what_is_read),
                                        cmocka_unit_test(fingerprints), cmocka_unit_test(names),
-                                       cmocka_unit_test(wrong_lists)};
+                                       cmocka_unit_test(wrong_lists),  cmocka_unit_test(calls),
+                                       cmocka_unit_test(no_lists)};
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

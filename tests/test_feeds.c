@@ -8,7 +8,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/bf16.h"
 #include "base/error.h"
+#include "base/fp16.h"
 #include "data/augment.h"
 #include "data/loader.h"
 #include "data/noise.h"
@@ -389,17 +391,25 @@ static void classes_become_rows(void **state) {
     }
 }
 
+static float value_at(const void *values, ls_dtype dtype, int64_t i) {
+    if (dtype == LS_DTYPE_F16) return ls_fp16_to_float(((const ls_fp16 *)values)[i]);
+    return dtype == LS_DTYPE_BF16 ? ls_bf16_to_float(((const ls_bf16 *)values)[i]) : ((const float *)values)[i];
+}
+
 // A mixed sample is so much of itself, and the rest of another, as both would be by themselves; its row likewise. The shares are Beta's.
 static void samples_are_mixed(void **state) {
     enum { VALUES = SIDE * SIDE * 3, CLASSES = 1000 };
     const double alphas[] = {0.2, 1};
+    const ls_dtype dtypes[] = {LS_DTYPE_F32, LS_DTYPE_F32, LS_DTYPE_F32, LS_DTYPE_F32, LS_DTYPE_BF16, LS_DTYPE_F16};
     float *alone = malloc(sizeof *alone * COUNT * VALUES);
-    for (int way = 0; way < 4; way++) {
+    for (int way = 0; way < 6; way++) {
+        ls_dtype dtype = dtypes[way];
+        float near = dtype == LS_DTYPE_F32 ? 1e-6F : dtype == LS_DTYPE_BF16 ? 0x1p-8F : 0x1p-11F;  // values are up to 1
         double alpha = alphas[way % 2], mean = 0, square = 0;
         for (int mixed = 0; mixed < 2; mixed++) {
             ls_recipe recipe = {.augment = LS_AUGMENT_FLIP | LS_AUGMENT_CROP, .seed = 3};
             ls_loader_config c = {.split = {way < 2 ? stored : given, COUNT},
-                                  .feed = {{.field = "image", .dtype = LS_DTYPE_F32, .image = 1, .recipe = recipe},
+                                  .feed = {{.field = "image", .dtype = dtype, .image = 1, .recipe = recipe},
                                            {.field = "label",
                                             .kind = LS_FEED_CLASS,
                                             .dtype = LS_DTYPE_F32,
@@ -419,18 +429,19 @@ static void samples_are_mixed(void **state) {
                 OK(ls_loader_get(loader, &batch, NULL));
                 for (int64_t i = 0; i < batch->count; i++) {
                     uint32_t sample = order[b * MICRO + i];
-                    const float *image = (const float *)batch->feed[0] + i * VALUES,
-                                *row = (const float *)batch->feed[1] + i * CLASSES;
+                    const float *row = (const float *)batch->feed[1] + i * CLASSES;
                     int64_t other;
                     float share = ls_noise_mix(3, 5, sample, alpha, 40, &other), sum = 0;
                     if (!mixed) {
-                        memcpy(alone + sample * VALUES, image, VALUES * sizeof *image);
+                        for (int k = 0; k < VALUES; k++)
+                            alone[sample * VALUES + k] = value_at(batch->feed[0], dtype, i * VALUES + k);
                         continue;
                     }
                     assert_true(other >= 0 && other < 40 && share >= 0 && share <= 1);
                     for (int k = 0; k < VALUES; k++) {
                         float expected = share * alone[sample * VALUES + k] + (1 - share) * alone[other * VALUES + k];
-                        assert_true(image[k] - expected < 1e-6F && expected - image[k] < 1e-6F);
+                        float mixed_value = value_at(batch->feed[0], dtype, i * VALUES + k);
+                        assert_true(mixed_value - expected < near && expected - mixed_value < near);
                     }
                     for (int k = 0; k < CLASSES; k++) sum += row[k];
                     assert_true(sum > 0.99999F && sum < 1.00001F);

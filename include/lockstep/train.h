@@ -122,7 +122,7 @@ typedef struct ls_train_config {
     // (classes * samples of the class); or a number for each class, "1,2,0.5". The mean is still over samples; evaluation has no weights.
     const char *class_weight;
     // A, 0.05 <= A <= 1: training images are mixed with others, and their labels: the share of each is drawn from Beta(A, A), keyed by (seed, epoch, sample); the training accuracy is by the class that has
-    // more. 0 (the default): they are not. Of classifiers of images, with one class each.
+    // more, with class_weight by the one whose part times its weight is more. 0 (the default): they are not. Of classifiers of images, with one class each.
     double mixup;
     // How evaluation looks at the images of a classifier: "none" (the default): once, as they are; "flip": mirrored, too; "flip-translate": these two
     // count half, and moved by a pixel up and left, and down and right, each mirrored, too, the other half. Scores are averaged.

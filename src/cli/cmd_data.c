@@ -43,6 +43,7 @@ typedef struct view {
     const char *spec;
     ls_dataset *dataset;
     data_found found;
+    int cores;  // that decode at once
     data_rates rates;
 } view;
 
@@ -161,34 +162,33 @@ static void print_rate(const view *v) {
                 amount(rate / v->set.nodes * mean_bytes(f), b), cores / v->set.nodes);
 }
 
-// Which of what was measured is less than the training wants, on each node; the least is the limit.
+// Which of reading and decoding gives fewer samples, on each node; where storage was measured. Without decoding there is reading alone, which is worth
+// a sentence where it is too slow.
 static void print_limit(const view *v, double wanted) {
     const data_found *f = &v->found;
-    const data_rates *r = &v->rates;
-    double decoding = thread_rate(f) * f->threads;
-    int files = r->files > 0 && r->samples < decoding;
-    double least = files ? r->samples : decoding;
-    const char *what = files           ? "reading is the limit"
-                       : v->set.decode ? "decoding is the limit"
-                                       : "the processor is the limit";
+    double read = v->rates.samples, decoded = f->busy > 0 ? (double)looked(f) / f->busy * v->cores : 0;
+    int reading = !v->set.decode || decoded <= 0 || read < decoded;
+    double least = reading ? read : decoded;
+    const char *what = reading ? "reading is the limit" : "decoding is the limit";
+    if (read <= 0 || (!v->set.decode && read >= wanted)) return;
     if (least >= wanted)
         cli_say("%s: up to %.0f samples a second on a node like this, and %.3g are wanted", what, least, wanted);
     else
         cli_say("%s, and too slow: %.0f samples a second on a node like this, where %.3g are wanted%s", what, least,
-                wanted, files ? "; pack the files into a container, keep them on the nodes, or give --cache" : "");
+                wanted, reading ? "; pack the files into a container, keep them on the nodes, or give --cache" : "");
 }
 
 static void print_storage(const view *v) {
     const data_rates *r = &v->rates;
     double wanted = v->set.rate / v->set.nodes;
     char a[32], b[32], c[32];
-    if (r->files)
-        cli_say(
-            "what the files lie on gives %s a second in order, %s a second in samples at random with %d thread%s (%.0f "
-            "samples), and %s files opened a second; from the system's cache, where they are there and stay",
-            amount(r->in_order, a), amount(r->at_random, b), r->threads, r->threads == 1 ? "" : "s", r->samples,
-            cli_count((int64_t)r->opened, c));
-    if (wanted > 0 && thread_rate(&v->found) > 0) print_limit(v, wanted);
+    if (!r->files) return;
+    cli_say(
+        "what the files lie on gives %s a second in order, %s a second in samples at random with %d thread%s (%.0f "
+        "samples), and %s files opened a second; from the system's cache, where they are there and stay",
+        amount(r->in_order, a), amount(r->at_random, b), r->threads, r->threads == 1 ? "" : "s", r->samples,
+        cli_count((int64_t)r->opened, c));
+    if (wanted > 0) print_limit(v, wanted);
 }
 
 static void print_broken(const view *v) {
@@ -270,11 +270,12 @@ static ls_status write_json(const view *v) {
 
 static ls_status find_threads(view *v, cli *c) {
     ls_topology *topology;
-    if (v->set.threads) return LS_OK;
     LS_TRY(ls_topology_create(c->context, &topology));
-    v->set.threads = ls_topology_host_cores(topology);
+    v->cores = ls_topology_host_cores(topology);
     ls_topology_destroy(&topology);
-    if (v->set.threads < 1) v->set.threads = 1;
+    if (v->cores < 1) v->cores = 1;
+    if (!v->set.threads) v->set.threads = v->cores;
+    if (v->cores > v->set.threads) v->cores = v->set.threads;
     return LS_OK;
 }
 

@@ -33,6 +33,7 @@ typedef struct data_found {
     data_broken *broken;  // the first ones, (broken_told), by set and sample
     int broken_told;
     double seconds;  // that looking took
+    double busy;     // that the processor worked for it, of all threads together: what reading waits for is not in it
     int threads;
 } data_found;
 
@@ -53,7 +54,7 @@ typedef struct data_rates {
     double opened;     // files, by one thread
 } data_rates;
 
-// Measures for some three seconds. `sample_bytes` is a sample's mean. Errors: OUT_OF_MEMORY.
+// Measures for some three seconds, and looks for files and opens them for as long again at the most. `sample_bytes` is a sample's mean. Errors: OUT_OF_MEMORY.
 ls_status data_storage(const ls_dataset *dataset, double sample_bytes, int threads, data_rates *out);
 
 // Draws samples of the training set, a row for each class, or in rows as they come where there are none. Samples that cannot be read are left

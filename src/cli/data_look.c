@@ -2,6 +2,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/clock.h"
 #include "base/error.h"
@@ -29,6 +30,12 @@ typedef struct looker {
 
 int64_t data_sample(int64_t n, int64_t looked, int64_t count) {
     return looked == count ? n : (int64_t)((double)n * (double)count / (double)looked);
+}
+
+// Seconds that the processor worked for this thread.
+static double busy(void) {
+    struct timespec t;
+    return clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t) == 0 ? (double)t.tv_sec + 1e-9 * (double)t.tv_nsec : 0;
 }
 
 // --- one sample ------------------------------------------------------------------------------------------------------
@@ -73,9 +80,12 @@ static void *work(void *argument) {
         ls_sample_info info;
         ls_image image = {.pixels = NULL};
         pthread_mutex_unlock(&l->mutex);
+        double start = busy();
         ls_status status = ls_dataset_look(l->dataset, l->set == DATA_TEST, sample, &info, l->decode ? &image : NULL);
+        double spent = busy() - start;
         ls_image_free(&image);
         pthread_mutex_lock(&l->mutex);
+        l->found->busy += spent;
         s->looked++;
         if (status == LS_OK) {
             note(l, n, &info);

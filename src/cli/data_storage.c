@@ -16,18 +16,20 @@
 #include "cli/data.h"
 
 enum { FILES = 4096, KEPT = 256, MOST_THREADS = 64, PIECE = 1 << 20 };
-#define SECONDS     1.0
+#define SECONDS     1.0                   // of each measurement, and of what is opened before it
 #define MOST_AT_ONE ((int64_t)256 << 20)  // bytes of a file that are read in order
 
 typedef struct place {
     const char *path;  // the dataset's
     int64_t bytes;     // of the file
     int fd;            // of a container, which stays open as it does in training; -1: opened for each sample
+    int64_t first;     // of its pieces, among those of all files
 } place;
 
 typedef struct measuring {
     place *file;  // (count), no two of one name
-    int64_t count, sample_bytes;
+    int64_t count, sample_bytes, pieces;
+    int bits;  // of numbers of pieces, an even number of them
     double start;
     _Atomic int64_t next, read, samples;
     _Atomic int failed;
@@ -36,7 +38,7 @@ typedef struct measuring {
 // Out of the cache, where the pages are as they are on the disk.
 static void forget(int fd) { posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED); }
 
-static int open_place(const place *p) { return open(p->path, O_RDONLY | O_CLOEXEC); }
+static int open_place(const place *p) { return open(p->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); }
 
 // Bytes at a place; -1: it cannot be read.
 static int64_t read_piece(int fd, int64_t at, int64_t size, char *buffer) {
@@ -70,16 +72,68 @@ static double in_order(measuring *m, char *buffer) {
     return seconds > 0 ? (double)read / seconds : 0;
 }
 
-// Samples as training reads them: a file of one, or a piece of a large one, anywhere.
+// Number n of all below 2^bits in an order that looks like chance, each once: four rounds of a Feistel network.
+static int64_t scatter(int64_t n, int bits) {
+    uint32_t mask = (uint32_t)((1u << bits / 2) - 1), left = (uint32_t)(n >> bits / 2) & mask,
+             right = (uint32_t)n & mask;
+    for (uint32_t round = 0; round < 4; round++) {
+        uint32_t next = left ^ (ls_philox(1, right, round, 0, 0).v[0] & mask);
+        left = right;
+        right = next;
+    }
+    return (int64_t)left << bits / 2 | right;
+}
+
+// The same of all below `count`, which is at most 2^bits: what is not below goes on until it is.
+static int64_t shuffled(int64_t n, int64_t count, int bits) {
+    do n = scatter(n, bits);
+    while (n >= count);
+    return n;
+}
+
+// An even number of bits that numbers below `count` have room in.
+static int bits_of(int64_t count) {
+    int bits = 2;
+    while (bits < 62 && (int64_t)1 << bits < count) bits += 2;
+    return bits;
+}
+
+static int64_t piece_bytes(const measuring *m, const place *p) {
+    return p->bytes < 2 * m->sample_bytes ? p->bytes : m->sample_bytes;
+}
+
+// Pieces that are one sample each, numbered through all files.
+static void number_pieces(measuring *m) {
+    m->pieces = 0;
+    for (int64_t i = 0; i < m->count; i++) {
+        m->file[i].first = m->pieces;
+        m->pieces += m->file[i].bytes / piece_bytes(m, &m->file[i]);
+    }
+    m->bits = bits_of(m->pieces);
+}
+
+static const place *file_of(const measuring *m, int64_t piece) {
+    int64_t low = 0, past = m->count;
+    while (past - low > 1) {
+        int64_t middle = low + (past - low) / 2;
+        if (m->file[middle].first <= piece)
+            low = middle;
+        else
+            past = middle;
+    }
+    return &m->file[low];
+}
+
+// Samples as training reads them: a file of one, or a piece of a large one, anywhere; none twice, as the second time it would come from the cache.
 static void *at_random(void *argument) {
     measuring *m = argument;
     char *buffer = malloc(PIECE);
     while (buffer && ls_clock() - m->start < SECONDS && !atomic_load(&m->failed)) {
         int64_t n = atomic_fetch_add(&m->next, 1);
-        ls_philox4 r = ls_philox(1, (uint32_t)n, (uint32_t)(n >> 32), 0, 0);
-        const place *p = &m->file[(int64_t)((uint64_t)r.v[0] * (uint64_t)m->count >> 32)];
-        int64_t size = p->bytes < 2 * m->sample_bytes ? p->bytes : m->sample_bytes, over = p->bytes - size;
-        int64_t at = (int64_t)((double)over * ((double)r.v[1] / 4294967296.0));
+        if (n >= m->pieces) break;
+        int64_t piece = shuffled(n, m->pieces, m->bits);
+        const place *p = file_of(m, piece);
+        int64_t size = piece_bytes(m, p), at = (piece - p->first) * size;
         int fd = p->fd >= 0 ? p->fd : open_place(p);
         int64_t got = fd >= 0 ? read_piece(fd, at, size, buffer) : -1;
         if (fd >= 0 && fd != p->fd) close(fd);
@@ -106,27 +160,35 @@ static double opened_a_second(const measuring *m) {
     return seconds > 0 ? (double)opened / seconds : 0;
 }
 
-static void drop_all(const measuring *m) {
-    for (int64_t i = 0; i < m->count; i++) {
-        int fd = open_place(&m->file[i]);
+// Those that there is no time for are not measured.
+static void drop_all(measuring *m) {
+    double start = ls_clock();
+    int64_t dropped = 0;
+    for (; dropped < m->count && (dropped == 0 || ls_clock() - start < SECONDS); dropped++) {
+        int fd = open_place(&m->file[dropped]);
         if (fd < 0) continue;
         forget(fd);
         close(fd);
     }
+    m->count = dropped;
 }
 
 static int by_path(const void *a, const void *b) { return strcmp(((const place *)a)->path, ((const place *)b)->path); }
 
-// Files of samples, evenly spread.
+// Files of samples, evenly spread, as many as there is time to find: in a mixed order, so that those are, too.
 static ls_status find_files(const ls_dataset *dataset, measuring *m) {
     int64_t count = ls_dataset_train_count(dataset), wanted = count < FILES ? count : FILES, kept = 0;
+    int bits = bits_of(wanted);
+    double start = ls_clock();
     LS_TRY(ls_calloc(wanted, sizeof *m->file, &m->file));
-    for (int64_t n = 0; n < wanted; n++) {
+    for (int64_t n = 0; n < wanted && (n == 0 || ls_clock() - start < SECONDS); n++) {
         ls_sample_info info;
         struct stat there;
-        if (ls_dataset_look(dataset, 0, data_sample(n, wanted, count), &info, NULL) != LS_OK || !info.file) continue;
+        if (ls_dataset_look(dataset, 0, data_sample(shuffled(n, wanted, bits), wanted, count), &info, NULL) != LS_OK ||
+            !info.file)
+            continue;
         if (stat(info.file, &there) == 0 && S_ISREG(there.st_mode) && there.st_size > 0)
-            m->file[m->count++] = (place){info.file, there.st_size, -1};
+            m->file[m->count++] = (place){info.file, there.st_size, -1, 0};
     }
     if (m->count) qsort(m->file, (size_t)m->count, sizeof *m->file, by_path);
     for (int64_t i = 0; i < m->count; i++)
@@ -135,11 +197,12 @@ static ls_status find_files(const ls_dataset *dataset, measuring *m) {
     return LS_OK;
 }
 
-// Containers are opened before, and closed after.
+// Containers are opened before, as many as there is time for, and closed after.
 static void keep_open(measuring *m, int open) {
+    double start = ls_clock();
     for (int64_t i = 0; i < m->count && m->count <= KEPT; i++) {
         place *p = &m->file[i];
-        if (open && p->bytes >= 2 * m->sample_bytes) p->fd = open_place(p);
+        if (open && ls_clock() - start < SECONDS && p->bytes >= 2 * m->sample_bytes) p->fd = open_place(p);
         if (!open && p->fd >= 0) close(p->fd);
     }
 }
@@ -152,13 +215,14 @@ ls_status data_storage(const ls_dataset *dataset, double sample_bytes, int threa
     *out = (data_rates){.files = 0};
     LS_TRY(ls_calloc(PIECE, 1, &buffer));
     ls_status status = find_files(dataset, &m);
-    out->files = m.count;
     out->threads = threads < MOST_THREADS ? threads : MOST_THREADS;
     if (status == LS_OK && m.count) {
         drop_all(&m);
+        out->files = m.count;
         out->in_order = in_order(&m, buffer);
         drop_all(&m);
         keep_open(&m, 1);
+        number_pieces(&m);
         m.start = ls_clock();
         while (started < out->threads && pthread_create(&thread[started], NULL, at_random, &m) == 0) started++;
         for (int i = 0; i < started; i++) pthread_join(thread[i], NULL);

@@ -187,24 +187,24 @@ static int64_t skipped_steps(const ls_train_result *t) {
 
 enum { MOST_LOADERS = 64 };
 
-// What loaders cannot keep up with: whatever takes more of their time.
+// What loaders cannot keep up with: whatever takes more of their time. In rows of 80 columns, whatever the numbers.
 static void print_waited(const cli_train_run *r, double percent) {
     const ls_train_result *t = &r->result;
     double all = t->load_reading + t->load_preparing;
-    int threads = r->config.loader_threads * t->replicas_per_worker;
-    if (all <= 0) {
-        row("Waited for data", "%.0f %% of the time, for %d loader thread%s", percent, threads,
-            threads == 1 ? "" : "s");
-        return;
-    }
+    int threads = r->config.loader_threads;
+    char replicas[32] = "";
+    if (t->replicas_per_worker > 1) snprintf(replicas, sizeof replicas, "%d x ", t->replicas_per_worker);
+    row("Waited for data", "%.0f %% of the time, for %s%d loader thread%s", percent, replicas, threads,
+        threads * t->replicas_per_worker == 1 ? "" : "s");
+    if (all <= 0) return;
     int reads = t->load_reading > t->load_preparing;
+    row("", "%s for %.0f %% of theirs", reads ? "reading" : "decoding and preparing",
+        100 * (reads ? t->load_reading : t->load_preparing) / all);
     // As many more as would make in the rest of the time what is waited for.
-    double enough = percent < 98 ? ceil(r->config.loader_threads / (1 - percent / 100)) : MOST_LOADERS;
-    row("Waited for data",
-        "%.0f %% of the time, for %d loader thread%s, which were %s for %.0f %% of theirs; --loader-threads %.0f %s%s",
-        percent, threads, threads == 1 ? "" : "s", reads ? "reading" : "decoding and preparing",
-        100 * (reads ? t->load_reading : t->load_preparing) / all, fmin(enough, MOST_LOADERS),
-        "would keep up, where there are cores for them", reads ? "; 'lockstep data' measures the storage" : "");
+    double enough = percent < 98 ? ceil(threads / (1 - percent / 100)) : MOST_LOADERS + 1;
+    if (enough > threads && enough <= MOST_LOADERS)
+        row("", "--loader-threads %.0f would keep up, given the cores", enough);
+    if (reads) row("", "'lockstep data' measures the storage");
 }
 
 // What samples cost: those that were broken, and waiting for them, where that is more than a twentieth of a step.

@@ -4,13 +4,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/error.h"
 #include "base/input.h"
 #include "base/memory.h"
 #include "data/fingerprint.h"
 
-enum { TRAIN, TEST, SETS };
+enum { TRAIN, TEST, SETS, MOST_BYTES = 64 << 20 };
 
 static const char *const prefixes[SETS] = {"train:", "test:"};
 static const char *const words[SETS] = {"training", "test"};
@@ -110,19 +111,48 @@ static void sort_names(ls_exclusions *e) {
     e->name_count = kept;
 }
 
+// Formats with names read the list once, and numbers are read from it afterwards: a pipe would be empty by then.
+static ls_status check_file(const char *path) {
+    struct stat there;
+    if (stat(path, &there) != 0 || S_ISDIR(there.st_mode)) return LS_OK;  // opening it says more
+    if (!S_ISREG(there.st_mode))
+        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
+                       "%s is a pipe or a device: a list of what to leave out is read twice; name a file", path);
+    if (there.st_size > MOST_BYTES)
+        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
+                       "%s has %lld bytes, and a list of what to leave out at most %d; runs of samples are shorter as "
+                       "numbers, train:20-29",
+                       path, (long long)there.st_size, MOST_BYTES);
+    return LS_OK;
+}
+
+static ls_status take_line(ls_exclusions *e, char *text, size_t size, int64_t line) {
+    if (memchr(text, 0, size))
+        return LS_FAIL(LS_STATUS_BAD_DATA,
+                       "line %lld of %s has a zero byte: a list of what to leave out is text, a name or number on each "
+                       "line",
+                       (long long)line, e->path);
+    char *start = line == 1 && strncmp(text, "\xef\xbb\xbf", 3) == 0 ? text + 3 : text;
+    start[strcspn(start, "\r\n")] = 0;
+    return *start && *start != '#' ? add_line(e, start, line) : LS_OK;
+}
+
 static ls_status read_lines(ls_exclusions *e) {
     char *text = NULL;
     size_t room = 0;
+    ssize_t size = 0;
     ls_status status = LS_OK;
+    LS_TRY(check_file(e->path));
     FILE *file = ls_input_open(e->path);
     if (!file)
         return LS_FAIL(errno == ENOENT ? LS_STATUS_NOT_FOUND : LS_STATUS_IO,
                        "cannot read %s, the files to leave out: %s", e->path, strerror(errno));
-    for (int64_t line = 1; status == LS_OK && getline(&text, &room, file) >= 0; line++) {
-        char *start = line == 1 && strncmp(text, "\xef\xbb\xbf", 3) == 0 ? text + 3 : text;
-        start[strcspn(start, "\r\n")] = 0;
-        if (*start && *start != '#') status = add_line(e, start, line);
-    }
+    for (int64_t line = 1; status == LS_OK && (size = getline(&text, &room, file)) >= 0; line++)
+        status = take_line(e, text, (size_t)size, line);
+    // Without an end of the file that was a failure: of reading, or of memory for a line.
+    if (status == LS_OK && (ferror(file) || !feof(file)))
+        status = LS_FAIL(errno == ENOMEM ? LS_STATUS_OUT_OF_MEMORY : LS_STATUS_IO,
+                         "cannot read %s, the files to leave out: %s", e->path, strerror(errno));
     free(text);
     fclose(file);
     return status;
@@ -258,8 +288,9 @@ ls_status ls_exclude_numbers(ls_data_host *host, const char *path, int names, ls
     if (host->rank == 0 && status == LS_OK) status = count_gone(e, names, d, gone);
     LS_TRY_GOTO(settle(host, status), done);
     for (int s = 0; s < SETS; s++) total += gone[s];
-    if (total == 0) goto done;
-    LS_TRY_GOTO(host->agree(host->self, host->alloc(host->self, total * (int64_t)sizeof(uint32_t), &block)), done);
+    // Hosts whose lists differ make the same calls: one that leaves nothing out goes on, too.
+    LS_TRY_GOTO(host->agree(host->self, host->alloc(host->self, (total + 1) * (int64_t)sizeof(uint32_t), &block)),
+                done);
     uint32_t *numbers = block;
     if (host->rank == 0)
         for (int s = 0; s < SETS; s++) numbers += take_runs(e, s, numbers);

@@ -221,12 +221,14 @@ static ls_status run_partner(ls_feeder *f, void *scratch, uint32_t epoch, partne
     ls_sample s;
     double start = ls_clock();
     LS_TRY(ls_source_read(f->source, p->sample, scratch, &s));
-    f->reading += ls_clock() - start;
+    double read = ls_clock();
+    f->reading += read - start;
     for (int i = 0; i < f->count; i++) {
         const way *w = &f->way[i];
         if (w->kind == LS_FEED_CLASS) p->class = class_of(w, s.field[w->field]);
         if (w->other) LS_TRY(run_image(f, w, s.field[w->field], epoch, p->sample, w->other));
     }
+    f->preparing += ls_clock() - read;
     return LS_OK;
 }
 
@@ -236,9 +238,13 @@ static void blend(const way *w, float share, void *place) {
     const float *y = w->other;
     ls_bf16 *a = place;
     const ls_bf16 *b = w->other;
+    ls_fp16 *p = place;
+    const ls_fp16 *q = w->other;
     for (int64_t i = 0; i < n && w->dtype == LS_DTYPE_F32; i++) x[i] = share * x[i] + (1 - share) * y[i];
     for (int64_t i = 0; i < n && w->dtype == LS_DTYPE_BF16; i++)
         a[i] = ls_float_to_bf16(share * ls_bf16_to_float(a[i]) + (1 - share) * ls_bf16_to_float(b[i]));
+    for (int64_t i = 0; i < n && w->dtype == LS_DTYPE_F16; i++)
+        p[i] = ls_float_to_fp16(share * ls_fp16_to_float(p[i]) + (1 - share) * ls_fp16_to_float(q[i]));
 }
 
 ls_status ls_feeder_run(ls_feeder *f, void *scratch, uint32_t epoch, int64_t sample, void *const *to, int64_t at) {

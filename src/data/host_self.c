@@ -49,7 +49,7 @@ static void self_free(void *self, void *memory) {
 
 static ls_status self_read(void *self, const char *path, int64_t offset, int64_t bytes, void *out) {
     if (bytes == 0) return LS_OK;
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0) return LS_FAIL(LS_STATUS_IO, "cannot open %s: %s; check its permissions", path, strerror(errno));
     ls_status status = LS_OK;
     int64_t done = 0;

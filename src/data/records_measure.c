@@ -12,7 +12,7 @@ enum { LOOKED_AT = 8 };
 static void look_at(ls_records_builder *b, const ls_record *r, int channels) {
     unsigned char *bytes;
     int64_t height, width;
-    int fd = open(b->text + b->file[r->file].name, O_RDONLY | O_CLOEXEC);
+    int fd = open(b->text + b->file[r->file].name, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0) return;
     if (ls_calloc((int64_t)r->size + 1, 1, &bytes) == LS_OK) {
         ssize_t n = pread(fd, bytes, r->size, r->at + r->skip);

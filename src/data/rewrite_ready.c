@@ -129,6 +129,7 @@ static ls_status make(const ls_source *s, int64_t i, const ls_convert_config *c,
     ls_sample sample;
     LS_TRY(ls_source_read(s, i, scratch, &sample));
     r->written.number = i;
+    r->written.source = ls_source_number(s, i);
     r->written.class = s->field[label].dtype == LS_DTYPE_U8 ? *(const uint8_t *)sample.field[label]
                                                             : *(const int32_t *)sample.field[label];
     ls_image_file file = file_of(s, image, &sample);

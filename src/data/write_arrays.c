@@ -11,7 +11,7 @@ ls_status ls_array_shape_take(ls_array_shape *a, const ls_written *s) {
     if (!a->known)
         *a = (ls_array_shape){.height = s->height,
                               .width = s->width,
-                              .first = s->number,
+                              .first = s->source,
                               .channels = s->channels,
                               .test = s->test,
                               .known = 1};
@@ -19,7 +19,7 @@ ls_status ls_array_shape_take(ls_array_shape *a, const ls_written *s) {
     return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
                    "sample %lld of the %s set has %lld x %lld pixels, and sample %lld of the %s set %lld x %lld: an "
                    "array has images of one size; --image-size N makes all of them N x N",
-                   (long long)s->number, set_name(s->test), (long long)s->height, (long long)s->width,
+                   (long long)s->source, set_name(s->test), (long long)s->height, (long long)s->width,
                    (long long)a->first, set_name(a->test), (long long)a->height, (long long)a->width);
 }
 

@@ -9,6 +9,7 @@
 // A sample on its way into a file.
 typedef struct ls_written {
     int64_t number;  // in its set, from 0
+    int64_t source;  // in what it is read from, for sentences
     const unsigned char *image;
     int64_t size;
     const char *ending;  // "jpg", "png"; NULL: the image is pixels, (height, width, channels)

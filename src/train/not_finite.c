@@ -28,21 +28,26 @@ int ls__not_finite_counts(const ls_trainer *t, const double *row) {
 
 // --- what a replica finds --------------------------------------------------------------------------------------------
 
-// "samples 17, 4 and 2 more", by their places in the training set.
+// The number that lists of exclusions have it by.
+static long long number_of(const ls_replica *r, int64_t i) {
+    return (long long)ls_source_number(r->trainer->dataset->train, (int64_t)r->key->samples[i]);
+}
+
+// "samples 17, 4 and 2 more", by their numbers in the training set.
 static void name_samples(const ls_replica *r, const char *marked, int64_t batch, char *text, size_t size) {
     int64_t found = 0, named = 0;
     size_t used = 0;
     text[0] = 0;
     for (int64_t i = 0; i < batch; i++) found += marked[i];
     if (found == 0 || (found == batch && batch > NAMED_SAMPLES)) {
-        snprintf(text, size, "any of the %lld samples of a micro-batch, the first of which is number %llu",
-                 (long long)batch, (unsigned long long)r->key->samples[0]);
+        snprintf(text, size, "any of the %lld samples of a micro-batch, the first of which is number %lld",
+                 (long long)batch, number_of(r, 0));
         return;
     }
     for (int64_t i = 0; i < batch && named < NAMED_SAMPLES; i++) {
         if (!marked[i]) continue;
         const char *before = named == 0 ? (found > 1 ? "samples " : "sample ") : named + 1 == found ? " and " : ", ";
-        ls_text_add(text, size, &used, "%s%llu", before, (unsigned long long)r->key->samples[i]);
+        ls_text_add(text, size, &used, "%s%lld", before, number_of(r, i));
         named++;
     }
     if (found > named) ls_text_add(text, size, &used, " and %lld more", (long long)(found - named));

@@ -70,6 +70,9 @@ run 0 "$lockstep" convert "$data" "numpy:$c/trees.npz" --image-size 20
 run 0 "$lockstep" data "numpy:$c/trees.npz"
 matches 'samples +30 +9$'
 refuses 1 "an array has images of one size; --image-size N makes all of them N x N" "$lockstep" convert "$data" "hdf5:$c/trees.h5"
+# By the numbers that the samples have where none are left out.
+printf 'train:0-2\n' >"$c/numbers"
+refuses 1 "and sample 3 of the training set" "$lockstep" convert "$data,exclude=$c/numbers" "hdf5:$c/trees.h5"
 [ ! -e "$c/trees.h5" ] || wrong "a file of a conversion that was refused"
 
 # Weights of classes. Twice of all is twice the rate, to the bit; rows of labels are the same for any number of workers; evaluation has none.
@@ -133,6 +136,12 @@ says "is the limit, and too slow: "
 grep -q '"files": 30' "$here/d.json" && grep -q '"files_opened_per_second": [1-9]' "$here/d.json" || wrong "no storage in the JSON"
 run 0 "$lockstep" data "$data" --rate 0.001
 matches 'is the limit: up to [0-9]+ samples a second on a node like this, and 0.001 are wanted'
+# Without storage there is no limit to tell, and of data in memory none.
+for what in "$data --no-storage" "digits --samples 50"; do
+    # shellcheck disable=SC2086
+    run 0 "$lockstep" data $what --rate 100000000
+    ! grep -q 'is the limit' "$here/out" || wrong "$what: a limit, and storage was not measured"
+done
 run 0 "$lockstep" data digits --samples 50 --json "$here/d.json"
 grep -q '"storage": null' "$here/d.json" || wrong "storage of data in memory"
 bytes=$(find "$here/trees/train" -name '*.*' -type f -printf '%s\n' | awk '{ sum += $1 } END { print sum }')
@@ -145,6 +154,7 @@ grep -q "\"stored_bytes\": $bytes" "$here/out" || wrong "plan's JSON has not the
 # Files that go away in mid-epoch: a sentence, on any number of workers, and nothing hangs (run gives up after two minutes).
 for way in "" "$(workers 2)" "--loader-threads 3 --cache 1K"; do
     cp -r "$here/trees" "$here/going"
+    : >"$here/out" # what the run before said is not what this one says
     # Long enough for the files to go while it trains.
     # shellcheck disable=SC2086
     timeout -k 10 120 "$lockstep" train mnist-linear --data "images:$here/going" --device ref --epochs 100000 --batch-size 8 --micro-batch 2 --verbose 2 $way \

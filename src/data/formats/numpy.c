@@ -275,7 +275,7 @@ static ls_status take_labels(const plan *p, const part *q, const uint8_t *values
 static ls_status read_values(const plan *p, const part *q, uint8_t *out) {
     int64_t head = q->array.header_bytes, size = q->array.bytes, got = size;
     uint8_t *packed = NULL;
-    int fd = open(p->path[q->file], O_RDONLY | O_CLOEXEC);
+    int fd = open(p->path[q->file], O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0) return LS_FAIL(LS_STATUS_IO, "cannot read %s: %s", p->path[q->file], strerror(errno));
     ls_status status = LS_OK;
     if (!q->deflated) {
