@@ -12,14 +12,14 @@
 #endif
 
 // A loop over elements l of a and r of b.
-#define JOIN(name, type, result)                                                                                       \
+#define LOOP(name, type, result, hint)                                                                                 \
     LS_CLONES static void name(type *out, const type *a, const type *b, int64_t n) {                                   \
-        INDEPENDENT                                                                                                    \
-        for (int64_t i = 0; i < n; i++) {                                                                              \
+        hint for (int64_t i = 0; i < n; i++) {                                                                         \
             type l = a[i], r = b[i];                                                                                   \
             out[i] = (result);                                                                                         \
         }                                                                                                              \
     }
+#define JOIN(name, type, result) LOOP(name, type, result, INDEPENDENT)
 
 #define WHOLE(type, unsigned_type)                                                                                     \
     JOIN(type##_sum, type, (type)((unsigned_type)l + (unsigned_type)r))                                                \
@@ -44,9 +44,10 @@ JOIN(bf16_sum, ls_bf16, ls_float_to_bf16(wide(l) + wide(r)))
 JOIN(bf16_min, ls_bf16, wide(r) != wide(r) || wide(l) > wide(r) ? r : l)
 JOIN(bf16_max, ls_bf16, wide(r) != wide(r) || wide(l) < wide(r) ? r : l)
 
-JOIN(fp16_sum, ls_fp16, ls_float_to_fp16(wide_half(l) + wide_half(r)))
-JOIN(fp16_min, ls_fp16, wide_half(r) != wide_half(r) || wide_half(l) > wide_half(r) ? r : l)
-JOIN(fp16_max, ls_fp16, wide_half(r) != wide_half(r) || wide_half(l) < wide_half(r) ? r : l)
+// Halves are taken apart with branches: clang does not make vectors of them.
+LOOP(fp16_sum, ls_fp16, ls_float_to_fp16(wide_half(l) + wide_half(r)), )
+LOOP(fp16_min, ls_fp16, wide_half(r) != wide_half(r) || wide_half(l) > wide_half(r) ? r : l, )
+LOOP(fp16_max, ls_fp16, wide_half(r) != wide_half(r) || wide_half(l) < wide_half(r) ? r : l, )
 
 #define BY_OP(type, prefix)                                                                                            \
     do {                                                                                                               \
