@@ -18,6 +18,20 @@ static int is_target(const ls_graph *g, ls_value input) {
     return read;
 }
 
+// A binary cross-entropy towards pixels wants them between 0 and 1; towards others it has no least.
+static ls_status check_pixels(const ls_trainer *t, ls_value input) {
+    const ls_graph *g = t->graph;
+    const ls_train_config *c = &t->config;
+    int unit = (!c->normalize || strcmp(c->normalize, "unit") == 0) && !c->mean && !c->std && c->scale == 1;
+    for (int i = 0; i < g->node_count && !unit; i++)
+        if (g->nodes[i].op == LS_OP_BINARY_CROSS_ENTROPY && g->nodes[i].inputs[1] == input)
+            return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
+                           "model %s learns pixels by their binary cross-entropy, which is of numbers from 0 to 1: "
+                           "leave out --normalize, --mean, --std and --scale",
+                           t->network->name);
+    return LS_OK;
+}
+
 static void list_fields(const ls_dataset *d, char *text, size_t size) {
     size_t used = 0;
     text[0] = 0;
@@ -161,6 +175,7 @@ static ls_status resolve_one(ls_trainer *t, int i) {
     feed->dtype = target ? LS_DTYPE_F32 : t->choices.precision;
     feed->image = field->dtype == LS_DTYPE_U8 && field->shape.ndim == 3 && port.shape.ndim == 3;
     if (target) LS_TRY(check_labels(t, port));
+    if (target && feed->image) LS_TRY(check_pixels(t, input));
     if (strcmp(field->name, "image") != 0) return feed->image ? LS_OK : check_values(t, port, field);
     if (field->shape.ndim != 3) return check_values(t, port, field);
     LS_TRY(check_image(t, port));
