@@ -239,7 +239,7 @@ ls_status cli_samples_draw(cli_samples *s, ls_trainer *trainer, int epoch) {
     LS_TRY(reconstruct(s, trainer));
     LS_TRY(draw(s, trainer));
     LS_TRY(ls_calloc((ROWS + DRAWN) * n, 1, &pixels));
-    for (int r = 0; r < s->rows; r++) put_pixels(s, rows[r], n, pixels + r * n);
+    for (int r = 0; r < s->rows && r < ROWS; r++) put_pixels(s, rows[r], n, pixels + r * n);
     if (s->draws) put_pixels(s, s->drawn, DRAWN * n, pixels + s->rows * n);
     ls_status status = cli_sheet_write(path, pixels, s->shape, s->rows + (s->draws ? DRAWN : 0), s->count * s->frames);
     free(pixels);

@@ -292,7 +292,7 @@ ls_status ls_exclude_numbers(ls_data_host *host, const char *path, int names, ls
     LS_TRY_GOTO(host->agree(host->self, host->alloc(host->self, (total + 1) * (int64_t)sizeof(uint32_t), &block)),
                 done);
     uint32_t *numbers = block;
-    if (host->rank == 0)
+    if (e)
         for (int s = 0; s < SETS; s++) numbers += take_runs(e, s, numbers);
     LS_TRY_GOTO(settle(host, LS_OK), done);
     status = host->agree(host->self, wrap(d, gone, block));
