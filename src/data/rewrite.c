@@ -239,6 +239,7 @@ static ls_status write_both(const ls_dataset *d, const target *to, const ls_conv
     }
     for (w->test = 0; w->test < (d->test ? 2 : 1) && status == LS_OK; w->test++) {
         const ls_source *source = w->test ? d->test : d->train;
+        if (!source) break;
         w->count = source->count;
         status = take_samples(w, source, c);
     }

@@ -55,7 +55,7 @@ static ls_status add(archive *a, const void *bytes, int64_t size) {
 // The header in front of a member's name; sizes and sum are not known when it is written first.
 static void local_header(const member *m, unsigned char h[LOCAL]) {
     memset(h, 0, LOCAL);
-    memcpy(h, "PK\3\4", 4);
+    little(h, 0x04034b50, 4);
     little(h + 4, 20, 2);
     little(h + 12, 33, 2);  // 1 January 1980: equal samples, equal archives
     little(h + 14, m->crc, 4);

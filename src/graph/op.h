@@ -79,6 +79,7 @@ enum {
     LS_OP_ROWS = 64,                 // of metrics: a row for each sample instead of sums; computed in evaluation alone
     LS_OP_ACTIVATES = 128,           // what it gives is no logits any more
     LS_OP_DRAWS = 256,               // what it gives is a sample of a distribution: behind it a decoder begins
+    LS_OP_UNIT_TARGETS = 512,        // of losses: targets, the second input, are numbers from 0 to 1
 };
 
 // What a metric's value is made from.

@@ -24,7 +24,7 @@ static ls_status check_pixels(const ls_trainer *t, ls_value input) {
     const ls_train_config *c = &t->config;
     int unit = (!c->normalize || strcmp(c->normalize, "unit") == 0) && !c->mean && !c->std && c->scale == 1;
     for (int i = 0; i < g->node_count && !unit; i++)
-        if (g->nodes[i].op == LS_OP_BINARY_CROSS_ENTROPY && g->nodes[i].inputs[1] == input)
+        if (ls__op_find(g->nodes[i].op)->traits & LS_OP_UNIT_TARGETS && g->nodes[i].inputs[1] == input)
             return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
                            "model %s learns pixels by their binary cross-entropy, which is of numbers from 0 to 1: "
                            "leave out --normalize, --mean, --std and --scale",

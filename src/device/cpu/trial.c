@@ -46,7 +46,7 @@ static int is_known(ls_cpu *cpu, const question *q, int *same) {
     int known = 0;
     pthread_mutex_lock(&cpu->mutex);
     for (const ls_cpu_trial *t = cpu->trials; t && !known; t = t->next)
-        if (memcmp(&t->asked, q, sizeof *q) == 0) known = 1, *same = t->same;
+        if (memcmp((const char *)&t->asked, (const char *)q, sizeof *q) == 0) known = 1, *same = t->same;
     pthread_mutex_unlock(&cpu->mutex);
     return known;
 }

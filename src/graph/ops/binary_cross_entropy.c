@@ -25,6 +25,7 @@ ls_value ls_binary_cross_entropy(ls_graph *graph, ls_value logits, ls_value targ
 const ls_op ls__op_binary_cross_entropy = {
     .kind = LS_OP_BINARY_CROSS_ENTROPY,
     .part = LS_PART_LOSS,
+    .traits = LS_OP_UNIT_TARGETS,
     .keras_class = "BinaryCrossentropy",
     .keras_name = "binary_cross_entropy",
     .attrs = rows,
