@@ -93,7 +93,7 @@ LOCKSTEP_TEST_JOB=$$
 export LOCKSTEP_TEST_JOB
 # shellcheck disable=SC2086
 timeout -k 5 120 mpirun $link_mca --mca oob_tcp_if_include 10.77.0.0/24 --bind-to none --quiet --host n1:1,n2:1 -n 2 -x LOCKSTEP_TEST_JOB \
-    "$lockstep" train mnist-mlp --limit-train 640 --limit-test 100 --epochs 1000000 --verbose 2 --wait-limit 0:08 \
+    "$lockstep" train mnist-cnn --limit-train 6400 --limit-test 100 --epochs 1000000 --verbose 2 --wait-limit 0:08 \
     >"$here/out" 2>"$here/err" </dev/null &
 job=$!
 unset LOCKSTEP_TEST_JOB
