@@ -5,7 +5,8 @@
 // and write the one weights vector in place. Between hosts, the owners of slices get one message of partial sums from each other
 // host and send one message of new weights to each, for each bucket and worker. On a host, the worker that *serves* a foreign
 // slice does both for all: the one whose place on its host is the owner's (modulo the number of workers), so that the wires are
-// shared evenly. These are the bytes of a bandwidth-optimal allreduce, if the hosts' runs of micro-batches are whole subtrees.
+// shared evenly. Each host sends to the one after it first, and so on around: else all would send to the first host at once. These are
+// the bytes of a bandwidth-optimal allreduce, if the hosts' runs of micro-batches are whole subtrees.
 //
 // Nothing but the table at the end says that every lane has a slice: mirrored.c, central.c and parameter_server.c have other owners.
 #include <stdlib.h>
@@ -76,8 +77,8 @@ static ls_status plan_served(ls_strategy *s) {
     allreduce *a = impl_of(s);
     ls_comm *comm = s->config.comm;
     LS_TRY(ls_calloc(comm->size, sizeof *a->served, &a->served));
-    for (int position = 0; position < comm->size; position++) {
-        int rank = comm->order[position];
+    for (int i = 0; i < comm->size; i++) {
+        int position = (s->host_first[comm->host + 1] + i) % comm->size, rank = comm->order[position];
         if (comm->host_of[rank] == comm->host || server(s, comm->host, position) != comm->position) continue;
         served *to = &a->served[a->served_count];
         LS_TRY(ls_calloc(s->bucket_count, sizeof *to->slices, &to->slices));
@@ -194,9 +195,10 @@ static ls_status exchange_slices(ls_strategy *s, messages *m, int bucket, void *
     }
     ls_slice mine = a->slices[bucket];
     int64_t from = mine.begin / LS_SLICE_ALIGN * per_unit, to = mine.end / LS_SLICE_ALIGN * per_unit;
-    for (int host = 0; host < comm->hosts; host++)
-        if (host != comm->host)
-            LS_TRY(send(comm, m, (char *)whole + from * size, to - from, dtype, a->remotes[host].rank, tag));
+    for (int i = 1; i < comm->hosts; i++) {
+        const remote *there = &a->remotes[(comm->host + i) % comm->hosts];
+        LS_TRY(send(comm, m, (char *)whole + from * size, to - from, dtype, there->rank, tag));
+    }
     return LS_OK;
 }
 
@@ -294,6 +296,7 @@ const ls_strategy_ops ls__strategy_allreduce = {
     .name = "allreduce",
     .help = "each lane sums and updates its slices of the parameters, then all gather them",
     .halving = &ls__strategy_allreduce_halving,
+    .bf16 = &ls__strategy_allreduce_bf16,
     .topk = &ls__strategy_allreduce_topk,
     .slice = ls__owners_all,
 };

@@ -148,7 +148,9 @@ static int64_t must_send(const ls_exchange_bench *b) {
         int64_t most = (int64_t)((double)b->count * b->fraction * 1.5) * (comm->hosts - 1);
         return most < 2 * b->count ? most : 2 * b->count;
     }
-    int64_t floats = b->compress == LS_COMPRESS_BF16 ? b->count + b->count / 2 : 2 * b->count;  // sums, weights
+    int sums = b->compress == LS_COMPRESS_BF16;                                 // in half the bytes
+    int alone = sums && ls_strategy_ops_of(b->strategy)->gather_begin == NULL;  // and no weights
+    int64_t floats = alone ? b->count : sums ? b->count + b->count / 2 : 2 * b->count;
     return floats * (comm->hosts - 1) / comm->hosts / fewest_workers(comm);
 }
 
