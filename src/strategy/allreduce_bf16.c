@@ -299,14 +299,18 @@ static ls_status arrived(ls_lane_step *step, int bucket, int *peer) {
     ls_strategy *s = step->strategy;
     const ls_comm *comm = s->config.comm;
     messages *m = &impl_of(s)->messages[bucket];
-    int pending, sums;
+    int sums = 1;
     *peer = -1;
-    LS_TRY(go_on(step));
-    sums = m->stage == SUMS_AWAITED;
-    ls_request *requests = sums ? m->sums : m->totals;
-    LS_TRY(ls_comm_test_all(s->config.comm, requests, sums ? m->sum_count : m->total_count, &pending));
-    if (pending >= 0) *peer = requests[pending].peer;
-    if (pending >= 0 || sums) return LS_OK;
+    while (sums) {  // again where the last of them have come since go_on() has looked
+        int pending;
+        LS_TRY(go_on(step));
+        sums = m->stage == SUMS_AWAITED;
+        ls_request *requests = sums ? m->sums : m->totals;
+        LS_TRY(ls_comm_test_all(s->config.comm, requests, sums ? m->sum_count : m->total_count, &pending));
+        if (pending < 0) continue;
+        *peer = requests[pending].peer;
+        return LS_OK;
+    }
     m->total_count = 0;
     atomic_store_explicit(home_of(s, bucket, comm->local_rank), step->number, memory_order_release);
     for (int i = 0; i < comm->local_size && *peer < 0; i++)
