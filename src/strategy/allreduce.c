@@ -167,14 +167,27 @@ static void *partials_of(const ls_strategy *s, const served *to, int bucket) {
     return to->partials + s->host_pieces * to->slices[bucket].first * ls__sum_bytes(s);
 }
 
-static ls_status send_partials(ls_strategy *s, int64_t micro_batches, int bucket) {
+// Where a host with one sum has elements from `at` on: it is sent from there, without a copy. NULL: there are several, or messages do not
+// reach or have it as it is. Nobody writes it before the step's weights are home, and with them this message has gone.
+static const void *only_sum(const ls_lane_step *step, int64_t at) {
+    const ls_strategy *s = step->strategy;
+    ls_source *sources = step->lane->sources;
+    if (ls__rounds(s) || !ls__host_memory(s)) return NULL;
+    if (ls__host_sources(s, step->info->micro_batches, sources) != 1) return NULL;
+    return ls__window_at(sources[0].data, (at - sources[0].first) * (int64_t)sizeof(float)).host;
+}
+
+static ls_status send_partials(const ls_lane_step *step, int bucket) {
+    ls_strategy *s = step->strategy;
     allreduce *a = impl_of(s);
     ls_comm *comm = s->config.comm;
-    int pieces = ls__host_piece_count(s, micro_batches, comm->host);
+    int pieces = ls__host_piece_count(s, step->info->micro_batches, comm->host);
     for (int i = 0; i < a->served_count; i++) {
         const served *to = &a->served[i];
-        LS_TRY(send(comm, &a->messages[bucket], partials_of(s, to, bucket),
-                    pieces * ls__slice_length(to->slices[bucket]), ls__sum_dtype(s), to->rank,
+        ls_slice theirs = to->slices[bucket];
+        const void *sum = only_sum(step, theirs.begin);
+        LS_TRY(send(comm, &a->messages[bucket], sum ? sum : partials_of(s, to, bucket),
+                    pieces * ls__slice_length(theirs), ls__sum_dtype(s), to->rank,
                     ls__tag(LS_MESSAGE_GRADIENTS, bucket)));
     }
     return LS_OK;
@@ -214,13 +227,14 @@ ls_status ls__owners_reduce_begin(ls_lane_step *step, int bucket) {
     for (int i = 0; i < a->served_count; i++) {
         const served *to = &a->served[i];
         ls_slice theirs = to->slices[bucket];
+        if (only_sum(step, theirs.begin)) continue;
         ls__keep(&status, ls__host_partials(step, theirs.begin, theirs.end, partials_of(s, to, bucket)));
     }
     ls__keep(&status, ls_synchronize(step->queue));
     ls__lap(step->times, LS_STEP_SUM);
     ls__meet(step, LS_STEP_WAIT);
     if (step->replica == 0) {
-        ls__keep(&status, send_partials(s, step->info->micro_batches, bucket));
+        ls__keep(&status, send_partials(step, bucket));
         ls__lap(step->times, LS_STEP_SEND);
     }
     return status;

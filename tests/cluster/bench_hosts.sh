@@ -52,10 +52,10 @@ echo "$LOCKSTEP_WORDS: $hosts hosts, ${RATE:-1gbit} each"
 if [ "${TRANSPORT:-mpi}" = tcp ]; then
     (umask 077 && head -c 32 /dev/urandom | od -An -tx1 | tr -d ' \n' >"$here/key")
     i=$hosts
-    while [ $i -gt 1 ]; do
+    while [ "$i" -gt 1 ]; do
         # shellcheck disable=SC2086 # words
-        nsenter --net=/run/netns/n$i unshare --uts sh -c 'hostname "$0" && exec "$@"' n$i \
-            "$lockstep" bench $LOCKSTEP_WORDS --hosts "$named" --task $((i - 1)) --key-file "$here/key" >"$here/out.$i" &
+        nsenter --net=/run/netns/n"$i" unshare --uts sh -c 'hostname "$0" && exec "$@"' "n$i" \
+            "$lockstep" bench $LOCKSTEP_WORDS --hosts "$named" --task $((i - 1)) --key-file "$here/key" >"$here/out.$i" 2>&1 &
         i=$((i - 1))
     done
     # shellcheck disable=SC2086 # words
