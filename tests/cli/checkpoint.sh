@@ -107,9 +107,7 @@ begins() {
     # A worker dies: all start again from the newest.
     if [ -n "$mpirun" ]; then
         rm -rf "$ckpt"
-        run 0 "$lockstep" train $small --epochs 400 --schedule constant --workers 2 --verbose 0
-        # shellcheck disable=SC2034
-        long="$small --epochs 400 --schedule constant --limit-train 1280"
+        long="$small --epochs 160 --schedule constant"
         run 0 "$lockstep" train $long --workers 2 --no-evaluate
         digest=$(digest_of)
         "$lockstep" train $long --workers 2 --no-evaluate --checkpoint "$ckpt" --checkpoint-every 50steps --restarts 3 >"$here/out" 2>"$here/err" &
