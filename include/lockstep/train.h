@@ -39,7 +39,7 @@ typedef struct ls_train_config {
     int64_t micro_batch;    // samples per micro-batch; 0: a fixed function of batch_size (ls_micro_batch_default)
     const char *precision;  // "fp32", "bf16", "fp16" (on the device "cpu" with AVX512-FP16 and oneDNN 3)
     const char *device;     // "cpu", "ref"
-    // The instruction set that the device "cpu" keeps to, for the same bits on processors that have more: "avx2", "avx512", "avx512-bf16", "amx".
+    // The instruction set that the device "cpu" keeps to, for the same bits on processors that have more: "avx2", "avx512", "avx512-bf16", "amx", with oneDNN 3 "avx512-fp16" and "amx-fp16".
     // One for all of a process. NULL (the default): all that the processor has.
     const char *isa;
     int remat;  // 1: activations are computed again in backward instead of kept: less memory, same bits
@@ -245,6 +245,10 @@ typedef struct ls_epoch_result {
         val_area;  // of several labels, the mean area under their ROC curves on the test set after it; NAN: there is none
     double loss_scale;  // after it, for the next step; 1: none
 } ls_epoch_result;
+
+// How good an epoch left the network, by what the test set says, to compare epochs of one training with: the larger the better. The accuracy, of
+// several labels the area, where there is neither the negative loss; NAN without ls_train_config.validate. Not collective.
+double ls_epoch_score(const ls_epoch_result *epoch);
 
 typedef struct ls_train_result {
     int epochs;
