@@ -132,8 +132,11 @@ run 0 "$lockstep" train mnist-linear --data synthetic:6x6x1,10,60,20 --device re
 run 0 "$lockstep" data "$data" --rate 100000000 --nodes 4 --json "$here/d.json"
 says "each of 4 nodes: "
 says "what the files lie on gives "
+says "files a second that the system has looked at before: "
+says "busy, by the processor's own time, and "
 says "is the limit, and too slow: "
 grep -q '"files": 30' "$here/d.json" && grep -q '"files_opened_per_second": [1-9]' "$here/d.json" || wrong "no storage in the JSON"
+grep -q '"file_system_of_servers": ' "$here/d.json" && grep -q '"processor_seconds": [0-9]' "$here/d.json" || wrong "the JSON does not say what was measured"
 run 0 "$lockstep" data "$data" --rate 0.001
 matches 'is the limit: up to [0-9]+ samples a second on a node like this, and 0.001 are wanted'
 # Without storage there is no limit to tell, and of data in memory none.
