@@ -150,7 +150,8 @@ static void print_classes(const view *v) {
 static void print_rate(const view *v) {
     const data_found *f = &v->found;
     char a[32], b[32], c[32];
-    double rate = v->set.rate, alone = thread_rate(f), cores = busy_cores(f, rate), threads = alone > 0 ? rate / alone : 0;
+    double rate = v->set.rate, alone = thread_rate(f), cores = busy_cores(f, rate),
+           threads = alone > 0 ? rate / alone : 0;
     printf("\n");
     cli_say("looked at %s samples in %.2f s with %d thread%s: %.0f samples and %s a second from each thread%s",
             cli_count(looked(f), a), f->seconds, f->threads, f->threads == 1 ? "" : "s", alone,
@@ -259,16 +260,16 @@ static ls_status write_json(const view *v) {
     if (ls_output_open(v->set.json, &output) != 0) return cannot_write(v->set.json);
     const data_rates *r = &v->rates;
     json_t *storage = r->files
-                          ? json_pack("{s:I,s:i,s:f,s:f,s:f,s:f,s:b}", "files", (json_int_t)r->files, "threads", r->threads,
-                                      "in_order_bytes_per_second", r->in_order, "random_bytes_per_second", r->at_random,
-                                      "random_samples_per_second", r->samples, "files_opened_per_second", r->opened,
-                                      "file_system_of_servers", r->remote)
+                          ? json_pack("{s:I,s:i,s:f,s:f,s:f,s:f,s:b}", "files", (json_int_t)r->files, "threads",
+                                      r->threads, "in_order_bytes_per_second", r->in_order, "random_bytes_per_second",
+                                      r->at_random, "random_samples_per_second", r->samples, "files_opened_per_second",
+                                      r->opened, "file_system_of_servers", r->remote)
                           : json_null();
-    json_t *o = json_pack("{s:i,s:o,s:o,s:o,s:o,s:o,s:f,s:f,s:i,s:b,s:f,s:o}", "lockstep_data", 1, "data", text(v->spec),
-                          "train", set_json(&f->set[DATA_TRAIN]), "test", set_json(&f->set[DATA_TEST]), "classes",
-                          classes_json(v), "broken", broken_json(f), "seconds", f->seconds, "processor_seconds",
-                          f->busy, "threads", f->threads,
-                          "decoded", v->set.decode, "mean_sample_bytes", mean_bytes(f), "storage", storage);
+    json_t *o = json_pack("{s:i,s:o,s:o,s:o,s:o,s:o,s:f,s:f,s:i,s:b,s:f,s:o}", "lockstep_data", 1, "data",
+                          text(v->spec), "train", set_json(&f->set[DATA_TRAIN]), "test", set_json(&f->set[DATA_TEST]),
+                          "classes", classes_json(v), "broken", broken_json(f), "seconds", f->seconds,
+                          "processor_seconds", f->busy, "threads", f->threads, "decoded", v->set.decode,
+                          "mean_sample_bytes", mean_bytes(f), "storage", storage);
     int failed = !o || json_dumpf(o, output.file, JSON_INDENT(1) | JSON_REAL_PRECISION(9)) != 0 ||
                  fputc('\n', output.file) == EOF;
     json_decref(o);

@@ -151,9 +151,9 @@ static void *at_random(void *argument) {
 
 // Numbers of file systems whose files are on servers: the kernel's linux/magic.h (NFS, SMB, AFS, Ceph), and those that their own sources have.
 static int is_remote(const char *path) {
-    static const uint32_t list[] = {0x0bd00bd0 /* Lustre */, 0x47504653 /* GPFS */, 0x19830326 /* BeeGFS */,
-                                    0x6969 /* NFS */,        0xff534d42 /* SMB */,  0xfe534d42 /* SMB 2 */,
-                                    0x5346414f /* AFS */,    0x00c36400 /* Ceph */};
+    static const uint32_t list[] = {
+        0x0bd00bd0 /* Lustre */, 0x47504653 /* GPFS */,  0x19830326 /* BeeGFS */, 0x6969 /* NFS */,
+        0xff534d42 /* SMB */,    0xfe534d42 /* SMB 2 */, 0x5346414f /* AFS */,    0x00c36400 /* Ceph */};
     struct statfs there;
     if (statfs(path, &there) != 0) return 0;
     for (size_t i = 0; i < sizeof list / sizeof list[0]; i++)

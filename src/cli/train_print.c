@@ -191,7 +191,7 @@ enum { MOST_LOADERS = 64 };
 static void print_waited(const cli_train_run *r, double percent) {
     const ls_train_result *t = &r->result;
     double all = t->load_reading + t->load_preparing;
-    int threads = r->config.loader_threads;
+    int threads = t->loader_threads > 0 ? t->loader_threads : 1;
     char replicas[32] = "";
     if (t->replicas_per_worker > 1) snprintf(replicas, sizeof replicas, "%d x ", t->replicas_per_worker);
     row("Waited for data", "%.0f %% of the time, for %s%d loader thread%s", percent, replicas, threads,
@@ -202,7 +202,8 @@ static void print_waited(const cli_train_run *r, double percent) {
         100 * (reads ? t->load_reading : t->load_preparing) / all);
     // As many more as would make in the rest of the time what is waited for.
     double enough = percent < 98 ? ceil(threads / (1 - percent / 100)) : MOST_LOADERS + 1;
-    if (enough > threads && enough <= MOST_LOADERS)
+    // Where they were measured, more of them had made nothing faster.
+    if (enough > threads && enough <= MOST_LOADERS && !t->loader_threads_measured)
         row("", "--loader-threads %.0f would keep up, given the cores", enough);
     if (reads) row("", "'lockstep data' measures the storage");
 }
@@ -216,6 +217,8 @@ static void print_data(const cli_train_run *r, double step) {
     if (t->samples_replaced)
         row("Broken samples", "%lld times another stood in for one. For example: %s", (long long)t->samples_replaced,
             broken);
+    if (t->loader_threads_measured && t->loader_threads > 0)
+        row("Loader threads", "%d for each replica, as its first steps were measured", t->loader_threads);
     if (t->phases.load > 0.05 * step) print_waited(r, 100 * t->phases.load / step);
 }
 

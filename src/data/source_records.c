@@ -176,7 +176,8 @@ static ls_status records_read(const ls_source *source, int64_t i, void *scratch,
     LS_TRY(finish(s, path, r, bytes, &h->picture));
     out->field[0] = &h->picture;
     out->field[1] = s->records.label_width
-                        ? (const void *)(s->records.label + (int64_t)r->class * s->records.label_width)
+                        ? (const void *)(s->records.label +
+                                         r->class * ls_records_row_bytes(s->records.label_width, s->records.targets))
                         : &h->class;
     return LS_OK;
 }
@@ -243,6 +244,7 @@ ls_status ls_source_create_records(const char *name, const ls_records *records, 
     ls_field fields[] = {{"image", LS_SHAPE(0, 0, channels), LS_DTYPE_U8, 0},
                          {"label", {0}, LS_DTYPE_I32, (int)records->class_count}};
     if (records->label_width) fields[1] = (ls_field){"label", LS_SHAPE(records->label_width), LS_DTYPE_U8, 0};
+    if (records->targets) fields[1] = (ls_field){"target", LS_SHAPE(records->label_width), LS_DTYPE_F32, 0};
     records_source *s;
     *out = NULL;
     LS_TRY(ls_source_create(&records_ops, sizeof *s, name, fields, 2, records->count[set], &s));

@@ -6,6 +6,8 @@
 #include "data/augment.h"
 #include "train/trainer_impl.h"
 
+enum { MOST_LOADERS = 16 };  // threads of a replica that nobody has asked for
+
 // Whether losses and metrics alone read an input: then it is a target, and comes in F32 in any precision.
 static int is_target(const ls_graph *g, ls_value input) {
     int read = 0;
@@ -200,15 +202,23 @@ ls_status ls__inputs_resolve(ls_trainer *t) {
     return LS_OK;
 }
 
+// Samples of files are read and decoded by as many threads as keep up, up to two for each core of a replica's, unless there is a number; others by one.
+static int loader_threads(const ls_trainer *t, int *adapt) {
+    int replicas = t->spread.replicas > 0 ? t->spread.replicas : 1, most = 2 * t->spread.cores / replicas;
+    *adapt = t->config.loader_threads == 0 && t->dataset->train->ops->pictures;
+    if (t->config.loader_threads) return t->config.loader_threads;
+    return !*adapt ? 1 : most < 2 ? 2 : most > MOST_LOADERS ? MOST_LOADERS : most;
+}
+
 ls_loader_config ls__loader_config(const ls_trainer *t, int training) {
     ls_loader_config config = {
         .split = training ? t->train_split : t->eval_split,
         .feed_count = t->inputs.count,
         .micro_batch = training ? t->train_shape.micro_batch : t->eval_shape.micro_batch,
         .depth = 3,
-        .threads = t->config.loader_threads,
         .replace_broken = t->choices.replace_broken,
     };
+    config.threads = loader_threads(t, &config.adapt);
     memcpy(config.feed, t->inputs.feed, sizeof config.feed);
     int to_image = 0;  // images are trained towards
     for (int i = 0; i < t->inputs.count; i++) to_image |= t->inputs.target[i] && t->inputs.feed[i].image;
@@ -245,5 +255,6 @@ static int64_t preparing_bytes(const ls_trainer *t, const ls_source *source, int
 
 int64_t ls__decoding_bytes(const ls_trainer *t) {
     const ls_source *train = t->dataset->train, *eval = t->eval_split.count ? t->dataset->test : NULL;
-    return t->config.loader_threads * (preparing_bytes(t, train, 1) + (eval ? preparing_bytes(t, eval, 0) : 0));
+    int adapt;
+    return loader_threads(t, &adapt) * (preparing_bytes(t, train, 1) + (eval ? preparing_bytes(t, eval, 0) : 0));
 }

@@ -448,6 +448,7 @@ static ls_status number_labels(ls_labels *labels, const ls_records_settings *s, 
 }
 
 static ls_status read_tables(const char *path, const ls_records_settings *s, ls_labels *labels, content *kind) {
+    if (s->names) LS_TRY(ls_records_witness(labels->builder, LS_WITNESS_FILE, s->names));
     if (s->names) LS_TRY(ls_labels_read_list(labels, s->names));
     LS_TRY(list_table(s, labels, path, LS_RECORDS_TRAIN, kind));
     if (*kind == CLASS && (s->names || s->none))
