@@ -135,7 +135,8 @@ double cli_train_perplexity(const cli_train_run *r, int test) { return measure_o
 
 // A network with losses of its own may have a metric of that name, of any k.
 double cli_train_top_5(const cli_train_run *r, int test) {
-    return ls_graph_has_losses(r->graph) ? NAN : measure_of(r, "top_k_accuracy", test);
+    return ls_graph_has_losses(r->graph) || ls_dataset_targets(r->dataset) ? NAN
+                                                                           : measure_of(r, "top_k_accuracy", test);
 }
 
 double cli_train_area(const cli_train_run *r) { return r->roc ? ls_roc_mean_area(r->roc, r->labels) : NAN; }

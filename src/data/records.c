@@ -285,12 +285,18 @@ uint64_t ls_records_version(const ls_records *r, int64_t root) {
 
 // --- a dataset -------------------------------------------------------------------------------------------------------
 
-static ls_status make_dataset(const ls_records *r, const char *root, int channels, ls_dataset *out) {
-    char name[128];
+ls_status ls_records_names(const ls_records *r, int any, ls_dataset *out) {
     LS_TRY(ls_calloc(r->class_count + 1, sizeof *out->own_classes, &out->own_classes));
-    for (int64_t c = 0; c < r->class_count && r->class_name[c] >= 0; c++)
+    for (int64_t c = 0; any && c < r->class_count && r->class_name[c] >= 0; c++)
         out->own_classes[c] = r->text + r->class_name[c];
     out->classes = out->own_classes[0] ? out->own_classes : NULL;
+    out->version = ls_records_version(r, -1);
+    return LS_OK;
+}
+
+static ls_status make_dataset(const ls_records *r, const char *root, int channels, ls_dataset *out) {
+    char name[128];
+    LS_TRY(ls_records_names(r, 1, out));
     out->version = ls_records_version(r, root ? (int64_t)strlen(root) : -1);
     out->shared = 1;
     snprintf(name, sizeof name, "the training set of %s", out->name);

@@ -149,6 +149,8 @@ uint64_t ls_records_version(const ls_records *records, int64_t root);
 // index, what else it points at borrowed.
 ls_status ls_source_create_records(const char *name, const ls_records *records, int set, int channels, ls_source **out);
 
+// Names of classes, where there are some (`any`), and a version, into a dataset. The names are borrowed from the host's memory. Errors: OUT_OF_MEMORY.
+ls_status ls_records_names(const ls_records *records, int any, ls_dataset *out);
 // Sources of both sets, names of classes and a version, for a format that has shared its list. The names are borrowed from the host's memory.
 // `root` is what all paths begin with; NULL: nothing in particular. Collective over the host's workers. Errors: OUT_OF_MEMORY.
 ls_status ls_records_dataset(ls_data_host *host, const ls_records *records, const char *root, int channels,
@@ -165,7 +167,10 @@ typedef struct ls_records_settings {
     const char *exclude;        // a file with names and numbers of samples that are left out, a line each; NULL: none
     // Of several labels at once: the column of lists, or the columns of 0 and 1; a file with all labels; the word for none. NULL: the usual ones
     const char *labels, *columns, *names, *none;
-    double split;  // so large a part is the test set, where none is named
+    // Of tables: columns of numbers that are learned, and that samples consist of; the shape of these; the same of pixels. NULL: none
+    const char *targets, *numbers, *shape, *pixels;
+    const char *target;  // the column of images that are learned; NULL: none
+    double split;        // so large a part is the test set, where none is named
     int channels, first_class;
 } ls_records_settings;
 

@@ -198,3 +198,29 @@ if mount -t tmpfs -o size=4k tmpfs "$here/full" 2>/dev/null; then
     umount "$here/full"
 fi
 finish
+
+# Numbers themselves, and numbers that are learned: the same weights for any number of workers, and what was learned is told.
+awk 'BEGIN { print "a,b,kind,y,z"; for (i = 0; i < 240; i++) { a = i % 16 / 8 - 1; b = int(i / 16) / 8 - 1; print a "," b "," (a > b ? "more" : "less") "," 2 * a - b + 3 "," b / 2 } }' >"$here/n.csv"
+learn="--device ref --epochs 20 --batch-size 24 --micro-batch 6 --optimizer sgd --lr 0.5 --verbose 2"
+table="csv:$here/n.csv,numbers=a|b,validation-split=0.25"
+# shellcheck disable=SC2046,SC2086 # options are words
+{
+    run 0 "$lockstep" train mnist-linear --data "$table,targets=y|z" $learn --checkpoint "$here/run-n"
+    learned=$(digest)
+    matches '^Test loss +0\.00'
+    ! grep -q 'Test accuracy' "$here/out" || wrong "an accuracy of numbers"
+    run 0 "$lockstep" train mnist-linear --data "$table,targets=y|z" $learn $(workers 3)
+    [ "$(digest)" = "$learned" ] || wrong "numbers, three workers: $(digest), and alone $learned"
+    run 0 "$lockstep" evaluate "$here/run-n"
+    matches '^Mean absolute error +0\.0'
+    run 0 "$lockstep" train mnist-linear --data "$table,label=kind" $learn
+    matches '^Test accuracy +(9[0-9]|100)\.'
+    refuses 1 "leave label smoothing, mixup and class weights out" "$lockstep" train mnist-linear --data "$table,targets=y" $learn --label-smoothing 0.1
+    # Of images: a number for each, which predict tells by its name.
+    (cd "$here/trees/train" && echo file,size,half && find . -name '*.*' -type f | sort | awk '{ print $0 "," NR / 10 "," NR / 20 }') >"$here/sizes.csv"
+    run 0 "$lockstep" train mnist-linear --data "csv:$here/sizes.csv,root=$here/trees/train,targets=size|half" $recipe --checkpoint "$here/run-s"
+    one=$(find "$here/trees/train" -name '*.*' -type f | sort | head -n 1)
+    run 0 "$lockstep" predict "$here/run-s" "$one" --csv "$here/p.csv"
+    matches ': size -?[0-9.e-]+, half -?[0-9.e-]+$'
+    grep -q '^file,rank,target,name,value' "$here/p.csv" || wrong "a table of predictions without values"
+}
