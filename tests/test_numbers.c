@@ -139,6 +139,30 @@ static void targets(void **state) {
     team_close(&t, w);
 }
 
+// Images that are learned of images: both are in a sample, and stay together.
+static void images(void **state) {
+    write_file("v.csv", "clean,file\n0.png,1.png\n");
+    holds("file,clean\n0.png,1.png\n2.png,0.png\n", ",target=clean,test=@/v.csv", "", "picture=picture picture=picture",
+          "picture=picture");
+    holds("file,clean\n0.png,1.png\n2.png,0.png\n1.png,2.png\n", ",target=clean,validation-split=0.5", "",
+          "picture=picture picture=picture", "picture=picture");
+    team t = TEAM;
+    worker w[WORKERS_MAX];
+    team_open(&t, w, 1, spec(",target=clean,validation-split=0.5"));
+    const ls_source *s = w[0].dataset->train;
+    void *scratch;
+    assert_int_equal(ls_memory_alloc(s->scratch_bytes, &scratch), LS_OK);
+    for (int i = 0; i < 2; i++) {
+        ls_sample sample;
+        assert_int_equal(ls_source_read(s, i, scratch, &sample), LS_OK);
+        assert_memory_equal(((const ls_picture *)sample.field[0])->bytes, i ? "image 1" : "image 0", 7);
+        assert_memory_equal(((const ls_picture *)sample.field[1])->bytes, i ? "image 2" : "image 1", 7);
+    }
+    assert_int_equal(ls_dataset_targets(w[0].dataset), 0);
+    ls_memory_free(scratch);
+    team_close(&t, w);
+}
+
 static void refused(const char *table, const char *options, ls_status status, const char *words) {
     team t = TEAM;
     worker w[WORKERS_MAX];
@@ -187,6 +211,11 @@ static void wrong_tables(void **state) {
     // Of images.
     refused("file,age\n0.png,old\n", ",targets=age", bad, "line 2 of ");
     refused("file,age\n0.png,old\n", ",targets=age", bad, "has \"old\" for the target age");
+    refused("file,clean\n0.png,9.png\n", ",target=clean", LS_STATUS_NOT_FOUND, "line 2 of ");
+    refused("file,clean\n0.png,1.png\n", ",target=other", bad, "names no column \"other\"");
+    refused("file,clean\n0.png\n", ",target=clean", bad, "has fewer columns than");
+    refused("file,clean\n0.png,\n", ",target=clean", bad, "has an empty path");
+    refused("file,clean\n0.png,1.png\n", ",target=clean,label=clean", asked, "give one of them");
     refused("file,age\n0.png,3\n", ",targets=size", bad, "names no column \"size\"");
     refused("file,age\n0.png,3\n", ",targets=age,labels=age", asked, "give one of them");
     refused("file,age\n0.png\n", ",targets=age", bad, "has fewer columns than the first line");
@@ -194,10 +223,8 @@ static void wrong_tables(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(classes),
-        cmocka_unit_test(pixels),
-        cmocka_unit_test(targets),
-        cmocka_unit_test(wrong_tables),
+        cmocka_unit_test(classes), cmocka_unit_test(pixels),       cmocka_unit_test(targets),
+        cmocka_unit_test(images),  cmocka_unit_test(wrong_tables),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

@@ -30,14 +30,14 @@ typedef struct header {
     uint32_t version, order;  // as this machine stores 1
     int64_t key_size;         // with the 0 at its end
     int64_t count[LS_RECORDS_SETS], file_count, class_count, witness_count, text_size;
-    int64_t label_count, label_width, targets;  // rows of several labels, or of numbers
+    int64_t label_count, label_width, targets, pairs;  // rows of several labels, or of numbers; two records a sample
     int64_t picture_bytes, kind;
     uint64_t largest_record;  // what a record takes: one of another build is not read
 } header;
 
 // A member more of a builder belongs into `header`, `parts`, `fill` and `write_all`, with checks: what is forgotten there is lost.
 // (Slots, by which rows are found while they are added, are not kept: nothing is added to an index that was read.)
-_Static_assert(sizeof(void *) != 8 || sizeof(ls_records_builder) == 224, "an index keeps all that a builder has");
+_Static_assert(sizeof(void *) != 8 || sizeof(ls_records_builder) == 232, "an index keeps all that a builder has");
 _Static_assert(sizeof(header) % 8 == 0, "what comes behind a header is aligned");
 
 // --- names -----------------------------------------------------------------------------------------------------------
@@ -152,6 +152,8 @@ static const char *check_parts(const header *h, const parts *p, const char *key)
     if (h->kind < 0 || h->kind >= LS_RECORDS_KINDS || h->picture_bytes < 0 ||
         h->picture_bytes > 4 * LS_IMAGE_MAX_PIXELS + LS_IMAGE_MAX_FILE)
         return "a kind or a size cannot be";
+    if (h->pairs < 0 || h->pairs > 1 || (h->pairs && (h->count[0] % 2 || h->count[1] % 2 || h->label_width)))
+        return "its samples are no pairs";
     if (h->class_count < 1 || h->class_count > INT32_MAX || h->file_count > UINT32_MAX || h->count[0] < 1)
         return "a count cannot be";
     for (int64_t i = 0; i < h->witness_count; i++)
@@ -192,6 +194,7 @@ static ls_status fill(const header *h, const parts *p, ls_records_builder *b) {
     b->label_count = h->label_count;
     b->label_width = (int)h->label_width;
     b->targets = (int)h->targets;
+    b->pairs = (int)h->pairs;
     b->file_count = h->file_count;
     b->class_count = h->class_count;
     b->witness_count = h->witness_count;
@@ -284,6 +287,7 @@ static int write_all(FILE *file, const char *key, const ls_records_builder *b) {
                 .label_count = b->label_count,
                 .label_width = b->label_width,
                 .targets = b->targets,
+                .pairs = b->pairs,
                 .picture_bytes = b->picture_bytes,
                 .kind = (int64_t)b->kind,
                 .largest_record = sizeof(ls_record)};

@@ -179,7 +179,7 @@ ls_status ls_records_spread(ls_records_builder *b, int set) {
 // What the others have to know before they can ask for memory.
 typedef struct sizes {
     int64_t count[LS_RECORDS_SETS], file_count, text_size, class_count, longest_path, largest, picture_bytes, kind;
-    int64_t label_count, label_width, targets;
+    int64_t label_count, label_width, targets, pairs;
 } sizes;
 
 static void measure(const ls_records_builder *b, sizes *out) {
@@ -190,7 +190,8 @@ static void measure(const ls_records_builder *b, sizes *out) {
                    .kind = (int64_t)b->kind,
                    .label_count = b->label_count,
                    .label_width = b->label_width,
-                   .targets = b->targets};
+                   .targets = b->targets,
+                   .pairs = b->pairs};
     for (int s = 0; s < LS_RECORDS_SETS; s++) {
         out->count[s] = b->count[s];
         for (int64_t i = 0; i < b->count[s]; i++)
@@ -219,6 +220,7 @@ static int64_t place_parts(const sizes *s, char *block, ls_records *out) {
     out->label_count = s->label_count;
     out->label_width = (int)s->label_width;
     out->targets = (int)s->targets;
+    out->pairs = (int)s->pairs;
     out->label = (uint8_t *)(block + at);
     at += s->label_count * ls_records_row_bytes(s->label_width, out->targets);
     out->text = block + at;
@@ -278,6 +280,7 @@ uint64_t ls_records_version(const ls_records *r, int64_t root) {
             h = ls__hash_mix(ls__hash_mix(h, (uint64_t)one->at), (uint64_t)one->bytes);
             h = ls__hash_mix(h, (uint64_t)one->file << 32 | (uint32_t)one->class);
         }
+    if (r->pairs) h = ls__hash_mix(h, 2);
     if (r->label_width)
         h = ls__hash_mix(h, ls__hash(r->label, r->label_count * ls_records_row_bytes(r->label_width, r->targets)));
     return h ? h : 1;

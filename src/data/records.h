@@ -58,6 +58,7 @@ typedef struct ls_records_builder {
     int64_t *class_name;  // (class_count): where in the text
     int64_t class_count, class_room;
     int label_width;  // above 0: samples have several labels at once, the classes, and rows of so many
+    int pairs;        // 1: a sample is two records, one behind the other: its image, and the one that is learned of it
     int targets;  // 1: rows are of label_width numbers in F32, which a sample is trained towards; a class has the name of one
     uint8_t *label;  // (label_count, label_width): 1 where a label is there, or these numbers' bytes; each row once
     int64_t label_count, label_room;
@@ -127,7 +128,7 @@ typedef struct ls_records {
     int64_t text_size;
     int64_t class_count;
     int64_t *class_name;
-    int label_width, targets;  // as in the builder
+    int label_width, targets, pairs;  // as in the builder
     int64_t label_count;
     uint8_t *label;
     int64_t longest_path, largest;  // bytes of a path and of a record, the largest

@@ -223,4 +223,14 @@ table="csv:$here/n.csv,numbers=a|b,validation-split=0.25"
     run 0 "$lockstep" predict "$here/run-s" "$one" --csv "$here/p.csv"
     matches ': size -?[0-9.e-]+, half -?[0-9.e-]+$'
     grep -q '^file,rank,target,name,value' "$here/p.csv" || wrong "a table of predictions without values"
+    # Images that are learned of images, however they are cut and mirrored: here of themselves.
+    (cd "$here/trees/train" && echo file,clean && find . -name '*.*' -type f | sort | awk '{ print $0 "," $0 }') >"$here/pairs.csv"
+    pairs="csv:$here/pairs.csv,root=$here/trees/train,target=clean"
+    run 0 "$lockstep" train autoencoder --data "$pairs" $recipe --augment flip,resized-crop --noise 0.3
+    pair=$(digest)
+    run 0 "$lockstep" train autoencoder --data "$pairs" $recipe --augment flip,resized-crop --noise 0.3 $(workers 3) --cache 8K
+    [ "$(digest)" = "$pair" ] || wrong "pairs of images, three workers: $(digest), and alone $pair"
+    # What is learned is what the target would be without noise: that of the images alone.
+    run 0 "$lockstep" train autoencoder --data "csv:$here/sizes.csv,root=$here/trees/train,label=size" $recipe --augment flip,resized-crop --noise 0.3
+    [ "$(digest)" = "$pair" ] || wrong "images of themselves give $(digest) as images, and $pair as pairs"
 }

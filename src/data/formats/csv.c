@@ -34,6 +34,8 @@ static const ls_option table[] = {
      .help = "stands for no label; No Finding does"},
     {"targets", LS_OPTION_TEXT, LS_RECORDS_OPTION(targets), .metavar = "NAMES",
      .help = "columns of numbers that are learned, with | between their names"},
+    {"target", LS_OPTION_TEXT, LS_RECORDS_OPTION(target), .metavar = "NAME",
+     .help = "the column of paths of images that are learned"},
     {"numbers", LS_OPTION_TEXT, LS_RECORDS_OPTION(numbers), .metavar = "NAMES",
      .help = "samples are numbers themselves: the columns, with | between their names; all: all that are left"},
     {"shape", LS_OPTION_TEXT, LS_RECORDS_OPTION(shape), .metavar = "HxWxC",
@@ -47,7 +49,7 @@ static const ls_option table[] = {
 };
 
 // What a line tells of its image.
-typedef enum content { CLASS, LIST, COLUMNS, TARGETS } content;
+typedef enum content { CLASS, LIST, COLUMNS, TARGETS, IMAGES } content;
 
 typedef struct reader {
     const ls_records_settings *set;
@@ -60,6 +62,7 @@ typedef struct reader {
     int path, label;                   // columns
     int64_t of[LS__CSV_MOST_COLUMNS];  // by column: its label, or its number; -1: it is none
     int last;                          // column that a line has to have
+    int64_t seen;                      // lines so far, of which pairs are split while they are read
     int names;                         // 1: the first line names columns
     int which;                         // of the two sets
 } reader;
@@ -112,15 +115,24 @@ static ls_status take_names(reader *r, const ls__csv_row *first) {
     static const char *const labels[] = {"label", "class", "category", "target", NULL};
     static const char *const lists[] = {"labels", "finding labels", "finding_labels", NULL};
     const ls_records_settings *s = r->set;
-    int training = r->which == LS_RECORDS_TRAIN, several = s->columns || s->targets;
+    int training = r->which == LS_RECORDS_TRAIN, several = s->columns || s->targets || s->target;
     r->path = ls__csv_column(first, s->image, files);
     r->label = several || s->labels || (!training && r->kind == LIST) ? -1 : ls__csv_column(first, s->label, labels);
     int list = several || s->label || (r->label >= 0 && training) ? -1 : ls__csv_column(first, s->labels, lists);
-    if (training) r->kind = s->targets ? TARGETS : s->columns ? COLUMNS : s->labels || list >= 0 ? LIST : CLASS;
+    if (training && s->target)
+        r->kind = IMAGES;
+    else if (training)
+        r->kind = s->targets ? TARGETS : s->columns ? COLUMNS : s->labels || list >= 0 ? LIST : CLASS;
     if (r->kind == LIST) r->label = list;
     r->names = r->path >= 0 && (several || r->label >= 0);
     if (r->path < 0 && (s->image || r->kind != CLASS)) return no_column(r, s->image ? s->image : "file");
     r->last = r->path > r->label ? r->path : r->label;
+    if (s->target) {
+        r->label = ls__csv_column(first, s->target, labels);
+        r->last = r->path > r->label ? r->path : r->label;
+        r->builder->pairs = 1;
+        return r->label >= 0 ? LS_OK : no_column(r, s->target);
+    }
     if (several) return take_columns(r, first);
     if (r->names) return LS_OK;
     if (r->kind == LIST) return no_column(r, s->labels ? s->labels : "labels");
@@ -212,28 +224,50 @@ static ls_status find_path(const reader *r, const char *file, char path[4096]) {
     return n < 0 || n >= 4096 ? wrong(r, "has a path of more than 4000 bytes") : LS_OK;
 }
 
+// A file, as a record of all of it.
+static ls_status find_file(reader *r, const char *path, ls_record *out) {
+    struct stat there;
+    errno = 0;
+    if (stat(path, &there) != 0 || !S_ISREG(there.st_mode))
+        return LS_FAIL(LS_STATUS_NOT_FOUND, "line %lld of %s: cannot read %s: %s; root=DIR says where paths begin",
+                       (long long)r->file.line, r->file.path, path, errno ? strerror(errno) : "it is no file");
+    if (there.st_size > LS_IMAGE_MAX_FILE) return wrong(r, "names a file of more than 256 MB");
+    *out = (ls_record){.bytes = there.st_size, .size = (uint32_t)there.st_size};
+    return ls_records_add_file(r->builder, path, there.st_size, ls_records_time(&there), &out->file);
+}
+
+// An image, and behind it the one that is learned of it.
+static ls_status take_pair(reader *r, const ls__csv_row *line, const char *path) {
+    char other[4096];
+    ls_record image, target;
+    int held = r->set->split > 0 && ls_records_held_out(r->set->split, r->seen++);
+    int set = held ? LS_RECORDS_TEST : r->which;
+    LS_TRY(find_path(r, line->cell[r->label], other));
+    LS_TRY(find_file(r, path, &image));
+    LS_TRY(find_file(r, other, &target));
+    LS_TRY(ls_records_add(r->builder, set, image));
+    return ls_records_add(r->builder, set, target);
+}
+
 static ls_status take_row(reader *r, const ls__csv_row *line) {
     char path[4096];
-    struct stat there;
+    ls_record record;
+    int32_t class;
     if (line->count <= r->last)
         return wrong(r, r->kind == COLUMNS || r->kind == TARGETS ? "has fewer columns than the first line"
                                                                  : "has fewer columns than a path and a class take");
     LS_TRY(find_path(r, line->cell[r->path], path));
     if (ls_records_excluded(r->builder, r->root, path)) return LS_OK;
-    if (stat(path, &there) != 0 || !S_ISREG(there.st_mode))
-        return LS_FAIL(LS_STATUS_NOT_FOUND, "line %lld of %s: cannot read %s: %s; root=DIR says where paths begin",
-                       (long long)r->file.line, r->file.path, path, errno ? strerror(errno) : "it is no file");
-    if (there.st_size > LS_IMAGE_MAX_FILE) return wrong(r, "names a file of more than 256 MB");
-    ls_record record = {.bytes = there.st_size, .size = (uint32_t)there.st_size};
-    LS_TRY(take_content(r, line, &record.class));
-    LS_TRY(ls_records_add_file(r->builder, path, there.st_size, ls_records_time(&there), &record.file));
+    if (r->kind == IMAGES) return take_pair(r, line, path);
+    LS_TRY(find_file(r, path, &record));
+    LS_TRY(take_content(r, line, &class));
+    record.class = class;
     return ls_records_add(r->builder, r->which, record);
 }
 
 static ls_status take_line(void *self, const ls__csv_row *line, int first) {
     reader *r = self;
     if (first) LS_TRY(take_names(r, line));
-    errno = 0;
     return first && r->names ? LS_OK : take_row(r, line);
 }
 
@@ -289,12 +323,14 @@ static ls_status check_once(const ls_records_builder *b, const ls_records_settin
 }
 
 static ls_status check_options(const ls_records_settings *s, const char *path) {
-    int several = (s->label != NULL) + (s->labels != NULL) + (s->columns != NULL) + (s->targets != NULL);
+    int several =
+        (s->label != NULL) + (s->labels != NULL) + (s->columns != NULL) + (s->targets != NULL) + (s->target != NULL);
     if (several < 2) return LS_OK;
-    return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
-                   "csv:%s: label=NAME is the column of one class for each image, labels=NAME of several labels, "
-                   "columns=NAME|NAME are labels themselves, and targets=NAME|NAME numbers: give one of them",
-                   path);
+    return LS_FAIL(
+        LS_STATUS_INVALID_ARGUMENT,
+        "csv:%s: label=NAME is the column of one class for each image, labels=NAME of several labels, "
+        "columns=NAME|NAME are labels themselves, targets=NAME|NAME numbers, and target=NAME images: give one of them",
+        path);
 }
 
 // After the split: a label is to be learned from what is left to train on.
@@ -311,12 +347,14 @@ static ls_status read_tables(const char *path, const ls_records_settings *s, ls_
     if (s->names) LS_TRY(ls_records_witness(labels->builder, LS_WITNESS_FILE, s->names));
     if (s->names) LS_TRY(ls_labels_read_list(labels, s->names));
     LS_TRY(list_table(s, labels, path, LS_RECORDS_TRAIN, kind));
-    if ((*kind == CLASS || *kind == TARGETS) && (s->names || s->none))
+    if ((*kind == CLASS || *kind == TARGETS || *kind == IMAGES) && (s->names || s->none))
         return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
                        "csv:%s: names=FILE and none=WORD are for several labels: labels=NAME or columns=NAME|NAME says "
                        "where they stand",
                        path);
     if (s->test) LS_TRY(list_table(s, labels, s->test, LS_RECORDS_TEST, kind));
+    // Pairs were split line by line, and have no classes: the list has one without a name.
+    if (*kind == IMAGES) return ls_records_add_class(labels->builder, NULL);
     if (*kind == TARGETS) return s->split > 0 ? ls_records_split(labels->builder, s->split) : LS_OK;
     if (*kind != CLASS) return number_labels(labels, s, path, *kind == LIST && !labels->list);
     LS_TRY(ls__csv_number_classes(labels->builder));
