@@ -64,7 +64,7 @@ if(TARGET lockstep_program)
   set_tests_properties(same_bits.drawing PROPERTIES TIMEOUT 300 LABELS "train;mpi" PROCESSORS 2)
   add_test(NAME same_bits.drawing_full
     COMMAND sh ${CMAKE_CURRENT_SOURCE_DIR}/train/drawing.sh $<TARGET_FILE:lockstep_program> full)
-  set_tests_properties(same_bits.drawing_full PROPERTIES TIMEOUT 900 LABELS "train;mpi;slow" PROCESSORS 2)
+  set_tests_properties(same_bits.drawing_full PROPERTIES TIMEOUT 900 LABELS "train;mpi;slow;by_hand" PROCESSORS 2)
   foreach(model mnist-cnn resnet20 mobilenetv2)
     add_test(NAME same_bits.${model}
       COMMAND sh ${CMAKE_CURRENT_SOURCE_DIR}/train/same_bits.sh $<TARGET_FILE:lockstep_program> ${model})

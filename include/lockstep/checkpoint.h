@@ -57,8 +57,8 @@ typedef struct ls_checkpoint_config {
     int every_epochs;         // after every so many epochs; 0: not by epochs; default 1
     int keep;                 // the newest so many; default 2
     const char *keep_epochs;  // and those after these epochs, "30,60,85"; NULL: none
-    int keep_best;       // and the one after the epoch with the best accuracy on the test set, where training validates
-    const char *recipe;  // a JSON object, which ls_checkpoint_recipe gives back; NULL: none
+    int keep_best;            // and the one after the epoch with the best ls_epoch_score, where training validates
+    const char *recipe;       // a JSON object, which ls_checkpoint_recipe gives back; NULL: none
     // Called on worker 0, in its main thread, between two steps, for each that was written or could not be. Training goes on
     // without one that could not; the one before stays. NULL: nothing.
     void (*written)(void *user, const ls_checkpoint_report *report);

@@ -57,10 +57,12 @@ static const ls_option table[] = {
              "evaluates after every epoch"},
     {"early-stop", LS_OPTION_INT, .offset = offsetof(settings, early_stop), .metavar = "N", .max = 1000000,
      .initial = "none", .group = "Training",
-     .help = "end training when the test accuracy has not been better for N epochs; evaluates after every epoch"},
+     .help = "end training when the test accuracy (of several labels the area under the ROC curve; where there is "
+             "neither, the loss) has not been better for N epochs; evaluates after every epoch"},
     {"restore-best", LS_OPTION_FLAG, .offset = offsetof(settings, restore_best), .group = "Training",
-     .help = "in the end take the weights after the epoch with the best test accuracy, from its checkpoint; evaluates "
-             "after every epoch"},
+     .help =
+         "in the end take the weights after the best epoch, as --early-stop means it, from its checkpoint; evaluates "
+         "after every epoch"},
     {"trace", LS_OPTION_TEXT, .offset = offsetof(settings, trace), .metavar = "DIR", .group = "Output",
      .help =
          "write a timeline of every worker and replica to DIR/trace.json: for ui.perfetto.dev, chrome://tracing and "
@@ -265,9 +267,10 @@ static void note_epoch(cli_train_run *r, const ls_epoch_result *e) {
         r->until_epoch = e->epoch;
         r->until_seconds = r->trained_seconds;
     }
-    if (!isnan(e->val_accuracy) && (!r->best_epoch || e->val_accuracy > r->best_accuracy)) {
+    double score = ls_epoch_score(e);
+    if (!isnan(score) && (!r->best_epoch || score > r->best_score)) {
         r->best_epoch = e->epoch;
-        r->best_accuracy = e->val_accuracy;
+        r->best_score = score;
     }
     r->settled = r->set.early_stop > 0 && r->best_epoch && e->epoch - r->best_epoch >= r->set.early_stop;
 }

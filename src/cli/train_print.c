@@ -180,6 +180,18 @@ static void print_checkpoints(const cli_train_run *r) {
         (double)c.bytes / 1e6, c.written + c.failed > 0 ? 1e3 * c.pause / (c.written + c.failed) : 0);
 }
 
+// The best epoch, as ls_epoch_score has it.
+static void print_best(const cli_train_run *r) {
+    const ls_epoch_result *best = &r->result.epoch[r->best_epoch - 1];
+    const char *taken = r->restored ? "; the weights are those after it" : "";
+    if (!isnan(best->val_accuracy))
+        row("Best epoch", "%d, %.2f %%%s", best->epoch, 100 * best->val_accuracy, taken);
+    else if (!isnan(best->val_area))
+        row("Best epoch", "%d, area under ROC %.4f%s", best->epoch, best->val_area, taken);
+    else
+        row("Best epoch", "%d, loss %.4f%s", best->epoch, best->val_loss, taken);
+}
+
 static int64_t skipped_steps(const ls_train_result *t) {
     int64_t steps = 0;
     for (int i = 0; i < t->epochs; i++) steps += t->epoch[i].skipped;
@@ -264,9 +276,7 @@ void cli_train_print_table(const cli_train_run *r) {
             r->until_epoch, r->until_epoch == 1 ? "" : "s", 100 * r->set.until_accuracy);
     else if (r->set.until_accuracy > 0)
         row("Time to that accuracy", "%g %% was not reached", 100 * r->set.until_accuracy);
-    if (r->settled || r->restored)
-        row("Best epoch", "%d, %.2f %%%s", r->best_epoch, 100 * r->best_accuracy,
-            r->restored ? "; the weights are those after it" : "");
+    if (r->settled || r->restored) print_best(r);
     if (t->loss_scale != 1 || t->loss_scale_dynamic)
         row("Loss scale", "%.10g%s", t->loss_scale, t->loss_scale_dynamic ? ", dynamic" : "");
     if (skipped_steps(t) > 0) row("Steps left out", "%lld, not finite", (long long)skipped_steps(t));

@@ -41,7 +41,7 @@ typedef struct cli_train_run {
     cli_timekeeper timekeeper;
     double trained_seconds, until_seconds;  // of the epochs so far; of those until the accuracy asked for
     int until_epoch;                        // in which it was reached; 0: it was not
-    double best_accuracy;                   // on the test set after an epoch
+    double best_score;                      // ls_epoch_score of it
     int best_epoch;                         // after which it was; 0: none was evaluated
     int settled;                            // --early-stop has ended training
     int restored;                           // the weights are those of best_epoch

@@ -188,8 +188,7 @@ void ls__checkpoints_destroy(ls_trainer *t) {
 static int best_entry(const ls_checkpointer *c) {
     int best = -1;
     for (int i = 0; i < c->entry_count; i++)
-        if (!isnan(c->entries[i].accuracy) && (best < 0 || c->entries[i].accuracy > c->entries[best].accuracy))
-            best = i;
+        if (!isnan(c->entries[i].score) && (best < 0 || c->entries[i].score > c->entries[best].score)) best = i;
     return best;
 }
 
@@ -224,7 +223,7 @@ static void enter(ls_trainer *t) {
     if (!grown) return;  // then nothing is removed for it
     c->entries = grown;
     ls_checkpoint_entry *e = &grown[c->entry_count++];
-    *e = (ls_checkpoint_entry){.epoch = job->epoch, .step = job->step, .accuracy = job->accuracy};
+    *e = (ls_checkpoint_entry){.epoch = job->epoch, .step = job->step, .score = job->score};
     memcpy(e->name, job->name, sizeof e->name);
     prune(c);
 }
@@ -287,10 +286,10 @@ static ls_status prepare(ls_trainer *t, const double *sum) {
     free(job->path);
     free(job->beside);
     free(job->state);
-    *job = (ls_checkpoint_job){.epoch = t->at.epoch, .step = t->at.step, .accuracy = NAN, .begun = job->begun};
+    *job = (ls_checkpoint_job){.epoch = t->at.epoch, .step = t->at.step, .score = NAN, .begun = job->begun};
     if (t->at.step == 0) {
         snprintf(job->name, sizeof job->name, "epoch-%04d", t->at.epoch - 1);
-        if (h->done > 0) job->accuracy = h->epochs[h->done - 1].val_accuracy;
+        if (h->done > 0) job->score = ls_epoch_score(&h->epochs[h->done - 1]);
     } else {
         snprintf(job->name, sizeof job->name, "step-%09lld", (long long)t->at.all_steps);
     }
@@ -382,9 +381,10 @@ ls_status ls__checkpoint_after_step(ls_trainer *t) {
 // The epoch that has just ended was better on the test set than all before it.
 static int best_so_far(const ls_trainer *t) {
     const ls_history *h = &t->history;
-    if (h->done == 0 || isnan(h->epochs[h->done - 1].val_accuracy)) return 0;
+    double score = h->done > 0 ? ls_epoch_score(&h->epochs[h->done - 1]) : NAN;
+    if (isnan(score)) return 0;
     for (int i = 0; i < h->done - 1; i++)
-        if (h->epochs[i].val_accuracy >= h->epochs[h->done - 1].val_accuracy) return 0;
+        if (ls_epoch_score(&h->epochs[i]) >= score) return 0;
     return 1;
 }
 

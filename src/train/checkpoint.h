@@ -47,9 +47,9 @@ struct ls_checkpoint {
 typedef struct ls_checkpoint_entry {
     char name[LS_CHECKPOINT_NAME];
     int64_t all_steps;
-    int epoch;        // that it goes on in
-    int64_t step;     // of it that are done
-    double accuracy;  // on the test set after the epoch before; NAN: there is none
+    int epoch;     // that it goes on in
+    int64_t step;  // of it that are done
+    double score;  // ls_epoch_score of the epoch before; NAN: there is none
 } ls_checkpoint_entry;
 ls_status ls__checkpoints_list(const char *folder, ls_checkpoint_entry **out, int *count);
 
@@ -62,7 +62,7 @@ typedef struct ls_checkpoint_job {
     char *state;          // JSON
     int epoch;
     int64_t step;
-    double accuracy;  // on the test set after the epoch before; NAN
+    double score;  // ls_epoch_score of the epoch before; NAN
     double begun, pause;
     // what came of it
     int64_t bytes;

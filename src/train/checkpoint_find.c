@@ -159,15 +159,22 @@ static int64_t whole(const json_t *o, const char *name) {
     return json_is_integer(value) ? json_integer_value(value) : -1;
 }
 
+static double real(const json_t *o, const char *name) {
+    const json_t *value = json_object_get(o, name);
+    return json_is_number(value) ? json_number_value(value) : NAN;
+}
+
 // What the state says; one that says nothing counts as the newest, so that it is complained about.
 static void describe(const json_t *state, ls_checkpoint_entry *e) {
     const json_t *place = json_object_get(state, "position"), *epochs = json_object_get(state, "epochs");
     const json_t *latest = json_array_get(epochs, json_array_size(epochs) - 1);
-    const json_t *accuracy = json_object_get(latest, "val_accuracy");
     if (whole(place, "all_steps") >= 0) e->all_steps = whole(place, "all_steps");
     e->epoch = (int)whole(place, "epoch");
     e->step = whole(place, "step");
-    e->accuracy = json_is_number(accuracy) && e->step == 0 ? json_number_value(accuracy) : NAN;
+    ls_epoch_result result = {.val_accuracy = real(latest, "val_accuracy"),
+                              .val_area = real(latest, "val_area"),
+                              .val_loss = real(latest, "val_loss")};
+    e->score = e->step == 0 ? ls_epoch_score(&result) : NAN;
 }
 
 static ls_status add_entry(const char *folder, const char *name, ls_checkpoint_entry **list, int *count) {
@@ -186,7 +193,7 @@ static ls_status add_entry(const char *folder, const char *name, ls_checkpoint_e
         } else {
             *list = grown;
             ls_checkpoint_entry *e = &grown[(*count)++];
-            *e = (ls_checkpoint_entry){.all_steps = INT64_MAX, .accuracy = NAN};
+            *e = (ls_checkpoint_entry){.all_steps = INT64_MAX, .score = NAN};
             snprintf(e->name, sizeof e->name, "%s", name);
             if (read_json(path, LS_CHECKPOINT_STATE, &state) == LS_OK) describe(state, e);
             json_decref(state);

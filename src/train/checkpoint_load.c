@@ -3,9 +3,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "optim/lookahead.h"
 #include "train/checkpoint.h"
 #include "train/weights.h"
 
@@ -49,10 +51,11 @@ static ls_status changed(void *user) {
     return ls_comm_agree(t->comm, status);
 }
 
-static ls_status load_vector(ls_trainer *t, const char *folder, const char *name) {
+// The vector `name` of the training gets what the checkpoint has of the vector `from`.
+static ls_status load_vector(ls_trainer *t, const char *folder, const char *from, const char *name) {
     incoming in = {.trainer = t, .name = name};
     char file[LS_CHECKPOINT_NAME], *path = NULL;
-    ls__checkpoint_file(name, file);
+    ls__checkpoint_file(from, file);
     ls_status status = ls_buffer_create(t->device, ls_params_length(t->params) * 4, &in.buffer);
     if (status == LS_OK && asprintf(&path, "%s/%s", folder, file) < 0)
         status = LS_FAIL(LS_STATUS_OUT_OF_MEMORY, "out of memory");
@@ -101,14 +104,34 @@ static int has_residuals(const char *text) {
     return has;
 }
 
+// What it is in the checkpoint that a vector goes on from: where a training with lookahead begins at a checkpoint without, slow weights are the weights, as
+// at any beginning. Worker 0 looks, for all.
+static ls_status find_source(ls_comm *comm, const char *folder, const char *name, const char **from) {
+    char file[LS_CHECKPOINT_NAME], *path = NULL;
+    uint8_t missing = 0;
+    ls_status status = LS_OK;
+    if (comm->rank == 0 && strcmp(name, LS_SLOW_WEIGHTS) == 0) {
+        ls__checkpoint_file(name, file);
+        if (asprintf(&path, "%s/%s", folder, file) < 0) status = LS_FAIL(LS_STATUS_OUT_OF_MEMORY, "out of memory");
+        if (status == LS_OK) missing = access(path, F_OK) != 0;
+        free(path);
+    }
+    LS_TRY(ls_comm_agree(comm, status));
+    LS_TRY(ls_comm_broadcast(comm, &missing, 1, LS_DTYPE_U8, 0));
+    *from = missing ? "weights" : name;
+    return LS_OK;
+}
+
 static ls_status resume(ls_trainer *t, const char *path, const char *state) {
     int vectors = ls__checkpoint_vectors(t);
     LS_TRY(ls_comm_agree(t->comm, apply(t, path, state)));
     if (!has_residuals(state)) vectors -= (int)ls__checkpoint_residuals(t);
     for (int v = 0; v < vectors; v++) {
         char name[LS_CHECKPOINT_NAME];
+        const char *from;
         ls__checkpoint_vector(t, v, name);
-        LS_TRY(load_vector(t, path, name));
+        LS_TRY(find_source(t->comm, path, name, &from));
+        LS_TRY(load_vector(t, path, from, name));
     }
     return ls_strategy_weights_changed(t->strategy, t->queue);
 }

@@ -181,6 +181,10 @@ static ls_status epochs_median(const ls_trainer *t, double (*of)(const ls_epoch_
     return LS_OK;
 }
 
+double ls_epoch_score(const ls_epoch_result *e) {
+    return !isnan(e->val_accuracy) ? e->val_accuracy : !isnan(e->val_area) ? e->val_area : -e->val_loss;
+}
+
 static double seconds_of(const ls_epoch_result *e) { return e->seconds; }
 static double rate_of(const ls_epoch_result *e) { return e->images_per_second; }
 

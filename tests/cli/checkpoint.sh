@@ -107,9 +107,7 @@ begins() {
     # A worker dies: all start again from the newest.
     if [ -n "$mpirun" ]; then
         rm -rf "$ckpt"
-        run 0 "$lockstep" train $small --epochs 400 --schedule constant --workers 2 --verbose 0
-        # shellcheck disable=SC2034
-        long="$small --epochs 400 --schedule constant --limit-train 1280"
+        long="$small --epochs 160 --schedule constant"
         run 0 "$lockstep" train $long --workers 2 --no-evaluate
         digest=$(digest_of)
         "$lockstep" train $long --workers 2 --no-evaluate --checkpoint "$ckpt" --checkpoint-every 50steps --restarts 3 >"$here/out" 2>"$here/err" &
@@ -142,6 +140,22 @@ begins() {
     refuses 1 "--checkpoint $here/branch has checkpoints already" "$lockstep" train $small --epochs 6 --schedule polynomial --resume-from "$here/all/epoch-0002" --checkpoint "$here/branch"
     run 0 "$lockstep" train $small --epochs 6 --schedule polynomial --resume-from "$here/all/epoch-0002" --checkpoint "$here/branch" --resume
     says "resumed from $here/branch/epoch-0006: epoch 7"
+    # Lookahead may begin there: slow weights are the weights first, and half way to the fast ones after an epoch of 20 steps.
+    if command -v python3 >/dev/null; then
+        from="$small --epochs 3 --resume-from $here/all/epoch-0002"
+        run 0 "$lockstep" train $from --save "$here/fast.safetensors"
+        run 0 "$lockstep" train $from --save "$here/slow.safetensors" --lookahead 20 --lookahead-step 0.5
+        run 0 python3 - "$here/all/epoch-0002/weights.safetensors" "$here/fast.safetensors" "$here/slow.safetensors" <<'TEXT'
+import array, struct, sys
+def values(path):
+    data = open(path, "rb").read()
+    begin = 8 + struct.unpack("<Q", data[:8])[0]
+    return array.array("f", data[begin:])
+first, fast, slow = map(values, sys.argv[1:])
+assert max(abs(a - b) for a, b in zip(first, fast)) > 1e-3
+assert max(abs((a + b) / 2 - c) for a, b, c in zip(first, fast, slow)) < 1e-6
+TEXT
+    fi
     refuses 1 "its optimizer is adam, and here it is sgd" "$lockstep" train mnist-mlp --optimizer sgd --resume-from "$here/all/epoch-0002"
     refuses 1 "cannot be gone on with: its global batch, in the middle of an epoch," "$lockstep" train $small --batch-size 32 --resume-from "$here/all/$first"
     refuses 1 "its network is mnist-mlp, and here it is mnist-cnn" "$lockstep" train mnist-cnn --resume-from "$here/all/epoch-0002"
@@ -189,6 +203,10 @@ begins() {
     rm -r "$here/best/epoch-$(printf %04d "$best")"
     run 0 "$lockstep" train $stops --checkpoint "$here/best" --resume
     complains "of the best epoch, is not there: the weights are those of the last"
+    # Where nothing is told apart, the loss is what gets better: with this rate it does not after a while.
+    run 0 "$lockstep" train autoencoder --data synthetic:12x12x1,10,40,20 --batch-size 20 --micro-batch 4 --epochs 40 --optimizer sgd --lr 0 \
+        --early-stop 2 --restore-best --checkpoint "$here/blurred" --replicas 1
+    matches '^Best epoch +1, loss [0-9.]+; the weights are those after it$'
     refuses 2 "--restarts starts workers again that this program has started" "$lockstep" train $small --checkpoint "$ckpt" --restarts 3
     refuses 2 "--restore-best takes them from a checkpoint" "$lockstep" train $stops
 

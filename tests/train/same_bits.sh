@@ -13,7 +13,7 @@ failed=0
 if [ "$model" = resnet20 ]; then
     data=shapes
     [ -n "${LOCKSTEP_DATA:-}" ] && [ -d "$LOCKSTEP_DATA/cifar-10-batches-py" ] && data=cifar10:$LOCKSTEP_DATA/cifar-10-batches-py
-    recipe="--limit-train 600 --limit-test 200 --epochs 1"
+    recipe="--limit-train 320 --limit-test 100 --epochs 1"
     [ "${3:-}" = full ] && recipe="--limit-train 10000 --limit-test 2000 --epochs 1"
     recipe="$recipe --batch-size 256 --micro-batch 64 --optimizer sgd --lr 0.1 --momentum 0.9 --schedule one-cycle --augment flip,crop"
 elif [ "$model" != mnist-cnn ]; then
@@ -23,7 +23,7 @@ elif [ "$model" != mnist-cnn ]; then
 else
     data=digits
     [ -n "${LOCKSTEP_DATA:-}" ] && [ -d "$LOCKSTEP_DATA/mnist" ] && data=mnist:$LOCKSTEP_DATA/mnist
-    recipe="--limit-train 1500 --limit-test 500 --batch-size 512 --micro-batch 64 --epochs 2"
+    recipe="--limit-train 700 --limit-test 200 --batch-size 512 --micro-batch 64 --epochs 2"
     [ "${3:-}" = full ] && recipe="--batch-size 1024 --micro-batch 128 --epochs 2"
 fi
 
@@ -127,7 +127,7 @@ for precision in fp32 bf16; do
     compare $precision 2 1 allreduce
     compare $precision 3 1 reduce-broadcast
 done
-recipe="--limit-train 1500 --limit-test 500 --batch-size 512 --micro-batch 64 --optimizer lamb --weight-decay 0.01 --clip-norm 0.02"
+recipe="--limit-train 700 --limit-test 200 --batch-size 512 --micro-batch 64 --optimizer lamb --weight-decay 0.01 --clip-norm 0.02"
 expected=$(digest lamb-first --precision fp32 --replicas 1) || exit 1
 compare fp32 3 1 allreduce
 compare fp32 1 2 reduce-broadcast
