@@ -151,6 +151,37 @@ static void refused(const char *options, ls_status status, const char *words) {
     team_close(&t, w);
 }
 
+// Numbers and pixels that are learned in place of classes, in the shapes that they have.
+static void targets(void **state) {
+    const float values[COUNT * 2] = {0.5F, -1, 7};
+    char spec[400];
+    for (int pixels = 0; pixels < 2; pixels++) {
+        team t = TEAM;
+        worker w[WORKERS_MAX];
+        void *scratch;
+        ls_sample sample;
+        hid_t file = create(path);
+        add(file, "x_train", "y_train", 0, 0, H5T_STD_U8LE, COUNT);
+        put(file, "learned", pixels ? H5T_STD_U8LE : H5T_IEEE_F64BE, H5T_NATIVE_FLOAT, values, 1, pixels ? 4 : 2,
+            pixels ? (hsize_t[]){COUNT, 2, 1, 1} : (hsize_t[]){COUNT, 2});
+        H5Fclose(file);
+        snprintf(spec, sizeof spec, "hdf5:%s,targets=learned", path);
+        team_open(&t, w, 2, spec);
+        if (w[0].status != LS_OK) fail_msg("%s", w[0].message);
+        const ls_source *s = w[1].dataset->train;
+        assert_int_equal(ls_memory_alloc(s->scratch_bytes, &scratch), LS_OK);
+        assert_int_equal(ls_dataset_targets(w[1].dataset), pixels ? 0 : 2);
+        assert_int_equal(ls_shape_count(s->field[1].shape), 2);
+        assert_int_equal(ls_source_read(s, pixels ? 1 : 0, scratch, &sample), LS_OK);
+        if (pixels)
+            assert_int_equal(*(const uint8_t *)sample.field[1], 7);
+        else
+            assert_true(((const float *)sample.field[1])[0] == 0.5F && ((const float *)sample.field[1])[1] == -1);
+        ls_memory_free(scratch);
+        team_close(&t, w);
+    }
+}
+
 static void wrong(void **state) {
     const double values[COUNT] = {0, 1, 2, 0.5, 1, 2, 0};
     hid_t file = create(path);
@@ -161,6 +192,8 @@ static void wrong(void **state) {
     put(file, "wide", H5T_STD_I32LE, H5T_NATIVE_DOUBLE, values, 0, 3, (hsize_t[]){COUNT, 1, 1});
     H5Fclose(file);
     opens("", COUNT, 0, 0);
+    refused(",label=halves,targets=halves", LS_STATUS_INVALID_ARGUMENT, "give one of them");
+    refused(",targets=few", LS_STATUS_BAD_DATA, "few has 3 values for 7 samples");
     refused(",label=halves", LS_STATUS_BAD_DATA, "value 3 of halves is 0.5, and no class");
     refused(",label=few", LS_STATUS_BAD_DATA, "few has 3 values for 7 samples");
     refused(",image=flat", LS_STATUS_BAD_DATA, "flat has 2 dimensions: images are");
@@ -201,6 +234,6 @@ static void changed_file(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(layouts), cmocka_unit_test(wrong),
-                                       cmocka_unit_test(changed_file)};
+                                       cmocka_unit_test(changed_file), cmocka_unit_test(targets)};
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

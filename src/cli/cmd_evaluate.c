@@ -186,9 +186,9 @@ static ls_status check_files(const evaluation *e) {
 
 // What there is to be told of it, and whether there are files for all that is asked for.
 static ls_status find_kind(evaluation *e) {
-    e->kind = ls_graph_has_losses(e->network)     ? &cli_evaluation_losses
-              : ls_dataset_labels(e->dataset) > 0 ? &cli_evaluation_labels
-                                                  : &cli_evaluation_classes;
+    e->kind = ls_graph_has_losses(e->network) || ls_dataset_targets(e->dataset) > 0 ? &cli_evaluation_losses
+              : ls_dataset_labels(e->dataset) > 0                                   ? &cli_evaluation_labels
+                                                                                    : &cli_evaluation_classes;
     if (e->kind->csv || (!e->set.csv && !e->set.out)) return LS_OK;
     return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
                    "%s: %s names neither classes nor labels that a table or a picture could be of; --json FILE has all "
@@ -200,7 +200,7 @@ static ls_status find_kind(evaluation *e) {
 static ls_status check_names(const evaluation *e) {
     const json_t *names = json_object_get(e->trained.saved.state, "class_names");
     const char *trained, *there;
-    if (ls_dataset_labels(e->dataset) == 0) return LS_OK;
+    if (ls_dataset_labels(e->dataset) == 0 && ls_dataset_targets(e->dataset) == 0) return LS_OK;
     for (int c = 0; (there = ls_dataset_class(e->dataset, c)); c++)
         if ((trained = json_string_value(json_array_get(names, (size_t)c))) && strcmp(trained, there) != 0)
             return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,

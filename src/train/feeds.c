@@ -6,6 +6,8 @@
 #include "data/augment.h"
 #include "train/trainer_impl.h"
 
+enum { MOST_LOADERS = 16 };  // threads of a replica that nobody has asked for
+
 // Whether losses and metrics alone read an input: then it is a target, and comes in F32 in any precision.
 static int is_target(const ls_graph *g, ls_value input) {
     int read = 0;
@@ -41,6 +43,8 @@ static void list_fields(const ls_dataset *d, char *text, size_t size) {
 
 // The shape in which it comes to the network: pictures, of any size, are resized.
 static ls_shape shape_of(const ls_trainer *t, const ls_field *field) {
+    if (strcmp(field->name, "target") == 0 && ls_field_is_picture(field))
+        return LS_SHAPE(t->images.shape.dim[0], t->images.shape.dim[1], field->shape.dim[2]);
     return strcmp(field->name, "image") == 0 && field->dtype == LS_DTYPE_U8 && field->shape.ndim == 3 ? t->images.shape
                                                                                                       : field->shape;
 }
@@ -176,6 +180,8 @@ static ls_status resolve_one(ls_trainer *t, int i) {
     feed->image = field->dtype == LS_DTYPE_U8 && field->shape.ndim == 3 && port.shape.ndim == 3;
     if (target) LS_TRY(check_labels(t, port));
     if (target && feed->image) LS_TRY(check_pixels(t, input));
+    if (feed->image && ls_field_is_picture(field) && !ls_shape_equal(shape_of(t, field), port.shape))
+        return check_image(t, port);
     if (strcmp(field->name, "image") != 0) return feed->image ? LS_OK : check_values(t, port, field);
     if (field->shape.ndim != 3) return check_values(t, port, field);
     LS_TRY(check_image(t, port));
@@ -200,15 +206,39 @@ ls_status ls__inputs_resolve(ls_trainer *t) {
     return LS_OK;
 }
 
+static int reads_files(const ls_source *source) {
+    while (source->inner) source = source->inner;
+    return source->ops->stored != NULL;
+}
+
+// Samples of files are read and decoded by as many threads as keep up, up to two for each core of a replica's, unless there is a number; others by one.
+static int loader_threads(const ls_trainer *t, int *adapt) {
+    int replicas = t->spread.replicas > 0 ? t->spread.replicas : 1, most = 2 * t->spread.cores / replicas;
+    *adapt = t->config.loader_threads == 0 && reads_files(t->dataset->train);
+    if (t->config.loader_threads) return t->config.loader_threads;
+    return !*adapt ? 1 : most < 2 ? 2 : most > MOST_LOADERS ? MOST_LOADERS : most;
+}
+
+// Pictures that are learned of others go the way these go, but for their colours and noise, and end as pixel / 255.
+static void follow(const ls_trainer *t, ls_feed *feed) {
+    const ls_field *field = ls_dataset_find_field(t->dataset, feed->field);
+    if (!field || !ls_field_is_picture(field) || strcmp(feed->field, "image") == 0) return;
+    feed->recipe = t->images.recipe;
+    feed->recipe.augment &= ~(unsigned)(LS_AUGMENT_COLOURS | LS_AUGMENT_CUTOUT);
+    feed->recipe.offset = feed->recipe.divisor = NULL;
+    feed->recipe.scale = 0;
+    feed->recipe.noise = 0;
+}
+
 ls_loader_config ls__loader_config(const ls_trainer *t, int training) {
     ls_loader_config config = {
         .split = training ? t->train_split : t->eval_split,
         .feed_count = t->inputs.count,
         .micro_batch = training ? t->train_shape.micro_batch : t->eval_shape.micro_batch,
         .depth = 3,
-        .threads = t->config.loader_threads,
         .replace_broken = t->choices.replace_broken,
     };
+    config.threads = loader_threads(t, &config.adapt);
     memcpy(config.feed, t->inputs.feed, sizeof config.feed);
     int to_image = 0;  // images are trained towards
     for (int i = 0; i < t->inputs.count; i++) to_image |= t->inputs.target[i] && t->inputs.feed[i].image;
@@ -220,6 +250,8 @@ ls_loader_config ls__loader_config(const ls_trainer *t, int training) {
         }
         if (!training && config.feed[i].kind == LS_FEED_CLASS)
             config.feed[i].weights = NULL, config.feed[i].smoothing = 0;
+        if (config.feed[i].image) follow(t, &config.feed[i]);
+        if (config.feed[i].image && !training) config.feed[i].recipe.augment = 0;
         if (!config.feed[i].image || strcmp(config.feed[i].field, "image") != 0) continue;
         config.feed[i].recipe = t->images.recipe;
         if (!training) config.feed[i].recipe.augment = t->views.count ? LS_AUGMENT_VIEW : 0;
@@ -240,10 +272,13 @@ static int64_t preparing_bytes(const ls_trainer *t, const ls_source *source, int
     if (t->inputs.image < 0 || !t->inputs.feed[t->inputs.image].image) return 0;
     if (!training) recipe.augment = 0;
     int64_t mixed = training && t->config.mixup > 0 ? t->inputs.bytes[t->inputs.image] : 0;
-    return mixed + source->picture_bytes + ls_preparer_bytes(&recipe, ls_dataset_image_shape(t->dataset));
+    int images = 0;  // each with a preparer of its own
+    for (int i = 0; i < t->inputs.count; i++) images += t->inputs.feed[i].image;
+    return mixed + source->picture_bytes + images * ls_preparer_bytes(&recipe, ls_dataset_image_shape(t->dataset));
 }
 
 int64_t ls__decoding_bytes(const ls_trainer *t) {
     const ls_source *train = t->dataset->train, *eval = t->eval_split.count ? t->dataset->test : NULL;
-    return t->config.loader_threads * (preparing_bytes(t, train, 1) + (eval ? preparing_bytes(t, eval, 0) : 0));
+    int adapt;
+    return loader_threads(t, &adapt) * (preparing_bytes(t, train, 1) + (eval ? preparing_bytes(t, eval, 0) : 0));
 }

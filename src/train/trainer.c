@@ -43,6 +43,15 @@ static ls_status find_objective(ls_trainer *t) {
     if (!own && labels) {
         LS_TRY(ls__graph_with_label_losses(t->network, c->label_smoothing, c->positive_weight, &t->objective));
         t->graph = t->objective;
+    } else if (!own && ls_dataset_targets(t->dataset)) {
+        if (c->label_smoothing > 0 || c->mixup > 0 || c->class_weight)
+            return LS_FAIL(
+                LS_STATUS_INVALID_ARGUMENT,
+                "dataset %s has numbers to be learned and no classes: leave label smoothing, mixup and class "
+                "weights out",
+                t->dataset->name);
+        LS_TRY(ls__graph_with_target_losses(t->network, &t->objective));
+        t->graph = t->objective;
     } else if (!own) {
         // Rows are smoothed where they are made.
         int k = ls_graph_classes(t->network) > TOP_CLASSES ? TOP : 0, rows = ls__labels_are_rows(c);
