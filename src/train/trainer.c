@@ -44,7 +44,7 @@ static ls_status find_objective(ls_trainer *t) {
         LS_TRY(ls__graph_with_label_losses(t->network, c->label_smoothing, c->positive_weight, &t->objective));
         t->graph = t->objective;
     } else if (!own && ls_dataset_targets(t->dataset)) {
-        if (c->label_smoothing > 0 || c->mixup > 0 || c->class_weight)
+        if (c->label_smoothing > 0 || ls__labels_are_rows(c))
             return LS_FAIL(
                 LS_STATUS_INVALID_ARGUMENT,
                 "dataset %s has numbers to be learned and no classes: leave label smoothing, mixup and class "
