@@ -242,10 +242,12 @@ static int reads_files(const ls_source *source) {
 
 // Samples of files are read and decoded by as many threads as keep up, up to two for each core of a replica's, unless there is a number; others by one.
 static int loader_threads(const ls_trainer *t, int *adapt) {
-    int replicas = t->spread.replicas > 0 ? t->spread.replicas : 1, most = 2 * t->spread.cores / replicas;
+    int replicas = t->spread.replicas > 0 ? t->spread.replicas : 1, count = 2 * t->spread.cores / replicas;
+    int most = t->most_loaders ? t->most_loaders : MOST_LOADERS;
     *adapt = t->config.loader_threads == 0 && reads_files(t->dataset->train);
     if (t->config.loader_threads) return t->config.loader_threads;
-    return !*adapt ? 1 : most < 2 ? 2 : most > MOST_LOADERS ? MOST_LOADERS : most;
+    if (count < 2) count = 2;
+    return !*adapt ? 1 : count > most ? most : count;
 }
 
 // Images that are learned of others go the way these go, but for their colours and noise, and end as pixel / 255.

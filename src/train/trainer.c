@@ -317,7 +317,7 @@ static ls_status prepare(ls_trainer *t, ls_dataset *dataset) {
     LS_TRY(ls__exchange_tune(t));
     ls_comm_enter(t->comm, "ls_trainer_create");
     LS_TRY(ls_comm_agree(t->comm, ls__trainer_plan(t, 0)));
-    t->memory = ls__trainer_memory(t);
+    ls__memory_fit(t);
     LS_TRY(ls_comm_agree(t->comm, ls__memory_check(t)));
     LS_TRY(allocate(t, dataset));
     LS_TRY(ls__probe(t));
