@@ -213,6 +213,10 @@ table="csv:$here/n.csv,numbers=a|b,validation-split=0.25"
     [ "$(digest)" = "$learned" ] || wrong "numbers, three workers: $(digest), and alone $learned"
     run 0 "$lockstep" evaluate "$here/run-n"
     matches '^Mean absolute error +0\.0'
+    awk -F, '{ print $1 "," $2 "," $5 "," $4 }' "$here/n.csv" >"$here/turned.csv"
+    refuses 1 "target 0 is y in the checkpoint and z in csv:$here/turned.csv" "$lockstep" evaluate "$here/run-n" --data "csv:$here/turned.csv,numbers=a|b,targets=y|z" --split train
+    ! grep -q 'names=FILE' "$here/err" || wrong "names=FILE is advised for targets"
+    run 0 "$lockstep" train mnist-linear --data "$table,targets=y|z" $learn --class-weight none
     run 0 "$lockstep" train mnist-linear --data "$table,label=kind" $learn
     matches '^Test accuracy +(9[0-9]|100)\.'
     refuses 1 "leave label smoothing, mixup and class weights out" "$lockstep" train mnist-linear --data "$table,targets=y" $learn --label-smoothing 0.1
@@ -233,4 +237,12 @@ table="csv:$here/n.csv,numbers=a|b,validation-split=0.25"
     # What is learned is what the target would be without noise: that of the images alone.
     run 0 "$lockstep" train autoencoder --data "csv:$here/sizes.csv,root=$here/trees/train,label=size" $recipe --augment flip,resized-crop --noise 0.3
     [ "$(digest)" = "$pair" ] || wrong "images of themselves give $(digest) as images, and $pair as pairs"
+    # Of two sizes they are learned as a whole, and never cut.
+    awk -F, 'NR == 1 { print; next } { file[NR] = $1 } END { for (i = 2; i <= NR; i++) print file[i] "," file[i < NR ? i + 1 : 2] }' "$here/pairs.csv" >"$here/others.csv"
+    pairs="csv:$here/others.csv,root=$here/trees/train,target=clean"
+    run 0 "$lockstep" train autoencoder --data "$pairs" $recipe --augment flip
+    for cut in "--augment resized-crop" "--resize 20"; do
+        run 1 "$lockstep" train autoencoder --data "$pairs" $recipe $cut
+        complains "so that they cannot be cut alike"
+    done
 }
