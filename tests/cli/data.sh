@@ -22,7 +22,7 @@ printf '# not ours\ntrain:3\ntrain:10-12\ntest:0\n' >"$c/numbers"
 {
     run 0 "$lockstep" train mnist-linear --data "$data,exclude=$c/numbers" $recipe
     says "26 samples to train on, 8 to test on"
-    matches '^Loader threads +[0-9]+ for each replica'
+    ! grep -q 'as its first steps were measured' "$here/out" || wrong "a few milliseconds were measured"
     left=$(digest)
     for other in "tar:$c/t.tar,test=$c/v.tar" "lmdb:$c/t,test=$c/v" "recordio:$c/t.rec,test=$c/v.rec"; do
         run 0 "$lockstep" train mnist-linear --data "$other,exclude=$c/numbers" $recipe $(workers 2)
@@ -40,6 +40,9 @@ printf '# not ours\ntrain:3\ntrain:10-12\ntest:0\n' >"$c/numbers"
     done
     run 0 "$lockstep" train mnist-linear --data "tar:$c/t.tar" $recipe
     [ "$(digest)" != "$left" ] || wrong "leaving samples out changes nothing"
+    # How many threads read them is told where training was long enough to find out.
+    run 0 "$lockstep" train mnist-cnn --data "$data" --image-size 96 --batch-size 8 --micro-batch 2 --epochs 8 --verbose 2
+    matches '^Loader threads +[0-9]+ for each replica, as its first steps were measured'
 }
 printf 'train:3\ntrain:99\n' >"$c/numbers"
 refuses 1 "line 2 of $c/numbers: the training set of images has no sample 99 to leave out: they go from 0 to 29" "$lockstep" train mnist-linear \
