@@ -43,16 +43,17 @@ static void list_fields(const ls_dataset *d, char *text, size_t size) {
 
 static int is_pixels(const ls_field *field) { return field->dtype == LS_DTYPE_U8 && field->shape.ndim == 3; }
 
-// Whether it has pixels for those of the field "image", so that it goes the way these go.
-static int goes_along(const ls_trainer *t, const ls_field *field) {
+// Whether it has pixels for those of the field "image", which are learned, or looked at as what is, so that it goes the way these go.
+static int goes_along(const ls_trainer *t, const ls_field *field, int target) {
     const ls_field *image = ls_dataset_find_field(t->dataset, "image");
+    if (!target && strcmp(field->name, "target") != 0) return 0;
     return image && image != field && is_pixels(image) && is_pixels(field) &&
            image->shape.dim[0] == field->shape.dim[0] && image->shape.dim[1] == field->shape.dim[1];
 }
 
 // The shape in which it comes to the network: images, and those that are learned of them, are resized.
 static ls_shape shape_of(const ls_trainer *t, const ls_field *field, int target) {
-    if (target && goes_along(t, field))
+    if (goes_along(t, field, target))
         return LS_SHAPE(t->images.shape.dim[0], t->images.shape.dim[1], field->shape.dim[2]);
     return strcmp(field->name, "image") == 0 && is_pixels(field) ? t->images.shape : field->shape;
 }
@@ -127,8 +128,8 @@ static ls_status check_values(const ls_trainer *t, ls_port port, const ls_field 
 // What comes beside the field "image". Of images that are cut, moved or mirrored alone, what is learned of them would be elsewhere.
 static ls_status check_beside(const ls_trainer *t, ls_port port, const ls_field *field, int target) {
     const ls_recipe *r = &t->images.recipe;
-    int alone =
-        target && field->shape.ndim == 3 && field->shape.dim[0] * field->shape.dim[1] > 1 && !goes_along(t, field);
+    int alone = target && field->shape.ndim == 3 && field->shape.dim[0] * field->shape.dim[1] > 1 &&
+                !goes_along(t, field, target);
     ls_shape have = shape_of(t, field, target);
     if (port.shape.ndim == 3 && is_pixels(field) && !ls_shape_equal(have, port.shape))
         return wrong_shape(t, port, field, have);
@@ -253,7 +254,7 @@ static int loader_threads(const ls_trainer *t, int *adapt) {
 // Images that are learned of others go the way these go, but for their colours and noise, and end as pixel / 255.
 static void follow(const ls_trainer *t, int i, ls_feed *feed) {
     const ls_field *field = ls_dataset_find_field(t->dataset, feed->field);
-    if (!t->inputs.target[i] || !field || !goes_along(t, field)) return;
+    if (!field || !goes_along(t, field, t->inputs.target[i])) return;
     feed->recipe = t->images.recipe;
     feed->recipe.augment &= ~(unsigned)(LS_AUGMENT_COLOURS | LS_AUGMENT_CUTOUT);
     feed->recipe.offset = feed->recipe.divisor = NULL;
