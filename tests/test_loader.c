@@ -362,8 +362,8 @@ static ls_status read_slowly(void *user, int64_t sample, void *const *out) {
     return LS_OK;
 }
 
-// Threads once so many epochs were taken by somebody who needs `work` microseconds for each batch.
-static int threads_after(useconds_t work, useconds_t read, int epochs) {
+// Threads once so many epochs of so many batches were taken by somebody who needs `work` microseconds for each batch.
+static int threads_after(useconds_t work, useconds_t read, int epochs, int batches) {
     ls_callback callback = {.count = COUNT, .read = read_slowly, .user = &read};
     ls_source *slow;
     ls_loader *loader;
@@ -377,8 +377,8 @@ static int threads_after(useconds_t work, useconds_t read, int epochs) {
     assert_int_equal(ls_loader_threads(loader), 1);
     ls_sampler_order(1, 0, 1, COUNT, order);
     for (int e = 0; e < epochs; e++) {
-        assert_int_equal(ls_loader_start(loader, (uint32_t)e, order, ranges, EPOCH), LS_OK);
-        for (int b = 0; b < EPOCH; b++) {
+        assert_int_equal(ls_loader_start(loader, (uint32_t)e, order, ranges, batches), LS_OK);
+        for (int b = 0; b < batches; b++) {
             assert_int_equal(ls_loader_get(loader, &batch, NULL), LS_OK);
             for (int64_t i = 0; i < batch->count; i++) assert_int_equal(batch->samples[i], order[ranges[b].first + i]);
             usleep(work);
@@ -386,15 +386,18 @@ static int threads_after(useconds_t work, useconds_t read, int epochs) {
         }
     }
     int threads = ls_loader_threads(loader);
+    assert_int_equal(ls_loader_measured(loader), batches > 1);
     ls_loader_destroy(&loader);
     ls_source_destroy(&slow);
     return threads;
 }
 
-// As many threads as keep up: all where batches are always waited for, one where they never are.
+// As many threads as keep up: all where batches are always waited for, one where they never are. Of epochs of a few batches as well; of one nothing is measured.
 static void test_adapts(void **state) {
-    assert_int_equal(threads_after(0, 2000, 6), 4);
-    assert_int_equal(threads_after(10000, 50, 5), 1);
+    assert_int_equal(threads_after(0, 2000, 10, EPOCH), 4);
+    assert_int_equal(threads_after(10000, 50, 5, EPOCH), 1);
+    assert_int_equal(threads_after(0, 2000, 100, 2), 4);
+    assert_int_equal(threads_after(0, 2000, 20, 1), 1);
 }
 
 int main(void) {

@@ -200,6 +200,10 @@ static void wrong_tables(void **state) {
     refused("a,label\n1,x\n", ",numbers=all,test=@/v.csv", bad, "has a class that the training set does not have");
     refused("a,label\n1,x\n", ",numbers=all,test=@/nowhere.csv", LS_STATUS_NOT_FOUND, "nowhere.csv");
     refused("a,label\n1,x\n", ",numbers=all,test=@/v.csv,validation-split=0.5", asked, "leave one out");
+    write_file("v.csv", "a\n1\n");
+    refused("a,label\n1,x\n", ",numbers=all,test=@/v.csv", bad, "names no column of classes, and that of the table");
+    write_file("v.csv", "a,label\n1,x\n");
+    refused("a\n1\n", ",numbers=all,test=@/v.csv", bad, "and that of the table to train on does not: give both one");
     refused("a,label\n1,x\n", ",numbers=all,shape=2x2x1", asked, "has 1 columns of numbers, and 2x2x1 is no shape");
     refused("a,label\n1,x\n", ",numbers=all,shape=1", asked, "is no shape of so many");
     refused("a,label\n1,x\n", ",pixels=9999999x9999999x9999999", asked, "is no shape of so many");
@@ -217,6 +221,7 @@ static void wrong_tables(void **state) {
     refused("file,clean\n0.png,\n", ",target=clean", bad, "has an empty path");
     refused("file,clean\n0.png,1.png\n", ",target=clean,label=clean", asked, "give one of them");
     refused("file,age\n0.png,3\n", ",targets=size", bad, "names no column \"size\"");
+    refused("file,age\n0.png,3\n", ",targets=file", bad, "has the paths in the column file, which is no target");
     refused("file,age\n0.png,3\n", ",targets=age,labels=age", asked, "give one of them");
     refused("file,age\n0.png\n", ",targets=age", bad, "has fewer columns than the first line");
 }

@@ -188,6 +188,13 @@ static void targets(void **state) {
     assert_int_equal(w[0].dataset->train->field[1].shape.ndim, 3);
     assert_int_equal(ls_dataset_targets(w[0].dataset), 0);
     team_close(&t, w);
+    t = (team)TEAM;  // grey
+    save("x.npy", usual_x, 36, "targets.npy", "{'descr': '<f8', 'fortran_order': False, 'shape': (2, 2, 1), }", 32,
+         (const char *)rows);
+    team_open(&t, w, 1, spec());
+    assert_string_equal(w[0].message, "");
+    assert_true(ls_shape_equal(w[0].dataset->train->field[1].shape, LS_SHAPE(2, 1, 1)));
+    team_close(&t, w);
     save("x.npy", usual_x, 36, "targets.npy", "{'descr': '<f4', 'fortran_order': False, 'shape': (2,), }", 8,
          "\0\0\xc0\x7f\0\0\0\0");
     refused(LS_STATUS_BAD_DATA, "value 0 of targets.npy is no finite number");

@@ -55,6 +55,7 @@ typedef struct pace {
     int64_t batches, passed;  // passed: so many more do not count, as they come from before
     double rate;              // with `before` threads; 0: none were fewer
     int before, settled;
+    int measured;  // 1: settled by what was measured
 } pace;
 
 struct ls_loader {
@@ -314,6 +315,7 @@ ls_status ls_loader_create(const ls_loader_config *config, ls_loader **out) {
     l->config.threads = thread_count(config);
     l->active = config->adapt ? 1 : l->config.threads;
     l->pace.settled = l->active == l->config.threads;
+    l->pace.passed = l->config.depth;
     pthread_mutex_init(&l->mutex, NULL);
     pthread_cond_init(&l->work, NULL);
     pthread_cond_init(&l->ready, NULL);
@@ -381,9 +383,9 @@ static void look_at_pace(ls_loader *l, double waited) {
     double share = p->waited / p->seconds, rate = (double)p->batches / p->seconds;
     if (p->rate > 0 && rate < FASTER * p->rate) {
         l->active = p->before;
-        p->settled = 1;
+        p->settled = p->measured = 1;
     } else if (share <= MUCH_WAITED || l->active == l->config.threads) {
-        p->settled = 1;
+        p->settled = p->measured = 1;
     } else {
         more_threads(l, share, rate);
     }
@@ -394,6 +396,13 @@ int ls_loader_threads(ls_loader *l) {
     int threads = l->active;
     pthread_mutex_unlock(&l->mutex);
     return threads;
+}
+
+int ls_loader_measured(ls_loader *l) {
+    pthread_mutex_lock(&l->mutex);
+    int measured = l->pace.measured;
+    pthread_mutex_unlock(&l->mutex);
+    return measured;
 }
 
 // ---- serving -------------------------------------------------------------------------------------------------------
@@ -434,7 +443,7 @@ ls_status ls_loader_start(ls_loader *l, uint32_t epoch, const uint32_t *order, c
         l->base = l->total;
         l->total += range_count;
         l->pace.latest = 0;
-        l->pace.passed = l->config.depth;
+        if (l->pace.passed == 0) l->pace.passed = 1;  // of an epoch's first batch nobody knows since when
         pthread_cond_broadcast(&l->work);
     }
     pthread_mutex_unlock(&l->mutex);

@@ -70,6 +70,8 @@ ls_status ls_loader_get(ls_loader *loader, ls_batch **out, double *waited);
 int64_t ls_loader_replaced(const ls_loader *loader, const char **why);
 // How many of its threads are at work; where they adapt, so far. By any thread.
 int ls_loader_threads(ls_loader *loader);
+// Whether they adapt, and it was found how many keep up. By any thread.
+int ls_loader_measured(ls_loader *loader);
 // Seconds that its threads together have spent on reading samples and on preparing them so far. By any thread.
 void ls_loader_spent(ls_loader *loader, double *reading, double *preparing);
 // Gives the borrowed batch back; its memory is reused.

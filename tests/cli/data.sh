@@ -22,7 +22,7 @@ printf '# not ours\ntrain:3\ntrain:10-12\ntest:0\n' >"$c/numbers"
 {
     run 0 "$lockstep" train mnist-linear --data "$data,exclude=$c/numbers" $recipe
     says "26 samples to train on, 8 to test on"
-    matches '^Loader threads +[0-9]+ for each replica'
+    ! grep -q 'as its first steps were measured' "$here/out" || wrong "a few milliseconds were measured"
     left=$(digest)
     for other in "tar:$c/t.tar,test=$c/v.tar" "lmdb:$c/t,test=$c/v" "recordio:$c/t.rec,test=$c/v.rec"; do
         run 0 "$lockstep" train mnist-linear --data "$other,exclude=$c/numbers" $recipe $(workers 2)
@@ -40,6 +40,9 @@ printf '# not ours\ntrain:3\ntrain:10-12\ntest:0\n' >"$c/numbers"
     done
     run 0 "$lockstep" train mnist-linear --data "tar:$c/t.tar" $recipe
     [ "$(digest)" != "$left" ] || wrong "leaving samples out changes nothing"
+    # How many threads read them is told where training was long enough to find out.
+    run 0 "$lockstep" train mnist-cnn --data "$data" --image-size 96 --batch-size 8 --micro-batch 2 --epochs 8 --verbose 2
+    matches '^Loader threads +[0-9]+ for each replica, as its first steps were measured'
 }
 printf 'train:3\ntrain:99\n' >"$c/numbers"
 refuses 1 "line 2 of $c/numbers: the training set of images has no sample 99 to leave out: they go from 0 to 29" "$lockstep" train mnist-linear \
@@ -214,6 +217,10 @@ table="csv:$here/n.csv,numbers=a|b,validation-split=0.25"
     [ "$(digest)" = "$learned" ] || wrong "numbers, three workers: $(digest), and alone $learned"
     run 0 "$lockstep" evaluate "$here/run-n"
     matches '^Mean absolute error +0\.0'
+    awk -F, '{ print $1 "," $2 "," $5 "," $4 }' "$here/n.csv" >"$here/turned.csv"
+    refuses 1 "target 0 is y in the checkpoint and z in csv:$here/turned.csv" "$lockstep" evaluate "$here/run-n" --data "csv:$here/turned.csv,numbers=a|b,targets=y|z" --split train
+    ! grep -q 'names=FILE' "$here/err" || wrong "names=FILE is advised for targets"
+    run 0 "$lockstep" train mnist-linear --data "$table,targets=y|z" $learn --class-weight none
     run 0 "$lockstep" train mnist-linear --data "$table,label=kind" $learn
     matches '^Test accuracy +(9[0-9]|100)\.'
     refuses 1 "leave label smoothing, mixup and class weights out" "$lockstep" train mnist-linear --data "$table,targets=y" $learn --label-smoothing 0.1
@@ -234,4 +241,12 @@ table="csv:$here/n.csv,numbers=a|b,validation-split=0.25"
     # What is learned is what the target would be without noise: that of the images alone.
     run 0 "$lockstep" train autoencoder --data "csv:$here/sizes.csv,root=$here/trees/train,label=size" $recipe --augment flip,resized-crop --noise 0.3
     [ "$(digest)" = "$pair" ] || wrong "images of themselves give $(digest) as images, and $pair as pairs"
+    # Of two sizes they are learned as a whole, and never cut.
+    awk -F, 'NR == 1 { print; next } { file[NR] = $1 } END { for (i = 2; i <= NR; i++) print file[i] "," file[i < NR ? i + 1 : 2] }' "$here/pairs.csv" >"$here/others.csv"
+    pairs="csv:$here/others.csv,root=$here/trees/train,target=clean"
+    run 0 "$lockstep" train autoencoder --data "$pairs" $recipe --augment flip
+    for cut in "--augment resized-crop" "--resize 20"; do
+        run 1 "$lockstep" train autoencoder --data "$pairs" $recipe $cut
+        complains "so that they cannot be cut alike"
+    done
 }

@@ -98,6 +98,11 @@ static ls_status take_columns(reader *r, const ls__csv_row *names) {
             if (r->of[k] == r->of[i]) return wrong(r, "names a column twice");
         if (i > r->last) r->last = i;
     }
+    if (r->kind == TARGETS && r->builder->class_count == 0)
+        return LS_FAIL(
+            LS_STATUS_BAD_DATA,
+            "%s has the paths in the column %s, which is no target: targets=NAME|NAME are columns of numbers",
+            r->file.path, names->cell[r->path]);
     for (int64_t c = 0; c < r->builder->class_count; c++) {
         int there = 0;
         for (int i = 0; i < names->count; i++) there |= r->of[i] == c;

@@ -68,8 +68,15 @@ static ls_status take_names(reader *r, const ls__csv_row *names) {
     const ls_records_settings *s = r->set;
     const char *numbers = s->numbers ? s->numbers : "all";
     char lacking[256];
+    int classes = r->label >= 0;  // of the training set's table
     r->label = s->targets ? -1 : ls__csv_column(names, s->label, labels);
     if (s->label && r->label < 0) return no_column(r, s->label);
+    if (r->which == LS_RECORDS_TEST && (r->label >= 0) != classes)
+        return LS_FAIL(
+            LS_STATUS_BAD_DATA,
+            "the first line of %s names %s column of classes, and that of the table to train on %s: give both "
+            "one of the same name (label=NAME), or none",
+            r->file.path, classes ? "no" : "a", classes ? "does" : "does not");
     if (ls__csv_lacks(names, numbers, lacking)) return no_column(r, lacking);
     if (s->targets && ls__csv_lacks(names, s->targets, lacking)) return no_column(r, lacking);
     for (int i = 0; i < names->count; i++) {

@@ -119,19 +119,21 @@ static int exists(hid_t file, const char *name) {
     return is_set;
 }
 
-static ls_status describe_open(const char *path, hid_t set, int images, part *p) {
+// `classes`: whole numbers of any type are what is wanted.
+static ls_status describe_open(const char *path, hid_t set, int classes, part *p) {
     hsize_t dim[H5S_MAX_RANK];
     hid_t space = H5Dget_space(set), type = H5Dget_type(set), how = H5Dget_create_plist(set);
     ls_status status = LS_OK;
     int ndim = H5Sget_simple_extent_ndims(space);
     H5T_class_t class = H5Tget_class(type);
     size_t width = H5Tget_size(type);
-    int whole = class == H5T_INTEGER && (!images || (width == 1 && H5Tget_sign(type) == H5T_SGN_NONE));
+    int whole = class == H5T_INTEGER && (classes || (width == 1 && H5Tget_sign(type) == H5T_SGN_NONE));
     if (ndim < 1 || ndim > 4 || H5Sget_simple_extent_dims(space, dim, NULL) != ndim || (!whole && class != H5T_FLOAT)) {
         status = LS_FAIL(
             LS_STATUS_BAD_DATA,
             "%s: %s has %d dimensions, of which 1 to 4 are read, or values of another type: images are uint8 or "
-            "floating, classes whole numbers of any type, written as such or floating",
+            "floating, as is what is learned by targets=NAME; classes are whole numbers of any type, written as such "
+            "or floating",
             path, p->name, ndim);
     } else {
         p->ndim = ndim;
@@ -148,11 +150,11 @@ static ls_status describe_open(const char *path, hid_t set, int images, part *p)
     return status;
 }
 
-static ls_status describe(const char *path, hid_t file, const char *name, int images, part *p) {
+static ls_status describe(const char *path, hid_t file, const char *name, int classes, part *p) {
     snprintf(p->name, sizeof p->name, "%.120s", name);
     hid_t set = H5Dopen2(file, name, H5P_DEFAULT);
     if (set < 0) return failed(path, name);
-    ls_status status = describe_open(path, set, images, p);
+    ls_status status = describe_open(path, set, classes, p);
     H5Dclose(set);
     LS_TRY(status);
     for (int d = 0; d < p->ndim; d++)
@@ -165,6 +167,11 @@ static ls_status describe(const char *path, hid_t file, const char *name, int im
 // All sets' are alike. *per_sample becomes 1, as they may be any.
 static ls_status check_targets(const plan *p, const part *q, int64_t *per_sample) {
     const part *first = &p->part[LABELS];
+    if (q->pixels && q->ndim < 3)
+        return LS_FAIL(LS_STATUS_BAD_DATA,
+                       "%s: %s has whole numbers of %d dimensions, and of these only images, (samples, height, width) "
+                       "and with channels, are learned: write numbers as floating ones",
+                       p->path[(q - p->part) / 2], q->name, q->ndim);
     int same = q->ndim == first->ndim && q->pixels == first->pixels && *per_sample <= INT32_MAX / 4;
     for (int d = 1; d < q->ndim && same; d++) same = q->dim[d] == first->dim[d];
     *per_sample = 1;
@@ -203,8 +210,8 @@ static ls_status find_pair(plan *p, hid_t file, const settings *s, int from, int
         const char *asked = s->targets ? s->targets : s->label;
         const char *label = asked && !from ? asked : names[k][from + 1];
         if (!exists(file, image) || !exists(file, label)) continue;
-        LS_TRY(describe(path, file, image, 1, &p->part[to]));
-        LS_TRY(describe(path, file, label, 0, &p->part[to + 1]));
+        LS_TRY(describe(path, file, image, 0, &p->part[to]));
+        LS_TRY(describe(path, file, label, !p->targets, &p->part[to + 1]));
         return check_pair(p, to);
     }
     if (from) return LS_OK;
@@ -256,7 +263,8 @@ static ls_status describe_files(plan *p, const char *path, const settings *s) {
     hid_t file = open_file(p->path[0]);
     if (file < 0) return failed(p->path[0], "it");
     ls_status status = find_pair(p, file, s, 0, 0);
-    if (status == LS_OK && !s->test) status = find_pair(p, file, s, TEST_IMAGES, TEST_IMAGES);
+    // The test set's targets have no name in the same file: those of the training set are named, and usual ones are classes.
+    if (status == LS_OK && !s->test && !s->targets) status = find_pair(p, file, s, TEST_IMAGES, TEST_IMAGES);
     H5Fclose(file);
     LS_TRY(status);
     if (s->test) {
@@ -292,11 +300,37 @@ static ls_status read_labels(plan *p, int which, int32_t *out) {
     return status;
 }
 
+// A sample's planes to pixels.
+static void interleave(const part *p, const void *planes, void *out) {
+    int64_t channels = p->dim[1], pixels = p->dim[2] * p->dim[3];
+    for (int64_t c = 0; c < channels; c++)
+        for (int64_t i = 0; i < pixels; i++) {
+            if (p->pixels)
+                ((uint8_t *)out)[i * channels + c] = ((const uint8_t *)planes)[c * pixels + i];
+            else
+                ((float *)out)[i * channels + c] = ((const float *)planes)[c * pixels + i];
+        }
+}
+
 // Bytes of what is learned of a sample.
 static int64_t learned_bytes(const plan *p) {
     int64_t values = 1;
     for (int d = 1; d < p->part[LABELS].ndim && p->targets; d++) values *= p->part[LABELS].dim[d];
     return p->targets && p->part[LABELS].pixels ? values : 4 * values;
+}
+
+// Images that are learned lie as those do that they are learned of.
+static ls_status interleave_all(const plan *p, const part *q, char *targets) {
+    int64_t each = learned_bytes(p);
+    char *planes;
+    if (!p->planes || q->ndim != 4) return LS_OK;
+    LS_TRY(ls_calloc(each, 1, &planes));
+    for (int64_t i = 0; i < q->dim[0]; i++) {
+        memcpy(planes, targets + i * each, (size_t)each);
+        interleave(q, planes, targets + i * each);
+    }
+    free(planes);
+    return LS_OK;
 }
 
 static ls_status read_targets(const plan *p, int which, void *out) {
@@ -311,6 +345,7 @@ static ls_status read_targets(const plan *p, int which, void *out) {
         if (!isfinite(((const float *)out)[i]))
             status = LS_FAIL(LS_STATUS_BAD_DATA, "%s: value %lld of %s is no finite number, which a target is", path,
                              (long long)i, q->name);
+    if (status == LS_OK) status = interleave_all(p, q, out);
     if (set >= 0) H5Dclose(set);
     if (file >= 0) H5Fclose(file);
     return status;
@@ -369,18 +404,6 @@ static ls_status read_by_library(const hdf5_source *s, int64_t i, void *out) {
     return status;
 }
 
-// Planes to pixels.
-static void interleave(const hdf5_source *s, const void *planes, void *out) {
-    int64_t channels = s->part->dim[1], pixels = s->values / channels;
-    for (int64_t c = 0; c < channels; c++)
-        for (int64_t i = 0; i < pixels; i++) {
-            if (s->part->pixels)
-                ((uint8_t *)out)[i * channels + c] = ((const uint8_t *)planes)[c * pixels + i];
-            else
-                ((float *)out)[i * channels + c] = ((const float *)planes)[c * pixels + i];
-        }
-}
-
 static ls_status hdf5_read(const ls_source *source, int64_t i, void *scratch, ls_sample *out) {
     const hdf5_source *s = (const hdf5_source *)source;
     char *second = (char *)scratch + ls_round_up(s->base.sample_bytes[0], LS_ALIGN);
@@ -390,7 +413,7 @@ static ls_status hdf5_read(const ls_source *source, int64_t i, void *scratch, ls
         LS_TRY(read_by_place(s, i, to));
     else
         LS_TRY(read_by_library(s, i, to));
-    if (s->plan->planes) interleave(s, to, scratch);
+    if (s->plan->planes) interleave(s->part, to, scratch);
     out->field[0] = scratch;
     out->field[1] = s->learned + i * s->each;
     return LS_OK;
@@ -426,12 +449,14 @@ static ls_status open_source(hdf5_source *s, const char *path) {
     return status;
 }
 
-// In the shape that a sample's have: one number, a row of numbers, an image.
+// In the shape that a sample's have: one number, a row of numbers, an image; grey ones have a channel more.
 static ls_field target_field(const plan *p) {
     const part *q = &p->part[LABELS];
     ls_field field = {"target", {0}, q->pixels ? LS_DTYPE_U8 : LS_DTYPE_F32, 0};
     field.shape.ndim = q->ndim - 1;
     for (int d = 1; d < q->ndim; d++) field.shape.dim[d - 1] = q->dim[d];
+    if (q->ndim == 3) field.shape = LS_SHAPE(q->dim[1], q->dim[2], 1);
+    if (q->ndim == 4 && p->planes) field.shape = LS_SHAPE(q->dim[2], q->dim[3], q->dim[1]);
     return field;
 }
 
@@ -451,6 +476,7 @@ static ls_status make_source(const plan *p, int test, const char *learned, const
     s->fd = -1;
     s->learned = learned;
     s->each = learned_bytes(p);
+    if (p->targets) s->base.bytes = ls_memory_size(s->each * a->dim[0]);
     s->values = ls_shape_count(fields[0].shape);
     s->base.scratch_bytes = (p->planes ? 2 : 1) * ls_round_up(s->base.sample_bytes[0], LS_ALIGN);
     return open_source(s, p->path[test]);

@@ -363,12 +363,12 @@ static int64_t room_of(const part *q, int which) {
     return q->there ? ls_round_up(which % 2 ? q->array.count * 4 : q->array.bytes, LS_ALIGN) : 0;
 }
 
-// In the shape that a sample's have; images of grey pixels have a channel more.
+// In the shape that a sample's have; grey images have a channel more.
 static ls_field target_field(const ls__npy *a) {
     ls_field field = {"target", {0}, a->type == 'f' ? LS_DTYPE_F32 : LS_DTYPE_U8, 0};
     field.shape.ndim = a->ndim - 1;
     for (int d = 1; d < a->ndim; d++) field.shape.dim[d - 1] = a->dim[d];
-    if (a->type == 'u' && a->ndim == 3) field.shape = LS_SHAPE(a->dim[1], a->dim[2], 1);
+    if (a->ndim == 3) field.shape = LS_SHAPE(a->dim[1], a->dim[2], 1);
     return field;
 }
 
