@@ -108,7 +108,6 @@ static ls_status take_columns(reader *r, const ls__csv_row *names) {
         for (int i = 0; i < names->count; i++) there |= r->of[i] == c;
         if (!there) return no_column(r, ls_records_class(r->builder, c));
     }
-    if (r->kind == TARGETS && r->builder->class_count == 0) return no_column(r, asked);  // "all" of none
     r->builder->targets = r->kind == TARGETS;
     if (r->builder->targets) r->builder->label_width = (int)r->builder->class_count;
     return LS_OK;
