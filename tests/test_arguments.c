@@ -108,6 +108,7 @@ static void datasets(void **state) {
     int vocabulary = 7;
     assert_int_equal(ls_dataset_sequence_shape(NULL, &vocabulary).ndim, 0);
     assert_int_equal(ls_dataset_labels(NULL), 0);
+    assert_int_equal(ls_dataset_targets(NULL), 0);
     assert_int_equal(vocabulary, 0);
     assert_int_equal(ls_dataset_classes(NULL), 0);
     assert_non_null(ls_dataset_format(0, NULL, NULL));

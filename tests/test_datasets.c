@@ -17,6 +17,7 @@ typedef struct job {
     ls_context *context;
     ls_comm *comm;
     ls_graph *graph;
+    const char *augment;  // NULL: not at all
     uint8_t images[TRAIN + TEST][SIDE * SIDE];
     float scaled[TRAIN + TEST][SIDE * SIDE];  // pixel / 255
     int32_t labels[TRAIN + TEST];
@@ -92,6 +93,7 @@ static double train_on(job *j, ls_dataset *data, char text[65]) {
     ls_trainer *t;
     ls_train_result r;
     double loss = -1;
+    if (j->augment) c.augment = j->augment;
     CHECK_OK(j->comm, ls_trainer_create(j->context, j->graph, data, &c, &t));
     CHECK_OK(j->comm, ls_trainer_fit(t, NULL));
     if (ls_dataset_test_count(data))
@@ -228,6 +230,42 @@ static void what_cannot_be_trained_on_is_refused(job *j) {
     }
 }
 
+// Images that are learned of images go their way: of themselves, as a field of its own, they give what they give without one. Those that cannot are refused.
+static void images_are_learned_of_images(job *j) {
+    ls_shape image = fields[0].shape;
+    ls_field f[] = {fields[0], {"target", image, LS_DTYPE_U8, 0}};
+    ls_arrays_config c = arrays_of(j, 0);
+    ls_train_config options = short_run();
+    ls_graph *classifier = j->graph;
+    ls_dataset *data;
+    ls_trainer *t;
+    char alone[65], text[65];
+    CHECK_OK(j->comm, ls_graph_create("net", image, &j->graph));
+    const ls_conv2d_attrs conv = {.filters = 1, .kernel = {3, 3}, .padding = LS_PADDING_SAME};
+    ls_value x = ls_conv2d(j->graph, ls_graph_input(j->graph), &conv);
+    ls_value target = ls_graph_add_input(j->graph, "target", image, LS_DTYPE_F32);
+    ls_mean_squared_error(j->graph, x, target, &(ls_loss_attrs){.name = "loss"});
+    CHECK_OK(j->comm, ls_graph_finish(j->graph, x));
+    j->augment = options.augment = "flip,resized-crop";
+    CHECK_OK(j->comm, ls_dataset_create_arrays(j->context, &c, &data));
+    double loss = train_on(j, data, alone);
+    c.fields = f, c.train.field[1] = j->images, c.test.field[1] = j->images[TRAIN];
+    CHECK_OK(j->comm, ls_dataset_create_arrays(j->context, &c, &data));
+    CHECK(j->comm, train_on(j, data, text) == loss && strcmp(alone, text) == 0);
+    for (int k = 0; k < 2; k++) {
+        if (k == 0) f[1].shape = LS_SHAPE(SIDE / 2, SIDE / 2, 1);
+        if (k == 1) f[1].shape = image, f[1].dtype = LS_DTYPE_F32, c.train.field[1] = j->scaled, c.test.count = 0;
+        CHECK_OK(j->comm, ls_dataset_create_arrays(j->context, &c, &data));
+        all_refuse(j, ls_trainer_create(j->context, j->graph, data, &options, &t), LS_STATUS_INVALID_ARGUMENT,
+                   k ? "augmentations other than colours and cutout out"
+                     : "the field \"target\" of the dataset ours is (None, 3, 3, 1)");
+        ls_dataset_destroy(&data);
+    }
+    ls_graph_destroy(&j->graph);
+    j->graph = classifier;
+    j->augment = NULL;
+}
+
 int main(void) {
     static job j;
     alarm(100);
@@ -238,6 +276,7 @@ int main(void) {
     workers_that_differ_are_named(&j);
     a_failure_while_training_ends_it(&j);
     what_cannot_be_trained_on_is_refused(&j);
+    images_are_learned_of_images(&j);
     ls_graph_destroy(&j.graph);
     ls_context_destroy(&j.context);
     return 0;

@@ -151,6 +151,51 @@ static void refused(const char *options, ls_status status, const char *words) {
     team_close(&t, w);
 }
 
+// Numbers and pixels that are learned in place of classes, in the shapes that they have; images lie as those do that they are learned of. There is no test
+// set, whose classes the file may have under a usual name.
+static void targets(void **state) {
+    enum { ROWS, PIXELS_LAST, PLANES, GREY, KINDS };
+    static const struct {
+        int ndim;
+        hsize_t dim[4];
+        ls_shape shape;
+    } kinds[] = {[ROWS] = {2, {COUNT, 2}, {1, {2}}},
+                 [PIXELS_LAST] = {4, {COUNT, 1, 2, 2}, {3, {1, 2, 2}}},
+                 [PLANES] = {4, {COUNT, 2, 1, 2}, {3, {1, 2, 2}}},
+                 [GREY] = {3, {COUNT, 2, 1}, {3, {2, 1, 1}}}};
+    const float values[COUNT * 4] = {0.5F, -1, 3, 4, 5, 6, 7, 8};
+    char spec[400];
+    for (int k = 0; k < KINDS; k++) {
+        team t = TEAM;
+        worker w[WORKERS_MAX];
+        void *scratch;
+        ls_sample sample;
+        int floats = k == ROWS || k == GREY;
+        hid_t file = create(path);
+        add(file, "x_train", "y_train", k == PLANES, 0, H5T_STD_U8LE, COUNT);
+        add(file, "x_test", "y_test", k == PLANES, 0, H5T_STD_U8LE, 5);
+        put(file, "learned", floats ? H5T_IEEE_F64BE : H5T_STD_U8LE, H5T_NATIVE_FLOAT, values, 1, kinds[k].ndim,
+            kinds[k].dim);
+        H5Fclose(file);
+        snprintf(spec, sizeof spec, "hdf5:%s,targets=learned", path);
+        team_open(&t, w, 2, spec);
+        if (w[0].status != LS_OK) fail_msg("%s", w[0].message);
+        const ls_source *s = w[1].dataset->train;
+        assert_int_equal(ls_memory_alloc(s->scratch_bytes, &scratch), LS_OK);
+        assert_null(w[1].dataset->test);
+        assert_int_equal(ls_dataset_targets(w[1].dataset), k == ROWS ? 2 : 0);
+        assert_true(ls_shape_equal(s->field[1].shape, kinds[k].shape));
+        assert_true(s->bytes >= COUNT * s->sample_bytes[1]);
+        assert_int_equal(ls_source_read(s, floats ? 0 : 1, scratch, &sample), LS_OK);
+        if (floats)
+            assert_true(((const float *)sample.field[1])[0] == 0.5F && ((const float *)sample.field[1])[1] == -1);
+        else
+            assert_memory_equal(sample.field[1], k == PLANES ? "\5\7\6\10" : "\5\6\7\10", 4);
+        ls_memory_free(scratch);
+        team_close(&t, w);
+    }
+}
+
 static void wrong(void **state) {
     const double values[COUNT] = {0, 1, 2, 0.5, 1, 2, 0};
     hid_t file = create(path);
@@ -161,6 +206,9 @@ static void wrong(void **state) {
     put(file, "wide", H5T_STD_I32LE, H5T_NATIVE_DOUBLE, values, 0, 3, (hsize_t[]){COUNT, 1, 1});
     H5Fclose(file);
     opens("", COUNT, 0, 0);
+    refused(",label=halves,targets=halves", LS_STATUS_INVALID_ARGUMENT, "give one of them");
+    refused(",targets=few", LS_STATUS_BAD_DATA, "values of another type: images are uint8 or floating, as is what");
+    refused(",targets=flat", LS_STATUS_BAD_DATA, "flat has whole numbers of 2 dimensions, and of these only images");
     refused(",label=halves", LS_STATUS_BAD_DATA, "value 3 of halves is 0.5, and no class");
     refused(",label=few", LS_STATUS_BAD_DATA, "few has 3 values for 7 samples");
     refused(",image=flat", LS_STATUS_BAD_DATA, "flat has 2 dimensions: images are");
@@ -201,6 +249,6 @@ static void changed_file(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(layouts), cmocka_unit_test(wrong),
-                                       cmocka_unit_test(changed_file)};
+                                       cmocka_unit_test(changed_file), cmocka_unit_test(targets)};
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

@@ -357,13 +357,61 @@ static void tables_and_patterns(void **state) {
     assert_int_equal(count_of("images", behind, NULL, NULL), 5);
 }
 
+// Several labels, or none: a row for each sample, and the list of labels is looked at, too.
+static void tables_of_labels(void **state) {
+    char behind[128], path[400];
+    uint64_t first, again;
+    fresh();
+    shell(
+        "cd '%s/data' && printf 'file,labels\\na/0.png,dog|cat\\nb/1.png,\\na/2.png,cat\\n' >t.csv && printf "
+        "'cat\\ndog\\n' >n",
+        root);
+    age();
+    snprintf(behind, sizeof behind, "/t.csv,names=%s/data/n", root);
+    for (int time = 0; time < 2; time++) {
+        opened o = open_data("csv", behind);
+        char rows[7] = "";
+        assert_int_equal(ls_dataset_labels(o.dataset), 2);
+        assert_string_equal(ls_dataset_class(o.dataset, 1), "dog");
+        void *scratch = aligned_alloc(64, (size_t)(o.dataset->train->scratch_bytes + 63) / 64 * 64);
+        ls_sample sample;
+        for (int i = 0; i < 3; i++) {
+            assert_int_equal(ls_source_read(o.dataset->train, i, scratch, &sample), LS_OK);
+            const uint8_t *row = sample.field[1];
+            for (int k = 0; k < 2; k++) rows[2 * i + k] = (char)('0' + row[k]);
+        }
+        assert_string_equal(rows, "110010");
+        free(scratch);
+        again = ls_dataset_fingerprint(o.dataset);
+        if (time == 0) first = again;
+        assert_true(first == again);
+        close_data(&o);
+        assert_int_equal(kept(path), 1);
+        // It is read, not made: the second time it may not be written.
+        if (time == 0) setenv("LOCKSTEP_INDEX_SECONDS", "never", 1);
+    }
+    setenv("LOCKSTEP_INDEX_SECONDS", "0", 1);
+    ls_records_builder b = {.file = NULL};
+    char key[9000], name[4096], whole[512];
+    snprintf(whole, sizeof whole, "%s/data%s", root, behind);
+    assert_true(ls__index_name("csv", whole, name, sizeof name, key, sizeof key));
+    assert_true(ls__index_read(name, key, &b));
+    assert_int_equal(b.label_count, 3);
+    ls_records_free(&b);
+    // Another list is another order of labels: made anew.
+    shell("cd '%s/data' && printf 'dog\\ncat\\n' >n && touch -d '2021-02-02' n", root);
+    opened o = open_data("csv", behind);
+    assert_string_equal(ls_dataset_class(o.dataset, 1), "cat");
+    close_data(&o);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(is_read_and_checked),   cmocka_unit_test(is_not_kept),
         cmocka_unit_test(damage_is_passed_over), cmocka_unit_test(cannot_be_written),
         cmocka_unit_test(leftovers_go),          cmocka_unit_test(of_another_user),
         cmocka_unit_test(two_jobs_at_once),      cmocka_unit_test(goes_when_a_file_changed),
-        cmocka_unit_test(tables_and_patterns),
+        cmocka_unit_test(tables_and_patterns),   cmocka_unit_test(tables_of_labels),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

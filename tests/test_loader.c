@@ -356,13 +356,57 @@ static void test_signals(void **state) {
     ls_loader_destroy(&loader);
 }
 
+static ls_status read_slowly(void *user, int64_t sample, void *const *out) {
+    usleep(*(const useconds_t *)user);
+    memset(out[0], (int)sample, PIXELS);
+    return LS_OK;
+}
+
+// Threads once so many epochs of so many batches were taken by somebody who needs `work` microseconds for each batch.
+static int threads_after(useconds_t work, useconds_t read, int epochs, int batches) {
+    ls_callback callback = {.count = COUNT, .read = read_slowly, .user = &read};
+    ls_source *slow;
+    ls_loader *loader;
+    ls_batch *batch;
+    assert_int_equal(ls_source_create_callback("slow", fields, 1, &callback, &slow), LS_OK);
+    ls_loader_config config = images_of(slow, LS_DTYPE_F32, MICRO, 3);
+    config.feed_count = 1;
+    config.threads = 4;
+    config.adapt = 1;
+    assert_int_equal(ls_loader_create(&config, &loader), LS_OK);
+    assert_int_equal(ls_loader_threads(loader), 1);
+    ls_sampler_order(1, 0, 1, COUNT, order);
+    for (int e = 0; e < epochs; e++) {
+        assert_int_equal(ls_loader_start(loader, (uint32_t)e, order, ranges, batches), LS_OK);
+        for (int b = 0; b < batches; b++) {
+            assert_int_equal(ls_loader_get(loader, &batch, NULL), LS_OK);
+            for (int64_t i = 0; i < batch->count; i++) assert_int_equal(batch->samples[i], order[ranges[b].first + i]);
+            usleep(work);
+            ls_loader_restore(loader, &batch);
+        }
+    }
+    int threads = ls_loader_threads(loader);
+    assert_int_equal(ls_loader_measured(loader), batches > 1);
+    ls_loader_destroy(&loader);
+    ls_source_destroy(&slow);
+    return threads;
+}
+
+// As many threads as keep up: all where batches are always waited for, one where they never are. Of epochs of a few batches as well; of one nothing is measured.
+static void test_adapts(void **state) {
+    assert_int_equal(threads_after(0, 2000, 10, EPOCH), 4);
+    assert_int_equal(threads_after(10000, 50, 5, EPOCH), 1);
+    assert_int_equal(threads_after(0, 2000, 100, 2), 4);
+    assert_int_equal(threads_after(0, 2000, 20, 1), 1);
+}
+
 int main(void) {
     alarm(50);  // a hang ends the test
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_bytes),   cmocka_unit_test(test_cancel),  cmocka_unit_test(test_epochs),
         cmocka_unit_test(test_values),  cmocka_unit_test(test_ranges),  cmocka_unit_test(test_augmented),
         cmocka_unit_test(test_borrow),  cmocka_unit_test(test_refused), cmocka_unit_test(test_leave),
-        cmocka_unit_test(test_signals),
+        cmocka_unit_test(test_signals), cmocka_unit_test(test_adapts),
     };
     return cmocka_run_group_tests(tests, fill_split, free_split);
 }

@@ -166,6 +166,42 @@ static void wrong_archives(void **state) {
     free(f.bytes);
 }
 
+// Numbers and images that are learned in place of classes, in an archive.
+static void targets(void **state) {
+    static const double rows[] = {1.5, -2, 0, 1e3};
+    static const uint8_t images[2 * 18] = {0};
+    team t = TEAM;
+    worker w[WORKERS_MAX];
+    save("x.npy", usual_x, 36, "targets.npy", "{'descr': '<f8', 'fortran_order': False, 'shape': (2, 2), }", 32,
+         (const char *)rows);
+    team_open(&t, w, 2, spec());
+    assert_string_equal(w[0].message, "");
+    assert_int_equal(ls_dataset_targets(w[1].dataset), 2);
+    const float *values = ls_source_array(w[1].dataset->train, 1);
+    for (int i = 0; i < 4; i++) assert_true(values[i] == (float)rows[i]);
+    team_close(&t, w);
+    t = (team)TEAM;
+    save("x.npy", usual_x, 36, "targets.npy", usual_x, 36, (const char *)images);
+    team_open(&t, w, 1, spec());
+    assert_string_equal(w[0].message, "");
+    assert_true(w[0].dataset->train->field[1].dtype == LS_DTYPE_U8);
+    assert_int_equal(w[0].dataset->train->field[1].shape.ndim, 3);
+    assert_int_equal(ls_dataset_targets(w[0].dataset), 0);
+    team_close(&t, w);
+    t = (team)TEAM;  // grey
+    save("x.npy", usual_x, 36, "targets.npy", "{'descr': '<f8', 'fortran_order': False, 'shape': (2, 2, 1), }", 32,
+         (const char *)rows);
+    team_open(&t, w, 1, spec());
+    assert_string_equal(w[0].message, "");
+    assert_true(ls_shape_equal(w[0].dataset->train->field[1].shape, LS_SHAPE(2, 1, 1)));
+    team_close(&t, w);
+    save("x.npy", usual_x, 36, "targets.npy", "{'descr': '<f4', 'fortran_order': False, 'shape': (2,), }", 8,
+         "\0\0\xc0\x7f\0\0\0\0");
+    refused(LS_STATUS_BAD_DATA, "value 0 of targets.npy is no finite number");
+    save("x.npy", usual_x, 36, "targets.npy", usual_y, 2, NULL);
+    refused(LS_STATUS_BAD_DATA, "has targets of another shape or type than those to train on, or of none");
+}
+
 // Arrays in files of their own.
 static void one_by_one(void **state) {
     static const uint8_t pixels[2 * 18] = {9, 8, 7}, classes[2] = {4, 1};
@@ -211,8 +247,8 @@ static void one_by_one(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(any_workers), cmocka_unit_test(other_types),
-                                       cmocka_unit_test(one_by_one), cmocka_unit_test(wrong_arrays),
-                                       cmocka_unit_test(wrong_archives)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(any_workers),    cmocka_unit_test(other_types),
+                                       cmocka_unit_test(one_by_one),     cmocka_unit_test(wrong_arrays),
+                                       cmocka_unit_test(wrong_archives), cmocka_unit_test(targets)};
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

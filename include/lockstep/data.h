@@ -127,6 +127,8 @@ int ls_dataset_classes(
     const ls_dataset *dataset);  // of the field "label", else of "targets"; 0: none, or not class numbers
 // Of samples with any number of labels at once: how many the field "label" has, a row of 0 and 1; 0: it is none.
 int ls_dataset_labels(const ls_dataset *dataset);
+// Of samples that numbers are learned of: how many the field "target" has, a row of F32; 0: it is none, or there are labels.
+int ls_dataset_targets(const ls_dataset *dataset);
 // Of the field "tokens": (T) of sequences; {0}: none. *vocabulary, unless NULL: how many tokens there are, 0 where that is not known.
 ls_shape ls_dataset_sequence_shape(const ls_dataset *dataset, int *vocabulary);
 const char *ls_dataset_class(const ls_dataset *dataset,

@@ -83,7 +83,8 @@ typedef struct ls_train_config {
     // "skip", lars, lamb), and where the program has started MPI itself with less than MPI_THREAD_MULTIPLE.
     int early_forward;
     int comm_cores;  // cores of each worker that only its exchange uses: 0 (the default) or 1; of jobs whose exchange has a thread
-    // Threads that read, decode and prepare the samples of each replica; default 1. Never shows in the bits.
+    // Threads that read, decode and prepare the samples of each replica; 0 (the default): of samples in files as many as keep up, found in the first steps, at
+    // most two for each core that a replica has, and 16; else 1. Never shows in the bits.
     int loader_threads;
     // "8G": up to so many bytes (K, M, G, T) of samples of files, as they are in their files, stay in memory that the workers of a host share once they
     // were read; the rest is read each time. Never shows in the bits. NULL (the default): none.
@@ -291,11 +292,13 @@ typedef struct ls_train_result {
     char broken_sample[320];
     // Seconds that the threads that load this worker's training samples have spent, all together: reading, and decoding and preparing.
     double load_reading, load_preparing;
-    char replicas_reason[160];  // why so many replicas
-    int cores_per_worker;       // the least that a worker has of its own; 0: fewer cores than workers
-    int idle_cores;             // of them without work
-    char cores_advice[240];     // what would give those work; "": they are few
-    int oversubscribed;         // 1: some worker has fewer cores than threads
+    int loader_threads;           // of the replica of this worker that has the most
+    int loader_threads_measured;  // 1: because the first steps wanted so many
+    char replicas_reason[160];    // why so many replicas
+    int cores_per_worker;         // the least that a worker has of its own; 0: fewer cores than workers
+    int idle_cores;               // of them without work
+    char cores_advice[240];       // what would give those work; "": they are few
+    int oversubscribed;           // 1: some worker has fewer cores than threads
     char device_description[256], comm_description[256];
     double loss_scale;       // for the step that would come next; 1: none
     int loss_scale_dynamic;  // 1: it changes with the gradients

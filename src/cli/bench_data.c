@@ -127,6 +127,7 @@ ls_status cli_bench_data(cli *c, int argc, char **argv) {
     const ls_option_set options[] = {{table, &set}, {NULL, NULL}};
     ls_words words;
     ls_train_config_init(&set.config);
+    set.config.loader_threads = 1;
     LS_TRY(ls_options_parse(options, argc, argv, 2, &words));
     if (words.help) {
         int width = cli_help_width();

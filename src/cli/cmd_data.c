@@ -59,9 +59,13 @@ static double mean_bytes(const data_found *f) {
 }
 static int64_t looked(const data_found *f) { return f->set[DATA_TRAIN].looked + f->set[DATA_TEST].looked; }
 static int64_t all_broken(const data_found *f) { return f->set[DATA_TRAIN].broken + f->set[DATA_TEST].broken; }
-// Samples a second of a thread, as they were looked at.
+// Samples a second of a thread, as they were looked at, waiting for the storage and for a core included.
 static double thread_rate(const data_found *f) {
     return f->seconds > 0 ? (double)looked(f) / f->seconds / f->threads : 0;
+}
+// Cores that work for so many samples a second, by the processor's own time: what is waited for is not in it.
+static double busy_cores(const data_found *f, double rate) {
+    return looked(f) > 0 ? rate * f->busy / (double)looked(f) : 0;
 }
 // Of the whole set, where only some were looked at: as many times more.
 static double set_bytes(const data_set *s) {
@@ -146,7 +150,8 @@ static void print_classes(const view *v) {
 static void print_rate(const view *v) {
     const data_found *f = &v->found;
     char a[32], b[32], c[32];
-    double rate = v->set.rate, alone = thread_rate(f), cores = alone > 0 ? rate / alone : 0;
+    double rate = v->set.rate, alone = thread_rate(f), cores = busy_cores(f, rate),
+           threads = alone > 0 ? rate / alone : 0;
     printf("\n");
     cli_say("looked at %s samples in %.2f s with %d thread%s: %.0f samples and %s a second from each thread%s",
             cli_count(looked(f), a), f->seconds, f->threads, f->threads == 1 ? "" : "s", alone,
@@ -154,9 +159,9 @@ static void print_rate(const view *v) {
     if (rate > 0)
         cli_say(
             "a training at %g samples per second reads %s a second, an epoch %s; as here it would keep %.2f core%s "
-            "busy",
+            "busy, by the processor's own time, and %.2f thread%s, waiting included",
             rate, amount(rate * mean_bytes(f), b), amount(set_bytes(&f->set[DATA_TRAIN]), c), cores,
-            cores == 1 ? "" : "s");
+            cores == 1 ? "" : "s", threads, threads == 1 ? "" : "s");
     if (rate > 0 && v->set.nodes > 1)
         cli_say("each of %d nodes: %.3g samples and %s a second, %.2f cores", v->set.nodes, rate / v->set.nodes,
                 amount(rate / v->set.nodes * mean_bytes(f), b), cores / v->set.nodes);
@@ -185,9 +190,12 @@ static void print_storage(const view *v) {
     if (!r->files) return;
     cli_say(
         "what the files lie on gives %s a second in order, %s a second in samples at random with %d thread%s (%.0f "
-        "samples), and %s files opened a second; from the system's cache, where they are there and stay",
-        amount(r->in_order, a), amount(r->at_random, b), r->threads, r->threads == 1 ? "" : "s", r->samples,
-        cli_count((int64_t)r->opened, c));
+        "samples); what stays in the system's cache though it was asked to leave comes from there",
+        amount(r->in_order, a), amount(r->at_random, b), r->threads, r->threads == 1 ? "" : "s", r->samples);
+    cli_say("one thread opens %s files a second that the system has looked at before: %s",
+            cli_count((int64_t)r->opened, c),
+            r->remote ? "on a file system of servers, as here, they are mostly asked all the same"
+                      : "on a disk of this machine, as here, the first time is slower, and is not measured");
     if (wanted > 0) print_limit(v, wanted);
 }
 
@@ -252,14 +260,16 @@ static ls_status write_json(const view *v) {
     if (ls_output_open(v->set.json, &output) != 0) return cannot_write(v->set.json);
     const data_rates *r = &v->rates;
     json_t *storage = r->files
-                          ? json_pack("{s:I,s:i,s:f,s:f,s:f,s:f}", "files", (json_int_t)r->files, "threads", r->threads,
-                                      "in_order_bytes_per_second", r->in_order, "random_bytes_per_second", r->at_random,
-                                      "random_samples_per_second", r->samples, "files_opened_per_second", r->opened)
+                          ? json_pack("{s:I,s:i,s:f,s:f,s:f,s:f,s:b}", "files", (json_int_t)r->files, "threads",
+                                      r->threads, "in_order_bytes_per_second", r->in_order, "random_bytes_per_second",
+                                      r->at_random, "random_samples_per_second", r->samples, "files_opened_per_second",
+                                      r->opened, "file_system_of_servers", r->remote)
                           : json_null();
-    json_t *o = json_pack("{s:i,s:o,s:o,s:o,s:o,s:o,s:f,s:i,s:b,s:f,s:o}", "lockstep_data", 1, "data", text(v->spec),
-                          "train", set_json(&f->set[DATA_TRAIN]), "test", set_json(&f->set[DATA_TEST]), "classes",
-                          classes_json(v), "broken", broken_json(f), "seconds", f->seconds, "threads", f->threads,
-                          "decoded", v->set.decode, "mean_sample_bytes", mean_bytes(f), "storage", storage);
+    json_t *o = json_pack("{s:i,s:o,s:o,s:o,s:o,s:o,s:f,s:f,s:i,s:b,s:f,s:o}", "lockstep_data", 1, "data",
+                          text(v->spec), "train", set_json(&f->set[DATA_TRAIN]), "test", set_json(&f->set[DATA_TEST]),
+                          "classes", classes_json(v), "broken", broken_json(f), "seconds", f->seconds,
+                          "processor_seconds", f->busy, "threads", f->threads, "decoded", v->set.decode,
+                          "mean_sample_bytes", mean_bytes(f), "storage", storage);
     int failed = !o || json_dumpf(o, output.file, JSON_INDENT(1) | JSON_REAL_PRECISION(9)) != 0 ||
                  fputc('\n', output.file) == EOF;
     json_decref(o);

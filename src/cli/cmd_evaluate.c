@@ -186,9 +186,9 @@ static ls_status check_files(const evaluation *e) {
 
 // What there is to be told of it, and whether there are files for all that is asked for.
 static ls_status find_kind(evaluation *e) {
-    e->kind = ls_graph_has_losses(e->network)     ? &cli_evaluation_losses
-              : ls_dataset_labels(e->dataset) > 0 ? &cli_evaluation_labels
-                                                  : &cli_evaluation_classes;
+    e->kind = ls_graph_has_losses(e->network) || ls_dataset_targets(e->dataset) > 0 ? &cli_evaluation_losses
+              : ls_dataset_labels(e->dataset) > 0                                   ? &cli_evaluation_labels
+                                                                                    : &cli_evaluation_classes;
     if (e->kind->csv || (!e->set.csv && !e->set.out)) return LS_OK;
     return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
                    "%s: %s names neither classes nor labels that a table or a picture could be of; --json FILE has all "
@@ -200,13 +200,15 @@ static ls_status find_kind(evaluation *e) {
 static ls_status check_names(const evaluation *e) {
     const json_t *names = json_object_get(e->trained.saved.state, "class_names");
     const char *trained, *there;
-    if (ls_dataset_labels(e->dataset) == 0) return LS_OK;
+    int labels = ls_dataset_labels(e->dataset) > 0;
+    if (!labels && ls_dataset_targets(e->dataset) == 0) return LS_OK;
     for (int c = 0; (there = ls_dataset_class(e->dataset, c)); c++)
         if ((trained = json_string_value(json_array_get(names, (size_t)c))) && strcmp(trained, there) != 0)
-            return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
-                           "label %d is %s in the checkpoint and %s in %s: names=FILE behind csv:FILE names the labels "
-                           "in the order that they had in training",
-                           c, trained, there, e->trained.data);
+            return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "%s %d is %s in the checkpoint and %s in %s: %s",
+                           labels ? "label" : "target", c, trained, there, e->trained.data,
+                           labels ? "names=FILE behind csv:FILE names the labels in the order that they had in training"
+                                  : "name this table as the test set behind that of training, csv:FILE,test=FILE, or "
+                                    "give its columns the order that they had there");
     return LS_OK;
 }
 

@@ -75,6 +75,7 @@ typedef struct prediction {
     double mean[MOST_CHANNELS], deviation[MOST_CHANNELS];  // for --normalize dataset
     float *inputs, *scores;                                // (BATCH, H, W, C), (BATCH, classes)
     int classes, top;
+    int targets;  // 1: outputs are numbers that were learned, in their order, and no probabilities
 } prediction;
 
 // --- the command line ------------------------------------------------------------------------------------------------
@@ -255,7 +256,9 @@ static ls_status build(prediction *p, cli *c) {
     LS_TRY(ls_model_build(t->model, &t->network, &p->graph));
     p->shape = ls_graph_input_at(p->graph, 0).shape;
     p->classes = ls_graph_classes(p->graph);
-    p->top = p->set.top < p->classes ? p->set.top : p->classes;
+    p->targets = p->dataset ? ls_dataset_targets(p->dataset) > 0
+                            : json_is_true(json_object_get(p->trained.saved.state, "targets"));
+    p->top = p->set.top < p->classes && !p->targets ? p->set.top : p->classes;
     if (p->shape.ndim != 3 || (p->shape.dim[2] != 1 && p->shape.dim[2] != 3))
         return LS_FAIL(LS_STATUS_UNSUPPORTED, "%s takes no images of 1 or 3 channels, as files have them", t->model);
     LS_TRY(find_channels(p, c));
@@ -277,10 +280,11 @@ static ls_status prepare(const prediction *p, const item *i, float *out) {
     return ls_train_prepare_file(&p->trained.config, i->path, p->shape, p->mean, p->deviation, out);
 }
 
-// The `top` largest, of equals the first.
+// The `top` largest, of equals the first; of numbers all.
 static void choose(const prediction *p, const float *probability, guess *out) {
     int count = 0;
-    for (int c = 0; c < p->classes; c++) {
+    for (int c = 0; c < p->classes && p->targets; c++) out[c] = (guess){c, probability[c]};
+    for (int c = 0; c < p->classes && !p->targets; c++) {
         int place = count;
         while (place > 0 && probability[c] > out[place - 1].probability) place--;
         if (place == p->top) continue;
@@ -305,9 +309,11 @@ static void print_item(const prediction *p, const item *i) {
     char name[16], line[4096];
     size_t used = 0;
     ls_text_add(line, sizeof line, &used, "%s:", i->path);
-    for (int n = 0; n < p->top; n++)
-        ls_text_add(line, sizeof line, &used, "%s %s %.2f %%", n ? "," : "", class_name(p, i->guesses[n].class, name),
-                    100 * i->guesses[n].probability);
+    for (int n = 0; n < p->top; n++) {
+        double x = i->guesses[n].probability;
+        ls_text_add(line, sizeof line, &used, p->targets ? "%s %s %.6g" : "%s %s %.2f %%", n ? "," : "",
+                    class_name(p, i->guesses[n].class, name), p->targets ? x : 100 * x);
+    }
     ls_text_clean(line);
     printf("%s\n", line);
 }
@@ -316,6 +322,7 @@ static void print_item(const prediction *p, const item *i) {
 static void find_probabilities(const prediction *p, int count) {
     int labels = p->dataset ? ls_dataset_labels(p->dataset) > 0
                             : json_is_true(json_object_get(p->trained.saved.state, "several_labels"));
+    if (p->targets) return;
     if (!labels) ls_softmax(p->scores, count, p->classes);
     for (int64_t i = 0; i < (int64_t)count * p->classes && labels; i++)
         p->scores[i] = (float)(1 / (1 + exp(-(double)p->scores[i])));
@@ -366,11 +373,12 @@ static json_t *item_json(const prediction *p, const item *i) {
     json_t *list = json_array();
     for (int n = 0; n < p->top && i->guesses; n++) {
         double x = i->guesses[n].probability;
-        json_array_append_new(list, json_pack("{s:i,s:s,s:o}", "class", i->guesses[n].class, "name",
-                                              class_name(p, i->guesses[n].class, name), "probability",
-                                              isfinite(x) ? json_real(x) : json_null()));
+        json_array_append_new(
+            list,
+            json_pack("{s:i,s:s,s:o}", "class", i->guesses[n].class, "name", class_name(p, i->guesses[n].class, name),
+                      p->targets ? "value" : "probability", isfinite(x) ? json_real(x) : json_null()));
     }
-    return json_pack("{s:o,s:o}", "file", text(i->path), "classes", list);
+    return json_pack("{s:o,s:o}", "file", text(i->path), p->targets ? "targets" : "classes", list);
 }
 
 static int write_json(const prediction *p, FILE *out) {
@@ -385,7 +393,7 @@ static int write_json(const prediction *p, FILE *out) {
 
 static int write_csv(const prediction *p, FILE *out) {
     char name[16];
-    fputs("file,rank,class,name,probability\n", out);
+    fputs(p->targets ? "file,rank,target,name,value\n" : "file,rank,class,name,probability\n", out);
     for (int i = 0; i < p->count; i++)
         for (int n = 0; n < p->top && p->items[i].guesses; n++) {
             const guess *g = &p->items[i].guesses[n];

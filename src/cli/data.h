@@ -51,7 +51,9 @@ typedef struct data_rates {
     double in_order;   // bytes
     double at_random;  // bytes of samples anywhere, by all threads
     double samples;    // the same in samples
-    double opened;     // files, by one thread
+    double
+        opened;  // files, by one thread; their names and inodes were looked up before, so that the system may know them
+    int remote;  // 1: the first of them lies on a file system of servers (Lustre, GPFS, NFS, ...), which asks these to open one all the same
 } data_rates;
 
 // Measures for some three seconds, and looks for files and opens them for as long again at the most. `sample_bytes` is a sample's mean. Errors: OUT_OF_MEMORY.

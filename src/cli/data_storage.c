@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -148,6 +149,19 @@ static void *at_random(void *argument) {
     return NULL;
 }
 
+// Numbers of file systems whose files are on servers: the kernel's linux/magic.h (NFS, SMB, AFS, Ceph), and those that their own sources have.
+static int is_remote(const char *path) {
+    static const uint32_t list[] = {
+        0x0bd00bd0 /* Lustre */, 0x47504653 /* GPFS */,  0x19830326 /* BeeGFS */, 0x6969 /* NFS */,
+        0xff534d42 /* SMB */,    0xfe534d42 /* SMB 2 */, 0x5346414f /* AFS */,    0x00c36400 /* Ceph */};
+    struct statfs there;
+    if (statfs(path, &there) != 0) return 0;
+    for (size_t i = 0; i < sizeof list / sizeof list[0]; i++)
+        if ((uint32_t)there.f_type == list[i]) return 1;
+    return 0;
+}
+
+// Inodes are in the system's cache: they were looked at when samples were listed or read, and no call that needs no rights takes them out.
 static double opened_a_second(const measuring *m) {
     int64_t opened = 0;
     double start = ls_clock(), seconds = 0;
@@ -231,6 +245,7 @@ ls_status data_storage(const ls_dataset *dataset, double sample_bytes, int threa
         out->at_random = (double)atomic_load(&m.read) / seconds;
         out->samples = (double)atomic_load(&m.samples) / seconds;
         out->opened = opened_a_second(&m);
+        out->remote = is_remote(m.file[0].path);
     }
     free(m.file);
     free(buffer);

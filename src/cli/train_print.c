@@ -135,7 +135,8 @@ double cli_train_perplexity(const cli_train_run *r, int test) { return measure_o
 
 // A network with losses of its own may have a metric of that name, of any k.
 double cli_train_top_5(const cli_train_run *r, int test) {
-    return ls_graph_has_losses(r->graph) ? NAN : measure_of(r, "top_k_accuracy", test);
+    return ls_graph_has_losses(r->graph) || ls_dataset_targets(r->dataset) ? NAN
+                                                                           : measure_of(r, "top_k_accuracy", test);
 }
 
 double cli_train_area(const cli_train_run *r) { return r->roc ? ls_roc_mean_area(r->roc, r->labels) : NAN; }
@@ -203,7 +204,7 @@ enum { MOST_LOADERS = 64 };
 static void print_waited(const cli_train_run *r, double percent) {
     const ls_train_result *t = &r->result;
     double all = t->load_reading + t->load_preparing;
-    int threads = r->config.loader_threads;
+    int threads = t->loader_threads > 0 ? t->loader_threads : 1;
     char replicas[32] = "";
     if (t->replicas_per_worker > 1) snprintf(replicas, sizeof replicas, "%d x ", t->replicas_per_worker);
     row("Waited for data", "%.0f %% of the time, for %s%d loader thread%s", percent, replicas, threads,
@@ -214,7 +215,8 @@ static void print_waited(const cli_train_run *r, double percent) {
         100 * (reads ? t->load_reading : t->load_preparing) / all);
     // As many more as would make in the rest of the time what is waited for.
     double enough = percent < 98 ? ceil(threads / (1 - percent / 100)) : MOST_LOADERS + 1;
-    if (enough > threads && enough <= MOST_LOADERS)
+    // Where they were measured, more of them had made nothing faster.
+    if (enough > threads && enough <= MOST_LOADERS && !t->loader_threads_measured)
         row("", "--loader-threads %.0f would keep up, given the cores", enough);
     if (reads) row("", "'lockstep data' measures the storage");
 }
@@ -228,6 +230,8 @@ static void print_data(const cli_train_run *r, double step) {
     if (t->samples_replaced)
         row("Broken samples", "%lld times another stood in for one. For example: %s", (long long)t->samples_replaced,
             broken);
+    if (t->loader_threads_measured && t->loader_threads > 0)
+        row("Loader threads", "%d for each replica, as its first steps were measured", t->loader_threads);
     if (t->phases.load > 0.05 * step) print_waited(r, 100 * t->phases.load / step);
 }
 

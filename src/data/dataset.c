@@ -392,6 +392,13 @@ int ls_dataset_labels(const ls_dataset *d) {
     return label && !label->classes && label->shape.ndim == 1 ? (int)label->shape.dim[0] : 0;
 }
 
+int ls_dataset_targets(const ls_dataset *d) {
+    const ls_field *target = ls_dataset_find_field(d, "target");
+    if (!target || target->dtype != LS_DTYPE_F32 || target->shape.ndim > 1 || ls_dataset_find_field(d, "label"))
+        return 0;
+    return (int)ls_shape_count(target->shape);
+}
+
 ls_shape ls_dataset_sequence_shape(const ls_dataset *d, int *vocabulary) {
     const ls_field *tokens = ls_dataset_find_field(d, "tokens");
     if (vocabulary) *vocabulary = tokens ? tokens->classes : 0;

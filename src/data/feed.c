@@ -20,6 +20,7 @@ typedef struct way {
     int field;              // in the source
     int64_t values, bytes;  // of the field; of what becomes of it
     int picture;            // an image that is to be decoded
+    int cut;                // by what its own size is
     ls_preparer *preparer;  // of images; NULL: convert
     int mixed;
     void *other;     // (bytes) the image that is mixed in; NULL: none is
@@ -36,6 +37,7 @@ struct ls_feeder {
     double mix;                 // as its feeds say; 0: samples are not mixed
     int64_t mix_count;
     uint64_t mix_seed;
+    int pairs;  // 1: samples have several pictures that are cut
     way way[LS_MAX_FIELDS];
 };
 
@@ -101,6 +103,7 @@ static ls_status make_way(const ls_feed *feed, const ls_source *source, way *w) 
     if (w->field < 0) return no_field(feed, source);
     const ls_field *field = &source->field[w->field];
     w->picture = ls_field_is_picture(field);
+    w->cut = w->picture && (feed->recipe.resize || feed->recipe.augment & LS_AUGMENT_RESIZED_CROP);
     if (w->picture && !feed->image)
         return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
                        "the field \"%s\" of %s has pictures of different sizes, which can only be taken as images",
@@ -151,6 +154,7 @@ ls_status ls_feeder_create(const ls_feed *feeds, int feed_count, const ls_source
     for (int i = 0; i < feed_count; i++) {
         LS_TRY_GOTO(make_way(&feeds[i], source, &f->way[i]), fail);
         if (feeds[i].mix > 0) LS_TRY_GOTO(mix_way(f, &feeds[i], &f->way[i]), fail);
+        for (int k = 0; k < i; k++) f->pairs |= f->way[k].cut && f->way[i].cut && f->way[k].field != f->way[i].field;
     }
     *out = f;
     return LS_OK;
@@ -202,6 +206,28 @@ static ls_status run_picture(ls_feeder *f, const way *w, const ls_picture *pictu
                              void *place) {
     ls_status status = ls_preparer_picture(w->preparer, picture, &f->buffer, epoch, (uint64_t)sample, place);
     return status == LS_OK ? LS_OK : ls__source_failed(f->source, sample, status);
+}
+
+// Boxes are drawn, and sides resized, by the size that a picture has: of a sample's pictures it has to be the same.
+static ls_status check_sizes(const ls_feeder *f, const ls_sample *s, int64_t sample) {
+    const ls_picture *first = NULL;
+    int64_t size[2][2] = {{0}};
+    for (int i = 0; i < f->count; i++) {
+        const way *w = &f->way[i];
+        if (!w->cut) continue;
+        const ls_picture *picture = s->field[w->field];
+        int64_t *mine = size[first != NULL];
+        ls_status status = ls_image_file_size(picture, &mine[0], &mine[1]);
+        if (status == LS_OK && first && (mine[0] != size[0][0] || mine[1] != size[0][1]))
+            status = LS_FAIL(LS_STATUS_BAD_DATA,
+                             "%s has %lld x %lld pixels and %s %lld x %lld, so that they cannot be cut alike: bring "
+                             "both to one size, or leave resized-crop and --resize out",
+                             first->name, (long long)size[0][1], (long long)size[0][0], picture->name,
+                             (long long)mine[1], (long long)mine[0]);
+        if (status != LS_OK) return ls__source_failed(f->source, sample, status);
+        if (!first) first = picture;
+    }
+    return LS_OK;
 }
 
 // An image of pixels, from a file or from memory.
@@ -258,6 +284,7 @@ ls_status ls_feeder_run(ls_feeder *f, void *scratch, uint32_t epoch, int64_t sam
     LS_TRY(ls_source_read(f->source, sample, scratch, &s));
     double read = ls_clock();
     f->reading += read - start;
+    if (f->pairs) LS_TRY(check_sizes(f, &s, sample));
     for (int i = 0; i < f->count; i++) {
         const way *w = &f->way[i];
         char *place = (char *)to[i] + at * w->bytes;

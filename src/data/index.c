@@ -4,6 +4,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,7 +20,7 @@
 #include "data/image.h"
 
 #define MAGIC        "lockstep index\n"
-#define VERSION      1    // raised with every change of what formats list, and in which order
+#define VERSION      2    // raised with every change of what formats list, and in which order
 #define SAMPLED      256  // files with a sample each that are looked at, of all that there are
 #define MOST_SIZE    ((int64_t)1 << 36)
 #define LEFT_SECONDS 3600  // nobody writes an index for so long
@@ -29,13 +30,14 @@ typedef struct header {
     uint32_t version, order;  // as this machine stores 1
     int64_t key_size;         // with the 0 at its end
     int64_t count[LS_RECORDS_SETS], file_count, class_count, witness_count, text_size;
+    int64_t label_count, label_width, targets, pairs;  // rows of several labels, or of numbers; two records a sample
     int64_t picture_bytes, kind;
     uint64_t largest_record;  // what a record takes: one of another build is not read
 } header;
 
 // A member more of a builder belongs into `header`, `parts`, `fill` and `write_all`, with checks: what is forgotten there is lost.
-// (Rows of labels are not kept: there is no index of samples that have some.)
-_Static_assert(sizeof(void *) != 8 || sizeof(ls_records_builder) == 224, "an index keeps all that a builder has");
+// (Slots, by which rows are found while they are added, are not kept: nothing is added to an index that was read.)
+_Static_assert(sizeof(void *) != 8 || sizeof(ls_records_builder) == 232, "an index keeps all that a builder has");
 _Static_assert(sizeof(header) % 8 == 0, "what comes behind a header is aligned");
 
 // --- names -----------------------------------------------------------------------------------------------------------
@@ -70,6 +72,7 @@ typedef struct parts {
     const ls_record *record[LS_RECORDS_SETS];
     const ls_record_file *file;
     const int64_t *class_name;
+    const uint8_t *label;
     const ls_record_witness *witness;
     const char *text;
 } parts;
@@ -80,6 +83,18 @@ static const void *take(const char *bytes, int64_t size, int64_t *at, int64_t co
     const char *part = bytes + *at;
     *at = ls_round_up(*at + count * each, 8);
     return *at <= size ? part : NULL;
+}
+
+// Of a row, at least 1 byte: where there are none their count is 0.
+static int64_t row_bytes(const header *h) {
+    int64_t bytes = h->label_width * (h->targets ? (int64_t)sizeof(float) : 1);
+    return bytes ? bytes : 1;
+}
+
+static int rows_can_be(const header *h) {
+    return h->label_width >= 0 && h->label_width <= INT32_MAX && (h->targets == 0 || h->targets == 1) &&
+           h->label_count <= INT32_MAX &&
+           (h->label_width > 0 ? h->label_count > 0 : h->label_count == 0 && !h->targets);
 }
 
 // The checksum is the last 8 bytes.
@@ -100,7 +115,8 @@ static const char *find_parts(const char *bytes, int64_t size, header *h, parts 
     const void *before = p->class_name;
     for (int s = 0; s < LS_RECORDS_SETS; s++)
         before = p->record[s] = before ? take(bytes, end, &at, h->count[s], sizeof *p->record[s]) : NULL;
-    p->text = before ? take(bytes, end, &at, h->text_size, 1) : NULL;
+    p->label = before && rows_can_be(h) ? take(bytes, end, &at, h->label_count, row_bytes(h)) : NULL;
+    p->text = p->label ? take(bytes, end, &at, h->text_size, 1) : NULL;
     if (!p->text || at != end) return "its parts do not fill it";
     return NULL;
 }
@@ -108,12 +124,24 @@ static const char *find_parts(const char *bytes, int64_t size, header *h, parts 
 static int is_text(const header *h, int64_t where) { return where >= 0 && where < h->text_size; }
 
 static const char *check_record(const header *h, const parts *p, const ls_record *r) {
-    if (r->file >= h->file_count || r->class < 0 || r->class >= h->class_count) return "a record has no file or class";
+    if (r->file >= h->file_count || r->class < 0 || r->class >= (h->label_width ? h->label_count : h->class_count))
+        return "a record has no file or class";
     int64_t bytes = p->file[r->file].bytes;
     if (r->bytes < 0 || r->bytes > LS_IMAGE_MAX_FILE || r->at < 0 || r->bytes > bytes || r->at > bytes - r->bytes)
         return "a record lies outside of its file";
     if (h->kind == LS_RECORDS_TFRECORD && r->bytes < 4) return "a record has no checksum";
     return (int64_t)r->skip + r->size > r->bytes ? "an image lies outside of its record" : NULL;
+}
+
+// As many as there are classes; labels are 0 or 1, targets numbers.
+static const char *check_rows(const header *h, const parts *p) {
+    if (h->label_width && h->label_width != h->class_count) return "rows have another length than there are labels";
+    for (int64_t i = 0; i < h->label_count * h->label_width; i++) {
+        float value;
+        if (h->targets) memcpy(&value, p->label + i * (int64_t)sizeof value, sizeof value);
+        if (h->targets ? !isfinite(value) : p->label[i] > 1) return "a label cannot be";
+    }
+    return NULL;
 }
 
 // Whatever the readers take for granted.
@@ -124,6 +152,8 @@ static const char *check_parts(const header *h, const parts *p, const char *key)
     if (h->kind < 0 || h->kind >= LS_RECORDS_KINDS || h->picture_bytes < 0 ||
         h->picture_bytes > 4 * LS_IMAGE_MAX_PIXELS + LS_IMAGE_MAX_FILE)
         return "a kind or a size cannot be";
+    if (h->pairs < 0 || h->pairs > 1 || (h->pairs && (h->count[0] % 2 || h->count[1] % 2 || h->label_width)))
+        return "its samples are no pairs";
     if (h->class_count < 1 || h->class_count > INT32_MAX || h->file_count > UINT32_MAX || h->count[0] < 1)
         return "a count cannot be";
     for (int64_t i = 0; i < h->witness_count; i++)
@@ -139,7 +169,7 @@ static const char *check_parts(const header *h, const parts *p, const char *key)
             if (wrong) return wrong;
         }
     }
-    return NULL;
+    return check_rows(h, p);
 }
 
 static ls_status copy(const void *from, int64_t count, int64_t each, int64_t *room, void *out) {
@@ -159,7 +189,12 @@ static ls_status fill(const header *h, const parts *p, ls_records_builder *b) {
     LS_TRY(copy(p->file, h->file_count, sizeof *p->file, &b->file_room, &b->file));
     LS_TRY(copy(p->class_name, h->class_count, sizeof *p->class_name, &b->class_room, &b->class_name));
     LS_TRY(copy(p->witness, h->witness_count, sizeof *p->witness, &b->witness_room, &b->witness));
+    LS_TRY(copy(p->label, h->label_count * row_bytes(h), 1, &b->label_room, &b->label));
     LS_TRY(copy(p->text, h->text_size, 1, &b->text_room, &b->text));
+    b->label_count = h->label_count;
+    b->label_width = (int)h->label_width;
+    b->targets = (int)h->targets;
+    b->pairs = (int)h->pairs;
     b->file_count = h->file_count;
     b->class_count = h->class_count;
     b->witness_count = h->witness_count;
@@ -249,6 +284,10 @@ static int write_all(FILE *file, const char *key, const ls_records_builder *b) {
                 .class_count = b->class_count,
                 .witness_count = b->witness_count,
                 .text_size = b->text_size,
+                .label_count = b->label_count,
+                .label_width = b->label_width,
+                .targets = b->targets,
+                .pairs = b->pairs,
                 .picture_bytes = b->picture_bytes,
                 .kind = (int64_t)b->kind,
                 .largest_record = sizeof(ls_record)};
@@ -258,6 +297,7 @@ static int write_all(FILE *file, const char *key, const ls_records_builder *b) {
     put(&w, b->file, b->file_count * (int64_t)sizeof *b->file);
     put(&w, b->class_name, b->class_count * (int64_t)sizeof *b->class_name);
     for (int s = 0; s < LS_RECORDS_SETS; s++) put(&w, b->record[s], b->count[s] * (int64_t)sizeof *b->record[s]);
+    put(&w, b->label, b->label_count * ls_records_row_bytes(b->label_width, b->targets));
     put(&w, b->text, b->text_size);
     uint64_t sum = w.sum;
     if (fwrite(&sum, sizeof sum, 1, file) != 1) w.failed = 1;
@@ -320,7 +360,7 @@ void ls__index_write(const char *path, const char *key, const ls_records_builder
     double least = least_seconds();
     ls_output output;
     note[0] = 0;
-    if (least < 0 || seconds < least || b->unwitnessed || b->label_width > 0 || !is_settled(b, seconds)) return;
+    if (least < 0 || seconds < least || b->unwitnessed || !is_settled(b, seconds)) return;
     int failed = make_folders(path) != 0;
     if (!failed) sweep(path);
     failed = failed || ls_output_open(path, &output) != 0;

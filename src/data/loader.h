@@ -25,6 +25,7 @@ typedef struct ls_loader_config {
     int64_t micro_batch;  // largest count of a batch
     int depth;            // batches prepared ahead; at least 1
     int threads;          // that read and prepare; 0: 1. What is in which batch does not depend on it
+    int adapt;  // 1: one of them to begin with, and more as long as batches are waited for and more make it faster
     // 1: where a sample is broken (BAD_DATA, UNSUPPORTED), the next one of the split that is not stands in for it, the first behind the last; after a hundred
     // broken ones in a row the batch fails. 0: the batch fails.
     int replace_broken;
@@ -67,6 +68,10 @@ void ls_loader_cancel(ls_loader *loader);
 ls_status ls_loader_get(ls_loader *loader, ls_batch **out, double *waited);
 // Samples of the batches taken so far that others stood in for, and the sentence of one of them, the loader's; "" for none. By the thread that takes them.
 int64_t ls_loader_replaced(const ls_loader *loader, const char **why);
+// How many of its threads are at work; where they adapt, so far. By any thread.
+int ls_loader_threads(ls_loader *loader);
+// Whether they adapt, and it was found how many keep up. By any thread.
+int ls_loader_measured(ls_loader *loader);
 // Seconds that its threads together have spent on reading samples and on preparing them so far. By any thread.
 void ls_loader_spent(ls_loader *loader, double *reading, double *preparing);
 // Gives the borrowed batch back; its memory is reused.

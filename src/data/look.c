@@ -24,6 +24,14 @@ static ls_status look_at_picture(const ls_picture *picture, ls_sample_info *info
     return LS_OK;
 }
 
+// That what is learned of an image can be decoded.
+static ls_status check_picture(const ls_picture *picture) {
+    ls_image image = {.pixels = NULL};
+    LS_TRY(ls_image_file_load(picture, 0, &image));
+    ls_image_free(&image);
+    return LS_OK;
+}
+
 static ls_status copy_pixels(const ls_field *field, const void *pixels, ls_image *image) {
     int64_t bytes = ls_shape_count(field->shape);
     *image = (ls_image){field->shape.dim[0], field->shape.dim[1], field->shape.dim[2], NULL};
@@ -35,6 +43,8 @@ static ls_status copy_pixels(const ls_field *field, const void *pixels, ls_image
 static ls_status look_at_image(const ls_source *s, const ls_sample *sample, ls_sample_info *info, ls_image *image) {
     int f = ls_fields_find(s->field, s->field_count, "image");
     if (f < 0 || s->field[f].shape.ndim != 3) return LS_OK;
+    int t = ls_fields_find(s->field, s->field_count, "target");
+    if (image && t >= 0 && ls_field_is_picture(&s->field[t])) LS_TRY(check_picture(sample->field[t]));
     if (ls_field_is_picture(&s->field[f])) return look_at_picture(sample->field[f], info, image);
     info->height = s->field[f].shape.dim[0];
     info->width = s->field[f].shape.dim[1];

@@ -70,12 +70,12 @@ ls_status ls_records_add(ls_records_builder *b, int set, ls_record record) {
 
 // Twice as many slots, and every row in the one that its hash says, or the next free one.
 static ls_status more_slots(ls_records_builder *b) {
-    int64_t slots = b->slots ? 2 * b->slots : 256;
+    int64_t slots = b->slots ? 2 * b->slots : 256, width = ls_records_row_bytes(b->label_width, b->targets);
     int32_t *slot;
     LS_TRY(ls_calloc(slots, sizeof *slot, &slot));
     memset(slot, -1, (size_t)slots * sizeof *slot);
     for (int64_t i = 0; i < b->label_count; i++) {
-        uint64_t at = ls__hash(b->label + i * b->label_width, b->label_width);
+        uint64_t at = ls__hash(b->label + i * width, width);
         while (slot[at & (uint64_t)(slots - 1)] >= 0) at++;
         slot[at & (uint64_t)(slots - 1)] = (int32_t)i;
     }
@@ -86,7 +86,7 @@ static ls_status more_slots(ls_records_builder *b) {
 }
 
 ls_status ls_records_add_row(ls_records_builder *b, const uint8_t *row, int32_t *number) {
-    int64_t width = b->label_width;
+    int64_t width = ls_records_row_bytes(b->label_width, b->targets);
     if (2 * b->label_count >= b->slots) LS_TRY(more_slots(b));
     uint64_t at = ls__hash(row, width);
     int32_t *slot = &b->slot[at & (uint64_t)(b->slots - 1)];
@@ -179,7 +179,7 @@ ls_status ls_records_spread(ls_records_builder *b, int set) {
 // What the others have to know before they can ask for memory.
 typedef struct sizes {
     int64_t count[LS_RECORDS_SETS], file_count, text_size, class_count, longest_path, largest, picture_bytes, kind;
-    int64_t label_count, label_width;
+    int64_t label_count, label_width, targets, pairs;
 } sizes;
 
 static void measure(const ls_records_builder *b, sizes *out) {
@@ -189,7 +189,9 @@ static void measure(const ls_records_builder *b, sizes *out) {
                    .picture_bytes = b->picture_bytes,
                    .kind = (int64_t)b->kind,
                    .label_count = b->label_count,
-                   .label_width = b->label_width};
+                   .label_width = b->label_width,
+                   .targets = b->targets,
+                   .pairs = b->pairs};
     for (int s = 0; s < LS_RECORDS_SETS; s++) {
         out->count[s] = b->count[s];
         for (int64_t i = 0; i < b->count[s]; i++)
@@ -217,8 +219,10 @@ static int64_t place_parts(const sizes *s, char *block, ls_records *out) {
     at += s->class_count * (int64_t)sizeof(int64_t);
     out->label_count = s->label_count;
     out->label_width = (int)s->label_width;
+    out->targets = (int)s->targets;
+    out->pairs = (int)s->pairs;
     out->label = (uint8_t *)(block + at);
-    at += s->label_count * s->label_width;
+    at += s->label_count * ls_records_row_bytes(s->label_width, out->targets);
     out->text = block + at;
     out->text_size = s->text_size;
     out->longest_path = s->longest_path;
@@ -253,7 +257,7 @@ ls_status ls_records_share(ls_data_host *host, ls_status listed, const ls_record
             copy(out->record[k], b->record[k], b->count[k] * (int64_t)sizeof(ls_record));
         copy(out->file, b->file, b->file_count * (int64_t)sizeof(ls_record_file));
         copy(out->class_name, b->class_name, b->class_count * (int64_t)sizeof(int64_t));
-        copy(out->label, b->label, b->label_count * b->label_width);
+        copy(out->label, b->label, b->label_count * ls_records_row_bytes(b->label_width, b->targets));
         copy(out->text, b->text, b->text_size);
     }
     return settle(host, LS_OK);
@@ -276,18 +280,26 @@ uint64_t ls_records_version(const ls_records *r, int64_t root) {
             h = ls__hash_mix(ls__hash_mix(h, (uint64_t)one->at), (uint64_t)one->bytes);
             h = ls__hash_mix(h, (uint64_t)one->file << 32 | (uint32_t)one->class);
         }
-    if (r->label_width) h = ls__hash_mix(h, ls__hash(r->label, r->label_count * r->label_width));
+    if (r->pairs) h = ls__hash_mix(h, 2);
+    if (r->label_width)
+        h = ls__hash_mix(h, ls__hash(r->label, r->label_count * ls_records_row_bytes(r->label_width, r->targets)));
     return h ? h : 1;
 }
 
 // --- a dataset -------------------------------------------------------------------------------------------------------
 
-static ls_status make_dataset(const ls_records *r, const char *root, int channels, ls_dataset *out) {
-    char name[128];
+ls_status ls_records_names(const ls_records *r, int any, ls_dataset *out) {
     LS_TRY(ls_calloc(r->class_count + 1, sizeof *out->own_classes, &out->own_classes));
-    for (int64_t c = 0; c < r->class_count && r->class_name[c] >= 0; c++)
+    for (int64_t c = 0; any && c < r->class_count && r->class_name[c] >= 0; c++)
         out->own_classes[c] = r->text + r->class_name[c];
     out->classes = out->own_classes[0] ? out->own_classes : NULL;
+    out->version = ls_records_version(r, -1);
+    return LS_OK;
+}
+
+static ls_status make_dataset(const ls_records *r, const char *root, int channels, ls_dataset *out) {
+    char name[128];
+    LS_TRY(ls_records_names(r, 1, out));
     out->version = ls_records_version(r, root ? (int64_t)strlen(root) : -1);
     out->shared = 1;
     snprintf(name, sizeof name, "the training set of %s", out->name);

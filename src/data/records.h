@@ -13,7 +13,7 @@
 typedef struct ls_record {
     int64_t at, bytes;  // what is read, in its file
     uint32_t file;
-    int32_t class;        // of samples with several labels: their row
+    int32_t class;        // of samples with several labels, or numbers: their row
     uint32_t skip, size;  // the image in it, after ls_records_kind has been seen to
 } ls_record;
 
@@ -58,7 +58,9 @@ typedef struct ls_records_builder {
     int64_t *class_name;  // (class_count): where in the text
     int64_t class_count, class_room;
     int label_width;  // above 0: samples have several labels at once, the classes, and rows of so many
-    uint8_t *label;   // (label_count, label_width): 1 where a label is there; each row once
+    int pairs;        // 1: a sample is two records, one behind the other: its image, and the one that is learned of it
+    int targets;  // 1: rows are of label_width numbers in F32, which a sample is trained towards; a class has the name of one
+    uint8_t *label;  // (label_count, label_width): 1 where a label is there, or these numbers' bytes; each row once
     int64_t label_count, label_room;
     int32_t *slot;  // (slots), a power of two: where rows are found by their hash; -1: free
     int64_t slots;
@@ -70,6 +72,11 @@ typedef struct ls_records_builder {
     int unwitnessed;  // 1: it was also made from something that there is no witness of
 } ls_records_builder;
 
+// Bytes of a row.
+static inline int64_t ls_records_row_bytes(int64_t width, int targets) {
+    return width * (targets ? (int64_t)sizeof(float) : 1);
+}
+
 // All zero to begin with. Errors: OUT_OF_MEMORY, BAD_DATA (more than there may be).
 ls_status ls_records_add_class(ls_records_builder *builder, const char *name);  // NULL: it has no name
 // Its number; -1: there is none of that name. `from` 0, in order.
@@ -80,7 +87,7 @@ ls_status ls_records_add_file(ls_records_builder *builder, const char *path, int
 ls_status ls_records_add(ls_records_builder *builder, int set, ls_record record);
 // Puts a text with the 0 at its end behind all others: *where.
 ls_status ls_records_add_text(ls_records_builder *builder, const char *text, int64_t *where);
-// A row of `label_width` labels: its number, whether it was there or is new. Errors: OUT_OF_MEMORY, BAD_DATA (too many).
+// A row of `label_width` labels, or of numbers: its number, whether it was there or is new. Errors: OUT_OF_MEMORY, BAD_DATA (too many).
 ls_status ls_records_add_row(ls_records_builder *builder, const uint8_t *row, int32_t *number);
 // Orders a set so that any first part of it has the classes in proportion, and those of one class in the order they were added.
 ls_status ls_records_spread(ls_records_builder *builder, int set);
@@ -121,7 +128,7 @@ typedef struct ls_records {
     int64_t text_size;
     int64_t class_count;
     int64_t *class_name;
-    int label_width;  // as in the builder
+    int label_width, targets, pairs;  // as in the builder
     int64_t label_count;
     uint8_t *label;
     int64_t longest_path, largest;  // bytes of a path and of a record, the largest
@@ -143,6 +150,8 @@ uint64_t ls_records_version(const ls_records *records, int64_t root);
 // index, what else it points at borrowed.
 ls_status ls_source_create_records(const char *name, const ls_records *records, int set, int channels, ls_source **out);
 
+// Names of classes, where there are some (`any`), and a version, into a dataset. The names are borrowed from the host's memory. Errors: OUT_OF_MEMORY.
+ls_status ls_records_names(const ls_records *records, int any, ls_dataset *out);
 // Sources of both sets, names of classes and a version, for a format that has shared its list. The names are borrowed from the host's memory.
 // `root` is what all paths begin with; NULL: nothing in particular. Collective over the host's workers. Errors: OUT_OF_MEMORY.
 ls_status ls_records_dataset(ls_data_host *host, const ls_records *records, const char *root, int channels,
@@ -159,7 +168,10 @@ typedef struct ls_records_settings {
     const char *exclude;        // a file with names and numbers of samples that are left out, a line each; NULL: none
     // Of several labels at once: the column of lists, or the columns of 0 and 1; a file with all labels; the word for none. NULL: the usual ones
     const char *labels, *columns, *names, *none;
-    double split;  // so large a part is the test set, where none is named
+    // Of tables: columns of numbers that are learned, and that samples consist of; the shape of these; the same of pixels. NULL: none
+    const char *targets, *numbers, *shape, *pixels;
+    const char *target;  // the column of images that are learned; NULL: none
+    double split;        // so large a part is the test set, where none is named
     int channels, first_class;
 } ls_records_settings;
 

@@ -158,8 +158,8 @@ static ls_status finish(const records_source *s, const char *path, const ls_reco
     return LS_OK;
 }
 
-static ls_status records_read(const ls_source *source, int64_t i, void *scratch, ls_sample *out) {
-    const records_source *s = (const records_source *)source;
+// Record i, with its head in front of its bytes.
+static ls_status read_record(const records_source *s, int64_t i, void *scratch) {
     const ls_record *r = &s->record[i];
     const char *path = s->records.text + s->records.file[r->file].name;
     head *h = scratch;
@@ -173,10 +173,25 @@ static ls_status records_read(const ls_source *source, int64_t i, void *scratch,
         ls_cache_put(&s->cache, i, r->bytes, bytes);
     }
     h->class = r->class;
-    LS_TRY(finish(s, path, r, bytes, &h->picture));
+    return finish(s, path, r, bytes, &h->picture);
+}
+
+static int64_t record_bytes(const ls_records *records) { return HEAD_BYTES + ls_round_up(records->largest, LS_ALIGN); }
+
+static ls_status records_read(const ls_source *source, int64_t i, void *scratch, ls_sample *out) {
+    const records_source *s = (const records_source *)source;
+    head *h = scratch;
     out->field[0] = &h->picture;
+    if (s->records.pairs) {
+        head *second = (head *)(void *)((char *)scratch + record_bytes(&s->records));
+        LS_TRY(read_record(s, 2 * i, h));
+        out->field[1] = &second->picture;
+        return read_record(s, 2 * i + 1, second);
+    }
+    LS_TRY(read_record(s, i, h));
     out->field[1] = s->records.label_width
-                        ? (const void *)(s->records.label + (int64_t)r->class * s->records.label_width)
+                        ? (const void *)(s->records.label +
+                                         h->class * ls_records_row_bytes(s->records.label_width, s->records.targets))
                         : &h->class;
     return LS_OK;
 }
@@ -190,8 +205,7 @@ static void records_destroy(ls_source *source) {
 }
 
 // A file with many samples is asked for once it is open.
-static void records_ahead(const ls_source *source, int64_t i) {
-    const records_source *s = (const records_source *)source;
+static void ask_for(const records_source *s, int64_t i) {
     const ls_record *r = &s->record[i];
     if (ls_cache_has(&s->cache, i)) return;
     int fd = s->kept ? atomic_load(&s->kept[r->file])
@@ -201,15 +215,26 @@ static void records_ahead(const ls_source *source, int64_t i) {
     if (!s->kept) close(fd);
 }
 
+// How many records samples have together.
+static int64_t all_records(const ls_source *source) {
+    return source->count * (((const records_source *)source)->records.pairs ? 2 : 1);
+}
+
+static void records_ahead(const ls_source *source, int64_t i) {
+    const records_source *s = (const records_source *)source;
+    int each = s->records.pairs ? 2 : 1;
+    for (int k = 0; k < each; k++) ask_for(s, each * i + k);
+}
+
 static int64_t records_class(const ls_source *source, int64_t i) {
     const records_source *s = (const records_source *)source;
-    return s->records.label_width ? -1 : s->record[i].class;
+    return s->records.label_width || s->records.pairs ? -1 : s->record[i].class;
 }
 
 static int64_t records_stored(const ls_source *source) {
     const records_source *s = (const records_source *)source;
-    int64_t bytes = 0;
-    for (int64_t i = 0; i < source->count; i++) bytes += s->record[i].bytes;
+    int64_t bytes = 0, count = all_records(source);
+    for (int64_t i = 0; i < count; i++) bytes += s->record[i].bytes;
     return bytes;
 }
 
@@ -218,13 +243,13 @@ static void records_forget(const ls_source *source) { forget_index((const record
 static int64_t records_cache_size(const ls_source *source, int64_t limit) {
     const records_source *s = (const records_source *)source;
     int64_t kept;
-    return ls_cache_size(s->record, source->count, limit, &kept);
+    return ls_cache_size(s->record, all_records(source), limit, &kept);
 }
 
 static void records_cache_attach(ls_source *source, int64_t limit, void *memory, int fill) {
     records_source *s = (records_source *)source;
     int64_t kept;
-    ls_cache_size(s->record, source->count, limit, &kept);
+    ls_cache_size(s->record, all_records(source), limit, &kept);
     ls_cache_place(s->record, kept, memory, fill, &s->cache);
 }
 
@@ -243,12 +268,15 @@ ls_status ls_source_create_records(const char *name, const ls_records *records, 
     ls_field fields[] = {{"image", LS_SHAPE(0, 0, channels), LS_DTYPE_U8, 0},
                          {"label", {0}, LS_DTYPE_I32, (int)records->class_count}};
     if (records->label_width) fields[1] = (ls_field){"label", LS_SHAPE(records->label_width), LS_DTYPE_U8, 0};
+    if (records->targets) fields[1] = (ls_field){"target", LS_SHAPE(records->label_width), LS_DTYPE_F32, 0};
+    if (records->pairs) fields[1] = (ls_field){"target", LS_SHAPE(0, 0, channels), LS_DTYPE_U8, 0};
+    int64_t samples = records->count[set] / (records->pairs ? 2 : 1);
     records_source *s;
     *out = NULL;
-    LS_TRY(ls_source_create(&records_ops, sizeof *s, name, fields, 2, records->count[set], &s));
+    LS_TRY(ls_source_create(&records_ops, sizeof *s, name, fields, 2, samples, &s));
     s->records = *records;
     s->record = records->record[set];
-    s->base.scratch_bytes = HEAD_BYTES + records->largest;
+    s->base.scratch_bytes = records->pairs ? 2 * record_bytes(records) : HEAD_BYTES + records->largest;
     s->base.picture_bytes = records->picture_bytes;
     *out = &s->base;
     s->records.index = NULL;

@@ -554,6 +554,19 @@ ls_status ls__graph_with_label_losses(const ls_graph *graph, double label_smooth
     return close_copy(out);
 }
 
+ls_status ls__graph_with_target_losses(const ls_graph *graph, ls_graph **out) {
+    ls_value prediction;
+    char name[32];
+    LS_TRY(copy_for_losses(graph, out, &prediction));
+    ls_graph *g = *out;
+    ls_value target =
+        ls_graph_add_input(g, free_name(g, "target", name), ls__value_type(g, prediction)->shape, LS_DTYPE_F32);
+    ls_mean_squared_error(g, prediction, target, &(ls_loss_attrs){.name = free_name(g, "loss", name)});
+    ls_mean_absolute_error_metric(g, prediction, target,
+                                  &(ls_metric_attrs){.name = free_name(g, "mean_absolute_error", name)});
+    return close_copy(out);
+}
+
 static ls_status with_classifier(const ls_graph *graph, int rows, double label_smoothing, int looks, int k,
                                  ls_graph **out) {
     ls_value logits;

@@ -93,6 +93,9 @@ ls_status ls__graph_copy(const ls_graph *graph, ls_graph **out);
 ls_status ls__graph_with_classifier_loss(const ls_graph *graph, int rows, double label_smoothing, ls_graph **out);
 // The same, with `k` above 0 also the accuracy of the k largest scores, "top_k_accuracy".
 ls_status ls__graph_with_top_k(const ls_graph *graph, int rows, double label_smoothing, int k, ls_graph **out);
+// The same for samples that numbers are learned of: an input "target" of the output's shape, the mean squared error "loss" and, to look at, the
+// "mean_absolute_error". Errors: as above.
+ls_status ls__graph_with_target_losses(const ls_graph *graph, ls_graph **out);
 // The same for samples with several labels at once: an input "label" of a row of 0 and 1, binary cross-entropy "loss", binary accuracy "accuracy" and, in
 // evaluation, the area under the ROC curve of each label, "auc". Errors: as above.
 ls_status ls__graph_with_label_losses(const ls_graph *graph, double label_smoothing, double positive_weight,

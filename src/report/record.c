@@ -248,6 +248,8 @@ static void add_results(json_t *o, const ls_record_info *info) {
         json_object_set_new(o, "epoch_loss_scale", epochs(r, offsetof(ls_epoch_result, loss_scale)));
     }
     json_object_set_new(o, "samples_replaced", json_integer((json_int_t)r->samples_replaced));
+    json_object_set_new(o, "loader_threads", json_integer(r->loader_threads));
+    json_object_set_new(o, "loader_threads_measured", json_boolean(r->loader_threads_measured));
     add_stop(o, info);
     int asked = info->until_accuracy > 0, reached = info->until_epoch > 0;
     json_object_set_new(o, "until_accuracy", asked ? real(info->until_accuracy) : json_null());

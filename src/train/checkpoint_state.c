@@ -118,6 +118,7 @@ static void add_images(json_t *root, const ls_trainer *t) {
         json_object_set_new(root, "classes", json_integer(ls_graph_classes(t->network)));
     if (ls_dataset_class(t->dataset, 0)) json_object_set_new(root, "class_names", class_names(t));
     if (ls_dataset_labels(t->dataset)) json_object_set_new(root, "several_labels", json_true());
+    if (ls_dataset_targets(t->dataset)) json_object_set_new(root, "targets", json_true());
     if (!t->images.mean) return;
     json_object_set_new(root, "channel_mean", numbers(t->images.mean, channels));
     json_object_set_new(root, "channel_deviation", numbers(t->images.deviation, channels));

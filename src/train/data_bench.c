@@ -39,7 +39,7 @@ static ls_status make_loader(ls_data_bench *b, const ls_train_config *c) {
                                .feed_count = label ? 2 : 1,
                                .micro_batch = b->batch,
                                .depth = DEPTH,
-                               .threads = c->loader_threads};
+                               .threads = c->loader_threads ? c->loader_threads : 1};
     if (!image || image->shape.ndim != 3 || image->dtype != LS_DTYPE_U8 || image->shape.dim[2] > CHANNELS)
         return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "the dataset %s has no images in grey or colour to load",
                        ls_dataset_name(b->dataset));

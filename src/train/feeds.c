@@ -6,6 +6,8 @@
 #include "data/augment.h"
 #include "train/trainer_impl.h"
 
+enum { MOST_LOADERS = 16 };  // threads of a replica that nobody has asked for
+
 // Whether losses and metrics alone read an input: then it is a target, and comes in F32 in any precision.
 static int is_target(const ls_graph *g, ls_value input) {
     int read = 0;
@@ -39,10 +41,21 @@ static void list_fields(const ls_dataset *d, char *text, size_t size) {
         used += (size_t)snprintf(text + used, size - used, "%s%s", i ? ", " : "", ls_dataset_field(d, i)->name);
 }
 
-// The shape in which it comes to the network: pictures, of any size, are resized.
-static ls_shape shape_of(const ls_trainer *t, const ls_field *field) {
-    return strcmp(field->name, "image") == 0 && field->dtype == LS_DTYPE_U8 && field->shape.ndim == 3 ? t->images.shape
-                                                                                                      : field->shape;
+static int is_pixels(const ls_field *field) { return field->dtype == LS_DTYPE_U8 && field->shape.ndim == 3; }
+
+// Whether it has pixels for those of the field "image", which are learned, or looked at as what is, so that it goes the way these go.
+static int goes_along(const ls_trainer *t, const ls_field *field, int target) {
+    const ls_field *image = ls_dataset_find_field(t->dataset, "image");
+    if (!target && strcmp(field->name, "target") != 0) return 0;
+    return image && image != field && is_pixels(image) && is_pixels(field) &&
+           image->shape.dim[0] == field->shape.dim[0] && image->shape.dim[1] == field->shape.dim[1];
+}
+
+// The shape in which it comes to the network: images, and those that are learned of them, are resized.
+static ls_shape shape_of(const ls_trainer *t, const ls_field *field, int target) {
+    if (goes_along(t, field, target))
+        return LS_SHAPE(t->images.shape.dim[0], t->images.shape.dim[1], field->shape.dim[2]);
+    return strcmp(field->name, "image") == 0 && is_pixels(field) ? t->images.shape : field->shape;
 }
 
 // The field of the input's name, or the one that such inputs mostly take.
@@ -54,7 +67,7 @@ static const ls_field *find_field(const ls_trainer *t, ls_port port, int target)
     int by_shape = kind == 1 || (kind == 0 && !t->objective && port.shape.ndim != 3);
     for (int i = 0; !field && usual[kind][i]; i++) {
         field = ls_dataset_find_field(t->dataset, usual[kind][i]);
-        if (field && by_shape && ls_shape_count(shape_of(t, field)) != ls_shape_count(port.shape)) field = NULL;
+        if (field && by_shape && ls_shape_count(shape_of(t, field, target)) != ls_shape_count(port.shape)) field = NULL;
     }
     return field;
 }
@@ -92,8 +105,15 @@ static ls_status check_image(const ls_trainer *t, ls_port port) {
                    (long long)have.dim[1], (long long)have.dim[2], t->config.image_size ? "resized" : "dataset's");
 }
 
-static ls_status check_values(const ls_trainer *t, ls_port port, const ls_field *field) {
+static ls_status wrong_shape(const ls_trainer *t, ls_port port, const ls_field *field, ls_shape shape) {
     char want[LS_SHAPE_TEXT], have[LS_SHAPE_TEXT];
+    return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
+                   "input \"%s\" of model %s takes %s, and the field \"%s\" of the dataset %s is %s", port.name,
+                   t->network->name, ls__shape_text(port.shape, want), field->name, t->dataset->name,
+                   ls__shape_text(shape, have));
+}
+
+static ls_status check_values(const ls_trainer *t, ls_port port, const ls_field *field) {
     if (port.dtype == LS_DTYPE_I32 && field->dtype == LS_DTYPE_F32)
         return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
                        "input \"%s\" of model %s takes whole numbers, and the field \"%s\" of the dataset %s has "
@@ -102,10 +122,23 @@ static ls_status check_values(const ls_trainer *t, ls_port port, const ls_field 
     if (ls_shape_equal(port.shape, field->shape) || ls_shape_count(port.shape) == 1) {
         if (ls_shape_count(port.shape) == ls_shape_count(field->shape)) return LS_OK;
     }
+    return wrong_shape(t, port, field, field->shape);
+}
+
+// What comes beside the field "image". Of images that are cut, moved or mirrored alone, what is learned of them would be elsewhere.
+static ls_status check_beside(const ls_trainer *t, ls_port port, const ls_field *field, int target) {
+    const ls_recipe *r = &t->images.recipe;
+    int alone = target && field->shape.ndim == 3 && field->shape.dim[0] * field->shape.dim[1] > 1 &&
+                !goes_along(t, field, target);
+    ls_shape have = shape_of(t, field, target);
+    if (port.shape.ndim == 3 && is_pixels(field) && !ls_shape_equal(have, port.shape))
+        return wrong_shape(t, port, field, have);
+    if (!alone || (!r->resize && !(r->augment & ~(unsigned)(LS_AUGMENT_COLOURS | LS_AUGMENT_CUTOUT)))) return LS_OK;
     return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
-                   "input \"%s\" of model %s takes %s, and the field \"%s\" of the dataset %s is %s", port.name,
-                   t->network->name, ls__shape_text(port.shape, want), field->name, t->dataset->name,
-                   ls__shape_text(field->shape, have));
+                   "images are cut, moved or mirrored together with those that are learned of them where both are "
+                   "pixels of one size, and the field \"%s\" of the dataset %s is not: leave --resize and "
+                   "augmentations other than colours and cutout out",
+                   field->name, t->dataset->name);
 }
 
 // Class numbers that a loss or metric holds against scores are below the number of these, which the dataset sees to.
@@ -173,10 +206,13 @@ static ls_status resolve_one(ls_trainer *t, int i) {
         return check_classes(t, input, field);
     }
     feed->dtype = target ? LS_DTYPE_F32 : t->choices.precision;
-    feed->image = field->dtype == LS_DTYPE_U8 && field->shape.ndim == 3 && port.shape.ndim == 3;
+    feed->image = is_pixels(field) && port.shape.ndim == 3;
     if (target) LS_TRY(check_labels(t, port));
+    if (strcmp(field->name, "image") != 0) {
+        if (!feed->image) LS_TRY(check_values(t, port, field));
+        return check_beside(t, port, field, target);
+    }
     if (target && feed->image) LS_TRY(check_pixels(t, input));
-    if (strcmp(field->name, "image") != 0) return feed->image ? LS_OK : check_values(t, port, field);
     if (field->shape.ndim != 3) return check_values(t, port, field);
     LS_TRY(check_image(t, port));
     if (!target) t->inputs.image = i;
@@ -200,15 +236,41 @@ ls_status ls__inputs_resolve(ls_trainer *t) {
     return LS_OK;
 }
 
+static int reads_files(const ls_source *source) {
+    while (source->inner) source = source->inner;
+    return source->ops->stored != NULL;
+}
+
+// Samples of files are read and decoded by as many threads as keep up, up to two for each core of a replica's, unless there is a number; others by one.
+static int loader_threads(const ls_trainer *t, int *adapt) {
+    int replicas = t->spread.replicas > 0 ? t->spread.replicas : 1, count = 2 * t->spread.cores / replicas;
+    int most = t->most_loaders ? t->most_loaders : MOST_LOADERS;
+    *adapt = t->config.loader_threads == 0 && reads_files(t->dataset->train);
+    if (t->config.loader_threads) return t->config.loader_threads;
+    if (count < 2) count = 2;
+    return !*adapt ? 1 : count > most ? most : count;
+}
+
+// Images that are learned of others go the way these go, but for their colours and noise, and end as pixel / 255.
+static void follow(const ls_trainer *t, int i, ls_feed *feed) {
+    const ls_field *field = ls_dataset_find_field(t->dataset, feed->field);
+    if (!field || !goes_along(t, field, t->inputs.target[i])) return;
+    feed->recipe = t->images.recipe;
+    feed->recipe.augment &= ~(unsigned)(LS_AUGMENT_COLOURS | LS_AUGMENT_CUTOUT);
+    feed->recipe.offset = feed->recipe.divisor = NULL;
+    feed->recipe.scale = 0;
+    feed->recipe.noise = 0;
+}
+
 ls_loader_config ls__loader_config(const ls_trainer *t, int training) {
     ls_loader_config config = {
         .split = training ? t->train_split : t->eval_split,
         .feed_count = t->inputs.count,
         .micro_batch = training ? t->train_shape.micro_batch : t->eval_shape.micro_batch,
         .depth = 3,
-        .threads = t->config.loader_threads,
         .replace_broken = t->choices.replace_broken,
     };
+    config.threads = loader_threads(t, &config.adapt);
     memcpy(config.feed, t->inputs.feed, sizeof config.feed);
     int to_image = 0;  // images are trained towards
     for (int i = 0; i < t->inputs.count; i++) to_image |= t->inputs.target[i] && t->inputs.feed[i].image;
@@ -220,6 +282,8 @@ ls_loader_config ls__loader_config(const ls_trainer *t, int training) {
         }
         if (!training && config.feed[i].kind == LS_FEED_CLASS)
             config.feed[i].weights = NULL, config.feed[i].smoothing = 0;
+        if (config.feed[i].image) follow(t, i, &config.feed[i]);
+        if (config.feed[i].image && !training) config.feed[i].recipe.augment = 0;
         if (!config.feed[i].image || strcmp(config.feed[i].field, "image") != 0) continue;
         config.feed[i].recipe = t->images.recipe;
         if (!training) config.feed[i].recipe.augment = t->views.count ? LS_AUGMENT_VIEW : 0;
@@ -240,10 +304,13 @@ static int64_t preparing_bytes(const ls_trainer *t, const ls_source *source, int
     if (t->inputs.image < 0 || !t->inputs.feed[t->inputs.image].image) return 0;
     if (!training) recipe.augment = 0;
     int64_t mixed = training && t->config.mixup > 0 ? t->inputs.bytes[t->inputs.image] : 0;
-    return mixed + source->picture_bytes + ls_preparer_bytes(&recipe, ls_dataset_image_shape(t->dataset));
+    int images = 0;  // each with a preparer of its own
+    for (int i = 0; i < t->inputs.count; i++) images += t->inputs.feed[i].image;
+    return mixed + source->picture_bytes + images * ls_preparer_bytes(&recipe, ls_dataset_image_shape(t->dataset));
 }
 
 int64_t ls__decoding_bytes(const ls_trainer *t) {
     const ls_source *train = t->dataset->train, *eval = t->eval_split.count ? t->dataset->test : NULL;
-    return t->config.loader_threads * (preparing_bytes(t, train, 1) + (eval ? preparing_bytes(t, eval, 0) : 0));
+    int adapt;
+    return loader_threads(t, &adapt) * (preparing_bytes(t, train, 1) + (eval ? preparing_bytes(t, eval, 0) : 0));
 }

@@ -24,6 +24,7 @@ void ls_train_fit_model(const ls_train_config *config, const ls_dataset *dataset
     model->input = sequence.ndim ? sequence : ls_train_image_shape(config, ls_dataset_image_shape(dataset));
     if (!model->classes) model->classes = ls_dataset_classes(dataset);
     if (!model->classes) model->classes = ls_dataset_labels(dataset);
+    if (!model->classes) model->classes = ls_dataset_targets(dataset);
     if (!model->vocabulary) model->vocabulary = vocabulary;
 }
 

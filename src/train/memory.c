@@ -144,17 +144,32 @@ ls_memory ls__trainer_memory(const ls_trainer *t) {
     return m;
 }
 
+static int fits(const ls_memory *m) {
+    double limit = ls_limits_memory();
+    return limit < 0 || (double)m->total.host <= 1.02 * limit;
+}
+
+void ls__memory_fit(ls_trainer *t) {
+    ls_loader_config loader = ls__loader_config(t, 1);
+    t->memory = ls__trainer_memory(t);
+    for (int most = loader.threads - 1; loader.adapt && most > 0 && !fits(&t->memory); most--) {
+        t->most_loaders = most;
+        t->memory = ls__trainer_memory(t);
+    }
+}
+
 ls_status ls__memory_check(const ls_trainer *t) {
     const ls_memory *m = &t->memory;
     double limit = ls_limits_memory(), need = (double)m->total.host;
-    if (limit < 0 || need <= 1.02 * limit) return LS_OK;
+    if (fits(m)) return LS_OK;
     return LS_FAIL(
         LS_STATUS_OUT_OF_MEMORY,
-        "the %d worker%s of this host would need %.1f MB, and there are only %.1f MB (%s): use %sa smaller "
+        "the %d worker%s of this host would need %.1f MB, and there are only %.1f MB (%s): use %s%sa smaller "
         "micro-batch, rematerialization, fewer replicas or fewer workers; 'lockstep plan' says what each of them gives",
         m->workers_per_host, m->workers_per_host == 1 ? "" : "s", need / 1e6, limit / 1e6,
         ls_limits_group_memory() >= 0 ? "its control group's limit" : "all memory of the machine",
-        t->choices.cache ? "a smaller cache (--cache), " : "");
+        t->choices.cache ? "a smaller cache (--cache), " : "",
+        ls__loader_config(t, 1).threads > 1 ? "fewer loader threads (--loader-threads), " : "");
 }
 
 // --- without training ------------------------------------------------------------------------------------------------

@@ -189,7 +189,8 @@ static const ls_option table[] = {
              "otherwise. The result stays the same"},
     {"comm-cores", LS_OPTION_INT, AT(comm_cores), .metavar = "N", .max = 1, WORKERS,
      .help = "cores of each worker for nothing but that exchange; 0: it shares those of the replicas"},
-    {"loader-threads", LS_OPTION_INT, AT(loader_threads), .metavar = "N", .min = 1, .max = 64, WORKERS,
+    {"loader-threads", LS_OPTION_INT, AT(loader_threads), .metavar = "N", .min = 0, .max = 64, WORKERS,
+     .initial = "what keeps up: of samples in files by a measurement in the first steps, else 1",
      .help = "threads that read, decode and prepare the samples of each replica: more where training waits for them"},
     {"cache", LS_OPTION_TEXT, AT(cache), .metavar = "SIZE", WORKERS, .initial = "none",
      .help = "keep up to so much of the samples that are read of files in the memory of each host, as 8G: the first "

@@ -20,7 +20,6 @@ void ls_train_config_init(ls_train_config *c) {
                            .not_finite = "stop",
                            .loss_scale_steps = 2000,
                            .broken = "stop",
-                           .loader_threads = 1,
                            .bind = 1,
                            .early_forward = 1,
                            .seed = 42,
@@ -258,9 +257,11 @@ ls_status ls__sizes_resolve(ls_trainer *t) {
             "the global batch of %lld samples is not a multiple of the micro-batch of %lld: choose a micro-batch "
             "that divides it, or leave it to the library",
             (long long)c->batch_size, (long long)c->micro_batch);
-    if (c->loader_threads < 1 || c->loader_threads > 64)
-        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
-                       "a replica was to have %d threads that read its samples: choose 1 to 64", c->loader_threads);
+    if (c->loader_threads < 0 || c->loader_threads > 64)
+        return LS_FAIL(
+            LS_STATUS_INVALID_ARGUMENT,
+            "a replica was to have %d threads that read its samples: choose 1 to 64, or 0 for as many as keep up",
+            c->loader_threads);
     if (c->threads < 0)
         return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
                        "a replica needs at least 1 thread, got %d; 0 leaves it to the library", c->threads);

@@ -105,6 +105,10 @@ static void find_loading(const ls_trainer *t, ls_train_result *r) {
     for (int i = 0; i < t->spread.replicas; i++) {
         double reading = 0, preparing = 0;
         if (t->replica[i].train_loader) ls_loader_spent(t->replica[i].train_loader, &reading, &preparing);
+        int threads = t->replica[i].train_loader ? ls_loader_threads(t->replica[i].train_loader) : 0;
+        if (threads > r->loader_threads) r->loader_threads = threads;
+        if (t->replica[i].train_loader && ls_loader_measured(t->replica[i].train_loader))
+            r->loader_threads_measured = 1;
         r->load_reading += reading;
         r->load_preparing += preparing;
     }

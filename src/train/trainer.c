@@ -43,6 +43,15 @@ static ls_status find_objective(ls_trainer *t) {
     if (!own && labels) {
         LS_TRY(ls__graph_with_label_losses(t->network, c->label_smoothing, c->positive_weight, &t->objective));
         t->graph = t->objective;
+    } else if (!own && ls_dataset_targets(t->dataset)) {
+        if (c->label_smoothing > 0 || ls__labels_are_rows(c))
+            return LS_FAIL(
+                LS_STATUS_INVALID_ARGUMENT,
+                "dataset %s has numbers to be learned and no classes: leave label smoothing, mixup and class "
+                "weights out",
+                t->dataset->name);
+        LS_TRY(ls__graph_with_target_losses(t->network, &t->objective));
+        t->graph = t->objective;
     } else if (!own) {
         // Rows are smoothed where they are made.
         int k = ls_graph_classes(t->network) > TOP_CLASSES ? TOP : 0, rows = ls__labels_are_rows(c);
@@ -308,7 +317,7 @@ static ls_status prepare(ls_trainer *t, ls_dataset *dataset) {
     LS_TRY(ls__exchange_tune(t));
     ls_comm_enter(t->comm, "ls_trainer_create");
     LS_TRY(ls_comm_agree(t->comm, ls__trainer_plan(t, 0)));
-    t->memory = ls__trainer_memory(t);
+    ls__memory_fit(t);
     LS_TRY(ls_comm_agree(t->comm, ls__memory_check(t)));
     LS_TRY(allocate(t, dataset));
     LS_TRY(ls__probe(t));

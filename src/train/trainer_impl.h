@@ -294,6 +294,7 @@ struct ls_trainer {
     struct ls_checkpointer *checkpoints;  // NULL: none are taken
     int takes_checkpoints;                // or would
     ls_memory memory;                     // what was planned
+    int most_loaders;       // threads of a replica's loader that nobody has asked for; 0: as many as there may ever be
     int64_t program_bytes;  // resident in the process beside all that is told apart: complete once there are plans
     int64_t rss_begun;      // resident when the trainer was begun
 };
@@ -392,6 +393,8 @@ ls_status ls__probe(ls_trainer *trainer);
 
 // memory.c: what is going to be allocated, and what there is already. Not collective.
 ls_memory ls__trainer_memory(const ls_trainer *trainer);
+// Finds the trainer's memory, with as many loader threads that nobody has asked for as there is room for, one at the least.
+void ls__memory_fit(ls_trainer *trainer);
 // Whether this host has that much. Errors: OUT_OF_MEMORY.
 ls_status ls__memory_check(const ls_trainer *trainer);
 

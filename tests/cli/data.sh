@@ -22,6 +22,7 @@ printf '# not ours\ntrain:3\ntrain:10-12\ntest:0\n' >"$c/numbers"
 {
     run 0 "$lockstep" train mnist-linear --data "$data,exclude=$c/numbers" $recipe
     says "26 samples to train on, 8 to test on"
+    ! grep -q 'as its first steps were measured' "$here/out" || wrong "a few milliseconds were measured"
     left=$(digest)
     for other in "tar:$c/t.tar,test=$c/v.tar" "lmdb:$c/t,test=$c/v" "recordio:$c/t.rec,test=$c/v.rec"; do
         run 0 "$lockstep" train mnist-linear --data "$other,exclude=$c/numbers" $recipe $(workers 2)
@@ -39,6 +40,9 @@ printf '# not ours\ntrain:3\ntrain:10-12\ntest:0\n' >"$c/numbers"
     done
     run 0 "$lockstep" train mnist-linear --data "tar:$c/t.tar" $recipe
     [ "$(digest)" != "$left" ] || wrong "leaving samples out changes nothing"
+    # How many threads read them is told where training was long enough to find out.
+    run 0 "$lockstep" train mnist-cnn --data "$data" --image-size 96 --batch-size 8 --micro-batch 2 --epochs 8 --verbose 2
+    matches '^Loader threads +[0-9]+ for each replica, as its first steps were measured'
 }
 printf 'train:3\ntrain:99\n' >"$c/numbers"
 refuses 1 "line 2 of $c/numbers: the training set of images has no sample 99 to leave out: they go from 0 to 29" "$lockstep" train mnist-linear \
@@ -132,8 +136,11 @@ run 0 "$lockstep" train mnist-linear --data synthetic:6x6x1,10,60,20 --device re
 run 0 "$lockstep" data "$data" --rate 100000000 --nodes 4 --json "$here/d.json"
 says "each of 4 nodes: "
 says "what the files lie on gives "
+says "files a second that the system has looked at before: "
+says "busy, by the processor's own time, and "
 says "is the limit, and too slow: "
 grep -q '"files": 30' "$here/d.json" && grep -q '"files_opened_per_second": [1-9]' "$here/d.json" || wrong "no storage in the JSON"
+grep -q '"file_system_of_servers": ' "$here/d.json" && grep -q '"processor_seconds": [0-9]' "$here/d.json" || wrong "the JSON does not say what was measured"
 run 0 "$lockstep" data "$data" --rate 0.001
 matches 'is the limit: up to [0-9]+ samples a second on a node like this, and 0.001 are wanted'
 # Without storage there is no limit to tell, and of data in memory none.
@@ -195,3 +202,51 @@ if mount -t tmpfs -o size=4k tmpfs "$here/full" 2>/dev/null; then
     umount "$here/full"
 fi
 finish
+
+# Numbers themselves, and numbers that are learned: the same weights for any number of workers, and what was learned is told.
+awk 'BEGIN { print "a,b,kind,y,z"; for (i = 0; i < 240; i++) { a = i % 16 / 8 - 1; b = int(i / 16) / 8 - 1; print a "," b "," (a > b ? "more" : "less") "," 2 * a - b + 3 "," b / 2 } }' >"$here/n.csv"
+learn="--device ref --epochs 20 --batch-size 24 --micro-batch 6 --optimizer sgd --lr 0.5 --verbose 2"
+table="csv:$here/n.csv,numbers=a|b,validation-split=0.25"
+# shellcheck disable=SC2046,SC2086 # options are words
+{
+    run 0 "$lockstep" train mnist-linear --data "$table,targets=y|z" $learn --checkpoint "$here/run-n"
+    learned=$(digest)
+    matches '^Test loss +0\.00'
+    ! grep -q 'Test accuracy' "$here/out" || wrong "an accuracy of numbers"
+    run 0 "$lockstep" train mnist-linear --data "$table,targets=y|z" $learn $(workers 3)
+    [ "$(digest)" = "$learned" ] || wrong "numbers, three workers: $(digest), and alone $learned"
+    run 0 "$lockstep" evaluate "$here/run-n"
+    matches '^Mean absolute error +0\.0'
+    awk -F, '{ print $1 "," $2 "," $5 "," $4 }' "$here/n.csv" >"$here/turned.csv"
+    refuses 1 "target 0 is y in the checkpoint and z in csv:$here/turned.csv" "$lockstep" evaluate "$here/run-n" --data "csv:$here/turned.csv,numbers=a|b,targets=y|z" --split train
+    ! grep -q 'names=FILE' "$here/err" || wrong "names=FILE is advised for targets"
+    run 0 "$lockstep" train mnist-linear --data "$table,targets=y|z" $learn --class-weight none
+    run 0 "$lockstep" train mnist-linear --data "$table,label=kind" $learn
+    matches '^Test accuracy +(9[0-9]|100)\.'
+    refuses 1 "leave label smoothing, mixup and class weights out" "$lockstep" train mnist-linear --data "$table,targets=y" $learn --label-smoothing 0.1
+    # Of images: a number for each, which predict tells by its name.
+    (cd "$here/trees/train" && echo file,size,half && find . -name '*.*' -type f | sort | awk '{ print $0 "," NR / 10 "," NR / 20 }') >"$here/sizes.csv"
+    run 0 "$lockstep" train mnist-linear --data "csv:$here/sizes.csv,root=$here/trees/train,targets=size|half" $recipe --checkpoint "$here/run-s"
+    one=$(find "$here/trees/train" -name '*.*' -type f | sort | head -n 1)
+    run 0 "$lockstep" predict "$here/run-s" "$one" --csv "$here/p.csv"
+    matches ': size -?[0-9.e-]+, half -?[0-9.e-]+$'
+    grep -q '^file,rank,target,name,value' "$here/p.csv" || wrong "a table of predictions without values"
+    # Images that are learned of images, however they are cut and mirrored: here of themselves.
+    (cd "$here/trees/train" && echo file,clean && find . -name '*.*' -type f | sort | awk '{ print $0 "," $0 }') >"$here/pairs.csv"
+    pairs="csv:$here/pairs.csv,root=$here/trees/train,target=clean"
+    run 0 "$lockstep" train autoencoder --data "$pairs" $recipe --augment flip,resized-crop --noise 0.3
+    pair=$(digest)
+    run 0 "$lockstep" train autoencoder --data "$pairs" $recipe --augment flip,resized-crop --noise 0.3 $(workers 3) --cache 8K
+    [ "$(digest)" = "$pair" ] || wrong "pairs of images, three workers: $(digest), and alone $pair"
+    # What is learned is what the target would be without noise: that of the images alone.
+    run 0 "$lockstep" train autoencoder --data "csv:$here/sizes.csv,root=$here/trees/train,label=size" $recipe --augment flip,resized-crop --noise 0.3
+    [ "$(digest)" = "$pair" ] || wrong "images of themselves give $(digest) as images, and $pair as pairs"
+    # Of two sizes they are learned as a whole, and never cut.
+    awk -F, 'NR == 1 { print; next } { file[NR] = $1 } END { for (i = 2; i <= NR; i++) print file[i] "," file[i < NR ? i + 1 : 2] }' "$here/pairs.csv" >"$here/others.csv"
+    pairs="csv:$here/others.csv,root=$here/trees/train,target=clean"
+    run 0 "$lockstep" train autoencoder --data "$pairs" $recipe --augment flip
+    for cut in "--augment resized-crop" "--resize 20"; do
+        run 1 "$lockstep" train autoencoder --data "$pairs" $recipe $cut
+        complains "so that they cannot be cut alike"
+    done
+}

@@ -158,7 +158,7 @@ run 0 "$lockstep" datasets
 says "images:DIR"
 refuses 1 "is an image beside the folders of the classes" "$lockstep" train mnist-linear --data "images:$here/trees/train/ash"
 refuses 1 "is not a folder" "$lockstep" train mnist-linear --data "images:$here/nowhere"
-refuses 2 "from 1 to 64" "$lockstep" train mnist-linear --data digits --loader-threads 65
+refuses 2 "from 0 to 64" "$lockstep" train mnist-linear --data digits --loader-threads 65
 head -c 300 "$here/trees/train/ash/001.jpg" >"$here/cut.jpg"
 mv "$here/cut.jpg" "$here/trees/train/ash/001.jpg"
 for way in "" "$(workers 2)"; do

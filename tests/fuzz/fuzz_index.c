@@ -37,10 +37,17 @@ static void look_at(const ls_records_builder *b) {
     for (int64_t i = 0; i < b->file_count; i++) look_at_text(b, b->file[i].name);
     for (int64_t i = 0; i < b->class_count; i++)
         if (b->class_name[i] >= 0) look_at_text(b, b->class_name[i]);
+    MUST(b->label_width == 0 || b->label_width == b->class_count);
+    for (int64_t i = 0; i < b->label_count * b->label_width; i++) {
+        float value = 0;
+        if (b->targets) memcpy(&value, b->label + 4 * i, sizeof value);
+        MUST(b->targets ? value - value == 0 : b->label[i] <= 1);
+    }
     for (int s = 0; s < LS_RECORDS_SETS; s++)
         for (int64_t i = 0; i < b->count[s]; i++) {
             const ls_record *r = &b->record[s][i];
-            MUST(r->file < b->file_count && r->class >= 0 && r->class < b->class_count);
+            MUST(r->file < b->file_count && r->class >= 0);
+            MUST(r->class < (b->label_width ? b->label_count : b->class_count));
             MUST(r->at >= 0 && r->bytes >= 0 && r->bytes <= LS_IMAGE_MAX_FILE);
             MUST(r->at + r->bytes <= b->file[r->file].bytes && (int64_t)r->skip + r->size <= r->bytes);
         }
@@ -68,11 +75,27 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
 
 #include "driver.h"
 
-// A good file, by the writer.
-static uint8_t good[1 << 14];
-static size_t good_size;
+// Good files, by the writer: of classes, of several labels, of numbers.
+enum { CLASSES, LABELS, TARGETS, KINDS };
+static uint8_t all[KINDS][1 << 14];
+static size_t sizes[KINDS];
 
-static void make(void) {
+// Rows of three for the samples.
+static void add_rows(ls_records_builder *b, int kind) {
+    b->label_width = 3;
+    b->targets = kind == TARGETS;
+    for (int s = 0; s < LS_RECORDS_SETS; s++)
+        for (int64_t i = 0; i < b->count[s]; i++) {
+            float numbers[3] = {(float)i, -0.5F, 1e9F};
+            uint8_t row[3] = {i % 2, i % 3 == 0, 1};
+            MUST(ls_records_add_row(b, kind == TARGETS ? (const uint8_t *)numbers : row, &b->record[s][i].class) ==
+                 LS_OK);
+        }
+}
+
+static void make_one(int kind) {
+    uint8_t *good = all[kind];
+    size_t good_size;
     ls_records_builder b = {.file = NULL};
     char path[] = "/tmp/lockstep-fuzz-index-XXXXXX", note[512];
     uint32_t number;
@@ -85,6 +108,7 @@ static void make(void) {
                      (ls_record){.at = 100 * i, .bytes = 90, .file = number, .class = f % 3, .skip = 10, .size = 80}) ==
                  LS_OK);
     }
+    if (kind != CLASSES) add_rows(&b, kind);
     MUST(ls_records_witness(&b, LS_WITNESS_FOLDER, "/") == LS_OK);
     int fd = mkstemp(path);
     MUST(fd >= 0 && setenv("LOCKSTEP_INDEX_SECONDS", "0", 1) == 0);
@@ -92,20 +116,26 @@ static void make(void) {
     ls__index_write(path, key, &b, 1, note, sizeof note);
     FILE *f = fopen(path, "rb");
     MUST(note[0] == 0 && f);
-    good_size = fread(good, 1, sizeof good, f);
+    sizes[kind] = good_size = fread(good, 1, sizeof all[0], f);
     fclose(f);
     close(fd);
     unlink(path);
     ls_records_free(&b);
-    MUST(good_size > 500 && good_size < sizeof good);
+    MUST(good_size > 500 && good_size < sizeof all[0]);
     MUST(!ls__index_parse(good, (int64_t)good_size, key, &b));
     ls_records_free(&b);
 }
 
+static void make(void) {
+    for (int kind = 0; kind < KINDS; kind++) make_one(kind);
+}
+
 static void try_one(void) {
-    static uint8_t input[sizeof good];
-    if (!good_size) make();
-    size_t size = good_size;
+    static uint8_t input[sizeof all[0]];
+    if (!sizes[0]) make();
+    int kind = (int)draw(KINDS);
+    const uint8_t *good = all[kind];
+    size_t good_size = sizes[kind], size = good_size;
     memcpy(input, good, size);
     for (uint32_t i = draw(4) + 1; i; i--) {
         size_t at = draw(2) ? draw(128) : draw((uint32_t)good_size);
@@ -123,9 +153,13 @@ static void try_one(void) {
 static int write_seeds(const char *folder) {
     char path[512];
     make();
-    snprintf(path, sizeof path, "%s/seed", folder);
-    FILE *f = fopen(path, "wb");
-    return !(f && fwrite(good, 1, good_size, f) == good_size && fclose(f) == 0);
+    int failed = 0;
+    for (int kind = 0; kind < KINDS && !failed; kind++) {
+        snprintf(path, sizeof path, "%s/seed%d", folder, kind);
+        FILE *f = fopen(path, "wb");
+        failed = !(f && fwrite(all[kind], 1, sizes[kind], f) == sizes[kind] && fclose(f) == 0);
+    }
+    return failed;
 }
 
 int main(int argc, char **argv) {

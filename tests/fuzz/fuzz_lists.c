@@ -1,4 +1,4 @@
-// Fuzzes what lists say of samples: lists of labels (csv:FILE,names=LIST), tables of many labels, lists of samples that are left out (by name and by
+// Fuzzes what lists say of samples: lists of labels (csv:FILE,names=LIST), tables of many labels, of numbers and of numbers that are learned, lists of samples that are left out (by name and by
 // number, of a table, an archive, and of a dataset whose samples have no names), and RecordIO with several labels. The first byte of an input says which; the rest is the
 // file.
 //
@@ -26,7 +26,7 @@
         }                                                                                                              \
     } while (0)
 
-enum { NAMES, TABLE, OUT_OF_TABLE, OUT_OF_TAR, OUT_OF_NUMBERS, SEVERAL, KINDS };
+enum { NAMES, TABLE, OUT_OF_TABLE, OUT_OF_TAR, OUT_OF_NUMBERS, SEVERAL, NUMBERS, PIXELS, LEARNED, TARGETS, KINDS };
 
 // A file of memory, by a path that does not depend on what else is open.
 static int memory_file(const void *bytes, size_t size) {
@@ -73,6 +73,10 @@ static void make_spec(int kind, char *text, size_t size) {
         snprintf(text, size, "tar:/proc/self/fd/%d,validation-split=0.4,exclude=/proc/self/fd/%d", f->tar, f->list);
         break;
     case OUT_OF_NUMBERS: snprintf(text, size, "synthetic:2x2x1,3,70,9,exclude=/proc/self/fd/%d", f->list); break;
+    case NUMBERS: snprintf(text, size, "csv:/proc/self/fd/%d,numbers=all,validation-split=0.3", f->list); break;
+    case PIXELS: snprintf(text, size, "csv:/proc/self/fd/%d,pixels=2x1x1", f->list); break;
+    case LEARNED: snprintf(text, size, "csv:/proc/self/fd/%d,numbers=all,targets=y", f->list); break;
+    case TARGETS: snprintf(text, size, "csv:/proc/self/fd/%d,targets=all", f->list); break;
     default: snprintf(text, size, "recordio:/proc/self/fd/%d", f->list);
     }
 }
@@ -88,7 +92,13 @@ static void look_at(const ls_source *s) {
         MUST(number > before && number < LS_MAX_SAMPLES);
         before = number;
         if (ls_source_read(s, i, scratch, &sample) != LS_OK) continue;
-        int64_t labels = s->field[1].classes ? 0 : ls_shape_count(s->field[1].shape);
+        if (s->field_count < 2) continue;
+        int is_target = strcmp(s->field[1].name, "target") == 0;
+        for (int64_t k = 0; k < ls_shape_count(s->field[1].shape) && is_target; k++) {
+            float x = ((const float *)sample.field[1])[k];
+            MUST(x - x == 0);
+        }
+        int64_t labels = s->field[1].classes || is_target ? 0 : ls_shape_count(s->field[1].shape);
         for (int64_t k = 0; k < labels; k++) MUST(((const uint8_t *)sample.field[1])[k] <= 1);
         if (s->field[1].classes && s->field[1].dtype == LS_DTYPE_I32) {
             int32_t class = *(const int32_t *)sample.field[1];
@@ -143,6 +153,13 @@ static image_file make(int kind) {
     case TABLE:
         snprintf(text, sizeof text, "path,a,\"b, c\",d\n/proc/self/fd/%d,1,0,1\n/proc/self/fd/../fd/%d,,1.0,0.0\n",
                  of->list, of->list);
+        break;
+    case NUMBERS: snprintf(text, sizeof text, "a;b;class\n1;2.5;x\n-3e2;.5;y\n7;\"8\";x\n0x1p3;9;x\n"); break;
+    case PIXELS: snprintf(text, sizeof text, "label,p,q\n3,0,255\n1,7.0,9\n"); break;
+    case LEARNED: snprintf(text, sizeof text, "a\ty\tb\n1\t2\t3\n4\t5e-1\t6\n1\t2\t3\n"); break;
+    case TARGETS:
+        snprintf(text, sizeof text, "path,a,b\n/proc/self/fd/%d,1.5,-2\n/proc/self/fd/../fd/%d,1,1e3\n", of->list,
+                 of->list);
         break;
     case OUT_OF_TABLE: snprintf(text, sizeof text, "# broken\n/proc/self/fd/../fd/%d\r\ntrain:1\n", of->list); break;
     case OUT_OF_TAR:

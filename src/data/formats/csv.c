@@ -2,7 +2,7 @@
 // order of their bytes as folders are, or whole numbers where all of them are. RFC 4180, and tabs or semicolons in place of commas.
 //
 // Or several labels for an image, or none: a column of words with | between them, as the table of the NIH's chest X-rays has it ("Finding Labels"), or a
-// column for each label with 0 or 1 in it.
+// column for each label with 0 or 1 in it. Or numbers that are learned, a column each. Tables whose samples are numbers themselves are csv_numbers.c.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <stddef.h>
@@ -13,12 +13,12 @@
 #include <sys/stat.h>
 
 #include "base/error.h"
-#include "base/input.h"
 #include "base/memory.h"
+#include "data/formats/csv_lines.h"
+#include "data/formats/csv_numbers.h"
 #include "data/image.h"
 #include "data/labels.h"
-
-enum { MOST_COLUMNS = 256, MOST_CLASS_NUMBER = 10000000 };
+#include "data/spec.h"
 
 static const ls_option table[] = {
     {"test", LS_OPTION_TEXT, LS_RECORDS_OPTION(test), .metavar = "FILE", .help = "the test set's table"},
@@ -32,183 +32,122 @@ static const ls_option table[] = {
     {"names", LS_OPTION_TEXT, LS_RECORDS_OPTION(names), .metavar = "FILE", .help = "all labels there are, a line each"},
     {"none", LS_OPTION_TEXT, LS_RECORDS_OPTION(none), .metavar = "WORD",
      .help = "stands for no label; No Finding does"},
+    {"targets", LS_OPTION_TEXT, LS_RECORDS_OPTION(targets), .metavar = "NAMES",
+     .help = "columns of numbers that are learned, with | between their names"},
+    {"target", LS_OPTION_TEXT, LS_RECORDS_OPTION(target), .metavar = "NAME",
+     .help = "the column of paths of images that are learned"},
+    {"numbers", LS_OPTION_TEXT, LS_RECORDS_OPTION(numbers), .metavar = "NAMES",
+     .help = "samples are numbers themselves: the columns, with | between their names; all: all that are left"},
+    {"shape", LS_OPTION_TEXT, LS_RECORDS_OPTION(shape), .metavar = "HxWxC",
+     .help = "what these numbers are, rows first"},
+    {"pixels", LS_OPTION_TEXT, LS_RECORDS_OPTION(pixels), .metavar = "HxWxC",
+     .help = "they are pixels from 0 to 255 of images of this shape"},
     LS_RECORDS_SPLIT(" of each class"),
     LS_RECORDS_CHANNELS,
     LS_RECORDS_EXCLUDE,
     {.name = NULL},
 };
 
-// A line of a table, taken apart in place.
-typedef struct row {
-    char *cell[MOST_COLUMNS];
-    int count;
-} row;
-
 // What a line tells of its image.
-typedef enum content { CLASS, LIST, COLUMNS } content;
+typedef enum content { CLASS, LIST, COLUMNS, TARGETS, IMAGES } content;
 
 typedef struct reader {
     const ls_records_settings *set;
     ls_records_builder *builder;
     ls_labels *labels;  // of samples that have several
-    const char *path;
+    ls__csv_file file;
     char root[4096];
-    int64_t line, latest;  // latest: the class of the line before
-    char separator;
+    int64_t latest;  // the class of the line before
     content kind;
-    int file, label;           // columns
-    int64_t of[MOST_COLUMNS];  // by column: its label; -1: it is none
-    int columns;               // with one
-    int which;                 // of the two sets
+    int path, label;                   // columns
+    int64_t of[LS__CSV_MOST_COLUMNS];  // by column: its label, or its number; -1: it is none
+    int last;                          // column that a line has to have
+    int64_t seen;                      // lines so far, of which pairs are split while they are read
+    int names;                         // 1: the first line names columns
+    int which;                         // of the two sets
 } reader;
 
-// --- lines -----------------------------------------------------------------------------------------------------------
+// --- columns ---------------------------------------------------------------------------------------------------------
 
-static ls_status wrong(const reader *r, const char *why) {
-    return LS_FAIL(LS_STATUS_BAD_DATA, "line %lld of %s %s", (long long)r->line, r->path, why);
-}
-
-// Cells in quotes may have separators in them, and quotes twice; not ends of lines, which paths and classes do not have.
-static ls_status take_apart(const reader *r, char *text, row *out) {
-    size_t length = strcspn(text, "\r\n");
-    char *from = text;
-    text[length] = 0;
-    out->count = 0;
-    for (;;) {
-        if (out->count == MOST_COLUMNS) return wrong(r, "has more than 256 columns");
-        char *to = from, *start = from;
-        if (*from == '"') {
-            for (from++; *from && (*from != '"' || from[1] == '"'); *to++ = *from++)
-                if (*from == '"') from++;
-            if (!*from) return wrong(r, "ends in quotes that were not closed");
-            from++;
-            if (*from && *from != r->separator) return wrong(r, "goes on behind closing quotes");
-        } else {
-            while (*from && *from != r->separator) from++;
-            to = from;
-        }
-        int more = *from == r->separator && *from;
-        *to = 0;
-        out->cell[out->count++] = start;
-        if (!more) return LS_OK;
-        from++;
-    }
-}
-
-static char separator_of(const char *line) {
-    static const char candidates[] = ",;\t";
-    for (const char *c = candidates; *c; c++)
-        if (strchr(line, *c)) return *c;
-    return ',';
-}
-
-static int column(const row *names, const char *asked, const char *const *usual) {
-    for (int i = 0; i < names->count; i++) {
-        if (asked && strcmp(names->cell[i], asked) == 0) return i;
-        for (int k = 0; !asked && usual[k]; k++)
-            if (strcasecmp(names->cell[i], usual[k]) == 0) return i;
-    }
-    return -1;
-}
+static ls_status wrong(const reader *r, const char *why) { return ls__csv_wrong(&r->file, why); }
 
 static ls_status no_column(const reader *r, const char *name) {
     return LS_FAIL(LS_STATUS_BAD_DATA,
                    "the first line of %s names no column \"%s\": file=NAME says which has the paths, and label=NAME, "
                    "labels=NAME or columns=NAME|NAME which have what is in the image",
-                   r->path, name);
+                   r->file.path, name);
 }
 
-// Whether `name` is one of those that columns=A|B asks for.
-static int is_asked(const char *asked, const char *name) {
-    size_t length = strlen(name);
-    for (const char *at = asked;; at++) {
-        size_t n = strcspn(at, "|");
-        if (n == length && memcmp(at, name, n) == 0) return 1;
-        at += n;
-        if (!*at) return 0;
-    }
-}
-
-// Columns of labels: those that are asked for, or all but that of the paths. The training set's are the labels, in their order, where no file
-// lists them; the test set has the same in any order.
-static ls_status take_columns(reader *r, const row *names) {
-    int all = strcmp(r->set->columns, "all") == 0, add = r->which == LS_RECORDS_TRAIN;
+// Columns of labels, or of numbers: those that are asked for, or all but that of the paths. The training set's are the labels, in their order, where no
+// file lists them; the test set has the same in any order.
+static ls_status take_columns(reader *r, const ls__csv_row *names) {
+    const char *asked = r->kind == TARGETS ? r->set->targets : r->set->columns;
+    int add = r->which == LS_RECORDS_TRAIN;
+    char lacking[256];
+    if (ls__csv_lacks(names, asked, lacking)) return no_column(r, lacking);
     for (int i = 0; i < names->count; i++) {
         const char *name = names->cell[i];
         r->of[i] = -1;
-        if (i == r->file || !(all || is_asked(r->set->columns, name))) continue;
+        if (i == r->path || !ls__csv_is_asked(asked, name)) continue;
         if (!*name) return wrong(r, "has a column of labels without a name");
         LS_TRY(ls_labels_number(r->labels, name, add, &r->of[i]));
         if (r->of[i] < 0)
-            return LS_FAIL(LS_STATUS_BAD_DATA, "the column %s of %s is a label that %s does not have", name, r->path,
-                           r->labels->list ? r->labels->list : "the training set");
+            return LS_FAIL(LS_STATUS_BAD_DATA, "the column %s of %s is a label that %s does not have", name,
+                           r->file.path, r->labels->list ? r->labels->list : "the training set");
         for (int k = 0; k < i; k++)
             if (r->of[k] == r->of[i]) return wrong(r, "names a column twice");
-        r->columns++;
+        if (i > r->last) r->last = i;
     }
+    if (r->kind == TARGETS && r->builder->class_count == 0)
+        return LS_FAIL(
+            LS_STATUS_BAD_DATA,
+            "%s has the paths in the column %s, which is no target: targets=NAME|NAME are columns of numbers",
+            r->file.path, names->cell[r->path]);
     for (int64_t c = 0; c < r->builder->class_count; c++) {
         int there = 0;
         for (int i = 0; i < names->count; i++) there |= r->of[i] == c;
         if (!there) return no_column(r, ls_records_class(r->builder, c));
     }
+    r->builder->targets = r->kind == TARGETS;
+    if (r->builder->targets) r->builder->label_width = (int)r->builder->class_count;
     return LS_OK;
 }
 
-// Every one that columns=A|B asks for is there.
-static ls_status check_asked(const reader *r, const row *names) {
-    char name[256];
-    for (const char *at = r->set->columns;; at++) {
-        size_t n = strcspn(at, "|");
-        snprintf(name, sizeof name, "%.*s", (int)n, at);
-        if (column(names, name, NULL) < 0) return no_column(r, name);
-        at += n;
-        if (!*at) return LS_OK;
-    }
-}
-
 // Whether the first line names columns; else they are the first and the second. The training set's table decides whether images have a class each.
-static ls_status take_names(reader *r, const row *first, int *names) {
+static ls_status take_names(reader *r, const ls__csv_row *first) {
     static const char *const files[] = {"file",  "filename",    "file_name",   "path", "filepath",
                                         "image", "image index", "image_index", NULL};
     static const char *const labels[] = {"label", "class", "category", "target", NULL};
     static const char *const lists[] = {"labels", "finding labels", "finding_labels", NULL};
     const ls_records_settings *s = r->set;
-    int training = r->which == LS_RECORDS_TRAIN;
-    r->file = column(first, s->image, files);
-    r->label = s->columns || s->labels || (!training && r->kind == LIST) ? -1 : column(first, s->label, labels);
-    int list = s->columns || s->label || (r->label >= 0 && training) ? -1 : column(first, s->labels, lists);
-    if (training) r->kind = s->columns ? COLUMNS : s->labels || list >= 0 ? LIST : CLASS;
+    int training = r->which == LS_RECORDS_TRAIN, several = s->columns || s->targets || s->target;
+    r->path = ls__csv_column(first, s->image, files);
+    r->label = several || s->labels || (!training && r->kind == LIST) ? -1 : ls__csv_column(first, s->label, labels);
+    int list = several || s->label || (r->label >= 0 && training) ? -1 : ls__csv_column(first, s->labels, lists);
+    if (training && s->target)
+        r->kind = IMAGES;
+    else if (training)
+        r->kind = s->targets ? TARGETS : s->columns ? COLUMNS : s->labels || list >= 0 ? LIST : CLASS;
     if (r->kind == LIST) r->label = list;
-    *names = r->file >= 0 && (r->kind == COLUMNS || r->label >= 0);
-    if (r->file < 0 && (s->image || r->kind != CLASS)) return no_column(r, s->image ? s->image : "file");
-    if (r->kind == COLUMNS && s->columns) {
-        if (strcmp(s->columns, "all") != 0) LS_TRY(check_asked(r, first));
-        return take_columns(r, first);
+    r->names = r->path >= 0 && (several || r->label >= 0);
+    if (r->path < 0 && (s->image || r->kind != CLASS)) return no_column(r, s->image ? s->image : "file");
+    r->last = r->path > r->label ? r->path : r->label;
+    if (s->target) {
+        r->label = ls__csv_column(first, s->target, labels);
+        r->last = r->path > r->label ? r->path : r->label;
+        r->builder->pairs = 1;
+        return r->label >= 0 ? LS_OK : no_column(r, s->target);
     }
-    if (*names) return LS_OK;
+    if (several) return take_columns(r, first);
+    if (r->names) return LS_OK;
     if (r->kind == LIST) return no_column(r, s->labels ? s->labels : "labels");
     if (s->image || s->label) return no_column(r, s->label ? s->label : "label");
-    r->file = 0;
-    r->label = 1;
+    r->path = 0;
+    r->label = r->last = 1;
     return LS_OK;
 }
 
 // --- samples ---------------------------------------------------------------------------------------------------------
-
-static ls_status take_class(reader *r, const char *label, int32_t *out) {
-    if (!*label) return wrong(r, "has an empty path or class");
-    int64_t class = r->latest < r->builder->class_count && strcmp(ls_records_class(r->builder, r->latest), label) == 0
-                        ? r->latest
-                        : ls_records_find_class(r->builder, label);
-    if (class < 0) {
-        if (r->which == LS_RECORDS_TEST) return wrong(r, "has a class that the training set does not have");
-        class = r->builder->class_count;
-        LS_TRY(ls_records_add_class(r->builder, label));
-    }
-    r->latest = class;
-    *out = (int32_t) class;
-    return LS_OK;
-}
 
 static ls_status take_label(reader *r, const char *name) {
     int64_t label;
@@ -217,10 +156,12 @@ static ls_status take_label(reader *r, const char *name) {
     LS_TRY(ls_labels_number(r->labels, name, r->which == LS_RECORDS_TRAIN, &label));
     if (label < 0)
         return LS_FAIL(LS_STATUS_BAD_DATA, "line %lld of %s has the label %s, which %s does not have",
-                       (long long)r->line, r->path, name, r->labels->list ? r->labels->list : "the training set");
+                       (long long)r->file.line, r->file.path, name,
+                       r->labels->list ? r->labels->list : "the training set");
     LS_TRY(ls_labels_mark(r->labels, label, &again));
     if (!again) return LS_OK;
-    return LS_FAIL(LS_STATUS_BAD_DATA, "line %lld of %s has the label %s twice", (long long)r->line, r->path, name);
+    return LS_FAIL(LS_STATUS_BAD_DATA, "line %lld of %s has the label %s twice", (long long)r->file.line, r->file.path,
+                   name);
 }
 
 static char *trim(char *text) {
@@ -241,27 +182,43 @@ static ls_status take_list(reader *r, char *list) {
         at = trim(at);
         if (several && strcasecmp(at, none) == 0)
             return LS_FAIL(LS_STATUS_BAD_DATA, "line %lld of %s has labels and also %s, which says that there are none",
-                           (long long)r->line, r->path, at);
+                           (long long)r->file.line, r->file.path, at);
         LS_TRY(take_label(r, at));
     }
     return LS_OK;
 }
 
-static ls_status take_flags(reader *r, const row *line) {
+static ls_status take_flags(reader *r, const ls__csv_row *line) {
     for (int i = 0; i < line->count; i++) {
         const char *cell = line->cell[i];
         if (r->of[i] < 0 || !*cell || strcmp(cell, "0") == 0 || strcmp(cell, "0.0") == 0) continue;
         if (strcmp(cell, "1") != 0 && strcmp(cell, "1.0") != 0)
             return LS_FAIL(LS_STATUS_BAD_DATA,
                            "line %lld of %s has \"%.40s\" for the label %s: it is there, 1, or not, 0",
-                           (long long)r->line, r->path, cell, ls_records_class(r->builder, r->of[i]));
+                           (long long)r->file.line, r->file.path, cell, ls_records_class(r->builder, r->of[i]));
         LS_TRY(ls_labels_mark(r->labels, r->of[i], NULL));
     }
     return LS_OK;
 }
 
-static ls_status take_content(reader *r, const row *line, int32_t *class) {
-    if (r->kind == CLASS) return take_class(r, line->cell[r->label], class);
+// Numbers that the image is to be taken for.
+static ls_status take_targets(reader *r, const ls__csv_row *line, int32_t *class) {
+    float value[LS__CSV_MOST_COLUMNS];
+    for (int i = 0; i <= r->last; i++)
+        if (r->of[i] >= 0 && !ls__csv_number(line->cell[i], &value[r->of[i]]))
+            return LS_FAIL(LS_STATUS_BAD_DATA,
+                           "line %lld of %s has \"%.40s\" for the target %s: give each image a finite number, or leave "
+                           "the line out",
+                           (long long)r->file.line, r->file.path, line->cell[i],
+                           ls_records_class(r->builder, r->of[i]));
+    return ls_records_add_row(r->builder, (const uint8_t *)value, class);
+}
+
+static ls_status take_content(reader *r, const ls__csv_row *line, int32_t *class) {
+    if (r->kind == TARGETS) return take_targets(r, line, class);
+    if (r->kind == CLASS)
+        return ls__csv_class(&r->file, r->builder, r->which == LS_RECORDS_TEST, line->cell[r->label], &r->latest,
+                             class);
     LS_TRY(r->kind == LIST ? take_list(r, line->cell[r->label]) : take_flags(r, line));
     return ls_labels_end(r->labels, class);
 }
@@ -272,126 +229,68 @@ static ls_status find_path(const reader *r, const char *file, char path[4096]) {
     return n < 0 || n >= 4096 ? wrong(r, "has a path of more than 4000 bytes") : LS_OK;
 }
 
-// The last column that a line has to have.
-static int last_column(const reader *r) {
-    int last = r->file;
-    if (r->kind != COLUMNS) return r->label > last ? r->label : last;
-    for (int i = 0; i < MOST_COLUMNS; i++)
-        if (r->of[i] >= 0 && i > last) last = i;
-    return last;
-}
-
-static ls_status take_row(reader *r, const row *line) {
-    char path[4096];
+// A file, as a record of all of it.
+static ls_status find_file(reader *r, const char *path, ls_record *out) {
     struct stat there;
-    if (line->count <= last_column(r))
-        return wrong(r, r->kind == COLUMNS ? "has fewer columns than the first line"
-                                           : "has fewer columns than a path and a class take");
-    LS_TRY(find_path(r, line->cell[r->file], path));
-    if (ls_records_excluded(r->builder, r->root, path)) return LS_OK;
+    errno = 0;
     if (stat(path, &there) != 0 || !S_ISREG(there.st_mode))
         return LS_FAIL(LS_STATUS_NOT_FOUND, "line %lld of %s: cannot read %s: %s; root=DIR says where paths begin",
-                       (long long)r->line, r->path, path, errno ? strerror(errno) : "it is no file");
+                       (long long)r->file.line, r->file.path, path, errno ? strerror(errno) : "it is no file");
     if (there.st_size > LS_IMAGE_MAX_FILE) return wrong(r, "names a file of more than 256 MB");
-    ls_record record = {.bytes = there.st_size, .size = (uint32_t)there.st_size};
-    LS_TRY(take_content(r, line, &record.class));
-    LS_TRY(ls_records_add_file(r->builder, path, there.st_size, ls_records_time(&there), &record.file));
+    *out = (ls_record){.bytes = there.st_size, .size = (uint32_t)there.st_size};
+    return ls_records_add_file(r->builder, path, there.st_size, ls_records_time(&there), &out->file);
+}
+
+// An image, and behind it the one that is learned of it.
+static ls_status take_pair(reader *r, const ls__csv_row *line, const char *path) {
+    char other[4096];
+    ls_record image, target;
+    int held = r->set->split > 0 && ls_records_held_out(r->set->split, r->seen++);
+    int set = held ? LS_RECORDS_TEST : r->which;
+    LS_TRY(find_path(r, line->cell[r->label], other));
+    LS_TRY(find_file(r, path, &image));
+    LS_TRY(find_file(r, other, &target));
+    LS_TRY(ls_records_add(r->builder, set, image));
+    return ls_records_add(r->builder, set, target);
+}
+
+static ls_status take_row(reader *r, const ls__csv_row *line) {
+    char path[4096];
+    ls_record record;
+    int32_t class;
+    if (line->count <= r->last)
+        return wrong(r, r->kind == COLUMNS || r->kind == TARGETS ? "has fewer columns than the first line"
+                                                                 : "has fewer columns than a path and a class take");
+    LS_TRY(find_path(r, line->cell[r->path], path));
+    if (ls_records_excluded(r->builder, r->root, path)) return LS_OK;
+    if (r->kind == IMAGES) return take_pair(r, line, path);
+    LS_TRY(find_file(r, path, &record));
+    LS_TRY(take_content(r, line, &class));
+    record.class = class;
     return ls_records_add(r->builder, r->which, record);
 }
 
-static ls_status read_lines(reader *r, FILE *file) {
-    char *text = NULL;
-    size_t room = 0;
-    row *line;
-    ls_status status = ls_calloc(1, sizeof *line, &line);
-    int names = 0;
-    while (status == LS_OK && getline(&text, &room, file) >= 0) {
-        r->line++;
-        if (strspn(text, "\r\n \t") == strlen(text)) continue;
-        char *start = r->line == 1 && strncmp(text, "\xef\xbb\xbf", 3) == 0 ? text + 3 : text;
-        int first = !r->separator;
-        if (first) r->separator = separator_of(start);
-        status = take_apart(r, start, line);
-        if (status == LS_OK && first) status = take_names(r, line, &names);
-        if (status == LS_OK && !(first && names)) {
-            errno = 0;
-            status = take_row(r, line);
-        }
-    }
-    free(line);
-    free(text);
-    return status;
+static ls_status take_line(void *self, const ls__csv_row *line, int first) {
+    reader *r = self;
+    if (first) LS_TRY(take_names(r, line));
+    return first && r->names ? LS_OK : take_row(r, line);
 }
 
 static ls_status list_table(const ls_records_settings *s, ls_labels *labels, const char *path, int which,
                             content *kind) {
     ls_records_builder *b = labels->builder;
-    reader r = {.set = s, .builder = b, .labels = labels, .path = path, .which = which, .kind = *kind};
-    for (int i = 0; i < MOST_COLUMNS; i++) r.of[i] = -1;
+    reader r = {.set = s, .builder = b, .labels = labels, .which = which, .kind = *kind};
+    for (int i = 0; i < LS__CSV_MOST_COLUMNS; i++) r.of[i] = -1;
     const char *slash = strrchr(path, '/');
     if (s->root)
         snprintf(r.root, sizeof r.root, "%s", s->root);
     else
         snprintf(r.root, sizeof r.root, "%.*s", slash ? (int)(slash - path) : 1, slash ? path : ".");
     LS_TRY(ls_records_witness(b, LS_WITNESS_FILE, path));
-    FILE *file = ls_input_open(path);
-    if (!file)
-        return LS_FAIL(errno == ENOENT ? LS_STATUS_NOT_FOUND : LS_STATUS_IO, "cannot read %s: %s", path,
-                       strerror(errno));
-    ls_status status = read_lines(&r, file);
-    fclose(file);
-    LS_TRY(status);
+    LS_TRY(ls__csv_read(path, &r.file, &r, take_line));
     *kind = r.kind;
     if (b->count[which] > 0) return LS_OK;
     return LS_FAIL(LS_STATUS_BAD_DATA, "%s has no samples: each line is the path of an image and its class", path);
-}
-
-// --- classes ---------------------------------------------------------------------------------------------------------
-
-// Whether it is a whole number as one writes it, without a sign or zeros in front.
-static int64_t number_of(const char *name) {
-    char *end, again[24];
-    long long n = strtoll(name, &end, 10);
-    snprintf(again, sizeof again, "%lld", n);
-    return !*end && strcmp(again, name) == 0 && n >= 0 && n < MOST_CLASS_NUMBER ? n : -1;
-}
-
-typedef struct named {
-    const char *name;
-    int64_t number, old;
-} named;
-
-static int by_name(const void *a, const void *b) { return strcmp(((const named *)a)->name, ((const named *)b)->name); }
-
-// They were numbered as they came: now by their names, or by the numbers that all of them are.
-static ls_status number_classes(ls_records_builder *b) {
-    int64_t n = b->class_count, *to, most = -1;
-    named *list;
-    LS_TRY(ls_calloc(2 * n, sizeof *list, &list));
-    to = (int64_t *)(void *)(list + n);
-    int numbers = 1;
-    for (int64_t c = 0; c < n; c++) {
-        list[c] = (named){ls_records_class(b, c), number_of(ls_records_class(b, c)), c};
-        numbers &= list[c].number >= 0;
-        if (list[c].number > most) most = list[c].number;
-    }
-    if (!numbers) qsort(list, (size_t)n, sizeof *list, by_name);
-    for (int64_t c = 0; c < n; c++) to[list[c].old] = numbers ? list[c].number : c;
-    for (int s = 0; s < LS_RECORDS_SETS; s++)
-        for (int64_t i = 0; i < b->count[s]; i++) b->record[s][i].class = (int32_t)to[b->record[s][i].class];
-    int64_t *names;
-    ls_status status = ls_calloc(n, sizeof *names, &names);
-    if (status == LS_OK && !numbers) {
-        for (int64_t c = 0; c < n; c++) names[c] = b->class_name[list[c].old];
-        memcpy(b->class_name, names, (size_t)n * sizeof *names);
-    }
-    free(names);
-    free(list);
-    LS_TRY(status);
-    if (!numbers) return LS_OK;
-    b->class_count = 0;
-    for (int64_t c = 0; c <= most; c++) LS_TRY(ls_records_add_class(b, NULL));
-    return LS_OK;
 }
 
 // --- several labels --------------------------------------------------------------------------------------------------
@@ -429,12 +328,14 @@ static ls_status check_once(const ls_records_builder *b, const ls_records_settin
 }
 
 static ls_status check_options(const ls_records_settings *s, const char *path) {
-    int several = (s->label != NULL) + (s->labels != NULL) + (s->columns != NULL);
+    int several =
+        (s->label != NULL) + (s->labels != NULL) + (s->columns != NULL) + (s->targets != NULL) + (s->target != NULL);
     if (several < 2) return LS_OK;
-    return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
-                   "csv:%s: label=NAME is the column of one class for each image, labels=NAME of several labels, and "
-                   "columns=NAME|NAME are labels themselves: give one of them",
-                   path);
+    return LS_FAIL(
+        LS_STATUS_INVALID_ARGUMENT,
+        "csv:%s: label=NAME is the column of one class for each image, labels=NAME of several labels, "
+        "columns=NAME|NAME are labels themselves, targets=NAME|NAME numbers, and target=NAME images: give one of them",
+        path);
 }
 
 // After the split: a label is to be learned from what is left to train on.
@@ -448,16 +349,20 @@ static ls_status number_labels(ls_labels *labels, const ls_records_settings *s, 
 }
 
 static ls_status read_tables(const char *path, const ls_records_settings *s, ls_labels *labels, content *kind) {
+    if (s->names) LS_TRY(ls_records_witness(labels->builder, LS_WITNESS_FILE, s->names));
     if (s->names) LS_TRY(ls_labels_read_list(labels, s->names));
     LS_TRY(list_table(s, labels, path, LS_RECORDS_TRAIN, kind));
-    if (*kind == CLASS && (s->names || s->none))
+    if ((*kind == CLASS || *kind == TARGETS || *kind == IMAGES) && (s->names || s->none))
         return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
                        "csv:%s: names=FILE and none=WORD are for several labels: labels=NAME or columns=NAME|NAME says "
                        "where they stand",
                        path);
     if (s->test) LS_TRY(list_table(s, labels, s->test, LS_RECORDS_TEST, kind));
+    // Pairs were split line by line, and have no classes: the list has one without a name.
+    if (*kind == IMAGES) return ls_records_add_class(labels->builder, NULL);
+    if (*kind == TARGETS) return s->split > 0 ? ls_records_split(labels->builder, s->split) : LS_OK;
     if (*kind != CLASS) return number_labels(labels, s, path, *kind == LIST && !labels->list);
-    LS_TRY(number_classes(labels->builder));
+    LS_TRY(ls__csv_number_classes(labels->builder));
     return s->split > 0 ? ls_records_split(labels->builder, s->split) : LS_OK;
 }
 
@@ -478,6 +383,10 @@ static ls_status csv_open(ls_data_host *host, const char *argument, ls_dataset *
                                              .list = list_all,
                                              .what = "file",
                                              .how = "paths begin where the dataset's do, or at /"};
+    ls_records_settings s = {.channels = 3};
+    ls_spec spec;
+    LS_TRY(host->agree(host->self, ls_spec_read("csv", argument, table, &s, &spec)));
+    if (s.numbers || s.pixels || s.shape) return ls__csv_numbers_open(host, spec.text, &s, out);
     return ls_records_open(&format, host, argument, out);
 }
 

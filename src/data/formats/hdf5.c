@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <hdf5.h>
+#include <math.h>
 #include <pthread.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -37,11 +38,12 @@ typedef struct plan {
     int64_t bytes[2], changed[2];
     part part[PARTS];
     int planes;  // 1: (channels, height, width)
+    int targets;  // 1: in place of classes there are numbers or pixels that are learned, in the shape that they have there
     int32_t most_class;
 } plan;
 
 typedef struct settings {
-    const char *test, *image, *label, *layout;
+    const char *test, *image, *label, *targets, *layout;
 } settings;
 
 static const ls_option table[] = {
@@ -49,6 +51,8 @@ static const ls_option table[] = {
     {"image", LS_OPTION_TEXT, .offset = offsetof(settings, image), .metavar = "NAME", .help = "the data set of images"},
     {"label", LS_OPTION_TEXT, .offset = offsetof(settings, label), .metavar = "NAME",
      .help = "the data set of classes"},
+    {"targets", LS_OPTION_TEXT, .offset = offsetof(settings, targets), .metavar = "NAME",
+     .help = "the data set of numbers, or of pixels, that are learned in place of classes"},
     {"layout", LS_OPTION_TEXT, .offset = offsetof(settings, layout), .metavar = "hwc|chw",
      .help = "of an image, where its sides do not tell"},
     {.name = NULL},
@@ -115,19 +119,21 @@ static int exists(hid_t file, const char *name) {
     return is_set;
 }
 
-static ls_status describe_open(const char *path, hid_t set, int images, part *p) {
+// `classes`: whole numbers of any type are what is wanted.
+static ls_status describe_open(const char *path, hid_t set, int classes, part *p) {
     hsize_t dim[H5S_MAX_RANK];
     hid_t space = H5Dget_space(set), type = H5Dget_type(set), how = H5Dget_create_plist(set);
     ls_status status = LS_OK;
     int ndim = H5Sget_simple_extent_ndims(space);
     H5T_class_t class = H5Tget_class(type);
     size_t width = H5Tget_size(type);
-    int whole = class == H5T_INTEGER && (!images || (width == 1 && H5Tget_sign(type) == H5T_SGN_NONE));
+    int whole = class == H5T_INTEGER && (classes || (width == 1 && H5Tget_sign(type) == H5T_SGN_NONE));
     if (ndim < 1 || ndim > 4 || H5Sget_simple_extent_dims(space, dim, NULL) != ndim || (!whole && class != H5T_FLOAT)) {
         status = LS_FAIL(
             LS_STATUS_BAD_DATA,
             "%s: %s has %d dimensions, of which 1 to 4 are read, or values of another type: images are uint8 or "
-            "floating, classes whole numbers of any type, written as such or floating",
+            "floating, as is what is learned by targets=NAME; classes are whole numbers of any type, written as such "
+            "or floating",
             path, p->name, ndim);
     } else {
         p->ndim = ndim;
@@ -144,11 +150,11 @@ static ls_status describe_open(const char *path, hid_t set, int images, part *p)
     return status;
 }
 
-static ls_status describe(const char *path, hid_t file, const char *name, int images, part *p) {
+static ls_status describe(const char *path, hid_t file, const char *name, int classes, part *p) {
     snprintf(p->name, sizeof p->name, "%.120s", name);
     hid_t set = H5Dopen2(file, name, H5P_DEFAULT);
     if (set < 0) return failed(path, name);
-    ls_status status = describe_open(path, set, images, p);
+    ls_status status = describe_open(path, set, classes, p);
     H5Dclose(set);
     LS_TRY(status);
     for (int d = 0; d < p->ndim; d++)
@@ -158,10 +164,27 @@ static ls_status describe(const char *path, hid_t file, const char *name, int im
     return LS_OK;
 }
 
+// All sets' are alike. *per_sample becomes 1, as they may be any.
+static ls_status check_targets(const plan *p, const part *q, int64_t *per_sample) {
+    const part *first = &p->part[LABELS];
+    if (q->pixels && q->ndim < 3)
+        return LS_FAIL(LS_STATUS_BAD_DATA,
+                       "%s: %s has whole numbers of %d dimensions, and of these only images, (samples, height, width) "
+                       "and with channels, are learned: write numbers as floating ones",
+                       p->path[(q - p->part) / 2], q->name, q->ndim);
+    int same = q->ndim == first->ndim && q->pixels == first->pixels && *per_sample <= INT32_MAX / 4;
+    for (int d = 1; d < q->ndim && same; d++) same = q->dim[d] == first->dim[d];
+    *per_sample = 1;
+    if (same) return LS_OK;
+    return LS_FAIL(LS_STATUS_BAD_DATA, "%s: %s has other targets than those to train on, or too many for a sample",
+                   p->path[(q - p->part) / 2], q->name);
+}
+
 static ls_status check_pair(const plan *p, int which) {
     const part *a = &p->part[which], *first = &p->part[IMAGES], *labels = a + 1;
     int64_t per_sample = 1;
     for (int d = 1; d < labels->ndim && per_sample <= INT32_MAX; d++) per_sample *= labels->dim[d];
+    if (p->targets && labels->dim[0] == a->dim[0]) LS_TRY(check_targets(p, labels, &per_sample));
     if (a->ndim < 3)
         return LS_FAIL(
             LS_STATUS_BAD_DATA,
@@ -184,17 +207,20 @@ static ls_status find_pair(plan *p, hid_t file, const settings *s, int from, int
     const char *path = p->path[to / 2];
     for (size_t k = 0; k < sizeof names / sizeof names[0]; k++) {
         const char *image = s->image && !from ? s->image : names[k][from];
-        const char *label = s->label && !from ? s->label : names[k][from + 1];
+        const char *asked = s->targets ? s->targets : s->label;
+        const char *label = asked && !from ? asked : names[k][from + 1];
         if (!exists(file, image) || !exists(file, label)) continue;
-        LS_TRY(describe(path, file, image, 1, &p->part[to]));
-        LS_TRY(describe(path, file, label, 0, &p->part[to + 1]));
+        LS_TRY(describe(path, file, image, 0, &p->part[to]));
+        LS_TRY(describe(path, file, label, !p->targets, &p->part[to + 1]));
         return check_pair(p, to);
     }
     if (from) return LS_OK;
     return LS_FAIL(LS_STATUS_BAD_DATA,
                    "%s has no data sets %s and %s: image=NAME and label=NAME name those of images and of classes", path,
                    s->image ? s->image : "x_train (or data, images, x)",
-                   s->label ? s->label : "y_train (or label, labels, y)");
+                   s->targets ? s->targets
+                   : s->label ? s->label
+                              : "y_train (or label, labels, y)");
 }
 
 static ls_status look_at_file(plan *p, int set, const char *path) {
@@ -225,12 +251,20 @@ static ls_status find_layout(plan *p, const settings *s) {
 }
 
 static ls_status describe_files(plan *p, const char *path, const settings *s) {
+    if (s->targets && s->label)
+        return LS_FAIL(
+            LS_STATUS_INVALID_ARGUMENT,
+            "hdf5:%s: label=NAME is the data set of classes, and targets=NAME of what is learned in their place: "
+            "give one of them",
+            path);
+    p->targets = s->targets != NULL;
     LS_TRY(look_at_file(p, 0, path));
     LS_TRY(look_at_file(p, 1, s->test ? s->test : path));
     hid_t file = open_file(p->path[0]);
     if (file < 0) return failed(p->path[0], "it");
     ls_status status = find_pair(p, file, s, 0, 0);
-    if (status == LS_OK && !s->test) status = find_pair(p, file, s, TEST_IMAGES, TEST_IMAGES);
+    // The test set's targets have no name in the same file: those of the training set are named, and usual ones are classes.
+    if (status == LS_OK && !s->test && !s->targets) status = find_pair(p, file, s, TEST_IMAGES, TEST_IMAGES);
     H5Fclose(file);
     LS_TRY(status);
     if (s->test) {
@@ -266,13 +300,65 @@ static ls_status read_labels(plan *p, int which, int32_t *out) {
     return status;
 }
 
+// A sample's planes to pixels.
+static void interleave(const part *p, const void *planes, void *out) {
+    int64_t channels = p->dim[1], pixels = p->dim[2] * p->dim[3];
+    for (int64_t c = 0; c < channels; c++)
+        for (int64_t i = 0; i < pixels; i++) {
+            if (p->pixels)
+                ((uint8_t *)out)[i * channels + c] = ((const uint8_t *)planes)[c * pixels + i];
+            else
+                ((float *)out)[i * channels + c] = ((const float *)planes)[c * pixels + i];
+        }
+}
+
+// Bytes of what is learned of a sample.
+static int64_t learned_bytes(const plan *p) {
+    int64_t values = 1;
+    for (int d = 1; d < p->part[LABELS].ndim && p->targets; d++) values *= p->part[LABELS].dim[d];
+    return p->targets && p->part[LABELS].pixels ? values : 4 * values;
+}
+
+// Images that are learned lie as those do that they are learned of.
+static ls_status interleave_all(const plan *p, const part *q, char *targets) {
+    int64_t each = learned_bytes(p);
+    char *planes;
+    if (!p->planes || q->ndim != 4) return LS_OK;
+    LS_TRY(ls_calloc(each, 1, &planes));
+    for (int64_t i = 0; i < q->dim[0]; i++) {
+        memcpy(planes, targets + i * each, (size_t)each);
+        interleave(q, planes, targets + i * each);
+    }
+    free(planes);
+    return LS_OK;
+}
+
+static ls_status read_targets(const plan *p, int which, void *out) {
+    const part *q = &p->part[which];
+    const char *path = p->path[which / 2];
+    hid_t file = open_file(path), set = file >= 0 ? H5Dopen2(file, q->name, H5P_DEFAULT) : -1;
+    hid_t type = q->pixels ? H5T_NATIVE_UCHAR : H5T_NATIVE_FLOAT;
+    int read = set >= 0 && H5Dread(set, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, out) >= 0;
+    ls_status status = read ? LS_OK : failed(path, q->name);
+    int64_t values = q->dim[0] * (learned_bytes(p) / (q->pixels ? 1 : 4));
+    for (int64_t i = 0; i < values && !q->pixels && status == LS_OK; i++)
+        if (!isfinite(((const float *)out)[i]))
+            status = LS_FAIL(LS_STATUS_BAD_DATA, "%s: value %lld of %s is no finite number, which a target is", path,
+                             (long long)i, q->name);
+    if (status == LS_OK) status = interleave_all(p, q, out);
+    if (set >= 0) H5Dclose(set);
+    if (file >= 0) H5Fclose(file);
+    return status;
+}
+
 // --- a source --------------------------------------------------------------------------------------------------------
 
 typedef struct hdf5_source {
     ls_source base;
     const plan *plan;  // the host's
     const part *part;
-    const int32_t *classes;
+    const char *learned;  // (samples, learned_bytes): classes, or targets
+    int64_t each;
     int set, fd;  // fd: of the file, to know whether it has changed, and to read by
     hid_t file, data;
     int64_t values;  // of a sample
@@ -318,18 +404,6 @@ static ls_status read_by_library(const hdf5_source *s, int64_t i, void *out) {
     return status;
 }
 
-// Planes to pixels.
-static void interleave(const hdf5_source *s, const void *planes, void *out) {
-    int64_t channels = s->part->dim[1], pixels = s->values / channels;
-    for (int64_t c = 0; c < channels; c++)
-        for (int64_t i = 0; i < pixels; i++) {
-            if (s->part->pixels)
-                ((uint8_t *)out)[i * channels + c] = ((const uint8_t *)planes)[c * pixels + i];
-            else
-                ((float *)out)[i * channels + c] = ((const float *)planes)[c * pixels + i];
-        }
-}
-
 static ls_status hdf5_read(const ls_source *source, int64_t i, void *scratch, ls_sample *out) {
     const hdf5_source *s = (const hdf5_source *)source;
     char *second = (char *)scratch + ls_round_up(s->base.sample_bytes[0], LS_ALIGN);
@@ -339,9 +413,9 @@ static ls_status hdf5_read(const ls_source *source, int64_t i, void *scratch, ls
         LS_TRY(read_by_place(s, i, to));
     else
         LS_TRY(read_by_library(s, i, to));
-    if (s->plan->planes) interleave(s, to, scratch);
+    if (s->plan->planes) interleave(s->part, to, scratch);
     out->field[0] = scratch;
-    out->field[1] = &s->classes[i];
+    out->field[1] = s->learned + i * s->each;
     return LS_OK;
 }
 
@@ -354,7 +428,10 @@ static void hdf5_destroy(ls_source *source) {
     if (s->fd >= 0) close(s->fd);
 }
 
-static int64_t hdf5_class(const ls_source *source, int64_t i) { return ((const hdf5_source *)source)->classes[i]; }
+static int64_t hdf5_class(const ls_source *source, int64_t i) {
+    const hdf5_source *s = (const hdf5_source *)source;
+    return s->plan->targets ? -1 : ((const int32_t *)(const void *)s->learned)[i];
+}
 static int64_t hdf5_stored(const ls_source *source) { return source->count * source->sample_bytes[0]; }
 
 static const ls_source_ops hdf5_ops = {
@@ -372,12 +449,24 @@ static ls_status open_source(hdf5_source *s, const char *path) {
     return status;
 }
 
-static ls_status make_source(const plan *p, int test, const int32_t *classes, const char *name, ls_source **out) {
+// In the shape that a sample's have: one number, a row of numbers, an image; grey ones have a channel more.
+static ls_field target_field(const plan *p) {
+    const part *q = &p->part[LABELS];
+    ls_field field = {"target", {0}, q->pixels ? LS_DTYPE_U8 : LS_DTYPE_F32, 0};
+    field.shape.ndim = q->ndim - 1;
+    for (int d = 1; d < q->ndim; d++) field.shape.dim[d - 1] = q->dim[d];
+    if (q->ndim == 3) field.shape = LS_SHAPE(q->dim[1], q->dim[2], 1);
+    if (q->ndim == 4 && p->planes) field.shape = LS_SHAPE(q->dim[2], q->dim[3], q->dim[1]);
+    return field;
+}
+
+static ls_status make_source(const plan *p, int test, const char *learned, const char *name, ls_source **out) {
     const part *a = &p->part[2 * test];
     int channels = a->ndim == 3 ? 1 : (int)a->dim[p->planes ? 1 : 3], height = p->planes ? 2 : 1;
-    const ls_field fields[] = {
+    ls_field fields[] = {
         {"image", LS_SHAPE(a->dim[height], a->dim[height + 1], channels), a->pixels ? LS_DTYPE_U8 : LS_DTYPE_F32, 0},
         {"label", {0}, LS_DTYPE_I32, p->most_class + 1}};
+    if (p->targets) fields[1] = target_field(p);
     hdf5_source *s;
     LS_TRY(ls_source_create(&hdf5_ops, sizeof *s, name, fields, 2, a->dim[0], &s));
     *out = &s->base;
@@ -385,21 +474,23 @@ static ls_status make_source(const plan *p, int test, const int32_t *classes, co
     s->part = a;
     s->set = test;
     s->fd = -1;
-    s->classes = classes;
+    s->learned = learned;
+    s->each = learned_bytes(p);
+    if (p->targets) s->base.bytes = ls_memory_size(s->each * a->dim[0]);
     s->values = ls_shape_count(fields[0].shape);
     s->base.scratch_bytes = (p->planes ? 2 : 1) * ls_round_up(s->base.sample_bytes[0], LS_ALIGN);
     return open_source(s, p->path[test]);
 }
 
-static ls_status make_sources(const plan *p, int32_t *const *classes, ls_dataset *out) {
+static ls_status make_sources(const plan *p, char *const *learned, ls_dataset *out) {
     out->version = 1;
     for (int test = 0; test < 2; test++) {
         char name[96];
         int64_t count = p->part[2 * test].dim[0];
         if (!p->part[2 * test].there) continue;
         snprintf(name, sizeof name, "the %s set of %.64s", test ? "test" : "training", out->name);
-        LS_TRY(make_source(p, test, classes[test], name, test ? &out->test : &out->train));
-        out->version = ls__hash_mix(out->version, ls__hash((const char *)classes[test], 4 * count));
+        LS_TRY(make_source(p, test, learned[test], name, test ? &out->test : &out->train));
+        out->version = ls__hash_mix(out->version, ls__hash(learned[test], learned_bytes(p) * count));
         out->version = ls__hash_mix(out->version, (uint64_t)p->bytes[test]);
     }
     out->shared = 1;
@@ -408,7 +499,7 @@ static ls_status make_sources(const plan *p, int32_t *const *classes, ls_dataset
 
 static ls_status hdf5_open(ls_data_host *host, const char *argument, ls_dataset *out) {
     void *block;
-    settings s = {NULL, NULL, NULL, NULL};
+    settings s = {NULL, NULL, NULL, NULL, NULL};
     ls_spec spec;
     ls_status status;
     LS_TRY(host->agree(host->self, ls_spec_read("hdf5", argument, table, &s, &spec)));
@@ -419,16 +510,20 @@ static ls_status hdf5_open(ls_data_host *host, const char *argument, ls_dataset 
     pthread_mutex_unlock(&ls__hdf5_library);
     LS_TRY(host->agree(host->self, status));
     LS_TRY(host->barrier(host->self));
-    int64_t train = p->part[IMAGES].dim[0], test = p->part[TEST_IMAGES].there ? p->part[TEST_IMAGES].dim[0] : 0;
-    LS_TRY(host->agree(host->self, host->alloc(host->self, 4 * (train + test), &block)));
-    int32_t *classes[2] = {block, (int32_t *)block + train};
+    int64_t each = learned_bytes(p), train = p->part[IMAGES].dim[0],
+            test = p->part[TEST_IMAGES].there ? p->part[TEST_IMAGES].dim[0] : 0;
+    LS_TRY(host->agree(host->self, host->alloc(host->self, each * (train + test), &block)));
+    char *learned[2] = {block, (char *)block + each * train};
     pthread_mutex_lock(&ls__hdf5_library);
-    if (host->rank == 0) status = read_labels(p, LABELS, classes[0]);
-    if (host->rank == 0 && status == LS_OK && test) status = read_labels(p, TEST_LABELS, classes[1]);
+    for (int set = 0; set < 2 && host->rank == 0 && status == LS_OK; set++) {
+        if (set && !test) continue;
+        status = p->targets ? read_targets(p, 2 * set + 1, learned[set])
+                            : read_labels(p, 2 * set + 1, (int32_t *)(void *)learned[set]);
+    }
     pthread_mutex_unlock(&ls__hdf5_library);
     LS_TRY(host->agree(host->self, status));
     LS_TRY(host->barrier(host->self));
-    return host->agree(host->self, make_sources(p, classes, out));
+    return host->agree(host->self, make_sources(p, learned, out));
 }
 
 const ls_format ls_format_hdf5 = {

@@ -2,6 +2,7 @@
 // floating numbers, and a class for each. In memory, once per host.
 #include <errno.h>
 #include <fcntl.h>
+#include <math.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -33,10 +34,11 @@ typedef struct plan {
     char path[ARRAYS][4096];  // of an archive the first alone
     part part[ARRAYS];
     int32_t most_class[2];  // of labels, once they are read
+    int targets;            // 1: floating numbers, or images of pixels, are learned in place of classes
 } plan;
 
 typedef struct settings {
-    const char *labels, *test, *test_labels;
+    const char *labels, *test, *test_labels, *targets, *test_targets;
 } settings;
 
 static const ls_option table[] = {
@@ -46,6 +48,10 @@ static const ls_option table[] = {
      .help = "the images of the test set, beside"},
     {"test-labels", LS_OPTION_TEXT, .offset = offsetof(settings, test_labels), .metavar = "FILE.npy",
      .help = "and their classes"},
+    {"targets", LS_OPTION_TEXT, .offset = offsetof(settings, targets), .metavar = "FILE.npy",
+     .help = "in place of classes: floating numbers, or pixels, that are learned"},
+    {"test-targets", LS_OPTION_TEXT, .offset = offsetof(settings, test_targets), .metavar = "FILE.npy",
+     .help = "the same of the test set"},
     {.name = NULL},
 };
 
@@ -55,7 +61,11 @@ static const char *const names[][ARRAYS] = {{"x_train", "y_train", "x_test", "y_
                                             {"X_train", "y_train", "X_test", "y_test"},
                                             {"images", "labels", "test_images", "test_labels"},
                                             {"x", "y", "x_test", "y_test"},
-                                            {"X", "y", "X_test", "y_test"}};
+                                            {"X", "y", "X_test", "y_test"},
+                                            {"x_train", "targets_train", "x_test", "targets_test"},
+                                            {"images", "targets", "test_images", "test_targets"},
+                                            {"x", "targets", "x_test", "targets_test"}};
+enum { WITH_TARGETS = 6 };  // the first row of which labels are targets
 
 // --- worker 0: what is there -----------------------------------------------------------------------------------------
 
@@ -137,6 +147,7 @@ static ls_status describe_archive(plan *p, int fd, const ls__zip_member *list, i
         const ls__zip_member *images = find_member(list, count, names[k][IMAGES]),
                              *labels = find_member(list, count, names[k][LABELS]);
         if (!images || !labels) continue;
+        p->targets = k >= WITH_TARGETS;
         LS_TRY(describe_member(fd, p->path[0], images, &p->part[IMAGES]));
         LS_TRY(describe_member(fd, p->path[0], labels, &p->part[LABELS]));
         images = find_member(list, count, names[k][TEST_IMAGES]);
@@ -152,6 +163,21 @@ static ls_status describe_archive(plan *p, int fd, const ls__zip_member *list, i
                    p->path[0]);
 }
 
+// Floating numbers, one or a row for each sample, or pixels: what is learned in place of a class.
+static int is_target(const ls__npy *a) {
+    int number = a->type == 'f' && (a->width == 4 || a->width == 8) && !a->big && a->ndim <= 4;
+    return number || (a->type == 'u' && a->width == 1 && a->ndim >= 3 && a->ndim <= 4);
+}
+
+static ls_status check_targets(const plan *p, int which) {
+    const ls__npy *a = &p->part[which].array, *first = &p->part[LABELS].array;
+    int same = is_target(a) && a->ndim == first->ndim && a->type == first->type;
+    for (int d = 1; d < a->ndim && same; d++) same = a->dim[d] == first->dim[d] && a->dim[d] > 0;
+    if (same && a->count / (a->dim[0] > 0 ? a->dim[0] : 1) <= INT32_MAX / 4) return LS_OK;
+    return LS_FAIL(LS_STATUS_BAD_DATA, "%s: %s has targets of another shape or type than those to train on, or of none",
+                   p->path[p->part[which].file], p->part[which].name);
+}
+
 static ls_status check_images(const plan *p, int which) {
     const ls__npy *a = &p->part[which].array, *first = &p->part[IMAGES].array, *labels = &p->part[which + 1].array;
     int pixels = a->type == 'u' && a->width == 1, floats = a->type == 'f' && a->width == 4 && !a->big;
@@ -161,7 +187,8 @@ static ls_status check_images(const plan *p, int which) {
             "%s: %s has %d dimensions of type %c%d: images are (samples, height, width) or (samples, height, width, "
             "channels) of uint8 or float32",
             p->path[p->part[which].file], p->part[which].name, a->ndim, a->type, a->width);
-    if ((labels->ndim != 1 && !(labels->ndim == 2 && labels->dim[1] == 1)) || labels->type == 'f')
+    if (p->targets) LS_TRY(check_targets(p, which + 1));
+    if (!p->targets && ((labels->ndim != 1 && !(labels->ndim == 2 && labels->dim[1] == 1)) || labels->type == 'f'))
         return LS_FAIL(LS_STATUS_BAD_DATA, "%s: %s is no whole number for each sample", p->path[p->part[which].file],
                        p->part[which + 1].name);
     if (labels->dim[0] != a->dim[0])
@@ -230,14 +257,23 @@ static ls_status describe_file(plan *p, const char *path, int which, int *is_arr
 }
 
 static ls_status describe(const char *path, const settings *s, plan *p) {
-    const char *others[] = {NULL, s->labels, s->test, s->test_labels};
-    int is_array, given = s->labels || s->test || s->test_labels;
+    const char *others[] = {NULL, s->targets ? s->targets : s->labels, s->test,
+                            s->test_targets ? s->test_targets : s->test_labels};
+    int is_array, given = others[1] || others[2] || others[3];
     LS_TRY(describe_file(p, path, IMAGES, &is_array));
+    if ((s->targets || s->test_targets) && (s->labels || s->test_labels))
+        return LS_FAIL(
+            LS_STATUS_INVALID_ARGUMENT,
+            "numpy:%s: labels are classes, and targets numbers or images that are learned in their place: give "
+            "one of them",
+            path);
+    if (is_array) p->targets = s->targets != NULL;
     if (!is_array && given)
         return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
-                       "numpy:%s is an archive, in which all is found by name: leave labels, test and test-labels out",
+                       "numpy:%s is an archive, in which all is found by name: leave labels, targets, test, "
+                       "test-labels and test-targets out",
                        path);
-    if (is_array && (!s->labels || !s->test != !s->test_labels))
+    if (is_array && (!others[1] || !others[2] != !others[3]))
         return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
                        "numpy:%s is an array of images alone: name the file of their classes, labels=FILE.npy, and for "
                        "a test set both test= and "
@@ -271,6 +307,22 @@ static ls_status take_labels(const plan *p, const part *q, const uint8_t *values
     return LS_OK;
 }
 
+static ls_status take_targets(const plan *p, const part *q, const uint8_t *values, char *out) {
+    const ls__npy *a = &q->array;
+    if (a->type == 'u') memcpy(out, values, (size_t)a->count);
+    for (int64_t i = 0; i < a->count && a->type == 'f'; i++) {
+        double wide;
+        float value;
+        memcpy(a->width == 8 ? (void *)&wide : (void *)&value, values + i * a->width, (size_t)a->width);
+        if (a->width == 8) value = (float)wide;
+        if (!isfinite(value))
+            return LS_FAIL(LS_STATUS_BAD_DATA, "%s: value %lld of %s is no finite number, which a target is",
+                           p->path[q->file], (long long)i, q->name);
+        memcpy(out + 4 * i, &value, 4);
+    }
+    return LS_OK;
+}
+
 // The values of a member, all of them.
 static ls_status read_values(const plan *p, const part *q, uint8_t *out) {
     int64_t head = q->array.header_bytes, size = q->array.bytes, got = size;
@@ -299,7 +351,9 @@ static ls_status load(plan *p, int which, char *to) {
     if (which % 2 == 0) return read_values(p, q, (uint8_t *)to);
     LS_TRY(ls_calloc(q->array.bytes + 1, 1, &values));
     ls_status status = read_values(p, q, values);
-    if (status == LS_OK) status = take_labels(p, q, values, (int32_t *)(void *)to, &p->most_class[which / 2]);
+    if (status == LS_OK && p->targets) status = take_targets(p, q, values, to);
+    if (status == LS_OK && !p->targets)
+        status = take_labels(p, q, values, (int32_t *)(void *)to, &p->most_class[which / 2]);
     free(values);
     return status;
 }
@@ -309,12 +363,22 @@ static int64_t room_of(const part *q, int which) {
     return q->there ? ls_round_up(which % 2 ? q->array.count * 4 : q->array.bytes, LS_ALIGN) : 0;
 }
 
+// In the shape that a sample's have; grey images have a channel more.
+static ls_field target_field(const ls__npy *a) {
+    ls_field field = {"target", {0}, a->type == 'f' ? LS_DTYPE_F32 : LS_DTYPE_U8, 0};
+    field.shape.ndim = a->ndim - 1;
+    for (int d = 1; d < a->ndim; d++) field.shape.dim[d - 1] = a->dim[d];
+    if (a->ndim == 3) field.shape = LS_SHAPE(a->dim[1], a->dim[2], 1);
+    return field;
+}
+
 static ls_status make_sources(const plan *p, char *const *to, ls_dataset *out) {
     const ls__npy *a = &p->part[IMAGES].array;
     int32_t most = p->most_class[0] > p->most_class[1] ? p->most_class[0] : p->most_class[1];
-    const ls_field fields[] = {{"image", LS_SHAPE(a->dim[1], a->dim[2], a->ndim == 4 ? a->dim[3] : 1),
-                                a->type == 'f' ? LS_DTYPE_F32 : LS_DTYPE_U8, 0},
-                               {"label", {0}, LS_DTYPE_I32, most + 1}};
+    ls_field fields[] = {{"image", LS_SHAPE(a->dim[1], a->dim[2], a->ndim == 4 ? a->dim[3] : 1),
+                          a->type == 'f' ? LS_DTYPE_F32 : LS_DTYPE_U8, 0},
+                         {"label", {0}, LS_DTYPE_I32, most + 1}};
+    if (p->targets) fields[1] = target_field(&p->part[LABELS].array);
     for (int test = 0; test < 2; test++) {
         char name[96];
         ls_arrays arrays = {p->part[2 * test].array.dim[0], {to[2 * test], to[2 * test + 1]}};
@@ -330,7 +394,7 @@ static ls_status numpy_open(ls_data_host *host, const char *argument, ls_dataset
     void *block;
     char *to[ARRAYS];
     int64_t bytes = 0;
-    settings s = {NULL, NULL, NULL};
+    settings s = {NULL, NULL, NULL, NULL, NULL};
     ls_spec spec;
     LS_TRY(host->agree(host->self, ls_spec_read("numpy", argument, table, &s, &spec)));
     LS_TRY(host->agree(host->self, host->alloc(host->self, (int64_t)sizeof(plan), &block)));
@@ -356,7 +420,8 @@ const ls_format ls_format_numpy = {
     .help =
         "arrays as numpy.savez writes them: x_train (samples, height, width[, channels]) of uint8 or float32, y_train, "
         "and x_test and "
-        "y_test where there are some; or one by one, as numpy.save does: "
+        "y_test where there are some; targets_train in place of y_train are numbers or images that are learned; or one "
+        "by one, as numpy.save does: "
         "numpy:X.npy,labels=Y.npy,test=X.npy,test-labels=Y.npy",
     .argument = "FILE.npz",
     .open = numpy_open,

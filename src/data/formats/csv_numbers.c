@@ -1,0 +1,299 @@
+#include "data/formats/csv_numbers.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/memory.h"
+#include "data/exclude.h"
+#include "data/formats/csv_lines.h"
+
+#define MOST_VALUES ((int64_t)1 << 36)  // of a table
+
+// A table while it is read, by worker 0. A record's place is that of its line's numbers.
+typedef struct reader {
+    const ls_records_settings *set;
+    ls_records_builder *builder;  // classes are those of samples, or targets' names
+    ls_records_builder columns;   // its classes are the columns of numbers, in order
+    ls__csv_file file;
+    int which, pixels;                 // pixels: whole numbers from 0 to 255
+    int label;                         // the column; -1: there is none
+    int of[LS__CSV_MOST_COLUMNS];      // by column: the number that it is; -1: none
+    int target[LS__CSV_MOST_COLUMNS];  // the same of targets
+    int last;                          // column that a line has to have
+    int64_t latest;                    // the class of the line before
+    float *values;                     // (rows, width)
+    int64_t rows, room;
+} reader;
+
+static int64_t width_of(const reader *r) { return r->columns.class_count; }
+
+// --- columns ---------------------------------------------------------------------------------------------------------
+
+static ls_status no_column(const reader *r, const char *name) {
+    return LS_FAIL(
+        LS_STATUS_BAD_DATA,
+        "the first line of %s names no column \"%s\": it names all of them, of which numbers=NAME|NAME are a "
+        "sample's numbers (all: all that are left), and label=NAME its class or targets=NAME|NAME what is "
+        "learned of them",
+        r->file.path, name);
+}
+
+// A name's number among those of the training set's table, which are added as they come.
+static ls_status place(reader *r, ls_records_builder *list, const char *name, int *out) {
+    int64_t at = ls_records_find_class(list, name);
+    if (at < 0 && r->which == LS_RECORDS_TRAIN) {
+        at = list->class_count;
+        LS_TRY(ls_records_add_class(list, name));
+    }
+    *out = (int)at;
+    return LS_OK;
+}
+
+// Each column that the training set's table has.
+static ls_status check_all(const reader *r, const ls_records_builder *list, const int *of, int count) {
+    for (int64_t c = 0; c < list->class_count; c++) {
+        int times = 0;
+        for (int i = 0; i < count; i++) times += of[i] == c;
+        if (times == 0) return no_column(r, ls_records_class(list, c));
+        if (times > 1) return ls__csv_wrong(&r->file, "names a column twice");
+    }
+    return LS_OK;
+}
+
+static ls_status take_names(reader *r, const ls__csv_row *names) {
+    static const char *const labels[] = {"label", "class", "category", "target", NULL};
+    const ls_records_settings *s = r->set;
+    const char *numbers = s->numbers ? s->numbers : "all";
+    char lacking[256];
+    int classes = r->label >= 0;  // of the training set's table
+    r->label = s->targets ? -1 : ls__csv_column(names, s->label, labels);
+    if (s->label && r->label < 0) return no_column(r, s->label);
+    if (r->which == LS_RECORDS_TEST && (r->label >= 0) != classes)
+        return LS_FAIL(
+            LS_STATUS_BAD_DATA,
+            "the first line of %s names %s column of classes, and that of the table to train on %s: give both "
+            "one of the same name (label=NAME), or none",
+            r->file.path, classes ? "no" : "a", classes ? "does" : "does not");
+    if (ls__csv_lacks(names, numbers, lacking)) return no_column(r, lacking);
+    if (s->targets && ls__csv_lacks(names, s->targets, lacking)) return no_column(r, lacking);
+    for (int i = 0; i < names->count; i++) {
+        const char *name = names->cell[i];
+        int target = s->targets && ls__csv_is_asked(s->targets, name);
+        r->of[i] = r->target[i] = -1;
+        if (target) LS_TRY(place(r, r->builder, name, &r->target[i]));
+        if (!target && i != r->label && ls__csv_is_asked(numbers, name)) LS_TRY(place(r, &r->columns, name, &r->of[i]));
+        if (r->of[i] >= 0 || target || i == r->label) r->last = i;
+    }
+    LS_TRY(check_all(r, &r->columns, r->of, names->count));
+    if (s->targets) LS_TRY(check_all(r, r->builder, r->target, names->count));
+    if (width_of(r) == 0) return no_column(r, numbers);
+    r->builder->targets = s->targets != NULL;
+    if (s->targets) r->builder->label_width = (int)r->builder->class_count;
+    return LS_OK;
+}
+
+// --- lines -----------------------------------------------------------------------------------------------------------
+
+static ls_status no_number(const reader *r, const ls__csv_row *row, const ls_records_builder *list, int i, int at) {
+    return LS_FAIL(LS_STATUS_BAD_DATA, "line %lld of %s has \"%.40s\" in the column %s: %s", (long long)r->file.line,
+                   r->file.path, row->cell[i], ls_records_class(list, at),
+                   r->pixels && list == &r->columns ? "a pixel is a whole number from 0 to 255"
+                                                    : "give each sample a finite number, or leave the line out");
+}
+
+static ls_status take_values(reader *r, const ls__csv_row *row) {
+    int64_t width = width_of(r);
+    if ((r->rows + 1) * width > MOST_VALUES)
+        return ls__csv_wrong(&r->file, "is too far down: there are too many numbers");
+    LS_TRY(ls__records_grow(&r->values, &r->room, r->rows * width, width, sizeof *r->values));
+    float *to = r->values + r->rows * width;
+    for (int i = 0; i <= r->last; i++) {
+        int at = r->of[i];
+        if (at < 0) continue;
+        if (!ls__csv_number(row->cell[i], &to[at]) ||
+            (r->pixels && !(to[at] >= 0 && to[at] <= 255 && to[at] == floorf(to[at]))))
+            return no_number(r, row, &r->columns, i, at);
+    }
+    return LS_OK;
+}
+
+static ls_status take_targets(reader *r, const ls__csv_row *row, int32_t *number) {
+    float value[LS__CSV_MOST_COLUMNS];
+    for (int i = 0; i <= r->last; i++)
+        if (r->target[i] >= 0 && !ls__csv_number(row->cell[i], &value[r->target[i]]))
+            return no_number(r, row, r->builder, i, r->target[i]);
+    return ls_records_add_row(r->builder, (const uint8_t *)value, number);
+}
+
+static ls_status take_line(void *self, const ls__csv_row *row, int first) {
+    reader *r = self;
+    if (first) return take_names(r, row);
+    if (row->count <= r->last) return ls__csv_wrong(&r->file, "has fewer columns than the first line");
+    ls_record record = {.at = r->rows};
+    LS_TRY(take_values(r, row));
+    if (r->set->targets) LS_TRY(take_targets(r, row, &record.class));
+    if (r->label >= 0)
+        LS_TRY(ls__csv_class(&r->file, r->builder, r->which == LS_RECORDS_TEST, row->cell[r->label], &r->latest,
+                             &record.class));
+    r->rows++;
+    return ls_records_add(r->builder, r->which, record);
+}
+
+// --- all of it -------------------------------------------------------------------------------------------------------
+
+static ls_status check_options(const char *path, const ls_records_settings *s) {
+    if (s->image || s->labels || s->columns || s->names || s->none || s->root || s->target || s->channels != 3)
+        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
+                       "csv:%s: a table of numbers has numbers=, pixels= or shape=, label= or targets=, test= and "
+                       "validation-split=; the other options are for tables of images",
+                       path);
+    if (s->label && s->targets)
+        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
+                       "csv:%s: label=NAME is the column of a class, and targets=NAME|NAME are numbers to be learned: "
+                       "give one of them",
+                       path);
+    if (s->pixels && s->shape)
+        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
+                       "csv:%s: pixels=HxWxC says the shape: leave shape out, or say shape=HxWxC for numbers that are "
+                       "no pixels",
+                       path);
+    if (!s->test || !(s->split > 0)) return LS_OK;
+    return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
+                   "csv:%s: test=%s and validation-split=%g both say what the test set is: leave one out", path,
+                   s->test, s->split);
+}
+
+// Numbers alone; the samples themselves are left out later.
+static ls_status check_exclusions(const ls_records_settings *s) {
+    ls_exclusions *list = NULL;
+    if (!s->exclude) return LS_OK;
+    ls_status status = ls_exclusions_read(s->exclude, &list);
+    if (status == LS_OK)
+        status = ls_exclusions_check(list, "sample named", "the lines of a table of numbers have numbers alone");
+    ls_exclusions_destroy(&list);
+    return status;
+}
+
+static ls_status read_table(reader *r, const char *path, int which) {
+    r->which = which;
+    LS_TRY(ls__csv_read(path, &r->file, r, take_line));
+    if (r->builder->count[which] > 0) return LS_OK;
+    return LS_FAIL(LS_STATUS_BAD_DATA,
+                   "%s has no samples: its first line names the columns, and each other is a sample", path);
+}
+
+static ls_status read_tables(reader *r, const char *path) {
+    const ls_records_settings *s = r->set;
+    LS_TRY(check_options(path, s));
+    LS_TRY(check_exclusions(s));
+    LS_TRY(read_table(r, path, LS_RECORDS_TRAIN));
+    if (s->test) LS_TRY(read_table(r, s->test, LS_RECORDS_TEST));
+    if (r->label >= 0) LS_TRY(ls__csv_number_classes(r->builder));
+    // What is split is evenly over classes, of which there is one where samples have none.
+    if (r->builder->class_count == 0) LS_TRY(ls_records_add_class(r->builder, NULL));
+    return s->split > 0 ? ls_records_split(r->builder, s->split) : LS_OK;
+}
+
+// 28x28x1, 28x28, or a length; the product is the number of columns.
+static ls_status find_shape(const reader *r, const char *text, ls_shape *out) {
+    long long d[3] = {1, 1, 1};
+    int n = 0, end = 0;
+    *out = LS_SHAPE(1, 1, width_of(r));
+    if (!text) return LS_OK;
+    if (sscanf(text, "%9lldx%9lldx%9lld%n", &d[0], &d[1], &d[2], &end) == 3 && !text[end]) n = 3;
+    d[2] = n == 3 ? d[2] : 1;
+    if (!n && sscanf(text, "%9lldx%9lld%n", &d[0], &d[1], &end) == 2 && !text[end]) n = 2;
+    if (n && d[0] > 0 && d[1] > 0 && d[2] > 0 && d[0] <= width_of(r) && d[1] <= width_of(r) &&
+        d[0] * d[1] * d[2] == width_of(r)) {
+        *out = LS_SHAPE(d[0], d[1], d[2]);
+        return LS_OK;
+    }
+    return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
+                   "%s has %lld columns of numbers, and %s is no shape of so many: it is HxWxC, as 28x28x1, rows first",
+                   r->file.path, (long long)width_of(r), text);
+}
+
+// What the others have to know, in the host's memory.
+typedef struct plan {
+    ls_shape shape;
+    int64_t width;
+    int pixels, labels;
+} plan;
+
+// Numbers, then classes or targets, in the order of the records.
+static void fill(const reader *r, const ls_records *records, const plan *p, int set, char *numbers, char *learned) {
+    int64_t row = ls_records_row_bytes(records->label_width, records->targets);
+    for (int64_t i = 0; i < records->count[set]; i++) {
+        const ls_record *one = &records->record[set][i];
+        const float *from = r->values + one->at * p->width;
+        if (records->targets) memcpy(learned + i * row, records->label + one->class * row, (size_t)row);
+        if (p->labels) memcpy(learned + 4 * i, &one->class, 4);
+        if (!p->pixels) memcpy(numbers + 4 * i * p->width, from, (size_t)(4 * p->width));
+        for (int64_t k = 0; k < p->width && p->pixels; k++) numbers[i * p->width + k] = (char)(unsigned char)from[k];
+    }
+}
+
+static ls_status make_sources(const ls_field *fields, int field_count, const ls_arrays *arrays, ls_dataset *out) {
+    for (int set = 0; set < LS_RECORDS_SETS; set++) {
+        char name[128];
+        int test = set == LS_RECORDS_TEST;
+        if (arrays[set].count == 0) continue;
+        snprintf(name, sizeof name, "the %s set of %s", test ? "test" : "training", out->name);
+        LS_TRY(ls_source_create_memory(name, fields, field_count, &arrays[set], test ? &out->test : &out->train));
+    }
+    return LS_OK;
+}
+
+static ls_status share(ls_data_host *host, const reader *r, const plan *p, const ls_records *records, ls_dataset *out) {
+    ls_field fields[2] = {{"image", p->shape, p->pixels ? LS_DTYPE_U8 : LS_DTYPE_F32, 0}};
+    ls_arrays arrays[LS_RECORDS_SETS];
+    int64_t each = p->width * (p->pixels ? 1 : 4),
+            more = p->labels ? 4 : ls_records_row_bytes(records->label_width, records->targets);
+    if (p->labels) fields[1] = (ls_field){"label", {0}, LS_DTYPE_I32, (int)records->class_count};
+    if (records->targets) fields[1] = (ls_field){"target", LS_SHAPE(records->label_width), LS_DTYPE_F32, 0};
+    for (int set = 0; set < LS_RECORDS_SETS; set++) {
+        int64_t count = records->count[set], numbers = ls_round_up(count * each, LS_ALIGN);
+        void *block;
+        LS_TRY(host->agree(host->self,
+                           host->alloc(host->self, numbers + ls_round_up(count * more, LS_ALIGN) + 1, &block)));
+        arrays[set] = (ls_arrays){count, {block, (char *)block + numbers}};
+        if (host->rank == 0) fill(r, records, p, set, block, (char *)block + numbers);
+    }
+    LS_TRY(host->barrier(host->self));
+    LS_TRY(host->agree(host->self, ls_records_names(records, p->labels || records->targets, out)));
+    out->shared = 1;
+    return host->agree(host->self, make_sources(fields, more ? 2 : 1, arrays, out));
+}
+
+static ls_status list_and_share(ls_data_host *host, reader *r, const char *path, ls_dataset *out) {
+    void *block;
+    ls_records records;
+    ls_status status = host->rank == 0 ? read_tables(r, path) : LS_OK;
+    LS_TRY(ls_records_share(host, status, r->builder, &records));
+    LS_TRY(host->agree(host->self, host->alloc(host->self, (int64_t)sizeof(plan), &block)));
+    plan *p = block;
+    if (host->rank == 0) {
+        *p = (plan){.width = width_of(r), .pixels = r->pixels, .labels = r->label >= 0};
+        status = find_shape(r, r->pixels ? r->set->pixels : r->set->shape, &p->shape);
+    }
+    LS_TRY(host->agree(host->self, status));
+    LS_TRY(host->barrier(host->self));
+    return share(host, r, p, &records, out);
+}
+
+ls_status ls__csv_numbers_open(ls_data_host *host, const char *path, const ls_records_settings *settings,
+                               ls_dataset *out) {
+    ls_records_builder builder = {.file = NULL};
+    reader *r = NULL;
+    LS_TRY(host->agree(host->self, ls_calloc(1, sizeof *r, &r)));
+    *r = (reader){.set = settings, .builder = &builder, .pixels = settings->pixels != NULL, .label = -1};
+    ls_status status = list_and_share(host, r, path, out);
+    ls_records_free(&r->columns);
+    ls_records_free(&builder);
+    free(r->values);
+    free(r);
+    return status;
+}
