@@ -242,6 +242,15 @@ static void graphs(void **state) {
     ls_gan_destroy(&gan);
     ls_gan_destroy(&gan);
     ls_gan_destroy(NULL);
+    ls_gan stages[3];
+    NEEDS("out", ls_gan_build_growing(LS_SHAPE(16, 16, 1), 3, NULL));
+    REFUSED("in 2 to 8 stages, not in 1", ls_gan_build_growing(LS_SHAPE(16, 16, 1), 1, stages));
+    REFUSED("in 2 to 8 stages, not in 9", ls_gan_build_growing(LS_SHAPE(16, 16, 1), 9, stages));
+    REFUSED("whose sides 4 divides, of 16 pixels", ls_gan_build_growing(LS_SHAPE(12, 16, 1), 3, stages));
+    REFUSED("whose sides 4 divides, of 16 pixels", ls_gan_build_growing(LS_SHAPE(16, 18, 1), 3, stages));
+    OK(ls_gan_build_growing(LS_SHAPE(16, 20, 3), 3, stages));
+    assert_int_equal(ls_graph_has_losses(stages[0].generator), 1);
+    for (int i = 0; i < 3; i++) ls_gan_destroy(&stages[i]);
     NEEDS("network", ls_graph_classifier(NULL, 0, &g));
     NEEDS("network", ls_graph_decoder(NULL, &g));
     NEEDS("graph", ls_graph_freeze(NULL, "*", 1, NULL));

@@ -223,6 +223,7 @@ static void wrong_tables(void **state) {
     refused("file,age\n0.png,3\n", ",targets=size", bad, "names no column \"size\"");
     refused("file,age\n0.png,3\n", ",targets=file", bad, "has the paths in the column file, which is no target");
     refused("file,age\n0.png,3\n", ",targets=age,labels=age", asked, "give one of them");
+    refused("file\n0.png\n", ",targets=all", bad, "has the paths in the column file, which is no target");
     refused("file,age\n0.png\n", ",targets=age", bad, "has fewer columns than the first line");
 }
 

@@ -62,18 +62,37 @@ class Transformer(nn.Module):
         self.embedding, self.positions = nn.Embedding(vocabulary, width), nn.Embedding(POSITIONS, width)
         self.blocks = nn.Sequential(*(Block(width, heads) for _ in range(layers)))
         self.norm, self.predictions = nn.LayerNorm(width), nn.Linear(width, vocabulary)
-        for table in (self.embedding, self.positions):
-            nn.init.uniform_(table.weight, -0.05, 0.05)
 
     def forward(self, tokens):
         x = self.embedding(tokens) + self.positions.weight[:tokens.shape[1]]
         return self.predictions(self.norm(self.blocks(x)))
 
 
+def draw_as_keras(model):
+    """Keras's and Lockstep's initial weights: what a network has learnt after few epochs depends on them."""
+    for module in model.modules():
+        if isinstance(module, nn.Linear):
+            nn.init.xavier_uniform_(module.weight)
+            nn.init.zeros_(module.bias)
+        elif isinstance(module, nn.Embedding):
+            nn.init.uniform_(module.weight, -0.05, 0.05)
+        elif isinstance(module, nn.RNNBase):
+            for name, p in module.named_parameters():
+                if "weight_ih" in name:
+                    nn.init.xavier_uniform_(p)
+                elif "weight_hh" in name:
+                    nn.init.orthogonal_(p)
+                else:
+                    nn.init.zeros_(p)
+                    if isinstance(module, nn.LSTM) and "bias_ih" in name:  # the forget gate's
+                        nn.init.ones_(p.data[module.hidden_size:2 * module.hidden_size])
+    return model
+
+
 def network(name, vocabulary):
     if name in RECURRENT:
-        return Recurrent(*RECURRENT[name], vocabulary)
-    return Transformer(*TRANSFORMERS[name], vocabulary)
+        return draw_as_keras(Recurrent(*RECURRENT[name], vocabulary))
+    return draw_as_keras(Transformer(*TRANSFORMERS[name], vocabulary))
 
 
 def loss_of(model, x, y, bf16):

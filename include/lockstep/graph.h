@@ -337,6 +337,11 @@ typedef struct ls_gan {
 
 // The caller destroys it. Errors: INVALID_ARGUMENT (sides that 4 does not divide, under 8 pixels; other channels than 1 and 3), OUT_OF_MEMORY.
 ls_status ls_gan_build(ls_shape image, ls_gan *out);
+// One that grows: `stages` of them on one store, to be trained one after the other. The images of the first have sides 2^(stages - 1) times smaller than `image`, of each that
+// follows twice as large, of the last as `image`; datasets give `image`, of which the discriminator averages squares, and drawings are enlarged to it. What a stage adds begins at zero, in the picture and
+// in the discriminator: it goes on from the pictures of the stage before. Make the next stage's trainers before those of the last are destroyed, with which the weights would go. `out` (stages): the caller
+// destroys each. Errors: INVALID_ARGUMENT (stages from 2 to 8, sides that the smallest cannot be made of or of which it would be under 4 pixels; other channels than 1 and 3), OUT_OF_MEMORY.
+ls_status ls_gan_build_growing(ls_shape image, int stages, ls_gan *out);
 void ls_gan_destroy(ls_gan *gan);
 
 // --- networks as text ------------------------------------------------------------------------------------------------

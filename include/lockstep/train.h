@@ -39,7 +39,7 @@ typedef struct ls_train_config {
     int64_t micro_batch;    // samples per micro-batch; 0: a fixed function of batch_size (ls_micro_batch_default)
     const char *precision;  // "fp32", "bf16", "fp16" (on the device "cpu" with AVX512-FP16 and oneDNN 3)
     const char *device;     // "cpu", "ref"
-    // The instruction set that the device "cpu" keeps to, for the same bits on processors that have more: "avx2", "avx512", "avx512-bf16", "amx".
+    // The instruction set that the device "cpu" keeps to, for the same bits on processors that have more: "avx2", "avx512", "avx512-bf16", "amx", with oneDNN 3 "avx512-fp16" and "amx-fp16".
     // One for all of a process. NULL (the default): all that the processor has.
     const char *isa;
     int remat;  // 1: activations are computed again in backward instead of kept: less memory, same bits

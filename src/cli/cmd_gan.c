@@ -11,16 +11,21 @@
 #include "cli/cli.h"
 #include "cli/samples.h"
 
-enum { SIDE = 8, PATH = 4096 };  // a sheet has SIDE x SIDE images
+enum { SIDE = 8, PATH = 4096, MOST_STAGES = 8 };  // a sheet has SIDE x SIDE images
 
 typedef struct settings {
     const char *data, *samples, *save;
     int workers, verbose;
+    int grow;  // stages; 1: it does not grow
 } settings;
 
 static const ls_option table[] = {
     {"data", LS_OPTION_TEXT, .offset = offsetof(settings, data), .metavar = "SPEC", .group = "Training",
      .help = "the dataset whose images are to be drawn: digits, mnist:DIR, ...; 'lockstep datasets' lists them"},
+    {"grow", LS_OPTION_INT, .offset = offsetof(settings, grow), .metavar = "STAGES", .min = 1, .max = MOST_STAGES,
+     .group = "Training",
+     .help = "in so many stages, each with its share of the epochs: sides of images are half as large in the one "
+             "before; 1: it does not grow"},
     {"samples", LS_OPTION_TEXT, .offset = offsetof(settings, samples), .metavar = "DIR", .group = "Output",
      .help = "draw 64 images after each epoch, of the same noise, to DIR/epoch-0001.png, ..."},
     {"save", LS_OPTION_TEXT, .offset = offsetof(settings, save), .metavar = "FILE", .group = "Output",
@@ -48,17 +53,18 @@ typedef struct game {
     ls_train_config config;
     ls_option_set options[5];
     ls_dataset *dataset;
-    ls_gan gan;
-    ls_shape shape;  // of its images
-    ls_trainer *trainer[NETWORKS];
-    ls_predictor *predictor;  // of the worker that speaks
-    float *noise, *drawn;     // (SIDE * SIDE, noise), (SIDE * SIDE, H, W, C)
+    ls_gan gan[MOST_STAGES];  // of each stage, on one store
+    int stage;
+    ls_shape shape;                 // of its images
+    ls_trainer *trainer[NETWORKS];  // of the stage
+    ls_predictor *predictor;        // of the worker that speaks
+    float *noise, *drawn;           // (SIDE * SIDE, noise), (SIDE * SIDE, H, W, C)
 } game;
 
 static int speaks(const game *g) { return ls_context_rank(g->cli->context) == 0; }
 
 static void defaults(game *g) {
-    g->set = (settings){.data = "digits", .verbose = 1};
+    g->set = (settings){.data = "digits", .verbose = 1, .grow = 1};
     ls_train_config_init(&g->config);
     // As of the paper.
     g->config.lr = 0.0002;
@@ -86,18 +92,24 @@ static void help(const game *g) {
 
 // The same noise after every epoch.
 static ls_status begin_samples(game *g) {
-    ls_predict_config c;
-    int64_t images = SIDE * SIDE;
+    int64_t images = SIDE * SIDE, noise = g->gan->noise;
     if (!g->set.samples || !speaks(g)) return LS_OK;
-    LS_TRY(ls_calloc(images * g->gan.noise, sizeof *g->noise, &g->noise));
+    LS_TRY(ls_calloc(images * noise, sizeof *g->noise, &g->noise));
     LS_TRY(ls_calloc(images * ls_shape_count(g->shape), sizeof *g->drawn, &g->drawn));
-    for (int64_t i = 0; i < images; i++) ls_train_draw_noise(&g->config, i, g->gan.noise, g->noise + i * g->gan.noise);
+    for (int64_t i = 0; i < images; i++) ls_train_draw_noise(&g->config, i, noise, g->noise + i * noise);
+    return LS_OK;
+}
+
+static ls_status begin_drawing(game *g) {
+    ls_predict_config c;
+    if (!g->noise) return LS_OK;
+    ls_predictor_destroy(&g->predictor);
     ls_predict_config_init(&c);
     c.device = g->config.device;
     c.precision = g->config.precision;
     c.isa = g->config.isa;
-    c.batch = images;
-    return ls_predictor_create(g->gan.drawing, &c, &g->predictor);
+    c.batch = SIDE * SIDE;
+    return ls_predictor_create(g->gan[g->stage].drawing, &c, &g->predictor);
 }
 
 static ls_status draw(game *g, int epoch) {
@@ -108,7 +120,7 @@ static ls_status draw(game *g, int epoch) {
     int64_t n = SIDE * SIDE * ls_shape_count(g->shape);
     if (!g->predictor) return LS_OK;
     snprintf(path, sizeof path, "%s/epoch-%04d.png", g->set.samples, epoch);
-    LS_TRY(cli_take_weights(g->gan.drawing, g->trainer[GENERATOR], g->predictor));
+    LS_TRY(cli_take_weights(g->gan[g->stage].drawing, g->trainer[GENERATOR], g->predictor));
     LS_TRY(ls_predictor_run(g->predictor, SIDE * SIDE, inputs, outputs));
     LS_TRY(ls_calloc(n, 1, &pixels));
     for (int64_t i = 0; i < n; i++) pixels[i] = (uint8_t)(255 * g->drawn[i] + 0.5F);
@@ -123,8 +135,8 @@ static ls_status draw(game *g, int epoch) {
 static ls_status check_options(const game *g) {
     char line[4096];
     size_t used = 0, format = strcspn(g->set.data, ":");
-    ls_text_add(line, sizeof line, &used, "data=%.*s; samples=%s; save=%s; ", (int)(format < 80 ? format : 80),
-                g->set.data, g->set.samples ? "yes" : "no", g->set.save ? "yes" : "no");
+    ls_text_add(line, sizeof line, &used, "data=%.*s; samples=%s; save=%s; grow=%d; ", (int)(format < 80 ? format : 80),
+                g->set.data, g->set.samples ? "yes" : "no", g->set.save ? "yes" : "no", g->set.grow);
     ls_options_line((ls_option_set[]){{ls_train_options(), (void *)&g->config}, {NULL, NULL}}, line + used,
                     sizeof line - used);
     return ls_context_check_equal(g->cli->context, "the options", line);
@@ -136,6 +148,26 @@ static ls_status check_files(const game *g) {
     return g->set.save ? ls_weights_file_check(g->set.save) : LS_OK;
 }
 
+// Where the epochs of a stage begin.
+static int first_epoch(const game *g, int stage) { return (int)((int64_t)g->config.epochs * stage / g->set.grow); }
+
+// The trainers of a stage, made before those of the last go, with which the weights would.
+static ls_status begin_stage(game *g, int stage) {
+    ls_trainer *before[NETWORKS];
+    ls_train_config config = g->config;
+    ls_status status = LS_OK;
+    config.epochs = first_epoch(g, stage + 1) - first_epoch(g, stage);
+    const ls_graph *graphs[NETWORKS] = {g->gan[stage].discriminator, g->gan[stage].generator};
+    memcpy(before, g->trainer, sizeof before);
+    memset(g->trainer, 0, sizeof g->trainer);
+    g->stage = stage;
+    for (int i = 0; i < NETWORKS && status == LS_OK; i++)
+        status = ls_trainer_create(g->cli->context, graphs[i], g->dataset, &config, &g->trainer[i]);
+    for (int i = NETWORKS - 1; i >= 0; i--) ls_trainer_destroy(&before[i]);
+    LS_TRY(status);
+    return ls_context_agree(g->cli->context, begin_drawing(g));
+}
+
 static ls_status build(game *g) {
     LS_TRY(ls_dataset_open(g->cli->context, g->set.data, &g->dataset));
     ls_shape stored = ls_dataset_image_shape(g->dataset);
@@ -143,12 +175,14 @@ static ls_status build(game *g) {
         return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
                        "the images of %s have different sizes: --image-size N says to which they are resized",
                        g->set.data);
+    if (g->config.epochs < g->set.grow)
+        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
+                       "--grow %d trains in %d stages of an epoch at least: give --epochs %d or more", g->set.grow,
+                       g->set.grow, g->set.grow);
     g->shape = ls_train_image_shape(&g->config, stored);
-    LS_TRY(ls_gan_build(g->shape, &g->gan));
-    const ls_graph *graphs[NETWORKS] = {g->gan.discriminator, g->gan.generator};
-    for (int i = 0; i < NETWORKS; i++)
-        LS_TRY(ls_trainer_create(g->cli->context, graphs[i], g->dataset, &g->config, &g->trainer[i]));
-    return ls_context_agree(g->cli->context, begin_samples(g));
+    LS_TRY(g->set.grow == 1 ? ls_gan_build(g->shape, g->gan) : ls_gan_build_growing(g->shape, g->set.grow, g->gan));
+    LS_TRY(ls_context_agree(g->cli->context, begin_samples(g)));
+    return begin_stage(g, 0);
 }
 
 static int64_t samples(const game *g) {
@@ -161,14 +195,20 @@ static void print_head(const game *g) {
     ls_train_result r;
     if (ls_trainer_result(g->trainer[DISCRIMINATOR], &r) != LS_OK) return;
     cli_say("generator: %s parameters; discriminator: %s; %s: %s samples",
-            cli_count(ls_graph_trainable_parameter_count(g->gan.generator), a),
-            cli_count(ls_graph_trainable_parameter_count(g->gan.discriminator), b), g->set.data,
+            cli_count(ls_graph_trainable_parameter_count(g->gan[g->set.grow - 1].generator), a),
+            cli_count(ls_graph_trainable_parameter_count(g->gan[g->set.grow - 1].discriminator), b), g->set.data,
             cli_count(samples(g), c));
     cli_say("%d worker%s x %d replica%s x %d thread%s; global batch %lld in micro-batches of %lld; %s, %s", r.workers,
             r.workers == 1 ? "" : "s", r.replicas_per_worker, r.replicas_per_worker == 1 ? "" : "s",
             r.threads_per_replica, r.threads_per_replica == 1 ? "" : "s", (long long)r.global_batch,
             (long long)r.micro_batch, g->config.precision, g->config.optimizer);
     fflush(stdout);
+}
+
+static void print_stage(const game *g) {
+    int64_t part = (int64_t)1 << (g->set.grow - 1 - g->stage);
+    printf("Stage %d/%d: images of %lld x %lld\n", g->stage + 1, g->set.grow, (long long)(g->shape.dim[0] / part),
+           (long long)(g->shape.dim[1] / part));
 }
 
 // A step of the discriminator, then one of the generator on the same noise.
@@ -185,6 +225,8 @@ static ls_status play(game *g) {
     if (loud) print_head(g);
     for (int epoch = 1; epoch <= g->config.epochs; epoch++) {
         ls_epoch_result r[NETWORKS];
+        if (epoch > first_epoch(g, g->stage + 1)) LS_TRY(begin_stage(g, g->stage + 1));
+        if (loud && g->set.grow > 1 && epoch == first_epoch(g, g->stage) + 1) print_stage(g);
         LS_TRY(run_epoch(g, r));
         if (loud)
             printf("Epoch %d/%d - %.0fs - discriminator loss: %.4f - accuracy: %.4f - generator loss: %.4f\n", epoch,
@@ -231,7 +273,7 @@ static ls_status run(cli *c, int argc, char **argv) {
     // After a failure that may be this worker's alone, taking leave of the others would wait for them.
     if (status == LS_OK || c->stage != CLI_STAGE_ALONE) {
         for (int i = NETWORKS - 1; i >= 0; i--) ls_trainer_destroy(&g.trainer[i]);
-        ls_gan_destroy(&g.gan);
+        for (int i = 0; i < g.set.grow; i++) ls_gan_destroy(&g.gan[i]);
         ls_dataset_destroy(&g.dataset);
     }
     free(g.noise);

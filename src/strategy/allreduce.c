@@ -5,7 +5,8 @@
 // and write the one weights vector in place. Between hosts, the owners of slices get one message of partial sums from each other
 // host and send one message of new weights to each, for each bucket and worker. On a host, the worker that *serves* a foreign
 // slice does both for all: the one whose place on its host is the owner's (modulo the number of workers), so that the wires are
-// shared evenly. These are the bytes of a bandwidth-optimal allreduce, if the hosts' runs of micro-batches are whole subtrees.
+// shared evenly. Each host sends to the one after it first, and so on around: else all would send to the first host at once. These are
+// the bytes of a bandwidth-optimal allreduce, if the hosts' runs of micro-batches are whole subtrees.
 //
 // Nothing but the table at the end says that every lane has a slice: mirrored.c, central.c and parameter_server.c have other owners.
 #include <stdlib.h>
@@ -76,8 +77,8 @@ static ls_status plan_served(ls_strategy *s) {
     allreduce *a = impl_of(s);
     ls_comm *comm = s->config.comm;
     LS_TRY(ls_calloc(comm->size, sizeof *a->served, &a->served));
-    for (int position = 0; position < comm->size; position++) {
-        int rank = comm->order[position];
+    for (int i = 0; i < comm->size; i++) {
+        int position = (s->host_first[comm->host + 1] + i) % comm->size, rank = comm->order[position];
         if (comm->host_of[rank] == comm->host || server(s, comm->host, position) != comm->position) continue;
         served *to = &a->served[a->served_count];
         LS_TRY(ls_calloc(s->bucket_count, sizeof *to->slices, &to->slices));
@@ -166,14 +167,27 @@ static void *partials_of(const ls_strategy *s, const served *to, int bucket) {
     return to->partials + s->host_pieces * to->slices[bucket].first * ls__sum_bytes(s);
 }
 
-static ls_status send_partials(ls_strategy *s, int64_t micro_batches, int bucket) {
+// Where a host with one sum has elements from `at` on: it is sent from there, without a copy. NULL: there are several, or messages do not
+// reach or have it as it is. Nobody writes it before the step's weights are home, and with them this message has gone.
+static const void *only_sum(const ls_lane_step *step, int64_t at) {
+    const ls_strategy *s = step->strategy;
+    ls_source *sources = step->lane->sources;
+    if (ls__rounds(s) || !ls__host_memory(s)) return NULL;
+    if (ls__host_sources(s, step->info->micro_batches, sources) != 1) return NULL;
+    return ls__window_at(sources[0].data, (at - sources[0].first) * (int64_t)sizeof(float)).host;
+}
+
+static ls_status send_partials(const ls_lane_step *step, int bucket) {
+    ls_strategy *s = step->strategy;
     allreduce *a = impl_of(s);
     ls_comm *comm = s->config.comm;
-    int pieces = ls__host_piece_count(s, micro_batches, comm->host);
+    int pieces = ls__host_piece_count(s, step->info->micro_batches, comm->host);
     for (int i = 0; i < a->served_count; i++) {
         const served *to = &a->served[i];
-        LS_TRY(send(comm, &a->messages[bucket], partials_of(s, to, bucket),
-                    pieces * ls__slice_length(to->slices[bucket]), ls__sum_dtype(s), to->rank,
+        ls_slice theirs = to->slices[bucket];
+        const void *sum = only_sum(step, theirs.begin);
+        LS_TRY(send(comm, &a->messages[bucket], sum ? sum : partials_of(s, to, bucket),
+                    pieces * ls__slice_length(theirs), ls__sum_dtype(s), to->rank,
                     ls__tag(LS_MESSAGE_GRADIENTS, bucket)));
     }
     return LS_OK;
@@ -194,9 +208,10 @@ static ls_status exchange_slices(ls_strategy *s, messages *m, int bucket, void *
     }
     ls_slice mine = a->slices[bucket];
     int64_t from = mine.begin / LS_SLICE_ALIGN * per_unit, to = mine.end / LS_SLICE_ALIGN * per_unit;
-    for (int host = 0; host < comm->hosts; host++)
-        if (host != comm->host)
-            LS_TRY(send(comm, m, (char *)whole + from * size, to - from, dtype, a->remotes[host].rank, tag));
+    for (int i = 1; i < comm->hosts; i++) {
+        const remote *there = &a->remotes[(comm->host + i) % comm->hosts];
+        LS_TRY(send(comm, m, (char *)whole + from * size, to - from, dtype, there->rank, tag));
+    }
     return LS_OK;
 }
 
@@ -212,13 +227,14 @@ ls_status ls__owners_reduce_begin(ls_lane_step *step, int bucket) {
     for (int i = 0; i < a->served_count; i++) {
         const served *to = &a->served[i];
         ls_slice theirs = to->slices[bucket];
+        if (only_sum(step, theirs.begin)) continue;
         ls__keep(&status, ls__host_partials(step, theirs.begin, theirs.end, partials_of(s, to, bucket)));
     }
     ls__keep(&status, ls_synchronize(step->queue));
     ls__lap(step->times, LS_STEP_SUM);
     ls__meet(step, LS_STEP_WAIT);
     if (step->replica == 0) {
-        ls__keep(&status, send_partials(s, step->info->micro_batches, bucket));
+        ls__keep(&status, send_partials(step, bucket));
         ls__lap(step->times, LS_STEP_SEND);
     }
     return status;
@@ -294,6 +310,7 @@ const ls_strategy_ops ls__strategy_allreduce = {
     .name = "allreduce",
     .help = "each lane sums and updates its slices of the parameters, then all gather them",
     .halving = &ls__strategy_allreduce_halving,
+    .bf16 = &ls__strategy_allreduce_bf16,
     .topk = &ls__strategy_allreduce_topk,
     .slice = ls__owners_all,
 };

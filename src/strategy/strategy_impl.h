@@ -433,6 +433,8 @@ void ls__owners_all(const ls_strategy *strategy, int lane, int bucket, int64_t *
 
 // halving.c: allreduce with messages to a few of many hosts.
 extern const ls_strategy_ops ls__strategy_allreduce_halving;
+// allreduce_bf16.c: sums both ways, which are half as long as weights; each host updates everything.
+extern const ls_strategy_ops ls__strategy_allreduce_bf16;
 // allreduce_topk.c: what is not zero goes to all hosts, each of which updates everything.
 extern const ls_strategy_ops ls__strategy_allreduce_topk;
 

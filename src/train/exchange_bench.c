@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "strategy/strategy.h"
+#include "train/buckets.h"
 #include "train/context.h"
 
 #define SPINS 20000  // while waiting, where every worker has cores of its own
@@ -21,6 +22,25 @@ struct ls_exchange_bench {
     ls_strategy *strategy;
     float *mine, *sum, *weights;  // (count): of comparisons; NULL before the first
 };
+
+// Between hosts what is large goes in buckets, as training cuts them: sums of some are on their way while weights of others are. What
+// ls_tune_measure takes the time of is one bucket.
+#define ONE_BUCKET (1 << 19)  // floats
+
+static ls_status create_strategy(ls_exchange_bench *b, ls_strategy_config *config) {
+    const ls_segment whole = {.end = b->count, .kernel = 1};
+    int64_t *ends = NULL;
+    int buckets = config->comm->hosts > 1 && b->count > ONE_BUCKET;
+    ls_status status = ls__buckets_cut(b->count, 0, buckets, &ends, &config->bucket_count);
+    status = ls_comm_agree(config->comm, status);
+    if (status == LS_OK) {
+        ls_strategy_bucket_ends(config->compress, &whole, 1, ends, &config->bucket_count);
+        config->bucket_ends = ends;
+        status = ls_strategy_create("allreduce", config, &b->strategy);
+    }
+    free(ends);
+    return status;
+}
 
 // On the simplest device there is: exchange and update need no kernels.
 static ls_status set_up(ls_exchange_bench *b, const char *optimizer, ls_strategy_config *config) {
@@ -67,7 +87,7 @@ ls_status ls_exchange_bench_create(ls_context *context, int64_t count, const cha
     b->count = count;
     b->compress = compresses;
     b->fraction = fraction;
-    LS_TRY_GOTO(ls_strategy_create("allreduce", &config, &b->strategy), fail);
+    LS_TRY_GOTO(create_strategy(b, &config), fail);
     *out = b;
     return LS_OK;
 fail:
@@ -148,7 +168,9 @@ static int64_t must_send(const ls_exchange_bench *b) {
         int64_t most = (int64_t)((double)b->count * b->fraction * 1.5) * (comm->hosts - 1);
         return most < 2 * b->count ? most : 2 * b->count;
     }
-    int64_t floats = b->compress == LS_COMPRESS_BF16 ? b->count + b->count / 2 : 2 * b->count;  // sums, weights
+    int sums = b->compress == LS_COMPRESS_BF16;                                 // in half the bytes
+    int alone = sums && ls_strategy_ops_of(b->strategy)->gather_begin == NULL;  // and no weights
+    int64_t floats = alone ? b->count : sums ? b->count + b->count / 2 : 2 * b->count;
     return floats * (comm->hosts - 1) / comm->hosts / fewest_workers(comm);
 }
 

@@ -102,7 +102,7 @@ static const ls_option table[] = {
      .help = "compute activations again in backward instead of keeping them: less memory, more time, the same bits"},
     {"device", LS_OPTION_TEXT, AT(device), .metavar = "NAME", .choices = device_choice, TRAINING,
      .help = "what computes"},
-    {"isa", LS_OPTION_TEXT, AT(isa), .metavar = "avx2|avx512|avx512-bf16|amx", TRAINING,
+    {"isa", LS_OPTION_TEXT, AT(isa), .metavar = "avx2|avx512|avx512-bf16|avx512-fp16|amx|amx-fp16", TRAINING,
      .initial = "all that the processor has",
      .help =
          "the instruction set to keep to, so that hosts with more compute the same bits as those that have no more; "

@@ -97,9 +97,9 @@ void ls_tune_key(const ls_context *context, const ls_topology *topology, const c
     for (char *c = host; *c; c++)  // node07 and node08 are of one kind
         if (*c >= '0' && *c <= '9') *c = '#';
     ls__topology_processor(topology, processor, sizeof processor);
-    snprintf(key, LS_TUNE_KEY, "hosts named %s, %s, %d cores; %s; %d workers on %d hosts, %d here; compress %s", host,
+    snprintf(key, LS_TUNE_KEY, "hosts named %s, %s, %d cores; %s; %d workers on %d hosts, %d here; compress %s%s", host,
              processor, ls_topology_host_cores(topology), context->communication, comm->size, comm->hosts,
-             comm->local_size, compress);
+             comm->local_size, compress, strcmp(compress, "bf16") == 0 ? ", totals" : "");
     for (char *c = key; *c; c++)
         if ((unsigned char)*c < ' ' || (unsigned char)*c > '~') *c = '?';
 }

@@ -153,11 +153,14 @@ complains 'worker 1 has "seed=2"'
 grep -q 'worker 1: workers disagree on the options' "$here/err.1" || wrong "the second does not say why it ends: $(cat "$here/err.1")"
 
 # One of three dies in the middle of training: the others end too, say who, and name what they waited for.
+# dies HOSTS WORKER OPTIONS...
 dies() {
-    list 3 "$1"
+    on=$1 gone=$2
+    shift 2
+    list 3 "$on"
     for k in 0 1 2; do
         # shellcheck disable=SC2086
-        timeout -k 5 60 "$lockstep" train $recipe --epochs 1000000 --hosts "$hosts" --task $k --key-file "$here/key" \
+        timeout -k 5 60 "$lockstep" train $recipe --epochs 1000000 --hosts "$hosts" --task $k --key-file "$here/key" "$@" \
             >"$here/out.$k" 2>"$here/err.$k" </dev/null &
         eval "job_$k=\$!"
     done
@@ -167,17 +170,24 @@ dies() {
         sleep 0.3
     done
     grep -q '^Epoch 2' "$here/out.0" || wrong "three workers do not begin: $(cat "$here/err.0")"
-    kill -KILL "$(ps -o pid= --ppid "$job_1" | tr -d ' ')"
-    for k in 0 2; do
+    eval "victim=\$job_$gone"
+    # shellcheck disable=SC2154 # eval sets it
+    kill -KILL "$(ps -o pid= --ppid "$victim" | tr -d ' ')"
+    for k in 0 1 2; do
+        [ $k -ne "$gone" ] || continue
         eval "wait \$job_$k"
         code=$?
         cp "$here/out.$k" "$here/out" && cp "$here/err.$k" "$here/err"
-        [ $code -eq 1 ] || wrong "worker $k of 3 on $1 hosts, after worker 1 died: exit status $code"
-        grep -qE "worker 1 .*(its connection is gone|is gone\. The job)|worker [02] on .* has ended the job" "$here/err" || wrong "worker $k on $1 hosts does not name worker 1"
+        [ $code -eq 1 ] || wrong "worker $k of 3 on $on hosts, after worker $gone died ($*): exit status $code"
+        grep -qE "worker $gone .*(its connection is gone|is gone\. The job)|worker [012] on .* has ended the job" "$here/err" ||
+            wrong "worker $k on $on hosts does not name worker $gone ($*)"
     done
-    wait "$job_1"
+    wait "$victim"
 }
-[ -z "${LOCKSTEP_TEST_ALL:-}" ] || dies 1
-dies 3
+[ -z "${LOCKSTEP_TEST_ALL:-}" ] || dies 1 1
+dies 3 1
 grep -qE '(bucket [0-9]+ of [0-9]+|its connection is gone)' "$here/err.0" || wrong "worker 0 does not say what it waited for"
+# The last of three is the server.
+dies 3 2 --strategy parameter-server
+dies 3 2 --strategy parameter-server --async
 finish

@@ -41,6 +41,12 @@ if [ -n "$mpirun" ]; then
 fi
 does gan --data synthetic:8x8x1,10,16,4 --epochs 1 --batch-size 8 --samples "$here/drawn" --save "$here/gan.safetensors"
 says "generator loss: "
+does gan --grow 2 --data synthetic:8x8x1,10,16,4 --epochs 2 --batch-size 8 --samples "$here/grown" --save "$here/grown.safetensors"
+says "Stage 1/2: images of 4 x 4"
+says "Stage 2/2: images of 8 x 8"
+[ -s "$here/grown/epoch-0002.png" ] || wrong "no picture of the second stage"
+refuses 1 "give --epochs 2 or more" "$lockstep" gan --grow 2 --data synthetic:8x8x1,10,16,4 --epochs 1
+refuses 1 "whose sides 4 divides, of 16 pixels" "$lockstep" gan --grow 3 --data synthetic:8x8x1,10,16,4
 does report "$here/run.json" --out "$here/page"
 does report "$here/trace"
 does train mnist-mlp --limit-train 256 --limit-test 50 --epochs 1 --verbose 0 --checkpoint "$here/kept"

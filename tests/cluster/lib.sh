@@ -31,7 +31,7 @@ trap 'exit 130' INT TERM # the first process of a namespace has to ask for them
 mount -t tmpfs tmpfs /run && mount -t tmpfs tmpfs /dev/shm && mkdir /run/netns /run/lock || exit 1
 TMPDIR=/run
 export TMPDIR
-. "$(dirname "$0")/../cli/lib.sh"
+. "${cluster:-$(dirname "$0")}/../cli/lib.sh"
 
 # $here/on_n2 COMMAND...: runs it on the other host.
 cat >"$here/on_n2" <<'TEXT'

@@ -22,11 +22,11 @@ for network in ${LS_NETWORKS:-mnist-cnn resnet20 resnet50v2}; do
     resnet20) of="resnet20 --data cifar10:$LOCKSTEP_DATA/cifar-10-batches-py --batch-size 128 --micro-batch 32 --limit-train 256 --optimizer sgd --lr 0.1" ;;
     resnet50v2) of="resnet50v2 --data cifar10:$LOCKSTEP_DATA/cifar-10-batches-py --image-size 64 --batch-size 16 --micro-batch 8 --limit-train 32 --optimizer sgd --lr 0.01" ;;
     esac
-    for precision in fp32 bf16; do
-        for isa in avx2 avx512 avx512-bf16 amx; do
+    for precision in fp32 bf16 fp16; do
+        for isa in avx2 avx512 avx512-bf16 avx512-fp16 amx amx-fp16; do
             recipe="$of --precision $precision --isa $isa"
             if ! first=$(digest LS=1); then
-                grep -q "native bfloat16\|instruction set" "$out/log" || { cat "$out/log" >&2; exit 1; }
+                grep -q "native bfloat16\|avx512_fp16\|instruction set" "$out/log" || { cat "$out/log" >&2; exit 1; }
                 continue
             fi
             same=""

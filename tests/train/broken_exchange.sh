@@ -10,7 +10,7 @@ unset OMPI_COMM_WORLD_SIZE PMI_SIZE PMIX_RANK 2>/dev/null
 failed=0
 [ -f "$hosts" ] || { echo "there is no library $hosts: nothing would break" && exit 1; }
 # Where one worker of a host sends and receives for the others, these are 0 and 2; the server is worker 3.
-for options in "0 2 --strategy allreduce" "0 2 --strategy reduce-broadcast" "0 2 --strategy allreduce --clip-norm 1" "0 2 --strategy tree" \
+for options in "0 2 --strategy allreduce" "0 2 --strategy reduce-broadcast" "0 2 --strategy allreduce --clip-norm 1" "0 2 --strategy allreduce --compress bf16" "0 2 --strategy tree" \
     "1 3 --strategy parameter-server"; do
     workers=${options%% --*} options=${options#* * }
     for worker in $workers; do

@@ -20,6 +20,15 @@ for options in "" "--clip-norm 0.05" "--optimizer lamb"; do
     compare 2 --workers 3 --replicas 2 --strategy reduce-broadcast --bucket-size 0.1
 done
 
+# With allreduce every host keeps the optimizer's state: what one job has written another one goes on with, whose hosts are others.
+recipe="$base --compress bf16"
+expected=$(digest 1 --replicas 1) || exit 1
+compare 2 --workers 3 --replicas 2 --bucket-size 0.1
+compare 2 --workers 3 --replicas 1 --bucket-size 0.1 --no-early-forward
+compare 3 --workers 4 --replicas 1 --algorithm halving
+digest 2 --workers 4 --replicas 1 --epochs 1 --checkpoint "$out/half" >/dev/null || failed=1
+compare 3 --workers 3 --replicas 1 --checkpoint "$out/half" --resume
+
 # The largest elements alone: the last step has fewer micro-batches. A checkpoint has what was left over: other workers go on with it.
 recipe="mnist-mlp --data digits --limit-train 440 --limit-test 50 --epochs 2 --batch-size 128 --micro-batch 16"
 plain=$(digest 1 --replicas 1) || exit 1

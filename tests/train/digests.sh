@@ -44,6 +44,8 @@ if [ "$which" != cpu ]; then
         both "ref lstm masked" lstm --data roles $ref --limit-train 20
         run "ref gru masked" gru --data roles $ref --limit-train 8
         both "ref transformer-lm-mini" transformer-lm-mini --data sentences $ref --limit-train 8
+        run "ref mnist-mlp fp16 dynamic scale" mnist-mlp --data digits $ref --limit-train 40 --precision fp16 --loss-scale dynamic
+        run "ref mnist-cnn fp16 scale" mnist-cnn --data digits $ref --limit-train 8 --precision fp16 --loss-scale 128
         run "ref mnist-mlp reduce-broadcast" mnist-mlp --data digits $ref --limit-train 40 --strategy reduce-broadcast --replicas 2
     }
 fi
@@ -70,6 +72,8 @@ if [ "$which" != ref ]; then
         both "resnet50v2 sgd" resnet50v2 $big --optimizer sgd --lr 0.01 --momentum 0.9
         both "resnet50v2 remat clip" resnet50v2 $big --optimizer sgd --lr 0.01 --remat --clip-norm 1
         both "resnet50 adam" resnet50 $big
+        run "mnist-cnn fp16 dynamic scale" mnist-cnn $cnn --precision fp16 --loss-scale dynamic
+        run "resnet20 fp16 dynamic scale" resnet20 $res --precision fp16 --loss-scale dynamic --optimizer sgd --lr 0.1
         run "mnist-cnn two threads" mnist-cnn $cnn --threads 2 --replicas 1
         run "resnet20 no shuffle" resnet20 $res --no-shuffle --momentum-correction --optimizer sgd --momentum 0.9 --schedule step
     }

@@ -1,6 +1,6 @@
 #!/bin/sh
 # Networks that draw: the same weights, losses and pictures for any number of workers: an auto-encoder with noise on what it sees, a variational one, one of
-# clips whose convolutions are 3D, and two networks in turn.
+# clips whose convolutions are 3D, two networks in turn, and two that grow.
 # usage: drawing.sh LOCKSTEP [full]; full: more workers, larger runs, in every precision this machine has
 set -u
 lockstep=$1
@@ -29,7 +29,7 @@ numbers() {
     precision=$3
     shift 3
     rm -rf "$out/pictures"
-    [ "$network" = gan ] && command=gan || command="train $network --verbose 2"
+    [ "$network" = gan ] || [ "$network" = grown ] && command=gan || command="train $network --verbose 2"
     [ "$network" = frame-prediction ] && sizes=$clip_size || sizes=$size
     [ "$workers" = 1 ] || set -- --workers "$workers" "$@"
     # shellcheck disable=SC2086 # options are words
@@ -43,12 +43,13 @@ numbers() {
 }
 
 for precision in $precisions; do
-    for network in autoencoder vae frame-prediction gan; do
+    for network in autoencoder vae frame-prediction gan grown; do
         several=$auto noise="--noise 0.3"
         [ $network = autoencoder ] || noise=
         [ $network = vae ] && several="1 2 3 5"
         [ $network = frame-prediction ] && several=$clips
         [ $network = gan ] && several=$gan
+        [ $network = grown ] && several=$gan noise="--grow 2 --epochs 2"
         one=
         for workers in $several; do
             # shellcheck disable=SC2086

@@ -39,28 +39,42 @@ EACH(relu6_backward, v > 0 && v < 6 ? d : 0)  // of Y
 EACH(silu, d *v *ls__sigmoid(v))
 EACH(silu_backward, d *ls__sigmoid(v) * (1 + v * (1 - ls__sigmoid(v))))
 
-LS_INLINE v16f gelu16(v16f x, v16f d, int backward) {
-    v16f exponential, below = normal_below16(x, &exponential);
-    return backward ? d * (below + x * exponential * 0.398942280f) : d * x * below;
+LS_INLINE row gelu32(row x, row d, int backward) {
+    row exponential, below = normal_below32(x, &exponential);
+    for (int h = 0; h < 2; h++)
+        d.v[h] =
+            backward ? d.v[h] * (below.v[h] + x.v[h] * exponential.v[h] * 0.398942280f) : d.v[h] * x.v[h] * below.v[h];
+    return d;
 }
 
-LS_INLINE void gelu_lanes(ls_dtype dtype, void *to, const void *from, const void *times, int64_t n) {
+LS_INLINE void gelu_row(ls_dtype dtype, void *to, const void *from, const void *times, int64_t at, int64_t count) {
+    row d = {{all16(1), all16(1)}};
+    if (times) d = load_row(dtype, times, at, count);
+    store_row(dtype, to, at, gelu32(load_row(dtype, from, at, count), d, times != NULL), count);
+}
+
+LS_INLINE void gelu_rows(ls_dtype dtype, void *to, const void *from, const void *times, int64_t n) {
     int64_t i = 0;
-    for (; i + 16 <= n; i += 16) {
-        v16f d = times ? load16(dtype, times, i) : all16(1);
-        store16(dtype, to, i, gelu16(load16(dtype, from, i), d, times != NULL));
-    }
-    if (i == n) return;
-    v16f d = times ? load_lanes(dtype, times, i, n - i) : all16(1);
-    store_lanes(dtype, to, i, gelu16(load_lanes(dtype, from, i, n - i), d, times != NULL), n - i);
+    for (; i + ROW <= n; i += ROW) gelu_row(dtype, to, from, times, i, ROW);
+    if (i < n) gelu_row(dtype, to, from, times, i, n - i);
+}
+
+// A loop for each type, which then does not ask for it.
+LS_INLINE void gelu_any(ls_dtype dtype, void *to, const void *from, const void *times, int64_t n) {
+    if (dtype == LS_DTYPE_F32)
+        gelu_rows(LS_DTYPE_F32, to, from, times, n);
+    else if (dtype == LS_DTYPE_F16)
+        gelu_rows(LS_DTYPE_F16, to, from, times, n);
+    else
+        gelu_rows(LS_DTYPE_BF16, to, from, times, n);
 }
 
 LS_CLONES static void gelu(ls_dtype dtype, void *to, const void *from, const void *times, int64_t n) {
-    gelu_lanes(dtype, to, from, NULL, n);
+    gelu_any(dtype, to, from, NULL, n);
 }
 
 LS_CLONES static void gelu_backward(ls_dtype dtype, void *to, const void *from, const void *times, int64_t n) {
-    gelu_lanes(dtype, to, from, times, n);
+    gelu_any(dtype, to, from, times, n);
 }
 
 LS_INLINE float largest_of(ls_dtype dtype, const void *x, int64_t at, int64_t width) {

@@ -2,8 +2,9 @@
 //
 // Blocked layouts, a tile (a block of channels of all samples) at a time: forward takes its statistics and then normalizes it,
 // backward takes the sums of its gradients and then computes DX. The second sweep finds the tile in the caches, unless it is
-// larger than those. Row-major images, all tiles together, a panel of a few pixels after the other: a tile alone would be a
-// stripe through memory. Either way tiles are what threads share out, so that every sum has one order.
+// larger than those. Where planes are small, neighbouring tiles go together, sample by sample, as they lie in memory: a pass that jumps
+// from plane to plane waits for each. Row-major images, all tiles together, a panel of a few pixels after the other: a tile alone would
+// be a stripe through memory. Either way tiles are what threads share out, so that every sum has one order.
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +15,9 @@
 #include "device/cpu/cpu.h"
 
 enum {
-    SMALL_PLANE = 32 << 10,  // bytes; the hardware's prefetchers are at home in larger ones
+    PIECE = 64 << 10,  // bytes that lie in one piece: the hardware's prefetchers are at home in those
+    TURN_ROWS = 16,    // a tile's turn is not shorter than so many rows, if it can be helped
+    AHEAD = 1 << 10,   // bytes
     PANEL = 64 << 10,  // bytes of each tensor: several, and those of the next panel, fit into a second-level cache
 };
 
@@ -33,7 +36,8 @@ typedef struct batch_norm_kernel {
     // How tiles lie. Element e of a row belongs to the tile's channel e % period; tiles begin `pitch` elements apart.
     ls_norm_pass tile;
     int64_t tiles, pitch, period;
-    int64_t panel_rows;          // 0: tiles one at a time
+    int64_t panel_rows;          // 0: no panels
+    int64_t together, turn;      // else so many tiles at a time, of so many samples each in turn
     uint8_t place[LS_NORM_ROW];  // ls__norm_place
     void (*run_group)(const group *g);
 } batch_norm_kernel;
@@ -98,11 +102,25 @@ static void begin(const group *g) {
     }
 }
 
-// Runs a loop over the tiles. While it is in one panel, the lines of the next are fetched one after the other.
-static void sweep(const group *g, void (*loop)(ls_dtype dtype, ls_norm_pass *p)) {
+static void sweep_planes(const group *g, void (*loop)(ls_dtype dtype, ls_norm_pass *p)) {
     const batch_norm_kernel *k = g->k;
-    for (int64_t i = 0; i < g->count && !k->panel_rows; i++) loop(k->dtype, &g->pass[i]);
-    for (int64_t row = 0, rows; k->panel_rows && row < k->pixels; row += rows) {
+    for (int64_t run = 0, runs; run < k->tile.runs; run += runs) {
+        runs = g->count == 1 || k->tile.runs - run < k->turn ? k->tile.runs - run : k->turn;
+        int last = run + runs == k->tile.runs;
+        for (int64_t i = 0; i < g->count; i++) {
+            ls_norm_pass *p = &g->pass[i];
+            p->origin = run * k->tile.run_stride;
+            p->runs = runs;
+            p->open = !last;
+            loop(k->dtype, p);
+        }
+    }
+}
+
+// While a loop is in one panel, the lines of the next are fetched one after the other.
+static void sweep_panels(const group *g, void (*loop)(ls_dtype dtype, ls_norm_pass *p)) {
+    const batch_norm_kernel *k = g->k;
+    for (int64_t row = 0, rows; row < k->pixels; row += rows) {
         rows = k->pixels - row < k->panel_rows ? k->pixels - row : k->panel_rows;
         int last = row + 2 * rows > k->pixels;
         for (int64_t i = 0; i < g->count; i++) {
@@ -113,6 +131,11 @@ static void sweep(const group *g, void (*loop)(ls_dtype dtype, ls_norm_pass *p))
             loop(k->dtype, p);
         }
     }
+}
+
+// Runs a loop over the tiles.
+static void sweep(const group *g, void (*loop)(ls_dtype dtype, ls_norm_pass *p)) {
+    (g->k->panel_rows ? sweep_panels : sweep_planes)(g, loop);
 }
 
 // Writes a channel's value wherever a row has the channel.
@@ -223,9 +246,9 @@ static void run_tiles(const batch_norm_kernel *k, void *const args[LS_ARG_COUNT]
         k->run_group(&g);
         return;
     }
-    g.pass = &one;
-    g.count = 1;
-    for (; g.first < last; g.first++) {
+    g.pass = k->base.scratch_bytes ? (ls_norm_pass *)args[LS_ARG_SCRATCH] + first : &one;
+    for (; g.first < last; g.first += k->together) {
+        g.count = last - g.first < k->together ? last - g.first : k->together;
         begin(&g);
         k->run_group(&g);
     }
@@ -254,9 +277,13 @@ static void set_planes(batch_norm_kernel *k, int64_t runs, int64_t stride, int64
     k->tile.rows = plane / LS_NORM_ROW;
     k->tile.row_stride = k->tile.width = LS_NORM_ROW;
     k->tile.tail = plane % LS_NORM_ROW;
-    // Between small planes the hardware's prefetchers start anew each time: the next one is asked for while one is worked on.
-    if (plane * (int64_t)ls_dtype_size(k->dtype) <= SMALL_PLANE && runs > 1) k->tile.ahead = stride;
+    int64_t size = (int64_t)ls_dtype_size(k->dtype), bytes = plane * size;
+    // Types that are converted keep the processor busy for so long that it does not look ahead far enough by itself.
+    if (k->dtype != LS_DTYPE_F32) k->tile.ahead = AHEAD / size;
     k->tile.step_ahead = LS_NORM_ROW;
+    k->together = (PIECE + bytes - 1) / bytes;
+    if (k->together > k->tiles) k->together = k->tiles;
+    k->turn = k->tile.rows < TURN_ROWS ? (TURN_ROWS + k->tile.rows) / (k->tile.rows + 1) : 1;
 }
 
 // block: as of an image's layout; the number of channels for anything row-major.
@@ -357,7 +384,7 @@ ls_status ls__cpu_batch_norm_create(ls_cpu *cpu, const ls_kernel_spec *spec, ls_
     for (int e = 0; e < LS_NORM_ROW; e++) k->place[e] = (uint8_t)ls__norm_place(k->dtype, e);
     set_in_place(spec, &k->base);
     if (spec->pass != LS_PASS_INFERENCE) k->base.workspace_bytes = 3 * k->channels * (int64_t)sizeof(float);
-    if (k->panel_rows) k->base.scratch_bytes = k->tiles * (int64_t)sizeof(ls_norm_pass);
+    if (k->panel_rows || k->together > 1) k->base.scratch_bytes = k->tiles * (int64_t)sizeof(ls_norm_pass);
     *out = &k->base;
     return LS_OK;
 }

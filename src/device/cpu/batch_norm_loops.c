@@ -54,6 +54,15 @@ LS_INLINE void fold(ls_norm_pass *p, sums *s) {
     *s = (sums){{{{0}, {0}}}, {{{0}, {0}}}};
 }
 
+LS_INLINE sums begun_sums(const ls_norm_pass *p) { return (sums){values_of(p->part[0]), values_of(p->part[1])}; }
+
+LS_INLINE void end_sums(ls_norm_pass *p, sums *s, int64_t unfolded) {
+    p->unfolded = p->open ? unfolded % FLOAT_ROWS : 0;
+    if (!p->unfolded) fold(p, s);
+    store_whole_row(LS_DTYPE_F32, p->part[0], 0, s->first);
+    store_whole_row(LS_DTYPE_F32, p->part[1], 0, s->second);
+}
+
 // A walk over the tile in pieces: some whole rows of a run, or the one at its end.
 typedef struct piece {
     int64_t at, rows, width;
@@ -80,7 +89,7 @@ LS_INLINE int next_piece(const ls_norm_pass *p, piece *c) {
     }
     if (c->rows > FLOAT_ROWS - c->unfolded) c->rows = FLOAT_ROWS - c->unfolded;
     c->unfolded += c->rows;
-    c->next = c->at + (p->runs == 1 || c->run + 1 < p->runs ? p->ahead : 0);
+    c->next = c->at + p->ahead;
     return 1;
 }
 
@@ -141,13 +150,14 @@ LS_INLINE void moments_row(ls_dtype dtype, const void *x, int64_t at, int64_t ne
 LS_INLINE void moments(ls_dtype dtype, ls_norm_pass *p) {
     const known k = known_of(p);
     const void *x = p->x;
-    sums s = {{{{0}, {0}}}, {{{0}, {0}}}};
+    sums s = begun_sums(p);
+    piece c = {.unfolded = p->unfolded};
 #define VISIT(at, next, count) moments_row(dtype, x, at, next, count, &k, &s)
-    for (piece c = {0}; next_piece(p, &c);) {
+    while (next_piece(p, &c)) {
         EACH_ROW(p, &c, VISIT);
         if (c.unfolded == FLOAT_ROWS) fold(p, &s);
     }
-    fold(p, &s);
+    end_sums(p, &s, c.unfolded);
 #undef VISIT
 }
 
@@ -241,13 +251,14 @@ LS_INLINE void sums_row(ls_dtype dtype, const void *x, const void *y, const void
 LS_INLINE void backward_sums(ls_dtype dtype, ls_norm_pass *p, gate g, void *dx2) {
     const known k = known_of(p);
     const void *x = p->x, *y = p->y, *dy = p->dy;
-    sums s = {{{{0}, {0}}}, {{{0}, {0}}}};
+    sums s = begun_sums(p);
+    piece c = {.unfolded = p->unfolded};
 #define VISIT(at, next, count) sums_row(dtype, x, y, dy, dx2, at, next, count, &k, g, &s)
-    for (piece c = {0}; next_piece(p, &c);) {
+    while (next_piece(p, &c)) {
         EACH_ROW(p, &c, VISIT);
         if (c.unfolded == FLOAT_ROWS) fold(p, &s);
     }
-    fold(p, &s);
+    end_sums(p, &s, c.unfolded);
 #undef VISIT
 }
 

@@ -22,8 +22,7 @@ typedef struct ls_norm_pass {
     int64_t rows, row_stride;  // rows of a run
     int64_t width;             // elements of a row that are there
     int64_t tail;              // those of one more row at the end of each run
-    // While the first row is worked on, the one this far on is fetched; the next ones step_ahead apart. With several runs, not
-    // in the last one. 0: none is.
+    // While the first row of a run is worked on, the one this far on is fetched; the next ones step_ahead apart. 0: none is.
     int64_t ahead, step_ahead;
     // Where its first element is in each tensor. Which are used says each loop; unused ones are NULL.
     const void *x, *x2, *dy, *addend;
@@ -34,6 +33,11 @@ typedef struct ls_norm_pass {
     float mean[LS_NORM_ROW], scale[LS_NORM_ROW], beta[LS_NORM_ROW];
     float dy_mean[LS_NORM_ROW], slope[LS_NORM_ROW];
     double sum[2][LS_NORM_ROW];
+    // What is summed in float and not yet in double: so many rows. A loop begins with them; with `open`, as the tile goes on in the
+    // next call, it leaves them so.
+    int open;
+    int64_t unfolded;
+    float part[2][LS_NORM_ROW];
 } ls_norm_pass;
 
 // The place of element e of a row in the arrays above.

@@ -17,7 +17,13 @@ static const struct {
     {dnnl_cpu_isa_avx512_core, "avx512_core", "avx512"},
     {dnnl_cpu_isa_avx512_core_vnni, "avx512_core_vnni", NULL},
     {dnnl_cpu_isa_avx512_core_bf16, "avx512_core_bf16", "avx512-bf16"},
+#if DNNL_VERSION_MAJOR >= 3
+    {dnnl_cpu_isa_avx512_core_fp16, "avx512_core_fp16", "avx512-fp16"},
+#endif
     {dnnl_cpu_isa_avx512_core_amx, "avx512_core_amx", "amx"},
+#if DNNL_VERSION_MAJOR >= 3
+    {dnnl_cpu_isa_avx512_core_amx_fp16, "avx512_core_amx_fp16", "amx-fp16"},
+#endif
 };
 enum { KNOWN = sizeof known / sizeof *known };
 
@@ -43,7 +49,9 @@ ls_status ls__cpu_isa_pin(const char *name) {
     while (i < KNOWN && (!known[i].word || strcmp(known[i].word, name) != 0)) i++;
     if (i == KNOWN)
         return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
-                       "unknown instruction set '%s': there are avx2, avx512, avx512-bf16 and amx", name);
+                       "unknown instruction set '%s': there are avx2, avx512, avx512-bf16 and amx, and with oneDNN 3 "
+                       "avx512-fp16 and amx-fp16",
+                       name);
     dnnl_status_t set = dnnl_set_max_cpu_isa(known[i].isa);
     const char *found = ls__cpu_isa_name();
     if (strcmp(found, known[i].name) == 0) return LS_OK;

@@ -6,7 +6,7 @@
 
 #include <lockstep/status.h>
 
-// Pins it for all of the process, by name: "avx2", "avx512", "avx512-bf16", "amx"; NULL leaves it as it is. Before the process makes its first
+// Pins it for all of the process, by name: "avx2", "avx512", "avx512-bf16", "amx", with oneDNN 3 "avx512-fp16" and "amx-fp16"; NULL leaves it as it is. Before the process makes its first
 // kernel. Errors: INVALID_ARGUMENT (no such name, with those there are), UNSUPPORTED (this processor has not got it; the process computes with
 // another one already).
 ls_status ls__cpu_isa_pin(const char *name);

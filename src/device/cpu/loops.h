@@ -39,8 +39,11 @@ void ls__loop_max_pool_backward(ls_dtype dtype, const ls_pool_shape *s, const vo
                                 void *line);
 int64_t ls__loop_max_pool_line_bytes(const ls_pool_shape *s);
 
-// The mean over the part of the window inside the image. Backward masks by x where s->mask, else x may be NULL.
+// The mean over the part of the window inside the image. Backward masks by x where s->mask, else x may be NULL; lines: room of its own for
+// what some rows of windows give, aligned to 64 bytes.
 void ls__loop_average_pool(ls_dtype dtype, const ls_pool_shape *s, const void *x, void *y);
-void ls__loop_average_pool_backward(ls_dtype dtype, const ls_pool_shape *s, const void *dy, const void *x, void *dx);
+void ls__loop_average_pool_backward(ls_dtype dtype, const ls_pool_shape *s, const void *dy, const void *x, void *dx,
+                                    void *lines);
+int64_t ls__loop_average_pool_line_bytes(const ls_pool_shape *s);
 
 #endif

@@ -25,15 +25,16 @@ static void run_planes(const pool_kernel *k, void *const args[LS_ARG_COUNT], int
     char *x = args[k->backward ? LS_ARG_DX : LS_ARG_X], *y = args[k->backward ? LS_ARG_DY : LS_ARG_Y];
     uint8_t *index = args[LS_ARG_WORKSPACE];
     const char *mask_x = k->backward ? args[LS_ARG_X] : NULL;
+    char *line = k->line_bytes ? (char *)args[LS_ARG_SCRATCH] + t * k->line_bytes : NULL;
     x += x_at * bytes, y += y_at * bytes;
     if (index) index += y_at;
     if (mask_x) mask_x += x_at * bytes;
     if (k->average && k->backward)
-        ls__loop_average_pool_backward(k->dtype, &s, y, mask_x, x);
+        ls__loop_average_pool_backward(k->dtype, &s, y, mask_x, x, line);
     else if (k->average)
         ls__loop_average_pool(k->dtype, &s, x, y);
     else if (k->backward)
-        ls__loop_max_pool_backward(k->dtype, &s, y, index, x, (char *)args[LS_ARG_SCRATCH] + t * k->line_bytes);
+        ls__loop_max_pool_backward(k->dtype, &s, y, index, x, line);
     else
         ls__loop_max_pool(k->dtype, &s, x, y, k->training ? index : NULL);
 }
@@ -105,8 +106,8 @@ ls_status ls__cpu_pool_create(ls_cpu *cpu, const ls_kernel_spec *spec, ls_kernel
     if (backward && k->average && spec->mask_dx) k->base.layout[LS_ARG_X] = x;
     if (maximum && spec->pass != LS_PASS_INFERENCE)
         k->base.workspace_bytes = k->shape.planes * k->shape.out_height * k->shape.out_width * block;
-    if (maximum && backward) {
-        k->line_bytes = ls__loop_max_pool_line_bytes(&k->shape);
+    if (backward) {
+        k->line_bytes = (maximum ? ls__loop_max_pool_line_bytes : ls__loop_average_pool_line_bytes)(&k->shape);
         k->base.scratch_bytes = k->threads * k->line_bytes;
     }
     *out = &k->base;

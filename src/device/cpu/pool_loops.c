@@ -158,8 +158,8 @@ void ls__loop_max_pool(ls_dtype dtype, const ls_pool_shape *s, const void *x, vo
 // Which output positions' windows cover image position `at` along one dimension: [*first, *last].
 LS_INLINE void covering(int64_t at, int pad, int kernel, int stride, int64_t out, int64_t *first, int64_t *last) {
     int64_t padded = at + pad;
-    *first = padded < kernel ? 0 : (padded - kernel) / stride + 1;
-    *last = padded / stride;
+    *first = padded < kernel ? 0 : stride == 1 ? padded - kernel + 1 : (padded - kernel) / stride + 1;
+    *last = stride == 1 ? padded : padded / stride;
     if (*last >= out) *last = out - 1;
 }
 
@@ -429,24 +429,48 @@ LS_INLINE void average_pool_backward_apart(ls_dtype dtype, const ls_pool_shape *
     }
 }
 
-LS_INLINE void average_pool_backward(ls_dtype dtype, const ls_pool_shape *s, const void *dy, const void *x, void *dx) {
-    int64_t at = 0;
-    for (int64_t p = 0; p < s->planes; p++) {
-        int64_t plane = p * s->out_height * s->out_width * s->block;
-        for (int64_t h = 0; h < s->height; h++) {
-            int64_t rows[2], columns[2];
-            covering(h, s->pad_top, s->kernel[0], s->strides[0], s->out_height, &rows[0], &rows[1]);
-            for (int64_t w = 0; w < s->width; w++, at += s->block) {
-                covering(w, s->pad_left, s->kernel[1], s->strides[1], s->out_width, &columns[0], &columns[1]);
-                for (int64_t c = 0; c < s->block; c += 16) {
-                    int64_t lanes = s->block - c < 16 ? s->block - c : 16;
-                    v16f sum = lanes == 16 ? share_of(dtype, s, dy, plane + c, rows, columns, 16)
-                                           : share_of(dtype, s, dy, plane + c, rows, columns, lanes);
-                    store_masked(dtype, s, x, dx, at + c, sum, lanes);
-                }
-            }
+// Row `oh` of a plane's windows: what each gives to a pixel. Divisions take longest, so there is one for each window.
+LS_INLINE void shares_of_row(ls_dtype dtype, const ls_pool_shape *s, const void *dy, int64_t plane, int64_t oh,
+                             int64_t lanes, v16f *line) {
+    int64_t from = plane + oh * s->out_width * s->block;
+    for (int64_t ow = 0; ow < s->out_width; ow++, from += s->block) {
+        window win = window_at(s, oh, ow);
+        line[ow] = load_lanes(dtype, dy, from, lanes) / (float)((win.h1 - win.h0) * (win.w1 - win.w0));
+    }
+}
+
+// Any windows: those over a row of DX have their shares in `lines`, as many as a window has rows, in turn; a pixel's sum goes over them in
+// row-major order.
+LS_INLINE void average_pool_backward_lanes(ls_dtype dtype, const ls_pool_shape *s, const void *dy, int64_t plane,
+                                           const void *x, void *dx, int64_t at, int64_t lanes, v16f *lines) {
+    int64_t known = 0, rows[2], columns[2];
+    for (int64_t h = 0; h < s->height; h++) {
+        covering(h, s->pad_top, s->kernel[0], s->strides[0], s->out_height, &rows[0], &rows[1]);
+        for (; known <= rows[1]; known++)
+            shares_of_row(dtype, s, dy, plane, known, lanes, lines + known % s->kernel[0] * s->out_width);
+        for (int64_t w = 0; w < s->width; w++, at += s->block) {
+            covering(w, s->pad_left, s->kernel[1], s->strides[1], s->out_width, &columns[0], &columns[1]);
+            v16f sum = {0};
+            int64_t turn = rows[0] % s->kernel[0];
+            for (int64_t oh = rows[0]; oh <= rows[1]; oh++, turn = turn + 1 < s->kernel[0] ? turn + 1 : 0)
+                for (int64_t ow = columns[0]; ow <= columns[1]; ow++) sum += lines[turn * s->out_width + ow];
+            store_masked(dtype, s, x, dx, at, sum, lanes);
         }
     }
+}
+
+LS_INLINE void average_pool_backward(ls_dtype dtype, const ls_pool_shape *s, const void *dy, const void *x, void *dx,
+                                     v16f *lines) {
+    for (int64_t p = 0; p < s->planes; p++)
+        for (int64_t c = 0; c < s->block; c += 16) {
+            int64_t lanes = s->block - c < 16 ? s->block - c : 16;
+            int64_t plane = p * s->out_height * s->out_width * s->block + c,
+                    at = p * s->height * s->width * s->block + c;
+            if (lanes == 16)
+                average_pool_backward_lanes(dtype, s, dy, plane, x, dx, at, 16, lines);
+            else
+                average_pool_backward_lanes(dtype, s, dy, plane, x, dx, at, lanes, lines);
+        }
 }
 
 LS_INLINE int covers_all(const ls_pool_shape *s) {
@@ -454,33 +478,41 @@ LS_INLINE int covers_all(const ls_pool_shape *s) {
            s->kernel[1] - s->pad_left >= s->width;
 }
 
-LS_CLONES static void average_pool_backward_f32(const ls_pool_shape *s, const void *dy, const void *x, void *dx) {
+LS_CLONES static void average_pool_backward_f32(const ls_pool_shape *s, const void *dy, const void *x, void *dx,
+                                                void *lines) {
     if (covers_all(s))
         average_pool_backward_global(LS_DTYPE_F32, s, dy, x, dx);
     else if (windows_apart(s))
         average_pool_backward_apart(LS_DTYPE_F32, s, dy, x, dx);
     else
-        average_pool_backward(LS_DTYPE_F32, s, dy, x, dx);
+        average_pool_backward(LS_DTYPE_F32, s, dy, x, dx, lines);
 }
-LS_CLONES static void average_pool_backward_bf16(const ls_pool_shape *s, const void *dy, const void *x, void *dx) {
+LS_CLONES static void average_pool_backward_bf16(const ls_pool_shape *s, const void *dy, const void *x, void *dx,
+                                                 void *lines) {
     if (covers_all(s))
         average_pool_backward_global(LS_DTYPE_BF16, s, dy, x, dx);
     else if (windows_apart(s))
         average_pool_backward_apart(LS_DTYPE_BF16, s, dy, x, dx);
     else
-        average_pool_backward(LS_DTYPE_BF16, s, dy, x, dx);
+        average_pool_backward(LS_DTYPE_BF16, s, dy, x, dx, lines);
 }
-LS_CLONES static void average_pool_backward_fp16(const ls_pool_shape *s, const void *dy, const void *x, void *dx) {
+LS_CLONES static void average_pool_backward_fp16(const ls_pool_shape *s, const void *dy, const void *x, void *dx,
+                                                 void *lines) {
     if (covers_all(s))
         average_pool_backward_global(LS_DTYPE_F16, s, dy, x, dx);
     else if (windows_apart(s))
         average_pool_backward_apart(LS_DTYPE_F16, s, dy, x, dx);
     else
-        average_pool_backward(LS_DTYPE_F16, s, dy, x, dx);
+        average_pool_backward(LS_DTYPE_F16, s, dy, x, dx, lines);
 }
 
-void ls__loop_average_pool_backward(ls_dtype dtype, const ls_pool_shape *s, const void *dy, const void *x, void *dx) {
+int64_t ls__loop_average_pool_line_bytes(const ls_pool_shape *s) {
+    return s->kernel[0] * s->out_width * (int64_t)sizeof(v16f);
+}
+
+void ls__loop_average_pool_backward(ls_dtype dtype, const ls_pool_shape *s, const void *dy, const void *x, void *dx,
+                                    void *lines) {
     (dtype == LS_DTYPE_F32   ? average_pool_backward_f32
      : dtype == LS_DTYPE_F16 ? average_pool_backward_fp16
-                             : average_pool_backward_bf16)(s, dy, x, dx);
+                             : average_pool_backward_bf16)(s, dy, x, dx, lines);
 }

@@ -1,10 +1,8 @@
 // The reverse of a convolution: what each pixel of x (N, H, W, C) would have been read from in y (N, OH, OW, F) is where it goes.
-#include <string.h>
-
 #include "device/ref/ref.h"
 
 // Visits every (pixel of x, pixel of y in its window); the window lies over y.
-static void visit(const ls_ref_args *a, void (*at)(const ls_ref_args *a, int64_t x, int64_t y, int64_t w)) {
+static void visit(const ls_ref_args *a, ls_ref_tap at) {
     const ls_conv2d_transpose_attrs *t = LS_ATTRS(ls_conv2d_transpose_attrs, &a->spec->attrs);
     const int64_t *x = a->spec->x[0].shape.dim, *y = a->spec->y[0].shape.dim;
     ls_ref_window g = {.n = y[0], .h = y[1], .w = y[2], .c = y[3], .oh = x[1], .ow = x[2], .oc = x[3]};
@@ -18,37 +16,9 @@ static void visit(const ls_ref_args *a, void (*at)(const ls_ref_args *a, int64_t
         }
 }
 
-static void add_product(const ls_ref_args *a, int64_t x, int64_t y, int64_t w) {
-    a->y[0][y] += a->x[0][x] * a->w[0][w];
-}
-static void add_to_dx(const ls_ref_args *a, int64_t x, int64_t y, int64_t w) {
-    a->dx[0][x] += a->dy[0][y] * a->w[0][w];
-}
-static void add_to_dw(const ls_ref_args *a, int64_t x, int64_t y, int64_t w) {
-    a->dw[0][w] += a->dy[0][y] * a->x[0][x];
-}
-
-static void zero(double *values, ls_shape shape) { memset(values, 0, (size_t)ls_shape_count(shape) * sizeof *values); }
-
-static void forward(const ls_ref_args *a) {
-    int64_t filters = a->spec->y[0].shape.dim[3];
-    for (int64_t i = 0; i < ls_shape_count(a->spec->y[0].shape); i++) a->y[0][i] = a->w[1] ? a->w[1][i % filters] : 0;
-    visit(a, add_product);
-}
-
-static void backward_data(const ls_ref_args *a) {
-    zero(a->dx[0], a->spec->x[0].shape);
-    visit(a, add_to_dx);
-}
-
-static void backward_weights(const ls_ref_args *a) {
-    int64_t filters = a->spec->y[0].shape.dim[3];
-    zero(a->dw[0], a->spec->w[0].shape);
-    visit(a, add_to_dw);
-    if (!a->dw[1]) return;
-    zero(a->dw[1], a->spec->w[1].shape);
-    for (int64_t i = 0; i < ls_shape_count(a->spec->y[0].shape); i++) a->dw[1][i % filters] += a->dy[0][i];
-}
+static void forward(const ls_ref_args *a) { ls__ref_taps_forward(a, visit); }
+static void backward_data(const ls_ref_args *a) { ls__ref_taps_backward_data(a, visit); }
+static void backward_weights(const ls_ref_args *a) { ls__ref_taps_backward_weights(a, visit); }
 
 const ls_ref_op ls__ref_conv2d_transpose = {
     .kind = LS_OP_CONV2D_TRANSPOSE,

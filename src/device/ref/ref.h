@@ -40,6 +40,14 @@ typedef struct ls_ref_op {
     int (*uses)(const ls_kernel_spec *spec, int arg, int by_rule);
 } ls_ref_op;
 
+// Convolutions: what visits every (element of x, of y and of the kernel, by their offsets) that meet, in an order of its own, and the passes by it: the kernel is w[0], the bias, one of each channel
+// of y, w[1].
+typedef void (*ls_ref_tap)(const ls_ref_args *a, int64_t x, int64_t y, int64_t w);
+typedef void (*ls_ref_visit)(const ls_ref_args *a, ls_ref_tap at);
+void ls__ref_taps_forward(const ls_ref_args *a, ls_ref_visit visit);
+void ls__ref_taps_backward_data(const ls_ref_args *a, ls_ref_visit visit);
+void ls__ref_taps_backward_weights(const ls_ref_args *a, ls_ref_visit visit);
+
 const ls_ref_op *ls__ref_op_find(ls_op_kind kind);
 // Runs the pass of a->spec, with what is absorbed.
 void ls__ref_compute(const ls_ref_op *op, const ls_ref_args *a);
