@@ -392,6 +392,10 @@ static void trainers(void **state) {
     assert_true(ls_trainer_steps_left(NULL) == 0 && ls_trainer_measure_count(NULL) == 0);
     assert_string_equal(ls_trainer_not_finite(NULL), "");
     assert_null(ls_trainer_measure(NULL, 0).name);
+    assert_true(isnan(ls_epoch_score(NULL)));
+    assert_true(ls_epoch_score(&(ls_epoch_result){.val_accuracy = 0.5, .val_area = 0.7, .val_loss = 2}) == 0.5);
+    assert_true(ls_epoch_score(&(ls_epoch_result){.val_accuracy = NAN, .val_area = 0.7, .val_loss = 2}) == 0.7);
+    assert_true(ls_epoch_score(&(ls_epoch_result){.val_accuracy = NAN, .val_area = NAN, .val_loss = 2}) == -2);
 
     OK(ls_trainer_create(context, g, d, &config, &t));
     OK(ls_trainer_trace(t, 1));

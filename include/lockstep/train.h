@@ -248,7 +248,7 @@ typedef struct ls_epoch_result {
 } ls_epoch_result;
 
 // How good an epoch left the network, by what the test set says, to compare epochs of one training with: the larger the better. The accuracy, of
-// several labels the area, where there is neither the negative loss; NAN without ls_train_config.validate. Not collective.
+// several labels the area, where there is neither the negative loss; NAN without ls_train_config.validate, and of NULL. Not collective.
 double ls_epoch_score(const ls_epoch_result *epoch);
 
 typedef struct ls_train_result {
