@@ -393,8 +393,8 @@ static void trainers(void **state) {
     assert_string_equal(ls_trainer_not_finite(NULL), "");
     assert_null(ls_trainer_measure(NULL, 0).name);
     assert_true(isnan(ls_epoch_score(NULL)));
-    assert_true(ls_epoch_score(&(ls_epoch_result){.val_accuracy = 0.5, .val_area = 0.7, .val_loss = 2}) == 0.5);
-    assert_true(ls_epoch_score(&(ls_epoch_result){.val_accuracy = NAN, .val_area = 0.7, .val_loss = 2}) == 0.7);
+    assert_true(ls_epoch_score(&(ls_epoch_result){.val_accuracy = 0.5, .val_area = 0.7, .val_loss = 2}) == 0.7);
+    assert_true(ls_epoch_score(&(ls_epoch_result){.val_accuracy = 0.5, .val_area = NAN, .val_loss = 2}) == 0.5);
     assert_true(ls_epoch_score(&(ls_epoch_result){.val_accuracy = NAN, .val_area = NAN, .val_loss = 2}) == -2);
 
     OK(ls_trainer_create(context, g, d, &config, &t));

@@ -247,8 +247,8 @@ typedef struct ls_epoch_result {
     double loss_scale;  // after it, for the next step; 1: none
 } ls_epoch_result;
 
-// How good an epoch left the network, by what the test set says, to compare epochs of one training with: the larger the better. The accuracy, of
-// several labels the area, where there is neither the negative loss; NAN without ls_train_config.validate, and of NULL. Not collective.
+// How good an epoch left the network, by what the test set says, to compare epochs of one training with: the larger the better. Of several labels
+// the mean area, else the accuracy, where there is neither the negative loss; NAN without ls_train_config.validate, and of NULL. Not collective.
 double ls_epoch_score(const ls_epoch_result *epoch);
 
 typedef struct ls_train_result {

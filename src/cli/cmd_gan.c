@@ -163,8 +163,8 @@ static ls_status begin_stage(game *g, int stage) {
     g->stage = stage;
     for (int i = 0; i < NETWORKS && status == LS_OK; i++)
         status = ls_trainer_create(g->cli->context, graphs[i], g->dataset, &config, &g->trainer[i]);
+    LS_TRY(status);  // a failure may be this worker's alone: nobody takes leave of the others then (run)
     for (int i = NETWORKS - 1; i >= 0; i--) ls_trainer_destroy(&before[i]);
-    LS_TRY(status);
     return ls_context_agree(g->cli->context, begin_drawing(g));
 }
 

@@ -373,10 +373,10 @@ static json_t *item_json(const prediction *p, const item *i) {
     json_t *list = json_array();
     for (int n = 0; n < p->top && i->guesses; n++) {
         double x = i->guesses[n].probability;
-        json_array_append_new(
-            list,
-            json_pack("{s:i,s:s,s:o}", "class", i->guesses[n].class, "name", class_name(p, i->guesses[n].class, name),
-                      p->targets ? "value" : "probability", isfinite(x) ? json_real(x) : json_null()));
+        json_array_append_new(list,
+                              json_pack("{s:i,s:s,s:o}", p->targets ? "target" : "class", i->guesses[n].class, "name",
+                                        class_name(p, i->guesses[n].class, name), p->targets ? "value" : "probability",
+                                        isfinite(x) ? json_real(x) : json_null()));
     }
     return json_pack("{s:o,s:o}", "file", text(i->path), p->targets ? "targets" : "classes", list);
 }

@@ -66,7 +66,7 @@ static void print_reading(const plan *p, const ls_memory *m) {
         cli_count((int64_t)p->set.rate, rate), m->hosts > 1 ? "each" : "the", ls_bytes_text((int64_t)each, host));
 }
 
-// The plan may be for another machine, so that is no failure; training here would be refused.
+// The plan may be for another machine, so that is no failure; training here takes fewer loader threads where nothing says how many, or is refused.
 static void print_limit(const ls_memory *m) {
     double limit = ls_limits_memory();
     char needed[32], there[32];

@@ -184,10 +184,10 @@ static void print_checkpoints(const cli_train_run *r) {
 static void print_best(const cli_train_run *r) {
     const ls_epoch_result *best = &r->result.epoch[r->best_epoch - 1];
     const char *taken = r->restored ? "; the weights are those after it" : "";
-    if (!isnan(best->val_accuracy))
-        row("Best epoch", "%d, %.2f %%%s", best->epoch, 100 * best->val_accuracy, taken);
-    else if (!isnan(best->val_area))
+    if (!isnan(best->val_area))
         row("Best epoch", "%d, area under ROC %.4f%s", best->epoch, best->val_area, taken);
+    else if (!isnan(best->val_accuracy))
+        row("Best epoch", "%d, %.2f %%%s", best->epoch, 100 * best->val_accuracy, taken);
     else
         row("Best epoch", "%d, loss %.4f%s", best->epoch, best->val_loss, taken);
 }

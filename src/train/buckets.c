@@ -80,10 +80,11 @@ static ls_status measure(ls_trainer *t, ls_tune_measured *m) {
 ls_status ls__exchange_tune(ls_trainer *t) {
     ls_tune_measured m = {0};
     double bytes = (double)ls_graph_parameter_count(t->graph) * sizeof(float);
-    if (!follows(t, bytes)) return LS_OK;
     // Of bf16 the two algorithms keep the optimizer's state in other places, and memory is not to depend on how fast the wire just was.
-    if (t->choices.compress == LS_COMPRESS_BF16 && t->choices.algorithm == LS_ALGORITHM_AUTO)
+    if (t->choices.compress == LS_COMPRESS_BF16 && t->choices.strategy->halving &&
+        t->choices.algorithm == LS_ALGORITHM_AUTO)
         t->choices.algorithm = t->comm->hosts > LS_DIRECT_HOSTS ? LS_ALGORITHM_HALVING : LS_ALGORITHM_DIRECT;
+    if (!follows(t, bytes)) return LS_OK;
     LS_TRY(measure(t, &m));
     if (t->choices.algorithm == LS_ALGORITHM_DIRECT) m.halving = (ls_tune_speed){0};
     if (t->choices.algorithm == LS_ALGORITHM_HALVING) m.direct = (ls_tune_speed){0};

@@ -151,11 +151,16 @@ static int fits(const ls_memory *m) {
 
 void ls__memory_fit(ls_trainer *t) {
     ls_loader_config loader = ls__loader_config(t, 1);
+    int takes = t->takes_checkpoints;
+    t->takes_checkpoints =
+        1;  // which may be asked for later, and are not to be refused for loader threads that nobody has asked for
     t->memory = ls__trainer_memory(t);
     for (int most = loader.threads - 1; loader.adapt && most > 0 && !fits(&t->memory); most--) {
         t->most_loaders = most;
         t->memory = ls__trainer_memory(t);
     }
+    t->takes_checkpoints = takes;
+    t->memory = ls__trainer_memory(t);
 }
 
 ls_status ls__memory_check(const ls_trainer *t) {

@@ -184,7 +184,7 @@ static ls_status epochs_median(const ls_trainer *t, double (*of)(const ls_epoch_
 
 double ls_epoch_score(const ls_epoch_result *e) {
     if (!e) return NAN;
-    return !isnan(e->val_accuracy) ? e->val_accuracy : !isnan(e->val_area) ? e->val_area : -e->val_loss;
+    return !isnan(e->val_area) ? e->val_area : !isnan(e->val_accuracy) ? e->val_accuracy : -e->val_loss;
 }
 
 static double seconds_of(const ls_epoch_result *e) { return e->seconds; }

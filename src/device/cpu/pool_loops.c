@@ -439,20 +439,25 @@ LS_INLINE void shares_of_row(ls_dtype dtype, const ls_pool_shape *s, const void 
     }
 }
 
-// Any windows: those over a row of DX have their shares in `lines`, as many as a window has rows, in turn; a pixel's sum goes over them in
+// How many rows of windows lie over one row of DX at the most.
+LS_INLINE int64_t ring_rows(const ls_pool_shape *s) {
+    return s->kernel[0] < s->out_height ? s->kernel[0] : s->out_height;
+}
+
+// Any windows: those over a row of DX have their shares in `lines`, ring_rows of them, in turn; a pixel's sum goes over them in
 // row-major order.
 LS_INLINE void average_pool_backward_lanes(ls_dtype dtype, const ls_pool_shape *s, const void *dy, int64_t plane,
                                            const void *x, void *dx, int64_t at, int64_t lanes, v16f *lines) {
-    int64_t known = 0, rows[2], columns[2];
+    int64_t known = 0, ring = ring_rows(s), rows[2], columns[2];
     for (int64_t h = 0; h < s->height; h++) {
         covering(h, s->pad_top, s->kernel[0], s->strides[0], s->out_height, &rows[0], &rows[1]);
         for (; known <= rows[1]; known++)
-            shares_of_row(dtype, s, dy, plane, known, lanes, lines + known % s->kernel[0] * s->out_width);
+            shares_of_row(dtype, s, dy, plane, known, lanes, lines + known % ring * s->out_width);
         for (int64_t w = 0; w < s->width; w++, at += s->block) {
             covering(w, s->pad_left, s->kernel[1], s->strides[1], s->out_width, &columns[0], &columns[1]);
             v16f sum = {0};
-            int64_t turn = rows[0] % s->kernel[0];
-            for (int64_t oh = rows[0]; oh <= rows[1]; oh++, turn = turn + 1 < s->kernel[0] ? turn + 1 : 0)
+            int64_t turn = rows[0] % ring;
+            for (int64_t oh = rows[0]; oh <= rows[1]; oh++, turn = turn + 1 < ring ? turn + 1 : 0)
                 for (int64_t ow = columns[0]; ow <= columns[1]; ow++) sum += lines[turn * s->out_width + ow];
             store_masked(dtype, s, x, dx, at, sum, lanes);
         }
@@ -507,7 +512,7 @@ LS_CLONES static void average_pool_backward_fp16(const ls_pool_shape *s, const v
 }
 
 int64_t ls__loop_average_pool_line_bytes(const ls_pool_shape *s) {
-    return s->kernel[0] * s->out_width * (int64_t)sizeof(v16f);
+    return ring_rows(s) * s->out_width * (int64_t)sizeof(v16f);
 }
 
 void ls__loop_average_pool_backward(ls_dtype dtype, const ls_pool_shape *s, const void *dy, const void *x, void *dx,
