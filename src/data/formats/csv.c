@@ -232,12 +232,14 @@ static ls_status find_path(const reader *r, const char *file, char path[4096]) {
 // A file, as a record of all of it.
 static ls_status find_file(reader *r, const char *path, ls_record *out) {
     struct stat there;
+    *out = (ls_record){0};
     errno = 0;
     if (stat(path, &there) != 0 || !S_ISREG(there.st_mode))
         return LS_FAIL(LS_STATUS_NOT_FOUND, "line %lld of %s: cannot read %s: %s; root=DIR says where paths begin",
                        (long long)r->file.line, r->file.path, path, errno ? strerror(errno) : "it is no file");
     if (there.st_size > LS_IMAGE_MAX_FILE) return wrong(r, "names a file of more than 256 MB");
-    *out = (ls_record){.bytes = there.st_size, .size = (uint32_t)there.st_size};
+    out->bytes = there.st_size;
+    out->size = (uint32_t)there.st_size;
     return ls_records_add_file(r->builder, path, there.st_size, ls_records_time(&there), &out->file);
 }
 
@@ -257,7 +259,7 @@ static ls_status take_pair(reader *r, const ls__csv_row *line, const char *path)
 static ls_status take_row(reader *r, const ls__csv_row *line) {
     char path[4096];
     ls_record record;
-    int32_t class;
+    int32_t class = 0;
     if (line->count <= r->last)
         return wrong(r, r->kind == COLUMNS || r->kind == TARGETS ? "has fewer columns than the first line"
                                                                  : "has fewer columns than a path and a class take");

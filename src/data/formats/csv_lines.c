@@ -91,7 +91,7 @@ ls_status ls__csv_read(const char *path, ls__csv_file *f, void *self,
 int ls__csv_column(const ls__csv_row *names, const char *asked, const char *const *usual) {
     for (int i = 0; i < names->count; i++) {
         if (asked && strcmp(names->cell[i], asked) == 0) return i;
-        for (int k = 0; !asked && usual[k]; k++)
+        for (int k = 0; !asked && usual && usual[k]; k++)
             if (strcasecmp(names->cell[i], usual[k]) == 0) return i;
     }
     return -1;
