@@ -158,6 +158,7 @@ dies() {
     on=$1 gone=$2
     shift 2
     list 3 "$on"
+    : >"$here/out.0" # what an earlier job wrote is not to be taken for this one's
     for k in 0 1 2; do
         # shellcheck disable=SC2086
         timeout -k 5 60 "$lockstep" train $recipe --epochs 1000000 --hosts "$hosts" --task $k --key-file "$here/key" "$@" \
