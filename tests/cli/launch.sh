@@ -54,6 +54,7 @@ afflicted() {
     signal=$1
     shift
     what="lockstep train --workers 2 $*, a worker with SIG$signal"
+    : >"$here/out" # what an earlier job wrote is not this one's
     env --default-signal=INT LOCKSTEP_TEST_JOB=$$ "$lockstep" train mnist-mlp --workers 2 --epochs 100000 --limit-train 640 \
         --limit-test 100 --verbose 2 "$@" >"$here/out" 2>"$here/err" &
     job=$!
