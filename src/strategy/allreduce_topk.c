@@ -38,14 +38,6 @@ static int lanes_of(const ls_strategy *s, int host) {
     return (s->host_first[host + 1] - s->host_first[host]) * s->config.replicas;
 }
 
-// The lanes of a host share its update.
-static void slice(const ls_strategy *s, int lane, int bucket, int64_t *begin, int64_t *end) {
-    const ls_comm *comm = s->config.comm;
-    int host = comm->host_of[comm->order[lane / s->config.replicas]];
-    ls__share(ls__bucket_begin(s, bucket), s->bucket_ends[bucket], lane - s->host_first[host] * s->config.replicas,
-              lanes_of(s, host), begin, end);
-}
-
 // The lane of a host that packs a column, and the rank of the worker that sends and takes it.
 static int packer(const ls_strategy *s, int host, int column) { return column % lanes_of(s, host); }
 static int speaker(const ls_strategy *s, int host, int column) {
@@ -164,8 +156,8 @@ static ls_status plan(ls_strategy *s) {
     LS_TRY(plan_sent(s));
     for (int b = 0; b < s->bucket_count; b++) {
         int64_t begin, end, unused;
-        slice(s, comm->position * s->config.replicas, b, &begin, &unused);
-        slice(s, (comm->position + 1) * s->config.replicas - 1, b, &unused, &end);
+        ls__owners_each_host(s, comm->position * s->config.replicas, b, &begin, &unused);
+        ls__owners_each_host(s, (comm->position + 1) * s->config.replicas - 1, b, &unused, &end);
         s->reads += end - begin;
     }
     if (s->reads > s->config.length) s->reads = s->config.length;  // of its slices it may have sent some, too
@@ -348,7 +340,7 @@ const ls_strategy_ops ls__strategy_allreduce_topk = {
     .weights_shared = 1,
     .plan = plan,
     .destroy = destroy,
-    .slice = slice,
+    .slice = ls__owners_each_host,
     .reduce_begin = reduce_begin,
     .arrived = arrived,
     .reduce_end = reduce_end,

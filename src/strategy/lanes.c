@@ -100,11 +100,11 @@ void ls__share(int64_t begin, int64_t end, int part, int parts, int64_t *part_be
     *part_end = begin + units * (part + 1) / parts * LS_SLICE_ALIGN;
 }
 
-void ls__slices(const ls_strategy *s, int first, int last, ls_slice *slices) {
+void ls__slices(const ls_strategy *s, ls_cut *cut, int first, int last, ls_slice *slices) {
     int64_t before = 0, unused;
     for (int b = 0; b < s->bucket_count; b++) {
-        s->ops->slice(s, first, b, &slices[b].begin, &unused);
-        s->ops->slice(s, last, b, &unused, &slices[b].end);
+        cut(s, first, b, &slices[b].begin, &unused);
+        cut(s, last, b, &unused, &slices[b].end);
         slices[b].first = before;
         before += ls__slice_length(slices[b]);
     }
@@ -142,7 +142,7 @@ static ls_status plan_lane(ls_strategy *s, int replica) {
     ls_lane *lane = s->lane[replica];
     LS_TRY(ls_calloc(s->bucket_count, sizeof *lane->slices, &lane->slices));
     LS_TRY(ls_calloc(s->bucket_count, 1, &lane->begun));
-    ls__slices(s, position, position, lane->slices);
+    ls__slices(s, s->ops->slice, position, position, lane->slices);
     int64_t bytes = ls__slices_length(s, lane->slices) * (int64_t)sizeof(float);
     LS_TRY(ls__want(s, LS_STRATEGY_SUMS, replica, v * (int64_t)sizeof(ls_source), &lane->sources));
     LS_TRY(ls__want_span(s, LS_STRATEGY_SUMS, replica, block_count(v) * s->block * 4, &lane->blocks));

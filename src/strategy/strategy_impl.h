@@ -220,8 +220,10 @@ static inline int64_t ls__slices_length(const ls_strategy *s, const ls_slice *sl
     const ls_slice *last = &slices[s->bucket_count - 1];
     return last->first + ls__slice_length(*last);
 }
-// What the lanes [first, last] of the job, whose slices follow each other, update: slices, (bucket_count).
-void ls__slices(const ls_strategy *strategy, int first, int last, ls_slice *slices);
+// How a bucket is cut, as ls_strategy_ops.slice.
+typedef void ls_cut(const ls_strategy *strategy, int lane, int bucket, int64_t *begin, int64_t *end);
+// What the lanes [first, last] of the job, whose slices follow each other, have by `cut`: slices, (bucket_count).
+void ls__slices(const ls_strategy *strategy, ls_cut *cut, int first, int last, ls_slice *slices);
 // Whether working copies are those of config.weights_of.
 int ls__shares_copies(const ls_strategy *strategy);
 // Lanes, barriers, runs and what else all strategies have. Not collective.
@@ -414,6 +416,57 @@ static inline void ls__keep(ls_status *first, ls_status status) {
 
 // --- owners ----------------------------------------------------------------------------------------------------------
 
+// owners.c: the sums of a bucket have owners, each worker of the job a run of it; who on other hosts speaks to them, and how what those have comes here.
+
+// A worker of another host: what this worker sends it of its host's sums.
+typedef struct ls_served {
+    int rank;
+    ls_slice *slices;  // (bucket_count): what it owns
+    char *partials;    // (host_pieces, length) of each slice behind one another, as sent: what this host has for it
+} ls_served;
+
+// Another host, as it is seen by what this worker owns.
+typedef struct ls_remote {
+    int rank;            // the worker there that speaks for it
+    ls_window partials;  // as above: what that host has; none on this worker's own host
+} ls_remote;
+
+typedef struct ls_owners {
+    ls_slice *slices;   // (bucket_count): what this worker owns
+    ls_served *served;  // (served_count), of the next host first; NULL: there is one host
+    int served_count;
+    ls_remote *remotes;  // (hosts); NULL: there is one
+} ls_owners;
+
+// Messages on their way.
+typedef struct ls_messages {
+    ls_request *requests;
+    int count;
+} ls_messages;
+
+// Whose what is, as `cut` has it for the lanes; asks for the memory of what is sent and received, and says what is read. `out` is freed, whatever comes of it.
+// Errors: OUT_OF_MEMORY.
+ls_status ls__owners_find(ls_strategy *strategy, ls_cut *cut, ls_owners *out);
+void ls__owners_free(ls_owners *owners);
+// Other hosts' sums of what this worker owns of a bucket are going to be received; by one replica.
+ls_status ls__owners_receive(ls_strategy *strategy, const ls_owners *owners, int64_t micro_batches, int bucket,
+                             ls_messages *messages);
+// This host's sums of what others own of a bucket go out; by all replicas, who wait for each other.
+ls_status ls__owners_send(ls_lane_step *step, const ls_owners *owners, int bucket, ls_messages *messages);
+// The lane's sources become all there is for what this worker owns of a bucket: what this host's lanes hold, and what has come.
+void ls__owners_sources(const ls_lane_step *step, const ls_owners *owners, int bucket);
+// `count` elements from or to `rank`, unless there are none.
+ls_status ls__receive(ls_strategy *strategy, ls_messages *messages, void *data, int64_t count, ls_dtype dtype, int rank,
+                      int tag);
+ls_status ls__send(ls_strategy *strategy, ls_messages *messages, const void *data, int64_t count, ls_dtype dtype,
+                   int rank, int tag);
+ls_status ls__wait_messages(ls_strategy *strategy, ls_messages *messages);
+
+// Every lane has a slice of every bucket.
+ls_cut ls__owners_all;
+// On every host, that is: its lanes share each bucket among themselves.
+ls_cut ls__owners_each_host;
+
 // allreduce.c, which works with any slices: those who own some sum and update them in the one vector of their host, and send them to the
 // other hosts. Strategies that differ from it in slices and roles only are tables of these phases.
 ls_status ls__owners_plan(ls_strategy *strategy);
@@ -424,8 +477,6 @@ ls_status ls__owners_reduce_end(ls_lane_step *step, int bucket);
 ls_status ls__owners_share(ls_lane_step *step, double *units, int columns);
 ls_status ls__owners_gather_begin(ls_lane_step *step, int bucket);
 ls_status ls__owners_gather_end(ls_lane_step *step, int bucket);
-// Every lane has a slice of every bucket.
-void ls__owners_all(const ls_strategy *strategy, int lane, int bucket, int64_t *begin, int64_t *end);
 #define LS_OWNERS_PHASES                                                                                               \
     .synchronous = 1, .weights_shared = 1, .plan = ls__owners_plan, .destroy = ls__owners_destroy,                     \
     .reduce_begin = ls__owners_reduce_begin, .arrived = ls__owners_arrived, .reduce_end = ls__owners_reduce_end,       \
