@@ -11,9 +11,7 @@
 #include <cmocka.h>
 
 #include "base/memory.h"
-#include "data_team.h"
-
-static char root[] = "/tmp/lockstep-labels-XXXXXX";
+#include "tables.h"
 
 // Files of a few bytes: none is decoded here.
 static int set_up(void **state) {
@@ -25,28 +23,6 @@ static int set_up(void **state) {
         if (!f || fprintf(f, "image %d", i) < 0 || fclose(f) != 0) return -1;
     }
     return 0;
-}
-
-static int tear_down(void **state) {
-    char command[128];
-    snprintf(command, sizeof command, "rm -rf '%s'", root);
-    return system(command);
-}
-
-static void write_file(const char *name, const char *text) {
-    char path[128];
-    snprintf(path, sizeof path, "%s/%s", root, name);
-    FILE *f = fopen(path, "wb");
-    assert_true(f && fputs(text, f) >= 0 && fclose(f) == 0);
-}
-
-// "csv:ROOT/t.csv" and options, in which @ stands for the folder.
-static const char *spec(const char *options) {
-    static char text[1024];
-    size_t used = (size_t)snprintf(text, sizeof text, "csv:%s/t.csv", root);
-    for (const char *p = options; *p; p++)
-        used += (size_t)snprintf(text + used, sizeof text - used, *p == '@' ? "%s" : "%.1s", *p == '@' ? root : p);
-    return text;
 }
 
 // "0=101 3=000": the files in order with their rows.
@@ -143,16 +119,6 @@ static void combinations(void **state) {
     assert_string_equal(w[0].message, "");
     describe(w[1].dataset->train, text, sizeof text);
     assert_string_equal(text, expected);
-    team_close(&t, w);
-}
-
-static void refused(const char *table, const char *options, ls_status status, const char *words) {
-    team t = TEAM;
-    worker w[WORKERS_MAX];
-    write_file("t.csv", table);
-    team_open(&t, w, 2, spec(options));
-    if (w[0].status != status || !strstr(w[0].message, words))
-        fail_msg("%s instead of \"%s\": %s", ls_status_name(w[0].status), words, w[0].message);
     team_close(&t, w);
 }
 

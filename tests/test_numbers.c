@@ -10,16 +10,7 @@
 #include <cmocka.h>
 
 #include "base/memory.h"
-#include "data_team.h"
-
-static char root[] = "/tmp/lockstep-numbers-XXXXXX";
-
-static void write_file(const char *name, const char *text) {
-    char path[128];
-    snprintf(path, sizeof path, "%s/%s", root, name);
-    FILE *f = fopen(path, "wb");
-    assert_true(f && fputs(text, f) >= 0 && fclose(f) == 0);
-}
+#include "tables.h"
 
 static int set_up(void **state) {
     if (!mkdtemp(root)) return -1;
@@ -27,21 +18,6 @@ static int set_up(void **state) {
     write_file("1.png", "image 1");
     write_file("2.png", "image 2");
     return 0;
-}
-
-static int tear_down(void **state) {
-    char command[128];
-    snprintf(command, sizeof command, "rm -rf '%s'", root);
-    return system(command);
-}
-
-// "csv:ROOT/t.csv" and options, in which @ stands for the folder.
-static const char *spec(const char *options) {
-    static char text[1024];
-    size_t used = (size_t)snprintf(text, sizeof text, "csv:%s/t.csv", root);
-    for (const char *p = options; *p; p++)
-        used += (size_t)snprintf(text + used, sizeof text - used, *p == '@' ? "%s" : "%.1s", *p == '@' ? root : p);
-    return text;
 }
 
 // "1,2.5=3 4,5=0": the samples' numbers, and their class or targets; of pictures "picture".
@@ -160,16 +136,6 @@ static void images(void **state) {
     }
     assert_int_equal(ls_dataset_targets(w[0].dataset), 0);
     ls_memory_free(scratch);
-    team_close(&t, w);
-}
-
-static void refused(const char *table, const char *options, ls_status status, const char *words) {
-    team t = TEAM;
-    worker w[WORKERS_MAX];
-    write_file("t.csv", table);
-    team_open(&t, w, 2, spec(options));
-    if (w[0].status != status || !strstr(w[0].message, words))
-        fail_msg("%s instead of \"%s\": %s", ls_status_name(w[0].status), words, w[0].message);
     team_close(&t, w);
 }
 

@@ -36,7 +36,7 @@ static ls_status reserve(void *array, int count, size_t size) {
 
 // --- names -----------------------------------------------------------------------------------------------------------
 
-static int name_taken(const ls_graph *graph, const char *name) {
+int ls__graph_name_taken(const ls_graph *graph, const char *name) {
     for (int i = 0; i < graph->node_count; i++)
         if (strcmp(graph->nodes[i].name, name) == 0) return 1;
     return 0;
@@ -50,7 +50,7 @@ static ls_status choose_name(ls_graph *graph, const ls_op *op, const char *asked
             return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
                            "a %s layer cannot be named \"%s\": a name is not empty and has no \"/\"", op->keras_class,
                            asked);
-        if (name_taken(graph, asked))
+        if (ls__graph_name_taken(graph, asked))
             return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
                            "two layers are named %s; give each layer its own name, or none for an automatic one",
                            asked);
@@ -61,7 +61,7 @@ static ls_status choose_name(ls_graph *graph, const ls_op *op, const char *asked
     do {
         snprintf(name, sizeof name, *i ? "%s_%d" : "%s", op->keras_name, *i);
         ++*i;
-    } while (name_taken(graph, name) || ls__store_has_layer(graph->store, name));
+    } while (ls__graph_name_taken(graph, name) || ls__store_has_layer(graph->store, name));
     return ls_strdup(name, out);
 }
 
@@ -375,7 +375,7 @@ static ls_status list_params(ls_graph *graph) {
 }
 
 // Removes an output that was added in vain.
-static ls_status close(ls_graph *graph) {
+ls_status ls__graph_close(ls_graph *graph) {
     ls_status status = check_all_used(graph);
     if (status == LS_OK) status = list_params(graph);
     if (status == LS_OK) {
@@ -386,7 +386,7 @@ static ls_status close(ls_graph *graph) {
     return status;
 }
 
-static ls_status check_classifier(const ls_graph *graph, ls_value logits) {
+ls_status ls__graph_check_scores(const ls_graph *graph, ls_value logits) {
     char text[LS_SHAPE_TEXT];
     ls_shape shape = ls__value_type(graph, logits)->shape;
     if (shape.ndim == 1) return LS_OK;
@@ -434,9 +434,9 @@ static ls_status finish(ls_graph *graph, ls_value logits) {
     if (graph->failed) return LS_FAIL(graph->failed, "%s", graph->failure);
     if (graph->finished) return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "%s is finished already", graph->name);
     if (logits != LS_NO_VALUE && logits >= 0 && logits < graph->value_count && !ls__graph_has_losses(graph))
-        LS_TRY(check_classifier(graph, logits));
+        LS_TRY(ls__graph_check_scores(graph, logits));
     if (logits != LS_NO_VALUE || graph->output_count == 0) LS_TRY(ls_graph_add_output(graph, logits, NULL));
-    return close(graph);
+    return ls__graph_close(graph);
 }
 
 ls_status ls_graph_finish(ls_graph *graph, ls_value logits) {
@@ -448,7 +448,7 @@ ls_status ls_graph_finish(ls_graph *graph, ls_value logits) {
 ls_status ls_graph_finish_features(ls_graph *graph, ls_value features) {
     LS_NEED(graph, "graph");
     LS_TRY(note_open(graph, ls_graph_add_output(graph, features, NULL)));
-    LS_TRY(note_open(graph, close(graph)));
+    LS_TRY(note_open(graph, ls__graph_close(graph)));
     graph->features = 1;
     return LS_OK;
 }
@@ -498,105 +498,4 @@ ls_status ls__graph_copy(const ls_graph *graph, ls_graph **out) {
     if (status != LS_OK) ls_graph_destroy(&g);
     *out = g;
     return status;
-}
-
-// `name`, or where a layer of the network has it the first free of name_1, name_2, ...
-static const char *free_name(const ls_graph *graph, const char *name, char text[32]) {
-    snprintf(text, 32, "%s", name);
-    for (int i = 1; name_taken(graph, text); i++) snprintf(text, 32, "%s_%d", name, i);
-    return text;
-}
-
-// The metrics that somebody who looks at a classifier wants beside its accuracy; `looks`: also what was taken for what.
-static void add_metrics(ls_graph *g, ls_value logits, ls_value label, int looks, int k) {
-    char name[32];
-    if (k > 0) {
-        free_name(g, "top_k_accuracy", name);
-        ls_top_k_accuracy(g, logits, label, &(ls_metric_attrs){.name = name, .k = k});
-    }
-    if (looks)
-        ls_balanced_accuracy(g, logits, label, &(ls_metric_attrs){.name = free_name(g, "balanced_accuracy", name)});
-}
-
-// A copy that losses can be added to, of a network of one output without any, and that output.
-static ls_status copy_for_losses(const ls_graph *graph, ls_graph **out, ls_value *logits) {
-    *out = NULL;
-    LS_TRY(ls_graph_check_classifier(graph));
-    if (graph->output_count != 1)
-        return LS_FAIL(
-            LS_STATUS_INVALID_ARGUMENT,
-            "%s has %d outputs and no loss: say what each is trained towards (ls_softmax_cross_entropy, ...)",
-            graph->name, graph->output_count);
-    *logits = graph->outputs[0].value;
-    LS_TRY(check_classifier(graph, *logits));
-    return ls__graph_copy(graph, out);
-}
-
-static ls_status close_copy(ls_graph **g) {
-    ls_status status = (*g)->failed ? LS_FAIL((*g)->failed, "%s", (*g)->failure) : close(*g);
-    if (status != LS_OK) ls_graph_destroy(g);
-    return status;
-}
-
-ls_status ls__graph_with_label_losses(const ls_graph *graph, double label_smoothing, double positive_weight,
-                                      ls_graph **out) {
-    ls_value logits;
-    char name[32];
-    LS_TRY(copy_for_losses(graph, out, &logits));
-    ls_graph *g = *out;
-    ls_value label = ls_graph_add_input(g, free_name(g, "label", name), ls__value_type(g, logits)->shape, LS_DTYPE_F32);
-    ls_binary_cross_entropy(g, logits, label,
-                            &(ls_loss_attrs){.name = free_name(g, "loss", name),
-                                             .label_smoothing = label_smoothing,
-                                             .positive_weight = positive_weight});
-    ls_binary_accuracy(g, logits, label, &(ls_metric_attrs){.name = free_name(g, "accuracy", name)});
-    ls_auc(g, logits, label, &(ls_metric_attrs){.name = free_name(g, "auc", name)});
-    return close_copy(out);
-}
-
-ls_status ls__graph_with_target_losses(const ls_graph *graph, ls_graph **out) {
-    ls_value prediction;
-    char name[32];
-    LS_TRY(copy_for_losses(graph, out, &prediction));
-    ls_graph *g = *out;
-    ls_value target =
-        ls_graph_add_input(g, free_name(g, "target", name), ls__value_type(g, prediction)->shape, LS_DTYPE_F32);
-    ls_mean_squared_error(g, prediction, target, &(ls_loss_attrs){.name = free_name(g, "loss", name)});
-    ls_mean_absolute_error_metric(g, prediction, target,
-                                  &(ls_metric_attrs){.name = free_name(g, "mean_absolute_error", name)});
-    return close_copy(out);
-}
-
-static ls_status with_classifier(const ls_graph *graph, int rows, double label_smoothing, int looks, int k,
-                                 ls_graph **out) {
-    ls_value logits;
-    LS_TRY(copy_for_losses(graph, out, &logits));
-    ls_graph *g = *out;
-    ls_shape shape = rows ? ls__value_type(g, logits)->shape : (ls_shape){0};
-    char name[32];
-    ls_value label = ls_graph_add_input(g, free_name(g, "label", name), shape, rows ? LS_DTYPE_F32 : LS_DTYPE_I32);
-    ls_softmax_cross_entropy(g, logits, label,
-                             &(ls_loss_attrs){.name = free_name(g, "loss", name), .label_smoothing = label_smoothing});
-    ls_accuracy(g, logits, label, &(ls_metric_attrs){.name = free_name(g, "accuracy", name)});
-    add_metrics(g, logits, label, looks, k);
-    return close_copy(out);
-}
-
-ls_status ls__graph_with_classifier_loss(const ls_graph *graph, int rows, double label_smoothing, ls_graph **out) {
-    return with_classifier(graph, rows, label_smoothing, 0, 0, out);
-}
-
-ls_status ls__graph_with_top_k(const ls_graph *graph, int rows, double label_smoothing, int k, ls_graph **out) {
-    return with_classifier(graph, rows, label_smoothing, 0, k, out);
-}
-
-ls_status ls_graph_classifier(const ls_graph *network, int k, ls_graph **out) {
-    LS_NEED(network, "network");
-    LS_NEED(out, "out");
-    *out = NULL;
-    LS_TRY(ls__graph_check_finished(network));
-    if (ls__graph_has_losses(network))
-        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
-                       "%s has losses of its own: a classifier's are for a network without any", network->name);
-    return with_classifier(network, 0, 0, 1, k, out);
 }

@@ -86,6 +86,13 @@ ls_status ls__node_output(ls_node *node, ls_shape shape, ls_dtype dtype);
 ls_status ls__graph_param(ls_graph *graph, ls_node *node, const char *suffix, ls_shape shape, ls_param_role role,
                           ls_initializer initializer, ls_initializer standard, int64_t fan_in, int64_t fan_out);
 
+int ls__graph_name_taken(const ls_graph *graph, const char *name);
+// That a value has one number for each class. Errors: INVALID_ARGUMENT.
+ls_status ls__graph_check_scores(const ls_graph *graph, ls_value scores);
+// Nothing is added any more: what its outputs, losses and metrics need is found, and its parameters are listed. Errors: INVALID_ARGUMENT (a value that
+// nothing uses, a loss that trains nothing), OUT_OF_MEMORY.
+ls_status ls__graph_close(ls_graph *graph);
+
 // A graph like a finished one, with the same store, that can still be added to. The caller destroys it.
 ls_status ls__graph_copy(const ls_graph *graph, ls_graph **out);
 // What training does without losses of the graph's own: a copy with an input "label", its last, and softmax cross-entropy "loss" and
