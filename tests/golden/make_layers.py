@@ -126,6 +126,8 @@ CASES = [
     ("conv3d_transpose same", layers.Conv3DTranspose(2, (3, 4, 1), strides=(2, 2, 2), padding="same"), [(2, 2, 3, 2)], 0),
     ("max_pool3d same", layers.MaxPooling3D((2, 3, 2), strides=(1, 2, 2), padding="same"), [(3, 4, 3, 2)], 0),
     ("average_pool3d same", layers.AveragePooling3D((2, 3, 2), strides=(1, 2, 2), padding="same"), [(3, 4, 3, 2)], 0),
+    ("group_norm", layers.GroupNormalization(2), [(3, 2, 6)], 0),
+    ("group_norm of instances", layers.GroupNormalization(-1, epsilon=0.01), [(5, 3)], 0),
 ]
 
 
@@ -162,7 +164,7 @@ def compute(index, name, layer, shapes, below):
     return {
         "name": name,
         # Keras's tanh and its mean over images are in float32; ours keeps an epsilon in it.
-        "tolerance": 1e-6 if y.dtype != np.float64 or name.endswith(("norm", "keepdims")) or name.startswith(("lstm", "gru", "attention")) else 1e-9,
+        "tolerance": 1e-6 if y.dtype != np.float64 or "_norm" in name or name.endswith("keepdims") or name.startswith(("lstm", "gru", "attention")) else 1e-9,
         "shape": list(y.shape[1:]),
         "parameters": [{"name": w.name, "shape": list(w.shape)} for w in layer.trainable_variables],
         "y": plain(y),
