@@ -9,6 +9,7 @@
 #include "base/memory.h"
 #include "optim/lookahead.h"
 #include "strategy/strategy_impl.h"
+#include "strategy/topk.h"
 
 static const ls_strategy_ops *const strategies[] = {
     &ls__strategy_allreduce,
@@ -289,7 +290,7 @@ static ls_status visit_residuals(const visit *v, const ls_lane *lane, int number
         char name[32];
         snprintf(name, sizeof name, LS_RESIDUAL "%lld", (long long)(lane->first_leaf + i));
         ls_strategy_piece piece = {.vector = name, .lane = number, .count = length};
-        LS_TRY(show(v, &piece, ls_span_at(lane->residuals, i * length * 4)));
+        LS_TRY(show(v, &piece, ls__topk_residual(v->strategy, lane, i)));
     }
     return LS_OK;
 }
