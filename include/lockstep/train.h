@@ -82,7 +82,9 @@ typedef struct ls_train_config {
     // for its own; 0: a step ends with all of them. Never shows in the bits. It is 0 anyway where norms are taken over all gradients (clip_norm, not_finite
     // "skip", lars, lamb), and where the program has started MPI itself with less than MPI_THREAD_MULTIPLE.
     int early_forward;
-    int comm_cores;  // cores of each worker that only its exchange uses: 0 (the default) or 1; of jobs whose exchange has a thread
+    // Cores of each worker that only its exchange uses, of jobs whose exchange has a thread: 0, 1, or -1 (the default): 1 between hosts where replicas leave a
+    // core over, and where a measurement at start-up (`tune`) says that steps get shorter with it; else 0. Never shows in the bits.
+    int comm_cores;
     // Threads that read, decode and prepare the samples of each replica; 0 (the default): of samples in files as many as keep up, found in the first steps, at
     // most two for each core that a replica has, and 16; else 1. Never shows in the bits.
     int loader_threads;
@@ -270,6 +272,7 @@ typedef struct ls_train_result {
     int64_t planned_bytes;   // what it was planned to be (ls_memory.total.worker)
     int workers, hosts, replicas_per_worker, threads_per_replica;
     int servers;            // of the workers: they update for the others and compute nothing
+    int comm_cores;         // of each worker, for its exchange alone; replicas_reason says why
     int buckets;            // that gradients are exchanged in; 1: after backward
     const char *algorithm;  // "direct", "halving"; "": one host, or a strategy that has one way only
     const char *

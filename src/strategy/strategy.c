@@ -187,8 +187,7 @@ ls_status ls_strategy_plan(const char *name, const ls_strategy_config *config, l
         ops = ops->topk;
     else if (halves(ops, config->algorithm, config->comm->hosts))
         ops = ops->halving;
-    else if (config->compress == LS_COMPRESS_BF16 && config->comm->hosts > 1 && ops->bf16)
-        ops = ops->bf16;
+    if (config->compress == LS_COMPRESS_BF16 && config->comm->hosts > 1 && ops->bf16) ops = ops->bf16;
     return ls__strategy_plan_ops(ops, config, out);
 }
 

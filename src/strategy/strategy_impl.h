@@ -484,8 +484,8 @@ ls_status ls__owners_gather_end(ls_lane_step *step, int bucket);
     .reduce_begin = ls__owners_reduce_begin, .arrived = ls__owners_arrived, .reduce_end = ls__owners_reduce_end,       \
     .share = ls__owners_share, .gather_begin = ls__owners_gather_begin, .gather_end = ls__owners_gather_end
 
-// halving.c: allreduce with messages to a few of many hosts.
-extern const ls_strategy_ops ls__strategy_allreduce_halving;
+// halving.c: allreduce with messages to a few of many hosts; the second one as the next.
+extern const ls_strategy_ops ls__strategy_allreduce_halving, ls__strategy_allreduce_halving_bf16;
 // allreduce_bf16.c: sums both ways, which are half as long as weights; each host updates everything.
 extern const ls_strategy_ops ls__strategy_allreduce_bf16;
 // allreduce_topk.c: what is not zero goes to all hosts, each of which updates everything.

@@ -188,6 +188,7 @@ static const ls_option table[] = {
      .help = "end a step once all new weights have come, not before; each layer of the next forward waits for its own "
              "otherwise. The result stays the same"},
     {"comm-cores", LS_OPTION_INT, AT(comm_cores), .metavar = "N", .max = 1, WORKERS,
+     .initial = "1 between hosts where a core is left over, or by a measurement; else 0",
      .help = "cores of each worker for nothing but that exchange; 0: it shares those of the replicas"},
     {"loader-threads", LS_OPTION_INT, AT(loader_threads), .metavar = "N", .min = 0, .max = 64, WORKERS,
      .initial = "what keeps up: of samples in files by a measurement in the first steps, else 1",

@@ -21,6 +21,7 @@ void ls_train_config_init(ls_train_config *c) {
                            .loss_scale_steps = 2000,
                            .broken = "stop",
                            .bind = 1,
+                           .comm_cores = -1,
                            .early_forward = 1,
                            .seed = 42,
                            .shuffle = 1,
@@ -151,9 +152,12 @@ static ls_status check_filled_in(const ls_train_config *c) {
     if (c->servers < 0)
         return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
                        "%d servers were asked for: ask for 1 at least, or 0 to leave it to the strategy", c->servers);
-    if (c->comm_cores < 0 || c->comm_cores > 1)
-        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
-                       "the exchange was to have %d cores of each worker for itself: it takes 0 or 1", c->comm_cores);
+    if (c->comm_cores < -1 || c->comm_cores > 1)
+        return LS_FAIL(
+            LS_STATUS_INVALID_ARGUMENT,
+            "the exchange was to have %d cores of each worker for itself: it takes 0 or 1, or -1 to leave it "
+            "to the library",
+            c->comm_cores);
     if (!(c->warmup_epochs >= 0))
         return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "the warm-up takes %g epochs; it must be at least 0",
                        c->warmup_epochs);

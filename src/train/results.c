@@ -265,6 +265,7 @@ ls_status ls_trainer_result(ls_trainer *t, ls_train_result *out) {
                          .cores_per_worker = s->cores,
                          .idle_cores = s->idle,
                          .oversubscribed = s->replicas * t->config.threads > s->cores,
+                         .comm_cores = s->comm_cores,
                          .buckets = t->bucket_count,
                          .algorithm = ls_strategy_algorithm(t->choices.strategy, algorithm, t->comm->hosts),
                          .tuned = t->tuned.megabytes > 0 ? t->tuned_earlier ? "cached" : "measured" : "",

@@ -324,6 +324,33 @@ static ls_status prepare(ls_trainer *t, ls_dataset *dataset) {
     return ls__results_gather(t);
 }
 
+// `before`: one that was made and told that its exchange should have a core; NULL: none.
+static ls_status create(ls_context *context, const ls_graph *graph, ls_dataset *dataset, const ls_train_config *config,
+                        const ls_tune_measured *before, ls_trainer **out) {
+    ls_trainer *t;
+    *out = NULL;
+    LS_TRY(ls_calloc(1, sizeof *t, &t));
+    t->context = context;
+    t->comm = context->comm;
+    t->program_bytes = context->rss;
+    t->rss_begun = ls_memory_rss();
+    t->network = graph;
+    t->dataset = dataset;
+    t->config = *config;
+    if (before) {
+        t->config.comm_cores = 1;
+        t->spread.core_measured = 1;
+        t->measured = *before;
+    }
+    ls_status status = prepare(t, dataset);
+    if (status != LS_OK) {
+        ls_trainer_destroy(&t);
+        return ls__fail_passed(status, __FILE__, __LINE__);
+    }
+    *out = t;
+    return LS_OK;
+}
+
 ls_status ls_trainer_create(ls_context *context, const ls_graph *graph, ls_dataset *dataset,
                             const ls_train_config *config, ls_trainer **out) {
     ls_trainer *t;
@@ -335,19 +362,12 @@ ls_status ls_trainer_create(ls_context *context, const ls_graph *graph, ls_datas
                        : !graph   ? "a graph"
                        : !dataset ? "a dataset"
                                   : "a configuration");
-    LS_TRY(ls_calloc(1, sizeof *t, &t));
-    t->context = context;
-    t->comm = context->comm;
-    ls_comm_enter(t->comm, __func__);
-    t->program_bytes = context->rss;
-    t->rss_begun = ls_memory_rss();
-    t->network = graph;
-    t->dataset = dataset;
-    t->config = *config;
-    ls_status status = prepare(t, dataset);
-    if (status != LS_OK) {
+    ls_comm_enter(context->comm, __func__);
+    LS_TRY(create(context, graph, dataset, config, NULL, &t));
+    if (t->spread.core_pays) {
+        ls_tune_measured measured = t->measured;
         ls_trainer_destroy(&t);
-        return ls__fail_passed(status, __FILE__, __LINE__);
+        LS_TRY(create(context, graph, dataset, config, &measured, &t));
     }
     if (t->home == t) graph->store->placed = t;
     *out = t;

@@ -98,9 +98,13 @@ typedef struct ls_spread {
     int *first;           // (replicas): of the cores, by replica
     int spare;            // a core that no replica has; -1: there is none
     int comm_cores;       // of them, for the exchange alone
-    int idle;             // cores of a worker without work
-    char reason[160];     // why so many replicas
-    char advice[240];     // what would give those work; "": they are few
+    // Where it is to be measured whether the exchange is given one of those that compute: the replicas of one thread that there would be then; else 0.
+    int replicas_without;
+    int core_pays;      // it was measured, and should be: the trainer is to be made again
+    int core_measured;  // this one was
+    int idle;           // cores of a worker without work
+    char reason[160];   // why so many replicas
+    char advice[240];   // what would give those work; "": they are few
 } ls_spread;
 
 // What batches consist of: feed i goes to input i of the graph.
@@ -269,9 +273,10 @@ struct ls_trainer {
     ls_params *params;
     ls_segment *segments;
     int segment_count;
-    ls_tune_choice tuned;  // of the exchange; megabytes 0: nothing was measured
-    int tuned_earlier;     // 1: by an earlier job
-    int64_t *bucket_ends;  // (bucket_count)
+    ls_tune_choice tuned;       // of the exchange; megabytes 0: nothing was measured
+    int tuned_earlier;          // 1: by an earlier job
+    ls_tune_measured measured;  // what that was chosen from; zeros: nothing
+    int64_t *bucket_ends;       // (bucket_count)
     int bucket_count;
     ls_strategy *strategy;
     ls_async *async;          // NULL: all take a step together; else the strategy is this worker's own

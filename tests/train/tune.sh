@@ -36,4 +36,17 @@ compare 2 --workers 2 --bucket-size 1
 says '"tuned":{"source":"measured","bucket_megabytes":1[.0]*,'
 compare 2 --workers 2 --tune off
 tr -d ' \n' <"$out/run.json" | grep -q '"tuned":' && echo "measured although that was off" >&2 && failed=1
+
+# A core for the exchange, on nodes that hwloc is shown: one that is left over; one that is not asked for; by what exchange and a micro-batch take.
+HWLOC_XMLFILE=$(dirname "$0")/../topology/node56.xml
+export HWLOC_XMLFILE
+compare 2 --workers 2
+says '"comm_cores":1,'
+says "onethatisleftoveristheexchange's"
+compare 2 --workers 2 --comm-cores 0
+says '"comm_cores":0,'
+recipe="$out/wide.net --data digits --limit-train 224 --limit-test 10 --epochs 1 --batch-size 224 --micro-batch 4 --tune again"
+expected=$(digest 2 --workers 2 --comm-cores 0) || exit 1
+compare 2 --workers 2
+says "28coresperworker,1threadeach;theexchangesharesthem,asmeasured\\|27coresperworker.*;onemorefortheexchange,asmeasured"
 exit $failed
