@@ -19,7 +19,7 @@ static double seconds(const ls_tune_speed *v, double bytes, double bucket) {
 }
 
 static void test_choice(ls_comm *comm) {
-    const ls_tune_speed slow = {200e-6, 110e6}, fast = {50e-6, 1.1e9}, best = {100e-6, 110e6};
+    const ls_tune_speed slow = {200e-6, 110e6, 0}, fast = {50e-6, 1.1e9, 0}, best = {100e-6, 110e6, 0};
     for (double bytes = 4e6; bytes < 1e9; bytes *= 3) {
         ls_tune_choice choice = ls_tune_choose(&(ls_tune_measured){.direct = slow}, bytes);
         double least = seconds(&slow, bytes, 1e6 * choice.megabytes);
@@ -33,8 +33,8 @@ static void test_choice(ls_comm *comm) {
     }
     CHECK(comm, ls_tune_choose(&(ls_tune_measured){slow, best}, 1e9).algorithm == LS_ALGORITHM_DIRECT);
     // Never sizes that make no sense.
-    CHECK(comm, ls_tune_choose(&(ls_tune_measured){.direct = {1e-9, 1e3}}, 4e6).megabytes == 0.1);
-    CHECK(comm, ls_tune_choose(&(ls_tune_measured){.direct = {10, 1e12}}, 1e9).megabytes == 32);
+    CHECK(comm, ls_tune_choose(&(ls_tune_measured){.direct = {1e-9, 1e3, 0}}, 4e6).megabytes == 0.1);
+    CHECK(comm, ls_tune_choose(&(ls_tune_measured){.direct = {10, 1e12, 0}}, 1e9).megabytes == 32);
     ls_tune tune;
     CHECK(comm, ls_tune_find("often", &tune) == LS_STATUS_INVALID_ARGUMENT);
     CHECK(comm, strstr(ls_error_message(), "'often': there are off, auto and again"));

@@ -51,6 +51,8 @@ void ls__socket_set(int socket, double link_seconds) {
     int on = 1, seconds = link_seconds < 4 ? 4 : link_seconds > 30000 ? 30000 : (int)link_seconds;
     int idle = seconds / 2, interval = seconds / 4, count = 2;
     setsockopt(socket, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    int xb = getenv("XSB") ? atoi(getenv("XSB")) << 10 : 0;
+    if (xb) setsockopt(socket, SOL_SOCKET, SO_SNDBUF, &xb, sizeof xb);
     setsockopt(socket, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
     setsockopt(socket, IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof idle);
     setsockopt(socket, IPPROTO_TCP, TCP_KEEPINTVL, &interval, sizeof interval);

@@ -82,7 +82,7 @@ static ls_status digest(ls_replica *r, ls_span gradient, char text[65]) {
     return status;
 }
 
-static ls_status run(const ls_plan *plan, ls_replica *r, const ls_feeds *feeds, ls_span gradient) {
+static ls_status run(ls_plan *plan, ls_replica *r, const ls_feeds *feeds, ls_span gradient) {
     LS_TRY(ls_plan_forward(plan, r->queue, feeds, NULL, NULL));
     LS_TRY(ls_plan_backward(plan, r->queue, feeds, gradient, NULL, NULL));
     return ls_synchronize(r->queue);
