@@ -16,10 +16,13 @@
 #include "base/memory.h"
 
 enum {
-    SPARE = 64 << 10,     // bytes read at once that are not read into place
-    DIRECT = 8 << 10,     // of a payload that are worth reading into place
-    TURN_BYTES = 8 << 20  // from or to one peer before the others have their turn
+    SPARE = 64 << 10,        // bytes read at once that are not read into place
+    DIRECT = 8 << 10,        // of a payload that are worth reading into place
+    TURN_BYTES = 8 << 20,    // from or to one peer before the others have their turn
+    SHARE_LEAST = 64 << 10,  // bytes on their way to one of several hosts that share a wire
+    SHARE_MOST = 192 << 10   // more is left to the system, which may not let anybody ask for it
 };
+#define WIRE_BYTES 1.25e9  // a second: what one connection is to be able to fill, 10 Gbit/s
 
 ls_status ls__link_open(ls__link *link, int socket, int rank, const uint8_t out[32], const uint8_t in[32]) {
     ls_status status;
@@ -51,13 +54,20 @@ void ls__socket_set(int socket, double link_seconds) {
     int on = 1, seconds = link_seconds < 4 ? 4 : link_seconds > 30000 ? 30000 : (int)link_seconds;
     int idle = seconds / 2, interval = seconds / 4, count = 2;
     setsockopt(socket, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-    int xb = getenv("XSB") ? atoi(getenv("XSB")) << 10 : 0;
-    if (xb) setsockopt(socket, SOL_SOCKET, SO_SNDBUF, &xb, sizeof xb);
     setsockopt(socket, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
     setsockopt(socket, IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof idle);
     setsockopt(socket, IPPROTO_TCP, TCP_KEEPINTVL, &interval, sizeof interval);
     setsockopt(socket, IPPROTO_TCP, TCP_KEEPCNT, &count, sizeof count);
     fcntl(socket, F_SETFL, fcntl(socket, F_GETFL) | O_NONBLOCK);
+}
+
+void ls__link_share(const ls__link *l) {
+    struct tcp_info info = {0};
+    socklen_t size = sizeof info;
+    if (l->socket < 0 || getsockopt(l->socket, IPPROTO_TCP, TCP_INFO, &info, &size) != 0) return;
+    int bytes = (int)(1e-6 * (double)info.tcpi_min_rtt * WIRE_BYTES);
+    if (bytes < SHARE_LEAST) bytes = SHARE_LEAST;
+    if (bytes <= SHARE_MOST) setsockopt(l->socket, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof bytes);
 }
 
 static ls_status broken(const char *why) { return LS_FAIL(LS_STATUS_LIBRARY, "its connection is gone (%s)", why); }
