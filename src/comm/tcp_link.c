@@ -65,9 +65,10 @@ void ls__link_share(const ls__link *l) {
     struct tcp_info info = {0};
     socklen_t size = sizeof info;
     if (l->socket < 0 || getsockopt(l->socket, IPPROTO_TCP, TCP_INFO, &info, &size) != 0) return;
-    int bytes = (int)(1e-6 * (double)info.tcpi_min_rtt * WIRE_BYTES);
-    if (bytes < SHARE_LEAST) bytes = SHARE_LEAST;
-    if (bytes <= SHARE_MOST) setsockopt(l->socket, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof bytes);
+    double bytes = 1e-6 * (double)info.tcpi_min_rtt * WIRE_BYTES;  // far too many where no time is known
+    if (bytes > SHARE_MOST) return;
+    int buffer = bytes > SHARE_LEAST ? (int)bytes : SHARE_LEAST;
+    setsockopt(l->socket, SOL_SOCKET, SO_SNDBUF, &buffer, sizeof buffer);
 }
 
 static ls_status broken(const char *why) { return LS_FAIL(LS_STATUS_LIBRARY, "its connection is gone (%s)", why); }
