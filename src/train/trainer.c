@@ -324,9 +324,14 @@ static ls_status prepare(ls_trainer *t, ls_dataset *dataset) {
     return ls__results_gather(t);
 }
 
-// `before`: one that was made and told that its exchange should have a core; NULL: none.
+typedef struct measured_before {
+    ls_tune_measured measured;
+    int tuned_earlier;
+} measured_before;
+
+// `before`: what one was made by that told that its exchange should have a core; NULL: there was none.
 static ls_status create(ls_context *context, const ls_graph *graph, ls_dataset *dataset, const ls_train_config *config,
-                        const ls_tune_measured *before, ls_trainer **out) {
+                        const measured_before *before, ls_trainer **out) {
     ls_trainer *t;
     *out = NULL;
     LS_TRY(ls_calloc(1, sizeof *t, &t));
@@ -340,7 +345,8 @@ static ls_status create(ls_context *context, const ls_graph *graph, ls_dataset *
     if (before) {
         t->config.comm_cores = 1;
         t->spread.core_measured = 1;
-        t->measured = *before;
+        t->measured = before->measured;
+        t->tuned_earlier = before->tuned_earlier;
     }
     ls_status status = prepare(t, dataset);
     if (status != LS_OK) {
@@ -365,9 +371,9 @@ ls_status ls_trainer_create(ls_context *context, const ls_graph *graph, ls_datas
     ls_comm_enter(context->comm, __func__);
     LS_TRY(create(context, graph, dataset, config, NULL, &t));
     if (t->spread.core_pays) {
-        ls_tune_measured measured = t->measured;
+        measured_before before = {t->measured, t->tuned_earlier};
         ls_trainer_destroy(&t);
-        LS_TRY(create(context, graph, dataset, config, &measured, &t));
+        LS_TRY(create(context, graph, dataset, config, &before, &t));
     }
     if (t->home == t) graph->store->placed = t;
     *out = t;
