@@ -10,7 +10,7 @@ endforeach()
 target_link_libraries(test_cifar PRIVATE PkgConfig::CRYPTO)
 
 # Images in files.
-foreach(test test_image test_images test_index test_containers test_numpy test_exclude test_write_arrays fuzz/fuzz_image fuzz/fuzz_containers fuzz/fuzz_lists fuzz/fuzz_npz)
+foreach(test test_image test_images test_index test_pixels test_containers test_numpy test_exclude test_write_arrays fuzz/fuzz_image fuzz/fuzz_containers fuzz/fuzz_lists fuzz/fuzz_npz)
   ls_test(${test} LABELS data)
   get_filename_component(target ${test} NAME)
   target_link_libraries(${target} PRIVATE PkgConfig::PNG PkgConfig::JPEG ZLIB::ZLIB Threads::Threads)

@@ -42,7 +42,7 @@ printf '# not ours\ntrain:3\ntrain:10-12\ntest:0\n' >"$c/numbers"
     [ "$(digest)" != "$left" ] || wrong "leaving samples out changes nothing"
     # How many threads read them is told where training was long enough to find out.
     run 0 "$lockstep" train mnist-cnn --data "$data" --image-size 96 --batch-size 8 --micro-batch 2 --epochs 8 --verbose 2
-    matches '^Loader threads +[0-9]+ for each replica, as its first steps were measured'
+    matches '^Loader threads +[0-9]+ of this host, as the first steps were measured'
 }
 printf 'train:3\ntrain:99\n' >"$c/numbers"
 refuses 1 "line 2 of $c/numbers: the training set of images has no sample 99 to leave out: they go from 0 to 29" "$lockstep" train mnist-linear \

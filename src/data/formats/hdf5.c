@@ -19,6 +19,7 @@
 #include "base/memory.h"
 #include "data/fingerprint.h"
 #include "data/hdf5_library.h"
+#include "data/pixels.h"
 #include "data/records.h"
 #include "data/spec.h"
 
@@ -362,6 +363,7 @@ typedef struct hdf5_source {
     int set, fd;  // fd: of the file, to know whether it has changed, and to read by
     hid_t file, data;
     int64_t values;  // of a sample
+    ls_pixels kept;  // samples as they were read
 } hdf5_source;
 
 static ls_status check_unchanged(const hdf5_source *s) {
@@ -408,6 +410,12 @@ static ls_status hdf5_read(const ls_source *source, int64_t i, void *scratch, ls
     const hdf5_source *s = (const hdf5_source *)source;
     char *second = (char *)scratch + ls_round_up(s->base.sample_bytes[0], LS_ALIGN);
     void *to = s->plan->planes ? second : scratch;
+    ls_pixels_entry kept;
+    out->field[1] = s->learned + i * s->each;
+    if (ls_pixels_get(&s->kept, i, 0, &kept)) {
+        out->field[0] = kept.bytes;
+        return LS_OK;
+    }
     LS_TRY(check_unchanged(s));
     if (s->part->at >= 0)
         LS_TRY(read_by_place(s, i, to));
@@ -415,7 +423,9 @@ static ls_status hdf5_read(const ls_source *source, int64_t i, void *scratch, ls
         LS_TRY(read_by_library(s, i, to));
     if (s->plan->planes) interleave(s->part, to, scratch);
     out->field[0] = scratch;
-    out->field[1] = s->learned + i * s->each;
+    if (!ls_pixels_begin(&s->kept, i, 0, s->base.sample_bytes[0], &kept)) return LS_OK;
+    memcpy(kept.bytes, scratch, (size_t)s->base.sample_bytes[0]);
+    ls_pixels_end(&s->kept, i, 0, &kept);
     return LS_OK;
 }
 
@@ -434,8 +444,21 @@ static int64_t hdf5_class(const ls_source *source, int64_t i) {
 }
 static int64_t hdf5_stored(const ls_source *source) { return source->count * source->sample_bytes[0]; }
 
-static const ls_source_ops hdf5_ops = {
-    .read = hdf5_read, .destroy = hdf5_destroy, .class = hdf5_class, .stored = hdf5_stored};
+static int64_t hdf5_cache_size(const ls_source *source, int64_t limit) {
+    return ls_pixels_size(source->count, source->sample_bytes[0], limit);
+}
+
+static void hdf5_cache_attach(ls_source *source, int64_t limit, void *memory, int fill) {
+    hdf5_source *s = (hdf5_source *)source;
+    ls_pixels_place(memory, hdf5_cache_size(source, limit), source->count, 0, source->count, &s->kept);
+}
+
+static const ls_source_ops hdf5_ops = {.read = hdf5_read,
+                                       .destroy = hdf5_destroy,
+                                       .class = hdf5_class,
+                                       .stored = hdf5_stored,
+                                       .cache_size = hdf5_cache_size,
+                                       .cache_attach = hdf5_cache_attach};
 
 static ls_status open_source(hdf5_source *s, const char *path) {
     s->fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
