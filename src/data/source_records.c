@@ -24,9 +24,9 @@ typedef struct records_source {
     ls_records records;
     const ls_record *record;  // of its set
     char *index;              // the file it is kept in; NULL: none
-    ls_cache cache;    // of bytes
-    ls_pixels pixels;  // or of decoded images
-    _Atomic int *kept;  // (file_count): open files, -1 where it is not yet; NULL: none stays open
+    ls_cache cache;           // of bytes
+    ls_pixels pixels;         // or of decoded images
+    _Atomic int *kept;        // (file_count): open files, -1 where it is not yet; NULL: none stays open
 } records_source;
 
 // What read puts in front of the bytes.

@@ -198,8 +198,9 @@ static const ls_option table[] = {
              "ones, as they "
              "are in their files; the rest is read in each epoch. The result stays the same"},
     {"cache-decoded", LS_OPTION_FLAG, AT(cache_decoded), WORKERS,
-     .help = "with --cache: keep images as they were decoded, in place of their files' bytes: more memory for each, and "
-             "they are decoded once. The result stays the same"},
+     .help =
+         "with --cache: keep images as they were decoded, in place of their files' bytes: more memory for each, and "
+         "they are decoded once. The result stays the same"},
     {"bind", LS_OPTION_FLAG, AT(bind), WORKERS, .help = "let the system move replicas between cores"},
 
     {"optimizer", LS_OPTION_TEXT, AT(optimizer), .metavar = "NAME", .choices = optimizer_choice, OPTIMIZER,

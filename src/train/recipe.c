@@ -168,7 +168,8 @@ static ls_status resolve_cache(ls_trainer *t) {
     if (!t->config.cache) return LS_OK;
     ls_status status = ls_bytes_parse(t->config.cache, &t->choices.cache);
     if (status != LS_OK) return ls__fail_context(status, "--cache: ");
-    if (t->dataset->cache_bytes || ls_data_cache_size(t->dataset, INT64_MAX / 4, t->config.cache_decoded) > 0) return LS_OK;
+    if (t->dataset->cache_bytes || ls_data_cache_size(t->dataset, INT64_MAX / 4, t->config.cache_decoded) > 0)
+        return LS_OK;
     return LS_FAIL(
         LS_STATUS_INVALID_ARGUMENT,
         "--cache %.40s: nothing is read of files while training on %s, which has no use for it: leave it out",

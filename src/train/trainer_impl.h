@@ -240,7 +240,8 @@ typedef struct ls_history {
     double exchange_hidden;           // seconds in all steps, mean over workers; gathered after fit
     int64_t replaced;                 // broken samples, on all workers; gathered likewise
     char broken[320];                 // of one of them; "": there is none
-    int loader_threads, loader_threads_measured;  // of this worker's host, all together; whether any of its loaders has measured
+    int loader_threads,
+        loader_threads_measured;  // of this worker's host, all together; whether any of its loaders has measured
 } ls_history;
 
 struct ls_trainer {
