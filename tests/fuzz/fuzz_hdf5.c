@@ -87,7 +87,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
 enum { FORMS = 4 };
 
 static void add(hid_t file, const char *name, hid_t stored, int packed, int ndim, const hsize_t *dim) {
-    static const uint8_t values[4 * 3 * 4 * 4] = {1, 0, 2, 1, 0, 1};
+    static const uint8_t values[4 * 3 * 4 * 4] = {1, 0, 1, 1, 0, 1};
     hid_t space = H5Screate_simple(ndim, dim, NULL), how = H5Pcreate(H5P_DATASET_CREATE);
     if (packed) {
         H5Pset_chunk(how, ndim, dim);
@@ -140,15 +140,15 @@ static void try_one(void) {
 
 static int write_seeds(const char *folder) {
     for (int i = 0; i < 2 * FORMS; i++) {
-        char path[512];
+        char name[512];
         image_file f = make(i / 2), whole = {NULL, 0, 0};
         uint8_t first = (uint8_t)(i % 2);
-        snprintf(path, sizeof path, "%s/seed-%d", folder, i);
+        snprintf(name, sizeof name, "%s/seed-%d", folder, i);
         image_add(&whole, &first, 1);
         image_add(&whole, f.bytes, f.size);
         free(f.bytes);
-        if (image_save(whole, path)) continue;
-        fprintf(stderr, "fuzz_hdf5: cannot write %s\n", path);
+        if (image_save(whole, name)) continue;
+        fprintf(stderr, "fuzz_hdf5: cannot write %s\n", name);
         return 1;
     }
     return 0;
