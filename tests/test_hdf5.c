@@ -261,6 +261,14 @@ static void wrong(void **state) {
     put(file, "halves", H5T_IEEE_F64LE, H5T_NATIVE_DOUBLE, values, 0, 1, (hsize_t[]){COUNT});
     put(file, "few", H5T_STD_I32LE, H5T_NATIVE_DOUBLE, values, 0, 1, (hsize_t[]){3});
     put(file, "flat", H5T_STD_U8LE, H5T_NATIVE_DOUBLE, values, 0, 2, (hsize_t[]){COUNT, 1});
+    for (int chunked = 0; chunked < 2; chunked++) {  // nothing is stored
+        hid_t space = H5Screate_simple(3, (hsize_t[]){1 << 20, 1 << 14, 1 << 14}, NULL),
+              how = H5Pcreate(H5P_DATASET_CREATE);
+        if (chunked) H5Pset_chunk(how, 3, (hsize_t[]){1, 8, 8});
+        H5Dclose(H5Dcreate2(file, chunked ? "sparse" : "late", H5T_STD_U8LE, space, H5P_DEFAULT, how, H5P_DEFAULT));
+        H5Pclose(how);
+        H5Sclose(space);
+    }
     put(file, "wide", H5T_STD_I32LE, H5T_NATIVE_DOUBLE, values, 0, 3, (hsize_t[]){COUNT, 1, 1});
     H5Fclose(file);
     opens("", COUNT, 0, 0);
@@ -272,6 +280,9 @@ static void wrong(void **state) {
     refused(",label=few", LS_STATUS_BAD_DATA, "few has 3 values for 7 samples");
     refused(",image=flat", LS_STATUS_BAD_DATA, "flat has 2 dimensions: images are");
     refused(",image=wide", LS_STATUS_BAD_DATA, "values of another type: images are uint8 or floating");
+    refused(",image=late", LS_STATUS_BAD_DATA,
+            "late is said to have 1048576 samples of 268435456 bytes, of which 0 bytes are stored");
+    refused(",image=sparse", LS_STATUS_BAD_DATA, "sparse is said to have 1048576 samples");
     refused(",image=none", LS_STATUS_BAD_DATA, "has no data sets none and");
     refused(",layout=chw", LS_STATUS_BAD_DATA, "has no dimension of 1 or 3 channels where its layout has them");
     refused("-nothing", LS_STATUS_NOT_FOUND, "cannot read");

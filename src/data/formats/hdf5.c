@@ -152,18 +152,37 @@ static ls_status describe_open(const char *path, hid_t set, int classes, part *p
     return status;
 }
 
+// Sizes are believed no further than what is stored goes along with them: all of it in one piece, or packed, for which gzip needs a thousandth at least.
+static ls_status check_stored(const char *path, hid_t file, hid_t set, const part *p) {
+    hid_t type = H5Dget_type(set), how = H5Dget_create_plist(set);
+    double each = (double)H5Tget_size(type), stored = (double)H5Dget_storage_size(set);
+    int elsewhere = H5Pget_external_count(how) > 0, packed = H5Pget_layout(how) == H5D_CHUNKED;
+    hsize_t bytes = 0;
+    H5Pclose(how);
+    H5Tclose(type);
+    for (int d = 1; d < p->ndim; d++) each *= (double)p->dim[d];
+    if (H5Fget_filesize(file, &bytes) < 0) return failed(path, p->name);
+    int less = !elsewhere && (stored > (double)bytes || each * (double)p->dim[0] > stored * (packed ? 1100 : 1));
+    if (!less && each <= (double)LS_IMAGE_MAX_FILE) return LS_OK;
+    return LS_FAIL(
+        LS_STATUS_BAD_DATA,
+        "%s: %s is said to have %lld samples of %.0f bytes, of which %.0f bytes are stored, and each may have "
+        "%lld MB: it is damaged, or was never written to the end; make it again",
+        path, p->name, (long long)p->dim[0], each, stored, (long long)(LS_IMAGE_MAX_FILE >> 20));
+}
+
 static ls_status describe(const char *path, hid_t file, const char *name, int classes, part *p) {
     snprintf(p->name, sizeof p->name, "%.120s", name);
     hid_t set = H5Dopen2(file, name, H5P_DEFAULT);
     if (set < 0) return failed(path, name);
     ls_status status = describe_open(path, set, classes, p);
-    H5Dclose(set);
-    LS_TRY(status);
-    for (int d = 0; d < p->ndim; d++)
+    for (int d = 0; d < p->ndim && status == LS_OK; d++)
         if (p->dim[d] < 1)
-            return LS_FAIL(LS_STATUS_BAD_DATA, "%s: %s has no values, or more than 2^31 in a dimension", path, name);
-    p->there = 1;
-    return LS_OK;
+            status = LS_FAIL(LS_STATUS_BAD_DATA, "%s: %s has no values, or more than 2^31 in a dimension", path, name);
+    if (status == LS_OK) status = check_stored(path, file, set, p);
+    H5Dclose(set);
+    p->there = status == LS_OK;
+    return status;
 }
 
 static ls__learned learned_of(const plan *p, int which) {
