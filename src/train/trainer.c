@@ -259,6 +259,7 @@ static ls_status make_loaders(ls_trainer *t) {
     ls_loader_config train = ls__loader_config(t, 1), eval = ls__loader_config(t, 0);
     for (int i = 0; i < t->spread.replicas; i++) {
         train.memory = eval.memory = t->replica[i].batches;
+        if (t->config.loader_threads) train.threads = eval.threads = ls__loader_share(t, i);
         LS_TRY(ls_loader_create(&train, &t->replica[i].train_loader));
         if (t->eval_split.count) LS_TRY(ls_loader_create(&eval, &t->replica[i].eval_loader));
     }
@@ -282,7 +283,7 @@ static ls_status draw_weights(ls_trainer *t) {
 
 static ls_status allocate(ls_trainer *t, ls_dataset *dataset) {
     LS_TRY(make_shared(t));
-    if (t->choices.cache) LS_TRY(ls__dataset_cache(dataset, t->choices.cache));
+    if (t->choices.cache) LS_TRY(ls__dataset_cache(dataset, t->choices.cache, t->config.cache_decoded));
     LS_TRY(ls_comm_agree(t->comm, ls_strategy_allocate(t->strategy)));
     if (t->async) LS_TRY(ls_async_allocate(t->async));
     t->weights = ls_strategy_weights(t->strategy);

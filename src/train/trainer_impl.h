@@ -244,6 +244,8 @@ typedef struct ls_history {
     double exchange_hidden;           // seconds in all steps, mean over workers; gathered after fit
     int64_t replaced;                 // broken samples, on all workers; gathered likewise
     char broken[320];                 // of one of them; "": there is none
+    int loader_threads,
+        loader_threads_measured;  // of this worker's host, all together; whether any of its loaders has measured
 } ls_history;
 
 struct ls_trainer {
@@ -352,6 +354,8 @@ int ls__loss_scale_at_least(const ls_trainer *trainer);  // whether there is no 
 // feeds.c. Finds the fields for the graph's inputs. Errors: INVALID_ARGUMENT.
 ls_status ls__inputs_resolve(ls_trainer *trainer);
 ls_loader_config ls__loader_config(const ls_trainer *trainer, int training);
+// Of the threads that all loaders of a host are to have together (--loader-threads), those of a replica of this worker: at least one.
+int ls__loader_share(const ls_trainer *trainer, int replica);
 // Whether labels are rows, since classes have weights or samples are mixed; and what the weights are: `class_weight`. Before the inputs. Reads labels of the training set, where they are not in memory. Not collective.
 // Errors: INVALID_ARGUMENT (no such weights, no such classes), those of the source, OUT_OF_MEMORY.
 int ls__labels_are_rows(const ls_train_config *config);
