@@ -138,7 +138,8 @@ static ls_status look_at_set(looker *l, int set, int64_t count, int64_t samples)
     }
     for (int i = 0; i < started; i++) pthread_join(threads[i], NULL);
     if (!started)
-        return LS_FAIL(LS_STATUS_LIBRARY, "cannot start a thread: %s; allow this user more threads (ulimit -u)",
+        return LS_FAIL(LS_STATUS_LIBRARY,
+                       "cannot start a thread: %s; allow this user more threads (ulimit -u) or addresses (ulimit -v)",
                        strerror(error));
     find_medians(l);
     return LS_OK;

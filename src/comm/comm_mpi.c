@@ -39,6 +39,14 @@ const char *ls_comm_thread_level(void) { return NULL; }
 #include "base/watch.h"
 #include "comm/reserve.h"
 
+// Addresses that a process takes in MPI_Init, with what its threads' heaps reserve; the most seen (VmPeak): Open MPI 4.1.4 222 MB of 2 workers and
+// 226 MB of 4, MPICH 4.0.2 63 MB.
+#if defined(OPEN_MPI)
+#define MPI_START_BYTES 240000000
+#else
+#define MPI_START_BYTES 80000000
+#endif
+
 typedef struct mpi_comm {
     ls_comm head;
     MPI_Comm all, host;
@@ -470,7 +478,7 @@ static ls_status start(mpi_comm *c, int launched, const MPI_Comm *given) {
         MPI_TRY(MPI_Query_thread(&provided), "tell its thread level");
         LS_TRY(find_mark(&ours));
     } else {
-        LS_TRY(ls__reserve_files());
+        LS_TRY(ls__reserve_start(MPI_START_BYTES));
         both_ways();
         MPI_TRY(WATCHED("all workers to join the job", MPI_Init_thread(NULL, NULL, MPI_THREAD_SERIALIZED, &provided)),
                 "start");

@@ -64,21 +64,29 @@ ls_status ls__reserve_shared(const char *place, int64_t bytes, int workers) {
     return LS_OK;
 }
 
+static int may_map(size_t size) {
+    void *p = mmap(NULL, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    return p != MAP_FAILED && munmap(p, size) == 0;
+}
+
 ls_status ls__reserve_addresses(int64_t bytes) {
     size_t size = (size_t)bytes + MPI_BYTES_PER_WORKER;
-    void *p = mmap(NULL, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (p == MAP_FAILED)
+    if (!may_map(size))
         return LS_FAIL(
             LS_STATUS_OUT_OF_MEMORY,
             "the workers of this host want to share %.1f MB, which this process may not map (%s): raise its limit of "
             "memory (ulimit -v), or use fewer workers",
             (double)size / 1e6, strerror(errno));
-    munmap(p, size);
     return LS_OK;
 }
 
-ls_status ls__reserve_files(void) {
+ls_status ls__reserve_start(int64_t bytes) {
     struct rlimit limit;
+    if (getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY && !may_map((size_t)bytes))
+        return LS_FAIL(LS_STATUS_OUT_OF_MEMORY,
+                       "to start MPI this process maps up to %.0f MB, more than its limit of memory of %.0f MB leaves "
+                       "(ulimit -v): raise that limit",
+                       (double)bytes / 1e6, (double)limit.rlim_cur / 1e6);
     if (getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY ||
         limit.rlim_cur >= MPI_BYTES_PER_WORKER)
         return LS_OK;

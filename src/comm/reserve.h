@@ -12,8 +12,8 @@
 ls_status ls__reserve_shared(const char *place, int64_t bytes, int workers);
 // Whether this process may map so much more: its limit (ulimit -v) is its own. By every worker. Errors: OUT_OF_MEMORY.
 ls_status ls__reserve_addresses(int64_t bytes);
-// Whether files may grow (ulimit -f) to what MPI keeps in shared memory from its start on: where they may not, Open MPI has been seen to wait for
-// ever. By every worker. Errors: UNSUPPORTED.
-ls_status ls__reserve_files(void);
+// Whether MPI may start: map the `bytes` of addresses that it takes (ulimit -v), and let files grow (ulimit -f) to what it keeps in shared memory. Where it may not, Open MPI
+// has been seen to wait for ever. By every worker, before MPI_Init. Errors: OUT_OF_MEMORY, UNSUPPORTED.
+ls_status ls__reserve_start(int64_t bytes);
 
 #endif

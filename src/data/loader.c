@@ -251,8 +251,10 @@ static ls_status start_threads(ls_loader *l) {
     }
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (error)
-        return LS_FAIL(LS_STATUS_LIBRARY, "cannot start a loader thread: %s; allow this user more threads (ulimit -u)",
-                       strerror(error));
+        return LS_FAIL(
+            LS_STATUS_LIBRARY,
+            "cannot start a loader thread: %s; allow this user more threads (ulimit -u) or addresses (ulimit -v)",
+            strerror(error));
     return LS_OK;
 }
 

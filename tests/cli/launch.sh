@@ -31,7 +31,7 @@ env --default-signal=INT LOCKSTEP_TEST_JOB=$$ "$lockstep" train mnist-mlp --work
     --verbose 2 >"$here/out" 2>"$here/err" &
 job=$!
 members() { grep -lz "^LOCKSTEP_TEST_JOB=$$\$" /proc/[0-9]*/environ 2>/dev/null; }
-for _ in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do
+for _ in $(seq 120); do
     grep -q '^Epoch 2' "$here/out" && break
     sleep 0.5
 done

@@ -63,7 +63,7 @@ static ls_status intern(ls_cpu *cpu, ls_shape shape, ls_dtype dtype, ls_md md, c
     pthread_mutex_lock(&cpu->mutex);
     ls_status status = LS_OK;
     *out = NULL;
-    for (int i = 0; i < cpu->layout_count && !*out; i++)
+    for (int i = cpu->layout_count - 1; i >= 0 && !*out; i--)  // most often one of the latest is asked for again
         if (cpu->layouts[i]->dtype == dtype && ls_shape_equal(cpu->layouts[i]->shape, shape) &&
             dnnl_memory_desc_equal(cpu->layouts[i]->native, md))
             *out = cpu->layouts[i];
