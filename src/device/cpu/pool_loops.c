@@ -99,16 +99,16 @@ enum { TURN = 64 };
 
 // Row i of `count` windows, whose corners begin at `from`; the last row of a window writes its maximum.
 LS_INLINE void max_pool_turn(ls_dtype dtype, const ls_pool_shape *s, int i, int last, int kw, int64_t count,
-                             int64_t from, int64_t at, const void *x, void *y, uint8_t *index, maximum *row) {
+                             int64_t from, int64_t at, const void *x, void *y, uint8_t *index, maximum *found) {
     const int64_t block = s->block, step = s->strides[1] * block;
     from += i * s->width * block;
     for (int64_t n = 0; n < count; n++, from += step, at += block)
-        for (int64_t c = 0; c < block; c += 16, row++) {
-            maximum m = maximum_of_row(dtype, block, i, kw, x, from + c, i ? *row : (maximum){0});
+        for (int64_t c = 0; c < block; c += 16, found++) {
+            maximum m = maximum_of_row(dtype, block, i, kw, x, from + c, i ? *found : (maximum){0});
             if (last)
                 put_maximum(dtype, s, m, at + c, 16, y, index);
             else
-                *row = m;
+                *found = m;
         }
 }
 
@@ -117,7 +117,7 @@ LS_INLINE void max_pool_turn(ls_dtype dtype, const ls_pool_shape *s, int i, int 
 LS_INLINE void max_pool_inside(ls_dtype dtype, const ls_pool_shape *s, int kh, int kw, int64_t count, int64_t from,
                                int64_t at, const void *x, void *y, uint8_t *index) {
     const int64_t block = s->block, most = TURN * 16 / block;
-    maximum row[TURN];
+    maximum found[TURN];
     if (most == 0) {  // so many channels that a pixel is a stream by itself
         for (int64_t n = 0; n < count; n++, from += s->strides[1] * block, at += block)
             for (int64_t c = 0; c < block; c += 16) {
@@ -130,9 +130,9 @@ LS_INLINE void max_pool_inside(ls_dtype dtype, const ls_pool_shape *s, int kh, i
     }
     for (int64_t n = 0; n < count; n += most, from += most * s->strides[1] * block, at += most * block) {
         int64_t turn = count - n < most ? count - n : most;
-        max_pool_turn(dtype, s, 0, kh == 1, kw, turn, from, at, x, y, index, row);
-        for (int i = 1; i < kh - 1; i++) max_pool_turn(dtype, s, i, 0, kw, turn, from, at, x, y, index, row);
-        if (kh > 1) max_pool_turn(dtype, s, kh - 1, 1, kw, turn, from, at, x, y, index, row);
+        max_pool_turn(dtype, s, 0, kh == 1, kw, turn, from, at, x, y, index, found);
+        for (int i = 1; i < kh - 1; i++) max_pool_turn(dtype, s, i, 0, kw, turn, from, at, x, y, index, found);
+        if (kh > 1) max_pool_turn(dtype, s, kh - 1, 1, kw, turn, from, at, x, y, index, found);
     }
 }
 
@@ -354,16 +354,16 @@ LS_INLINE v16f sum_of_row(ls_dtype dtype, int64_t block, int kw, const void *x, 
 
 // As max_pool_turn: the last row of a window writes its mean.
 LS_INLINE void average_pool_turn(ls_dtype dtype, const ls_pool_shape *s, int i, int kh, int kw, int64_t count,
-                                 int64_t from, int64_t at, const void *x, void *y, v16f *row) {
+                                 int64_t from, int64_t at, const void *x, void *y, v16f *sums) {
     const int64_t block = s->block, step = s->strides[1] * block;
     from += i * s->width * block;
     for (int64_t n = 0; n < count; n++, from += step, at += block)
-        for (int64_t c = 0; c < block; c += 16, row++) {
-            v16f sum = sum_of_row(dtype, block, kw, x, from + c, i ? *row : (v16f){0});
+        for (int64_t c = 0; c < block; c += 16, sums++) {
+            v16f sum = sum_of_row(dtype, block, kw, x, from + c, i ? *sums : (v16f){0});
             if (i == kh - 1)
                 store16(dtype, y, at + c, sum / (float)(kh * kw));
             else
-                *row = sum;
+                *sums = sum;
         }
 }
 
@@ -371,7 +371,7 @@ LS_INLINE void average_pool_turn(ls_dtype dtype, const ls_pool_shape *s, int i, 
 LS_INLINE void average_pool_inside(ls_dtype dtype, const ls_pool_shape *s, int kh, int kw, int64_t count, int64_t from,
                                    int64_t at, const void *x, void *y) {
     const int64_t block = s->block, most = TURN * 16 / block;
-    v16f row[TURN];
+    v16f sums[TURN];
     if (most == 0) {
         for (int64_t n = 0; n < count; n++, from += s->strides[1] * block, at += block)
             for (int64_t c = 0; c < block; c += 16) {
@@ -384,9 +384,9 @@ LS_INLINE void average_pool_inside(ls_dtype dtype, const ls_pool_shape *s, int k
     }
     for (int64_t n = 0; n < count; n += most, from += most * s->strides[1] * block, at += most * block) {
         int64_t turn = count - n < most ? count - n : most;
-        average_pool_turn(dtype, s, 0, kh, kw, turn, from, at, x, y, row);
-        for (int i = 1; i < kh - 1; i++) average_pool_turn(dtype, s, i, kh, kw, turn, from, at, x, y, row);
-        if (kh > 1) average_pool_turn(dtype, s, kh - 1, kh, kw, turn, from, at, x, y, row);
+        average_pool_turn(dtype, s, 0, kh, kw, turn, from, at, x, y, sums);
+        for (int i = 1; i < kh - 1; i++) average_pool_turn(dtype, s, i, kh, kw, turn, from, at, x, y, sums);
+        if (kh > 1) average_pool_turn(dtype, s, kh - 1, kh, kw, turn, from, at, x, y, sums);
     }
 }
 
