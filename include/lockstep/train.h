@@ -134,6 +134,9 @@ typedef struct ls_train_config {
     const char *tta;
     int evaluate;  // 1 (the default): evaluate on the test set at the end
     int validate;  // 1: evaluate on the test set after every epoch, as Keras's validation_data; 0 (the default): do not
+    // 1: weights are loaded or set before they are used, so that initializers which measure images ("patch_whitening") need not: ls_trainer_create reads no samples
+    // for them. 0 (the default): they measure. Has no option.
+    int weights_follow;
 
     const char *optimizer;                                 // "adam", "adamw", "sgd", "lars", "lamb"
     double lr;                                             // < 0: the optimizer's default

@@ -6,7 +6,7 @@
 //   images.c    what becomes of images before that
 //   trainer.c   setting up: plans, strategy, memory, weights
 //   whitening.c an initializer that measures the images
-//   probe.c     whether all hosts compute the same
+//   probe.c     whether all hosts compute the same; probe_cache.c keeps what they did
 //   replica.c   the lanes at work, each in a thread of its own
 //   not_finite.c  where numbers come from that are none
 //   loss_scale.c  what the loss is multiplied by in backward
@@ -395,6 +395,10 @@ int64_t ls__ranges_count(const ls_trainer *trainer, const ls_epoch_shape *shape)
 // whitening.c. What the initializer patch_whitening makes of parameter `param`, in Keras's order: the same on every worker. Images are known and
 // normalized. Not collective. Errors: INVALID_ARGUMENT (the layer is none that it can be made for), OUT_OF_MEMORY, those of the source.
 ls_status ls__whitening_draw(const ls_trainer *trainer, int param, float *out);
+
+// trainer.c. All that a training depends on, as text: what workers compare.
+enum { LS_TRAINER_RECIPE = 4096 };
+void ls__trainer_recipe(const ls_trainer *trainer, char text[LS_TRAINER_RECIPE]);
 
 // probe.c. Of several hosts: compares what they compute from the same micro-batch. Once there are weights, before training. Collective.
 // Errors: MISMATCH (names two workers), those of a plan.
