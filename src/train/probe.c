@@ -14,11 +14,8 @@
 #include "base/fp16.h"
 #include "base/memory.h"
 #include "base/philox.h"
-<<<<<<< HEAD
 #include "base/text.h"
-=======
 #include "train/probe_cache.h"
->>>>>>> a64de0823f84f8520a69744349a7d32a3541e301
 #include "train/sha256.h"
 #include "train/trainer_impl.h"
 
@@ -87,17 +84,6 @@ static ls_status digest(ls_replica *r, ls_span gradient, char text[65]) {
     return status;
 }
 
-<<<<<<< HEAD
-static ls_status run(ls_plan *plan, ls_replica *r, const ls_feeds *feeds, ls_span gradient) {
-    LS_TRY(ls_plan_forward(plan, r->queue, feeds, NULL, NULL));
-    LS_TRY(ls_plan_backward(plan, r->queue, feeds, gradient, NULL, NULL));
-    return ls_synchronize(r->queue);
-}
-
-// By this worker's first replica. A lane that has no micro-batch in a step has no gradient memory to use: it takes no part. *seconds: of a second
-// time, where that is asked for.
-static ls_status compute(ls_trainer *t, int again, double *seconds, char text[65]) {
-=======
 // A lane that has no micro-batch in a step has no gradient memory to use: it takes no part.
 static int computes(const ls_trainer *t) {
     int64_t begin, end;
@@ -105,9 +91,14 @@ static int computes(const ls_trainer *t) {
     return begin < end;
 }
 
-// By this worker's first replica.
-static ls_status compute(ls_trainer *t, char text[65]) {
->>>>>>> a64de0823f84f8520a69744349a7d32a3541e301
+static ls_status run(ls_plan *plan, ls_replica *r, const ls_feeds *feeds, ls_span gradient) {
+    LS_TRY(ls_plan_forward(plan, r->queue, feeds, NULL, NULL));
+    LS_TRY(ls_plan_backward(plan, r->queue, feeds, gradient, NULL, NULL));
+    return ls_synchronize(r->queue);
+}
+
+// By this worker's first replica. *seconds: of a second time, where that is asked for.
+static ls_status compute(ls_trainer *t, int again, double *seconds, char text[65]) {
     ls_replica *r = &t->replica[0];
     ls_plan *plan = r->plan[LS_PLAN_KIND_TRAIN];
     ls_step_info info = {.micro_batches = t->train_shape.micro_batches, .samples = t->train_shape.batch, .step = 1};
@@ -172,10 +163,11 @@ static ls_status earlier(const ls_trainer *t, const char *key, answer *mine, ans
     return LS_OK;
 }
 
-static ls_status now(ls_trainer *t, const char *key, answer *mine, answer *all) {
+// again: it is timed, too.
+static ls_status now(ls_trainer *t, const char *key, int again, answer *mine, answer *all) {
     double start = ls_clock();
     int first;
-    LS_TRY(ls_comm_agree(t->comm, compute(t, mine->digest)));
+    LS_TRY(ls_comm_agree(t->comm, compute(t, again, &mine->seconds, mine->digest)));
     double seconds = ls_clock() - start;
     LS_TRY(ls_comm_allgather(t->comm, mine, all, sizeof *mine));
     if (key[0] && mine->digest[0] && odd_one(all, t->comm->size, &first) < 0)
@@ -200,18 +192,14 @@ ls_status ls__probe(ls_trainer *t) {
     int again = t->spread.replicas_without > 0 && t->tuned.speed.processor_seconds > 0;
     answer mine = {.digest = ""}, *all;
     char recipe[LS_TRAINER_RECIPE], key[65];
-    int found;
+    int found = 0;
     if (t->comm->hosts == 1 || t->home != t) return LS_OK;
     gethostname(mine.host, sizeof mine.host - 1);
-<<<<<<< HEAD
-    LS_TRY(ls_comm_agree(t->comm, compute(t, again, &mine.seconds, mine.digest)));
-=======
     ls__trainer_recipe(t, recipe);
     if (strlen(recipe) == sizeof recipe - 1 || !ls__probe_key(recipe, key)) key[0] = 0;  // all of the recipe, or none
->>>>>>> a64de0823f84f8520a69744349a7d32a3541e301
     LS_TRY(ls_comm_agree(t->comm, ls_calloc(t->comm->size, sizeof mine, &all)));
-    ls_status status = earlier(t, key, &mine, all, &found);
-    if (status == LS_OK && !found) status = now(t, key, &mine, all);
+    ls_status status = again ? LS_OK : earlier(t, key, &mine, all, &found);
+    if (status == LS_OK && !found) status = now(t, key, again, &mine, all);
     if (status == LS_OK) status = compare(all, t->comm->size, t->history.probe);
     if (status == LS_OK) find_core(t, all);
     free(all);
