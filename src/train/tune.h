@@ -21,8 +21,9 @@ typedef enum ls_tune { LS_TUNE_OFF, LS_TUNE_AUTO, LS_TUNE_AGAIN } ls_tune;
 
 // Of an algorithm. Zeros: not measured.
 typedef struct ls_tune_speed {
-    double bucket_seconds;    // c
-    double bytes_per_second;  // b, in bytes of parameters
+    double bucket_seconds;     // c
+    double bytes_per_second;   // b, in bytes of parameters
+    double processor_seconds;  // for each of these bytes, of a core: messages, sums, update; 0: not measured
 } ls_tune_speed;
 
 typedef struct ls_tune_measured {
@@ -45,6 +46,11 @@ ls_tune_choice ls_tune_choose(const ls_tune_measured *measured, double bytes);
 ls_status ls_tune_measure(ls_context *context, const char *compress, ls_algorithm algorithm, int own_cores,
                           ls_tune_measured *out);
 
+// What an exchange of so many floats behind backward takes of this worker's processor, in seconds; 0: there can be no thread for it. exchange_bench.c. Collective.
+// Errors: LIBRARY, OUT_OF_MEMORY.
+ls_status ls__exchange_bench_processor(ls_context *context, int64_t floats, const char *compress, const char *algorithm,
+                                       double *out);
+
 // --- the cache -------------------------------------------------------------------------------------------------------
 
 #define LS_TUNE_KEY 512
@@ -53,6 +59,8 @@ ls_status ls_tune_measure(ls_context *context, const char *compress, ls_algorith
 void ls_tune_key(const ls_context *context, const ls_topology *topology, const char *compress, char key[LS_TUNE_KEY]);
 // $XDG_CACHE_HOME/lockstep or ~/.cache/lockstep; the caller frees it. NULL: there is none.
 char *ls_tune_folder(void);
+// Makes it, with all above it, for nobody else. Where it cannot, files in it cannot be written.
+void ls_tune_make_folder(const char *folder);
 // 1: the folder has a measurement of this key. What cannot be read, is damaged or somebody else's is none. Not collective.
 int ls_tune_load(const char *folder, const char *key, ls_tune_measured *out);
 // Whoever reads meanwhile finds the old one or the new one. What cannot be written is not. Not collective.

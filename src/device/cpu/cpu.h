@@ -8,6 +8,7 @@
 #include "device/host.h"
 
 typedef struct ls_cpu_trial ls_cpu_trial;  // trial.h
+typedef struct ls_cpu_table ls_cpu_table;  // table.h
 
 typedef struct ls_cpu {
     ls_device base;
@@ -16,6 +17,7 @@ typedef struct ls_cpu {
     ls_layout **layouts;
     int layout_count, layout_capacity;
     ls_cpu_trial *trials;
+    ls_cpu_table *tables;
 } ls_cpu;
 
 // The interned layout for a descriptor (copied) of a tensor with this logical shape.
