@@ -146,6 +146,9 @@ static const struct {
      {.op = LS_OP_AVERAGE_POOL3D,
       .x = SAMPLE(3, 4, 3, 2),
       .attrs = &(ls_pool3d_attrs){.size = {2, 3, 2}, .strides = {1, 2, 2}, .padding = LS_PADDING_SAME}}},
+    {"group_norm", {.op = LS_OP_GROUP_NORM, .x = SAMPLE(3, 2, 6), .attrs = &(ls_group_norm_attrs){.groups = 2}}},
+    {"group_norm of instances",
+     {.op = LS_OP_GROUP_NORM, .x = SAMPLE(5, 3), .attrs = &(ls_group_norm_attrs){.groups = -1, .epsilon = 0.01f}}},
 };
 enum { CASES = sizeof cases / sizeof cases[0] };
 

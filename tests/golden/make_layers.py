@@ -126,6 +126,8 @@ CASES = [
     ("conv3d_transpose same", layers.Conv3DTranspose(2, (3, 4, 1), strides=(2, 2, 2), padding="same"), [(2, 2, 3, 2)], 0),
     ("max_pool3d same", layers.MaxPooling3D((2, 3, 2), strides=(1, 2, 2), padding="same"), [(3, 4, 3, 2)], 0),
     ("average_pool3d same", layers.AveragePooling3D((2, 3, 2), strides=(1, 2, 2), padding="same"), [(3, 4, 3, 2)], 0),
+    ("group_norm", layers.GroupNormalization(2), [(3, 2, 6)], 0),
+    ("group_norm of instances", layers.GroupNormalization(-1, epsilon=0.01), [(5, 3)], 0),
 ]
 
 
