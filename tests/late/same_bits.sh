@@ -11,7 +11,7 @@ unset OMPI_COMM_WORLD_SIZE PMI_SIZE PMIX_RANK 2>/dev/null
 failed=0
 # The last step of an epoch is a short one with a smaller micro-batch.
 recipe="--data digits --epochs 2 --batch-size 8 --micro-batch 2 --limit-train 19 --limit-test 40 --validate"
-[ -n "$alone" ] && recipe="--data digits --epochs 1 --batch-size 8 --micro-batch 2 --limit-train 11 --limit-test 8"
+[ -n "$alone" ] && recipe="--data digits --epochs 1 --batch-size 4 --micro-batch 2 --limit-train 7 --limit-test 4"
 [ "$model" = resnet20 ] &&
     recipe="--data shapes --epochs 1 --batch-size 8 --micro-batch 2 --limit-train 13 --limit-test 36 --optimizer sgd --lr 0.1 --momentum 0.9 --augment flip,crop"
 
