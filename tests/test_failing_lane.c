@@ -120,6 +120,63 @@ static ls_status differ(ls_kernel *kernel, ls_queue *queue, const ls_span args[L
     return LS_OK;
 }
 
+static void probe_differs(ls_trainer *t) {
+    ls_status status = ls__probe(t);
+    CHECK(t->comm, status == (t->comm->hosts > 1 ? LS_STATUS_MISMATCH : LS_OK));
+    CHECK(t->comm, status == LS_OK || strstr(ls_error_message(), "compute different gradients from the same micro-"));
+}
+
+static void break_first(ls_trainer *t, int worker, int broke) {
+    ls_kernel *kernel = t->replica[0].plan[LS_PLAN_KIND_TRAIN]->steps[0].kernel;
+    if (t->comm->position != worker) return;
+    if (broke) {
+        broken = (failing){.ops = *kernel->ops, .real = kernel->ops};
+        broken.ops.run = differ;
+    }
+    kernel->ops = broke ? &broken.ops : broken.real;
+}
+
+// A kernel that changes in a running process is what no key can tell: it shows who has computed, and who has read a file.
+static void probe_is_kept(ls_trainer *t, int worker) {
+    char home[] = "/tmp/lockstep-probe-XXXXXX", command[200];
+    ls_comm *comm = t->comm;
+    CHECK(comm, mkdtemp(home) != NULL);
+    setenv("XDG_CACHE_HOME", home, 1);
+    setenv("LOCKSTEP_PROBE_SECONDS", "0", 1);
+    break_first(t, worker, 1);
+    probe_differs(t);
+    probe_differs(t);  // what differed was not kept
+    break_first(t, worker, 0);
+    CHECK_OK(comm, ls__probe(t));
+    break_first(t, worker, 1);
+    CHECK_OK(comm, ls__probe(t));  // of the file
+    static const char *const others[][2] = {
+        {"LOCKSTEP_PROBE_SECONDS", "never"}, {"LOCKSTEP_PROBE_SECONDS", "often"}, {"ONEDNN_VERBOSE", "0"}};
+    for (int i = 0; i < 3; i++) {
+        setenv(others[i][0], others[i][1], 1);
+        probe_differs(t);
+        if (i == 2) unsetenv(others[i][0]);
+        setenv("LOCKSTEP_PROBE_SECONDS", "0", 1);
+        CHECK_OK(comm, ls__probe(t));
+    }
+    // Of one worker the file is not there, is cut off, or says something else: all compute.
+    static const char *const damage[] = {"rm", "truncate -s 100", "sed -i 's/ .*/ none/'",
+                                         "sed -i 's/ [0-9]/ a/;t;s/ [a-f]/ 0/'"};
+    for (int i = 0; i < 4; i++) {
+        snprintf(command, sizeof command, "%s %s/lockstep/probe-*", damage[i], home);
+        CHECK(comm, comm->hosts == 1 || comm->position != worker || system(command) == 0);
+        probe_differs(t);
+        break_first(t, worker, 0);
+        CHECK_OK(comm, ls__probe(t));  // and a good file replaces it
+        break_first(t, worker, 1);
+        CHECK_OK(comm, ls__probe(t));
+    }
+    break_first(t, worker, 0);
+    snprintf(command, sizeof command, "rm -r %s", home);
+    CHECK(comm, system(command) == 0);
+    setenv("LOCKSTEP_PROBE_SECONDS", "never", 1);
+}
+
 // Hosts whose kernels differ are found before training; those whose kernels are alike leave no trace of having been asked.
 static void probe(ls_context *context, const ls_graph *graph, ls_dataset *data, int worker) {
     ls_comm *comm = context->comm;
@@ -136,16 +193,10 @@ static void probe(ls_context *context, const ls_graph *graph, ls_dataset *data, 
     CHECK_OK(comm, ls__probe(t));
     CHECK_OK(comm, ls_trainer_result(t, &after));
     CHECK(comm, strcmp(before.probe, after.probe) == 0 && strcmp(before.weights_digest, after.weights_digest) == 0);
-    ls_kernel *kernel = t->replica[0].plan[LS_PLAN_KIND_TRAIN]->steps[0].kernel;
-    if (comm->position == worker) {
-        broken = (failing){.ops = *kernel->ops, .real = kernel->ops};
-        broken.ops.run = differ;
-        kernel->ops = &broken.ops;
-    }
-    ls_status status = ls__probe(t);
-    CHECK(comm, status == (comm->hosts > 1 ? LS_STATUS_MISMATCH : LS_OK));
-    CHECK(comm, status == LS_OK || strstr(ls_error_message(), "compute different gradients from the same micro-batch"));
-    if (comm->position == worker) kernel->ops = broken.real;
+    break_first(t, worker, 1);
+    probe_differs(t);
+    break_first(t, worker, 0);
+    probe_is_kept(t, worker);
     CHECK_OK(comm, ls_trainer_fit(t, NULL));
     ls_trainer_destroy(&t);
 }

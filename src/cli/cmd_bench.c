@@ -264,10 +264,10 @@ static void print_text(bench *b) {
     if (b->set.floor) {
         printf("%-28s%.2f ms\n", "Floor of the kernels", 1e3 * ls_median(b->floor, b->blocks));
         print_ratio(b);
-        print_limit(b);
     } else {
         printf("%-28s%.0f MB\n", "Peak memory", (double)r->peak_rss_bytes / 1e6);
     }
+    if (b->layers) print_limit(b);
 }
 
 static ls_status print_json(bench *b) {
@@ -289,14 +289,14 @@ static ls_status print_json(bench *b) {
         json_object_set_new(root, "floor_ms", json_real(1e3 * ls_median(b->floor, b->blocks)));
         double ratio = ls_median(b->ratio, b->blocks);
         json_object_set_new(root, "step_over_floor", ratio < 1 ? json_null() : json_real(ratio));
-        ls_machine_limit limit;
-        double seconds = step_limit(b, &limit);
-        if (seconds > 0)
-            json_object_set_new(
-                root, "limit",
-                json_pack("{s:f,s:s,s:f,s:f}", "step_ms", 1e3 * seconds, "instructions", limit.instructions,
-                          "flops_per_second", limit.flops, "memory_bytes_per_second", limit.bytes));
     }
+    ls_machine_limit limit = {0};
+    double limit_seconds = b->layers ? step_limit(b, &limit) : 0;
+    if (limit_seconds > 0)
+        json_object_set_new(
+            root, "limit",
+            json_pack("{s:f,s:s,s:f,s:f}", "step_ms", 1e3 * limit_seconds, "instructions", limit.instructions,
+                      "flops_per_second", limit.flops, "memory_bytes_per_second", limit.bytes));
     json_dumpf(root, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(9));
     putchar('\n');
     json_decref(root);

@@ -118,6 +118,7 @@ static ls_train_config config_of(const evaluation *e) {
     ls_train_config_init(&c);
     c.epochs = 1;
     c.optimizer = "sgd";
+    c.weights_follow = 1;
     c.precision = from->precision;
     c.device = from->device;
     c.isa = from->isa;

@@ -417,7 +417,9 @@ static ls_status train(cli_train_run *r) {
     ls_model_config model = r->model;  // that one stays as it was asked for, for the record
     ls_train_fit_model(&r->config, r->dataset, &model);
     LS_TRY(ls_model_build(r->set.model, &model, &r->graph));
-    LS_TRY(ls_trainer_create(c->context, r->graph, r->dataset, &r->config, &r->trainer));
+    ls_train_config config = r->config;
+    config.weights_follow = r->checkpoints.resumed;
+    LS_TRY(ls_trainer_create(c->context, r->graph, r->dataset, &config, &r->trainer));
     LS_TRY(load_weights(r, &model));
     LS_TRY(cli_checkpoints_begin(&r->checkpoints, c->context, r->trainer, r->dataset, pause_progress, r));
     // How long one takes is known once one was written; until then what a slow disk would take.

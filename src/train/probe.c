@@ -1,6 +1,7 @@
 // Whether all hosts compute the same: before training every worker takes one and the same micro-batch, of numbers drawn by Philox, through
 // the plan it is going to train with, and the digests of the gradients are compared. Kernels of another library, instruction set or
-// processor may bear the same names and give other bits; then the weights would depend on who computed which micro-batch.
+// processor may bear the same names and give other bits; then the weights would depend on who computed which micro-batch. Digests are kept from one
+// job to the next (probe_cache.h).
 #define _GNU_SOURCE
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,6 +15,7 @@
 #include "base/memory.h"
 #include "base/philox.h"
 #include "base/text.h"
+#include "train/probe_cache.h"
 #include "train/sha256.h"
 #include "train/trainer_impl.h"
 
@@ -82,14 +84,20 @@ static ls_status digest(ls_replica *r, ls_span gradient, char text[65]) {
     return status;
 }
 
+// A lane that has no micro-batch in a step has no gradient memory to use: it takes no part.
+static int computes(const ls_trainer *t) {
+    int64_t begin, end;
+    ls__replica_deal(&t->replica[0], t->train_shape.micro_batches, &begin, &end);
+    return begin < end;
+}
+
 static ls_status run(ls_plan *plan, ls_replica *r, const ls_feeds *feeds, ls_span gradient) {
     LS_TRY(ls_plan_forward(plan, r->queue, feeds, NULL, NULL));
     LS_TRY(ls_plan_backward(plan, r->queue, feeds, gradient, NULL, NULL));
     return ls_synchronize(r->queue);
 }
 
-// By this worker's first replica. A lane that has no micro-batch in a step has no gradient memory to use: it takes no part. *seconds: of a second
-// time, where that is asked for.
+// By this worker's first replica. *seconds: of a second time, where that is asked for.
 static ls_status compute(ls_trainer *t, int again, double *seconds, char text[65]) {
     ls_replica *r = &t->replica[0];
     ls_plan *plan = r->plan[LS_PLAN_KIND_TRAIN];
@@ -119,21 +127,51 @@ typedef struct answer {
     double seconds;  // of the micro-batch; 0: not asked for
 } answer;
 
-// Every answer is to be that of the first worker that has one.
-static ls_status compare(const answer *all, int workers, char digest[65]) {
-    const answer *first = NULL;
+// The first worker whose answer is not that of `*first`, the first that has one; -1: there is none.
+static int odd_one(const answer *all, int workers, int *first) {
+    *first = -1;
     for (int w = 0; w < workers; w++) {
         if (!all[w].digest[0]) continue;
-        if (!first) first = &all[w];
-        if (strcmp(all[w].digest, first->digest) != 0)
-            return LS_FAIL(LS_STATUS_MISMATCH,
-                           "worker %d on host %s and worker %d on host %s compute different gradients from the same "
-                           "micro-batch (%.12s and %.12s), so the weights would depend on who computes what: their "
-                           "processors or libraries are not alike. Start the job on hosts of one kind, or pin the "
-                           "instruction set to one that all of them have (isa, as avx2)",
-                           (int)(first - all), first->host, w, all[w].host, first->digest, all[w].digest);
+        if (*first < 0) *first = w;
+        if (strcmp(all[w].digest, all[*first].digest) != 0) return w;
     }
-    if (first) snprintf(digest, sizeof first->digest, "%s", first->digest);
+    return -1;
+}
+
+// Every answer is to be the same.
+static ls_status compare(const answer *all, int workers, char digest[65]) {
+    int first, odd = odd_one(all, workers, &first);
+    if (odd >= 0)
+        return LS_FAIL(LS_STATUS_MISMATCH,
+                       "worker %d on host %s and worker %d on host %s compute different gradients from the same "
+                       "micro-batch (%.12s and %.12s), so the weights would depend on who computes what: their "
+                       "processors or libraries are not alike. Start the job on hosts of one kind, or pin the "
+                       "instruction set to one that all of them have (isa, as avx2)",
+                       first, all[first].host, odd, all[odd].host, all[first].digest, all[odd].digest);
+    if (first >= 0) snprintf(digest, sizeof all[first].digest, "%s", all[first].digest);
+    return LS_OK;
+}
+
+// What an earlier job has found counts only where every worker that computes has such a digest, and all are the same: else all compute, so that a
+// file that is wrong can neither refuse a job nor stand beside a digest of today.
+static ls_status earlier(const ls_trainer *t, const char *key, answer *mine, answer *all, int *found) {
+    int takes_part = computes(t), has = takes_part && key[0] && ls__probe_load(key, mine->digest), none = 0, first;
+    if (!has) snprintf(mine->digest, sizeof mine->digest, "%s", takes_part ? "none" : "");
+    LS_TRY(ls_comm_allgather(t->comm, mine, all, sizeof *mine));
+    for (int w = 0; w < t->comm->size; w++) none |= strcmp(all[w].digest, "none") == 0;
+    *found = !none && odd_one(all, t->comm->size, &first) < 0;
+    return LS_OK;
+}
+
+// again: it is timed, too.
+static ls_status now(ls_trainer *t, const char *key, int again, answer *mine, answer *all) {
+    double start = ls_clock();
+    int first;
+    LS_TRY(ls_comm_agree(t->comm, compute(t, again, &mine->seconds, mine->digest)));
+    double seconds = ls_clock() - start;
+    LS_TRY(ls_comm_allgather(t->comm, mine, all, sizeof *mine));
+    if (key[0] && mine->digest[0] && odd_one(all, t->comm->size, &first) < 0)
+        ls__probe_store(key, mine->digest, seconds);
     return LS_OK;
 }
 
@@ -153,11 +191,15 @@ static void find_core(ls_trainer *t, const answer *all) {
 ls_status ls__probe(ls_trainer *t) {
     int again = t->spread.replicas_without > 0 && t->tuned.speed.processor_seconds > 0;
     answer mine = {.digest = ""}, *all;
+    char recipe[LS_TRAINER_RECIPE], key[65];
+    int found = 0;
     if (t->comm->hosts == 1 || t->home != t) return LS_OK;
     gethostname(mine.host, sizeof mine.host - 1);
-    LS_TRY(ls_comm_agree(t->comm, compute(t, again, &mine.seconds, mine.digest)));
+    ls__trainer_recipe(t, recipe);
+    if (strlen(recipe) == sizeof recipe - 1 || !ls__probe_key(recipe, key)) key[0] = 0;  // all of the recipe, or none
     LS_TRY(ls_comm_agree(t->comm, ls_calloc(t->comm->size, sizeof mine, &all)));
-    ls_status status = ls_comm_allgather(t->comm, &mine, all, sizeof mine);
+    ls_status status = again ? LS_OK : earlier(t, key, &mine, all, &found);
+    if (status == LS_OK && !found) status = now(t, key, again, &mine, all);
     if (status == LS_OK) status = compare(all, t->comm->size, t->history.probe);
     if (status == LS_OK) find_core(t, all);
     free(all);

@@ -14,14 +14,20 @@
 // --- checks ----------------------------------------------------------------------------------------------------------
 
 // Everything that must be equal on all workers, for the bits to be.
-static ls_status check_workers_agree(ls_trainer *t) {
-    const ls_option_set options[] = {{ls_train_options(), &t->config}, {NULL, NULL}};
-    char device[256], text[4096];
+void ls__trainer_recipe(const ls_trainer *t, char text[LS_TRAINER_RECIPE]) {
+    const ls_option_set options[] = {{ls_train_options(), (void *)&t->config}, {NULL, NULL}};
+    char device[256];
     t->device->ops->describe(t->device, device, sizeof device);
-    int n = snprintf(text, sizeof text, "version=%s; model=%s; layers=%016llx; dataset=%016llx; kernels=%s; ",
+    int n = snprintf(text, LS_TRAINER_RECIPE,
+                     "version=%s; model=%s; layers=%016llx; dataset=%016llx; kernels=%s; weights-follow=%d; ",
                      ls_version(), t->graph->name, (unsigned long long)ls__graph_fingerprint(t->graph),
-                     (unsigned long long)t->dataset->fingerprint, device);
-    if (n > 0 && n < (int)sizeof text) ls_options_line(options, text + n, sizeof text - (size_t)n);
+                     (unsigned long long)t->dataset->fingerprint, device, t->config.weights_follow);
+    if (n > 0 && n < LS_TRAINER_RECIPE) ls_options_line(options, text + n, (size_t)(LS_TRAINER_RECIPE - n));
+}
+
+static ls_status check_workers_agree(ls_trainer *t) {
+    char text[LS_TRAINER_RECIPE];
+    ls__trainer_recipe(t, text);
     return ls_comm_check_equal(t->comm, "the options", text);
 }
 
@@ -259,6 +265,7 @@ static ls_status make_loaders(ls_trainer *t) {
     ls_loader_config train = ls__loader_config(t, 1), eval = ls__loader_config(t, 0);
     for (int i = 0; i < t->spread.replicas; i++) {
         train.memory = eval.memory = t->replica[i].batches;
+        if (t->config.loader_threads) train.threads = eval.threads = ls__loader_share(t, i);
         LS_TRY(ls_loader_create(&train, &t->replica[i].train_loader));
         if (t->eval_split.count) LS_TRY(ls_loader_create(&eval, &t->replica[i].eval_loader));
     }
@@ -271,7 +278,7 @@ static ls_status draw_weights(ls_trainer *t) {
         LS_TRY(ls_memory_alloc(ls_shape_count(t->graph->store->params[i].shape) * 4, &values));
         ls_param_initialize(t->graph->store, i, t->config.seed, values);
         ls_status status = LS_OK;
-        if (t->graph->store->params[i].initializer == LS_INITIALIZER_PATCH_WHITENING)
+        if (t->graph->store->params[i].initializer == LS_INITIALIZER_PATCH_WHITENING && !t->config.weights_follow)
             status = ls__whitening_draw(t, i, values);
         if (status == LS_OK) status = ls_params_set(t->params, t->queue, i, t->weights, values);
         ls_memory_free(values);
@@ -282,7 +289,7 @@ static ls_status draw_weights(ls_trainer *t) {
 
 static ls_status allocate(ls_trainer *t, ls_dataset *dataset) {
     LS_TRY(make_shared(t));
-    if (t->choices.cache) LS_TRY(ls__dataset_cache(dataset, t->choices.cache));
+    if (t->choices.cache) LS_TRY(ls__dataset_cache(dataset, t->choices.cache, t->config.cache_decoded));
     LS_TRY(ls_comm_agree(t->comm, ls_strategy_allocate(t->strategy)));
     if (t->async) LS_TRY(ls_async_allocate(t->async));
     t->weights = ls_strategy_weights(t->strategy);

@@ -6,7 +6,7 @@
 //   images.c    what becomes of images before that
 //   trainer.c   setting up: plans, strategy, memory, weights
 //   whitening.c an initializer that measures the images
-//   probe.c     whether all hosts compute the same
+//   probe.c     whether all hosts compute the same; probe_cache.c keeps what they did
 //   replica.c   the lanes at work, each in a thread of its own
 //   not_finite.c  where numbers come from that are none
 //   loss_scale.c  what the loss is multiplied by in backward
@@ -244,6 +244,8 @@ typedef struct ls_history {
     double exchange_hidden;           // seconds in all steps, mean over workers; gathered after fit
     int64_t replaced;                 // broken samples, on all workers; gathered likewise
     char broken[320];                 // of one of them; "": there is none
+    int loader_threads,
+        loader_threads_measured;  // of this worker's host, all together; whether any of its loaders has measured
 } ls_history;
 
 struct ls_trainer {
@@ -352,6 +354,8 @@ int ls__loss_scale_at_least(const ls_trainer *trainer);  // whether there is no 
 // feeds.c. Finds the fields for the graph's inputs. Errors: INVALID_ARGUMENT.
 ls_status ls__inputs_resolve(ls_trainer *trainer);
 ls_loader_config ls__loader_config(const ls_trainer *trainer, int training);
+// Of the threads that all loaders of a host are to have together (--loader-threads), those of a replica of this worker: at least one.
+int ls__loader_share(const ls_trainer *trainer, int replica);
 // Whether labels are rows, since classes have weights or samples are mixed; and what the weights are: `class_weight`. Before the inputs. Reads labels of the training set, where they are not in memory. Not collective.
 // Errors: INVALID_ARGUMENT (no such weights, no such classes), those of the source, OUT_OF_MEMORY.
 int ls__labels_are_rows(const ls_train_config *config);
@@ -391,6 +395,10 @@ int64_t ls__ranges_count(const ls_trainer *trainer, const ls_epoch_shape *shape)
 // whitening.c. What the initializer patch_whitening makes of parameter `param`, in Keras's order: the same on every worker. Images are known and
 // normalized. Not collective. Errors: INVALID_ARGUMENT (the layer is none that it can be made for), OUT_OF_MEMORY, those of the source.
 ls_status ls__whitening_draw(const ls_trainer *trainer, int param, float *out);
+
+// trainer.c. All that a training depends on, as text: what workers compare.
+enum { LS_TRAINER_RECIPE = 4096 };
+void ls__trainer_recipe(const ls_trainer *trainer, char text[LS_TRAINER_RECIPE]);
 
 // probe.c. Of several hosts: compares what they compute from the same micro-batch. Once there are weights, before training. Collective.
 // Errors: MISMATCH (names two workers), those of a plan.

@@ -59,6 +59,8 @@ ls_status ls__exchange_bench_processor(ls_context *context, int64_t floats, cons
 void ls_tune_key(const ls_context *context, const ls_topology *topology, const char *compress, char key[LS_TUNE_KEY]);
 // $XDG_CACHE_HOME/lockstep or ~/.cache/lockstep; the caller frees it. NULL: there is none.
 char *ls_tune_folder(void);
+// Makes it, with all above it, for nobody else. Where it cannot, files in it cannot be written.
+void ls_tune_make_folder(const char *folder);
 // 1: the folder has a measurement of this key. What cannot be read, is damaged or somebody else's is none. Not collective.
 int ls_tune_load(const char *folder, const char *key, ls_tune_measured *out);
 // Whoever reads meanwhile finds the old one or the new one. What cannot be written is not. Not collective.

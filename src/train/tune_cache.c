@@ -73,8 +73,7 @@ int ls_tune_load(const char *folder, const char *key, ls_tune_measured *out) {
 
 // --- writing ---------------------------------------------------------------------------------------------------------
 
-// With all above it; for nobody else.
-static void make_folder(const char *folder) {
+void ls_tune_make_folder(const char *folder) {
     char *path = strdup(folder);
     for (char *c = path; c && *c; c++) {
         if (*c != '/' || c == path) continue;
@@ -97,7 +96,7 @@ void ls_tune_store(const char *folder, const char *key, const ls_tune_measured *
                              speed(&m->direct), "halving", speed(&m->halving));
     ls_output out;
     if (path && root) {
-        make_folder(folder);
+        ls_tune_make_folder(folder);
         if (ls_output_open(path, &out) == 0)
             ls_output_close(&out, path, json_dumpf(root, out.file, JSON_INDENT(1) | JSON_REAL_PRECISION(9)) == 0);
     }

@@ -9,6 +9,7 @@
 #include "device/cpu/cpu.h"
 #include "device/cpu/loops.h"
 #include "device/cpu/math_impl.h"
+#include "device/cpu/table.h"
 #include "device/math.h"
 
 // --- loops -----------------------------------------------------------------------------------------------------------
@@ -75,6 +76,40 @@ LS_CLONES static void gelu(ls_dtype dtype, void *to, const void *from, const voi
 
 LS_CLONES static void gelu_backward(ls_dtype dtype, void *to, const void *from, const void *times, int64_t n) {
     gelu_any(dtype, to, from, times, n);
+}
+
+// The same of numbers of 16 bits, looked up: forward what they become, backward the derivative, which multiplies DY as the formula does.
+static void look_up(const uint16_t *table, uint16_t *to, const uint16_t *from, int64_t n) {
+    for (int64_t i = 0; i < n; i++) to[i] = table[from[i]];
+}
+
+enum { TURN = 256 };  // elements whose slopes wait in the first-level cache
+
+LS_INLINE void look_up_turn(ls_dtype dtype, const float *table, void *to, const uint16_t *from, const void *times,
+                            int64_t at, int64_t count) {
+    _Alignas(64) float slope[TURN];
+    int64_t j = 0;
+    for (int64_t i = 0; i < count; i++) slope[i] = table[from[at + i]];
+    for (; j + 16 <= count; j += 16)
+        store16(dtype, to, at + j, load16(dtype, times, at + j) * load16(LS_DTYPE_F32, slope, j));
+    if (j < count)
+        store_lanes(dtype, to, at + j,
+                    load_lanes(dtype, times, at + j, count - j) * load_lanes(LS_DTYPE_F32, slope, j, count - j),
+                    count - j);
+}
+
+LS_INLINE void look_up_turns(ls_dtype dtype, const float *table, void *to, const uint16_t *from, const void *times,
+                             int64_t n) {
+    for (int64_t at = 0; at < n; at += TURN)
+        look_up_turn(dtype, table, to, from, times, at, n - at < TURN ? n - at : TURN);
+}
+
+LS_CLONES static void look_up_backward(ls_dtype dtype, const float *table, void *to, const uint16_t *from,
+                                       const void *times, int64_t n) {
+    if (dtype == LS_DTYPE_F16)
+        look_up_turns(LS_DTYPE_F16, table, to, from, times, n);
+    else
+        look_up_turns(LS_DTYPE_BF16, table, to, from, times, n);
 }
 
 LS_INLINE float largest_of(ls_dtype dtype, const void *x, int64_t at, int64_t width) {
@@ -144,6 +179,7 @@ typedef struct activation_kernel {
     ls_dtype dtype;
     int64_t count, unit;  // elements in all; that stay together
     int backward, mask_dx, threads;
+    const void *table;  // of table.h, the device's; NULL: the formula
 } activation_kernel;
 
 typedef struct activation_ops {
@@ -152,13 +188,14 @@ typedef struct activation_ops {
     void (*backward)(ls_dtype dtype, void *to, const void *from, const void *times, int64_t n);
     int by_output;    // backward is told by Y
     int keeps_zeros;  // it may go over what a layout pads
+    int by_slope;     // backward is DY times the rounded derivative
 } activation_ops;
 
 static const activation_ops all[] = {
     [LS_ACTIVATION_SIGMOID] = {"loop:sigmoid", sigmoid, sigmoid_backward, 1, 0},
     [LS_ACTIVATION_TANH] = {"loop:tanh", hyperbolic, hyperbolic_backward, 1, 1},
     [LS_ACTIVATION_SOFTMAX] = {"loop:softmax", NULL, NULL, 1, 0},
-    [LS_ACTIVATION_GELU] = {"loop:gelu", gelu, gelu_backward, 0, 1},
+    [LS_ACTIVATION_GELU] = {"loop:gelu", gelu, gelu_backward, 0, 1, 1},
     [LS_ACTIVATION_SILU] = {"loop:silu", silu, silu_backward, 0, 1},
     [LS_ACTIVATION_RELU6] = {"loop:relu6", relu6, relu6_backward, 1, 1},
 };
@@ -170,7 +207,9 @@ static void run_part(const activation_kernel *k, void *const args[LS_ARG_COUNT],
     if (!k->backward) {
         const char *x = (const char *)args[LS_ARG_X] + at;
         char *y = (char *)args[LS_ARG_Y] + at;
-        if (ops->forward)
+        if (k->table)
+            look_up(k->table, (uint16_t *)(void *)y, (const uint16_t *)(const void *)x, n);
+        else if (ops->forward)
             ops->forward(k->dtype, y, x, NULL, n);
         else
             softmax(k->dtype, y, x, k->unit, n / k->unit);
@@ -179,7 +218,9 @@ static void run_part(const activation_kernel *k, void *const args[LS_ARG_COUNT],
     const char *told = (const char *)args[ops->by_output ? LS_ARG_Y : LS_ARG_X] + at;
     const char *dy = (const char *)args[LS_ARG_DY] + at;
     char *dx = (char *)args[LS_ARG_DX] + at;
-    if (ops->backward)
+    if (k->table)
+        look_up_backward(k->dtype, k->table, dx, (const uint16_t *)(const void *)told, dy, n);
+    else if (ops->backward)
         ops->backward(k->dtype, dx, told, dy, n);
     else
         softmax_backward(k->dtype, dx, told, dy, k->unit, n / k->unit);
@@ -232,6 +273,10 @@ ls_status ls__cpu_activation_create(ls_cpu *cpu, const ls_kernel_spec *spec, ls_
     k->backward = backward;
     k->mask_dx = spec->mask_dx && backward;
     k->threads = cpu->base.options.threads;
+    if (k->count >= LS_TABLE_PAYS && backward && ops->by_slope)
+        k->table = ls__cpu_table(cpu, ops->backward, k->dtype, LS_DTYPE_F32);
+    if (k->count >= LS_TABLE_PAYS && !backward && ops->forward)
+        k->table = ls__cpu_table(cpu, ops->forward, k->dtype, k->dtype);
     k->base.tiles = (k->count + k->unit - 1) / k->unit;
     k->base.layout[backward ? LS_ARG_DX : LS_ARG_X] = layout;
     k->base.layout[backward ? LS_ARG_DY : LS_ARG_Y] = layout;

@@ -8,6 +8,7 @@
 #include "device/host.h"
 
 typedef struct ls_cpu_trial ls_cpu_trial;  // trial.h
+typedef struct ls_cpu_table ls_cpu_table;  // table.h
 
 typedef struct ls_cpu {
     ls_device base;
@@ -16,6 +17,7 @@ typedef struct ls_cpu {
     ls_layout **layouts;
     int layout_count, layout_capacity;
     ls_cpu_trial *trials;
+    ls_cpu_table *tables;
 } ls_cpu;
 
 // The interned layout for a descriptor (copied) of a tensor with this logical shape.
@@ -86,6 +88,7 @@ ls_status ls__cpu_dnnl_kernel_create(ls_cpu *cpu, const_dnnl_primitive_desc_t pd
     X(AVERAGE_POOL3D, pool3d)                                                                                          \
     X(UP_SAMPLING2D, up_sampling2d)                                                                                    \
     X(LAYER_NORM, layer_norm)                                                                                          \
+    X(GROUP_NORM, group_norm)                                                                                          \
     X(EMBEDDING, embedding)                                                                                            \
     X(GLOBAL_AVERAGE_POOL1D, global_average_pool1d)                                                                    \
     X(POSITION_EMBEDDING, position_embedding)                                                                          \

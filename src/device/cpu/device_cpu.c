@@ -8,6 +8,7 @@
 #include "device/cpu/cpu.h"
 #include "device/cpu/isa.h"
 #include "device/cpu/loops.h"
+#include "device/cpu/table.h"
 #include "device/cpu/team.h"
 #include "device/cpu/trial.h"
 
@@ -221,6 +222,7 @@ static void destroy(ls_device *device) {
     }
     free(cpu->layouts);
     ls__cpu_trials_free(cpu);
+    ls__cpu_tables_free(cpu);
     if (cpu->engine) dnnl_engine_destroy(cpu->engine);
     pthread_mutex_destroy(&cpu->mutex);
     free(cpu);

@@ -58,17 +58,15 @@ LS_INLINE maximum maximum_of(ls_dtype dtype, const ls_pool_shape *s, int64_t oh,
     return s->pad_zeros && clipped_below ? with_zero(m) : m;
 }
 
-// The same for a window of kh x kw that lies inside the image, and all sixteen lanes.
-LS_INLINE maximum maximum_inside(ls_dtype dtype, int64_t line, int64_t block, int kh, int kw, const void *x,
-                                 int64_t from) {
-    maximum m = {load16(dtype, x, from), (v16i){0}};
-    for (int i = 0; i < kh; i++)
-        for (int j = i ? 0 : 1; j < kw; j++) {
-            v16f v = load16(dtype, x, from + i * line + j * block);
-            v16i more = greater16(v, m.best);
-            m.best = select16(more, v, m.best);
-            m.where = (more & (i * kw + j)) | (~more & m.where);
-        }
+// The same of row i of a window of kw columns that lies inside the image, and all sixteen lanes: goes on from `m`, which is that of the rows above.
+LS_INLINE maximum maximum_of_row(ls_dtype dtype, int64_t block, int i, int kw, const void *x, int64_t from, maximum m) {
+    if (i == 0) m = (maximum){load16(dtype, x, from), (v16i){0}};
+    for (int j = i ? 0 : 1; j < kw; j++) {
+        v16f v = load16(dtype, x, from + j * block);
+        v16i more = greater16(v, m.best);
+        m.best = select16(more, v, m.best);
+        m.where = (more & (i * kw + j)) | (~more & m.where);
+    }
     return m;
 }
 
@@ -95,14 +93,47 @@ LS_INLINE void max_pool_pixel(ls_dtype dtype, const ls_pool_shape *s, int64_t oh
     }
 }
 
+// Vectors of a row of windows that go on from one row of the image to the next, in the first-level cache. So the image is read from one end to the other, and the
+// processor fetches ahead; of windows that are read one by one it takes the lines that it has asked for, which are too few.
+enum { TURN = 64 };
+
+// Row i of `count` windows, whose corners begin at `from`; the last row of a window writes its maximum.
+LS_INLINE void max_pool_turn(ls_dtype dtype, const ls_pool_shape *s, int i, int last, int kw, int64_t count,
+                             int64_t from, int64_t at, const void *x, void *y, uint8_t *index, maximum *found) {
+    const int64_t block = s->block, step = s->strides[1] * block;
+    from += i * s->width * block;
+    for (int64_t n = 0; n < count; n++, from += step, at += block)
+        for (int64_t c = 0; c < block; c += 16, found++) {
+            maximum m = maximum_of_row(dtype, block, i, kw, x, from + c, i ? *found : (maximum){0});
+            if (last)
+                put_maximum(dtype, s, m, at + c, 16, y, index);
+            else
+                *found = m;
+        }
+}
+
 // A row of output pixels whose windows all lie inside the image; `from` is the first one's corner. With the kernel's sizes
 // as constants the loops over a window unroll.
 LS_INLINE void max_pool_inside(ls_dtype dtype, const ls_pool_shape *s, int kh, int kw, int64_t count, int64_t from,
                                int64_t at, const void *x, void *y, uint8_t *index) {
-    const int64_t block = s->block, line = s->width * block, step = s->strides[1] * block;
-    for (int64_t i = 0; i < count; i++, from += step, at += block)
-        for (int64_t c = 0; c < block; c += 16)
-            put_maximum(dtype, s, maximum_inside(dtype, line, block, kh, kw, x, from + c), at + c, 16, y, index);
+    const int64_t block = s->block, most = TURN * 16 / block;
+    maximum found[TURN];
+    if (most == 0) {  // so many channels that a pixel is a stream by itself
+        for (int64_t n = 0; n < count; n++, from += s->strides[1] * block, at += block)
+            for (int64_t c = 0; c < block; c += 16) {
+                maximum m = maximum_of_row(dtype, block, 0, kw, x, from + c, (maximum){0});
+                for (int i = 1; i < kh; i++)
+                    m = maximum_of_row(dtype, block, i, kw, x, from + c + i * s->width * block, m);
+                put_maximum(dtype, s, m, at + c, 16, y, index);
+            }
+        return;
+    }
+    for (int64_t n = 0; n < count; n += most, from += most * s->strides[1] * block, at += most * block) {
+        int64_t turn = count - n < most ? count - n : most;
+        max_pool_turn(dtype, s, 0, kh == 1, kw, turn, from, at, x, y, index, found);
+        for (int i = 1; i < kh - 1; i++) max_pool_turn(dtype, s, i, 0, kw, turn, from, at, x, y, index, found);
+        if (kh > 1) max_pool_turn(dtype, s, kh - 1, 1, kw, turn, from, at, x, y, index, found);
+    }
 }
 
 // The output positions along one dimension whose windows lie inside the image: [*first, *end).
@@ -316,17 +347,47 @@ LS_INLINE void average_pool_pixel(ls_dtype dtype, const ls_pool_shape *s, int64_
     }
 }
 
+LS_INLINE v16f sum_of_row(ls_dtype dtype, int64_t block, int kw, const void *x, int64_t from, v16f sum) {
+    for (int j = 0; j < kw; j++) sum += load16(dtype, x, from + j * block);
+    return sum;
+}
+
+// As max_pool_turn: the last row of a window writes its mean.
+LS_INLINE void average_pool_turn(ls_dtype dtype, const ls_pool_shape *s, int i, int kh, int kw, int64_t count,
+                                 int64_t from, int64_t at, const void *x, void *y, v16f *sums) {
+    const int64_t block = s->block, step = s->strides[1] * block;
+    from += i * s->width * block;
+    for (int64_t n = 0; n < count; n++, from += step, at += block)
+        for (int64_t c = 0; c < block; c += 16, sums++) {
+            v16f sum = sum_of_row(dtype, block, kw, x, from + c, i ? *sums : (v16f){0});
+            if (i == kh - 1)
+                store16(dtype, y, at + c, sum / (float)(kh * kw));
+            else
+                *sums = sum;
+        }
+}
+
 // A row of output pixels whose windows all lie inside the image, as max_pool_inside.
 LS_INLINE void average_pool_inside(ls_dtype dtype, const ls_pool_shape *s, int kh, int kw, int64_t count, int64_t from,
                                    int64_t at, const void *x, void *y) {
-    const int64_t block = s->block, line = s->width * block, step = s->strides[1] * block;
-    for (int64_t n = 0; n < count; n++, from += step, at += block)
-        for (int64_t c = 0; c < block; c += 16) {
-            v16f sum = {0};
-            for (int i = 0; i < kh; i++)
-                for (int j = 0; j < kw; j++) sum += load16(dtype, x, from + c + i * line + j * block);
-            store16(dtype, y, at + c, sum / (float)(kh * kw));
-        }
+    const int64_t block = s->block, most = TURN * 16 / block;
+    v16f sums[TURN];
+    if (most == 0) {
+        for (int64_t n = 0; n < count; n++, from += s->strides[1] * block, at += block)
+            for (int64_t c = 0; c < block; c += 16) {
+                v16f sum = {0};
+                for (int i = 0; i < kh; i++)
+                    sum = sum_of_row(dtype, block, kw, x, from + c + i * s->width * block, sum);
+                store16(dtype, y, at + c, sum / (float)(kh * kw));
+            }
+        return;
+    }
+    for (int64_t n = 0; n < count; n += most, from += most * s->strides[1] * block, at += most * block) {
+        int64_t turn = count - n < most ? count - n : most;
+        average_pool_turn(dtype, s, 0, kh, kw, turn, from, at, x, y, sums);
+        for (int i = 1; i < kh - 1; i++) average_pool_turn(dtype, s, i, kh, kw, turn, from, at, x, y, sums);
+        if (kh > 1) average_pool_turn(dtype, s, kh - 1, kh, kw, turn, from, at, x, y, sums);
+    }
 }
 
 LS_INLINE void average_pool(ls_dtype dtype, const ls_pool_shape *s, const void *x, void *y) {

@@ -1,0 +1,17 @@
+// What this host's probe gave in an earlier job, kept where nothing that it depends on can have changed without being noticed.
+#ifndef LS_TRAIN_PROBE_CACHE_H
+#define LS_TRAIN_PROBE_CACHE_H
+
+// A probe that took less is not kept; LOCKSTEP_PROBE_SECONDS in the environment says otherwise, "never" for none at all.
+#define LS_PROBE_SECONDS 0.2
+
+// A hash of `recipe` (a text: versions, network, data, options), of the program and the libraries it is linked with (names, sizes and times of their files), of what the
+// processor says about itself and its caches (all of CPUID but the number of the core), and of the environment that oneDNN reads. 0: none can be made here, nothing is kept.
+// Not collective.
+int ls__probe_key(const char *recipe, char key[65]);
+// 1: an earlier job of this user left a digest under this key. What cannot be read or is no digest is none. Not collective.
+int ls__probe_load(const char *key, char digest[65]);
+// Keeps it, where the probe took long enough. What cannot be written is not. Not collective.
+void ls__probe_store(const char *key, const char *digest, double seconds);
+
+#endif
