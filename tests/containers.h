@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "data/crc32c.h"
 #include "data/writers.h"
 #include "image_files.h"
 
@@ -50,6 +51,36 @@ static inline image_file container_lmdb(int count, int pixels) {
     unlink(path);
     rmdir(folder);
     return f;
+}
+
+// A TFRecord of a message.
+static inline void container_record(image_file *f, const void *message, size_t size) {
+    unsigned char head[12] = {(unsigned char)size, (unsigned char)(size >> 8)};
+    uint32_t sum = ls_crc32c_masked(head, 8);
+    for (int i = 0; i < 4; i++) head[8 + i] = (unsigned char)(sum >> 8 * i);
+    image_add(f, head, 12);
+    image_add(f, message, size);
+    sum = ls_crc32c_masked(message, (int64_t)size);
+    for (int i = 0; i < 4; i++) head[i] = (unsigned char)(sum >> 8 * i);
+    image_add(f, head, 4);
+}
+
+// A TFRecord of an Example with the image "PIXELS" and a feature "l" of these bytes, at most 90; of none without one.
+static inline void container_example(image_file *f, const char *feature, size_t size) {
+    static const char image[] =
+        "\x0a\x13\x0a\x05image\x12\x0a\x0a\x08\x0a\x06"
+        "PIXELS";
+    char message[160] = "\x0a";
+    size_t n = 2;
+    if (size) {
+        memcpy(message + n, (char[]){10, (char)(5 + size), 10, 1, 'l', 18, (char)size}, 7);
+        memcpy(message + n + 7, feature, size);
+        n += 7 + size;
+    }
+    memcpy(message + n, image, sizeof image - 1);
+    n += sizeof image - 1;
+    message[1] = (char)(n - 2);
+    container_record(f, message, n);
 }
 
 // A file in memory with them, which the caller frees.

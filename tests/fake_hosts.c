@@ -21,12 +21,42 @@ int MPI_Comm_split_type(MPI_Comm comm, int type, int key, MPI_Info info, MPI_Com
 }
 
 // LOCKSTEP_TEST_BREAKS=R:N: on rank R the N-th look at a message that is not the main thread's, and every one after it, fails.
+// LOCKSTEP_TEST_BREAKS_TOTAL=R:N: the N-th look at a total of bf16 that is going to be received (LS_MESSAGE_MEAN), whoever's.
+#define TOTALS 64  // on their way at once
+static MPI_Request totals[TOTALS];
+
+int MPI_Irecv(void *data, int count, MPI_Datatype type, int from, int tag, MPI_Comm comm, MPI_Request *request) {
+    int code = PMPI_Irecv(data, count, type, from, tag, comm, request);
+    for (int i = 0; i < TOTALS && getenv("LOCKSTEP_TEST_BREAKS_TOTAL"); i++)
+        if (!totals[i] && type == MPI_UINT16_T && tag % 5 == 1) {
+            totals[i] = *request;
+            break;
+        }
+    return code;
+}
+
+// Whether this look at a total is to fail.
+static int breaks_total(const MPI_Request *request) {
+    static int looks;
+    const char *text = getenv("LOCKSTEP_TEST_BREAKS_TOTAL"), *colon = text ? strchr(text, ':') : NULL;
+    int rank, is_total = 0;
+    if (!colon) return 0;
+    PMPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    for (int i = 0; i < TOTALS; i++) is_total |= totals[i] && totals[i] == *request;
+    return is_total && rank == atoi(text) && ++looks >= atoi(colon + 1);
+}
+
 int MPI_Test(MPI_Request *request, int *flag, MPI_Status *status) {
     static int looks;
+    MPI_Request before = *request;
+    if (breaks_total(request)) return MPI_ERR_OTHER;
     const char *text = getenv("LOCKSTEP_TEST_BREAKS"), *colon = text ? strchr(text, ':') : NULL;
     int rank;
     PMPI_Comm_rank(MPI_COMM_WORLD, &rank);
     if (colon && rank == atoi(text) && syscall(SYS_gettid) != getpid() && ++looks >= atoi(colon + 1))
         return MPI_ERR_OTHER;
-    return PMPI_Test(request, flag, status);
+    int code = PMPI_Test(request, flag, status);
+    for (int i = 0; i < TOTALS && *flag; i++)
+        if (totals[i] == before) totals[i] = 0;
+    return code;
 }

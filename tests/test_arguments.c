@@ -190,6 +190,7 @@ static void layers(void **state) {
     NO_VALUE(none, ls_average_pool3d(NULL, 0, NULL));
     NO_VALUE(none, ls_up_sampling2d(NULL, 0, NULL));
     NO_VALUE(none, ls_layer_norm(NULL, 0, NULL));
+    NO_VALUE(none, ls_group_norm(NULL, 0, NULL));
     NO_VALUE(none, ls_embedding(NULL, 0, NULL));
     NO_VALUE(none, ls_global_average_pool1d(NULL, 0, NULL));
     NO_VALUE(none, ls_global_average_pool1d_masked(NULL, 0, 0, NULL));

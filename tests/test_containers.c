@@ -165,17 +165,6 @@ static void damaged(void **state) {
 
 // --- TFRecord --------------------------------------------------------------------------------------------------------
 
-static void add_record(image_file *f, const char *message, size_t size) {
-    unsigned char head[12] = {(unsigned char)size, (unsigned char)(size >> 8)};
-    uint32_t sum = ls_crc32c_masked(head, 8);
-    for (int i = 0; i < 4; i++) head[8 + i] = (unsigned char)(sum >> 8 * i);
-    image_add(f, head, 12);
-    image_add(f, message, size);
-    sum = ls_crc32c_masked(message, (int64_t)size);
-    for (int i = 0; i < 4; i++) head[i] = (unsigned char)(sum >> 8 * i);
-    image_add(f, head, 4);
-}
-
 static void examples(void **state) {
     assert_int_equal(ls_crc32c("123456789", 9), 0xe3069283);  // RFC 3720's own
     unsigned char ones[32];
@@ -191,7 +180,7 @@ static void examples(void **state) {
         "\x0a\x13\x0a\x05image\x12\x0a\x0a\x08\x0a\x06"
         "PIXELS";
     image_file f = {NULL, 0, 0};
-    add_record(&f, good, sizeof good - 1);
+    container_record(&f, good, sizeof good - 1);
     save("x", f.bytes, f.size);
     ls_data_host *host;
     ls_dataset *d;
@@ -217,7 +206,7 @@ static void examples(void **state) {
                                          "\x0a\x0b\x0a\x09\x0a\x01q\x12\x04\x1a\x02\x08\xff"};
     for (size_t i = 0; i < 4; i++) {
         f = (image_file){NULL, 0, 0};
-        add_record(&f, broken[i], strlen(broken[i]));
+        container_record(&f, broken[i], strlen(broken[i]));
         save("x", f.bytes, f.size);
         free(f.bytes);
         team t = TEAM;
@@ -228,6 +217,66 @@ static void examples(void **state) {
     }
     ls_memory_free(scratch);
     ls_data_host_destroy_self(&host);
+}
+
+// Several labels of a record: 1 and 0 for each, whole or floating, packed or not, or the numbers of those that are there.
+static void lists_of_labels(void **state) {
+    static const struct {
+        const char *options, *feature[3];
+        size_t size[3];
+    } kinds[] = {
+        {",labels=l", {"\x1a\5\x0a\3\1\0\1", "\x1a\6\x08\0\x08\0\x08\0", "\x1a\7\x0a\2\1\0\x0a\1\1"}, {7, 8, 9}},
+        {",labels=l",
+         {"\x12\x0e\x0a\x0c\0\0\x80\x3f\0\0\0\0\0\0\x80\x3f", "\x12\x0f\x0d\0\0\0\0\x0d\0\0\0\0\x0d\0\0\0\0",
+          "\x12\x0e\x0a\x0c\0\0\x80\x3f\0\0\0\0\0\0\x80\x3f"},
+         {16, 17, 16}},
+        {",labels=l,label-count=3", {"\x1a\4\x0a\2\2\0", "", "\x1a\4\x08\0\x08\2"}, {6, 0, 6}},
+        {",labels=l,label-count=3,first-class=1",
+         {"\x1a\4\x0a\2\3\1", "\x1a\2\x0a\0", "\x1a\4\x08\1\x08\3"},
+         {6, 4, 6}}};
+    static const uint8_t expected[3][3] = {{1, 0, 1}, {0, 0, 0}, {1, 0, 1}};
+    char spec[400];
+    image_file f = {NULL, 0, 0};
+    for (size_t k = 0; k < sizeof kinds / sizeof kinds[0]; k++) {
+        team t = TEAM;
+        worker w[WORKERS_MAX];
+        ls_sample sample;
+        void *scratch;
+        f.size = 0;
+        for (int i = 0; i < 3; i++) container_example(&f, kinds[k].feature[i], kinds[k].size[i]);
+        save("x", f.bytes, f.size);
+        snprintf(spec, sizeof spec, "tfrecord:%s%s", at("x"), kinds[k].options);
+        team_open(&t, w, 2, spec);
+        if (w[0].message[0]) fail_msg("kind %d: %s", (int)k, w[0].message);
+        const ls_source *s = w[1].dataset->train;
+        assert_int_equal(ls_dataset_labels(w[0].dataset), 3);
+        assert_int_equal(ls_memory_alloc(s->scratch_bytes, &scratch), LS_OK);
+        for (int i = 0; i < 3; i++) {
+            assert_int_equal(ls_source_read(s, i, scratch, &sample), LS_OK);
+            assert_memory_equal(sample.field[1], expected[i], 3);
+            assert_memory_equal(((const ls_picture *)sample.field[0])->bytes, "PIXELS", 6);
+        }
+        ls_memory_free(scratch);
+        team_close(&t, w);
+    }
+    static const struct {
+        const char *options, *feature, *words;
+        size_t size;
+    } wrong[] = {{",labels=l", "\x1a\3\x0a\1\2", "has 2 for label 0: each is 1, there, or 0, not there", 5},
+                 {",labels=l", "\x1a\3\x0a\1\1", "has 1 labels in \"l\": several have two or more", 5},
+                 {",labels=l", "\x12\6\x0a\4\0\0\xc0\x7f", "has -1e+15 for label 0", 8},
+                 {",labels=m", "\x1a\3\x0a\1\1", "has no labels \"m\": labels=NAME names the feature", 5},
+                 {",labels=l,label-count=2", "\x1a\3\x0a\1\2", "has label number 2, and there are 2, from 0 on", 5},
+                 {",labels=l,label=l", "", "give one of them", 0},
+                 {",label-count=2", "", "add labels=NAME", 0}};
+    for (size_t k = 0; k < sizeof wrong / sizeof wrong[0]; k++) {
+        f.size = 0;
+        container_example(&f, wrong[k].feature, wrong[k].size);
+        save("x", f.bytes, f.size);
+        refused("tfrecord", wrong[k].options, k < 5 ? LS_STATUS_BAD_DATA : LS_STATUS_INVALID_ARGUMENT, wrong[k].words);
+    }
+    refused("tar", ",labels=l", LS_STATUS_INVALID_ARGUMENT, "labels=NAME is for tfrecord");
+    free(f.bytes);
 }
 
 // --- RecordIO --------------------------------------------------------------------------------------------------------
@@ -475,9 +524,9 @@ static void databases(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(written_is_read), cmocka_unit_test(cut_off),      cmocka_unit_test(damaged),
-        cmocka_unit_test(examples),        cmocka_unit_test(magic_inside), cmocka_unit_test(rows_of_labels),
-        cmocka_unit_test(tar_programs),    cmocka_unit_test(databases),
+        cmocka_unit_test(written_is_read), cmocka_unit_test(cut_off),         cmocka_unit_test(damaged),
+        cmocka_unit_test(examples),        cmocka_unit_test(lists_of_labels), cmocka_unit_test(magic_inside),
+        cmocka_unit_test(rows_of_labels),  cmocka_unit_test(tar_programs),    cmocka_unit_test(databases),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

@@ -138,12 +138,12 @@ static void what_is_read(void **state) {
     assert_int_equal(ls_memory_alloc(s->scratch_bytes, &scratch), LS_OK);
     assert_int_equal(ls_memory_alloc(whole->scratch_bytes, &other), LS_OK);
     // With a cache, too: the second round comes from it.
-    int64_t bytes = ls_data_cache_size(w[0].dataset, 1 << 20);
+    int64_t bytes = ls_data_cache_size(w[0].dataset, 1 << 20, 0);
     void *memory;
     assert_true(bytes > 0);
     assert_int_equal(ls_memory_alloc(bytes, &memory), LS_OK);
     memset(memory, 0, (size_t)bytes);
-    ls_data_cache_attach(w[0].dataset, 1 << 20, memory, 1);
+    ls_data_cache_attach(w[0].dataset, 1 << 20, 0, memory, 1);
     for (int round = 0; round < 2; round++)
         for (int i = 0; i < 3; i++) {
             s->ops->ahead(s, i);

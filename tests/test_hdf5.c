@@ -196,6 +196,64 @@ static void targets(void **state) {
     }
 }
 
+// Several labels for each sample, whole or floating; a test set of as many, or it is refused. What is cached is not read again.
+static void rows(void **state) {
+    const float values[COUNT * 3] = {1, 0, 1, 0, 0, 0, 1, 1, 1},
+                               single[COUNT * 3] = {1, 0, 0, 0, 1, 0, 1, 0, 0, 0, 0, 1, 1, 0, 0, 0, 1, 0, 1, 0, 0};
+    hsize_t dim[] = {COUNT, 3}, few[] = {COUNT, 2}, pixels[] = {COUNT, HIGH, WIDE};
+    for (int k = 0; k < 2; k++) {
+        char spec[400];
+        team t = TEAM;
+        worker w[WORKERS_MAX];
+        void *scratch, *memory;
+        ls_sample sample;
+        hid_t file = create(path);
+        put(file, "x_train", H5T_STD_U8LE, H5T_NATIVE_FLOAT, values, k, 3, (hsize_t[]){COUNT, 1, 3});
+        put(file, "y_train", k ? H5T_IEEE_F32BE : H5T_STD_I16LE, H5T_NATIVE_FLOAT, values, 0, 2, dim);
+        put(file, "x_test", H5T_STD_U8LE, H5T_NATIVE_FLOAT, values, 0, 3, (hsize_t[]){COUNT, 1, 3});
+        put(file, "y_test", H5T_STD_U8LE, H5T_NATIVE_FLOAT, single, 1, 2, dim);
+        H5Fclose(file);
+        snprintf(spec, sizeof spec, "hdf5:%s", path);
+        team_open(&t, w, 2, spec);
+        if (w[0].status != LS_OK) fail_msg("%s", w[0].message);
+        assert_int_equal(ls_dataset_labels(w[0].dataset), 3);
+        const ls_source *s = w[0].dataset->train, *test = w[0].dataset->test;
+        int64_t size = s->ops->cache_size(s, 1 << 20);
+        assert_true(size > 0 && size < 4096 && s->ops->cache_size(s, 100) == 0);
+        assert_int_equal(ls_memory_alloc(size, &memory), LS_OK);
+        assert_int_equal(ls_memory_alloc(s->scratch_bytes, &scratch), LS_OK);
+        s->ops->cache_attach(w[0].dataset->train, 1 << 20, memory, 1);
+        for (int i = 0; i < COUNT; i++) {
+            assert_int_equal(ls_source_read(s, i, scratch, &sample), LS_OK);
+            for (int l = 0; l < 3; l++) assert_int_equal(((const uint8_t *)sample.field[1])[l], values[3 * i + l]);
+            assert_int_equal(ls_source_read(test, i, scratch, &sample), LS_OK);
+            for (int l = 0; l < 3; l++) assert_int_equal(((const uint8_t *)sample.field[1])[l], single[3 * i + l]);
+        }
+        assert_int_equal(truncate(path, 100), 0);
+        assert_int_equal(ls_source_read(s, 2, scratch, &sample), LS_OK);
+        assert_memory_equal(sample.field[0], "\1\1\1", 3);
+        assert_int_not_equal(ls_source_read(test, 2, scratch, &sample), LS_OK);
+        ls_memory_free(scratch);
+        ls_memory_free(memory);
+        team_close(&t, w);
+    }
+    hid_t file = create(path);
+    add(file, "x_train", "classes", 0, 0, H5T_STD_U8LE, COUNT);
+    put(file, "y_train", H5T_STD_U8LE, H5T_NATIVE_FLOAT, values, 0, 2, dim);
+    put(file, "single", H5T_STD_U8LE, H5T_NATIVE_FLOAT, single, 0, 2, dim);
+    put(file, "halves", H5T_IEEE_F32LE, H5T_NATIVE_FLOAT, (float[COUNT * 3]){0.5F}, 0, 2, dim);
+    put(file, "deep", H5T_STD_U8LE, H5T_NATIVE_FLOAT, (float[COUNT * HIGH * WIDE]){0}, 0, 3, pixels);
+    add(file, "x_test", "test_classes", 0, 0, H5T_STD_U8LE, COUNT);
+    put(file, "y_test", H5T_STD_U8LE, H5T_NATIVE_FLOAT, values, 0, 2, few);
+    H5Fclose(file);
+    refused("", LS_STATUS_BAD_DATA, "y_test has 2 labels for each sample, and those to train on have 3");
+    H5Ldelete(file = H5Fopen(path, H5F_ACC_RDWR, H5P_DEFAULT), "x_test", H5P_DEFAULT);
+    H5Fclose(file);
+    refused(",label=single", LS_STATUS_BAD_DATA, "has exactly one of its 3 labels, so these are classes");
+    refused(",label=halves", LS_STATUS_BAD_DATA, "is 0.5: a label is there, 1, or not, 0");
+    refused(",label=deep", LS_STATUS_BAD_DATA, "several labels at once (samples, labels)");
+}
+
 static void wrong(void **state) {
     const double values[COUNT] = {0, 1, 2, 0.5, 1, 2, 0};
     hid_t file = create(path);
@@ -203,16 +261,28 @@ static void wrong(void **state) {
     put(file, "halves", H5T_IEEE_F64LE, H5T_NATIVE_DOUBLE, values, 0, 1, (hsize_t[]){COUNT});
     put(file, "few", H5T_STD_I32LE, H5T_NATIVE_DOUBLE, values, 0, 1, (hsize_t[]){3});
     put(file, "flat", H5T_STD_U8LE, H5T_NATIVE_DOUBLE, values, 0, 2, (hsize_t[]){COUNT, 1});
+    for (int chunked = 0; chunked < 2; chunked++) {  // nothing is stored
+        hid_t space = H5Screate_simple(3, (hsize_t[]){1 << 20, 1 << 14, 1 << 14}, NULL),
+              how = H5Pcreate(H5P_DATASET_CREATE);
+        if (chunked) H5Pset_chunk(how, 3, (hsize_t[]){1, 8, 8});
+        H5Dclose(H5Dcreate2(file, chunked ? "sparse" : "late", H5T_STD_U8LE, space, H5P_DEFAULT, how, H5P_DEFAULT));
+        H5Pclose(how);
+        H5Sclose(space);
+    }
     put(file, "wide", H5T_STD_I32LE, H5T_NATIVE_DOUBLE, values, 0, 3, (hsize_t[]){COUNT, 1, 1});
     H5Fclose(file);
     opens("", COUNT, 0, 0);
     refused(",label=halves,targets=halves", LS_STATUS_INVALID_ARGUMENT, "give one of them");
     refused(",targets=few", LS_STATUS_BAD_DATA, "values of another type: images are uint8 or floating, as is what");
-    refused(",targets=flat", LS_STATUS_BAD_DATA, "flat has whole numbers of 2 dimensions, and of these only images");
+    refused(",targets=flat", LS_STATUS_BAD_DATA,
+            "flat has whole numbers of 2 dimensions, and of these only uint8 images");
     refused(",label=halves", LS_STATUS_BAD_DATA, "value 3 of halves is 0.5, and no class");
     refused(",label=few", LS_STATUS_BAD_DATA, "few has 3 values for 7 samples");
     refused(",image=flat", LS_STATUS_BAD_DATA, "flat has 2 dimensions: images are");
     refused(",image=wide", LS_STATUS_BAD_DATA, "values of another type: images are uint8 or floating");
+    refused(",image=late", LS_STATUS_BAD_DATA,
+            "late is said to have 1048576 samples of 268435456 bytes, of which 0 bytes are stored");
+    refused(",image=sparse", LS_STATUS_BAD_DATA, "sparse is said to have 1048576 samples");
     refused(",image=none", LS_STATUS_BAD_DATA, "has no data sets none and");
     refused(",layout=chw", LS_STATUS_BAD_DATA, "has no dimension of 1 or 3 channels where its layout has them");
     refused("-nothing", LS_STATUS_NOT_FOUND, "cannot read");
@@ -249,6 +319,7 @@ static void changed_file(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(layouts), cmocka_unit_test(wrong),
-                                       cmocka_unit_test(changed_file), cmocka_unit_test(targets)};
+                                       cmocka_unit_test(changed_file), cmocka_unit_test(targets),
+                                       cmocka_unit_test(rows)};
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

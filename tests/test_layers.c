@@ -442,6 +442,18 @@ static void numbers_that_no_embedding_has(void **state) {
         ls_embedding(g, INPUT(3), &(ls_embedding_attrs){.rows = 7, .width = 2}));
     REFUSED("embedding: input_dim of a Embedding layer lies between 1 and 2.14748e+09, but 0 was asked for",
             ls_embedding(g, INPUT(3), NULL));
+    REFUSED(
+        "group_normalization: 6 channels cannot be cut into 4 groups of as many: give a number that divides them, or "
+        "-1 for one of each",
+        ls_group_norm(g, INPUT(2, 6), &(ls_group_norm_attrs){.groups = 4}));
+    REFUSED(
+        "group_normalization: 48 channels cannot be cut into 32 groups of as many: give a number that divides them, "
+        "or -1 for one of each",
+        ls_group_norm(g, INPUT(48), NULL));
+    REFUSED(
+        "group_normalization: groups of a GroupNormalization layer lies between -1 and 2.14748e+09, but -2 was asked "
+        "for",
+        ls_group_norm(g, INPUT(48), &(ls_group_norm_attrs){.groups = -2}));
 }
 
 static ls_value of_sequences(ls_graph *g) {

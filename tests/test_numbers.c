@@ -75,6 +75,7 @@ static void classes(void **state) {
     holds(table, ",numbers=width", "setosa virginica", "3.5=0 3=1 -2=0", NULL);
     holds(table, ",numbers=all,validation-split=0.5", "setosa virginica", "5.1,3.5=0 4.9,3=1", "6,-2=0");
     holds(table, ",numbers=length|width,label=class", "setosa virginica", "5.1,3.5=0 4.9,3=1 6,-2=0", NULL);
+    holds(table, ",numbers=width|length,label=class", "setosa virginica", "3.5,5.1=0 3,4.9=1 -2,6=0", NULL);
     write_file("v.csv", "class,note,width,length\nvirginica,x,1,2\n");
     holds(table, ",numbers=all,test=@/v.csv", "setosa virginica", "5.1,3.5=0 4.9,3=1 6,-2=0", "2,1=1");
     write_file("out", "train:1\n");

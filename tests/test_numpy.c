@@ -199,7 +199,40 @@ static void targets(void **state) {
          "\0\0\xc0\x7f\0\0\0\0");
     refused(LS_STATUS_BAD_DATA, "value 0 of targets.npy is no finite number");
     save("x.npy", usual_x, 36, "targets.npy", usual_y, 2, NULL);
-    refused(LS_STATUS_BAD_DATA, "has targets of another shape or type than those to train on, or of none");
+    refused(LS_STATUS_BAD_DATA, "targets.npy has whole numbers of 1 dimensions, and of these only uint8 images");
+}
+
+#define ROWS(text, size, values) save("train_images.npy", usual_x, 36, "train_labels.npy", text, size, values)
+
+// Several labels for each sample: rows of 0 and 1, of any whole type, as MedMNIST has them.
+static void rows(void **state) {
+    static const struct {
+        const char *type;
+        int width;
+        const char *values;
+    } kinds[] = {{"|u1", 1, "\1\0\1\0\0\0"}, {"|b1", 1, "\1\0\1\0\0\0"}, {">i2", 2, "\0\1\0\0\0\1\0\0\0\0\0\0"}};
+    static const uint8_t expected[] = {1, 0, 1, 0, 0, 0};
+    char text[100];
+    for (int k = 0; k < 3; k++) {
+        team t = TEAM;
+        worker w[WORKERS_MAX];
+        snprintf(text, sizeof text, "{'descr': '%s', 'fortran_order': False, 'shape': (2, 3), }", kinds[k].type);
+        ROWS(text, (size_t)(6 * kinds[k].width), kinds[k].values);
+        team_open(&t, w, 2, spec());
+        assert_string_equal(w[0].message, "");
+        assert_int_equal(ls_dataset_labels(w[1].dataset), 3);
+        assert_memory_equal(ls_source_array(w[1].dataset->train, 1), expected, 6);
+        team_close(&t, w);
+    }
+    snprintf(text, sizeof text, "{'descr': '|u1', 'fortran_order': False, 'shape': (2, 3), }");
+    ROWS(text, 6, "\1\0\0\0\0\1");
+    refused(LS_STATUS_BAD_DATA, "has exactly one of its 3 labels, so these are classes, written as rows");
+    ROWS(text, 6, "\1\0\0\0\0\2");
+    refused(LS_STATUS_BAD_DATA, "of 3 labels for each sample, is 2: a label is there, 1, or not, 0");
+    ROWS("{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }", 24, NULL);
+    refused(LS_STATUS_BAD_DATA, "is no whole number for each sample");
+    ROWS("{'descr': '|u1', 'fortran_order': False, 'shape': (2, 3, 1), }", 6, NULL);
+    refused(LS_STATUS_BAD_DATA, "several labels at once (samples, labels)");
 }
 
 // Arrays in files of their own.
@@ -210,7 +243,7 @@ static void one_by_one(void **state) {
         ls_status status;
     } wrong[] = {{"", "name the file of their classes", LS_STATUS_INVALID_ARGUMENT},
                  {",labels=L,test=X", "both test= and test-labels=", LS_STATUS_INVALID_ARGUMENT},
-                 {",labels=X", "is no whole number for each sample", LS_STATUS_BAD_DATA},
+                 {",labels=X", "classes are (samples) or (samples, 1)", LS_STATUS_BAD_DATA},
                  {",labels=X-none", "cannot read", LS_STATUS_NOT_FOUND}};
     char labels[100], text[400];
     snprintf(labels, sizeof labels, "%s-labels", path);
@@ -247,8 +280,9 @@ static void one_by_one(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(any_workers),    cmocka_unit_test(other_types),
-                                       cmocka_unit_test(one_by_one),     cmocka_unit_test(wrong_arrays),
-                                       cmocka_unit_test(wrong_archives), cmocka_unit_test(targets)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(any_workers),  cmocka_unit_test(other_types),    cmocka_unit_test(one_by_one),
+        cmocka_unit_test(wrong_arrays), cmocka_unit_test(wrong_archives), cmocka_unit_test(targets),
+        cmocka_unit_test(rows)};
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

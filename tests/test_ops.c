@@ -543,6 +543,23 @@ static void layer_norm(void **state) {
     }
 }
 
+static void group_norm(void **state) {
+    for (int i = 0; i < 24; i++) {
+        int groups = PICK(1, 2, -1), wide = PICK(1, 3, 16, 40);
+        ls_group_norm_attrs a = {.groups = groups};
+        op_case c = {.op = LS_OP_GROUP_NORM,
+                     .attrs = &a,
+                     .values = i % 5 == 0 ? FAR : SMOOTH,
+                     .batch = PICK(1, 2, 33),
+                     .x = SAMPLE(PICK(2, 4), PICK(3, 5), wide * 2),
+                     .forward = i % 5 == 0 ? NORMALIZED_FAR : NORMALIZED,
+                     .backward = i % 5 == 0 ? NORMALIZED_FAR : NORMALIZED,
+                     .terms = 1};
+        if (i % 4 == 3) c.x[0].shape = LS_SHAPE(PICK(3, 6), 2, 2, 2 * PICK(1, 8));
+        check_layouts(c);
+    }
+}
+
 static void normal_sample(void **state) {
     for (int i = 0; i < 16; i++) {
         int64_t c = PICK(1, 3, 16, 64, 70), rows = PICK(1, 4);
@@ -900,6 +917,7 @@ int main(void) {
         cmocka_unit_test(conv2d_transpose),
         cmocka_unit_test(up_sampling2d),
         cmocka_unit_test(layer_norm),
+        cmocka_unit_test(group_norm),
         cmocka_unit_test(normal_sample),
         cmocka_unit_test(normal_divergence),
         cmocka_unit_test(embedding),

@@ -490,6 +490,12 @@ static void layer_norm(void **state) {
     check_norm((op_case){.op = LS_OP_LAYER_NORM, .batch = 3, .x = SAMPLE(7)});
 }
 
+static void group_norm(void **state) {
+    ls_group_norm_attrs pairs = {.groups = 3}, each = {.groups = -1};
+    check_norm((op_case){.op = LS_OP_GROUP_NORM, .batch = 2, .x = SAMPLE(3, 2, 6), .attrs = &pairs});
+    check_norm((op_case){.op = LS_OP_GROUP_NORM, .batch = 2, .x = SAMPLE(3, 4, 2), .attrs = &each});
+}
+
 static void embedding(void **state) {
     for (int dims = 0; dims < 2; dims++)
         check_case((op_case){.op = LS_OP_EMBEDDING,
@@ -881,6 +887,7 @@ int main(void) {
         cmocka_unit_test(conv2d_transpose),
         cmocka_unit_test(up_sampling2d),
         cmocka_unit_test(layer_norm),
+        cmocka_unit_test(group_norm),
         cmocka_unit_test(embedding),
         cmocka_unit_test(global_average_pool1d),
         cmocka_unit_test(position_embedding),

@@ -159,11 +159,26 @@ static void programs_ask_before_there_is_a_job(void **state) {
     assert_int_equal(ls_train_spread(NULL, 1, 1, &replicas, &threads), LS_STATUS_INVALID_ARGUMENT);
 }
 
+// A core for the exchange: where it takes more of the others than what that core would compute; never where micro-batches no longer fit.
+static void a_core_for_the_exchange(void **state) {
+    // 8 cores, 8 micro-batches of 10 ms: seven replicas take 20 ms in place of 10.
+    assert_false(ls__spread_core_pays(8, 8, 8, 7, 0.01, 0.07));
+    assert_true(ls__spread_core_pays(8, 8, 8, 7, 0.01, 0.09));
+    // 7 of them: the eighth core has nothing to do.
+    assert_true(ls__spread_core_pays(7, 8, 7, 7, 0.01, 0.003));
+    assert_false(ls__spread_core_pays(7, 8, 7, 7, 0.01, 0.001));  // not worth it
+    assert_false(ls__spread_core_pays(56, 8, 8, 7, 0.01, 0.08));  // 80 ms in place of 70 and 10
+    assert_true(ls__spread_core_pays(56, 8, 8, 7, 0.01, 0.1));
+    assert_false(ls__spread_core_pays(4, 1, 1, 0, 0.01, 1));
+    assert_false(ls__spread_core_pays(4, 2, 2, 1, 0, 1));  // nobody has measured
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_core_that_helps_is_used), cmocka_unit_test(known_nodes),
-        cmocka_unit_test(what_is_asked_for_is_taken),    cmocka_unit_test(replicas_stay_inside_domains),
-        cmocka_unit_test(workers_divide_domains),        cmocka_unit_test(programs_ask_before_there_is_a_job),
+        cmocka_unit_test(every_core_that_helps_is_used),      cmocka_unit_test(known_nodes),
+        cmocka_unit_test(what_is_asked_for_is_taken),         cmocka_unit_test(a_core_for_the_exchange),
+        cmocka_unit_test(replicas_stay_inside_domains),       cmocka_unit_test(workers_divide_domains),
+        cmocka_unit_test(programs_ask_before_there_is_a_job),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -98,7 +98,7 @@ static void buckets_do_not_show(void **state) {
     ls_train_config c = small();
     c.bucket_size = -1;
     assert_int_equal(ls_trainer_create(f->context, f->graph, f->dataset, &c, &t), LS_STATUS_INVALID_ARGUMENT);
-    c.bucket_size = 0, c.comm_cores = 2;
+    c.bucket_size = 0, c.comm_cores = -2;
     assert_int_equal(ls_trainer_create(f->context, f->graph, f->dataset, &c, &t), LS_STATUS_INVALID_ARGUMENT);
 }
 

@@ -19,7 +19,7 @@ static double seconds(const ls_tune_speed *v, double bytes, double bucket) {
 }
 
 static void test_choice(ls_comm *comm) {
-    const ls_tune_speed slow = {200e-6, 110e6}, fast = {50e-6, 1.1e9}, best = {100e-6, 110e6};
+    const ls_tune_speed slow = {200e-6, 110e6, 0}, fast = {50e-6, 1.1e9, 0}, best = {100e-6, 110e6, 0};
     for (double bytes = 4e6; bytes < 1e9; bytes *= 3) {
         ls_tune_choice choice = ls_tune_choose(&(ls_tune_measured){.direct = slow}, bytes);
         double least = seconds(&slow, bytes, 1e6 * choice.megabytes);
@@ -33,8 +33,8 @@ static void test_choice(ls_comm *comm) {
     }
     CHECK(comm, ls_tune_choose(&(ls_tune_measured){slow, best}, 1e9).algorithm == LS_ALGORITHM_DIRECT);
     // Never sizes that make no sense.
-    CHECK(comm, ls_tune_choose(&(ls_tune_measured){.direct = {1e-9, 1e3}}, 4e6).megabytes == 0.1);
-    CHECK(comm, ls_tune_choose(&(ls_tune_measured){.direct = {10, 1e12}}, 1e9).megabytes == 32);
+    CHECK(comm, ls_tune_choose(&(ls_tune_measured){.direct = {1e-9, 1e3, 0}}, 4e6).megabytes == 0.1);
+    CHECK(comm, ls_tune_choose(&(ls_tune_measured){.direct = {10, 1e12, 0}}, 1e9).megabytes == 32);
     ls_tune tune;
     CHECK(comm, ls_tune_find("often", &tune) == LS_STATUS_INVALID_ARGUMENT);
     CHECK(comm, strstr(ls_error_message(), "'often': there are off, auto and again"));
@@ -60,7 +60,7 @@ static void write_text(ls_comm *comm, const char *path, const char *text, size_t
 
 static void test_cache(ls_comm *comm) {
     char home[] = "/tmp/lockstep-tune-XXXXXX", folder[512], path[768], text[4096], other[4096];
-    const ls_tune_measured stored = {{1e-4, 1.25e8}, {2e-4, 3e8}};
+    const ls_tune_measured stored = {{1e-4, 1.25e8, 2e-9}, {2e-4, 3e8, 0}};
     ls_tune_measured found;
     CHECK(comm, mkdtemp(home) != NULL);
     setenv("XDG_CACHE_HOME", home, 1);
@@ -89,13 +89,14 @@ static void test_cache(ls_comm *comm) {
                             isfinite(found.halving.bytes_per_second));
     }
     // Somebody else's: of another version, of another key, with numbers that no network has.
-    const char *const wrong[] = {"[]", "{\"format\": \"lockstep exchange\", \"version\": 2, \"key\": \"a\"}",
-                                 "{\"format\": \"lockstep exchange\", \"version\": 1, \"key\": \"b\", \"direct\": "
-                                 "{\"bucket_seconds\": 1e-4, \"bytes_per_second\": 1e8}, \"halving\": "
-                                 "{\"bucket_seconds\": 0, \"bytes_per_second\": 0}}",
-                                 "{\"format\": \"lockstep exchange\", \"version\": 1, \"key\": \"a\", \"direct\": "
-                                 "{\"bucket_seconds\": -1, \"bytes_per_second\": 1e8}, \"halving\": "
-                                 "{\"bucket_seconds\": 0, \"bytes_per_second\": 0}}"};
+    const char *const wrong[] = {
+        "[]", "{\"format\": \"lockstep exchange\", \"version\": 3, \"key\": \"a\"}",
+        "{\"format\": \"lockstep exchange\", \"version\": 2, \"key\": \"b\", \"direct\": "
+        "{\"bucket_seconds\": 1e-4, \"bytes_per_second\": 1e8, \"processor_seconds\": 1e-9}, \"halving\": "
+        "{\"bucket_seconds\": 0, \"bytes_per_second\": 0, \"processor_seconds\": 0}}",
+        "{\"format\": \"lockstep exchange\", \"version\": 2, \"key\": \"a\", \"direct\": "
+        "{\"bucket_seconds\": 1e-4, \"bytes_per_second\": 1e8, \"processor_seconds\": 1}, \"halving\": "
+        "{\"bucket_seconds\": 0, \"bytes_per_second\": 0, \"processor_seconds\": 0}}"};
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
         write_text(comm, path, wrong[i], strlen(wrong[i]));
         CHECK(comm, !ls_tune_load(folder, "a", &found) && found.direct.bucket_seconds == 0);
@@ -132,6 +133,7 @@ static void test_measure(ls_context *context) {
     ls_tune_key(context, topology, "none", key);
     CHECK_OK(comm, ls_tune_measure(context, "none", LS_ALGORITHM_AUTO, 0, &m));
     CHECK(comm, m.direct.bucket_seconds > 0 && m.direct.bytes_per_second > 0);
+    CHECK(comm, (m.direct.processor_seconds > 0) == comm->any_thread);
     CHECK(comm, (m.halving.bytes_per_second > 0) == (comm->hosts > 2));
     CHECK_OK(comm, ls_calloc(comm->size, sizeof m, &all));
     CHECK_OK(comm, ls_comm_allgather(comm, &m, all, sizeof m));

@@ -192,6 +192,12 @@ typedef struct ls_layer_norm_attrs {
     float epsilon;  // added to the variance; default 0.001
 } ls_layer_norm_attrs;
 
+typedef struct ls_group_norm_attrs {
+    const char *name;
+    int groups;  // of neighbouring channels, as many in each; -1: each channel is one (instance normalization); default 32
+    float epsilon;  // added to the variance; default 0.001
+} ls_group_norm_attrs;
+
 typedef struct ls_embedding_attrs {
     const char *name;
     int rows;                    // numbers there are: 0 to rows - 1 (Keras's input_dim)

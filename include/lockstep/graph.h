@@ -106,6 +106,10 @@ ls_value ls_up_sampling2d(ls_graph *graph, ls_value x, const ls_up_sampling2d_at
 // (N, ..., C) -> the same: the last axis of each sample normalized to mean 0 and variance 1, then scaled by gamma and shifted by beta, in
 // training and evaluation alike. Parameters: NAME/gamma, NAME/beta (C). Source: Ba et al. 2016; Keras's LayerNormalization.
 ls_value ls_layer_norm(ls_graph *graph, ls_value x, const ls_layer_norm_attrs *attrs);
+// (N, ..., C) -> the same: of each sample, each group of neighbouring channels normalized over all pixels to mean 0 and variance 1, then each
+// channel scaled by gamma and shifted by beta, in training and evaluation alike. Parameters: NAME/gamma, NAME/beta (C). Source: Wu and He
+// 2018; Keras's GroupNormalization. With groups -1 instance normalization (Ulyanov et al. 2016).
+ls_value ls_group_norm(ls_graph *graph, ls_value x, const ls_group_norm_attrs *attrs);
 // Whole numbers (I32), (N) or (N, T) -> a vector for each, (N, width) or (N, T, width). A number that is not from 0 to rows - 1 fails the
 // step that meets it. Parameter: NAME/embeddings (rows, width). Keras's Embedding.
 ls_value ls_embedding(ls_graph *graph, ls_value x, const ls_embedding_attrs *attrs);

@@ -82,13 +82,17 @@ typedef struct ls_train_config {
     // for its own; 0: a step ends with all of them. Never shows in the bits. It is 0 anyway where norms are taken over all gradients (clip_norm, not_finite
     // "skip", lars, lamb), and where the program has started MPI itself with less than MPI_THREAD_MULTIPLE.
     int early_forward;
-    int comm_cores;  // cores of each worker that only its exchange uses: 0 (the default) or 1; of jobs whose exchange has a thread
-    // Threads that read, decode and prepare the samples of each replica; 0 (the default): of samples in files as many as keep up, found in the first steps, at
-    // most two for each core that a replica has, and 16; else 1. Never shows in the bits.
+    // Cores of each worker that only its exchange uses, of jobs whose exchange has a thread: 0, 1, or -1 (the default): 1 between hosts where replicas leave a
+    // core over, and where a measurement at start-up (`tune`) says that steps get shorter with it; else 0. Never shows in the bits.
+    int comm_cores;
+    // Threads of each host that read, decode and prepare samples: its replicas share them, and have at least one each. 0 (the default): of samples in files as
+    // many as keep up, which each replica finds in the first steps, at most two for each core that it has, and 16; else one. Never shows in the bits.
     int loader_threads;
     // "8G": up to so many bytes (K, M, G, T) of samples of files, as they are in their files, stay in memory that the workers of a host share once they
     // were read; the rest is read each time. Never shows in the bits. NULL (the default): none.
     const char *cache;
+    // 1: in that memory are images as they were decoded, in place of their files' bytes; as they come, until it is full. Never shows in the bits.
+    int cache_decoded;
     int bind;                         // 1: bind replicas to cores (the default); 0: leave them to the system
     uint64_t seed;                    // default 42
     int shuffle;                      // 1 (the default): a new order of the samples each epoch
@@ -273,6 +277,7 @@ typedef struct ls_train_result {
     int64_t planned_bytes;   // what it was planned to be (ls_memory.total.worker)
     int workers, hosts, replicas_per_worker, threads_per_replica;
     int servers;            // of the workers: they update for the others and compute nothing
+    int comm_cores;         // of each worker, for its exchange alone; replicas_reason says why
     int buckets;            // that gradients are exchanged in; 1: after backward
     const char *algorithm;  // "direct", "halving"; "": one host, or a strategy that has one way only
     const char *
@@ -295,7 +300,7 @@ typedef struct ls_train_result {
     char broken_sample[320];
     // Seconds that the threads that load this worker's training samples have spent, all together: reading, and decoding and preparing.
     double load_reading, load_preparing;
-    int loader_threads;           // of the replica of this worker that has the most
+    int loader_threads;           // of all replicas of this worker's host
     int loader_threads_measured;  // 1: because the first steps wanted so many
     char replicas_reason[160];    // why so many replicas
     int cores_per_worker;         // the least that a worker has of its own; 0: fewer cores than workers

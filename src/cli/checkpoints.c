@@ -87,7 +87,7 @@ static int is_free(const char *name, const json_t *recipe) {
                                         "algorithm",  "replicas",   "threads",        "hyperthreads", "bucket-size",
                                         "bind",       "comm-cores", "early-forward",  "evaluate",     "validate",
                                         "limit-test", "not-finite", "loader-threads", "push-log",     "slow",
-                                        "broken",     "tune",       "cache",          "tta"};
+                                        "broken",     "tune",       "cache",          "tta",          "cache-decoded"};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
         if (strcmp(name, names[i]) == 0) return 1;
     if (strcmp(name, "epochs") != 0) return 0;

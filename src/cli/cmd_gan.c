@@ -5,9 +5,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <lockstep/memory.h>
+
+#include "base/bytes.h"
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/text.h"
+#include "cli/check.h"
 #include "cli/cli.h"
 #include "cli/samples.h"
 
@@ -168,6 +172,40 @@ static ls_status begin_stage(game *g, int stage) {
     return ls_context_agree(g->cli->context, begin_drawing(g));
 }
 
+// What both networks of a stage take of a host, but for the dataset and the program, which all stages share; *shared: those.
+static ls_status plan_stage(const game *g, int stage, int64_t *own, int64_t *shared) {
+    ls_context_info info = ls_context_describe(g->cli->context);
+    // A program of one byte: of what making the kernels takes, the stages measured later would find little.
+    ls_memory_job job = {.workers = info.size, .hosts = info.hosts, .dataset = g->dataset, .program = 1};
+    const ls_graph *graphs[NETWORKS] = {g->gan[stage].discriminator, g->gan[stage].generator};
+    *own = 0;
+    for (int i = 0; i < NETWORKS; i++) {
+        ls_memory m;
+        LS_TRY(ls_memory_plan(g->cli->context, graphs[i], &job, &g->config, &m));
+        *shared = m.part[LS_MEMORY_DATASET].host;
+        *own += m.total.host - *shared - m.part[LS_MEMORY_PROGRAM].host;
+    }
+    return LS_OK;
+}
+
+// Trainers check their memory when they are made, which of later stages is long after the first step. At the change of a stage those of both
+// are there. One worker of each host asks.
+static ls_status check_stages(const game *g) {
+    int64_t before = 0, own, shared, there = check_host_memory();
+    char needs[32], has[32];
+    for (int stage = 0; stage < g->set.grow; stage++, before = own) {
+        LS_TRY(plan_stage(g, stage, &own, &shared));
+        if (there > 0 && before + own + shared > there)
+            return LS_FAIL(
+                LS_STATUS_OUT_OF_MEMORY,
+                "the workers of a host would take %s when stage %d of %d begins, and there is only %s: use a "
+                "smaller --micro-batch or --batch-size, --remat, fewer replicas or workers, or smaller images "
+                "(--image-size)",
+                ls_bytes_text(before + own + shared, needs), stage + 1, g->set.grow, ls_bytes_text(there, has));
+    }
+    return LS_OK;
+}
+
 static ls_status build(game *g) {
     LS_TRY(ls_dataset_open(g->cli->context, g->set.data, &g->dataset));
     ls_shape stored = ls_dataset_image_shape(g->dataset);
@@ -182,6 +220,9 @@ static ls_status build(game *g) {
     g->shape = ls_train_image_shape(&g->config, stored);
     LS_TRY(g->set.grow == 1 ? ls_gan_build(g->shape, g->gan) : ls_gan_build_growing(g->shape, g->set.grow, g->gan));
     LS_TRY(ls_context_agree(g->cli->context, begin_samples(g)));
+    if (g->set.grow > 1)
+        LS_TRY(ls_context_agree(g->cli->context,
+                                ls_context_describe(g->cli->context).local_rank == 0 ? check_stages(g) : LS_OK));
     return begin_stage(g, 0);
 }
 

@@ -16,7 +16,7 @@
 #include "cli/trained.h"
 #include "report/csv.h"
 
-enum { BATCH = 32, MOST_CHANNELS = 3 };
+enum { BATCH = 32, MOST_CHANNELS = 3, MOST_DATASETS = 16 };
 
 typedef struct settings {
     const char *model, *data, *input_shape, *json, *csv;
@@ -53,9 +53,12 @@ typedef struct guess {
     double probability;
 } guess;
 
-// A file, and what came of it.
+// A file, or a sample of a dataset, and what came of it.
 typedef struct item {
     char *path;
+    const ls_dataset *rows;  // the dataset; NULL: a file
+    int test;                // of its test set
+    int64_t sample;
     char *failure;   // why it was not predicted; NULL: it was
     guess *guesses;  // (top), the most likely first; NULL: it was not
 } item;
@@ -68,7 +71,9 @@ typedef struct prediction {
     int word_count, help;
     item *items;
     int count, room, failed;
-    ls_dataset *dataset;  // where one is needed
+    ls_dataset *rows[MOST_DATASETS];  // what samples are of
+    int rows_count;
+    ls_dataset *dataset;  // what it was trained on, where that is needed
     ls_graph *graph;
     ls_predictor *predictor;
     ls_shape shape;                                        // (H, W, C) of the network's input
@@ -95,7 +100,7 @@ static void defaults(prediction *p) {
 }
 
 static void help(const prediction *p) {
-    printf("Usage: lockstep predict CHECKPOINT FILE|FOLDER... [--top K] [OPTIONS]\n\n");
+    printf("Usage: lockstep predict CHECKPOINT FILE|FOLDER|DATASET... [--top K] [OPTIONS]\n\n");
     ls_print_entry(stdout, "", 0, cli_help_width(),
                    "Tells what a trained network takes images for: PNG and JPEG files, and all of them in a folder. "
                    "They are resized and "
@@ -103,7 +108,8 @@ static void help(const prediction *p) {
                    "a checkpoint, a "
                    "folder of checkpoints, of which the newest counts, or a .safetensors file, which takes --model. "
                    "What cannot be read is "
-                   "told, and the others are predicted; the exit status is then 1.");
+                   "told, and the others are predicted; the exit status is then 1. A dataset, as "
+                   "csv:new.csv,numbers=all, is predicted sample by sample.");
     ls_options_help(stdout, p->options, cli_help_width());
 }
 
@@ -113,7 +119,8 @@ static ls_status read_options(prediction *p, int argc, char **argv) {
     LS_TRY(ls_options_parse_words(p->options, argc, argv, p->words, &p->word_count, &p->help));
     if (p->help) return LS_OK;
     if (p->word_count < 2)
-        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "%s Usage: lockstep predict CHECKPOINT FILE|FOLDER... [OPTIONS]",
+        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
+                       "%s Usage: lockstep predict CHECKPOINT FILE|FOLDER|DATASET... [OPTIONS]",
                        p->word_count ? "which images?" : "which network, and which images?");
     defaults(p);
     LS_TRY(cli_trained_open(&p->trained, p->words[0]));
@@ -123,7 +130,7 @@ static ls_status read_options(prediction *p, int argc, char **argv) {
 
 // --- files -----------------------------------------------------------------------------------------------------------
 
-static ls_status add(prediction *p, const char *folder, const char *name) {
+static ls_status add_named(prediction *p, const char *folder, const char *between, const char *name) {
     if (p->count == p->room) {
         int room = p->room ? 2 * p->room : 64;
         item *larger = realloc(p->items, (size_t)room * sizeof *larger);
@@ -133,11 +140,15 @@ static ls_status add(prediction *p, const char *folder, const char *name) {
     }
     item *i = &p->items[p->count];
     *i = (item){.path = NULL};
-    size_t n = folder ? strlen(folder) : 0;
-    if (asprintf(&i->path, "%s%s%s", folder ? folder : "", n && folder[n - 1] != '/' ? "/" : "", name) < 0)
+    if (asprintf(&i->path, "%s%s%s", folder ? folder : "", between, name) < 0)
         return LS_FAIL(LS_STATUS_OUT_OF_MEMORY, "out of memory for the name of a file");
     p->count++;
     return LS_OK;
+}
+
+static ls_status add(prediction *p, const char *folder, const char *name) {
+    size_t n = folder ? strlen(folder) : 0;
+    return add_named(p, folder, n && folder[n - 1] != '/' ? "/" : "", name);
 }
 
 // Keeps the sentence of the latest failure, and says it.
@@ -184,12 +195,62 @@ static ls_status add_folder(prediction *p, const char *folder) {
     return status;
 }
 
-static ls_status list_files(prediction *p) {
-    for (int i = 1; i < p->word_count; i++) {
-        struct stat there;
-        int folder = stat(p->words[i], &there) == 0 && S_ISDIR(there.st_mode);
-        LS_TRY(folder ? add_folder(p, p->words[i]) : add(p, NULL, p->words[i]));
+static ls_status make_context(cli *c) { return c->context ? LS_OK : ls_context_create_alone(&c->context); }
+
+// All samples of a dataset, by the numbers that lists of exclusions have for them.
+static ls_status add_rows(prediction *p, cli *c, const char *spec) {
+    ls_dataset *d;
+    if (p->rows_count == MOST_DATASETS)
+        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "more than %d datasets are to be predicted: do so in several runs",
+                       MOST_DATASETS);
+    LS_TRY(make_context(c));
+    LS_TRY(ls_dataset_open(c->context, spec, &d));
+    p->rows[p->rows_count++] = d;
+    for (int test = 0; test < 2; test++) {
+        int64_t count = test ? ls_dataset_test_count(d) : ls_dataset_train_count(d);
+        for (int64_t i = 0; i < count; i++) {
+            char name[32];
+            snprintf(name, sizeof name, " %s:%lld", test ? "test" : "train", (long long)i);
+            LS_TRY(add_named(p, spec, "", name));
+            item *last = &p->items[p->count - 1];
+            last->rows = d;
+            last->test = test;
+            last->sample = i;
+        }
     }
+    return LS_OK;
+}
+
+// A file of numbers, which is no image whatever is in it: stays in the list with what to do.
+static int is_table(prediction *p, const char *path) {
+    static const char *const kinds[][3] = {{".csv", "csv", ",numbers=all"},
+                                           {".npz", "numpy", ""},
+                                           {".npy", "numpy", ",labels=FILE.npy"},
+                                           {".h5", "hdf5", ""},
+                                           {".hdf5", "hdf5", ""}};
+    size_t n = strlen(path);
+    for (size_t k = 0; k < sizeof kinds / sizeof kinds[0]; k++) {
+        size_t length = strlen(kinds[k][0]);
+        if (n <= length || strcasecmp(path + n - length, kinds[k][0]) != 0) continue;
+        LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "%s is no image but has samples in it: name it as a dataset, %s:%s%s", path,
+                kinds[k][1], path, kinds[k][2]);
+        return 1;
+    }
+    return 0;
+}
+
+static ls_status list_word(prediction *p, cli *c, const char *word) {
+    struct stat there;
+    int missing = stat(word, &there) != 0;
+    if (!missing && S_ISDIR(there.st_mode)) return add_folder(p, word);
+    if (missing && strchr(word, ':')) return add_rows(p, c, word);
+    LS_TRY(add(p, NULL, word));
+    if (is_table(p, word)) note(p, &p->items[p->count - 1]);
+    return LS_OK;
+}
+
+static ls_status list_files(prediction *p, cli *c) {
+    for (int i = 1; i < p->word_count; i++) LS_TRY(list_word(p, c, p->words[i]));
     return LS_OK;
 }
 
@@ -212,7 +273,7 @@ static ls_status open_dataset(prediction *p, cli *c) {
         return LS_FAIL(
             LS_STATUS_INVALID_ARGUMENT,
             "what the network was trained on is not told: --data names the dataset, or --input-shape the shape");
-    LS_TRY(ls_context_create_alone(&c->context));
+    LS_TRY(make_context(c));
     ls_status status = ls_dataset_open(c->context, p->trained.data, &p->dataset);
     if (status == LS_OK) return LS_OK;
     return ls__fail_context(
@@ -259,9 +320,14 @@ static ls_status build(prediction *p, cli *c) {
     p->targets = p->dataset ? ls_dataset_targets(p->dataset) > 0
                             : json_is_true(json_object_get(p->trained.saved.state, "targets"));
     p->top = p->set.top < p->classes && !p->targets ? p->set.top : p->classes;
-    if (p->shape.ndim != 3 || (p->shape.dim[2] != 1 && p->shape.dim[2] != 3))
-        return LS_FAIL(LS_STATUS_UNSUPPORTED, "%s takes no images of 1 or 3 channels, as files have them", t->model);
-    LS_TRY(find_channels(p, c));
+    int images = p->shape.ndim == 3 && (p->shape.dim[2] == 1 || p->shape.dim[2] == 3), files = 0;
+    for (int i = 0; i < p->count; i++) files |= !p->items[i].rows && !p->items[i].failure;
+    if (!images && files)
+        return LS_FAIL(LS_STATUS_UNSUPPORTED,
+                       "%s takes no images of 1 or 3 channels, as files have them: samples of numbers are named as a "
+                       "dataset, as csv:FILE,numbers=all",
+                       t->model);
+    if (images) LS_TRY(find_channels(p, c));
     ls_predict_config_init(&config);
     config.device = t->config.device;
     config.precision = t->config.precision;
@@ -276,7 +342,34 @@ static ls_status build(prediction *p, cli *c) {
 
 // --- predicting ------------------------------------------------------------------------------------------------------
 
+// Numbers are taken as they are; pixels as a file's are.
+static ls_status prepare_row(const prediction *p, const item *i, float *out) {
+    void *values[LS_MAX_FIELDS] = {NULL};
+    const ls_field *field;
+    int at = 0;
+    ls_image image = {.pixels = NULL};
+    ls_sample_info info;
+    for (at = 0; (field = ls_dataset_field(i->rows, at)) && strcmp(field->name, "image") != 0; at++) continue;
+    if (!field || (field->shape.ndim == 3 && field->shape.dim[0] == 0))
+        return LS_FAIL(LS_STATUS_UNSUPPORTED, "%s: %s", i->path,
+                       field ? "its images are files: name these, or their folders" : "it has no images or numbers");
+    if (field->dtype == LS_DTYPE_U8) {
+        LS_TRY(ls_dataset_look(i->rows, i->test, i->sample, &info, &image));
+        ls_status status = ls_train_prepare_image(&p->trained.config, &image, p->shape, p->mean, p->deviation, out);
+        ls_image_free(&image);
+        return status == LS_OK ? LS_OK : ls__fail_context(status, "%s: ", i->path);
+    }
+    values[at] = out;
+    if (field->dtype == LS_DTYPE_F32 && field->shape.ndim == p->shape.ndim && ls_shape_equal(field->shape, p->shape))
+        return ls_dataset_read(i->rows, i->test, i->sample, values);
+    return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
+                   "%s: its samples have %lld numbers, and the network takes %lld: name the same columns (numbers=, "
+                   "shape=) as for training",
+                   i->path, (long long)ls_shape_count(field->shape), (long long)ls_shape_count(p->shape));
+}
+
 static ls_status prepare(const prediction *p, const item *i, float *out) {
+    if (i->rows) return prepare_row(p, i, out);
     return ls_train_prepare_file(&p->trained.config, i->path, p->shape, p->mean, p->deviation, out);
 }
 
@@ -427,8 +520,8 @@ static ls_status work(prediction *p, cli *c) {
     c->stage = CLI_STAGE_TOGETHER;
     LS_TRY(check_output(p->set.json));
     LS_TRY(check_output(p->set.csv));
+    LS_TRY(list_files(p, c));
     LS_TRY(build(p, c));
-    LS_TRY(list_files(p));
     LS_TRY(predict(p));
     LS_TRY(write_file(p, p->set.json, write_json));
     LS_TRY(write_file(p, p->set.csv, write_csv));
@@ -446,6 +539,7 @@ static ls_status run(cli *c, int argc, char **argv) {
     ls_predictor_destroy(&p.predictor);
     ls_graph_destroy(&p.graph);
     ls_dataset_destroy(&p.dataset);
+    while (p.rows_count > 0) ls_dataset_destroy(&p.rows[--p.rows_count]);
     for (int i = 0; i < p.count; i++) {
         free(p.items[i].path);
         free(p.items[i].failure);

@@ -198,17 +198,15 @@ static int64_t skipped_steps(const ls_train_result *t) {
     return steps;
 }
 
-enum { MOST_LOADERS = 64 };
+enum { MOST_LOADERS = 1024 };
 
 // What loaders cannot keep up with: whatever takes more of their time. In rows of 80 columns, whatever the numbers.
 static void print_waited(const cli_train_run *r, double percent) {
     const ls_train_result *t = &r->result;
     double all = t->load_reading + t->load_preparing;
     int threads = t->loader_threads > 0 ? t->loader_threads : 1;
-    char replicas[32] = "";
-    if (t->replicas_per_worker > 1) snprintf(replicas, sizeof replicas, "%d x ", t->replicas_per_worker);
-    row("Waited for data", "%.0f %% of the time, for %s%d loader thread%s", percent, replicas, threads,
-        threads * t->replicas_per_worker == 1 ? "" : "s");
+    row("Waited for data", "%.0f %% of the time, for %d loader thread%s of this host", percent, threads,
+        threads == 1 ? "" : "s");
     if (all <= 0) return;
     int reads = t->load_reading > t->load_preparing;
     row("", "%s for %.0f %% of theirs", reads ? "reading" : "decoding and preparing",
@@ -231,7 +229,7 @@ static void print_data(const cli_train_run *r, double step) {
         row("Broken samples", "%lld times another stood in for one. For example: %s", (long long)t->samples_replaced,
             broken);
     if (t->loader_threads_measured && t->loader_threads > 0)
-        row("Loader threads", "%d for each replica, as its first steps were measured", t->loader_threads);
+        row("Loader threads", "%d of this host, as the first steps were measured", t->loader_threads);
     if (t->phases.load > 0.05 * step) print_waited(r, 100 * t->phases.load / step);
 }
 

@@ -59,6 +59,7 @@ const ls_option *cli_trained_hidden(void) {
         {.name = "tune"},
         {.name = "bucket-size"},
         {.name = "cache"},
+        {.name = "cache-decoded"},
         {.name = "early-forward"},
         {.name = "comm-cores"},
         {.name = "optimizer"},

@@ -481,6 +481,8 @@ ls_status ls_comm_create_tcp(const ls_cluster *cluster, ls_comm **out) {
     ls__tcp_group all = ls__tcp_all(&c->head);
     LS_TRY_GOTO(ls__tcp_group_barrier(&all), failed);  // all have come to all
     LS_TRY_GOTO(ls__tcp_find_hosts(c), failed);
+    for (int r = 0; c->head.hosts > 2 && r < c->head.size; r++)
+        if (c->head.host_of[r] != c->head.host) ls__link_share(&c->link[r]);
     *out = &c->head;
     return LS_OK;
 failed:

@@ -16,10 +16,13 @@
 #include "base/memory.h"
 
 enum {
-    SPARE = 64 << 10,     // bytes read at once that are not read into place
-    DIRECT = 8 << 10,     // of a payload that are worth reading into place
-    TURN_BYTES = 8 << 20  // from or to one peer before the others have their turn
+    SPARE = 64 << 10,        // bytes read at once that are not read into place
+    DIRECT = 8 << 10,        // of a payload that are worth reading into place
+    TURN_BYTES = 8 << 20,    // from or to one peer before the others have their turn
+    SHARE_LEAST = 64 << 10,  // bytes on their way to one of several hosts that share a wire
+    SHARE_MOST = 192 << 10   // more is left to the system, which may not let anybody ask for it
 };
+#define WIRE_BYTES 1.25e9  // a second: what one connection is to be able to fill, 10 Gbit/s
 
 ls_status ls__link_open(ls__link *link, int socket, int rank, const uint8_t out[32], const uint8_t in[32]) {
     ls_status status;
@@ -56,6 +59,16 @@ void ls__socket_set(int socket, double link_seconds) {
     setsockopt(socket, IPPROTO_TCP, TCP_KEEPINTVL, &interval, sizeof interval);
     setsockopt(socket, IPPROTO_TCP, TCP_KEEPCNT, &count, sizeof count);
     fcntl(socket, F_SETFL, fcntl(socket, F_GETFL) | O_NONBLOCK);
+}
+
+void ls__link_share(const ls__link *l) {
+    struct tcp_info info = {0};
+    socklen_t size = sizeof info;
+    if (l->socket < 0 || getsockopt(l->socket, IPPROTO_TCP, TCP_INFO, &info, &size) != 0) return;
+    double bytes = 1e-6 * (double)info.tcpi_min_rtt * WIRE_BYTES;  // far too many where no time is known
+    if (bytes > SHARE_MOST) return;
+    int buffer = bytes > SHARE_LEAST ? (int)bytes : SHARE_LEAST;
+    setsockopt(l->socket, SOL_SOCKET, SO_SNDBUF, &buffer, sizeof buffer);
 }
 
 static ls_status broken(const char *why) { return LS_FAIL(LS_STATUS_LIBRARY, "its connection is gone (%s)", why); }

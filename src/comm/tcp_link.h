@@ -46,6 +46,9 @@ ls_status ls__link_read(ls__link *link);
 short ls__link_events(const ls__link *link);
 // Looks after `ms` milliseconds whether the other side still acknowledges: *silent gets the milliseconds for which it has not.
 void ls__link_look(ls__link *link, int64_t ms);
+// A link to one of several hosts: bounds what the system takes of it and has on its way, to what the distance needs (by the shortest time there and
+// back so far). Connections that share a wire then have equal parts of it; else whichever has most on its way has most of the wire, and the slowest counts.
+void ls__link_share(const ls__link *link);
 // The sockets of a job: no delay, keep-alive that ends a connection which is silent for so long. Not blocking.
 void ls__socket_set(int socket, double link_seconds);
 

@@ -25,6 +25,12 @@ static const ls_option table[] = {
      .help = "the number of the first class in the files: 1 for ImageNet's"},
     {"image", LS_OPTION_TEXT, LS_RECORDS_OPTION(image), .metavar = "NAME", .help = "of images"},
     {"label", LS_OPTION_TEXT, LS_RECORDS_OPTION(label), .metavar = "NAME", .help = "of classes"},
+    {"labels", LS_OPTION_TEXT, LS_RECORDS_OPTION(labels), .metavar = "NAME",
+     .help =
+         "of several labels at once (tfrecord): 1 or 0 for each, or with label-count=N the numbers of those that are "
+         "there"},
+    {"label-count", LS_OPTION_INT, LS_RECORDS_OPTION(label_count), .metavar = "N", .min = 0, .max = 10000,
+     .help = "how many labels there are"},
     {"channel-order", LS_OPTION_TEXT, LS_RECORDS_OPTION(order), .metavar = "bgr|rgb",
      .help = "of pixels that are not encoded, as databases may have them"},
     {.name = NULL},
@@ -158,6 +164,22 @@ static ls_status list_all(const void *self, const char *path, const ls_records_s
         return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
                        "%s:%s: its images are files, whose pixels have an order of their own: leave channel-order out",
                        c->name, path);
+    if (s->labels && c->kind != LS_RECORDS_TFRECORD)
+        return LS_FAIL(
+            LS_STATUS_INVALID_ARGUMENT,
+            "%s:%s: labels=NAME is for tfrecord; recordio has several labels in its headers, tar and lmdb have "
+            "one: leave it out, or name the images and their labels in a table (csv)",
+            c->name, path);
+    if (s->label_count && !s->labels)
+        return LS_FAIL(
+            LS_STATUS_INVALID_ARGUMENT,
+            "%s:%s: label-count=%d says how many labels there are, and nothing where they are: add labels=NAME",
+            c->name, path, s->label_count);
+    if (s->labels && s->label)
+        return LS_FAIL(
+            LS_STATUS_INVALID_ARGUMENT,
+            "%s:%s: label=NAME is one class for each sample, and labels=NAME several labels: give one of them", c->name,
+            path);
     b->kind = c->kind;
     if (b->kind == LS_RECORDS_DATUM_BGR && s->order && strcmp(s->order, "rgb") == 0) b->kind = LS_RECORDS_DATUM_RGB;
     LS_TRY(list_set(c, &l, LS_RECORDS_TRAIN, path));

@@ -14,6 +14,7 @@
 #include "data/exclude.h"
 #include "data/fingerprint.h"
 #include "data/normalize.h"
+#include "data/pixels.h"
 #include "data/spec.h"
 
 // One line per format: the file formats/NAME.c ends in ls_format_NAME.
@@ -309,12 +310,36 @@ static int64_t cache_of(const ls_source *s, int64_t limit) {
     return s && s->ops->cache_size ? ls_round_up(s->ops->cache_size(s, limit / LS_ALIGN * LS_ALIGN), LS_ALIGN) : 0;
 }
 
-int64_t ls_data_cache_size(const ls_dataset *d, int64_t limit) {
-    int64_t train = cache_of(d->train, limit);
+static int64_t images_of(const ls_source *s) { return s && s->ops->images ? s->ops->images(s) : 0; }
+
+// Of both sets, whose images are kept as they come. Images that are halved are kept beside whole ones, at most a third of their bytes more.
+static int64_t pixels_size(const ls_dataset *d, int64_t limit, int64_t *train, int64_t *test) {
+    *train = images_of(d->train);
+    *test = d->test == d->train ? 0 : images_of(d->test);
+    int64_t each = d->train->picture_bytes;
+    if (*test && d->test->picture_bytes > each) each = d->test->picture_bytes;
+    return *train ? ls_pixels_size(*train + *test, each + each / 3, limit / LS_ALIGN * LS_ALIGN) : 0;
+}
+
+int64_t ls_data_cache_size(const ls_dataset *d, int64_t limit, int decoded) {
+    int64_t train, test;
+    if (decoded && images_of(d->train)) return pixels_size(d, limit, &train, &test);
+    train = cache_of(d->train, limit);
     return train + (d->test == d->train ? 0 : cache_of(d->test, limit - train));
 }
 
-void ls_data_cache_attach(ls_dataset *d, int64_t limit, void *memory, int fill) {
+static void keep_pixels(ls_dataset *d, int64_t limit, void *memory) {
+    int64_t train, test, size = pixels_size(d, limit, &train, &test);
+    d->train->ops->keep_pixels(d->train, memory, size, train + test, 0);
+    if (test) d->test->ops->keep_pixels(d->test, memory, size, train + test, train);
+    d->cache_bytes = size;
+}
+
+void ls_data_cache_attach(ls_dataset *d, int64_t limit, int decoded, void *memory, int fill) {
+    if (decoded && images_of(d->train)) {
+        keep_pixels(d, limit, memory);
+        return;
+    }
     int64_t train = cache_of(d->train, limit), test = d->test == d->train ? 0 : cache_of(d->test, limit - train);
     if (train) d->train->ops->cache_attach(d->train, limit / LS_ALIGN * LS_ALIGN, memory, fill);
     if (test) d->test->ops->cache_attach(d->test, (limit - train) / LS_ALIGN * LS_ALIGN, (char *)memory + train, fill);

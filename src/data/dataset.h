@@ -91,9 +91,10 @@ ls_status ls_data_create_planned(const char *name, const ls_field *fields, int f
 ls_status ls_data_copy(ls_data_host *host, ls_dataset *dataset);
 
 // What a cache of its files' samples takes, at most `limit` bytes: of the training set, and with what is left of the test set. 0: there is none to be had.
-int64_t ls_data_cache_size(const ls_dataset *dataset, int64_t limit);
+// `decoded` 1: of images as they are decoded, where it has some, of both sets as they come.
+int64_t ls_data_cache_size(const ls_dataset *dataset, int64_t limit, int decoded);
 // The cache itself, in so much zeroed memory of the host's (see ls_source_ops.cache_attach).
-void ls_data_cache_attach(ls_dataset *dataset, int64_t limit, void *memory, int fill);
+void ls_data_cache_attach(ls_dataset *dataset, int64_t limit, int decoded, void *memory, int fill);
 
 // All there is to say of a dataset in one line, "key=value; ...", equal for equal ones.
 void ls_data_describe(const ls_dataset *dataset, char *text, size_t size);

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/input.h"
 #include "base/memory.h"
+#include "data/pixels.h"
 
 // --- what formats share ----------------------------------------------------------------------------------------------
 
@@ -185,17 +186,31 @@ static ls_status find_kind(const ls_image_file *file, const kind **out) {
                    file->name, k->name);
 }
 
+// With its bytes, where they were left out.
+static ls_status fetch(const ls_image_file *file, ls_image_file *out) {
+    *out = *file;
+    return file->bytes || !file->kept.fetch ? LS_OK : file->kept.fetch(&file->kept, out);
+}
+
 ls_status ls_image_file_size(const ls_image_file *file, int64_t *height, int64_t *width) {
     const kind *k;
     ls_image_header header;
-    LS_TRY(find_kind(file, &k));
-    LS_TRY(k->header(file, &header));
+    ls_image_file whole;
+    ls_pixels_entry there;
+    if (file->kept.pixels && ls_pixels_get(file->kept.pixels, file->kept.number, -1, &there)) {
+        *height = there.height;
+        *width = there.width;
+        return LS_OK;
+    }
+    LS_TRY(fetch(file, &whole));
+    LS_TRY(find_kind(&whole, &k));
+    LS_TRY(k->header(&whole, &header));
     *height = header.orientation >= 5 ? header.width : header.height;
     *width = header.orientation >= 5 ? header.height : header.width;
     return LS_OK;
 }
 
-ls_status ls_image_file_decode(const ls_image_file *file, ls_image_wish wish, ls_image_buffer *buffer, ls_image *out) {
+static ls_status decode_bytes(const ls_image_file *file, ls_image_wish wish, ls_image_buffer *buffer, ls_image *out) {
     const kind *k;
     int shrunk = 1, orientation = 1;
     LS_TRY(find_kind(file, &k));
@@ -206,15 +221,58 @@ ls_status ls_image_file_decode(const ls_image_file *file, ls_image_wish wish, ls
     return LS_OK;
 }
 
+static int level_of(int shrink) { return shrink == 8 ? 3 : shrink == 4 ? 2 : shrink == 2 ? 1 : 0; }
+
+static int64_t shrunk_side(int64_t side, int by) { return (side + by - 1) / by; }
+
+// All of the image, to be kept; 0: it is not, as it is broken where nobody may have looked, or there is no room.
+static int decode_to_keep(const ls_image_file *file, ls_image_wish wish, ls_image_buffer *buffer, ls_image *out) {
+    const ls_image_kept *k = &file->kept;
+    int level = level_of(wish.shrink);
+    ls_pixels_entry place;
+    int64_t height, width;
+    if (!ls_pixels_wanted(k->pixels, k->number, level)) return 0;
+    wish.part = (ls_image_part){0, 0, 0, 0};
+    if (ls_image_file_size(file, &height, &width) != LS_OK || decode_bytes(file, wish, buffer, out) != LS_OK) {
+        ls_pixels_refuse(k->pixels, k->number, level);
+        return 0;
+    }
+    int64_t bytes = out->height * out->width * out->channels;
+    if (!ls_pixels_begin(k->pixels, k->number, level, bytes, &place)) return 1;
+    memcpy(place.bytes, out->pixels, (size_t)bytes);
+    place.height = height;
+    place.width = width;
+    ls_pixels_end(k->pixels, k->number, level, &place);
+    return 1;
+}
+
+ls_status ls_image_file_decode(const ls_image_file *file, ls_image_wish wish, ls_image_buffer *buffer, ls_image *out) {
+    const ls_image_kept *k = &file->kept;
+    int keeps = k->pixels && wish.channels == k->channels;
+    ls_image_file whole;
+    ls_pixels_entry there;
+    if (keeps && ls_pixels_get(k->pixels, k->number, level_of(wish.shrink), &there)) {
+        *out = (ls_image){shrunk_side(there.height, wish.shrink), shrunk_side(there.width, wish.shrink), k->channels,
+                          there.bytes};
+        return LS_OK;
+    }
+    LS_TRY(fetch(file, &whole));
+    if (keeps && decode_to_keep(&whole, wish, buffer, out)) return LS_OK;
+    return decode_bytes(&whole, wish, buffer, out);
+}
+
 // All of an image, or as little of it as still has the pixels that are wanted; in memory of its own.
-static ls_status decode(const ls_image_file *file, int channels, int64_t height, int64_t width, ls_image *out) {
+static ls_status decode(const ls_image_file *given, int channels, int64_t height, int64_t width, ls_image *out) {
+    ls_image_file mine, *file = &mine;
     ls_image_wish wish = {.channels = channels, .shrink = 1};
     ls_image_buffer buffer = {{NULL}, {0}};
     ls_status status = LS_OK;
     int64_t h, w;
     if (channels != 0 && channels != 1 && channels != 3)
-        return LS_FAIL(LS_STATUS_UNSUPPORTED, "%s: images have 1 channel, grey, or 3, and not %d", file->name,
+        return LS_FAIL(LS_STATUS_UNSUPPORTED, "%s: images have 1 channel, grey, or 3, and not %d", given->name,
                        channels);
+    LS_TRY(fetch(given, &mine));
+    mine.kept.pixels = NULL;  // the image is the caller's
     if (height > 0 && width > 0) {
         LS_TRY(ls_image_file_size(file, &h, &w));
         wish.shrink = ls_image_shrink(h, w, height, width);

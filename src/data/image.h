@@ -18,12 +18,26 @@ typedef struct ls_image_raw {
     int bgr;     // 1: the last channel comes first
 } ls_image_raw;
 
-// A file in memory. `name` is for sentences. With `raw` the bytes are pixels, as databases have them.
+struct ls_image_file;
+
+// A cache that the decoded image belongs into, or is in.
+typedef struct ls_image_kept {
+    const struct ls_pixels *pixels;  // data/pixels.h; NULL: none
+    int64_t number;                  // the image's in it
+    int channels;                    // that images have there
+    // Reads the file, whose bytes were left out as the image was there. Errors: the source's.
+    ls_status (*fetch)(const struct ls_image_kept *kept, struct ls_image_file *out);
+    const void *owner;
+    void *scratch;  // of the thread, where the bytes go
+} ls_image_kept;
+
+// A file in memory. `name` is for sentences. With `raw` the bytes are pixels, as databases have them. `bytes` is NULL where the image is kept.
 typedef struct ls_image_file {
     const char *name;
     const unsigned char *bytes;
     int64_t size;
     ls_image_raw raw;
+    ls_image_kept kept;
 } ls_image_file;
 
 // Memory for pixels that many images go through one after the other. All zero to begin with; freed by ls_image_buffer_free.
@@ -60,7 +74,8 @@ ls_status ls_image_path_size(const char *path, int64_t *height, int64_t *width);
 ls_status ls_image_path_bytes(const char *path, char **bytes, int64_t *size);
 // All of the image in memory of its own, which ls_image_free frees; `channels` as a wish's. Errors: as ls_image_decode.
 ls_status ls_image_file_load(const ls_image_file *file, int channels, ls_image *out);
-// The image, whose pixels lie in the buffer until it is used again; ls_image_free is not for them. Errors: as ls_image_decode.
+// The image, whose pixels lie in the buffer until it is used again, or in a cache, and are only read; ls_image_free is not for them. Errors: as
+// ls_image_decode.
 ls_status ls_image_file_decode(const ls_image_file *file, ls_image_wish wish, ls_image_buffer *buffer, ls_image *out);
 
 // --- for formats -----------------------------------------------------------------------------------------------------

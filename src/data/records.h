@@ -173,6 +173,7 @@ typedef struct ls_records_settings {
     const char *target;  // the column of images that are learned; NULL: none
     double split;        // so large a part is the test set, where none is named
     int channels, first_class;
+    int label_count;  // of containers: `labels` names lists of the numbers, below this, of labels that are there; 0: of 0 and 1 for each
 } ls_records_settings;
 
 #define LS_RECORDS_OPTION(field) .offset = offsetof(ls_records_settings, field)

@@ -51,6 +51,10 @@ typedef struct ls_source_ops {
     // From now on it keeps what it reads of these in so much zeroed memory of the host's, which lives as long as the source does. One of those who share the memory
     // passes `fill`, and the others read after it. Before the first sample is read.
     void (*cache_attach)(ls_source *source, int64_t limit, void *memory, int fill);
+    // Optional, of sources of pictures: how many of them there are, and to keep what they become when they are decoded, as images `first` and following of `all`
+    // in a cache (data/pixels.h) of `size` bytes, zeroed, which lives as long as the source does. By each of those who share the memory.
+    int64_t (*images)(const ls_source *source);
+    void (*keep_pixels)(ls_source *source, void *memory, int64_t size, int64_t all, int64_t first);
 } ls_source_ops;
 
 // Kinds of sources begin with it.

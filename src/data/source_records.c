@@ -13,6 +13,7 @@
 #include "data/cache.h"
 #include "data/crc32c.h"
 #include "data/datum.h"
+#include "data/pixels.h"
 #include "data/records.h"
 
 #define MOST_KEPT                                                                                                      \
@@ -23,8 +24,9 @@ typedef struct records_source {
     ls_records records;
     const ls_record *record;  // of its set
     char *index;              // the file it is kept in; NULL: none
-    ls_cache cache;
-    _Atomic int *kept;  // (file_count): open files, -1 where it is not yet; NULL: none stays open
+    ls_cache cache;           // of bytes
+    ls_pixels pixels;         // or of decoded images
+    _Atomic int *kept;        // (file_count): open files, -1 where it is not yet; NULL: none stays open
 } records_source;
 
 // What read puts in front of the bytes.
@@ -33,8 +35,8 @@ typedef struct head {
     int32_t class;
 } head;
 
-#define HEAD_BYTES ((int64_t)LS_ALIGN)
-_Static_assert(sizeof(head) <= LS_ALIGN, "a sample's head is in front of its bytes");
+#define HEAD_BYTES (2 * (int64_t)LS_ALIGN)
+_Static_assert(sizeof(head) <= 2 * LS_ALIGN, "a sample's head is in front of its bytes");
 
 static ls_status check_unchanged(const char *path, const ls_record_file *file, int fd) {
     struct stat now;
@@ -158,11 +160,10 @@ static ls_status finish(const records_source *s, const char *path, const ls_reco
     return LS_OK;
 }
 
-// Record i, with its head in front of its bytes.
-static ls_status read_record(const records_source *s, int64_t i, void *scratch) {
+// Its bytes, behind where its head is.
+static ls_status read_bytes_of(const records_source *s, int64_t i, void *scratch, ls_picture *out) {
     const ls_record *r = &s->record[i];
     const char *path = s->records.text + s->records.file[r->file].name;
-    head *h = scratch;
     unsigned char *bytes = (unsigned char *)scratch + HEAD_BYTES;
     if (!ls_cache_get(&s->cache, i, r->bytes, bytes)) {
         int fd = -1;
@@ -172,8 +173,31 @@ static ls_status read_record(const records_source *s, int64_t i, void *scratch) 
         LS_TRY(status);
         ls_cache_put(&s->cache, i, r->bytes, bytes);
     }
+    return finish(s, path, r, bytes, out);
+}
+
+// Of an image that is kept, and wanted otherwise than it is kept.
+static ls_status fetch(const ls_image_kept *kept, ls_image_file *out) {
+    const records_source *s = kept->owner;
+    ls_image_kept mine = *kept;
+    ls_status status = read_bytes_of(s, kept->number, kept->scratch, out);
+    out->kept = mine;
+    return status;
+}
+
+// Record i, with its head in front of its bytes, which are left out where its image is kept.
+static ls_status read_record(const records_source *s, int64_t i, void *scratch) {
+    const ls_record *r = &s->record[i];
+    head *h = scratch;
+    ls_pixels_entry there;
     h->class = r->class;
-    return finish(s, path, r, bytes, &h->picture);
+    if (ls_pixels_get(&s->pixels, i, -1, &there))
+        h->picture = (ls_picture){.name = s->records.text + s->records.file[r->file].name};
+    else
+        LS_TRY(read_bytes_of(s, i, scratch, &h->picture));
+    if (s->pixels.count)
+        h->picture.kept = (ls_image_kept){&s->pixels, i, (int)s->base.field[0].shape.dim[2], fetch, s, scratch};
+    return LS_OK;
 }
 
 static int64_t record_bytes(const ls_records *records) { return HEAD_BYTES + ls_round_up(records->largest, LS_ALIGN); }
@@ -207,7 +231,8 @@ static void records_destroy(ls_source *source) {
 // A file with many samples is asked for once it is open.
 static void ask_for(const records_source *s, int64_t i) {
     const ls_record *r = &s->record[i];
-    if (ls_cache_has(&s->cache, i)) return;
+    ls_pixels_entry there;
+    if (ls_cache_has(&s->cache, i) || ls_pixels_get(&s->pixels, i, -1, &there)) return;
     int fd = s->kept ? atomic_load(&s->kept[r->file])
                      : open(s->records.text + s->records.file[r->file].name, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0) return;
@@ -253,6 +278,10 @@ static void records_cache_attach(ls_source *source, int64_t limit, void *memory,
     ls_cache_place(s->record, kept, memory, fill, &s->cache);
 }
 
+static void records_keep_pixels(ls_source *source, void *memory, int64_t size, int64_t all, int64_t first) {
+    ls_pixels_place(memory, size, all, first, all_records(source), &((records_source *)source)->pixels);
+}
+
 static const ls_source_ops records_ops = {.read = records_read,
                                           .destroy = records_destroy,
                                           .pictures = 1,
@@ -261,7 +290,9 @@ static const ls_source_ops records_ops = {.read = records_read,
                                           .ahead = records_ahead,
                                           .forget = records_forget,
                                           .cache_size = records_cache_size,
-                                          .cache_attach = records_cache_attach};
+                                          .cache_attach = records_cache_attach,
+                                          .images = all_records,
+                                          .keep_pixels = records_keep_pixels};
 
 ls_status ls_source_create_records(const char *name, const ls_records *records, int set, int channels,
                                    ls_source **out) {

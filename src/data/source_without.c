@@ -56,6 +56,15 @@ static void without_cache_attach(ls_source *source, int64_t limit, void *memory,
     source->inner->ops->cache_attach(source->inner, limit, memory, fill);
 }
 
+static int64_t without_images(const ls_source *source) {
+    return source->inner->ops->images ? source->inner->ops->images(source->inner) : 0;
+}
+
+// Asked for where there are some.
+static void without_keep_pixels(ls_source *source, void *memory, int64_t size, int64_t all, int64_t first) {
+    source->inner->ops->keep_pixels(source->inner, memory, size, all, first);
+}
+
 static const ls_source_ops without_ops = {.read = without_read,
                                           .destroy = without_destroy,
                                           .pictures = 1,
@@ -65,7 +74,9 @@ static const ls_source_ops without_ops = {.read = without_read,
                                           .ahead = without_ahead,
                                           .forget = without_forget,
                                           .cache_size = without_cache_size,
-                                          .cache_attach = without_cache_attach};
+                                          .cache_attach = without_cache_attach,
+                                          .images = without_images,
+                                          .keep_pixels = without_keep_pixels};
 
 ls_status ls_source_create_without(ls_source *inner, const uint32_t *gone, int64_t gone_count, ls_source **out) {
     without_source *s = NULL;

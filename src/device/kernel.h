@@ -62,7 +62,8 @@ typedef enum ls_arg {
     LS_ARG_WORKSPACE,                // kept from forward to backward (e.g. which element was the maximum)
     LS_ARG_SCRATCH,                  // free again when the kernel is done
     LS_ARG_RANDOM,                   // ls_random_key
-    LS_ARG_SCALE,                    // a float, which a loss multiplies the gradient by that begins at it; none: 1
+    LS_ARG_NUMBERS,  // with spec.table_rows: I32, (N) or (N, T): which row of the table each vector of X is
+    LS_ARG_SCALE,    // a float, which a loss multiplies the gradient by that begins at it; none: 1
     LS_ARG_COUNT
 } ls_arg;
 
@@ -98,6 +99,9 @@ typedef struct ls_kernel_spec {
     int mask_dx;
     int residual;  // RESIDUAL is added before the activation
     int addend;    // backward: ADDEND is added to DX
+    // X's vectors are rows of a table of so many rows, picked by NUMBERS, and all that becomes of DX is that those of one number are
+    // added up: so DX may have their sum at one of them, and zeros at the others. 0: nothing is known of X.
+    int64_t table_rows;
     // Layouts the caller has already settled, by argument; NULL lets the kernel choose.
     const ls_layout *layout[LS_ARG_COUNT];
 } ls_kernel_spec;

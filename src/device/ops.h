@@ -25,6 +25,7 @@
     X(AVERAGE_POOL3D, average_pool3d)                                                                                  \
     X(UP_SAMPLING2D, up_sampling2d)                                                                                    \
     X(LAYER_NORM, layer_norm)                                                                                          \
+    X(GROUP_NORM, group_norm)                                                                                          \
     X(EMBEDDING, embedding)                                                                                            \
     X(GLOBAL_AVERAGE_POOL1D, global_average_pool1d)                                                                    \
     X(POSITION_EMBEDDING, position_embedding)                                                                          \

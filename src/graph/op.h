@@ -47,6 +47,7 @@ typedef enum ls_absorbs {
     LS_ABSORBS_MASK = 16,     // backward: the mask of a ReLU that its input's operation ended in
     LS_ABSORBS_RELU6 =
         32,  // forward: a ReLU of its output that is cut off at 6, and masks itself by it (LS_OP_MASKS_ITSELF)
+    LS_ABSORBS_TABLE = 64,  // its input's vectors may be told as rows of a table and their numbers (LS_OP_PICKS)
 } ls_absorbs;
 
 typedef enum ls_acts_as {
@@ -80,6 +81,8 @@ enum {
     LS_OP_ACTIVATES = 128,           // what it gives is no logits any more
     LS_OP_DRAWS = 256,               // what it gives is a sample of a distribution: behind it a decoder begins
     LS_OP_UNIT_TARGETS = 512,        // of losses: targets, the second input, are numbers from 0 to 1
+    LS_OP_PICKS =
+        1024,  // its output is rows of its first parameter, picked by its input, and so are gradients added up
 };
 
 // What a metric's value is made from.

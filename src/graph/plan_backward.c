@@ -169,6 +169,7 @@ ls_status ls__emit_backward(ls_builder *b, int i, ls_pass pass, const char *pass
     step->arg[LS_ARG_WORKSPACE] = s->workspace;
     if (op->traits & LS_OP_RANDOM) step->arg[LS_ARG_RANDOM].place = LS_PLACE_RANDOM;
     if (op->part == LS_PART_LOSS) step->arg[LS_ARG_SCALE].place = LS_PLACE_SCALE;
+    ls__pass_numbers(b, i, step);
     LS_TRY(place_gradients(b, i, &spec, dy ? d : NULL, at, dx));
     LS_TRY(ls__request_params(b, i, &b->plan->steps[at]));
     if (spec.addend) b->values[from].gradient = (ls_tensor){0};  // DX has it

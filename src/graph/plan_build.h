@@ -99,6 +99,8 @@ ls_status ls__step_add(ls_builder *b, ls_kernel *kernel, int node, const char *p
 ls_status ls__in_layout(ls_builder *b, ls_tensor from, const ls_layout *layout, int node, ls_tensor *out);
 // Requests the parameters that the step's kernel reads.
 ls_status ls__request_params(ls_builder *b, int node, const ls_plan_step_impl *step);
+// Hands the step the numbers by which the node's input was picked, where its kernel wants them.
+void ls__pass_numbers(const ls_builder *b, int node, ls_plan_step_impl *step);
 // The spec of a kernel that the plan itself asks for, of one shape and type throughout, with `inputs` inputs.
 ls_kernel_spec ls__plain_spec(ls_acts_as what, ls_pass pass, ls_shape shape, ls_dtype dtype, int inputs);
 

@@ -76,6 +76,8 @@ static void forward_spec(const ls_builder *b, int i, ls_kernel_spec *spec) {
     spec->activation = s->activation;
     spec->mask_dx = b->nodes[from - g->nodes].masked_by_reader;
     spec->residual = s->residual != LS_NO_VALUE;
+    if (op->absorbs & LS_ABSORBS_TABLE && ls__op_find(from->op)->traits & LS_OP_PICKS)
+        spec->table_rows = g->store->params[from->params[0]].shape.dim[0];
     for (int k = 0; k < n->input_count; k++) {
         if (!b->values[n->inputs[k]].padding) continue;
         const ls_node *padding = ls__value_node(g, n->inputs[k]);
@@ -158,6 +160,7 @@ static ls_status forward_node(ls_builder *b, int i) {
     if (kernel->workspace_bytes) LS_TRY(ls__buffer_add(b, kernel->workspace_bytes, 0, &s->workspace));
     step->arg[LS_ARG_WORKSPACE] = s->workspace;
     if (op->traits & LS_OP_RANDOM) step->arg[LS_ARG_RANDOM].place = LS_PLACE_RANDOM;
+    ls__pass_numbers(b, i, step);
     return ls__request_params(b, i, step);
 }
 

@@ -75,6 +75,11 @@ ls_status ls__request_params(ls_builder *b, int node, const ls_plan_step_impl *s
     return LS_OK;
 }
 
+void ls__pass_numbers(const ls_builder *b, int node, ls_plan_step_impl *step) {
+    const ls_node *from = ls__value_node(b->graph, ls__input_home(b, node, 0));
+    if (step->kernel->layout[LS_ARG_NUMBERS]) step->arg[LS_ARG_NUMBERS] = b->nodes[from - b->graph->nodes].input[0].at;
+}
+
 ls_kernel_spec ls__plain_spec(ls_acts_as what, ls_pass pass, ls_shape shape, ls_dtype dtype, int inputs) {
     ls_tensor_type t = {shape, dtype, dtype};
     ls_kernel_spec spec = {.op = ls__op_acting_as(what)->kind, .pass = pass, .x_count = inputs, .y_count = 1};

@@ -203,6 +203,7 @@ static void add_setup(json_t *o, const ls_record_info *info) {
     json_object_set_new(o, "cores_per_worker", json_integer(r->cores_per_worker));
     json_object_set_new(o, "idle_cores", json_integer(r->idle_cores));
     json_object_set_new(o, "oversubscribed", json_boolean(r->oversubscribed));
+    json_object_set_new(o, "comm_cores", json_integer(r->comm_cores));
     json_object_set_new(o, "buckets", json_integer(r->buckets));
     json_object_set_new(o, "exchange_hidden", real(r->exchange_hidden));
     if (r->tuned && *r->tuned)

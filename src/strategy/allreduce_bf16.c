@@ -22,6 +22,7 @@ typedef enum stage { IDLE, SUMS_AWAITED, TOTALS_AWAITED } stage;
 typedef struct messages {
     ls_messages sums, totals;
     stage stage;
+    ls_status status;  // of what lanes waited for before the bucket's turn
 } messages;
 
 typedef struct totals {
@@ -175,16 +176,28 @@ static ls_status arrived(ls_lane_step *step, int bucket, int *peer) {
     return LS_OK;
 }
 
-// What arrived() does, by all replicas, who wait for it.
+// What go_on() does, of all buckets and by all replicas, who wait for it: all totals are on their way before the first one is waited for.
+static ls_status send_totals(ls_lane_step *step) {
+    ls_strategy *s = step->strategy;
+    ls_status status = LS_OK;
+    for (int b = 0; b < s->bucket_count; b++) {
+        messages *m = &impl_of(s)->messages[b];
+        if (step->replica == 0) m->status = ls__wait_messages(s, &m->sums);
+        ls__meet(step, LS_STEP_SEND);
+        ls__keep(&status, add_up(step, b));
+        ls__meet(step, LS_STEP_WAIT);
+        if (step->replica == 0) ls__keep(&m->status, send_total(s, b));
+    }
+    return status;
+}
+
+// What arrived() does, likewise, of bucket after bucket.
 static ls_status wait_for_total(ls_lane_step *step, int bucket) {
     ls_strategy *s = step->strategy;
     messages *m = &impl_of(s)->messages[bucket];
-    ls_status status = step->replica == 0 ? ls__wait_messages(s, &m->sums) : LS_OK;
-    ls__meet(step, LS_STEP_SEND);
-    ls__keep(&status, add_up(step, bucket));
-    ls__meet(step, LS_STEP_WAIT);
+    ls_status status = bucket == 0 ? send_totals(step) : LS_OK;
     if (step->replica == 0) {
-        ls__keep(&status, send_total(s, bucket));
+        ls__keep(&status, m->status);
         ls__keep(&status, ls__wait_messages(s, &m->totals));
         m->stage = IDLE;
     }

@@ -13,6 +13,8 @@
 // Groups are runs of hosts, so their micro-batches are runs, too, and what is added are siblings of the tree (tree.h): what has none yet
 // travels as it is. A host adds up what it sends when it sends it, from its lanes' sums and everything that has come for it: nothing is
 // added twice, and bytes are those of direct messages, in log2(hosts) messages each way, or up to twice as many where the hosts are no power of two.
+//
+// With LS_COMPRESS_BF16 what goes back are totals, in half the bytes, and every host updates everything, as in allreduce_bf16.c: the second table.
 #include <string.h>
 
 #include "base/error.h"
@@ -184,9 +186,15 @@ typedef struct cargo {
     int64_t unit;
 } cargo;
 
+static int sends_totals(const ls_strategy *s) { return s->ops == &ls__strategy_allreduce_halving_bf16; }
+
+// What goes back to all hosts: new weights, or totals.
 static cargo weights_of(const ls_strategy *s) {
+    if (sends_totals(s)) return (cargo){ls__halving_of(s)->total.host, LS_SLICE_ALIGN * ls__sum_bytes(s)};
     return (cargo){(char *)s->weights.host, LS_SLICE_ALIGN * (int64_t)sizeof(float)};
 }
+
+static ls_dtype weights_dtype(const ls_strategy *s) { return sends_totals(s) ? ls__sum_dtype(s) : LS_DTYPE_F32; }
 
 // Owner i's slice of a bucket, where it belongs. Returns its bytes.
 static int64_t slice_of(const ls_strategy *s, const ls_parcel *p, cargo c, int bucket, int owner, char **at) {
@@ -222,7 +230,7 @@ static ls_status receive_weights(ls_strategy *s, int bucket) {
     for (int k = h->round_count - 1; k >= 0; k--)
         for (int i = 0; i < h->rounds[k].send_count; i++) {
             const ls_parcel *p = &h->rounds[k].sends[i];
-            LS_TRY(receive(s, bucket, k, travelling(s, p, bucket), parcel_length(p, bucket), LS_DTYPE_F32, p->rank,
+            LS_TRY(receive(s, bucket, k, travelling(s, p, bucket), parcel_length(p, bucket), weights_dtype(s), p->rank,
                            LS_MESSAGE_WEIGHTS));
         }
     return LS_OK;
@@ -234,7 +242,7 @@ static ls_status send_weights(ls_strategy *s, int bucket, int k) {
         const ls_parcel *p = &r->receives[i];
         char *at = travelling(s, p, bucket);
         if (p->owner_count > 1) pack(s, p, weights_of(s), bucket, at, 0);
-        LS_TRY(send(s, bucket, k, at, parcel_length(p, bucket), LS_DTYPE_F32, p->rank, LS_MESSAGE_WEIGHTS));
+        LS_TRY(send(s, bucket, k, at, parcel_length(p, bucket), weights_dtype(s), p->rank, LS_MESSAGE_WEIGHTS));
     }
     return LS_OK;
 }
@@ -278,6 +286,7 @@ static ls_status end_round(ls_lane_step *step, int bucket) {
     return k < h->round_count ? begin_round(step, bucket, k) : LS_OK;
 }
 
+// As far as it goes without waiting: *peer is -1 where that is to the end.
 static ls_status arrived(ls_lane_step *step, int bucket, int *peer) {
     ls_strategy *s = step->strategy;
     ls_halving *h = ls__halving_of(s);
@@ -295,6 +304,7 @@ static ls_status arrived(ls_lane_step *step, int bucket, int *peer) {
     return LS_OK;
 }
 
+// All rounds of sums, by lanes who wait for them; then the lane's sources are all there is for what this worker owns.
 static ls_status reduce_end(ls_lane_step *step, int bucket) {
     ls_strategy *s = step->strategy;
     const ls_halving *h = ls__halving_of(s);
@@ -310,15 +320,18 @@ static ls_status reduce_end(ls_lane_step *step, int bucket) {
     return status;
 }
 
-static ls_status gather_begin(ls_lane_step *step, int bucket) {
-    ls_strategy *s = step->strategy;
+// What is sent back is there.
+static ls_status go_back(ls_strategy *s, int bucket) {
     ls_halving *h = ls__halving_of(s);
-    if (!step->alone) ls_barrier_wait(s->worker_barrier);
-    if (step->replica != 0) return LS_OK;
     h->round[bucket] = h->round_count - 1;
     h->gathers[bucket] = 1;
     LS_TRY(receive_weights(s, bucket));
     return send_weights(s, bucket, h->round_count - 1);
+}
+
+static ls_status gather_begin(ls_lane_step *step, int bucket) {
+    if (!step->alone) ls_barrier_wait(step->strategy->worker_barrier);
+    return step->replica == 0 ? go_back(step->strategy, bucket) : LS_OK;
 }
 
 static ls_status gather_end(ls_lane_step *step, int bucket) {
@@ -364,11 +377,111 @@ static ls_status share(ls_lane_step *step, double *units, int columns) {
     return LS_OK;
 }
 
+// --- totals ----------------------------------------------------------------------------------------------------------
+
+static ls_window total_at(const ls_strategy *s, int64_t at) {
+    return ls__window_at(ls__halving_of(s)->total, at * ls__sum_bytes(s));
+}
+
+static ls_status plan_totals(ls_strategy *s) {
+    LS_TRY(ls__halving_plan(s));
+    ls_halving *h = ls__halving_of(s);
+    for (int b = 0; b < s->bucket_count; b++) h->gathers[b] = 1, h->round[b] = -1;  // none is on its way
+    LS_TRY(ls__want_window(s, LS_STRATEGY_SUMS, LS_HOST, s->config.length * ls__sum_bytes(s), &h->total));
+    if (!s->config.overlap) return LS_OK;
+    return ls__want(s, LS_STRATEGY_SUMS, LS_HOST,
+                    (int64_t)s->bucket_count * s->config.comm->local_size * (int64_t)sizeof *h->home, &h->home);
+}
+
+// The whole tree of what this worker owns, this replica's share of it or all: into the total. Its sources are listed.
+static ls_status add_up(ls_lane_step *step, int bucket) {
+    ls_strategy *s = step->strategy;
+    const ls_comm *comm = s->config.comm;
+    int64_t from, to;
+    ls__halving_owned(s, comm->host, comm->local_rank, bucket, &from, &to);
+    if (!step->alone) ls__share(from, to, step->replica, s->config.replicas, &from, &to);
+    for (int64_t at = from, n; (n = ls__trained(s, &at, to, s->block)) > 0; at += n) {
+        ls_span sum;
+        LS_TRY(ls__sum_block(step, at, n, &sum));
+        LS_TRY(ls__send_block(step, total_at(s, at).host, sum, n));
+    }
+    LS_TRY(ls_synchronize(step->queue));
+    ls__lap(step->times, LS_STEP_SUM);
+    return LS_OK;
+}
+
+static _Atomic uint64_t *home_of(const ls_strategy *s, int bucket, int local_rank) {
+    return &ls__halving_of(s)->home[(int64_t)bucket * s->config.comm->local_size + local_rank];
+}
+
+// There and back, as far as it goes without waiting.
+static ls_status go_on(ls_lane_step *step, int bucket, int *peer) {
+    LS_TRY(arrived(step, bucket, peer));
+    if (*peer >= 0 || ls__halving_of(step->strategy)->gathers[bucket]) return LS_OK;
+    LS_TRY(reduce_end(step, bucket));
+    LS_TRY(add_up(step, bucket));
+    LS_TRY(go_back(step->strategy, bucket));
+    return arrived(step, bucket, peer);
+}
+
+// What every worker of this host takes has to be there. All buckets that are on their way go on, whoever is asked about.
+static ls_status totals_arrived(ls_lane_step *step, int bucket, int *peer) {
+    ls_strategy *s = step->strategy;
+    const ls_halving *h = ls__halving_of(s);
+    const ls_comm *comm = s->config.comm;
+    for (int b = 0; b < s->bucket_count; b++)
+        if (b != bucket && !(h->gathers[b] && h->round[b] < 0)) LS_TRY(go_on(step, b, peer));
+    LS_TRY(go_on(step, bucket, peer));
+    if (*peer >= 0) return LS_OK;
+    atomic_store_explicit(home_of(s, bucket, comm->local_rank), step->number, memory_order_release);
+    for (int i = 0; i < comm->local_size && *peer < 0; i++)
+        if (atomic_load_explicit(home_of(s, bucket, i), memory_order_acquire) < step->number)
+            *peer = comm->order[s->host_first[comm->host] + i];
+    return LS_OK;
+}
+
+// The same by all replicas, who wait for it.
+static ls_status wait_for_total(ls_lane_step *step, int bucket) {
+    ls_strategy *s = step->strategy;
+    ls_status status = reduce_end(step, bucket);
+    ls__keep(&status, add_up(step, bucket));
+    ls__meet(step, LS_STEP_WAIT);
+    if (step->replica == 0) {
+        ls__keep(&status, go_back(s, bucket));
+        ls__keep(&status, gather_end(step, bucket));
+    }
+    ls__wait(s->host_barrier, step->times, LS_STEP_SEND);
+    return status;
+}
+
+static ls_status totals_end(ls_lane_step *step, int bucket) {
+    ls_strategy *s = step->strategy;
+    int64_t begin = ls__bucket_begin(s, bucket);
+    ls_status status = step->alone ? LS_OK : wait_for_total(step, bucket);
+    step->lane->sources[0] = (ls_source){.data = total_at(s, begin), .first = begin, .dtype = ls__sum_dtype(s)};
+    step->lane->source_count = 1;
+    return status;
+}
+
+const ls_strategy_ops ls__strategy_allreduce_halving_bf16 = {
+    .name = "allreduce",
+    .help = "allreduce between many hosts, in rounds, of sums alone",
+    .synchronous = 1,
+    .weights_shared = 1,
+    .plan = plan_totals,
+    .destroy = ls__halving_destroy,
+    .slice = ls__owners_each_host,
+    .reduce_begin = reduce_begin,
+    .arrived = totals_arrived,
+    .reduce_end = totals_end,
+};
+
 const ls_strategy_ops ls__strategy_allreduce_halving = {
     .name = "allreduce",
     .help = "allreduce between many hosts, in rounds",
     .synchronous = 1,
     .weights_shared = 1,
+    .bf16 = &ls__strategy_allreduce_halving_bf16,
     .plan = ls__halving_plan,
     .destroy = ls__halving_destroy,
     .slice = ls__owners_all,

@@ -9,7 +9,7 @@ typedef struct ls_host_group {
     int first, count;
 } ls_host_group;
 
-// What a worker gets from one other in a round, or sends to it: sums of slices. New weights go back in the same memory.
+// What a worker gets from one other in a round, or sends to it: sums of slices. New weights, or totals, go back in the same memory.
 typedef struct ls_parcel {
     int rank, column;
     ls_host_group of;  // the hosts whose sums they are
@@ -36,7 +36,11 @@ typedef struct ls_halving {
     ls_request *requests;  // (bucket_count, request_count)
     int *pending;          // (bucket_count, round_count): how many there are
     int *round;            // (bucket_count): the first round that is not over
-    char *gathers;         // (bucket_count): 1: weights come, and no sums
+    char *gathers;         // (bucket_count): 1: weights or totals come, and no sums
+    // Where totals come: (length), of the host, as sent; and with config.overlap, (bucket_count, local_size), of the host: the step in which a worker
+    // last had what it takes.
+    ls_window total;
+    _Atomic uint64_t *home;
 } ls_halving;
 
 static inline ls_halving *ls__halving_of(const ls_strategy *s) { return s->impl; }

@@ -44,8 +44,8 @@ void ls__halving_owned(const ls_strategy *s, int host, int column, int bucket, i
     int64_t unused;
     *begin = *end = ls__bucket_begin(s, bucket);
     if (position >= s->host_first[host + 1]) return;
-    s->ops->slice(s, position * replicas, bucket, begin, &unused);
-    s->ops->slice(s, (position + 1) * replicas - 1, bucket, &unused, end);
+    ls__owners_all(s, position * replicas, bucket, begin, &unused);
+    ls__owners_all(s, (position + 1) * replicas - 1, bucket, &unused, end);
 }
 
 // --- planning --------------------------------------------------------------------------------------------------------

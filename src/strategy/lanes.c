@@ -228,6 +228,7 @@ void ls__common_free(ls_strategy *s) {
         if (!s->lane[r]) continue;
         free(s->lane[r]->slices);
         free(s->lane[r]->begun);
+        free(s->lane[r]->turn);
         ls_memory_free(s->lane[r]);
     }
     free(s->lane);

@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 #include "strategy/strategy_impl.h"
+#include "strategy/topk.h"
 
 // --- a lane's slice of a bucket --------------------------------------------------------------------------------------
 
@@ -193,6 +194,13 @@ static ls_status update_and_gather(ls_lane_step *step, int bucket) {
     return status;
 }
 
+// Keeps the first failure; where hosts speak to each other it says about which bucket.
+static void keep_of(const ls_strategy *s, ls_status *first, ls_status status, int bucket) {
+    if (status != LS_OK && s->config.comm->hosts > 1)
+        ls__fail_context(status, "bucket %d of %d: ", bucket, s->bucket_count);
+    ls__keep(first, status);
+}
+
 // Sums of squares of all slices come to all lanes that share a weights vector.
 static ls_status share(ls_lane_step *step, double *units, int columns) {
     ls_strategy *s = step->strategy;
@@ -223,7 +231,7 @@ static ls_status update_measured(ls_lane_step *step) {
             ls__find_norms(s, step->lane, step->lane->slices[b].begin, step->lane->slices[b].end);
         ls__lap(step->times, LS_STEP_SUM);
     }
-    for (int b = 0; b < s->bucket_count; b++) ls__keep(&status, update_and_gather(step, b));
+    for (int b = 0; b < s->bucket_count; b++) keep_of(s, &status, update_and_gather(step, b), b);
     return status;
 }
 
@@ -258,9 +266,9 @@ static ls_status refresh(ls_lane_step *step) {
 static ls_status update(ls_lane_step *step) {
     ls_strategy *s = step->strategy;
     ls_status status = LS_OK;
-    for (int b = 0; b < s->bucket_count; b++) ls__keep(&status, ls__reduce_end(step, b));
+    for (int b = 0; b < s->bucket_count; b++) keep_of(s, &status, ls__reduce_end(step, b), b);
     if (ls__clips(s) || ls__layerwise(s)) ls__keep(&status, update_measured(step));
-    for (int b = 0; b < s->bucket_count && s->ops->gather_end; b++) ls__keep(&status, s->ops->gather_end(step, b));
+    for (int b = 0; b < s->bucket_count && s->ops->gather_end; b++) keep_of(s, &status, s->ops->gather_end(step, b), b);
     ls__keep(&status, settle(step, LS_STEP_UPDATE));
     return status;
 }
@@ -332,7 +340,7 @@ ls_status ls_strategy_step(ls_strategy *s, int replica, ls_queue *queue, const l
         ls__wait(s->host_barrier, times, LS_STEP_WAIT);
         ls__keep(&status, ls__vote_send(&step));
         for (int b = 0; b < s->bucket_count && s->ops->reduce_begin; b++)
-            ls__keep(&status, s->ops->reduce_begin(&step, b));
+            keep_of(s, &status, s->ops->reduce_begin(&step, b), b);
     }
     if (!ls__overlap_updates(s) && !broken) ls__keep(&status, update(&step));
     if (s->config.find_not_finite) ls__keep(&status, ls__read_found(&step));
@@ -343,6 +351,7 @@ ls_status ls_strategy_step(ls_strategy *s, int replica, ls_queue *queue, const l
     ls__keep(&after, refresh(&step));
     *decision = after == LS_OK ? ls__vote_decision(&step) : LS_VOTE_FAILED;
     ls__keep(&status, after);
+    if (!step.skips) ls__topk_taken(&step);
     end_lane_step(s, lane);
     return status;
 }

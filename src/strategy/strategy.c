@@ -9,6 +9,7 @@
 #include "base/memory.h"
 #include "optim/lookahead.h"
 #include "strategy/strategy_impl.h"
+#include "strategy/topk.h"
 
 static const ls_strategy_ops *const strategies[] = {
     &ls__strategy_allreduce,
@@ -186,8 +187,7 @@ ls_status ls_strategy_plan(const char *name, const ls_strategy_config *config, l
         ops = ops->topk;
     else if (halves(ops, config->algorithm, config->comm->hosts))
         ops = ops->halving;
-    else if (config->compress == LS_COMPRESS_BF16 && config->comm->hosts > 1 && ops->bf16)
-        ops = ops->bf16;
+    if (config->compress == LS_COMPRESS_BF16 && config->comm->hosts > 1 && ops->bf16) ops = ops->bf16;
     return ls__strategy_plan_ops(ops, config, out);
 }
 
@@ -289,7 +289,7 @@ static ls_status visit_residuals(const visit *v, const ls_lane *lane, int number
         char name[32];
         snprintf(name, sizeof name, LS_RESIDUAL "%lld", (long long)(lane->first_leaf + i));
         ls_strategy_piece piece = {.vector = name, .lane = number, .count = length};
-        LS_TRY(show(v, &piece, ls_span_at(lane->residuals, i * length * 4)));
+        LS_TRY(show(v, &piece, ls__topk_residual(v->strategy, lane, i)));
     }
     return LS_OK;
 }

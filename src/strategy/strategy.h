@@ -378,10 +378,9 @@ typedef struct ls_lane_step ls_lane_step;
 struct ls_strategy_ops {
     const char *name, *help;
     const ls_strategy_ops *halving;  // the same by LS_ALGORITHM_HALVING; NULL: there is one way only
-    const ls_strategy_ops
-        *bf16;  // the same between hosts with LS_COMPRESS_BF16 and LS_ALGORITHM_DIRECT; NULL: as it is
-    const ls_strategy_ops *topk;  // the same between hosts with LS_COMPRESS_TOPK; NULL: it cannot
-    int synchronous;              // 1: weights are the same bits for any number of workers and replicas; records say it
+    const ls_strategy_ops *bf16;     // the same between hosts with LS_COMPRESS_BF16; NULL: as it is
+    const ls_strategy_ops *topk;     // the same between hosts with LS_COMPRESS_TOPK; NULL: it cannot
+    int synchronous;     // 1: weights are the same bits for any number of workers and replicas; records say it
     int weights_shared;  // 1: the lanes of a host have one weights vector, if their device can; 0: each worker has its own
     // As ls_strategy_assign. NULL: any number of workers, and no servers.
     ls_status (*assign)(ls_roles *roles);

@@ -64,8 +64,10 @@ typedef struct ls_lane {
     ls_span packed;       // (strategy->block): bf16, on the way into a message or out of one, with config.compress
     ls_span found;        // an int64: 1 + the first element of new weights that is no finite number; 0: none
     int64_t *found_host;  // the same on the host, as of the latest step
-    ls_span
-        residuals;  // (leaves, length), with LS_COMPRESS_TOPK: of the micro-batches from first_leaf on, in parts of the mean gradient
+    // (leaves, length), with LS_COMPRESS_TOPK: of the micro-batches from first_leaf on, in parts of the mean gradient. Where steps may be left
+    // out there are two of each (topk.h).
+    ls_span residuals[2];
+    char *turn;  // (leaves): which of the two counts
     int64_t first_leaf, leaves;
     float *scratch;      // (pieces, LS_TOPK_CHUNK) on the host, between it and a device that is far from it
     ls_span unit_sums;   // (block / LS_SLICE_ALIGN, 2): doubles on their way to the host, where they are not made there
@@ -482,8 +484,8 @@ ls_status ls__owners_gather_end(ls_lane_step *step, int bucket);
     .reduce_begin = ls__owners_reduce_begin, .arrived = ls__owners_arrived, .reduce_end = ls__owners_reduce_end,       \
     .share = ls__owners_share, .gather_begin = ls__owners_gather_begin, .gather_end = ls__owners_gather_end
 
-// halving.c: allreduce with messages to a few of many hosts.
-extern const ls_strategy_ops ls__strategy_allreduce_halving;
+// halving.c: allreduce with messages to a few of many hosts; the second one as the next.
+extern const ls_strategy_ops ls__strategy_allreduce_halving, ls__strategy_allreduce_halving_bf16;
 // allreduce_bf16.c: sums both ways, which are half as long as weights; each host updates everything.
 extern const ls_strategy_ops ls__strategy_allreduce_bf16;
 // allreduce_topk.c: what is not zero goes to all hosts, each of which updates everything.

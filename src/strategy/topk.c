@@ -92,21 +92,47 @@ ls_status ls__topk_plan_lane(ls_strategy *s, int replica) {
     ls_strategy_deal(s, s->config.micro_batches, s->config.comm->position * s->config.replicas + replica,
                      &lane->first_leaf, &end);
     lane->leaves = end - lane->first_leaf;
+    LS_TRY(ls_calloc(lane->leaves, 1, &lane->turn));
     if (!ls__host_memory(s) && s->config.comm->hosts > 1)
         LS_TRY(ls__want(s, LS_STRATEGY_SUMS, replica, (int64_t)s->host_pieces * LS_TOPK_CHUNK * 4, &lane->scratch));
-    return ls__want_span(s, LS_STRATEGY_RESIDUALS, replica, lane->leaves * s->config.length * 4, &lane->residuals);
+    for (int i = 0; i <= s->config.skip_not_finite; i++)
+        LS_TRY(
+            ls__want_span(s, LS_STRATEGY_RESIDUALS, replica, lane->leaves * s->config.length * 4, &lane->residuals[i]));
+    return LS_OK;
+}
+
+static ls_span residual_of(const ls_strategy *s, const ls_lane *lane, int64_t leaf, int turn) {
+    return ls_span_at(lane->residuals[turn], leaf * s->config.length * 4);
+}
+
+ls_span ls__topk_residual(const ls_strategy *s, const ls_lane *lane, int64_t leaf) {
+    return residual_of(s, lane, leaf, lane->turn[leaf]);
+}
+
+void ls__topk_taken(const ls_lane_step *step) {
+    const ls_strategy *s = step->strategy;
+    const ls_lane *lane = step->lane;
+    int64_t begin, end;
+    if (!s->topk || !s->config.skip_not_finite) return;
+    ls_strategy_deal(s, step->info->micro_batches, s->config.comm->position * s->config.replicas + step->replica,
+                     &begin, &end);
+    for (int64_t v = begin; v < end; v++) lane->turn[v - lane->first_leaf] ^= 1;
 }
 
 ls_status ls__topk_select(ls_strategy *s, int replica, ls_queue *queue, const ls_step_info *info, ls_span gradient,
                           int64_t begin, int64_t end) {
     const ls_lane *lane = s->lane[replica];
     int64_t leaf = lane->stack[lane->depth].first - lane->first_leaf;
-    ls_span residual = ls_span_at(lane->residuals, leaf * s->config.length * 4);
+    ls_span old = ls__topk_residual(s, lane, leaf), residual = old;
+    if (s->config.skip_not_finite) residual = residual_of(s, lane, leaf, !lane->turn[leaf]);
     float whole = (float)info->samples * ls__gradient_scale(info);  // what a residual is a part of, and is kept without
     for (int i = ls__topk_chunk_at(s->topk, begin); i < s->topk->count && s->topk->chunks[i].begin < end; i++) {
         const ls_topk_chunk *chunk = &s->topk->chunks[i];
         int64_t n = chunk->end - chunk->begin;
         if (chunk->keep == n) continue;
+        if (s->config.skip_not_finite)
+            LS_TRY(ls__memory(queue)->copy(queue, ls_span_at(residual, chunk->begin * 4),
+                                           ls_span_at(old, chunk->begin * 4), n * 4));
         LS_TRY(ls__vector(queue)->keep_largest(queue, ls_span_at(gradient, chunk->begin * 4),
                                                ls_span_at(residual, chunk->begin * 4), whole, 1.0f / whole, n,
                                                chunk->keep));

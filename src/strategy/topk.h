@@ -15,6 +15,10 @@
 //
 // Residuals are kept as a part of the mean gradient, divided by the samples of the step: a step of few samples does not make them larger.
 // What is no finite number is in no residual.
+//
+// Where steps may be left out (config.skip_not_finite) one that is leaves residuals as they were, as it does weights and state: what it took from them
+// is there again, and nothing of its gradient is. Whether it is left out is known after they are made, so a micro-batch has two, which
+// take turns: the new one is made beside the old one, and counts once the step was taken.
 #ifndef LS_STRATEGY_TOPK_H
 #define LS_STRATEGY_TOPK_H
 
@@ -41,6 +45,10 @@ ls_status ls__topk_plan(ls_strategy *strategy);
 void ls__topk_free(ls_strategy *strategy);
 // Residuals of a replica's micro-batches.
 ls_status ls__topk_plan_lane(ls_strategy *strategy, int replica);
+// That of a lane's micro-batch `leaf`, from its first one on.
+ls_span ls__topk_residual(const ls_strategy *strategy, const ls_lane *lane, int64_t leaf);
+// A step was taken, and not left out: what the lane has left over of it counts from now on.
+void ls__topk_taken(const ls_lane_step *step);
 // The first chunk that ends behind element `at`.
 int ls__topk_chunk_at(const ls_topk *topk, int64_t at);
 // Elements [begin, end) of a micro-batch's gradient, the lane's open one, whole chunks: what stays stays, and the rest waits.

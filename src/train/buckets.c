@@ -65,6 +65,11 @@ static ls_status measure(ls_trainer *t, ls_tune_measured *m) {
     char *folder = t->comm->rank == 0 ? ls_tune_folder() : NULL;
     int own_cores = t->comm->local_size <= ls_topology_host_cores(t->topology);
     ls_tune_key(t->context, t->topology, t->config.compress, key);
+    if (t->spread.core_measured) {  // by the trainer that this one is made in place of
+        *m = t->measured;
+        free(folder);
+        return LS_OK;
+    }
     if (t->choices.tune == LS_TUNE_AUTO && ls_tune_load(folder, key, m)) t->tuned_earlier = suffices(t, m);
     ls_status status = ls_comm_broadcast(t->comm, &t->tuned_earlier, 1, LS_DTYPE_I32, 0);
     if (status == LS_OK && t->tuned_earlier) {
@@ -80,12 +85,9 @@ static ls_status measure(ls_trainer *t, ls_tune_measured *m) {
 ls_status ls__exchange_tune(ls_trainer *t) {
     ls_tune_measured m = {0};
     double bytes = (double)ls_graph_parameter_count(t->graph) * sizeof(float);
-    // Of bf16 the two algorithms keep the optimizer's state in other places, and memory is not to depend on how fast the wire just was.
-    if (t->choices.compress == LS_COMPRESS_BF16 && t->choices.strategy->halving &&
-        t->choices.algorithm == LS_ALGORITHM_AUTO)
-        t->choices.algorithm = t->comm->hosts > LS_DIRECT_HOSTS ? LS_ALGORITHM_HALVING : LS_ALGORITHM_DIRECT;
     if (!follows(t, bytes)) return LS_OK;
     LS_TRY(measure(t, &m));
+    t->measured = m;
     if (t->choices.algorithm == LS_ALGORITHM_DIRECT) m.halving = (ls_tune_speed){0};
     if (t->choices.algorithm == LS_ALGORITHM_HALVING) m.direct = (ls_tune_speed){0};
     t->tuned = ls_tune_choose(&m, bytes);

@@ -17,6 +17,6 @@ struct ls_context {
 ls_status ls__context_create(ls_status (*how)(const void *of, ls_comm **out), const void *of, ls_context **out);
 
 // datasets.c. Keeps up to `limit` bytes of what is read of a dataset's files in the host's memory, unless it does already. Collective. Errors: OUT_OF_MEMORY.
-ls_status ls__dataset_cache(ls_dataset *dataset, int64_t limit);
+ls_status ls__dataset_cache(ls_dataset *dataset, int64_t limit, int decoded);
 
 #endif

@@ -127,18 +127,18 @@ static ls_status own(ls_context *context, ls_status made, int copy, ls_dataset *
     return ls__fail_passed(status, __FILE__, __LINE__);
 }
 
-ls_status ls__dataset_cache(ls_dataset *d, int64_t limit) {
+ls_status ls__dataset_cache(ls_dataset *d, int64_t limit, int decoded) {
     opened *o = d->owner;
     ls_shared *block;
-    int64_t bytes = ls_data_cache_size(d, limit);
+    int64_t bytes = ls_data_cache_size(d, limit, decoded);
     if (bytes == 0 || d->cache_bytes) return LS_OK;
     if (o->block_count == MAX_BLOCKS)
         return LS_FAIL(LS_STATUS_INTERNAL, "a dataset asked for too many blocks of memory");
     LS_TRY(ls_comm_host_alloc(o->comm, bytes, &block));
     o->blocks[o->block_count++] = block;
-    if (o->comm->local_rank == 0) ls_data_cache_attach(d, limit, block->base, 1);
+    if (o->comm->local_rank == 0) ls_data_cache_attach(d, limit, decoded, block->base, 1);
     LS_TRY(ls_comm_host_barrier(o->comm));
-    if (o->comm->local_rank > 0) ls_data_cache_attach(d, limit, block->base, 0);
+    if (o->comm->local_rank > 0) ls_data_cache_attach(d, limit, decoded, block->base, 0);
     return LS_OK;
 }
 

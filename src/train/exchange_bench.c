@@ -1,16 +1,20 @@
 // Timing exchange and update without training, and what the same takes otherwise.
 #include <lockstep/bench.h>
 #include <stdlib.h>
+#include <time.h>
 
 #include "base/clock.h"
 #include "base/clones.h"
 #include "base/error.h"
+#include "base/median.h"
 #include "base/memory.h"
 #include "strategy/strategy.h"
 #include "train/buckets.h"
 #include "train/context.h"
+#include "train/tune.h"
 
-#define SPINS 20000  // while waiting, where every worker has cores of its own
+#define SPINS           20000  // while waiting, where every worker has cores of its own
+#define PROCESSOR_STEPS 5
 
 struct ls_exchange_bench {
     ls_comm *comm;
@@ -20,6 +24,7 @@ struct ls_exchange_bench {
     ls_device *device;
     ls_queue *queue;
     ls_strategy *strategy;
+    double processor;             // seconds of the latest step, of this process
     float *mine, *sum, *weights;  // (count): of comparisons; NULL before the first
 };
 
@@ -51,20 +56,11 @@ static ls_status set_up(ls_exchange_bench *b, const char *optimizer, ls_strategy
     return ls_optimizer_resolve(config->optimizer, &config->params);
 }
 
-ls_status ls_exchange_bench_create(ls_context *context, int64_t count, const char *optimizer, const char *compress,
-                                   const char *algorithm, int own_cores, ls_exchange_bench **out) {
-    LS_NEED(out, "out");
-    *out = NULL;
-    LS_NEED(context, "context");
-    LS_NEED(optimizer, "optimizer");
-    LS_NEED(compress, "compress");
-    LS_NEED(algorithm, "algorithm");
+// behind: 1: a thread exchanges, as behind backward, and the caller sleeps.
+static ls_status create(ls_context *context, int64_t count, const char *optimizer, const char *compress,
+                        const char *algorithm, int own_cores, int behind, ls_exchange_bench **out) {
     ls_exchange_bench *b = NULL;
     ls_comm *comm = context->comm;
-    if (count < 1)
-        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "an exchange is of at least one parameter, not of %lld",
-                       (long long)count);
-    ls_comm_enter(comm, __func__);
     ls_compress compresses;
     double fraction;
     ls_algorithm way;
@@ -79,6 +75,7 @@ ls_status ls_exchange_bench_create(ls_context *context, int64_t count, const cha
                                  .compress_fraction = fraction,
                                  .algorithm = way,
                                  .params = {-1, -1, -1, -1, -1, -1, -1, -1},
+                                 .overlap = behind,
                                  .spin = own_cores ? SPINS : 0};
     ls_status status = ls_calloc(1, sizeof *b, &b);
     if (status == LS_OK) status = set_up(b, optimizer, &config);
@@ -93,6 +90,21 @@ ls_status ls_exchange_bench_create(ls_context *context, int64_t count, const cha
 fail:
     ls_exchange_bench_destroy(&b);
     return status;
+}
+
+ls_status ls_exchange_bench_create(ls_context *context, int64_t count, const char *optimizer, const char *compress,
+                                   const char *algorithm, int own_cores, ls_exchange_bench **out) {
+    LS_NEED(out, "out");
+    *out = NULL;
+    LS_NEED(context, "context");
+    LS_NEED(optimizer, "optimizer");
+    LS_NEED(compress, "compress");
+    LS_NEED(algorithm, "algorithm");
+    if (count < 1)
+        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "an exchange is of at least one parameter, not of %lld",
+                       (long long)count);
+    ls_comm_enter(context->comm, __func__);
+    return create(context, count, optimizer, compress, algorithm, own_cores, 0, out);
 }
 
 void ls_exchange_bench_destroy(ls_exchange_bench **bench) {
@@ -118,6 +130,12 @@ LS_CLONES static void write_gradient(float *g, int64_t count, int rank) {
     }
 }
 
+static double processor_clock(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
 ls_status ls_exchange_bench_step(ls_exchange_bench *b, double *seconds) {
     LS_NEED(b, "bench");
     LS_NEED(seconds, "seconds");
@@ -127,12 +145,30 @@ ls_status ls_exchange_bench_step(ls_exchange_bench *b, double *seconds) {
     write_gradient(ls_span_host(ls_strategy_gradient_begin(b->strategy, 0, &info, b->comm->position)), b->count,
                    b->comm->rank);
     LS_TRY(ls_comm_barrier(b->comm));
-    double start = ls_clock();
+    double start = ls_clock(), processor = processor_clock();
     ls_vote unused;
     LS_TRY(ls_strategy_gradient_end(b->strategy, 0, b->queue, &info));  // here topk finds the largest
     LS_TRY(ls_strategy_step(b->strategy, 0, b->queue, &info, LS_VOTE_GO_ON, &unused, &times));
     *seconds = ls_clock() - start;
+    b->processor = processor_clock() - processor;
     return LS_OK;
+}
+
+ls_status ls__exchange_bench_processor(ls_context *context, int64_t floats, const char *compress, const char *algorithm,
+                                       double *out) {
+    ls_exchange_bench *b;
+    double seconds, processor[PROCESSOR_STEPS];
+    *out = 0;
+    if (!context->comm->any_thread) return LS_OK;
+    LS_TRY(create(context, floats, "sgd", compress, algorithm, 0, 1, &b));
+    ls_status status = ls_exchange_bench_step(b, &seconds);
+    for (int i = 0; i < PROCESSOR_STEPS && status == LS_OK; i++) {
+        status = ls_exchange_bench_step(b, &seconds);
+        processor[i] = b->processor;
+    }
+    ls_exchange_bench_destroy(&b);
+    if (status == LS_OK) *out = ls_median(processor, PROCESSOR_STEPS);
+    return status;
 }
 
 // --- otherwise -------------------------------------------------------------------------------------------------------

@@ -241,12 +241,23 @@ static int reads_files(const ls_source *source) {
     return source->ops->stored != NULL;
 }
 
-// Samples of files are read and decoded by as many threads as keep up, up to two for each core of a replica's, unless there is a number; others by one.
+int ls__loader_share(const ls_trainer *t, int replica) {
+    int replicas = t->spread.replicas > 0 ? t->spread.replicas : 1, all = t->comm->local_size * replicas;
+    int share = t->config.loader_threads / all, rest = t->config.loader_threads % all;
+    share += t->comm->local_rank * replicas + replica < rest;
+    return share > 0 ? share : 1;
+}
+
+// The most that a replica's loader has. Samples of files are read and decoded by as many threads as keep up, up to two for each core of a replica's, unless
+// there is a number, which the replicas of a host share; others by one.
 static int loader_threads(const ls_trainer *t, int *adapt) {
     int replicas = t->spread.replicas > 0 ? t->spread.replicas : 1, count = 2 * t->spread.cores / replicas;
     int most = t->most_loaders ? t->most_loaders : MOST_LOADERS;
     *adapt = t->config.loader_threads == 0 && reads_files(t->dataset->train);
-    if (t->config.loader_threads) return t->config.loader_threads;
+    if (t->config.loader_threads) {
+        int all = t->comm->local_size * replicas;
+        return (t->config.loader_threads + all - 1) / all;
+    }
     if (count < 2) count = 2;
     return !*adapt ? 1 : count > most ? most : count;
 }

@@ -132,7 +132,7 @@ ls_memory ls__trainer_memory(const ls_trainer *t) {
     else
         add_per_worker(&m, LS_MEMORY_DATASET, ls_data_bytes(t->dataset));
     int64_t cache = t->dataset->cache_bytes;
-    if (!cache && t->choices.cache) cache = ls_data_cache_size(t->dataset, t->choices.cache);
+    if (!cache && t->choices.cache) cache = ls_data_cache_size(t->dataset, t->choices.cache, t->config.cache_decoded);
     add_per_host(&m, LS_MEMORY_DATASET, cache);
     add_per_worker(&m, LS_MEMORY_WEIGHTS, parameter_bytes(t->graph));
     add_per_worker(&m, LS_MEMORY_PROGRAM, t->program_bytes);

@@ -188,14 +188,20 @@ static const ls_option table[] = {
      .help = "end a step once all new weights have come, not before; each layer of the next forward waits for its own "
              "otherwise. The result stays the same"},
     {"comm-cores", LS_OPTION_INT, AT(comm_cores), .metavar = "N", .max = 1, WORKERS,
+     .initial = "1 between hosts where a core is left over, or by a measurement; else 0",
      .help = "cores of each worker for nothing but that exchange; 0: it shares those of the replicas"},
-    {"loader-threads", LS_OPTION_INT, AT(loader_threads), .metavar = "N", .min = 0, .max = 64, WORKERS,
-     .initial = "what keeps up: of samples in files by a measurement in the first steps, else 1",
-     .help = "threads that read, decode and prepare the samples of each replica: more where training waits for them"},
+    {"loader-threads", LS_OPTION_INT, AT(loader_threads), .metavar = "N", .min = 0, .max = 1024, WORKERS,
+     .initial = "what keeps up: of samples in files by a measurement in the first steps, else 1 for each replica",
+     .help = "threads of each host that read, decode and prepare samples, shared out to its replicas, at least one for "
+             "each: more where training waits for them"},
     {"cache", LS_OPTION_TEXT, AT(cache), .metavar = "SIZE", WORKERS, .initial = "none",
      .help = "keep up to so much of the samples that are read of files in the memory of each host, as 8G: the first "
              "ones, as they "
              "are in their files; the rest is read in each epoch. The result stays the same"},
+    {"cache-decoded", LS_OPTION_FLAG, AT(cache_decoded), WORKERS,
+     .help =
+         "with --cache: keep images as they were decoded, in place of their files' bytes: more memory for each, and "
+         "they are decoded once. The result stays the same"},
     {"bind", LS_OPTION_FLAG, AT(bind), WORKERS, .help = "let the system move replicas between cores"},
 
     {"optimizer", LS_OPTION_TEXT, AT(optimizer), .metavar = "NAME", .choices = optimizer_choice, OPTIMIZER,

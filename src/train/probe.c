@@ -14,6 +14,7 @@
 #include "base/fp16.h"
 #include "base/memory.h"
 #include "base/philox.h"
+#include "base/text.h"
 #include "train/probe_cache.h"
 #include "train/sha256.h"
 #include "train/trainer_impl.h"
@@ -90,8 +91,14 @@ static int computes(const ls_trainer *t) {
     return begin < end;
 }
 
-// By this worker's first replica.
-static ls_status compute(ls_trainer *t, char text[65]) {
+static ls_status run(ls_plan *plan, ls_replica *r, const ls_feeds *feeds, ls_span gradient) {
+    LS_TRY(ls_plan_forward(plan, r->queue, feeds, NULL, NULL));
+    LS_TRY(ls_plan_backward(plan, r->queue, feeds, gradient, NULL, NULL));
+    return ls_synchronize(r->queue);
+}
+
+// By this worker's first replica. *seconds: of a second time, where that is asked for.
+static ls_status compute(ls_trainer *t, int again, double *seconds, char text[65]) {
     ls_replica *r = &t->replica[0];
     ls_plan *plan = r->plan[LS_PLAN_KIND_TRAIN];
     ls_step_info info = {.micro_batches = t->train_shape.micro_batches, .samples = t->train_shape.batch, .step = 1};
@@ -102,11 +109,12 @@ static ls_status compute(ls_trainer *t, char text[65]) {
     ls__replica_deal(r, info.micro_batches, &begin, &end);
     if (begin == end) return LS_OK;
     LS_TRY(write_batch(r, plan, inputs));
-    LS_TRY(ls_plan_forward(plan, r->queue, &feeds, NULL, NULL));
     ls_span gradient = ls_strategy_gradient_begin(t->strategy, 0, &info, begin);
-    ls_status status = ls_plan_backward(plan, r->queue, &feeds, gradient, NULL, NULL);
-    if (status == LS_OK) status = ls_synchronize(r->queue);
+    ls_status status = run(plan, r, &feeds, gradient);
     if (status == LS_OK) status = digest(r, gradient, text);
+    double start = ls_clock();
+    if (status == LS_OK && again) status = run(plan, r, &feeds, gradient);
+    *seconds = again ? ls_clock() - start : 0;
     ls_strategy_gradient_drop(t->strategy, 0);
     return status;
 }
@@ -116,6 +124,7 @@ static ls_status compute(ls_trainer *t, char text[65]) {
 typedef struct answer {
     char digest[65];  // "": takes no part
     char host[63];
+    double seconds;  // of the micro-batch; 0: not asked for
 } answer;
 
 // The first worker whose answer is not that of `*first`, the first that has one; -1: there is none.
@@ -154,10 +163,11 @@ static ls_status earlier(const ls_trainer *t, const char *key, answer *mine, ans
     return LS_OK;
 }
 
-static ls_status now(ls_trainer *t, const char *key, answer *mine, answer *all) {
+// again: it is timed, too.
+static ls_status now(ls_trainer *t, const char *key, int again, answer *mine, answer *all) {
     double start = ls_clock();
     int first;
-    LS_TRY(ls_comm_agree(t->comm, compute(t, mine->digest)));
+    LS_TRY(ls_comm_agree(t->comm, compute(t, again, &mine->seconds, mine->digest)));
     double seconds = ls_clock() - start;
     LS_TRY(ls_comm_allgather(t->comm, mine, all, sizeof *mine));
     if (key[0] && mine->digest[0] && odd_one(all, t->comm->size, &first) < 0)
@@ -165,18 +175,33 @@ static ls_status now(ls_trainer *t, const char *key, answer *mine, answer *all) 
     return LS_OK;
 }
 
+// What the micro-batch takes tells, with what the exchange of a step does, whether that should have a core. All workers have the same answers.
+static void find_core(ls_trainer *t, const answer *all) {
+    ls_spread *s = &t->spread;
+    double seconds = 0, bytes = (double)ls_params_length(t->params) * sizeof(float);
+    for (int w = 0; w < t->comm->size; w++) seconds = all[w].seconds > seconds ? all[w].seconds : seconds;
+    int64_t workers = t->comm->size - s->roles.servers, v = (t->train_shape.micro_batches + workers - 1) / workers;
+    s->core_pays = ls__spread_core_pays(v, s->cores, s->replicas, s->replicas_without, seconds,
+                                        bytes * t->tuned.speed.processor_seconds);
+    size_t n = strlen(s->reason);
+    if (seconds > 0 && !s->core_pays)
+        ls_text_add(s->reason, sizeof s->reason, &n, "; the exchange shares them, as measured");
+}
+
 ls_status ls__probe(ls_trainer *t) {
+    int again = t->spread.replicas_without > 0 && t->tuned.speed.processor_seconds > 0;
     answer mine = {.digest = ""}, *all;
     char recipe[LS_TRAINER_RECIPE], key[65];
-    int found;
+    int found = 0;
     if (t->comm->hosts == 1 || t->home != t) return LS_OK;
     gethostname(mine.host, sizeof mine.host - 1);
     ls__trainer_recipe(t, recipe);
     if (strlen(recipe) == sizeof recipe - 1 || !ls__probe_key(recipe, key)) key[0] = 0;  // all of the recipe, or none
     LS_TRY(ls_comm_agree(t->comm, ls_calloc(t->comm->size, sizeof mine, &all)));
-    ls_status status = earlier(t, key, &mine, all, &found);
-    if (status == LS_OK && !found) status = now(t, key, &mine, all);
+    ls_status status = again ? LS_OK : earlier(t, key, &mine, all, &found);
+    if (status == LS_OK && !found) status = now(t, key, again, &mine, all);
     if (status == LS_OK) status = compare(all, t->comm->size, t->history.probe);
+    if (status == LS_OK) find_core(t, all);
     free(all);
     return status;
 }

@@ -21,6 +21,7 @@ void ls_train_config_init(ls_train_config *c) {
                            .loss_scale_steps = 2000,
                            .broken = "stop",
                            .bind = 1,
+                           .comm_cores = -1,
                            .early_forward = 1,
                            .seed = 42,
                            .shuffle = 1,
@@ -151,9 +152,12 @@ static ls_status check_filled_in(const ls_train_config *c) {
     if (c->servers < 0)
         return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
                        "%d servers were asked for: ask for 1 at least, or 0 to leave it to the strategy", c->servers);
-    if (c->comm_cores < 0 || c->comm_cores > 1)
-        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
-                       "the exchange was to have %d cores of each worker for itself: it takes 0 or 1", c->comm_cores);
+    if (c->comm_cores < -1 || c->comm_cores > 1)
+        return LS_FAIL(
+            LS_STATUS_INVALID_ARGUMENT,
+            "the exchange was to have %d cores of each worker for itself: it takes 0 or 1, or -1 to leave it "
+            "to the library",
+            c->comm_cores);
     if (!(c->warmup_epochs >= 0))
         return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "the warm-up takes %g epochs; it must be at least 0",
                        c->warmup_epochs);
@@ -161,10 +165,15 @@ static ls_status check_filled_in(const ls_train_config *c) {
 }
 
 static ls_status resolve_cache(ls_trainer *t) {
+    if (t->config.cache_decoded && !t->config.cache)
+        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
+                       "decoded samples are to be kept (--cache-decoded), and nothing says how much memory they may "
+                       "take: add --cache SIZE, as --cache 8G");
     if (!t->config.cache) return LS_OK;
     ls_status status = ls_bytes_parse(t->config.cache, &t->choices.cache);
     if (status != LS_OK) return ls__fail_context(status, "--cache: ");
-    if (t->dataset->cache_bytes || ls_data_cache_size(t->dataset, INT64_MAX / 4) > 0) return LS_OK;
+    if (t->dataset->cache_bytes || ls_data_cache_size(t->dataset, INT64_MAX / 4, t->config.cache_decoded) > 0)
+        return LS_OK;
     return LS_FAIL(
         LS_STATUS_INVALID_ARGUMENT,
         "--cache %.40s: nothing is read of files while training on %s, which has no use for it: leave it out",
@@ -257,10 +266,10 @@ ls_status ls__sizes_resolve(ls_trainer *t) {
             "the global batch of %lld samples is not a multiple of the micro-batch of %lld: choose a micro-batch "
             "that divides it, or leave it to the library",
             (long long)c->batch_size, (long long)c->micro_batch);
-    if (c->loader_threads < 0 || c->loader_threads > 64)
+    if (c->loader_threads < 0 || c->loader_threads > 1024)
         return LS_FAIL(
             LS_STATUS_INVALID_ARGUMENT,
-            "a replica was to have %d threads that read its samples: choose 1 to 64, or 0 for as many as keep up",
+            "a host was to have %d threads that read its samples: choose 1 to 1024, or 0 for as many as keep up",
             c->loader_threads);
     if (c->threads < 0)
         return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,

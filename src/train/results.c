@@ -105,13 +105,23 @@ static void find_loading(const ls_trainer *t, ls_train_result *r) {
     for (int i = 0; i < t->spread.replicas; i++) {
         double reading = 0, preparing = 0;
         if (t->replica[i].train_loader) ls_loader_spent(t->replica[i].train_loader, &reading, &preparing);
-        int threads = t->replica[i].train_loader ? ls_loader_threads(t->replica[i].train_loader) : 0;
-        if (threads > r->loader_threads) r->loader_threads = threads;
-        if (t->replica[i].train_loader && ls_loader_measured(t->replica[i].train_loader))
-            r->loader_threads_measured = 1;
         r->load_reading += reading;
         r->load_preparing += preparing;
     }
+    r->loader_threads = t->history.loader_threads;
+    r->loader_threads_measured = t->history.loader_threads_measured;
+}
+
+// How many they are.
+static int count_loaders(const ls_trainer *t, int *measured) {
+    int threads = 0;
+    *measured = 0;
+    for (int i = 0; i < t->spread.replicas; i++) {
+        ls_loader *loader = t->replica[i].train_loader;
+        threads += loader ? ls_loader_threads(loader) : 0;
+        *measured |= loader && ls_loader_measured(loader);
+    }
+    return threads;
 }
 
 // Of this worker's replicas, and the sentence of one.
@@ -135,14 +145,22 @@ ls_status ls__results_memory(ls_trainer *t) {
         double hidden;
         int64_t replaced;
         char broken[sizeof t->history.broken];
-    } mine = {ls_memory_peak_rss(), t->memory.total.worker, ls_strategy_overlap_seconds(t->strategy), 0, ""}, *all;
+        int loaders, measured;
+    } mine = {ls_memory_peak_rss(), t->memory.total.worker, ls_strategy_overlap_seconds(t->strategy), 0, "", 0, 0},
+      *all;
     ls_history *h = &t->history;
     mine.replaced = count_replaced(t, mine.broken, sizeof mine.broken);
+    mine.loaders = count_loaders(t, &mine.measured);
     LS_TRY(ls_comm_agree(t->comm, ls_calloc(t->comm->size, sizeof *all, &all)));
     ls_status status = ls_comm_allgather(t->comm, &mine, all, sizeof mine);
     h->exchange_hidden = 0;
     h->replaced = 0;
+    h->loader_threads = h->loader_threads_measured = 0;
     for (int r = 0; r < t->comm->size; r++) {
+        if (t->comm->host_of[r] == t->comm->host) {
+            h->loader_threads += all[r].loaders;
+            h->loader_threads_measured |= all[r].measured;
+        }
         h->replaced += all[r].replaced;
         if (!h->broken[0]) memcpy(h->broken, all[r].broken, sizeof h->broken);
         h->exchange_hidden += all[r].hidden / t->comm->size;
@@ -265,6 +283,7 @@ ls_status ls_trainer_result(ls_trainer *t, ls_train_result *out) {
                          .cores_per_worker = s->cores,
                          .idle_cores = s->idle,
                          .oversubscribed = s->replicas * t->config.threads > s->cores,
+                         .comm_cores = s->comm_cores,
                          .buckets = t->bucket_count,
                          .algorithm = ls_strategy_algorithm(t->choices.strategy, algorithm, t->comm->hosts),
                          .tuned = t->tuned.megabytes > 0 ? t->tuned_earlier ? "cached" : "measured" : "",

@@ -8,6 +8,8 @@
 #include "base/text.h"
 #include "train/trainer_impl.h"
 
+#define CORE_PAYS 0.98  // of the time of a step
+
 // --- cores -----------------------------------------------------------------------------------------------------------
 
 int ls__cores_count(const ls_cores *cores) {
@@ -62,6 +64,14 @@ void ls__spread_choose(const ls_spread_question *q, int *replicas, int *threads)
     if (*replicas < 1) *replicas = 1;
     if (q->replicas || q->threads) return;  // what is asked for, with one thread where nothing is said
     while (*threads < q->most_threads && ls__spread_fit(q, *threads + 1) >= *replicas) ++*threads;
+}
+
+int ls__spread_core_pays(int64_t micro_batches, int cores, int shared, int own, double micro_batch_seconds,
+                         double exchange_seconds) {
+    if (own < 1 || shared < 1 || cores < 1 || !(micro_batch_seconds > 0)) return 0;
+    double alone = (double)((micro_batches + own - 1) / own) * micro_batch_seconds;
+    double together = (double)((micro_batches + shared - 1) / shared) * micro_batch_seconds + exchange_seconds / cores;
+    return alone < CORE_PAYS * together;
 }
 
 // --- where -----------------------------------------------------------------------------------------------------------
@@ -134,6 +144,23 @@ static void explain(const ls_trainer *t, ls_spread *s, int cores) {
                  t->comm->size > 1 ? " per worker" : "", (long long)v, v == 1 ? "" : "es");
 }
 
+// Whether the exchange has a core for itself where nobody has said so: one that is left over costs nothing.
+static void find_comm_core(ls_trainer *t, const ls_spread_question *q) {
+    ls_spread *s = &t->spread;
+    size_t n = strlen(s->reason);
+    if (s->core_measured && s->comm_cores > 0)
+        ls_text_add(s->reason, sizeof s->reason, &n, "; one more for the exchange, as measured");
+    if (t->config.comm_cores >= 0 || t->comm->hosts == 1 || !ls__exchange_overlaps(t)) return;
+    if (s->replicas * t->config.threads < s->cores) {
+        s->comm_cores = 1;
+        ls_text_add(s->reason, sizeof s->reason, &n, "; one that is left over is the exchange's");
+    } else if (!q->replicas && !q->threads && t->config.threads == 1 && s->replicas == s->cores) {
+        ls_spread_question other = *q;
+        other.reserved = 1;
+        s->replicas_without = replicas_of(&other, 1);
+    }
+}
+
 static ls_status refuse_workers(const ls_trainer *t, int workers, int64_t v) {
     const ls_roles *roles = &t->spread.roles;
     return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
@@ -158,7 +185,7 @@ ls_status ls__spread_resolve(ls_trainer *t) {
             "most %d per worker, or take a smaller micro-batch",
             workers, s_of(workers), c->replicas, (long long)workers * c->replicas, (long long)v, (int)(v / workers));
     // Where there is only one core, the exchange shares it.
-    s->comm_cores = ls__exchange_overlaps(t) && s->cores > c->comm_cores ? c->comm_cores : 0;
+    s->comm_cores = c->comm_cores > 0 && ls__exchange_overlaps(t) && s->cores > c->comm_cores ? c->comm_cores : 0;
     const ls_device_ops *device = ls_device_ops_find(c->device);
     ls_spread_question q = {.have = s->have,
                             .kinds = s->kinds,
@@ -180,6 +207,7 @@ ls_status ls__spread_resolve(ls_trainer *t) {
     if (t->choices.compress == LS_COMPRESS_TOPK) s->team.whole = v;
     s->lanes = t->comm->size * s->replicas;
     if (s->replicas * c->threads > cores) s->comm_cores = 0;
+    find_comm_core(t, &q);
     s->bound = c->bind && s->replicas * c->threads <= s->cores;
     LS_TRY(ls_calloc(s->replicas, sizeof *s->first, &s->first));
     ls__spread_place(&s->mine, s->replicas, c->threads, s->first, &s->spare);

@@ -38,4 +38,9 @@ void ls__spread_choose(const ls_spread_question *q, int *replicas, int *threads)
 // domain; replicas spread over domains, neighbours together. Inside domains, where they fit; else one after the other.
 void ls__spread_place(const ls_cores *cores, int replicas, int threads, int *first, int *spare);
 
+// Whether steps get shorter when one of a worker's cores is the exchange's alone, so that `own` replicas of one thread compute the worker's
+// micro-batches in place of `shared`, on all of its cores, among whom they and the exchange share them. Seconds: of a micro-batch, and of a core, in a step.
+int ls__spread_core_pays(int64_t micro_batches, int cores, int shared, int own, double micro_batch_seconds,
+                         double exchange_seconds);
+
 #endif

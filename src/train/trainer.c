@@ -265,6 +265,7 @@ static ls_status make_loaders(ls_trainer *t) {
     ls_loader_config train = ls__loader_config(t, 1), eval = ls__loader_config(t, 0);
     for (int i = 0; i < t->spread.replicas; i++) {
         train.memory = eval.memory = t->replica[i].batches;
+        if (t->config.loader_threads) train.threads = eval.threads = ls__loader_share(t, i);
         LS_TRY(ls_loader_create(&train, &t->replica[i].train_loader));
         if (t->eval_split.count) LS_TRY(ls_loader_create(&eval, &t->replica[i].eval_loader));
     }
@@ -288,7 +289,7 @@ static ls_status draw_weights(ls_trainer *t) {
 
 static ls_status allocate(ls_trainer *t, ls_dataset *dataset) {
     LS_TRY(make_shared(t));
-    if (t->choices.cache) LS_TRY(ls__dataset_cache(dataset, t->choices.cache));
+    if (t->choices.cache) LS_TRY(ls__dataset_cache(dataset, t->choices.cache, t->config.cache_decoded));
     LS_TRY(ls_comm_agree(t->comm, ls_strategy_allocate(t->strategy)));
     if (t->async) LS_TRY(ls_async_allocate(t->async));
     t->weights = ls_strategy_weights(t->strategy);
@@ -330,6 +331,39 @@ static ls_status prepare(ls_trainer *t, ls_dataset *dataset) {
     return ls__results_gather(t);
 }
 
+typedef struct measured_before {
+    ls_tune_measured measured;
+    int tuned_earlier;
+} measured_before;
+
+// `before`: what one was made by that told that its exchange should have a core; NULL: there was none.
+static ls_status create(ls_context *context, const ls_graph *graph, ls_dataset *dataset, const ls_train_config *config,
+                        const measured_before *before, ls_trainer **out) {
+    ls_trainer *t;
+    *out = NULL;
+    LS_TRY(ls_calloc(1, sizeof *t, &t));
+    t->context = context;
+    t->comm = context->comm;
+    t->program_bytes = context->rss;
+    t->rss_begun = ls_memory_rss();
+    t->network = graph;
+    t->dataset = dataset;
+    t->config = *config;
+    if (before) {
+        t->config.comm_cores = 1;
+        t->spread.core_measured = 1;
+        t->measured = before->measured;
+        t->tuned_earlier = before->tuned_earlier;
+    }
+    ls_status status = prepare(t, dataset);
+    if (status != LS_OK) {
+        ls_trainer_destroy(&t);
+        return ls__fail_passed(status, __FILE__, __LINE__);
+    }
+    *out = t;
+    return LS_OK;
+}
+
 ls_status ls_trainer_create(ls_context *context, const ls_graph *graph, ls_dataset *dataset,
                             const ls_train_config *config, ls_trainer **out) {
     ls_trainer *t;
@@ -341,19 +375,12 @@ ls_status ls_trainer_create(ls_context *context, const ls_graph *graph, ls_datas
                        : !graph   ? "a graph"
                        : !dataset ? "a dataset"
                                   : "a configuration");
-    LS_TRY(ls_calloc(1, sizeof *t, &t));
-    t->context = context;
-    t->comm = context->comm;
-    ls_comm_enter(t->comm, __func__);
-    t->program_bytes = context->rss;
-    t->rss_begun = ls_memory_rss();
-    t->network = graph;
-    t->dataset = dataset;
-    t->config = *config;
-    ls_status status = prepare(t, dataset);
-    if (status != LS_OK) {
+    ls_comm_enter(context->comm, __func__);
+    LS_TRY(create(context, graph, dataset, config, NULL, &t));
+    if (t->spread.core_pays) {
+        measured_before before = {t->measured, t->tuned_earlier};
         ls_trainer_destroy(&t);
-        return ls__fail_passed(status, __FILE__, __LINE__);
+        LS_TRY(create(context, graph, dataset, config, &before, &t));
     }
     if (t->home == t) graph->store->placed = t;
     *out = t;

@@ -98,9 +98,13 @@ typedef struct ls_spread {
     int *first;           // (replicas): of the cores, by replica
     int spare;            // a core that no replica has; -1: there is none
     int comm_cores;       // of them, for the exchange alone
-    int idle;             // cores of a worker without work
-    char reason[160];     // why so many replicas
-    char advice[240];     // what would give those work; "": they are few
+    // Where it is to be measured whether the exchange is given one of those that compute: the replicas of one thread that there would be then; else 0.
+    int replicas_without;
+    int core_pays;      // it was measured, and should be: the trainer is to be made again
+    int core_measured;  // this one was
+    int idle;           // cores of a worker without work
+    char reason[160];   // why so many replicas
+    char advice[240];   // what would give those work; "": they are few
 } ls_spread;
 
 // What batches consist of: feed i goes to input i of the graph.
@@ -240,6 +244,8 @@ typedef struct ls_history {
     double exchange_hidden;           // seconds in all steps, mean over workers; gathered after fit
     int64_t replaced;                 // broken samples, on all workers; gathered likewise
     char broken[320];                 // of one of them; "": there is none
+    int loader_threads,
+        loader_threads_measured;  // of this worker's host, all together; whether any of its loaders has measured
 } ls_history;
 
 struct ls_trainer {
@@ -269,9 +275,10 @@ struct ls_trainer {
     ls_params *params;
     ls_segment *segments;
     int segment_count;
-    ls_tune_choice tuned;  // of the exchange; megabytes 0: nothing was measured
-    int tuned_earlier;     // 1: by an earlier job
-    int64_t *bucket_ends;  // (bucket_count)
+    ls_tune_choice tuned;       // of the exchange; megabytes 0: nothing was measured
+    int tuned_earlier;          // 1: by an earlier job
+    ls_tune_measured measured;  // what that was chosen from; zeros: nothing
+    int64_t *bucket_ends;       // (bucket_count)
     int bucket_count;
     ls_strategy *strategy;
     ls_async *async;          // NULL: all take a step together; else the strategy is this worker's own
@@ -347,6 +354,8 @@ int ls__loss_scale_at_least(const ls_trainer *trainer);  // whether there is no 
 // feeds.c. Finds the fields for the graph's inputs. Errors: INVALID_ARGUMENT.
 ls_status ls__inputs_resolve(ls_trainer *trainer);
 ls_loader_config ls__loader_config(const ls_trainer *trainer, int training);
+// Of the threads that all loaders of a host are to have together (--loader-threads), those of a replica of this worker: at least one.
+int ls__loader_share(const ls_trainer *trainer, int replica);
 // Whether labels are rows, since classes have weights or samples are mixed; and what the weights are: `class_weight`. Before the inputs. Reads labels of the training set, where they are not in memory. Not collective.
 // Errors: INVALID_ARGUMENT (no such weights, no such classes), those of the source, OUT_OF_MEMORY.
 int ls__labels_are_rows(const ls_train_config *config);

@@ -76,6 +76,8 @@ static ls_status measure_one(ls_context *context, const char *compress, const ch
     LS_TRY(time_size(context, LARGE_FLOATS, compress, algorithm, own_cores, &large));
     out->bytes_per_second = bytes / fmax(large - small, 0.1 * large);
     out->bucket_seconds = fmax(small - 4.0 * SMALL_FLOATS / out->bytes_per_second, 0.1 * small);
+    LS_TRY(ls__exchange_bench_processor(context, LARGE_FLOATS, compress, algorithm, &out->processor_seconds));
+    out->processor_seconds /= 4.0 * LARGE_FLOATS;
     return LS_OK;
 }
 

@@ -21,8 +21,9 @@ typedef enum ls_tune { LS_TUNE_OFF, LS_TUNE_AUTO, LS_TUNE_AGAIN } ls_tune;
 
 // Of an algorithm. Zeros: not measured.
 typedef struct ls_tune_speed {
-    double bucket_seconds;    // c
-    double bytes_per_second;  // b, in bytes of parameters
+    double bucket_seconds;     // c
+    double bytes_per_second;   // b, in bytes of parameters
+    double processor_seconds;  // for each of these bytes, of a core: messages, sums, update; 0: not measured
 } ls_tune_speed;
 
 typedef struct ls_tune_measured {
@@ -44,6 +45,11 @@ ls_tune_choice ls_tune_choose(const ls_tune_measured *measured, double bytes);
 // `algorithm`: the one to measure, or AUTO: both.
 ls_status ls_tune_measure(ls_context *context, const char *compress, ls_algorithm algorithm, int own_cores,
                           ls_tune_measured *out);
+
+// What an exchange of so many floats behind backward takes of this worker's processor, in seconds; 0: there can be no thread for it. exchange_bench.c. Collective.
+// Errors: LIBRARY, OUT_OF_MEMORY.
+ls_status ls__exchange_bench_processor(ls_context *context, int64_t floats, const char *compress, const char *algorithm,
+                                       double *out);
 
 // --- the cache -------------------------------------------------------------------------------------------------------
 

@@ -13,7 +13,7 @@
 #include "train/tune.h"
 
 #define FORMAT  "lockstep exchange"
-#define VERSION 1
+#define VERSION 2
 #define LARGEST (64 << 10)  // bytes of a file that is looked at
 
 char *ls_tune_folder(void) {
@@ -39,11 +39,12 @@ static char *file_of(const char *folder, const char *key) {
 // Both zero, or what a network may have.
 static int read_speed(const json_t *o, ls_tune_speed *out) {
     const json_t *seconds = json_object_get(o, "bucket_seconds"), *bytes = json_object_get(o, "bytes_per_second");
-    if (!json_is_number(seconds) || !json_is_number(bytes)) return 0;
-    *out = (ls_tune_speed){json_number_value(seconds), json_number_value(bytes)};
-    if (out->bucket_seconds == 0 && out->bytes_per_second == 0) return 1;
+    const json_t *processor = json_object_get(o, "processor_seconds");
+    if (!json_is_number(seconds) || !json_is_number(bytes) || !json_is_number(processor)) return 0;
+    *out = (ls_tune_speed){json_number_value(seconds), json_number_value(bytes), json_number_value(processor)};
+    if (out->bucket_seconds == 0 && out->bytes_per_second == 0 && out->processor_seconds == 0) return 1;
     return out->bucket_seconds > 1e-9 && out->bucket_seconds < 100 && out->bytes_per_second > 1 &&
-           out->bytes_per_second < 1e14;
+           out->bytes_per_second < 1e14 && out->processor_seconds >= 0 && out->processor_seconds < 1e-3;
 }
 
 static int read_all(const json_t *root, const char *key, ls_tune_measured *out) {
@@ -85,7 +86,8 @@ void ls_tune_make_folder(const char *folder) {
 }
 
 static json_t *speed(const ls_tune_speed *v) {
-    return json_pack("{s:f,s:f}", "bucket_seconds", v->bucket_seconds, "bytes_per_second", v->bytes_per_second);
+    return json_pack("{s:f,s:f,s:f}", "bucket_seconds", v->bucket_seconds, "bytes_per_second", v->bytes_per_second,
+                     "processor_seconds", v->processor_seconds);
 }
 
 void ls_tune_store(const char *folder, const char *key, const ls_tune_measured *m) {

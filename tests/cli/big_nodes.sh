@@ -65,6 +65,12 @@ says "4 workers on 1 host x 2 replicas x 7 threads (14 cores per worker; the ste
 plan node56 256 "--workers 8 --hosts 2"
 says "8 workers on 2 hosts x 1 replica x 14 threads (14 cores per worker; the step has 8 micro-batches)"
 
+# Between hosts a core that replicas leave over is the exchange's.
+plan node56 4096 "--workers 2 --hosts 2"
+says "2 workers on 2 hosts x 16 replicas x 3 threads (56 cores per worker; the step has 32 micro-batches; one that is left over is the exchange's)"
+plan node56 4096 "--workers 2 --hosts 2 --comm-cores 0"
+says "x 16 replicas x 3 threads (56 cores per worker; the step has 32 micro-batches)"
+
 # It trains there, with more threads than there are cores here, to the weights that one thread gives; the record says how.
 small="train mnist-cnn --batch-size 32 --micro-batch 16 --limit-train 64 --limit-test 32 --epochs 1 --verbose 2"
 digest() { grep -o '"weights_digest": "[0-9a-f]*"' "$1"; }

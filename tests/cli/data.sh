@@ -42,7 +42,7 @@ printf '# not ours\ntrain:3\ntrain:10-12\ntest:0\n' >"$c/numbers"
     [ "$(digest)" != "$left" ] || wrong "leaving samples out changes nothing"
     # How many threads read them is told where training was long enough to find out.
     run 0 "$lockstep" train mnist-cnn --data "$data" --image-size 96 --batch-size 8 --micro-batch 2 --epochs 8 --verbose 2
-    matches '^Loader threads +[0-9]+ for each replica, as its first steps were measured'
+    matches '^Loader threads +[0-9]+ of this host, as the first steps were measured'
 }
 printf 'train:3\ntrain:99\n' >"$c/numbers"
 refuses 1 "line 2 of $c/numbers: the training set of images has no sample 99 to leave out: they go from 0 to 29" "$lockstep" train mnist-linear \
@@ -217,6 +217,16 @@ table="csv:$here/n.csv,numbers=a|b,validation-split=0.25"
     [ "$(digest)" = "$learned" ] || wrong "numbers, three workers: $(digest), and alone $learned"
     run 0 "$lockstep" evaluate "$here/run-n"
     matches '^Mean absolute error +0\.0'
+    # Rows without what is learned, in any form of the table's columns.
+    printf 'b,a\n0.5,-0.5\n0,0\n' >"$here/new.csv"
+    run 0 "$lockstep" predict "$here/run-n" "csv:$here/new.csv,numbers=a|b" --csv "$here/p.csv"
+    matches 'new.csv,numbers=a\|b train:0: y 1\.[45][0-9]*, z 0\.2[0-9]*$'
+    matches 'train:1: y (2\.9|3)[0-9.]*, z '
+    [ "$(wc -l <"$here/p.csv")" = 5 ] || wrong "two rows of two numbers are not four lines"
+    refuses 1 "its samples have 1 numbers, and the network takes 2" "$lockstep" predict "$here/run-n" "csv:$here/new.csv,numbers=a"
+    refuses 1 "name it as a dataset, csv:$here/new.csv,numbers=all" "$lockstep" predict "$here/run-n" "$here/new.csv"
+    refuses 1 "samples of numbers are named as a dataset" "$lockstep" predict "$here/run-n" "$(find "$here/trees/train" -name '*.*' -type f | head -n 1)"
+    refuses 1 "its images are files: name these, or their folders" "$lockstep" predict "$here/run-n" "images:$here/trees"
     awk -F, '{ print $1 "," $2 "," $5 "," $4 }' "$here/n.csv" >"$here/turned.csv"
     refuses 1 "target 0 is y in the checkpoint and z in csv:$here/turned.csv" "$lockstep" evaluate "$here/run-n" --data "csv:$here/turned.csv,numbers=a|b,targets=y|z" --split train
     ! grep -q 'names=FILE' "$here/err" || wrong "names=FILE is advised for targets"

@@ -61,11 +61,13 @@ mv "$here/elsewhere" "$here/trees"
 # Some of it in memory, or all of it: the same weights, and plan counts it.
 # shellcheck disable=SC2046,SC2086
 {
-    for way in "--cache 4K $(workers 2)" "--cache 8G --loader-threads 2 --validate"; do
+    for way in "--cache 4K $(workers 2)" "--cache 8G --loader-threads 2 --validate" "--cache 1G --cache-decoded --validate" "--cache 1G --cache-decoded $(workers 2)" \
+        "--cache 40K --cache-decoded $(workers 3) --loader-threads 6"; do
         run 0 "$lockstep" train mnist-linear --data "$data" $recipe $way
         [ "$(digest)" = "$same" ] || wrong "$way: $(digest), and without a cache $same"
     done
     refuses 1 "nothing is read of files while training on digits" "$lockstep" train mnist-linear --cache 1G
+    refuses 1 "add --cache SIZE" "$lockstep" train mnist-linear --data "$data" $recipe --cache-decoded
     refuses 1 "--cache: " "$lockstep" train mnist-linear --data "$data" $recipe --cache much
     run 0 "$lockstep" plan mnist-linear --data "$data" --image-size 16 --json
     cp "$here/out" "$here/without.json"
@@ -158,7 +160,12 @@ run 0 "$lockstep" datasets
 says "images:DIR"
 refuses 1 "is an image beside the folders of the classes" "$lockstep" train mnist-linear --data "images:$here/trees/train/ash"
 refuses 1 "is not a folder" "$lockstep" train mnist-linear --data "images:$here/nowhere"
-refuses 2 "from 0 to 64" "$lockstep" train mnist-linear --data digits --loader-threads 65
+refuses 2 "from 0 to 1024" "$lockstep" train mnist-linear --data digits --loader-threads 1025
+# Replicas share what a host has.
+run 0 "$lockstep" train mnist-linear --data "$data" --device ref --epochs 1 --batch-size 8 --replicas 2 --loader-threads 5 --record "$here/loaders.json"
+grep -q '"loader_threads": 5,' "$here/loaders.json" || wrong "a host with other than five loader threads"
+run 0 "$lockstep" train mnist-linear --data "$data" --device ref --epochs 1 --batch-size 8 --replicas 3 --loader-threads 1 --record "$here/loaders.json"
+grep -q '"loader_threads": 3,' "$here/loaders.json" || wrong "three replicas with other than three loader threads"
 head -c 300 "$here/trees/train/ash/001.jpg" >"$here/cut.jpg"
 mv "$here/cut.jpg" "$here/trees/train/ash/001.jpg"
 for way in "" "$(workers 2)"; do
@@ -175,7 +182,7 @@ says "Broken samples"
 says "trees/train/ash/001.jpg is damaged"
 grep -q '"samples_replaced": 2,' "$here/broken.json" || wrong "samples_replaced is not 2"
 skipped=$(digest)
-for way in "--replicas 3 --loader-threads 3" "$(workers 3)"; do
+for way in "--replicas 3 --loader-threads 3" "$(workers 3)" "--cache 1G --cache-decoded"; do
     # shellcheck disable=SC2086
     run 0 "$lockstep" train mnist-linear --data "$data" $recipe $way
     [ "$(digest)" = "$skipped" ] || wrong "$way: with a broken file $(digest), and alone $skipped"

@@ -27,7 +27,8 @@
     } while (0)
 
 // In the first byte: beside the format; those behind the containers, of one class for each image, of lists of labels and of columns of labels.
-enum { MEND = 8, TABLE = CONTAINERS, LISTS, COLUMNS, KINDS };
+// TFRecords with several labels, which are numbers where OTHER is set.
+enum { MEND = 8, OTHER = 16, TABLE = CONTAINERS, LISTS, COLUMNS, ROWS, KINDS };
 
 static uint64_t number(const uint8_t *p, int bytes) {
     uint64_t value = 0;
@@ -49,7 +50,7 @@ static void mend(int format, uint8_t *p, size_t size) {
         snprintf(text, sizeof text, "%06o", sum);
         memcpy(p + at + 148, text, 7);
     }
-    for (size_t at = 0; format == 1 && at + 16 <= size;) {
+    for (size_t at = 0; (format == 1 || format == ROWS) && at + 16 <= size;) {
         uint64_t length = number(p + at, 8);
         put(p + at + 8, ls_crc32c_masked(p + at, 8));
         if (length > size - at - 16) return;
@@ -100,8 +101,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     MUST(fd >= 0 && ftruncate(fd, 0) == 0 && pwrite(fd, copy, size - 1, 0) == (ssize_t)size - 1);
     free(copy);
     char spec[64];
-    snprintf(spec, sizeof spec, "%s:/proc/self/fd/%d%s", format >= TABLE ? "csv" : container_formats[format], fd,
-             format == COLUMNS ? ",columns=all" : "");
+    snprintf(spec, sizeof spec, "%s:/proc/self/fd/%d%s",
+             format == ROWS    ? "tfrecord"
+             : format >= TABLE ? "csv"
+                               : container_formats[format],
+             fd,
+             format == COLUMNS                     ? ",columns=all"
+             : format == ROWS && (data[0] & OTHER) ? ",labels=l,label-count=3"
+             : format == ROWS                      ? ",labels=l"
+                                                   : "");
     ls_dataset *d;
     MUST(ls_data_host_create_self(&host) == LS_OK);
     if (ls_data_open(host, spec, &d) == LS_OK) {
@@ -150,12 +158,17 @@ static image_file make(int format) {
     if (format == TABLE) image_add(&f, text, sizeof text - 1);
     if (format == LISTS) image_add(&f, lists, sizeof lists - 1);
     if (format == COLUMNS) image_add(&f, columns, sizeof columns - 1);
+    if (format == ROWS) {
+        container_example(&f, "\x1a\5\x0a\3\1\0\1", 7);
+        container_example(&f, "\x12\x0e\x0a\x0c\0\0\x80\x3f\0\0\0\0\0\0\x80\x3f", 16);
+        container_example(&f, "\x1a\6\x08\0\x08\1\x08\0", 8);
+    }
     return f;
 }
 
 static void try_one(void) {
     static image_file good[KINDS];
-    uint8_t first = (uint8_t)(draw(KINDS) | (draw(4) ? MEND : 0));
+    uint8_t first = (uint8_t)(draw(KINDS) | (draw(4) ? MEND : 0) | (draw(2) ? OTHER : 0));
     image_file *g = &good[first % MEND], input = {NULL, 0, 0}, f = {NULL, 0, 0};
     if (!g->bytes) *g = make(first % MEND);
     image_add(&f, g->bytes, g->size);

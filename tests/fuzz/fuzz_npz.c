@@ -29,7 +29,17 @@ static void check(const ls_source *s) {
     uint64_t sum = 0;
     for (int64_t i = 0; i < s->count * s->sample_bytes[0]; i++) sum += pixels[i];
     MUST(sum <= 255 * (uint64_t)(s->count * s->sample_bytes[0]));
-    for (int64_t i = 0; i < s->count; i++) MUST(labels[i] >= 0 && labels[i] < s->field[1].classes);
+    if (s->field[1].classes) {
+        for (int64_t i = 0; i < s->count; i++) MUST(labels[i] >= 0 && labels[i] < s->field[1].classes);
+        return;
+    }
+    int rows = strcmp(s->field[1].name, "label") == 0, pixels_too = s->field[1].dtype == LS_DTYPE_U8;
+    const uint8_t *learned = (const uint8_t *)labels;
+    for (int64_t i = 0; i < s->count * s->sample_bytes[1]; i++) MUST(!rows || learned[i] <= 1);
+    for (int64_t i = 0; i < s->count * s->sample_bytes[1] / 4 && !pixels_too; i++) {
+        float x = ((const float *)s->ops->array(s, 1))[i];
+        MUST(x - x == 0);
+    }
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -76,22 +86,27 @@ static void spoil(image_file *f) {
     }
 }
 
+static image_file make(int which) { return which ? npz_make_rows(which - 1) : npz_make(); }
+
 static void try_one(void) {
-    static image_file good;
-    image_file f = {NULL, 0, 0};
-    if (!good.bytes) good = npz_make();
-    image_add(&f, good.bytes, good.size);
+    static image_file good[3];
+    image_file f = {NULL, 0, 0}, *g = &good[draw(3)];
+    if (!g->bytes) *g = make((int)(g - good));
+    image_add(&f, g->bytes, g->size);
     for (uint32_t i = draw(4); i; i--) spoil(&f);
     LLVMFuzzerTestOneInput(f.bytes, f.size);
     free(f.bytes);
 }
 
 static int write_seeds(const char *folder) {
-    char path[512];
-    snprintf(path, sizeof path, "%s/seed", folder);
-    if (image_save(npz_make(), path)) return 0;
-    fprintf(stderr, "fuzz_npz: cannot write %s\n", path);
-    return 1;
+    for (int i = 0; i < 3; i++) {
+        char path[512];
+        snprintf(path, sizeof path, "%s/seed-%d", folder, i);
+        if (image_save(make(i), path)) continue;
+        fprintf(stderr, "fuzz_npz: cannot write %s\n", path);
+        return 1;
+    }
+    return 0;
 }
 
 int main(int argc, char **argv) {

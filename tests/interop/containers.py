@@ -58,4 +58,19 @@ expected = digest(images)
 for data in (f"tfrecord:{path('ours.tfrecord')}", f"tar:{path('ours.tar')}", f"tfrecord:{path('tf.tfrecord')},first-class=1",
              f"tar:{path('wds.tar')}"):
     assert digest(data) == expected, data
+# Several labels: rows of 0 and 1, whole and floating, and the numbers of those that are there, beside a table of the same.
+rows = [[int(i % 2 == 0), int(i % 3 == 0), int(i % 5 == 0)] for i in range(len(samples))]
+with open(path("rows.csv"), "w") as table, tf.io.TFRecordWriter(path("rows.tfrecord")) as records:
+    table.write("file,a,b,c\n")
+    for i, ((image, _), row) in enumerate(zip(samples, rows)):
+        with open(path(f"{i}.jpg"), "wb") as file:
+            file.write(image)
+        table.write(f"{i}.jpg,{row[0]},{row[1]},{row[2]}\n")
+        features = {"image/encoded": feature("bytes", [image]), "rows": feature("int64", row), "floats": feature("float", row),
+                    "numbers": feature("int64", [k for k in range(3) if row[k]])}
+        records.write(tf.train.Example(features=tf.train.Features(feature=features)).SerializeToString())
+several = digest(f"csv:{path('rows.csv')},columns=all")
+for options in ("labels=rows", "labels=floats", "labels=numbers,label-count=3"):
+    assert digest(f"tfrecord:{path('rows.tfrecord')},{options}") == several, options
+print(f"{len(samples)} samples, four times the same weights of several labels: {several}")
 print(f"{len(samples)} samples, five times the same weights: {expected}")

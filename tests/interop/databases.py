@@ -110,6 +110,15 @@ with h5py.File(path("caffe.h5"), "w") as file:
     file["label"] = labels.astype(np.float32)
 assert digest(f"hdf5:{path('caffe.h5')}") == same
 
+# Several labels at once: rows of 0 and 1.
+rows = np.stack([np.arange(len(labels)) % k == 0 for k in (2, 3, 5)], 1)
+np.savez(path("rows.npz"), train_images=pixels, train_labels=rows)
+several = digest(f"numpy:{path('rows.npz')}")
+for name, kind in (("bool", np.uint8), ("whole", np.int64), ("floating", np.float32)):
+    with h5py.File(path(name), "w") as file:
+        file["x_train"], file["y_train"] = pixels, rows.astype(kind)
+    assert digest(f"hdf5:{path(name)}") == several, name
+
 # What convert writes of arrays is read by h5py and numpy, and is what it was made of.
 flat = {"x_train": pixels, "y_train": labels, "x_test": pixels[:5], "y_test": labels[:5]}
 np.savez(path("both.npz"), **flat)
@@ -128,4 +137,5 @@ for source in (f"numpy:{path('both.npz')}", f"hdf5:{path('keras.h5')}"):
 lockstep("convert", images, f"numpy:{path('square.npz')}", "--image-size", "32")
 with np.load(path("square.npz")) as file:
     assert file["x_train"].shape == (len(samples), 32, 32, 3) and np.array_equal(file["y_train"], labels)
+print(f"{len(samples)} samples, four times the same weights of several labels: {several}")
 print(f"{len(samples)} samples, three times {expected}, and six times {same}; arrays are read by h5py and numpy")

@@ -63,6 +63,22 @@ static ls_status check_all(const reader *r, const ls_records_builder *list, cons
     return LS_OK;
 }
 
+// Where columns are named they are in that order, so that a table with others, or in another order, has the same samples.
+static ls_status place_as_named(reader *r, const ls__csv_row *names, const char *numbers) {
+    if (r->which != LS_RECORDS_TRAIN || strcmp(numbers, "all") == 0) return LS_OK;
+    for (const char *at = numbers;; at++) {
+        size_t n = strcspn(at, "|");
+        for (int i = 0, unused; i < names->count; i++) {
+            const char *name = names->cell[i];
+            if (strlen(name) != n || memcmp(name, at, n) != 0 || i == r->label) continue;
+            if (!r->set->targets || !ls__csv_is_asked(r->set->targets, name))
+                LS_TRY(place(r, &r->columns, name, &unused));
+        }
+        at += n;
+        if (!*at) return LS_OK;
+    }
+}
+
 static ls_status take_names(reader *r, const ls__csv_row *names) {
     static const char *const labels[] = {"label", "class", "category", "target", NULL};
     const ls_records_settings *s = r->set;
@@ -79,6 +95,7 @@ static ls_status take_names(reader *r, const ls__csv_row *names) {
             r->file.path, classes ? "no" : "a", classes ? "does" : "does not");
     if (ls__csv_lacks(names, numbers, lacking)) return no_column(r, lacking);
     if (s->targets && ls__csv_lacks(names, s->targets, lacking)) return no_column(r, lacking);
+    LS_TRY(place_as_named(r, names, numbers));
     for (int i = 0; i < names->count; i++) {
         const char *name = names->cell[i];
         int target = s->targets && ls__csv_is_asked(s->targets, name);

@@ -6,7 +6,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <hdf5.h>
-#include <math.h>
 #include <pthread.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -18,7 +17,9 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "data/fingerprint.h"
+#include "data/formats/learned.h"
 #include "data/hdf5_library.h"
+#include "data/pixels.h"
 #include "data/records.h"
 #include "data/spec.h"
 
@@ -39,6 +40,7 @@ typedef struct plan {
     part part[PARTS];
     int planes;  // 1: (channels, height, width)
     int targets;  // 1: in place of classes there are numbers or pixels that are learned, in the shape that they have there
+    int labels;  // above 0: samples have so many labels at once, each with 0 or 1
     int32_t most_class;
 } plan;
 
@@ -150,51 +152,68 @@ static ls_status describe_open(const char *path, hid_t set, int classes, part *p
     return status;
 }
 
+// Sizes are believed no further than what is stored goes along with them: all of it in one piece, or packed, for which gzip needs a thousandth at least.
+static ls_status check_stored(const char *path, hid_t file, hid_t set, const part *p) {
+    hid_t type = H5Dget_type(set), how = H5Dget_create_plist(set);
+    double each = (double)H5Tget_size(type), stored = (double)H5Dget_storage_size(set);
+    int elsewhere = H5Pget_external_count(how) > 0, packed = H5Pget_layout(how) == H5D_CHUNKED;
+    hsize_t bytes = 0;
+    H5Pclose(how);
+    H5Tclose(type);
+    for (int d = 1; d < p->ndim; d++) each *= (double)p->dim[d];
+    if (H5Fget_filesize(file, &bytes) < 0) return failed(path, p->name);
+    int less = !elsewhere && (stored > (double)bytes || each * (double)p->dim[0] > stored * (packed ? 1100 : 1));
+    if (!less && each <= (double)LS_IMAGE_MAX_FILE) return LS_OK;
+    return LS_FAIL(
+        LS_STATUS_BAD_DATA,
+        "%s: %s is said to have %lld samples of %.0f bytes, of which %.0f bytes are stored, and each may have "
+        "%lld MB: it is damaged, or was never written to the end; make it again",
+        path, p->name, (long long)p->dim[0], each, stored, (long long)(LS_IMAGE_MAX_FILE >> 20));
+}
+
 static ls_status describe(const char *path, hid_t file, const char *name, int classes, part *p) {
     snprintf(p->name, sizeof p->name, "%.120s", name);
     hid_t set = H5Dopen2(file, name, H5P_DEFAULT);
     if (set < 0) return failed(path, name);
     ls_status status = describe_open(path, set, classes, p);
-    H5Dclose(set);
-    LS_TRY(status);
-    for (int d = 0; d < p->ndim; d++)
+    for (int d = 0; d < p->ndim && status == LS_OK; d++)
         if (p->dim[d] < 1)
-            return LS_FAIL(LS_STATUS_BAD_DATA, "%s: %s has no values, or more than 2^31 in a dimension", path, name);
-    p->there = 1;
-    return LS_OK;
+            status = LS_FAIL(LS_STATUS_BAD_DATA, "%s: %s has no values, or more than 2^31 in a dimension", path, name);
+    if (status == LS_OK) status = check_stored(path, file, set, p);
+    H5Dclose(set);
+    p->there = status == LS_OK;
+    return status;
 }
 
-// All sets' are alike. *per_sample becomes 1, as they may be any.
-static ls_status check_targets(const plan *p, const part *q, int64_t *per_sample) {
-    const part *first = &p->part[LABELS];
-    if (q->pixels && q->ndim < 3)
-        return LS_FAIL(LS_STATUS_BAD_DATA,
-                       "%s: %s has whole numbers of %d dimensions, and of these only images, (samples, height, width) "
-                       "and with channels, are learned: write numbers as floating ones",
-                       p->path[(q - p->part) / 2], q->name, q->ndim);
-    int same = q->ndim == first->ndim && q->pixels == first->pixels && *per_sample <= INT32_MAX / 4;
-    for (int d = 1; d < q->ndim && same; d++) same = q->dim[d] == first->dim[d];
-    *per_sample = 1;
-    if (same) return LS_OK;
-    return LS_FAIL(LS_STATUS_BAD_DATA, "%s: %s has other targets than those to train on, or too many for a sample",
-                   p->path[(q - p->part) / 2], q->name);
+static ls__learned learned_of(const plan *p, int which) {
+    const part *q = &p->part[which];
+    return (ls__learned){p->path[which / 2], q->name, q->pixels, !q->pixels, q->ndim, q->dim};
 }
 
-static ls_status check_pair(const plan *p, int which) {
+// Of the set that is trained on how many labels a sample has is noted.
+static ls_status check_learned(plan *p, int which) {
+    ls__learned mine = learned_of(p, which), first = learned_of(p, LABELS);
+    int width;
+    if (p->targets) return ls__learned_targets(&mine, &first);
+    LS_TRY(ls__learned_width(&mine, &width));
+    if (which == LABELS) p->labels = width;
+    if (p->labels == width) return LS_OK;
+    return LS_FAIL(LS_STATUS_BAD_DATA, "%s: %s has %d labels for each sample, and those to train on have %d", mine.path,
+                   mine.name, width ? width : 1, p->labels ? p->labels : 1);
+}
+
+static ls_status check_pair(plan *p, int which) {
     const part *a = &p->part[which], *first = &p->part[IMAGES], *labels = a + 1;
-    int64_t per_sample = 1;
-    for (int d = 1; d < labels->ndim && per_sample <= INT32_MAX; d++) per_sample *= labels->dim[d];
-    if (p->targets && labels->dim[0] == a->dim[0]) LS_TRY(check_targets(p, labels, &per_sample));
     if (a->ndim < 3)
         return LS_FAIL(
             LS_STATUS_BAD_DATA,
             "%s: %s has %d dimensions: images are (samples, height, width[, channels]) or (samples, channels, height, "
             "width)",
             p->path[which / 2], a->name, a->ndim);
-    if (per_sample != 1 || labels->dim[0] != a->dim[0])
-        return LS_FAIL(LS_STATUS_BAD_DATA, "%s: %s has %lld values for %lld samples: each has one class",
-                       p->path[which / 2], labels->name, (long long)(per_sample * labels->dim[0]),
-                       (long long)a->dim[0]);
+    if (labels->dim[0] != a->dim[0])
+        return LS_FAIL(LS_STATUS_BAD_DATA, "%s: %s has %lld values for %lld samples: each has its own",
+                       p->path[which / 2], labels->name, (long long)labels->dim[0], (long long)a->dim[0]);
+    LS_TRY(check_learned(p, which + 1));
     int same = a->ndim == first->ndim && a->pixels == first->pixels;
     for (int d = 1; d < a->ndim && same; d++) same = a->dim[d] == first->dim[d];
     if (same) return LS_OK;
@@ -277,23 +296,35 @@ static ls_status describe_files(plan *p, const char *path, const settings *s) {
     return find_layout(p, s);
 }
 
-static ls_status read_labels(plan *p, int which, int32_t *out) {
+static ls_status take_rows(const plan *p, int which, const double *values, uint8_t *out) {
+    ls__learned mine = learned_of(p, which);
+    int64_t count = mine.dim[0];
+    for (int64_t i = 0; i < count * p->labels; i++) LS_TRY(ls__learned_label(&mine, i, values[i], &out[i]));
+    return which == LABELS ? ls__learned_several(&mine, out, count, p->labels) : LS_OK;
+}
+
+static ls_status take_classes(plan *p, int which, const double *values, int32_t *out) {
+    const part *q = &p->part[which];
+    for (int64_t i = 0; i < q->dim[0]; i++) {
+        if (!(values[i] >= 0) || values[i] >= MOST_CLASSES || values[i] != (double)(int32_t)values[i])
+            return LS_FAIL(LS_STATUS_BAD_DATA,
+                           "%s: value %lld of %s is %g, and no class: they are whole numbers from 0 to %d",
+                           p->path[which / 2], (long long)i, q->name, values[i], MOST_CLASSES - 1);
+        out[i] = (int32_t)values[i];
+        if (out[i] > p->most_class) p->most_class = out[i];
+    }
+    return LS_OK;
+}
+
+static ls_status read_labels(plan *p, int which, void *out) {
     const part *q = &p->part[which];
     const char *path = p->path[which / 2];
     double *values;
-    LS_TRY(ls_calloc(q->dim[0], sizeof *values, &values));
+    LS_TRY(ls_calloc(q->dim[0] * (p->labels ? p->labels : 1), sizeof *values, &values));
     hid_t file = open_file(path), set = file >= 0 ? H5Dopen2(file, q->name, H5P_DEFAULT) : -1;
     int read = set >= 0 && H5Dread(set, H5T_NATIVE_DOUBLE, H5S_ALL, H5S_ALL, H5P_DEFAULT, values) >= 0;
     ls_status status = read ? LS_OK : failed(path, q->name);
-    for (int64_t i = 0; i < q->dim[0] && status == LS_OK; i++) {
-        if (!(values[i] >= 0) || values[i] >= MOST_CLASSES || values[i] != (double)(int32_t)values[i])
-            status = LS_FAIL(LS_STATUS_BAD_DATA,
-                             "%s: value %lld of %s is %g, and no class: they are whole numbers from 0 to %d", path,
-                             (long long)i, q->name, values[i], MOST_CLASSES - 1);
-        else
-            out[i] = (int32_t)values[i];
-        if (status == LS_OK && out[i] > p->most_class) p->most_class = out[i];
-    }
+    if (status == LS_OK) status = p->labels ? take_rows(p, which, values, out) : take_classes(p, which, values, out);
     if (set >= 0) H5Dclose(set);
     if (file >= 0) H5Fclose(file);
     free(values);
@@ -315,6 +346,7 @@ static void interleave(const part *p, const void *planes, void *out) {
 // Bytes of what is learned of a sample.
 static int64_t learned_bytes(const plan *p) {
     int64_t values = 1;
+    if (p->labels) return p->labels;
     for (int d = 1; d < p->part[LABELS].ndim && p->targets; d++) values *= p->part[LABELS].dim[d];
     return p->targets && p->part[LABELS].pixels ? values : 4 * values;
 }
@@ -340,11 +372,8 @@ static ls_status read_targets(const plan *p, int which, void *out) {
     hid_t type = q->pixels ? H5T_NATIVE_UCHAR : H5T_NATIVE_FLOAT;
     int read = set >= 0 && H5Dread(set, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, out) >= 0;
     ls_status status = read ? LS_OK : failed(path, q->name);
-    int64_t values = q->dim[0] * (learned_bytes(p) / (q->pixels ? 1 : 4));
-    for (int64_t i = 0; i < values && !q->pixels && status == LS_OK; i++)
-        if (!isfinite(((const float *)out)[i]))
-            status = LS_FAIL(LS_STATUS_BAD_DATA, "%s: value %lld of %s is no finite number, which a target is", path,
-                             (long long)i, q->name);
+    ls__learned mine = learned_of(p, which);
+    if (status == LS_OK && !q->pixels) status = ls__learned_finite(&mine, out, q->dim[0] * (learned_bytes(p) / 4));
     if (status == LS_OK) status = interleave_all(p, q, out);
     if (set >= 0) H5Dclose(set);
     if (file >= 0) H5Fclose(file);
@@ -362,6 +391,7 @@ typedef struct hdf5_source {
     int set, fd;  // fd: of the file, to know whether it has changed, and to read by
     hid_t file, data;
     int64_t values;  // of a sample
+    ls_pixels kept;  // samples as they were read
 } hdf5_source;
 
 static ls_status check_unchanged(const hdf5_source *s) {
@@ -408,6 +438,12 @@ static ls_status hdf5_read(const ls_source *source, int64_t i, void *scratch, ls
     const hdf5_source *s = (const hdf5_source *)source;
     char *second = (char *)scratch + ls_round_up(s->base.sample_bytes[0], LS_ALIGN);
     void *to = s->plan->planes ? second : scratch;
+    ls_pixels_entry kept;
+    out->field[1] = s->learned + i * s->each;
+    if (ls_pixels_get(&s->kept, i, 0, &kept)) {
+        out->field[0] = kept.bytes;
+        return LS_OK;
+    }
     LS_TRY(check_unchanged(s));
     if (s->part->at >= 0)
         LS_TRY(read_by_place(s, i, to));
@@ -415,7 +451,9 @@ static ls_status hdf5_read(const ls_source *source, int64_t i, void *scratch, ls
         LS_TRY(read_by_library(s, i, to));
     if (s->plan->planes) interleave(s->part, to, scratch);
     out->field[0] = scratch;
-    out->field[1] = s->learned + i * s->each;
+    if (!ls_pixels_begin(&s->kept, i, 0, s->base.sample_bytes[0], &kept)) return LS_OK;
+    memcpy(kept.bytes, scratch, (size_t)s->base.sample_bytes[0]);
+    ls_pixels_end(&s->kept, i, 0, &kept);
     return LS_OK;
 }
 
@@ -430,12 +468,25 @@ static void hdf5_destroy(ls_source *source) {
 
 static int64_t hdf5_class(const ls_source *source, int64_t i) {
     const hdf5_source *s = (const hdf5_source *)source;
-    return s->plan->targets ? -1 : ((const int32_t *)(const void *)s->learned)[i];
+    return s->plan->targets || s->plan->labels ? -1 : ((const int32_t *)(const void *)s->learned)[i];
 }
 static int64_t hdf5_stored(const ls_source *source) { return source->count * source->sample_bytes[0]; }
 
-static const ls_source_ops hdf5_ops = {
-    .read = hdf5_read, .destroy = hdf5_destroy, .class = hdf5_class, .stored = hdf5_stored};
+static int64_t hdf5_cache_size(const ls_source *source, int64_t limit) {
+    return ls_pixels_size(source->count, source->sample_bytes[0], limit);
+}
+
+static void hdf5_cache_attach(ls_source *source, int64_t limit, void *memory, int fill) {
+    hdf5_source *s = (hdf5_source *)source;
+    ls_pixels_place(memory, hdf5_cache_size(source, limit), source->count, 0, source->count, &s->kept);
+}
+
+static const ls_source_ops hdf5_ops = {.read = hdf5_read,
+                                       .destroy = hdf5_destroy,
+                                       .class = hdf5_class,
+                                       .stored = hdf5_stored,
+                                       .cache_size = hdf5_cache_size,
+                                       .cache_attach = hdf5_cache_attach};
 
 static ls_status open_source(hdf5_source *s, const char *path) {
     s->fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
@@ -449,13 +500,10 @@ static ls_status open_source(hdf5_source *s, const char *path) {
     return status;
 }
 
-// In the shape that a sample's have: one number, a row of numbers, an image; grey ones have a channel more.
 static ls_field target_field(const plan *p) {
     const part *q = &p->part[LABELS];
-    ls_field field = {"target", {0}, q->pixels ? LS_DTYPE_U8 : LS_DTYPE_F32, 0};
-    field.shape.ndim = q->ndim - 1;
-    for (int d = 1; d < q->ndim; d++) field.shape.dim[d - 1] = q->dim[d];
-    if (q->ndim == 3) field.shape = LS_SHAPE(q->dim[1], q->dim[2], 1);
+    ls__learned mine = learned_of(p, LABELS);
+    ls_field field = ls__learned_field(&mine);
     if (q->ndim == 4 && p->planes) field.shape = LS_SHAPE(q->dim[2], q->dim[3], q->dim[1]);
     return field;
 }
@@ -467,6 +515,7 @@ static ls_status make_source(const plan *p, int test, const char *learned, const
         {"image", LS_SHAPE(a->dim[height], a->dim[height + 1], channels), a->pixels ? LS_DTYPE_U8 : LS_DTYPE_F32, 0},
         {"label", {0}, LS_DTYPE_I32, p->most_class + 1}};
     if (p->targets) fields[1] = target_field(p);
+    if (p->labels) fields[1] = (ls_field){"label", LS_SHAPE(p->labels), LS_DTYPE_U8, 0};
     hdf5_source *s;
     LS_TRY(ls_source_create(&hdf5_ops, sizeof *s, name, fields, 2, a->dim[0], &s));
     *out = &s->base;
@@ -517,8 +566,7 @@ static ls_status hdf5_open(ls_data_host *host, const char *argument, ls_dataset 
     pthread_mutex_lock(&ls__hdf5_library);
     for (int set = 0; set < 2 && host->rank == 0 && status == LS_OK; set++) {
         if (set && !test) continue;
-        status = p->targets ? read_targets(p, 2 * set + 1, learned[set])
-                            : read_labels(p, 2 * set + 1, (int32_t *)(void *)learned[set]);
+        status = p->targets ? read_targets(p, 2 * set + 1, learned[set]) : read_labels(p, 2 * set + 1, learned[set]);
     }
     pthread_mutex_unlock(&ls__hdf5_library);
     LS_TRY(host->agree(host->self, status));

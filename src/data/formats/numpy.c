@@ -2,7 +2,6 @@
 // floating numbers, and a class for each. In memory, once per host.
 #include <errno.h>
 #include <fcntl.h>
-#include <math.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,6 +13,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "data/dataset.h"
+#include "data/formats/learned.h"
 #include "data/formats/npz.h"
 #include "data/spec.h"
 
@@ -35,6 +35,7 @@ typedef struct plan {
     part part[ARRAYS];
     int32_t most_class[2];  // of labels, once they are read
     int targets;            // 1: floating numbers, or images of pixels, are learned in place of classes
+    int labels;             // above 0: samples have so many labels at once, each with 0 or 1
 } plan;
 
 typedef struct settings {
@@ -163,22 +164,31 @@ static ls_status describe_archive(plan *p, int fd, const ls__zip_member *list, i
                    p->path[0]);
 }
 
-// Floating numbers, one or a row for each sample, or pixels: what is learned in place of a class.
-static int is_target(const ls__npy *a) {
-    int number = a->type == 'f' && (a->width == 4 || a->width == 8) && !a->big && a->ndim <= 4;
-    return number || (a->type == 'u' && a->width == 1 && a->ndim >= 3 && a->ndim <= 4);
+static ls__learned learned_of(const plan *p, int which) {
+    const ls__npy *a = &p->part[which].array;
+    int floats = a->type == 'f' && (a->width == 4 || a->width == 8) && !a->big;
+    return (ls__learned){
+        p->path[p->part[which].file], p->part[which].name, a->type == 'u' && a->width == 1, floats, a->ndim, a->dim};
 }
 
-static ls_status check_targets(const plan *p, int which) {
-    const ls__npy *a = &p->part[which].array, *first = &p->part[LABELS].array;
-    int same = is_target(a) && a->ndim == first->ndim && a->type == first->type;
-    for (int d = 1; d < a->ndim && same; d++) same = a->dim[d] == first->dim[d] && a->dim[d] > 0;
-    if (same && a->count / (a->dim[0] > 0 ? a->dim[0] : 1) <= INT32_MAX / 4) return LS_OK;
-    return LS_FAIL(LS_STATUS_BAD_DATA, "%s: %s has targets of another shape or type than those to train on, or of none",
-                   p->path[p->part[which].file], p->part[which].name);
+// Targets, classes or rows of labels; how many labels is noted of those to train on.
+static ls_status check_learned(plan *p, int which) {
+    ls__learned mine = learned_of(p, which), first = learned_of(p, LABELS);
+    int width;
+    if (p->targets) return ls__learned_targets(&mine, &first);
+    if (p->part[which].array.type == 'f')
+        return LS_FAIL(LS_STATUS_BAD_DATA,
+                       "%s: %s is no whole number for each sample: classes are written as whole numbers, and floating "
+                       "ones that are learned are named targets",
+                       mine.path, mine.name);
+    LS_TRY(ls__learned_width(&mine, &width));
+    if (which == LABELS) p->labels = width;
+    if (p->labels == width) return LS_OK;
+    return LS_FAIL(LS_STATUS_BAD_DATA, "%s: %s has %d labels for each sample, and those to train on have %d", mine.path,
+                   mine.name, width ? width : 1, p->labels ? p->labels : 1);
 }
 
-static ls_status check_images(const plan *p, int which) {
+static ls_status check_images(plan *p, int which) {
     const ls__npy *a = &p->part[which].array, *first = &p->part[IMAGES].array, *labels = &p->part[which + 1].array;
     int pixels = a->type == 'u' && a->width == 1, floats = a->type == 'f' && a->width == 4 && !a->big;
     if ((a->ndim != 3 && a->ndim != 4) || (!pixels && !floats))
@@ -187,10 +197,7 @@ static ls_status check_images(const plan *p, int which) {
             "%s: %s has %d dimensions of type %c%d: images are (samples, height, width) or (samples, height, width, "
             "channels) of uint8 or float32",
             p->path[p->part[which].file], p->part[which].name, a->ndim, a->type, a->width);
-    if (p->targets) LS_TRY(check_targets(p, which + 1));
-    if (!p->targets && ((labels->ndim != 1 && !(labels->ndim == 2 && labels->dim[1] == 1)) || labels->type == 'f'))
-        return LS_FAIL(LS_STATUS_BAD_DATA, "%s: %s is no whole number for each sample", p->path[p->part[which].file],
-                       p->part[which + 1].name);
+    LS_TRY(check_learned(p, which + 1));
     if (labels->dim[0] != a->dim[0])
         return LS_FAIL(LS_STATUS_BAD_DATA, "%s has %lld images and %lld classes of them", p->path[p->part[which].file],
                        (long long)a->dim[0], (long long)labels->dim[0]);
@@ -307,20 +314,29 @@ static ls_status take_labels(const plan *p, const part *q, const uint8_t *values
     return LS_OK;
 }
 
-static ls_status take_targets(const plan *p, const part *q, const uint8_t *values, char *out) {
-    const ls__npy *a = &q->array;
-    if (a->type == 'u') memcpy(out, values, (size_t)a->count);
-    for (int64_t i = 0; i < a->count && a->type == 'f'; i++) {
+static ls_status take_rows(const plan *p, int which, const uint8_t *values, uint8_t *out) {
+    const part *q = &p->part[which];
+    ls__learned mine = learned_of(p, which);
+    for (int64_t i = 0; i < q->array.count; i++)
+        LS_TRY(ls__learned_label(&mine, i, (double)whole(&q->array, values + i * q->array.width), &out[i]));
+    return which == LABELS ? ls__learned_several(&mine, out, q->array.dim[0], p->labels) : LS_OK;
+}
+
+static ls_status take_targets(const plan *p, int which, const uint8_t *values, char *out) {
+    const ls__npy *a = &p->part[which].array;
+    ls__learned mine = learned_of(p, which);
+    if (a->type == 'u') {
+        memcpy(out, values, (size_t)a->count);
+        return LS_OK;
+    }
+    for (int64_t i = 0; i < a->count; i++) {
         double wide;
         float value;
         memcpy(a->width == 8 ? (void *)&wide : (void *)&value, values + i * a->width, (size_t)a->width);
         if (a->width == 8) value = (float)wide;
-        if (!isfinite(value))
-            return LS_FAIL(LS_STATUS_BAD_DATA, "%s: value %lld of %s is no finite number, which a target is",
-                           p->path[q->file], (long long)i, q->name);
         memcpy(out + 4 * i, &value, 4);
     }
-    return LS_OK;
+    return ls__learned_finite(&mine, (const float *)(const void *)out, a->count);
 }
 
 // The values of a member, all of them.
@@ -351,8 +367,9 @@ static ls_status load(plan *p, int which, char *to) {
     if (which % 2 == 0) return read_values(p, q, (uint8_t *)to);
     LS_TRY(ls_calloc(q->array.bytes + 1, 1, &values));
     ls_status status = read_values(p, q, values);
-    if (status == LS_OK && p->targets) status = take_targets(p, q, values, to);
-    if (status == LS_OK && !p->targets)
+    if (status == LS_OK && p->targets) status = take_targets(p, which, values, to);
+    if (status == LS_OK && p->labels) status = take_rows(p, which, values, (uint8_t *)to);
+    if (status == LS_OK && !p->targets && !p->labels)
         status = take_labels(p, q, values, (int32_t *)(void *)to, &p->most_class[which / 2]);
     free(values);
     return status;
@@ -363,22 +380,15 @@ static int64_t room_of(const part *q, int which) {
     return q->there ? ls_round_up(which % 2 ? q->array.count * 4 : q->array.bytes, LS_ALIGN) : 0;
 }
 
-// In the shape that a sample's have; grey images have a channel more.
-static ls_field target_field(const ls__npy *a) {
-    ls_field field = {"target", {0}, a->type == 'f' ? LS_DTYPE_F32 : LS_DTYPE_U8, 0};
-    field.shape.ndim = a->ndim - 1;
-    for (int d = 1; d < a->ndim; d++) field.shape.dim[d - 1] = a->dim[d];
-    if (a->ndim == 3) field.shape = LS_SHAPE(a->dim[1], a->dim[2], 1);
-    return field;
-}
-
 static ls_status make_sources(const plan *p, char *const *to, ls_dataset *out) {
     const ls__npy *a = &p->part[IMAGES].array;
     int32_t most = p->most_class[0] > p->most_class[1] ? p->most_class[0] : p->most_class[1];
     ls_field fields[] = {{"image", LS_SHAPE(a->dim[1], a->dim[2], a->ndim == 4 ? a->dim[3] : 1),
                           a->type == 'f' ? LS_DTYPE_F32 : LS_DTYPE_U8, 0},
                          {"label", {0}, LS_DTYPE_I32, most + 1}};
-    if (p->targets) fields[1] = target_field(&p->part[LABELS].array);
+    ls__learned learned = learned_of(p, LABELS);
+    if (p->targets) fields[1] = ls__learned_field(&learned);
+    if (p->labels) fields[1] = (ls_field){"label", LS_SHAPE(p->labels), LS_DTYPE_U8, 0};
     for (int test = 0; test < 2; test++) {
         char name[96];
         ls_arrays arrays = {p->part[2 * test].array.dim[0], {to[2 * test], to[2 * test + 1]}};

@@ -9,7 +9,7 @@
 #include "data/crc32c.h"
 
 enum { VARINT = 0, FIXED64 = 1, BYTES = 2, FIXED32 = 5 };  // wire types
-enum { NAME_MOST = 128 };
+enum { NAME_MOST = 128, MOST_LABELS = 10000 };
 
 // What there is by default: the names of ImageNet's scripts and of many others.
 static const char *const image_names[] = {"image/encoded", "image", "image_raw", "jpeg", "png", NULL};
@@ -23,6 +23,7 @@ typedef struct span {
 // What was found of an Example.
 typedef struct example {
     span image;
+    span labels;  // the feature of several
     int64_t label;
     int image_rank, label_rank;  // which of the names it was; the first counts
 } example;
@@ -115,11 +116,16 @@ static ls_status read_feature(ls_listing *l, span entry, example *out) {
     LS_TRY(ls_listing_read(l, key.at, key.end - key.at, name));
     name[key.end - key.at] = 0;
     LS_TRY(find_field(l, entry, 2, &value, &found));
-    int image = rank_of(name, l->settings->image, image_names), label = rank_of(name, l->settings->label, label_names);
+    const char *labels = l->settings->labels;
+    int image = rank_of(name, l->settings->image, image_names);
+    int label = rank_of(name, labels ? labels : l->settings->label, label_names);
     if (found && image >= 0 && image < out->image_rank) {
         span bytes;
         LS_TRY(read_image(l, value, &bytes, &found));
         if (found) out->image = bytes, out->image_rank = image;
+    } else if (found && labels && label >= 0) {
+        out->labels = value;
+        out->label_rank = label;
     } else if (found && label >= 0 && label < out->label_rank) {
         int64_t number;
         LS_TRY(read_label(l, value, &number, &found));
@@ -128,9 +134,77 @@ static ls_status read_feature(ls_listing *l, span entry, example *out) {
     return LS_OK;
 }
 
+// Number `n` of a list of labels, which is the n-th label, 1 or 0, or with a label-count the number of one that is there.
+static ls_status take_label(ls_listing *l, int64_t at, int64_t n, double value, uint8_t *row) {
+    int64_t count = l->settings->label_count, number = (int64_t)value - l->settings->first_class;
+    if (count && number >= 0 && number < count) {
+        row[number] = 1;
+        return LS_OK;
+    }
+    if (count)
+        return LS_FAIL(LS_STATUS_BAD_DATA,
+                       "%s: the record at byte %lld has label number %g, and there are %lld, from %d on "
+                       "(label-count=N and first-class=N say otherwise)",
+                       l->path, (long long)at, value, (long long)count, l->settings->first_class);
+    row[n] = value == 1;
+    if (value == 0 || value == 1) return LS_OK;
+    return LS_FAIL(
+        LS_STATUS_BAD_DATA,
+        "%s: the record at byte %lld has %g for label %lld: each is 1, there, or 0, not there; where these are "
+        "numbers of labels, label-count=N says how many there are",
+        l->path, (long long)at, value, (long long)n);
+}
+
+// The values of an Int64List (3) or a FloatList (2), packed or not.
+static ls_status take_list(ls_listing *l, int64_t at, int kind, span list, uint8_t *row, int64_t *n) {
+    int field, type;
+    span value;
+    for (*n = 0;;) {
+        LS_TRY(next_field(l, &list, &field, &type, &value));
+        if (!field) return LS_OK;
+        if (field != 1 || (type != BYTES && type != (kind == 3 ? VARINT : FIXED32))) continue;
+        while (value.at < value.end) {
+            double x;
+            if (*n == MOST_LABELS) return ls_listing_damaged(l, at, "a record of more labels than there may be");
+            if (kind == 3) {
+                uint64_t number;
+                LS_TRY(read_varint(l, &value, &number));
+                x = (double)(int64_t)number;
+            } else {
+                float f;
+                LS_TRY(value.end - value.at < 4 ? ls_listing_damaged(l, value.at, "a list ends in a number")
+                                                : ls_listing_read(l, value.at, 4, &f));
+                value.at += 4;
+                x = (double)f;
+            }
+            if (!(x > -1e15 && x < 1e15)) x = -1e15;  // no label, and told as such
+            LS_TRY(take_label(l, at, (*n)++, x, row));
+            if (type == VARINT) break;  // its own value alone
+        }
+    }
+}
+
+static ls_status add_labels(ls_listing *l, ls_record r, span feature) {
+    uint8_t row[MOST_LABELS] = {0};
+    int64_t n = 0, count = l->settings->label_count;
+    for (int kind = 3; kind >= 2 && n == 0; kind--) {
+        int found;
+        span list;
+        LS_TRY(find_field(l, feature, kind, &list, &found));
+        if (found) LS_TRY(take_list(l, r.at, kind, list, row, &n));
+    }
+    if (count ? count == 1 : n < 2)
+        return LS_FAIL(
+            LS_STATUS_BAD_DATA,
+            "%s: the record at byte %lld has %lld labels in \"%s\": several have two or more, 1 or 0 for each; "
+            "label=NAME is for one class",
+            l->path, (long long)r.at, (long long)(count ? count : n), l->settings->labels);
+    return ls_listing_add_labels(l, r, row, (int)(count ? count : n));
+}
+
 static ls_status missing(const ls_listing *l, int64_t at, const char *what, const char *asked, const char *usual) {
     return LS_FAIL(LS_STATUS_BAD_DATA, "%s: the record at byte %lld has no %s \"%s\": %s=NAME names the feature",
-                   l->path, (long long)at, what, asked ? asked : usual, strcmp(what, "image") == 0 ? "image" : "label");
+                   l->path, (long long)at, what, asked ? asked : usual, strcmp(what, "class") == 0 ? "label" : what);
 }
 
 static ls_status read_example(ls_listing *l, ls_record r, span message) {
@@ -148,10 +222,14 @@ static ls_status read_example(ls_listing *l, ls_record r, span message) {
         }
     }
     if (e.image_rank == NAME_MOST) return missing(l, r.at, "image", l->settings->image, image_names[0]);
-    if (e.label_rank == NAME_MOST) return missing(l, r.at, "class", l->settings->label, label_names[0]);
+    // A record without its list has none of the labels, where the list names those that are there.
+    if (l->settings->labels && l->settings->label_count) e.label_rank = 0;
+    if (e.label_rank == NAME_MOST)
+        return missing(l, r.at, l->settings->labels ? "labels" : "class",
+                       l->settings->labels ? l->settings->labels : l->settings->label, label_names[0]);
     r.skip = (uint32_t)(e.image.at - r.at);
     r.size = (uint32_t)(e.image.end - e.image.at);
-    return ls_listing_add(l, r, e.label);
+    return l->settings->labels ? add_labels(l, r, e.labels) : ls_listing_add(l, r, e.label);
 }
 
 // --- records ---------------------------------------------------------------------------------------------------------

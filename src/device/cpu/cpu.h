@@ -88,6 +88,7 @@ ls_status ls__cpu_dnnl_kernel_create(ls_cpu *cpu, const_dnnl_primitive_desc_t pd
     X(AVERAGE_POOL3D, pool3d)                                                                                          \
     X(UP_SAMPLING2D, up_sampling2d)                                                                                    \
     X(LAYER_NORM, layer_norm)                                                                                          \
+    X(GROUP_NORM, group_norm)                                                                                          \
     X(EMBEDDING, embedding)                                                                                            \
     X(GLOBAL_AVERAGE_POOL1D, global_average_pool1d)                                                                    \
     X(POSITION_EMBEDDING, position_embedding)                                                                          \

@@ -40,5 +40,10 @@ void ls__gru_backward(const ls_recurrent_back *s);
 void ls__recurrent_add(float *to, const void *from, ls_dtype dtype, int64_t count);
 // Column sums of `rows` rows of `width`, one after the other, in double.
 void ls__recurrent_sum(const void *from, ls_dtype dtype, int64_t rows, int64_t width, float *sums);
+// sums[numbers[r]] += row r of `from`, (rows, width), row by row, in columns [begin, end), of which the first is a multiple of 16.
+void ls__recurrent_sum_picked(const void *from, ls_dtype dtype, const int32_t *numbers, int64_t rows, int64_t width,
+                              int64_t begin, int64_t end, float *sums);
+// to = from, rounded to `dtype`.
+void ls__recurrent_round(const float *from, ls_dtype dtype, int64_t count, void *to);
 
 #endif

@@ -1,5 +1,9 @@
 // LSTM and GRU. The input's products of all steps are one dense layer of the library's, as are in backward the gradients of the input and of
 // both kernels; between them each step is a dense layer of the state, and a loop. Products and gates are F32 in any precision.
+//
+// Where the input's vectors are rows of a small table (spec.table_rows: what an embedding gives), products are made of the table's rows, and
+// each step takes those of its number; backward, the gradients of the input's products are added up by number first. So of 2048 tokens of an
+// alphabet of 128 there are 128 rows to multiply, not 2048, in all three products of the input.
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,6 +20,7 @@ typedef struct recurrent_kernel {
     ls_kernel base;
     ls_kernel *part[PARTS];
     int parts, backward, gru, backwards, sequences, trains, masked;
+    int64_t table;  // rows of the table that products are made of; 0: of none, but of all vectors
     ls_dtype dtype;
     int64_t n, t, c, u, gates;  // samples, steps, channels, units; products of a step
     int threads;
@@ -25,16 +30,22 @@ typedef struct recurrent_kernel {
     // Of the scratch, forward: products of the input (n, t, gates) and of the state (n, gates), the state (n, u), and where nothing is
     // kept c (n, u). Backward: gradients of both products (n, t, gates), of a step's (n, gates), dh and dc (n, u), one more (n, u).
     int64_t at_input, at_state, at_step, at_h, at_dc, at_more, at_parts;
+    // Of a table: its rows and their gradients (table, c), backward; of their products the gradients (table, gates) in F32 and as they are
+    // multiplied; where each row comes first (table), or -1.
+    int64_t at_rows, at_drows, at_sums, at_dproducts, at_first;
 } recurrent_kernel;
 
 static int64_t size_of(ls_dtype dtype) { return (int64_t)ls_dtype_size(dtype); }
 static int64_t step_at(const recurrent_kernel *k, int64_t i) { return k->backwards ? k->t - 1 - i : i; }
 
+// An LSTM that trains has its input's products where its gates will be, each made of the one in the same place.
+static int gates_in_place(const recurrent_kernel *k) { return k->trains && !k->gru && !k->table; }
+
 typedef struct memory {
     float *gates, *c;
     char *states;                                // workspace
     char *input, *state, *step, *h, *dc, *more;  // scratch
-    const int32_t *mask;
+    const int32_t *mask, *numbers;
 } memory;
 
 static memory memory_of(const recurrent_kernel *k, void *const args[LS_ARG_COUNT]) {
@@ -45,17 +56,58 @@ static memory memory_of(const recurrent_kernel *k, void *const args[LS_ARG_COUNT
                 .h = scratch + k->at_h,
                 .dc = scratch + k->at_dc,
                 .more = scratch + k->at_more,
-                .mask = k->masked ? args[LS_ARG_X + 1] : NULL};
+                .mask = k->masked ? args[LS_ARG_X + 1] : NULL,
+                .numbers = k->table ? args[LS_ARG_NUMBERS] : NULL};
     if (k->trains || k->backward) {
         m.gates = (float *)(void *)work;
         m.c = k->gru ? NULL : (float *)(void *)(work + k->at_c);
         m.states = work + k->at_states;
     }
+    if (gates_in_place(k)) m.input = work;
     return m;
+}
+
+static int32_t *first_of(const recurrent_kernel *k, void *const args[LS_ARG_COUNT]) {
+    return (int32_t *)(void *)((char *)args[LS_ARG_SCRATCH] + k->at_first);
 }
 
 static int counts(const recurrent_kernel *k, const memory *m, int64_t n, int64_t at) {
     return !m->mask || m->mask[n * k->t + at] != 0;
+}
+
+// --- tables ----------------------------------------------------------------------------------------------------------
+
+// Where each row of the table comes first, and these rows; zeros for those that do not come.
+static void gather(const recurrent_kernel *k, const int32_t *numbers, const char *x, int32_t *first, char *rows) {
+    int64_t bytes = k->c * size_of(k->dtype);
+    for (int64_t r = 0; r < k->table; r++) first[r] = -1;
+    for (int64_t i = k->n * k->t - 1; i >= 0; i--) first[numbers[i]] = (int32_t)i;
+    for (int64_t r = 0; r < k->table; r++)
+        if (first[r] >= 0)
+            memcpy(rows + r * bytes, x + first[r] * bytes, (size_t)bytes);
+        else
+            memset(rows + r * bytes, 0, (size_t)bytes);
+}
+
+// Gradients of the products by number.
+static void sum_products(const recurrent_kernel *k, const memory *m, float *sums, void *rounded) {
+    int64_t pieces = (k->gates + 15) / 16;
+    memset(sums, 0, (size_t)(k->table * k->gates) * sizeof *sums);
+#pragma omp parallel for num_threads(k->threads) if (k->threads > 1)
+    for (int i = 0; i < k->threads; i++) {
+        int64_t from = pieces * i / k->threads * 16, to = pieces * (i + 1) / k->threads * 16;
+        ls__recurrent_sum_picked(m->input, k->dtype, m->numbers, k->n * k->t, k->gates, from,
+                                 to < k->gates ? to : k->gates, sums);
+    }
+    if (k->dtype != LS_DTYPE_F32) ls__recurrent_round(sums, k->dtype, k->table * k->gates, rounded);
+}
+
+// The gradient of each row to where it comes first.
+static void scatter(const recurrent_kernel *k, const int32_t *first, const char *drows, char *dx) {
+    int64_t bytes = k->c * size_of(k->dtype);
+    memset(dx, 0, (size_t)(k->n * k->t * bytes));
+    for (int64_t r = 0; r < k->table; r++)
+        if (first[r] >= 0) memcpy(dx + first[r] * bytes, drows + r * bytes, (size_t)bytes);
 }
 
 // --- forward ---------------------------------------------------------------------------------------------------------
@@ -63,10 +115,11 @@ static int counts(const recurrent_kernel *k, const memory *m, int64_t n, int64_t
 // Sample n at the i-th step that is made.
 static void forward_sample(const recurrent_kernel *k, const memory *m, char *y, int64_t n, int64_t i) {
     int64_t at = step_at(k, i), row = n * k->t + at, bytes = k->u * size_of(k->dtype);
+    int64_t product = m->numbers ? m->numbers[row] : row;
     char *h = m->h + n * bytes;
     float *c = m->c ? m->c + (n * (1 + k->t) + i) * k->u : (float *)(void *)m->dc + n * k->u;
     ls_recurrent_step s = {.units = k->u,
-                           .input = (const float *)(const void *)m->input + row * k->gates,
+                           .input = (const float *)(const void *)m->input + product * k->gates,
                            .state = (const float *)(const void *)m->state + n * k->gates,
                            .gates = m->gates ? m->gates + row * 4 * k->u : NULL,
                            .c_before = c,
@@ -92,10 +145,11 @@ static ls_status run_forward(ls_kernel *kernel, ls_queue *queue, const ls_span s
     const recurrent_kernel *k = (const recurrent_kernel *)kernel;
     memory m = memory_of(k, args);
     ls_span scratch = spans[LS_ARG_SCRATCH], inner[LS_ARG_COUNT] = {{0}};
-    inner[LS_ARG_X] = spans[LS_ARG_X];
+    inner[LS_ARG_X] = k->table ? ls_span_at(scratch, k->at_rows) : spans[LS_ARG_X];
     inner[LS_ARG_W] = spans[LS_ARG_W];
     inner[LS_ARG_W + 1] = spans[LS_ARG_W + 2];
-    inner[LS_ARG_Y] = ls_span_at(scratch, k->at_input);
+    inner[LS_ARG_Y] = gates_in_place(k) ? spans[LS_ARG_WORKSPACE] : ls_span_at(scratch, k->at_input);
+    if (k->table) gather(k, m.numbers, args[LS_ARG_X], first_of(k, args), ls_span_host(inner[LS_ARG_X]));
     inner[LS_ARG_SCRATCH] = ls_span_at(scratch, k->at_parts);
     LS_TRY(ls_kernel_run(k->part[INPUT], queue, inner));
     inner[LS_ARG_X] = ls_span_at(scratch, k->at_h);
@@ -166,6 +220,30 @@ static ls_status run_steps(const recurrent_kernel *k, ls_queue *queue, const ls_
     return LS_OK;
 }
 
+// Gradients of the input and its kernel: of all vectors, or of the table's rows.
+static ls_status run_input(const recurrent_kernel *k, ls_queue *queue, const ls_span spans[LS_ARG_COUNT],
+                           void *const args[LS_ARG_COUNT], const memory *m) {
+    ls_span scratch = spans[LS_ARG_SCRATCH], inner[LS_ARG_COUNT] = {{0}};
+    float *sums = (float *)(void *)((char *)args[LS_ARG_SCRATCH] + k->at_sums);
+    inner[LS_ARG_SCRATCH] = ls_span_at(scratch, k->at_parts);
+    inner[LS_ARG_W] = spans[LS_ARG_W];
+    inner[LS_ARG_DW] = spans[LS_ARG_DW];
+    inner[LS_ARG_DY] = ls_span_at(scratch, k->table ? k->at_dproducts : k->at_input);
+    inner[LS_ARG_DX] = k->table ? ls_span_at(scratch, k->at_drows) : spans[LS_ARG_DX];
+    if (k->table) sum_products(k, m, sums, ls_span_host(inner[LS_ARG_DY]));
+    LS_TRY(ls_kernel_run(k->part[INPUT_DATA], queue, inner));
+    inner[LS_ARG_X] = k->table ? ls_span_at(scratch, k->at_rows) : spans[LS_ARG_X];
+    if (k->table) {
+        int32_t *first = first_of(k, args);
+        gather(k, m->numbers, args[LS_ARG_X], first, ls_span_host(inner[LS_ARG_X]));
+        scatter(k, first, ls_span_host(inner[LS_ARG_DX]), args[LS_ARG_DX]);
+        ls__recurrent_sum(sums, LS_DTYPE_F32, k->table, k->gates, args[LS_ARG_DW + 2]);
+    } else {
+        ls__recurrent_sum(m->input, k->dtype, k->n * k->t, k->gates, args[LS_ARG_DW + 2]);
+    }
+    return ls_kernel_run(k->part[INPUT_WEIGHTS], queue, inner);
+}
+
 static ls_status run_backward(ls_kernel *kernel, ls_queue *queue, const ls_span spans[LS_ARG_COUNT]) {
     void *args[LS_ARG_COUNT];
     ls__host_args(spans, args);
@@ -174,21 +252,13 @@ static ls_status run_backward(ls_kernel *kernel, ls_queue *queue, const ls_span 
     ls_span scratch = spans[LS_ARG_SCRATCH], inner[LS_ARG_COUNT] = {{0}};
     LS_TRY(run_steps(k, queue, spans, &m, args[LS_ARG_DY]));
     ls_span dinput = ls_span_at(scratch, k->at_input), dstate = ls_span_at(scratch, k->at_state);
+    LS_TRY(run_input(k, queue, spans, args, &m));
     inner[LS_ARG_SCRATCH] = ls_span_at(scratch, k->at_parts);
-    inner[LS_ARG_DY] = dinput;
-    inner[LS_ARG_W] = spans[LS_ARG_W];
-    inner[LS_ARG_DX] = spans[LS_ARG_DX];
-    LS_TRY(ls_kernel_run(k->part[INPUT_DATA], queue, inner));
-    inner[LS_ARG_X] = spans[LS_ARG_X];
-    inner[LS_ARG_DW] = spans[LS_ARG_DW];
-    LS_TRY(ls_kernel_run(k->part[INPUT_WEIGHTS], queue, inner));
     inner[LS_ARG_DY] = k->gru ? dstate : dinput;
     inner[LS_ARG_X] = ls_span_at(spans[LS_ARG_WORKSPACE], k->at_states);
     inner[LS_ARG_DW] = spans[LS_ARG_DW + 1];
     LS_TRY(ls_kernel_run(k->part[STATE_WEIGHTS], queue, inner));
-    float *bias = args[LS_ARG_DW + 2];
-    ls__recurrent_sum(m.input, k->dtype, k->n * k->t, k->gates, bias);
-    if (k->gru) ls__recurrent_sum(m.state, k->dtype, k->n * k->t, k->gates, bias + k->gates);
+    if (k->gru) ls__recurrent_sum(m.state, k->dtype, k->n * k->t, k->gates, (float *)args[LS_ARG_DW + 2] + k->gates);
     return LS_OK;
 }
 
@@ -226,14 +296,14 @@ static ls_status add_part(ls_cpu *cpu, const ls_kernel_spec *spec, recurrent_ker
 }
 
 static ls_status add_parts(ls_cpu *cpu, const ls_kernel_spec *spec, recurrent_kernel *k) {
-    int64_t all = k->n * k->t;
+    int64_t all = k->n * k->t, inputs = k->table ? k->table : all;
     if (!k->backward) {
-        LS_TRY(add_part(cpu, spec, k, INPUT, LS_PASS_TRAINING, all, 0, 1));
+        LS_TRY(add_part(cpu, spec, k, INPUT, LS_PASS_TRAINING, inputs, 0, 1));
         return add_part(cpu, spec, k, STATE, LS_PASS_TRAINING, k->n, 1, k->gru);
     }
     LS_TRY(add_part(cpu, spec, k, STATE_DATA, LS_PASS_BACKWARD_DATA, k->n, 1, 0));
-    LS_TRY(add_part(cpu, spec, k, INPUT_DATA, LS_PASS_BACKWARD_DATA, all, 0, 0));
-    LS_TRY(add_part(cpu, spec, k, INPUT_WEIGHTS, LS_PASS_BACKWARD_WEIGHTS, all, 0, 0));
+    LS_TRY(add_part(cpu, spec, k, INPUT_DATA, LS_PASS_BACKWARD_DATA, inputs, 0, 0));
+    LS_TRY(add_part(cpu, spec, k, INPUT_WEIGHTS, LS_PASS_BACKWARD_WEIGHTS, inputs, 0, 0));
     return add_part(cpu, spec, k, STATE_WEIGHTS, LS_PASS_BACKWARD_WEIGHTS, all, 1, 0);
 }
 
@@ -248,6 +318,8 @@ static ls_status choose_layouts(ls_cpu *cpu, const ls_kernel_spec *spec, recurre
     k->base.layout[k->backward ? LS_ARG_DW + 2 : LS_ARG_W + 2] = b;
     if (k->backward) k->base.layout[LS_ARG_DX] = x;
     if (k->masked) LS_TRY(d->ops->layout_plain(d, spec->x[1].shape, LS_DTYPE_I32, 0, &k->base.layout[LS_ARG_X + 1]));
+    if (k->table)
+        return d->ops->layout_plain(d, LS_SHAPE(k->n, k->t), LS_DTYPE_I32, 0, &k->base.layout[LS_ARG_NUMBERS]);
     return LS_OK;
 }
 
@@ -263,12 +335,18 @@ static void lay_out(recurrent_kernel *k) {
     k->at_c = take(&work, k->gru ? 0 : k->n * (1 + k->t) * k->u * 4);
     k->at_states = take(&work, rows * k->u * size);
     if (k->trains || k->backward) k->base.workspace_bytes = work;
-    k->at_input = take(&used, rows * k->gates * (k->backward ? size : 4));
+    if (!gates_in_place(k))
+        k->at_input = take(&used, (k->table && !k->backward ? k->table : rows) * k->gates * (k->backward ? size : 4));
     k->at_state = take(&used, k->backward ? (k->gru ? rows * k->gates * size : 0) : k->n * k->gates * 4);
     k->at_step = take(&used, k->backward ? k->n * k->gates * size : 0);
     k->at_h = take(&used, k->n * k->u * (k->backward ? 4 : size));
     k->at_dc = take(&used, k->n * k->u * 4);
     k->at_more = take(&used, k->backward ? k->n * k->u * 4 : 0);
+    k->at_rows = take(&used, k->table * k->c * size);
+    k->at_first = take(&used, k->table * 4);
+    k->at_drows = take(&used, k->backward ? k->table * k->c * size : 0);
+    k->at_sums = take(&used, k->backward ? k->table * k->gates * 4 : 0);
+    k->at_dproducts = k->dtype == LS_DTYPE_F32 ? k->at_sums : take(&used, k->backward ? k->table * k->gates * size : 0);
     k->at_parts = used;
     for (int i = 0; i < k->parts; i++)
         if (k->part[i]->scratch_bytes > most) most = k->part[i]->scratch_bytes;
@@ -291,6 +369,8 @@ ls_status ls__cpu_recurrent_create(ls_cpu *cpu, const ls_kernel_spec *spec, ls_k
     k->n = x[0], k->t = x[1], k->c = x[2], k->u = a->units;
     k->gates = (k->gru ? 3 : 4) * k->u;
     k->threads = cpu->base.options.threads;
+    // Where products of the table's rows are half as many, at least. Not in F16, in which a sum of many gradients may not fit.
+    if (k->dtype != LS_DTYPE_F16 && 2 * spec->table_rows <= k->n * k->t) k->table = spec->table_rows;
     k->base.ops = k->backward ? &backward_ops : &forward_ops;
     ls_status status = add_parts(cpu, spec, k);
     if (status == LS_OK) status = choose_layouts(cpu, spec, k);

@@ -5,6 +5,8 @@
 
 #define F LS_DTYPE_F32
 
+enum { WIDE = 8 * BLOCK };  // columns that are summed on the way through the rows
+
 LS_INLINE v16f load(ls_dtype dtype, const void *from, int64_t i, int64_t lanes) {
     return load_lanes(dtype, from, i, lanes);
 }
@@ -102,14 +104,35 @@ LS_CLONES void ls__recurrent_add(float *to, const void *from, ls_dtype dtype, in
 
 LS_CLONES void ls__recurrent_sum(const void *from, ls_dtype dtype, int64_t rows, int64_t width, float *sums) {
     float v[BLOCK];
-    for (int64_t c = 0; c < width; c += BLOCK) {
-        int64_t count = width - c < BLOCK ? width - c : BLOCK;
-        double sum[BLOCK] = {0};
-        for (int64_t r = 0; r < rows; r++) {
-            load_block(dtype, from, r * width + c, count, v);
-            for (int j = 0; j < BLOCK; j++) sum[j] += (double)v[j];
+    for (int64_t c = 0; c < width; c += WIDE) {
+        int64_t wide = width - c < WIDE ? width - c : WIDE;
+        double sum[WIDE] = {0};
+        for (int64_t r = 0; r < rows; r++)
+            for (int64_t b = 0; b < wide; b += BLOCK) {
+                load_block(dtype, from, r * width + c + b, wide - b < BLOCK ? wide - b : BLOCK, v);
+                for (int j = 0; j < BLOCK; j++) sum[b + j] += (double)v[j];
+            }
+        for (int64_t b = 0; b < wide; b += BLOCK) {
+            for (int j = 0; j < BLOCK; j++) v[j] = (float)sum[b + j];
+            store_block(F, sums, c + b, wide - b < BLOCK ? wide - b : BLOCK, v);
         }
-        for (int j = 0; j < BLOCK; j++) v[j] = (float)sum[j];
-        store_block(F, sums, c, count, v);
+    }
+}
+
+LS_CLONES void ls__recurrent_sum_picked(const void *from, ls_dtype dtype, const int32_t *numbers, int64_t rows,
+                                        int64_t width, int64_t begin, int64_t end, float *sums) {
+    for (int64_t r = 0; r < rows; r++) {
+        int64_t to = numbers[r] * width;
+        for (int64_t c = begin; c < end; c += 16) {
+            int64_t lanes = end - c < 16 ? end - c : 16;
+            store_lanes(F, sums, to + c, load(F, sums, to + c, lanes) + load(dtype, from, r * width + c, lanes), lanes);
+        }
+    }
+}
+
+LS_CLONES void ls__recurrent_round(const float *from, ls_dtype dtype, int64_t count, void *to) {
+    for (int64_t i = 0; i < count; i += 16) {
+        int64_t lanes = count - i < 16 ? count - i : 16;
+        store_lanes(dtype, to, i, load(F, from, i, lanes), lanes);
     }
 }

@@ -21,7 +21,7 @@ typedef struct sequence_loss_kernel {
     int threads;
 } sequence_loss_kernel;
 
-static double log_sum_exp(const sequence_loss_kernel *k, const float *x) {
+LS_INLINE double log_sum_exp(const sequence_loss_kernel *k, const float *x) {
     double lanes[LANES] = {0}, e[BLOCK];
     float v[BLOCK], most = x[0];
     for (int64_t c = 1; c < k->classes; c++) most = x[c] > most ? x[c] : most;
@@ -35,12 +35,12 @@ static double log_sum_exp(const sequence_loss_kernel *k, const float *x) {
     return log(add_lanes(lanes)) + (double)most;
 }
 
-static double target(const sequence_loss_kernel *k, const void *targets, int64_t r, int64_t c) {
+LS_INLINE double target(const sequence_loss_kernel *k, const void *targets, int64_t r, int64_t c) {
     double t = k->weights ? ((const float *)targets)[r * k->classes + c] : ((const int32_t *)targets)[r] == c;
     return k->keep * t + k->spread;
 }
 
-static double row_loss(const sequence_loss_kernel *k, const float *x, const void *targets, int64_t r, double all) {
+LS_INLINE double row_loss(const sequence_loss_kernel *k, const float *x, const void *targets, int64_t r, double all) {
     double loss = 0;
     if (!k->weights && k->spread == 0) return k->keep * (all - (double)x[((const int32_t *)targets)[r]]);
     for (int64_t c = 0; c < k->classes; c++) {

@@ -33,6 +33,7 @@
     X(average_pool3d)                                                                                                  \
     X(up_sampling2d)                                                                                                   \
     X(layer_norm)                                                                                                      \
+    X(group_norm)                                                                                                      \
     X(embedding)                                                                                                       \
     X(global_average_pool1d)                                                                                           \
     X(position_embedding)                                                                                              \

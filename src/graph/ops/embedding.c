@@ -50,5 +50,6 @@ const ls_op ls__op_embedding = {
     .inputs = 1,
     .infer = infer,
     .backward = backward,
+    .traits = LS_OP_PICKS,
     .recompute = LS_RECOMPUTE_LIGHT,
 };

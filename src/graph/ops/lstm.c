@@ -20,4 +20,5 @@ const ls_op ls__op_lstm = {
     .inputs_maximum = 2,
     .infer = infer,
     .backward = ls__backward_joint,
+    .absorbs = LS_ABSORBS_TABLE,
 };

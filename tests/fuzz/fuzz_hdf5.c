@@ -1,0 +1,162 @@
+// Fuzzes the reader of images and labels in HDF5 files: what the library makes of a damaged structure, and what is made of that here.
+//
+// With clang's libFuzzer (cmake -DLS_FUZZ=ON) that looks for inputs of its own. Built without, as it always is, main() below
+// stands in for it: it spoils good files in a fixed sequence of ways, the same in every run.
+//
+//   fuzz_hdf5 [--iterations N]   spoil and try
+//   fuzz_hdf5 --seeds DIR        write good files as a corpus for libFuzzer
+//   fuzz_hdf5 FILE...            try these inputs, to see again what a fuzzer found
+//
+// The library of version 1.10 loses memory, and may end the program, over structures that are damaged, so libFuzzer is run by hand, with -detect_leaks=0, and
+// what it finds there is the library's.
+#define _GNU_SOURCE
+#include <hdf5.h>
+#include <unistd.h>
+
+#include "../image_files.h"
+#include "base/memory.h"
+#include "data/dataset.h"
+
+// What must hold whatever the input; ends the run where it does not.
+#define MUST(condition)                                                                                                \
+    do {                                                                                                               \
+        if (!(condition)) {                                                                                            \
+            fprintf(stderr, "fuzz_hdf5: line %d: not so: %s (last error: %s)\n", __LINE__, #condition,                 \
+                    ls_error_message());                                                                               \
+            abort();                                                                                                   \
+        }                                                                                                              \
+    } while (0)
+
+static void look_at(const ls_source *s) {
+    void *scratch;
+    uint64_t sum = 0;
+    // What the file says may be much larger than it is; who has the memory reads it, and fails there.
+    if (s->scratch_bytes > 1 << 20) return;
+    MUST(ls_memory_alloc(s->scratch_bytes, &scratch) == LS_OK);
+    for (int64_t i = 0; i < s->count && i < 50; i++) {
+        ls_sample sample;
+        if (ls_source_read(s, i, scratch, &sample) != LS_OK) continue;
+        for (int f = 0; f < 2; f++)
+            for (int64_t k = 0; k < s->sample_bytes[f]; k++) sum += ((const uint8_t *)sample.field[f])[k];
+        if (s->field[1].classes) {
+            int32_t class = *(const int32_t *)sample.field[1];
+            MUST(class >= 0 && class < s->field[1].classes);
+        }
+    }
+    MUST(sum < (uint64_t)1 << 40);
+    ls_memory_free(scratch);
+}
+
+// The library opens no file of memory by a path under /proc.
+static char path[] = "/tmp/lockstep-fuzz-hdf5-XXXXXX";
+static void remove_file(void) { unlink(path); }
+
+static int opened;  // inputs that were datasets
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    static int fd = -1;
+    ls_data_host *host;
+    ls_dataset *d;
+    char spec[64];
+    if (size < 1 || size > 1 << 20) return 0;
+    if (fd < 0) {
+        fd = mkstemp(path);
+        atexit(remove_file);
+    }
+    MUST(fd >= 0 && ftruncate(fd, 0) == 0 && pwrite(fd, data + 1, size - 1, 0) == (ssize_t)size - 1);
+    snprintf(spec, sizeof spec, "hdf5:%s%s", path, data[0] & 1 ? ",targets=learned" : "");
+    MUST(ls_data_host_create_self(&host) == LS_OK);
+    if (ls_data_open(host, spec, &d) == LS_OK) {
+        opened++;
+        look_at(d->train);
+        if (d->test) look_at(d->test);
+        ls_data_close(&d);
+    } else {
+        MUST(ls_error_message()[0]);
+    }
+    ls_data_host_destroy_self(&host);
+    MUST(H5Fget_obj_count((hid_t)H5F_OBJ_ALL, H5F_OBJ_ALL) == 0);  // nothing of ours stays open
+    return 0;
+}
+
+#ifndef LS_FUZZ_LIBFUZZER
+
+#include "driver.h"
+
+enum { FORMS = 4 };
+
+static void add(hid_t file, const char *name, hid_t stored, int packed, int ndim, const hsize_t *dim) {
+    static const uint8_t values[4 * 3 * 4 * 4] = {1, 0, 1, 1, 0, 1};
+    hid_t space = H5Screate_simple(ndim, dim, NULL), how = H5Pcreate(H5P_DATASET_CREATE);
+    if (packed) {
+        H5Pset_chunk(how, ndim, dim);
+        H5Pset_deflate(how, 5);
+    }
+    hid_t set = H5Dcreate2(file, name, stored, space, H5P_DEFAULT, how, H5P_DEFAULT);
+    MUST(set >= 0 && H5Dwrite(set, H5T_NATIVE_UCHAR, H5S_ALL, H5S_ALL, H5P_DEFAULT, values) >= 0);
+    H5Dclose(set);
+    H5Pclose(how);
+    H5Sclose(space);
+}
+
+// In one piece or packed, pixels or floating, classes, rows of labels, and what is learned in their place; made in memory.
+static image_file make(int form) {
+    hid_t access = H5Pcreate(H5P_FILE_ACCESS);
+    H5Pset_fapl_core(access, 1 << 16, 0);
+    hid_t file = H5Fcreate("seed", H5F_ACC_TRUNC, H5P_DEFAULT, access);
+    MUST(file >= 0);
+    add(file, "x_train", form & 1 ? H5T_IEEE_F32LE : H5T_STD_U8LE, form > 1, 4, (hsize_t[]){4, 3, 4, 3});
+    add(file, "y_train", form & 1 ? H5T_STD_I64BE : H5T_STD_U8LE, form & 1, form > 1 ? 2 : 1, (hsize_t[]){4, 3});
+    add(file, "learned", H5T_IEEE_F64LE, form > 1, 2, (hsize_t[]){4, 2});
+    H5Fflush(file, H5F_SCOPE_GLOBAL);
+    ssize_t size = H5Fget_file_image(file, NULL, 0);
+    image_file f = {malloc((size_t)size), (size_t)size, (size_t)size};
+    MUST(H5Fget_file_image(file, f.bytes, f.size) == size);
+    H5Fclose(file);
+    H5Pclose(access);
+    return f;
+}
+
+// The library's structure is its own, and known to end programs; so here the values alone, and the file's length, are spoiled, and structure by libFuzzer.
+static void try_one(void) {
+    static image_file good[FORMS];
+    image_file f = {NULL, 0, 0}, *g = &good[draw(FORMS)];
+    int is_new = !g->bytes;
+    if (is_new) *g = make((int)(g - good));
+    uint8_t first = (uint8_t)draw(2);
+    image_add(&f, &first, 1);
+    image_add(&f, g->bytes, is_new || draw(4) ? g->size : draw((uint32_t)g->size));
+    if (is_new) {  // what is not spoiled is read: else nothing would be tried here
+        int before = opened;
+        LLVMFuzzerTestOneInput(f.bytes, f.size);
+        MUST(opened == before + 1);
+    }
+    for (uint32_t i = draw(4); i && f.size > 2100; i--)
+        f.bytes[2048 + draw((uint32_t)f.size - 2048)] ^= (uint8_t)(1u << draw(8));
+    LLVMFuzzerTestOneInput(f.bytes, f.size);
+    free(f.bytes);
+}
+
+static int write_seeds(const char *folder) {
+    for (int i = 0; i < 2 * FORMS; i++) {
+        char name[512];
+        image_file f = make(i / 2), whole = {NULL, 0, 0};
+        uint8_t first = (uint8_t)(i % 2);
+        snprintf(name, sizeof name, "%s/seed-%d", folder, i);
+        image_add(&whole, &first, 1);
+        image_add(&whole, f.bytes, f.size);
+        free(f.bytes);
+        if (image_save(whole, name)) continue;
+        fprintf(stderr, "fuzz_hdf5: cannot write %s\n", name);
+        return 1;
+    }
+    return 0;
+}
+
+int main(int argc, char **argv) {
+    static const fuzzer f = {"fuzz_hdf5", try_one, write_seeds};
+    return fuzz_main(&f, argc, argv);
+}
+
+#endif
