@@ -300,7 +300,7 @@ typedef struct ls_train_result {
     char broken_sample[320];
     // Seconds that the threads that load this worker's training samples have spent, all together: reading, and decoding and preparing.
     double load_reading, load_preparing;
-    int loader_threads;           // of all replicas of this worker's host
+    int loader_threads;  // of all replicas of this worker's host, as of creation, the end of ls_trainer_fit or the latest evaluation
     int loader_threads_measured;  // 1: because the first steps wanted so many
     char replicas_reason[160];    // why so many replicas
     int cores_per_worker;         // the least that a worker has of its own; 0: fewer cores than workers

@@ -440,16 +440,17 @@ static ls_status totals_arrived(ls_lane_step *step, int bucket, int *peer) {
     return LS_OK;
 }
 
-// The same by all replicas, who wait for it.
+// The same by all replicas, who wait for it: all totals are on their way before the first one is waited for.
 static ls_status wait_for_total(ls_lane_step *step, int bucket) {
     ls_strategy *s = step->strategy;
-    ls_status status = reduce_end(step, bucket);
-    ls__keep(&status, add_up(step, bucket));
-    ls__meet(step, LS_STEP_WAIT);
-    if (step->replica == 0) {
-        ls__keep(&status, go_back(s, bucket));
-        ls__keep(&status, gather_end(step, bucket));
+    ls_status status = LS_OK;
+    for (int b = 0; bucket == 0 && b < s->bucket_count; b++) {
+        ls__keep(&status, reduce_end(step, b));
+        ls__keep(&status, add_up(step, b));
+        ls__meet(step, LS_STEP_WAIT);
+        if (step->replica == 0) ls__keep(&status, go_back(s, b));
     }
+    if (step->replica == 0) ls__keep(&status, gather_end(step, bucket));
     ls__wait(s->host_barrier, step->times, LS_STEP_SEND);
     return status;
 }

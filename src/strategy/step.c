@@ -194,11 +194,20 @@ static ls_status update_and_gather(ls_lane_step *step, int bucket) {
     return status;
 }
 
-// Keeps the first failure; where hosts speak to each other it says about which bucket.
-static void keep_of(const ls_strategy *s, ls_status *first, ls_status status, int bucket) {
-    if (status != LS_OK && s->config.comm->hosts > 1)
-        ls__fail_context(status, "bucket %d of %d: ", bucket, s->bucket_count);
+// Keeps the first failure, and its sentence; where hosts speak to each other that says about which bucket.
+static void keep_of(ls_lane_step *step, ls_status *first, ls_status status, int bucket) {
+    if (status != LS_OK && *first == LS_OK && !step->failure[0]) {
+        if (step->strategy->config.comm->hosts > 1)
+            ls__fail_context(status, "bucket %d of %d: ", bucket, step->strategy->bucket_count);
+        snprintf(step->failure, sizeof step->failure, "%s", ls_error_message());
+    }
     ls__keep(first, status);
+}
+
+// Others may have failed since, which the first one is the cause of.
+static ls_status first_failure(const ls_lane_step *step, ls_status status) {
+    if (status != LS_OK && step->failure[0]) ls__error_set(step->failure);
+    return status;
 }
 
 // Sums of squares of all slices come to all lanes that share a weights vector.
@@ -231,7 +240,7 @@ static ls_status update_measured(ls_lane_step *step) {
             ls__find_norms(s, step->lane, step->lane->slices[b].begin, step->lane->slices[b].end);
         ls__lap(step->times, LS_STEP_SUM);
     }
-    for (int b = 0; b < s->bucket_count; b++) keep_of(s, &status, update_and_gather(step, b), b);
+    for (int b = 0; b < s->bucket_count; b++) keep_of(step, &status, update_and_gather(step, b), b);
     return status;
 }
 
@@ -266,9 +275,10 @@ static ls_status refresh(ls_lane_step *step) {
 static ls_status update(ls_lane_step *step) {
     ls_strategy *s = step->strategy;
     ls_status status = LS_OK;
-    for (int b = 0; b < s->bucket_count; b++) keep_of(s, &status, ls__reduce_end(step, b), b);
+    for (int b = 0; b < s->bucket_count; b++) keep_of(step, &status, ls__reduce_end(step, b), b);
     if (ls__clips(s) || ls__layerwise(s)) ls__keep(&status, update_measured(step));
-    for (int b = 0; b < s->bucket_count && s->ops->gather_end; b++) keep_of(s, &status, s->ops->gather_end(step, b), b);
+    for (int b = 0; b < s->bucket_count && s->ops->gather_end; b++)
+        keep_of(step, &status, s->ops->gather_end(step, b), b);
     ls__keep(&status, settle(step, LS_STEP_UPDATE));
     return status;
 }
@@ -340,7 +350,7 @@ ls_status ls_strategy_step(ls_strategy *s, int replica, ls_queue *queue, const l
         ls__wait(s->host_barrier, times, LS_STEP_WAIT);
         ls__keep(&status, ls__vote_send(&step));
         for (int b = 0; b < s->bucket_count && s->ops->reduce_begin; b++)
-            keep_of(s, &status, s->ops->reduce_begin(&step, b), b);
+            keep_of(&step, &status, s->ops->reduce_begin(&step, b), b);
     }
     if (!ls__overlap_updates(s) && !broken) ls__keep(&status, update(&step));
     if (s->config.find_not_finite) ls__keep(&status, ls__read_found(&step));
@@ -353,7 +363,7 @@ ls_status ls_strategy_step(ls_strategy *s, int replica, ls_queue *queue, const l
     ls__keep(&status, after);
     if (!step.skips) ls__topk_taken(&step);
     end_lane_step(s, lane);
-    return status;
+    return first_failure(&step, status);
 }
 
 ls_status ls_strategy_bucket_ready(ls_strategy *s, int replica, ls_queue *queue, const ls_step_info *info, int bucket,

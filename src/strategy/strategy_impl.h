@@ -175,8 +175,9 @@ struct ls_lane_step {
     ls_step_times *times;
     uint64_t number;  // of the step, from 1, as this strategy counts them
     int alone;  // 1: the one thread that exchanges goes through the phases for each replica, the first one last: nobody to wait for
-    float factor;  // of clipping
-    int skips;     // 1: this step updates nothing
+    float factor;        // of clipping
+    int skips;           // 1: this step updates nothing
+    char failure[1024];  // the sentence of its first failure in a bucket; "": there is none
     // What was called last, for the blocks of a run that follow.
     const ls_run *called;
     int called_direction;

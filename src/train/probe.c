@@ -98,7 +98,7 @@ static ls_status run(ls_plan *plan, ls_replica *r, const ls_feeds *feeds, ls_spa
 }
 
 // By this worker's first replica. *seconds: of a second time, where that is asked for.
-static ls_status compute(ls_trainer *t, int again, double *seconds, char text[65]) {
+static ls_status compute(ls_trainer *t, int timed, double *seconds, char text[65]) {
     ls_replica *r = &t->replica[0];
     ls_plan *plan = r->plan[LS_PLAN_KIND_TRAIN];
     ls_step_info info = {.micro_batches = t->train_shape.micro_batches, .samples = t->train_shape.batch, .step = 1};
@@ -113,8 +113,8 @@ static ls_status compute(ls_trainer *t, int again, double *seconds, char text[65
     ls_status status = run(plan, r, &feeds, gradient);
     if (status == LS_OK) status = digest(r, gradient, text);
     double start = ls_clock();
-    if (status == LS_OK && again) status = run(plan, r, &feeds, gradient);
-    *seconds = again ? ls_clock() - start : 0;
+    if (status == LS_OK && timed) status = run(plan, r, &feeds, gradient);
+    *seconds = timed ? ls_clock() - start : 0;
     ls_strategy_gradient_drop(t->strategy, 0);
     return status;
 }
@@ -122,18 +122,17 @@ static ls_status compute(ls_trainer *t, int again, double *seconds, char text[65
 // --- all workers -----------------------------------------------------------------------------------------------------
 
 typedef struct answer {
-    char digest[65];  // "": takes no part
+    ls_probe_kept kept;  // digest "": takes no part
     char host[63];
-    double seconds;  // of the micro-batch; 0: not asked for
 } answer;
 
 // The first worker whose answer is not that of `*first`, the first that has one; -1: there is none.
 static int odd_one(const answer *all, int workers, int *first) {
     *first = -1;
     for (int w = 0; w < workers; w++) {
-        if (!all[w].digest[0]) continue;
+        if (!all[w].kept.digest[0]) continue;
         if (*first < 0) *first = w;
-        if (strcmp(all[w].digest, all[*first].digest) != 0) return w;
+        if (strcmp(all[w].kept.digest, all[*first].kept.digest) != 0) return w;
     }
     return -1;
 }
@@ -147,61 +146,71 @@ static ls_status compare(const answer *all, int workers, char digest[65]) {
                        "micro-batch (%.12s and %.12s), so the weights would depend on who computes what: their "
                        "processors or libraries are not alike. Start the job on hosts of one kind, or pin the "
                        "instruction set to one that all of them have (isa, as avx2)",
-                       first, all[first].host, odd, all[odd].host, all[first].digest, all[odd].digest);
-    if (first >= 0) snprintf(digest, sizeof all[first].digest, "%s", all[first].digest);
+                       first, all[first].host, odd, all[odd].host, all[first].kept.digest, all[odd].kept.digest);
+    if (first >= 0) snprintf(digest, sizeof all[first].kept.digest, "%s", all[first].kept.digest);
     return LS_OK;
 }
 
 // What an earlier job has found counts only where every worker that computes has such a digest, and all are the same: else all compute, so that a
-// file that is wrong can neither refuse a job nor stand beside a digest of today.
-static ls_status earlier(const ls_trainer *t, const char *key, answer *mine, answer *all, int *found) {
-    int takes_part = computes(t), has = takes_part && key[0] && ls__probe_load(key, mine->digest), none = 0, first;
-    if (!has) snprintf(mine->digest, sizeof mine->digest, "%s", takes_part ? "none" : "");
+// file that is wrong can neither refuse a job nor stand beside a digest of today. timed: with its seconds.
+static ls_status earlier(const ls_trainer *t, const char *key, int timed, answer *mine, answer *all, int *found) {
+    int takes_part = computes(t), has = takes_part && key[0] && ls__probe_load(key, &mine->kept), none = 0, first;
+    if (timed && !(mine->kept.seconds > 0)) has = 0;
+    if (!has) snprintf(mine->kept.digest, sizeof mine->kept.digest, "%s", takes_part ? "none" : "");
     LS_TRY(ls_comm_allgather(t->comm, mine, all, sizeof *mine));
-    for (int w = 0; w < t->comm->size; w++) none |= strcmp(all[w].digest, "none") == 0;
+    for (int w = 0; w < t->comm->size; w++) none |= strcmp(all[w].kept.digest, "none") == 0;
     *found = !none && odd_one(all, t->comm->size, &first) < 0;
     return LS_OK;
 }
 
-// again: it is timed, too.
-static ls_status now(ls_trainer *t, const char *key, int again, answer *mine, answer *all) {
+static ls_status now(ls_trainer *t, const char *key, int timed, answer *mine, answer *all) {
     double start = ls_clock();
     int first;
-    LS_TRY(ls_comm_agree(t->comm, compute(t, again, &mine->seconds, mine->digest)));
-    double seconds = ls_clock() - start;
+    LS_TRY(ls_comm_agree(t->comm, compute(t, timed, &mine->kept.seconds, mine->kept.digest)));
+    double took = ls_clock() - start - mine->kept.seconds;
     LS_TRY(ls_comm_allgather(t->comm, mine, all, sizeof *mine));
-    if (key[0] && mine->digest[0] && odd_one(all, t->comm->size, &first) < 0)
-        ls__probe_store(key, mine->digest, seconds);
+    if (key[0] && mine->kept.digest[0] && odd_one(all, t->comm->size, &first) < 0)
+        ls__probe_store(key, &mine->kept, took);
     return LS_OK;
 }
 
-// What the micro-batch takes tells, with what the exchange of a step does, whether that should have a core. All workers have the same answers.
-static void find_core(ls_trainer *t, const answer *all) {
+// What the micro-batch takes tells, with what the exchange of a step does, whether that should have a core. All workers go by worker 0.
+static ls_status find_core(ls_trainer *t, const answer *all) {
     ls_spread *s = &t->spread;
     double seconds = 0, bytes = (double)ls_params_length(t->params) * sizeof(float);
-    for (int w = 0; w < t->comm->size; w++) seconds = all[w].seconds > seconds ? all[w].seconds : seconds;
+    for (int w = 0; w < t->comm->size; w++) seconds = all[w].kept.seconds > seconds ? all[w].kept.seconds : seconds;
     int64_t workers = t->comm->size - s->roles.servers, v = (t->train_shape.micro_batches + workers - 1) / workers;
     s->core_pays = ls__spread_core_pays(v, s->cores, s->replicas, s->replicas_without, seconds,
                                         bytes * t->tuned.speed.processor_seconds);
+    LS_TRY(ls_comm_broadcast(t->comm, &s->core_pays, 1, LS_DTYPE_I32, 0));
     size_t n = strlen(s->reason);
-    if (seconds > 0 && !s->core_pays)
-        ls_text_add(s->reason, sizeof s->reason, &n, "; the exchange shares them, as measured");
+    if (!s->core_pays) ls_text_add(s->reason, sizeof s->reason, &n, "; the exchange shares them, as measured");
+    return LS_OK;
+}
+
+// Of all that a gradient depends on. How cores are shared out shows in none.
+static void find_key(ls_trainer *t, char key[65]) {
+    char recipe[LS_TRAINER_RECIPE];
+    int comm_cores = t->config.comm_cores;
+    t->config.comm_cores = 0;
+    ls__trainer_recipe(t, recipe);
+    t->config.comm_cores = comm_cores;
+    if (strlen(recipe) == sizeof recipe - 1 || !ls__probe_key(recipe, key)) key[0] = 0;  // all of the recipe, or none
 }
 
 ls_status ls__probe(ls_trainer *t) {
-    int again = t->spread.replicas_without > 0 && t->tuned.speed.processor_seconds > 0;
-    answer mine = {.digest = ""}, *all;
-    char recipe[LS_TRAINER_RECIPE], key[65];
-    int found = 0;
+    int timed = t->spread.replicas_without > 0 && t->tuned.speed.processor_seconds > 0;
+    answer mine = {.kept = {.digest = ""}}, *all;
+    char key[65];
+    int found;
     if (t->comm->hosts == 1 || t->home != t) return LS_OK;
     gethostname(mine.host, sizeof mine.host - 1);
-    ls__trainer_recipe(t, recipe);
-    if (strlen(recipe) == sizeof recipe - 1 || !ls__probe_key(recipe, key)) key[0] = 0;  // all of the recipe, or none
+    find_key(t, key);
     LS_TRY(ls_comm_agree(t->comm, ls_calloc(t->comm->size, sizeof mine, &all)));
-    ls_status status = again ? LS_OK : earlier(t, key, &mine, all, &found);
-    if (status == LS_OK && !found) status = now(t, key, again, &mine, all);
+    ls_status status = earlier(t, key, timed, &mine, all, &found);
+    if (status == LS_OK && !found) status = now(t, key, timed, &mine, all);
     if (status == LS_OK) status = compare(all, t->comm->size, t->history.probe);
-    if (status == LS_OK) find_core(t, all);
+    if (status == LS_OK && timed) status = find_core(t, all);
     free(all);
     return status;
 }

@@ -93,7 +93,7 @@ static double least_seconds(void) {
 static char *file_of(const char *key, int make) {
     char *folder = least_seconds() < 1e300 ? ls_tune_folder() : NULL, *path = NULL;
     if (folder && make) ls_tune_make_folder(folder);
-    if (folder && asprintf(&path, "%s/probe-%.32s", folder, key) < 0) path = NULL;
+    if (folder && asprintf(&path, "%s/probe-%.2s", folder, key) < 0) path = NULL;
     free(folder);
     return path;
 }
@@ -104,23 +104,34 @@ static int is_digest(const char *text) {
     return 1;
 }
 
-int ls__probe_load(const char *key, char digest[65]) {
-    char *path = file_of(key, 0), text[131];
+// "KEY DIGEST SECONDS\n": always as long.
+enum { LENGTH = 64 + 1 + 64 + 1 + 12 + 1 };
+
+int ls__probe_load(const char *key, ls_probe_kept *out) {
+    char *path = file_of(key, 0), text[LENGTH + 1], *end;
     FILE *file = path ? ls_input_open(path) : NULL;
     size_t size = file ? fread(text, 1, sizeof text, file) : 0;
-    int found =
-        size == 130 && memcmp(text, key, 64) == 0 && text[64] == ' ' && is_digest(text + 65) && text[129] == '\n';
-    if (found) memcpy(digest, text + 65, 64);
-    digest[found ? 64 : 0] = 0;
+    int found = size == LENGTH && memcmp(text, key, 64) == 0 && text[64] == ' ' && is_digest(text + 65) &&
+                text[129] == ' ' && text[LENGTH - 1] == '\n';
+    *out = (ls_probe_kept){0};
+    if (found) {
+        text[LENGTH - 1] = 0;
+        out->seconds = strtod(text + 130, &end);
+        found = *end == 0 && out->seconds >= 0 && out->seconds < 1e9;
+    }
+    if (found)
+        memcpy(out->digest, text + 65, 64);
+    else
+        out->seconds = 0;
     if (file) fclose(file);
     free(path);
     return found;
 }
 
-void ls__probe_store(const char *key, const char *digest, double seconds) {
-    char *path = seconds >= least_seconds() ? file_of(key, 1) : NULL;
+void ls__probe_store(const char *key, const ls_probe_kept *kept, double took) {
+    char *path = took >= least_seconds() ? file_of(key, 1) : NULL;
     ls_output out;
     if (path && ls_output_open(path, &out) == 0)
-        ls_output_close(&out, path, fprintf(out.file, "%s %s\n", key, digest) == 130);
+        ls_output_close(&out, path, fprintf(out.file, "%s %s %.6e\n", key, kept->digest, kept->seconds) == LENGTH);
     free(path);
 }

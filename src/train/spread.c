@@ -144,7 +144,8 @@ static void explain(const ls_trainer *t, ls_spread *s, int cores) {
                  t->comm->size > 1 ? " per worker" : "", (long long)v, v == 1 ? "" : "es");
 }
 
-// Whether the exchange has a core for itself where nobody has said so: one that is left over costs nothing.
+// Whether the exchange has a core for itself where nobody has said so. One that is left over costs no computing; what else runs there, as threads of
+// loaders, has its turn while the exchange naps.
 static void find_comm_core(ls_trainer *t, const ls_spread_question *q) {
     ls_spread *s = &t->spread;
     size_t n = strlen(s->reason);
@@ -152,7 +153,7 @@ static void find_comm_core(ls_trainer *t, const ls_spread_question *q) {
         ls_text_add(s->reason, sizeof s->reason, &n, "; one more for the exchange, as measured");
     if (t->config.comm_cores >= 0 || t->comm->hosts == 1 || !ls__exchange_overlaps(t)) return;
     if (s->replicas * t->config.threads < s->cores) {
-        s->comm_cores = 1;
+        s->comm_cores = s->core_left_over = 1;
         ls_text_add(s->reason, sizeof s->reason, &n, "; one that is left over is the exchange's");
     } else if (!q->replicas && !q->threads && t->config.threads == 1 && s->replicas == s->cores) {
         ls_spread_question other = *q;
@@ -201,13 +202,13 @@ ls_status ls__spread_resolve(ls_trainer *t) {
         snprintf(s->reason, sizeof s->reason, "as asked for");
     else
         explain(t, s, cores);
-    advise(t, &q, s, cores);
     s->roles.replicas = s->replicas;
     s->team = c->async ? (ls_roles){.workers = 1, .replicas = s->replicas} : s->roles;
     if (t->choices.compress == LS_COMPRESS_TOPK) s->team.whole = v;
     s->lanes = t->comm->size * s->replicas;
     if (s->replicas * c->threads > cores) s->comm_cores = 0;
     find_comm_core(t, &q);
+    advise(t, &q, s, s->cores - s->comm_cores);
     s->bound = c->bind && s->replicas * c->threads <= s->cores;
     LS_TRY(ls_calloc(s->replicas, sizeof *s->first, &s->first));
     ls__spread_place(&s->mine, s->replicas, c->threads, s->first, &s->spare);

@@ -201,7 +201,7 @@ static ls_status plan_strategy(ls_trainer *t) {
                                  .spin = host_lanes <= ls_topology_host_cores(t->topology) ? 20000 : 0,
                                  .overlap = t->bucket_count > 1,
                                  .early = t->bucket_count > 1 && t->config.early_forward && t->comm->between,
-                                 .overlap_own_core = t->spread.comm_cores > 0,
+                                 .overlap_own_core = t->spread.comm_cores > 0 && !t->spread.core_left_over,
                                  .overlap_begin = ls__exchange_bind,
                                  .overlap_user = t,
                                  .bucket_ends = t->bucket_ends,
@@ -380,6 +380,7 @@ ls_status ls_trainer_create(ls_context *context, const ls_graph *graph, ls_datas
     if (t->spread.core_pays) {
         measured_before before = {t->measured, t->tuned_earlier};
         ls_trainer_destroy(&t);
+        ls_comm_enter(context->comm, __func__);
         LS_TRY(create(context, graph, dataset, config, &before, &t));
     }
     if (t->home == t) graph->store->placed = t;

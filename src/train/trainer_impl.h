@@ -100,11 +100,12 @@ typedef struct ls_spread {
     int comm_cores;       // of them, for the exchange alone
     // Where it is to be measured whether the exchange is given one of those that compute: the replicas of one thread that there would be then; else 0.
     int replicas_without;
-    int core_pays;      // it was measured, and should be: the trainer is to be made again
-    int core_measured;  // this one was
-    int idle;           // cores of a worker without work
-    char reason[160];   // why so many replicas
-    char advice[240];   // what would give those work; "": they are few
+    int core_left_over;  // that is one that no replica has work for
+    int core_pays;       // it was measured, and should be: the trainer is to be made again
+    int core_measured;   // this one was
+    int idle;            // cores of a worker without work
+    char reason[160];    // why so many replicas
+    char advice[240];    // what would give those work; "": they are few
 } ls_spread;
 
 // What batches consist of: feed i goes to input i of the graph.

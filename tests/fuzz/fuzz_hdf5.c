@@ -84,7 +84,26 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
 
 #include "driver.h"
 
-enum { FORMS = 4 };
+enum { FORMS = 4, SETS = 3 };
+
+// A good file, and where its values lie.
+typedef struct form {
+    image_file file;
+    size_t at[SETS], size[SETS];
+} form;
+
+static void find_values(hid_t file, const char *name, int packed, size_t *at, size_t *size) {
+    hid_t set = H5Dopen2(file, name, H5P_DEFAULT), space = H5Dget_space(set);
+    haddr_t begin = packed ? HADDR_UNDEF : H5Dget_offset(set);
+    hsize_t bytes = H5Dget_storage_size(set);
+#if H5_VERSION_GE(1, 10, 5)
+    if (packed) MUST(H5Dget_chunk_info(set, space, 0, NULL, NULL, &begin, &bytes) >= 0);
+#endif
+    *at = begin == HADDR_UNDEF ? 0 : (size_t)begin;
+    *size = begin == HADDR_UNDEF ? 0 : (size_t)bytes;
+    H5Sclose(space);
+    H5Dclose(set);
+}
 
 static void add(hid_t file, const char *name, hid_t stored, int packed, int ndim, const hsize_t *dim) {
     static const uint8_t values[4 * 3 * 4 * 4] = {1, 0, 1, 1, 0, 1};
@@ -101,18 +120,22 @@ static void add(hid_t file, const char *name, hid_t stored, int packed, int ndim
 }
 
 // In one piece or packed, pixels or floating, classes, rows of labels, and what is learned in their place; made in memory.
-static image_file make(int form) {
+static form make(int kind) {
     hid_t access = H5Pcreate(H5P_FILE_ACCESS);
     H5Pset_fapl_core(access, 1 << 16, 0);
     hid_t file = H5Fcreate("seed", H5F_ACC_TRUNC, H5P_DEFAULT, access);
     MUST(file >= 0);
-    add(file, "x_train", form & 1 ? H5T_IEEE_F32LE : H5T_STD_U8LE, form > 1, 4, (hsize_t[]){4, 3, 4, 3});
-    add(file, "y_train", form & 1 ? H5T_STD_I64BE : H5T_STD_U8LE, form & 1, form > 1 ? 2 : 1, (hsize_t[]){4, 3});
-    add(file, "learned", H5T_IEEE_F64LE, form > 1, 2, (hsize_t[]){4, 2});
+    add(file, "x_train", kind & 1 ? H5T_IEEE_F32LE : H5T_STD_U8LE, kind > 1, 4, (hsize_t[]){4, 3, 4, 3});
+    add(file, "y_train", kind & 1 ? H5T_STD_I64BE : H5T_STD_U8LE, kind & 1, kind > 1 ? 2 : 1, (hsize_t[]){4, 3});
+    add(file, "learned", H5T_IEEE_F64LE, kind > 1, 2, (hsize_t[]){4, 2});
     H5Fflush(file, H5F_SCOPE_GLOBAL);
     ssize_t size = H5Fget_file_image(file, NULL, 0);
-    image_file f = {malloc((size_t)size), (size_t)size, (size_t)size};
-    MUST(H5Fget_file_image(file, f.bytes, f.size) == size);
+    form f = {.file = {malloc((size_t)size), (size_t)size, (size_t)size}};
+    MUST(H5Fget_file_image(file, f.file.bytes, f.file.size) == size);
+    find_values(file, "x_train", kind > 1, &f.at[0], &f.size[0]);
+    find_values(file, "y_train", kind & 1, &f.at[1], &f.size[1]);
+    find_values(file, "learned", kind > 1, &f.at[2], &f.size[2]);
+    MUST(f.size[0] + f.size[1] + f.size[2] > 0);
     H5Fclose(file);
     H5Pclose(access);
     return f;
@@ -120,20 +143,25 @@ static image_file make(int form) {
 
 // The library's structure is its own, and known to end programs; so here the values alone, and the file's length, are spoiled, and structure by libFuzzer.
 static void try_one(void) {
-    static image_file good[FORMS];
-    image_file f = {NULL, 0, 0}, *g = &good[draw(FORMS)];
-    int is_new = !g->bytes;
+    static form good[FORMS];
+    image_file f = {NULL, 0, 0};
+    form *g = &good[draw(FORMS)];
+    int is_new = !g->file.bytes;
     if (is_new) *g = make((int)(g - good));
     uint8_t first = (uint8_t)draw(2);
     image_add(&f, &first, 1);
-    image_add(&f, g->bytes, is_new || draw(4) ? g->size : draw((uint32_t)g->size));
+    image_add(&f, g->file.bytes, is_new || draw(4) ? g->file.size : draw((uint32_t)g->file.size));
     if (is_new) {  // what is not spoiled is read: else nothing would be tried here
         int before = opened;
         LLVMFuzzerTestOneInput(f.bytes, f.size);
         MUST(opened == before + 1);
     }
-    for (uint32_t i = draw(4); i && f.size > 2100; i--)
-        f.bytes[2048 + draw((uint32_t)f.size - 2048)] ^= (uint8_t)(1u << draw(8));
+    for (uint32_t i = draw(4); i; i--) {
+        int set = (int)draw(SETS);
+        size_t at = g->size[set] ? 1 + g->at[set] + draw((uint32_t)g->size[set]) : f.size;
+        uint8_t bit = (uint8_t)(1u << draw(8));
+        if (at < f.size) f.bytes[at] ^= bit;
+    }
     LLVMFuzzerTestOneInput(f.bytes, f.size);
     free(f.bytes);
 }
@@ -141,7 +169,7 @@ static void try_one(void) {
 static int write_seeds(const char *folder) {
     for (int i = 0; i < 2 * FORMS; i++) {
         char name[512];
-        image_file f = make(i / 2), whole = {NULL, 0, 0};
+        image_file f = make(i / 2).file, whole = {NULL, 0, 0};
         uint8_t first = (uint8_t)(i % 2);
         snprintf(name, sizeof name, "%s/seed-%d", folder, i);
         image_add(&whole, &first, 1);
