@@ -471,6 +471,19 @@ static ls_value of_sequences(ls_graph *g) {
 
 static void network_of_sequences(void **state) { check_network(of_sequences); }
 
+// Groups of several channels and of one each, between convolutions in blocks.
+static ls_value of_normalized_groups(ls_graph *g) {
+    ls_value x = ls_graph_add_input(g, NULL, LS_SHAPE(8, 8, 3), LS_DTYPE_F32);
+    x = ls_conv2d(g, x, &(ls_conv2d_attrs){.filters = 16, .kernel = {3, 3}, .no_bias = 1});
+    x = ls_relu(g, ls_group_norm(g, x, &(ls_group_norm_attrs){.groups = 2}), NULL);
+    x = ls_conv2d(g, x, &(ls_conv2d_attrs){.filters = 24, .kernel = {3, 3}, .no_bias = 1});
+    x = ls_group_norm(g, x, &(ls_group_norm_attrs){.groups = -1});
+    x = ls_average_pool2d(g, x, &(ls_pool2d_attrs){.size = {2, 2}});
+    return ls_dense(g, ls_flatten(g, x, NULL), &(ls_dense_attrs){.units = CLASSES});
+}
+
+static void network_of_normalized_groups(void **state) { check_network(of_normalized_groups); }
+
 static void refusals_of_reshape(void **state) {
     REFUSED("reshape: (None, 2, 6) cannot be reshaped to 5x-1x0x0 (0: no more dimensions; one may be -1)",
             ls_reshape(g, INPUT(2, 6), &(ls_reshape_attrs){.shape = {5, -1}}));
@@ -488,6 +501,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(refusals_of_reshape),
         cmocka_unit_test(network_of_sequences),
+        cmocka_unit_test(network_of_normalized_groups),
         cmocka_unit_test(numbers_that_no_embedding_has),
         cmocka_unit_test(network_of_an_auto_encoder),
         cmocka_unit_test(network_of_clips),

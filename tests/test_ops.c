@@ -891,6 +891,27 @@ static void every_operation_ran(void **state) {
     if (count == 1) print_message("bf16 not tested: %s\n", ls_error_message());
 }
 
+// Rows of more windows than the loops go over in one turn, and pixels of more channels than a turn has. At the end, so that the others draw
+// what they drew.
+static void pooling_in_turns(void **state) {
+    static const int windows[][2] = {{2, 2}, {3, 3}, {2, 3}, {1, 1}, {5, 5}};
+    for (int i = 0; i < 24; i++) {
+        const int *k = windows[i % 5];
+        ls_pool2d_attrs a = {.size = {k[0], k[1]}, .strides = {PICK(1, 2), PICK(1, 2)}, .padding = PICK(0, 1)};
+        op_case c = {.op = i < 12 ? LS_OP_AVERAGE_POOL2D : LS_OP_MAX_POOL2D,
+                     .attrs = &a,
+                     .batch = PICK(1, 2),
+                     .x = SAMPLE(5, 70 + draw() % 80, PICK(16, 32, 64)),
+                     .values = i % 2 ? FEW : SMOOTH,
+                     .mask_dx = PICK(0, 1),
+                     .forward = i < 12 ? ROUNDINGS : 0,
+                     .backward = ROUNDINGS};
+        if (i % 12 == 10) a.size[0] = a.size[1] = 2, a.strides[0] = a.strides[1] = 1;
+        if (i % 12 == 10) c.batch = 1, c.x[0].shape = LS_SHAPE(3, 3, 1040);
+        check_layouts(c);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(conv2d),
@@ -939,6 +960,7 @@ int main(void) {
         cmocka_unit_test(conv3d_transpose),
         cmocka_unit_test(pooling3d),
         cmocka_unit_test(layers_of_volumes),
+        cmocka_unit_test(pooling_in_turns),
         cmocka_unit_test(every_operation_ran),
     };
     return cmocka_run_group_tests(tests, ops_setup, ops_teardown);

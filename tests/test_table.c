@@ -14,7 +14,8 @@
 #include "ok.h"
 #include "op_case.h"
 
-enum { NUMBERS = 65536, PIECE = 1024, MORE = 7 };  // all, and some again, so that the last turn is no whole one
+// All numbers, and some again, so that the last turn is no whole one and the last vector neither.
+enum { NUMBERS = 65536, PIECE = 1024, MORE = 23, ALL = NUMBERS + MORE };
 
 static ls_device *device;
 
@@ -51,14 +52,14 @@ static void compute(ls_activation activation, ls_dtype dtype, int backward, int6
     OK(ls_kernel_create(device, &spec.kernel, &kernel));
     OK(ls_queue_create(device, &queue));
     for (int i = 0; i < 4; i++) OK(ls_buffer_create(device, count * 2, &args[used[i]].buffer));
-    for (int64_t at = 0; at < NUMBERS; at += count) {
+    for (int64_t at = 0; at < ALL; at += count) {
         for (int64_t i = 0; i < count; i++) {
             float d = (float)((at + i) * 40503 % 4093 - 2000) / 512;
             for (int k = 0; k < 3; k++)
                 ((uint16_t *)ls_span_host(args[used[k]]))[i] = k < 2 ? (uint16_t)(at + i) : bits(dtype, d);
         }
         OK(ls_kernel_run(kernel, queue, args));
-        int64_t most = NUMBERS - at < count ? NUMBERS - at : count;
+        int64_t most = ALL - at < count ? ALL - at : count;
         memcpy(result + at, ls_span_host(args[backward ? LS_ARG_DX : LS_ARG_Y]), (size_t)most * 2);
     }
     for (int i = 0; i < 4; i++) ls_buffer_destroy(&args[used[i]].buffer);
@@ -69,20 +70,20 @@ static void compute(ls_activation activation, ls_dtype dtype, int backward, int6
 static void looked_up(void **state) {
     static const ls_activation activations[] = {LS_ACTIVATION_SIGMOID, LS_ACTIVATION_TANH, LS_ACTIVATION_GELU,
                                                 LS_ACTIVATION_SILU, LS_ACTIVATION_RELU6};
-    static uint16_t all[NUMBERS], pieces[NUMBERS];
+    static uint16_t all[ALL], pieces[ALL];
     assert_true(NUMBERS >= LS_TABLE_PAYS && PIECE < LS_TABLE_PAYS);
     for (int i = 0; i < 5 * 2 * 2; i++) {
         ls_dtype dtype = i % 2 ? LS_DTYPE_F16 : LS_DTYPE_BF16;
         int backward = i / 2 % 2, different = 0;
-        compute(activations[i / 4], dtype, backward, NUMBERS + MORE, all);
+        compute(activations[i / 4], dtype, backward, ALL, all);
         compute(activations[i / 4], dtype, backward, PIECE, pieces);
-        for (int n = 0; n < NUMBERS; n++) {
+        for (int n = 0; n < ALL; n++) {
             float x = value(dtype, all[n]), y = value(dtype, pieces[n]);
             different += all[n] != pieces[n] && (x == x || y == y);  // what a NaN carries nobody reads
         }
         if (different)
             fail_msg("activation %d, dtype %d, backward %d: %d of %d differ", activations[i / 4], dtype, backward,
-                     different, NUMBERS);
+                     different, ALL);
     }
 }
 

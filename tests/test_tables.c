@@ -1,5 +1,6 @@
 // Recurrent layers over an embedding: on the cpu device their products are made of the table's rows (kernel.h: table_rows). Gradients of all
-// parameters against the reference device, which knows nothing of that; and the same bits with two threads.
+// parameters against the reference device, which knows nothing of that; and the same bits with two threads, and where
+// activations are made again.
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +15,7 @@
 enum { BATCH = 3, LENGTH = 14, WIDTH = 5, UNITS = 18, MOST = 8192 };
 
 typedef struct network {
-    int gru, both_ways, masked, rows;  // rows: of the table
+    int gru, both_ways, masked, shared, rows;  // shared: the dense layer reads the embedding, too; rows: of the table
 } network;
 
 static ls_value layer(const network *n, ls_graph *g, ls_value x, ls_value tokens, const char *name, int backwards) {
@@ -30,6 +31,7 @@ static ls_graph *build(const network *n) {
     ls_value x = ls_embedding(g, tokens, &(ls_embedding_attrs){.rows = n->rows, .width = WIDTH});
     ls_value y = layer(n, g, x, tokens, "ahead", 0);
     if (n->both_ways) y = ls_concat(g, (ls_value[]){y, layer(n, g, x, tokens, "back", 1)}, 2, NULL);
+    if (n->shared) y = ls_concat(g, (ls_value[]){y, x}, 2, NULL);
     ls_value logits = ls_dense(g, y, &(ls_dense_attrs){.units = n->rows});
     ls_softmax_cross_entropy(g, logits, ls_graph_add_input(g, "targets", LS_SHAPE(LENGTH), LS_DTYPE_I32), NULL);
     OK(ls_graph_finish(g, logits));
@@ -68,13 +70,13 @@ static void set_weights(ls_runner *run, const ls_store *store) {
 }
 
 // Returns 0 where the device does not have the precision.
-static int compute(const network *n, const char *name, ls_dtype precision, int threads, result *out) {
+static int compute(const network *n, const char *name, ls_dtype precision, int threads, ls_remat remat, result *out) {
     ls_graph *g = build(n);
     const ls_store *store = ls_graph_store(g);
     ls_device *device;
     ls_runner *run;
     int32_t tokens[BATCH * LENGTH], targets[BATCH * LENGTH];
-    ls_plan_config config = {.batch = BATCH, .precision = precision, .mode = LS_PLAN_TRAINING};
+    ls_plan_config config = {.batch = BATCH, .precision = precision, .mode = LS_PLAN_TRAINING, .remat = remat};
     memset(out, 0, sizeof *out);
     OK(ls_device_create(name, &(ls_device_options){.threads = threads}, &device));
     int there = device->ops->supports(device, precision) == LS_OK;
@@ -102,16 +104,18 @@ static int compute(const network *n, const char *name, ls_dtype precision, int t
 }
 
 static void check(network n, int tables) {
-    static result ref, one, two;
+    static result ref, one, two, again;
     const struct {
         ls_dtype precision;
         double loss, gradient;
     } kinds[] = {{LS_DTYPE_F32, 1e-6, 2e-6}, {LS_DTYPE_BF16, 2e-3, 2e-2}};
     for (int k = 0; k < 2; k++) {
-        if (!compute(&n, "cpu", kinds[k].precision, 1, &one)) continue;
-        assert_true(compute(&n, "ref", LS_DTYPE_F32, 1, &ref));
-        assert_true(compute(&n, "cpu", kinds[k].precision, 2, &two));
+        if (!compute(&n, "cpu", kinds[k].precision, 1, LS_REMAT_NONE, &one)) continue;
+        assert_true(compute(&n, "ref", LS_DTYPE_F32, 1, LS_REMAT_NONE, &ref));
+        assert_true(compute(&n, "cpu", kinds[k].precision, 2, LS_REMAT_NONE, &two));
+        assert_true(compute(&n, "cpu", kinds[k].precision, 1, LS_REMAT_FULL, &again));
         assert_int_equal(one.tables, tables);
+        assert_true(again.tables >= tables);
         assert_int_equal(ref.tables, 0);
         check_error("the loss", fabs(one.loss - ref.loss) / ref.loss, kinds[k].loss);
         int64_t embedding = n.rows * WIDTH;  // the first parameter
@@ -122,6 +126,8 @@ static void check(network n, int tables) {
                     kinds[k].gradient);
         assert_true(one.loss == two.loss);
         assert_memory_equal(one.gradient, two.gradient, (size_t)one.count * sizeof *one.gradient);
+        assert_true(one.loss == again.loss);
+        assert_memory_equal(one.gradient, again.gradient, (size_t)one.count * sizeof *one.gradient);
     }
 }
 
@@ -129,14 +135,16 @@ static void test_lstm(void **state) { check((network){.rows = 9}, 2); }
 static void test_gru(void **state) { check((network){.gru = 1, .rows = 9}, 2); }
 static void test_masked(void **state) { check((network){.masked = 1, .rows = 9}, 2); }
 static void test_both_ways(void **state) { check((network){.both_ways = 1, .masked = 1, .gru = 1, .rows = 12}, 4); }
+static void test_shared(void **state) { check((network){.shared = 1, .rows = 9}, 2); }
 // 42 vectors of a table of 22: as many products without it.
 static void test_large(void **state) { check((network){.rows = 22}, 0); }
 static void test_largest_table(void **state) { check((network){.rows = 21}, 2); }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_lstm),      cmocka_unit_test(test_gru),   cmocka_unit_test(test_masked),
-        cmocka_unit_test(test_both_ways), cmocka_unit_test(test_large), cmocka_unit_test(test_largest_table),
+        cmocka_unit_test(test_lstm),          cmocka_unit_test(test_gru),    cmocka_unit_test(test_masked),
+        cmocka_unit_test(test_both_ways),     cmocka_unit_test(test_shared), cmocka_unit_test(test_large),
+        cmocka_unit_test(test_largest_table),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -535,6 +535,33 @@ static void class_numbers_without_a_score_are_refused(void **state) {
     ls_dataset_destroy(&data);
 }
 
+// Of a sequence each position has one.
+static void class_numbers_of_sequences_are_refused(void **state) {
+    enum { SAMPLES = 3, LENGTH = 4 };
+    static float values[SAMPLES][LENGTH][2];
+    int32_t kinds[SAMPLES][LENGTH] = {{0, 4, 1}, {3, 2}};
+    ls_graph *g;
+    OK(ls_graph_create("words", LS_SHAPE(LENGTH, 2), &g));
+    ls_value x = ls_dense(g, ls_graph_input(g), &(ls_dense_attrs){.units = 5});
+    ls_softmax_cross_entropy(g, x, ls_graph_add_input(g, "kinds", LS_SHAPE(LENGTH), LS_DTYPE_I32), NULL);
+    OK(ls_graph_finish(g, x));
+    ls_predict_config how;
+    ls_predict_config_init(&how);
+    ls_predictor *p;
+    OK(ls_predictor_create(g, &how, &p));
+    const void *inputs[] = {values, kinds};
+    double loss;
+    OK(ls_predictor_evaluate(p, SAMPLES, inputs, &loss, NULL, NULL));
+    kinds[2][3] = 1 << 20;
+    assert_int_equal(ls_predictor_evaluate(p, SAMPLES, inputs, &loss, NULL, NULL), LS_STATUS_INVALID_ARGUMENT);
+    assert_non_null(strstr(ls_error_message(), "sample 2: input \"kinds\" of model words is class 1048576, but its"));
+    kinds[2][3] = 0, kinds[0][3] = -1;
+    assert_int_equal(ls_predictor_evaluate(p, SAMPLES, inputs, &loss, NULL, NULL), LS_STATUS_INVALID_ARGUMENT);
+    assert_non_null(strstr(ls_error_message(), "sample 0: input \"kinds\" of model words is class -1, but its"));
+    ls_predictor_destroy(&p);
+    ls_graph_destroy(&g);
+}
+
 static void the_default_micro_batch_is_a_function_of_the_batch(void **state) {
     static const int64_t expected[][2] = {{128, 16}, {256, 32},  {512, 64},  {1024, 128}, {2048, 128},
                                           {64, 16},  {32, 16},   {16, 16},   {8, 1},      {1, 1},
@@ -563,6 +590,7 @@ int main(void) {
         cmocka_unit_test(clipped_steps_are_as_long_as_they_may_be),
         cmocka_unit_test(impossible_requests_are_refused),
         cmocka_unit_test(class_numbers_without_a_score_are_refused),
+        cmocka_unit_test(class_numbers_of_sequences_are_refused),
         cmocka_unit_test(the_default_micro_batch_is_a_function_of_the_batch),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);

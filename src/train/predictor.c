@@ -226,16 +226,18 @@ static ls_status take_rows(const ls_measures *m, ls_runner *r, int64_t first, ev
     return LS_OK;
 }
 
-// Class numbers are looked at before losses and metrics go by them.
+// Class numbers are looked at before losses and metrics go by them: of a sequence each position's.
 static ls_status check_targets(const ls_graph *g, const evaluation *e) {
     for (int i = 0; i < g->input_count; i++) {
         int64_t classes = ls__graph_target_classes(g, g->inputs[i]);
+        int64_t each = ls_shape_count(ls_graph_input_at(g, i).shape);
         const int32_t *label = classes && e->inputs ? e->inputs[i] : NULL;
-        for (int64_t n = 0; label && n < e->samples; n++)
+        for (int64_t n = 0; label && n < e->samples * each; n++)
             if (label[n] < 0 || label[n] >= classes)
                 return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
                                "sample %lld: input \"%s\" of model %s is class %d, but its classes go from 0 to %lld",
-                               (long long)n, ls_graph_input_at(g, i).name, g->name, label[n], (long long)classes - 1);
+                               (long long)(n / each), ls_graph_input_at(g, i).name, g->name, label[n],
+                               (long long)classes - 1);
     }
     return LS_OK;
 }
