@@ -246,6 +246,7 @@ static void rows(void **state) {
         if (w[0].status != LS_OK) fail_msg("%s", w[0].message);
         assert_int_equal(ls_dataset_labels(w[0].dataset), 3);
         const ls_source *s = w[0].dataset->train, *test = w[0].dataset->test;
+        assert_true(s->bytes >= COUNT * s->sample_bytes[1]);
         int64_t size = s->ops->cache_size(s, 1 << 20);
         assert_true(size > 0 && size < 4096 && s->ops->cache_size(s, 100) == 0);
         assert_int_equal(ls_memory_alloc(size, &memory), LS_OK);

@@ -533,7 +533,7 @@ static ls_status make_source(const plan *p, int test, const char *learned, const
     s->fd = -1;
     s->learned = learned;
     s->each = learned_bytes(p);
-    if (p->targets) s->base.bytes = ls_memory_size(s->each * a->dim[0]);
+    if (p->targets || p->labels) s->base.bytes = ls_memory_size(s->each * a->dim[0]);
     s->values = ls_shape_count(fields[0].shape);
     s->base.scratch_bytes = (p->planes ? 2 : 1) * ls_round_up(s->base.sample_bytes[0], LS_ALIGN);
     return open_source(s, p->path[test]);
