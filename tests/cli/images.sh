@@ -68,6 +68,8 @@ mv "$here/elsewhere" "$here/trees"
     done
     refuses 1 "nothing is read of files while training on digits" "$lockstep" train mnist-linear --cache 1G
     refuses 1 "add --cache SIZE" "$lockstep" train mnist-linear --data "$data" $recipe --cache-decoded
+    refuses 1 "give more than --cache 2K" "$lockstep" train mnist-linear --data "$data" $recipe --cache 1K --cache-decoded
+    run 0 "$lockstep" train mnist-linear --data "$data" $recipe --cache 3K --cache-decoded
     refuses 1 "--cache: " "$lockstep" train mnist-linear --data "$data" $recipe --cache much
     run 0 "$lockstep" plan mnist-linear --data "$data" --image-size 16 --json
     cp "$here/out" "$here/without.json"
