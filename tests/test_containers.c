@@ -262,18 +262,20 @@ static void lists_of_labels(void **state) {
     static const struct {
         const char *options, *feature, *words;
         size_t size;
-    } wrong[] = {{",labels=l", "\x1a\3\x0a\1\2", "has 2 for label 0: each is 1, there, or 0, not there", 5},
-                 {",labels=l", "\x1a\3\x0a\1\1", "has 1 labels in \"l\": several have two or more", 5},
-                 {",labels=l", "\x12\6\x0a\4\0\0\xc0\x7f", "has -1e+15 for label 0", 8},
-                 {",labels=m", "\x1a\3\x0a\1\1", "has no labels \"m\": labels=NAME names the feature", 5},
-                 {",labels=l,label-count=2", "\x1a\3\x0a\1\2", "has label number 2, and there are 2, from 0 on", 5},
-                 {",labels=l,label=l", "", "give one of them", 0},
-                 {",label-count=2", "", "add labels=NAME", 0}};
+    } wrong[] = {
+        {",labels=l", "\x1a\3\x0a\1\2", "has 2 for label 0: each is 1, there, or 0, not there", 5},
+        {",labels=l", "\x1a\3\x0a\1\1", "has 1 labels in \"l\": several have two or more", 5},
+        {",labels=l", "\x12\6\x0a\4\0\0\xc0\x7f", "has -1e+15 for label 0", 8},
+        {",labels=m", "\x1a\3\x0a\1\1", "has no labels \"m\": labels=NAME names the feature", 5},
+        {",labels=l,label-count=2", "\x1a\3\x0a\1\2", "has label number 2, and there are 2, from 0 on", 5},
+        {",labels=l,label-count=3", "\x12\6\x0a\4\0\0\xc0\x3f", "has label number 1.5, and there are 3, from 0 on", 8},
+        {",labels=l,label=l", "", "give one of them", 0},
+        {",label-count=2", "", "add labels=NAME", 0}};
     for (size_t k = 0; k < sizeof wrong / sizeof wrong[0]; k++) {
         f.size = 0;
         container_example(&f, wrong[k].feature, wrong[k].size);
         save("x", f.bytes, f.size);
-        refused("tfrecord", wrong[k].options, k < 5 ? LS_STATUS_BAD_DATA : LS_STATUS_INVALID_ARGUMENT, wrong[k].words);
+        refused("tfrecord", wrong[k].options, k < 6 ? LS_STATUS_BAD_DATA : LS_STATUS_INVALID_ARGUMENT, wrong[k].words);
     }
     refused("tar", ",labels=l", LS_STATUS_INVALID_ARGUMENT, "labels=NAME is for tfrecord");
     free(f.bytes);

@@ -115,6 +115,34 @@ static void opens(const char *options, int train, int test, int floats) {
     }
 }
 
+// A data set `name` of `path` that is a view of the one of that name in another file.
+static void view(hid_t file, const char *name, int ndim, const hsize_t *dim, hid_t type) {
+#if H5_VERSION_GE(1, 10, 0)
+    hid_t space = H5Screate_simple(ndim, dim, NULL), how = H5Pcreate(H5P_DATASET_CREATE);
+    assert_true(H5Pset_virtual(how, space, other, name, space) >= 0);
+    hid_t set = H5Dcreate2(file, name, type, space, H5P_DEFAULT, how, H5P_DEFAULT);
+    assert_true(set >= 0);
+    H5Dclose(set);
+    H5Pclose(how);
+    H5Sclose(space);
+#endif
+}
+
+// Nothing of it is stored in the file itself.
+static void views(void **state) {
+#if !H5_VERSION_GE(1, 10, 0)
+    skip();
+#endif
+    hid_t file = create(other);
+    add(file, "x_train", "y_train", 0, 0, H5T_STD_U8LE, COUNT);
+    H5Fclose(file);
+    file = create(path);
+    view(file, "x_train", 4, (hsize_t[]){COUNT, HIGH, WIDE, CHANNELS}, H5T_STD_U8LE);
+    view(file, "y_train", 1, (hsize_t[]){COUNT}, H5T_STD_I16BE);
+    H5Fclose(file);
+    opens("", COUNT, 0, 0);
+}
+
 static void layouts(void **state) {
     char options[100];
     hid_t types[] = {H5T_STD_U8LE, H5T_IEEE_F32LE, H5T_IEEE_F64BE};
@@ -218,6 +246,7 @@ static void rows(void **state) {
         if (w[0].status != LS_OK) fail_msg("%s", w[0].message);
         assert_int_equal(ls_dataset_labels(w[0].dataset), 3);
         const ls_source *s = w[0].dataset->train, *test = w[0].dataset->test;
+        assert_true(s->bytes >= COUNT * s->sample_bytes[1]);
         int64_t size = s->ops->cache_size(s, 1 << 20);
         assert_true(size > 0 && size < 4096 && s->ops->cache_size(s, 100) == 0);
         assert_int_equal(ls_memory_alloc(size, &memory), LS_OK);
@@ -318,8 +347,8 @@ static void changed_file(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(layouts), cmocka_unit_test(wrong),
-                                       cmocka_unit_test(changed_file), cmocka_unit_test(targets),
-                                       cmocka_unit_test(rows)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(layouts), cmocka_unit_test(views),
+                                       cmocka_unit_test(wrong),   cmocka_unit_test(changed_file),
+                                       cmocka_unit_test(targets), cmocka_unit_test(rows)};
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

@@ -203,6 +203,8 @@ static void is_shared_and_not_read_again(void **state) {
     ls_sample sample;
     ls_image image;
     assert_int_equal(ls_source_read(other, 3, scratch, &sample), LS_OK);
+    const ls_picture *kept = sample.field[0];  // how many bytes it has is known, and they were not read
+    assert_true(!kept->bytes && kept->size > 0);
     assert_int_not_equal(ls_image_file_load(sample.field[0], 3, &image), LS_OK);
     assert_int_not_equal(ls_source_read(other, 4, scratch, &sample), LS_OK);
     ls_image_buffer_free(&buffer);

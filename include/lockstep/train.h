@@ -88,8 +88,8 @@ typedef struct ls_train_config {
     // Threads of each host that read, decode and prepare samples: its replicas share them, and have at least one each. 0 (the default): of samples in files as
     // many as keep up, which each replica finds in the first steps, at most two for each core that it has, and 16; else one. Never shows in the bits.
     int loader_threads;
-    // "8G": up to so many bytes (K, M, G, T) of samples of files, as they are in their files, stay in memory that the workers of a host share once they
-    // were read; the rest is read each time. Never shows in the bits. NULL (the default): none.
+    // "8G": up to so many bytes (K, M, G, T) of samples of files, as they are in their files (arrays of HDF5 unpacked), stay in memory that the workers of a
+    // host share once they were read; the rest is read each time. Never shows in the bits. NULL (the default): none.
     const char *cache;
     // 1: in that memory are images as they were decoded, in place of their files' bytes; as they come, until it is full. Never shows in the bits.
     int cache_decoded;

@@ -9,9 +9,9 @@
 
 #include "base/bytes.h"
 #include "base/error.h"
+#include "base/limits.h"
 #include "base/memory.h"
 #include "base/text.h"
-#include "cli/check.h"
 #include "cli/cli.h"
 #include "cli/samples.h"
 
@@ -172,36 +172,56 @@ static ls_status begin_stage(game *g, int stage) {
     return ls_context_agree(g->cli->context, begin_drawing(g));
 }
 
-// What both networks of a stage take of a host, but for the dataset and the program, which all stages share; *shared: those.
-static ls_status plan_stage(const game *g, int stage, int64_t *own, int64_t *shared) {
+// Of a host: what a stage's networks take each for itself, and what all of them have in common, of which the largest counts.
+typedef struct stage_memory {
+    int64_t own[MOST_STAGES];
+    int64_t common[LS_MEMORY_PARTS];
+} stage_memory;
+
+// The dataset; the program of each worker; the one vector of weights that all trainers of the store have, and what it is worked with as.
+static int is_common(ls_memory_part part) {
+    return part == LS_MEMORY_DATASET || part == LS_MEMORY_PROGRAM || part == LS_MEMORY_WEIGHTS ||
+           part == LS_MEMORY_COPIES;
+}
+
+static ls_status plan_stage(const game *g, int stage, stage_memory *all) {
     ls_context_info info = ls_context_describe(g->cli->context);
-    // A program of one byte: of what making the kernels takes, the stages measured later would find little.
-    ls_memory_job job = {.workers = info.size, .hosts = info.hosts, .dataset = g->dataset, .program = 1};
+    ls_memory_job job = {.workers = info.size, .hosts = info.hosts, .dataset = g->dataset};
     const ls_graph *graphs[NETWORKS] = {g->gan[stage].discriminator, g->gan[stage].generator};
-    *own = 0;
+    ls_train_config config = g->config;
+    if (!config.loader_threads) config.loader_threads = 1;  // trainers make do with so many
     for (int i = 0; i < NETWORKS; i++) {
         ls_memory m;
-        LS_TRY(ls_memory_plan(g->cli->context, graphs[i], &job, &g->config, &m));
-        *shared = m.part[LS_MEMORY_DATASET].host;
-        *own += m.total.host - *shared - m.part[LS_MEMORY_PROGRAM].host;
+        LS_TRY(ls_memory_plan(g->cli->context, graphs[i], &job, &config, &m));
+        for (int part = 0; part < LS_MEMORY_PARTS; part++) {
+            int64_t bytes = m.part[part].host, *most = &all->common[part];
+            if (!is_common(part))
+                all->own[stage] += bytes;
+            else if (bytes > *most)
+                *most = bytes;
+        }
     }
     return LS_OK;
 }
 
-// Trainers check their memory when they are made, which of later stages is long after the first step. At the change of a stage those of both
-// are there. One worker of each host asks.
+// Trainers check their memory when they are made, each by itself, and those of later stages long after the first step. At the change of a stage those of
+// both are there. The limit is the trainers' own. One worker of each host asks.
 static ls_status check_stages(const game *g) {
-    int64_t before = 0, own, shared, there = check_host_memory();
+    stage_memory all = {.own = {0}};
+    int64_t common = 0;
+    double limit = ls_limits_memory();
     char needs[32], has[32];
-    for (int stage = 0; stage < g->set.grow; stage++, before = own) {
-        LS_TRY(plan_stage(g, stage, &own, &shared));
-        if (there > 0 && before + own + shared > there)
+    for (int stage = 0; stage < g->set.grow; stage++) LS_TRY(plan_stage(g, stage, &all));
+    for (int part = 0; part < LS_MEMORY_PARTS; part++) common += all.common[part];
+    for (int stage = 0; stage < g->set.grow && limit > 0; stage++) {
+        int64_t need = common + all.own[stage] + (stage ? all.own[stage - 1] : 0);
+        if ((double)need > 1.02 * limit)
             return LS_FAIL(
                 LS_STATUS_OUT_OF_MEMORY,
                 "the workers of a host would take %s when stage %d of %d begins, and there is only %s: use a "
                 "smaller --micro-batch or --batch-size, --remat, fewer replicas or workers, or smaller images "
                 "(--image-size)",
-                ls_bytes_text(before + own + shared, needs), stage + 1, g->set.grow, ls_bytes_text(there, has));
+                ls_bytes_text(need, needs), stage + 1, g->set.grow, ls_bytes_text((int64_t)limit, has));
     }
     return LS_OK;
 }

@@ -63,6 +63,12 @@ typedef struct item {
     guess *guesses;  // (top), the most likely first; NULL: it was not
 } item;
 
+// A dataset whose samples are predicted, and how it was named.
+typedef struct named_rows {
+    const char *spec;
+    ls_dataset *dataset;
+} named_rows;
+
 typedef struct prediction {
     settings set;
     cli_trained trained;
@@ -71,7 +77,7 @@ typedef struct prediction {
     int word_count, help;
     item *items;
     int count, room, failed;
-    ls_dataset *rows[MOST_DATASETS];  // what samples are of
+    named_rows rows[MOST_DATASETS];  // what samples are of
     int rows_count;
     ls_dataset *dataset;  // what it was trained on, where that is needed
     ls_graph *graph;
@@ -162,6 +168,13 @@ static void note(prediction *p, item *i) {
     p->failed++;
 }
 
+// Of the latest failure, in place of what it is of.
+static ls_status add_failure(prediction *p, const char *name) {
+    LS_TRY(add(p, NULL, name));
+    note(p, &p->items[p->count - 1]);
+    return LS_OK;
+}
+
 static int is_image(const struct dirent *e) {
     static const char *const endings[] = {".png", ".jpg", ".jpeg"};
     size_t n = strlen(e->d_name);
@@ -180,12 +193,10 @@ static ls_status add_folder(prediction *p, const char *folder) {
     ls_status status = LS_OK;
     int n = scandir(folder, &entries, is_image, by_name);
     if (n <= 0) {
-        LS_TRY(add(p, NULL, folder));
         if (n < 0) LS_FAIL(LS_STATUS_IO, "cannot read the folder %s: %s", folder, strerror(errno));
         if (n == 0) LS_FAIL(LS_STATUS_NOT_FOUND, "the folder %s has no PNG or JPEG images", folder);
-        note(p, &p->items[p->count - 1]);
         if (n == 0) free(entries);
-        return LS_OK;
+        return add_failure(p, folder);
     }
     for (int i = 0; i < n; i++) {
         if (status == LS_OK) status = add(p, folder, entries[i]->d_name);
@@ -197,15 +208,27 @@ static ls_status add_folder(prediction *p, const char *folder) {
 
 static ls_status make_context(cli *c) { return c->context ? LS_OK : ls_context_create_alone(&c->context); }
 
-// All samples of a dataset, by the numbers that lists of exclusions have for them.
+// Whether what is in front of a colon is the name of a format.
+static int is_dataset(const char *word) {
+    size_t length = strcspn(word, ":");
+    const char *name;
+    for (int i = 0; word[length] && (name = ls_dataset_format(i, NULL, NULL)); i++)
+        if (strlen(name) == length && memcmp(name, word, length) == 0) return 1;
+    return 0;
+}
+
+// All samples of a dataset, by the numbers that lists of exclusions have for them. One that cannot be opened stays in the list with its failure, unless
+// nothing else was asked for.
 static ls_status add_rows(prediction *p, cli *c, const char *spec) {
     ls_dataset *d;
     if (p->rows_count == MOST_DATASETS)
         return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "more than %d datasets are to be predicted: do so in several runs",
                        MOST_DATASETS);
     LS_TRY(make_context(c));
-    LS_TRY(ls_dataset_open(c->context, spec, &d));
-    p->rows[p->rows_count++] = d;
+    ls_status status = ls_dataset_open(c->context, spec, &d);
+    if (status != LS_OK && p->word_count == 2) return status;
+    if (status != LS_OK) return add_failure(p, spec);
+    p->rows[p->rows_count++] = (named_rows){spec, d};
     for (int test = 0; test < 2; test++) {
         int64_t count = test ? ls_dataset_test_count(d) : ls_dataset_train_count(d);
         for (int64_t i = 0; i < count; i++) {
@@ -222,7 +245,7 @@ static ls_status add_rows(prediction *p, cli *c, const char *spec) {
 }
 
 // A file of numbers, which is no image whatever is in it: stays in the list with what to do.
-static int is_table(prediction *p, const char *path) {
+static int is_table(const char *path) {
     static const char *const kinds[][3] = {{".csv", "csv", ",numbers=all"},
                                            {".npz", "numpy", ""},
                                            {".npy", "numpy", ",labels=FILE.npy"},
@@ -243,10 +266,8 @@ static ls_status list_word(prediction *p, cli *c, const char *word) {
     struct stat there;
     int missing = stat(word, &there) != 0;
     if (!missing && S_ISDIR(there.st_mode)) return add_folder(p, word);
-    if (missing && strchr(word, ':')) return add_rows(p, c, word);
-    LS_TRY(add(p, NULL, word));
-    if (is_table(p, word)) note(p, &p->items[p->count - 1]);
-    return LS_OK;
+    if (missing && is_dataset(word)) return add_rows(p, c, word);
+    return is_table(word) ? add_failure(p, word) : add(p, NULL, word);
 }
 
 static ls_status list_files(prediction *p, cli *c) {
@@ -310,6 +331,64 @@ static ls_status find_channels(prediction *p, cli *c) {
                    p->trained.data, (long long)ls_dataset_image_shape(p->dataset).dim[2], channels);
 }
 
+static const ls_field *find_image(const ls_dataset *d, int *at) {
+    const ls_field *field;
+    for (*at = 0; (field = ls_dataset_field(d, *at)) && strcmp(field->name, "image") != 0; ++*at) continue;
+    return field;
+}
+
+// Whether the network takes samples as a dataset has them.
+static ls_status check_dataset(const prediction *p, const named_rows *r) {
+    int at;
+    const ls_field *field = find_image(r->dataset, &at);
+    if (!field || (field->shape.ndim == 3 && field->shape.dim[0] == 0))
+        return LS_FAIL(LS_STATUS_UNSUPPORTED, "%s: %s", r->spec,
+                       field ? "its images are files: name these, or their folders" : "it has no images or numbers");
+    int64_t channels = p->shape.ndim == 3 ? p->shape.dim[2] : 0;
+    if (field->dtype == LS_DTYPE_U8) {
+        if (field->shape.dim[2] == channels) return LS_OK;
+        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
+                       "%s: its images have %lld channels, and the network takes %lld: name images as it was trained "
+                       "on",
+                       r->spec, (long long)field->shape.dim[2], (long long)channels);
+    }
+    if (field->dtype == LS_DTYPE_F32 && field->shape.ndim == p->shape.ndim && ls_shape_equal(field->shape, p->shape))
+        return LS_OK;
+    return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
+                   "%s: its samples have %lld numbers, and the network takes %lld: name the same columns (numbers=, "
+                   "shape=) as for training",
+                   r->spec, (long long)ls_shape_count(field->shape), (long long)ls_shape_count(p->shape));
+}
+
+// The latest failure is of a dataset as a whole, which then is one item in place of its samples.
+static ls_status drop_rows(prediction *p, const named_rows *r) {
+    int kept = 0, told = 0;
+    char *name = strdup(r->spec);
+    if (!name) return LS_FAIL(LS_STATUS_OUT_OF_MEMORY, "out of memory for the name of a dataset");
+    for (int i = 0; i < p->count; i++) {
+        item one = p->items[i];
+        if (one.rows == r->dataset) {
+            free(one.path);
+            if (told++) continue;
+            one = (item){.path = name};
+            note(p, &one);
+        }
+        p->items[kept++] = one;
+    }
+    p->count = kept;
+    return LS_OK;
+}
+
+static ls_status check_datasets(prediction *p) {
+    for (int i = 0; i < p->rows_count; i++) {
+        ls_status status = check_dataset(p, &p->rows[i]);
+        if (status == LS_OK) continue;
+        if (p->word_count == 2) return status;
+        LS_TRY(drop_rows(p, &p->rows[i]));
+    }
+    return LS_OK;
+}
+
 static ls_status build(prediction *p, cli *c) {
     cli_trained *t = &p->trained;
     ls_predict_config config;
@@ -320,6 +399,7 @@ static ls_status build(prediction *p, cli *c) {
     p->targets = p->dataset ? ls_dataset_targets(p->dataset) > 0
                             : json_is_true(json_object_get(p->trained.saved.state, "targets"));
     p->top = p->set.top < p->classes && !p->targets ? p->set.top : p->classes;
+    LS_TRY(check_datasets(p));
     int images = p->shape.ndim == 3 && (p->shape.dim[2] == 1 || p->shape.dim[2] == 3), files = 0;
     for (int i = 0; i < p->count; i++) files |= !p->items[i].rows && !p->items[i].failure;
     if (!images && files)
@@ -345,27 +425,17 @@ static ls_status build(prediction *p, cli *c) {
 // Numbers are taken as they are; pixels as a file's are.
 static ls_status prepare_row(const prediction *p, const item *i, float *out) {
     void *values[LS_MAX_FIELDS] = {NULL};
-    const ls_field *field;
-    int at = 0;
+    int at;
     ls_image image = {.pixels = NULL};
     ls_sample_info info;
-    for (at = 0; (field = ls_dataset_field(i->rows, at)) && strcmp(field->name, "image") != 0; at++) continue;
-    if (!field || (field->shape.ndim == 3 && field->shape.dim[0] == 0))
-        return LS_FAIL(LS_STATUS_UNSUPPORTED, "%s: %s", i->path,
-                       field ? "its images are files: name these, or their folders" : "it has no images or numbers");
-    if (field->dtype == LS_DTYPE_U8) {
+    if (find_image(i->rows, &at)->dtype == LS_DTYPE_U8) {
         LS_TRY(ls_dataset_look(i->rows, i->test, i->sample, &info, &image));
         ls_status status = ls_train_prepare_image(&p->trained.config, &image, p->shape, p->mean, p->deviation, out);
         ls_image_free(&image);
         return status == LS_OK ? LS_OK : ls__fail_context(status, "%s: ", i->path);
     }
     values[at] = out;
-    if (field->dtype == LS_DTYPE_F32 && field->shape.ndim == p->shape.ndim && ls_shape_equal(field->shape, p->shape))
-        return ls_dataset_read(i->rows, i->test, i->sample, values);
-    return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
-                   "%s: its samples have %lld numbers, and the network takes %lld: name the same columns (numbers=, "
-                   "shape=) as for training",
-                   i->path, (long long)ls_shape_count(field->shape), (long long)ls_shape_count(p->shape));
+    return ls_dataset_read(i->rows, i->test, i->sample, values);
 }
 
 static ls_status prepare(const prediction *p, const item *i, float *out) {
@@ -539,7 +609,7 @@ static ls_status run(cli *c, int argc, char **argv) {
     ls_predictor_destroy(&p.predictor);
     ls_graph_destroy(&p.graph);
     ls_dataset_destroy(&p.dataset);
-    while (p.rows_count > 0) ls_dataset_destroy(&p.rows[--p.rows_count]);
+    while (p.rows_count > 0) ls_dataset_destroy(&p.rows[--p.rows_count].dataset);
     for (int i = 0; i < p.count; i++) {
         free(p.items[i].path);
         free(p.items[i].failure);

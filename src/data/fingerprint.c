@@ -79,7 +79,7 @@ static void hash_arrays(const ls_source *s, int64_t index, int rank, int size, u
 
 // Of a picture both the file and its pixels, as decoders differ too. One that cannot be decoded is told of when it is wanted.
 static uint64_t hash_picture(const ls_picture *picture, int channels, ls_image_buffer *buffer) {
-    uint64_t h = hash_bytes(picture->bytes, picture->size);
+    uint64_t h = hash_bytes(picture->bytes, picture->bytes ? picture->size : 0);
     ls_image image;
     if (ls_image_file_decode(picture, (ls_image_wish){.channels = channels, .shrink = 1}, buffer, &image) != LS_OK)
         return h;

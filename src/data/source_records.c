@@ -192,7 +192,7 @@ static ls_status read_record(const records_source *s, int64_t i, void *scratch) 
     ls_pixels_entry there;
     h->class = r->class;
     if (ls_pixels_get(&s->pixels, i, -1, &there))
-        h->picture = (ls_picture){.name = s->records.text + s->records.file[r->file].name};
+        h->picture = (ls_picture){.name = s->records.text + s->records.file[r->file].name, .size = r->size};
     else
         LS_TRY(read_bytes_of(s, i, scratch, &h->picture));
     if (s->pixels.count)

@@ -241,10 +241,28 @@ static int reads_files(const ls_source *source) {
     return source->ops->stored != NULL;
 }
 
+// Workers of this host that compute, which servers do not; of them those before this one.
+static int computing(const ls_trainer *t, int *before) {
+    const ls_comm *comm = t->comm;
+    int count = 0;
+    *before = 0;
+    for (int r = 0; r < comm->size; r++) {
+        if (comm->host_of[r] != comm->host || ls_roles_server(&t->spread.roles, comm->position_of[r]) >= 0) continue;
+        count++;
+        *before += r < comm->rank;
+    }
+    return count;
+}
+
+int ls__loader_serves(const ls_trainer *t) {
+    return ls_roles_server(&t->spread.roles, t->comm->position_of[t->comm->rank]) >= 0;
+}
+
 int ls__loader_share(const ls_trainer *t, int replica) {
-    int replicas = t->spread.replicas > 0 ? t->spread.replicas : 1, all = t->comm->local_size * replicas;
+    int replicas = t->spread.replicas > 0 ? t->spread.replicas : 1, before, all = computing(t, &before) * replicas;
+    if (ls__loader_serves(t)) return 1;
     int share = t->config.loader_threads / all, rest = t->config.loader_threads % all;
-    share += t->comm->local_rank * replicas + replica < rest;
+    share += before * replicas + replica < rest;
     return share > 0 ? share : 1;
 }
 
@@ -255,8 +273,8 @@ static int loader_threads(const ls_trainer *t, int *adapt) {
     int most = t->most_loaders ? t->most_loaders : MOST_LOADERS;
     *adapt = t->config.loader_threads == 0 && reads_files(t->dataset->train);
     if (t->config.loader_threads) {
-        int all = t->comm->local_size * replicas;
-        return (t->config.loader_threads + all - 1) / all;
+        int before, all = computing(t, &before) * replicas;
+        return all ? (t->config.loader_threads + all - 1) / all : 1;
     }
     if (count < 2) count = 2;
     return !*adapt ? 1 : count > most ? most : count;

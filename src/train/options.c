@@ -197,7 +197,8 @@ static const ls_option table[] = {
     {"cache", LS_OPTION_TEXT, AT(cache), .metavar = "SIZE", WORKERS, .initial = "none",
      .help = "keep up to so much of the samples that are read of files in the memory of each host, as 8G: the first "
              "ones, as they "
-             "are in their files; the rest is read in each epoch. The result stays the same"},
+             "are in their files (of hdf5:FILE those that are read first, unpacked); the rest is read in each epoch. "
+             "The result stays the same"},
     {"cache-decoded", LS_OPTION_FLAG, AT(cache_decoded), WORKERS,
      .help =
          "with --cache: keep images as they were decoded, in place of their files' bytes: more memory for each, and "

@@ -164,6 +164,23 @@ static ls_status check_filled_in(const ls_train_config *c) {
     return LS_OK;
 }
 
+// Where images lie is in a table in front of them, for which there has to be room.
+static ls_status check_table(const ls_trainer *t) {
+    int64_t few = t->choices.cache, enough = INT64_MAX / 4;
+    if (!t->config.cache_decoded || ls_data_cache_size(t->dataset, few, 1) > 0) return LS_OK;
+    while (enough - few > 1024) {
+        int64_t middle = few + (enough - few) / 2;
+        if (ls_data_cache_size(t->dataset, middle, 1) > 0)
+            enough = middle;
+        else
+            few = middle;
+    }
+    return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
+                   "--cache %.40s: decoded images (--cache-decoded) of %s begin behind a table of all of them, and "
+                   "none has room: give more than --cache %lldK, and as much again as the images are to take",
+                   t->config.cache, t->dataset->name, (long long)((enough + 1023) / 1024));
+}
+
 static ls_status resolve_cache(ls_trainer *t) {
     if (t->config.cache_decoded && !t->config.cache)
         return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
@@ -172,8 +189,8 @@ static ls_status resolve_cache(ls_trainer *t) {
     if (!t->config.cache) return LS_OK;
     ls_status status = ls_bytes_parse(t->config.cache, &t->choices.cache);
     if (status != LS_OK) return ls__fail_context(status, "--cache: ");
-    if (t->dataset->cache_bytes || ls_data_cache_size(t->dataset, INT64_MAX / 4, t->config.cache_decoded) > 0)
-        return LS_OK;
+    if (t->dataset->cache_bytes) return LS_OK;
+    if (ls_data_cache_size(t->dataset, INT64_MAX / 4, t->config.cache_decoded) > 0) return check_table(t);
     return LS_FAIL(
         LS_STATUS_INVALID_ARGUMENT,
         "--cache %.40s: nothing is read of files while training on %s, which has no use for it: leave it out",

@@ -112,11 +112,11 @@ static void find_loading(const ls_trainer *t, ls_train_result *r) {
     r->loader_threads_measured = t->history.loader_threads_measured;
 }
 
-// How many they are.
+// How many they are, of a server none.
 static int count_loaders(const ls_trainer *t, int *measured) {
     int threads = 0;
     *measured = 0;
-    for (int i = 0; i < t->spread.replicas; i++) {
+    for (int i = 0; i < t->spread.replicas && !ls__loader_serves(t); i++) {
         ls_loader *loader = t->replica[i].train_loader;
         threads += loader ? ls_loader_threads(loader) : 0;
         *measured |= loader && ls_loader_measured(loader);

@@ -355,8 +355,10 @@ int ls__loss_scale_at_least(const ls_trainer *trainer);  // whether there is no 
 // feeds.c. Finds the fields for the graph's inputs. Errors: INVALID_ARGUMENT.
 ls_status ls__inputs_resolve(ls_trainer *trainer);
 ls_loader_config ls__loader_config(const ls_trainer *trainer, int training);
-// Of the threads that all loaders of a host are to have together (--loader-threads), those of a replica of this worker: at least one.
+// Of the threads that all loaders of a host are to have together (--loader-threads), those of a replica of this worker: at least one. A server computes nothing, and has
+// one for each that counts for nothing.
 int ls__loader_share(const ls_trainer *trainer, int replica);
+int ls__loader_serves(const ls_trainer *trainer);  // whether this worker is a server
 // Whether labels are rows, since classes have weights or samples are mixed; and what the weights are: `class_weight`. Before the inputs. Reads labels of the training set, where they are not in memory. Not collective.
 // Errors: INVALID_ARGUMENT (no such weights, no such classes), those of the source, OUT_OF_MEMORY.
 int ls__labels_are_rows(const ls_train_config *config);

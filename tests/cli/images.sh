@@ -68,6 +68,8 @@ mv "$here/elsewhere" "$here/trees"
     done
     refuses 1 "nothing is read of files while training on digits" "$lockstep" train mnist-linear --cache 1G
     refuses 1 "add --cache SIZE" "$lockstep" train mnist-linear --data "$data" $recipe --cache-decoded
+    refuses 1 "give more than --cache 2K" "$lockstep" train mnist-linear --data "$data" $recipe --cache 1K --cache-decoded
+    run 0 "$lockstep" train mnist-linear --data "$data" $recipe --cache 3K --cache-decoded
     refuses 1 "--cache: " "$lockstep" train mnist-linear --data "$data" $recipe --cache much
     run 0 "$lockstep" plan mnist-linear --data "$data" --image-size 16 --json
     cp "$here/out" "$here/without.json"
@@ -166,6 +168,12 @@ run 0 "$lockstep" train mnist-linear --data "$data" --device ref --epochs 1 --ba
 grep -q '"loader_threads": 5,' "$here/loaders.json" || wrong "a host with other than five loader threads"
 run 0 "$lockstep" train mnist-linear --data "$data" --device ref --epochs 1 --batch-size 8 --replicas 3 --loader-threads 1 --record "$here/loaders.json"
 grep -q '"loader_threads": 3,' "$here/loaders.json" || wrong "three replicas with other than three loader threads"
+# A server computes nothing, and takes none of them.
+if [ -n "$hosts" ]; then
+    run 0 "$lockstep" train mnist-linear --data "$data" --device ref --epochs 1 --batch-size 8 --micro-batch 4 --workers 3 --replicas 1 --strategy parameter-server \
+        --servers 1 --loader-threads 2 --record "$here/loaders.json"
+    grep -q '"loader_threads": 2,' "$here/loaders.json" || wrong "two workers beside a server with other than two loader threads"
+fi
 head -c 300 "$here/trees/train/ash/001.jpg" >"$here/cut.jpg"
 mv "$here/cut.jpg" "$here/trees/train/ash/001.jpg"
 for way in "" "$(workers 2)"; do

@@ -64,6 +64,21 @@ complains "6 of 7 could not be predicted, as was said above"
 [ "$(grep -c '^lockstep' "$here/err")" -eq 7 ] || wrong "should say one sentence for each, and one at the end"
 [ "$(grep -c failure "$here/p.json")" -eq 6 ] || wrong "failures are not in the JSON"
 
+# Only the name of a format makes a word a dataset; what is wrong with one is said once, and the others are predicted.
+printf 'a,b\n1,2\n3,4\n' >"$here/two.csv"
+run 1 "$lockstep" predict "$here/run" "$here/bad/12:30.png" "csv:$here/missing.csv,numbers=all" "csv:$here/two.csv,numbers=all" \
+    "$here/bad/good.PNG" --json "$here/p.json" --top 1
+says "good.PNG: "
+complains "$here/bad/12:30.png: No such file"
+complains "$here/missing.csv"
+complains "csv:$here/two.csv,numbers=all: its samples have 2 numbers, and the network takes 784"
+complains "3 of 4 could not be predicted, as was said above"
+[ "$(grep -c '^lockstep' "$here/err")" -eq 4 ] || wrong "should say one sentence for each, and one at the end"
+[ "$(grep -c failure "$here/p.json")" -eq 3 ] || wrong "failures are not in the JSON"
+refuses 1 "missing.csv" "$lockstep" predict "$here/run" "csv:$here/missing.csv,numbers=all"
+! grep -q 'could not be predicted' "$here/err" || wrong "the only one that was asked for is the command's own failure"
+refuses 1 "its images have 3 channels, and the network takes 1" "$lockstep" predict "$here/run" synthetic:28x28x3,10,4,4
+
 refuses 2 "which network, and which images?" "$lockstep" predict
 refuses 2 "which images?" "$lockstep" predict "$here/run"
 refuses 2 "--top: expected a whole number of at least 1" "$lockstep" predict "$here/run" "$here/bad" --top 0

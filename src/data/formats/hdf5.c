@@ -152,11 +152,19 @@ static ls_status describe_open(const char *path, hid_t set, int classes, part *p
     return status;
 }
 
+// Of external files, or a view of other data sets: what is stored here says nothing of them.
+static int lies_elsewhere(hid_t how) {
+#if H5_VERSION_GE(1, 10, 0)
+    if (H5Pget_layout(how) == H5D_VIRTUAL) return 1;
+#endif
+    return H5Pget_external_count(how) > 0;
+}
+
 // Sizes are believed no further than what is stored goes along with them: all of it in one piece, or packed, for which gzip needs a thousandth at least.
 static ls_status check_stored(const char *path, hid_t file, hid_t set, const part *p) {
     hid_t type = H5Dget_type(set), how = H5Dget_create_plist(set);
-    double each = (double)H5Tget_size(type), stored = (double)H5Dget_storage_size(set);
-    int elsewhere = H5Pget_external_count(how) > 0, packed = H5Pget_layout(how) == H5D_CHUNKED;
+    int elsewhere = lies_elsewhere(how), packed = H5Pget_layout(how) == H5D_CHUNKED;
+    double each = (double)H5Tget_size(type), stored = elsewhere ? 0 : (double)H5Dget_storage_size(set);
     hsize_t bytes = 0;
     H5Pclose(how);
     H5Tclose(type);
@@ -525,7 +533,7 @@ static ls_status make_source(const plan *p, int test, const char *learned, const
     s->fd = -1;
     s->learned = learned;
     s->each = learned_bytes(p);
-    if (p->targets) s->base.bytes = ls_memory_size(s->each * a->dim[0]);
+    if (p->targets || p->labels) s->base.bytes = ls_memory_size(s->each * a->dim[0]);
     s->values = ls_shape_count(fields[0].shape);
     s->base.scratch_bytes = (p->planes ? 2 : 1) * ls_round_up(s->base.sample_bytes[0], LS_ALIGN);
     return open_source(s, p->path[test]);

@@ -137,7 +137,7 @@ static ls_status read_feature(ls_listing *l, span entry, example *out) {
 // Number `n` of a list of labels, which is the n-th label, 1 or 0, or with a label-count the number of one that is there.
 static ls_status take_label(ls_listing *l, int64_t at, int64_t n, double value, uint8_t *row) {
     int64_t count = l->settings->label_count, number = (int64_t)value - l->settings->first_class;
-    if (count && number >= 0 && number < count) {
+    if (count && value == (double)(int64_t)value && number >= 0 && number < count) {
         row[number] = 1;
         return LS_OK;
     }
