@@ -376,6 +376,7 @@ static ls_status drop_rows(prediction *p, const named_rows *r) {
         p->items[kept++] = one;
     }
     p->count = kept;
+    if (!told) free(name);
     return LS_OK;
 }
 

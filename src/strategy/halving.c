@@ -210,7 +210,7 @@ static int64_t pack(const ls_strategy *s, const ls_parcel *p, cargo c, int bucke
     for (int i = 0; i < p->owner_count; i++) {
         char *at;
         int64_t n = slice_of(s, p, c, bucket, i, &at);
-        if (n == 0) continue;  // then there may be no memory either
+        if (n == 0 || !at) continue;  // without any there may be no memory either
         memcpy(out ? at : packed + bytes, out ? packed + bytes : at, (size_t)n);
         bytes += n;
     }

@@ -69,9 +69,9 @@ void ls__spread_choose(const ls_spread_question *q, int *replicas, int *threads)
 int ls__spread_core_pays(int64_t micro_batches, int cores, int shared, int own, double micro_batch_seconds,
                          double exchange_seconds) {
     if (own < 1 || shared < 1 || cores < 1 || !(micro_batch_seconds > 0)) return 0;
-    double alone = (double)((micro_batches + own - 1) / own) * micro_batch_seconds;
-    double together = (double)((micro_batches + shared - 1) / shared) * micro_batch_seconds + exchange_seconds / cores;
-    return alone < CORE_PAYS * together;
+    int64_t alone = (micro_batches + own - 1) / own, together = (micro_batches + shared - 1) / shared;  // rounds
+    double seconds = (double)together * micro_batch_seconds + exchange_seconds / cores;
+    return (double)alone * micro_batch_seconds < CORE_PAYS * seconds;
 }
 
 // --- where -----------------------------------------------------------------------------------------------------------

@@ -358,7 +358,8 @@ static ls_status create(ls_context *context, const ls_graph *graph, ls_dataset *
     ls_status status = prepare(t, dataset);
     if (status != LS_OK) {
         ls_trainer_destroy(&t);
-        return ls__fail_passed(status, __FILE__, __LINE__);
+        ls__fail_passed(status, __FILE__, __LINE__);
+        return status;
     }
     *out = t;
     return LS_OK;

@@ -171,7 +171,7 @@ static ls_status take_list(ls_listing *l, int64_t at, int kind, span list, uint8
                 LS_TRY(read_varint(l, &value, &number));
                 x = (double)(int64_t)number;
             } else {
-                float f;
+                float f = 0;
                 LS_TRY(value.end - value.at < 4 ? ls_listing_damaged(l, value.at, "a list ends in a number")
                                                 : ls_listing_read(l, value.at, 4, &f));
                 value.at += 4;
