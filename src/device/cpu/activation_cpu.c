@@ -192,12 +192,12 @@ typedef struct activation_ops {
 } activation_ops;
 
 static const activation_ops all[] = {
-    [LS_ACTIVATION_SIGMOID] = {"loop:sigmoid", sigmoid, sigmoid_backward, 1, 0},
-    [LS_ACTIVATION_TANH] = {"loop:tanh", hyperbolic, hyperbolic_backward, 1, 1},
-    [LS_ACTIVATION_SOFTMAX] = {"loop:softmax", NULL, NULL, 1, 0},
+    [LS_ACTIVATION_SIGMOID] = {"loop:sigmoid", sigmoid, sigmoid_backward, 1, 0, 0},
+    [LS_ACTIVATION_TANH] = {"loop:tanh", hyperbolic, hyperbolic_backward, 1, 1, 0},
+    [LS_ACTIVATION_SOFTMAX] = {"loop:softmax", NULL, NULL, 1, 0, 0},
     [LS_ACTIVATION_GELU] = {"loop:gelu", gelu, gelu_backward, 0, 1, 1},
-    [LS_ACTIVATION_SILU] = {"loop:silu", silu, silu_backward, 0, 1},
-    [LS_ACTIVATION_RELU6] = {"loop:relu6", relu6, relu6_backward, 1, 1},
+    [LS_ACTIVATION_SILU] = {"loop:silu", silu, silu_backward, 0, 1, 0},
+    [LS_ACTIVATION_RELU6] = {"loop:relu6", relu6, relu6_backward, 1, 1, 0},
 };
 
 // Elements [from, to).
