@@ -1,7 +1,11 @@
 #include <fcntl.h>
+#if defined(__GLIBC__)
+#include <malloc.h>
+#endif
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -109,8 +113,20 @@ static void help(void) {
         "  lockstep train mnist-cnn --data mnist:DIR --workers 4    on MNIST, across four processes\n");
 }
 
+// The C library gives threads heaps of their own, each with 64 MB of addresses or more. Where addresses are few (ulimit -v) they go to those who come first,
+// and to libraries that do not look whether there were any; then all threads have one heap. So do those of the launcher, and of the workers that it starts.
+static void save_addresses(void) {
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return;
+#if defined(__GLIBC__)
+    mallopt(M_ARENA_MAX, 1);
+#endif
+    setenv("MALLOC_ARENA_MAX", "1", 0);
+}
+
 int main(int argc, char **argv) {
     open_streams();
+    save_addresses();
     cli_crash_tell();
     signal(SIGXFSZ,
            SIG_IGN);  // a file that grows too large is a failed write, which is said, not the end of the process

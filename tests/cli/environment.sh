@@ -129,12 +129,13 @@ run 0 "$lockstep" scale mnist-mlp --workers 1 --epochs 1 --limit-train 128 --lim
 # Memory that workers share is there before they ask MPI for it together: one of them alone would fail, and the others wait. Of sizes around
 # 64 MB, Docker's, each is refused or enough. Sanitizers want more addresses than any limit leaves.
 if [ -n "$mpirun" ] && ! grep -qaE '__(asan|tsan|msan)_init' "$lockstep"; then
-    for kilobytes in 180000 220000 260000 300000 600000; do
+    for kilobytes in 180000 220000 260000 300000 360000 400000; do
         # shellcheck disable=SC2016
         refuses_or_runs sh -c 'ulimit -v "$1"; exec "$0" train mnist-cnn --limit-train 256 --limit-test 50 --epochs 1 --workers 2' \
             "$lockstep" $kilobytes
         # Below what Open MPI maps when it starts, it may say so, crash or wait for ever; it is not begun.
         [ $kilobytes -gt 260000 ] || [ "$got" -eq 0 ] || complains "(ulimit -v)"
+        [ $kilobytes -lt 360000 ] || [ "$got" -eq 0 ] || wrong "$what: it is enough"
     done
 fi
 if [ -n "$mpirun" ] && unshare -m mount -t tmpfs -o size=64m none /dev/shm 2>/dev/null; then

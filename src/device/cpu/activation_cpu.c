@@ -90,11 +90,10 @@ LS_INLINE void look_up_turn(ls_dtype dtype, const float *table, void *to, const 
     _Alignas(64) float slope[TURN];
     int64_t j = 0;
     for (int64_t i = 0; i < count; i++) slope[i] = table[from[at + i]];
-    for (int64_t i = count; i % 16; i++) slope[i] = 0;
     for (; j + 16 <= count; j += 16)
         store16(dtype, to, at + j, load16(dtype, times, at + j) * load16(LS_DTYPE_F32, slope, j));
     if (j < count)
-        store_lanes(dtype, to, at + j, load_lanes(dtype, times, at + j, count - j) * load16(LS_DTYPE_F32, slope, j),
+        store_lanes(dtype, to, at + j, load_lanes(dtype, times, at + j, count - j) * load_lanes(LS_DTYPE_F32, slope, j, count - j),
                     count - j);
 }
 

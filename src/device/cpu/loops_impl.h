@@ -90,18 +90,14 @@ LS_INLINE void store16(ls_dtype dtype, void *p, int64_t at, v16f v) {
 // The same with fewer lanes: the others read as zero, and are not written.
 LS_INLINE v16f load_lanes(ls_dtype dtype, const void *p, int64_t at, int64_t lanes) {
     if (lanes >= 16) return load16(dtype, p, at);
-    if (dtype == LS_DTYPE_F16) {
-        uint16_t halves[16] = {0};
-        for (int64_t i = 0; i < lanes; i++) halves[i] = ((const uint16_t *)p)[at + i];
-        return load16(dtype, halves, 0);
+    if (dtype == LS_DTYPE_F32) {
+        float values[16] = {0};
+        for (int64_t i = 0; i < lanes; i++) values[i] = ((const float *)p)[at + i];
+        return load16(dtype, values, 0);
     }
-    uint32_t words[16] = {0};
-    for (int64_t i = 0; i < lanes; i++)
-        words[i] =
-            dtype == LS_DTYPE_F32 ? ((const uint32_t *)p)[at + i] : (uint32_t)((const uint16_t *)p)[at + i] << 16;
-    v16f v;
-    memcpy(&v, words, sizeof v);
-    return v;
+    uint16_t halves[16] = {0};
+    for (int64_t i = 0; i < lanes; i++) halves[i] = ((const uint16_t *)p)[at + i];
+    return load16(dtype, halves, 0);
 }
 
 LS_INLINE void store_lanes(ls_dtype dtype, void *p, int64_t at, v16f v, int64_t lanes) {
@@ -169,7 +165,7 @@ LS_INLINE void copy_elements(ls_dtype dtype, void *to, const void *from, int64_t
     else if (count == 16)
         memcpy(to, from, 32);
     else if (dtype == LS_DTYPE_F32)
-        for (volatile int64_t i = 0; i < count; i++) ((uint32_t *)to)[i] = ((const uint32_t *)from)[i];
+        for (volatile int64_t i = 0; i < count; i++) ((float *)to)[i] = ((const float *)from)[i];
     else
         for (volatile int64_t i = 0; i < count; i++) ((uint16_t *)to)[i] = ((const uint16_t *)from)[i];
 }
