@@ -321,6 +321,11 @@ static int64_t pixels_size(const ls_dataset *d, int64_t limit, int64_t *train, i
     return *train ? ls_pixels_size(*train + *test, each + each / 3, limit / LS_ALIGN * LS_ALIGN) : 0;
 }
 
+int64_t ls_data_cache_least(const ls_dataset *d) {
+    int64_t train = images_of(d->train), test = d->test == d->train ? 0 : images_of(d->test);
+    return train ? ls_pixels_least(train + test) : 0;
+}
+
 int64_t ls_data_cache_size(const ls_dataset *d, int64_t limit, int decoded) {
     int64_t train, test;
     if (decoded && images_of(d->train)) return pixels_size(d, limit, &train, &test);

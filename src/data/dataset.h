@@ -93,6 +93,8 @@ ls_status ls_data_copy(ls_data_host *host, ls_dataset *dataset);
 // What a cache of its files' samples takes, at most `limit` bytes: of the training set, and with what is left of the test set. 0: there is none to be had.
 // `decoded` 1: of images as they are decoded, where it has some, of both sets as they come.
 int64_t ls_data_cache_size(const ls_dataset *dataset, int64_t limit, int decoded);
+// The least limit with which a cache of decoded images is not 0; 0: it has none to be kept.
+int64_t ls_data_cache_least(const ls_dataset *dataset);
 // The cache itself, in so much zeroed memory of the host's (see ls_source_ops.cache_attach).
 void ls_data_cache_attach(ls_dataset *dataset, int64_t limit, int decoded, void *memory, int fill);
 

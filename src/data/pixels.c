@@ -17,9 +17,11 @@ typedef struct head {
 static int64_t table_bytes(int64_t count) { return BEGIN + 8 * LS_PIXELS_LEVELS * count; }
 static int64_t entry_bytes(int64_t bytes) { return (int64_t)sizeof(head) + ls_round_up(bytes, 16); }
 
+int64_t ls_pixels_least(int64_t count) { return table_bytes(count) + BEGIN + LS_ALIGN; }
+
 int64_t ls_pixels_size(int64_t count, int64_t each, int64_t limit) {
     int64_t table = table_bytes(count) + BEGIN, all = limit;
-    if (limit <= table) return 0;
+    if (limit < ls_pixels_least(count)) return 0;
     if (each > 0 && entry_bytes(each) < (limit - table) / (count > 0 ? count : 1))
         all = table + count * entry_bytes(each);
     return all / 8 * 8;

@@ -22,6 +22,8 @@ typedef struct ls_pixels {
 
 // What `count` images take of at most `limit` bytes, where each has `each` bytes at most; 0 for `each`: nobody knows, and it is `limit`. 0: none fits.
 int64_t ls_pixels_size(int64_t count, int64_t each, int64_t limit);
+// The least limit with which that is not 0.
+int64_t ls_pixels_least(int64_t count);
 // Lays a cache of `all` images, empty so far, out in `size` zeroed bytes, aligned to 8: *out is of `count` of them, from `first` on. It may be in use by
 // other threads, as the empty one that it was.
 void ls_pixels_place(void *memory, int64_t size, int64_t all, int64_t first, int64_t count, ls_pixels *out);

@@ -178,6 +178,13 @@ ls_status ls__graph_param(ls_graph *graph, ls_node *node, const char *suffix, ls
     return LS_OK;
 }
 
+ls_status ls__graph_scale_and_shift(ls_graph *graph, ls_node *node, int64_t channels) {
+    LS_TRY(ls__graph_param(graph, node, "gamma", LS_SHAPE(channels), LS_PARAM_SCALE, LS_INITIALIZER_DEFAULT,
+                           LS_INITIALIZER_ONES, channels, channels));
+    return ls__graph_param(graph, node, "beta", LS_SHAPE(channels), LS_PARAM_BIAS, LS_INITIALIZER_DEFAULT,
+                           LS_INITIALIZER_ZEROS, channels, channels);
+}
+
 static ls_status check_inputs(const ls_graph *graph, const ls_op *op, const ls_value *x, int count) {
     int most = op->inputs_maximum ? op->inputs_maximum : op->inputs;
     if (count < op->inputs || count > most)

@@ -85,6 +85,8 @@ ls_status ls__node_output(ls_node *node, ls_shape shape, ls_dtype dtype);
 // Adds a parameter to it. `initializer` DEFAULT: `standard`.
 ls_status ls__graph_param(ls_graph *graph, ls_node *node, const char *suffix, ls_shape shape, ls_param_role role,
                           ls_initializer initializer, ls_initializer standard, int64_t fan_in, int64_t fan_out);
+// "gamma" and "beta", ones and zeros: what normalized channels are multiplied by, and what is added.
+ls_status ls__graph_scale_and_shift(ls_graph *graph, ls_node *node, int64_t channels);
 
 int ls__graph_name_taken(const ls_graph *graph, const char *name);
 // That a value has one number for each class. Errors: INVALID_ARGUMENT.

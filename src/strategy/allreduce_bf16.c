@@ -25,20 +25,18 @@ typedef struct messages {
     ls_status status;  // of what lanes waited for before the bucket's turn
 } messages;
 
-typedef struct totals {
-    ls_owners owners;    // of sums
-    ls_window total;     // (length), of the host: of the whole tree, as sent
+typedef struct allreduce {
+    ls_owners owners;  // of sums
+    ls_totals totals;
     messages *messages;  // (bucket_count)
-    // With config.overlap: (bucket_count, local_size), of the host: the step in which a worker last had what it takes.
-    _Atomic uint64_t *home;
-} totals;
+} allreduce;
 
-static totals *impl_of(const ls_strategy *s) { return s->impl; }
+static allreduce *impl_of(const ls_strategy *s) { return s->impl; }
 
 // --- planning --------------------------------------------------------------------------------------------------------
 
 static void destroy(ls_strategy *s) {
-    totals *a = impl_of(s);
+    allreduce *a = impl_of(s);
     for (int b = 0; a->messages && b < s->bucket_count; b++) {
         free(a->messages[b].sums.requests);
         free(a->messages[b].totals.requests);
@@ -50,7 +48,7 @@ static void destroy(ls_strategy *s) {
 
 static ls_status plan(ls_strategy *s) {
     const ls_comm *comm = s->config.comm;
-    totals *a;
+    allreduce *a;
     LS_TRY(ls_calloc(1, sizeof *a, &a));
     s->impl = a;
     LS_TRY(ls__owners_find(s, ls__owners_all, &a->owners));
@@ -60,37 +58,31 @@ static ls_status plan(ls_strategy *s) {
         LS_TRY(ls_calloc(most, sizeof(ls_request), &a->messages[b].sums.requests));
         LS_TRY(ls_calloc(most, sizeof(ls_request), &a->messages[b].totals.requests));
     }
-    LS_TRY(ls__want_window(s, LS_STRATEGY_SUMS, LS_HOST, s->config.length * ls__sum_bytes(s), &a->total));
-    if (!s->config.overlap) return LS_OK;
-    return ls__want(s, LS_STRATEGY_SUMS, LS_HOST,
-                    (int64_t)s->bucket_count * comm->local_size * (int64_t)sizeof *a->home, &a->home);
+    return ls__totals_want(s, &a->totals);
 }
 
 // --- messages --------------------------------------------------------------------------------------------------------
 
-static ls_window total_at(const ls_strategy *s, int64_t at) {
-    return ls__window_at(impl_of(s)->total, at * ls__sum_bytes(s));
-}
-
 // The totals that this host has from the owners whom this worker speaks to.
 static ls_status receive_totals(ls_strategy *s, int bucket) {
-    totals *a = impl_of(s);
+    allreduce *a = impl_of(s);
     for (int i = 0; i < a->owners.served_count; i++) {
         ls_slice theirs = a->owners.served[i].slices[bucket];
-        LS_TRY(ls__receive(s, &a->messages[bucket].totals, total_at(s, theirs.begin).host, ls__slice_length(theirs),
-                           ls__sum_dtype(s), a->owners.served[i].rank, ls__tag(LS_MESSAGE_MEAN, bucket)));
+        LS_TRY(ls__receive(s, &a->messages[bucket].totals, ls__total_at(s, &a->totals, theirs.begin).host,
+                           ls__slice_length(theirs), ls__sum_dtype(s), a->owners.served[i].rank,
+                           ls__tag(LS_MESSAGE_MEAN, bucket)));
     }
     return LS_OK;
 }
 
 static ls_status send_total(ls_strategy *s, int bucket) {
-    totals *a = impl_of(s);
+    allreduce *a = impl_of(s);
     ls_slice mine = a->owners.slices[bucket];
     const ls_comm *comm = s->config.comm;
     for (int i = 1; i < comm->hosts; i++)
-        LS_TRY(ls__send(s, &a->messages[bucket].totals, total_at(s, mine.begin).host, ls__slice_length(mine),
-                        ls__sum_dtype(s), a->owners.remotes[(comm->host + i) % comm->hosts].rank,
-                        ls__tag(LS_MESSAGE_MEAN, bucket)));
+        LS_TRY(ls__send(s, &a->messages[bucket].totals, ls__total_at(s, &a->totals, mine.begin).host,
+                        ls__slice_length(mine), ls__sum_dtype(s),
+                        a->owners.remotes[(comm->host + i) % comm->hosts].rank, ls__tag(LS_MESSAGE_MEAN, bucket)));
     return LS_OK;
 }
 
@@ -98,7 +90,7 @@ static ls_status send_total(ls_strategy *s, int bucket) {
 
 static ls_status reduce_begin(ls_lane_step *step, int bucket) {
     ls_strategy *s = step->strategy;
-    totals *a = impl_of(s);
+    allreduce *a = impl_of(s);
     messages *m = &a->messages[bucket];
     ls_status status = LS_OK;
     if (step->replica == 0) {
@@ -110,28 +102,17 @@ static ls_status reduce_begin(ls_lane_step *step, int bucket) {
     return status;
 }
 
-// The whole tree of what this worker owns, this replica's share of it or all: what this host's lanes hold, and what has come.
+// Of what this worker owns: what this host's lanes hold, and what has come.
 static ls_status add_up(ls_lane_step *step, int bucket) {
-    ls_strategy *s = step->strategy;
-    const ls_owners *o = &impl_of(s)->owners;
-    ls_slice mine = o->slices[bucket];
-    int64_t from = mine.begin, to = mine.end;
-    ls__owners_sources(step, o, bucket);
-    if (!step->alone) ls__share(mine.begin, mine.end, step->replica, s->config.replicas, &from, &to);
-    for (int64_t at = from, n; (n = ls__trained(s, &at, to, s->block)) > 0; at += n) {
-        ls_span sum;
-        LS_TRY(ls__sum_block(step, at, n, &sum));
-        LS_TRY(ls__send_block(step, total_at(s, at).host, sum, n));
-    }
-    LS_TRY(ls_synchronize(step->queue));
-    ls__lap(step->times, LS_STEP_SUM);
-    return LS_OK;
+    const allreduce *a = impl_of(step->strategy);
+    ls__owners_sources(step, &a->owners, bucket);
+    return ls__totals_add_up(step, &a->totals, a->owners.slices[bucket].begin, a->owners.slices[bucket].end);
 }
 
 // Of every bucket whose sums have come the total goes out, whoever is asked about: its turn may be later.
 static ls_status go_on(ls_lane_step *step) {
     ls_strategy *s = step->strategy;
-    totals *a = impl_of(s);
+    allreduce *a = impl_of(s);
     for (int b = 0; b < s->bucket_count; b++) {
         messages *m = &a->messages[b];
         int pending;
@@ -147,14 +128,9 @@ static ls_status go_on(ls_lane_step *step) {
     return LS_OK;
 }
 
-static _Atomic uint64_t *home_of(const ls_strategy *s, int bucket, int local_rank) {
-    return &impl_of(s)->home[(int64_t)bucket * s->config.comm->local_size + local_rank];
-}
-
 // What every worker of this host takes has to be there.
 static ls_status arrived(ls_lane_step *step, int bucket, int *peer) {
     ls_strategy *s = step->strategy;
-    const ls_comm *comm = s->config.comm;
     messages *m = &impl_of(s)->messages[bucket];
     int sums = 1;
     *peer = -1;
@@ -169,10 +145,7 @@ static ls_status arrived(ls_lane_step *step, int bucket, int *peer) {
         return LS_OK;
     }
     m->totals.count = 0;
-    atomic_store_explicit(home_of(s, bucket, comm->local_rank), step->number, memory_order_release);
-    for (int i = 0; i < comm->local_size && *peer < 0; i++)
-        if (atomic_load_explicit(home_of(s, bucket, i), memory_order_acquire) < step->number)
-            *peer = comm->order[s->host_first[comm->host] + i];
+    ls__totals_home(step, &impl_of(s)->totals, bucket, peer);
     return LS_OK;
 }
 
@@ -206,11 +179,8 @@ static ls_status wait_for_total(ls_lane_step *step, int bucket) {
 }
 
 static ls_status reduce_end(ls_lane_step *step, int bucket) {
-    ls_strategy *s = step->strategy;
-    int64_t begin = ls__bucket_begin(s, bucket);
     ls_status status = step->alone ? LS_OK : wait_for_total(step, bucket);
-    step->lane->sources[0] = (ls_source){.data = total_at(s, begin), .first = begin, .dtype = ls__sum_dtype(s)};
-    step->lane->source_count = 1;
+    ls__totals_source(step, &impl_of(step->strategy)->totals, bucket);
     return status;
 }
 

@@ -190,7 +190,7 @@ static int sends_totals(const ls_strategy *s) { return s->ops == &ls__strategy_a
 
 // What goes back to all hosts: new weights, or totals.
 static cargo weights_of(const ls_strategy *s) {
-    if (sends_totals(s)) return (cargo){ls__halving_of(s)->total.host, LS_SLICE_ALIGN * ls__sum_bytes(s)};
+    if (sends_totals(s)) return (cargo){ls__halving_of(s)->totals.total.host, LS_SLICE_ALIGN * ls__sum_bytes(s)};
     return (cargo){(char *)s->weights.host, LS_SLICE_ALIGN * (int64_t)sizeof(float)};
 }
 
@@ -379,39 +379,20 @@ static ls_status share(ls_lane_step *step, double *units, int columns) {
 
 // --- totals ----------------------------------------------------------------------------------------------------------
 
-static ls_window total_at(const ls_strategy *s, int64_t at) {
-    return ls__window_at(ls__halving_of(s)->total, at * ls__sum_bytes(s));
-}
-
 static ls_status plan_totals(ls_strategy *s) {
     LS_TRY(ls__halving_plan(s));
     ls_halving *h = ls__halving_of(s);
     for (int b = 0; b < s->bucket_count; b++) h->gathers[b] = 1, h->round[b] = -1;  // none is on its way
-    LS_TRY(ls__want_window(s, LS_STRATEGY_SUMS, LS_HOST, s->config.length * ls__sum_bytes(s), &h->total));
-    if (!s->config.overlap) return LS_OK;
-    return ls__want(s, LS_STRATEGY_SUMS, LS_HOST,
-                    (int64_t)s->bucket_count * s->config.comm->local_size * (int64_t)sizeof *h->home, &h->home);
+    return ls__totals_want(s, &h->totals);
 }
 
-// The whole tree of what this worker owns, this replica's share of it or all: into the total. Its sources are listed.
+// Of what this worker owns. Its sources are listed.
 static ls_status add_up(ls_lane_step *step, int bucket) {
     ls_strategy *s = step->strategy;
     const ls_comm *comm = s->config.comm;
     int64_t from, to;
     ls__halving_owned(s, comm->host, comm->local_rank, bucket, &from, &to);
-    if (!step->alone) ls__share(from, to, step->replica, s->config.replicas, &from, &to);
-    for (int64_t at = from, n; (n = ls__trained(s, &at, to, s->block)) > 0; at += n) {
-        ls_span sum;
-        LS_TRY(ls__sum_block(step, at, n, &sum));
-        LS_TRY(ls__send_block(step, total_at(s, at).host, sum, n));
-    }
-    LS_TRY(ls_synchronize(step->queue));
-    ls__lap(step->times, LS_STEP_SUM);
-    return LS_OK;
-}
-
-static _Atomic uint64_t *home_of(const ls_strategy *s, int bucket, int local_rank) {
-    return &ls__halving_of(s)->home[(int64_t)bucket * s->config.comm->local_size + local_rank];
+    return ls__totals_add_up(step, &ls__halving_of(s)->totals, from, to);
 }
 
 // There and back, as far as it goes without waiting.
@@ -428,15 +409,10 @@ static ls_status go_on(ls_lane_step *step, int bucket, int *peer) {
 static ls_status totals_arrived(ls_lane_step *step, int bucket, int *peer) {
     ls_strategy *s = step->strategy;
     const ls_halving *h = ls__halving_of(s);
-    const ls_comm *comm = s->config.comm;
     for (int b = 0; b < s->bucket_count; b++)
         if (b != bucket && !(h->gathers[b] && h->round[b] < 0)) LS_TRY(go_on(step, b, peer));
     LS_TRY(go_on(step, bucket, peer));
-    if (*peer >= 0) return LS_OK;
-    atomic_store_explicit(home_of(s, bucket, comm->local_rank), step->number, memory_order_release);
-    for (int i = 0; i < comm->local_size && *peer < 0; i++)
-        if (atomic_load_explicit(home_of(s, bucket, i), memory_order_acquire) < step->number)
-            *peer = comm->order[s->host_first[comm->host] + i];
+    if (*peer < 0) ls__totals_home(step, &h->totals, bucket, peer);
     return LS_OK;
 }
 
@@ -456,11 +432,8 @@ static ls_status wait_for_total(ls_lane_step *step, int bucket) {
 }
 
 static ls_status totals_end(ls_lane_step *step, int bucket) {
-    ls_strategy *s = step->strategy;
-    int64_t begin = ls__bucket_begin(s, bucket);
     ls_status status = step->alone ? LS_OK : wait_for_total(step, bucket);
-    step->lane->sources[0] = (ls_source){.data = total_at(s, begin), .first = begin, .dtype = ls__sum_dtype(s)};
-    step->lane->source_count = 1;
+    ls__totals_source(step, &ls__halving_of(step->strategy)->totals, bucket);
     return status;
 }
 

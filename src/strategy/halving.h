@@ -37,10 +37,7 @@ typedef struct ls_halving {
     int *pending;          // (bucket_count, round_count): how many there are
     int *round;            // (bucket_count): the first round that is not over
     char *gathers;         // (bucket_count): 1: weights or totals come, and no sums
-    // Where totals come: (length), of the host, as sent; and with config.overlap, (bucket_count, local_size), of the host: the step in which a worker
-    // last had what it takes.
-    ls_window total;
-    _Atomic uint64_t *home;
+    ls_totals totals;      // where these come
 } ls_halving;
 
 static inline ls_halving *ls__halving_of(const ls_strategy *s) { return s->impl; }

@@ -195,18 +195,18 @@ static ls_status update_and_gather(ls_lane_step *step, int bucket) {
 }
 
 // Keeps the first failure, and its sentence; where hosts speak to each other that says about which bucket.
-static void keep_of(ls_lane_step *step, ls_status *first, ls_status status, int bucket) {
-    if (status != LS_OK && *first == LS_OK && !step->failure[0]) {
+static void keep_of(const ls_lane_step *step, ls_status *first, ls_status status, int bucket) {
+    if (status != LS_OK && *first == LS_OK && !step->lane->failure[0]) {
         if (step->strategy->config.comm->hosts > 1)
             ls__fail_context(status, "bucket %d of %d: ", bucket, step->strategy->bucket_count);
-        snprintf(step->failure, sizeof step->failure, "%s", ls_error_message());
+        snprintf(step->lane->failure, sizeof step->lane->failure, "%s", ls_error_message());
     }
     ls__keep(first, status);
 }
 
 // Others may have failed since, which the first one is the cause of.
 static ls_status first_failure(const ls_lane_step *step, ls_status status) {
-    if (status != LS_OK && step->failure[0]) ls__error_set(step->failure);
+    if (status != LS_OK && step->lane->failure[0]) ls__error_set(step->lane->failure);
     return status;
 }
 
@@ -336,6 +336,7 @@ ls_status ls_strategy_step(ls_strategy *s, int replica, ls_queue *queue, const l
     step.number = (uint64_t)lane->steps + 1;
     if (ls__early(s)) return step_early(&step, mine, decision);
     int broken = 0;
+    lane->failure[0] = 0;
     ls_status status = publish(&step, 0, s->bucket_count);
     ls__vote_cast(&step, status == LS_OK ? mine : LS_VOTE_FAILED, 0);
     if (s->overlap) {

@@ -49,6 +49,7 @@ typedef struct ls_lane {
     int depth;
     int64_t steps;       // it has been through
     int64_t skipped;     // of them, those that have updated nothing
+    char failure[1024];  // the sentence of the latest step's first failure in a bucket; "": there is none
     ls_slice *slices;    // (bucket_count): what it updates
     char *begun;         // (bucket_count): which buckets this lane has handed over already
     int open;            // 1: between ls_strategy_gradient_begin and _end
@@ -175,9 +176,8 @@ struct ls_lane_step {
     ls_step_times *times;
     uint64_t number;  // of the step, from 1, as this strategy counts them
     int alone;  // 1: the one thread that exchanges goes through the phases for each replica, the first one last: nobody to wait for
-    float factor;        // of clipping
-    int skips;           // 1: this step updates nothing
-    char failure[1024];  // the sentence of its first failure in a bucket; "": there is none
+    float factor;  // of clipping
+    int skips;     // 1: this step updates nothing
     // What was called last, for the blocks of a run that follow.
     const ls_run *called;
     int called_direction;
@@ -484,6 +484,21 @@ ls_status ls__owners_gather_end(ls_lane_step *step, int bucket);
     .synchronous = 1, .weights_shared = 1, .plan = ls__owners_plan, .destroy = ls__owners_destroy,                     \
     .reduce_begin = ls__owners_reduce_begin, .arrived = ls__owners_arrived, .reduce_end = ls__owners_reduce_end,       \
     .share = ls__owners_share, .gather_begin = ls__owners_gather_begin, .gather_end = ls__owners_gather_end
+
+// totals.c: for strategies of LS_COMPRESS_BF16 between hosts.
+typedef struct ls_totals {
+    ls_window total;  // (length), of the host: of the whole tree, as sent
+    // With config.overlap: (bucket_count, local_size), of the host: the step in which a worker last had what it takes.
+    _Atomic uint64_t *home;
+} ls_totals;
+ls_status ls__totals_want(ls_strategy *strategy, ls_totals *totals);
+ls_window ls__total_at(const ls_strategy *strategy, const ls_totals *totals, int64_t at);
+// The whole tree of elements [from, to), this replica's share of them or all, from the lane's sources into the total.
+ls_status ls__totals_add_up(ls_lane_step *step, const ls_totals *totals, int64_t from, int64_t to);
+// This worker has what it takes of a bucket. *peer, if it is -1: a worker of this host that has not.
+void ls__totals_home(const ls_lane_step *step, const ls_totals *totals, int bucket, int *peer);
+// The lane's one source is the bucket's total.
+void ls__totals_source(const ls_lane_step *step, const ls_totals *totals, int bucket);
 
 // halving.c: allreduce with messages to a few of many hosts; the second one as the next.
 extern const ls_strategy_ops ls__strategy_allreduce_halving, ls__strategy_allreduce_halving_bf16;

@@ -166,19 +166,12 @@ static ls_status check_filled_in(const ls_train_config *c) {
 
 // Where images lie is in a table in front of them, for which there has to be room.
 static ls_status check_table(const ls_trainer *t) {
-    int64_t few = t->choices.cache, enough = INT64_MAX / 4;
-    if (!t->config.cache_decoded || ls_data_cache_size(t->dataset, few, 1) > 0) return LS_OK;
-    while (enough - few > 1024) {
-        int64_t middle = few + (enough - few) / 2;
-        if (ls_data_cache_size(t->dataset, middle, 1) > 0)
-            enough = middle;
-        else
-            few = middle;
-    }
+    int64_t least = t->config.cache_decoded ? ls_data_cache_least(t->dataset) : 0;
+    if (t->choices.cache >= least) return LS_OK;
     return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
                    "--cache %.40s: decoded images (--cache-decoded) of %s begin behind a table of all of them, and "
                    "none has room: give more than --cache %lldK, and as much again as the images are to take",
-                   t->config.cache, t->dataset->name, (long long)((enough + 1023) / 1024));
+                   t->config.cache, t->dataset->name, (long long)((least + 1023) / 1024));
 }
 
 static ls_status resolve_cache(ls_trainer *t) {

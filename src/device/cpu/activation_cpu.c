@@ -93,7 +93,8 @@ LS_INLINE void look_up_turn(ls_dtype dtype, const float *table, void *to, const 
     for (; j + 16 <= count; j += 16)
         store16(dtype, to, at + j, load16(dtype, times, at + j) * load16(LS_DTYPE_F32, slope, j));
     if (j < count)
-        store_lanes(dtype, to, at + j, load_lanes(dtype, times, at + j, count - j) * load_lanes(LS_DTYPE_F32, slope, j, count - j),
+        store_lanes(dtype, to, at + j,
+                    load_lanes(dtype, times, at + j, count - j) * load_lanes(LS_DTYPE_F32, slope, j, count - j),
                     count - j);
 }
 

@@ -35,6 +35,8 @@ dnnl_format_tag_t ls__cpu_blocked_tag(int ndim, int block);
 // blocked ones, which pad C up to whole blocks.
 ls_status ls__cpu_image_layouts(ls_cpu *cpu, const ls_kernel_spec *spec, const ls_layout **x, const ls_layout **y,
                                 int *block);
+// For loops of our own that normalize: all values plain, gamma and beta and their gradients, too.
+ls_status ls__cpu_norm_layouts(ls_cpu *cpu, const ls_kernel_spec *spec, ls_kernel *kernel);
 
 // Says that a kernel's output may lie in the memory of an input.
 static inline void ls__cpu_in_place(ls_kernel *kernel, ls_arg output, ls_arg input) {

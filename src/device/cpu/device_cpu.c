@@ -145,6 +145,20 @@ ls_status ls__cpu_image_layouts(ls_cpu *cpu, const ls_kernel_spec *spec, const l
     return layout_plain(&cpu->base, spec->y[0].shape, spec->x[0].dtype, 0, y);
 }
 
+ls_status ls__cpu_norm_layouts(ls_cpu *cpu, const ls_kernel_spec *spec, ls_kernel *kernel) {
+    const ls_layout *x, *w;
+    int backward = spec->pass == LS_PASS_BACKWARD;
+    LS_TRY(layout_plain(&cpu->base, spec->x[0].shape, spec->x[0].dtype, 0, &x));
+    LS_TRY(layout_plain(&cpu->base, spec->w[0].shape, LS_DTYPE_F32, 0, &w));
+    kernel->layout[LS_ARG_X] = x;
+    kernel->layout[LS_ARG_W] = w;
+    kernel->layout[backward ? LS_ARG_DY : LS_ARG_Y] = x;
+    if (!backward) kernel->layout[LS_ARG_W + 1] = w;
+    if (backward) kernel->layout[LS_ARG_DX] = x;
+    if (backward) kernel->layout[LS_ARG_DW] = kernel->layout[LS_ARG_DW + 1] = w;
+    return LS_OK;
+}
+
 // --- kernels of one oneDNN primitive ---------------------------------------------------------------------------------
 
 static ls_status dnnl_kernel_run(ls_kernel *kernel, ls_queue *queue, const ls_span spans[LS_ARG_COUNT]) {

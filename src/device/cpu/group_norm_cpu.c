@@ -184,27 +184,13 @@ static ls_status run_backward(ls_kernel *kernel, ls_queue *queue, const ls_span 
 
 static void destroy(ls_kernel *kernel) { free(kernel); }
 
-static ls_status choose_layouts(ls_cpu *cpu, const ls_kernel_spec *spec, ls_kernel *kernel) {
-    const ls_layout *x, *w;
-    int backward = spec->pass == LS_PASS_BACKWARD;
-    LS_TRY(cpu->base.ops->layout_plain(&cpu->base, spec->x[0].shape, spec->x[0].dtype, 0, &x));
-    LS_TRY(cpu->base.ops->layout_plain(&cpu->base, spec->w[0].shape, LS_DTYPE_F32, 0, &w));
-    kernel->layout[LS_ARG_X] = x;
-    kernel->layout[LS_ARG_W] = w;
-    kernel->layout[backward ? LS_ARG_DY : LS_ARG_Y] = x;
-    if (!backward) kernel->layout[LS_ARG_W + 1] = w;
-    if (backward) kernel->layout[LS_ARG_DX] = x;
-    if (backward) kernel->layout[LS_ARG_DW] = kernel->layout[LS_ARG_DW + 1] = w;
-    return LS_OK;
-}
-
 ls_status ls__cpu_group_norm_create(ls_cpu *cpu, const ls_kernel_spec *spec, ls_kernel **out) {
     static const ls_kernel_ops forward_ops = {run_forward, destroy}, backward_ops = {run_backward, destroy};
     const ls_group_norm_attrs *a = LS_ATTRS(ls_group_norm_attrs, &spec->attrs);
     int backward = spec->pass == LS_PASS_BACKWARD;
     group_norm_kernel *k;
     LS_TRY(ls_calloc(1, sizeof *k, &k));
-    ls_status status = choose_layouts(cpu, spec, &k->base);
+    ls_status status = ls__cpu_norm_layouts(cpu, spec, &k->base);
     if (status != LS_OK) {
         free(k);
         return status;

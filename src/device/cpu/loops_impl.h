@@ -173,7 +173,7 @@ LS_INLINE void copy_elements(ls_dtype dtype, void *to, const void *from, int64_t
 // Of a row the first `count` elements: the others read as zero, and are not written. 32 as a constant costs nothing.
 LS_INLINE row load_row(ls_dtype dtype, const void *p, int64_t at, int64_t count) {
     if (count == ROW) return load_whole_row(dtype, p, at);
-    float bytes[ROW] = {0};
+    _Alignas(64) char bytes[4 * ROW] = {0};
     copy_elements(dtype, bytes, (const char *)p + at * (dtype == LS_DTYPE_F32 ? 4 : 2), count);
     return load_whole_row(dtype, bytes, 0);
 }
@@ -183,7 +183,7 @@ LS_INLINE void store_row(ls_dtype dtype, void *p, int64_t at, row r, int64_t cou
         store_whole_row(dtype, p, at, r);
         return;
     }
-    float bytes[ROW];
+    _Alignas(64) char bytes[4 * ROW];
     store_whole_row(dtype, bytes, 0, r);
     copy_elements(dtype, (char *)p + at * (dtype == LS_DTYPE_F32 ? 4 : 2), bytes, count);
 }

@@ -18,10 +18,7 @@ static ls_status infer(ls_graph *graph, ls_node *node) {
             "%s: a layer normalization is of floating values and goes over their last axis; its input has none",
             node->name);
     int64_t channels = x->shape.dim[x->shape.ndim - 1];
-    LS_TRY(ls__graph_param(graph, node, "gamma", LS_SHAPE(channels), LS_PARAM_SCALE, LS_INITIALIZER_DEFAULT,
-                           LS_INITIALIZER_ONES, channels, channels));
-    LS_TRY(ls__graph_param(graph, node, "beta", LS_SHAPE(channels), LS_PARAM_BIAS, LS_INITIALIZER_DEFAULT,
-                           LS_INITIALIZER_ZEROS, channels, channels));
+    LS_TRY(ls__graph_scale_and_shift(graph, node, channels));
     return ls__node_output(node, x->shape, LS_DTYPE_F32);
 }
 
