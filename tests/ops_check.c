@@ -171,7 +171,7 @@ static void put(ls_device *d, int arg, const double *values, const ls_layout *la
 }
 
 // And back; what the layout adds must be zero.
-static double *get(ls_device *d, const ls_kernel *k, int arg, ls_span found) {
+static double *get(ls_device *d, const ls_kernel *k, const ls_kernel_spec *spec, int arg, ls_span found) {
     const ls_layout *layout = k->layout[arg];
     int64_t count = ls_shape_count(layout->shape);
     double *values = malloc((size_t)count * sizeof *values);
@@ -195,7 +195,8 @@ static double *get(ls_device *d, const ls_kernel *k, int arg, ls_span found) {
     for (int64_t i = 0; i < count; i++) values[i] = (double)((float *)ls_span_host(staged))[i];
     convert(d, to, staged, layout, again);
     if (memcmp(ls_span_host(again), ls_span_host(found), (size_t)layout->bytes) != 0)
-        fail_msg("%s: %s leaves something in the padding of argument %d", d->ops->name, k->name, arg);
+        fail_msg("%s: %s of %s leaves something in the padding of argument %d", d->ops->name, k->name,
+                 op_describe(spec), arg);
     ls_buffer_destroy(&staged.buffer);
     ls_buffer_destroy(&again.buffer);
     return values;
@@ -309,7 +310,7 @@ static ls_status run_pass(side *s, const ls_kernel_spec *spec, const inputs *in)
         if (!k->layout[i] || !is_output(spec->pass, i)) continue;
         free(s->value[i]);
         s->count[i] = ls_shape_count(k->layout[i]->shape);
-        s->value[i] = get(d, k, i, args[i]);
+        s->value[i] = get(d, k, spec, i, args[i]);
     }
     check_in_place(s, k, spec, in, args);
     args_free(k, args);

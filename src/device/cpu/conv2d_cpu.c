@@ -220,6 +220,15 @@ static ls_status settle_layouts(ls_cpu *cpu, const ls_kernel_spec *spec, const_d
     return LS_OK;
 }
 
+// Whether the factors of a weight gradient are widened first: see conv2d_wide.c.
+static int is_widened(const ls_kernel_spec *spec) {
+    if (is_dense(spec) || spec->pass != LS_PASS_BACKWARD_WEIGHTS) return 0;
+    if (spec->x[0].dtype == LS_DTYPE_F16) return !ls__cpu_has_half_tiles();
+    if (DNNL_VERSION_MAJOR < 3 || !is_volume(spec) || spec->x[0].dtype != LS_DTYPE_BF16) return 0;
+    const ls_conv3d_attrs *v = LS_ATTRS(ls_conv3d_attrs, &spec->attrs);
+    return (v->kernel[0] - 1) * v->dilation[0] + 1 > spec->x[0].shape.dim[1];
+}
+
 static ls_status unsupported(const ls_kernel_spec *spec) {
     return LS_FAIL(LS_STATUS_UNSUPPORTED,
                    "oneDNN has no kernel for a %s of %lld samples to %d channels in %s on this CPU",
@@ -434,9 +443,7 @@ ls_status ls__cpu_conv2d_create(ls_cpu *cpu, const ls_kernel_spec *spec, ls_kern
         LS_TRY(ls__cpu_conv2d_tiles_create(cpu, spec, &ls__tiles_amx, out));
         if (*out) return LS_OK;
     }
-    if (!is_dense(spec) && spec->pass == LS_PASS_BACKWARD_WEIGHTS && spec->x[0].dtype == LS_DTYPE_F16 &&
-        !ls__cpu_has_half_tiles())
-        return ls__cpu_conv2d_wide_create(cpu, spec, out);
+    if (is_widened(spec)) return ls__cpu_conv2d_wide_create(cpu, spec, out);
     if (!is_dense(spec) && joining_pays(spec)) {
         LS_TRY(create_joined(cpu, spec, out));
         if (*out) return LS_OK;

@@ -1,6 +1,7 @@
 // oneDNN 3.x has weight gradients of convolutions in fp16 for processors with AMX-FP16, and for others by its reference, which takes hundreds of times as
-// long as the arithmetic. There X and DY are widened into scratch memory, and what computes is the kernel for fp32. Products of two halves are
-// exact in fp32, so the sums are those of fp16 factors.
+// long as the arithmetic; in bf16, those of volumes that are less deep than the kernel are wrong (3.2, AVX512-BF16). There X and DY are widened
+// into scratch memory, and what computes is the kernel for fp32. Products of two halves, of either kind, are exact in fp32, so the sums are those
+// of narrow factors.
 #include "device/cpu/conv2d_wide.h"
 
 #include <stdlib.h>
@@ -47,7 +48,7 @@ static ls_status build(ls_cpu *cpu, const ls_kernel_spec *spec, wide_kernel *k) 
     int64_t most = k->inner->scratch_bytes;
     for (int i = 0; i < BROUGHT; i++) {
         const ls_layout *wanted = k->inner->layout[brought[i]], *given = spec->layout[brought[i]];
-        if (!given) LS_TRY(cpu->base.ops->layout_plain(&cpu->base, wanted->shape, LS_DTYPE_F16, 0, &given));
+        if (!given) LS_TRY(cpu->base.ops->layout_plain(&cpu->base, wanted->shape, spec->x[0].dtype, 0, &given));
         LS_TRY(ls__cpu_reorder_create(&cpu->base, given, wanted, &k->bring[i]));
         k->base.layout[brought[i]] = given;
         k->bytes[i] = ls_round_up(wanted->bytes, LS_ALIGN);
