@@ -1,4 +1,5 @@
-// What a step costs after backward: bench_exchange [FLOATS [MICRO_BATCHES [REPLICAS [STEPS]]]], alone or under mpirun.
+// What a step costs after backward: bench_exchange [FLOATS [MICRO_BATCHES [REPLICAS [STEPS [STRATEGY]]]]], alone or under mpirun; with STRATEGY that one alone, or
+// with the word "order" the fixed tree's cost alone.
 //
 // For each strategy the median over steps of the slowest lane's time, beside a floor: the same additions and the same update
 // of each lane's slice in one plain pass over memory of its own, without meeting anyone; after the same writing of gradients,
@@ -182,8 +183,9 @@ int main(int argc, char **argv) {
                .steps = argc > 4 ? atoi(argv[4]) : 200,
                .params = {-1, -1, -1, -1, -1, -1, -1, -1},
                .prints = 1};
+    const char *only = argc > 5 ? argv[5] : NULL;
     if (b.replicas < 1 || b.steps < 1 || b.micro_batches < 1 || b.length < 1) {
-        fprintf(stderr, "usage: bench_exchange [FLOATS [MICRO_BATCHES [REPLICAS [STEPS]]]]\n");
+        fprintf(stderr, "usage: bench_exchange [FLOATS [MICRO_BATCHES [REPLICAS [STEPS [STRATEGY|order]]]]]\n");
         return 2;
     }
     b.length = ls_round_up(b.length, LS_SLICE_ALIGN);
@@ -197,9 +199,10 @@ int main(int argc, char **argv) {
                (long long)b.micro_batches, b.comm->size, b.comm->hosts, b.replicas);
     for (const ls_strategy_ops *const *s = ls_strategies(); *s; s++) {
         ls_roles roles = {.workers = b.comm->size, .replicas = b.replicas};
+        if (only && strcmp(only, (*s)->name) != 0) continue;
         if (ls_strategy_assign(*s, &roles) == LS_OK) measure(&b, (*s)->name, 0);
     }
-    measure_tree(&b);
+    if (!only || strcmp(only, "order") == 0) measure_tree(&b);
     ls_queue_destroy(&b.queue);
     ls_device_destroy(&b.device);
     ls_comm_destroy(&b.comm);
