@@ -55,12 +55,13 @@ struct ls_comm {
     int *host_of;              // (size): host_of[rank]
     int position;
     int any_thread;  // 1: on every worker, threads other than the main one may communicate, one at a time
-    int between;   // 1: also between two calls of the program, which does not use MPI itself, or one that does not mind
-    int tag_max;   // the largest tag of a message; 0: INT_MAX
-    int groups;    // made so far of its workers (comm/group.h)
-    int busy;      // 1: another thread communicates
-    ls_away away;  // where another thread does so between two calls of the program: who ends that (ls_comm_home)
-    int32_t *scratch;  // (size, 2): for ls_comm_agree
+    int between;  // 1: also between two calls of the program, which does not use MPI itself, or one that does not mind
+    int tag_max;  // the largest tag of a message; 0: INT_MAX
+    int groups;   // made so far of its workers (comm/group.h)
+    int busy;     // 1: another thread communicates
+    const char *about;  // what messages are about that the main thread waits for, for the watch; NULL: nobody has said
+    ls_away away;       // where another thread does so between two calls of the program: who ends that (ls_comm_home)
+    int32_t *scratch;   // (size, 2): for ls_comm_agree
     // What workers tell each other before each collective call, so that a call that others do not make is an error on all of them.
     uint64_t calls;     // made so far
     const char *doing;  // the public function that makes them; NULL: none

@@ -234,8 +234,8 @@ static ls_status wait_all(ls_comm *comm, ls_request *requests, int count) {
         memcpy(&r, &requests[i].native, sizeof r);
         requests[i].native = NULL;
         // Progresses the others meanwhile.
-        MPI_TRY_MESSAGE(complete_from(MPI_SUCCESS, &r, "a message", requests[i].peer), "wait for a message with",
-                        requests[i].peer);
+        MPI_TRY_MESSAGE(complete_from(MPI_SUCCESS, &r, comm->about ? comm->about : "a message", requests[i].peer),
+                        "wait for a message with", requests[i].peer);
     }
     return LS_OK;
 }

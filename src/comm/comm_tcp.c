@@ -222,7 +222,8 @@ static ls_status wait_for(ls__tcp *c, const ls__tcp_request *r) {
         }
         if (looks == 2) {
             // In a collective call the next one may itself wait for another.
-            ls_watch_begin(c->waits_for ? c->waits_for : "a message", c->waits_for && c->head.size > 2 ? -1 : r->peer);
+            const char *what = c->waits_for ? c->waits_for : c->head.about ? c->head.about : "a message";
+            ls_watch_begin(what, c->waits_for && c->head.size > 2 ? -1 : r->peer);
             watched = 1;
         }
         status = progress(c, looks < 2 ? SOON_MS : 500);

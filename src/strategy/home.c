@@ -9,13 +9,16 @@
 
 #define WATCH_SECONDS 0.2  // of waiting before the watch is told whom for
 
-// The main thread tells the watch what it waits for.
-static void begin_watch(ls_overlap *o) {
-    if (o->peer >= 0 && o->bucket < o->strategy->bucket_count)
-        snprintf(o->watched, sizeof o->watched, "bucket %d of %d", o->bucket, o->strategy->bucket_count);
+// The main thread tells the watch what it waits for. Returns whether that is another worker.
+static int begin_watch(ls_overlap *o) {
+    int named = o->peer >= 0;
+    char *watched = o->watched[named];
+    if (named)
+        ls__say_bucket(watched, sizeof o->watched[named], o->bucket, o->next, o->strategy->bucket_count);
     else
-        snprintf(o->watched, sizeof o->watched, o->peer >= 0 ? "the votes of other hosts" : "the other replicas");
-    ls_watch_begin(o->watched, o->peer);
+        snprintf(watched, sizeof o->watched[named], "the other replicas");
+    ls_watch_begin(watched, o->peer);
+    return named;
 }
 
 static int is_there(const _Atomic uint64_t *mark, uint64_t number) { return mark && ls__is_at(mark, number); }
@@ -23,16 +26,16 @@ static int is_there(const _Atomic uint64_t *mark, uint64_t number) { return mark
 // Until the mark is at a step, or the thread is through with it, where communication has failed before it was. NULL: until the latter. Returns, for
 // the main thread, what has failed in the step that the thread is through with.
 static ls_status wait_until(ls_overlap *o, int replica, const _Atomic uint64_t *mark, uint64_t number) {
-    int watched = 0;
+    int watched = 0, named = 0;
     ls_status status = LS_OK;
     pthread_mutex_lock(&o->lock);
     o->waiting++;
     while (o->finished < number && !is_there(mark, number))
-        if (watched || replica != 0) {
+        if (named || replica != 0) {
             pthread_cond_wait(&o->done, &o->lock);
         } else if (ls__overlap_wait_some(o, &o->done, WATCH_SECONDS) == ETIMEDOUT && o->finished < number &&
-                   !is_there(mark, number)) {
-            begin_watch(o);
+                   !is_there(mark, number) && (!watched || o->peer >= 0)) {
+            named = begin_watch(o);
             watched = 1;
         }
     o->waiting--;

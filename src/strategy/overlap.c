@@ -52,9 +52,15 @@ typedef struct overlapped {
 
 // --- communication that is broken ------------------------------------------------------------------------------------
 
-// One worker's thread that cannot go on says so to those of its host: they would wait for what it was to bring, and all their lanes with
+// One worker's thread that cannot go on says so, and why, to those of its host: they would wait for what it was to bring, and all their lanes with
 // them, while its main thread has to get out of the step to end the job.
 static void say_broken(ls_strategy *s, uint64_t number) {
+    ls_broken *b = s->broken;
+    if (!atomic_exchange(&b->begun, 1)) {
+        b->rank = s->config.comm->rank;
+        snprintf(b->sentence, sizeof b->sentence, "%.*s", (int)sizeof b->sentence - 1, s->overlap->failure);
+        atomic_store_explicit(&b->whole, 1, memory_order_release);
+    }
     atomic_store_explicit(&s->progress[s->bucket_count].reduced, number, memory_order_release);
 }
 
@@ -64,11 +70,27 @@ static int host_broken(const ls_strategy *s, uint64_t number) {
 
 int ls__overlap_broken(const ls_strategy *s, uint64_t number) { return number > 0 && host_broken(s, number); }
 
+// Another worker of the host cannot go on: this one ends for its reason, and says it.
+static void take_broken(overlapped *x) {
+    ls_strategy *s = x->o->strategy;
+    if (x->broken || x->status != LS_OK || !host_broken(s, x->step.number)) return;
+    if (!atomic_load_explicit(&s->broken->whole, memory_order_acquire)) return;  // nothing is known yet but that
+    x->status =
+        LS_FAIL(LS_STATUS_LIBRARY, "worker %d of this host has failed: %s", s->broken->rank, s->broken->sentence);
+    snprintf(x->o->failure, sizeof x->o->failure, "%s", ls_error_message());
+}
+
 // --- what lanes say --------------------------------------------------------------------------------------------------
 
 static int all_lanes(const ls_strategy *s, int bucket, uint64_t number) {
     uint64_t count = atomic_load_explicit(&s->progress[bucket].ready, memory_order_acquire);
     return count >= number * (uint64_t)s->host_lanes;
+}
+
+void ls__say_bucket(char *out, size_t size, int bucket, int next, int count) {
+    int votes = bucket >= count;
+    const char *what = !votes ? "" : next < count ? "votes of other hosts before " : "votes of other hosts after ";
+    snprintf(out, size, "%sbucket %d of %d", what, !votes ? bucket : next < count ? next : count - 1, count);
 }
 
 void ls__overlap_tell(ls_lane_step *step, int bucket) {
@@ -107,21 +129,29 @@ int ls__overlap_wait_some(ls_overlap *o, pthread_cond_t *condition, double secon
 
 // --- the thread ------------------------------------------------------------------------------------------------------
 
-// Keeps the first failure, with the bucket that it was about; the worker is in the sentence of a message. After a message that could not be sent or received, others
+// The bucket that is taken as number `position`.
+static int bucket_at(const overlapped *x, int position) {
+    int in_order = x->o->in_order;
+    return position < in_order ? position : x->o->strategy->bucket_count - 1 - (position - in_order);
+}
+
+// The bucket that comes next; their number: all have come.
+static int next_bucket(const overlapped *x) {
+    const ls_strategy *s = x->o->strategy;
+    int done = ls__overlap_updates(s) ? x->gathered : x->begun;
+    return done < s->bucket_count ? bucket_at(x, done) : s->bucket_count;
+}
+
+// Keeps the first failure, with the bucket that it was about, or that votes were before (-1: it is not known); the worker is in the sentence of a message. After a message that could not be sent or received, others
 // wait for what does not come: no use in going on.
 static void note(overlapped *x, ls_status status, int bucket) {
     if (status == LS_STATUS_LIBRARY && x->o->strategy->config.comm->hosts > 1) x->broken = 1;
     if (status == LS_OK || x->status != LS_OK) return;
     x->status = status;
-    if (bucket < x->o->strategy->bucket_count)
-        ls__fail_context(status, "bucket %d of %d: ", bucket, x->o->strategy->bucket_count);
+    char what[64];
+    ls__say_bucket(what, sizeof what, bucket, next_bucket(x), x->o->strategy->bucket_count);
+    if (bucket >= 0) ls__fail_context(status, "%s: ", what);
     snprintf(x->o->failure, sizeof x->o->failure, "%s", ls_error_message());
-}
-
-// The bucket that is taken as number `position`.
-static int bucket_at(const overlapped *x, int position) {
-    int in_order = x->o->in_order;
-    return position < in_order ? position : x->o->strategy->bucket_count - 1 - (position - in_order);
 }
 
 // A phase for all replicas, the first one last: it communicates for them.
@@ -147,7 +177,9 @@ static int arrived(overlapped *x, int bucket) {
     if (status != LS_OK) x->broken = 1;
     note(x, status, bucket);
     pthread_mutex_lock(&o->lock);
-    if (peer >= 0 || o->bucket == bucket) o->peer = peer, o->bucket = bucket;
+    // Who waits for a bucket need not know of votes.
+    int keeps = bucket == s->bucket_count && o->peer >= 0 && o->bucket < bucket;
+    if (!keeps && (peer >= 0 || o->bucket == bucket)) o->peer = peer, o->bucket = bucket, o->next = next_bucket(x);
     pthread_mutex_unlock(&o->lock);
     return status == LS_OK && peer < 0;
 }
@@ -319,7 +351,8 @@ static void run_step(ls_overlap *o, uint64_t number, const ls_step_info *info) {
         if (busy && computing) o->seconds += now - since;
     }
     if (x.broken) say_broken(s, number);
-    note(&x, ls_synchronize(o->queue), s->bucket_count);
+    take_broken(&x);
+    note(&x, ls_synchronize(o->queue), -1);
     ls__lap(&x.times, x.voted >= 2 ? LS_STEP_GATHER : LS_STEP_SEND);
     o->status = x.status;
     if (!ls__early(s)) return;
@@ -357,6 +390,7 @@ ls_status ls__overlap_plan(ls_strategy *s) {
     if (!s->config.comm->any_thread)
         return LS_FAIL(LS_STATUS_INTERNAL, "exchange behind backward takes MPI_THREAD_SERIALIZED, which is not there");
     LS_TRY(ls__want(s, LS_STRATEGY_SUMS, LS_HOST, (s->bucket_count + 1) * (int64_t)sizeof *s->progress, &s->progress));
+    LS_TRY(ls__want(s, LS_STRATEGY_SUMS, LS_HOST, sizeof *s->broken, &s->broken));
     LS_TRY(ls_calloc(1, sizeof *s->overlap, &s->overlap));
     ls_overlap *o = s->overlap;
     LS_TRY(ls_calloc(s->bucket_count + 1, sizeof *o->home, &o->home));

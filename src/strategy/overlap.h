@@ -21,10 +21,11 @@ struct ls_overlap {
     int inside;                // its lanes that have begun a step and not come to its end: those that compute, or wait
     int waiting;               // its lanes that wait for this thread now
     int reached;               // what in_order should have been in the latest step
-    int peer, bucket;          // the rank that is waited for, -1: nobody, and for what
-    ls_step_info info;         // of the step that was asked for last
-    ls_status status;          // the first failure, and its sentence
-    char failure[1024], watched[64];
+    int peer, bucket,
+        next;  // the rank that is waited for, -1: nobody, and for what: votes before bucket `next`, if it is no bucket
+    ls_step_info info;                   // of the step that was asked for last
+    ls_status status;                    // the first failure, and its sentence
+    char failure[1024], watched[2][64];  // watched: what for; of another worker
     _Atomic uint64_t
         *home;  // (bucket_count + 1): the step in which a bucket was home last; of the votes, whose decision is known
     // The thread's own:
@@ -36,6 +37,9 @@ struct ls_overlap {
 
 // Waits on a condition for so many seconds at most, with the lock held. 0, or ETIMEDOUT.
 int ls__overlap_wait_some(ls_overlap *overlap, pthread_cond_t *condition, double seconds);
+
+// "bucket 3 of 12", or for what is no bucket "votes of other hosts before bucket 3 of 12", next being 3.
+void ls__say_bucket(char *out, size_t size, int bucket, int next, int count);
 
 // Whether what is counted by steps is at this one.
 static inline int ls__is_at(const _Atomic uint64_t *mark, uint64_t number) {

@@ -1,4 +1,5 @@
 // The driver of a step: what all strategies go through, and what a lane does to its slices.
+#include <stdio.h>
 #include <string.h>
 
 #include "base/error.h"
@@ -194,14 +195,29 @@ static ls_status update_and_gather(ls_lane_step *step, int bucket) {
     return status;
 }
 
-// Keeps the first failure, and its sentence; where hosts speak to each other that says about which bucket.
-static void keep_of(const ls_lane_step *step, ls_status *first, ls_status status, int bucket) {
+// What lanes that exchange themselves are about to wait for, should the watch be asked: a bucket, or what comes before or after one.
+static void say_about(const ls_lane_step *step, const char *before, int bucket) {
+    ls_strategy *s = step->strategy;
+    if (step->replica != 0 || step->alone || s->config.comm->hosts == 1) return;
+    char *about = s->about[s->about_turn++ % 2];  // the watch may read the other one
+    snprintf(about, sizeof s->about[0], "%sbucket %d of %d", before, bucket, s->bucket_count);
+    s->config.comm->about = about;
+}
+
+static const char before_all[] = "norms of all buckets before ", after_all[] = "votes of other hosts after ";
+
+// Keeps the first failure, and its sentence; where hosts speak to each other that says about which bucket, or before or after which.
+static void keep_at(const ls_lane_step *step, ls_status *first, ls_status status, const char *before, int bucket) {
     if (status != LS_OK && *first == LS_OK && !step->lane->failure[0]) {
         if (step->strategy->config.comm->hosts > 1)
-            ls__fail_context(status, "bucket %d of %d: ", bucket, step->strategy->bucket_count);
+            ls__fail_context(status, "%sbucket %d of %d: ", before, bucket, step->strategy->bucket_count);
         snprintf(step->lane->failure, sizeof step->lane->failure, "%s", ls_error_message());
     }
     ls__keep(first, status);
+}
+
+static void keep_of(const ls_lane_step *step, ls_status *first, ls_status status, int bucket) {
+    keep_at(step, first, status, "", bucket);
 }
 
 // Others may have failed since, which the first one is the cause of.
@@ -214,7 +230,8 @@ static ls_status first_failure(const ls_lane_step *step, ls_status status) {
 static ls_status share(ls_lane_step *step, double *units, int columns) {
     ls_strategy *s = step->strategy;
     ls_status status = settle(step, LS_STEP_SUM);
-    if (s->ops->share) ls__keep(&status, s->ops->share(step, units, columns));
+    say_about(step, before_all, 0);
+    if (s->ops->share) keep_at(step, &status, s->ops->share(step, units, columns), before_all, 0);
     int several_hosts = s->ops->share && s->config.comm->hosts > 1;
     ls__wait(s->ops->weights_shared ? s->host_barrier : s->worker_barrier, step->times,
              several_hosts ? LS_STEP_SEND : LS_STEP_WAIT);
@@ -240,7 +257,10 @@ static ls_status update_measured(ls_lane_step *step) {
             ls__find_norms(s, step->lane, step->lane->slices[b].begin, step->lane->slices[b].end);
         ls__lap(step->times, LS_STEP_SUM);
     }
-    for (int b = 0; b < s->bucket_count; b++) keep_of(step, &status, update_and_gather(step, b), b);
+    for (int b = 0; b < s->bucket_count; b++) {
+        say_about(step, "", b);
+        keep_of(step, &status, update_and_gather(step, b), b);
+    }
     return status;
 }
 
@@ -275,10 +295,15 @@ static ls_status refresh(ls_lane_step *step) {
 static ls_status update(ls_lane_step *step) {
     ls_strategy *s = step->strategy;
     ls_status status = LS_OK;
-    for (int b = 0; b < s->bucket_count; b++) keep_of(step, &status, ls__reduce_end(step, b), b);
+    for (int b = 0; b < s->bucket_count; b++) {
+        say_about(step, "", b);
+        keep_of(step, &status, ls__reduce_end(step, b), b);
+    }
     if (ls__clips(s) || ls__layerwise(s)) ls__keep(&status, update_measured(step));
-    for (int b = 0; b < s->bucket_count && s->ops->gather_end; b++)
+    for (int b = 0; b < s->bucket_count && s->ops->gather_end; b++) {
+        say_about(step, "", b);
         keep_of(step, &status, s->ops->gather_end(step, b), b);
+    }
     ls__keep(&status, settle(step, LS_STEP_UPDATE));
     return status;
 }
@@ -349,13 +374,17 @@ ls_status ls_strategy_step(ls_strategy *s, int replica, ls_queue *queue, const l
         broken = ls__overlap_broken(s, step.number);
     } else {
         ls__wait(s->host_barrier, times, LS_STEP_WAIT);
-        ls__keep(&status, ls__vote_send(&step));
-        for (int b = 0; b < s->bucket_count && s->ops->reduce_begin; b++)
+        keep_at(&step, &status, ls__vote_send(&step), "votes of other hosts before ", 0);
+        for (int b = 0; b < s->bucket_count && s->ops->reduce_begin; b++) {
+            say_about(&step, "", b);
             keep_of(&step, &status, s->ops->reduce_begin(&step, b), b);
+        }
     }
     if (!ls__overlap_updates(s) && !broken) ls__keep(&status, update(&step));
     if (s->config.find_not_finite) ls__keep(&status, ls__read_found(&step));
-    if (!s->overlap) ls__keep(&status, ls__vote_receive(&step));
+    say_about(&step, after_all, s->bucket_count - 1);
+    if (!s->overlap) keep_at(&step, &status, ls__vote_receive(&step), after_all, s->bucket_count - 1);
+    if (replica == 0) s->config.comm->about = NULL;
     if (status != LS_OK || broken) ls__vote_fail(&step);
     ls__wait(s->host_barrier, times, s->ops->gather_end && s->config.comm->hosts > 1 ? LS_STEP_GATHER : LS_STEP_WAIT);
     ls_status after = take_weights(&step);

@@ -121,6 +121,13 @@ typedef struct ls_progress {
     _Atomic uint64_t decided;  // of the votes: the step whose decision is known
 } ls_progress;
 
+// Why a worker of a host cannot go on with its exchange, for the others there: the first one's sentence.
+typedef struct ls_broken {
+    _Atomic int begun, whole;  // 1: somebody writes it; it is there
+    int rank;                  // whose it is
+    char sentence[800];
+} ls_broken;
+
 typedef struct ls_overlap ls_overlap;
 typedef struct ls_topk ls_topk;
 
@@ -153,7 +160,10 @@ struct ls_strategy {
     ls_barrier *worker_barrier;  // the replicas of this worker
     ls_ballot *ballots;          // (2), of the host
     ls_progress *progress;  // (bucket_count + 1), of the host, with config.overlap: of each bucket, and of the votes
+    ls_broken *broken;      // of the host, likewise
     ls_overlap *overlap;    // NULL: none
+    char about[2][64];      // what lanes that exchange themselves wait for, in turn (ls_comm.about)
+    int about_turn;
     // Of the worker that speaks for its host to others:
     int vote_rounds, vote_round;  // how many, and the first that is not over
     int *votes;                   // (vote_rounds, 2): sent, received
@@ -274,7 +284,7 @@ int ls__received_sources(const ls_strategy *strategy, int64_t micro_batches, int
 // What follows works on elements [offset, offset + n) of the vector, n <= strategy->block, and is in the queue on return.
 // Where the device can read a window: there, or else in the lane's block `block`.
 ls_status ls__bring(ls_lane_step *step, ls_window window, int64_t n, int block, ls_span *out);
-// The sum of two siblings, which out may be the first of.
+// The sum of two siblings, which out may be one of.
 static inline ls_status ls__add(const ls_strategy *s, ls_queue *queue, ls_span out, ls_span a, ls_span b, int64_t n) {
     const ls_vector_ops *vector = ls__vector(queue);
     return (ls__rounds(s) ? vector->add_bf16 : vector->add)(queue, out, a, b, n);

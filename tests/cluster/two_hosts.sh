@@ -114,9 +114,9 @@ for _ in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25; do
     sleep 1
 done
 [ -z "$(workers)" ] || wrong "$what: workers wait for ever: $(workers)"
-grep -qE "worker 0 on n1 has waited for (bucket [0-9]+ of [0-9]+|the votes of other hosts) for " "$here/err" || wrong "$what: does not say for what"
+grep -qE "worker 0 on n1 has waited for ((votes of other hosts (before|after) )?bucket [0-9]+ of [0-9]+) for " "$here/err" || wrong "$what: does not say for what"
 complains ": worker 1 on n2 has not answered; look at that host and at the network. The job ends here"
-grep -qE '^  worker 0 \(process [0-9]+\): exchange and update, step [0-9]+ of epoch [0-9]+, for .*, waiting for (bucket [0-9]+ of [0-9]+|the votes of other hosts) \(worker 1\)' "$here/err" ||
+grep -qE '^  worker 0 \(process [0-9]+\): exchange and update, step [0-9]+ of epoch [0-9]+, for .*, waiting for ((votes of other hosts (before|after) )?bucket [0-9]+ of [0-9]+) \(worker 1\)' "$here/err" ||
     wrong "$what: does not say what its workers did"
 complains "The job ends here"
 kill -KILL $(ps -o pid= --ppid $job) 2>/dev/null # mpirun waits for the other host in its own time

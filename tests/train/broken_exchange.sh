@@ -23,8 +23,8 @@ for options in "0 2 --strategy allreduce" "0 2 --strategy reduce-broadcast" "0 2
             echo "$options, worker $worker: exit status $code"
             cat "$out/log"
             failed=1
-        elif ! grep -q "look for a message with worker [0-3]: " "$out/log"; then
-            echo "$options, worker $worker: does not say what failed"
+        elif ! grep -q "bucket [0-9]* of [0-9]*: .*look for a message with worker [0-3]: " "$out/log"; then
+            echo "$options, worker $worker: does not say what failed, and of which bucket"
             cat "$out/log"
             failed=1
         fi
