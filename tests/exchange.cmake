@@ -10,6 +10,7 @@ target_link_libraries(fuzz_tcp PRIVATE PkgConfig::CRYPTO)
 ls_test(test_tune HOSTS RANKS 1 2 3 LABELS train)
 ls_test(test_strategy HOSTS RANKS 1 2 3 4 5 8 TIMEOUT 300 LABELS strategy)
 target_sources(test_strategy PRIVATE late/late.c)
+ls_test(test_large_mean RANKS 1 2 LABELS strategy)
 # MPICH polls while it waits inside a call: more processes than cores take minutes with it, and try no other call than three do.
 if(LS_WITH_MPI)
   set_property(TEST test_strategy.np5 test_strategy.np8 test_group.np5 APPEND PROPERTY LABELS crowded)

@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/stream.h"
 #include "strategy/strategy_impl.h"
 
 typedef struct reduce_broadcast {
@@ -149,17 +150,24 @@ static ls_status reduce_begin(ls_lane_step *step, int bucket) {
     return status;
 }
 
+// A bucket of so many floats on average that a mean is in no cache any more when it is read.
+enum { STREAMS_FROM = 4 << 20 };
+
 // The mean of a slice, from the lane's sources, to where all of the host see it; and the sum, where that is what worker 0 is going to send.
 static ls_status make_mean(ls_lane_step *step, ls_slice slice) {
     ls_strategy *s = step->strategy;
     int sends_sum = is_root(s) && impl_of(s)->sum.host;
+    int streams = ls__host_memory(s) && s->config.length / s->bucket_count >= STREAMS_FROM;
     for (int64_t at = slice.begin, n; (n = ls__trained(s, &at, slice.end, s->block)) > 0; at += n) {
         ls_window to = ls__window_at(s->mean, at * 4);
-        ls_span sum, mean = to.device.buffer ? to.device : ls__block(step, 0);
+        ls_span sum, mean = to.device.buffer && !streams ? to.device : ls__block(step, 0);
         LS_TRY(ls__sum_block(step, at, n, &sum));
         if (sends_sum) LS_TRY(ls__send_block(step, result_at(s, at).host, sum, n));
         LS_TRY(ls__scale_mean(step, at, mean, sum, n));
-        if (!to.device.buffer) LS_TRY(ls_read(step->queue, to.host, mean, n * 4));
+        if (streams)
+            ls_stream(ls_span_host(to.device), ls_span_host(mean), n);
+        else if (!to.device.buffer)
+            LS_TRY(ls_read(step->queue, to.host, mean, n * 4));
     }
     return ls_synchronize(step->queue);
 }
