@@ -1,5 +1,6 @@
-// What a step costs after backward: bench_exchange [FLOATS [MICRO_BATCHES [REPLICAS [STEPS [STRATEGY]]]]], alone or under mpirun; with STRATEGY that one alone, or
-// with the word "order" the fixed tree's cost alone.
+// What a step costs after backward: bench_exchange [FLOATS [MICRO_BATCHES [REPLICAS [STEPS [STRATEGY [MEGABYTES]]]]]], alone or under mpirun; with STRATEGY that one
+// alone, or with the word "order" the fixed tree's cost alone. Before each gradient a lane goes through so many MEGABYTES, as a network does through activations (0: none,
+// and gradients of all micro-batches may stay in caches that are large enough).
 //
 // For each strategy the median over steps of the slowest lane's time, beside a floor: the same additions and the same update
 // of each lane's slice in one plain pass over memory of its own, without meeting anyone; after the same writing of gradients,
@@ -10,6 +11,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/median.h"
 #include "base/memory.h"
 #include "must.h"
 #include "strategy/strategy.h"
@@ -21,23 +23,27 @@ typedef struct bench {
     ls_strategy *strategy;
     const ls_optimizer *optimizer;
     ls_optimizer_params params;
-    int64_t length, micro_batches;
-    int replicas, steps, prints;
+    int64_t length, micro_batches, between;  // between: floats of other memory
+    int replicas, steps;
 } bench;
 
 typedef struct lane {
     bench *bench;
     int replica;
     double *seconds, *update;  // (steps)
-    double *floor, *whole;     // (steps): whole: the step, and what the lane added up before it
+    double *floor;             // (steps)
+    float *activations;        // (between)
 } lane;
 
 // Writes the gradients of one lane, as backward would. Returns the seconds that adding them up took.
-static double write_gradients(bench *b, int replica, const ls_step_info *info) {
+static double write_gradients(lane *l, const ls_step_info *info) {
+    bench *b = l->bench;
+    int replica = l->replica;
     int64_t begin, end;
     double adding = 0;
     ls_strategy_deal(b->strategy, info->micro_batches, b->comm->position * b->replicas + replica, &begin, &end);
     for (int64_t m = begin; m < end; m++) {
+        for (int64_t i = 0; i < b->between; i++) l->activations[i] += 1;
         float *g = ls_span_host(ls_strategy_gradient_begin(b->strategy, replica, info, m));
         for (int64_t i = 0; i < b->length; i++) g[i] = (float)(i % 7) + (float)m;
         double start = ls_clock();
@@ -59,7 +65,7 @@ static void measure_floor(lane *l) {
     for (int s = 0; s < b->steps; s++) {
         ls_step_info info = {
             .micro_batches = b->micro_batches, .samples = b->micro_batches * 128, .lr = 1e-3, .step = s + 1};
-        write_gradients(b, l->replica, &info);
+        write_gradients(l, &info);
         double begin = ls_clock();
         for (int64_t at = 0; at < n; at += 4096) {
             int64_t count = n - at < 4096 ? n - at : 4096;
@@ -85,12 +91,12 @@ static void *run(void *argument) {
     for (int s = 0; s < b->steps; s++) {
         ls_step_info info = {
             .micro_batches = b->micro_batches, .samples = b->micro_batches * 128, .lr = 1e-3, .step = s + 1};
-        double adding = write_gradients(b, l->replica, &info), start = ls_clock();
+        write_gradients(l, &info);
+        double start = ls_clock();
         ls_step_times times = {.since = start};
         ls_vote unused;
         MUST(ls_strategy_step(b->strategy, l->replica, b->queue, &info, LS_VOTE_GO_ON, &unused, &times));
         l->seconds[s] = ls_clock() - start;
-        l->whole[s] = adding + l->seconds[s];
         l->update[s] = ls_step_update(&times);
     }
     measure_floor(l);
@@ -117,8 +123,7 @@ static double worst(lane *lanes, int replicas, int steps, size_t field) {
     return median * 1e6;
 }
 
-// Returns the median of steps in microseconds, with what lanes add up before.
-static double measure(bench *b, const char *name, int any_order) {
+static void create(bench *b, const char *name, int any_order) {
     ls_strategy_config config = {.comm = b->comm,
                                  .device = b->device,
                                  .replicas = b->replicas,
@@ -129,6 +134,10 @@ static double measure(bench *b, const char *name, int any_order) {
                                  .any_order = any_order,
                                  .spin = 20000};
     MUST(ls_strategy_create(name, &config, &b->strategy));
+}
+
+static void measure(bench *b, const char *name) {
+    create(b, name, 0);
     lane *lanes;
     pthread_t *threads;
     MUST(ls_calloc(b->replicas, sizeof *lanes, &lanes));
@@ -138,7 +147,7 @@ static double measure(bench *b, const char *name, int any_order) {
         MUST(ls_calloc(b->steps, sizeof(double), &lanes[r].seconds));
         MUST(ls_calloc(b->steps, sizeof(double), &lanes[r].update));
         MUST(ls_calloc(b->steps, sizeof(double), &lanes[r].floor));
-        MUST(ls_calloc(b->steps, sizeof(double), &lanes[r].whole));
+        MUST(ls_calloc(b->between + 1, sizeof(float), &lanes[r].activations));
         if (r > 0 && pthread_create(&threads[r], NULL, run, &lanes[r]) != 0) exit(1);
     }
     run(&lanes[0]);
@@ -146,34 +155,95 @@ static double measure(bench *b, const char *name, int any_order) {
     double step = worst(lanes, b->replicas, b->steps, offsetof(lane, seconds));
     double update = worst(lanes, b->replicas, b->steps, offsetof(lane, update));
     double floor = worst(lanes, b->replicas, b->steps, offsetof(lane, floor));
-    double whole = worst(lanes, b->replicas, b->steps, offsetof(lane, whole));
-    if (b->comm->rank == 0 && b->prints)
+    if (b->comm->rank == 0)
         printf("%-17s step %7.0f us (update %6.0f)   floor %6.0f us   ratio %.2f   memory %.1f MB/worker\n", name, step,
                update, floor, step / floor, (double)ls_strategy_memory_bytes(b->strategy) / 1e6);
     for (int r = 0; r < b->replicas; r++) {
         free(lanes[r].seconds);
         free(lanes[r].update);
         free(lanes[r].floor);
-        free(lanes[r].whole);
+        free(lanes[r].activations);
     }
     free(lanes);
     free(threads);
     ls_strategy_destroy(&b->strategy);
-    return whole;
 }
 
-static void measure_tree(bench *b) {
-    enum { PAIRS = 7 };
-    double ratios[PAIRS];
-    b->prints = 0;
-    for (int i = 0; i < PAIRS; i++) {
-        double tree = measure(b, "allreduce", 0);
-        ratios[i] = tree / measure(b, "allreduce", 1);
+// --- the order of sums -----------------------------------------------------------------------------------------------
+
+// A lane that takes steps with the fixed tree and without in turn.
+typedef struct twin {
+    lane lane[2];        // in the tree's order, and in any
+    double *seconds[2];  // (steps): the step, and what the lane added up before it
+} twin;
+
+static void *run_both(void *argument) {
+    twin *t = argument;
+    for (int s = 0; s < t->lane[0].bench->steps; s++)
+        for (int k = 0; k < 2; k++) {
+            int which = (s + k) % 2;
+            lane *l = &t->lane[which];
+            bench *b = l->bench;
+            ls_step_info info = {
+                .micro_batches = b->micro_batches, .samples = b->micro_batches * 128, .lr = 1e-3, .step = s + 1};
+            double adding = write_gradients(l, &info), start = ls_clock();
+            ls_step_times times = {.since = start};
+            ls_vote unused;
+            MUST(ls_strategy_step(b->strategy, l->replica, b->queue, &info, LS_VOTE_GO_ON, &unused, &times));
+            t->seconds[which][s] = adding + ls_clock() - start;
+        }
+    return NULL;
+}
+
+// The median over steps of the slowest lane of this worker, in microseconds.
+static double slowest(const twin *twins, int which, const bench *b) {
+    double *most;
+    MUST(ls_calloc(b->steps, sizeof *most, &most));
+    for (int s = 0; s < b->steps; s++)
+        for (int r = 0; r < b->replicas; r++)
+            if (twins[r].seconds[which][s] > most[s]) most[s] = twins[r].seconds[which][s];
+    double median = ls_median(most, b->steps);
+    free(most);
+    return median * 1e6;
+}
+
+// Both have memory of their own, which lies anew in each turn.
+static void measure_order(bench *b) {
+    enum { TURNS = 7 };
+    double ratios[TURNS], tree[TURNS], any[TURNS];
+    for (int i = 0; i < TURNS; i++) {
+        bench both[2] = {*b, *b};
+        twin *twins;
+        pthread_t *threads;
+        for (int k = 0; k < 2; k++) create(&both[(i + k) % 2], "allreduce", (i + k) % 2);
+        MUST(ls_calloc(b->replicas, sizeof *twins, &twins));
+        MUST(ls_calloc(b->replicas, sizeof *threads, &threads));
+        for (int r = 0; r < b->replicas; r++) {
+            float *activations;
+            MUST(ls_calloc(b->between + 1, sizeof *activations, &activations));
+            for (int k = 0; k < 2; k++) {
+                twins[r].lane[k] = (lane){.bench = &both[k], .replica = r, .activations = activations};
+                MUST(ls_calloc(b->steps, sizeof(double), &twins[r].seconds[k]));
+            }
+            if (r > 0 && pthread_create(&threads[r], NULL, run_both, &twins[r]) != 0) exit(1);
+        }
+        run_both(&twins[0]);
+        for (int r = 1; r < b->replicas; r++) pthread_join(threads[r], NULL);
+        tree[i] = slowest(twins, 0, b), any[i] = slowest(twins, 1, b);
+        ratios[i] = tree[i] / any[i];
+        for (int r = 0; r < b->replicas; r++) {
+            free(twins[r].lane[0].activations);
+            for (int k = 0; k < 2; k++) free(twins[r].seconds[k]);
+        }
+        free(twins);
+        free(threads);
+        for (int k = 0; k < 2; k++) ls_strategy_destroy(&both[k].strategy);
     }
-    qsort(ratios, PAIRS, sizeof *ratios, ascending);
+    double middle = ls_median(ratios, TURNS);  // sorts them
     if (b->comm->rank == 0)
-        printf("the fixed tree beside adding lane by lane: %.3f of the time (%d pairs, %.3f to %.3f)\n",
-               ratios[PAIRS / 2], PAIRS, ratios[0], ratios[PAIRS - 1]);
+        printf(
+            "the fixed tree beside adding lane by lane: %.0f us, %.0f us: %.3f of the time (%d turns, %.3f to %.3f)\n",
+            ls_median(tree, TURNS), ls_median(any, TURNS), middle, TURNS, ratios[0], ratios[TURNS - 1]);
 }
 
 int main(int argc, char **argv) {
@@ -181,11 +251,12 @@ int main(int argc, char **argv) {
                .micro_batches = argc > 2 ? atoll(argv[2]) : 8,
                .replicas = argc > 3 ? atoi(argv[3]) : 1,
                .steps = argc > 4 ? atoi(argv[4]) : 200,
-               .params = {-1, -1, -1, -1, -1, -1, -1, -1},
-               .prints = 1};
+               .between = argc > 6 ? atoll(argv[6]) * 250000 : 0,
+               .params = {-1, -1, -1, -1, -1, -1, -1, -1}};
     const char *only = argc > 5 ? argv[5] : NULL;
-    if (b.replicas < 1 || b.steps < 1 || b.micro_batches < 1 || b.length < 1) {
-        fprintf(stderr, "usage: bench_exchange [FLOATS [MICRO_BATCHES [REPLICAS [STEPS [STRATEGY|order]]]]]\n");
+    if (b.replicas < 1 || b.steps < 1 || b.micro_batches < 1 || b.length < 1 || b.between < 0) {
+        fprintf(stderr,
+                "usage: bench_exchange [FLOATS [MICRO_BATCHES [REPLICAS [STEPS [STRATEGY|order [MEGABYTES]]]]]]\n");
         return 2;
     }
     b.length = ls_round_up(b.length, LS_SLICE_ALIGN);
@@ -200,9 +271,9 @@ int main(int argc, char **argv) {
     for (const ls_strategy_ops *const *s = ls_strategies(); *s; s++) {
         ls_roles roles = {.workers = b.comm->size, .replicas = b.replicas};
         if (only && strcmp(only, (*s)->name) != 0) continue;
-        if (ls_strategy_assign(*s, &roles) == LS_OK) measure(&b, (*s)->name, 0);
+        if (ls_strategy_assign(*s, &roles) == LS_OK) measure(&b, (*s)->name);
     }
-    if (!only || strcmp(only, "order") == 0) measure_tree(&b);
+    if (!only || strcmp(only, "order") == 0) measure_order(&b);
     ls_queue_destroy(&b.queue);
     ls_device_destroy(&b.device);
     ls_comm_destroy(&b.comm);
