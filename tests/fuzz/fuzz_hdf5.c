@@ -92,7 +92,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
 
 #ifndef LS_FUZZ_LIBFUZZER
 
-#define FUZZ_ITERATIONS 600  // each starts processes
+#define FUZZ_ITERATIONS 400  // each starts processes
 #include "driver.h"
 
 enum { FORMS = 4, SETS = 3 };
