@@ -27,6 +27,7 @@ static ls_status work(void *user, void *memory) {
     shared *s = memory;
     int *calls = user;
     volatile int turn = 1;
+    void *volatile much;
     switch (s->what) {
     case ADD: s->sum = s->a + s->b + ++*calls; return LS_OK;
     case FAIL: return LS_FAIL(LS_STATUS_NOT_FOUND, "%d is not there\033[2J", s->a);
@@ -34,7 +35,11 @@ static ls_status work(void *user, void *memory) {
     case FOREVER:
         while (turn) turn = 1;
         return LS_OK;
-    case EAT: return malloc((size_t)1 << 40) ? LS_OK : LS_FAIL(LS_STATUS_OUT_OF_MEMORY, "too much");
+    case EAT:
+        much = malloc((size_t)1 << 40);
+        turn = much == NULL;
+        free(much);
+        return turn ? LS_FAIL(LS_STATUS_OUT_OF_MEMORY, "too much") : LS_OK;
     default: s->process = getpid(); return LS_OK;
     }
 }
