@@ -1,5 +1,6 @@
 # Foundations, graphs, the reference device, and every other device against it.
 ls_test(test_base LABELS base)
+ls_test(test_aside LABELS base)
 ls_test(test_eigen LABELS base)
 ls_test(test_philox LABELS base)
 ls_test(fuzz/fuzz_options LABELS base)

@@ -78,6 +78,9 @@ static void datasets(void **state) {
     NEEDS("context", ls_dataset_open(NULL, "digits", &d));
     NEEDS("spec", ls_dataset_open(c, NULL, &d));
     NEEDS("out", ls_dataset_open(c, "digits", NULL));
+    NEEDS("context", ls_dataset_open_columns(NULL, "digits", NULL, &d));
+    NEEDS("spec", ls_dataset_open_columns(c, NULL, NULL, &d));
+    NEEDS("out", ls_dataset_open_columns(c, "digits", NULL, NULL));
     NEEDS("context", ls_dataset_create_arrays(NULL, &arrays, &d));
     NEEDS("config", ls_dataset_create_arrays(c, NULL, &d));
     NEEDS("out", ls_dataset_create_arrays(c, &arrays, NULL));
@@ -116,6 +119,8 @@ static void datasets(void **state) {
     assert_string_equal(ls_dataset_note(NULL), "");
     assert_string_equal(ls_dataset_note(d), "");
     assert_null(ls_dataset_class(NULL, 0));
+    assert_null(ls_dataset_column(NULL, 0));
+    assert_null(ls_dataset_column(d, 0));
     assert_null(ls_dataset_class(d, 0));
     double mean[1], deviation[1];
     NEEDS("dataset", ls_dataset_channels(NULL, mean, deviation));

@@ -115,6 +115,17 @@ static void opens(const char *options, int train, int test, int floats) {
     }
 }
 
+static void refused(const char *options, ls_status status, const char *words) {
+    char spec[400];
+    team t = TEAM;
+    worker w[WORKERS_MAX];
+    snprintf(spec, sizeof spec, "hdf5:%s%s", path, options);
+    team_open(&t, w, 2, spec);
+    if (w[0].status != status || !strstr(w[0].message, words) || !strstr(w[0].message, path))
+        fail_msg("%s instead of \"%s\": %s", ls_status_name(w[0].status), words, w[0].message);
+    team_close(&t, w);
+}
+
 // A data set `name` of `path` that is a view of the one of that name in another file.
 static void view(hid_t file, const char *name, int ndim, const hsize_t *dim, hid_t type) {
 #if H5_VERSION_GE(1, 10, 0)
@@ -141,6 +152,76 @@ static void views(void **state) {
     view(file, "y_train", 1, (hsize_t[]){COUNT}, H5T_STD_I16BE);
     H5Fclose(file);
     opens("", COUNT, 0, 0);
+    // What a view is of is not there: the library would read zeros.
+    file = H5Fopen(other, H5F_ACC_RDWR, H5P_DEFAULT);
+    H5Ldelete(file, "y_train", H5P_DEFAULT);
+    H5Fclose(file);
+    char words[200];
+    snprintf(words, sizeof words, "y_train lies in another file, and %s: y_train is not there", other);
+    refused("", LS_STATUS_NOT_FOUND, words);
+    unlink(other);
+    snprintf(words, sizeof words, "x_train lies in another file, and %s: x_train is not there", other);
+    refused("", LS_STATUS_NOT_FOUND, words);
+}
+
+// Raw values in a file of their own, which is whole, or too short.
+static void external(void **state) {
+    char values[COUNT * PIXELS] = {0}, words[200];
+    hid_t file = create(path), how = H5Pcreate(H5P_DATASET_CREATE),
+          space = H5Screate_simple(4, (hsize_t[]){COUNT, HIGH, WIDE, CHANNELS}, NULL);
+    H5Pset_external(how, other, 10, H5F_UNLIMITED);
+    H5Dclose(H5Dcreate2(file, "x_train", H5T_STD_U8LE, space, H5P_DEFAULT, how, H5P_DEFAULT));
+    H5Sclose(space);
+    H5Pclose(how);
+    put(file, "y_train", H5T_STD_U8LE, H5T_NATIVE_DOUBLE, (double[COUNT]){0}, 0, 1, (hsize_t[]){COUNT});
+    H5Fclose(file);
+    snprintf(words, sizeof words, "x_train lies in another file, and %s is not there, or shorter", other);
+    refused("", LS_STATUS_NOT_FOUND, words);
+    FILE *raw = fopen(other, "wb");
+    for (int i = 0; i < COUNT; i++)
+        for (int k = 0; k < PIXELS; k++) values[i * PIXELS + k] = (char)(i + k);
+    assert_true(raw && fseek(raw, 10, SEEK_SET) == 0 && fwrite(values, sizeof values, 1, raw) == 1 && fclose(raw) == 0);
+    char spec[400];
+    team t = TEAM;
+    worker w[WORKERS_MAX];
+    void *scratch;
+    ls_sample sample;
+    snprintf(spec, sizeof spec, "hdf5:%s", path);
+    team_open(&t, w, 2, spec);
+    if (w[0].status != LS_OK) fail_msg("%s", w[0].message);
+    const ls_source *s = w[1].dataset->train;
+    assert_int_equal(ls_memory_alloc(s->scratch_bytes, &scratch), LS_OK);
+    assert_int_equal(ls_source_read(s, 2, scratch, &sample), LS_OK);
+    assert_memory_equal(sample.field[0], values + 2 * PIXELS, PIXELS);
+    ls_memory_free(scratch);
+    team_close(&t, w);
+    assert_int_equal(truncate(other, 10 + COUNT * PIXELS - 1), 0);
+    refused("", LS_STATUS_NOT_FOUND, words);
+    unlink(other);
+}
+
+// Class 1 has no sample: a sentence tells, the dataset is what it is.
+static void gap_of_classes(void **state) {
+    const double values[COUNT] = {0, 3, 2, 3, 0, 0, 2};
+    char spec[400];
+    team t = TEAM;
+    worker w[WORKERS_MAX];
+    hid_t file = create(path);
+    add(file, "x_train", "y_train", 0, 0, H5T_STD_U8LE, COUNT);
+    put(file, "gap", H5T_STD_I64LE, H5T_NATIVE_DOUBLE, values, 0, 1, (hsize_t[]){COUNT});
+    H5Fclose(file);
+    snprintf(spec, sizeof spec, "hdf5:%s,label=gap", path);
+    team_open(&t, w, 2, spec);
+    assert_int_equal(w[0].status, LS_OK);
+    assert_non_null(
+        strstr(ls_dataset_note(w[0].dataset), "no sample to train on has class 1, and the network has 4, from 0 to 3"));
+    assert_string_equal(ls_dataset_note(w[1].dataset), "");
+    team_close(&t, w);
+    team all = TEAM;
+    snprintf(spec, sizeof spec, "hdf5:%s", path);
+    team_open(&all, w, 1, spec);
+    assert_string_equal(ls_dataset_note(w[0].dataset), "");
+    team_close(&all, w);
 }
 
 static void layouts(void **state) {
@@ -166,17 +247,6 @@ static void layouts(void **state) {
     H5Fclose(file);
     snprintf(options, sizeof options, ",test=%s", other);
     opens(options, COUNT, 5, 1);
-}
-
-static void refused(const char *options, ls_status status, const char *words) {
-    char spec[400];
-    team t = TEAM;
-    worker w[WORKERS_MAX];
-    snprintf(spec, sizeof spec, "hdf5:%s%s", path, options);
-    team_open(&t, w, 2, spec);
-    if (w[0].status != status || !strstr(w[0].message, words) || !strstr(w[0].message, path))
-        fail_msg("%s instead of \"%s\": %s", ls_status_name(w[0].status), words, w[0].message);
-    team_close(&t, w);
 }
 
 // Numbers and pixels that are learned in place of classes, in the shapes that they have; images lie as those do that they are learned of. There is no test
@@ -347,8 +417,9 @@ static void changed_file(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(layouts), cmocka_unit_test(views),
-                                       cmocka_unit_test(wrong),   cmocka_unit_test(changed_file),
-                                       cmocka_unit_test(targets), cmocka_unit_test(rows)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(layouts),  cmocka_unit_test(views),
+                                       cmocka_unit_test(wrong),    cmocka_unit_test(changed_file),
+                                       cmocka_unit_test(targets),  cmocka_unit_test(rows),
+                                       cmocka_unit_test(external), cmocka_unit_test(gap_of_classes)};
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

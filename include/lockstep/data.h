@@ -46,6 +46,10 @@ typedef struct ls_field {
 // says what they are). One copy per host, in memory its workers share, read by them in parallel; of files with an image each an index. The caller destroys it before the context. Collective.
 // Errors: NOT_FOUND, IO, BAD_DATA (the file, what is wrong with it), MISMATCH (hosts read different data).
 ls_status ls_dataset_open(ls_context *context, const char *spec, ls_dataset **out);
+// The same for a network that was trained on a table of numbers: where the dataset is one ("csv:FILE,numbers=all"), its numbers are those of the columns of these
+// names, in this order, wherever they stand in it; others are left out. `columns`: names with NULL at the end, the same on every worker; NULL, or another
+// dataset: as ls_dataset_open. Collective. Errors: those of ls_dataset_open; BAD_DATA (the table lacks a column, which is named).
+ls_status ls_dataset_open_columns(ls_context *context, const char *spec, const char *const *columns, ls_dataset **out);
 
 // The index-th name ls_dataset_open knows, NULL past the last; *argument is what comes after a colon ("DIR"), or NULL where
 // nothing does, *help one line about it. Both pointers may be NULL.
@@ -133,6 +137,9 @@ int ls_dataset_targets(const ls_dataset *dataset);
 ls_shape ls_dataset_sequence_shape(const ls_dataset *dataset, int *vocabulary);
 const char *ls_dataset_class(const ls_dataset *dataset,
                              int index);  // the name of a class, "frog", or of a label; NULL: it has none
+// Of samples that are numbers of a table: the name of the column that the index-th number is from, "width"; NULL: it has none, or there are no more. Owned
+// by the dataset.
+const char *ls_dataset_column(const ls_dataset *dataset, int index);
 // Mean and deviation of pixel / 255 over the training set's images, channel by channel: (C) doubles each. As --normalize dataset
 // takes them. Errors: INVALID_ARGUMENT (no images of U8), those of reading a sample, OUT_OF_MEMORY.
 ls_status ls_dataset_channels(const ls_dataset *dataset, double *mean, double *deviation);
@@ -141,8 +148,8 @@ ls_status ls_dataset_channels(const ls_dataset *dataset, double *mean, double *d
 void ls_dataset_test_on_training(ls_dataset *dataset);
 // Of all values, shapes and types (of a callback: of the samples that were read): equal data, equal number, on every machine.
 uint64_t ls_dataset_fingerprint(const ls_dataset *dataset);
-// A sentence about what went wrong beside the data, on the worker that it went wrong on: an index of files that could not be kept. "": nothing. Owned by the
-// dataset.
+// A sentence about what a person should know, on the worker that found it: classes that no sample to train on has, an index of files that could not be kept.
+// "": nothing. Owned by the dataset.
 const char *ls_dataset_note(const ls_dataset *dataset);
 double ls_dataset_read_seconds(
     const ls_dataset *dataset);  // what opening or creating it took the slowest worker of this host

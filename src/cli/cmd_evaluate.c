@@ -215,7 +215,9 @@ static ls_status check_names(const evaluation *e) {
 
 static ls_status build(evaluation *e, const ls_train_config *config) {
     cli_trained *t = &e->trained;
-    ls_status status = ls_dataset_open(e->cli->context, t->data, &e->dataset);
+    const char **columns = cli_saved_columns(&t->saved);
+    ls_status status = ls_dataset_open_columns(e->cli->context, t->data, columns, &e->dataset);
+    free(columns);
     if (status != LS_OK && !e->set.data) ls__fail_context(status, "the recipe's dataset (--data names another): ");
     LS_TRY(status);
     if (on_training(e)) ls_dataset_test_on_training(e->dataset);

@@ -127,7 +127,9 @@ static ls_status open_dataset(prediction *p, cli *c) {
             LS_STATUS_INVALID_ARGUMENT,
             "what the network was trained on is not told: --data names the dataset, or --input-shape the shape");
     if (!c->context) LS_TRY(ls_context_create_alone(&c->context));
-    ls_status status = ls_dataset_open(c->context, p->trained.data, &p->dataset);
+    const char **columns = cli_saved_columns(&p->trained.saved);
+    ls_status status = ls_dataset_open_columns(c->context, p->trained.data, columns, &p->dataset);
+    free(columns);
     if (status == LS_OK) return LS_OK;
     return ls__fail_context(
         status, "the dataset it was trained on, without which --input-shape and --classes are to be told: ");
@@ -364,7 +366,10 @@ static ls_status work(prediction *p, cli *c) {
     c->stage = CLI_STAGE_TOGETHER;
     LS_TRY(check_output(p->set.json));
     LS_TRY(check_output(p->set.csv));
-    LS_TRY(predict_list_words(&p->list, c, p->words + 1, p->word_count - 1));
+    const char **columns = cli_saved_columns(&p->trained.saved);
+    ls_status listed = predict_list_words(&p->list, c, p->words + 1, p->word_count - 1, columns);
+    free(columns);
+    LS_TRY(listed);
     LS_TRY(build(p, c));
     LS_TRY(predict(p));
     LS_TRY(write_file(p, p->set.json, write_json));

@@ -36,8 +36,9 @@ typedef struct predict_list {
     int alone;  // 1: one word named all of it, whose failure is the command's
 } predict_list;
 
-// Appends what the words name. What cannot be had is said, and stays in the list with its failure. Errors: those of a dataset that is alone, OUT_OF_MEMORY.
-ls_status predict_list_words(predict_list *list, cli *c, const char *const *words, int count);
+// Appends what the words name; `columns`: those of a table that the network was trained on, or NULL. What cannot be had is said, and stays in the list with its failure. Errors: those of a dataset that is alone, OUT_OF_MEMORY.
+ls_status predict_list_words(predict_list *list, cli *c, const char *const *words, int count,
+                             const char *const *columns);
 // Whether a network whose input has this shape takes the samples of the datasets; those whose it does not become one item each, with the failure. Errors: as
 // above.
 ls_status predict_list_check(predict_list *list, ls_shape shape);

@@ -91,13 +91,13 @@ static int is_dataset(const char *word) {
 
 // All samples of a dataset, by the numbers that lists of exclusions have for them. One that cannot be opened stays in the list with its failure, unless
 // nothing else was asked for.
-static ls_status add_rows(predict_list *p, cli *c, const char *spec) {
+static ls_status add_rows(predict_list *p, cli *c, const char *spec, const char *const *columns) {
     ls_dataset *d;
     if (p->rows_count == PREDICT_MOST_DATASETS)
         return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "more than %d datasets are to be predicted: do so in several runs",
                        PREDICT_MOST_DATASETS);
     if (!c->context) LS_TRY(ls_context_create_alone(&c->context));
-    ls_status status = ls_dataset_open(c->context, spec, &d);
+    ls_status status = ls_dataset_open_columns(c->context, spec, columns, &d);
     if (status != LS_OK && p->alone) return status;
     if (status != LS_OK) return add_failure(p, spec);
     p->rows[p->rows_count++] = (predict_dataset){spec, d};
@@ -134,17 +134,17 @@ static int is_table(const char *path) {
     return 0;
 }
 
-static ls_status list_word(predict_list *p, cli *c, const char *word) {
+static ls_status list_word(predict_list *p, cli *c, const char *word, const char *const *columns) {
     struct stat there;
     int missing = stat(word, &there) != 0;
     if (!missing && S_ISDIR(there.st_mode)) return add_folder(p, word);
-    if (missing && is_dataset(word)) return add_rows(p, c, word);
+    if (missing && is_dataset(word)) return add_rows(p, c, word, columns);
     return is_table(word) ? add_failure(p, word) : add(p, NULL, word);
 }
 
-ls_status predict_list_words(predict_list *p, cli *c, const char *const *words, int count) {
+ls_status predict_list_words(predict_list *p, cli *c, const char *const *words, int count, const char *const *columns) {
     p->alone = count == 1;
-    for (int i = 0; i < count; i++) LS_TRY(list_word(p, c, words[i]));
+    for (int i = 0; i < count; i++) LS_TRY(list_word(p, c, words[i], columns));
     return LS_OK;
 }
 

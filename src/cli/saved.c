@@ -21,6 +21,18 @@ const json_t *cli_saved_recipe(const cli_saved *s) { return json_object_get(s->s
 
 const char *cli_saved_numerics(const cli_saved *s) { return json_string_value(json_object_get(s->state, "numerics")); }
 
+const char **cli_saved_columns(const cli_saved *s) {
+    const json_t *list = json_object_get(s->state, "columns");
+    size_t count = json_array_size(list);
+    const char **names = count ? calloc(count + 1, sizeof *names) : NULL;
+    for (size_t i = 0; names && i < count; i++)
+        if (!(names[i] = json_string_value(json_array_get(list, i)))) {
+            free(names);
+            return NULL;
+        }
+    return names;
+}
+
 int64_t cli_saved_position(const cli_saved *s, const char *what) {
     const json_t *number = json_object_get(json_object_get(s->state, "position"), what);
     return json_is_integer(number) ? json_integer_value(number) : -1;

@@ -30,6 +30,9 @@ int cli_saved_where(const cli_saved *saved, char *text, size_t size);
 const char *cli_saved_numerics(const cli_saved *saved);
 // The recipe as ls_config_take reads it; NULL: there is none.
 const struct json_t *cli_saved_recipe(const cli_saved *saved);
+// The names of the table's columns that the network was trained on, NULL at the end; the list is the caller's to free, the names are not. NULL: it tells none,
+// or there is no memory.
+const char **cli_saved_columns(const cli_saved *saved);
 // A number of state.json's "position", as "epoch" and "all_steps"; -1 where there is none.
 int64_t cli_saved_position(const cli_saved *saved, const char *what);
 

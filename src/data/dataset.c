@@ -189,6 +189,10 @@ static ls_status find_list(const ls_format *format, const char **argument, left_
 }
 
 ls_status ls_data_open(ls_data_host *host, const char *spec, ls_dataset **out) {
+    return ls_data_open_columns(host, spec, NULL, out);
+}
+
+ls_status ls_data_open_columns(ls_data_host *host, const char *spec, const char *const *columns, ls_dataset **out) {
     *out = NULL;
     double start = ls_clock();
     const ls_format *format = NULL;
@@ -202,9 +206,12 @@ ls_status ls_data_open(ls_data_host *host, const char *spec, ls_dataset **out) {
     LS_TRY_GOTO(host->agree(host->self, status), fail);
     assert(format && dataset);  // agreeing means that this worker was fine too
     dataset->classes = format->classes;
+    dataset->wanted = columns;
     LS_TRY_GOTO(format->open(host, argument, dataset), fail);
     if (excluded.there) LS_TRY_GOTO(ls_exclude_numbers(host, excluded.list, format->names, dataset), fail);
     LS_TRY_GOTO(finish(host, dataset, start), fail);
+    if (host->rank == 0) ls__dataset_note_classes(dataset);
+    dataset->wanted = NULL;
     *out = dataset;
     return LS_OK;
 fail:
@@ -223,6 +230,7 @@ ls_status ls_data_create_arrays(const ls_arrays_config *c, ls_dataset **out) {
     LS_TRY_GOTO(make_memory(d, 0, c->fields, c->field_count, &c->train), fail);
     if (c->test.count) LS_TRY_GOTO(make_memory(d, 1, c->fields, c->field_count, &c->test), fail);
     LS_TRY_GOTO(finish_alone(d, start), fail);
+    ls__dataset_note_classes(d);
     *out = d;
     return LS_OK;
 fail:
@@ -454,6 +462,8 @@ static const char *class_name(const char *const *names, int class) {
 
 const char *ls_dataset_class(const ls_dataset *d, int class) { return d ? class_name(d->classes, class) : NULL; }
 
+const char *ls_dataset_column(const ls_dataset *d, int index) { return d ? class_name(d->columns, index) : NULL; }
+
 const char *ls_dataset_format_class(const char *spec, int class) {
     size_t length = spec ? strcspn(spec, ":") : 0;
     for (const ls_format *const *f = ls_formats(); spec && *f; f++)
@@ -499,6 +509,7 @@ void ls_data_close(ls_dataset **dataset) {
     ls_source_destroy(&d->train);
     ls_source_destroy(&d->test);
     free(d->own_classes);
+    free(d->columns);
     if (d->release) d->release(d->owner);
     free(d);
 }

@@ -37,12 +37,16 @@ struct ls_dataset {
     const char *const *classes;  // the format's, or its own; NULL: they have no names
     const char *
         *own_classes;  // names that came with the data, NULL at the end; the list is freed with the dataset; or NULL
-    int shared;        // what lies in memory does so once per host; 0: in each worker
-    uint64_t version;  // part of the fingerprint, beside the values
+    const char **
+        columns;  // of samples that are a table's numbers: names of its columns, NULL at the end, freed with the dataset; or NULL
+    const char *const *
+        wanted;  // while it is opened: names that such columns are to be taken by, in this order, NULL at the end; or NULL
+    int shared;            // what lies in memory does so once per host; 0: in each worker
+    uint64_t version;      // part of the fingerprint, beside the values
     uint64_t fingerprint;  // equal data, equal number; the same on every machine
     double read_seconds;   // the slowest worker's time to have it all in memory
     int64_t cache_bytes;   // of memory that keeps what was read of files; 0: none
-    char note[512];        // what went wrong beside the data, of the worker that did it; "": nothing
+    char note[1024];       // what a person should know beside, of the worker that found it; "": nothing
     // Called with `owner` when the dataset is destroyed, after all else; NULL: nothing is.
     void (*release)(void *owner);
     void *owner;
@@ -78,6 +82,8 @@ ls_status ls_data_set_images(ls_data_host *host, ls_dataset *out, ls_shape image
 // sentence, and nothing is left behind but what host->alloc gave.
 // Errors: NOT_FOUND (format, file or folder), IO, BAD_DATA, INVALID_ARGUMENT.
 ls_status ls_data_open(ls_data_host *host, const char *spec, ls_dataset **out);
+// The same of a table of numbers by the names of its columns, in this order, NULL at the end; of other datasets, and with NULL, it is ls_data_open.
+ls_status ls_data_open_columns(ls_data_host *host, const char *spec, const char *const *columns, ls_dataset **out);
 
 // ls_dataset_create_arrays and ls_dataset_create_callback for one worker alone: it sees to it that others have the same. Arrays are
 // borrowed, whatever `copy` says. Not collective.
@@ -86,6 +92,8 @@ ls_status ls_data_create_callback(const ls_callback_config *config, ls_dataset *
 // A dataset that is only thought of, to plan with: it has counts and fields, and no values. Not collective.
 ls_status ls_data_create_planned(const char *name, const ls_field *fields, int field_count, int64_t train_count,
                                  int64_t test_count, ls_dataset **out);
+// Adds to the note where classes have no sample to train on, as far as that is known without reading samples. Not collective.
+void ls__dataset_note_classes(ls_dataset *dataset);
 // Copies a dataset of arrays into memory of the host's; every worker has an equal one, and copies its share of it.
 // Collective over the host's workers. Errors: OUT_OF_MEMORY.
 ls_status ls_data_copy(ls_data_host *host, ls_dataset *dataset);

@@ -104,6 +104,18 @@ static json_t *class_names(const ls_trainer *t) {
     return list;
 }
 
+// Of the numbers of a table, all of them or none.
+static json_t *column_names(const ls_trainer *t) {
+    json_t *list = json_array();
+    const char *name;
+    for (int c = 0; (name = ls_dataset_column(t->dataset, c)); c++)
+        if (json_array_append_new(list, json_string(name)) != 0) {
+            json_decref(list);
+            return NULL;
+        }
+    return list;
+}
+
 // What pictures have to become before this network sees them, for those that have no dataset.
 static void add_images(json_t *root, const ls_trainer *t) {
     json_t *shape = json_array();
@@ -117,6 +129,8 @@ static void add_images(json_t *root, const ls_trainer *t) {
     if (ls_graph_classes(t->network) > 0)
         json_object_set_new(root, "classes", json_integer(ls_graph_classes(t->network)));
     if (ls_dataset_class(t->dataset, 0)) json_object_set_new(root, "class_names", class_names(t));
+    json_t *columns = ls_dataset_column(t->dataset, 0) ? column_names(t) : NULL;
+    if (columns) json_object_set_new(root, "columns", columns);
     if (ls_dataset_labels(t->dataset)) json_object_set_new(root, "several_labels", json_true());
     if (ls_dataset_targets(t->dataset)) json_object_set_new(root, "targets", json_true());
     if (!t->images.mean) return;

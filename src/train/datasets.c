@@ -89,24 +89,37 @@ static ls_status hand_over(opened *o, ls_dataset **dataset) {
     return ls__fail_passed(status, __FILE__, __LINE__);
 }
 
-ls_status ls_dataset_open(ls_context *context, const char *spec, ls_dataset **out) {
-    LS_NEED(out, "out");
-    *out = NULL;
-    LS_NEED(context, "context");
-    LS_NEED(spec, "spec");
+static ls_status open_columns(ls_context *context, const char *spec, const char *const *columns, const char *function,
+                              ls_dataset **out) {
     opened *o;
     char text[512];
-    ls_comm_enter(context->comm, __func__);
+    ls_comm_enter(context->comm, function);
     snprintf(text, sizeof text, "dataset=%s", spec);  // files are read together, so all must mean the same ones
     LS_TRY(ls_comm_check_equal(context->comm, "the dataset", text));
     LS_TRY(make_owner(context->comm, &o));
     ls_data_host host = host_of(o);
-    ls_status status = ls_data_open(&host, spec, out);
+    ls_status status = ls_data_open_columns(&host, spec, columns, out);
     if (status != LS_OK) {
         release(o);
         return ls__fail_passed(status, __FILE__, __LINE__);
     }
     return hand_over(o, out);
+}
+
+ls_status ls_dataset_open(ls_context *context, const char *spec, ls_dataset **out) {
+    LS_NEED(out, "out");
+    *out = NULL;
+    LS_NEED(context, "context");
+    LS_NEED(spec, "spec");
+    return open_columns(context, spec, NULL, __func__, out);
+}
+
+ls_status ls_dataset_open_columns(ls_context *context, const char *spec, const char *const *columns, ls_dataset **out) {
+    LS_NEED(out, "out");
+    *out = NULL;
+    LS_NEED(context, "context");
+    LS_NEED(spec, "spec");
+    return open_columns(context, spec, columns, __func__, out);
 }
 
 // Takes what this worker has made of a description, with the status of that. Collective.

@@ -201,7 +201,6 @@ if mount -t tmpfs -o size=4k tmpfs "$here/full" 2>/dev/null; then
     [ -z "$(find "$here/full" -type f)" ] || wrong "a full disk has half a file: $(find "$here/full" -type f)"
     umount "$here/full"
 fi
-finish
 
 # Numbers themselves, and numbers that are learned: the same weights for any number of workers, and what was learned is told.
 awk 'BEGIN { print "a,b,kind,y,z"; for (i = 0; i < 240; i++) { a = i % 16 / 8 - 1; b = int(i / 16) / 8 - 1; print a "," b "," (a > b ? "more" : "less") "," 2 * a - b + 3 "," b / 2 } }' >"$here/n.csv"
@@ -223,11 +222,25 @@ table="csv:$here/n.csv,numbers=a|b,validation-split=0.25"
     matches 'new.csv,numbers=a\|b train:0: y 1\.[45][0-9]*, z 0\.2[0-9]*$'
     matches 'train:1: y (2\.9|3)[0-9.]*, z '
     [ "$(wc -l <"$here/p.csv")" = 5 ] || wrong "two rows of two numbers are not four lines"
-    refuses 1 "its samples have 1 numbers, and the network takes 2" "$lockstep" predict "$here/run-n" "csv:$here/new.csv,numbers=a"
-    refuses 1 "name it as a dataset, csv:$here/new.csv,numbers=all" "$lockstep" predict "$here/run-n" "$here/new.csv"
+    # By the columns' names, wherever they stand, and whatever stands beside them.
+    printf 'what,b,a,y\n7,0.5,-0.5,1\n7,0,0,1\n' >"$here/more.csv"
+    sed 's/^[^:]*://' "$here/out" | grep -o 'train:.*' >"$here/by-order"
+    for named in new.csv,numbers=all more.csv,numbers=all 'new.csv,numbers=b|a'; do
+        run 0 "$lockstep" predict "$here/run-n" "csv:$here/$named"
+        grep -o 'train:.*' "$here/out" | cmp -s - "$here/by-order" || wrong "$named: $(cat "$here/out")"
+    done
+    refuses 1 'leaves out the column "b" of' "$lockstep" predict "$here/run-n" "csv:$here/new.csv,numbers=a"
+    refuses 1 "names the column \"what\" of $here/more.csv, which the network was not trained on" "$lockstep" predict "$here/run-n" "csv:$here/more.csv,numbers=a|b|what"
+    printf 'c,a\n1,1\n' >"$here/less.csv"
+    refuses 1 'less.csv names no column "b", and the network was trained on one of that name' "$lockstep" predict "$here/run-n" "csv:$here/less.csv,numbers=all"
+    run 1 "$lockstep" predict "$here/run-n" "$here/new.csv"
+    complains "name it as a dataset, csv:$here/new.csv,numbers=all"
     refuses 1 "samples of numbers are named as a dataset" "$lockstep" predict "$here/run-n" "$(find "$here/trees/train" -name '*.*' -type f | head -n 1)"
     refuses 1 "its images are files: name these, or their folders" "$lockstep" predict "$here/run-n" "images:$here/trees"
     awk -F, '{ print $1 "," $2 "," $5 "," $4 }' "$here/n.csv" >"$here/turned.csv"
+    awk -F, '{ print $2 "," $5 "," $1 "," $4 }' "$here/n.csv" | awk -F, '{ print $1 "," $4 "," $3 "," $2 }' >"$here/turned-b.csv"
+    run 0 "$lockstep" evaluate "$here/run-n" --data "csv:$here/turned-b.csv,numbers=all,targets=y|z,validation-split=0.25"
+    matches '^Mean absolute error +0\.0'
     refuses 1 "target 0 is y in the checkpoint and z in csv:$here/turned.csv" "$lockstep" evaluate "$here/run-n" --data "csv:$here/turned.csv,numbers=a|b,targets=y|z" --split train
     ! grep -q 'names=FILE' "$here/err" || wrong "names=FILE is advised for targets"
     run 0 "$lockstep" train mnist-linear --data "$table,targets=y|z" $learn --class-weight none
@@ -260,3 +273,4 @@ table="csv:$here/n.csv,numbers=a|b,validation-split=0.25"
         complains "so that they cannot be cut alike"
     done
 }
+finish

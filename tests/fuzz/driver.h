@@ -7,15 +7,20 @@
 #include <stdlib.h>
 #include <string.h>
 
+#ifndef FUZZ_ITERATIONS
+#define FUZZ_ITERATIONS 20000  // where nobody says how many
+#endif
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static uint64_t draw_state = 0x9E3779B97F4A7C15u;
 
 // Less than `bound`, the same every time the program runs.
 static uint32_t draw(uint32_t bound) {
-    static uint64_t state = 0x9E3779B97F4A7C15u;
-    state ^= state << 13;
-    state ^= state >> 7;
-    state ^= state << 17;
-    return (uint32_t)(state >> 32) % bound;
+    draw_state ^= draw_state << 13;
+    draw_state ^= draw_state >> 7;
+    draw_state ^= draw_state << 17;
+    return (uint32_t)(draw_state >> 32) % bound;
 }
 
 typedef struct fuzzer {
@@ -36,13 +41,14 @@ static int fuzz_try_file(const fuzzer *f, const char *name) {
     return LLVMFuzzerTestOneInput(input, n);
 }
 
-// NAME [--iterations N | --seeds FOLDER | FILE...]
+// NAME [--iterations N [SEED] | --seeds FOLDER | FILE...]
 static int fuzz_main(const fuzzer *f, int argc, char **argv) {
-    long iterations = 20000;
+    long iterations = FUZZ_ITERATIONS;
     if (argc == 3 && strcmp(argv[1], "--seeds") == 0) return f->write_seeds(argv[2]);
-    if (argc == 3 && strcmp(argv[1], "--iterations") == 0)
+    if (argc >= 3 && argc <= 4 && strcmp(argv[1], "--iterations") == 0) {
         iterations = atol(argv[2]);
-    else if (argc > 1) {
+        if (argc == 4) draw_state += (uint64_t)atol(argv[3]) << 1;
+    } else if (argc > 1) {
         for (int i = 1; i < argc; i++)
             if (fuzz_try_file(f, argv[i]) != 0) return 1;
         return 0;

@@ -15,6 +15,8 @@
 // A table while it is read, by worker 0. A record's place is that of its line's numbers.
 typedef struct reader {
     const ls_records_settings *set;
+    const char *const
+        *wanted;  // the columns that the numbers are, where a network was trained on them by name; NULL: it was not
     ls_records_builder *builder;  // classes are those of samples, or targets' names
     ls_records_builder columns;   // its classes are the columns of numbers, in order
     ls__csv_file file;
@@ -33,6 +35,12 @@ static int64_t width_of(const reader *r) { return r->columns.class_count; }
 // --- columns ---------------------------------------------------------------------------------------------------------
 
 static ls_status no_column(const reader *r, const char *name) {
+    if (r->wanted && ls_records_find_class(&r->columns, name) >= 0)
+        return LS_FAIL(
+            LS_STATUS_BAD_DATA,
+            "the first line of %s names no column \"%s\", and the network was trained on one of that name, of "
+            "%lld in all: name the columns as they were named there",
+            r->file.path, name, (long long)r->columns.class_count);
     return LS_FAIL(
         LS_STATUS_BAD_DATA,
         "the first line of %s names no column \"%s\": it names all of them, of which numbers=NAME|NAME are a "
@@ -60,6 +68,31 @@ static ls_status check_all(const reader *r, const ls_records_builder *list, cons
         if (times == 0) return no_column(r, ls_records_class(list, c));
         if (times > 1) return ls__csv_wrong(&r->file, "names a column twice");
     }
+    return LS_OK;
+}
+
+// A network knows its columns by their names, and those that are asked for are among them.
+static ls_status place_as_trained(reader *r, const char *numbers) {
+    for (int i = 0; r->wanted[i] && r->which == LS_RECORDS_TRAIN; i++)
+        LS_TRY(ls_records_add_class(&r->columns, r->wanted[i]));
+    for (const char *at = numbers; strcmp(numbers, "all") != 0;) {
+        char name[256];
+        size_t n = strcspn(at, "|");
+        snprintf(name, sizeof name, "%.*s", (int)(n < sizeof name ? n : sizeof name - 1), at);
+        if (ls_records_find_class(&r->columns, name) < 0)
+            return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
+                           "numbers= names the column \"%s\" of %s, which the network was not trained on: numbers=all "
+                           "takes those that it was",
+                           name, r->file.path);
+        at += n;
+        if (!*at++) break;
+    }
+    for (int i = 0; r->wanted[i] && strcmp(numbers, "all") != 0; i++)
+        if (!ls__csv_is_asked(numbers, r->wanted[i]))
+            return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
+                           "numbers= leaves out the column \"%s\" of %s, which the network was trained on: numbers=all "
+                           "takes those that it was",
+                           r->wanted[i], r->file.path);
     return LS_OK;
 }
 
@@ -93,15 +126,17 @@ static ls_status take_names(reader *r, const ls__csv_row *names) {
             "the first line of %s names %s column of classes, and that of the table to train on %s: give both "
             "one of the same name (label=NAME), or none",
             r->file.path, classes ? "no" : "a", classes ? "does" : "does not");
+    if (r->wanted) LS_TRY(place_as_trained(r, numbers));
     if (ls__csv_lacks(names, numbers, lacking)) return no_column(r, lacking);
     if (s->targets && ls__csv_lacks(names, s->targets, lacking)) return no_column(r, lacking);
-    LS_TRY(place_as_named(r, names, numbers));
+    if (!r->wanted) LS_TRY(place_as_named(r, names, numbers));
     for (int i = 0; i < names->count; i++) {
         const char *name = names->cell[i];
         int target = s->targets && ls__csv_is_asked(s->targets, name);
         r->of[i] = r->target[i] = -1;
         if (target) LS_TRY(place(r, r->builder, name, &r->target[i]));
-        if (!target && i != r->label && ls__csv_is_asked(numbers, name)) LS_TRY(place(r, &r->columns, name, &r->of[i]));
+        int asked = r->wanted ? ls_records_find_class(&r->columns, name) >= 0 : ls__csv_is_asked(numbers, name);
+        if (!target && i != r->label && asked) LS_TRY(place(r, &r->columns, name, &r->of[i]));
         if (r->of[i] >= 0 || target || i == r->label) r->last = i;
     }
     LS_TRY(check_all(r, &r->columns, r->of, names->count));
@@ -236,7 +271,7 @@ static ls_status find_shape(const reader *r, const char *text, ls_shape *out) {
 // What the others have to know, in the host's memory.
 typedef struct plan {
     ls_shape shape;
-    int64_t width;
+    int64_t width, text;  // text: bytes of the columns' names
     int pixels, labels;
 } plan;
 
@@ -262,6 +297,19 @@ static ls_status make_sources(const ls_field *fields, int field_count, const ls_
         LS_TRY(ls_source_create_memory(name, fields, field_count, &arrays[set], test ? &out->test : &out->train));
     }
     return LS_OK;
+}
+
+// The columns' names, in the host's memory, each with its zero.
+static ls_status share_columns(ls_data_host *host, const reader *r, const plan *p, ls_dataset *out) {
+    void *block;
+    LS_TRY(host->agree(host->self, host->alloc(host->self, p->text, &block)));
+    char *text = block;
+    for (int64_t c = 0, used = 0; c < p->width && host->rank == 0; c++)
+        used += 1 + sprintf(text + used, "%s", ls_records_class(&r->columns, c));
+    LS_TRY(host->barrier(host->self));
+    ls_status status = ls_calloc(p->width + 1, sizeof *out->columns, &out->columns);
+    for (int64_t c = 0; c < p->width && status == LS_OK; c++, text += strlen(text) + 1) out->columns[c] = text;
+    return host->agree(host->self, status);
 }
 
 static ls_status share(ls_data_host *host, const reader *r, const plan *p, const ls_records *records, ls_dataset *out) {
@@ -294,10 +342,12 @@ static ls_status list_and_share(ls_data_host *host, reader *r, const char *path,
     plan *p = block;
     if (host->rank == 0) {
         *p = (plan){.width = width_of(r), .pixels = r->pixels, .labels = r->label >= 0};
+        for (int64_t c = 0; c < p->width; c++) p->text += (int64_t)strlen(ls_records_class(&r->columns, c)) + 1;
         status = find_shape(r, r->pixels ? r->set->pixels : r->set->shape, &p->shape);
     }
     LS_TRY(host->agree(host->self, status));
     LS_TRY(host->barrier(host->self));
+    LS_TRY(share_columns(host, r, p, out));
     return share(host, r, p, &records, out);
 }
 
@@ -306,7 +356,8 @@ ls_status ls__csv_numbers_open(ls_data_host *host, const char *path, const ls_re
     ls_records_builder builder = {.file = NULL};
     reader *r = NULL;
     LS_TRY(host->agree(host->self, ls_calloc(1, sizeof *r, &r)));
-    *r = (reader){.set = settings, .builder = &builder, .pixels = settings->pixels != NULL, .label = -1};
+    *r = (reader){
+        .set = settings, .builder = &builder, .wanted = out->wanted, .pixels = settings->pixels != NULL, .label = -1};
     ls_status status = list_and_share(host, r, path, out);
     ls_records_free(&r->columns);
     ls_records_free(&builder);

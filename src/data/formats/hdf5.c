@@ -2,10 +2,10 @@
 // it, (samples, channels, height, width); whole numbers of 8 bits are pixels, floating ones numbers that are taken as they are. Classes are in memory,
 // images are read while training: where they lie in one piece by a read at their place, else by the library, which unpacks them.
 //
-// The library is one thread's at a time.
+// The library works in a process of its own (hdf5_file.h): one for worker 0 of each host while the dataset is opened, and one for each worker and set
+// for samples that only it can read, one thread's at a time.
 #include <errno.h>
 #include <fcntl.h>
-#include <hdf5.h>
 #include <pthread.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -17,22 +17,23 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "data/fingerprint.h"
+#include "data/formats/hdf5_file.h"
 #include "data/formats/learned.h"
-#include "data/hdf5_library.h"
 #include "data/pixels.h"
 #include "data/records.h"
 #include "data/spec.h"
 
-enum { IMAGES, LABELS, TEST_IMAGES, TEST_LABELS, PARTS, MOST_CLASSES = 10000000 };
+enum {
+    IMAGES,
+    LABELS,
+    TEST_IMAGES,
+    TEST_LABELS,
+    PARTS,
+    MOST_CLASSES = 10000000,
+    BLOCK = 4 << 20
+};  // BLOCK: bytes that are read at once of what is in memory
 
-// A data set of the file, and where it lies. Lies in memory shared by processes, so it has no pointers.
-typedef struct part {
-    char name[128];
-    int there, pixels;  // pixels: U8, else F32
-    int ndim;
-    int64_t dim[4];
-    int64_t at;  // in the file, where it lies there in one piece and as the machine has it; -1: not so
-} part;
+typedef ls__hdf5_set part;
 
 typedef struct plan {
     char path[2][4096];  // of the two sets; may be the same
@@ -70,128 +71,7 @@ static const char *const names[][PARTS] = {
     {"x", "y", "x_test", "y_test"},
 };
 
-pthread_mutex_t ls__hdf5_library = PTHREAD_MUTEX_INITIALIZER;
-
-// --- the library's words ---------------------------------------------------------------------------------------------
-
-static herr_t innermost(unsigned n, const H5E_error2_t *e, void *text) {
-    if (n == 0) snprintf(text, 128, "%s", e->desc);
-    return 0;
-}
-
-void ls__hdf5_why(char *text, size_t size) {
-    char why[128] = "no reason";
-    H5Ewalk2(H5E_DEFAULT, H5E_WALK_UPWARD, innermost, why);
-    snprintf(text, size, "%s", why);
-}
-
-static ls_status failed(const char *path, const char *name) {
-    char why[128];
-    ls__hdf5_why(why, sizeof why);
-    return LS_FAIL(LS_STATUS_BAD_DATA, "%s: cannot read %s: HDF5 says \"%s\"; copy or make it again", path, name, why);
-}
-
-// Without the locks that parallel file systems refuse; its words go to sentences alone.
-static hid_t open_file(const char *path) {
-    H5Eset_auto2(H5E_DEFAULT, NULL, NULL);
-    hid_t access = H5Pcreate(H5P_FILE_ACCESS);
-#if H5_VERSION_GE(1, 10, 7)
-    H5Pset_file_locking(access, 0, 1);
-#endif
-    hid_t file = H5Fopen(path, H5F_ACC_RDONLY, access);
-    H5Pclose(access);
-    return file;
-}
-
 // --- worker 0: what is there -----------------------------------------------------------------------------------------
-
-// Whether there is a data set of this name, a path of groups; the library asks for one after the other.
-static int exists(hid_t file, const char *name) {
-    char path[160];
-    for (const char *slash = strchr(name + 1, '/');; slash = strchr(slash + 1, '/')) {
-        int n = slash ? (int)(slash - name) : (int)strlen(name);
-        if (n >= (int)sizeof path) return 0;
-        snprintf(path, sizeof path, "%.*s", n, name);
-        if (H5Lexists(file, path, H5P_DEFAULT) <= 0) return 0;
-        if (!slash) break;
-    }
-    hid_t object = H5Oopen(file, name, H5P_DEFAULT);
-    int is_set = object >= 0 && H5Iget_type(object) == H5I_DATASET;
-    if (object >= 0) H5Oclose(object);
-    return is_set;
-}
-
-// `classes`: whole numbers of any type are what is wanted.
-static ls_status describe_open(const char *path, hid_t set, int classes, part *p) {
-    hsize_t dim[H5S_MAX_RANK];
-    hid_t space = H5Dget_space(set), type = H5Dget_type(set), how = H5Dget_create_plist(set);
-    ls_status status = LS_OK;
-    int ndim = H5Sget_simple_extent_ndims(space);
-    H5T_class_t class = H5Tget_class(type);
-    size_t width = H5Tget_size(type);
-    int whole = class == H5T_INTEGER && (classes || (width == 1 && H5Tget_sign(type) == H5T_SGN_NONE));
-    if (ndim < 1 || ndim > 4 || H5Sget_simple_extent_dims(space, dim, NULL) != ndim || (!whole && class != H5T_FLOAT)) {
-        status = LS_FAIL(
-            LS_STATUS_BAD_DATA,
-            "%s: %s has %d dimensions, of which 1 to 4 are read, or values of another type: images are uint8 or "
-            "floating, as is what is learned by targets=NAME; classes are whole numbers of any type, written as such "
-            "or floating",
-            path, p->name, ndim);
-    } else {
-        p->ndim = ndim;
-        p->pixels = class == H5T_INTEGER;
-        for (int d = 0; d < ndim; d++) p->dim[d] = dim[d] > INT32_MAX ? -1 : (int64_t)dim[d];
-        haddr_t at = H5Dget_offset(set);
-        int native = H5Tequal(type, H5T_NATIVE_UCHAR) > 0 || H5Tequal(type, H5T_NATIVE_FLOAT) > 0;
-        int plain = H5Pget_layout(how) == H5D_CONTIGUOUS && H5Pget_external_count(how) == 0;
-        p->at = plain && native && at != HADDR_UNDEF ? (int64_t)at : -1;
-    }
-    H5Pclose(how);
-    H5Tclose(type);
-    H5Sclose(space);
-    return status;
-}
-
-// Of external files, or a view of other data sets: what is stored here says nothing of them.
-static int lies_elsewhere(hid_t how) {
-#if H5_VERSION_GE(1, 10, 0)
-    if (H5Pget_layout(how) == H5D_VIRTUAL) return 1;
-#endif
-    return H5Pget_external_count(how) > 0;
-}
-
-// Sizes are believed no further than what is stored goes along with them: all of it in one piece, or packed, for which gzip needs a thousandth at least.
-static ls_status check_stored(const char *path, hid_t file, hid_t set, const part *p) {
-    hid_t type = H5Dget_type(set), how = H5Dget_create_plist(set);
-    int elsewhere = lies_elsewhere(how), packed = H5Pget_layout(how) == H5D_CHUNKED;
-    double each = (double)H5Tget_size(type), stored = elsewhere ? 0 : (double)H5Dget_storage_size(set);
-    hsize_t bytes = 0;
-    H5Pclose(how);
-    H5Tclose(type);
-    for (int d = 1; d < p->ndim; d++) each *= (double)p->dim[d];
-    if (H5Fget_filesize(file, &bytes) < 0) return failed(path, p->name);
-    int less = !elsewhere && (stored > (double)bytes || each * (double)p->dim[0] > stored * (packed ? 1100 : 1));
-    if (!less && each <= (double)LS_IMAGE_MAX_FILE) return LS_OK;
-    return LS_FAIL(
-        LS_STATUS_BAD_DATA,
-        "%s: %s is said to have %lld samples of %.0f bytes, of which %.0f bytes are stored, and each may have "
-        "%lld MB: it is damaged, or was never written to the end; make it again",
-        path, p->name, (long long)p->dim[0], each, stored, (long long)(LS_IMAGE_MAX_FILE >> 20));
-}
-
-static ls_status describe(const char *path, hid_t file, const char *name, int classes, part *p) {
-    snprintf(p->name, sizeof p->name, "%.120s", name);
-    hid_t set = H5Dopen2(file, name, H5P_DEFAULT);
-    if (set < 0) return failed(path, name);
-    ls_status status = describe_open(path, set, classes, p);
-    for (int d = 0; d < p->ndim && status == LS_OK; d++)
-        if (p->dim[d] < 1)
-            status = LS_FAIL(LS_STATUS_BAD_DATA, "%s: %s has no values, or more than 2^31 in a dimension", path, name);
-    if (status == LS_OK) status = check_stored(path, file, set, p);
-    H5Dclose(set);
-    p->there = status == LS_OK;
-    return status;
-}
 
 static ls__learned learned_of(const plan *p, int which) {
     const part *q = &p->part[which];
@@ -230,16 +110,15 @@ static ls_status check_pair(plan *p, int which) {
 }
 
 // The names that are asked for, or the first usual pair that is there; `from` 0 or TEST_IMAGES: whose names, `to`: where it goes.
-static ls_status find_pair(plan *p, hid_t file, const settings *s, int from, int to) {
+static ls_status find_pair(plan *p, ls__hdf5_file *file, const settings *s, int from, int to) {
     const char *path = p->path[to / 2];
     for (size_t k = 0; k < sizeof names / sizeof names[0]; k++) {
         const char *image = s->image && !from ? s->image : names[k][from];
         const char *asked = s->targets ? s->targets : s->label;
         const char *label = asked && !from ? asked : names[k][from + 1];
-        if (!exists(file, image) || !exists(file, label)) continue;
-        LS_TRY(describe(path, file, image, 0, &p->part[to]));
-        LS_TRY(describe(path, file, label, !p->targets, &p->part[to + 1]));
-        return check_pair(p, to);
+        int found;
+        LS_TRY(ls__hdf5_file_find(file, image, label, !p->targets, &p->part[to], &found));
+        if (found) return check_pair(p, to);
     }
     if (from) return LS_OK;
     return LS_FAIL(LS_STATUS_BAD_DATA,
@@ -277,7 +156,8 @@ static ls_status find_layout(plan *p, const settings *s) {
                    p->path[0], a->name);
 }
 
-static ls_status describe_files(plan *p, const char *path, const settings *s) {
+// `file`: those of the two sets, which may be the same one; the caller destroys them.
+static ls_status describe_files(plan *p, const char *path, const settings *s, ls__hdf5_file *file[2]) {
     if (s->targets && s->label)
         return LS_FAIL(
             LS_STATUS_INVALID_ARGUMENT,
@@ -287,56 +167,56 @@ static ls_status describe_files(plan *p, const char *path, const settings *s) {
     p->targets = s->targets != NULL;
     LS_TRY(look_at_file(p, 0, path));
     LS_TRY(look_at_file(p, 1, s->test ? s->test : path));
-    hid_t file = open_file(p->path[0]);
-    if (file < 0) return failed(p->path[0], "it");
-    ls_status status = find_pair(p, file, s, 0, 0);
+    LS_TRY(ls__hdf5_file_create(p->path[0], BLOCK, &file[0]));
+    file[1] = file[0];
+    if (s->test) LS_TRY(ls__hdf5_file_create(p->path[1], BLOCK, &file[1]));
+    LS_TRY(find_pair(p, file[0], s, 0, 0));
     // The test set's targets have no name in the same file: those of the training set are named, and usual ones are classes.
-    if (status == LS_OK && !s->test && !s->targets) status = find_pair(p, file, s, TEST_IMAGES, TEST_IMAGES);
-    H5Fclose(file);
-    LS_TRY(status);
-    if (s->test) {
-        file = open_file(p->path[1]);
-        if (file < 0) return failed(p->path[1], "it");
-        status = find_pair(p, file, s, 0, TEST_IMAGES);
-        H5Fclose(file);
-        LS_TRY(status);
-    }
+    if (!s->test && !s->targets) LS_TRY(find_pair(p, file[1], s, TEST_IMAGES, TEST_IMAGES));
+    if (s->test) LS_TRY(find_pair(p, file[1], s, 0, TEST_IMAGES));
     return find_layout(p, s);
 }
 
-static ls_status take_rows(const plan *p, int which, const double *values, uint8_t *out) {
+// Those of samples from `from` on, at their place in `out`.
+static ls_status take_rows(const plan *p, int which, const double *values, int64_t from, int64_t count, uint8_t *out) {
     ls__learned mine = learned_of(p, which);
-    int64_t count = mine.dim[0];
-    for (int64_t i = 0; i < count * p->labels; i++) LS_TRY(ls__learned_label(&mine, i, values[i], &out[i]));
-    return which == LABELS ? ls__learned_several(&mine, out, count, p->labels) : LS_OK;
-}
-
-static ls_status take_classes(plan *p, int which, const double *values, int32_t *out) {
-    const part *q = &p->part[which];
-    for (int64_t i = 0; i < q->dim[0]; i++) {
-        if (!(values[i] >= 0) || values[i] >= MOST_CLASSES || values[i] != (double)(int32_t)values[i])
-            return LS_FAIL(LS_STATUS_BAD_DATA,
-                           "%s: value %lld of %s is %g, and no class: they are whole numbers from 0 to %d",
-                           p->path[which / 2], (long long)i, q->name, values[i], MOST_CLASSES - 1);
-        out[i] = (int32_t)values[i];
-        if (out[i] > p->most_class) p->most_class = out[i];
+    for (int64_t i = 0; i < count * p->labels; i++) {
+        int64_t at = from * p->labels + i;
+        LS_TRY(ls__learned_label(&mine, at, values[i], &out[at]));
     }
     return LS_OK;
 }
 
-static ls_status read_labels(plan *p, int which, void *out) {
+static ls_status take_classes(plan *p, int which, const double *values, int64_t from, int64_t count, int32_t *out) {
     const part *q = &p->part[which];
-    const char *path = p->path[which / 2];
-    double *values;
-    LS_TRY(ls_calloc(q->dim[0] * (p->labels ? p->labels : 1), sizeof *values, &values));
-    hid_t file = open_file(path), set = file >= 0 ? H5Dopen2(file, q->name, H5P_DEFAULT) : -1;
-    int read = set >= 0 && H5Dread(set, H5T_NATIVE_DOUBLE, H5S_ALL, H5S_ALL, H5P_DEFAULT, values) >= 0;
-    ls_status status = read ? LS_OK : failed(path, q->name);
-    if (status == LS_OK) status = p->labels ? take_rows(p, which, values, out) : take_classes(p, which, values, out);
-    if (set >= 0) H5Dclose(set);
-    if (file >= 0) H5Fclose(file);
-    free(values);
-    return status;
+    for (int64_t i = 0; i < count; i++) {
+        if (!(values[i] >= 0) || values[i] >= MOST_CLASSES || values[i] != (double)(int32_t)values[i])
+            return LS_FAIL(LS_STATUS_BAD_DATA,
+                           "%s: value %lld of %s is %g, and no class: they are whole numbers from 0 to %d",
+                           p->path[which / 2], (long long)(from + i), q->name, values[i], MOST_CLASSES - 1);
+        out[from + i] = (int32_t)values[i];
+        if (out[from + i] > p->most_class) p->most_class = out[from + i];
+    }
+    return LS_OK;
+}
+
+// How many samples of `bytes` are read at once.
+static int64_t block_of(int64_t bytes, int64_t left) {
+    int64_t fit = BLOCK / (bytes > 0 ? bytes : 1);
+    return left < fit ? left : fit;
+}
+
+static ls_status read_labels(plan *p, int which, ls__hdf5_file *file, void *out) {
+    const part *q = &p->part[which];
+    const void *values;
+    int64_t n;
+    for (int64_t i = 0; i < q->dim[0]; i += n) {
+        n = block_of(8 * (int64_t)(p->labels ? p->labels : 1), q->dim[0] - i);
+        LS_TRY(ls__hdf5_file_read(file, q, LS__HDF5_F64, i, n, &values));
+        LS_TRY(p->labels ? take_rows(p, which, values, i, n, out) : take_classes(p, which, values, i, n, out));
+    }
+    ls__learned mine = learned_of(p, which);
+    return p->labels && which == LABELS ? ls__learned_several(&mine, out, q->dim[0], p->labels) : LS_OK;
 }
 
 // A sample's planes to pixels.
@@ -373,19 +253,29 @@ static ls_status interleave_all(const plan *p, const part *q, char *targets) {
     return LS_OK;
 }
 
-static ls_status read_targets(const plan *p, int which, void *out) {
+static ls_status read_rows(const plan *p, int which, ls__hdf5_file *file, char *out) {
     const part *q = &p->part[which];
-    const char *path = p->path[which / 2];
-    hid_t file = open_file(path), set = file >= 0 ? H5Dopen2(file, q->name, H5P_DEFAULT) : -1;
-    hid_t type = q->pixels ? H5T_NATIVE_UCHAR : H5T_NATIVE_FLOAT;
-    int read = set >= 0 && H5Dread(set, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, out) >= 0;
-    ls_status status = read ? LS_OK : failed(path, q->name);
+    int64_t each = learned_bytes(p), n;
+    const void *values;
+    for (int64_t i = 0; i < q->dim[0]; i += n) {
+        n = each > BLOCK ? 1 : block_of(each, q->dim[0] - i);
+        LS_TRY(ls__hdf5_file_read(file, q, q->pixels ? LS__HDF5_U8 : LS__HDF5_F32, i, n, &values));
+        memcpy(out + i * each, values, (size_t)(n * each));
+    }
+    return LS_OK;
+}
+
+static ls_status read_targets(const plan *p, int which, ls__hdf5_file *file, void *out) {
+    const part *q = &p->part[which];
+    int64_t each = learned_bytes(p);
+    ls__hdf5_file *larger = NULL;
+    if (each > BLOCK) LS_TRY(ls__hdf5_file_create(p->path[which / 2], each, &larger));
+    ls_status status = read_rows(p, which, larger ? larger : file, out);
+    ls__hdf5_file_destroy(&larger);
+    LS_TRY(status);
     ls__learned mine = learned_of(p, which);
-    if (status == LS_OK && !q->pixels) status = ls__learned_finite(&mine, out, q->dim[0] * (learned_bytes(p) / 4));
-    if (status == LS_OK) status = interleave_all(p, q, out);
-    if (set >= 0) H5Dclose(set);
-    if (file >= 0) H5Fclose(file);
-    return status;
+    if (!q->pixels) LS_TRY(ls__learned_finite(&mine, out, q->dim[0] * (each / 4)));
+    return interleave_all(p, q, out);
 }
 
 // --- a source --------------------------------------------------------------------------------------------------------
@@ -396,10 +286,10 @@ typedef struct hdf5_source {
     const part *part;
     const char *learned;  // (samples, learned_bytes): classes, or targets
     int64_t each;
-    int set, fd;  // fd: of the file, to know whether it has changed, and to read by
-    hid_t file, data;
-    int64_t values;  // of a sample
-    ls_pixels kept;  // samples as they were read
+    int set, fd;            // fd: of the file, to know whether it has changed, and to read by
+    ls__hdf5_file *file;    // where samples are read by the library
+    pthread_mutex_t *lock;  // of it
+    ls_pixels kept;         // samples as they were read
 } hdf5_source;
 
 static ls_status check_unchanged(const hdf5_source *s) {
@@ -428,17 +318,12 @@ static ls_status read_by_place(const hdf5_source *s, int64_t i, void *out) {
 }
 
 static ls_status read_by_library(const hdf5_source *s, int64_t i, void *out) {
-    hsize_t from[4] = {(hsize_t)i}, count[4] = {1, 1, 1, 1}, size = (hsize_t)s->values;
-    for (int d = 1; d < s->part->ndim; d++) count[d] = (hsize_t)s->part->dim[d];
-    pthread_mutex_lock(&ls__hdf5_library);
-    hid_t there = H5Dget_space(s->data), here = H5Screate_simple(1, &size, NULL);
-    hid_t type = s->part->pixels ? H5T_NATIVE_UCHAR : H5T_NATIVE_FLOAT;
-    int read = H5Sselect_hyperslab(there, H5S_SELECT_SET, from, NULL, count, NULL) >= 0 &&
-               H5Dread(s->data, type, here, there, H5P_DEFAULT, out) >= 0;
-    ls_status status = read ? LS_OK : failed(s->plan->path[s->set], s->part->name);
-    H5Sclose(here);
-    H5Sclose(there);
-    pthread_mutex_unlock(&ls__hdf5_library);
+    const void *values;
+    pthread_mutex_lock(s->lock);
+    ls_status status =
+        ls__hdf5_file_read(s->file, s->part, s->part->pixels ? LS__HDF5_U8 : LS__HDF5_F32, i, 1, &values);
+    if (status == LS_OK) memcpy(out, values, (size_t)s->base.sample_bytes[0]);
+    pthread_mutex_unlock(s->lock);
     return status;
 }
 
@@ -467,10 +352,9 @@ static ls_status hdf5_read(const ls_source *source, int64_t i, void *scratch, ls
 
 static void hdf5_destroy(ls_source *source) {
     hdf5_source *s = (hdf5_source *)source;
-    pthread_mutex_lock(&ls__hdf5_library);
-    if (s->data > 0) H5Dclose(s->data);
-    if (s->file > 0) H5Fclose(s->file);
-    pthread_mutex_unlock(&ls__hdf5_library);
+    ls__hdf5_file_destroy(&s->file);
+    if (s->lock) pthread_mutex_destroy(s->lock);
+    free(s->lock);
     if (s->fd >= 0) close(s->fd);
 }
 
@@ -500,12 +384,9 @@ static ls_status open_source(hdf5_source *s, const char *path) {
     s->fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (s->fd < 0) return LS_FAIL(LS_STATUS_IO, "cannot read %s: %s", path, strerror(errno));
     if (s->part->at >= 0) return LS_OK;
-    pthread_mutex_lock(&ls__hdf5_library);
-    s->file = open_file(path);
-    s->data = s->file >= 0 ? H5Dopen2(s->file, s->part->name, H5P_DEFAULT) : -1;
-    ls_status status = s->data < 0 ? failed(path, s->part->name) : LS_OK;
-    pthread_mutex_unlock(&ls__hdf5_library);
-    return status;
+    LS_TRY(ls_calloc(1, sizeof *s->lock, &s->lock));
+    pthread_mutex_init(s->lock, NULL);
+    return ls__hdf5_file_create(path, s->base.sample_bytes[0], &s->file);
 }
 
 static ls_field target_field(const plan *p) {
@@ -534,7 +415,6 @@ static ls_status make_source(const plan *p, int test, const char *learned, const
     s->learned = learned;
     s->each = learned_bytes(p);
     if (p->targets || p->labels) s->base.bytes = ls_memory_size(s->each * a->dim[0]);
-    s->values = ls_shape_count(fields[0].shape);
     s->base.scratch_bytes = (p->planes ? 2 : 1) * ls_round_up(s->base.sample_bytes[0], LS_ALIGN);
     return open_source(s, p->path[test]);
 }
@@ -554,32 +434,42 @@ static ls_status make_sources(const plan *p, char *const *learned, ls_dataset *o
     return LS_OK;
 }
 
-static ls_status hdf5_open(ls_data_host *host, const char *argument, ls_dataset *out) {
+// Worker 0 reads what is in memory; `file` as describe_files has made them.
+static ls_status read_learned(plan *p, ls__hdf5_file *file[2], char *const learned[2]) {
+    for (int set = 0; set < 2; set++) {
+        int which = 2 * set + 1;
+        if (!p->part[which].there) continue;
+        LS_TRY(p->targets ? read_targets(p, which, file[set], learned[set])
+                          : read_labels(p, which, file[set], learned[set]));
+    }
+    return LS_OK;
+}
+
+// Between collective calls that every worker enters.
+static ls_status open_files(ls_data_host *host, const char *argument, ls__hdf5_file *file[2], ls_dataset *out) {
     void *block;
     settings s = {NULL, NULL, NULL, NULL, NULL};
     ls_spec spec;
-    ls_status status;
     LS_TRY(host->agree(host->self, ls_spec_read("hdf5", argument, table, &s, &spec)));
     LS_TRY(host->agree(host->self, host->alloc(host->self, (int64_t)sizeof(plan), &block)));
     plan *p = block;
-    pthread_mutex_lock(&ls__hdf5_library);
-    status = host->rank == 0 ? describe_files(p, spec.text, &s) : LS_OK;
-    pthread_mutex_unlock(&ls__hdf5_library);
-    LS_TRY(host->agree(host->self, status));
+    LS_TRY(host->agree(host->self, host->rank == 0 ? describe_files(p, spec.text, &s, file) : LS_OK));
     LS_TRY(host->barrier(host->self));
     int64_t each = learned_bytes(p), train = p->part[IMAGES].dim[0],
             test = p->part[TEST_IMAGES].there ? p->part[TEST_IMAGES].dim[0] : 0;
     LS_TRY(host->agree(host->self, host->alloc(host->self, each * (train + test), &block)));
     char *learned[2] = {block, (char *)block + each * train};
-    pthread_mutex_lock(&ls__hdf5_library);
-    for (int set = 0; set < 2 && host->rank == 0 && status == LS_OK; set++) {
-        if (set && !test) continue;
-        status = p->targets ? read_targets(p, 2 * set + 1, learned[set]) : read_labels(p, 2 * set + 1, learned[set]);
-    }
-    pthread_mutex_unlock(&ls__hdf5_library);
-    LS_TRY(host->agree(host->self, status));
+    LS_TRY(host->agree(host->self, host->rank == 0 ? read_learned(p, file, learned) : LS_OK));
     LS_TRY(host->barrier(host->self));
     return host->agree(host->self, make_sources(p, learned, out));
+}
+
+static ls_status hdf5_open(ls_data_host *host, const char *argument, ls_dataset *out) {
+    ls__hdf5_file *file[2] = {NULL, NULL};
+    ls_status status = open_files(host, argument, file, out);
+    if (file[1] != file[0]) ls__hdf5_file_destroy(&file[1]);
+    ls__hdf5_file_destroy(&file[0]);
+    return status;
 }
 
 const ls_format ls_format_hdf5 = {

@@ -1,0 +1,147 @@
+// Work in a process of its own: answers, failures, and what becomes of a crash, of work without an end, of too much memory, and of the process when its parent goes.
+#define _GNU_SOURCE
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "base/aside.h"
+#include "base/error.h"
+
+enum { ADD, FAIL, CRASH, FOREVER, EAT, TELL };
+
+typedef struct shared {
+    int what, a, b, sum;
+    pid_t process;
+} shared;
+
+static ls_status work(void *user, void *memory) {
+    shared *s = memory;
+    int *calls = user;
+    volatile int turn = 1;
+    void *volatile much;
+    switch (s->what) {
+    case ADD: s->sum = s->a + s->b + ++*calls; return LS_OK;
+    case FAIL: return LS_FAIL(LS_STATUS_NOT_FOUND, "%d is not there\033[2J", s->a);
+    case CRASH: raise(SIGSEGV); return LS_OK;
+    case FOREVER:
+        while (turn) turn = 1;
+        return LS_OK;
+    case EAT:
+        much = malloc((size_t)1 << 40);
+        turn = much == NULL;
+        free(much);
+        return turn ? LS_FAIL(LS_STATUS_OUT_OF_MEMORY, "too much") : LS_OK;
+    default: s->process = getpid(); return LS_OK;
+    }
+}
+
+static ls_aside *begin(int *calls) {
+    const ls_aside_options options = {work, calls,           "a.file", "the library", (int64_t)sizeof(shared),
+                                      1,    (int64_t)1 << 30};
+    ls_aside *a;
+    if (ls_aside_create(&options, &a) != LS_OK) fail_msg("%s", ls_error_message());
+    return a;
+}
+
+static ls_status ask(ls_aside *a, int what) {
+    ((shared *)ls_aside_memory(a))->what = what;
+    return ls_aside_ask(a);
+}
+
+static void answers(void **state) {
+    int calls = 0;
+    ls_aside *a = begin(&calls);
+    shared *s = ls_aside_memory(a);
+    s->a = 3;
+    s->b = 4;
+    assert_int_equal(ask(a, ADD), LS_OK);
+    assert_int_equal(s->sum, 8);
+    assert_int_equal(ask(a, FAIL), LS_STATUS_NOT_FOUND);
+    assert_string_equal(ls_error_message(), "3 is not there?[2J");
+    assert_int_equal(ask(a, ADD), LS_OK);
+    assert_int_equal(s->sum, 9);  // the process is the same one
+    assert_int_equal(calls, 0);   // and not this one
+#ifndef LS_SANITIZED
+    assert_int_equal(ask(a, EAT), LS_STATUS_OUT_OF_MEMORY);
+#endif
+    // What a terminal or a scheduler sends to all is not for it.
+    assert_int_equal(ask(a, TELL), LS_OK);
+    kill(s->process, SIGINT);
+    kill(s->process, SIGTERM);
+    assert_int_equal(ask(a, ADD), LS_OK);
+    ls_aside_destroy(&a);
+    assert_null(a);
+    ls_aside_destroy(&a);
+}
+
+static void dies(int what, const char *words) {
+    int calls = 0;
+    ls_aside *a = begin(&calls);
+    assert_int_equal(ask(a, what), LS_STATUS_BAD_DATA);
+    if (!strstr(ls_error_message(), words) || !strstr(ls_error_message(), "a.file")) fail_msg("%s", ls_error_message());
+    assert_int_equal(ask(a, ADD), LS_STATUS_BAD_DATA);  // ever after
+    if (!strstr(ls_error_message(), words)) fail_msg("%s", ls_error_message());
+    ls_aside_destroy(&a);
+}
+
+static void deaths(void **state) {
+    dies(CRASH, "the library crashes on this file");
+    dies(FOREVER, "the library does not come to an end with this file");
+    int calls = 0;
+    ls_aside *a = begin(&calls);
+    shared *s = ls_aside_memory(a);
+    assert_int_equal(ask(a, TELL), LS_OK);
+    kill(s->process, SIGKILL);
+    assert_int_equal(ask(a, ADD), LS_STATUS_OUT_OF_MEMORY);
+    assert_non_null(strstr(ls_error_message(), "was killed: memory ran out"));
+    ls_aside_destroy(&a);
+}
+
+// A parent that is killed takes it along, although another such process was started after it.
+static void goes_with_its_parent(void **state) {
+    int line[2], calls = 0;
+    char end;
+    pid_t processes[2];
+    assert_int_equal(pipe(line), 0);
+    pid_t parent = fork();
+    if (parent == 0) {
+        ls_aside *a[2] = {begin(&calls), begin(&calls)};
+        for (int i = 0; i < 2; i++) {
+            if (ask(a[i], TELL) != LS_OK) _exit(1);
+            processes[i] = ((shared *)ls_aside_memory(a[i]))->process;
+        }
+        if (write(line[1], processes, sizeof processes) != sizeof processes) _exit(1);
+        raise(SIGKILL);
+    }
+    close(line[1]);
+    assert_int_equal(read(line[0], processes, sizeof processes), sizeof processes);
+    assert_int_equal(read(line[0], &end, 1), 0);
+    assert_int_equal(waitpid(parent, NULL, 0), parent);
+    for (int i = 0; i < 2; i++)  // or a zombie of whoever adopts orphans here
+        for (int t = 0; t < 3000 && kill(processes[i], 0) == 0; t++) {
+            char name[64], status[64] = "";
+            snprintf(name, sizeof name, "/proc/%d/stat", (int)processes[i]);
+            FILE *f = fopen(name, "r");
+            if (f && fscanf(f, "%*d %*s %8s", status) != 1) status[0] = 0;
+            if (f) fclose(f);
+            if (status[0] == 'Z' || !status[0]) break;
+            assert_true(t < 2999);
+            usleep(10000);
+        }
+    close(line[0]);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(answers), cmocka_unit_test(deaths),
+                                       cmocka_unit_test(goes_with_its_parent)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
