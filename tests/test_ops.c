@@ -954,7 +954,6 @@ int main(void) {
         cmocka_unit_test(batch_norm_otherwise),
         cmocka_unit_test(addition),
         cmocka_unit_test(zero_padding),
-        cmocka_unit_test(cropping),
         cmocka_unit_test(relu_flatten_dropout),
         cmocka_unit_test(activations),
         cmocka_unit_test(multiply),
@@ -993,6 +992,7 @@ int main(void) {
         cmocka_unit_test(layers_of_volumes),
         cmocka_unit_test(pooling_in_turns),
         cmocka_unit_test(every_operation_ran),
+        cmocka_unit_test(cropping),
     };
     return cmocka_run_group_tests(tests, ops_setup, ops_teardown);
 }
