@@ -991,8 +991,8 @@ int main(void) {
         cmocka_unit_test(pooling3d),
         cmocka_unit_test(layers_of_volumes),
         cmocka_unit_test(pooling_in_turns),
-        cmocka_unit_test(every_operation_ran),
         cmocka_unit_test(cropping),
+        cmocka_unit_test(every_operation_ran),
     };
     return cmocka_run_group_tests(tests, ops_setup, ops_teardown);
 }
