@@ -207,6 +207,7 @@ static void layers(void **state) {
     NO_VALUE(none, ls_perplexity(NULL, 0, 0, NULL));
     NO_VALUE(none, ls_reshape(NULL, 0, NULL));
     NO_VALUE(none, ls_zero_pad2d(NULL, 0, NULL));
+    NO_VALUE(none, ls_cropping2d(NULL, 0, NULL));
     NO_VALUE(none, ls_flatten(NULL, 0, NULL));
     NO_VALUE(none, ls_dropout(NULL, 0, NULL));
     NO_VALUE(none, ls_softmax_cross_entropy(NULL, 0, 0, NULL));

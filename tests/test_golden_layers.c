@@ -149,6 +149,8 @@ static const struct {
     {"group_norm", {.op = LS_OP_GROUP_NORM, .x = SAMPLE(3, 2, 6), .attrs = &(ls_group_norm_attrs){.groups = 2}}},
     {"group_norm of instances",
      {.op = LS_OP_GROUP_NORM, .x = SAMPLE(5, 3), .attrs = &(ls_group_norm_attrs){.groups = -1, .epsilon = 0.01f}}},
+    {"cropping2d",
+     {.op = LS_OP_CROPPING2D, .x = SAMPLE(5, 4, 2), .attrs = &(ls_cropping2d_attrs){.cropping = {{1, 2}, {0, 1}}}}},
 };
 enum { CASES = sizeof cases / sizeof cases[0] };
 

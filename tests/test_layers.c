@@ -349,6 +349,17 @@ static void refusals_of_groups(void **state) {
             ls_conv2d(g, INPUT(5, 5, 6), &a));
 }
 
+static void croppings(void **state) {
+    REFUSED(
+        "cropping2d: nothing is left of images of 5 x 5 without 2 rows at the top, 3 at the bottom, 0 columns at "
+        "the left and 1 at the right; crop less, or give it larger images",
+        ls_cropping2d(g, INPUT(5, 5, 3), &(ls_cropping2d_attrs){.cropping = {{2, 3}, {0, 1}}}));
+    REFUSED("cropping2d: cropping of a Cropping2D layer is at least 0, but -1 was asked for",
+            ls_cropping2d(g, INPUT(5, 5, 3), &(ls_cropping2d_attrs){.cropping = {{-1, 0}, {0, 1}}}));
+    REFUSED("cropping2d: a Cropping2D layer works on images (None, H, W, C), but its input has shape (None, 6)",
+            ls_cropping2d(g, INPUT(6), &(ls_cropping2d_attrs){.cropping = {{1, 0}, {0, 1}}}));
+}
+
 static ls_value of_groups(ls_graph *g) {
     ls_value x = ls_graph_add_input(g, NULL, LS_SHAPE(8, 8, 3), LS_DTYPE_F32);
     x = ls_conv2d(g, x, &(ls_conv2d_attrs){.filters = 32, .kernel = {3, 3}, .activation = LS_ACTIVATION_RELU});
@@ -505,6 +516,7 @@ int main(void) {
         cmocka_unit_test(numbers_that_no_embedding_has),
         cmocka_unit_test(network_of_an_auto_encoder),
         cmocka_unit_test(network_of_clips),
+        cmocka_unit_test(croppings),
         cmocka_unit_test(network_of_groups),
         cmocka_unit_test(network_of_small_parts),
         cmocka_unit_test(refusals_of_groups),

@@ -237,6 +237,18 @@ static void zero_padding(void **state) {
     }
 }
 
+static void cropping(void **state) {
+    for (int i = 0; i < 24; i++) {
+        ls_cropping2d_attrs a = {0};
+        for (int j = 0; j < 4; j++) a.cropping[j / 2][j % 2] = (int)(draw() % 4);
+        check_layouts((op_case){.op = LS_OP_CROPPING2D,
+                                .attrs = &a,
+                                .batch = PICK(1, 3),
+                                .x = SAMPLE(PICK(7, 9, 12), PICK(7, 10, 13), PICK(3, 16, 24, 64)),
+                                .mask_dx = PICK(0, 1)});
+    }
+}
+
 static void relu_flatten_dropout(void **state) {
     static const ls_op_kind ops[] = {LS_OP_RELU, LS_OP_FLATTEN, LS_OP_DROPOUT, LS_OP_ACTIVATION};
     for (int i = 0; i < 48; i++) {
@@ -979,6 +991,7 @@ int main(void) {
         cmocka_unit_test(pooling3d),
         cmocka_unit_test(layers_of_volumes),
         cmocka_unit_test(pooling_in_turns),
+        cmocka_unit_test(cropping),
         cmocka_unit_test(every_operation_ran),
     };
     return cmocka_run_group_tests(tests, ops_setup, ops_teardown);

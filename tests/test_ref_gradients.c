@@ -335,6 +335,13 @@ static void zero_padding(void **state) {
                          .attrs = &(ls_zero_pad2d_attrs){.padding = {{1, 3}, {0, 4}}}});
 }
 
+static void cropping(void **state) {
+    check_case((op_case){.op = LS_OP_CROPPING2D,
+                         .batch = 2,
+                         .x = SAMPLE(6, 7, 3),
+                         .attrs = &(ls_cropping2d_attrs){.cropping = {{1, 3}, {0, 4}}}});
+}
+
 static void relu_and_flatten(void **state) {
     check_case((op_case){.op = LS_OP_RELU, .batch = 2, .x = SAMPLE(3, 3, 2)});
     check_case((op_case){.op = LS_OP_ACTIVATION,
@@ -683,6 +690,10 @@ static void sums_and_padding(void **state) {
         .op = LS_OP_ZERO_PAD2D, .x = SAMPLE(1, 3, 1), .attrs = &(ls_zero_pad2d_attrs){.padding = {{1, 0}, {1, 0}}}});
     run(&spec, (void *[LS_ARG_COUNT]){[LS_ARG_X] = x, [LS_ARG_Y] = y});
     assert_memory_equal(y, ((float[]){0, 0, 0, 0, 0, 1, 2, 3}), 8 * sizeof *y);
+    spec = spec_of((op_case){
+        .op = LS_OP_CROPPING2D, .x = SAMPLE(1, 3, 1), .attrs = &(ls_cropping2d_attrs){.cropping = {{0, 0}, {1, 0}}}});
+    run(&spec, (void *[LS_ARG_COUNT]){[LS_ARG_X] = x, [LS_ARG_Y] = y});
+    assert_memory_equal(y, ((float[]){2, 3}), 2 * sizeof *y);
     // Maxima over images of negative numbers within zeros: only the window without padding sees them.
     spec = spec_of((op_case){.op = LS_OP_MAX_POOL2D,
                              .x = SAMPLE(1, 3, 1),
@@ -872,6 +883,7 @@ int main(void) {
         cmocka_unit_test(pooling_of_padded_images),
         cmocka_unit_test(batch_norm),
         cmocka_unit_test(zero_padding),
+        cmocka_unit_test(cropping),
         cmocka_unit_test(relu_and_flatten),
         cmocka_unit_test(dropout),
         cmocka_unit_test(softmax_cross_entropy),

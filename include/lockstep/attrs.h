@@ -238,6 +238,11 @@ typedef struct ls_zero_pad2d_attrs {
     int padding[2][2];  // {top, bottom}, {left, right}; all zero: 1 on each side
 } ls_zero_pad2d_attrs;
 
+typedef struct ls_cropping2d_attrs {
+    const char *name;
+    int cropping[2][2];  // {top, bottom}, {left, right}
+} ls_cropping2d_attrs;
+
 typedef struct ls_dropout_attrs {
     const char *name;
     float rate;      // the fraction set to zero, 0 <= rate < 1; the rest is scaled by 1 / (1 - rate)

@@ -145,6 +145,8 @@ ls_value ls_normal_sample(ls_graph *graph, ls_value code, ls_value noise, const 
 ls_value ls_reshape(ls_graph *graph, ls_value x, const ls_reshape_attrs *attrs);
 // (N, H, W, C) -> (N, top + H + bottom, left + W + right, C), zero outside.
 ls_value ls_zero_pad2d(ls_graph *graph, ls_value x, const ls_zero_pad2d_attrs *attrs);
+// (N, top + H + bottom, left + W + right, C) -> (N, H, W, C): without what lies outside. INVALID_ARGUMENT where nothing is left. Keras's Cropping2D.
+ls_value ls_cropping2d(ls_graph *graph, ls_value x, const ls_cropping2d_attrs *attrs);
 // (N, ...) -> (N, product): rows in NHWC order, as Keras does it.
 ls_value ls_flatten(ls_graph *graph, ls_value x, const char *name);
 // x * scale + offset, element by element. Keras's Rescaling.

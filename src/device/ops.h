@@ -34,6 +34,7 @@
     X(GRU, gru)                                                                                                        \
     X(RESHAPE, reshape)                                                                                                \
     X(ZERO_PAD2D, zero_pad2d)                                                                                          \
+    X(CROPPING2D, cropping2d)                                                                                          \
     X(RESCALING, rescaling)                                                                                            \
     X(NORMALIZATION, normalization)                                                                                    \
     X(RELU, relu)                                                                                                      \

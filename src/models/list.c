@@ -48,6 +48,7 @@
     X(efficientnetb0)                                                                                                  \
     X(efficientnetb1)                                                                                                  \
     X(efficientnetb2)                                                                                                  \
+    X(nasnetmobile)                                                                                                    \
     X(autoencoder)                                                                                                     \
     X(vae)                                                                                                             \
     X(frame_prediction)                                                                                                \

@@ -39,13 +39,14 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 import torchvision
+from keras.src.applications.nasnet import NASNet
 
 from make_mnist_cnn import philox, shorten
 
 KERAS = {"vgg16": "VGG16", "vgg19": "VGG19", "densenet121": "DenseNet121", "densenet169": "DenseNet169",
          "densenet201": "DenseNet201", "mobilenet": "MobileNet", "mobilenetv2": "MobileNetV2", "xception": "Xception",
          "inceptionv3": "InceptionV3", "efficientnetb0": "EfficientNetB0", "efficientnetb1": "EfficientNetB1",
-         "efficientnetb2": "EfficientNetB2"}
+         "efficientnetb2": "EfficientNetB2", "nasnetmobile": "NASNetMobile"}
 TORCHVISION = {"resnet18": "resnet18", "resnet34": "resnet34", "resnext50": "resnext50_32x4d", "alexnet": "alexnet",
                "googlenet": "googlenet"}
 CLASSES, PATCH = 10, 8
@@ -57,6 +58,7 @@ NUMBERS = {
     "efficientnetb0": (64, 4, 74), "densenet121": (64, 4, 75), "resnet18": (64, 4, 76), "resnext50": (64, 4, 77),
     "googlenet": (64, 4, 278), "vgg16": (32, 2, 80), "vgg19": (32, 2, 81), "densenet169": (64, 4, 82), "densenet201": (64, 4, 183),
     "efficientnetb1": (64, 4, 84), "efficientnetb2": (64, 4, 85), "resnet34": (64, 4, 86), "alexnet": (224, 2, 87),
+    "nasnetmobile": (64, 4, 88),
 }
 
 
@@ -67,6 +69,9 @@ def torch_model(name, classes):
 
 def keras_model(name, **more):
     keras.utils.clear_session()
+    if name == "nasnetmobile":  # which Keras refuses on PyTorch, where it computes the same
+        shape = more.pop("input_shape", (224, 224, 3))
+        return NASNet(shape, 1056, 4, 32, False, 2, weights=None, default_size=224, name="nasnet_mobile", **more)
     return getattr(keras.applications, KERAS[name])(weights=None, **more)
 
 
@@ -91,7 +96,12 @@ def keras_text(model):
     for layer, name, reads in keras_layers(model):
         kind = "Activation" if isinstance(layer, keras.layers.ReLU) and layer.max_value == 6 else type(layer).__name__
         lines.append(" ".join([name, kind, shape(layer.output.shape[1:])] + reads))
-    return lines + [f"{w.path} {shape(w.shape)}" for w in model.weights if "seed_generator" not in w.path]
+    return lines + [f"{path_of(w)} {shape(w.shape)}" for w in model.weights if "seed_generator" not in w.path]
+
+
+def path_of(weight):
+    """Layer and weight, without the scopes that NASNet's layers are made in."""
+    return "/".join(weight.path.split("/")[-2:])
 
 
 def torch_weights(model):
@@ -190,7 +200,7 @@ class Run:
         if self.name == "mobilenet":  # ends in a softmax in any case
             model = keras.Model(model.input, model.get_layer("reshape_2").output)
         self.model = model
-        self.tensors = {w.path: (w.value, tuple(range(len(w.shape)))) for w in model.weights if "seed_generator" not in w.path}
+        self.tensors = {path_of(w): (w.value, tuple(range(len(w.shape)))) for w in model.weights if "seed_generator" not in w.path}
         self.forward = lambda x, training: model(x, training=training)
 
     def make_torch(self):
@@ -324,6 +334,8 @@ def main():
         "made_by": f"tests/golden/make_applications.py with keras {keras.__version__}, torch {torch.__version__}, "
                    f"torchvision {torchvision.__version__}",
         "structure": [structure(name) for name in [*KERAS, *TORCHVISION]], "numbers": []}
+    told = [network["name"] for network in golden["structure"]]
+    golden["structure"] += [structure(name) for name in names if name not in told]
     made = {network["name"]: network for network in golden["numbers"]}
     for name in names:
         made[name] = Run(name).make()

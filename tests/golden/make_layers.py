@@ -128,6 +128,7 @@ CASES = [
     ("average_pool3d same", layers.AveragePooling3D((2, 3, 2), strides=(1, 2, 2), padding="same"), [(3, 4, 3, 2)], 0),
     ("group_norm", layers.GroupNormalization(2), [(3, 2, 6)], 0),
     ("group_norm of instances", layers.GroupNormalization(-1, epsilon=0.01), [(5, 3)], 0),
+    ("cropping2d", layers.Cropping2D(((1, 2), (0, 1))), [(5, 4, 2)], 0),
 ]
 
 

@@ -99,6 +99,7 @@ ls_status ls__cpu_dnnl_kernel_create(ls_cpu *cpu, const_dnnl_primitive_desc_t pd
     X(GRU, recurrent)                                                                                                  \
     X(RESHAPE, elementwise)                                                                                            \
     X(ZERO_PAD2D, zero_pad2d)                                                                                          \
+    X(CROPPING2D, cropping2d)                                                                                          \
     X(RESCALING, rescaling)                                                                                            \
     X(NORMALIZATION, normalization)                                                                                    \
     X(RELU, elementwise)                                                                                               \

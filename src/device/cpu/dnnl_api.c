@@ -84,6 +84,13 @@ ls_status ls__md_first(ls_md md, int64_t count, ls_md *out) {
     return LS_OK;
 }
 
+ls_status ls__md_transposed(ls_md md, ls_md *out) {
+    dnnl_memory_desc_t turned = NULL;
+    LS_DNNL(dnnl_memory_desc_permute_axes(&turned, md, (int[2]){1, 0}), "describe a transposed matrix");
+    *out = turned;
+    return LS_OK;
+}
+
 void ls__md_destroy(ls_md md) {
     if (md) dnnl_memory_desc_destroy((dnnl_memory_desc_t)md);
 }
@@ -180,6 +187,12 @@ ls_status ls__md_first(ls_md md, int64_t count, ls_md *out) {
     dims[0] = count;
     LS_DNNL(dnnl_memory_desc_init_submemory(&part, md, dims, offsets), "describe a part of a tensor");
     return ls__md_clone(&part, out);
+}
+
+ls_status ls__md_transposed(ls_md md, ls_md *out) {
+    dnnl_memory_desc_t turned;
+    LS_DNNL(dnnl_memory_desc_permute_axes(&turned, md, (int[2]){1, 0}), "describe a transposed matrix");
+    return ls__md_clone(&turned, out);
 }
 
 void ls__md_destroy(ls_md md) { free((void *)md); }

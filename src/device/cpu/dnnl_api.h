@@ -29,6 +29,8 @@ ls_status ls__md_by_tag(int ndim, const dnnl_dims_t dims, ls_dtype dtype, dnnl_f
 ls_status ls__md_clone(ls_md md, ls_md *out);
 // Of the first `count` along the library's first dimension (samples; filters of weights): UNSUPPORTED where blocks would be cut.
 ls_status ls__md_first(ls_md md, int64_t count, ls_md *out);
+// Of a matrix, the same memory as its transpose.
+ls_status ls__md_transposed(ls_md md, ls_md *out);
 void ls__md_destroy(ls_md md);
 ls_dtype ls__md_dtype(ls_md md);
 int ls__md_dims(ls_md md, dnnl_dims_t dims);  // returns how many

@@ -34,18 +34,33 @@ LS_INLINE row exp32(row x) {
 
 LS_INLINE v16f exp16(v16f x) { return exp32((row){{x, {0}}}).v[0]; }
 
-LS_INLINE v16f sigmoid16(v16f x) { return 1.0f / (exp16(smaller16(-x, all16(80))) + 1.0f) + x * 0.0f; }
-
-LS_INLINE v16f tanh16(v16f x) {
-    v16f far = (v16f)((v16i)x & 0x7FFFFFFF), e = exp16(far * -2.0f), z = x * x;
-    v16f t = (1.0f - e) / (1.0f + e);
-    t = (v16f)((v16i)t | ((v16i)x & (int32_t)0x80000000));
-    v16f p = z * -5.70498872745e-3f + 2.06390887954e-2f;
-    p = p * z - 5.37397155531e-2f;
-    p = p * z + 1.33314422036e-1f;
-    p = p * z - 3.33332819422e-1f;
-    return select16(greater16(all16(0.625f), far), p * z * x + x, t);
+LS_INLINE row sigmoid32(row x) {
+    row e, y;
+    EACH_HALF e.v[h] = smaller16(-x.v[h], all16(80));
+    e = exp32(e);
+    EACH_HALF y.v[h] = 1.0f / (e.v[h] + 1.0f) + x.v[h] * 0.0f;
+    return y;
 }
+
+LS_INLINE v16f sigmoid16(v16f x) { return sigmoid32((row){{x, {0}}}).v[0]; }
+
+LS_INLINE row tanh32(row x) {
+    row far, e, z, t, p;
+    EACH_HALF far.v[h] = (v16f)((v16i)x.v[h] & 0x7FFFFFFF);
+    EACH_HALF e.v[h] = far.v[h] * -2.0f;
+    e = exp32(e);
+    EACH_HALF t.v[h] = (1.0f - e.v[h]) / (1.0f + e.v[h]);
+    EACH_HALF t.v[h] = (v16f)((v16i)t.v[h] | ((v16i)x.v[h] & (int32_t)0x80000000));
+    EACH_HALF z.v[h] = x.v[h] * x.v[h];
+    EACH_HALF p.v[h] = z.v[h] * -5.70498872745e-3f + 2.06390887954e-2f;
+    EACH_HALF p.v[h] = p.v[h] * z.v[h] - 5.37397155531e-2f;
+    EACH_HALF p.v[h] = p.v[h] * z.v[h] + 1.33314422036e-1f;
+    EACH_HALF p.v[h] = p.v[h] * z.v[h] - 3.33332819422e-1f;
+    EACH_HALF t.v[h] = select16(greater16(all16(0.625f), far.v[h]), p.v[h] * z.v[h] * x.v[h] + x.v[h], t.v[h]);
+    return t;
+}
+
+LS_INLINE v16f tanh16(v16f x) { return tanh32((row){{x, {0}}}).v[0]; }
 
 // The share of a standard normal below x, to 2e-7, and *exponential, e^(-x^2 / 2): the tail beyond |x| is e^(-x^2 / 2) t Q(t) / 2 with t = 1 /
 // (1 + |x| / sqrt(8)), as in Abramowitz and Stegun 7.1.26 with more terms (least squares; the worst of Q's error is 3e-10).

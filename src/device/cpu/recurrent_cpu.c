@@ -4,6 +4,9 @@
 // Where the input's vectors are rows of a small table (spec.table_rows: what an embedding gives), products are made of the table's rows, and
 // each step takes those of its number; backward, the gradients of the input's products are added up by number first. So of 2048 tokens of an
 // alphabet of 128 there are 128 rows to multiply, not 2048, in all three products of the input.
+//
+// Gradients of the input and of a step's state are products with a transposed kernel, which is transposed once for all steps: the library's own
+// backward pass does so in each of its calls.
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,6 +22,8 @@ enum { INPUT, STATE, STATE_DATA = 0, INPUT_DATA, INPUT_WEIGHTS, STATE_WEIGHTS, P
 typedef struct recurrent_kernel {
     ls_kernel base;
     ls_kernel *part[PARTS];
+    ls_kernel
+        *turn[PARTS];  // backward: the parameter of a product of gradients to its transpose, as that part takes it
     int parts, backward, gru, backwards, sequences, trains, masked;
     int64_t table;  // rows of the table that products are made of; 0: of none, but of all vectors
     ls_dtype dtype;
@@ -28,8 +33,9 @@ typedef struct recurrent_kernel {
     // zero; c i + 1 is that after the i-th step that is made.
     int64_t at_c, at_states;
     // Of the scratch, forward: products of the input (n, t, gates) and of the state (n, gates), the state (n, u), and where nothing is
-    // kept c (n, u). Backward: gradients of both products (n, t, gates), of a step's (n, gates), dh and dc (n, u), one more (n, u).
-    int64_t at_input, at_state, at_step, at_h, at_dc, at_more, at_parts;
+    // kept c (n, u). Backward: gradients of both products (n, t, gates), of a step's (n, gates), dh and dc (n, u), one more (n, u), and the
+    // transposed kernel in use.
+    int64_t at_input, at_state, at_step, at_h, at_dc, at_more, at_turned, at_parts;
     // Of a table: its rows and their gradients (table, c), backward; of their products the gradients (table, gates) in F32 and as they are
     // multiplied; where each row comes first (table), or -1.
     int64_t at_rows, at_drows, at_sums, at_dproducts, at_first;
@@ -200,14 +206,25 @@ static void backward_sample(const recurrent_kernel *k, const memory *m, const ch
     if (k->gru) memcpy(m->state + row * products, step, (size_t)products);
 }
 
+// The transpose of parameter `w` to where products of gradients take it from.
+static ls_status transpose(const recurrent_kernel *k, ls_queue *queue, const ls_span spans[LS_ARG_COUNT], int w,
+                           int part) {
+    ls_span scratch = spans[LS_ARG_SCRATCH], inner[LS_ARG_COUNT] = {{0}};
+    inner[LS_ARG_X] = spans[LS_ARG_W + w];
+    inner[LS_ARG_Y] = ls_span_at(scratch, k->at_turned);
+    inner[LS_ARG_SCRATCH] = ls_span_at(scratch, k->at_parts);
+    return ls_kernel_run(k->turn[part], queue, inner);
+}
+
 static ls_status run_steps(const recurrent_kernel *k, ls_queue *queue, const ls_span spans[LS_ARG_COUNT],
                            const memory *m, const char *dy) {
     ls_span scratch = spans[LS_ARG_SCRATCH], inner[LS_ARG_COUNT] = {{0}};
     float *dh = (float *)(void *)m->h;
-    inner[LS_ARG_DY] = ls_span_at(scratch, k->at_step);
-    inner[LS_ARG_W] = spans[LS_ARG_W + 1];
-    inner[LS_ARG_DX] = ls_span_at(scratch, k->at_more);
+    inner[LS_ARG_X] = ls_span_at(scratch, k->at_step);
+    inner[LS_ARG_W] = ls_span_at(scratch, k->at_turned);
+    inner[LS_ARG_Y] = ls_span_at(scratch, k->at_more);
     inner[LS_ARG_SCRATCH] = ls_span_at(scratch, k->at_parts);
+    LS_TRY(transpose(k, queue, spans, 1, STATE_DATA));
     memset(dh, 0, (size_t)(k->n * k->u) * 4);
     memset(m->dc, 0, (size_t)(k->n * k->u) * 4);
     for (int64_t i = k->t - 1; i >= 0; i--) {
@@ -215,7 +232,7 @@ static ls_status run_steps(const recurrent_kernel *k, ls_queue *queue, const ls_
         for (int64_t n = 0; n < k->n; n++) backward_sample(k, m, dy, n, i);
         if (i == 0) break;
         LS_TRY(ls_kernel_run(k->part[STATE_DATA], queue, inner));
-        ls__recurrent_add(dh, m->more, k->part[STATE_DATA]->layout[LS_ARG_DX]->dtype, k->n * k->u);
+        ls__recurrent_add(dh, m->more, k->part[STATE_DATA]->layout[LS_ARG_Y]->dtype, k->n * k->u);
     }
     return LS_OK;
 }
@@ -226,17 +243,21 @@ static ls_status run_input(const recurrent_kernel *k, ls_queue *queue, const ls_
     ls_span scratch = spans[LS_ARG_SCRATCH], inner[LS_ARG_COUNT] = {{0}};
     float *sums = (float *)(void *)((char *)args[LS_ARG_SCRATCH] + k->at_sums);
     inner[LS_ARG_SCRATCH] = ls_span_at(scratch, k->at_parts);
-    inner[LS_ARG_W] = spans[LS_ARG_W];
-    inner[LS_ARG_DW] = spans[LS_ARG_DW];
-    inner[LS_ARG_DY] = ls_span_at(scratch, k->table ? k->at_dproducts : k->at_input);
-    inner[LS_ARG_DX] = k->table ? ls_span_at(scratch, k->at_drows) : spans[LS_ARG_DX];
-    if (k->table) sum_products(k, m, sums, ls_span_host(inner[LS_ARG_DY]));
+    ls_span dy = ls_span_at(scratch, k->table ? k->at_dproducts : k->at_input);
+    ls_span dx = k->table ? ls_span_at(scratch, k->at_drows) : spans[LS_ARG_DX];
+    if (k->table) sum_products(k, m, sums, ls_span_host(dy));
+    LS_TRY(transpose(k, queue, spans, 0, INPUT_DATA));
+    inner[LS_ARG_X] = dy;
+    inner[LS_ARG_W] = ls_span_at(scratch, k->at_turned);
+    inner[LS_ARG_Y] = dx;
     LS_TRY(ls_kernel_run(k->part[INPUT_DATA], queue, inner));
     inner[LS_ARG_X] = k->table ? ls_span_at(scratch, k->at_rows) : spans[LS_ARG_X];
+    inner[LS_ARG_DY] = dy;
+    inner[LS_ARG_DW] = spans[LS_ARG_DW];
     if (k->table) {
         int32_t *first = first_of(k, args);
         gather(k, m->numbers, args[LS_ARG_X], first, ls_span_host(inner[LS_ARG_X]));
-        scatter(k, first, ls_span_host(inner[LS_ARG_DX]), args[LS_ARG_DX]);
+        scatter(k, first, ls_span_host(dx), args[LS_ARG_DX]);
         ls__recurrent_sum(sums, LS_DTYPE_F32, k->table, k->gates, args[LS_ARG_DW + 2]);
     } else {
         ls__recurrent_sum(m->input, k->dtype, k->n * k->t, k->gates, args[LS_ARG_DW + 2]);
@@ -264,35 +285,64 @@ static ls_status run_backward(ls_kernel *kernel, ls_queue *queue, const ls_span 
 
 static void destroy(ls_kernel *kernel) {
     recurrent_kernel *k = (recurrent_kernel *)kernel;
-    for (int i = 0; i < PARTS; i++) ls_kernel_destroy(&k->part[i]);
+    for (int i = 0; i < PARTS; i++) {
+        ls_kernel_destroy(&k->part[i]);
+        ls_kernel_destroy(&k->turn[i]);
+    }
     free(k);
 }
 
 // --- making it -------------------------------------------------------------------------------------------------------
 
-// A dense layer of `rows` rows by parameter `w`, with a bias or without; all rows lie one after the other.
+// A dense layer of `rows` rows by a matrix (channels, units), with a bias or without; all rows lie one after the other.
+static ls_kernel_spec dense(ls_pass pass, int64_t rows, ls_shape matrix, ls_dtype dtype, int bias) {
+    ls_kernel_spec spec = {.op = LS_OP_DENSE, .pass = pass, .x_count = 1, .y_count = 1, .w_count = 1 + bias};
+    *(ls_dense_attrs *)(void *)spec.attrs.bytes = (ls_dense_attrs){.units = (int)matrix.dim[1], .no_bias = !bias};
+    spec.x[0] = (ls_tensor_type){LS_SHAPE(rows, matrix.dim[0]), dtype, dtype};
+    spec.y[0] = (ls_tensor_type){LS_SHAPE(rows, matrix.dim[1]), LS_DTYPE_F32, dtype};
+    spec.w[0] = (ls_tensor_type){matrix, dtype, LS_DTYPE_F32};
+    spec.w[1] = (ls_tensor_type){LS_SHAPE(matrix.dim[1]), LS_DTYPE_F32, LS_DTYPE_F32};
+    return spec;
+}
+
+// Such a part by parameter `w`, which is taken, or its gradient given, as the library likes best.
 static ls_status add_part(ls_cpu *cpu, const ls_kernel_spec *spec, recurrent_kernel *k, int index, ls_pass pass,
                           int64_t rows, int w, int bias) {
-    int64_t channels = spec->w[w].shape.dim[0];
-    ls_kernel_spec part = {.op = LS_OP_DENSE, .pass = pass, .x_count = 1, .y_count = 1, .w_count = 1 + bias};
-    *(ls_dense_attrs *)(void *)part.attrs.bytes = (ls_dense_attrs){.units = (int)k->gates, .no_bias = !bias};
-    part.x[0] = (ls_tensor_type){LS_SHAPE(rows, channels), k->dtype, k->dtype};
-    part.y[0] = (ls_tensor_type){LS_SHAPE(rows, k->gates), LS_DTYPE_F32, k->dtype};
-    part.w[0] = spec->w[w];
-    part.w[1] = (ls_tensor_type){LS_SHAPE(k->gates), LS_DTYPE_F32, LS_DTYPE_F32};
-    // The gradient of the state, which many steps add to, in F32 where the library gives it.
-    ls_status status = LS_STATUS_UNSUPPORTED;
-    if (pass == LS_PASS_BACKWARD_DATA && w == 1) part.x[0].dtype = LS_DTYPE_F32;
-    if (part.x[0].dtype != k->dtype) status = ls__cpu_conv2d_create(cpu, &part, &k->part[index]);
-    part.x[0].dtype = status == LS_OK ? part.x[0].dtype : k->dtype;
-    if (status != LS_OK) LS_TRY(ls__cpu_conv2d_create(cpu, &part, &k->part[index]));
+    ls_kernel_spec part = dense(pass, rows, spec->w[w].shape, k->dtype, bias);
+    LS_TRY(ls__cpu_conv2d_create(cpu, &part, &k->part[index]));
     k->parts = index + 1;
     int weights = pass == LS_PASS_BACKWARD_WEIGHTS;
-    ls_arg arg = weights ? LS_ARG_DW : LS_ARG_W;
-    const ls_layout *layout = k->part[index]->layout[arg];
-    // The two passes that read one parameter take it as they like; of one pass there is one.
-    k->base.layout[arg + w] = layout;
+    k->base.layout[(weights ? LS_ARG_DW : LS_ARG_W) + w] = k->part[index]->layout[weights ? LS_ARG_DW : LS_ARG_W];
     return LS_OK;
+}
+
+// The copy of parameter `w`, as forward takes it, to its transpose.
+static ls_status add_turn(ls_cpu *cpu, const ls_kernel_spec *spec, recurrent_kernel *k, int index, int64_t rows,
+                          int w) {
+    ls_kernel_spec forward = dense(LS_PASS_TRAINING, rows, spec->w[w].shape, k->dtype, 0);
+    const ls_shape turned = LS_SHAPE(k->gates, spec->w[w].shape.dim[0]);
+    const ls_layout *from;
+    ls_kernel *kernel;
+    ls_md md;
+    LS_TRY(ls__cpu_conv2d_create(cpu, &forward, &kernel));
+    const ls_layout *taken = kernel->layout[LS_ARG_W];
+    ls_kernel_destroy(&kernel);
+    LS_TRY(ls__md_transposed(taken->native, &md));
+    ls_status status = ls__cpu_layout(cpu, turned, md, &from);
+    ls__md_destroy(md);
+    LS_TRY(status);
+    k->base.layout[LS_ARG_W + w] = taken;
+    return ls__cpu_reorder_create(&cpu->base, from, k->part[index]->layout[LS_ARG_W], &k->turn[index]);
+}
+
+// Gradients of `rows` rows that parameter `w` multiplies: forward by its transpose. Those of the state, which many steps add to, in F32.
+static ls_status add_data_part(ls_cpu *cpu, const ls_kernel_spec *spec, recurrent_kernel *k, int index, int64_t rows,
+                               int w) {
+    ls_kernel_spec part = dense(LS_PASS_TRAINING, rows, LS_SHAPE(k->gates, spec->w[w].shape.dim[0]), k->dtype, 0);
+    if (w == 0) part.y[0].dtype = k->dtype;
+    LS_TRY(ls__cpu_conv2d_create(cpu, &part, &k->part[index]));
+    k->parts = index + 1;
+    return add_turn(cpu, spec, k, index, rows, w);
 }
 
 static ls_status add_parts(ls_cpu *cpu, const ls_kernel_spec *spec, recurrent_kernel *k) {
@@ -301,8 +351,8 @@ static ls_status add_parts(ls_cpu *cpu, const ls_kernel_spec *spec, recurrent_ke
         LS_TRY(add_part(cpu, spec, k, INPUT, LS_PASS_TRAINING, inputs, 0, 1));
         return add_part(cpu, spec, k, STATE, LS_PASS_TRAINING, k->n, 1, k->gru);
     }
-    LS_TRY(add_part(cpu, spec, k, STATE_DATA, LS_PASS_BACKWARD_DATA, k->n, 1, 0));
-    LS_TRY(add_part(cpu, spec, k, INPUT_DATA, LS_PASS_BACKWARD_DATA, inputs, 0, 0));
+    LS_TRY(add_data_part(cpu, spec, k, STATE_DATA, k->n, 1));
+    LS_TRY(add_data_part(cpu, spec, k, INPUT_DATA, inputs, 0));
     LS_TRY(add_part(cpu, spec, k, INPUT_WEIGHTS, LS_PASS_BACKWARD_WEIGHTS, inputs, 0, 0));
     return add_part(cpu, spec, k, STATE_WEIGHTS, LS_PASS_BACKWARD_WEIGHTS, all, 1, 0);
 }
@@ -330,7 +380,7 @@ static int64_t take(int64_t *at, int64_t bytes) {
 }
 
 static void lay_out(recurrent_kernel *k) {
-    int64_t rows = k->n * k->t, size = size_of(k->dtype), work = 0, used = 0, most = 0;
+    int64_t rows = k->n * k->t, size = size_of(k->dtype), work = 0, used = 0, turned = 0, most = 0;
     take(&work, rows * 4 * k->u * 4);
     k->at_c = take(&work, k->gru ? 0 : k->n * (1 + k->t) * k->u * 4);
     k->at_states = take(&work, rows * k->u * size);
@@ -347,9 +397,14 @@ static void lay_out(recurrent_kernel *k) {
     k->at_drows = take(&used, k->backward ? k->table * k->c * size : 0);
     k->at_sums = take(&used, k->backward ? k->table * k->gates * 4 : 0);
     k->at_dproducts = k->dtype == LS_DTYPE_F32 ? k->at_sums : take(&used, k->backward ? k->table * k->gates * size : 0);
+    for (int i = 0; i < PARTS; i++)
+        if (k->turn[i] && k->turn[i]->layout[LS_ARG_Y]->bytes > turned) turned = k->turn[i]->layout[LS_ARG_Y]->bytes;
+    k->at_turned = take(&used, turned);
     k->at_parts = used;
-    for (int i = 0; i < k->parts; i++)
+    for (int i = 0; i < k->parts; i++) {
         if (k->part[i]->scratch_bytes > most) most = k->part[i]->scratch_bytes;
+        if (k->turn[i] && k->turn[i]->scratch_bytes > most) most = k->turn[i]->scratch_bytes;
+    }
     k->base.scratch_bytes = used + most;
 }
 

@@ -7,6 +7,7 @@
 #include "base/bf16.h"
 #include "base/error.h"
 #include "base/fp16.h"
+#include "base/limits.h"
 #include "base/memory.h"
 
 // What an answer is remembered by. Compared by bytes: made of zeros before it is filled in.
@@ -102,6 +103,15 @@ typedef struct memory {
     ls_span one[LS_ARG_COUNT], other[LS_ARG_COUNT];
 } memory;
 
+// Half of the host's memory is more than a pass has in a job that fits: such a job is refused when its plans are made, and would only wait here.
+static int is_too_large(const ls_kernel *whole, const ls_kernel *cut) {
+    double limit = ls_limits_memory(),
+           bytes = (double)(whole->scratch_bytes > cut->scratch_bytes ? whole->scratch_bytes : cut->scratch_bytes);
+    for (int i = 0; i < LS_ARG_COUNT; i++)
+        if (whole->layout[i]) bytes += (double)whole->layout[i]->bytes * (is_result(i) ? 2 : 1);
+    return limit > 0 && bytes > limit / 2;
+}
+
 static ls_status prepare(ls_cpu *cpu, const ls_kernel *whole, const ls_kernel *cut, memory *m) {
     int64_t scratch = whole->scratch_bytes > cut->scratch_bytes ? whole->scratch_bytes : cut->scratch_bytes;
     if (scratch) LS_TRY(ls_buffer_create(&cpu->base, scratch, &m->one[LS_ARG_SCRATCH].buffer));
@@ -148,6 +158,7 @@ ls_status ls__cpu_same_bits(ls_cpu *cpu, const ls_kernel_spec *spec, ls_kernel *
     if (is_known(cpu, &q, same)) return LS_OK;
     memory m = {.one = {{0}}};
     *same = 0;
+    if (is_too_large(whole, cut)) return LS_OK;
     ls_status status = prepare(cpu, whole, cut, &m);
     if (status == LS_OK) status = try_both(cpu, whole, cut, &m, same);
     release(&m);

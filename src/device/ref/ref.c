@@ -42,6 +42,7 @@
     X(gru)                                                                                                             \
     X(reshape)                                                                                                         \
     X(zero_pad2d)                                                                                                      \
+    X(cropping2d)                                                                                                      \
     X(rescaling)                                                                                                       \
     X(normalization)                                                                                                   \
     X(relu)                                                                                                            \
