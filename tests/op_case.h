@@ -25,7 +25,7 @@ typedef struct op_case {
     int relu, residual, addend, mask_dx;  // relu 6: one that is cut off there
     int wide;                             // its output is F32 in any precision
     double w_times;                       // what its parameters are multiplied by; 0: 1
-    int rounds_between;  // in BF16 it rounds what it computes from halfway on, once more than the reference
+    int rounds_between;  // in BF16 it rounds what it computes from halfway on, so many times more than the reference
     int sides[2][2];     // of a zero padding before it
 } op_case;
 

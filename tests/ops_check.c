@@ -345,7 +345,7 @@ static tolerance tolerance_of(const op_case *c, const ls_kernel_spec *spec, int 
     if (arg == LS_ARG_DRESIDUAL) return (tolerance){0, 0};
     double step = narrow_of(spec) == LS_DTYPE_F16 ? 0x1p-10 : 0x1p-7;
     int narrow = stored == LS_DTYPE_BF16 || stored == LS_DTYPE_F16;
-    if (c->rounds_between && narrow_of(spec) != LS_DTYPE_F32) t.of_largest = step;
+    if (c->rounds_between && narrow_of(spec) != LS_DTYPE_F32) t.of_largest = c->rounds_between * step;
     if (narrow && t.of_largest > 0) t.of_element = step;
     if (narrow && is_arithmetic(spec) && spec->residual && forward) t.of_largest = step / 2;
     if (stored == LS_DTYPE_F16 && t.of_largest > 0) t.of_largest += 0x1p-24;  // below 2^-14 steps are as large

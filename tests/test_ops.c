@@ -75,6 +75,15 @@ static void conv2d(void **state) {
     check(conv(3, 2, 3, 512, &(ls_conv2d_attrs){.filters = 1024, .kernel = {1, 1}}));
 }
 
+// Weight gradients that are computed otherwise where there are enough pixels, or few in a row: Winograd by parts of the images in fp32, dots in bf16.
+static void conv2d_of_many_images(void **state) {
+    check(conv(32, 13, 13, 32, &(ls_conv2d_attrs){.filters = 32, .kernel = {3, 3}}));
+    check(conv(12, 24, 24, 32,
+               &(ls_conv2d_attrs){.filters = 48, .kernel = {3, 3}, .padding = LS_PADDING_SAME, .no_bias = 1}));
+    check(conv(8, 9, 9, 32, &(ls_conv2d_attrs){.filters = 48, .kernel = {3, 3}, .strides = {2, 2}}));
+    check_layouts(conv(8, 5, 5, 32, &(ls_conv2d_attrs){.filters = 48, .kernel = {3, 3}, .no_bias = 1}));
+}
+
 // The residual is added by the convolution or in a pass after it (Winograd, the last of these); what lies in a block's padding stays
 // zero.
 static void conv2d_with_residual(void **state) {
@@ -686,7 +695,7 @@ static void recurrent(void **state) {
         op_case chosen = i / 4 % 2 ? masked : plain;
         chosen.forward = chosen.backward = PRODUCTS;
         chosen.terms = 1;
-        chosen.rounds_between = 1;
+        chosen.rounds_between = t > 1 ? 2 : 1;
         check(chosen);
     }
 }
@@ -944,6 +953,7 @@ static void pooling_in_turns(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(conv2d),
+        cmocka_unit_test(conv2d_of_many_images),
         cmocka_unit_test(conv2d_with_residual),
         cmocka_unit_test(conv2d_of_padded_images),
         cmocka_unit_test(dense),

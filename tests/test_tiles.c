@@ -54,10 +54,10 @@ static void multiply(const ls_tile_ops *ops, block *x, ls_tile_block p) {
 
 static int is_nan(float v) { return v != v; }
 
-static void the_unit_adds_in_the_order_that_is_promised(void **state) {
+static void compare_with_plain(const ls_tile_ops *ops, const ls_tile_ops *plain) {
     static const int32_t offset[DEPTH] = {2 * LS_TILE_SIZE, 0, 3 * LS_TILE_SIZE, LS_TILE_SIZE, 4 * LS_TILE_SIZE};
-    if (!ls__tiles_amx.available()) {
-        print_message("skipped: this processor has no AMX unit\n");
+    if (!ops->available()) {
+        print_message("skipped: this processor has not what %s takes\n", ops->name);
         skip();
     }
     block *one = malloc(sizeof *one), *other = malloc(sizeof *other);
@@ -78,23 +78,32 @@ static void the_unit_adds_in_the_order_that_is_promised(void **state) {
                            .add = i >> 2 & 1};
         fill(one, i % 8 == 7);
         memcpy(other, one, sizeof *one);
-        multiply(&ls__tiles_amx, one, p);
-        multiply(&ls__tiles_plain, other, p);
+        multiply(ops, one, p);
+        multiply(plain, other, p);
         for (int r = 0; r < 2 * LS_TILE; r++)
             for (int c = 0; c < 2 * LS_TILE; c++)
                 if (memcmp(&one->c[r][c], &other->c[r][c], 4) != 0 && !(is_nan(one->c[r][c]) && is_nan(other->c[r][c])))
-                    fail_msg("case %d: C[%d][%d] is %a in the unit, %a in plain C", i, r, c, (double)one->c[r][c],
+                    fail_msg("case %d: C[%d][%d] is %a by %s, %a in plain C", i, r, c, (double)one->c[r][c], ops->name,
                              (double)other->c[r][c]);
     }
     free(one), free(other);
 }
 
+static void the_unit_adds_in_the_order_that_is_promised(void **state) {
+    compare_with_plain(&ls__tiles_amx, &ls__tiles_plain);
+}
+
+static void dots_add_in_the_order_that_is_promised(void **state) {
+    compare_with_plain(&ls__tiles_dots, &ls__tiles_dots_plain);
+}
+
 // Two rows of tiles are the same as each by itself.
 static void blocks_do_not_show(void **state) {
-    const ls_tile_ops *ops[] = {&ls__tiles_plain, &ls__tiles_amx};
+    const ls_tile_ops *ops[] = {&ls__tiles_plain, &ls__tiles_dots_plain, &ls__tiles_dots, &ls__tiles_amx};
     block *one = malloc(sizeof *one), *other = malloc(sizeof *other);
     assert_true(one && other);
-    for (int o = 0; o < 2 && ops[o]->available(); o++) {
+    for (int o = 0; o < 4; o++) {
+        if (!ops[o]->available()) continue;
         ls_tile_block p = {.a_row = LS_TILE_DEPTH,
                            .a_step = 2 * LS_TILE_SIZE,
                            .b_column = GROUPS * DEPTH * LS_TILE_SIZE,
@@ -154,11 +163,18 @@ static void rows_become_tiles(void **state) {
 
 extern const ls_device_ops ls_device_cpu;
 static const ls_tile_ops *form;  // of convolutions that fit
-static int made;
+static int made, in_blocks;      // in_blocks: channels of what weight gradients read lie in blocks
 
 static ls_status kernel_create(ls_device *device, const ls_kernel_spec *spec, ls_kernel **out) {
     if (ls__cpu_conv2d_fits_tiles(spec)) {
-        ls_status status = ls__cpu_conv2d_tiles_create((ls_cpu *)device, spec, form, out);
+        ls_kernel_spec mine = *spec;
+        static const ls_arg args[] = {LS_ARG_X, LS_ARG_DY};
+        for (int i = 0; i < 2 && in_blocks && spec->pass == LS_PASS_BACKWARD_WEIGHTS; i++)
+            if (!mine.layout[args[i]])
+                assert_int_equal(ls__cpu_layout_tag((ls_cpu *)device, i ? spec->y[0].shape : spec->x[0].shape,
+                                                    LS_DTYPE_BF16, 0, dnnl_nChw16c, &mine.layout[args[i]]),
+                                 LS_OK);
+        ls_status status = ls__cpu_conv2d_tiles_create((ls_cpu *)device, &mine, form, out);
         made += status == LS_OK && *out;
         if (status != LS_OK || *out) return status;
     }
@@ -218,6 +234,20 @@ static void plain_convolutions(void **state) {
     form = &ls__tiles_plain, made = 0;
     draw_convolutions(24);
     assert_true(made >= 24 * 4);
+}
+
+static void convolutions_of_dots(void **state) {
+    form = ls__tiles_dots.available() ? &ls__tiles_dots : &ls__tiles_dots_plain;
+    for (in_blocks = 0; in_blocks < 2; in_blocks++) {
+        made = 0;
+        draw_convolutions(24);
+        assert_true(made >= 24 * 4);
+    }
+    in_blocks = 1;
+    check_bf16(conv(3, 9, 4, 160, &(ls_conv2d_attrs){.filters = 528, .kernel = {3, 3}, .padding = LS_PADDING_SAME}));
+    check_bf16(conv(130, 5, 5, 48, &(ls_conv2d_attrs){.filters = 32, .kernel = {3, 3}}));
+    check_bf16(conv(16, 8, 8, 32, &(ls_conv2d_attrs){.filters = 16, .kernel = {3, 3}, .strides = {2, 2}}));
+    in_blocks = 0;
 }
 
 static void convolutions_of_the_unit(void **state) {
@@ -298,9 +328,11 @@ static void copies_are_shared(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_unit_adds_in_the_order_that_is_promised),
+        cmocka_unit_test(dots_add_in_the_order_that_is_promised),
         cmocka_unit_test(blocks_do_not_show),
         cmocka_unit_test(rows_become_tiles),
         cmocka_unit_test(plain_convolutions),
+        cmocka_unit_test(convolutions_of_dots),
         cmocka_unit_test(convolutions_of_the_unit),
         cmocka_unit_test(large_convolutions),
         cmocka_unit_test(copies_are_shared),

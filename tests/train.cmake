@@ -33,6 +33,9 @@ if(TARGET lockstep_program)
   add_test(NAME train.ref_digests
     COMMAND sh ${CMAKE_CURRENT_SOURCE_DIR}/train/ref_digests.sh $<TARGET_FILE:lockstep_program>)
   set_tests_properties(train.ref_digests PROPERTIES TIMEOUT 600 LABELS train PROCESSORS 2)
+  add_test(NAME train.no_reference
+    COMMAND sh ${CMAKE_CURRENT_SOURCE_DIR}/isa/no_reference.sh $<TARGET_FILE:lockstep_program>)
+  set_tests_properties(train.no_reference PROPERTIES TIMEOUT 300 LABELS "train;dnnl" SKIP_RETURN_CODE 77)
   add_test(NAME train.threads
     COMMAND sh ${CMAKE_CURRENT_SOURCE_DIR}/train/threads.sh $<TARGET_FILE:lockstep_program>)
   set_tests_properties(train.threads PROPERTIES TIMEOUT 600 LABELS "train;dnnl" PROCESSORS 2)

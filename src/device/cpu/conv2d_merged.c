@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "device/cpu/conv2d_merged.h"
+#include "device/cpu/isa.h"
 
 enum { WIDE = 16 };  // channels of a group that the library's kernels are made for
 
@@ -65,10 +66,14 @@ static void destroy(ls_kernel *kernel) {
     free(k);
 }
 
+// In which blocks of channels images lie, for the widest vectors there are.
+static int block(void) { return ls__cpu_isa_has(dnnl_cpu_isa_avx512_core) ? 16 : 8; }
+static dnnl_format_tag_t blocks(void) { return ls__cpu_blocked_tag(4, block()); }
+
 // How many groups are taken for one; 0: no number makes them wide enough, or the only one has whole blocks.
 static int groups_to_merge(const ls_kernel_spec *spec) {
     const ls_conv2d_attrs *a = LS_ATTRS(ls_conv2d_attrs, &spec->attrs);
-    if (a->groups == 1) return spec->x[0].shape.dim[3] % WIDE != 0;
+    if (a->groups == 1) return spec->x[0].shape.dim[3] % block() != 0;
     int64_t channels = spec->x[0].shape.dim[3] / a->groups;
     for (int m = 2; m <= a->groups; m++)
         if (a->groups % m == 0 && channels * m % WIDE == 0 && a->filters / a->groups * m % WIDE == 0) return m;
@@ -78,9 +83,9 @@ static int groups_to_merge(const ls_kernel_spec *spec) {
 // Channels up to a whole block. Those that are filled up lie in blocks as the whole ones do, and are zeros there.
 static ls_status fill_up(ls_cpu *cpu, ls_kernel_spec *spec) {
     int64_t *channels = &spec->x[0].shape.dim[3];
-    *channels = ls_round_up(*channels, WIDE);
+    *channels = ls_round_up(*channels, block());
     spec->w[0].shape.dim[2] = *channels;
-    return ls__cpu_layout_tag(cpu, spec->x[0].shape, spec->x[0].dtype, 0, dnnl_nChw16c, &spec->layout[LS_ARG_X]);
+    return ls__cpu_layout_tag(cpu, spec->x[0].shape, spec->x[0].dtype, 0, blocks(), &spec->layout[LS_ARG_X]);
 }
 
 static ls_status build(ls_cpu *cpu, const ls_kernel_spec *spec, int merged, merged_kernel *k) {
@@ -109,7 +114,7 @@ static ls_status build(ls_cpu *cpu, const ls_kernel_spec *spec, int merged, merg
     for (int i = 0; i < 2; i++) {
         const ls_layout *given = spec->layout[brought[i]], *wanted = k->wide->layout[brought[i]];
         if (brought[i] == LS_ARG_X && k->groups == 1)
-            LS_TRY(ls__cpu_layout_tag(cpu, spec->x[0].shape, spec->x[0].dtype, 0, dnnl_nChw16c, &wanted));
+            LS_TRY(ls__cpu_layout_tag(cpu, spec->x[0].shape, spec->x[0].dtype, 0, blocks(), &wanted));
         k->base.layout[brought[i]] = given ? given : wanted;
         if (k->base.layout[brought[i]] == wanted) continue;
         LS_TRY(ls__cpu_reorder_create(&cpu->base, given, wanted, &k->bring[i]));

@@ -226,7 +226,9 @@ static ls_status find_pieces(ls_cpu *cpu, const ls_kernel_spec *spec, const ls_k
     }
     int groups = spec->op == LS_OP_CONV2D ? LS_ATTRS(ls_conv2d_attrs, &spec->attrs)->groups : 1;
     int64_t filters = spec->y[0].shape.dim[spec->y[0].shape.ndim - 1];
-    if (groups == 1 && filters % BLOCK == 0) *pieces = filters / BLOCK;
+    // Copying filters of DY together lasts as long as some fifty multiplications of each of its elements.
+    int64_t products = ls_shape_count(spec->w[0].shape) / filters;
+    if (groups == 1 && filters % BLOCK == 0 && products >= 64) *pieces = filters / BLOCK;
     return LS_OK;
 }
 

@@ -66,6 +66,8 @@ static ls_status map_create(const ls_kernel_spec *spec, ls_pixel_map *m) {
                         .from_height = from[1],
                         .from_width = from[2],
                         .channels = from[3],
+                        .step = from[3],
+                        .block = LS_TILE,
                         .taps_y = a->kernel[0],
                         .taps_x = a->kernel[1]};
     m->identity = a->kernel[0] == 1 && a->kernel[1] == 1 && a->strides[0] == 1 && a->strides[1] == 1 &&
@@ -119,6 +121,18 @@ int ls__cpu_conv2d_fits_tiles(const ls_kernel_spec *spec) {
            (data || spec->x[0].dtype == LS_DTYPE_BF16) && spec->w[0].dtype == LS_DTYPE_BF16 && y == LS_DTYPE_BF16;
 }
 
+// How images of a weight gradient lie: as is settled, in blocks of 16 channels or with channels innermost.
+static ls_status settle_images(ls_cpu *cpu, ls_shape shape, const ls_layout *given, const ls_layout **out,
+                               int64_t *step, int64_t *block) {
+    const ls_layout *blocked;
+    LS_TRY(ls__cpu_layout_tag(cpu, shape, LS_DTYPE_BF16, 0, dnnl_nChw16c, &blocked));
+    if (given != blocked) return LS_OK;
+    *out = blocked;
+    *step = LS_TILE;
+    *block = shape.dim[1] * shape.dim[2] * LS_TILE;
+    return LS_OK;
+}
+
 // The layout an argument has: images and results plain, W in tiles.
 static ls_status settle(ls_cpu *cpu, const ls_kernel_spec *spec, ls_tiles_kernel *k) {
     const ls_layout **l = k->base.layout;
@@ -130,6 +144,12 @@ static ls_status settle(ls_cpu *cpu, const ls_kernel_spec *spec, ls_tiles_kernel
                  &l[data || weights ? LS_ARG_DY : LS_ARG_Y]));
     if (k->residual) l[LS_ARG_RESIDUAL] = l[LS_ARG_Y];
     if (k->mask) l[LS_ARG_X] = l[LS_ARG_DX];
+    k->dy_step = k->columns;
+    k->dy_block = LS_TILE;
+    if (weights && k->tiles->blocks) {
+        LS_TRY(settle_images(cpu, x, spec->layout[LS_ARG_X], &l[LS_ARG_X], &k->map.step, &k->map.block));
+        LS_TRY(settle_images(cpu, y, spec->layout[LS_ARG_DY], &l[LS_ARG_DY], &k->dy_step, &k->dy_block));
+    }
     if (weights)
         LS_TRY(plain(&cpu->base, spec->w[0].shape, LS_DTYPE_F32, 1, &l[LS_ARG_DW]));
     else

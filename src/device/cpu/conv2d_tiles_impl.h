@@ -16,6 +16,9 @@ enum {
 typedef struct ls_pixel_map {
     int64_t samples, height, width;             // whose pixels are counted
     int64_t from_height, from_width, channels;  // whose are read
+    // Elements from one of an image's pixels to the next, and from 16 of its channels to the next 16: channels and 16 where they lie
+    // innermost; 16 and a plane's where they lie in blocks.
+    int64_t step, block;
     int taps_y, taps_x;
     int identity;    // each reads the one it is
     int32_t *y, *x;  // (height, taps_y), (width, taps_x)
@@ -42,7 +45,8 @@ typedef struct ls_tiles_kernel {
     int64_t rows_once;   // framed: rows of an image that are computed at once
     int32_t *tap_tiles;  // framed (2, taps): where a tap's tiles are, in A and in B
     // Backward weights:
-    int64_t once;  // pixels brought into tiles at once; framed: images
+    int64_t once;               // pixels brought into tiles at once; framed: images
+    int64_t dy_step, dy_block;  // as the map's
 } ls_tiles_kernel;
 
 static inline int64_t ls__least(int64_t a, int64_t b) { return a < b ? a : b; }
@@ -71,7 +75,8 @@ static inline ls_place ls__next_place(const ls_pixel_map *m, ls_place p) {
 // The pixel read there at tap (ty, tx), NULL outside the image.
 static inline const ls_bf16 *ls__pixel_at(const ls_pixel_map *m, const ls_bf16 *from, ls_place p, int ty, int tx) {
     int32_t y = m->y[p.y * m->taps_y + ty], x = m->x[p.x * m->taps_x + tx];
-    return y < 0 || x < 0 ? NULL : from + ((p.n * m->from_height + y) * m->from_width + x) * m->channels;
+    if (y < 0 || x < 0) return NULL;
+    return from + p.n * m->from_height * m->from_width * m->channels + (y * m->from_width + x) * m->step;
 }
 
 // What becomes of the sums of forward and backward data.

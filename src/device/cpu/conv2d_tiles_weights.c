@@ -45,28 +45,33 @@ typedef struct block {
 // DY's pixels, zeros where there is none.
 static void find_dy(const block *w) {
     const ls_tiles_kernel *k = w->kernel;
-    const ls_bf16 *dy = w->dy + w->begin;
-    for (int64_t p = 0; p < w->pixels; p++) w->dy_pixels[p] = p < w->count ? dy + (w->first + p) * k->columns : zeros;
+    const ls_bf16 *dy = w->dy + w->begin / LS_TILE * k->dy_block;
+    int64_t plane = k->map.height * k->map.width, n = w->first / plane, at = w->first % plane;
+    for (int64_t p = 0; p < w->pixels; p++) {
+        w->dy_pixels[p] = p < w->count ? dy + n * plane * k->columns + at * k->dy_step : zeros;
+        if (++at == plane) at = 0, n++;
+    }
 }
 
 // Images with so many pixels each, of rows as wide as the frame's, the first at (top, left) of an image: NULL, or `none`, outside.
 static void find_framed(const ls_pixel_map *m, const block *w, const ls_bf16 *image, int64_t height, int64_t width,
-                        int64_t channels, int64_t top, int64_t left, int64_t pixels, const ls_bf16 *none,
+                        int64_t channels, int64_t step, int64_t top, int64_t left, int64_t pixels, const ls_bf16 *none,
                         const ls_bf16 **to) {
     image += w->first * height * width * channels;
     for (int64_t n = 0; n < w->count; n++, image += height * width * channels, to += pixels)
         for (int64_t p = 0, y = top; p < pixels; y++)
             for (int64_t x = left; x < left + m->frame_width && p < pixels; x++, p++)
-                to[p] = y >= 0 && y < height && x >= 0 && x < width ? image + (y * width + x) * channels : none;
+                to[p] = y >= 0 && y < height && x >= 0 && x < width ? image + (y * width + x) * step : none;
 }
 
 // Of DY, and of X.
 static void find_frames(const block *w) {
     const ls_tiles_kernel *k = w->kernel;
     const ls_pixel_map *m = &k->map;
-    find_framed(m, w, w->dy + w->begin, m->height, m->width, k->columns, 0, 0, frame_pixels(m), zeros, w->dy_pixels);
-    find_framed(m, w, w->x, m->from_height, m->from_width, m->channels, -m->top, -m->left, read_pixels(m), NULL,
-                w->x_pixels);
+    find_framed(m, w, w->dy + w->begin / LS_TILE * k->dy_block, m->height, m->width, k->columns, k->dy_step, 0, 0,
+                frame_pixels(m), zeros, w->dy_pixels);
+    find_framed(m, w, w->x, m->from_height, m->from_width, m->channels, m->step, -m->top, -m->left, read_pixels(m),
+                NULL, w->x_pixels);
 }
 
 // What pixels read at a tap: (count), NULL outside the image.
@@ -79,28 +84,55 @@ static void find_tap(const block *w, int tap, const ls_bf16 **pixels) {
 
 // --- into tiles ------------------------------------------------------------------------------------------------------
 
+// 32 pixels of the columns of tiles `begin` to `end`, where channels lie in blocks.
+static void pairs_of_blocks(const block *w, int64_t p, int64_t begin, int64_t end) {
+    for (int64_t t = begin; t < end; t++) {
+        const ls_bf16 *from[LS_TILE_DEPTH];
+        for (int64_t r = 0; r < LS_TILE_DEPTH; r++) {
+            from[r] = w->dy_pixels[p + r];
+            if (from[r] != zeros) from[r] += t * (w->kernel->dy_block - LS_TILE);
+        }
+        ls__tile_pairs(w->pairs + p * LS_TILE, w->pixels * LS_TILE, from, t, t + 1, w->sums);
+    }
+}
+
 // DY in tiles: (columns / 16, tiles, 16, 16, 2); threads take some columns each. Adds to the bias's sums, in the order of pixels.
 static void bring_pairs(const block *w) {
     int64_t tiles = w->columns / LS_TILE, parts = ls__least(w->kernel->threads, tiles);
 #pragma omp for schedule(static)
     for (int64_t i = 0; i < parts; i++)
-        for (int64_t p = 0; p < w->pixels; p += LS_TILE_DEPTH)
-            ls__tile_pairs(w->pairs + p * LS_TILE, w->pixels * LS_TILE, w->dy_pixels + p, tiles * i / parts,
-                           tiles * (i + 1) / parts, w->sums);
+        for (int64_t p = 0; p < w->pixels; p += LS_TILE_DEPTH) {
+            int64_t begin = tiles * i / parts, end = tiles * (i + 1) / parts;
+            if (w->kernel->dy_block != LS_TILE)
+                pairs_of_blocks(w, p, begin, end);
+            else
+                ls__tile_pairs(w->pairs + p * LS_TILE, w->pixels * LS_TILE, w->dy_pixels + p, begin, end, w->sums);
+        }
+}
+
+// Of 16 * tiles channels, `offset` elements behind the pixels.
+static void transpose_channels(const ls_bf16 *const *pixels, int64_t count, int64_t offset, int tiles, ls_bf16 *to,
+                               int64_t step, int64_t row) {
+    for (int64_t first = 0; first < count; first += LS_TILE_DEPTH, to += step) {
+        const ls_bf16 *from[LS_TILE_DEPTH];
+        for (int64_t r = 0; r < LS_TILE_DEPTH; r++)
+            from[r] = first + r < count && pixels[first + r] ? pixels[first + r] + offset : zeros;
+        for (int64_t r = first + 2 * LS_TILE_DEPTH; r < ls__least(count, first + 3 * LS_TILE_DEPTH); r++)
+            if (pixels[r]) __builtin_prefetch(pixels[r] + offset);
+        ls__tile_transpose(to, row, from, tiles);
+    }
 }
 
 // 16 * tiles channels from `channel` on of `count` pixels, transposed: 32 pixels of channel c lie at to + i * step + c * row. Zero behind
 // the last.
-static void bring_transposed(const ls_bf16 *const *pixels, int64_t count, int64_t channel, int tiles, ls_bf16 *to,
-                             int64_t step, int64_t row) {
-    for (int64_t first = 0; first < count; first += LS_TILE_DEPTH, to += step) {
-        const ls_bf16 *from[LS_TILE_DEPTH];
-        for (int64_t r = 0; r < LS_TILE_DEPTH; r++)
-            from[r] = first + r < count && pixels[first + r] ? pixels[first + r] + channel : zeros;
-        for (int64_t r = first + 2 * LS_TILE_DEPTH; r < ls__least(count, first + 3 * LS_TILE_DEPTH); r++)
-            if (pixels[r]) __builtin_prefetch(pixels[r] + channel);
-        ls__tile_transpose(to, row, from, tiles);
-    }
+static void bring_transposed(const ls_pixel_map *m, const ls_bf16 *const *pixels, int64_t count, int64_t channel,
+                             int tiles, ls_bf16 *to, int64_t step, int64_t row) {
+    int64_t offset = channel / LS_TILE * m->block;
+    if (m->block == LS_TILE)
+        transpose_channels(pixels, count, offset, tiles, to, step, row);
+    else
+        for (int t = 0; t < tiles; t++)
+            transpose_channels(pixels, count, offset + t * m->block, 1, to + t * LS_TILE * row, step, row);
 }
 
 // --- products --------------------------------------------------------------------------------------------------------
@@ -146,8 +178,8 @@ static void framed_tap(const block *w, const ls_tile_block *product, int64_t uni
 // The pixels from `first` on, `count` of them, of 32 channels.
 static void framed_bring(const block *w, const ls_tile_block *product, int64_t unit, int64_t first, int64_t count,
                          ls_bf16 *transposed) {
-    bring_transposed(w->x_pixels + first, count, unit * LS_TILES_BLOCK, product->rows, transposed + first,
-                     LS_TILE_DEPTH, product->a_row);
+    bring_transposed(&w->kernel->map, w->x_pixels + first, count, unit * LS_TILES_BLOCK, product->rows,
+                     transposed + first, LS_TILE_DEPTH, product->a_row);
 }
 
 // 32 channels of all taps, by one thread.
@@ -195,7 +227,7 @@ static void tap_unit(const block *w, int64_t unit, char *scratch, int *tap) {
         *tap = (int)(unit / channel_blocks(m));
         find_tap(w, *tap, pixels);
     }
-    bring_transposed(pixels, w->count, channel, b.rows, transposed, b.a_step, LS_TILE_DEPTH);
+    bring_transposed(m, pixels, w->count, channel, b.rows, transposed, b.a_step, LS_TILE_DEPTH);
     multiply_tap(w, &b, *tap, channel);
 }
 
@@ -271,13 +303,12 @@ void ls__tiles_weights_run(const ls_tiles_kernel *k, const ls_bf16 *x, const ls_
 
 // --- planning --------------------------------------------------------------------------------------------------------
 
-// Transposing an element costs as much as about 100 multiplications; a frame is transposed once, else every tap is; but the frame's
-// rows are longer.
+// A frame is transposed once, else every tap is; but the frame's rows are longer.
 static int frame_pays(const ls_tiles_kernel *k) {
     const ls_pixel_map *m = &k->map;
     int64_t pixels = m->height * m->width, columns = ls__least(k->columns, LS_TILES_COLUMNS);
-    return m->framed && (frame_pixels(m) - pixels) * k->columns < 100 * pixels && frame_pixels(m) * columns <= PAIRS &&
-           read_pixels(m) <= 4 * PIXELS;
+    return m->framed && (frame_pixels(m) - pixels) * k->columns < k->tiles->transposing * pixels &&
+           frame_pixels(m) * columns <= PAIRS && read_pixels(m) <= 4 * PIXELS;
 }
 
 void ls__tiles_weights_plan(ls_tiles_kernel *k) {

@@ -137,7 +137,7 @@ static void amx_end(const ls_tile_state *before) { (void)before; }
 static void amx_multiply(const ls_tile_block *p) { (void)p; }
 #endif
 
-const ls_tile_ops ls__tiles_amx = {"tiles:amx_bf16", amx_available, amx_begin, amx_multiply, amx_end};
+const ls_tile_ops ls__tiles_amx = {"tiles:amx_bf16", amx_available, amx_begin, amx_multiply, amx_end, 100, 0};
 
 // --- the same in plain C ---------------------------------------------------------------------------------------------
 
@@ -167,7 +167,7 @@ static void plain_multiply(const ls_tile_block *p) {
         }
 }
 
-const ls_tile_ops ls__tiles_plain = {"tiles:plain", plain_available, plain_begin, plain_multiply, plain_end};
+const ls_tile_ops ls__tiles_plain = {"tiles:plain", plain_available, plain_begin, plain_multiply, plain_end, 100, 0};
 
 // --- bringing numbers into tiles -------------------------------------------------------------------------------------
 

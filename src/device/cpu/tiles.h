@@ -45,9 +45,14 @@ typedef struct ls_tile_ops {
     void (*begin)(ls_tile_state *before);  // each thread, around its multiplications
     void (*multiply)(const ls_tile_block *block);
     void (*end)(const ls_tile_state *before);
+    int transposing;  // bringing an element of X into the tiles of a weight gradient takes as long as so many multiplications
+    int blocks;  // weight gradients are made of images whose channels lie in blocks of 16, too
 } ls_tile_ops;
 
 extern const ls_tile_ops ls__tiles_amx, ls__tiles_plain;
+// Another order of adding, which is that of AVX512-BF16: each sum goes on from what C holds, pair after pair, in a pair first the product
+// with the odd index. Denormals count as zeros. Again twice with the same bits.
+extern const ls_tile_ops ls__tiles_dots, ls__tiles_dots_plain;
 
 // --- bringing numbers into tiles -------------------------------------------------------------------------------------
 
