@@ -36,11 +36,11 @@ typedef struct answer {
 // --- the other process -----------------------------------------------------------------------------------------------
 
 static void set_signals(void) {
-    static const int fatal[] = {SIGSEGV, SIGABRT, SIGBUS, SIGFPE, SIGILL, SIGXCPU};
     static const int others[] = {SIGINT,  SIGTERM, SIGHUP,  SIGQUIT, SIGUSR1,
                                  SIGUSR2, SIGALRM, SIGPROF, SIGPIPE, SIGTSTP};
     sigset_t none;
 #ifndef LS_SANITIZED  // they tell more
+    static const int fatal[] = {SIGSEGV, SIGABRT, SIGBUS, SIGFPE, SIGILL};
     for (size_t i = 0; i < sizeof fatal / sizeof fatal[0]; i++) signal(fatal[i], SIG_DFL);
 #endif
     signal(SIGXCPU, SIG_DFL);
