@@ -243,7 +243,7 @@ static void check_all(int those_large) {
         check_network(one, LS_DTYPE_F32, &fp32);
         checked++;
     }
-    assert_int_equal(checked, those_large ? sizeof large / sizeof large[0] : 11);
+    assert_int_equal(checked, those_large ? sizeof large / sizeof large[0] : 12);
     json_decref(golden);
 }
 
