@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/memory.h"
+#include "device/cpu/conv2d_bordered.h"
 #include "device/cpu/conv2d_by_images.h"
 #include "device/cpu/conv2d_merged.h"
 #include "device/cpu/conv2d_parts.h"
@@ -439,15 +440,16 @@ static ls_status create_of_sequences(ls_cpu *cpu, const ls_kernel_spec *spec, ls
     return status;
 }
 
-// Where the library computes a weight gradient by its reference, groups are merged, and few channels filled up.
+// Where the library computes a weight gradient by its reference, groups are merged, few channels filled up, and borders copied around small images.
 static ls_status create_weights(ls_cpu *cpu, const ls_kernel_spec *spec, ls_kernel **out) {
-    ls_kernel *merged;
+    ls_kernel *other;
     LS_TRY(create(cpu, spec, out));
     int depthwise = groups_of(spec) > 1 && spec->x[0].shape.dim[3] == groups_of(spec);
     if (depthwise || strncmp((*out)->name, "ref", 3) != 0) return LS_OK;
-    ls_status status = ls__cpu_conv2d_merged_create(cpu, spec, &merged);
-    if (status != LS_OK || merged) ls_kernel_destroy(out);
-    if (merged) *out = merged;
+    ls_status status = ls__cpu_conv2d_merged_create(cpu, spec, &other);
+    if (status == LS_OK && !other) status = ls__cpu_conv2d_bordered_create(cpu, spec, &other);
+    if (status != LS_OK || other) ls_kernel_destroy(out);
+    if (other) *out = other;
     return status;
 }
 
