@@ -27,9 +27,9 @@ of() {
     fi
 }
 for isa in avx2 avx512; do
-    of $isa mnist-cnn
-    of $isa resnet20
-    of $isa googlenet --image-size 64 # images of 2x2 at its end
+    of "$isa" mnist-cnn
+    of "$isa" resnet20
+    of "$isa" googlenet --image-size 64 # images of 2x2 at its end
 done
 [ $tried = 1 ] || exit 77
 exit $failed
