@@ -78,6 +78,8 @@ static void conv2d(void **state) {
 // Weight gradients that are computed otherwise where there are enough pixels, or few in a row: Winograd by parts of the images in fp32, dots in bf16.
 static void conv2d_of_many_images(void **state) {
     check(conv(32, 13, 13, 32, &(ls_conv2d_attrs){.filters = 32, .kernel = {3, 3}}));
+    check(conv(32, 16, 16, 32, &(ls_conv2d_attrs){.filters = 32, .kernel = {3, 3}, .padding = LS_PADDING_SAME}));
+    check(conv(64, 16, 16, 32, &(ls_conv2d_attrs){.filters = 32, .kernel = {3, 3}, .padding = LS_PADDING_SAME}));
     check(conv(12, 24, 24, 32,
                &(ls_conv2d_attrs){.filters = 48, .kernel = {3, 3}, .padding = LS_PADDING_SAME, .no_bias = 1}));
     check(conv(8, 9, 9, 32, &(ls_conv2d_attrs){.filters = 48, .kernel = {3, 3}, .strides = {2, 2}}));

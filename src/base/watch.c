@@ -39,6 +39,8 @@ typedef struct crew {
 static struct {
     _Atomic double since;  // 0: nobody waits
     _Atomic(const char *) what;
+    char whats[2][80];  // in turn: the watch may be reading the one before
+    int turn;
     atomic_int rank;  // that is waited for
     _Atomic double deadline;
     atomic_int started;
@@ -65,10 +67,12 @@ static int is_main(void) { return (pid_t)syscall(SYS_gettid) == getpid(); }
 
 void ls_watch_begin(const char *what, int rank) {
     if (!atomic_load_explicit(&watch.started, memory_order_relaxed) || !is_main()) return;
-    atomic_store(&watch.what, what);
+    char *mine = watch.whats[watch.turn ^= 1];
+    snprintf(mine, sizeof watch.whats[0], "%s", what);
+    atomic_store(&watch.what, mine);
     atomic_store(&watch.rank, rank);
     atomic_store(&watch.since, ls_clock());
-    ls_flight_wait(what, rank);
+    ls_flight_wait(mine, rank);
 }
 
 void ls_watch_end(void) {

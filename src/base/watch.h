@@ -30,7 +30,7 @@ typedef struct ls_watch_report {
 // Called on the watch's thread. What it does is its own: where it is over it may end the process, and is not called again.
 typedef void (*ls_watch_fn)(void *user, const ls_watch_report *report);
 
-// The main thread waits for other processes: `what` ("all workers", a literal), and the rank it waits for or -1. Waits do not nest: the latest
+// The main thread waits for other processes: `what` ("all workers"; copied), and the rank it waits for or -1. Waits do not nest: the latest
 // counts. Both cost nothing worth counting and may be called without a watch; calls of other threads are ignored.
 void ls_watch_begin(const char *what, int rank);
 void ls_watch_end(void);

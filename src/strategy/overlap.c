@@ -74,9 +74,12 @@ int ls__overlap_broken(const ls_strategy *s, uint64_t number) { return number > 
 static void take_broken(overlapped *x) {
     ls_strategy *s = x->o->strategy;
     if (x->broken || x->status != LS_OK || !host_broken(s, x->step.number)) return;
-    if (!atomic_load_explicit(&s->broken->whole, memory_order_acquire)) return;  // nothing is known yet but that
+    // Another one may be writing its sentence just now; one that was ended in the middle never comes to its end.
+    for (int i = 0; i < 1000 && !atomic_load_explicit(&s->broken->whole, memory_order_acquire); i++) sched_yield();
     x->status =
-        LS_FAIL(LS_STATUS_LIBRARY, "worker %d of this host has failed: %s", s->broken->rank, s->broken->sentence);
+        atomic_load_explicit(&s->broken->whole, memory_order_acquire)
+            ? LS_FAIL(LS_STATUS_LIBRARY, "worker %d of this host has failed: %s", s->broken->rank, s->broken->sentence)
+            : LS_FAIL(LS_STATUS_LIBRARY, "another worker of this host has failed in the exchange");
     snprintf(x->o->failure, sizeof x->o->failure, "%s", ls_error_message());
 }
 

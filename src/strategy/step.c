@@ -199,7 +199,7 @@ static ls_status update_and_gather(ls_lane_step *step, int bucket) {
 static void say_about(const ls_lane_step *step, const char *before, int bucket) {
     ls_strategy *s = step->strategy;
     if (step->replica != 0 || step->alone || s->config.comm->hosts == 1) return;
-    char *about = s->about[s->about_turn++ % 2];  // the watch may read the other one
+    char *about = s->about[s->about_turn ^= 1];  // the watch may read the other one
     snprintf(about, sizeof s->about[0], "%sbucket %d of %d", before, bucket, s->bucket_count);
     s->config.comm->about = about;
 }

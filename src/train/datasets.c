@@ -1,9 +1,11 @@
 // Datasets of a job: in memory that the workers of a host share, and the same for all workers.
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "data/crc32c.h"
 #include "data/dataset.h"
 #include "train/context.h"
 
@@ -93,8 +95,12 @@ static ls_status open_columns(ls_context *context, const char *spec, const char 
                               ls_dataset **out) {
     opened *o;
     char text[512];
+    uint32_t names = 0;
     ls_comm_enter(context->comm, function);
-    snprintf(text, sizeof text, "dataset=%s", spec);  // files are read together, so all must mean the same ones
+    for (int i = 0; columns && columns[i]; i++)
+        names = ls_crc32c_more(names, columns[i], (int64_t)strlen(columns[i]) + 1);
+    // Files are read together, so all must mean the same ones.
+    snprintf(text, sizeof text, "columns=%08x; dataset=%s", names, spec);
     LS_TRY(ls_comm_check_equal(context->comm, "the dataset", text));
     LS_TRY(make_owner(context->comm, &o));
     ls_data_host host = host_of(o);

@@ -68,7 +68,7 @@ static ls_status build(ls_cpu *cpu, const ls_kernel_spec *spec, const ls_layout 
 ls_status ls__cpu_conv2d_bordered_create(ls_cpu *cpu, const ls_kernel_spec *spec, ls_kernel **out) {
     static const ls_kernel_ops ops = {run, destroy};
     const ls_conv2d_attrs *a = LS_ATTRS(ls_conv2d_attrs, &spec->attrs);
-    int block = ls__cpu_isa_has(dnnl_cpu_isa_avx512_core) ? 16 : 8;
+    int block = ls__cpu_block();
     const ls_layout *x;
     bordered_kernel *k;
     *out = NULL;

@@ -1,6 +1,7 @@
 // Weight gradients for which the library has nothing but its reference. Of convolutions with many narrow groups: several groups are taken
 // for one that is wide enough, and of its gradient the blocks on the diagonal are kept. Most of the products are thrown away; the rest takes
-// a thousandth of the time. Of first layers whose filters are no whole blocks, in bf16: with the image's few channels filled up to a block.
+// a thousandth of the time. Of first layers, with AVX2 and, where filters are no whole blocks, in bf16: with the image's few channels filled up to a
+// block.
 #include <stdlib.h>
 #include <string.h>
 
@@ -66,14 +67,12 @@ static void destroy(ls_kernel *kernel) {
     free(k);
 }
 
-// In which blocks of channels images lie, for the widest vectors there are.
-static int block(void) { return ls__cpu_isa_has(dnnl_cpu_isa_avx512_core) ? 16 : 8; }
-static dnnl_format_tag_t blocks(void) { return ls__cpu_blocked_tag(4, block()); }
+static dnnl_format_tag_t blocks(void) { return ls__cpu_blocked_tag(4, ls__cpu_block()); }
 
 // How many groups are taken for one; 0: no number makes them wide enough, or the only one has whole blocks.
 static int groups_to_merge(const ls_kernel_spec *spec) {
     const ls_conv2d_attrs *a = LS_ATTRS(ls_conv2d_attrs, &spec->attrs);
-    if (a->groups == 1) return spec->x[0].shape.dim[3] % block() != 0;
+    if (a->groups == 1) return spec->x[0].shape.dim[3] % ls__cpu_block() != 0;
     int64_t channels = spec->x[0].shape.dim[3] / a->groups;
     for (int m = 2; m <= a->groups; m++)
         if (a->groups % m == 0 && channels * m % WIDE == 0 && a->filters / a->groups * m % WIDE == 0) return m;
@@ -83,7 +82,7 @@ static int groups_to_merge(const ls_kernel_spec *spec) {
 // Channels up to a whole block. Those that are filled up lie in blocks as the whole ones do, and are zeros there.
 static ls_status fill_up(ls_cpu *cpu, ls_kernel_spec *spec) {
     int64_t *channels = &spec->x[0].shape.dim[3];
-    *channels = ls_round_up(*channels, block());
+    *channels = ls_round_up(*channels, ls__cpu_block());
     spec->w[0].shape.dim[2] = *channels;
     return ls__cpu_layout_tag(cpu, spec->x[0].shape, spec->x[0].dtype, 0, blocks(), &spec->layout[LS_ARG_X]);
 }

@@ -37,6 +37,10 @@ int ls__cpu_has_half(void) { return 0; }
 int ls__cpu_has_half_tiles(void) { return 0; }
 #endif
 
+int ls__cpu_block(void) {
+    return ls__cpu_isa_has(dnnl_cpu_isa_avx2) && !ls__cpu_isa_has(dnnl_cpu_isa_avx512_core) ? 8 : 16;
+}
+
 const char *ls__cpu_isa_name(void) {
     for (int i = KNOWN - 1; i > 0; i--)
         if (ls__cpu_isa_has(known[i].isa)) return known[i].name;

@@ -15,6 +15,8 @@ int ls__cpu_isa_has(dnnl_cpu_isa_t isa);
 // Whether the library has products of fp16 in all passes, with this instruction set, and products in AMX tiles of them.
 int ls__cpu_has_half(void);
 int ls__cpu_has_half_tiles(void);
+// Channels of the blocks in which the library's kernels have images: one vector of floats.
+int ls__cpu_block(void);
 // The one in use, as the library calls it ("avx512_core_bf16").
 const char *ls__cpu_isa_name(void);
 

@@ -103,9 +103,9 @@ typedef struct memory {
     ls_span one[LS_ARG_COUNT], other[LS_ARG_COUNT];
 } memory;
 
-// Half of the host's memory is more than a pass has in a job that fits: such a job is refused when its plans are made, and would only wait here.
+// Half of what the host has left, which other workers may want as well, is more than a pass has in a job that fits: such a job is refused when its plans are made, and would only wait here.
 static int is_too_large(const ls_kernel *whole, const ls_kernel *cut) {
-    double limit = ls_limits_memory(),
+    double limit = ls_limits_memory_left(),
            bytes = (double)(whole->scratch_bytes > cut->scratch_bytes ? whole->scratch_bytes : cut->scratch_bytes);
     for (int i = 0; i < LS_ARG_COUNT; i++)
         if (whole->layout[i]) bytes += (double)whole->layout[i]->bytes * (is_result(i) ? 2 : 1);
