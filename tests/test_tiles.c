@@ -221,7 +221,7 @@ static void draw_convolutions(int count) {
         if (i % 4 == 0) a.kernel[0] = a.kernel[1] = 1;
         if (i % 4 < 2) a.strides[0] = a.strides[1] = 1;
         if (a.strides[0] > 1 || a.strides[1] > 1) a.dilation[0] = a.dilation[1] = 1;
-        op_case c = conv(PICK(1, 2, 5), 6 + draw() % 9, 10 + draw() % 9, PICK(16, 32, 48, 96), &a);
+        op_case c = conv(PICK(1, 2, 5), 9 + draw() % 6, 10 + draw() % 9, PICK(16, 32, 48, 96), &a);
         c.mask_dx = PICK(0, 1);
         c.residual = i % 5 == 0;
         int can_pad = a.padding == LS_PADDING_VALID && a.kernel[0] > 2 && a.kernel[1] > 2;
