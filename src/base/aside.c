@@ -191,9 +191,11 @@ static ls_status has_died(const ls_aside *a) {
                        "%s: the process in which %s read this file was killed: memory ran out (it is damaged or "
                        "hostile where other files of its size are read), or somebody ended it",
                        a->path, a->library);
+    char how[64];
+    snprintf(how, sizeof how, "it ended its process with status %d", WEXITSTATUS(a->ended));
     return LS_FAIL(LS_STATUS_BAD_DATA,
                    "%s: %s crashes on this file (%s); it is damaged or hostile: copy or make it again", a->path,
-                   a->library, signal ? strsignal(signal) : "it ended its process");
+                   a->library, signal ? strsignal(signal) : how);
 }
 
 ls_status ls_aside_ask(ls_aside *a) {
