@@ -94,6 +94,11 @@ static void classes(void **state) {
     notes(",numbers=all,exclude=@/out", "no sample to train on has class 1 (virginica), and the network has 2");
     write_file("out", "train:0\n");
     notes(",numbers=all,exclude=@/out", "");
+    // What JSON cannot hold.
+    write_file("t.csv", "a,L\xE4nge,class\n1,2,x\n3,4,y\n");
+    notes(",numbers=all", "the name of the column of number 1 of a sample is not UTF-8");
+    write_file("t.csv", "a,L\xC3\xA4nge,class\n1,2,x\n3,4,y\n");
+    notes(",numbers=all", "");
     // No classes: for what learns its input.
     holds("a,b\n1,2\n3,4\n", ",numbers=all", "", "1,2 3,4", NULL);
 }
