@@ -319,9 +319,19 @@ static void text_is_added_up_to_its_end(void **state) {
     assert_string_equal(text, "12, 345");
 }
 
+static void utf8_is_told(void **state) {
+    static const char *const is[] = {"", "abc", "L\xC3\xA4nge", "\xE2\x82\xAC", "\xF0\x9F\x98\x80", "\xF4\x8F\xBF\xBF"},
+                             *const is_not[] = {"L\xE4nge",         "\x80",         "\xC3",     "\xC0\xAF",
+                                                "\xE0\x80\xAF",     "\xED\xA0\x80", "\xE2\x82", "\xF4\x90\x80\x80",
+                                                "\xF5\x80\x80\x80", "\xFF"};
+    for (size_t i = 0; i < sizeof is / sizeof is[0]; i++) assert_true(ls_text_is_utf8(is[i]));
+    for (size_t i = 0; i < sizeof is_not / sizeof is_not[0]; i++) assert_false(ls_text_is_utf8(is_not[i]));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(failures_carry_a_sentence_and_a_trace),
+        cmocka_unit_test(utf8_is_told),
         cmocka_unit_test(failures_survive_long_and_nested_text),
         cmocka_unit_test(failures_belong_to_their_thread),
         cmocka_unit_test(status_names),

@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -126,11 +127,11 @@ static void refused(const char *options, ls_status status, const char *words) {
     team_close(&t, w);
 }
 
-// A data set `name` of `path` that is a view of the one of that name in another file.
-static void view(hid_t file, const char *name, int ndim, const hsize_t *dim, hid_t type) {
+// A data set `name` of a file that is a view of the one of that name in the file `source`.
+static void view(hid_t file, const char *source, const char *name, int ndim, const hsize_t *dim, hid_t type) {
 #if H5_VERSION_GE(1, 10, 0)
     hid_t space = H5Screate_simple(ndim, dim, NULL), how = H5Pcreate(H5P_DATASET_CREATE);
-    assert_true(H5Pset_virtual(how, space, other, name, space) >= 0);
+    assert_true(H5Pset_virtual(how, space, source, name, space) >= 0);
     hid_t set = H5Dcreate2(file, name, type, space, H5P_DEFAULT, how, H5P_DEFAULT);
     assert_true(set >= 0);
     H5Dclose(set);
@@ -139,21 +140,29 @@ static void view(hid_t file, const char *name, int ndim, const hsize_t *dim, hid
 #endif
 }
 
+static void write_set(const char *name) {
+    hid_t file = create(name);
+    add(file, "x_train", "y_train", 0, 0, H5T_STD_U8LE, COUNT);
+    H5Fclose(file);
+}
+
+static void write_view(const char *name, const char *source) {
+    hid_t file = create(name);
+    view(file, source, "x_train", 4, (hsize_t[]){COUNT, HIGH, WIDE, CHANNELS}, H5T_STD_U8LE);
+    view(file, source, "y_train", 1, (hsize_t[]){COUNT}, H5T_STD_I16BE);
+    H5Fclose(file);
+}
+
 // Nothing of it is stored in the file itself.
 static void views(void **state) {
 #if !H5_VERSION_GE(1, 10, 0)
     skip();
 #endif
-    hid_t file = create(other);
-    add(file, "x_train", "y_train", 0, 0, H5T_STD_U8LE, COUNT);
-    H5Fclose(file);
-    file = create(path);
-    view(file, "x_train", 4, (hsize_t[]){COUNT, HIGH, WIDE, CHANNELS}, H5T_STD_U8LE);
-    view(file, "y_train", 1, (hsize_t[]){COUNT}, H5T_STD_I16BE);
-    H5Fclose(file);
+    write_set(other);
+    write_view(path, other);
     opens("", COUNT, 0, 0);
     // What a view is of is not there: the library would read zeros.
-    file = H5Fopen(other, H5F_ACC_RDWR, H5P_DEFAULT);
+    hid_t file = H5Fopen(other, H5F_ACC_RDWR, H5P_DEFAULT);
     H5Ldelete(file, "y_train", H5P_DEFAULT);
     H5Fclose(file);
     char words[200];
@@ -162,6 +171,43 @@ static void views(void **state) {
     unlink(other);
     snprintf(words, sizeof words, "x_train lies in another file, and %s: x_train is not there", other);
     refused("", LS_STATUS_NOT_FOUND, words);
+}
+
+// Wherever the library looks for the files that a view is of.
+static void views_elsewhere(void **state) {
+#if !H5_VERSION_GE(1, 10, 0)
+    skip();
+#endif
+    char folder[64], master[96], source[96], gone[96], words[200];
+    snprintf(folder, sizeof folder, "%s-folder", path);
+    snprintf(master, sizeof master, "%s/master.h5", folder);
+    snprintf(source, sizeof source, "%s/source.h5", folder);
+    assert_int_equal(mkdir(folder, 0700), 0);
+    // Beside it, in place of a folder that is gone.
+    write_set(other);
+    snprintf(gone, sizeof gone, "/nowhere/at/all%s", strrchr(other, '/'));
+    write_view(path, gone);
+    opens("", COUNT, 0, 0);
+    unlink(other);
+    // A view of a view, whose file lies beside that.
+    write_set(source);
+    write_view(master, "source.h5");
+    write_view(path, master);
+    opens("", COUNT, 0, 0);
+    // A symbolic link, beside what that leads to.
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(symlink(master, path), 0);
+    opens("", COUNT, 0, 0);
+    unlink(path);
+    write_view(path, master);
+    // A pipe is no file, and nobody waits for what comes out of it.
+    assert_int_equal(unlink(source), 0);
+    assert_int_equal(mkfifo(source, 0600), 0);
+    snprintf(words, sizeof words, "%s: x_train lies in another file, and source.h5: x_train is not there", path);
+    refused("", LS_STATUS_NOT_FOUND, words);
+    unlink(source);
+    unlink(master);
+    rmdir(folder);
 }
 
 // Raw values in a file of their own, which is whole, or too short.
@@ -416,10 +462,32 @@ static void changed_file(void **state) {
     }
 }
 
+// Another file in its place is none of a run's that has it open, also where nothing was read before.
+static void replaced_file(void **state) {
+    const double zeros[COUNT * PIXELS] = {0};
+    char spec[400];
+    team t = TEAM;
+    worker w[WORKERS_MAX];
+    hid_t file = create(path);
+    add(file, "x", "y", 0, 1, H5T_STD_U8LE, COUNT);
+    H5Fclose(file);
+    snprintf(spec, sizeof spec, "hdf5:%s", path);
+    team_open(&t, w, 2, spec);
+    if (w[0].status != LS_OK) fail_msg("%s", w[0].message);
+    file = create(other);
+    put(file, "x", H5T_STD_U8LE, H5T_NATIVE_DOUBLE, zeros, 1, 4, (hsize_t[]){COUNT, HIGH, WIDE, CHANNELS});
+    put(file, "y", H5T_STD_U8LE, H5T_NATIVE_DOUBLE, zeros, 1, 1, (hsize_t[]){COUNT});
+    H5Fclose(file);
+    assert_int_equal(rename(other, path), 0);
+    for (int r = 0; r < 2; r++) holds(w[r].dataset->train, COUNT, 0);
+    team_close(&t, w);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(layouts),  cmocka_unit_test(views),
-                                       cmocka_unit_test(wrong),    cmocka_unit_test(changed_file),
-                                       cmocka_unit_test(targets),  cmocka_unit_test(rows),
-                                       cmocka_unit_test(external), cmocka_unit_test(gap_of_classes)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(layouts),         cmocka_unit_test(views),
+                                       cmocka_unit_test(views_elsewhere), cmocka_unit_test(replaced_file),
+                                       cmocka_unit_test(wrong),           cmocka_unit_test(changed_file),
+                                       cmocka_unit_test(targets),         cmocka_unit_test(rows),
+                                       cmocka_unit_test(external),        cmocka_unit_test(gap_of_classes)};
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

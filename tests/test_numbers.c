@@ -69,6 +69,17 @@ static void holds(const char *table, const char *options, const char *names, con
     }
 }
 
+// What is told of "t.csv".
+static void notes(const char *options, const char *words) {
+    team t = TEAM;
+    worker w[WORKERS_MAX];
+    team_open(&t, w, 2, spec(options));
+    assert_string_equal(w[0].message, "");
+    const char *note = ls_dataset_note(w[0].dataset);
+    if (*words ? !strstr(note, words) : *note) fail_msg("\"%s\" instead of \"%s\"", note, words);
+    team_close(&t, w);
+}
+
 static void classes(void **state) {
     static const char table[] = "length;width;class\r\n5.1;3.5;setosa\n\n4.9; 3e0 ;virginica\n\"6\";-2;setosa\n";
     holds(table, ",numbers=all", "setosa virginica", "5.1,3.5=0 4.9,3=1 6,-2=0", NULL);
@@ -80,6 +91,14 @@ static void classes(void **state) {
     holds(table, ",numbers=all,test=@/v.csv", "setosa virginica", "5.1,3.5=0 4.9,3=1 6,-2=0", "2,1=1");
     write_file("out", "train:1\n");
     holds(table, ",numbers=all,exclude=@/out", "setosa virginica", "5.1,3.5=0 6,-2=0", NULL);
+    notes(",numbers=all,exclude=@/out", "no sample to train on has class 1 (virginica), and the network has 2");
+    write_file("out", "train:0\n");
+    notes(",numbers=all,exclude=@/out", "");
+    // What JSON cannot hold.
+    write_file("t.csv", "a,L\xE4nge,class\n1,2,x\n3,4,y\n");
+    notes(",numbers=all", "the name of the column of number 1 of a sample is not UTF-8");
+    write_file("t.csv", "a,L\xC3\xA4nge,class\n1,2,x\n3,4,y\n");
+    notes(",numbers=all", "");
     // No classes: for what learns its input.
     holds("a,b\n1,2\n3,4\n", ",numbers=all", "", "1,2 3,4", NULL);
 }

@@ -24,7 +24,7 @@ struct ls_aside {
     int64_t bytes;
     int line;
     pid_t process;
-    int ended;  // how, as waitpid tells it
+    int ended;  // how, as waitpid tells it; -1: it did not
     char path[4096], library[64];
 };
 
@@ -49,13 +49,16 @@ static void set_signals(void) {
     sigprocmask(SIG_SETMASK, &none, NULL);
 }
 
-// All but the line: above all the parent's ends of other lines, which would keep those open.
-static void close_others(int line) {
+// All but the line, of which `line` has both ends: above all the parent's ends, which would keep lines open.
+static void close_others(const int line[2]) {
+    if (line[1] != LINE && dup2(line[1], LINE) != LINE) _exit(1);
+    for (int end = 0; end < 2; end++)  // in a program that has closed its own 0 to 2
+        if (line[end] < LINE) close(line[end]);
 #ifndef LS_SANITIZED  // what a library says while it dies helps nobody but us
     int nowhere = open("/dev/null", O_RDWR);
-    for (int fd = 0; fd < 3 && nowhere >= 0; fd++) dup2(nowhere, fd);
+    for (int fd = 0; fd < LINE && nowhere >= 0; fd++)
+        if (fd != nowhere) dup2(nowhere, fd);
 #endif
-    if (line != LINE && dup2(line, LINE) != LINE) _exit(1);
 #ifdef SYS_close_range
     if (syscall(SYS_close_range, LINE + 1, ~0U, 0) == 0) return;
 #endif
@@ -93,7 +96,7 @@ static void limit_time(int seconds) {
     setrlimit(RLIMIT_CPU, &limit);
 }
 
-static _Noreturn void serve(const ls_aside_options *o, void *shared, int line) {
+static _Noreturn void serve(const ls_aside_options *o, void *shared, const int line[2]) {
     const struct rlimit none = {0, 0};
     char question;
     set_signals();
@@ -116,6 +119,7 @@ static _Noreturn void serve(const ls_aside_options *o, void *shared, int line) {
 
 ls_status ls_aside_create(const ls_aside_options *o, ls_aside **out) {
     int line[2];
+    sigset_t all, before;
     ls_aside *a = calloc(1, sizeof *a);
     *out = NULL;
     if (!a) return LS_FAIL(LS_STATUS_OUT_OF_MEMORY, "out of memory to read %s", o->path);
@@ -131,9 +135,13 @@ ls_status ls_aside_create(const ls_aside_options *o, ls_aside **out) {
         return status;
     }
     a->line = line[0];
+    // This process's handlers are not for the other one.
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
     a->process = fork();
-    if (a->process == 0) serve(o, a->memory, line[1]);
+    if (a->process == 0) serve(o, a->memory, line);
     int why = errno;
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
     close(line[1]);
     *out = a;
     if (a->process > 0) return LS_OK;
@@ -143,11 +151,15 @@ ls_status ls_aside_create(const ls_aside_options *o, ls_aside **out) {
 }
 
 static void end(ls_aside *a) {
-    if (a->process <= 0) return;
-    kill(a->process, SIGKILL);
     pid_t ended;
-    while ((ended = waitpid(a->process, &a->ended, 0)) < 0 && errno == EINTR) continue;
-    if (ended < 0) a->ended = 0;  // who ignores SIGCHLD is not told
+    if (a->process <= 0) return;
+    // Where a program ignores SIGCHLD, or waits for any child, the number may be another process's by now.
+    while ((ended = waitpid(a->process, &a->ended, WNOHANG)) < 0 && errno == EINTR) continue;
+    if (ended == 0) {
+        kill(a->process, SIGKILL);
+        while ((ended = waitpid(a->process, &a->ended, 0)) < 0 && errno == EINTR) continue;
+    }
+    if (ended < 0) a->ended = -1;
     a->process = 0;
 }
 
@@ -164,6 +176,11 @@ void ls_aside_destroy(ls_aside **aside) {
 void *ls_aside_memory(const ls_aside *a) { return a->memory; }
 
 static ls_status has_died(const ls_aside *a) {
+    if (a->ended == -1)
+        return LS_FAIL(LS_STATUS_BAD_DATA,
+                       "%s: the process in which %s read this file has ended: the file is damaged or hostile, memory "
+                       "ran out, or somebody ended it",
+                       a->path, a->library);
     int signal = WIFSIGNALED(a->ended) ? WTERMSIG(a->ended) : 0;
     if (signal == SIGXCPU)
         return LS_FAIL(LS_STATUS_BAD_DATA,
@@ -174,9 +191,11 @@ static ls_status has_died(const ls_aside *a) {
                        "%s: the process in which %s read this file was killed: memory ran out (it is damaged or "
                        "hostile where other files of its size are read), or somebody ended it",
                        a->path, a->library);
+    char how[64];
+    snprintf(how, sizeof how, "it ended its process with status %d", WEXITSTATUS(a->ended));
     return LS_FAIL(LS_STATUS_BAD_DATA,
                    "%s: %s crashes on this file (%s); it is damaged or hostile: copy or make it again", a->path,
-                   a->library, signal ? strsignal(signal) : "it ended its process");
+                   a->library, signal ? strsignal(signal) : how);
 }
 
 ls_status ls_aside_ask(ls_aside *a) {

@@ -20,11 +20,11 @@ typedef struct ls_aside_options {
     void *user;
     const char *path, *library;  // for sentences: the file, and what reads it ("the HDF5 library"); copied
     int64_t bytes;               // of the memory that is shared, zeroed at first
-    int seconds;                 // of computing that an answer may take; waiting for storage does not count
-    int64_t memory;              // bytes of memory that the process may take beyond what it begins with
+    int seconds;     // of computing that an answer may take; waiting, as for storage, does not count and has no end
+    int64_t memory;  // bytes of memory that the process may take beyond what it begins with
 } ls_aside_options;
 
-// Starts the process. No other thread of this one may be in the library meanwhile. Errors: OUT_OF_MEMORY.
+// Starts the process. No other thread of this one may be in the library meanwhile: what it holds stays held there, and an answer never comes. Errors: OUT_OF_MEMORY.
 ls_status ls_aside_create(const ls_aside_options *options, ls_aside **out);
 void ls_aside_destroy(ls_aside **aside);
 // The memory that is shared: (bytes), aligned to a page. What the other process has written there is to be checked as what is read of a file.

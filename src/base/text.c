@@ -28,3 +28,23 @@ void ls_text_clean(char *text) {
         if (*p == 0xC2 && p[1] >= 0x80 && p[1] < 0xA0) p[0] = p[1] = '?';  // the same in UTF-8
     }
 }
+
+int ls_text_is_utf8(const char *text) {
+    for (const unsigned char *p = (const unsigned char *)text; *p;) {
+        // What the first byte leaves of the second one's values: no longer forms than needed, no surrogates, nothing above 10FFFF.
+        unsigned least = *p == 0xE0   ? 0xA0
+                         : *p == 0xF0 ? 0x90
+                                      : 0x80,
+                 most = *p == 0xED   ? 0x9F
+                        : *p == 0xF4 ? 0x8F
+                                     : 0xBF;
+        int more = *p < 0x80 ? 0 : *p < 0xE0 ? 1 : *p < 0xF0 ? 2 : 3;
+        if ((*p >= 0x80 && *p < 0xC2) || *p > 0xF4) return 0;
+        for (p++; more > 0; more--, p++) {
+            if (*p < least || *p > most) return 0;
+            least = 0x80;
+            most = 0xBF;
+        }
+    }
+    return 1;
+}

@@ -9,5 +9,7 @@
 int ls_text_add(char *text, size_t size, size_t *used, const char *format, ...) __attribute__((format(printf, 4, 5)));
 // Replaces what would move a terminal's cursor, or worse, by '?': text from files goes to terminals. Newlines and tabs stay.
 void ls_text_clean(char *text);
+// Whether it is UTF-8 (RFC 3629): JSON takes no other.
+int ls_text_is_utf8(const char *text);
 
 #endif

@@ -211,6 +211,7 @@ ls_status ls_data_open_columns(ls_data_host *host, const char *spec, const char 
     if (excluded.there) LS_TRY_GOTO(ls_exclude_numbers(host, excluded.list, format->names, dataset), fail);
     LS_TRY_GOTO(finish(host, dataset, start), fail);
     if (host->rank == 0) ls__dataset_note_classes(dataset);
+    if (host->rank == 0) ls__dataset_note_columns(dataset);
     dataset->wanted = NULL;
     *out = dataset;
     return LS_OK;

@@ -94,6 +94,8 @@ ls_status ls_data_create_planned(const char *name, const ls_field *fields, int f
                                  int64_t test_count, ls_dataset **out);
 // Adds to the note where classes have no sample to train on, as far as that is known without reading samples. Not collective.
 void ls__dataset_note_classes(ls_dataset *dataset);
+// And where a column's name is none that a checkpoint keeps.
+void ls__dataset_note_columns(ls_dataset *dataset);
 // Copies a dataset of arrays into memory of the host's; every worker has an equal one, and copies its share of it.
 // Collective over the host's workers. Errors: OUT_OF_MEMORY.
 ls_status ls_data_copy(ls_data_host *host, ls_dataset *dataset);

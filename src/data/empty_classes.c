@@ -11,13 +11,15 @@ enum { NAMED = 5 };
 // Counts those of the training set; 0: that would take reading samples.
 static int count(const ls_dataset *d, const ls_field *field, unsigned char *there) {
     const ls_source *s = d->train;
+    const ls_source *all = s->inner ? s->inner : s;  // values of samples that are left out are there, too
     int f = (int)(field - s->field);
-    const void *values = ls_source_array(s, f);
+    const void *values = ls_source_array(all, f);
     for (int64_t i = 0; i < s->count; i++) {
         int64_t class = s->ops->class ? s->ops->class(s, i) : -1;
         if (class < 0 && !values) return 0;
+        int64_t at = all == s ? i : ls_source_number(s, i);
         if (class < 0)
-            class = field->dtype == LS_DTYPE_U8 ? ((const uint8_t *)values)[i] : ((const int32_t *)values)[i];
+            class = field->dtype == LS_DTYPE_U8 ? ((const uint8_t *)values)[at] : ((const int32_t *)values)[at];
         if (class >= 0 && class < field->classes) there[class] = 1;
     }
     return 1;

@@ -231,6 +231,11 @@ table="csv:$here/n.csv,numbers=a|b,validation-split=0.25"
     done
     refuses 1 'leaves out the column "b" of' "$lockstep" predict "$here/run-n" "csv:$here/new.csv,numbers=a"
     refuses 1 "names the column \"what\" of $here/more.csv, which the network was not trained on" "$lockstep" predict "$here/run-n" "csv:$here/more.csv,numbers=a|b|what"
+    # A number may have the usual name of a class.
+    sed 's/^a,b,/category,b,/' "$here/n.csv" >"$here/usual.csv"
+    run 0 "$lockstep" train mnist-linear --data "csv:$here/usual.csv,numbers=category|b,targets=y|z" --device ref --epochs 1 --checkpoint "$here/run-u"
+    printf 'b,category\n0.5,-0.5\n' >"$here/new-usual.csv"
+    run 0 "$lockstep" predict "$here/run-u" "csv:$here/new-usual.csv,numbers=all"
     printf 'c,a\n1,1\n' >"$here/less.csv"
     refuses 1 'less.csv names no column "b", and the network was trained on one of that name' "$lockstep" predict "$here/run-n" "csv:$here/less.csv,numbers=all"
     run 1 "$lockstep" predict "$here/run-n" "$here/new.csv"

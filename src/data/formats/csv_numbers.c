@@ -119,6 +119,8 @@ static ls_status take_names(reader *r, const ls__csv_row *names) {
     char lacking[256];
     int classes = r->label >= 0;  // of the training set's table
     r->label = s->targets ? -1 : ls__csv_column(names, s->label, labels);
+    for (int i = 0; r->wanted && r->wanted[i] && !s->label && r->label >= 0; i++)  // numbers, whatever the name
+        if (strcmp(names->cell[r->label], r->wanted[i]) == 0) r->label = -1;
     if (s->label && r->label < 0) return no_column(r, s->label);
     if (r->which == LS_RECORDS_TEST && (r->label >= 0) != classes)
         return LS_FAIL(

@@ -292,16 +292,20 @@ typedef struct hdf5_source {
     ls_pixels kept;         // samples as they were read
 } hdf5_source;
 
+static ls_status changed(const hdf5_source *s) {
+    return LS_FAIL(
+        LS_STATUS_IO,
+        "%s was changed since this run began: leave the data as they are while they are in use, and begin again",
+        s->plan->path[s->set]);
+}
+
 static ls_status check_unchanged(const hdf5_source *s) {
     struct stat now;
     const plan *p = s->plan;
     if (fstat(s->fd, &now) == 0 && now.st_size == p->bytes[s->set] &&
         (int64_t)now.st_mtim.tv_sec * 1000000000 + now.st_mtim.tv_nsec == p->changed[s->set])
         return LS_OK;
-    return LS_FAIL(
-        LS_STATUS_IO,
-        "%s was changed since this run began: leave the data as they are while they are in use, and begin again",
-        p->path[s->set]);
+    return changed(s);
 }
 
 static ls_status read_by_place(const hdf5_source *s, int64_t i, void *out) {
@@ -386,7 +390,13 @@ static ls_status open_source(hdf5_source *s, const char *path) {
     if (s->part->at >= 0) return LS_OK;
     LS_TRY(ls_calloc(1, sizeof *s->lock, &s->lock));
     pthread_mutex_init(s->lock, NULL);
-    return ls__hdf5_file_create(path, s->base.sample_bytes[0], &s->file);
+    LS_TRY(ls__hdf5_file_create(path, s->base.sample_bytes[0], &s->file));
+    LS_TRY(ls__hdf5_file_open(s->file, s->part));
+    // Both have opened the same one.
+    struct stat mine, named;
+    int same = fstat(s->fd, &mine) == 0 && stat(path, &named) == 0 && mine.st_dev == named.st_dev &&
+               mine.st_ino == named.st_ino;
+    return same ? LS_OK : changed(s);
 }
 
 static ls_field target_field(const plan *p) {

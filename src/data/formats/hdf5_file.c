@@ -2,6 +2,7 @@
 
 #include <hdf5.h>
 #include <libgen.h>
+#include <limits.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,7 +16,8 @@
 #include "data/image.h"
 
 enum {
-    DEEPEST = 4,  // views of views
+    DEEPEST = 4,       // views of views
+    FOUND = 2 * 4096,  // of the path of a file beside another
 #ifdef LS_FUZZ_LIBFUZZER
     MOST_SECONDS = 2,
 #else
@@ -25,7 +27,7 @@ enum {
 
 static const int64_t MOST_MEMORY = (int64_t)6 << 30;  // a piece of a packed data set has up to 4 GB
 
-typedef enum question { FIND, READ } question;
+typedef enum question { FIND, OPEN, READ } question;
 
 // What is asked of the other process; the answer is in `set`, or lies behind it.
 typedef struct shared {
@@ -177,57 +179,93 @@ static ls_status check_external(const char *path, const char *name, hid_t set, h
     return LS_OK;
 }
 
-#if H5_VERSION_GE(1, 10, 0)
-static ls_status check_view(const char *path, const char *name, hid_t file, hid_t set, int depth);
+// What is looked at: `name` of the file `path`, for sentences; `file`, and the path that it was opened by.
+typedef struct looked_at {
+    const char *path, *name, *opened;
+    hid_t file;
+} looked_at;
 
-// "." is the file itself; others lie beside it, or where their path says.
-static ls_status check_source(const char *path, const char *name, hid_t file, const char *where, const char *set,
-                              int depth) {
-    char beside[2 * 4096], folder[4096];
-    int itself = strcmp(where, ".") == 0;
-    hid_t source = file;
-    if (!itself) {
-        snprintf(folder, sizeof folder, "%s", path);
-        snprintf(beside, sizeof beside, "%s/%s", dirname(folder), where);
-        source = where[0] == '/' ? open_file(where) : -1;
-        if (source < 0) source = open_file(beside);
-        if (source < 0) source = open_file(where);
+#if H5_VERSION_GE(1, 10, 0)
+static ls_status check_view(const looked_at *l, hid_t set, int depth);
+
+// Opening a pipe would wait for who writes there.
+static hid_t open_regular(const char *path) {
+    struct stat there;
+    return stat(path, &there) == 0 && S_ISREG(there.st_mode) ? open_file(path) : -1;
+}
+
+// Where the library looks, in its order: where an absolute path says, else for its last part; beside the file; in the working directory; beside what the
+// file is a symbolic link to.
+static hid_t open_beside(const char *path, const char *where, char found[FOUND]) {
+    char folder[PATH_MAX];
+    const char *last = where[0] == '/' ? strrchr(where, '/') + 1 : where;
+    hid_t file = -1;
+    if (where[0] == '/') {
+        snprintf(found, FOUND, "%s", where);
+        file = open_regular(found);
     }
-    ls_status status = source >= 0 && exists(source, set) ? LS_OK : missing(path, name, itself ? path : where, set);
-    hid_t inner = status == LS_OK ? H5Dopen2(source, set, H5P_DEFAULT) : -1;
+    if (file < 0) {
+        snprintf(folder, sizeof folder, "%s", path);
+        snprintf(found, FOUND, "%s/%s", dirname(folder), last);
+        file = open_regular(found);
+    }
+    if (file < 0) {
+        snprintf(found, FOUND, "%s", last);
+        file = open_regular(found);
+    }
+    if (file < 0 && realpath(path, folder)) {
+        snprintf(found, FOUND, "%s/%s", dirname(folder), last);
+        file = open_regular(found);
+    }
+    return file;
+}
+
+// "." is the file itself.
+static ls_status check_source(const looked_at *l, const char *where, const char *set, int depth) {
+    char found[FOUND];
+    int itself = strcmp(where, ".") == 0;
+    looked_at source = *l;
+    if (!itself) {
+        source.file = open_beside(l->opened, where, found);
+        source.opened = found;
+    }
+    ls_status status = source.file >= 0 && exists(source.file, set)
+                           ? LS_OK
+                           : missing(l->path, l->name, itself ? l->opened : where, set);
+    hid_t inner = status == LS_OK ? H5Dopen2(source.file, set, H5P_DEFAULT) : -1;
     if (inner >= 0) {
-        status = check_view(itself ? path : beside, name, source, inner, depth + 1);
+        status = check_view(&source, inner, depth + 1);
         H5Dclose(inner);
     }
-    if (source >= 0 && !itself) H5Fclose(source);
+    if (source.file >= 0 && !itself) H5Fclose(source.file);
     return status;
 }
 
-static ls_status check_view(const char *path, const char *name, hid_t file, hid_t set, int depth) {
+static ls_status check_view(const looked_at *l, hid_t set, int depth) {
     hid_t how = H5Dget_create_plist(set);
     size_t count = 0;
-    ls_status status = check_external(path, name, set, how);
+    ls_status status = check_external(l->path, l->name, set, how);
     if (status == LS_OK && H5Pget_layout(how) == H5D_VIRTUAL) {
         if (depth > DEEPEST || H5Pget_virtual_count(how, &count) < 0)
             status = LS_FAIL(LS_STATUS_BAD_DATA, "%s: %s is a view of more than %d views of one another, or damaged",
-                             path, name, DEEPEST);
+                             l->path, l->name, DEEPEST);
         for (size_t i = 0; i < count && status == LS_OK; i++) {
             char where[4096] = "", inner[1024] = "";
             if (H5Pget_virtual_filename(how, i, where, sizeof where) < 0 ||
                 H5Pget_virtual_dsetname(how, i, inner, sizeof inner) < 0)
-                status = failed(path, name);
+                status = failed(l->path, l->name);
             else if (!strchr(where, '%') && !strchr(inner, '%') &&
                      !getenv("HDF5_VDS_PREFIX"))  // else numbered, or elsewhere
-                status = check_source(path, name, file, where, inner, depth);
+                status = check_source(l, where, inner, depth);
         }
     }
     H5Pclose(how);
     return status;
 }
 #else
-static ls_status check_view(const char *path, const char *name, hid_t file, hid_t set, int depth) {
+static ls_status check_view(const looked_at *l, hid_t set, int depth) {
     hid_t how = H5Dget_create_plist(set);
-    ls_status status = check_external(path, name, set, how);
+    ls_status status = check_external(l->path, l->name, set, how);
     H5Pclose(how);
     return status;
 }
@@ -269,7 +307,7 @@ static ls_status describe(const char *path, hid_t file, const char *name, int cl
     for (int d = 0; d < p->ndim && status == LS_OK; d++)
         if (p->dim[d] < 1)
             status = LS_FAIL(LS_STATUS_BAD_DATA, "%s: %s has no values, or more than 2^31 in a dimension", path, name);
-    if (status == LS_OK) status = check_view(path, name, file, set, 0);
+    if (status == LS_OK) status = check_view(&(looked_at){path, name, path, file}, set, 0);
     if (status == LS_OK) status = check_stored(path, file, set, p);
     H5Dclose(set);
     p->there = status == LS_OK;
@@ -321,7 +359,8 @@ static ls_status answer(void *user, void *memory) {
     shared *s = memory;
     if (f->file < 0) f->file = open_file(f->path);
     if (f->file < 0) return failed(f->path, "it");
-    return s->question == FIND ? find(f, s) : read_values(f, s);
+    if (s->question == FIND) return find(f, s);
+    return s->question == OPEN ? open_again(f, s->name[0]) : read_values(f, s);
 }
 
 // --- this process ----------------------------------------------------------------------------------------------------
@@ -390,6 +429,13 @@ ls_status ls__hdf5_file_find(ls__hdf5_file *f, const char *images, const char *l
                        f->path, names[i]);
     }
     return LS_OK;
+}
+
+ls_status ls__hdf5_file_open(ls__hdf5_file *f, const ls__hdf5_set *set) {
+    shared *s = ls_aside_memory(f->aside);
+    s->question = OPEN;
+    snprintf(s->name[0], sizeof s->name[0], "%.120s", set->name);
+    return ls_aside_ask(f->aside);
 }
 
 ls_status ls__hdf5_file_read(ls__hdf5_file *f, const ls__hdf5_set *set, ls__hdf5_type type, int64_t from, int64_t count,

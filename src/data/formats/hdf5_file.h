@@ -27,6 +27,8 @@ void ls__hdf5_file_destroy(ls__hdf5_file **file);
 // stored. Errors: BAD_DATA with the file's name, IO.
 ls_status ls__hdf5_file_find(ls__hdf5_file *file, const char *images, const char *learned, int classes,
                              ls__hdf5_set out[2], int *found);
+// Opens the file and the data set, so that a file that takes its place later is not read. Errors: BAD_DATA.
+ls_status ls__hdf5_file_open(ls__hdf5_file *file, const ls__hdf5_set *set);
 // Samples from `from` on of a data set, as values of `type`; *values are theirs until the next call. One thread at a time. Errors: BAD_DATA, IO.
 ls_status ls__hdf5_file_read(ls__hdf5_file *file, const ls__hdf5_set *set, ls__hdf5_type type, int64_t from,
                              int64_t count, const void **values);
