@@ -1,7 +1,6 @@
 // Lanes that wait for the exchange's thread: for all that it does, for the votes, or for the weights that they read next.
 #define _GNU_SOURCE
 #include <errno.h>
-#include <stdio.h>
 
 #include "base/error.h"
 #include "base/watch.h"
@@ -11,14 +10,10 @@
 
 // The main thread tells the watch what it waits for. Returns whether that is another worker.
 static int begin_watch(ls_overlap *o) {
-    int named = o->peer >= 0;
-    char *watched = o->watched[named];
-    if (named)
-        ls__say_bucket(watched, sizeof o->watched[named], o->bucket, o->next, o->strategy->bucket_count);
-    else
-        snprintf(watched, sizeof o->watched[named], "the other replicas");
-    ls_watch_begin(watched, o->peer);
-    return named;
+    char bucket[64];
+    ls__say_bucket(bucket, sizeof bucket, o->bucket, o->next, o->strategy->bucket_count);
+    ls_watch_begin(o->peer >= 0 ? bucket : "the other replicas", o->peer);
+    return o->peer >= 0;
 }
 
 static int is_there(const _Atomic uint64_t *mark, uint64_t number) { return mark && ls__is_at(mark, number); }

@@ -23,9 +23,9 @@ struct ls_overlap {
     int reached;               // what in_order should have been in the latest step
     int peer, bucket,
         next;  // the rank that is waited for, -1: nobody, and for what: votes before bucket `next`, if it is no bucket
-    ls_step_info info;                   // of the step that was asked for last
-    ls_status status;                    // the first failure, and its sentence
-    char failure[1024], watched[2][64];  // watched: what for; of another worker
+    ls_step_info info;  // of the step that was asked for last
+    ls_status status;   // the first failure, and its sentence
+    char failure[1024];
     _Atomic uint64_t
         *home;  // (bucket_count + 1): the step in which a bucket was home last; of the votes, whose decision is known
     // The thread's own:

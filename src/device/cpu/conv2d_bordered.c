@@ -5,15 +5,15 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "device/cpu/border.h"
 #include "device/cpu/isa.h"
 
 typedef struct bordered_kernel {
     ls_kernel base;
     ls_kernel *inner;
-    int64_t planes, height;                   // blocks of channels of all images
-    int64_t row, plane;                       // bytes of X's
-    int64_t padded_row, padded_plane, first;  // bytes; first: from where a padded plane begins to X's first pixel
-    int64_t bytes;                            // of all padded planes, where the scratch memory begins
+    ls_border border;
+    int64_t planes;  // blocks of channels of all images
+    int64_t bytes;   // of all planes with their borders, where the scratch memory begins
 } bordered_kernel;
 
 static ls_status run(ls_kernel *kernel, ls_queue *queue, const ls_span spans[LS_ARG_COUNT]) {
@@ -24,11 +24,9 @@ static ls_status run(ls_kernel *kernel, ls_queue *queue, const ls_span spans[LS_
     inner[LS_ARG_SCRATCH] = ls_span_at(spans[LS_ARG_SCRATCH], k->bytes);
     char *to = ls_span_host(inner[LS_ARG_X]);
     const char *from = ls_span_host(spans[LS_ARG_X]);
-    memset(to, 0, (size_t)(k->planes * k->padded_plane));
     for (int64_t p = 0; p < k->planes; p++)
-        for (int64_t y = 0; y < k->height; y++)
-            memcpy(to + p * k->padded_plane + k->first + y * k->padded_row, from + p * k->plane + y * k->row,
-                   (size_t)k->row);
+        ls__border_add(&k->border, to + p * ls__border_outer(&k->border), from + p * ls__border_inner(&k->border),
+                       NULL);
     return ls_kernel_run(k->inner, queue, inner);
 }
 
@@ -41,16 +39,18 @@ static void destroy(ls_kernel *kernel) {
 static ls_status build(ls_cpu *cpu, const ls_kernel_spec *spec, const ls_layout *x, int64_t block, bordered_kernel *k) {
     ls_kernel_spec padded = *spec;
     ls_conv2d_attrs a = *LS_ATTRS(ls_conv2d_attrs, &spec->attrs);
-    int64_t *size = padded.x[0].shape.dim, pixel = block * (int64_t)ls_dtype_size(spec->x[0].dtype);
+    int64_t *size = padded.x[0].shape.dim;
     k->planes = size[0] * size[3] / block;
-    k->height = size[1];
-    k->row = size[2] * pixel;
-    k->plane = k->height * k->row;
-    size[1] += a.pad[0] + a.pad[2];
-    size[2] += a.pad[1] + a.pad[3];
-    k->padded_row = size[2] * pixel;
-    k->padded_plane = size[1] * k->padded_row;
-    k->first = a.pad[0] * k->padded_row + a.pad[1] * pixel;
+    k->border = (ls_border){.dtype = spec->x[0].dtype,
+                            .height = size[1],
+                            .width = size[2],
+                            .outer_height = size[1] + a.pad[0] + a.pad[2],
+                            .outer_width = size[2] + a.pad[1] + a.pad[3],
+                            .block = block,
+                            .top = a.pad[0],
+                            .left = a.pad[1]};
+    size[1] = k->border.outer_height;
+    size[2] = k->border.outer_width;
     memset(a.pad, 0, sizeof a.pad);
     memcpy(padded.attrs.bytes, &a, sizeof a);
     LS_TRY(ls__cpu_layout_tag(cpu, padded.x[0].shape, spec->x[0].dtype, 0, ls__cpu_blocked_tag(4, (int)block),
@@ -60,7 +60,7 @@ static ls_status build(ls_cpu *cpu, const ls_kernel_spec *spec, const ls_layout 
     k->base.tiles = k->inner->tiles;
     memcpy(k->base.layout, k->inner->layout, sizeof k->base.layout);
     k->base.layout[LS_ARG_X] = x;
-    k->bytes = ls_round_up(k->planes * k->padded_plane, LS_ALIGN);
+    k->bytes = ls_round_up(k->planes * ls__border_outer(&k->border), LS_ALIGN);
     k->base.scratch_bytes = k->bytes + k->inner->scratch_bytes;
     return LS_OK;
 }

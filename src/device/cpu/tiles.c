@@ -4,12 +4,6 @@
 
 #include "device/cpu/loops_impl.h"
 
-// Where tile k of a group is.
-static inline int64_t a_tile(const ls_tile_block *p, int64_t k) { return p->a_offset ? p->a_offset[k] : k * p->a_step; }
-static inline int64_t b_tile(const ls_tile_block *p, int64_t k) {
-    return p->a_offset ? p->b_offset[k] : k * LS_TILE_SIZE;
-}
-
 // --- the AMX unit ----------------------------------------------------------------------------------------------------
 
 #if defined(__x86_64__) && defined(__linux__) && (__GNUC__ >= 11 || defined(__clang__))
@@ -107,7 +101,7 @@ static AMX void amx_1x1(const ls_tile_block *p) {
         _tile_zero(0);
     for (int64_t g = 0; g < p->groups; g++) {
         const ls_bf16 *a = p->a + g * p->a_group, *b = p->b + g * p->b_group;
-        for (int64_t k = 0; k < p->depth; k++) multiply_1(a + a_tile(p, k), a_bytes, b + b_tile(p, k));
+        for (int64_t k = 0; k < p->depth; k++) multiply_1(a + ls__tile_of_a(p, k), a_bytes, b + ls__tile_of_b(p, k));
     }
     _tile_stored(0, p->c, c_bytes);
 }
@@ -163,7 +157,7 @@ static void plain_multiply(const ls_tile_block *p) {
             if (!p->add) *c = 0;
             for (int64_t g = 0; g < p->groups; g++)
                 for (int64_t k = 0; k < p->depth; k++)
-                    *c += pairs_of(a + g * p->a_group + a_tile(p, k), b + g * p->b_group + b_tile(p, k));
+                    *c += pairs_of(a + g * p->a_group + ls__tile_of_a(p, k), b + g * p->b_group + ls__tile_of_b(p, k));
         }
 }
 

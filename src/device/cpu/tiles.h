@@ -34,6 +34,14 @@ typedef struct ls_tile_block {
     int add;            // 1: to what C holds
 } ls_tile_block;
 
+// Where tile k of a group is, from where the group begins.
+static inline int64_t ls__tile_of_a(const ls_tile_block *p, int64_t k) {
+    return p->a_offset ? p->a_offset[k] : k * p->a_step;
+}
+static inline int64_t ls__tile_of_b(const ls_tile_block *p, int64_t k) {
+    return p->a_offset ? p->b_offset[k] : k * LS_TILE_SIZE;
+}
+
 // What the thread's unit was set to before; whoever used it finds it as it was.
 typedef struct ls_tile_state {
     _Alignas(64) uint8_t config[64];

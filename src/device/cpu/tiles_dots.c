@@ -3,12 +3,6 @@
 
 #include "device/cpu/tiles.h"
 
-// Where tile k of a group is.
-static inline int64_t a_tile(const ls_tile_block *p, int64_t k) { return p->a_offset ? p->a_offset[k] : k * p->a_step; }
-static inline int64_t b_tile(const ls_tile_block *p, int64_t k) {
-    return p->a_offset ? p->b_offset[k] : k * LS_TILE_SIZE;
-}
-
 static void begin(ls_tile_state *before) { (void)before; }
 static void end(const ls_tile_state *before) { (void)before; }
 
@@ -26,7 +20,8 @@ static DOTS void multiply_tile(const ls_tile_block *p, const ls_bf16 *first_a, c
     for (int r = 0; r < LS_TILE; r++) sums[r] = p->add ? _mm512_loadu_ps(c + r * p->c_row) : _mm512_setzero_ps();
     for (int64_t g = 0; g < p->groups; g++)
         for (int64_t k = 0; k < p->depth; k++) {
-            const ls_bf16 *a = first_a + g * p->a_group + a_tile(p, k), *b = first_b + g * p->b_group + b_tile(p, k);
+            const ls_bf16 *a = first_a + g * p->a_group + ls__tile_of_a(p, k),
+                          *b = first_b + g * p->b_group + ls__tile_of_b(p, k);
             for (int i = 0; i < LS_TILE; i++, a += 2, b += 2 * LS_TILE) {
                 __m512bh pairs = (__m512bh)_mm512_loadu_si512(b);
 #pragma GCC unroll 16
@@ -72,8 +67,8 @@ static void plain_multiply(const ls_tile_block *p) {
             float *c = p->c + i * p->c_row + j, sum = p->add ? flushed(*c) : 0;
             for (int64_t g = 0; g < p->groups; g++)
                 for (int64_t k = 0; k < p->depth; k++) {
-                    const ls_bf16 *a = first_a + g * p->a_group + a_tile(p, k);
-                    const ls_bf16 *b = first_b + g * p->b_group + b_tile(p, k);
+                    const ls_bf16 *a = first_a + g * p->a_group + ls__tile_of_a(p, k);
+                    const ls_bf16 *b = first_b + g * p->b_group + ls__tile_of_b(p, k);
                     for (int e = 0; e < LS_TILE_DEPTH; e += 2) {
                         sum = add_product(sum, a[e + 1], b[e * LS_TILE + 1]);
                         sum = add_product(sum, a[e], b[e * LS_TILE]);
