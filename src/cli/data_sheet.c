@@ -10,7 +10,7 @@ enum {
     SQUARE = 96,
     GAP = 4,
     COLUMNS = 10,
-    MOST_ROWS = 24,
+    MOST_ROWS = 26,  // letters
     MOST_LOOKED = 4000,
     BACKGROUND = 48
 };  // pixels; samples; grey

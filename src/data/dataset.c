@@ -32,6 +32,7 @@
     X(lmdb)                                                                                                            \
     X(hdf5)                                                                                                            \
     X(digits)                                                                                                          \
+    X(letters)                                                                                                         \
     X(moving_digits)                                                                                                   \
     X(shapes)                                                                                                          \
     X(sentences)                                                                                                       \

@@ -48,7 +48,7 @@ static const ls_stored_tensor *find_stored(const ls_graph *graph, const ls_weigh
     snprintf(name, sizeof name, "%s/%d", graph->nodes[layer].name, number);
     t = ls_weights_file_find(file, name);
     if (t) return t;
-    ls__hdf5_place(graph, layer, place);
+    if (ls__hdf5_place(graph, layer, place) != LS_OK) return NULL;
     snprintf(name, sizeof name, "%s/%d", place, number);
     return ls_weights_file_find(file, name);
 }

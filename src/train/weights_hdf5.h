@@ -16,8 +16,8 @@
 int ls__hdf5_begins(const unsigned char head[8]);
 // As ls_weights_file_open, of such a file that is open.
 ls_status ls__hdf5_open(const char *path, int fd, ls_weights_file **out);
-// Where Keras 3 has the weights of a graph's layer: "layers/conv2d_1".
-void ls__hdf5_place(const ls_graph *graph, int node, char out[128]);
+// Where Keras 3 has the weights of a graph's layer: "layers/conv2d_1". Errors: OUT_OF_MEMORY.
+ls_status ls__hdf5_place(const ls_graph *graph, int node, char out[128]);
 // Whether weights of this name are written as HDF5: it ends in .h5 (.weights.h5: as Keras 3 does, otherwise as Keras 2 did).
 int ls__hdf5_is_named(const char *path);
 // Writes them. `path` says which layout, and is for sentences. Errors: IO, OUT_OF_MEMORY, LIBRARY.

@@ -58,25 +58,10 @@ static ls_status write_text(const writer *w, hid_t of, const char *name, const c
 
 // --- as Keras 3 does -------------------------------------------------------------------------------------------------
 
-// The layer's place among those of its kind: conv2d, conv2d_1, ...
-static void automatic_name(const ls_graph *graph, int node, char out[96]) {
-    const char *kind = ls__op_find(graph->nodes[node].op)->keras_name;
-    int before = 0;
-    for (int i = 0; i < node; i++)
-        before += !graph->nodes[i].inside && strcmp(ls__op_find(graph->nodes[i].op)->keras_name, kind) == 0;
-    snprintf(out, 96, before ? "%s_%d" : "%s", kind, before);
-}
-
-void ls__hdf5_place(const ls_graph *graph, int node, char out[128]) {
-    char name[96];
-    automatic_name(graph, node, name);
-    snprintf(out, 128, "layers/%s", name);
-}
-
 static ls_status write_layer_3(writer *w, int node) {
     const ls_node *n = &w->weights->graph->nodes[node];
     char place[128], path[160], number[16];
-    ls__hdf5_place(w->weights->graph, node, place);
+    LS_TRY(ls__hdf5_place(w->weights->graph, node, place));
     snprintf(path, sizeof path, "%s/vars", place);
     hid_t plan = H5Pcreate(H5P_LINK_CREATE);
     H5Pset_create_intermediate_group(plan, 1);

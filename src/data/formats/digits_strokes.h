@@ -1,44 +1,10 @@
-// The digits as people write them: each variant a list of pen strokes through points of a 100 × 100 box, x to the right
-// and y down. Strokes run smoothly through their points (P), turn sharply at a corner (C) and lift the pen at an
-// end (E).
+// The digits as people write them.
 #ifndef LS_DATA_FORMATS_DIGITS_STROKES_H
 #define LS_DATA_FORMATS_DIGITS_STROKES_H
 
-#include <stdint.h>
+#include "data/formats/strokes.h"
 
-enum { POINT_SMOOTH, POINT_CORNER, POINT_END };
-
-typedef struct glyph_point {
-    uint8_t x, y, kind;
-} glyph_point;
-
-#define GLYPH_MAX_POINTS   20
-#define GLYPH_MAX_VARIANTS 4
-
-typedef struct glyph {
-    int count;
-    glyph_point point[GLYPH_MAX_POINTS];
-} glyph;
-
-// Points of one variant; counts them.
-#define GLYPH(...)                                                                                                     \
-    {                                                                                                                  \
-        sizeof((const glyph_point[]){__VA_ARGS__}) / sizeof(glyph_point), { __VA_ARGS__ }                              \
-    }
-#define P(x, y)                                                                                                        \
-    { x, y, POINT_SMOOTH }
-#define C(x, y)                                                                                                        \
-    { x, y, POINT_CORNER }
-#define E(x, y)                                                                                                        \
-    { x, y, POINT_END }
-
-// The ways to write one digit, drawn with equal chance.
-typedef struct digit_glyphs {
-    int count;
-    glyph variant[GLYPH_MAX_VARIANTS];
-} digit_glyphs;
-
-static const digit_glyphs digit_table[10] = {
+static const written_character digit_table[10] = {
     // 0: closed oval; narrow oval that overshoots; round one begun at the right
     {3,
      {GLYPH(P(54, 6), P(32, 16), P(22, 48), P(30, 82), P(50, 95), P(70, 82), P(79, 50), P(70, 17), E(53, 6)),
@@ -100,10 +66,5 @@ static const digit_glyphs digit_table[10] = {
             E(26, 86)),
       GLYPH(P(68, 12), P(44, 9), P(27, 28), P(38, 48), P(60, 42), C(70, 10), P(71, 50), E(70, 95))}},
 };
-
-#undef GLYPH
-#undef P
-#undef C
-#undef E
 
 #endif
