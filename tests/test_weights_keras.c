@@ -167,6 +167,34 @@ static void names_in_files(void **state) {
     }
 }
 
+// Keras sorts the layers of a network with branches by their depth, those of one depth as outputs are followed back. The numbers are Keras's
+// (tests/golden/make_places.py).
+static void places_of_branches(void **state) {
+    static const char text[] =
+        "x = input 6x6x2\na = conv2d filters=2 kernel_size=1\nb = conv2d filters=2 kernel_size=1 from x\n"
+        "c = conv2d filters=2 kernel_size=1\nd = conv2d filters=2 kernel_size=1 activation=relu from b\n"
+        "e = add from a, d\nf = concat from c, e\ng = relu\nh = conv2d filters=2 kernel_size=1 from f\n"
+        "i = concat from g, h\nglobal_average_pool2d\ndense units=3\n";
+    static const char *const places[][2] = {{"b", "conv2d"},   {"a", "conv2d_1"}, {"d", "conv2d_2"},
+                                            {"c", "conv2d_3"}, {"h", "conv2d_4"}, {"f", "concatenate"},
+                                            {"e", "add"},      {"g", "re_lu"},    {"i", "concatenate_1"}};
+    ls_graph *g;
+    ls_model_config config;
+    char place[128];
+    int found = 0;
+    ls_model_config_init(&config);
+    OK(ls_network_read("branches.net", text, &config, &g));
+    for (size_t i = 0; i < sizeof places / sizeof places[0]; i++)
+        for (int n = 0; n < g->node_count; n++) {
+            if (strcmp(g->nodes[n].name, places[i][0]) != 0) continue;
+            OK(ls__hdf5_place(g, n, place));
+            assert_string_equal(place + strlen("layers/"), places[i][1]);
+            found++;
+        }
+    assert_int_equal(found, sizeof places / sizeof places[0]);
+    ls_graph_destroy(&g);
+}
+
 static void other_networks(void **state) {
     ls_graph *other = network(7, "head"), *renamed = network(5, "tail");
     for (int i = 0; i < 2; i++) {
@@ -230,8 +258,8 @@ static void other_archives(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(written_and_read), cmocka_unit_test(names_in_files), cmocka_unit_test(other_networks),
-        cmocka_unit_test(damage),           cmocka_unit_test(other_archives),
+        cmocka_unit_test(written_and_read), cmocka_unit_test(names_in_files), cmocka_unit_test(places_of_branches),
+        cmocka_unit_test(other_networks),   cmocka_unit_test(damage),         cmocka_unit_test(other_archives),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

@@ -439,7 +439,7 @@ ls_status ls_trainer_load_weights(ls_trainer *trainer, const char *path);
 // Keras's load_weights(by_name=True, skip_mismatch=True). Errors: as above; BAD_DATA (there is none).
 ls_status ls_trainer_load_weights_by_name(ls_trainer *trainer, const char *path, int *taken);
 // Takes those that `body` has too, a graph of the same network without its top: a new head on what was trained for other classes.
-// Errors: as above; BAD_DATA (one of the body's is missing, or of another shape).
+// Errors: as above; BAD_DATA (one of the body's is missing, or of another shape); INVALID_ARGUMENT (all of the head is frozen).
 ls_status ls_trainer_load_body(ls_trainer *trainer, const char *path, const ls_graph *body, int *taken);
 // Writes all parameters as F32: safetensors, or as Keras does where the name ends in .weights.h5 (Keras 3) or .h5; beside `path` first and then into place in one move. Errors: IO, OUT_OF_MEMORY.
 ls_status ls_trainer_save_weights(ls_trainer *trainer, const char *path);

@@ -100,6 +100,23 @@ static int is_wanted(const ls_weights *w, int param) {
     return !w->body || ls__store_find(w->body, w->graph->store->params[param].name) >= 0;
 }
 
+// A head that is drawn anew and then not trained is worth nothing: a pattern like conv* freezes some networks' classifiers, too.
+static ls_status check_head_learns(const ls_weights *w) {
+    const ls_param *frozen = NULL;
+    if (!w->body) return LS_OK;
+    for (int i = w->graph->param_count - 1; i >= 0; i--) {
+        if (is_wanted(w, i) || w->graph->uses[i] != LS_USE_TRAINED) continue;
+        if (ls__graph_trains(w->graph, i)) return LS_OK;
+        frozen = &w->graph->store->params[i];
+    }
+    if (!frozen) return LS_OK;
+    return LS_FAIL(
+        LS_STATUS_INVALID_ARGUMENT,
+        "'%s' is frozen, and so is all of the head that is drawn anew: nothing of it would be trained; freeze the "
+        "body's layers alone ('lockstep summary %s' tells their names)",
+        frozen->name, w->graph->name);
+}
+
 // All of the file's tensors for all of the network's parameters.
 static ls_status check_all(const ls_weights *w, const ls_weights_file *file) {
     const ls_graph *graph = w->graph;
@@ -175,7 +192,8 @@ ls_status ls__weights_load(const ls_weights *w, const char *path, int by_name, i
     ls_weights_file *file = NULL;
     uint8_t *take = NULL;
     int count = w->graph->store->count;
-    ls_status status = ls_calloc(count, sizeof *take, &take);
+    ls_status status = check_head_learns(w);
+    if (status == LS_OK) status = ls_calloc(count, sizeof *take, &take);
     if (status == LS_OK && reads(w)) status = ls_weights_file_open(path, &file);
     if (status == LS_OK && reads(w)) status = choose(w, file, by_name, take);
     status = agree(w, status);

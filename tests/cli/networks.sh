@@ -31,7 +31,7 @@ dense unit=3' >"$here/bad.net"
 refuses 2 "bad.net:2:7: dense has no attribute 'unit' (did you mean units?)" "$lockstep" train "$here/bad.net"
 refuses 2 "bad.net:2:7:" "$lockstep" summary "$here/bad.net"
 refuses 2 "cannot read the network" "$lockstep" summary "$here/none.net"
-# A new head on a trained body: the body stays as it is, and few samples are enough.
+# A new head on a trained body, from letters to digits: the body stays as it is, and few samples are enough.
 cat >"$here/small.net" <<'NET'
 network small
 classes 10
@@ -50,7 +50,7 @@ head = dense units=classes
 NET
 few="--limit-train 640 --limit-test 1000 --batch-size 16 --verbose 0"
 accuracy() { sed -n 's/^ *"test_accuracy": \(.*\),*$/\1/p' "$1" | tr -d ,; }
-run 0 "$lockstep" train "$here/small.net" --limit-train 6400 --epochs 3 --batch-size 64 --lr 0.1 --no-evaluate --verbose 0 \
+run 0 "$lockstep" train "$here/small.net" --data letters --limit-train 6400 --epochs 3 --batch-size 64 --lr 0.1 --no-evaluate --verbose 0 \
     --save "$here/body.weights.h5"
 run 0 "$lockstep" train "$here/small.net" $few --epochs 1 --lr 0.5 --weights "$here/body.weights.h5" --without-top \
     --freeze 'body*' --record "$here/transfer.json" --save "$here/after.weights.h5"
@@ -79,6 +79,8 @@ refuses 2 "by 0 or a number from 1e-6 to 1e6, not by -1" "$lockstep" train "$her
 refuses 2 'no parameter matches "heads*"' "$lockstep" train "$here/small.net" --freeze 'heads*'
 refuses 2 "expected PATTERN=X, as head*=10, but got 'head*'" "$lockstep" train "$here/small.net" --lr-scale 'head*'
 refuses 2 "from 1e-6 to 1e6, not by 0" "$lockstep" train "$here/small.net" --lr-scale 'head*=0'
+refuses 1 "'head/kernel' is frozen, and so is all of the head that is drawn anew" "$lockstep" train "$here/small.net" $few --epochs 1 \
+    --weights "$here/body.weights.h5" --without-top --freeze '*'
 refuses 2 "--without-top: of which file?" "$lockstep" train "$here/small.net" --without-top
 refuses 2 "give one of them" "$lockstep" train "$here/small.net" --weights x --without-top --weights-by-name
 run 0 "$lockstep" train mnist-linear --limit-train 64 --epochs 1 --no-evaluate --verbose 0 --save "$here/none.h5"
