@@ -1,7 +1,8 @@
-// Writes a contact sheet of the embedded dataset "digits" to standard output, as a PGM picture, dark ink on white:
-// digits-sheet [FIRST [COLUMNS [ROWS [ZOOM]]]] > sheet.pgm
+// Writes a contact sheet of the embedded dataset "digits", or "letters", to standard output, as a PGM picture, dark ink on white:
+// digits-sheet [FIRST [COLUMNS [ROWS [ZOOM [DATASET]]]]] > sheet.pgm
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "data/dataset.h"
 
@@ -19,14 +20,16 @@ static int pixel_at(const ls_source *set, int64_t first, int columns, int x, int
 int main(int argc, char **argv) {
     int first = argc > 1 ? atoi(argv[1]) : 0, columns = argc > 2 ? atoi(argv[2]) : 20;
     int rows = argc > 3 ? atoi(argv[3]) : 10, zoom = argc > 4 ? atoi(argv[4]) : 2;
-    if (first < 0 || columns < 1 || columns > 1000 || rows < 1 || rows > 1000 || zoom < 1 || zoom > 16) {
-        fprintf(stderr, "usage: digits-sheet [FIRST [COLUMNS [ROWS [ZOOM]]]] > sheet.pgm\n");
+    const char *name = argc > 5 ? argv[5] : "digits";
+    if ((strcmp(name, "digits") != 0 && strcmp(name, "letters") != 0) || first < 0 || columns < 1 || columns > 1000 ||
+        rows < 1 || rows > 1000 || zoom < 1 || zoom > 16) {
+        fprintf(stderr, "usage: digits-sheet [FIRST [COLUMNS [ROWS [ZOOM [DATASET]]]]] > sheet.pgm\n");
         return 2;
     }
     ls_data_host *host = NULL;
     ls_dataset *digits = NULL;
     ls_status status = ls_data_host_create_self(&host);
-    if (status == LS_OK) status = ls_data_open(host, "digits", &digits);
+    if (status == LS_OK) status = ls_data_open(host, name, &digits);
     if (status == LS_OK) {
         printf("P5\n%d %d\n255\n", columns * CELL * zoom, rows * CELL * zoom);
         for (int y = 0; y < rows * CELL * zoom; y++)

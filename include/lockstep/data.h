@@ -42,7 +42,7 @@ typedef struct ls_field {
 
 // ---- datasets by name ----------------------------------------------------------------------------------------------
 
-// Opens a dataset: "mnist:DIR", "fashion-mnist:DIR", "cifar10:DIR", "cifar100:DIR", "images:DIR", "csv:FILE", "tar:FILES", "tfrecord:FILES", "recordio:FILE", "lmdb:DIR", "hdf5:FILE", "numpy:FILE.npz", "digits", "moving-digits", "shapes", "roles", "sentences", "text:FILE" or "synthetic:HxWxC" (`lockstep datasets`
+// Opens a dataset: "mnist:DIR", "fashion-mnist:DIR", "cifar10:DIR", "cifar100:DIR", "images:DIR", "csv:FILE", "tar:FILES", "tfrecord:FILES", "recordio:FILE", "lmdb:DIR", "hdf5:FILE", "numpy:FILE.npz", "digits", "letters", "moving-digits", "shapes", "roles", "sentences", "text:FILE" or "synthetic:HxWxC" (`lockstep datasets`
 // says what they are). One copy per host, in memory its workers share, read by them in parallel; of files with an image each an index. The caller destroys it before the context. Collective.
 // Errors: NOT_FOUND, IO, BAD_DATA (the file, what is wrong with it), MISMATCH (hosts read different data).
 ls_status ls_dataset_open(ls_context *context, const char *spec, ls_dataset **out);
