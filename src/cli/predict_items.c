@@ -118,11 +118,12 @@ static ls_status add_rows(predict_list *p, cli *c, const char *spec, const char 
 
 // A file of numbers, which is no image whatever is in it: stays in the list with what to do.
 static int is_table(const char *path) {
-    static const char *const kinds[][3] = {{".csv", "csv", ",numbers=all"},
-                                           {".npz", "numpy", ""},
-                                           {".npy", "numpy", ",labels=FILE.npy"},
-                                           {".h5", "hdf5", ""},
-                                           {".hdf5", "hdf5", ""}};
+    static const char *const kinds[][3] = {
+        {".csv", "csv", ",numbers=all, where they are numbers, or name the images that it lists, or their folder"},
+        {".npz", "numpy", ""},
+        {".npy", "numpy", ",labels=FILE.npy"},
+        {".h5", "hdf5", ""},
+        {".hdf5", "hdf5", ""}};
     size_t n = strlen(path);
     for (size_t k = 0; k < sizeof kinds / sizeof kinds[0]; k++) {
         size_t length = strlen(kinds[k][0]);

@@ -83,8 +83,9 @@ static ls_status missing(const ls_trainer *t, ls_port port) {
     if (t->objective)
         return LS_FAIL(
             LS_STATUS_INVALID_ARGUMENT,
-            "the dataset %s has no field \"label\" of a single class number, which a classifier is trained on",
-            t->dataset->name);
+            "the dataset %s has no field \"label\" of a single class number, which a classifier is trained on%s",
+            t->dataset->name,
+            ls_dataset_find_field(t->dataset, "targets") ? ": its targets are for language models, as lstm-lm is" : "");
     return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
                    "the dataset %s has nothing for input \"%s\" of model %s: give a field that name; it has %s",
                    t->dataset->name, port.name, t->network->name, fields);
@@ -107,6 +108,8 @@ static ls_status check_image(const ls_trainer *t, ls_port port) {
 
 static ls_status wrong_shape(const ls_trainer *t, ls_port port, const ls_field *field, ls_shape shape) {
     char want[LS_SHAPE_TEXT], have[LS_SHAPE_TEXT];
+    int guessed = !ls_dataset_find_field(t->dataset, port.name);
+    if (t->objective && guessed && port.dtype == LS_DTYPE_I32) return missing(t, port);
     return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
                    "input \"%s\" of model %s takes %s, and the field \"%s\" of the dataset %s is %s", port.name,
                    t->network->name, ls__shape_text(port.shape, want), field->name, t->dataset->name,

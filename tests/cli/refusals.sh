@@ -33,6 +33,8 @@ refuses 1 "works on volumes or clips (None, D, H, W, C), but its input has shape
 refuses 1 "are numbers, not pixels of u8: they are taken as they are, and cannot be resized" "$lockstep" train frame-prediction \
     --data moving-digits --image-size 16
 refuses 1 "are numbers, not pixels of u8" "$lockstep" train frame-prediction --data moving-digits --noise 0.1
+refuses 1 'the dataset sentences has no field "label" of a single class number, which a classifier is trained on: its targets are for language models' \
+    "$lockstep" train lstm --data sentences
 refuses 1 "the dataset moving-digits takes no argument" "$lockstep" train frame-prediction --data moving-digits:5
 # One worker that was told something else than the others.
 if [ -n "$mpirun" ]; then
