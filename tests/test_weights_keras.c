@@ -195,6 +195,28 @@ static void places_of_branches(void **state) {
     ls_graph_destroy(&g);
 }
 
+// Two recurrent layers, whose weights lie in cells of one name.
+static void recurrent_layers(void **state) {
+    static const char text[] =
+        "t = input 8 i32\ne = embedding input_dim=9 output_dim=4\nf = lstm units=3 from e\n"
+        "b = lstm units=3 go_backwards from e\nc = gru units=2 from e\nconcat axis=1 from f, b, c\ndense units=5\n";
+    ls_graph *g;
+    ls_model_config config;
+    ls_weights_file *file;
+    const char *path = in_folder("recurrent.weights.h5");
+    ls_model_config_init(&config);
+    OK(ls_network_read("recurrent.net", text, &config, &g));
+    ls_weights from = weights_of(g, &a, 1), to = weights_of(g, &b, 0);
+    OK(ls__weights_save(&from, path));
+    OK(ls__weights_load(&to, path, 0, NULL));
+    check_loaded(g, path);
+    OK(ls_weights_file_open(path, &file));
+    assert_non_null(ls_weights_file_find(file, "b/1"));
+    assert_int_equal(file->count, g->store->count);
+    ls_weights_file_close(&file);
+    ls_graph_destroy(&g);
+}
+
 static void other_networks(void **state) {
     ls_graph *other = network(7, "head"), *renamed = network(5, "tail");
     for (int i = 0; i < 2; i++) {
@@ -259,7 +281,8 @@ static void other_archives(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(written_and_read), cmocka_unit_test(names_in_files), cmocka_unit_test(places_of_branches),
-        cmocka_unit_test(other_networks),   cmocka_unit_test(damage),         cmocka_unit_test(other_archives),
+        cmocka_unit_test(recurrent_layers), cmocka_unit_test(other_networks), cmocka_unit_test(damage),
+        cmocka_unit_test(other_archives),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

@@ -224,16 +224,34 @@ static int is_keras_2(hid_t root) { return H5Aexists(root, "layer_names") > 0 ||
 
 // --- Keras 3 ---------------------------------------------------------------------------------------------------------
 
-// The weights of a layer, in order, under its name: that of the group, else its path.
-static ls_status list_vars(reader *r, hid_t vars, const char *path) {
-    char *names = NULL, layer[NAME - 32], place[16], full[NAME];
+// The name that a group of weights has, where it has one.
+static ls_status name_of_vars(const reader *r, hid_t vars, char *layer, size_t size) {
+    char *names = NULL;
     int count = 0;
     size_t width;
+    if (H5Aexists(vars, "name") <= 0) return LS_OK;
+    LS_TRY(texts_of_attribute(r, vars, "name", &names, &count, &width));
+    if (count == 1) snprintf(layer, size, "%.200s", names);
+    free(names);
+    return LS_OK;
+}
+
+// The weights of a layer, in order, under its name: that of the group, else its path. Those of the cell of a recurrent layer are the layer's, whose
+// own group has its name.
+static ls_status list_vars(reader *r, hid_t vars, const char *path) {
+    static const char cell[] = "/cell";
+    char layer[NAME - 32], outer[NAME], place[16], full[NAME];
+    size_t length = strlen(path);
     snprintf(layer, sizeof layer, "%.200s", path);
-    if (H5Aexists(vars, "name") > 0) {
-        LS_TRY(texts_of_attribute(r, vars, "name", &names, &count, &width));
-        if (count == 1) snprintf(layer, sizeof layer, "%.200s", names);
-        free(names);
+    if (length > strlen(cell) && strcmp(path + length - strlen(cell), cell) == 0) {
+        snprintf(layer, sizeof layer, "%.*s", (int)(length - strlen(cell) > 200 ? 200 : length - strlen(cell)), path);
+        snprintf(outer, sizeof outer, "%s/vars", layer);
+        hid_t group = H5Lexists(r->file, outer, H5P_DEFAULT) > 0 ? H5Gopen2(r->file, outer, H5P_DEFAULT) : -1;
+        ls_status status = group < 0 ? LS_OK : name_of_vars(r, group, layer, sizeof layer);
+        if (group >= 0) H5Gclose(group);
+        LS_TRY(status);
+    } else {
+        LS_TRY(name_of_vars(r, vars, layer, sizeof layer));
     }
     for (int i = 0; i < MOST_TENSORS; i++) {
         snprintf(place, sizeof place, "%d", i);

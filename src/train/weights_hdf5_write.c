@@ -58,23 +58,39 @@ static ls_status write_text(const writer *w, hid_t of, const char *name, const c
 
 // --- as Keras 3 does -------------------------------------------------------------------------------------------------
 
-static ls_status write_layer_3(writer *w, int node) {
-    const ls_node *n = &w->weights->graph->nodes[node];
-    char place[128], path[160], number[16];
-    LS_TRY(ls__hdf5_place(w->weights->graph, node, place));
+// Weights of recurrent layers are those of the cell in them.
+static int has_cell(const writer *w, const ls_node *n) {
+    for (int k = 0; k < n->param_count; k++)
+        if (ends_in(w->weights->graph->store->params[n->params[k]].name, "/recurrent_kernel")) return 1;
+    return 0;
+}
+
+// A group of the values of `count` parameters, in order, with the name of what they belong to.
+static ls_status write_vars(writer *w, const char *place, const char *name, const int *params, int count) {
+    char path[160], number[16];
     snprintf(path, sizeof path, "%s/vars", place);
     hid_t plan = H5Pcreate(H5P_LINK_CREATE);
     H5Pset_create_intermediate_group(plan, 1);
     hid_t vars = H5Gcreate2(w->file, path, plan, H5P_DEFAULT, H5P_DEFAULT);
     H5Pclose(plan);
     if (vars < 0) return failed(w);
-    ls_status status = write_text(w, vars, "name", n->name);
-    for (int k = 0; k < n->param_count && status == LS_OK; k++) {
+    ls_status status = write_text(w, vars, "name", name);
+    for (int k = 0; k < count && status == LS_OK; k++) {
         snprintf(number, sizeof number, "%d", k);
-        status = write_values(w, vars, number, n->params[k]);
+        status = write_values(w, vars, number, params[k]);
     }
     H5Gclose(vars);
     return status;
+}
+
+static ls_status write_layer_3(writer *w, int node) {
+    const ls_node *n = &w->weights->graph->nodes[node];
+    char place[128], cell[140];
+    LS_TRY(ls__hdf5_place(w->weights->graph, node, place));
+    if (!has_cell(w, n)) return write_vars(w, place, n->name, n->params, n->param_count);
+    LS_TRY(write_vars(w, place, n->name, NULL, 0));
+    snprintf(cell, sizeof cell, "%s/cell", place);
+    return write_vars(w, cell, "cell", n->params, n->param_count);
 }
 
 static ls_status write_keras_3(writer *w) {
