@@ -75,9 +75,9 @@ ls_status ls_algorithm_find(const char *name, ls_algorithm *out) {
                    name);
 }
 
-// Where nothing was measured (docs/strategies.md has what the rule comes from). From 16 hosts on rounds, however large: direct messages
-// come from too many at once. Of fewer hosts that are no power of two, halves are not equal, and rounds carry up to twice the bytes; small vectors do not
-// mind that, but the number of messages.
+// Where nothing was measured (docs/strategies.md has what the rule comes from). From 16 hosts on rounds, however large the vector is: direct messages come from
+// too many at once. Of 9 to 15 hosts, no power of two, halves are not equal, and rounds carry up to twice the bytes; small vectors mind the number of
+// messages more.
 static int rounds_are_better(int hosts, int64_t length) {
     if (hosts <= LS_DIRECT_HOSTS) return 0;
     return hosts > LS_DIRECT_HOSTS_MOST || length * (int64_t)sizeof(float) / hosts < LS_DIRECT_BYTES;
