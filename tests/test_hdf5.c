@@ -539,9 +539,9 @@ static void wrong(void **state) {
     refused("-nothing", LS_STATUS_NOT_FOUND, "cannot read");
     // Cut off behind its directory, and no such file at all.
     assert_int_equal(truncate(path, 700), 0);
-    refused("", LS_STATUS_BAD_DATA, "HDF5 says");
+    refused("", LS_STATUS_BAD_DATA, "cannot read it: HDF5 says \"truncated file");
     assert_int_equal(truncate(path, 0), 0);
-    refused("", LS_STATUS_BAD_DATA, "HDF5 says");
+    refused("", LS_STATUS_BAD_DATA, "cannot read it: HDF5 says \"file signature not found\"");
 }
 
 static void changed_file(void **state) {

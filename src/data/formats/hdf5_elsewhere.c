@@ -21,6 +21,13 @@ ls_status ls__hdf5_failed(const char *path, const char *name) {
     return LS_FAIL(LS_STATUS_BAD_DATA, "%s: cannot read %s: HDF5 says \"%s\"; copy or make it again", path, name, why);
 }
 
+// Closing clears the library's words of what failed before, which are wanted.
+static void close_properties(hid_t list) {
+    hid_t words = H5Eget_current_stack();
+    H5Pclose(list);
+    H5Eset_current_stack(words);
+}
+
 // Without the locks that parallel file systems refuse; the library's words go to sentences alone.
 hid_t ls__hdf5_open_file(const char *path) {
     H5Eset_auto2(H5E_DEFAULT, NULL, NULL);
@@ -29,7 +36,7 @@ hid_t ls__hdf5_open_file(const char *path) {
     H5Pset_file_locking(access, 0, 1);
 #endif
     hid_t file = H5Fopen(path, H5F_ACC_RDONLY, access);
-    H5Pclose(access);
+    close_properties(access);
     return file;
 }
 
@@ -142,7 +149,7 @@ ls_status ls__hdf5_open_set(const ls__hdf5_place *at, hid_t *out) {
     H5Pset_virtual_view(access, H5D_VDS_FIRST_MISSING);
 #endif
     *out = H5Dopen2(at->file, at->name, access);
-    H5Pclose(access);
+    close_properties(access);
     if (*out >= 0) return LS_OK;
     return f.last.odd ? no_file(at, f.last.found) : ls__hdf5_failed(at->path, at->name);
 }
