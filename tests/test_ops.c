@@ -86,6 +86,30 @@ static void conv2d_of_many_images(void **state) {
     check_layouts(conv(8, 5, 5, 32, &(ls_conv2d_attrs){.filters = 48, .kernel = {3, 3}, .no_bias = 1}));
 }
 
+// Data gradients of rows that the library computes badly in bf16: forward passes of turned weights.
+static void conv2d_with_turned_weights(void **state) {
+    static const ls_conv2d_attrs attrs[] = {
+        {.filters = 32, .kernel = {3, 3}, .padding = LS_PADDING_SAME},
+        {.filters = 32, .kernel = {3, 3}},
+        {.filters = 16, .kernel = {5, 2}, .padding = LS_PADDING_SAME, .no_bias = 1},
+        {.filters = 32, .kernel = {2, 3}, .dilation = {2, 3}, .padding = LS_PADDING_SAME},
+        {.filters = 48, .kernel = {1, 3}, .dilation = {1, 2}},
+        {.filters = 32, .kernel = {1, 1}},
+        {.filters = 32, .kernel = {3, 3}, .strides = {2, 2}, .padding = LS_PADDING_SAME},
+        {.filters = 32, .kernel = {3, 3}, .groups = 2, .padding = LS_PADDING_SAME},
+    };
+    for (int i = 0; i < (int)(sizeof attrs / sizeof *attrs); i++) {
+        op_case c = conv(3, 6, i % 2 ? 13 : 7, 48 - i % 3 * 16, &attrs[i]);
+        c.mask_dx = i % 4 < 2;
+        check_layouts(c);
+    }
+    for (int side = 0; side < 4; side++) {
+        op_case c = conv(2, 7, 19, 16, &(ls_conv2d_attrs){.filters = 16, .kernel = {3, 3}});
+        c.sides[side / 2][side % 2] = 1 + side / 2;
+        check(c);
+    }
+}
+
 // The residual is added by the convolution or in a pass after it (Winograd, the last of these); what lies in a block's padding stays
 // zero.
 static void conv2d_with_residual(void **state) {
@@ -956,6 +980,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(conv2d),
         cmocka_unit_test(conv2d_of_many_images),
+        cmocka_unit_test(conv2d_with_turned_weights),
         cmocka_unit_test(conv2d_with_residual),
         cmocka_unit_test(conv2d_of_padded_images),
         cmocka_unit_test(dense),
