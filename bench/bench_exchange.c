@@ -123,7 +123,7 @@ static double worst(lane *lanes, int replicas, int steps, size_t field) {
     return median * 1e6;
 }
 
-static void create(bench *b, const char *name, int any_order) {
+static void create(bench *b, const char *name) {
     ls_strategy_config config = {.comm = b->comm,
                                  .device = b->device,
                                  .replicas = b->replicas,
@@ -131,13 +131,12 @@ static void create(bench *b, const char *name, int any_order) {
                                  .micro_batches = b->micro_batches,
                                  .optimizer = b->optimizer,
                                  .params = b->params,
-                                 .any_order = any_order,
                                  .spin = 20000};
     MUST(ls_strategy_create(name, &config, &b->strategy));
 }
 
 static void measure(bench *b, const char *name) {
-    create(b, name, 0);
+    create(b, name);
     lane *lanes;
     pthread_t *threads;
     MUST(ls_calloc(b->replicas, sizeof *lanes, &lanes));
@@ -173,77 +172,79 @@ static void measure(bench *b, const char *name) {
 
 // A lane that takes steps with the fixed tree and without in turn.
 typedef struct twin {
-    lane lane[2];        // in the tree's order, and in any
-    double *seconds[2];  // (steps): the step, and what the lane added up before it
+    lane lane;
+    double *seconds[2];  // (steps), in the tree's order and in any: the step, and what the lane added up before it
 } twin;
 
+// Steps of both kinds in the same memory, so that nothing but the order differs: tree, any, any, tree.
 static void *run_both(void *argument) {
     twin *t = argument;
-    for (int s = 0; s < t->lane[0].bench->steps; s++)
-        for (int k = 0; k < 2; k++) {
-            int which = (s + k) % 2;
-            lane *l = &t->lane[which];
-            bench *b = l->bench;
-            ls_step_info info = {
-                .micro_batches = b->micro_batches, .samples = b->micro_batches * 128, .lr = 1e-3, .step = s + 1};
-            double adding = write_gradients(l, &info), start = ls_clock();
-            ls_step_times times = {.since = start};
-            ls_vote unused;
-            MUST(ls_strategy_step(b->strategy, l->replica, b->queue, &info, LS_VOTE_GO_ON, &unused, &times));
-            t->seconds[which][s] = adding + ls_clock() - start;
-        }
+    lane *l = &t->lane;
+    bench *b = l->bench;
+    for (int s = 0; s < 2 * b->steps; s++) {
+        int which = (s / 2 + s) % 2;
+        ls_step_info info = {
+            .micro_batches = b->micro_batches, .samples = b->micro_batches * 128, .lr = 1e-3, .step = s + 1};
+        if (l->replica == 0) ls_strategy_any_order(b->strategy, which);
+        ls_strategy_host_barrier(b->strategy);
+        double adding = write_gradients(l, &info), start = ls_clock();
+        ls_step_times times = {.since = start};
+        ls_vote unused;
+        MUST(ls_strategy_step(b->strategy, l->replica, b->queue, &info, LS_VOTE_GO_ON, &unused, &times));
+        t->seconds[which][s / 2] = adding + ls_clock() - start;
+    }
     return NULL;
 }
 
-// The median over steps of the slowest lane of this worker, in microseconds.
-static double slowest(const twin *twins, int which, const bench *b) {
-    double *most;
-    MUST(ls_calloc(b->steps, sizeof *most, &most));
-    for (int s = 0; s < b->steps; s++)
-        for (int r = 0; r < b->replicas; r++)
-            if (twins[r].seconds[which][s] > most[s]) most[s] = twins[r].seconds[which][s];
-    double median = ls_median(most, b->steps);
-    free(most);
-    return median * 1e6;
+// The time of the slowest lane of this worker in a step, in microseconds.
+static double slowest(const twin *twins, int which, int step, int replicas) {
+    double most = 0;
+    for (int r = 0; r < replicas; r++)
+        if (twins[r].seconds[which][step] > most) most = twins[r].seconds[which][step];
+    return most * 1e6;
 }
 
-// Both have memory of their own, which lies anew in each turn.
+// The memory lies anew in each turn.
 static void measure_order(bench *b) {
     enum { TURNS = 7 };
-    double ratios[TURNS], tree[TURNS], any[TURNS];
+    double *ratios, *times[2];
+    int n = 0;
+    MUST(ls_calloc(TURNS * (int64_t)b->steps, sizeof *ratios, &ratios));
+    for (int k = 0; k < 2; k++) MUST(ls_calloc(TURNS * (int64_t)b->steps, sizeof *times[k], &times[k]));
     for (int i = 0; i < TURNS; i++) {
-        bench both[2] = {*b, *b};
         twin *twins;
         pthread_t *threads;
-        for (int k = 0; k < 2; k++) create(&both[(i + k) % 2], "allreduce", (i + k) % 2);
+        create(b, "allreduce");
         MUST(ls_calloc(b->replicas, sizeof *twins, &twins));
         MUST(ls_calloc(b->replicas, sizeof *threads, &threads));
         for (int r = 0; r < b->replicas; r++) {
-            float *activations;
-            MUST(ls_calloc(b->between + 1, sizeof *activations, &activations));
-            for (int k = 0; k < 2; k++) {
-                twins[r].lane[k] = (lane){.bench = &both[k], .replica = r, .activations = activations};
-                MUST(ls_calloc(b->steps, sizeof(double), &twins[r].seconds[k]));
-            }
+            twins[r].lane = (lane){.bench = b, .replica = r};
+            MUST(ls_calloc(b->between + 1, sizeof(float), &twins[r].lane.activations));
+            for (int k = 0; k < 2; k++) MUST(ls_calloc(b->steps, sizeof(double), &twins[r].seconds[k]));
             if (r > 0 && pthread_create(&threads[r], NULL, run_both, &twins[r]) != 0) exit(1);
         }
         run_both(&twins[0]);
         for (int r = 1; r < b->replicas; r++) pthread_join(threads[r], NULL);
-        tree[i] = slowest(twins, 0, b), any[i] = slowest(twins, 1, b);
-        ratios[i] = tree[i] / any[i];
+        for (int s = b->steps > 1; s < b->steps; s++, n++) {  // the first pair touches the memory
+            for (int k = 0; k < 2; k++) times[k][n] = slowest(twins, k, s, b->replicas);
+            ratios[n] = times[0][n] / times[1][n];
+        }
         for (int r = 0; r < b->replicas; r++) {
-            free(twins[r].lane[0].activations);
+            free(twins[r].lane.activations);
             for (int k = 0; k < 2; k++) free(twins[r].seconds[k]);
         }
         free(twins);
         free(threads);
-        for (int k = 0; k < 2; k++) ls_strategy_destroy(&both[k].strategy);
+        ls_strategy_destroy(&b->strategy);
     }
-    double middle = ls_median(ratios, TURNS);  // sorts them
+    double middle = ls_median(ratios, n);  // sorts them
     if (b->comm->rank == 0)
         printf(
-            "the fixed tree beside adding lane by lane: %.0f us, %.0f us: %.3f of the time (%d turns, %.3f to %.3f)\n",
-            ls_median(tree, TURNS), ls_median(any, TURNS), middle, TURNS, ratios[0], ratios[TURNS - 1]);
+            "the fixed tree beside adding lane by lane: %.0f us, %.0f us: %.3f of the time (%d pairs, half of them "
+            "from %.3f to %.3f)\n",
+            ls_median(times[0], n), ls_median(times[1], n), middle, n, ratios[n / 4], ratios[n - 1 - n / 4]);
+    for (int k = 0; k < 2; k++) free(times[k]);
+    free(ratios);
 }
 
 int main(int argc, char **argv) {

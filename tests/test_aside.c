@@ -1,5 +1,7 @@
-// Work in a process of its own: answers, failures, and what becomes of a crash, of work without an end, of too much memory, and of the process when its parent goes.
+// Work in a process of its own: answers, failures, and what becomes of a crash, of work without an end, of sleep, of too much memory, and of the process when
+// its parent goes.
 #define _GNU_SOURCE
+#include <fcntl.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -8,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -16,7 +19,9 @@
 #include "base/aside.h"
 #include "base/error.h"
 
-enum { ADD, FAIL, CRASH, FOREVER, EAT, TELL };
+enum { ADD, FAIL, CRASH, FOREVER, EAT, NAP, OPEN, TELL };
+
+static char pipe_path[64];
 
 typedef struct shared {
     int what, a, b, sum;
@@ -43,13 +48,23 @@ static ls_status work(void *user, void *memory) {
         turn = much == NULL;
         free(much);
         return turn ? LS_FAIL(LS_STATUS_OUT_OF_MEMORY, "too much") : LS_OK;
+    case NAP:
+        for (int i = 0; i < 4; i++) usleep(600000);
+        return LS_OK;
+    case OPEN: return open(pipe_path, O_RDONLY) < 0 ? LS_FAIL(LS_STATUS_IO, "not opened") : LS_OK;
     default: s->process = getpid(); return LS_OK;
     }
 }
 
 static ls_aside *begin(int *calls) {
-    const ls_aside_options options = {work, calls,           "a.file", "the library", (int64_t)sizeof(shared),
-                                      1,    (int64_t)1 << 30};
+    const ls_aside_options options = {.fn = work,
+                                      .user = calls,
+                                      .path = "a.file",
+                                      .library = "the library",
+                                      .bytes = (int64_t)sizeof(shared),
+                                      .seconds = 1,
+                                      .patience = 1,
+                                      .memory = (int64_t)1 << 30};
     ls_aside *a;
     if (ls_aside_create(&options, &a) != LS_OK) fail_msg("%s", ls_error_message());
     return a;
@@ -137,6 +152,27 @@ static void deaths(void **state) {
     ls_aside_destroy(&a);
 }
 
+// One that wakes up now and then is left alone; one that sleeps on is ended, with what it waits for where the system tells.
+static void sleeps(void **state) {
+    int calls = 0;
+    snprintf(pipe_path, sizeof pipe_path, "/tmp/lockstep-aside-%d", (int)getpid());
+    ls_aside *a = begin(&calls);
+    pid_t process;
+    assert_int_equal(mkfifo(pipe_path, 0600), 0);
+    assert_int_equal(ask(a, NAP), LS_OK);
+    assert_int_equal(ask(a, TELL), LS_OK);
+    process = ((shared *)ls_aside_memory(a))->process;
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(ask(a, i ? ADD : OPEN), LS_STATUS_IO);
+        if (!strstr(ls_error_message(), "a.file: the library has waited for 1 s ") ||
+            (!strstr(ls_error_message(), pipe_path) && !strstr(ls_error_message(), "for what it reads")))
+            fail_msg("%s", ls_error_message());
+        assert_int_not_equal(kill(process, 0), 0);
+    }
+    ls_aside_destroy(&a);
+    unlink(pipe_path);
+}
+
 // A parent that is killed takes it along, although another such process was started after it.
 static void goes_with_its_parent(void **state) {
     int line[2], calls = 0;
@@ -174,7 +210,7 @@ static void goes_with_its_parent(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(answers), cmocka_unit_test(deaths),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(answers), cmocka_unit_test(deaths), cmocka_unit_test(sleeps),
                                        cmocka_unit_test(goes_with_its_parent),
                                        cmocka_unit_test(without_first_descriptors)};
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -11,6 +11,8 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
+#include <unistd.h>
 
 #include "base/barrier.h"
 #include "base/bf16.h"
@@ -238,8 +240,30 @@ static void run_barrier(int spin) {
     assert_int_equal(job.wrong, 0);
 }
 
-static void barrier_sleeping(void **state) { run_barrier(0); }
+static void barrier_yielding(void **state) { run_barrier(0); }
+static void barrier_sleeping(void **state) { run_barrier(1); }
 static void barrier_spinning(void **state) { run_barrier(100); }
+
+static void *come_late(void *barrier) {
+    usleep(200000);
+    ls_barrier_wait(barrier);
+    return NULL;
+}
+
+// Who waits for long sleeps: it gives its core away a few times only.
+static void barrier_yields_to_sleep(void **state) {
+    ls_barrier barrier;
+    pthread_t late;
+    struct timespec used;
+    ls_barrier_init(&barrier, 2, 0);
+    assert_int_equal(pthread_create(&late, NULL, come_late, &barrier), 0);
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);
+    double before = (double)used.tv_sec + 1e-9 * (double)used.tv_nsec;
+    ls_barrier_wait(&barrier);
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);
+    assert_true((double)used.tv_sec + 1e-9 * (double)used.tv_nsec - before < 0.05);
+    pthread_join(late, NULL);
+}
 
 static void barrier_of_one_does_not_wait(void **state) {
     ls_barrier barrier;
@@ -339,7 +363,9 @@ int main(void) {
         cmocka_unit_test(memory_is_aligned_and_zero),
         cmocka_unit_test(amounts_of_memory_are_read),
         cmocka_unit_test(resident_memory_is_counted),
+        cmocka_unit_test(barrier_yielding),
         cmocka_unit_test(barrier_sleeping),
+        cmocka_unit_test(barrier_yields_to_sleep),
         cmocka_unit_test(barrier_spinning),
         cmocka_unit_test(barrier_of_one_does_not_wait),
         cmocka_unit_test(shapes),

@@ -140,11 +140,12 @@ static void view(hid_t file, const char *source, const char *name, int ndim, con
 #endif
 }
 
-static void write_set(const char *name) {
+static void write_some(const char *name, int count) {
     hid_t file = create(name);
-    add(file, "x_train", "y_train", 0, 0, H5T_STD_U8LE, COUNT);
+    add(file, "x_train", "y_train", 0, 0, H5T_STD_U8LE, count);
     H5Fclose(file);
 }
+static void write_set(const char *name) { write_some(name, COUNT); }
 
 static void write_view(const char *name, const char *source) {
     hid_t file = create(name);
@@ -161,11 +162,17 @@ static void views(void **state) {
     write_set(other);
     write_view(path, other);
     opens("", COUNT, 0, 0);
+    // Less than the view is of.
+    char words[300];
+    write_some(other, 5);
+    snprintf(words, sizeof words, "x_train is a view of all of %s: x_train, of %d values, and that has %d", other,
+             COUNT * PIXELS, 5 * PIXELS);
+    refused("", LS_STATUS_BAD_DATA, words);
+    write_set(other);
     // What a view is of is not there: the library would read zeros.
     hid_t file = H5Fopen(other, H5F_ACC_RDWR, H5P_DEFAULT);
     H5Ldelete(file, "y_train", H5P_DEFAULT);
     H5Fclose(file);
-    char words[200];
     snprintf(words, sizeof words, "y_train lies in another file, and %s: y_train is not there", other);
     refused("", LS_STATUS_NOT_FOUND, words);
     unlink(other);
@@ -203,11 +210,106 @@ static void views_elsewhere(void **state) {
     // A pipe is no file, and nobody waits for what comes out of it.
     assert_int_equal(unlink(source), 0);
     assert_int_equal(mkfifo(source, 0600), 0);
-    snprintf(words, sizeof words, "%s: x_train lies in another file, and source.h5: x_train is not there", path);
-    refused("", LS_STATUS_NOT_FOUND, words);
-    unlink(source);
+    snprintf(words, sizeof words, "%s: x_train lies in another file, and %s is a pipe or a device", path, source);
+    refused("", LS_STATUS_BAD_DATA, words);
+    // Where the environment says, before it is looked for beside the file.
+    write_view(path, strrchr(other, '/') + 1);
+    write_set(other);
+    snprintf(gone, sizeof gone, "/nowhere:%s", folder);
+    setenv("HDF5_VDS_PREFIX", gone, 1);
+    opens("", COUNT, 0, 0);
+    snprintf(gone, sizeof gone, "%s%s", folder, strrchr(other, '/'));
+    assert_int_equal(rename(source, gone), 0);
+    snprintf(words, sizeof words, "%s is a pipe or a device", gone);
+    refused("", LS_STATUS_BAD_DATA, words);
+    unsetenv("HDF5_VDS_PREFIX");
+    unlink(gone);
+    unlink(other);
     unlink(master);
     rmdir(folder);
+}
+
+// The samples of numbered files, of PART each, as long as there are files.
+enum { PART = 3 };
+
+static void write_numbered(const char *source) {
+#if H5_VERSION_GE(1, 10, 0)
+    hid_t file = create(path);
+    for (int k = 0; k < 2; k++) {
+        int ndim = k ? 1 : 4;
+        const hsize_t dim[] = {0, HIGH, WIDE, CHANNELS}, most[] = {H5S_UNLIMITED, HIGH, WIDE, CHANNELS},
+                      block[] = {PART, HIGH, WIDE, CHANNELS}, from[4] = {0}, count[] = {H5S_UNLIMITED, 1, 1, 1};
+        hid_t space = H5Screate_simple(ndim, dim, most), part = H5Screate_simple(ndim, block, NULL),
+              how = H5Pcreate(H5P_DATASET_CREATE);
+        assert_true(H5Sselect_hyperslab(space, H5S_SELECT_SET, from, block, count, block) >= 0);
+        assert_true(H5Sselect_hyperslab(part, H5S_SELECT_SET, from, NULL, block, NULL) >= 0);
+        assert_true(H5Pset_virtual(how, space, source, k ? "y_train" : "x_train", part) >= 0);
+        hid_t set = H5Dcreate2(file, k ? "y_train" : "x_train", k ? H5T_STD_I16BE : H5T_STD_U8LE, space, H5P_DEFAULT,
+                               how, H5P_DEFAULT);
+        assert_true(set >= 0);
+        H5Dclose(set);
+        H5Pclose(how);
+        H5Sclose(part);
+        H5Sclose(space);
+    }
+    H5Fclose(file);
+#endif
+}
+
+static void views_numbered(void **state) {
+#if !H5_VERSION_GE(1, 10, 0)
+    skip();
+#endif
+    char pattern[96], part[2][96], words[300], spec[400];
+    snprintf(pattern, sizeof pattern, "%s-%%b", path);
+    for (int i = 0; i < 2; i++) snprintf(part[i], sizeof part[i], "%s-%d", path, i);
+    write_numbered(pattern);
+    snprintf(words, sizeof words, "x_train lies in another file, and %s: x_train is not there", part[0]);
+    refused("", LS_STATUS_NOT_FOUND, words);
+    for (int i = 0; i < 2; i++) write_some(part[i], PART);
+    team t = TEAM;
+    worker w[WORKERS_MAX];
+    void *scratch;
+    ls_sample sample;
+    snprintf(spec, sizeof spec, "hdf5:%s", path);
+    team_open(&t, w, 2, spec);
+    if (w[0].status != LS_OK) fail_msg("%s", w[0].message);
+    assert_int_equal(w[0].dataset->train->count, 2 * PART);
+    assert_int_equal(ls_memory_alloc(w[1].dataset->train->scratch_bytes, &scratch), LS_OK);
+    assert_int_equal(ls_source_read(w[1].dataset->train, PART + 1, scratch, &sample), LS_OK);
+    assert_int_equal(((const uint8_t *)sample.field[0])[0], pixel(1, 0, 0, 0));
+    ls_memory_free(scratch);
+    team_close(&t, w);
+    write_some(part[1], PART - 1);
+    snprintf(words, sizeof words, "x_train is a view of %s: x_train, wants %d of its dimension 0, and there are %d",
+             part[1], PART, PART - 1);
+    refused("", LS_STATUS_BAD_DATA, words);
+    unlink(part[1]);
+    assert_int_equal(mkfifo(part[1], 0600), 0);
+    snprintf(words, sizeof words, "%s is a pipe or a device, and no file", part[1]);
+    refused("", LS_STATUS_BAD_DATA, words);
+    for (int i = 0; i < 2; i++) unlink(part[i]);
+}
+
+// Data sets that are in another file, which a link leads to, larger than this one or not.
+static void links(void **state) {
+    char words[300];
+    for (int large = 0; large < 2; large++) {
+        write_set(other);
+        hid_t file = create(path);
+        if (large)
+            put(file, "more", H5T_STD_U8LE, H5T_NATIVE_UCHAR, (unsigned char[20000]){7}, 0, 1, (hsize_t[]){20000});
+        assert_true(H5Lcreate_external(other, "x_train", file, "x_train", H5P_DEFAULT, H5P_DEFAULT) >= 0);
+        assert_true(H5Lcreate_external(other, "/", file, "there", H5P_DEFAULT, H5P_DEFAULT) >= 0);
+        H5Fclose(file);
+        opens(",label=there/y_train", COUNT, 0, 0);
+    }
+    unlink(other);
+    refused(",label=there/y_train", LS_STATUS_BAD_DATA, "has no data sets");
+    assert_int_equal(mkfifo(other, 0600), 0);
+    snprintf(words, sizeof words, "x_train lies in another file, and %s is a pipe or a device", other);
+    refused(",label=there/y_train", LS_STATUS_BAD_DATA, words);
+    unlink(other);
 }
 
 // Raw values in a file of their own, which is whole, or too short.
@@ -243,6 +345,10 @@ static void external(void **state) {
     team_close(&t, w);
     assert_int_equal(truncate(other, 10 + COUNT * PIXELS - 1), 0);
     refused("", LS_STATUS_NOT_FOUND, words);
+    unlink(other);
+    assert_int_equal(mkfifo(other, 0600), 0);
+    snprintf(words, sizeof words, "%s is a pipe or a device, and no file", other);
+    refused("", LS_STATUS_BAD_DATA, words);
     unlink(other);
 }
 
@@ -433,9 +539,9 @@ static void wrong(void **state) {
     refused("-nothing", LS_STATUS_NOT_FOUND, "cannot read");
     // Cut off behind its directory, and no such file at all.
     assert_int_equal(truncate(path, 700), 0);
-    refused("", LS_STATUS_BAD_DATA, "HDF5 says");
+    refused("", LS_STATUS_BAD_DATA, "cannot read it: HDF5 says \"truncated file");
     assert_int_equal(truncate(path, 0), 0);
-    refused("", LS_STATUS_BAD_DATA, "HDF5 says");
+    refused("", LS_STATUS_BAD_DATA, "cannot read it: HDF5 says \"file signature not found\"");
 }
 
 static void changed_file(void **state) {
@@ -484,10 +590,10 @@ static void replaced_file(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(layouts),         cmocka_unit_test(views),
-                                       cmocka_unit_test(views_elsewhere), cmocka_unit_test(replaced_file),
-                                       cmocka_unit_test(wrong),           cmocka_unit_test(changed_file),
-                                       cmocka_unit_test(targets),         cmocka_unit_test(rows),
-                                       cmocka_unit_test(external),        cmocka_unit_test(gap_of_classes)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(layouts),        cmocka_unit_test(views),        cmocka_unit_test(views_elsewhere),
+        cmocka_unit_test(views_numbered), cmocka_unit_test(links),        cmocka_unit_test(replaced_file),
+        cmocka_unit_test(wrong),          cmocka_unit_test(changed_file), cmocka_unit_test(targets),
+        cmocka_unit_test(rows),           cmocka_unit_test(external),     cmocka_unit_test(gap_of_classes)};
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

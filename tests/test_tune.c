@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "strategy/strategy.h"
 #include "train/context.h"
 #include "train/tune.h"
 #include "worker_check.h"
@@ -39,6 +40,30 @@ static void test_choice(ls_comm *comm) {
     CHECK(comm, ls_tune_find("often", &tune) == LS_STATUS_INVALID_ARGUMENT);
     CHECK(comm, strstr(ls_error_message(), "'often': there are off, auto and again"));
     CHECK(comm, ls_tune_find("again", &tune) == LS_OK && tune == LS_TUNE_AGAIN);
+}
+
+// Where nothing is measured: by hosts, and of 9 to 15 by the size of their messages.
+static void test_rule(ls_comm *comm) {
+    static const struct {
+        int hosts;
+        int64_t kilobytes;
+        const char *algorithm;
+    } cases[] = {{2, 1, "direct"},     {8, 1, "direct"},        {8, 1 << 19, "direct"}, {9, 16, "halving"},
+                 {9, 1024, "direct"},  {10, 64, "direct"},      {12, 64, "halving"},    {12, 256, "direct"},
+                 {15, 64, "halving"},  {15, 1 << 19, "direct"}, {16, 16, "halving"},    {16, 1 << 19, "halving"},
+                 {24, 256, "halving"}, {999, 1024, "halving"}};
+    const ls_strategy_ops *ops, *tree;
+    CHECK_OK(comm, ls_strategy_find("allreduce", &ops));
+    CHECK_OK(comm, ls_strategy_find("tree", &tree));
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        int64_t floats = cases[i].kilobytes * 256;
+        int hosts = cases[i].hosts;
+        CHECK(comm, !strcmp(ls_strategy_algorithm(ops, LS_ALGORITHM_AUTO, hosts, floats), cases[i].algorithm));
+        CHECK(comm, !strcmp(ls_strategy_algorithm(ops, LS_ALGORITHM_DIRECT, hosts, floats), "direct"));
+        CHECK(comm, !strcmp(ls_strategy_algorithm(ops, LS_ALGORITHM_HALVING, hosts, floats), "halving"));
+        CHECK(comm, !strcmp(ls_strategy_algorithm(tree, LS_ALGORITHM_AUTO, hosts, floats), ""));
+    }
+    CHECK(comm, !strcmp(ls_strategy_algorithm(ops, LS_ALGORITHM_HALVING, 1, 1024), ""));
 }
 
 // The one file of a folder, its path into `path`.
@@ -153,6 +178,7 @@ int main(void) {
         return 1;
     }
     test_choice(context->comm);
+    test_rule(context->comm);
     if (context->comm->rank == 0) test_cache(context->comm);
     if (context->comm->hosts > 1) test_measure(context);
     ls_context_destroy(&context);

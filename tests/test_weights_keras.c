@@ -1,8 +1,10 @@
 // Keras's files of weights: both layouts written and read again, the archive, tensors by name and by order, and damage.
+#include <hdf5.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <lockstep/graph.h>
@@ -278,11 +280,23 @@ static void other_archives(void **state) {
     assert_non_null(strstr(ls_error_message(), "name a .weights.h5"));
 }
 
+// A group that lies in another file, which is a pipe: nobody waits for it.
+static void linked(void **state) {
+    ls_weights_file *f;
+    const char *path = in_folder("linked.h5"), *other = in_folder("pipe.h5");
+    assert_int_equal(mkfifo(other, 0600), 0);
+    hid_t file = H5Fcreate(path, H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
+    assert_true(H5Lcreate_external(other, "/", file, "model_weights", H5P_DEFAULT, H5P_DEFAULT) >= 0);
+    H5Fclose(file);
+    assert_int_equal(ls_weights_file_open(path, &f), LS_STATUS_BAD_DATA);
+    assert_non_null(strstr(ls_error_message(), "linked.h5"));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(written_and_read), cmocka_unit_test(names_in_files), cmocka_unit_test(places_of_branches),
         cmocka_unit_test(recurrent_layers), cmocka_unit_test(other_networks), cmocka_unit_test(damage),
-        cmocka_unit_test(other_archives),
+        cmocka_unit_test(other_archives),   cmocka_unit_test(linked),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

@@ -65,7 +65,7 @@ typedef struct ls_train_config {
     // half the bytes. Changes the weights, to the same ones for any number of workers, replicas and hosts, and with every strategy.
     const char *compress;
     // Whom the workers of a host speak to, with allreduce on several hosts: "direct": for each piece those of all other hosts, at once;
-    // "halving": by recursive halving and doubling, one after the other and log2(hosts) of them; "auto" (the default): direct up to 8 hosts.
+    // "halving": by recursive halving and doubling, one after the other and log2(hosts) of them; "auto" (the default): direct up to 8 hosts, and of larger vectors up to 15.
     // Never shows in the bits.
     const char *algorithm;
     // Whether the size of buckets and the algorithm, where both are left to the library, come from a measurement at start-up: "auto" (the default):

@@ -12,10 +12,13 @@
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/text.h"
+#include "base/watch.h"
 
 enum { LINE = 3 };  // the other process's descriptor
 
@@ -25,7 +28,10 @@ struct ls_aside {
     int line;
     pid_t process;
     int ended;  // how, as waitpid tells it; -1: it did not
+    int patience;
+    int slept;  // 1: it was ended because it slept
     char path[4096], library[64];
+    char opens[256];  // what it was opening then; empty where that is not known
 };
 
 typedef struct answer {
@@ -124,6 +130,7 @@ ls_status ls_aside_create(const ls_aside_options *o, ls_aside **out) {
     *out = NULL;
     if (!a) return LS_FAIL(LS_STATUS_OUT_OF_MEMORY, "out of memory to read %s", o->path);
     a->bytes = o->bytes;
+    a->patience = o->patience;
     snprintf(a->path, sizeof a->path, "%s", o->path);
     snprintf(a->library, sizeof a->library, "%s", o->library);
     a->memory = mmap(NULL, (size_t)o->bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -135,6 +142,8 @@ ls_status ls_aside_create(const ls_aside_options *o, ls_aside **out) {
         return status;
     }
     a->line = line[0];
+    // Answers are waited for in pieces of a second.
+    setsockopt(line[0], SOL_SOCKET, SO_RCVTIMEO, &(struct timeval){.tv_sec = 1}, sizeof(struct timeval));
     // This process's handlers are not for the other one.
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
@@ -176,6 +185,11 @@ void ls_aside_destroy(ls_aside **aside) {
 void *ls_aside_memory(const ls_aside *a) { return a->memory; }
 
 static ls_status has_died(const ls_aside *a) {
+    if (a->slept)
+        return LS_FAIL(LS_STATUS_IO,
+                       "%s: %s has waited for %d s %s%s, which does not answer: it is a pipe, a device, or on storage "
+                       "that is away; put a file there, or begin again when the storage is back",
+                       a->path, a->library, a->patience, *a->opens ? "to open " : "for what it reads", a->opens);
     if (a->ended == -1)
         return LS_FAIL(LS_STATUS_BAD_DATA,
                        "%s: the process in which %s read this file has ended: the file is damaged or hostile, memory "
@@ -198,13 +212,73 @@ static ls_status has_died(const ls_aside *a) {
                    a->library, signal ? strsignal(signal) : how);
 }
 
+// Seconds that a process has computed; below 0: that is not known.
+static double computed(pid_t process) {
+    clockid_t clock;
+    struct timespec t;
+    if (clock_getcpuclockid(process, &clock) != 0 || clock_gettime(clock, &t) != 0) return -1;
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+// The path in the system call that a process sleeps in, if that opens a file and the system tells.
+static void find_what_it_opens(ls_aside *a) {
+    char name[64], line[256] = "";
+    unsigned long at[2] = {0, 0};
+    long call = -1;
+    snprintf(name, sizeof name, "/proc/%d/syscall", (int)a->process);
+    FILE *file = fopen(name, "re");
+    if (file && !fgets(line, sizeof line, file)) line[0] = 0;
+    if (file) fclose(file);
+    if (sscanf(line, "%ld %lx %lx", &call, &at[0], &at[1]) != 3) return;
+#ifdef SYS_open
+    if (call == SYS_open) at[1] = at[0];
+    if (call != SYS_open && call != SYS_openat) return;
+#else
+    if (call != SYS_openat) return;
+#endif
+    snprintf(name, sizeof name, "/proc/%d/mem", (int)a->process);
+    int memory = open(name, O_RDONLY | O_CLOEXEC);
+    if (memory < 0) return;
+    ssize_t n = pread(memory, a->opens, sizeof a->opens - 1, (off_t)at[1]);
+    a->opens[n > 0 ? n : 0] = 0;
+    ls_text_clean(a->opens);
+    close(memory);
+}
+
+// Whether the process has slept since this was asked last. One that is stopped with its whole job does not sleep, nor does one that nothing lets run.
+static int sleeps(const ls_aside *a, double *before) {
+    double now = computed(a->process);
+    char state;
+    ls_watch_started(a->process, &state);
+    int same = now == *before && (state == 'S' || state == 0);
+    *before = now;
+    return same;
+}
+
+static ssize_t hear(ls_aside *a, answer *got) {
+    double slept = 0, last = ls_clock(), before = -1;
+    for (;;) {
+        ssize_t n = recv(a->line, got, sizeof *got, 0);
+        if (n >= 0 || (errno != EINTR && errno != EAGAIN && errno != EWOULDBLOCK)) return n;
+        double now = ls_clock(), waited = now - last;
+        if (waited < 0.9) continue;  // a signal
+        last = now;
+        if (!sleeps(a, &before))
+            slept = 0;
+        else if (waited < 2)
+            slept += waited;  // else this process did not run either, and nothing is known
+        if (slept < a->patience) continue;
+        find_what_it_opens(a);
+        a->slept = 1;
+        return -1;
+    }
+}
+
 ls_status ls_aside_ask(ls_aside *a) {
     answer got;
     ssize_t n = -1;
     if (a->process <= 0) return has_died(a);
-    if (send(a->line, "?", 1, MSG_NOSIGNAL) == 1) do
-            n = recv(a->line, &got, sizeof got, 0);
-        while (n < 0 && errno == EINTR);
+    if (send(a->line, "?", 1, MSG_NOSIGNAL) == 1) n = hear(a, &got);
     if (n != (ssize_t)sizeof got) {
         end(a);
         return has_died(a);

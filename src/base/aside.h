@@ -20,7 +20,8 @@ typedef struct ls_aside_options {
     void *user;
     const char *path, *library;  // for sentences: the file, and what reads it ("the HDF5 library"); copied
     int64_t bytes;               // of the memory that is shared, zeroed at first
-    int seconds;     // of computing that an answer may take; waiting, as for storage, does not count and has no end
+    int seconds;                 // of computing that an answer may take; waiting does not count
+    int patience;  // seconds that it may sleep without computing anything; waiting for a disk (state D, in which nobody can end it) does not count
     int64_t memory;  // bytes of memory that the process may take beyond what it begins with
 } ls_aside_options;
 
@@ -29,7 +30,8 @@ ls_status ls_aside_create(const ls_aside_options *options, ls_aside **out);
 void ls_aside_destroy(ls_aside **aside);
 // The memory that is shared: (bytes), aligned to a page. What the other process has written there is to be checked as what is read of a file.
 void *ls_aside_memory(const ls_aside *aside);
-// Asks, and waits for the answer; one thread at a time. Errors: what fn returns; BAD_DATA, with the file, where the process has died, then and ever after.
+// Asks, and waits for the answer; one thread at a time. Errors: what fn returns; BAD_DATA, with the file, where the process has died, IO where it was ended
+// because it slept, then and ever after.
 ls_status ls_aside_ask(ls_aside *aside);
 
 #endif

@@ -3,10 +3,14 @@
 
 #include <limits.h>
 #include <linux/futex.h>
+#include <sched.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/watch.h"
+
+#define YIELDS                                                                                                         \
+    100  // before sleeping, where waiters outnumber cores: a hundred microseconds or two, if nobody else wants the core
 
 static void futex(_Atomic uint32_t *word, int op, uint32_t value) {
     syscall(SYS_futex, (uint32_t *)word, op, value, (void *)0, (void *)0, 0);
@@ -41,6 +45,10 @@ void ls_barrier_wait(ls_barrier *barrier) {
     for (uint32_t i = 0; i < barrier->spin; i++) {
         if (atomic_load_explicit(&barrier->generation, memory_order_acquire) != generation) return;
         relax();
+    }
+    for (int i = 0; i < YIELDS && barrier->spin == 0; i++) {
+        if (atomic_load_explicit(&barrier->generation, memory_order_acquire) != generation) return;
+        sched_yield();
     }
     ls_watch_begin("the other replicas", -1);
     while (atomic_load_explicit(&barrier->generation, memory_order_acquire) == generation)

@@ -1,7 +1,8 @@
 // A barrier for threads of any processes that share the memory it lies in: the replicas of all workers of a host.
 //
 // It spins a short while, because replicas of one step arrive close together, then sleeps in the kernel (futex), because
-// workers may outnumber cores. With more waiters than cores it should not spin at all: pass spin = 0.
+// workers may outnumber cores. With more waiters than cores it should not spin at all: pass spin = 0. Then it gives its core to others a few times, which
+// takes less than to sleep and be woken, and sleeps if that was not enough.
 #ifndef LS_BASE_BARRIER_H
 #define LS_BASE_BARRIER_H
 

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -58,4 +59,11 @@ FILE *ls_input_open(const char *path) {
     close(file);
     errno = why;
     return out;
+}
+
+const char *ls_input_why(int code) {
+    if (code == ETIMEDOUT) return "it is a pipe or a device, and nothing came out of it for five seconds";
+    if (code == EFBIG)
+        return "it is a pipe or a device, and more than 64 MB came out of it: write them to a file first";
+    return strerror(code);
 }

@@ -146,7 +146,7 @@ static ls_status read_lines(ls_exclusions *e) {
     FILE *file = ls_input_open(e->path);
     if (!file)
         return LS_FAIL(errno == ENOENT ? LS_STATUS_NOT_FOUND : LS_STATUS_IO,
-                       "cannot read %s, the files to leave out: %s", e->path, strerror(errno));
+                       "cannot read %s, the files to leave out: %s", e->path, ls_input_why(errno));
     for (int64_t line = 1; status == LS_OK && (size = getline(&text, &room, file)) >= 0; line++)
         status = take_line(e, text, (size_t)size, line);
     // Without an end of the file that was a failure: of reading, or of memory for a line.

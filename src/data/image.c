@@ -334,7 +334,7 @@ ls_status ls_image_path_bytes(const char *path, char **bytes, int64_t *size) {
     FILE *file = ls_input_open(path);
     if (!file)
         return LS_FAIL(errno == ENOENT ? LS_STATUS_NOT_FOUND : LS_STATUS_IO, "cannot read %s: %s", path,
-                       strerror(errno));
+                       ls_input_why(errno));
     ls_status status = read_all(file, path, bytes, size);
     fclose(file);
     return status;

@@ -29,7 +29,7 @@ ls_status ls_labels_read_list(ls_labels *l, const char *path) {
     FILE *file = ls_input_open(path);
     if (!file)
         return LS_FAIL(errno == ENOENT ? LS_STATUS_NOT_FOUND : LS_STATUS_IO, "cannot read %s, the list of labels: %s",
-                       path, strerror(errno));
+                       path, ls_input_why(errno));
     l->list = path;
     for (int64_t line = 1; status == LS_OK && getline(&text, &room, file) >= 0; line++) {
         text[strcspn(text, "\r\n")] = 0;

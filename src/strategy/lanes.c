@@ -56,6 +56,8 @@ int64_t ls_strategy_deal_maximum(const ls_strategy *s, int64_t micro_batches) {
     return maximum;
 }
 
+void ls_strategy_any_order(ls_strategy *s, int any) { s->config.any_order = any; }
+
 int ls__pieces(const ls_strategy *s, int64_t micro_batches, int64_t begin, int64_t end, ls_piece *pieces) {
     if (!s->config.any_order) return ls_tree_pieces(micro_batches, begin, end, pieces);
     pieces[0] = (ls_piece){begin, 0};

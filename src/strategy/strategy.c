@@ -75,14 +75,22 @@ ls_status ls_algorithm_find(const char *name, ls_algorithm *out) {
                    name);
 }
 
-static int halves(const ls_strategy_ops *ops, ls_algorithm algorithm, int hosts) {
-    return ops->halving && hosts > 1 &&
-           (algorithm == LS_ALGORITHM_HALVING || (algorithm == LS_ALGORITHM_AUTO && hosts > LS_DIRECT_HOSTS));
+// Where nothing was measured (docs/strategies.md has what the rule comes from). From 16 hosts on rounds, however large the vector is: direct messages come from
+// too many at once. Of 9 to 15 hosts, no power of two, halves are not equal, and rounds carry up to twice the bytes; small vectors mind the number of
+// messages more.
+static int rounds_are_better(int hosts, int64_t length) {
+    if (hosts <= LS_DIRECT_HOSTS) return 0;
+    return hosts > LS_DIRECT_HOSTS_MOST || length * (int64_t)sizeof(float) / hosts < LS_DIRECT_BYTES;
 }
 
-const char *ls_strategy_algorithm(const ls_strategy_ops *ops, ls_algorithm algorithm, int hosts) {
+static int halves(const ls_strategy_ops *ops, ls_algorithm algorithm, int hosts, int64_t length) {
+    if (!ops->halving || hosts == 1) return 0;
+    return algorithm == LS_ALGORITHM_HALVING || (algorithm == LS_ALGORITHM_AUTO && rounds_are_better(hosts, length));
+}
+
+const char *ls_strategy_algorithm(const ls_strategy_ops *ops, ls_algorithm algorithm, int hosts, int64_t length) {
     if (!ops->halving || hosts == 1) return "";
-    return algorithm_names[halves(ops, algorithm, hosts) ? LS_ALGORITHM_HALVING : LS_ALGORITHM_DIRECT];
+    return algorithm_names[halves(ops, algorithm, hosts, length) ? LS_ALGORITHM_HALVING : LS_ALGORITHM_DIRECT];
 }
 
 // --- making one ------------------------------------------------------------------------------------------------------
@@ -185,7 +193,7 @@ ls_status ls_strategy_plan(const char *name, const ls_strategy_config *config, l
     if (config->compress == LS_COMPRESS_TOPK) LS_TRY(check_topk(ops, config));
     if (config->compress == LS_COMPRESS_TOPK && config->comm->hosts > 1)
         ops = ops->topk;
-    else if (halves(ops, config->algorithm, config->comm->hosts))
+    else if (halves(ops, config->algorithm, config->comm->hosts, config->length))
         ops = ops->halving;
     if (config->compress == LS_COMPRESS_BF16 && config->comm->hosts > 1 && ops->bf16) ops = ops->bf16;
     return ls__strategy_plan_ops(ops, config, out);

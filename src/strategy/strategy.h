@@ -76,11 +76,14 @@ void ls_roles_deal(const ls_roles *roles, int64_t micro_batches, int lane, int64
 
 // Whom the workers of a host speak to, of strategies that leave it open.
 typedef enum ls_algorithm {
-    LS_ALGORITHM_AUTO,  // direct up to LS_DIRECT_HOSTS hosts
+    // Direct up to LS_DIRECT_HOSTS hosts, and up to LS_DIRECT_HOSTS_MOST where a host's part of the vector has LS_DIRECT_BYTES; else halving.
+    LS_ALGORITHM_AUTO,
     LS_ALGORITHM_DIRECT,  // the owner of a slice to a worker of every other host: one message of the way, hosts - 1 at once
     LS_ALGORITHM_HALVING  // recursive halving and doubling: log2(hosts) messages one after the other
 } ls_algorithm;
-#define LS_DIRECT_HOSTS 8
+#define LS_DIRECT_HOSTS      8
+#define LS_DIRECT_HOSTS_MOST 15
+#define LS_DIRECT_BYTES      6144
 
 // What becomes of gradients on their way.
 typedef enum ls_compress {
@@ -117,10 +120,8 @@ typedef struct ls_strategy_config {
     ls_compress compress;
     double compress_fraction;  // of LS_COMPRESS_TOPK: the part of a kernel's elements that stays; above 0, at most 1
     ls_algorithm algorithm;
-    // 1: sums are added as they lie, lane by lane, and not in the tree: the bits depend on the workers then. To measure what the tree costs, for
-    // nothing else.
-    int any_order;
-    int spin;  // barriers spin this often before sleeping
+    int any_order;  // as ls_strategy_any_order; with 1, there is memory for steps in any order alone
+    int spin;       // barriers spin this often before sleeping
     // 1: a thread of its own exchanges buckets as they are told to be ready, while lanes compute; it wants comm->any_thread. 0: the step
     // does it all.
     int overlap;
@@ -152,8 +153,9 @@ ls_status ls_compress_find(const char *name, ls_compress *out, double *fraction)
 void ls_strategy_bucket_ends(int compress, const ls_segment *segments, int segment_count, int64_t *ends, int *count);
 // config.algorithm by its name: "auto", "direct", "halving". Errors: INVALID_ARGUMENT.
 ls_status ls_algorithm_find(const char *name, ls_algorithm *out);
-// The algorithm that a strategy is going to use between so many hosts: its name; "" where it has no choice, or there is one host.
-const char *ls_strategy_algorithm(const ls_strategy_ops *ops, ls_algorithm algorithm, int hosts);
+// The algorithm that a strategy is going to use between so many hosts for a vector of so many floats: its name; "" where it has no choice, or there is one
+// host.
+const char *ls_strategy_algorithm(const ls_strategy_ops *ops, ls_algorithm algorithm, int hosts, int64_t length);
 // A strategy that knows what memory it is going to have. Of the communicator it asks who is who, nothing else. Not collective.
 // Errors: NOT_FOUND with the names there are, INVALID_ARGUMENT (weights_of does not fit, not with so many workers, not so compressed), INTERNAL, OUT_OF_MEMORY.
 ls_status ls_strategy_plan(const char *name, const ls_strategy_config *config, ls_strategy **out);
@@ -199,6 +201,9 @@ typedef struct ls_step_info {
 void ls_strategy_deal(const ls_strategy *strategy, int64_t micro_batches, int lane, int64_t *begin, int64_t *end);
 // The largest number of them that a lane of the job can have.
 int64_t ls_strategy_deal_maximum(const ls_strategy *strategy, int64_t micro_batches);
+// 1: from the next step on gradients are added up as they come, lane by lane, and not in the tree: the bits depend on the workers then. To measure
+// what the tree costs, for nothing else. Between two steps, on all workers. Not collective.
+void ls_strategy_any_order(ls_strategy *strategy, int any);
 
 // Called by replica threads around each micro-batch: where to write its gradient (length floats; the padding and what is frozen must
 // stay zero), and that all that makes it is in the queue, which a replica keeps to. Between the two nothing else may be asked of this

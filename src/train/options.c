@@ -167,7 +167,7 @@ static const ls_option table[] = {
      .help = "for studies: worker W computes F times slower, by sleeping; workers count from 0"},
     {"algorithm", LS_OPTION_TEXT, AT(algorithm), .metavar = "auto|direct|halving", WORKERS,
      .help = "how allreduce sends between hosts: each piece directly to all others, or by recursive halving and "
-             "doubling, to a few; auto: what --tune measures, else direct up to 8 hosts. The same bits"},
+             "doubling, to a few; auto: what --tune measures, else direct up to 8 hosts, or 15. The same bits"},
     {"tune", LS_OPTION_TEXT, AT(tune), .metavar = "off|auto|again", WORKERS,
      .help = "measure the exchange between hosts at start-up, in about 0.3 s, to choose --bucket-size and --algorithm "
              "where they are not given. auto: for networks of 4 MB at least, and measurements are kept for later jobs; "

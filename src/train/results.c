@@ -263,6 +263,7 @@ ls_status ls_trainer_result(ls_trainer *t, ls_train_result *out) {
     const ls_spread *s = &t->spread;
     int64_t here = t->at.all_steps - t->at.steps_before;
     ls_algorithm algorithm = t->choices.compress == LS_COMPRESS_TOPK ? LS_ALGORITHM_DIRECT : t->choices.algorithm;
+    int64_t length = ls_params_length(t->params);
     ls_train_result r = {.epochs = h->done,
                          .epoch = h->epochs,
                          .steps_per_epoch = t->train_shape.steps,
@@ -285,7 +286,7 @@ ls_status ls_trainer_result(ls_trainer *t, ls_train_result *out) {
                          .oversubscribed = s->replicas * t->config.threads > s->cores,
                          .comm_cores = s->comm_cores,
                          .buckets = t->bucket_count,
-                         .algorithm = ls_strategy_algorithm(t->choices.strategy, algorithm, t->comm->hosts),
+                         .algorithm = ls_strategy_algorithm(t->choices.strategy, algorithm, t->comm->hosts, length),
                          .tuned = t->tuned.megabytes > 0 ? t->tuned_earlier ? "cached" : "measured" : "",
                          .bucket_megabytes = t->tuned.megabytes,
                          .bucket_seconds = t->tuned.speed.bucket_seconds,

@@ -23,9 +23,9 @@ agrees() { # agrees SPEC MODEL RECIPE
     [ "$(right "$here/p.csv")" = "$(value right "$here/e.json")" ] ||
         wrong "$1: $(right "$here/p.csv") are right, and $(value right "$here/e.json") of the dataset"
 }
-agrees shapes resnet20 '"normalize": "dataset", "image-size": 24, "batch-norm-momentum": 0.5, "limit-train": 1920'
+agrees shapes resnet20 '"normalize": "dataset", "image-size": 24, "batch-norm-momentum": 0.5, "limit-train": 960'
 agrees shapes mnist-linear '"normalize": "symmetric", "image-size": 36, "limit-train": 3200'
-agrees digits mnist-cnn '"normalize": "unit", "limit-train": 3200'
+agrees digits mnist-cnn '"normalize": "unit", "limit-train": 1600'
 
 matches '/00000-class[0-9]\.png: [0-9] [0-9.]+ %, [0-9] [0-9.]+ %, [0-9] [0-9.]+ %, [0-9] [0-9.]+ %, [0-9] [0-9.]+ %$'
 [ "$(wc -l <"$here/p.csv")" -eq 751 ] || wrong "not five lines for each file"
@@ -89,7 +89,7 @@ refuses 1 "cannot write $here/missing/p.csv" "$lockstep" predict "$here/run" "$h
 # Photographs, where they are.
 cifar="${LOCKSTEP_DATA:-}/cifar-10-batches-py"
 if [ -d "$cifar" ]; then
-    agrees "cifar10:$cifar" resnet20 '"normalize": "dataset", "batch-norm-momentum": 0.5, "limit-train": 1920'
+    agrees "cifar10:$cifar" mnist-linear '"normalize": "dataset", "limit-train": 3200'
 else
     echo "CIFAR-10 left out: LOCKSTEP_DATA does not say where it is"
 fi

@@ -7,11 +7,17 @@
 //   fuzz_hdf5 --seeds DIR               write good files as a corpus for libFuzzer
 //   fuzz_hdf5 FILE...                   try these inputs, to see again what a fuzzer found
 //
-// The library of version 1.10 may end the program over structures that are damaged; here that ends a process of its own, which is told, and counted. libFuzzer
-// does not see that process, so it is run by hand; what AddressSanitizer prints of deaths is looked at for frames that are not the library's.
+// The library of version 1.10 may end the program over structures that are damaged; here that ends a process of its own, which is told, and counted. What a
+// sanitizer reports there is looked at: where the library comes first among the frames the fuzzer goes on, else it ends as for a mistake in its own process.
+// libFuzzer sees nothing of that process's code, so it is run by hand.
 #define _GNU_SOURCE
+#include <dirent.h>
 #include <hdf5.h>
+#include <pthread.h>
 #include <unistd.h>
+#ifdef LS_SANITIZED
+#include <sanitizer/common_interface_defs.h>
+#endif
 
 #include "../image_files.h"
 #include "base/memory.h"
@@ -32,6 +38,72 @@ static int opened, died;  // inputs that were datasets; that ended the library's
 static void count_death(void) {
     died += strstr(ls_error_message(), "crashes on this file") ||
             strstr(ls_error_message(), "does not come to an end") || strstr(ls_error_message(), "was killed");
+}
+
+// --- what sanitizers report in the library's process -----------------------------------------------------------------
+
+// Whether the first frame of a report that is the library's, or ours, is ours; one without such frames is.
+static int is_ours(const char *report) {
+    int frames = 0;
+    if (!strstr(report, "ERROR: ") && !strstr(report, "runtime error: "))
+        return 0;  // a warning: memory that is not had
+    for (const char *line = report; line; line = strchr(line + 1, '\n')) {
+        const char *end = strchr(line + 1, '\n');
+        char text[600];
+        snprintf(text, sizeof text, "%.*s", end ? (int)(end - line) : 599, line);
+        const char *frame = text + strspn(text, " \n");
+        if (*frame != '#' && frames) return 1;  // the stacks behind the first say where the memory is from
+        if (*frame != '#') continue;
+        frames = 1;
+        if (strstr(frame, "libhdf5") || strstr(frame, " in H5")) return 0;
+        if (strstr(frame, "/src/") && strstr(frame, ".c:")) return 1;
+    }
+    return 1;
+}
+
+static void check_is_ours(void) {
+    static const char *const ours[] = {
+        "==1==ERROR: AddressSanitizer: heap-buffer-overflow\n    #0 0x1 in __interceptor_memcpy (/b/fuzz_hdf5+0x2)\n"
+        "    #1 0x3 in read_values /w/src/data/formats/hdf5_file.c:184:9\n    #2 0x4 "
+        "(/lib/libhdf5_serial.so.103+0x5)\n",
+        "/w/src/data/formats/hdf5_file.c:12:3: runtime error: index 9 out of bounds for type 'int64_t [4]'\n"};
+    static const char *const theirs[] = {
+        "==1==WARNING: AddressSanitizer failed to allocate 0x51000000000058 bytes\n",
+        "==1==ERROR: AddressSanitizer: SEGV\n    #0 0x1  (/lib/libc.so.6+0x2)\n    #1 0x3 in H5F__accum_read "
+        "(/lib/libhdf5_serial.so.103+0x5)\n    #2 0x3 in read_values /w/src/data/formats/hdf5_file.c:184:9\n\n"};
+    for (int i = 0; i < 2; i++) MUST(is_ours(ours[i]) && !is_ours(theirs[i]));
+}
+
+static char reports[] = "/tmp/lockstep-fuzz-hdf5-reports-XXXXXX";
+
+// In a process that has just begun.
+static void report_to_file(void) {
+#ifdef LS_SANITIZED
+    char name[sizeof reports + 16];
+    snprintf(name, sizeof name, "%s/report", reports);
+    __sanitizer_set_report_path(name);
+#endif
+}
+
+static void take_reports(void) {
+    static char text[1 << 16];
+    DIR *folder = opendir(reports);
+    struct dirent *entry;
+    MUST(folder);
+    while ((entry = readdir(folder))) {
+        char name[sizeof reports + 300];
+        if (entry->d_name[0] == '.') continue;
+        snprintf(name, sizeof name, "%s/%s", reports, entry->d_name);
+        FILE *file = fopen(name, "r");
+        MUST(file);
+        text[fread(text, 1, sizeof text - 1, file)] = 0;
+        fclose(file);
+        unlink(name);
+        if (!is_ours(text)) continue;
+        fprintf(stderr, "fuzz_hdf5: not the library's, in its process:\n%s", text);
+        abort();
+    }
+    closedir(folder);
 }
 
 static void look_at(const ls_source *s) {
@@ -60,7 +132,18 @@ static void look_at(const ls_source *s) {
 
 // The library opens no file of memory by a path under /proc.
 static char path[] = "/tmp/lockstep-fuzz-hdf5-XXXXXX";
-static void remove_file(void) { unlink(path); }
+static void remove_files(void) {
+    unlink(path);
+    rmdir(reports);
+}
+
+static int begin(void) {
+    int fd = mkstemp(path);
+    MUST(mkdtemp(reports) && pthread_atfork(NULL, NULL, report_to_file) == 0);
+    atexit(remove_files);
+    check_is_ours();
+    return fd;
+}
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
@@ -69,10 +152,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     ls_dataset *d;
     char spec[64];
     if (size < 1 || size > 1 << 20) return 0;
-    if (fd < 0) {
-        fd = mkstemp(path);
-        atexit(remove_file);
-    }
+    if (fd < 0) fd = begin();
     MUST(fd >= 0 && ftruncate(fd, 0) == 0 && pwrite(fd, data + 1, size - 1, 0) == (ssize_t)size - 1);
     snprintf(spec, sizeof spec, "hdf5:%s%s", path, data[0] & 1 ? ",targets=learned" : "");
     MUST(ls_data_host_create_self(&host) == LS_OK);
@@ -86,16 +166,16 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         count_death();
     }
     ls_data_host_destroy_self(&host);
-
+    take_reports();
     return 0;
 }
 
 #ifndef LS_FUZZ_LIBFUZZER
 
-#define FUZZ_ITERATIONS 400  // each starts processes
+#define FUZZ_ITERATIONS 150  // each starts processes, which take long under sanitizers
 #include "driver.h"
 
-enum { FORMS = 4, SETS = 3 };
+enum { FORMS = 5, VIEW = 4, SETS = 3 };
 
 // A good file, and where its values lie.
 typedef struct form {
@@ -130,20 +210,39 @@ static void add(hid_t file, const char *name, hid_t stored, int packed, int ndim
     H5Sclose(space);
 }
 
-// In one piece or packed, pixels or floating, classes, rows of labels, and what is learned in their place; made in memory.
+// What "stored" of the same file has.
+static void add_view(hid_t file, const char *name, int ndim, const hsize_t *dim) {
+#if H5_VERSION_GE(1, 10, 0)
+    hid_t space = H5Screate_simple(ndim, dim, NULL), how = H5Pcreate(H5P_DATASET_CREATE);
+    const hsize_t from[H5S_MAX_RANK] = {0};
+    H5Sselect_hyperslab(space, H5S_SELECT_SET, from, NULL, dim, NULL);
+    MUST(H5Pset_virtual(how, space, ".", "stored", space) >= 0);
+    hid_t set = H5Dcreate2(file, name, H5T_STD_U8LE, space, H5P_DEFAULT, how, H5P_DEFAULT);
+    MUST(set >= 0);
+    H5Dclose(set);
+    H5Pclose(how);
+    H5Sclose(space);
+#else
+    add(file, name, H5T_STD_U8LE, 0, ndim, dim);
+#endif
+}
+
+// In one piece or packed, pixels or floating, classes, rows of labels, and what is learned in their place, a view; made in memory.
 static form make(int kind) {
     hid_t access = H5Pcreate(H5P_FILE_ACCESS);
     H5Pset_fapl_core(access, 1 << 16, 0);
     hid_t file = H5Fcreate("seed", H5F_ACC_TRUNC, H5P_DEFAULT, access);
     MUST(file >= 0);
-    add(file, "x_train", kind & 1 ? H5T_IEEE_F32LE : H5T_STD_U8LE, kind > 1, 4, (hsize_t[]){4, 3, 4, 3});
+    add(file, kind == VIEW ? "stored" : "x_train", kind & 1 ? H5T_IEEE_F32LE : H5T_STD_U8LE, kind > 1, 4,
+        (hsize_t[]){4, 3, 4, 3});
+    if (kind == VIEW) add_view(file, "x_train", 4, (hsize_t[]){4, 3, 4, 3});
     add(file, "y_train", kind & 1 ? H5T_STD_I64BE : H5T_STD_U8LE, kind & 1, kind > 1 ? 2 : 1, (hsize_t[]){4, 3});
     add(file, "learned", H5T_IEEE_F64LE, kind > 1, 2, (hsize_t[]){4, 2});
     H5Fflush(file, H5F_SCOPE_GLOBAL);
     ssize_t size = H5Fget_file_image(file, NULL, 0);
     form f = {.file = {malloc((size_t)size), (size_t)size, (size_t)size}};
     MUST(H5Fget_file_image(file, f.file.bytes, f.file.size) == size);
-    find_values(file, "x_train", kind > 1, &f.at[0], &f.size[0]);
+    find_values(file, kind == VIEW ? "stored" : "x_train", kind > 1, &f.at[0], &f.size[0]);
     find_values(file, "y_train", kind & 1, &f.at[1], &f.size[1]);
     find_values(file, "learned", kind > 1, &f.at[2], &f.size[2]);
     MUST(f.size[0] + f.size[1] + f.size[2] > 0);

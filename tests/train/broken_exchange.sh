@@ -9,16 +9,22 @@ trap 'rm -rf "$out"' EXIT
 unset OMPI_COMM_WORLD_SIZE PMI_SIZE PMIX_RANK 2>/dev/null
 failed=0
 [ -f "$hosts" ] || { echo "there is no library $hosts: nothing would break" && exit 1; }
-# Where one worker of a host sends and receives for the others, these are 0 and 2; the server is worker 3.
-for options in "0 2 --strategy allreduce" "0 2 --strategy reduce-broadcast" "0 2 --strategy allreduce --clip-norm 1" "0 2 --strategy allreduce --compress bf16" "0 2 --strategy tree" \
+# Where one worker of a host sends and receives for the others, these are 0 and 2; the server is worker 3. Of what breaks on worker 1, worker 0 reads in the
+# memory of their host, and speaks first: with the sentence of worker 1, who is the cause, and before that one does, unless the machine stalls.
+for options in "0 1 2 --strategy allreduce" "0 2 --strategy reduce-broadcast" "0 2 --strategy allreduce --clip-norm 1" "0 2 --strategy allreduce --compress bf16" "0 2 --strategy tree" \
     "1 3 --strategy parameter-server"; do
-    workers=${options%% --*} options=${options#* * }
+    workers=${options%% --*} options=--${options#* --}
     for worker in $workers; do
-        # shellcheck disable=SC2086 # several words
-        LD_PRELOAD=$hosts LOCKSTEP_TEST_HOSTS=2 LOCKSTEP_TEST_BREAKS=$worker:5 timeout -k 5 40 \
-            "$lockstep" train mnist-mlp --data digits --limit-train 1024 --limit-test 50 --epochs 2 --batch-size 64 --micro-batch 8 \
-            --workers 4 --replicas 1 --bucket-size 0.3 --verbose 0 $options >"$out/log" 2>&1
-        code=$?
+        for _ in 1 2 3; do
+            # shellcheck disable=SC2086 # several words
+            LD_PRELOAD=$hosts LOCKSTEP_TEST_HOSTS=2 LOCKSTEP_TEST_BREAKS=$worker:5 timeout -k 5 40 \
+                "$lockstep" train mnist-mlp --data digits --limit-train 1024 --limit-test 50 --epochs 2 --batch-size 64 --micro-batch 8 \
+                --workers 4 --replicas 1 --bucket-size 0.3 --verbose 0 $options >"$out/log" 2>&1
+            code=$?
+            [ "$worker" -eq 1 ] || break
+            grep -q "worker 0: .*worker 1 of this host has failed: bucket [0-9]* of [0-9]*: .*look for a message with worker 3: " "$out/log" && break
+            code=0
+        done
         if [ $code -eq 0 ] || [ $code -ge 124 ]; then
             echo "$options, worker $worker: exit status $code"
             cat "$out/log"

@@ -80,7 +80,7 @@ ls_status ls__csv_read(const char *path, ls__csv_file *f, void *self,
     FILE *file = ls_input_open(path);
     ls_status status = file ? read_lines(f, file, row, self, take)
                             : LS_FAIL(errno == ENOENT ? LS_STATUS_NOT_FOUND : LS_STATUS_IO, "cannot read %s: %s", path,
-                                      strerror(errno));
+                                      ls_input_why(errno));
     if (file) fclose(file);
     free(row);
     return status;

@@ -1,27 +1,25 @@
 #include "data/formats/hdf5_file.h"
 
 #include <hdf5.h>
-#include <libgen.h>
-#include <limits.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "base/aside.h"
 #include "base/error.h"
 #include "base/memory.h"
+#include "data/formats/hdf5_elsewhere.h"
 #include "data/hdf5_library.h"
 #include "data/image.h"
 
 enum {
-    DEEPEST = 4,       // views of views
-    FOUND = 2 * 4096,  // of the path of a file beside another
 #ifdef LS_FUZZ_LIBFUZZER
     MOST_SECONDS = 2,
+    PATIENCE = 10,
 #else
     MOST_SECONDS = 120,  // of computing, for an answer: a file that goes round in circles
+    PATIENCE = 600,      // seconds of sleeping, for an answer: storage that is in trouble comes back in less
 #endif
 };
 
@@ -63,55 +61,16 @@ void ls__hdf5_why(char *text, size_t size) {
     snprintf(text, size, "%s", why);
 }
 
-static ls_status failed(const char *path, const char *name) {
-    char why[128];
-    ls__hdf5_why(why, sizeof why);
-    return LS_FAIL(LS_STATUS_BAD_DATA, "%s: cannot read %s: HDF5 says \"%s\"; copy or make it again", path, name, why);
-}
-
 // --- the other process: what is there --------------------------------------------------------------------------------
 
-// Without the locks that parallel file systems refuse; its words go to sentences alone.
-static hid_t open_file(const char *path) {
-    H5Eset_auto2(H5E_DEFAULT, NULL, NULL);
-    hid_t access = H5Pcreate(H5P_FILE_ACCESS);
-#if H5_VERSION_GE(1, 10, 7)
-    H5Pset_file_locking(access, 0, 1);
-#endif
-    hid_t file = H5Fopen(path, H5F_ACC_RDONLY, access);
-    H5Pclose(access);
-    return file;
-}
-
-// Of a view whose parts are numbered files those before the first that is missing.
-static hid_t open_set(hid_t file, const char *name) {
-    hid_t access = H5Pcreate(H5P_DATASET_ACCESS);
-#if H5_VERSION_GE(1, 10, 0)
-    H5Pset_virtual_view(access, H5D_VDS_FIRST_MISSING);
-#endif
-    hid_t set = H5Dopen2(file, name, access);
-    H5Pclose(access);
-    return set;
-}
-
-// Whether there is a data set of this name, a path of groups; the library asks for one after the other.
-static int exists(hid_t file, const char *name) {
-    char path[160];
-    for (const char *slash = strchr(name + 1, '/');; slash = strchr(slash + 1, '/')) {
-        int n = slash ? (int)(slash - name) : (int)strlen(name);
-        if (n >= (int)sizeof path) return 0;
-        snprintf(path, sizeof path, "%.*s", n, name);
-        if (H5Lexists(file, path, H5P_DEFAULT) <= 0) return 0;
-        if (!slash) break;
-    }
-    hid_t object = H5Oopen(file, name, H5P_DEFAULT);
-    int is_set = object >= 0 && H5Iget_type(object) == H5I_DATASET;
-    if (object >= 0) H5Oclose(object);
-    return is_set;
+// Whether a data set is in this file, and not in another that a link leads to.
+static int lies_in(hid_t file, hid_t set) {
+    char mine[4096] = "", its[4096] = "?";
+    return H5Fget_name(file, mine, sizeof mine) > 0 && H5Fget_name(set, its, sizeof its) > 0 && strcmp(mine, its) == 0;
 }
 
 // `classes`: whole numbers of any type are what is wanted.
-static ls_status describe_open(const char *path, hid_t set, int classes, ls__hdf5_set *p) {
+static ls_status describe_open(const char *path, hid_t file, hid_t set, int classes, ls__hdf5_set *p) {
     hsize_t dim[H5S_MAX_RANK];
     hid_t space = H5Dget_space(set), type = H5Dget_type(set), how = H5Dget_create_plist(set);
     ls_status status = LS_OK;
@@ -132,7 +91,7 @@ static ls_status describe_open(const char *path, hid_t set, int classes, ls__hdf
         for (int d = 0; d < ndim; d++) p->dim[d] = dim[d] > INT32_MAX ? -1 : (int64_t)dim[d];
         haddr_t at = H5Dget_offset(set);
         int native = H5Tequal(type, H5T_NATIVE_UCHAR) > 0 || H5Tequal(type, H5T_NATIVE_FLOAT) > 0;
-        int plain = H5Pget_layout(how) == H5D_CONTIGUOUS && H5Pget_external_count(how) == 0;
+        int plain = H5Pget_layout(how) == H5D_CONTIGUOUS && H5Pget_external_count(how) == 0 && lies_in(file, set);
         p->at = plain && native && at != HADDR_UNDEF ? (int64_t)at : -1;
     }
     H5Pclose(how);
@@ -141,135 +100,7 @@ static ls_status describe_open(const char *path, hid_t set, int classes, ls__hdf
     return status;
 }
 
-// --- what lies in other files ----------------------------------------------------------------------------------------
-
-// What the library cannot find there it takes for zeros, without a word.
-static ls_status missing(const char *path, const char *name, const char *where, const char *set) {
-    return LS_FAIL(
-        LS_STATUS_NOT_FOUND,
-        "%s: %s lies in another file, and %s%s%s is not there, or shorter than it should be: put it there, or "
-        "make the data set again",
-        path, name, where, *set ? ": " : "", set);
-}
-
-static double bytes_of(hid_t set) {
-    hid_t space = H5Dget_space(set), type = H5Dget_type(set);
-    double bytes = (double)H5Sget_simple_extent_npoints(space) * (double)H5Tget_size(type);
-    H5Tclose(type);
-    H5Sclose(space);
-    return bytes;
-}
-
-// Raw files, of which each has so many bytes of the data set from a place on, the last one mostly what is left.
-static ls_status check_external(const char *path, const char *name, hid_t set, hid_t how) {
-    int count = H5Pget_external_count(how);
-    double left = bytes_of(set);
-    if (getenv("HDF5_EXTFILE_PREFIX")) return LS_OK;  // the library looks for them elsewhere
-    for (int i = 0; i < count && left > 0; i++) {
-        char file[1024] = "";
-        off_t from = 0;
-        hsize_t size = 0;
-        struct stat there;
-        if (H5Pget_external(how, (unsigned)i, sizeof file - 1, file, &from, &size) < 0) return failed(path, name);
-        double wanted = size == H5F_UNLIMITED || (double)size > left ? left : (double)size;
-        int here = stat(file, &there) == 0 && S_ISREG(there.st_mode) && from >= 0;
-        if (!here || (double)there.st_size < (double)from + wanted) return missing(path, name, file, "");
-        left -= wanted;
-    }
-    return LS_OK;
-}
-
-// What is looked at: `name` of the file `path`, for sentences; `file`, and the path that it was opened by.
-typedef struct looked_at {
-    const char *path, *name, *opened;
-    hid_t file;
-} looked_at;
-
-#if H5_VERSION_GE(1, 10, 0)
-static ls_status check_view(const looked_at *l, hid_t set, int depth);
-
-// Opening a pipe would wait for who writes there.
-static hid_t open_regular(const char *path) {
-    struct stat there;
-    return stat(path, &there) == 0 && S_ISREG(there.st_mode) ? open_file(path) : -1;
-}
-
-// Where the library looks, in its order: where an absolute path says, else for its last part; beside the file; in the working directory; beside what the
-// file is a symbolic link to.
-static hid_t open_beside(const char *path, const char *where, char found[FOUND]) {
-    char folder[PATH_MAX];
-    const char *last = where[0] == '/' ? strrchr(where, '/') + 1 : where;
-    hid_t file = -1;
-    if (where[0] == '/') {
-        snprintf(found, FOUND, "%s", where);
-        file = open_regular(found);
-    }
-    if (file < 0) {
-        snprintf(folder, sizeof folder, "%s", path);
-        snprintf(found, FOUND, "%s/%s", dirname(folder), last);
-        file = open_regular(found);
-    }
-    if (file < 0) {
-        snprintf(found, FOUND, "%s", last);
-        file = open_regular(found);
-    }
-    if (file < 0 && realpath(path, folder)) {
-        snprintf(found, FOUND, "%s/%s", dirname(folder), last);
-        file = open_regular(found);
-    }
-    return file;
-}
-
-// "." is the file itself.
-static ls_status check_source(const looked_at *l, const char *where, const char *set, int depth) {
-    char found[FOUND];
-    int itself = strcmp(where, ".") == 0;
-    looked_at source = *l;
-    if (!itself) {
-        source.file = open_beside(l->opened, where, found);
-        source.opened = found;
-    }
-    ls_status status = source.file >= 0 && exists(source.file, set)
-                           ? LS_OK
-                           : missing(l->path, l->name, itself ? l->opened : where, set);
-    hid_t inner = status == LS_OK ? H5Dopen2(source.file, set, H5P_DEFAULT) : -1;
-    if (inner >= 0) {
-        status = check_view(&source, inner, depth + 1);
-        H5Dclose(inner);
-    }
-    if (source.file >= 0 && !itself) H5Fclose(source.file);
-    return status;
-}
-
-static ls_status check_view(const looked_at *l, hid_t set, int depth) {
-    hid_t how = H5Dget_create_plist(set);
-    size_t count = 0;
-    ls_status status = check_external(l->path, l->name, set, how);
-    if (status == LS_OK && H5Pget_layout(how) == H5D_VIRTUAL) {
-        if (depth > DEEPEST || H5Pget_virtual_count(how, &count) < 0)
-            status = LS_FAIL(LS_STATUS_BAD_DATA, "%s: %s is a view of more than %d views of one another, or damaged",
-                             l->path, l->name, DEEPEST);
-        for (size_t i = 0; i < count && status == LS_OK; i++) {
-            char where[4096] = "", inner[1024] = "";
-            if (H5Pget_virtual_filename(how, i, where, sizeof where) < 0 ||
-                H5Pget_virtual_dsetname(how, i, inner, sizeof inner) < 0)
-                status = failed(l->path, l->name);
-            else if (!strchr(where, '%') && !strchr(inner, '%') &&
-                     !getenv("HDF5_VDS_PREFIX"))  // else numbered, or elsewhere
-                status = check_source(l, where, inner, depth);
-        }
-    }
-    H5Pclose(how);
-    return status;
-}
-#else
-static ls_status check_view(const looked_at *l, hid_t set, int depth) {
-    hid_t how = H5Dget_create_plist(set);
-    ls_status status = check_external(l->path, l->name, set, how);
-    H5Pclose(how);
-    return status;
-}
-#endif
+// --- the other process: what is stored -------------------------------------------------------------------------------
 
 // Of external files, or a view of other data sets: what is stored here says nothing of them.
 static int lies_elsewhere(hid_t how) {
@@ -280,15 +111,17 @@ static int lies_elsewhere(hid_t how) {
 }
 
 // Sizes are believed no further than what is stored goes along with them: all of it in one piece, or packed, for which gzip needs a thousandth at least.
-static ls_status check_stored(const char *path, hid_t file, hid_t set, const ls__hdf5_set *p) {
-    hid_t type = H5Dget_type(set), how = H5Dget_create_plist(set);
+static ls_status check_stored(const char *path, hid_t set, const ls__hdf5_set *p) {
+    hid_t type = H5Dget_type(set), how = H5Dget_create_plist(set), file = H5Iget_file_id(set);
     int elsewhere = lies_elsewhere(how), packed = H5Pget_layout(how) == H5D_CHUNKED;
     double each = (double)H5Tget_size(type), stored = elsewhere ? 0 : (double)H5Dget_storage_size(set);
     hsize_t bytes = 0;
+    int fine = file >= 0 && H5Fget_filesize(file, &bytes) >= 0;
     H5Pclose(how);
     H5Tclose(type);
+    if (file >= 0) H5Fclose(file);
     for (int d = 1; d < p->ndim; d++) each *= (double)p->dim[d];
-    if (H5Fget_filesize(file, &bytes) < 0) return failed(path, p->name);
+    if (!fine) return ls__hdf5_failed(path, p->name);
     int less = !elsewhere && (stored > (double)bytes || each * (double)p->dim[0] > stored * (packed ? 1100 : 1));
     if (!less && each <= (double)LS_IMAGE_MAX_FILE) return LS_OK;
     return LS_FAIL(
@@ -299,24 +132,28 @@ static ls_status check_stored(const char *path, hid_t file, hid_t set, const ls_
 }
 
 static ls_status describe(const char *path, hid_t file, const char *name, int classes, ls__hdf5_set *p) {
+    const ls__hdf5_place at = {path, name, path, file};
+    hid_t set;
     memset(p, 0, sizeof *p);
     snprintf(p->name, sizeof p->name, "%.120s", name);
-    hid_t set = open_set(file, name);
-    if (set < 0) return failed(path, name);
-    ls_status status = describe_open(path, set, classes, p);
+    LS_TRY(ls__hdf5_open_set(&at, &set));
+    ls_status status = ls__hdf5_check_elsewhere(&at, set);
+    if (status == LS_OK) status = describe_open(path, file, set, classes, p);
     for (int d = 0; d < p->ndim && status == LS_OK; d++)
         if (p->dim[d] < 1)
             status = LS_FAIL(LS_STATUS_BAD_DATA, "%s: %s has no values, or more than 2^31 in a dimension", path, name);
-    if (status == LS_OK) status = check_view(&(looked_at){path, name, path, file}, set, 0);
-    if (status == LS_OK) status = check_stored(path, file, set, p);
+    if (status == LS_OK) status = check_stored(path, set, p);
     H5Dclose(set);
     p->there = status == LS_OK;
     return status;
 }
 
 static ls_status find(const ls__hdf5_file *f, shared *s) {
+    int there = 1;
     s->found = 0;
-    if (!exists(f->file, s->name[0]) || !exists(f->file, s->name[1])) return LS_OK;
+    for (int i = 0; i < 2 && there; i++)
+        LS_TRY(ls__hdf5_exists(&(ls__hdf5_place){f->path, s->name[i], f->path, f->file}, s->name[i], &there));
+    if (!there) return LS_OK;
     LS_TRY(describe(f->path, f->file, s->name[0], 0, &s->set[0]));
     LS_TRY(describe(f->path, f->file, s->name[1], s->classes, &s->set[1]));
     s->found = 1;
@@ -329,9 +166,8 @@ static ls_status find(const ls__hdf5_file *f, shared *s) {
 static ls_status open_again(ls__hdf5_file *f, const char *name) {
     if (f->set >= 0 && strcmp(f->open, name) == 0) return LS_OK;
     if (f->set >= 0) H5Dclose(f->set);
-    f->set = open_set(f->file, name);
     snprintf(f->open, sizeof f->open, "%s", name);
-    return f->set < 0 ? failed(f->path, name) : LS_OK;
+    return ls__hdf5_open_set(&(ls__hdf5_place){f->path, name, f->path, f->file}, &f->set);
 }
 
 static ls_status read_values(ls__hdf5_file *f, shared *s) {
@@ -348,7 +184,7 @@ static ls_status read_values(ls__hdf5_file *f, shared *s) {
            H5Sget_select_npoints(there) == (hssize_t)values;
     here = fine ? H5Screate_simple(1, &values, NULL) : -1;
     fine = here >= 0 && H5Dread(f->set, types[s->type], here, there, H5P_DEFAULT, s + 1) >= 0;
-    ls_status status = fine ? LS_OK : failed(f->path, s->name[0]);
+    ls_status status = fine ? LS_OK : ls__hdf5_failed(f->path, s->name[0]);
     if (here >= 0) H5Sclose(here);
     if (there >= 0) H5Sclose(there);
     return status;
@@ -357,8 +193,8 @@ static ls_status read_values(ls__hdf5_file *f, shared *s) {
 static ls_status answer(void *user, void *memory) {
     ls__hdf5_file *f = user;
     shared *s = memory;
-    if (f->file < 0) f->file = open_file(f->path);
-    if (f->file < 0) return failed(f->path, "it");
+    if (f->file < 0) f->file = ls__hdf5_open_file(f->path);
+    if (f->file < 0) return ls__hdf5_failed(f->path, "it");
     if (s->question == FIND) return find(f, s);
     return s->question == OPEN ? open_again(f, s->name[0]) : read_values(f, s);
 }
@@ -378,6 +214,7 @@ ls_status ls__hdf5_file_create(const char *path, int64_t bytes, ls__hdf5_file **
                                       .library = "the HDF5 library",
                                       .bytes = (int64_t)sizeof(shared) + bytes,
                                       .seconds = MOST_SECONDS,
+                                      .patience = PATIENCE,
                                       .memory = MOST_MEMORY};
     pthread_mutex_lock(&ls__hdf5_library);
     ls_status status = ls_aside_create(&options, &f->aside);
