@@ -1,5 +1,6 @@
 #include "device/cpu/conv2d_flipped.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,17 +16,28 @@ typedef struct flipped_kernel {
     ls_kernel *inner;           // forward, from DY to DX
     int64_t channels, filters;  // blocks of them
     int64_t taps;
-    int64_t bytes;       // of the turned weights, where the scratch memory begins
-    int64_t mask_count;  // elements of DX to multiply by (X > 0); 0: no masking
+    int64_t bytes;                  // of the turned weights, where the scratch memory begins
+    int64_t samples, sample_bytes;  // of DX
+    int threads;
+    char name[64];
 } flipped_kernel;
 
 // (filters, channels, taps) to (channels, filters, taps), the last tap first. Inside a block nothing moves: what forward kernels of the exchanged roles read is what the library's
 // data gradients do.
 static void flip(const flipped_kernel *k, char *restrict to, const char *restrict from) {
+#pragma omp parallel for num_threads(k->threads) if (k->threads > 1)
     for (int64_t c = 0; c < k->channels; c++)
         for (int64_t f = 0; f < k->filters; f++)
-            for (int64_t t = 0; t < k->taps; t++, to += BLOCK_BYTES)
-                memcpy(to, from + ((f * k->channels + c + 1) * k->taps - 1 - t) * BLOCK_BYTES, BLOCK_BYTES);
+            for (int64_t t = 0; t < k->taps; t++)
+                memcpy(to + ((c * k->filters + f) * k->taps + t) * BLOCK_BYTES,
+                       from + ((f * k->channels + c + 1) * k->taps - 1 - t) * BLOCK_BYTES, BLOCK_BYTES);
+}
+
+static void mask(const flipped_kernel *k, char *dx, const char *x) {
+#pragma omp parallel for num_threads(k->threads) if (k->threads > 1)
+    for (int64_t n = 0; n < k->samples; n++)
+        ls__loop_mask(LS_DTYPE_BF16, dx + n * k->sample_bytes, dx + n * k->sample_bytes, x + n * k->sample_bytes,
+                      k->sample_bytes / 2);
 }
 
 static ls_status run(ls_kernel *kernel, ls_queue *queue, const ls_span spans[LS_ARG_COUNT]) {
@@ -37,9 +49,7 @@ static ls_status run(ls_kernel *kernel, ls_queue *queue, const ls_span spans[LS_
     inner[LS_ARG_SCRATCH] = ls_span_at(spans[LS_ARG_SCRATCH], k->bytes);
     flip(k, ls_span_host(inner[LS_ARG_W]), ls_span_host(spans[LS_ARG_W]));
     LS_TRY(ls_kernel_run(k->inner, queue, inner));
-    void *dx = ls_span_host(spans[LS_ARG_DX]);
-    if (k->mask_count)
-        ls__loop_mask(kernel->layout[LS_ARG_DX]->dtype, dx, dx, ls_span_host(spans[LS_ARG_X]), k->mask_count);
+    if (kernel->layout[LS_ARG_X]) mask(k, ls_span_host(spans[LS_ARG_DX]), ls_span_host(spans[LS_ARG_X]));
     return LS_OK;
 }
 
@@ -74,12 +84,13 @@ static int can_be(const ls_kernel_spec *spec) {
            spec->x[0].shape.dim[3] % BLOCK == 0 && a->filters % BLOCK == 0;
 }
 
-// With native bf16 the library computes data gradients of six pixels in a row at once, and one that is left over takes nearly as long as six do; its forward passes share rows out evenly. With 64 to 512
-// channels, images 7 wide took forward 0.72 to 0.85 of the time, those of 13, 19 and 25 pixels 0.87 to 0.98, others 0.92 to 1.05 and small ones more, since the weights are copied.
+// With native bf16 the library computes data gradients of six pixels in a row at once, and one that is left over takes nearly as long as six do; its forward
+// passes share rows out evenly. With 64 to 512 channels and 3x3 taps, images 7 wide took forward 0.72 to 0.85 of the time, those of 13, 19 and 25 pixels 0.87 to
+// 0.98, others 0.92 to 1.05. Copying the weights takes as long for few pixels as for many: of 49 it was 1.2 of the time, of 196 less than 1.
 static int flipping_pays(const ls_kernel_spec *spec) {
     const ls_conv2d_attrs *a = LS_ATTRS(ls_conv2d_attrs, &spec->attrs);
-    int64_t width = spec->x[0].shape.dim[2];
-    return width >= 7 && width <= 25 && width % 6 == 1 && a->kernel[0] * a->kernel[1] > 1;
+    const int64_t *x = spec->x[0].shape.dim, width = x[2], pixels = x[0] * x[1] * width;
+    return pixels >= 196 && width >= 7 && width <= 25 && width % 6 == 1 && a->kernel[0] * a->kernel[1] > 1;
 }
 
 // *made 0: some layout is another one.
@@ -103,15 +114,16 @@ static ls_status make(ls_cpu *cpu, const ls_kernel_spec *spec, ls_cpu_create_fn 
     mine[LS_ARG_DX] = dx;
     mine[LS_ARG_DY] = dy;
     mine[LS_ARG_W] = w;
-    if (spec->mask_dx) {
-        mine[LS_ARG_X] = dx;
-        k->mask_count = dx->bytes / (int64_t)ls_dtype_size(dx->dtype);
-    }
-    k->base.name = k->inner->name;
+    if (spec->mask_dx) mine[LS_ARG_X] = dx;
+    snprintf(k->name, sizeof k->name, "turned:%s", k->inner->name);
+    k->base.name = k->name;
     k->base.tiles = k->inner->tiles;
     k->channels = spec->x[0].shape.dim[3] / BLOCK;
     k->filters = spec->y[0].shape.dim[3] / BLOCK;
     k->taps = spec->w[0].shape.dim[0] * spec->w[0].shape.dim[1];
+    k->samples = spec->x[0].shape.dim[0];
+    k->sample_bytes = dx->bytes / k->samples;
+    k->threads = cpu->base.options.threads;
     k->bytes = ls_round_up(w->bytes, LS_ALIGN);
     k->base.scratch_bytes = k->bytes + k->inner->scratch_bytes;
     *made = 1;
