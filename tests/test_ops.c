@@ -993,7 +993,6 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(conv2d),
         cmocka_unit_test(conv2d_of_many_images),
-        cmocka_unit_test(conv2d_with_turned_weights),
         cmocka_unit_test(conv2d_with_residual),
         cmocka_unit_test(conv2d_of_padded_images),
         cmocka_unit_test(dense),
@@ -1042,6 +1041,7 @@ int main(void) {
         cmocka_unit_test(layers_of_volumes),
         cmocka_unit_test(pooling_in_turns),
         cmocka_unit_test(cropping),
+        cmocka_unit_test(conv2d_with_turned_weights),
         cmocka_unit_test(every_operation_ran),
     };
     return cmocka_run_group_tests(tests, ops_setup, ops_teardown);
