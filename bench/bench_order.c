@@ -59,7 +59,7 @@ int main(int argc, char **argv) {
     config.replicas = argc > 5 ? atoi(argv[5]) : 0;
     config.epochs = 1000000;
     config.evaluate = 0;
-    config.limit_train = 4 * config.batch_size;
+    config.limit_train = 10 * config.batch_size;  // five pairs: each order begins and ends every other epoch
     if (pairs < 2) {
         fprintf(stderr, "usage: bench_order [MODEL [HxWxC [BATCH [MICRO_BATCH [REPLICAS [PAIRS]]]]]]\n");
         return 2;

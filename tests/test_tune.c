@@ -66,6 +66,22 @@ static void test_rule(ls_comm *comm) {
     CHECK(comm, !strcmp(ls_strategy_algorithm(ops, LS_ALGORITHM_HALVING, 1, 1024), ""));
 }
 
+// What is measured: the one that was asked for, else both; halving alone where direct messages are for more hosts than a worker shall speak to.
+static void test_wanted(ls_comm *comm) {
+    static const struct {
+        ls_algorithm algorithm;
+        int hosts, topk, direct, halving;
+    } cases[] = {
+        {LS_ALGORITHM_AUTO, 2, 0, 1, 0},    {LS_ALGORITHM_AUTO, 3, 0, 1, 1},    {LS_ALGORITHM_AUTO, 15, 0, 1, 1},
+        {LS_ALGORITHM_AUTO, 16, 0, 0, 1},   {LS_ALGORITHM_AUTO, 999, 0, 0, 1},  {LS_ALGORITHM_AUTO, 3, 1, 1, 0},
+        {LS_ALGORITHM_AUTO, 16, 1, 1, 0},   {LS_ALGORITHM_DIRECT, 2, 0, 1, 0},  {LS_ALGORITHM_DIRECT, 16, 0, 1, 0},
+        {LS_ALGORITHM_HALVING, 2, 0, 0, 1}, {LS_ALGORITHM_HALVING, 16, 0, 0, 1}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        ls_tune_wanted wanted = ls_tune_wants(cases[i].algorithm, cases[i].hosts, cases[i].topk);
+        CHECK(comm, wanted.direct == cases[i].direct && wanted.halving == cases[i].halving);
+    }
+}
+
 // The one file of a folder, its path into `path`.
 static void only_file(ls_comm *comm, const char *folder, char path[768]) {
     char command[640];
@@ -126,6 +142,9 @@ static void test_cache(ls_comm *comm) {
         write_text(comm, path, wrong[i], strlen(wrong[i]));
         CHECK(comm, !ls_tune_load(folder, "a", &found) && found.direct.bucket_seconds == 0);
     }
+    const ls_tune_measured halving = {.halving = stored.halving};  // alone, as from 16 hosts on
+    ls_tune_store(folder, "a", &halving);
+    CHECK(comm, ls_tune_load(folder, "a", &found) && memcmp(&found, &halving, sizeof found) == 0);
     ls_tune_store(folder, "a", &stored);  // in its place
     CHECK(comm, ls_tune_load(folder, "a", &found));
     // A folder in its place, a file where the folder would be, no folder at all: nothing happens.
@@ -179,6 +198,7 @@ int main(void) {
     }
     test_choice(context->comm);
     test_rule(context->comm);
+    test_wanted(context->comm);
     if (context->comm->rank == 0) test_cache(context->comm);
     if (context->comm->hosts > 1) test_measure(context);
     ls_context_destroy(&context);

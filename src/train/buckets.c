@@ -52,12 +52,14 @@ static int follows(const ls_trainer *t, double bytes) {
     return c->tune == LS_TUNE_AGAIN || bytes >= LEAST_TUNED;
 }
 
+static ls_tune_wanted wants(const ls_trainer *t) {
+    return ls_tune_wants(t->choices.algorithm, t->comm->hosts, t->choices.compress == LS_COMPRESS_TOPK);
+}
+
 // Whether a measurement has what is to be chosen from.
 static int suffices(const ls_trainer *t, const ls_tune_measured *m) {
-    const ls_choices *c = &t->choices;
-    int halves = c->algorithm == LS_ALGORITHM_AUTO && t->comm->hosts > 2 && c->compress != LS_COMPRESS_TOPK;
-    return (m->direct.bytes_per_second > 0 || c->algorithm == LS_ALGORITHM_HALVING) &&
-           (m->halving.bytes_per_second > 0 || (c->algorithm != LS_ALGORITHM_HALVING && !halves));
+    ls_tune_wanted wanted = wants(t);
+    return (m->direct.bytes_per_second > 0 || !wanted.direct) && (m->halving.bytes_per_second > 0 || !wanted.halving);
 }
 
 static ls_status measure(ls_trainer *t, ls_tune_measured *m) {
@@ -88,8 +90,9 @@ ls_status ls__exchange_tune(ls_trainer *t) {
     if (!follows(t, bytes)) return LS_OK;
     LS_TRY(measure(t, &m));
     t->measured = m;
-    if (t->choices.algorithm == LS_ALGORITHM_DIRECT) m.halving = (ls_tune_speed){0};
-    if (t->choices.algorithm == LS_ALGORITHM_HALVING) m.direct = (ls_tune_speed){0};
+    ls_tune_wanted wanted = wants(t);
+    if (!wanted.halving) m.halving = (ls_tune_speed){0};
+    if (!wanted.direct) m.direct = (ls_tune_speed){0};
     t->tuned = ls_tune_choose(&m, bytes);
     if (t->config.bucket_size > 0) t->tuned.megabytes = t->config.bucket_size;
     t->choices.algorithm = t->tuned.algorithm;

@@ -33,6 +33,13 @@ ls_status ls_tune_find(const char *name, ls_tune *out) {
 
 // --- choosing --------------------------------------------------------------------------------------------------------
 
+ls_tune_wanted ls_tune_wants(ls_algorithm algorithm, int hosts, int topk) {
+    int any = algorithm == LS_ALGORITHM_AUTO;
+    ls_tune_wanted wanted = {.halving = algorithm == LS_ALGORITHM_HALVING || (any && hosts > 2 && !topk)};
+    wanted.direct = algorithm == LS_ALGORITHM_DIRECT || (any && (hosts <= LS_DIRECT_HOSTS_MOST || topk));
+    return wanted;
+}
+
 static double total_seconds(const ls_tune_speed *v, double bytes) {
     return bytes / v->bytes_per_second + 2 * sqrt(bytes * v->bucket_seconds / v->bytes_per_second);
 }
@@ -84,11 +91,10 @@ static ls_status measure_one(ls_context *context, const char *compress, const ch
 ls_status ls_tune_measure(ls_context *context, const char *compress, ls_algorithm algorithm, int own_cores,
                           ls_tune_measured *out) {
     ls_comm *comm = context->comm;
-    int halves = comm->hosts > 2 && strncmp(compress, "topk", 4) != 0;
+    ls_tune_wanted wanted = ls_tune_wants(algorithm, comm->hosts, strncmp(compress, "topk", 4) == 0);
     *out = (ls_tune_measured){0};
-    if (algorithm != LS_ALGORITHM_HALVING) LS_TRY(measure_one(context, compress, "direct", own_cores, &out->direct));
-    if (algorithm == LS_ALGORITHM_HALVING || (algorithm == LS_ALGORITHM_AUTO && halves))
-        LS_TRY(measure_one(context, compress, "halving", own_cores, &out->halving));
+    if (wanted.direct) LS_TRY(measure_one(context, compress, "direct", own_cores, &out->direct));
+    if (wanted.halving) LS_TRY(measure_one(context, compress, "halving", own_cores, &out->halving));
     return ls_comm_broadcast(comm, out, (int64_t)sizeof *out, LS_DTYPE_U8, 0);
 }
 

@@ -30,6 +30,10 @@ typedef struct ls_tune_measured {
     ls_tune_speed direct, halving;
 } ls_tune_measured;
 
+typedef struct ls_tune_wanted {
+    int direct, halving;
+} ls_tune_wanted;
+
 typedef struct ls_tune_choice {
     double megabytes;  // of a bucket
     ls_algorithm algorithm;
@@ -40,9 +44,11 @@ typedef struct ls_tune_choice {
 ls_status ls_tune_find(const char *name, ls_tune *out);
 // What is best for a vector of so many bytes. Halving is chosen where it is measured, and better by a tenth at least.
 ls_tune_choice ls_tune_choose(const ls_tune_measured *measured, double bytes);
-// Measures, in about 0.3 s where an exchange of two megabytes does not take longer; halving where there are three hosts or more, and it can be.
-// Worker 0's numbers, on all workers. Collective. Errors: LIBRARY, OUT_OF_MEMORY.
-// `algorithm`: the one to measure, or AUTO: both.
+// Which algorithms there are to choose from: the given one; with AUTO direct messages, and halving where there are three hosts or more and sums can
+// be halved on their way (`topk`: they cannot). From 16 hosts on halving alone, if it can be, so that no worker connects to all others.
+ls_tune_wanted ls_tune_wants(ls_algorithm algorithm, int hosts, int topk);
+// Measures them, in about 0.3 s where an exchange of two megabytes does not take longer. Worker 0's numbers, on all workers. Collective.
+// Errors: LIBRARY, OUT_OF_MEMORY.
 ls_status ls_tune_measure(ls_context *context, const char *compress, ls_algorithm algorithm, int own_cores,
                           ls_tune_measured *out);
 
