@@ -304,6 +304,21 @@ static void links(void **state) {
         H5Fclose(file);
         opens(",label=there/y_train", COUNT, 0, 0);
     }
+    // More than the file with the links has bytes.
+    enum { MANY = 1000 };
+    static unsigned char values[MANY * PIXELS];
+    hid_t file = create(other);
+    put(file, "x_train", H5T_STD_U8LE, H5T_NATIVE_UCHAR, values, 0, 4, (hsize_t[]){MANY, HIGH, WIDE, CHANNELS});
+    put(file, "y_train", H5T_STD_U8LE, H5T_NATIVE_UCHAR, values, 0, 1, (hsize_t[]){MANY});
+    H5Fclose(file);
+    char spec[400];
+    team t = TEAM;
+    worker w[WORKERS_MAX];
+    snprintf(spec, sizeof spec, "hdf5:%s,label=there/y_train", path);
+    team_open(&t, w, 1, spec);
+    if (w[0].status != LS_OK) fail_msg("%s", w[0].message);
+    assert_int_equal(w[0].dataset->train->count, MANY);
+    team_close(&t, w);
     unlink(other);
     refused(",label=there/y_train", LS_STATUS_BAD_DATA, "has no data sets");
     assert_int_equal(mkfifo(other, 0600), 0);

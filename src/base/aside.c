@@ -250,7 +250,7 @@ static int sleeps(const ls_aside *a, double *before) {
     double now = computed(a->process);
     char state;
     ls_watch_started(a->process, &state);
-    int same = now == *before && (state == 'S' || state == 0);
+    int same = now >= 0 && now == *before && state == 'S';
     *before = now;
     return same;
 }

@@ -247,7 +247,8 @@ static ls_status check_source(const ls__hdf5_place *at, const part *p, int depth
     search s;
     ls__hdf5_place source = *at;
     int itself = strcmp(p->file, ".") == 0;
-    *there = 0;
+    *there = itself && at->file < 0;  // in a file that only a link leads to
+    if (*there) return LS_OK;
     if (!itself) {
         look_for(at->opened, p->file, "HDF5_VDS_PREFIX", &s);
         if (s.odd) return no_file(at, s.found);
@@ -313,11 +314,16 @@ static ls_status check_parts(const ls__hdf5_place *at, hid_t how, int depth) {
 }
 #endif
 
+// In its own file, which a link may have led to: from there the library looks for others.
 static ls_status check_view(const ls__hdf5_place *at, hid_t set, int depth) {
+    char opened[PATH_MAX];
+    ls__hdf5_place its = *at;
+    int linked = H5Fget_name(set, opened, sizeof opened) > 0 && strcmp(opened, at->opened) != 0;
+    if (linked) its.opened = opened, its.file = -1;  // the library has it open, in its own way
     hid_t how = H5Dget_create_plist(set);
-    ls_status status = check_raw(at, set, how);
+    ls_status status = check_raw(&its, set, how);
 #if H5_VERSION_GE(1, 10, 0)
-    if (status == LS_OK && H5Pget_layout(how) == H5D_VIRTUAL) status = check_parts(at, how, depth);
+    if (status == LS_OK && H5Pget_layout(how) == H5D_VIRTUAL) status = check_parts(&its, how, depth);
 #else
     (void)depth;
 #endif

@@ -1,10 +1,12 @@
 #include "data/formats/hdf5_file.h"
 
 #include <hdf5.h>
+#include <limits.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/aside.h"
 #include "base/error.h"
@@ -112,17 +114,18 @@ static int lies_elsewhere(hid_t how) {
 
 // Sizes are believed no further than what is stored goes along with them: all of it in one piece, or packed, for which gzip needs a thousandth at least.
 static ls_status check_stored(const char *path, hid_t set, const ls__hdf5_set *p) {
-    hid_t type = H5Dget_type(set), how = H5Dget_create_plist(set), file = H5Iget_file_id(set);
+    hid_t type = H5Dget_type(set), how = H5Dget_create_plist(set);
     int elsewhere = lies_elsewhere(how), packed = H5Pget_layout(how) == H5D_CHUNKED;
     double each = (double)H5Tget_size(type), stored = elsewhere ? 0 : (double)H5Dget_storage_size(set);
-    hsize_t bytes = 0;
-    int fine = file >= 0 && H5Fget_filesize(file, &bytes) >= 0;
+    char its[PATH_MAX];  // the file that it lies in, which a link may have led to
+    struct stat there;
+    int fine = H5Fget_name(set, its, sizeof its) > 0 && stat(its, &there) == 0;
     H5Pclose(how);
     H5Tclose(type);
-    if (file >= 0) H5Fclose(file);
     for (int d = 1; d < p->ndim; d++) each *= (double)p->dim[d];
     if (!fine) return ls__hdf5_failed(path, p->name);
-    int less = !elsewhere && (stored > (double)bytes || each * (double)p->dim[0] > stored * (packed ? 1100 : 1));
+    int less =
+        !elsewhere && (stored > (double)there.st_size || each * (double)p->dim[0] > stored * (packed ? 1100 : 1));
     if (!less && each <= (double)LS_IMAGE_MAX_FILE) return LS_OK;
     return LS_FAIL(
         LS_STATUS_BAD_DATA,
