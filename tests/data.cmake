@@ -15,7 +15,7 @@ foreach(test test_image test_images test_index test_pixels test_containers test_
   get_filename_component(target ${test} NAME)
   target_link_libraries(${target} PRIVATE PkgConfig::PNG PkgConfig::JPEG ZLIB::ZLIB Threads::Threads)
 endforeach()
-foreach(test test_hdf5 fuzz/fuzz_hdf5)
+foreach(test test_hdf5 test_hdf5_elsewhere fuzz/fuzz_hdf5)
   ls_test(${test} LABELS data)
   get_filename_component(target ${test} NAME)
   target_link_libraries(${target} PRIVATE HDF5::HDF5 PkgConfig::PNG PkgConfig::JPEG ZLIB::ZLIB Threads::Threads)

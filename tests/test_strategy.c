@@ -882,13 +882,14 @@ static void test_shared_weights(ls_comm *comm, ls_device *device) {
 
 // Adding lane by lane, which is there to be measured, adds everything once.
 static void test_any_order(ls_comm *comm, ls_device *device) {
-    ls_strategy_config config = {.comm = comm, .device = device, .replicas = 1, .length = 256, .any_order = 1};
+    ls_strategy_config config = {.comm = comm, .device = device, .replicas = 1, .length = 256};
     ls_queue *queue;
     ls_strategy *strategy;
     config.micro_batches = comm->size;
     CHECK_OK(comm, ls_optimizer_find("sgd", &config.optimizer));
     CHECK_OK(comm, ls_queue_create(device, &queue));
     CHECK_OK(comm, ls_strategy_create("allreduce", &config, &strategy));
+    ls_strategy_any_order(strategy, 1);
     for (int step = 1; step <= 2; step++) step_once(comm, strategy, queue, 256, step, 1);
     float *weights = contents(comm, queue, ls_strategy_weights(strategy), 256);
     for (int i = 0; i < 256; i++) CHECK(comm, weights[i] == -2);

@@ -220,6 +220,17 @@ static double computed(pid_t process) {
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
+// Whether that is what /proc tells of: in a namespace of processes without a /proc of its own it tells of others.
+static int is_child(pid_t process) {
+    char name[64], line[128];
+    int parent = -1;
+    snprintf(name, sizeof name, "/proc/%d/status", (int)process);
+    FILE *file = fopen(name, "re");
+    while (file && parent < 0 && fgets(line, sizeof line, file)) sscanf(line, "PPid: %d", &parent);
+    if (file) fclose(file);
+    return parent == (int)getpid();
+}
+
 // The path in the system call that a process sleeps in, if that opens a file and the system tells.
 static void find_what_it_opens(ls_aside *a) {
     char name[64], line[256] = "";
@@ -250,7 +261,7 @@ static int sleeps(const ls_aside *a, double *before) {
     double now = computed(a->process);
     char state;
     ls_watch_started(a->process, &state);
-    int same = now >= 0 && now == *before && state == 'S';
+    int same = now >= 0 && now == *before && state == 'S' && is_child(a->process);
     *before = now;
     return same;
 }

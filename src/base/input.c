@@ -18,7 +18,7 @@ static FILE *collect(int from) {
     for (size_t size = 0; !why;) {
         struct pollfd wait = {.fd = from, .events = POLLIN};
         int ready = poll(&wait, 1, WAIT_SECONDS * 1000);
-        if (ready == 0) why = ETIMEDOUT;
+        if (ready == 0) why = ETIME;
         ssize_t n = ready > 0 ? read(from, block, sizeof block) : 0;
         if (ready > 0 && n == 0) break;
         if ((ready < 0 || n < 0) && errno != EINTR && errno != EAGAIN) why = errno;
@@ -62,7 +62,7 @@ FILE *ls_input_open(const char *path) {
 }
 
 const char *ls_input_why(int code) {
-    if (code == ETIMEDOUT) return "it is a pipe or a device, and nothing came out of it for five seconds";
+    if (code == ETIME) return "it is a pipe or a device, and nothing came out of it for five seconds";
     if (code == EFBIG)
         return "it is a pipe or a device, and more than 64 MB came out of it: write them to a file first";
     return strerror(code);

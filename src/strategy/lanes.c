@@ -56,16 +56,16 @@ int64_t ls_strategy_deal_maximum(const ls_strategy *s, int64_t micro_batches) {
     return maximum;
 }
 
-void ls_strategy_any_order(ls_strategy *s, int any) { s->config.any_order = any; }
+void ls_strategy_any_order(ls_strategy *s, int any) { s->any_order = any; }
 
 int ls__pieces(const ls_strategy *s, int64_t micro_batches, int64_t begin, int64_t end, ls_piece *pieces) {
-    if (!s->config.any_order) return ls_tree_pieces(micro_batches, begin, end, pieces);
+    if (!s->any_order) return ls_tree_pieces(micro_batches, begin, end, pieces);
     pieces[0] = (ls_piece){begin, 0};
     return begin < end;
 }
 
 int ls__merge(const ls_strategy *s, int64_t micro_batches, ls_piece *stack, int *depth) {
-    if (!s->config.any_order) return ls_tree_merge(micro_batches, stack, depth);
+    if (!s->any_order) return ls_tree_merge(micro_batches, stack, depth);
     if (*depth < 2) return 0;
     --*depth;
     return 1;
@@ -183,7 +183,7 @@ static void find_bounds(ls_strategy *s) {
         for (int lane = 0; lane < s->lanes; lane++) {
             int64_t begin, end;
             ls_strategy_deal(s, v, lane, &begin, &end);
-            int slots = s->config.any_order ? 2 : ls_tree_slots(v, begin, end);
+            int slots = ls_tree_slots(v, begin, end);
             if (slots > s->slots) s->slots = slots;
         }
     for (int host = 0; host < comm->hosts; host++) {

@@ -120,8 +120,7 @@ typedef struct ls_strategy_config {
     ls_compress compress;
     double compress_fraction;  // of LS_COMPRESS_TOPK: the part of a kernel's elements that stays; above 0, at most 1
     ls_algorithm algorithm;
-    int any_order;  // as ls_strategy_any_order; with 1, there is memory for steps in any order alone
-    int spin;       // barriers spin this often before sleeping
+    int spin;  // barriers spin this often before sleeping
     // 1: a thread of its own exchanges buckets as they are told to be ready, while lanes compute; it wants comm->any_thread. 0: the step
     // does it all.
     int overlap;

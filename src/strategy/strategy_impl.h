@@ -145,6 +145,7 @@ struct ls_strategy {
     int lanes;                  // of the job
     int host_lanes, host_lane;  // of this host; the first of this worker among them
     int slots;                  // gradient buffers of each lane
+    int any_order;              // ls_strategy_any_order
     int *host_first;            // (hosts + 1): the position of each host's first worker
     int host_pieces;            // the most pieces a host's run can have
     int64_t *bucket_ends;       // (bucket_count)
@@ -262,7 +263,7 @@ static inline int ls__tag(ls_message message, int bucket) { return LS_MESSAGES *
 
 // --- sums ------------------------------------------------------------------------------------------------------------
 
-// The pieces of a run of micro-batches, and the rule of adding: those of the tree (tree.h), or with config.any_order one, and anything.
+// The pieces of a run of micro-batches, and the rule of adding: those of the tree (tree.h), or with any_order one, and anything.
 int ls__pieces(const ls_strategy *strategy, int64_t micro_batches, int64_t begin, int64_t end, ls_piece *pieces);
 int ls__merge(const ls_strategy *strategy, int64_t micro_batches, ls_piece *stack, int *depth);
 // The pieces of the run of micro-batches that hosts [first, end) compute in a step of V, in order. Returns how many.

@@ -49,17 +49,19 @@ static ls_status damaged(const reader *r, const char *what) {
 }
 
 static ls_status check_dataset(reader *r, hid_t set, found *t) {
-    hid_t type = H5Dget_type(set), space = H5Dget_space(set), plist = H5Dget_create_plist(set);
+    hid_t type = H5Dget_type(set), plist = H5Dget_create_plist(set);
     H5T_class_t class = H5Tget_class(type);
     int numbers = class == H5T_FLOAT || class == H5T_INTEGER;
     int elsewhere = H5Pget_layout(plist) == H5D_VIRTUAL || H5Pget_external_count(plist) > 0;
+    hid_t space = elsewhere ? -1 : H5Dget_space(set);  // asked for a view's, the library opens what it is of
     hsize_t dims[H5S_MAX_RANK] = {0};
     t->ndim = H5Sget_simple_extent_ndims(space);
     int shaped =
         t->ndim >= 0 && t->ndim <= LS_WEIGHTS_MAX_DIMS && H5Sget_simple_extent_dims(space, dims, NULL) == t->ndim;
     // Packed values are at most about 1000 times as many; with none stored there is nothing to read.
     int64_t stored = (int64_t)H5Dget_storage_size(set), most = stored > r->file_bytes ? 0 : 1032 * stored;
-    H5Tclose(type), H5Sclose(space), H5Pclose(plist);
+    H5Tclose(type), H5Pclose(plist);
+    if (space >= 0) H5Sclose(space);
     if (!numbers)
         return LS_FAIL(LS_STATUS_UNSUPPORTED, "%s: weights '%s' are neither floating nor whole numbers", r->path,
                        t->name);

@@ -83,7 +83,7 @@ static void look_for(const char *path, const char *where, const char *variable, 
     }
     snprintf(folder, sizeof folder, "%s", path);
     beside = dirname(folder);
-    if (folders && *folders) {  // as a whole, too
+    if (folders && *folders && strcmp(variable, "HDF5_VDS_PREFIX") == 0) {  // as a whole, too
         with_origin(folders, beside, prefix);
         if (try_path(s, prefix, where)) return;
     }

@@ -408,10 +408,8 @@ ls_status ls__cpu_conv2d_create(ls_cpu *cpu, const ls_kernel_spec *spec, ls_kern
         LS_TRY(ls__cpu_conv2d_by_images_create(cpu, spec, create_alone, out));
         if (*out) return LS_OK;
     }
-    if (has_dots()) {
-        LS_TRY(ls__cpu_conv2d_flipped_create(cpu, spec, create_alone, out));
-        if (*out) return LS_OK;
-    }
+    LS_TRY(ls__cpu_conv2d_flipped_create(cpu, spec, create_alone, out));
+    if (*out) return LS_OK;
     LS_TRY(create_alone(cpu, spec, out));
     ls_status status = ls__cpu_conv2d_share(cpu, spec, create_alone, out);
     if (status != LS_OK) ls_kernel_destroy(out);

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "device/cpu/conv2d_parts.h"
+#include "device/cpu/isa.h"
 #include "device/cpu/loops.h"
 
 enum { BLOCK = 16, BLOCK_BYTES = BLOCK * BLOCK * 2 };  // a block: one tap of 16 channels and 16 filters
@@ -90,7 +91,8 @@ static int can_be(const ls_kernel_spec *spec) {
 static int flipping_pays(const ls_kernel_spec *spec) {
     const ls_conv2d_attrs *a = LS_ATTRS(ls_conv2d_attrs, &spec->attrs);
     const int64_t *x = spec->x[0].shape.dim, width = x[2], pixels = x[0] * x[1] * width;
-    return pixels >= 196 && width >= 7 && width <= 25 && width % 6 == 1 && a->kernel[0] * a->kernel[1] > 1;
+    return ls__cpu_isa_has(dnnl_cpu_isa_avx512_core_bf16) && pixels >= 196 && width >= 7 && width <= 25 &&
+           width % 6 == 1 && a->kernel[0] * a->kernel[1] > 1;
 }
 
 // *made 0: some layout is another one.
@@ -115,7 +117,7 @@ static ls_status make(ls_cpu *cpu, const ls_kernel_spec *spec, ls_cpu_create_fn 
     mine[LS_ARG_DY] = dy;
     mine[LS_ARG_W] = w;
     if (spec->mask_dx) mine[LS_ARG_X] = dx;
-    snprintf(k->name, sizeof k->name, "turned:%s", k->inner->name);
+    snprintf(k->name, sizeof k->name, "flipped:%s", k->inner->name);
     k->base.name = k->name;
     k->base.tiles = k->inner->tiles;
     k->channels = spec->x[0].shape.dim[3] / BLOCK;
