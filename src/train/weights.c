@@ -192,8 +192,8 @@ ls_status ls__weights_load(const ls_weights *w, const char *path, int by_name, i
     ls_weights_file *file = NULL;
     uint8_t *take = NULL;
     int count = w->graph->store->count;
-    ls_status status = check_head_learns(w);
-    if (status == LS_OK) status = ls_calloc(count, sizeof *take, &take);
+    ls_status status = ls_calloc(count, sizeof *take, &take);
+    if (status == LS_OK) status = check_head_learns(w);
     if (status == LS_OK && reads(w)) status = ls_weights_file_open(path, &file);
     if (status == LS_OK && reads(w)) status = choose(w, file, by_name, take);
     status = agree(w, status);
