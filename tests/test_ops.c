@@ -123,6 +123,13 @@ static void conv2d_with_flipped_weights(void **state) {
     }
 }
 
+// Channels that lie innermost, an odd number of them, and odd numbers of filters.
+static void conv2d_of_odd_channels(void **state) {
+    for (int channels = 3; channels < 34; channels += 6)
+        for (int filters = 1; filters < 18; filters += 4)
+            check_layouts(conv(2, 6, 5, channels, &(ls_conv2d_attrs){.filters = filters, .kernel = {1, 1}}));
+}
+
 // The residual is added by the convolution or in a pass after it (Winograd, the last of these); what lies in a block's padding stays
 // zero.
 static void conv2d_with_residual(void **state) {
@@ -1042,6 +1049,7 @@ int main(void) {
         cmocka_unit_test(pooling_in_turns),
         cmocka_unit_test(cropping),
         cmocka_unit_test(conv2d_with_flipped_weights),
+        cmocka_unit_test(conv2d_of_odd_channels),
         cmocka_unit_test(every_operation_ran),
     };
     return cmocka_run_group_tests(tests, ops_setup, ops_teardown);

@@ -167,10 +167,14 @@ static int winograd_pays(const ls_cpu *cpu, const ls_kernel_spec *spec) {
            (spec->pass != LS_PASS_BACKWARD_DATA || winograd_multiplies_less(spec));
 }
 
-// oneDNN 2.6 on AVX512-BF16: data gradients of 1x1 convolutions with an odd number of filters are wrong where channels are innermost.
+// 1x1 convolutions in bf16 whose channels are innermost, on AVX512-BF16: an odd number of what is added up is read in pairs, the last one with a value of the next pixel. In data
+// gradients these are the filters (oneDNN 2.6 and 3.2), forward the channels (3.2; 2.6 has no such kernel for them). In blocks all is well: those are filled up.
 static int is_wrong(const ls_kernel_spec *spec, const_dnnl_primitive_desc_t pd) {
-    return spec->pass == LS_PASS_BACKWARD_DATA && filters_of(spec) % 2 == 1 &&
-           strncmp(ls__pd_name(pd), "jit_bf16_1x1", 12) == 0;
+    int forward = spec->pass == LS_PASS_TRAINING || spec->pass == LS_PASS_INFERENCE;
+    if (strncmp(ls__pd_name(pd), "jit_bf16_1x1", 12) != 0) return 0;
+    if (spec->pass == LS_PASS_BACKWARD_DATA) return filters_of(spec) % 2 == 1;
+    int64_t bytes = (int64_t)dnnl_memory_desc_get_size(dnnl_primitive_desc_query_md(pd, dnnl_query_src_md, 0));
+    return forward && spec->x[0].shape.dim[3] % 2 == 1 && bytes == 2 * ls_shape_count(spec->x[0].shape);
 }
 
 static int is_reference(const_dnnl_primitive_desc_t pd) { return strncmp(ls__pd_name(pd), "ref", 3) == 0; }
