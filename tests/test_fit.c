@@ -43,6 +43,32 @@ static void a_callback_can_stop_training(void **state) {
     ls_trainer_destroy(&t);
 }
 
+// 1,000 samples in batches of 64: the last 40 of each epoch, other ones in each, are left out.
+static void a_remainder_can_be_dropped(void **state) {
+    fixture *f = *state;
+    ls_train_config c = small();
+    char digest[65];
+    c.drop_remainder = 1;
+    for (int i = 0; i < 3; i++) {
+        c.replicas = 1 + i;
+        ls_train_result r = train(f, &c);
+        assert_int_equal(r.steps_per_epoch, 15);
+        if (i) assert_string_equal(r.weights_digest, digest);
+        memcpy(digest, r.weights_digest, sizeof digest);
+    }
+    // In order they are the first 960: then the same as if there were no others.
+    c.shuffle = 0;
+    ls_train_result dropped = train(f, &c);
+    c.drop_remainder = 0, c.limit_train = 960;
+    ls_train_result fewer = train(f, &c);
+    assert_string_equal(dropped.weights_digest, fewer.weights_digest);
+    assert_string_not_equal(dropped.weights_digest, digest);
+    c.drop_remainder = 1, c.limit_train = 63;
+    ls_trainer *t;
+    assert_int_equal(ls_trainer_create(f->context, f->graph, f->dataset, &c, &t), LS_STATUS_INVALID_ARGUMENT);
+    assert_non_null(strstr(ls_error_message(), "63 samples do not fill the global batch of 64"));
+}
+
 static ls_status fails_silently(void *user, const ls_step_report *step, int *stop) { return LS_STATUS_IO; }
 
 static ls_status fails_silently_at_the_end(void *user, const ls_epoch_result *epoch, int *stop) { return LS_STATUS_IO; }
@@ -267,7 +293,8 @@ static void validation_follows_every_epoch(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_callback_can_stop_training),      cmocka_unit_test(a_callback_that_does_not_say_why),
+        cmocka_unit_test(a_callback_can_stop_training),
+        cmocka_unit_test(a_remainder_can_be_dropped),      cmocka_unit_test(a_callback_that_does_not_say_why),
         cmocka_unit_test(a_step_after_a_failure_names_it),   cmocka_unit_test(a_loop_stops_when_it_no_longer_gains),
         cmocka_unit_test(an_auto_encoder_is_its_own_target), cmocka_unit_test(training_goes_on_where_it_was_left),
         cmocka_unit_test(a_program_has_its_own_loop),        cmocka_unit_test(validation_follows_every_epoch),

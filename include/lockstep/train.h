@@ -97,6 +97,9 @@ typedef struct ls_train_config {
     uint64_t seed;                    // default 42
     int shuffle;                      // 1 (the default): a new order of the samples each epoch
     int64_t limit_train, limit_test;  // use only the first so many samples; 0: all
+    // 1: an epoch ends with its last whole batch, and the samples left over wait for the next, where others are left over unless `shuffle` is 0. 0 (the
+    // default): the last batch is a smaller one.
+    int drop_remainder;
     int image_size;  // N: images are resized to N x N as tf.image.resize does it; 0 (the default): as they are, or, where their sizes differ,
                      // to what the network takes
     // N: the shorter side of images becomes N, and image_size x image_size are cut out of the middle, or where an augmentation has it; 0 (the

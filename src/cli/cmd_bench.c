@@ -44,6 +44,7 @@ static const ls_option train_table[] = {
     {.name = "epochs"},
     {.name = "limit-train"},
     {.name = "limit-test"},
+    {.name = "drop-remainder"},
     {.name = "evaluate"},
     {.name = "validate"},
     {.name = "tta"},

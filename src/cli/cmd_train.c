@@ -87,6 +87,7 @@ const ls_option *cli_course_options(void) {
         {.name = "batch-norm-momentum"},
         {.name = "seed"},
         {.name = "shuffle"},
+        {.name = "drop-remainder"},
         {.name = "label-smoothing"},
         {.name = "positive-weight"},
         {.name = "noise"},

@@ -72,11 +72,11 @@ static json_t *training(const ls_trainer *t) {
     char layers[32], dataset[32];
     snprintf(layers, sizeof layers, "%016llx", (unsigned long long)ls__graph_fingerprint(t->graph));
     snprintf(dataset, sizeof dataset, "%016llx", (unsigned long long)t->dataset->fingerprint);
-    return json_pack("{s:s,s:s,s:s,s:s,s:I,s:I,s:I,s:I,s:I,s:b}", "network", t->network->name, "layers", layers,
+    return json_pack("{s:s,s:s,s:s,s:s,s:I,s:I,s:I,s:I,s:I,s:b,s:b}", "network", t->network->name, "layers", layers,
                      "dataset", dataset, "optimizer", t->choices.optimizer->name, "seed", (json_int_t)c->seed,
                      "batch_size", (json_int_t)c->batch_size, "micro_batch", (json_int_t)c->micro_batch, "samples",
                      (json_int_t)t->train_split.count, "residuals", (json_int_t)ls__checkpoint_residuals(t), "shuffle",
-                     c->shuffle);
+                     c->shuffle, "drop_remainder", c->drop_remainder);
 }
 
 static json_t *history(const ls_trainer *t, double running) {
@@ -204,7 +204,12 @@ static ls_status check_epoch(const char *path, const json_t *there, const json_t
     LS_TRY(same_whole(path, there, here, "samples", "number of training samples, in the middle of an epoch,"));
     LS_TRY(same_whole(path, there, here, "seed", "seed, in the middle of an epoch,"));
     int a = json_is_true(json_object_get(there, "shuffle")), b = json_is_true(json_object_get(here, "shuffle"));
-    return a == b ? LS_OK : other(path, "order of samples", a ? "shuffled" : "kept", b ? "shuffled" : "kept");
+    if (a != b) return other(path, "order of samples", a ? "shuffled" : "kept", b ? "shuffled" : "kept");
+    a = json_is_true(json_object_get(there, "drop_remainder"));  // of checkpoints that say nothing of it none was
+    b = json_is_true(json_object_get(here, "drop_remainder"));
+    return a == b ? LS_OK
+                  : other(path, "remainder of an epoch, in the middle of one,", a ? "dropped" : "kept",
+                          b ? "dropped" : "kept");
 }
 
 // What topk has left over is of the micro-batches that a step had.
