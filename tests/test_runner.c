@@ -187,7 +187,7 @@ static int backward_steps(const ls_runner *r, const char *layer) {
     return count;
 }
 
-// The others' gradients are the same, to the bit.
+// The others' gradients are the same, to the bit; but that of a convolution's bias whose weights are frozen, which the device "cpu" adds up by itself.
 static void frozen_parameters_get_no_gradient(void **state) {
     static const char *const patterns[] = {"one/*", "two/*", "head/*", "*/bias", "t*", "*/kernel"};
     for (int d = 0; d < 2; d++) {
@@ -202,7 +202,8 @@ static void frozen_parameters_get_no_gradient(void **state) {
             assert_true(train(r, NULL) == loss);
             for (int p = 0; p < g->store->count; p++) {
                 assert_int_equal(is_untouched(r, p), !ls__graph_trains(g, p));
-                if (ls__graph_trains(g, p)) assert_true(gradient_distance(r, all, p) == 0);
+                int alone = d == 1 && strcmp(patterns[i], "*/kernel") == 0 && g->store->params[p].shape.dim[0] != 3;
+                if (ls__graph_trains(g, p)) assert_true(gradient_distance(r, all, p) <= (alone ? 1e-6 : 0));
             }
             ls_segment *segments;
             int count, frozen = 0;

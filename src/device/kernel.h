@@ -99,6 +99,8 @@ typedef struct ls_kernel_spec {
     int mask_dx;
     int residual;  // RESIDUAL is added before the activation
     int addend;    // backward: ADDEND is added to DX
+    // Backward: of parameter k no gradient is wanted where bit k is set, so DW + k may be left out (its layout NULL).
+    unsigned frozen;
     // X's vectors are rows of a table of so many rows, picked by NUMBERS, and all that becomes of DX is that those of one number are
     // added up: so DX may have their sum at one of them, and zeros at the others. 0: nothing is known of X.
     int64_t table_rows;

@@ -117,6 +117,8 @@ static ls_kernel_spec backward_spec(const ls_builder *b, int i, ls_pass pass, co
         if (s->input[k].layout->dtype != spec.x[k].gradient) spec.layout[LS_ARG_DX + k] = NULL;
     }
     for (int k = 0; k < spec.y_count && dy; k++) spec.layout[LS_ARG_DY + k] = dy[k].layout;
+    for (int k = 0; k < spec.w_count; k++)
+        if (!ls__graph_trains(b->graph, b->graph->nodes[i].params[k])) spec.frozen |= 1u << k;
     return spec;
 }
 

@@ -158,6 +158,7 @@ TEXT
     fi
     refuses 1 "its optimizer is adam, and here it is sgd" "$lockstep" train mnist-mlp --optimizer sgd --resume-from "$here/all/epoch-0002"
     refuses 1 "cannot be gone on with: its global batch, in the middle of an epoch," "$lockstep" train $small --batch-size 32 --resume-from "$here/all/$first"
+    refuses 1 "its remainder of an epoch, in the middle of one, is kept, and here it is dropped" "$lockstep" train $small --drop-remainder --resume-from "$here/all/$first"
     refuses 1 "its network is mnist-mlp, and here it is mnist-cnn" "$lockstep" train mnist-cnn --resume-from "$here/all/epoch-0002"
     refuses 1 "was trained on other samples than these" "$lockstep" train $small --checkpoint "$here/kept" --resume --data shapes --limit-test 200
     refuses 1 "goes on in epoch 5, and only 2 are asked for" "$lockstep" train $small --epochs 2 --resume-from "$here/all/epoch-0004"

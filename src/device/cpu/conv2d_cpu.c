@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/memory.h"
+#include "device/cpu/bias_sums.h"
 #include "device/cpu/conv2d_bordered.h"
 #include "device/cpu/conv2d_by_images.h"
 #include "device/cpu/conv2d_flipped.h"
@@ -397,6 +398,10 @@ static ls_status create_of_dots(ls_cpu *cpu, const ls_kernel_spec *spec, ls_kern
 
 ls_status ls__cpu_conv2d_create(ls_cpu *cpu, const ls_kernel_spec *spec, ls_kernel **out) {
     if (is_sequence(spec)) return create_of_sequences(cpu, spec, out);
+    if (spec->pass == LS_PASS_BACKWARD_WEIGHTS) {
+        LS_TRY(ls__cpu_bias_create(cpu, spec, out));
+        if (*out) return LS_OK;
+    }
     if (ls__cpu_has_tiles() && ls__cpu_conv2d_fits_tiles(spec)) {
         LS_TRY(ls__cpu_conv2d_tiles_create(cpu, spec, &ls__tiles_amx, out));
         if (*out) return LS_OK;

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "device/cpu/bias_sums.h"
 #include "device/cpu/cpu.h"
 #include "device/cpu/loops_impl.h"
 
@@ -18,6 +19,7 @@ typedef struct conv2d_transpose_kernel {
     // How the side with the filters lies: (planes, pixels, block), where planes is samples times blocks of filters.
     int64_t planes, pixels, block, filters, samples;
     int threads;
+    ls_bias_sums sums;  // backward weights
 } conv2d_transpose_kernel;
 
 // --- bias ------------------------------------------------------------------------------------------------------------
@@ -30,17 +32,6 @@ LS_CLONES static void add_bias(ls_dtype dtype, void *y, ls_dtype from, const voi
             int64_t lanes = block - c < 16 ? block - c : 16;
             v16f v = load_lanes(from, x, p * block + c, lanes) + load16(LS_DTYPE_F32, bias, c);
             store_lanes(dtype, y, p * block + c, v, lanes);
-        }
-}
-
-// Adds the pixels of a plane up, one after the other: sums (block).
-LS_CLONES static void add_pixels(ls_dtype dtype, const void *dy, double *sums, int64_t pixels, int64_t block) {
-    for (int64_t p = 0; p < pixels; p++)
-        for (int64_t c = 0; c < block; c += 16) {
-            int64_t lanes = block - c < 16 ? block - c : 16;
-            float v[16];
-            store16(LS_DTYPE_F32, v, 0, load_lanes(dtype, dy, p * block + c, lanes));
-            for (int l = 0; l < 16; l++) sums[c + l] += (double)v[l];
         }
 }
 
@@ -60,17 +51,6 @@ static void bias_forward(const conv2d_transpose_kernel *k, char *y, const char *
     for (int64_t p = 0; p < k->planes; p++)
         add_bias(k->dtype, y + p * plane_bytes(k, k->dtype), from, x + p * plane_bytes(k, from),
                  padded + p % blocks * room, k->pixels, k->block);
-}
-
-static void bias_backward(const conv2d_transpose_kernel *k, const char *dy, float *dbias, double *sums) {
-    int64_t blocks = k->planes / k->samples, room = block_room(k);
-    memset(sums, 0, (size_t)(blocks * room) * sizeof *sums);
-#pragma omp parallel for num_threads(k->threads) if (k->threads > 1)
-    for (int64_t b = 0; b < blocks; b++)
-        for (int64_t n = 0; n < k->samples; n++)
-            add_pixels(k->dtype, dy + (n * blocks + b) * plane_bytes(k, k->dtype), sums + b * room, k->pixels,
-                       k->block);
-    for (int64_t f = 0; f < k->filters; f++) dbias[f] = (float)sums[f / k->block * room + f % k->block];
 }
 
 // --- kernels ---------------------------------------------------------------------------------------------------------
@@ -101,7 +81,8 @@ static ls_status run(ls_kernel *kernel, ls_queue *queue, const ls_span spans[LS_
     if (kernel->layout[LS_ARG_W + 1])
         bias_forward(k, args[LS_ARG_Y], k->wide_bytes ? ls_span_host(wide) : args[LS_ARG_Y], args[LS_ARG_W + 1],
                      args[LS_ARG_SCRATCH]);
-    if (kernel->layout[LS_ARG_DW + 1]) bias_backward(k, args[LS_ARG_DY], args[LS_ARG_DW + 1], args[LS_ARG_SCRATCH]);
+    if (kernel->layout[LS_ARG_DW + 1])
+        ls__bias_sums_run(&k->sums, args[LS_ARG_DY], args[LS_ARG_DW + 1], args[LS_ARG_SCRATCH]);
     return LS_OK;
 }
 
@@ -153,20 +134,6 @@ ls_kernel_spec ls__cpu_transpose_as_conv(const ls_kernel_spec *spec) {
     return conv;
 }
 
-// How many filters lie together in a layout; 0: it is none that the bias can be added in.
-static ls_status block_of(ls_cpu *cpu, const ls_layout *layout, int64_t *block) {
-    const ls_layout *one;
-    int ndim = layout->shape.ndim;
-    *block = 0;
-    LS_TRY(cpu->base.ops->layout_plain(&cpu->base, layout->shape, layout->dtype, 0, &one));
-    if (one == layout) *block = layout->shape.dim[ndim - 1];
-    for (int i = 16; i >= 8 && !*block; i /= 2) {
-        LS_TRY(ls__cpu_layout_tag(cpu, layout->shape, layout->dtype, 0, ls__cpu_blocked_tag(ndim, i), &one));
-        if (one == layout) *block = i;
-    }
-    return LS_OK;
-}
-
 // The same layout in another type.
 static ls_status layout_in(ls_cpu *cpu, const ls_layout *layout, int64_t block, ls_dtype dtype, const ls_layout **out) {
     if (layout->plain) return cpu->base.ops->layout_plain(&cpu->base, layout->shape, dtype, 0, out);
@@ -178,7 +145,7 @@ static ls_status create_conv(ls_cpu *cpu, const ls_kernel_spec *spec, int wide, 
     ls_arg side = pairs_of(spec->pass)[0].conv;
     if (wide) conv.x[0].dtype = LS_DTYPE_F32;
     LS_TRY(ls__cpu_conv2d_create(cpu, &conv, &k->conv));
-    LS_TRY(block_of(cpu, k->conv->layout[side], &k->block));
+    LS_TRY(ls__cpu_filters_block(cpu, k->conv->layout[side], &k->block));
     if (k->block) return LS_OK;
     ls_kernel_destroy(&k->conv);
     LS_TRY(cpu->base.ops->layout_plain(&cpu->base, spec->y[0].shape, conv.x[0].dtype, 0, &conv.layout[side]));
@@ -199,6 +166,7 @@ static ls_status build(ls_cpu *cpu, const ls_kernel_spec *spec, conv2d_transpose
     k->planes = k->samples * ((k->filters + k->block - 1) / k->block);
     k->pixels = ls_shape_count(y) / k->samples / k->filters;
     k->threads = cpu->base.options.threads;
+    k->sums = ls__bias_sums(cpu, y, k->dtype, k->block);
     k->base.name = k->conv->name;
     k->base.tiles = k->conv->tiles;
     for (int i = 0; i < PAIRS; i++)
@@ -211,7 +179,7 @@ static ls_status build(ls_cpu *cpu, const ls_kernel_spec *spec, conv2d_transpose
     if (spec->w_count > 1 && spec->pass != LS_PASS_BACKWARD_DATA) {
         ls_arg arg = spec->pass == LS_PASS_BACKWARD_WEIGHTS ? LS_ARG_DW + 1 : LS_ARG_W + 1;
         LS_TRY(cpu->base.ops->layout_plain(&cpu->base, spec->w[1].shape, LS_DTYPE_F32, 0, &k->base.layout[arg]));
-        room = k->planes / k->samples * block_room(k) * (int64_t)sizeof(double);
+        room = ls__bias_sums_bytes(&k->sums);  // forward has the bias itself there
     }
     k->base.scratch_bytes = ls_round_up(room, LS_ALIGN) + k->wide_bytes + k->conv->scratch_bytes;
     return LS_OK;
