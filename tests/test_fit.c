@@ -293,11 +293,11 @@ static void validation_follows_every_epoch(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_callback_can_stop_training),
-        cmocka_unit_test(a_remainder_can_be_dropped),      cmocka_unit_test(a_callback_that_does_not_say_why),
-        cmocka_unit_test(a_step_after_a_failure_names_it),   cmocka_unit_test(a_loop_stops_when_it_no_longer_gains),
-        cmocka_unit_test(an_auto_encoder_is_its_own_target), cmocka_unit_test(training_goes_on_where_it_was_left),
-        cmocka_unit_test(a_program_has_its_own_loop),        cmocka_unit_test(validation_follows_every_epoch),
+        cmocka_unit_test(a_callback_can_stop_training),         cmocka_unit_test(a_remainder_can_be_dropped),
+        cmocka_unit_test(a_callback_that_does_not_say_why),     cmocka_unit_test(a_step_after_a_failure_names_it),
+        cmocka_unit_test(a_loop_stops_when_it_no_longer_gains), cmocka_unit_test(an_auto_encoder_is_its_own_target),
+        cmocka_unit_test(training_goes_on_where_it_was_left),   cmocka_unit_test(a_program_has_its_own_loop),
+        cmocka_unit_test(validation_follows_every_epoch),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

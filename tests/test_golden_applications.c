@@ -26,7 +26,7 @@ static const tolerance bf16 = {.logits = 8e-2, .loss = 5e-2, .inference = 8e-2};
 typedef struct network {
     const json_t *golden;
     const char *name;
-    int64_t batch, size;
+    int64_t batch, size, channels;
     uint32_t variant;
     rig rig;
     int *order;  // (count of parameters): their numbers, in the order of their names
@@ -47,10 +47,10 @@ static void make_batch(network *net) {
     rig *r = &net->rig;
     stream noise = {.number = STREAM_NOISE, .variant = net->variant};
     int pixels_as_they_are = strncmp(net->name, "efficientnet", 12) == 0;
-    int64_t size = net->size, across = size / PATCH;
-    for (int64_t i = 0; i < net->batch * size * size * 3; i++) {
-        int64_t c = i % 3, w = i / 3 % size, h = i / 3 / size % size, n = i / 3 / size / size;
-        int64_t patch = ((n * across + h / PATCH) * across + w / PATCH) * 3 + c;
+    int64_t size = net->size, across = size / PATCH, channels = net->channels;
+    for (int64_t i = 0; i < net->batch * size * size * channels; i++) {
+        int64_t c = i % channels, w = i / channels % size, h = i / channels / size % size;
+        int64_t n = i / channels / size / size, patch = ((n * across + h / PATCH) * across + w / PATCH) * channels + c;
         uint32_t k = 3 * (draw(STREAM_PATCHES, net->variant, patch) >> 24);
         k = (k + (next(&noise, i) >> 24)) >> 2;
         r->images[i] = pixels_as_they_are ? (float)k : ((float)k - 127.5f) / 127.5f;
@@ -135,9 +135,10 @@ static int network_create(network *net, ls_dtype precision) {
     net->name = json_string_value(member(net->golden, "name"));
     net->batch = (int64_t)number(net->golden, "batch");
     net->size = (int64_t)number(net->golden, "image_size");
+    net->channels = strcmp(net->name, "lenet5") == 0 ? 1 : 3;
     net->variant = (uint32_t)number(net->golden, "variant");
     ls_graph *graph;
-    OK(ls_model_create(net->name, LS_SHAPE(net->size, net->size, 3), CLASSES, &graph));
+    OK(ls_model_create(net->name, LS_SHAPE(net->size, net->size, net->channels), CLASSES, &graph));
     for (int i = 0; i < graph->node_count; i++)
         if (graph->nodes[i].op == LS_OP_DROPOUT) ((ls_dropout_attrs *)(void *)graph->nodes[i].attrs.bytes)->rate = 0;
     if (!rig_create(&net->rig, graph, "cpu", &(ls_plan_config){.batch = net->batch, .precision = precision})) return 0;
@@ -243,7 +244,7 @@ static void check_all(int those_large) {
         check_network(one, LS_DTYPE_F32, &fp32);
         checked++;
     }
-    assert_int_equal(checked, those_large ? sizeof large / sizeof large[0] : 12);
+    assert_int_equal(checked, those_large ? sizeof large / sizeof large[0] : 13);
     json_decref(golden);
 }
 

@@ -261,6 +261,14 @@ static void test_refusals(void **state) {
     assert_non_null(strstr(ls_error_message(), "my.net tells 2 classes apart, and 3 are asked for"));
 }
 
+static void refused(const char *text, const char *sentence) {
+    ls_model_config config;
+    ls_graph *g;
+    ls_model_config_init(&config);
+    if (ls_network_read("my.net", text, &config, &g) == LS_OK) fail_msg("taken:\n%.80s", text);
+    if (!strstr(ls_error_message(), sentence)) fail_msg("'%s'\nexpected '%s'", ls_error_message(), sentence);
+}
+
 // --- files -----------------------------------------------------------------------------------------------------------
 
 static char folder[64];
@@ -321,10 +329,43 @@ static void test_files(void **state) {
     assert_int_equal(system(command), 0);
 }
 
+// --- what would take hours -------------------------------------------------------------------------------------------
+
+static char *repeated(char *to, const char *text, int times) {
+    for (int i = 0; i < times; i++) to = stpcpy(to, text);
+    return to;
+}
+
+// Files below the limit on bytes whose work would grow with the square of them, or with their lines times their repeats.
+static void test_slow(void **state) {
+    char *text = calloc(1 << 20, 1), *end = text;
+    assert_non_null(text);
+    for (int i = 0; i < 30000; i++) end += sprintf(end, "block b%d\nend\n", i);
+    strcpy(end, "input 8\nrepeat 900000\nb0\nend\ndense units=2\n");
+    refused(text, "my.net:513:7: a network has at most 256 blocks");
+    refused("block b\nend\ninput 8\nrepeat 400000 as i\nx{i} = b from in\nend\ndense units=2\n",
+            "my.net:5:8: a network calls blocks at most 10000 times");
+    end = stpcpy(text, "input 8\nrepeat 900000\nrepeat 0*(1");
+    strcpy(repeated(end, "+1", 300000), ")\nend\nend\ndense units=2\n");
+    refused(text, "goes through more than 1000000 lines");
+    end = stpcpy(text, "block b\nend\ninput 8\nb");
+    for (int i = 0; i < 60000; i++) end += sprintf(end, " a%d=1", i);
+    refused(text, "a block has at most 64 arguments");
+    end = stpcpy(text, "block b");
+    for (int i = 0; i < 60000; i++) end += sprintf(end, " a%d=1", i);
+    strcpy(end, "\nend\ninput 8\nb\ndense units=2\n");
+    refused(text, "a block has at most 64 arguments");
+    end = repeated(stpcpy(text, "input 8\n"), "repeat 2\n", 10000);
+    strcpy(repeated(end, "end\n", 10000), "dense units=2\n");
+    refused(text, "my.net:18:1: more than 16 repeats in one another");
+    free(text);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_round_trip), cmocka_unit_test(test_graph_of_ones_own), cmocka_unit_test(test_blocks),
         cmocka_unit_test(test_inputs),     cmocka_unit_test(test_refusals),          cmocka_unit_test(test_files),
+        cmocka_unit_test(test_slow),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -276,6 +276,12 @@ static void other_archives(void **state) {
     put_archive(in_folder("a.zip"), "x_train.npy", (const uint8_t *)"12345678", 8);
     assert_int_equal(ls_weights_file_open(in_folder("a.zip"), &f), LS_STATUS_UNSUPPORTED);
     assert_non_null(strstr(ls_error_message(), "a.zip is a zip archive, but not one of Keras's (.keras)"));
+    put_bytes(in_folder("empty.weights.h5"), (const uint8_t *)"", 0);
+    assert_int_equal(ls_weights_file_open(in_folder("empty.weights.h5"), &f), LS_STATUS_BAD_DATA);
+    assert_non_null(strstr(ls_error_message(), "empty.weights.h5 does not begin as a file of Keras does"));
+    put_bytes(in_folder("half.keras"), (const uint8_t *)"\n--boundary of a download\n", 26);
+    assert_int_equal(ls_weights_file_open(in_folder("half.keras"), &f), LS_STATUS_BAD_DATA);
+    assert_non_null(strstr(ls_error_message(), "half.keras does not begin as a file of Keras does"));
     assert_int_equal(ls_weights_file_check(in_folder("new.keras")), LS_STATUS_UNSUPPORTED);
     assert_non_null(strstr(ls_error_message(), "name a .weights.h5"));
 }

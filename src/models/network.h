@@ -15,7 +15,11 @@ enum {
     LS_NETWORK_FILES = 64,            // a file and what it includes
     LS_NETWORK_DEPTH = 16,            // of includes, blocks and repeats in one another
     LS_NETWORK_LAYERS = 5000,
+    LS_NETWORK_BLOCKS = 256,     // there are; each word for a layer is looked for among them
+    LS_NETWORK_CALLS = 10000,    // of blocks
+    LS_NETWORK_ARGUMENTS = 64,   // of a block
     LS_NETWORK_STEPS = 1000000,  // statements gone through
+    LS_NETWORK_STEP_BYTES = 64,  // a longer line is several of them
 };
 
 // A place in a file, and what follows it on its line.
@@ -47,6 +51,7 @@ typedef struct net_program {
     char name[LS_NETWORK_NAME];  // the network's
     net_statement *statements;
     int count;
+    int blocks[LS_NETWORK_BLOCKS], block_count;               // which of the statements are blocks
     char *texts[LS_NETWORK_FILES], *paths[LS_NETWORK_FILES];  // what the cursors point into
     int files;
 } net_program;

@@ -98,10 +98,9 @@ static ls_status block_name(net_cursor c, char out[LS_NETWORK_NAME]) {
 
 int net_find_block(const net_program *program, const char *name) {
     char other[LS_NETWORK_NAME];
-    for (int i = 0; i < program->count; i++)
-        if (program->statements[i].kind == NET_BLOCK && block_name(program->statements[i].from, other) == LS_OK &&
-            strcmp(other, name) == 0)
-            return i;
+    for (int i = 0; i < program->block_count; i++)
+        if (block_name(program->statements[program->blocks[i]].from, other) == LS_OK && strcmp(other, name) == 0)
+            return program->blocks[i];
     return -1;
 }
 
@@ -110,6 +109,8 @@ static ls_status check_block(const loader *l, const net_cursor *at) {
     LS_TRY(block_name(*at, name));
     if (l->depth > 0) return net_wrong(at, "a block stands by itself, not inside another one or a repeat");
     if (ls__op_named(name)) return net_wrong(at, "%s is a kind of layer: give the block another name", name);
+    if (l->program->block_count == LS_NETWORK_BLOCKS)
+        return net_wrong(at, "a network has at most %d blocks", LS_NETWORK_BLOCKS);
     int other = net_find_block(l->program, name);
     if (other >= 0)
         return net_wrong(at, "there is a block '%s' already, at %s:%d", name, l->program->statements[other].from.file,
@@ -145,7 +146,10 @@ static ls_status add_keyword(loader *l, int k, const net_cursor *word, const net
     net_kind kind = keywords[k].kind;
     if (l->depth > 0 && !keywords[k].anywhere)
         return net_wrong(word, "'%s' stands by itself, not inside a block or a repeat", keywords[k].word);
-    if (kind == NET_BLOCK) LS_TRY(check_block(l, from));
+    if (kind == NET_BLOCK) {
+        LS_TRY(check_block(l, from));
+        l->program->blocks[l->program->block_count++] = l->program->count;
+    }
     if (kind == NET_END) {
         if (l->depth == l->floor) return net_wrong(word, "no block and no repeat is open that this could end");
         int begin = l->open[--l->depth];

@@ -32,7 +32,7 @@ typedef struct reader {
     const ls_model_config *config;
     ls_graph *graph;
     int classes;  // told apart, where the text has it; 0: it does not say
-    int steps, layers, outputs;
+    int steps, layers, block_calls, outputs;
     int calls[LS_NETWORK_DEPTH], depth;  // blocks that are being gone through
     int top, features;                   // the text says where the classifier begins; that there is none
     int over;                            // the rest is the classifier, which is not wanted
@@ -168,9 +168,10 @@ static void set_latest(const reader *r, scope *s, ls_value value) {
     s->variables.all[0].value = (net_value){.count = 1, .number = {channels_of(r->graph, value)}};
 }
 
-// Counts what is done, however it is repeated.
+// Counts what is done, however it is repeated: what a line costs grows with its length.
 static ls_status count_step(reader *r, const net_cursor *at) {
-    if (++r->steps <= LS_NETWORK_STEPS) return LS_OK;
+    r->steps += 1 + (int)(strlen(at->begin) / LS_NETWORK_STEP_BYTES);
+    if (r->steps <= LS_NETWORK_STEPS) return LS_OK;
     return net_wrong(at, "this network goes through more than %d lines, repeats counted", LS_NETWORK_STEPS);
 }
 
@@ -240,6 +241,8 @@ static ls_status run(reader *r, scope *s, int first, int end);
 
 static ls_status take_argument(void *user, const net_cursor *at, const char *name, const net_value *value) {
     net_variables *given = user;
+    if (given->count == LS_NETWORK_ARGUMENTS)
+        return net_wrong(at, "a block has at most %d arguments", LS_NETWORK_ARGUMENTS);
     if (net_get(given, name)) return net_wrong(at, "'%s' is given twice", name);
     return net_set(given, name, value);
 }
@@ -258,6 +261,8 @@ static ls_status set_arguments(const layer_line *line, net_cursor c, const net_v
         net_value value;
         net_cursor at = c;
         LS_TRY(net_word(&c, "an argument", name, NULL));
+        if (s->variables.count == of_all + LS_NETWORK_ARGUMENTS)
+            return net_wrong(&at, "a block has at most %d arguments", LS_NETWORK_ARGUMENTS);
         int initial = net_take(&c, '=');
         if (net_get(&s->variables, name)) return net_wrong(&at, "there is a variable '%s' already", name);
         if (initial) {
@@ -291,6 +296,7 @@ static ls_status run_block(reader *r, scope *s, const scope *caller, const layer
     const net_statement *b = &r->program->statements[block];
     net_cursor c = b->from;
     char name[LS_NETWORK_NAME];
+    LS_TRY(count_step(r, &c));
     LS_TRY(net_word(&c, "a block's name", name, NULL));
     LS_TRY(begin_scope(r, s));
     LS_TRY(set_arguments(line, c, given, s));
@@ -315,6 +321,8 @@ static ls_status call_block(reader *r, scope *s, net_cursor *c, layer_line *line
     for (int i = 0; i < r->depth; i++)
         if (r->calls[i] == block) return net_wrong(&line->at, "block %s would call itself without end", line->kind);
     if (r->depth == LS_NETWORK_DEPTH) return net_wrong(&line->at, "more than %d blocks in one another", r->depth);
+    if (++r->block_calls > LS_NETWORK_CALLS)
+        return net_wrong(&line->at, "a network calls blocks at most %d times", LS_NETWORK_CALLS);
     ls_status status = read_attributes(r, s, c, line, take_argument, &given);
     if (status == LS_OK && line->count == 0 && s->latest == LS_NO_VALUE)
         status = net_wrong(&line->at, "there is nothing above that this block could read: begin with 'input 28x28x1'");

@@ -78,8 +78,9 @@ static const ls_option table[] = {
     {"limit-test", LS_OPTION_COUNT, AT(limit_test), .metavar = "N", .min = 1, .max = 1e12, TRAINING, .initial = "all",
      .help = "use only the first N test samples"},
     {"drop-remainder", LS_OPTION_FLAG, AT(drop_remainder), TRAINING,
-     .help = "end an epoch with its last whole batch, as drop_last does: what is left over, other samples in each epoch, "
-             "is not trained on"},
+     .help =
+         "end an epoch with its last whole batch, as drop_last does: what is left over, other samples in each epoch, "
+         "is not trained on"},
     {"label-smoothing", LS_OPTION_REAL, AT(label_smoothing), .metavar = "S", .max = 1, TRAINING,
      .help = "train towards 1 - S + S/classes for a sample's class and S/classes for the others; evaluation does not"},
     {"class-weight", LS_OPTION_TEXT, AT(class_weight), .metavar = "WEIGHTS", TRAINING, .initial = "none",

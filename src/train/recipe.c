@@ -291,10 +291,11 @@ ls_status ls__sizes_resolve(ls_trainer *t) {
     int64_t eval_batch = c->micro_batch < 32 ? 32 : c->micro_batch;
     int64_t left_over = c->drop_remainder ? t->train_split.count % c->batch_size : 0;
     if (left_over == t->train_split.count && left_over > 0)
-        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
-                       "%lld samples do not fill the global batch of %lld, and what does not is to be left out: choose a "
-                       "smaller batch, or keep the remainder",
-                       (long long)left_over, (long long)c->batch_size);
+        return LS_FAIL(
+            LS_STATUS_INVALID_ARGUMENT,
+            "%lld samples do not fill the global batch of %lld, and what does not is to be left out: choose a "
+            "smaller batch, or keep the remainder",
+            (long long)left_over, (long long)c->batch_size);
     t->train_shape = ls__epoch_shape(t->train_split.count - left_over, c->batch_size, c->micro_batch);
     if (t->eval_split.count == 0 && c->validate)
         return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,

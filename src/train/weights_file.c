@@ -293,6 +293,11 @@ ls_status ls__weights_file_take(const char *path, int fd, ls_weights_file **out)
     return LS_OK;
 }
 
+static int ends(const char *path, const char *ending) {
+    size_t length = strlen(path), n = strlen(ending);
+    return length > n && strcmp(path + length - n, ending) == 0;
+}
+
 ls_status ls_weights_file_open(const char *path, ls_weights_file **out) {
     LS_NEED(out, "out");
     *out = NULL;
@@ -309,6 +314,8 @@ ls_status ls_weights_file_open(const char *path, ls_weights_file **out) {
     }
     ls_status status = ls__weights_file_take(path, fd, out);
     if (status != LS_OK) close(fd);
+    if (status == LS_STATUS_BAD_DATA && (ends(path, ".h5") || ends(path, ".keras")))
+        return ls__fail_context(status, "%s does not begin as a file of Keras does (is it all there?); ", path);
     return status;
 }
 
@@ -353,8 +360,7 @@ ls_status ls__weights_file_failed(const char *path) {
 
 ls_status ls_weights_file_check(const char *path) {
     LS_NEED(path, "path");
-    size_t length = strlen(path);
-    if (length > 6 && strcmp(path + length - 6, ".keras") == 0)
+    if (ends(path, ".keras"))
         return LS_FAIL(
             LS_STATUS_UNSUPPORTED,
             "%s would hold a network as Keras describes it, and only weights are written: name a .weights.h5, "

@@ -46,7 +46,7 @@ from make_mnist_cnn import philox, shorten
 KERAS = {"vgg16": "VGG16", "vgg19": "VGG19", "densenet121": "DenseNet121", "densenet169": "DenseNet169",
          "densenet201": "DenseNet201", "mobilenet": "MobileNet", "mobilenetv2": "MobileNetV2", "xception": "Xception",
          "inceptionv3": "InceptionV3", "efficientnetb0": "EfficientNetB0", "efficientnetb1": "EfficientNetB1",
-         "efficientnetb2": "EfficientNetB2", "nasnetmobile": "NASNetMobile"}
+         "efficientnetb2": "EfficientNetB2", "nasnetmobile": "NASNetMobile", "lenet5": "made of Keras's layers below"}
 TORCHVISION = {"resnet18": "resnet18", "resnet34": "resnet34", "resnext50": "resnext50_32x4d", "alexnet": "alexnet",
                "googlenet": "googlenet"}
 CLASSES, PATCH = 10, 8
@@ -58,7 +58,7 @@ NUMBERS = {
     "efficientnetb0": (64, 4, 74), "densenet121": (64, 4, 75), "resnet18": (64, 4, 76), "resnext50": (64, 4, 77),
     "googlenet": (64, 4, 278), "vgg16": (32, 2, 80), "vgg19": (32, 2, 81), "densenet169": (64, 4, 82), "densenet201": (64, 4, 183),
     "efficientnetb1": (64, 4, 84), "efficientnetb2": (64, 4, 85), "resnet34": (64, 4, 86), "alexnet": (224, 2, 87),
-    "nasnetmobile": (64, 4, 88),
+    "nasnetmobile": (64, 4, 88), "lenet5": (32, 4, 89),
 }
 
 
@@ -67,8 +67,22 @@ def torch_model(name, classes):
     return getattr(torchvision.models, TORCHVISION[name])(weights=None, num_classes=classes, **more)
 
 
+def lenet5(input_shape=(28, 28, 1), classes=10, classifier_activation=None):
+    """Figure 2 of LeCun et al. 1998 as textbooks have it, in Keras's layers: Keras has no LeNet-5 of its own."""
+    layer = keras.layers
+    return keras.Sequential([
+        keras.Input(input_shape, name="input"),
+        layer.Conv2D(6, 5, padding="same", activation="tanh", name="c1"), layer.AveragePooling2D(2, name="s2"),
+        layer.Conv2D(16, 5, activation="tanh", name="c3"), layer.AveragePooling2D(2, name="s4"), layer.Flatten(name="flatten"),
+        layer.Dense(120, activation="tanh", name="c5"), layer.Dense(84, activation="tanh", name="f6"),
+        layer.Dense(classes, activation=classifier_activation, name="output")])
+
+
 def keras_model(name, **more):
     keras.utils.clear_session()
+    if name == "lenet5":
+        model = lenet5(**more)
+        return keras.Model(model.inputs, model.outputs)
     if name == "nasnetmobile":  # which Keras refuses on PyTorch, where it computes the same
         shape = more.pop("input_shape", (224, 224, 3))
         return NASNet(shape, 1056, 4, 32, False, 2, weights=None, default_size=224, name="nasnet_mobile", **more)
@@ -171,6 +185,7 @@ class Run:
     def __init__(self, name, dtype=torch.float64, variant=None):
         self.name, self.dtype = name, dtype
         self.size, self.count, self.variant = NUMBERS[name]
+        self.channels = 1 if name == "lenet5" else 3
         if variant is not None:
             self.variant = variant
         keras.config.set_floatx(str(dtype).split(".")[1])
@@ -190,7 +205,7 @@ class Run:
 
     def make_keras(self):
         more = {} if self.name == "mobilenet" else {"classifier_activation": None}
-        model = keras_model(self.name, classes=CLASSES, input_shape=(self.size, self.size, 3), **more)
+        model = keras_model(self.name, classes=CLASSES, input_shape=(self.size, self.size, self.channels), **more)
         self.normalizations = [l for l in model.layers if isinstance(l, keras.layers.Normalization)]
         for layer in model.layers:
             if isinstance(layer, keras.layers.Dropout):
@@ -244,8 +259,9 @@ class Run:
 
     def batch(self):
         patches = self.size // PATCH
-        coarse = self.words(STREAM_PATCHES, self.count * patches * patches * 3).reshape(self.count, patches, patches, 3)
-        noise = self.words(STREAM_NOISE, self.count * self.size * self.size * 3).reshape(self.count, self.size, self.size, 3)
+        coarse, noise = ((self.count, side, side, self.channels) for side in (patches, self.size))
+        coarse = self.words(STREAM_PATCHES, math.prod(coarse)).reshape(coarse)
+        noise = self.words(STREAM_NOISE, math.prod(noise)).reshape(noise)
         coarse = (coarse >> np.uint32(24)).repeat(PATCH, 1).repeat(PATCH, 2)
         k = ((np.uint32(3) * coarse + (noise >> np.uint32(24))) >> np.uint32(2)).astype(np.float32)
         if not self.name.startswith("efficientnet"):  # which take pixels as they are
