@@ -10,7 +10,7 @@
 #include "ok.h"
 #include "plan_rig.h"
 
-enum { BATCH = 4, VARIANTS = 8 };
+enum { BATCH = 4, DENSE = 7, VARIANTS = 9 };
 
 static ls_value conv(ls_graph *g, ls_value x, int filters, int kernel, int stride, int no_bias) {
     return ls_conv2d(g, x,
@@ -40,6 +40,12 @@ static ls_value post_activation_block(ls_graph *g, ls_value x, int filters, int 
     ls_value y = ls_activate(g, norm(g, conv(g, x, filters, 3, stride, 0)), LS_ACTIVATION_RELU, NULL);
     y = norm(g, conv(g, y, filters, 3, 1, 0));
     return ls_activate(g, ls_add(g, y, shortcut, NULL), LS_ACTIVATION_RELU, NULL);
+}
+
+// Huang et al. 2016: what a layer gives is put together with all that it read, here before or behind it.
+static ls_value dense_layer(ls_graph *g, ls_value x, int before) {
+    ls_value y = conv(g, ls_relu(g, norm(g, x), NULL), 16, 3, 1, 1);
+    return ls_concat(g, before ? (ls_value[]){y, x} : (ls_value[]){x, y}, 2, &(ls_concat_attrs){0});
 }
 
 static ls_graph *network(int variant) {
@@ -92,6 +98,14 @@ static ls_graph *network(int variant) {
         x = conv(g, x, 16, 3, 1, 0);
         x = ls_zero_pad2d(g, x, &(ls_zero_pad2d_attrs){.padding = {{2, 3}, {1, 0}}});
         x = ls_conv2d(g, x, &(ls_conv2d_attrs){.filters = 16, .kernel = {3, 3}, .strides = {2, 2}});
+        break;
+    case DENSE:  // two dense blocks with a pooling between them
+        x = conv(g, x, 32, 3, 1, 0);
+        for (int i = 0; i < 3; i++) x = dense_layer(g, x, 0);
+        x = conv(g, ls_relu(g, norm(g, x), NULL), 32, 1, 1, 1);
+        x = ls_average_pool2d(g, x, &(ls_pool2d_attrs){.size = {3, 3}, .strides = {3, 3}});
+        for (int i = 0; i < 3; i++) x = dense_layer(g, x, i > 0);
+        x = ls_relu(g, norm(g, x), NULL);
         break;
     default:  // a convolution that adds and ends in a ReLU; one value used by a convolution and a later sum
         x = conv(g, x, 16, 3, 1, 0);
@@ -236,12 +250,41 @@ static void blocks_fold(void **state) {
     rig_free(&r);
 }
 
+// The node that is the first to write a buffer.
+static const ls_node *maker(const ls_plan *p, int buffer) {
+    for (int i = 0; i < p->step_count; i++)
+        if (p->steps[i].arg[LS_ARG_Y].place == LS_PLACE_ARENA && p->steps[i].arg[LS_ARG_Y].index == buffer)
+            return &p->graph->nodes[p->steps[i].node];
+    return NULL;
+}
+
+// Of what a dense block puts together the CPU's backward reads the last alone, and all before it there.
+static void the_last_concatenation_of_a_block_is_kept(void **state) {
+    for (int bf16 = 0; bf16 < 2; bf16++) {
+        rig r;
+        if (!rig_make(&r, DENSE, "cpu", (ls_plan_config){.precision = bf16 ? LS_DTYPE_BF16 : LS_DTYPE_F32})) continue;
+        const ls_plan *p = r.run->plan;
+        int apart = 0;
+        for (int i = p->forward_count; i < p->step_count; i++) {
+            const ls_plan_step_impl *s = &p->steps[i];
+            if (strcmp(s->pass, "backward") != 0) continue;
+            const ls_node *from = maker(p, s->arg[LS_ARG_X].index);
+            if (from && from->op == LS_OP_CONCAT && strcmp(from->name, "concatenate_2") != 0)
+                assert_string_equal(from->name, "concatenate_5");
+            apart += s->kernel->apart > 0;
+        }
+        assert_int_equal(apart, 6);
+        rig_free(&r);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(gradients_are_derivatives),
         cmocka_unit_test(the_cpu_agrees_with_the_reference_device),
         cmocka_unit_test(activations_made_again_give_the_same_bits),
         cmocka_unit_test(blocks_fold),
+        cmocka_unit_test(the_last_concatenation_of_a_block_is_kept),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,7 @@
 // Backward: the kernels of the gradients, from the losses back, as each op emits them. A value with several readers gets the sum of
 // their gradients; an operation whose kernel adds what is there already does that, for others it is an addition.
 #include <assert.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -105,6 +106,37 @@ static ls_status parameter_gradients(ls_builder *b, int i, int step_index) {
 
 // --- emitting --------------------------------------------------------------------------------------------------------
 
+// Whether backward, as far as it is laid down, reads a buffer.
+static int read_in_backward(const ls_plan *p, int buffer) {
+    for (int i = p->forward_count; i < p->step_count; i++)
+        for (int a = 0; a < LS_ARG_COUNT; a++)
+            if (p->steps[i].arg[a].place == LS_PLACE_ARENA && p->steps[i].arg[a].index == buffer) return 1;
+    return 0;
+}
+
+// Finds the last of the concatenations, each a part of the next, that have a copy of node i's first input and are kept for backward
+// anyway: the input itself need not be, if the node's kernel reads the copy. Returns how many bytes samples are apart in it and sets `at`
+// to the first of them; 0: there is none. What is made again in backward is not kept anyway.
+static int64_t find_copy(const ls_builder *b, int i, ls_step_arg *at) {
+    ls_value v = ls__input_home(b, i, 0);
+    const ls_layout *layout = b->nodes[i].input[0].layout;
+    int64_t apart = 0, offset = 0, batch = b->plan->config.batch;
+    while (b->plan->config.remat == LS_REMAT_NONE && b->values[v].holder >= 0) {
+        const ls_node_state *holder = &b->nodes[b->values[v].holder];
+        int index = b->values[v].holder_input;
+        if (holder->input[index].layout != layout) break;
+        for (int k = 0; k < index; k++) offset += holder->input[k].layout->bytes / batch;
+        v = b->graph->nodes[b->values[v].holder].value;
+        ls_tensor whole = b->values[v].value;
+        layout = whole.layout;
+        if (offset > INT_MAX || whole.at.place != LS_PLACE_ARENA || !read_in_backward(b->plan, whole.at.index))
+            continue;
+        *at = (ls_step_arg){LS_PLACE_ARENA, whole.at.index, whole.at.offset + (int)offset};
+        apart = layout->bytes / batch;
+    }
+    return apart;
+}
+
 // What a backward kernel is asked for: forward's spec, and the layouts that are settled.
 static ls_kernel_spec backward_spec(const ls_builder *b, int i, ls_pass pass, const ls_tensor *dy) {
     const ls_node_state *s = &b->nodes[i];
@@ -146,6 +178,8 @@ ls_status ls__emit_backward(ls_builder *b, int i, ls_pass pass, const char *pass
     const ls_node_state *s = &b->nodes[i];
     ls_value from = ls__input_home(b, i, 0);
     ls_kernel_spec spec = backward_spec(b, i, pass, dy);
+    ls_step_arg copy = {0};
+    spec.apart = find_copy(b, i, &copy);
     ls_tensor addend = b->values[from].gradient, d[LS_MAX_OUTPUTS] = {{.layout = NULL}};
     spec.addend = pass == LS_PASS_BACKWARD && op->absorbs & LS_ABSORBS_ADDEND && addend.layout;
     if (spec.addend) LS_TRY(ls__in_layout(b, addend, s->input[0].layout, i, &addend));
@@ -162,7 +196,7 @@ ls_status ls__emit_backward(ls_builder *b, int i, ls_pass pass, const char *pass
     LS_TRY(ls__step_add(b, kernel, i, pass_name, &spec, &step));
     int at = (int)(step - b->plan->steps);
     for (int k = 0; k < spec.x_count; k++)
-        if (kernel->layout[LS_ARG_X + k]) step->arg[LS_ARG_X + k] = s->input[k].at;
+        if (kernel->layout[LS_ARG_X + k]) step->arg[LS_ARG_X + k] = k == 0 && kernel->apart ? copy : s->input[k].at;
     for (int k = 0; k < spec.y_count; k++) {
         if (kernel->layout[LS_ARG_Y + k]) step->arg[LS_ARG_Y + k] = b->values[n->value + k].value.at;
         if (dy) step->arg[LS_ARG_DY + k] = d[k].at;

@@ -32,6 +32,8 @@ typedef struct ls_value_state {
     int wants_gradient;        // something before it is trained
     ls_tensor value;           // what its kernel computes
     ls_tensor gradient;        // of `value`, from the readers so far
+    // The first node whose output has a copy of `value` in each sample, and which of its inputs that is; -1: none.
+    int holder, holder_input;
 } ls_value_state;
 
 // And of a node.

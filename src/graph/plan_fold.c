@@ -38,7 +38,7 @@ static void find_needed(ls_builder *b) {
 static void find_readers(ls_builder *b) {
     const ls_graph *g = b->graph;
     for (int v = 0; v < g->value_count; v++)
-        b->values[v] = (ls_value_state){.home = v, .source = v, .last_reader = -1, .only_measured = 1};
+        b->values[v] = (ls_value_state){.home = v, .source = v, .last_reader = -1, .only_measured = 1, .holder = -1};
     for (int i = 0; i < g->node_count; i++) {
         b->nodes[i].residual = LS_NO_VALUE;
         for (int k = 0; k < g->nodes[i].input_count && b->nodes[i].needed; k++) {

@@ -72,6 +72,7 @@ if [ "$which" != ref ]; then
         both "resnet50v2 sgd" resnet50v2 $big --optimizer sgd --lr 0.01 --momentum 0.9
         both "resnet50v2 remat clip" resnet50v2 $big --optimizer sgd --lr 0.01 --remat --clip-norm 1
         both "resnet50 adam" resnet50 $big
+        both "densenet121 sgd" densenet121 $big --optimizer sgd --lr 0.01 --momentum 0.9
         run "mnist-cnn fp16 dynamic scale" mnist-cnn $cnn --precision fp16 --loss-scale dynamic
         run "resnet20 fp16 dynamic scale" resnet20 $res --precision fp16 --loss-scale dynamic --optimizer sgd --lr 0.1
         run "mnist-cnn two threads" mnist-cnn $cnn --threads 2 --replicas 1

@@ -110,6 +110,7 @@ static void sweep_planes(const group *g, void (*loop)(ls_dtype dtype, ls_norm_pa
         for (int64_t i = 0; i < g->count; i++) {
             ls_norm_pass *p = &g->pass[i];
             p->origin = run * k->tile.run_stride;
+            if (k->tile.x_skip) p->x = (const char *)tile_at(g, LS_ARG_X, g->first + i) + run * k->tile.x_skip;
             p->runs = runs;
             p->open = !last;
             loop(k->dtype, p);
@@ -310,6 +311,14 @@ static void set_tiles(batch_norm_kernel *k, int64_t block) {
     }
 }
 
+// Samples of blocked layouts are runs, which may be as far apart in X as they like.
+static void set_apart(const ls_kernel_spec *spec, batch_norm_kernel *k) {
+    int64_t sample = k->base.layout[LS_ARG_X]->bytes / k->samples;
+    if (spec->pass != LS_PASS_BACKWARD || spec->apart <= sample || k->tile.runs != k->samples || k->panel_rows) return;
+    k->base.apart = spec->apart;
+    k->tile.x_skip = spec->apart - sample;
+}
+
 static ls_status set_layouts(ls_cpu *cpu, const ls_kernel_spec *spec, ls_kernel *kernel, int64_t *block) {
     int backward = spec->pass == LS_PASS_BACKWARD, relu = spec->activation == LS_ACTIVATION_RELU;
     int learned = spec->w_count - 2;  // gamma, where there is one, and beta
@@ -344,7 +353,7 @@ static void set_in_place(const ls_kernel_spec *spec, ls_kernel *kernel) {
     }
     if (spec->addend) ls__cpu_in_place(kernel, LS_ARG_DX, LS_ARG_ADDEND);
     ls__cpu_in_place(kernel, spec->residual ? LS_ARG_DRESIDUAL : LS_ARG_DX, LS_ARG_DY);
-    ls__cpu_in_place(kernel, LS_ARG_DX, LS_ARG_X);
+    if (!kernel->apart) ls__cpu_in_place(kernel, LS_ARG_DX, LS_ARG_X);
 }
 
 ls_status ls__cpu_batch_norm_create(ls_cpu *cpu, const ls_kernel_spec *spec, ls_kernel **out) {
@@ -380,6 +389,7 @@ ls_status ls__cpu_batch_norm_create(ls_cpu *cpu, const ls_kernel_spec *spec, ls_
                    : spec->pass == LS_PASS_INFERENCE ? infer_group
                                                      : backward_group;
     set_tiles(k, block);
+    set_apart(spec, k);
     k->base.tiles = k->tiles;
     for (int e = 0; e < LS_NORM_ROW; e++) k->place[e] = (uint8_t)ls__norm_place(k->dtype, e);
     set_in_place(spec, &k->base);

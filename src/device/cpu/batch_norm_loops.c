@@ -248,13 +248,17 @@ LS_INLINE void sums_row(ls_dtype dtype, const void *x, const void *y, const void
     }
 }
 
+// X for a piece, so that rows of it are at the same places as those of the other tensors.
+LS_INLINE const void *x_of(const ls_norm_pass *p, const piece *c) { return (const char *)p->x + c->run * p->x_skip; }
+
 LS_INLINE void backward_sums(ls_dtype dtype, ls_norm_pass *p, gate g, void *dx2) {
     const known k = known_of(p);
-    const void *x = p->x, *y = p->y, *dy = p->dy;
+    const void *y = p->y, *dy = p->dy;
     sums s = begun_sums(p);
     piece c = {.unfolded = p->unfolded};
 #define VISIT(at, next, count) sums_row(dtype, x, y, dy, dx2, at, next, count, &k, g, &s)
     while (next_piece(p, &c)) {
+        const void *x = x_of(p, &c);
         EACH_ROW(p, &c, VISIT);
         if (c.unfolded == FLOAT_ROWS) fold(p, &s);
     }
@@ -300,11 +304,14 @@ LS_INLINE void data_row(ls_dtype dtype, const void *x, const void *y, const void
 
 LS_INLINE void backward_data(ls_dtype dtype, const ls_norm_pass *p, gate g, const void *addend) {
     const known k = known_of(p);
-    const void *x = p->x, *y = p->y, *dy = p->dx2 ? p->dx2 : p->dy;
+    const void *y = p->y, *dy = p->dx2 ? p->dx2 : p->dy;
     void *dx = p->dx;
     int mask_dx = p->mask_dx;
 #define VISIT(at, next, count) data_row(dtype, x, y, dy, addend, dx, at, next, count, &k, g, mask_dx)
-    for (piece c = {0}; next_piece(p, &c);) EACH_ROW(p, &c, VISIT);
+    for (piece c = {0}; next_piece(p, &c);) {
+        const void *x = x_of(p, &c);
+        EACH_ROW(p, &c, VISIT);
+    }
 #undef VISIT
 }
 
