@@ -291,7 +291,8 @@ typedef struct ls_model_config {
     const char *pooling;  // of the features: "none" (the default) (H, W, C); "avg", "max": (C), over the image
     // "softmax" (the default), "none". The network ends in logits either way: the softmax is part of the loss.
     const char *classifier_activation;
-    // Patterns of parameters that are not trained, as ls_graph_freeze has them, with commas between; NULL: all are.
+    // Patterns of parameters that are not trained, as ls_graph_freeze has them, with commas between; NULL: all are. Those that leave
+    // nothing to train are refused.
     const char *freeze;
     // Patterns of parameters, and what their learning rate is multiplied by: "head*=10,conv*=0.1"; NULL: none.
     const char *lr_scale;

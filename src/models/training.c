@@ -43,8 +43,19 @@ static ls_status for_items(ls_graph *graph, const char *list, ls_status (*take)(
     return status;
 }
 
+// A network of which all is frozen would go through its epochs and stay as it was drawn, and say nothing of it.
+static ls_status check_learns(const ls_graph *graph, const char *frozen) {
+    if (!frozen || ls_graph_trainable_parameter_count(graph) > 0) return LS_OK;
+    return LS_FAIL(
+        LS_STATUS_INVALID_ARGUMENT,
+        "'%.100s' freezes all of %s: nothing of it would be trained; leave some of its weights out ('lockstep "
+        "summary' tells their names), or measure it as it is with 'lockstep evaluate'",
+        frozen, ls_graph_name(graph));
+}
+
 ls_status ls__model_set_training(ls_graph *graph, const ls_model_config *config) {
     LS_TRY(for_items(graph, config->freeze, freeze));
+    LS_TRY(check_learns(graph, config->freeze));
     LS_TRY(for_items(graph, config->lr_scale, scale_rate));
     return for_items(graph, config->decay_scale, scale_decay);
 }

@@ -80,7 +80,10 @@ refuses 2 'no parameter matches "heads*"' "$lockstep" train "$here/small.net" --
 refuses 2 "expected PATTERN=X, as head*=10, but got 'head*'" "$lockstep" train "$here/small.net" --lr-scale 'head*'
 refuses 2 "from 1e-6 to 1e6, not by 0" "$lockstep" train "$here/small.net" --lr-scale 'head*=0'
 refuses 1 "'head/kernel' is frozen, and so is all of the head that is drawn anew" "$lockstep" train "$here/small.net" $few --epochs 1 \
-    --weights "$here/body.weights.h5" --without-top --freeze '*'
+    --weights "$here/body.weights.h5" --without-top --freeze 'head*'
+refuses 2 "'*' freezes all of small: nothing of it would be trained; leave some of its weights out" \
+    "$lockstep" train "$here/small.net" $few --epochs 1 --verbose 0 --freeze '*'
+refuses 2 "'*/kernel,*/bias' freezes all of mnist-mlp" "$lockstep" train mnist-mlp --limit-train 64 --epochs 1 --freeze '*/kernel,*/bias'
 refuses 2 "--without-top: of which file?" "$lockstep" train "$here/small.net" --without-top
 refuses 2 "give one of them" "$lockstep" train "$here/small.net" --weights x --without-top --weights-by-name
 run 0 "$lockstep" train mnist-linear --limit-train 64 --epochs 1 --no-evaluate --verbose 0 --save "$here/none.h5"
