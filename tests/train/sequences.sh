@@ -1,5 +1,5 @@
 #!/bin/sh
-# The same bits for 1, 2, 3 and 5 workers: an LSTM, a GRU over masked sequences, a transformer.
+# The same bits for 1, 2, 3 and 5 workers: LSTMs, a GRU over masked sequences, transformers.
 # usage: sequences.sh LOCKSTEP [full]; full: larger runs, in every precision this machine has
 set -u
 lockstep=$1
@@ -28,7 +28,7 @@ numbers() {
 }
 
 for precision in $precisions; do
-    for network in "lstm-lm-mini --data sentences" "gru --data roles" "transformer-lm-mini --data sentences"; do
+    for network in "lstm-lm-mini --data sentences" "lstm --data roles" "gru --data roles" "transformer --data roles" "transformer-lm-mini --data sentences"; do
         # shellcheck disable=SC2086
         one=$(numbers one $network --precision $precision) || exit 1
         for workers in 2 3 5; do
