@@ -22,4 +22,12 @@ static inline void refused(int refused, const char *call, const char *sentence) 
 #define REFUSED(sentence, call)  refused((call) == LS_STATUS_INVALID_ARGUMENT, #call, sentence)
 #define NO_VALUE(sentence, call) refused((call) == LS_NO_VALUE, #call, sentence)
 
+// Of two by two numbers, to three classes.
+static inline ls_graph *network(void) {
+    ls_graph *g;
+    OK(ls_graph_create("net", LS_SHAPE(2, 2, 1), &g));
+    OK(ls_graph_finish(g, ls_dense(g, ls_flatten(g, ls_graph_input(g), NULL), &(ls_dense_attrs){.units = 3})));
+    return g;
+}
+
 #endif

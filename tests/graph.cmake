@@ -12,6 +12,7 @@ foreach(test test_losses test_auc test_tables)
   target_compile_definitions(${test} PRIVATE LS_GOLDEN_DIR="${CMAKE_CURRENT_SOURCE_DIR}/golden")
   target_link_libraries(${test} PRIVATE PkgConfig::JANSSON)
 endforeach()
+ls_test(test_losses_refused LABELS device)
 ls_test(test_ops LABELS device TIMEOUT 300)
 target_sources(test_ops PRIVATE ops_check.c op_case.c)
 # While it makes an AMX kernel of bf16 for 17 filters, oneDNN 2.6 reads behind one of its own vectors, which kills the process where the sanitizer's heap ends there.
