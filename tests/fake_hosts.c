@@ -22,11 +22,14 @@ int MPI_Comm_split_type(MPI_Comm comm, int type, int key, MPI_Info info, MPI_Com
 
 // LOCKSTEP_TEST_BREAKS=R:N: on rank R the N-th look at a message that is not the main thread's, and every one after it, fails.
 // LOCKSTEP_TEST_BREAKS_TOTAL=R:N: the N-th look at a total of bf16 that is going to be received (LS_MESSAGE_MEAN), whoever's.
+// LOCKSTEP_TEST_BREAKS_ASYNC=R:N: the N-th look of the main thread after the first message of asynchronous training is on its way.
 #define TOTALS 64  // on their way at once
 static MPI_Request totals[TOTALS];
+static int asynchronous;
 
 int MPI_Irecv(void *data, int count, MPI_Datatype type, int from, int tag, MPI_Comm comm, MPI_Request *request) {
     int code = PMPI_Irecv(data, count, type, from, tag, comm, request);
+    asynchronous |= tag >= 31000 && tag < 31004;  // LS_ASYNC_TAG_HEAD and those behind it
     for (int i = 0; i < TOTALS && getenv("LOCKSTEP_TEST_BREAKS_TOTAL"); i++)
         if (!totals[i] && type == MPI_UINT16_T && tag % 5 == 1) {
             totals[i] = *request;
@@ -46,10 +49,19 @@ static int breaks_total(const MPI_Request *request) {
     return is_total && rank == atoi(text) && ++looks >= atoi(colon + 1);
 }
 
+static int breaks_async(void) {
+    static int looks;
+    const char *text = getenv("LOCKSTEP_TEST_BREAKS_ASYNC"), *colon = text ? strchr(text, ':') : NULL;
+    int rank;
+    if (!colon || !asynchronous || syscall(SYS_gettid) != getpid()) return 0;
+    PMPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    return rank == atoi(text) && ++looks >= atoi(colon + 1);
+}
+
 int MPI_Test(MPI_Request *request, int *flag, MPI_Status *status) {
     static int looks;
     MPI_Request before = *request;
-    if (breaks_total(request)) return MPI_ERR_OTHER;
+    if (breaks_total(request) || breaks_async()) return MPI_ERR_OTHER;
     const char *text = getenv("LOCKSTEP_TEST_BREAKS"), *colon = text ? strchr(text, ':') : NULL;
     int rank;
     PMPI_Comm_rank(MPI_COMM_WORLD, &rank);

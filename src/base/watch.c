@@ -46,6 +46,8 @@ static struct {
     atomic_int started;
     _Atomic(const crew *) crew;   // NULL: nobody has told yet
     _Atomic double longest_step;  // 0: none yet
+    char why[1024];               // it was given up
+    atomic_int given_up;          // 1: `why` is whole
     // The watch's own: whom it looks at, the peers or, before they are known, those found beside this process.
     const ls_watch_peer *seen;
     const crew *known;  // whose peers they are; NULL: they were found
@@ -172,6 +174,16 @@ int ls_watch_children(int64_t parent, ls_watch_child_fn fn, void *user) {
     }
     if (processes) closedir(processes);
     return count;
+}
+
+void ls_watch_give_up(const char *why) {
+    if (ls_watch_given_up()) return;
+    snprintf(watch.why, sizeof watch.why, "%s", why);
+    atomic_store_explicit(&watch.given_up, 1, memory_order_release);
+}
+
+const char *ls_watch_given_up(void) {
+    return atomic_load_explicit(&watch.given_up, memory_order_acquire) ? watch.why : NULL;
 }
 
 int ls_watch_end_peers(void) {

@@ -59,5 +59,8 @@ int ls_watch_children(int64_t parent, ls_watch_child_fn fn, void *user);
 // Ends the other processes of this host, as far as they still are those that were told of or, before, that were found.
 // For an ls_watch_fn. Returns how many it reached.
 int ls_watch_end_peers(void);
+// For an ls_watch_fn, too: whoever waits is to stop waiting. A transport that looks does, and tells the other workers why.
+void ls_watch_give_up(const char *why);  // copied; the first one counts
+const char *ls_watch_given_up(void);     // NULL: nobody has given up
 
 #endif

@@ -21,6 +21,7 @@
 #define GONE_SECONDS    3     // nor does one that has ended
 #define WAIT_SECONDS    1800  // longer than any step
 #define SLOW_SECONDS    10    // of which a wait is told, where steps are short
+#define TELL_SECONDS    3     // for the others to hear why this process ends
 
 #define MARK "LOCKSTEP_LAUNCHED"  // in the environment of the workers a launch starts: how many were asked for
 
@@ -316,7 +317,12 @@ static void note_waiting(void *user, const ls_watch_report *report) {
     if (n >= (int)sizeof text) n = (int)sizeof text - 1;
     while (write(STDERR_FILENO, text, (size_t)n) < 0 && errno == EINTR) continue;
     if (!report->over) return;
-    if (!c->clustered) ls_watch_end_peers();  // else they see that this one is gone, and say so where they were started
+    if (c->clustered) {  // whoever waits here tells the others why, and ends this process itself
+        ls_watch_give_up(report->sentence);
+        sleep(TELL_SECONDS);
+    } else {
+        ls_watch_end_peers();
+    }
     _exit(1);
 }
 

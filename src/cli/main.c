@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/text.h"
+#include "base/watch.h"
 #include "cli/cli.h"
 
 // Whether this worker is the one that speaks. Before it has joined the job its launcher's word counts, and after too when it
@@ -23,6 +24,7 @@ static int speaks(const cli *c) {
 
 static void say(const char *command, const char *worker) {
     char sentence[1024];
+    if (ls_watch_given_up()) return;  // it was told at once, with what all do
     snprintf(sentence, sizeof sentence, "%s", ls_error_message());
     ls_text_clean(sentence);  // it may hold words of a file
     fflush(stdout);

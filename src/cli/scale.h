@@ -17,7 +17,7 @@ enum {
 };
 
 typedef struct scale_settings {
-    const char *data, *config, *out, *workers, *nodes, *workers_per_node, *layout, *mode, *compare;
+    const char *data, *config, *out, *workers, *nodes, *workers_per_node, *layout, *mode, *compare, *strategy;
     int repeats;
     double timeout;         // seconds a run may take; 0: no limit
     double until_accuracy;  // 0: none
@@ -65,8 +65,9 @@ typedef struct scale_request {
     scale_grid grid;
     ls_option_set options[4];
     ls_words words;
-    void *file;     // what the config file's texts live in
-    char *compare;  // what the values of --compare live in
+    void *file;        // what the config file's texts live in
+    char *compare;     // what the values of --compare live in
+    char *strategies;  // what a list of --strategy is compared by; NULL: there is none
 } scale_request;
 // Errors: INVALID_ARGUMENT; those of reading the config file. scale_request_free also after a failure.
 ls_status scale_request_read(int argc, char **argv, scale_request *out);

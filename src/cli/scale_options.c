@@ -30,6 +30,9 @@ static const ls_option table[] = {
          "'lr=0.1,0.2 "
          "batch-size=128,256' all four combinations, 'schedule=constant | schedule=cosine warmup-epochs=1' recipes of "
          "several options; any option of train, --data too"},
+    {"strategy", LS_OPTION_TEXT, AT(strategy), .metavar = "NAME,NAME,...", STUDY, .initial = "allreduce",
+     .help = "how gradients of workers come together ('lockstep train --help' lists the names); several are compared, "
+             "as by --compare strategy=NAME,NAME"},
     {"until-accuracy", LS_OPTION_REAL, AT(until_accuracy), .metavar = "A", .max = 1, .initial = "none", STUDY,
      .help = "end each run when its test accuracy after an epoch is at least A, and tell how long that took: 0.98"},
     {"repeats", LS_OPTION_INT, AT(repeats), .metavar = "R", .min = 1, .max = 1000, STUDY,
@@ -185,6 +188,25 @@ static ls_status check_models(const ls_words *words, const ls_model_config *conf
     return LS_OK;
 }
 
+// One strategy is as train takes it; several are a comparison.
+static ls_status read_strategies(scale_request *r) {
+    const char *names = r->set.strategy;
+    const ls_option_set train[] = {{ls_train_options(), &r->grid.common.config}, {NULL, NULL}};
+    if (!names) return LS_OK;
+    if (!strchr(names, ',')) return ls_options_assign(train, "strategy", names);
+    if (r->set.compare)
+        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
+                       "--strategy %s compares strategies, and --compare is there too: leave --strategy out and add "
+                       "strategy=%s to the words of --compare",
+                       names, names);
+    if (asprintf(&r->strategies, "strategy=%s", names) < 0) {
+        r->strategies = NULL;
+        return LS_FAIL(LS_STATUS_OUT_OF_MEMORY, "out of memory");
+    }
+    r->set.compare = r->strategies;
+    return LS_OK;
+}
+
 static ls_status check_settings(scale_request *r) {
     const scale_settings *set = &r->set;
     int counted = set->workers || set->workers_per_node;
@@ -227,6 +249,7 @@ ls_status scale_request_read(int argc, char **argv, scale_request *r) {
     *r = (scale_request){.file = NULL};
     LS_TRY(read_words(r, argc, argv));
     if (r->words.help) return LS_OK;
+    LS_TRY(read_strategies(r));
     LS_TRY(cli_deadline_check(r->set.time_limit));
     LS_TRY(check_models(&r->words, &g->common.model));
     LS_TRY(check_settings(r));
@@ -247,7 +270,8 @@ ls_status scale_request_read(int argc, char **argv, scale_request *r) {
 void scale_request_free(scale_request *r) {
     ls_config_free(&r->file);
     free(r->compare);
-    r->compare = NULL;
+    free(r->strategies);
+    r->compare = r->strategies = NULL;
 }
 
 ls_status cli_scale_check(int argc, char **argv, int *nodes, int *workers_per_node, ls_train_config *config) {

@@ -105,6 +105,11 @@ static ls_status progress(ls__tcp *c, int wait_ms) {
     struct pollfd few[FEW], *list = few;
     int few_ranks[FEW], *ranks = few_ranks, count = 0;
     if (c->status != LS_OK) return again(c);
+    const char *given_up = ls_watch_given_up();
+    if (given_up) {
+        LS_FAIL(LS_STATUS_LIBRARY, "worker %d %s", c->head.rank, given_up);
+        return ls__tcp_broken(c, LS_STATUS_LIBRARY, -1);
+    }
     if (c->head.size > FEW) {
         list = c->poll;
         ranks = c->poll_ranks;

@@ -160,8 +160,27 @@ ls_strategy *ls_async_server(const ls_async *a) { return a->server ? a->server->
 
 // --- messages of a computing worker ----------------------------------------------------------------------------------
 
+// What messages are for from now on, in sentences about a wait that is too long and about one that fails.
+static void begin(ls_async *a, const ls_async_head *head) {
+    const char *what = head->kind == LS_ASYNC_ASKS     ? "the next batch"
+                       : head->kind == LS_ASYNC_LEAVES ? "leaving the servers"
+                       : head->vote == LS_VOTE_FAILED  ? "telling the servers of a failure"
+                                                       : NULL;
+    if (what)
+        snprintf(a->doing, sizeof a->doing, "%s", what);
+    else
+        snprintf(a->doing, sizeof a->doing, "%s batch %lld", head->kind == LS_ASYNC_PULLS ? "pull for" : "push of",
+                 (long long)head->ticket);
+    a->config.comm->about = a->doing;
+}
+
+static ls_status end(ls_async *a, ls_status status) {
+    a->config.comm->about = NULL;
+    return status == LS_OK ? LS_OK : ls__fail_context(status, "%s: ", a->doing);
+}
+
 // Sends the same head to servers [0, servers), and waits for what is on its way besides, and with `answered` for their answers.
-static ls_status say(ls_async *a, int servers, ls_async_head head, int answered, int more) {
+static ls_status send_heads(ls_async *a, int servers, ls_async_head head, int answered, int more) {
     ls_comm *comm = a->config.comm;
     int n = more;
     for (int i = 0; i < servers; i++) {
@@ -175,6 +194,12 @@ static ls_status say(ls_async *a, int servers, ls_async_head head, int answered,
     return ls_comm_wait_all(comm, a->requests, n);
 }
 
+// The same, with nothing besides.
+static ls_status say(ls_async *a, int servers, ls_async_head head, int answered) {
+    begin(a, &head);
+    return end(a, send_heads(a, servers, head, answered, 0));
+}
+
 // Where weights are on the host: in their place, or on their way there.
 static float *host_weights(const ls_async *a) { return a->staging ? a->staging : a->worker->weights.host; }
 
@@ -185,13 +210,7 @@ static ls_status put_weights(ls_async *a, ls_queue *queue) {
     return ls_synchronize(queue);
 }
 
-static ls_status pull(ls_async *a, ls_queue *queue) {
-    if (ls__async_alone(a)) {
-        if (!ls__server_may_pull(a->server, a->ticket))
-            return LS_FAIL(LS_STATUS_BAD_DATA, "the log of pushes cannot have happened: ticket %lld waits for itself",
-                           (long long)a->ticket);
-        return ls__server_pull(a->server, 0, a->ticket, queue);  // in place: nothing is applied before its push
-    }
+static ls_status pull_slices(ls_async *a, ls_async_head head) {
     int n = 0;
     for (int s = 0; s < a->servers; s++) {
         int64_t begin, end;
@@ -200,7 +219,19 @@ static ls_status pull(ls_async *a, ls_queue *queue) {
             LS_TRY(ls_comm_irecv(a->config.comm, host_weights(a) + begin, end - begin, LS_DTYPE_F32, a->server_rank[s],
                                  LS_ASYNC_TAG_WEIGHTS, &a->requests[n++]));
     }
-    LS_TRY(say(a, a->servers, (ls_async_head){.kind = LS_ASYNC_PULLS, .ticket = a->ticket}, 1, n));
+    return send_heads(a, a->servers, head, 1, n);
+}
+
+static ls_status pull(ls_async *a, ls_queue *queue) {
+    if (ls__async_alone(a)) {
+        if (!ls__server_may_pull(a->server, a->ticket))
+            return LS_FAIL(LS_STATUS_BAD_DATA, "the log of pushes cannot have happened: ticket %lld waits for itself",
+                           (long long)a->ticket);
+        return ls__server_pull(a->server, 0, a->ticket, queue);  // in place: nothing is applied before its push
+    }
+    ls_async_head head = {.kind = LS_ASYNC_PULLS, .ticket = a->ticket};
+    begin(a, &head);
+    LS_TRY(end(a, pull_slices(a, head)));
     return put_weights(a, queue);
 }
 
@@ -211,7 +242,7 @@ static ls_status ask(ls_async *a, ls_queue *queue, ls_vote vote) {
             return LS_FAIL(LS_STATUS_INTERNAL, "a lone worker got no answer");
         a->decision = a->clerk->vote;
     } else {
-        LS_TRY(say(a, 1, (ls_async_head){.kind = LS_ASYNC_ASKS, .vote = (int32_t)vote}, 1, 0));
+        LS_TRY(say(a, 1, (ls_async_head){.kind = LS_ASYNC_ASKS, .vote = (int32_t)vote}, 1));
         const ls_async_head *told = &a->heads[1];
         a->answer = (ls_async_answer)told->kind;
         a->decision = (ls_vote)told->vote;
@@ -220,13 +251,12 @@ static ls_status ask(ls_async *a, ls_queue *queue, ls_vote vote) {
     }
     if (a->answer == LS_ASYNC_TICKET) return pull(a, queue);
     if (ls__async_alone(a)) return LS_OK;
-    return say(a, a->servers, (ls_async_head){.kind = LS_ASYNC_LEAVES}, 0, 0);
+    return say(a, a->servers, (ls_async_head){.kind = LS_ASYNC_LEAVES}, 0);
 }
 
-// The sum goes to every server, its slice of it. *failed: one of them could not apply it.
-static ls_status push(ls_async *a, const ls_step_info *info, int *failed) {
+// The sum goes to every server, its slice of it.
+static ls_status push_slices(ls_async *a, ls_async_head head) {
     int n = 0;
-    *failed = 0;
     for (int s = 0; s < a->servers; s++) {
         int64_t begin, end;
         ls__async_slice(a, s, &begin, &end);
@@ -234,8 +264,15 @@ static ls_status push(ls_async *a, const ls_step_info *info, int *failed) {
             LS_TRY(ls_comm_isend(a->config.comm, (const char *)a->sums + begin * ls__sum_bytes(a->worker), end - begin,
                                  ls__sum_dtype(a->worker), a->server_rank[s], LS_ASYNC_TAG_SUM, &a->requests[n++]));
     }
+    return send_heads(a, a->servers, head, 1, n);
+}
+
+// *failed: a server could not apply it.
+static ls_status push(ls_async *a, const ls_step_info *info, int *failed) {
     ls_async_head head = {.kind = LS_ASYNC_PUSHES, .ticket = a->ticket, .samples = info->samples};
-    LS_TRY(say(a, a->servers, head, 1, n));
+    *failed = 0;
+    begin(a, &head);
+    LS_TRY(end(a, push_slices(a, head)));
     for (int s = 0; s < a->servers; s++) *failed |= a->heads[2 * s + 1].vote == LS_VOTE_FAILED;
     a->version = a->heads[1].version;
     return LS_OK;
@@ -265,11 +302,11 @@ ls_status ls__async_exchange(ls_async *a, ls_lane_step *step, ls_vote vote) {
         return status;
     }
     if (vote == LS_VOTE_FAILED)
-        LS_TRY(say(a, a->servers, (ls_async_head){.kind = LS_ASYNC_PUSHES, .vote = LS_VOTE_FAILED}, 1, 0));
+        LS_TRY(say(a, a->servers, (ls_async_head){.kind = LS_ASYNC_PUSHES, .vote = LS_VOTE_FAILED}, 1));
     else
         LS_TRY(push(a, step->info, &failed));
     // One server has failed: pulls that wait at the others for what will not come hear of it.
-    if (failed) LS_TRY(say(a, a->servers, (ls_async_head){.kind = LS_ASYNC_PUSHES, .vote = LS_VOTE_FAILED}, 1, 0));
+    if (failed) LS_TRY(say(a, a->servers, (ls_async_head){.kind = LS_ASYNC_PUSHES, .vote = LS_VOTE_FAILED}, 1));
     return ask(a, step->queue, failed ? LS_VOTE_FAILED : vote);
 }
 

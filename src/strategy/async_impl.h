@@ -121,6 +121,7 @@ struct ls_async {
     ls_queue *queue;  // of the main thread, while it steps
     ls_request *requests;  // (2 x servers)
     ls_async_head *heads;  // (2 x servers)
+    char doing[64];        // what its messages are for now: "push of batch 12"
     int64_t ticket, version;
     ls_async_answer answer;
     ls_vote decision;

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/text.h"
 #include "base/watch.h"
 #include "strategy/async_impl.h"
 
@@ -149,12 +150,45 @@ static ls_status look(serving *x, int *found) {
     return *found ? answer_all(x) : LS_OK;
 }
 
+// Whom it waits for and with what, as far as there is room: "batch 12 of worker 0, push of batch 11 by worker 1". *rank: of the only one,
+// or -1.
+static void say_waits(const serving *x, char *out, size_t size, int *rank) {
+    size_t used = 0;
+    int count = 0, left_out = 0;
+    out[0] = 0;
+    *rank = -1;
+    for (int i = 0; i < x->a->clients; i++) {
+        char one[64];
+        int who = x->a->client_rank[i];
+        long long ticket = x->server->clients[i].ticket;
+        if (x->lines[i].state == LINE_LEFT) continue;
+        *rank = count++ == 0 ? who : -1;
+        if (x->lines[i].state == LINE_SUM)
+            snprintf(one, sizeof one, "push of batch %lld by worker %d", ticket, who);
+        else if (ticket > 0)
+            snprintf(one, sizeof one, "batch %lld of worker %d", ticket, who);
+        else
+            snprintf(one, sizeof one, "the first batch of worker %d", who);
+        left_out += used + strlen(one) + sizeof ", and 1000000 more" > size;
+        if (!left_out) ls_text_add(out, size, &used, "%s%s", used ? ", " : "", one);
+    }
+    if (left_out) ls_text_add(out, size, &used, ", and %d more", left_out);
+    if (!count) ls_text_add(out, size, &used, "answers");
+}
+
+static void watch(const serving *x) {
+    char what[80];
+    int rank;
+    say_waits(x, what, sizeof what, &rank);
+    ls_watch_begin(what, rank);
+}
+
 // Answers that are on their way move on, too.
 static ls_status nap(serving *x, int looks) {
     int unused;
     for (int i = 0; i < x->a->clients; i++)
         LS_TRY(ls_comm_test_all(x->a->config.comm, x->lines[i].outgoing, 2, &unused));
-    if (looks == QUICK_LOOKS) ls_watch_begin("a push of any worker", -1);
+    if (looks == QUICK_LOOKS) watch(x);
     if (looks < QUICK_LOOKS) return LS_OK;
     nanosleep(&(struct timespec){.tv_nsec = (long)(NAP_SECONDS * 1e9)}, NULL);
     return LS_OK;
@@ -174,11 +208,20 @@ static ls_status serve(serving *x) {
     return LS_OK;
 }
 
+static ls_status failed(const serving *x, ls_status status) {
+    char what[256], slice[48] = "";
+    int unused;
+    say_waits(x, what, sizeof what, &unused);
+    if (x->a->servers > 1) snprintf(slice, sizeof slice, "slice %d of %d, ", x->server->number, x->a->servers);
+    return ls__fail_context(status, "serving %s%s: ", slice, what);
+}
+
 ls_status ls_async_serve(ls_async *a, ls_queue *queue) {
     serving x = {.a = a, .server = a->server, .queue = queue};
     LS_TRY(ls_calloc(a->clients, sizeof *x.lines, &x.lines));
     ls_status status = serve(&x);
     ls_watch_end();
+    if (status != LS_OK) failed(&x, status);
     free(x.lines);
     LS_TRY(status);
     if (a->server->status == LS_OK) return LS_OK;

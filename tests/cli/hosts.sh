@@ -152,16 +152,16 @@ wait $! && wrong "the second goes on with another seed"
 complains 'worker 1 has "seed=2"'
 grep -q 'worker 1: workers disagree on the options' "$here/err.1" || wrong "the second does not say why it ends: $(cat "$here/err.1")"
 
-# One of three dies in the middle of training: the others end too, say who, and name what they waited for.
-# dies HOSTS WORKER OPTIONS...
-dies() {
-    on=$1 gone=$2
-    shift 2
+# One of three is killed or stopped in the middle of training: the others end too, and each says whom it lost, and what it exchanged or waited for.
+# loses SIGNAL HOSTS WORKER OPTIONS...
+loses() {
+    signal=$1 on=$2 gone=$3
+    shift 3
     list 3 "$on"
     : >"$here/out.0" # what an earlier job wrote is not to be taken for this one's
     for k in 0 1 2; do
         # shellcheck disable=SC2086
-        timeout -k 5 60 "$lockstep" train $recipe --epochs 1000000 --hosts "$hosts" --task $k --key-file "$here/key" "$@" \
+        timeout -k 5 60 "$lockstep" train $recipe --limit-train 9600 --batch-size 96 --epochs 1000000 --wait-limit 0:04 --hosts "$hosts" --task $k --key-file "$here/key" "$@" \
             >"$here/out.$k" 2>"$here/err.$k" </dev/null &
         eval "job_$k=\$!"
     done
@@ -173,22 +173,33 @@ dies() {
     grep -q '^Epoch 2' "$here/out.0" || wrong "three workers do not begin: $(cat "$here/err.0")"
     eval "victim=\$job_$gone"
     # shellcheck disable=SC2154 # eval sets it
-    kill -KILL "$(ps -o pid= --ppid "$victim" | tr -d ' ')"
+    process=$(ps -o pid= --ppid "$victim" | tr -d ' ')
+    kill -"$signal" "$process"
+    named=0
     for k in 0 1 2; do
         [ $k -ne "$gone" ] || continue
         eval "wait \$job_$k"
         code=$?
         cp "$here/out.$k" "$here/out" && cp "$here/err.$k" "$here/err"
-        [ $code -eq 1 ] || wrong "worker $k of 3 on $on hosts, after worker $gone died ($*): exit status $code"
-        grep -qE "worker $gone .*(its connection is gone|is gone\. The job)|worker [012] on .* has ended the job" "$here/err" ||
-            wrong "worker $k on $on hosts does not name worker $gone ($*)"
+        [ $code -eq 1 ] || wrong "worker $k of 3 on $on hosts, after $signal of worker $gone ($*): exit status $code"
+        grep -qE "worker [012] .*(its connection is gone|is gone\. The job|has ended the job|has not answered|is stopped)|of another one, or the network" "$here/err" ||
+            wrong "worker $k on $on hosts names nobody, after $signal of worker $gone ($*)"
+        grep -qE '(bucket|batch) [0-9]+|the next batch' "$here/err" ||
+            wrong "worker $k on $on hosts does not say what it exchanged, after $signal of worker $gone ($*)"
+        ! grep -qE "worker $gone( |:)" "$here/err" || named=$((named + 1))
     done
+    # A server that waits for a worker that is stopped may be taken for one itself, by another worker that waits for the server.
+    case "$signal $gone $*" in "STOP 1 "*--async) least=1 ;; *) least=2 ;; esac
+    [ $named -ge $least ] || wrong "$named of the others name worker $gone, after $signal ($*): $(cat "$here"/err.?)"
+    [ "$signal" = KILL ] || kill -KILL "$process"
     wait "$victim"
 }
-[ -z "${LOCKSTEP_TEST_ALL:-}" ] || dies 1 1
-dies 3 1
-grep -qE '(bucket [0-9]+ of [0-9]+|its connection is gone)' "$here/err.0" || wrong "worker 0 does not say what it waited for"
-# The last of three is the server.
-dies 3 2 --strategy parameter-server
-dies 3 2 --strategy parameter-server --async
+[ -z "${LOCKSTEP_TEST_ALL:-}" ] || loses KILL 1 1
+for signal in KILL STOP; do
+    loses $signal 3 1
+    # The last of three is the server.
+    loses $signal 3 2 --strategy parameter-server
+    loses $signal 3 2 --strategy parameter-server --async
+    loses $signal 3 1 --strategy parameter-server --async
+done
 finish

@@ -45,6 +45,11 @@ tiny="--limit-train 500 --limit-test 100 --epochs 2"
     refuses 2 "expected words like lr=0.01,0.02, got 'lr'" "$lockstep" scale mnist-mlp --compare "lr 0.1" --out study
     refuses 2 "unknown option --lrr" "$lockstep" scale mnist-mlp --compare lrr=0.1,0.2 --out study
     refuses 2 "'lr 0.1' is there twice" "$lockstep" scale mnist-mlp --compare lr=0.1,0.1 --out study
+    refuses 2 "leave --strategy out and add strategy=allreduce,tree to the words of --compare" \
+        "$lockstep" scale mnist-mlp --strategy allreduce,tree --compare lr=0.1,0.2 --out study
+    refuses 2 "'trees' is not one of" "$lockstep" scale mnist-mlp --strategy allreduce,trees --workers 1 --out study
+    refuses 2 "'trees' is not one of" "$lockstep" scale mnist-mlp --strategy trees --workers 1 --out study
+    refuses 2 "'allreduce,tree' is not one of" "$lockstep" train mnist-mlp --strategy allreduce,tree
     refuses 1 "batches of 300 for each of 2 workers are 600 samples, and there are 500" \
         "$lockstep" scale mnist-mlp $tiny --mode batch-per-worker --batch-size 300 --workers 1,2 --out study
     [ -e study ] && wrong "a refused study left something behind"
@@ -130,6 +135,13 @@ tiny="--limit-train 500 --limit-test 100 --epochs 2"
     says "2 of 2 configurations have no other that did the same work"
     grep -q 'speedup of' out && wrong "a sweep has no speedup"
     run 0 "$lockstep" scale mnist-mlp $tiny --compare "batch-size=64,128 seed=1,2" --out sweep4
+
+    # A list of strategies is a comparison of them.
+    run 0 "$lockstep" scale mnist-mlp $tiny --strategy tree,reduce-broadcast --workers 2 --out ways
+    says "strategy tree"
+    says "strategy reduce-broadcast"
+    cat ways/runs/*.json >records
+    for name in tree reduce-broadcast; do grep -q "\"strategy\": \"$name\"" records || wrong "nothing was trained with $name"; done
     [ "$(wc -l <sweep4/results.csv)" -eq 5 ] || wrong "two values of two options are four ways"
     # Layouts are how a run's step is asked for.
     run 1 env PATH="$here" SLURM_JOB_ID=17 SLURM_JOB_NUM_NODES=2 SLURM_JOB_END_TIME=$(($(date +%s) + 3600)) \

@@ -46,4 +46,19 @@ if [ $code -eq 0 ] || [ $code -ge 124 ] || ! grep -q "bucket [0-9]* of [0-9]*: .
     cat "$out/log"
     failed=1
 fi
+# Asynchronous training: a push or pull says of which batch, and a server whom it was serving.
+for case in "0:40 (push of|pull for) batch [0-9]+: .*wait for a message with worker 3: |the next batch: .*wait for a message with worker 3: " \
+    "3:120 serving .*batch [0-9]+ (of|by) worker [0-2].*: .*(look|wait) for a message with worker [0-2]: " \
+    "3:60 serving slice 1 of 2, .*batch [0-9]+ (of|by) worker [02].*: .*(look|wait) for a message with worker [02]: "; do
+    case $case in *slice*) servers=2 ;; *) servers=1 ;; esac
+    LD_PRELOAD=$hosts LOCKSTEP_TEST_HOSTS=2 LOCKSTEP_TEST_BREAKS_ASYNC=${case%% *} timeout -k 5 40 \
+        "$lockstep" train mnist-mlp --data digits --limit-train 1024 --limit-test 50 --epochs 2 --batch-size 64 --micro-batch 8 \
+        --workers 4 --replicas 1 --verbose 0 --strategy parameter-server --async --servers $servers >"$out/log" 2>&1
+    code=$?
+    if [ $code -eq 0 ] || [ $code -ge 124 ] || ! grep -qE "${case#* }" "$out/log"; then
+        echo "asynchronous, $case: exit status $code"
+        cat "$out/log"
+        failed=1
+    fi
+done
 exit $failed
