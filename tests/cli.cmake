@@ -23,14 +23,14 @@ if(TARGET lockstep_program)
   endif()
   add_test(NAME cli.images COMMAND sh ${CMAKE_CURRENT_SOURCE_DIR}/cli/images.sh $<TARGET_FILE:lockstep_program>
     $<TARGET_FILE:write_folders> ${several_hosts})
-  set_tests_properties(cli.images PROPERTIES LABELS cli TIMEOUT 600 PROCESSORS 2)
+  set_tests_properties(cli.images PROPERTIES LABELS cli TIMEOUT 600 PROCESSORS 4)
   add_test(NAME cli.data COMMAND sh ${CMAKE_CURRENT_SOURCE_DIR}/cli/data.sh $<TARGET_FILE:lockstep_program>
     $<TARGET_FILE:write_folders> ${several_hosts})
-  set_tests_properties(cli.data PROPERTIES LABELS cli TIMEOUT 600 PROCESSORS 2)
+  set_tests_properties(cli.data PROPERTIES LABELS cli TIMEOUT 600 PROCESSORS 4)
   add_test(NAME cli.labels COMMAND sh ${CMAKE_CURRENT_SOURCE_DIR}/cli/labels.sh $<TARGET_FILE:lockstep_program> $<TARGET_FILE:write_xrays> ${by_hand})
-  set_tests_properties(cli.labels PROPERTIES LABELS cli TIMEOUT 600 PROCESSORS 2)
-  set_tests_properties(cli.evaluate PROPERTIES PROCESSORS 2)
-  set_tests_properties(cli.workers cli.check cli.subcommands PROPERTIES PROCESSORS 2)
+  set_tests_properties(cli.labels PROPERTIES LABELS cli TIMEOUT 600 PROCESSORS 4)
+  set_tests_properties(cli.evaluate PROPERTIES PROCESSORS 4)
+  set_tests_properties(cli.workers cli.check cli.subcommands PROPERTIES PROCESSORS 4)
   set_property(TEST cli.subcommands APPEND PROPERTY LABELS dnnl)  # bench --layers searches its kernels
   set_property(TEST cli.time_limit APPEND PROPERTY LABELS slow)
   set_property(TEST cli.checkpoint APPEND PROPERTY LABELS slow)  # test_checkpoint and cli.subcommands are for the sanitizers

@@ -7,9 +7,9 @@ if(TARGET lockstep_program)
   target_link_libraries(lockstep_late PRIVATE lockstep PkgConfig::JANSSON PkgConfig::HWLOC Threads::Threads m)
   add_test(NAME late.resnet20
     COMMAND sh ${CMAKE_CURRENT_SOURCE_DIR}/late/same_bits.sh $<TARGET_FILE:lockstep_late> resnet20)
-  set_tests_properties(late.resnet20 PROPERTIES TIMEOUT 900 LABELS "train;mpi;slow" PROCESSORS 2)
+  set_tests_properties(late.resnet20 PROPERTIES TIMEOUT 900 LABELS "train;mpi;slow" PROCESSORS 4)
   add_test(NAME late.threads
     COMMAND sh ${CMAKE_CURRENT_SOURCE_DIR}/late/same_bits.sh $<TARGET_FILE:lockstep_late> mnist-cnn alone)
-  set_tests_properties(late.threads PROPERTIES TIMEOUT 600 LABELS "train;slow;tsan" PROCESSORS 2)
+  set_tests_properties(late.threads PROPERTIES TIMEOUT 600 LABELS "train;slow;tsan" PROCESSORS 4)
   ls_tests_targets(lockstep_late tsan)
 endif()

@@ -648,11 +648,13 @@ static void test_hosts(ls_comm *comm, ls_device *device, int many, float *expect
                 s.strategy = ways[w].name, s.servers = ways[w].servers, s.algorithm = ways[w].algorithm;
                 s.behind = s.early && (w + s.replicas + i) % 2;
                 // All cases are for all of them, but not with all devices and numbers of workers, hosts and replicas.
-                // Fewer of them where many workers share few cores.
+                // Fewer of them where many workers share few cores: other ones with each number of hosts, of which there are four.
                 int of = (w < 3    ? 1
                           : w == 3 ? 3
                                    : 8) *
-                         (comm->size > 3 ? 2 : 1),
+                         (comm->size > 4   ? 4
+                          : comm->size > 3 ? 2
+                                           : 1),
                     turn = (int)i + w + s.replicas + comm->size + comm->hosts;
                 if (!is_possible(comm, w) || !compresses(w, s.compress)) continue;
                 int many_way = s.compress == LS_COMPRESS_TOPK ? 0 : 2;

@@ -20,7 +20,7 @@ if(TARGET lockstep_program)
       COMMAND sh ${CMAKE_CURRENT_SOURCE_DIR}/train/async.sh $<TARGET_FILE:lockstep_program> ${several_hosts})
     add_test(NAME train.async_full
       COMMAND sh ${CMAKE_CURRENT_SOURCE_DIR}/train/async.sh $<TARGET_FILE:lockstep_program> ${several_hosts} full)
-    set_tests_properties(train.async train.async_full train.broken_exchange train.compress train.strategies train.tune PROPERTIES LABELS "mpi;train" TIMEOUT 300 PROCESSORS 2)
+    set_tests_properties(train.async train.async_full train.broken_exchange train.compress train.strategies train.tune PROPERTIES LABELS "mpi;train" TIMEOUT 300 PROCESSORS 4)
     set_property(TEST train.async_full APPEND PROPERTY LABELS slow by_hand)
   endif()
   add_test(NAME cli.trace COMMAND sh ${CMAKE_CURRENT_SOURCE_DIR}/cli/trace.sh $<TARGET_FILE:lockstep_program> ${several_hosts})

@@ -33,13 +33,13 @@ if(TARGET lockstep_program)
   # Device ref has no library in it: its bits are the same on every machine, and change only on purpose.
   add_test(NAME train.ref_digests
     COMMAND sh ${CMAKE_CURRENT_SOURCE_DIR}/train/ref_digests.sh $<TARGET_FILE:lockstep_program>)
-  set_tests_properties(train.ref_digests PROPERTIES TIMEOUT 600 LABELS train PROCESSORS 2)
+  set_tests_properties(train.ref_digests PROPERTIES TIMEOUT 600 LABELS train PROCESSORS 4)
   add_test(NAME train.no_reference
     COMMAND sh ${CMAKE_CURRENT_SOURCE_DIR}/isa/no_reference.sh $<TARGET_FILE:lockstep_program>)
   set_tests_properties(train.no_reference PROPERTIES TIMEOUT 300 LABELS "train;dnnl" SKIP_RETURN_CODE 77)
   add_test(NAME train.threads
     COMMAND sh ${CMAKE_CURRENT_SOURCE_DIR}/train/threads.sh $<TARGET_FILE:lockstep_program>)
-  set_tests_properties(train.threads PROPERTIES TIMEOUT 600 LABELS "train;dnnl" PROCESSORS 2)
+  set_tests_properties(train.threads PROPERTIES TIMEOUT 600 LABELS "train;dnnl" PROCESSORS 4)
   if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64" AND TARGET fake_hosts)
     add_library(other_caches MODULE isa/other_caches.c)
     target_link_libraries(other_caches PRIVATE ${CMAKE_DL_LIBS})
@@ -49,7 +49,7 @@ if(TARGET lockstep_program)
     add_test(NAME train.mixed
       COMMAND sh ${CMAKE_CURRENT_SOURCE_DIR}/isa/mixed.sh $<TARGET_FILE:lockstep_program> $<TARGET_FILE:fake_hosts>
         $<TARGET_FILE:other_caches> ${PROJECT_SOURCE_DIR}/tools/mpirun ${MPIEXEC_EXECUTABLE})
-    set_tests_properties(train.mixed PROPERTIES TIMEOUT 600 LABELS "train;mpi;dnnl" SKIP_RETURN_CODE 77 PROCESSORS 2)
+    set_tests_properties(train.mixed PROPERTIES TIMEOUT 600 LABELS "train;mpi;dnnl" SKIP_RETURN_CODE 77 PROCESSORS 4)
     add_executable(conv_bits EXCLUDE_FROM_ALL isa/conv_bits.c)
     target_include_directories(conv_bits PRIVATE ${PROJECT_SOURCE_DIR}/src)
     target_link_libraries(conv_bits PRIVATE lockstep)
@@ -58,26 +58,26 @@ if(TARGET lockstep_program)
   if(LS_WITH_MPI AND PYTHON3)
     add_test(NAME train.kills
       COMMAND ${PYTHON3} ${CMAKE_CURRENT_SOURCE_DIR}/faults/kills.py $<TARGET_FILE:lockstep_program> --kills 8 --epochs 8)
-    set_tests_properties(train.kills PROPERTIES TIMEOUT 600 LABELS "train;mpi;slow" PROCESSORS 2)
+    set_tests_properties(train.kills PROPERTIES TIMEOUT 600 LABELS "train;mpi;slow" PROCESSORS 4)
   endif()
   add_test(NAME same_bits.sequences
     COMMAND sh ${CMAKE_CURRENT_SOURCE_DIR}/train/sequences.sh $<TARGET_FILE:lockstep_program>)
-  set_tests_properties(same_bits.sequences PROPERTIES TIMEOUT 300 LABELS "train;mpi" PROCESSORS 2)
+  set_tests_properties(same_bits.sequences PROPERTIES TIMEOUT 300 LABELS "train;mpi" PROCESSORS 4)
   add_test(NAME same_bits.drawing
     COMMAND sh ${CMAKE_CURRENT_SOURCE_DIR}/train/drawing.sh $<TARGET_FILE:lockstep_program>)
-  set_tests_properties(same_bits.drawing PROPERTIES TIMEOUT 300 LABELS "train;mpi" PROCESSORS 2)
+  set_tests_properties(same_bits.drawing PROPERTIES TIMEOUT 300 LABELS "train;mpi" PROCESSORS 4)
   add_test(NAME same_bits.drawing_full
     COMMAND sh ${CMAKE_CURRENT_SOURCE_DIR}/train/drawing.sh $<TARGET_FILE:lockstep_program> full)
-  set_tests_properties(same_bits.drawing_full PROPERTIES TIMEOUT 900 LABELS "train;mpi;slow;by_hand" PROCESSORS 2)
+  set_tests_properties(same_bits.drawing_full PROPERTIES TIMEOUT 900 LABELS "train;mpi;slow;by_hand" PROCESSORS 4)
   foreach(model mnist-cnn resnet20 mobilenetv2)
     add_test(NAME same_bits.${model}
       COMMAND sh ${CMAKE_CURRENT_SOURCE_DIR}/train/same_bits.sh $<TARGET_FILE:lockstep_program> ${model})
-    set_tests_properties(same_bits.${model} PROPERTIES TIMEOUT 900 LABELS "train;mpi;slow" PROCESSORS 2)
+    set_tests_properties(same_bits.${model} PROPERTIES TIMEOUT 900 LABELS "train;mpi;slow" PROCESSORS 4)
   endforeach()
   foreach(model vgg16 densenet121)
     add_test(NAME same_bits.${model}
       COMMAND sh ${CMAKE_CURRENT_SOURCE_DIR}/train/same_bits.sh $<TARGET_FILE:lockstep_program> ${model} short)
-    set_tests_properties(same_bits.${model} PROPERTIES TIMEOUT 300 LABELS "train;mpi" PROCESSORS 2)
+    set_tests_properties(same_bits.${model} PROPERTIES TIMEOUT 300 LABELS "train;mpi" PROCESSORS 4)
   endforeach()
   set_property(TEST same_bits.resnet20 APPEND PROPERTY LABELS dnnl)
 endif()
