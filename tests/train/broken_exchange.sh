@@ -46,10 +46,11 @@ if [ $code -eq 0 ] || [ $code -ge 124 ] || ! grep -q "bucket [0-9]* of [0-9]*: .
     cat "$out/log"
     failed=1
 fi
-# Asynchronous training: a push or pull says of which batch, and a server whom it was serving.
-for case in "0:40 (push of|pull for) batch [0-9]+: .*wait for a message with worker 3: |the next batch: .*wait for a message with worker 3: " \
-    "3:120 serving .*batch [0-9]+ (of|by) worker [0-2].*: .*(look|wait) for a message with worker [0-2]: " \
-    "3:60 serving slice 1 of 2, .*batch [0-9]+ (of|by) worker [02].*: .*(look|wait) for a message with worker [02]: "; do
+# Asynchronous training: a push or pull says of which batch, and a server whom it was serving. Of a batch a worker asks for four messages of one server,
+# the last of them for its push, and a server for as many of a worker (the second one for three), and for one of each before there is any batch.
+for case in "0:4 (push of|pull for) batch [0-9]+: .*wait for a message with worker 3: |the next batch: .*wait for a message with worker 3: " \
+    "3:40 serving .*batch [0-9]+ (of|by) worker [0-2].*: .*(look|wait) for a message with worker [0-2]: " \
+    "3:20 serving slice 1 of 2, .*batch [0-9]+ (of|by) worker [02].*: .*(look|wait) for a message with worker [02]: "; do
     case $case in *slice*) servers=2 ;; *) servers=1 ;; esac
     LD_PRELOAD=$hosts LOCKSTEP_TEST_HOSTS=2 LOCKSTEP_TEST_BREAKS_ASYNC=${case%% *} timeout -k 5 40 \
         "$lockstep" train mnist-mlp --data digits --limit-train 1024 --limit-test 50 --epochs 2 --batch-size 64 --micro-batch 8 \
