@@ -118,7 +118,8 @@ static void loops_compute_the_same_bits(void **state) {
 // number is large enough; and where a mean is too large for bounds there are none.
 static void bounds_are_where_y_becomes_positive(void **state) {
     static const float mean[] = {0, 1, -3.5f, 1e-30f, 0x1p118f, 2.7f, 1e20f, -1e-3f},
-                       scale[] = {1, -2, 0, -0.0f, 1e-30f, 1e30f, -1e-38f, 0.3f}, beta[] = {0, 1, -1, 1e-38f, -1e30f, 1e30f};
+                       scale[] = {1, -2, 0, -0.0f, 1e-30f, 1e30f, -1e-38f, 0.3f},
+                       beta[] = {0, 1, -1, 1e-38f, -1e30f, 1e30f};
     const ls_norm_loops *plain = ls__norm_loops(LS_DTYPE_BF16), *loops = special();
     enum { ROWS = 2 * FINITE };
     ls_bf16 *memory = malloc((size_t)4 * ROWS * LS_NORM_ROW * sizeof *memory), *x = memory,
@@ -130,7 +131,8 @@ static void bounds_are_where_y_becomes_positive(void **state) {
         dy[i] = 0x3F80;
     }
     for (int i = 0; i < 12; i++) {
-        ls_norm_pass p = {.runs = 1, .rows = ROWS, .row_stride = 32, .width = 32, .x = x, .dy = dy, .relu = LS_NORM_RELU};
+        ls_norm_pass p = {
+            .runs = 1, .rows = ROWS, .row_stride = 32, .width = 32, .x = x, .dy = dy, .relu = LS_NORM_RELU};
         for (int e = 0; e < LS_NORM_ROW; e++) {
             int c = i * LS_NORM_ROW + e;
             p.mean[e] = mean[c % 8], p.scale[e] = scale[c / 8 % 8], p.beta[e] = beta[c / 64];
