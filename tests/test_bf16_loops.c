@@ -1,5 +1,5 @@
-// Batch normalization in the instructions of AVX512-BF16 computes what the loops for all types do, bit for bit: statistics, both passes
-// with all that is fused to them, and gates, which it finds by bounds.
+// Batch normalization and pooling in the instructions of AVX512-BF16 compute what the loops for all types do, bit for bit: statistics, both
+// passes with all that is fused to them, gates, which are found by bounds, and windows inside an image and at its borders.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -12,6 +12,7 @@
 
 #include "base/bf16.h"
 #include "device/cpu/batch_norm_loops.h"
+#include "device/cpu/loops.h"
 #include "device/device.h"
 #include "ok.h"
 #include "ops_check.h"
@@ -149,10 +150,60 @@ static void bounds_are_where_y_becomes_positive(void **state) {
     free(memory);
 }
 
+static void same_pools(const ls_pool_loops *plain, const ls_pool_loops *loops, const ls_pool_shape *s) {
+    int64_t in = s->planes * s->height * s->width * s->block, out = s->planes * s->out_height * s->out_width * s->block;
+    int64_t room = ls__loop_max_pool_line_bytes(s) + ls__loop_average_pool_line_bytes(s);
+    ls_bf16 *x = calloc((size_t)(in + out), sizeof *x), *dy = x + in;
+    void *line = aligned_alloc(64, (size_t)room);
+    assert_true(x && line);
+    for (int64_t i = 0; i < in + out; i++) x[i] = any_number();
+    ls_bf16 *left[2];
+    for (int k = 0; k < 2; k++) {
+        const ls_pool_loops *l = k ? loops : plain;
+        left[k] = calloc((size_t)(2 * in + 3 * out), sizeof *x);
+        assert_non_null(left[k]);
+        ls_bf16 *y = left[k], *mean = y + out, *dx = mean + out, *mean_dx = dx + in;
+        uint8_t *index = (uint8_t *)(mean_dx + in);
+        l->max(s, x, y, index);
+        l->max_backward(s, dy, index, dx, line);
+        l->average(s, x, mean);
+        l->average_backward(s, dy, x, mean_dx, line);
+    }
+    assert_memory_equal(left[0], left[1], (size_t)(2 * in + 3 * out) * sizeof *x);
+    free(left[0]), free(left[1]), free(x), free(line);
+}
+
+static void pooling_computes_the_same_bits(void **state) {
+    const ls_pool_loops *plain = ls__pool_loops(LS_DTYPE_BF16), *loops = ls__pool_loops_of_bf16();
+    (void)special();
+    for (int i = 0; i < 60; i++) {
+        int kernel = PICK(1, 2, 3, 5), stride = i % 3 ? PICK(1, 2, 3) : kernel, pad = i % 4 ? 0 : kernel / 2;
+        int64_t height = 6 + i % 5, width = 5 + i % 9;
+        ls_pool_shape s = {.planes = 2,
+                           .block = PICK(8, 16, 32),
+                           .height = height,
+                           .width = width,
+                           .out_height = (height + 2 * pad - kernel) / stride + 1,
+                           .out_width = (width + 2 * pad - kernel) / stride + 1,
+                           .kernel = {kernel, kernel},
+                           .strides = {stride, stride},
+                           .pad_top = pad,
+                           .pad_left = pad,
+                           .mask = i & 1};
+        same_pools(plain, loops, &s);
+        if (i % 10 == 0) {
+            s.pad_top = s.pad_left = 0, s.out_height = s.out_width = 1;
+            s.kernel[0] = (int)height, s.kernel[1] = (int)width;
+            same_pools(plain, loops, &s);
+        }
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(loops_compute_the_same_bits),
         cmocka_unit_test(bounds_are_where_y_becomes_positive),
+        cmocka_unit_test(pooling_computes_the_same_bits),
     };
     // Denormals are zeros in threads that compute.
     ls_device *device;
