@@ -13,11 +13,13 @@
 #include "base/memory.h"
 #include "device/cpu/batch_norm_loops.h"
 #include "device/cpu/cpu.h"
+#include "device/cpu/isa.h"
 
 enum {
     PIECE = 64 << 10,  // bytes that lie in one piece: the hardware's prefetchers are at home in those
     TURN_ROWS = 16,    // a tile's turn is not shorter than so many rows, if it can be helped
     AHEAD = 1 << 10,   // bytes
+    BOUND_ROWS = 96,   // of a tile
     PANEL = 64 << 10,  // bytes of each tensor: several, and those of the next panel, fit into a second-level cache
 };
 
@@ -29,10 +31,12 @@ typedef struct group group;
 typedef struct batch_norm_kernel {
     ls_kernel base;
     ls_dtype dtype;
+    const ls_norm_loops *loops;
     int64_t samples, channels, pixels;  // pixels: of all samples
     double share;                       // of one pixel
     float epsilon;
     int threads, gamma;  // gamma 1: there is one
+    int bounded;         // backward looks for bounds
     // How tiles lie. Element e of a row belongs to the tile's channel e % period; tiles begin `pitch` elements apart.
     ls_norm_pass tile;
     int64_t tiles, pitch, period;
@@ -102,7 +106,7 @@ static void begin(const group *g) {
     }
 }
 
-static void sweep_planes(const group *g, void (*loop)(ls_dtype dtype, ls_norm_pass *p)) {
+static void sweep_planes(const group *g, void (*loop)(ls_norm_pass *p)) {
     const batch_norm_kernel *k = g->k;
     for (int64_t run = 0, runs; run < k->tile.runs; run += runs) {
         runs = g->count == 1 || k->tile.runs - run < k->turn ? k->tile.runs - run : k->turn;
@@ -113,13 +117,13 @@ static void sweep_planes(const group *g, void (*loop)(ls_dtype dtype, ls_norm_pa
             if (k->tile.x_skip) p->x = (const char *)tile_at(g, LS_ARG_X, g->first + i) + run * k->tile.x_skip;
             p->runs = runs;
             p->open = !last;
-            loop(k->dtype, p);
+            loop(p);
         }
     }
 }
 
 // While a loop is in one panel, the lines of the next are fetched one after the other.
-static void sweep_panels(const group *g, void (*loop)(ls_dtype dtype, ls_norm_pass *p)) {
+static void sweep_panels(const group *g, void (*loop)(ls_norm_pass *p)) {
     const batch_norm_kernel *k = g->k;
     for (int64_t row = 0, rows; row < k->pixels; row += rows) {
         rows = k->pixels - row < k->panel_rows ? k->pixels - row : k->panel_rows;
@@ -129,13 +133,13 @@ static void sweep_panels(const group *g, void (*loop)(ls_dtype dtype, ls_norm_pa
             p->origin = row * k->channels;
             p->rows = rows;
             p->ahead = last ? 0 : rows * k->channels + i * (rows - 1) * LS_NORM_ROW;
-            loop(k->dtype, p);
+            loop(p);
         }
     }
 }
 
 // Runs a loop over the tiles.
-static void sweep(const group *g, void (*loop)(ls_dtype dtype, ls_norm_pass *p)) {
+static void sweep(const group *g, void (*loop)(ls_norm_pass *p)) {
     (g->k->panel_rows ? sweep_panels : sweep_planes)(g, loop);
 }
 
@@ -170,7 +174,7 @@ static void set_coefficients(const group *g, int64_t t, const float *mean, const
 static void begin_statistics(const group *g, int64_t t) {
     const batch_norm_kernel *k = g->k;
     ls_norm_pass *p = &g->pass[t - g->first];
-    ls__norm_sample(k->dtype, p);
+    k->loops->sample(p);
     for (int64_t i = 0; i < tile_channels(k, t); i++)
         spread(k, p->mean, i, (float)(gather(k, p->sum[0], i) / gather(k, p->sum[1], i)));
     memset(p->sum, 0, sizeof p->sum);
@@ -193,9 +197,9 @@ static void end_statistics(const group *g, int64_t t) {
 
 static void train_group(const group *g) {
     for (int64_t i = 0; i < g->count; i++) begin_statistics(g, g->first + i);
-    sweep(g, ls__norm_moments);
+    sweep(g, g->k->loops->moments);
     for (int64_t i = 0; i < g->count; i++) end_statistics(g, g->first + i);
-    sweep(g, ls__norm_forward);
+    sweep(g, g->k->loops->forward);
 }
 
 static void infer_group(const group *g) {
@@ -204,7 +208,7 @@ static void infer_group(const group *g) {
         rates(g->k, channels_at(g, LS_ARG_W, VARIANCE, t), tile_channels(g->k, t), rate);
         set_coefficients(g, t, channels_at(g, LS_ARG_W, MEAN, t), rate);
     }
-    sweep(g, ls__norm_forward);
+    sweep(g, g->k->loops->forward);
 }
 
 // --- backward --------------------------------------------------------------------------------------------------------
@@ -229,10 +233,11 @@ static void backward_group(const group *g) {
     for (int64_t i = 0, t = g->first; i < g->count; i++, t++) {
         statistics s = kept_statistics(g, t);
         set_coefficients(g, t, s.mean, s.rate);
+        if (g->k->bounded) g->k->loops->bounds(&g->pass[i]);
     }
-    sweep(g, ls__norm_backward_sums);
+    sweep(g, g->k->loops->backward_sums);
     for (int64_t i = 0; i < g->count; i++) end_sums(g, g->first + i);
-    sweep(g, ls__norm_backward_data);
+    sweep(g, g->k->loops->backward_data);
 }
 
 // --- the kernel ------------------------------------------------------------------------------------------------------
@@ -374,6 +379,9 @@ ls_status ls__cpu_batch_norm_create(ls_cpu *cpu, const ls_kernel_spec *spec, ls_
     k->base.ops = &ops;
     k->base.name = "loop:batch_norm";
     k->dtype = spec->x[0].dtype;
+    k->loops = ls__norm_loops(k->dtype);
+    if (k->dtype == LS_DTYPE_BF16 && ls__cpu_isa_has(dnnl_cpu_isa_avx512_core_bf16) && ls__norm_loops_of_bf16())
+        k->loops = ls__norm_loops_of_bf16();
     k->samples = spec->x[0].shape.dim[0];
     k->channels = spec->x[0].shape.dim[spec->x[0].shape.ndim - 1];
     k->pixels = ls_shape_count(spec->x[0].shape) / k->channels;
@@ -390,6 +398,9 @@ ls_status ls__cpu_batch_norm_create(ls_cpu *cpu, const ls_kernel_spec *spec, ls_
                                                      : backward_group;
     set_tiles(k, block);
     set_apart(spec, k);
+    // Bounds cost as much as some rows, and gates that see Y have no use for them.
+    k->bounded = k->loops->bounds && k->tile.relu == LS_NORM_RELU && !spec->residual &&
+                 k->pixels * k->period >= BOUND_ROWS * LS_NORM_ROW;
     k->base.tiles = k->tiles;
     for (int e = 0; e < LS_NORM_ROW; e++) k->place[e] = (uint8_t)ls__norm_place(k->dtype, e);
     set_in_place(spec, &k->base);

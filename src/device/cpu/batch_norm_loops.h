@@ -33,6 +33,9 @@ typedef struct ls_norm_pass {
     // By place in a row (ls__norm_place), so repeated where a row holds a channel several times; zero where a row ends earlier.
     float mean[LS_NORM_ROW], scale[LS_NORM_ROW], beta[LS_NORM_ROW];
     float dy_mean[LS_NORM_ROW], slope[LS_NORM_ROW];
+    // Of bf16, by element: y > 0 where (x ^ flip) <= bound as whole numbers without a sign. Only where `bounded`.
+    uint16_t flip[LS_NORM_ROW], bound[LS_NORM_ROW];
+    int bounded;
     double sum[2][LS_NORM_ROW];
     // What is summed in float and not yet in double: so many rows. A loop begins with them; with `open`, as the tile goes on in the
     // next call, it leaves them so.
@@ -41,21 +44,30 @@ typedef struct ls_norm_pass {
     float part[2][LS_NORM_ROW];
 } ls_norm_pass;
 
-// The place of element e of a row in the arrays above.
+// The place of element e of a row in the arrays above, but for FLIP and BOUND.
 int ls__norm_place(ls_dtype dtype, int e);
 
-// sum = the sums of some elements of x, eight rows spread evenly over the tile, and how many they are.
-void ls__norm_sample(ls_dtype dtype, ls_norm_pass *p);
-// sum = the sums of (x - mean) and of (x - mean)^2, where mean is any number near the mean. Short runs are summed in float,
-// these in double.
-void ls__norm_moments(ls_dtype dtype, ls_norm_pass *p);
-// y = (x - mean) * scale + beta, + x2 unless NULL; with relu that where it is positive, else 0; of RELU6 at most 6
-void ls__norm_forward(ls_dtype dtype, ls_norm_pass *p);
-// sum = the sums of d and of d * (x - mean), where d = dy, or with relu dy where y > 0 (of RELU6 and y < 6), else 0. With y NULL, y is
-// computed again, as forward does it without x2. dx2 = d, unless NULL.
-void ls__norm_backward_sums(ls_dtype dtype, ls_norm_pass *p);
-// dx = scale * ((d - dy_mean) - (x - mean) * slope), + addend unless NULL; with mask_dx that where x > 0, else 0. Here d = dx2;
-// with dx2 NULL, it is what it was in the sums.
-void ls__norm_backward_data(ls_dtype dtype, ls_norm_pass *p);
+typedef struct ls_norm_loops {
+    // sum = the sums of some elements of x, eight rows spread evenly over the tile, and how many they are.
+    void (*sample)(ls_norm_pass *p);
+    // sum = the sums of (x - mean) and of (x - mean)^2, where mean is any number near the mean. Short runs are summed in float,
+    // these in double.
+    void (*moments)(ls_norm_pass *p);
+    // Finds the bounds by which the loops below see whether y > 0, from mean, scale and beta, where there are any; NULL: these loops have no use for them.
+    void (*bounds)(ls_norm_pass *p);
+    // y = (x - mean) * scale + beta, + x2 unless NULL; with relu that where it is positive, else 0; of RELU6 at most 6
+    void (*forward)(ls_norm_pass *p);
+    // sum = the sums of d and of d * (x - mean), where d = dy, or with relu dy where y > 0 (of RELU6 and y < 6), else 0. With y NULL, y is
+    // computed again, as forward does it without x2, or seen by the bounds. dx2 = d, unless NULL.
+    void (*backward_sums)(ls_norm_pass *p);
+    // dx = scale * ((d - dy_mean) - (x - mean) * slope), + addend unless NULL; with mask_dx that where x > 0, else 0. Here d = dx2;
+    // with dx2 NULL, it is what it was in the sums.
+    void (*backward_data)(ls_norm_pass *p);
+} ls_norm_loops;
+
+const ls_norm_loops *ls__norm_loops(ls_dtype dtype);
+// Those of bf16 in the instructions of AVX512-BF16, which take denormals for zeros as threads that compute do; NULL where the compiler or
+// the processor has none.
+const ls_norm_loops *ls__norm_loops_of_bf16(void);
 
 #endif

@@ -31,19 +31,23 @@ typedef struct ls_pool_shape {
     int pad_zeros;  // max pooling: the padding takes part as zeros, which pass no gradient
 } ls_pool_shape;
 
-// index (planes, out_height, out_width, block): which element of the window was the maximum, the first of equals, in
-// row-major order; 255 where no gradient passes. NULL: not wanted.
-void ls__loop_max_pool(ls_dtype dtype, const ls_pool_shape *s, const void *x, void *y, uint8_t *index);
-// line: room of its own for a row's sums, aligned to 64 bytes.
-void ls__loop_max_pool_backward(ls_dtype dtype, const ls_pool_shape *s, const void *dy, const uint8_t *index, void *dx,
-                                void *line);
-int64_t ls__loop_max_pool_line_bytes(const ls_pool_shape *s);
+typedef struct ls_pool_loops {
+    // index (planes, out_height, out_width, block): which element of the window was the maximum, the first of equals, in
+    // row-major order; 255 where no gradient passes. NULL: not wanted.
+    void (*max)(const ls_pool_shape *s, const void *x, void *y, uint8_t *index);
+    // line: room of its own for a row's sums, aligned to 64 bytes.
+    void (*max_backward)(const ls_pool_shape *s, const void *dy, const uint8_t *index, void *dx, void *line);
+    // The mean over the part of the window inside the image. Backward masks by x where s->mask, else x may be NULL; lines: room of its own for
+    // what some rows of windows give, aligned to 64 bytes.
+    void (*average)(const ls_pool_shape *s, const void *x, void *y);
+    void (*average_backward)(const ls_pool_shape *s, const void *dy, const void *x, void *dx, void *lines);
+} ls_pool_loops;
 
-// The mean over the part of the window inside the image. Backward masks by x where s->mask, else x may be NULL; lines: room of its own for
-// what some rows of windows give, aligned to 64 bytes.
-void ls__loop_average_pool(ls_dtype dtype, const ls_pool_shape *s, const void *x, void *y);
-void ls__loop_average_pool_backward(ls_dtype dtype, const ls_pool_shape *s, const void *dy, const void *x, void *dx,
-                                    void *lines);
+const ls_pool_loops *ls__pool_loops(ls_dtype dtype);
+// Those of bf16 in the instructions of AVX512-BF16, which take denormals for zeros as threads that compute do; NULL where the compiler or
+// the processor has none.
+const ls_pool_loops *ls__pool_loops_of_bf16(void);
+int64_t ls__loop_max_pool_line_bytes(const ls_pool_shape *s);
 int64_t ls__loop_average_pool_line_bytes(const ls_pool_shape *s);
 
 #endif

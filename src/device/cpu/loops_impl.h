@@ -12,6 +12,10 @@
 #include "base/clones.h"
 #include "base/fp16.h"
 
+#ifdef LS_LOOPS_BF16
+#include <immintrin.h>
+#endif
+
 // No vector crosses a call: everything below is inlined, so the calling convention gcc warns of is never used.
 #pragma GCC diagnostic ignored "-Wpsabi"
 
@@ -34,9 +38,19 @@ LS_INLINE v16i greater16(v16f a, v16f b) { return (v16i)((b - a) + 0.0f) >> 31; 
 LS_INLINE v16i equal16(v16u a, v16u b) { return ~((v16i)((a ^ b) | -(a ^ b)) >> 31); }  // a == b
 LS_INLINE v16f relu16(v16f x) { return (v16f)((v16i)x & ~((v16i)x >> 31)); }            // x > 0 ? x : 0
 
-// Bytes to integers and back, by way of 16 bits: at once, compilers take the vector apart by the element.
+// Bytes and words of 16 bits to integers and back. In a file of AVX512-BF16 instructions (LS_LOOPS_BF16) by one each; else bytes by way of 16 bits: at
+// once, compilers take the vector apart by the element.
+#ifdef LS_LOOPS_BF16
+LS_INLINE v16u from_bytes(v16b b) { return (v16u)_mm512_cvtepu8_epi32((__m128i)b); }
+LS_INLINE v16b to_bytes(v16i i) { return (v16b)_mm512_cvtepi32_epi8((__m512i)i); }
+LS_INLINE v16u from_words(v16h h) { return (v16u)_mm512_cvtepu16_epi32((__m256i)h); }
+LS_INLINE v16h to_words(v16u i) { return (v16h)_mm512_cvtepi32_epi16((__m512i)i); }
+#else
 LS_INLINE v16u from_bytes(v16b b) { return __builtin_convertvector(__builtin_convertvector(b, v16h), v16u); }
 LS_INLINE v16b to_bytes(v16i i) { return __builtin_convertvector(__builtin_convertvector((v16u)i, v16h), v16b); }
+LS_INLINE v16u from_words(v16h h) { return __builtin_convertvector(h, v16u); }
+LS_INLINE v16h to_words(v16u i) { return __builtin_convertvector(i, v16h); }
+#endif
 
 // Halves in the lower parts of words to floats, and back: base/fp16.h for sixteen at once, every case computed and one chosen.
 LS_INLINE v16f from_halves(v16u h) {
@@ -67,8 +81,8 @@ LS_INLINE v16f load16(ls_dtype dtype, const void *p, int64_t at) {
     }
     v16h h;
     memcpy(&h, (const uint16_t *)p + at, sizeof h);
-    if (dtype == LS_DTYPE_F16) return from_halves(__builtin_convertvector(h, v16u));
-    return (v16f)(__builtin_convertvector(h, v16u) << 16);
+    if (dtype == LS_DTYPE_F16) return from_halves(from_words(h));
+    return (v16f)(from_words(h) << 16);
 }
 
 // Rounds to bf16, which is left in the upper halves: base/bf16.h for sixteen at once, but for NaNs whose lower half is not
@@ -83,7 +97,21 @@ LS_INLINE void store16(ls_dtype dtype, void *p, int64_t at, v16f v) {
         memcpy((float *)p + at, &v, sizeof v);
         return;
     }
-    v16h h = __builtin_convertvector(dtype == LS_DTYPE_F16 ? to_halves(v) : round16(v) >> 16, v16h);
+#ifdef LS_LOOPS_BF16
+    v16h h = dtype == LS_DTYPE_F16 ? to_words(to_halves(v)) : (v16h)_mm512_cvtneps_pbh((__m512)v);
+#else
+    v16h h = to_words(dtype == LS_DTYPE_F16 ? to_halves(v) : round16(v) >> 16);
+#endif
+    memcpy((uint16_t *)p + at, &h, sizeof h);
+}
+
+// What was loaded from numbers of the type, and chosen: there is nothing to round.
+LS_INLINE void store16_exact(ls_dtype dtype, void *p, int64_t at, v16f v) {
+    if (dtype != LS_DTYPE_BF16) {
+        store16(dtype, p, at, v);
+        return;
+    }
+    v16h h = to_words((v16u)v >> 16);
     memcpy((uint16_t *)p + at, &h, sizeof h);
 }
 
@@ -107,6 +135,17 @@ LS_INLINE void store_lanes(ls_dtype dtype, void *p, int64_t at, v16f v, int64_t 
     }
     char bytes[64];
     store16(dtype, bytes, 0, v);
+    int64_t size = dtype == LS_DTYPE_F32 ? 4 : 2;
+    for (int64_t i = 0; i < lanes * size; i++) ((char *)p)[at * size + i] = bytes[i];
+}
+
+LS_INLINE void store_lanes_exact(ls_dtype dtype, void *p, int64_t at, v16f v, int64_t lanes) {
+    if (lanes >= 16) {
+        store16_exact(dtype, p, at, v);
+        return;
+    }
+    char bytes[64];
+    store16_exact(dtype, bytes, 0, v);
     int64_t size = dtype == LS_DTYPE_F32 ? 4 : 2;
     for (int64_t i = 0; i < lanes * size; i++) ((char *)p)[at * size + i] = bytes[i];
 }

@@ -5,12 +5,14 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "device/cpu/cpu.h"
+#include "device/cpu/isa.h"
 #include "device/cpu/loops.h"
 
 typedef struct pool_kernel {
     ls_kernel base;
     ls_pool_shape shape;
     ls_dtype dtype;
+    const ls_pool_loops *loops;
     int average, backward, training, threads;
     int64_t line_bytes;  // of scratch, for each thread
 } pool_kernel;
@@ -30,13 +32,13 @@ static void run_planes(const pool_kernel *k, void *const args[LS_ARG_COUNT], int
     if (index) index += y_at;
     if (mask_x) mask_x += x_at * bytes;
     if (k->average && k->backward)
-        ls__loop_average_pool_backward(k->dtype, &s, y, mask_x, x, line);
+        k->loops->average_backward(&s, y, mask_x, x, line);
     else if (k->average)
-        ls__loop_average_pool(k->dtype, &s, x, y);
+        k->loops->average(&s, x, y);
     else if (k->backward)
-        ls__loop_max_pool_backward(k->dtype, &s, y, index, x, line);
+        k->loops->max_backward(&s, y, index, x, line);
     else
-        ls__loop_max_pool(k->dtype, &s, x, y, k->training ? index : NULL);
+        k->loops->max(&s, x, y, k->training ? index : NULL);
 }
 
 static ls_status run(ls_kernel *kernel, ls_queue *queue, const ls_span spans[LS_ARG_COUNT]) {
@@ -97,6 +99,9 @@ ls_status ls__cpu_pool_create(ls_cpu *cpu, const ls_kernel_spec *spec, ls_kernel
     k->backward = backward;
     k->training = spec->pass == LS_PASS_TRAINING;
     k->dtype = spec->x[0].dtype;
+    k->loops = ls__pool_loops(k->dtype);
+    if (k->dtype == LS_DTYPE_BF16 && ls__cpu_isa_has(dnnl_cpu_isa_avx512_core_bf16) && ls__pool_loops_of_bf16())
+        k->loops = ls__pool_loops_of_bf16();
     k->threads = cpu->base.options.threads;
     k->base.ops = &pool_ops;
     k->base.tiles = k->shape.planes;

@@ -1,0 +1,510 @@
+// Pooling over images in blocks of channels, whatever the instructions (LS_LOOPS_BF16: those of AVX512-BF16).
+#ifndef LS_DEVICE_CPU_POOL_LOOPS_IMPL_H
+#define LS_DEVICE_CPU_POOL_LOOPS_IMPL_H
+
+#include "device/cpu/loops.h"
+#include "device/cpu/loops_impl.h"
+
+// --- max pooling -----------------------------------------------------------------------------------------------------
+
+// The part of a window that lies inside the image, which may be none of it.
+typedef struct window {
+    int64_t h0, h1, w0, w1;  // image rows and columns
+    int first;               // window index of (h0, w0)
+} window;
+
+LS_INLINE window window_at(const ls_pool_shape *s, int64_t oh, int64_t ow) {
+    int64_t h = oh * s->strides[0] - s->pad_top, w = ow * s->strides[1] - s->pad_left;
+    window r = {h < 0 ? 0 : h, h + s->kernel[0], w < 0 ? 0 : w, w + s->kernel[1], 0};
+    if (r.h1 > s->height) r.h1 = s->height;
+    if (r.w1 > s->width) r.w1 = s->width;
+    r.first = (int)((r.h0 - h) * s->kernel[1] + (r.w0 - w));
+    return r;
+}
+
+// Where no gradient passes. All ones, so that it is 255 as a byte.
+enum { NOWHERE = -1 };
+
+typedef struct maximum {
+    v16f best;
+    v16i where;
+} maximum;
+
+// Padding whose turn it is, in row-major order, when the maximum so far is this.
+LS_INLINE maximum with_zero(maximum m) {
+    v16i more = greater16((v16f){0}, m.best);
+    return (maximum){select16(more, (v16f){0}, m.best), (more & NOWHERE) | (~more & m.where)};
+}
+
+// The maximum over a window, for `lanes` channels that begin at `from` in the image's first pixel.
+LS_INLINE maximum maximum_of(ls_dtype dtype, const ls_pool_shape *s, int64_t oh, int64_t ow, const void *x,
+                             int64_t from, int64_t lanes) {
+    window win = window_at(s, oh, ow);
+    int empty = win.h0 >= win.h1 || win.w0 >= win.w1;
+    int clipped_below = oh * s->strides[0] - s->pad_top + s->kernel[0] > s->height;
+    int clipped_right = ow * s->strides[1] - s->pad_left + s->kernel[1] > s->width;
+    maximum m = {(v16f){0}, (v16i){0} + NOWHERE};  // as a window does that begins in the padding
+    if (empty) return m;
+    if (!s->pad_zeros || win.first == 0) {
+        m.best = load_lanes(dtype, x, from + (win.h0 * s->width + win.w0) * s->block, lanes);
+        m.where = (v16i){0} + win.first;
+    }
+    for (int64_t h = win.h0; h < win.h1; h++) {
+        for (int64_t w = win.w0; w < win.w1; w++) {
+            v16f v = load_lanes(dtype, x, from + (h * s->width + w) * s->block, lanes);
+            v16i more = greater16(v, m.best);
+            int k = win.first + (int)((h - win.h0) * s->kernel[1] + (w - win.w0));
+            m.best = select16(more, v, m.best);
+            m.where = (more & k) | (~more & m.where);
+        }
+        if (s->pad_zeros && clipped_right) m = with_zero(m);
+    }
+    return s->pad_zeros && clipped_below ? with_zero(m) : m;
+}
+
+// The same of row i of a window of kw columns that lies inside the image, and all sixteen lanes: goes on from `m`, which is that of the rows above.
+LS_INLINE maximum maximum_of_row(ls_dtype dtype, int64_t block, int i, int kw, const void *x, int64_t from, maximum m) {
+    if (i == 0) m = (maximum){load16(dtype, x, from), (v16i){0}};
+    for (int j = i ? 0 : 1; j < kw; j++) {
+        v16f v = load16(dtype, x, from + j * block);
+        v16i more = greater16(v, m.best);
+        m.best = select16(more, v, m.best);
+        m.where = (more & (i * kw + j)) | (~more & m.where);
+    }
+    return m;
+}
+
+LS_INLINE void put_maximum(ls_dtype dtype, const ls_pool_shape *s, maximum m, int64_t at, int64_t lanes, void *y,
+                           uint8_t *index) {
+    store_lanes_exact(dtype, y, at, m.best, lanes);
+    if (!index) return;
+    if (s->mask) m.where |= ~positive16(m.best);
+    v16b bytes = to_bytes(m.where);
+    if (lanes == 16)
+        memcpy(index + at, &bytes, 16);
+    else
+        for (int64_t i = 0; i < lanes; i++) index[at + i] = bytes[i];
+}
+
+// One output pixel, wherever its window lies.
+LS_INLINE void max_pool_pixel(ls_dtype dtype, const ls_pool_shape *s, int64_t oh, int64_t ow, int64_t plane, int64_t at,
+                              const void *x, void *y, uint8_t *index) {
+    for (int64_t c = 0; c < s->block; c += 16) {
+        int64_t lanes = s->block - c < 16 ? s->block - c : 16;
+        maximum m = lanes == 16 ? maximum_of(dtype, s, oh, ow, x, plane + c, 16)
+                                : maximum_of(dtype, s, oh, ow, x, plane + c, lanes);
+        put_maximum(dtype, s, m, at + c, lanes, y, index);
+    }
+}
+
+// Vectors of a row of windows that go on from one row of the image to the next, in the first-level cache. So the image is read from one end to the other, and the
+// processor fetches ahead; of windows that are read one by one it takes the lines that it has asked for, which are too few.
+enum { TURN = 64 };
+
+// Row i of `count` windows, whose corners begin at `from`; the last row of a window writes its maximum.
+LS_INLINE void max_pool_turn(ls_dtype dtype, const ls_pool_shape *s, int i, int last, int kw, int64_t count,
+                             int64_t from, int64_t at, const void *x, void *y, uint8_t *index, maximum *found) {
+    const int64_t block = s->block, step = s->strides[1] * block;
+    from += i * s->width * block;
+    for (int64_t n = 0; n < count; n++, from += step, at += block)
+        for (int64_t c = 0; c < block; c += 16, found++) {
+            maximum m = maximum_of_row(dtype, block, i, kw, x, from + c, i ? *found : (maximum){0});
+            if (last)
+                put_maximum(dtype, s, m, at + c, 16, y, index);
+            else
+                *found = m;
+        }
+}
+
+// A row of output pixels whose windows all lie inside the image; `from` is the first one's corner. With the kernel's sizes
+// as constants the loops over a window unroll.
+LS_INLINE void max_pool_inside(ls_dtype dtype, const ls_pool_shape *s, int kh, int kw, int64_t count, int64_t from,
+                               int64_t at, const void *x, void *y, uint8_t *index) {
+    const int64_t block = s->block, most = TURN * 16 / block;
+    maximum found[TURN];
+    if (most == 0) {  // so many channels that a pixel is a stream by itself
+        for (int64_t n = 0; n < count; n++, from += s->strides[1] * block, at += block)
+            for (int64_t c = 0; c < block; c += 16) {
+                maximum m = maximum_of_row(dtype, block, 0, kw, x, from + c, (maximum){0});
+                for (int i = 1; i < kh; i++)
+                    m = maximum_of_row(dtype, block, i, kw, x, from + c + i * s->width * block, m);
+                put_maximum(dtype, s, m, at + c, 16, y, index);
+            }
+        return;
+    }
+    for (int64_t n = 0; n < count; n += most, from += most * s->strides[1] * block, at += most * block) {
+        int64_t turn = count - n < most ? count - n : most;
+        max_pool_turn(dtype, s, 0, kh == 1, kw, turn, from, at, x, y, index, found);
+        for (int i = 1; i < kh - 1; i++) max_pool_turn(dtype, s, i, 0, kw, turn, from, at, x, y, index, found);
+        if (kh > 1) max_pool_turn(dtype, s, kh - 1, 1, kw, turn, from, at, x, y, index, found);
+    }
+}
+
+// The output positions along one dimension whose windows lie inside the image: [*first, *end).
+LS_INLINE void inside(int64_t size, int pad, int kernel, int stride, int64_t out, int64_t *first, int64_t *end) {
+    *first = (pad + stride - 1) / stride;
+    *end = size + pad < kernel ? 0 : (size + pad - kernel) / stride + 1;
+    if (*end > out) *end = out;
+    if (*first > *end) *first = *end;
+}
+
+LS_INLINE void max_pool(ls_dtype dtype, const ls_pool_shape *s, const void *x, void *y, uint8_t *index) {
+    const int *k = s->kernel;
+    int64_t oh0, oh1, ow0, ow1, at = 0;
+    inside(s->height, s->pad_top, k[0], s->strides[0], s->out_height, &oh0, &oh1);
+    inside(s->width, s->pad_left, k[1], s->strides[1], s->out_width, &ow0, &ow1);
+    if (s->block % 16) oh1 = oh0;
+    for (int64_t p = 0; p < s->planes; p++) {
+        int64_t plane = p * s->height * s->width * s->block;
+        for (int64_t oh = 0; oh < s->out_height; oh++) {
+            int64_t ow = 0, count = oh >= oh0 && oh < oh1 ? ow1 - ow0 : 0;
+            for (; ow < (count ? ow0 : s->out_width); ow++, at += s->block)
+                max_pool_pixel(dtype, s, oh, ow, plane, at, x, y, index);
+            int64_t h = oh * s->strides[0] - s->pad_top, w = ow * s->strides[1] - s->pad_left,
+                    from = plane + (h * s->width + w) * s->block;
+            if (k[0] == 3 && k[1] == 3)
+                max_pool_inside(dtype, s, 3, 3, count, from, at, x, y, index);
+            else if (k[0] == 2 && k[1] == 2)
+                max_pool_inside(dtype, s, 2, 2, count, from, at, x, y, index);
+            else if (k[0] == 1 && k[1] == 1)
+                max_pool_inside(dtype, s, 1, 1, count, from, at, x, y, index);
+            else
+                max_pool_inside(dtype, s, k[0], k[1], count, from, at, x, y, index);
+            ow += count, at += count * s->block;
+            for (; ow < s->out_width; ow++, at += s->block) max_pool_pixel(dtype, s, oh, ow, plane, at, x, y, index);
+        }
+    }
+}
+
+// Which output positions' windows cover image position `at` along one dimension: [*first, *last].
+LS_INLINE void covering(int64_t at, int pad, int kernel, int stride, int64_t out, int64_t *first, int64_t *last) {
+    int64_t padded = at + pad;
+    *first = padded < kernel ? 0 : stride == 1 ? padded - kernel + 1 : (padded - kernel) / stride + 1;
+    *last = stride == 1 ? padded : padded / stride;
+    if (*last >= out) *last = out - 1;
+}
+
+// What lies to the right of a row of windows that do not overlap, whose first pixel is `at`: from column `from` on.
+LS_INLINE void zero_right(const ls_pool_shape *s, void *dx, int64_t at, int64_t from, int64_t size) {
+    for (int kh = 0; kh < s->kernel[0] && from < s->width; kh++)
+        memset((char *)dx + (at + (kh * s->width + from) * s->block) * size, 0,
+               (size_t)((s->width - from) * s->block * size));
+}
+
+// Windows that do not overlap: every gradient goes to one element of its window, the window's other elements get zero, and
+// so does what no window covers.
+LS_INLINE void max_pool_backward_apart(ls_dtype dtype, const ls_pool_shape *s, const void *dy, const uint8_t *index,
+                                       void *dx) {
+    int64_t line = s->width * s->block, covered_w = s->out_width * s->strides[1],
+            covered_h = s->out_height * s->strides[0];
+    int64_t size = (int64_t)ls_dtype_size(dtype), from = 0;
+    for (int64_t p = 0; p < s->planes; p++) {
+        int64_t plane = p * s->height * line;
+        for (int64_t oh = 0; oh < s->out_height; oh++) {
+            int64_t at = plane + oh * s->strides[0] * line;
+            for (int64_t ow = 0; ow < s->out_width; ow++, at += s->strides[1] * s->block)
+                for (int64_t c = 0; c < s->block; c += 16, from += 16) {
+                    v16b bytes;
+                    memcpy(&bytes, index + from, sizeof bytes);
+                    v16u where = from_bytes(bytes);
+                    v16f g = load16(dtype, dy, from);
+                    for (int kh = 0; kh < s->kernel[0]; kh++)
+                        for (int kw = 0; kw < s->kernel[1]; kw++)
+                            store16_exact(dtype, dx, at + kh * line + kw * s->block + c,
+                                    where16(equal16(where, (v16u){0} + (uint32_t)(kh * s->kernel[1] + kw)), g));
+                }
+            zero_right(s, dx, plane + oh * s->strides[0] * line, covered_w, size);
+        }
+        memset((char *)dx + (plane + covered_h * line) * size, 0, (size_t)((s->height - covered_h) * line * size));
+    }
+}
+
+LS_INLINE int windows_apart(const ls_pool_shape *s) {
+    return s->kernel[0] == s->strides[0] && s->kernel[1] == s->strides[1] && !s->pad_top && !s->pad_left &&
+           s->block % 16 == 0 && s->out_height * s->strides[0] <= s->height && s->out_width * s->strides[1] <= s->width;
+}
+
+// How many columns the windows and the image have, from the first window's first.
+LS_INLINE int64_t line_pixels(const ls_pool_shape *s) {
+    int64_t windows = (s->out_width - 1) * s->strides[1] + s->kernel[1], image = s->pad_left + s->width;
+    return windows > image ? windows : image;
+}
+
+// Any windows: a row of DX at a time, for sixteen channels, is summed up in `line`, in float, from the gradients of the
+// windows over it whose maximum it had; rows of windows in ascending order, windows in ascending order. The line has room for
+// what windows cover of the padding.
+LS_INLINE void add_gradients(ls_dtype dtype, const ls_pool_shape *s, int kw, int stride, const void *dy,
+                             const uint8_t *index, int64_t from, int first, int64_t lanes, v16f *line) {
+    for (int64_t ow = 0; ow < s->out_width; ow++, from += s->block, line += stride) {
+        v16b bytes = {0};
+        if (lanes == 16)
+            memcpy(&bytes, index + from, 16);
+        else
+            for (int64_t i = 0; i < lanes; i++) bytes[i] = index[from + i];
+        v16u where = from_bytes(bytes);
+        v16f g = load_lanes(dtype, dy, from, lanes);
+        for (int j = 0; j < kw; j++) line[j] += where16(equal16(where, (v16u){0} + (uint32_t)(first + j)), g);
+    }
+}
+
+LS_INLINE void max_pool_backward_row(ls_dtype dtype, const ls_pool_shape *s, const void *dy, const uint8_t *index,
+                                     int64_t plane, int64_t h, int64_t lanes, v16f *line) {
+    int kw = s->kernel[1], stride = s->strides[1];
+    int64_t first, last;
+    covering(h, s->pad_top, s->kernel[0], s->strides[0], s->out_height, &first, &last);
+    for (int64_t i = 0; i < line_pixels(s); i++) line[i] = (v16f){0};
+    for (int64_t oh = first; oh <= last; oh++) {
+        int64_t from = plane + oh * s->out_width * s->block;
+        int k = (int)((h + s->pad_top - oh * s->strides[0]) * kw);
+        if (kw == 3 && stride == 2 && lanes == 16)
+            add_gradients(dtype, s, 3, 2, dy, index, from, k, 16, line);
+        else if (lanes == 16)
+            add_gradients(dtype, s, kw, stride, dy, index, from, k, 16, line);
+        else
+            add_gradients(dtype, s, kw, stride, dy, index, from, k, lanes, line);
+    }
+}
+
+LS_INLINE void max_pool_backward(ls_dtype dtype, const ls_pool_shape *s, const void *dy, const uint8_t *index, void *dx,
+                                 v16f *line) {
+    const int64_t block = s->block, width = s->width;
+    const v16f *sums = line + s->pad_left;
+    int64_t at = 0;
+    for (int64_t p = 0; p < s->planes; p++) {
+        int64_t plane = p * s->out_height * s->out_width * block;
+        for (int64_t h = 0; h < s->height; h++, at += width * block)
+            for (int64_t c = 0; c < block; c += 16) {
+                int64_t lanes = block - c < 16 ? block - c : 16;
+                max_pool_backward_row(dtype, s, dy, index, plane + c, h, lanes, line);
+                if (lanes == 16)
+                    for (int64_t w = 0; w < width; w++) store16(dtype, dx, at + c + w * block, sums[w]);
+                else
+                    for (int64_t w = 0; w < width; w++) store_lanes(dtype, dx, at + c + w * block, sums[w], lanes);
+            }
+    }
+}
+
+LS_INLINE void max_pool_backward_any(ls_dtype dtype, const ls_pool_shape *s, const void *dy, const uint8_t *index, void *dx,
+                                     void *line) {
+    if (windows_apart(s))
+        max_pool_backward_apart(dtype, s, dy, index, dx);
+    else
+        max_pool_backward(dtype, s, dy, index, dx, line);
+}
+
+// --- average pooling -------------------------------------------------------------------------------------------------
+
+LS_INLINE v16f mean_of(ls_dtype dtype, const ls_pool_shape *s, const window *win, const void *x, int64_t from,
+                       int64_t lanes) {
+    v16f sum = {0};
+    for (int64_t h = win->h0; h < win->h1; h++)
+        for (int64_t w = win->w0; w < win->w1; w++)
+            sum += load_lanes(dtype, x, from + (h * s->width + w) * s->block, lanes);
+    return sum / (float)((win->h1 - win->h0) * (win->w1 - win->w0));
+}
+
+LS_INLINE void average_pool_pixel(ls_dtype dtype, const ls_pool_shape *s, int64_t oh, int64_t ow, int64_t plane,
+                                  int64_t at, const void *x, void *y) {
+    window win = window_at(s, oh, ow);
+    for (int64_t c = 0; c < s->block; c += 16) {
+        int64_t lanes = s->block - c < 16 ? s->block - c : 16;
+        v16f mean =
+            lanes == 16 ? mean_of(dtype, s, &win, x, plane + c, 16) : mean_of(dtype, s, &win, x, plane + c, lanes);
+        store_lanes(dtype, y, at + c, mean, lanes);
+    }
+}
+
+LS_INLINE v16f sum_of_row(ls_dtype dtype, int64_t block, int kw, const void *x, int64_t from, v16f sum) {
+    for (int j = 0; j < kw; j++) sum += load16(dtype, x, from + j * block);
+    return sum;
+}
+
+// As max_pool_turn: the last row of a window writes its mean.
+LS_INLINE void average_pool_turn(ls_dtype dtype, const ls_pool_shape *s, int i, int kh, int kw, int64_t count,
+                                 int64_t from, int64_t at, const void *x, void *y, v16f *sums) {
+    const int64_t block = s->block, step = s->strides[1] * block;
+    from += i * s->width * block;
+    for (int64_t n = 0; n < count; n++, from += step, at += block)
+        for (int64_t c = 0; c < block; c += 16, sums++) {
+            v16f sum = sum_of_row(dtype, block, kw, x, from + c, i ? *sums : (v16f){0});
+            if (i == kh - 1)
+                store16(dtype, y, at + c, sum / (float)(kh * kw));
+            else
+                *sums = sum;
+        }
+}
+
+// A row of output pixels whose windows all lie inside the image, as max_pool_inside.
+LS_INLINE void average_pool_inside(ls_dtype dtype, const ls_pool_shape *s, int kh, int kw, int64_t count, int64_t from,
+                                   int64_t at, const void *x, void *y) {
+    const int64_t block = s->block, most = TURN * 16 / block;
+    v16f sums[TURN];
+    if (most == 0) {
+        for (int64_t n = 0; n < count; n++, from += s->strides[1] * block, at += block)
+            for (int64_t c = 0; c < block; c += 16) {
+                v16f sum = {0};
+                for (int i = 0; i < kh; i++)
+                    sum = sum_of_row(dtype, block, kw, x, from + c + i * s->width * block, sum);
+                store16(dtype, y, at + c, sum / (float)(kh * kw));
+            }
+        return;
+    }
+    for (int64_t n = 0; n < count; n += most, from += most * s->strides[1] * block, at += most * block) {
+        int64_t turn = count - n < most ? count - n : most;
+        average_pool_turn(dtype, s, 0, kh, kw, turn, from, at, x, y, sums);
+        for (int i = 1; i < kh - 1; i++) average_pool_turn(dtype, s, i, kh, kw, turn, from, at, x, y, sums);
+        if (kh > 1) average_pool_turn(dtype, s, kh - 1, kh, kw, turn, from, at, x, y, sums);
+    }
+}
+
+LS_INLINE void average_pool(ls_dtype dtype, const ls_pool_shape *s, const void *x, void *y) {
+    const int *k = s->kernel;
+    int64_t oh0, oh1, ow0, ow1, at = 0;
+    inside(s->height, s->pad_top, k[0], s->strides[0], s->out_height, &oh0, &oh1);
+    inside(s->width, s->pad_left, k[1], s->strides[1], s->out_width, &ow0, &ow1);
+    if (s->block % 16) oh1 = oh0;
+    for (int64_t p = 0; p < s->planes; p++) {
+        int64_t plane = p * s->height * s->width * s->block;
+        for (int64_t oh = 0; oh < s->out_height; oh++) {
+            int64_t ow = 0, count = oh >= oh0 && oh < oh1 ? ow1 - ow0 : 0;
+            for (; ow < (count ? ow0 : s->out_width); ow++, at += s->block)
+                average_pool_pixel(dtype, s, oh, ow, plane, at, x, y);
+            int64_t h = oh * s->strides[0] - s->pad_top, w = ow * s->strides[1] - s->pad_left,
+                    from = plane + (h * s->width + w) * s->block;
+            if (k[0] == 2 && k[1] == 2)
+                average_pool_inside(dtype, s, 2, 2, count, from, at, x, y);
+            else if (k[0] == 3 && k[1] == 3)
+                average_pool_inside(dtype, s, 3, 3, count, from, at, x, y);
+            else
+                average_pool_inside(dtype, s, k[0], k[1], count, from, at, x, y);
+            ow += count, at += count * s->block;
+            for (; ow < s->out_width; ow++, at += s->block) average_pool_pixel(dtype, s, oh, ow, plane, at, x, y);
+        }
+    }
+}
+
+// The share of the gradients of all windows in [rows] x [columns] that one pixel gets.
+LS_INLINE v16f share_of(ls_dtype dtype, const ls_pool_shape *s, const void *dy, int64_t plane, const int64_t rows[2],
+                        const int64_t columns[2], int64_t lanes) {
+    v16f sum = {0};
+    for (int64_t oh = rows[0]; oh <= rows[1]; oh++)
+        for (int64_t ow = columns[0]; ow <= columns[1]; ow++) {
+            window win = window_at(s, oh, ow);
+            float area = (float)((win.h1 - win.h0) * (win.w1 - win.w0));
+            sum += load_lanes(dtype, dy, plane + (oh * s->out_width + ow) * s->block, lanes) / area;
+        }
+    return sum;
+}
+
+LS_INLINE void store_masked(ls_dtype dtype, const ls_pool_shape *s, const void *x, void *dx, int64_t at, v16f v,
+                            int64_t lanes) {
+    if (s->mask) v = where16(positive16(load_lanes(dtype, x, at, lanes)), v);
+    store_lanes(dtype, dx, at, v, lanes);
+}
+
+// One window over the whole image, as global pooling has it: all pixels get the same.
+LS_INLINE void average_pool_backward_global(ls_dtype dtype, const ls_pool_shape *s, const void *dy, const void *x,
+                                            void *dx) {
+    static const int64_t first[2] = {0, 0};
+    int64_t pixels = s->height * s->width;
+    for (int64_t p = 0; p < s->planes; p++)
+        for (int64_t c = 0; c < s->block; c += 16) {
+            int64_t lanes = s->block - c < 16 ? s->block - c : 16, at = p * pixels * s->block + c;
+            v16f share = share_of(dtype, s, dy, p * s->block + c, first, first, lanes);
+            for (int64_t i = 0; i < pixels; i++, at += s->block) {
+                if (lanes == 16)
+                    store_masked(dtype, s, x, dx, at, share, 16);
+                else
+                    store_masked(dtype, s, x, dx, at, share, lanes);
+            }
+        }
+}
+
+// Windows that do not overlap: all pixels of a window get the same share, and what no window covers gets zero.
+LS_INLINE void average_pool_backward_apart(ls_dtype dtype, const ls_pool_shape *s, const void *dy, const void *x,
+                                           void *dx) {
+    int64_t line = s->width * s->block, covered_w = s->out_width * s->strides[1],
+            covered_h = s->out_height * s->strides[0], size = (int64_t)ls_dtype_size(dtype), from = 0;
+    float area = (float)(s->kernel[0] * s->kernel[1]);
+    for (int64_t p = 0; p < s->planes; p++) {
+        int64_t plane = p * s->height * line;
+        for (int64_t oh = 0; oh < s->out_height; oh++) {
+            int64_t at = plane + oh * s->strides[0] * line;
+            for (int64_t ow = 0; ow < s->out_width; ow++, at += s->strides[1] * s->block)
+                for (int64_t c = 0; c < s->block; c += 16, from += 16) {
+                    v16f share = (v16f){0} + load16(dtype, dy, from) / area;
+                    for (int kh = 0; kh < s->kernel[0]; kh++)
+                        for (int kw = 0; kw < s->kernel[1]; kw++)
+                            store_masked(dtype, s, x, dx, at + kh * line + kw * s->block + c, share, 16);
+                }
+            zero_right(s, dx, plane + oh * s->strides[0] * line, covered_w, size);
+        }
+        memset((char *)dx + (plane + covered_h * line) * size, 0, (size_t)((s->height - covered_h) * line * size));
+    }
+}
+
+// Row `oh` of a plane's windows: what each gives to a pixel. Divisions take longest, so there is one for each window.
+LS_INLINE void shares_of_row(ls_dtype dtype, const ls_pool_shape *s, const void *dy, int64_t plane, int64_t oh,
+                             int64_t lanes, v16f *line) {
+    int64_t from = plane + oh * s->out_width * s->block;
+    for (int64_t ow = 0; ow < s->out_width; ow++, from += s->block) {
+        window win = window_at(s, oh, ow);
+        line[ow] = load_lanes(dtype, dy, from, lanes) / (float)((win.h1 - win.h0) * (win.w1 - win.w0));
+    }
+}
+
+// How many rows of windows lie over one row of DX at the most.
+LS_INLINE int64_t ring_rows(const ls_pool_shape *s) {
+    return s->kernel[0] < s->out_height ? s->kernel[0] : s->out_height;
+}
+
+// Any windows: those over a row of DX have their shares in `lines`, ring_rows of them, in turn; a pixel's sum goes over them in
+// row-major order.
+LS_INLINE void average_pool_backward_lanes(ls_dtype dtype, const ls_pool_shape *s, const void *dy, int64_t plane,
+                                           const void *x, void *dx, int64_t at, int64_t lanes, v16f *lines) {
+    int64_t known = 0, ring = ring_rows(s), rows[2], columns[2];
+    for (int64_t h = 0; h < s->height; h++) {
+        covering(h, s->pad_top, s->kernel[0], s->strides[0], s->out_height, &rows[0], &rows[1]);
+        for (; known <= rows[1]; known++)
+            shares_of_row(dtype, s, dy, plane, known, lanes, lines + known % ring * s->out_width);
+        for (int64_t w = 0; w < s->width; w++, at += s->block) {
+            covering(w, s->pad_left, s->kernel[1], s->strides[1], s->out_width, &columns[0], &columns[1]);
+            v16f sum = {0};
+            int64_t turn = rows[0] % ring;
+            for (int64_t oh = rows[0]; oh <= rows[1]; oh++, turn = turn + 1 < ring ? turn + 1 : 0)
+                for (int64_t ow = columns[0]; ow <= columns[1]; ow++) sum += lines[turn * s->out_width + ow];
+            store_masked(dtype, s, x, dx, at, sum, lanes);
+        }
+    }
+}
+
+LS_INLINE void average_pool_backward(ls_dtype dtype, const ls_pool_shape *s, const void *dy, const void *x, void *dx,
+                                     v16f *lines) {
+    for (int64_t p = 0; p < s->planes; p++)
+        for (int64_t c = 0; c < s->block; c += 16) {
+            int64_t lanes = s->block - c < 16 ? s->block - c : 16;
+            int64_t plane = p * s->out_height * s->out_width * s->block + c,
+                    at = p * s->height * s->width * s->block + c;
+            if (lanes == 16)
+                average_pool_backward_lanes(dtype, s, dy, plane, x, dx, at, 16, lines);
+            else
+                average_pool_backward_lanes(dtype, s, dy, plane, x, dx, at, lanes, lines);
+        }
+}
+
+LS_INLINE int covers_all(const ls_pool_shape *s) {
+    return s->out_height == 1 && s->out_width == 1 && s->kernel[0] - s->pad_top >= s->height &&
+           s->kernel[1] - s->pad_left >= s->width;
+}
+
+LS_INLINE void average_pool_backward_any(ls_dtype dtype, const ls_pool_shape *s, const void *dy, const void *x, void *dx,
+                                         void *lines) {
+    if (covers_all(s))
+        average_pool_backward_global(dtype, s, dy, x, dx);
+    else if (windows_apart(s))
+        average_pool_backward_apart(dtype, s, dy, x, dx);
+    else
+        average_pool_backward(dtype, s, dy, x, dx, lines);
+}
+
+#endif
