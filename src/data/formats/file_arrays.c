@@ -16,10 +16,11 @@
 typedef struct arrays_source {
     ls_source base;
     ls__array_place place[LS_MAX_FIELDS];
-    int fd[LS_MAX_FIELDS];       // of its file, which fields may share; -1: in memory
-    int64_t at[LS_MAX_FIELDS];   // in the scratch, of those that are read, and in what is kept of a sample
-    int64_t each, as_read;       // bytes of all that are read of a sample; where in the scratch they are put before they are changed
-    ls_pixels kept;              // samples as they were read
+    int fd[LS_MAX_FIELDS];      // of its file, which fields may share; -1: in memory
+    int64_t at[LS_MAX_FIELDS];  // in the scratch, of those that are read, and in what is kept of a sample
+    int64_t each,
+        as_read;  // bytes of all that are read of a sample; where in the scratch they are put before they are changed
+    ls_pixels kept;  // samples as they were read
 } arrays_source;
 
 // --- reading ---------------------------------------------------------------------------------------------------------
