@@ -96,16 +96,20 @@ static inline image_file npz_make(void) {
     return npz_end(&z);
 }
 
-// The same with rows of labels, or of numbers that are learned, in place of labels; there is no test set.
+// The same with rows of labels, or (1) of numbers, (2) with images that are learned, in place of labels; there is no test set.
 static inline image_file npz_make_rows(int targets) {
     static const uint8_t rows[NPZ_TRAIN * 3] = {1, 0, 1, 0, 0, 0, 1, 1, 1};
     const float numbers[NPZ_TRAIN * 2] = {1.5F, -2};
+    const double images[NPZ_TRAIN * 2] = {1.5, -2};
     uint8_t pixels[NPZ_TRAIN * NPZ_PIXELS];
     npz z = {.members = 0};
     for (int i = 0; i < NPZ_TRAIN * NPZ_PIXELS; i++) pixels[i] = npz_pixel(i);
     npz_add(&z, "x_train.npy",
             npy_make("{'descr': '|u1', 'fortran_order': False, 'shape': (7, 4, 4), }", pixels, 7 * 16), 0);
-    if (targets)
+    if (targets == 2)
+        npz_add(&z, "targets_train.npy",
+                npy_make("{'descr': '<f8', 'fortran_order': False, 'shape': (7, 1, 2), }", images, sizeof images), 0);
+    else if (targets)
         npz_add(&z, "targets_train.npy",
                 npy_make("{'descr': '<f4', 'fortran_order': False, 'shape': (7, 2), }", numbers, sizeof numbers), 0);
     else

@@ -159,6 +159,65 @@ static void images(void **state) {
     team_close(&t, w);
 }
 
+// What a sample of such a table has: number k is of the column of that name, and the class is the last one's.
+static void check_line(const ls_source *s, int64_t i, void *scratch, int line, int width, int pixels) {
+    ls_sample sample;
+    if (ls_source_read(s, i, scratch, &sample) != LS_OK) fail_msg("%s", ls_error_message());
+    for (int k = 0; k < width; k++)
+        assert_true(pixels ? ((const uint8_t *)sample.field[0])[k] == (line + k) % 256
+                           : ((const float *)sample.field[0])[k] == (float)((line + k) % 256) / 4);
+    assert_int_equal(*(const int32_t *)sample.field[1], line % 2);
+    assert_int_equal(s->ops->class(s, i), line % 2);
+}
+
+static char *add_line(char *to, int line, int width, int pixels, int backwards) {
+    for (int k = 0; k < width; k++) {
+        int at = backwards ? width - 1 - k : k;
+        to += line < 0 ? sprintf(to, "c%d,", at)
+                       : sprintf(to, k % 3 ? "%g," : "\"%g\",", pixels ? (line + at) % 256 : (line + at) % 256 / 4.0);
+    }
+    return to + sprintf(to, line < 0 ? "class\r\n" : line == 5 ? "%s" : "%s\r\n", line % 2 ? "y" : "x");
+}
+
+// Long lines are not kept in memory: they are read again when they are wanted, those of a test set in their own order; in a cache, and never of a file that has changed.
+static void long_lines(void **state) {
+    static char text[60000];
+    for (int pixels = 0; pixels < 2; pixels++) {
+        int width = pixels ? 260 : 65;
+        char options[100], *to = text, path[100];
+        team t = TEAM;
+        worker w[WORKERS_MAX];
+        void *scratch, *memory;
+        to = add_line(to, -1, width, pixels, 1);
+        for (int line = 2; line < 4; line++) to = add_line(to, line, width, pixels, 1);
+        write_file("v.csv", text);
+        to = text + sprintf(text, "\xef\xbb\xbf");
+        for (int line = -1; line < 6; line++) to = add_line(to, line, width, pixels, 0);
+        write_file("t.csv", text);
+        snprintf(options, sizeof options, pixels ? ",pixels=%dx1,test=@/v.csv" : ",numbers=all,test=@/v.csv", width);
+        team_open(&t, w, 2, spec(options));
+        assert_string_equal(w[0].message, "");
+        ls_source *s = w[1].dataset->train, *test = w[1].dataset->test;
+        assert_true(s->bytes == 0 && s->count == 6 && test->count == 2 && s->ops->stored(s) > 6 * 2 * width);
+        assert_int_equal(ls_memory_alloc(s->scratch_bytes, &scratch), LS_OK);
+        int64_t size = s->ops->cache_size(s, 1 << 20);
+        assert_int_equal(ls_memory_alloc(size, &memory), LS_OK);
+        s->ops->cache_attach(s, 1 << 20, memory, 1);
+        for (int i = 0; i < 6; i++) check_line(s, i, scratch, i, width, pixels);
+        for (int i = 0; i < 2; i++) check_line(test, i, scratch, 2 + i, width, pixels);
+        snprintf(path, sizeof path, "%s/t.csv", root);
+        assert_int_equal(truncate(path, 100), 0);
+        for (int i = 0; i < 6; i++) check_line(s, i, scratch, i, width, pixels);
+        ls_sample sample;
+        const ls_source *other = w[0].dataset->train;
+        assert_int_equal(ls_source_read(other, 0, scratch, &sample), LS_STATUS_IO);
+        assert_non_null(strstr(ls_error_message(), "was changed since this run began"));
+        ls_memory_free(memory);
+        ls_memory_free(scratch);
+        team_close(&t, w);
+    }
+}
+
 static void wrong_tables(void **state) {
     const ls_status bad = LS_STATUS_BAD_DATA, asked = LS_STATUS_INVALID_ARGUMENT;
     refused("a,label\n1,x\ntwo,x\n", ",numbers=all", bad, "line 3 of ");
@@ -216,7 +275,7 @@ static void wrong_tables(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(classes), cmocka_unit_test(pixels),       cmocka_unit_test(targets),
-        cmocka_unit_test(images),  cmocka_unit_test(wrong_tables),
+        cmocka_unit_test(images),  cmocka_unit_test(wrong_tables), cmocka_unit_test(long_lines),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

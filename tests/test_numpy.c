@@ -1,5 +1,6 @@
 // Arrays of NumPy's: what is in an archive, on any number of workers, and a sentence for everything that can be wrong with one.
 #define _GNU_SOURCE
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -7,6 +8,7 @@
 
 #include <cmocka.h>
 
+#include "base/memory.h"
 #include "data_team.h"
 #include "npz_files.h"
 
@@ -26,9 +28,26 @@ static const char *spec(void) {
     return text;
 }
 
+// All values of a field, sample by sample, until the fourth call from now.
+static const void *values_of(const ls_source *s, int field) {
+    static char room[4][4096];
+    static int next;
+    char *out = room[next++ % 4];
+    void *scratch;
+    ls_sample sample;
+    assert_true(s->count * s->sample_bytes[field] <= (int64_t)sizeof room[0]);
+    assert_int_equal(ls_memory_alloc(s->scratch_bytes + 64, &scratch), LS_OK);
+    for (int64_t i = 0; i < s->count; i++) {
+        if (ls_source_read(s, i, scratch, &sample) != LS_OK) fail_msg("%s", ls_error_message());
+        memcpy(out + i * s->sample_bytes[field], sample.field[field], (size_t)s->sample_bytes[field]);
+    }
+    ls_memory_free(scratch);
+    return out;
+}
+
 static void check_values(const ls_dataset *d) {
-    const uint8_t *pixels = ls_source_array(d->train, 0), *test = ls_source_array(d->test, 0);
-    const int32_t *labels = ls_source_array(d->train, 1);
+    const uint8_t *pixels = values_of(d->train, 0), *test = values_of(d->test, 0);
+    const int32_t *labels = values_of(d->train, 1);
     assert_true(ls_shape_equal(ls_dataset_image_shape(d), LS_SHAPE(NPZ_SIDE, NPZ_SIDE, 1)));
     assert_true(d->train->count == NPZ_TRAIN && d->test->count == NPZ_TEST && ls_dataset_classes(d) == 3);
     for (int i = 0; i < NPZ_TRAIN * NPZ_PIXELS; i++) assert_int_equal(pixels[i], npz_pixel(i));
@@ -71,9 +90,9 @@ static void other_types(void **state) {
     assert_string_equal(w[0].message, "");
     const ls_dataset *d = w[1].dataset;
     assert_true(d->train->field[0].dtype == LS_DTYPE_F32 && !d->test && ls_dataset_classes(d) == 257);
-    assert_true(*(const float *)ls_source_array(d->train, 0) == 1.0f);
-    assert_int_equal(((const int32_t *)ls_source_array(d->train, 1))[0], 2);
-    assert_int_equal(((const int32_t *)ls_source_array(d->train, 1))[1], 256);
+    assert_true(*(const float *)values_of(d->train, 0) == 1.0f);
+    assert_int_equal(((const int32_t *)values_of(d->train, 1))[0], 2);
+    assert_int_equal(((const int32_t *)values_of(d->train, 1))[1], 256);
     team_close(&t, w);
 }
 
@@ -177,7 +196,7 @@ static void targets(void **state) {
     team_open(&t, w, 2, spec());
     assert_string_equal(w[0].message, "");
     assert_int_equal(ls_dataset_targets(w[1].dataset), 2);
-    const float *values = ls_source_array(w[1].dataset->train, 1);
+    const float *values = values_of(w[1].dataset->train, 1);
     for (int i = 0; i < 4; i++) assert_true(values[i] == (float)rows[i]);
     team_close(&t, w);
     t = (team)TEAM;
@@ -221,7 +240,7 @@ static void rows(void **state) {
         team_open(&t, w, 2, spec());
         assert_string_equal(w[0].message, "");
         assert_int_equal(ls_dataset_labels(w[1].dataset), 3);
-        assert_memory_equal(ls_source_array(w[1].dataset->train, 1), expected, 6);
+        assert_memory_equal(values_of(w[1].dataset->train, 1), expected, 6);
         team_close(&t, w);
     }
     snprintf(text, sizeof text, "{'descr': '|u1', 'fortran_order': False, 'shape': (2, 3), }");
@@ -258,8 +277,8 @@ static void one_by_one(void **state) {
         assert_string_equal(w[0].message, "");
         const ls_dataset *d = w[1].dataset;
         assert_true(d->train->count == 2 && !d->test == !test && ls_dataset_classes(d) == 5);
-        assert_memory_equal(ls_source_array(d->train, 0), pixels, sizeof pixels);
-        assert_int_equal(((const int32_t *)ls_source_array(d->train, 1))[0], 4);
+        assert_memory_equal(values_of(d->train, 0), pixels, sizeof pixels);
+        assert_int_equal(((const int32_t *)values_of(d->train, 1))[0], 4);
         team_close(&t, w);
     }
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
@@ -279,10 +298,59 @@ static void one_by_one(void **state) {
     unlink(labels);
 }
 
+// What lies there as it is, images and what is learned of them, is read at its place: numbers of 8 bytes, which become 4, and what is not finite is found when it is read;
+// a file that changes meanwhile is refused.
+static void at_their_place(void **state) {
+    enum { COUNT = 5, VALUES = 6 };
+    static const char *const x = "{'descr': '<f4', 'fortran_order': False, 'shape': (5, 1, 2), }";
+    static const struct {
+        const char *array;
+        ls_shape shape;
+        int memory;
+    } kinds[] = {{"{'descr': '<f8', 'fortran_order': False, 'shape': (5, 2, 3), }", {3, {2, 3, 1}}, 0},
+                 {"{'descr': '<f8', 'fortran_order': False, 'shape': (5, 6), }", {1, {6}}, 1}};
+    double values[COUNT * VALUES];
+    float images[COUNT * 2];
+    for (int i = 0; i < COUNT * VALUES; i++) values[i] = i / 8.0;
+    for (int i = 0; i < COUNT * 2; i++) images[i] = (float)i;
+    values[3 * VALUES + 1] = INFINITY;  // of none that is looked at when it is opened
+    for (int k = 0; k < 2; k++) {
+        npz z = {.members = 0};
+        team t = TEAM;
+        worker w[WORKERS_MAX];
+        ls_sample sample;
+        void *scratch;
+        npz_add(&z, "x.npy", npy_make(x, images, sizeof images), 0);
+        npz_add(&z, "targets.npy", npy_make(kinds[k].array, values, sizeof values), 0);
+        assert_true(image_save(npz_end(&z), path));
+        if (kinds[k].memory) {
+            refused(LS_STATUS_BAD_DATA, "value 19 of targets.npy is no finite number");
+            continue;
+        }
+        team_open(&t, w, 2, spec());
+        assert_string_equal(w[0].message, "");
+        const ls_source *s = w[1].dataset->train;
+        assert_true(s->bytes == 0 && s->ops->stored(s) == COUNT * (8 + 48));
+        assert_true(ls_shape_equal(s->field[1].shape, kinds[k].shape));
+        assert_int_equal(ls_memory_alloc(s->scratch_bytes, &scratch), LS_OK);
+        assert_int_equal(ls_source_read(s, 3, scratch, &sample), LS_STATUS_BAD_DATA);
+        assert_non_null(strstr(ls_error_message(), "value 19 of targets.npy is no finite number"));
+        assert_int_equal(ls_source_read(s, 4, scratch, &sample), LS_OK);
+        assert_memory_equal(sample.field[0], &images[8], 8);
+        for (int i = 0; i < VALUES; i++)
+            assert_true(((const float *)sample.field[1])[i] == (float)values[4 * VALUES + i]);
+        assert_int_equal(truncate(path, 100), 0);
+        assert_int_equal(ls_source_read(s, 4, scratch, &sample), LS_STATUS_IO);
+        assert_non_null(strstr(ls_error_message(), "was changed since this run began"));
+        ls_memory_free(scratch);
+        team_close(&t, w);
+    }
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(any_workers),  cmocka_unit_test(other_types),    cmocka_unit_test(one_by_one),
-        cmocka_unit_test(wrong_arrays), cmocka_unit_test(wrong_archives), cmocka_unit_test(targets),
-        cmocka_unit_test(rows)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(any_workers),  cmocka_unit_test(other_types),
+                                       cmocka_unit_test(one_by_one),   cmocka_unit_test(at_their_place),
+                                       cmocka_unit_test(wrong_arrays), cmocka_unit_test(wrong_archives),
+                                       cmocka_unit_test(targets),      cmocka_unit_test(rows)};
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

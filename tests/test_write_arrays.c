@@ -160,7 +160,7 @@ static void sizes(void **state) {
             fail_msg("%s", ls_error_message());
         opened p = open_data(spec);
         assert_true(ls_shape_equal(ls_dataset_image_shape(p.dataset), LS_SHAPE(9, 9, 3)));
-        assert_int_equal(((const uint8_t *)ls_source_array(p.dataset->train, 0) ? 0 : 1), t);
+        assert_null(ls_source_array(p.dataset->train, 0));  // read at their place
         close_data(&p);
         shell("rm '%s/out'", root);
     }

@@ -26,7 +26,20 @@
         }                                                                                                              \
     } while (0)
 
-enum { NAMES, TABLE, OUT_OF_TABLE, OUT_OF_TAR, OUT_OF_NUMBERS, SEVERAL, NUMBERS, PIXELS, LEARNED, TARGETS, KINDS };
+enum {
+    NAMES,
+    TABLE,
+    OUT_OF_TABLE,
+    OUT_OF_TAR,
+    OUT_OF_NUMBERS,
+    SEVERAL,
+    NUMBERS,
+    PIXELS,
+    LEARNED,
+    TARGETS,
+    WIDE,
+    KINDS
+};
 
 // A file of memory, by a path that does not depend on what else is open.
 static int memory_file(const void *bytes, size_t size) {
@@ -73,6 +86,7 @@ static void make_spec(int kind, char *text, size_t size) {
         snprintf(text, size, "tar:/proc/self/fd/%d,validation-split=0.4,exclude=/proc/self/fd/%d", f->tar, f->list);
         break;
     case OUT_OF_NUMBERS: snprintf(text, size, "synthetic:2x2x1,3,70,9,exclude=/proc/self/fd/%d", f->list); break;
+    case WIDE:  // lines too long to be kept in memory
     case NUMBERS: snprintf(text, size, "csv:/proc/self/fd/%d,numbers=all,validation-split=0.3", f->list); break;
     case PIXELS: snprintf(text, size, "csv:/proc/self/fd/%d,pixels=2x1x1", f->list); break;
     case LEARNED: snprintf(text, size, "csv:/proc/self/fd/%d,numbers=all,targets=y", f->list); break;
@@ -91,7 +105,13 @@ static void look_at(const ls_source *s) {
         int64_t number = ls_source_number(s, i);
         MUST(number > before && number < LS_MAX_SAMPLES);
         before = number;
-        if (ls_source_read(s, i, scratch, &sample) != LS_OK) continue;
+        ls_status status = ls_source_read(s, i, scratch, &sample);
+        MUST(status == LS_OK || ls_field_is_picture(&s->field[0]));
+        if (status != LS_OK) continue;
+        for (int64_t k = 0; k < ls_shape_count(s->field[0].shape) && s->field[0].dtype == LS_DTYPE_F32; k++) {
+            float x = ((const float *)sample.field[0])[k];
+            MUST(x - x == 0);
+        }
         if (s->field_count < 2) continue;
         int is_target = strcmp(s->field[1].name, "target") == 0;
         for (int64_t k = 0; k < ls_shape_count(s->field[1].shape) && is_target; k++) {
@@ -148,6 +168,14 @@ static image_file make(int kind) {
         }
         return f;
     }
+    for (int line = 0; line < 5 && kind == WIDE; line++)
+        for (int i = 0; i <= 70; i++) {
+            snprintf(text, sizeof text, line ? "%s%d%s" : "%sc%d%s", line % 2 ? " " : "", line * i,
+                     i < 70 ? "," : "\n");
+            if (i == 70) snprintf(text, sizeof text, line ? "%s%d%s" : "class\n", "\"", line % 2, "\"\r\n");
+            image_add(&f, text, strlen(text));
+        }
+    if (kind == WIDE) return f;
     switch (kind) {
     case NAMES: snprintf(text, sizeof text, "b\r\n\n  a \n"); break;
     case TABLE:

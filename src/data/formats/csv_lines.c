@@ -21,7 +21,7 @@ ls_status ls__csv_wrong(const ls__csv_file *file, const char *why) {
 }
 
 // Cells in quotes may have separators in them, and quotes twice; not ends of lines, which paths and classes do not have.
-static ls_status take_apart(const ls__csv_file *r, char *text, ls__csv_row *out) {
+ls_status ls__csv_take_apart(const ls__csv_file *r, char *text, ls__csv_row *out) {
     size_t length = strcspn(text, "\r\n");
     char *from = text;
     text[length] = 0;
@@ -59,13 +59,16 @@ static ls_status read_lines(ls__csv_file *f, FILE *file, ls__csv_row *row, void 
     char *text = NULL;
     size_t room = 0;
     ls_status status = LS_OK;
-    while (status == LS_OK && getline(&text, &room, file) >= 0) {
+    ssize_t length;
+    while (status == LS_OK && (length = getline(&text, &room, file)) >= 0) {
         f->line++;
+        f->at += f->bytes;
+        f->bytes = length;
         if (strspn(text, "\r\n \t") == strlen(text)) continue;
         char *start = f->line == 1 && strncmp(text, "\xef\xbb\xbf", 3) == 0 ? text + 3 : text;
         int first = !f->separator;
         if (first) f->separator = separator_of(start);
-        status = take_apart(f, start, row);
+        status = ls__csv_take_apart(f, start, row);
         if (status == LS_OK) status = take(self, row, first);
     }
     free(text);

@@ -16,11 +16,15 @@ typedef struct ls__csv_row {
 typedef struct ls__csv_file {
     const char *path;
     int64_t line;
+    int64_t at, bytes;  // of this line, where it lies in the file
     char separator;
 } ls__csv_file;
 
 // BAD_DATA: "line 3 of FILE WHY".
 ls_status ls__csv_wrong(const ls__csv_file *file, const char *why);
+
+// Takes a line apart in place, which ends in zero. Errors: BAD_DATA (cells that cannot be told apart).
+ls_status ls__csv_take_apart(const ls__csv_file *file, char *text, ls__csv_row *out);
 
 // Reads `path` from its first line to its last, those without text left out. `take` gets each taken apart; `first` is 1 for the first. Errors: NOT_FOUND, IO,
 // BAD_DATA (cells that cannot be told apart), OUT_OF_MEMORY, those of take.

@@ -1,18 +1,17 @@
 #include "data/formats/csv_numbers.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/error.h"
 #include "base/memory.h"
 #include "data/exclude.h"
-#include "data/formats/csv_lines.h"
 
 #define MOST_VALUES ((int64_t)1 << 36)  // of a table
 
-// A table while it is read, by worker 0. A record's place is that of its line's numbers.
+// A table while it is read, by worker 0. A record's place is that of its line, or, of numbers in memory, of its numbers among them.
 typedef struct reader {
     const ls_records_settings *set;
     const char *const
@@ -20,11 +19,12 @@ typedef struct reader {
     ls_records_builder *builder;  // classes are those of samples, or targets' names
     ls_records_builder columns;   // its classes are the columns of numbers, in order
     ls__csv_file file;
-    int which, pixels;                 // pixels: whole numbers from 0 to 255
-    int label;                         // the column; -1: there is none
-    int of[LS__CSV_MOST_COLUMNS];      // by column: the number that it is; -1: none
-    int target[LS__CSV_MOST_COLUMNS];  // the same of targets
-    int last;                          // column that a line has to have
+    int which, pixels;  // pixels: whole numbers from 0 to 255
+    int label;          // the column; -1: there is none
+    ls__csv_columns map[LS_RECORDS_SETS];
+    int target[LS__CSV_MOST_COLUMNS];  // as `of`, of targets
+    int files;                         // 1: the tables are files, which can be read again
+    int placed;                        // 1: so they are, line by line; 0: numbers are in memory
     int64_t latest;                    // the class of the line before
     float *values;                     // (rows, width)
     int64_t rows, room;
@@ -61,7 +61,7 @@ static ls_status place(reader *r, ls_records_builder *list, const char *name, in
 }
 
 // Each column that the training set's table has.
-static ls_status check_all(const reader *r, const ls_records_builder *list, const int *of, int count) {
+static ls_status check_all(const reader *r, const ls_records_builder *list, const int32_t *of, int count) {
     for (int64_t c = 0; c < list->class_count; c++) {
         int times = 0;
         for (int i = 0; i < count; i++) times += of[i] == c;
@@ -112,7 +112,14 @@ static ls_status place_as_named(reader *r, const ls__csv_row *names, const char 
     }
 }
 
+// Long lines are not kept in memory.
+static void place_numbers(reader *r) {
+    if (r->which == LS_RECORDS_TRAIN)
+        r->placed = r->files && width_of(r) * (r->pixels ? 1 : (int64_t)sizeof(float)) > LS__CSV_SMALL;
+}
+
 static ls_status take_names(reader *r, const ls__csv_row *names) {
+    ls__csv_columns *map = &r->map[r->which];
     static const char *const labels[] = {"label", "class", "category", "target", NULL};
     const ls_records_settings *s = r->set;
     const char *numbers = s->numbers ? s->numbers : "all";
@@ -135,17 +142,19 @@ static ls_status take_names(reader *r, const ls__csv_row *names) {
     for (int i = 0; i < names->count; i++) {
         const char *name = names->cell[i];
         int target = s->targets && ls__csv_is_asked(s->targets, name);
-        r->of[i] = r->target[i] = -1;
+        map->of[i] = r->target[i] = -1;
         if (target) LS_TRY(place(r, r->builder, name, &r->target[i]));
         int asked = r->wanted ? ls_records_find_class(&r->columns, name) >= 0 : ls__csv_is_asked(numbers, name);
-        if (!target && i != r->label && asked) LS_TRY(place(r, &r->columns, name, &r->of[i]));
-        if (r->of[i] >= 0 || target || i == r->label) r->last = i;
+        if (!target && i != r->label && asked) LS_TRY(place(r, &r->columns, name, &map->of[i]));
+        if (map->of[i] >= 0 || target || i == r->label) map->last = i;
     }
-    LS_TRY(check_all(r, &r->columns, r->of, names->count));
+    LS_TRY(check_all(r, &r->columns, map->of, names->count));
     if (s->targets) LS_TRY(check_all(r, r->builder, r->target, names->count));
     if (width_of(r) == 0) return no_column(r, numbers);
     r->builder->targets = s->targets != NULL;
     if (s->targets) r->builder->label_width = (int)r->builder->class_count;
+    map->separator = r->file.separator;
+    place_numbers(r);
     return LS_OK;
 }
 
@@ -159,24 +168,18 @@ static ls_status no_number(const reader *r, const ls__csv_row *row, const ls_rec
 }
 
 static ls_status take_values(reader *r, const ls__csv_row *row) {
-    int64_t width = width_of(r);
+    int64_t width = width_of(r), kept = r->placed ? 0 : r->rows * width;
+    int wrong;
     if ((r->rows + 1) * width > MOST_VALUES)
         return ls__csv_wrong(&r->file, "is too far down: there are too many numbers");
-    LS_TRY(ls__records_grow(&r->values, &r->room, r->rows * width, width, sizeof *r->values));
-    float *to = r->values + r->rows * width;
-    for (int i = 0; i <= r->last; i++) {
-        int at = r->of[i];
-        if (at < 0) continue;
-        if (!ls__csv_number(row->cell[i], &to[at]) ||
-            (r->pixels && !(to[at] >= 0 && to[at] <= 255 && to[at] == floorf(to[at]))))
-            return no_number(r, row, &r->columns, i, at);
-    }
-    return LS_OK;
+    LS_TRY(ls__records_grow(&r->values, &r->room, kept, width, sizeof *r->values));
+    ls__csv_numbers(&r->map[r->which], row, r->pixels, r->values + kept, &wrong);
+    return wrong < 0 ? LS_OK : no_number(r, row, &r->columns, wrong, r->map[r->which].of[wrong]);
 }
 
 static ls_status take_targets(reader *r, const ls__csv_row *row, int32_t *number) {
     float value[LS__CSV_MOST_COLUMNS];
-    for (int i = 0; i <= r->last; i++)
+    for (int i = 0; i <= r->map[r->which].last; i++)
         if (r->target[i] >= 0 && !ls__csv_number(row->cell[i], &value[r->target[i]]))
             return no_number(r, row, r->builder, i, r->target[i]);
     return ls_records_add_row(r->builder, (const uint8_t *)value, number);
@@ -185,8 +188,12 @@ static ls_status take_targets(reader *r, const ls__csv_row *row, int32_t *number
 static ls_status take_line(void *self, const ls__csv_row *row, int first) {
     reader *r = self;
     if (first) return take_names(r, row);
-    if (row->count <= r->last) return ls__csv_wrong(&r->file, "has fewer columns than the first line");
+    if (row->count <= r->map[r->which].last) return ls__csv_wrong(&r->file, "has fewer columns than the first line");
     ls_record record = {.at = r->rows};
+    if (r->placed)
+        record = (ls_record){
+            .at = r->file.at, .bytes = r->file.bytes, .file = (uint32_t)r->which, .size = (uint32_t)r->file.bytes};
+    if (r->file.bytes > UINT32_MAX) return ls__csv_wrong(&r->file, "is longer than 4 GB");
     LS_TRY(take_values(r, row));
     if (r->set->targets) LS_TRY(take_targets(r, row, &record.class));
     if (r->label >= 0)
@@ -231,6 +238,14 @@ static ls_status check_exclusions(const ls_records_settings *s) {
     return status;
 }
 
+// Whether a table may be read again; how it was before it was read for the first time is noted.
+static ls_status note_file(reader *r, const char *path) {
+    struct stat there;
+    uint32_t number;
+    if (stat(path, &there) != 0 || !S_ISREG(there.st_mode)) r->files = 0;
+    return r->files ? ls_records_add_file(r->builder, path, there.st_size, ls_records_time(&there), &number) : LS_OK;
+}
+
 static ls_status read_table(reader *r, const char *path, int which) {
     r->which = which;
     LS_TRY(ls__csv_read(path, &r->file, r, take_line));
@@ -243,6 +258,9 @@ static ls_status read_tables(reader *r, const char *path) {
     const ls_records_settings *s = r->set;
     LS_TRY(check_options(path, s));
     LS_TRY(check_exclusions(s));
+    r->files = 1;
+    LS_TRY(note_file(r, path));
+    if (s->test) LS_TRY(note_file(r, s->test));
     LS_TRY(read_table(r, path, LS_RECORDS_TRAIN));
     if (s->test) LS_TRY(read_table(r, s->test, LS_RECORDS_TEST));
     if (r->label >= 0) LS_TRY(ls__csv_number_classes(r->builder));
@@ -274,7 +292,8 @@ static ls_status find_shape(const reader *r, const char *text, ls_shape *out) {
 typedef struct plan {
     ls_shape shape;
     int64_t width, text;  // text: bytes of the columns' names
-    int pixels, labels;
+    int pixels, labels, placed;
+    ls__csv_columns map[LS_RECORDS_SETS];
 } plan;
 
 // Numbers, then classes or targets, in the order of the records.
@@ -290,14 +309,19 @@ static void fill(const reader *r, const ls_records *records, const plan *p, int 
     }
 }
 
-static ls_status make_sources(const ls_field *fields, int field_count, const ls_arrays *arrays, ls_dataset *out) {
+// `arrays`: of numbers in memory.
+static ls_status make_sources(const plan *p, const ls_records *records, const ls_field *fields, int field_count,
+                              const ls_arrays *arrays, ls_dataset *out) {
     for (int set = 0; set < LS_RECORDS_SETS; set++) {
         char name[128];
         int test = set == LS_RECORDS_TEST;
-        if (arrays[set].count == 0) continue;
+        ls_source **source = test ? &out->test : &out->train;
+        if (records->count[set] == 0) continue;
         snprintf(name, sizeof name, "the %s set of %s", test ? "test" : "training", out->name);
-        LS_TRY(ls_source_create_memory(name, fields, field_count, &arrays[set], test ? &out->test : &out->train));
+        LS_TRY(p->placed ? ls__source_create_lines(name, records, set, p->map, fields, field_count, source)
+                         : ls_source_create_memory(name, fields, field_count, &arrays[set], source));
     }
+    if (p->placed) out->version = ls_records_version(records, -1);
     return LS_OK;
 }
 
@@ -322,17 +346,17 @@ static ls_status share(ls_data_host *host, const reader *r, const plan *p, const
     if (p->labels) fields[1] = (ls_field){"label", {0}, LS_DTYPE_I32, (int)records->class_count};
     if (records->targets) fields[1] = (ls_field){"target", LS_SHAPE(records->label_width), LS_DTYPE_F32, 0};
     for (int set = 0; set < LS_RECORDS_SETS; set++) {
-        int64_t count = records->count[set], numbers = ls_round_up(count * each, LS_ALIGN);
+        int64_t count = p->placed ? 0 : records->count[set], numbers = ls_round_up(count * each, LS_ALIGN);
         void *block;
         LS_TRY(host->agree(host->self,
                            host->alloc(host->self, numbers + ls_round_up(count * more, LS_ALIGN) + 1, &block)));
         arrays[set] = (ls_arrays){count, {block, (char *)block + numbers}};
-        if (host->rank == 0) fill(r, records, p, set, block, (char *)block + numbers);
+        if (host->rank == 0 && !p->placed) fill(r, records, p, set, block, (char *)block + numbers);
     }
     LS_TRY(host->barrier(host->self));
     LS_TRY(host->agree(host->self, ls_records_names(records, p->labels || records->targets, out)));
     out->shared = 1;
-    return host->agree(host->self, make_sources(fields, more ? 2 : 1, arrays, out));
+    return host->agree(host->self, make_sources(p, records, fields, more ? 2 : 1, arrays, out));
 }
 
 static ls_status list_and_share(ls_data_host *host, reader *r, const char *path, ls_dataset *out) {
@@ -343,7 +367,8 @@ static ls_status list_and_share(ls_data_host *host, reader *r, const char *path,
     LS_TRY(host->agree(host->self, host->alloc(host->self, (int64_t)sizeof(plan), &block)));
     plan *p = block;
     if (host->rank == 0) {
-        *p = (plan){.width = width_of(r), .pixels = r->pixels, .labels = r->label >= 0};
+        *p = (plan){.width = width_of(r), .pixels = r->pixels, .labels = r->label >= 0, .placed = r->placed};
+        memcpy(p->map, r->map, sizeof p->map);
         for (int64_t c = 0; c < p->width; c++) p->text += (int64_t)strlen(ls_records_class(&r->columns, c)) + 1;
         status = find_shape(r, r->pixels ? r->set->pixels : r->set->shape, &p->shape);
     }

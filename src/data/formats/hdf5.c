@@ -1,26 +1,21 @@
 // "hdf5:FILE": images and classes in two data sets of an HDF5 file, as Keras's and Caffe's users write them: (samples, height, width[, channels]) or, as Caffe has
-// it, (samples, channels, height, width); whole numbers of 8 bits are pixels, floating ones numbers that are taken as they are. Classes are in memory,
-// images are read while training: where they lie in one piece by a read at their place, else by the library, which unpacks them.
+// it, (samples, channels, height, width); whole numbers of 8 bits are pixels, floating ones numbers that are taken as they are. Classes and few numbers are in memory,
+// images, and what else is learned of them, are read while training: where they lie in one piece by a read at their place, else by the library, which unpacks them.
 //
 // The library works in a process of its own (hdf5_file.h): one for worker 0 of each host while the dataset is opened, and one for each worker and set
 // for samples that only it can read, one thread's at a time.
-#include <errno.h>
-#include <fcntl.h>
 #include <pthread.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "base/error.h"
 #include "base/memory.h"
 #include "data/fingerprint.h"
+#include "data/formats/file_arrays.h"
 #include "data/formats/hdf5_file.h"
 #include "data/formats/learned.h"
-#include "data/pixels.h"
-#include "data/records.h"
 #include "data/spec.h"
 
 enum {
@@ -42,6 +37,7 @@ typedef struct plan {
     int planes;  // 1: (channels, height, width)
     int targets;  // 1: in place of classes there are numbers or pixels that are learned, in the shape that they have there
     int labels;  // above 0: samples have so many labels at once, each with 0 or 1
+    int placed;  // 1: what is learned is read as the images are; 0: it is in memory
     int32_t most_class;
 } plan;
 
@@ -130,17 +126,9 @@ static ls_status find_pair(plan *p, ls__hdf5_file *file, const settings *s, int 
 }
 
 static ls_status look_at_file(plan *p, int set, const char *path) {
-    struct stat there;
     if (snprintf(p->path[set], sizeof p->path[set], "%s", path) >= (int)sizeof p->path[set])
         return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "the path of a file has more than 4000 bytes");
-    if (stat(path, &there) != 0 || !S_ISREG(there.st_mode)) {
-        int missing = stat(path, &there) != 0;
-        return LS_FAIL(missing && errno == ENOENT ? LS_STATUS_NOT_FOUND : LS_STATUS_IO, "cannot read %s: %s", path,
-                       missing ? strerror(errno) : "it is no file");
-    }
-    p->bytes[set] = there.st_size;
-    p->changed[set] = (int64_t)there.st_mtim.tv_sec * 1000000000 + there.st_mtim.tv_nsec;
-    return LS_OK;
+    return ls__array_file_describe(path, &p->bytes[set], &p->changed[set]);
 }
 
 // Which of an image's dimensions are its channels: those of 1 or 3; Caffe's, where both ends are and it has Caffe's names.
@@ -174,6 +162,8 @@ static ls_status describe_files(plan *p, const char *path, const settings *s, ls
     // The test set's targets have no name in the same file: those of the training set are named, and usual ones are classes.
     if (!s->test && !s->targets) LS_TRY(find_pair(p, file[1], s, TEST_IMAGES, TEST_IMAGES));
     if (s->test) LS_TRY(find_pair(p, file[1], s, 0, TEST_IMAGES));
+    ls__learned learned = learned_of(p, LABELS);
+    p->placed = p->targets && !ls__learned_small(&learned);
     return find_layout(p, s);
 }
 
@@ -219,18 +209,6 @@ static ls_status read_labels(plan *p, int which, ls__hdf5_file *file, void *out)
     return p->labels && which == LABELS ? ls__learned_several(&mine, out, q->dim[0], p->labels) : LS_OK;
 }
 
-// A sample's planes to pixels.
-static void interleave(const part *p, const void *planes, void *out) {
-    int64_t channels = p->dim[1], pixels = p->dim[2] * p->dim[3];
-    for (int64_t c = 0; c < channels; c++)
-        for (int64_t i = 0; i < pixels; i++) {
-            if (p->pixels)
-                ((uint8_t *)out)[i * channels + c] = ((const uint8_t *)planes)[c * pixels + i];
-            else
-                ((float *)out)[i * channels + c] = ((const float *)planes)[c * pixels + i];
-        }
-}
-
 // Bytes of what is learned of a sample.
 static int64_t learned_bytes(const plan *p) {
     int64_t values = 1;
@@ -239,164 +217,72 @@ static int64_t learned_bytes(const plan *p) {
     return p->targets && p->part[LABELS].pixels ? values : 4 * values;
 }
 
-// Images that are learned lie as those do that they are learned of.
-static ls_status interleave_all(const plan *p, const part *q, char *targets) {
-    int64_t each = learned_bytes(p);
-    char *planes;
-    if (!p->planes || q->ndim != 4) return LS_OK;
-    LS_TRY(ls_calloc(each, 1, &planes));
-    for (int64_t i = 0; i < q->dim[0]; i++) {
-        memcpy(planes, targets + i * each, (size_t)each);
-        interleave(q, planes, targets + i * each);
-    }
-    free(planes);
-    return LS_OK;
-}
-
-static ls_status read_rows(const plan *p, int which, ls__hdf5_file *file, char *out) {
+// Numbers, few for each sample.
+static ls_status read_targets(const plan *p, int which, ls__hdf5_file *file, char *out) {
     const part *q = &p->part[which];
+    ls__learned mine = learned_of(p, which);
     int64_t each = learned_bytes(p), n;
     const void *values;
     for (int64_t i = 0; i < q->dim[0]; i += n) {
-        n = each > BLOCK ? 1 : block_of(each, q->dim[0] - i);
-        LS_TRY(ls__hdf5_file_read(file, q, q->pixels ? LS__HDF5_U8 : LS__HDF5_F32, i, n, &values));
+        n = block_of(each, q->dim[0] - i);
+        LS_TRY(ls__hdf5_file_read(file, q, LS__HDF5_F32, i, n, &values));
+        LS_TRY(ls__learned_finite(&mine, values, i * (each / 4), n * (each / 4)));
         memcpy(out + i * each, values, (size_t)(n * each));
     }
     return LS_OK;
 }
 
-static ls_status read_targets(const plan *p, int which, ls__hdf5_file *file, void *out) {
-    const part *q = &p->part[which];
-    int64_t each = learned_bytes(p);
-    ls__hdf5_file *larger = NULL;
-    if (each > BLOCK) LS_TRY(ls__hdf5_file_create(p->path[which / 2], each, &larger));
-    ls_status status = read_rows(p, which, larger ? larger : file, out);
-    ls__hdf5_file_destroy(&larger);
-    LS_TRY(status);
-    ls__learned mine = learned_of(p, which);
-    if (!q->pixels) LS_TRY(ls__learned_finite(&mine, out, q->dim[0] * (each / 4)));
-    return interleave_all(p, q, out);
-}
-
 // --- a source --------------------------------------------------------------------------------------------------------
 
-typedef struct hdf5_source {
-    ls_source base;
-    const plan *plan;  // the host's
-    const part *part;
-    const char *learned;  // (samples, learned_bytes): classes, or targets
-    int64_t each;
-    int set, fd;            // fd: of the file, to know whether it has changed, and to read by
-    ls__hdf5_file *file;    // where samples are read by the library
-    pthread_mutex_t *lock;  // of it
-    ls_pixels kept;         // samples as they were read
-} hdf5_source;
+// A data set that only the library can read.
+typedef struct library {
+    ls__hdf5_file *file;
+    const part *part;  // the host's
+    int64_t bytes;     // of a sample
+    pthread_mutex_t lock;
+} library;
 
-static ls_status changed(const hdf5_source *s) {
-    return LS_FAIL(
-        LS_STATUS_IO,
-        "%s was changed since this run began: leave the data as they are while they are in use, and begin again",
-        s->plan->path[s->set]);
-}
-
-static ls_status check_unchanged(const hdf5_source *s) {
-    struct stat now;
-    const plan *p = s->plan;
-    if (fstat(s->fd, &now) == 0 && now.st_size == p->bytes[s->set] &&
-        (int64_t)now.st_mtim.tv_sec * 1000000000 + now.st_mtim.tv_nsec == p->changed[s->set])
-        return LS_OK;
-    return changed(s);
-}
-
-static ls_status read_by_place(const hdf5_source *s, int64_t i, void *out) {
-    int64_t size = s->base.sample_bytes[0], at = s->part->at + i * size;
-    for (int64_t done = 0; done < size;) {
-        ssize_t n = pread(s->fd, (char *)out + done, (size_t)(size - done), at + done);
-        if (n < 0 && errno == EINTR) continue;
-        if (n <= 0)
-            return LS_FAIL(LS_STATUS_IO, "cannot read %s at byte %lld: %s", s->plan->path[s->set],
-                           (long long)(at + done), n < 0 ? strerror(errno) : "it ends before");
-        done += n;
-    }
-    return LS_OK;
-}
-
-static ls_status read_by_library(const hdf5_source *s, int64_t i, void *out) {
+static ls_status library_read(void *self, int64_t i, void *out) {
+    library *l = self;
     const void *values;
-    pthread_mutex_lock(s->lock);
+    pthread_mutex_lock(&l->lock);
     ls_status status =
-        ls__hdf5_file_read(s->file, s->part, s->part->pixels ? LS__HDF5_U8 : LS__HDF5_F32, i, 1, &values);
-    if (status == LS_OK) memcpy(out, values, (size_t)s->base.sample_bytes[0]);
-    pthread_mutex_unlock(s->lock);
+        ls__hdf5_file_read(l->file, l->part, l->part->pixels ? LS__HDF5_U8 : LS__HDF5_F32, i, 1, &values);
+    if (status == LS_OK) memcpy(out, values, (size_t)l->bytes);
+    pthread_mutex_unlock(&l->lock);
     return status;
 }
 
-static ls_status hdf5_read(const ls_source *source, int64_t i, void *scratch, ls_sample *out) {
-    const hdf5_source *s = (const hdf5_source *)source;
-    char *second = (char *)scratch + ls_round_up(s->base.sample_bytes[0], LS_ALIGN);
-    void *to = s->plan->planes ? second : scratch;
-    ls_pixels_entry kept;
-    out->field[1] = s->learned + i * s->each;
-    if (ls_pixels_get(&s->kept, i, 0, &kept)) {
-        out->field[0] = kept.bytes;
-        return LS_OK;
-    }
-    LS_TRY(check_unchanged(s));
-    if (s->part->at >= 0)
-        LS_TRY(read_by_place(s, i, to));
-    else
-        LS_TRY(read_by_library(s, i, to));
-    if (s->plan->planes) interleave(s->part, to, scratch);
-    out->field[0] = scratch;
-    if (!ls_pixels_begin(&s->kept, i, 0, s->base.sample_bytes[0], &kept)) return LS_OK;
-    memcpy(kept.bytes, scratch, (size_t)s->base.sample_bytes[0]);
-    ls_pixels_end(&s->kept, i, 0, &kept);
+static void library_destroy(void *self) {
+    library *l = self;
+    ls__hdf5_file_destroy(&l->file);
+    pthread_mutex_destroy(&l->lock);
+    free(l);
+}
+
+static ls_status library_create(const char *path, const part *set, int64_t bytes, ls__array_place *out) {
+    library *l;
+    LS_TRY(ls_calloc(1, sizeof *l, &l));
+    pthread_mutex_init(&l->lock, NULL);
+    l->part = set;
+    l->bytes = bytes;
+    *out = (ls__array_place){.in = out->in, .at = -1, .read = library_read, .destroy = library_destroy, .self = l};
+    LS_TRY(ls__hdf5_file_create(path, bytes, &l->file));
+    return ls__hdf5_file_open(l->file, set);
+}
+
+// What is read of a field. What has been made is the caller's also where it fails.
+static ls_status find_place(const plan *p, int which, const ls_field *field, ls__array_place *out) {
+    const part *q = &p->part[which];
+    int set = which / 2;
+    out->in = (ls__array_file){p->path[set], p->bytes[set], p->changed[set]};
+    out->at = q->at;
+    if (q->at < 0)
+        LS_TRY(
+            library_create(p->path[set], q, ls_shape_count(field->shape) * (int64_t)ls_dtype_size(field->dtype), out));
+    out->planes = p->planes && q->ndim == 4;
+    out->finite = which % 2 && !q->pixels ? q->name : NULL;
     return LS_OK;
-}
-
-static void hdf5_destroy(ls_source *source) {
-    hdf5_source *s = (hdf5_source *)source;
-    ls__hdf5_file_destroy(&s->file);
-    if (s->lock) pthread_mutex_destroy(s->lock);
-    free(s->lock);
-    if (s->fd >= 0) close(s->fd);
-}
-
-static int64_t hdf5_class(const ls_source *source, int64_t i) {
-    const hdf5_source *s = (const hdf5_source *)source;
-    return s->plan->targets || s->plan->labels ? -1 : ((const int32_t *)(const void *)s->learned)[i];
-}
-static int64_t hdf5_stored(const ls_source *source) { return source->count * source->sample_bytes[0]; }
-
-static int64_t hdf5_cache_size(const ls_source *source, int64_t limit) {
-    return ls_pixels_size(source->count, source->sample_bytes[0], limit);
-}
-
-static void hdf5_cache_attach(ls_source *source, int64_t limit, void *memory, int fill) {
-    hdf5_source *s = (hdf5_source *)source;
-    ls_pixels_place(memory, hdf5_cache_size(source, limit), source->count, 0, source->count, &s->kept);
-}
-
-static const ls_source_ops hdf5_ops = {.read = hdf5_read,
-                                       .destroy = hdf5_destroy,
-                                       .class = hdf5_class,
-                                       .stored = hdf5_stored,
-                                       .cache_size = hdf5_cache_size,
-                                       .cache_attach = hdf5_cache_attach};
-
-static ls_status open_source(hdf5_source *s, const char *path) {
-    s->fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (s->fd < 0) return LS_FAIL(LS_STATUS_IO, "cannot read %s: %s", path, strerror(errno));
-    if (s->part->at >= 0) return LS_OK;
-    LS_TRY(ls_calloc(1, sizeof *s->lock, &s->lock));
-    pthread_mutex_init(s->lock, NULL);
-    LS_TRY(ls__hdf5_file_create(path, s->base.sample_bytes[0], &s->file));
-    LS_TRY(ls__hdf5_file_open(s->file, s->part));
-    // Both have opened the same one.
-    struct stat mine, named;
-    int same = fstat(s->fd, &mine) == 0 && stat(path, &named) == 0 && mine.st_dev == named.st_dev &&
-               mine.st_ino == named.st_ino;
-    return same ? LS_OK : changed(s);
 }
 
 static ls_field target_field(const plan *p) {
@@ -413,20 +299,25 @@ static ls_status make_source(const plan *p, int test, const char *learned, const
     ls_field fields[] = {
         {"image", LS_SHAPE(a->dim[height], a->dim[height + 1], channels), a->pixels ? LS_DTYPE_U8 : LS_DTYPE_F32, 0},
         {"label", {0}, LS_DTYPE_I32, p->most_class + 1}};
+    ls__array_place place[2] = {{.at = -1}, {.memory = learned}};
     if (p->targets) fields[1] = target_field(p);
     if (p->labels) fields[1] = (ls_field){"label", LS_SHAPE(p->labels), LS_DTYPE_U8, 0};
-    hdf5_source *s;
-    LS_TRY(ls_source_create(&hdf5_ops, sizeof *s, name, fields, 2, a->dim[0], &s));
-    *out = &s->base;
-    s->plan = p;
-    s->part = a;
-    s->set = test;
-    s->fd = -1;
-    s->learned = learned;
-    s->each = learned_bytes(p);
-    if (p->targets || p->labels) s->base.bytes = ls_memory_size(s->each * a->dim[0]);
-    s->base.scratch_bytes = (p->planes ? 2 : 1) * ls_round_up(s->base.sample_bytes[0], LS_ALIGN);
-    return open_source(s, p->path[test]);
+    ls_status status = find_place(p, 2 * test, &fields[0], &place[0]);
+    if (status == LS_OK && p->placed) {
+        place[1].memory = NULL;
+        status = find_place(p, 2 * test + 1, &fields[1], &place[1]);
+    }
+    if (status != LS_OK) {
+        for (int k = 0; k < 2; k++)
+            if (place[k].destroy) place[k].destroy(place[k].self);
+        return ls__fail_passed(status, __FILE__, __LINE__);
+    }
+    LS_TRY(ls__source_create_file_arrays(name, fields, 2, a->dim[0], place, out));
+    // The library has opened the same file.
+    int64_t bytes, changed;
+    LS_TRY(ls__array_file_describe(p->path[test], &bytes, &changed));
+    if (bytes == p->bytes[test] && changed == p->changed[test]) return LS_OK;
+    return ls__array_file_changed(p->path[test]);
 }
 
 static ls_status make_sources(const plan *p, char *const *learned, ls_dataset *out) {
@@ -437,7 +328,7 @@ static ls_status make_sources(const plan *p, char *const *learned, ls_dataset *o
         if (!p->part[2 * test].there) continue;
         snprintf(name, sizeof name, "the %s set of %.64s", test ? "test" : "training", out->name);
         LS_TRY(make_source(p, test, learned[test], name, test ? &out->test : &out->train));
-        out->version = ls__hash_mix(out->version, ls__hash(learned[test], learned_bytes(p) * count));
+        if (!p->placed) out->version = ls__hash_mix(out->version, ls__hash(learned[test], learned_bytes(p) * count));
         out->version = ls__hash_mix(out->version, (uint64_t)p->bytes[test]);
     }
     out->shared = 1;
@@ -448,7 +339,7 @@ static ls_status make_sources(const plan *p, char *const *learned, ls_dataset *o
 static ls_status read_learned(plan *p, ls__hdf5_file *file[2], char *const learned[2]) {
     for (int set = 0; set < 2; set++) {
         int which = 2 * set + 1;
-        if (!p->part[which].there) continue;
+        if (!p->part[which].there || p->placed) continue;
         LS_TRY(p->targets ? read_targets(p, which, file[set], learned[set])
                           : read_labels(p, which, file[set], learned[set]));
     }
@@ -465,9 +356,9 @@ static ls_status open_files(ls_data_host *host, const char *argument, ls__hdf5_f
     plan *p = block;
     LS_TRY(host->agree(host->self, host->rank == 0 ? describe_files(p, spec.text, &s, file) : LS_OK));
     LS_TRY(host->barrier(host->self));
-    int64_t each = learned_bytes(p), train = p->part[IMAGES].dim[0],
+    int64_t each = p->placed ? 0 : learned_bytes(p), train = p->part[IMAGES].dim[0],
             test = p->part[TEST_IMAGES].there ? p->part[TEST_IMAGES].dim[0] : 0;
-    LS_TRY(host->agree(host->self, host->alloc(host->self, each * (train + test), &block)));
+    LS_TRY(host->agree(host->self, host->alloc(host->self, each * (train + test) + 1, &block)));
     char *learned[2] = {block, (char *)block + each * train};
     LS_TRY(host->agree(host->self, host->rank == 0 ? read_learned(p, file, learned) : LS_OK));
     LS_TRY(host->barrier(host->self));

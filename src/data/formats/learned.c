@@ -25,12 +25,16 @@ ls_status ls__learned_targets(const ls__learned *a, const ls__learned *first) {
                    a->path, a->name);
 }
 
-ls_status ls__learned_finite(const ls__learned *a, const float *values, int64_t count) {
+ls_status ls__learned_finite(const ls__learned *a, const float *values, int64_t from, int64_t count) {
     for (int64_t i = 0; i < count; i++)
         if (!isfinite(values[i]))
             return LS_FAIL(LS_STATUS_BAD_DATA, "%s: value %lld of %s is no finite number, which a target is", a->path,
-                           (long long)i, a->name);
+                           (long long)(from + i), a->name);
     return LS_OK;
+}
+
+int ls__learned_small(const ls__learned *a) {
+    return a->ndim <= 2 && (a->ndim < 2 || a->dim[1] <= LS__LEARNED_SMALL / (int)sizeof(float));
 }
 
 ls_field ls__learned_field(const ls__learned *a) {

@@ -4,6 +4,8 @@
 
 #include <lockstep/data.h>
 
+enum { LS__LEARNED_SMALL = 256 };
+
 // An array, as a format describes it.
 typedef struct ls__learned {
     const char *path, *name;  // for sentences
@@ -15,8 +17,11 @@ typedef struct ls__learned {
 // That an array is one of targets: floating numbers of any shape, or images of pixels; `first` those to train on, which the others are like (or itself).
 // Errors: BAD_DATA.
 ls_status ls__learned_targets(const ls__learned *mine, const ls__learned *first);
-// That targets are finite. Errors: BAD_DATA, with the first that is not.
-ls_status ls__learned_finite(const ls__learned *mine, const float *values, int64_t count);
+// That targets are finite; `values` begin with value number `from`. Errors: BAD_DATA, with the first that is not.
+ls_status ls__learned_finite(const ls__learned *mine, const float *values, int64_t from, int64_t count);
+// Whether targets are so few numbers for each sample, LS__LEARNED_SMALL bytes, that they are in memory, as an index of files would be. Others, and images, are read
+// with the images that they are learned of.
+int ls__learned_small(const ls__learned *mine);
 // The field "target" of a sample: a number, a row of them, or an image (H, W, C), of which grey ones have no C in the file.
 ls_field ls__learned_field(const ls__learned *mine);
 

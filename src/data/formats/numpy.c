@@ -1,5 +1,5 @@
 // "numpy:FILE.npz": arrays as numpy.savez writes them, plain or compressed; "numpy:IMAGES.npy,labels=FILE.npy": as numpy.save does. Images (samples, height, width) or (samples, height, width, channels), pixels or
-// floating numbers, and a class for each. In memory, once per host.
+// floating numbers, and a class for each. Read at their place while training; what is compressed, and classes, are in memory, once per host.
 #include <errno.h>
 #include <fcntl.h>
 #include <stddef.h>
@@ -13,8 +13,11 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "data/dataset.h"
+#include "data/fingerprint.h"
+#include "data/formats/file_arrays.h"
 #include "data/formats/learned.h"
 #include "data/formats/npz.h"
+#include "data/records.h"
 #include "data/spec.h"
 
 enum { IMAGES, LABELS, TEST_IMAGES, TEST_LABELS, ARRAYS, MOST_MEMBERS = 256 };
@@ -26,12 +29,14 @@ typedef struct part {
     ls__npy array;
     int64_t at, packed, bytes;  // of the member's data; unpacked with its header
     int deflated, there;
+    int placed;      // 1: read at its place, sample by sample; 0: in memory
     int file;        // of the plan's paths, that it lies in
     char name[160];  // for sentences
 } part;
 
 typedef struct plan {
-    char path[ARRAYS][4096];  // of an archive the first alone
+    char path[ARRAYS][4096];                 // of an archive the first alone
+    int64_t bytes[ARRAYS], changed[ARRAYS];  // of these files
     part part[ARRAYS];
     int32_t most_class[2];  // of labels, once they are read
     int targets;            // 1: floating numbers, or images of pixels, are learned in place of classes
@@ -111,7 +116,7 @@ static ls_status unpack(const char *path, const part *p, const uint8_t *packed, 
 }
 
 // Where the member's data begin, and its array's header.
-static ls_status describe_member(int fd, const char *path, const ls__zip_member *m, part *p) {
+static ls_status describe_member(int fd, const char *path, int64_t total, const ls__zip_member *m, part *p) {
     uint8_t local[30], *packed, head[LS__NPY_HEAD];
     snprintf(p->name, sizeof p->name, "%.150s", m->name);
     LS_TRY(read_at(fd, path, m->at, 30, local));
@@ -133,7 +138,10 @@ static ls_status describe_member(int fd, const char *path, const ls__zip_member 
     free(packed);
     LS_TRY(status);
     status = ls__npy_parse(p->name, head, got, p->bytes, &p->array);
-    return status == LS_OK ? LS_OK : ls__fail_context(status, "%s: ", path);
+    if (status != LS_OK) return ls__fail_context(status, "%s: ", path);
+    if (p->packed <= total - p->at) return LS_OK;
+    return LS_FAIL(LS_STATUS_BAD_DATA, "%s is damaged: it ends at byte %lld, in %s; copy it again", path,
+                   (long long)total, p->name);
 }
 
 static const ls__zip_member *find_member(const ls__zip_member *list, int count, const char *name) {
@@ -149,13 +157,13 @@ static ls_status describe_archive(plan *p, int fd, const ls__zip_member *list, i
                              *labels = find_member(list, count, names[k][LABELS]);
         if (!images || !labels) continue;
         p->targets = k >= WITH_TARGETS;
-        LS_TRY(describe_member(fd, p->path[0], images, &p->part[IMAGES]));
-        LS_TRY(describe_member(fd, p->path[0], labels, &p->part[LABELS]));
+        LS_TRY(describe_member(fd, p->path[0], p->bytes[0], images, &p->part[IMAGES]));
+        LS_TRY(describe_member(fd, p->path[0], p->bytes[0], labels, &p->part[LABELS]));
         images = find_member(list, count, names[k][TEST_IMAGES]);
         labels = find_member(list, count, names[k][TEST_LABELS]);
         if (!images || !labels) return LS_OK;
-        LS_TRY(describe_member(fd, p->path[0], images, &p->part[TEST_IMAGES]));
-        return describe_member(fd, p->path[0], labels, &p->part[TEST_LABELS]);
+        LS_TRY(describe_member(fd, p->path[0], p->bytes[0], images, &p->part[TEST_IMAGES]));
+        return describe_member(fd, p->path[0], p->bytes[0], labels, &p->part[TEST_LABELS]);
     }
     return LS_FAIL(LS_STATUS_BAD_DATA,
                    "%s has no arrays x_train and y_train, train_images and train_labels, images and labels, or x and "
@@ -235,13 +243,9 @@ static ls_status describe_array(plan *p, int fd, int64_t total, int which) {
     return ls__npy_parse(path, head, size, total, &q->array);
 }
 
-static ls_status open_path(const char *path, int *fd, int64_t *total) {
-    struct stat there;
+static ls_status open_path(const char *path, int *fd, struct stat *there) {
     *fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (*fd >= 0 && fstat(*fd, &there) == 0 && S_ISREG(there.st_mode)) {
-        *total = there.st_size;
-        return LS_OK;
-    }
+    if (*fd >= 0 && fstat(*fd, there) == 0 && S_ISREG(there->st_mode)) return LS_OK;
     ls_status status = LS_FAIL(*fd < 0 && errno == ENOENT ? LS_STATUS_NOT_FOUND : LS_STATUS_IO, "cannot read %s: %s",
                                path, *fd < 0 ? strerror(errno) : "it is no file");
     if (*fd >= 0) close(*fd);
@@ -252,10 +256,12 @@ static ls_status open_path(const char *path, int *fd, int64_t *total) {
 static ls_status describe_file(plan *p, const char *path, int which, int *is_array) {
     uint8_t first[6] = "";
     int fd;
-    int64_t total;
+    struct stat there;
     if (snprintf(p->path[which], sizeof p->path[which], "%s", path) >= (int)sizeof p->path[which])
         return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "the path of a file has more than 4000 bytes");
-    LS_TRY(open_path(path, &fd, &total));
+    LS_TRY(open_path(path, &fd, &there));
+    int64_t total = p->bytes[which] = there.st_size;
+    p->changed[which] = ls_records_time(&there);
     ls_status status = read_at(fd, path, 0, total < 6 ? total : 6, first);
     *is_array = which > 0 || memcmp(first, "\x93NUMPY", 6) == 0;
     if (status == LS_OK) status = *is_array ? describe_array(p, fd, total, which) : describe_zip(p, fd, total);
@@ -290,6 +296,11 @@ static ls_status describe(const char *path, const settings *s, plan *p) {
         if (others[i]) LS_TRY(describe_file(p, others[i], i, &is_array));
     for (int w = 0; w < ARRAYS; w += 2)
         if (p->part[w].there) LS_TRY(check_images(p, w));
+    for (int i = 0; i < ARRAYS; i++) {
+        ls__learned mine = learned_of(p, i);
+        p->part[i].placed =
+            p->part[i].there && !p->part[i].deflated && (i % 2 == 0 || (p->targets && !ls__learned_small(&mine)));
+    }
     return LS_OK;
 }
 
@@ -336,7 +347,7 @@ static ls_status take_targets(const plan *p, int which, const uint8_t *values, c
         if (a->width == 8) value = (float)wide;
         memcpy(out + 4 * i, &value, 4);
     }
-    return ls__learned_finite(&mine, (const float *)(const void *)out, a->count);
+    return ls__learned_finite(&mine, (const float *)(const void *)out, 0, a->count);
 }
 
 // The values of a member, all of them.
@@ -377,7 +388,28 @@ static ls_status load(plan *p, int which, char *to) {
 
 // The directory's lengths are believed no further than an array's header goes along with them, which it was held against.
 static int64_t room_of(const part *q, int which) {
-    return q->there ? ls_round_up(which % 2 ? q->array.count * 4 : q->array.bytes, LS_ALIGN) : 0;
+    return q->there && !q->placed ? ls_round_up(which % 2 ? q->array.count * 4 : q->array.bytes, LS_ALIGN) : 0;
+}
+
+static ls__array_place place_of(const plan *p, int which, const char *memory) {
+    const part *q = &p->part[which];
+    int floats = q->array.type == 'f';
+    if (!q->placed) return (ls__array_place){.memory = memory};
+    return (ls__array_place){.in = {p->path[q->file], p->bytes[q->file], p->changed[q->file]},
+                             .at = q->at + q->array.header_bytes,
+                             .doubles = floats && q->array.width == 8,
+                             .finite = which % 2 && floats ? q->name : NULL};
+}
+
+// Of what is not in memory, which the fingerprint is not made of as a whole.
+static void mix_version(const plan *p, int test, const ls_field *learned, const ls__array_place *place,
+                        ls_dataset *out) {
+    int64_t values = p->part[2 * test].array.dim[0] * ls_shape_count(learned->shape);
+    if (place[1].memory)
+        out->version =
+            ls__hash_mix(out->version, ls__hash(place[1].memory, values * (int64_t)ls_dtype_size(learned->dtype)));
+    for (int k = 0; k < 2; k++)
+        if (!place[k].memory) out->version = ls__hash_mix(out->version, (uint64_t)place[k].in.bytes);
 }
 
 static ls_status make_sources(const plan *p, char *const *to, ls_dataset *out) {
@@ -392,9 +424,16 @@ static ls_status make_sources(const plan *p, char *const *to, ls_dataset *out) {
     for (int test = 0; test < 2; test++) {
         char name[96];
         ls_arrays arrays = {p->part[2 * test].array.dim[0], {to[2 * test], to[2 * test + 1]}};
+        ls__array_place place[] = {place_of(p, 2 * test, to[2 * test]), place_of(p, 2 * test + 1, to[2 * test + 1])};
+        ls_source **source = test ? &out->test : &out->train;
         if (!p->part[2 * test].there) continue;
         snprintf(name, sizeof name, "the %s set of %.64s", test ? "test" : "training", out->name);
-        LS_TRY(ls_source_create_memory(name, fields, 2, &arrays, test ? &out->test : &out->train));
+        if (place[0].memory && place[1].memory) {
+            LS_TRY(ls_source_create_memory(name, fields, 2, &arrays, source));
+            continue;
+        }
+        LS_TRY(ls__source_create_file_arrays(name, fields, 2, arrays.count, place, source));
+        mix_version(p, test, &fields[1], place, out);
     }
     out->shared = 1;
     return LS_OK;
@@ -419,7 +458,7 @@ static ls_status numpy_open(ls_data_host *host, const char *argument, ls_dataset
     }
     ls_status status = LS_OK;
     for (int i = host->rank; i < ARRAYS && status == LS_OK; i += host->size)
-        if (p->part[i].there) status = load(p, i, to[i]);
+        if (p->part[i].there && !p->part[i].placed) status = load(p, i, to[i]);
     LS_TRY(host->agree(host->self, status));
     LS_TRY(host->barrier(host->self));
     return host->agree(host->self, make_sources(p, to, out));
