@@ -18,6 +18,7 @@
 #include "device/cpu/conv2d_parts.h"
 #include "device/cpu/conv2d_tiles.h"
 #include "device/cpu/conv2d_wide.h"
+#include "device/cpu/dense_weights.h"
 #include "device/cpu/isa.h"
 #include "device/cpu/team.h"
 
@@ -315,6 +316,13 @@ static ls_status create_with_residual(ls_cpu *cpu, const ls_kernel_spec *spec, l
     return LS_OK;
 }
 
+// Among the threads of a replica.
+static ls_status share(ls_cpu *cpu, const ls_kernel_spec *spec, ls_cpu_create_fn create_one, ls_kernel **kernel) {
+    const ls_kernel *library = *kernel;
+    LS_TRY(ls__cpu_dense_weights_replace(cpu, spec, kernel));
+    return *kernel == library ? ls__cpu_conv2d_share(cpu, spec, create_one, kernel) : LS_OK;
+}
+
 // --- dense layers of sequences ---------------------------------------------------------------------------------------
 
 static int is_sequence(const ls_kernel_spec *spec) { return is_dense(spec) && spec->x[0].shape.ndim > 2; }
@@ -339,7 +347,7 @@ static ls_status create_of_sequences(ls_cpu *cpu, const ls_kernel_spec *spec, ls
     ls_kernel_spec flat = of_vectors(spec);
     ls_kernel *kernel;
     LS_TRY(create(cpu, &flat, &kernel));
-    ls_status status = ls__cpu_conv2d_share(cpu, &flat, create, &kernel);
+    ls_status status = share(cpu, &flat, create, &kernel);
     for (int i = 0; i < 4 && status == LS_OK; i++) {
         const ls_layout **layout = &kernel->layout[args[i]];
         ls_shape shape = i % 2 ? spec->y[0].shape : spec->x[0].shape;
@@ -420,7 +428,7 @@ ls_status ls__cpu_conv2d_create(ls_cpu *cpu, const ls_kernel_spec *spec, ls_kern
     LS_TRY(ls__cpu_conv2d_flipped_create(cpu, spec, create_alone, out));
     if (*out) return LS_OK;
     LS_TRY(create_alone(cpu, spec, out));
-    ls_status status = ls__cpu_conv2d_share(cpu, spec, create_alone, out);
+    ls_status status = share(cpu, spec, create_alone, out);
     if (status != LS_OK) ls_kernel_destroy(out);
     return status;
 }

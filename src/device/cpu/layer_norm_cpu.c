@@ -24,78 +24,128 @@ typedef struct statistics {
     double mean, rate;
 } statistics;
 
-LS_INLINE double sum_of_row(const layer_norm_kernel *k, const void *x, int64_t at, double mean, int squares) {
-    double lanes[LANES] = {0}, e[BLOCK];
-    float v[BLOCK];
-    for (int64_t i = 0; i < k->width; i += BLOCK) {
-        int64_t count = k->width - i < BLOCK ? k->width - i : BLOCK;
-        load_block(k->dtype, x, at + i, count, v);
-        for (int j = 0; j < BLOCK; j++) e[j] = (double)v[j] - mean;
-        for (int j = 0; j < BLOCK && squares; j++) e[j] *= e[j];
-        for (int64_t j = count; j < BLOCK; j++) e[j] = 0;
-        add_block(lanes, e);
+// Eight elements at a time, as sums have eight lanes.
+typedef double v8d __attribute__((vector_size(64)));
+typedef float v8f __attribute__((vector_size(32)));
+typedef uint16_t v8h __attribute__((vector_size(16)));
+typedef uint32_t v8u __attribute__((vector_size(32)));
+
+// Zeros behind the first `count`.
+LS_INLINE v8f load8(ls_dtype dtype, const void *from, int64_t at, int64_t count) {
+    v8f v = {0};
+    if (count >= LANES && dtype == LS_DTYPE_F32) {
+        memcpy(&v, (const float *)from + at, sizeof v);
+        return v;
     }
+    if (count >= LANES && dtype == LS_DTYPE_BF16) {
+        v8h h;
+        memcpy(&h, (const ls_bf16 *)from + at, sizeof h);
+        return (v8f)(__builtin_convertvector(h, v8u) << 16);
+    }
+    float block[BLOCK];
+    load_block(dtype, from, at, count < LANES ? count : LANES, block);
+    memcpy(&v, block, sizeof v);
+    return v;
+}
+
+LS_INLINE v8d load_doubles(ls_dtype dtype, const void *from, int64_t at, int64_t count) {
+    return __builtin_convertvector(load8(dtype, from, at, count), v8d);
+}
+
+LS_INLINE void store_doubles(ls_dtype dtype, void *to, int64_t at, int64_t count, v8d v) {
+    v8f f = __builtin_convertvector(v, v8f);
+    if (count >= LANES && dtype == LS_DTYPE_F32) {
+        memcpy((float *)to + at, &f, sizeof f);
+        return;
+    }
+    float block[LANES];
+    memcpy(block, &f, sizeof f);
+    store_block(dtype, to, at, count < LANES ? count : LANES, block);
+}
+
+LS_INLINE double add_vector(v8d v) {
+    double lanes[LANES];
+    memcpy(lanes, &v, sizeof v);
     return add_lanes(lanes);
 }
 
-LS_CLONES static void forward_row(const layer_norm_kernel *k, const void *x, void *y, const float *gamma,
-                                  const float *beta, int64_t at, statistics *kept) {
-    float v[BLOCK], g[BLOCK], b[BLOCK];
-    double share = 1 / (double)k->width, mean = sum_of_row(k, x, at, 0, 0) * share;
-    double rate = 1 / sqrt(sum_of_row(k, x, at, mean, 1) * share + k->epsilon);
-    for (int64_t i = 0; i < k->width; i += BLOCK) {
-        int64_t count = k->width - i < BLOCK ? k->width - i : BLOCK;
-        load_block(k->dtype, x, at + i, count, v);
-        load_block(LS_DTYPE_F32, gamma, i, count, g);
-        load_block(LS_DTYPE_F32, beta, i, count, b);
-        for (int j = 0; j < BLOCK; j++) v[j] = (float)(((double)v[j] - mean) * rate * (double)g[j] + (double)b[j]);
-        store_block(k->dtype, y, at + i, count, v);
+LS_INLINE double sum_of_row(int64_t width, ls_dtype dtype, const void *x, int64_t at, double mean, int squares) {
+    v8d sum = {0};
+    for (int64_t i = 0; i < width; i += LANES) {
+        v8d e = load_doubles(dtype, x, at + i, width - i) - mean;
+        if (squares) e *= e;
+        for (int64_t l = width - i; l < LANES; l++) e[l] = 0;
+        sum += e;
+    }
+    return add_vector(sum);
+}
+
+LS_INLINE void forward_in(const layer_norm_kernel *k, ls_dtype dtype, const void *x, void *y, const float *gamma,
+                          const float *beta, int64_t at, statistics *kept) {
+    int64_t width = k->width;
+    double share = 1 / (double)width, mean = sum_of_row(width, dtype, x, at, 0, 0) * share;
+    double rate = 1 / sqrt(sum_of_row(width, dtype, x, at, mean, 1) * share + k->epsilon);
+    for (int64_t i = 0; i < width; i += LANES) {
+        v8d v = (load_doubles(dtype, x, at + i, width - i) - mean) * rate;
+        v = v * load_doubles(LS_DTYPE_F32, gamma, i, width - i) + load_doubles(LS_DTYPE_F32, beta, i, width - i);
+        store_doubles(dtype, y, at + i, width - i, v);
     }
     if (kept) *kept = (statistics){mean, rate};
 }
 
-// Blocks of a row in backward: dy, dy * gamma, and X normalized.
-typedef struct gradient_block {
-    double dy[BLOCK], scaled[BLOCK], normalized[BLOCK];
-} gradient_block;
+LS_CLONES static void forward_row(const layer_norm_kernel *k, const void *x, void *y, const float *gamma,
+                                  const float *beta, int64_t at, statistics *kept) {
+    if (k->dtype == LS_DTYPE_F32)
+        forward_in(k, LS_DTYPE_F32, x, y, gamma, beta, at, kept);
+    else
+        forward_in(k, k->dtype, x, y, gamma, beta, at, kept);
+}
 
-LS_INLINE void load_gradient(const layer_norm_kernel *k, const void *x, const void *dy, const float *gamma,
-                             statistics s, int64_t at, int64_t i, int64_t count, gradient_block *b) {
-    float v[BLOCK], d[BLOCK], g[BLOCK];
-    load_block(k->dtype, x, at + i, count, v);
-    load_block(k->dtype, dy, at + i, count, d);
-    load_block(LS_DTYPE_F32, gamma, i, count, g);
-    for (int j = 0; j < BLOCK; j++) {
-        b->dy[j] = (double)d[j];
-        b->scaled[j] = (double)d[j] * (double)g[j];
-        b->normalized[j] = ((double)v[j] - s.mean) * s.rate;
+// Of a row in backward: dy, dy * gamma, and X normalized.
+typedef struct gradient {
+    v8d dy, scaled, normalized;
+} gradient;
+
+LS_INLINE gradient load_gradient(ls_dtype dtype, const void *x, const void *dy, const float *gamma, statistics s,
+                                 int64_t at, int64_t i, int64_t count) {
+    gradient g = {.dy = load_doubles(dtype, dy, at + i, count)};
+    g.scaled = g.dy * load_doubles(LS_DTYPE_F32, gamma, i, count);
+    g.normalized = (load_doubles(dtype, x, at + i, count) - s.mean) * s.rate;
+    return g;
+}
+
+LS_INLINE void add8(double *sums, v8d v) {
+    v8d sum;
+    memcpy(&sum, sums, sizeof sum);
+    sum += v;
+    memcpy(sums, &sum, sizeof sum);
+}
+
+LS_INLINE void backward_in(const layer_norm_kernel *k, ls_dtype dtype, const void *x, const void *dy, void *dx,
+                           const float *gamma, double *dgamma, double *dbeta, int64_t at, statistics s) {
+    int64_t width = k->width;
+    v8d sums = {0}, dots = {0};
+    for (int64_t i = 0; i < width; i += LANES) {
+        gradient g = load_gradient(dtype, x, dy, gamma, s, at, i, width - i);
+        add8(dgamma + i, g.dy * g.normalized);
+        add8(dbeta + i, g.dy);
+        sums += g.scaled;
+        dots += g.scaled * g.normalized;
+    }
+    double share = 1 / (double)width, mean = add_vector(sums) * share, slope = add_vector(dots) * share;
+    for (int64_t i = 0; i < width; i += LANES) {
+        gradient g = load_gradient(dtype, x, dy, gamma, s, at, i, width - i);
+        store_doubles(dtype, dx, at + i, width - i, (g.scaled - mean - g.normalized * slope) * s.rate);
     }
 }
 
 // dgamma, dbeta: sums so far, with room for whole blocks.
 LS_CLONES static void backward_row(const layer_norm_kernel *k, const void *x, const void *dy, void *dx,
                                    const float *gamma, double *dgamma, double *dbeta, int64_t at, statistics s) {
-    double sums[LANES] = {0}, dots[LANES] = {0}, e[BLOCK];
-    float v[BLOCK];
-    gradient_block b;
-    for (int64_t i = 0; i < k->width; i += BLOCK) {
-        int64_t count = k->width - i < BLOCK ? k->width - i : BLOCK;
-        load_gradient(k, x, dy, gamma, s, at, i, count, &b);
-        for (int j = 0; j < BLOCK; j++) {
-            dgamma[i + j] += b.dy[j] * b.normalized[j];
-            dbeta[i + j] += b.dy[j];
-            e[j] = b.scaled[j] * b.normalized[j];
-        }
-        add_block(sums, b.scaled);
-        add_block(dots, e);
-    }
-    double share = 1 / (double)k->width, mean = add_lanes(sums) * share, slope = add_lanes(dots) * share;
-    for (int64_t i = 0; i < k->width; i += BLOCK) {
-        int64_t count = k->width - i < BLOCK ? k->width - i : BLOCK;
-        load_gradient(k, x, dy, gamma, s, at, i, count, &b);
-        for (int j = 0; j < BLOCK; j++) v[j] = (float)((b.scaled[j] - mean - b.normalized[j] * slope) * s.rate);
-        store_block(k->dtype, dx, at + i, count, v);
-    }
+    if (k->dtype == LS_DTYPE_F32)
+        backward_in(k, LS_DTYPE_F32, x, dy, dx, gamma, dgamma, dbeta, at, s);
+    else
+        backward_in(k, k->dtype, x, dy, dx, gamma, dgamma, dbeta, at, s);
 }
 
 static ls_status run_forward(ls_kernel *kernel, ls_queue *queue, const ls_span spans[LS_ARG_COUNT]) {
