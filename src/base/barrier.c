@@ -50,7 +50,7 @@ void ls_barrier_wait(ls_barrier *barrier) {
         if (atomic_load_explicit(&barrier->generation, memory_order_acquire) != generation) return;
         sched_yield();
     }
-    ls_watch_begin("the other replicas", -1);
+    ls_watch_begin_replicas();
     while (atomic_load_explicit(&barrier->generation, memory_order_acquire) == generation)
         futex(&barrier->generation, FUTEX_WAIT, generation);
     ls_watch_end();

@@ -41,7 +41,9 @@ static struct {
     _Atomic(const char *) what;
     char whats[2][80];  // in turn: the watch may be reading the one before
     int turn;
-    atomic_int rank;  // that is waited for
+    atomic_int rank;    // that is waited for
+    atomic_int blamed;  // who keeps that one; -1: nobody
+    char within[56];    // the main thread's own
     _Atomic double deadline;
     atomic_int started;
     _Atomic(const crew *) crew;   // NULL: nobody has told yet
@@ -73,9 +75,33 @@ void ls_watch_begin(const char *what, int rank) {
     snprintf(mine, sizeof watch.whats[0], "%s", what);
     atomic_store(&watch.what, mine);
     atomic_store(&watch.rank, rank);
+    atomic_store(&watch.blamed, -1);
     atomic_store(&watch.since, ls_clock());
     ls_flight_wait(mine, rank);
 }
+
+void ls_watch_within(const char *what) {
+    if (!atomic_load_explicit(&watch.started, memory_order_relaxed) || !is_main()) return;
+    snprintf(watch.within, sizeof watch.within, "%s", what ? what : "");
+}
+
+void ls_watch_begin_replicas(void) {
+    char what[sizeof watch.whats[0]];
+    if (!atomic_load_explicit(&watch.started, memory_order_relaxed) || !is_main()) return;
+    if (watch.within[0])
+        snprintf(what, sizeof what, "the other replicas (%s)", watch.within);
+    else
+        snprintf(what, sizeof what, "the other replicas");
+    ls_watch_begin(what, -1);
+}
+
+double ls_watch_waited(int *rank) {
+    double since = atomic_load(&watch.since);
+    *rank = atomic_load(&watch.rank);
+    return since > 0 ? ls_clock() - since : 0;
+}
+
+void ls_watch_blame(int rank) { atomic_store(&watch.blamed, rank); }
 
 void ls_watch_end(void) {
     if (!atomic_load_explicit(&watch.started, memory_order_relaxed) || !is_main()) return;
@@ -316,7 +342,7 @@ static double look(double seconds) {
 
 static void name_missing(char *text, size_t size) {
     size_t used = strlen(text);
-    int named = 0, rank = atomic_load(&watch.rank);
+    int named = 0, blamed = atomic_load(&watch.blamed), rank = blamed >= 0 ? blamed : atomic_load(&watch.rank);
     const crew *c = atomic_load(&watch.crew);
     for (int i = 0; i < watch.seen_count && named < 4; i++) {
         const ls_watch_peer *p = &watch.seen[i];

@@ -34,6 +34,14 @@ typedef void (*ls_watch_fn)(void *user, const ls_watch_report *report);
 // counts. Both cost nothing worth counting and may be called without a watch; calls of other threads are ignored.
 void ls_watch_begin(const char *what, int rank);
 void ls_watch_end(void);
+// The same for a meeting of replicas, which may be those of other processes, with what the main thread has said that it is in the middle of
+// ("bucket 0 of 1"; copied; NULL: nothing).
+void ls_watch_begin_replicas(void);
+void ls_watch_within(const char *what);
+// For how many seconds the main thread has waited (0: it does not), and for which rank or -1. Whoever finds out that this one only waits itself says
+// who does not (-1: nobody is known): the sentence of this wait names that one. Any thread.
+double ls_watch_waited(int *rank);
+void ls_watch_blame(int rank);
 
 // Starts the watch, at most once in a process, from its main thread. Where that fails there is none.
 void ls_watch_start(const ls_watch_limits *limits, ls_watch_fn fn, void *user);

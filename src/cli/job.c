@@ -21,6 +21,7 @@
 #define GONE_SECONDS    3     // nor does one that has ended
 #define WAIT_SECONDS    1800  // longer than any step
 #define SLOW_SECONDS    10    // of which a wait is told, where steps are short
+#define SURE_PART       0.75  // of the limit, where others wait as long
 #define TELL_SECONDS    3     // for the others to hear why this process ends
 
 #define MARK "LOCKSTEP_LAUNCHED"  // in the environment of the workers a launch starts: how many were asked for
@@ -329,7 +330,9 @@ static void note_waiting(void *user, const ls_watch_report *report) {
 static void start_watch(cli *c) {
     double limit = c->wait_limit;
     if (limit < 0) return;
-    ls_watch_limits limits = {.stopped = stopped_seconds(c),
+    // Whoever sees that a process of its own host is stopped says so before others take this one for the cause.
+    double stopped = c->clustered ? SURE_PART * stopped_seconds(c) : stopped_seconds(c);
+    ls_watch_limits limits = {.stopped = stopped,
                               .gone = c->clustered ? GONE_SECONDS : 0,  // a launcher would end the others
                               .waiting = limit > 0 ? limit : WAIT_SECONDS,
                               .slow = SLOW_SECONDS,

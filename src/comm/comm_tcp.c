@@ -87,6 +87,7 @@ static ls_status look_at_silence(ls__tcp *c) {
     double now = ls_clock(), since = now - c->looked;
     if (since < LOOK_SECONDS) return LS_OK;
     c->looked = now;
+    ls__tcp_share_wait(c);
     for (int r = 0; r < c->head.size && since < GAP_SECONDS; r++) {
         ls__link *l = &c->link[r];
         if (l->socket < 0) continue;

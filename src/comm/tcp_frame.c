@@ -36,7 +36,7 @@ ls_status ls__frame_read(const uint8_t in[LS_FRAME_HEADER], ls__frame *out) {
     int message = in[0] == LS_FRAME_MESSAGE;
     uint64_t most = message ? LS_FRAME_PAYLOAD : LS_FRAME_TEXT;
     int plain = get(in + 1, 3) == 0 && get(in + 28, 4) == 0;
-    int whole = offset == 0 && size == total && get(in + 4, 4) == 0;
+    int whole = offset == 0 && size == total && (in[0] == LS_FRAME_WAITS ? size == 0 : get(in + 4, 4) == 0);
     if (in[0] < LS_FRAME_GREETING || in[0] >= LS_FRAME_TYPES || !plain || size > most || total > INT64_MAX / 2 ||
         offset > total || size > total - offset || (total > 0 && size == 0) || (!message && !whole))
         return LS_FAIL(LS_STATUS_BAD_DATA, "a frame has no header that Lockstep writes");

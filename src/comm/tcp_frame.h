@@ -27,6 +27,7 @@ typedef enum ls__frame_type {
     LS_FRAME_MESSAGE,
     LS_FRAME_BYE,    // the last: this side leaves in order
     LS_FRAME_ABORT,  // the last: this side ends the job, for the reason that is its payload
+    LS_FRAME_WAITS,  // between messages: this side waits itself, for the worker that is its tag (-1: for several); no payload
     LS_FRAME_TYPES
 } ls__frame_type;
 

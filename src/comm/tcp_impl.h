@@ -45,6 +45,9 @@ ls_status ls__tcp_broken(ls__tcp *c, ls_status status, int rank);
 // of is still there; else those peers only see that the connection is gone.
 void ls__tcp_tell_end(ls__tcp *c, const char *why, int data_stays);
 
+// tcp_waits.c: tells the others, where this worker waits long, that it does, and the watch whom all of them wait for. To be called every second or so.
+void ls__tcp_share_wait(ls__tcp *c);
+
 // tcp_collect.c: among all, or the ranks of a host. They stand on messages with tags of their own.
 typedef struct ls__tcp_group {
     ls_comm *comm;

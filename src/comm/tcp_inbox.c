@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/memory.h"
 
@@ -171,7 +172,9 @@ static ls_status begin_frame(ls__inbox *b) {
     if ((b->frame.type == LS_FRAME_GREETING) != !b->greeted)
         return no_order("a greeting is the first, and only the first");
     if (b->frame.type == LS_FRAME_MESSAGE) return begin_message(b);
-    if (b->frame.type == LS_FRAME_BYE && b->open) return no_order("a bye within a message");
+    if ((b->frame.type == LS_FRAME_BYE || b->frame.type == LS_FRAME_WAITS) && b->open)
+        return no_order("a bye or a wait within a message");
+    if (b->frame.type == LS_FRAME_WAITS) return LS_OK;
     free(b->text);
     b->text = NULL;
     b->text_size = b->frame.size;
@@ -188,6 +191,10 @@ static ls_status end_frame(ls__inbox *b) {
     case LS_FRAME_GREETING: b->greeted = 1; break;
     case LS_FRAME_BYE: b->left = 1; break;
     case LS_FRAME_ABORT: b->aborted = 1; break;
+    case LS_FRAME_WAITS:
+        b->waits_for = b->frame.tag;
+        b->waits_at = ls_clock();
+        break;
     default:
         b->open_done += b->frame.size;
         if (b->open_done < b->open_total) break;

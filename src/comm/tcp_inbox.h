@@ -37,6 +37,8 @@ typedef struct ls__inbox {
     char *text;  // of a greeting or an abort, with a zero behind
     int64_t text_size;
     int greeted, left, aborted;  // a greeting came; a bye; an abort
+    int32_t waits_for;           // what it has said last that it waits for,
+    double waits_at;             // and ls_clock() when; 0: it never has
 } ls__inbox;
 
 void ls__inbox_init(ls__inbox *inbox, ls__seal *seal);  // the seal is borrowed

@@ -32,6 +32,7 @@ typedef struct ls__link {
     size_t spare_begin, spare_end;
     int64_t silent_ms;  // for which it has acknowledged nothing of what is on its way to it
     int ended;          // 1: the other side sends no more
+    ls__send waits;     // what it is told of a wait (tcp_waits.c)
 } ls__link;
 
 // Takes the socket over. The keys are of this side's frames and of the other's. Errors: OUT_OF_MEMORY, LIBRARY.

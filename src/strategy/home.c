@@ -9,11 +9,18 @@
 #define WATCH_SECONDS 0.2  // of waiting before the watch is told whom for
 
 // The main thread tells the watch what it waits for. Returns whether that is another worker.
-static int begin_watch(ls_overlap *o) {
+static int begin_watch(ls_overlap *o, uint64_t number) {
     char bucket[64];
-    ls__say_bucket(bucket, sizeof bucket, o->bucket, o->next, o->strategy->bucket_count);
-    ls_watch_begin(o->peer >= 0 ? bucket : "the other replicas", o->peer);
-    return o->peer >= 0;
+    int count = o->strategy->bucket_count, named = o->peer >= 0;
+    ls__say_bucket(bucket, sizeof bucket, named ? o->bucket : ls__overlap_awaited(o->strategy, number), o->next, count);
+    if (named) {
+        ls_watch_begin(bucket, o->peer);
+        return 1;
+    }
+    ls_watch_within(bucket);
+    ls_watch_begin_replicas();
+    ls_watch_within(NULL);
+    return 0;
 }
 
 static int is_there(const _Atomic uint64_t *mark, uint64_t number) { return mark && ls__is_at(mark, number); }
@@ -30,7 +37,7 @@ static ls_status wait_until(ls_overlap *o, int replica, const _Atomic uint64_t *
             pthread_cond_wait(&o->done, &o->lock);
         } else if (ls__overlap_wait_some(o, &o->done, WATCH_SECONDS) == ETIMEDOUT && o->finished < number &&
                    !is_there(mark, number) && (!watched || o->peer >= 0)) {
-            named = begin_watch(o);
+            named = begin_watch(o, number);
             watched = 1;
         }
     o->waiting--;

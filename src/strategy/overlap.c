@@ -28,6 +28,7 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/watch.h"
 #include "strategy/overlap.h"
 
 #define IN_FLIGHT    4       // buckets whose sums are on their way
@@ -88,6 +89,12 @@ static void take_broken(overlapped *x) {
 static int all_lanes(const ls_strategy *s, int bucket, uint64_t number) {
     uint64_t count = atomic_load_explicit(&s->progress[bucket].ready, memory_order_acquire);
     return count >= number * (uint64_t)s->host_lanes;
+}
+
+int ls__overlap_awaited(const ls_strategy *s, uint64_t number) {
+    int bucket = 0;
+    while (bucket < s->bucket_count - 1 && all_lanes(s, bucket, number)) bucket++;
+    return bucket;
 }
 
 void ls__say_bucket(char *out, size_t size, int bucket, int next, int count) {
@@ -313,9 +320,16 @@ static int is_over(const overlapped *x) {
            (last == s->bucket_count && x->voted == (early ? 3 : 2));
 }
 
+// Nobody answers (base/watch.h), and lanes of another worker are waited for, not messages, of which the transport sees to it.
+static void look_at_watch(overlapped *x) {
+    const char *why = x->broken ? NULL : ls_watch_given_up();
+    if (why) note(x, LS_FAIL(LS_STATUS_LIBRARY, "worker %d %s", x->o->strategy->config.comm->rank, why), -1);
+}
+
 // Until a lane of this worker says something, or for a while: messages, and lanes of other workers, do not wake anybody.
 static void nap(overlapped *x) {
     ls_overlap *o = x->o;
+    look_at_watch(x);
     if (o->strategy->config.overlap_own_core) {
         sched_yield();
         return;

@@ -41,6 +41,9 @@ int ls__overlap_wait_some(ls_overlap *overlap, pthread_cond_t *condition, double
 // "bucket 3 of 12", or for what is no bucket "votes of other hosts before bucket 3 of 12", next being 3.
 void ls__say_bucket(char *out, size_t size, int bucket, int next, int count);
 
+// The first bucket that a lane of the host has not handed over in this step; the last one where all have.
+int ls__overlap_awaited(const ls_strategy *s, uint64_t number);
+
 // Whether what is counted by steps is at this one.
 static inline int ls__is_at(const _Atomic uint64_t *mark, uint64_t number) {
     return atomic_load_explicit(mark, memory_order_acquire) >= number;

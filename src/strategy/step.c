@@ -3,6 +3,8 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/watch.h"
+#include "strategy/overlap.h"
 #include "strategy/strategy_impl.h"
 #include "strategy/topk.h"
 
@@ -198,10 +200,21 @@ static ls_status update_and_gather(ls_lane_step *step, int bucket) {
 // What lanes that exchange themselves are about to wait for, should the watch be asked: a bucket, or what comes before or after one.
 static void say_about(const ls_lane_step *step, const char *before, int bucket) {
     ls_strategy *s = step->strategy;
-    if (step->replica != 0 || step->alone || s->config.comm->hosts == 1) return;
+    if (step->replica != 0 || step->alone) return;
     char *about = s->about[s->about_turn ^= 1];  // the watch may read the other one
-    snprintf(about, sizeof s->about[0], "%sbucket %d of %d", before, bucket, s->bucket_count);
-    s->config.comm->about = about;
+    int several = s->config.comm->hosts > 1;
+    snprintf(about, sizeof s->about[0], "%sbucket %d of %d", several ? before : "", bucket, s->bucket_count);
+    ls_watch_within(about);
+    if (several) s->config.comm->about = about;
+}
+
+// What lanes meet for that have ended backward: of what is exchanged behind it the first bucket that is not there, else the first of all.
+static void say_meeting(const ls_lane_step *step) {
+    const ls_strategy *s = step->strategy;
+    char what[64];
+    if (step->replica != 0) return;
+    ls__say_bucket(what, sizeof what, s->overlap ? ls__overlap_awaited(s, step->number) : 0, 0, s->bucket_count);
+    ls_watch_within(what);
 }
 
 static const char before_all[] = "norms of all buckets before ", after_all[] = "votes of other hosts after ";
@@ -363,6 +376,7 @@ ls_status ls_strategy_step(ls_strategy *s, int replica, ls_queue *queue, const l
     int broken = 0;
     lane->failure[0] = 0;
     ls_status status = publish(&step, 0, s->bucket_count);
+    say_meeting(&step);
     ls__vote_cast(&step, status == LS_OK ? mine : LS_VOTE_FAILED, 0);
     if (s->overlap) {
         for (int b = 0; b <= s->bucket_count; b++)
@@ -392,6 +406,7 @@ ls_status ls_strategy_step(ls_strategy *s, int replica, ls_queue *queue, const l
     *decision = after == LS_OK ? ls__vote_decision(&step) : LS_VOTE_FAILED;
     ls__keep(&status, after);
     if (!step.skips) ls__topk_taken(&step);
+    if (replica == 0) ls_watch_within(NULL);
     end_lane_step(s, lane);
     return first_failure(&step, status);
 }

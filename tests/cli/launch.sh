@@ -97,14 +97,14 @@ afflicted STOP --wait-limit 0:13
 over 40 "is stopped, as by SIGSTOP or a debugger. The job ends here"
 complains "worker 1 (process "
 told=1
-if grep -qE "has waited for the other replicas for 1[0-9] s, and no step before took longer than " "$here/err"; then
+if grep -qE "has waited for the other replicas \(bucket 0 of 1\) for 1[0-9] s, and no step before took longer than " "$here/err"; then
     told=2
 else # a machine so busy that a step took more than a second
     echo "$what: was not told of before it was over"
 fi
 [ "$(grep -cE "^  worker 1 \(process $hit, stopped\): [a-z ]+, step [0-9]+ of epoch [0-9]+, for [0-9]+\.[0-9] s" "$here/err")" -eq $told ] ||
     wrong "$what: does not say each time what the stopped worker did"
-[ "$(grep -cE '^  worker 0 \(process [0-9]+\): [a-z ]+, step [0-9]+ of .*, in ls_trainer_[a-z_]+.*, waiting for (the other replicas|all workers)$' "$here/err")" -eq $told ] ||
+[ "$(grep -cE '^  worker 0 \(process [0-9]+\): [a-z ]+, step [0-9]+ of .*, in ls_trainer_[a-z_]+.*, waiting for (the other replicas \(bucket 0 of 1\)|all workers)$' "$here/err")" -eq $told ] ||
     wrong "$what: does not say each time what the other one does"
 afflicted STOP --time-limit 0:20
 over 60 "and the time limit is reached: worker 1 (process "

@@ -274,6 +274,7 @@ static input good(int kind) {
         add_frame(&in, LS_FRAME_GREETING, 0, 3, 0, 3);
         add_frame(&in, LS_FRAME_MESSAGE, 2, 20, 0, 12);
         add_frame(&in, LS_FRAME_MESSAGE, 2, 20, 12, 8);
+        add_frame(&in, LS_FRAME_WAITS, -1, 0, 0, 0);
         add_frame(&in, LS_FRAME_MESSAGE, 0, 9, 0, 9);
         add_frame(&in, LS_FRAME_MESSAGE, 1, 4, 0, 4);
         add_frame(&in, draw(2) ? LS_FRAME_BYE : LS_FRAME_ABORT, 0, 0, 0, 0);
