@@ -3,7 +3,7 @@
 #include "device/cpu/batch_norm_loops.h"
 
 // clang has no target for a whole file; its programs have the loops for all types alone.
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && !defined(LS_SANITIZED)
+#if defined(__x86_64__) && __GNUC__ >= 10 && !defined(__clang__) && !defined(LS_SANITIZED)
 #include <immintrin.h>
 #include <string.h>
 

@@ -211,7 +211,7 @@ LS_INLINE void max_pool_backward_apart(ls_dtype dtype, const ls_pool_shape *s, c
                     for (int kh = 0; kh < s->kernel[0]; kh++)
                         for (int kw = 0; kw < s->kernel[1]; kw++)
                             store16_exact(dtype, dx, at + kh * line + kw * s->block + c,
-                                    where16(equal16(where, (v16u){0} + (uint32_t)(kh * s->kernel[1] + kw)), g));
+                                          where16(equal16(where, (v16u){0} + (uint32_t)(kh * s->kernel[1] + kw)), g));
                 }
             zero_right(s, dx, plane + oh * s->strides[0] * line, covered_w, size);
         }
@@ -284,8 +284,8 @@ LS_INLINE void max_pool_backward(ls_dtype dtype, const ls_pool_shape *s, const v
     }
 }
 
-LS_INLINE void max_pool_backward_any(ls_dtype dtype, const ls_pool_shape *s, const void *dy, const uint8_t *index, void *dx,
-                                     void *line) {
+LS_INLINE void max_pool_backward_any(ls_dtype dtype, const ls_pool_shape *s, const void *dy, const uint8_t *index,
+                                     void *dx, void *line) {
     if (windows_apart(s))
         max_pool_backward_apart(dtype, s, dy, index, dx);
     else
@@ -497,8 +497,8 @@ LS_INLINE int covers_all(const ls_pool_shape *s) {
            s->kernel[1] - s->pad_left >= s->width;
 }
 
-LS_INLINE void average_pool_backward_any(ls_dtype dtype, const ls_pool_shape *s, const void *dy, const void *x, void *dx,
-                                         void *lines) {
+LS_INLINE void average_pool_backward_any(ls_dtype dtype, const ls_pool_shape *s, const void *dy, const void *x,
+                                         void *dx, void *lines) {
     if (covers_all(s))
         average_pool_backward_global(dtype, s, dy, x, dx);
     else if (windows_apart(s))
