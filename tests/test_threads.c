@@ -8,11 +8,13 @@
 #include <cmocka.h>
 
 #include <dirent.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/bf16.h"
+#include "device/cpu/isa.h"
 #include "device/cpu/trial.h"
 #include "ok.h"
 #include "op_case.h"
@@ -155,8 +157,42 @@ static void dense_layers(void **state) {
                         .mask_dx = i % 3 == 0,
                         .wide = i % 3 == 2});
     }
-    ls_dense_attrs sequence = {.units = 96};
+    ls_dense_attrs many = {.units = 64}, sequence = {.units = 96};
+    check((op_case){.op = LS_OP_DENSE, .attrs = &many, .batch = 2048, .x = SAMPLE(192)});
     check((op_case){.op = LS_OP_DENSE, .attrs = &sequence, .batch = 5, .x = SAMPLE(31, 64)});
+}
+
+// The gradient of a weight of so many vectors: sums of 1024 products one after the other, and the sum of those.
+static float sum_of_products(const float *x, int64_t x_row, const float *dy, int64_t dy_row, int64_t vectors) {
+    float all = 0, sum = 0;
+    for (int64_t v = 0; v < vectors; v++) {
+        sum = fmaf(x[v * x_row], dy[v * dy_row], sum);
+        if (v % 1024 < 1023) continue;
+        all = v < 1024 ? sum : all + sum;
+        sum = 0;
+    }
+    return all;
+}
+
+// Where the library turns X round for weight gradients, our loop takes its place and its sums. One block of units: DW lies channel by channel.
+static void weights_of_many_vectors(void **state) {
+    enum { VECTORS = 3072, CHANNELS = 128, UNITS = 64 };
+    ls_dense_attrs a = {.units = UNITS};
+    op_spec spec =
+        op_spec_of(&(op_case){.op = LS_OP_DENSE, .attrs = &a, .batch = VECTORS, .x = SAMPLE(CHANNELS)}, LS_DTYPE_F32);
+    ran r;
+    if (!ls__cpu_isa_has(dnnl_cpu_isa_avx512_core) || DNNL_VERSION_MAJOR != 2) skip();
+    spec.kernel.pass = LS_PASS_BACKWARD_WEIGHTS;
+    begin(devices[1], &spec.kernel, &r);
+    assert_string_equal(r.kernel->name, "loop:dense_weights");
+    OK(ls_kernel_run(r.kernel, r.queue, r.args));
+    const float *x = ls_span_host(r.args[LS_ARG_X]), *dy = ls_span_host(r.args[LS_ARG_DY]);
+    const float *dw = ls_span_host(r.args[LS_ARG_DW]);
+    for (int c = 0; c < CHANNELS; c += 5)
+        for (int u = 0; u < UNITS; u += 3)
+            if (dw[c * UNITS + u] != sum_of_products(x + c, CHANNELS, dy + u, UNITS, VECTORS))
+                fail_msg("channel %d, unit %d: %a", c, u, (double)dw[c * UNITS + u]);
+    end(&r);
 }
 
 // Of so many elements that they are shared.
@@ -281,6 +317,7 @@ int main(void) {
         cmocka_unit_test(a_team_keeps_its_threads),
         cmocka_unit_test(convolutions),
         cmocka_unit_test(dense_layers),
+        cmocka_unit_test(weights_of_many_vectors),
         cmocka_unit_test(elements),
         cmocka_unit_test(sums_of_gradients),
         cmocka_unit_test(parts_that_differ_are_found),
