@@ -170,7 +170,7 @@ static image_file make(int kind) {
     }
     for (int line = 0; line < 5 && kind == WIDE; line++)
         for (int i = 0; i <= 70; i++) {
-            snprintf(text, sizeof text, line ? "%s%d%s" : "%sc%d%s", line % 2 ? " " : "", line * i,
+            snprintf(text, sizeof text, line ? "%s%d%s" : "%sc%d%s", line % 2 ? " " : "", line ? line * i : i,
                      i < 70 ? "," : "\n");
             if (i == 70) snprintf(text, sizeof text, line ? "%s%d%s" : "class\n", "\"", line % 2, "\"\r\n");
             image_add(&f, text, strlen(text));

@@ -2,7 +2,7 @@
 # larger_than_memory.sh PROGRAM [IMAGES [MB [WORDS...]]]: makes a synthetic ImageNet of so many JPEG files of 375 x 500 pixels, trains on it in less memory than it has bytes,
 # and tells how fast, beside the loader alone. With a control group of MB megabytes where this user may make one (version 2, or version 1's `memory`; the kernel's cache of
 # files counts in it), else by the process's own peak alone. WORDS are options of training, as --cache 400M. By hand: takes minutes. 20000 images are about 2.9 GB on the disk,
-# in TMPDIR or /tmp; LOCKSTEP_IMAGES=DIR names a folder that has them already.
+# in TMPDIR or /tmp; LOCKSTEP_IMAGES=DIR names a folder that has them already. LOCKSTEP_KIND=numpy or hdf5: an array of their pixels in place of files, 560 kB each.
 set -eu
 program=$1
 images=${2:-2000}
@@ -13,7 +13,11 @@ group=""
 trap 'rm -rf "$here"; [ -z "$group" ] || rmdir "$group"' EXIT
 
 data=${LOCKSTEP_IMAGES:-$here/data}
-[ -d "$data" ] || "$program" convert "synthetic:375x500x3,10,$images,0" "images:$data" --quality 90 --workers 2
+kind=${LOCKSTEP_KIND:-images}
+quality="--quality 90"
+[ "$kind" = images ] || quality=""
+# shellcheck disable=SC2086
+[ -e "$data" ] || "$program" convert "synthetic:375x500x3,10,$images,0" "$kind:$data" $quality --workers 2
 bytes=$(du -sk "$data" | cut -f 1)
 echo "$images images, $((bytes / 1024)) MB; at most $most MB of memory"
 [ "$bytes" -gt $((most * 1024)) ] || [ -n "${LOCKSTEP_IMAGES:-}" ] || { echo "they fit into memory: ask for more images" >&2; exit 1; }
@@ -43,8 +47,8 @@ confine() {
     fi
 }
 
-confine "$program" bench data "images:$data" --augment resized-crop,flip --seconds 5
-confine "$program" train mnist-linear --data "images:$data" --image-size 224 --augment resized-crop,flip --epochs "${LOCKSTEP_EPOCHS:-1}" --batch-size 64 --replicas 1 \
+confine "$program" bench data "$kind:$data" --augment resized-crop,flip --seconds 5
+confine "$program" train mnist-linear --data "$kind:$data" --image-size 224 --augment resized-crop,flip --epochs "${LOCKSTEP_EPOCHS:-1}" --batch-size 64 --replicas 1 \
     --no-evaluate --verbose 2 --record "$here/record.json" "$@"
 peak=$(sed -n 's/^ *"peak_rss_bytes": \([0-9]*\).*/\1/p' "$here/record.json")
 if [ -z "$peak" ] || [ "$peak" -ge $((most * 1000000)) ]; then

@@ -30,7 +30,9 @@ void ls__csv_numbers(const ls__csv_columns *c, const ls__csv_row *row, int pixel
 // A thread's scratch: the numbers as they are read, those of pixels, the line taken apart, the line.
 static int64_t pixels_at(const lines_source *s) { return ls_round_up(4 * s->width, LS_ALIGN); }
 static int64_t row_at(const lines_source *s) { return pixels_at(s) + ls_round_up(s->width, LS_ALIGN); }
-static int64_t line_at(const lines_source *s) { return row_at(s) + ls_round_up((int64_t)sizeof(ls__csv_row), LS_ALIGN); }
+static int64_t line_at(const lines_source *s) {
+    return row_at(s) + ls_round_up((int64_t)sizeof(ls__csv_row), LS_ALIGN);
+}
 
 static ls_status lines_read(const ls_source *source, int64_t i, void *scratch, ls_sample *out) {
     const lines_source *s = (const lines_source *)source;
