@@ -237,7 +237,9 @@ static form make(int kind) {
         (hsize_t[]){4, 3, 4, 3});
     if (kind == VIEW) add_view(file, "x_train", 4, (hsize_t[]){4, 3, 4, 3});
     add(file, "y_train", kind & 1 ? H5T_STD_I64BE : H5T_STD_U8LE, kind & 1, kind > 1 ? 2 : 1, (hsize_t[]){4, 3});
-    add(file, "learned", H5T_IEEE_F64LE, kind > 1, 2, (hsize_t[]){4, 2});
+    // Numbers, which are in memory, or images, which are read while training.
+    add(file, "learned", kind & 1 ? H5T_IEEE_F32LE : H5T_IEEE_F64LE, kind > 1, kind & 1 ? 4 : 2,
+        (hsize_t[]){4, kind & 1 ? 3 : 2, 4, 3});
     H5Fflush(file, H5F_SCOPE_GLOBAL);
     ssize_t size = H5Fget_file_image(file, NULL, 0);
     form f = {.file = {malloc((size_t)size), (size_t)size, (size_t)size}};
