@@ -10,7 +10,7 @@
 #include "ok.h"
 #include "plan_rig.h"
 
-enum { BATCH = 4, DENSE = 7, VARIANTS = 9 };
+enum { BATCH = 4, DENSE = 7, FEW = 8, VARIANTS = 10 };
 
 static ls_value conv(ls_graph *g, ls_value x, int filters, int kernel, int stride, int no_bias) {
     return ls_conv2d(g, x,
@@ -98,6 +98,12 @@ static ls_graph *network(int variant) {
         x = conv(g, x, 16, 3, 1, 0);
         x = ls_zero_pad2d(g, x, &(ls_zero_pad2d_attrs){.padding = {{2, 3}, {1, 0}}});
         x = ls_conv2d(g, x, &(ls_conv2d_attrs){.filters = 16, .kernel = {3, 3}, .strides = {2, 2}});
+        break;
+    case FEW:  // windows over channels that fill no block, masked and not
+        x = ls_conv2d(g, x, &(ls_conv2d_attrs){.filters = 8, .kernel = {3, 3}, .activation = LS_ACTIVATION_RELU});
+        x = ls_conv2d(g, x, &(ls_conv2d_attrs){.filters = 12, .kernel = {3, 3}, .activation = LS_ACTIVATION_RELU});
+        x = ls_conv2d(g, x, &(ls_conv2d_attrs){.filters = 5, .kernel = {3, 3}});
+        x = ls_conv2d(g, x, &(ls_conv2d_attrs){.filters = 16, .kernel = {3, 3}});
         break;
     case DENSE:  // two dense blocks with a pooling between them
         x = conv(g, x, 32, 3, 1, 0);

@@ -12,6 +12,7 @@
 #include "device/cpu/bias_sums.h"
 #include "device/cpu/conv2d_bordered.h"
 #include "device/cpu/conv2d_by_images.h"
+#include "device/cpu/conv2d_copied.h"
 #include "device/cpu/conv2d_flipped.h"
 #include "device/cpu/conv2d_joined.h"
 #include "device/cpu/conv2d_merged.h"
@@ -428,7 +429,9 @@ ls_status ls__cpu_conv2d_create(ls_cpu *cpu, const ls_kernel_spec *spec, ls_kern
     LS_TRY(ls__cpu_conv2d_flipped_create(cpu, spec, create_alone, out));
     if (*out) return LS_OK;
     LS_TRY(create_alone(cpu, spec, out));
-    ls_status status = share(cpu, spec, create_alone, out);
+    const ls_kernel *alone = *out;
+    ls_status status = ls__cpu_conv2d_copied_replace(cpu, spec, create_alone, out);
+    if (status == LS_OK && *out == alone) status = share(cpu, spec, create_alone, out);
     if (status != LS_OK) ls_kernel_destroy(out);
     return status;
 }
