@@ -1,12 +1,15 @@
 // What programs ask before they train: networks, cores, kernels, MPI, times of layers and of an exchange. On any number of workers.
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include <lockstep/lockstep.h>
 
+#include "base/memory.h"
 #include "train/context.h"
+#include "train/topology.h"
 #include "worker_check.h"
 
 static void networks_are_listed(ls_comm *c) {
@@ -37,6 +40,39 @@ static void cores_are_divided(ls_context *context, ls_comm *c) {
     ls_topology_unbind(t);
     ls_topology_destroy(&t);
     CHECK(c, t == NULL);
+}
+
+// Whether the system was asked to have memory in one domain: its policy, as it lists that of the mapping that begins there. -1: it does not tell.
+static int is_placed(const void *memory) {
+    char line[4096], start[32];
+    int placed = -1;
+    FILE *maps = fopen("/proc/self/numa_maps", "r");
+    if (!maps) return -1;
+    snprintf(start, sizeof start, "%lx ", (unsigned long)memory);
+    while (fgets(line, sizeof line, maps))
+        if (strncmp(line, start, strlen(start)) == 0) placed = strstr(line, " prefer") != NULL;
+    fclose(maps);
+    return placed;
+}
+
+// On a machine that is told to have two domains of one core each. The second one is not there: its memory stays where it is.
+static void memory_lies_near_its_core(ls_context *context, ls_comm *c) {
+    enum { BYTES = 16 << 20 };
+    ls_topology *t;
+    void *near[2];
+    setenv("HWLOC_SYNTHETIC", "numa:2 core:1 pu:1", 1);
+    setenv("HWLOC_THISSYSTEM", "1", 1);
+    CHECK_OK(c, ls_topology_create(context, &t));
+    unsetenv("HWLOC_SYNTHETIC");
+    unsetenv("HWLOC_THISSYSTEM");
+    for (int core = 0; core < 2 && ls_topology_cores(t) == 2; core++) {
+        CHECK_OK(c, ls_memory_alloc(BYTES, &near[core]));
+        ls__topology_place(t, core, near[core], BYTES);
+        int placed = is_placed(near[core]);
+        CHECK(c, placed < 0 || placed == (core == 0));
+        ls_memory_free(near[core]);
+    }
+    ls_topology_destroy(&t);
 }
 
 static void builds_say_what_they_have(ls_comm *c) {
@@ -125,6 +161,7 @@ int main(void) {
     CHECK(c, c->size == 1 || ls_machine_mpi_thread_level() != NULL);
     networks_are_listed(c);
     cores_are_divided(context, c);
+    if (c->size == 1) memory_lies_near_its_core(context, c);
     builds_say_what_they_have(c);
     layers_are_timed(c, "cpu", 1);
     layers_are_timed(c, "ref", 0);

@@ -254,6 +254,12 @@ static ls_window slot(const ls_strategy *s, int host_lane, int index) {
     return w;
 }
 
+void *ls_strategy_lane_gradients(const ls_strategy *s, int replica, int64_t *bytes) {
+    int there = ls__host_memory(s) && s->slots_window.host;
+    *bytes = there ? s->slots * s->config.length * (int64_t)sizeof(float) : 0;
+    return there ? slot(s, s->host_lane + replica, 0).host : NULL;
+}
+
 int ls__lanes_sources(const ls_strategy *s, int64_t micro_batches, int first, int end, ls_source *sources) {
     int host_first = s->host_first[s->config.comm->host] * s->config.replicas, total = 0;
     for (int i = first; i < end; i++) {

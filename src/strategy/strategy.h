@@ -173,6 +173,8 @@ const ls_strategy_config *ls_strategy_config_of(
 
 // --- weights ---------------------------------------------------------------------------------------------------------
 
+// Where the gradients lie that a replica writes, for who would have them near its cores: `bytes` of the host's memory. NULL, 0: not there.
+void *ls_strategy_lane_gradients(const ls_strategy *strategy, int replica, int64_t *bytes);
 ls_span ls_strategy_weights(ls_strategy *strategy);  // (length) floats: the vector this worker's lanes read
 ls_span ls_strategy_copies(ls_strategy *strategy);   // (copies_bytes): the same for working copies
 // Whether this worker is one of those that write the weights when they are set from outside: where a host shares one vector its first

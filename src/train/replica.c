@@ -458,7 +458,14 @@ static ls_status make_inputs(ls_replica *r) {
     return ls_buffer_create(t->device, bytes, &r->inputs);
 }
 
-// Memory is touched first by the thread that works on it, so that it lies near its cores.
+// Memory is touched first by the thread that works on it, so that it lies near its cores; the gradients' was by the worker's main thread.
+static void place_gradients(const ls_replica *r) {
+    const ls_trainer *t = r->trainer;
+    int64_t bytes;
+    void *gradients = ls_strategy_lane_gradients(t->strategy, r->index, &bytes);
+    if (t->spread.bound) ls__topology_place(t->topology, t->spread.first[r->index], gradients, bytes);
+}
+
 static void allocate(ls_replica *r) {
     ls_trainer *t = r->trainer;
     int64_t key = key_bytes(largest_micro_batch(t));
@@ -472,6 +479,7 @@ static void allocate(ls_replica *r) {
     if (status == LS_OK) status = ls_calloc(1, key, &r->key);
     if (status == LS_OK && t->choices.loss_scale.used) status = ls_buffer_create(t->device, LS_ALIGN, &r->scale);
     ls__replica_failed(r, status);
+    place_gradients(r);
     for (int i = 0; i < LS_PLAN_KINDS; i++)
         if (r->plan[i]) ls_plan_bind(r->plan[i], ls_span_of(r->arena, 0), t->weights, t->copies);
 }

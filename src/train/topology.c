@@ -181,6 +181,11 @@ void ls_topology_unbind(const ls_topology *t) {
     hwloc_set_cpubind(t->hwloc, t->allowed, HWLOC_CPUBIND_THREAD);
 }
 
+void ls__topology_place(const ls_topology *t, int core, void *memory, int64_t bytes) {
+    if (!t || !memory || bytes <= 0 || core >= t->cores || t->mine.domains < 2) return;
+    hwloc_set_area_membind(t->hwloc, memory, (size_t)bytes, t->core[core], HWLOC_MEMBIND_BIND, HWLOC_MEMBIND_MIGRATE);
+}
+
 void ls__topology_processor(const ls_topology *t, char *text, size_t size) {
     hwloc_obj_t package = t ? hwloc_get_obj_by_type(t->hwloc, HWLOC_OBJ_PACKAGE, 0) : NULL;
     const char *model = package ? hwloc_obj_get_info_by_name(package, "CPUModel") : NULL;
