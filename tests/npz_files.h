@@ -57,6 +57,7 @@ static inline void npz_add(npz *z, const char *name, image_file array, int defla
     image_add(&z->file, local, 30), image_add(&z->file, name, length), image_add(&z->file, extra, 20);
     image_add(&z->file, packed, size);
     npz_put(entry + 10, deflated ? 8 : 0, 2);
+    npz_put(entry + 16, crc32(0, array.bytes, (uInt)array.size), 4);
     npz_put(entry + 20, size, 4), npz_put(entry + 24, array.size, 4);
     npz_put(entry + 28, length, 2), npz_put(entry + 42, at, 4);
     image_add(&z->directory, entry, 46), image_add(&z->directory, name, length);

@@ -198,7 +198,8 @@ static void long_lines(void **state) {
         team_open(&t, w, 2, spec(options));
         assert_string_equal(w[0].message, "");
         ls_source *s = w[1].dataset->train, *test = w[1].dataset->test;
-        assert_true(s->bytes == 0 && s->count == 6 && test->count == 2 && s->ops->stored(s) > 6 * 2 * width);
+        assert_true(s->bytes > 0 && test->bytes == 0 && s->count == 6 && test->count == 2 &&
+                    s->ops->stored(s) > 6 * 2 * width);
         assert_int_equal(ls_memory_alloc(s->scratch_bytes, &scratch), LS_OK);
         int64_t size = s->ops->cache_size(s, 1 << 20);
         assert_int_equal(ls_memory_alloc(size, &memory), LS_OK);
@@ -272,10 +273,28 @@ static void wrong_tables(void **state) {
     refused("file,age\n0.png\n", ",targets=age", bad, "has fewer columns than the first line");
 }
 
+// Of few numbers the fingerprint is theirs, not that of the file that they are written in.
+static void one_fingerprint(void **state) {
+    static const char *const tables[] = {"a,b,class\n1.5,2,0\n3,4,1\n", "a,b,class\n1.50,2.0,0\n3,4,1\n",
+                                         "a,b,class\n1.5,2,0\n3,5,1\n"};
+    uint64_t seen[3];
+    for (int k = 0; k < 3; k++) {
+        team t = TEAM;
+        worker w[WORKERS_MAX];
+        write_file("t.csv", tables[k]);
+        team_open(&t, w, 1, spec(",numbers=a|b,label=class"));
+        assert_string_equal(w[0].message, "");
+        seen[k] = w[0].dataset->fingerprint;
+        team_close(&t, w);
+    }
+    assert_true(seen[0] == seen[1] && seen[0] != seen[2]);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(classes), cmocka_unit_test(pixels),       cmocka_unit_test(targets),
-        cmocka_unit_test(images),  cmocka_unit_test(wrong_tables), cmocka_unit_test(long_lines),
+        cmocka_unit_test(one_fingerprint), cmocka_unit_test(classes), cmocka_unit_test(pixels),
+        cmocka_unit_test(targets),         cmocka_unit_test(images),  cmocka_unit_test(wrong_tables),
+        cmocka_unit_test(long_lines),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

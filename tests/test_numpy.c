@@ -347,10 +347,41 @@ static void at_their_place(void **state) {
     }
 }
 
+// One value of one sample is enough for another fingerprint, also where nothing is in memory: archives have sums of their members.
+static void fingerprints_see_all_values(void **state) {
+    static const char *const x = "{'descr': '<f4', 'fortran_order': False, 'shape': (5, 1, 2), }",
+                             *const targets = "{'descr': '<f4', 'fortran_order': False, 'shape': (5, 2, 2), }";
+    float images[10], learned[20];
+    uint64_t seen[3];
+    for (int i = 0; i < 20; i++) images[i / 2] = (float)i, learned[i] = (float)i;
+    for (int k = 0; k < 3;
+         k++) {  // as they are, and with a change in the second sample of either, which is not looked at
+        npz z = {.members = 0};
+        team t = TEAM;
+        worker w[WORKERS_MAX];
+        if (k == 1) images[2] += 1;
+        if (k == 2) learned[4] += 1;
+        npz_add(&z, "x.npy", npy_make(x, images, sizeof images), 0);
+        npz_add(&z, "targets.npy", npy_make(targets, learned, sizeof learned), 0);
+        assert_true(image_save(npz_end(&z), path));
+        team_open(&t, w, 2, spec());
+        assert_string_equal(w[0].message, "");
+        seen[k] = w[1].dataset->fingerprint;
+        assert_true(seen[k] == w[0].dataset->fingerprint && w[0].dataset->train->bytes == 0);
+        team_close(&t, w);
+    }
+    assert_true(seen[0] != seen[1] && seen[1] != seen[2] && seen[0] != seen[2]);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(any_workers),  cmocka_unit_test(other_types),
-                                       cmocka_unit_test(one_by_one),   cmocka_unit_test(at_their_place),
-                                       cmocka_unit_test(wrong_arrays), cmocka_unit_test(wrong_archives),
-                                       cmocka_unit_test(targets),      cmocka_unit_test(rows)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(fingerprints_see_all_values),
+                                       cmocka_unit_test(any_workers),
+                                       cmocka_unit_test(other_types),
+                                       cmocka_unit_test(one_by_one),
+                                       cmocka_unit_test(at_their_place),
+                                       cmocka_unit_test(wrong_arrays),
+                                       cmocka_unit_test(wrong_archives),
+                                       cmocka_unit_test(targets),
+                                       cmocka_unit_test(rows)};
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

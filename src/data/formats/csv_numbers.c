@@ -170,7 +170,7 @@ static ls_status no_number(const reader *r, const ls__csv_row *row, const ls_rec
 static ls_status take_values(reader *r, const ls__csv_row *row) {
     int64_t width = width_of(r), kept = r->placed ? 0 : r->rows * width;
     int wrong;
-    if ((r->rows + 1) * width > MOST_VALUES)
+    if (!r->placed && (r->rows + 1) * width > MOST_VALUES)
         return ls__csv_wrong(&r->file, "is too far down: there are too many numbers");
     LS_TRY(ls__records_grow(&r->values, &r->room, kept, width, sizeof *r->values));
     ls__csv_numbers(&r->map[r->which], row, r->pixels, r->values + kept, &wrong);
@@ -263,6 +263,9 @@ static ls_status read_tables(reader *r, const char *path) {
     if (s->test) LS_TRY(note_file(r, s->test));
     LS_TRY(read_table(r, path, LS_RECORDS_TRAIN));
     if (s->test) LS_TRY(read_table(r, s->test, LS_RECORDS_TEST));
+    if (!r->placed)
+        r->builder->file_count =
+            0;  // nothing is read there again, and what is in memory is all that the fingerprint is of
     if (r->label >= 0) LS_TRY(ls__csv_number_classes(r->builder));
     // What is split is evenly over classes, of which there is one where samples have none.
     if (r->builder->class_count == 0) LS_TRY(ls_records_add_class(r->builder, NULL));
@@ -320,6 +323,7 @@ static ls_status make_sources(const plan *p, const ls_records *records, const ls
         snprintf(name, sizeof name, "the %s set of %s", test ? "test" : "training", out->name);
         LS_TRY(p->placed ? ls__source_create_lines(name, records, set, p->map, fields, field_count, source)
                          : ls_source_create_memory(name, fields, field_count, &arrays[set], source));
+        if (p->placed && !test) (*source)->bytes = ls_memory_size(records->bytes);  // the index, which both share
     }
     if (p->placed) out->version = ls_records_version(records, -1);
     return LS_OK;

@@ -1,5 +1,6 @@
 #include "data/formats/file_arrays.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -76,10 +77,12 @@ static ls_status read_field(const arrays_source *s, int f, int64_t i, void *scra
     else
         LS_TRY(p->read(p->self, i, to));
     if (p->doubles) narrow(to, values, out);
+    if (p->finite) {
+        ls__learned mine = {.path = p->in.path, .name = p->finite};
+        LS_TRY(ls__learned_finite(&mine, p->planes ? to : out, i * values, values));
+    }
     if (p->planes) interleave(&s->base.field[f], to, out);
-    if (!p->finite) return LS_OK;
-    ls__learned mine = {.path = p->in.path, .name = p->finite};
-    return ls__learned_finite(&mine, out, i * values, values);
+    return LS_OK;
 }
 
 static ls_status read_fields(const arrays_source *s, int64_t i, void *scratch) {
@@ -192,6 +195,7 @@ static void lay_out(arrays_source *s) {
     int64_t in_between = 0;
     for (int f = 0; f < s->base.field_count; f++) {
         const ls__array_place *p = &s->place[f];
+        assert(!(p->doubles && p->planes));  // there is one place in between
         int64_t size = s->base.sample_bytes[f], there = p->doubles ? 2 * size : size;
         if (p->memory) {
             s->base.bytes += ls_memory_size(size * s->base.count);

@@ -17,7 +17,7 @@ typedef struct ls__array_place {
     ls__array_file in;   // else: their file,
     int64_t at;          // where in it they begin in one piece; -1: `read` has them
     int doubles;         // 1: floating numbers of 8 bytes there, and of 4 in the field
-    int planes;          // 1: (channels, height, width) there
+    int planes;          // 1: (channels, height, width) there; not of doubles
     const char *finite;  // the array's name, where its numbers have to be finite; NULL: they need not be
     // What only a library can read: sample i's values as they are there. Called from several threads at once.
     ls_status (*read)(void *self, int64_t i, void *out);

@@ -146,8 +146,11 @@ ls_status ls__zip_directory(const char *name, const uint8_t *end, int64_t size, 
         int64_t name_size = little(e + 28, 2), extra = little(e + 30, 2), comment = little(e + 32, 2),
                 method = little(e + 10, 2);
         if (at + ENTRY + name_size + extra + comment > size) return damaged(name, "its directory ends too early");
-        ls__zip_member m = {
-            .at = little(e + 42, 4), .packed = little(e + 20, 4), .bytes = little(e + 24, 4), .deflated = method == 8};
+        ls__zip_member m = {.at = little(e + 42, 4),
+                            .packed = little(e + 20, 4),
+                            .bytes = little(e + 24, 4),
+                            .deflated = method == 8,
+                            .crc = (uint32_t)little(e + 16, 4)};
         take_large(e + ENTRY + name_size, extra, &m);
         at += ENTRY + name_size + extra + comment;
         if (name_size >= (int64_t)sizeof m.name) continue;  // none of ours

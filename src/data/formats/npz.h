@@ -30,6 +30,7 @@ typedef struct ls__zip_member {
     int64_t at;             // of its local header
     int64_t packed, bytes;  // as it lies there, and unpacked
     int deflated;
+    uint32_t crc;  // of the unpacked bytes, as is told
 } ls__zip_member;
 
 // The members by the directory that ends an archive: `end` is its last `size` bytes, of `total`. Returns at most `room` of them. Errors: BAD_DATA, UNSUPPORTED

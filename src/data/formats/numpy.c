@@ -29,6 +29,7 @@ typedef struct part {
     ls__npy array;
     int64_t at, packed, bytes;  // of the member's data; unpacked with its header
     int deflated, there;
+    uint32_t crc;    // of a member, unpacked, as its archive tells; 0: not known
     int placed;      // 1: read at its place, sample by sample; 0: in memory
     int file;        // of the plan's paths, that it lies in
     char name[160];  // for sentences
@@ -126,6 +127,7 @@ static ls_status describe_member(int fd, const char *path, int64_t total, const 
     p->packed = m->packed;
     p->bytes = m->bytes;
     p->deflated = m->deflated;
+    p->crc = m->crc;
     p->there = 1;
     int64_t size = m->packed < LS__NPY_HEAD ? m->packed : LS__NPY_HEAD, got = size;
     LS_TRY(ls_calloc(size + 1, 1, &packed));
@@ -401,15 +403,15 @@ static ls__array_place place_of(const plan *p, int which, const char *memory) {
                              .finite = which % 2 && floats ? q->name : NULL};
 }
 
-// Of what is not in memory, which the fingerprint is not made of as a whole.
-static void mix_version(const plan *p, int test, const ls_field *learned, const ls__array_place *place,
+// Samples are read from a file, so that the fingerprint is not made of all of them: it is of what is in memory, and of an archive's own sums of the rest.
+static void mix_version(const plan *p, int test, const ls_field *fields, const ls__array_place *place,
                         ls_dataset *out) {
-    int64_t values = p->part[2 * test].array.dim[0] * ls_shape_count(learned->shape);
-    if (place[1].memory)
-        out->version =
-            ls__hash_mix(out->version, ls__hash(place[1].memory, values * (int64_t)ls_dtype_size(learned->dtype)));
-    for (int k = 0; k < 2; k++)
-        if (!place[k].memory) out->version = ls__hash_mix(out->version, (uint64_t)place[k].in.bytes);
+    int64_t count = p->part[2 * test].array.dim[0];
+    for (int k = 1; k >= 0; k--) {
+        int64_t bytes = count * ls_shape_count(fields[k].shape) * (int64_t)ls_dtype_size(fields[k].dtype);
+        uint64_t told = (uint64_t)place[k].in.bytes ^ (uint64_t)p->part[2 * test + k].crc << 32;
+        out->version = ls__hash_mix(out->version, place[k].memory ? ls__hash(place[k].memory, bytes) : told);
+    }
 }
 
 static ls_status make_sources(const plan *p, char *const *to, ls_dataset *out) {
@@ -433,7 +435,7 @@ static ls_status make_sources(const plan *p, char *const *to, ls_dataset *out) {
             continue;
         }
         LS_TRY(ls__source_create_file_arrays(name, fields, 2, arrays.count, place, source));
-        mix_version(p, test, &fields[1], place, out);
+        mix_version(p, test, fields, place, out);
     }
     out->shared = 1;
     return LS_OK;
