@@ -146,6 +146,38 @@ static void convolutions(void **state) {
     }
 }
 
+// DX and DY as forward has X and Y.
+static void begin_settled(ls_device *device, const ls_kernel_spec *forward, ran *r) {
+    ls_kernel_spec back = *forward;
+    ls_kernel *kernel;
+    OK(ls_kernel_create(device, forward, &kernel));
+    back.pass = LS_PASS_BACKWARD_DATA;
+    back.layout[LS_ARG_DX] = kernel->layout[LS_ARG_X];
+    back.layout[LS_ARG_DY] = kernel->layout[LS_ARG_Y];
+    ls_kernel_destroy(&kernel);
+    begin(device, &back, r);
+    OK(ls_kernel_run(r->kernel, r->queue, r->args));
+}
+
+// Channels of which no block is full: DX lies plain, and is a copy of what is computed.
+static void few_channels(void **state) {
+    ls_conv2d_attrs a = {.filters = 5, .kernel = {3, 3}};
+    for (int i = 0; i < 4; i++) {
+        op_case c = {.op = LS_OP_CONV2D, .attrs = &a, .batch = 13, .x = SAMPLE(40, 40, 12), .mask_dx = i % 2};
+        if (i > 1 && devices[1]->ops->supports(devices[1], LS_DTYPE_BF16) != LS_OK) continue;
+        op_spec spec = op_spec_of(&c, i > 1 ? LS_DTYPE_BF16 : LS_DTYPE_F32);
+        ran one, other;
+        begin_settled(devices[1], &spec.kernel, &one);
+        if (ls__cpu_isa_has(dnnl_cpu_isa_avx512_core)) assert_int_equal(strncmp(one.kernel->name, "copied:", 7), 0);
+        for (int t = 2; t <= MOST_THREADS; t++) {
+            begin_settled(devices[t], &spec.kernel, &other);
+            same_results(&spec.kernel, &one, &other, t);
+            end(&other);
+        }
+        end(&one);
+    }
+}
+
 static void dense_layers(void **state) {
     static const int sizes[][3] = {{128, 256, 1000}, {128, 1000, 100}, {128, 100, 10}, {13, 256, 1000}, {1, 64, 192},
                                    {64, 2048, 10},   {7, 512, 512},    {32, 784, 128}, {100, 33, 17}};
@@ -331,6 +363,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_team_keeps_its_threads),
         cmocka_unit_test(convolutions),
+        cmocka_unit_test(few_channels),
         cmocka_unit_test(dense_layers),
         cmocka_unit_test(weights_of_many_vectors),
         cmocka_unit_test(elements),

@@ -42,7 +42,7 @@ static struct {
     char whats[2][80];  // in turn: the watch may be reading the one before
     int turn;
     atomic_int rank;    // that is waited for
-    atomic_int blamed;  // who keeps that one; -1: nobody
+    atomic_int blamed;  // who keeps that one; -1: nobody is known; LS_WATCH_ALL_WAIT
     char within[56];    // the main thread's own
     _Atomic double deadline;
     atomic_int started;
@@ -343,6 +343,7 @@ static double look(double seconds) {
 static void name_missing(char *text, size_t size) {
     size_t used = strlen(text);
     int named = 0, blamed = atomic_load(&watch.blamed), rank = blamed >= 0 ? blamed : atomic_load(&watch.rank);
+    int all_wait = blamed == LS_WATCH_ALL_WAIT;
     const crew *c = atomic_load(&watch.crew);
     for (int i = 0; i < watch.seen_count && named < 4; i++) {
         const ls_watch_peer *p = &watch.seen[i];
@@ -358,6 +359,8 @@ static void name_missing(char *text, size_t size) {
             ": of the %d workers that were started on this host, %d ended without joining, as one does that runs "
             "another command",
             watch.started_here, watch.ended_here);
+    else if (all_wait)
+        ls_text_add(text, size, &used, ": all workers say that they wait, so one of them waits for what nobody sends");
     else if (rank >= 0 && c && rank < c->named)
         ls_text_add(text, size, &used, ": worker %d on %.63s has not answered; look at that host and at the network",
                     rank, c->host[rank]);

@@ -40,6 +40,7 @@ void ls_watch_begin_replicas(void);
 void ls_watch_within(const char *what);
 // For how many seconds the main thread has waited (0: it does not), and for which rank or -1. Whoever finds out that this one only waits itself says
 // who does not (-1: nobody is known): the sentence of this wait names that one. Any thread.
+enum { LS_WATCH_ALL_WAIT = -2 };  // all that can be heard say that they wait: no one is named
 double ls_watch_waited(int *rank);
 void ls_watch_blame(int rank);
 

@@ -331,10 +331,11 @@ static void start_watch(cli *c) {
     double limit = c->wait_limit;
     if (limit < 0) return;
     // Whoever sees that a process of its own host is stopped says so before others take this one for the cause.
-    double stopped = c->clustered ? SURE_PART * stopped_seconds(c) : stopped_seconds(c);
+    double waiting = limit > 0 ? limit : WAIT_SECONDS, stopped = stopped_seconds(c);
+    if (c->clustered && stopped > SURE_PART * waiting) stopped = SURE_PART * waiting;
     ls_watch_limits limits = {.stopped = stopped,
                               .gone = c->clustered ? GONE_SECONDS : 0,  // a launcher would end the others
-                              .waiting = limit > 0 ? limit : WAIT_SECONDS,
+                              .waiting = waiting,
                               .slow = SLOW_SECONDS,
                               .deadline = c->deadline};
     ls_watch_start(&limits, note_waiting, c);

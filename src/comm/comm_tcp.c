@@ -87,7 +87,6 @@ static ls_status look_at_silence(ls__tcp *c) {
     double now = ls_clock(), since = now - c->looked;
     if (since < LOOK_SECONDS) return LS_OK;
     c->looked = now;
-    ls__tcp_share_wait(c);
     for (int r = 0; r < c->head.size && since < GAP_SECONDS; r++) {
         ls__link *l = &c->link[r];
         if (l->socket < 0) continue;
@@ -97,6 +96,8 @@ static ls_status look_at_silence(ls__tcp *c) {
                 1e-3 * (double)l->silent_ms);
         return ls__tcp_broken(c, LS_STATUS_LIBRARY, r);
     }
+    // Behind the look: what is sent has the time until the next one to be acknowledged.
+    ls__tcp_share_wait(c);
     return LS_OK;
 }
 
@@ -375,7 +376,7 @@ void ls__tcp_tell_end(ls__tcp *c, const char *why, int data_stays) {
     for (int r = 0; r < c->head.size; r++) {
         ls__link *l = &c->link[r];
         if (l->socket < 0 || l->inbox.aborted) continue;
-        if (l->size >= 0 && !data_stays) {
+        if (l->size > 0 && !data_stays) {
             ls__link_close(l);
             continue;
         }

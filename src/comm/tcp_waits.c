@@ -12,17 +12,16 @@ static int is_waiting(const ls__tcp *c, int rank, double now) {
     return rank == c->head.rank || l->ended || (l->inbox.waits_at > 0 && now - l->inbox.waits_at < TOLD_COUNTS);
 }
 
-// From the one that is waited for to whom that one waits for, and so on; where that does not lead to anybody, the only one who is silent.
+// From the one that is waited for to whom that one waits for, and so on; where that does not lead to anybody, the first one who is silent.
 static int find_cause(const ls__tcp *c, int rank) {
     double now = ls_clock();
-    int silent = -1, count = 0;
     for (int i = 0; i < c->head.size && rank >= 0 && rank < c->head.size && rank != c->head.rank; i++) {
         if (!is_waiting(c, rank, now)) return rank;
         rank = c->link[rank].inbox.waits_for;
     }
     for (int r = 0; r < c->head.size; r++)
-        if (!is_waiting(c, r, now)) silent = r, count++;
-    return count == 1 ? silent : -1;
+        if (!is_waiting(c, r, now)) return r;
+    return LS_WATCH_ALL_WAIT;
 }
 
 void ls__tcp_share_wait(ls__tcp *c) {

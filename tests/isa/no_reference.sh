@@ -17,7 +17,7 @@ of() {
         return
     fi
     tried=1
-    if ! echo "$table" | grep -q ' backward weights'; then
+    if ! echo "$table" | grep -Eq '^ *(conv[^ ]*|[a-c][0-9]?) +backward weights'; then
         echo "WRONG: the table of $1 has no weight gradient of a convolution"
         failed=1
     fi
