@@ -154,7 +154,7 @@ grep -q 'worker 1: workers disagree on the options' "$here/err.1" || wrong "the 
 
 # One of three is killed or stopped in the middle of training: the others end too, and each says whom it lost, and what it exchanged or waited for.
 # loses SIGNAL HOSTS WORKER OPTIONS...
-limit=0:04 samples=24000 # of an epoch, which is to be longer than it takes to find its end
+limit=0:04 samples=12000 # of an epoch: longer than it takes to find its beginning, but some asynchronous workers find out at its end alone
 loses() {
     signal=$1 on=$2 gone=$3
     shift 3
@@ -167,7 +167,7 @@ loses() {
         eval "job_$k=\$!"
     done
     looks=0 # where others compute, too, this takes its time
-    # An epoch has just ended: what follows is an exchange, and not its evaluation.
+    # An epoch has just begun: what is lost is lost in an exchange, and not in an evaluation.
     until grep -q '^Epoch 1' "$here/out.0" || [ $looks -eq 450 ]; do
         looks=$((looks + 1))
         sleep 0.1
