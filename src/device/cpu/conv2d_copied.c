@@ -9,23 +9,14 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "device/cpu/conv2d_parts.h"
-#include "device/cpu/loops.h"
 
 typedef struct copied_kernel {
     ls_kernel base;
     ls_kernel *inner, *copy;
-    int64_t bytes;                  // of DX as the library has it, where the scratch memory begins
-    int64_t samples, sample_bytes;  // of DX, if it is multiplied by (X > 0)
+    int64_t bytes;  // of DX as the library has it, where the scratch memory begins
     int threads;
     char name[64];
 } copied_kernel;
-
-static void mask(const copied_kernel *k, ls_dtype dtype, char *dx, const char *x) {
-#pragma omp parallel for num_threads(k->threads) if (k->threads > 1)
-    for (int64_t n = 0; n < k->samples; n++)
-        ls__loop_mask(dtype, dx + n * k->sample_bytes, dx + n * k->sample_bytes, x + n * k->sample_bytes,
-                      k->sample_bytes / (int64_t)ls_dtype_size(dtype));
-}
 
 static ls_status run(ls_kernel *kernel, ls_queue *queue, const ls_span spans[LS_ARG_COUNT]) {
     const copied_kernel *k = (const copied_kernel *)kernel;
@@ -37,7 +28,8 @@ static ls_status run(ls_kernel *kernel, ls_queue *queue, const ls_span spans[LS_
     LS_TRY(ls_kernel_run(k->inner, queue, inner));
     LS_TRY(ls_kernel_run(k->copy, queue, copy));
     if (kernel->layout[LS_ARG_X])
-        mask(k, kernel->layout[LS_ARG_DX]->dtype, ls_span_host(spans[LS_ARG_DX]), ls_span_host(spans[LS_ARG_X]));
+        ls__cpu_conv2d_mask(kernel->layout[LS_ARG_DX], k->threads, ls_span_host(spans[LS_ARG_DX]),
+                            ls_span_host(spans[LS_ARG_X]));
     return LS_OK;
 }
 
@@ -65,8 +57,6 @@ static ls_status make(ls_cpu *cpu, const ls_kernel_spec *spec, ls_cpu_create_fn 
     memcpy(k->base.layout, k->inner->layout, sizeof k->base.layout);
     k->base.layout[LS_ARG_DX] = dx;
     if (spec->mask_dx) k->base.layout[LS_ARG_X] = dx;
-    k->samples = spec->x[0].shape.dim[0];
-    k->sample_bytes = dx->bytes / k->samples;
     k->threads = cpu->base.options.threads;
     snprintf(k->name, sizeof k->name, "copied:%s", k->inner->name);
     k->base.name = k->name;

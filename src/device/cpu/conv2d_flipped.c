@@ -8,7 +8,6 @@
 #include "base/memory.h"
 #include "device/cpu/conv2d_parts.h"
 #include "device/cpu/isa.h"
-#include "device/cpu/loops.h"
 
 enum { BLOCK = 16, BLOCK_BYTES = BLOCK * BLOCK * 2 };  // a block: one tap of 16 channels and 16 filters
 
@@ -17,8 +16,7 @@ typedef struct flipped_kernel {
     ls_kernel *inner;           // forward, from DY to DX
     int64_t channels, filters;  // blocks of them
     int64_t taps;
-    int64_t bytes;                  // of the turned weights, where the scratch memory begins
-    int64_t samples, sample_bytes;  // of DX
+    int64_t bytes;  // of the turned weights, where the scratch memory begins
     int threads;
     char name[64];
 } flipped_kernel;
@@ -34,13 +32,6 @@ static void flip(const flipped_kernel *k, char *restrict to, const char *restric
                        from + ((f * k->channels + c + 1) * k->taps - 1 - t) * BLOCK_BYTES, BLOCK_BYTES);
 }
 
-static void mask(const flipped_kernel *k, char *dx, const char *x) {
-#pragma omp parallel for num_threads(k->threads) if (k->threads > 1)
-    for (int64_t n = 0; n < k->samples; n++)
-        ls__loop_mask(LS_DTYPE_BF16, dx + n * k->sample_bytes, dx + n * k->sample_bytes, x + n * k->sample_bytes,
-                      k->sample_bytes / 2);
-}
-
 static ls_status run(ls_kernel *kernel, ls_queue *queue, const ls_span spans[LS_ARG_COUNT]) {
     const flipped_kernel *k = (const flipped_kernel *)kernel;
     ls_span inner[LS_ARG_COUNT] = {{0}};
@@ -50,7 +41,9 @@ static ls_status run(ls_kernel *kernel, ls_queue *queue, const ls_span spans[LS_
     inner[LS_ARG_SCRATCH] = ls_span_at(spans[LS_ARG_SCRATCH], k->bytes);
     flip(k, ls_span_host(inner[LS_ARG_W]), ls_span_host(spans[LS_ARG_W]));
     LS_TRY(ls_kernel_run(k->inner, queue, inner));
-    if (kernel->layout[LS_ARG_X]) mask(k, ls_span_host(spans[LS_ARG_DX]), ls_span_host(spans[LS_ARG_X]));
+    if (kernel->layout[LS_ARG_X])
+        ls__cpu_conv2d_mask(kernel->layout[LS_ARG_DX], k->threads, ls_span_host(spans[LS_ARG_DX]),
+                            ls_span_host(spans[LS_ARG_X]));
     return LS_OK;
 }
 
@@ -123,8 +116,6 @@ static ls_status make(ls_cpu *cpu, const ls_kernel_spec *spec, ls_cpu_create_fn 
     k->channels = spec->x[0].shape.dim[3] / BLOCK;
     k->filters = spec->y[0].shape.dim[3] / BLOCK;
     k->taps = spec->w[0].shape.dim[0] * spec->w[0].shape.dim[1];
-    k->samples = spec->x[0].shape.dim[0];
-    k->sample_bytes = dx->bytes / k->samples;
     k->threads = cpu->base.options.threads;
     k->bytes = ls_round_up(w->bytes, LS_ALIGN);
     k->base.scratch_bytes = k->bytes + k->inner->scratch_bytes;

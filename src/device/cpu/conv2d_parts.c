@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "device/cpu/loops.h"
 #include "device/cpu/trial.h"
 
 enum { BLOCK = 16 };  // of filters
@@ -309,4 +310,14 @@ ls_status ls__cpu_conv2d_share(ls_cpu *cpu, const ls_kernel_spec *spec, ls_cpu_c
     ls_kernel_destroy(kernel);
     *kernel = &k->base;
     return LS_OK;
+}
+
+void ls__cpu_conv2d_mask(const ls_layout *layout, int threads, void *dx, const void *x) {
+    int64_t samples = layout->shape.dim[0], bytes = layout->bytes / samples;
+#pragma omp parallel for num_threads(threads) if (threads > 1)
+    for (int64_t n = 0; n < samples; n++) {
+        char *to = (char *)dx + n * bytes;
+        ls__loop_mask(layout->dtype, to, to, (const char *)x + n * bytes,
+                      bytes / (int64_t)ls_dtype_size(layout->dtype));
+    }
 }

@@ -15,5 +15,7 @@
 // Puts in place of *kernel, which `create` has made for `spec`, one that the device's threads share, if there are several and the parts can
 // be made by the same implementation in the same layouts; leaves it as it is otherwise, and then one thread computes it. Errors: OUT_OF_MEMORY.
 ls_status ls__cpu_conv2d_share(ls_cpu *cpu, const ls_kernel_spec *spec, ls_cpu_create_fn create, ls_kernel **kernel);
+// DX times (X > 0), both of the layout, whose samples lie one behind the other; by as many threads.
+void ls__cpu_conv2d_mask(const ls_layout *layout, int threads, void *dx, const void *x);
 
 #endif
