@@ -213,6 +213,26 @@ static void wrong(void **state) {
     refused("", LS_STATUS_BAD_DATA, "cannot read it: HDF5 says \"file signature not found\"");
 }
 
+// A place for values that is said to be behind the file's end, in a file whose own words are whole.
+static void behind_the_end(void **state) {
+    unsigned char bytes[16384];
+    hid_t file = create(path);
+    add(file, "x", "y", 0, 0, H5T_STD_U8LE, COUNT);
+    hid_t set = H5Dopen2(file, "x", H5P_DEFAULT);
+    uint64_t at = H5Dget_offset(set), later;
+    H5Dclose(set);
+    H5Fclose(file);
+    FILE *f = fopen(path, "r+b");
+    size_t size = fread(bytes, 1, sizeof bytes, f);
+    unsigned char *place = memmem(bytes, size, &at, sizeof at);
+    assert_true(size < sizeof bytes && place);
+    later = size - COUNT * PIXELS + 1;
+    fseek(f, place - bytes, SEEK_SET);
+    assert_int_equal(fwrite(&later, sizeof later, 1, f), 1);
+    fclose(f);
+    refused("", LS_STATUS_BAD_DATA, "7 samples of 60 bytes are said to begin at byte");
+}
+
 static void changed_file(void **state) {
     char spec[400];
     worker w[WORKERS_MAX];
@@ -259,9 +279,9 @@ static void replaced_file(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(layouts),       cmocka_unit_test(replaced_file),
-                                       cmocka_unit_test(wrong),         cmocka_unit_test(changed_file),
-                                       cmocka_unit_test(targets),       cmocka_unit_test(rows),
-                                       cmocka_unit_test(gap_of_classes)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(layouts),        cmocka_unit_test(replaced_file),
+                                       cmocka_unit_test(wrong),          cmocka_unit_test(changed_file),
+                                       cmocka_unit_test(targets),        cmocka_unit_test(rows),
+                                       cmocka_unit_test(gap_of_classes), cmocka_unit_test(behind_the_end)};
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

@@ -176,10 +176,23 @@ ls_status ls__array_file_describe(const char *path, int64_t *bytes, int64_t *cha
     return LS_OK;
 }
 
+// Formats say where their values are before anything is read of them: what lies behind the file's end is told now, and not in an epoch.
+static ls_status check_inside(const arrays_source *s, int f) {
+    const ls__array_place *p = &s->place[f];
+    double each = (double)s->base.sample_bytes[f] * (p->doubles ? 2 : 1),
+           end = (double)p->at + each * (double)s->base.count;
+    if (p->at < 0 || end <= (double)p->in.bytes) return LS_OK;
+    return LS_FAIL(
+        LS_STATUS_BAD_DATA,
+        "%s is damaged: %lld samples of %.0f bytes are said to begin at byte %lld of its %lld; copy or make it again",
+        p->in.path, (long long)s->base.count, each, (long long)p->at, (long long)p->in.bytes);
+}
+
 static ls_status open_files(arrays_source *s) {
     for (int f = 0; f < s->base.field_count; f++) {
         const ls__array_file *in = &s->place[f].in;
         if (s->place[f].memory) continue;
+        LS_TRY(check_inside(s, f));
         if (f > 0 && in->path == s->place[f - 1].in.path && s->fd[f - 1] >= 0) {
             s->fd[f] = s->fd[f - 1];
             continue;

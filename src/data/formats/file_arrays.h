@@ -25,8 +25,8 @@ typedef struct ls__array_place {
     void *self;
 } ls__array_place;
 
-// A source of `place`, (field_count), whose `self` it destroys, also where it fails. It opens the files, which are as they are said to be. Errors: IO, OUT_OF_MEMORY,
-// those of ls_source_create.
+// A source of `place`, (field_count), whose `self` it destroys, also where it fails. It opens the files, which are as they are said to be. Errors: IO, BAD_DATA (values
+// behind a file's end), OUT_OF_MEMORY, those of ls_source_create.
 ls_status ls__source_create_file_arrays(const char *name, const ls_field *fields, int field_count, int64_t count,
                                         const ls__array_place *place, ls_source **out);
 // A file's size and time. Errors: NOT_FOUND, IO (no file).
