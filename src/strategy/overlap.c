@@ -27,6 +27,7 @@
 #include <time.h>
 
 #include "base/error.h"
+#include "base/flight.h"
 #include "base/memory.h"
 #include "base/watch.h"
 #include "strategy/overlap.h"
@@ -107,6 +108,7 @@ void ls__overlap_tell(ls_lane_step *step, int bucket) {
     ls_strategy *s = step->strategy;
     ls_overlap *o = s->overlap;
     atomic_fetch_add_explicit(&s->progress[bucket].ready, 1, memory_order_acq_rel);
+    if (step->replica == 0 && bucket < s->bucket_count) ls_flight_bucket(bucket + 1, s->bucket_count);
     pthread_mutex_lock(&o->lock);
     if (o->asked < step->number) {
         o->asked = step->number;
