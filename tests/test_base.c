@@ -19,6 +19,7 @@
 #include "base/bytes.h"
 #include "base/duration.h"
 #include "base/error.h"
+#include "base/flight.h"
 #include "base/memory.h"
 #include "base/text.h"
 #include "base/trace.h"
@@ -352,6 +353,30 @@ static void utf8_is_told(void **state) {
     for (size_t i = 0; i < sizeof is_not / sizeof is_not[0]; i++) assert_false(ls_text_is_utf8(is_not[i]));
 }
 
+static void a_process_says_where_it_is(void **state) {
+    char text[200];
+    ls_flight_start();
+    const ls_flight *own = ls_flight_own();
+    if (!own) skip();  // no memory that has a name here
+    ls_flight_mark(LS_FLIGHT_BACKWARD, 2, 17);
+    ls_flight_bucket(3, 12);
+    ls_flight_place(own, text, sizeof text);
+    assert_string_equal(text, "backward, step 17 of epoch 2, before bucket 3 of 12");
+    ls_flight_bucket(12, 12);
+    ls_flight_place(own, text, sizeof text);
+    assert_string_equal(text, "backward, step 17 of epoch 2, after bucket 11 of 12");
+    ls_flight_wait("bucket 3 of 12", 1);
+    ls_flight_place(own, text, sizeof text);
+    assert_string_equal(text, "backward, step 17 of epoch 2, where it waits for bucket 3 of 12 (worker 1)");
+    ls_flight_wait(NULL, -1);
+    ls_flight_mark(LS_FLIGHT_EVALUATE, 2, 0);
+    ls_flight_place(own, text, sizeof text);
+    assert_string_equal(text, "evaluation of epoch 2");
+    assert_false(ls_flight_has_left(own));
+    ls_flight_leave();
+    assert_true(ls_flight_has_left(own));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(failures_carry_a_sentence_and_a_trace),
@@ -371,6 +396,7 @@ int main(void) {
         cmocka_unit_test(shapes),
         cmocka_unit_test(a_trace_keeps_what_fits_and_counts_the_rest),
         cmocka_unit_test(text_is_added_up_to_its_end),
+        cmocka_unit_test(a_process_says_where_it_is),
         cmocka_unit_test(durations_are_read_as_slurm_reads_them),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

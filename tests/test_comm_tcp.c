@@ -12,6 +12,7 @@
 #include <time.h>
 
 #include "base/clock.h"
+#include "base/watch.h"
 #include "comm/tcp_impl.h"
 #include "comm_checks.h"
 
@@ -414,11 +415,39 @@ static void test_keys(void) {
     MUST(ls__key_read(NULL, &key) == LS_OK && key.size == 32);
 }
 
+// Whom worker 0 of four takes for the cause: each of the others says whom it waits for, so long ago; a rank of SILENT: it says nothing.
+enum { SILENT = -9, LONG_AGO = 4 };
+static int cause(const int waits_for[3], const int age[3], int rank) {
+    ls__link link[4] = {{.socket = -1}};
+    ls__tcp c = {.link = link};
+    double now = 1000;
+    c.head.size = 4;
+    for (int i = 0; i < 3; i++) {
+        if (waits_for[i] == SILENT) continue;
+        link[i + 1].inbox.waits_for = waits_for[i];
+        link[i + 1].inbox.waits_at = now - age[i];
+    }
+    return ls__tcp_find_cause(&c, rank, now);
+}
+
+static void test_causes(void) {
+    static const int fresh[3] = {0, 1, 2}, stale[3] = {1, LONG_AGO, 1};
+    MUST(cause((int[]){2, 3, SILENT}, fresh, 1) == 3);       // along the chain
+    MUST(cause((int[]){2, 3, SILENT}, fresh, -1) == 3);      // nobody in particular: who is silent
+    MUST(cause((int[]){2, 1, SILENT}, fresh, 1) == 3);       // round in a circle, which does not hold it up by itself
+    MUST(cause((int[]){-1, SILENT, 0}, fresh, 1) == 2);      // in memory, for somebody of its own host
+    MUST(cause((int[]){0, SILENT, SILENT}, fresh, 1) == 2);  // for this one: the first who is silent
+    MUST(cause((int[]){2, 3, 1}, stale, 1) == 2);            // it said so too long ago
+    MUST(cause((int[]){2, 3, 1}, fresh, 1) == LS_WATCH_ALL_WAIT);  // all do
+    MUST(cause((int[]){2, 99, SILENT}, fresh, 1) == 3);            // a rank that there is not
+}
+
 int main(void) {
     signal(SIGPIPE, SIG_DFL);
     setenv("LOCKSTEP_KEY", KEY, 1);
     test_keys();
     test_lists();
+    test_causes();
     test_all_sizes();
     test_messages_over_tcp();
     test_losses();

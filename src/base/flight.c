@@ -41,6 +41,8 @@ struct ls_flight {
     } lane[LS_FLIGHT_LANES];
     _Atomic double waits_since;  // 0: it does not
     _Atomic int32_t waits_rank;
+    _Atomic int32_t left;  // 1: its end surprises nobody
+    _Atomic int32_t bucket, buckets;
     words waits_for;
     words call;
 };
@@ -116,6 +118,18 @@ void ls_flight_call(const char *text) {
     if (mine) put(&mine->call, text);
 }
 
+void ls_flight_bucket(int bucket, int count) {
+    if (!mine) return;
+    atomic_store_explicit(&mine->bucket, bucket, memory_order_relaxed);
+    atomic_store_explicit(&mine->buckets, count, memory_order_relaxed);
+}
+
+void ls_flight_leave(void) {
+    if (mine) atomic_store_explicit(&mine->left, 1, memory_order_release);
+}
+
+const ls_flight *ls_flight_own(void) { return mine; }
+
 ls_flight_phase ls_flight_now(void) {
     uint64_t count = mine ? atomic_load_explicit(&mine->marks, memory_order_acquire) : 0;
     if (!count) return LS_FLIGHT_START;
@@ -183,6 +197,38 @@ static void add_before(const ls_flight *f, uint64_t count, char *text, size_t si
     }
 }
 
+int ls_flight_has_left(const ls_flight *f) { return atomic_load_explicit(&f->left, memory_order_acquire); }
+
+// The phase and the step that it is in, as they are called.
+static void add_step(const mark *m, char *text, size_t size, size_t *used) {
+    int64_t step = atomic_load(&m->step);
+    int epoch = atomic_load(&m->epoch);
+    ls_text_add(text, size, used, "%s", words_of(atomic_load(&m->phase)));
+    if (step > 0) ls_text_add(text, size, used, ", step %lld", (long long)step);
+    if (epoch > 0) ls_text_add(text, size, used, " of epoch %d", epoch);
+}
+
+void ls_flight_place(const ls_flight *f, char *text, size_t size) {
+    uint64_t count = atomic_load_explicit(&f->marks, memory_order_acquire);
+    size_t used = 0;
+    double since;
+    char what[8 * WORDS];
+    text[0] = 0;
+    if (!count) return;
+    const mark *m = &f->mark[(count - 1) % MARKS];
+    int phase = atomic_load(&m->phase), bucket = atomic_load(&f->bucket), buckets = atomic_load(&f->buckets);
+    int rank = atomic_load(&f->waits_rank), trains = phase >= LS_FLIGHT_LOAD && phase <= LS_FLIGHT_EXCHANGE;
+    add_step(m, text, size, &used);
+    if (ls_flight_waits(f, &since)) {
+        get(&f->waits_for, what);
+        ls_text_add(text, size, &used, ", where it waits for %s", what);
+        if (rank >= 0) ls_text_add(text, size, &used, " (worker %d)", rank);
+    } else if (trains && buckets > 0) {
+        ls_text_add(text, size, &used, ", %s bucket %d of %d", bucket < buckets ? "before" : "after",
+                    bucket < buckets ? bucket : buckets - 1, buckets);
+    }
+}
+
 void ls_flight_describe(const ls_flight *f, double now, char *text, size_t size) {
     uint64_t count = atomic_load_explicit(&f->marks, memory_order_acquire);
     size_t used = 0;
@@ -191,11 +237,8 @@ void ls_flight_describe(const ls_flight *f, double now, char *text, size_t size)
     text[0] = 0;
     if (!count) return;
     const mark *m = &f->mark[(count - 1) % MARKS];
-    int64_t step = atomic_load(&m->step);
-    int epoch = atomic_load(&m->epoch), rank = atomic_load(&f->waits_rank);
-    ls_text_add(text, size, &used, "%s", words_of(atomic_load(&m->phase)));
-    if (step > 0) ls_text_add(text, size, &used, ", step %lld", (long long)step);
-    if (epoch > 0) ls_text_add(text, size, &used, " of epoch %d", epoch);
+    int rank = atomic_load(&f->waits_rank);
+    add_step(m, text, size, &used);
     ls_text_add(text, size, &used, ", for %.1f s", now - atomic_load(&m->at));
     if (ls_flight_waits(f, &since)) {
         get(&f->call, call);

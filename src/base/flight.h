@@ -41,7 +41,12 @@ void ls_flight_lane(int lane, ls_flight_phase phase);
 void ls_flight_wait(const char *what, int rank);
 // The collective call that it is in, in words (as above).
 void ls_flight_call(const char *words);
-ls_flight_phase ls_flight_now(void);  // of the main thread; START without a record
+// The bucket that it hands over, or waits for, next, of so many; all of them: it has handed over the last.
+void ls_flight_bucket(int bucket, int count);
+// From now on its end surprises nobody: it ends by itself, and has said why where that is to be said, or was asked to. For signal handlers, too.
+void ls_flight_leave(void);
+ls_flight_phase ls_flight_now(void);   // of the main thread; START without a record
+const ls_flight *ls_flight_own(void);  // NULL: there is none
 
 // --- anybody's --------------------------------------------------------------------------------------------------------
 
@@ -51,6 +56,10 @@ const ls_flight *ls_flight_open(int64_t process);
 void ls_flight_close(const ls_flight **flight);
 // Whether it waits for others, and since when (ls_clock).
 int ls_flight_waits(const ls_flight *flight, double *since);
+int ls_flight_has_left(const ls_flight *flight);
+// Where it is: "backward, step 17 of epoch 2, before bucket 3 of 12", or "exchange and update, step 17 of epoch 2, where it waits for the other replicas
+// (bucket 3 of 12)".
+void ls_flight_place(const ls_flight *flight, char *text, size_t size);
 // "backward, step 17 of epoch 2, for 12.2 s; before: forward 0.21 s, waiting for a micro-batch 0.01 s".
 void ls_flight_describe(const ls_flight *flight, double now, char *text, size_t size);
 

@@ -14,6 +14,7 @@
 
 #include "base/clock.h"
 #include "base/flight.h"
+#include "base/lost.h"
 #include "base/text.h"
 
 #define TICK_SECONDS   0.5
@@ -139,6 +140,7 @@ void ls_watch_crew_told(const ls_watch_crew *told) {
     for (int i = 0; i < count; i++)
         c->flight[i] = ls_flight_open(c->peer[i].process);  // now: what it did can be told when it is gone
     atomic_store(&watch.crew, c);
+    ls_lost_crew(c->peer, c->flight, c->count, c->hosts);
 }
 
 // The fields of /proc/PROCESS/stat from the third on, the state; NULL where there is no such process.

@@ -254,11 +254,12 @@ static volatile sig_atomic_t asked;
 
 // The second is an order, whichever it is.
 static void note_signal(int number) {
-    if (asked) {
-        signal(number, SIG_DFL);
-        raise(number);
-    }
-    asked = number;
+    int order = asked != 0;
+    if (!order) asked = number;
+    if (number == SIGTERM && cli_job_note_end(order)) return;
+    if (!order) return;
+    signal(number, SIG_DFL);
+    raise(number);
 }
 
 static void handle(void (*handler)(int)) {
@@ -269,6 +270,9 @@ static void handle(void (*handler)(int)) {
 }
 
 void cli_checkpoints_listen(void) { handle(note_signal); }
-void cli_checkpoints_deafen(void) { handle(SIG_DFL); }
+void cli_checkpoints_deafen(void) {
+    handle(SIG_DFL);
+    cli_job_hear();
+}
 
 int cli_checkpoints_asked(void) { return asked; }

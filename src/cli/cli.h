@@ -43,6 +43,9 @@ typedef struct cli_command {
 const cli_command *const *cli_commands(void);  // NULL-terminated
 
 // job.c: the job this process is part of, as its launcher's environment tells, before MPI is asked.
+// For a handler of SIGTERM: this worker is to end, at once if that is an order. Returns whether it will be seen to.
+int cli_job_note_end(int order);
+void cli_job_hear(void);        // SIGTERM is an order again
 int cli_job_is_launched(void);  // whether this program has started this worker
 int cli_job_rank(void);         // -1: no launcher
 int cli_job_size(void);         // 0: no launcher

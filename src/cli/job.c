@@ -1,5 +1,7 @@
 #define _GNU_SOURCE
 #include <errno.h>
+#include <math.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -8,6 +10,8 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/flight.h"
+#include "base/lost.h"
 #include "base/memory.h"
 #include "base/watch.h"
 #include "cli/cli.h"
@@ -22,6 +26,7 @@
 #define WAIT_SECONDS    1800  // longer than any step
 #define SLOW_SECONDS    10    // of which a wait is told, where steps are short
 #define SURE_PART       0.75  // of the limit, where others wait as long
+#define LEFT_SECONDS    2     // for a launcher to end the workers that are left
 #define TELL_SECONDS    3     // for the others to hear why this process ends
 
 #define MARK "LOCKSTEP_LAUNCHED"  // in the environment of the workers a launch starts: how many were asked for
@@ -149,6 +154,7 @@ static int mpiexec_arguments(arguments *a, char *program, size_t size, const cha
     } else {
         add(a, "-bind-to");
         add(a, "none");
+        add(a, "-disable-auto-cleanup");  // it gives those that are left no time to say what they waited for
     }
     add(a, "-n");
     add(a, workers);
@@ -318,6 +324,7 @@ static void note_waiting(void *user, const ls_watch_report *report) {
     if (n >= (int)sizeof text) n = (int)sizeof text - 1;
     while (write(STDERR_FILENO, text, (size_t)n) < 0 && errno == EINTR) continue;
     if (!report->over) return;
+    ls_flight_leave();
     if (c->clustered) {  // whoever waits here tells the others why, and ends this process itself
         ls_watch_give_up(report->sentence);
         sleep(TELL_SECONDS);
@@ -327,11 +334,58 @@ static void note_waiting(void *user, const ls_watch_report *report) {
     _exit(1);
 }
 
+static volatile sig_atomic_t hears, ordered;  // what launchers send that end workers; and it was no wish to stop
+
+// A worker of this host is lost, or the launcher ends this one. Where a worker has died launchers end the others, soon or now, so this says at once what it
+// knows, and ends by itself where nobody does that.
+static void note_lost(void *user, const char *sentence, int lost) {
+    const cli *c = user;
+    char host[256] = "this host", text[1024];
+    if (!sentence) {
+        if (!ordered) return;  // it stops after the step
+        ls_flight_leave();
+        signal(SIGTERM, SIG_DFL);
+        kill(getpid(), SIGTERM);
+        return;
+    }
+    gethostname(host, sizeof host - 1);
+    int n =
+        snprintf(text, sizeof text, "lockstep %s: worker %d on %s %s\n", c->command, cli_job_rank(), host, sentence);
+    if (n >= (int)sizeof text) n = (int)sizeof text - 1;
+    while (write(STDERR_FILENO, text, (size_t)n) < 0 && errno == EINTR) continue;
+    if (!lost) return;
+    ls_flight_leave();
+    sleep(LEFT_SECONDS);
+    _exit(1);
+}
+
+int cli_job_note_end(int order) {
+    ordered |= order;
+    return hears && ls_lost_asked();
+}
+
+static void note_end(int number) {
+    if (cli_job_note_end(1)) return;
+    signal(number, SIG_DFL);
+    raise(number);
+}
+
+void cli_job_hear(void) {
+    struct sigaction action = {.sa_handler = hears ? note_end : SIG_DFL, .sa_flags = (int)SA_RESTART};
+    sigemptyset(&action.sa_mask);
+    sigaction(SIGTERM, &action, NULL);
+}
+
 static void start_watch(cli *c) {
     double limit = c->wait_limit;
-    if (limit < 0) return;
+    if (!c->clustered) {  // others of --hosts hear of each other's end from their connections
+        ls_lost_start(note_lost, c);
+        hears = 1;
+        cli_job_hear();
+    }
     // Whoever sees that a process of its own host is stopped says so before others take this one for the cause.
-    double waiting = limit > 0 ? limit : WAIT_SECONDS, stopped = stopped_seconds(c);
+    double waiting = limit > 0 ? limit : limit < 0 ? INFINITY : WAIT_SECONDS;
+    double stopped = limit < 0 ? INFINITY : stopped_seconds(c);
     if (c->clustered && stopped > SURE_PART * waiting) stopped = SURE_PART * waiting;
     ls_watch_limits limits = {.stopped = stopped,
                               .gone = c->clustered ? GONE_SECONDS : 0,  // a launcher would end the others

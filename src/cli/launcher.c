@@ -18,6 +18,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/limits.h"
+#include "base/lost.h"
 #include "base/watch.h"
 #include "cli/checkpoints.h"
 #include "cli/cli.h"
@@ -27,7 +28,7 @@
 #define START_SECONDS  30
 #define ORPHAN_SECONDS 20  // a launcher without workers, which waits for hosts that do not answer
 
-enum { BLOCK = 8192 };
+enum { BLOCK = 8192, SHOWN_LOST = 8 };
 
 typedef struct supervisor {
     const cli_launch *launch;
@@ -41,8 +42,10 @@ typedef struct supervisor {
     size_t block_used;
     int in_block;
     double block_since;
-    int said;            // a worker has said why the job ends
-    int spoken;          // a worker has said anything, or the launcher a block that was passed on
+    int said;    // a worker has said why the job ends
+    int spoken;  // a worker has said anything, or the launcher a block that was passed on
+    int lost;    // how many workers have said that they have lost one
+    double lost_since;
     char given_up[512];  // why this process ended the launcher; "": it did not, or somebody asked for it
     int rank, number;    // of a worker that a signal ended; number 0: none
     char host[256];
@@ -109,6 +112,13 @@ static void end_block(supervisor *s, int with_rule) {
     s->block_used = 0;
 }
 
+// A worker has seen another one end. All that are left do; returns whether this one is to be heard.
+static int note_lost(supervisor *s, const char *line) {
+    if (s->lost++ == 0) s->lost_since = ls_clock();
+    if (s->rank < 0) sscanf(strstr(line, LS_LOST), LS_LOST " %d", &s->rank);
+    return s->lost <= SHOWN_LOST && !s->asked;
+}
+
 // One line, its end included.
 static void take_line(supervisor *s, const char *line, size_t n) {
     if (strncmp(line, RULE, strlen(RULE)) == 0 && n <= strlen(RULE) + 2) {
@@ -124,6 +134,7 @@ static void take_line(supervisor *s, const char *line, size_t n) {
         s->spoken |= !strstr(line, " On this host:") && !strstr(line, ": left out ");  // which ends nothing
         s->said |= strstr(line, CLI_JOB_ENDS) != NULL;
         if (s->in_block) end_block(s, 0);
+        if (strstr(line, LS_LOST) && !note_lost(s, line)) return;
     }
     if (s->in_block && s->block_used + n < BLOCK) {
         memcpy(s->block + s->block_used, line, n);
@@ -301,6 +312,8 @@ static void look_after(supervisor *s) {
         give_up(s, "all workers of this host are gone, and the launcher goes on without them");
     else if (!s->asked && !s->had_workers && ls_clock() - s->alone > START_SECONDS)
         give_up(s, "the launcher has not started a worker; what stands above are its words");
+    if (!s->asked && s->lost && ls_clock() - s->lost_since > KIND_SECONDS)
+        give_up(s, "a worker has ended, and the launcher goes on without it");
     if (s->in_block && ls_clock() - s->block_since > 2) end_block(s, 0);
 }
 
@@ -311,6 +324,8 @@ static void say_end(const supervisor *s, int wait_status) {
     if (*s->given_up && !s->said)
         fprintf(stderr, "lockstep %s: %s. " CLI_JOB_ENDS "\n", s->launch->command, s->given_up);
     if (s->said || s->asked) return;
+    if (s->lost > SHOWN_LOST)
+        fprintf(stderr, "lockstep %s: %d more workers have lost it, too\n", s->launch->command, s->lost - SHOWN_LOST);
     if (WIFSIGNALED(wait_status)) {
         fprintf(stderr, "lockstep %s: the launcher was ended by signal %d (%s), and the job with it\n",
                 s->launch->command, WTERMSIG(wait_status), strsignal(WTERMSIG(wait_status)));
@@ -381,7 +396,7 @@ static int watch_it(supervisor *s) {
 static int died(const supervisor *s, int wait_status) {
     int code = WIFEXITED(wait_status) ? WEXITSTATUS(wait_status) : 0;
     if (s->asked && !*s->given_up) return 0;
-    return !s->wished && (WIFSIGNALED(wait_status) || s->number || s->said || *s->given_up || code > 128);
+    return !s->wished && (WIFSIGNALED(wait_status) || s->number || s->said || s->lost || *s->given_up || code > 128);
 }
 
 static ls_status start(supervisor *s, char **argv, const sigset_t *mask) {

@@ -10,6 +10,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/flight.h"
 #include "base/text.h"
 #include "base/watch.h"
 #include "cli/cli.h"
@@ -40,6 +41,7 @@ static void fail_alone(const cli *c, const char *command) {
     if (ls_context_size(c->context) > 1) snprintf(worker, sizeof worker, "worker %d: ", rank);
     if (rank > 0 && !c->clustered) usleep(1000000 + 20000 * (unsigned)rank);
     say(command, worker);
+    ls_flight_leave();
     ls_context_abort(c->context, 1);
 }
 
@@ -70,6 +72,7 @@ static int finish(cli *c, const char *command, ls_status status) {
     else if (status != LS_OK && (!c->context || ls_context_size(c->context) == 1))
         fail_before(command);
     fflush(stdout);  // a launcher may end whoever is late in leaving
+    ls_flight_leave();
     ls_context_destroy(&c->context);
     if (status == LS_OK && (fflush(stdout) || ferror(stdout))) {
         perror("lockstep: cannot write to the standard output");

@@ -214,6 +214,8 @@ ls_status ls_comm_wait_all(ls_comm *comm, ls_request *requests, int count) {
     return comm->ops->wait_all(comm, requests, count);
 }
 
+ls_status ls_comm_tend(ls_comm *comm) { return comm->ops->tend ? comm->ops->tend(comm) : LS_OK; }
+
 ls_status ls_comm_test_all(ls_comm *comm, ls_request *requests, int count, int *pending) {
     return comm->ops->test_all(comm, requests, count, pending);
 }

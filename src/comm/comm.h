@@ -37,6 +37,7 @@ typedef struct ls_comm_ops {
                        ls_request *request);
     ls_status (*wait_all)(ls_comm *comm, ls_request *requests, int count);
     ls_status (*test_all)(ls_comm *comm, ls_request *requests, int count, int *pending);
+    ls_status (*tend)(ls_comm *comm);  // NULL: there is nothing to do
     ls_status (*host_alloc)(ls_comm *comm, int64_t bytes, ls_shared **out);
     void (*host_free)(ls_shared *shared);
     ls_status (*host_barrier)(ls_comm *comm);
@@ -132,6 +133,9 @@ ls_status ls_comm_irecv_most(ls_comm *comm, void *data, int64_t most, ls_dtype d
 ls_status ls_comm_wait_all(ls_comm *comm, ls_request *requests, int count);
 // Without waiting: *pending is the first request that is not complete, -1 where all are. Lets messages move on. Not collective.
 ls_status ls_comm_test_all(ls_comm *comm, ls_request *requests, int count, int *pending);
+// Who waits for something else than messages, and may communicate, calls this now and then: others hear that it waits, and it hears what has become of them. Not
+// collective.
+ls_status ls_comm_tend(ls_comm *comm);
 // Zeroed memory shared by the workers of this host (an MPI shared-memory window). Collective on comm, with
 // the same `bytes` from each worker of a host. Where one host has not so much, all fail. Freed by all of the host's workers. Errors: OUT_OF_MEMORY (says how large /dev/shm must be), LIBRARY.
 ls_status ls_comm_host_alloc(ls_comm *comm, int64_t bytes, ls_shared **out);

@@ -249,6 +249,8 @@ static ls_status wait_all(ls_comm *comm, ls_request *requests, int count) {
     return LS_OK;
 }
 
+static ls_status tend(ls_comm *comm) { return progress(ls__tcp_of(comm), 0); }
+
 static ls_status test_all(ls_comm *comm, ls_request *requests, int count, int *pending) {
     ls__tcp *c = ls__tcp_of(comm);
     int looked = 0;
@@ -446,6 +448,7 @@ static const ls_comm_ops tcp_ops = {
     .irecv = irecv,
     .wait_all = wait_all,
     .test_all = test_all,
+    .tend = tend,
     .host_alloc = ls__tcp_host_alloc,
     .host_free = ls__tcp_host_free,
     .host_barrier = host_barrier,

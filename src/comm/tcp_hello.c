@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define VERSION 1
+#define VERSION 2  // one more with every frame or message that another build would not understand
 static const uint8_t magic[8] = {'L', 'O', 'C', 'K', 'S', 'T', 'E', 'P'};
 
 // Where in a hello what stands.

@@ -13,8 +13,7 @@ static int is_waiting(const ls__tcp *c, int rank, double now) {
 }
 
 // From the one that is waited for to whom that one waits for, and so on; where that does not lead to anybody, the first one who is silent.
-static int find_cause(const ls__tcp *c, int rank) {
-    double now = ls_clock();
+int ls__tcp_find_cause(const ls__tcp *c, int rank, double now) {
     for (int i = 0; i < c->head.size && rank >= 0 && rank < c->head.size && rank != c->head.rank; i++) {
         if (!is_waiting(c, rank, now)) return rank;
         rank = c->link[rank].inbox.waits_for;
@@ -33,5 +32,5 @@ void ls__tcp_share_wait(ls__tcp *c) {
         l->waits = (ls__send){.type = LS_FRAME_WAITS, .tag = rank};
         (void)ls__link_send(l, &l->waits);  // one that is gone is found where it is looked at, with what it said last
     }
-    ls_watch_blame(find_cause(c, rank));
+    ls_watch_blame(ls__tcp_find_cause(c, rank, ls_clock()));
 }

@@ -27,11 +27,13 @@
 #include <time.h>
 
 #include "base/error.h"
+#include "base/flight.h"
 #include "base/memory.h"
 #include "base/watch.h"
 #include "strategy/overlap.h"
 
 #define IN_FLIGHT    4       // buckets whose sums are on their way
+#define TEND_SECONDS 0.5     // between looks at the transport where no message is waited for
 #define NAP_SECONDS  200e-6  // between looks at messages, and at what lanes of other workers say, on a shared core
 #define REST_SECONDS 50e-3   // where only lanes of this worker are waited for, who wake the thread
 
@@ -48,6 +50,7 @@ typedef struct overlapped {
     int reached;    // once backward is over, else -1
     int broken;     // 1: messages cannot be looked for any more
     uint64_t seen;  // of told
+    double tended;  // when the transport was last looked at
     ls_status status;
 } overlapped;
 
@@ -107,6 +110,7 @@ void ls__overlap_tell(ls_lane_step *step, int bucket) {
     ls_strategy *s = step->strategy;
     ls_overlap *o = s->overlap;
     atomic_fetch_add_explicit(&s->progress[bucket].ready, 1, memory_order_acq_rel);
+    if (step->replica == 0 && bucket < s->bucket_count) ls_flight_bucket(bucket + 1, s->bucket_count);
     pthread_mutex_lock(&o->lock);
     if (o->asked < step->number) {
         o->asked = step->number;
@@ -320,10 +324,16 @@ static int is_over(const overlapped *x) {
            (last == s->bucket_count && x->voted == (early ? 3 : 2));
 }
 
-// Nobody answers (base/watch.h), and lanes of another worker are waited for, not messages, of which the transport sees to it.
+// Lanes of another worker are waited for, not messages, of which the transport sees to it that others hear of the wait, and that it ends where nobody answers
+// (base/watch.h).
 static void look_at_watch(overlapped *x) {
+    ls_comm *comm = x->o->strategy->config.comm;
     const char *why = x->broken ? NULL : ls_watch_given_up();
-    if (why) note(x, LS_FAIL(LS_STATUS_LIBRARY, "worker %d %s", x->o->strategy->config.comm->rank, why), -1);
+    if (why) note(x, LS_FAIL(LS_STATUS_LIBRARY, "worker %d %s", comm->rank, why), -1);
+    double now = ls_clock();
+    if (x->broken || now - x->tended < TEND_SECONDS) return;
+    if (x->tended > 0) note(x, ls_comm_tend(comm), next_bucket(x));
+    x->tended = now;
 }
 
 // Until a lane of this worker says something, or for a while: messages, and lanes of other workers, do not wake anybody.

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/flight.h"
 #include "base/watch.h"
 #include "strategy/overlap.h"
 #include "strategy/strategy_impl.h"
@@ -205,6 +206,7 @@ static void say_about(const ls_lane_step *step, const char *before, int bucket) 
     int several = s->config.comm->hosts > 1;
     snprintf(about, sizeof s->about[0], "%sbucket %d of %d", several ? before : "", bucket, s->bucket_count);
     ls_watch_within(about);
+    ls_flight_bucket(before[0] ? s->bucket_count : bucket, s->bucket_count);
     if (several) s->config.comm->about = about;
 }
 
@@ -407,6 +409,7 @@ ls_status ls_strategy_step(ls_strategy *s, int replica, ls_queue *queue, const l
     ls__keep(&status, after);
     if (!step.skips) ls__topk_taken(&step);
     if (replica == 0) ls_watch_within(NULL);
+    if (replica == 0) ls_flight_bucket(0, s->bucket_count);
     end_lane_step(s, lane);
     return first_failure(&step, status);
 }

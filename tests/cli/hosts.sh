@@ -197,6 +197,21 @@ loses() {
 limit=0:08
 loses STOP 2 2
 limit=0:04
+# One that computes for ever, as it seems from outside: it is neither gone nor stopped, and waited for in memory by a worker that another host waits for.
+list 3 2
+for k in 0 1 2; do
+    # shellcheck disable=SC2086
+    timeout -k 5 60 "$lockstep" train mnist-cnn ${recipe#mnist-mlp --device ref} --batch-size 96 --wait-limit $limit --hosts "$hosts" --task $k --key-file "$here/key" \
+        --slow worker=0,factor=1000 >"$here/out.$k" 2>"$here/err.$k" </dev/null &
+    eval "job_$k=\$!"
+done
+for k in 1 2; do
+    eval "wait \$job_$k"
+    grep -qE 'has waited for .*bucket [0-9]+ of [0-9]+.*: worker 0 on [^ ]* has not answered' "$here/err.$k" || wrong "worker $k does not name worker 0, which computes for ever: $(cat "$here/err.$k")"
+done
+# shellcheck disable=SC2154 # eval sets it
+kill -KILL "$(ps -o pid= --ppid "$job_0" | tr -d ' ')"
+wait
 for signal in KILL STOP; do
     loses $signal 3 1
     # The last of three is the server.

@@ -84,7 +84,7 @@ over() {
     [ $status -ne 0 ] || wrong "$what: exit status 0"
     [ $took -le "$1" ] || wrong "$what: took $took s to end"
     [ -z "$2" ] || complains "$2"
-    [ -z "$2" ] || [ "$(grep '^lockstep train: ' "$here/err" | grep -vc ' On this host:$')" -eq 1 ] || wrong "$what: should say one sentence"
+    [ -z "$2" ] || [ "$(grep '^lockstep train: ' "$here/err" | grep -v ' has lost worker ' | grep -vc ' On this host:$')" -eq 1 ] || wrong "$what: should say one sentence"
     grep -q -- '-----' "$here/err" && wrong "$what: the launcher talks"
     sleep 0.5
     [ -z "$(members)" ] || wrong "$what: processes go on: $(members)"
@@ -92,6 +92,9 @@ over() {
 afflicted KILL
 over 20 "was ended by signal 9 (Killed); that is what the system does when memory runs out, or somebody by hand"
 complains "worker 1 on "
+# So do those who are left, with what they were at: its launcher gives them a second.
+grep -qE "^lockstep train: worker 0 on .* has lost worker 1 \(process $hit\), which has ended\. This one: .*step [0-9]+ of epoch [0-9]+" "$here/err" ||
+    wrong "$what: the worker that is left does not say whom it has lost"
 # First it is told of, since no step has ever taken so long; then it is over. Both say what each worker does.
 afflicted STOP --wait-limit 0:13
 over 40 "is stopped, as by SIGSTOP or a debugger. The job ends here"
