@@ -254,7 +254,7 @@ ls_port ls_graph_output_at(const ls_graph *graph, int index);
 // What a network takes, for comparing one with another.
 typedef struct ls_cost {
     double
-        flops;  // of a sample's forward pass, additions and multiplications each counting as one; of convolutions and dense layers
+        flops;  // of a sample's forward pass, additions and multiplications each counting as one; of convolutions, dense layers, recurrent ones and attention
     int64_t
         activations;  // elements that a sample's layers give, without those that only rename or are made in passing (paddings, ReLUs, sums)
 } ls_cost;

@@ -10,7 +10,7 @@ static const char *amount(double x, char text[16]) {
     return text;
 }
 
-// "resnet50v2      25,613,800  224x224x3 1000   6957   68.0  76.0  Keras's ResNet50V2"
+// "resnet50v2           25,613,800  224x224x3 1000   6957   68.0  76.0  Keras's ResNet50V2"
 static ls_status print_model(const ls_model_info *model, int width) {
     char count[32], shape[LS_INPUT_TEXT], top1[16] = "", flops[16], bytes[16], left[128];
     ls_graph *graph;
@@ -18,7 +18,7 @@ static ls_status print_model(const ls_model_info *model, int width) {
     ls_cost cost = ls_graph_cost(graph);
     if (model->imagenet_top1 > 0) snprintf(top1, sizeof top1, "%.1f", model->imagenet_top1);
     int n =
-        snprintf(left, sizeof left, "%-14s %11s  %-9s %4d %6s %6s %5s", model->name,
+        snprintf(left, sizeof left, "%-19s %11s  %-9s %4d %6s %6s %5s", model->name,
                  cli_count(ls_graph_parameter_count(graph), count), cli_input_text(model->input, shape), model->classes,
                  amount(1e-6 * cost.flops, flops), amount(4e-6 * (double)cost.activations, bytes), top1);
     ls_graph_destroy(&graph);
@@ -77,7 +77,7 @@ static ls_status run(cli *c, int argc, char **argv) {
         return LS_OK;
     }
     if (set.export) return export_model(&set, &config);
-    printf("%-14s %11s  %-9s %4s %6s %6s %5s  %s\n", "Network", "Parameters", "Input", "Cls", "MFLOP", "MB", "Top-1",
+    printf("%-19s %11s  %-9s %4s %6s %6s %5s  %s\n", "Network", "Parameters", "Input", "Cls", "MFLOP", "MB", "Top-1",
            "What it is");
     ls_model_info m;
     for (int i = 0; (m = ls_model_at(i)).name; i++) LS_TRY(print_model(&m, cli_help_width()));

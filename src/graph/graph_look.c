@@ -79,7 +79,7 @@ ls_cost ls_graph_cost(const ls_graph *graph) {
         if (n->input_count == 0 || op->part != LS_PART_LAYER) continue;
         ls_kernel_spec spec;
         ls__node_spec(graph, i, &one, &spec);
-        if (op->flops) cost.flops += op->flops(&spec);
+        if (op->flops || op->products) cost.flops += (op->flops ? op->flops : op->products)(&spec);
         if (is_made_in_passing(op, &n->attrs)) continue;
         for (int k = 0; k < n->output_count; k++) cost.activations += ls_shape_count(n->output[k].shape);
     }

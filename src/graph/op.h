@@ -117,9 +117,11 @@ typedef struct ls_op {
     ls_recompute recompute;
     double (*flops)(
         const ls_kernel_spec *spec);  // multiply-adds counted twice, of one pass; NULL: memory is what counts
-    int is_accuracy;                  // of metrics: the one that displays show as "accuracy"
-    int tells_classes;                // of metrics with rows: each is a sample's class and the one that it is taken for
-    int tells_labels;  // of metrics with rows: each is a sample's scores of all labels, then which are there
+    // The same of an op of many products, which no single kernel of the library computes: for what a network costs alone. NULL: flops.
+    double (*products)(const ls_kernel_spec *spec);
+    int is_accuracy;    // of metrics: the one that displays show as "accuracy"
+    int tells_classes;  // of metrics with rows: each is a sample's class and the one that it is taken for
+    int tells_labels;   // of metrics with rows: each is a sample's scores of all labels, then which are there
     // Metrics whose values are no means over samples: values (parts), NaN where a part has none. The value of the whole is the mean of
     // those that there are. NULL: sums / samples. Errors: OUT_OF_MEMORY.
     ls_status (*finish)(const ls_finish *from, double *values);

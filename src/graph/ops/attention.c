@@ -30,6 +30,11 @@ ls_value ls_attention(ls_graph *graph, ls_value qkv, ls_value mask, const ls_att
     return ls__add_masked(graph, LS_OP_ATTENTION, qkv, mask, attrs);
 }
 
+// Scores and what they weigh, of all pairs of positions: a causal one computes half of it.
+static double products(const ls_kernel_spec *s) {
+    return 4 * (double)ls_shape_count(s->y[0].shape) * (double)s->y[0].shape.dim[1];
+}
+
 const ls_op ls__op_attention = {
     .kind = LS_OP_ATTENTION,
     .keras_class = "Attention",
@@ -40,4 +45,5 @@ const ls_op ls__op_attention = {
     .inputs_maximum = 2,
     .infer = infer,
     .backward = ls__backward_layer,
+    .products = products,
 };

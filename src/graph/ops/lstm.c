@@ -21,4 +21,5 @@ const ls_op ls__op_lstm = {
     .infer = infer,
     .backward = ls__backward_joint,
     .absorbs = LS_ABSORBS_TABLE,
+    .products = ls__recurrent_products,
 };

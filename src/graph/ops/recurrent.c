@@ -34,3 +34,8 @@ ls_status ls__recurrent_infer(ls_graph *graph, ls_node *node, int gates, int bia
                            a->bias_initializer, bias, products, products));
     return ls__node_output(node, a->return_sequences ? LS_SHAPE(x.dim[0], units) : LS_SHAPE(units), LS_DTYPE_F32);
 }
+
+double ls__recurrent_products(const ls_kernel_spec *s) {
+    double steps = (double)s->x[0].shape.dim[0] * (double)s->x[0].shape.dim[1];
+    return 2 * steps * ((double)ls_shape_count(s->w[0].shape) + (double)ls_shape_count(s->w[1].shape));
+}
