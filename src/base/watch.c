@@ -42,9 +42,10 @@ static struct {
     _Atomic(const char *) what;
     char whats[2][80];  // in turn: the watch may be reading the one before
     int turn;
-    atomic_int rank;    // that is waited for
-    atomic_int blamed;  // who keeps that one; -1: nobody is known; LS_WATCH_ALL_WAIT
-    char within[56];    // the main thread's own
+    atomic_int rank;     // that is waited for
+    atomic_int blamed;   // who keeps that one; -1: nobody is known; LS_WATCH_ALL_WAIT
+    const char *within;  // the main thread's own
+    int within_bucket, within_count;
     _Atomic double deadline;
     atomic_int started;
     _Atomic(const crew *) crew;   // NULL: nobody has told yet
@@ -81,16 +82,19 @@ void ls_watch_begin(const char *what, int rank) {
     ls_flight_wait(mine, rank);
 }
 
-void ls_watch_within(const char *what) {
-    if (!atomic_load_explicit(&watch.started, memory_order_relaxed) || !is_main()) return;
-    snprintf(watch.within, sizeof watch.within, "%s", what ? what : "");
+void ls_watch_within(const char *words, int bucket, int count) {
+    if (!atomic_load_explicit(&watch.started, memory_order_relaxed)) return;
+    watch.within = words;
+    watch.within_bucket = bucket;
+    watch.within_count = count;
 }
 
 void ls_watch_begin_replicas(void) {
     char what[sizeof watch.whats[0]];
     if (!atomic_load_explicit(&watch.started, memory_order_relaxed) || !is_main()) return;
-    if (watch.within[0])
-        snprintf(what, sizeof what, "the other replicas (%s)", watch.within);
+    if (watch.within)
+        snprintf(what, sizeof what, "the other replicas (%sbucket %d of %d)", watch.within, watch.within_bucket,
+                 watch.within_count);
     else
         snprintf(what, sizeof what, "the other replicas");
     ls_watch_begin(what, -1);

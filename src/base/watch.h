@@ -35,9 +35,9 @@ typedef void (*ls_watch_fn)(void *user, const ls_watch_report *report);
 void ls_watch_begin(const char *what, int rank);
 void ls_watch_end(void);
 // The same for a meeting of replicas, which may be those of other processes, with what the main thread has said that it is in the middle of
-// ("bucket 0 of 1"; copied; NULL: nothing).
+// (bucket 0 of 1, after `words`, which stay; NULL: nothing). It says so several times a step, so nothing is put into words before there is a wait.
 void ls_watch_begin_replicas(void);
-void ls_watch_within(const char *what);
+void ls_watch_within(const char *words, int bucket, int count);
 // For how many seconds the main thread has waited (0: it does not), and for which rank or -1. Whoever finds out that this one only waits itself says
 // who does not (-1: nobody is known): the sentence of this wait names that one. Any thread.
 enum { LS_WATCH_ALL_WAIT = -2 };  // all that can be heard say that they wait: no one is named

@@ -10,16 +10,18 @@
 
 // The main thread tells the watch what it waits for. Returns whether that is another worker.
 static int begin_watch(ls_overlap *o, uint64_t number) {
-    char bucket[64];
+    char text[64];
     int count = o->strategy->bucket_count, named = o->peer >= 0;
-    ls__say_bucket(bucket, sizeof bucket, named ? o->bucket : ls__overlap_awaited(o->strategy, number), o->next, count);
+    int bucket = named ? o->bucket : ls__overlap_awaited(o->strategy, number);
     if (named) {
-        ls_watch_begin(bucket, o->peer);
+        ls__say_bucket(text, sizeof text, bucket, o->next, count);
+        ls_watch_begin(text, o->peer);
         return 1;
     }
-    ls_watch_within(bucket);
+    const char *words = ls__bucket_words(&bucket, o->next, count);
+    ls_watch_within(words, bucket, count);
     ls_watch_begin_replicas();
-    ls_watch_within(NULL);
+    ls_watch_within(NULL, 0, 0);
     return 0;
 }
 

@@ -100,10 +100,15 @@ int ls__overlap_awaited(const ls_strategy *s, uint64_t number) {
     return bucket;
 }
 
+const char *ls__bucket_words(int *bucket, int next, int count) {
+    if (*bucket < count) return "";
+    *bucket = next < count ? next : count - 1;
+    return next < count ? "votes of other hosts before " : "votes of other hosts after ";
+}
+
 void ls__say_bucket(char *out, size_t size, int bucket, int next, int count) {
-    int votes = bucket >= count;
-    const char *what = !votes ? "" : next < count ? "votes of other hosts before " : "votes of other hosts after ";
-    snprintf(out, size, "%sbucket %d of %d", what, !votes ? bucket : next < count ? next : count - 1, count);
+    const char *words = ls__bucket_words(&bucket, next, count);
+    snprintf(out, size, "%sbucket %d of %d", words, bucket, count);
 }
 
 void ls__overlap_tell(ls_lane_step *step, int bucket) {

@@ -202,21 +202,22 @@ static ls_status update_and_gather(ls_lane_step *step, int bucket) {
 static void say_about(const ls_lane_step *step, const char *before, int bucket) {
     ls_strategy *s = step->strategy;
     if (step->replica != 0 || step->alone) return;
-    char *about = s->about[s->about_turn ^= 1];  // the watch may read the other one
     int several = s->config.comm->hosts > 1;
-    snprintf(about, sizeof s->about[0], "%sbucket %d of %d", several ? before : "", bucket, s->bucket_count);
-    ls_watch_within(about);
+    ls_watch_within(several ? before : "", bucket, s->bucket_count);
     ls_flight_bucket(before[0] ? s->bucket_count : bucket, s->bucket_count);
-    if (several) s->config.comm->about = about;
+    if (!several) return;                        // nobody is sent anything
+    char *about = s->about[s->about_turn ^= 1];  // the watch may read the other one
+    snprintf(about, sizeof s->about[0], "%sbucket %d of %d", before, bucket, s->bucket_count);
+    s->config.comm->about = about;
 }
 
 // What lanes meet for that have ended backward: of what is exchanged behind it the first bucket that is not there, else the first of all.
 static void say_meeting(const ls_lane_step *step) {
     const ls_strategy *s = step->strategy;
-    char what[64];
     if (step->replica != 0) return;
-    ls__say_bucket(what, sizeof what, s->overlap ? ls__overlap_awaited(s, step->number) : 0, 0, s->bucket_count);
-    ls_watch_within(what);
+    int bucket = s->overlap ? ls__overlap_awaited(s, step->number) : 0;
+    const char *words = ls__bucket_words(&bucket, 0, s->bucket_count);
+    ls_watch_within(words, bucket, s->bucket_count);
 }
 
 static const char before_all[] = "norms of all buckets before ", after_all[] = "votes of other hosts after ";
@@ -408,7 +409,7 @@ ls_status ls_strategy_step(ls_strategy *s, int replica, ls_queue *queue, const l
     *decision = after == LS_OK ? ls__vote_decision(&step) : LS_VOTE_FAILED;
     ls__keep(&status, after);
     if (!step.skips) ls__topk_taken(&step);
-    if (replica == 0) ls_watch_within(NULL);
+    if (replica == 0) ls_watch_within(NULL, 0, 0);
     if (replica == 0) ls_flight_bucket(0, s->bucket_count);
     end_lane_step(s, lane);
     return first_failure(&step, status);
