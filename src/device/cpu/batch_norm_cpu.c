@@ -16,7 +16,7 @@
 #include "device/cpu/isa.h"
 
 enum {
-    PIECE = 64 << 10,  // bytes that lie in one piece: the hardware's prefetchers are at home in those
+    PIECE = 32 << 10,  // elements that lie in one piece: the hardware's prefetchers are at home in those
     TURN_ROWS = 16,    // a tile's turn is not shorter than so many rows, if it can be helped
     AHEAD = 1 << 10,   // bytes
     BOUND_ROWS = 96,   // of a tile
@@ -283,11 +283,11 @@ static void set_planes(batch_norm_kernel *k, int64_t runs, int64_t stride, int64
     k->tile.rows = plane / LS_NORM_ROW;
     k->tile.row_stride = k->tile.width = LS_NORM_ROW;
     k->tile.tail = plane % LS_NORM_ROW;
-    int64_t size = (int64_t)ls_dtype_size(k->dtype), bytes = plane * size;
+    int64_t size = (int64_t)ls_dtype_size(k->dtype);
     // Types that are converted keep the processor busy for so long that it does not look ahead far enough by itself.
     if (k->dtype != LS_DTYPE_F32) k->tile.ahead = AHEAD / size;
     k->tile.step_ahead = LS_NORM_ROW;
-    k->together = (PIECE + bytes - 1) / bytes;
+    k->together = (PIECE + plane - 1) / plane;
     if (k->together > k->tiles) k->together = k->tiles;
     k->turn = k->tile.rows < TURN_ROWS ? (TURN_ROWS + k->tile.rows) / (k->tile.rows + 1) : 1;
 }
