@@ -270,8 +270,7 @@ static ls_status agree(ls_comm *comm, ls_status mine, int named) {
 
 ls_status ls_comm_agree(ls_comm *comm, ls_status mine) { return agree(comm, mine, 1); }
 
-// The first part between semicolons in which two texts differ, without the spaces around; "none" past a text's end.
-static void first_difference(const char *a, const char *b, char *part_a, char *part_b, size_t size) {
+void ls_comm_difference(const char *a, const char *b, char *part_a, char *part_b, size_t size) {
     for (;;) {
         a += strspn(a, "; ");
         b += strspn(b, "; ");
@@ -298,7 +297,7 @@ ls_status ls_comm_check_equal(ls_comm *comm, const char *what, const char *text)
         ls_status mine = LS_OK;
         if (strcmp(first, text) != 0) {
             char theirs[160], ours[160];
-            first_difference(first, text, theirs, ours, sizeof ours);
+            ls_comm_difference(first, text, theirs, ours, sizeof ours);
             mine = LS_FAIL(LS_STATUS_MISMATCH,
                            "workers disagree on %s: worker 0 has \"%s\", worker %d has \"%s\"; all must have the same",
                            what, theirs, comm->rank, ours);

@@ -151,6 +151,8 @@ ls_status ls_comm_agree(ls_comm *comm, ls_status mine);
 // Every worker passes a line of text "key=value; ..." and all must be equal. Errors, on every worker: MISMATCH, naming the
 // first worker that differs from worker 0 and the first differing "key=value" of both. Collective on comm.
 ls_status ls_comm_check_equal(ls_comm *comm, const char *what, const char *text);
+// The first part between semicolons in which two texts differ, without the spaces around; "none" past a text's end.
+void ls_comm_difference(const char *a, const char *b, char *part_a, char *part_b, size_t size);
 // The MPI library and its version, for people. Not collective; works before the job is joined.
 void ls_comm_library(char *text, size_t size);
 // What MPI allows beside the main thread ("MPI_THREAD_SERIALIZED"); NULL while it is not running. Not collective.

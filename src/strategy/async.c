@@ -56,10 +56,13 @@ static ls_status read_replay(ls_async *a) {
     if (!a->config.replay) return LS_OK;
     LS_TRY(ls_push_log_read(a->config.replay, &a->replay));
     a->replays = 1;
-    if (strcmp(log->recipe, a->recipe) != 0)
+    if (strcmp(log->recipe, a->recipe) != 0) {
+        char theirs[160], ours[160];
+        ls_comm_difference(log->recipe, a->recipe, theirs, ours, sizeof ours);
         return LS_FAIL(LS_STATUS_MISMATCH,
-                       "the log of pushes %s is of another training: \"%s\", and this one is \"%s\"", a->config.replay,
-                       log->recipe, a->recipe);
+                       "the log of pushes %s is of another training: it has \"%s\", and this one has \"%s\"",
+                       a->config.replay, theirs, ours);
+    }
     if (log->servers > 1 && (log->servers != a->servers || log->workers != a->clients))
         return LS_FAIL(
             LS_STATUS_MISMATCH,

@@ -69,7 +69,7 @@ refuses "delay compensation is for gradients in fp32" $ps --delay-compensation 1
 refuses "there are workers 0 to 0" --slow worker=1,factor=3
 refuses "is said as worker=2,factor=3" --slow worker:1
 refuses "so it takes as many and 3 workers beside them" --delay-compensation 0.04 $ps --replay "$out/two.log"
-refuses "is of another training" $ps --lr 0.5 --replay "$out/four.log"
+refuses "is of another training: it has \"lr=-1\", and this one has \"lr=0.5\"" $ps --lr 0.5 --replay "$out/four.log"
 refuses "could not open the log of pushes" $ps --replay "$out/none.log"
 sed 's/^0 7 [0-9]* /0 7 8 /; s/^0 6 [0-9]* /0 6 8 /' "$out/four.log" >"$out/bad.log"
 refuses "is there twice" $ps --replay "$out/bad.log"
