@@ -214,7 +214,7 @@ static void wrong_folders(void **state) {
     shell("cd '%s/train/b' && rm loop && truncate -s 300M 2.jpg", root);
     refused("", LS_STATUS_BAD_DATA, "more than the 256 MB");
     shell("cd '%s/train/b' && rm 2.jpg", root);
-    refused(",validation-splitt=0.5", LS_STATUS_INVALID_ARGUMENT, "did you mean --validation-split?");
+    refused(",validation-splitt=0.5", LS_STATUS_INVALID_ARGUMENT, "did you mean validation-split?");
     refused(",validation-split=0.95", LS_STATUS_INVALID_ARGUMENT, "from 0 to 0.9");
     refused(",channels=2", LS_STATUS_INVALID_ARGUMENT, "channels is 1, grey, or 3, in colour");
     refused(",channels=x", LS_STATUS_INVALID_ARGUMENT, "expected a whole number");
@@ -516,6 +516,8 @@ static void wrong_tables(void **state) {
     table_refused("1.jpg,a\n2.jpg,b\n", "", LS_STATUS_NOT_FOUND, "line 2 of ");
     table_refused("1.jpg,a\n2.jpg,b\n", "", LS_STATUS_NOT_FOUND, "root=DIR says where paths begin");
     table_refused("1.jpg,a\n.,b\n", "", LS_STATUS_NOT_FOUND, "it is no file");
+    table_refused("1.jpg,a\n", ",lable=x", LS_STATUS_INVALID_ARGUMENT,
+                  " has no option 'lable' (did you mean label?); it has ");
     table_refused("1.jpg,a\n1.jpg\n", "", LS_STATUS_BAD_DATA, "has fewer columns than a path and a class take");
     table_refused("1.jpg,\n", "", LS_STATUS_BAD_DATA, "has an empty path or class");
     table_refused("\"1.jpg,a\n", "", LS_STATUS_BAD_DATA, "ends in quotes that were not closed");

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -94,4 +95,20 @@ int ls_output_check(const char *path) {
     if (ls_output_open(path, &output) != 0) return -1;
     ls_output_close(&output, path, 0);
     return 0;
+}
+
+static int make(const char *path) { return mkdir(path, 0777) == 0 || errno == EEXIST ? 0 : -1; }
+
+int ls_output_folder(const char *path) {
+    if (make(path) == 0) return 0;
+    char *part = errno == ENOENT && *path ? strdup(path) : NULL;
+    if (!part) return -1;
+    int failed = 0;
+    for (char *slash = part + 1; !failed && (slash = strchr(slash, '/')); slash++) {
+        *slash = 0;
+        failed = make(part);
+        *slash = '/';
+    }
+    free(part);
+    return failed ? failed : make(path);
 }

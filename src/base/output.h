@@ -18,5 +18,7 @@ int ls_output_open(const char *path, ls_output *out);
 // Closes the file and, when `keep` and all that was written is on the disk, puts it in place; otherwise what was written is gone. 0
 // only if it is in place.
 int ls_output_close(ls_output *output, const char *path, int keep);
+// A folder to write to, with those that it lies in; 0 also where something of this name is there.
+int ls_output_folder(const char *path);
 
 #endif

@@ -5,7 +5,6 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "base/clock.h"
 #include "base/error.h"
@@ -180,7 +179,7 @@ static ls_status check_files(const evaluation *e) {
     LS_TRY(check_output(e->set.json));
     LS_TRY(check_output(e->set.csv));
     if (!e->set.out) return LS_OK;
-    if (mkdir(e->set.out, 0777) != 0 && errno != EEXIST) return cannot_write(e->set.out);
+    if (ls_output_folder(e->set.out) != 0) return cannot_write(e->set.out);
     LS_TRY(out_path(e, "evaluation", path));
     return check_output(path);
 }

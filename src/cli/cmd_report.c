@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 
 #include "base/error.h"
+#include "base/output.h"
 #include "cli/cli.h"
 #include "report/study.h"
 #include "report/trace_report.h"
@@ -32,8 +33,7 @@ static int is_folder(const char *path) {
 }
 
 static ls_status write_all(const ls_study *study, const char *out, int slides) {
-    if (mkdir(out, 0777) != 0 && errno != EEXIST)
-        return LS_FAIL(LS_STATUS_IO, "cannot make the folder %s: %s", out, strerror(errno));
+    if (ls_output_folder(out) != 0) return LS_FAIL(LS_STATUS_IO, "cannot make the folder %s: %s", out, strerror(errno));
     LS_TRY(ls_study_write_tables(study, out));
     ls_status charts = ls_study_write_charts(study, out, slides);
     if (charts != LS_OK && charts != LS_STATUS_UNSUPPORTED) return charts;

@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "base/error.h"
 #include "base/memory.h"
@@ -48,7 +47,7 @@ static ls_status path_of(const char *folder, int epoch, char path[PATH]) {
 ls_status cli_samples_check(const char *folder) {
     char path[PATH];
     LS_TRY(path_of(folder, 1, path));
-    if ((mkdir(folder, 0777) != 0 && errno != EEXIST) || ls_output_check(path) != 0) return cannot_write(folder);
+    if (ls_output_folder(folder) != 0 || ls_output_check(path) != 0) return cannot_write(folder);
     return LS_OK;
 }
 

@@ -308,7 +308,7 @@ ls_status scale_plan_folders(const scale_plan *plan) {
     char *runs;
     if (asprintf(&runs, "%s/runs", plan->folder) < 0) return LS_FAIL(LS_STATUS_OUT_OF_MEMORY, "out of memory");
     ls_status status = LS_OK;
-    if ((mkdir(plan->folder, 0777) != 0 && errno != EEXIST)) status = cannot_write(plan->folder);
+    if (ls_output_folder(plan->folder) != 0) status = cannot_write(plan->folder);
     if (status == LS_OK && mkdir(runs, 0777) != 0 && errno != EEXIST) status = cannot_write(runs);
     if (status == LS_OK && access(runs, W_OK | X_OK) != 0) status = cannot_write(runs);
     free(runs);

@@ -2,7 +2,6 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "base/error.h"
 #include "base/output.h"
@@ -29,7 +28,7 @@ ls_status cli_train_check_trace(cli_train_run *r) {
     ls_status status = LS_OK;
     if (r->set.trace && cli_train_speaks(r)) {
         status = trace_path(r, path, sizeof path);
-        if (status == LS_OK && ((mkdir(r->set.trace, 0777) != 0 && errno != EEXIST) || ls_output_check(path) != 0))
+        if (status == LS_OK && (ls_output_folder(r->set.trace) != 0 || ls_output_check(path) != 0))
             status = LS_FAIL(LS_STATUS_IO, "cannot write the trace %s: %s; name a folder that can be written to", path,
                              strerror(errno));
     }

@@ -8,7 +8,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "base/error.h"
 #include "base/memory.h"
@@ -40,8 +39,6 @@ static ls_status cannot_write(const char *path) {
 
 // --- one sample ------------------------------------------------------------------------------------------------------
 
-static int folder(const char *path) { return mkdir(path, 0777) == 0 || errno == EEXIST ? 0 : -1; }
-
 // DIR/train/CLASS/NUMBER.jpg, with as many digits for all, so that their names have their order.
 static ls_status write_file(const rewriting *w, const ls_written *s) {
     char set[4096], class[4600], path[4700];
@@ -53,8 +50,7 @@ static ls_status write_file(const rewriting *w, const ls_written *s) {
     else
         snprintf(class, sizeof class, "%s/%08d", set, s->class);
     snprintf(path, sizeof path, "%s/%010lld.%s", class, (long long)s->number, s->ending);
-    if (folder(w->path) != 0 || folder(set) != 0 || folder(class) != 0 || ls_output_open(path, &output) != 0)
-        return cannot_write(path);
+    if (ls_output_folder(class) != 0 || ls_output_open(path, &output) != 0) return cannot_write(path);
     int written = fwrite(s->image, 1, (size_t)s->size, output.file) == (size_t)s->size;
     return ls_output_close(&output, path, written) == 0 && written ? LS_OK : cannot_write(path);
 }

@@ -40,6 +40,25 @@ ls_status ls_spec_take(const char *name, const char *argument, const char *optio
     return LS_OK;
 }
 
+// "the dataset csv:a.csv has no option 'lable' (did you mean label?); it has file, label, ..."
+static ls_status no_option(const ls_option *table, const char *dataset, const char *path, const char *word) {
+    enum { MOST = 64 };
+    const char *names[MOST];
+    char all[1024] = "", hint[80] = "";
+    int count = 0;
+    size_t used = 0;
+    for (const ls_option *o = table; o->name && count < MOST; o++) {
+        if (strcmp(o->name, word) == 0) return LS_OK;
+        names[count++] = o->name;
+        if (used < sizeof all)
+            used += (size_t)snprintf(all + used, sizeof all - used, "%s%s", used ? ", " : "", o->name);
+    }
+    const char *near = ls_nearest(word, names, count);
+    if (near) snprintf(hint, sizeof hint, " (did you mean %.50s?)", near);
+    return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "the dataset %s:%.300s has no option '%.80s'%s; it has %s", dataset,
+                   path, word, hint, all);
+}
+
 ls_status ls_spec_read(const char *name, const char *argument, const ls_option *table, void *values, ls_spec *out) {
     const ls_option_set sets[] = {{table, values}, {NULL, NULL}};
     int length = snprintf(out->text, sizeof out->text, "%s", argument);
@@ -50,6 +69,7 @@ ls_status ls_spec_read(const char *name, const char *argument, const ls_option *
         *at = 0;
         char *value = strchr(at + 1, '=');
         *value = 0;
+        LS_TRY(no_option(table, name, out->text, at + 1));
         ls_status status = ls_options_assign(sets, at + 1, value + 1);
         if (status != LS_OK) return ls__fail_context(status, "the dataset %s:%s: ", name, out->text);
     }

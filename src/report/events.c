@@ -8,11 +8,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/output.h"
 
 enum { MOST_TAG = 128, MOST_EVENT = 512 };
 
@@ -95,17 +95,8 @@ static ls_status write_record(ls_events *e, const message *data) {
 // --- files -----------------------------------------------------------------------------------------------------------
 
 static ls_status make_folders(const char *folder) {
-    char *path = strdup(folder);
-    if (!path) return LS_FAIL(LS_STATUS_OUT_OF_MEMORY, "out of memory");
-    int failed = 0;
-    for (char *slash = path + 1; *path && !failed && (slash = strchr(slash, '/')); slash++) {
-        *slash = 0;
-        failed = mkdir(path, 0777) != 0 && errno != EEXIST;
-        *slash = '/';
-    }
-    if (!failed) failed = mkdir(path, 0777) != 0 && errno != EEXIST;
-    free(path);
-    return failed ? LS_FAIL(LS_STATUS_IO, "cannot make the folder %s: %s", folder, strerror(errno)) : LS_OK;
+    if (ls_output_folder(folder) == 0) return LS_OK;
+    return LS_FAIL(LS_STATUS_IO, "cannot make the folder %s: %s", folder, strerror(errno));
 }
 
 // As TensorFlow names them. The number tells files apart that one process made within a second.

@@ -15,6 +15,7 @@
 #include "base/error.h"
 #include "base/flight.h"
 #include "base/memory.h"
+#include "base/output.h"
 
 void ls_checkpoint_config_init(ls_checkpoint_config *config) {
     if (config) *config = (ls_checkpoint_config){.every_epochs = 1, .keep = 2, .keep_best = 1};
@@ -63,10 +64,10 @@ static ls_status cannot_use(const char *folder) {
                    strerror(errno));
 }
 
-// Makes the folder, and finds out whether it can be written to.
+// Makes the folder, with those that it lies in, and finds out whether it can be written to.
 static ls_status try_folder(const char *folder) {
     char *probe;
-    if (mkdir(folder, 0777) != 0 && errno != EEXIST) return cannot_use(folder);
+    if (ls_output_folder(folder) != 0) return cannot_use(folder);
     if (asprintf(&probe, "%s/.probe", folder) < 0) return LS_FAIL(LS_STATUS_OUT_OF_MEMORY, "out of memory");
     int made = mkdir(probe, 0777) == 0 || errno == EEXIST, why = errno;
     rmdir(probe);

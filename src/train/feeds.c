@@ -80,14 +80,15 @@ static ls_status missing(const ls_trainer *t, ls_port port) {
             LS_STATUS_INVALID_ARGUMENT,
             "the dataset %s has no field \"image\" of (height, width, channels), which a classifier is trained on",
             t->dataset->name);
-    if (t->objective)
+    if (t->objective && ls_shape_count(port.shape) == 1)
         return LS_FAIL(
             LS_STATUS_INVALID_ARGUMENT,
             "the dataset %s has no field \"label\" of a single class number, which a classifier is trained on%s",
             t->dataset->name,
             ls_dataset_find_field(t->dataset, "targets") ? ": its targets are for language models, as lstm-lm is" : "");
     return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
-                   "the dataset %s has nothing for input \"%s\" of model %s: give a field that name; it has %s",
+                   "the dataset %s has nothing for input \"%s\" of model %s: an input has the name of the field that "
+                   "it reads; there are %s",
                    t->dataset->name, port.name, t->network->name, fields);
 }
 

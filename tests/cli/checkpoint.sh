@@ -226,7 +226,7 @@ TEXT
     done
     refuses 1 "epochs to keep are a list like 30,60,85" "$lockstep" train $small --checkpoint "$here/new" --keep-epochs 3,x
     refuses 1 "cannot keep checkpoints in $here/newer: " "$lockstep" train $small --checkpoint "$here/newer"
-    refuses 1 "cannot keep checkpoints in $here/no/folder: No such file or directory" "$lockstep" train $small --checkpoint "$here/no/folder"
+    refuses 1 "cannot keep checkpoints in $here/newer/folder: Not a directory" "$lockstep" train $small --checkpoint "$here/newer/folder"
 
     # A disk that is full: training goes on, the checkpoint that there is stays whole, and the end says that one is missing.
     if [ "$(id -u)" = 0 ] && unshare -m true 2>/dev/null; then

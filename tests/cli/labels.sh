@@ -18,7 +18,7 @@ dense units=classes
 END
 options="--epochs 1 --batch-size 40 --micro-batch 8 --verbose 2 --validate"
 # shellcheck disable=SC2086
-run 0 "$lockstep" train "$here/small.net" --data "$set" $options --positive-weight 2 --record "$here/one.json" --checkpoint "$here/run"
+run 0 "$lockstep" train "$here/small.net" --data "$set" $options --positive-weight 2 --record "$here/one.json" --checkpoint "$here/runs/of/labels"
 matches ' - val_loss: [0-9.]+ - val_accuracy: [0-9.]+ - val_auc: 0\.[0-9]+$'
 matches '^Test area under ROC +0\.[0-9]{4} \(mean of 14 labels\)$'
 matches '^Atelectasis +[0-9]+ +[01]\.[0-9]{4} '
@@ -42,21 +42,21 @@ if [ $# -gt 0 ]; then
     done
 fi
 # evaluate finds the same areas, and writes what they come from.
-run 0 "$lockstep" evaluate "$here/run" --json "$here/e.json" --csv "$here/e.csv" --out "$here/curves"
+run 0 "$lockstep" evaluate "$here/runs/of/labels" --json "$here/e.json" --csv "$here/e.csv" --out "$here/some/curves"
 matches '^Area under the ROC curve +0\.[0-9]{4} '
 areas() { sed -n 's/^ *"area": \([0-9.]*\),*$/\1/p' "$1" | awk '{ printf "%.12f\n", $1 }'; }
 areas "$here/e.json" | tail -n +2 >"$here/a" # the first is their mean
 areas "$here/one.json" >"$here/b"
 cmp -s "$here/a" "$here/b" || wrong "evaluate finds other areas"
 [ "$(wc -l <"$here/e.csv")" -eq 15 ] || wrong "not a head and a line for each label"
-[ "$(wc -l <"$here/curves/scores.csv")" -eq 30 ] || wrong "not a line for each sample"
-[ "$(head -n 1 "$here/curves/scores.csv" | tr , '\n' | wc -l)" -eq 28 ] || wrong "not a score and a truth for each label"
-tail -n 1 "$here/curves/roc.svg" | grep -q '</svg>' || wrong "half a picture"
+[ "$(wc -l <"$here/some/curves/scores.csv")" -eq 30 ] || wrong "not a line for each sample"
+[ "$(head -n 1 "$here/some/curves/scores.csv" | tr , '\n' | wc -l)" -eq 28 ] || wrong "not a score and a truth for each label"
+tail -n 1 "$here/some/curves/roc.svg" | grep -q '</svg>' || wrong "half a picture"
 # Labels of the same number in another order are not the checkpoint's.
 sed '1!s/Atelectasis/Thickening/g' "$here/set/test.csv" >"$here/set/other.csv"
-refuses 1 "label 0 is Atelectasis in the checkpoint and Cardiomegaly in csv:" "$lockstep" evaluate "$here/run" --data "csv:$here/set/other.csv,channels=1" --split train
+refuses 1 "label 0 is Atelectasis in the checkpoint and Cardiomegaly in csv:" "$lockstep" evaluate "$here/runs/of/labels" --data "csv:$here/set/other.csv,channels=1" --split train
 # predict tells each label by itself.
-run 0 "$lockstep" predict "$here/run" "$here/set/images/00001.png" --top 14 --csv "$here/p.csv"
+run 0 "$lockstep" predict "$here/runs/of/labels" "$here/set/images/00001.png" --top 14 --csv "$here/p.csv"
 awk -F, 'NR > 1 { n++; if ($5 < 0 || $5 > 1) exit 1; sum += $5 } END { exit !(n == 14) }' "$here/p.csv" || wrong "no probabilities"
 # The report has a table, and a chart where gnuplot is.
 run 0 "$lockstep" report "$here/one.json" --out "$here/report"

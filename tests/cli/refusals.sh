@@ -35,6 +35,10 @@ refuses 1 "are numbers, not pixels of u8: they are taken as they are, and cannot
 refuses 1 "are numbers, not pixels of u8" "$lockstep" train frame-prediction --data moving-digits --noise 0.1
 refuses 1 'the dataset sentences has no field "label" of a single class number, which a classifier is trained on: its targets are for language models' \
     "$lockstep" train lstm --data sentences
+printf 'words = input 64 i32\nembedding input_dim=128 output_dim=4\ngru units=4\ndense units=10\n' >"$here/words.net"
+refuses 1 'nothing for input "words" of model words: an input has the name of the field that it reads; there are tokens, label' \
+    "$lockstep" train "$here/words.net" --data roles
+rm "$here/words.net"
 refuses 1 "the dataset moving-digits takes no argument" "$lockstep" train frame-prediction --data moving-digits:5
 # One worker that was told something else than the others.
 if [ -n "$mpirun" ]; then

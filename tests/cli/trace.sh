@@ -69,7 +69,7 @@ TEXT
 
     # Refused before training begins.
     echo >"$here/file"
-    for where in "$here/file" "$here/file/x" "$here/none/x"; do
+    for where in "$here/file" "$here/file/x" "$here/file/none/x"; do
         refuses 1 "cannot write the trace $where/trace.json: " "$lockstep" train $small --trace "$where"
     done
     mkdir -p "$here/taken/trace.json"

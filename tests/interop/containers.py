@@ -4,7 +4,7 @@
     python3 -m venv build/interop && build/interop/bin/pip install tensorflow-cpu webdataset
     build/interop/bin/python tests/interop/containers.py build/release/lockstep images:DIR
 
-By hand: needs packages and minutes, so no test runs it. Last run, on 2026-11-23, with TensorFlow 2.21.0 and webdataset 1.0.2.
+By hand: needs packages and minutes, so no test runs it. Last run, on 2026-11-25, with TensorFlow 2.21.0 and webdataset 1.0.2.
 """
 import hashlib
 import os

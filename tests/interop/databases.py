@@ -4,7 +4,7 @@
     python3 -m venv build/interop && build/interop/bin/pip install lmdb h5py numpy pillow
     build/interop/bin/python tests/interop/databases.py build/release/lockstep images:DIR
 
-By hand: needs packages, so no test runs it. Last run, on 2026-11-23, with lmdb 3.0.0, h5py 3.16.0, numpy 2.4.6.
+By hand: needs packages, so no test runs it. Last run, on 2026-11-25, with lmdb 3.0.0, h5py 3.14.0, numpy 2.4.6.
 """
 import io
 import os

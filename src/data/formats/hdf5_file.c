@@ -52,8 +52,16 @@ pthread_mutex_t ls__hdf5_library = PTHREAD_MUTEX_INITIALIZER;
 
 // --- the library's words ---------------------------------------------------------------------------------------------
 
+// Of a failed write it tells the time and all numbers, over two lines; what the system said is what helps.
 static herr_t innermost(unsigned n, const H5E_error2_t *e, void *text) {
-    if (n == 0) snprintf(text, 128, "%s", e->desc);
+    if (n != 0) return 0;
+    const char *numbers = strstr(e->desc, ": time = "), *system = strstr(e->desc, "error message = '");
+    if (numbers && system) {
+        system += strlen("error message = '");
+        snprintf(text, 128, "%.*s: %.*s", (int)(numbers - e->desc), e->desc, (int)strcspn(system, "'"), system);
+    } else {
+        snprintf(text, 128, "%.*s", (int)strcspn(e->desc, "\n"), e->desc);
+    }
     return 0;
 }
 
