@@ -99,6 +99,7 @@ grep -qE "^lockstep train: worker 0 on .* has lost worker 1 \(process $hit\), wh
 afflicted STOP --wait-limit 0:13
 over 40 "is stopped, as by SIGSTOP or a debugger. The job ends here"
 complains "worker 1 (process "
+grep -q ' has lost worker ' "$here/err" && wrong "$what: names a worker that it has ended itself"
 told=1
 if grep -qE "has waited for the other replicas \(bucket 0 of 1\) for 1[0-9] s, and no step before took longer than " "$here/err"; then
     told=2

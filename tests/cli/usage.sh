@@ -40,8 +40,8 @@ matches '^lockstep [0-9]+\.[0-9]+\.[0-9]+$'
 says "oneDNN"
 says "MPI: "
 run 0 "$lockstep" models
-says "mnist-cnn          690,590  28x28x1     10 "
-says "resnet50v2      25,613,800  224x224x3 1000 "
+says "mnist-cnn               690,590  28x28x1     10 "
+says "resnet50v2           25,613,800  224x224x3 1000 "
 says " 76.0  Keras's ResNet50V2"
 run 0 "$lockstep" datasets
 says "mnist:DIR"
