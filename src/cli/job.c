@@ -154,7 +154,6 @@ static int mpiexec_arguments(arguments *a, char *program, size_t size, const cha
     } else {
         add(a, "-bind-to");
         add(a, "none");
-        add(a, "-disable-auto-cleanup");  // it gives those that are left no time to say what they waited for
     }
     add(a, "-n");
     add(a, workers);

@@ -319,8 +319,16 @@ static void look_after(supervisor *s) {
 
 // --- the end -------------------------------------------------------------------------------------------------------------
 
+// The signal that has ended a worker, 0: none. Open MPI and srun end with 128 more than its number, Hydra, which says why on the standard output alone, with the
+// number itself; workers that end by themselves have 1, 2 or CLI_UNFINISHED.
+static int signal_of(const supervisor *s, int code) {
+    if (s->number) return s->number;
+    if (code > 128 && code < 128 + 65) return code - 128;
+    return code >= SIGQUIT && code <= SIGSYS ? code : 0;
+}
+
 static void say_end(const supervisor *s, int wait_status) {
-    int code = WIFEXITED(wait_status) ? WEXITSTATUS(wait_status) : 0, number = s->number;
+    int code = WIFEXITED(wait_status) ? WEXITSTATUS(wait_status) : 0, number = signal_of(s, code);
     if (*s->given_up && !s->said)
         fprintf(stderr, "lockstep %s: %s. " CLI_JOB_ENDS "\n", s->launch->command, s->given_up);
     if (s->said || s->asked) return;
@@ -331,7 +339,6 @@ static void say_end(const supervisor *s, int wait_status) {
                 s->launch->command, WTERMSIG(wait_status), strsignal(WTERMSIG(wait_status)));
         return;
     }
-    if (!number && code > 128 && code < 128 + 65) number = code - 128;
     if (!number && code && code != CLI_UNFINISHED && s->launch->speaks && !s->spoken)
         fprintf(stderr,
                 "lockstep %s: the launcher ended with exit status %d, and no worker has said why; what stands above "
@@ -396,7 +403,8 @@ static int watch_it(supervisor *s) {
 static int died(const supervisor *s, int wait_status) {
     int code = WIFEXITED(wait_status) ? WEXITSTATUS(wait_status) : 0;
     if (s->asked && !*s->given_up) return 0;
-    return !s->wished && (WIFSIGNALED(wait_status) || s->number || s->said || s->lost || *s->given_up || code > 128);
+    return !s->wished &&
+           (WIFSIGNALED(wait_status) || signal_of(s, code) || s->said || s->lost || *s->given_up || code > 128);
 }
 
 static ls_status start(supervisor *s, char **argv, const sigset_t *mask) {
