@@ -89,7 +89,6 @@ static int find_lost(crew *c) {
 static void tell(const crew *c, int which) {
     char does[240] = "", sentence[400];
     const ls_flight *own = ls_flight_own();
-    if (own && ls_flight_has_left(own)) return;  // it ends itself, has said why, and may have ended that one with it
     if (own) ls_flight_place(own, does, sizeof does);
     snprintf(sentence, sizeof sentence, LS_LOST " %d (process %lld), which has ended%s%s", c->peer[which].rank,
              (long long)c->peer[which].process, does[0] ? ". This one: " : "", does);

@@ -351,7 +351,9 @@ static void note_lost(void *user, const char *sentence, int lost) {
     int n =
         snprintf(text, sizeof text, "lockstep %s: worker %d on %s %s\n", c->command, cli_job_rank(), host, sentence);
     if (n >= (int)sizeof text) n = (int)sizeof text - 1;
-    while (write(STDERR_FILENO, text, (size_t)n) < 0 && errno == EINTR) continue;
+    // One that ends itself has said why, and may have ended that one with it.
+    int left = lost && ls_flight_own() && ls_flight_has_left(ls_flight_own());
+    while (!left && write(STDERR_FILENO, text, (size_t)n) < 0 && errno == EINTR) continue;
     if (!lost) return;
     ls_flight_leave();
     sleep(LEFT_SECONDS);
