@@ -43,12 +43,12 @@ typedef struct cli_command {
 const cli_command *const *cli_commands(void);  // NULL-terminated
 
 // job.c: the job this process is part of, as its launcher's environment tells, before MPI is asked.
-// For a handler of SIGTERM: this worker is to end, at once if that is an order. Returns whether it will be seen to.
-int cli_job_note_end(int order);
-void cli_job_hear(void);        // SIGTERM is an order again
 int cli_job_is_launched(void);  // whether this program has started this worker
 int cli_job_rank(void);         // -1: no launcher
 int cli_job_size(void);         // 0: no launcher
+// For a handler of SIGTERM: this worker is to end, at once if that is an order. Returns whether it will be seen to.
+int cli_job_note_end(int order);
+void cli_job_hear(void);  // SIGTERM is an order again
 // The end of what a worker says that ends the job because nobody answers: nothing is to be added to it.
 #define CLI_JOB_ENDS "The job ends here"
 // Makes the process a job of so many workers: returns at once when it is one already, or when one is asked for; otherwise

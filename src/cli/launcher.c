@@ -324,7 +324,7 @@ static void look_after(supervisor *s) {
 static int signal_of(const supervisor *s, int code) {
     if (s->number) return s->number;
     if (code > 128 && code < 128 + 65) return code - 128;
-    return code >= SIGQUIT && code <= SIGSYS ? code : 0;
+    return s->launch->speaks && s->had_workers && code >= SIGQUIT && code <= SIGSYS ? code : 0;
 }
 
 static void say_end(const supervisor *s, int wait_status) {

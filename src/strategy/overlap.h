@@ -38,9 +38,9 @@ struct ls_overlap {
 // Waits on a condition for so many seconds at most, with the lock held. 0, or ETIMEDOUT.
 int ls__overlap_wait_some(ls_overlap *overlap, pthread_cond_t *condition, double seconds);
 
-// "bucket 3 of 12", or for what is no bucket "votes of other hosts before bucket 3 of 12", next being 3.
 // What stands before "bucket B of N" where that is waited for; *bucket becomes B.
 const char *ls__bucket_words(int *bucket, int next, int count);
+// "bucket 3 of 12", or for what is no bucket "votes of other hosts before bucket 3 of 12", next being 3.
 void ls__say_bucket(char *out, size_t size, int bucket, int next, int count);
 
 // The first bucket that a lane of the host has not handed over in this step; the last one where all have.
