@@ -278,8 +278,8 @@ class Launch:
             told = [l for l in said.splitlines() if l.startswith(("lockstep", "/")) or "error while loading shared" in l or "libgomp:" in l or "An error occurred in MPI_Init" in l or l.startswith(("sh:", "unshare:", "mount:", "srun")) or self.signal and "*** Process received signal" in l]
             if not told:
                 problem = "ends with %d and not a word" % status
-        # Whoever is still there gets time to go: a launcher whose program crashed takes seconds on a busy machine.
-        for _ in range(300):
+        # Whoever is still there gets a moment to go.
+        for _ in range(60):
             left = self.members()
             if not left:
                 break
