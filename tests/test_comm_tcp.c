@@ -415,9 +415,9 @@ static void test_keys(void) {
     MUST(ls__key_read(NULL, &key) == LS_OK && key.size == 32);
 }
 
-// Whom worker 0 of four takes for the cause: each of the others says whom it waits for, so long ago; a rank of SILENT: it says nothing.
+// Whom worker 0 of four, which has waited so long, takes for the cause: each of the others says whom it waits for, so long ago; a rank of SILENT: it says nothing.
 enum { SILENT = -9, LONG_AGO = 4 };
-static int cause(const int waits_for[3], const int age[3], int rank) {
+static int cause_after(double waited, const int waits_for[3], const int age[3], int rank) {
     ls__link link[4] = {{.socket = -1}};
     ls__tcp c = {.link = link};
     double now = 1000;
@@ -427,8 +427,9 @@ static int cause(const int waits_for[3], const int age[3], int rank) {
         link[i + 1].inbox.waits_for = waits_for[i];
         link[i + 1].inbox.waits_at = now - age[i];
     }
-    return ls__tcp_find_cause(&c, rank, now);
+    return ls__tcp_find_cause(&c, rank, now, waited);
 }
+static int cause(const int waits_for[3], const int age[3], int rank) { return cause_after(4, waits_for, age, rank); }
 
 static void test_causes(void) {
     static const int fresh[3] = {0, 1, 2}, stale[3] = {1, LONG_AGO, 1};
@@ -439,7 +440,12 @@ static void test_causes(void) {
     MUST(cause((int[]){0, SILENT, SILENT}, fresh, 1) == 2);  // for this one: the first who is silent
     MUST(cause((int[]){2, 3, 1}, stale, 1) == 2);            // it said so too long ago
     MUST(cause((int[]){2, 3, 1}, fresh, 1) == LS_WATCH_ALL_WAIT);  // all do
-    MUST(cause((int[]){2, 99, SILENT}, fresh, 1) == 3);            // a rank that there is not
+    // Who waits long believes longer: 2 is taken for silent, or for late.
+    MUST(cause_after(7, (int[]){2, 3, SILENT}, stale, 1) == 2);
+    MUST(cause_after(9, (int[]){2, 3, SILENT}, stale, 1) == 3);
+    MUST(cause_after(1800, (int[]){2, 3, SILENT}, (int[]){1, 59, 1}, 1) == 3);
+    MUST(cause_after(1800, (int[]){2, 3, SILENT}, (int[]){1, 61, 1}, 1) == 2);
+    MUST(cause((int[]){2, 99, SILENT}, fresh, 1) == 3);  // a rank that there is not
 }
 
 int main(void) {

@@ -47,8 +47,8 @@ void ls__tcp_tell_end(ls__tcp *c, const char *why, int data_stays);
 
 // tcp_waits.c: tells the others, where this worker waits long, that it does, and the watch whom all of them wait for. To be called every second or so.
 void ls__tcp_share_wait(ls__tcp *c);
-// Of what they have told, for one that waits for `rank` (-1: for nobody in particular): who tells nothing, or LS_WATCH_ALL_WAIT.
-int ls__tcp_find_cause(const ls__tcp *c, int rank, double now);
+// Of what they have told, for one that has waited for `rank` (-1: for nobody in particular) so many seconds: who tells nothing, or LS_WATCH_ALL_WAIT.
+int ls__tcp_find_cause(const ls__tcp *c, int rank, double now, double waited);
 
 // tcp_collect.c: among all, or the ranks of a host. They stand on messages with tags of their own.
 typedef struct ls__tcp_group {
