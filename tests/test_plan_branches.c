@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "device/cpu/isa.h"
 #include "graph/plan_impl.h"
 #include "ok.h"
 #include "plan_rig.h"
@@ -264,22 +265,23 @@ static const ls_node *maker(const ls_plan *p, int buffer) {
     return NULL;
 }
 
-// Of what a dense block puts together the CPU's backward reads the last alone, and all before it there.
+// Of what a dense block puts together the CPU's backward reads the last alone, and all before it there. In bf16 with AMX images lie
+// row-major, so that no concatenation holds its inputs' samples whole, and each is read where it is.
 static void the_last_concatenation_of_a_block_is_kept(void **state) {
     for (int bf16 = 0; bf16 < 2; bf16++) {
         rig r;
         if (!rig_make(&r, DENSE, "cpu", (ls_plan_config){.precision = bf16 ? LS_DTYPE_BF16 : LS_DTYPE_F32})) continue;
         const ls_plan *p = r.run->plan;
-        int apart = 0;
+        int apart = 0, row_major = bf16 && ls__cpu_isa_has(dnnl_cpu_isa_avx512_core_amx);
         for (int i = p->forward_count; i < p->step_count; i++) {
             const ls_plan_step_impl *s = &p->steps[i];
             if (strcmp(s->pass, "backward") != 0) continue;
             const ls_node *from = maker(p, s->arg[LS_ARG_X].index);
-            if (from && from->op == LS_OP_CONCAT && strcmp(from->name, "concatenate_2") != 0)
+            if (!row_major && from && from->op == LS_OP_CONCAT && strcmp(from->name, "concatenate_2") != 0)
                 assert_string_equal(from->name, "concatenate_5");
             apart += s->kernel->apart > 0;
         }
-        assert_int_equal(apart, 6);
+        assert_int_equal(apart, row_major ? 0 : 6);
         rig_free(&r);
     }
 }

@@ -159,7 +159,7 @@ static void begin_settled(ls_device *device, const ls_kernel_spec *forward, ran 
     OK(ls_kernel_run(r->kernel, r->queue, r->args));
 }
 
-// Channels of which no block is full: DX lies plain, and is a copy of what is computed.
+// Channels of which no block is full: DX lies plain, and is a copy of what is computed. In bf16 AMX's kernels write it plain themselves.
 static void few_channels(void **state) {
     ls_conv2d_attrs a = {.filters = 5, .kernel = {3, 3}};
     for (int i = 0; i < 4; i++) {
@@ -168,7 +168,11 @@ static void few_channels(void **state) {
         op_spec spec = op_spec_of(&c, i > 1 ? LS_DTYPE_BF16 : LS_DTYPE_F32);
         ran one, other;
         begin_settled(devices[1], &spec.kernel, &one);
-        if (ls__cpu_isa_has(dnnl_cpu_isa_avx512_core)) assert_int_equal(strncmp(one.kernel->name, "copied:", 7), 0);
+        if (ls__cpu_isa_has(dnnl_cpu_isa_avx512_core)) {
+            if (i <= 1 || !ls__cpu_isa_has(dnnl_cpu_isa_avx512_core_amx))
+                assert_int_equal(strncmp(one.kernel->name, "copied:", 7), 0);
+            assert_null(strstr(one.kernel->name, "ref"));  // plain loops, hundreds of times slower
+        }
         for (int t = 2; t <= MOST_THREADS; t++) {
             begin_settled(devices[t], &spec.kernel, &other);
             same_results(&spec.kernel, &one, &other, t);
