@@ -163,18 +163,31 @@ void ls__memory_fit(ls_trainer *t) {
     t->memory = ls__trainer_memory(t);
 }
 
+// What most of a host's memory goes to.
+static ls_memory_part largest(const ls_memory *m) {
+    ls_memory_part most = LS_MEMORY_WEIGHTS;
+    for (int i = 0; i < LS_MEMORY_PARTS; i++)
+        if (m->part[i].host > m->part[most].host) most = (ls_memory_part)i;
+    return most;
+}
+
 ls_status ls__memory_check(const ls_trainer *t) {
     const ls_memory *m = &t->memory;
     double limit = ls_limits_memory(), need = (double)m->total.host;
     if (fits(m)) return LS_OK;
+    ls_memory_part most = largest(m);
+    // Caches and loader threads are not spoken of where the network would not fit without them.
+    int data = need - (double)(m->part[LS_MEMORY_BATCHES].host + m->part[LS_MEMORY_DATASET].host) <= limit;
     return LS_FAIL(
         LS_STATUS_OUT_OF_MEMORY,
-        "the %d worker%s of this host would need %.1f MB, and there are only %.1f MB (%s): use %s%sa smaller "
-        "micro-batch, rematerialization, fewer replicas or fewer workers; 'lockstep plan' says what each of them gives",
-        m->workers_per_host, m->workers_per_host == 1 ? "" : "s", need / 1e6, limit / 1e6,
+        "the %d worker%s of this host would need %.1f MB (%s: %.1f MB), and there are only %.1f MB (%s): use %s%sa "
+        "smaller micro-batch, rematerialization, fewer replicas or fewer workers; 'lockstep plan' says what each of "
+        "them gives",
+        m->workers_per_host, m->workers_per_host == 1 ? "" : "s", need / 1e6, ls_memory_part_name(most),
+        (double)m->part[most].host / 1e6, limit / 1e6,
         ls_limits_group_memory() >= 0 ? "its control group's limit" : "all memory of the machine",
-        t->choices.cache ? "a smaller cache (--cache), " : "",
-        ls__loader_config(t, 1).threads > 1 ? "fewer loader threads (--loader-threads), " : "");
+        data && t->choices.cache ? "a smaller cache (--cache), " : "",
+        data && ls__loader_config(t, 1).threads > 1 ? "fewer loader threads (--loader-threads), " : "");
 }
 
 // --- without training ------------------------------------------------------------------------------------------------

@@ -47,6 +47,7 @@ says "Stage 2/2: images of 8 x 8"
 [ -s "$here/grown/epoch-0002.png" ] || wrong "no picture of the second stage"
 refuses 1 "begins, and there is only" "$lockstep" gan --grow 2 --data synthetic:64x64x1,10,16,4 --epochs 2 --device ref --threads 1 --batch-size 1000000 --micro-batch 1000000
 refuses 1 "and there are only" "$lockstep" gan --data synthetic:64x64x1,10,16,4 --epochs 1 --threads 2 --batch-size 1000000 --micro-batch 1000000
+complains " MB (Activations: "
 refuses 1 "give --epochs 2 or more" "$lockstep" gan --grow 2 --data synthetic:8x8x1,10,16,4 --epochs 1
 refuses 1 "whose sides 4 divides, of 16 pixels" "$lockstep" gan --grow 3 --data synthetic:8x8x1,10,16,4
 does report "$here/run.json" --out "$here/page"
