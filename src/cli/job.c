@@ -400,6 +400,8 @@ static void start_watch(cli *c) {
 ls_status cli_job_join(cli *c, const char *command, int workers) {
     if (cli_job_size() > 1 || c->clustered) start_watch(c);
     if (cli_job_size() == 0) cli_killed_tell(command);
+    // Beside a process that has a launcher's variables and no launcher Open MPI starts a daemon, with whose end it ends the process, and not a word.
+    if (cli_job_size() == 1) setenv("OMPI_MCA_ess_singleton_isolated", "1", 0);
     if (c->clustered) LS_TRY(cli_cluster_join(c));
     if (!c->clustered) LS_TRY(ls_context_create(&c->context));
     char text[64];

@@ -203,10 +203,15 @@ static int children(pid_t parent, int signal_number) {
     return ls_watch_children(parent, signal_number ? send_signal : NULL, &signal_number);
 }
 
-// The launcher's child, which becomes it.
-static void become(char **argv, const sigset_t *mask, int words) {
-    setpgid(0, 0);  // a Ctrl-C reaches this program's process alone, which passes it on
+void cli_end_with(pid_t parent) {
     prctl(PR_SET_PDEATHSIG, SIGTERM);
+    if (getppid() != parent) _exit(1);  // it had ended before, of which nobody tells this one any more
+}
+
+// A child of this program's process, which becomes the launcher.
+static void become(char **argv, const sigset_t *mask, int words, pid_t parent) {
+    setpgid(0, 0);  // a Ctrl-C reaches this program's process alone, which passes it on
+    cli_end_with(parent);
     int nothing = open("/dev/null", O_RDONLY);
     if (nothing >= 0) dup2(nothing, STDIN_FILENO);
     if (words >= 0) dup2(words, STDERR_FILENO);
@@ -416,8 +421,9 @@ static ls_status start(supervisor *s, char **argv, const sigset_t *mask) {
     if (s->launch->speaks && pipe2(ends, O_CLOEXEC) != 0)
         return LS_FAIL(LS_STATUS_IO, "cannot look after the workers: %s", strerror(errno));
     fflush(NULL);
+    pid_t self = getpid();
     s->launcher = fork();
-    if (s->launcher == 0) become(argv, mask, ends[1]);
+    if (s->launcher == 0) become(argv, mask, ends[1], self);
     int why = errno;
     if (ends[1] >= 0) close(ends[1]);
     s->words = ends[0];
