@@ -1,4 +1,4 @@
-// Failures and their sentences, bfloat16, memory, the barrier, shapes.
+// Failures and their sentences, bfloat16, memory, the barrier, shapes, waiting.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -9,8 +9,10 @@
 #include <lockstep/tensor.h>
 #include <math.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -21,6 +23,7 @@
 #include "base/error.h"
 #include "base/flight.h"
 #include "base/memory.h"
+#include "base/patience.h"
 #include "base/text.h"
 #include "base/trace.h"
 
@@ -377,6 +380,27 @@ static void a_process_says_where_it_is(void **state) {
     assert_true(ls_flight_has_left(own));
 }
 
+static void time_that_a_process_stood_still_is_no_waiting(void **state) {
+    (void)state;
+    int status;
+    double since = ls_clock();
+    pid_t child = fork();
+    if (child == 0) {
+        ls_patience_sleep(0.6);
+        _exit(0);
+    }
+    usleep(200000);
+    kill(child, SIGSTOP);
+    usleep(1000000);
+    kill(child, SIGCONT);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    assert_true(ls_clock() - since >= 1.4);  // of the second at most a look counts
+    ls_patience p = ls_patience_begin(0.1);
+    usleep(300000);
+    assert_true(ls_patience_look(&p) >= 0.19 && p.waited == 0.1);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(failures_carry_a_sentence_and_a_trace),
@@ -398,6 +422,7 @@ int main(void) {
         cmocka_unit_test(text_is_added_up_to_its_end),
         cmocka_unit_test(a_process_says_where_it_is),
         cmocka_unit_test(durations_are_read_as_slurm_reads_them),
+        cmocka_unit_test(time_that_a_process_stood_still_is_no_waiting),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

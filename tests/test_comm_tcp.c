@@ -233,10 +233,32 @@ static void leaves(ls_comm *c, const job *j) {
     CHECK(c, strstr(ls_error_message(), "worker 1 on ") && strstr(ls_error_message(), "it has left the job"));
 }
 
+// One gives up in the middle of a message to another, which computes and takes it later: it hears the reason, and not only that the connection is gone.
+static void gives_up(ls_comm *c, const job *j) {
+    static float data[8 << 20];
+    ls_request r[2];
+    CHECK_OK(c, ls_comm_barrier(c));
+    if (c->rank == 0) {
+        CHECK_OK(c, ls_comm_isend(c, data, 8 << 20, LS_DTYPE_F32, 1, 9, &r[0]));
+        CHECK_OK(c, ls_comm_irecv(c, data, 1, LS_DTYPE_F32, 2, 9, &r[1]));
+        usleep(300000);  // until the others are out of the barrier
+        ls_watch_give_up("has waited for the moon");
+        CHECK(c,
+              ls_comm_wait_all(c, r, 2) == LS_STATUS_LIBRARY && strstr(ls_error_message(), "has waited for the moon"));
+        return;
+    }
+    // The other one would say it, too, if it did not come later.
+    usleep(c->rank == 1 ? 700000 : 3500000);
+    int large = c->rank == 1;
+    ls_status status = ls_comm_irecv(c, data, large ? 8 << 20 : 1, LS_DTYPE_F32, large ? 0 : 1, 9, &r[0]);
+    CHECK(c, (status == LS_OK ? ls_comm_wait_all(c, r, 1) : status) == LS_STATUS_LIBRARY);
+    CHECK(c, strstr(ls_error_message(), "has ended the job: worker 0 has waited for the moon"));
+}
+
 static void test_losses(void) {
-    static void (*const works[])(ls_comm *, const job *) = {dies, aborts, leaves};
-    static const int ends[] = {128 + SIGKILL, 3, 0};
-    for (int k = 0; k < 3; k++) {
+    static void (*const works[])(ls_comm *, const job *) = {dies, aborts, leaves, gives_up};
+    static const int ends[] = {128 + SIGKILL, 3, 0, 0};
+    for (int k = 0; k < 4; k++) {
         job j = new_job(3, k == 0 ? 3 : 2);
         j.work = works[k];
         pid_t pids[3];

@@ -15,10 +15,11 @@
 #include "base/clock.h"
 #include "base/flight.h"
 #include "base/lost.h"
+#include "base/patience.h"
 #include "base/text.h"
 
 #define TICK_SECONDS   0.5
-#define GAP_SECONDS    3.0   // a tick that took longer: this process, or the whole machine, was stopped itself
+#define TICK_COUNTS    1.0   // a tick that took longer: this process, or the whole machine, stood still itself
 #define LATE_SECONDS   30.0  // after the deadline, for those whose end is only slow
 #define REMOTE_SECONDS 5.0
 #define SEARCH_SECONDS 2.0  // between looks for workers that nobody has told of yet
@@ -39,6 +40,7 @@ typedef struct crew {
 // The process has one main thread, and so one watch over it: the state is the process's, as errno is the thread's.
 static struct {
     _Atomic double since;  // 0: nobody waits
+    _Atomic double away;   // seconds since then that are no waiting
     _Atomic(const char *) what;
     char whats[2][80];  // in turn: the watch may be reading the one before
     int turn;
@@ -103,7 +105,8 @@ void ls_watch_begin_replicas(void) {
 double ls_watch_waited(int *rank) {
     double since = atomic_load(&watch.since);
     *rank = atomic_load(&watch.rank);
-    return since > 0 ? ls_clock() - since : 0;
+    double waited = ls_clock() - since - atomic_load(&watch.away);
+    return since > 0 && waited > 0 ? waited : 0;
 }
 
 void ls_watch_blame(int rank) { atomic_store(&watch.blamed, rank); }
@@ -470,11 +473,12 @@ static void tell(int over, double now, double waited) {
 
 static void *watch_main(void *unused) {
     (void)unused;
-    double before = ls_clock(), begun = 0, away = 0;
+    double begun = 0, away = 0;
+    ls_patience ticks = ls_patience_begin(TICK_COUNTS);
     for (;;) {
+        double before = ticks.waited;
         usleep((useconds_t)(1e6 * TICK_SECONDS));
-        double now = ls_clock(), tick = now - before, since = atomic_load(&watch.since);
-        before = now;
+        double still = ls_patience_look(&ticks), now = ticks.looked, since = atomic_load(&watch.since);
         if (since != begun) {
             begun = since;
             away = 0;
@@ -482,11 +486,13 @@ static void *watch_main(void *unused) {
             watch.ended_since = 0;
             memset(watch.missing, 0, sizeof watch.missing);
         }
-        if (tick > GAP_SECONDS) away += tick;  // time in which nobody here ran is no waiting
         if (since == 0) continue;
+        away = away + still < now - since ? away + still : now - since;
+        atomic_store(&watch.away, away);
+        if (watch.ended_since > 0) watch.ended_since += still;
         double waited = now - since - away;
         find_peers(now, waited);
-        double missing = look(tick > GAP_SECONDS ? 0 : tick);
+        double missing = look(ticks.waited - before);
         int over = is_over(now, waited, missing);
         if (!over && !is_slow(now, waited)) continue;
         // Those who wait longest for the same one see it at the same time: the first of them speaks.

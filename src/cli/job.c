@@ -13,6 +13,7 @@
 #include "base/flight.h"
 #include "base/lost.h"
 #include "base/memory.h"
+#include "base/patience.h"
 #include "base/watch.h"
 #include "cli/cli.h"
 #include "cli/launcher.h"
@@ -326,7 +327,7 @@ static void note_waiting(void *user, const ls_watch_report *report) {
     ls_flight_leave();
     if (c->clustered) {  // whoever waits here tells the others why, and ends this process itself
         ls_watch_give_up(report->sentence);
-        sleep(TELL_SECONDS);
+        ls_patience_sleep(TELL_SECONDS);
     } else {
         ls_watch_end_peers();
     }
@@ -356,7 +357,7 @@ static void note_lost(void *user, const char *sentence, int lost) {
     while (!left && write(STDERR_FILENO, text, (size_t)n) < 0 && errno == EINTR) continue;
     if (!lost) return;
     ls_flight_leave();
-    sleep(LEFT_SECONDS);
+    ls_patience_sleep(LEFT_SECONDS);
     _exit(1);
 }
 
@@ -399,6 +400,8 @@ static void start_watch(cli *c) {
 ls_status cli_job_join(cli *c, const char *command, int workers) {
     if (cli_job_size() > 1 || c->clustered) start_watch(c);
     if (cli_job_size() == 0) cli_killed_tell(command);
+    // Beside a process that has a launcher's variables and no launcher Open MPI starts a daemon, with whose end it ends the process, and not a word.
+    if (cli_job_size() == 1) setenv("OMPI_MCA_ess_singleton_isolated", "1", 0);
     if (c->clustered) LS_TRY(cli_cluster_join(c));
     if (!c->clustered) LS_TRY(ls_context_create(&c->context));
     char text[64];

@@ -15,10 +15,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/clock.h"
 #include "base/error.h"
 #include "base/limits.h"
 #include "base/lost.h"
+#include "base/patience.h"
 #include "base/watch.h"
 #include "cli/checkpoints.h"
 #include "cli/cli.h"
@@ -26,7 +26,8 @@
 #define RULE           "--------------------------------------------------------------------------"
 #define KIND_SECONDS   5  // between asking the launcher to end and ending it
 #define START_SECONDS  30
-#define ORPHAN_SECONDS 20  // a launcher without workers, which waits for hosts that do not answer
+#define ORPHAN_SECONDS 20   // a launcher without workers, which waits for hosts that do not answer
+#define TURN_COUNTS    1.0  // second for which a turn counts at most in all of them
 
 enum { BLOCK = 8192, SHOWN_LOST = 8 };
 
@@ -52,11 +53,16 @@ typedef struct supervisor {
     double asked;    // when it was asked to end; 0: not
     int asked_with;  // the signal
     int had_workers;
-    double alone;   // since when the launcher has no workers any more; 0: it has
-    double frozen;  // since when the launcher, or all that is left of its workers, is stopped; 0: it runs
-    double looked;  // when that was last looked at
-    int64_t kills;  // for memory, before
+    double alone;       // since when the launcher has no workers any more; 0: it has
+    double frozen;      // since when the launcher, or all that is left of its workers, is stopped; 0: it runs
+    ls_patience clock;  // what "when" is by
+    int64_t kills;      // for memory, before
 } supervisor;
+
+static double clock_of(supervisor *s) {
+    ls_patience_look(&s->clock);
+    return 1 + s->clock.waited;  // 0: never
+}
 
 static void pass_on(const char *text, size_t n) {
     while (n > 0) {
@@ -114,7 +120,7 @@ static void end_block(supervisor *s, int with_rule) {
 
 // A worker has seen another one end. All that are left do; returns whether this one is to be heard.
 static int note_lost(supervisor *s, const char *line) {
-    if (s->lost++ == 0) s->lost_since = ls_clock();
+    if (s->lost++ == 0) s->lost_since = clock_of(s);
     if (s->rank < 0) sscanf(strstr(line, LS_LOST), LS_LOST " %d", &s->rank);
     return s->lost <= SHOWN_LOST && !s->asked;
 }
@@ -126,7 +132,7 @@ static void take_line(supervisor *s, const char *line, size_t n) {
             end_block(s, 1);
         } else {
             s->in_block = 1;
-            s->block_since = ls_clock();
+            s->block_since = clock_of(s);
         }
         return;
     }
@@ -197,10 +203,15 @@ static int children(pid_t parent, int signal_number) {
     return ls_watch_children(parent, signal_number ? send_signal : NULL, &signal_number);
 }
 
-// The launcher's child, which becomes it.
-static void become(char **argv, const sigset_t *mask, int words) {
-    setpgid(0, 0);  // a Ctrl-C reaches this program's process alone, which passes it on
+void cli_end_with(pid_t parent) {
     prctl(PR_SET_PDEATHSIG, SIGTERM);
+    if (getppid() != parent) _exit(1);  // it had ended before, of which nobody tells this one any more
+}
+
+// A child of this program's process, which becomes the launcher.
+static void become(char **argv, const sigset_t *mask, int words, pid_t parent) {
+    setpgid(0, 0);  // a Ctrl-C reaches this program's process alone, which passes it on
+    cli_end_with(parent);
     int nothing = open("/dev/null", O_RDONLY);
     if (nothing >= 0) dup2(nothing, STDIN_FILENO);
     if (words >= 0) dup2(words, STDERR_FILENO);
@@ -212,9 +223,9 @@ static void become(char **argv, const sigset_t *mask, int words) {
 
 // Asks the launcher to end, and where it has been asked before and does not, ends it.
 static void press(supervisor *s) {
-    if (!s->asked || ls_clock() - s->asked < KIND_SECONDS) return;
+    if (!s->asked || clock_of(s) - s->asked < KIND_SECONDS) return;
     if (s->asked_with == SIGKILL) return;
-    s->asked = ls_clock();
+    s->asked = clock_of(s);
     if (s->asked_with == SIGTERM) {
         children(s->launcher, SIGKILL);  // workers that are stopped hear nothing else
         s->asked_with = SIGKILL;
@@ -250,7 +261,7 @@ static void take_signal(supervisor *s) {
         return;
     }
     if (!s->asked) {
-        s->asked = ls_clock();
+        s->asked = clock_of(s);
         s->asked_with = number == SIGTERM ? SIGTERM : SIGINT;
     }
     kill(s->launcher, number == SIGQUIT || number == SIGHUP ? SIGTERM : number);
@@ -259,7 +270,7 @@ static void take_signal(supervisor *s) {
 // A launcher whose workers are gone waits for hosts it does not reach, and for those that are stopped. It hears, and they do, once they go on.
 static void give_up(supervisor *s, const char *why) {
     snprintf(s->given_up, sizeof s->given_up, "%s", why);
-    s->asked = ls_clock();
+    s->asked = clock_of(s);
     s->asked_with = SIGTERM;
     kill(s->launcher, SIGTERM);
     kill(s->launcher, SIGCONT);
@@ -281,11 +292,9 @@ static void note_state(void *user, int64_t process, char state) {
 // Workers that wait for one which is stopped say so themselves; those that have ended do not, nor does anybody where it is the launcher.
 static void look_at_stopped(supervisor *s, const states *of) {
     char launcher, why[480];
-    double now = ls_clock();
-    int slept = now - s->looked > 5;  // this process was itself stopped
-    s->looked = now;
+    double now = clock_of(s);
     int named = ls_watch_started(s->launcher, &launcher) >= 0 && launcher == 'T';
-    int frozen = !slept && (named || (of->running == 0 && of->stopped > 0));
+    int frozen = named || (of->running == 0 && of->stopped > 0);
     s->frozen = !frozen ? 0 : s->frozen > 0 ? s->frozen : now;
     if (!frozen || s->launch->patience < 0 || s->asked) return;
     if (now - s->frozen < s->launch->patience) return;
@@ -307,14 +316,14 @@ static void look_after(supervisor *s) {
     if (count > 0)
         s->alone = 0;
     else if (s->alone == 0)
-        s->alone = ls_clock();
-    else if (!s->asked && s->had_workers && ls_clock() - s->alone > (s->said ? KIND_SECONDS : ORPHAN_SECONDS))
+        s->alone = clock_of(s);
+    else if (!s->asked && s->had_workers && clock_of(s) - s->alone > (s->said ? KIND_SECONDS : ORPHAN_SECONDS))
         give_up(s, "all workers of this host are gone, and the launcher goes on without them");
-    else if (!s->asked && !s->had_workers && ls_clock() - s->alone > START_SECONDS)
+    else if (!s->asked && !s->had_workers && clock_of(s) - s->alone > START_SECONDS)
         give_up(s, "the launcher has not started a worker; what stands above are its words");
-    if (!s->asked && s->lost && ls_clock() - s->lost_since > KIND_SECONDS)
+    if (!s->asked && s->lost && clock_of(s) - s->lost_since > KIND_SECONDS)
         give_up(s, "a worker has ended, and the launcher goes on without it");
-    if (s->in_block && ls_clock() - s->block_since > 2) end_block(s, 0);
+    if (s->in_block && clock_of(s) - s->block_since > 2) end_block(s, 0);
 }
 
 // --- the end -------------------------------------------------------------------------------------------------------------
@@ -377,14 +386,14 @@ static int watch_it(supervisor *s) {
                other.si_pid != s->launcher)
             waitpid(other.si_pid, NULL, 0);
         press(s);
-        if (ls_clock() - looked > 1) {
-            looked = ls_clock();
+        if (clock_of(s) - looked > 1) {
+            looked = clock_of(s);
             look_after(s);
         }
     }
     // What is still in the pipe; a worker that outlives its launcher may hold it open.
-    double since = ls_clock();
-    while (s->words >= 0 && ls_clock() - since < 1) {
+    double since = clock_of(s);
+    while (s->words >= 0 && clock_of(s) - since < 1) {
         struct pollfd wait = {.fd = s->words, .events = POLLIN};
         if (poll(&wait, 1, 100) <= 0 && children(getpid(), 0) == 0) break;
         if (wait.revents) take_words(s);
@@ -412,8 +421,9 @@ static ls_status start(supervisor *s, char **argv, const sigset_t *mask) {
     if (s->launch->speaks && pipe2(ends, O_CLOEXEC) != 0)
         return LS_FAIL(LS_STATUS_IO, "cannot look after the workers: %s", strerror(errno));
     fflush(NULL);
+    pid_t self = getpid();
     s->launcher = fork();
-    if (s->launcher == 0) become(argv, mask, ends[1]);
+    if (s->launcher == 0) become(argv, mask, ends[1], self);
     int why = errno;
     if (ends[1] >= 0) close(ends[1]);
     s->words = ends[0];
@@ -426,7 +436,12 @@ static ls_status start(supervisor *s, char **argv, const sigset_t *mask) {
 }
 
 static supervisor begin(const cli_launch *launch, int signals) {
-    return (supervisor){.launch = launch, .words = -1, .rank = -1, .kills = ls_limits_kills(), .signals = signals};
+    return (supervisor){.launch = launch,
+                        .words = -1,
+                        .rank = -1,
+                        .kills = ls_limits_kills(),
+                        .signals = signals,
+                        .clock = ls_patience_begin(TURN_COUNTS)};
 }
 
 ls_status cli_launcher_run(cli_launch *launch) {

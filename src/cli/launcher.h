@@ -3,6 +3,7 @@
 #define LS_CLI_LAUNCHER_H
 
 #include <lockstep/status.h>
+#include <sys/types.h>
 
 typedef struct cli_launch cli_launch;
 struct cli_launch {
@@ -21,5 +22,8 @@ struct cli_launch {
 // Runs the launcher until it ends, and again while workers die and `restarts` lasts, and does not return then: the process ends with its
 // exit status. Errors: IO (it cannot be started).
 ls_status cli_launcher_run(cli_launch *launch);
+
+// In a child of `parent`: it gets SIGTERM when that one ends, and ends now where it already has.
+void cli_end_with(pid_t parent);
 
 #endif

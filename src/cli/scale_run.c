@@ -5,22 +5,22 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/memory.h"
+#include "cli/launcher.h"
 #include "cli/scale.h"
 
 #define TICK_SECONDS  0.5
 #define GRACE_SECONDS 10  // between asking a run to end and ending it
 
 // In the child, which does not return. `path` is this program, `argv` the run's words, `extra` what srun is to be told.
-static void become(const char *path, char **argv, const char *extra, int log, const sigset_t *mask) {
-    setpgid(0, 0);                     // a Ctrl-C reaches this program alone, which then ends the run
-    prctl(PR_SET_PDEATHSIG, SIGTERM);  // and its end, however it comes, is that of the run
+static void become(const char *path, char **argv, const char *extra, int log, const sigset_t *mask, pid_t parent) {
+    setpgid(0, 0);         // a Ctrl-C reaches this program alone, which then ends the run
+    cli_end_with(parent);  // and its end, however it comes, is that of the run
     int nothing = open("/dev/null", O_RDONLY);
     if (nothing >= 0) dup2(nothing, STDIN_FILENO);
     dup2(log, STDOUT_FILENO);
@@ -52,8 +52,9 @@ static ls_status start(const json_t *command, const char *log_path, const sigset
     int log = open(log_path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     if (log < 0) LS_FAIL_GOTO(LS_STATUS_IO, done, "cannot write %s: %s", log_path, strerror(errno));
     fflush(NULL);
+    pid_t parent = getpid();
     *out = fork();
-    if (*out == 0) become(self, argv, extra, log, mask);
+    if (*out == 0) become(self, argv, extra, log, mask, parent);
     if (*out < 0) LS_FAIL_GOTO(LS_STATUS_IO, done, "cannot start another process: %s", strerror(errno));
     setpgid(*out, *out);
 done:

@@ -13,6 +13,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/patience.h"
 #include "base/text.h"
 #include "base/watch.h"
 #include "comm/tcp_impl.h"
@@ -20,6 +21,8 @@
 #define LINK_SECONDS  60.0
 #define LOOK_SECONDS  1.0    // between looks at whether the others acknowledge
 #define GAP_SECONDS   3.0    // between calls: what was in between nobody knows
+#define LOOK_COUNTS   2.0    // for which a look counts at most, of what others have told
+#define TURN_COUNTS   0.1    // the same for a turn of parting
 #define SOON_MS       20     // of waiting before the watch is told
 #define END_SECONDS   2.0    // for telling the others that the job ends
 #define LEAVE_SECONDS 120.0  // for the others to leave
@@ -44,7 +47,8 @@ ls_status ls__tcp_broken(ls__tcp *c, ls_status status, int rank) {
         ls__fail_context(LS_STATUS_LIBRARY, "worker %d on %s (%s): ", rank, c->theirs[rank].name, c->link[rank].where);
     snprintf(c->failure, sizeof c->failure, "%s", ls_error_message());
     c->status = LS_STATUS_LIBRARY;
-    return c->status;
+    ls__tcp_tell_end(c, c->failure, 1);  // now: what messages on their way are made of is still there
+    return again(c);
 }
 
 static ls_status has_aborted(ls__tcp *c, int rank) {
@@ -95,6 +99,11 @@ static ls_status look_at_silence(ls__tcp *c) {
         LS_FAIL(LS_STATUS_LIBRARY, "its host has acknowledged nothing for %.0f s; look at it, and at the network",
                 1e-3 * (double)l->silent_ms);
         return ls__tcp_broken(c, LS_STATUS_LIBRARY, r);
+    }
+    // Who said that it waits could not be heard saying so again.
+    for (int r = 0; r < c->head.size && since > LOOK_COUNTS; r++) {
+        double *at = &c->link[r].inbox.waits_at, later = *at + since - LOOK_COUNTS;
+        if (*at > 0) *at = later < now ? later : now;
     }
     // Behind the look: what is sent has the time until the next one to be acknowledged.
     ls__tcp_share_wait(c);
@@ -345,8 +354,8 @@ static int has_more(ls__link *l) {
 
 // Sends what is queued, ends this side, and waits for the other sides to end, so that what was sent is not lost with the connections.
 static void part(ls__tcp *c, double seconds) {
-    double since = ls_clock();
-    for (int open = 1; open && ls_clock() - since < seconds;) {
+    ls_patience waits = ls_patience_begin(TURN_COUNTS);
+    for (int open = 1; open && waits.waited < seconds; ls_patience_look(&waits)) {
         struct pollfd one[64];
         int count = 0;
         open = 0;
@@ -416,7 +425,6 @@ static void say_bye(ls__tcp *c) {
 static void destroy(ls_comm *comm) {
     ls__tcp *c = ls__tcp_of(comm);
     if (c->link && c->status == LS_OK && comm->order) say_bye(c);
-    if (c->link && c->status != LS_OK) ls__tcp_tell_end(c, c->failure, 0);
     for (int r = 0; c->link && r < comm->size; r++) ls__link_close(&c->link[r]);
     while (c->requests) {
         ls__tcp_request *next = c->requests->next;

@@ -39,7 +39,8 @@ ls_status ls__tcp_listen(const ls__entry *list, int count, int task, int *out);
 // "10.0.0.2:33561" of the other end.
 void ls__tcp_where(int socket, char text[80]);
 
-// comm_tcp.c: remembers that communication is over, and gives a sentence that names the peer (-1: none) before what was said last.
+// comm_tcp.c: remembers that communication is over, and tells all others why, after which there are no connections; gives a sentence that names the peer (-1: none)
+// before what was said last.
 ls_status ls__tcp_broken(ls__tcp *c, ls_status status, int rank);
 // Tells all who are connected why this worker ends the job, as far as they take it within a moment. `data_stays`: what messages on their way are made
 // of is still there; else those peers only see that the connection is gone.

@@ -17,12 +17,14 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/patience.h"
 #include "base/text.h"
 #include "comm/tcp_impl.h"
 
 #define JOIN_SECONDS  300.0
 #define HELLO_SECONDS 10.0  // for a hand-shake
 #define AGAIN_SECONDS 0.2   // between two attempts to reach a worker
+#define TURN_COUNTS   1.0   // of the time that workers may take to come, for which a turn counts at most
 #define NOTES         8     // strangers that are told of
 
 enum { GUESTS = 64 };  // who dialled and has not proved anything yet, beside as many as there are workers
@@ -56,7 +58,8 @@ typedef struct joining {
     int64_t greeting_size;
     int notes, peers;
     char stranger[160];  // the latest that was sent away
-    double since, limit;
+    ls_patience waits;
+    double limit;
 } joining;
 
 // --- sentences -------------------------------------------------------------------------------------------------------
@@ -78,8 +81,8 @@ static ls_status too_late(joining *j) {
     char text[768], entry[LS_LIST_ENTRY];
     size_t used = 0;
     int named = 0, count = missing(j);
-    ls_text_add(text, sizeof text, &used, "waited %.0f s, and %d of %d workers %s not come: ", ls_clock() - j->since,
-                count, j->c->head.size, count == 1 ? "has" : "have");
+    ls_text_add(text, sizeof text, &used, "waited %.0f s, and %d of %d workers %s not come: ", j->waits.waited, count,
+                j->c->head.size, count == 1 ? "has" : "have");
     for (int r = 0; r < j->c->head.size && named < 4; r++) {
         if (r == j->c->head.rank || is_peer(j, r)) continue;
         const char *why = r < j->c->head.rank ? j->dial[r].why : "has not connected to this one";
@@ -414,7 +417,8 @@ static ls_status turn(joining *j) {
         if (j->poll[0].revents) LS_TRY(accept_guests(j));
     }
     LS_TRY(look_at_peers(j));
-    return j->limit >= 0 && missing(j) > 0 && ls_clock() - j->since > j->limit ? too_late(j) : LS_OK;
+    ls_patience_look(&j->waits);
+    return j->limit >= 0 && missing(j) > 0 && j->waits.waited > j->limit ? too_late(j) : LS_OK;
 }
 
 static ls_status begin(joining *j) {
@@ -443,7 +447,7 @@ static void end(joining *j) {
 
 ls_status ls__tcp_join(ls__tcp *c, const ls_cluster *cluster, const ls__key *key) {
     joining j = {.c = c, .cluster = cluster, .key = key, .listens = -1, .guests = c->head.size + GUESTS};
-    j.since = ls_clock();
+    j.waits = ls_patience_begin(TURN_COUNTS);
     j.limit = cluster->join_seconds == 0 ? JOIN_SECONDS : cluster->join_seconds;
     ls_status status = begin(&j);
     while (status == LS_OK && missing(&j) > 0) status = turn(&j);

@@ -54,6 +54,22 @@ done
 run 1 env OMPI_COMM_WORLD_RANK=1 PMI_RANK=1 "$lockstep" train mnist-mlp --limit-train 128 --data nothing
 complains "worker 1: there is no dataset"
 
+# MPI starts by itself then, and has no process beside this one that could be lost, and take this one with it without a word.
+if [ -r "/proc/$$/task/$$/children" ]; then
+    what="train with PMI_RANK=0"
+    PMI_RANK=0 "$lockstep" train mnist-mlp --epochs 1000000 --verbose 2 >"$here/out" 2>"$here/err" </dev/null &
+    process=$!
+    looks=0
+    until grep -q '^Epoch 1' "$here/out" || [ $looks -eq 300 ]; do
+        looks=$((looks + 1))
+        sleep 0.1
+    done
+    beside=$(for k in $(cat "/proc/$process/task/$process/children"); do tr '\0' ' ' <"/proc/$k/cmdline"; done)
+    [ $looks -lt 300 ] && [ -z "$beside" ] || wrong "$what: beside it: '$beside'"
+    kill -TERM $process
+    wait $process
+fi
+
 # A closed stream is nowhere, not the next file that is opened.
 what="train --metrics >&-"
 # shellcheck disable=SC2086

@@ -152,9 +152,23 @@ wait $! && wrong "the second goes on with another seed"
 complains 'worker 1 has "seed=2"'
 grep -q 'worker 1: workers disagree on the options' "$here/err.1" || wrong "the second does not say why it ends: $(cat "$here/err.1")"
 
+# As where a whole machine stands still, for longer than the limit: nobody was silent, and the job goes on.
+stand_still() {
+    # shellcheck disable=SC2154 # eval sets them
+    all=$(for k in "$job_0" "$job_1" "$job_2"; do ps -o pid= --ppid "$k"; done)
+    # shellcheck disable=SC2086
+    {
+        kill -STOP $all
+        sleep "$1"
+        kill -CONT $all
+        sleep 5
+        kill -0 $all 2>/dev/null || wrong "three workers that stood still for $1 s do not go on: $(cat "$here"/err.?)"
+    }
+}
+
 # One of three is killed or stopped in the middle of training: the others end too, and each says whom it lost, and what it exchanged or waited for.
 # loses SIGNAL HOSTS WORKER OPTIONS...
-limit=0:04 samples=12000 # of an epoch: longer than it takes to find its beginning, but some asynchronous workers find out at its end alone
+limit=0:04 pause= samples=12000 # of an epoch: longer than it takes to find its beginning, but some asynchronous workers find out at its end alone
 loses() {
     signal=$1 on=$2 gone=$3
     shift 3
@@ -176,6 +190,7 @@ loses() {
     eval "victim=\$job_$gone"
     # shellcheck disable=SC2154 # eval sets it
     process=$(ps -o pid= --ppid "$victim" | tr -d ' ')
+    [ -z "$pause" ] || stand_still "$pause"
     kill -"$signal" "$process"
     for k in 0 1 2; do
         [ $k -ne "$gone" ] || continue
@@ -196,7 +211,11 @@ loses() {
 # Of whom one shares the memory of the one that is stopped, and is waited for itself: it has a quarter of the limit to say so.
 limit=0:08
 loses STOP 2 2
+pause=10
+loses STOP 2 2
 limit=0:04
+loses STOP 3 1 --strategy parameter-server --async
+pause=
 # One that computes for ever, as it seems from outside: it is neither gone nor stopped, and waited for in memory by a worker that another host waits for.
 list 3 2
 for k in 0 1 2; do

@@ -235,6 +235,23 @@ class Launch:
         if number == signal.SIGSTOP and not rest and self.long:
             os.kill(top, signal.SIGTERM)
 
+    def has_children(self, top):
+        try:
+            with open("/proc/%d/task/%d/children" % (top, top)) as f:
+                return bool(f.read().strip())
+        except OSError:
+            return True
+
+    def await_moment(self, child):
+        """Until the signal is due: after a while, or in the moment in which the program has just started another process. Whether it still runs."""
+        moment = time.monotonic() + (self.signal[2] if self.signal[2] > 0.2 else 5)
+        while child.poll() is None and time.monotonic() < moment:
+            if self.signal[2] > 0.2:
+                time.sleep(0.01)
+            elif self.has_children(child.pid):
+                break
+        return child.poll() is None
+
     def run(self):
         words = [self.program] + self.args
         if self.shm:
@@ -250,11 +267,8 @@ class Launch:
             return "ended well", None, 0.0  # the system did not start it at all
         top = child.pid
         problem = None
-        if self.signal:
-            try:
-                child.wait(self.signal[2])
-            except subprocess.TimeoutExpired:
-                self.hit(top)
+        if self.signal and self.await_moment(child):
+            self.hit(top)
         deadline = start + LIMIT
         if self.long:  # it does not end by itself, unless it was hit so that it must
             try:
