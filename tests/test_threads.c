@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "base/bf16.h"
+#include "device/cpu/cpu.h"
 #include "device/cpu/isa.h"
 #include "device/cpu/trial.h"
 #include "ok.h"
@@ -179,6 +180,76 @@ static void few_channels(void **state) {
             end(&other);
         }
         end(&one);
+    }
+}
+
+// X where a larger tensor has a copy of it: `before` bytes into pieces of `apart`, and garbage between.
+static void put_apart(ls_device *device, ran *r, int64_t pieces, int64_t before, int64_t apart) {
+    ls_buffer *larger;
+    int64_t piece = r->bytes[LS_ARG_X] / pieces;
+    OK(ls_buffer_create(device, pieces * apart, &larger));
+    ls_span at = {.buffer = larger};
+    const char *x = ls_span_host(r->args[LS_ARG_X]);
+    memset(ls_span_host(at), 0xFF, (size_t)(pieces * apart));
+    at.offset = before;
+    for (int64_t i = 0; i < pieces; i++) memcpy((char *)ls_span_host(at) + i * apart, x + i * piece, (size_t)piece);
+    ls_buffer_destroy(&r->args[LS_ARG_X].buffer);
+    r->args[LS_ARG_X] = at;
+}
+
+// Images row-major, or in blocks of 16 channels.
+static const ls_layout *image_layout(ls_device *device, const ls_tensor_type *t, int row_major) {
+    const ls_layout *out;
+    if (row_major)
+        OK(device->ops->layout_plain(device, t->shape, t->dtype, 0, &out));
+    else
+        OK(ls__cpu_layout_tag((ls_cpu *)device, t->shape, t->dtype, 0, ls__cpu_blocked_tag(4, 16), &out));
+    return out;
+}
+
+static void begin_statistics(ls_device *device, const ls_kernel_spec *spec, ran *r) {
+    begin(device, spec, r);
+    fill(LS_DTYPE_F32, LS_ARG_WORKSPACE, r->bytes[LS_ARG_WORKSPACE], ls_span_host(r->args[LS_ARG_WORKSPACE]));
+}
+
+// Batch normalization reads X out of a concatenation along the channels: samples of blocked layouts, pixels of row-major ones.
+static void check_apart(ls_kernel_spec *spec, int row_major) {
+    const int64_t *dim = spec->x[0].shape.dim, others = row_major ? 19 : 16 * dim[1] * dim[2];
+    int64_t pieces = row_major ? dim[0] * dim[1] * dim[2] : dim[0],
+            before = others * (int64_t)ls_dtype_size(spec->x[0].dtype);
+    ran whole, other;
+    spec->pieces = spec->apart = 0;
+    spec->layout[LS_ARG_X] = image_layout(devices[1], &spec->x[0], row_major);
+    begin_statistics(devices[1], spec, &whole);
+    OK(ls_kernel_run(whole.kernel, whole.queue, whole.args));
+    spec->pieces = pieces;
+    spec->apart = spec->layout[LS_ARG_X]->bytes / pieces + 3 * before;
+    for (int t = 1; t <= MOST_THREADS; t++) {
+        spec->layout[LS_ARG_X] = image_layout(devices[t], &spec->x[0], row_major);
+        begin_statistics(devices[t], spec, &other);
+        assert_int_equal(other.kernel->apart, spec->apart);
+        put_apart(devices[t], &other, pieces, before, spec->apart);
+        OK(ls_kernel_run(other.kernel, other.queue, other.args));
+        same_results(spec, &whole, &other, t);
+        end(&other);
+    }
+    end(&whole);
+}
+
+static void normalization_reads_apart(void **state) {
+    static const int64_t channels[] = {48, 100, 160};
+    for (int i = 0; i < 24; i++) {
+        int bf16 = i / 2 % 2;
+        if (bf16 && devices[1]->ops->supports(devices[1], LS_DTYPE_BF16) != LS_OK) continue;
+        op_case c = {.op = LS_OP_BATCH_NORM,
+                     .relu = i / 4 % 2,
+                     .mask_dx = i % 3 == 0,
+                     .addend = i % 5 == 0,
+                     .batch = 5,
+                     .x = SAMPLE(13, 7, channels[i / 8])};
+        op_spec spec = op_spec_of(&c, bf16 ? LS_DTYPE_BF16 : LS_DTYPE_F32);
+        spec.kernel.pass = LS_PASS_BACKWARD;
+        check_apart(&spec.kernel, i % 2);
     }
 }
 
@@ -368,6 +439,7 @@ int main(void) {
         cmocka_unit_test(a_team_keeps_its_threads),
         cmocka_unit_test(convolutions),
         cmocka_unit_test(few_channels),
+        cmocka_unit_test(normalization_reads_apart),
         cmocka_unit_test(dense_layers),
         cmocka_unit_test(weights_of_many_vectors),
         cmocka_unit_test(elements),

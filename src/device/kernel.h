@@ -104,9 +104,9 @@ typedef struct ls_kernel_spec {
     // X's vectors are rows of a table of so many rows, picked by NUMBERS, and all that becomes of DX is that those of one number are
     // added up: so DX may have their sum at one of them, and zeros at the others. 0: nothing is known of X.
     int64_t table_rows;
-    // Backward: X can be read where a larger tensor has a copy of it: each of its samples whole and as its layout has it, so many bytes
-    // from one to the next. 0: there is none.
-    int64_t apart;
+    // Backward: X can be read where a larger tensor has a copy of it: so many equal pieces (its samples, or the pixels of a row-major
+    // image), each whole and as its layout has it, so many bytes from one to the next. 0: there is none.
+    int64_t pieces, apart;
     // Layouts the caller has already settled, by argument; NULL lets the kernel choose.
     const ls_layout *layout[LS_ARG_COUNT];
 } ls_kernel_spec;
@@ -129,8 +129,9 @@ struct ls_kernel {
     const char *name;                       // the implementation's name, for people ("jit:avx512_core")
     const ls_layout *layout[LS_ARG_COUNT];  // chosen layouts; NULL for WORKSPACE and the like, and for what is not used
     int64_t workspace_bytes, scratch_bytes;
-    int64_t apart;      // that of the spec, if it reads X so; else 0
-    int holds_samples;  // 1: each sample of Y is those of X, X + 1, ... one behind the other, as their layouts have them
+    int64_t apart;  // that of the spec, if it reads X so; else 0
+    // Cut into so many equal pieces, each of Y's is those of X, X + 1, ... one behind the other, as their layouts have them. 0: it is not so.
+    int64_t holds_pieces;
     ls_in_place in_place[LS_MAX_IN_PLACE];
     int in_place_count;
     // Pieces its work is cut into, each the same whoever computes it: a function of the shapes alone, never of threads.

@@ -115,26 +115,27 @@ static int read_in_backward(const ls_plan *p, int buffer) {
 }
 
 // Finds the last of the concatenations, each a part of the next, that have a copy of node i's first input and are kept for backward
-// anyway: the input itself need not be, if the node's kernel reads the copy. Returns how many bytes samples are apart in it and sets `at`
-// to the first of them; 0: there is none. What is made again in backward is not kept anyway.
-static int64_t find_copy(const ls_builder *b, int i, ls_step_arg *at) {
+// anyway: the input itself need not be, if the node's kernel reads the copy. Tells the spec of its pieces and sets `at` to the first of
+// them. What is made again in backward is not kept anyway.
+static void find_copy(const ls_builder *b, int i, ls_kernel_spec *spec, ls_step_arg *at) {
     ls_value v = ls__input_home(b, i, 0);
     const ls_layout *layout = b->nodes[i].input[0].layout;
-    int64_t apart = 0, offset = 0, batch = b->plan->config.batch;
+    int64_t offset = 0;
     while (b->plan->config.remat == LS_REMAT_NONE && b->values[v].holder >= 0) {
         const ls_node_state *holder = &b->nodes[b->values[v].holder];
         int index = b->values[v].holder_input;
-        if (holder->input[index].layout != layout) break;
-        for (int k = 0; k < index; k++) offset += holder->input[k].layout->bytes / batch;
+        int64_t pieces = holder->holds_pieces;
+        if (holder->input[index].layout != layout || (spec->pieces && pieces != spec->pieces)) break;
+        spec->pieces = pieces;
+        for (int k = 0; k < index; k++) offset += holder->input[k].layout->bytes / pieces;
         v = b->graph->nodes[b->values[v].holder].value;
         ls_tensor whole = b->values[v].value;
         layout = whole.layout;
         if (offset > INT_MAX || whole.at.place != LS_PLACE_ARENA || !read_in_backward(b->plan, whole.at.index))
             continue;
         *at = (ls_step_arg){LS_PLACE_ARENA, whole.at.index, whole.at.offset + (int)offset};
-        apart = layout->bytes / batch;
+        spec->apart = layout->bytes / pieces;
     }
-    return apart;
 }
 
 // What a backward kernel is asked for: forward's spec, and the layouts that are settled.
@@ -179,7 +180,7 @@ ls_status ls__emit_backward(ls_builder *b, int i, ls_pass pass, const char *pass
     ls_value from = ls__input_home(b, i, 0);
     ls_kernel_spec spec = backward_spec(b, i, pass, dy);
     ls_step_arg copy = {0};
-    spec.apart = find_copy(b, i, &copy);
+    find_copy(b, i, &spec, &copy);
     ls_tensor addend = b->values[from].gradient, d[LS_MAX_OUTPUTS] = {{.layout = NULL}};
     spec.addend = pass == LS_PASS_BACKWARD && op->absorbs & LS_ABSORBS_ADDEND && addend.layout;
     if (spec.addend) LS_TRY(ls__in_layout(b, addend, s->input[0].layout, i, &addend));

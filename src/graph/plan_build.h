@@ -32,7 +32,7 @@ typedef struct ls_value_state {
     int wants_gradient;        // something before it is trained
     ls_tensor value;           // what its kernel computes
     ls_tensor gradient;        // of `value`, from the readers so far
-    // The first node whose output has a copy of `value` in each sample, and which of its inputs that is; -1: none.
+    // The first node whose output has a copy of `value`, and which of its inputs that is; -1: none.
     int holder, holder_input;
 } ls_value_state;
 
@@ -46,7 +46,8 @@ typedef struct ls_node_state {
     int masked_by_reader;
     ls_tensor input[LS_MAX_INPUTS];  // what its kernel read, after any reorder
     ls_step_arg workspace;
-    ls_kernel_spec *spec;  // of its forward kernel
+    int64_t holds_pieces;  // of its forward kernel
+    ls_kernel_spec *spec;  // the same kernel's
 } ls_node_state;
 
 typedef struct ls_builder {

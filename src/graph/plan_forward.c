@@ -139,7 +139,8 @@ static ls_status place_output(ls_builder *b, int i, int k, ls_plan_step_impl *st
 }
 
 // Notes which values the output has copies of, for backward to read them there.
-static void note_holder(ls_builder *b, int i) {
+static void note_holder(ls_builder *b, int i, int64_t pieces) {
+    b->nodes[i].holds_pieces = pieces;
     for (int k = 0; k < b->graph->nodes[i].input_count; k++) {
         ls_value_state *v = &b->values[ls__input_home(b, i, k)];
         if (v->holder < 0) v->holder = i, v->holder_input = k;
@@ -162,7 +163,7 @@ static ls_status forward_node(ls_builder *b, int i) {
     LS_TRY(read_inputs(b, i, kernel, &spec, &step));
     int at = (int)(step - b->plan->steps);
     for (int k = 0; k < n->output_count; k++) LS_TRY(place_output(b, i, k, &b->plan->steps[at]));
-    if (kernel->holds_samples) note_holder(b, i);
+    if (kernel->holds_pieces) note_holder(b, i, kernel->holds_pieces);
     step = &b->plan->steps[at];
     int sum = s->residual != LS_NO_VALUE || ls__acts_as(op, &n->attrs) == LS_ACTS_AS_SUM;
     step->recompute = sum ? LS_RECOMPUTE_NEVER : op->recompute;

@@ -122,7 +122,7 @@ static void sweep_planes(const group *g, void (*loop)(ls_norm_pass *p)) {
     }
 }
 
-// While a loop is in one panel, the lines of the next are fetched one after the other.
+// While a loop is in one panel, the lines of the next are fetched one after the other; of rows that are apart each its own one.
 static void sweep_panels(const group *g, void (*loop)(ls_norm_pass *p)) {
     const batch_norm_kernel *k = g->k;
     for (int64_t row = 0, rows; row < k->pixels; row += rows) {
@@ -132,7 +132,8 @@ static void sweep_panels(const group *g, void (*loop)(ls_norm_pass *p)) {
             ls_norm_pass *p = &g->pass[i];
             p->origin = row * k->channels;
             p->rows = rows;
-            p->ahead = last ? 0 : rows * k->channels + i * (rows - 1) * LS_NORM_ROW;
+            p->ahead = last ? 0 : rows * k->channels + (k->tile.x_row_skip ? 0 : i * (rows - 1) * LS_NORM_ROW);
+            if (k->tile.x_row_skip) p->x = (const char *)tile_at(g, LS_ARG_X, g->first + i) + row * k->tile.x_row_skip;
             loop(p);
         }
     }
@@ -316,12 +317,15 @@ static void set_tiles(batch_norm_kernel *k, int64_t block) {
     }
 }
 
-// Samples of blocked layouts are runs, which may be as far apart in X as they like.
+// Samples of blocked layouts are runs, and pixels of panels are rows, which may be as far apart in X as they like.
 static void set_apart(const ls_kernel_spec *spec, batch_norm_kernel *k) {
-    int64_t sample = k->base.layout[LS_ARG_X]->bytes / k->samples;
-    if (spec->pass != LS_PASS_BACKWARD || spec->apart <= sample || k->tile.runs != k->samples || k->panel_rows) return;
+    int64_t skip = spec->apart ? spec->apart - k->base.layout[LS_ARG_X]->bytes / spec->pieces : 0;
+    int rows = k->panel_rows && spec->pieces == k->pixels;
+    int runs = !k->panel_rows && k->tile.runs == k->samples && spec->pieces == k->samples;
+    if (spec->pass != LS_PASS_BACKWARD || skip <= 0 || !(rows || runs)) return;
     k->base.apart = spec->apart;
-    k->tile.x_skip = spec->apart - sample;
+    *(rows ? &k->tile.x_row_skip : &k->tile.x_skip) = skip;
+    if (rows) k->tile.step_ahead = k->channels;
 }
 
 static ls_status set_layouts(ls_cpu *cpu, const ls_kernel_spec *spec, ls_kernel *kernel, int64_t *block) {

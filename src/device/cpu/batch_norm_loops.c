@@ -57,10 +57,10 @@ LS_INLINE row gated(ls_dtype dtype, row x, const void *y, const void *dy, int64_
     return d;
 }
 
-LS_INLINE void sums_row(ls_dtype dtype, const void *x, const void *y, const void *dy, void *dx2, int64_t at,
-                        int64_t next, int64_t count, const known *k, gate g, sums *s) {
+LS_INLINE void sums_row(ls_dtype dtype, const void *x, const void *ahead, const void *y, const void *dy, void *dx2,
+                        int64_t at, int64_t next, int64_t count, const known *k, gate g, sums *s) {
     row r = load_row(dtype, x, at, count), d = gated(dtype, r, y, dy, at, count, k, g);
-    fetch_row(dtype, x, next);
+    fetch_row(dtype, ahead, next);
     fetch_row(dtype, dy, next);
     if (g == BY_Y) fetch_row(dtype, y, next);
     if (dx2) store_row(dtype, dx2, at, d, count);

@@ -26,7 +26,8 @@ typedef struct ls_norm_pass {
     int64_t ahead, step_ahead;
     // Where its first element is in each tensor. Which are used says each loop; unused ones are NULL.
     const void *x, *x2, *dy, *addend;
-    int64_t x_skip;  // bytes by which the runs of X are further apart than the others'; backward alone
+    // Bytes by which the runs of X, and the rows of a run, are further apart than the others'; backward alone.
+    int64_t x_skip, x_row_skip;
     void *y, *dx, *dx2;
     ls_norm_end relu;
     int mask_dx;  // X began in one

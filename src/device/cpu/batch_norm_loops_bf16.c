@@ -106,11 +106,11 @@ LS_INLINE __m512i gated(__m512i x, const void *y, const void *dy, int64_t at, in
     return _mm512_mask_and_epi32(d, _knot_mask16(which[1]), d, _mm512_set1_epi32(0xFFFF));
 }
 
-LS_INLINE void sums_row(ls_dtype dtype, const void *x, const void *y, const void *dy, void *dx2, int64_t at,
-                        int64_t next, int64_t count, const known *k, gate g, sums *s) {
+LS_INLINE void sums_row(ls_dtype dtype, const void *x, const void *ahead, const void *y, const void *dy, void *dx2,
+                        int64_t at, int64_t next, int64_t count, const known *k, gate g, sums *s) {
     __m512i words = words_at(x, at, count), let_through = gated(words, y, dy, at, count, k, g);
     row r = distance(row_of(words), k), d = row_of(let_through);
-    fetch(x, next);
+    fetch(ahead, next);
     fetch(dy, next);
     if (g == BY_Y) fetch(y, next);
     if (dx2) put_words(dx2, at, let_through, count);

@@ -27,8 +27,9 @@ LS_INLINE void moments_row(ls_dtype dtype, const void *x, int64_t at, int64_t ne
                            sums *s);
 LS_INLINE void forward_row(ls_dtype dtype, const void *x, const void *x2, void *y, int64_t at, int64_t next,
                            int64_t count, const known *k, ls_norm_end relu);
-LS_INLINE void sums_row(ls_dtype dtype, const void *x, const void *y, const void *dy, void *dx2, int64_t at,
-                        int64_t next, int64_t count, const known *k, gate g, sums *s);
+// `ahead`: X where its rows at `next` are.
+LS_INLINE void sums_row(ls_dtype dtype, const void *x, const void *ahead, const void *y, const void *dy, void *dx2,
+                        int64_t at, int64_t next, int64_t count, const known *k, gate g, sums *s);
 LS_INLINE void data_row(ls_dtype dtype, const void *x, const void *y, const void *dy, const void *addend, void *dx,
                         int64_t at, int64_t next, int64_t count, const known *k, gate g, int mask_dx);
 
@@ -184,17 +185,20 @@ LS_INLINE gate gate_of(const ls_norm_pass *p) {
     return !p->relu ? OPEN : p->y ? BY_Y : BY_X;
 }
 
-// X for a piece, so that rows of it are at the same places as those of the other tensors.
-LS_INLINE const void *x_of(const ls_norm_pass *p, const piece *c) { return (const char *)p->x + c->run * p->x_skip; }
+// X for the first row of a piece, so that it is at the same place as those of the other tensors; for each row behind it X_ROW_SKIP more.
+LS_INLINE const char *x_of(const ls_norm_pass *p, const piece *c) {
+    return (const char *)p->x + c->run * p->x_skip + c->begun * p->x_row_skip;
+}
 
 LS_INLINE void backward_sums(ls_dtype dtype, ls_norm_pass *p, gate g, void *dx2) {
     const known k = known_of(p);
     const void *y = p->y, *dy = p->dy;
+    int64_t skip = p->x_row_skip, skip_ahead = p->ahead ? p->rows * skip : 0;
     sums s = begun_sums(p);
     piece c = {.unfolded = p->unfolded};
-#define VISIT(at, next, count) sums_row(dtype, x, y, dy, dx2, at, next, count, &k, g, &s)
+#define VISIT(at, next, count) (sums_row(dtype, x, x + skip_ahead, y, dy, dx2, at, next, count, &k, g, &s), x += skip)
     while (next_piece(p, &c)) {
-        const void *x = x_of(p, &c);
+        const char *x = x_of(p, &c);
         EACH_ROW(p, &c, VISIT);
         if (c.unfolded == FLOAT_ROWS) fold(p, &s);
     }
@@ -222,9 +226,10 @@ LS_INLINE void backward_data(ls_dtype dtype, const ls_norm_pass *p, gate g, cons
     const void *y = p->y, *dy = p->dx2 ? p->dx2 : p->dy;
     void *dx = p->dx;
     int mask_dx = p->mask_dx;
-#define VISIT(at, next, count) data_row(dtype, x, y, dy, addend, dx, at, next, count, &k, g, mask_dx)
+    int64_t skip = p->x_row_skip;
+#define VISIT(at, next, count) (data_row(dtype, x, y, dy, addend, dx, at, next, count, &k, g, mask_dx), x += skip)
     for (piece c = {0}; next_piece(p, &c);) {
-        const void *x = x_of(p, &c);
+        const char *x = x_of(p, &c);
         EACH_ROW(p, &c, VISIT);
     }
 #undef VISIT

@@ -108,7 +108,7 @@ ls_status ls__cpu_concat_create(ls_cpu *cpu, const ls_kernel_spec *spec, ls_kern
     k->base.ops = &ops;
     k->base.name = "loop:concat";
     k->base.tiles = k->rows;
-    k->base.holds_samples = k->rows == spec->x[0].shape.dim[0];
+    k->base.holds_pieces = k->rows;
     k->count = spec->x_count;
     k->threads = cpu->base.options.threads;
     *out = &k->base;
