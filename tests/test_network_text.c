@@ -235,6 +235,7 @@ static const refusal refusals[] = {
     {"include \"no such.net\"\n", "my.net:1:9: cannot read the network no such.net"},
     {"include blocks.net\n", "my.net:1:9: the file's name is quoted"},
     {"network\n", "my.net:1:8: the network's name belongs here"},
+    {"network \"\"\n", "my.net:1:9: a network's name is not empty"},
     {"network a\nnetwork b\n", "my.net:2:9: the network has a name already"},
     {"input 8\ndense units=\x1b[31m\n", "my.net:2:13: a number, a variable or a word belongs here"},
     {"input 8\ndense units=3 from\n", "my.net:2:19: the name of a layer belongs here"},

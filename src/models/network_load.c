@@ -189,6 +189,7 @@ static ls_status take_name(loader *l, net_cursor *c) {
     LS_TRY(net_finished(c));
     if (l->included > 1) return LS_OK;  // what is included has a name of its own, which is not this one's
     if (l->named) return net_wrong(&at, "the network has a name already");
+    if (!name[0]) return net_wrong(&at, "a network's name is not empty");
     l->named = 1;
     snprintf(l->program->name, sizeof l->program->name, "%s", name);
     return LS_OK;
