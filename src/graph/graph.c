@@ -210,9 +210,13 @@ static ls_status check_inputs(const ls_graph *graph, const ls_op *op, const ls_v
 
 static ls_status infer(ls_graph *graph, const ls_op *op, ls_node *node) {
     LS_TRY(ls__attrs_resolve(op, node->name, &node->attrs));
-    if (op->infer) return op->infer(graph, node);
     const ls_tensor_type *x = ls__input_type(graph, node, 0);
-    return ls__node_output(node, x->shape, x->dtype);
+    LS_TRY(op->infer ? op->infer(graph, node) : ls__node_output(node, x->shape, x->dtype));
+    if (op->part != LS_PART_LAYER || op->traits & LS_OP_WHOLE_NUMBERS || x->dtype == LS_DTYPE_F32) return LS_OK;
+    return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
+                   "%s: a %s layer computes with floating values, but its input is whole numbers (i32), which go into "
+                   "an embedding or a loss",
+                   node->name, op->keras_class);
 }
 
 // Takes the node's memory over. Its values follow those there are.

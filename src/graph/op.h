@@ -83,6 +83,7 @@ enum {
     LS_OP_UNIT_TARGETS = 512,        // of losses: targets, the second input, are numbers from 0 to 1
     LS_OP_PICKS =
         1024,  // its output is rows of its first parameter, picked by its input, and so are gradients added up
+    LS_OP_WHOLE_NUMBERS = 2048,  // of layers: its first input may be whole numbers
 };
 
 // What a metric's value is made from.

@@ -73,6 +73,7 @@ int net_take(net_cursor *c, char sign);  // the sign, after blanks, if it is nex
 // The next word: up to a blank, a comma or "="; or what stands between quotes, where \" and \\ are the two. `what` is for the sentence
 // where there is none.
 ls_status net_word(net_cursor *c, const char *what, char out[LS_NETWORK_NAME], int *quoted);
+int net_is_name(const char *text);      // short enough, and what terminals and JSON take
 ls_status net_finished(net_cursor *c);  // that nothing follows
 
 // --- values ----------------------------------------------------------------------------------------------------------

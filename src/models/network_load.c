@@ -63,6 +63,19 @@ ls_status net_finished(net_cursor *c) {
     return net_wrong(c, "nothing more belongs on this line, but there is '%.40s'", c->at);
 }
 
+int net_is_name(const char *text) {
+    char clean[LS_NETWORK_NAME];
+    if (strlen(text) >= sizeof clean || strpbrk(text, "\t\n")) return 0;
+    strcpy(clean, text);
+    ls_text_clean(clean);
+    return strcmp(clean, text) == 0 && ls_text_is_utf8(text);
+}
+
+static ls_status check_word(const net_cursor *at, const char *word) {
+    if (net_is_name(word)) return LS_OK;
+    return net_wrong(at, "'%s' is not a name: it has characters that are not printed, or is not UTF-8", word);
+}
+
 static ls_status quoted_word(net_cursor *c, char out[LS_NETWORK_NAME]) {
     net_cursor at = *c;
     int n = 0;
@@ -74,7 +87,7 @@ static ls_status quoted_word(net_cursor *c, char out[LS_NETWORK_NAME]) {
     out[n] = 0;
     if (*c->at != '"') return net_wrong(&at, "this quotation is not closed on its line");
     c->at++;
-    return LS_OK;
+    return check_word(&at, out);
 }
 
 ls_status net_word(net_cursor *c, const char *what, char out[LS_NETWORK_NAME], int *quoted) {
@@ -85,6 +98,7 @@ ls_status net_word(net_cursor *c, const char *what, char out[LS_NETWORK_NAME], i
     if (n == 0) return net_wrong(c, "%s belongs here", what);
     if (n >= LS_NETWORK_NAME) return net_wrong(c, "this word is longer than %d bytes", LS_NETWORK_NAME - 1);
     snprintf(out, LS_NETWORK_NAME, "%.*s", (int)n, c->at);
+    LS_TRY(check_word(c, out));
     c->at += n;
     return LS_OK;
 }
@@ -175,6 +189,7 @@ static ls_status take_name(loader *l, net_cursor *c) {
     LS_TRY(net_finished(c));
     if (l->included > 1) return LS_OK;  // what is included has a name of its own, which is not this one's
     if (l->named) return net_wrong(&at, "the network has a name already");
+    if (!name[0]) return net_wrong(&at, "a network's name is not empty");
     l->named = 1;
     snprintf(l->program->name, sizeof l->program->name, "%s", name);
     return LS_OK;

@@ -18,7 +18,7 @@ typedef struct writer {
 // A name as it is, or in quotes where it would be read as something else.
 static ls_status write_name(const writer *w, const char *name) {
     static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-";
-    if (strlen(name) >= LS_NETWORK_NAME || strchr(name, '\n') || strchr(name, '\r'))
+    if (!net_is_name(name))
         return LS_FAIL(LS_STATUS_UNSUPPORTED, "%s: the name of layer %.60s... cannot be written as text",
                        w->graph->name, name);
     if (name[strspn(name, plain)] == 0 && name[0]) return fputs(name, w->out), LS_OK;

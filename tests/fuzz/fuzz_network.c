@@ -6,9 +6,14 @@
 //   fuzz_network [--iterations N]   spoil and try
 //   fuzz_network --seeds DIR        write good texts as a corpus for libFuzzer
 //   fuzz_network FILE...            try these inputs, to see again what a fuzzer found
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
 #include "graph/graph.h"
 
-#include "driver.h"
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 // What must hold whatever the input; ends the run where it does not.
 #define MUST(condition)                                                                                                \
@@ -19,20 +24,6 @@
             abort();                                                                                                   \
         }                                                                                                              \
     } while (0)
-
-static const char *const good[] = {
-    ("network n\nblock b f k=3x3 act=relu\n  a = conv2d filters=f*2 kernel_size=k padding=same activation=act\n"
-     "  c = conv2d filters=channels kernel_size=1 from a\n  add from a, c\nend\nclasses 7\nimage = input 12x12x3\n"
-     "repeat 2 as i\n  u{i} = b f=4\nend\n\"a b\" = concat from u1, u2\nmax_pool2d\ntop\nflatten\ndropout rate=0.5\n"
-     "dense units=classes\n"),
-    ("words = input 6 i32\nlabel = input i32\ntarget = input 3\nx = embedding input_dim=9 output_dim=4\n"
-     "global_average_pool1d\na = dense units=3 no_bias\nb = dense units=3 kernel_initializer=he_normal from x\n"
-     "reshape target_shape=3x6\nflatten\nc = dense units=3\nbinary_cross_entropy weight=0.5 from c, target\n"
-     "softmax_cross_entropy from a, label\nauc from a, target\noutput a\noutput second = c\n"),
-    ("input 9x9x2\nzero_pad2d padding=0,1,2,3\nbatch_norm epsilon=1e-5 no_scale\nrescaling scale=1/127.5 offset=-1\n"
-     "global_average_pool2d keepdims\nfeatures\n"),
-};
-enum { TEXTS = sizeof good / sizeof good[0], ROOM = 8192 };
 
 // A network that is taken can be written, and is the same when it is read again.
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
@@ -52,7 +43,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         free(written);
     } else {
         MUST(strstr(ls_error_message(), "input.net") || strstr(ls_error_message(), "cannot read"));
-        for (const char *c = ls_error_message(); *c; c++) MUST((unsigned char)*c >= 0x20 && *c != 0x7F);
+        for (const char *c = ls_error_message(); *c; c++) MUST(((unsigned char)*c >= 0x20 || *c == '\t') && *c != 0x7F);
     }
     ls_graph_destroy(&g);
     free(text);
@@ -60,6 +51,21 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
 }
 
 #ifndef LS_FUZZ_LIBFUZZER
+#include "driver.h"
+
+static const char *const good[] = {
+    ("network n\nblock b f k=3x3 act=relu\n  a = conv2d filters=f*2 kernel_size=k padding=same activation=act\n"
+     "  c = conv2d filters=channels kernel_size=1 from a\n  add from a, c\nend\nclasses 7\nimage = input 12x12x3\n"
+     "repeat 2 as i\n  u{i} = b f=4\nend\n\"a b\" = concat from u1, u2\nmax_pool2d\ntop\nflatten\ndropout rate=0.5\n"
+     "dense units=classes\n"),
+    ("words = input 6 i32\nlabel = input i32\ntarget = input 3\nx = embedding input_dim=9 output_dim=4\n"
+     "global_average_pool1d\na = dense units=3 no_bias\nb = dense units=3 kernel_initializer=he_normal from x\n"
+     "reshape target_shape=3x6\nflatten\nc = dense units=3\nbinary_cross_entropy weight=0.5 from c, target\n"
+     "softmax_cross_entropy from a, label\nauc from a, target\noutput a\noutput second = c\n"),
+    ("input 9x9x2\nzero_pad2d padding=0,1,2,3\nbatch_norm epsilon=1e-5 no_scale\nrescaling scale=1/127.5 offset=-1\n"
+     "global_average_pool2d keepdims\nfeatures\n"),
+};
+enum { TEXTS = sizeof good / sizeof good[0], ROOM = 8192 };
 
 typedef struct input {
     char p[ROOM];

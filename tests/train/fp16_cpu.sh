@@ -54,7 +54,7 @@ small="--epochs 2 --batch-size 20 --micro-batch 4"
     compare 0.01 mnist-mlp --data digits $small --limit-train 400
     compare 0.02 mnist-cnn --data digits --epochs 1 --batch-size 20 --micro-batch 4 --limit-train 40 --loss-scale 128
     compare 0.02 resnet20 --data shapes --epochs 1 --batch-size 20 --micro-batch 4 --limit-train 40 --optimizer sgd --lr 0.01 --loss-scale 128
-    compare 0.03 mobilenetv2 --data shapes --epochs 1 --batch-size 10 --micro-batch 2 --limit-train 160 --optimizer sgd --lr 0.01 --loss-scale dynamic
+    compare 0.02 mobilenetv2 --data shapes --image-size 96 --epochs 1 --batch-size 16 --micro-batch 8 --limit-train 96 --optimizer sgd --lr 0.01 --loss-scale dynamic:4096
     compare 0.02 lstm --data roles --epochs 1 --batch-size 20 --micro-batch 4 --limit-train 40 --loss-scale 128
     compare 0.02 transformer-lm-mini --data sentences --epochs 1 --batch-size 10 --micro-batch 2 --limit-train 20 --loss-scale 128
 }

@@ -8,6 +8,8 @@ static ls_status infer(ls_graph *graph, ls_node *node) {
     if (!ls_shape_equal(x, second))
         return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "%s: only values of one shape can be added, not %s and %s",
                        node->name, ls__shape_text(x, one), ls__shape_text(second, other));
+    if (ls__input_type(graph, node, 1)->dtype != LS_DTYPE_F32)
+        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "%s: only floating values are added, not whole numbers", node->name);
     return ls__node_output(node, x, LS_DTYPE_F32);
 }
 

@@ -58,5 +58,6 @@ const ls_op ls__op_concat = {
     .inputs_maximum = LS_MAX_INPUTS,
     .infer = infer,
     .backward = ls__backward_layer,
+    .traits = LS_OP_WHOLE_NUMBERS,
     .recompute = LS_RECOMPUTE_LIGHT,
 };

@@ -50,6 +50,6 @@ const ls_op ls__op_embedding = {
     .inputs = 1,
     .infer = infer,
     .backward = backward,
-    .traits = LS_OP_PICKS,
+    .traits = LS_OP_PICKS | LS_OP_WHOLE_NUMBERS,
     .recompute = LS_RECOMPUTE_LIGHT,
 };

@@ -59,5 +59,5 @@ const ls_op ls__op_reshape = {
     .infer = infer,
     .backward = ls__backward_layer,
     .absorbs = LS_ABSORBS_MASK,
-    .traits = LS_OP_RENAMES,
+    .traits = LS_OP_RENAMES | LS_OP_WHOLE_NUMBERS,
 };
