@@ -1,7 +1,7 @@
-// What the passes between convolutions cost: bench_passes [MICRO_BATCH] [bf16] [nhwc] [warm] [planes | pools].
+// What the passes between convolutions cost: bench_passes [MICRO_BATCH] [threads=N] [bf16] [nhwc] [warm] [planes | pools].
 //
 // Batch normalization with its ReLU, forward and backward, and addition, in the shapes of ResNet50V2 at 224x224 and the layout
-// convolutions give (or NHWC), with one thread. Each is beside a floor: one plain loop that reads and writes as many bytes.
+// convolutions give (or NHWC), with one thread or as many as said. Each is beside a floor: one plain loop that reads and writes as many bytes.
 // Forward reads X once more than its floor (statistics, then normalization), backward X and DY: where a channel block of all
 // samples stays in the caches, that costs little. Every run uses memory that has left the caches; with `warm` the memory of the
 // run before. Times are the least of several.
@@ -281,15 +281,17 @@ static void find_triad(bench *b) {
 int main(int argc, char **argv) {
     bench b = {.batch = 16, .dtype = LS_DTYPE_F32};
     int planes = 0, pools = 0;
+    ls_device_options options = {.threads = 1};
     for (int i = 1; i < argc; i++) {
         if (!strcmp(argv[i], "bf16")) b.dtype = LS_DTYPE_BF16;
         if (!strcmp(argv[i], "nhwc")) b.nhwc = 1;
         if (!strcmp(argv[i], "warm")) b.warm = 1;
         if (!strcmp(argv[i], "planes")) planes = 1;
         if (!strcmp(argv[i], "pools")) pools = 1;
+        if (!strncmp(argv[i], "threads=", 8)) options.threads = atoi(argv[i] + 8);
         if (atoi(argv[i]) > 0) b.batch = atoi(argv[i]);
     }
-    MUST(ls_device_create("cpu", NULL, &b.device));
+    MUST(ls_device_create("cpu", &options, &b.device));
     b.device->ops->thread_begin(b.device, NULL, NULL);
     MUST(ls_queue_create(b.device, &b.queue));
     MUST(ls_buffer_create(b.device, POOL_BYTES, &b.memory));

@@ -236,6 +236,17 @@ static void check_apart(ls_kernel_spec *spec, int row_major) {
     end(&whole);
 }
 
+static void normalizations(void **state) {
+    static const int64_t channels[] = {3, 32, 48, 100, 160};
+    for (int i = 0; i < 10; i++)
+        check((op_case){.op = LS_OP_BATCH_NORM,
+                        .relu = i % 2,
+                        .residual = i % 3 == 0,
+                        .addend = i % 4 == 0,
+                        .batch = 5,
+                        .x = SAMPLE(13, 17, channels[i / 2])});
+}
+
 static void normalization_reads_apart(void **state) {
     static const int64_t channels[] = {48, 100, 160};
     for (int i = 0; i < 24; i++) {
@@ -439,6 +450,7 @@ int main(void) {
         cmocka_unit_test(a_team_keeps_its_threads),
         cmocka_unit_test(convolutions),
         cmocka_unit_test(few_channels),
+        cmocka_unit_test(normalizations),
         cmocka_unit_test(normalization_reads_apart),
         cmocka_unit_test(dense_layers),
         cmocka_unit_test(weights_of_many_vectors),

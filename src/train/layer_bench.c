@@ -130,14 +130,19 @@ static ls_status measure(bench_thread *t, int round) {
     return status;
 }
 
-// Each thread to a processor of its own where there are enough: they would inherit the binding of the thread that made them.
+// Each thread, with those that its device makes, to processors of its own where there are enough: they would inherit the binding of the
+// thread that made them.
 static void spread(const bench_thread *t) {
     cpu_set_t mine;
-    int index = (int)(t - t->all->thread), seen = 0;
+    int own = t->all->config->threads > 1 ? t->all->config->threads : 1, first = (int)(t - t->all->thread) * own,
+        seen = 0;
     CPU_ZERO(&mine);
-    for (int cpu = 0; cpu < CPU_SETSIZE; cpu++)
-        if (CPU_ISSET(cpu, &t->all->processors) && seen++ == index) CPU_SET(cpu, &mine);
-    if (seen <= index) mine = t->all->processors;
+    for (int cpu = 0; cpu < CPU_SETSIZE; cpu++) {
+        if (!CPU_ISSET(cpu, &t->all->processors)) continue;
+        if (seen >= first && seen < first + own) CPU_SET(cpu, &mine);
+        seen++;
+    }
+    if (seen < first + own) mine = t->all->processors;
     sched_setaffinity(0, sizeof mine, &mine);
 }
 

@@ -4,7 +4,8 @@
 // backward takes the sums of its gradients and then computes DX. The second sweep finds the tile in the caches, unless it is
 // larger than those. Where planes are small, neighbouring tiles go together, sample by sample, as they lie in memory: a pass that jumps
 // from plane to plane waits for each. Row-major images, all tiles together, a panel of a few pixels after the other: a tile alone would
-// be a stripe through memory. Either way tiles are what threads share out, so that every sum has one order.
+// be a stripe through memory. Either way tiles are what threads share out, so that every sum has one order; in the sweep that computes
+// outputs nothing is summed, and threads of row-major images share out its panels.
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,6 +28,7 @@ enum {
 enum { BETA, MEAN, VARIANCE };
 
 typedef struct group group;
+typedef void norm_loop(ls_norm_pass *p);
 
 typedef struct batch_norm_kernel {
     ls_kernel base;
@@ -40,10 +42,11 @@ typedef struct batch_norm_kernel {
     // How tiles lie. Element e of a row belongs to the tile's channel e % period; tiles begin `pitch` elements apart.
     ls_norm_pass tile;
     int64_t tiles, pitch, period;
-    int64_t panel_rows;          // 0: no panels
-    int64_t together, turn;      // else so many tiles at a time, of so many samples each in turn
-    uint8_t place[LS_NORM_ROW];  // ls__norm_place
-    void (*run_group)(const group *g);
+    int64_t panel_rows;               // 0: no panels
+    int64_t together, turn;           // else so many tiles at a time, of so many samples each in turn
+    uint8_t place[LS_NORM_ROW];       // ls__norm_place
+    void (*prepare)(const group *g);  // statistics, sums, and what OUTPUT is to know
+    norm_loop *output;
 } batch_norm_kernel;
 
 // Tiles that are done together, one pass of the loops each.
@@ -106,7 +109,7 @@ static void begin(const group *g) {
     }
 }
 
-static void sweep_planes(const group *g, void (*loop)(ls_norm_pass *p)) {
+static void sweep_planes(const group *g, norm_loop *loop) {
     const batch_norm_kernel *k = g->k;
     for (int64_t run = 0, runs; run < k->tile.runs; run += runs) {
         runs = g->count == 1 || k->tile.runs - run < k->turn ? k->tile.runs - run : k->turn;
@@ -122,26 +125,31 @@ static void sweep_planes(const group *g, void (*loop)(ls_norm_pass *p)) {
     }
 }
 
-// While a loop is in one panel, the lines of the next are fetched one after the other; of rows that are apart each its own one.
-static void sweep_panels(const group *g, void (*loop)(ls_norm_pass *p)) {
+// While a loop is in one panel, the lines of the next are fetched: one after the other where the group has all of them, else each row its own.
+static void sweep_panels(const group *g, int64_t first, int64_t end, norm_loop *loop) {
     const batch_norm_kernel *k = g->k;
-    for (int64_t row = 0, rows; row < k->pixels; row += rows) {
-        rows = k->pixels - row < k->panel_rows ? k->pixels - row : k->panel_rows;
-        int last = row + 2 * rows > k->pixels;
+    int whole = g->count == k->tiles && !k->tile.x_row_skip;
+    for (int64_t row = first, rows; row < end; row += rows) {
+        rows = end - row < k->panel_rows ? end - row : k->panel_rows;
+        int last = row + 2 * rows > end;
         for (int64_t i = 0; i < g->count; i++) {
             ls_norm_pass *p = &g->pass[i];
             p->origin = row * k->channels;
             p->rows = rows;
-            p->ahead = last ? 0 : rows * k->channels + (k->tile.x_row_skip ? 0 : i * (rows - 1) * LS_NORM_ROW);
+            p->ahead = last ? 0 : rows * k->channels + (whole ? i * (rows - 1) * LS_NORM_ROW : 0);
+            p->step_ahead = whole ? LS_NORM_ROW : k->channels;
             if (k->tile.x_row_skip) p->x = (const char *)tile_at(g, LS_ARG_X, g->first + i) + row * k->tile.x_row_skip;
             loop(p);
         }
     }
 }
 
-// Runs a loop over the tiles.
-static void sweep(const group *g, void (*loop)(ls_norm_pass *p)) {
-    (g->k->panel_rows ? sweep_panels : sweep_planes)(g, loop);
+// Runs a loop over all of the tiles.
+static void sweep(const group *g, norm_loop *loop) {
+    if (g->k->panel_rows)
+        sweep_panels(g, 0, g->k->pixels, loop);
+    else
+        sweep_planes(g, loop);
 }
 
 // Writes a channel's value wherever a row has the channel.
@@ -196,20 +204,18 @@ static void end_statistics(const group *g, int64_t t) {
     set_coefficients(g, t, s.mean, s.rate);
 }
 
-static void train_group(const group *g) {
+static void take_statistics(const group *g) {
     for (int64_t i = 0; i < g->count; i++) begin_statistics(g, g->first + i);
     sweep(g, g->k->loops->moments);
     for (int64_t i = 0; i < g->count; i++) end_statistics(g, g->first + i);
-    sweep(g, g->k->loops->forward);
 }
 
-static void infer_group(const group *g) {
+static void read_statistics(const group *g) {
     for (int64_t i = 0, t = g->first; i < g->count; i++, t++) {
         float rate[LS_NORM_ROW];
         rates(g->k, channels_at(g, LS_ARG_W, VARIANCE, t), tile_channels(g->k, t), rate);
         set_coefficients(g, t, channels_at(g, LS_ARG_W, MEAN, t), rate);
     }
-    sweep(g, g->k->loops->forward);
 }
 
 // --- backward --------------------------------------------------------------------------------------------------------
@@ -230,7 +236,7 @@ static void end_sums(const group *g, int64_t t) {
     }
 }
 
-static void backward_group(const group *g) {
+static void take_sums(const group *g) {
     for (int64_t i = 0, t = g->first; i < g->count; i++, t++) {
         statistics s = kept_statistics(g, t);
         set_coefficients(g, t, s.mean, s.rate);
@@ -238,27 +244,52 @@ static void backward_group(const group *g) {
     }
     sweep(g, g->k->loops->backward_sums);
     for (int64_t i = 0; i < g->count; i++) end_sums(g, g->first + i);
-    sweep(g, g->k->loops->backward_data);
 }
 
 // --- the kernel ------------------------------------------------------------------------------------------------------
 
-// Tiles [first, last).
+// Tiles [first, last) of blocked layouts, from the first sweep to the last.
 static void run_tiles(const batch_norm_kernel *k, void *const args[LS_ARG_COUNT], int64_t first, int64_t last) {
     ls_norm_pass one;
     group g = {.k = k, .args = args, .first = first, .count = last - first};
-    if (k->panel_rows) {
-        g.pass = (ls_norm_pass *)args[LS_ARG_SCRATCH] + first;
-        begin(&g);
-        k->run_group(&g);
-        return;
-    }
     g.pass = k->base.scratch_bytes ? (ls_norm_pass *)args[LS_ARG_SCRATCH] + first : &one;
     for (; g.first < last; g.first += k->together) {
         g.count = last - g.first < k->together ? last - g.first : k->together;
         begin(&g);
-        k->run_group(&g);
+        k->prepare(&g);
+        sweep(&g, k->output);
     }
+}
+
+// Tiles [first, last) of panels, up to OUTPUT.
+static void prepare_tiles(const batch_norm_kernel *k, void *const args[LS_ARG_COUNT], int64_t first, int64_t last) {
+    group g = {.k = k, .args = args, .first = first, .count = last - first};
+    g.pass = (ls_norm_pass *)args[LS_ARG_SCRATCH] + first;
+    begin(&g);
+    k->prepare(&g);
+}
+
+// OUTPUT of part `i` of the rows, with passes of its own.
+static void output_rows(const batch_norm_kernel *k, void *const args[LS_ARG_COUNT], int64_t i, int64_t parts) {
+    ls_norm_pass *pass = (ls_norm_pass *)args[LS_ARG_SCRATCH] + i * k->tiles;
+    group g = {.k = k, .args = args, .count = k->tiles, .pass = pass};
+    sweep_panels(&g, k->pixels * i / parts, k->pixels * (i + 1) / parts, k->output);
+}
+
+static void run_panels(const batch_norm_kernel *k, void *const args[LS_ARG_COUNT]) {
+    int64_t parts = k->threads < k->tiles ? k->threads : k->tiles;
+    if (k->threads <= 1) {
+        prepare_tiles(k, args, 0, k->tiles);
+        output_rows(k, args, 0, 1);
+        return;
+    }
+#pragma omp parallel for num_threads(k->threads) schedule(static, 1)
+    for (int64_t i = 0; i < parts; i++) prepare_tiles(k, args, k->tiles * i / parts, k->tiles * (i + 1) / parts);
+    for (int64_t i = 1; i < k->threads; i++)
+        memcpy((ls_norm_pass *)args[LS_ARG_SCRATCH] + i * k->tiles, args[LS_ARG_SCRATCH],
+               (size_t)k->tiles * sizeof(ls_norm_pass));
+#pragma omp parallel for num_threads(k->threads) schedule(static, 1)
+    for (int64_t i = 0; i < k->threads; i++) output_rows(k, args, i, k->threads);
 }
 
 static ls_status run(ls_kernel *kernel, ls_queue *queue, const ls_span spans[LS_ARG_COUNT]) {
@@ -266,6 +297,10 @@ static ls_status run(ls_kernel *kernel, ls_queue *queue, const ls_span spans[LS_
     ls__host_args(spans, args);
     const batch_norm_kernel *k = (const batch_norm_kernel *)kernel;
     int64_t parts = k->threads < k->tiles ? k->threads : k->tiles;
+    if (k->panel_rows) {
+        run_panels(k, args);
+        return LS_OK;
+    }
     if (parts <= 1) {
         run_tiles(k, args, 0, k->tiles);
         return LS_OK;
@@ -311,7 +346,6 @@ static void set_tiles(batch_norm_kernel *k, int64_t block) {
         k->tile.runs = 1;
         k->tile.rows = k->pixels;
         k->tile.row_stride = k->channels;
-        k->tile.step_ahead = LS_NORM_ROW;
         k->panel_rows = PANEL / (k->channels * (int64_t)ls_dtype_size(k->dtype));
         k->panel_rows = k->panel_rows > 64 ? 64 : k->panel_rows < 16 ? 16 : k->panel_rows;
     }
@@ -325,7 +359,6 @@ static void set_apart(const ls_kernel_spec *spec, batch_norm_kernel *k) {
     if (spec->pass != LS_PASS_BACKWARD || skip <= 0 || !(rows || runs)) return;
     k->base.apart = spec->apart;
     *(rows ? &k->tile.x_row_skip : &k->tile.x_skip) = skip;
-    if (rows) k->tile.step_ahead = k->channels;
 }
 
 static ls_status set_layouts(ls_cpu *cpu, const ls_kernel_spec *spec, ls_kernel *kernel, int64_t *block) {
@@ -397,9 +430,10 @@ ls_status ls__cpu_batch_norm_create(ls_cpu *cpu, const ls_kernel_spec *spec, ls_
                    : spec->activation == LS_ACTIVATION_RELU6 ? LS_NORM_RELU6
                                                              : LS_NORM_LINEAR;
     k->tile.mask_dx = spec->mask_dx;
-    k->run_group = spec->pass == LS_PASS_TRAINING    ? train_group
-                   : spec->pass == LS_PASS_INFERENCE ? infer_group
-                                                     : backward_group;
+    k->prepare = spec->pass == LS_PASS_TRAINING    ? take_statistics
+                 : spec->pass == LS_PASS_INFERENCE ? read_statistics
+                                                   : take_sums;
+    k->output = spec->pass == LS_PASS_BACKWARD ? k->loops->backward_data : k->loops->forward;
     set_tiles(k, block);
     set_apart(spec, k);
     // Bounds cost as much as some rows, and gates that see Y have no use for them.
@@ -410,6 +444,7 @@ ls_status ls__cpu_batch_norm_create(ls_cpu *cpu, const ls_kernel_spec *spec, ls_
     set_in_place(spec, &k->base);
     if (spec->pass != LS_PASS_INFERENCE) k->base.workspace_bytes = 3 * k->channels * (int64_t)sizeof(float);
     if (k->panel_rows || k->together > 1) k->base.scratch_bytes = k->tiles * (int64_t)sizeof(ls_norm_pass);
+    if (k->panel_rows && k->threads > 1) k->base.scratch_bytes *= k->threads;  // to each its own
     *out = &k->base;
     return LS_OK;
 }
