@@ -265,7 +265,7 @@ static void print_text(bench *b) {
     if (b->set.floor) {
         printf("%-28s%.2f ms\n", "Floor of the kernels", 1e3 * ls_median(b->floor, b->blocks));
         print_ratio(b);
-    } else {
+    } else if (!b->layers) {  // else it is that of what was measured beside the training
         printf("%-28s%.0f MB\n", "Peak memory", (double)r->peak_rss_bytes / 1e6);
     }
     if (b->layers) print_limit(b);
