@@ -66,7 +66,7 @@ ls_status net_finished(net_cursor *c) {
 int net_is_name(const char *text) {
     char clean[LS_NETWORK_NAME];
     if (strlen(text) >= sizeof clean || strpbrk(text, "\t\n")) return 0;
-    strcpy(clean, text);
+    memcpy(clean, text, strlen(text) + 1);
     ls_text_clean(clean);
     return strcmp(clean, text) == 0 && ls_text_is_utf8(text);
 }

@@ -6,7 +6,7 @@ checks_tree() { # checks_tree TREE: prints the lines that name one
         xargs grep -nE '\bLS_OP_[A-Z0-9_]+' /dev/null |
         grep -oE '^[^:]+:[0-9]+:|\bLS_OP_[A-Z0-9_]+' | awk '
             /:$/ { at = $0; next }
-            /^LS_OP_(CHOOSES_LAYOUT|WIDENS|RENAMES|RENAMES_IN_INFERENCE|RANDOM|MASKS_ITSELF|ROWS|ACTIVATES|DRAWS|UNIT_TARGETS|PICKS|LIST|COUNT|ENUM)$/ { next }
+            /^LS_OP_(CHOOSES_LAYOUT|WIDENS|RENAMES|RENAMES_IN_INFERENCE|RANDOM|MASKS_ITSELF|ROWS|ACTIVATES|DRAWS|UNIT_TARGETS|PICKS|WHOLE_NUMBERS|LIST|COUNT|ENUM)$/ { next }
             $0 == "LS_OP_INPUT" && at ~ /^src\/(graph\/graph|device\/device)\.c:/ { next }
             { print at " " $0; found = 1 }
             END { exit found }')
