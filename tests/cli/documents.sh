@@ -17,6 +17,7 @@ done >"$here/commands"
 for command in $(cut -d' ' -f2 "$here/commands" | sort -u); do
     "$lockstep" help "$command" >"$here/$command.help" 2>/dev/null || rm "$here/$command.help"
 done
+for of in exchange data; do "$lockstep" bench $of --help >>"$here/bench.help"; done # what they measure instead of a network
 while read -r doc command rest; do
     [ -e "$here/$command.help" ] || continue # words about the program
     for option in $(printf '%s\n' "$rest" | sed "s/--sbatch=* *\(\"[^\"]*\"\|'[^']*'\)/--sbatch/g" | grep -oE '(^| )--[a-z][a-z0-9-]*' | sort -u); do
