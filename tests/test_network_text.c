@@ -204,7 +204,10 @@ static const refusal refusals[] = {
     {"a = input 4 i32\nb = input 4\nadd from b, a\n",
      "my.net:3:1: add: only floating values are added, not whole numbers"},
     {"input\nbatch_norm\n",
-     "my.net:2:1: batch_normalization: a batch normalization is of floating values and goes by their last axis"},
+     "my.net:2:1: batch_normalization: a batch normalization goes by the last axis of its input, which has none"},
+    {"input 4 i32\nbatch_norm\n",
+     "my.net:2:1: batch_normalization: a BatchNormalization layer computes with floating values, but its input is "
+     "whole"},
     {"input 8x8x1\nrelu relu relu\n", "my.net:2:6: relu has no attributes"},
     {"input 8x8x1\nrelu from in in\n", "my.net:2:14: nothing more belongs on this line"},
     {"end\n", "my.net:1:1: no block and no repeat is open"},

@@ -269,9 +269,10 @@ static void prepare_tiles(const batch_norm_kernel *k, void *const args[LS_ARG_CO
     k->prepare(&g);
 }
 
-// OUTPUT of part `i` of the rows, with passes of its own.
+// OUTPUT of part `i` of the rows; of several parts with passes of its own, behind those that are prepared.
 static void output_rows(const batch_norm_kernel *k, void *const args[LS_ARG_COUNT], int64_t i, int64_t parts) {
-    ls_norm_pass *pass = (ls_norm_pass *)args[LS_ARG_SCRATCH] + i * k->tiles;
+    ls_norm_pass *pass = args[LS_ARG_SCRATCH];
+    if (parts > 1) pass = memcpy(pass + (i + 1) * k->tiles, pass, (size_t)k->tiles * sizeof *pass);
     group g = {.k = k, .args = args, .count = k->tiles, .pass = pass};
     sweep_panels(&g, k->pixels * i / parts, k->pixels * (i + 1) / parts, k->output);
 }
@@ -285,9 +286,6 @@ static void run_panels(const batch_norm_kernel *k, void *const args[LS_ARG_COUNT
     }
 #pragma omp parallel for num_threads(k->threads) schedule(static, 1)
     for (int64_t i = 0; i < parts; i++) prepare_tiles(k, args, k->tiles * i / parts, k->tiles * (i + 1) / parts);
-    for (int64_t i = 1; i < k->threads; i++)
-        memcpy((ls_norm_pass *)args[LS_ARG_SCRATCH] + i * k->tiles, args[LS_ARG_SCRATCH],
-               (size_t)k->tiles * sizeof(ls_norm_pass));
 #pragma omp parallel for num_threads(k->threads) schedule(static, 1)
     for (int64_t i = 0; i < k->threads; i++) output_rows(k, args, i, k->threads);
 }
@@ -296,11 +294,11 @@ static ls_status run(ls_kernel *kernel, ls_queue *queue, const ls_span spans[LS_
     void *args[LS_ARG_COUNT];
     ls__host_args(spans, args);
     const batch_norm_kernel *k = (const batch_norm_kernel *)kernel;
-    int64_t parts = k->threads < k->tiles ? k->threads : k->tiles;
     if (k->panel_rows) {
         run_panels(k, args);
         return LS_OK;
     }
+    int64_t parts = k->threads < k->tiles ? k->threads : k->tiles;
     if (parts <= 1) {
         run_tiles(k, args, 0, k->tiles);
         return LS_OK;
@@ -444,7 +442,7 @@ ls_status ls__cpu_batch_norm_create(ls_cpu *cpu, const ls_kernel_spec *spec, ls_
     set_in_place(spec, &k->base);
     if (spec->pass != LS_PASS_INFERENCE) k->base.workspace_bytes = 3 * k->channels * (int64_t)sizeof(float);
     if (k->panel_rows || k->together > 1) k->base.scratch_bytes = k->tiles * (int64_t)sizeof(ls_norm_pass);
-    if (k->panel_rows && k->threads > 1) k->base.scratch_bytes *= k->threads;  // to each its own
+    if (k->panel_rows && k->threads > 1) k->base.scratch_bytes *= k->threads + 1;  // to each its own
     *out = &k->base;
     return LS_OK;
 }

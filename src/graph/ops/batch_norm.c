@@ -15,13 +15,10 @@ static const ls_attr rows[] = {
 
 static ls_status infer(ls_graph *graph, ls_node *node) {
     const ls_batch_norm_attrs *a = LS_ATTRS(ls_batch_norm_attrs, &node->attrs);
-    const ls_tensor_type *type = ls__input_type(graph, node, 0);
-    ls_shape x = type->shape;
-    if (x.ndim == 0 || type->dtype != LS_DTYPE_F32)
-        return LS_FAIL(
-            LS_STATUS_INVALID_ARGUMENT,
-            "%s: a batch normalization is of floating values and goes by their last axis; its input has none",
-            node->name);
+    ls_shape x = ls__input_type(graph, node, 0)->shape;
+    if (x.ndim == 0)
+        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
+                       "%s: a batch normalization goes by the last axis of its input, which has none", node->name);
     if (!(a->epsilon > 0 && a->epsilon < 1) || !(a->momentum >= 0 && a->momentum < 1))
         return LS_FAIL(
             LS_STATUS_INVALID_ARGUMENT,
