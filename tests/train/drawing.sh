@@ -57,6 +57,14 @@ for precision in $precisions; do
     [ "$(numbers autoencoder 1 "$precision")" != "$noisy" ] || { echo "noise changes nothing" >&2; failed=1; }
 done
 
+# Images of one channel have two names in the kernel library, and once which was met first in a process decided about kernels in bf16.
+if one=$(numbers grown 1 bf16 --grow 2 --epochs 2 2>&1); then
+    two=$(numbers grown 2 bf16 --grow 2 --epochs 2) || exit 1
+    [ "$one" = "$two" ] || { echo "grown in bf16: 1 worker has $one, and 2 have $two" >&2; failed=1; }
+else
+    grep -q "needs a CPU with native bfloat16" "$out/log" || { echo "$one" >&2; failed=1; }
+fi
+
 # Both losses of the variational one are told; and what it cannot draw.
 # shellcheck disable=SC2086
 "$lockstep" train vae $size --validate --verbose 2 --record "$out/run.json" >"$out/log" 2>&1 || failed=1

@@ -72,19 +72,35 @@ static ls_status intern(ls_cpu *cpu, ls_shape shape, ls_dtype dtype, ls_md md, c
     return status;
 }
 
+// One channel lies the same in both orders, and kernels for such images ask for it under the name nchw.
+static dnnl_format_tag_t plain_name(ls_shape shape) {
+    int last = shape.ndim - 1, one = shape.dim[last] == 1;
+    return last == 3 ? (one ? dnnl_nchw : dnnl_nhwc) : one ? dnnl_ncdhw : dnnl_ndhwc;
+}
+
+// Images of one channel, or of one pixel, lie the same with channels first and last. To the library both are equal, here and where it keeps what it has made, but
+// which kernels it has goes by the name: the one that was met first in a process would decide about bits. So they have one.
 ls_status ls__cpu_layout(ls_cpu *cpu, ls_shape shape, ls_md md, const ls_layout **out) {
-    return intern(cpu, shape, ls__md_dtype(md), md, out);
+    int last = shape.ndim - 1;
+    int64_t pixels = 1;
+    for (int d = 1; d < last; d++) pixels *= shape.dim[d];
+    if (last < 3 || (shape.dim[last] != 1 && pixels != 1)) return intern(cpu, shape, ls__md_dtype(md), md, out);
+    dnnl_dims_t dims;
+    ls_md named;
+    ls__cpu_dims(shape, 0, dims);
+    LS_TRY(ls__md_by_tag(shape.ndim, dims, ls__md_dtype(md), plain_name(shape), &named));
+    ls_status status = intern(cpu, shape, ls__md_dtype(md), dnnl_memory_desc_equal(named, md) ? named : md, out);
+    ls__md_destroy(named);
+    return status;
 }
 
 ls_status ls__cpu_layout_tag(ls_cpu *cpu, ls_shape shape, ls_dtype dtype, int is_weights, dnnl_format_tag_t tag,
                              const ls_layout **out) {
-    // One channel lies the same in both orders, and kernels for such images ask for it under the name nchw.
-    if (tag == dnnl_nhwc && shape.dim[3] == 1) tag = dnnl_nchw;
-    if (tag == dnnl_ndhwc && shape.dim[4] == 1) tag = dnnl_ncdhw;
     dnnl_dims_t dims;
     ls__cpu_dims(shape, is_weights, dims);
     ls_md md;
-    LS_TRY(ls__md_by_tag(shape.ndim ? shape.ndim : 1, dims, dtype, tag, &md));
+    LS_TRY(ls__md_by_tag(shape.ndim ? shape.ndim : 1, dims, dtype,
+                         tag == dnnl_nhwc || tag == dnnl_ndhwc ? plain_name(shape) : tag, &md));
     ls_status status = ls__cpu_layout(cpu, shape, md, out);
     ls__md_destroy(md);
     return status;
