@@ -353,6 +353,58 @@ static void sums_of_gradients(void **state) {
     free(x), free(y);
 }
 
+// Each element by where it lies in its part, too: what is cut elsewhere has other bits.
+static void by_place(const void *arguments, int64_t n, float *const *x) {
+    for (int64_t i = 0; i < n; i++)
+        x[0][i] = *(const float *)arguments * x[0][i] + x[1][i] * (float)(i % LS_VECTOR_ALIGN);
+}
+
+static void means_and_updates(void **state) {
+    enum { UNITS = 5003, N = LS_VECTOR_ALIGN * UNITS, SPANS = 3 };
+    static const ls_formula formula = {"by place", by_place};
+    static const int64_t not_finite[][2] = {{0, N - 1}, {N - 1, N - 1}, {N / 2, N / 3}, {7, 8}};
+    const ls_vector_ops *v = devices[1]->ops->vector;
+    float *expected[SPANS], rate = 0.3f;
+    for (int i = 0; i < SPANS; i++) assert_non_null(expected[i] = malloc(N * sizeof(float)));
+    for (int t = 1; t <= MOST_THREADS; t++) {
+        ls_queue *queue;
+        ls_buffer *b[SPANS], *found;
+        ls_span x[SPANS];
+        OK(ls_queue_create(devices[t], &queue));
+        OK(ls_buffer_create(devices[t], sizeof(int64_t), &found));
+        queue->threads = t;
+        for (int i = 0; i < SPANS; i++) {
+            OK(ls_buffer_create(devices[t], N * (int64_t)sizeof(float), &b[i]));
+            fill(LS_DTYPE_F32, i, N * (int64_t)sizeof(float), b[i]->memory);
+            x[i] = ls_span_of(b[i], 0);
+        }
+        OK(v->scale(queue, x[0], x[1], 0.7f, N));
+        OK(v->scale(queue, x[1], x[1], 0.6f, N));
+        OK(v->apply(queue, &formula, &rate, sizeof rate, x, 2, N));
+        OK(v->sum_squares(queue, x[2], 2, x[0], UNITS));
+        for (int i = 0; i < SPANS; i++) {
+            if (t == 1) memcpy(expected[i], b[i]->memory, N * sizeof(float));
+            assert_memory_equal(expected[i], b[i]->memory, N * sizeof(float));
+        }
+        int64_t *at = found->memory;
+        OK(v->find_not_finite(queue, ls_span_of(found, 0), x[0], 1000, N));
+        assert_int_equal(*at, 0);
+        for (size_t k = 0; k < sizeof not_finite / sizeof not_finite[0]; k++) {
+            int64_t one = not_finite[k][0], other = not_finite[k][1];
+            float *data = b[0]->memory, kept[] = {data[one], data[other]};
+            *at = 0;
+            data[one] = NAN, data[other] = INFINITY;
+            OK(v->find_not_finite(queue, ls_span_of(found, 0), x[0], 1000, N));
+            assert_int_equal(*at, 1001 + (one < other ? one : other));
+            data[one] = kept[0], data[other] = kept[1];
+        }
+        for (int i = 0; i < SPANS; i++) ls_buffer_destroy(&b[i]);
+        ls_buffer_destroy(&found);
+        ls_queue_destroy(&queue);
+    }
+    for (int i = 0; i < SPANS; i++) free(expected[i]);
+}
+
 // --- parts that differ -----------------------------------------------------------------------------------------------
 
 // Runs another kernel and changes the last bit of one element of what it wrote.
@@ -456,6 +508,7 @@ int main(void) {
         cmocka_unit_test(weights_of_many_vectors),
         cmocka_unit_test(elements),
         cmocka_unit_test(sums_of_gradients),
+        cmocka_unit_test(means_and_updates),
         cmocka_unit_test(parts_that_differ_are_found),
     };
     return cmocka_run_group_tests(tests, setup, teardown);

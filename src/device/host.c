@@ -1,6 +1,7 @@
 #include "device/host.h"
 
 #include <assert.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -101,8 +102,6 @@ const ls_memory_ops ls__host_memory = {
 
 // --- vector functions ------------------------------------------------------------------------------------------------
 
-enum { LEAST_SHARED = 1 << 15 };  // floats: shorter sums are done before other threads have begun
-
 LS_CLONES static void add_two(float *restrict out, const float *restrict a, const float *restrict b, int64_t n) {
     for (int64_t i = 0; i < n; i++) out[i] = a[i] + b[i];
 }
@@ -157,15 +156,6 @@ LS_CLONES static uint32_t any_not_finite(const uint32_t *restrict bits, int64_t 
     return found;
 }
 
-static ls_status vector_find_not_finite(ls_queue *queue, ls_span found, ls_span x, int64_t first, int64_t n) {
-    const uint32_t *bits = ls_span_host(x);
-    int64_t *at = ls_span_host(found), i = 0;
-    if (!any_not_finite(bits, n)) return LS_OK;
-    while ((bits[i] & 0x7f800000u) != 0x7f800000u) i++;
-    if (*at == 0 || first + i + 1 < *at) *at = first + i + 1;
-    return LS_OK;
-}
-
 static void host_add_bf16(float *out, const float *a, const float *b, int64_t n) {
     if (out == a)
         add_to_bf16(out, b, n);
@@ -173,33 +163,122 @@ static void host_add_bf16(float *out, const float *a, const float *b, int64_t n)
         add_two_bf16(out, a, b, n);
 }
 
-// Sums of gradients are as long as the weights: the thread's team shares them, in units of LS_VECTOR_ALIGN.
-static void add_shared(const ls_queue *queue, void (*add)(float *, const float *, const float *, int64_t), ls_span out,
-                       ls_span a, ls_span b, int64_t n) {
-    float *sum = ls_span_host(out);
-    const float *left = ls_span_host(a), *right = ls_span_host(b);
+// --- shared by threads -----------------------------------------------------------------------------------------------
+
+enum { LEAST_SHARED = 1 << 15 };  // floats: what is shorter is done before other threads have begun
+
+// Vectors are as long as the weights: the thread's team shares them, in units of LS_VECTOR_ALIGN.
+typedef void (*part_fn)(void *user, int64_t from, int64_t n);
+
+static void share(const ls_queue *queue, int64_t n, part_fn part, void *user) {
     int64_t threads = queue->threads, units = n / LS_VECTOR_ALIGN;
     if (threads <= 1 || n < LEAST_SHARED) {
-        add(sum, left, right, n);
+        part(user, 0, n);
         return;
     }
 #pragma omp parallel for num_threads((int)threads)
     for (int64_t t = 0; t < threads; t++) {
         int64_t from = units * t / threads * LS_VECTOR_ALIGN;
         int64_t to = t + 1 == threads ? n : units * (t + 1) / threads * LS_VECTOR_ALIGN;
-        add(sum + from, left + from, right + from, to - from);
+        part(user, from, to - from);
     }
 }
 
+typedef struct two_spans {
+    void (*add)(float *, const float *, const float *, int64_t);
+    float *out;
+    const float *a, *b;
+    float factor;
+} two_spans;
+
+static void add_part(void *user, int64_t from, int64_t n) {
+    const two_spans *x = user;
+    x->add(x->out + from, x->a + from, x->b + from, n);
+}
+
 static ls_status vector_add(ls_queue *queue, ls_span out, ls_span a, ls_span b, int64_t n) {
-    add_shared(queue, ls__host_add, out, a, b, n);
+    two_spans x = {.add = ls__host_add, .out = ls_span_host(out), .a = ls_span_host(a), .b = ls_span_host(b)};
+    share(queue, n, add_part, &x);
     return LS_OK;
 }
 
 static ls_status vector_add_bf16(ls_queue *queue, ls_span out, ls_span a, ls_span b, int64_t n) {
-    add_shared(queue, host_add_bf16, out, a, b, n);
+    two_spans x = {.add = host_add_bf16, .out = ls_span_host(out), .a = ls_span_host(a), .b = ls_span_host(b)};
+    share(queue, n, add_part, &x);
     return LS_OK;
 }
+
+static void scale_part(void *user, int64_t from, int64_t n) {
+    const two_spans *x = user;
+    ls__host_scale(x->out + from, x->a + from, x->factor, n);
+}
+
+static ls_status vector_scale(ls_queue *queue, ls_span out, ls_span a, float factor, int64_t n) {
+    two_spans x = {.out = ls_span_host(out), .a = ls_span_host(a), .factor = factor};
+    share(queue, n, scale_part, &x);
+    return LS_OK;
+}
+
+typedef struct squares {
+    double *sums;
+    int stride;
+    const float *x;
+} squares;
+
+static void squares_part(void *user, int64_t from, int64_t n) {
+    const squares *q = user;
+    int64_t unit = from / LS_VECTOR_ALIGN;
+    ls__host_sum_squares(q->sums + unit * q->stride, q->stride, q->x + from, n / LS_VECTOR_ALIGN);
+}
+
+static ls_status vector_sum_squares(ls_queue *queue, ls_span sums, int stride, ls_span x, int64_t units) {
+    squares q = {ls_span_host(sums), stride, ls_span_host(x)};
+    share(queue, units * LS_VECTOR_ALIGN, squares_part, &q);
+    return LS_OK;
+}
+
+typedef struct search {
+    const uint32_t *bits;
+    _Atomic uint32_t any;
+} search;
+
+static void search_part(void *user, int64_t from, int64_t n) {
+    search *s = user;
+    if (any_not_finite(s->bits + from, n)) s->any = 1;
+}
+
+static ls_status vector_find_not_finite(ls_queue *queue, ls_span found, ls_span x, int64_t first, int64_t n) {
+    search s = {.bits = ls_span_host(x)};
+    int64_t *at = ls_span_host(found), i = 0;
+    share(queue, n, search_part, &s);
+    if (!s.any) return LS_OK;
+    while ((s.bits[i] & 0x7f800000u) != 0x7f800000u) i++;
+    if (*at == 0 || first + i + 1 < *at) *at = first + i + 1;
+    return LS_OK;
+}
+
+typedef struct application {
+    const ls_formula *formula;
+    const void *arguments;
+    float *x[LS_MAX_FORMULA_SPANS];
+} application;
+
+static void apply_part(void *user, int64_t from, int64_t n) {
+    const application *a = user;
+    float *x[LS_MAX_FORMULA_SPANS];
+    for (int i = 0; i < LS_MAX_FORMULA_SPANS; i++) x[i] = a->x[i] ? a->x[i] + from : NULL;
+    a->formula->host(a->arguments, n, x);
+}
+
+static ls_status vector_apply(ls_queue *queue, const ls_formula *formula, const void *arguments, int64_t argument_bytes,
+                              const ls_span *x, int count, int64_t n) {
+    application a = {.formula = formula, .arguments = arguments};
+    for (int i = 0; i < count; i++) a.x[i] = ls_span_host(x[i]);
+    share(queue, n, apply_part, &a);
+    return LS_OK;
+}
+
+// --- by the calling thread -------------------------------------------------------------------------------------------
 
 static ls_status vector_pack_bf16(ls_queue *queue, ls_span out, ls_span a, int64_t n) {
     pack_bf16(ls_span_host(out), ls_span_host(a), n);
@@ -214,24 +293,6 @@ static ls_status vector_unpack_bf16(ls_queue *queue, ls_span out, ls_span a, int
 static ls_status vector_keep_largest(ls_queue *queue, ls_span x, ls_span rest, float scale, float back, int64_t n,
                                      int64_t keep) {
     ls__host_keep_largest(ls_span_host(x), ls_span_host(rest), scale, back, n, keep);
-    return LS_OK;
-}
-
-static ls_status vector_scale(ls_queue *queue, ls_span out, ls_span a, float factor, int64_t n) {
-    ls__host_scale(ls_span_host(out), ls_span_host(a), factor, n);
-    return LS_OK;
-}
-
-static ls_status vector_sum_squares(ls_queue *queue, ls_span sums, int stride, ls_span x, int64_t units) {
-    ls__host_sum_squares(ls_span_host(sums), stride, ls_span_host(x), units);
-    return LS_OK;
-}
-
-static ls_status vector_apply(ls_queue *queue, const ls_formula *formula, const void *arguments, int64_t argument_bytes,
-                              const ls_span *x, int count, int64_t n) {
-    float *at[LS_MAX_FORMULA_SPANS] = {NULL};
-    for (int i = 0; i < count; i++) at[i] = ls_span_host(x[i]);
-    formula->host(arguments, n, at);
     return LS_OK;
 }
 

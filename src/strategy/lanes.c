@@ -192,6 +192,17 @@ static void find_bounds(ls_strategy *s) {
     }
 }
 
+// Behind backward one thread exchanges, and does what follows by itself.
+static int64_t block_length(const ls_strategy_config *config) {
+    int threads = config->device->options.threads;
+    int64_t block = LS_BLOCK;
+    if (!config->device->ops->host_memory)
+        block = LS_FAR_BLOCK;
+    else if (threads > 1 && !config->overlap)
+        block = (int64_t)threads * LS_TEAM_BLOCK;
+    return config->length < block ? config->length : block;
+}
+
 ls_status ls__common_plan(ls_strategy *s) {
     const ls_strategy_config *config = &s->config;
     ls_comm *comm = config->comm;
@@ -201,8 +212,7 @@ ls_status ls__common_plan(ls_strategy *s) {
     s->lanes = comm->size * config->replicas;
     s->host_lanes = comm->local_size * config->replicas;
     s->host_lane = comm->local_rank * config->replicas;
-    s->block = LS_BLOCK;
-    if (!ls__host_memory(s)) s->block = config->length < LS_FAR_BLOCK ? config->length : LS_FAR_BLOCK;
+    s->block = block_length(config);
 
     LS_TRY(ls_calloc(comm->hosts + 1, sizeof(int), &s->host_first));
     for (int position = 0; position < comm->size; position++)

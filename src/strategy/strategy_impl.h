@@ -11,6 +11,8 @@
 // Sums go through the caches in blocks of so many floats: a few of them fit the first level, and a block is large enough
 // that reading the clock around it costs nothing.
 #define LS_BLOCK 4096
+// Of each thread of a replica's team, which goes through a block together: several of them fit the second level, and are worth its meeting.
+#define LS_TEAM_BLOCK (1 << 14)
 // On devices that are far from the host's memory, where each call costs more.
 #define LS_FAR_BLOCK (1 << 18)
 
