@@ -12,6 +12,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ptrace.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -26,6 +27,7 @@
 #include "base/patience.h"
 #include "base/text.h"
 #include "base/trace.h"
+#include "base/watch.h"
 
 static ls_status open_file(const char *name) { return LS_FAIL(LS_STATUS_NOT_FOUND, "there is no file \"%s\"", name); }
 
@@ -401,6 +403,31 @@ static void time_that_a_process_stood_still_is_no_waiting(void **state) {
     assert_true(ls_patience_look(&p) >= 0.19 && p.waited == 0.1);
 }
 
+static void note_state(void *user, int64_t process, char state) { *(char *)user = state; }
+
+// By a signal, and under a debugger (where that may be: else it is by the signal again).
+static void one_that_is_stopped_is_seen(void **state) {
+    (void)state;
+    for (int traced = 0; traced < 2; traced++) {
+        int status;
+        char seen, found = 0;
+        pid_t child = fork();
+        if (child == 0) {
+            if (traced) ptrace(PTRACE_TRACEME, 0, NULL, NULL);
+            raise(SIGSTOP);
+            _exit(0);
+        }
+        assert_int_equal(waitpid(child, &status, WUNTRACED), child);
+        assert_true(WIFSTOPPED(status));
+        assert_true(ls_watch_started(child, &seen) > 0);
+        assert_int_equal(seen, 'T');
+        assert_int_equal(ls_watch_children(getpid(), note_state, &found), 1);
+        assert_int_equal(found, 'T');
+        kill(child, SIGKILL);
+        assert_int_equal(waitpid(child, &status, 0), child);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(failures_carry_a_sentence_and_a_trace),
@@ -423,6 +450,7 @@ int main(void) {
         cmocka_unit_test(a_process_says_where_it_is),
         cmocka_unit_test(durations_are_read_as_slurm_reads_them),
         cmocka_unit_test(time_that_a_process_stood_still_is_no_waiting),
+        cmocka_unit_test(one_that_is_stopped_is_seen),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -75,11 +75,11 @@ int ls_lost_asked(void) {
     return told;
 }
 
-// The first that has ended and was not asked to, nor wanted to; -1: none has.
+// The first that has ended and was not asked to, nor wanted to; -1: none has. Of one without a record nobody knows what it wanted.
 static int find_lost(crew *c) {
     for (int i = 0; i < c->count; i++) {
         if (c->ends[i].fd < 0 || !c->ends[i].revents) continue;
-        if (!c->record[i] || !ls_flight_has_left(c->record[i])) return i;
+        if (c->record[i] && !ls_flight_has_left(c->record[i])) return i;
         close(c->ends[i].fd);
         c->ends[i].fd = -1;
     }

@@ -142,9 +142,15 @@ void ls_watch_crew_told(const ls_watch_crew *told) {
         free(c);
         return;
     }
-    if (count > 0) memcpy(c->peer, told->peers, (size_t)count * sizeof *c->peer);
+    // Numbers of another PID namespace (a container for each worker) say nothing here: none of them is there, or it is another process.
+    c->count = 0;
+    for (int i = 0; i < count; i++) {
+        char unused;
+        if (ls_watch_started(told->peers[i].process, &unused) == told->peers[i].started)
+            c->peer[c->count++] = told->peers[i];
+    }
     if (c->named > 0) memcpy(c->host, told->host_names, (size_t)c->named * sizeof *c->host);
-    for (int i = 0; i < count; i++)
+    for (int i = 0; i < c->count; i++)
         c->flight[i] = ls_flight_open(c->peer[i].process);  // now: what it did can be told when it is gone
     atomic_store(&watch.crew, c);
     ls_lost_crew(c->peer, c->flight, c->count, c->hosts);
@@ -160,7 +166,9 @@ static char *fields_of(const char *process, char *text, size_t size) {
     fclose(f);
     text[n] = 0;
     char *p = strrchr(text, ')');  // the program's name, which may hold spaces, ends here: field 2
-    return p && p[1] ? p + 2 : NULL;
+    if (!p || !p[1]) return NULL;
+    if (p[2] == 't') p[2] = 'T';  // by a debugger one is stopped as by a signal
+    return p + 2;
 }
 
 int64_t ls_watch_started(int64_t process, char *state) {

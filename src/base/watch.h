@@ -58,11 +58,12 @@ typedef struct ls_watch_crew {
     int host_count;
 } ls_watch_crew;
 void ls_watch_crew_told(const ls_watch_crew *crew);  // copied
-// When a process started, in ticks since boot; -1 where there is none of this number. *state: its letter in /proc.
+// When a process started, in ticks since boot; -1 where there is none of this number. *state: its letter in
+// /proc, T for one that a debugger has stopped, too.
 int64_t ls_watch_started(int64_t process, char *state);
 // The rank that its launcher has given a process of this host; -1 where that cannot be read.
 int ls_watch_rank(int64_t process);
-// Calls fn (NULL: nothing) for each process that `parent` has started, with its state as in /proc. How many there are; those that have ended do not count.
+// Calls fn (NULL: nothing) for each process that `parent` has started, with its state as above. How many there are; those that have ended do not count.
 typedef void (*ls_watch_child_fn)(void *user, int64_t process, char state);
 int ls_watch_children(int64_t parent, ls_watch_child_fn fn, void *user);
 // Ends the other processes of this host, as far as they still are those that were told of or, before, that were found.

@@ -186,6 +186,11 @@ static inline void *ls_span_host(ls_span span) {
     return span.buffer ? (char *)span.buffer->memory + span.offset : (void *)0;
 }
 
+// How many threads share vector functions in the queue of a thread that has begun (thread_begin).
+static inline int ls__vector_threads(const ls_device *device) {
+    return device->ops->most_threads ? device->options.threads : 1;
+}
+
 static inline const ls_memory_ops *ls__memory(const ls_queue *queue) { return queue->device->ops->memory; }
 static inline const ls_vector_ops *ls__vector(const ls_queue *queue) { return queue->device->ops->vector; }
 

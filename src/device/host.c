@@ -165,7 +165,7 @@ static void host_add_bf16(float *out, const float *a, const float *b, int64_t n)
 
 // --- shared by threads -----------------------------------------------------------------------------------------------
 
-enum { LEAST_SHARED = 1 << 15 };  // floats: what is shorter is done before other threads have begun
+enum { LEAST_SHARED = 1 << 13 };  // floats: what is shorter is done before other threads have begun
 
 // Vectors are as long as the weights: the thread's team shares them, in units of LS_VECTOR_ALIGN.
 typedef void (*part_fn)(void *user, int64_t from, int64_t n);

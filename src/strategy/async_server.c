@@ -14,6 +14,7 @@ static ls_status plan_strategy(ls_server *server) {
     ls_strategy_config config = a->config.strategy;
     config.comm = a->config.solo;
     config.replicas = 1;
+    config.threads = 0;
     config.servers = 0;
     config.micro_batches = 1;  // a push is a whole step's sum
     config.bucket_ends = NULL;

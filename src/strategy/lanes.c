@@ -192,14 +192,13 @@ static void find_bounds(ls_strategy *s) {
     }
 }
 
-// Behind backward one thread exchanges, and does what follows by itself.
+// Blocks stay small where a thread of its own exchanges behind backward: it goes through them by itself.
 static int64_t block_length(const ls_strategy_config *config) {
-    int threads = config->device->options.threads;
     int64_t block = LS_BLOCK;
     if (!config->device->ops->host_memory)
         block = LS_FAR_BLOCK;
-    else if (threads > 1 && !config->overlap)
-        block = (int64_t)threads * LS_TEAM_BLOCK;
+    else if (config->threads > 1 && !config->overlap)
+        block = (int64_t)config->threads * LS_TEAM_BLOCK;
     return config->length < block ? config->length : block;
 }
 

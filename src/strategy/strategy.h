@@ -101,6 +101,7 @@ typedef struct ls_strategy_config {
     ls_comm *comm;
     ls_device *device;
     int replicas;           // per worker, the same on all
+    int threads;            // that the lanes' queues have; 0: one
     int servers;            // as ls_strategy_assign takes it
     int64_t length;         // floats in the parameter vector, a multiple of LS_SLICE_ALIGN
     int64_t micro_batches;  // in a full step

@@ -472,7 +472,7 @@ static void allocate(ls_replica *r) {
     ls_status status = ls_buffer_create(t->device, ls__arena_bytes(r), &r->arena);
     if (status == LS_OK) status = ls_memory_alloc(ls__batches_bytes(t), &r->batches);
     if (status == LS_OK) status = ls_queue_create(t->device, &r->queue);
-    if (status == LS_OK) r->queue->threads = t->device->options.threads;
+    if (status == LS_OK) r->queue->threads = ls__vector_threads(t->device);
     if (status == LS_OK) status = ls_event_create(t->device, &r->fed);
     if (status == LS_OK) status = make_inputs(r);
     if (status == LS_OK) status = ls_buffer_create(t->device, key, &r->random);

@@ -193,6 +193,7 @@ static ls_status plan_strategy(ls_trainer *t) {
     ls_strategy_config config = {.comm = t->comm,
                                  .device = t->device,
                                  .replicas = t->spread.replicas,
+                                 .threads = ls__vector_threads(t->device),
                                  .servers = t->config.servers,
                                  .length = ls_params_length(t->params),
                                  .micro_batches = t->train_shape.micro_batches,
