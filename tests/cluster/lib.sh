@@ -29,8 +29,9 @@ trap 'exit 130' INT TERM # the first process of a namespace has to ask for them
 
 # Folders in memory, gone with the namespace.
 mount -t tmpfs tmpfs /run && mount -t tmpfs tmpfs /dev/shm && mkdir /run/netns /run/lock || exit 1
-TMPDIR=/run
-export TMPDIR
+# What an exchange costs is measured on these links: kept numbers of others would stand in for it.
+TMPDIR=/run XDG_CACHE_HOME=/run/cache
+export TMPDIR XDG_CACHE_HOME
 . "${cluster:-$(dirname "$0")}/../cli/lib.sh"
 
 # $here/on_n2 COMMAND...: runs it on the other host.
