@@ -167,6 +167,10 @@ static void bad_files(job *j) {
     all_refuse(j, ls_trainer_save_weights(t, "/dev/full"),
                "cannot write the weights /dev/full: No space left on device");
     all_refuse(j, ls_trainer_save_weights(t, j->folder), "Is a directory");
+    struct stat good;
+    CHECK(j->comm, stat(j->path, &good) == 0);
+    spoil(j, (long)good.st_size - 4, "\xff\xff\xff\xff");  // of the last tensor
+    all_refuse(j, ls_trainer_load_weights(t, j->path), "has a value that is no finite number, the ");
     spoil(j, 9, "@");
     all_refuse(j, ls_trainer_load_weights(t, j->path), "is not JSON");
     spoil(j, 0, "xxxxxxxx");

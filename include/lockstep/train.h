@@ -434,8 +434,8 @@ ls_status ls_trainer_set_weights(ls_trainer *trainer, const char *parameter, con
 // Weights in files of the format safetensors, under Keras's names and in Keras's shapes (docs/models.md). Worker 0 reads and
 // writes; a failure is every worker's.
 //
-// Takes every parameter from a file that has these and no others: safetensors, of F32, F16 or BF16, or HDF5 as Keras writes it. When a file cannot be read to its end,
-// some of the weights are its own. Errors: NOT_FOUND, IO, BAD_DATA (a damaged file; another network's: the first parameter that
+// Takes every parameter from a file that has these and no others: safetensors, of F32, F16 or BF16, or HDF5 as Keras writes it. All is looked at before
+// anything is taken. Errors: NOT_FOUND, IO, BAD_DATA (a damaged file; a value that is no finite number; another network's: the first parameter that
 // is missing, of another shape, or too many), UNSUPPORTED (another type).
 ls_status ls_trainer_load_weights(ls_trainer *trainer, const char *path);
 // Takes those that the file has under the same name and in the same shape, *taken of them (may be NULL), and leaves the others:

@@ -26,7 +26,7 @@ static const ls_option table[] = {
     {"threads", LS_OPTION_INT, .offset = offsetof(settings, threads), .metavar = "T", .min = 1, .max = 256,
      .group = "Data", .initial = "one per core", .help = "threads that read and decode"},
     {"rate", LS_OPTION_REAL, .offset = offsetof(settings, rate), .metavar = "R", .min = 0, .group = "Data",
-     .initial = "100", .help = "samples per second of a training, as 'lockstep bench' tells them: what it would read"},
+     .help = "samples per second of a training, as 'lockstep bench' tells them: what it would read"},
     {"nodes", LS_OPTION_INT, .offset = offsetof(settings, nodes), .metavar = "N", .min = 1, .max = 1000000,
      .group = "Data", .help = "that share this rate: what each of them would read"},
     {"storage", LS_OPTION_FLAG, .offset = offsetof(settings, storage), .group = "Data",

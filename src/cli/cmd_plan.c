@@ -20,7 +20,6 @@ static const ls_option table[] = {
     {"data", LS_OPTION_TEXT, .offset = offsetof(plan_settings, data), .metavar = "SPEC", .group = "Training",
      .initial = "none: the network's own input and classes", .help = "the dataset, which is then read and counted in"},
     {"rate", LS_OPTION_REAL, .offset = offsetof(plan_settings, rate), .metavar = "R", .min = 0, .group = "Training",
-     .initial = "1000",
      .help = "samples per second of the whole job, as 'lockstep bench' tells them: what a host reads of files then"},
     {"input-shape", LS_OPTION_TEXT, .offset = offsetof(plan_settings, input_shape), .metavar = "HxWxC",
      .initial = "the network's own", .group = "Network", .help = "the shape of a sample, where there is no dataset"},
@@ -80,7 +79,7 @@ static const ls_option weightless[] = {
 };
 
 static void defaults(plan *p) {
-    p->set = (plan_settings){.hosts = 1};
+    p->set = (plan_settings){.hosts = 1, .rate = 1000};
     ls_train_config_init(&p->config);
     p->config.batch_size = 0;  // resolved once all is known
     ls_model_config_init(&p->network);
@@ -211,7 +210,7 @@ static ls_status run_all(plan *p) {
 }
 
 static ls_status run_plan(cli *c, int argc, char **argv) {
-    plan p = {.cli = c, .argc = argc, .argv = argv, .set = {.rate = 1000}};
+    plan p = {.cli = c, .argc = argc, .argv = argv};
     ls_words words;
     ls_status status = read_options(&p, &words);
     if (status == LS_OK && words.help)

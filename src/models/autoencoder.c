@@ -38,5 +38,6 @@ const ls_model ls__model_autoencoder = {
     .help = "draws its image again; with --noise, without the noise",
     .input = {3, {28, 28, 1}},
     .classes = 10,
+    .divides = 4,
     .build = build,
 };

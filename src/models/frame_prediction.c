@@ -52,5 +52,6 @@ const ls_model ls__model_frame_prediction = {
     .help = "foretells the next frames of a clip, by convolutions over time, height and width",
     .input = {4, {4, 32, 32, 1}},
     .classes = 10,
+    .divides = 4,
     .build = build,
 };

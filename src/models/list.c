@@ -133,6 +133,18 @@ ls_status ls__model_check_words(const char *name, const ls_model_config *c) {
     return LS_OK;
 }
 
+// Networks that halve the sides and double them again give back the same sides.
+static ls_status check_divides(const ls_model *model, const ls_shape *input) {
+    int by = model->divides;
+    if (!by || input->ndim < 3) return LS_OK;
+    long long height = input->dim[input->ndim - 3], width = input->dim[input->ndim - 2];
+    if (height % by == 0 && width % by == 0) return LS_OK;
+    const char *what = input->ndim == 3 ? "images" : "clips";
+    return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
+                   "%s takes %s whose sides %d divides, and these are %lldx%lld: the next larger ones are %lldx%lld",
+                   model->name, what, by, height, width, (height + by - 1) / by * by, (width + by - 1) / by * by);
+}
+
 static ls_status check(const ls_model *model, const ls_model_config *c) {
     LS_TRY(ls__model_check_words(model->name, c));
     if (!c->include_top && !model->has_features)
@@ -153,7 +165,7 @@ static ls_status check(const ls_model *model, const ls_model_config *c) {
                        "%dx%d or more",
                        model->name, model->least_side, model->least_side, (long long)c->input.dim[0],
                        (long long)c->input.dim[1], model->least_side, model->least_side);
-    return LS_OK;
+    return check_divides(model, &c->input);
 }
 
 // Of batch normalizations, where it is asked for.

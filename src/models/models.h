@@ -13,6 +13,7 @@ struct ls_model {
     int classes;           // the same; of a language model as many as its vocabulary
     int vocabulary;        // above 0: it takes sequences (T) of tokens, of which there are so many; 0: floating samples
     int least_side;        // of images: smaller ones are refused; 0: whatever its layers take
+    int divides;           // what divides the sides of its images or clips; 0: whatever does
     int has_features;      // 1: it can be built without its classifier (ls__model_top, ls__model_pooled)
     double imagenet_top1;  // published, of the weights of who it is the same as, in per cent; 0: none are
     const int *blocks;     // of a family of networks: what tells its members apart

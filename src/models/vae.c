@@ -67,5 +67,6 @@ const ls_model ls__model_vae = {
     .help = "a variational auto-encoder: draws its image again, and others of noise",
     .input = {3, {28, 28, 1}},
     .classes = 10,
+    .divides = 4,
     .build = build,
 };

@@ -98,7 +98,7 @@ static ls_status changed(void *user) {
 }
 
 static ls_weights weights_of(ls_predictor *p) {
-    return (ls_weights){.graph = p->graph, .user = p, .get = get, .set = set, .changed = changed};
+    return (ls_weights){.graph = p->graph, .finite = 1, .user = p, .get = get, .set = set, .changed = changed};
 }
 
 ls_status ls_predictor_load_weights(ls_predictor *p, const char *path) {

@@ -413,7 +413,8 @@ static ls_status changed(void *user) {
 }
 
 static ls_weights weights_of(ls_trainer *t) {
-    return (ls_weights){.graph = t->graph, .comm = t->comm, .user = t, .get = get, .set = set, .changed = changed};
+    return (ls_weights){
+        .graph = t->graph, .comm = t->comm, .finite = 1, .user = t, .get = get, .set = set, .changed = changed};
 }
 
 ls_status ls_trainer_load_weights(ls_trainer *t, const char *path) {

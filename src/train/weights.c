@@ -1,5 +1,7 @@
 #include "train/weights.h"
 
+#include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -169,6 +171,26 @@ static ls_status broadcast(const ls_weights *w, void *data, int64_t count, ls_dt
     return w->comm ? ls_comm_broadcast(w->comm, data, count, dtype, 0) : LS_OK;
 }
 
+// All that will be taken is looked at first, so that a file which is refused has changed nothing.
+static ls_status check_values(const ls_weights *w, const ls_weights_file *file, const uint8_t *take) {
+    float *values = NULL;
+    ls_status status = ls_memory_alloc(largest_parameter(w->graph) * (int64_t)sizeof *values, &values);
+    for (int i = 0; i < w->graph->store->count && status == LS_OK; i++) {
+        const ls_param *p = &w->graph->store->params[i];
+        int64_t count = ls_shape_count(p->shape);
+        if (!take[i]) continue;
+        status = ls_weights_file_read(file, find_stored(w->graph, file, i), values);
+        for (int64_t k = 0; k < count && status == LS_OK; k++)
+            if (!isfinite(values[k]))
+                status = LS_FAIL(LS_STATUS_BAD_DATA,
+                                 "%s: parameter '%s' has a value that is no finite number, the %" PRId64 ". of %" PRId64
+                                 ": the file is damaged, or of a training that had diverged",
+                                 file->path, p->name, k + 1, count);
+    }
+    ls_memory_free(values);
+    return status;
+}
+
 // What fails on one worker is kept until all next agree: they make the same calls whatever happens. Collective.
 static ls_status load(const ls_weights *w, const ls_weights_file *file, const uint8_t *take) {
     float *values = NULL;
@@ -196,6 +218,7 @@ ls_status ls__weights_load(const ls_weights *w, const char *path, int by_name, i
     if (status == LS_OK) status = check_head_learns(w);
     if (status == LS_OK && reads(w)) status = ls_weights_file_open(path, &file);
     if (status == LS_OK && reads(w)) status = choose(w, file, by_name, take);
+    if (status == LS_OK && reads(w) && w->finite) status = check_values(w, file, take);
     status = agree(w, status);
     if (status == LS_OK) status = broadcast(w, take, count, LS_DTYPE_U8);
     if (status == LS_OK) status = load(w, file, take);

@@ -13,6 +13,7 @@ typedef struct ls_weights {
     const ls_graph *graph;
     const ls_store *body;  // loading takes the parameters that this has too, and all of them; NULL: the graph's
     ls_comm *comm;         // NULL: this process alone
+    int finite;            // loading refuses values that are no finite numbers
     void *user;
     ls_status (*get)(void *user, int param, float *values);
     ls_status (*set)(void *user, int param, const float *values);

@@ -158,6 +158,8 @@ bytes=$(find "$here/trees/train" -name '*.*' -type f -printf '%s\n' | awk '{ sum
 run 0 "$lockstep" plan mnist-linear --data "$data" --image-size 16 --workers 4 --hosts 2 --rate 500
 matches '^Data: [0-9.]+ kB are read for a sample, '
 says "At 500 samples a second"
+run 0 "$lockstep" plan mnist-linear --data "$data" --image-size 16
+says "At 1,000 samples a second"
 run 0 "$lockstep" plan mnist-linear --data "$data" --image-size 16 --json
 grep -q "\"stored_bytes\": $bytes" "$here/out" || wrong "plan's JSON has not the $bytes bytes of the files"
 
