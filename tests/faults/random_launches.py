@@ -269,7 +269,7 @@ class Launch:
         problem = None
         if self.signal and self.await_moment(child):
             self.hit(top)
-        # With SSE4.1 alone oneDNN's convolutions are its reference ones: eight images of mnist-cnn take five seconds of a core.
+        # With SSE4.1 alone eight images of mnist-cnn take five seconds of a core (with AVX2 a quarter of one); the slowest launch met took 180 s.
         deadline = start + LIMIT * (4 if self.env.get("ONEDNN_MAX_CPU_ISA") == "SSE41" else 1)
         if self.long:  # it does not end by itself, unless it was hit so that it must
             try:
