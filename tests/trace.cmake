@@ -8,6 +8,7 @@ if(TARGET lockstep_program)
     target_link_libraries(fake_hosts PRIVATE MPI::MPI_C)
     ls_tests_targets(fake_hosts mpi train)
     set(several_hosts $<TARGET_FILE:fake_hosts>)
+    add_test(NAME train.survivors COMMAND sh ${CMAKE_CURRENT_SOURCE_DIR}/train/survivors.sh $<TARGET_FILE:lockstep_program>)
     add_test(NAME train.broken_exchange
       COMMAND sh ${CMAKE_CURRENT_SOURCE_DIR}/train/broken_exchange.sh $<TARGET_FILE:lockstep_program> ${several_hosts})
     add_test(NAME train.compress
@@ -20,7 +21,7 @@ if(TARGET lockstep_program)
       COMMAND sh ${CMAKE_CURRENT_SOURCE_DIR}/train/async.sh $<TARGET_FILE:lockstep_program> ${several_hosts})
     add_test(NAME train.async_full
       COMMAND sh ${CMAKE_CURRENT_SOURCE_DIR}/train/async.sh $<TARGET_FILE:lockstep_program> ${several_hosts} full)
-    set_tests_properties(train.async train.async_full train.broken_exchange train.compress train.strategies train.tune PROPERTIES LABELS "mpi;train" TIMEOUT 300 PROCESSORS 4)
+    set_tests_properties(train.async train.async_full train.broken_exchange train.compress train.strategies train.survivors train.tune PROPERTIES LABELS "mpi;train" TIMEOUT 300 PROCESSORS 4)
     set_property(TEST train.async_full APPEND PROPERTY LABELS slow by_hand)
   endif()
   add_test(NAME cli.trace COMMAND sh ${CMAKE_CURRENT_SOURCE_DIR}/cli/trace.sh $<TARGET_FILE:lockstep_program> ${several_hosts})

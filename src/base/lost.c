@@ -37,28 +37,29 @@ static struct {
     void *user;
 } lost;
 
-static int open_end(int64_t process) {
+int ls_lost_open(const ls_watch_peer *peer) {
+    int file = -1;
 #ifdef SYS_pidfd_open
-    return (int)syscall(SYS_pidfd_open, (pid_t)process, 0);
+    char unused;
+    file = (int)syscall(SYS_pidfd_open, (pid_t)peer->process, 0);
+    if (file >= 0 && ls_watch_started(peer->process, &unused) != peer->started) {  // a later one of the same number
+        close(file);
+        file = -1;
+    }
 #else
-    (void)process;
-    return -1;
+    (void)peer;
 #endif
+    return file;
 }
 
 void ls_lost_crew(const ls_watch_peer *peers, const ls_flight *const *records, int count, int hosts) {
-    char unused;
     if (!atomic_load(&lost.started)) return;
     crew *c = calloc(1, sizeof *c);
     if (!c) return;
     c->hosts = hosts;
     for (int i = 0; i < count && c->count < MOST; i++) {
-        int file = open_end(peers[i].process);
-        if (file < 0) continue;  // this kernel has no such files, or it has ended
-        if (ls_watch_started(peers[i].process, &unused) != peers[i].started) {
-            close(file);
-            continue;
-        }
+        int file = ls_lost_open(&peers[i]);
+        if (file < 0) continue;
         c->ends[c->count] = (struct pollfd){.fd = file, .events = POLLIN};
         c->record[c->count] = records ? records[i] : NULL;
         c->peer[c->count++] = peers[i];

@@ -22,6 +22,7 @@
 #include "base/watch.h"
 #include "cli/checkpoints.h"
 #include "cli/cli.h"
+#include "cli/survivors.h"
 
 #define RULE           "--------------------------------------------------------------------------"
 #define KIND_SECONDS   5  // between asking the launcher to end and ending it
@@ -47,8 +48,9 @@ typedef struct supervisor {
     int spoken;  // a worker has said anything, or the launcher a block that was passed on
     int lost;    // how many workers have said that they have lost one
     double lost_since;
-    char given_up[512];  // why this process ended the launcher; "": it did not, or somebody asked for it
-    int rank, number;    // of a worker that a signal ended; number 0: none
+    char given_up[512];      // why this process ended the launcher; "": it did not, or somebody asked for it
+    cli_survivors *workers;  // those of this host
+    int rank, number;        // of a worker that a signal ended; number 0: none
     char host[256];
     double asked;    // when it was asked to end; 0: not
     int asked_with;  // the signal
@@ -120,7 +122,9 @@ static void end_block(supervisor *s, int with_rule) {
 
 // A worker has seen another one end. All that are left do; returns whether this one is to be heard.
 static int note_lost(supervisor *s, const char *line) {
+    const char *who = strstr(line, ": worker ");
     if (s->lost++ == 0) s->lost_since = clock_of(s);
+    if (who) cli_survivors_heard(s->workers, atoi(who + strlen(": worker ")));
     if (s->rank < 0) sscanf(strstr(line, LS_LOST), LS_LOST " %d", &s->rank);
     return s->lost <= SHOWN_LOST && !s->asked;
 }
@@ -310,6 +314,7 @@ static void look_at_stopped(supervisor *s, const states *of) {
 
 static void look_after(supervisor *s) {
     states of = {0};
+    cli_survivors_find(s->workers, s->launcher);
     int count = ls_watch_children(s->launcher, note_state, &of);
     s->had_workers |= count > 0;
     look_at_stopped(s, &of);
@@ -341,8 +346,11 @@ static void say_end(const supervisor *s, int wait_status) {
     if (*s->given_up && !s->said)
         fprintf(stderr, "lockstep %s: %s. " CLI_JOB_ENDS "\n", s->launch->command, s->given_up);
     if (s->said || s->asked) return;
-    if (s->lost > SHOWN_LOST)
-        fprintf(stderr, "lockstep %s: %d more workers have lost it, too\n", s->launch->command, s->lost - SHOWN_LOST);
+    int rank = s->rank >= 0 ? s->rank : cli_survivors_lost(s->workers, s->launch->workers);
+    int heard = s->lost < SHOWN_LOST ? s->lost : SHOWN_LOST, more = s->lost - heard;
+    if (number && !WIFSIGNALED(wait_status))
+        more += cli_survivors_say(s->workers, s->launch->command, rank, SHOWN_LOST - heard);
+    if (more) fprintf(stderr, "lockstep %s: %d more workers have lost it, too\n", s->launch->command, more);
     if (WIFSIGNALED(wait_status)) {
         fprintf(stderr, "lockstep %s: the launcher was ended by signal %d (%s), and the job with it\n",
                 s->launch->command, WTERMSIG(wait_status), strsignal(WTERMSIG(wait_status)));
@@ -355,8 +363,8 @@ static void say_end(const supervisor *s, int wait_status) {
                 s->launch->command, code);
     if (!number || (number == SIGTERM && !s->launch->speaks)) return;  // srun so ends those who are left, and says why
     char who[320];
-    if (s->rank >= 0)
-        snprintf(who, sizeof who, "worker %d on %s", s->rank, s->host[0] ? s->host : "this host");
+    if (rank >= 0)
+        snprintf(who, sizeof who, "worker %d on %s", rank, s->host[0] ? s->host : "this host");
     else
         snprintf(who, sizeof who, "a worker");
     int64_t kills = ls_limits_kills();
@@ -375,10 +383,12 @@ static int watch_it(supervisor *s) {
     int wait_status = 0;
     double looked = 0;
     for (;;) {
-        struct pollfd wait[] = {{.fd = s->signals, .events = POLLIN}, {.fd = s->words, .events = POLLIN}};
-        poll(wait, s->words >= 0 ? 2 : 1, 500);
+        struct pollfd wait[2 + CLI_SURVIVORS_MOST] = {{.fd = s->signals, .events = POLLIN},
+                                                      {.fd = s->words, .events = POLLIN}};  // < 0: not looked at
+        poll(wait, 2 + (nfds_t)cli_survivors_ends(s->workers, wait + 2), 500);
+        cli_survivors_look(s->workers);
         if (wait[0].revents) take_signal(s);
-        if (s->words >= 0 && wait[1].revents) take_words(s);
+        if (wait[1].revents) take_words(s);
         if (waitpid(s->launcher, &wait_status, WNOHANG) == s->launcher) break;
         // Orphans that came to this process and have ended.
         siginfo_t other = {0};
@@ -440,6 +450,7 @@ static supervisor begin(const cli_launch *launch, int signals) {
                         .words = -1,
                         .rank = -1,
                         .kills = ls_limits_kills(),
+                        .workers = cli_survivors_new(),
                         .signals = signals,
                         .clock = ls_patience_begin(TURN_COUNTS)};
 }
@@ -462,6 +473,7 @@ ls_status cli_launcher_run(cli_launch *launch) {
         if (code == 0 && s.asked) code = 1;
         if (restart > launch->restarts || !died(&s, wait_status)) _exit(code);
         if (s.words >= 0) close(s.words);
+        cli_survivors_free(&s.workers);
         if (launch->look_at_hosts) launch->look_at_hosts(launch);
         fprintf(stderr, "lockstep %s: starting the workers again, from the newest checkpoint (restart %d of %d)\n",
                 launch->command, restart, launch->restarts);

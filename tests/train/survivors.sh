@@ -1,0 +1,47 @@
+#!/bin/sh
+# A worker is killed in the middle of training, and MPI's launcher ends the others, some before they can speak: whom they have lost and what they were at is said
+# of every one of them, once, and then what has ended the first.
+# usage: survivors.sh LOCKSTEP
+set -u
+lockstep=$1
+out=$(mktemp -d) || exit 1
+trap 'rm -rf "$out"' EXIT
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+unset OMPI_COMM_WORLD_SIZE PMI_SIZE PMIX_RANK LOCKSTEP_LAUNCHED LOCKSTEP_STARTED 2>/dev/null
+failed=0
+wrong() {
+    failed=1
+    echo "WRONG: $*"
+    cat "$out/err"
+}
+# With one worker computing beside the killed one, and with several.
+for workers in 2 4; do
+    victim=$((workers - 1)) hit=
+    LOCKSTEP_TEST_JOB=$$.$workers "$lockstep" train mnist-mlp --workers $workers --epochs 100000 --limit-train 640 --limit-test 100 --verbose 2 \
+        >"$out/log" 2>"$out/err" &
+    job=$!
+    for _ in $(seq 120); do
+        grep -q '^Epoch 4' "$out/log" && for environment in $(grep -lz "^LOCKSTEP_TEST_JOB=$$.$workers\$" /proc/[0-9]*/environ 2>/dev/null); do
+            process=${environment%/environ}
+            grep -qzE "^(OMPI_COMM_WORLD_RANK|PMI_RANK)=$victim$" "$environment" && hit=${process#/proc/}
+        done
+        [ -z "$hit" ] || break
+        sleep 0.5
+    done
+    sleep 2 # the launcher's parent looks for workers once a second
+    [ -n "$hit" ] && kill -KILL "$hit" || wrong "no worker $victim of $workers was found"
+    [ -n "$hit" ] || kill -TERM $job
+    (sleep 60 && kill -KILL $job) >/dev/null 2>&1 &
+    guard=$!
+    wait $job
+    status=$?
+    kill $guard 2>/dev/null
+    [ $status -ne 0 ] || wrong "$workers workers, one killed: exit status 0"
+    for worker in $(seq 0 $((victim - 1))); do
+        [ "$(grep -cE "^lockstep train: worker $worker on .* has lost worker $victim[ ,].*: [a-z ]+, step [0-9]+ of epoch [0-9]+" "$out/err")" -eq 1 ] ||
+            wrong "$workers workers, one killed: not said once of worker $worker whom it has lost, and where"
+    done
+    [ "$(grep -c "^lockstep train: worker $victim on .* was ended by signal 9 (Killed); " "$out/err")" -eq 1 ] || wrong "$workers workers: who was killed is not said once"
+    [ "$(wc -l <"$out/err")" -eq $workers ] || wrong "$workers workers, one killed: should say one line of each"
+done
+exit $failed
