@@ -115,6 +115,33 @@ LS_INLINE void store16_exact(ls_dtype dtype, void *p, int64_t at, v16f v) {
     memcpy((uint16_t *)p + at, &h, sizeof h);
 }
 
+// Two vectors that lie one behind the other. In a file of AVX512-BF16 instructions they are one line of the cache, written at once: it need not be read before.
+LS_INLINE void store_both(ls_dtype dtype, void *p, int64_t at, v16f a, v16f b) {
+#ifdef LS_LOOPS_BF16
+    if (dtype == LS_DTYPE_BF16) {
+        __m512bh both = _mm512_cvtne2ps_pbh((__m512)b, (__m512)a);
+        memcpy((uint16_t *)p + at, &both, sizeof both);
+        return;
+    }
+#endif
+    store16(dtype, p, at, a);
+    store16(dtype, p, at + 16, b);
+}
+
+LS_INLINE void store_both_exact(ls_dtype dtype, void *p, int64_t at, v16f a, v16f b) {
+#ifdef LS_LOOPS_BF16
+    if (dtype == LS_DTYPE_BF16) {
+        const v16u upper = {0x30001,  0x70005,  0xB0009,  0xF000D,  0x130011, 0x170015, 0x1B0019, 0x1F001D,
+                            0x230021, 0x270025, 0x2B0029, 0x2F002D, 0x330031, 0x370035, 0x3B0039, 0x3F003D};
+        __m512i both = _mm512_permutex2var_epi16((__m512i)a, (__m512i)upper, (__m512i)b);
+        memcpy((uint16_t *)p + at, &both, sizeof both);
+        return;
+    }
+#endif
+    store16_exact(dtype, p, at, a);
+    store16_exact(dtype, p, at + 16, b);
+}
+
 // The same with fewer lanes: the others read as zero, and are not written.
 LS_INLINE v16f load_lanes(ls_dtype dtype, const void *p, int64_t at, int64_t lanes) {
     if (lanes >= 16) return load16(dtype, p, at);

@@ -191,6 +191,38 @@ LS_INLINE void zero_right(const ls_pool_shape *s, void *dx, int64_t at, int64_t 
                (size_t)((s->width - from) * s->block * size));
 }
 
+// Gradients of sixteen windows' channels, and the window's index of the element that each goes to.
+typedef struct gradient {
+    v16f g;
+    v16u where;
+} gradient;
+
+LS_INLINE gradient gradient_at(ls_dtype dtype, const void *dy, const uint8_t *index, int64_t from) {
+    v16b bytes;
+    memcpy(&bytes, index + from, sizeof bytes);
+    return (gradient){load16(dtype, dy, from), from_bytes(bytes)};
+}
+
+LS_INLINE v16f part_of(gradient d, int k) { return where16(equal16(d.where, (v16u){0} + (uint32_t)k), d.g); }
+
+// Row kh of a row of windows, whose gradients are from element `from` on. Rows of DX come one after the other, so that memory is written from one end to the
+// other: gradients and indices stay in the first-level cache meanwhile.
+LS_INLINE void max_pool_backward_line(ls_dtype dtype, const ls_pool_shape *s, int kh, int kw, int64_t from, int64_t at,
+                                      const void *dy, const uint8_t *index, void *dx) {
+    const int64_t block = s->block;
+    const int k = kh * kw;
+    for (int64_t ow = 0; ow < s->out_width; ow++, from += block, at += kw * block) {
+        if (kw == 2 && block == 16) {
+            gradient d = gradient_at(dtype, dy, index, from);
+            store_both_exact(dtype, dx, at, part_of(d, k), part_of(d, k + 1));
+            continue;
+        }
+        for (int j = 0; j < kw; j++)
+            for (int64_t c = 0; c < block; c += 16)
+                store16_exact(dtype, dx, at + j * block + c, part_of(gradient_at(dtype, dy, index, from + c), k + j));
+    }
+}
+
 // Windows that do not overlap: every gradient goes to one element of its window, the window's other elements get zero, and
 // so does what no window covers.
 LS_INLINE void max_pool_backward_apart(ls_dtype dtype, const ls_pool_shape *s, const void *dy, const uint8_t *index,
@@ -202,17 +234,12 @@ LS_INLINE void max_pool_backward_apart(ls_dtype dtype, const ls_pool_shape *s, c
         int64_t plane = p * s->height * line;
         for (int64_t oh = 0; oh < s->out_height; oh++) {
             int64_t at = plane + oh * s->strides[0] * line;
-            for (int64_t ow = 0; ow < s->out_width; ow++, at += s->strides[1] * s->block)
-                for (int64_t c = 0; c < s->block; c += 16, from += 16) {
-                    v16b bytes;
-                    memcpy(&bytes, index + from, sizeof bytes);
-                    v16u where = from_bytes(bytes);
-                    v16f g = load16(dtype, dy, from);
-                    for (int kh = 0; kh < s->kernel[0]; kh++)
-                        for (int kw = 0; kw < s->kernel[1]; kw++)
-                            store16_exact(dtype, dx, at + kh * line + kw * s->block + c,
-                                          where16(equal16(where, (v16u){0} + (uint32_t)(kh * s->kernel[1] + kw)), g));
-                }
+            for (int kh = 0; kh < s->kernel[0]; kh++)
+                if (s->kernel[1] == 2)
+                    max_pool_backward_line(dtype, s, kh, 2, from, at + kh * line, dy, index, dx);
+                else
+                    max_pool_backward_line(dtype, s, kh, s->kernel[1], from, at + kh * line, dy, index, dx);
+            from += s->out_width * s->block;
             zero_right(s, dx, plane + oh * s->strides[0] * line, covered_w, size);
         }
         memset((char *)dx + (plane + covered_h * line) * size, 0, (size_t)((s->height - covered_h) * line * size));
@@ -276,10 +303,13 @@ LS_INLINE void max_pool_backward(ls_dtype dtype, const ls_pool_shape *s, const v
             for (int64_t c = 0; c < block; c += 16) {
                 int64_t lanes = block - c < 16 ? block - c : 16;
                 max_pool_backward_row(dtype, s, dy, index, plane + c, h, lanes, line);
+                int64_t w = 0;
+                if (block == 16)
+                    for (; w + 1 < width; w += 2) store_both(dtype, dx, at + w * 16, sums[w], sums[w + 1]);
                 if (lanes == 16)
-                    for (int64_t w = 0; w < width; w++) store16(dtype, dx, at + c + w * block, sums[w]);
+                    for (; w < width; w++) store16(dtype, dx, at + c + w * block, sums[w]);
                 else
-                    for (int64_t w = 0; w < width; w++) store_lanes(dtype, dx, at + c + w * block, sums[w], lanes);
+                    for (; w < width; w++) store_lanes(dtype, dx, at + c + w * block, sums[w], lanes);
             }
     }
 }
@@ -396,6 +426,10 @@ LS_INLINE v16f share_of(ls_dtype dtype, const ls_pool_shape *s, const void *dy, 
     return sum;
 }
 
+LS_INLINE v16f masked(ls_dtype dtype, const ls_pool_shape *s, const void *x, int64_t at, v16f v) {
+    return s->mask ? where16(positive16(load16(dtype, x, at)), v) : v;
+}
+
 LS_INLINE void store_masked(ls_dtype dtype, const ls_pool_shape *s, const void *x, void *dx, int64_t at, v16f v,
                             int64_t lanes) {
     if (s->mask) v = where16(positive16(load_lanes(dtype, x, at, lanes)), v);
@@ -420,23 +454,39 @@ LS_INLINE void average_pool_backward_global(ls_dtype dtype, const ls_pool_shape 
         }
 }
 
+// A row of DX, as max_pool_backward_line.
+LS_INLINE void average_pool_backward_line(ls_dtype dtype, const ls_pool_shape *s, int kw, int64_t from, int64_t at,
+                                          const void *dy, const void *x, void *dx) {
+    const int64_t block = s->block;
+    const float area = (float)(s->kernel[0] * kw);
+    for (int64_t ow = 0; ow < s->out_width; ow++, from += block, at += kw * block) {
+        if (kw == 2 && block == 16) {
+            v16f share = load16(dtype, dy, from) / area;
+            store_both(dtype, dx, at, masked(dtype, s, x, at, share), masked(dtype, s, x, at + 16, share));
+            continue;
+        }
+        for (int j = 0; j < kw; j++)
+            for (int64_t c = 0; c < block; c += 16)
+                store16(dtype, dx, at + j * block + c,
+                        masked(dtype, s, x, at + j * block + c, load16(dtype, dy, from + c) / area));
+    }
+}
+
 // Windows that do not overlap: all pixels of a window get the same share, and what no window covers gets zero.
 LS_INLINE void average_pool_backward_apart(ls_dtype dtype, const ls_pool_shape *s, const void *dy, const void *x,
                                            void *dx) {
     int64_t line = s->width * s->block, covered_w = s->out_width * s->strides[1],
             covered_h = s->out_height * s->strides[0], size = (int64_t)ls_dtype_size(dtype), from = 0;
-    float area = (float)(s->kernel[0] * s->kernel[1]);
     for (int64_t p = 0; p < s->planes; p++) {
         int64_t plane = p * s->height * line;
         for (int64_t oh = 0; oh < s->out_height; oh++) {
             int64_t at = plane + oh * s->strides[0] * line;
-            for (int64_t ow = 0; ow < s->out_width; ow++, at += s->strides[1] * s->block)
-                for (int64_t c = 0; c < s->block; c += 16, from += 16) {
-                    v16f share = (v16f){0} + load16(dtype, dy, from) / area;
-                    for (int kh = 0; kh < s->kernel[0]; kh++)
-                        for (int kw = 0; kw < s->kernel[1]; kw++)
-                            store_masked(dtype, s, x, dx, at + kh * line + kw * s->block + c, share, 16);
-                }
+            for (int kh = 0; kh < s->kernel[0]; kh++)
+                if (s->kernel[1] == 2)
+                    average_pool_backward_line(dtype, s, 2, from, at + kh * line, dy, x, dx);
+                else
+                    average_pool_backward_line(dtype, s, s->kernel[1], from, at + kh * line, dy, x, dx);
+            from += s->out_width * s->block;
             zero_right(s, dx, plane + oh * s->strides[0] * line, covered_w, size);
         }
         memset((char *)dx + (plane + covered_h * line) * size, 0, (size_t)((s->height - covered_h) * line * size));
