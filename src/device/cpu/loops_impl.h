@@ -33,10 +33,16 @@ LS_INLINE v16f where16(v16i which, v16f a) { return (v16f)(which & (v16i)a); }
 
 // Comparisons, as masks of all ones or zero, by arithmetic alone: compilers take vectors wider than the registers apart by
 // the piece for arithmetic, but by the element for comparisons, which costs ten times as much.
-LS_INLINE v16i positive16(v16f x) { return (v16i)(~(v16u)x & -(v16u)x) >> 31; }         // x > 0
-LS_INLINE v16i greater16(v16f a, v16f b) { return (v16i)((b - a) + 0.0f) >> 31; }       // a > b; -0 becomes 0
+LS_INLINE v16i positive16(v16f x) { return (v16i)(~(v16u)x & -(v16u)x) >> 31; }    // x > 0
+LS_INLINE v16i greater16(v16f a, v16f b) { return (v16i)((b - a) + 0.0f) >> 31; }  // a > b; -0 becomes 0
+#ifdef LS_LOOPS_BF16
+LS_INLINE v16i equal16(v16u a, v16u b) {
+    return (v16i)_mm512_movm_epi32(_mm512_cmpeq_epi32_mask((__m512i)a, (__m512i)b));
+}
+#else
 LS_INLINE v16i equal16(v16u a, v16u b) { return ~((v16i)((a ^ b) | -(a ^ b)) >> 31); }  // a == b
-LS_INLINE v16f relu16(v16f x) { return (v16f)((v16i)x & ~((v16i)x >> 31)); }            // x > 0 ? x : 0
+#endif
+LS_INLINE v16f relu16(v16f x) { return (v16f)((v16i)x & ~((v16i)x >> 31)); }  // x > 0 ? x : 0
 
 // Bytes and words of 16 bits to integers and back. In a file of AVX512-BF16 instructions (LS_LOOPS_BF16) by one each; else bytes by way of 16 bits: at
 // once, compilers take the vector apart by the element.

@@ -274,18 +274,45 @@ LS_INLINE void add_gradients(ls_dtype dtype, const ls_pool_shape *s, int kw, int
     }
 }
 
+// The same of windows of three columns, two columns apart, of one row of windows or two: a column belongs to one window, or to the last of one and the first
+// of the next, so its sum stays in registers. Row r of windows has its gradients from from[r] on, and k[r] is the window's index of its first element there.
+LS_INLINE void gradients_of_threes(ls_dtype dtype, const ls_pool_shape *s, int rows, const void *dy,
+                                   const uint8_t *index, const int64_t from[2], const int k[2], v16f *line) {
+    gradient before[2] = {{{0}, {0}}, {{0}, {0}}}, now[2];
+    for (int64_t ow = 0; ow < s->out_width; ow++, line += 2) {
+        line[0] = line[1] = (v16f){0};
+        for (int r = 0; r < rows; r++) {
+            now[r] = gradient_at(dtype, dy, index, from[r] + ow * s->block);
+            line[0] += part_of(before[r], k[r] + 2);
+            line[0] += part_of(now[r], k[r]);
+            line[1] += part_of(now[r], k[r] + 1);
+            before[r] = now[r];
+        }
+    }
+    line[0] = (v16f){0};
+    for (int r = 0; r < rows; r++) line[0] += part_of(before[r], k[r] + 2);
+}
+
 LS_INLINE void max_pool_backward_row(ls_dtype dtype, const ls_pool_shape *s, const void *dy, const uint8_t *index,
                                      int64_t plane, int64_t h, int64_t lanes, v16f *line) {
     int kw = s->kernel[1], stride = s->strides[1];
-    int64_t first, last;
+    int64_t first, last, done = 0;
     covering(h, s->pad_top, s->kernel[0], s->strides[0], s->out_height, &first, &last);
-    for (int64_t i = 0; i < line_pixels(s); i++) line[i] = (v16f){0};
+    if (kw == 3 && stride == 2 && lanes == 16 && (last == first || last == first + 1)) {
+        int64_t step = s->out_width * s->block, from[2] = {plane + first * step, plane + first * step + step};
+        int below = (int)(h + s->pad_top - first * s->strides[0]), k[2] = {below * kw, (below - s->strides[0]) * kw};
+        if (last > first)
+            gradients_of_threes(dtype, s, 2, dy, index, from, k, line);
+        else
+            gradients_of_threes(dtype, s, 1, dy, index, from, k, line);
+        done = 2 * s->out_width + 1;
+        first = last + 1;
+    }
+    for (int64_t i = done; i < line_pixels(s); i++) line[i] = (v16f){0};
     for (int64_t oh = first; oh <= last; oh++) {
         int64_t from = plane + oh * s->out_width * s->block;
         int k = (int)((h + s->pad_top - oh * s->strides[0]) * kw);
-        if (kw == 3 && stride == 2 && lanes == 16)
-            add_gradients(dtype, s, 3, 2, dy, index, from, k, 16, line);
-        else if (lanes == 16)
+        if (lanes == 16)
             add_gradients(dtype, s, kw, stride, dy, index, from, k, 16, line);
         else
             add_gradients(dtype, s, kw, stride, dy, index, from, k, lanes, line);
@@ -508,23 +535,50 @@ LS_INLINE int64_t ring_rows(const ls_pool_shape *s) {
     return s->kernel[0] < s->out_height ? s->kernel[0] : s->out_height;
 }
 
+// What pixel w of a row of DX gets, of the rows of windows [rows], whose shares are in `lines` (below).
+LS_INLINE v16f share_of_pixel(const ls_pool_shape *s, int64_t w, const int64_t rows[2], const v16f *lines) {
+    int64_t ring = ring_rows(s), turn = rows[0] % ring, columns[2];
+    v16f sum = {0};
+    covering(w, s->pad_left, s->kernel[1], s->strides[1], s->out_width, &columns[0], &columns[1]);
+    for (int64_t oh = rows[0]; oh <= rows[1]; oh++, turn = turn + 1 < ring ? turn + 1 : 0)
+        for (int64_t ow = columns[0]; ow <= columns[1]; ow++) sum += lines[turn * s->out_width + ow];
+    return sum;
+}
+
+// The same where three rows of windows from oh on and three columns from ow on lie over it.
+LS_INLINE v16f share_of_threes(const ls_pool_shape *s, int64_t ow, int64_t oh, const v16f *lines) {
+    int64_t ring = ring_rows(s), turn = oh % ring;
+    v16f sum = {0};
+    for (int i = 0; i < 3; i++, turn = turn + 1 < ring ? turn + 1 : 0) {
+        const v16f *line = lines + turn * s->out_width + ow;
+        sum += line[0];
+        sum += line[1];
+        sum += line[2];
+    }
+    return sum;
+}
+
 // Any windows: those over a row of DX have their shares in `lines`, ring_rows of them, in turn; a pixel's sum goes over them in
 // row-major order.
 LS_INLINE void average_pool_backward_lanes(ls_dtype dtype, const ls_pool_shape *s, const void *dy, int64_t plane,
                                            const void *x, void *dx, int64_t at, int64_t lanes, v16f *lines) {
-    int64_t known = 0, ring = ring_rows(s), rows[2], columns[2];
+    int64_t known = 0, ring = ring_rows(s), rows[2];
     for (int64_t h = 0; h < s->height; h++) {
         covering(h, s->pad_top, s->kernel[0], s->strides[0], s->out_height, &rows[0], &rows[1]);
         for (; known <= rows[1]; known++)
             shares_of_row(dtype, s, dy, plane, known, lanes, lines + known % ring * s->out_width);
-        for (int64_t w = 0; w < s->width; w++, at += s->block) {
-            covering(w, s->pad_left, s->kernel[1], s->strides[1], s->out_width, &columns[0], &columns[1]);
-            v16f sum = {0};
-            int64_t turn = rows[0] % ring;
-            for (int64_t oh = rows[0]; oh <= rows[1]; oh++, turn = turn + 1 < ring ? turn + 1 : 0)
-                for (int64_t ow = columns[0]; ow <= columns[1]; ow++) sum += lines[turn * s->out_width + ow];
-            store_masked(dtype, s, x, dx, at, sum, lanes);
+        int64_t w = 0;
+        if (s->kernel[1] == 3 && s->strides[1] == 1 && s->block == 16 && rows[1] - rows[0] == 2) {
+            for (; w + s->pad_left < 2 && w < s->width; w++, at += 16)
+                store_masked(dtype, s, x, dx, at, share_of_pixel(s, w, rows, lines), 16);
+            for (; w + s->pad_left + 1 < s->out_width && w + 1 < s->width; w += 2, at += 32) {
+                v16f one = share_of_threes(s, w + s->pad_left - 2, rows[0], lines),
+                     other = share_of_threes(s, w + s->pad_left - 1, rows[0], lines);
+                store_both(dtype, dx, at, masked(dtype, s, x, at, one), masked(dtype, s, x, at + 16, other));
+            }
         }
+        for (; w < s->width; w++, at += s->block)
+            store_masked(dtype, s, x, dx, at, share_of_pixel(s, w, rows, lines), lanes);
     }
 }
 
