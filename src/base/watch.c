@@ -24,6 +24,7 @@
 #define REMOTE_SECONDS 5.0
 #define SEARCH_SECONDS 2.0  // between looks for workers that nobody has told of yet
 #define ENDED_SECONDS  8.0  // for which one that has not joined has ended
+#define EXITING        4    // of a process's flags in /proc: PF_EXITING of the kernel
 #define SLOWER         10   // times the longest step is worth telling
 
 enum { MOST_PEERS = 1024, SHOWN_PEERS = 16 };
@@ -181,6 +182,22 @@ int64_t ls_watch_started(int64_t process, char *state) {
     *state = *p;
     for (int field = 3; p && field < 22; field++) p = strchr(p + 1, ' ');
     return p && sscanf(p, "%lld", &started) == 1 ? started : -1;
+}
+
+int ls_watch_ends(int64_t process) {
+    char path[64], line[256], name[24], text[1024];
+    unsigned long long flags = 0, pending = 0;
+    snprintf(name, sizeof name, "%lld", (long long)process);
+    char *p = fields_of(name, text, sizeof text);  // from field 3 on; the flags are field 9
+    if (!p || *p == 'Z' || *p == 'X') return 1;
+    if (sscanf(p, "%*c %*d %*d %*d %*d %*d %llu", &flags) == 1 && flags & EXITING) return 1;
+    snprintf(path, sizeof path, "/proc/%lld/status", (long long)process);
+    FILE *f = fopen(path, "r");
+    while (f && fgets(line, sizeof line, f))
+        if (sscanf(line, "SigPnd: %llx", &pending) == 1 || sscanf(line, "ShdPnd: %llx", &pending) == 1)
+            flags |= pending >> (SIGKILL - 1) & 1 ? EXITING : 0;
+    if (f) fclose(f);
+    return !f || flags & EXITING;
 }
 
 // The number in the environment of a process under the first of these names that is there; -1 where none is, or it cannot be read.

@@ -61,6 +61,8 @@ void ls_watch_crew_told(const ls_watch_crew *crew);  // copied
 // When a process started, in ticks since boot; -1 where there is none of this number. *state: its letter in
 // /proc, T for one that a debugger has stopped, too.
 int64_t ls_watch_started(int64_t process, char *state);
+// Whether a process is gone, or about to be: it has ended, is on its way, or was sent SIGKILL.
+int ls_watch_ends(int64_t process);
 // The rank that its launcher has given a process of this host; -1 where that cannot be read.
 int ls_watch_rank(int64_t process);
 // Calls fn (NULL: nothing) for each process that `parent` has started, with its state as above. How many there are; those that have ended do not count.

@@ -21,7 +21,7 @@ struct cli_survivors {
     worker worker[CLI_SURVIVORS_MOST];
     int count;
     int ended;  // 1: some have
-    int lost;   // the worker that was the first; -1: none, or two at once
+    int lost;   // the worker that was the first; -1: none, or nobody knows
 };
 
 cli_survivors *cli_survivors_new(void) {
@@ -74,19 +74,23 @@ int cli_survivors_ends(const cli_survivors *list, struct pollfd *ends) {
     return count;
 }
 
+// Processes end in another order than they were killed in, so the one whose end is seen first is that only where no other is on its way.
+static int all_others_go_on(const cli_survivors *list, int but) {
+    for (int i = 0; i < list->count; i++)
+        if (i != but && (list->worker[i].end < 0 || ls_watch_ends(list->worker[i].is.process))) return 0;
+    return 1;
+}
+
 void cli_survivors_look(cli_survivors *list) {
-    int first = -1, before = list ? list->ended : 0;
     for (int i = 0; list && i < list->count; i++) {
         worker *w = &list->worker[i];
         struct pollfd end = {.fd = w->end, .events = POLLIN};
         if (w->end < 0 || poll(&end, 1, 0) <= 0) continue;
         close(w->end);
         w->end = -1;
-        if (ls_flight_has_left(w->flight)) continue;
-        first = list->ended ? -1 : i;
+        if (!list->ended) list->lost = all_others_go_on(list, i) ? i : -1;
         list->ended = 1;
     }
-    if (list && !before) list->lost = first;
 }
 
 int cli_survivors_lost(const cli_survivors *list, int workers) {
@@ -104,12 +108,11 @@ int cli_survivors_say(const cli_survivors *list, const char *command, int lost, 
     gethostname(host, sizeof host - 1);
     for (int i = 0; list && i < list->count; i++) {
         const worker *w = &list->worker[i];
-        char does[240], whom[48] = "";
+        char does[240], whom[96] = "was ended before it could say anything";
         if (w->heard || w->is.rank == lost || ls_flight_has_left(w->flight) || ++count > most) continue;
         ls_flight_place(w->flight, does, sizeof does);
-        if (lost >= 0) snprintf(whom, sizeof whom, LS_LOST " %d, and ", lost);
-        fprintf(stderr, "lockstep %s: worker %d on %s %swas ended before it could say so. It was at: %s\n", command,
-                w->is.rank, host, whom, does);
+        if (lost >= 0) snprintf(whom, sizeof whom, LS_LOST " %d, and was ended before it could say so", lost);
+        fprintf(stderr, "lockstep %s: worker %d on %s %s. It was at: %s\n", command, w->is.rank, host, whom, does);
     }
     return count > most ? count - most : 0;
 }

@@ -16,9 +16,9 @@ void cli_survivors_free(cli_survivors **list);
 void cli_survivors_find(cli_survivors *list, pid_t launcher);
 // What becomes readable when one of them ends, for poll: at most CLI_SURVIVORS_MOST. Returns how many.
 int cli_survivors_ends(const cli_survivors *list, struct pollfd *ends);
-// After each poll: which have ended. The first one, before all others and without a wish to, is the one that is lost.
+// After each poll: which have ended. The first one, while all others go on, is the one that is lost.
 void cli_survivors_look(cli_survivors *list);
-// Its rank; -1: nobody knows, as where two have ended at once, or some of the job's workers are not seen from here.
+// Its rank; -1: nobody knows, as where others end by the time that it is seen, or some of the job's workers are not seen from here.
 int cli_survivors_lost(const cli_survivors *list, int workers);
 // This one has said itself what it was at.
 void cli_survivors_heard(cli_survivors *list, int rank);
