@@ -45,7 +45,7 @@ for workers in 2 4; do
         spoken=$victim said=" has lost worker ${victim}[ ,]" who="worker $victim on .*"
     fi
     for worker in $(seq 0 $((spoken - 1))); do
-        [ "$(grep -cE "^lockstep train: worker $worker on .*$said.*: [a-z ]+, step [0-9]+ of epoch [0-9]+" "$out/err")" -eq 1 ] ||
+        [ "$(grep -cE "^lockstep train: worker $worker on .*$said.*: [a-z -]+, step [0-9]+ of epoch [0-9]+" "$out/err")" -eq 1 ] ||
             wrong "$workers workers, one killed: not said once of worker $worker what it was at, and whom it has lost"
     done
     [ "$(grep -cE "^lockstep train: $who was ended by signal 9 \(Killed\); " "$out/err")" -eq 1 ] || wrong "$workers workers: that one was killed is not said once"
