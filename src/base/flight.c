@@ -43,6 +43,7 @@ struct ls_flight {
     _Atomic int32_t waits_rank;
     _Atomic int32_t left;  // 1: its end surprises nobody
     _Atomic int32_t bucket, buckets;
+    _Atomic int32_t end;  // a file of this process, and one more: 0 is none
     words waits_for;
     words call;
 };
@@ -124,6 +125,10 @@ void ls_flight_bucket(int bucket, int count) {
     atomic_store_explicit(&mine->buckets, count, memory_order_relaxed);
 }
 
+void ls_flight_end(int file) {
+    if (mine) atomic_store_explicit(&mine->end, file + 1, memory_order_release);
+}
+
 void ls_flight_leave(void) {
     if (mine) atomic_store_explicit(&mine->left, 1, memory_order_release);
 }
@@ -169,6 +174,14 @@ const ls_flight *ls_flight_open(int64_t process) {
 void ls_flight_close(const ls_flight **flight) {
     if (*flight) munmap((void *)(uintptr_t)*flight, sizeof **flight);
     *flight = NULL;
+}
+
+int ls_flight_open_end(const ls_flight *flight, int64_t process) {
+    char path[64];
+    int file = atomic_load_explicit(&flight->end, memory_order_acquire) - 1;
+    if (file < 0) return -1;
+    snprintf(path, sizeof path, "/proc/%lld/fd/%d", (long long)process, file);
+    return open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
 }
 
 int ls_flight_waits(const ls_flight *f, double *since) {

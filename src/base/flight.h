@@ -43,6 +43,8 @@ void ls_flight_wait(const char *what, int rank);
 void ls_flight_call(const char *words);
 // The bucket that it hands over, or waits for, next, of so many; all of them: it has handed over the last.
 void ls_flight_bucket(int bucket, int count);
+// A pipe that this process alone can write to, by the file that is read from: it is hung up when the process ends, before its parent hears of it.
+void ls_flight_end(int file);
 // From now on its end surprises nobody: it ends by itself, and has said why where that is to be said, or was asked to. For signal handlers, too.
 void ls_flight_leave(void);
 ls_flight_phase ls_flight_now(void);   // of the main thread; START without a record
@@ -54,6 +56,8 @@ const ls_flight *ls_flight_own(void);  // NULL: there is none
 // process ends. ls_flight_close gives it back.
 const ls_flight *ls_flight_open(int64_t process);
 void ls_flight_close(const ls_flight **flight);
+// That pipe of the process whose record it is, to be closed; not to be read. -1: there is none, or not yet.
+int ls_flight_open_end(const ls_flight *flight, int64_t process);
 // Whether it waits for others, and since when (ls_clock).
 int ls_flight_waits(const ls_flight *flight, double *since);
 int ls_flight_has_left(const ls_flight *flight);

@@ -37,29 +37,28 @@ static struct {
     void *user;
 } lost;
 
-int ls_lost_open(const ls_watch_peer *peer) {
-    int file = -1;
+static int open_end(int64_t process) {
 #ifdef SYS_pidfd_open
-    char unused;
-    file = (int)syscall(SYS_pidfd_open, (pid_t)peer->process, 0);
-    if (file >= 0 && ls_watch_started(peer->process, &unused) != peer->started) {  // a later one of the same number
-        close(file);
-        file = -1;
-    }
+    return (int)syscall(SYS_pidfd_open, (pid_t)process, 0);
 #else
-    (void)peer;
+    (void)process;
+    return -1;
 #endif
-    return file;
 }
 
 void ls_lost_crew(const ls_watch_peer *peers, const ls_flight *const *records, int count, int hosts) {
+    char unused;
     if (!atomic_load(&lost.started)) return;
     crew *c = calloc(1, sizeof *c);
     if (!c) return;
     c->hosts = hosts;
     for (int i = 0; i < count && c->count < MOST; i++) {
-        int file = ls_lost_open(&peers[i]);
-        if (file < 0) continue;
+        int file = open_end(peers[i].process);
+        if (file < 0) continue;  // this kernel has no such files, or it has ended
+        if (ls_watch_started(peers[i].process, &unused) != peers[i].started) {
+            close(file);
+            continue;
+        }
         c->ends[c->count] = (struct pollfd){.fd = file, .events = POLLIN};
         c->record[c->count] = records ? records[i] : NULL;
         c->peer[c->count++] = peers[i];
@@ -137,6 +136,8 @@ void ls_lost_start(ls_lost_fn fn, void *user) {
     pthread_attr_t small;
     sigset_t all, before;
     if (atomic_load(&lost.started) || pipe2(lost.pipe, O_CLOEXEC | O_NONBLOCK) != 0) return;
+    ls_flight_start();
+    ls_flight_end(lost.pipe[0]);
     lost.fn = fn;
     lost.user = user;
     sigfillset(&all);

@@ -16,8 +16,6 @@ typedef void (*ls_lost_fn)(void *user, const char *sentence, int lost);
 void ls_lost_start(ls_lost_fn fn, void *user);
 // Who there is (base/watch.h): from now on they are looked at. Records may be NULL.
 void ls_lost_crew(const ls_watch_peer *peers, const ls_flight *const *records, int count, int hosts);
-// A file that becomes readable once this process has ended, to be closed; -1: it has, or this kernel has no such files.
-int ls_lost_open(const ls_watch_peer *peer);
 // This process is asked to end. Returns whether the thread takes care of it. For signal handlers.
 int ls_lost_asked(void);
 

@@ -346,10 +346,10 @@ static void say_end(const supervisor *s, int wait_status) {
     if (*s->given_up && !s->said)
         fprintf(stderr, "lockstep %s: %s. " CLI_JOB_ENDS "\n", s->launch->command, s->given_up);
     if (s->said || s->asked) return;
-    int rank = s->rank >= 0 ? s->rank : cli_survivors_lost(s->workers, s->launch->workers);
+    int sure = 1, rank = s->rank >= 0 ? s->rank : cli_survivors_lost(s->workers, s->launch->workers, &sure);
     int heard = s->lost < SHOWN_LOST ? s->lost : SHOWN_LOST, more = s->lost - heard;
     if (number && !WIFSIGNALED(wait_status))
-        more += cli_survivors_say(s->workers, s->launch->command, rank, SHOWN_LOST - heard);
+        more += cli_survivors_say(s->workers, s->launch->command, rank, sure, SHOWN_LOST - heard);
     if (more) fprintf(stderr, "lockstep %s: %d more workers have lost it, too\n", s->launch->command, more);
     if (WIFSIGNALED(wait_status)) {
         fprintf(stderr, "lockstep %s: the launcher was ended by signal %d (%s), and the job with it\n",
@@ -364,7 +364,8 @@ static void say_end(const supervisor *s, int wait_status) {
     if (!number || (number == SIGTERM && !s->launch->speaks)) return;  // srun so ends those who are left, and says why
     char who[320];
     if (rank >= 0)
-        snprintf(who, sizeof who, "worker %d on %s", rank, s->host[0] ? s->host : "this host");
+        snprintf(who, sizeof who, "worker %d on %s%s", rank, s->host[0] ? s->host : "this host",
+                 sure ? "" : CLI_SEEMS ",");
     else
         snprintf(who, sizeof who, "a worker");
     int64_t kills = ls_limits_kills();
@@ -383,9 +384,10 @@ static int watch_it(supervisor *s) {
     int wait_status = 0;
     double looked = 0;
     for (;;) {
-        struct pollfd wait[2 + CLI_SURVIVORS_MOST] = {{.fd = s->signals, .events = POLLIN},
-                                                      {.fd = s->words, .events = POLLIN}};  // < 0: not looked at
-        poll(wait, 2 + (nfds_t)cli_survivors_ends(s->workers, wait + 2), 500);
+        struct pollfd wait[] = {{.fd = s->signals, .events = POLLIN},
+                                {.fd = s->words, .events = POLLIN},
+                                {.fd = cli_survivors_ends(s->workers), .events = POLLIN}};  // < 0: not looked at
+        poll(wait, 3, 500);
         cli_survivors_look(s->workers);
         if (wait[0].revents) take_signal(s);
         if (wait[1].revents) take_words(s);
