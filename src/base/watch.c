@@ -193,11 +193,12 @@ int ls_watch_ends(int64_t process) {
     if (sscanf(p, "%*c %*d %*d %*d %*d %*d %llu", &flags) == 1 && flags & EXITING) return 1;
     snprintf(path, sizeof path, "/proc/%lld/status", (long long)process);
     FILE *f = fopen(path, "r");
-    while (f && fgets(line, sizeof line, f))
+    if (!f) return 1;
+    while (fgets(line, sizeof line, f))
         if (sscanf(line, "SigPnd: %llx", &pending) == 1 || sscanf(line, "ShdPnd: %llx", &pending) == 1)
             flags |= pending >> (SIGKILL - 1) & 1 ? EXITING : 0;
-    if (f) fclose(f);
-    return !f || flags & EXITING;
+    fclose(f);
+    return (flags & EXITING) != 0;
 }
 
 // The number in the environment of a process under the first of these names that is there; -1 where none is, or it cannot be read.
