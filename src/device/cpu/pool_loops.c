@@ -1,3 +1,4 @@
+#include "device/cpu/average_pool_loops_impl.h"
 #include "device/cpu/loops.h"
 #include "device/cpu/pool_loops_impl.h"
 

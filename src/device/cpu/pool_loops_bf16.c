@@ -9,6 +9,7 @@
 #pragma GCC target("avx512f,avx512bw,avx512vl,avx512dq,avx512bf16")
 
 #define LS_LOOPS_BF16
+#include "device/cpu/average_pool_loops_impl.h"
 #include "device/cpu/pool_loops_impl.h"
 
 static void max_bf16(const ls_pool_shape *s, const void *x, void *y, uint8_t *index) {
